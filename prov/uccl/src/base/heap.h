@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Binary min-heap of timers. Entries are embedded in their owner and know their place, so moving one is O(log n). */
+#ifndef UCCL_BASE_HEAP_H
+#define UCCL_BASE_HEAP_H
+
+#include <stdint.h>
+
+struct uccl_timer {
+	uint64_t at;	/* deadline, ns; UCCL_NEVER when not armed */
+	uint8_t kind;	/* the owner's: tells which of its structs embeds this one */
+	uint32_t index; /* place in the heap + 1; 0: not in it. Written by the heap only. */
+};
+
+struct uccl_heap {
+	struct uccl_timer **v;
+	uint32_t n, cap;
+};
+
+void uccl_heap_init(struct uccl_heap *h);
+void uccl_heap_fini(struct uccl_heap *h);
+/* Make room for n timers in all, so that uccl_heap_set cannot fail. 0 or -FI_ENOMEM. */
+int uccl_heap_reserve(struct uccl_heap *h, uint32_t n);
+/* Arm, move or (at == UCCL_NEVER) disarm a timer. Room for every timer must have been reserved. */
+void uccl_heap_set(struct uccl_heap *h, struct uccl_timer *t, uint64_t at);
+/* The earliest timer, NULL if none is armed. */
+struct uccl_timer *uccl_heap_min(const struct uccl_heap *h);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Units of time and small helpers. All times in the provider are uint64_t nanoseconds. */
+#ifndef UCCL_BASE_UNITS_H
+#define UCCL_BASE_UNITS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define UCCL_NS_PER_US 1000ull
+#define UCCL_NS_PER_MS 1000000ull
+#define UCCL_NS_PER_S 1000000000ull
+
+/* "Never": the deadline of a timer that is not armed. */
+#define UCCL_NEVER UINT64_MAX
+
+#define uccl_container_of(ptr, type, field) ((type *)((char *)(ptr) - offsetof(type, field)))
+#define uccl_array_len(a) (sizeof(a) / sizeof((a)[0]))
+
+static inline uint64_t uccl_min(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline uint64_t uccl_max(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static inline uint64_t uccl_clamp(uint64_t v, uint64_t lo, uint64_t hi)
+{
+	return uccl_max(lo, uccl_min(v, hi));
+}
+
+#endif
