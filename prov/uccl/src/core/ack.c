@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What the peer acknowledged, and what that proves lost, in this order: (1) proof: a later packet of the same path
+ * arrived; (2) RACK (RFC 8985) across paths, each chunk judged by its own path's RTT; both never touch a chunk
+ * that was sent less than an RTT ago unless its own path proves it. (3) tail probe and (4) time-out are timers, in
+ * flow.c.
+ */
+#include "base/seq.h"
+#include "core/internal.h"
+
+/* Tolerance learnt from spurious retransmissions is kept this many smoothed RTTs. */
+#define REORDER_MEMORY_RTTS 64
+
+void flow_report_loss(struct uccl_flow *f, enum uccl_loss_kind kind, uint16_t path, uint64_t bytes, uint64_t now)
+{
+	struct uccl_loss_info loss = {
+		.kind = kind,
+		.path = path,
+		.bytes = bytes,
+		.inflight = f->inflight_bytes,
+		.srtt_ns = f->srtt_ns,
+		.last_rtt_ns = f->last_rtt_ns,
+	};
+
+	uccl_event_loss(f, &loss, now);
+}
+
+static void sent_off_flight(struct uccl_flow *f, struct uccl_sent *e)
+{
+	f->inflight_chunks--;
+	f->inflight_bytes -= e->len;
+	f->paths[e->path].inflight -= e->len;
+}
+
+/* Returns the bytes that this acknowledged for the first time. */
+static uint32_t ack_one(struct uccl_flow *f, uint64_t csn, uint64_t now)
+{
+	struct uccl_sent *e = flow_sent(f, csn);
+	struct uccl_item *item = e->item;
+
+	if (e->state == UCCL_SENT_ACKED)
+		return 0;
+	if (e->state == UCCL_SENT_INFLIGHT)
+		sent_off_flight(f, e);
+	e->state = UCCL_SENT_ACKED;
+	if (csn >= f->high_acked)
+		f->high_acked = csn + 1;
+	item->pending--;
+	flow_item_done(f, item, now);
+	return e->len;
+}
+
+/* The window's edge moves over what is acknowledged and no longer read by the NIC. */
+void flow_una_advance(struct uccl_flow *f)
+{
+	while (f->una != f->nxt) {
+		struct uccl_sent *e = flow_sent(f, f->una);
+
+		if (e->state != UCCL_SENT_ACKED || e->nic_reads)
+			break;
+		e->state = UCCL_SENT_FREE;
+		f->una++;
+	}
+}
+
+/* First look at everything: a block is taken whole or not at all. PROTOCOL R18 */
+static enum uccl_drop ack_check(const struct uccl_flow *f, const struct uccl_ack *a, uint64_t cum)
+{
+	uint64_t base = cum + 1;
+
+	if (cum > f->nxt)
+		return UCCL_DROP_ACK;
+	for (int w = a->nwords - 1; w >= 0; w--) {
+		if (!a->sack[w])
+			continue;
+		if (base + 64u * (unsigned int)w + 63u - (unsigned int)__builtin_clzll(a->sack[w]) >= f->nxt)
+			return UCCL_DROP_ACK;
+		break;
+	}
+	for (int i = 0; i < a->npaths; i++) {
+		const struct uccl_ack_path *p = &a->paths[i];
+
+		if (p->path >= f->cfg.paths_tx)
+			return UCCL_DROP_PATH;
+		if (p->write ? uccl_seq_expand(f->nxt, p->seq, 32) >= f->nxt :
+			       (int32_t)(p->seq - f->paths[p->path].next_seq) >= 0)
+			return UCCL_DROP_ACK;
+	}
+	return UCCL_DROP_COUNT;
+}
+
+/* RTT over this path, turnaround and our own queueing taken off; 0: no sample. `sent` is when the packet left. */
+static uint64_t path_sample(const struct uccl_ack_path *p, uint64_t arrived, uint64_t *sent)
+{
+	uint32_t elapsed = uccl_ts(arrived) - p->echo, rtt;
+
+	/* An echo from before this process, or forged: no time at all is learnt from it. */
+	if ((uint64_t)elapsed << UCCL_TS_SHIFT > 20 * UCCL_RTT_MAX_NS || arrived < (uint64_t)elapsed << UCCL_TS_SHIFT)
+		return 0;
+	*sent = arrived - ((uint64_t)elapsed << UCCL_TS_SHIFT);
+	if (p->delay == UINT32_MAX || p->delay > elapsed)
+		return 0;
+	rtt = elapsed - p->delay;
+	if ((uint64_t)rtt << UCCL_TS_SHIFT > UCCL_RTT_MAX_NS)
+		return 0;
+	return uccl_max((uint64_t)rtt << UCCL_TS_SHIFT, 1);
+}
+
+static void flow_rtt(struct uccl_flow *f, uint64_t rtt_ns)
+{
+	uint64_t err;
+
+	f->last_rtt_ns = rtt_ns;
+	f->min_rtt_ns = uccl_min(f->min_rtt_ns, rtt_ns);
+	if (!f->srtt_ns) {
+		f->srtt_ns = rtt_ns;
+		f->rttvar_ns = rtt_ns / 2;
+		return;
+	}
+	err = f->srtt_ns > rtt_ns ? f->srtt_ns - rtt_ns : rtt_ns - f->srtt_ns;
+	f->rttvar_ns = f->rttvar_ns - f->rttvar_ns / 4 + err / 4;
+	f->srtt_ns = f->srtt_ns - f->srtt_ns / 8 + rtt_ns / 8;
+}
+
+/* The paths' lines: highest sequence numbers, RTT samples. Returns the fabric RTT to give to congestion control. */
+static uint64_t ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_t age_ns, uint64_t now)
+{
+	uint64_t arrived = now > age_ns ? now - age_ns : now, best = 0;
+
+	for (int i = 0; i < a->npaths; i++) {
+		const struct uccl_ack_path *in = &a->paths[i];
+		struct uccl_path *p = &f->paths[in->path];
+		uint64_t rtt = 0, sent = 0;
+
+		if (in->write) {
+			uint64_t csn = uccl_seq_expand(f->nxt, in->seq, 32);
+			const struct uccl_sent *e;
+
+			if (csn + 1 <= p->acked_csn || csn < f->una)
+				continue;
+			p->acked_csn = csn + 1;
+			e = flow_sent(f, csn);
+			if (e->write && e->ntx == 1) {
+				sent = e->sent_ns;
+				if (arrived > sent + ((uint64_t)in->delay << UCCL_TS_SHIFT))
+					rtt = arrived - sent - ((uint64_t)in->delay << UCCL_TS_SHIFT);
+			}
+		} else {
+			if ((int32_t)(in->seq - p->acked_seq) <= 0)
+				continue;
+			p->acked_seq = in->seq;
+			rtt = path_sample(in, arrived, &sent);
+		}
+		f->rack_ns = uccl_max(f->rack_ns, sent);
+		flow_path_alive(f, in->path, now);
+		if (rtt) {
+			uccl_path_rtt(p, rtt);
+			flow_rtt(f, rtt);
+			uccl_event_path_sample(f, in->path, rtt, now);
+			if (!best || rtt < best)
+				best = rtt;
+		}
+	}
+	return best;
+}
+
+/* The peer saw duplicates: we resend too early. Learn to wait, forget again after a while. */
+static void reorder_learn(struct uccl_flow *f, uint32_t dups, uint64_t now)
+{
+	uint64_t srtt = uccl_max(f->srtt_ns, 1000);
+
+	if ((int32_t)(dups - f->peer_dups) > 0) {
+		f->cfg.stats->spurious += dups - f->peer_dups;
+		f->peer_dups = dups;
+		f->reorder_pkts = (uint32_t)uccl_clamp(f->reorder_pkts * 2, 2, UCCL_REORDER_PKTS_MAX);
+		f->reorder_ns = uccl_clamp(f->reorder_ns * 2, srtt / 4, 2 * srtt);
+		f->reorder_until = now + REORDER_MEMORY_RTTS * srtt;
+	} else if (now >= f->reorder_until && (f->reorder_pkts || f->reorder_ns)) {
+		f->reorder_pkts /= 2;
+		f->reorder_ns /= 2;
+		f->reorder_until = now + REORDER_MEMORY_RTTS * srtt;
+	}
+}
+
+enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint64_t age_ns, uint64_t now)
+{
+	uint64_t cum = uccl_seq_expand(f->una, a->cum, 32);
+	struct uccl_ack_info info = { 0 };
+	enum uccl_drop reason;
+
+	reason = ack_check(f, a, cum);
+	if (reason != UCCL_DROP_COUNT)
+		return reason;
+	f->cfg.stats->acks_rx++;
+
+	info.rtt_ns = ack_paths(f, a, age_ns, now);
+	for (uint64_t csn = f->una; csn < cum; csn++)
+		info.bytes += ack_one(f, csn, now);
+	for (int w = 0; w < a->nwords; w++)
+		for (uint64_t bits = a->sack[w]; bits; bits &= bits - 1) {
+			uint64_t csn = cum + 1 + 64u * (unsigned int)w + (unsigned int)__builtin_ctzll(bits);
+
+			if (csn >= f->una)
+				info.bytes += ack_one(f, csn, now);
+		}
+	/* Older than what we know: its paths' lines may still be news, its grants are not. PROTOCOL R19 */
+	if (cum >= f->una) {
+		f->slots = a->slots;
+		f->peer_short = a->rcv_short;
+		if ((int32_t)(a->msg_limit - f->msg_limit) > 0)
+			f->msg_limit = a->msg_limit;
+	}
+	flow_una_advance(f);
+	reorder_learn(f, a->dups, now);
+	f->backoff = 0;
+	f->progress_ns = now;
+	flow_probe_arm(f, now);
+	if (info.bytes || info.rtt_ns) {
+		info.inflight = f->inflight_bytes;
+		info.srtt_ns = f->srtt_ns;
+		info.min_rtt_ns = f->min_rtt_ns;
+		info.app_limited = f->app_limited;
+		uccl_event_rx_ack(f, &info, now);
+	}
+	flow_detect(f, now);
+	return UCCL_DROP_COUNT;
+}
+
+static void sent_lost(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, enum uccl_loss_kind kind, uint64_t now)
+{
+	sent_off_flight(f, e);
+	e->state = UCCL_SENT_LOST;
+	assert(f->rtx_tail - f->rtx_head < f->log_cap);
+	f->rtxq[f->rtx_tail++ & (f->log_cap - 1)] = csn;
+	f->paths[e->path].lost++;
+	if (kind == UCCL_LOSS_PROOF) {
+		f->cfg.stats->lost_proof++;
+	} else {
+		f->cfg.stats->lost_rack++;
+		flow_path_loss(f, e->path, now);
+	}
+	flow_report_loss(f, kind, e->path, e->len, now);
+}
+
+/* A later packet of the same path was reported: what it overtook is lost, if the path keeps order. PROTOCOL R52 */
+static bool sent_proven_lost(const struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn)
+{
+	const struct uccl_path *p = &f->paths[e->path];
+
+	if (e->write && e->ntx == 1)
+		return p->acked_csn > csn + 1 + f->reorder_pkts;
+	return (int32_t)(p->acked_seq - e->pseq) > (int32_t)f->reorder_pkts;
+}
+
+void flow_detect(struct uccl_flow *f, uint64_t now)
+{
+	/* Without a newer delivery nothing is inferred; a probe's answer speaks for the whole window. PROTOCOL R53 */
+	bool probed = f->probe_ns && f->rack_ns >= f->probe_ns;
+	uint64_t end = probed ? f->nxt : f->high_acked;
+
+	f->rack_at = UCCL_NEVER;
+	for (uint64_t csn = f->una; csn < end; csn++) {
+		struct uccl_sent *e = flow_sent(f, csn);
+		const struct uccl_path *p;
+		uint64_t due;
+
+		if (e->state != UCCL_SENT_INFLIGHT)
+			continue;
+		if (sent_proven_lost(f, e, csn)) {
+			sent_lost(f, e, csn, UCCL_LOSS_PROOF, now);
+			continue;
+		}
+		if (e->sent_ns >= f->rack_ns)
+			continue;
+		p = &f->paths[e->path];
+		due = e->sent_ns + uccl_max(p->srtt_ns + 4 * p->rttvar_ns, f->srtt_ns + 2 * f->rttvar_ns) +
+		      uccl_max(f->min_rtt_ns == UCCL_NEVER ? 0 : f->min_rtt_ns / 4, f->reorder_ns);
+		if (now >= due)
+			sent_lost(f, e, csn, UCCL_LOSS_RACK, now);
+		else
+			f->rack_at = uccl_min(f->rack_at, due);
+	}
+}

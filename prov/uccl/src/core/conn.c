@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "core/conn.h"
+
+#include <string.h>
+
+#include "base/le.h"
+#include "base/units.h"
+
+#define RETRY_MIN_NS (5 * UCCL_NS_PER_MS)
+#define RETRY_MAX_NS (500 * UCCL_NS_PER_MS)
+/* INIT is repeated this often before a new cookie is asked for. */
+#define INIT_TRIES 6
+/* A cookie is the time that it was made at, and a code over that and who asked. So long it is good. */
+#define COOKIE_LIFE_NS (20 * UCCL_NS_PER_S)
+/* Bounds of what a peer may claim of itself. PROTOCOL R11 */
+#define MTU_MIN 256
+#define MTU_MAX 65535
+#define WINDOW_MIN 64
+#define WINDOW_MAX 16384
+
+void uccl_conn_init(struct uccl_conn *c, const struct uccl_addr *remote, const struct uccl_params *mine, uint64_t token,
+		    uint64_t nonce)
+{
+	memset(c, 0, sizeof(*c));
+	c->state = UCCL_CONN_IDLE;
+	c->remote = *remote;
+	c->mine = *mine;
+	c->token_local = token;
+	c->nonce = nonce;
+	c->at = UCCL_NEVER;
+}
+
+static void conn_step(struct uccl_conn *c, enum uccl_conn_state state, uint64_t now)
+{
+	c->state = state;
+	c->tries = 0;
+	c->tx_due = state == UCCL_CONN_HELLO || state == UCCL_CONN_INIT;
+	c->at = c->tx_due ? now + RETRY_MIN_NS : UCCL_NEVER;
+}
+
+void uccl_conn_start(struct uccl_conn *c, uint64_t now)
+{
+	if (c->state != UCCL_CONN_IDLE)
+		return;
+	c->started_ns = now;
+	conn_step(c, UCCL_CONN_HELLO, now);
+}
+
+uint64_t uccl_conn_expiry(const struct uccl_conn *c)
+{
+	return c->at;
+}
+
+void uccl_conn_expire(struct uccl_conn *c, uint64_t now)
+{
+	if (now < c->at)
+		return;
+	if (c->tries < 1000000)
+		c->tries++;
+	if (c->state == UCCL_CONN_INIT && c->tries % INIT_TRIES == 0) {
+		uint32_t tries = c->tries;
+
+		/* The cookie may be too old by now, or the responder new. */
+		conn_step(c, UCCL_CONN_HELLO, now);
+		c->tries = tries;
+	}
+	c->tx_due = true;
+	c->at = now + uccl_min(RETRY_MIN_NS << uccl_min(c->tries, 16), RETRY_MAX_NS);
+}
+
+static void params_encode(uint8_t *p, const struct uccl_params *v)
+{
+	memset(p, 0, UCCL_PARAMS_LEN);
+	uccl_put32(p, v->mtu);
+	uccl_put32(p + 4, v->write_bytes);
+	uccl_put32(p + 8, v->window);
+	uccl_put32(p + 12, v->msg_limit);
+	uccl_put16(p + 16, v->paths);
+	uccl_put16(p + 18, v->slots);
+	uccl_put64(p + 20, v->csn);
+	p[28] = v->epoch;
+}
+
+static enum uccl_drop params_decode(struct uccl_params *v, const uint8_t *p)
+{
+	v->mtu = uccl_get32(p);
+	v->write_bytes = uccl_get32(p + 4);
+	v->window = uccl_get32(p + 8);
+	v->msg_limit = uccl_get32(p + 12);
+	v->paths = uccl_get16(p + 16);
+	v->slots = uccl_get16(p + 18);
+	v->csn = uccl_get64(p + 20);
+	v->epoch = p[28];
+	if (v->mtu < MTU_MIN || v->mtu > MTU_MAX || v->window < WINDOW_MIN || v->window > WINDOW_MAX ||
+	    v->window & (v->window - 1) || !v->paths || v->paths > UCCL_PATHS_MAX || !v->slots ||
+	    v->write_bytes > 1u << 30 || v->csn >> 48 || v->epoch > 15)
+		return UCCL_DROP_RANGE;
+	return UCCL_DROP_COUNT;
+}
+
+/* MAC over header record and payload: proves knowledge of the responder's connect key. */
+static void init_mac(uint8_t out[UCCL_MAC_LEN], uint8_t type, const uint8_t *rec, const uint8_t *payload,
+		     const uint8_t key[UCCL_KEY_LEN])
+{
+	uint8_t text[1 + UCCL_REC_LEN + UCCL_ADDR_LEN + UCCL_PARAMS_LEN];
+
+	text[0] = type;
+	memcpy(text + 1, rec, UCCL_REC_LEN);
+	memcpy(text + 1 + UCCL_REC_LEN, payload, UCCL_ADDR_LEN + UCCL_PARAMS_LEN);
+	uccl_mac(out, text, sizeof(text), key);
+}
+
+static void cookie_make(const struct uccl_listener *l, const struct uccl_nic_addr *from, uint64_t incarnation,
+			uint64_t made_ns, uint8_t out[UCCL_MAC_LEN])
+{
+	uint8_t text[16 + 2 + 8 + 8], mac[UCCL_MAC_LEN];
+
+	memcpy(text, from->ip, 16);
+	uccl_put16(text + 16, from->port);
+	uccl_put64(text + 18, incarnation);
+	uccl_put64(text + 26, made_ns);
+	uccl_mac(mac, text, sizeof(text), l->secret);
+	uccl_put64(out, made_ns);
+	memcpy(out + 8, mac, UCCL_MAC_LEN - 8);
+}
+
+int uccl_conn_tx(struct uccl_conn *c, const struct uccl_listener *l, struct uccl_tx *tx, uint8_t *buf, uint64_t now)
+{
+	uint8_t rec[UCCL_REC_LEN] = { 0 };
+	struct uccl_hdr h = { .rec = rec };
+	struct uccl_addr self = l->local;
+
+	(void)now;
+	tx->kind = UCCL_TX_PACKET;
+	tx->control = true;
+	tx->path = 0;
+	/* Retries rotate over the labels, so that one dead route does not keep us apart. */
+	tx->label = (uint16_t)(c->tries % 16);
+	tx->hdr_len = UCCL_HDR_LEN;
+	tx->tail_len = 0;
+	tx->payload = NULL;
+	tx->payload_len = 0;
+	tx->cookie = UCCL_NEVER;
+	if (c->tx_due && c->state == UCCL_CONN_HELLO) {
+		c->tx_due = false;
+		h.type = UCCL_PKT_HELLO;
+		uccl_put64(rec, c->nonce);
+		uccl_put64(rec + 8, l->local.incarnation);
+		uccl_put64(rec + 16, c->remote.incarnation);
+		uccl_put16(rec + 24, l->local.nic.port);
+		/* For the answer's way back: it is a packet to this token. */
+		h.token = c->token_local;
+		uccl_hdr_encode(tx->hdr, &h);
+		return 1;
+	}
+	if (c->tx_due && c->state == UCCL_CONN_INIT) {
+		c->tx_due = false;
+		h.type = UCCL_PKT_INIT;
+		memcpy(rec + 16, c->cookie, UCCL_MAC_LEN);
+	} else if (c->ack_due) {
+		c->ack_due = false;
+		h.type = UCCL_PKT_INIT_ACK;
+		h.token = c->token_remote;
+	} else {
+		c->tx_due = false;
+		return 0;
+	}
+	uccl_put64(rec, c->token_local);
+	uccl_put64(rec + 8, c->remote.incarnation);
+	memset(self.key, 0, sizeof(self.key));
+	uccl_addr_encode(buf, &self);
+	params_encode(buf + UCCL_ADDR_LEN, &c->mine);
+	/* Initiator: the responder's key, as its address gave it. Responder: its own, or none for a keyless initiator.
+	 */
+	init_mac(buf + UCCL_ADDR_LEN + UCCL_PARAMS_LEN, h.type, rec, buf,
+		 h.type == UCCL_PKT_INIT ? c->remote.key : l->local.key);
+	tx->payload = buf;
+	tx->payload_len = UCCL_INIT_PAYLOAD;
+	h.payload_len = UCCL_INIT_PAYLOAD;
+	uccl_hdr_encode(tx->hdr, &h);
+	return 1;
+}
+
+enum uccl_drop uccl_conn_cookie(struct uccl_conn *c, const struct uccl_hdr *h, uint64_t now)
+{
+	uint64_t incarnation = uccl_get64(h->rec + 8);
+
+	if (c->state != UCCL_CONN_HELLO)
+		return UCCL_DROP_STATE;
+	if (uccl_get64(h->rec) != c->nonce || !incarnation)
+		return UCCL_DROP_COOKIE;
+	if (c->remote.incarnation && c->remote.incarnation != incarnation) {
+		conn_step(c, UCCL_CONN_DEAD, now);
+		return UCCL_DROP_STALE;
+	}
+	c->remote.incarnation = incarnation;
+	memcpy(c->cookie, h->rec + 16, UCCL_MAC_LEN);
+	c->asked_ns = now;
+	conn_step(c, UCCL_CONN_INIT, now);
+	return UCCL_DROP_COUNT;
+}
+
+enum uccl_drop uccl_conn_open(struct uccl_conn *c, const struct uccl_init *init, bool is_ack, uint64_t now)
+{
+	if (c->state == UCCL_CONN_DEAD || (c->token_remote && c->token_remote != init->token) ||
+	    (c->remote.incarnation && c->remote.incarnation != init->from.incarnation))
+		return UCCL_DROP_STATE;
+	c->remote.incarnation = init->from.incarnation;
+	c->token_remote = init->token;
+	if (!is_ack)
+		c->ack_due = true;
+	if (c->state == UCCL_CONN_OPEN)
+		return UCCL_DROP_COUNT;
+	c->theirs = init->params;
+	c->opened_ns = now;
+	conn_step(c, UCCL_CONN_OPEN, now);
+	return UCCL_DROP_COUNT;
+}
+
+/*
+ * Incarnations have no order, but time has: the peer of `c` lived before it opened, or before we were told of it and
+ * started; the sender of `init` lived after it asked.
+ */
+bool uccl_conn_superseded(const struct uccl_conn *c, const struct uccl_init *init)
+{
+	switch (c->state) {
+	case UCCL_CONN_HELLO:
+	case UCCL_CONN_INIT:
+		return init->asked_ns > c->started_ns;
+	case UCCL_CONN_OPEN:
+		return init->asked_ns > c->opened_ns;
+	default:
+		return false;
+	}
+}
+
+enum uccl_drop uccl_listener_hello(const struct uccl_listener *l, const struct uccl_hdr *h,
+				   const struct uccl_nic_addr *src, uint8_t reply[UCCL_HDR_LEN],
+				   struct uccl_nic_addr *to, uint64_t now)
+{
+	uint64_t incarnation = uccl_get64(h->rec + 8);
+	uint8_t rec[UCCL_REC_LEN];
+	struct uccl_hdr out = { .type = UCCL_PKT_COOKIE, .token = h->token, .rec = rec };
+
+	if (h->payload_len || h->tail_len)
+		return UCCL_DROP_LENGTH;
+	*to = *src;
+	to->port = uccl_get16(h->rec + 24);
+	if (!incarnation || !to->port || !h->token)
+		return UCCL_DROP_RECORD;
+	memcpy(rec, h->rec, 8);
+	uccl_put64(rec + 8, l->local.incarnation);
+	cookie_make(l, to, incarnation, now, rec + 16);
+	uccl_hdr_encode(reply, &out);
+	return UCCL_DROP_COUNT;
+}
+
+/* What INIT and INIT_ACK have in common. */
+static enum uccl_drop init_decode(const struct uccl_listener *l, const struct uccl_hdr *h, const uint8_t *payload,
+				  const struct uccl_nic_addr *src, struct uccl_init *out)
+{
+	if (h->payload_len != UCCL_INIT_PAYLOAD || h->tail_len)
+		return UCCL_DROP_LENGTH;
+	if (uccl_addr_decode(&out->from, payload) || !out->from.incarnation)
+		return UCCL_DROP_RECORD;
+	if (memcmp(out->from.nic.ip, src->ip, sizeof(src->ip)))
+		return UCCL_DROP_SOURCE;
+	if (uccl_get64(h->rec + 8) != l->local.incarnation)
+		return UCCL_DROP_STALE;
+	out->token = uccl_get64(h->rec);
+	if (!out->token)
+		return UCCL_DROP_RECORD;
+	return params_decode(&out->params, payload + UCCL_ADDR_LEN);
+}
+
+static bool mac_right(const struct uccl_hdr *h, const uint8_t *payload, const uint8_t key[UCCL_KEY_LEN])
+{
+	uint8_t mac[UCCL_MAC_LEN];
+
+	init_mac(mac, h->type, h->rec, payload, key);
+	return uccl_mac_equal(mac, payload + UCCL_ADDR_LEN + UCCL_PARAMS_LEN);
+}
+
+static const uint8_t no_key[UCCL_KEY_LEN];
+
+enum uccl_drop uccl_listener_init(const struct uccl_listener *l, const struct uccl_hdr *h, const uint8_t *payload,
+				  const struct uccl_nic_addr *src, struct uccl_init *out, uint64_t now)
+{
+	uint8_t cookie[UCCL_MAC_LEN];
+	enum uccl_drop reason = init_decode(l, h, payload, src, out);
+
+	if (reason != UCCL_DROP_COUNT)
+		return reason;
+	out->asked_ns = uccl_get64(h->rec + 16);
+	cookie_make(l, &out->from.nic, out->from.incarnation, out->asked_ns, cookie);
+	/* One from the future is older than any: the difference wraps. */
+	if (now - out->asked_ns > COOKIE_LIFE_NS || !uccl_mac_equal(cookie, h->rec + 16))
+		return UCCL_DROP_COOKIE;
+	if (mac_right(h, payload, l->local.key))
+		return UCCL_DROP_COUNT;
+	if (!mac_right(h, payload, no_key))
+		return UCCL_DROP_MAC;
+	return l->keyless ? UCCL_DROP_COUNT : UCCL_DROP_KEYLESS;
+}
+
+enum uccl_drop uccl_conn_check_ack(const struct uccl_conn *c, const struct uccl_listener *l, const struct uccl_hdr *h,
+				   const uint8_t *payload, const struct uccl_nic_addr *src, struct uccl_init *out)
+{
+	enum uccl_drop reason = init_decode(l, h, payload, src, out);
+
+	if (reason != UCCL_DROP_COUNT)
+		return reason;
+	out->asked_ns = c->asked_ns;
+	if (!uccl_nic_addr_equal(&out->from.nic, &c->remote.nic))
+		return UCCL_DROP_SOURCE;
+	/* Without a key in the address there is nothing to prove the peer by but that it hears us. */
+	if (memcmp(c->remote.key, no_key, sizeof(no_key)) && !mac_right(h, payload, c->remote.key))
+		return UCCL_DROP_MAC;
+	return UCCL_DROP_COUNT;
+}

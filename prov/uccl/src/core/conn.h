@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The handshake that makes a flow (PROTOCOL.md section 3). It is symmetric and idempotent: both sides may start at
+ * once, any step may be lost, doubled or late.
+ *
+ *   initiator            responder
+ *   HELLO       ->                    nothing is kept
+ *               <-       COOKIE       a keyed hash of who asked and when; no larger than HELLO
+ *   INIT        ->                    proves that the initiator hears us, and knows our connect key
+ *               <-       INIT_ACK     both sides have token and parameters of the other: open
+ */
+#ifndef UCCL_CORE_CONN_H
+#define UCCL_CORE_CONN_H
+
+#include "core/addr.h"
+#include "core/io.h"
+#include "core/wire.h"
+
+/* What each side tells of itself. */
+struct uccl_params {
+	uint32_t mtu;		/* largest packet it can take */
+	uint32_t write_bytes;	/* largest direct write it takes; 0: none */
+	uint32_t window;	/* chunks out of order that it can hold, a power of two */
+	uint32_t msg_limit;	/* message sequence numbers below this may be sent at once */
+	uint16_t paths;		/* paths it will send on */
+	uint16_t slots;		/* chunks that may be in flight towards it */
+	uint64_t csn;		/* first chunk sequence number it will send */
+	uint8_t epoch;		/* of its direct writes */
+};
+
+#define UCCL_PARAMS_LEN 40
+#define UCCL_INIT_PAYLOAD (UCCL_ADDR_LEN + UCCL_PARAMS_LEN + UCCL_MAC_LEN)
+
+enum uccl_conn_state {
+	UCCL_CONN_IDLE,		/* nothing sent, nothing heard */
+	UCCL_CONN_HELLO,	/* HELLO sent, waiting for COOKIE */
+	UCCL_CONN_INIT,		/* INIT sent, waiting for INIT_ACK */
+	UCCL_CONN_OPEN,
+	UCCL_CONN_DEAD,
+};
+
+struct uccl_conn {
+	enum uccl_conn_state state;
+	struct uccl_addr remote;	/* incarnation is learnt if it was not known */
+	struct uccl_params mine, theirs;
+	uint64_t token_local;		/* packets to us carry it */
+	uint64_t token_remote;		/* 0: not known yet */
+	uint64_t nonce;
+	uint64_t at;			/* next retransmission; UCCL_NEVER */
+	uint64_t started_ns;
+	uint64_t asked_ns;		/* when the cookie of our INIT came */
+	uint64_t opened_ns;
+	uint32_t tries;			/* of the current step */
+	bool tx_due;			/* HELLO or INIT wants to leave */
+	bool ack_due;			/* INIT_ACK wants to leave */
+	uint8_t cookie[UCCL_MAC_LEN];
+};
+
+/* The side of an endpoint that answers, without state per peer. */
+struct uccl_listener {
+	struct uccl_addr local;		/* with our connect key */
+	uint8_t secret[UCCL_KEY_LEN];	/* for cookies; random */
+	bool keyless;			/* accept connects that do not know our key */
+};
+
+/* An INIT or INIT_ACK whose cookie or nonce, source, incarnation and MAC were found right. */
+struct uccl_init {
+	struct uccl_addr from;		/* key all zero: it is never on the wire */
+	struct uccl_params params;
+	uint64_t token;			/* theirs */
+	uint64_t asked_ns; /* its sender lived later than this: INIT: its cookie was made; INIT_ACK: INIT left */
+};
+
+/* `token` and `nonce` are unpredictable and not 0. */
+void uccl_conn_init(struct uccl_conn *c, const struct uccl_addr *remote, const struct uccl_params *mine, uint64_t token,
+		    uint64_t nonce);
+/* Begin to connect, unless begun. */
+void uccl_conn_start(struct uccl_conn *c, uint64_t now);
+uint64_t uccl_conn_expiry(const struct uccl_conn *c);
+void uccl_conn_expire(struct uccl_conn *c, uint64_t now);
+/* Fill the next handshake packet; 0: none is due. tx->payload points to `buf`, UCCL_INIT_PAYLOAD bytes. */
+int uccl_conn_tx(struct uccl_conn *c, const struct uccl_listener *l, struct uccl_tx *tx, uint8_t *buf, uint64_t now);
+
+/*
+ * COOKIE for this connection. UCCL_DROP_STALE: the peer's incarnation is not the one we were told: our peer is gone,
+ * and the connection is DEAD.
+ */
+enum uccl_drop uccl_conn_cookie(struct uccl_conn *c, const struct uccl_hdr *h, uint64_t now);
+/* A verified INIT or INIT_ACK from this peer: OPEN. Idempotent. UCCL_DROP_STATE: contradicts what we know. */
+enum uccl_drop uccl_conn_open(struct uccl_conn *c, const struct uccl_init *init, bool is_ack, uint64_t now);
+
+/*
+ * An INIT or INIT_ACK of another incarnation, from the place of `c`, was found right. True: `c` is history. False: it
+ * may be older than `c` and late; if `c` is OPEN it must be refused. If it is not older, its sender asks for a new
+ * cookie and comes again.
+ */
+bool uccl_conn_superseded(const struct uccl_conn *c, const struct uccl_init *init);
+
+/* Answer a HELLO that came from `src`: fills hdr of the reply and where it must go. */
+enum uccl_drop uccl_listener_hello(const struct uccl_listener *l, const struct uccl_hdr *h,
+				   const struct uccl_nic_addr *src, uint8_t reply[UCCL_HDR_LEN],
+				   struct uccl_nic_addr *to, uint64_t now);
+/* Check an INIT. */
+enum uccl_drop uccl_listener_init(const struct uccl_listener *l, const struct uccl_hdr *h, const uint8_t *payload,
+				  const struct uccl_nic_addr *src, struct uccl_init *out, uint64_t now);
+/* Check an INIT_ACK (its token was ours); c->remote.key proves that the peer is who the address names. */
+enum uccl_drop uccl_conn_check_ack(const struct uccl_conn *c, const struct uccl_listener *l, const struct uccl_hdr *h,
+				   const uint8_t *payload, const struct uccl_nic_addr *src, struct uccl_init *out);
+
+#endif

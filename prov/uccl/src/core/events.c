@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "core/events.h"
+
+#include "base/units.h"
+
+bool uccl_event_credit_spent(struct uccl_flow *f)
+{
+	return f->credit_used >= f->cfg.credit->limit(f->cs);
+}
+
+uint32_t uccl_event_chunk_size(struct uccl_flow *f, uint32_t want, uint64_t now)
+{
+	uint64_t window = f->cfg.cc->window(f->cc);
+
+	/* One chunk may always be in flight: below that, pacing holds the rate (uccl_event_pacing_chunk). */
+	if (f->inflight_bytes && f->inflight_bytes + want > window)
+		return 0;
+	if (now < f->next_tx_ns)
+		return 0;
+	if (uccl_event_credit_spent(f))
+		return 0;
+	/* A credit of any size lets one whole chunk go: the overdraft is at most one chunk (EQDS does the same). */
+	return want;
+}
+
+uint64_t uccl_event_pacing_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now)
+{
+	f->credit_used += bytes;
+	return f->cfg.cc->pace ? f->cfg.cc->pace(f->cc, bytes, f->srtt_ns, now) : now;
+}
+
+uint16_t uccl_event_select_path(struct uccl_flow *f, uint32_t bytes, uint64_t now)
+{
+	return f->cfg.pathsel->select(f->ps, f->paths, f->usable, f->nusable, bytes, &f->rng, now);
+}
+
+bool uccl_event_tx_rtx_chunk(struct uccl_flow *f, uint64_t now)
+{
+	(void)now;
+	return f->inflight_chunks < f->slots || !f->inflight_chunks;
+}
+
+static void rx_credit_due(struct uccl_flow *f, uint32_t bytes)
+{
+	f->received_bytes += bytes;
+	if (f->cfg.credit->grant)
+		f->credit_due = true;
+}
+
+void uccl_event_rx_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now)
+{
+	(void)now;
+	rx_credit_due(f, bytes);
+}
+
+void uccl_event_rx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now)
+{
+	(void)now;
+	rx_credit_due(f, bytes);
+}
+
+void uccl_event_rx_ack(struct uccl_flow *f, const struct uccl_ack_info *info, uint64_t now)
+{
+	if (f->cfg.cc->on_ack)
+		f->cfg.cc->on_ack(f->cc, info, now);
+}
+
+void uccl_event_path_sample(struct uccl_flow *f, uint16_t path, uint64_t rtt_ns, uint64_t now)
+{
+	if (f->cfg.pathsel->on_ack)
+		f->cfg.pathsel->on_ack(f->ps, path, rtt_ns, false, now);
+}
+
+void uccl_event_rx_credit(struct uccl_flow *f, uint64_t granted, uint64_t now)
+{
+	if (f->cfg.credit->on_credit)
+		f->cfg.credit->on_credit(f->cs, granted, now);
+}
+
+void uccl_event_loss(struct uccl_flow *f, const struct uccl_loss_info *loss, uint64_t now)
+{
+	if (f->cfg.cc->on_loss)
+		f->cfg.cc->on_loss(f->cc, loss, now);
+	if (f->cfg.pathsel->on_loss)
+		f->cfg.pathsel->on_loss(f->ps, loss->path, loss->kind, now);
+}
+
+uint64_t uccl_event_grant(struct uccl_flow *f, uint64_t now)
+{
+	return f->cfg.credit->grant ? f->cfg.credit->grant(f->cs, f->received_bytes, f->demand, now) : 0;
+}

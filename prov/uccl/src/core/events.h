@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The events of the paper's Appendix A (and two more), one function each. They are the only code that calls
+ * a policy, and each is called from exactly one place in core. For core only.
+ */
+#ifndef UCCL_CORE_EVENTS_H
+#define UCCL_CORE_EVENTS_H
+
+#include "core/flow.h"
+
+/* No credit is left for new data. */
+bool uccl_event_credit_spent(struct uccl_flow *f);
+/* onChunkSize: bytes of new data that may leave now, at most `want`; 0: wait. */
+uint32_t uccl_event_chunk_size(struct uccl_flow *f, uint32_t want, uint64_t now);
+/* onPacingChunk: a chunk of new data leaves; the earliest time for the next one. */
+uint64_t uccl_event_pacing_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now);
+/* onSelectPath: an index of f->paths. */
+uint16_t uccl_event_select_path(struct uccl_flow *f, uint32_t bytes, uint64_t now);
+/* onTxRtxChunk: may the retransmission leave? Gated by receive slots, not by window or credit. PROTOCOL R13 R14 */
+bool uccl_event_tx_rtx_chunk(struct uccl_flow *f, uint64_t now);
+/* onRxChunk, onRxRtxChunk: payload arrived for the first time. */
+void uccl_event_rx_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now);
+void uccl_event_rx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now);
+/* onRxACK: one acknowledgement block was taken in. */
+void uccl_event_rx_ack(struct uccl_flow *f, const struct uccl_ack_info *info, uint64_t now);
+/* One path's RTT sample. */
+void uccl_event_path_sample(struct uccl_flow *f, uint16_t path, uint64_t rtt_ns, uint64_t now);
+/* onRxCredit. */
+void uccl_event_rx_credit(struct uccl_flow *f, uint64_t granted, uint64_t now);
+/* Chunks were declared lost. */
+void uccl_event_loss(struct uccl_flow *f, const struct uccl_loss_info *loss, uint64_t now);
+/* The cumulative credit to announce to the peer; 0: none. */
+uint64_t uccl_event_grant(struct uccl_flow *f, uint64_t now);
+
+#endif

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Life of a flow: set-up, queues, timers, health of paths. Sending is in tx.c, receiving in rx.c, acknowledgements
+ * and loss in ack.c, direct writes in direct.c.
+ *
+ * Timers of a flow: ack_at (delayed acknowledgement), rack_at (loss by time), probe_at (tail probe, then time-outs with
+ * back-off), next_tx_ns (pacing), path_at (quarantine, probation), close_at (CLOSE again).
+ */
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/internal.h"
+
+#define LOG_CAP_MIN 64
+
+/* A path is put out of service after this many losses in a row while others moved. PROTOCOL R17 */
+#define PATH_LOSSES_MAX 3
+
+int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *user, uint64_t now)
+{
+	struct uccl_policy_cfg pcfg = {
+		.chunk_bytes = cfg->write_bytes > cfg->chunk_bytes ? cfg->write_bytes : cfg->chunk_bytes,
+		.link_bps = cfg->link_bps,
+		.delay_ns = cfg->delay_ns,
+	};
+
+	assert(cfg->window && !(cfg->window & (cfg->window - 1)));
+	memset(f, 0, sizeof(*f));
+	f->cfg = *cfg;
+	f->user = user;
+	TAILQ_INIT(&f->records);
+	TAILQ_INIT(&f->bulk);
+	uccl_rng_seed(&f->rng, cfg->seed);
+	f->log_cap = LOG_CAP_MIN;
+	f->log = calloc(f->log_cap, sizeof(*f->log));
+	f->rtxq = calloc(f->log_cap, sizeof(*f->rtxq));
+	f->paths = calloc(cfg->paths_tx, sizeof(*f->paths));
+	f->usable = calloc(cfg->paths_tx, sizeof(*f->usable));
+	f->rx_paths = calloc(cfg->paths_rx, sizeof(*f->rx_paths));
+	f->dirty = calloc(cfg->paths_rx, sizeof(*f->dirty));
+	f->rcv_map = calloc(cfg->window / 64, sizeof(*f->rcv_map));
+	if (!f->log || !f->rtxq || !f->paths || !f->usable || !f->rx_paths || !f->dirty || !f->rcv_map)
+		goto nomem;
+	if (cfg->write_bytes) {
+		f->rx_slots = calloc(cfg->window, sizeof(*f->rx_slots));
+		f->descs = calloc(cfg->window, sizeof(*f->descs));
+		f->doubts = calloc(cfg->window, sizeof(*f->doubts));
+		if (!f->rx_slots || !f->descs || !f->doubts)
+			goto nomem;
+	}
+	/* Neighbouring flows begin at different labels, so that few flows already use many routes. */
+	f->next_label = (uint16_t)uccl_rng_below(&f->rng, cfg->labels);
+	for (uint16_t i = 0; i < cfg->paths_tx; i++)
+		uccl_path_init(&f->paths[i], (uint16_t)((f->next_label + i) % cfg->labels));
+	f->next_label = (uint16_t)((f->next_label + cfg->paths_tx) % cfg->labels);
+	f->path_at = UCCL_NEVER;
+	flow_path_refresh(f);
+
+	f->una = f->nxt = f->high_acked = cfg->csn_tx;
+	f->rcv_nxt = f->rcv_high = cfg->csn_rx;
+	f->slots = cfg->slots_tx;
+	f->msg_limit = cfg->msg_limit_tx;
+	f->min_rtt_ns = UCCL_NEVER;
+	f->ack_at = f->rack_at = f->probe_at = f->close_at = UCCL_NEVER;
+	f->heard_ns = f->progress_ns = now;
+	f->fifo = cfg->fifo_paths;
+
+	pcfg.window_max = (uint64_t)pcfg.chunk_bytes * uccl_min(cfg->window, cfg->slots_tx ? 4096 : 64);
+	cfg->cc->init(f->cc, &pcfg, now);
+	if (cfg->pathsel->init)
+		cfg->pathsel->init(f->ps, &pcfg, cfg->paths_tx);
+	if (cfg->credit->init)
+		cfg->credit->init(f->cs, &pcfg, now);
+	return 0;
+nomem:
+	uccl_flow_fini(f);
+	return -FI_ENOMEM;
+}
+
+void uccl_flow_fini(struct uccl_flow *f)
+{
+	free(f->log);
+	free(f->rtxq);
+	free(f->paths);
+	free(f->usable);
+	free(f->rx_paths);
+	free(f->dirty);
+	free(f->rcv_map);
+	free(f->rx_slots);
+	free(f->descs);
+	free(f->doubts);
+	memset(f, 0, sizeof(*f));
+}
+
+void uccl_flow_submit(struct uccl_flow *f, struct uccl_item *item)
+{
+	assert(!item->queued && !item->pending);
+	assert(item->bulk ? item->len > 0 : item->len <= f->cfg.chunk_bytes);
+	item->queued = true;
+	item->off = 0;
+	item->deficit = 0;
+	if (item->bulk)
+		TAILQ_INSERT_TAIL(&f->bulk, item, link);
+	else
+		TAILQ_INSERT_TAIL(&f->records, item, link);
+}
+
+bool uccl_flow_withdraw(struct uccl_flow *f, struct uccl_item *item)
+{
+	if (!item->queued || item->off || item->pending || f->desc_item == item)
+		return false;
+	if (item->bulk)
+		TAILQ_REMOVE(&f->bulk, item, link);
+	else
+		TAILQ_REMOVE(&f->records, item, link);
+	item->queued = false;
+	return true;
+}
+
+void flow_item_done(struct uccl_flow *f, struct uccl_item *item, uint64_t now)
+{
+	if (!item->pending && !item->queued)
+		f->cfg.ops->acked(f, item, now);
+}
+
+bool uccl_flow_idle(const struct uccl_flow *f)
+{
+	return TAILQ_EMPTY(&f->records) && TAILQ_EMPTY(&f->bulk) && f->una == f->nxt;
+}
+
+bool uccl_flow_acked(const struct uccl_flow *f, uint64_t cookie)
+{
+	return cookie < f->una || (cookie < f->nxt && flow_sent(f, cookie)->state == UCCL_SENT_ACKED);
+}
+
+uint64_t uccl_flow_rto(const struct uccl_flow *f)
+{
+	uint64_t rto = f->srtt_ns ? f->srtt_ns + 4 * f->rttvar_ns + UCCL_ACK_DELAY_NS : 4 * f->cfg.rto_min_ns;
+
+	return uccl_clamp(rto, f->cfg.rto_min_ns, UCCL_RTO_MAX_NS);
+}
+
+/* RFC 8985 section 7.2: the probe time-out is about two RTTs, never later than the RTO. */
+static uint64_t flow_pto(const struct uccl_flow *f)
+{
+	if (!f->srtt_ns)
+		return uccl_flow_rto(f);
+	return uccl_min(uccl_max(2 * f->srtt_ns + UCCL_ACK_DELAY_NS, f->cfg.rto_min_ns / 4), uccl_flow_rto(f));
+}
+
+/* Exactly one timer runs whenever something is not acknowledged. */
+void flow_probe_arm(struct uccl_flow *f, uint64_t now)
+{
+	if (!flow_outstanding(f))
+		f->probe_at = UCCL_NEVER;
+	else if (!f->backoff)
+		f->probe_at = now + flow_pto(f);
+	else
+		f->probe_at = now + uccl_min(uccl_flow_rto(f) << uccl_min(f->backoff - 1, 16), UCCL_RTO_MAX_NS);
+}
+
+/* Rebuild the list of paths in service; with none left, all that are not in quarantine, then simply all. */
+void flow_path_refresh(struct uccl_flow *f)
+{
+	uint16_t n = 0;
+
+	f->path_at = UCCL_NEVER;
+	for (uint16_t i = 0; i < f->cfg.paths_tx; i++) {
+		if (uccl_path_usable(&f->paths[i]))
+			f->usable[n++] = i;
+		else
+			f->path_at = uccl_min(f->path_at, f->paths[i].until);
+	}
+	for (uint16_t i = 0; !n && i < f->cfg.paths_tx; i++)
+		if (f->paths[i].state != UCCL_PATH_QUARANTINE)
+			f->usable[n++] = i;
+	for (uint16_t i = 0; !n && i < f->cfg.paths_tx; i++)
+		f->usable[i] = i;
+	f->nusable = n ? n : f->cfg.paths_tx;
+	f->burst_left = 0;
+}
+
+void flow_path_reroll(struct uccl_flow *f, uint16_t path)
+{
+	f->paths[path].label = f->next_label;
+	f->next_label = (uint16_t)((f->next_label + 1) % f->cfg.labels);
+	f->paths[path].rerolls++;
+	f->cfg.stats->rerolled++;
+}
+
+static void path_quarantine(struct uccl_flow *f, struct uccl_path *p, uint64_t now)
+{
+	p->state = UCCL_PATH_QUARANTINE;
+	p->until = now + (uccl_flow_rto(f) << p->strikes);
+	if (p->strikes < 8)
+		p->strikes++;
+	p->losses = 0;
+	f->cfg.stats->quarantined++;
+	flow_path_refresh(f);
+}
+
+/* A chunk on this path was lost although later ones on other paths arrived. */
+void flow_path_loss(struct uccl_flow *f, uint16_t path, uint64_t now)
+{
+	struct uccl_path *p = &f->paths[path];
+
+	if (!p->losses++)
+		p->bad_since = now;
+	if (p->losses == UINT8_MAX)
+		p->losses--;
+	if (p->state == UCCL_PATH_ACTIVE && p->losses >= PATH_LOSSES_MAX && f->nusable > 1)
+		path_quarantine(f, p, now);
+}
+
+/* The peer reported a packet that we sent on this path lately. */
+void flow_path_alive(struct uccl_flow *f, uint16_t path, uint64_t now)
+{
+	struct uccl_path *p = &f->paths[path];
+
+	(void)now;
+	p->losses = 0;
+	if (p->state == UCCL_PATH_PROBATION || p->state == UCCL_PATH_SUSPECT) {
+		p->state = UCCL_PATH_ACTIVE;
+		p->srtt_ns = 0;
+		if (p->strikes)
+			p->strikes--;
+		flow_path_refresh(f);
+	}
+}
+
+/* Quarantine ends: a new label, on probation. Probation ends without an answer: quarantine again. */
+static void paths_expire(struct uccl_flow *f, uint64_t now)
+{
+	for (uint16_t i = 0; i < f->cfg.paths_tx; i++) {
+		struct uccl_path *p = &f->paths[i];
+
+		if (uccl_path_usable(p) || now < p->until)
+			continue;
+		if (p->state == UCCL_PATH_QUARANTINE) {
+			flow_path_reroll(f, i);
+			p->state = UCCL_PATH_PROBATION;
+			p->until = now + 2 * uccl_flow_rto(f);
+			p->probe_due = true;
+		} else {
+			path_quarantine(f, p, now);
+		}
+	}
+	flow_path_refresh(f);
+}
+
+/*
+ * Nothing was acknowledged for the probe time-out. First a tail probe: the oldest chunk once more if it is small, else
+ * a PROBE on its path, where it is also a later packet. Then time-outs: one PROBE each, on path after path, so a peer
+ * that is merely silent (it computes, or is stopped) never receives the window again and again. PROTOCOL R54 R55
+ */
+static void probe_expire(struct uccl_flow *f, uint64_t now)
+{
+	struct uccl_sent *e = flow_sent(f, f->una);
+	uint16_t path = e->path;
+
+	if (!flow_outstanding(f)) {
+		f->probe_at = UCCL_NEVER;
+		return;
+	}
+	f->cfg.stats->probes++;
+	if (f->backoff) {
+		f->cfg.stats->rtos++;
+		if (f->inflight_bytes)
+			flow_report_loss(f, UCCL_LOSS_RTO, path, 0, now);
+		path = (uint16_t)((path + f->backoff) % f->cfg.paths_tx);
+		/* A route that swallows everything may be all that the present labels have. */
+		if (f->backoff >= f->cfg.paths_tx + 2u)
+			flow_path_reroll(f, path);
+		f->paths[path].probe_due = true;
+	} else if (e->state == UCCL_SENT_INFLIGHT && !e->write && e->len <= 2048) {
+		f->probe_chunk = true;
+	} else {
+		f->paths[path].probe_due = true;
+	}
+	if (f->backoff < 1000000)
+		f->backoff++;
+	/* As coarse as the time that its answer will echo, or that would seem older than the probe. */
+	f->probe_ns = now >> UCCL_TS_SHIFT << UCCL_TS_SHIFT;
+	flow_probe_arm(f, now);
+}
+
+uint64_t uccl_flow_expiry(const struct uccl_flow *f)
+{
+	uint64_t at = uccl_min(f->ack_at, uccl_min(f->rack_at, f->probe_at));
+
+	at = uccl_min(at, uccl_min(f->path_at, f->close_at));
+	/* Pacing matters only when something waits and nothing else will wake the flow. */
+	if (f->next_tx_ns > 0 && (!TAILQ_EMPTY(&f->bulk) || !TAILQ_EMPTY(&f->records)))
+		at = uccl_min(at, f->next_tx_ns);
+	if (f->starved)
+		at = uccl_min(at, f->demand_ns);
+	return at;
+}
+
+void uccl_flow_expire(struct uccl_flow *f, uint64_t now)
+{
+	if (now >= f->ack_at) {
+		f->ack_now = true;
+		f->ack_at = UCCL_NEVER;
+	}
+	if (now >= f->rack_at)
+		flow_detect(f, now);
+	if (now >= f->probe_at)
+		probe_expire(f, now);
+	if (now >= f->path_at)
+		paths_expire(f, now);
+	if (now >= f->close_at) {
+		f->close_due = true;
+		f->close_at = now + uccl_max(uccl_flow_rto(f), 5 * UCCL_NS_PER_MS);
+	}
+	if (now >= f->next_tx_ns)
+		f->next_tx_ns = 0;
+}
+
+void uccl_flow_keepalive(struct uccl_flow *f, uint64_t now)
+{
+	f->control_rr = (uint16_t)((f->control_rr + 1) % f->cfg.paths_tx);
+	f->paths[f->control_rr].probe_due = true;
+	f->paths[f->control_rr].probed_ns = now;
+}
+
+void uccl_flow_close(struct uccl_flow *f, uint64_t now)
+{
+	if (f->closing != UCCL_FLOW_OPEN)
+		return;
+	f->closing = UCCL_FLOW_CLOSING;
+	f->close_due = true;
+	f->close_began_ns = now;
+	f->close_at = now + uccl_max(uccl_flow_rto(f), 5 * UCCL_NS_PER_MS);
+}
+
+const char *uccl_flow_check(const struct uccl_flow *f)
+{
+	uint64_t bytes = 0;
+	uint32_t chunks = 0, unacked = 0;
+
+	if (f->una > f->nxt || f->nxt - f->una > f->log_cap || f->log_cap > f->cfg.window)
+		return "send window bounds";
+	if (f->high_acked > f->nxt || f->rcv_nxt > f->rcv_high || f->rcv_high - f->rcv_nxt > f->cfg.window)
+		return "receive window bounds";
+	for (uint64_t c = f->una; c != f->nxt; c++) {
+		const struct uccl_sent *e = flow_sent(f, c);
+
+		if (e->state == UCCL_SENT_FREE)
+			return "free entry inside the window";
+		if (e->state == UCCL_SENT_INFLIGHT) {
+			bytes += e->len;
+			chunks++;
+		}
+		unacked += e->state != UCCL_SENT_ACKED;
+	}
+	if (bytes != f->inflight_bytes || chunks != f->inflight_chunks)
+		return "bytes in flight are not the sum of the chunks";
+	if (f->una != f->nxt && flow_sent(f, f->una)->state == UCCL_SENT_ACKED && !flow_sent(f, f->una)->nic_reads)
+		return "first chunk of the window is acknowledged";
+	if (unacked && f->probe_at == UCCL_NEVER)
+		return "something is not acknowledged and no timer runs";
+	if (rcv_has(f, f->rcv_nxt))
+		return "first missing chunk is marked received";
+	return NULL;
+}

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * One reliable multipath flow between two engines: a stream of chunks, each delivered exactly once, in any order.
+ *
+ * The grammar (all calls by the owner; `now` in ns, last, never backwards):
+ *   commands   uccl_flow_submit
+ *   inputs     uccl_flow_rx, uccl_flow_sent, uccl_flow_fenced, uccl_flow_expire
+ *   outputs    uccl_flow_tx (call until it returns 0), uccl_flow_expiry, and the upcalls in uccl_flow_ops
+ * After any command or input, call uccl_flow_tx until 0, then ask uccl_flow_expiry.
+ *
+ * A chunk travels as a packet (header and payload), or, where the NIC can write remote memory and the peer has granted
+ * it, as a direct write whose 32-bit immediate is the header. Retransmissions always travel as packets.
+ */
+#ifndef UCCL_CORE_FLOW_H
+#define UCCL_CORE_FLOW_H
+
+#include <sys/queue.h>
+#include <sys/uio.h>
+
+#include "base/heap.h"
+#include "base/rng.h"
+#include "core/path.h"
+#include "core/policy.h"
+#include "core/stats.h"
+#include "core/wire.h"
+
+struct uccl_flow;
+
+/*
+ * A unit handed to the flow: one record (a single chunk) or, with `bulk`, a byte range that the flow cuts into
+ * chunks. Embedded in its owner and the flow's until `acked` was called for it or the flow ended.
+ */
+struct uccl_item {
+	TAILQ_ENTRY(uccl_item) link;
+	uint8_t rtype;		/* msg's record type */
+	bool bulk;		/* rec[8..16) is advanced by what was sent */
+	bool want_ack;		/* someone waits for the acknowledgement: ask for it with the last chunk */
+	bool queued;		/* in the send queue */
+	bool direct;		/* bulk: write straight to rkey/raddr + offset */
+	uint8_t iov_count;
+	uint8_t rec[UCCL_REC_LEN];
+	const struct iovec *iov; /* payload; stays valid until acked */
+	uint64_t skip;		/* bulk: first byte of the iov that belongs to this item */
+	uint64_t len;		/* payload bytes in all, from `skip` on */
+	uint64_t off;		/* bytes cut into chunks so far */
+	uint32_t pending;	/* chunks sent, and NIC reads of the payload, not accounted for yet */
+	uint32_t deficit;	/* round robin among bulk items: bytes left in this turn */
+	void *mr;		/* direct: local registration */
+	uint64_t rkey, raddr;	/* direct: the peer's grant */
+};
+
+TAILQ_HEAD(uccl_item_list, uccl_item);
+
+/* A chunk that arrived for msg. */
+struct uccl_chunk_in {
+	uint8_t rtype;
+	const uint8_t *rec;	/* UCCL_REC_LEN bytes */
+	const uint8_t *data;	/* payload, perhaps already where it belongs; NULL if placed */
+	uint32_t len;
+	bool placed;		/* written directly by the NIC */
+	bool doubtful;		/* a direct write of the same bytes may still come (uccl_flow_ops.settled) */
+};
+
+struct uccl_flow_ops {
+	/*
+	 * A chunk, once. UCCL_DROP_COUNT: taken. UCCL_DROP_MEMORY: cannot be taken now, it counts as not received and
+	 * will come again. Any other reason: it is thrown away for good, and acknowledged: the same bytes would fail
+	 * again.
+	 */
+	enum uccl_drop (*deliver)(struct uccl_flow *f, const struct uccl_chunk_in *in, uint64_t now);
+	/* Direct: the doubt about one earlier doubtful chunk of handle id is over. */
+	void (*settled)(struct uccl_flow *f, uint32_t id, uint32_t gen, uint64_t now);
+	/* Direct: please make the NIC fence this path and call uccl_flow_fenced. */
+	void (*fence)(struct uccl_flow *f, uint16_t path, uint64_t now);
+	/* Every byte of the item was received by the peer and no NIC read of it is left. */
+	void (*acked)(struct uccl_flow *f, struct uccl_item *item, uint64_t now);
+};
+
+enum uccl_sent_state { UCCL_SENT_FREE, UCCL_SENT_INFLIGHT, UCCL_SENT_LOST, UCCL_SENT_ACKED };
+
+/* Log of what was sent: one entry per CSN in [una, nxt). */
+struct uccl_sent {
+	uint8_t state;
+	uint8_t type;
+	uint8_t rtype;
+	uint8_t ntx;		/* transmissions so far, saturating */
+	bool write;		/* the first transmission was a direct write */
+	bool last;		/* last chunk of its item */
+	uint16_t path;		/* of the latest transmission */
+	uint16_t orig_path;	/* of the direct write */
+	uint16_t nic_reads;	/* transmissions whose payload the NIC may still read */
+	uint32_t pseq;		/* path sequence number of the latest transmission */
+	uint32_t len;
+	uint64_t sent_ns;	/* latest transmission */
+	const uint8_t *payload;
+	struct uccl_item *item;
+	uint8_t rec[UCCL_REC_LEN];
+};
+
+/* Receiving side of a path: what the acknowledgement block will say about it. */
+struct uccl_rx_path {
+	uint32_t high_seq;
+	uint32_t echo;
+	uint64_t arrived_ns;
+	uint64_t high_csn;	/* direct writes: highest CSN + 1, 0: none */
+	uint64_t write_ns;
+	bool dirty;		/* owed in the next block */
+	bool write_dirty;
+};
+
+/* Direct: state of one CSN in the receive window. */
+struct uccl_rx_slot {
+	uint64_t frags;		/* fragments received, a bit each */
+	uint32_t frag_bytes;	/* their payload */
+	uint32_t wlen;		/* a write arrived before its descriptor: its bytes */
+	uint16_t wpath;
+	bool early;		/* such a write is held */
+};
+
+/* Direct: an accepted descriptor whose chunks are not all received. */
+struct uccl_rx_desc {
+	uint64_t first;		/* CSN */
+	struct uccl_desc d;
+	uint32_t left;
+};
+
+/* Direct: a chunk that was completed by packets while its write was not seen. */
+struct uccl_doubt {
+	uint64_t csn;
+	uint32_t id, gen;
+	uint16_t path;
+};
+
+struct uccl_flow_cfg {
+	const struct uccl_cc_ops *cc;
+	const struct uccl_path_ops *pathsel;
+	const struct uccl_credit_ops *credit;
+	const struct uccl_flow_ops *ops;
+	struct uccl_stats *stats;
+	uint64_t token_tx, token_rx; /* the peer chose token_tx; packets to us carry token_rx */
+	uint64_t csn_tx, csn_rx;     /* first CSN each way */
+	uint32_t chunk_bytes;	/* payload of the largest packet */
+	uint32_t write_bytes;	/* direct: payload of the largest write, 0: none */
+	uint32_t mtu;		/* largest packet */
+	uint32_t window;	/* chunks, a power of two, 64..16384 */
+	uint16_t paths_tx, paths_rx;
+	uint16_t labels;	/* entropy labels that the NIC offers */
+	uint16_t slots_tx;	/* first grant of receive slots by the peer */
+	uint16_t slots_rx;	/* what we grant */
+	uint32_t msg_limit_tx;	/* first grant of message sequence numbers by the peer */
+	uint8_t epoch_tx, epoch_rx;
+	bool tx_sync;		/* NIC: payload is free when tx returns */
+	bool fifo_paths;
+	uint64_t link_bps, delay_ns, rto_min_ns;
+	uint64_t seed;
+};
+
+enum uccl_flow_close { UCCL_FLOW_OPEN, UCCL_FLOW_CLOSING, UCCL_FLOW_CLOSED };
+
+struct uccl_flow {
+	struct uccl_flow_cfg cfg;
+	void *user;			/* the owner's */
+	struct uccl_timer timer;	/* the owner's, for its heap */
+	TAILQ_ENTRY(uccl_flow) ready;	/* the owner's, its list of flows to transmit */
+	bool is_ready;
+
+	/* sending */
+	struct uccl_item_list records, bulk;
+	struct uccl_sent *log;		/* window entries, indexed by CSN */
+	uint32_t log_cap;		/* a power of two, grows to cfg.window */
+	uint64_t una, nxt;		/* first CSN not acknowledged; next CSN to be given */
+	uint64_t high_acked;		/* highest acknowledged CSN + 1 */
+	uint64_t *rtxq;			/* lost CSNs in the order of discovery, a ring of log_cap */
+	uint32_t rtx_head, rtx_tail;
+	uint32_t inflight_chunks;
+	uint64_t inflight_bytes;
+	uint32_t slots;			/* the peer's latest grant */
+	bool peer_short;		/* the peer asked for envelopes only */
+	uint32_t msg_limit;		/* likewise, message sequence numbers (msg reads it) */
+	uint64_t next_tx_ns;		/* pacing */
+	uint64_t credit_used;		/* bytes of bulk payload first-transmitted */
+	bool starved;			/* something waits for credit */
+	uint64_t demand_ns;		/* when the demand may be told next */
+	struct uccl_item *desc_item;	/* a descriptor was sent: its writes come first */
+	uint32_t desc_left;
+	uint64_t desc_offset;		/* next byte of it, from the item's start */
+	uint32_t desc_chunk;
+	uint32_t frag_next;		/* retransmission of a written chunk under way: next fragment */
+	uint64_t since_ar;		/* bytes sent since the last request for an acknowledgement */
+
+	/* paths */
+	struct uccl_path *paths;
+	uint16_t *usable;
+	uint16_t nusable;
+	uint16_t next_label;
+	uint16_t control_rr;		/* control packets rotate over the paths */
+	uint16_t burst_path;		/* small packets: the path of the burst under way */
+	uint32_t burst_left;		/* bytes left in it */
+	uint64_t path_at;		/* earliest end of a quarantine or probation */
+	struct uccl_rng rng;
+
+	/* loss and time */
+	uint64_t srtt_ns, rttvar_ns, min_rtt_ns, last_rtt_ns;
+	uint64_t rack_ns;		/* latest transmission time among acknowledged chunks */
+	uint64_t rack_at;		/* when RACK looks again */
+	uint64_t probe_at;		/* tail probe, then time-outs */
+	uint32_t backoff;		/* probes in a row without any answer */
+	bool probe_chunk;		/* the oldest chunk goes once more, to ask */
+	uint64_t probe_ns;		/* when the latest probe left */
+	uint64_t heard_ns;		/* last accepted packet */
+	uint64_t progress_ns;		/* last new acknowledgement */
+	uint32_t reorder_pkts;		/* tolerance of the in-path proof, grows with spurious retransmissions */
+	uint64_t reorder_ns;		/* likewise of RACK */
+	uint64_t reorder_until;		/* when the tolerance begins to shrink again */
+	uint32_t peer_dups;		/* the peer's count of duplicates */
+	bool app_limited;
+
+	/* receiving */
+	uint64_t rcv_nxt;		/* first CSN not received */
+	uint64_t rcv_high;		/* highest received + 1 */
+	uint64_t *rcv_map;		/* window bits, indexed by CSN */
+	struct uccl_rx_path *rx_paths;
+	uint16_t *dirty;		/* indices of dirty rx_paths */
+	uint16_t ndirty;
+	uint32_t dups;
+	uint32_t rcv_msg_limit;		/* what we grant; msg writes it */
+	bool rcv_short;			/* msg: no memory for unexpected payload, peers should send envelopes only */
+	uint32_t owed;			/* chunks received since the last block */
+	bool ack_now;
+	uint64_t ack_at;		/* delayed acknowledgement */
+	uint64_t received_bytes;	/* bulk payload, for credits */
+	uint64_t demand;		/* what the peer wants to send in all */
+	bool credit_due;
+
+	/* direct writes, receiving side */
+	struct uccl_rx_slot *rx_slots;	/* window entries */
+	struct uccl_rx_desc *descs;
+	uint32_t ndescs;
+	struct uccl_doubt *doubts;
+	uint32_t ndoubts;
+	uint8_t write_rtype; /* record type that msg sees for a chunk that came by direct write; msg sets it */
+	bool fifo;			/* paths still count as FIFO */
+	bool direct_off;		/* duplicates by the network were seen: write no more to us */
+
+	/* closing */
+	enum uccl_flow_close closing;
+	bool close_seen;		/* the peer said CLOSE */
+	bool close_due, close_ack_due;
+	uint64_t close_at;
+	uint32_t close_tries;
+	uint64_t close_began_ns;
+
+	/* plugs */
+	uint64_t cc[UCCL_CC_STATE / 8];
+	uint64_t ps[UCCL_PATHSEL_STATE / 8];
+	uint64_t cs[UCCL_CREDIT_STATE / 8];
+};
+
+/* 0 or -FI_ENOMEM, then nothing is held. */
+int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *user, uint64_t now);
+/* Items still queued are forgotten: their owner gets no upcall. */
+void uccl_flow_fini(struct uccl_flow *f);
+
+/* Queue an item; records leave before bulk, bulk items share by deficit round robin. */
+void uccl_flow_submit(struct uccl_flow *f, struct uccl_item *item);
+/* Take back an item that has never been sent from (off == 0, pending == 0). False: too late. */
+bool uccl_flow_withdraw(struct uccl_flow *f, struct uccl_item *item);
+
+/*
+ * A packet whose header decoded well and whose token is this flow's; or (uccl_flow_rx_write) a direct write.
+ */
+void uccl_flow_rx(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *payload, const uint8_t *tail,
+		  uint64_t age_ns, uint64_t now);
+void uccl_flow_rx_write(struct uccl_flow *f, uint32_t imm, uint32_t len, uint16_t path, uint64_t now);
+
+/* Fill one thing to send; 0: nothing now. tx->to and tx->peer are the caller's to set. */
+int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now);
+/* The NIC no longer reads the payload of tx->cookie (not called with cfg.tx_sync). */
+void uccl_flow_sent(struct uccl_flow *f, uint64_t cookie, uint64_t now);
+/* No earlier direct write on this path can land any more. */
+void uccl_flow_fenced(struct uccl_flow *f, uint16_t path, uint64_t now);
+
+/* Ask for fences on every path that has a doubt about message id; settled() follows for each doubt. */
+void uccl_flow_fence_message(struct uccl_flow *f, uint32_t id, uint32_t gen, uint64_t now);
+
+/* The chunk in tx->cookie was acknowledged: its payload may be gone. */
+bool uccl_flow_acked(const struct uccl_flow *f, uint64_t cookie);
+
+/* When uccl_flow_expire must be called; UCCL_NEVER: no timer runs. */
+uint64_t uccl_flow_expiry(const struct uccl_flow *f);
+void uccl_flow_expire(struct uccl_flow *f, uint64_t now);
+
+/* Send a probe on the next path (keepalive). */
+void uccl_flow_keepalive(struct uccl_flow *f, uint64_t now);
+/* Say CLOSE until it is answered; uccl_flow.closing becomes CLOSED. */
+void uccl_flow_close(struct uccl_flow *f, uint64_t now);
+/* Everything submitted was acknowledged. */
+bool uccl_flow_idle(const struct uccl_flow *f);
+/* Smoothed RTT plus variation, the base of the time-out. */
+uint64_t uccl_flow_rto(const struct uccl_flow *f);
+
+/* Checks of the state that must always hold (invariant I6); a text if one is broken, else NULL. For tests. */
+const char *uccl_flow_check(const struct uccl_flow *f);
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* What the files of core share about a flow; nobody else includes this. */
+#ifndef UCCL_CORE_INTERNAL_H
+#define UCCL_CORE_INTERNAL_H
+
+#include <assert.h>
+
+#include "base/units.h"
+#include "core/events.h"
+#include "core/flow.h"
+
+/* A receiver never delays an acknowledgement longer than this (RFC 9000 calls it max_ack_delay). */
+#define UCCL_ACK_DELAY_NS (100 * UCCL_NS_PER_US)
+/* Longest time between two probes of a silent peer. */
+#define UCCL_RTO_MAX_NS (200 * UCCL_NS_PER_MS)
+/* An RTT sample beyond this is a stopped clock or a forged echo, not a network. */
+#define UCCL_RTT_MAX_NS (10 * UCCL_NS_PER_S)
+/* In-path reordering that the loss proof learns to tolerate at most, packets. */
+#define UCCL_REORDER_PKTS_MAX 256
+
+static inline struct uccl_sent *flow_sent(const struct uccl_flow *f, uint64_t csn)
+{
+	return &f->log[csn & (f->log_cap - 1)];
+}
+
+/* Something was sent and is not acknowledged. (Between una and nxt there may be nothing but reads of our NIC.) */
+static inline bool flow_outstanding(const struct uccl_flow *f)
+{
+	return f->inflight_chunks || f->rtx_head != f->rtx_tail;
+}
+
+static inline bool rcv_has(const struct uccl_flow *f, uint64_t csn)
+{
+	uint64_t i = csn & (f->cfg.window - 1);
+
+	return f->rcv_map[i / 64] >> (i % 64) & 1;
+}
+
+/* flow.c */
+void flow_item_done(struct uccl_flow *f, struct uccl_item *item, uint64_t now);
+void flow_probe_arm(struct uccl_flow *f, uint64_t now);
+void flow_path_refresh(struct uccl_flow *f);
+void flow_path_loss(struct uccl_flow *f, uint16_t path, uint64_t now);
+void flow_path_alive(struct uccl_flow *f, uint16_t path, uint64_t now);
+void flow_path_reroll(struct uccl_flow *f, uint16_t path);
+
+/* ack.c */
+/* Take in a block that arrived `age_ns` ago. UCCL_DROP_COUNT, or the reason why it was refused (nothing changed). */
+enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint64_t age_ns, uint64_t now);
+void flow_una_advance(struct uccl_flow *f);
+/* Tell the policies about a loss of `bytes`. */
+void flow_report_loss(struct uccl_flow *f, enum uccl_loss_kind kind, uint16_t path, uint64_t bytes, uint64_t now);
+/* Find lost chunks; arms the RACK timer for the rest. */
+void flow_detect(struct uccl_flow *f, uint64_t now);
+
+/* rx.c */
+void flow_received(struct uccl_flow *f, uint64_t csn);
+void flow_owe_ack(struct uccl_flow *f, uint64_t csn, bool ar, uint64_t now);
+void flow_rx_dup(struct uccl_flow *f, bool probe, uint64_t now);
+
+/* direct.c */
+/* Is this chunk announced as a direct write? */
+bool flow_desc_claims(struct uccl_flow *f, uint64_t csn);
+/* Can a well-formed descriptor be taken? UCCL_DROP_COUNT, or why not. */
+enum uccl_drop flow_desc_check(const struct uccl_flow *f, uint64_t csn, const struct uccl_desc *d);
+void flow_desc_rx(struct uccl_flow *f, uint64_t csn, const struct uccl_desc *d, uint64_t now);
+/* *complete: bytes of the chunk that this fragment completed, 0: it did not. */
+enum uccl_drop flow_frag_rx(struct uccl_flow *f, const struct uccl_hdr *h, uint64_t csn, const uint8_t *payload,
+			    uint32_t *complete, uint64_t now);
+
+#define UCCL_FRAG_MAX 64
+
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What crosses between the protocol and a NIC: plain data, no calls. `core` fills and reads these,
+ * `nic` moves them; neither includes the other.
+ */
+#ifndef UCCL_CORE_IO_H
+#define UCCL_CORE_IO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Bytes of the fixed header of every packet on an established flow (PROTOCOL.md section 2). */
+#define UCCL_HDR_LEN 64
+/* Most bytes of the acknowledgement block that may follow the payload. */
+#define UCCL_TAIL_MAX 640
+/* Most paths between two endpoints. */
+#define UCCL_PATHS_MAX 256
+
+/* Where a packet comes from or goes to: IPv4-mapped or IPv6 address, host byte order port. */
+struct uccl_nic_addr {
+	uint8_t ip[16];
+	uint32_t scope; /* IPv6 scope id, 0 otherwise */
+	uint16_t port;
+	uint16_t pad;
+};
+
+struct uccl_nic_peer; /* a back end's own handle for a connected peer; may be NULL */
+
+enum uccl_tx_kind {
+	UCCL_TX_PACKET, /* hdr | payload | tail as one packet (SEND, datagram) */
+	UCCL_TX_WRITE,	/* payload straight into the peer's memory, imm is the whole header */
+};
+
+/* One thing to send. The NIC copies hdr and tail before it returns from tx(). */
+struct uccl_tx {
+	uint8_t kind;
+	bool control;		/* no payload of the application: may use a control class */
+	uint16_t path;		/* the sender's path index; meaning is the flow's */
+	uint16_t label;		/* entropy label: which source port, QP or flow label */
+	uint16_t hdr_len;
+	uint16_t tail_len;
+	uint32_t payload_len;
+	const void *payload;	/* stays valid until UCCL_RX_SENT, or until tx() returns if caps.tx_sync */
+	void *mr;		/* WRITE: the local registration of payload */
+	uint32_t imm;		/* WRITE */
+	uint64_t rkey;		/* WRITE: remote key and offset as the peer granted them */
+	uint64_t raddr;
+	uint64_t cookie;	/* comes back in UCCL_RX_SENT */
+	struct uccl_nic_peer *peer;
+	const struct uccl_nic_addr *to;
+	uint8_t hdr[UCCL_HDR_LEN];
+	uint8_t tail[UCCL_TAIL_MAX];
+};
+
+enum uccl_rx_kind {
+	UCCL_RX_PACKET,	   /* a packet arrived */
+	UCCL_RX_WRITE,	   /* a remote write with immediate completed: imm, len, path, peer */
+	UCCL_RX_SENT,	   /* the NIC no longer reads the payload of `cookie` */
+	UCCL_RX_FENCED,	   /* no earlier write on `path` of `peer` can touch memory any more */
+	UCCL_RX_PATH_ERR,  /* `path` of `peer` broke; the NIC made it anew */
+	UCCL_RX_UNREACH,   /* the host says that nothing listens at `src` (ICMP port unreachable) */
+	UCCL_RX_GONE,	   /* proof that the process behind `src` ended (liveness connection closed) */
+};
+
+/*
+ * One thing that arrived. A packet is one buffer (`data`, `len`), except when the NIC was given hints
+ * and has split it: then data holds the first UCCL_HDR_LEN bytes, body/body_len what went to the hinted place
+ * and rest/rest_len what followed. Buffers belong to the NIC and are valid until the next rx() call.
+ */
+struct uccl_rx {
+	uint8_t kind;
+	bool split;
+	uint16_t path;
+	uint32_t len;
+	uint32_t body_len;
+	uint32_t rest_len;
+	uint32_t imm;
+	uint32_t credit;	/* PACKET: how many packets the NIC handed up as one (GRO), for counters */
+	const uint8_t *data;
+	uint8_t *body;
+	const uint8_t *rest;
+	uint64_t age_ns;	/* time between arrival at the host and this rx(); 0 if unknown */
+	uint64_t cookie;
+	struct uccl_nic_peer *peer; /* WRITE, SENT, FENCED, PATH_ERR: whose, */
+	uint64_t peer_id;	    /* and the id that connect() was given for it */
+	struct uccl_nic_addr src;
+};
+
+/* A place where the payload of the next packet probably belongs; NIC may scatter there directly. */
+struct uccl_rx_hint {
+	void *dst;
+	uint32_t len;
+};
+
+#endif

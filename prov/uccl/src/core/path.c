@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "core/path.h"
+
+#include <string.h>
+
+#include "base/units.h"
+
+void uccl_path_init(struct uccl_path *p, uint16_t label)
+{
+	memset(p, 0, sizeof(*p));
+	p->state = UCCL_PATH_ACTIVE;
+	p->label = label;
+	p->next_seq = 1;
+	p->min_rtt_ns = UCCL_NEVER;
+}
+
+void uccl_path_rtt(struct uccl_path *p, uint64_t rtt_ns)
+{
+	uint64_t err;
+
+	if (rtt_ns < p->min_rtt_ns)
+		p->min_rtt_ns = rtt_ns;
+	if (!p->srtt_ns) {
+		p->srtt_ns = rtt_ns;
+		p->rttvar_ns = rtt_ns / 2;
+		return;
+	}
+	err = p->srtt_ns > rtt_ns ? p->srtt_ns - rtt_ns : rtt_ns - p->srtt_ns;
+	/* The old value's share goes first: the other way round the mean settles at 7/8 of what is measured. */
+	p->rttvar_ns = p->rttvar_ns - p->rttvar_ns / 4 + err / 4;
+	p->srtt_ns = p->srtt_ns - p->srtt_ns / 8 + rtt_ns / 8;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Per-path state of a flow's sending side: RTT, bytes in flight, health. A path is one entropy label
+ * (UDP source port, QP, flow label), so one route through an ECMP network.
+ */
+#ifndef UCCL_CORE_PATH_H
+#define UCCL_CORE_PATH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum uccl_path_state {
+	UCCL_PATH_ACTIVE,	/* in service */
+	UCCL_PATH_SUSPECT,	/* lost several in a row while others moved: no new data, one probe */
+	UCCL_PATH_QUARANTINE,	/* out of service until `until`, then re-rolled */
+	UCCL_PATH_PROBATION,	/* new label, probed; in service again at the first acknowledgement */
+};
+
+struct uccl_path {
+	uint8_t state;
+	uint8_t losses;		/* in a row, without an acknowledgement between */
+	uint8_t strikes;	/* times put in quarantine lately: the back-off */
+	bool probe_due;		/* a probe wants to leave on it */
+	uint16_t label;		/* the NIC's entropy label now in use */
+	uint32_t next_seq;	/* sequence number of the next packet on this path, starts at 1 */
+	uint32_t acked_seq;	/* highest number the peer reported; nothing reported: 0 */
+	uint64_t acked_csn;	/* direct writes: highest CSN that the peer reported on this path + 1 */
+	uint64_t srtt_ns;	/* 0: no sample yet */
+	uint64_t rttvar_ns;
+	uint64_t min_rtt_ns;	/* UINT64_MAX: no sample yet */
+	uint64_t inflight;	/* bytes */
+	uint64_t until;		/* end of quarantine, or when the probe is overdue */
+	uint64_t probed_ns;	/* last probe */
+	uint64_t bad_since;	/* first loss of the current row */
+	/* free-running counters */
+	uint64_t tx_packets;
+	uint64_t tx_bytes;
+	uint64_t lost;
+	uint64_t rerolls;
+};
+
+/* Begin life with the given label. */
+void uccl_path_init(struct uccl_path *p, uint16_t label);
+/* RFC 6298 smoothing with alpha 1/8, beta 1/4. rtt_ns > 0. */
+void uccl_path_rtt(struct uccl_path *p, uint64_t rtt_ns);
+
+static inline bool uccl_path_usable(const struct uccl_path *p)
+{
+	return p->state == UCCL_PATH_ACTIVE;
+}
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The three plugs of the transport: congestion control, path choice, credits. Each is a table of
+ * functions with a block of private state that the flow embeds; all hooks are optional unless marked.
+ * They see plain numbers, never the flow or the NIC, and are chosen by name at run time. The events of
+ * the paper's Appendix A are in core/policy.c, one function each, each called from exactly one place.
+ */
+#ifndef UCCL_CORE_POLICY_H
+#define UCCL_CORE_POLICY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/path.h"
+
+#define UCCL_CC_STATE 192
+#define UCCL_PATHSEL_STATE 192
+#define UCCL_CREDIT_STATE 128
+
+/* Constants of a flow that a policy may need. */
+struct uccl_policy_cfg {
+	uint32_t chunk_bytes;	/* largest chunk */
+	uint64_t window_max;	/* bytes: more can never be in flight */
+	uint64_t link_bps;	/* 0: unknown */
+	uint64_t delay_ns;	/* normal fabric delay of this back end */
+};
+
+/* A group of chunks newly acknowledged by one ACK. */
+struct uccl_ack_info {
+	uint64_t bytes;		/* newly acknowledged */
+	uint64_t inflight;	/* bytes still in flight after it */
+	uint64_t rtt_ns;	/* fabric RTT sample (turnaround taken off), 0: none in this ACK */
+	uint64_t srtt_ns;	/* smoothed, of all paths */
+	uint64_t min_rtt_ns;
+	bool ecn;
+	bool app_limited;	/* the window was not what held the sender back */
+};
+
+enum uccl_loss_kind {
+	UCCL_LOSS_PROOF, /* a later packet of the same path arrived */
+	UCCL_LOSS_RACK,	 /* a packet sent later was acknowledged long enough ago */
+	UCCL_LOSS_RTO,	 /* nothing was heard for the whole time-out */
+};
+
+/* Chunks declared lost together. */
+struct uccl_loss_info {
+	enum uccl_loss_kind kind;
+	uint16_t path;
+	uint64_t bytes;
+	uint64_t inflight;	/* bytes still in flight after it */
+	uint64_t srtt_ns;
+	uint64_t last_rtt_ns;	/* latest fabric RTT sample of the flow: tells congestion from corruption */
+};
+
+struct uccl_cc_ops {
+	const char *name;
+	void (*init)(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now);
+	/* Bytes allowed in flight; required. May be below one chunk: then pace() spreads chunks. */
+	uint64_t (*window)(const void *cc);
+	/* A chunk of `bytes` leaves at `now`: the earliest time for the next one (now: not paced). */
+	uint64_t (*pace)(void *cc, uint32_t bytes, uint64_t srtt_ns, uint64_t now);
+	void (*on_ack)(void *cc, const struct uccl_ack_info *ack, uint64_t now);
+	void (*on_loss)(void *cc, const struct uccl_loss_info *loss, uint64_t now);
+};
+
+struct uccl_rng;
+
+struct uccl_path_ops {
+	const char *name;
+	void (*init)(void *ps, const struct uccl_policy_cfg *cfg, uint16_t npaths);
+	/*
+	 * The path for the next chunk; required. `usable` lists the indices (n >= 1 of them) of paths in
+	 * service, `paths` is indexed by them. Returns one of usable[].
+	 */
+	uint16_t (*select)(void *ps, const struct uccl_path *paths, const uint16_t *usable, uint16_t n, uint32_t bytes,
+			   struct uccl_rng *rng, uint64_t now);
+	void (*on_ack)(void *ps, uint16_t path, uint64_t rtt_ns, bool ecn, uint64_t now);
+	void (*on_loss)(void *ps, uint16_t path, enum uccl_loss_kind kind, uint64_t now);
+};
+
+/*
+ * Bandwidth credit. All counters are cumulative bytes since the flow began, so that a lost or late
+ * credit is harmless (EQDS). Retransmissions and control are never gated by it.
+ */
+struct uccl_credit_ops {
+	const char *name;
+	void (*init)(void *cs, const struct uccl_policy_cfg *cfg, uint64_t now);
+	/* Sender: the most bytes that may have been sent in all (UINT64_MAX: no limit); required. */
+	uint64_t (*limit)(const void *cs);
+	/* Sender: the receiver's cumulative grant arrived. */
+	void (*on_credit)(void *cs, uint64_t granted, uint64_t now);
+	/* Receiver: new data arrived in all / the sender demands this much in all. Returns the
+	 * cumulative grant to announce; 0: this policy announces none. */
+	uint64_t (*grant)(void *cs, uint64_t received, uint64_t demand, uint64_t now);
+};
+
+/* By name; NULL if there is none. Names in order for help texts: uccl_*_names(). */
+const struct uccl_cc_ops *uccl_cc_find(const char *name);
+const struct uccl_path_ops *uccl_path_find(const char *name);
+const struct uccl_credit_ops *uccl_credit_find(const char *name);
+const char *const *uccl_cc_names(void);
+const char *const *uccl_path_names(void);
+const char *const *uccl_credit_names(void);
+
+#endif

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What arrived: checks, duplicates, placement, and the acknowledgement that is owed. No acknowledgement is sent here:
+ * the flow owes one, and uccl_flow_tx lets any packet carry it.
+ */
+#include "base/seq.h"
+#include "core/internal.h"
+
+/* Chunks received before an acknowledgement is owed at once, at most. */
+#define ACK_EVERY_MAX 16
+/* Out of order, with many paths, is normal: tell soon, not at once. */
+#define ACK_REORDER_NS (20 * UCCL_NS_PER_US)
+
+static void drop(struct uccl_flow *f, enum uccl_drop reason)
+{
+	f->cfg.stats->dropped[reason]++;
+}
+
+/* Mark a chunk received and move the window. */
+void flow_received(struct uccl_flow *f, uint64_t csn)
+{
+	uint64_t mask = f->cfg.window - 1;
+
+	/* What is known of this chunk must not be taken for the one that has its place a window later. */
+	if (f->rx_slots)
+		f->rx_slots[csn & mask] = (struct uccl_rx_slot){ 0 };
+	f->rcv_map[(csn & mask) / 64] |= 1ull << (csn % 64);
+	if (csn >= f->rcv_high)
+		f->rcv_high = csn + 1;
+	while (rcv_has(f, f->rcv_nxt)) {
+		uint64_t i = f->rcv_nxt & mask;
+
+		f->rcv_map[i / 64] &= ~(1ull << (i % 64));
+		f->rcv_nxt++;
+	}
+}
+
+/*
+ * Who asks is answered in the same round: the sender's application waits for it, and ours may not come back to poll
+ * before it has heard of that by other means.
+ */
+void flow_owe_ack(struct uccl_flow *f, uint64_t csn, bool ar, uint64_t now)
+{
+	uint32_t every = (uint32_t)uccl_clamp(f->cfg.slots_rx / 4, 1, ACK_EVERY_MAX);
+
+	f->owed++;
+	if (ar || f->owed >= every)
+		f->ack_now = true;
+	else if (csn > f->rcv_nxt || csn + 1 < f->rcv_high) /* a gap is there, or was filled (RFC 5681 section 4.2) */
+		f->ack_at = uccl_min(f->ack_at, now + ACK_REORDER_NS);
+	else
+		f->ack_at = uccl_min(f->ack_at, now + UCCL_ACK_DELAY_NS);
+}
+
+/* A duplicate always owes an acknowledgement: ours may have been lost. PROTOCOL R22 */
+void flow_rx_dup(struct uccl_flow *f, bool probe, uint64_t now)
+{
+	drop(f, UCCL_DROP_DUPLICATE);
+	if (!probe)
+		f->dups++;
+	f->owed++;
+	f->ack_at = uccl_min(f->ack_at, now + 1);
+}
+
+/* Note the packet in its path's line of the next acknowledgement block. */
+static void rx_path(struct uccl_flow *f, const struct uccl_hdr *h, uint64_t age_ns, uint64_t now)
+{
+	struct uccl_rx_path *r = &f->rx_paths[h->path];
+
+	if ((int32_t)(h->pseq - r->high_seq) <= 0)
+		return;
+	r->high_seq = h->pseq;
+	r->echo = h->ts;
+	r->arrived_ns = now > age_ns ? now - age_ns : now;
+	if (!r->dirty && !r->write_dirty)
+		f->dirty[f->ndirty++] = h->path;
+	r->dirty = true;
+}
+
+static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *payload, uint64_t now)
+{
+	uint64_t csn = uccl_seq_expand(f->rcv_nxt, h->csn, 32);
+	struct uccl_chunk_in in = {
+		.rtype = h->rtype,
+		.rec = h->rec,
+		.data = payload,
+		.len = h->payload_len,
+	};
+	enum uccl_drop reason = UCCL_DROP_COUNT;
+	uint32_t bytes = h->payload_len;
+	struct uccl_desc d;
+
+	if (csn < f->rcv_nxt || (csn - f->rcv_nxt < f->cfg.window && rcv_has(f, csn))) {
+		flow_rx_dup(f, h->flags & UCCL_FLAG_TAIL_PROBE, now);
+		return;
+	}
+	if (csn - f->rcv_nxt >= f->cfg.window) {
+		drop(f, UCCL_DROP_WINDOW);
+		return;
+	}
+	if (h->type == UCCL_PKT_DESC)
+		reason = uccl_desc_decode(&d, h->rec);
+	if (h->type == UCCL_PKT_DESC && reason == UCCL_DROP_COUNT)
+		reason = flow_desc_check(f, csn, &d);
+	if (h->type != UCCL_PKT_FRAG && flow_desc_claims(f, csn))
+		reason = UCCL_DROP_RECORD;
+	if (reason != UCCL_DROP_COUNT) {
+		/* Nonsense from an authenticated peer: not taken, so it hurts only itself. */
+		drop(f, reason);
+		return;
+	}
+	if (h->type == UCCL_PKT_FRAG)
+		reason = flow_frag_rx(f, h, csn, payload, &bytes, now);
+	else if (h->type == UCCL_PKT_CHUNK)
+		reason = f->cfg.ops->deliver(f, &in, now);
+	if (reason != UCCL_DROP_COUNT)
+		drop(f, reason);
+	if (reason == UCCL_DROP_MEMORY)
+		return;
+	if (h->type == UCCL_PKT_FRAG && !bytes) {
+		/* A fragment: the chunk is not there yet, the last fragment asks for the acknowledgement. */
+		if (h->flags & UCCL_FLAG_AR)
+			f->ack_at = uccl_min(f->ack_at, now + 1);
+		return;
+	}
+	if (h->type != UCCL_PKT_FRAG)
+		f->cfg.stats->rx_bytes += bytes;
+	flow_received(f, csn);
+	if (h->flags & UCCL_FLAG_RTX)
+		uccl_event_rx_rtx_chunk(f, bytes, now);
+	else
+		uccl_event_rx_chunk(f, bytes, now);
+	flow_owe_ack(f, csn, h->flags & UCCL_FLAG_AR, now);
+	if (h->type == UCCL_PKT_DESC)
+		flow_desc_rx(f, csn, &d, now);
+}
+
+void uccl_flow_rx(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *payload, const uint8_t *tail,
+		  uint64_t age_ns, uint64_t now)
+{
+	struct uccl_ack ack;
+	enum uccl_drop reason;
+	uint64_t demand;
+
+	if (h->path >= f->cfg.paths_rx) {
+		drop(f, UCCL_DROP_PATH);
+		return;
+	}
+	if (h->tail_len) {
+		reason = uccl_ack_decode(&ack, tail, h->tail_len);
+		if (reason == UCCL_DROP_COUNT)
+			reason = flow_ack_rx(f, &ack, age_ns, now);
+		if (reason != UCCL_DROP_COUNT) {
+			drop(f, reason);
+			return;
+		}
+	}
+	f->cfg.stats->rx_packets++;
+	f->heard_ns = now;
+	rx_path(f, h, age_ns, now);
+
+	switch (h->type) {
+	case UCCL_PKT_CHUNK:
+	case UCCL_PKT_DESC:
+	case UCCL_PKT_FRAG:
+		rx_chunk(f, h, payload, now);
+		break;
+	case UCCL_PKT_PROBE:
+		f->ack_now = true;
+		break;
+	case UCCL_PKT_CREDIT:
+		uccl_event_rx_credit(f, uccl_get64(h->rec), now);
+		break;
+	case UCCL_PKT_DEMAND:
+		demand = uccl_get64(h->rec);
+		/* It may be less than what came: records of control size cost no credit there, and are counted here. */
+		if (demand > f->received_bytes && demand - f->received_bytes > (uint64_t)1 << 48) {
+			drop(f, UCCL_DROP_CREDIT);
+			break;
+		}
+		f->demand = uccl_max(f->demand, demand);
+		f->credit_due = true;
+		break;
+	case UCCL_PKT_CLOSE:
+		f->close_seen = true;
+		f->close_ack_due = true;
+		break;
+	case UCCL_PKT_CLOSE_ACK:
+		if (f->closing == UCCL_FLOW_CLOSING) {
+			f->closing = UCCL_FLOW_CLOSED;
+			f->close_at = UCCL_NEVER;
+			f->close_due = false;
+		}
+		break;
+	case UCCL_PKT_ACK:
+		break;
+	default:
+		drop(f, UCCL_DROP_STATE);
+		break;
+	}
+}

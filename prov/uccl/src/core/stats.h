@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Free-running counters of one engine, and the named reasons why something from the wire was refused. */
+#ifndef UCCL_CORE_STATS_H
+#define UCCL_CORE_STATS_H
+
+#include <stdint.h>
+
+/* X(symbol, text): the text is what a person reads. */
+#define UCCL_DROP_REASONS(X)                                                                                           \
+	X(SHORT, "shorter than the header")                                                                            \
+	X(MAGIC, "not ours, or another version")                                                                       \
+	X(TYPE, "unknown type")                                                                                        \
+	X(LENGTH, "lengths do not agree")                                                                              \
+	X(TOKEN, "unknown token")                                                                                      \
+	X(SOURCE, "wrong source address")                                                                              \
+	X(STATE, "not expected in this state")                                                                         \
+	X(PATH, "path index out of range")                                                                             \
+	X(WINDOW, "sequence number outside the window")                                                                \
+	X(DUPLICATE, "already received")                                                                               \
+	X(ACK, "acknowledges what was not sent")                                                                       \
+	X(RECORD, "malformed record")                                                                                  \
+	X(HANDLE, "unknown message handle")                                                                            \
+	X(RANGE, "outside the granted buffer")                                                                         \
+	X(COOKIE, "bad or old cookie")                                                                                 \
+	X(MAC, "connect key does not match")                                                                           \
+	X(KEYLESS, "connect without key refused")                                                                      \
+	X(STALE, "from or to a dead incarnation")                                                                      \
+	X(CREDIT, "credit or slot count out of range")                                                                 \
+	X(MEMORY, "no memory for it")                                                                                  \
+	X(EPOCH, "immediate of another epoch")
+
+enum uccl_drop {
+#define X(sym, text) UCCL_DROP_##sym,
+	UCCL_DROP_REASONS(X)
+#undef X
+	UCCL_DROP_COUNT
+};
+
+const char *uccl_drop_text(enum uccl_drop reason);
+
+struct uccl_stats {
+	uint64_t tx_packets, tx_bytes;	   /* all that went to the NIC; bytes of payload of first transmissions */
+	uint64_t rx_packets, rx_bytes;	   /* accepted packets; bytes of payload delivered once */
+	uint64_t rtx_packets, rtx_bytes;   /* retransmissions */
+	uint64_t spurious;		   /* retransmissions that the peer said were not needed */
+	uint64_t probes, rtos;
+	uint64_t lost_proof, lost_rack, lost_rto;
+	uint64_t acks_tx, acks_rx;
+	uint64_t quarantined, rerolled;	   /* paths */
+	uint64_t connects, connect_fails, peers_dead, peers_closed;
+	uint64_t fences, doubtful, writes_rx, writes_tx;
+	uint64_t dup_writes, fifo_broken;  /* direct writes doubled, or out of order on a path declared FIFO */
+	uint64_t hints, hint_hits;	   /* payloads scattered by prediction: tried, right */
+	uint64_t unexpected, unexpected_bytes_max;
+	uint64_t dropped[UCCL_DROP_COUNT];
+};
+
+#endif

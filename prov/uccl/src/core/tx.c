@@ -1,0 +1,633 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What leaves next. One call fills one packet or one direct write, in this order: closing, retransmissions, probes, the
+ * writes of a descriptor that was sent, records, bulk, credit, and an acknowledgement that nothing else carried.
+ * There is no second way to send.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/internal.h"
+
+/* Small packets stay on one path for this many bytes: decisions per 32 KiB (paper section 3.3), and GSO batches. */
+#define BURST_BYTES 32768
+/* A bulk item's turn among others: long enough that a receiver can foresee where the next payload belongs. */
+#define TURN_BYTES (4u << 20)
+/* Payload up to this counts as control: not held back by the congestion window. */
+#define CONTROL_BYTES 256
+/* Chunks of one descriptor of direct writes at most. */
+#define DESC_CHUNKS_MAX 32
+/* An acknowledgement is asked for at least every so many bytes of a long transfer. */
+#define AR_BYTES_MIN 131072
+
+/*
+ * Encode what we owe into the tail. Behind payload: all of it or nothing; else as much as `room` bytes hold, what is
+ * left goes with the next block. Returns its length.
+ */
+static uint16_t tx_ack(struct uccl_flow *f, uint8_t *tail, uint32_t room, bool payload, uint64_t now)
+{
+	struct uccl_ack a;
+	uint16_t kept = 0;
+	uint64_t span = f->rcv_high > f->rcv_nxt ? f->rcv_high - f->rcv_nxt - 1 : 0;
+	uint32_t lines = 0, line = uccl_ack_len(1, 0) - UCCL_ACK_FIXED;
+
+	for (uint16_t i = 0; i < f->ndirty; i++)
+		lines += (uint32_t)f->rx_paths[f->dirty[i]].dirty + f->rx_paths[f->dirty[i]].write_dirty;
+	lines = (uint32_t)uccl_min(lines, UCCL_ACK_PATHS_MAX);
+	a.nwords = (uint8_t)uccl_min((span + 63) / 64, UCCL_ACK_WORDS_MAX);
+	if (uccl_ack_len((uint8_t)lines, a.nwords) > room) {
+		if (payload)
+			return 0;
+		/* A path may need two lines. */
+		lines = (uint32_t)uccl_min(lines, uccl_max((room - UCCL_ACK_FIXED) / 2 / line, 2));
+		a.nwords = (uint8_t)uccl_min(a.nwords, (room - uccl_ack_len((uint8_t)lines, 0)) / 8);
+	}
+
+	a.npaths = 0;
+	for (uint16_t i = 0; i < f->ndirty; i++) {
+		struct uccl_rx_path *r = &f->rx_paths[f->dirty[i]];
+
+		if ((uint32_t)a.npaths + r->dirty + r->write_dirty > lines) {
+			f->dirty[kept++] = f->dirty[i];
+			continue;
+		}
+		if (r->dirty)
+			a.paths[a.npaths++] = (struct uccl_ack_path){
+				.path = f->dirty[i],
+				.seq = r->high_seq,
+				.echo = r->echo,
+				.delay = (uint32_t)((now - r->arrived_ns) >> UCCL_TS_SHIFT),
+			};
+		if (r->write_dirty)
+			a.paths[a.npaths++] = (struct uccl_ack_path){
+				.path = f->dirty[i],
+				.write = true,
+				.seq = (uint32_t)(r->high_csn - 1),
+				.delay = (uint32_t)((now - r->write_ns) >> UCCL_TS_SHIFT),
+			};
+		r->dirty = r->write_dirty = false;
+	}
+	f->ndirty = kept;
+	a.cum = (uint32_t)f->rcv_nxt;
+	a.dups = f->dups;
+	a.msg_limit = f->rcv_msg_limit;
+	a.slots = f->cfg.slots_rx;
+	a.rcv_short = f->rcv_short;
+	for (uint8_t w = 0; w < a.nwords; w++) {
+		a.sack[w] = 0;
+		for (unsigned int b = 0; b < 64; b++) {
+			uint64_t csn = f->rcv_nxt + 1 + 64u * w + b;
+
+			if (csn < f->rcv_high && rcv_has(f, csn))
+				a.sack[w] |= 1ull << b;
+		}
+	}
+	f->owed = 0;
+	f->ack_now = false;
+	f->ack_at = UCCL_NEVER;
+	f->cfg.stats->acks_tx++;
+	return (uint16_t)uccl_ack_encode(tail, &a);
+}
+
+/* Everything a packet has in common. Payload must have been set. PROTOCOL R4 */
+static void tx_packet(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_hdr *h, uint16_t path, bool want_ack,
+		      uint64_t now)
+{
+	struct uccl_path *p = &f->paths[path];
+
+	tx->kind = UCCL_TX_PACKET;
+	tx->path = path;
+	tx->label = p->label;
+	tx->hdr_len = UCCL_HDR_LEN;
+	tx->tail_len = 0;
+	if (want_ack || f->owed || f->ack_now)
+		tx->tail_len = tx_ack(f, tx->tail, f->cfg.mtu - UCCL_HDR_LEN - tx->payload_len, tx->payload_len, now);
+	h->path = path;
+	h->token = f->cfg.token_tx;
+	h->pseq = p->next_seq++;
+	h->ts = uccl_ts(now);
+	h->payload_len = (uint16_t)tx->payload_len;
+	h->tail_len = tx->tail_len;
+	uccl_hdr_encode(tx->hdr, h);
+	p->tx_packets++;
+	p->tx_bytes += tx->payload_len;
+	f->cfg.stats->tx_packets++;
+}
+
+/* A packet that is no chunk. */
+static int tx_control(struct uccl_flow *f, struct uccl_tx *tx, uint8_t type, uint8_t flags, const uint8_t *rec,
+		      uint16_t path, bool want_ack, uint64_t now)
+{
+	struct uccl_hdr h = { .type = type, .flags = flags, .rec = rec };
+
+	tx->control = true;
+	tx->payload = NULL;
+	tx->payload_len = 0;
+	tx->cookie = UCCL_NEVER;
+	tx_packet(f, tx, &h, path, want_ack, now);
+	return 1;
+}
+
+static uint16_t tx_control_path(struct uccl_flow *f)
+{
+	f->control_rr = (uint16_t)((f->control_rr + 1) % f->nusable);
+	return f->usable[f->control_rr];
+}
+
+/* The path for payload: a new choice per chunk, or per burst of small packets. */
+static uint16_t tx_path(struct uccl_flow *f, uint32_t bytes, uint64_t now)
+{
+	if (f->burst_left < bytes || !f->burst_left) {
+		f->burst_path = uccl_event_select_path(f, bytes, now);
+		f->burst_left = BURST_BYTES;
+	}
+	f->burst_left -= (uint32_t)uccl_min(f->burst_left, uccl_max(bytes, 1024));
+	return f->burst_path;
+}
+
+/* Make room for one more entry in the log: it doubles until the window. False: full, or no memory. PROTOCOL R12 */
+static bool log_room(struct uccl_flow *f)
+{
+	uint32_t cap = f->log_cap * 2;
+	struct uccl_sent *log;
+	uint64_t *rtxq;
+	uint32_t n = 0;
+
+	if (f->nxt - f->una < f->log_cap)
+		return true;
+	if (cap > f->cfg.window)
+		return false;
+	log = calloc(cap, sizeof(*log));
+	rtxq = calloc(cap, sizeof(*rtxq));
+	if (!log || !rtxq) {
+		free(log);
+		free(rtxq);
+		return false;
+	}
+	for (uint64_t c = f->una; c != f->nxt; c++)
+		log[c & (cap - 1)] = *flow_sent(f, c);
+	for (uint32_t i = f->rtx_head; i != f->rtx_tail; i++)
+		rtxq[n++] = f->rtxq[i & (f->log_cap - 1)];
+	free(f->log);
+	free(f->rtxq);
+	f->log = log;
+	f->rtxq = rtxq;
+	f->log_cap = cap;
+	f->rtx_head = 0;
+	f->rtx_tail = n;
+	return true;
+}
+
+static bool tx_room(struct uccl_flow *f)
+{
+	if (f->inflight_chunks && f->inflight_chunks >= f->slots)
+		return false;
+	return log_room(f);
+}
+
+/* Contiguous payload of an item from byte `off` on: at most `want` bytes, cut at the end of an iov. */
+static uint32_t item_payload(const struct uccl_item *item, uint64_t off, uint32_t want, const uint8_t **ptr)
+{
+	uint64_t pos = item->skip + off;
+
+	*ptr = NULL;
+	for (uint8_t i = 0; i < item->iov_count; i++) {
+		if (pos < item->iov[i].iov_len) {
+			*ptr = (const uint8_t *)item->iov[i].iov_base + pos;
+			return (uint32_t)uccl_min(want, item->iov[i].iov_len - pos);
+		}
+		pos -= item->iov[i].iov_len;
+	}
+	return 0;
+}
+
+/* Enter the next CSN in the log. */
+static struct uccl_sent *log_new(struct uccl_flow *f, struct uccl_item *item, uint8_t type, const uint8_t *rec,
+				 const uint8_t *payload, uint32_t len, uint16_t path, uint64_t now)
+{
+	struct uccl_sent *e = flow_sent(f, f->nxt);
+	bool was_idle = !flow_outstanding(f);
+
+	memset(e, 0, offsetof(struct uccl_sent, rec));
+	e->state = UCCL_SENT_INFLIGHT;
+	e->type = type;
+	e->rtype = item->rtype;
+	e->ntx = 1;
+	e->path = e->orig_path = path;
+	e->len = len;
+	e->sent_ns = now;
+	e->payload = payload;
+	e->item = item;
+	memcpy(e->rec, rec, UCCL_REC_LEN);
+	item->pending++;
+	f->nxt++;
+	f->inflight_chunks++;
+	f->inflight_bytes += len;
+	f->paths[path].inflight += len;
+	f->cfg.stats->tx_bytes += len;
+	if (was_idle) {
+		f->progress_ns = now;
+		f->backoff = 0;
+	}
+	if (!f->backoff)
+		flow_probe_arm(f, now);
+	return e;
+}
+
+/* Which flag asks for the acknowledgement of this chunk, if any. The chunk is in the log already. */
+static uint8_t tx_ar(struct uccl_flow *f, const struct uccl_item *item, bool last, uint32_t len)
+{
+	f->since_ar += len;
+	if (f->since_ar < uccl_max(AR_BYTES_MIN, f->inflight_bytes / 4) && f->inflight_chunks + 1 < f->slots &&
+	    !(last && item->want_ack))
+		return 0;
+	f->since_ar = 0;
+	return UCCL_FLAG_AR;
+}
+
+/* Send the chunk of log entry `e` as a packet: first time or again. */
+static void tx_chunk(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, uint8_t flags,
+		     uint64_t now)
+{
+	struct uccl_hdr h = {
+		.type = e->type,
+		.flags = flags,
+		.rtype = e->rtype,
+		.csn = (uint32_t)csn,
+		.rec = e->rec,
+	};
+
+	tx->control = false;
+	tx->payload = e->payload;
+	tx->payload_len = e->len;
+	/* With tx_sync nobody tells of it, but the engine asks by it what became of a chunk that waits for the NIC. */
+	tx->cookie = e->len ? csn : UCCL_NEVER;
+	e->pseq = f->paths[e->path].next_seq;
+	if (!f->cfg.tx_sync && e->len) {
+		e->nic_reads++;
+		e->item->pending++;
+	}
+	tx_packet(f, tx, &h, e->path, false, now);
+}
+
+/* Send a packet-sized piece of a chunk whose direct write was lost. True: it was the last piece. */
+static bool tx_frag(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, uint64_t now)
+{
+	uint32_t count = (e->len + f->cfg.chunk_bytes - 1) / f->cfg.chunk_bytes;
+	uint32_t off = f->frag_next * f->cfg.chunk_bytes;
+	uint8_t rec[UCCL_REC_LEN];
+	struct uccl_hdr h = {
+		.type = UCCL_PKT_FRAG,
+		.flags = UCCL_FLAG_RTX,
+		.rtype = e->rtype,
+		.csn = (uint32_t)csn,
+		.rec = rec,
+	};
+
+	memcpy(rec, e->rec, UCCL_REC_LEN);
+	uccl_put64(rec + 8, uccl_get64(e->rec + 8) + off);
+	rec[16] = (uint8_t)f->frag_next;
+	rec[17] = (uint8_t)count;
+	uccl_put16(rec + 18, e->orig_path);
+	tx->control = false;
+	tx->payload = e->payload + off;
+	tx->payload_len = (uint32_t)uccl_min(e->len - off, f->cfg.chunk_bytes);
+	tx->cookie = UCCL_NEVER;
+	if (!f->cfg.tx_sync) {
+		tx->cookie = csn;
+		e->nic_reads++;
+		e->item->pending++;
+	}
+	if (++f->frag_next == count) {
+		f->frag_next = 0;
+		h.flags |= UCCL_FLAG_AR;
+	}
+	e->pseq = f->paths[e->path].next_seq;
+	tx_packet(f, tx, &h, e->path, false, now);
+	return !f->frag_next;
+}
+
+/* The oldest chunk known to be lost; entries that were acknowledged meanwhile are skipped. */
+static int tx_retransmit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
+{
+	while (f->rtx_head != f->rtx_tail) {
+		uint64_t csn = f->rtxq[f->rtx_head & (f->log_cap - 1)];
+		struct uccl_sent *e = flow_sent(f, csn);
+		bool done = true;
+
+		if (csn < f->una || e->state != UCCL_SENT_LOST) {
+			f->rtx_head++;
+			f->frag_next = 0;
+			continue;
+		}
+		if (!f->frag_next) {
+			if (!uccl_event_tx_rtx_chunk(f, now))
+				return 0;
+			e->path = tx_path(f, e->len, now);
+		}
+		f->cfg.stats->rtx_packets++;
+		if (e->write) {
+			done = tx_frag(f, tx, e, csn, now);
+			f->cfg.stats->rtx_bytes += tx->payload_len;
+		} else {
+			f->cfg.stats->rtx_bytes += e->len;
+		}
+		if (done) {
+			f->rtx_head++;
+			e->state = UCCL_SENT_INFLIGHT;
+			e->sent_ns = now;
+			if (e->ntx < UINT8_MAX)
+				e->ntx++;
+			f->inflight_chunks++;
+			f->inflight_bytes += e->len;
+			f->paths[e->path].inflight += e->len;
+			if (!e->write)
+				tx_chunk(f, tx, e, csn, UCCL_FLAG_RTX | UCCL_FLAG_AR, now);
+			if (!f->backoff)
+				flow_probe_arm(f, now);
+		}
+		return 1;
+	}
+	return 0;
+}
+
+/* A tail probe that repeats the oldest chunk. It stays in flight as it was: nothing is known to be lost. */
+static int tx_probe_chunk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
+{
+	struct uccl_sent *e = flow_sent(f, f->una);
+	uint16_t path = e->path;
+
+	f->probe_chunk = false;
+	if (f->una == f->nxt || e->state != UCCL_SENT_INFLIGHT || e->write)
+		return 0;
+	/* On another path if there is one: this one may be the reason. */
+	f->paths[path].inflight -= e->len;
+	e->path = tx_control_path(f);
+	f->paths[e->path].inflight += e->len;
+	e->sent_ns = now;
+	f->cfg.stats->rtx_packets++;
+	f->cfg.stats->rtx_bytes += e->len;
+	tx_chunk(f, tx, e, f->una, UCCL_FLAG_RTX | UCCL_FLAG_TAIL_PROBE | UCCL_FLAG_AR, now);
+	return 1;
+}
+
+static int tx_probes(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
+{
+	for (uint16_t i = 0; i < f->cfg.paths_tx; i++)
+		if (f->paths[i].probe_due) {
+			f->paths[i].probe_due = false;
+			f->paths[i].probed_ns = now;
+			return tx_control(f, tx, UCCL_PKT_PROBE, UCCL_FLAG_AR, NULL, i, true, now);
+		}
+	return 0;
+}
+
+static void item_unqueue(struct uccl_flow *f, struct uccl_item *item)
+{
+	if (item->bulk)
+		TAILQ_REMOVE(&f->bulk, item, link);
+	else
+		TAILQ_REMOVE(&f->records, item, link);
+	item->queued = false;
+}
+
+static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
+{
+	struct uccl_item *item = TAILQ_FIRST(&f->records);
+	const uint8_t *payload = NULL;
+	struct uccl_sent *e;
+
+	if (!item)
+		return 0;
+	if (!tx_room(f) ||
+	    (item->len > CONTROL_BYTES && !uccl_event_chunk_size(f, (uint32_t)item->len, now))) {
+		f->app_limited = false;
+		return 0;
+	}
+	if (item->len)
+		item_payload(item, 0, (uint32_t)item->len, &payload);
+	item->off = item->len;
+	item_unqueue(f, item);
+	if (item->len > CONTROL_BYTES)
+		f->next_tx_ns = uccl_event_pacing_chunk(f, (uint32_t)item->len, now);
+	e = log_new(f, item, UCCL_PKT_CHUNK, item->rec, payload, (uint32_t)item->len,
+		    tx_path(f, (uint32_t)item->len, now), now);
+	tx_chunk(f, tx, e, f->nxt - 1, tx_ar(f, item, true, e->len), now);
+	return 1;
+}
+
+/* Announce the next direct writes of an item. */
+static int tx_desc(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_item *item, uint64_t now)
+{
+	const uint8_t *ptr;
+	/* What is lost must fit into the fragments that there may be. */
+	uint32_t chunk = (uint32_t)uccl_min(f->cfg.write_bytes, (uint64_t)UCCL_FRAG_MAX * f->cfg.chunk_bytes);
+	uint64_t run = item_payload(item, item->off, UINT32_MAX, &ptr);
+	uint64_t room = uccl_min(f->slots > f->inflight_chunks + 1 ? f->slots - f->inflight_chunks - 1 : 1,
+				 f->cfg.window - (f->nxt - f->una) - 1);
+	struct uccl_desc d;
+	uint8_t rec[UCCL_REC_LEN] = { 0 };
+	struct uccl_sent *e;
+
+	run = uccl_min(run, item->len - item->off);
+	if (!room)
+		return 0;
+	d.count = (uint32_t)uccl_min(uccl_min(room, DESC_CHUNKS_MAX), (run + chunk - 1) / chunk);
+	d.id = uccl_get32(item->rec);
+	d.gen = uccl_get32(item->rec + 4);
+	d.offset = uccl_get64(item->rec + 8) + item->off;
+	d.chunk = chunk;
+	d.len = uccl_min(run, (uint64_t)d.count * d.chunk);
+	uccl_desc_encode(rec, &d);
+	e = log_new(f, item, UCCL_PKT_DESC, rec, NULL, 0, tx_path(f, 0, now), now);
+	tx_chunk(f, tx, e, f->nxt - 1, 0, now);
+	f->desc_item = item;
+	f->desc_left = d.count;
+	f->desc_offset = item->off + d.len;
+	f->desc_chunk = d.chunk;
+	return 1;
+}
+
+/* One direct write of the announced run. */
+static int tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
+{
+	struct uccl_item *item = f->desc_item;
+	const uint8_t *payload;
+	uint8_t rec[UCCL_REC_LEN] = { 0 };
+	struct uccl_sent *e;
+	uint32_t len;
+
+	if (!tx_room(f)) {
+		f->app_limited = false;
+		return 0;
+	}
+	len = item_payload(item, item->off, (uint32_t)uccl_min(f->desc_chunk, f->desc_offset - item->off), &payload);
+	if (!uccl_event_chunk_size(f, len, now)) {
+		f->app_limited = false;
+		return 0;
+	}
+	uccl_rec_set_bulk(rec, uccl_get32(item->rec), uccl_get32(item->rec + 4), uccl_get64(item->rec + 8) + item->off);
+	f->next_tx_ns = uccl_event_pacing_chunk(f, len, now);
+	e = log_new(f, item, UCCL_PKT_FRAG, rec, payload, len, uccl_event_select_path(f, len, now), now);
+	e->write = true;
+	e->nic_reads++;
+	item->pending++;
+
+	tx->kind = UCCL_TX_WRITE;
+	tx->control = false;
+	tx->path = e->path;
+	tx->label = f->paths[e->path].label;
+	tx->hdr_len = tx->tail_len = 0;
+	tx->payload = payload;
+	tx->payload_len = len;
+	tx->mr = item->mr;
+	tx->imm = uccl_imm(f->nxt - 1, f->cfg.epoch_tx);
+	tx->rkey = item->rkey;
+	tx->raddr = item->raddr + uccl_get64(rec + 8);
+	tx->cookie = f->nxt - 1;
+	f->paths[e->path].tx_packets++;
+	f->paths[e->path].tx_bytes += len;
+	f->cfg.stats->writes_tx++;
+
+	item->off += len;
+	if (!--f->desc_left) {
+		f->desc_item = NULL;
+		if (item->off == item->len)
+			item_unqueue(f, item);
+	}
+	return 1;
+}
+
+static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
+{
+	struct uccl_item *item = TAILQ_FIRST(&f->bulk);
+	const uint8_t *payload;
+	uint8_t rec[UCCL_REC_LEN];
+	struct uccl_sent *e;
+	uint32_t len;
+
+	if (!item)
+		return 0;
+	if (!tx_room(f)) {
+		f->app_limited = false;
+		return 0;
+	}
+	if (item->direct && f->cfg.write_bytes)
+		return tx_desc(f, tx, item, now);
+	len = item_payload(item, item->off, (uint32_t)uccl_min(f->cfg.chunk_bytes, item->len - item->off), &payload);
+	if (!uccl_event_chunk_size(f, len, now)) {
+		f->app_limited = false;
+		return 0;
+	}
+	memcpy(rec, item->rec, UCCL_REC_LEN);
+	uccl_put64(rec + 8, uccl_get64(item->rec + 8) + item->off);
+	item->off += len;
+	f->next_tx_ns = uccl_event_pacing_chunk(f, len, now);
+	e = log_new(f, item, UCCL_PKT_CHUNK, rec, payload, len, tx_path(f, len, now), now);
+	if (item->off == item->len) {
+		item_unqueue(f, item);
+		e->last = true;
+	} else {
+		/* Deficit round robin (Shreedhar and Varghese 1995): TURN_BYTES is the quantum. */
+		item->deficit += len;
+		if (item->deficit >= TURN_BYTES) {
+			item->deficit = 0;
+			TAILQ_REMOVE(&f->bulk, item, link);
+			TAILQ_INSERT_TAIL(&f->bulk, item, link);
+		}
+	}
+	tx_chunk(f, tx, e, f->nxt - 1, tx_ar(f, item, e->last, len), now);
+	return 1;
+}
+
+/* Bytes that wait and cost credit, so that the receiver knows what to grant. */
+static uint64_t tx_backlog(const struct uccl_flow *f)
+{
+	const struct uccl_item *item;
+	uint64_t sum = 0;
+
+	TAILQ_FOREACH(item, &f->records, link)
+		sum += item->len > CONTROL_BYTES ? item->len : 0;
+	TAILQ_FOREACH(item, &f->bulk, link)
+		sum += item->len - item->off;
+	return sum;
+}
+
+/* Something waits for credit. */
+static bool tx_starved(struct uccl_flow *f)
+{
+	const struct uccl_item *record = TAILQ_FIRST(&f->records);
+
+	return (!TAILQ_EMPTY(&f->bulk) || (record && record->len > CONTROL_BYTES)) && uccl_event_credit_spent(f);
+}
+
+static int tx_credit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
+{
+	uint8_t rec[UCCL_REC_LEN] = { 0 };
+
+	if (f->credit_due) {
+		uint64_t grant = uccl_event_grant(f, now);
+
+		f->credit_due = false;
+		if (grant) {
+			uccl_put64(rec, grant);
+			return tx_control(f, tx, UCCL_PKT_CREDIT, 0, rec, tx_control_path(f), false, now);
+		}
+	}
+	/* Tell the demand, again every time-out (uccl_flow_expiry), so that a lost credit or demand never stalls. */
+	f->starved = tx_starved(f);
+	if (f->starved && now >= f->demand_ns) {
+		f->demand_ns = now + uccl_flow_rto(f);
+		uccl_put64(rec, f->credit_used + tx_backlog(f));
+		return tx_control(f, tx, UCCL_PKT_DEMAND, 0, rec, tx_control_path(f), false, now);
+	}
+	return 0;
+}
+
+int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
+{
+	if (f->close_ack_due) {
+		f->close_ack_due = false;
+		return tx_control(f, tx, UCCL_PKT_CLOSE_ACK, 0, NULL, tx_control_path(f), true, now);
+	}
+	if (f->close_due) {
+		f->close_due = false;
+		f->close_tries++;
+		return tx_control(f, tx, UCCL_PKT_CLOSE, 0, NULL, tx_control_path(f), true, now);
+	}
+	if (f->close_seen)
+		return 0;
+	if (tx_retransmit(f, tx, now))
+		return 1;
+	if (f->probe_chunk && tx_probe_chunk(f, tx, now))
+		return 1;
+	if (tx_probes(f, tx, now))
+		return 1;
+	f->app_limited = true;
+	/* Chunks of a descriptor follow it without a gap; if they have to wait, credit and acknowledgements do not. */
+	if (f->desc_item ? tx_write(f, tx, now) : tx_record(f, tx, now) || tx_bulk(f, tx, now))
+		return 1;
+	if (tx_credit(f, tx, now))
+		return 1;
+	if (f->ack_now)
+		return tx_control(f, tx, UCCL_PKT_ACK, 0, NULL, tx_control_path(f), true, now);
+	return 0;
+}
+
+void uccl_flow_sent(struct uccl_flow *f, uint64_t cookie, uint64_t now)
+{
+	struct uccl_sent *e;
+	struct uccl_item *item;
+
+	/* Entries with NIC reads stay in the log: una does not pass them (ack.c). */
+	if (cookie < f->una || cookie >= f->nxt)
+		return;
+	e = flow_sent(f, cookie);
+	if (!e->nic_reads)
+		return;
+	e->nic_reads--;
+	item = e->item;
+	flow_una_advance(f);
+	item->pending--;
+	flow_item_done(f, item, now);
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Encoding and decoding of packets. Nothing here has state. */
+#include "core/wire.h"
+
+static bool type_known(uint8_t type)
+{
+	switch (type) {
+	case UCCL_PKT_HELLO:
+	case UCCL_PKT_COOKIE:
+	case UCCL_PKT_INIT:
+	case UCCL_PKT_INIT_ACK:
+	case UCCL_PKT_ACK:
+	case UCCL_PKT_PROBE:
+	case UCCL_PKT_CREDIT:
+	case UCCL_PKT_DEMAND:
+	case UCCL_PKT_CLOSE:
+	case UCCL_PKT_CLOSE_ACK:
+	case UCCL_PKT_CHUNK:
+	case UCCL_PKT_DESC:
+	case UCCL_PKT_FRAG:
+		return true;
+	default:
+		return false;
+	}
+}
+
+void uccl_hdr_encode(uint8_t out[UCCL_HDR_LEN], const struct uccl_hdr *h)
+{
+	uccl_put16(out, UCCL_MAGIC);
+	out[2] = UCCL_VERSION;
+	out[3] = h->type;
+	out[4] = h->flags;
+	out[5] = h->rtype;
+	uccl_put16(out + 6, h->path);
+	uccl_put64(out + 8, h->token);
+	uccl_put32(out + 16, h->csn);
+	uccl_put32(out + 20, h->pseq);
+	uccl_put32(out + 24, h->ts);
+	uccl_put16(out + 28, h->payload_len);
+	uccl_put16(out + 30, h->tail_len);
+	if (h->rec)
+		memcpy(out + 32, h->rec, UCCL_REC_LEN);
+	else
+		memset(out + 32, 0, UCCL_REC_LEN);
+}
+
+enum uccl_drop uccl_hdr_decode(struct uccl_hdr *h, const uint8_t *data, uint32_t len)
+{
+	if (len < UCCL_HDR_LEN)
+		return UCCL_DROP_SHORT;
+	if (uccl_get16(data) != UCCL_MAGIC || data[2] != UCCL_VERSION)
+		return UCCL_DROP_MAGIC;
+	h->type = data[3];
+	h->flags = data[4];
+	h->rtype = data[5];
+	h->path = uccl_get16(data + 6);
+	h->token = uccl_get64(data + 8);
+	h->csn = uccl_get32(data + 16);
+	h->pseq = uccl_get32(data + 20);
+	h->ts = uccl_get32(data + 24);
+	h->payload_len = uccl_get16(data + 28);
+	h->tail_len = uccl_get16(data + 30);
+	h->rec = data + 32;
+	if (!type_known(h->type))
+		return UCCL_DROP_TYPE;
+	if ((uint32_t)UCCL_HDR_LEN + h->payload_len + h->tail_len != len || h->tail_len > UCCL_TAIL_MAX)
+		return UCCL_DROP_LENGTH;
+	if (h->path >= UCCL_PATHS_MAX)
+		return UCCL_DROP_PATH;
+	return UCCL_DROP_COUNT;
+}
+
+#define ACK_PATH_LEN 16
+#define ACK_PATH_WRITE 0x8000
+
+uint32_t uccl_ack_len(uint8_t npaths, uint8_t nwords)
+{
+	return UCCL_ACK_FIXED + npaths * ACK_PATH_LEN + nwords * 8u;
+}
+
+_Static_assert(UCCL_ACK_FIXED + UCCL_ACK_PATHS_MAX * ACK_PATH_LEN + UCCL_ACK_WORDS_MAX * 8 <= UCCL_TAIL_MAX,
+	       "the largest acknowledgement block must fit the tail");
+
+uint32_t uccl_ack_encode(uint8_t *out, const struct uccl_ack *a)
+{
+	uint8_t *p = out + UCCL_ACK_FIXED;
+
+	uccl_put32(out, a->cum);
+	uccl_put32(out + 4, a->dups);
+	uccl_put32(out + 8, a->msg_limit);
+	uccl_put16(out + 12, (uint16_t)(a->slots | (a->rcv_short ? UCCL_SLOTS_MAX + 1 : 0)));
+	out[14] = a->npaths;
+	out[15] = a->nwords;
+	for (int i = 0; i < a->npaths; i++, p += ACK_PATH_LEN) {
+		uccl_put16(p, (uint16_t)(a->paths[i].path | (a->paths[i].write ? ACK_PATH_WRITE : 0)));
+		uccl_put16(p + 2, 0);
+		uccl_put32(p + 4, a->paths[i].seq);
+		uccl_put32(p + 8, a->paths[i].echo);
+		uccl_put32(p + 12, a->paths[i].delay);
+	}
+	for (int i = 0; i < a->nwords; i++, p += 8)
+		uccl_put64(p, a->sack[i]);
+	return (uint32_t)(p - out);
+}
+
+enum uccl_drop uccl_ack_decode(struct uccl_ack *a, const uint8_t *in, uint32_t len)
+{
+	const uint8_t *p = in + UCCL_ACK_FIXED;
+
+	if (len < UCCL_ACK_FIXED)
+		return UCCL_DROP_LENGTH;
+	a->cum = uccl_get32(in);
+	a->dups = uccl_get32(in + 4);
+	a->msg_limit = uccl_get32(in + 8);
+	a->slots = uccl_get16(in + 12) & UCCL_SLOTS_MAX;
+	a->rcv_short = uccl_get16(in + 12) > UCCL_SLOTS_MAX;
+	a->npaths = in[14];
+	a->nwords = in[15];
+	if (a->npaths > UCCL_ACK_PATHS_MAX || a->nwords > UCCL_ACK_WORDS_MAX ||
+	    uccl_ack_len(a->npaths, a->nwords) != len)
+		return UCCL_DROP_LENGTH;
+	for (int i = 0; i < a->npaths; i++, p += ACK_PATH_LEN) {
+		uint16_t path = uccl_get16(p);
+
+		a->paths[i].write = path & ACK_PATH_WRITE;
+		a->paths[i].path = path & (uint16_t)~ACK_PATH_WRITE;
+		a->paths[i].seq = uccl_get32(p + 4);
+		a->paths[i].echo = uccl_get32(p + 8);
+		a->paths[i].delay = uccl_get32(p + 12);
+		if (a->paths[i].path >= UCCL_PATHS_MAX)
+			return UCCL_DROP_PATH;
+	}
+	for (int i = 0; i < a->nwords; i++, p += 8)
+		a->sack[i] = uccl_get64(p);
+	return UCCL_DROP_COUNT;
+}
+
+void uccl_desc_encode(uint8_t rec[UCCL_REC_LEN], const struct uccl_desc *d)
+{
+	uccl_rec_set_bulk(rec, d->id, d->gen, d->offset);
+	uccl_put64(rec + 16, d->len);
+	uccl_put32(rec + 24, d->count);
+	uccl_put32(rec + 28, d->chunk);
+}
+
+enum uccl_drop uccl_desc_decode(struct uccl_desc *d, const uint8_t rec[UCCL_REC_LEN])
+{
+	d->id = uccl_get32(rec);
+	d->gen = uccl_get32(rec + 4);
+	d->offset = uccl_get64(rec + 8);
+	d->len = uccl_get64(rec + 16);
+	d->count = uccl_get32(rec + 24);
+	d->chunk = uccl_get32(rec + 28);
+	if (!d->count || !d->chunk || !d->len || d->offset + d->len < d->offset ||
+	    d->len > (uint64_t)d->count * d->chunk || d->len <= (uint64_t)(d->count - 1) * d->chunk)
+		return UCCL_DROP_RECORD;
+	return UCCL_DROP_COUNT;
+}

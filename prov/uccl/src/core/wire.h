@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The wire format: see PROTOCOL.md, which changes together with this file. All fields are little endian.
+ * Decoders check lengths and ranges that need no state; everything else is checked where the state is.
+ */
+#ifndef UCCL_CORE_WIRE_H
+#define UCCL_CORE_WIRE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/le.h"
+#include "core/addr.h"
+#include "core/stats.h"
+
+#define UCCL_MAGIC 0x4355 /* "UC" */
+#define UCCL_VERSION 1
+#define UCCL_REC_LEN 32
+
+enum uccl_pkt_type {
+	/* handshake: no flow yet (core/conn.h) */
+	UCCL_PKT_HELLO = 1,
+	UCCL_PKT_COOKIE = 2,
+	UCCL_PKT_INIT = 3,
+	UCCL_PKT_INIT_ACK = 4,
+	/* established, not sequenced */
+	UCCL_PKT_ACK = 8,	/* nothing but the acknowledgement block */
+	UCCL_PKT_PROBE = 9,	/* asks for an ACK; on its path it is also a later packet (loss proof) */
+	UCCL_PKT_CREDIT = 10,	/* receiver: cumulative grant in rec[0..8) */
+	UCCL_PKT_DEMAND = 11,	/* sender: cumulative demand in rec[0..8) */
+	UCCL_PKT_CLOSE = 12,
+	UCCL_PKT_CLOSE_ACK = 13,
+	/* sequenced: carries a chunk sequence number and is delivered exactly once */
+	UCCL_PKT_CHUNK = 16,	/* rtype and rec belong to msg */
+	UCCL_PKT_DESC = 17,	/* descriptor of the direct writes that follow it in CSN order */
+	UCCL_PKT_FRAG = 18,	/* part of a directly written chunk that has to be sent again */
+};
+
+#define UCCL_FLAG_AR (1u << 0)	  /* acknowledge at once */
+#define UCCL_FLAG_RTX (1u << 1)	  /* sent before */
+#define UCCL_FLAG_TAIL_PROBE (1u << 2) /* sent again only to ask: not a spurious retransmission */
+
+/* Decoded fixed header. `rec` points into the packet. */
+struct uccl_hdr {
+	uint8_t type;
+	uint8_t flags;
+	uint8_t rtype;
+	uint16_t path;
+	uint64_t token;
+	uint32_t csn;
+	uint32_t pseq;
+	uint32_t ts;
+	uint16_t payload_len;
+	uint16_t tail_len;
+	const uint8_t *rec;
+};
+
+void uccl_hdr_encode(uint8_t out[UCCL_HDR_LEN], const struct uccl_hdr *h);
+
+/*
+ * Decode a packet of `len` bytes of which at least min(len, UCCL_HDR_LEN) are readable. Returns UCCL_DROP_COUNT if
+ * it is well formed: known type, and header + payload + tail are exactly len; otherwise the reason.
+ */
+enum uccl_drop uccl_hdr_decode(struct uccl_hdr *h, const uint8_t *data, uint32_t len);
+
+/* One path's line in an acknowledgement block. */
+struct uccl_ack_path {
+	uint16_t path;
+	bool write;	/* seq is the low 32 bits of a CSN that came by direct write */
+	uint32_t seq;	/* highest sequence number seen on that path */
+	uint32_t echo;	/* ts of the packet that arrived last on it (not for writes) */
+	uint32_t delay; /* turnaround: from its arrival to this block, units of ts; UINT32_MAX: unknown */
+};
+
+#define UCCL_ACK_PATHS_MAX 12
+#define UCCL_ACK_WORDS_MAX 48 /* 64-bit words of the selective bitmap */
+#define UCCL_ACK_FIXED 16
+#define UCCL_SLOTS_MAX 0x7fff
+
+/* Decoded acknowledgement block. */
+struct uccl_ack {
+	uint32_t cum;	     /* low 32 bits of the first CSN not received */
+	uint32_t dups;	     /* chunks received more than once since the flow began, probes not counted */
+	uint32_t msg_limit;  /* low 32 bits of the first message sequence that may not be sent yet */
+	uint16_t slots;	     /* chunks that may be in flight towards the sender of this block */
+	bool rcv_short;	     /* its sender has no memory for unexpected payload: envelopes only, please */
+	uint8_t npaths;
+	uint8_t nwords;
+	struct uccl_ack_path paths[UCCL_ACK_PATHS_MAX];
+	uint64_t sack[UCCL_ACK_WORDS_MAX]; /* bit i of word w: CSN cum + 1 + 64 w + i was received */
+};
+
+/* Bytes of the encoded block; at most UCCL_TAIL_MAX. */
+uint32_t uccl_ack_len(uint8_t npaths, uint8_t nwords);
+uint32_t uccl_ack_encode(uint8_t *out, const struct uccl_ack *a);
+enum uccl_drop uccl_ack_decode(struct uccl_ack *a, const uint8_t *in, uint32_t len);
+
+/* Timestamps on the wire: units of 64 ns, 32 bits (wrap after 274 s), an opaque echo for the peer. */
+#define UCCL_TS_SHIFT 6
+static inline uint32_t uccl_ts(uint64_t now)
+{
+	return (uint32_t)(now >> UCCL_TS_SHIFT);
+}
+
+/* 32-bit immediate of a direct write: 28 bits of CSN, 4 bits of epoch. */
+#define UCCL_IMM_CSN_BITS 28
+static inline uint32_t uccl_imm(uint64_t csn, uint8_t epoch)
+{
+	return (uint32_t)(csn & ((1u << UCCL_IMM_CSN_BITS) - 1)) | (uint32_t)(epoch & 15u) << UCCL_IMM_CSN_BITS;
+}
+
+/* Descriptor: chunks first .. first + count - 1 go to message handle `id` at offset, `chunk` bytes each. */
+struct uccl_desc {
+	uint32_t id;
+	uint32_t gen;
+	uint32_t count;
+	uint32_t chunk;
+	uint64_t offset;
+	uint64_t len; /* bytes in all: the last chunk may be shorter */
+};
+
+void uccl_desc_encode(uint8_t rec[UCCL_REC_LEN], const struct uccl_desc *d);
+/* UCCL_DROP_RECORD: count 0 or too large, chunk 0, or len does not make count chunks, or offset + len overflows. */
+enum uccl_drop uccl_desc_decode(struct uccl_desc *d, const uint8_t rec[UCCL_REC_LEN]);
+
+/* First 16 bytes of rec in every record that carries bulk payload: DATA, eager DATA, FRAG. */
+static inline void uccl_rec_set_bulk(uint8_t *rec, uint32_t id, uint32_t gen, uint64_t offset)
+{
+	uccl_put32(rec, id);
+	uccl_put32(rec + 4, gen);
+	uccl_put64(rec + 8, offset);
+}
+
+#endif
