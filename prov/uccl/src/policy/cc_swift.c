@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Swift (Kumar et al., SIGCOMM 2020): the window follows a target of the fabric delay, which is the RTT less the time
+ * the receiver took to answer. Windows are bytes in floating point: in integers the increase of one chunk per RTT,
+ * spread over that RTT's acknowledgements, is rounded down to nothing as soon as the window is large.
+ *
+ * DESIGN NOTES
+ * - A loss says nothing of congestion by itself: the transport is made for networks that lose packets. Only a loss
+ *   while the delay is at its target, or when a large share of all bytes is lost (a shallow buffer, a policer), cuts
+ *   the window.
+ * - The time of every cut is recorded, and the next one for delay or loss waits an RTT. What shows up within that RTT
+ *   was under way before the cut and knows nothing of it.
+ * - The configured delay can be far too low (a long or emulated link). Swift would then see congestion always and
+ *   starve at its floor, so the flow's smallest RTT bounds the target from below. The price: a flow that begins in a
+ *   queue that never drains takes it for distance until it does.
+ *
+ * Constants "of the reference" are those of Swift in Broadcom's csg-htsim, the published simulator.
+ */
+#include "policy/policies.h"
+
+#include <assert.h>
+#include <math.h>
+
+#include "base/units.h"
+
+/* Least base target, ns. The reference has 20 us for NIC timestamps; a little more, as software is in our samples. */
+#define SWIFT_BASE_NS (25 * UCCL_NS_PER_US)
+/* Part of the smallest RTT seen that the target leaves on top of it: room for jitter of the path itself. */
+#define SWIFT_MIN_RTT_ROOM 0.25
+/* Line rate where the NIC does not know its own, bits per second: the serialisation of a chunk is part of the base. */
+#define SWIFT_LINK_BPS 10000000000ull
+/* Additive increase, chunks per RTT (reference: 1 packet). */
+#define SWIFT_AI 1.0
+/* Multiplicative decrease: factor of the relative excess of the delay (reference). */
+#define SWIFT_BETA 0.8
+/* Most that one decrease takes away, share of the window (reference). */
+#define SWIFT_MAX_MDF 0.5
+/*
+ * Flow scaling: flows with small windows are many, and many need a longer queue. The target grows with 1/sqrt(window)
+ * from nothing at FS_MAX_CHUNKS to FS_RANGE times the base at the smallest window (reference: 5, 0.1, 100).
+ */
+#define SWIFT_FS_RANGE 5.0
+#define SWIFT_FS_MIN_CHUNKS 0.1
+#define SWIFT_FS_MAX_CHUNKS 100.0
+/* Least window, chunks (reference); below one chunk the flow is paced. */
+#define SWIFT_MIN_CHUNKS 0.1
+/* First window, chunks: enough to measure several paths at once; slow start doubles it per RTT from here. */
+#define SWIFT_INITIAL_CHUNKS 16
+/* Lost share of all bytes above which losses mean congestion at any delay. */
+#define SWIFT_LOSS_SHARE 0.1
+/*
+ * Chunks over which that share is averaged. With 3.1 % of chunks lost at random (1 packet in 256, 8 packets a chunk)
+ * this many keep 10 % more than eight standard deviations away.
+ */
+#define SWIFT_LOSS_HORIZON 256.0
+/* Time-outs in a row that close the window to one chunk; the ones before it only halve. */
+#define SWIFT_RTO_LIMIT 2
+/*
+ * Pacing takes the RTT for this many targets at most. A peer that stayed away for a while leaves an RTT behind that
+ * says nothing of the fabric, and a tenth of a chunk per such RTT would be a standstill.
+ */
+#define SWIFT_PACE_TARGETS 16.0
+
+struct swift {
+	double window;	   /* bytes */
+	double window_min; /* bytes */
+	double window_max; /* bytes */
+	double chunk;	   /* bytes */
+	double base_ns;	   /* base target from configuration, without serialisation */
+	double serial_ns;  /* one chunk at line rate */
+	double fs_alpha;   /* flow scaling, ns: alpha / sqrt(window in chunks) + beta */
+	double fs_beta;
+	double loss_share;     /* 0..1, moving average */
+	uint64_t min_rtt_ns;   /* as the flow reports it; 0: none yet */
+	uint64_t decreased_ns; /* time of the last decrease; UCCL_NEVER: none yet */
+	uint64_t rto_ns;       /* time of the last time-out; UCCL_NEVER: none yet */
+	uint32_t rtos;	       /* time-outs in a row */
+	bool slow_start;
+};
+
+_Static_assert(sizeof(struct swift) <= UCCL_CC_STATE, "state too large");
+
+static void swift_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
+{
+	struct swift *s = cc;
+	uint64_t bps = cfg->link_bps ? cfg->link_bps : SWIFT_LINK_BPS;
+	double steep = 1 / sqrt(SWIFT_FS_MIN_CHUNKS) - 1 / sqrt(SWIFT_FS_MAX_CHUNKS);
+
+	(void)now;
+	assert(cfg->chunk_bytes > 0);
+	assert(cfg->window_max >= cfg->chunk_bytes);
+	s->chunk = cfg->chunk_bytes;
+	s->window_min = s->chunk * SWIFT_MIN_CHUNKS;
+	s->window_max = (double)cfg->window_max;
+	s->window = fmin(s->window_max, s->chunk * SWIFT_INITIAL_CHUNKS);
+	s->base_ns = (double)uccl_max(SWIFT_BASE_NS, cfg->delay_ns);
+	s->serial_ns = s->chunk * 8 * (double)UCCL_NS_PER_S / (double)bps;
+	s->fs_alpha = SWIFT_FS_RANGE * (s->base_ns + s->serial_ns) / steep;
+	s->fs_beta = -s->fs_alpha / sqrt(SWIFT_FS_MAX_CHUNKS);
+	s->loss_share = 0;
+	s->min_rtt_ns = 0;
+	s->decreased_ns = UCCL_NEVER;
+	s->rto_ns = UCCL_NEVER;
+	s->rtos = 0;
+	s->slow_start = true;
+}
+
+/* The fabric delay to aim at with the present window, ns. */
+static double swift_target(const struct swift *s)
+{
+	double base = fmax(s->base_ns, (double)s->min_rtt_ns * (1 + SWIFT_MIN_RTT_ROOM)) + s->serial_ns;
+	double scaling = s->fs_alpha / sqrt(s->window / s->chunk) + s->fs_beta;
+
+	/* The window is never below the smallest of flow scaling, so its range needs no upper clip. */
+	return base + fmax(scaling, 0);
+}
+
+static void swift_set_window(struct swift *s, double bytes)
+{
+	s->window = fmax(s->window_min, fmin(bytes, s->window_max));
+}
+
+/* Whether an RTT has gone by since `then`. */
+static bool swift_rtt_since(uint64_t then, uint64_t rtt_ns, uint64_t now)
+{
+	return then == UCCL_NEVER || now - then >= rtt_ns;
+}
+
+/* Multiply the window by `factor`, but once per RTT at most. */
+static void swift_decrease(struct swift *s, double factor, uint64_t rtt_ns, uint64_t now)
+{
+	s->slow_start = false;
+	if (!swift_rtt_since(s->decreased_ns, rtt_ns, now))
+		return;
+	s->decreased_ns = now;
+	swift_set_window(s, s->window * factor);
+}
+
+static void swift_increase(struct swift *s, uint64_t bytes)
+{
+	double acked = (double)bytes;
+
+	if (s->slow_start)
+		swift_set_window(s, s->window + acked);
+	else if (s->window >= s->chunk)
+		swift_set_window(s, s->window + SWIFT_AI * s->chunk * acked / s->window);
+	else
+		swift_set_window(s, s->window + SWIFT_AI * acked);
+}
+
+/* Move the lost share towards `what` (1 lost, 0 arrived) by the weight of `bytes`. */
+static void swift_count(struct swift *s, uint64_t bytes, double what)
+{
+	double gain = fmin(1, (double)bytes / (s->chunk * SWIFT_LOSS_HORIZON));
+
+	s->loss_share += gain * (what - s->loss_share);
+}
+
+static uint64_t swift_window(const void *cc)
+{
+	const struct swift *s = cc;
+
+	return (uint64_t)s->window;
+}
+
+static uint64_t swift_pace(void *cc, uint32_t bytes, uint64_t srtt_ns, uint64_t now)
+{
+	struct swift *s = cc;
+	double rtt;
+
+	if (s->window >= s->chunk)
+		return now;
+	rtt = srtt_ns ? fmin((double)srtt_ns, SWIFT_PACE_TARGETS * swift_target(s)) : s->base_ns;
+	return now + (uint64_t)(rtt * bytes / s->window);
+}
+
+static void swift_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)
+{
+	struct swift *s = cc;
+	double delay = (double)ack->rtt_ns, target;
+
+	s->rtos = 0;
+	swift_count(s, ack->bytes, 0);
+	if (!ack->rtt_ns)
+		return;
+	if (ack->min_rtt_ns && ack->min_rtt_ns != UINT64_MAX)
+		s->min_rtt_ns = ack->min_rtt_ns;
+	target = swift_target(s);
+	if (delay < target) {
+		if (!ack->app_limited)
+			swift_increase(s, ack->bytes);
+		return;
+	}
+	swift_decrease(s, fmax(1 - SWIFT_BETA * (delay - target) / delay, 1 - SWIFT_MAX_MDF),
+		       ack->srtt_ns ? ack->srtt_ns : ack->rtt_ns, now);
+}
+
+/*
+ * Silence, too, is no proof of congestion: a peer that computes does not answer. The first time-out halves; when the
+ * second comes with nothing heard between, one chunk at a time will find out. The way back is a slow start.
+ */
+static void swift_timeout(struct swift *s, const struct uccl_loss_info *loss, uint64_t now)
+{
+	/* Several paths may report the same silence one after the other. */
+	if (s->rto_ns != UCCL_NEVER && now - s->rto_ns <= loss->srtt_ns)
+		return;
+	s->rto_ns = now;
+	s->decreased_ns = now;
+	s->slow_start = false;
+	if (++s->rtos < SWIFT_RTO_LIMIT) {
+		swift_set_window(s, s->window * (1 - SWIFT_MAX_MDF));
+		return;
+	}
+	swift_set_window(s, fmin(s->window, s->chunk));
+	s->slow_start = true;
+}
+
+static void swift_on_loss(void *cc, const struct uccl_loss_info *loss, uint64_t now)
+{
+	struct swift *s = cc;
+
+	swift_count(s, loss->bytes, 1);
+	if (loss->kind == UCCL_LOSS_RTO)
+		swift_timeout(s, loss, now);
+	else if ((double)loss->last_rtt_ns >= swift_target(s) || s->loss_share > SWIFT_LOSS_SHARE)
+		swift_decrease(s, 1 - SWIFT_MAX_MDF, loss->srtt_ns, now);
+}
+
+const struct uccl_cc_ops uccl_cc_swift = {
+	.name = "swift",
+	.init = swift_init,
+	.window = swift_window,
+	.pace = swift_pace,
+	.on_ack = swift_on_ack,
+	.on_loss = swift_on_loss,
+};
