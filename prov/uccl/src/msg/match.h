@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Matching of messages and receives by libfabric's rules: receives in the order they were posted, messages in the
+ * order they came; tagged and untagged apart; ignore masks; directed receives.
+ */
+#ifndef UCCL_MSG_MATCH_H
+#define UCCL_MSG_MATCH_H
+
+#include "base/hash.h"
+
+#include "msg/op.h"
+
+/* A message on its way in; from its envelope until it is in the application's buffer. */
+struct uccl_msg_rx {
+	TAILQ_ENTRY(uccl_msg_rx) link;	/* unexpected or claimed list */
+	TAILQ_ENTRY(uccl_msg_rx) plink;	/* all of its peer */
+	struct uccl_peer *peer;
+	uint64_t tag, data;
+	uint64_t len;			/* of the message */
+	uint64_t eager;			/* bytes that come without CTS */
+	uint64_t got;			/* bytes of the message that arrived */
+	uint64_t limit;			/* matched: bytes that have a place in the buffer */
+	uint64_t hi;			/* matched: end of the furthest byte that arrived */
+	uint64_t mseq;
+	uint8_t flags;			/* UCCL_ENV_* */
+	bool have_env;
+	bool in_order;			/* passed the message order: unexpected or matched */
+	bool listed;			/* in the unexpected list */
+	bool hashed;
+	bool failed;			/* its sender died before all of it came */
+	bool discarded;			/* nobody wants it: bytes are dropped as they come */
+	bool finished;			/* the receive is complete; waits for records to be acknowledged */
+	bool fencing;
+	uint32_t send_id;		/* sender's handle */
+	uint32_t id;			/* our handle, 0: none */
+	uint32_t doubts;		/* direct writes that may still land */
+	uint8_t *buf;			/* payload that came before it was matched */
+	uint64_t buf_len;
+	struct uccl_op *op;		/* the receive it matched */
+	struct uccl_op *self;		/* a message to ourselves: the send */
+	void *claim;			/* context that claimed it */
+	void *mr;			/* direct: registration of the receive buffer */
+	struct uccl_item cts, fin;
+	UT_hash_handle hh;		/* in its peer's table, by message sequence */
+};
+
+TAILQ_HEAD(uccl_msg_rx_list, uccl_msg_rx);
+
+struct uccl_match {
+	struct uccl_op_list posted[2];		/* [tagged] */
+	struct uccl_msg_rx_list unexpected[2];	/* [tagged] */
+	struct uccl_msg_rx_list claimed;
+};
+
+void uccl_match_init(struct uccl_match *m);
+/* First posted receive that takes this message; it stays posted. NULL: none. */
+struct uccl_op *uccl_match_posted(struct uccl_match *m, bool tagged, const struct uccl_peer *peer, uint64_t tag);
+/* First unexpected message that this receive takes; it stays listed. NULL: none. */
+struct uccl_msg_rx *uccl_match_unexpected(struct uccl_match *m, const struct uccl_op *recv);
+void uccl_match_post(struct uccl_match *m, struct uccl_op *recv);
+void uccl_match_unpost(struct uccl_match *m, struct uccl_op *recv);
+void uccl_match_list(struct uccl_match *m, struct uccl_msg_rx *rx);
+void uccl_match_unlist(struct uccl_match *m, struct uccl_msg_rx *rx);
+/* Keep a listed message for `context`; take it again. */
+void uccl_match_claim(struct uccl_match *m, struct uccl_msg_rx *rx, void *context);
+struct uccl_msg_rx *uccl_match_claimed(struct uccl_match *m, const void *context);
+
+#endif

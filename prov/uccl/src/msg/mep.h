@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The message endpoint: sends and receives of one libfabric endpoint over its flows. send.c is the sending side,
+ * recv.c the receiving side, match.c the queues, mep.c life and failure. All calls by the engine's owner.
+ */
+#ifndef UCCL_MSG_MEP_H
+#define UCCL_MSG_MEP_H
+
+#include "base/hash.h"
+#include "base/ids.h"
+#include "base/pool.h"
+#include "msg/match.h"
+#include "msg/record.h"
+
+/* A remote endpoint as messages see it. Its flow exists while `open`. */
+struct uccl_peer {
+	struct uccl_mep *mep;
+	struct uccl_addr addr;
+	uint64_t user;			/* api's word */
+	bool self;			/* it is ourselves */
+	bool open;
+	int dead;			/* 0, or the positive FI_Exxx that ends every operation to it */
+	struct uccl_flow flow;
+
+	struct uccl_op_list pending;	/* sends not begun: no connection yet, or at the peer's message limit */
+	struct uccl_op_list sends;	/* begun and not complete */
+	uint64_t tx_mseq;		/* next message sequence number */
+
+	uint64_t rx_mseq;		/* next message in order */
+	struct uccl_msg_rx *by_mseq;	/* messages of which chunks are missing, or that came too early */
+	struct uccl_msg_rx_list rxs;	/* every message on its way in */
+};
+
+/* What msg needs of the engine. */
+struct uccl_mep_ops {
+	/* The peer's flow has something to send. */
+	void (*ready)(struct uccl_peer *p);
+	/* Begin to connect to this peer. */
+	void (*connect)(struct uccl_peer *p, uint64_t now);
+	/* Direct writes: register a receive buffer, undo it (which is also a fence), fence a path. */
+	int (*reg)(struct uccl_peer *p, void *buf, uint64_t len, void **mr, uint64_t *rkey, uint64_t *raddr);
+	void (*dereg)(struct uccl_peer *p, void *mr);
+	void (*fence)(struct uccl_peer *p, uint16_t path, uint64_t now);
+};
+
+struct uccl_mep {
+	const struct uccl_mep_ops *ops;
+	struct uccl_stats *stats;
+	uint64_t eager_max;		/* messages up to this go without CTS */
+	uint64_t unexpected_max;	/* bytes of unexpected payload to buffer; beyond it peers must hold back */
+	uint64_t unexpected_bytes;
+	struct uccl_pool op_pool, rx_pool;
+	struct uccl_ids send_ids, rx_ids;
+	struct uccl_match match;
+	bool starved;			/* a listed message waits for an op: uccl_msg_retry */
+	struct uccl_msg_rx *stream;	/* the message whose payload came last: where the next belongs, probably */
+};
+
+extern const struct uccl_flow_ops uccl_msg_flow_ops;
+
+/* Most messages of one peer that may be under way before the first of them came in order. */
+#define UCCL_MSG_LIMIT 32768
+/* Largest message that may be called eager by a peer: what one message can make us buffer. */
+#define UCCL_EAGER_MAX (1u << 20)
+
+void uccl_mep_init(struct uccl_mep *m, const struct uccl_mep_ops *ops, struct uccl_stats *stats, uint64_t eager_max,
+		   uint64_t unexpected_max, uint32_t ops_max);
+/* Completes what is still posted with FI_ECANCELED. Peers must have been failed before. */
+void uccl_mep_fini(struct uccl_mep *m, uint64_t now);
+
+void uccl_peer_init(struct uccl_peer *p, struct uccl_mep *m, const struct uccl_addr *addr);
+/* The flow was made (p->flow is initialised): begin pending sends. */
+void uccl_peer_opened(struct uccl_peer *p, uint64_t now);
+/*
+ * The peer is gone: every operation to it and from it ends with `err` (positive FI_Exxx). The engine has made the NIC
+ * forget the peer before, so that nothing reads or writes memory any more. The flow is ended here.
+ */
+void uccl_peer_fail(struct uccl_peer *p, int err, uint64_t now);
+
+int uccl_msg_send(struct uccl_mep *m, struct uccl_op *op, uint64_t now);
+int uccl_msg_recv(struct uccl_mep *m, struct uccl_op *op, uint64_t now);
+int uccl_msg_cancel(struct uccl_mep *m, const void *context);
+int uccl_msg_peek(struct uccl_mep *m, struct uccl_op *op, bool claim, bool discard, uint64_t now);
+int uccl_msg_recv_claimed(struct uccl_mep *m, struct uccl_op *op, bool discard, uint64_t now);
+/*
+ * A multi-receive buffer needs an op for every message in it. While none could be had, messages wait in the unexpected
+ * list although a receive for them is posted (uccl_mep.starved); this matches them, in order, as far as ops go.
+ * Receives for single messages go on meanwhile: they need no op, and free theirs.
+ */
+void uccl_msg_retry(struct uccl_mep *m, uint64_t now);
+/* The peer's message limit rose: begin what waits. */
+void uccl_msg_kick(struct uccl_peer *p, uint64_t now);
+
+/* Where the next payloads probably belong, in order. Returns how many hints were filled. */
+int uccl_msg_hints(struct uccl_mep *m, struct uccl_rx_hint *hints, int n);
+/* Where the payload of this chunk belongs, if it is the rest of a matched message; else NULL. */
+uint8_t *uccl_msg_place(struct uccl_peer *p, const struct uccl_hdr *h);
+
+struct uccl_op *uccl_mep_op_get(struct uccl_mep *m);
+void uccl_mep_op_put(struct uccl_mep *m, struct uccl_op *op);
+
+/* between the files of msg */
+void msg_send_acked(struct uccl_peer *p, struct uccl_item *item);
+void msg_send_failed(struct uccl_op *op, int err);
+enum uccl_drop msg_cts(struct uccl_peer *p, const uint8_t *rec, uint64_t now);
+enum uccl_drop msg_fin(struct uccl_peer *p, const uint8_t *rec);
+void msg_recv_done(struct uccl_op *op, struct uccl_peer *from, int err);
+void msg_rx_free(struct uccl_msg_rx *rx);
+void msg_rx_failed(struct uccl_msg_rx *rx, int err, uint64_t now);
+/* A listed message meets the receive that takes it. */
+void msg_rx_match(struct uccl_mep *m, struct uccl_msg_rx *rx, struct uccl_op *recv, uint64_t now);
+void msg_self_done(struct uccl_op *op, int err);
+/* Copy between an op's buffers and plain memory; both return nothing: lengths were checked. */
+void msg_copy_in(const struct uccl_op *op, uint64_t off, const uint8_t *data, uint64_t len);
+void msg_copy_out(const struct iovec *iov, int n, uint64_t off, uint8_t *data, uint64_t len);
+
+#endif

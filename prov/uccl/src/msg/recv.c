@@ -1,0 +1,857 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The receiving side. Envelopes are matched in message order, whatever order the paths deliver them in; payload is
+ * placed as it comes. The common case, a whole message in order for a posted receive, touches nothing but the receive.
+ */
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/seq.h"
+#include "base/units.h"
+#include "msg/mep.h"
+
+/* Direct writes are worth a registration from this size on. */
+#define DIRECT_MIN 16384
+/* Foreseeing the place of a payload pays from this chunk size on. */
+#define HINT_MIN 16384
+
+void msg_copy_in(const struct uccl_op *op, uint64_t off, const uint8_t *data, uint64_t len)
+{
+	for (uint8_t i = 0; i < op->iov_count && len; i++) {
+		uint64_t n;
+
+		if (off >= op->iov[i].iov_len) {
+			off -= op->iov[i].iov_len;
+			continue;
+		}
+		n = uccl_min(len, op->iov[i].iov_len - off);
+		/* Payload scattered by prediction may be in place already, or overlap its place. */
+		if ((uint8_t *)op->iov[i].iov_base + off != data)
+			memmove((uint8_t *)op->iov[i].iov_base + off, data, n);
+		data += n;
+		len -= n;
+		off = 0;
+	}
+}
+
+void msg_copy_out(const struct iovec *iov, int n, uint64_t off, uint8_t *data, uint64_t len)
+{
+	for (int i = 0; i < n && len; i++) {
+		uint64_t part;
+
+		if (off >= iov[i].iov_len) {
+			off -= iov[i].iov_len;
+			continue;
+		}
+		part = uccl_min(len, iov[i].iov_len - off);
+		memcpy(data, (uint8_t *)iov[i].iov_base + off, part);
+		data += part;
+		len -= part;
+		off = 0;
+	}
+}
+
+void msg_recv_done(struct uccl_op *op, struct uccl_peer *from, int err)
+{
+	struct uccl_op *parent = op->parent;
+
+	op->from = from;
+	op->err = err;
+	if (parent) {
+		struct uccl_mep *m = from->mep;
+
+		op->parent = NULL;
+		if (!--parent->children && parent->multi_closed) {
+			/* The last message in a full buffer gives it back. */
+			op->flags |= UCCL_OPF_MULTI;
+			uccl_pool_put(&m->op_pool, parent);
+		}
+	}
+	op->done(op);
+}
+
+/*
+ * The op that takes a message of `len` bytes: the receive itself, off the queue, or a new child of a multi-receive
+ * buffer. NULL: no child can be had now.
+ */
+static struct uccl_op *recv_take(struct uccl_mep *m, struct uccl_op *recv, uint64_t len)
+{
+	uint64_t room = recv->len - recv->multi_used;
+	struct uccl_op *child;
+
+	if (!(recv->flags & UCCL_OPF_MULTI)) {
+		uccl_match_unpost(&m->match, recv);
+		recv->done_buf = recv->iov_count ? recv->iov[0].iov_base : NULL;
+		return recv;
+	}
+	/* Nothing overtakes what waits for an op. */
+	child = m->starved ? NULL : uccl_pool_get(&m->op_pool);
+	if (!child) {
+		m->starved = true;
+		return NULL;
+	}
+	child->type = UCCL_OP_RECV;
+	child->flags = (recv->flags & ~UCCL_OPF_MULTI) | UCCL_OPF_CHILD;
+	child->context = recv->context;
+	child->api = recv->api;
+	child->api_flags = recv->api_flags;
+	child->done = recv->done;
+	child->parent = recv;
+	child->iov_count = 1;
+	child->iov[0].iov_base = (uint8_t *)recv->iov[0].iov_base + recv->multi_used;
+	child->iov[0].iov_len = room;
+	child->len = room;
+	child->done_buf = child->iov[0].iov_base;
+	recv->children++;
+	recv->multi_used += uccl_min(len, room);
+	if (recv->len - recv->multi_used < uccl_max(recv->min_multi, 1)) {
+		recv->multi_closed = true;
+		uccl_match_unpost(&m->match, recv);
+	}
+	return child;
+}
+
+/* Fill in what a completed receive tells. */
+static int recv_result(struct uccl_op *op, uint8_t flags, uint64_t tag, uint64_t data, uint64_t len, uint64_t placed)
+{
+	op->tag = tag;
+	op->flags &= ~UCCL_OPF_DATA;
+	if (flags & UCCL_ENV_DATA)
+		op->flags |= UCCL_OPF_DATA;
+	op->data = data;
+	op->done_len = placed;
+	op->olen = len - placed;
+	return len > placed ? FI_ETRUNC : 0;
+}
+
+static void rx_unlink(struct uccl_msg_rx *rx)
+{
+	struct uccl_peer *p = rx->peer;
+
+	if (rx->hashed) {
+		HASH_DEL(p->by_mseq, rx);
+		rx->hashed = false;
+	}
+}
+
+static void rx_buf_free(struct uccl_msg_rx *rx)
+{
+	struct uccl_mep *m = rx->peer->mep;
+
+	if (!rx->buf)
+		return;
+	free(rx->buf);
+	rx->buf = NULL;
+	m->unexpected_bytes -= rx->buf_len;
+	rx->buf_len = 0;
+}
+
+void msg_rx_free(struct uccl_msg_rx *rx)
+{
+	struct uccl_peer *p = rx->peer;
+	struct uccl_mep *m = p->mep;
+
+	rx_unlink(rx);
+	rx_buf_free(rx);
+	if (rx->id)
+		uccl_ids_put(&m->rx_ids, rx->id);
+	if (m->stream == rx)
+		m->stream = TAILQ_NEXT(rx, plink);
+	TAILQ_REMOVE(&p->rxs, rx, plink);
+	uccl_pool_put(&m->rx_pool, rx);
+}
+
+/* Free the message unless one of its records is still under way. */
+static void rx_release(struct uccl_msg_rx *rx)
+{
+	rx->finished = true;
+	if (!rx->cts.queued && !rx->cts.pending && !rx->fin.queued && !rx->fin.pending)
+		msg_rx_free(rx);
+}
+
+static void rx_fin(struct uccl_msg_rx *rx)
+{
+	struct uccl_peer *p = rx->peer;
+
+	if (!(rx->flags & UCCL_ENV_DELIVERY) || !rx->send_id || p->dead)
+		return;
+	rx->fin.rtype = UCCL_REC_FIN;
+	uccl_put32(rx->fin.rec, rx->send_id);
+	uccl_flow_submit(&p->flow, &rx->fin);
+	p->mep->ops->ready(p);
+}
+
+/* Everything that has a place is in its place. */
+static void rx_complete(struct uccl_msg_rx *rx, uint64_t now)
+{
+	struct uccl_peer *p = rx->peer;
+	struct uccl_op *op = rx->op;
+
+	if (rx->doubts) {
+		/* A direct write may still come: the buffer stays ours until every path that it may be on is fenced. */
+		if (!rx->fencing) {
+			rx->fencing = true;
+			uccl_flow_fence_message(&p->flow, rx->id, (uint32_t)rx->mseq, now);
+		}
+		return;
+	}
+	if (rx->mr) {
+		p->mep->ops->dereg(p, rx->mr);
+		rx->mr = NULL;
+	}
+	rx_fin(rx);
+	rx->op = NULL;
+	if (op) {
+		int err = recv_result(op, rx->flags, rx->tag, rx->data, rx->len, rx->limit);
+
+		/* The message first: done() may post and match again. */
+		rx_release(rx);
+		msg_recv_done(op, p, err);
+	} else {
+		rx_release(rx);
+	}
+}
+
+static void rx_check(struct uccl_msg_rx *rx, uint64_t now)
+{
+	uint64_t need = rx->flags & UCCL_ENV_EAGER ? rx->eager : uccl_max(rx->limit, rx->eager);
+
+	if (rx->got >= need)
+		rx_complete(rx, now);
+}
+
+/* A place for payload that comes before it is matched. 0, or -1 without memory. */
+static int rx_buffer(struct uccl_msg_rx *rx, uint64_t len)
+{
+	struct uccl_mep *m = rx->peer->mep;
+
+	if (rx->buf || !len)
+		return 0;
+	rx->buf = malloc(len);
+	if (!rx->buf)
+		return -1;
+	rx->buf_len = len;
+	m->unexpected_bytes += len;
+	m->stats->unexpected_bytes_max = uccl_max(m->stats->unexpected_bytes_max, m->unexpected_bytes);
+	return 0;
+}
+
+/* Payload of a message, at its offset. */
+static void rx_place(struct uccl_msg_rx *rx, uint64_t off, const uint8_t *data, uint64_t len)
+{
+	rx->got += len;
+	if (rx->op) {
+		if (off < rx->limit)
+			msg_copy_in(rx->op, off, data, uccl_min(len, rx->limit - off));
+		rx->hi = uccl_max(rx->hi, off + len);
+	} else if (rx->buf) {
+		memcpy(rx->buf + off, data, len);
+	}
+}
+
+/* Ask for the rest of a message. */
+static void rx_cts(struct uccl_msg_rx *rx)
+{
+	struct uccl_peer *p = rx->peer;
+	struct uccl_cts cts = { .id = rx->send_id, .limit = rx->limit };
+
+	if (!rx->id)
+		rx->id = uccl_ids_get(&p->mep->rx_ids, rx);
+	if (!rx->id) {
+		/* A million messages under way: this one is cut to what is here. */
+		rx->limit = uccl_min(rx->limit, rx->eager);
+		cts.limit = rx->limit;
+	}
+	cts.rx = rx->id;
+	if (rx->op && rx->op->iov_count == 1 && p->flow.cfg.write_bytes && !p->flow.direct_off &&
+	    rx->limit >= rx->eager + DIRECT_MIN &&
+	    p->mep->ops->reg(p, rx->op->iov[0].iov_base, rx->limit, &rx->mr, &cts.rkey, &cts.raddr))
+		rx->mr = NULL;
+	if (!rx->mr)
+		cts.rkey = 0;
+	if (!p->mep->stream)
+		p->mep->stream = rx;
+	rx->cts.rtype = UCCL_REC_CTS;
+	uccl_cts_encode(rx->cts.rec, &cts);
+	uccl_flow_submit(&p->flow, &rx->cts);
+	p->mep->ops->ready(p);
+}
+
+/* The receive for this message is known. */
+static void rx_attach(struct uccl_msg_rx *rx, struct uccl_op *op, uint64_t now)
+{
+	rx->op = op;
+	rx->limit = uccl_min(rx->len, op->len);
+	rx->hi = rx->got;
+	op->rx = rx;
+	if (rx->buf) {
+		/* A gap in it is filled by payload still to come. */
+		msg_copy_in(op, 0, rx->buf, uccl_min(rx->buf_len, rx->limit));
+		rx_buf_free(rx);
+	}
+	if (rx->failed) {
+		msg_rx_failed(rx, rx->peer->dead, now);
+		return;
+	}
+	if (!(rx->flags & UCCL_ENV_EAGER))
+		rx_cts(rx);
+	rx_check(rx, now);
+}
+
+/* Memory to memory. */
+static void rx_self(struct uccl_msg_rx *rx, struct uccl_op *op)
+{
+	struct uccl_op *send = rx->self;
+	struct uccl_peer *p = rx->peer;
+	uint64_t n = uccl_min(rx->len, op->len), off = 0;
+	int err;
+
+	for (uint8_t i = 0; i < send->iov_count && off < n; i++) {
+		uint64_t part = uccl_min(send->iov[i].iov_len, n - off);
+
+		msg_copy_in(op, off, send->iov[i].iov_base, part);
+		off += part;
+	}
+	err = recv_result(op, rx->flags, rx->tag, rx->data, rx->len, n);
+	msg_rx_free(rx);
+	msg_self_done(send, 0);
+	msg_recv_done(op, p, err);
+}
+
+static void rx_give(struct uccl_msg_rx *rx, struct uccl_op *op, uint64_t now)
+{
+	if (rx->self)
+		rx_self(rx, op);
+	else
+		rx_attach(rx, op, now);
+}
+
+void msg_rx_match(struct uccl_mep *m, struct uccl_msg_rx *rx, struct uccl_op *recv, uint64_t now)
+{
+	struct uccl_op *op = recv_take(m, recv, rx->len);
+
+	if (!op)
+		return;
+	uccl_match_unlist(&m->match, rx);
+	rx_give(rx, op, now);
+}
+
+/* The rest of a message that nobody wants is not asked for; what still comes is dropped. */
+static void rx_discard(struct uccl_msg_rx *rx, uint64_t now)
+{
+	struct uccl_op *self = rx->self;
+
+	if (self) {
+		msg_rx_free(rx);
+		msg_self_done(self, 0);
+		return;
+	}
+	rx->discarded = true;
+	rx->limit = 0;
+	rx_buf_free(rx);
+	if (rx->failed) {
+		msg_rx_free(rx);
+		return;
+	}
+	if (!(rx->flags & UCCL_ENV_EAGER)) {
+		rx->limit = rx->eager;
+		rx_cts(rx);
+	}
+	rx_check(rx, now);
+}
+
+void uccl_msg_retry(struct uccl_mep *m, uint64_t now)
+{
+	if (m->op_pool.used >= m->op_pool.max)
+		return;
+	m->starved = false;
+	for (int t = 0; t < 2; t++) {
+		struct uccl_msg_rx *rx, *next;
+
+		for (rx = TAILQ_FIRST(&m->match.unexpected[t]); rx; rx = next) {
+			struct uccl_op *recv = uccl_match_posted(&m->match, t, rx->peer, rx->tag);
+
+			next = TAILQ_NEXT(rx, link);
+			if (recv)
+				msg_rx_match(m, rx, recv, now);
+		}
+	}
+}
+
+static void peer_limits(struct uccl_peer *p)
+{
+	struct uccl_mep *m = p->mep;
+
+	p->flow.rcv_msg_limit = (uint32_t)p->rx_mseq + UCCL_MSG_LIMIT;
+	p->flow.rcv_short = m->unexpected_bytes > m->unexpected_max;
+}
+
+/* An envelope whose turn it is, its message in memory of ours: match it or list it. */
+static void rx_in_order(struct uccl_msg_rx *rx, uint64_t now)
+{
+	struct uccl_mep *m = rx->peer->mep;
+	struct uccl_op *recv = uccl_match_posted(&m->match, rx->flags & UCCL_ENV_TAGGED, rx->peer, rx->tag);
+	struct uccl_op *op = recv ? recv_take(m, recv, rx->len) : NULL;
+
+	rx->in_order = true;
+	if (op) {
+		rx_attach(rx, op, now);
+		return;
+	}
+	m->stats->unexpected++;
+	uccl_match_list(&m->match, rx);
+}
+
+static struct uccl_msg_rx *rx_find(struct uccl_peer *p, uint64_t mseq)
+{
+	struct uccl_msg_rx *rx = NULL;
+
+	if (p->by_mseq)
+		HASH_FIND(hh, p->by_mseq, &mseq, sizeof(mseq), rx);
+	return rx;
+}
+
+/* Envelopes that came early and whose turn it now is. */
+static void rx_drain(struct uccl_peer *p, uint64_t now)
+{
+	struct uccl_msg_rx *rx;
+
+	while (p->by_mseq && (rx = rx_find(p, p->rx_mseq)) && rx->have_env) {
+		p->rx_mseq++;
+		/* Complete but for the receive: it need not be found by sequence any more. */
+		if (rx->got >= rx->eager)
+			rx_unlink(rx);
+		rx_in_order(rx, now);
+	}
+	peer_limits(p);
+}
+
+static struct uccl_msg_rx *rx_new(struct uccl_peer *p, uint64_t mseq)
+{
+	struct uccl_msg_rx *rx = uccl_pool_get(&p->mep->rx_pool);
+
+	if (!rx)
+		return NULL;
+	rx->peer = p;
+	rx->mseq = mseq;
+	TAILQ_INSERT_TAIL(&p->rxs, rx, plink);
+	return rx;
+}
+
+static bool rx_hash(struct uccl_msg_rx *rx)
+{
+	HASH_ADD(hh, rx->peer->by_mseq, mseq, sizeof(rx->mseq), rx);
+	rx->hashed = rx->hh.tbl != NULL;
+	return rx->hashed;
+}
+
+static void rx_set_env(struct uccl_msg_rx *rx, const struct uccl_env *env, uint64_t eager)
+{
+	rx->have_env = true;
+	rx->tag = env->tag;
+	rx->data = env->data;
+	rx->len = env->len;
+	rx->flags = env->flags;
+	rx->send_id = env->id;
+	rx->eager = eager;
+}
+
+/* A whole message in order, and a receive waits for it. */
+static void recv_whole(struct uccl_peer *p, const struct uccl_env *env, struct uccl_op *op, const uint8_t *data)
+{
+	uint64_t n = uccl_min(env->len, op->len);
+	int err;
+
+	if (n)
+		msg_copy_in(op, 0, data, n);
+	err = recv_result(op, env->flags, env->tag, env->data, env->len, n);
+	msg_recv_done(op, p, err);
+}
+
+static enum uccl_drop rx_msg(struct uccl_peer *p, const struct uccl_chunk_in *in, uint64_t now)
+{
+	struct uccl_mep *m = p->mep;
+	struct uccl_msg_rx *rx;
+	struct uccl_env env;
+	uint64_t mseq, eager;
+	bool turn;
+
+	uccl_env_decode(&env, in->rec);
+	mseq = uccl_seq_expand(p->rx_mseq, env.mseq, 32);
+	eager = env.flags & UCCL_ENV_EAGER ? env.len : in->len;
+	if (mseq < p->rx_mseq || mseq - p->rx_mseq >= UCCL_MSG_LIMIT || in->len > env.len ||
+	    (eager > in->len && eager > UCCL_EAGER_MAX) || (!(env.flags & UCCL_ENV_EAGER) && !env.id) ||
+	    ((env.flags & UCCL_ENV_DELIVERY) && !env.id))
+		return UCCL_DROP_RECORD;
+	if (m->starved)
+		uccl_msg_retry(m, now);
+	turn = mseq == p->rx_mseq;
+	rx = rx_find(p, mseq);
+	if (!rx && turn && eager == in->len && (env.flags & UCCL_ENV_EAGER) && !(env.flags & UCCL_ENV_DELIVERY)) {
+		struct uccl_op *recv = uccl_match_posted(&m->match, env.flags & UCCL_ENV_TAGGED, p, env.tag);
+		struct uccl_op *op = recv ? recv_take(m, recv, env.len) : NULL;
+
+		if (op) {
+			p->rx_mseq++;
+			recv_whole(p, &env, op, in->data);
+			rx_drain(p, now);
+			return UCCL_DROP_COUNT;
+		}
+	}
+	/* More of it came before: the envelope must agree with that, and bring what is missing. */
+	if (rx && (rx->have_env || rx->eager != eager || !(env.flags & UCCL_ENV_EAGER) || in->len > eager - rx->got))
+		return UCCL_DROP_RECORD;
+	if (!rx) {
+		rx = rx_new(p, mseq);
+		if (!rx)
+			return UCCL_DROP_MEMORY;
+		/* It must be found again if its turn has not come, or more of it comes by message sequence. */
+		if (((!turn || eager > in->len) && !rx_hash(rx))) {
+			msg_rx_free(rx);
+			return UCCL_DROP_MEMORY;
+		}
+		rx->eager = eager;
+	}
+	if (turn && !rx->buf && !rx->got) {
+		/* Straight to the receive if there is one. */
+		struct uccl_op *recv = uccl_match_posted(&m->match, env.flags & UCCL_ENV_TAGGED, p, env.tag);
+		struct uccl_op *op = recv ? recv_take(m, recv, env.len) : NULL;
+
+		if (op) {
+			p->rx_mseq++;
+			rx_set_env(rx, &env, eager);
+			rx->in_order = true;
+			rx->op = op;
+			rx->limit = uccl_min(rx->len, op->len);
+			if (in->len)
+				rx_place(rx, 0, in->data, in->len);
+			rx_attach(rx, op, now);
+			rx_drain(p, now);
+			return UCCL_DROP_COUNT;
+		}
+	}
+	if (rx_buffer(rx, eager)) {
+		msg_rx_free(rx);
+		return UCCL_DROP_MEMORY;
+	}
+	rx_set_env(rx, &env, eager);
+	if (in->len)
+		rx_place(rx, 0, in->data, in->len);
+	if (turn && !rx->hashed) {
+		p->rx_mseq++;
+		rx_in_order(rx, now);
+	}
+	rx_drain(p, now);
+	return UCCL_DROP_COUNT;
+}
+
+static enum uccl_drop rx_eager(struct uccl_peer *p, const struct uccl_chunk_in *in, uint64_t now)
+{
+	uint64_t mseq = uccl_seq_expand(p->rx_mseq, uccl_get32(in->rec), 32);
+	uint64_t off = uccl_get64(in->rec + 8), total = uccl_get64(in->rec + 16);
+	struct uccl_msg_rx *rx = rx_find(p, mseq);
+
+	if (!rx) {
+		if (mseq < p->rx_mseq)
+			return UCCL_DROP_HANDLE;
+		if (mseq - p->rx_mseq >= UCCL_MSG_LIMIT || total > UCCL_EAGER_MAX || !total)
+			return UCCL_DROP_RECORD;
+		rx = rx_new(p, mseq);
+		if (!rx)
+			return UCCL_DROP_MEMORY;
+		rx->eager = total;
+		if (rx_buffer(rx, total) || !rx_hash(rx)) {
+			msg_rx_free(rx);
+			return UCCL_DROP_MEMORY;
+		}
+	}
+	if (total != rx->eager || off > rx->eager || in->len > rx->eager - off || in->len > rx->eager - rx->got)
+		return UCCL_DROP_RANGE;
+	rx_place(rx, off, in->data, in->len);
+	if (rx->got == rx->eager && rx->in_order) {
+		rx_unlink(rx);
+		if (rx->op || rx->discarded)
+			rx_check(rx, now);
+	}
+	peer_limits(p);
+	return UCCL_DROP_COUNT;
+}
+
+static struct uccl_msg_rx *rx_by_id(struct uccl_peer *p, uint32_t id, uint32_t gen)
+{
+	struct uccl_msg_rx *rx = uccl_ids_find(&p->mep->rx_ids, id);
+
+	return rx && rx->peer == p && (uint32_t)rx->mseq == gen && !rx->finished ? rx : NULL;
+}
+
+static enum uccl_drop rx_data(struct uccl_peer *p, const struct uccl_chunk_in *in, uint64_t now)
+{
+	struct uccl_msg_rx *rx = rx_by_id(p, uccl_get32(in->rec), uccl_get32(in->rec + 4));
+	uint64_t off = uccl_get64(in->rec + 8);
+
+	if (!rx || !rx->op)
+		return UCCL_DROP_HANDLE;
+	if (off < rx->eager || off > rx->limit || in->len > rx->limit - off ||
+	    in->len > rx->limit - uccl_min(rx->got, rx->limit))
+		return UCCL_DROP_RANGE;
+	if (in->doubtful)
+		rx->doubts++;
+	p->mep->stream = rx;
+	if (in->placed)
+		rx->got += in->len;
+	else
+		rx_place(rx, off, in->data, in->len);
+	rx->hi = uccl_max(rx->hi, off + in->len);
+	rx_check(rx, now);
+	return UCCL_DROP_COUNT;
+}
+
+static enum uccl_drop msg_deliver(struct uccl_flow *f, const struct uccl_chunk_in *in, uint64_t now)
+{
+	struct uccl_peer *p = f->user;
+
+	switch (in->rtype) {
+	case UCCL_REC_MSG:
+		return rx_msg(p, in, now);
+	case UCCL_REC_EAGER:
+		return rx_eager(p, in, now);
+	case UCCL_REC_DATA:
+		return rx_data(p, in, now);
+	case UCCL_REC_CTS:
+		return in->len ? UCCL_DROP_RECORD : msg_cts(p, in->rec, now);
+	case UCCL_REC_FIN:
+		return in->len ? UCCL_DROP_RECORD : msg_fin(p, in->rec);
+	default:
+		return UCCL_DROP_RECORD;
+	}
+}
+
+static void msg_settled(struct uccl_flow *f, uint32_t id, uint32_t gen, uint64_t now)
+{
+	struct uccl_peer *p = f->user;
+	struct uccl_msg_rx *rx = rx_by_id(p, id, gen);
+
+	if (rx && rx->doubts && !--rx->doubts)
+		rx_check(rx, now);
+}
+
+static void msg_fence(struct uccl_flow *f, uint16_t path, uint64_t now)
+{
+	struct uccl_peer *p = f->user;
+
+	p->mep->ops->fence(p, path, now);
+}
+
+static void msg_acked(struct uccl_flow *f, struct uccl_item *item, uint64_t now)
+{
+	struct uccl_peer *p = f->user;
+	struct uccl_msg_rx *rx;
+
+	(void)now;
+	switch (item->rtype) {
+	case UCCL_REC_CTS:
+		rx = uccl_container_of(item, struct uccl_msg_rx, cts);
+		break;
+	case UCCL_REC_FIN:
+		rx = uccl_container_of(item, struct uccl_msg_rx, fin);
+		break;
+	default:
+		msg_send_acked(p, item);
+		return;
+	}
+	if (rx->finished)
+		rx_release(rx);
+}
+
+const struct uccl_flow_ops uccl_msg_flow_ops = {
+	.deliver = msg_deliver,
+	.settled = msg_settled,
+	.fence = msg_fence,
+	.acked = msg_acked,
+};
+
+/* The sender is dead, or the endpoint closes. */
+void msg_rx_failed(struct uccl_msg_rx *rx, int err, uint64_t now)
+{
+	struct uccl_peer *p = rx->peer;
+	struct uccl_op *op = rx->op;
+
+	(void)now;
+	if (rx->mr) {
+		p->mep->ops->dereg(p, rx->mr);
+		rx->mr = NULL;
+	}
+	if (op) {
+		rx->op = NULL;
+		op->tag = rx->tag;
+		op->done_len = 0;
+		msg_rx_free(rx);
+		msg_recv_done(op, p, err);
+		return;
+	}
+	/* What is whole can still be received; what is not fails the receive that will match it. */
+	if (rx->in_order && !rx->discarded && !rx->finished) {
+		rx_unlink(rx);
+		rx->failed = rx->got < rx->len;
+		return;
+	}
+	msg_rx_free(rx);
+}
+
+/* The first unexpected message for this receive. Those that wait for an op belong to receives posted before it. */
+static struct uccl_msg_rx *unexpected_for(struct uccl_mep *m, struct uccl_op *op)
+{
+	bool tagged = op->flags & UCCL_OPF_TAGGED;
+	struct uccl_msg_rx *rx;
+
+	if (!m->starved)
+		return uccl_match_unexpected(&m->match, op);
+	uccl_match_post(&m->match, op);
+	TAILQ_FOREACH(rx, &m->match.unexpected[tagged], link)
+		if (uccl_match_posted(&m->match, tagged, rx->peer, rx->tag) == op)
+			break;
+	uccl_match_unpost(&m->match, op);
+	return rx;
+}
+
+int uccl_msg_recv(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
+{
+	struct uccl_msg_rx *rx;
+
+	op->multi_used = 0;
+	if (m->starved)
+		uccl_msg_retry(m, now);
+	while ((rx = unexpected_for(m, op))) {
+		bool multi = op->flags & UCCL_OPF_MULTI;
+		struct uccl_op *taken;
+
+		/* recv_take takes it off the queue again, so that there is one way to do so. */
+		uccl_match_post(&m->match, op);
+		taken = recv_take(m, op, rx->len);
+		if (!taken)
+			return 0;
+		if (multi && !op->multi_closed)
+			uccl_match_unpost(&m->match, op);
+		uccl_match_unlist(&m->match, rx);
+		multi = multi && !op->multi_closed;
+		rx_give(rx, taken, now);
+		if (!multi)
+			return 0;
+	}
+	if ((op->flags & UCCL_OPF_DIRECTED) && op->peer->dead) {
+		op->done_len = 0;
+		msg_recv_done(op, op->peer, op->peer->dead);
+		return 0;
+	}
+	uccl_match_post(&m->match, op);
+	return 0;
+}
+
+int uccl_msg_cancel(struct uccl_mep *m, const void *context)
+{
+	for (int t = 0; t < 2; t++) {
+		struct uccl_op *op;
+
+		TAILQ_FOREACH(op, &m->match.posted[t], link) {
+			if (op->context != context)
+				continue;
+			uccl_match_unpost(&m->match, op);
+			if (op->children) {
+				/* Messages are still coming into it: the last of them gives it back. */
+				op->multi_closed = true;
+				return 0;
+			}
+			op->done_len = 0;
+			op->err = FI_ECANCELED;
+			op->from = NULL;
+			op->done(op);
+			return 0;
+		}
+	}
+	return -FI_ENOENT;
+}
+
+int uccl_msg_peek(struct uccl_mep *m, struct uccl_op *op, bool claim, bool discard, uint64_t now)
+{
+	struct uccl_msg_rx *rx = unexpected_for(m, op);
+
+	if (!rx)
+		return -FI_ENOMSG;
+	op->tag = rx->tag;
+	op->data = rx->data;
+	op->flags &= ~UCCL_OPF_DATA;
+	if (rx->flags & UCCL_ENV_DATA)
+		op->flags |= UCCL_OPF_DATA;
+	op->done_len = rx->len;
+	op->from = rx->peer;
+	if (discard) {
+		uccl_match_unlist(&m->match, rx);
+		rx_discard(rx, now);
+	} else if (claim) {
+		uccl_match_claim(&m->match, rx, op->context);
+	}
+	return 0;
+}
+
+int uccl_msg_recv_claimed(struct uccl_mep *m, struct uccl_op *op, bool discard, uint64_t now)
+{
+	struct uccl_msg_rx *rx = uccl_match_claimed(&m->match, op->context);
+
+	if (!rx)
+		return -FI_ENOMSG;
+	if (discard) {
+		struct uccl_peer *from = rx->peer;
+
+		op->tag = rx->tag;
+		op->done_len = 0;
+		rx_discard(rx, now);
+		msg_recv_done(op, from, 0);
+		return 0;
+	}
+	op->done_buf = op->iov_count ? op->iov[0].iov_base : NULL;
+	rx_give(rx, op, now);
+	return 0;
+}
+
+/* A matched message whose rest is on its way. */
+static bool rx_streams(const struct uccl_msg_rx *rx)
+{
+	return rx->op && rx->op->iov_count == 1 && !rx->mr && rx->id && rx->hi < rx->limit;
+}
+
+int uccl_msg_hints(struct uccl_mep *m, struct uccl_rx_hint *hints, int n)
+{
+	const struct uccl_msg_rx *rx = m->stream;
+	uint64_t off, chunk;
+	int i = 0;
+
+	/* The kernel merges small packets; copying them costs less than undoing a wrong guess. */
+	if (!rx || rx->peer->flow.cfg.chunk_bytes < HINT_MIN)
+		return 0;
+	chunk = rx->peer->flow.cfg.chunk_bytes;
+	/* When this message is through, the peer goes on with the one that was granted next. */
+	for (; rx && i < n; rx = TAILQ_NEXT(rx, plink)) {
+		if (!rx_streams(rx))
+			continue;
+		for (off = rx->hi; i < n && off < rx->limit; i++, off += chunk) {
+			hints[i].dst = (uint8_t *)rx->op->iov[0].iov_base + off;
+			hints[i].len = (uint32_t)uccl_min(chunk, rx->limit - off);
+		}
+	}
+	return i;
+}
+
+uint8_t *uccl_msg_place(struct uccl_peer *p, const struct uccl_hdr *h)
+{
+	struct uccl_msg_rx *rx;
+	uint64_t off;
+
+	if (h->type != UCCL_PKT_CHUNK || h->rtype != UCCL_REC_DATA)
+		return NULL;
+	rx = rx_by_id(p, uccl_get32(h->rec), uccl_get32(h->rec + 4));
+	off = uccl_get64(h->rec + 8);
+	if (!rx || !rx->op || rx->op->iov_count != 1 || off > rx->limit || h->payload_len > rx->limit - off)
+		return NULL;
+	return (uint8_t *)rx->op->iov[0].iov_base + off;
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The sending side. Every message begins with an envelope that carries as many of its first bytes as fit in a chunk. Up
+ * to the eager limit the rest follows at once; beyond it the rest waits for CTS. Completion waits for: the envelope's
+ * acknowledgement, the rest's, CTS, and FIN if delivery was asked for.
+ */
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "msg/mep.h"
+
+enum { WAIT_ENV = 1, WAIT_BULK = 2, WAIT_CTS = 4, WAIT_FIN = 8 };
+
+static void send_finish(struct uccl_op *op, int err)
+{
+	struct uccl_peer *p = op->peer;
+	struct uccl_mep *m = p->mep;
+
+	TAILQ_REMOVE(&p->sends, op, link);
+	if (op->id) {
+		uccl_ids_put(&m->send_ids, op->id);
+		op->id = 0;
+	}
+	free(op->bounce);
+	op->bounce = NULL;
+	if (op->busy) {
+		/* done() was called when the copy was made. */
+		op->busy = false;
+		if (op->orphan)
+			uccl_pool_put(&m->op_pool, op);
+		return;
+	}
+	op->err = err;
+	op->from = p;
+	op->done(op);
+}
+
+static void send_arrived(struct uccl_op *op, uint8_t what)
+{
+	op->wait &= (uint8_t)~what;
+	if (!op->wait)
+		send_finish(op, 0);
+}
+
+/* Copy the payload, so that the application has its buffer back. */
+static int send_copy(struct uccl_op *op)
+{
+	uint8_t *to = op->small;
+
+	if (op->len > sizeof(op->small)) {
+		op->bounce = malloc(op->len);
+		if (!op->bounce)
+			return -FI_EAGAIN;
+		to = op->bounce;
+	}
+	msg_copy_out(op->iov, op->iov_count, 0, to, op->len);
+	op->iov[0] = (struct iovec){ .iov_base = to, .iov_len = op->len };
+	op->iov_count = 1;
+	return 0;
+}
+
+/* Tell api that the op is complete although msg keeps it until the peer has everything. */
+static void send_early(struct uccl_op *op)
+{
+	op->busy = true;
+	op->err = 0;
+	op->from = op->peer;
+	op->done(op);
+}
+
+static void send_begin(struct uccl_op *op)
+{
+	struct uccl_peer *p = op->peer;
+	uint64_t first = op->iov_count ? uccl_min(op->iov[0].iov_len, op->len) : 0;
+	struct uccl_env env = { .tag = op->tag, .data = op->data, .len = op->len };
+
+	first = uccl_min(first, uccl_min(p->flow.cfg.chunk_bytes, uccl_max(p->mep->eager_max, 64)));
+	if (p->flow.peer_short)
+		first = 0;
+	op->wait = WAIT_ENV;
+	env.flags = (uint8_t)((op->flags & UCCL_OPF_TAGGED ? UCCL_ENV_TAGGED : 0) |
+			      (op->flags & UCCL_OPF_DATA ? UCCL_ENV_DATA : 0));
+	if (op->len == first || (op->len <= p->mep->eager_max && !p->flow.peer_short)) {
+		env.flags |= UCCL_ENV_EAGER;
+		if (op->flags & UCCL_OPF_DELIVERY) {
+			env.flags |= UCCL_ENV_DELIVERY;
+			op->wait |= WAIT_FIN;
+		}
+		if (op->len > first)
+			op->wait |= WAIT_BULK;
+	} else {
+		op->wait |= WAIT_CTS;
+	}
+	if (op->wait & (WAIT_CTS | WAIT_FIN))
+		env.id = op->id;
+	op->mseq = (uint32_t)p->tx_mseq++;
+	env.mseq = op->mseq;
+
+	op->env.rtype = UCCL_REC_MSG;
+	op->env.bulk = false;
+	op->env.want_ack = !op->busy && !(op->wait & WAIT_FIN);
+	op->env.iov = op->iov;
+	op->env.iov_count = op->iov_count;
+	op->env.skip = 0;
+	op->env.len = first;
+	uccl_env_encode(op->env.rec, &env);
+	uccl_flow_submit(&p->flow, &op->env);
+	if (op->wait & WAIT_BULK) {
+		op->bulk.rtype = UCCL_REC_EAGER;
+		op->bulk.bulk = true;
+		op->bulk.want_ack = !op->busy && !(op->wait & WAIT_FIN);
+		op->bulk.iov = op->iov;
+		op->bulk.iov_count = op->iov_count;
+		op->bulk.skip = first;
+		op->bulk.len = op->len - first;
+		uccl_rec_set_bulk(op->bulk.rec, op->mseq, 0, first);
+		uccl_put64(op->bulk.rec + 16, op->len);
+		uccl_flow_submit(&p->flow, &op->bulk);
+	}
+	/* What the envelope carries: CTS continues from here. */
+	op->bulk.skip = first;
+}
+
+static bool may_begin(const struct uccl_peer *p)
+{
+	return p->open && (int32_t)((uint32_t)p->tx_mseq - p->flow.msg_limit) < 0;
+}
+
+void uccl_msg_kick(struct uccl_peer *p, uint64_t now)
+{
+	struct uccl_op *op;
+
+	(void)now;
+	if (TAILQ_EMPTY(&p->pending) || !may_begin(p))
+		return;
+	while ((op = TAILQ_FIRST(&p->pending)) && may_begin(p)) {
+		TAILQ_REMOVE(&p->pending, op, link);
+		TAILQ_INSERT_TAIL(&p->sends, op, link);
+		send_begin(op);
+	}
+	p->mep->ops->ready(p);
+}
+
+/* A message to ourselves: memory to memory. */
+static int send_self(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
+{
+	struct uccl_peer *p = op->peer;
+	struct uccl_msg_rx *rx = uccl_pool_get(&m->rx_pool);
+	struct uccl_op *recv;
+
+	if (!rx)
+		return -FI_EAGAIN;
+	if ((op->flags & (UCCL_OPF_INJECT | UCCL_OPF_EARLY)) && send_copy(op)) {
+		uccl_pool_put(&m->rx_pool, rx);
+		return -FI_EAGAIN;
+	}
+	rx->peer = p;
+	rx->tag = op->tag;
+	rx->data = op->data;
+	rx->len = op->len;
+	rx->flags = (uint8_t)((op->flags & UCCL_OPF_TAGGED ? UCCL_ENV_TAGGED : 0) |
+			      (op->flags & UCCL_OPF_DATA ? UCCL_ENV_DATA : 0) | UCCL_ENV_EAGER);
+	rx->have_env = rx->in_order = true;
+	rx->self = op;
+	TAILQ_INSERT_TAIL(&p->rxs, rx, plink);
+	TAILQ_INSERT_TAIL(&p->sends, op, link);
+	if (op->flags & (UCCL_OPF_INJECT | UCCL_OPF_EARLY))
+		send_early(op);
+	uccl_match_list(&m->match, rx);
+	/* The receive that waits for it, if there is one, takes it off the list as any late receive would. */
+	recv = uccl_match_posted(&m->match, rx->flags & UCCL_ENV_TAGGED, p, rx->tag);
+	if (recv)
+		msg_rx_match(m, rx, recv, now);
+	else
+		m->stats->unexpected++;
+	return 0;
+}
+
+void msg_self_done(struct uccl_op *op, int err)
+{
+	op->wait = 0;
+	send_finish(op, err);
+}
+
+int uccl_msg_send(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
+{
+	struct uccl_peer *p = op->peer;
+	bool copy = op->flags & (UCCL_OPF_INJECT | UCCL_OPF_EARLY);
+
+	if (p->dead)
+		return -p->dead;
+	if (p->self)
+		return send_self(m, op, now);
+	/* A large message is not worth a copy: FI_INJECT_COMPLETE then means its acknowledgement. */
+	if (!(op->flags & UCCL_OPF_INJECT) && op->len > m->eager_max)
+		copy = false;
+	op->id = 0;
+	/* What has to wait may find the peer short of memory when its turn comes. */
+	if (op->len > m->eager_max || (op->flags & UCCL_OPF_DELIVERY) || p->flow.peer_short || !may_begin(p) ||
+	    !TAILQ_EMPTY(&p->pending) || op->iov_count > 1 || op->len > p->flow.cfg.chunk_bytes) {
+		op->id = uccl_ids_get(&m->send_ids, op);
+		if (!op->id)
+			return -FI_EAGAIN;
+	}
+	if (copy && send_copy(op)) {
+		uccl_ids_put(&m->send_ids, op->id);
+		return -FI_EAGAIN;
+	}
+	if (copy)
+		op->busy = true;
+	if (TAILQ_EMPTY(&p->pending) && may_begin(p)) {
+		TAILQ_INSERT_TAIL(&p->sends, op, link);
+		send_begin(op);
+		m->ops->ready(p);
+	} else {
+		TAILQ_INSERT_TAIL(&p->pending, op, link);
+		if (!p->open)
+			m->ops->connect(p, now);
+	}
+	if (copy)
+		send_early(op);
+	return 0;
+}
+
+void msg_send_acked(struct uccl_peer *p, struct uccl_item *item)
+{
+	struct uccl_op *op;
+
+	(void)p;
+	if (item->bulk) {
+		op = uccl_container_of(item, struct uccl_op, bulk);
+		send_arrived(op, WAIT_BULK);
+	} else {
+		op = uccl_container_of(item, struct uccl_op, env);
+		send_arrived(op, WAIT_ENV);
+	}
+}
+
+void msg_send_failed(struct uccl_op *op, int err)
+{
+	send_finish(op, err);
+}
+
+enum uccl_drop msg_cts(struct uccl_peer *p, const uint8_t *rec, uint64_t now)
+{
+	struct uccl_cts cts;
+	struct uccl_op *op;
+	uint64_t sent;
+
+	(void)now;
+	uccl_cts_decode(&cts, rec);
+	op = uccl_ids_find(&p->mep->send_ids, cts.id);
+	if (!op || op->peer != p || !(op->wait & WAIT_CTS))
+		return UCCL_DROP_HANDLE;
+	sent = op->bulk.skip;
+	if (cts.limit > op->len)
+		return UCCL_DROP_RANGE;
+	if (cts.limit > sent) {
+		op->bulk.rtype = UCCL_REC_DATA;
+		op->bulk.bulk = true;
+		op->bulk.want_ack = true;
+		op->bulk.iov = op->iov;
+		op->bulk.iov_count = op->iov_count;
+		op->bulk.len = cts.limit - sent;
+		op->bulk.direct = cts.rkey && p->flow.cfg.write_bytes;
+		op->bulk.rkey = cts.rkey;
+		op->bulk.raddr = cts.raddr;
+		uccl_rec_set_bulk(op->bulk.rec, cts.rx, op->mseq, sent);
+		op->wait |= WAIT_BULK;
+		uccl_flow_submit(&p->flow, &op->bulk);
+		p->mep->ops->ready(p);
+	}
+	send_arrived(op, WAIT_CTS);
+	return UCCL_DROP_COUNT;
+}
+
+enum uccl_drop msg_fin(struct uccl_peer *p, const uint8_t *rec)
+{
+	struct uccl_op *op = uccl_ids_find(&p->mep->send_ids, uccl_get32(rec));
+
+	if (!op || op->peer != p || !(op->wait & WAIT_FIN))
+		return UCCL_DROP_HANDLE;
+	send_arrived(op, WAIT_FIN);
+	return UCCL_DROP_COUNT;
+}
