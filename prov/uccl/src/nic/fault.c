@@ -1,0 +1,720 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The fault wrapper: a back end around a back end that loses, delays, duplicates, reorders and corrupts what is sent,
+ * from a seeded generator and a clock given from outside, so a run can be repeated.
+ *
+ * Keys of the specification, separated by commas:
+ *   drop=P            every packet is lost with probability P
+ *   drop_control=P    control packets are lost with probability P besides
+ *   burst=L           the losses of drop come in bursts of L packets on average (Gilbert's model), their share stays P
+ *   dup=P             a copy follows
+ *   reorder=P         the packet is held for up to reorder_us more, so that later ones overtake it
+ *   reorder_us=N      default 100
+ *   corrupt=P         one bit is flipped
+ *   delay_us=N        every packet comes N us later; jitter_us=N: and up to N more
+ *   path=K            all of the above hit only packets of entropy label K
+ *   blackhole=L@S-E   packets of label L (*: of all) are lost from S to E ms after open (E empty: for ever)
+ *   blackhole_path=I@S-E  the same by the sender's path index; both may be given several times
+ *   seed=N
+ *
+ * A packet that is held or changed is copied. Remote writes and payloads in registered memory are never copied, as the
+ * copy would not be registered: on them only losses act.
+ */
+#include "nic/fault.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "base/heap.h"
+#include "base/log.h"
+#include "base/rng.h"
+#include "base/units.h"
+
+#define FAULT_HELD_MAX 4096
+#define FAULT_SENT_MAX 8192
+#define FAULT_BLACKHOLES 16
+#define FAULT_REORDER_NS (100 * UCCL_NS_PER_US)
+#define FAULT_TIME_MAX 1000000000000ull	   /* ms or us in a specification */
+#define FAULT_COOKIE 0xfa17c0de00000000ull /* | place: our own packets inside the inner back end */
+#define FAULT_ANY UINT64_MAX
+
+struct blackhole {
+	bool by_path;
+	uint64_t which; /* label or path index, FAULT_ANY: all */
+	uint64_t from_ns, to_ns;
+};
+
+struct fault_spec {
+	double drop, drop_control, burst, dup, reorder, corrupt;
+	uint64_t reorder_ns, delay_ns, jitter_ns, seed;
+	uint64_t label; /* FAULT_ANY: all */
+	struct blackhole hole[FAULT_BLACKHOLES];
+	int holes;
+};
+
+/* A packet that goes later: its copy, with the payload behind. */
+struct held {
+	struct uccl_timer timer;
+	uint32_t place; /* in fault.held */
+	struct uccl_nic_addr to;
+	struct uccl_tx tx;
+	uint8_t payload[];
+};
+
+/* A connected peer: what a UCCL_RX_SENT of our own making has to say of it. */
+struct known {
+	struct uccl_nic_peer *peer;
+	uint64_t id;
+};
+
+struct sent {
+	uint64_t cookie;
+	struct known of;
+};
+
+struct fault {
+	struct uccl_nic nic;
+	struct uccl_nic_ops ops; /* ours where the inner back end has one */
+	struct uccl_nic *inner;
+	struct fault_spec spec;
+	uint64_t (*clock)(void *arg);
+	void *clock_arg;
+	uint64_t opened_at;
+	uint64_t last_due; /* keeps packets of equal delay in order */
+	bool bad;	   /* Gilbert's state */
+	struct uccl_rng rng;
+	struct uccl_heap heap;
+	struct held *held[FAULT_HELD_MAX];
+	uint16_t unused[FAULT_HELD_MAX]; /* stack of free places */
+	uint32_t nunused;
+	struct sent sent[FAULT_SENT_MAX]; /* packets that never reach the inner back end: ring */
+	uint32_t sent_head, nsent;
+	struct known *known;
+	uint32_t nknown, known_cap;
+	struct uccl_fault_stats stats;
+};
+
+/* What shall happen to one packet. */
+struct fate {
+	bool hole, drop, dup, corrupt, reorder;
+	uint64_t hold_ns;
+};
+
+static struct fault *fault_of(struct uccl_nic *nic)
+{
+	return uccl_container_of(nic, struct fault, nic);
+}
+
+/* Reading the specification. */
+
+static bool digits_read(const char **p, uint64_t *out)
+{
+	const char *s = *p;
+	uint64_t v = 0;
+
+	for (; *s >= '0' && *s <= '9'; s++) {
+		uint64_t digit = (uint64_t)(*s - '0');
+
+		if (v > (UINT64_MAX - digit) / 10)
+			return false;
+		v = v * 10 + digit;
+	}
+	if (s == *p)
+		return false;
+	*p = s;
+	*out = v;
+	return true;
+}
+
+/* A decimal number such as 0.01 or 1e-3. Not strtod(), which obeys the application's locale. */
+static bool decimal_read(const char **p, double *out)
+{
+	uint64_t whole = 0, exponent;
+	double v, unit = 1;
+	bool any, minus;
+
+	any = digits_read(p, &whole);
+	v = (double)whole;
+	if (**p == '.') {
+		(*p)++;
+		for (; **p >= '0' && **p <= '9'; (*p)++) {
+			unit /= 10;
+			v += unit * (**p - '0');
+			any = true;
+		}
+	}
+	if (!any)
+		return false;
+	if (**p == 'e' || **p == 'E') {
+		(*p)++;
+		minus = **p == '-';
+		if (minus || **p == '+')
+			(*p)++;
+		if (!digits_read(p, &exponent) || exponent > 300)
+			return false;
+		for (; exponent; exponent--)
+			v = minus ? v / 10 : v * 10;
+	}
+	*out = v;
+	return true;
+}
+
+static const char *hole_read(struct fault_spec *spec, const char **p, bool by_path)
+{
+	struct blackhole *h = &spec->hole[spec->holes];
+	uint64_t from, to;
+
+	if (spec->holes == FAULT_BLACKHOLES)
+		return "too many blackholes";
+	h->by_path = by_path;
+	h->which = FAULT_ANY;
+	h->to_ns = UCCL_NEVER;
+	if (**p == '*')
+		(*p)++;
+	else if (!digits_read(p, &h->which) || h->which > UINT16_MAX)
+		return "blackhole: bad label or path";
+	if (*(*p)++ != '@' || !digits_read(p, &from) || from > FAULT_TIME_MAX || *(*p)++ != '-')
+		return "blackhole: want WHICH@START-END, times in ms";
+	h->from_ns = from * UCCL_NS_PER_MS;
+	if (**p && **p != ',') {
+		if (!digits_read(p, &to) || to > FAULT_TIME_MAX || to < from)
+			return "blackhole: bad end time";
+		h->to_ns = to * UCCL_NS_PER_MS;
+	}
+	spec->holes++;
+	return NULL;
+}
+
+enum key_kind { KEY_CHANCE, KEY_MEAN, KEY_TIME, KEY_LABEL, KEY_NUMBER, KEY_HOLE, KEY_HOLE_PATH };
+
+static const struct key {
+	const char *name;
+	enum key_kind kind;
+	size_t at; /* of the field in fault_spec */
+} keys[] = {
+	{"drop", KEY_CHANCE, offsetof(struct fault_spec, drop)},
+	{"drop_control", KEY_CHANCE, offsetof(struct fault_spec, drop_control)},
+	{"burst", KEY_MEAN, offsetof(struct fault_spec, burst)},
+	{"dup", KEY_CHANCE, offsetof(struct fault_spec, dup)},
+	{"reorder", KEY_CHANCE, offsetof(struct fault_spec, reorder)},
+	{"reorder_us", KEY_TIME, offsetof(struct fault_spec, reorder_ns)},
+	{"corrupt", KEY_CHANCE, offsetof(struct fault_spec, corrupt)},
+	{"delay_us", KEY_TIME, offsetof(struct fault_spec, delay_ns)},
+	{"jitter_us", KEY_TIME, offsetof(struct fault_spec, jitter_ns)},
+	{"path", KEY_LABEL, offsetof(struct fault_spec, label)},
+	{"seed", KEY_NUMBER, offsetof(struct fault_spec, seed)},
+	{"blackhole", KEY_HOLE, 0},
+	{"blackhole_path", KEY_HOLE_PATH, 0},
+};
+
+static const char *value_read(struct fault_spec *spec, const struct key *key, const char **p)
+{
+	double *real = (double *)((char *)spec + key->at);
+	uint64_t *number = (uint64_t *)((char *)spec + key->at);
+
+	switch (key->kind) {
+	case KEY_CHANCE:
+		return decimal_read(p, real) && *real <= 1 ? NULL : "a probability must be a number from 0 to 1";
+	case KEY_MEAN:
+		return decimal_read(p, real) && *real >= 1 && *real <= 1e6 ? NULL : "burst must be 1 to 1000000";
+	case KEY_TIME:
+		if (!digits_read(p, number) || *number > FAULT_TIME_MAX)
+			return "a time must be a whole number of us";
+		*number *= UCCL_NS_PER_US;
+		return NULL;
+	case KEY_LABEL:
+		return digits_read(p, number) && *number <= UINT16_MAX ? NULL : "path must be 0 to 65535";
+	case KEY_NUMBER:
+		return digits_read(p, number) ? NULL : "seed must be a whole number";
+	case KEY_HOLE:
+		return hole_read(spec, p, false);
+	case KEY_HOLE_PATH:
+		return hole_read(spec, p, true);
+	}
+	return "unknown key";
+}
+
+/* NULL, or what is wrong. */
+static const char *spec_read(struct fault_spec *spec, const char *p)
+{
+	const char *why;
+	size_t i, len;
+
+	*spec = (struct fault_spec){.burst = 1, .reorder_ns = FAULT_REORDER_NS, .label = FAULT_ANY};
+	while (*p) {
+		len = strcspn(p, "=,");
+		if (p[len] != '=')
+			return "want key=value,key=value,...";
+		for (i = 0; i < uccl_array_len(keys); i++)
+			if (strlen(keys[i].name) == len && !memcmp(keys[i].name, p, len))
+				break;
+		if (i == uccl_array_len(keys))
+			return "unknown key";
+		p += len + 1;
+		why = value_read(spec, &keys[i], &p);
+		if (why)
+			return why;
+		if (*p && *p != ',')
+			return "rubbish after a value";
+		if (*p == ',' && !*++p)
+			return "nothing after the last comma";
+	}
+	if (spec->burst > 1 && !(spec->drop > 0))
+		return "burst needs drop";
+	return NULL;
+}
+
+/* Deciding. */
+
+static bool blackholed(const struct fault *f, const struct uccl_tx *t, uint64_t now)
+{
+	uint64_t since = now - f->opened_at;
+	int i;
+
+	for (i = 0; i < f->spec.holes; i++) {
+		const struct blackhole *h = &f->spec.hole[i];
+
+		if (since < h->from_ns || since >= h->to_ns)
+			continue;
+		if (h->which == FAULT_ANY || h->which == (h->by_path ? t->path : t->label))
+			return true;
+	}
+	return false;
+}
+
+static bool loss_draw(struct fault *f)
+{
+	const struct fault_spec *s = &f->spec;
+
+	if (s->burst <= 1 || s->drop >= 1)
+		return uccl_rng_chance(&f->rng, s->drop);
+	if (f->bad)
+		f->bad = !uccl_rng_chance(&f->rng, 1 / s->burst);
+	else
+		f->bad = uccl_rng_chance(&f->rng, s->drop / (s->burst * (1 - s->drop)));
+	return f->bad;
+}
+
+static bool can_copy(const struct fault *f, const struct uccl_tx *t)
+{
+	return t->kind == UCCL_TX_PACKET && (f->nic.caps.tx_sync || !t->mr);
+}
+
+static struct fate fate_draw(struct fault *f, const struct uccl_tx *t, uint64_t now)
+{
+	const struct fault_spec *s = &f->spec;
+	struct fate fate = {0};
+
+	if (blackholed(f, t, now)) {
+		fate.hole = fate.drop = true;
+		return fate;
+	}
+	if (s->label != FAULT_ANY && s->label != t->label)
+		return fate;
+	fate.drop = loss_draw(f);
+	if (t->control && !fate.drop)
+		fate.drop = uccl_rng_chance(&f->rng, s->drop_control);
+	if (fate.drop || !can_copy(f, t))
+		return fate;
+	fate.dup = uccl_rng_chance(&f->rng, s->dup);
+	fate.corrupt = uccl_rng_chance(&f->rng, s->corrupt);
+	fate.hold_ns = s->delay_ns;
+	if (s->jitter_ns)
+		fate.hold_ns += uccl_rng_below(&f->rng, s->jitter_ns + 1);
+	fate.reorder = uccl_rng_chance(&f->rng, s->reorder);
+	if (fate.reorder)
+		fate.hold_ns += 1 + uccl_rng_below(&f->rng, s->reorder_ns + 1);
+	return fate;
+}
+
+/* Holding. */
+
+static void held_free(struct fault *f, struct held *h)
+{
+	uccl_heap_set(&f->heap, &h->timer, UCCL_NEVER);
+	f->held[h->place] = NULL;
+	f->unused[f->nunused++] = (uint16_t)h->place;
+	free(h);
+}
+
+static void bit_flip(struct fault *f, struct held *h)
+{
+	uint64_t len = (uint64_t)h->tx.hdr_len + h->tx.payload_len + h->tx.tail_len, at;
+	uint8_t *byte;
+
+	if (!len)
+		return;
+	at = uccl_rng_below(&f->rng, len);
+	if (at < h->tx.hdr_len)
+		byte = &h->tx.hdr[at];
+	else if (at - h->tx.hdr_len < h->tx.payload_len)
+		byte = &h->payload[at - h->tx.hdr_len];
+	else
+		byte = &h->tx.tail[at - h->tx.hdr_len - h->tx.payload_len];
+	*byte ^= (uint8_t)(1u << uccl_rng_below(&f->rng, 8));
+	f->stats.corrupted++;
+}
+
+/* Keep a copy until `due`. Without room the packet is lost, which is a fault like any other. */
+static void packet_hold(struct fault *f, const struct uccl_tx *t, uint64_t due, bool in_order, bool corrupt)
+{
+	struct held *h = f->nunused ? malloc(sizeof(*h) + t->payload_len) : NULL;
+
+	if (!h) {
+		f->stats.overflow++;
+		return;
+	}
+	h->place = f->unused[--f->nunused];
+	f->held[h->place] = h;
+	h->timer = (struct uccl_timer){.at = UCCL_NEVER};
+	h->tx = *t;
+	h->to = *t->to;
+	h->tx.to = &h->to;
+	if (t->payload_len)
+		memcpy(h->payload, t->payload, t->payload_len);
+	h->tx.payload = h->payload;
+	h->tx.cookie = FAULT_COOKIE | h->place;
+	if (corrupt)
+		bit_flip(f, h);
+	if (in_order && due <= f->last_due)
+		due = f->last_due + 1;
+	if (in_order)
+		f->last_due = due;
+	uccl_heap_set(&f->heap, &h->timer, due);
+}
+
+/* Send what is due. */
+static void held_release(struct fault *f, uint64_t now)
+{
+	struct uccl_timer *t;
+	struct held *h;
+	int taken;
+
+	while ((t = uccl_heap_min(&f->heap)) && t->at <= now) {
+		h = uccl_container_of(t, struct held, timer);
+		taken = f->inner->ops->tx(f->inner, &h->tx, 1);
+		if (!taken)
+			return;
+		f->stats.passed += taken > 0;
+		if (taken < 0 || f->nic.caps.tx_sync)
+			held_free(f, h);
+		else
+			uccl_heap_set(&f->heap, t, UCCL_NEVER); /* freed by its UCCL_RX_SENT */
+	}
+}
+
+/* 0: not a peer that was connected through us. A search suffices for a tool of tests. */
+static uint64_t known_id(const struct fault *f, const struct uccl_nic_peer *peer)
+{
+	uint32_t i;
+
+	for (i = 0; i < f->nknown; i++)
+		if (f->known[i].peer == peer)
+			return f->known[i].id;
+	return 0;
+}
+
+/* The packet will not reach the inner back end as itself, but its owner waits for the payload. */
+static void sent_queue(struct fault *f, const struct uccl_tx *t)
+{
+	if (f->nic.caps.tx_sync || !t->cookie)
+		return;
+	f->sent[(f->sent_head + f->nsent++) % FAULT_SENT_MAX] =
+		(struct sent){.cookie = t->cookie, .of = {.peer = t->peer, .id = known_id(f, t->peer)}};
+}
+
+/* Sending. */
+
+/* Do to one packet what its fate says. False: the inner queue is full and nothing was done. */
+static bool packet_treat(struct fault *f, struct uccl_tx *t, const struct fate *fate, uint64_t now)
+{
+	bool in_order = fate->hold_ns && !f->spec.jitter_ns && !fate->reorder;
+
+	if (fate->drop) {
+		f->stats.blackholed += fate->hole;
+		f->stats.dropped += !fate->hole;
+		sent_queue(f, t);
+		return true;
+	}
+	if (fate->hold_ns || fate->corrupt) {
+		f->stats.reordered += fate->reorder;
+		packet_hold(f, t, now + fate->hold_ns, in_order, fate->corrupt);
+		sent_queue(f, t);
+	} else {
+		if (f->inner->ops->tx(f->inner, t, 1) != 1)
+			return false;
+		f->stats.passed++;
+	}
+	if (fate->dup) {
+		f->stats.duplicated++;
+		packet_hold(f, t, now + fate->hold_ns, in_order, false);
+	}
+	held_release(f, now);
+	return true;
+}
+
+static int fault_tx(struct uccl_nic *nic, struct uccl_tx *v, int n)
+{
+	struct fault *f = fault_of(nic);
+	uint64_t now = f->clock(f->clock_arg);
+	struct fate fate;
+	int start = 0, i, taken;
+
+	held_release(f, now);
+	/* Untouched neighbours go down together: the inner back end may send them as one. */
+	for (i = 0; i <= n; i++) {
+		fate = (struct fate){0};
+		if (i < n) {
+			fate = fate_draw(f, &v[i], now);
+			if (!fate.drop && !fate.dup && !fate.corrupt && !fate.hold_ns)
+				continue;
+		}
+		if (i > start) {
+			taken = f->inner->ops->tx(f->inner, v + start, i - start);
+			if (taken < 0)
+				return start ? start : taken;
+			f->stats.passed += (uint64_t)taken;
+			start += taken;
+			if (start < i)
+				return start;
+		}
+		if (i < n) {
+			if (f->nsent == FAULT_SENT_MAX || !packet_treat(f, &v[i], &fate, now))
+				return start;
+			start++;
+		}
+	}
+	return n;
+}
+
+/* Receiving. */
+
+static int sent_emit(struct fault *f, struct uccl_rx *v, int n)
+{
+	int k;
+
+	for (k = 0; k < n && f->nsent; k++) {
+		memset(&v[k], 0, sizeof(v[k]));
+		v[k].kind = UCCL_RX_SENT;
+		v[k].cookie = f->sent[f->sent_head].cookie;
+		v[k].peer = f->sent[f->sent_head].of.peer;
+		v[k].peer_id = f->sent[f->sent_head].of.id;
+		f->sent_head = (f->sent_head + 1) % FAULT_SENT_MAX;
+		f->nsent--;
+	}
+	return k;
+}
+
+/* The packet that a UCCL_RX_SENT speaks of, if it is one of ours. */
+static struct held *held_of(struct fault *f, const struct uccl_rx *r)
+{
+	uint64_t place = r->cookie ^ FAULT_COOKIE;
+
+	if (r->kind != UCCL_RX_SENT || f->nic.caps.tx_sync || place >= FAULT_HELD_MAX)
+		return NULL;
+	return f->held[place];
+}
+
+static int fault_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_hint *hints, int nhints)
+{
+	struct fault *f = fault_of(nic);
+	struct held *h;
+	int k, i, kept, got;
+
+	if (f->heap.n)
+		held_release(f, f->clock(f->clock_arg));
+	k = sent_emit(f, v, n);
+	if (k == n)
+		return k;
+	got = f->inner->ops->rx(f->inner, v + k, n - k, nhints > k ? hints + k : NULL, nhints > k ? nhints - k : 0);
+	if (got < 0)
+		return k ? k : got;
+	for (i = kept = k; i < k + got; i++) {
+		h = held_of(f, &v[i]);
+		if (h) {
+			held_free(f, h);
+			continue;
+		}
+		if (kept != i)
+			v[kept] = v[i];
+		kept++;
+	}
+	return kept;
+}
+
+/* The rest goes through. */
+
+static int fault_connect(struct uccl_nic *nic, const struct uccl_nic_addr *to, uint64_t id, uint16_t paths,
+			 struct uccl_nic_peer **peer)
+{
+	struct fault *f = fault_of(nic);
+	uint32_t cap = f->known_cap ? 2 * f->known_cap : 16;
+	struct known *more;
+	int err;
+
+	if (f->nknown == f->known_cap) {
+		more = realloc(f->known, cap * sizeof(*more));
+		if (!more)
+			return -FI_ENOMEM;
+		f->known = more;
+		f->known_cap = cap;
+	}
+	err = f->inner->ops->connect(f->inner, to, id, paths, peer);
+	if (!err)
+		f->known[f->nknown++] = (struct known){.peer = *peer, .id = id};
+	return err;
+}
+
+static void fault_disconnect(struct uccl_nic *nic, struct uccl_nic_peer *peer)
+{
+	struct fault *f = fault_of(nic);
+	uint32_t i;
+
+	/* Held packets may name the handle that ends now. Those inside the inner back end are its own matter. */
+	for (i = 0; i < FAULT_HELD_MAX; i++)
+		if (f->held[i] && f->held[i]->tx.peer == peer && f->held[i]->timer.at != UCCL_NEVER)
+			held_free(f, f->held[i]);
+	/* Cookies that wait keep the id, by which their owner still knows them, but not the handle. */
+	for (i = 0; i < f->nsent; i++)
+		if (f->sent[(f->sent_head + i) % FAULT_SENT_MAX].of.peer == peer)
+			f->sent[(f->sent_head + i) % FAULT_SENT_MAX].of.peer = NULL;
+	for (i = 0; i < f->nknown && f->known[i].peer != peer; i++)
+		;
+	if (i < f->nknown)
+		f->known[i] = f->known[--f->nknown];
+	f->inner->ops->disconnect(f->inner, peer);
+}
+
+static uint32_t fault_path_mtu(struct uccl_nic *nic, const struct uccl_nic_addr *to)
+{
+	struct fault *f = fault_of(nic);
+
+	return f->inner->ops->path_mtu(f->inner, to);
+}
+
+static uint32_t fault_slots(struct uccl_nic *nic, uint32_t bytes)
+{
+	struct fault *f = fault_of(nic);
+
+	return f->inner->ops->slots(f->inner, bytes);
+}
+
+static int fault_fence(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint16_t path)
+{
+	struct fault *f = fault_of(nic);
+
+	return f->inner->ops->fence(f->inner, peer, path);
+}
+
+static int fault_reg(struct uccl_nic *nic, void *buf, uint64_t len, void **mr, uint64_t *rkey, uint64_t *raddr)
+{
+	struct fault *f = fault_of(nic);
+
+	return f->inner->ops->reg(f->inner, buf, len, mr, rkey, raddr);
+}
+
+static void fault_dereg(struct uccl_nic *nic, void *mr)
+{
+	struct fault *f = fault_of(nic);
+
+	f->inner->ops->dereg(f->inner, mr);
+}
+
+static int fault_wait_fd(struct uccl_nic *nic)
+{
+	struct fault *f = fault_of(nic);
+
+	return f->inner->ops->wait_fd(f->inner);
+}
+
+static void fault_addr(struct uccl_nic *nic, struct uccl_nic_addr *out)
+{
+	struct fault *f = fault_of(nic);
+
+	f->inner->ops->addr(f->inner, out);
+}
+
+static void fault_close(struct uccl_nic *nic)
+{
+	struct fault *f = fault_of(nic);
+	const struct uccl_fault_stats *s = &f->stats;
+	int i;
+
+	if (s->passed || s->dropped || s->blackholed)
+		UCCL_LOG(UCCL_LOG_INFO,
+			 "faults: %llu passed, %llu dropped, %llu blackholed, %llu duplicated, %llu reordered, "
+			 "%llu corrupted, %llu over the limit",
+			 (unsigned long long)s->passed, (unsigned long long)s->dropped,
+			 (unsigned long long)s->blackholed, (unsigned long long)s->duplicated,
+			 (unsigned long long)s->reordered, (unsigned long long)s->corrupted,
+			 (unsigned long long)s->overflow);
+	/* Inner first: it may still read what we hold. */
+	f->inner->ops->close(f->inner);
+	for (i = 0; i < FAULT_HELD_MAX; i++)
+		free(f->held[i]);
+	uccl_heap_fini(&f->heap);
+	free(f->known);
+	free(f);
+}
+
+static void ops_fill(struct uccl_nic_ops *ours, const struct uccl_nic_ops *inner)
+{
+	*ours = (struct uccl_nic_ops){
+		.name = inner->name,
+		.tx = fault_tx,
+		.rx = fault_rx,
+		.path_mtu = inner->path_mtu ? fault_path_mtu : NULL,
+		.slots = inner->slots ? fault_slots : NULL,
+		.connect = inner->connect ? fault_connect : NULL,
+		.disconnect = inner->disconnect ? fault_disconnect : NULL,
+		.fence = inner->fence ? fault_fence : NULL,
+		.reg = inner->reg ? fault_reg : NULL,
+		.dereg = inner->dereg ? fault_dereg : NULL,
+		.wait_fd = inner->wait_fd ? fault_wait_fd : NULL,
+		.addr = inner->addr ? fault_addr : NULL,
+		.close = fault_close,
+	};
+}
+
+/* On an error `inner` stays the caller's. */
+int uccl_nic_fault_open(struct uccl_nic *inner, const char *spec, uint64_t (*clock)(void *), void *clock_arg,
+			struct uccl_nic **nic, const char **why)
+{
+	struct fault *f = calloc(1, sizeof(*f));
+	uint32_t i;
+
+	*why = "out of memory";
+	if (!f)
+		return -FI_ENOMEM;
+	*why = spec_read(&f->spec, spec);
+	if (*why) {
+		free(f);
+		return -FI_EINVAL;
+	}
+	uccl_heap_init(&f->heap);
+	if (uccl_heap_reserve(&f->heap, FAULT_HELD_MAX)) {
+		free(f);
+		*why = "out of memory";
+		return -FI_ENOMEM;
+	}
+	for (i = 0; i < FAULT_HELD_MAX; i++)
+		f->unused[f->nunused++] = (uint16_t)(FAULT_HELD_MAX - 1 - i);
+	uccl_rng_seed(&f->rng, f->spec.seed);
+	ops_fill(&f->ops, inner->ops);
+	f->nic.ops = &f->ops;
+	f->nic.caps = inner->caps;
+	f->inner = inner;
+	f->clock = clock;
+	f->clock_arg = clock_arg;
+	f->opened_at = clock(clock_arg);
+	*nic = &f->nic;
+	return 0;
+}
+
+const struct uccl_fault_stats *uccl_nic_fault_stats(const struct uccl_nic *nic)
+{
+	return &uccl_container_of((struct uccl_nic *)nic, struct fault, nic)->stats;
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Addresses and interfaces of this host. Only set-up code and error paths come here, but for the two conversions. */
+#include "nic/ifaddr.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <rdma/fi_errno.h>
+
+static const uint8_t v4_prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+
+static uint32_t interface_mtu(int sock, const char *name)
+{
+	struct ifreq req = {0};
+
+	snprintf(req.ifr_name, sizeof(req.ifr_name), "%s", name);
+	if (ioctl(sock, SIOCGIFMTU, &req) || req.ifr_mtu <= 0)
+		return 0;
+	return (uint32_t)req.ifr_mtu;
+}
+
+/* The kernel writes Mbit/s, -1 or an error for devices without a speed. */
+static uint64_t interface_bps(const char *name)
+{
+	char path[64 + IF_NAMESIZE], text[32];
+	ssize_t got;
+	long mbps;
+	int fd;
+
+	snprintf(path, sizeof(path), "/sys/class/net/%s/speed", name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	got = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (got <= 0)
+		return 0;
+	text[got] = '\0';
+	mbps = strtol(text, NULL, 10);
+	return mbps > 0 ? (uint64_t)mbps * 1000000ull : 0;
+}
+
+/* Fills *out from one entry; false if it is not an IP address of an interface that is up. */
+static bool entry_read(int sock, const struct ifaddrs *entry, struct uccl_ifaddr *out)
+{
+	socklen_t len;
+
+	if (!entry->ifa_addr || !(entry->ifa_flags & IFF_UP))
+		return false;
+	len = entry->ifa_addr->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+	memset(out, 0, sizeof(*out));
+	if (uccl_ifaddr_from_sock(&out->addr, entry->ifa_addr, len))
+		return false;
+	snprintf(out->name, sizeof(out->name), "%.*s", (int)strcspn(entry->ifa_name, ":"), entry->ifa_name);
+	out->addr.port = 0;
+	out->loopback = entry->ifa_flags & IFF_LOOPBACK;
+	out->mtu = interface_mtu(sock, out->name);
+	return out->mtu != 0;
+}
+
+static bool link_local(const struct uccl_nic_addr *a)
+{
+	return a->ip[0] == 0xfe && (a->ip[1] & 0xc0) == 0x80;
+}
+
+/* Appends what belongs to one of the four groups that make the order of the list. */
+static int group_append(int sock, const struct ifaddrs *all, bool loopback, bool v4, struct uccl_ifaddr *v)
+{
+	const struct ifaddrs *e;
+	int n = 0;
+
+	for (e = all; e; e = e->ifa_next) {
+		if (!entry_read(sock, e, &v[n]) || v[n].loopback != loopback || uccl_ifaddr_is_v4(&v[n].addr) != v4 ||
+		    link_local(&v[n].addr))
+			continue;
+		v[n].link_bps = interface_bps(v[n].name);
+		n++;
+	}
+	return n;
+}
+
+/* Opens what reading entries takes; the caller closes both. */
+static int entries_open(int *sock, struct ifaddrs **all)
+{
+	int err;
+
+	*sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (*sock < 0)
+		*sock = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (*sock < 0)
+		return -errno;
+	if (getifaddrs(all)) {
+		err = -errno;
+		close(*sock);
+		return err;
+	}
+	return 0;
+}
+
+int uccl_ifaddr_list(struct uccl_ifaddr **list)
+{
+	struct uccl_ifaddr *v;
+	struct ifaddrs *all, *e;
+	size_t room = 1; /* entry_read needs a place to look at each entry */
+	int sock, err, n;
+
+	*list = NULL;
+	err = entries_open(&sock, &all);
+	if (err)
+		return err;
+	for (e = all; e; e = e->ifa_next)
+		room++;
+	v = calloc(room, sizeof(*v));
+	if (!v) {
+		n = -FI_ENOMEM;
+		goto out;
+	}
+	n = group_append(sock, all, false, true, v);
+	n += group_append(sock, all, false, false, v + n);
+	n += group_append(sock, all, true, true, v + n);
+	n += group_append(sock, all, true, false, v + n);
+	if (n)
+		*list = v;
+	else
+		free(v);
+out:
+	freeifaddrs(all);
+	close(sock);
+	return n;
+}
+
+int uccl_ifaddr_find(const struct uccl_nic_addr *addr, struct uccl_ifaddr *out)
+{
+	struct uccl_ifaddr one;
+	struct ifaddrs *all, *e;
+	int sock, err;
+	bool hit;
+
+	err = entries_open(&sock, &all);
+	if (err)
+		return err;
+	err = -FI_EADDRNOTAVAIL;
+	for (e = all; e && err; e = e->ifa_next) {
+		if (!entry_read(sock, e, &one))
+			continue;
+		hit = !memcmp(one.addr.ip, addr->ip, sizeof(addr->ip)) &&
+		      (!addr->scope || one.addr.scope == addr->scope);
+		if (!hit && !(one.loopback && uccl_ifaddr_is_v4(&one.addr) && uccl_ifaddr_is_v4(addr) &&
+			      uccl_ifaddr_is_loopback(addr)))
+			continue;
+		one.link_bps = interface_bps(one.name);
+		*out = one;
+		err = 0;
+	}
+	freeifaddrs(all);
+	close(sock);
+	return err;
+}
+
+bool uccl_ifaddr_is_v4(const struct uccl_nic_addr *addr)
+{
+	return !memcmp(addr->ip, v4_prefix, sizeof(v4_prefix));
+}
+
+bool uccl_ifaddr_is_any(const struct uccl_nic_addr *addr)
+{
+	static const uint8_t zero[16];
+
+	if (uccl_ifaddr_is_v4(addr))
+		return !memcmp(addr->ip + 12, zero, 4);
+	return !memcmp(addr->ip, zero, 16);
+}
+
+bool uccl_ifaddr_is_loopback(const struct uccl_nic_addr *addr)
+{
+	if (uccl_ifaddr_is_v4(addr))
+		return addr->ip[12] == 127;
+	return !memcmp(addr->ip, &in6addr_loopback, 16);
+}
+
+bool uccl_ifaddr_equal(const struct uccl_nic_addr *a, const struct uccl_nic_addr *b)
+{
+	return a->port == b->port && a->scope == b->scope && !memcmp(a->ip, b->ip, sizeof(a->ip));
+}
+
+socklen_t uccl_ifaddr_to_sock(struct sockaddr_storage *out, const struct uccl_nic_addr *addr, int family)
+{
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)out;
+	struct sockaddr_in *in = (struct sockaddr_in *)out;
+	bool v4 = uccl_ifaddr_is_v4(addr);
+
+	if (family == AF_UNSPEC)
+		family = v4 ? AF_INET : AF_INET6;
+	if (family == AF_INET) {
+		if (!v4)
+			return 0;
+		memset(in, 0, sizeof(*in));
+		in->sin_family = AF_INET;
+		in->sin_port = htons(addr->port);
+		memcpy(&in->sin_addr, addr->ip + 12, 4);
+		return sizeof(*in);
+	}
+	memset(in6, 0, sizeof(*in6));
+	in6->sin6_family = AF_INET6;
+	in6->sin6_port = htons(addr->port);
+	in6->sin6_scope_id = addr->scope;
+	memcpy(&in6->sin6_addr, addr->ip, 16);
+	return sizeof(*in6);
+}
+
+int uccl_ifaddr_from_sock(struct uccl_nic_addr *out, const struct sockaddr *sa, socklen_t len)
+{
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)sa;
+	const struct sockaddr_in *in = (const struct sockaddr_in *)sa;
+
+	memset(out, 0, sizeof(*out));
+	if (len >= (socklen_t)sizeof(*in) && sa->sa_family == AF_INET) {
+		memcpy(out->ip, v4_prefix, sizeof(v4_prefix));
+		memcpy(out->ip + 12, &in->sin_addr, 4);
+		out->port = ntohs(in->sin_port);
+		return 0;
+	}
+	if (len >= (socklen_t)sizeof(*in6) && sa->sa_family == AF_INET6) {
+		memcpy(out->ip, &in6->sin6_addr, 16);
+		out->port = ntohs(in6->sin6_port);
+		if (link_local(out))
+			out->scope = in6->sin6_scope_id;
+		return 0;
+	}
+	return -FI_EINVAL;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Addresses and interfaces of this host, in the provider's own form. */
+#ifndef UCCL_NIC_IFADDR_H
+#define UCCL_NIC_IFADDR_H
+
+#include <net/if.h>
+#include <sys/socket.h>
+
+#include "core/io.h"
+
+/* One address of one interface that is up. */
+struct uccl_ifaddr {
+	char name[IF_NAMESIZE];	   /* without an alias label ("eth0:1" is eth0) */
+	struct uccl_nic_addr addr; /* port 0 */
+	uint32_t mtu;		   /* bytes, IP header included */
+	uint64_t link_bps;	   /* 0: the kernel does not know */
+	bool loopback;
+};
+
+/*
+ * All addresses of interfaces that are up: IPv4 before IPv6, loopback interfaces last, else in the kernel's order.
+ * Link-local IPv6 addresses are left out: their scope means nothing to a peer. Returns how many, *list is the
+ * caller's to free() (NULL when 0), or -FI_ENOMEM or another error of getifaddrs().
+ */
+int uccl_ifaddr_list(struct uccl_ifaddr **list);
+
+/*
+ * Look up the interface that owns an address (link-local ones too; all of 127.0.0.0/8 is the loopback interface's).
+ * -FI_EADDRNOTAVAIL: none does.
+ */
+int uccl_ifaddr_find(const struct uccl_nic_addr *addr, struct uccl_ifaddr *out);
+
+/* True: an IPv4 address (or the IPv4 wildcard). */
+bool uccl_ifaddr_is_v4(const struct uccl_nic_addr *addr);
+/* True: the IPv4 or the IPv6 wildcard. */
+bool uccl_ifaddr_is_any(const struct uccl_nic_addr *addr);
+/* True: in 127.0.0.0/8, or ::1. */
+bool uccl_ifaddr_is_loopback(const struct uccl_nic_addr *addr);
+/* True: same IP, port and scope. */
+bool uccl_ifaddr_equal(const struct uccl_nic_addr *a, const struct uccl_nic_addr *b);
+
+/*
+ * As a socket of `family` (AF_INET, AF_INET6; AF_UNSPEC: the address's own) wants it; an AF_INET6 socket gets IPv4
+ * addresses mapped. Returns the length, 0 if that family cannot name the address.
+ */
+socklen_t uccl_ifaddr_to_sock(struct sockaddr_storage *out, const struct uccl_nic_addr *addr, int family);
+/* The reverse. The scope is kept for link-local addresses only. -FI_EINVAL: neither IPv4 nor IPv6. */
+int uccl_ifaddr_from_sock(struct uccl_nic_addr *out, const struct sockaddr *sa, socklen_t len);
+
+#endif

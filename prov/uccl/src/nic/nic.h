@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The interface of a back end. One `struct uccl_nic` serves one engine; every call is made by the
+ * engine's owner only (no locking inside). Errors are -FI_Exxx.
+ */
+#ifndef UCCL_NIC_NIC_H
+#define UCCL_NIC_NIC_H
+
+#include "core/io.h"
+
+/* What a back end can do; constant after open. */
+struct uccl_nic_caps {
+	uint32_t mtu;		/* most bytes of one packet that can arrive: header + payload + tail */
+	uint32_t write_max;	/* most bytes of one remote write, 0: no remote writes */
+	uint16_t labels;	/* how many distinct entropy labels (source ports, QPs) exist */
+	bool tx_sync;		/* payload may be reused when tx() returns */
+	bool hints;		/* rx() can scatter to hinted places */
+	bool reliable;		/* the NIC itself retransmits (RC) */
+	uint32_t rx_slots;	/* packets of `mtu` bytes that the receive queue holds for sure */
+	uint64_t link_bps;	/* line rate, bits per second; 0 unknown */
+	uint64_t delay_ns;	/* a fabric delay that is normal here: base of the delay target */
+	uint64_t rto_min_ns;	/* floor of the retransmission time-out */
+};
+
+/* How to open one. Strings are borrowed for the call. */
+struct uccl_nic_attr {
+	const char *ifname;		/* interface or device; NULL: any (bind to the wildcard address) */
+	struct uccl_nic_addr bind;	/* local address; all zero ip: of the interface; port 0: ephemeral */
+	uint32_t mtu;			/* cap on the packet size; 0: from the interface */
+	uint32_t rx_bytes;		/* wish for the receive queue, bytes; 0: default */
+	bool liveness;			/* keep a kernel-held liveness connection to every peer */
+	bool timestamps;		/* fill uccl_rx.age_ns */
+	uint64_t seed;			/* fault wrapper, port choice */
+};
+
+struct uccl_nic;
+
+struct uccl_nic_ops {
+	const char *name;
+	/* Send v[0..n): returns how many were taken (the first k), or a negative error. Taken packets may
+	 * still be lost. 0 means the queue is full: try again after rx(). -FI_EFAULT: the payload of v[0] is not
+	 * readable memory; v[0] will never leave. */
+	int (*tx)(struct uccl_nic *nic, struct uccl_tx *v, int n);
+	/* Collect up to n events. hints[i] belongs to v[i]; nhints may be 0. Never blocks. */
+	int (*rx)(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_hint *hints, int nhints);
+	/* Most bytes of one packet to this place; NULL: caps.mtu. */
+	uint32_t (*path_mtu)(struct uccl_nic *nic, const struct uccl_nic_addr *to);
+	/* How many packets of `bytes` the receive queue holds for sure; NULL: caps.rx_slots. */
+	uint32_t (*slots)(struct uccl_nic *nic, uint32_t bytes);
+	/* A handle for a peer with `paths` paths; uccl_rx.peer_id carries `id` in its events. */
+	int (*connect)(struct uccl_nic *nic, const struct uccl_nic_addr *to, uint64_t id, uint16_t paths,
+		       struct uccl_nic_peer **peer);
+	void (*disconnect)(struct uccl_nic *nic, struct uccl_nic_peer *peer);
+	/* Start to make earlier writes on a path harmless; UCCL_RX_FENCED follows. NULL without writes. */
+	int (*fence)(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint16_t path);
+	/* Register memory that peers may write; *rkey and *raddr are what the peer must use. */
+	int (*reg)(struct uccl_nic *nic, void *buf, uint64_t len, void **mr, uint64_t *rkey, uint64_t *raddr);
+	void (*dereg)(struct uccl_nic *nic, void *mr);
+	/* A descriptor that polls readable when rx() has something; -FI_ENOSYS without one. */
+	int (*wait_fd)(struct uccl_nic *nic);
+	/* Where packets to this NIC must go. */
+	void (*addr)(struct uccl_nic *nic, struct uccl_nic_addr *out);
+	void (*close)(struct uccl_nic *nic);
+};
+
+struct uccl_nic {
+	const struct uccl_nic_ops *ops;
+	struct uccl_nic_caps caps;
+};
+
+/* Back ends. */
+int uccl_nic_udp_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic);
+
+/*
+ * Fault wrapper: takes over `inner` (closed with it) and drops, delays, duplicates, reorders and corrupts what
+ * inner.tx is given, packet by packet, from a seeded generator. `spec` is the text of FI_UCCL_FAULT, for example
+ * "drop=0.01,dup=0.001,reorder=0.01,delay_us=500,corrupt=0,blackhole=3@2000-5000,seed=7" (man fi_uccl).
+ * `clock` gives the time in ns for delays. Returns -FI_EINVAL with *why set to a static text on a bad spec.
+ */
+int uccl_nic_fault_open(struct uccl_nic *inner, const char *spec, uint64_t (*clock)(void *), void *clock_arg,
+			struct uccl_nic **nic, const char **why);
+
+#endif

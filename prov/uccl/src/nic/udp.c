@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The udp back end: kernel UDP sockets. One socket receives; one for each entropy label sends, so a label is a source
+ * port and the network's ECMP hash spreads labels over its paths. This file opens, closes and describes.
+ */
+#include "nic/udp.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/udp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rdma/fi_errno.h>
+
+#include "base/log.h"
+
+#define UDP_RX_DEFAULT (4u << 20)  /* bytes wished for the receive queue */
+#define UDP_TX_QUEUE (2 << 20)	   /* bytes wished for one label's send queue */
+#define UDP_LABEL_QUEUE (64 << 10) /* bytes of a label's receive queue: room for some twenty ICMP errors */
+#define UDP_MTU_MIN 512
+#define UDP_V4_HEADERS 28
+#define UDP_V6_HEADERS 48
+#define UDP_V4_MAX 65507
+#define UDP_V6_MAX 65487
+#define UDP_HINT_MTU 16384 /* from here on copying a payload costs more than a guess */
+#define UDP_PORT_TRIES 32
+/* What the kernel charges for one packet beyond its bytes: headers, sk_buff, and rounding to a page. */
+#define UDP_TRUESIZE(mtu) ((((uint64_t)(mtu) + 512 + 4095) & ~4095ull) + 768)
+#define UDP_DELAY_NS (500 * UCCL_NS_PER_US) /* schedulers of two hosts, not queues, make this much */
+#define UDP_RTO_MIN_NS (4 * UCCL_NS_PER_MS)
+/* Slots are a little more than a power of two apart: else the heads of all would share one set of the cache. */
+#define UDP_SLOT_STRIDE (UDP_RX_BYTES + 320)
+
+static bool option_set(int fd, int level, int name, int value)
+{
+	return !setsockopt(fd, level, name, &value, sizeof(value));
+}
+
+static void queue_set(int fd, int force, int plain, uint32_t bytes)
+{
+	if (!option_set(fd, SOL_SOCKET, force, (int)bytes))
+		option_set(fd, SOL_SOCKET, plain, (int)bytes);
+}
+
+/* IP_PMTUDISC_DO: never fragment, report; IP_PMTUDISC_DONT: let routers and the kernel fragment. */
+static void mtu_discover_set(int family, int fd, bool fragment)
+{
+	option_set(fd, IPPROTO_IP, IP_MTU_DISCOVER, fragment ? IP_PMTUDISC_DONT : IP_PMTUDISC_DO);
+	if (family == AF_INET6)
+		option_set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, fragment ? IPV6_PMTUDISC_DONT : IPV6_PMTUDISC_DO);
+}
+
+uint64_t uccl_udp_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+	return (uint64_t)t.tv_sec * UCCL_NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+/* A UDP socket of the back end's family, bound to `at`. The descriptor or a negative error. */
+static int socket_bind(const struct udp *u, const struct uccl_nic_addr *at)
+{
+	struct sockaddr_storage sa;
+	socklen_t len = uccl_ifaddr_to_sock(&sa, at, u->family);
+	int fd, err;
+
+	fd = socket(u->family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	if (u->family == AF_INET6)
+		option_set(fd, IPPROTO_IPV6, IPV6_V6ONLY, !uccl_ifaddr_is_any(at));
+	if (bind(fd, (struct sockaddr *)&sa, len)) {
+		err = -errno;
+		close(fd);
+		return err;
+	}
+	return fd;
+}
+
+/* Labels. */
+
+static int label_socket_open(const struct udp *u)
+{
+	int fd = socket_bind(u, &u->local);
+
+	if (fd < 0)
+		return fd;
+	if (fd >= u->fd_limit && u->nsocks) {
+		close(fd);
+		return -FI_EMFILE;
+	}
+	option_set(fd, IPPROTO_IP, IP_RECVERR, 1);
+	if (u->family == AF_INET6)
+		option_set(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
+	mtu_discover_set(u->family, fd, u->fragment);
+	queue_set(fd, SO_SNDBUFFORCE, SO_SNDBUF, UDP_TX_QUEUE);
+	/* Nobody answers to a label's port, what strays there must not pile up; but ICMP errors queue here too. */
+	option_set(fd, SOL_SOCKET, SO_RCVBUF, UDP_LABEL_QUEUE);
+	return fd;
+}
+
+static struct udp_sock *label_open(struct udp *u, uint16_t label)
+{
+	int fd = label_socket_open(u);
+
+	if (fd < 0) {
+		/* Packets flow on, with less entropy; the label stays with the socket it got. */
+		u->sock_of[label] = (int16_t)(label % u->nsocks);
+		UCCL_LOG(UCCL_LOG_INFO, "no socket for label %u (error %d), %d labels in use", label, -fd, u->nsocks);
+	} else {
+		u->sock[u->nsocks].fd = fd;
+		u->sock_of[label] = (int16_t)u->nsocks++;
+	}
+	return &u->sock[u->sock_of[label]];
+}
+
+struct udp_sock *uccl_udp_sock(struct udp *u, uint16_t label)
+{
+	label %= UDP_LABELS;
+	if (u->sock_of[label] < 0)
+		return label_open(u, label);
+	return &u->sock[u->sock_of[label]];
+}
+
+void uccl_udp_fragment(struct udp *u)
+{
+	int i;
+
+	UCCL_LOG(UCCL_LOG_WARN,
+		 "a path is too narrow for packets of %u bytes, which are fragmented from now on; "
+		 "a smaller MTU would do better",
+		 u->nic.caps.mtu);
+	u->fragment = true;
+	for (i = 0; i < u->nsocks; i++)
+		mtu_discover_set(u->family, u->sock[i].fd, true);
+}
+
+/* Operations. */
+
+/* The route's MTU: a place on this host is reached through the loopback, whatever interface has the address. */
+static uint32_t udp_path_mtu(struct uccl_nic *nic, const struct uccl_nic_addr *to)
+{
+	struct udp *u = udp_of(nic);
+	bool v4 = uccl_ifaddr_is_v4(to);
+	uint32_t headers = v4 ? UDP_V4_HEADERS : UDP_V6_HEADERS, found = u->place_mtu;
+	struct sockaddr_storage sa;
+	socklen_t len = uccl_ifaddr_to_sock(&sa, to, u->family), size = sizeof(int);
+	int fd = len ? socket_bind(u, &u->local) : -1, mtu;
+
+	if (fd >= 0) {
+		if (!connect(fd, (struct sockaddr *)&sa, len) &&
+		    !getsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU : IPV6_MTU, &mtu, &size) &&
+		    mtu > UDP_MTU_MIN)
+			found = (uint32_t)mtu - headers;
+		close(fd);
+	}
+	return (uint32_t)uccl_min(found, nic->caps.mtu);
+}
+
+static uint32_t slots_of(uint64_t granted, uint32_t bytes)
+{
+	return (uint32_t)uccl_max(granted / UDP_TRUESIZE(bytes), 2);
+}
+
+static uint32_t udp_slots(struct uccl_nic *nic, uint32_t bytes)
+{
+	return slots_of(udp_of(nic)->granted, bytes);
+}
+
+static int udp_connect(struct uccl_nic *nic, const struct uccl_nic_addr *to, uint64_t id, uint16_t paths,
+		       struct uccl_nic_peer **peer)
+{
+	struct udp *u = udp_of(nic);
+	struct uccl_nic_peer *p = calloc(1, sizeof(*p));
+
+	(void)paths;
+	if (!p)
+		return -FI_ENOMEM;
+	p->to = *to;
+	p->id = id;
+	if (u->live && uccl_udp_live_connect(u->live, to, p, uccl_udp_now(), &p->live)) {
+		free(p);
+		return -FI_ENOMEM;
+	}
+	u->live_at = 0;
+	*peer = p;
+	return 0;
+}
+
+static void udp_disconnect(struct uccl_nic *nic, struct uccl_nic_peer *peer)
+{
+	struct udp *u = udp_of(nic);
+	int i, kept = 0;
+
+	if (peer->live)
+		uccl_udp_live_disconnect(u->live, peer->live);
+	for (i = 0; i < u->nevents; i++)
+		if (u->event[i].peer != peer)
+			u->event[kept++] = u->event[i];
+	u->nevents = kept;
+	free(peer);
+}
+
+static int udp_wait_fd(struct uccl_nic *nic)
+{
+	struct udp *u = udp_of(nic);
+	struct epoll_event ev = {.events = EPOLLIN};
+	int fd, err;
+
+	/* Made only when asked for: a socket that someone polls pays for it with every packet. */
+	if (u->wait_fd >= 0)
+		return u->wait_fd;
+	fd = epoll_create1(EPOLL_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (epoll_ctl(fd, EPOLL_CTL_ADD, u->rx_fd, &ev) ||
+	    (u->live && epoll_ctl(fd, EPOLL_CTL_ADD, uccl_udp_live_fd(u->live), &ev))) {
+		err = -errno;
+		close(fd);
+		return err;
+	}
+	u->wait_fd = fd;
+	return fd;
+}
+
+static void udp_addr(struct uccl_nic *nic, struct uccl_nic_addr *out)
+{
+	*out = udp_of(nic)->self;
+}
+
+static void udp_close(struct uccl_nic *nic)
+{
+	struct udp *u = udp_of(nic);
+	int i;
+
+	/* The port goes before the liveness connections: who then asks whether we live gets the true answer. */
+	if (u->rx_fd >= 0)
+		close(u->rx_fd);
+	if (u->live)
+		uccl_udp_live_close(u->live);
+	for (i = 0; i < u->nsocks; i++)
+		close(u->sock[i].fd);
+	if (u->wait_fd >= 0)
+		close(u->wait_fd);
+	if (u->buffers)
+		munmap(u->buffers, u->buffers_len);
+	free(u->banks);
+	free(u->tx);
+	free(u);
+}
+
+static const struct uccl_nic_ops udp_ops = {
+	.name = "udp",
+	.tx = uccl_udp_tx,
+	.rx = uccl_udp_rx,
+	.path_mtu = udp_path_mtu,
+	.slots = udp_slots,
+	.connect = udp_connect,
+	.disconnect = udp_disconnect,
+	.wait_fd = udp_wait_fd,
+	.addr = udp_addr,
+	.close = udp_close,
+};
+
+/* Opening. */
+
+/*
+ * Settle what to bind to, which address to give out, and the interface that bounds the packet size. `out` is the
+ * interface of the address given out, with the least MTU that traffic may meet.
+ */
+static int place_choose(const struct uccl_nic_attr *attr, struct uccl_nic_addr *bind_to, struct uccl_ifaddr *out)
+{
+	struct uccl_ifaddr *list = NULL;
+	bool any = uccl_ifaddr_is_any(&attr->bind), found = false;
+	int i, n, err;
+
+	*bind_to = attr->bind;
+	if (!any && !attr->ifname) {
+		err = uccl_ifaddr_find(&attr->bind, out);
+		out->addr = attr->bind;
+		return err;
+	}
+	n = uccl_ifaddr_list(&list);
+	if (n < 0)
+		return n;
+	for (i = 0; i < n; i++) {
+		if (attr->ifname && strcmp(attr->ifname, list[i].name))
+			continue;
+		if (uccl_ifaddr_is_v4(&attr->bind) && any && !uccl_ifaddr_is_v4(&list[i].addr))
+			continue;
+		if (!found) {
+			*out = list[i];
+			found = true;
+		} else if (list[i].mtu < out->mtu && list[i].loopback == out->loopback) {
+			out->mtu = list[i].mtu;
+		}
+	}
+	free(list);
+	if (!found)
+		return -FI_ENODEV;
+	if (!any) {
+		out->addr = attr->bind;
+	} else if (attr->ifname) {
+		*bind_to = out->addr;
+		bind_to->port = attr->bind.port;
+	}
+	return 0;
+}
+
+/* Bind the receive socket, and with it the liveness listener to the same port. */
+static int ports_open(struct udp *u, const struct uccl_nic_addr *at, bool liveness)
+{
+	struct sockaddr_storage sa;
+	struct uccl_nic_addr bound;
+	socklen_t len;
+	uint64_t id;
+	int tries, err;
+
+	for (tries = 1;; tries++) {
+		u->rx_fd = socket_bind(u, at);
+		if (u->rx_fd < 0)
+			return u->rx_fd;
+		len = sizeof(sa);
+		if (getsockname(u->rx_fd, (struct sockaddr *)&sa, &len))
+			return -errno;
+		uccl_ifaddr_from_sock(&bound, (struct sockaddr *)&sa, len);
+		u->self.port = bound.port;
+		if (!liveness)
+			return 0;
+		if (getrandom(&id, sizeof(id), 0) != sizeof(id))
+			return -FI_EIO;
+		bound = *at;
+		bound.port = u->self.port;
+		err = uccl_udp_live_open(&bound, id, &u->live);
+		if (!err)
+			return 0;
+		if (err != -FI_EADDRINUSE || at->port || tries == UDP_PORT_TRIES) {
+			UCCL_LOG(UCCL_LOG_WARN, "TCP port %u: error %d, going without liveness connections",
+				 u->self.port, -err);
+			u->live = NULL;
+			return 0;
+		}
+		close(u->rx_fd);
+		u->rx_fd = -1;
+	}
+}
+
+static void rx_socket_tune(struct udp *u, const struct uccl_nic_attr *attr)
+{
+	queue_set(u->rx_fd, SO_RCVBUFFORCE, SO_RCVBUF, attr->rx_bytes ? attr->rx_bytes : UDP_RX_DEFAULT);
+	u->gro = option_set(u->rx_fd, IPPROTO_UDP, UDP_GRO, 1);
+	if (attr->timestamps)
+		u->timestamps = option_set(u->rx_fd, SOL_SOCKET, SO_TIMESTAMPNS, 1);
+}
+
+static void bank_init(struct udp *u, struct udp_bank *b, uint8_t *buffers)
+{
+	int i;
+
+	for (i = 0; i < UDP_RX_BATCH; i++) {
+		struct udp_slot *s = &b->slot[i];
+		struct msghdr *h = &b->msg[i].msg_hdr;
+
+		s->buf = buffers + (size_t)i * UDP_SLOT_STRIDE;
+		s->iov[0] = (struct iovec){.iov_base = s->buf, .iov_len = UDP_RX_BYTES};
+		h->msg_iov = s->iov;
+		h->msg_iovlen = 1;
+		h->msg_name = &s->name;
+		h->msg_namelen = sizeof(s->name);
+		h->msg_control = u->gro || u->timestamps ? s->control : NULL;
+		h->msg_controllen = h->msg_control ? sizeof(s->control) : 0;
+	}
+}
+
+static int memory_alloc(struct udp *u)
+{
+	u->buffers_len = 2 * UDP_RX_BATCH * (size_t)UDP_SLOT_STRIDE;
+	u->buffers = mmap(NULL, u->buffers_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (u->buffers == MAP_FAILED)
+		u->buffers = NULL;
+	u->banks = calloc(2, sizeof(*u->banks));
+	u->tx = calloc(1, sizeof(*u->tx));
+	if (!u->buffers || !u->banks || !u->tx)
+		return -FI_ENOMEM;
+	bank_init(u, &u->banks[0], u->buffers);
+	bank_init(u, &u->banks[1], u->buffers + u->buffers_len / 2);
+	u->cur.bank = &u->banks[0];
+	return 0;
+}
+
+static int caps_fill(struct udp *u, const struct uccl_nic_attr *attr, const struct uccl_ifaddr *place)
+{
+	struct uccl_nic_caps *caps = &u->nic.caps;
+	uint32_t headers = u->family == AF_INET ? UDP_V4_HEADERS : UDP_V6_HEADERS;
+	socklen_t len = sizeof(int);
+	int granted = 0;
+
+	if (place->mtu < UDP_MTU_MIN + headers || (attr->mtu && attr->mtu < UDP_MTU_MIN))
+		return -FI_EINVAL;
+	u->place_mtu = place->mtu - headers;
+	caps->mtu = u->family == AF_INET ? UDP_V4_MAX : UDP_V6_MAX;
+	if (attr->mtu)
+		caps->mtu = (uint32_t)uccl_min(caps->mtu, attr->mtu);
+	if (getsockopt(u->rx_fd, SOL_SOCKET, SO_RCVBUF, &granted, &len))
+		return -errno;
+	u->granted = (uint64_t)granted;
+	caps->rx_slots = slots_of(u->granted, caps->mtu);
+	caps->labels = UDP_LABELS;
+	caps->tx_sync = true;
+	caps->hints = caps->mtu > UDP_HINT_MTU;
+	caps->link_bps = place->link_bps;
+	caps->delay_ns = UDP_DELAY_NS;
+	caps->rto_min_ns = UDP_RTO_MIN_NS;
+	return 0;
+}
+
+/* The first label's socket exists from the start, so that there always is one to fall back on. */
+static int first_label_open(struct udp *u)
+{
+	struct rlimit limit;
+	socklen_t len = sizeof(int);
+	int fd, value;
+
+	memset(u->sock_of, 0xff, sizeof(u->sock_of));
+	u->fd_limit = 768;
+	if (!getrlimit(RLIMIT_NOFILE, &limit)) /* the last quarter is the application's */
+		u->fd_limit = (int)uccl_min(limit.rlim_cur / 4 * 3, 1 << 30);
+	fd = label_socket_open(u);
+	if (fd < 0)
+		return fd;
+	u->sock[u->nsocks].fd = fd;
+	u->sock_of[0] = (int16_t)u->nsocks++;
+	u->gso = !getsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &value, &len);
+	return 0;
+}
+
+/* An address to bind to, for the family that it has; the IPv6 wildcard also takes IPv4 if it can. */
+static int family_of(const struct uccl_nic_addr *at)
+{
+	return uccl_ifaddr_is_v4(at) ? AF_INET : AF_INET6;
+}
+
+int uccl_nic_udp_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic)
+{
+	struct uccl_nic_addr at;
+	struct uccl_ifaddr place;
+	struct udp *u;
+	int err;
+
+	err = place_choose(attr, &at, &place);
+	if (err)
+		return err;
+	u = calloc(1, sizeof(*u));
+	if (!u)
+		return -FI_ENOMEM;
+	u->nic.ops = &udp_ops;
+	u->rx_fd = -1;
+	u->wait_fd = -1;
+	u->self = place.addr;
+	u->family = family_of(&at);
+	err = ports_open(u, &at, attr->liveness);
+	if (err == -EAFNOSUPPORT && u->family == AF_INET6 && uccl_ifaddr_is_any(&at)) {
+		/* A host without IPv6. */
+		at.ip[10] = 0xff;
+		at.ip[11] = 0xff;
+		u->family = AF_INET;
+		err = ports_open(u, &at, attr->liveness);
+	}
+	if (err)
+		goto fail;
+	u->local = at;
+	u->local.port = 0;
+	rx_socket_tune(u, attr);
+	err = caps_fill(u, attr, &place);
+	if (!err)
+		err = first_label_open(u);
+	if (!err)
+		err = memory_alloc(u);
+	if (err)
+		goto fail;
+	*nic = &u->nic;
+	return 0;
+fail:
+	udp_close(&u->nic);
+	return err;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Inside of the udp back end: udp.c opens and closes, udp_tx.c sends, udp_rx.c receives. Nobody else includes this. */
+#ifndef UCCL_NIC_UDP_H
+#define UCCL_NIC_UDP_H
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "base/units.h"
+#include "nic/ifaddr.h"
+#include "nic/nic.h"
+#include "nic/udp_live.h"
+
+#define UDP_LABELS 512
+#define UDP_EVENTS 64	    /* UNREACH and GONE waiting for rx() */
+#define UDP_RX_BATCH 32	    /* messages a system call */
+#define UDP_RX_BYTES 65536  /* room for one message; no UDP datagram or GRO train is longer */
+#define UDP_RX_CONTROL 64   /* room for a time stamp and a segment size */
+#define UDP_TX_BATCH 64	    /* packets a system call, and a GSO train */
+#define UDP_TX_CONTROL 24   /* room for one segment size */
+#define UDP_GSO_BYTES 65000 /* of a train in all */
+#define UDP_GSO_PACKET 8000 /* larger packets gain nothing from a train */
+
+/* A transmit socket; its source port is what the network hashes. */
+struct udp_sock {
+	int fd;
+};
+
+/* One message of a receive batch, and what never changes of its msghdr. */
+struct udp_slot {
+	struct iovec iov[3];
+	struct sockaddr_in6 name; /* or sockaddr_in, which is smaller */
+	_Alignas(size_t) uint8_t control[UDP_RX_CONTROL];
+	uint8_t *buf; /* UDP_RX_BYTES */
+};
+
+/*
+ * A batch of messages. There are two: while packets of one batch are handed up late (a GRO train was longer than
+ * the caller's array), the other receives.
+ */
+struct udp_bank {
+	struct mmsghdr msg[UDP_RX_BATCH];
+	struct udp_slot slot[UDP_RX_BATCH];
+	int used;   /* messages of the last receive, whose lengths the kernel wrote */
+	int hinted; /* the first so many slots scatter to a hint */
+};
+
+/* Where handing up stands. */
+struct udp_cursor {
+	struct udp_bank *bank;
+	int i, count;	   /* message, of how many */
+	int hint_base;	   /* message i was received with hint hint_base + i */
+	uint32_t off, seg; /* bytes of message i handed up, bytes a packet; seg 0: message not looked at */
+	uint32_t packets;  /* in message i */
+	uint64_t realtime; /* of the receive; 0: no time stamps */
+	uint64_t age_ns;   /* of message i */
+	struct uccl_nic_addr src;
+};
+
+struct udp_event {
+	uint8_t kind;
+	struct uccl_nic_peer *peer; /* NULL: whoever is at src */
+	struct uccl_nic_addr src;
+};
+
+struct uccl_nic_peer {
+	struct uccl_nic_addr to;
+	uint64_t id;			 /* as connect() got it */
+	struct uccl_udp_live_peer *live; /* NULL: not watched */
+};
+
+struct udp_tx_batch {
+	struct mmsghdr msg[UDP_TX_BATCH];
+	struct iovec iov[3 * UDP_TX_BATCH];
+	struct sockaddr_storage name[UDP_TX_BATCH];
+	_Alignas(size_t) uint8_t control[UDP_TX_BATCH][UDP_TX_CONTROL];
+	int first[UDP_TX_BATCH + 1]; /* message m carries packets first[m] .. first[m + 1] */
+};
+
+struct udp {
+	struct uccl_nic nic;
+	int family; /* of all sockets */
+	int rx_fd;
+	int wait_fd;  /* epoll, made by the first wait_fd(); -1 */
+	int fd_limit; /* label sockets stay below */
+	bool gso, gro, timestamps;
+	bool fragment;		    /* the network is narrower than the interface: let IP cut packets */
+	uint32_t place_mtu;	    /* UDP payload that the interface carries */
+	uint64_t granted;	    /* bytes of the receive queue */
+	struct uccl_nic_addr self;  /* what peers use */
+	struct uccl_nic_addr local; /* what label sockets bind to; port 0 */
+
+	/* Labels: index into sock, -1 not opened. Several may share a socket when descriptors are short. */
+	int16_t sock_of[UDP_LABELS];
+	struct udp_sock sock[UDP_LABELS];
+	int nsocks;
+	uint64_t tx_errors; /* packets that the system refused for good */
+	struct udp_tx_batch *tx;
+
+	/* Receiving. */
+	struct udp_bank *banks; /* 2 */
+	uint8_t *buffers;
+	size_t buffers_len;
+	struct udp_cursor cur;
+
+	/* Seldom work: error queues and liveness. */
+	uint32_t calls;	       /* of rx() */
+	bool tx_seen;	       /* something was sent since the last look at the clock */
+	uint64_t errors_at;    /* next look at the error queues */
+	uint64_t errors_until; /* replies to what was sent may come until then */
+	struct uccl_udp_live *live;
+	uint64_t live_at;
+	struct udp_event event[UDP_EVENTS];
+	int nevents;
+};
+
+static inline struct udp *udp_of(struct uccl_nic *nic)
+{
+	return uccl_container_of(nic, struct udp, nic);
+}
+
+/* The transmit socket of a label, opened if need be; there always is one. udp.c */
+struct udp_sock *uccl_udp_sock(struct udp *u, uint16_t label);
+/* Let IP fragment from now on. udp.c */
+void uccl_udp_fragment(struct udp *u);
+/* CLOCK_MONOTONIC_COARSE in ns: cheap, and good to some milliseconds. udp.c */
+uint64_t uccl_udp_now(void);
+
+/* Queue an event for rx(); one that is already waiting is not doubled. False: no room. udp_rx.c */
+bool uccl_udp_event(struct udp *u, uint8_t kind, const struct uccl_nic_addr *src, struct uccl_nic_peer *peer);
+/* Read the error queue of one socket. udp_rx.c */
+void uccl_udp_errors(struct udp *u, struct udp_sock *s);
+
+int uccl_udp_tx(struct uccl_nic *nic, struct uccl_tx *v, int n);
+int uccl_udp_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_hint *hints, int nhints);
+
+#endif

@@ -1,0 +1,527 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Liveness connections, see udp_live.h. One epoll descriptor holds the listener, the connections we made and
+ * those we accepted.
+ *
+ * DESIGN NOTES. One connection for each direction costs a second descriptor a peer, but needs no claim of "who I am"
+ * that a third process on the same host could make. Time-outs (keepalive, connect) never count as an end: a
+ * TCP connection lives on one network path, and a path may die while the peer lives.
+ * Descriptors are taken only from the lower half of the process's table: numbers are given lowest first, so
+ * this bounds all liveness connections of the process to half of it without a counter shared by endpoints.
+ */
+#include "nic/udp_live.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <rdma/fi_errno.h>
+
+#include "base/le.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "nic/ifaddr.h"
+
+#define LIVE_BACKLOG 512
+#define LIVE_EVENTS 64		/* events handled a poll */
+#define LIVE_ACCEPTED_MAX 65536 /* held for others; the descriptor table is normally the tighter bound */
+#define LIVE_HELLO_LEN 16
+#define LIVE_TRIES 12			    /* broken connections in a row before a peer is left unwatched */
+#define LIVE_RETRY_NS (10 * UCCL_NS_PER_MS) /* wait before the second try; doubles */
+#define LIVE_RETRY_MAX_NS (10 * UCCL_NS_PER_S)
+#define LIVE_STABLE_NS (10 * UCCL_NS_PER_S) /* a connection that lasted so long clears the count of tries */
+#define LIVE_KEEP_IDLE_S 10
+#define LIVE_KEEP_EVERY_S 5
+#define LIVE_KEEP_PROBES 3
+
+static const char live_magic[8] = {'U', 'C', 'C', 'L', 'l', 'i', 'v', 'e'};
+
+enum entry_kind { ENTRY_LISTENER, ENTRY_ACCEPTED, ENTRY_PEER };
+
+/* What epoll's data points to; first member of its owner. */
+struct entry {
+	enum entry_kind kind;
+	int fd; /* -1: none */
+};
+
+/* A connection someone made to us: held open, never read but to see that it ends. */
+struct accepted {
+	struct entry entry;
+	struct accepted *prev, *next;
+};
+
+enum peer_state {
+	PEER_WAIT,	 /* no connection, next try at retry_at */
+	PEER_CONNECTING, /* TCP handshake under way */
+	PEER_HELLO,	 /* connected, its 16 bytes not complete */
+	PEER_UP,	 /* its number is known and right */
+	PEER_GONE,	 /* proven; on the list of those to report or reported */
+	PEER_OFF,	 /* not watched */
+};
+
+struct uccl_udp_live_peer {
+	struct entry entry;
+	enum peer_state state;
+	bool known;	    /* `id` was heard */
+	bool queued;	    /* on the gone list */
+	uint8_t tries;	    /* broken connections since the last stable one */
+	uint8_t hello_have; /* bytes of hello */
+	uint8_t hello[LIVE_HELLO_LEN];
+	uint64_t id;	   /* the peer's number */
+	uint64_t retry_at; /* PEER_WAIT */
+	uint64_t up_at;	   /* PEER_UP: since when */
+	struct uccl_nic_addr to;
+	void *user;
+	struct uccl_udp_live_peer *prev, *next; /* all peers */
+	struct uccl_udp_live_peer *gone_next;	/* to be reported */
+};
+
+struct uccl_udp_live {
+	struct entry listener;
+	int epoll_fd;
+	int spare_fd; /* given up for a moment to turn a connection away when descriptors are out */
+	int fd_limit; /* liveness descriptors stay below */
+	uint32_t naccepted;
+	uint64_t retry_at; /* not later than the earliest retry_at of a waiting peer */
+	uint8_t hello[LIVE_HELLO_LEN];
+	struct accepted *accepted;
+	struct uccl_udp_live_peer *peers;
+	struct uccl_udp_live_peer *gone_head, **gone_tail;
+	struct accepted *dead; /* ended in this poll, freed after its events */
+};
+
+/* Taken out of epoll by hand: a forked child may hold the descriptor, and then close() would not do it. */
+static void entry_close(struct uccl_udp_live *live, struct entry *entry)
+{
+	if (entry->fd < 0)
+		return;
+	epoll_ctl(live->epoll_fd, EPOLL_CTL_DEL, entry->fd, NULL);
+	close(entry->fd);
+	entry->fd = -1;
+}
+
+static void option_set(int fd, int level, int name, int value)
+{
+	/* All of these only tune; a kernel that refuses one still gives a working connection. */
+	if (setsockopt(fd, level, name, &value, sizeof(value)))
+		UCCL_LOG(UCCL_LOG_DEBUG, "liveness socket option %d/%d: errno %d", level, name, errno);
+}
+
+static void keepalive_set(int fd)
+{
+	option_set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+	option_set(fd, IPPROTO_TCP, TCP_KEEPIDLE, LIVE_KEEP_IDLE_S);
+	option_set(fd, IPPROTO_TCP, TCP_KEEPINTVL, LIVE_KEEP_EVERY_S);
+	option_set(fd, IPPROTO_TCP, TCP_KEEPCNT, LIVE_KEEP_PROBES);
+	option_set(fd, SOL_SOCKET, SO_RCVBUF, 4096);
+	option_set(fd, SOL_SOCKET, SO_SNDBUF, 4096);
+}
+
+static int watch(struct uccl_udp_live *live, struct entry *entry, uint32_t events, int op)
+{
+	struct epoll_event ev = {.events = events, .data.ptr = entry};
+
+	return epoll_ctl(live->epoll_fd, op, entry->fd, &ev) ? -errno : 0;
+}
+
+/* Peers we watch. */
+
+static void peer_gone(struct uccl_udp_live *live, struct uccl_udp_live_peer *p)
+{
+	entry_close(live, &p->entry);
+	p->state = PEER_GONE;
+	p->queued = true;
+	p->gone_next = NULL;
+	*live->gone_tail = p;
+	live->gone_tail = &p->gone_next;
+}
+
+static void peer_off(struct uccl_udp_live *live, struct uccl_udp_live_peer *p)
+{
+	entry_close(live, &p->entry);
+	p->state = PEER_OFF;
+}
+
+/* The connection, or the try to make one, broke: ask again, at once the first time. */
+static void peer_retry(struct uccl_udp_live *live, struct uccl_udp_live_peer *p, uint64_t now)
+{
+	entry_close(live, &p->entry);
+	if (p->state == PEER_UP && now - p->up_at >= LIVE_STABLE_NS)
+		p->tries = 0;
+	if (p->tries >= LIVE_TRIES) {
+		UCCL_LOG(UCCL_LOG_INFO, "a peer's liveness connection does not hold, going without");
+		p->state = PEER_OFF;
+		return;
+	}
+	p->retry_at = now;
+	if (p->tries)
+		p->retry_at += uccl_min(LIVE_RETRY_NS << (p->tries - 1), LIVE_RETRY_MAX_NS);
+	p->tries++;
+	p->state = PEER_WAIT;
+	live->retry_at = uccl_min(live->retry_at, p->retry_at);
+}
+
+static void peer_refused(struct uccl_udp_live *live, struct uccl_udp_live_peer *p)
+{
+	if (p->known)
+		peer_gone(live, p);
+	else
+		peer_off(live, p); /* it may simply have no listener */
+}
+
+static void peer_error(struct uccl_udp_live *live, struct uccl_udp_live_peer *p, int error, uint64_t now)
+{
+	if (error == ECONNREFUSED)
+		peer_refused(live, p);
+	else
+		peer_retry(live, p, now);
+}
+
+static void peer_start(struct uccl_udp_live *live, struct uccl_udp_live_peer *p, uint64_t now)
+{
+	struct sockaddr_storage sa;
+	socklen_t len = uccl_ifaddr_to_sock(&sa, &p->to, AF_UNSPEC);
+	int fd;
+
+	fd = socket(sa.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0 || fd >= live->fd_limit) {
+		if (fd >= 0)
+			close(fd);
+		/* Before the first contact go without; later a shortage may pass. */
+		if (p->known)
+			peer_retry(live, p, now);
+		else
+			p->state = PEER_OFF;
+		return;
+	}
+	p->entry.fd = fd;
+	p->hello_have = 0;
+	keepalive_set(fd);
+	if (connect(fd, (struct sockaddr *)&sa, len) && errno != EINPROGRESS && errno != EINTR) {
+		peer_error(live, p, errno, now);
+		return;
+	}
+	p->state = PEER_CONNECTING;
+	if (watch(live, &p->entry, EPOLLIN | EPOLLOUT, EPOLL_CTL_ADD))
+		peer_off(live, p);
+}
+
+static void peer_hello(struct uccl_udp_live *live, struct uccl_udp_live_peer *p, uint64_t now)
+{
+	uint64_t id = uccl_get64(p->hello + sizeof(live_magic));
+
+	if (memcmp(p->hello, live_magic, sizeof(live_magic)) || (p->known && id != p->id)) {
+		/* Someone else holds the port now. */
+		peer_refused(live, p);
+		return;
+	}
+	p->id = id;
+	p->known = true;
+	p->state = PEER_UP;
+	p->up_at = now;
+}
+
+static void peer_readable(struct uccl_udp_live *live, struct uccl_udp_live_peer *p, uint64_t now)
+{
+	uint8_t buf[LIVE_HELLO_LEN + 1];
+	size_t need = p->state == PEER_HELLO ? (size_t)(LIVE_HELLO_LEN - p->hello_have) : 1;
+	ssize_t got = recv(p->entry.fd, buf, need, MSG_DONTWAIT);
+
+	if (got < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (got <= 0) {
+		peer_retry(live, p, now);
+		return;
+	}
+	if (p->state == PEER_UP) { /* nothing may follow the hello */
+		peer_off(live, p);
+		return;
+	}
+	memcpy(p->hello + p->hello_have, buf, (size_t)got);
+	p->hello_have += (uint8_t)got;
+	if (p->hello_have == LIVE_HELLO_LEN)
+		peer_hello(live, p, now);
+}
+
+static void peer_event(struct uccl_udp_live *live, struct uccl_udp_live_peer *p, uint32_t events, uint64_t now)
+{
+	socklen_t len = sizeof(int);
+	int error = 0;
+
+	if (p->entry.fd < 0)
+		return;
+	if (p->state == PEER_CONNECTING) {
+		if (getsockopt(p->entry.fd, SOL_SOCKET, SO_ERROR, &error, &len))
+			error = errno;
+		if (error) {
+			peer_error(live, p, error, now);
+			return;
+		}
+		if (!(events & EPOLLOUT))
+			return;
+		p->state = PEER_HELLO;
+		if (watch(live, &p->entry, EPOLLIN, EPOLL_CTL_MOD)) {
+			peer_off(live, p);
+			return;
+		}
+	}
+	if (events & (EPOLLIN | EPOLLERR | EPOLLHUP))
+		peer_readable(live, p, now);
+}
+
+static void retries_run(struct uccl_udp_live *live, uint64_t now)
+{
+	struct uccl_udp_live_peer *p;
+
+	live->retry_at = UCCL_NEVER;
+	for (p = live->peers; p; p = p->next)
+		if (p->state == PEER_WAIT && p->retry_at <= now)
+			peer_start(live, p, now);
+	for (p = live->peers; p; p = p->next)
+		if (p->state == PEER_WAIT)
+			live->retry_at = uccl_min(live->retry_at, p->retry_at);
+}
+
+/* Connections of others. */
+
+static void accepted_end(struct uccl_udp_live *live, struct accepted *a)
+{
+	entry_close(live, &a->entry);
+	if (a->prev)
+		a->prev->next = a->next;
+	else
+		live->accepted = a->next;
+	if (a->next)
+		a->next->prev = a->prev;
+	live->naccepted--;
+	a->next = live->dead;
+	live->dead = a;
+}
+
+static void accepted_event(struct uccl_udp_live *live, struct accepted *a)
+{
+	uint8_t byte;
+	ssize_t got;
+
+	if (a->entry.fd < 0)
+		return;
+	got = recv(a->entry.fd, &byte, 1, MSG_DONTWAIT);
+	if (got < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	accepted_end(live, a); /* it ended, or broke the rule of silence */
+}
+
+/* Takes over the descriptor. */
+static void accepted_add(struct uccl_udp_live *live, int fd)
+{
+	struct accepted *a;
+
+	if (fd >= live->fd_limit || live->naccepted >= LIVE_ACCEPTED_MAX)
+		goto refuse;
+	keepalive_set(fd);
+	if (send(fd, live->hello, LIVE_HELLO_LEN, MSG_DONTWAIT | MSG_NOSIGNAL) != LIVE_HELLO_LEN)
+		goto refuse;
+	a = calloc(1, sizeof(*a));
+	if (!a)
+		goto refuse;
+	a->entry.kind = ENTRY_ACCEPTED;
+	a->entry.fd = fd;
+	if (watch(live, &a->entry, EPOLLIN, EPOLL_CTL_ADD)) {
+		free(a);
+		goto refuse;
+	}
+	a->next = live->accepted;
+	if (a->next)
+		a->next->prev = a;
+	live->accepted = a;
+	live->naccepted++;
+	return;
+refuse:
+	close(fd);
+}
+
+static void listener_event(struct uccl_udp_live *live)
+{
+	int i, fd;
+
+	for (i = 0; i < LIVE_EVENTS; i++) {
+		fd = accept4(live->listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		if (fd >= 0) {
+			accepted_add(live, fd);
+			continue;
+		}
+		if (errno == EINTR || errno == ECONNABORTED)
+			continue;
+		if ((errno != EMFILE && errno != ENFILE) || live->spare_fd < 0)
+			return;
+		/* Without this the listener would stay readable and nobody could sleep on our descriptor. */
+		close(live->spare_fd);
+		fd = accept4(live->listener.fd, NULL, NULL, SOCK_CLOEXEC);
+		if (fd >= 0)
+			close(fd);
+		live->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	}
+}
+
+static void dead_free(struct uccl_udp_live *live)
+{
+	struct accepted *a;
+
+	while ((a = live->dead)) {
+		live->dead = a->next;
+		free(a);
+	}
+}
+
+static int listener_open(struct uccl_udp_live *live, const struct uccl_nic_addr *self)
+{
+	struct sockaddr_storage sa;
+	socklen_t len = uccl_ifaddr_to_sock(&sa, self, AF_UNSPEC);
+	int fd;
+
+	fd = socket(sa.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	live->listener.fd = fd;
+	/* Ended connections of an earlier process at a fixed port must not keep us out. */
+	option_set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+	if (sa.ss_family == AF_INET6)
+		option_set(fd, IPPROTO_IPV6, IPV6_V6ONLY, !uccl_ifaddr_is_any(self));
+	if (bind(fd, (struct sockaddr *)&sa, len) || listen(fd, LIVE_BACKLOG))
+		return -errno;
+	return watch(live, &live->listener, EPOLLIN, EPOLL_CTL_ADD);
+}
+
+int uccl_udp_live_open(const struct uccl_nic_addr *self, uint64_t id, struct uccl_udp_live **out)
+{
+	struct uccl_udp_live *live = calloc(1, sizeof(*live));
+	struct rlimit limit;
+	int err;
+
+	if (!live)
+		return -FI_ENOMEM;
+	live->listener.kind = ENTRY_LISTENER;
+	live->listener.fd = -1;
+	live->gone_tail = &live->gone_head;
+	live->retry_at = UCCL_NEVER;
+	memcpy(live->hello, live_magic, sizeof(live_magic));
+	uccl_put64(live->hello + sizeof(live_magic), id);
+	live->fd_limit = 512;
+	if (!getrlimit(RLIMIT_NOFILE, &limit))
+		live->fd_limit = (int)uccl_min(limit.rlim_cur / 2, 1 << 30);
+	live->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	live->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	err = live->epoll_fd < 0 ? -errno : listener_open(live, self);
+	if (err) {
+		uccl_udp_live_close(live);
+		return err;
+	}
+	*out = live;
+	return 0;
+}
+
+void uccl_udp_live_close(struct uccl_udp_live *live)
+{
+	struct uccl_udp_live_peer *p;
+
+	/* The listener goes first: who sees a connection end asks at once, and must be refused. */
+	entry_close(live, &live->listener);
+	while (live->accepted)
+		accepted_end(live, live->accepted);
+	dead_free(live);
+	while ((p = live->peers))
+		uccl_udp_live_disconnect(live, p);
+	if (live->epoll_fd >= 0)
+		close(live->epoll_fd);
+	if (live->spare_fd >= 0)
+		close(live->spare_fd);
+	free(live);
+}
+
+int uccl_udp_live_connect(struct uccl_udp_live *live, const struct uccl_nic_addr *to, void *user, uint64_t now,
+			  struct uccl_udp_live_peer **peer)
+{
+	struct uccl_udp_live_peer *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return -FI_ENOMEM;
+	p->entry.kind = ENTRY_PEER;
+	p->entry.fd = -1;
+	p->to = *to;
+	p->user = user;
+	p->next = live->peers;
+	if (p->next)
+		p->next->prev = p;
+	live->peers = p;
+	peer_start(live, p, now);
+	*peer = p;
+	return 0;
+}
+
+void uccl_udp_live_disconnect(struct uccl_udp_live *live, struct uccl_udp_live_peer *p)
+{
+	struct uccl_udp_live_peer **at;
+
+	entry_close(live, &p->entry);
+	if (p->queued) {
+		for (at = &live->gone_head; *at != p; at = &(*at)->gone_next)
+			;
+		*at = p->gone_next;
+		if (live->gone_tail == &p->gone_next)
+			live->gone_tail = at;
+	}
+	if (p->prev)
+		p->prev->next = p->next;
+	else
+		live->peers = p->next;
+	if (p->next)
+		p->next->prev = p->prev;
+	free(p);
+}
+
+int uccl_udp_live_poll(struct uccl_udp_live *live, uint64_t now, void **gone, int max)
+{
+	struct epoll_event ev[LIVE_EVENTS];
+	struct uccl_udp_live_peer *p;
+	struct entry *entry;
+	int i, n;
+
+	/* No peer is freed below, and accepted ones only at the end: the pointers in ev stay good. */
+	n = epoll_wait(live->epoll_fd, ev, LIVE_EVENTS, 0);
+	for (i = 0; i < n; i++) {
+		entry = ev[i].data.ptr;
+		if (entry->kind == ENTRY_LISTENER)
+			listener_event(live);
+		else if (entry->kind == ENTRY_ACCEPTED)
+			accepted_event(live, (struct accepted *)entry);
+		else
+			peer_event(live, (struct uccl_udp_live_peer *)entry, ev[i].events, now);
+	}
+	dead_free(live);
+	if (live->retry_at <= now)
+		retries_run(live, now);
+	for (n = 0; n < max && (p = live->gone_head); n++) {
+		live->gone_head = p->gone_next;
+		if (!live->gone_head)
+			live->gone_tail = &live->gone_head;
+		p->queued = false;
+		gone[n] = p->user;
+	}
+	return n;
+}
+
+uint64_t uccl_udp_live_expiry(const struct uccl_udp_live *live)
+{
+	return live->gone_head ? 0 : live->retry_at;
+}
+
+int uccl_udp_live_fd(const struct uccl_udp_live *live)
+{
+	return live->epoll_fd;
+}

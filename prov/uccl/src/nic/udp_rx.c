@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Receiving from the UDP socket: one recvmmsg a call of rx(), trains that the kernel merged (UDP_GRO) cut again,
+ * payloads scattered to hinted places. Also the seldom work: error queues and liveness.
+ *
+ * uccl_rx.credit is the number of packets of the train on its first packet and 0 on the others, so its sum counts
+ * packets and its non-zero values count messages of the kernel.
+ */
+#include <errno.h>
+#include <time.h>
+#include <netinet/icmp6.h>
+#include <netinet/ip_icmp.h>
+#include <netinet/udp.h>
+#include <poll.h>
+#include <string.h>
+
+#include <linux/errqueue.h> /* needs struct timespec */
+
+#include "base/log.h"
+#include "nic/udp.h"
+
+#define ERRORS_EVERY_NS (50 * UCCL_NS_PER_MS)
+#define ERRORS_LINGER_NS UCCL_NS_PER_S /* an ICMP answer comes sooner or is not waited for */
+#define ERRORS_AT_ONCE 64	       /* read from one queue at a time */
+#define LIVE_EVERY_NS (10 * UCCL_NS_PER_MS)
+#define LIVE_EVERY_SLEEPER_NS UCCL_NS_PER_MS /* the owner sleeps on wait_fd: do not keep it awake for nothing */
+#define CLOCK_EVERY 64			     /* calls of rx() without a tx() */
+#define AGE_MAX_NS (10 * UCCL_NS_PER_S)	     /* beyond: the clock was set */
+
+/* Events. */
+
+bool uccl_udp_event(struct udp *u, uint8_t kind, const struct uccl_nic_addr *src, struct uccl_nic_peer *peer)
+{
+	struct udp_event *e;
+	int i;
+
+	for (i = 0; i < u->nevents; i++)
+		if (u->event[i].kind == kind && uccl_ifaddr_equal(&u->event[i].src, src))
+			return true;
+	if (u->nevents == UDP_EVENTS)
+		return false;
+	e = &u->event[u->nevents++];
+	e->kind = kind;
+	e->peer = peer;
+	e->src = *src;
+	return true;
+}
+
+static int events_emit(struct udp *u, struct uccl_rx *v, int n)
+{
+	int i, k = u->nevents < n ? u->nevents : n;
+
+	for (i = 0; i < k; i++) {
+		memset(&v[i], 0, sizeof(v[i]));
+		v[i].kind = u->event[i].kind;
+		v[i].peer = u->event[i].peer;
+		v[i].peer_id = v[i].peer ? v[i].peer->id : 0;
+		v[i].src = u->event[i].src;
+	}
+	u->nevents -= k;
+	memmove(u->event, u->event + k, (size_t)u->nevents * sizeof(u->event[0]));
+	return k;
+}
+
+/* Error queues. */
+
+/* Only this says that the host is there and the port is not; a lost route or host may come back. */
+static bool port_unreachable(const struct sock_extended_err *e)
+{
+	if (e->ee_origin == SO_EE_ORIGIN_ICMP)
+		return e->ee_type == ICMP_DEST_UNREACH && e->ee_code == ICMP_PORT_UNREACH;
+	if (e->ee_origin == SO_EE_ORIGIN_ICMP6)
+		return e->ee_type == ICMP6_DST_UNREACH && e->ee_code == ICMP6_DST_UNREACH_NOPORT;
+	return false;
+}
+
+static void error_read(struct udp *u, struct msghdr *h)
+{
+	struct uccl_nic_addr to;
+	struct cmsghdr *c;
+
+	if (uccl_ifaddr_from_sock(&to, h->msg_name, h->msg_namelen))
+		return;
+	for (c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c)) {
+		struct sock_extended_err e;
+
+		if (!(c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_RECVERR) &&
+		    !(c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_RECVERR))
+			continue;
+		memcpy(&e, CMSG_DATA(c), sizeof(e));
+		if (port_unreachable(&e) && !uccl_udp_event(u, UCCL_RX_UNREACH, &to, NULL))
+			UCCL_LOG(UCCL_LOG_DEBUG, "an unreachable peer was not reported: too many at once");
+	}
+}
+
+void uccl_udp_errors(struct udp *u, struct udp_sock *s)
+{
+	_Alignas(size_t) uint8_t control[256];
+	struct sockaddr_storage name;
+	struct msghdr h;
+	int i;
+
+	for (i = 0; i < ERRORS_AT_ONCE; i++) {
+		memset(&h, 0, sizeof(h));
+		h.msg_name = &name;
+		h.msg_namelen = sizeof(name);
+		h.msg_control = control;
+		h.msg_controllen = sizeof(control);
+		if (recvmsg(s->fd, &h, MSG_ERRQUEUE | MSG_DONTWAIT) < 0)
+			return;
+		error_read(u, &h);
+	}
+}
+
+/* One poll() for all label sockets says which queues are worth a call. */
+static void errors_poll(struct udp *u)
+{
+	struct pollfd p[UDP_LABELS];
+	int i;
+
+	for (i = 0; i < u->nsocks; i++)
+		p[i] = (struct pollfd){.fd = u->sock[i].fd};
+	if (poll(p, (nfds_t)u->nsocks, 0) <= 0)
+		return;
+	for (i = 0; i < u->nsocks; i++)
+		if (p[i].revents & POLLERR)
+			uccl_udp_errors(u, &u->sock[i]);
+}
+
+/* Liveness. */
+
+static void live_poll(struct udp *u, uint64_t now)
+{
+	void *gone[UDP_EVENTS];
+	int i, n;
+
+	n = uccl_udp_live_poll(u->live, now, gone, UDP_EVENTS - u->nevents);
+	for (i = 0; i < n; i++) {
+		struct uccl_nic_peer *p = gone[i];
+
+		uccl_udp_event(u, UCCL_RX_GONE, &p->to, p);
+	}
+}
+
+/* The work that need not be done in every call. */
+static void seldom(struct udp *u)
+{
+	uint64_t now = uccl_udp_now();
+
+	if (u->tx_seen) {
+		u->tx_seen = false;
+		u->errors_until = now + ERRORS_LINGER_NS;
+	}
+	if (now >= u->errors_at && now < u->errors_until) {
+		u->errors_at = now + ERRORS_EVERY_NS;
+		errors_poll(u);
+	}
+	if (u->live && now >= u->live_at) {
+		u->live_at = now + (u->wait_fd >= 0 ? LIVE_EVERY_SLEEPER_NS : LIVE_EVERY_NS);
+		live_poll(u, now);
+	}
+}
+
+/* Packets. */
+
+static uint64_t realtime_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * UCCL_NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+/* Put the pieces of a scattered message together in its own buffer: head, hinted part, rest. */
+static void message_join(struct udp_bank *b, int i, uint32_t len)
+{
+	struct udp_slot *s = &b->slot[i];
+	uint32_t body = len - UCCL_HDR_LEN, rest;
+
+	if (b->msg[i].msg_hdr.msg_iovlen == 1 || len <= UCCL_HDR_LEN)
+		return;
+	if (body > s->iov[1].iov_len)
+		body = (uint32_t)s->iov[1].iov_len;
+	rest = len - UCCL_HDR_LEN - body;
+	memmove(s->buf + UCCL_HDR_LEN + body, s->buf + UCCL_HDR_LEN, rest);
+	memcpy(s->buf + UCCL_HDR_LEN, s->iov[1].iov_base, body);
+	/* From here on an ordinary message. */
+	b->msg[i].msg_hdr.msg_iovlen = 1;
+}
+
+/* Read what the kernel says about the message under the cursor. */
+static void message_open(struct udp_cursor *c)
+{
+	struct mmsghdr *m = &c->bank->msg[c->i];
+	uint32_t segment = 0;
+	struct cmsghdr *h;
+
+	c->off = 0;
+	c->age_ns = 0;
+	uccl_ifaddr_from_sock(&c->src, m->msg_hdr.msg_name, m->msg_hdr.msg_namelen);
+	for (h = CMSG_FIRSTHDR(&m->msg_hdr); h; h = CMSG_NXTHDR(&m->msg_hdr, h)) {
+		if (h->cmsg_level == IPPROTO_UDP && h->cmsg_type == UDP_GRO) {
+			int value;
+
+			memcpy(&value, CMSG_DATA(h), sizeof(value));
+			segment = value > 0 ? (uint32_t)value : 0;
+		} else if (h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_TIMESTAMPNS) {
+			struct timespec t;
+			uint64_t at;
+
+			memcpy(&t, CMSG_DATA(h), sizeof(t));
+			at = (uint64_t)t.tv_sec * UCCL_NS_PER_S + (uint64_t)t.tv_nsec;
+			if (at < c->realtime && c->realtime - at <= AGE_MAX_NS)
+				c->age_ns = c->realtime - at;
+		}
+	}
+	c->packets = 1;
+	c->seg = m->msg_len ? m->msg_len : 1; /* an empty datagram is one packet too */
+	if (segment && segment < m->msg_len) {
+		c->seg = segment;
+		c->packets = (m->msg_len + segment - 1) / segment;
+		message_join(c->bank, c->i, m->msg_len);
+	}
+}
+
+/* Hand up packets from the cursor on, as v[at..n); at most to the end of the batch. Returns the new `at`. */
+static int cursor_emit(struct udp_cursor *c, struct uccl_rx *v, int at, int n)
+{
+	while (at < n && c->i < c->count) {
+		struct mmsghdr *m = &c->bank->msg[c->i];
+		struct udp_slot *s = &c->bank->slot[c->i];
+		struct uccl_rx *r = &v[at];
+
+		if (!c->seg) {
+			message_open(c);
+			/* hints[k] may only ever show up in v[k]. */
+			if (c->hint_base + c->i != at)
+				message_join(c->bank, c->i, m->msg_len);
+		}
+		memset(r, 0, offsetof(struct uccl_rx, src));
+		r->kind = UCCL_RX_PACKET;
+		r->src = c->src;
+		r->age_ns = c->age_ns;
+		r->credit = c->off ? 0 : c->packets;
+		r->data = s->buf + c->off;
+		r->len = m->msg_len - c->off < c->seg ? m->msg_len - c->off : c->seg;
+		if (m->msg_hdr.msg_iovlen > 1 && r->len > UCCL_HDR_LEN) {
+			r->split = true;
+			r->body = s->iov[1].iov_base;
+			r->body_len = (uint32_t)uccl_min(r->len - UCCL_HDR_LEN, s->iov[1].iov_len);
+			r->rest = s->buf + UCCL_HDR_LEN;
+			r->rest_len = r->len - UCCL_HDR_LEN - r->body_len;
+		}
+		at++;
+		c->off += c->seg;
+		if (c->off >= m->msg_len) {
+			c->i++;
+			c->seg = 0;
+		}
+	}
+	return at;
+}
+
+/* What is left waits for the next call, when hinted places may no longer be there. */
+static void leftovers_keep(struct udp_cursor *c)
+{
+	int i;
+
+	for (i = c->i; i < c->count; i++)
+		message_join(c->bank, i, c->bank->msg[i].msg_len);
+}
+
+static void bank_prepare(struct udp_bank *b, const struct uccl_rx_hint *hints, int nhints)
+{
+	int i, all = nhints > b->hinted ? nhints : b->hinted;
+
+	for (i = 0; i < b->used; i++) {
+		struct msghdr *h = &b->msg[i].msg_hdr;
+
+		h->msg_namelen = sizeof(b->slot[i].name);
+		h->msg_controllen = h->msg_control ? UDP_RX_CONTROL : 0;
+	}
+	b->used = 0;
+	for (i = 0; i < all; i++) {
+		struct udp_slot *s = &b->slot[i];
+		bool hint = i < nhints && hints[i].len;
+
+		s->iov[0].iov_len = hint ? UCCL_HDR_LEN : UDP_RX_BYTES;
+		b->msg[i].msg_hdr.msg_iovlen = hint ? 3 : 1;
+		if (!hint)
+			continue;
+		s->iov[1] = (struct iovec){.iov_base = hints[i].dst, .iov_len = hints[i].len};
+		s->iov[2] = (struct iovec){.iov_base = s->buf + UCCL_HDR_LEN, .iov_len = UDP_RX_BYTES - UCCL_HDR_LEN};
+	}
+	b->hinted = nhints;
+}
+
+/* Fill the cursor with up to n messages. Their number, 0, or a negative error. */
+static int batch_receive(struct udp *u, struct udp_bank *b, int n, const struct uccl_rx_hint *hints, int nhints)
+{
+	struct udp_cursor *c = &u->cur;
+	int got;
+
+	if (n > UDP_RX_BATCH)
+		n = UDP_RX_BATCH;
+	bank_prepare(b, hints, nhints < n ? nhints : n);
+	do {
+		got = recvmmsg(u->rx_fd, b->msg, (unsigned int)n, MSG_DONTWAIT, NULL);
+	} while (got < 0 && errno == EINTR);
+	if (got <= 0) {
+		/* Short of memory: packets are lost, and the protocol copes with that. */
+		if (!got || errno == EAGAIN || errno == ENOMEM || errno == ENOBUFS)
+			return 0;
+		UCCL_LOG(UCCL_LOG_WARN, "receiving failed: error %d", errno);
+		return -errno;
+	}
+	b->used = got;
+	c->bank = b;
+	c->i = 0;
+	c->count = got;
+	c->seg = 0;
+	c->realtime = u->timestamps ? realtime_ns() : 0;
+	return got;
+}
+
+int uccl_udp_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_hint *hints, int nhints)
+{
+	struct udp *u = udp_of(nic);
+	struct udp_cursor *c = &u->cur;
+	struct udp_bank *bank = c->bank;
+	int k = 0, got;
+
+	if (u->tx_seen || u->wait_fd >= 0 || ++u->calls % CLOCK_EVERY == 0)
+		seldom(u);
+	if (u->nevents)
+		k = events_emit(u, v, n);
+	if (c->i < c->count) {
+		k = cursor_emit(c, v, k, n);
+		/* What was just handed up must stay where it is. */
+		bank = bank == &u->banks[0] ? &u->banks[1] : &u->banks[0];
+	}
+	if (k == n)
+		return k;
+	c->hint_base = k;
+	got = batch_receive(u, bank, n - k, nhints > k ? hints + k : NULL, nhints > k ? nhints - k : 0);
+	if (got < 0)
+		return k ? k : got;
+	if (got) {
+		k = cursor_emit(c, v, k, n);
+		if (c->i < c->count)
+			leftovers_keep(c);
+	}
+	return k;
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Sending on UDP sockets. Neighbours of one label go down in one system call; neighbours of one size to one place
+ * become one train that the kernel or the NIC cuts (UDP_SEGMENT). The kernel copies everything before the call returns.
+ */
+#include <errno.h>
+#include <netinet/udp.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "base/log.h"
+#include "nic/udp.h"
+
+#define TX_TRIES 3 /* of one message after errors that belong to an earlier one */
+
+enum verdict { TX_AGAIN, TX_LOST, TX_FULL, TX_REBUILD, TX_BAD };
+
+static uint32_t packet_len(const struct uccl_tx *t)
+{
+	return (uint32_t)t->hdr_len + t->payload_len + t->tail_len;
+}
+
+static bool same_place(const struct uccl_tx *a, const struct uccl_tx *b)
+{
+	return a->to == b->to || uccl_ifaddr_equal(a->to, b->to);
+}
+
+static int packet_gather(struct iovec *iov, struct uccl_tx *t)
+{
+	int n = 0;
+
+	if (t->hdr_len)
+		iov[n++] = (struct iovec){.iov_base = t->hdr, .iov_len = t->hdr_len};
+	if (t->payload_len)
+		iov[n++] = (struct iovec){.iov_base = (void *)t->payload, .iov_len = t->payload_len};
+	if (t->tail_len)
+		iov[n++] = (struct iovec){.iov_base = t->tail, .iov_len = t->tail_len};
+	return n;
+}
+
+/* How many of v[0..n) can travel as one train; at least 1. Of a train only the last may be shorter. */
+static int train_len(const struct udp *u, const struct uccl_tx *v, int n)
+{
+	uint32_t size = packet_len(&v[0]), total = size, len;
+	int k;
+
+	if (!u->gso || n < 2 || !size || size > UDP_GSO_PACKET)
+		return 1;
+	for (k = 1; k < n; k++) {
+		len = packet_len(&v[k]);
+		if (!len || len > size || total + len > UDP_GSO_BYTES || !same_place(&v[0], &v[k]))
+			return k;
+		total += len;
+		if (len < size)
+			return k + 1;
+	}
+	return k;
+}
+
+static void segment_set(struct msghdr *h, uint8_t *control, uint32_t size)
+{
+	uint16_t value = (uint16_t)size;
+	struct cmsghdr *c;
+
+	h->msg_control = control;
+	h->msg_controllen = CMSG_SPACE(sizeof(value));
+	c = CMSG_FIRSTHDR(h);
+	c->cmsg_level = IPPROTO_UDP;
+	c->cmsg_type = UDP_SEGMENT;
+	c->cmsg_len = CMSG_LEN(sizeof(value));
+	memcpy(CMSG_DATA(c), &value, sizeof(value));
+}
+
+/* Make messages of the first packets of v that share a label. Returns how many messages. */
+static int batch_build(struct udp *u, struct uccl_tx *v, int n)
+{
+	struct udp_tx_batch *b = u->tx;
+	struct sockaddr_storage *name = NULL;
+	socklen_t name_len = 0;
+	int i = 0, m = 0, niov = 0;
+
+	_Static_assert(CMSG_SPACE(sizeof(uint16_t)) <= UDP_TX_CONTROL, "control room");
+	while (i < n && i < UDP_TX_BATCH && v[i].label == v[0].label) {
+		struct msghdr *h = &b->msg[m].msg_hdr;
+		int left = n < UDP_TX_BATCH ? n - i : UDP_TX_BATCH - i, k = 1, end;
+
+		while (k < left && v[i + k].label == v[i].label)
+			k++;
+		end = i + train_len(u, &v[i], k);
+		if (!m || !same_place(&v[i - 1], &v[i])) {
+			name = &b->name[m];
+			name_len = uccl_ifaddr_to_sock(name, v[i].to, u->family);
+		}
+		h->msg_name = name_len ? name : NULL;
+		h->msg_namelen = name_len;
+		h->msg_iov = &b->iov[niov];
+		h->msg_control = NULL;
+		h->msg_controllen = 0;
+		h->msg_flags = 0;
+		if (end - i > 1)
+			segment_set(h, b->control[m], packet_len(&v[i]));
+		b->first[m++] = i;
+		for (; i < end; i++)
+			niov += packet_gather(&b->iov[niov], &v[i]);
+		h->msg_iovlen = (size_t)(&b->iov[niov] - h->msg_iov);
+	}
+	b->first[m] = i;
+	return m;
+}
+
+static size_t message_len(const struct msghdr *h)
+{
+	size_t i, len = 0;
+
+	for (i = 0; i < h->msg_iovlen; i++)
+		len += h->msg_iov[i].iov_len;
+	return len;
+}
+
+static enum verdict error_judge(struct udp *u, struct udp_sock *s, const struct msghdr *h, int error, int tries)
+{
+	switch (error) {
+	case EAGAIN:
+	case ENOBUFS:
+	case ENOMEM:
+		return TX_FULL;
+	case EINTR:
+		return TX_AGAIN;
+	case EFAULT:
+		return TX_BAD;
+	case EIO:
+	case EINVAL:
+		if (!h->msg_control)
+			return TX_LOST;
+		/* No checksum offload on the way out, or a path too narrow: the kernel cannot cut the train. */
+		UCCL_LOG(UCCL_LOG_INFO, "UDP segmentation refused (error %d), sending packet by packet", error);
+		u->gso = false;
+		return TX_REBUILD;
+	case EMSGSIZE:
+		if (h->msg_control) {
+			u->gso = false;
+			return TX_REBUILD;
+		}
+		if (u->fragment || message_len(h) > u->nic.caps.mtu)
+			return TX_LOST;
+		uccl_udp_fragment(u);
+		return TX_AGAIN;
+	default:
+		/* Often the news of an earlier packet (ICMP), told by this call which sent nothing. */
+		uccl_udp_errors(u, s);
+		return tries < TX_TRIES ? TX_AGAIN : TX_LOST;
+	}
+}
+
+static void lost_log(struct udp *u, int error)
+{
+	u->tx_errors++;
+	if (!(u->tx_errors & (u->tx_errors - 1)))
+		UCCL_LOG(UCCL_LOG_INFO, "the system refused to send: error %d, %llu times so far", error,
+			 (unsigned long long)u->tx_errors);
+}
+
+/*
+ * Send the packets at v that share a label. Returns how many were taken; *stop says why not more: the queue has no
+ * room (1), or the next packet's payload is not memory that we may read (-FI_EFAULT).
+ */
+static int batch_send(struct udp *u, struct uccl_tx *v, int n, int *stop)
+{
+	struct udp_sock *s = uccl_udp_sock(u, v[0].label);
+	struct udp_tx_batch *b = u->tx;
+	int m = 0, tries = 0, count = batch_build(u, v, n), sent, error;
+
+	while (m < count) {
+		if (!b->msg[m].msg_hdr.msg_name) {
+			lost_log(u, EAFNOSUPPORT); /* an address that our sockets cannot name */
+			m++;
+			continue;
+		}
+		if (count - m == 1)
+			sent = sendmsg(s->fd, &b->msg[m].msg_hdr, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -1 : 1;
+		else
+			sent = sendmmsg(s->fd, &b->msg[m], (unsigned int)(count - m), MSG_DONTWAIT | MSG_NOSIGNAL);
+		if (sent > 0) {
+			m += sent;
+			tries = 0;
+			continue;
+		}
+		error = errno;
+		switch (error_judge(u, s, &b->msg[m].msg_hdr, error, tries++)) {
+		case TX_AGAIN:
+			break;
+		case TX_LOST:
+			lost_log(u, error);
+			m++;
+			tries = 0;
+			break;
+		case TX_FULL:
+			*stop = 1;
+			return b->first[m];
+		case TX_BAD:
+			*stop = -FI_EFAULT;
+			return b->first[m];
+		case TX_REBUILD:
+			return b->first[m];
+		}
+	}
+	return b->first[count];
+}
+
+int uccl_udp_tx(struct uccl_nic *nic, struct uccl_tx *v, int n)
+{
+	struct udp *u = udp_of(nic);
+	int done = 0, stop = 0;
+
+	u->tx_seen = true;
+	while (done < n && !stop)
+		done += batch_send(u, v + done, n - done, &stop);
+	/* What was taken comes first; the error is the answer to the call that begins with its cause. */
+	return done || stop >= 0 ? done : stop;
+}
