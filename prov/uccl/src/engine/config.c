@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "engine/config.h"
+
+#include "base/units.h"
+
+void uccl_config_default(struct uccl_config *c)
+{
+	*c = (struct uccl_config){
+		.cc = "swift",
+		.path = "pow2",
+		.credit = "none",
+		.paths = 16,
+		.eager_bytes = 65536,
+		.inject_bytes = 4096,
+		.window_chunks = 2048,
+		.unexpected_bytes = 64u << 20,
+		.peer_timeout_ns = 600 * UCCL_NS_PER_S,
+		.connect_timeout_ns = 600 * UCCL_NS_PER_S,
+		.keepalive_ns = UCCL_NS_PER_S,
+		.linger_ns = 200 * UCCL_NS_PER_MS,
+	};
+}

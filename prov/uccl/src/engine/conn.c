@@ -1,0 +1,634 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Connections of an engine: from the first HELLO to the proof of death.
+ *
+ * Silence is not death: a peer under manual progress may compute for minutes, or be stopped. A peer is failed when the
+ * host proves that its process is gone (nothing listens at its port any more; the liveness connection broke) and
+ * nothing was heard from it since, when another incarnation answers at its address, or, at last, after peer_timeout.
+ */
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/units.h"
+#include "engine/impl.h"
+
+/* Remote endpoints that one endpoint remembers, dead ones included: what strangers can make it keep is bounded. */
+#define CONNS_MAX (1u << 17)
+/*
+ * The grant in a handshake: many may connect at once, and each would take its first share for the whole. The first
+ * acknowledgement raises it.
+ */
+#define FIRST_SHARE 16
+/* A suspect is probed this often, and dead after so many reports, the first and last at least so far apart. */
+#define SUSPECT_PROBE_NS (20 * UCCL_NS_PER_MS)
+#define UNREACH_REPORTS 3
+#define UNREACH_SPAN_NS (30 * UCCL_NS_PER_MS)
+/* A peer that never answered may not have started yet: wait longer. */
+#define UNREACH_START_NS (3 * UCCL_NS_PER_S)
+/* The liveness connection broke and the peer stays silent, although no host says so. */
+#define GONE_SILENCE_NS (2 * UCCL_NS_PER_S)
+
+static void key_make(struct conn_key *k, const struct uccl_nic_addr *at, uint64_t incarnation)
+{
+	memset(k, 0, sizeof(*k));
+	memcpy(k->ip, at->ip, sizeof(k->ip));
+	k->port = at->port;
+	k->incarnation = incarnation;
+}
+
+struct conn *conn_find(struct uccl_engine *e, const struct uccl_nic_addr *at, uint64_t incarnation)
+{
+	struct conn_key k;
+	struct conn *c;
+
+	key_make(&k, at, incarnation);
+	HASH_FIND(hh_key, e->by_key, &k, sizeof(k), c);
+	return c;
+}
+
+struct conn *conn_by_token(struct uccl_engine *e, uint64_t token)
+{
+	struct conn *c;
+
+	HASH_FIND(hh_token, e->by_token, &token, sizeof(token), c);
+	return c;
+}
+
+static uint64_t random64(struct uccl_engine *e)
+{
+	uint64_t v;
+
+	do
+		e->random(e->random_arg, &v, sizeof(v));
+	while (!v);
+	return v;
+}
+
+/* One peer's share of the receive queue, in packets of `bytes`: the sum of all stays below what it holds. */
+static uint16_t slots_share(const struct uccl_engine *e, uint32_t bytes, uint32_t peers)
+{
+	uint64_t all = e->nic->ops->slots ? e->nic->ops->slots(e->nic, bytes) : e->nic->caps.rx_slots;
+	uint64_t n = all * 3 / 4 / (peers ? peers : 1);
+
+	return (uint16_t)uccl_clamp(n, 2, uccl_min(e->cfg.window_chunks, UCCL_SLOTS_MAX));
+}
+
+static void slots_refresh(struct uccl_engine *e)
+{
+	struct conn *c;
+
+	TAILQ_FOREACH(c, &e->conns, all)
+		if (c->peer.open)
+			c->peer.flow.cfg.slots_rx = slots_share(e, c->peer.flow.cfg.mtu, e->nopen);
+}
+
+static void params_mine(struct uccl_engine *e, struct uccl_params *p)
+{
+	*p = (struct uccl_params){
+		.mtu = e->nic->caps.mtu,
+		.write_bytes = e->nic->caps.write_max,
+		.window = e->cfg.window_chunks,
+		.msg_limit = UCCL_MSG_LIMIT,
+		.paths = e->cfg.paths,
+		.slots = slots_share(e, e->nic->caps.mtu, (uint32_t)uccl_max(FIRST_SHARE, e->nopen + 1)),
+		.csn = random64(e) & 0xffffffff,
+		.epoch = (uint8_t)(random64(e) & 15),
+	};
+}
+
+struct conn *conn_new(struct uccl_engine *e, const struct uccl_addr *addr)
+{
+	struct conn *c = calloc(1, sizeof(*c));
+	struct uccl_params mine;
+
+	if (!c || e->nconns >= CONNS_MAX || uccl_heap_reserve(&e->heap, 2 * (e->nconns + 1)))
+		goto nomem;
+	c->e = e;
+	uccl_peer_init(&c->peer, &e->mep, addr);
+	c->peer.self = uccl_nic_addr_equal(&addr->nic, &e->listener.local.nic) &&
+		       (!addr->incarnation || addr->incarnation == e->listener.local.incarnation);
+	params_mine(e, &mine);
+	uccl_conn_init(&c->hs, addr, &mine, random64(e), random64(e));
+	c->hs_timer.at = UCCL_NEVER;
+	c->hs_timer.kind = TIMER_HANDSHAKE;
+	key_make(&c->key, &addr->nic, addr->incarnation);
+	HASH_ADD(hh_key, e->by_key, key, sizeof(c->key), c);
+	if (!c->hh_key.tbl)
+		goto nomem;
+	HASH_ADD(hh_token, e->by_token, hs.token_local, sizeof(c->hs.token_local), c);
+	if (!c->hh_token.tbl) {
+		HASH_DELETE(hh_key, e->by_key, c);
+		goto nomem;
+	}
+	TAILQ_INSERT_TAIL(&e->conns, c, all);
+	e->nconns++;
+	return c;
+nomem:
+	free(c);
+	return NULL;
+}
+
+void conn_free(struct conn *c)
+{
+	struct uccl_engine *e = c->e;
+
+	if (c->in_hsq)
+		TAILQ_REMOVE(&e->hsq, c, hsq);
+	uccl_heap_set(&e->heap, &c->hs_timer, UCCL_NEVER);
+	HASH_DELETE(hh_key, e->by_key, c);
+	HASH_DELETE(hh_token, e->by_token, c);
+	TAILQ_REMOVE(&e->conns, c, all);
+	e->nconns--;
+	free(c->last_paths);
+	free(c);
+}
+
+void conn_due(struct conn *c)
+{
+	struct uccl_engine *e = c->e;
+
+	if (!c->in_hsq) {
+		c->in_hsq = true;
+		TAILQ_INSERT_TAIL(&e->hsq, c, hsq);
+	}
+	uccl_heap_set(&e->heap, &c->hs_timer, uccl_conn_expiry(&c->hs));
+}
+
+/* Packets of this peer that the NIC has not taken yet must not leave any more: their payload goes back. */
+static void tx_forget(struct conn *c)
+{
+	struct uccl_engine *e = c->e;
+	int n = e->tx_head;
+
+	for (int i = e->tx_head; i < e->tx_n; i++)
+		if (e->txv[i].to != &c->peer.addr.nic) {
+			if (n != i)
+				e->txv[n] = e->txv[i];
+			n++;
+		}
+	e->tx_n = n;
+}
+
+void conn_fail(struct conn *c, int err, uint64_t now)
+{
+	struct uccl_engine *e = c->e;
+
+	if (c->peer.dead)
+		return;
+	UCCL_LOG(c->closed || TAILQ_EMPTY(&c->peer.sends) ? UCCL_LOG_INFO : UCCL_LOG_WARN,
+		 "peer at port %u ended: %s", c->peer.addr.nic.port,
+		 c->closed ? "it closed" : err == FI_ECONNRESET ? "another incarnation answers" :
+		 err == FI_ETIMEDOUT ? "silent for too long" :
+		 err == FI_EFAULT ? "an operation to it was posted with a buffer that cannot be read" :
+		 "its process is gone, or was never there");
+	if (c->peer.open) {
+		if (c->peer.flow.is_ready)
+			TAILQ_REMOVE(&e->ready, &c->peer.flow, ready);
+		uccl_heap_set(&e->heap, &c->peer.flow.timer, UCCL_NEVER);
+		c->last_paths = c->peer.flow.paths;
+		c->nlast_paths = c->peer.flow.cfg.paths_tx;
+		c->peer.flow.paths = NULL;
+		e->nopen--;
+	}
+	tx_forget(c);
+	if (c->nic_peer && e->nic->ops->disconnect)
+		e->nic->ops->disconnect(e->nic, c->nic_peer);
+	c->nic_peer = NULL;
+	c->hs.state = UCCL_CONN_DEAD;
+	c->hs.at = UCCL_NEVER;
+	c->hs.tx_due = c->hs.ack_due = false;
+	uccl_heap_set(&e->heap, &c->hs_timer, UCCL_NEVER);
+	if (c->closed || e->drain_ns)
+		e->stats.peers_closed++;
+	else
+		e->stats.peers_dead++;
+	uccl_peer_fail(&c->peer, err, now);
+	slots_refresh(e);
+}
+
+/* Both sides know what they need: make the flow. */
+static int conn_opened(struct conn *c, uint64_t now)
+{
+	struct uccl_engine *e = c->e;
+	const struct uccl_nic_caps *caps = &e->nic->caps;
+	const struct uccl_params *t = &c->hs.theirs;
+	uint32_t path = e->nic->ops->path_mtu ? e->nic->ops->path_mtu(e->nic, &c->peer.addr.nic) : caps->mtu;
+	uint32_t mtu = (uint32_t)uccl_min(path, t->mtu);
+	struct uccl_flow_cfg cfg = {
+		.cc = e->cc,
+		.pathsel = e->pathsel,
+		.credit = e->credit,
+		.ops = &uccl_msg_flow_ops,
+		.stats = &e->stats,
+		.token_tx = c->hs.token_remote,
+		.token_rx = c->hs.token_local,
+		.csn_tx = c->hs.mine.csn,
+		.csn_rx = t->csn,
+		.mtu = mtu,
+		.write_bytes = (uint32_t)uccl_min(caps->write_max, t->write_bytes),
+		.window = (uint32_t)uccl_min(e->cfg.window_chunks, t->window),
+		.paths_tx = c->hs.mine.paths,
+		.paths_rx = t->paths,
+		.labels = caps->labels,
+		.slots_tx = (uint16_t)uccl_min(t->slots, UCCL_SLOTS_MAX),
+		.slots_rx = slots_share(e, mtu, e->nopen + 1),
+		.msg_limit_tx = t->msg_limit,
+		.epoch_tx = c->hs.mine.epoch,
+		.epoch_rx = t->epoch,
+		.tx_sync = caps->tx_sync,
+		.fifo_paths = e->cfg.fifo_paths,
+		.link_bps = caps->link_bps,
+		.delay_ns = caps->delay_ns,
+		.rto_min_ns = caps->rto_min_ns,
+		.seed = random64(e),
+	};
+	int rc;
+
+	/* Jumbo packets leave room for an acknowledgement behind every chunk; small ones are filled. */
+	cfg.chunk_bytes = mtu > 16384 ? ((mtu - UCCL_HDR_LEN - UCCL_TAIL_MAX) & ~1023u) : mtu - UCCL_HDR_LEN;
+	if (e->cfg.chunk_bytes)
+		cfg.chunk_bytes = (uint32_t)uccl_clamp(e->cfg.chunk_bytes, 64, cfg.chunk_bytes);
+	rc = uccl_flow_init(&c->peer.flow, &cfg, &c->peer, now);
+	if (rc)
+		return rc;
+	c->peer.flow.timer.at = UCCL_NEVER;
+	if (e->nic->ops->connect) {
+		rc = e->nic->ops->connect(e->nic, &c->peer.addr.nic, c->hs.token_local, cfg.paths_tx, &c->nic_peer);
+		if (rc) {
+			uccl_flow_fini(&c->peer.flow);
+			return rc;
+		}
+	}
+	e->nopen++;
+	e->stats.connects++;
+	/* Keepalive and time-out also for those who connected to us. */
+	e->scan_at = uccl_min(e->scan_at, now + UCCL_NS_PER_MS);
+	slots_refresh(e);
+	uccl_peer_opened(&c->peer, now);
+	engine_ready(c);
+	return 0;
+}
+
+static void conn_learn(struct conn *c)
+{
+	struct uccl_engine *e = c->e;
+
+	if (c->key.incarnation == c->hs.remote.incarnation)
+		return;
+	/* An address without incarnation has met one. */
+	HASH_DELETE(hh_key, e->by_key, c);
+	c->peer.addr.incarnation = c->key.incarnation = c->hs.remote.incarnation;
+	HASH_ADD(hh_key, e->by_key, key, sizeof(c->key), c);
+}
+
+/* Is this a known connection to another incarnation at the place that `init` came from? */
+static bool conn_rival(const struct conn *c, const struct uccl_init *init)
+{
+	return !c->peer.dead && c->key.incarnation && c->key.incarnation != init->from.incarnation &&
+	       uccl_nic_addr_equal(&c->peer.addr.nic, &init->from.nic);
+}
+
+/* It may be a late one, of an incarnation that ended before the one that we are connected to. */
+static bool conn_outdated(const struct uccl_engine *e, const struct uccl_init *init)
+{
+	const struct conn *c;
+
+	TAILQ_FOREACH(c, &e->conns, all)
+		if (conn_rival(c, init) && c->hs.state == UCCL_CONN_OPEN && !uccl_conn_superseded(&c->hs, init))
+			return true;
+	return false;
+}
+
+/* Another incarnation at this place is proven: what we knew there before is dead. */
+static void conn_supersede(struct uccl_engine *e, const struct uccl_init *init, uint64_t now)
+{
+	struct conn *c;
+
+	TAILQ_FOREACH(c, &e->conns, all)
+		if (conn_rival(c, init) && uccl_conn_superseded(&c->hs, init))
+			conn_fail(c, FI_ECONNRESET, now);
+}
+
+static enum uccl_drop conn_establish(struct conn *c, const struct uccl_init *init, bool is_ack, uint64_t now)
+{
+	bool was_open = c->hs.state == UCCL_CONN_OPEN;
+	enum uccl_drop reason = uccl_conn_open(&c->hs, init, is_ack, now);
+
+	if (reason != UCCL_DROP_COUNT)
+		return reason;
+	conn_supersede(c->e, init, now);
+	conn_learn(c);
+	conn_due(c);
+	if (!was_open && conn_opened(c, now)) {
+		c->e->stats.connect_fails++;
+		conn_fail(c, FI_ENOMEM, now);
+		return UCCL_DROP_MEMORY;
+	}
+	return UCCL_DROP_COUNT;
+}
+
+static enum uccl_drop rx_hello(struct uccl_engine *e, const struct uccl_hdr *h, const struct uccl_nic_addr *src,
+			       uint64_t now)
+{
+	struct uccl_tx tx;
+	struct uccl_nic_addr to;
+	enum uccl_drop reason;
+
+	memset(&tx, 0, offsetof(struct uccl_tx, hdr));
+	reason = uccl_listener_hello(&e->listener, h, src, tx.hdr, &to, now);
+	if (reason != UCCL_DROP_COUNT)
+		return reason;
+	tx.kind = UCCL_TX_PACKET;
+	tx.control = true;
+	tx.hdr_len = UCCL_HDR_LEN;
+	tx.cookie = UCCL_NEVER;
+	tx.label = (uint16_t)(h->pseq % e->nic->caps.labels);
+	tx.to = &to;
+	engine_tx_raw(e, &tx);
+	return UCCL_DROP_COUNT;
+}
+
+/*
+ * Ask who is at the place of a silent peer. A new process there drops our probes, as it does not know their token; but
+ * HELLO is answered by whoever has the port, with its incarnation.
+ */
+static void conn_ask(struct conn *c, uint64_t now)
+{
+	struct uccl_engine *e = c->e;
+	uint8_t rec[UCCL_REC_LEN] = {0};
+	struct uccl_hdr h = {.type = UCCL_PKT_HELLO, .token = c->hs.token_local, .rec = rec};
+	struct uccl_tx tx;
+
+	/* Anew, so that a late answer to the handshake, perhaps of who was there before, is not taken for one to this.
+	 */
+	c->hs.nonce = random64(e);
+	uccl_put64(rec, c->hs.nonce);
+	uccl_put64(rec + 8, e->listener.local.incarnation);
+	uccl_put64(rec + 16, c->hs.remote.incarnation);
+	uccl_put16(rec + 24, e->listener.local.nic.port);
+	memset(&tx, 0, offsetof(struct uccl_tx, hdr));
+	tx.kind = UCCL_TX_PACKET;
+	tx.control = true;
+	tx.hdr_len = UCCL_HDR_LEN;
+	tx.cookie = UCCL_NEVER;
+	tx.label = (uint16_t)(now / UCCL_NS_PER_MS % e->nic->caps.labels);
+	tx.to = &c->peer.addr.nic;
+	uccl_hdr_encode(tx.hdr, &h);
+	engine_tx_raw(e, &tx);
+}
+
+/* An answer to that. The nonce went nowhere but to the peer's place: who has it is there. */
+static enum uccl_drop rx_answer(struct conn *c, const struct uccl_hdr *h, uint64_t now)
+{
+	uint64_t incarnation = uccl_get64(h->rec + 8);
+
+	if (uccl_get64(h->rec) != c->hs.nonce || !incarnation)
+		return UCCL_DROP_COOKIE;
+	if (incarnation == c->hs.remote.incarnation)
+		return UCCL_DROP_STATE;
+	conn_fail(c, FI_ECONNRESET, now);
+	return UCCL_DROP_STALE;
+}
+
+static enum uccl_drop rx_init(struct uccl_engine *e, const struct uccl_hdr *h, const uint8_t *payload,
+			      const struct uccl_nic_addr *src, uint64_t now)
+{
+	struct uccl_init init;
+	enum uccl_drop reason = uccl_listener_init(&e->listener, h, payload, src, &init, now);
+	struct conn *c;
+
+	if (reason != UCCL_DROP_COUNT)
+		return reason;
+	c = conn_find(e, &init.from.nic, init.from.incarnation);
+	if ((c && c->peer.dead) || conn_outdated(e, &init))
+		return UCCL_DROP_STALE;
+	if (!c) {
+		c = conn_find(e, &init.from.nic, 0);
+		if (c && c->peer.dead)
+			c = NULL;
+	}
+	if (!c)
+		c = conn_new(e, &init.from);
+	if (!c)
+		return UCCL_DROP_MEMORY;
+	return conn_establish(c, &init, false, now);
+}
+
+enum uccl_drop conn_rx(struct uccl_engine *e, const struct uccl_hdr *h, const uint8_t *payload,
+		       const struct uccl_nic_addr *src, uint64_t now)
+{
+	enum uccl_drop reason;
+	struct uccl_init init;
+	struct conn *c;
+
+	if (h->type == UCCL_PKT_HELLO)
+		return e->drain_ns ? UCCL_DROP_STATE : rx_hello(e, h, src, now);
+	if (h->type == UCCL_PKT_INIT)
+		return e->drain_ns ? UCCL_DROP_STATE : rx_init(e, h, payload, src, now);
+	c = conn_by_token(e, h->token);
+	if (!c)
+		return UCCL_DROP_TOKEN;
+	if (memcmp(src->ip, c->peer.addr.nic.ip, sizeof(src->ip)))
+		return UCCL_DROP_SOURCE;
+	if (c->peer.dead)
+		return UCCL_DROP_STATE;
+	if (h->type == UCCL_PKT_COOKIE && c->peer.open)
+		return rx_answer(c, h, now);
+	if (h->type == UCCL_PKT_COOKIE) {
+		reason = uccl_conn_cookie(&c->hs, h, now);
+		if (reason == UCCL_DROP_STALE)
+			conn_fail(c, FI_ECONNRESET, now);
+		else if (reason == UCCL_DROP_COUNT)
+			conn_due(c);
+		return reason;
+	}
+	reason = uccl_conn_check_ack(&c->hs, &e->listener, h, payload, src, &init);
+	if (reason != UCCL_DROP_COUNT)
+		return reason;
+	if (c->hs.state == UCCL_CONN_IDLE || c->hs.state == UCCL_CONN_HELLO)
+		return UCCL_DROP_STATE;
+	if (conn_outdated(e, &init))
+		return UCCL_DROP_STALE;
+	return conn_establish(c, &init, true, now);
+}
+
+static uint64_t conn_heard(const struct conn *c)
+{
+	return c->peer.open ? c->peer.flow.heard_ns : 0;
+}
+
+/* Enough proof? */
+static bool conn_proven_dead(const struct conn *c, uint64_t now)
+{
+	uint64_t span = UNREACH_SPAN_NS;
+
+	if (!c->peer.open && !c->gone_ns && uccl_addr_keyless(&c->peer.addr))
+		span = UNREACH_START_NS;
+	if (c->unreach >= UNREACH_REPORTS && c->unreach_last - c->unreach_ns >= span)
+		return true;
+	return c->gone_ns && now - c->gone_ns >= GONE_SILENCE_NS;
+}
+
+static void conn_probe(struct conn *c, uint64_t now)
+{
+	c->suspect_at = now + SUSPECT_PROBE_NS;
+	if (c->peer.open) {
+		uccl_flow_keepalive(&c->peer.flow, now);
+		engine_ready(c);
+	}
+}
+
+void conn_report(struct uccl_engine *e, const struct uccl_nic_addr *at, bool gone, uint64_t now)
+{
+	struct conn *c;
+
+	TAILQ_FOREACH(c, &e->conns, all) {
+		if (c->peer.dead || c->hs.state == UCCL_CONN_IDLE || !uccl_nic_addr_equal(&c->peer.addr.nic, at))
+			continue;
+		/* A liveness connection that broke was none of a peer that is not connected yet: a later life, perhaps.
+		 */
+		if (gone && !c->peer.open)
+			continue;
+		if (gone) {
+			if (!c->gone_ns)
+				c->gone_ns = now;
+		} else {
+			if (!c->unreach)
+				c->unreach_ns = now;
+			/* Several reports of one moment are one. */
+			if (!c->unreach || now - c->unreach_last >= SUSPECT_PROBE_NS / 4) {
+				c->unreach++;
+				c->unreach_last = now;
+			}
+		}
+		if (!c->suspect_at)
+			conn_probe(c, now);
+		e->scan_at = uccl_min(e->scan_at, c->suspect_at);
+	}
+}
+
+static bool conn_interested(const struct uccl_engine *e, const struct conn *c)
+{
+	return !uccl_flow_idle(&c->peer.flow) || !TAILQ_EMPTY(&c->peer.rxs) || !TAILQ_EMPTY(&c->peer.sends) ||
+	       !TAILQ_EMPTY(&e->mep.match.posted[0]) || !TAILQ_EMPTY(&e->mep.match.posted[1]);
+}
+
+static void conn_scan_one(struct uccl_engine *e, struct conn *c, uint64_t now)
+{
+	uint64_t heard = conn_heard(c);
+
+	if (c->bad_memory) {
+		/* The stream to this peer has a hole that nothing can fill. */
+		conn_fail(c, FI_EFAULT, now);
+		return;
+	}
+	if (c->suspect_at) {
+		if (heard > uccl_max(c->unreach_ns, c->gone_ns)) {
+			/* It lives: the report was old, or forged. */
+			c->unreach = 0;
+			c->unreach_ns = c->gone_ns = c->suspect_at = 0;
+		} else if (conn_proven_dead(c, now)) {
+			conn_fail(c, c->peer.open ? FI_ECONNABORTED : FI_EHOSTUNREACH, now);
+			return;
+		} else if (now >= c->suspect_at) {
+			conn_probe(c, now);
+		}
+	}
+	if (c->peer.open) {
+		if (e->cfg.peer_timeout_ns && now - heard >= e->cfg.peer_timeout_ns &&
+		    (!uccl_flow_idle(&c->peer.flow) || !TAILQ_EMPTY(&c->peer.sends) || !TAILQ_EMPTY(&c->peer.rxs))) {
+			conn_fail(c, FI_ETIMEDOUT, now);
+			return;
+		}
+		if (e->cfg.keepalive_ns && now - uccl_max(heard, c->kept_ns) >= e->cfg.keepalive_ns &&
+		    conn_interested(e, c)) {
+			c->kept_ns = now;
+			uccl_flow_keepalive(&c->peer.flow, now);
+			engine_ready(c);
+			if (now - heard >= 2 * e->cfg.keepalive_ns)
+				conn_ask(c, now);
+		}
+	} else if (c->hs.state != UCCL_CONN_IDLE && e->cfg.connect_timeout_ns &&
+		   now - c->hs.started_ns >= e->cfg.connect_timeout_ns) {
+		e->stats.connect_fails++;
+		conn_fail(c, FI_EHOSTUNREACH, now);
+	}
+}
+
+void conn_scan(struct uccl_engine *e, uint64_t now)
+{
+	uint64_t next = UCCL_NEVER;
+	struct conn *c;
+
+	TAILQ_FOREACH(c, &e->conns, all) {
+		if (c->peer.dead || c->hs.state == UCCL_CONN_IDLE)
+			continue;
+		conn_scan_one(e, c, now);
+		if (c->peer.dead)
+			continue;
+		if (c->suspect_at)
+			next = uccl_min(next, c->suspect_at);
+		else if (e->cfg.keepalive_ns)
+			next = uccl_min(next, now + uccl_max(e->cfg.keepalive_ns / 2, UCCL_NS_PER_MS));
+		else
+			next = uccl_min(next, now + UCCL_NS_PER_S);
+	}
+	e->scan_at = next;
+}
+
+void conn_close_seen(struct conn *c, uint64_t now)
+{
+	c->closed = true;
+	conn_fail(c, FI_ECONNABORTED, now);
+}
+
+/* msg's wishes */
+
+static void mep_ready(struct uccl_peer *p)
+{
+	engine_ready(peer_conn(p));
+}
+
+static void mep_connect(struct uccl_peer *p, uint64_t now)
+{
+	struct conn *c = peer_conn(p);
+
+	if (c->hs.state != UCCL_CONN_IDLE)
+		return;
+	uccl_conn_start(&c->hs, now);
+	conn_due(c);
+	c->e->scan_at = uccl_min(c->e->scan_at, now + UCCL_NS_PER_MS);
+}
+
+static int mep_reg(struct uccl_peer *p, void *buf, uint64_t len, void **mr, uint64_t *rkey, uint64_t *raddr)
+{
+	struct uccl_nic *nic = peer_conn(p)->e->nic;
+
+	return nic->ops->reg ? nic->ops->reg(nic, buf, len, mr, rkey, raddr) : -FI_ENOSYS;
+}
+
+static void mep_dereg(struct uccl_peer *p, void *mr)
+{
+	struct uccl_nic *nic = peer_conn(p)->e->nic;
+
+	nic->ops->dereg(nic, mr);
+}
+
+static void mep_fence(struct uccl_peer *p, uint16_t path, uint64_t now)
+{
+	struct conn *c = peer_conn(p);
+
+	(void)now;
+	if (c->e->nic->ops->fence)
+		c->e->nic->ops->fence(c->e->nic, c->nic_peer, path);
+}
+
+const struct uccl_mep_ops engine_mep_ops = {
+	.ready = mep_ready,
+	.connect = mep_connect,
+	.reg = mep_reg,
+	.dereg = mep_dereg,
+	.fence = mep_fence,
+};

@@ -1,0 +1,594 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "engine/engine.h"
+
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "engine/impl.h"
+
+/* Rounds of receiving in one poll at most, so that sending is never far. */
+#define RX_ROUNDS 8
+/* Packets of one flow in one turn at most. */
+#define TX_TURN 64
+/* Operations that an endpoint may have open. */
+#define OPS_MAX 65536
+/* Data that was accepted and not acknowledged keeps a closing endpoint this long at most. */
+#define DRAIN_DATA_NS (5 * UCCL_NS_PER_S)
+
+static bool power_of_two(uint32_t v)
+{
+	return v && !(v & (v - 1));
+}
+
+int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct uccl_engine **out)
+{
+	struct uccl_engine *e = calloc(1, sizeof(*e));
+	const struct uccl_config *cfg = attr->config;
+	int rc = -FI_ENOMEM;
+
+	if (!e)
+		goto fail;
+	rc = -FI_EINVAL;
+	e->nic = attr->nic;
+	e->cfg = *cfg;
+	e->cc = uccl_cc_find(cfg->cc);
+	e->pathsel = uccl_path_find(cfg->path);
+	e->credit = uccl_credit_find(cfg->credit);
+	if (!e->cc || !e->pathsel || !e->credit || !cfg->paths || cfg->paths > UCCL_PATHS_MAX ||
+	    !power_of_two(cfg->window_chunks) || cfg->window_chunks < 64 || cfg->window_chunks > 16384)
+		goto fail;
+	e->cfg.paths = (uint16_t)uccl_min(cfg->paths, attr->nic->caps.labels);
+	e->random = attr->random;
+	e->random_arg = attr->random_arg;
+	if (attr->nic->caps.hints) {
+		rc = -FI_ENOMEM;
+		e->bounce = malloc((size_t)RX_BATCH * attr->nic->caps.mtu);
+		if (!e->bounce)
+			goto fail;
+	}
+	attr->nic->ops->addr(attr->nic, &e->listener.local.nic);
+	do
+		e->random(e->random_arg, &e->listener.local.incarnation, sizeof(e->listener.local.incarnation));
+	while (!e->listener.local.incarnation);
+	e->random(e->random_arg, e->listener.local.key, UCCL_KEY_LEN);
+	e->random(e->random_arg, e->listener.secret, UCCL_KEY_LEN);
+	e->listener.keyless = cfg->keyless;
+	uccl_mep_init(&e->mep, &engine_mep_ops, &e->stats, cfg->eager_bytes, cfg->unexpected_bytes, OPS_MAX);
+	uccl_heap_init(&e->heap);
+	TAILQ_INIT(&e->conns);
+	TAILQ_INIT(&e->hsq);
+	TAILQ_INIT(&e->ready);
+	e->now = now;
+	e->scan_at = UCCL_NEVER;
+	*out = e;
+	return 0;
+fail:
+	if (e)
+		free(e->bounce);
+	free(e);
+	attr->nic->ops->close(attr->nic);
+	return rc;
+}
+
+void uccl_engine_close(struct uccl_engine *e)
+{
+	struct conn *c;
+
+	TAILQ_FOREACH(c, &e->conns, all) {
+		c->closed = true;
+		conn_fail(c, FI_ECANCELED, e->now);
+	}
+	uccl_mep_fini(&e->mep, e->now);
+	while ((c = TAILQ_FIRST(&e->conns)))
+		conn_free(c);
+	e->nic->ops->close(e->nic);
+	uccl_heap_fini(&e->heap);
+	free(e->bounce);
+	free(e);
+}
+
+const struct uccl_addr *uccl_engine_addr(const struct uccl_engine *e)
+{
+	return &e->listener.local;
+}
+
+int uccl_engine_wait_fd(const struct uccl_engine *e)
+{
+	return e->nic->ops->wait_fd ? e->nic->ops->wait_fd(e->nic) : -FI_ENOSYS;
+}
+
+/* sending */
+
+void engine_ready(struct conn *c)
+{
+	struct uccl_flow *f = &c->peer.flow;
+
+	if (!c->peer.open || f->is_ready)
+		return;
+	f->is_ready = true;
+	TAILQ_INSERT_TAIL(&c->e->ready, f, ready);
+}
+
+/* Hand the batch to the NIC. False: it is full, the rest waits. */
+static bool tx_flush(struct uccl_engine *e)
+{
+	while (e->tx_head < e->tx_n) {
+		int k = e->nic->ops->tx(e->nic, e->txv + e->tx_head, e->tx_n - e->tx_head);
+
+		if (!k)
+			return false;
+		if (k == -FI_EFAULT) {
+			uccl_container_of(e->txv[e->tx_head].to, struct conn, peer.addr.nic)->bad_memory = true;
+			e->scan_at = e->now;
+		}
+		/* Any other error is a loss: what was in flight will be sent again. */
+		e->tx_head += k > 0 ? k : 1;
+	}
+	e->tx_head = e->tx_n = 0;
+	return true;
+}
+
+/*
+ * Chunks that the NIC did not take at once may have been acknowledged meanwhile, by an earlier copy: the application
+ * has their payload back, so they must not be read any more. NICs that read later keep it until UCCL_RX_SENT.
+ */
+static void tx_settle(struct uccl_engine *e)
+{
+	int n = e->tx_head;
+
+	if (!e->nic->caps.tx_sync)
+		return;
+	for (int i = e->tx_head; i < e->tx_n; i++) {
+		const struct uccl_tx *tx = &e->txv[i];
+		const struct conn *c = uccl_container_of(tx->to, struct conn, peer.addr.nic);
+
+		if (tx->cookie != UCCL_NEVER && uccl_flow_acked(&c->peer.flow, tx->cookie))
+			continue;
+		if (n != i)
+			e->txv[n] = *tx;
+		n++;
+	}
+	e->tx_n = n;
+}
+
+static struct uccl_tx *tx_slot(struct uccl_engine *e)
+{
+	if (e->tx_n == TX_BATCH && !tx_flush(e))
+		return NULL;
+	return &e->txv[e->tx_n];
+}
+
+void engine_tx_raw(struct uccl_engine *e, struct uccl_tx *tx)
+{
+	if (tx_flush(e))
+		e->nic->ops->tx(e->nic, tx, 1);
+}
+
+/* Handshake packets. */
+static bool tx_handshakes(struct uccl_engine *e, uint64_t now)
+{
+	struct conn *c;
+
+	while ((c = TAILQ_FIRST(&e->hsq))) {
+		struct uccl_tx *tx = tx_slot(e);
+
+		if (!tx)
+			return false;
+		if (!uccl_conn_tx(&c->hs, &e->listener, tx, c->init_buf, now)) {
+			TAILQ_REMOVE(&e->hsq, c, hsq);
+			c->in_hsq = false;
+			uccl_heap_set(&e->heap, &c->hs_timer, uccl_conn_expiry(&c->hs));
+			continue;
+		}
+		tx->label = (uint16_t)(tx->label % e->nic->caps.labels);
+		tx->peer = c->nic_peer;
+		tx->to = &c->peer.addr.nic;
+		e->tx_n++;
+		/* init_buf is one: it must leave before the next step writes it. */
+		if (!tx_flush(e))
+			return false;
+	}
+	return true;
+}
+
+void engine_tx(struct uccl_engine *e, uint64_t now)
+{
+	struct uccl_flow *f;
+
+	if (e->tx_head && !tx_flush(e))
+		return;
+	if (!tx_handshakes(e, now))
+		return;
+	while ((f = TAILQ_FIRST(&e->ready))) {
+		struct conn *c = peer_conn(f->user);
+		int sent = 0;
+
+		while (sent < TX_TURN) {
+			struct uccl_tx *tx = tx_slot(e);
+
+			if (!tx)
+				goto out;
+			if (!uccl_flow_tx(f, tx, now))
+				break;
+			tx->peer = c->nic_peer;
+			tx->to = &c->peer.addr.nic;
+			e->tx_n++;
+			sent++;
+		}
+		TAILQ_REMOVE(&e->ready, f, ready);
+		if (sent == TX_TURN) {
+			/* Others have their turn, then this one goes on. */
+			TAILQ_INSERT_TAIL(&e->ready, f, ready);
+			continue;
+		}
+		f->is_ready = false;
+		uccl_heap_set(&e->heap, &f->timer, uccl_flow_expiry(f));
+		if (f->close_seen && !f->close_ack_due) {
+			/* Its answer is in the batch: let it leave, then this peer is history. */
+			tx_flush(e);
+			conn_close_seen(c, now);
+		}
+	}
+out:
+	tx_flush(e);
+}
+
+/* receiving */
+
+static void drop(struct uccl_engine *e, enum uccl_drop reason)
+{
+	if (reason != UCCL_DROP_COUNT)
+		e->stats.dropped[reason]++;
+}
+
+/* The closer did not hear our answer. */
+static void answer_close(struct conn *c)
+{
+	struct uccl_hdr h = { .type = UCCL_PKT_CLOSE_ACK, .token = c->hs.token_remote };
+	struct uccl_tx tx;
+
+	memset(&tx, 0, offsetof(struct uccl_tx, hdr));
+	tx.kind = UCCL_TX_PACKET;
+	tx.control = true;
+	tx.hdr_len = UCCL_HDR_LEN;
+	tx.cookie = UCCL_NEVER;
+	tx.to = &c->peer.addr.nic;
+	uccl_hdr_encode(tx.hdr, &h);
+	engine_tx_raw(c->e, &tx);
+}
+
+static void rx_packet(struct uccl_engine *e, const struct uccl_rx *rx, const struct uccl_hdr *h,
+		      const uint8_t *payload, uint64_t now)
+{
+	struct conn *c;
+	uint32_t limit;
+
+	if (h->type <= UCCL_PKT_INIT_ACK) {
+		drop(e, conn_rx(e, h, payload, &rx->src, now));
+		return;
+	}
+	c = conn_by_token(e, h->token);
+	if (!c) {
+		drop(e, UCCL_DROP_TOKEN);
+		return;
+	}
+	if (memcmp(rx->src.ip, c->peer.addr.nic.ip, sizeof(rx->src.ip))) {
+		drop(e, UCCL_DROP_SOURCE);
+		return;
+	}
+	if (!c->peer.open) {
+		if (c->closed && h->type == UCCL_PKT_CLOSE)
+			answer_close(c);
+		drop(e, UCCL_DROP_STATE);
+		return;
+	}
+	limit = c->peer.flow.msg_limit;
+	uccl_flow_rx(&c->peer.flow, h, payload, payload + h->payload_len, rx->age_ns, now);
+	if (limit != c->peer.flow.msg_limit)
+		uccl_msg_kick(&c->peer, now);
+	engine_ready(c);
+}
+
+/* A packet as one piece of memory; NULL: it was dropped. `spare` holds mtu bytes. */
+static const uint8_t *rx_whole(struct uccl_engine *e, struct uccl_rx *rx, uint8_t *spare)
+{
+	uint32_t n = rx->len;
+
+	if (n < UCCL_HDR_LEN || n > e->nic->caps.mtu || rx->body_len + rx->rest_len + UCCL_HDR_LEN != n)
+		return NULL;
+	memcpy(spare, rx->data, UCCL_HDR_LEN);
+	memcpy(spare + UCCL_HDR_LEN, rx->body, rx->body_len);
+	if (rx->rest_len)
+		memcpy(spare + UCCL_HDR_LEN + rx->body_len, rx->rest, rx->rest_len);
+	return spare;
+}
+
+/*
+ * Payloads that the NIC scattered by prediction. A wrong guess put a payload where another one belongs, perhaps one of
+ * this same batch; so first every wrong one is moved out of the way, then the batch is processed as usual.
+ */
+static void rx_settle(struct uccl_engine *e, struct uccl_rx *v, int n)
+{
+	for (int i = 0; i < n; i++) {
+		struct uccl_rx *rx = &v[i];
+		const uint8_t *whole;
+		struct uccl_hdr h;
+		struct conn *c;
+
+		if (rx->kind != UCCL_RX_PACKET || !rx->split)
+			continue;
+		e->stats.hints++;
+		/* A tail behind a short payload lies where another payload of this batch may be copied: not in place.
+		 */
+		if (uccl_hdr_decode(&h, rx->data, rx->len) == UCCL_DROP_COUNT && h.payload_len == rx->body_len) {
+			c = conn_by_token(e, h.token);
+			if (c && c->peer.open && uccl_msg_place(&c->peer, &h) == rx->body) {
+				e->stats.hint_hits++;
+				continue;
+			}
+		}
+		whole = rx_whole(e, rx, e->bounce + (size_t)i * e->nic->caps.mtu);
+		rx->split = false;
+		rx->data = whole ? whole : rx->data;
+		rx->len = whole ? rx->len : 0;
+	}
+}
+
+static void rx_one(struct uccl_engine *e, struct uccl_rx *rx, uint64_t now)
+{
+	struct uccl_hdr h;
+	struct conn *c;
+	enum uccl_drop reason;
+
+	switch (rx->kind) {
+	case UCCL_RX_PACKET:
+		reason = uccl_hdr_decode(&h, rx->data, rx->len);
+		if (reason != UCCL_DROP_COUNT) {
+			drop(e, reason);
+			return;
+		}
+		if (!rx->split) {
+			rx_packet(e, rx, &h, rx->data + UCCL_HDR_LEN, now);
+			return;
+		}
+		/* In place; its tail was left in the rest. */
+		c = conn_by_token(e, h.token);
+		if (!c || !c->peer.open || memcmp(rx->src.ip, c->peer.addr.nic.ip, sizeof(rx->src.ip))) {
+			drop(e, UCCL_DROP_SOURCE);
+			return;
+		}
+		uccl_flow_rx(&c->peer.flow, &h, rx->body, rx->rest, rx->age_ns, now);
+		uccl_msg_kick(&c->peer, now);
+		engine_ready(c);
+		return;
+	case UCCL_RX_UNREACH:
+	case UCCL_RX_GONE:
+		conn_report(e, &rx->src, rx->kind == UCCL_RX_GONE, now);
+		return;
+	default:
+		break;
+	}
+	/* Events of a connected peer: the id given to connect() is its token. */
+	c = conn_by_token(e, rx->peer_id);
+	if (!c || !c->peer.open)
+		return;
+	if (rx->kind == UCCL_RX_WRITE)
+		uccl_flow_rx_write(&c->peer.flow, rx->imm, rx->len, rx->path, now);
+	else if (rx->kind == UCCL_RX_SENT)
+		uccl_flow_sent(&c->peer.flow, rx->cookie, now);
+	else if (rx->kind == UCCL_RX_FENCED)
+		uccl_flow_fenced(&c->peer.flow, rx->path, now);
+	engine_ready(c);
+}
+
+static int engine_rx(struct uccl_engine *e, uint64_t now)
+{
+	struct uccl_rx_hint hints[RX_BATCH];
+	struct uccl_rx v[RX_BATCH];
+	int total = 0;
+
+	for (int round = 0; round < RX_ROUNDS; round++) {
+		int nhints = e->bounce ? uccl_msg_hints(&e->mep, hints, RX_BATCH) : 0;
+		int n = e->nic->ops->rx(e->nic, v, RX_BATCH, hints, nhints);
+
+		if (n <= 0)
+			break;
+		if (nhints)
+			rx_settle(e, v, n);
+		for (int i = 0; i < n; i++)
+			rx_one(e, &v[i], now);
+		total += n;
+		if (n < RX_BATCH)
+			break;
+	}
+	return total;
+}
+
+/* timers */
+
+static void engine_timers(struct uccl_engine *e, uint64_t now)
+{
+	struct uccl_timer *t;
+	struct conn *c;
+
+	while ((t = uccl_heap_min(&e->heap)) && t->at <= now) {
+		uccl_heap_set(&e->heap, t, UCCL_NEVER);
+		if (t->kind == TIMER_HANDSHAKE) {
+			c = uccl_container_of(t, struct conn, hs_timer);
+			uccl_conn_expire(&c->hs, now);
+			conn_due(c);
+		} else {
+			c = uccl_container_of(t, struct conn, peer.flow.timer);
+			uccl_flow_expire(&c->peer.flow, now);
+			engine_ready(c);
+		}
+	}
+	if (now >= e->scan_at)
+		conn_scan(e, now);
+}
+
+static void engine_drain_step(struct uccl_engine *e, uint64_t now)
+{
+	struct conn *c;
+
+	TAILQ_FOREACH(c, &e->conns, all) {
+		if (!c->peer.open || c->peer.flow.closing != UCCL_FLOW_OPEN)
+			continue;
+		if (uccl_flow_idle(&c->peer.flow) || now - e->drain_ns >= DRAIN_DATA_NS) {
+			uccl_flow_close(&c->peer.flow, now);
+			engine_ready(c);
+		}
+	}
+}
+
+int uccl_engine_poll(struct uccl_engine *e, uint64_t now)
+{
+	int n;
+
+	e->now = now;
+	e->polling = true;
+	n = engine_rx(e, now);
+	if (e->mep.starved)
+		uccl_msg_retry(&e->mep, now);
+	engine_timers(e, now);
+	if (e->drain_ns)
+		engine_drain_step(e, now);
+	e->polling = false;
+	tx_settle(e);
+	engine_tx(e, now);
+	return n;
+}
+
+uint64_t uccl_engine_expiry(const struct uccl_engine *e)
+{
+	struct uccl_timer *t = uccl_heap_min(&e->heap);
+	uint64_t at = uccl_min(t ? t->at : UCCL_NEVER, e->scan_at);
+
+	/* Something waits for the NIC to take it. */
+	return e->tx_n || !TAILQ_EMPTY(&e->ready) ? e->now : at;
+}
+
+void uccl_engine_drain(struct uccl_engine *e, uint64_t now)
+{
+	if (e->drain_ns)
+		return;
+	/* Lingering is measured from here, whenever the last poll was. */
+	e->now = now;
+	e->drain_ns = now ? now : 1;
+	engine_drain_step(e, now);
+	engine_tx(e, now);
+}
+
+bool uccl_engine_drained(const struct uccl_engine *e)
+{
+	const struct conn *c;
+
+	TAILQ_FOREACH(c, &e->conns, all) {
+		const struct uccl_flow *f = &c->peer.flow;
+
+		if (!c->peer.open || f->closing == UCCL_FLOW_CLOSED)
+			continue;
+		/* Told, and not answered for the linger time: the peer will find it in its socket. */
+		if (f->closing == UCCL_FLOW_CLOSING && e->now - f->close_began_ns >= e->cfg.linger_ns)
+			continue;
+		return false;
+	}
+	return true;
+}
+
+/* peers and operations */
+
+struct uccl_peer *uccl_engine_peer(struct uccl_engine *e, const struct uccl_addr *addr, bool create)
+{
+	struct conn *c = conn_find(e, &addr->nic, addr->incarnation), *it;
+
+	if (!c && uccl_addr_keyless(addr))
+		TAILQ_FOREACH(it, &e->conns, all)
+			if (!it->peer.dead && uccl_nic_addr_equal(&it->peer.addr.nic, &addr->nic)) {
+				c = it;
+				break;
+			}
+	if (!c && create)
+		c = conn_new(e, addr);
+	/* It connected to us first, without showing its key: now we know it. */
+	if (c && c->hs.state != UCCL_CONN_OPEN && !uccl_addr_keyless(addr))
+		memcpy(c->hs.remote.key, addr->key, UCCL_KEY_LEN);
+	return c ? &c->peer : NULL;
+}
+
+const struct uccl_addr *uccl_peer_addr(const struct uccl_peer *p)
+{
+	return &p->addr;
+}
+
+uint64_t uccl_peer_user(const struct uccl_peer *p)
+{
+	return p->user;
+}
+
+void uccl_peer_set_user(struct uccl_peer *p, uint64_t user)
+{
+	p->user = user;
+}
+
+struct uccl_op *uccl_op_get(struct uccl_engine *e)
+{
+	return uccl_mep_op_get(&e->mep);
+}
+
+void uccl_op_put(struct uccl_engine *e, struct uccl_op *op)
+{
+	uccl_mep_op_put(&e->mep, op);
+}
+
+/* What a call queued leaves at once, unless a poll further up will do it. */
+static void engine_push(struct uccl_engine *e, uint64_t now)
+{
+	if (!e->polling && (!TAILQ_EMPTY(&e->ready) || !TAILQ_EMPTY(&e->hsq)))
+		engine_tx(e, now);
+}
+
+int uccl_engine_send(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
+{
+	int rc = uccl_msg_send(&e->mep, op, now);
+
+	engine_push(e, now);
+	return rc;
+}
+
+int uccl_engine_recv(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
+{
+	int rc = uccl_msg_recv(&e->mep, op, now);
+
+	engine_push(e, now);
+	return rc;
+}
+
+int uccl_engine_cancel(struct uccl_engine *e, const void *context, uint64_t now)
+{
+	(void)now;
+	return uccl_msg_cancel(&e->mep, context);
+}
+
+int uccl_engine_peek(struct uccl_engine *e, struct uccl_op *op, bool claim, bool discard, uint64_t now)
+{
+	int rc = uccl_msg_peek(&e->mep, op, claim, discard, now);
+
+	engine_push(e, now);
+	return rc;
+}
+
+int uccl_engine_recv_claimed(struct uccl_engine *e, struct uccl_op *op, bool discard, uint64_t now)
+{
+	int rc = uccl_msg_recv_claimed(&e->mep, op, discard, now);
+
+	engine_push(e, now);
+	return rc;
+}
+
+const struct uccl_stats *uccl_engine_stats(const struct uccl_engine *e)
+{
+	return &e->stats;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The progress engine: one NIC, one message endpoint, run to completion. All calls are made by one thread at a
+ * time (api holds the endpoint's lock). `now` is CLOCK_MONOTONIC in ns in the product, virtual in the simulator, and
+ * never goes backwards. Errors are -FI_Exxx.
+ */
+#ifndef UCCL_ENGINE_ENGINE_H
+#define UCCL_ENGINE_ENGINE_H
+
+#include "base/rng.h"
+#include "core/addr.h"
+#include "core/stats.h"
+#include "engine/config.h"
+#include "msg/op.h"
+#include "nic/nic.h"
+
+struct uccl_engine;
+
+struct uccl_engine_attr {
+	struct uccl_nic *nic;			/* taken over: closed with the engine, also when open fails */
+	const struct uccl_config *config;	/* copied */
+	/* Fills buf with len unpredictable bytes (getrandom in the product, seeded in the simulator). */
+	void (*random)(void *arg, void *buf, size_t len);
+	void *random_arg;
+};
+
+int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct uccl_engine **e);
+
+/*
+ * End: operations still open complete with FI_ECANCELED through done(). Peers hear of it before (uccl_engine_drain).
+ */
+void uccl_engine_close(struct uccl_engine *e);
+
+/* This endpoint's address. */
+const struct uccl_addr *uccl_engine_addr(const struct uccl_engine *e);
+
+/* One round: receive, timers, send, completions. Returns the number of events handled; 0: nothing happened. */
+int uccl_engine_poll(struct uccl_engine *e, uint64_t now);
+
+/* When poll must run again even if nothing arrives; UCCL_NEVER: no need. */
+uint64_t uccl_engine_expiry(const struct uccl_engine *e);
+
+/* Readable when something arrived; -FI_ENOSYS without one. */
+int uccl_engine_wait_fd(const struct uccl_engine *e);
+
+/*
+ * Begin to close: tell every peer that this endpoint goes. Poll until uccl_engine_drained() or the linger time is over.
+ */
+void uccl_engine_drain(struct uccl_engine *e, uint64_t now);
+bool uccl_engine_drained(const struct uccl_engine *e);
+
+/* The peer at an address; made if it is new and `create`. NULL: none, or out of memory. */
+struct uccl_peer *uccl_engine_peer(struct uccl_engine *e, const struct uccl_addr *addr, bool create);
+const struct uccl_addr *uccl_peer_addr(const struct uccl_peer *p);
+/* A word that api keeps with a peer (its fi_addr_t); UINT64_MAX at first. */
+uint64_t uccl_peer_user(const struct uccl_peer *p);
+void uccl_peer_set_user(struct uccl_peer *p, uint64_t user);
+
+struct uccl_op *uccl_op_get(struct uccl_engine *e); /* zeroed; NULL: too many are out (-FI_EAGAIN) */
+void uccl_op_put(struct uccl_engine *e, struct uccl_op *op);
+
+/*
+ * Post. 0: msg owns the op and will call done() once, perhaps before the call returns. Otherwise nothing happened:
+ * -FI_EAGAIN too much is queued for this peer; other errors say that this peer is gone.
+ */
+int uccl_engine_send(struct uccl_engine *e, struct uccl_op *op, uint64_t now);
+int uccl_engine_recv(struct uccl_engine *e, struct uccl_op *op, uint64_t now);
+
+/* Cancel a posted receive by its context: done() with FI_ECANCELED; -FI_ENOENT: none is waiting. */
+int uccl_engine_cancel(struct uccl_engine *e, const void *context, uint64_t now);
+
+/*
+ * Look for an unexpected message that `op` (a filled receive, not posted) would match. 0: found, the result part
+ * of *op is filled (done_len = message length, tag, data, from). -FI_ENOMSG: none. `claim` keeps it for
+ * a later uccl_engine_recv_claimed() with the same context; `discard` drops it.
+ */
+int uccl_engine_peek(struct uccl_engine *e, struct uccl_op *op, bool claim, bool discard, uint64_t now);
+/* Receive the message claimed under op->context into op's buffer, or drop it. -FI_ENOMSG: none claimed. */
+int uccl_engine_recv_claimed(struct uccl_engine *e, struct uccl_op *op, bool discard, uint64_t now);
+
+/* Counters. Both may be read at any time by the owner. */
+const struct uccl_stats *uccl_engine_stats(const struct uccl_engine *e);
+/* Write a report of peers and paths a person can read into buf (always terminated); returns its length. */
+size_t uccl_engine_report(const struct uccl_engine *e, char *buf, size_t size, uint64_t now);
+
+#endif

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* What the files of engine share; nobody else includes this. */
+#ifndef UCCL_ENGINE_IMPL_H
+#define UCCL_ENGINE_IMPL_H
+
+#include "base/hash.h"
+#include "base/heap.h"
+#include "core/conn.h"
+#include "engine/engine.h"
+#include "msg/mep.h"
+
+#define TX_BATCH 32
+#define RX_BATCH 16
+
+/* uccl_timer.kind */
+enum { TIMER_FLOW, TIMER_HANDSHAKE };
+
+/* A place and an incarnation: what a connection is found by. */
+struct conn_key {
+	uint8_t ip[16];
+	uint64_t incarnation;
+	uint64_t port;
+};
+
+/* A remote endpoint: message side, handshake, liveness. `peer` is first. */
+struct conn {
+	struct uccl_peer peer;
+	struct uccl_engine *e;
+	struct uccl_conn hs;
+	struct uccl_timer hs_timer;
+	struct uccl_nic_peer *nic_peer;
+	TAILQ_ENTRY(conn) all;
+	TAILQ_ENTRY(conn) hsq;
+	bool in_hsq;
+	bool closed;			/* ended by the peer's CLOSE */
+	bool bad_memory;		/* an operation to it has a buffer that cannot be read */
+	/* proof of death: reports of the host, confirmed by silence */
+	uint32_t unreach;
+	uint64_t unreach_ns;		/* first report since anything was heard */
+	uint64_t unreach_last;
+	uint64_t gone_ns;		/* the liveness connection broke */
+	uint64_t suspect_at;		/* next probe of a suspect */
+	uint64_t kept_ns;		/* last keepalive */
+	struct uccl_path *last_paths;	/* ended: what its paths had carried, for the report */
+	uint16_t nlast_paths;
+	struct conn_key key;
+	UT_hash_handle hh_key, hh_token;
+	uint8_t init_buf[UCCL_INIT_PAYLOAD];
+};
+
+TAILQ_HEAD(conn_list, conn);
+
+struct uccl_engine {
+	struct uccl_nic *nic;
+	struct uccl_config cfg;
+	const struct uccl_cc_ops *cc;
+	const struct uccl_path_ops *pathsel;
+	const struct uccl_credit_ops *credit;
+	void (*random)(void *arg, void *buf, size_t len);
+	void *random_arg;
+	struct uccl_listener listener;
+	struct uccl_mep mep;
+	struct uccl_stats stats;
+	struct uccl_heap heap;
+	struct conn_list conns, hsq;
+	struct conn *by_key, *by_token;
+	uint32_t nconns, nopen;
+	TAILQ_HEAD(, uccl_flow) ready;
+	uint64_t now;
+	uint64_t scan_at;		/* next look at keepalives, time-outs, suspects */
+	uint64_t drain_ns;		/* 0: open; else when draining began */
+	bool polling;			/* inside poll: sends posted by callbacks wait for its end */
+	uint8_t *bounce;		/* mispredicted payloads of one round */
+	int tx_head, tx_n;
+	struct uccl_tx txv[TX_BATCH];
+};
+
+static inline struct conn *peer_conn(struct uccl_peer *p)
+{
+	return (struct conn *)p;
+}
+
+/* engine.c */
+void engine_ready(struct conn *c);
+void engine_tx(struct uccl_engine *e, uint64_t now);
+/* Send one packet that belongs to no flow; lost if the NIC is busy. */
+void engine_tx_raw(struct uccl_engine *e, struct uccl_tx *tx);
+
+/* conn.c */
+extern const struct uccl_mep_ops engine_mep_ops;
+struct conn *conn_find(struct uccl_engine *e, const struct uccl_nic_addr *at, uint64_t incarnation);
+struct conn *conn_new(struct uccl_engine *e, const struct uccl_addr *addr);
+struct conn *conn_by_token(struct uccl_engine *e, uint64_t token);
+void conn_free(struct conn *c);
+void conn_fail(struct conn *c, int err, uint64_t now);
+void conn_due(struct conn *c);
+/* A handshake packet. */
+enum uccl_drop conn_rx(struct uccl_engine *e, const struct uccl_hdr *h, const uint8_t *payload,
+		       const struct uccl_nic_addr *src, uint64_t now);
+/* The host reports about `at`: nothing listens there, or (gone) its process ended. */
+void conn_report(struct uccl_engine *e, const struct uccl_nic_addr *at, bool gone, uint64_t now);
+/* Keepalives, time-outs, suspects; sets e->scan_at. */
+void conn_scan(struct uccl_engine *e, uint64_t now);
+void conn_close_seen(struct conn *c, uint64_t now);
+
+#endif
