@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Addresses as they cross libfabric's interface: the provider's own 56 bytes, or socket addresses. */
+#ifndef UCCL_API_ADDRESS_H
+#define UCCL_API_ADDRESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/addr.h"
+
+/* Longest text of an address, with its end. */
+#define UCCL_ADDRESS_TEXT 96
+
+/* True for the formats that the provider can speak. */
+bool uccl_address_format_ok(uint32_t format);
+/* True for those that are socket addresses, so carry no key. */
+bool uccl_address_is_sock(uint32_t format);
+/* Bytes of one address of this format; FI_SOCKADDR: of this very one. */
+size_t uccl_address_len(uint32_t format, const struct uccl_nic_addr *nic);
+
+/*
+ * Write an address in `format` to buf, at most *len bytes of it; *len becomes the whole length. -FI_ETOOSMALL: it did
+ * not fit. -FI_EINVAL: the format cannot name it. A port of 0 ("any", in fi_info.src_addr) is allowed.
+ */
+int uccl_address_pack(uint32_t format, const struct uccl_addr *a, void *buf, size_t *len);
+/*
+ * Read one. `len` is what may be read (SIZE_MAX: as much as the format needs); *used, if not NULL, becomes the
+ * bytes that it takes. -FI_EINVAL: not an address.
+ */
+int uccl_address_unpack(uint32_t format, const void *buf, size_t len, struct uccl_addr *a, size_t *used);
+
+/*
+ * Resolve node and service, either of which may be NULL (not both). `format` restricts the family, `numeric` forbids
+ * name look-ups, `passive` makes a NULL node the wildcard instead of the loopback address. Returns how many addresses
+ * were written to out, at least 1, or -FI_ENODATA.
+ */
+int uccl_address_resolve(const char *node, const char *service, uint32_t format, bool numeric, bool passive,
+			 struct uccl_nic_addr *out, int max);
+
+/* "fi_uccl://192.0.2.1:7000/0123456789abcdef"; IPv6 in brackets. Returns the length it needs without the end. */
+size_t uccl_address_text(const struct uccl_addr *a, char *buf, size_t size);
+/* "192.0.2.1:7000" */
+size_t uccl_address_place_text(const struct uccl_nic_addr *a, char *buf, size_t size);
+/* "192.0.2.1" */
+void uccl_address_ip_text(const struct uccl_nic_addr *a, char *buf, size_t size);
+
+#endif

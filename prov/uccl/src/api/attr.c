@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Attributes. Where a program says nothing it gets the default; where it names one of several ways it gets that way
+ * echoed (threading, progress, AV type); more than we can do is refused with the reason in the log.
+ */
+#include "api/attr.h"
+
+#include <rdma/fi_ext_uccl.h>
+#include <string.h>
+
+#include "api/lib.h"
+#include "api/prov.h"
+
+/* Constants of libfabric versions after the headers that we build with. */
+#define PROGRESS_CONTROL_UNIFIED 3
+
+#define DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM)
+#define TX_CAPS (FI_MSG | FI_TAGGED | FI_SEND)
+#define RX_CAPS (FI_MSG | FI_TAGGED | FI_RECV | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE)
+#define ALL_CAPS (TX_CAPS | RX_CAPS | DOMAIN_CAPS)
+/* Given whether or not they are asked for: they cost nothing. */
+#define FREE_CAPS (FI_MULTI_RECV | FI_SOURCE | DOMAIN_CAPS)
+/* Capabilities that a later version of the provider may have; named apart to give a better reason. */
+#define RMA_CAPS (FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
+
+#define TX_OP_FLAGS (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)
+#define RX_OP_FLAGS (FI_COMPLETION | FI_MULTI_RECV)
+#define MSG_ORDER FI_ORDER_SAS
+
+#define MR_RMA_MODE (FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
+
+/* Bits of a tag format: alternate, so that all 64 count. */
+#define TAG_FORMAT 0xaaaaaaaaaaaaaaaaull
+
+#define EP_COUNT 1024
+#define CQ_COUNT 65536
+#define MR_COUNT (1u << 20)
+
+#define refuse(...)                                                                                                    \
+	do {                                                                                                           \
+		uccl_info(FI_LOG_CORE, "no match: " __VA_ARGS__);                                                      \
+		return false;                                                                                          \
+	} while (0)
+
+#define check_bits(what, asked, have)                                                                                  \
+	do {                                                                                                           \
+		uint64_t missing_ = (asked) & ~(uint64_t)(have);                                                       \
+		if (missing_)                                                                                          \
+			refuse("%s 0x%llx not supported\n", what, (unsigned long long)missing_);                       \
+	} while (0)
+
+#define check_max(what, asked, most)                                                                                   \
+	do {                                                                                                           \
+		if ((uint64_t)(asked) > (uint64_t)(most))                                                              \
+			refuse("%s %llu is more than %llu\n", what, (unsigned long long)(asked),                       \
+			       (unsigned long long)(most));                                                            \
+	} while (0)
+
+static bool caps_match(const char *what, uint64_t caps)
+{
+	if (caps & RMA_CAPS)
+		refuse("%s: RMA and atomics are not offered yet\n", what);
+	check_bits(what, caps, ALL_CAPS);
+	return true;
+}
+
+static bool tx_match(const struct fi_tx_attr *a, const struct uccl_params *p)
+{
+	if (!caps_match("tx_attr->caps", a->caps))
+		return false;
+	check_bits("tx_attr->op_flags", a->op_flags, TX_OP_FLAGS);
+	check_bits("tx_attr->msg_order", a->msg_order, MSG_ORDER);
+	check_bits("tx_attr->comp_order", a->comp_order, 0);
+	check_max("tx_attr->inject_size", a->inject_size, p->inject_bytes);
+	check_max("tx_attr->size", a->size, UCCL_OPS_DEFAULT);
+	check_max("tx_attr->iov_limit", a->iov_limit, UCCL_IOV_LIMIT);
+	check_max("tx_attr->rma_iov_limit", a->rma_iov_limit, 0);
+	return true;
+}
+
+static bool rx_match(const struct fi_rx_attr *a, const struct uccl_params *p)
+{
+	if (!caps_match("rx_attr->caps", a->caps))
+		return false;
+	check_bits("rx_attr->op_flags", a->op_flags, RX_OP_FLAGS);
+	check_bits("rx_attr->msg_order", a->msg_order, MSG_ORDER);
+	check_bits("rx_attr->comp_order", a->comp_order, 0);
+	check_max("rx_attr->total_buffered_recv", a->total_buffered_recv, p->unexpected_bytes);
+	check_max("rx_attr->size", a->size, UCCL_OPS_DEFAULT);
+	check_max("rx_attr->iov_limit", a->iov_limit, UCCL_IOV_LIMIT);
+	return true;
+}
+
+static bool ep_match(const struct fi_ep_attr *a)
+{
+	if (a->type != FI_EP_UNSPEC && a->type != FI_EP_RDM)
+		refuse("endpoint type %d, only FI_EP_RDM is offered\n", a->type);
+	if (a->protocol != FI_PROTO_UNSPEC && a->protocol != FI_PROTO_UCCL)
+		refuse("protocol %u\n", a->protocol);
+	check_max("ep_attr->protocol_version", a->protocol_version, FI_UCCL_PROTO_VERSION);
+	check_max("ep_attr->max_msg_size", a->max_msg_size, UCCL_MSG_MAX);
+	check_max("ep_attr->msg_prefix_size", a->msg_prefix_size, 0);
+	check_max("ep_attr->max_order_raw_size", a->max_order_raw_size, 0);
+	check_max("ep_attr->max_order_war_size", a->max_order_war_size, 0);
+	check_max("ep_attr->max_order_waw_size", a->max_order_waw_size, 0);
+	check_max("ep_attr->tx_ctx_cnt", a->tx_ctx_cnt, 1); /* FI_SHARED_CONTEXT is SIZE_MAX */
+	check_max("ep_attr->rx_ctx_cnt", a->rx_ctx_cnt, 1);
+	check_max("ep_attr->auth_key_size", a->auth_key_size, 0);
+	return true;
+}
+
+static bool domain_match(const struct fi_domain_attr *a)
+{
+	if ((int)a->threading < FI_THREAD_UNSPEC || (int)a->threading > FI_THREAD_ENDPOINT)
+		refuse("threading model %d\n", a->threading);
+	if ((int)a->control_progress < 0 || (int)a->control_progress > PROGRESS_CONTROL_UNIFIED)
+		refuse("control progress %d\n", a->control_progress);
+	if ((int)a->data_progress < 0 || (int)a->data_progress > PROGRESS_CONTROL_UNIFIED)
+		refuse("data progress %d\n", a->data_progress);
+	if ((int)a->resource_mgmt < FI_RM_UNSPEC || (int)a->resource_mgmt > FI_RM_ENABLED)
+		refuse("resource management %d\n", a->resource_mgmt);
+	if ((int)a->av_type < FI_AV_UNSPEC || (int)a->av_type > FI_AV_TABLE)
+		refuse("address vector type %d\n", a->av_type);
+	check_max("domain_attr->mr_key_size", a->mr_key_size, 8);
+	check_max("domain_attr->cq_data_size", a->cq_data_size, 8);
+	check_max("domain_attr->cq_cnt", a->cq_cnt, CQ_COUNT);
+	check_max("domain_attr->ep_cnt", a->ep_cnt, EP_COUNT);
+	check_max("domain_attr->tx_ctx_cnt", a->tx_ctx_cnt, EP_COUNT);
+	check_max("domain_attr->rx_ctx_cnt", a->rx_ctx_cnt, EP_COUNT);
+	check_max("domain_attr->max_ep_tx_ctx", a->max_ep_tx_ctx, 1);
+	check_max("domain_attr->max_ep_rx_ctx", a->max_ep_rx_ctx, 1);
+	check_max("domain_attr->max_ep_stx_ctx", a->max_ep_stx_ctx, 0);
+	check_max("domain_attr->max_ep_srx_ctx", a->max_ep_srx_ctx, 0);
+	check_max("domain_attr->cntr_cnt", a->cntr_cnt, CQ_COUNT);
+	check_max("domain_attr->mr_iov_limit", a->mr_iov_limit, UCCL_IOV_LIMIT);
+	check_bits("domain_attr->caps", a->caps, DOMAIN_CAPS);
+	check_max("domain_attr->auth_key_size", a->auth_key_size, 0);
+	check_max("domain_attr->max_err_data", a->max_err_data, UCCL_ERR_DATA_MAX);
+	check_max("domain_attr->mr_cnt", a->mr_cnt, MR_COUNT);
+	return true;
+}
+
+bool uccl_attr_match(const struct fi_info *hints, uint32_t version, const struct uccl_params *p)
+{
+	(void)version;
+	if (!hints)
+		return true;
+	/* The endpoint type first: utility providers probe for types that we never have. */
+	if (hints->ep_attr && !ep_match(hints->ep_attr))
+		return false;
+	if (!caps_match("caps", hints->caps))
+		return false;
+	if (hints->tx_attr && !tx_match(hints->tx_attr, p))
+		return false;
+	if (hints->rx_attr && !rx_match(hints->rx_attr, p))
+		return false;
+	return !hints->domain_attr || domain_match(hints->domain_attr);
+}
+
+static uint64_t answer_caps(const struct fi_info *hints)
+{
+	uint64_t caps = hints ? hints->caps : 0;
+
+	if (!caps)
+		return ALL_CAPS;
+	if (!(caps & (FI_MSG | FI_TAGGED)))
+		caps |= FI_MSG | FI_TAGGED;
+	if (!(caps & (FI_SEND | FI_RECV)))
+		caps |= FI_SEND | FI_RECV;
+	return caps | FREE_CAPS;
+}
+
+static void fill_tx(struct fi_info *info, const struct fi_tx_attr *h, const struct uccl_params *p)
+{
+	struct fi_tx_attr *a = info->tx_attr;
+
+	a->caps = info->caps & TX_CAPS;
+	if (h && h->caps)
+		a->caps &= h->caps | FI_SEND;
+	a->op_flags = h ? h->op_flags : 0;
+	a->msg_order = h && h->msg_order ? h->msg_order : MSG_ORDER;
+	a->comp_order = FI_ORDER_NONE;
+	a->inject_size = p->inject_bytes;
+	a->size = h && h->size ? h->size : UCCL_OPS_DEFAULT;
+	a->iov_limit = UCCL_IOV_LIMIT;
+	a->tclass = h ? h->tclass : 0;
+}
+
+static void fill_rx(struct fi_info *info, const struct fi_rx_attr *h, const struct uccl_params *p)
+{
+	struct fi_rx_attr *a = info->rx_attr;
+
+	a->caps = info->caps & RX_CAPS;
+	if (h && h->caps)
+		a->caps &= h->caps | FI_RECV;
+	a->op_flags = h ? h->op_flags : 0;
+	a->msg_order = h && h->msg_order ? h->msg_order : MSG_ORDER;
+	a->comp_order = FI_ORDER_NONE;
+	a->total_buffered_recv = p->unexpected_bytes;
+	a->size = h && h->size ? h->size : UCCL_OPS_DEFAULT;
+	a->iov_limit = UCCL_IOV_LIMIT;
+}
+
+static void fill_ep(struct fi_ep_attr *a, const struct fi_ep_attr *h)
+{
+	a->type = FI_EP_RDM;
+	a->protocol = FI_PROTO_UCCL;
+	a->protocol_version = FI_UCCL_PROTO_VERSION;
+	a->max_msg_size = UCCL_MSG_MAX;
+	a->mem_tag_format = h && h->mem_tag_format ? h->mem_tag_format : TAG_FORMAT;
+	a->tx_ctx_cnt = 1;
+	a->rx_ctx_cnt = 1;
+}
+
+/*
+ * Nothing is required of a program's memory. Those that ask for RMA get the addressing that they offer in full or
+ * none of it; before interface 1.5 there were two whole modes.
+ */
+static int answer_mr_mode(uint64_t caps, int asked, uint32_t version)
+{
+	if (asked == FI_MR_BASIC || asked == FI_MR_SCALABLE)
+		return asked;
+	if (version && FI_VERSION_LT(version, FI_VERSION(1, 5)))
+		return FI_MR_SCALABLE;
+	if (caps & RMA_CAPS && (asked & MR_RMA_MODE) == MR_RMA_MODE)
+		return MR_RMA_MODE;
+	return 0;
+}
+
+/*
+ * Fields that came after 1.17, at fixed places behind the struct that we know: size_t max_ep_auth_key (1.20), uint32_t
+ * max_group_id (2.0), uint64_t max_cntr_value and max_err_cntr_value (2.5). Zero is right for the first two.
+ */
+static void fill_domain_tail(struct fi_domain_attr *a)
+{
+	uint64_t most[2] = { UINT64_MAX, UINT64_MAX };
+
+	_Static_assert(sizeof(struct fi_domain_attr) >= 192, "the tail begins at byte 192");
+	if (FI_VERSION_GE(uccl_lib.version, FI_VERSION(2, 5)))
+		memcpy((char *)a + 208, most, sizeof(most));
+}
+
+static void fill_domain(struct fi_info *info, const struct fi_domain_attr *h, uint32_t version)
+{
+	struct fi_domain_attr *a = info->domain_attr;
+
+	a->threading = h && h->threading != FI_THREAD_UNSPEC ? h->threading : FI_THREAD_SAFE;
+	a->control_progress = h && h->control_progress ? h->control_progress : FI_PROGRESS_MANUAL;
+	a->data_progress = h && h->data_progress ? h->data_progress : FI_PROGRESS_MANUAL;
+	a->resource_mgmt = FI_RM_ENABLED;
+	a->av_type = h ? h->av_type : FI_AV_UNSPEC; /* unspecified: both are the same here */
+	a->mr_mode = answer_mr_mode(info->caps, h ? h->mr_mode : 0, version);
+	a->mr_key_size = 8;
+	a->cq_data_size = 8;
+	a->cq_cnt = CQ_COUNT;
+	a->ep_cnt = EP_COUNT;
+	a->tx_ctx_cnt = EP_COUNT;
+	a->rx_ctx_cnt = EP_COUNT;
+	a->max_ep_tx_ctx = 1;
+	a->max_ep_rx_ctx = 1;
+	a->cntr_cnt = CQ_COUNT;
+	a->mr_iov_limit = UCCL_IOV_LIMIT;
+	a->caps = DOMAIN_CAPS;
+	a->max_err_data = UCCL_ERR_DATA_MAX;
+	a->mr_cnt = MR_COUNT;
+	a->tclass = h ? h->tclass : 0;
+	fill_domain_tail(a);
+}
+
+int uccl_attr_fill(struct fi_info *info, const struct fi_info *hints, uint32_t version, const struct uccl_params *p)
+{
+	info->caps = answer_caps(hints);
+	info->mode = 0;
+	fill_tx(info, hints ? hints->tx_attr : NULL, p);
+	fill_rx(info, hints ? hints->rx_attr : NULL, p);
+	fill_ep(info->ep_attr, hints ? hints->ep_attr : NULL);
+	fill_domain(info, hints ? hints->domain_attr : NULL, version);
+	info->fabric_attr->name = strdup(FI_UCCL_FABRIC_NAME);
+	/* prov_name stays NULL: the library fills it, or makes "name;name" of what it finds. */
+	info->fabric_attr->prov_version = UCCL_PROV_VERSION;
+	info->fabric_attr->api_version = version;
+	return info->fabric_attr->name ? 0 : -FI_ENOMEM;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* What the provider offers, and whether a program's hints can be met by it. */
+#ifndef UCCL_API_ATTR_H
+#define UCCL_API_ATTR_H
+
+#include <rdma/fabric.h>
+
+#include "api/param.h"
+
+/* Places in a scatter list. */
+#define UCCL_IOV_LIMIT 4
+/* Longest message. */
+#define UCCL_MSG_MAX (1ull << 40)
+/* Operations a side of an endpoint is meant to have open (fi_tx_attr.size and fi_rx_attr.size). */
+#define UCCL_OPS_DEFAULT 4096
+/* Most bytes of err_data of a completion. */
+#define UCCL_ERR_DATA_MAX 256
+
+/*
+ * True if hints (may be NULL, as may every part of them) can be met. Otherwise the reason is told at info level.
+ * hints->nic is never looked at. Addresses and the names of interfaces are not judged here.
+ */
+bool uccl_attr_match(const struct fi_info *hints, uint32_t version, const struct uccl_params *p);
+
+/*
+ * Fill everything but addresses, domain name and nic of an info made by the library's dupinfo(NULL), for hints that
+ * match. -FI_ENOMEM.
+ */
+int uccl_attr_fill(struct fi_info *info, const struct fi_info *hints, uint32_t version, const struct uccl_params *p);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Address vectors. A fi_addr_t is an index, whatever the type asked for. Endpoints keep what they looked up; a removal
+ * changes `generation`, upon which they forget it all.
+ */
+#ifndef UCCL_API_AV_H
+#define UCCL_API_AV_H
+
+#include <pthread.h>
+#include <rdma/fi_domain.h>
+#include <stdatomic.h>
+
+#include "core/addr.h"
+
+struct uccl_domain;
+struct uccl_eq;
+
+struct uccl_av_entry {
+	struct uccl_addr addr;
+	bool used;
+	uint32_t next;	/* used: in its hash chain; free: in the list of free ones. AV_END: last */
+};
+
+struct uccl_av {
+	struct fid_av fid;
+	struct uccl_domain *domain;
+	struct uccl_eq *eq;
+	bool async;		/* FI_EVENT: insertions report to the event queue */
+	_Atomic int refs;	/* bound endpoints */
+	_Atomic uint32_t generation;
+	pthread_mutex_t lock;	/* of what follows; taken last */
+	struct uccl_av_entry *v;
+	uint32_t n, cap;
+	uint32_t *buckets;	/* `cap` of them, a power of two: heads of chains by IP and port */
+	uint32_t free_list;
+};
+
+int uccl_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av, void *context);
+
+/* The address behind a handle. -FI_EINVAL: none. */
+int uccl_av_get(struct uccl_av *av, fi_addr_t fi_addr, struct uccl_addr *out);
+
+/* The lowest handle of an address; one without incarnation stands for any at its place. FI_ADDR_NOTAVAIL: none. */
+fi_addr_t uccl_av_find(struct uccl_av *av, const struct uccl_addr *addr);
+
+#endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* See cntr.h. */
+#include "api/cntr.h"
+
+#include <stdlib.h>
+
+#include "api/domain.h"
+#include "api/lib.h"
+#include "api/nosys.h"
+
+static struct uccl_cntr *cntr_of(struct fid_cntr *fid)
+{
+	return uccl_container_of(fid, struct uccl_cntr, fid);
+}
+
+void uccl_cntr_count(struct uccl_cntr *cntr, bool good)
+{
+	atomic_fetch_add(good ? &cntr->good : &cntr->bad, 1);
+	uccl_wait_signal(&cntr->wait);
+}
+
+/* Programs spin on this, so it runs the engines. */
+static uint64_t cntr_read(struct fid_cntr *fid)
+{
+	struct uccl_cntr *c = cntr_of(fid);
+
+	uccl_wait_awake(&c->wait);
+	uccl_ep_list_poll(&c->eps);
+	uccl_domain_idle(c->domain);
+	return atomic_load(&c->good);
+}
+
+static uint64_t cntr_readerr(struct fid_cntr *fid)
+{
+	struct uccl_cntr *c = cntr_of(fid);
+
+	uccl_ep_list_poll(&c->eps);
+	return atomic_load(&c->bad);
+}
+
+static int change(struct uccl_cntr *c, _Atomic uint64_t *v, uint64_t value, bool add)
+{
+	if (add)
+		atomic_fetch_add(v, value);
+	else
+		atomic_store(v, value);
+	uccl_wait_signal(&c->wait);
+	return 0;
+}
+
+static int cntr_add(struct fid_cntr *fid, uint64_t value)
+{
+	return change(cntr_of(fid), &cntr_of(fid)->good, value, true);
+}
+
+static int cntr_set(struct fid_cntr *fid, uint64_t value)
+{
+	return change(cntr_of(fid), &cntr_of(fid)->good, value, false);
+}
+
+static int cntr_adderr(struct fid_cntr *fid, uint64_t value)
+{
+	return change(cntr_of(fid), &cntr_of(fid)->bad, value, true);
+}
+
+static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
+{
+	return change(cntr_of(fid), &cntr_of(fid)->bad, value, false);
+}
+
+/* Ends when the threshold is reached, when another operation failed, or when the time is over. */
+static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
+{
+	struct uccl_cntr *c = cntr_of(fid);
+	uint64_t bad = atomic_load(&c->bad);
+	struct uccl_sleep sleep;
+	int rc = 1;
+
+	if (c->wait.obj == FI_WAIT_NONE)
+		return -FI_ENOSYS;
+	uccl_sleep_begin(&sleep, &c->wait, &c->eps, &c->domain->eps, timeout);
+	do {
+		if (cntr_read(fid) >= threshold)
+			rc = 0;
+		else if (atomic_load(&c->bad) != bad)
+			rc = -FI_EAVAIL;
+	} while (rc > 0 && uccl_sleep(&sleep));
+	uccl_sleep_end(&sleep);
+	return rc > 0 ? -FI_ETIMEDOUT : rc;
+}
+
+int uccl_cntr_trywait(struct uccl_cntr *c)
+{
+	uint64_t good = atomic_load(&c->good), bad = atomic_load(&c->bad);
+
+	if (c->wait.obj == FI_WAIT_NONE)
+		return -FI_EINVAL;
+	uccl_wait_enter_outside(&c->wait);
+	uccl_ep_list_poll(&c->eps);
+	if (atomic_load(&c->good) != good || atomic_load(&c->bad) != bad) {
+		uccl_wait_leave_outside(&c->wait);
+		return -FI_EAGAIN;
+	}
+	uccl_wait_until_outside(&c->wait,
+				uccl_min(uccl_ep_list_expiry(&c->eps), uccl_ep_list_expiry(&c->domain->eps)));
+	return 0;
+}
+
+static int cntr_control(struct fid *fid, int command, void *arg)
+{
+	return uccl_wait_control(&uccl_container_of(fid, struct uccl_cntr, fid.fid)->wait, command, arg);
+}
+
+static int cntr_close(struct fid *fid)
+{
+	struct uccl_cntr *c = uccl_container_of(fid, struct uccl_cntr, fid.fid);
+
+	if (atomic_load(&c->refs))
+		return -FI_EBUSY;
+	atomic_fetch_sub(&c->domain->refs, 1);
+	uccl_ep_list_fini(&c->eps);
+	uccl_wait_close(&c->wait);
+	free(c);
+	return 0;
+}
+
+static struct fi_ops cntr_fid_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = cntr_close,
+	.bind = uccl_no_bind,
+	.control = cntr_control,
+	.ops_open = uccl_no_ops_open,
+	.tostr = uccl_no_tostr,
+	.ops_set = uccl_no_ops_set,
+};
+
+static struct fi_ops_cntr cntr_ops = {
+	.size = sizeof(struct fi_ops_cntr),
+	.read = cntr_read,
+	.readerr = cntr_readerr,
+	.add = cntr_add,
+	.set = cntr_set,
+	.wait = cntr_wait,
+	.adderr = cntr_adderr,
+	.seterr = cntr_seterr,
+};
+
+int uccl_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **out, void *context)
+{
+	struct uccl_cntr *c;
+	int rc;
+
+	if (attr && (attr->events != FI_CNTR_EVENTS_COMP || attr->wait_set || attr->flags))
+		return -FI_EINVAL;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return -FI_ENOMEM;
+	rc = uccl_wait_open(&c->wait, attr ? attr->wait_obj : FI_WAIT_NONE);
+	if (rc) {
+		free(c);
+		return rc;
+	}
+	c->domain = uccl_container_of(domain, struct uccl_domain, fid);
+	uccl_ep_list_init(&c->eps, c->domain->locking);
+	c->fid.fid.fclass = FI_CLASS_CNTR;
+	c->fid.fid.context = context;
+	c->fid.fid.ops = &cntr_fid_ops;
+	c->fid.ops = &cntr_ops;
+	atomic_fetch_add(&c->domain->refs, 1);
+	*out = &c->fid;
+	return 0;
+}

@@ -1,0 +1,774 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Endpoint objects: life, binding, options. The engine is made when the program enables the endpoint, or earlier if it
+ * asks for the name first. Data transfer is in xfer.c.
+ */
+#include "api/ep.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_ext_uccl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "api/address.h"
+#include "api/atomic.h"
+#include "api/attr.h"
+#include "api/av.h"
+#include "api/cntr.h"
+#include "api/cq.h"
+#include "api/domain.h"
+#include "api/info.h"
+#include "api/lib.h"
+#include "api/msg.h"
+#include "api/nosys.h"
+#include "api/rma.h"
+#include "api/stats.h"
+#include "api/tagged.h"
+#include "nic/ifaddr.h"
+
+/* Smallest room that is left in a multi-receive buffer before it is given back, unless the program says otherwise. */
+#define MIN_MULTI_DEFAULT 64
+
+/* After so many rounds without an event every IDLE_YIELDth round lets others run. */
+#define IDLE_ROUNDS 512
+#define IDLE_YIELD 16
+/* A close ends after this time even if the engine found a reason to wait longer. */
+#define CLOSE_MAX_NS (10 * UCCL_NS_PER_S)
+
+/* Options of libfabric versions after 1.17. */
+#define OPT_CUDA_API_PERMITTED 10
+#define OPT_SHARED_MEMORY_PERMITTED 11
+#define OPT_MAX_MSG_SIZE 12
+#define OPT_MAX_TAGGED_SIZE 13
+#define OPT_INJECT_MSG_SIZE 16
+#define OPT_INJECT_TAGGED_SIZE 17
+
+static struct uccl_ep_fid *fid_of(struct fid *fid)
+{
+	return uccl_container_of(fid, struct uccl_ep_fid, fid.fid);
+}
+
+int uccl_ep_progress(struct uccl_ep *ep)
+{
+	int n = 0;
+
+	/* The sockets of a parent belong to the parent. */
+	if (ep->forks != uccl_forks)
+		return 0;
+	uccl_ep_lock(ep);
+	if (ep->engine) {
+		n = uccl_engine_poll(ep->engine, uccl_clock());
+		if (n > 0)
+			uccl_ep_kick(ep);
+	}
+	uccl_ep_unlock(ep);
+	/* Who spins may hold the core that the peer needs. With a core of its own this costs next to nothing. */
+	if (n > 0)
+		ep->idle = 0;
+	else if (++ep->idle >= IDLE_ROUNDS && ep->idle % IDLE_YIELD == 0)
+		sched_yield();
+	return n;
+}
+
+uint64_t uccl_ep_expiry(struct uccl_ep *ep)
+{
+	uint64_t at = UCCL_NEVER;
+
+	uccl_ep_lock(ep);
+	if (ep->engine)
+		at = uccl_engine_expiry(ep->engine);
+	uccl_ep_unlock(ep);
+	return at;
+}
+
+int uccl_ep_fd(struct uccl_ep *ep)
+{
+	int fd = ep->engine ? uccl_engine_wait_fd(ep->engine) : -1;
+
+	return fd < 0 ? -1 : fd;
+}
+
+void uccl_ep_kick(struct uccl_ep *ep)
+{
+	for (unsigned int i = 0; i < ep->nwaits; i++)
+		if (atomic_load(&ep->waits[i]->until))
+			uccl_wait_kick(ep->waits[i], uccl_engine_expiry(ep->engine));
+}
+
+void uccl_ep_forget(struct uccl_ep *ep)
+{
+	ep->av_generation = atomic_load(&ep->av->generation);
+	for (uint64_t i = 0; i < ep->npeers; i++) {
+		if (ep->peers[i])
+			uccl_peer_set_user(ep->peers[i], UINT64_MAX);
+		ep->peers[i] = NULL;
+	}
+}
+
+/* Room for handle `index` in the list of peers. */
+static bool peers_reach(struct uccl_ep *ep, uint64_t index)
+{
+	uint64_t n = ep->npeers ? ep->npeers : 16;
+	struct uccl_peer **v;
+
+	if (index < ep->npeers)
+		return true;
+	while (n <= index)
+		n *= 2;
+	v = realloc(ep->peers, n * sizeof(*v));
+	if (!v)
+		return false;
+	memset(v + ep->npeers, 0, (n - ep->npeers) * sizeof(*v));
+	ep->peers = v;
+	ep->npeers = n;
+	return true;
+}
+
+struct uccl_peer *uccl_ep_peer_lookup(struct uccl_ep *ep, fi_addr_t fi_addr)
+{
+	struct uccl_addr addr;
+	struct uccl_peer *peer;
+
+	if (uccl_av_get(ep->av, fi_addr, &addr) || !peers_reach(ep, fi_addr))
+		return NULL;
+	peer = uccl_engine_peer(ep->engine, &addr, true);
+	if (!peer)
+		return NULL;
+	ep->peers[fi_addr] = peer;
+	/* An address may have several handles: the first one in use is the one that completions name. */
+	if (uccl_peer_user(peer) == UINT64_MAX)
+		uccl_peer_set_user(peer, fi_addr);
+	return peer;
+}
+
+fi_addr_t uccl_ep_source(struct uccl_ep *ep, struct uccl_peer *peer)
+{
+	fi_addr_t found;
+
+	if (!peer)
+		return FI_ADDR_NOTAVAIL;
+	if (ep->av_generation != atomic_load_explicit(&ep->av->generation, memory_order_relaxed))
+		uccl_ep_forget(ep);
+	if (uccl_peer_user(peer) != UINT64_MAX)
+		return uccl_peer_user(peer);
+	found = uccl_av_find(ep->av, uccl_peer_addr(peer));
+	if (found == FI_ADDR_NOTAVAIL || !peers_reach(ep, found))
+		return found;
+	/* In the list it is found again when everything must be forgotten. */
+	ep->peers[found] = peer;
+	uccl_peer_set_user(peer, found);
+	return found;
+}
+
+static void fill_random(void *arg, void *buf, size_t len)
+{
+	uint8_t *p = buf;
+
+	(void)arg;
+	while (len) {
+		ssize_t n = getrandom(p, len, 0);
+
+		if (n > 0) {
+			p += n;
+			len -= n;
+		}
+	}
+}
+
+static uint64_t fault_clock(void *arg)
+{
+	(void)arg;
+	return uccl_clock();
+}
+
+static int nic_open(struct uccl_ep *ep, struct uccl_nic **out)
+{
+	const struct uccl_params *p = &ep->domain->params;
+	struct uccl_nic_attr attr = {
+		.ifname = ep->domain->name,
+		.bind = ep->src,
+		.mtu = p->mtu,
+		.rx_bytes = p->rcvbuf_bytes,
+		.liveness = p->liveness,
+		.timestamps = true,
+	};
+	struct uccl_nic *nic;
+	const char *why = "";
+	int rc;
+
+	fill_random(NULL, &attr.seed, sizeof(attr.seed));
+	rc = uccl_nic_udp_open(&attr, &nic);
+	if (rc) {
+		char place[UCCL_ADDRESS_TEXT];
+
+		uccl_address_place_text(&ep->src, place, sizeof(place));
+		uccl_warn(FI_LOG_EP_CTRL, "cannot open %s on %s: %s\n", place, ep->domain->name,
+			  uccl_lib.strerror(-rc));
+		return rc;
+	}
+	if (*p->fault) {
+		rc = uccl_nic_fault_open(nic, p->fault, fault_clock, NULL, out, &why);
+		if (rc) {
+			uccl_warn(FI_LOG_EP_CTRL, "FI_UCCL_FAULT: %s\n", why);
+			nic->ops->close(nic);
+		}
+		return rc;
+	}
+	*out = nic;
+	return 0;
+}
+
+/* Does a peer need our key? Programs that agree on a port, or exchange socket addresses, cannot pass one on. */
+static bool want_keyless(const struct uccl_ep *ep)
+{
+	uint64_t mode = ep->domain->params.keyless;
+
+	if (mode != UCCL_KEYLESS_AUTO)
+		return mode == UCCL_KEYLESS_YES;
+	return ep->src.port || uccl_address_is_sock(ep->addr_format);
+}
+
+static int ep_start(struct uccl_ep *ep)
+{
+	struct uccl_config config;
+	struct uccl_engine_attr attr = { .config = &config, .random = fill_random };
+	int rc;
+
+	if (ep->engine)
+		return 0;
+	rc = nic_open(ep, &attr.nic);
+	if (rc)
+		return rc;
+	uccl_params_config(&ep->domain->params, &config);
+	config.keyless = want_keyless(ep);
+	rc = uccl_engine_open(&attr, uccl_clock(), &ep->engine);
+	if (rc)
+		uccl_warn(FI_LOG_EP_CTRL, "cannot start the engine: %s\n", uccl_lib.strerror(-rc));
+	return rc;
+}
+
+/* Everything that can sleep until this endpoint has something is told where to look. */
+static int connect_waits(struct uccl_ep *ep)
+{
+	int fd = uccl_ep_fd(ep), rc = 0;
+
+	for (unsigned int i = 0; i < ep->nwaits && !rc; i++)
+		rc = uccl_wait_add(ep->waits[i], fd);
+	return rc;
+}
+
+static void note_wait(struct uccl_ep *ep, struct uccl_wait *w)
+{
+	for (unsigned int i = 0; i < ep->nwaits; i++)
+		if (ep->waits[i] == w)
+			return;
+	if (w->obj != FI_WAIT_NONE)
+		ep->waits[ep->nwaits++] = w;
+}
+
+static int ep_enable(struct uccl_ep *ep)
+{
+	int rc;
+
+	if (ep->enabled)
+		return -FI_EOPBADSTATE;
+	if (!ep->av)
+		return -FI_ENOAV;
+	if ((ep->can_send && !ep->tx_cq && !ep->cntr[UCCL_CNTR_SEND]) ||
+	    (ep->can_recv && !ep->rx_cq && !ep->cntr[UCCL_CNTR_RECV]))
+		return -FI_ENOCQ;
+	rc = ep_start(ep);
+	if (!rc)
+		rc = connect_waits(ep);
+	if (!rc && ep->domain->auto_progress) {
+		rc = uccl_auto_start(&ep->autop, ep);
+		if (!rc)
+			note_wait(ep, &ep->autop.wait);
+	}
+	if (!rc)
+		ep->enabled = true;
+	return rc;
+}
+
+static int bind_cq(struct uccl_ep *ep, struct uccl_cq *cq, uint64_t flags)
+{
+	int rc;
+
+	if (flags & ~(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION) || !(flags & (FI_TRANSMIT | FI_RECV)) ||
+	    cq->domain != ep->domain)
+		return -FI_EINVAL;
+	if ((flags & FI_TRANSMIT && ep->tx_cq) || (flags & FI_RECV && ep->rx_cq))
+		return -FI_EINVAL;
+	rc = uccl_ep_list_add(&cq->eps, ep);
+	if (rc)
+		return rc;
+	if (flags & FI_TRANSMIT) {
+		ep->tx_cq = cq;
+		ep->tx_selective = flags & FI_SELECTIVE_COMPLETION;
+		atomic_fetch_add(&cq->refs, 1);
+	}
+	if (flags & FI_RECV) {
+		ep->rx_cq = cq;
+		ep->rx_selective = flags & FI_SELECTIVE_COMPLETION;
+		atomic_fetch_add(&cq->refs, 1);
+	}
+	note_wait(ep, &cq->wait);
+	return 0;
+}
+
+static const uint64_t cntr_flags[UCCL_CNTR_SLOTS] = {
+	[UCCL_CNTR_SEND] = FI_SEND,
+	[UCCL_CNTR_RECV] = FI_RECV,
+	[UCCL_CNTR_READ] = FI_READ,
+	[UCCL_CNTR_WRITE] = FI_WRITE,
+	[UCCL_CNTR_REMOTE_READ] = FI_REMOTE_READ,
+	[UCCL_CNTR_REMOTE_WRITE] = FI_REMOTE_WRITE,
+};
+
+static int bind_cntr(struct uccl_ep *ep, struct uccl_cntr *cntr, uint64_t flags)
+{
+	uint64_t all = 0;
+	int rc;
+
+	for (int i = 0; i < UCCL_CNTR_SLOTS; i++) {
+		all |= cntr_flags[i];
+		if (flags & cntr_flags[i] && ep->cntr[i])
+			return -FI_EINVAL;
+	}
+	if (!flags || flags & ~all || cntr->domain != ep->domain)
+		return -FI_EINVAL;
+	rc = uccl_ep_list_add(&cntr->eps, ep);
+	if (rc)
+		return rc;
+	for (int i = 0; i < UCCL_CNTR_SLOTS; i++) {
+		if (flags & cntr_flags[i]) {
+			ep->cntr[i] = cntr;
+			atomic_fetch_add(&cntr->refs, 1);
+		}
+	}
+	note_wait(ep, &cntr->wait);
+	return 0;
+}
+
+static int bind_av(struct uccl_ep *ep, struct uccl_av *av)
+{
+	if (ep->av || av->domain != ep->domain)
+		return -FI_EINVAL;
+	ep->av = av;
+	ep->av_generation = atomic_load(&av->generation);
+	atomic_fetch_add(&av->refs, 1);
+	return 0;
+}
+
+static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+	struct uccl_ep *ep = fid_of(fid)->ep;
+
+	if (ep->enabled)
+		return -FI_EOPBADSTATE;
+	switch (bfid->fclass) {
+	case FI_CLASS_AV:
+		return bind_av(ep, uccl_container_of(bfid, struct uccl_av, fid.fid));
+	case FI_CLASS_CQ:
+		return bind_cq(ep, uccl_container_of(bfid, struct uccl_cq, fid.fid), flags);
+	case FI_CLASS_CNTR:
+		return bind_cntr(ep, uccl_container_of(bfid, struct uccl_cntr, fid.fid), flags);
+	case FI_CLASS_EQ:
+		return 0; /* there are no events of connectionless endpoints */
+	default:
+		return -FI_EINVAL;
+	}
+}
+
+static void unbind_all(struct uccl_ep *ep)
+{
+	int fd = uccl_ep_fd(ep);
+
+	for (unsigned int i = 0; i < ep->nwaits; i++)
+		uccl_wait_remove(ep->waits[i], fd);
+	ep->nwaits = 0;
+	uccl_domain_leave(ep->domain, ep);
+	if (ep->tx_cq)
+		uccl_ep_list_remove(&ep->tx_cq->eps, ep);
+	if (ep->rx_cq)
+		uccl_ep_list_remove(&ep->rx_cq->eps, ep);
+	for (int i = 0; i < UCCL_CNTR_SLOTS; i++)
+		if (ep->cntr[i])
+			uccl_ep_list_remove(&ep->cntr[i]->eps, ep);
+}
+
+static void drop_refs(struct uccl_ep *ep)
+{
+	if (ep->tx_cq)
+		atomic_fetch_sub(&ep->tx_cq->refs, 1);
+	if (ep->rx_cq)
+		atomic_fetch_sub(&ep->rx_cq->refs, 1);
+	for (int i = 0; i < UCCL_CNTR_SLOTS; i++)
+		if (ep->cntr[i])
+			atomic_fetch_sub(&ep->cntr[i]->refs, 1);
+	if (ep->av)
+		atomic_fetch_sub(&ep->av->refs, 1);
+	atomic_fetch_sub(&ep->domain->refs, 1);
+}
+
+/* Tell the peers, and stay until they know; the engine says when that has taken long enough. */
+static void ep_linger(struct uccl_ep *ep)
+{
+	uint64_t now = uccl_clock(), end = now + CLOSE_MAX_NS;
+	struct uccl_wait wait;
+
+	uccl_engine_drain(ep->engine, now);
+	if (uccl_wait_open(&wait, FI_WAIT_FD))
+		return;
+	uccl_wait_add(&wait, uccl_ep_fd(ep));
+	for (;;) {
+		now = uccl_clock();
+		uccl_engine_poll(ep->engine, now);
+		if (uccl_engine_drained(ep->engine) || now >= end)
+			break;
+		uccl_wait_sleep(&wait, uccl_min(end, uccl_engine_expiry(ep->engine)));
+	}
+	uccl_wait_close(&wait);
+}
+
+static int ep_close(struct fid *fid)
+{
+	struct uccl_ep *ep = fid_of(fid)->ep;
+
+	if (&ep->self != fid_of(fid)) {
+		atomic_fetch_sub(&ep->refs, 1);
+		free(fid_of(fid));
+		return 0;
+	}
+	if (atomic_load(&ep->refs))
+		return -FI_EBUSY;
+	/*
+	 * In a forked child nothing is sent for the parent's endpoint, and its locks may be held for ever: only the
+	 * memory of this object is given back.
+	 */
+	if (ep->forks != uccl_forks) {
+		drop_refs(ep);
+		free(ep->peers);
+		free(ep);
+		return 0;
+	}
+	uccl_auto_stop(&ep->autop);
+	unbind_all(ep);
+	ep->closing = true;
+	if (ep->engine) {
+		ep_linger(ep);
+		uccl_stats_write(ep);
+		uccl_engine_close(ep->engine);
+	}
+	drop_refs(ep);
+	pthread_mutex_destroy(&ep->lock);
+	free(ep->peers);
+	free(ep);
+	return 0;
+}
+
+static struct fi_ops ep_fid_ops;
+
+/* An alias shares everything but the default flags. */
+static int ep_alias(struct uccl_ep_fid *f, struct fi_alias *alias)
+{
+	uint64_t flags = alias->flags & ~(FI_TRANSMIT | FI_RECV);
+	struct uccl_ep_fid *a;
+
+	if (!(alias->flags & (FI_TRANSMIT | FI_RECV)))
+		return -FI_EINVAL;
+	a = malloc(sizeof(*a));
+	if (!a)
+		return -FI_ENOMEM;
+	*a = *f;
+	if (alias->flags & FI_TRANSMIT)
+		a->tx_flags = flags;
+	if (alias->flags & FI_RECV)
+		a->rx_flags = flags;
+	atomic_fetch_add(&f->ep->refs, 1);
+	*alias->fid = &a->fid.fid;
+	return 0;
+}
+
+/* The direction whose flags are meant is one of the flags. */
+static int ep_opsflag(struct uccl_ep_fid *f, uint64_t *flags, bool set)
+{
+	uint64_t *own;
+
+	if (!(*flags & FI_TRANSMIT) == !(*flags & FI_RECV))
+		return -FI_EINVAL;
+	own = *flags & FI_TRANSMIT ? &f->tx_flags : &f->rx_flags;
+	if (set)
+		*own = *flags & ~(FI_TRANSMIT | FI_RECV);
+	else
+		*flags = *own;
+	return 0;
+}
+
+static int ep_control(struct fid *fid, int command, void *arg)
+{
+	struct uccl_ep_fid *f = fid_of(fid);
+	int rc;
+
+	switch (command) {
+	case FI_ENABLE:
+		if (f->ep->forks != uccl_forks)
+			return -FI_EOPBADSTATE;
+		uccl_ep_lock(f->ep);
+		rc = ep_enable(f->ep);
+		uccl_ep_unlock(f->ep);
+		return rc ? rc : uccl_domain_join(f->ep->domain, f->ep);
+	case FI_ALIAS:
+		return ep_alias(f, arg);
+	case FI_GETOPSFLAG:
+		return ep_opsflag(f, arg, false);
+	case FI_SETOPSFLAG:
+		return ep_opsflag(f, arg, true);
+	default:
+		return -FI_ENOSYS;
+	}
+}
+
+static ssize_t ep_cancel(struct fid *fid, void *context)
+{
+	struct uccl_ep *ep = fid_of(fid)->ep;
+	int rc = -FI_EOPBADSTATE;
+
+	if (ep->forks != uccl_forks)
+		return rc;
+	uccl_ep_lock(ep);
+	if (ep->engine)
+		rc = uccl_engine_cancel(ep->engine, context, uccl_clock());
+	uccl_ep_unlock(ep);
+	return rc;
+}
+
+static int give_size(void *optval, size_t *optlen, size_t value)
+{
+	if (*optlen < sizeof(value)) {
+		*optlen = sizeof(value);
+		return -FI_ETOOSMALL;
+	}
+	memcpy(optval, &value, sizeof(value));
+	*optlen = sizeof(value);
+	return 0;
+}
+
+static int give_bool(void *optval, size_t *optlen, bool value)
+{
+	if (*optlen < sizeof(value)) {
+		*optlen = sizeof(value);
+		return -FI_ETOOSMALL;
+	}
+	memcpy(optval, &value, sizeof(value));
+	*optlen = sizeof(value);
+	return 0;
+}
+
+static int ep_getopt(fid_t fid, int level, int name, void *optval, size_t *optlen)
+{
+	struct uccl_ep *ep = fid_of(fid)->ep;
+
+	if (level != FI_OPT_ENDPOINT)
+		return -FI_ENOPROTOOPT;
+	switch (name) {
+	case FI_OPT_MIN_MULTI_RECV:
+		return give_size(optval, optlen, ep->min_multi);
+	case OPT_MAX_MSG_SIZE:
+	case OPT_MAX_TAGGED_SIZE:
+		return give_size(optval, optlen, UCCL_MSG_MAX);
+	case OPT_INJECT_MSG_SIZE:
+	case OPT_INJECT_TAGGED_SIZE:
+		return give_size(optval, optlen, ep->inject_max);
+	case OPT_CUDA_API_PERMITTED:
+	case OPT_SHARED_MEMORY_PERMITTED:
+		return give_bool(optval, optlen, false); /* neither is used */
+	default:
+		return -FI_ENOPROTOOPT;
+	}
+}
+
+/* Allowing or forbidding what is never done changes nothing. */
+static int ep_setopt(fid_t fid, int level, int name, const void *optval, size_t optlen)
+{
+	struct uccl_ep *ep = fid_of(fid)->ep;
+	size_t size;
+
+	if (level != FI_OPT_ENDPOINT)
+		return -FI_ENOPROTOOPT;
+	switch (name) {
+	case FI_OPT_MIN_MULTI_RECV:
+	case OPT_INJECT_MSG_SIZE:
+	case OPT_INJECT_TAGGED_SIZE:
+	case OPT_MAX_MSG_SIZE:
+	case OPT_MAX_TAGGED_SIZE:
+		if (optlen != sizeof(size))
+			return -FI_EINVAL;
+		memcpy(&size, optval, sizeof(size));
+		if (name == FI_OPT_MIN_MULTI_RECV)
+			ep->min_multi = size;
+		else if (name == OPT_INJECT_MSG_SIZE || name == OPT_INJECT_TAGGED_SIZE)
+			return size <= ep->inject_max ? 0 : -FI_EINVAL;
+		else
+			return size <= UCCL_MSG_MAX ? 0 : -FI_EINVAL;
+		return 0;
+	case OPT_CUDA_API_PERMITTED:
+	case OPT_SHARED_MEMORY_PERMITTED:
+		return optlen == sizeof(bool) ? 0 : -FI_EINVAL;
+	default:
+		return -FI_ENOPROTOOPT;
+	}
+}
+
+static ssize_t ep_rx_size_left(struct fid_ep *fid)
+{
+	struct uccl_ep *ep = fid_of(&fid->fid)->ep;
+
+	return ep->rx_size - uccl_min(ep->rx_open, ep->rx_size);
+}
+
+static ssize_t ep_tx_size_left(struct fid_ep *fid)
+{
+	struct uccl_ep *ep = fid_of(&fid->fid)->ep;
+
+	return ep->tx_size - uccl_min(ep->tx_open, ep->tx_size);
+}
+
+static int ep_setname(fid_t fid, void *addr, size_t addrlen)
+{
+	struct uccl_ep *ep = fid_of(fid)->ep;
+	struct uccl_addr a;
+
+	if (ep->engine)
+		return -FI_EOPBADSTATE;
+	if (uccl_address_unpack(ep->addr_format, addr, addrlen, &a, NULL))
+		return -FI_EINVAL;
+	if (!uccl_ifaddr_is_any(&a.nic))
+		ep->src = a.nic;
+	ep->src.port = a.nic.port;
+	return 0;
+}
+
+static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
+{
+	struct uccl_ep *ep = fid_of(fid)->ep;
+	struct uccl_addr a;
+	int rc;
+
+	/* Only the length is asked for: no need for an engine yet. */
+	if (!addr || !*addrlen) {
+		*addrlen = uccl_address_len(ep->addr_format, &ep->src);
+		return -FI_ETOOSMALL;
+	}
+	if (ep->forks != uccl_forks)
+		return -FI_EOPBADSTATE;
+	uccl_ep_lock(ep);
+	rc = ep_start(ep);
+	if (!rc)
+		a = *uccl_engine_addr(ep->engine);
+	uccl_ep_unlock(ep);
+	if (rc)
+		return rc;
+	/* The address that was bound is one of the interface, never the wildcard: peers can reach it. */
+	return uccl_address_pack(ep->addr_format, &a, addr, addrlen);
+}
+
+static struct fi_ops ep_fid_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = ep_close,
+	.bind = ep_bind,
+	.control = ep_control,
+	.ops_open = uccl_no_ops_open,
+	.tostr = uccl_no_tostr,
+	.ops_set = uccl_no_ops_set,
+};
+
+static struct fi_ops_ep ep_ops = {
+	.size = sizeof(struct fi_ops_ep),
+	.cancel = ep_cancel,
+	.getopt = ep_getopt,
+	.setopt = ep_setopt,
+	.tx_ctx = uccl_no_tx_ctx,
+	.rx_ctx = uccl_no_rx_ctx,
+	.rx_size_left = ep_rx_size_left,
+	.tx_size_left = ep_tx_size_left,
+};
+
+static struct fi_ops_cm ep_cm_ops = {
+	.size = sizeof(struct fi_ops_cm),
+	.setname = ep_setname,
+	.getname = ep_getname,
+	.getpeer = uccl_no_getpeer,
+	.connect = uccl_no_connect,
+	.listen = uccl_no_listen,
+	.accept = uccl_no_accept,
+	.reject = uccl_no_reject,
+	.shutdown = uccl_no_shutdown,
+	.join = uccl_no_join,
+};
+
+/* What the program chose among the things that were offered. */
+static void ep_configure(struct uccl_ep *ep, const struct fi_info *info)
+{
+	const struct fi_tx_attr *tx = info->tx_attr;
+	const struct fi_rx_attr *rx = info->rx_attr;
+	uint64_t tx_caps = tx && tx->caps ? tx->caps : info->caps;
+	uint64_t rx_caps = rx && rx->caps ? rx->caps : info->caps;
+
+	if (!info->caps)
+		tx_caps = rx_caps = ~0ull;
+	ep->can_send = tx_caps & FI_SEND;
+	ep->can_recv = rx_caps & FI_RECV;
+	ep->directed = rx_caps & FI_DIRECTED_RECV;
+	ep->source = rx_caps & FI_SOURCE || info->caps & FI_SOURCE;
+	ep->self.tx_flags = tx ? tx->op_flags : 0;
+	ep->self.rx_flags = rx ? rx->op_flags : 0;
+	ep->tx_size = tx && tx->size ? tx->size : UCCL_OPS_DEFAULT;
+	ep->rx_size = rx && rx->size ? rx->size : UCCL_OPS_DEFAULT;
+	ep->inject_max = ep->domain->params.inject_bytes;
+	ep->min_multi = MIN_MULTI_DEFAULT;
+	ep->locking = ep->domain->locking;
+	ep->addr_format = info->addr_format ? info->addr_format : ep->domain->addr_format;
+	ep->forks = uccl_forks;
+}
+
+int uccl_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **out, void *context)
+{
+	struct uccl_domain *d = uccl_container_of(domain, struct uccl_domain, fid);
+	struct uccl_ep *ep;
+
+	if (info->ep_attr && info->ep_attr->type != FI_EP_UNSPEC && info->ep_attr->type != FI_EP_RDM)
+		return -FI_EINVAL;
+	if (info->addr_format && info->addr_format != d->addr_format)
+		return -FI_EINVAL;
+	ep = calloc(1, sizeof(*ep));
+	if (!ep)
+		return -FI_ENOMEM;
+	ep->domain = d;
+	ep_configure(ep, info);
+	if (uccl_info_source(info, &ep->src)) {
+		free(ep);
+		return -FI_EINVAL;
+	}
+	pthread_mutex_init(&ep->lock, NULL);
+	ep->self.ep = ep;
+	ep->self.fid.fid.fclass = FI_CLASS_EP;
+	ep->self.fid.fid.context = context;
+	ep->self.fid.fid.ops = &ep_fid_ops;
+	ep->self.fid.ops = &ep_ops;
+	ep->self.fid.cm = &ep_cm_ops;
+	ep->self.fid.msg = &uccl_msg_ops;
+	ep->self.fid.rma = &uccl_rma_ops;
+	ep->self.fid.tagged = &uccl_tagged_ops;
+	ep->self.fid.atomic = &uccl_atomic_ops;
+	ep->self.fid.collective = &uccl_no_collective_ops;
+	atomic_fetch_add(&d->refs, 1);
+	*out = &ep->self.fid;
+	return 0;
+}

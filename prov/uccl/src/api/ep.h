@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Endpoints: one engine each. The lock of an endpoint covers its engine and everything below; the program takes it over
+ * under FI_THREAD_DOMAIN and FI_THREAD_COMPLETION.
+ */
+#ifndef UCCL_API_EP_H
+#define UCCL_API_EP_H
+
+#include <pthread.h>
+#include <rdma/fi_endpoint.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "api/progress.h"
+#include "engine/engine.h"
+
+struct uccl_av;
+struct uccl_cntr;
+struct uccl_cq;
+struct uccl_domain;
+struct uccl_ep;
+
+/* The handle that a program has: of the endpoint itself, or an alias with other default flags. */
+struct uccl_ep_fid {
+	struct fid_ep fid;
+	struct uccl_ep *ep;
+	uint64_t tx_flags, rx_flags;	/* for calls without flags of their own */
+};
+
+enum uccl_cntr_slot {
+	UCCL_CNTR_SEND, UCCL_CNTR_RECV, UCCL_CNTR_READ, UCCL_CNTR_WRITE, UCCL_CNTR_REMOTE_READ,
+	UCCL_CNTR_REMOTE_WRITE, UCCL_CNTR_SLOTS
+};
+
+/* Wait objects that an endpoint may have to wake: two queues, the counters, its own thread. */
+#define UCCL_EP_WAITS (2 + UCCL_CNTR_SLOTS + 1)
+
+struct uccl_ep {
+	struct uccl_ep_fid self;
+	struct uccl_domain *domain;
+	struct uccl_engine *engine;	/* NULL: not made yet */
+	pthread_mutex_t lock;
+	bool locking;
+	bool enabled;
+	bool closing;			/* what completes now is not reported */
+	bool directed, source;		/* FI_DIRECTED_RECV, FI_SOURCE */
+	bool can_send, can_recv;
+	bool tx_selective, rx_selective;
+	uint32_t addr_format;
+	unsigned int forks;		/* uccl_forks when it was opened */
+	_Atomic int refs;		/* open aliases */
+	size_t inject_max, min_multi;
+	uint32_t tx_size, rx_size;	/* operations that may be open */
+	uint32_t tx_open, rx_open;
+	_Atomic uint32_t idle;		/* rounds of progress in a row that brought nothing */
+	struct uccl_nic_addr src;	/* where to bind; port 0: any */
+
+	struct uccl_av *av;
+	struct uccl_cq *tx_cq, *rx_cq;
+	struct uccl_cntr *cntr[UCCL_CNTR_SLOTS];
+	struct uccl_wait *waits[UCCL_EP_WAITS];
+	unsigned int nwaits;
+	struct uccl_auto autop;
+
+	/* fi_addr_t to peer, as of `av_generation` of the address vector */
+	struct uccl_peer **peers;
+	uint64_t npeers;
+	uint32_t av_generation;
+};
+
+int uccl_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
+
+/* Run the engine once; the number of events. */
+int uccl_ep_progress(struct uccl_ep *ep);
+/* When the engine wants to run without anything arriving; UCCL_NEVER. */
+uint64_t uccl_ep_expiry(struct uccl_ep *ep);
+/* Readable when something arrived; -1: there is no such descriptor. */
+int uccl_ep_fd(struct uccl_ep *ep);
+
+/* Wake those who sleep longer than the engine now wants. The lock is held. */
+void uccl_ep_kick(struct uccl_ep *ep);
+
+/* For a handle that was not looked up yet; NULL: no such handle, or out of memory. The lock is held. */
+struct uccl_peer *uccl_ep_peer_lookup(struct uccl_ep *ep, fi_addr_t fi_addr);
+/* The handle of a peer that has sent something; FI_ADDR_NOTAVAIL: not in the address vector. The lock is held. */
+fi_addr_t uccl_ep_source(struct uccl_ep *ep, struct uccl_peer *peer);
+/* Forget everything that was looked up. The lock is held. */
+void uccl_ep_forget(struct uccl_ep *ep);
+
+static inline void uccl_ep_lock(struct uccl_ep *ep)
+{
+	if (ep->locking)
+		pthread_mutex_lock(&ep->lock);
+}
+
+static inline void uccl_ep_unlock(struct uccl_ep *ep)
+{
+	if (ep->locking)
+		pthread_mutex_unlock(&ep->lock);
+}
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Event queues: what insertions into an address vector report, and what a program writes itself. */
+#ifndef UCCL_API_EQ_H
+#define UCCL_API_EQ_H
+
+#include <pthread.h>
+#include <rdma/fi_eq.h>
+#include <stdatomic.h>
+#include <sys/queue.h>
+
+#include "api/wait.h"
+
+struct uccl_fabric;
+struct uccl_event;
+
+struct uccl_eq {
+	struct fid_eq fid;
+	struct uccl_fabric *fabric;
+	_Atomic int refs;	/* bound objects */
+	bool writable;
+	struct uccl_wait wait;
+	pthread_mutex_t lock;
+	STAILQ_HEAD(, uccl_event) events;
+};
+
+int uccl_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq, void *context);
+
+/* Report an event. -FI_ENOMEM: it is lost. */
+int uccl_eq_push(struct uccl_eq *eq, uint32_t event, const void *entry, size_t len);
+int uccl_eq_push_error(struct uccl_eq *eq, const struct fi_eq_err_entry *err);
+
+/* 0: the program may sleep; -FI_EAGAIN: there is something to read. */
+int uccl_eq_trywait(struct uccl_eq *eq);
+
+#endif

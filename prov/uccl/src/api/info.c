@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * fi_getinfo: hints are judged first (attr.c), then node and service are resolved, then one entry is made for each
+ * interface that can play the part.
+ */
+#include "api/info.h"
+
+#include <rdma/fi_ext_uccl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/address.h"
+#include "api/attr.h"
+#include "api/domain.h"
+#include "api/fabric.h"
+#include "api/lib.h"
+#include "api/nicattr.h"
+#include "api/param.h"
+#include "nic/ifaddr.h"
+
+/* Addresses of one name that are looked at. */
+#define RESOLVE_MAX 16
+
+/* The request, digested. */
+struct query {
+	const struct fi_info *hints;
+	struct uccl_params params;
+	uint32_t version;
+	uint32_t format;
+	const char *domain_name;	/* NULL: any */
+	struct uccl_domain *domain;	/* already open, NULL: none */
+	struct uccl_nic_addr src[RESOLVE_MAX];
+	int nsrc;			/* 0: any address */
+	uint16_t src_port;		/* 0: any */
+	struct uccl_addr dest;
+	bool has_dest, dest_local;
+};
+
+/* An interface that fits, and what puts it before others: a smaller key. */
+struct candidate {
+	struct uccl_ifaddr ifa;
+	unsigned int rank;		/* place in FI_UCCL_NIC */
+	int order;			/* place in the list of the host */
+	bool last;			/* loopback, when the peer is elsewhere */
+};
+
+static int candidate_cmp(const void *x, const void *y)
+{
+	const struct candidate *a = x, *b = y;
+	bool a4 = uccl_ifaddr_is_v4(&a->ifa.addr), b4 = uccl_ifaddr_is_v4(&b->ifa.addr);
+
+	if (a->rank != b->rank)
+		return a->rank < b->rank ? -1 : 1;
+	if (a->last != b->last)
+		return a->last - b->last;
+	if (a4 != b4)
+		return b4 - a4;
+	if (a->ifa.link_bps != b->ifa.link_bps)
+		return a->ifa.link_bps > b->ifa.link_bps ? -1 : 1;
+	return a->order - b->order;
+}
+
+static bool format_fits(uint32_t format, const struct uccl_nic_addr *a)
+{
+	bool v4 = uccl_ifaddr_is_v4(a);
+
+	return format == FI_SOCKADDR_IN ? v4 : format == FI_SOCKADDR_IN6 ? !v4 : true;
+}
+
+static bool is_local(const struct uccl_nic_addr *a)
+{
+	struct uccl_ifaddr ifa;
+
+	return uccl_ifaddr_is_loopback(a) || !uccl_ifaddr_find(a, &ifa);
+}
+
+/* Same answer on every host and in both roles: IPv4 first, else as the resolver had them. */
+static void v4_first(struct uccl_nic_addr *v, int n)
+{
+	for (int i = 1; i < n; i++) {
+		for (int k = i; k > 0 && uccl_ifaddr_is_v4(&v[k]) && !uccl_ifaddr_is_v4(&v[k - 1]); k--) {
+			struct uccl_nic_addr t = v[k];
+
+			v[k] = v[k - 1];
+			v[k - 1] = t;
+		}
+	}
+}
+
+static int set_source(struct query *q, const struct uccl_nic_addr *v, int n)
+{
+	q->nsrc = 0;
+	for (int i = 0; i < n; i++) {
+		q->src_port = v[i].port;
+		if (!uccl_ifaddr_is_any(&v[i]))
+			q->src[q->nsrc++] = v[i];
+	}
+	return 0;
+}
+
+/* An address in hints, whose format may be left open. */
+static int hint_address(const struct query *q, const void *buf, size_t len, struct uccl_addr *a)
+{
+	uint32_t format = q->hints->addr_format;
+
+	if (format == FI_FORMAT_UNSPEC)
+		format = len == UCCL_ADDR_LEN ? FI_ADDR_UCCL : FI_SOCKADDR;
+	return uccl_address_unpack(format, buf, len, a, NULL);
+}
+
+static int query_source(struct query *q, const char *node, const char *service, bool numeric)
+{
+	const struct fi_info *h = q->hints;
+	struct uccl_nic_addr found[RESOLVE_MAX];
+	struct uccl_addr a;
+	int n;
+
+	if (node || service) {
+		n = uccl_address_resolve(node, service, q->format, numeric, true, found, RESOLVE_MAX);
+		if (n < 0)
+			return n;
+		v4_first(found, n);
+		return set_source(q, found, n);
+	}
+	if (!h || !h->src_addr || !h->src_addrlen)
+		return 0;
+	if (hint_address(q, h->src_addr, h->src_addrlen, &a)) {
+		uccl_info(FI_LOG_CORE, "no match: hints->src_addr is not an address of its format\n");
+		return -FI_ENODATA;
+	}
+	return set_source(q, &a.nic, 1);
+}
+
+/* The first address that one of our interfaces can talk to. */
+static int pick_dest(struct query *q, const struct uccl_nic_addr *v, int n)
+{
+	struct uccl_ifaddr *list;
+	int nlist = uccl_ifaddr_list(&list), pick = -1;
+
+	for (int i = 0; i < n && pick < 0; i++)
+		for (int k = 0; k < nlist && pick < 0; k++)
+			if (uccl_ifaddr_is_v4(&list[k].addr) == uccl_ifaddr_is_v4(&v[i]) &&
+			    (!list[k].loopback || is_local(&v[i])))
+				pick = i;
+	if (nlist >= 0)
+		free(list);
+	if (pick < 0) {
+		uccl_info(FI_LOG_CORE, "no match: no interface for the address family of the destination\n");
+		return -FI_ENODATA;
+	}
+	memset(&q->dest, 0, sizeof(q->dest));
+	q->dest.nic = v[pick];
+	return 0;
+}
+
+static int query_dest(struct query *q, const char *node, const char *service, bool numeric)
+{
+	const struct fi_info *h = q->hints;
+	struct uccl_nic_addr found[RESOLVE_MAX];
+	int n;
+
+	if (node || service) {
+		n = uccl_address_resolve(node, service, q->format, numeric, false, found, RESOLVE_MAX);
+		if (n < 0)
+			return n;
+		v4_first(found, n);
+		n = pick_dest(q, found, n);
+		if (n)
+			return n;
+	} else if (h && h->dest_addr && h->dest_addrlen) {
+		if (hint_address(q, h->dest_addr, h->dest_addrlen, &q->dest)) {
+			uccl_info(FI_LOG_CORE, "no match: hints->dest_addr is not an address of its format\n");
+			return -FI_ENODATA;
+		}
+	} else {
+		return 0;
+	}
+	q->has_dest = true;
+	q->dest_local = is_local(&q->dest.nic);
+	return 0;
+}
+
+/* Objects that hints name: a fabric or domain that is open already must be one of ours. */
+static int query_objects(struct query *q)
+{
+	const struct fi_fabric_attr *f = q->hints ? q->hints->fabric_attr : NULL;
+	const struct fi_domain_attr *d = q->hints ? q->hints->domain_attr : NULL;
+
+	if (f && f->fabric && !uccl_fabric_is_ours(f->fabric)) {
+		uccl_info(FI_LOG_CORE, "no match: the open fabric belongs to another provider\n");
+		return -FI_ENODATA;
+	}
+	if (f && f->name && strcmp(f->name, FI_UCCL_FABRIC_NAME)) {
+		uccl_info(FI_LOG_CORE, "no match: fabric name %s, ours is %s\n", f->name, FI_UCCL_FABRIC_NAME);
+		return -FI_ENODATA;
+	}
+	if (d && d->domain) {
+		q->domain = uccl_domain_of(d->domain);
+		if (!q->domain) {
+			uccl_info(FI_LOG_CORE, "no match: the open domain belongs to another provider\n");
+			return -FI_ENODATA;
+		}
+		q->domain_name = q->domain->name;
+	}
+	if (d && d->name)
+		q->domain_name = d->name;
+	return 0;
+}
+
+static bool query_wants(const struct query *q, const struct uccl_ifaddr *ifa, unsigned int *rank)
+{
+	const struct uccl_nic_addr *dest = &q->dest.nic;
+
+	if (!uccl_params_nic_wanted(&q->params, ifa->name, rank))
+		return false;
+	if (q->domain_name && strcmp(q->domain_name, ifa->name))
+		return false;
+	if (!format_fits(q->format, &ifa->addr))
+		return false;
+	/* An idle bridge, a port without cable: only for those that name it. */
+	if (!q->domain_name && !*q->params.nic && !uccl_nicattr_running(ifa->name))
+		return false;
+	if (!q->has_dest)
+		return true;
+	if (uccl_ifaddr_is_v4(dest) != uccl_ifaddr_is_v4(&ifa->addr))
+		return false;
+	/* What leaves through loopback stays here, and a loopback address is only reached from there. */
+	return uccl_ifaddr_is_loopback(dest) ? ifa->loopback : q->dest_local || !ifa->loopback;
+}
+
+static int add_candidate(struct candidate *c, int n, const struct query *q, const struct uccl_ifaddr *ifa)
+{
+	unsigned int rank;
+
+	if (!query_wants(q, ifa, &rank))
+		return n;
+	for (int i = 0; i < n && !q->nsrc; i++)
+		if (!strcmp(c[i].ifa.name, ifa->name) &&
+		    uccl_ifaddr_is_v4(&c[i].ifa.addr) == uccl_ifaddr_is_v4(&ifa->addr))
+			return n; /* one address of a family is enough */
+	c[n].ifa = *ifa;
+	c[n].rank = rank;
+	c[n].order = n;
+	c[n].last = ifa->loopback != (q->has_dest && q->dest_local);
+	return n + 1;
+}
+
+/*
+ * Programs take entries of one list for parts of one network, and give one to each rank. So what is offered to those
+ * that ask for nothing in particular can reach each other: not loopback beside interfaces that lead outside, not IPv6
+ * beside IPv4.
+ */
+static int keep_one_network(struct candidate *c, int n, const struct query *q)
+{
+	bool outside = false, v4 = false;
+	int kept = 0;
+
+	for (int i = 0; i < n; i++) {
+		outside |= !c[i].ifa.loopback;
+		v4 |= uccl_ifaddr_is_v4(&c[i].ifa.addr);
+	}
+	for (int i = 0; i < n; i++) {
+		if (c[i].ifa.loopback && outside && !q->has_dest && !q->nsrc && !*q->params.nic)
+			continue;
+		if (!uccl_ifaddr_is_v4(&c[i].ifa.addr) && v4 && !q->nsrc)
+			continue;
+		c[kept++] = c[i];
+	}
+	return kept;
+}
+
+/* Returns how many; *out is the caller's to free. */
+static int find_candidates(const struct query *q, struct candidate **out)
+{
+	struct uccl_ifaddr *list, one;
+	int nlist = uccl_ifaddr_list(&list), n = 0;
+	struct candidate *c;
+
+	if (nlist < 0)
+		return nlist;
+	c = calloc(nlist + RESOLVE_MAX, sizeof(*c));
+	if (!c) {
+		free(list);
+		return -FI_ENOMEM;
+	}
+	/* A source address may be one that the list leaves out, such as 127.0.0.2. */
+	for (int i = 0; i < q->nsrc; i++) {
+		if (uccl_ifaddr_find(&q->src[i], &one))
+			continue;
+		memcpy(one.addr.ip, q->src[i].ip, sizeof(one.addr.ip));
+		one.addr.scope = q->src[i].scope;
+		n = add_candidate(c, n, q, &one);
+	}
+	for (int i = 0; i < nlist && !q->nsrc; i++)
+		n = add_candidate(c, n, q, &list[i]);
+	free(list);
+	n = keep_one_network(c, n, q);
+	qsort(c, n, sizeof(*c), candidate_cmp);
+	*out = c;
+	return n;
+}
+
+/* Names in FI_UCCL_NIC that no interface of this host has are a mistake that nobody would find otherwise. */
+static void warn_unknown_nics(const struct uccl_params *p)
+{
+	struct uccl_ifaddr *list;
+	int n = *p->nic ? uccl_ifaddr_list(&list) : -1;
+
+	if (n < 0)
+		return;
+	for (const char *s = p->nic; *s;) {
+		size_t len = strcspn(s, ",");
+		bool known = !len;
+
+		for (int i = 0; i < n && !known; i++)
+			known = strlen(list[i].name) == len && !strncmp(list[i].name, s, len);
+		if (!known)
+			uccl_warn(FI_LOG_CORE, "FI_UCCL_NIC: no interface %.*s with an address is up here\n", (int)len,
+				  s);
+		s += len + (s[len] == ',');
+	}
+	free(list);
+}
+
+static int pack_new(uint32_t format, const struct uccl_addr *a, void **out, size_t *len)
+{
+	int rc;
+
+	*len = uccl_address_len(format, &a->nic);
+	*out = malloc(*len);
+	if (!*out)
+		return -FI_ENOMEM;
+	rc = uccl_address_pack(format, a, *out, len);
+	if (rc) {
+		free(*out);
+		*out = NULL;
+		*len = 0;
+	}
+	return rc;
+}
+
+static int make_info(const struct query *q, const struct uccl_ifaddr *ifa, struct fi_info **out)
+{
+	struct fi_info *info = uccl_lib.dupinfo(NULL);
+	struct uccl_addr src = { .nic = ifa->addr };
+	int rc;
+
+	if (!info)
+		return -FI_ENOMEM;
+	rc = uccl_attr_fill(info, q->hints, q->version, &q->params);
+	if (rc)
+		goto fail;
+	rc = -FI_ENOMEM;
+	info->domain_attr->name = strdup(ifa->name);
+	info->nic = uccl_nicattr_new(ifa);
+	if (!info->domain_attr->name || !info->nic)
+		goto fail;
+	if (q->domain)
+		info->domain_attr->domain = &q->domain->fid;
+	if (q->hints && q->hints->fabric_attr)
+		info->fabric_attr->fabric = q->hints->fabric_attr->fabric;
+	info->addr_format = q->format;
+	src.nic.port = q->src_port;
+	rc = pack_new(q->format, &src, &info->src_addr, &info->src_addrlen);
+	if (!rc && q->has_dest)
+		rc = pack_new(q->format, &q->dest, &info->dest_addr, &info->dest_addrlen);
+	if (rc)
+		goto fail;
+	*out = info;
+	return 0;
+fail:
+	uccl_lib.freeinfo(info);
+	return rc;
+}
+
+static int answer(const struct query *q, struct fi_info **info)
+{
+	struct fi_info **tail = info;
+	struct candidate *c;
+	int rc = 0, n = find_candidates(q, &c);
+
+	if (n < 0)
+		return n;
+	for (int i = 0; i < n && !rc; i++) {
+		rc = make_info(q, &c[i].ifa, tail);
+		if (!rc)
+			tail = &(*tail)->next;
+	}
+	free(c);
+	if (rc) {
+		uccl_lib.freeinfo(*info);
+		*info = NULL;
+		return rc;
+	}
+	if (!n) {
+		uccl_info(FI_LOG_CORE, "no match: no interface fits the addresses, the domain name and FI_UCCL_NIC\n");
+		return -FI_ENODATA;
+	}
+	return 0;
+}
+
+static int query_addresses(struct query *q, const char *node, const char *service, uint64_t flags)
+{
+	bool numeric = flags & FI_NUMERICHOST, source = flags & FI_SOURCE;
+	int rc;
+
+	if (flags & FI_PROV_ATTR_ONLY)
+		return 0;
+	rc = query_source(q, source ? node : NULL, source ? service : NULL, numeric);
+	if (!rc)
+		rc = query_dest(q, source ? NULL : node, source ? NULL : service, numeric);
+	return rc;
+}
+
+int uccl_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
+		 struct fi_info **info)
+{
+	char why[UCCL_PARAM_TEXT];
+	struct query *q;
+	int rc = -FI_ENODATA;
+
+	*info = NULL;
+	q = calloc(1, sizeof(*q));
+	if (!q)
+		return -FI_ENOMEM;
+	q->hints = hints;
+	q->version = version;
+	q->format = hints && hints->addr_format != FI_FORMAT_UNSPEC ? hints->addr_format : FI_ADDR_UCCL;
+	/* Utility providers probe us for endpoint types that we do not have: no warnings about anything then. */
+	if (hints && hints->ep_attr && hints->ep_attr->type != FI_EP_UNSPEC && hints->ep_attr->type != FI_EP_RDM) {
+		uccl_info(FI_LOG_CORE, "no match: only endpoints of type FI_EP_RDM are offered\n");
+		goto out;
+	}
+	if (!uccl_address_format_ok(q->format)) {
+		uccl_info(FI_LOG_CORE, "no match: address format %u\n", q->format);
+		goto out;
+	}
+	if (uccl_params_read(&q->params, why, sizeof(why))) {
+		uccl_warn(FI_LOG_CORE, "no uccl endpoints: %s\n", why);
+		goto out;
+	}
+	if (!uccl_attr_match(hints, version, &q->params))
+		goto out;
+	warn_unknown_nics(&q->params);
+	rc = query_objects(q);
+	if (!rc)
+		rc = query_addresses(q, node, service, flags);
+	if (!rc)
+		rc = answer(q, info);
+out:
+	free(q);
+	return rc;
+}
+
+int uccl_info_source(const struct fi_info *info, struct uccl_nic_addr *src)
+{
+	const char *name = info->domain_attr ? info->domain_attr->name : NULL;
+	uint32_t format = info->addr_format ? info->addr_format : FI_ADDR_UCCL;
+	struct uccl_addr a = { 0 };
+	struct uccl_ifaddr *list;
+	bool found = false;
+	int n;
+
+	if (info->src_addr && uccl_address_unpack(format, info->src_addr, info->src_addrlen, &a, NULL))
+		return -FI_EINVAL;
+	*src = a.nic;
+	if (info->src_addr && !uccl_ifaddr_is_any(src))
+		return 0;
+	/* The wildcard is no address that a peer could use: take the interface's. */
+	n = uccl_ifaddr_list(&list);
+	for (int i = 0; i < n && !found; i++) {
+		if ((name && strcmp(name, list[i].name)) || !format_fits(format, &list[i].addr))
+			continue;
+		*src = list[i].addr;
+		src->port = a.nic.port;
+		found = true;
+	}
+	if (n >= 0)
+		free(list);
+	return found ? 0 : -FI_EINVAL;
+}

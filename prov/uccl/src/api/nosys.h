@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Functions for places in libfabric's tables that the provider has nothing for. Programs call most of those without a
+ * look, so no place is left NULL.
+ */
+#ifndef UCCL_API_NOSYS_H
+#define UCCL_API_NOSYS_H
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_collective.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+
+/* struct fi_ops */
+int uccl_no_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
+int uccl_no_control(struct fid *fid, int command, void *arg);
+int uccl_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
+int uccl_no_ops_set(struct fid *fid, const char *name, uint64_t flags, void *ops, void *context);
+int uccl_no_tostr(const struct fid *fid, char *buf, size_t len);
+
+/* struct fi_ops_fabric */
+int uccl_no_passive_ep(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **pep, void *context);
+int uccl_no_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **waitset);
+
+/* struct fi_ops_domain */
+int uccl_no_scalable_ep(struct fid_domain *domain, struct fi_info *info, struct fid_ep **sep, void *context);
+int uccl_no_stx_ctx(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_stx **stx, void *context);
+int uccl_no_srx_ctx(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **rx_ep, void *context);
+int uccl_no_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum fi_op op,
+			 struct fi_atomic_attr *attr, uint64_t flags);
+int uccl_no_query_collective(struct fid_domain *domain, enum fi_collective_op coll, struct fi_collective_attr *attr,
+			     uint64_t flags);
+
+/* struct fi_ops_av */
+int uccl_no_av_set(struct fid_av *av, struct fi_av_set_attr *attr, struct fid_av_set **av_set, void *context);
+
+/* struct fi_ops_ep */
+int uccl_no_tx_ctx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **tx_ep, void *context);
+int uccl_no_rx_ctx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **rx_ep, void *context);
+
+/* struct fi_ops_cm */
+int uccl_no_getpeer(struct fid_ep *ep, void *addr, size_t *addrlen);
+int uccl_no_connect(struct fid_ep *ep, const void *addr, const void *param, size_t paramlen);
+int uccl_no_listen(struct fid_pep *pep);
+int uccl_no_accept(struct fid_ep *ep, const void *param, size_t paramlen);
+int uccl_no_reject(struct fid_pep *pep, fid_t handle, const void *param, size_t paramlen);
+int uccl_no_shutdown(struct fid_ep *ep, uint64_t flags);
+int uccl_no_join(struct fid_ep *ep, const void *addr, uint64_t flags, struct fid_mc **mc, void *context);
+
+extern struct fi_ops_collective uccl_no_collective_ops;
+
+#endif

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Run-time variables. All are registered as strings and read here, because the library's own readers take "16k" for an
+ * error, "abc" for nothing, and know no ranges.
+ */
+#include "api/param.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/lib.h"
+#include "core/policy.h"
+
+/* The prefix that the library itself puts before the names of this provider's variables. */
+#define PREFIX_LEN (sizeof("FI_UCCL_") - 1)
+
+enum form {
+	FORM_TEXT,	/* up to UCCL_PARAM_TEXT - 1 characters */
+	FORM_CHOICE,	/* one of a list of names */
+	FORM_NUMBER,
+	FORM_BYTES,	/* k, m, g: times 1024, 1024^2, 1024^3 */
+	FORM_SECONDS,	/* kept as ns */
+	FORM_MILLIS,	/* kept as ns */
+	FORM_BOOL,
+	FORM_KEYLESS,	/* a boolean or "auto" */
+};
+
+struct param {
+	const char *name;
+	enum form form;
+	const char *def;
+	uint64_t lo, hi;	/* in the unit that a person writes */
+	const char *const *(*choices)(void);
+	size_t offset;
+	const char *help;
+};
+
+static const char *const *backend_names(void)
+{
+	static const char *const names[] = { "udp", NULL };
+
+	return names;
+}
+
+static const char *const *order_names(void)
+{
+	static const char *const names[] = { "any", "fifo", NULL };
+
+	return names;
+}
+
+#define AT(field) offsetof(struct uccl_params, field)
+#define TEXT(name, field, help) { name, FORM_TEXT, "", 0, 0, NULL, AT(field), help }
+#define CHOICE(name, def, names, field, help) { name, FORM_CHOICE, def, 0, 0, names, AT(field), help }
+#define RANGE(name, form, def, lo, hi, field, help) { name, form, def, lo, hi, NULL, AT(field), help }
+
+static const struct param table[] = {
+	CHOICE("FI_UCCL_BACKEND", "udp", backend_names, backend, "what moves the packets"),
+	TEXT("FI_UCCL_NIC", nic, "network interfaces that may be used, by name, with commas between; empty: any"),
+	CHOICE("FI_UCCL_CC", "swift", uccl_cc_names, cc, "congestion control"),
+	CHOICE("FI_UCCL_PATH", "pow2", uccl_path_names, path, "how the path of a packet is chosen"),
+	CHOICE("FI_UCCL_CREDIT", "none", uccl_credit_names, credit, "receiver-driven credits"),
+	CHOICE("FI_UCCL_PATH_ORDER", "any", order_names, path_order,
+	       "fifo: the operator's word that no path ever reorders packets"),
+	RANGE("FI_UCCL_PATHS", FORM_NUMBER, "16", 1, 256, paths, "paths to each peer"),
+	RANGE("FI_UCCL_CHUNK", FORM_BYTES, "0", 0, 1 << 20, chunk_bytes,
+	      "largest piece of a message that is sent, acknowledged and repeated as one; 0: what a packet holds"),
+	RANGE("FI_UCCL_EAGER", FORM_BYTES, "65536", 0, 1 << 24, eager_bytes,
+	      "messages up to this size are sent without asking the receiver first"),
+	RANGE("FI_UCCL_INJECT", FORM_BYTES, "4096", 8, 1 << 16, inject_bytes, "largest injected message"),
+	RANGE("FI_UCCL_WINDOW", FORM_NUMBER, "2048", 64, 16384, window_chunks, "most chunks in flight to a peer"),
+	RANGE("FI_UCCL_UNEXPECTED", FORM_BYTES, "64m", 1 << 16, UINT32_MAX, unexpected_bytes,
+	      "payload of messages without a posted receive that an endpoint keeps"),
+	RANGE("FI_UCCL_PEER_TIMEOUT", FORM_SECONDS, "600", 0, 31536000, peer_timeout_ns,
+	      "a peer that says nothing for so long has failed; 0: never"),
+	RANGE("FI_UCCL_CONNECT_TIMEOUT", FORM_SECONDS, "600", 1, 31536000, connect_timeout_ns,
+	      "a peer that never answered has failed after this"),
+	RANGE("FI_UCCL_KEEPALIVE", FORM_MILLIS, "1000", 0, 3600000, keepalive_ns,
+	      "a quiet peer with work pending is probed this often; 0: never"),
+	RANGE("FI_UCCL_LINGER", FORM_MILLIS, "200", 0, 600000, linger_ns,
+	      "closing an endpoint waits at most so long for its peers to hear of it"),
+	RANGE("FI_UCCL_KEYLESS", FORM_KEYLESS, "auto", 0, 0, keyless,
+	      "accept peers that know IP and port but not the connect key; auto: endpoints with a port of the "
+	      "program's choice or with socket addresses do"),
+	TEXT("FI_UCCL_FAULT", fault, "faults put into what is sent, for tests; see fi_uccl(7)"),
+	RANGE("FI_UCCL_MTU", FORM_BYTES, "0", 0, 65535, mtu, "cap on the packet size; 0: the interface's"),
+	RANGE("FI_UCCL_RCVBUF", FORM_BYTES, "0", 0, 1 << 30, rcvbuf_bytes,
+	      "receive buffer of an endpoint's socket; 0: the provider chooses"),
+	RANGE("FI_UCCL_LIVENESS", FORM_BOOL, "1", 0, 1, liveness,
+	      "hold a TCP connection to each peer, so that the end of a process is noticed at once"),
+	TEXT("FI_UCCL_STATS", stats,
+	     "where an endpoint writes its counters when it closes: a file name, to which the process number is added, "
+	     "or stderr"),
+};
+
+static void unit_text(const struct param *t, char *buf, size_t size)
+{
+	int n;
+
+	switch (t->form) {
+	case FORM_TEXT:
+		snprintf(buf, size, "text");
+		return;
+	case FORM_BOOL:
+		snprintf(buf, size, "0 or 1");
+		return;
+	case FORM_KEYLESS:
+		snprintf(buf, size, "0, 1 or auto");
+		return;
+	case FORM_CHOICE:
+		n = snprintf(buf, size, "one of");
+		for (const char *const *c = t->choices(); *c && n > 0 && (size_t)n < size; c++)
+			n += snprintf(buf + n, size - n, " %s", *c);
+		return;
+	default:
+		snprintf(buf, size, "%s, %llu to %llu",
+			 t->form == FORM_BYTES ? "bytes" : t->form == FORM_SECONDS ? "seconds" :
+			 t->form == FORM_MILLIS ? "milliseconds" : "number",
+			 (unsigned long long)t->lo, (unsigned long long)t->hi);
+	}
+}
+
+/* The library makes a variable's full name from the provider's and this one. */
+static void short_name(const struct param *t, char *buf, size_t size)
+{
+	size_t i;
+
+	for (i = 0; i + 1 < size && t->name[PREFIX_LEN + i]; i++)
+		buf[i] = tolower((unsigned char)t->name[PREFIX_LEN + i]);
+	buf[i] = '\0';
+}
+
+void uccl_params_define(void)
+{
+	for (size_t i = 0; i < uccl_array_len(table); i++) {
+		char name[UCCL_PARAM_NAME], unit[128];
+
+		short_name(&table[i], name, sizeof(name));
+		unit_text(&table[i], unit, sizeof(unit));
+		uccl_lib.param_define(&uccl_prov, name, FI_PARAM_STRING, "%s (%s; default: %s)", table[i].help, unit,
+				      *table[i].def ? table[i].def : "none");
+	}
+}
+
+static int read_bool(const char *text, uint64_t *out)
+{
+	static const char *const yes[] = { "1", "yes", "true", "on" }, *const no[] = { "0", "no", "false", "off" };
+
+	for (size_t i = 0; i < uccl_array_len(yes); i++) {
+		if (!strcasecmp(text, yes[i]) || !strcasecmp(text, no[i])) {
+			*out = !strcasecmp(text, yes[i]);
+			return 0;
+		}
+	}
+	return -FI_EINVAL;
+}
+
+/* Digits, and for sizes one letter after them. No sign, no blanks. */
+static int read_number(const char *text, bool bytes, uint64_t *out)
+{
+	unsigned int shift = 0;
+	char *end;
+
+	if (!isdigit((unsigned char)*text))
+		return -FI_EINVAL;
+	errno = 0;
+	*out = strtoull(text, &end, 0);
+	if (errno)
+		return -FI_EINVAL;
+	if (bytes && *end) {
+		switch (tolower((unsigned char)*end++)) {
+		case 'k':
+			shift = 10;
+			break;
+		case 'm':
+			shift = 20;
+			break;
+		case 'g':
+			shift = 30;
+			break;
+		default:
+			return -FI_EINVAL;
+		}
+	}
+	if (*end || *out > UINT64_MAX >> shift)
+		return -FI_EINVAL;
+	*out <<= shift;
+	return 0;
+}
+
+static int read_choice(const struct param *t, const char *text, char *out)
+{
+	for (const char *const *c = t->choices(); *c; c++) {
+		if (!strcmp(text, *c)) {
+			snprintf(out, UCCL_PARAM_NAME, "%s", *c);
+			return 0;
+		}
+	}
+	return -FI_EINVAL;
+}
+
+static int read_value(const struct param *t, const char *text, struct uccl_params *p)
+{
+	void *field = (char *)p + t->offset;
+	uint64_t *num = field;
+
+	switch (t->form) {
+	case FORM_TEXT:
+		if (strlen(text) >= UCCL_PARAM_TEXT)
+			return -FI_EINVAL;
+		memcpy(field, text, strlen(text) + 1);
+		return 0;
+	case FORM_CHOICE:
+		return read_choice(t, text, field);
+	case FORM_BOOL:
+		return read_bool(text, num);
+	case FORM_KEYLESS:
+		if (strcasecmp(text, "auto"))
+			return read_bool(text, num);
+		*num = UCCL_KEYLESS_AUTO;
+		return 0;
+	default:
+		if (read_number(text, t->form == FORM_BYTES, num) || *num < t->lo || *num > t->hi)
+			return -FI_EINVAL;
+		if (t->form == FORM_SECONDS)
+			*num *= UCCL_NS_PER_S;
+		if (t->form == FORM_MILLIS)
+			*num *= UCCL_NS_PER_MS;
+		return 0;
+	}
+}
+
+/* What the fault wrapper needs of a NIC to read its text. */
+static void idle_close(struct uccl_nic *nic)
+{
+	(void)nic;
+}
+
+static uint64_t no_clock(void *arg)
+{
+	(void)arg;
+	return 0;
+}
+
+static int check_fault(const char *spec, const char **why)
+{
+	static const struct uccl_nic_ops ops = { .name = "none", .close = idle_close };
+	struct uccl_nic idle = { .ops = &ops }, *nic;
+	int rc;
+
+	if (!*spec)
+		return 0;
+	*why = "not understood";
+	rc = uccl_nic_fault_open(&idle, spec, no_clock, NULL, &nic, why);
+	if (!rc)
+		nic->ops->close(nic);
+	return rc;
+}
+
+int uccl_params_read(struct uccl_params *p, char *why, size_t size)
+{
+	const char *fault_why;
+	int bad = 0;
+	char text[1024], unit[128];
+
+	memset(p, 0, sizeof(*p));
+	for (size_t i = 0; i < uccl_array_len(table); i++) {
+		const struct param *t = &table[i];
+		char name[UCCL_PARAM_NAME], *value = NULL;
+
+		short_name(t, name, sizeof(name));
+		if (uccl_lib.param_get(&uccl_prov, name, &value) || !value)
+			value = NULL;
+		if (!read_value(t, value ? value : t->def, p))
+			continue;
+		unit_text(t, unit, sizeof(unit));
+		snprintf(text, sizeof(text), "%s=%.200s is not valid (%s)", t->name, value, unit);
+		uccl_warn(FI_LOG_CORE, "%s\n", text);
+		if (!bad++)
+			snprintf(why, size, "%s", text);
+	}
+	if (!bad && check_fault(p->fault, &fault_why)) {
+		snprintf(text, sizeof(text), "FI_UCCL_FAULT=%.200s is not valid: %s", p->fault, fault_why);
+		uccl_warn(FI_LOG_CORE, "%s\n", text);
+		if (!bad++)
+			snprintf(why, size, "%s", text);
+	}
+	return bad ? -FI_EINVAL : 0;
+}
+
+void uccl_params_config(const struct uccl_params *p, struct uccl_config *c)
+{
+	uccl_config_default(c);
+	c->cc = p->cc;
+	c->path = p->path;
+	c->credit = p->credit;
+	c->paths = p->paths;
+	c->chunk_bytes = p->chunk_bytes;
+	c->eager_bytes = p->eager_bytes;
+	c->inject_bytes = p->inject_bytes;
+	c->window_chunks = p->window_chunks;
+	c->unexpected_bytes = p->unexpected_bytes;
+	c->peer_timeout_ns = p->peer_timeout_ns;
+	c->connect_timeout_ns = p->connect_timeout_ns;
+	c->keepalive_ns = p->keepalive_ns;
+	c->linger_ns = p->linger_ns;
+	c->keyless = p->keyless == UCCL_KEYLESS_YES;
+	c->fifo_paths = !strcmp(p->path_order, "fifo");
+}
+
+bool uccl_params_nic_wanted(const struct uccl_params *p, const char *name, unsigned int *rank)
+{
+	size_t len = strlen(name);
+
+	*rank = 0;
+	if (!*p->nic)
+		return true;
+	for (const char *s = p->nic; *s; (*rank)++) {
+		size_t n = strcspn(s, ",");
+
+		if (n == len && !strncmp(s, name, n))
+			return true;
+		s += n + (s[n] == ',');
+	}
+	return false;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* The FI_UCCL_* variables: one table says name, form, default, range and help of each (param.c). */
+#ifndef UCCL_API_PARAM_H
+#define UCCL_API_PARAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/config.h"
+#include "nic/nic.h"
+
+#define UCCL_PARAM_TEXT 512
+#define UCCL_PARAM_NAME 32
+
+enum uccl_keyless { UCCL_KEYLESS_NO, UCCL_KEYLESS_YES, UCCL_KEYLESS_AUTO };
+
+/* The values, in the units of the engine. Plain data: copied freely. */
+struct uccl_params {
+	char backend[UCCL_PARAM_NAME];
+	char nic[UCCL_PARAM_TEXT];	/* interface names with commas between; empty: any */
+	char cc[UCCL_PARAM_NAME];
+	char path[UCCL_PARAM_NAME];
+	char credit[UCCL_PARAM_NAME];
+	char path_order[UCCL_PARAM_NAME];
+	char fault[UCCL_PARAM_TEXT];	/* empty: none */
+	char stats[UCCL_PARAM_TEXT];	/* empty: none */
+	uint64_t paths, chunk_bytes, eager_bytes, inject_bytes, window_chunks, unexpected_bytes;
+	uint64_t peer_timeout_ns, connect_timeout_ns, keepalive_ns, linger_ns;
+	uint64_t keyless;		/* enum uccl_keyless */
+	uint64_t mtu, rcvbuf_bytes, liveness;
+};
+
+/* Make the variables known to the library (fi_info -e). */
+void uccl_params_define(void);
+
+/*
+ * Read all variables. -FI_EINVAL: at least one has a bad value; every bad one was told as a warning, and `why` holds
+ * the first such text.
+ */
+int uccl_params_read(struct uccl_params *p, char *why, size_t size);
+
+/* The engine's part. Strings of *c point into *p. */
+void uccl_params_config(const struct uccl_params *p, struct uccl_config *c);
+
+/* True if `name` is allowed by FI_UCCL_NIC; *rank is its place in that list (0 without a list). */
+bool uccl_params_nic_wanted(const struct uccl_params *p, const char *name, unsigned int *rank);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* The entry point of the module, and the struct by which libfabric knows the provider. */
+#include "api/prov.h"
+
+#include <rdma/fi_ext_uccl.h>
+
+#include "api/fabric.h"
+#include "api/info.h"
+#include "api/lib.h"
+#include "api/param.h"
+#include "base/log.h"
+
+/* Every thread ends with its endpoint, so nothing is left when the library unloads the module. */
+static void prov_cleanup(void)
+{
+	uccl_log_set(NULL, 0);
+}
+
+struct fi_provider uccl_prov = {
+	.version = UCCL_PROV_VERSION,
+	.fi_version = FI_VERSION(1, 17),
+	.name = FI_UCCL_PROV_NAME,
+	.getinfo = uccl_getinfo,
+	.fabric = uccl_fabric_open,
+	.cleanup = prov_cleanup,
+};
+
+static void log_sink(int level, const char *func, int line, const char *text)
+{
+	if (uccl_lib.log_enabled(&uccl_prov, level, FI_LOG_EP_DATA))
+		uccl_lib.log(&uccl_prov, level, FI_LOG_EP_DATA, func, line, "%s\n", text);
+}
+
+struct fi_provider *fi_prov_ini(void)
+{
+	int level = FI_LOG_DEBUG;
+
+	uccl_lib_init(__builtin_return_address(0));
+	/*
+	 * The library hides a provider from every program that asks for a newer interface than fi_version says, and a
+	 * program may ask for anything up to the library's own.
+	 */
+	uccl_prov.fi_version = uccl_lib.version;
+	while (level >= 0 && !uccl_lib.log_enabled(&uccl_prov, level, FI_LOG_EP_DATA))
+		level--;
+	uccl_log_set(log_sink, level);
+	uccl_params_define();
+	return &uccl_prov;
+}

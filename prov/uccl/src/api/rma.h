@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Remote memory access: not offered by fi_getinfo; every call answers -FI_ENOSYS. */
+#ifndef UCCL_API_RMA_H
+#define UCCL_API_RMA_H
+
+#include <rdma/fi_rma.h>
+
+extern struct fi_ops_rma uccl_rma_ops;
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* See stats.h. */
+#include "api/stats.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/address.h"
+#include "api/domain.h"
+#include "api/ep.h"
+#include "api/lib.h"
+
+#define REPORT_MAX (256 * 1024)
+
+#define COUNTERS(X)                                                                                                    \
+	X(tx_packets) X(tx_bytes) X(rx_packets) X(rx_bytes) X(rtx_packets) X(rtx_bytes) X(spurious) X(probes)          \
+	X(rtos) X(lost_proof) X(lost_rack) X(lost_rto) X(acks_tx) X(acks_rx) X(quarantined) X(rerolled) X(connects)    \
+	X(connect_fails) X(peers_dead) X(peers_closed) X(fences) X(doubtful) X(writes_rx) X(writes_tx) X(hints)        \
+	X(hint_hits) X(unexpected) X(unexpected_bytes_max)
+
+static FILE *stats_open(const char *where)
+{
+	char name[UCCL_PARAM_TEXT + 16];
+	FILE *f;
+
+	if (!strcmp(where, "stderr"))
+		return fdopen(dup(STDERR_FILENO), "a");
+	snprintf(name, sizeof(name), "%s.%d", where, (int)getpid());
+	f = fopen(name, "ae");
+	if (!f)
+		uccl_warn(FI_LOG_EP_CTRL, "FI_UCCL_STATS: cannot write %s\n", name);
+	return f;
+}
+
+/* Reasons for which nothing was dropped are left out. */
+static void write_json(FILE *f, const struct uccl_ep *ep)
+{
+	const struct uccl_stats *s = uccl_engine_stats(ep->engine);
+	char place[UCCL_ADDRESS_TEXT];
+	const char *sep = "";
+
+	uccl_address_place_text(&uccl_engine_addr(ep->engine)->nic, place, sizeof(place));
+	fprintf(f, "{\"pid\":%d,\"endpoint\":\"%s\",\"interface\":\"%s\"", (int)getpid(), place, ep->domain->name);
+#define X(name) fprintf(f, ",\"" #name "\":%" PRIu64, s->name);
+	COUNTERS(X)
+#undef X
+	fprintf(f, ",\"dropped\":{");
+	for (int i = 0; i < UCCL_DROP_COUNT; i++) {
+		if (!s->dropped[i])
+			continue;
+		fprintf(f, "%s\"%s\":%" PRIu64, sep, uccl_drop_text(i), s->dropped[i]);
+		sep = ",";
+	}
+	fprintf(f, "}}\n");
+}
+
+void uccl_stats_write(struct uccl_ep *ep)
+{
+	const char *where = ep->domain->params.stats;
+	char *report;
+	FILE *f;
+
+	if (!*where)
+		return;
+	f = stats_open(where);
+	if (!f)
+		return;
+	report = malloc(REPORT_MAX);
+	if (report) {
+		uccl_engine_report(ep->engine, report, REPORT_MAX, uccl_clock());
+		fputs(report, f);
+		free(report);
+	}
+	write_json(f, ep);
+	if (fclose(f))
+		uccl_warn(FI_LOG_EP_CTRL, "FI_UCCL_STATS: writing to %s failed\n", where);
+}

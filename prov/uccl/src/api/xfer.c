@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The hot path of api: from a call of the program to a request of the engine, and from a finished request to a
+ * completion. Nothing here allocates, reads the environment or makes texts, except for failures.
+ */
+#include "api/xfer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "api/address.h"
+#include "api/attr.h"
+#include "api/av.h"
+#include "api/cntr.h"
+#include "api/cq.h"
+#include "api/lib.h"
+
+_Static_assert(UCCL_IOV_LIMIT == UCCL_IOV_MAX, "what fi_info promises is what an operation holds");
+
+/* uccl_op.api_flags: the flags of the completion, and this one if there is to be one. */
+#define WANT_COMPLETION FI_COMPLETION
+
+static void failure_text(const struct uccl_op *op, char *buf, size_t size)
+{
+	const char *what = op->type == UCCL_OP_SEND ? "send to" : "receive from";
+	char who[UCCL_ADDRESS_TEXT] = "any peer";
+
+	if (op->from || op->peer)
+		uccl_address_text(uccl_peer_addr(op->from ? op->from : op->peer), who, sizeof(who));
+	if (op->err == FI_ETRUNC)
+		snprintf(buf, size, "%s %s: message of %llu bytes, buffer of %llu", what, who,
+			 (unsigned long long)(op->done_len + op->olen), (unsigned long long)op->done_len);
+	else
+		snprintf(buf, size, "%s %s: %s", what, who, uccl_lib.strerror(op->err));
+}
+
+/* A failure is told even if no completion was asked for. */
+static void report_failure(struct uccl_cq *cq, struct uccl_cntr *cntr, const struct uccl_op *op,
+			   const struct fi_cq_tagged_entry *e)
+{
+	char text[UCCL_ERR_DATA_MAX];
+
+	failure_text(op, text, sizeof(text));
+	if (op->err != FI_ECANCELED && op->err != FI_ENOMSG)
+		uccl_info(FI_LOG_EP_DATA, "%s\n", text);
+	if (cq)
+		uccl_cq_push_error(cq, e, op->err, op->olen, text);
+	if (cntr)
+		uccl_cntr_count(cntr, false);
+}
+
+static void send_done(struct uccl_op *op)
+{
+	struct uccl_ep *ep = op->api;
+	struct fi_cq_tagged_entry e = { .op_context = op->context, .flags = op->api_flags & ~WANT_COMPLETION };
+
+	ep->tx_open--;
+	if (ep->closing) {
+		/* nobody is left to tell */
+	} else if (op->err) {
+		op->olen = 0;
+		e.tag = op->tag;
+		report_failure(ep->tx_cq, ep->cntr[UCCL_CNTR_SEND], op, &e);
+	} else {
+		if (op->api_flags & WANT_COMPLETION)
+			uccl_cq_push(ep->tx_cq, &e, FI_ADDR_NOTAVAIL);
+		if (ep->cntr[UCCL_CNTR_SEND])
+			uccl_cntr_count(ep->cntr[UCCL_CNTR_SEND], true);
+	}
+	uccl_op_put(ep->engine, op);
+}
+
+static void recv_report(struct uccl_ep *ep, struct uccl_op *op)
+{
+	struct fi_cq_tagged_entry e = {
+		.op_context = op->context,
+		.flags = op->api_flags & ~WANT_COMPLETION,
+		.len = op->done_len,
+		.buf = op->done_buf,
+		.tag = op->api_flags & FI_TAGGED ? op->tag : 0,
+	};
+	struct uccl_cntr *cntr = ep->cntr[UCCL_CNTR_RECV];
+
+	if (op->flags & UCCL_OPF_DATA) {
+		e.flags |= FI_REMOTE_CQ_DATA;
+		e.data = op->data;
+	}
+	if (op->flags & UCCL_OPF_MULTI)
+		e.flags |= FI_MULTI_RECV;
+	if (op->err) {
+		report_failure(ep->rx_cq, cntr, op, &e);
+		return;
+	}
+	/* The program must learn that a multi-receive buffer is its own again. */
+	if (op->api_flags & WANT_COMPLETION || (op->flags & UCCL_OPF_MULTI && ep->rx_cq))
+		uccl_cq_push(ep->rx_cq, &e, ep->source ? uccl_ep_source(ep, op->from) : FI_ADDR_NOTAVAIL);
+	if (cntr)
+		uccl_cntr_count(cntr, true);
+}
+
+static void recv_done(struct uccl_op *op)
+{
+	struct uccl_ep *ep = op->api;
+
+	/* A child is one of many messages in a buffer that was posted once. */
+	if (!(op->flags & UCCL_OPF_CHILD) || op->flags & UCCL_OPF_MULTI)
+		ep->rx_open--;
+	if (!ep->closing)
+		recv_report(ep, op);
+	uccl_op_put(ep->engine, op);
+}
+
+/* Copy the buffers into the request; false: too many, or too long in all. */
+static inline bool op_buffers(struct uccl_op *op, const struct uccl_xfer *x)
+{
+	uint64_t len = 0;
+
+	if (x->count > UCCL_IOV_MAX)
+		return false;
+	for (size_t i = 0; i < x->count; i++) {
+		op->iov[i] = x->iov[i];
+		if (x->iov[i].iov_len > UCCL_MSG_MAX)
+			return false;
+		len += x->iov[i].iov_len;
+	}
+	op->iov_count = x->count;
+	op->len = len;
+	return len <= UCCL_MSG_MAX;
+}
+
+static inline struct uccl_peer *find_peer(struct uccl_ep *ep, fi_addr_t addr)
+{
+	if (ep->av_generation != atomic_load_explicit(&ep->av->generation, memory_order_relaxed))
+		uccl_ep_forget(ep);
+	if (addr < ep->npeers && ep->peers[addr])
+		return ep->peers[addr];
+	return uccl_ep_peer_lookup(ep, addr);
+}
+
+static inline bool usable(const struct uccl_ep *ep)
+{
+	return ep->enabled && ep->forks == uccl_forks;
+}
+
+/* Too much is open or unread. The caller may do nothing but try again, so this is where things move. */
+static ssize_t busy(struct uccl_ep *ep, uint64_t now)
+{
+	uccl_engine_poll(ep->engine, now);
+	uccl_ep_kick(ep);
+	return -FI_EAGAIN;
+}
+
+/* Of two levels of completion the stronger one counts. */
+static inline uint32_t send_opf(uint64_t flags)
+{
+	uint32_t opf = (flags & FI_TAGGED ? UCCL_OPF_TAGGED : 0) | (flags & FI_REMOTE_CQ_DATA ? UCCL_OPF_DATA : 0) |
+		       (flags & FI_INJECT ? UCCL_OPF_INJECT : 0);
+
+	if (flags & FI_DELIVERY_COMPLETE)
+		return opf | UCCL_OPF_DELIVERY;
+	if (flags & FI_INJECT_COMPLETE && !(flags & FI_TRANSMIT_COMPLETE))
+		return opf | UCCL_OPF_EARLY;
+	return opf;
+}
+
+static void post_refused(const struct uccl_peer *peer, int rc)
+{
+	char who[UCCL_ADDRESS_TEXT];
+
+	uccl_address_text(uccl_peer_addr(peer), who, sizeof(who));
+	uccl_info(FI_LOG_EP_DATA, "send to %s refused: %s\n", who, uccl_lib.strerror(-rc));
+}
+
+static ssize_t send_locked(struct uccl_ep *ep, const struct uccl_xfer *x)
+{
+	bool want = ep->tx_cq && !x->quiet && (!ep->tx_selective || x->flags & FI_COMPLETION);
+	uint64_t now = uccl_clock();
+	struct uccl_peer *peer;
+	struct uccl_op *op;
+	int rc;
+
+	if (want && uccl_cq_full(ep->tx_cq))
+		return busy(ep, now);
+	peer = find_peer(ep, x->addr);
+	if (!peer)
+		return -FI_EINVAL;
+	op = uccl_op_get(ep->engine);
+	if (!op)
+		return busy(ep, now);
+	op->type = UCCL_OP_SEND;
+	op->flags = send_opf(x->flags);
+	op->peer = peer;
+	op->tag = x->tag;
+	op->data = x->data;
+	op->context = x->context;
+	op->api_flags = FI_SEND | (x->flags & (FI_TAGGED | FI_MSG)) | (want ? WANT_COMPLETION : 0);
+	op->api = ep;
+	op->done = send_done;
+	if (!op_buffers(op, x)) {
+		uccl_op_put(ep->engine, op);
+		return x->count > UCCL_IOV_MAX ? -FI_EINVAL : -FI_EMSGSIZE;
+	}
+	if (x->flags & FI_INJECT && op->len > ep->inject_max) {
+		uccl_op_put(ep->engine, op);
+		return -FI_EMSGSIZE;
+	}
+	ep->tx_open++;
+	rc = uccl_engine_send(ep->engine, op, now);
+	if (rc) {
+		ep->tx_open--;
+		uccl_op_put(ep->engine, op);
+		if (rc == -FI_EAGAIN)
+			return busy(ep, now);
+		post_refused(peer, rc);
+		return rc;
+	}
+	uccl_ep_kick(ep);
+	return 0;
+}
+
+ssize_t uccl_xfer_send(struct uccl_ep_fid *f, const struct uccl_xfer *x)
+{
+	struct uccl_ep *ep = f->ep;
+	ssize_t rc;
+
+	if (!usable(ep))
+		return -FI_EOPBADSTATE;
+	uccl_ep_lock(ep);
+	rc = send_locked(ep, x);
+	uccl_ep_unlock(ep);
+	return rc;
+}
+
+/* Fill a receive; 0 or an error, upon which the request goes back. */
+static int recv_fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_xfer *x)
+{
+	bool want = ep->rx_cq && (!ep->rx_selective || x->flags & FI_COMPLETION);
+
+	op->type = UCCL_OP_RECV;
+	op->flags = x->flags & FI_TAGGED ? UCCL_OPF_TAGGED : 0;
+	op->tag = x->tag;
+	op->ignore = x->ignore;
+	op->context = x->context;
+	op->api_flags = FI_RECV | (x->flags & (FI_TAGGED | FI_MSG)) | (want ? WANT_COMPLETION : 0);
+	op->api = ep;
+	op->done = recv_done;
+	if (!op_buffers(op, x))
+		return x->count > UCCL_IOV_MAX ? -FI_EINVAL : -FI_EMSGSIZE;
+	if (x->flags & FI_MULTI_RECV) {
+		if (x->flags & FI_TAGGED || x->count != 1)
+			return -FI_EINVAL;
+		op->flags |= UCCL_OPF_MULTI;
+		op->min_multi = ep->min_multi;
+	}
+	/* Without FI_DIRECTED_RECV the source is ignored, as the interface says. */
+	if (ep->directed && x->addr != FI_ADDR_UNSPEC) {
+		op->flags |= UCCL_OPF_DIRECTED;
+		op->peer = find_peer(ep, x->addr);
+		if (!op->peer)
+			return -FI_EINVAL;
+	}
+	return 0;
+}
+
+static ssize_t recv_locked(struct uccl_ep *ep, const struct uccl_xfer *x)
+{
+	uint64_t now = uccl_clock();
+	struct uccl_op *op;
+	int rc;
+
+	if (ep->rx_cq && uccl_cq_full(ep->rx_cq))
+		return busy(ep, now);
+	op = uccl_op_get(ep->engine);
+	if (!op)
+		return busy(ep, now);
+	rc = recv_fill(ep, op, x);
+	if (!rc) {
+		ep->rx_open++;
+		rc = uccl_engine_recv(ep->engine, op, now);
+		if (!rc) {
+			uccl_ep_kick(ep);
+			return 0;
+		}
+		ep->rx_open--;
+	}
+	uccl_op_put(ep->engine, op);
+	return rc == -FI_EAGAIN ? busy(ep, now) : rc;
+}
+
+ssize_t uccl_xfer_recv(struct uccl_ep_fid *f, const struct uccl_xfer *x)
+{
+	struct uccl_ep *ep = f->ep;
+	ssize_t rc;
+
+	if (!usable(ep))
+		return -FI_EOPBADSTATE;
+	uccl_ep_lock(ep);
+	rc = recv_locked(ep, x);
+	uccl_ep_unlock(ep);
+	return rc;
+}
+
+/* The answer to a question about the unexpected messages is a completion, too; "none" is a failed one. */
+static ssize_t peek_locked(struct uccl_ep *ep, const struct uccl_xfer *x)
+{
+	bool claim = x->flags & FI_CLAIM, discard = x->flags & FI_DISCARD, peek = x->flags & FI_PEEK;
+	uint64_t now = uccl_clock();
+	struct uccl_op *op;
+	int rc;
+
+	if ((ep->rx_cq && uccl_cq_full(ep->rx_cq)) || !(op = uccl_op_get(ep->engine)))
+		return busy(ep, now);
+	rc = recv_fill(ep, op, x);
+	if (rc) {
+		uccl_op_put(ep->engine, op);
+		return rc;
+	}
+	ep->rx_open++;
+	if (!peek) {
+		rc = uccl_engine_recv_claimed(ep->engine, op, discard, now);
+		if (!rc)
+			return 0;
+	} else {
+		/* What has arrived but was not looked at counts. */
+		uccl_engine_poll(ep->engine, now);
+		rc = uccl_engine_peek(ep->engine, op, claim, discard, now);
+		op->api_flags |= WANT_COMPLETION & (ep->rx_cq ? ~0ull : 0);
+		op->done_buf = NULL;
+	}
+	op->err = -rc;
+	if (rc)
+		op->done_len = op->olen = 0;
+	recv_done(op);
+	uccl_ep_kick(ep);
+	return 0;
+}
+
+ssize_t uccl_xfer_peek(struct uccl_ep_fid *f, const struct uccl_xfer *x)
+{
+	struct uccl_ep *ep = f->ep;
+	ssize_t rc;
+
+	if (!usable(ep))
+		return -FI_EOPBADSTATE;
+	if (!(x->flags & (FI_PEEK | FI_CLAIM)))
+		return -FI_EINVAL;
+	uccl_ep_lock(ep);
+	rc = peek_locked(ep, x);
+	uccl_ep_unlock(ep);
+	return rc;
+}

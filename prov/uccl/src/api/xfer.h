@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Posting: what all forms of send and receive come down to, and what happens when they complete. */
+#ifndef UCCL_API_XFER_H
+#define UCCL_API_XFER_H
+
+#include <rdma/fi_endpoint.h>
+#include <sys/uio.h>
+
+#include "api/ep.h"
+
+/* The arguments of every form together. `flags` are libfabric's; FI_TAGGED or FI_MSG says which kind. */
+struct uccl_xfer {
+	const struct iovec *iov;
+	size_t count;
+	fi_addr_t addr;
+	uint64_t tag, ignore, data;
+	void *context;
+	uint64_t flags;
+	bool quiet;	/* fi_inject: no completion unless it fails */
+};
+
+/* 0, -FI_EAGAIN: read completions and try again, or another error; then nothing was posted. */
+ssize_t uccl_xfer_send(struct uccl_ep_fid *f, const struct uccl_xfer *x);
+ssize_t uccl_xfer_recv(struct uccl_ep_fid *f, const struct uccl_xfer *x);
+/* FI_PEEK, FI_CLAIM and FI_DISCARD of fi_trecvmsg and fi_recvmsg. */
+ssize_t uccl_xfer_peek(struct uccl_ep_fid *f, const struct uccl_xfer *x);
+
+#endif
