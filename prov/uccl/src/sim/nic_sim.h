@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * A NIC on the simulated network, in two kinds. A packet NIC (write_max 0, usually tx_sync) is like UDP sockets. A
+ * direct-write NIC (write_max > 0, not tx_sync) is like RDMA with UC: it reads the source at some time between tx() and
+ * UCCL_RX_SENT and places writes into registered memory of the peer before any software there runs.
+ */
+#ifndef UCCL_SIM_NIC_SIM_H
+#define UCCL_SIM_NIC_SIM_H
+
+#include "nic/nic.h"
+#include "sim/net.h"
+#include "sim/owner.h"
+
+struct uccl_sim_nic_cfg {
+	uint32_t mtu;
+	uint32_t write_max;
+	uint16_t labels;
+	bool tx_sync;
+	bool hints;
+	bool ages;		/* fill uccl_rx.age_ns */
+	bool shared_slots;	/* control packets take the same slots as data */
+	bool liveness;		/* a closed or disconnected peer is told as UCCL_RX_GONE */
+	bool icmp;		/* a node where nothing listens is told as UCCL_RX_UNREACH */
+	bool leaky;		/* broken: neither fence nor dereg stops a write; to test the checkers */
+	uint32_t rx_slots;	/* of the data queue, and again of the write queue */
+	uint32_t control_slots; /* of the control queue */
+	uint32_t tx_depth;	/* not tx_sync: most sends not yet told as UCCL_RX_SENT */
+	uint64_t read_ns;	/* not tx_sync: the source is read up to this late, and SENT told up to this later */
+	uint64_t fence_ns;	/* a fence takes up to this */
+	uint64_t proof_ns;	/* UNREACH and GONE take up to this */
+	uint64_t link_bps, delay_ns, rto_min_ns;
+	struct uccl_owner *owner; /* checks every access to memory; NULL: none */
+	/* Something is there for rx(), or tx() may take more. */
+	void (*wake)(void *arg);
+	/* Invariant I1 is broken. */
+	void (*violation)(void *arg, const char *text);
+	void *arg;
+};
+
+struct uccl_sim_nic_stats {
+	uint64_t tx_packets, tx_writes, tx_refused;
+	uint64_t rx_packets, rx_writes;
+	uint64_t slot_drops;	     /* data packets (sequenced chunks) that found no slot */
+	uint64_t slot_drops_control; /* other packets */
+	uint64_t slot_drops_write;
+	uint64_t bad_key; /* writes to memory that is not registered (any more) */
+	uint64_t no_peer; /* writes that no connected peer handle takes */
+	uint64_t fenced;  /* writes that a fence stopped */
+	uint64_t torn;
+	uint64_t hints, split; /* hints offered with a packet; packets split */
+	uint32_t slots_max;    /* most slots of the data queue in use at once */
+	uint32_t write_slots_max;
+	uint32_t peers, mrs; /* now open */
+};
+
+/* A NIC at a node where none is open. -FI_EINVAL, -FI_EADDRINUSE, -FI_ENOMEM. Close it through its table. */
+int uccl_sim_nic_open(struct uccl_sim_net *net, uint8_t node, const struct uccl_sim_nic_cfg *cfg,
+		      struct uccl_nic **nic);
+const struct uccl_sim_nic_stats *uccl_sim_nic_stats(const struct uccl_nic *nic);
+/* The process behind the NIC dies: nothing more is read or written, and nobody gets to clean up. Then close it. */
+void uccl_sim_nic_kill(struct uccl_nic *nic);
+/* Tell this NIC that nobody listens at (UCCL_RX_UNREACH) or that the process ended at (UCCL_RX_GONE) a node. */
+void uccl_sim_nic_tell(struct uccl_nic *nic, enum uccl_rx_kind kind, uint8_t node);
+/* Break a path of every peer handle for `node`: writes on their way are lost, UCCL_RX_PATH_ERR is told. */
+void uccl_sim_nic_break(struct uccl_nic *nic, uint8_t node, uint16_t path);
+
+#endif

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Drawing, reading and writing the options of a run. */
+#include <rdma/fi_errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "core/policy.h"
+#include "sim/options.h"
+
+static const struct option {
+	const char *name;
+	size_t at;
+	double value;
+	const char *text;
+} options[] = {
+#define X(name, value, text) {#name, offsetof(struct uccl_sim_options, name), value, text},
+	UCCL_SIM_OPTIONS(X)
+#undef X
+};
+
+static double *option_at(const struct uccl_sim_options *o, const struct option *opt)
+{
+	return (double *)((char *)(uintptr_t)o + opt->at);
+}
+
+void uccl_sim_options_default(struct uccl_sim_options *o)
+{
+	size_t i;
+
+	for (i = 0; i < uccl_array_len(options); i++)
+		*option_at(o, &options[i]) = options[i].value;
+}
+
+int uccl_sim_options_set(struct uccl_sim_options *o, const char *text)
+{
+	while (*text) {
+		size_t len = strcspn(text, "="), i;
+		char *end;
+		double value;
+
+		if (*text == ',' || *text == ' ') {
+			text++;
+			continue;
+		}
+		for (i = 0; i < uccl_array_len(options); i++) {
+			if (strlen(options[i].name) == len && !memcmp(options[i].name, text, len))
+				break;
+		}
+		if (i == uccl_array_len(options) || text[len] != '=')
+			return -FI_EINVAL;
+		value = strtod(text + len + 1, &end);
+		if (end == text + len + 1 || (*end && *end != ',' && *end != ' '))
+			return -FI_EINVAL;
+		*option_at(o, &options[i]) = value;
+		text = end;
+	}
+	return 0;
+}
+
+size_t uccl_sim_options_print(const struct uccl_sim_options *o, char *buf, size_t size)
+{
+	size_t n = 0, i;
+
+	if (size)
+		*buf = 0;
+	for (i = 0; i < uccl_array_len(options); i++) {
+		double value = *option_at(o, &options[i]);
+
+		if (value == options[i].value)
+			continue;
+		n += (size_t)snprintf(n < size ? buf + n : NULL, n < size ? size - n : 0, "%s%s=%.17g", n ? " " : "",
+				      options[i].name, value);
+	}
+	return n;
+}
+
+void uccl_sim_options_help(void (*line)(const char *name, double value, const char *text))
+{
+	size_t i;
+
+	for (i = 0; i < uccl_array_len(options); i++)
+		line(options[i].name, options[i].value, options[i].text);
+}
+
+/* One of the values, each as likely. */
+#define pick(r, ...)                                                                                                   \
+	((const double[]){__VA_ARGS__})[uccl_rng_below(r, sizeof((const double[]){__VA_ARGS__}) / sizeof(double))]
+
+static double pick_names(struct uccl_rng *r, const char *const *names)
+{
+	uint64_t n = 0;
+
+	while (names[n])
+		n++;
+	/* The first is the default: half of all runs. */
+	return uccl_rng_chance(r, 0.5) ? 0 : (double)uccl_rng_below(r, n);
+}
+
+static void draw_nic(struct uccl_sim_options *o, struct uccl_rng *r)
+{
+	o->nic = pick(r, 0, 1);
+	o->mtu = pick(r, 1024, 1500, 4096, 9000, 60000);
+	o->write_max = pick(r, 4096, 8192, 32768, 65536);
+	o->tx_sync = !uccl_rng_chance(r, 0.2);
+	o->labels = pick(r, 16, 64, 512);
+	o->hints = pick(r, 0, 1);
+	o->ages = pick(r, 0, 1);
+	o->shared = uccl_rng_chance(r, 0.2);
+	o->liveness = pick(r, 0, 1, 1);
+	o->icmp = pick(r, 0, 1, 1);
+	o->slots = pick(r, 16, 64, 256, 256, 1024);
+	o->tx_depth = pick(r, 4, 64, 256, 256);
+	o->read_us = pick(r, 0, 2, 20, 1000);
+	o->fence_us = pick(r, 1, 100, 5000);
+	o->proof_us = pick(r, 10, 1000, 100000);
+}
+
+static void draw_net(struct uccl_sim_options *o, struct uccl_rng *r)
+{
+	o->rate_mbps = pick(r, 100, 1000, 10000, 10000, 100000, 0);
+	o->queue_kb = pick(r, 64, 256, 1024, 8192);
+	o->delay_us = pick(r, 1, 5, 5, 50, 1000);
+	o->spread_us = pick(r, 0, 5, 100, 2000);
+	o->jitter_us = pick(r, 0, 1, 10, 100);
+	o->routes = pick(r, 1, 4, 16, 64);
+	o->fifo = uccl_rng_chance(r, 0.25);
+}
+
+static void draw_engine(struct uccl_sim_options *o, struct uccl_rng *r)
+{
+	o->cc = pick_names(r, uccl_cc_names());
+	o->path = pick_names(r, uccl_path_names());
+	o->credit = pick_names(r, uccl_credit_names());
+	o->paths = pick(r, 1, 4, 8, 32, 256);
+	o->chunk = pick(r, 0, 0, 0, 512, 2048);
+	o->eager = pick(r, 256, 4096, 16384, 16384, 65536);
+	o->inject = pick(r, 64, 4096);
+	o->window = pick(r, 64, 256, 2048);
+	o->unexpected_kb = pick(r, 4, 64, 65536, 65536);
+	o->keepalive_ms = pick(r, 10, 1000, 1000);
+	o->keyless = uccl_rng_chance(r, 0.1);
+	/* Near the wraps of 32 bits of microseconds, of wire time stamps, and of half the clock. */
+	o->start_ns = pick(r, 1e9, 1e9, 4294967296.0 * 64 - 2e6, 4294967296.0 * 1000 - 2e6, 4294967296.0 - 1e6, 4e18);
+	o->poll_us = pick(r, 0, 2, 20, 300);
+}
+
+static void draw_work(struct uccl_sim_options *o, struct uccl_rng *r)
+{
+	o->nodes = pick(r, 2, 2, 2, 3, 4, 8);
+	o->messages = pick(r, 10, 40, 100, 200);
+	o->size_max = pick(r, 64, 4096, 65536, 262144, 1048576);
+	o->big = pick(r, 0, 0.05, 0.1, 0.3);
+	if (o->size_max > 65536)
+		o->messages = uccl_min((uint64_t)o->messages, 40);
+	o->work_ms = pick(r, 1, 5, 50, 2000);
+	o->late = pick(r, 0, 0.2, 0.5, 1);
+	o->truncate_recv = pick(r, 0, 0.05, 0.2);
+	o->inject_share = pick(r, 0, 0.2, 0.6);
+	o->early = pick(r, 0, 0.1, 0.5);
+	o->delivery = pick(r, 0, 0.2, 0.5);
+	o->with_data = pick(r, 0.1, 0.5, 1);
+	o->vector = pick(r, 0, 0.2, 0.5);
+	o->self = pick(r, 0, 0.05);
+	o->untagged = pick(r, 0, 0.3, 1);
+	o->exact = pick(r, 0, 0.3, 1);
+	o->directed = pick(r, 0, 0.3, 1);
+	o->peek = pick(r, 0, 0.1);
+	o->multi = pick(r, 0, 0.5);
+	o->cancel = pick(r, 0, 0.05, 0.2);
+}
+
+static void draw_loss(struct uccl_sim_options *o, struct uccl_rng *r)
+{
+	if (uccl_rng_chance(r, 0.4))
+		o->loss = pick(r, 0.001, 0.01, 0.05, 0.3);
+	if (uccl_rng_chance(r, 0.15)) {
+		o->burst = pick(r, 0.001, 0.01);
+		o->burst_end = pick(r, 0.02, 0.2);
+	}
+	if (uccl_rng_chance(r, 0.2)) {
+		o->kind = pick(r, 1, 2, 3, 4, 8, 9, 10, 11, 12, 13, 16, 17, 18, 63);
+		o->kind_loss = pick(r, 0.1, 0.5, 1);
+		if (o->kind == 17) /* a lost descriptor is repeated: its share is what matters */
+			o->kind_loss = 0.3;
+	}
+	if (uccl_rng_chance(r, 0.1))
+		o->nth = pick(r, 2, 3, 10, 100);
+	if (uccl_rng_chance(r, 0.2)) {
+		o->dup = pick(r, 0.01, 0.1, 0.5);
+		o->old_stay = pick(r, 0, 0.1, 1);
+	}
+	if (uccl_rng_chance(r, 0.2)) {
+		o->reorder = pick(r, 0.01, 0.2);
+		o->reorder_us = pick(r, 10, 100, 5000);
+	}
+	if (uccl_rng_chance(r, 0.15))
+		o->stall = pick(r, 0.001, 0.02);
+	o->stall_ms = pick(r, 50, 1000, 10000);
+	if (uccl_rng_chance(r, 0.15))
+		o->corrupt = pick(r, 0.001, 0.05);
+	if (uccl_rng_chance(r, 0.15))
+		o->truncate = pick(r, 0.001, 0.05);
+	o->torn = pick(r, 0, 0.5, 1);
+}
+
+static void draw_disasters(struct uccl_sim_options *o, struct uccl_rng *r)
+{
+	o->fault_ms = pick(r, 5, 30, 300, 3000);
+	if (uccl_rng_chance(r, 0.1))
+		o->flap_ms = pick(r, 1, 20, 200);
+	if (uccl_rng_chance(r, 0.2))
+		o->holes = pick(r, 1, 3, 10);
+	if (uccl_rng_chance(r, 0.15))
+		o->cuts = pick(r, 1, 3);
+	o->hole_ms = pick(r, 1, 20, 1000);
+	if (uccl_rng_chance(r, 0.1))
+		o->breaks = pick(r, 1, 10);
+	if (uccl_rng_chance(r, 0.15))
+		o->restarts = pick(r, 1, 3);
+	if (uccl_rng_chance(r, 0.1))
+		o->kills = 1;
+	if (uccl_rng_chance(r, 0.15)) {
+		o->sleeps = pick(r, 1, 5);
+		o->sleep_ms = pick(r, 1, 100, 5000);
+	}
+}
+
+/* Combinations that promise nothing, or would test only the simulator. */
+static void reconcile(struct uccl_sim_options *o)
+{
+	if (o->fifo)
+		o->reorder = o->stall = o->dup = 0;
+	if (o->nodes < 2)
+		o->kills = o->restarts = 0;
+	if (o->keyless)
+		o->restarts = o->kills = 0;
+	if (o->mtu < 1500 && o->chunk > 512)
+		o->chunk = 0;
+	/* Without proof of a death only the time-out ends operations. */
+	if (o->kills || o->restarts)
+		o->peer_timeout_ms = o->connect_timeout_ms = o->sleeps ? 60000 : 20000;
+	if (o->restarts && o->peer_timeout_ms < 20000)
+		o->peer_timeout_ms = 20000;
+}
+
+void uccl_sim_options_draw(struct uccl_sim_options *o, uint64_t seed, const char *forced)
+{
+	struct uccl_rng r;
+
+	uccl_rng_seed(&r, seed ^ 0x5eed0f0b710052ull);
+	uccl_sim_options_default(o);
+	draw_nic(o, &r);
+	draw_net(o, &r);
+	draw_engine(o, &r);
+	draw_work(o, &r);
+	/* A tenth of all runs is without faults: what then fails is not the faults' doing. */
+	if (!uccl_rng_chance(&r, 0.1)) {
+		draw_loss(o, &r);
+		draw_disasters(o, &r);
+	}
+	if (forced)
+		uccl_sim_options_set(o, forced);
+	reconcile(o);
+}

@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include <rdma/fi_errno.h>
+#include <string.h>
+
+#include "core/wire.h"
+#include "engine/impl.h"
+#include "sim/scenario.h"
+
+#define MS UCCL_NS_PER_MS
+#define SEC UCCL_NS_PER_S
+
+/* --- loss, packet by packet --- */
+
+/* Packets of one kind, numbered in each direction of nodes 0 and 1; those whose bit is set are lost. */
+struct mask {
+	uint64_t lost[2];
+	uint32_t seen[2];
+	bool handshake; /* of the handshake, else all others */
+};
+
+static uint32_t mask_script(void *arg, const struct uccl_sim_pkt *p, uint64_t *delay_ns, uint64_t now)
+{
+	struct mask *m = arg;
+	uint32_t i;
+
+	(void)delay_ns;
+	(void)now;
+	if (p->src > 1 || m->handshake != (p->type < UCCL_PKT_ACK))
+		return 0;
+	i = m->seen[p->src]++;
+	return i < 64 && m->lost[p->src] >> i & 1 ? UCCL_SIM_DROP : 0;
+}
+
+/* A message of `len` bytes each way (`both`), or from 0 to 1, under a mask. */
+static uint32_t mask_run(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed, struct mask *m,
+			 uint64_t len, bool both)
+{
+	struct uccl_sim_plan p = {.src = 0, .dst = 1, .match = UCCL_SIM_EXACT, .len = len, .recv_len = len};
+	uint32_t bad;
+
+	if (uccl_sim_world_open(w, o, seed)) {
+		uccl_sim_violation(w, "the world cannot be opened");
+	} else {
+		w->net.script = mask_script;
+		w->net.script_arg = m;
+		m->seen[0] = m->seen[1] = 0;
+		p.send_ns = p.recv_ns = w->net.now;
+		p.flags = UCCL_OPF_DELIVERY;
+		uccl_sim_plan(w, &p);
+		p.src = 1;
+		p.dst = 0;
+		if (both)
+			uccl_sim_plan(w, &p);
+		uccl_sim_finish(w);
+	}
+	if (w->violations && w->print)
+		uccl_sim_violation(w, "lost packets: %llx from 0, %llx from 1", (unsigned long long)m->lost[0],
+				   (unsigned long long)m->lost[1]);
+	bad = w->violations;
+	uccl_sim_world_close(w);
+	return bad;
+}
+
+/* Every subset of the first `bits` packets of each direction. */
+static uint32_t mask_all(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed, uint32_t bits,
+			 uint64_t len, bool handshake)
+{
+	struct mask m = {.handshake = handshake};
+	uint64_t i, n = 1ull << 2 * bits;
+	uint32_t bad = 0;
+
+	for (i = 0; i < n && !bad; i++) {
+		m.lost[0] = i & ((1ull << bits) - 1);
+		m.lost[1] = i >> bits;
+		bad = mask_run(w, o, seed, &m, len, handshake);
+	}
+	return bad;
+}
+
+static uint32_t run_loss_eager(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
+{
+	return mask_all(w, o, seed, 6, 4 * 512, false);
+}
+
+static uint32_t run_loss_rendezvous(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
+{
+	return mask_all(w, o, seed, 6, 256 + 4 * 512, false);
+}
+
+static uint32_t run_loss_write(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
+{
+	return mask_all(w, o, seed, 6, 512 + 4 * 8192, false);
+}
+
+static uint32_t run_loss_handshake(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
+{
+	return mask_all(w, o, seed, 5, 100, true);
+}
+
+/* The last k packets before everything is done are lost, in either direction or both. */
+static uint32_t run_last_k(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
+{
+	const uint64_t lengths[] = {100, 4 * 512, 20000};
+	struct mask m = {.handshake = false};
+	uint32_t bad = 0, i, k, dir, n[2];
+
+	for (i = 0; i < uccl_array_len(lengths) && !bad; i++) {
+		m.lost[0] = m.lost[1] = 0;
+		/* How many there are until nothing is open: the run without loss ends in the same way up to there. */
+		if (uccl_sim_world_open(w, o, seed))
+			return 1;
+		w->net.script = mask_script;
+		w->net.script_arg = &m;
+		m.seen[0] = m.seen[1] = 0;
+		uccl_sim_plan(w, &(struct uccl_sim_plan){.dst = 1,
+							 .len = lengths[i],
+							 .recv_len = lengths[i],
+							 .flags = UCCL_OPF_DELIVERY,
+							 .send_ns = w->net.now,
+							 .recv_ns = w->net.now});
+		uccl_sim_go(w, w->net.now + SEC, true);
+		n[0] = m.seen[0];
+		n[1] = m.seen[1];
+		uccl_sim_world_close(w);
+		for (k = 1; k <= 5 && !bad; k++) {
+			for (dir = 1; dir <= 3 && !bad; dir++) {
+				uint64_t tail = ((1ull << k) - 1);
+
+				m.lost[0] = dir & 1 ? tail << (n[0] > k ? n[0] - k : 0) : 0;
+				m.lost[1] = dir & 2 ? tail << (n[1] > k ? n[1] - k : 0) : 0;
+				bad = mask_run(w, o, seed, &m, lengths[i], false);
+			}
+		}
+	}
+	return bad;
+}
+
+/* --- helpers of the scripted runs --- */
+
+static bool begin(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
+{
+	if (!uccl_sim_world_open(w, o, seed))
+		return true;
+	uccl_sim_violation(w, "the world cannot be opened");
+	return false;
+}
+
+static uint32_t end(struct uccl_sim_world *w)
+{
+	uint32_t bad = w->violations;
+
+	uccl_sim_world_close(w);
+	return bad;
+}
+
+/* n messages of len bytes from src to dst, `gap_ns` apart, all receives posted at once. */
+static void stream(struct uccl_sim_world *w, uint8_t src, uint8_t dst, uint32_t n, uint64_t len, uint64_t gap_ns,
+		   struct sim_msg **out)
+{
+	struct uccl_sim_plan p = {.src = src,
+				  .dst = dst,
+				  .match = UCCL_SIM_DIRECTED,
+				  .len = len,
+				  .recv_len = len,
+				  .recv_ns = w->net.now,
+				  .send_ns = w->net.now};
+	uint32_t i;
+
+	for (i = 0; i < n; i++, p.send_ns += gap_ns) {
+		struct sim_msg *m = uccl_sim_plan(w, &p);
+
+		if (out)
+			out[i] = m;
+	}
+}
+
+static uint32_t operations(const struct uccl_sim_world *w, uint8_t node)
+{
+	return w->node[node].e->mep.op_pool.used;
+}
+
+/* --- paths --- */
+
+/* Routes `first` .. `last` die for good in mid-transfer; the rest must carry on without anybody noticing. */
+static uint32_t hole_run(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed, int first, int last,
+			 int src, uint64_t done_ms)
+{
+	struct sim_msg *m[16];
+	uint64_t start;
+	uint32_t i;
+	int route;
+
+	if (!begin(w, o, seed))
+		return end(w);
+	start = w->net.now;
+	for (route = first; route <= last; route++) {
+		struct uccl_sim_hole h = {
+			.src = src, .dst = -1, .route = route, .start = start + 20 * MS, .end = UCCL_NEVER};
+
+		uccl_sim_hole_add(&w->net, &h);
+	}
+	stream(w, 0, 1, 16, 512 * 1024, 0, m);
+	/* At 1 Gb/s the whole takes 67 ms. */
+	uccl_sim_go(w, start + done_ms * MS, true);
+	for (i = 0; i < 16 && !w->violations; i++) {
+		if (uccl_sim_msg_result(m[i]))
+			uccl_sim_violation(w, "message %u is not through after %u ms", i, (unsigned int)done_ms);
+	}
+	if (!w->violations)
+		uccl_sim_finish(w);
+	return end(w);
+}
+
+static uint32_t run_hole(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
+{
+	return hole_run(w, o, seed, 0, 0, -1, 600);
+}
+
+static uint32_t run_hole_half(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
+{
+	return hole_run(w, o, seed, 0, 3, 1, 1000);
+}
+
+static uint32_t run_hole_most(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
+{
+	return hole_run(w, o, seed, 0, 6, -1, 60000);
+}
+
+/* --- time --- */
+
+static uint32_t run_sleeper(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
+{
+	if (!begin(w, o, seed))
+		return end(w);
+	stream(w, 0, 1, 8, 256 * 1024, MS, NULL);
+	stream(w, 1, 0, 8, 2000, MS, NULL);
+	uccl_sim_go(w, w->net.now + 3 * MS, false);
+	uccl_sim_sleep(w, 1, w->net.now + 120 * SEC);
+	uccl_sim_go(w, w->net.now + 120 * SEC, false);
+	if (w->work.failed)
+		uccl_sim_violation(w, "an operation failed though its peer only slept");
+	uccl_sim_finish(w);
+	return end(w);
+}
+
+/* --- late writes --- */
+
+/* The first write of each message is held for 400 ms; it lands when the receive is long complete and reused. */
+static uint32_t ghost_script(void *arg, const struct uccl_sim_pkt *p, uint64_t *delay_ns, uint64_t now)
+{
+	uint32_t *count = arg;
+
+	(void)now;
+	if (p->type == UCCL_SIM_TYPE_WRITE && (*count)++ % 8 == 0)
+		*delay_ns = 400 * MS;
+	return 0;
+}
+
+static uint32_t run_ghost(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
+{
+	const struct uccl_stats *st;
+	uint32_t count = 0;
+
+	if (!begin(w, o, seed))
+		return end(w);
+	w->net.script = ghost_script;
+	w->net.script_arg = &count;
+	stream(w, 0, 1, 8, 200000, 20 * MS, NULL);
+	uccl_sim_go(w, w->net.now + SEC, true);
+	st = uccl_engine_stats(w->node[1].e);
+	if (!w->violations && (!count || !st->doubtful || !st->fences))
+		uccl_sim_violation(w, "no doubt and no fence: the scene did not happen");
+	uccl_sim_finish(w);
+	return end(w);
+}
+
+/* --- receive slots --- */
+
+/* The receiver looks only once in a while, so that its slots are full whenever they may be. */
+static uint32_t run_slots(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
+{
+	uint32_t i;
+
+	if (!begin(w, o, seed))
+		return end(w);
+	for (i = 1; i < (uint32_t)o->nodes; i++)
+		stream(w, (uint8_t)i, 0, 20, 3 * (uint64_t)o->mtu + i * 1000, 0, NULL);
+	for (i = 0; i < 10000 && w->work.open && !w->violations; i++) {
+		uccl_sim_sleep(w, 0, w->net.now + 200 * UCCL_NS_PER_US);
+		uccl_sim_go(w, w->net.now + 250 * UCCL_NS_PER_US, true);
+	}
+	uccl_sim_finish(w);
+	if (w->slot_drops || w->slot_drops_write)
+		uccl_sim_violation(w, "%llu chunks and %llu writes found no slot", (unsigned long long)w->slot_drops,
+				   (unsigned long long)w->slot_drops_write);
+	return end(w);
+}
+
+/* --- death --- */
+
+/*
+ * Node 1 dies with messages under way in both directions. Every operation of node 0 must end within `limit_ns`, its
+ * sends with one error each, and messages between 0 and 2 must not be hurt.
+ */
+static uint32_t death_run(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed, uint64_t limit_ns)
+{
+	struct sim_msg *to_dead[12], *from_dead[8], *other[12];
+	uint64_t died;
+	uint32_t i, failed = 0;
+
+	if (!begin(w, o, seed))
+		return end(w);
+	stream(w, 0, 1, 12, 300000, MS / 2, to_dead);
+	stream(w, 1, 0, 8, 300000, MS / 2, from_dead);
+	stream(w, 0, 2, 12, 100000, 100 * MS, other);
+	uccl_sim_go(w, w->net.now + 2 * MS, false);
+	died = w->net.now;
+	uccl_sim_kill(w, 1);
+	uccl_sim_go(w, died + limit_ns, false);
+	for (i = 0; i < 12 && !w->violations; i++) {
+		int result = uccl_sim_msg_result(to_dead[i]);
+
+		if (result < 0)
+			uccl_sim_violation(w, "send %u to the dead has not ended after %.0f s", i,
+					   (double)limit_ns / 1e9);
+		failed += result > 0;
+	}
+	if (!w->violations && failed < 4)
+		uccl_sim_violation(w, "only %u sends to the dead failed", failed);
+	if (!w->violations && limit_ns > 2 * SEC && operations(w, 0))
+		uccl_sim_violation(w, "%u operations wait for the dead", operations(w, 0));
+	uccl_sim_finish(w);
+	for (i = 0; i < 12 && !w->violations; i++) {
+		if (uccl_sim_msg_result(other[i]))
+			uccl_sim_violation(w, "message %u to a living peer failed", i);
+	}
+	return end(w);
+}
+
+static uint32_t run_death_told(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
+{
+	return death_run(w, o, seed, 5 * SEC);
+}
+
+static uint32_t run_death_silent(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
+{
+	return death_run(w, o, seed, 14 * SEC);
+}
+
+/* Node 1 dies and comes back at the same address, again and again, while old packets are still on their way. */
+static uint32_t run_restart(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
+{
+	uint32_t i;
+
+	if (!begin(w, o, seed))
+		return end(w);
+	for (i = 0; i < 5 && !w->violations; i++) {
+		stream(w, 0, 1, 6, 40000, MS / 4, NULL);
+		stream(w, 1, 0, 6, 40000, MS / 4, NULL);
+		uccl_sim_go(w, w->net.now + 2 * MS, false);
+		uccl_sim_kill(w, 1);
+		uccl_sim_go(w, w->net.now + i % 2 * 20 * MS, false);
+		if (uccl_sim_boot(w, 1))
+			uccl_sim_violation(w, "node 1 does not come back");
+	}
+	stream(w, 0, 1, 6, 40000, MS / 4, NULL);
+	stream(w, 1, 0, 6, 40000, MS / 4, NULL);
+	uccl_sim_finish(w);
+	return end(w);
+}
+
+/* --- the checkers themselves --- */
+
+/* Flipped bits pass in payloads: the run must be found broken, or nothing here finds anything. */
+static uint32_t run_sabotage_bytes(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
+{
+	uint32_t found;
+
+	if (!begin(w, o, seed))
+		return end(w);
+	w->net.cfg.faults.corrupt = 0.2;
+	w->net.cfg.faults.corrupt_pass = true;
+	w->print = NULL;
+	stream(w, 0, 1, 20, 60000, MS, NULL);
+	uccl_sim_finish(w);
+	found = w->violations;
+	uccl_sim_world_close(w);
+	return !found;
+}
+
+/* The scene of the ghost on a NIC whose fences and deregistrations do nothing: it must be seen. */
+static uint32_t run_sabotage_writes(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
+{
+	uint32_t found, count = 0;
+
+	if (!begin(w, o, seed))
+		return end(w);
+	w->print = NULL;
+	w->net.script = ghost_script;
+	w->net.script_arg = &count;
+	stream(w, 0, 1, 8, 200000, 20 * MS, NULL);
+	uccl_sim_finish(w);
+	found = w->violations && strstr(w->first, "I1") != NULL;
+	uccl_sim_world_close(w);
+	return !found;
+}
+
+const struct uccl_sim_scenario uccl_sim_scenarios[] = {
+	{"quiet", "no faults, packet NIC", "", 10, NULL},
+	{"quiet-write", "no faults, direct-write NIC", "nic=1", 10, NULL},
+	{"loss-eager", "every subset of the first 6 packets each way, 4-chunk eager message",
+	 "chunk=512 mtu=1024 bound_ms=5000 fault_ms=0 work_ms=0 keepalive_ms=0", 0, run_loss_eager},
+	{"loss-rendezvous", "the same for a message of 4 chunks after rendezvous",
+	 "chunk=512 mtu=1024 eager=256 bound_ms=5000 fault_ms=0 work_ms=0 keepalive_ms=0", 0, run_loss_rendezvous},
+	{"loss-write", "the same for 4 direct writes",
+	 "nic=1 mtu=1024 eager=256 write_max=8192 bound_ms=5000 fault_ms=0 work_ms=0 keepalive_ms=0", 0,
+	 run_loss_write},
+	{"loss-handshake", "every subset of the first 5 handshake packets each way, both connect at once",
+	 "bound_ms=10000 fault_ms=0 work_ms=0 keepalive_ms=0", 0, run_loss_handshake},
+	{"last-k", "the last 1..5 packets of either direction are lost",
+	 "chunk=512 mtu=1024 eager=4096 bound_ms=5000 fault_ms=0 work_ms=0 keepalive_ms=0", 0, run_last_k},
+	{"hole", "one of eight routes dies in mid-transfer", "routes=8 paths=16 rate_mbps=1000", 0, run_hole},
+	{"hole-half", "half of the routes die in the direction of the acknowledgements",
+	 "routes=8 paths=16 rate_mbps=1000", 0, run_hole_half},
+	{"hole-most", "seven of eight routes die", "routes=8 paths=16 rate_mbps=1000", 0, run_hole_most},
+	{"old-doubles", "half of all packets are doubled, the doubles come up to 10 s late",
+	 "dup=0.5 old_stay=1 stall_ms=10000 messages=150 work_ms=3000 fault_ms=4000", 10, NULL},
+	{"late-originals", "one packet or write in 50 comes up to 10 s late",
+	 "stall=0.02 stall_ms=10000 messages=100 big=0.3 size_max=262144 work_ms=3000 fault_ms=4000", 10, NULL},
+	{"doubled-writes", "direct writes are doubled by the network, the doubles come up to 10 s late",
+	 "nic=1 dup=0.3 dup_writes=1 old_stay=0.7 stall_ms=10000 loss=0.05 messages=60 big=0.5 size_max=262144 "
+	 "work_ms=200 fault_ms=400",
+	 10, NULL},
+	{"torn-writes", "lost writes leave a part of themselves",
+	 "nic=1 loss=0.1 torn=1 messages=60 big=0.5 size_max=262144 work_ms=200 fault_ms=400", 10, NULL},
+	{"sleeper", "an endpoint does not poll for 120 s in mid-transfer", "bound_ms=20000", 0, run_sleeper},
+	{"ghost", "direct writes land after their receive is complete and reused", "nic=1 fence_us=3000", 0, run_ghost},
+	{"slots", "eight senders into 32 receive slots of a receiver that looks seldom", "nodes=9 slots=32 window=64",
+	 0, run_slots},
+	{"slots-few", "eight senders into 4 receive slots: drops are allowed, an end is not",
+	 "nodes=9 slots=4 window=64 messages=120", 10, NULL},
+	{"death-gone", "a peer dies, its liveness connections tell", "nodes=3 icmp=0", 0, run_death_told},
+	{"death-unreach", "a peer dies, its host tells", "nodes=3 liveness=0", 0, run_death_told},
+	{"death-silent", "a peer dies and nobody tells: the time-out does",
+	 "nodes=3 liveness=0 icmp=0 peer_timeout_ms=10000 connect_timeout_ms=10000", 0, run_death_silent},
+	{"restart", "an endpoint dies and comes back at its address, five times, packets come up to 10 s late",
+	 "stall=0.01 stall_ms=10000 dup=0.1 old_stay=1 peer_timeout_ms=20000", 0, run_restart},
+	{"restart-work", "restarts under random work", "restarts=3 messages=100 peer_timeout_ms=20000 fault_ms=60", 10,
+	 NULL},
+	{"wrap", "the 32-bit time stamps of the wire wrap in the middle of it all",
+	 "start_ns=274875906944 work_ms=20 loss=0.02 messages=200", 10, NULL},
+	{"sabotage-bytes", "flipped bits reach the application: the checkers must notice", "", 0, run_sabotage_bytes},
+	{"sabotage-writes", "late direct writes on a NIC whose fences do nothing: the checkers must notice",
+	 "nic=1 leaky=1 fence_us=3000", 0, run_sabotage_writes},
+	{NULL, NULL, NULL, 0, NULL},
+};
+
+const struct uccl_sim_scenario *uccl_sim_scenario_find(const char *name)
+{
+	const struct uccl_sim_scenario *s;
+
+	for (s = uccl_sim_scenarios; s->name; s++) {
+		if (!strcmp(s->name, name))
+			return s;
+	}
+	return NULL;
+}
+
+uint32_t uccl_sim_scenario_run(const struct uccl_sim_scenario *s, struct uccl_sim_world *w, uint64_t seed,
+			       const char *forced)
+{
+	struct uccl_sim_options o;
+	uint32_t bad = 0, i;
+
+	uccl_sim_options_default(&o);
+	uccl_sim_options_set(&o, s->options);
+	if (forced)
+		uccl_sim_options_set(&o, forced);
+	if (!s->seeds)
+		return s->run(w, &o, seed);
+	for (i = 0; i < s->seeds && !bad; i++) {
+		bad = uccl_sim_seed(w, &o, seed + i);
+		uccl_sim_world_close(w);
+	}
+	return bad;
+}

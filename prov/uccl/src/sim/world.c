@@ -1,0 +1,684 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Life and death of the endpoints of a world, the phases of a run, and the checks that look inside the engines. */
+#include <rdma/fi_errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/impl.h"
+#include "sim/world.h"
+
+/* Rounds of one poll at most; more means that the engine never comes to rest. */
+#define POLL_ROUNDS 256
+/* Polls in a row that achieve nothing although the engine asked for each at once. */
+#define SPINS_MAX 2000
+/* An engine that the NIC keeps waiting looks again this much later, unless the NIC wakes it before. */
+#define BUSY_NS (20 * UCCL_NS_PER_US)
+/* A run has ten thousand events, a large one a million. */
+#define EVENTS_MAX 20000000u
+#define CLOSE_BOUND_NS (20 * UCCL_NS_PER_S)
+/* Longest time between a death and the next life. */
+#define RESTART_NS (50 * UCCL_NS_PER_MS)
+#define SETTLE_NS (2 * UCCL_NS_PER_S)
+#define MS(x) ((uint64_t)((x)*1e6))
+#define US(x) ((uint64_t)((x)*1e3))
+
+enum action_kind { ACT_HEAL, ACT_RESTART, ACT_BOOT, ACT_KILL, ACT_SLEEP, ACT_BREAK };
+
+/* A disaster at its time. */
+struct sim_action {
+	struct uccl_sim_event ev;
+	struct uccl_sim_world *w;
+	uint8_t kind, node;
+	uint64_t arg;
+};
+
+/*
+ * With flipped bits that pass, operations may fail and bytes be wrong. What must still hold: memory is safe (I1), each
+ * operation completes once (I2), flows stay consistent (I6), nobody spins or sleeps for ever (I10).
+ */
+static bool excused(const struct uccl_sim_world *w, const char *text)
+{
+	static const char *const always[] = {"I1:", "I2:", "I6:", "I10:"};
+	uint32_t i;
+
+	if (w->o.corrupt_pass <= 0)
+		return false;
+	for (i = 0; i < uccl_array_len(always); i++) {
+		if (!strncmp(text, always[i], strlen(always[i])))
+			return false;
+	}
+	return true;
+}
+
+void uccl_sim_violation(struct uccl_sim_world *w, const char *fmt, ...)
+{
+	char text[sizeof(w->first)];
+	va_list ap;
+	int n;
+
+	if (excused(w, fmt))
+		return;
+	n = snprintf(text, sizeof(text), "[%.6f s] ", (double)(w->net.now - (uint64_t)w->o.start_ns) / 1e9);
+	va_start(ap, fmt);
+	vsnprintf(text + n, sizeof(text) - (size_t)n, fmt, ap);
+	va_end(ap);
+	if (!w->violations++)
+		memcpy(w->first, text, sizeof(text));
+	if (w->print && w->violations <= 20)
+		w->print(text);
+}
+
+static void say(struct uccl_sim_world *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static void say(struct uccl_sim_world *w, const char *fmt, ...)
+{
+	char text[256];
+	va_list ap;
+	int n;
+
+	if (!w->print || !w->verbose)
+		return;
+	n = snprintf(text, sizeof(text), "[%.6f s] ", (double)(w->net.now - (uint64_t)w->o.start_ns) / 1e9);
+	va_start(ap, fmt);
+	vsnprintf(text + n, sizeof(text) - (size_t)n, fmt, ap);
+	va_end(ap);
+	w->print(text);
+}
+
+/* --- one endpoint --- */
+
+static void life_random(void *arg, void *buf, size_t len)
+{
+	struct uccl_sim_life *n = arg;
+	uint8_t *p = buf;
+
+	while (len--)
+		*p++ = (uint8_t)uccl_rng_next(&n->random);
+}
+
+static void life_violation(void *arg, const char *text)
+{
+	struct uccl_sim_life *n = arg;
+
+	uccl_sim_violation(n->w, "I1: at endpoint %u: %s", n->node, text);
+}
+
+void uccl_sim_wake(struct uccl_sim_life *n)
+{
+	struct uccl_sim_world *w = n->w;
+	uint64_t at = uccl_max(w->net.now, n->asleep_until);
+
+	if (!n->alive)
+		return;
+	if (w->o.poll_us > 0)
+		at += uccl_rng_below(&w->rng, US(w->o.poll_us) + 1);
+	if (!n->poll.place || n->poll.at > at)
+		uccl_sim_at(&w->net, &n->poll, at);
+}
+
+static void life_wake(void *arg)
+{
+	uccl_sim_wake(arg);
+}
+
+/* When the engine wants to be called again: at once only if it waits for the NIC. */
+static void life_schedule(struct uccl_sim_life *n)
+{
+	struct uccl_sim_world *w = n->w;
+	uint64_t at = uccl_engine_expiry(n->e), refused = uccl_sim_nic_stats(n->nic)->tx_refused;
+
+	if (at > w->net.now) {
+		n->spins = 0;
+	} else {
+		if (refused == n->refused && ++n->spins > SPINS_MAX) {
+			uccl_sim_violation(w, "I10: endpoint %u asks to be called at once again and again", n->node);
+			n->spins = 0;
+		}
+		at = w->net.now + (refused != n->refused ? BUSY_NS : 1000);
+	}
+	n->refused = refused;
+	if (at == UCCL_NEVER)
+		return;
+	if (w->o.poll_us > 0 && at > w->net.now + BUSY_NS)
+		at += uccl_rng_below(&w->rng, US(w->o.poll_us) + 1);
+	if (!n->poll.place || n->poll.at > at)
+		uccl_sim_at(&w->net, &n->poll, at);
+}
+
+static void life_poll(struct uccl_sim_event *ev)
+{
+	struct uccl_sim_life *n = uccl_container_of(ev, struct uccl_sim_life, poll);
+	struct uccl_sim_world *w = n->w;
+	int i;
+
+	if (!n->alive)
+		return;
+	if (w->net.now < n->asleep_until) {
+		uccl_sim_at(&w->net, &n->poll, n->asleep_until);
+		return;
+	}
+	for (i = 0; i < POLL_ROUNDS; i++) {
+		if (uccl_engine_poll(n->e, w->net.now) <= 0)
+			break;
+	}
+	if (i == POLL_ROUNDS)
+		uccl_sim_violation(w, "I10: endpoint %u finds events without end", n->node);
+	life_schedule(n);
+}
+
+static void nic_config(const struct uccl_sim_world *w, struct uccl_sim_life *n, struct uccl_sim_nic_cfg *c)
+{
+	const struct uccl_sim_options *o = &w->o;
+	bool write = o->nic > 0;
+
+	*c = (struct uccl_sim_nic_cfg){
+		.mtu = (uint32_t)o->mtu,
+		.write_max = write ? (uint32_t)o->write_max : 0,
+		.labels = (uint16_t)o->labels,
+		.tx_sync = !write && o->tx_sync > 0,
+		.hints = o->hints > 0,
+		.ages = o->ages > 0,
+		.shared_slots = o->shared > 0,
+		.liveness = o->liveness > 0,
+		.icmp = o->icmp > 0,
+		.leaky = o->leaky > 0,
+		.rx_slots = (uint32_t)o->slots,
+		.tx_depth = (uint32_t)o->tx_depth,
+		.read_ns = US(o->read_us),
+		.fence_ns = US(o->fence_us),
+		.proof_ns = US(o->proof_us),
+		.link_bps = (uint64_t)o->rate_mbps * 1000000,
+		/* There and back on the slowest route, and a little for those who poll late. */
+		.delay_ns = US(20 + 2 * (o->delay_us + o->spread_us + o->jitter_us) + o->poll_us),
+		.rto_min_ns = 2 * UCCL_NS_PER_MS,
+		.owner = (struct uccl_owner *)(uintptr_t)&w->owner,
+		.wake = life_wake,
+		.violation = life_violation,
+		.arg = n,
+	};
+}
+
+static void engine_config(const struct uccl_sim_world *w, struct uccl_config *c)
+{
+	const struct uccl_sim_options *o = &w->o;
+
+	uccl_config_default(c);
+	c->cc = uccl_cc_names()[(int)o->cc];
+	c->path = uccl_path_names()[(int)o->path];
+	c->credit = uccl_credit_names()[(int)o->credit];
+	c->paths = (uint16_t)o->paths;
+	c->chunk_bytes = (uint32_t)o->chunk;
+	c->eager_bytes = (uint32_t)o->eager;
+	c->inject_bytes = (uint32_t)o->inject;
+	c->window_chunks = (uint32_t)o->window;
+	c->unexpected_bytes = (uint32_t)o->unexpected_kb * 1024;
+	c->peer_timeout_ns = MS(o->peer_timeout_ms);
+	c->connect_timeout_ns = MS(o->connect_timeout_ms);
+	c->keepalive_ns = MS(o->keepalive_ms);
+	c->keyless = o->keyless > 0;
+	c->fifo_paths = o->fifo > 0;
+}
+
+int uccl_sim_boot(struct uccl_sim_world *w, uint8_t node)
+{
+	struct uccl_sim_life *n = &w->node[node];
+	struct uccl_sim_nic_cfg nic;
+	struct uccl_config cfg;
+	struct uccl_engine_attr attr = {.config = &cfg, .random = life_random, .random_arg = n};
+	bool again = n->w != NULL;
+	int rc;
+
+	if (n->alive || (again && n->life + 1 == UCCL_SIM_LIVES))
+		return -FI_EINVAL;
+	n->life += again;
+	n->w = w;
+	n->node = node;
+	n->poll.fire = life_poll;
+	n->asleep_until = 0;
+	n->spins = 0;
+	n->refused = 0;
+	uccl_rng_seed(&n->random, uccl_rng_next(&w->rng));
+	sim_life_init(n);
+	nic_config(w, n, &nic);
+	engine_config(w, &cfg);
+	rc = uccl_sim_nic_open(&w->net, node, &nic, &n->nic);
+	if (rc)
+		return rc;
+	attr.nic = n->nic;
+	rc = uccl_engine_open(&attr, w->net.now, &n->e);
+	if (rc)
+		return rc;
+	w->addr[node][n->life] = *uccl_engine_addr(n->e);
+	n->alive = true;
+	say(w, "endpoint %u begins life %u", node, n->life);
+	uccl_sim_wake(n);
+	return 0;
+}
+
+static void life_end(struct uccl_sim_world *w, uint8_t node)
+{
+	struct uccl_sim_life *n = &w->node[node];
+	const struct uccl_sim_nic_stats *st = uccl_sim_nic_stats(n->nic);
+
+	w->slot_drops_write += st->slot_drops_write;
+	w->slot_drops += st->slot_drops;
+	w->fenced += st->fenced;
+	w->writes += st->rx_writes;
+	w->bad_key += st->bad_key;
+	n->alive = false;
+	uccl_sim_cancel(&w->net, &n->poll);
+	uccl_engine_close(n->e);
+	n->nic = NULL;
+	sim_work_death(w, node, n->life);
+	n->e = NULL;
+}
+
+void uccl_sim_kill(struct uccl_sim_world *w, uint8_t node)
+{
+	struct uccl_sim_life *n = &w->node[node];
+
+	if (!n->alive)
+		return;
+	say(w, "endpoint %u dies", node);
+	w->deaths = true;
+	uccl_sim_nic_kill(n->nic);
+	life_end(w, node);
+}
+
+void uccl_sim_sleep(struct uccl_sim_world *w, uint8_t node, uint64_t until)
+{
+	struct uccl_sim_life *n = &w->node[node];
+
+	say(w, "endpoint %u sleeps for %.3f ms", node, (double)(until - w->net.now) / 1e6);
+	n->asleep_until = uccl_max(n->asleep_until, until);
+}
+
+/* --- disasters --- */
+
+static void action_fire(struct uccl_sim_event *ev)
+{
+	struct sim_action *a = uccl_container_of(ev, struct sim_action, ev);
+	struct uccl_sim_world *w = a->w;
+	struct uccl_sim_life *n = &w->node[a->node];
+
+	switch (a->kind) {
+	case ACT_HEAL:
+		say(w, "the network is healed");
+		w->healed = true;
+		uccl_sim_heal(&w->net);
+		break;
+	case ACT_RESTART:
+		if (!n->alive || n->life + 1 == UCCL_SIM_LIVES)
+			break;
+		uccl_sim_kill(w, a->node);
+		a->kind = ACT_BOOT;
+		uccl_sim_at(&w->net, &a->ev, w->net.now + a->arg);
+		break;
+	case ACT_BOOT:
+		if (!uccl_sim_boot(w, a->node))
+			uccl_sim_plan_random(w, (uint32_t)w->o.messages / 4, w->net.now, MS(w->o.work_ms));
+		break;
+	case ACT_KILL:
+		uccl_sim_kill(w, a->node);
+		break;
+	case ACT_SLEEP:
+		if (n->alive)
+			uccl_sim_sleep(w, a->node, w->net.now + a->arg);
+		break;
+	case ACT_BREAK:
+		if (n->alive)
+			uccl_sim_nic_break(n->nic, (uint8_t)(a->arg >> 16), (uint16_t)a->arg);
+		break;
+	}
+}
+
+static void plan_action(struct uccl_sim_world *w, enum action_kind kind, uint8_t node, uint64_t at, uint64_t arg)
+{
+	struct sim_action *a = &w->action[w->nactions++];
+
+	*a = (struct sim_action){.w = w, .kind = (uint8_t)kind, .node = node, .arg = arg, .ev.fire = action_fire};
+	uccl_sim_at(&w->net, &a->ev, at);
+}
+
+static void plan_holes(struct uccl_sim_world *w, uint32_t count, bool all_routes)
+{
+	const struct uccl_sim_options *o = &w->o;
+
+	while (count--) {
+		struct uccl_sim_hole h = {.src = -1, .dst = -1, .route = -1};
+
+		if (!all_routes)
+			h.route = (int)uccl_rng_below(&w->rng, (uint64_t)o->routes);
+		if (uccl_rng_chance(&w->rng, 0.7))
+			h.src = (int)uccl_rng_below(&w->rng, (uint64_t)o->nodes);
+		if (uccl_rng_chance(&w->rng, 0.5))
+			h.dst = (int)uccl_rng_below(&w->rng, (uint64_t)o->nodes);
+		h.start = w->net.now + uccl_rng_below(&w->rng, MS(o->fault_ms) + 1);
+		h.end = h.start + uccl_rng_below(&w->rng, MS(o->hole_ms) + 1);
+		uccl_sim_hole_add(&w->net, &h);
+	}
+}
+
+void uccl_sim_plan_disasters(struct uccl_sim_world *w)
+{
+	const struct uccl_sim_options *o = &w->o;
+	uint32_t restarts = (uint32_t)o->restarts, kills = (uint32_t)o->kills, sleeps = (uint32_t)o->sleeps;
+	uint32_t breaks = (uint32_t)o->breaks, i;
+	uint64_t start = w->net.now, span = MS(o->fault_ms), nodes = (uint64_t)o->nodes;
+
+	w->action = calloc(restarts + kills + sleeps + breaks + 1, sizeof(*w->action));
+	if (!w->action)
+		return;
+	plan_holes(w, (uint32_t)o->holes, false);
+	plan_holes(w, (uint32_t)o->cuts, true);
+	for (i = 0; i < restarts; i++)
+		plan_action(w, ACT_RESTART, (uint8_t)uccl_rng_below(&w->rng, nodes),
+			    start + uccl_rng_below(&w->rng, span + 1),
+			    uccl_rng_chance(&w->rng, 0.3) ? 0 : uccl_rng_below(&w->rng, RESTART_NS));
+	for (i = 0; i < kills; i++)
+		plan_action(w, ACT_KILL, (uint8_t)uccl_rng_below(&w->rng, nodes),
+			    start + uccl_rng_below(&w->rng, span + 1), 0);
+	for (i = 0; i < sleeps; i++)
+		plan_action(w, ACT_SLEEP, (uint8_t)uccl_rng_below(&w->rng, nodes),
+			    start + uccl_rng_below(&w->rng, span + 1), uccl_rng_below(&w->rng, MS(o->sleep_ms) + 1));
+	for (i = 0; i < breaks; i++)
+		plan_action(w, ACT_BREAK, (uint8_t)uccl_rng_below(&w->rng, nodes),
+			    start + uccl_rng_below(&w->rng, span + 1),
+			    uccl_rng_below(&w->rng, nodes) << 16 | uccl_rng_below(&w->rng, (uint64_t)o->paths));
+	plan_action(w, ACT_HEAL, 0, start + span, 0);
+}
+
+/* --- the world --- */
+
+static void net_config(const struct uccl_sim_options *o, struct uccl_sim_net_cfg *c)
+{
+	*c = (struct uccl_sim_net_cfg){
+		.nodes = (uint8_t)o->nodes,
+		.routes = (uint8_t)o->routes,
+		.delay_ns = US(o->delay_us),
+		.spread_ns = US(o->spread_us),
+		.jitter_ns = US(o->jitter_us),
+		.rate_bps = (uint64_t)(o->rate_mbps * 1e6),
+		.queue_bytes = (uint64_t)(o->queue_kb * 1024),
+		.fifo = o->fifo > 0,
+		.faults =
+			{
+				.loss = o->loss,
+				.burst = o->burst,
+				.burst_end = o->burst_end,
+				.kind_loss = o->kind_loss,
+				.kind_mask = 1ull << (int)o->kind,
+				.nth = (uint32_t)o->nth,
+				.dup = o->dup,
+				.dup_writes = o->dup_writes > 0,
+				.torn = o->torn,
+				.reorder = o->reorder,
+				.reorder_ns = US(o->reorder_us),
+				.stall = o->stall,
+				.stall_ns = MS(o->stall_ms),
+				.corrupt = o->corrupt,
+				.corrupt_pass = o->corrupt_pass > 0,
+				.truncate = o->truncate,
+				.flap_ns = MS(o->flap_ms),
+				.old_stay = o->old_stay,
+			},
+	};
+}
+
+static void world_show(void *arg, const struct uccl_sim_pkt *p, const char *what, uint64_t now)
+{
+	struct uccl_sim_world *w = arg;
+
+	(void)now;
+	if (w->verbose < 2)
+		return;
+	say(w, "%u -> %u type %u route %u path %u csn %u len %u%s%s%s", p->src, p->dst, p->type, p->route, p->path,
+	    p->kind == UCCL_TX_WRITE ? p->imm
+	    : p->len >= 20	     ? uccl_get32(p->data + 16)
+				     : 0,
+	    p->len, p->copy ? " (double)" : "", what ? ": " : "", what ? what : "");
+}
+
+int uccl_sim_world_open(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
+{
+	void (*print)(const char *text) = w->print;
+	struct uccl_sim_net_cfg cfg;
+	int verbose = w->verbose, rc;
+	uint8_t i;
+
+	memset(w, 0, sizeof(*w));
+	w->print = print;
+	w->verbose = verbose;
+	w->o = *o;
+	w->seed = seed;
+	uccl_rng_seed(&w->rng, seed);
+	uccl_owner_init(&w->owner);
+	net_config(o, &cfg);
+	rc = uccl_sim_net_init(&w->net, &cfg, uccl_rng_next(&w->rng), (uint64_t)o->start_ns);
+	if (rc)
+		return rc;
+	w->net.show = world_show;
+	w->net.show_arg = w;
+	for (i = 0; i < (uint8_t)o->nodes; i++) {
+		rc = uccl_sim_boot(w, i);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+void uccl_sim_world_close(struct uccl_sim_world *w)
+{
+	uint8_t i;
+
+	for (i = 0; i < UCCL_SIM_WORLD_NODES; i++) {
+		if (w->node[i].alive)
+			life_end(w, i);
+	}
+	sim_work_fini(w);
+	free(w->action);
+	uccl_sim_net_fini(&w->net);
+	uccl_owner_fini(&w->owner);
+}
+
+/* Is there something that only time or the peer can move? What the NIC alone still holds comes back as UCCL_RX_SENT. */
+static bool flow_waits(const struct uccl_flow *f)
+{
+	uint64_t c;
+
+	if (!TAILQ_EMPTY(&f->records) || !TAILQ_EMPTY(&f->bulk))
+		return true;
+	for (c = f->una; c != f->nxt; c++) {
+		if (f->log[c & (f->log_cap - 1)].state != UCCL_SENT_ACKED)
+			return true;
+	}
+	return false;
+}
+
+/* Invariants I6 (flows) and I10 (whoever waits for a live peer has a timer). */
+static void life_check(struct uccl_sim_life *n)
+{
+	struct uccl_sim_world *w = n->w;
+	bool waits = false;
+	struct conn *c;
+
+	TAILQ_FOREACH(c, &n->e->conns, all) {
+		const char *text = c->peer.open ? uccl_flow_check(&c->peer.flow) : NULL;
+
+		if (text)
+			uccl_sim_violation(w, "I6: endpoint %u, flow to port %u: %s", n->node, c->peer.addr.nic.port,
+					   text);
+		waits |= !c->peer.dead && !c->peer.self &&
+			 (!TAILQ_EMPTY(&c->peer.pending) || (c->peer.open && flow_waits(&c->peer.flow)));
+	}
+	if (waits && uccl_engine_expiry(n->e) == UCCL_NEVER && w->o.keepalive_ms > 0)
+		uccl_sim_violation(w, "I10: endpoint %u waits for a peer and has no timer", n->node);
+}
+
+void uccl_sim_check(struct uccl_sim_world *w)
+{
+	uint8_t i;
+
+	w->checks++;
+	for (i = 0; i < (uint8_t)w->o.nodes; i++) {
+		if (w->node[i].alive)
+			life_check(&w->node[i]);
+	}
+}
+
+bool uccl_sim_go(struct uccl_sim_world *w, uint64_t until, bool done)
+{
+	uint64_t every = (uint64_t)w->o.check_every;
+
+	while (!w->violations && !(done && !w->work.open) && uccl_sim_next(&w->net) <= until) {
+		uccl_sim_step(&w->net);
+		if (every && w->net.stats.events % every == 0)
+			uccl_sim_check(w);
+		if (w->net.stats.events > EVENTS_MAX)
+			uccl_sim_violation(w, "I10: a storm: more than %u events", EVENTS_MAX);
+	}
+	if (!done && !w->violations)
+		w->net.now = uccl_max(w->net.now, until);
+	return !w->work.open;
+}
+
+static void report_all(struct uccl_sim_world *w)
+{
+	static char text[16384];
+	uint8_t i;
+
+	if (!w->print)
+		return;
+	for (i = 0; i < (uint8_t)w->o.nodes; i++) {
+		if (!w->node[i].alive)
+			continue;
+		snprintf(text, sizeof(text), "--- endpoint %u", i);
+		w->print(text);
+		uccl_engine_report(w->node[i].e, text, sizeof(text), w->net.now);
+		w->print(text);
+	}
+}
+
+static bool any_operation(const struct uccl_sim_world *w)
+{
+	uint8_t i;
+
+	for (i = 0; i < (uint8_t)w->o.nodes; i++) {
+		if (w->node[i].alive && w->node[i].e->mep.op_pool.used)
+			return true;
+	}
+	return false;
+}
+
+/* All operations are over: nothing of them may be left in the engines (I16). */
+static void check_leaks(struct uccl_sim_world *w)
+{
+	uint8_t i;
+
+	for (i = 0; i < (uint8_t)w->o.nodes; i++) {
+		struct uccl_sim_life *n = &w->node[i];
+
+		if (!n->alive)
+			continue;
+		if (n->e->mep.op_pool.used)
+			uccl_sim_violation(w, "I16: endpoint %u still holds %u operations", i, n->e->mep.op_pool.used);
+		if (n->e->mep.rx_pool.used && !w->deaths && w->o.corrupt_pass <= 0)
+			uccl_sim_violation(w, "I16: endpoint %u still holds %u messages", i, n->e->mep.rx_pool.used);
+		if (n->e->mep.unexpected_bytes && !w->deaths && w->o.corrupt_pass <= 0)
+			uccl_sim_violation(w, "I16: endpoint %u still buffers %llu bytes", i,
+					   (unsigned long long)n->e->mep.unexpected_bytes);
+		if (uccl_sim_nic_stats(n->nic)->mrs && !w->deaths)
+			uccl_sim_violation(w, "I16: endpoint %u still has %u registrations", i,
+					   uccl_sim_nic_stats(n->nic)->mrs);
+	}
+}
+
+/* Everybody closes, a little apart; then the engines go. */
+static void close_all(struct uccl_sim_world *w)
+{
+	uint64_t bound = w->net.now + CLOSE_BOUND_NS;
+	bool drained = false;
+	uint8_t i;
+
+	for (i = 0; i < (uint8_t)w->o.nodes && !w->violations; i++) {
+		if (!w->node[i].alive)
+			continue;
+		say(w, "endpoint %u closes", i);
+		uccl_engine_drain(w->node[i].e, w->net.now);
+		uccl_sim_wake(&w->node[i]);
+		uccl_sim_go(w, w->net.now + uccl_rng_below(&w->rng, 5 * UCCL_NS_PER_MS), false);
+	}
+	while (!drained && w->net.now < bound && !w->violations) {
+		uccl_sim_go(w, w->net.now + UCCL_NS_PER_MS, false);
+		for (i = 0, drained = true; i < (uint8_t)w->o.nodes; i++)
+			drained = drained && (!w->node[i].alive || uccl_engine_drained(w->node[i].e));
+	}
+	if (!drained && !w->violations)
+		uccl_sim_violation(w, "closing took longer than %.0f s", (double)CLOSE_BOUND_NS / 1e9);
+	for (i = 0; i < (uint8_t)w->o.nodes; i++) {
+		if (w->node[i].alive)
+			life_end(w, i);
+	}
+}
+
+uint32_t uccl_sim_finish(struct uccl_sim_world *w)
+{
+	const struct uccl_sim_options *o = &w->o;
+	uint64_t faults = (uint64_t)o->start_ns + MS(uccl_max((uint64_t)o->fault_ms, (uint64_t)o->work_ms)), bound,
+		 settled;
+	uint8_t i;
+
+	/* The last of the dead may come back a little later. */
+	uccl_sim_go(w, faults + (o->restarts > 0 ? RESTART_NS : 0), false);
+	if (!w->healed) {
+		w->healed = true;
+		uccl_sim_heal(&w->net);
+	}
+	bound = w->net.now + MS(o->bound_ms) + MS(o->sleeps > 0 ? o->sleep_ms : 0);
+	if (w->deaths)
+		bound += MS(o->peer_timeout_ms + o->connect_timeout_ms);
+	/* An endpoint that dies and comes back has new messages; so `open` may rise again, but not after the faults. */
+	if (!uccl_sim_go(w, bound, true) && !w->violations && o->corrupt_pass <= 0) {
+		if (uccl_sim_next(&w->net) == UCCL_NEVER)
+			uccl_sim_violation(w, "I10: nothing will ever happen again, and messages are open");
+		sim_work_tell_open(w);
+		report_all(w);
+	}
+	if (!w->violations) {
+		sim_work_cancel_rest(w);
+		for (i = 0, settled = w->net.now; i < (uint8_t)o->nodes; i++)
+			settled = uccl_max(settled, w->node[i].asleep_until);
+		uccl_sim_go(w, settled + SETTLE_NS, false);
+	}
+	/* Injected messages to the dead are held until the death is noticed. */
+	while (!w->violations && w->deaths && any_operation(w) && w->net.now < bound)
+		uccl_sim_go(w, w->net.now + UCCL_NS_PER_S, false);
+	if (!w->violations)
+		check_leaks(w);
+	if (!w->violations)
+		close_all(w);
+	if (!w->violations)
+		sim_work_check_end(w);
+	/* The last look at buffers: writes that are still on their way would land now. */
+	while (!w->violations && w->work.reuses && uccl_sim_step(&w->net))
+		;
+	if (w->slot_drops_write && o->stall <= 0 && o->reorder <= 0 && o->dup_writes <= 0)
+		uccl_sim_violation(w, "I8: %llu direct writes found no receive slot",
+				   (unsigned long long)w->slot_drops_write);
+	return w->violations;
+}
+
+uint32_t uccl_sim_seed(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
+{
+	int rc = uccl_sim_world_open(w, o, seed);
+
+	if (rc) {
+		uccl_sim_violation(w, "the world cannot be opened: %d", rc);
+		return w->violations;
+	}
+	uccl_sim_plan_disasters(w);
+	uccl_sim_plan_random(w, (uint32_t)o->messages, w->net.now, MS(o->work_ms));
+	return uccl_sim_finish(w);
+}
