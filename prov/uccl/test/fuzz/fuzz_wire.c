@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Every decoder of core/wire.h and the address decoder on arbitrary bytes. What they accept must lie inside the input,
+ * within the limits of the headers, and survive encoding and decoding again.
+ */
+#undef NDEBUG
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/wire.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void ack_try(const uint8_t *data, uint32_t len)
+{
+	struct uccl_ack a, b;
+	uint8_t again[UCCL_TAIL_MAX];
+
+	if (uccl_ack_decode(&a, data, len) != UCCL_DROP_COUNT)
+		return;
+	assert(a.npaths <= UCCL_ACK_PATHS_MAX && a.nwords <= UCCL_ACK_WORDS_MAX);
+	assert(uccl_ack_len(a.npaths, a.nwords) == len && len <= sizeof(again));
+	assert(uccl_ack_encode(again, &a) == len);
+	assert(uccl_ack_decode(&b, again, len) == UCCL_DROP_COUNT);
+	assert(a.cum == b.cum && a.dups == b.dups && a.msg_limit == b.msg_limit && a.slots == b.slots);
+	for (int i = 0; i < a.npaths; i++) {
+		assert(a.paths[i].path < UCCL_PATHS_MAX);
+		assert(a.paths[i].path == b.paths[i].path && a.paths[i].write == b.paths[i].write);
+		assert(a.paths[i].seq == b.paths[i].seq && a.paths[i].echo == b.paths[i].echo);
+		assert(a.paths[i].delay == b.paths[i].delay);
+	}
+	for (int i = 0; i < a.nwords; i++)
+		assert(a.sack[i] == b.sack[i]);
+}
+
+static void desc_try(const uint8_t *rec)
+{
+	struct uccl_desc d;
+	uint8_t again[UCCL_REC_LEN];
+
+	if (uccl_desc_decode(&d, rec) != UCCL_DROP_COUNT)
+		return;
+	assert(d.count && d.chunk && d.len && d.offset + d.len > d.offset);
+	assert((d.len + d.chunk - 1) / d.chunk == d.count);
+	uccl_desc_encode(again, &d);
+	assert(!memcmp(again, rec, sizeof(again)));
+}
+
+static void addr_try(const uint8_t *data)
+{
+	struct uccl_addr a, b;
+	uint8_t again[UCCL_ADDR_LEN];
+
+	if (uccl_addr_decode(&a, data))
+		return;
+	assert(a.nic.port);
+	uccl_addr_encode(again, &a);
+	assert(!uccl_addr_decode(&b, again));
+	assert(uccl_nic_addr_equal(&a.nic, &b.nic) && a.incarnation == b.incarnation);
+	assert(!memcmp(a.key, b.key, sizeof(a.key)));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct uccl_hdr h;
+
+	if (uccl_hdr_decode(&h, data, (uint32_t)size) == UCCL_DROP_COUNT) {
+		uint8_t again[UCCL_HDR_LEN];
+
+		assert((size_t)UCCL_HDR_LEN + h.payload_len + h.tail_len == size);
+		assert(h.path < UCCL_PATHS_MAX && h.tail_len <= UCCL_TAIL_MAX);
+		assert(h.rec == data + UCCL_HDR_LEN - UCCL_REC_LEN);
+		uccl_hdr_encode(again, &h);
+		assert(!memcmp(again, data, sizeof(again)));
+		if (h.tail_len)
+			ack_try(data + UCCL_HDR_LEN + h.payload_len, h.tail_len);
+		desc_try(h.rec);
+	}
+	ack_try(data, (uint32_t)size);
+	if (size >= UCCL_REC_LEN)
+		desc_try(data);
+	if (size >= UCCL_ADDR_LEN)
+		addr_try(data);
+	return 0;
+}

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "world.h"
+
+#include <netinet/in.h>
+
+#include "api/address.h"
+#include "api/info.h"
+#include "nic/ifaddr.h"
+
+static int ask(struct fi_info *hints, struct fi_info **info)
+{
+	return uccl_getinfo(API, NULL, NULL, 0, hints, info);
+}
+
+/* The hints are refused for the one thing that `set` does to them. */
+#define refused(set)                                                                                                   \
+	do {                                                                                                           \
+		struct fi_info *h = world_hints(), *info = NULL;                                                       \
+		set;                                                                                                   \
+		assert_int_equal(ask(h, &info), -FI_ENODATA);                                                          \
+		assert_null(info);                                                                                     \
+		fi_freeinfo(h);                                                                                        \
+	} while (0)
+
+/* They are met, and the answer has what `check` wants. */
+#define granted(set, check)                                                                                            \
+	do {                                                                                                           \
+		struct fi_info *h = world_hints(), *info = NULL;                                                       \
+		set;                                                                                                   \
+		assert_int_equal(ask(h, &info), 0);                                                                    \
+		assert_true(check);                                                                                    \
+		fi_freeinfo(info);                                                                                     \
+		fi_freeinfo(h);                                                                                        \
+	} while (0)
+
+static void getinfo__no_hints(void **state)
+{
+	struct fi_info *info;
+	struct uccl_addr a;
+
+	(void)state;
+	assert_int_equal(uccl_getinfo(FI_VERSION(0, 0), NULL, NULL, 0, NULL, &info), 0);
+	for (struct fi_info *i = info; i; i = i->next) {
+		assert_int_equal(i->mode, 0);
+		assert_int_equal(i->ep_attr->type, FI_EP_RDM);
+		assert_null(i->fabric_attr->prov_name);
+		assert_string_equal(i->fabric_attr->name, "uccl");
+		assert_non_null(i->domain_attr->name);
+		assert_int_equal(i->addr_format, FI_ADDR_UCCL);
+		assert_int_equal(i->src_addrlen, UCCL_ADDR_LEN);
+		assert_int_equal(uccl_address_unpack(FI_ADDR_UCCL, i->src_addr, i->src_addrlen, &a, NULL), 0);
+		assert_int_equal(a.nic.port, 0);
+		assert_null(i->dest_addr);
+		assert_non_null(i->nic);
+		assert_string_equal(i->nic->device_attr->name, i->domain_attr->name);
+		assert_int_equal(i->domain_attr->mr_mode, 0);
+	}
+	uccl_lib.freeinfo(info);
+}
+
+/* What one list offers can reach each other: Open MPI gives its entries to different ranks. */
+static void getinfo__one_network(void **state)
+{
+	struct uccl_ifaddr *list;
+	int n = uccl_ifaddr_list(&list);
+	bool outside = false;
+	struct fi_info *info;
+	struct uccl_addr first, a;
+
+	(void)state;
+	for (int i = 0; i < n; i++)
+		outside |= !list[i].loopback;
+	free(list);
+	assert_int_equal(ask(NULL, &info), 0);
+	assert_int_equal(uccl_address_unpack(FI_ADDR_UCCL, info->src_addr, info->src_addrlen, &first, NULL), 0);
+	for (struct fi_info *i = info; i; i = i->next) {
+		assert_int_equal(uccl_address_unpack(FI_ADDR_UCCL, i->src_addr, i->src_addrlen, &a, NULL), 0);
+		assert_int_equal(uccl_ifaddr_is_v4(&a.nic), uccl_ifaddr_is_v4(&first.nic));
+		assert_int_equal(uccl_ifaddr_is_loopback(&a.nic), !outside);
+	}
+	uccl_lib.freeinfo(info);
+}
+
+static void getinfo__refuses(void **state)
+{
+	(void)state;
+	refused(h->ep_attr->type = FI_EP_MSG);
+	refused(h->ep_attr->type = FI_EP_DGRAM);
+	refused(h->caps = FI_RMA);
+	refused(h->caps = FI_MSG | FI_ATOMIC);
+	refused(h->caps = FI_TRIGGER);
+	refused(h->caps = FI_HMEM);
+	refused(h->tx_attr->caps = FI_WRITE);
+	refused(h->rx_attr->caps = FI_COLLECTIVE);
+	refused(h->addr_format = FI_ADDR_STR);
+	refused(h->addr_format = FI_SOCKADDR_IB);
+	refused(h->tx_attr->op_flags = FI_COMMIT_COMPLETE);
+	refused(h->rx_attr->op_flags = FI_INJECT);
+	refused(h->tx_attr->msg_order = FI_ORDER_RAW);
+	refused(h->rx_attr->msg_order = FI_ORDER_SAW);
+	refused(h->tx_attr->comp_order = FI_ORDER_STRICT);
+	refused(h->rx_attr->comp_order = FI_ORDER_DATA);
+	refused(h->tx_attr->inject_size = 4097);
+	refused(h->tx_attr->size = 1 << 20);
+	refused(h->rx_attr->size = 1 << 20);
+	refused(h->tx_attr->iov_limit = 5);
+	refused(h->rx_attr->iov_limit = 5);
+	refused(h->tx_attr->rma_iov_limit = 1);
+	refused(h->rx_attr->total_buffered_recv = 1ul << 40);
+	refused(h->ep_attr->protocol = FI_PROTO_RXM);
+	refused(h->ep_attr->protocol_version = 2);
+	refused(h->ep_attr->max_msg_size = (1ull << 40) + 1);
+	refused(h->ep_attr->msg_prefix_size = 8);
+	refused(h->ep_attr->max_order_raw_size = 1);
+	refused(h->ep_attr->max_order_war_size = 1);
+	refused(h->ep_attr->max_order_waw_size = 1);
+	refused(h->ep_attr->tx_ctx_cnt = 2);
+	refused(h->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT);
+	refused(h->domain_attr->threading = (enum fi_threading)9);
+	refused(h->domain_attr->control_progress = (enum fi_progress)4);
+	refused(h->domain_attr->data_progress = (enum fi_progress)4);
+	refused(h->domain_attr->resource_mgmt = (enum fi_resource_mgmt)3);
+	refused(h->domain_attr->av_type = (enum fi_av_type)3);
+	refused(h->domain_attr->mr_key_size = 9);
+	refused(h->domain_attr->cq_data_size = 9);
+	refused(h->domain_attr->cq_cnt = 1 << 20);
+	refused(h->domain_attr->ep_cnt = 1 << 20);
+	refused(h->domain_attr->max_ep_tx_ctx = 2);
+	refused(h->domain_attr->max_ep_srx_ctx = 1);
+	refused(h->domain_attr->mr_iov_limit = 5);
+	refused(h->domain_attr->caps = FI_SHARED_AV);
+	refused(h->domain_attr->auth_key_size = 8);
+	refused(free(h->domain_attr->name); h->domain_attr->name = strdup("no-such-interface"));
+	refused(h->fabric_attr->name = strdup("elsewhere"));
+}
+
+static void getinfo__grants(void **state)
+{
+	(void)state;
+	granted(h->caps = FI_MSG, info->caps & FI_SEND && info->caps & FI_RECV && !(info->caps & FI_TAGGED));
+	granted(h->caps = FI_MSG, !(info->caps & FI_DIRECTED_RECV) && info->caps & FI_SOURCE);
+	granted(h->caps = FI_TAGGED | FI_DIRECTED_RECV, info->caps & FI_DIRECTED_RECV && !(info->caps & FI_MSG));
+	granted(h->caps = FI_MSG | FI_SEND, !(info->caps & FI_RECV) && info->tx_attr->caps & FI_SEND);
+	granted(h->caps = FI_SOURCE, info->caps & FI_MSG && info->caps & FI_TAGGED);
+	granted(h->caps = 0, info->caps & FI_TAGGED && info->caps & FI_DIRECTED_RECV);
+	granted(h->mode = FI_CONTEXT | FI_RX_CQ_DATA, info->mode == 0);
+	granted(h->domain_attr->threading = FI_THREAD_DOMAIN, info->domain_attr->threading == FI_THREAD_DOMAIN);
+	granted(h->domain_attr->threading = FI_THREAD_COMPLETION,
+		info->domain_attr->threading == FI_THREAD_COMPLETION);
+	granted(h->domain_attr->threading = FI_THREAD_UNSPEC, info->domain_attr->threading == FI_THREAD_SAFE);
+	granted(h->domain_attr->data_progress = FI_PROGRESS_AUTO,
+		info->domain_attr->data_progress == FI_PROGRESS_AUTO);
+	granted(h->domain_attr->control_progress = FI_PROGRESS_MANUAL,
+		info->domain_attr->data_progress == FI_PROGRESS_MANUAL);
+	granted(h->domain_attr->av_type = FI_AV_MAP, info->domain_attr->av_type == FI_AV_MAP);
+	granted(h->domain_attr->av_type = FI_AV_UNSPEC, info->domain_attr->av_type == FI_AV_UNSPEC);
+	granted(h->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY,
+		info->domain_attr->mr_mode == 0);
+	granted(h->domain_attr->mr_mode = FI_MR_BASIC, info->domain_attr->mr_mode == FI_MR_BASIC);
+	granted(h->tx_attr->msg_order = FI_ORDER_SAS, info->tx_attr->msg_order == FI_ORDER_SAS);
+	granted(h->tx_attr->op_flags = FI_DELIVERY_COMPLETE | FI_COMPLETION,
+		info->tx_attr->op_flags == (FI_DELIVERY_COMPLETE | FI_COMPLETION));
+	granted(h->ep_attr->mem_tag_format = 0x00c000007fffffff, info->ep_attr->mem_tag_format == 0x00c000007fffffff);
+	granted(h->ep_attr->protocol = FI_PROTO_UCCL, info->ep_attr->protocol == FI_PROTO_UCCL);
+	granted(h->tx_attr->size = 512, info->tx_attr->size == 512 && info->rx_attr->size == 4096);
+	granted(h->domain_attr->mr_key_size = 4, info->domain_attr->mr_key_size == 8);
+	granted(h->fabric_attr->name = strdup("uccl"), !strcmp(info->domain_attr->name, "lo"));
+}
+
+static void getinfo__null_parts(void **state)
+{
+	struct fi_info h = { .caps = FI_MSG }, *info;
+	struct fid_nic zero = { .device_attr = NULL };
+
+	(void)state;
+	h.nic = &zero;
+	assert_int_equal(ask(&h, &info), 0);
+	uccl_lib.freeinfo(info);
+}
+
+static void getinfo__old_api(void **state)
+{
+	struct fi_info *h = world_hints(), *info;
+
+	(void)state;
+	assert_int_equal(uccl_getinfo(FI_VERSION(1, 4), NULL, NULL, 0, h, &info), 0);
+	assert_int_equal(info->domain_attr->mr_mode, FI_MR_SCALABLE);
+	uccl_lib.freeinfo(info);
+	h->domain_attr->mr_mode = FI_MR_BASIC;
+	assert_int_equal(uccl_getinfo(FI_VERSION(1, 4), NULL, NULL, 0, h, &info), 0);
+	assert_int_equal(info->domain_attr->mr_mode, FI_MR_BASIC);
+	uccl_lib.freeinfo(info);
+	fi_freeinfo(h);
+}
+
+/* Fields that only exist in the structs of later libraries are written for those alone. */
+static void getinfo__tail(void **state)
+{
+	uint32_t version = uccl_lib.version;
+	struct fi_info *info;
+	uint64_t tail[4];
+
+	(void)state;
+	assert_int_equal(ask(NULL, &info), 0);
+	uccl_lib.freeinfo(info);
+	/* As if a 2.5 had loaded us: its structs are longer, which the stand-ins allow for. */
+	uccl_lib.version = FI_VERSION(2, 5);
+	assert_int_equal(ask(NULL, &info), 0);
+	memcpy(tail, (char *)info->domain_attr + 192, sizeof(tail));
+	assert_int_equal(tail[0], 0);
+	assert_int_equal(tail[1], 0);
+	assert_true(tail[2] == UINT64_MAX && tail[3] == UINT64_MAX);
+	uccl_lib.freeinfo(info);
+	uccl_lib.version = FI_VERSION(2, 4);
+	assert_int_equal(ask(NULL, &info), 0);
+	memcpy(tail, (char *)info->domain_attr + 192, sizeof(tail));
+	assert_true(tail[2] == 0 && tail[3] == 0);
+	uccl_lib.freeinfo(info);
+	uccl_lib.version = version;
+}
+
+static void getinfo__node(void **state)
+{
+	struct fi_info *info;
+	struct uccl_addr a;
+
+	(void)state;
+	assert_int_equal(uccl_getinfo(API, "127.0.0.1", "7471", 0, NULL, &info), 0);
+	assert_string_equal(info->domain_attr->name, "lo");
+	assert_int_equal(uccl_address_unpack(FI_ADDR_UCCL, info->dest_addr, info->dest_addrlen, &a, NULL), 0);
+	assert_int_equal(a.nic.port, 7471);
+	assert_true(uccl_addr_keyless(&a));
+	assert_int_equal(uccl_address_unpack(FI_ADDR_UCCL, info->src_addr, info->src_addrlen, &a, NULL), 0);
+	assert_int_equal(a.nic.port, 0);
+	uccl_lib.freeinfo(info);
+	assert_int_equal(uccl_getinfo(API, "localhost", "7471", 0, NULL, &info), 0);
+	assert_non_null(info->dest_addr);
+	uccl_lib.freeinfo(info);
+	assert_int_equal(uccl_getinfo(API, "localhost", NULL, FI_NUMERICHOST, NULL, &info), -FI_ENODATA);
+	assert_int_equal(uccl_getinfo(API, "no.such.host.invalid", "1", 0, NULL, &info), -FI_ENODATA);
+	assert_int_equal(uccl_getinfo(API, "no.such.host.invalid", "1", FI_SOURCE, NULL, &info), -FI_ENODATA);
+}
+
+static void getinfo__source(void **state)
+{
+	struct fi_info *info;
+	struct uccl_addr a;
+
+	(void)state;
+	assert_int_equal(uccl_getinfo(API, "127.0.0.1", "7471", FI_SOURCE, NULL, &info), 0);
+	assert_null(info->next);
+	assert_string_equal(info->domain_attr->name, "lo");
+	assert_null(info->dest_addr);
+	assert_int_equal(uccl_address_unpack(FI_ADDR_UCCL, info->src_addr, info->src_addrlen, &a, NULL), 0);
+	assert_int_equal(a.nic.port, 7471);
+	assert_true(uccl_ifaddr_is_loopback(&a.nic));
+	uccl_lib.freeinfo(info);
+	/* any interface, this port */
+	assert_int_equal(uccl_getinfo(API, NULL, "7471", FI_SOURCE, NULL, &info), 0);
+	assert_int_equal(uccl_address_unpack(FI_ADDR_UCCL, info->src_addr, info->src_addrlen, &a, NULL), 0);
+	assert_int_equal(a.nic.port, 7471);
+	assert_false(uccl_ifaddr_is_any(&a.nic));
+	uccl_lib.freeinfo(info);
+	/* an address of loopback that no list has */
+	assert_int_equal(uccl_getinfo(API, "127.0.0.9", NULL, FI_SOURCE, NULL, &info), 0);
+	assert_int_equal(uccl_address_unpack(FI_ADDR_UCCL, info->src_addr, info->src_addrlen, &a, NULL), 0);
+	assert_int_equal(a.nic.ip[15], 9);
+	uccl_lib.freeinfo(info);
+	/* not ours */
+	assert_int_equal(uccl_getinfo(API, "192.0.2.77", NULL, FI_SOURCE, NULL, &info), -FI_ENODATA);
+}
+
+static void getinfo__sockaddr(void **state)
+{
+	struct fi_info *h = world_hints(), *info;
+	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_port = htons(7471) };
+
+	(void)state;
+	h->addr_format = FI_SOCKADDR_IN;
+	assert_int_equal(ask(h, &info), 0);
+	assert_int_equal(info->addr_format, FI_SOCKADDR_IN);
+	assert_int_equal(info->src_addrlen, sizeof(sin));
+	assert_int_equal(((struct sockaddr_in *)info->src_addr)->sin_family, AF_INET);
+	assert_int_equal(((struct sockaddr_in *)info->src_addr)->sin_port, 0);
+	uccl_lib.freeinfo(info);
+	/* the source and the peer as hints */
+	sin.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	h->src_addr = malloc(sizeof(sin));
+	h->dest_addr = malloc(sizeof(sin));
+	assert_non_null(h->src_addr);
+	assert_non_null(h->dest_addr);
+	memcpy(h->src_addr, &sin, sizeof(sin));
+	sin.sin_port = htons(7472);
+	memcpy(h->dest_addr, &sin, sizeof(sin));
+	h->src_addrlen = h->dest_addrlen = sizeof(sin);
+	assert_int_equal(ask(h, &info), 0);
+	assert_int_equal(((struct sockaddr_in *)info->src_addr)->sin_port, htons(7471));
+	assert_int_equal(((struct sockaddr_in *)info->dest_addr)->sin_port, htons(7472));
+	uccl_lib.freeinfo(info);
+	/* only the attributes: addresses do not matter */
+	((struct sockaddr_in *)h->src_addr)->sin_family = 99;
+	assert_int_equal(ask(h, &info), -FI_ENODATA);
+	assert_int_equal(uccl_getinfo(API, NULL, NULL, FI_PROV_ATTR_ONLY, h, &info), 0);
+	uccl_lib.freeinfo(info);
+	fi_freeinfo(h);
+}
+
+static void getinfo__nic_variable(void **state)
+{
+	struct fi_info *info;
+
+	(void)state;
+	setenv("FI_UCCL_NIC", "no-such,lo", 1);
+	assert_int_equal(ask(NULL, &info), 0);
+	for (struct fi_info *i = info; i; i = i->next)
+		assert_string_equal(i->domain_attr->name, "lo");
+	uccl_lib.freeinfo(info);
+	setenv("FI_UCCL_NIC", "no-such", 1);
+	assert_int_equal(ask(NULL, &info), -FI_ENODATA);
+	unsetenv("FI_UCCL_NIC");
+	setenv("FI_UCCL_WINDOW", "many", 1);
+	assert_int_equal(ask(NULL, &info), -FI_ENODATA);
+	unsetenv("FI_UCCL_WINDOW");
+}
+
+static void getinfo__open_objects(void **state)
+{
+	struct fi_info *h = world_hints(), *info;
+	struct fid_domain foreign = { .fid.fclass = FI_CLASS_DOMAIN };
+	struct world w;
+
+	(void)state;
+	world_open(&w);
+	h->domain_attr->domain = w.domain;
+	h->fabric_attr->fabric = w.fabric;
+	assert_int_equal(ask(h, &info), 0);
+	assert_ptr_equal(info->domain_attr->domain, w.domain);
+	assert_ptr_equal(info->fabric_attr->fabric, w.fabric);
+	uccl_lib.freeinfo(info);
+	h->domain_attr->domain = &foreign;
+	assert_int_equal(ask(h, &info), -FI_ENODATA);
+	fi_freeinfo(h);
+	world_close(&w);
+}
+
+static void nicattr__dup_and_text(void **state)
+{
+	struct fi_info *info, *dup;
+	char text[4096] = "before\n";
+
+	(void)state;
+	assert_int_equal(ask(NULL, &info), 0);
+	dup = fi_dupinfo(info);
+	assert_non_null(dup);
+	assert_ptr_not_equal(dup->nic, info->nic);
+	assert_string_equal(dup->nic->link_attr->address, info->nic->link_attr->address);
+	assert_int_equal(dup->nic->link_attr->state, FI_LINK_UP);
+	assert_int_equal(dup->nic->fid.ops->tostr(&dup->nic->fid, text, sizeof(text)), 0);
+	assert_non_null(strstr(text, "before\n    fid_nic:"));
+	assert_non_null(strstr(text, info->nic->device_attr->name));
+	fi_freeinfo(dup);
+	uccl_lib.freeinfo(info);
+}
+
+static int stand_ins(void **state)
+{
+	(void)state;
+	fi_prov_ini();
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(getinfo__no_hints),  cmocka_unit_test(getinfo__one_network),
+		cmocka_unit_test(getinfo__refuses),   cmocka_unit_test(getinfo__grants),
+		cmocka_unit_test(getinfo__null_parts), cmocka_unit_test(getinfo__old_api),
+		cmocka_unit_test(getinfo__node),      cmocka_unit_test(getinfo__source),
+		cmocka_unit_test(getinfo__sockaddr),  cmocka_unit_test(getinfo__nic_variable),
+		cmocka_unit_test(getinfo__open_objects), cmocka_unit_test(nicattr__dup_and_text),
+	};
+	/* Before the library is found, for the sake of the longer structs. */
+	const struct CMUnitTest early[] = { cmocka_unit_test(getinfo__tail) };
+
+	return cmocka_run_group_tests(early, NULL, NULL) + cmocka_run_group_tests(tests, stand_ins, NULL);
+}

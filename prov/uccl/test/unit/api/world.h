@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* What the tests of api share: a provider as libfabric would load it, a domain on loopback, endpoints with queues. */
+#ifndef UCCL_TEST_API_WORLD_H
+#define UCCL_TEST_API_WORLD_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_ext_uccl.h>
+#include <rdma/fi_tagged.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/lib.h"
+#include "api/prov.h"
+#include "api/wait.h"
+
+#define API FI_VERSION(1, 17)
+
+/* No test waits longer than this for something that must happen. */
+#define PATIENCE_NS (20 * UCCL_NS_PER_S)
+
+/* Hints for an endpoint on loopback; the caller frees them. */
+static inline struct fi_info *world_hints(void)
+{
+	struct fi_info *h = fi_allocinfo();
+
+	assert_non_null(h);
+	h->ep_attr->type = FI_EP_RDM;
+	h->domain_attr->name = strdup("lo");
+	return h;
+}
+
+struct world {
+	struct fi_info *info;
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+};
+
+/* hints NULL: world_hints(); otherwise they are freed here. */
+static inline void world_open_with(struct world *w, struct fi_info *hints)
+{
+	struct fi_provider *prov = fi_prov_ini();
+
+	memset(w, 0, sizeof(*w));
+	if (!hints)
+		hints = world_hints();
+	assert_int_equal(prov->getinfo(API, NULL, NULL, 0, hints, &w->info), 0);
+	fi_freeinfo(hints);
+	w->info->fabric_attr->api_version = API;
+	assert_int_equal(prov->fabric(w->info->fabric_attr, &w->fabric, NULL), 0);
+	w->fabric->api_version = API; /* the library does this after the provider's part */
+	assert_int_equal(fi_domain(w->fabric, w->info, &w->domain, NULL), 0);
+}
+
+static inline void world_open(struct world *w)
+{
+	world_open_with(w, NULL);
+}
+
+static inline void world_close(struct world *w)
+{
+	assert_int_equal(fi_close(&w->domain->fid), 0);
+	assert_int_equal(fi_close(&w->fabric->fid), 0);
+	fi_freeinfo(w->info);
+}
+
+struct node {
+	struct fid_ep *ep;
+	struct fid_av *av;
+	struct fid_cq *cq;
+	uint8_t name[FI_UCCL_ADDR_LEN];
+};
+
+static inline void node_open_flags(struct node *n, struct world *w, enum fi_wait_obj wait, uint64_t bind_flags)
+{
+	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_TAGGED, .wait_obj = wait };
+	struct fi_av_attr av_attr = { .type = FI_AV_TABLE };
+	size_t len = sizeof(n->name);
+
+	assert_int_equal(fi_endpoint(w->domain, w->info, &n->ep, NULL), 0);
+	assert_int_equal(fi_cq_open(w->domain, &cq_attr, &n->cq, NULL), 0);
+	assert_int_equal(fi_av_open(w->domain, &av_attr, &n->av, NULL), 0);
+	assert_int_equal(fi_ep_bind(n->ep, &n->av->fid, 0), 0);
+	assert_int_equal(fi_ep_bind(n->ep, &n->cq->fid, FI_TRANSMIT | FI_RECV | bind_flags), 0);
+	assert_int_equal(fi_enable(n->ep), 0);
+	assert_int_equal(fi_getname(&n->ep->fid, n->name, &len), 0);
+	assert_int_equal(len, FI_UCCL_ADDR_LEN);
+}
+
+static inline void node_open(struct node *n, struct world *w)
+{
+	node_open_flags(n, w, FI_WAIT_FD, 0);
+}
+
+static inline void node_close(struct node *n)
+{
+	assert_int_equal(fi_close(&n->ep->fid), 0);
+	assert_int_equal(fi_close(&n->cq->fid), 0);
+	assert_int_equal(fi_close(&n->av->fid), 0);
+}
+
+static inline fi_addr_t node_insert(struct node *n, const struct node *peer)
+{
+	fi_addr_t addr = FI_ADDR_NOTAVAIL;
+
+	assert_int_equal(fi_av_insert(n->av, peer->name, 1, &addr, 0, NULL), 1);
+	assert_int_not_equal(addr, FI_ADDR_NOTAVAIL);
+	return addr;
+}
+
+/* Read `n`'s queue, and drive `other` (may be NULL), until one entry is there. Returns what fi_cq_readfrom did. */
+static inline ssize_t node_wait(struct node *n, struct node *other, struct fi_cq_tagged_entry *e, fi_addr_t *src)
+{
+	uint64_t end = uccl_clock() + PATIENCE_NS;
+	ssize_t rc;
+
+	do {
+		if (other)
+			(void)fi_cq_read(other->cq, NULL, 0);
+		rc = fi_cq_readfrom(n->cq, e, 1, src);
+	} while (rc == -FI_EAGAIN && uccl_clock() < end);
+	return rc;
+}
+
+/* The same for a post that may have to wait. */
+#define world_post(call, a, b)                                                                                         \
+	do {                                                                                                           \
+		ssize_t rc_;                                                                                           \
+		while ((rc_ = (call)) == -FI_EAGAIN) {                                                                 \
+			(void)fi_cq_read((a)->cq, NULL, 0);                                                            \
+			(void)fi_cq_read((b)->cq, NULL, 0);                                                            \
+		}                                                                                                      \
+		assert_int_equal(rc_, 0);                                                                              \
+	} while (0)
+
+#endif

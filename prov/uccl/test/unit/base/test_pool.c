@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "base/pool.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "base/units.h"
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
+
+/* A sanitizer's allocator shall say no as the C library does; it takes its options from these functions. */
+__attribute__((visibility("default"))) const char *__asan_default_options(void);
+__attribute__((visibility("default"))) const char *__tsan_default_options(void);
+
+const char *__asan_default_options(void)
+{
+	return "allocator_may_return_null=1";
+}
+
+const char *__tsan_default_options(void)
+{
+	return "allocator_may_return_null=1";
+}
+
+static void init__allocates_nothing(void **state)
+{
+	struct uccl_pool p;
+
+	(void)state;
+	uccl_pool_init(&p, 100, 10);
+	assert_int_equal(p.total, 0);
+	assert_int_equal(p.used, 0);
+	assert_null(p.slabs);
+	uccl_pool_fini(&p);
+}
+
+static void fini__starts_over(void **state)
+{
+	struct uccl_pool p;
+
+	(void)state;
+	uccl_pool_init(&p, 100, 10);
+	assert_non_null(uccl_pool_get(&p));
+	/* With an object still out: its memory goes, too. */
+	uccl_pool_fini(&p);
+	assert_int_equal(p.total, 0);
+	assert_int_equal(p.used, 0);
+	assert_non_null(uccl_pool_get(&p));
+	assert_int_equal(p.used, 1);
+	uccl_pool_fini(&p);
+}
+
+static void get__bound(void **state)
+{
+	enum { MAX = 1000 };
+	static void *obj[MAX];
+	struct uccl_pool p;
+
+	(void)state;
+	uccl_pool_init(&p, 24, MAX);
+	for (uint32_t i = 0; i < MAX; i++) {
+		obj[i] = uccl_pool_get(&p);
+		assert_non_null(obj[i]);
+		assert_int_equal(p.used, i + 1);
+		assert_true(p.total <= MAX);
+	}
+	assert_int_equal(p.total, MAX);
+	assert_null(uccl_pool_get(&p));
+	assert_int_equal(p.used, MAX);
+	uccl_pool_put(&p, obj[500]);
+	assert_ptr_equal(uccl_pool_get(&p), obj[500]);
+	assert_null(uccl_pool_get(&p));
+	uccl_pool_fini(&p);
+}
+
+static void get__bound_zero(void **state)
+{
+	struct uccl_pool p;
+
+	(void)state;
+	uccl_pool_init(&p, 24, 0);
+	assert_null(uccl_pool_get(&p));
+	assert_null(p.slabs);
+	uccl_pool_fini(&p);
+}
+
+/* Objects neither overlap nor lose what is written to them, whatever their size. */
+static void get__distinct_and_aligned(void **state)
+{
+	static const size_t sizes[] = {1, 7, 8, 9, 16, 33, 200, 4096, (1u << 20) + 1};
+
+	(void)state;
+	for (size_t s = 0; s < uccl_array_len(sizes); s++) {
+		uint32_t n = sizes[s] > 4096 ? 3 : 100;
+		struct uccl_pool p;
+		uint8_t *obj[100];
+
+		uccl_pool_init(&p, sizes[s], n);
+		for (uint32_t i = 0; i < n; i++) {
+			obj[i] = uccl_pool_get(&p);
+			assert_non_null(obj[i]);
+			assert_int_equal((uintptr_t)obj[i] % _Alignof(max_align_t), 0);
+			memset(obj[i], (int)i + 1, sizes[s]);
+		}
+		for (uint32_t i = 0; i < n; i++) {
+			assert_int_equal(obj[i][0], i + 1);
+			assert_int_equal(obj[i][sizes[s] - 1], i + 1);
+			uccl_pool_put(&p, obj[i]);
+		}
+		assert_int_equal(p.used, 0);
+		uccl_pool_fini(&p);
+	}
+}
+
+static void get__zeroed(void **state)
+{
+	static const uint8_t zero[200];
+	struct uccl_pool p;
+
+	(void)state;
+	uccl_pool_init(&p, sizeof(zero), 1);
+	for (int i = 0; i < 3; i++) {
+		void *obj = uccl_pool_get(&p);
+
+		assert_memory_equal(obj, zero, sizeof(zero));
+		memset(obj, 0xff, sizeof(zero));
+		uccl_pool_put(&p, obj);
+	}
+	uccl_pool_fini(&p);
+}
+
+static void get__no_memory(void **state)
+{
+	struct uccl_pool p;
+
+	(void)state;
+	uccl_pool_init(&p, SIZE_MAX - 4096, 10);
+	assert_null(uccl_pool_get(&p));
+	assert_int_equal(p.used, 0);
+	assert_int_equal(p.total, 0);
+	uccl_pool_fini(&p);
+}
+
+static void put__reused_before_growing(void **state)
+{
+	struct uccl_pool p;
+	void *obj[16];
+
+	(void)state;
+	uccl_pool_init(&p, 64, 1u << 20);
+	for (int round = 0; round < 100; round++) {
+		for (int i = 0; i < 16; i++)
+			obj[i] = uccl_pool_get(&p);
+		for (int i = 0; i < 16; i++)
+			uccl_pool_put(&p, obj[i]);
+	}
+	assert_int_equal(p.total, 16);
+	assert_int_equal(p.used, 0);
+	uccl_pool_fini(&p);
+}
+
+#ifdef __SANITIZE_ADDRESS__
+static void put__poisons(void **state)
+{
+	struct uccl_pool p;
+	char *obj;
+
+	(void)state;
+	uccl_pool_init(&p, 48, 4);
+	obj = uccl_pool_get(&p);
+	assert_null(__asan_region_is_poisoned(obj, 48));
+	uccl_pool_put(&p, obj);
+	assert_int_equal(__asan_address_is_poisoned(obj), 1);
+	assert_int_equal(__asan_address_is_poisoned(obj + 47), 1);
+	assert_ptr_equal(uccl_pool_get(&p), obj);
+	assert_null(__asan_region_is_poisoned(obj, 48));
+	uccl_pool_fini(&p);
+}
+#endif
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(init__allocates_nothing),
+		cmocka_unit_test(fini__starts_over),
+		cmocka_unit_test(get__bound),
+		cmocka_unit_test(get__bound_zero),
+		cmocka_unit_test(get__distinct_and_aligned),
+		cmocka_unit_test(get__zeroed),
+		cmocka_unit_test(get__no_memory),
+		cmocka_unit_test(put__reused_before_growing),
+#ifdef __SANITIZE_ADDRESS__
+		cmocka_unit_test(put__poisons),
+#endif
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,913 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "pair.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "core/internal.h"
+#include "policy/policies.h"
+
+#define KIB 1024u
+#define US UCCL_NS_PER_US
+#define MS UCCL_NS_PER_MS
+
+static struct pair p;
+
+/* Congestion control that writes down what it is told. */
+static struct {
+	int acks, losses[3];
+	struct uccl_ack_info ack;
+	struct uccl_loss_info loss;
+} say;
+
+static void spy_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
+{
+	(void)cc;
+	(void)cfg;
+	(void)now;
+	memset(&say, 0, sizeof(say));
+}
+
+static uint64_t spy_window(const void *cc)
+{
+	(void)cc;
+	return 1 << 30;
+}
+
+static void spy_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)
+{
+	(void)cc;
+	(void)now;
+	say.acks++;
+	say.ack = *ack;
+}
+
+static void spy_on_loss(void *cc, const struct uccl_loss_info *loss, uint64_t now)
+{
+	(void)cc;
+	(void)now;
+	say.losses[loss->kind]++;
+	say.loss = *loss;
+}
+
+static const struct uccl_cc_ops spy = {.init = spy_init,
+				       .window = spy_window,
+				       .on_ack = spy_on_ack,
+				       .on_loss = spy_on_loss};
+
+static struct uccl_flow *tx(void)
+{
+	return &p.side[0].f;
+}
+
+static uint64_t base(void)
+{
+	return p.cfg.csn[0];
+}
+
+/* `n` records of 100 bytes leave and vanish; one path unless told otherwise. */
+static void start_n(struct pair_cfg c, int n)
+{
+	c.cc = &spy;
+	pair_init(&p, &c);
+	for (int i = 0; i < n; i++)
+		pair_record(&p, 0, 100);
+	assert_int_equal(pair_pump_one(&p, 0), n);
+	while (p.nwire)
+		pair_lose(&p, 0);
+}
+
+static struct pair_cfg one_path(void)
+{
+	struct pair_cfg c = pair_packets();
+
+	c.paths = 1;
+	return c;
+}
+
+static enum uccl_drop take(const struct uccl_ack *a)
+{
+	enum uccl_drop reason = flow_ack_rx(tx(), a, 0, p.now);
+
+	assert_null(uccl_flow_check(tx()));
+	return reason;
+}
+
+/* A block with one path's line. */
+static struct uccl_ack line(uint64_t cum, uint16_t path, uint32_t seq, uint64_t sent_at, uint32_t delay)
+{
+	struct uccl_ack a = pair_ack(&p, 0, cum);
+
+	a.npaths = 1;
+	a.paths[0] = (struct uccl_ack_path){.path = path, .seq = seq, .echo = uccl_ts(sent_at), .delay = delay};
+	return a;
+}
+
+static void ack_rx__cumulative(void **state)
+{
+	struct uccl_ack a;
+
+	(void)state;
+	start_n(one_path(), 5);
+	a = pair_ack(&p, 0, base() + 3);
+	assert_int_equal(take(&a), UCCL_DROP_COUNT);
+	assert_int_equal(tx()->una, base() + 3);
+	assert_int_equal(tx()->inflight_chunks, 2);
+	assert_int_equal(tx()->inflight_bytes, 200);
+	assert_int_equal(tx()->paths[0].inflight, 200);
+	assert_int_equal(p.side[0].acked, 3);
+	assert_int_equal(say.acks, 1);
+	assert_int_equal(say.ack.bytes, 300);
+	assert_int_equal(say.ack.inflight, 200);
+	/* The same again changes nothing. */
+	assert_int_equal(take(&a), UCCL_DROP_COUNT);
+	assert_int_equal(p.side[0].acked, 3);
+	assert_int_equal(say.acks, 1);
+	pair_fini(&p);
+}
+
+static void ack_rx__selective(void **state)
+{
+	struct uccl_ack a;
+
+	(void)state;
+	start_n(one_path(), 5);
+	a = pair_ack(&p, 0, base() + 1);
+	a.nwords = 1;
+	a.sack[0] = 2 | 4; /* base + 3, base + 4 */
+	assert_int_equal(take(&a), UCCL_DROP_COUNT);
+	assert_int_equal(tx()->una, base() + 1);
+	assert_int_equal(p.side[0].acked, 3);
+	assert_int_equal(tx()->high_acked, base() + 5);
+	assert_int_equal(flow_sent(tx(), base() + 1)->state, UCCL_SENT_INFLIGHT);
+	assert_int_equal(flow_sent(tx(), base() + 2)->state, UCCL_SENT_INFLIGHT);
+	assert_int_equal(say.ack.bytes, 300);
+	a.sack[0] = 1 | 2 | 4;
+	assert_int_equal(take(&a), UCCL_DROP_COUNT);
+	assert_int_equal(p.side[0].acked, 4);
+	assert_int_equal(say.ack.bytes, 100);
+	pair_fini(&p);
+}
+
+static void ack_rx__far_words(void **state)
+{
+	struct uccl_ack a;
+
+	(void)state;
+	start_n(one_path(), 200);
+	a = pair_ack(&p, 0, base());
+	a.nwords = 4;
+	a.sack[3] = 1ull << 6; /* base + 1 + 192 + 6 = the last of 200 */
+	assert_int_equal(take(&a), UCCL_DROP_COUNT);
+	assert_int_equal(tx()->high_acked, base() + 200);
+	assert_int_equal(p.side[0].acked, 1);
+	pair_fini(&p);
+}
+
+/* Nothing at all is taken from a block that lies. */
+static void refused(const struct uccl_ack *a, enum uccl_drop why)
+{
+	struct uccl_ack lie = *a;
+	struct uccl_stats before = p.side[0].stats;
+	uint64_t una = tx()->una, slots = tx()->slots, rack = tx()->rack_ns;
+
+	lie.slots = 9;
+	lie.msg_limit = 1000;
+	lie.dups = 5;
+	assert_int_equal(take(&lie), why);
+	assert_int_equal(tx()->una, una);
+	assert_int_equal(tx()->slots, slots);
+	assert_int_equal(tx()->rack_ns, rack);
+	assert_int_equal(tx()->msg_limit, 100);
+	assert_int_equal(tx()->peer_dups, 0);
+	assert_int_equal(say.acks, 0);
+	assert_memory_equal(&before, &p.side[0].stats, sizeof(before));
+}
+
+static void ack_rx__beyond_what_was_sent(void **state)
+{
+	uint64_t first[] = {1000, 0, (1ull << 32) - 3};
+
+	(void)state;
+	for (unsigned int i = 0; i < uccl_array_len(first); i++) {
+		struct pair_cfg c = one_path();
+		struct uccl_ack a;
+
+		c.csn[0] = first[i];
+		start_n(c, 5);
+		a = pair_ack(&p, 0, base() + 6);
+		refused(&a, UCCL_DROP_ACK);
+		a = pair_ack(&p, 0, base() + 1000);
+		refused(&a, UCCL_DROP_ACK);
+		a = pair_ack(&p, 0, base() + (1u << 31) - 1);
+		refused(&a, UCCL_DROP_ACK);
+		a = pair_ack(&p, 0, base() + 5);
+		assert_int_equal(take(&a), UCCL_DROP_COUNT);
+		assert_int_equal(tx()->una, base() + 5);
+		assert_true(tx()->probe_at == UCCL_NEVER);
+		pair_fini(&p);
+	}
+}
+
+static void ack_rx__selective_beyond(void **state)
+{
+	struct uccl_ack a;
+
+	(void)state;
+	start_n(one_path(), 5);
+	a = pair_ack(&p, 0, base());
+	a.nwords = 1;
+	a.sack[0] = 1 << 4; /* base + 5 */
+	refused(&a, UCCL_DROP_ACK);
+	a.sack[0] = 1 << 4 | 1;
+	refused(&a, UCCL_DROP_ACK);
+	a.nwords = 3;
+	a.sack[0] = a.sack[1] = 0;
+	a.sack[2] = 1ull << 63;
+	refused(&a, UCCL_DROP_ACK);
+	/* Everything acknowledged by number, and one more by bit. */
+	a = pair_ack(&p, 0, base() + 5);
+	a.nwords = 1;
+	a.sack[0] = 1;
+	refused(&a, UCCL_DROP_ACK);
+	/* Empty words are no lie. */
+	a = pair_ack(&p, 0, base());
+	a.nwords = UCCL_ACK_WORDS_MAX;
+	a.sack[0] = 1 << 3;
+	assert_int_equal(take(&a), UCCL_DROP_COUNT);
+	pair_fini(&p);
+}
+
+static void ack_rx__path_index(void **state)
+{
+	struct uccl_ack a;
+
+	(void)state;
+	start_n(pair_packets(), 5);
+	a = line(base(), 4, 1, p.now, 0);
+	refused(&a, UCCL_DROP_PATH);
+	a = line(base(), 3, 0, p.now, 0);
+	assert_int_equal(take(&a), UCCL_DROP_COUNT);
+	pair_fini(&p);
+}
+
+static void ack_rx__path_number_never_sent(void **state)
+{
+	struct uccl_ack a;
+
+	(void)state;
+	start_n(one_path(), 5);
+	a = line(base(), 0, 6, p.now, 0);
+	refused(&a, UCCL_DROP_ACK);
+	a = line(base(), 0, 6 + (1u << 30), p.now, 0);
+	refused(&a, UCCL_DROP_ACK);
+	a = line(base(), 0, 5, p.now, 0);
+	assert_int_equal(take(&a), UCCL_DROP_COUNT);
+	assert_int_equal(tx()->paths[0].acked_seq, 5);
+	pair_fini(&p);
+}
+
+static void ack_rx__write_never_sent(void **state)
+{
+	struct pair_cfg c = pair_direct();
+	struct uccl_ack a;
+
+	(void)state;
+	c.cc = &spy;
+	c.paths = 1;
+	pair_init(&p, &c);
+	pair_bulk(&p, 0, 16 * KIB);
+	pair_pump_one(&p, 0);
+	a = line(base(), 0, (uint32_t)base() + 5, 0, 0);
+	a.paths[0].write = true;
+	refused(&a, UCCL_DROP_ACK);
+	a.paths[0].seq--;
+	assert_int_equal(take(&a), UCCL_DROP_COUNT);
+	assert_int_equal(tx()->paths[0].acked_csn, base() + 5);
+	pair_fini(&p);
+}
+
+/* An older block that was overtaken: its grants are not news any more, and nothing goes backwards. */
+static void ack_rx__old(void **state)
+{
+	struct uccl_ack a;
+
+	(void)state;
+	start_n(one_path(), 5);
+	a = pair_ack(&p, 0, base() + 3);
+	a.slots = 50;
+	a.msg_limit = 120;
+	a.rcv_short = true;
+	assert_int_equal(take(&a), UCCL_DROP_COUNT);
+	a = pair_ack(&p, 0, base() + 2);
+	a.slots = 200;
+	a.nwords = 1;
+	a.sack[0] = 1 << 1; /* base + 4 */
+	assert_int_equal(take(&a), UCCL_DROP_COUNT);
+	assert_int_equal(tx()->slots, 50);
+	assert_int_equal(tx()->msg_limit, 120);
+	assert_true(tx()->peer_short);
+	assert_int_equal(tx()->una, base() + 3);
+	/* What it says of later chunks is true nevertheless. */
+	assert_int_equal(p.side[0].acked, 4);
+	pair_fini(&p);
+}
+
+static void ack_rx__grants(void **state)
+{
+	struct uccl_ack a;
+
+	(void)state;
+	start_n(one_path(), 5);
+	a = pair_ack(&p, 0, base());
+	a.slots = 7;
+	a.msg_limit = 200;
+	take(&a);
+	assert_int_equal(tx()->slots, 7);
+	assert_int_equal(tx()->msg_limit, 200);
+	/* Slots go both ways, message numbers only up; both may wrap. */
+	a.slots = 3;
+	a.msg_limit = 150;
+	take(&a);
+	assert_int_equal(tx()->slots, 3);
+	assert_int_equal(tx()->msg_limit, 200);
+	tx()->msg_limit = UINT32_MAX - 1;
+	a.msg_limit = 5;
+	take(&a);
+	assert_int_equal(tx()->msg_limit, 5);
+	pair_fini(&p);
+}
+
+static void ack_rx__ends_the_back_off(void **state)
+{
+	struct uccl_ack a;
+
+	(void)state;
+	start_n(one_path(), 5);
+	for (int i = 0; i < 3; i++) {
+		p.now = uccl_flow_expiry(tx());
+		uccl_flow_expire(tx(), p.now);
+		pair_pump_one(&p, 0);
+	}
+	assert_int_equal(tx()->backoff, 3);
+	a = pair_ack(&p, 0, base() + 1);
+	take(&a);
+	assert_int_equal(tx()->backoff, 0);
+	assert_int_equal(tx()->progress_ns, p.now);
+	pair_fini(&p);
+}
+
+static void path_sample__fabric_only(void **state)
+{
+	struct uccl_ack a;
+
+	(void)state;
+	p.now = 0;
+	start_n(one_path(), 5);
+	a = line(base(), 0, 1, p.now, 640); /* 40.96 us there */
+	p.now += 128 * US;
+	/* And 32 us in our own queue. */
+	assert_int_equal(flow_ack_rx(tx(), &a, 32 * US, p.now), UCCL_DROP_COUNT);
+	assert_in_range(tx()->last_rtt_ns, 128 * US - 32 * US - 640 * 64 - 64, 128 * US - 32 * US - 640 * 64 + 64);
+	assert_int_equal(tx()->paths[0].srtt_ns, tx()->last_rtt_ns);
+	assert_int_equal(tx()->srtt_ns, tx()->last_rtt_ns);
+	assert_int_equal(tx()->min_rtt_ns, tx()->last_rtt_ns);
+	assert_int_equal(say.ack.rtt_ns, tx()->last_rtt_ns);
+	assert_int_equal(say.ack.srtt_ns, tx()->last_rtt_ns);
+	pair_fini(&p);
+}
+
+static void path_sample__each_number_once(void **state)
+{
+	struct uccl_ack a;
+
+	(void)state;
+	start_n(one_path(), 5);
+	a = line(base(), 0, 2, p.now, 0);
+	p.now += 100 * US;
+	take(&a);
+	assert_int_equal(say.acks, 1);
+	a = line(base(), 0, 2, p.now, 0);
+	take(&a);
+	a = line(base(), 0, 1, p.now, 0);
+	take(&a);
+	assert_int_equal(say.acks, 1);
+	assert_in_range(tx()->last_rtt_ns, 99 * US, 101 * US);
+	pair_fini(&p);
+}
+
+/* No echo of a made-up time teaches anything. */
+static void path_sample__forged(void **state)
+{
+	struct uccl_ack a;
+
+	(void)state;
+	start_n(one_path(), 5);
+	p.now += 100 * US;
+	a = line(base(), 0, 1, p.now + MS, 0); /* from the future */
+	assert_int_equal(take(&a), UCCL_DROP_COUNT);
+	assert_int_equal(tx()->srtt_ns, 0);
+	assert_int_equal(tx()->rack_ns, 0);
+	a = line(base(), 0, 2, p.now - 50 * US, 50 * 1000 / 64 + 2); /* waited longer than it took */
+	take(&a);
+	assert_int_equal(tx()->srtt_ns, 0);
+	a = line(base(), 0, 2, p.now - 50 * US, UINT32_MAX - 10); /* the difference would wrap to a small one */
+	tx()->paths[0].acked_seq = 1;
+	take(&a);
+	assert_int_equal(tx()->srtt_ns, 0);
+	a = line(base(), 0, 3, p.now - 50 * US, UINT32_MAX); /* turnaround not known */
+	take(&a);
+	assert_int_equal(tx()->srtt_ns, 0);
+	assert_in_range(tx()->rack_ns, p.now - 50 * US - 64, p.now - 50 * US + 64);
+	a = line(base(), 0, 4, p.now - 20 * UCCL_NS_PER_S, 0); /* not a network */
+	take(&a);
+	assert_int_equal(tx()->srtt_ns, 0);
+	a = line(base(), 0, 5, p.now - 50 * US, 0);
+	take(&a);
+	assert_in_range(tx()->srtt_ns, 49 * US, 51 * US);
+	pair_fini(&p);
+}
+
+static void path_sample__smoothing(void **state)
+{
+	struct uccl_ack a;
+
+	(void)state;
+	start_n(one_path(), 200);
+	for (uint32_t i = 1; i <= 200; i++) {
+		a = line(base(), 0, i, p.now - (i & 1 ? 80 : 120) * US, 0);
+		take(&a);
+	}
+	assert_in_range(tx()->srtt_ns, 95 * US, 105 * US);
+	assert_in_range(tx()->rttvar_ns, 15 * US, 25 * US);
+	assert_in_range(tx()->min_rtt_ns, 79 * US, 81 * US);
+	pair_fini(&p);
+}
+
+static void path_sample__writes(void **state)
+{
+	struct pair_cfg c = pair_direct();
+	struct uccl_ack a;
+
+	(void)state;
+	c.paths = 1;
+	c.cc = &spy;
+	pair_init(&p, &c);
+	pair_bulk(&p, 0, 16 * KIB);
+	pair_pump_one(&p, 0);
+	p.now += 100 * US;
+	a = line(base(), 0, (uint32_t)base() + 2, 0, 10 * 1000 / 64);
+	a.paths[0].write = true;
+	take(&a);
+	assert_in_range(tx()->last_rtt_ns, 90 * US - 64, 90 * US + 64);
+	assert_int_equal(tx()->rack_ns, p.now - 100 * US);
+	pair_fini(&p);
+}
+
+static void lose_nth(struct pair *q, struct pair_pkt *k)
+{
+	if (k->to == 1 && k->kind == UCCL_RX_PACKET && k->h.type == UCCL_PKT_CHUNK && ++q->count == *(uint32_t *)q->arg)
+		k->fate = PAIR_DROP;
+}
+
+static void delay_nth(struct pair *q, struct pair_pkt *k)
+{
+	if (k->to == 1 && k->kind == UCCL_RX_PACKET && k->h.type == UCCL_PKT_CHUNK && ++q->count == *(uint32_t *)q->arg)
+		k->due += 15 * US;
+}
+
+/* One lost chunk is one retransmission, wherever it was. */
+static void proof__one_for_one(void **state)
+{
+	(void)state;
+	for (uint32_t n = 1; n < 30; n++) {
+		struct pair_cfg c = pair_packets();
+
+		c.cc = &spy;
+		pair_init(&p, &c);
+		p.filter = lose_nth;
+		p.arg = &n;
+		pair_bulk(&p, 0, 100 * KIB);
+		assert_true(pair_finish(&p, 10 * MS));
+		assert_int_equal(p.side[0].stats.lost_proof, 1);
+		assert_int_equal(p.side[0].stats.lost_rack, 0);
+		assert_int_equal(p.side[0].stats.rtx_packets, 1);
+		assert_int_equal(p.side[0].stats.probes, 0);
+		assert_int_equal(p.side[0].stats.spurious, 0);
+		assert_int_equal(p.side[1].f.dups, 0);
+		assert_int_equal(say.losses[UCCL_LOSS_PROOF], 1);
+		assert_int_equal(say.loss.bytes, 1024);
+		pair_fini(&p);
+	}
+}
+
+static void proof__own_path_only(void **state)
+{
+	struct uccl_ack a;
+
+	(void)state;
+	start_n(pair_packets(), 100); /* some go over path 0, the rest over path 1 */
+	assert_int_equal(flow_sent(tx(), base())->path, 0);
+	assert_int_equal(flow_sent(tx(), base() + 99)->path, 3);
+	a = line(base(), 3, 1, p.now, UINT32_MAX);
+	a.nwords = 2;
+	a.sack[1] = 1ull << 33; /* base + 98: on path 3 */
+	take(&a);
+	assert_int_equal(p.side[0].stats.lost_proof, 0);
+	a = line(base(), 0, 2, p.now, UINT32_MAX);
+	take(&a);
+	assert_int_equal(p.side[0].stats.lost_proof, 1);
+	assert_int_equal(flow_sent(tx(), base())->state, UCCL_SENT_LOST);
+	pair_fini(&p);
+}
+
+/* Nothing below an acknowledged chunk: nothing to prove, even if packets that are no chunks arrived later. */
+static void proof__tolerance_edge(void **state)
+{
+	struct uccl_ack a;
+
+	(void)state;
+	start_n(one_path(), 10);
+	tx()->reorder_pkts = 4;
+	tx()->reorder_until = UCCL_NEVER;
+	a = line(base(), 0, 5, p.now, UINT32_MAX);
+	a.nwords = 1;
+	a.sack[0] = 1 << 3; /* base + 4 has number 5: four later than number 1 */
+	take(&a);
+	assert_int_equal(p.side[0].stats.lost_proof, 0);
+	a = line(base(), 0, 6, p.now, UINT32_MAX);
+	a.nwords = 1;
+	a.sack[0] = 3 << 3;
+	take(&a);
+	assert_int_equal(p.side[0].stats.lost_proof, 1);
+	pair_fini(&p);
+}
+
+/* A retransmission that is lost is proven lost like anything else, and only then sent again. */
+static void proof__lost_again(void **state)
+{
+	struct uccl_ack a;
+
+	(void)state;
+	start_n(one_path(), 10);
+	a = line(base(), 0, 10, p.now, UINT32_MAX);
+	a.nwords = 1;
+	a.sack[0] = 0x1ff;
+	take(&a);
+	assert_int_equal(p.side[0].stats.lost_proof, 1);
+	assert_int_equal(pair_pump_one(&p, 0), 1); /* number 11 */
+	assert_int_equal(flow_sent(tx(), base())->ntx, 2);
+	/* The same news again: it was sent after that. */
+	take(&a);
+	a.paths[0].seq = 11;
+	take(&a);
+	assert_int_equal(p.side[0].stats.lost_proof, 1);
+	pair_record(&p, 0, 10); /* number 12 */
+	pair_pump_one(&p, 0);
+	a.paths[0].seq = 12;
+	take(&a);
+	assert_int_equal(p.side[0].stats.lost_proof, 2);
+	assert_int_equal(pair_pump_one(&p, 0), 1);
+	pair_fini(&p);
+}
+
+static void proof__writes(void **state)
+{
+	struct pair_cfg c = pair_direct();
+	struct uccl_ack a;
+
+	(void)state;
+	c.paths = 2;
+	c.cc = &spy;
+	pair_init(&p, &c);
+	pair_bulk(&p, 0, 24 * KIB); /* descriptor, then writes +1 .. +6 over paths 1 0 1 0 1 0 */
+	pair_pump_one(&p, 0);
+	assert_int_equal(flow_sent(tx(), base() + 1)->path, 1);
+	assert_int_equal(flow_sent(tx(), base() + 2)->path, 0);
+	a = line(base() + 1, 1, (uint32_t)base() + 3, 0, 0);
+	a.paths[0].write = true;
+	a.nwords = 1;
+	a.sack[0] = 1 << 1; /* +3 */
+	take(&a);
+	assert_int_equal(p.side[0].stats.lost_proof, 1);
+	assert_int_equal(flow_sent(tx(), base() + 1)->state, UCCL_SENT_LOST);
+	assert_int_equal(flow_sent(tx(), base() + 2)->state, UCCL_SENT_INFLIGHT);
+	/* It came, but is held until its descriptor does: the line names it, the bitmap does not. */
+	a = line(base() + 1, 0, (uint32_t)base() + 4, 0, 0);
+	a.paths[0].write = true;
+	a.nwords = 1;
+	a.sack[0] = 1 << 3; /* +5 */
+	take(&a);
+	assert_int_equal(flow_sent(tx(), base() + 2)->state, UCCL_SENT_LOST);
+	assert_int_equal(flow_sent(tx(), base() + 4)->state, UCCL_SENT_INFLIGHT);
+	pair_fini(&p);
+}
+
+/* Reordering inside a path looks like loss once; then it is tolerated; then that is forgotten. */
+static void reorder__learnt_and_forgotten(void **state)
+{
+	struct pair_cfg c = one_path();
+	uint32_t n = 5;
+	uint64_t spurious = 0;
+
+	(void)state;
+	c.cc = &spy;
+	pair_init(&p, &c);
+	p.filter = delay_nth;
+	p.arg = &n;
+	pair_bulk(&p, 0, 8 * KIB);
+	assert_true(pair_finish(&p, 10 * MS));
+	pair_run(&p, p.now + MS);
+	pair_record(&p, 0, 1);
+	assert_true(pair_finish(&p, 10 * MS));
+	assert_int_equal(p.side[0].stats.rtx_packets, 1);
+	assert_int_equal(p.side[0].stats.spurious, 1);
+	assert_int_equal(tx()->reorder_pkts, 2);
+	assert_true(tx()->reorder_ns > 0);
+	/* The late chunk is overtaken by 55: a few times until that much is tolerated. */
+	for (int i = 0; i < 10; i++) {
+		if (i == 7)
+			spurious = p.side[0].stats.spurious;
+		p.count = 0;
+		pair_bulk(&p, 0, 60 * KIB);
+		assert_true(pair_finish(&p, 10 * MS));
+		pair_record(&p, 0, 1);
+		assert_true(pair_finish(&p, 10 * MS));
+	}
+	assert_int_equal(p.side[0].stats.spurious, spurious);
+	/* Quiet traffic for a while: exact again. */
+	p.filter = NULL;
+	for (int i = 0; i < 200; i++) {
+		pair_record(&p, 0, 1);
+		assert_true(pair_finish(&p, 10 * MS));
+		pair_run(&p, p.now + MS);
+	}
+	assert_int_equal(tx()->reorder_pkts, 0);
+	assert_int_equal(tx()->reorder_ns, 0);
+	pair_fini(&p);
+}
+
+static void reorder__bounded(void **state)
+{
+	struct uccl_ack a;
+
+	(void)state;
+	start_n(one_path(), 5);
+	a = line(base(), 0, 1, p.now - 100 * US, 0);
+	take(&a);
+	for (uint32_t i = 1; i < 40; i++) {
+		a = pair_ack(&p, 0, base());
+		a.dups = i;
+		take(&a);
+		assert_true(tx()->reorder_pkts <= UCCL_REORDER_PKTS_MAX);
+		assert_true(tx()->reorder_ns <= 2 * tx()->srtt_ns);
+	}
+	assert_int_equal(tx()->reorder_pkts, UCCL_REORDER_PKTS_MAX);
+	assert_int_equal(tx()->reorder_ns, 2 * tx()->srtt_ns);
+	assert_int_equal(p.side[0].stats.spurious, 39);
+	/* An older count that comes late. */
+	a.dups = 3;
+	take(&a);
+	assert_int_equal(tx()->peer_dups, 39);
+	assert_int_equal(p.side[0].stats.spurious, 39);
+	pair_fini(&p);
+}
+
+/* Path 0 has one chunk in flight, path 1 more; those of path 1 arrive. */
+static void rack_start(void)
+{
+	struct pair_cfg c = pair_packets();
+
+	c.paths = 2;
+	c.cc = &spy;
+	pair_init(&p, &c);
+	/* Both paths get an RTT sample of 20 us. */
+	pair_bulk(&p, 0, 64 * KIB);
+	assert_true(pair_finish(&p, 10 * MS));
+	pair_run(&p, p.now + MS);
+	assert_in_range(tx()->srtt_ns, 19 * US, 23 * US);
+}
+
+static void lose_path0_chunks(struct pair *q, struct pair_pkt *k)
+{
+	if (k->to == 1 && k->path == 0 && k->h.type == UCCL_PKT_CHUNK)
+		k->fate = PAIR_DROP;
+	(void)q;
+}
+
+static void rack__later_on_another_path(void **state)
+{
+	struct uccl_sent *e;
+	uint64_t sent, due;
+
+	(void)state;
+	rack_start();
+	p.filter = lose_path0_chunks;
+	tx()->burst_left = 0;
+	pair_bulk(&p, 0, 33 * KIB);
+	pair_pump(&p);
+	e = flow_sent(tx(), tx()->una);
+	assert_int_equal(e->path, 0);
+	sent = e->sent_ns;
+	/* The last chunk goes over path 1, a little later: with it time can tell. */
+	while (!p.side[0].stats.lost_rack && p.side[0].stats.probes == 0)
+		assert_true(pair_step(&p));
+	p.filter = NULL;
+	assert_true(pair_finish(&p, 10 * MS));
+	due = sent + 20 * US;
+	assert_true(p.now > due);
+	pair_fini(&p);
+}
+
+/* By hand: not lost before its own path's RTT and variation have passed since it was sent, then lost at that time. */
+static void rack__when(void **state)
+{
+	struct uccl_sent *e;
+	struct uccl_ack a;
+	uint64_t first = 0, due;
+
+	(void)state;
+	rack_start();
+	first = tx()->nxt;
+	tx()->burst_left = 0;
+	pair_record(&p, 0, 100);
+	pair_pump_one(&p, 0);
+	tx()->burst_left = 0;
+	p.now += 64;
+	pair_record(&p, 0, 100);
+	pair_pump_one(&p, 0);
+	e = flow_sent(tx(), first);
+	assert_int_not_equal(e->path, flow_sent(tx(), first + 1)->path);
+	p.now += 20 * US;
+	a = line(first, flow_sent(tx(), first + 1)->path, flow_sent(tx(), first + 1)->pseq,
+		 flow_sent(tx(), first + 1)->sent_ns, 0);
+	a.nwords = 1;
+	a.sack[0] = 1;
+	take(&a);
+	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
+	due = e->sent_ns +
+	      uccl_max(tx()->paths[e->path].srtt_ns + 4 * tx()->paths[e->path].rttvar_ns,
+		       tx()->srtt_ns + 2 * tx()->rttvar_ns) +
+	      tx()->min_rtt_ns / 4;
+	assert_int_equal(tx()->rack_at, due);
+	assert_int_equal(uccl_flow_expiry(tx()), due);
+	uccl_flow_expire(tx(), due - 1);
+	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
+	/* A slower path waits longer. */
+	tx()->paths[e->path].srtt_ns += 50 * US;
+	p.now = due;
+	uccl_flow_expire(tx(), p.now);
+	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
+	assert_int_equal(tx()->rack_at, due + 50 * US);
+	/* So does one that learnt of reordering. */
+	tx()->reorder_ns = 30 * US;
+	p.now = due + 50 * US;
+	uccl_flow_expire(tx(), p.now);
+	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
+	p.now += 30 * US;
+	uccl_flow_expire(tx(), p.now);
+	assert_int_equal(e->state, UCCL_SENT_LOST);
+	assert_int_equal(p.side[0].stats.lost_rack, 1);
+	assert_int_equal(say.losses[UCCL_LOSS_RACK], 1);
+	assert_int_equal(say.loss.path, e->path);
+	pair_fini(&p);
+}
+
+/* Sent again less than an RTT ago: only something sent after that can tell of it. */
+static void rack__recency(void **state)
+{
+	uint64_t first, again;
+	struct uccl_sent *e;
+	struct uccl_ack a;
+
+	(void)state;
+	rack_start();
+	first = tx()->nxt;
+	for (int i = 0; i < 3; i++) {
+		tx()->burst_left = 0;
+		pair_record(&p, 0, 100);
+		pair_pump_one(&p, 0);
+		p.now += 128;
+	}
+	while (p.nwire)
+		pair_lose(&p, 0);
+	e = flow_sent(tx(), first);
+	/* first on path a, first + 1 on b, first + 2 on a. */
+	a = line(first, flow_sent(tx(), first + 1)->path, flow_sent(tx(), first + 1)->pseq,
+		 flow_sent(tx(), first + 1)->sent_ns, 0);
+	a.nwords = 1;
+	a.sack[0] = 1;
+	p.now += 100 * US;
+	take(&a);
+	assert_int_equal(e->state, UCCL_SENT_LOST);
+	assert_int_equal(flow_sent(tx(), first + 2)->state, UCCL_SENT_INFLIGHT);
+	tx()->burst_left = 0;
+	pair_pump_one(&p, 0);
+	again = e->sent_ns;
+	assert_int_equal(again, p.now);
+	assert_int_equal(p.side[0].stats.rtx_packets, 1);
+	/* News of something older than the retransmission, however late. */
+	p.now += 10 * US;
+	a.sack[0] = 3;
+	take(&a);
+	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
+	assert_true(tx()->rack_at == UCCL_NEVER);
+	p.now += 300 * US;
+	take(&a);
+	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
+	assert_int_equal(p.side[0].stats.lost_rack, 1);
+	pair_fini(&p);
+}
+
+static void lose_tail(struct pair *q, struct pair_pkt *k)
+{
+	if (k->to == 1 && k->h.type == UCCL_PKT_CHUNK && !(k->h.flags & UCCL_FLAG_RTX) && ++q->count > 20)
+		k->fate = PAIR_DROP;
+}
+
+/* The end of a transfer is lost: one probe, whose answer speaks for all of it, whatever the clock's last digits. */
+static void rack__answer_to_a_probe(void **state)
+{
+	(void)state;
+	for (unsigned int digits = 0; digits < 64; digits += 7) {
+		struct pair_cfg c = pair_packets();
+
+		c.cc = &spy;
+		c.delay_ns += digits * 3;
+		pair_init(&p, &c);
+		p.now += digits;
+		p.filter = lose_tail;
+		pair_bulk(&p, 0, 30 * KIB);
+		assert_true(pair_finish(&p, 10 * MS));
+		assert_int_equal(p.side[0].stats.probes, 1);
+		assert_int_equal(p.side[0].stats.rtos, 0);
+		assert_int_equal(p.side[0].stats.rtx_packets, 10);
+		assert_int_equal(p.side[1].f.dups, 0);
+		pair_fini(&p);
+	}
+}
+
+static void rack__answer_to_a_probe_direct(void **state)
+{
+	struct pair_cfg c = pair_direct();
+
+	(void)state;
+	for (unsigned int digits = 0; digits < 64; digits += 9) {
+		pair_init(&p, &c);
+		p.now += digits;
+		pair_bulk(&p, 0, 40 * KIB);
+		pair_pump_one(&p, 0);
+		/* The last three writes. */
+		for (int n = 0; n < 3; n++)
+			for (uint32_t i = p.nwire; i-- > 0;)
+				if (p.wire[i]->kind == UCCL_RX_WRITE) {
+					pair_lose(&p, i);
+					break;
+				}
+		assert_true(pair_finish(&p, 20 * MS));
+		assert_int_equal(p.side[0].stats.probes, 1);
+		assert_int_equal(p.side[0].stats.rtx_packets, 12);
+		pair_fini(&p);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ack_rx__cumulative),
+		cmocka_unit_test(ack_rx__selective),
+		cmocka_unit_test(ack_rx__far_words),
+		cmocka_unit_test(ack_rx__beyond_what_was_sent),
+		cmocka_unit_test(ack_rx__selective_beyond),
+		cmocka_unit_test(ack_rx__path_index),
+		cmocka_unit_test(ack_rx__path_number_never_sent),
+		cmocka_unit_test(ack_rx__write_never_sent),
+		cmocka_unit_test(ack_rx__old),
+		cmocka_unit_test(ack_rx__grants),
+		cmocka_unit_test(ack_rx__ends_the_back_off),
+		cmocka_unit_test(path_sample__fabric_only),
+		cmocka_unit_test(path_sample__each_number_once),
+		cmocka_unit_test(path_sample__forged),
+		cmocka_unit_test(path_sample__smoothing),
+		cmocka_unit_test(path_sample__writes),
+		cmocka_unit_test(reorder__learnt_and_forgotten),
+		cmocka_unit_test(reorder__bounded),
+		cmocka_unit_test(proof__one_for_one),
+		cmocka_unit_test(proof__own_path_only),
+		cmocka_unit_test(proof__tolerance_edge),
+		cmocka_unit_test(proof__lost_again),
+		cmocka_unit_test(proof__writes),
+		cmocka_unit_test(rack__later_on_another_path),
+		cmocka_unit_test(rack__when),
+		cmocka_unit_test(rack__recency),
+		cmocka_unit_test(rack__answer_to_a_probe),
+		cmocka_unit_test(rack__answer_to_a_probe_direct),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

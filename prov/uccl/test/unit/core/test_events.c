@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "core/events.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "base/units.h"
+
+/* Policies that write down what they are told, and answer what the test has set. */
+static struct {
+	uint64_t window, limit, next, grant_value;
+	struct uccl_ack_info ack;
+	struct uccl_loss_info loss;
+	uint64_t rtt_ns, credit, received, demand, bytes;
+	uint16_t path;
+	enum uccl_loss_kind kind;
+	int acks, losses, samples, path_losses, credits, grants;
+} say;
+
+static uint64_t cc_window(const void *cc)
+{
+	(void)cc;
+	return say.window;
+}
+
+static uint64_t cc_pace(void *cc, uint32_t bytes, uint64_t srtt_ns, uint64_t now)
+{
+	(void)cc;
+	say.bytes = bytes;
+	say.rtt_ns = srtt_ns;
+	return say.next ? say.next : now;
+}
+
+static void cc_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)
+{
+	(void)cc;
+	(void)now;
+	say.acks++;
+	say.ack = *ack;
+}
+
+static void cc_on_loss(void *cc, const struct uccl_loss_info *loss, uint64_t now)
+{
+	(void)cc;
+	(void)now;
+	say.losses++;
+	say.loss = *loss;
+}
+
+static uint16_t ps_select(void *ps, const struct uccl_path *paths, const uint16_t *usable, uint16_t n, uint32_t bytes,
+			  struct uccl_rng *rng, uint64_t now)
+{
+	(void)ps;
+	(void)paths;
+	(void)rng;
+	(void)now;
+	say.bytes = bytes;
+	return usable[n - 1];
+}
+
+static void ps_on_ack(void *ps, uint16_t path, uint64_t rtt_ns, bool ecn, uint64_t now)
+{
+	(void)ps;
+	(void)ecn;
+	(void)now;
+	say.samples++;
+	say.path = path;
+	say.rtt_ns = rtt_ns;
+}
+
+static void ps_on_loss(void *ps, uint16_t path, enum uccl_loss_kind kind, uint64_t now)
+{
+	(void)ps;
+	(void)now;
+	say.path_losses++;
+	say.path = path;
+	say.kind = kind;
+}
+
+static uint64_t cr_limit(const void *cs)
+{
+	(void)cs;
+	return say.limit;
+}
+
+static void cr_on_credit(void *cs, uint64_t granted, uint64_t now)
+{
+	(void)cs;
+	(void)now;
+	say.credits++;
+	say.credit = granted;
+}
+
+static uint64_t cr_grant(void *cs, uint64_t received, uint64_t demand, uint64_t now)
+{
+	(void)cs;
+	(void)now;
+	say.grants++;
+	say.received = received;
+	say.demand = demand;
+	return say.grant_value;
+}
+
+static const struct uccl_cc_ops cc = {.window = cc_window, .pace = cc_pace, .on_ack = cc_on_ack, .on_loss = cc_on_loss};
+static const struct uccl_path_ops ps = {.select = ps_select, .on_ack = ps_on_ack, .on_loss = ps_on_loss};
+static const struct uccl_credit_ops cr = {.limit = cr_limit, .on_credit = cr_on_credit, .grant = cr_grant};
+/* Every hook that may be missing is missing. */
+static const struct uccl_cc_ops cc_bare = {.window = cc_window};
+static const struct uccl_path_ops ps_bare = {.select = ps_select};
+static const struct uccl_credit_ops cr_bare = {.limit = cr_limit};
+
+static struct uccl_flow f;
+
+static int start(void **state)
+{
+	(void)state;
+	memset(&say, 0, sizeof(say));
+	memset(&f, 0, sizeof(f));
+	say.window = 10000;
+	say.limit = UINT64_MAX;
+	f.cfg.cc = &cc;
+	f.cfg.pathsel = &ps;
+	f.cfg.credit = &cr;
+	return 0;
+}
+
+static int start_bare(void **state)
+{
+	start(state);
+	f.cfg.cc = &cc_bare;
+	f.cfg.pathsel = &ps_bare;
+	f.cfg.credit = &cr_bare;
+	return 0;
+}
+
+static void chunk_size__window(void **state)
+{
+	(void)state;
+	f.inflight_bytes = 9000;
+	assert_int_equal(uccl_event_chunk_size(&f, 1000, 5), 1000);
+	assert_int_equal(uccl_event_chunk_size(&f, 1001, 5), 0);
+	/* A window below one chunk still lets one chunk fly. */
+	say.window = 10;
+	assert_int_equal(uccl_event_chunk_size(&f, 1000, 5), 0);
+	f.inflight_bytes = 0;
+	assert_int_equal(uccl_event_chunk_size(&f, 1000, 5), 1000);
+}
+
+static void chunk_size__pacing(void **state)
+{
+	(void)state;
+	f.next_tx_ns = 100;
+	assert_int_equal(uccl_event_chunk_size(&f, 1000, 99), 0);
+	assert_int_equal(uccl_event_chunk_size(&f, 1000, 100), 1000);
+}
+
+static void chunk_size__credit(void **state)
+{
+	(void)state;
+	say.limit = 5000;
+	f.credit_used = 4999;
+	assert_int_equal(uccl_event_chunk_size(&f, 1000, 5), 1000);
+	f.credit_used = 5000;
+	assert_int_equal(uccl_event_chunk_size(&f, 1000, 5), 0);
+}
+
+static void pacing_chunk__spends_credit(void **state)
+{
+	(void)state;
+	say.next = 777;
+	f.srtt_ns = 55;
+	f.credit_used = 10;
+	assert_int_equal(uccl_event_pacing_chunk(&f, 1000, 5), 777);
+	assert_int_equal(f.credit_used, 1010);
+	assert_int_equal(say.bytes, 1000);
+	assert_int_equal(say.rtt_ns, 55);
+}
+
+static void pacing_chunk__without_pacer(void **state)
+{
+	(void)state;
+	assert_int_equal(uccl_event_pacing_chunk(&f, 1000, 5), 5);
+	assert_int_equal(f.credit_used, 1000);
+}
+
+static void select_path__of_the_usable(void **state)
+{
+	uint16_t usable[] = {3, 5, 8};
+
+	(void)state;
+	f.usable = usable;
+	f.nusable = 3;
+	assert_int_equal(uccl_event_select_path(&f, 42, 5), 8);
+	assert_int_equal(say.bytes, 42);
+}
+
+/* Neither window nor credit nor pacing; receive slots alone. */
+static void tx_rtx_chunk__slots_only(void **state)
+{
+	(void)state;
+	say.window = say.limit = 0;
+	f.credit_used = 1000;
+	f.next_tx_ns = UCCL_NEVER;
+	f.inflight_bytes = 1 << 20;
+	f.slots = 4;
+	f.inflight_chunks = 3;
+	assert_true(uccl_event_tx_rtx_chunk(&f, 5));
+	f.inflight_chunks = 4;
+	assert_false(uccl_event_tx_rtx_chunk(&f, 5));
+	/* One may always leave: a peer that grants nothing is asked. */
+	f.slots = 0;
+	assert_false(uccl_event_tx_rtx_chunk(&f, 5));
+	f.inflight_chunks = 0;
+	assert_true(uccl_event_tx_rtx_chunk(&f, 5));
+}
+
+static void rx_chunk__counts(void **state)
+{
+	(void)state;
+	uccl_event_rx_chunk(&f, 100, 5);
+	assert_int_equal(f.received_bytes, 100);
+	assert_true(f.credit_due);
+	f.credit_due = false;
+	uccl_event_rx_rtx_chunk(&f, 20, 6);
+	assert_int_equal(f.received_bytes, 120);
+	assert_true(f.credit_due);
+}
+
+static void rx_chunk__no_grants(void **state)
+{
+	(void)state;
+	uccl_event_rx_chunk(&f, 100, 5);
+	assert_int_equal(f.received_bytes, 100);
+	assert_false(f.credit_due);
+}
+
+static void rx_ack__passed_on(void **state)
+{
+	const struct uccl_ack_info info = {.bytes = 7, .rtt_ns = 9};
+
+	(void)state;
+	uccl_event_rx_ack(&f, &info, 5);
+	assert_int_equal(say.acks, 1);
+	assert_int_equal(say.ack.bytes, 7);
+	assert_int_equal(say.ack.rtt_ns, 9);
+}
+
+static void path_sample__passed_on(void **state)
+{
+	(void)state;
+	uccl_event_path_sample(&f, 3, 900, 5);
+	assert_int_equal(say.samples, 1);
+	assert_int_equal(say.path, 3);
+	assert_int_equal(say.rtt_ns, 900);
+}
+
+static void rx_credit__passed_on(void **state)
+{
+	(void)state;
+	uccl_event_rx_credit(&f, 12345, 5);
+	assert_int_equal(say.credits, 1);
+	assert_int_equal(say.credit, 12345);
+}
+
+static void loss__told_to_both(void **state)
+{
+	const struct uccl_loss_info loss = {.kind = UCCL_LOSS_RACK, .path = 6, .bytes = 11};
+
+	(void)state;
+	uccl_event_loss(&f, &loss, 5);
+	assert_int_equal(say.losses, 1);
+	assert_int_equal(say.loss.bytes, 11);
+	assert_int_equal(say.path_losses, 1);
+	assert_int_equal(say.path, 6);
+	assert_int_equal(say.kind, UCCL_LOSS_RACK);
+}
+
+static void grant__what_it_is_told(void **state)
+{
+	(void)state;
+	f.received_bytes = 50;
+	f.demand = 70;
+	say.grant_value = 99;
+	assert_int_equal(uccl_event_grant(&f, 5), 99);
+	assert_int_equal(say.received, 50);
+	assert_int_equal(say.demand, 70);
+}
+
+static void all__hooks_are_optional(void **state)
+{
+	const struct uccl_ack_info info = {.bytes = 7};
+	const struct uccl_loss_info loss = {.bytes = 7};
+
+	(void)state;
+	uccl_event_rx_ack(&f, &info, 5);
+	uccl_event_path_sample(&f, 0, 9, 5);
+	uccl_event_rx_credit(&f, 9, 5);
+	uccl_event_loss(&f, &loss, 5);
+	assert_int_equal(uccl_event_grant(&f, 5), 0);
+	assert_int_equal(say.acks + say.samples + say.credits + say.losses + say.grants, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(chunk_size__window, start),
+		cmocka_unit_test_setup(chunk_size__pacing, start),
+		cmocka_unit_test_setup(chunk_size__credit, start),
+		cmocka_unit_test_setup(pacing_chunk__spends_credit, start),
+		cmocka_unit_test_setup(pacing_chunk__without_pacer, start_bare),
+		cmocka_unit_test_setup(select_path__of_the_usable, start),
+		cmocka_unit_test_setup(tx_rtx_chunk__slots_only, start),
+		cmocka_unit_test_setup(rx_chunk__counts, start),
+		cmocka_unit_test_setup(rx_chunk__no_grants, start_bare),
+		cmocka_unit_test_setup(rx_ack__passed_on, start),
+		cmocka_unit_test_setup(path_sample__passed_on, start),
+		cmocka_unit_test_setup(rx_credit__passed_on, start),
+		cmocka_unit_test_setup(loss__told_to_both, start),
+		cmocka_unit_test_setup(grant__what_it_is_told, start),
+		cmocka_unit_test_setup(all__hooks_are_optional, start_bare),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,748 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "pair.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "core/internal.h"
+#include "policy/policies.h"
+
+#define KIB 1024u
+#define US UCCL_NS_PER_US
+#define MS UCCL_NS_PER_MS
+
+static struct pair p;
+
+static void start(struct pair_cfg cfg)
+{
+	pair_init(&p, &cfg);
+}
+
+static struct uccl_flow *tx(void)
+{
+	return &p.side[0].f;
+}
+
+static void lose_all(void)
+{
+	while (p.nwire)
+		pair_lose(&p, 0);
+}
+
+/* The next timer of side 0 strikes; what it sends is on the wire. Returns how many packets. */
+static int strike(void)
+{
+	p.now = uccl_max(p.now, uccl_flow_expiry(tx()));
+	uccl_flow_expire(tx(), p.now);
+	return pair_pump_one(&p, 0);
+}
+
+/* Paths whose bit is set in *arg carry nothing, either way. */
+static void black_holes(struct pair *q, struct pair_pkt *k)
+{
+	if (k->kind != UCCL_RX_SENT && k->to == 1 && *(uint32_t *)q->arg >> k->path & 1)
+		k->fate = PAIR_DROP;
+}
+
+/* Labels whose bit is set carry nothing: a route, wherever a path moves. */
+static void black_labels(struct pair *q, struct pair_pkt *k)
+{
+	if (k->to == 1 && *(uint32_t *)q->arg >> k->label & 1)
+		k->fate = PAIR_DROP;
+}
+
+/* A quick look at a long transfer: bytes in flight all the time. */
+static void transfer(uint32_t bytes)
+{
+	pair_bulk(&p, 0, bytes);
+	assert_true(pair_finish(&p, 10 * UCCL_NS_PER_S));
+}
+
+static void flow_init__clean(void **state)
+{
+	struct pair_cfg c = pair_packets();
+	bool seen[16] = {false};
+
+	(void)state;
+	start(c);
+	assert_int_equal(tx()->una, c.csn[0]);
+	assert_int_equal(tx()->nxt, c.csn[0]);
+	assert_int_equal(tx()->rcv_nxt, c.csn[1]);
+	assert_int_equal(tx()->slots, c.slots);
+	assert_int_equal(tx()->msg_limit, 100);
+	assert_int_equal(tx()->nusable, c.paths);
+	assert_true(uccl_flow_expiry(tx()) == UCCL_NEVER);
+	assert_true(uccl_flow_idle(tx()));
+	assert_int_equal(pair_pump_one(&p, 0), 0);
+	/* Labels of one flow differ. */
+	for (int i = 0; i < c.paths; i++) {
+		assert_true(tx()->paths[i].label < c.labels);
+		assert_false(seen[tx()->paths[i].label]);
+		seen[tx()->paths[i].label] = true;
+	}
+	pair_fini(&p);
+}
+
+static void flow_init__neighbours_spread(void **state)
+{
+	struct pair_cfg c = pair_packets();
+	uint32_t firsts = 0;
+
+	(void)state;
+	c.labels = 32;
+	for (c.seed = 1; c.seed < 60; c.seed++) {
+		start(c);
+		firsts |= 1u << tx()->paths[0].label;
+		pair_fini(&p);
+	}
+	assert_true(__builtin_popcount(firsts) > 16);
+}
+
+static void flow_init__fewer_labels_than_paths(void **state)
+{
+	struct pair_cfg c = pair_packets();
+
+	(void)state;
+	c.labels = 1;
+	start(c);
+	for (int i = 0; i < c.paths; i++)
+		assert_int_equal(tx()->paths[i].label, 0);
+	transfer(100 * KIB);
+	pair_fini(&p);
+}
+
+static void flow_submit__order(void **state)
+{
+	(void)state;
+	start(pair_packets());
+	for (uint32_t i = 0; i < 5; i++)
+		pair_record(&p, 0, i);
+	assert_false(uccl_flow_idle(tx()));
+	pair_pump_one(&p, 0);
+	for (uint32_t i = 0; i < 5; i++)
+		assert_int_equal(p.wire[i]->h.payload_len, i);
+	assert_false(uccl_flow_idle(tx()));
+	assert_true(pair_finish(&p, MS));
+	assert_true(uccl_flow_idle(tx()));
+	pair_fini(&p);
+}
+
+static void flow_withdraw__before_it_left(void **state)
+{
+	struct pair_obj *rec, *bulk;
+
+	(void)state;
+	start(pair_packets());
+	rec = pair_record(&p, 0, 10);
+	bulk = pair_bulk(&p, 0, 5000);
+	assert_true(uccl_flow_withdraw(tx(), &rec->item));
+	assert_true(uccl_flow_withdraw(tx(), &bulk->item));
+	assert_false(uccl_flow_withdraw(tx(), &bulk->item));
+	assert_true(uccl_flow_idle(tx()));
+	assert_int_equal(pair_pump_one(&p, 0), 0);
+	/* It may be handed in again. */
+	uccl_flow_submit(tx(), &rec->item);
+	uccl_flow_submit(tx(), &bulk->item);
+	assert_true(pair_finish(&p, MS));
+	pair_fini(&p);
+}
+
+static void flow_withdraw__too_late(void **state)
+{
+	struct pair_cfg c = pair_packets();
+	struct pair_obj *o;
+
+	(void)state;
+	c.slots = 1;
+	start(c);
+	o = pair_bulk(&p, 0, 5000);
+	assert_int_equal(pair_pump_one(&p, 0), 1);
+	assert_false(uccl_flow_withdraw(tx(), &o->item));
+	assert_true(pair_finish(&p, 10 * MS));
+	assert_false(uccl_flow_withdraw(tx(), &o->item));
+	pair_fini(&p);
+	/* Announced, although not a byte of it has left. */
+	c = pair_direct();
+	c.slots = 1;
+	start(c);
+	o = pair_bulk(&p, 0, 5000);
+	assert_int_equal(pair_pump_one(&p, 0), 1);
+	assert_int_equal(o->item.off, 0);
+	assert_false(uccl_flow_withdraw(tx(), &o->item));
+	assert_true(pair_finish(&p, 10 * MS));
+	pair_fini(&p);
+}
+
+/* Behind the window's edge, inside it, never sent. */
+static void flow_acked__by_cookie(void **state)
+{
+	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
+	struct uccl_ack a;
+
+	(void)state;
+	start(pair_packets());
+	for (int i = 0; i < 4; i++)
+		pair_record(&p, 0, 10);
+	pair_pump_one(&p, 0);
+	assert_false(uccl_flow_acked(tx(), p.cfg.csn[0]));
+	a = pair_ack(&p, 0, p.cfg.csn[0] + 1);
+	a.nwords = 1;
+	a.sack[0] = 2;
+	pair_feed(&p, 0, &h, NULL, &a);
+	for (uint32_t i = 0; i < 6; i++)
+		assert_int_equal(uccl_flow_acked(tx(), p.cfg.csn[0] + i), i == 0 || i == 3);
+	assert_false(uccl_flow_acked(tx(), UCCL_NEVER));
+	pair_fini(&p);
+}
+
+static void flow_rto__values(void **state)
+{
+	(void)state;
+	start(pair_packets());
+	assert_int_equal(uccl_flow_rto(tx()), 4 * MS); /* nothing known */
+	tx()->srtt_ns = 10 * US;
+	tx()->rttvar_ns = 5 * US;
+	assert_int_equal(uccl_flow_rto(tx()), MS); /* the least */
+	tx()->srtt_ns = 2 * MS;
+	tx()->rttvar_ns = MS;
+	assert_int_equal(uccl_flow_rto(tx()), 6 * MS + UCCL_ACK_DELAY_NS);
+	tx()->srtt_ns = UCCL_NS_PER_S;
+	assert_int_equal(uccl_flow_rto(tx()), UCCL_RTO_MAX_NS);
+	pair_fini(&p);
+}
+
+static void probe__tail_after_two_rtts(void **state)
+{
+	uint64_t sent;
+
+	(void)state;
+	start(pair_packets());
+	transfer(100 * KIB);
+	tx()->srtt_ns = 500 * US;
+	tx()->rttvar_ns = 300 * US;
+	sent = p.now;
+	pair_record(&p, 0, 100);
+	pair_pump_one(&p, 0);
+	lose_all();
+	assert_int_equal(uccl_flow_expiry(tx()), sent + MS + UCCL_ACK_DELAY_NS);
+	assert_int_equal(strike(), 1);
+	assert_int_equal(p.side[0].stats.probes, 1);
+	assert_int_equal(p.side[0].stats.rtos, 0);
+	pair_fini(&p);
+}
+
+/* Not later than the time-out, however large two RTTs are; not earlier than a quarter of the least one. */
+static void probe__tail_bounds(void **state)
+{
+	(void)state;
+	start(pair_packets());
+	tx()->srtt_ns = 10 * US;
+	pair_record(&p, 0, 1);
+	pair_pump_one(&p, 0);
+	assert_int_equal(uccl_flow_expiry(tx()), p.now + MS / 4);
+	pair_fini(&p);
+	start(pair_packets());
+	tx()->srtt_ns = 150 * MS;
+	pair_record(&p, 0, 1);
+	pair_pump_one(&p, 0);
+	assert_int_equal(uccl_flow_expiry(tx()), p.now + 150 * MS + UCCL_ACK_DELAY_NS);
+	pair_fini(&p);
+}
+
+static void probe__small_chunk_itself(void **state)
+{
+	struct pair_cfg c = pair_packets();
+
+	(void)state;
+	c.chunk_bytes = 4096;
+	c.mtu = 4096 + UCCL_HDR_LEN + UCCL_TAIL_MAX;
+	start(c);
+	pair_record(&p, 0, 2048);
+	pair_pump_one(&p, 0);
+	lose_all();
+	assert_int_equal(strike(), 1);
+	assert_int_equal(p.wire[0]->h.type, UCCL_PKT_CHUNK);
+	assert_true(p.wire[0]->h.flags & UCCL_FLAG_TAIL_PROBE);
+	pair_fini(&p);
+	/* A large one is only asked for, on its own path: there the question is also a later packet. */
+	start(c);
+	pair_record(&p, 0, 2049);
+	pair_pump_one(&p, 0);
+	lose_all();
+	assert_int_equal(strike(), 1);
+	assert_int_equal(p.wire[0]->h.type, UCCL_PKT_PROBE);
+	assert_true(p.wire[0]->h.flags & UCCL_FLAG_AR);
+	assert_int_equal(p.wire[0]->path, flow_sent(tx(), tx()->una)->path);
+	pair_arrive(&p, 0);
+	assert_true(pair_finish(&p, MS / 2));
+	assert_int_equal(p.side[0].stats.lost_proof, 1);
+	pair_fini(&p);
+}
+
+/* A peer that is wholly silent gets one packet per back-off, on path after path, and never the window. */
+static void probe__silent_peer(void **state)
+{
+	uint64_t last, gap = 0;
+	uint32_t paths = 0;
+
+	(void)state;
+	start(pair_packets());
+	transfer(64 * KIB);
+	pair_run(&p, p.now + MS);
+	p.side[1].stopped = true;
+	pair_bulk(&p, 0, 200 * KIB);
+	assert_int_equal(pair_pump_one(&p, 0), 200);
+	lose_all();
+	assert_int_equal(strike(), 1); /* the tail probe */
+	lose_all();
+	last = p.now;
+	for (int i = 0; i < 40; i++) {
+		assert_int_equal(strike(), 1);
+		assert_int_equal(p.wire[0]->h.type, UCCL_PKT_PROBE);
+		assert_int_equal(p.wire[0]->h.payload_len, 0);
+		paths |= 1u << p.wire[0]->path;
+		if (i && gap < UCCL_RTO_MAX_NS)
+			assert_int_equal(p.now - last, uccl_min(2 * gap, UCCL_RTO_MAX_NS));
+		gap = p.now - last;
+		last = p.now;
+		assert_true(gap <= UCCL_RTO_MAX_NS);
+		lose_all();
+	}
+	assert_int_equal(gap, UCCL_RTO_MAX_NS);
+	assert_int_equal(paths, 15);
+	assert_int_equal(p.side[0].stats.rtos, 40);
+	assert_int_equal(p.side[0].stats.rtx_packets, 1);
+	assert_int_equal(tx()->inflight_chunks, 200);
+	/* It wakes up, and only what it lost is sent again. */
+	p.side[1].stopped = false;
+	assert_true(pair_finish(&p, UCCL_NS_PER_S));
+	assert_int_equal(p.side[1].f.dups, 0);
+	pair_fini(&p);
+}
+
+/* A peer that was only stopped: everything was in its receive queue, so nothing is sent again but the tail probe. */
+static void probe__stopped_peer(void **state)
+{
+	(void)state;
+	start(pair_packets());
+	p.side[1].stopped = true;
+	pair_bulk(&p, 0, 100 * KIB);
+	pair_run(&p, p.now + 5 * UCCL_NS_PER_S);
+	assert_true(p.side[0].stats.tx_packets < 100 + 60);
+	p.side[1].stopped = false;
+	assert_true(pair_finish(&p, 100 * MS));
+	assert_int_equal(p.side[0].stats.rtx_packets, 1);
+	pair_fini(&p);
+}
+
+/* All present labels may lead into a hole: after all paths were asked, they get new ones. */
+static void probe__new_labels_at_last(void **state)
+{
+	uint32_t dead = 0;
+
+	(void)state;
+	start(pair_packets());
+	for (int i = 0; i < p.cfg.paths; i++)
+		dead |= 1u << tx()->paths[i].label;
+	p.filter = black_labels;
+	p.arg = &dead;
+	pair_bulk(&p, 0, 100 * KIB);
+	assert_true(pair_finish(&p, 20 * UCCL_NS_PER_S));
+	assert_true(p.side[0].stats.rerolled > 0);
+	pair_fini(&p);
+}
+
+/* One of four paths swallows everything: out of service soon, and the transfer goes on without it. */
+static void path_loss__black_hole(void **state)
+{
+	uint32_t dead = 1 << 2;
+	uint64_t carried;
+
+	(void)state;
+	start(pair_packets());
+	p.cfg.delay_ns = 10 * US;
+	tx()->cfg.pathsel = &uccl_path_rr;
+	p.filter = black_holes;
+	p.arg = &dead;
+	/* The NIC says that the window is small: many round trips. */
+	p.side[1].f.cfg.slots_rx = 40;
+	transfer(2000 * KIB);
+	assert_true(p.side[0].stats.quarantined >= 1);
+	assert_int_not_equal(tx()->paths[2].state, UCCL_PATH_ACTIVE);
+	for (int i = 0; i < 4; i++)
+		if (i != 2)
+			assert_int_equal(tx()->paths[i].state, UCCL_PATH_ACTIVE);
+	assert_int_equal(tx()->nusable, 3);
+	carried = tx()->paths[2].tx_bytes;
+	transfer(500 * KIB);
+	/* Nothing of the application's goes there. */
+	assert_int_equal(tx()->paths[2].tx_bytes, carried);
+	pair_fini(&p);
+}
+
+static void quarantined(uint16_t path)
+{
+	for (int i = 0; i < 3; i++)
+		flow_path_loss(tx(), path, p.now);
+	assert_int_equal(tx()->paths[path].state, UCCL_PATH_QUARANTINE);
+}
+
+static void path_loss__three_in_a_row(void **state)
+{
+	(void)state;
+	start(pair_packets());
+	flow_path_loss(tx(), 1, p.now);
+	flow_path_loss(tx(), 1, p.now);
+	flow_path_alive(tx(), 1, p.now);
+	flow_path_loss(tx(), 1, p.now);
+	flow_path_loss(tx(), 1, p.now);
+	assert_int_equal(tx()->paths[1].state, UCCL_PATH_ACTIVE);
+	assert_int_equal(tx()->nusable, 4);
+	flow_path_loss(tx(), 1, p.now);
+	assert_int_equal(tx()->paths[1].state, UCCL_PATH_QUARANTINE);
+	assert_int_equal(tx()->nusable, 3);
+	for (int i = 0; i < 3; i++)
+		assert_int_not_equal(tx()->usable[i], 1);
+	assert_int_equal(tx()->path_at, tx()->paths[1].until);
+	assert_int_equal(uccl_flow_expiry(tx()), p.now + uccl_flow_rto(tx()));
+	assert_int_equal(p.side[0].stats.quarantined, 1);
+	pair_fini(&p);
+}
+
+static void path_loss__last_path_stays(void **state)
+{
+	(void)state;
+	start(pair_packets());
+	quarantined(0);
+	quarantined(1);
+	quarantined(2);
+	for (int i = 0; i < 300; i++)
+		flow_path_loss(tx(), 3, p.now);
+	assert_int_equal(tx()->paths[3].state, UCCL_PATH_ACTIVE);
+	assert_int_equal(tx()->nusable, 1);
+	assert_int_equal(tx()->usable[0], 3);
+	pair_fini(&p);
+}
+
+static void path_loss__one_path_flow(void **state)
+{
+	struct pair_cfg c = pair_packets();
+
+	(void)state;
+	c.paths = 1;
+	start(c);
+	p.faults.loss = 0.5;
+	transfer(100 * KIB);
+	assert_int_equal(p.side[0].stats.quarantined, 0);
+	assert_int_equal(tx()->paths[0].state, UCCL_PATH_ACTIVE);
+	pair_fini(&p);
+}
+
+/* None in service, none on probation: all of them rather than none. */
+static void path_refresh__none_left(void **state)
+{
+	(void)state;
+	start(pair_packets());
+	for (int i = 0; i < 4; i++)
+		tx()->paths[i].state = UCCL_PATH_QUARANTINE;
+	flow_path_refresh(tx());
+	assert_int_equal(tx()->nusable, 4);
+	tx()->paths[2].state = UCCL_PATH_PROBATION;
+	flow_path_refresh(tx());
+	assert_int_equal(tx()->nusable, 1);
+	assert_int_equal(tx()->usable[0], 2);
+	tx()->paths[1].state = UCCL_PATH_ACTIVE;
+	flow_path_refresh(tx());
+	assert_int_equal(tx()->nusable, 1);
+	assert_int_equal(tx()->usable[0], 1);
+	pair_fini(&p);
+}
+
+/* A burst does not go on along a path that is out of service. */
+static void path_refresh__ends_the_burst(void **state)
+{
+	(void)state;
+	start(pair_packets());
+	pair_record(&p, 0, 10);
+	pair_pump_one(&p, 0);
+	assert_int_equal(p.wire[0]->path, 0);
+	quarantined(0);
+	pair_record(&p, 0, 10);
+	pair_pump_one(&p, 0);
+	assert_int_not_equal(p.wire[1]->path, 0);
+	pair_fini(&p);
+}
+
+static void paths_expire__probation_and_back(void **state)
+{
+	uint16_t label, next;
+	const struct pair_pkt *k;
+
+	(void)state;
+	start(pair_packets());
+	label = tx()->paths[1].label;
+	next = tx()->next_label;
+	quarantined(1);
+	assert_int_equal(strike(), 1);
+	k = p.wire[0];
+	/* A new label, and a question on it. */
+	assert_int_equal(tx()->paths[1].state, UCCL_PATH_PROBATION);
+	assert_int_equal(k->h.type, UCCL_PKT_PROBE);
+	assert_int_equal(k->path, 1);
+	assert_int_equal(k->label, next);
+	assert_int_not_equal(k->label, label);
+	assert_int_equal(p.side[0].stats.rerolled, 1);
+	assert_int_equal(tx()->paths[1].rerolls, 1);
+	assert_int_equal(tx()->nusable, 3);
+	/* Answered: in service, its RTT to be learnt anew. */
+	tx()->paths[1].srtt_ns = 5;
+	pair_arrive(&p, 0);
+	pair_pump_one(&p, 1);
+	pair_arrive(&p, 0);
+	assert_int_equal(tx()->paths[1].state, UCCL_PATH_ACTIVE);
+	assert_int_equal(tx()->nusable, 4);
+	assert_true(tx()->path_at == UCCL_NEVER);
+	assert_int_equal(tx()->paths[1].strikes, 0);
+	pair_fini(&p);
+}
+
+/* No answer: out again, for longer each time. */
+static void paths_expire__longer_each_time(void **state)
+{
+	uint64_t gap = 0;
+
+	(void)state;
+	start(pair_packets());
+	quarantined(1);
+	for (int i = 0; i < 9; i++) {
+		uint64_t began = p.now;
+
+		assert_int_equal(strike(), 1);
+		assert_int_equal(tx()->paths[1].state, UCCL_PATH_PROBATION);
+		assert_int_equal(p.now - began, gap ? 2 * gap : uccl_flow_rto(tx()));
+		gap = p.now - began;
+		lose_all();
+		assert_int_equal(strike(), 0);
+		assert_int_equal(tx()->paths[1].state, UCCL_PATH_QUARANTINE);
+		assert_int_equal(p.side[0].stats.quarantined, 2 + i);
+	}
+	/* But not for ever longer. */
+	strike();
+	lose_all();
+	strike();
+	assert_int_equal(tx()->paths[1].until - p.now, uccl_flow_rto(tx()) << 8);
+	pair_fini(&p);
+}
+
+/* A healed path carries data again. */
+static void paths_expire__healed(void **state)
+{
+	uint32_t dead = 1 << 1;
+	uint64_t carried;
+
+	(void)state;
+	start(pair_packets());
+	p.filter = black_holes;
+	p.arg = &dead;
+	p.side[1].f.cfg.slots_rx = 40;
+	transfer(2000 * KIB);
+	assert_int_not_equal(tx()->paths[1].state, UCCL_PATH_ACTIVE);
+	dead = 0;
+	pair_run(&p, p.now + 5 * UCCL_NS_PER_S);
+	assert_int_equal(tx()->paths[1].state, UCCL_PATH_ACTIVE);
+	carried = tx()->paths[1].tx_bytes;
+	transfer(500 * KIB);
+	assert_true(tx()->paths[1].tx_bytes > carried + 50 * KIB);
+	pair_fini(&p);
+}
+
+static void flow_expiry__earliest(void **state)
+{
+	(void)state;
+	start(pair_packets());
+	tx()->ack_at = p.now + 600;
+	tx()->rack_at = p.now + 500;
+	tx()->probe_at = p.now + 400;
+	tx()->path_at = p.now + 300;
+	tx()->close_at = p.now + 200;
+	assert_int_equal(uccl_flow_expiry(tx()), p.now + 200);
+	tx()->close_at = UCCL_NEVER;
+	assert_int_equal(uccl_flow_expiry(tx()), p.now + 300);
+	tx()->path_at = UCCL_NEVER;
+	assert_int_equal(uccl_flow_expiry(tx()), p.now + 400);
+	tx()->probe_at = UCCL_NEVER;
+	assert_int_equal(uccl_flow_expiry(tx()), p.now + 500);
+	tx()->rack_at = UCCL_NEVER;
+	assert_int_equal(uccl_flow_expiry(tx()), p.now + 600);
+	tx()->ack_at = UCCL_NEVER;
+	/* The pacer wakes only what waits. */
+	tx()->next_tx_ns = p.now + 100;
+	assert_true(uccl_flow_expiry(tx()) == UCCL_NEVER);
+	pair_record(&p, 0, 1);
+	assert_int_equal(uccl_flow_expiry(tx()), p.now + 100);
+	tx()->next_tx_ns = 0;
+	tx()->starved = true;
+	tx()->demand_ns = p.now + 50;
+	assert_int_equal(uccl_flow_expiry(tx()), p.now + 50);
+	pair_fini(&p);
+}
+
+static void flow_expire__only_what_is_due(void **state)
+{
+	(void)state;
+	start(pair_packets());
+	tx()->ack_at = p.now + 1;
+	tx()->next_tx_ns = p.now + 1;
+	uccl_flow_expire(tx(), p.now);
+	assert_false(tx()->ack_now);
+	assert_int_equal(tx()->next_tx_ns, p.now + 1);
+	assert_int_equal(p.side[0].stats.probes, 0);
+	uccl_flow_expire(tx(), p.now + 1);
+	assert_true(tx()->ack_now);
+	assert_true(tx()->ack_at == UCCL_NEVER);
+	assert_int_equal(tx()->next_tx_ns, 0);
+	pair_fini(&p);
+}
+
+static void flow_keepalive__path_after_path(void **state)
+{
+	uint32_t paths = 0;
+
+	(void)state;
+	start(pair_packets());
+	for (int i = 0; i < 4; i++) {
+		uccl_flow_keepalive(tx(), p.now);
+		assert_int_equal(pair_pump_one(&p, 0), 1);
+		assert_int_equal(p.wire[0]->h.type, UCCL_PKT_PROBE);
+		paths |= 1u << p.wire[0]->path;
+		lose_all();
+	}
+	assert_int_equal(paths, 15);
+	pair_fini(&p);
+}
+
+static void lose_close(struct pair *q, struct pair_pkt *k)
+{
+	if ((k->h.type == UCCL_PKT_CLOSE || k->h.type == UCCL_PKT_CLOSE_ACK) && q->count) {
+		q->count--;
+		k->fate = PAIR_DROP;
+	}
+}
+
+static void flow_close__said_until_answered(void **state)
+{
+	(void)state;
+	for (uint32_t lost = 0; lost < 6; lost++) {
+		start(pair_packets());
+		p.filter = lose_close;
+		p.count = lost;
+		uccl_flow_close(tx(), p.now);
+		uccl_flow_close(tx(), p.now);
+		assert_int_equal(tx()->closing, UCCL_FLOW_CLOSING);
+		while (tx()->closing != UCCL_FLOW_CLOSED)
+			assert_true(pair_step(&p));
+		assert_true(p.side[1].f.close_seen);
+		assert_true(tx()->close_tries >= 1 && tx()->close_tries <= 1 + lost);
+		/* And then no more. */
+		assert_true(uccl_flow_expiry(tx()) == UCCL_NEVER);
+		assert_int_equal(pair_pump_one(&p, 0), 0);
+		pair_fini(&p);
+	}
+}
+
+static void flow_close__both(void **state)
+{
+	(void)state;
+	for (uint32_t lost = 0; lost < 4; lost++) {
+		start(pair_packets());
+		p.filter = lose_close;
+		p.count = lost;
+		uccl_flow_close(&p.side[0].f, p.now);
+		uccl_flow_close(&p.side[1].f, p.now);
+		while (p.side[0].f.closing != UCCL_FLOW_CLOSED || p.side[1].f.closing != UCCL_FLOW_CLOSED)
+			assert_true(pair_step(&p));
+		pair_fini(&p);
+	}
+}
+
+static void flow_check__sees_each(void **state)
+{
+	struct uccl_flow *f, keep;
+	struct uccl_sent *e, kept;
+
+	(void)state;
+	start(pair_packets());
+	f = tx();
+	pair_record(&p, 0, 10);
+	pair_record(&p, 0, 10);
+	pair_pump_one(&p, 0);
+	assert_null(uccl_flow_check(f));
+	keep = *f;
+	e = flow_sent(f, f->una);
+	kept = *e;
+#define BROKEN(change)                                                                                                 \
+	do {                                                                                                           \
+		change;                                                                                                \
+		assert_non_null(uccl_flow_check(f));                                                                   \
+		*f = keep;                                                                                             \
+		*e = kept;                                                                                             \
+		assert_null(uccl_flow_check(f));                                                                       \
+	} while (0)
+	BROKEN(f->una = f->nxt + 1);
+	BROKEN(f->log_cap = f->cfg.window * 2);
+	BROKEN(f->high_acked = f->nxt + 1);
+	BROKEN(f->rcv_nxt = f->rcv_high + 1);
+	BROKEN(f->rcv_high = f->rcv_nxt + f->cfg.window + 1);
+	BROKEN(e->state = UCCL_SENT_FREE);
+	BROKEN(e->state = UCCL_SENT_LOST);
+	BROKEN(e->len++);
+	BROKEN(f->inflight_chunks--);
+	BROKEN(f->probe_at = UCCL_NEVER);
+	BROKEN((e->state = UCCL_SENT_ACKED, f->inflight_chunks--, f->inflight_bytes -= 10));
+#undef BROKEN
+	f->rcv_map[(f->rcv_nxt & (f->cfg.window - 1)) / 64] |= 1ull << (f->rcv_nxt % 64);
+	assert_non_null(uccl_flow_check(f));
+	pair_fini(&p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(flow_init__clean),
+		cmocka_unit_test(flow_init__neighbours_spread),
+		cmocka_unit_test(flow_init__fewer_labels_than_paths),
+		cmocka_unit_test(flow_submit__order),
+		cmocka_unit_test(flow_withdraw__before_it_left),
+		cmocka_unit_test(flow_withdraw__too_late),
+		cmocka_unit_test(flow_acked__by_cookie),
+		cmocka_unit_test(flow_rto__values),
+		cmocka_unit_test(path_refresh__none_left),
+		cmocka_unit_test(path_refresh__ends_the_burst),
+		cmocka_unit_test(path_loss__black_hole),
+		cmocka_unit_test(path_loss__three_in_a_row),
+		cmocka_unit_test(path_loss__last_path_stays),
+		cmocka_unit_test(path_loss__one_path_flow),
+		cmocka_unit_test(paths_expire__probation_and_back),
+		cmocka_unit_test(paths_expire__longer_each_time),
+		cmocka_unit_test(paths_expire__healed),
+		cmocka_unit_test(probe__tail_after_two_rtts),
+		cmocka_unit_test(probe__tail_bounds),
+		cmocka_unit_test(probe__small_chunk_itself),
+		cmocka_unit_test(probe__silent_peer),
+		cmocka_unit_test(probe__stopped_peer),
+		cmocka_unit_test(probe__new_labels_at_last),
+		cmocka_unit_test(flow_expiry__earliest),
+		cmocka_unit_test(flow_expire__only_what_is_due),
+		cmocka_unit_test(flow_keepalive__path_after_path),
+		cmocka_unit_test(flow_close__said_until_answered),
+		cmocka_unit_test(flow_close__both),
+		cmocka_unit_test(flow_check__sees_each),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "core/path.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+static void path_init__clean(void **state)
+{
+	struct uccl_path p;
+
+	(void)state;
+	memset(&p, 0xff, sizeof(p));
+	uccl_path_init(&p, 12);
+	assert_int_equal(p.state, UCCL_PATH_ACTIVE);
+	assert_int_equal(p.label, 12);
+	assert_int_equal(p.next_seq, 1);
+	assert_int_equal(p.acked_seq, 0);
+	assert_true(p.min_rtt_ns == UINT64_MAX);
+	assert_int_equal(p.srtt_ns, 0);
+	assert_int_equal(p.inflight, 0);
+	assert_int_equal(p.losses, 0);
+	assert_false(p.probe_due);
+}
+
+static void path_rtt__first_sample(void **state)
+{
+	struct uccl_path p;
+
+	(void)state;
+	uccl_path_init(&p, 0);
+	uccl_path_rtt(&p, 8000);
+	assert_int_equal(p.srtt_ns, 8000);
+	assert_int_equal(p.rttvar_ns, 4000);
+	assert_int_equal(p.min_rtt_ns, 8000);
+}
+
+/* RFC 6298: alpha 1/8, beta 1/4, the variation from the old mean. */
+static void path_rtt__smoothing(void **state)
+{
+	struct uccl_path p;
+
+	(void)state;
+	uccl_path_init(&p, 0);
+	uccl_path_rtt(&p, 8000);
+	uccl_path_rtt(&p, 16000);
+	assert_in_range(p.srtt_ns, 8700, 9000);
+	assert_in_range(p.rttvar_ns, 4400, 5000);
+	assert_int_equal(p.min_rtt_ns, 8000);
+	for (int i = 0; i < 200; i++)
+		uccl_path_rtt(&p, 4000);
+	assert_in_range(p.srtt_ns, 3990, 4010);
+	assert_in_range(p.rttvar_ns, 0, 10);
+	assert_int_equal(p.min_rtt_ns, 4000);
+}
+
+/* 0 means "no sample": smoothing never gets there. */
+static void path_rtt__never_zero(void **state)
+{
+	struct uccl_path p;
+
+	(void)state;
+	uccl_path_init(&p, 0);
+	for (int i = 0; i < 100; i++) {
+		uccl_path_rtt(&p, 1);
+		assert_true(p.srtt_ns >= 1);
+	}
+	uccl_path_init(&p, 0);
+	uccl_path_rtt(&p, 7);
+	for (int i = 0; i < 100; i++) {
+		uccl_path_rtt(&p, 1);
+		assert_true(p.srtt_ns >= 1);
+	}
+}
+
+static void path_usable__active_only(void **state)
+{
+	struct uccl_path p;
+
+	(void)state;
+	uccl_path_init(&p, 0);
+	assert_true(uccl_path_usable(&p));
+	for (int s = UCCL_PATH_SUSPECT; s <= UCCL_PATH_PROBATION; s++) {
+		p.state = (uint8_t)s;
+		assert_false(uccl_path_usable(&p));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(path_init__clean),	    cmocka_unit_test(path_rtt__first_sample),
+		cmocka_unit_test(path_rtt__smoothing),	    cmocka_unit_test(path_rtt__never_zero),
+		cmocka_unit_test(path_usable__active_only),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "core/wire.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+
+static const uint8_t types[] = {
+	UCCL_PKT_HELLO, UCCL_PKT_COOKIE, UCCL_PKT_INIT,	  UCCL_PKT_INIT_ACK, UCCL_PKT_ACK,
+	UCCL_PKT_PROBE, UCCL_PKT_CREDIT, UCCL_PKT_DEMAND, UCCL_PKT_CLOSE,    UCCL_PKT_CLOSE_ACK,
+	UCCL_PKT_CHUNK, UCCL_PKT_DESC,	 UCCL_PKT_FRAG,
+};
+
+static uint8_t rec[UCCL_REC_LEN];
+
+static struct uccl_hdr header(void)
+{
+	for (unsigned int i = 0; i < sizeof(rec); i++)
+		rec[i] = (uint8_t)(0xa0 + i);
+	return (struct uccl_hdr){
+		.type = UCCL_PKT_CHUNK,
+		.flags = UCCL_FLAG_AR,
+		.rtype = 9,
+		.path = 0x00fe,
+		.token = 0x1122334455667788,
+		.csn = 0x99aabbcc,
+		.pseq = 0xddeeff01,
+		.ts = 0x23456789,
+		.payload_len = 0x0a0b,
+		.tail_len = 0x0210,
+		.rec = rec,
+	};
+}
+
+static void hdr_encode__layout(void **state)
+{
+	static const uint8_t want[32] = {
+		0x55, 0x43, 1,	  16,	1,    9,    0xfe, 0x00, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11,
+		0xcc, 0xbb, 0xaa, 0x99, 0x01, 0xff, 0xee, 0xdd, 0x89, 0x67, 0x45, 0x23, 0x0b, 0x0a, 0x10, 0x02,
+	};
+	struct uccl_hdr h = header();
+	uint8_t out[UCCL_HDR_LEN];
+
+	(void)state;
+	uccl_hdr_encode(out, &h);
+	assert_memory_equal(out, want, sizeof(want));
+	assert_memory_equal(out + 32, rec, UCCL_REC_LEN);
+}
+
+static void hdr_encode__without_record(void **state)
+{
+	static const uint8_t zero[UCCL_REC_LEN];
+	struct uccl_hdr h = header();
+	uint8_t out[UCCL_HDR_LEN];
+
+	(void)state;
+	memset(out, 0xff, sizeof(out));
+	h.rec = NULL;
+	uccl_hdr_encode(out, &h);
+	assert_memory_equal(out + 32, zero, sizeof(zero));
+}
+
+static uint32_t whole(const struct uccl_hdr *h)
+{
+	return (uint32_t)UCCL_HDR_LEN + h->payload_len + h->tail_len;
+}
+
+static void hdr_decode__round_trip(void **state)
+{
+	struct uccl_hdr h = header(), d;
+	uint8_t out[UCCL_HDR_LEN];
+
+	(void)state;
+	uccl_hdr_encode(out, &h);
+	assert_int_equal(uccl_hdr_decode(&d, out, whole(&h)), UCCL_DROP_COUNT);
+	assert_int_equal(d.type, h.type);
+	assert_int_equal(d.flags, h.flags);
+	assert_int_equal(d.rtype, h.rtype);
+	assert_int_equal(d.path, h.path);
+	assert_true(d.token == h.token);
+	assert_int_equal(d.csn, h.csn);
+	assert_int_equal(d.pseq, h.pseq);
+	assert_int_equal(d.ts, h.ts);
+	assert_int_equal(d.payload_len, h.payload_len);
+	assert_int_equal(d.tail_len, h.tail_len);
+	assert_ptr_equal(d.rec, out + 32);
+}
+
+static void hdr_decode__short(void **state)
+{
+	struct uccl_hdr h = header(), d;
+	uint8_t out[UCCL_HDR_LEN];
+
+	(void)state;
+	h.payload_len = h.tail_len = 0;
+	uccl_hdr_encode(out, &h);
+	assert_int_equal(uccl_hdr_decode(&d, out, 0), UCCL_DROP_SHORT);
+	assert_int_equal(uccl_hdr_decode(&d, out, UCCL_HDR_LEN - 1), UCCL_DROP_SHORT);
+	assert_int_equal(uccl_hdr_decode(&d, out, UCCL_HDR_LEN), UCCL_DROP_COUNT);
+}
+
+static void hdr_decode__magic_and_version(void **state)
+{
+	struct uccl_hdr h = header(), d;
+	uint8_t out[UCCL_HDR_LEN];
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		uccl_hdr_encode(out, &h);
+		out[i] ^= 0x40;
+		assert_int_equal(uccl_hdr_decode(&d, out, whole(&h)), UCCL_DROP_MAGIC);
+	}
+}
+
+static void hdr_decode__types(void **state)
+{
+	struct uccl_hdr h = header(), d;
+	uint8_t out[UCCL_HDR_LEN];
+
+	(void)state;
+	for (unsigned int t = 0; t < 256; t++) {
+		bool known = memchr(types, (int)t, sizeof(types));
+
+		h.type = (uint8_t)t;
+		uccl_hdr_encode(out, &h);
+		assert_int_equal(uccl_hdr_decode(&d, out, whole(&h)), known ? UCCL_DROP_COUNT : UCCL_DROP_TYPE);
+	}
+}
+
+static void hdr_decode__lengths(void **state)
+{
+	struct uccl_hdr h = header(), d;
+	uint8_t out[UCCL_HDR_LEN];
+
+	(void)state;
+	uccl_hdr_encode(out, &h);
+	assert_int_equal(uccl_hdr_decode(&d, out, whole(&h) - 1), UCCL_DROP_LENGTH);
+	assert_int_equal(uccl_hdr_decode(&d, out, whole(&h) + 1), UCCL_DROP_LENGTH);
+	h.tail_len = UCCL_TAIL_MAX;
+	uccl_hdr_encode(out, &h);
+	assert_int_equal(uccl_hdr_decode(&d, out, whole(&h)), UCCL_DROP_COUNT);
+	h.tail_len = UCCL_TAIL_MAX + 1;
+	uccl_hdr_encode(out, &h);
+	assert_int_equal(uccl_hdr_decode(&d, out, whole(&h)), UCCL_DROP_LENGTH);
+	/* The sum does not wrap in 16 bits. */
+	h.payload_len = 65535;
+	h.tail_len = 640;
+	uccl_hdr_encode(out, &h);
+	assert_int_equal(uccl_hdr_decode(&d, out, (UCCL_HDR_LEN + 65535u + 640u) & 0xffff), UCCL_DROP_LENGTH);
+}
+
+static void hdr_decode__path(void **state)
+{
+	struct uccl_hdr h = header(), d;
+	uint8_t out[UCCL_HDR_LEN];
+
+	(void)state;
+	h.path = UCCL_PATHS_MAX - 1;
+	uccl_hdr_encode(out, &h);
+	assert_int_equal(uccl_hdr_decode(&d, out, whole(&h)), UCCL_DROP_COUNT);
+	h.path = UCCL_PATHS_MAX;
+	uccl_hdr_encode(out, &h);
+	assert_int_equal(uccl_hdr_decode(&d, out, whole(&h)), UCCL_DROP_PATH);
+}
+
+static struct uccl_ack block(uint8_t npaths, uint8_t nwords)
+{
+	struct uccl_ack a = {
+		.cum = 0xfffffff0, .dups = 3, .msg_limit = 77, .slots = 0x1234, .npaths = npaths, .nwords = nwords};
+
+	for (int i = 0; i < npaths; i++)
+		a.paths[i] = (struct uccl_ack_path){
+			.path = (uint16_t)(UCCL_PATHS_MAX - 1 - i),
+			.write = i & 1,
+			.seq = 0x80000000u + (unsigned int)i,
+			.echo = 0x10u * (unsigned int)i,
+			.delay = i ? (uint32_t)i : UINT32_MAX,
+		};
+	for (int i = 0; i < nwords; i++)
+		a.sack[i] = 0x8000000000000001ull + ((uint64_t)i << 8);
+	return a;
+}
+
+static void ack_len__sizes(void **state)
+{
+	(void)state;
+	assert_int_equal(uccl_ack_len(0, 0), 16);
+	assert_int_equal(uccl_ack_len(1, 0), 32);
+	assert_int_equal(uccl_ack_len(0, 1), 24);
+	assert_true(uccl_ack_len(UCCL_ACK_PATHS_MAX, UCCL_ACK_WORDS_MAX) <= UCCL_TAIL_MAX);
+}
+
+static void ack_encode__round_trip(void **state)
+{
+	static const uint8_t sizes[][2] = {{0, 0}, {1, 0}, {0, 1}, {5, 7}, {UCCL_ACK_PATHS_MAX, UCCL_ACK_WORDS_MAX}};
+	uint8_t out[UCCL_TAIL_MAX];
+
+	(void)state;
+	for (unsigned int n = 0; n < uccl_array_len(sizes); n++) {
+		struct uccl_ack a = block(sizes[n][0], sizes[n][1]), d;
+		uint32_t len;
+
+		a.rcv_short = n & 1;
+		len = uccl_ack_encode(out, &a);
+		assert_int_equal(len, uccl_ack_len(a.npaths, a.nwords));
+		memset(&d, 0xff, sizeof(d));
+		assert_int_equal(uccl_ack_decode(&d, out, len), UCCL_DROP_COUNT);
+		assert_int_equal(d.cum, a.cum);
+		assert_int_equal(d.dups, a.dups);
+		assert_int_equal(d.msg_limit, a.msg_limit);
+		assert_int_equal(d.slots, a.slots);
+		assert_int_equal(d.rcv_short, a.rcv_short);
+		assert_int_equal(d.npaths, a.npaths);
+		assert_int_equal(d.nwords, a.nwords);
+		for (int i = 0; i < a.npaths; i++) {
+			assert_int_equal(d.paths[i].path, a.paths[i].path);
+			assert_int_equal(d.paths[i].write, a.paths[i].write);
+			assert_int_equal(d.paths[i].seq, a.paths[i].seq);
+			assert_int_equal(d.paths[i].echo, a.paths[i].echo);
+			assert_int_equal(d.paths[i].delay, a.paths[i].delay);
+		}
+		assert_memory_equal(d.sack, a.sack, a.nwords * sizeof(a.sack[0]));
+	}
+}
+
+static void ack_encode__slots_leave_room_for_the_flag(void **state)
+{
+	struct uccl_ack a = block(0, 0), d;
+	uint8_t out[UCCL_TAIL_MAX];
+
+	(void)state;
+	a.slots = UCCL_SLOTS_MAX;
+	uccl_ack_encode(out, &a);
+	assert_int_equal(uccl_ack_decode(&d, out, UCCL_ACK_FIXED), UCCL_DROP_COUNT);
+	assert_int_equal(d.slots, UCCL_SLOTS_MAX);
+	assert_false(d.rcv_short);
+}
+
+/* In blocks of their own, so that a sanitizer sees what is read behind them. */
+static void ack_decode__short(void **state)
+{
+	struct uccl_ack a = block(0, 0), d;
+	uint8_t out[UCCL_TAIL_MAX];
+
+	(void)state;
+	uccl_ack_encode(out, &a);
+	for (uint32_t n = 0; n < UCCL_ACK_FIXED; n++) {
+		uint8_t *exact = malloc(n + 1);
+
+		assert_non_null(exact);
+		memcpy(exact + 1, out, n);
+		assert_int_equal(uccl_ack_decode(&d, exact + 1, n), UCCL_DROP_LENGTH);
+		free(exact);
+	}
+}
+
+static void ack_decode__counts(void **state)
+{
+	struct uccl_ack a = block(2, 2), d;
+	uint8_t out[4096] = {0};
+	uint32_t len = uccl_ack_encode(out, &a);
+
+	(void)state;
+	assert_int_equal(uccl_ack_decode(&d, out, len - 1), UCCL_DROP_LENGTH);
+	assert_int_equal(uccl_ack_decode(&d, out, len + 1), UCCL_DROP_LENGTH);
+	/* More than the decoded block holds, although the length agrees. */
+	memset(out, 0, sizeof(out));
+	out[14] = UCCL_ACK_PATHS_MAX + 1;
+	assert_int_equal(uccl_ack_decode(&d, out, uccl_ack_len(out[14], 0)), UCCL_DROP_LENGTH);
+	out[14] = 0;
+	out[15] = UCCL_ACK_WORDS_MAX + 1;
+	assert_int_equal(uccl_ack_decode(&d, out, uccl_ack_len(0, out[15])), UCCL_DROP_LENGTH);
+}
+
+static void ack_decode__path(void **state)
+{
+	struct uccl_ack a = block(2, 0), d;
+	uint8_t out[UCCL_TAIL_MAX];
+	uint32_t len;
+
+	(void)state;
+	a.paths[1].path = UCCL_PATHS_MAX;
+	len = uccl_ack_encode(out, &a);
+	assert_int_equal(uccl_ack_decode(&d, out, len), UCCL_DROP_PATH);
+}
+
+static void ts__wraps(void **state)
+{
+	(void)state;
+	assert_int_equal(uccl_ts(63), 0);
+	assert_int_equal(uccl_ts(64), 1);
+	assert_int_equal(uccl_ts((1ull << 38) + 640), 10);
+}
+
+static void imm__layout(void **state)
+{
+	(void)state;
+	assert_int_equal(uccl_imm(0x123456789abcull, 0xf), 0xf6789abcu);
+	assert_int_equal(uccl_imm(1ull << 28, 2), 0x20000000u);
+	assert_int_equal(uccl_imm(5, 0x12), 0x20000005u);
+}
+
+static void desc_encode__round_trip(void **state)
+{
+	const struct uccl_desc d = {
+		.id = 5, .gen = 6, .count = 3, .chunk = 4096, .offset = 1ull << 40, .len = 2 * 4096 + 1};
+	struct uccl_desc e;
+	uint8_t out[UCCL_REC_LEN];
+
+	(void)state;
+	uccl_desc_encode(out, &d);
+	assert_int_equal(uccl_desc_decode(&e, out), UCCL_DROP_COUNT);
+	assert_int_equal(e.id, 5);
+	assert_int_equal(e.gen, 6);
+	assert_int_equal(e.count, 3);
+	assert_int_equal(e.chunk, 4096);
+	assert_true(e.offset == 1ull << 40);
+	assert_true(e.len == 2 * 4096 + 1);
+}
+
+static void desc_decode__malformed(void **state)
+{
+	static const struct {
+		struct uccl_desc d;
+		bool good;
+	} v[] = {
+		{{.count = 1, .chunk = 100, .len = 100}, true},
+		{{.count = 1, .chunk = 100, .len = 1}, true},
+		{{.count = 0, .chunk = 100, .len = 0}, false},
+		{{.count = 0, .chunk = 100, .len = 100}, false},
+		{{.count = 1, .chunk = 0, .len = 0}, false},
+		{{.count = 1, .chunk = 100, .len = 0}, false},
+		{{.count = 1, .chunk = 100, .len = 101}, false}, /* more than its chunks */
+		{{.count = 2, .chunk = 100, .len = 100}, false}, /* an empty chunk */
+		{{.count = 2, .chunk = 100, .len = 101}, true},
+		{{.count = 1, .chunk = 100, .len = 100, .offset = UINT64_MAX - 99}, false},
+		{{.count = 1, .chunk = 100, .len = 100, .offset = UINT64_MAX - 100}, true},
+		{{.count = UINT32_MAX, .chunk = UINT32_MAX, .len = (uint64_t)UINT32_MAX * UINT32_MAX}, true},
+		{{.count = UINT32_MAX, .chunk = UINT32_MAX, .len = UINT64_MAX}, false},
+		{{.count = 1u << 31, .chunk = 2, .len = 1}, false},
+	};
+	struct uccl_desc e;
+	uint8_t out[UCCL_REC_LEN];
+
+	(void)state;
+	for (unsigned int i = 0; i < uccl_array_len(v); i++) {
+		uccl_desc_encode(out, &v[i].d);
+		assert_int_equal(uccl_desc_decode(&e, out), v[i].good ? UCCL_DROP_COUNT : UCCL_DROP_RECORD);
+	}
+}
+
+static void rec_set_bulk__layout(void **state)
+{
+	static const uint8_t want[16] = {4, 3, 2, 1, 8, 7, 6, 5, 0x10, 0x0f, 0x0e, 0x0d, 0x0c, 0x0b, 0x0a, 9};
+	uint8_t out[UCCL_REC_LEN];
+
+	(void)state;
+	uccl_rec_set_bulk(out, 0x01020304, 0x05060708, 0x090a0b0c0d0e0f10);
+	assert_memory_equal(out, want, sizeof(want));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(hdr_encode__layout),
+		cmocka_unit_test(hdr_encode__without_record),
+		cmocka_unit_test(hdr_decode__round_trip),
+		cmocka_unit_test(hdr_decode__short),
+		cmocka_unit_test(hdr_decode__magic_and_version),
+		cmocka_unit_test(hdr_decode__types),
+		cmocka_unit_test(hdr_decode__lengths),
+		cmocka_unit_test(hdr_decode__path),
+		cmocka_unit_test(ack_len__sizes),
+		cmocka_unit_test(ack_encode__round_trip),
+		cmocka_unit_test(ack_encode__slots_leave_room_for_the_flag),
+		cmocka_unit_test(ack_decode__short),
+		cmocka_unit_test(ack_decode__counts),
+		cmocka_unit_test(ack_decode__path),
+		cmocka_unit_test(ts__wraps),
+		cmocka_unit_test(imm__layout),
+		cmocka_unit_test(desc_encode__round_trip),
+		cmocka_unit_test(desc_decode__malformed),
+		cmocka_unit_test(rec_set_bulk__layout),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Up to four engines on a network in memory: one virtual clock, one queue, random numbers from a seed. A test may drop,
+ * hold or double packets, stop a NIC, make it fail, kill a node, or put bytes and events into a NIC by hand.
+ */
+#ifndef UCCL_TEST_ENGINE_LAN_H
+#define UCCL_TEST_ENGINE_LAN_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <rdma/fi_errno.h>
+
+#include "base/rng.h"
+#include "base/units.h"
+#include "engine/impl.h"
+
+#define LAN_NODES 4
+#define LAN_COMPS 2048
+#define LAN_DELAY_NS 5000ull
+#define LAN_MTU 20000
+
+struct lan;
+
+struct lan_comp {
+	uint8_t type;
+	uint32_t flags;
+	int err;
+	uint64_t len, tag;
+	void *context;
+	struct uccl_peer *from;
+};
+
+struct lan_event {
+	TAILQ_ENTRY(lan_event) link;
+	int to; /* node */
+	int from;
+	uint8_t type, rtype; /* packet: of its header */
+	struct uccl_rx rx;
+	uint64_t rkey, raddr; /* write */
+	uint8_t data[];
+};
+
+TAILQ_HEAD(lan_events, lan_event);
+
+enum lan_verdict { LAN_PASS, LAN_DROP, LAN_HOLD, LAN_DOUBLE };
+
+/* A connected peer of a NIC. */
+struct lan_link {
+	struct uccl_nic_addr to;
+	uint64_t id;
+	bool live;
+};
+
+struct lan_mr {
+	uint8_t *buf;
+	uint64_t len;
+	bool live;
+};
+
+struct lan_nic {
+	struct uccl_nic nic;
+	struct lan *lan;
+	int node;
+	struct uccl_nic_addr addr;
+	struct lan_events rxq;
+	struct lan_events given; /* handed up by the last rx() */
+	struct lan_link link[64];
+	int nlinks;
+	struct lan_mr mr[64];
+	int nmrs, nfences;
+	int room;     /* packets it takes before it is full; -1: no limit */
+	int tx_error; /* negative: what tx() returns */
+	int connect_error;
+	uint64_t txs, rxs; /* calls */
+};
+
+struct lan_node {
+	struct lan *lan;
+	struct uccl_config cfg;
+	struct lan_nic *nic;
+	struct uccl_engine *e;
+	struct lan_comp comp[LAN_COMPS];
+	int ncomp, seen;
+	bool asleep; /* is not polled */
+};
+
+struct lan {
+	uint64_t now;
+	struct uccl_rng rng;
+	struct lan_node node[LAN_NODES];
+	struct lan_events wire, held;
+	enum lan_verdict (*filter)(struct lan *l, const struct lan_event *ev);
+	int n;		    /* the filter's own */
+	uint32_t mask;	    /* likewise */
+	bool icmp;	    /* a packet to nobody is reported to its sender */
+	bool writes, hints; /* what NICs opened from now on can do */
+	uint64_t packets;   /* sent so far */
+};
+
+struct lan *lan_new(void);
+/* Opens node i. The config is node[i].cfg, defaults unless changed. */
+void lan_open(struct lan *l, int i);
+struct lan *lan_new_open(int nodes);
+/* The process is gone: no close, no drain for the others; its own operations end. */
+void lan_kill(struct lan *l, int i);
+void lan_free(struct lan *l);
+
+/* One round: poll every node that is awake, let the clock go on. True if anything moved. */
+bool lan_round(struct lan *l);
+/* Until nothing is left to do but wait longer than `ns`. */
+void lan_run(struct lan *l, uint64_t ns);
+/* Exactly `ns`, with all timers. */
+void lan_pass(struct lan *l, uint64_t ns);
+void lan_release(struct lan *l, bool reverse);
+
+/* The peer on node i that stands for node j; keyless: known by place only. */
+struct uccl_peer *lan_peer(struct lan *l, int i, int j);
+struct uccl_peer *lan_peer_keyless(struct lan *l, int i, int j);
+struct conn *lan_conn(struct lan *l, int i, int j);
+
+struct uccl_op *lan_op(struct lan *l, int i, uint8_t type, uint32_t flags, const void *buf, uint64_t len);
+int lan_send_to(struct lan *l, int i, struct uccl_peer *p, const void *buf, uint64_t len, void *context);
+int lan_send(struct lan *l, int i, int j, const void *buf, uint64_t len, void *context);
+int lan_recv(struct lan *l, int i, void *buf, uint64_t len, void *context);
+/* A receive from one peer only. */
+int lan_recv_from(struct lan *l, int i, struct uccl_peer *p, void *buf, uint64_t len, void *context);
+const struct lan_comp *lan_next(struct lan *l, int i);
+/* Take the next completion of node i; it must be this one. */
+void lan_expect(struct lan *l, int i, void *context, int err);
+int lan_waiting(const struct lan *l, int i);
+
+/* Bytes that node i's NIC receives as a packet from node j's address. */
+void lan_inject(struct lan *l, int i, int j, const void *data, uint32_t len);
+void lan_inject_from(struct lan *l, int i, const struct uccl_nic_addr *src, const void *data, uint32_t len);
+/* An event about node j's address (UNREACH, GONE) or of a peer. */
+void lan_event(struct lan *l, int i, uint8_t kind, const struct uccl_nic_addr *src);
+const struct uccl_stats *lan_stats(const struct lan *l, int i);
+
+void lan_fill(uint8_t *buf, uint64_t len, uint32_t seed);
+void lan_check(const uint8_t *buf, uint64_t len, uint32_t seed);
+
+#define LAN_CTX(n) ((void *)(uintptr_t)(n))
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "engine/config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "base/units.h"
+#include "core/io.h"
+#include "core/policy.h"
+#include "msg/mep.h"
+
+static void default__names_exist(void **state)
+{
+	struct uccl_config c;
+
+	(void)state;
+	uccl_config_default(&c);
+	assert_non_null(uccl_cc_find(c.cc));
+	assert_non_null(uccl_path_find(c.path));
+	assert_non_null(uccl_credit_find(c.credit));
+}
+
+static void default__within_bounds(void **state)
+{
+	struct uccl_config c;
+
+	(void)state;
+	memset(&c, 0xff, sizeof(c));
+	uccl_config_default(&c);
+	assert_in_range(c.paths, 1, UCCL_PATHS_MAX);
+	assert_in_range(c.window_chunks, 1024, 16384);
+	assert_int_equal(c.window_chunks & (c.window_chunks - 1), 0);
+	assert_int_equal(c.chunk_bytes, 0);
+	assert_true(c.eager_bytes <= UCCL_EAGER_MAX);
+	assert_true(c.inject_bytes <= c.eager_bytes);
+	assert_true(c.unexpected_bytes >= UCCL_EAGER_MAX);
+}
+
+/* Silence is not death: what is wrong only because it takes long must not be short. PROTOCOL R47 */
+static void default__patient(void **state)
+{
+	struct uccl_config c;
+
+	(void)state;
+	uccl_config_default(&c);
+	assert_true(c.peer_timeout_ns >= 600 * UCCL_NS_PER_S);
+	assert_true(c.connect_timeout_ns >= 600 * UCCL_NS_PER_S);
+	assert_in_range(c.keepalive_ns, UCCL_NS_PER_MS, 60 * UCCL_NS_PER_S);
+	assert_in_range(c.linger_ns, UCCL_NS_PER_MS, 5 * UCCL_NS_PER_S);
+}
+
+/* Nobody connects without the key, and no order of paths is taken for granted, unless a person says so. */
+static void default__cautious(void **state)
+{
+	struct uccl_config c;
+
+	(void)state;
+	memset(&c, 0xff, sizeof(c));
+	uccl_config_default(&c);
+	assert_false(c.keyless);
+	assert_false(c.fifo_paths);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(default__names_exist),
+		cmocka_unit_test(default__within_bounds),
+		cmocka_unit_test(default__patient),
+		cmocka_unit_test(default__cautious),
+	};
+
+	return cmocka_run_group_tests_name("config", tests, NULL, NULL);
+}

@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "duo.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "core/policy.h"
+
+static struct duo_side *peer_side(struct uccl_peer *p)
+{
+	return uccl_container_of(p->mep, struct duo_side, m);
+}
+
+static void side_ready(struct uccl_peer *p)
+{
+	(void)p;
+}
+
+static void side_connect(struct uccl_peer *p, uint64_t now)
+{
+	(void)now;
+	peer_side(p)->connects++;
+}
+
+static int side_reg(struct uccl_peer *p, void *buf, uint64_t len, void **mr, uint64_t *rkey, uint64_t *raddr)
+{
+	struct duo_side *s = peer_side(p);
+	uint32_t i = s->regs;
+
+	if (s->reg_fails)
+		return -FI_ENOMEM;
+	assert_true(i < 64);
+	s->regs++;
+	s->mr[i] = (struct duo_mr){.buf = buf, .len = len, .live = true};
+	*mr = &s->mr[i];
+	*rkey = i + 1;
+	*raddr = (uintptr_t)buf;
+	return 0;
+}
+
+static void side_dereg(struct uccl_peer *p, void *mr)
+{
+	struct duo_mr *m = mr;
+
+	assert_true(m->live);
+	m->live = false;
+	peer_side(p)->deregs++;
+}
+
+static void side_fence(struct uccl_peer *p, uint16_t path, uint64_t now)
+{
+	struct duo_side *s = peer_side(p);
+
+	(void)now;
+	assert_true(s->fences < 64);
+	s->fence_path[s->fences++] = path;
+}
+
+static const struct uccl_mep_ops side_ops = {
+	.ready = side_ready,
+	.connect = side_connect,
+	.reg = side_reg,
+	.dereg = side_dereg,
+	.fence = side_fence,
+};
+
+struct duo *duo_new(bool writes, uint32_t ops_max)
+{
+	struct duo *d = calloc(1, sizeof(*d));
+
+	assert_non_null(d);
+	d->now = 1000000;
+	d->writes = writes;
+	d->auto_fence = true;
+	TAILQ_INIT(&d->queue);
+	TAILQ_INIT(&d->held);
+	for (int i = 0; i < 2; i++) {
+		struct duo_side *s = &d->side[i];
+		struct uccl_addr there = {.incarnation = 100u + !i}, here = {.incarnation = 100u + i};
+
+		s->d = d;
+		uccl_mep_init(&s->m, &side_ops, &s->stats, DUO_EAGER, 1 << 20, ops_max);
+		uccl_peer_init(&s->peer, &s->m, &there);
+		uccl_peer_init(&s->self, &s->m, &here);
+		s->self.self = true;
+	}
+	return d;
+}
+
+void duo_connect(struct duo *d)
+{
+	for (int i = 0; i < 2; i++) {
+		struct uccl_flow_cfg cfg = {
+			.cc = uccl_cc_find("none"),
+			.pathsel = uccl_path_find("rr"),
+			.credit = uccl_credit_find("none"),
+			.ops = &uccl_msg_flow_ops,
+			.stats = &d->side[i].stats,
+			.token_tx = 7000u + !i,
+			.token_rx = 7000u + i,
+			/* Near the end of 32 bits: every test crosses it. */
+			.csn_tx = 0xfffffffcu - (unsigned int)i,
+			.csn_rx = 0xfffffffcu - (unsigned int)!i,
+			.chunk_bytes = DUO_CHUNK,
+			.write_bytes = d->writes ? DUO_WRITE : 0,
+			.mtu = UCCL_HDR_LEN + DUO_CHUNK + UCCL_TAIL_MAX,
+			.window = 256,
+			.paths_tx = 4,
+			.paths_rx = 4,
+			.labels = 16,
+			.slots_tx = 200,
+			.slots_rx = 200,
+			.msg_limit_tx = UCCL_MSG_LIMIT,
+			.epoch_tx = (uint8_t)(3 + i),
+			.epoch_rx = (uint8_t)(3 + !i),
+			.tx_sync = !d->writes,
+			.delay_ns = 10000,
+			.rto_min_ns = UCCL_NS_PER_MS,
+			.seed = 42u + (unsigned int)i,
+		};
+
+		assert_int_equal(uccl_flow_init(&d->side[i].peer.flow, &cfg, &d->side[i].peer, d->now), 0);
+		d->side[i].peer.flow.timer.at = UCCL_NEVER;
+	}
+	uccl_peer_opened(&d->side[0].peer, d->now);
+	uccl_peer_opened(&d->side[1].peer, d->now);
+}
+
+struct duo *duo_open(void)
+{
+	struct duo *d = duo_new(false, 1024);
+
+	duo_connect(d);
+	return d;
+}
+
+struct duo *duo_open_writes(void)
+{
+	struct duo *d = duo_new(true, 1024);
+
+	duo_connect(d);
+	return d;
+}
+
+static void pkts_free(struct duo_pkts *q)
+{
+	struct duo_pkt *p;
+
+	while ((p = TAILQ_FIRST(q))) {
+		TAILQ_REMOVE(q, p, link);
+		free(p);
+	}
+}
+
+void duo_free(struct duo *d)
+{
+	for (int i = 0; i < 2; i++) {
+		struct duo_side *s = &d->side[i];
+
+		uccl_peer_fail(&s->peer, FI_ECANCELED, d->now);
+		uccl_peer_fail(&s->self, FI_ECANCELED, d->now);
+		uccl_mep_fini(&s->m, d->now);
+		assert_int_equal(s->m.unexpected_bytes, 0);
+		assert_int_equal(s->m.send_ids.used, 0);
+		assert_int_equal(s->regs, s->deregs);
+		assert_true(TAILQ_EMPTY(&s->peer.rxs));
+		assert_true(TAILQ_EMPTY(&s->peer.sends));
+		assert_true(TAILQ_EMPTY(&s->self.rxs));
+		assert_true(TAILQ_EMPTY(&s->self.sends));
+		assert_null(s->peer.by_mseq);
+	}
+	pkts_free(&d->queue);
+	pkts_free(&d->held);
+	free(d);
+}
+
+static void pkt_add(struct duo *d, int from, const struct uccl_tx *tx)
+{
+	uint32_t len = tx->kind == UCCL_TX_WRITE ? tx->payload_len : tx->hdr_len + tx->payload_len + tx->tail_len;
+	struct duo_pkt *p = malloc(sizeof(*p) + len), *twin;
+	uint8_t *to = p->data;
+
+	assert_non_null(p);
+	*p = (struct duo_pkt){.to = !from,
+			      .kind = tx->kind,
+			      .path = tx->path,
+			      .imm = tx->imm,
+			      .rkey = tx->rkey,
+			      .raddr = tx->raddr,
+			      .len = len};
+	if (tx->kind == UCCL_TX_PACKET) {
+		memcpy(to, tx->hdr, tx->hdr_len);
+		p->type = to[3];
+		p->rtype = to[5];
+		to += tx->hdr_len;
+	}
+	if (tx->payload_len)
+		memcpy(to, tx->payload, tx->payload_len);
+	if (tx->kind == UCCL_TX_PACKET && tx->tail_len)
+		memcpy(to + tx->payload_len, tx->tail, tx->tail_len);
+	if (d->writes && tx->payload_len && tx->cookie != UCCL_NEVER) {
+		assert_true(d->nsent[from] < 512);
+		d->sent[from][d->nsent[from]++] = tx->cookie;
+	}
+	switch (d->filter ? d->filter(d, p) : DUO_PASS) {
+	case DUO_DROP:
+		free(p);
+		return;
+	case DUO_HOLD:
+		TAILQ_INSERT_TAIL(&d->held, p, link);
+		return;
+	case DUO_DOUBLE:
+		twin = malloc(sizeof(*p) + len);
+		assert_non_null(twin);
+		memcpy(twin, p, sizeof(*p) + len);
+		TAILQ_INSERT_TAIL(&d->queue, twin, link);
+		break;
+	default:
+		break;
+	}
+	TAILQ_INSERT_TAIL(&d->queue, p, link);
+}
+
+static void pkt_arrive(struct duo *d, const struct duo_pkt *p)
+{
+	struct duo_side *s = &d->side[p->to];
+	struct uccl_flow *f = &s->peer.flow;
+	uint32_t limit = f->msg_limit;
+	struct uccl_hdr h;
+
+	if (!s->peer.open)
+		return;
+	if (p->kind == UCCL_TX_WRITE) {
+		struct duo_mr *mr = &s->mr[p->rkey - 1];
+
+		assert_true(p->rkey >= 1 && p->rkey <= s->regs);
+		/* A NIC refuses what lies outside a live registration, and so tears nothing. */
+		if (!mr->live || p->raddr < (uintptr_t)mr->buf || p->raddr + p->len > (uintptr_t)mr->buf + mr->len)
+			return;
+		memcpy((void *)(uintptr_t)p->raddr, p->data, p->len);
+		uccl_flow_rx_write(f, p->imm, p->len, p->path, d->now);
+	} else {
+		assert_int_equal(uccl_hdr_decode(&h, p->data, p->len), UCCL_DROP_COUNT);
+		assert_int_equal(h.token, f->cfg.token_rx);
+		uccl_flow_rx(f, &h, p->data + UCCL_HDR_LEN, p->data + UCCL_HDR_LEN + h.payload_len, 0, d->now);
+	}
+	if (limit != f->msg_limit)
+		uccl_msg_kick(&s->peer, d->now);
+}
+
+static void side_check(const struct duo_side *s)
+{
+	const char *wrong = s->peer.open ? uccl_flow_check(&s->peer.flow) : NULL;
+
+	if (wrong)
+		fail_msg("%s", wrong);
+}
+
+bool duo_round(struct duo *d)
+{
+	struct duo_pkts batch = TAILQ_HEAD_INITIALIZER(batch);
+	bool moved = false;
+	struct uccl_tx tx;
+	struct duo_pkt *p;
+
+	for (int i = 0; i < 2; i++) {
+		struct uccl_flow *f = &d->side[i].peer.flow;
+		uint32_t fences = d->side[i].fences;
+
+		if (!d->side[i].peer.open)
+			continue;
+		if (uccl_flow_expiry(f) <= d->now)
+			uccl_flow_expire(f, d->now);
+		while (uccl_flow_tx(f, &tx, d->now))
+			pkt_add(d, i, &tx);
+		for (int k = 0; k < d->nsent[i]; k++)
+			uccl_flow_sent(f, d->sent[i][k], d->now);
+		d->nsent[i] = 0;
+		for (uint32_t k = 0; d->auto_fence && k < fences; k++)
+			uccl_flow_fenced(f, d->side[i].fence_path[k], d->now);
+		if (d->auto_fence)
+			d->side[i].fences = 0;
+		side_check(&d->side[i]);
+	}
+	d->now += DUO_DELAY_NS;
+	TAILQ_CONCAT(&batch, &d->queue, link);
+	while ((p = TAILQ_FIRST(&batch))) {
+		TAILQ_REMOVE(&batch, p, link);
+		pkt_arrive(d, p);
+		side_check(&d->side[0]);
+		side_check(&d->side[1]);
+		free(p);
+		moved = true;
+	}
+	return moved;
+}
+
+void duo_run(struct duo *d, uint64_t ns)
+{
+	uint64_t end = d->now + ns;
+
+	while (d->now < end) {
+		uint64_t at = UCCL_NEVER;
+
+		if (duo_round(d))
+			continue;
+		for (int i = 0; i < 2; i++)
+			if (d->side[i].peer.open)
+				at = uccl_min(at, uccl_flow_expiry(&d->side[i].peer.flow));
+		if (at == UCCL_NEVER)
+			return;
+		d->now = uccl_max(d->now, uccl_min(at, end));
+	}
+}
+
+void duo_release(struct duo *d, bool reverse)
+{
+	struct duo_pkt *p;
+
+	while ((p = reverse ? TAILQ_LAST(&d->held, duo_pkts) : TAILQ_FIRST(&d->held))) {
+		TAILQ_REMOVE(&d->held, p, link);
+		TAILQ_INSERT_TAIL(&d->queue, p, link);
+	}
+}
+
+static void side_done(struct uccl_op *op)
+{
+	struct duo_side *s = op->api;
+
+	assert_true(s->ncomp < DUO_COMPS);
+	s->comp[s->ncomp++] = (struct duo_comp){
+		.type = op->type,
+		.flags = op->flags,
+		.err = op->err,
+		.len = op->done_len,
+		.olen = op->olen,
+		.tag = op->tag,
+		.data = op->data,
+		.context = op->context,
+		.buf = op->done_buf,
+		.from = op->from,
+	};
+	if (s->hook)
+		s->hook(s, op);
+	uccl_mep_op_put(&s->m, op);
+}
+
+struct uccl_op *duo_op(struct duo *d, int s, uint8_t type, uint32_t flags)
+{
+	struct uccl_op *op = uccl_mep_op_get(&d->side[s].m);
+
+	if (!op)
+		return NULL;
+	op->type = type;
+	op->flags = flags;
+	op->peer = type == UCCL_OP_SEND || (flags & UCCL_OPF_DIRECTED) ? &d->side[s].peer : NULL;
+	op->api = &d->side[s];
+	op->done = side_done;
+	return op;
+}
+
+static int post(struct duo *d, int s, struct uccl_op *op)
+{
+	struct uccl_mep *m = &d->side[s].m;
+	int rc = op->type == UCCL_OP_SEND ? uccl_msg_send(m, op, d->now) : uccl_msg_recv(m, op, d->now);
+
+	if (rc)
+		uccl_mep_op_put(m, op);
+	return rc;
+}
+
+int duo_send(struct duo *d, int s, uint32_t flags, const void *buf, uint64_t len, uint64_t tag, void *context)
+{
+	struct uccl_op *op = duo_op(d, s, UCCL_OP_SEND, flags);
+
+	assert_non_null(op);
+	op->iov[0] = (struct iovec){.iov_base = (void *)(uintptr_t)buf, .iov_len = len};
+	op->iov_count = 1;
+	op->len = len;
+	op->tag = tag;
+	op->context = context;
+	return post(d, s, op);
+}
+
+int duo_recv(struct duo *d, int s, uint32_t flags, void *buf, uint64_t len, uint64_t tag, uint64_t ignore,
+	     void *context)
+{
+	struct uccl_op *op = duo_op(d, s, UCCL_OP_RECV, flags);
+
+	assert_non_null(op);
+	op->iov[0] = (struct iovec){.iov_base = buf, .iov_len = len};
+	op->iov_count = 1;
+	op->len = len;
+	op->tag = tag;
+	op->ignore = ignore;
+	op->context = context;
+	return post(d, s, op);
+}
+
+const struct duo_comp *duo_next(struct duo *d, int s)
+{
+	struct duo_side *side = &d->side[s];
+
+	return side->seen < side->ncomp ? &side->comp[side->seen++] : NULL;
+}
+
+int duo_waiting(const struct duo *d, int s)
+{
+	return d->side[s].ncomp - d->side[s].seen;
+}
+
+enum uccl_drop duo_deliver(struct duo *d, int s, uint8_t rtype, const uint8_t *rec, const void *data, uint32_t len)
+{
+	struct uccl_chunk_in in = {.rtype = rtype, .rec = rec, .data = data, .len = len};
+
+	return uccl_msg_flow_ops.deliver(&d->side[s].peer.flow, &in, d->now);
+}
+
+enum uccl_drop duo_envelope(struct duo *d, int s, const struct uccl_env *env, const void *data, uint32_t len)
+{
+	uint8_t rec[UCCL_REC_LEN];
+
+	uccl_env_encode(rec, env);
+	return duo_deliver(d, s, UCCL_REC_MSG, rec, data, len);
+}
+
+enum uccl_drop duo_eager(struct duo *d, int s, uint32_t mseq, uint64_t off, uint64_t total, const void *data,
+			 uint32_t len)
+{
+	uint8_t rec[UCCL_REC_LEN] = {0};
+
+	uccl_rec_set_bulk(rec, mseq, 0, off);
+	uccl_put64(rec + 16, total);
+	return duo_deliver(d, s, UCCL_REC_EAGER, rec, data, len);
+}
+
+static uint8_t pattern(uint64_t i, uint32_t seed)
+{
+	uint64_t v = (i + 1) * 0x9e3779b97f4a7c15ull + seed * 0xd1342543de82ef95ull;
+
+	return (uint8_t)(v >> 56 ^ v >> 24);
+}
+
+void duo_fill(uint8_t *buf, uint64_t len, uint32_t seed)
+{
+	for (uint64_t i = 0; i < len; i++)
+		buf[i] = pattern(i, seed);
+}
+
+void duo_check(const uint8_t *buf, uint64_t len, uint32_t seed)
+{
+	for (uint64_t i = 0; i < len; i++)
+		if (buf[i] != pattern(i, seed))
+			fail_msg("byte %llu of %llu is wrong", (unsigned long long)i, (unsigned long long)len);
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Two message endpoints joined by two real flows on one virtual clock. Packets wait in one queue in the order they
+ * left; a test's filter may drop or hold each, or double it. Nothing here depends on real time or chance.
+ */
+#ifndef UCCL_TEST_MSG_DUO_H
+#define UCCL_TEST_MSG_DUO_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <rdma/fi_errno.h>
+
+#include "msg/mep.h"
+
+#define DUO_CHUNK 1024
+#define DUO_WRITE 4096
+#define DUO_EAGER 8192
+#define DUO_COMPS 4096
+#define DUO_DELAY_NS 5000ull
+
+/* What a test sees of a completed operation. */
+struct duo_comp {
+	uint8_t type;
+	uint32_t flags;
+	int err;
+	uint64_t len, olen, tag, data;
+	void *context, *buf;
+	struct uccl_peer *from;
+};
+
+struct duo_pkt {
+	TAILQ_ENTRY(duo_pkt) link;
+	int to;		     /* side */
+	uint8_t kind;	     /* UCCL_TX_PACKET or UCCL_TX_WRITE */
+	uint8_t type, rtype; /* packet: of its header */
+	uint16_t path;
+	uint32_t imm;
+	uint64_t rkey, raddr;
+	uint32_t len;
+	uint8_t data[];
+};
+
+TAILQ_HEAD(duo_pkts, duo_pkt);
+
+struct duo;
+
+enum duo_verdict { DUO_PASS, DUO_DROP, DUO_HOLD, DUO_DOUBLE };
+
+struct duo_mr {
+	uint8_t *buf;
+	uint64_t len;
+	bool live;
+};
+
+struct duo_side {
+	struct duo *d;
+	struct uccl_mep m;
+	struct uccl_stats stats;
+	struct uccl_peer peer; /* the other side */
+	struct uccl_peer self; /* this side */
+	uint32_t connects;     /* times msg asked to connect */
+	uint32_t regs, deregs, fences;
+	bool reg_fails;
+	struct duo_mr mr[64];
+	uint16_t fence_path[64];
+	struct duo_comp comp[DUO_COMPS];
+	int ncomp, seen;				      /* seen: taken by duo_next */
+	void (*hook)(struct duo_side *s, struct uccl_op *op); /* runs inside done() */
+};
+
+struct duo {
+	struct duo_side side[2];
+	uint64_t now;
+	bool writes;
+	bool auto_fence; /* fences are answered in the next round */
+	struct duo_pkts queue, held;
+	enum duo_verdict (*filter)(struct duo *d, const struct duo_pkt *p);
+	int n;		       /* the filter's own */
+	uint64_t sent[2][512]; /* cookies whose payload the NIC has read, not told yet */
+	int nsent[2];
+};
+
+/* Both sides ready, not connected. writes: the NICs can write remote memory. ops_max: operations of each side. */
+struct duo *duo_new(bool writes, uint32_t ops_max);
+/* The same, connected. */
+struct duo *duo_open(void);
+struct duo *duo_open_writes(void);
+void duo_connect(struct duo *d);
+/* Ends both sides; every op must have been given back, every message freed. */
+void duo_free(struct duo *d);
+
+/* Send what wants to leave and deliver it, once; the clock moves on by DUO_DELAY_NS. True if a packet moved. */
+bool duo_round(struct duo *d);
+/* Go on until nothing is left to do, or `ns` of virtual time are over. */
+void duo_run(struct duo *d, uint64_t ns);
+/* Put the held packets into the queue again, in order or in reverse; the filter is not asked again. */
+void duo_release(struct duo *d, bool reverse);
+
+/* An op of side s with duo's done(); NULL if none can be had. */
+struct uccl_op *duo_op(struct duo *d, int s, uint8_t type, uint32_t flags);
+/* Post with a single buffer. `context` names it in the completion. Returns what the post returned. */
+int duo_send(struct duo *d, int s, uint32_t flags, const void *buf, uint64_t len, uint64_t tag, void *context);
+int duo_recv(struct duo *d, int s, uint32_t flags, void *buf, uint64_t len, uint64_t tag, uint64_t ignore,
+	     void *context);
+/* The oldest completion of side s not looked at yet; NULL: none. */
+const struct duo_comp *duo_next(struct duo *d, int s);
+/* Number of completions not looked at. */
+int duo_waiting(const struct duo *d, int s);
+/* Hand a record straight to side s, as its flow would. */
+enum uccl_drop duo_deliver(struct duo *d, int s, uint8_t rtype, const uint8_t *rec, const void *data, uint32_t len);
+enum uccl_drop duo_envelope(struct duo *d, int s, const struct uccl_env *env, const void *data, uint32_t len);
+enum uccl_drop duo_eager(struct duo *d, int s, uint32_t mseq, uint64_t off, uint64_t total, const void *data,
+			 uint32_t len);
+
+/* Fill with a pattern that depends on seed and place; compare with it. */
+void duo_fill(uint8_t *buf, uint64_t len, uint32_t seed);
+void duo_check(const uint8_t *buf, uint64_t len, uint32_t seed);
+
+#define DUO_CTX(n) ((void *)(uintptr_t)(n))
+
+#endif

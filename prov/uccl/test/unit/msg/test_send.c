@@ -1,0 +1,773 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "duo.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+
+#define SECOND UCCL_NS_PER_S
+
+static uint8_t src[1 << 18], dst[1 << 18];
+
+static void expect(struct duo *d, int s, void *context, int err, uint64_t len)
+{
+	const struct duo_comp *c = duo_next(d, s);
+
+	assert_non_null(c);
+	assert_ptr_equal(c->context, context);
+	assert_int_equal(c->err, err);
+	if (c->type == UCCL_OP_RECV)
+		assert_int_equal(c->len, len);
+	assert_ptr_equal(c->from, &d->side[s].peer);
+}
+
+static enum duo_verdict hold_all(struct duo *d, const struct duo_pkt *p)
+{
+	(void)d;
+	(void)p;
+	return DUO_HOLD;
+}
+
+static enum duo_verdict drop_rec_fin(struct duo *d, const struct duo_pkt *p)
+{
+	return p->type == UCCL_PKT_CHUNK && p->rtype == UCCL_REC_FIN && d->n-- > 0 ? DUO_DROP : DUO_PASS;
+}
+
+/* One message of every interesting size, matched and unexpected. PROTOCOL R28 R29 R30 */
+static void send__sizes(void **state)
+{
+	static const uint64_t sizes[] = {0,
+					 1,
+					 63,
+					 64,
+					 128,
+					 129,
+					 DUO_CHUNK - 1,
+					 DUO_CHUNK,
+					 DUO_CHUNK + 1,
+					 DUO_EAGER - 1,
+					 DUO_EAGER,
+					 DUO_EAGER + 1,
+					 10 * DUO_CHUNK,
+					 100001,
+					 200000};
+
+	(void)state;
+	for (int late = 0; late < 2; late++)
+		for (unsigned int i = 0; i < uccl_array_len(sizes); i++) {
+			struct duo *d = duo_open();
+			uint64_t n = sizes[i];
+
+			duo_fill(src, n, i);
+			memset(dst, 0xee, n + 1);
+			if (!late)
+				assert_int_equal(duo_recv(d, 1, 0, dst, n, 0, 0, DUO_CTX(2)), 0);
+			assert_int_equal(duo_send(d, 0, 0, src, n, 0, DUO_CTX(1)), 0);
+			duo_run(d, SECOND);
+			if (late) {
+				assert_null(duo_next(d, 1));
+				assert_int_equal(duo_recv(d, 1, 0, dst, n, 0, 0, DUO_CTX(2)), 0);
+				duo_run(d, SECOND);
+			}
+			expect(d, 0, DUO_CTX(1), 0, 0);
+			expect(d, 1, DUO_CTX(2), 0, n);
+			duo_check(dst, n, i);
+			assert_int_equal(dst[n], 0xee);
+			assert_null(duo_next(d, 0));
+			assert_null(duo_next(d, 1));
+			assert_int_equal(d->side[0].m.op_pool.used, 0);
+			assert_int_equal(d->side[1].m.op_pool.used, 0);
+			assert_int_equal(d->side[1].m.rx_pool.used, 0);
+			duo_free(d);
+		}
+}
+
+/* What is eager needs no answer; what is not waits for CTS. PROTOCOL R29 R30 */
+static void send__eager_limit(void **state)
+{
+	struct duo *d = duo_open();
+
+	(void)state;
+	assert_int_equal(duo_send(d, 0, 0, src, DUO_EAGER, 0, DUO_CTX(1)), 0);
+	assert_int_equal(duo_send(d, 0, 0, src, DUO_EAGER + 1, 0, DUO_CTX(2)), 0);
+	duo_run(d, SECOND);
+	expect(d, 0, DUO_CTX(1), 0, 0);
+	assert_null(duo_next(d, 0));
+	/* The first chunk of the second is all that came. */
+	assert_int_equal(d->side[1].m.unexpected_bytes, DUO_EAGER + DUO_CHUNK);
+	duo_free(d);
+	/* It ended with the peer. */
+}
+
+static void send__iov_splits(void **state)
+{
+	static const uint64_t cut[][4] = {
+		{1, 2, 3, 4},	      {0, 5, 0, 7},	    {1023, 1, 1024, 1}, {1024, 1024, 1024, 1024},
+		{3000, 1, 4000, 999}, {20000, 1, 30000, 5}, {0, 0, 0, 50000},	{1, 60000, 0, 0},
+	};
+
+	(void)state;
+	for (unsigned int a = 0; a < uccl_array_len(cut); a++)
+		for (unsigned int b = 0; b < uccl_array_len(cut); b++)
+			for (int inject = 0; inject < 2; inject++) {
+				struct duo *d = duo_open();
+				struct uccl_op *s = duo_op(d, 0, UCCL_OP_SEND, inject ? UCCL_OPF_INJECT : 0);
+				struct uccl_op *r = duo_op(d, 1, UCCL_OP_RECV, 0);
+				uint64_t at = 0, room = 0;
+
+				s->iov_count = r->iov_count = 4;
+				for (int i = 0; i < 4; i++) {
+					s->iov[i] = (struct iovec){.iov_base = src + at, .iov_len = cut[a][i]};
+					at += cut[a][i];
+					/* The receiving parts lie backwards and apart. */
+					r->iov[i] =
+						(struct iovec){.iov_base = dst + (3 - i) * 65536, .iov_len = cut[b][i]};
+					room += cut[b][i];
+				}
+				s->len = at;
+				r->len = room;
+				duo_fill(src, at, a);
+				memset(dst, 0xee, sizeof(dst));
+				assert_int_equal(uccl_msg_recv(&d->side[1].m, r, d->now), 0);
+				assert_int_equal(uccl_msg_send(&d->side[0].m, s, d->now), 0);
+				if (inject)
+					memset(src, 0, at);
+				duo_run(d, SECOND);
+				assert_int_equal(duo_next(d, 0)->err, 0);
+				assert_int_equal(d->side[1].comp[0].err, at > room ? FI_ETRUNC : 0);
+				assert_int_equal(d->side[1].comp[0].len, uccl_min(at, room));
+				assert_int_equal(d->side[1].comp[0].olen, at > room ? at - room : 0);
+				duo_fill(src, at, a);
+				at = uccl_min(at, room);
+				for (uint64_t i = 0, off = 0; i < 4; i++) {
+					uint64_t n = uccl_min(cut[b][i], at - off);
+
+					assert_memory_equal(dst + (3 - i) * 65536, src + off, n);
+					assert_int_equal(dst[(3 - i) * 65536 + n], 0xee);
+					off += n;
+				}
+				duo_free(d);
+			}
+}
+
+/* The buffer is the caller's when the post returns, however long the packets wait. */
+static void send__inject_copies(void **state)
+{
+	static const uint64_t sizes[] = {1, 128, 129, 1024, 3000, DUO_EAGER + 5};
+
+	(void)state;
+	for (unsigned int i = 0; i < uccl_array_len(sizes); i++) {
+		struct duo *d = duo_open();
+		uint64_t n = sizes[i];
+
+		duo_fill(src, n, i);
+		assert_int_equal(duo_recv(d, 1, 0, dst, n, 0, 0, DUO_CTX(2)), 0);
+		assert_int_equal(duo_send(d, 0, UCCL_OPF_INJECT, src, n, 0, DUO_CTX(1)), 0);
+		/* Complete at once, and msg keeps what it needs. */
+		expect(d, 0, DUO_CTX(1), 0, 0);
+		assert_int_equal(d->side[0].m.op_pool.used, 1);
+		memset(src, 0, n);
+		duo_run(d, SECOND);
+		expect(d, 1, DUO_CTX(2), 0, n);
+		duo_check(dst, n, i);
+		assert_null(duo_next(d, 0));
+		assert_int_equal(d->side[0].m.op_pool.used, 0);
+		duo_free(d);
+	}
+}
+
+/* FI_INJECT_COMPLETE: complete as soon as the buffer may be reused, which for a large message is when it was
+ * acknowledged. */
+static void send__early(void **state)
+{
+	struct duo *d = duo_open();
+
+	(void)state;
+	duo_fill(src, DUO_EAGER, 1);
+	assert_int_equal(duo_send(d, 0, UCCL_OPF_EARLY, src, DUO_EAGER, 0, DUO_CTX(1)), 0);
+	expect(d, 0, DUO_CTX(1), 0, 0);
+	memset(src, 0, DUO_EAGER);
+	duo_fill(src + 65536, DUO_EAGER + 1, 2);
+	assert_int_equal(duo_send(d, 0, UCCL_OPF_EARLY, src + 65536, DUO_EAGER + 1, 0, DUO_CTX(2)), 0);
+	assert_null(duo_next(d, 0));
+	duo_run(d, SECOND);
+	assert_null(duo_next(d, 0));
+	assert_int_equal(duo_recv(d, 1, 0, dst, 2 * DUO_EAGER, 0, 0, DUO_CTX(3)), 0);
+	assert_int_equal(duo_recv(d, 1, 0, dst + 65536, 2 * DUO_EAGER, 0, 0, DUO_CTX(4)), 0);
+	duo_run(d, SECOND);
+	expect(d, 0, DUO_CTX(2), 0, 0);
+	expect(d, 1, DUO_CTX(3), 0, DUO_EAGER);
+	expect(d, 1, DUO_CTX(4), 0, DUO_EAGER + 1);
+	duo_check(dst, DUO_EAGER, 1);
+	duo_check(dst + 65536, DUO_EAGER + 1, 2);
+	duo_free(d);
+}
+
+/* The op of an early completion that api keeps is handed back when msg is through with it, and not before. */
+static void send__early_is_not_put_twice(void **state)
+{
+	struct duo *d = duo_open();
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(duo_send(d, 0, UCCL_OPF_INJECT, src, 16, 0, DUO_CTX(i)), 0);
+	assert_int_equal(duo_waiting(d, 0), 3);
+	assert_int_equal(d->side[0].m.op_pool.used, 3);
+	/* Never acknowledged: the peer's end frees them, without a second completion. */
+	d->filter = hold_all;
+	duo_run(d, 10 * UCCL_NS_PER_MS);
+	assert_int_equal(d->side[0].m.op_pool.used, 3);
+	uccl_peer_fail(&d->side[0].peer, FI_ECONNABORTED, d->now);
+	assert_int_equal(d->side[0].m.op_pool.used, 0);
+	assert_int_equal(d->side[0].ncomp, 3);
+	duo_free(d);
+}
+
+/* Complete means acknowledged: not before. */
+static void send__completes_on_ack(void **state)
+{
+	struct duo *d = duo_open();
+
+	(void)state;
+	d->filter = hold_all;
+	assert_int_equal(duo_send(d, 0, 0, src, 100, 0, DUO_CTX(1)), 0);
+	assert_int_equal(duo_send(d, 0, 0, src, 5000, 0, DUO_CTX(2)), 0);
+	duo_run(d, 20 * UCCL_NS_PER_MS);
+	assert_null(duo_next(d, 0));
+	d->filter = NULL;
+	duo_run(d, SECOND);
+	expect(d, 0, DUO_CTX(1), 0, 0);
+	expect(d, 0, DUO_CTX(2), 0, 0);
+	duo_free(d);
+}
+
+/* PROTOCOL R33 */
+static void send__delivery_waits_for_fin(void **state)
+{
+	static const uint64_t sizes[] = {0, 10, 3000, DUO_EAGER + 1};
+
+	(void)state;
+	for (unsigned int i = 0; i < uccl_array_len(sizes); i++) {
+		struct duo *d = duo_open();
+		uint64_t n = sizes[i];
+
+		duo_fill(src, n, i);
+		assert_int_equal(duo_send(d, 0, UCCL_OPF_DELIVERY, src, n, 0, DUO_CTX(1)), 0);
+		duo_run(d, SECOND);
+		/* Received and acknowledged, but nobody wants it yet. */
+		assert_true(uccl_flow_idle(&d->side[0].peer.flow));
+		assert_null(duo_next(d, 0));
+		d->filter = drop_rec_fin;
+		d->n = 2;
+		assert_int_equal(duo_recv(d, 1, 0, dst, n, 0, 0, DUO_CTX(2)), 0);
+		duo_run(d, SECOND);
+		expect(d, 0, DUO_CTX(1), 0, 0);
+		expect(d, 1, DUO_CTX(2), 0, n);
+		duo_check(dst, n, i);
+		assert_int_equal(d->side[1].m.rx_pool.used, 0);
+		duo_free(d);
+	}
+}
+
+/* A message that a rendezvous carries delivers by its last byte: no FIN is asked for. */
+static void send__delivery_posted_first(void **state)
+{
+	struct duo *d = duo_open();
+
+	(void)state;
+	duo_fill(src, 100000, 3);
+	assert_int_equal(duo_recv(d, 1, 0, dst, 100000, 0, 0, DUO_CTX(2)), 0);
+	assert_int_equal(duo_recv(d, 1, 0, dst + 131072, 100, 0, 0, DUO_CTX(3)), 0);
+	assert_int_equal(duo_send(d, 0, UCCL_OPF_DELIVERY, src, 100000, 0, DUO_CTX(1)), 0);
+	assert_int_equal(duo_send(d, 0, UCCL_OPF_DELIVERY | UCCL_OPF_INJECT, src, 100, 0, DUO_CTX(4)), 0);
+	duo_run(d, SECOND);
+	assert_int_equal(duo_waiting(d, 0), 2);
+	duo_check(dst, 100000, 3);
+	duo_check(dst + 131072, 100, 3);
+	duo_free(d);
+}
+
+static void send__remote_data(void **state)
+{
+	struct duo *d = duo_open();
+	const struct duo_comp *c;
+	struct uccl_op *op;
+
+	(void)state;
+	for (int late = 0; late < 2; late++)
+		for (uint64_t n = 0; n < 40000; n = n * 20 + 10) {
+			op = duo_op(d, 0, UCCL_OP_SEND, UCCL_OPF_DATA | UCCL_OPF_TAGGED);
+			op->data = 0xfedcba9876543210 + n;
+			op->tag = 0x1122334455667788;
+			op->iov[0] = (struct iovec){.iov_base = src, .iov_len = n};
+			op->iov_count = 1;
+			op->len = n;
+			if (!late)
+				assert_int_equal(duo_recv(d, 1, UCCL_OPF_TAGGED, dst, n, 0, UINT64_MAX, NULL), 0);
+			assert_int_equal(uccl_msg_send(&d->side[0].m, op, d->now), 0);
+			duo_run(d, SECOND);
+			if (late)
+				assert_int_equal(duo_recv(d, 1, UCCL_OPF_TAGGED, dst, n, 0, UINT64_MAX, NULL), 0);
+			duo_run(d, SECOND);
+			c = duo_next(d, 1);
+			assert_non_null(c);
+			assert_true(c->flags & UCCL_OPF_DATA);
+			assert_int_equal(c->data, 0xfedcba9876543210 + n);
+			assert_int_equal(c->tag, 0x1122334455667788);
+		}
+	/* Without data the flag of a receive that carried it in says nothing. */
+	assert_int_equal(duo_recv(d, 1, UCCL_OPF_DATA, dst, 4, 0, 0, NULL), 0);
+	assert_int_equal(duo_send(d, 0, 0, src, 4, 0, NULL), 0);
+	duo_run(d, SECOND);
+	c = duo_next(d, 1);
+	assert_non_null(c);
+	assert_false(c->flags & UCCL_OPF_DATA);
+	duo_free(d);
+}
+
+static void send__without_connection(void **state)
+{
+	struct duo *d = duo_new(false, 16);
+
+	(void)state;
+	duo_fill(src, 3000, 4);
+	assert_int_equal(duo_send(d, 0, 0, src, 3000, 0, DUO_CTX(1)), 0);
+	assert_int_equal(d->side[0].connects, 1);
+	assert_int_equal(duo_send(d, 0, UCCL_OPF_INJECT, src, 8, 0, DUO_CTX(2)), 0);
+	assert_int_equal(d->side[0].peer.tx_mseq, 0);
+	expect(d, 0, DUO_CTX(2), 0, 0);
+	assert_int_equal(duo_recv(d, 1, 0, dst, 4096, 0, 0, DUO_CTX(3)), 0);
+	assert_int_equal(duo_recv(d, 1, 0, dst + 4096, 4096, 0, 0, DUO_CTX(4)), 0);
+	duo_connect(d);
+	duo_run(d, SECOND);
+	/* The second is shorter, so it is complete first; the receives are matched in order all the same. */
+	expect(d, 1, DUO_CTX(4), 0, 8);
+	expect(d, 1, DUO_CTX(3), 0, 3000);
+	expect(d, 0, DUO_CTX(1), 0, 0);
+	duo_check(dst, 3000, 4);
+	duo_free(d);
+}
+
+static void send__to_the_dead(void **state)
+{
+	struct duo *d = duo_open();
+
+	(void)state;
+	uccl_peer_fail(&d->side[0].peer, FI_ECONNRESET, d->now);
+	assert_int_equal(duo_send(d, 0, 0, src, 10, 0, NULL), -FI_ECONNRESET);
+	assert_int_equal(d->side[0].m.op_pool.used, 0);
+	assert_null(duo_next(d, 0));
+	duo_free(d);
+}
+
+/* No handle left: nothing happened. */
+static void send__no_handle(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_ids *ids = &d->side[0].m.send_ids;
+
+	(void)state;
+	while (uccl_ids_get(ids, d))
+		;
+	assert_int_equal(ids->used, UCCL_IDS_MAX);
+	assert_int_equal(duo_send(d, 0, 0, src, DUO_EAGER + 1, 0, NULL), -FI_EAGAIN);
+	assert_int_equal(duo_send(d, 0, UCCL_OPF_INJECT | UCCL_OPF_DELIVERY, src, 500, 0, NULL), -FI_EAGAIN);
+	assert_int_equal(d->side[0].peer.tx_mseq, 0);
+	/* What needs none still goes. */
+	assert_int_equal(duo_send(d, 0, 0, src, 10, 0, DUO_CTX(1)), 0);
+	duo_run(d, SECOND);
+	expect(d, 0, DUO_CTX(1), 0, 0);
+	uccl_ids_fini(ids);
+	uccl_ids_init(ids);
+	duo_free(d);
+}
+
+/* PROTOCOL R34 */
+static void kick__message_limit(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_peer *p = &d->side[0].peer;
+
+	(void)state;
+	p->flow.msg_limit = 2;
+	for (int i = 0; i < 5; i++) {
+		src[i] = (uint8_t)(i + 1);
+		assert_int_equal(duo_send(d, 0, 0, src + i, 1, 0, DUO_CTX(i)), 0);
+		assert_int_equal(duo_recv(d, 1, 0, dst + i, 1, 0, 0, DUO_CTX(i)), 0);
+	}
+	assert_int_equal(p->tx_mseq, 2);
+	uccl_msg_kick(p, d->now);
+	assert_int_equal(p->tx_mseq, 2);
+	p->flow.msg_limit = 4;
+	uccl_msg_kick(p, d->now);
+	assert_int_equal(p->tx_mseq, 4);
+	p->flow.msg_limit = 2;
+	/* The acknowledgement of what arrived raises it. */
+	duo_run(d, SECOND);
+	assert_int_equal(p->flow.msg_limit, 5 + UCCL_MSG_LIMIT);
+	assert_memory_equal(src, dst, 5);
+	for (int i = 0; i < 5; i++) {
+		expect(d, 0, DUO_CTX(i), 0, 0);
+		expect(d, 1, DUO_CTX(i), 0, 1);
+	}
+	duo_free(d);
+}
+
+/* The receiver's grant wraps at 32 bits. PROTOCOL R34 */
+static void kick__message_limit_wraps(void **state)
+{
+	struct duo *d = duo_open();
+
+	(void)state;
+	d->side[0].peer.tx_mseq = d->side[1].peer.rx_mseq = 0xfffffffe;
+	d->side[0].peer.flow.msg_limit = (uint32_t)(0xfffffffe + UCCL_MSG_LIMIT);
+	for (int i = 0; i < 6; i++) {
+		assert_int_equal(duo_send(d, 0, 0, src, i == 3 ? 3000 : 1, (uint64_t)i, DUO_CTX(i)), 0);
+		assert_int_equal(duo_recv(d, 1, 0, dst, 4000, 0, 0, DUO_CTX(i)), 0);
+	}
+	duo_run(d, SECOND);
+	for (int i = 0; i < 6; i++) {
+		const struct duo_comp *c = duo_next(d, 1);
+
+		assert_int_equal(c->len, c->context == DUO_CTX(3) ? 3000 : 1);
+	}
+	assert_int_equal(d->side[1].peer.rx_mseq, 0x100000004);
+	assert_int_equal(d->side[0].peer.flow.msg_limit, 4 + UCCL_MSG_LIMIT);
+	duo_free(d);
+}
+
+/*
+ * A small message that waited at the limit needs a handle when its turn comes and the peer is short of memory.
+ * PROTOCOL R34 R43
+ */
+static void kick__waited_until_peer_short(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_peer *p = &d->side[0].peer;
+
+	(void)state;
+	duo_fill(src, 100, 5);
+	p->flow.msg_limit = 0;
+	assert_int_equal(duo_send(d, 0, 0, src, 100, 0, DUO_CTX(1)), 0);
+	p->flow.msg_limit = UCCL_MSG_LIMIT;
+	p->flow.peer_short = true;
+	uccl_msg_kick(p, d->now);
+	duo_run(d, SECOND);
+	assert_int_equal(d->side[1].stats.dropped[UCCL_DROP_RECORD], 0);
+	assert_int_equal(duo_recv(d, 1, 0, dst, 100, 0, 0, DUO_CTX(2)), 0);
+	duo_run(d, SECOND);
+	expect(d, 0, DUO_CTX(1), 0, 0);
+	expect(d, 1, DUO_CTX(2), 0, 100);
+	duo_check(dst, 100, 5);
+	duo_free(d);
+}
+
+/* Messages keep their order through the wait: none overtakes. PROTOCOL R34 */
+static void kick__keeps_order(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_peer *p = &d->side[0].peer;
+
+	(void)state;
+	for (int i = 0; i < 20; i++) {
+		src[i] = (uint8_t)i;
+		p->flow.msg_limit = i < 10 ? 3 : 9;
+		assert_int_equal(duo_send(d, 0, 0, src + i, 1, 0, DUO_CTX(i)), 0);
+		assert_int_equal(duo_recv(d, 1, 0, dst + i, 1, 0, 0, DUO_CTX(i)), 0);
+	}
+	duo_run(d, SECOND);
+	assert_int_equal(duo_waiting(d, 1), 20);
+	assert_memory_equal(src, dst, 20);
+	duo_free(d);
+}
+
+static void self__posted(void **state)
+{
+	struct duo *d = duo_new(false, 16);
+	const struct duo_comp *c;
+	struct uccl_op *op;
+
+	(void)state;
+	duo_fill(src, 100000, 6);
+	assert_int_equal(duo_recv(d, 0, UCCL_OPF_TAGGED, dst, 100000, 0x70, 0xf, DUO_CTX(2)), 0);
+	op = duo_op(d, 0, UCCL_OP_SEND, UCCL_OPF_TAGGED | UCCL_OPF_DATA | UCCL_OPF_DELIVERY);
+	op->peer = &d->side[0].self;
+	op->tag = 0x75;
+	op->data = 99;
+	op->iov[0] = (struct iovec){.iov_base = src, .iov_len = 1000};
+	op->iov[1] = (struct iovec){.iov_base = src + 1000, .iov_len = 99000};
+	op->iov_count = 2;
+	op->len = 100000;
+	assert_int_equal(uccl_msg_send(&d->side[0].m, op, d->now), 0);
+	assert_int_equal(d->side[0].connects, 0);
+	c = duo_next(d, 0);
+	assert_int_equal(c->type, UCCL_OP_SEND);
+	assert_int_equal(c->err, 0);
+	c = duo_next(d, 0);
+	assert_int_equal(c->type, UCCL_OP_RECV);
+	assert_int_equal(c->err, 0);
+	assert_int_equal(c->len, 100000);
+	assert_int_equal(c->tag, 0x75);
+	assert_int_equal(c->data, 99);
+	assert_true(c->flags & UCCL_OPF_DATA);
+	assert_ptr_equal(c->from, &d->side[0].self);
+	duo_check(dst, 100000, 6);
+	duo_free(d);
+}
+
+static int self_send(struct duo *d, uint32_t flags, const void *buf, uint64_t len, void *context)
+{
+	struct uccl_op *op = duo_op(d, 0, UCCL_OP_SEND, flags);
+	int rc;
+
+	op->peer = &d->side[0].self;
+	op->iov[0] = (struct iovec){.iov_base = (void *)(uintptr_t)buf, .iov_len = len};
+	op->iov_count = 1;
+	op->len = len;
+	op->context = context;
+	rc = uccl_msg_send(&d->side[0].m, op, d->now);
+	if (rc)
+		uccl_mep_op_put(&d->side[0].m, op);
+	return rc;
+}
+
+static void self__unexpected(void **state)
+{
+	struct duo *d = duo_new(false, 16);
+
+	(void)state;
+	duo_fill(src, 300, 7);
+	assert_int_equal(self_send(d, 0, src, 300, DUO_CTX(1)), 0);
+	assert_int_equal(self_send(d, UCCL_OPF_INJECT, src, 200, DUO_CTX(2)), 0);
+	assert_int_equal(self_send(d, UCCL_OPF_EARLY, src, 0, DUO_CTX(3)), 0);
+	/* The first is complete when it is received, the others were copied. */
+	assert_int_equal(duo_waiting(d, 0), 2);
+	assert_ptr_equal(duo_next(d, 0)->context, DUO_CTX(2));
+	assert_ptr_equal(duo_next(d, 0)->context, DUO_CTX(3));
+	/* Truncated. */
+	assert_int_equal(duo_recv(d, 0, 0, dst, 100, 0, 0, DUO_CTX(4)), 0);
+	assert_int_equal(duo_waiting(d, 0), 2);
+	assert_ptr_equal(duo_next(d, 0)->context, DUO_CTX(1));
+	assert_int_equal(d->side[0].comp[3].err, FI_ETRUNC);
+	assert_int_equal(d->side[0].comp[3].len, 100);
+	assert_int_equal(d->side[0].comp[3].olen, 200);
+	duo_check(dst, 100, 7);
+	duo_next(d, 0);
+	memset(src, 0, 300);
+	assert_int_equal(duo_recv(d, 0, 0, dst, 1000, 0, 0, DUO_CTX(5)), 0);
+	assert_int_equal(duo_next(d, 0)->len, 200);
+	duo_check(dst, 200, 7);
+	assert_int_equal(duo_recv(d, 0, 0, dst, 1000, 0, 0, DUO_CTX(6)), 0);
+	assert_int_equal(duo_next(d, 0)->len, 0);
+	assert_null(duo_next(d, 0));
+	assert_int_equal(d->side[0].m.op_pool.used, 0);
+	assert_int_equal(d->side[0].m.rx_pool.used, 0);
+	duo_free(d);
+}
+
+/* A directed receive from somebody else does not take it. */
+static void self__directed(void **state)
+{
+	struct duo *d = duo_new(false, 16);
+	struct uccl_op *op;
+
+	(void)state;
+	assert_int_equal(duo_recv(d, 0, UCCL_OPF_DIRECTED, dst, 10, 0, 0, DUO_CTX(1)), 0);
+	assert_int_equal(self_send(d, 0, src, 10, DUO_CTX(2)), 0);
+	assert_null(duo_next(d, 0));
+	op = duo_op(d, 0, UCCL_OP_RECV, UCCL_OPF_DIRECTED);
+	op->peer = &d->side[0].self;
+	op->context = DUO_CTX(3);
+	assert_int_equal(uccl_msg_recv(&d->side[0].m, op, d->now), 0);
+	assert_ptr_equal(duo_next(d, 0)->context, DUO_CTX(2));
+	assert_ptr_equal(duo_next(d, 0)->context, DUO_CTX(3));
+	duo_free(d);
+	/* The receive from the other side ended with it. */
+}
+
+static void self__out_of_memory(void **state)
+{
+	struct duo *d = duo_new(false, 16);
+
+	(void)state;
+	d->side[0].m.rx_pool.max = 0;
+	assert_int_equal(self_send(d, 0, src, 10, NULL), -FI_EAGAIN);
+	assert_null(duo_next(d, 0));
+	duo_free(d);
+}
+
+/* PROTOCOL R31 */
+static void cts__bad(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_cts cts = {.rx = 1, .limit = 20000};
+	uint8_t rec[UCCL_REC_LEN];
+
+	(void)state;
+	assert_int_equal(duo_send(d, 0, 0, src, 20000, 0, DUO_CTX(1)), 0);
+	assert_int_equal(duo_send(d, 0, UCCL_OPF_DELIVERY, src, 10, 0, DUO_CTX(2)), 0);
+	duo_run(d, SECOND);
+	/* No such handle; a handle of an op that waits for no CTS; one of another generation. */
+	cts.id = 0;
+	uccl_cts_encode(rec, &cts);
+	assert_int_equal(duo_deliver(d, 0, UCCL_REC_CTS, rec, NULL, 0), UCCL_DROP_HANDLE);
+	cts.id = TAILQ_LAST(&d->side[0].peer.sends, uccl_op_list)->id;
+	uccl_cts_encode(rec, &cts);
+	assert_int_equal(duo_deliver(d, 0, UCCL_REC_CTS, rec, NULL, 0), UCCL_DROP_HANDLE);
+	cts.id = TAILQ_FIRST(&d->side[0].peer.sends)->id + (1u << 20);
+	uccl_cts_encode(rec, &cts);
+	assert_int_equal(duo_deliver(d, 0, UCCL_REC_CTS, rec, NULL, 0), UCCL_DROP_HANDLE);
+	/* More than the message; with payload. */
+	cts.id = TAILQ_FIRST(&d->side[0].peer.sends)->id;
+	cts.limit = 20001;
+	uccl_cts_encode(rec, &cts);
+	assert_int_equal(duo_deliver(d, 0, UCCL_REC_CTS, rec, NULL, 0), UCCL_DROP_RANGE);
+	cts.limit = UINT64_MAX;
+	uccl_cts_encode(rec, &cts);
+	assert_int_equal(duo_deliver(d, 0, UCCL_REC_CTS, rec, NULL, 0), UCCL_DROP_RANGE);
+	cts.limit = 20000;
+	uccl_cts_encode(rec, &cts);
+	assert_int_equal(duo_deliver(d, 0, UCCL_REC_CTS, rec, src, 1), UCCL_DROP_RECORD);
+	assert_true(uccl_flow_idle(&d->side[0].peer.flow));
+	assert_null(duo_next(d, 0));
+	/* Another peer's handle. */
+	assert_int_equal(msg_cts(&d->side[0].self, rec, d->now), UCCL_DROP_HANDLE);
+	/* All of this changed nothing: the real one is still good, once. */
+	duo_fill(src, 20000, 8);
+	assert_int_equal(duo_recv(d, 1, 0, dst, 20000, 0, 0, DUO_CTX(3)), 0);
+	duo_run(d, SECOND);
+	expect(d, 0, DUO_CTX(1), 0, 0);
+	expect(d, 1, DUO_CTX(3), 0, 20000);
+	assert_int_equal(duo_deliver(d, 0, UCCL_REC_CTS, rec, NULL, 0), UCCL_DROP_HANDLE);
+	duo_free(d);
+}
+
+/* The receiver may cut the message to what it has a place for, or to what it has already. PROTOCOL R31 */
+static void cts__truncates(void **state)
+{
+	static const uint64_t room[] = {0, 1, 1023, 1024, 1025, 5000, 49999};
+
+	(void)state;
+	for (int late = 0; late < 2; late++)
+		for (unsigned int i = 0; i < uccl_array_len(room); i++) {
+			struct duo *d = duo_open();
+
+			duo_fill(src, 50000, i);
+			memset(dst, 0xee, 60000);
+			if (!late)
+				assert_int_equal(duo_recv(d, 1, 0, dst, room[i], 0, 0, DUO_CTX(2)), 0);
+			assert_int_equal(duo_send(d, 0, 0, src, 50000, 0, DUO_CTX(1)), 0);
+			duo_run(d, SECOND);
+			if (late)
+				assert_int_equal(duo_recv(d, 1, 0, dst, room[i], 0, 0, DUO_CTX(2)), 0);
+			duo_run(d, SECOND);
+			expect(d, 0, DUO_CTX(1), 0, 0);
+			assert_int_equal(d->side[1].comp[0].olen, 50000 - room[i]);
+			expect(d, 1, DUO_CTX(2), FI_ETRUNC, room[i]);
+			duo_check(dst, room[i], i);
+			for (uint64_t k = room[i]; k < 60000; k++)
+				assert_int_equal(dst[k], 0xee);
+			duo_free(d);
+		}
+}
+
+/* PROTOCOL R33 */
+static void fin__bad(void **state)
+{
+	struct duo *d = duo_open();
+	uint8_t rec[UCCL_REC_LEN] = {0};
+
+	(void)state;
+	assert_int_equal(duo_send(d, 0, UCCL_OPF_DELIVERY, src, 10, 0, DUO_CTX(1)), 0);
+	assert_int_equal(duo_send(d, 0, 0, src, 20000, 0, DUO_CTX(2)), 0);
+	duo_run(d, SECOND);
+	assert_int_equal(duo_deliver(d, 0, UCCL_REC_FIN, rec, NULL, 0), UCCL_DROP_HANDLE);
+	uccl_put32(rec, TAILQ_LAST(&d->side[0].peer.sends, uccl_op_list)->id);
+	assert_int_equal(duo_deliver(d, 0, UCCL_REC_FIN, rec, NULL, 0), UCCL_DROP_HANDLE);
+	uccl_put32(rec, TAILQ_FIRST(&d->side[0].peer.sends)->id);
+	assert_int_equal(duo_deliver(d, 0, UCCL_REC_FIN, rec, src, 1), UCCL_DROP_RECORD);
+	assert_int_equal(msg_fin(&d->side[0].self, rec), UCCL_DROP_HANDLE);
+	assert_null(duo_next(d, 0));
+	assert_int_equal(duo_recv(d, 1, 0, dst, 10, 0, 0, DUO_CTX(3)), 0);
+	duo_run(d, SECOND);
+	expect(d, 0, DUO_CTX(1), 0, 0);
+	assert_int_equal(duo_deliver(d, 0, UCCL_REC_FIN, rec, NULL, 0), UCCL_DROP_HANDLE);
+	duo_free(d);
+}
+
+/* Many messages at once, both ways, with loss: each comes once, whole, in order. */
+static enum duo_verdict drop_some(struct duo *d, const struct duo_pkt *p)
+{
+	(void)p;
+	return ++d->n % 7 == 0 ? DUO_DROP : d->n % 11 == 0 ? DUO_DOUBLE : DUO_PASS;
+}
+
+static void send__many_with_loss(void **state)
+{
+	struct duo *d = duo_open();
+
+	(void)state;
+	d->filter = drop_some;
+	duo_fill(src, 65536, 9);
+	for (int i = 0; i < 60; i++)
+		for (int s = 0; s < 2; s++) {
+			uint64_t n = (uint64_t)i * (uint64_t)i * 11;
+
+			assert_int_equal(duo_recv(d, s, 0, dst + s * 131072 + (i % 3) * 40000, 40000, 0, 0, DUO_CTX(i)),
+					 0);
+			assert_int_equal(duo_send(d, s, 0, src + i, n, 0, DUO_CTX(100 + i)), 0);
+			if (i % 3 == 2)
+				duo_run(d, 10 * SECOND);
+		}
+	duo_run(d, 10 * SECOND);
+	for (int s = 0; s < 2; s++) {
+		int recvs = 0;
+
+		assert_int_equal(duo_waiting(d, s), 120);
+		for (const struct duo_comp *c = duo_next(d, s); c; c = duo_next(d, s)) {
+			assert_int_equal(c->err, 0);
+			if (c->type != UCCL_OP_RECV)
+				continue;
+			recvs++;
+			assert_int_equal(c->len, (uint64_t)c->context * (uint64_t)c->context * 11);
+			if ((uint64_t)c->context >= 57)
+				assert_memory_equal(c->buf, src + (uint64_t)c->context, c->len);
+		}
+		assert_int_equal(recvs, 60);
+	}
+	duo_free(d);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(send__sizes),
+		cmocka_unit_test(send__eager_limit),
+		cmocka_unit_test(send__iov_splits),
+		cmocka_unit_test(send__inject_copies),
+		cmocka_unit_test(send__early),
+		cmocka_unit_test(send__early_is_not_put_twice),
+		cmocka_unit_test(send__completes_on_ack),
+		cmocka_unit_test(send__delivery_waits_for_fin),
+		cmocka_unit_test(send__delivery_posted_first),
+		cmocka_unit_test(send__remote_data),
+		cmocka_unit_test(send__without_connection),
+		cmocka_unit_test(send__to_the_dead),
+		cmocka_unit_test(send__no_handle),
+		cmocka_unit_test(send__many_with_loss),
+		cmocka_unit_test(kick__message_limit),
+		cmocka_unit_test(kick__message_limit_wraps),
+		cmocka_unit_test(kick__waited_until_peer_short),
+		cmocka_unit_test(kick__keeps_order),
+		cmocka_unit_test(self__posted),
+		cmocka_unit_test(self__unexpected),
+		cmocka_unit_test(self__directed),
+		cmocka_unit_test(self__out_of_memory),
+		cmocka_unit_test(cts__bad),
+		cmocka_unit_test(cts__truncates),
+		cmocka_unit_test(fin__bad),
+	};
+
+	return cmocka_run_group_tests_name("send", tests, NULL, NULL);
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "nic/ifaddr.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct uccl_nic_addr addr_of(const char *text, uint16_t port)
+{
+	struct uccl_nic_addr a = {.port = port};
+
+	if (inet_pton(AF_INET, text, a.ip + 12) == 1)
+		a.ip[10] = a.ip[11] = 0xff;
+	else
+		assert_int_equal(inet_pton(AF_INET6, text, a.ip), 1);
+	return a;
+}
+
+static void list__order(void **state)
+{
+	struct uccl_ifaddr *v;
+	int i, n = uccl_ifaddr_list(&v);
+	bool lo = false, v4_lo = false;
+
+	(void)state;
+	assert_true(n > 0);
+	for (i = 0; i < n; i++) {
+		assert_true(v[i].mtu >= 68);
+		assert_true(v[i].name[0] && !strchr(v[i].name, ':'));
+		assert_int_equal(v[i].addr.port, 0);
+		assert_false(uccl_ifaddr_is_any(&v[i].addr));
+		assert_false(v[i].addr.ip[0] == 0xfe && (v[i].addr.ip[1] & 0xc0) == 0x80);
+		assert_false(lo && !v[i].loopback);
+		lo |= v[i].loopback;
+		if (v[i].loopback)
+			assert_int_equal(v[i].link_bps, 0);
+		if (!strcmp(v[i].name, "lo") && uccl_ifaddr_is_v4(&v[i].addr))
+			v4_lo = uccl_ifaddr_is_loopback(&v[i].addr);
+	}
+	assert_true(v4_lo);
+	free(v);
+}
+
+static void find__loopback(void **state)
+{
+	static const char *const text[] = {"127.0.0.1", "127.1.2.3"};
+	struct uccl_ifaddr got;
+	struct uccl_nic_addr a;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < 2; i++) {
+		a = addr_of(text[i], 9);
+		assert_int_equal(uccl_ifaddr_find(&a, &got), 0);
+		assert_string_equal(got.name, "lo");
+		assert_true(got.loopback);
+	}
+}
+
+static void find__nobody(void **state)
+{
+	struct uccl_nic_addr a = addr_of("198.51.100.77", 0);
+	struct uccl_ifaddr got;
+
+	(void)state;
+	assert_int_equal(uccl_ifaddr_find(&a, &got), -FI_EADDRNOTAVAIL);
+}
+
+static void find__each_of_list(void **state)
+{
+	struct uccl_ifaddr *v, got;
+	int i, n = uccl_ifaddr_list(&v);
+
+	(void)state;
+	for (i = 0; i < n; i++) {
+		assert_int_equal(uccl_ifaddr_find(&v[i].addr, &got), 0);
+		assert_int_equal(got.loopback, v[i].loopback);
+	}
+	free(v);
+}
+
+static void is__kinds(void **state)
+{
+	static const struct {
+		const char *text;
+		bool v4, any, loopback;
+	} t[] = {
+		{"0.0.0.0", true, true, false},	      {"::", false, true, false},
+		{"127.0.0.1", true, false, true},     {"127.255.0.9", true, false, true},
+		{"::1", false, false, true},	      {"192.0.2.1", true, false, false},
+		{"2001:db8::1", false, false, false}, {"128.0.0.1", true, false, false},
+	};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		struct uccl_nic_addr a = addr_of(t[i].text, 0);
+
+		assert_int_equal(uccl_ifaddr_is_v4(&a), t[i].v4);
+		assert_int_equal(uccl_ifaddr_is_any(&a), t[i].any);
+		assert_int_equal(uccl_ifaddr_is_loopback(&a), t[i].loopback);
+	}
+}
+
+static void equal__each_field(void **state)
+{
+	struct uccl_nic_addr a = addr_of("fe80::1", 7), b;
+
+	(void)state;
+	a.scope = 2;
+	b = a;
+	b.pad = 99; /* not part of the address */
+	assert_true(uccl_ifaddr_equal(&a, &b));
+	b.port++;
+	assert_false(uccl_ifaddr_equal(&a, &b));
+	b = a;
+	b.scope++;
+	assert_false(uccl_ifaddr_equal(&a, &b));
+	b = a;
+	b.ip[15]++;
+	assert_false(uccl_ifaddr_equal(&a, &b));
+}
+
+static void to_sock__families(void **state)
+{
+	struct uccl_nic_addr v4 = addr_of("192.0.2.1", 0x1234), v6 = addr_of("2001:db8::1", 0x1234);
+	struct sockaddr_storage s;
+	struct sockaddr_in6 *s6 = (struct sockaddr_in6 *)&s;
+	struct sockaddr_in *s4 = (struct sockaddr_in *)&s;
+
+	(void)state;
+	assert_int_equal(uccl_ifaddr_to_sock(&s, &v4, AF_UNSPEC), sizeof(*s4));
+	assert_int_equal(s4->sin_family, AF_INET);
+	assert_int_equal(ntohs(s4->sin_port), 0x1234);
+	assert_int_equal(ntohl(s4->sin_addr.s_addr), 0xc0000201);
+	assert_int_equal(uccl_ifaddr_to_sock(&s, &v4, AF_INET6), sizeof(*s6));
+	assert_int_equal(s6->sin6_family, AF_INET6);
+	assert_true(IN6_IS_ADDR_V4MAPPED(&s6->sin6_addr));
+	assert_int_equal(uccl_ifaddr_to_sock(&s, &v6, AF_UNSPEC), sizeof(*s6));
+	assert_memory_equal(&s6->sin6_addr, v6.ip, 16);
+	assert_int_equal(uccl_ifaddr_to_sock(&s, &v6, AF_INET), 0);
+}
+
+static void from_sock__round_trip(void **state)
+{
+	static const char *const text[] = {"192.0.2.1", "2001:db8::1", "fe80::5"};
+	struct sockaddr_storage s;
+	struct uccl_nic_addr a, b;
+	socklen_t len;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < 3; i++) {
+		a = addr_of(text[i], 4711);
+		a.scope = i == 2 ? 3 : 0;
+		len = uccl_ifaddr_to_sock(&s, &a, AF_UNSPEC);
+		assert_int_equal(uccl_ifaddr_from_sock(&b, (struct sockaddr *)&s, len), 0);
+		assert_true(uccl_ifaddr_equal(&a, &b));
+	}
+	/* A scope says nothing about a global address. */
+	a = addr_of("2001:db8::1", 1);
+	a.scope = 3;
+	len = uccl_ifaddr_to_sock(&s, &a, AF_INET6);
+	assert_int_equal(uccl_ifaddr_from_sock(&b, (struct sockaddr *)&s, len), 0);
+	assert_int_equal(b.scope, 0);
+}
+
+static void from_sock__refuses(void **state)
+{
+	struct sockaddr_storage s = {.ss_family = AF_UNIX};
+	struct uccl_nic_addr a;
+
+	(void)state;
+	assert_int_equal(uccl_ifaddr_from_sock(&a, (struct sockaddr *)&s, sizeof(s)), -FI_EINVAL);
+	s.ss_family = AF_INET6;
+	assert_int_equal(uccl_ifaddr_from_sock(&a, (struct sockaddr *)&s, sizeof(struct sockaddr_in)), -FI_EINVAL);
+	s.ss_family = AF_INET;
+	assert_int_equal(uccl_ifaddr_from_sock(&a, (struct sockaddr *)&s, 4), -FI_EINVAL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(list__order),	      cmocka_unit_test(find__loopback),
+		cmocka_unit_test(find__nobody),	      cmocka_unit_test(find__each_of_list),
+		cmocka_unit_test(is__kinds),	      cmocka_unit_test(equal__each_field),
+		cmocka_unit_test(to_sock__families),  cmocka_unit_test(from_sock__round_trip),
+		cmocka_unit_test(from_sock__refuses),
+	};
+
+	return cmocka_run_group_tests_name("nic/ifaddr", tests, NULL, NULL);
+}

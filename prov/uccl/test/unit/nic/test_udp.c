@@ -1,0 +1,922 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Two udp back ends on loopback (udp.c, udp_tx.c, udp_rx.c). */
+#include "nic/udp.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define ROUNDS 5000 /* of at most a millisecond: far more than loopback needs */
+
+static const struct uccl_nic_addr v4_loopback = {.ip = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1}};
+static const struct uccl_nic_addr v6_loopback = {.ip = {[15] = 1}};
+
+static struct uccl_nic *open_attr(const struct uccl_nic_attr *attr)
+{
+	struct uccl_nic *nic = NULL;
+
+	assert_int_equal(uccl_nic_udp_open(attr, &nic), 0);
+	return nic;
+}
+
+static struct uccl_nic *open_plain(uint32_t mtu)
+{
+	return open_attr(&(struct uccl_nic_attr){.bind = v4_loopback, .mtu = mtu});
+}
+
+static struct uccl_nic_addr addr_of(struct uccl_nic *nic)
+{
+	struct uccl_nic_addr a;
+
+	nic->ops->addr(nic, &a);
+	return a;
+}
+
+static uint8_t payload[70000];
+
+static void payload_fill(void)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(payload); i++)
+		payload[i] = (uint8_t)(i * 31 + i / 251);
+}
+
+static struct uccl_tx packet(const struct uccl_nic_addr *to, uint8_t mark, uint32_t len, uint16_t tail)
+{
+	struct uccl_tx t = {.kind = UCCL_TX_PACKET,
+			    .hdr_len = 64,
+			    .payload = payload,
+			    .payload_len = len,
+			    .tail_len = tail,
+			    .to = to};
+
+	memset(t.hdr, mark, 64);
+	memset(t.tail, 0xee, tail);
+	return t;
+}
+
+static int rx_wait(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_hint *hints, int nhints)
+{
+	int round, k;
+
+	for (round = 0; round < ROUNDS; round++) {
+		k = nic->ops->rx(nic, v, n, hints, nhints);
+		if (k)
+			return k;
+		poll(NULL, 0, round > 100);
+	}
+	return 0;
+}
+
+/* The whole packet at r is: 64 times mark, len bytes of payload, tail times 0xee. */
+static void packet_check(const struct uccl_rx *r, uint8_t mark, uint32_t len, uint16_t tail)
+{
+	static uint8_t flat[70000], want[70000];
+
+	assert_int_equal(r->kind, UCCL_RX_PACKET);
+	assert_int_equal(r->len, 64 + len + tail);
+	if (r->split) {
+		assert_int_equal(64 + r->body_len + r->rest_len, r->len);
+		memcpy(flat, r->data, 64);
+		memcpy(flat + 64, r->body, r->body_len);
+		memcpy(flat + 64 + r->body_len, r->rest, r->rest_len);
+	} else {
+		memcpy(flat, r->data, r->len);
+	}
+	memset(want, mark, 64);
+	memcpy(want + 64, payload, len);
+	memset(want + 64 + len, 0xee, tail);
+	assert_memory_equal(flat, want, r->len);
+}
+
+static void tx_all(struct uccl_nic *nic, struct uccl_tx *v, int n)
+{
+	int done = 0, round, k;
+
+	for (round = 0; done < n && round < ROUNDS; round++) {
+		k = nic->ops->tx(nic, v + done, n - done);
+		assert_true(k >= 0);
+		done += k;
+	}
+	assert_int_equal(done, n);
+}
+
+/* open */
+
+static void open__loopback_caps(void **state)
+{
+	struct uccl_nic *nic = open_plain(0);
+	struct uccl_nic_addr a = addr_of(nic);
+
+	(void)state;
+	assert_string_equal(nic->ops->name, "udp");
+	assert_int_equal(nic->caps.mtu, 65507);
+	assert_true(nic->caps.tx_sync && nic->caps.hints && !nic->caps.reliable);
+	assert_int_equal(nic->caps.write_max, 0);
+	assert_int_equal(nic->caps.labels, 512);
+	assert_true(nic->caps.rx_slots >= 2);
+	assert_int_not_equal(a.port, 0);
+	assert_memory_equal(a.ip, v4_loopback.ip, 16);
+	nic->ops->close(nic);
+	nic = open_plain(1400);
+	assert_int_equal(nic->caps.mtu, 1400);
+	assert_false(nic->caps.hints);
+	nic->ops->close(nic);
+}
+
+static void open__refuses(void **state)
+{
+	struct uccl_nic_attr attr = {.ifname = "no-such-if0"};
+	struct uccl_nic *nic = NULL;
+
+	(void)state;
+	assert_int_equal(uccl_nic_udp_open(&attr, &nic), -FI_ENODEV);
+	attr = (struct uccl_nic_attr){.bind = v4_loopback, .mtu = 100};
+	assert_int_equal(uccl_nic_udp_open(&attr, &nic), -FI_EINVAL);
+	attr.mtu = 0;
+	attr.bind.ip[12] = 198; /* 198.0.0.1: not of this host */
+	assert_int_equal(uccl_nic_udp_open(&attr, &nic), -FI_EADDRNOTAVAIL);
+	assert_null(nic);
+}
+
+static void open__fixed_port(void **state)
+{
+	struct uccl_nic *nic = open_plain(0), *other = NULL;
+	struct uccl_nic_attr attr = {.bind = addr_of(nic)};
+	uint16_t port = attr.bind.port;
+
+	(void)state;
+	assert_int_equal(uccl_nic_udp_open(&attr, &other), -FI_EADDRINUSE);
+	nic->ops->close(nic);
+	nic = open_attr(&attr);
+	assert_int_equal(addr_of(nic).port, port);
+	nic->ops->close(nic);
+}
+
+/* A TCP listener of somebody else at our fixed port costs liveness only. */
+static void open__fixed_port_without_tcp(void **state)
+{
+	struct uccl_nic_attr attr = {.liveness = true};
+	struct sockaddr_storage sa;
+	struct uccl_nic_peer *peer;
+	struct uccl_nic *nic = NULL;
+	socklen_t len;
+	int fd = -1, rc = -FI_EADDRINUSE, tries;
+
+	(void)state;
+	/* A TCP port that is taken; its UDP twin may belong to another program, then another one. */
+	for (tries = 0; tries < 100 && rc == -FI_EADDRINUSE; tries++) {
+		fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		len = uccl_ifaddr_to_sock(&sa, &v4_loopback, AF_INET);
+		assert_int_equal(bind(fd, (struct sockaddr *)&sa, len), 0);
+		assert_int_equal(listen(fd, 1), 0);
+		assert_int_equal(getsockname(fd, (struct sockaddr *)&sa, &len), 0);
+		uccl_ifaddr_from_sock(&attr.bind, (struct sockaddr *)&sa, len);
+		rc = uccl_nic_udp_open(&attr, &nic);
+		if (rc)
+			close(fd);
+	}
+	assert_int_equal(rc, 0);
+	assert_null(udp_of(nic)->live);
+	assert_int_equal(nic->ops->connect(nic, &attr.bind, 1, 1, &peer), 0);
+	nic->ops->disconnect(nic, peer);
+	nic->ops->close(nic);
+	close(fd);
+}
+
+static void open__by_interface_name(void **state)
+{
+	struct uccl_nic *nic = open_attr(&(struct uccl_nic_attr){.ifname = "lo"});
+	struct uccl_nic_addr a = addr_of(nic);
+
+	(void)state;
+	assert_true(uccl_ifaddr_is_loopback(&a));
+	nic->ops->close(nic);
+}
+
+/* The wildcard: a reachable address is given out, and it really reaches us. */
+static void open__wildcard(void **state)
+{
+	struct uccl_nic *nic = open_attr(&(struct uccl_nic_attr){.liveness = true}), *gone = open_plain(0);
+	struct uccl_nic_addr a = addr_of(nic), lo = v4_loopback;
+	struct uccl_rx v[4];
+	struct uccl_tx t[2];
+
+	(void)state;
+	assert_false(uccl_ifaddr_is_any(&a));
+	assert_int_not_equal(a.port, 0);
+	lo.port = a.port;
+	t[0] = packet(&a, 1, 300, 0);
+	t[1] = packet(&lo, 2, 400, 0);
+	tx_all(nic, &t[0], 1);
+	assert_int_equal(rx_wait(nic, v, 4, NULL, 0), 1);
+	packet_check(&v[0], 1, 300, 0);
+	assert_memory_equal(v[0].src.ip, a.ip, 16);
+	tx_all(nic, &t[1], 1);
+	assert_int_equal(rx_wait(nic, v, 4, NULL, 0), 1);
+	packet_check(&v[0], 2, 400, 0);
+	/* An IPv6 socket sent to an IPv4 place: the news of its end comes too. */
+	lo.port = addr_of(gone).port;
+	gone->ops->close(gone);
+	tx_all(nic, &t[1], 1);
+	assert_int_equal(rx_wait(nic, v, 4, NULL, 0), 1);
+	assert_int_equal(v[0].kind, UCCL_RX_UNREACH);
+	assert_true(uccl_ifaddr_equal(&v[0].src, &lo));
+	nic->ops->close(nic);
+}
+
+static void open__ipv6(void **state)
+{
+	struct uccl_nic_attr attr = {.bind = v6_loopback, .liveness = true};
+	struct uccl_nic *a = NULL, *b;
+	struct uccl_nic_addr to;
+	struct uccl_rx v[2];
+	struct uccl_tx t;
+
+	(void)state;
+	if (uccl_nic_udp_open(&attr, &a)) {
+		print_message("no IPv6 loopback here\n");
+		skip();
+	}
+	b = open_attr(&attr);
+	assert_int_equal(a->caps.mtu, 65487);
+	to = addr_of(b);
+	t = packet(&to, 9, 65487 - 64, 0);
+	tx_all(a, &t, 1);
+	assert_int_equal(rx_wait(b, v, 2, NULL, 0), 1);
+	packet_check(&v[0], 9, 65487 - 64, 0);
+	assert_memory_equal(v[0].src.ip, v6_loopback.ip, 16);
+	b->ops->close(b);
+	tx_all(a, &t, 1);
+	assert_int_equal(rx_wait(a, v, 2, NULL, 0), 1);
+	assert_int_equal(v[0].kind, UCCL_RX_UNREACH);
+	assert_true(uccl_ifaddr_equal(&v[0].src, &to));
+	a->ops->close(a);
+}
+
+/* tx and rx */
+
+static void tx__sizes(void **state)
+{
+	static const uint32_t sizes[] = {0, 1, 100, 1400, 8000, 60000, 65507 - 64 - 16};
+	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
+	struct uccl_nic_addr to = addr_of(b);
+	struct uccl_rx v[4];
+	struct uccl_tx t;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		t = packet(&to, (uint8_t)i, sizes[i], 16);
+		tx_all(a, &t, 1);
+		assert_int_equal(rx_wait(b, v, 4, NULL, 0), 1);
+		packet_check(&v[0], (uint8_t)i, sizes[i], 16);
+		assert_int_equal(v[0].credit, 1);
+		assert_int_equal(v[0].age_ns, 0);
+	}
+	assert_int_equal(b->ops->rx(b, v, 4, NULL, 0), 0);
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+static void tx__labels_are_ports(void **state)
+{
+	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
+	struct uccl_nic_addr to = addr_of(b);
+	struct uccl_rx v[16];
+	struct uccl_tx t[16];
+	uint16_t port[4] = {0};
+	int i, j, k = 0;
+
+	(void)state;
+	for (i = 0; i < 16; i++) {
+		t[i] = packet(&to, (uint8_t)i, 50, 0);
+		t[i].label = (uint16_t)(i / 2 % 4 + 300);
+	}
+	tx_all(a, t, 16);
+	while (k < 16) {
+		int got = rx_wait(b, v + k, 1, NULL, 0); /* one by one, so that each is looked at while valid */
+
+		assert_int_equal(got, 1);
+		packet_check(&v[k], (uint8_t)k, 50, 0);
+		i = k / 2 % 4;
+		if (!port[i])
+			port[i] = v[k].src.port;
+		assert_int_equal(port[i], v[k].src.port);
+		k++;
+	}
+	for (i = 0; i < 4; i++)
+		for (j = 0; j < i; j++)
+			assert_int_not_equal(port[i], port[j]);
+	assert_int_equal(udp_of(a)->nsocks, 5);
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+/*
+ * Trains: neighbours of one size, a shorter last one, a longer one, another destination between; received by arrays
+ * shorter than the train. Everything comes once, whole, in order.
+ */
+static void tx__trains(void **state)
+{
+	static const uint32_t len[] = {200, 200, 200, 90, 200, 200, 300, 300, 100, 200, 200, 200};
+	struct uccl_nic *a = open_plain(0), *b = open_plain(0), *c = open_plain(0);
+	struct uccl_nic_addr to[2] = {addr_of(b), addr_of(c)}, same = to[0];
+	struct uccl_rx v[8];
+	struct uccl_tx t[12];
+	int n, i, got, seen;
+
+	(void)state;
+	assert_true(udp_of(a)->gso);
+	for (n = 1; n <= 8; n++) {
+		for (i = 0; i < 12; i++)
+			t[i] = packet(i == 10 ? &to[1] : i & 1 ? &to[0] : &same, (uint8_t)i, len[i], 0);
+		tx_all(a, t, 12);
+		for (seen = 0; seen < 12; seen += got) {
+			got = rx_wait(b, v, n, NULL, 0);
+			assert_in_range(got, 1, n);
+			for (i = 0; i < got; i++) {
+				if (seen + i == 10)
+					seen++; /* went to c */
+				packet_check(&v[i], (uint8_t)(seen + i), len[seen + i], 0);
+			}
+		}
+		assert_int_equal(b->ops->rx(b, v, 8, NULL, 0), 0);
+		assert_int_equal(rx_wait(c, v, n, NULL, 0), 1);
+		packet_check(&v[0], 10, len[10], 0);
+	}
+	assert_true(udp_of(a)->gso);
+	a->ops->close(a);
+	b->ops->close(b);
+	c->ops->close(c);
+}
+
+static void tx__many(void **state)
+{
+	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
+	struct uccl_nic_addr to = addr_of(b);
+	struct uccl_tx *t = calloc(300, sizeof(*t));
+	struct uccl_rx v[32];
+	int i, got, seen = 0, calls = 0, credit = 0, merged = 0;
+
+	(void)state;
+	for (i = 0; i < 300; i++)
+		t[i] = packet(&to, (uint8_t)i, 136, 0);
+	tx_all(a, t, 300);
+	while (seen < 300) {
+		got = rx_wait(b, v, 32, NULL, 0);
+		assert_in_range(got, 1, 32);
+		for (i = 0; i < got; i++) {
+			packet_check(&v[i], (uint8_t)seen++, 136, 0);
+			credit += (int)v[i].credit;
+			merged += v[i].credit > 1;
+		}
+		calls++;
+	}
+	assert_int_equal(credit, 300);
+	if (udp_of(b)->gro && udp_of(a)->gso)
+		assert_true(merged > 0);
+	assert_true(calls <= 300 / 32 + 6);
+	free(t);
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+/* A kernel that cannot cut trains: the same packets one by one. */
+static void tx__without_gso(void **state)
+{
+	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
+	struct uccl_nic_addr to = addr_of(b);
+	struct uccl_tx t[20];
+	struct uccl_rx v[32];
+	int i, seen = 0, got;
+
+	(void)state;
+	udp_of(a)->gso = false;
+	for (i = 0; i < 20; i++)
+		t[i] = packet(&to, (uint8_t)i, 100, 0);
+	tx_all(a, t, 20);
+	while (seen < 20) {
+		got = rx_wait(b, v, 32, NULL, 0);
+		assert_true(got > 0);
+		for (i = 0; i < got; i++) {
+			assert_int_equal(v[i].credit, 1);
+			packet_check(&v[i], (uint8_t)seen++, 100, 0);
+		}
+	}
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+/* The kernel refuses to cut (no checksum, as behind some tunnels): trains end for good, packets still arrive. */
+static void tx__gso_refused(void **state)
+{
+	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
+	struct uccl_nic_addr to = addr_of(b);
+	struct uccl_tx t[6];
+	struct uccl_rx v[32];
+	int i, one = 1, seen = 0, got;
+
+	(void)state;
+	assert_int_equal(setsockopt(uccl_udp_sock(udp_of(a), 0)->fd, SOL_SOCKET, SO_NO_CHECK, &one, sizeof(one)), 0);
+	for (i = 0; i < 6; i++)
+		t[i] = packet(&to, (uint8_t)i, 100, 0);
+	tx_all(a, t, 6);
+	assert_false(udp_of(a)->gso);
+	while (seen < 6) {
+		got = rx_wait(b, v, 32, NULL, 0);
+		assert_true(got > 0);
+		for (i = 0; i < got; i++)
+			packet_check(&v[i], (uint8_t)seen++, 100, 0);
+	}
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+/* What can never be sent is lost, not in the way of what follows. */
+static void tx__hopeless_is_lost(void **state)
+{
+	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
+	struct uccl_nic_addr to = addr_of(b), v6 = v6_loopback;
+	struct uccl_tx t[4];
+	struct uccl_rx v[4];
+	int k, seen = 0;
+
+	(void)state;
+	v6.port = 9;
+	t[0] = packet(&v6, 0, 100, 0); /* our sockets cannot name it */
+	t[1] = packet(&to, 1, 100, 0);
+	t[2] = packet(&to, 2, 66000, 0); /* no datagram is so long */
+	t[3] = packet(&to, 3, 100, 0);
+	tx_all(a, t, 4);
+	assert_int_equal(udp_of(a)->tx_errors, 2);
+	assert_false(udp_of(a)->fragment); /* our mistake, not a narrow path */
+	while (seen < 2) {
+		k = rx_wait(b, v, 4, NULL, 0);
+		assert_in_range(k, 1, 2);
+		packet_check(&v[0], seen ? 3 : 1, 100, 0);
+		if (k == 2)
+			packet_check(&v[1], 3, 100, 0);
+		seen += k;
+	}
+	/* The same in the middle of one label's batch. */
+	t[0] = packet(&to, 1, 100, 0);
+	t[1] = packet(&v6, 2, 100, 0);
+	t[2] = packet(&to, 3, 100, 0);
+	tx_all(a, t, 3);
+	assert_int_equal(udp_of(a)->tx_errors, 3);
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+/* Refused though not longer than what the interface allows: IP may fragment from then on, once and for all labels. */
+static void tx__narrow_path(void **state)
+{
+	struct uccl_nic *a = open_plain(0);
+	struct uccl_nic_addr to = addr_of(a);
+	struct uccl_tx t[2];
+	struct uccl_rx v[4];
+	socklen_t len = sizeof(int);
+	int label, value;
+
+	(void)state;
+	a->caps.mtu = 70000; /* as if */
+	t[0] = packet(&to, 1, 66000, 0);
+	t[1] = packet(&to, 2, 100, 0);
+	t[1].label = 1;
+	tx_all(a, t, 2);
+	assert_true(udp_of(a)->fragment);
+	for (label = 0; label < 2; label++) {
+		assert_int_equal(getsockopt(uccl_udp_sock(udp_of(a), (uint16_t)label)->fd, IPPROTO_IP, IP_MTU_DISCOVER,
+					    &value, &len),
+				 0);
+		assert_int_equal(value, IP_PMTUDISC_DONT);
+	}
+	assert_int_equal(udp_of(a)->tx_errors, 1);
+	assert_int_equal(rx_wait(a, v, 4, NULL, 0), 1);
+	packet_check(&v[0], 2, 100, 0);
+	a->ops->close(a);
+}
+
+/* Descriptors run out: labels share sockets, nothing fails, and the application keeps a quarter. */
+static void tx__descriptors_run_out(void **state)
+{
+	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
+	struct uccl_nic_addr to = addr_of(b);
+	struct rlimit old, tight;
+	struct uccl_tx t;
+	struct uccl_rx v[1];
+	int label, free_fd;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	free_fd = dup(0);
+	close(free_fd);
+	tight = old;
+	tight.rlim_cur = (rlim_t)free_fd + 3;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
+	for (label = 0; label < 600; label++) {
+		t = packet(&to, (uint8_t)label, 10, 0);
+		t.label = (uint16_t)label;
+		tx_all(a, &t, 1);
+		assert_int_equal(rx_wait(b, v, 1, NULL, 0), 1);
+		packet_check(&v[0], (uint8_t)label, 10, 0);
+	}
+	assert_int_equal(udp_of(a)->nsocks, 4);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+/* A receiver that does not read: packets are lost in its queue, and the sender is never stuck. */
+static void tx__receiver_overrun(void **state)
+{
+	struct uccl_nic *a = open_plain(0);
+	struct uccl_nic *b = open_attr(&(struct uccl_nic_attr){.bind = v4_loopback, .rx_bytes = 1 << 18});
+	struct uccl_nic_addr to = addr_of(b);
+	uint32_t slots = b->caps.rx_slots;
+	struct uccl_rx v[32];
+	struct uccl_tx t;
+	int i, k, seen = 0;
+
+	(void)state;
+	for (i = 0; i < 200; i++) {
+		t = packet(&to, (uint8_t)i, 65507 - 64, 0);
+		tx_all(a, &t, 1);
+	}
+	while ((k = b->ops->rx(b, v, 32, NULL, 0)) > 0)
+		seen += k;
+	/* The queue holds what it promised. */
+	assert_in_range(seen, slots, 199);
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+/* hints */
+
+static void rx__hint_split(void **state)
+{
+	/* payload bytes, hint bytes */
+	static const uint32_t t[][2] = {{1000, 1000}, {1000, 400}, {1000, 4000}, {0, 100}, {60000, 60000}, {30000, 1}};
+	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
+	struct uccl_nic_addr to = addr_of(b);
+	struct uccl_rx_hint hint;
+	struct uccl_rx v[4];
+	struct uccl_tx p;
+	uint8_t *dst;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		dst = malloc(t[i][1] + 8); /* exact: writing past it is seen */
+		memset(dst, 0x5a, t[i][1] + 8);
+		hint = (struct uccl_rx_hint){.dst = dst, .len = t[i][1]};
+		p = packet(&to, 7, t[i][0], 0);
+		tx_all(a, &p, 1);
+		assert_int_equal(rx_wait(b, v, 4, &hint, 1), 1);
+		packet_check(&v[0], 7, t[i][0], 0);
+		assert_int_equal(v[0].split, t[i][0] > 0);
+		if (v[0].split) {
+			assert_ptr_equal(v[0].body, dst);
+			assert_int_equal(v[0].body_len, t[i][0] < t[i][1] ? t[i][0] : t[i][1]);
+		}
+		assert_memory_equal(dst + t[i][1], "\x5a\x5a\x5a\x5a\x5a\x5a\x5a\x5a", 8);
+		free(dst);
+		/* The next without a hint is whole again. */
+		tx_all(a, &p, 1);
+		assert_int_equal(rx_wait(b, v, 4, NULL, 0), 1);
+		assert_false(v[0].split);
+		packet_check(&v[0], 7, t[i][0], 0);
+	}
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+static void rx__hint_per_slot(void **state)
+{
+	static uint8_t dst[3][20000];
+	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
+	struct uccl_rx_hint hint[3] = {{dst[0], 20000}, {dst[1], 0}, {dst[2], 20000}};
+	struct uccl_nic_addr to = addr_of(b);
+	struct uccl_rx v[8];
+	struct uccl_tx t[5];
+	int i;
+
+	(void)state;
+	for (i = 0; i < 5; i++)
+		t[i] = packet(&to, (uint8_t)i, 20000, 24);
+	tx_all(a, t, 5);
+	assert_int_equal(rx_wait(b, v, 8, hint, 3), 5); /* loopback delivers within the send */
+	for (i = 0; i < 5; i++) {
+		packet_check(&v[i], (uint8_t)i, 20000, 24);
+		assert_int_equal(v[i].split, i == 0 || i == 2);
+		if (v[i].split)
+			assert_ptr_equal(v[i].body, dst[i]);
+	}
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+/*
+ * Trains and hints together: a train that lands on a hint is put together again; a packet behind a train is not told
+ * by the hint of another slot; what does not fit the array survives its hint's memory.
+ */
+static void rx__hint_and_train(void **state)
+{
+	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
+	struct uccl_nic_addr to = addr_of(b);
+	struct uccl_rx_hint hint[8];
+	struct uccl_rx v[8];
+	struct uccl_tx t[8];
+	int n, i, got, seen;
+
+	(void)state;
+	for (n = 1; n <= 8; n++) {
+		for (i = 0; i < 8; i++)
+			t[i] = packet(&to, (uint8_t)i, i < 4 ? 300 : 9000, 0);
+		tx_all(a, t, 8);
+		for (seen = 0; seen < 8; seen += got) {
+			for (i = 0; i < n; i++)
+				hint[i] = (struct uccl_rx_hint){malloc(500), 500};
+			got = rx_wait(b, v, n, hint, n);
+			assert_in_range(got, 1, n);
+			for (i = 0; i < got; i++) {
+				packet_check(&v[i], (uint8_t)(seen + i), seen + i < 4 ? 300 : 9000, 0);
+				if (v[i].split)
+					assert_ptr_equal(v[i].body, hint[i].dst);
+			}
+			for (i = 0; i < n; i++)
+				free(hint[i].dst);
+		}
+	}
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+static void rx__timestamps(void **state)
+{
+	struct uccl_nic *a = open_plain(0);
+	struct uccl_nic *b = open_attr(&(struct uccl_nic_attr){.bind = v4_loopback, .timestamps = true});
+	struct uccl_nic_addr to = addr_of(b);
+	struct uccl_rx v[4];
+	struct uccl_tx t = packet(&to, 1, 10, 0);
+	uint64_t age = 0;
+	int round;
+
+	(void)state;
+	/* The kernel begins to stamp some time after it was asked; until then it stamps late. */
+	for (round = 0; round < 100 && age < 15 * UCCL_NS_PER_MS; round++) {
+		tx_all(a, &t, 1);
+		poll(NULL, 0, 20);
+		assert_int_equal(rx_wait(b, v, 4, NULL, 0), 1);
+		packet_check(&v[0], 1, 10, 0);
+		age = v[0].age_ns;
+	}
+	assert_in_range(age, 15 * UCCL_NS_PER_MS, 10 * UCCL_NS_PER_S);
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+/* Foreign datagrams, also empty ones, are handed up as they are: it is not the back end that judges. */
+static void rx__foreign_datagrams(void **state)
+{
+	struct uccl_nic *b = open_plain(0);
+	struct uccl_nic_addr to = addr_of(b);
+	struct sockaddr_storage sa;
+	socklen_t len = uccl_ifaddr_to_sock(&sa, &to, AF_UNSPEC);
+	struct uccl_rx_hint hint = {payload, 10};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct uccl_rx v[2];
+
+	(void)state;
+	assert_int_equal(sendto(fd, "", 0, 0, (struct sockaddr *)&sa, len), 0);
+	assert_int_equal(rx_wait(b, v, 2, &hint, 1), 1);
+	assert_int_equal(v[0].len, 0);
+	assert_int_equal(v[0].kind, UCCL_RX_PACKET);
+	assert_int_equal(sendto(fd, "abc", 3, 0, (struct sockaddr *)&sa, len), 3);
+	assert_int_equal(rx_wait(b, v, 2, NULL, 0), 1);
+	assert_int_equal(v[0].len, 3);
+	assert_memory_equal(v[0].data, "abc", 3);
+	close(fd);
+	b->ops->close(b);
+}
+
+/* events */
+
+static void rx__unreachable(void **state)
+{
+	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
+	struct uccl_nic_addr to = addr_of(b), alive;
+	struct uccl_rx v[4];
+	struct uccl_tx t;
+	int round, k;
+
+	(void)state;
+	b->ops->close(b);
+	t = packet(&to, 1, 10, 0);
+	tx_all(a, &t, 1);
+	/* Without another send the error queue is looked at soon. */
+	assert_int_equal(rx_wait(a, v, 4, NULL, 0), 1);
+	assert_int_equal(v[0].kind, UCCL_RX_UNREACH);
+	assert_true(uccl_ifaddr_equal(&v[0].src, &to));
+	/* The pending error of one peer does not cost the packet to another. */
+	b = open_plain(0);
+	alive = addr_of(b);
+	tx_all(a, &t, 1);
+	t = packet(&alive, 2, 10, 0);
+	tx_all(a, &t, 1);
+	assert_int_equal(udp_of(a)->tx_errors, 0);
+	assert_int_equal(rx_wait(b, v, 4, NULL, 0), 1);
+	packet_check(&v[0], 2, 10, 0);
+	for (round = 0, k = 0; round < ROUNDS && !k; round++)
+		k = a->ops->rx(a, v, 4, NULL, 0);
+	assert_int_equal(k, 1);
+	assert_int_equal(v[0].kind, UCCL_RX_UNREACH);
+	assert_true(uccl_ifaddr_equal(&v[0].src, &to));
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+static void event__bounded_and_single(void **state)
+{
+	struct uccl_nic *a = open_plain(0);
+	struct uccl_nic_addr to = v4_loopback;
+	struct uccl_rx v[UDP_EVENTS];
+	int i;
+
+	(void)state;
+	for (i = 0; i < UDP_EVENTS; i++) {
+		to.port = (uint16_t)(i + 1);
+		assert_true(uccl_udp_event(udp_of(a), UCCL_RX_UNREACH, &to, NULL));
+		assert_true(uccl_udp_event(udp_of(a), UCCL_RX_UNREACH, &to, NULL));
+	}
+	to.port++;
+	assert_false(uccl_udp_event(udp_of(a), UCCL_RX_UNREACH, &to, NULL));
+	assert_int_equal(a->ops->rx(a, v, 10, NULL, 0), 10);
+	assert_int_equal(v[9].src.port, 10);
+	assert_int_equal(a->ops->rx(a, v, UDP_EVENTS, NULL, 0), UDP_EVENTS - 10);
+	assert_int_equal(v[0].src.port, 11);
+	a->ops->close(a);
+}
+
+/* The process behind a peer: says where it is, answers each byte with some progress, and ends with the pipe. */
+static void peer_process(int in, int out)
+{
+	struct uccl_nic *nic = open_attr(&(struct uccl_nic_attr){.bind = v4_loopback, .liveness = true});
+	struct uccl_nic_addr self = addr_of(nic);
+	struct uccl_rx v[4];
+	char c;
+
+	if (write(out, &self, sizeof(self)) == sizeof(self))
+		while (read(in, &c, 1) == 1)
+			nic->ops->rx(nic, v, 4, NULL, 0);
+	_exit(0);
+}
+
+/* It is killed: proven within the test's patience, although nobody sends anything. */
+static void rx__gone_when_killed(void **state)
+{
+	struct uccl_nic_peer *peer;
+	struct uccl_nic_addr to;
+	struct uccl_nic *a;
+	struct uccl_rx v[4];
+	int down[2], up[2], round;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(down), 0);
+	assert_int_equal(pipe(up), 0);
+	pid = fork();
+	if (!pid) {
+		close(down[1]);
+		peer_process(down[0], up[1]);
+	}
+	assert_true(pid > 0);
+	close(down[0]);
+	close(up[1]);
+	assert_int_equal(read(up[0], &to, sizeof(to)), sizeof(to));
+	a = open_attr(&(struct uccl_nic_attr){.bind = v4_loopback, .liveness = true});
+	assert_int_equal(a->ops->connect(a, &to, 4711, 1, &peer), 0);
+	for (round = 0; round < 200; round++) {
+		assert_int_equal(write(down[1], "x", 1), 1);
+		assert_int_equal(a->ops->rx(a, v, 4, NULL, 0), 0);
+		poll(NULL, 0, 1);
+	}
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_int_equal(rx_wait(a, v, 4, NULL, 0), 1);
+	assert_int_equal(v[0].kind, UCCL_RX_GONE);
+	assert_ptr_equal(v[0].peer, peer);
+	assert_int_equal(v[0].peer_id, 4711);
+	assert_true(uccl_ifaddr_equal(&v[0].src, &to));
+	for (round = 0; round < 200; round++)
+		assert_int_equal(a->ops->rx(a, v, 4, NULL, 0), 0);
+	a->ops->disconnect(a, peer);
+	a->ops->close(a);
+	close(down[1]);
+	close(up[0]);
+}
+
+/* The handle goes while its event waits: nobody hears of a handle that is freed. */
+static void disconnect__drops_event(void **state)
+{
+	struct uccl_nic *a = open_plain(0);
+	struct uccl_nic_addr to[2] = {v4_loopback, v4_loopback};
+	struct uccl_nic_peer *peer[2];
+	struct uccl_rx v[4];
+
+	(void)state;
+	to[0].port = 1;
+	to[1].port = 2;
+	assert_int_equal(a->ops->connect(a, &to[0], 1, 1, &peer[0]), 0);
+	assert_int_equal(a->ops->connect(a, &to[1], 1, 1, &peer[1]), 0);
+	assert_true(uccl_udp_event(udp_of(a), UCCL_RX_GONE, &to[0], peer[0]));
+	assert_true(uccl_udp_event(udp_of(a), UCCL_RX_GONE, &to[1], peer[1]));
+	a->ops->disconnect(a, peer[0]);
+	assert_int_equal(a->ops->rx(a, v, 4, NULL, 0), 1);
+	assert_ptr_equal(v[0].peer, peer[1]);
+	a->ops->disconnect(a, peer[1]);
+	a->ops->close(a);
+}
+
+static void wait_fd__readable(void **state)
+{
+	struct uccl_nic_attr attr = {.bind = v4_loopback, .liveness = true};
+	struct uccl_nic *a = open_attr(&attr), *b = open_attr(&attr);
+	struct uccl_nic_addr to = addr_of(b);
+	struct pollfd p = {.events = POLLIN};
+	struct uccl_nic_peer *peer;
+	struct uccl_rx v[4];
+	struct uccl_tx t = packet(&to, 1, 10, 0);
+
+	(void)state;
+	p.fd = b->ops->wait_fd(b);
+	assert_true(p.fd >= 0);
+	assert_int_equal(b->ops->wait_fd(b), p.fd);
+	assert_int_equal(poll(&p, 1, 0), 0);
+	tx_all(a, &t, 1);
+	assert_int_equal(poll(&p, 1, 5000), 1);
+	assert_int_equal(rx_wait(b, v, 4, NULL, 0), 1);
+	assert_int_equal(poll(&p, 1, 0), 0);
+	/* A liveness connection wakes too, and rx() soon lets the owner sleep again. */
+	assert_int_equal(a->ops->connect(a, &to, 1, 1, &peer), 0);
+	assert_int_equal(poll(&p, 1, 5000), 1);
+	for (int round = 0; round < ROUNDS && poll(&p, 1, 0); round++) {
+		assert_int_equal(b->ops->rx(b, v, 4, NULL, 0), 0);
+		poll(NULL, 0, 1);
+	}
+	assert_int_equal(poll(&p, 1, 0), 0);
+	a->ops->disconnect(a, peer);
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(open__loopback_caps),
+		cmocka_unit_test(open__refuses),
+		cmocka_unit_test(open__fixed_port),
+		cmocka_unit_test(open__fixed_port_without_tcp),
+		cmocka_unit_test(open__by_interface_name),
+		cmocka_unit_test(open__wildcard),
+		cmocka_unit_test(open__ipv6),
+		cmocka_unit_test(tx__sizes),
+		cmocka_unit_test(tx__labels_are_ports),
+		cmocka_unit_test(tx__trains),
+		cmocka_unit_test(tx__many),
+		cmocka_unit_test(tx__without_gso),
+		cmocka_unit_test(tx__gso_refused),
+		cmocka_unit_test(tx__hopeless_is_lost),
+		cmocka_unit_test(tx__narrow_path),
+		cmocka_unit_test(tx__descriptors_run_out),
+		cmocka_unit_test(tx__receiver_overrun),
+		cmocka_unit_test(rx__hint_split),
+		cmocka_unit_test(rx__hint_per_slot),
+		cmocka_unit_test(rx__hint_and_train),
+		cmocka_unit_test(rx__timestamps),
+		cmocka_unit_test(rx__foreign_datagrams),
+		cmocka_unit_test(rx__unreachable),
+		cmocka_unit_test(event__bounded_and_single),
+		cmocka_unit_test(rx__gone_when_killed),
+		cmocka_unit_test(disconnect__drops_event),
+		cmocka_unit_test(wait_fd__readable),
+	};
+
+	payload_fill();
+	return cmocka_run_group_tests_name("nic/udp", tests, NULL, NULL);
+}

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Liveness on loopback. Time is ours: `now` jumps as the test likes, only the kernel's sockets are real. */
+#include "nic/udp_live.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <rdma/fi_errno.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/units.h"
+#include "nic/ifaddr.h"
+
+#define ROUNDS 2000 /* of about a millisecond; far more than loopback needs */
+
+static struct uccl_nic_addr loopback(uint16_t port)
+{
+	return (struct uccl_nic_addr){.ip = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1}, .port = port};
+}
+
+/* A listening TCP socket at a port of the kernel's choice; `port` 0: any. */
+static int listener(uint16_t *port)
+{
+	struct sockaddr_in sa = {.sin_family = AF_INET, .sin_port = htons(*port)};
+	socklen_t len = sizeof(sa);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+
+	sa.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_true(fd >= 0);
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	assert_int_equal(bind(fd, (struct sockaddr *)&sa, len), 0);
+	assert_int_equal(listen(fd, 16), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&sa, &len), 0);
+	*port = ntohs(sa.sin_port);
+	return fd;
+}
+
+static int dial(uint16_t port)
+{
+	struct sockaddr_in sa = {.sin_family = AF_INET, .sin_port = htons(port)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	sa.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(connect(fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
+	return fd;
+}
+
+static struct uccl_udp_live *open_at(struct uccl_nic_addr *at, uint64_t id)
+{
+	struct uccl_udp_live *live;
+	uint16_t port = 0;
+
+	close(listener(&port));
+	*at = loopback(port);
+	assert_int_equal(uccl_udp_live_open(at, id, &live), 0);
+	return live;
+}
+
+/* Poll both (b may be NULL) until a reports or `rounds` are over; the clock runs 1 ms a round. */
+static int poll_until_gone(struct uccl_udp_live *a, struct uccl_udp_live *b, uint64_t *now, void **gone, int rounds)
+{
+	void *other[4];
+	int n = 0;
+
+	while (!n && rounds--) {
+		n = uccl_udp_live_poll(a, *now, gone, 4);
+		if (b)
+			assert_int_equal(uccl_udp_live_poll(b, *now, other, 4), 0);
+		*now += UCCL_NS_PER_MS;
+		if (!n)
+			poll(NULL, 0, 1);
+	}
+	return n;
+}
+
+static void settle(struct uccl_udp_live *a, struct uccl_udp_live *b, uint64_t *now)
+{
+	void *gone[4];
+
+	assert_int_equal(poll_until_gone(a, b, now, gone, 20), 0);
+}
+
+static void open__port_taken(void **state)
+{
+	struct uccl_udp_live *live = NULL;
+	struct uccl_nic_addr at;
+	uint16_t port = 0;
+	int fd = listener(&port);
+
+	(void)state;
+	at = loopback(port);
+	assert_int_equal(uccl_udp_live_open(&at, 1, &live), -FI_EADDRINUSE);
+	assert_null(live);
+	close(fd);
+}
+
+static void poll__peer_closed(void **state)
+{
+	struct uccl_nic_addr at_a, at_b;
+	struct uccl_udp_live *a = open_at(&at_a, 1), *b = open_at(&at_b, 2);
+	struct uccl_udp_live_peer *pa, *pb;
+	uint64_t now = 1000;
+	void *gone[4];
+	int x, y;
+
+	(void)state;
+	assert_int_equal(uccl_udp_live_connect(a, &at_b, &x, now, &pa), 0);
+	assert_int_equal(uccl_udp_live_connect(b, &at_a, &y, now, &pb), 0);
+	settle(a, b, &now);
+	uccl_udp_live_close(b);
+	assert_int_equal(poll_until_gone(a, NULL, &now, gone, ROUNDS), 1);
+	assert_ptr_equal(gone[0], &x);
+	/* Once, and never again. */
+	settle(a, NULL, &now);
+	uccl_udp_live_disconnect(a, pa);
+	uccl_udp_live_close(a);
+}
+
+/* A peer that stops to watch us is as alive as before. */
+static void disconnect__says_nothing(void **state)
+{
+	struct uccl_nic_addr at_a, at_b;
+	struct uccl_udp_live *a = open_at(&at_a, 1), *b = open_at(&at_b, 2);
+	struct uccl_udp_live_peer *pa, *pb;
+	uint64_t now = 1000;
+
+	(void)state;
+	assert_int_equal(uccl_udp_live_connect(a, &at_b, NULL, now, &pa), 0);
+	assert_int_equal(uccl_udp_live_connect(b, &at_a, NULL, now, &pb), 0);
+	settle(a, b, &now);
+	uccl_udp_live_disconnect(b, pb);
+	settle(a, b, &now);
+	uccl_udp_live_disconnect(a, pa);
+	uccl_udp_live_close(b);
+	settle(a, NULL, &now);
+	uccl_udp_live_close(a);
+}
+
+/* Gone is known, but the owner lets the peer go before it hears of it. */
+static void disconnect__before_report(void **state)
+{
+	struct uccl_nic_addr at_a, at_b, at_c;
+	struct uccl_udp_live *a = open_at(&at_a, 1), *b = open_at(&at_b, 2), *c = open_at(&at_c, 3);
+	struct uccl_udp_live_peer *pb, *pc;
+	uint64_t now = 1000;
+	void *gone[4];
+	int x, y, i;
+
+	(void)state;
+	assert_int_equal(uccl_udp_live_connect(a, &at_b, &x, now, &pb), 0);
+	assert_int_equal(uccl_udp_live_connect(a, &at_c, &y, now, &pc), 0);
+	settle(a, b, &now);
+	settle(a, c, &now);
+	uccl_udp_live_close(b);
+	uccl_udp_live_close(c);
+	for (i = 0; i < ROUNDS && uccl_udp_live_expiry(a) != 0; i++, now += UCCL_NS_PER_MS) {
+		assert_int_equal(uccl_udp_live_poll(a, now, gone, 0), 0);
+		poll(NULL, 0, 1);
+	}
+	assert_int_equal(uccl_udp_live_expiry(a), 0);
+	uccl_udp_live_disconnect(a, pb);
+	assert_int_equal(poll_until_gone(a, NULL, &now, gone, ROUNDS), 1);
+	assert_ptr_equal(gone[0], &y);
+	uccl_udp_live_disconnect(a, pc);
+	uccl_udp_live_close(a);
+}
+
+/* Nothing listens, and never did: that may be a peer without liveness. */
+static void connect__refused_first(void **state)
+{
+	struct uccl_nic_addr at_a, to;
+	struct uccl_udp_live *a = open_at(&at_a, 1);
+	struct uccl_udp_live_peer *p;
+	uint64_t now = 1000;
+	uint16_t port = 0;
+
+	(void)state;
+	close(listener(&port));
+	to = loopback(port);
+	assert_int_equal(uccl_udp_live_connect(a, &to, NULL, now, &p), 0);
+	settle(a, NULL, &now);
+	assert_true(uccl_udp_live_expiry(a) == UCCL_NEVER);
+	uccl_udp_live_close(a);
+}
+
+/* The same port, another process: the one that we knew is gone. */
+static void poll__restarted(void **state)
+{
+	struct uccl_nic_addr at_a, at_b;
+	struct uccl_udp_live *a = open_at(&at_a, 1), *b = open_at(&at_b, 2);
+	struct uccl_udp_live_peer *p;
+	uint64_t now = 1000;
+	void *gone[4];
+	int x;
+
+	(void)state;
+	assert_int_equal(uccl_udp_live_connect(a, &at_b, &x, now, &p), 0);
+	settle(a, b, &now);
+	uccl_udp_live_close(b);
+	assert_int_equal(uccl_udp_live_open(&at_b, 3, &b), 0);
+	assert_int_equal(poll_until_gone(a, b, &now, gone, ROUNDS), 1);
+	assert_ptr_equal(gone[0], &x);
+	uccl_udp_live_close(a);
+	uccl_udp_live_close(b);
+}
+
+/* A broken connection alone (here: reset by a middle) proves nothing. */
+static void poll__broken_but_alive(void **state)
+{
+	struct linger hard = {.l_onoff = 1};
+	uint8_t hello[16] = "UCCLlive\1\2\3\4\5\6\7";
+	struct uccl_udp_live_peer *p;
+	struct uccl_udp_live *a;
+	struct uccl_nic_addr at_a, to;
+	uint64_t now = 1000;
+	void *gone[4];
+	uint16_t port = 0;
+	int fd = listener(&port), conn, i;
+
+	(void)state;
+	a = open_at(&at_a, 1);
+	to = loopback(port);
+	assert_int_equal(uccl_udp_live_connect(a, &to, &port, now, &p), 0);
+	for (i = 0; i < 3; i++) {
+		struct pollfd pfd = {.fd = fd, .events = POLLIN};
+		int round;
+
+		/* Each time it comes back by itself. */
+		for (round = 0; round < ROUNDS && poll(&pfd, 1, 0) == 0; round++)
+			assert_int_equal(poll_until_gone(a, NULL, &now, gone, 1), 0);
+		conn = accept(fd, NULL, NULL);
+		assert_true(conn >= 0);
+		assert_int_equal(send(conn, hello, 16, 0), 16);
+		settle(a, NULL, &now);
+		setsockopt(conn, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
+		close(conn);
+	}
+	/* Only when its port is shut. */
+	close(fd);
+	assert_int_equal(poll_until_gone(a, NULL, &now, gone, ROUNDS), 1);
+	assert_ptr_equal(gone[0], &port);
+	uccl_udp_live_close(a);
+}
+
+/* What listens there does not speak our language, or speaks too much: not watched, never reported. */
+static void poll__foreign_listener(void **state)
+{
+	static const char *const words[] = {"220 mail.example ESMTP", "UCCLlive12345678 and more"};
+	struct uccl_udp_live_peer *p;
+	struct uccl_udp_live *a;
+	struct uccl_nic_addr at_a, to;
+	uint64_t now = 1000;
+	uint16_t port = 0;
+	int fd, conn;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < 2; i++) {
+		port = 0;
+		fd = listener(&port);
+		a = open_at(&at_a, 1);
+		to = loopback(port);
+		assert_int_equal(uccl_udp_live_connect(a, &to, NULL, now, &p), 0);
+		conn = accept(fd, NULL, NULL);
+		assert_true(conn >= 0);
+		assert_true(send(conn, words[i], strlen(words[i]), 0) > 0);
+		settle(a, NULL, &now);
+		close(conn);
+		close(fd);
+		settle(a, NULL, &now);
+		assert_true(uccl_udp_live_expiry(a) == UCCL_NEVER);
+		uccl_udp_live_close(a);
+	}
+}
+
+/* Always accepted and dropped at once: tried some times, ever more seldom, then left alone. */
+static void poll__gives_up(void **state)
+{
+	struct uccl_udp_live_peer *p;
+	struct uccl_udp_live *a;
+	struct uccl_nic_addr at_a, to;
+	uint64_t now = 1000, start = now;
+	void *gone[4];
+	uint16_t port = 0;
+	int fd = listener(&port), conn, seen = 0, round;
+
+	(void)state;
+	a = open_at(&at_a, 1);
+	to = loopback(port);
+	assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+	assert_int_equal(uccl_udp_live_connect(a, &to, NULL, now, &p), 0);
+	for (round = 0; round < 300; round++) {
+		while ((conn = accept(fd, NULL, NULL)) >= 0) {
+			seen++;
+			close(conn);
+		}
+		assert_int_equal(poll_until_gone(a, NULL, &now, gone, 1), 0);
+		now += 500 * UCCL_NS_PER_MS;
+	}
+	assert_int_equal(seen, 13);
+	assert_true(uccl_udp_live_expiry(a) == UCCL_NEVER);
+	assert_true(now - start > 20 * UCCL_NS_PER_S);
+	close(fd);
+	uccl_udp_live_close(a);
+}
+
+static void poll__garbage_costs_its_connection(void **state)
+{
+	struct uccl_nic_addr at_a;
+	struct uccl_udp_live *a = open_at(&at_a, 0x1122334455667788ull);
+	int quiet = dial(at_a.port), noisy = dial(at_a.port);
+	struct pollfd pfd = {.fd = uccl_udp_live_fd(a), .events = POLLIN};
+	uint64_t now = 1000;
+	uint8_t buf[32];
+
+	(void)state;
+	assert_int_equal(poll(&pfd, 1, 5000), 1);
+	settle(a, NULL, &now);
+	assert_int_equal(send(noisy, "x", 1, MSG_NOSIGNAL), 1);
+	settle(a, NULL, &now);
+	/* Both hear the hello; then the noisy one finds its connection ended and the quiet one does not. */
+	assert_int_equal(recv(quiet, buf, sizeof(buf), 0), 16);
+	assert_memory_equal(buf, "UCCLlive\x88\x77\x66\x55\x44\x33\x22\x11", 16);
+	assert_int_equal(recv(quiet, buf, sizeof(buf), MSG_DONTWAIT), -1);
+	assert_int_equal(recv(noisy, buf, sizeof(buf), 0), 16);
+	assert_true(recv(noisy, buf, sizeof(buf), 0) <= 0);
+	close(quiet);
+	close(noisy);
+	settle(a, NULL, &now);
+	uccl_udp_live_close(a);
+}
+
+/* With the lower half of the table used up nobody is watched, nobody is let in, and nothing fails. */
+static void connect__no_descriptors(void **state)
+{
+	struct rlimit old, tight;
+	struct uccl_nic_addr at_a, at_b;
+	struct uccl_udp_live *a, *b = open_at(&at_b, 2);
+	struct uccl_udp_live_peer *p;
+	uint64_t now = 1000;
+	int conn;
+	uint8_t byte;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	tight = old;
+	tight.rlim_cur = 24;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
+	a = open_at(&at_a, 1);
+	while ((conn = dup(0)) < 12)
+		assert_true(conn >= 0);
+	close(conn);
+	assert_int_equal(uccl_udp_live_connect(a, &at_b, NULL, now, &p), 0);
+	assert_true(uccl_udp_live_expiry(a) == UCCL_NEVER);
+	conn = dial(at_a.port);
+	settle(a, b, &now);
+	assert_int_equal(recv(conn, &byte, 1, 0), 0);
+	close(conn);
+	/* Not one left: the caller is turned away, so that the listener does not stay readable. */
+	conn = dial(at_a.port);
+	while (dup(0) >= 0)
+		;
+	settle(a, b, &now);
+	assert_int_equal(recv(conn, &byte, 1, 0), 0);
+	uccl_udp_live_close(a);
+	uccl_udp_live_close(b);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(open__port_taken),	    cmocka_unit_test(poll__peer_closed),
+		cmocka_unit_test(disconnect__says_nothing), cmocka_unit_test(disconnect__before_report),
+		cmocka_unit_test(connect__refused_first),   cmocka_unit_test(poll__restarted),
+		cmocka_unit_test(poll__broken_but_alive),   cmocka_unit_test(poll__foreign_listener),
+		cmocka_unit_test(poll__gives_up),	    cmocka_unit_test(poll__garbage_costs_its_connection),
+		cmocka_unit_test(connect__no_descriptors),
+	};
+
+	return cmocka_run_group_tests_name("nic/udp_live", tests, NULL, NULL);
+}

@@ -1,0 +1,552 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "policy/policies.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "base/rng.h"
+#include "base/units.h"
+
+#define CHUNK 32768
+#define CHUNKS(n) ((uint64_t)((n)*CHUNK))
+#define US UCCL_NS_PER_US
+
+static const struct uccl_policy_cfg cfg = {
+	.chunk_bytes = CHUNK,
+	.window_max = 1000 * CHUNK,
+	.link_bps = 100000000000ull,
+	.delay_ns = 10 * US,
+};
+
+/* What cfg comes to: 25 us and a chunk at 100 Gb/s; flow scaling is 5 times that between 100 and 0.1 chunks. */
+static const double base_ns = 25000 + 2621.44;
+
+static uint64_t cc[UCCL_CC_STATE / 8];
+
+static double target_ns(double chunks)
+{
+	return base_ns + fmax(0, 5 * base_ns * (1 / sqrt(chunks) - 0.1) / (1 / sqrt(0.1) - 0.1));
+}
+
+static uint64_t window(void)
+{
+	return uccl_cc_swift.window(cc);
+}
+
+static void ack(uint64_t bytes, uint64_t rtt_ns, uint64_t now)
+{
+	const struct uccl_ack_info info = {
+		.bytes = bytes,
+		.rtt_ns = rtt_ns,
+		.srtt_ns = 20 * US,
+		.min_rtt_ns = 10 * US,
+	};
+
+	uccl_cc_swift.on_ack(cc, &info, now);
+}
+
+static void lose(enum uccl_loss_kind kind, uint64_t bytes, uint64_t last_rtt_ns, uint64_t now)
+{
+	const struct uccl_loss_info info = {
+		.kind = kind,
+		.bytes = bytes,
+		.srtt_ns = 20 * US,
+		.last_rtt_ns = last_rtt_ns,
+	};
+
+	uccl_cc_swift.on_loss(cc, &info, now);
+}
+
+/* Start, and slow start up to this many chunks. */
+static void start(uint64_t chunks)
+{
+	uccl_cc_swift.init(cc, &cfg, 0);
+	ack(CHUNKS(chunks) - window(), 10 * US, 1);
+	assert_int_equal(window(), CHUNKS(chunks));
+}
+
+/* End slow start without a change of the window: the delay is a hair above the target. */
+static void end_slow_start(uint64_t now)
+{
+	uint64_t before = window();
+
+	ack(0, (uint64_t)target_ns((double)before / CHUNK) + 1, now);
+	assert_true(before - window() <= before / 10000);
+}
+
+static void init__window(void **state)
+{
+	struct uccl_policy_cfg small = cfg;
+
+	(void)state;
+	uccl_cc_swift.init(cc, &cfg, 0);
+	assert_int_equal(window(), CHUNKS(16));
+	small.window_max = CHUNKS(3);
+	uccl_cc_swift.init(cc, &small, 0);
+	assert_int_equal(window(), CHUNKS(3));
+}
+
+/* The base follows the configuration: its delay when that is more than 25 us, and an unknown link is one of 10 Gb/s. */
+static void init__base(void **state)
+{
+	struct uccl_policy_cfg slow = cfg;
+	uint64_t target = 80000 + 26214;
+
+	(void)state;
+	slow.delay_ns = 80 * US;
+	slow.link_bps = 0;
+	uccl_cc_swift.init(cc, &slow, 0);
+	ack(CHUNKS(184), 10 * US, 1);
+	ack(CHUNK, target - 1, 2);
+	assert_int_equal(window(), CHUNKS(201));
+	ack(CHUNK, 2 * target, 100 * US);
+	assert_in_range(window(), CHUNKS(201) * 6 / 10 - 10, CHUNKS(201) * 6 / 10 + 10);
+}
+
+static void pace__only_below_a_chunk(void **state)
+{
+	uint64_t now = 1000 * US;
+
+	(void)state;
+	start(17);
+	assert_int_equal(uccl_cc_swift.pace(cc, CHUNK, 20 * US, now), now);
+	/* Cut until half a chunk and less is left. */
+	for (; window() >= CHUNK; now += 100 * US)
+		ack(CHUNK, 10000 * US, now);
+	assert_true(window() < CHUNK);
+	assert_in_range(uccl_cc_swift.pace(cc, CHUNK, 20 * US, now) - now, 20 * US * CHUNK / window() - 10,
+			20 * US * CHUNK / window() + 10);
+	/* Half as many bytes, half as long; no sample yet: the base. */
+	assert_in_range(uccl_cc_swift.pace(cc, CHUNK / 2, 20 * US, now) - now, 10 * US * CHUNK / window() - 10,
+			10 * US * CHUNK / window() + 10);
+	assert_in_range(uccl_cc_swift.pace(cc, CHUNK, 0, now) - now, 25 * US * CHUNK / window() - 10,
+			25 * US * CHUNK / window() + 10);
+}
+
+/* A smoothed RTT of a second, left behind by a peer that was away, must not stop the flow for ten. */
+static void pace__bounded(void **state)
+{
+	uint64_t now = 1000 * US;
+
+	(void)state;
+	start(17);
+	for (int i = 0; i < 20; i++, now += 100 * US)
+		ack(0, 10000 * US, now);
+	assert_int_equal(window(), CHUNK / 10);
+	assert_true(uccl_cc_swift.pace(cc, CHUNK, UCCL_NS_PER_S, now) - now < 30 * UCCL_NS_PER_MS);
+	assert_true(uccl_cc_swift.pace(cc, CHUNK, UCCL_NS_PER_S, now) - now > 20 * UCCL_NS_PER_MS);
+}
+
+static void on_ack__slow_start(void **state)
+{
+	uint64_t now = 10 * US;
+
+	(void)state;
+	uccl_cc_swift.init(cc, &cfg, 0);
+	for (int rtt = 1; rtt <= 5; rtt++, now += 10 * US) {
+		uint64_t before = window();
+
+		for (uint64_t acked = 0; acked < before; acked += CHUNK)
+			ack(CHUNK, 10 * US, now);
+		assert_int_equal(window(), 2 * before);
+	}
+	end_slow_start(now);
+	ack(CHUNK, 10 * US, now);
+	assert_true(window() < CHUNKS(513));
+}
+
+static void on_ack__additive_increase(void **state)
+{
+	uint64_t before;
+
+	(void)state;
+	/* Large windows are where integers would round the increase of one acknowledgement to nothing. */
+	start(900);
+	end_slow_start(100 * US);
+	before = window();
+	for (int i = 0; i < 900; i++)
+		ack(CHUNK, 10 * US, 200 * US);
+	assert_in_range(window() - before, CHUNK * 99 / 100, CHUNK * 101 / 100);
+}
+
+static void on_ack__additive_increase_below_a_chunk(void **state)
+{
+	uint64_t now = 1000 * US, before;
+
+	(void)state;
+	start(17);
+	for (; window() >= CHUNK / 4; now += 100 * US)
+		ack(0, 10000 * US, now);
+	before = window();
+	ack(1000, 10 * US, now);
+	assert_int_equal(window(), before + 1000);
+}
+
+static void on_ack__ceiling(void **state)
+{
+	(void)state;
+	start(999);
+	ack(CHUNKS(500), 10 * US, 100 * US);
+	assert_int_equal(window(), cfg.window_max);
+	ack(CHUNKS(500), 10 * US, 101 * US);
+	assert_int_equal(window(), cfg.window_max);
+}
+
+static void on_ack__floor(void **state)
+{
+	uint64_t now = 100 * US;
+
+	(void)state;
+	start(17);
+	for (int i = 0; i < 100; i++, now += 20 * US)
+		ack(CHUNK, 10000 * US, now);
+	assert_int_equal(window(), CHUNK / 10);
+}
+
+static void on_ack__target(void **state)
+{
+	static const double chunks[] = {16, 17, 25, 50, 99, 100, 400};
+
+	(void)state;
+	for (size_t i = 0; i < uccl_array_len(chunks); i++) {
+		uint64_t n = (uint64_t)chunks[i], target = (uint64_t)target_ns(chunks[i]);
+
+		start(n);
+		ack(CHUNK, target - 1, 100 * US);
+		assert_int_equal(window(), CHUNKS(n + 1));
+		start(n);
+		ack(CHUNK, target + 100, 100 * US);
+		assert_true(window() < CHUNKS(n));
+		assert_true(window() > CHUNKS(n) * 99 / 100);
+	}
+}
+
+static void on_ack__decrease_in_proportion(void **state)
+{
+	uint64_t target = (uint64_t)base_ns;
+
+	(void)state;
+	/* 1 - 0.8 x (2T - T) / 2T = 0.6; 1 - 0.8 x 0.2 = 0.84. */
+	start(400);
+	ack(CHUNK, 2 * target, 100 * US);
+	assert_in_range(window(), CHUNKS(239.9), CHUNKS(240.1));
+	start(400);
+	ack(CHUNK, target * 5 / 4, 100 * US);
+	assert_in_range(window(), CHUNKS(335.9), CHUNKS(336.1));
+	/* At most half. */
+	start(400);
+	ack(CHUNK, 50 * target, 100 * US);
+	assert_int_equal(window(), CHUNKS(200));
+}
+
+static void on_ack__decrease_once_per_rtt(void **state)
+{
+	(void)state;
+	start(400);
+	for (uint64_t now = 100 * US; now < 120 * US; now += US)
+		ack(CHUNK, 1000 * US, now);
+	assert_int_equal(window(), CHUNKS(200));
+	for (uint64_t now = 120 * US; now < 140 * US; now += US)
+		ack(CHUNK, 1000 * US, now);
+	assert_int_equal(window(), CHUNKS(100));
+}
+
+/* Without a smoothed RTT the sample itself is the measure of "once". */
+static void on_ack__decrease_before_srtt(void **state)
+{
+	struct uccl_ack_info info = {.bytes = CHUNK, .rtt_ns = 1000 * US};
+
+	(void)state;
+	start(400);
+	uccl_cc_swift.on_ack(cc, &info, 100 * US);
+	uccl_cc_swift.on_ack(cc, &info, 1099 * US);
+	assert_int_equal(window(), CHUNKS(200));
+	uccl_cc_swift.on_ack(cc, &info, 1100 * US);
+	assert_int_equal(window(), CHUNKS(100));
+}
+
+static void on_ack__without_sample(void **state)
+{
+	(void)state;
+	start(100);
+	ack(CHUNKS(10), 0, 100 * US);
+	assert_int_equal(window(), CHUNKS(100));
+}
+
+static void on_ack__app_limited(void **state)
+{
+	struct uccl_ack_info info = {.bytes = CHUNKS(10), .rtt_ns = 10 * US, .srtt_ns = 10 * US, .app_limited = true};
+
+	(void)state;
+	start(100);
+	uccl_cc_swift.on_ack(cc, &info, 100 * US);
+	assert_int_equal(window(), CHUNKS(100));
+	end_slow_start(101 * US);
+	info.rtt_ns = 10 * US;
+	uccl_cc_swift.on_ack(cc, &info, 200 * US);
+	assert_in_range(window(), CHUNKS(99.9), CHUNKS(100));
+	/* Delay counts all the same. */
+	info.rtt_ns = 1000 * US;
+	uccl_cc_swift.on_ack(cc, &info, 300 * US);
+	assert_in_range(window(), CHUNKS(49.9), CHUNKS(50));
+}
+
+/* A path longer than the configuration thinks: its own smallest RTT raises the target, to a quarter above it. */
+static void on_ack__long_path(void **state)
+{
+	struct uccl_ack_info info = {.bytes = CHUNK, .rtt_ns = 1240 * US, .srtt_ns = 1000 * US};
+
+	(void)state;
+	info.min_rtt_ns = 1000 * US;
+	start(400);
+	uccl_cc_swift.on_ack(cc, &info, 100 * US);
+	assert_int_equal(window(), CHUNKS(401));
+	info.rtt_ns = 1260 * US;
+	uccl_cc_swift.on_ack(cc, &info, 2000 * US);
+	assert_true(window() < CHUNKS(401));
+	/* "No sample yet" is no RTT at all. */
+	info.min_rtt_ns = UINT64_MAX;
+	info.rtt_ns = 1000000 * US;
+	start(400);
+	uccl_cc_swift.on_ack(cc, &info, 100 * US);
+	assert_int_equal(window(), CHUNKS(200));
+}
+
+static void on_loss__corruption(void **state)
+{
+	(void)state;
+	start(400);
+	lose(UCCL_LOSS_PROOF, CHUNK, 10 * US, 100 * US);
+	lose(UCCL_LOSS_RACK, CHUNK, 10 * US, 200 * US);
+	lose(UCCL_LOSS_PROOF, CHUNK, 0, 300 * US);
+	assert_int_equal(window(), CHUNKS(400));
+	/* And slow start goes on. */
+	ack(CHUNKS(10), 10 * US, 400 * US);
+	assert_int_equal(window(), CHUNKS(410));
+}
+
+static void on_loss__congestion(void **state)
+{
+	static const enum uccl_loss_kind kinds[] = {UCCL_LOSS_PROOF, UCCL_LOSS_RACK};
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		start(400);
+		lose(kinds[i], CHUNK, 30 * US, 100 * US);
+		assert_int_equal(window(), CHUNKS(200));
+		/* Once per RTT, together with what the delay does. */
+		lose(kinds[i], CHUNK, 30 * US, 119 * US);
+		ack(CHUNK, 1000 * US, 119 * US);
+		assert_int_equal(window(), CHUNKS(200));
+		lose(kinds[i], CHUNK, 40 * US, 120 * US);
+		assert_int_equal(window(), CHUNKS(100));
+		/* Slow start is over. */
+		ack(CHUNKS(10), 10 * US, 200 * US);
+		assert_true(window() < CHUNKS(101));
+	}
+}
+
+/* Every tenth chunk and more: congestion at any delay, a shallow buffer for one. Below that: corruption. */
+static void on_loss__large_share(void **state)
+{
+	uint64_t now = 100 * US;
+
+	(void)state;
+	start(900);
+	for (int i = 0; i < 2000; i++, now += US) {
+		ack(CHUNKS(24), 10 * US, now);
+		lose(UCCL_LOSS_PROOF, CHUNKS(2), 10 * US, now);
+	}
+	assert_int_equal(window(), cfg.window_max);
+	for (int i = 0; i < 100; i++, now += US) {
+		ack(CHUNKS(24), 0, now);
+		lose(UCCL_LOSS_PROOF, CHUNKS(4), 10 * US, now);
+	}
+	assert_true(window() < CHUNKS(500));
+}
+
+static void on_loss__timeout(void **state)
+{
+	(void)state;
+	start(400);
+	lose(UCCL_LOSS_RTO, CHUNKS(400), 10 * US, 1000 * US);
+	assert_int_equal(window(), CHUNKS(200));
+	/* Other paths report the same silence. */
+	lose(UCCL_LOSS_RTO, CHUNK, 10 * US, 1000 * US);
+	lose(UCCL_LOSS_RTO, CHUNK, 10 * US, 1020 * US);
+	assert_int_equal(window(), CHUNKS(200));
+	/* Heard of, then silent again: the first in a row once more. */
+	ack(CHUNK, 0, 1500 * US);
+	lose(UCCL_LOSS_RTO, CHUNK, 10 * US, 2000 * US);
+	assert_int_equal(window(), CHUNKS(100));
+	/* The second. */
+	lose(UCCL_LOSS_RTO, CHUNK, 10 * US, 4000 * US);
+	assert_int_equal(window(), CHUNK);
+	lose(UCCL_LOSS_RTO, CHUNK, 10 * US, 8000 * US);
+	assert_int_equal(window(), CHUNK);
+	/* The way back doubles. */
+	ack(CHUNK, 10 * US, 9000 * US);
+	assert_int_equal(window(), CHUNKS(2));
+	ack(CHUNKS(2), 10 * US, 9010 * US);
+	assert_int_equal(window(), CHUNKS(4));
+}
+
+/* A window below a chunk is not raised to one. */
+static void on_loss__timeout_below_a_chunk(void **state)
+{
+	uint64_t now = 100 * US;
+
+	(void)state;
+	start(17);
+	for (int i = 0; i < 20; i++, now += 20 * US)
+		ack(0, 10000 * US, now);
+	lose(UCCL_LOSS_RTO, CHUNK, 10 * US, now + 1000 * US);
+	lose(UCCL_LOSS_RTO, CHUNK, 10 * US, now + 2000 * US);
+	assert_int_equal(window(), CHUNK / 10);
+}
+
+/*
+ * One flow alone on a link of 100 Gb/s, 20 us away, that loses each chunk with this probability. Each step, one chunk
+ * leaves the queue. Returns goodput as a share of the link; *rtt_ns: mean over the second half.
+ */
+static double alone(double loss, double *rtt_ns)
+{
+	const double chunk_ns = CHUNK * 8 / 100.0, delay_ns = 20000;
+	const int steps = 40000;
+	double now = 0, began = 0, sum = 0;
+	struct uccl_rng rng;
+	uint64_t good = 0;
+
+	uccl_rng_seed(&rng, 71);
+	uccl_cc_swift.init(cc, &cfg, 0);
+	for (int i = 0; i < steps; i++) {
+		double chunks = (double)window() / CHUNK;
+		double rtt = fmax(delay_ns, chunks * chunk_ns);
+		struct uccl_ack_info a = {.bytes = CHUNK,
+					  .rtt_ns = (uint64_t)rtt,
+					  .srtt_ns = (uint64_t)rtt,
+					  .min_rtt_ns = 20 * US};
+		struct uccl_loss_info l = {.kind = UCCL_LOSS_PROOF,
+					   .bytes = CHUNK,
+					   .srtt_ns = (uint64_t)rtt,
+					   .last_rtt_ns = (uint64_t)rtt};
+
+		now += rtt / chunks;
+		if (i == steps / 2)
+			began = now;
+		if (uccl_rng_chance(&rng, loss)) {
+			uccl_cc_swift.on_loss(cc, &l, (uint64_t)now);
+			continue;
+		}
+		uccl_cc_swift.on_ack(cc, &a, (uint64_t)now);
+		if (i >= steps / 2) {
+			good++;
+			sum += rtt;
+		}
+	}
+	*rtt_ns = sum / (double)good;
+	return (double)good * chunk_ns / (now - began);
+}
+
+static void loop__fills_the_link(void **state)
+{
+	double rtt;
+
+	(void)state;
+	assert_true(alone(0, &rtt) > 0.98);
+	/* The queue stays at the target: that of about 12 chunks. */
+	assert_true(rtt < 1.1 * target_ns(12));
+}
+
+/* 1 packet in 256 lost, 8 packets a chunk: 3.1 % of chunks. All but what is lost comes through. */
+static void loop__random_loss(void **state)
+{
+	double rtt, without = alone(0, &rtt), with = alone(1 - pow(255.0 / 256, 8), &rtt);
+
+	(void)state;
+	assert_true(with > 0.94 * without);
+}
+
+/* 64 senders on that link, where less than eight chunks fill it: all come to rest below one, and alike. */
+static void loop__incast(void **state)
+{
+	enum { N = 64 };
+	static uint64_t flow[N][UCCL_CC_STATE / 8];
+	const double chunk_ns = CHUNK * 8 / 100.0, delay_ns = 20000;
+	double now = 0, sum = 0, squares = 0, rtt = 0;
+
+	(void)state;
+	for (int i = 0; i < N; i++) {
+		uccl_cc_swift.init(flow[i], &cfg, 0);
+		/* Unequal: every other one gets a head start. */
+		if (i % 2)
+			uccl_cc_swift.on_ack(flow[i], &(struct uccl_ack_info){.bytes = CHUNKS(64), .rtt_ns = 1}, 0);
+	}
+	for (int round = 0; round < 400; round++) {
+		double chunks = 0;
+
+		for (int i = 0; i < N; i++)
+			chunks += (double)uccl_cc_swift.window(flow[i]) / CHUNK;
+		rtt = fmax(delay_ns, chunks * chunk_ns);
+		now += rtt;
+		for (int i = 0; i < N; i++) {
+			const struct uccl_ack_info a = {
+				.bytes = uccl_cc_swift.window(flow[i]),
+				.rtt_ns = (uint64_t)rtt,
+				.srtt_ns = (uint64_t)rtt,
+				.min_rtt_ns = 20 * US,
+			};
+
+			uccl_cc_swift.on_ack(flow[i], &a, (uint64_t)now);
+		}
+	}
+	for (int i = 0; i < N; i++) {
+		double w = (double)uccl_cc_swift.window(flow[i]) / CHUNK;
+
+		assert_true(w < 1);
+		assert_true(uccl_cc_swift.pace(flow[i], CHUNK, (uint64_t)rtt, 0) > (uint64_t)rtt);
+		sum += w;
+		squares += w * w;
+	}
+	/* Full, the queue at its target, and fair by Jain's index. */
+	assert_true(sum * chunk_ns >= 0.95 * delay_ns);
+	assert_true(rtt < 1.3 * target_ns(sum / N));
+	assert_true(sum * sum / (N * squares) > 0.95);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(init__window),
+		cmocka_unit_test(init__base),
+		cmocka_unit_test(pace__only_below_a_chunk),
+		cmocka_unit_test(pace__bounded),
+		cmocka_unit_test(on_ack__slow_start),
+		cmocka_unit_test(on_ack__additive_increase),
+		cmocka_unit_test(on_ack__additive_increase_below_a_chunk),
+		cmocka_unit_test(on_ack__ceiling),
+		cmocka_unit_test(on_ack__floor),
+		cmocka_unit_test(on_ack__target),
+		cmocka_unit_test(on_ack__decrease_in_proportion),
+		cmocka_unit_test(on_ack__decrease_once_per_rtt),
+		cmocka_unit_test(on_ack__decrease_before_srtt),
+		cmocka_unit_test(on_ack__without_sample),
+		cmocka_unit_test(on_ack__app_limited),
+		cmocka_unit_test(on_ack__long_path),
+		cmocka_unit_test(on_loss__corruption),
+		cmocka_unit_test(on_loss__congestion),
+		cmocka_unit_test(on_loss__large_share),
+		cmocka_unit_test(on_loss__timeout),
+		cmocka_unit_test(on_loss__timeout_below_a_chunk),
+		cmocka_unit_test(loop__fills_the_link),
+		cmocka_unit_test(loop__random_loss),
+		cmocka_unit_test(loop__incast),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "sim/net.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <rdma/fi_errno.h>
+#include <string.h>
+
+#define LOG_MAX 4096
+
+/* What one node received. */
+struct seen {
+	uint32_t n, unreach;
+	uint64_t at[LOG_MAX];
+	uint8_t id[LOG_MAX];
+	uint32_t len[LOG_MAX];
+	bool copy[LOG_MAX];
+};
+
+static void seen_packet(void *arg, struct uccl_sim_pkt *p)
+{
+	struct seen *s = arg;
+
+	assert_true(s->n < LOG_MAX);
+	s->at[s->n] = p->net->now;
+	s->id[s->n] = p->data[0];
+	s->copy[s->n] = p->copy;
+	s->len[s->n++] = p->len;
+	uccl_sim_pkt_free(p);
+}
+
+static void seen_unreach(void *arg, uint8_t dst)
+{
+	(void)dst;
+	((struct seen *)arg)->unreach++;
+}
+
+static const struct uccl_sim_sink sink = {.packet = seen_packet, .unreach = seen_unreach};
+
+static struct uccl_sim_net_cfg plain(void)
+{
+	return (struct uccl_sim_net_cfg){.nodes = 3, .routes = 4, .delay_ns = 1000, .queue_bytes = 10000};
+}
+
+/* Send a packet of len bytes, the first of which is id. False: no room. */
+static bool send_one(struct uccl_sim_net *net, uint8_t src, uint8_t dst, uint16_t label, uint8_t id, uint32_t len)
+{
+	uint64_t at = uccl_sim_egress(net, src, len);
+	struct uccl_sim_pkt *p;
+
+	if (at == UCCL_NEVER)
+		return false;
+	p = uccl_sim_pkt_new(net, len);
+	assert_non_null(p);
+	p->src = src;
+	p->dst = dst;
+	p->label = label;
+	p->len = len;
+	memset(p->data, id, len);
+	uccl_sim_depart(net, p, at);
+	return true;
+}
+
+struct alarm {
+	struct uccl_sim_event ev;
+	struct uccl_sim_net *net;
+	uint32_t id;
+};
+
+static uint32_t rung[1000], nrung;
+
+static void alarm_fire(struct uccl_sim_event *ev)
+{
+	rung[nrung++] = uccl_container_of(ev, struct alarm, ev)->id;
+}
+
+static void init__refuses_bad_sizes(void **state)
+{
+	struct uccl_sim_net_cfg cfg = plain();
+	struct uccl_sim_net net;
+
+	(void)state;
+	cfg.nodes = UCCL_SIM_NODES + 1;
+	assert_int_equal(uccl_sim_net_init(&net, &cfg, 1, 0), -FI_EINVAL);
+	cfg = plain();
+	cfg.routes = 0;
+	assert_int_equal(uccl_sim_net_init(&net, &cfg, 1, 0), -FI_EINVAL);
+}
+
+static void at__orders_by_time_then_sequence(void **state)
+{
+	struct uccl_sim_net_cfg cfg = plain();
+	struct alarm a[300];
+	struct uccl_sim_net net;
+	struct uccl_rng rng;
+	uint64_t last_at = 0;
+	uint32_t i, gone = 0;
+
+	(void)state;
+	assert_int_equal(uccl_sim_net_init(&net, &cfg, 1, 50), 0);
+	uccl_rng_seed(&rng, 7);
+	for (i = 0; i < 300; i++) {
+		a[i] = (struct alarm){.ev.fire = alarm_fire, .id = i};
+		uccl_sim_at(&net, &a[i].ev, 100 + uccl_rng_below(&rng, 40));
+	}
+	for (i = 0; i < 300; i += 7) /* moved: they take their place anew */
+		uccl_sim_at(&net, &a[i].ev, 100 + uccl_rng_below(&rng, 40));
+	for (i = 3; i < 300; i += 11) {
+		uccl_sim_cancel(&net, &a[i].ev);
+		assert_int_equal(a[i].ev.place, 0);
+		gone++;
+	}
+	uccl_sim_cancel(&net, &a[3].ev);
+	nrung = 0;
+	while (uccl_sim_step(&net))
+		;
+	assert_int_equal(nrung, 300 - gone);
+	for (i = 0; i < nrung; i++) {
+		struct alarm *x = &a[rung[i]];
+
+		assert_true(x->ev.at >= last_at);
+		if (i && x->ev.at == a[rung[i - 1]].ev.at)
+			assert_true(x->ev.seq > a[rung[i - 1]].ev.seq);
+		last_at = x->ev.at;
+	}
+	assert_int_equal(net.now, last_at);
+	uccl_sim_net_fini(&net);
+}
+
+static void at__past_means_now(void **state)
+{
+	struct uccl_sim_net_cfg cfg = plain();
+	struct alarm a = {.ev.fire = alarm_fire};
+	struct uccl_sim_net net;
+
+	(void)state;
+	assert_int_equal(uccl_sim_net_init(&net, &cfg, 1, 5000), 0);
+	uccl_sim_at(&net, &a.ev, 10);
+	assert_int_equal(uccl_sim_next(&net), 5000);
+	uccl_sim_run(&net, 6000);
+	assert_int_equal(net.now, 6000);
+	assert_int_equal(uccl_sim_next(&net), UCCL_NEVER);
+	uccl_sim_net_fini(&net);
+}
+
+static void depart__arrives_after_the_delay(void **state)
+{
+	struct uccl_sim_net_cfg cfg = plain();
+	struct uccl_sim_net net;
+	struct seen s = {0};
+
+	(void)state;
+	assert_int_equal(uccl_sim_net_init(&net, &cfg, 1, 100), 0);
+	uccl_sim_attach(&net, 1, &sink, &s);
+	assert_true(send_one(&net, 0, 1, 0, 42, 300));
+	assert_true(uccl_sim_step(&net));
+	assert_int_equal(s.n, 1);
+	assert_int_equal(s.at[0], 1100);
+	assert_int_equal(s.id[0], 42);
+	assert_int_equal(s.len[0], 300);
+	assert_false(uccl_sim_step(&net));
+	uccl_sim_net_fini(&net);
+}
+
+static void depart__tells_the_sender_of_a_closed_port(void **state)
+{
+	struct uccl_sim_net_cfg cfg = plain();
+	struct uccl_sim_net net;
+	struct seen s = {0};
+
+	(void)state;
+	assert_int_equal(uccl_sim_net_init(&net, &cfg, 1, 100), 0);
+	uccl_sim_attach(&net, 0, &sink, &s);
+	send_one(&net, 0, 1, 0, 1, 300);
+	uccl_sim_run(&net, 10000);
+	assert_int_equal(s.unreach, 1);
+	assert_int_equal(net.stats.lost_closed, 1);
+	uccl_sim_net_fini(&net);
+}
+
+/* A rate makes packets leave one by one, fills the queue, and the queue refuses then. */
+static void egress__serializes_and_refuses(void **state)
+{
+	struct uccl_sim_net_cfg cfg = plain();
+	struct uccl_sim_net net;
+	struct seen s = {0};
+	uint32_t i, taken = 0;
+
+	(void)state;
+	cfg.rate_bps = 8 * UCCL_NS_PER_S; /* a byte a ns */
+	assert_int_equal(uccl_sim_net_init(&net, &cfg, 1, 100), 0);
+	uccl_sim_attach(&net, 1, &sink, &s);
+	for (i = 0; i < 20; i++)
+		taken += send_one(&net, 0, 1, 0, (uint8_t)i, 936);
+	assert_int_equal(taken, 11); /* 10,064 bytes may wait, 1,000 each: the eleventh starts just below the limit */
+	assert_int_equal(uccl_sim_egress_half(&net, 0), 100 + 11000 - 5032);
+	uccl_sim_run(&net, 100000);
+	assert_int_equal(s.n, 11);
+	assert_int_equal(s.at[0], 100 + 1000 + 1000 + 1000);
+	for (i = 1; i < s.n; i++)
+		assert_int_equal(s.at[i] - s.at[i - 1], 1000);
+	uccl_sim_net_fini(&net);
+}
+
+/* Two senders at full rate into one port: half of it does not fit. */
+static void arrive__drops_what_the_port_cannot_hold(void **state)
+{
+	struct uccl_sim_net_cfg cfg = plain();
+	struct uccl_sim_net net;
+	struct seen s = {0};
+	uint32_t i;
+
+	(void)state;
+	cfg.rate_bps = 8 * UCCL_NS_PER_S;
+	cfg.queue_bytes = 4000;
+	assert_int_equal(uccl_sim_net_init(&net, &cfg, 1, 100), 0);
+	uccl_sim_attach(&net, 2, &sink, &s);
+	for (i = 0; i < 100; i++) {
+		assert_true(send_one(&net, 0, 2, 0, 0, 936));
+		assert_true(send_one(&net, 1, 2, 0, 1, 936));
+		uccl_sim_run(&net, net.now + 1000);
+	}
+	uccl_sim_run(&net, net.now + 100000);
+	assert_int_equal(s.n + net.stats.lost_queue, 200);
+	assert_in_range(s.n, 100, 108);
+	uccl_sim_net_fini(&net);
+}
+
+static void route_of__spreads_labels(void **state)
+{
+	struct uccl_sim_net_cfg cfg = plain();
+	uint32_t hits[4] = {0};
+	struct uccl_sim_net net;
+	uint16_t label;
+
+	(void)state;
+	assert_int_equal(uccl_sim_net_init(&net, &cfg, 1, 0), 0);
+	for (label = 0; label < 400; label++)
+		hits[uccl_sim_route_of(&net, 0, 1, label)]++;
+	for (label = 0; label < 4; label++)
+		assert_in_range(hits[label], 60, 140);
+	uccl_sim_net_fini(&net);
+}
+
+static void hole__swallows_one_route_for_its_time(void **state)
+{
+	struct uccl_sim_net_cfg cfg = plain();
+	struct uccl_sim_hole hole = {.src = 0, .dst = -1, .start = 2000, .end = 3000};
+	struct uccl_sim_net net;
+	struct seen s = {0};
+	uint16_t bad = 0, good = 0;
+
+	(void)state;
+	assert_int_equal(uccl_sim_net_init(&net, &cfg, 1, 0), 0);
+	uccl_sim_attach(&net, 1, &sink, &s);
+	while (uccl_sim_route_of(&net, 0, 1, bad) != 2)
+		bad++;
+	while (uccl_sim_route_of(&net, 0, 1, good) == 2)
+		good++;
+	hole.route = 2;
+	assert_true(uccl_sim_hole_add(&net, &hole));
+	uccl_sim_run(&net, 1999);
+	send_one(&net, 0, 1, bad, 1, 100);
+	uccl_sim_run(&net, 2000);
+	send_one(&net, 0, 1, bad, 2, 100);
+	send_one(&net, 0, 1, good, 3, 100);
+	uccl_sim_run(&net, 3000);
+	send_one(&net, 0, 1, bad, 4, 100);
+	uccl_sim_run(&net, 9000);
+	assert_int_equal(s.n, 3);
+	assert_int_equal(s.id[0] * 100 + s.id[1] * 10 + s.id[2], 134);
+	assert_int_equal(net.stats.lost_hole, 1);
+	uccl_sim_net_fini(&net);
+}
+
+/* Send n packets under the faults of cfg and tell what arrived. */
+static void storm(const struct uccl_sim_net_cfg *cfg, uint64_t seed, uint32_t n, struct uccl_sim_net *net,
+		  struct seen *s)
+{
+	uint32_t i;
+
+	memset(s, 0, sizeof(*s));
+	assert_int_equal(uccl_sim_net_init(net, cfg, seed, 0), 0);
+	uccl_sim_attach(net, 1, &sink, s);
+	for (i = 0; i < n; i++) {
+		send_one(net, 0, 1, (uint16_t)i, (uint8_t)i, 100);
+		uccl_sim_run(net, net->now + 100);
+	}
+	uccl_sim_run(net, net->now + 20 * UCCL_NS_PER_S);
+}
+
+static void faults__have_their_rates(void **state)
+{
+	struct uccl_sim_net_cfg cfg = plain();
+	struct uccl_sim_net net;
+	static struct seen s;
+	uint32_t i, back = 0;
+
+	(void)state;
+	cfg.faults.loss = 0.25;
+	storm(&cfg, 1, 2000, &net, &s);
+	assert_in_range(s.n, 1400, 1600);
+	uccl_sim_net_fini(&net);
+
+	cfg.faults = (struct uccl_sim_faults){.nth = 4};
+	storm(&cfg, 1, 2000, &net, &s);
+	assert_int_equal(s.n, 1500);
+	uccl_sim_net_fini(&net);
+
+	cfg.faults = (struct uccl_sim_faults){.burst = 0.01, .burst_end = 0.1};
+	storm(&cfg, 1, 2000, &net, &s);
+	assert_in_range(s.n, 1500, 1990);
+	uccl_sim_net_fini(&net);
+
+	cfg.faults = (struct uccl_sim_faults){.dup = 0.5};
+	storm(&cfg, 1, 1000, &net, &s);
+	assert_in_range(s.n, 1400, 1600);
+	for (i = 0; i < s.n; i++)
+		back += s.copy[i];
+	assert_int_equal(s.n, 1000 + back);
+	uccl_sim_net_fini(&net);
+
+	cfg.faults = (struct uccl_sim_faults){.reorder = 0.2, .reorder_ns = 5000};
+	storm(&cfg, 1, 1000, &net, &s);
+	assert_int_equal(s.n, 1000);
+	for (i = 1, back = 0; i < s.n; i++)
+		back += (uint8_t)(s.id[i] - s.id[i - 1]) > 128;
+	assert_in_range(back, 50, 300);
+	uccl_sim_net_fini(&net);
+
+	cfg.fifo = true;
+	storm(&cfg, 1, 1000, &net, &s);
+	assert_int_equal(s.n, 1000);
+	uccl_sim_net_fini(&net);
+
+	cfg.fifo = false;
+	cfg.faults = (struct uccl_sim_faults){.corrupt = 0.3};
+	storm(&cfg, 1, 1000, &net, &s);
+	assert_in_range(s.n, 600, 800);
+	assert_int_equal(s.n + net.stats.lost_corrupt, 1000);
+	uccl_sim_net_fini(&net);
+
+	cfg.faults = (struct uccl_sim_faults){.truncate = 0.3};
+	storm(&cfg, 1, 1000, &net, &s);
+	assert_int_equal(s.n, 1000);
+	for (i = 0, back = 0; i < s.n; i++)
+		back += s.len[i] < 100;
+	assert_in_range(back, 200, 400);
+	uccl_sim_net_fini(&net);
+
+	cfg.faults = (struct uccl_sim_faults){.flap_ns = 20000};
+	storm(&cfg, 1, 1000, &net, &s);
+	assert_in_range(s.n, 490, 510);
+	uccl_sim_net_fini(&net);
+}
+
+/* One route that never reorders, though every packet is delayed differently. */
+static void faults__fifo_routes_keep_order(void **state)
+{
+	struct uccl_sim_net_cfg cfg = plain();
+	struct uccl_sim_net net;
+	static struct seen s;
+	uint32_t i;
+
+	(void)state;
+	cfg.fifo = true;
+	cfg.routes = 1;
+	cfg.jitter_ns = 3000;
+	cfg.faults.reorder = 0.2;
+	cfg.faults.reorder_ns = 9000;
+	storm(&cfg, 1, 1000, &net, &s);
+	assert_int_equal(s.n, 1000);
+	for (i = 0; i < s.n; i++)
+		assert_int_equal(s.id[i], (uint8_t)i);
+	uccl_sim_net_fini(&net);
+}
+
+static void heal__ends_all_faults(void **state)
+{
+	struct uccl_sim_hole hole = {.src = -1, .dst = -1, .route = -1, .start = 0, .end = UCCL_NEVER};
+	struct uccl_sim_net_cfg cfg = plain();
+	struct uccl_sim_net net;
+	struct seen s = {0};
+
+	(void)state;
+	cfg.faults.loss = 1;
+	assert_int_equal(uccl_sim_net_init(&net, &cfg, 1, 0), 0);
+	uccl_sim_attach(&net, 1, &sink, &s);
+	uccl_sim_hole_add(&net, &hole);
+	send_one(&net, 0, 1, 0, 1, 100);
+	uccl_sim_heal(&net);
+	send_one(&net, 0, 1, 0, 2, 100);
+	uccl_sim_run(&net, 10000);
+	assert_int_equal(s.n, 1);
+	assert_int_equal(s.id[0], 2);
+	uccl_sim_net_fini(&net);
+}
+
+static uint32_t script_third(void *arg, const struct uccl_sim_pkt *p, uint64_t *delay_ns, uint64_t now)
+{
+	(void)arg;
+	(void)now;
+	if (p->number == 0)
+		*delay_ns = 50000;
+	return p->number == 2 ? UCCL_SIM_DROP : p->number == 3 ? UCCL_SIM_DUP : 0;
+}
+
+static void script__decides_each_packet(void **state)
+{
+	struct uccl_sim_net_cfg cfg = plain();
+	struct uccl_sim_net net;
+	struct seen s = {0};
+	uint8_t i;
+
+	(void)state;
+	assert_int_equal(uccl_sim_net_init(&net, &cfg, 1, 0), 0);
+	uccl_sim_attach(&net, 1, &sink, &s);
+	net.script = script_third;
+	for (i = 0; i < 5; i++)
+		send_one(&net, 0, 1, 0, i, 100);
+	uccl_sim_run(&net, 1000000);
+	assert_int_equal(s.n, 5);
+	assert_int_equal(s.id[0], 1);
+	assert_int_equal(s.id[4], 0);
+	assert_int_equal(net.stats.lost_script, 1);
+	uccl_sim_net_fini(&net);
+}
+
+static void trace__is_the_seed(void **state)
+{
+	struct uccl_sim_net_cfg cfg = plain();
+	struct uccl_sim_net net;
+	static struct seen s;
+	uint64_t trace[3];
+	uint32_t i;
+
+	(void)state;
+	cfg.jitter_ns = 500;
+	cfg.faults = (struct uccl_sim_faults){.loss = 0.1, .dup = 0.1, .reorder = 0.1, .reorder_ns = 4000};
+	for (i = 0; i < 3; i++) {
+		storm(&cfg, i < 2 ? 9 : 10, 500, &net, &s);
+		trace[i] = net.trace;
+		uccl_sim_net_fini(&net);
+	}
+	assert_int_equal(trace[0], trace[1]);
+	assert_int_not_equal(trace[0], trace[2]);
+}
+
+static void addr__round_trip(void **state)
+{
+	struct uccl_nic_addr a;
+	int i;
+
+	(void)state;
+	for (i = 0; i < UCCL_SIM_NODES; i++) {
+		uccl_sim_addr((uint8_t)i, 0, &a);
+		assert_int_equal(uccl_sim_node_of(&a), i);
+	}
+	a.ip[15] = 0;
+	assert_int_equal(uccl_sim_node_of(&a), -1);
+	a.ip[15] = UCCL_SIM_NODES + 1;
+	assert_int_equal(uccl_sim_node_of(&a), -1);
+	uccl_sim_addr(0, 0, &a);
+	a.ip[13] = 1;
+	assert_int_equal(uccl_sim_node_of(&a), -1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(init__refuses_bad_sizes),
+		cmocka_unit_test(at__orders_by_time_then_sequence),
+		cmocka_unit_test(at__past_means_now),
+		cmocka_unit_test(depart__arrives_after_the_delay),
+		cmocka_unit_test(depart__tells_the_sender_of_a_closed_port),
+		cmocka_unit_test(egress__serializes_and_refuses),
+		cmocka_unit_test(arrive__drops_what_the_port_cannot_hold),
+		cmocka_unit_test(route_of__spreads_labels),
+		cmocka_unit_test(hole__swallows_one_route_for_its_time),
+		cmocka_unit_test(faults__have_their_rates),
+		cmocka_unit_test(faults__fifo_routes_keep_order),
+		cmocka_unit_test(heal__ends_all_faults),
+		cmocka_unit_test(script__decides_each_packet),
+		cmocka_unit_test(trace__is_the_seed),
+		cmocka_unit_test(addr__round_trip),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "sim/nic_sim.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/wire.h"
+
+/* Two NICs, and what they complained of. */
+struct bench {
+	struct uccl_sim_net net;
+	struct uccl_owner owner;
+	struct uccl_sim_nic_cfg cfg;
+	struct uccl_nic *nic[2];
+	struct uccl_nic_peer *peer[2];
+	struct uccl_nic_addr addr[2];
+	uint32_t woken, broken;
+	struct uccl_tx tx;
+	struct uccl_rx rx[64];
+};
+
+static void bench_wake(void *arg)
+{
+	((struct bench *)arg)->woken++;
+}
+
+static void bench_violation(void *arg, const char *text)
+{
+	assert_non_null(text);
+	((struct bench *)arg)->broken++;
+}
+
+static struct bench *bench_open(bool write)
+{
+	struct uccl_sim_net_cfg net = {.nodes = 2, .routes = 4, .delay_ns = 1000, .queue_bytes = 1 << 20};
+	struct bench *b = calloc(1, sizeof(*b));
+	uint8_t i;
+
+	assert_non_null(b);
+	assert_int_equal(uccl_sim_net_init(&b->net, &net, 3, 100), 0);
+	uccl_owner_init(&b->owner);
+	b->cfg = (struct uccl_sim_nic_cfg){
+		.mtu = 4096,
+		.write_max = write ? 32768 : 0,
+		.labels = 16,
+		.tx_sync = !write,
+		.hints = true,
+		.ages = true,
+		.liveness = true,
+		.icmp = true,
+		.rx_slots = 4,
+		.control_slots = 2,
+		.tx_depth = 8,
+		.read_ns = 500,
+		.fence_ns = 300,
+		.proof_ns = 200,
+		.owner = &b->owner,
+		.wake = bench_wake,
+		.violation = bench_violation,
+		.arg = b,
+	};
+	for (i = 0; i < 2; i++) {
+		assert_int_equal(uccl_sim_nic_open(&b->net, i, &b->cfg, &b->nic[i]), 0);
+		b->nic[i]->ops->addr(b->nic[i], &b->addr[i]);
+	}
+	for (i = 0; i < 2; i++)
+		assert_int_equal(b->nic[i]->ops->connect(b->nic[i], &b->addr[!i], i, 4, &b->peer[i]), 0);
+	return b;
+}
+
+static void bench_close(struct bench *b)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		if (b->nic[i])
+			b->nic[i]->ops->close(b->nic[i]);
+	}
+	uccl_owner_fini(&b->owner);
+	uccl_sim_net_fini(&b->net);
+	free(b);
+}
+
+static int bench_rx(struct bench *b, int i)
+{
+	return b->nic[i]->ops->rx(b->nic[i], b->rx, 64, NULL, 0);
+}
+
+/* A packet from nic 0 to nic 1 whose header is filled with id. */
+static int send_packet(struct bench *b, uint8_t id, const void *payload, uint32_t len)
+{
+	memset(&b->tx, 0, sizeof(b->tx));
+	b->tx.kind = UCCL_TX_PACKET;
+	b->tx.to = &b->addr[1];
+	b->tx.peer = b->peer[0];
+	b->tx.hdr_len = UCCL_HDR_LEN;
+	memset(b->tx.hdr, id, UCCL_HDR_LEN);
+	b->tx.hdr[3] = UCCL_PKT_CHUNK;
+	b->tx.payload = payload;
+	b->tx.payload_len = len;
+	b->tx.tail_len = 3;
+	memcpy(b->tx.tail, "end", 3);
+	b->tx.cookie = id;
+	b->tx.path = 1;
+	b->tx.label = 5;
+	return b->nic[0]->ops->tx(b->nic[0], &b->tx, 1);
+}
+
+static int send_write(struct bench *b, uint16_t path, const void *payload, uint32_t len, uint64_t rkey, uint64_t raddr)
+{
+	memset(&b->tx, 0, sizeof(b->tx));
+	b->tx.kind = UCCL_TX_WRITE;
+	b->tx.to = &b->addr[1];
+	b->tx.peer = b->peer[0];
+	b->tx.payload = payload;
+	b->tx.payload_len = len;
+	b->tx.imm = 0x12345;
+	b->tx.rkey = rkey;
+	b->tx.raddr = raddr;
+	b->tx.path = path;
+	b->tx.cookie = 77;
+	return b->nic[0]->ops->tx(b->nic[0], &b->tx, 1);
+}
+
+static void open__checks_its_arguments(void **state)
+{
+	struct bench *b = bench_open(false);
+	struct uccl_nic *nic;
+
+	(void)state;
+	assert_int_equal(uccl_sim_nic_open(&b->net, 0, &b->cfg, &nic), -FI_EADDRINUSE);
+	assert_int_equal(uccl_sim_nic_open(&b->net, 2, &b->cfg, &nic), -FI_EINVAL);
+	b->cfg.rx_slots = 0;
+	assert_int_equal(uccl_sim_nic_open(&b->net, 1, &b->cfg, &nic), -FI_EINVAL);
+	assert_null(b->nic[0]->ops->reg);
+	assert_true(b->nic[0]->caps.tx_sync);
+	bench_close(b);
+}
+
+static void tx__packet_arrives_whole(void **state)
+{
+	struct bench *b = bench_open(false);
+	uint8_t body[100];
+
+	(void)state;
+	memset(body, 9, sizeof(body));
+	assert_int_equal(send_packet(b, 7, body, sizeof(body)), 1);
+	memset(body, 0, sizeof(body)); /* tx_sync: ours again */
+	assert_int_equal(bench_rx(b, 1), 0);
+	uccl_sim_run(&b->net, 1600);
+	assert_int_equal(b->woken, 1);
+	assert_int_equal(bench_rx(b, 1), 1);
+	assert_int_equal(b->rx[0].kind, UCCL_RX_PACKET);
+	assert_int_equal(b->rx[0].len, 64 + 100 + 3);
+	assert_int_equal(b->rx[0].data[0], 7);
+	assert_int_equal(b->rx[0].data[64], 9);
+	assert_int_equal(b->rx[0].data[163], 9);
+	assert_memory_equal(b->rx[0].data + 164, "end", 3);
+	assert_int_equal(b->rx[0].age_ns, 500);
+	assert_int_equal(uccl_sim_node_of(&b->rx[0].src), 0);
+	assert_int_not_equal(b->rx[0].src.port, b->addr[0].port); /* a label is a source port */
+	assert_int_equal(b->broken, 0);
+	bench_close(b);
+}
+
+static void tx__refuses_what_does_not_fit(void **state)
+{
+	struct bench *b = bench_open(false);
+	static uint8_t body[8000];
+
+	(void)state;
+	assert_int_equal(send_packet(b, 7, body, 4096 - 64 - 3), 1);
+	assert_int_equal(send_packet(b, 7, body, 4096 - 64 - 3 + 1), -FI_EINVAL);
+	assert_int_equal(send_write(b, 0, body, 10, 0, 0), -FI_EINVAL);
+	bench_close(b);
+}
+
+/* The payload is read later than tx(): who changes it before SENT is found out. */
+static void tx__async_reads_until_sent(void **state)
+{
+	struct bench *b = bench_open(true);
+	uint8_t body[100];
+	int i, n = 0;
+
+	(void)state;
+	memset(body, 1, sizeof(body));
+	uccl_owner_add(&b->owner, body, sizeof(body), 0, sizeof(body));
+	uccl_owner_give(&b->owner, body, UCCL_OWNER_READ);
+	for (i = 0; i < 8; i++)
+		assert_int_equal(send_packet(b, (uint8_t)i, body, sizeof(body)), 1);
+	assert_int_equal(send_packet(b, 8, body, sizeof(body)), 0); /* tx_depth */
+	uccl_owner_give(&b->owner, body, UCCL_OWNER_NONE);
+	memset(body, 2, sizeof(body));
+	uccl_sim_run(&b->net, 1000000);
+	assert_true(b->broken > 0);
+	n = bench_rx(b, 0);
+	assert_int_equal(n, 8);
+	for (i = 0; i < n; i++) {
+		assert_int_equal(b->rx[i].kind, UCCL_RX_SENT);
+		assert_true(b->rx[i].peer == b->peer[0]);
+	}
+	assert_int_equal(send_packet(b, 9, body, 0), 1);
+	bench_close(b);
+}
+
+static void rx__splits_at_a_hint(void **state)
+{
+	struct bench *b = bench_open(false);
+	uint8_t body[100], place[60];
+	struct uccl_rx_hint hint = {.dst = place, .len = sizeof(place)};
+
+	(void)state;
+	memset(body, 9, sizeof(body));
+	send_packet(b, 7, body, sizeof(body));
+	send_packet(b, 8, NULL, 0);
+	uccl_sim_run(&b->net, 5000);
+	assert_int_equal(b->nic[1]->ops->rx(b->nic[1], b->rx, 64, &hint, 1), 2);
+	assert_true(b->rx[0].split);
+	assert_int_equal(b->rx[0].len, 167);
+	assert_ptr_equal(b->rx[0].body, place);
+	assert_int_equal(b->rx[0].body_len, 60);
+	assert_int_equal(b->rx[0].rest_len, 43);
+	assert_int_equal(place[59], 9);
+	assert_int_equal(b->rx[0].rest[39], 9);
+	assert_memory_equal(b->rx[0].rest + 40, "end", 3);
+	assert_false(b->rx[1].split);
+	bench_close(b);
+}
+
+static void rx__hint_into_a_completed_buffer_is_a_violation(void **state)
+{
+	struct bench *b = bench_open(false);
+	uint8_t place[60];
+	struct uccl_rx_hint hint = {.dst = place, .len = sizeof(place)};
+
+	(void)state;
+	uccl_owner_add(&b->owner, place, sizeof(place), 0, sizeof(place));
+	send_packet(b, 7, NULL, 0);
+	uccl_sim_run(&b->net, 5000);
+	b->nic[1]->ops->rx(b->nic[1], b->rx, 64, &hint, 1);
+	assert_int_equal(b->broken, 1); /* three bytes of tail went there */
+	bench_close(b);
+}
+
+static void rx__no_slot_means_a_counted_drop(void **state)
+{
+	struct bench *b = bench_open(false);
+	const struct uccl_sim_nic_stats *st = uccl_sim_nic_stats(b->nic[1]);
+	int i;
+
+	(void)state;
+	for (i = 0; i < 6; i++)
+		send_packet(b, (uint8_t)i, NULL, 0);
+	for (i = 0; i < 3; i++) { /* another queue */
+		b->tx.control = true;
+		b->tx.hdr[3] = UCCL_PKT_ACK;
+		b->nic[0]->ops->tx(b->nic[0], &b->tx, 1);
+	}
+	uccl_sim_run(&b->net, 5000);
+	assert_int_equal(st->slot_drops, 2);
+	assert_int_equal(st->slot_drops_control, 1);
+	assert_int_equal(st->slots_max, 4);
+	assert_int_equal(bench_rx(b, 1), 6);
+	for (i = 0; i < 4; i++)
+		send_packet(b, (uint8_t)i, NULL, 0);
+	uccl_sim_run(&b->net, 10000);
+	assert_int_equal(st->slot_drops, 2);
+	assert_int_equal(bench_rx(b, 1), 4);
+	bench_close(b);
+}
+
+static void write__lands_then_tells(void **state)
+{
+	struct bench *b = bench_open(true);
+	uint8_t from[100], to[300];
+	uint64_t rkey, raddr;
+	void *mr;
+
+	(void)state;
+	memset(from, 5, sizeof(from));
+	memset(to, 0, sizeof(to));
+	assert_int_equal(b->nic[1]->ops->reg(b->nic[1], to, sizeof(to), &mr, &rkey, &raddr), 0);
+	assert_int_equal(send_write(b, 2, from, 100, rkey, raddr + 200), 1);
+	uccl_sim_run(&b->net, 10000);
+	assert_int_equal(to[199], 0);
+	assert_int_equal(to[200], 5);
+	assert_int_equal(to[299], 5);
+	assert_int_equal(bench_rx(b, 1), 1);
+	assert_int_equal(b->rx[0].kind, UCCL_RX_WRITE);
+	assert_int_equal(b->rx[0].imm, 0x12345);
+	assert_int_equal(b->rx[0].len, 100);
+	assert_int_equal(b->rx[0].path, 2);
+	assert_ptr_equal(b->rx[0].peer, b->peer[1]);
+	assert_int_equal(bench_rx(b, 0), 1);
+	assert_int_equal(b->rx[0].cookie, 77);
+	b->nic[1]->ops->dereg(b->nic[1], mr);
+	bench_close(b);
+}
+
+static void write__outside_or_unregistered_touches_nothing(void **state)
+{
+	struct bench *b = bench_open(true);
+	const struct uccl_sim_nic_stats *st = uccl_sim_nic_stats(b->nic[1]);
+	uint8_t from[100], to[300];
+	uint64_t rkey, raddr;
+	void *mr;
+	int i;
+
+	(void)state;
+	memset(from, 5, sizeof(from));
+	memset(to, 0, sizeof(to));
+	b->nic[1]->ops->reg(b->nic[1], to, sizeof(to), &mr, &rkey, &raddr);
+	send_write(b, 0, from, 100, rkey, raddr + 201);
+	send_write(b, 0, from, 100, rkey, raddr - 1);
+	send_write(b, 0, from, 100, rkey + 1, raddr);
+	uccl_sim_run(&b->net, 10000);
+	b->nic[1]->ops->dereg(b->nic[1], mr);
+	send_write(b, 0, from, 100, rkey, raddr);
+	uccl_sim_run(&b->net, 20000);
+	assert_int_equal(st->bad_key, 4);
+	for (i = 0; i < 300; i++)
+		assert_int_equal(to[i], 0);
+	assert_int_equal(bench_rx(b, 1), 0);
+	bench_close(b);
+}
+
+static void write__into_a_completed_buffer_is_a_violation(void **state)
+{
+	struct bench *b = bench_open(true);
+	uint8_t from[100], to[100];
+	uint64_t rkey, raddr;
+	void *mr;
+
+	(void)state;
+	memset(from, 5, sizeof(from));
+	uccl_owner_add(&b->owner, to, sizeof(to), 0, sizeof(to));
+	uccl_owner_give(&b->owner, to, UCCL_OWNER_WRITE);
+	b->nic[1]->ops->reg(b->nic[1], to, sizeof(to), &mr, &rkey, &raddr);
+	send_write(b, 0, from, 100, rkey, raddr);
+	uccl_sim_run(&b->net, 10000);
+	assert_int_equal(b->broken, 0);
+	send_write(b, 0, from, 100, rkey, raddr);
+	uccl_owner_give(&b->owner, to, UCCL_OWNER_NONE);
+	uccl_sim_run(&b->net, 20000);
+	assert_int_equal(b->broken, 1);
+	b->nic[1]->ops->dereg(b->nic[1], mr);
+	bench_close(b);
+}
+
+static void fence__stops_earlier_writes_on_its_path(void **state)
+{
+	struct bench *b = bench_open(true);
+	const struct uccl_sim_nic_stats *st = uccl_sim_nic_stats(b->nic[1]);
+	uint8_t from[100], to[100];
+	uint64_t rkey, raddr;
+	void *mr;
+
+	(void)state;
+	memset(from, 5, sizeof(from));
+	memset(to, 0, sizeof(to));
+	b->nic[1]->ops->reg(b->nic[1], to, sizeof(to), &mr, &rkey, &raddr);
+	assert_int_equal(b->nic[1]->ops->fence(b->nic[1], b->peer[1], 4), -FI_EINVAL);
+	b->net.cfg.delay_ns = 0;
+	send_write(b, 1, from, 100, rkey, raddr);
+	send_write(b, 2, from, 100, rkey, raddr);
+	b->net.now++;
+	assert_int_equal(b->nic[1]->ops->fence(b->nic[1], b->peer[1], 1), 0);
+	uccl_sim_run(&b->net, 10000);
+	assert_int_equal(st->fenced, 1);
+	assert_int_equal(bench_rx(b, 1), 2);
+	assert_int_equal(b->rx[0].kind, UCCL_RX_FENCED);
+	assert_int_equal(b->rx[0].path, 1);
+	assert_ptr_equal(b->rx[0].peer, b->peer[1]);
+	assert_int_equal(b->rx[1].kind, UCCL_RX_WRITE);
+	assert_int_equal(b->rx[1].path, 2);
+	send_write(b, 1, from, 100, rkey, raddr);
+	uccl_sim_run(&b->net, 20000);
+	assert_int_equal(bench_rx(b, 1), 1);
+	bench_close(b);
+}
+
+/* A write from before a restart finds nobody, also when the new NIC has a handle for the same peer. */
+static void write__stale_peer_is_refused(void **state)
+{
+	struct bench *b = bench_open(true);
+	uint8_t from[100], to[100];
+	uint64_t rkey, raddr;
+	void *mr;
+
+	(void)state;
+	memset(to, 0, sizeof(to));
+	b->nic[1]->ops->reg(b->nic[1], to, sizeof(to), &mr, &rkey, &raddr);
+	memset(from, 5, sizeof(from));
+	send_write(b, 1, from, 100, rkey, raddr);
+	uccl_sim_run(&b->net, b->net.now + 501); /* it has left */
+	b->nic[1]->ops->disconnect(b->nic[1], b->peer[1]);
+	b->nic[1]->ops->connect(b->nic[1], &b->addr[0], 9, 4, &b->peer[1]);
+	uccl_sim_run(&b->net, 10000);
+	assert_int_equal(uccl_sim_nic_stats(b->nic[1])->no_peer, 1);
+	assert_int_equal(to[0], 0);
+	bench_close(b);
+}
+
+static void close__tells_the_mate(void **state)
+{
+	struct bench *b = bench_open(false);
+
+	(void)state;
+	b->nic[1]->ops->close(b->nic[1]);
+	b->nic[1] = NULL;
+	uccl_sim_run(&b->net, 10000);
+	assert_int_equal(bench_rx(b, 0), 1);
+	assert_int_equal(b->rx[0].kind, UCCL_RX_GONE);
+	assert_int_equal(uccl_sim_node_of(&b->rx[0].src), 1);
+	send_packet(b, 1, NULL, 0);
+	uccl_sim_run(&b->net, 20000);
+	assert_int_equal(bench_rx(b, 0), 1);
+	assert_int_equal(b->rx[0].kind, UCCL_RX_UNREACH);
+	assert_int_equal(b->rx[0].src.port, b->addr[1].port);
+	bench_close(b);
+}
+
+static void kill__leaves_the_owner_a_dead_nic(void **state)
+{
+	struct bench *b = bench_open(true);
+	uint8_t body[100] = {0};
+	uint64_t rkey, raddr;
+	void *mr;
+
+	(void)state;
+	b->nic[0]->ops->reg(b->nic[0], body, sizeof(body), &mr, &rkey, &raddr);
+	send_packet(b, 1, body, sizeof(body));
+	uccl_sim_nic_kill(b->nic[0]);
+	assert_int_equal(send_packet(b, 2, body, sizeof(body)), 1);
+	uccl_sim_run(&b->net, 20000);
+	assert_int_equal(bench_rx(b, 0), 0);
+	assert_int_equal(bench_rx(b, 1), 1);
+	assert_int_equal(b->rx[0].kind, UCCL_RX_GONE);
+	b->nic[0]->ops->dereg(b->nic[0], mr);
+	b->nic[0]->ops->disconnect(b->nic[0], b->peer[0]);
+	bench_close(b);
+}
+
+static void break__loses_writes_and_tells(void **state)
+{
+	struct bench *b = bench_open(true);
+	uint8_t from[100], to[100] = {0};
+	uint64_t rkey, raddr;
+	void *mr;
+
+	(void)state;
+	memset(from, 5, sizeof(from));
+	b->nic[1]->ops->reg(b->nic[1], to, sizeof(to), &mr, &rkey, &raddr);
+	send_write(b, 3, from, 100, rkey, raddr);
+	uccl_sim_run(&b->net, b->net.now + 1);
+	uccl_sim_nic_break(b->nic[1], 0, 3);
+	uccl_sim_run(&b->net, 10000);
+	assert_int_equal(bench_rx(b, 1), 1);
+	assert_int_equal(b->rx[0].kind, UCCL_RX_PATH_ERR);
+	assert_int_equal(b->rx[0].path, 3);
+	assert_int_equal(to[0], 0);
+	bench_close(b);
+}
+
+/* A broken NIC, for the tests of the checkers: the write lands after fence and dereg. */
+static void leaky__writes_anyway(void **state)
+{
+	struct bench *b = bench_open(true);
+	uint8_t from[100], to[100] = {0};
+	uint64_t rkey, raddr;
+	void *mr;
+
+	(void)state;
+	memset(from, 5, sizeof(from));
+	b->nic[1]->ops->close(b->nic[1]);
+	b->cfg.leaky = true;
+	assert_int_equal(uccl_sim_nic_open(&b->net, 1, &b->cfg, &b->nic[1]), 0);
+	assert_int_equal(b->nic[1]->ops->connect(b->nic[1], &b->addr[0], 1, 4, &b->peer[1]), 0);
+	b->nic[1]->ops->reg(b->nic[1], to, sizeof(to), &mr, &rkey, &raddr);
+	send_write(b, 1, from, 100, rkey, raddr);
+	b->net.now++;
+	b->nic[1]->ops->dereg(b->nic[1], mr);
+	b->nic[1]->ops->fence(b->nic[1], b->peer[1], 1);
+	uccl_sim_run(&b->net, 10000);
+	assert_int_equal(to[0], 5);
+	bench_close(b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(open__checks_its_arguments),
+		cmocka_unit_test(tx__packet_arrives_whole),
+		cmocka_unit_test(tx__refuses_what_does_not_fit),
+		cmocka_unit_test(tx__async_reads_until_sent),
+		cmocka_unit_test(rx__splits_at_a_hint),
+		cmocka_unit_test(rx__hint_into_a_completed_buffer_is_a_violation),
+		cmocka_unit_test(rx__no_slot_means_a_counted_drop),
+		cmocka_unit_test(write__lands_then_tells),
+		cmocka_unit_test(write__outside_or_unregistered_touches_nothing),
+		cmocka_unit_test(write__into_a_completed_buffer_is_a_violation),
+		cmocka_unit_test(fence__stops_earlier_writes_on_its_path),
+		cmocka_unit_test(write__stale_peer_is_refused),
+		cmocka_unit_test(close__tells_the_mate),
+		cmocka_unit_test(kill__leaves_the_owner_a_dead_nic),
+		cmocka_unit_test(break__loses_writes_and_tells),
+		cmocka_unit_test(leaky__writes_anyway),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

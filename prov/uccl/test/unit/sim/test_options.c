@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "sim/options.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <rdma/fi_errno.h>
+#include <string.h>
+
+static void set__reads_pairs(void **state)
+{
+	struct uccl_sim_options o;
+
+	(void)state;
+	uccl_sim_options_default(&o);
+	assert_int_equal(uccl_sim_options_set(&o, ""), 0);
+	assert_int_equal(uccl_sim_options_set(&o, "nodes=5,loss=0.25 mtu=9000, routes=3"), 0);
+	assert_true(o.nodes == 5 && o.loss == 0.25 && o.mtu == 9000 && o.routes == 3);
+}
+
+static void set__refuses_nonsense(void **state)
+{
+	static const char *const bad[] = {"nodes",  "nodes=", "nodes=x",  "nodes=3x",
+					  "node=3", "=3",     "nodess=3", "loss 3"};
+	struct uccl_sim_options o;
+	size_t i;
+
+	(void)state;
+	uccl_sim_options_default(&o);
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(uccl_sim_options_set(&o, bad[i]), -FI_EINVAL);
+}
+
+static void draw__is_the_seed(void **state)
+{
+	struct uccl_sim_options a, b;
+	uint64_t seed, same = 0;
+
+	(void)state;
+	for (seed = 0; seed < 50; seed++) {
+		uccl_sim_options_draw(&a, seed, NULL);
+		uccl_sim_options_draw(&b, seed, NULL);
+		assert_memory_equal(&a, &b, sizeof(a));
+		uccl_sim_options_draw(&b, seed + 1, NULL);
+		same += !memcmp(&a, &b, sizeof(a));
+	}
+	assert_int_equal(same, 0);
+}
+
+static void draw__forced_options_win(void **state)
+{
+	struct uccl_sim_options o;
+	uint64_t seed;
+
+	(void)state;
+	for (seed = 0; seed < 50; seed++) {
+		uccl_sim_options_draw(&o, seed, "nic=1,nodes=3,loss=0.125");
+		assert_true(o.nic == 1 && o.nodes == 3 && o.loss == 0.125);
+	}
+}
+
+/* What is printed on a failure makes the same run when it is read again. */
+static void print__round_trip(void **state)
+{
+	struct uccl_sim_options a, b;
+	char text[8192];
+	uint64_t seed;
+
+	(void)state;
+	for (seed = 0; seed < 200; seed++) {
+		uccl_sim_options_draw(&a, seed, NULL);
+		assert_true(uccl_sim_options_print(&a, text, sizeof(text)) < sizeof(text));
+		uccl_sim_options_default(&b);
+		assert_int_equal(uccl_sim_options_set(&b, text), 0);
+		assert_memory_equal(&a, &b, sizeof(a));
+	}
+	uccl_sim_options_default(&a);
+	assert_int_equal(uccl_sim_options_print(&a, text, sizeof(text)), 0);
+	a.nodes = 4;
+	assert_int_equal(uccl_sim_options_print(&a, NULL, 0), strlen("nodes=4"));
+}
+
+static uint32_t lines;
+
+static void help_line(const char *name, double value, const char *text)
+{
+	(void)value;
+	assert_true(*name && *text);
+	lines++;
+}
+
+static void help__shows_each(void **state)
+{
+	(void)state;
+	uccl_sim_options_help(help_line);
+	assert_int_equal(lines, sizeof(struct uccl_sim_options) / sizeof(double));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(set__reads_pairs),  cmocka_unit_test(set__refuses_nonsense),
+		cmocka_unit_test(draw__is_the_seed), cmocka_unit_test(draw__forced_options_win),
+		cmocka_unit_test(print__round_trip), cmocka_unit_test(help__shows_each),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
