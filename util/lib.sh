@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+# Shared by the scripts beside it (sourced, bash).
+
+TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+JOBS=${JOBS:-$(nproc)}
+
+say() { printf '\033[1m== %s\033[0m\n' "$*" >&2; }
+note() { printf '   %s\n' "$*" >&2; }
+die() {
+	printf '%s: %s\n' "${0##*/}" "$*" >&2
+	exit 1
+}
+
+# build_tree DIR LOG [CONFIGURE OPTION...]: configure (once per set of options) and make in DIR
+build_tree() {
+	local dir=$1 log=$2 want
+	shift 2
+	want="$TOP $*"
+	{
+		[ -x "$TOP/configure" ] && [ "$TOP/configure" -nt "$TOP/configure.ac" ] || "$TOP/autogen.sh" || return 1
+		mkdir -p "$dir" || return 1
+		if [ ! -f "$dir/Makefile" ] || [ "$(cat "$dir/.configured" 2>/dev/null)" != "$want" ]; then
+			(cd "$dir" && "$TOP/configure" -q "$@") || return 1
+			printf '%s\n' "$want" >"$dir/.configured"
+		fi
+		make -C "$dir" -j "$JOBS"
+	} >"$log" 2>&1
+}
+
+# Open MPI refuses to run as root unless told twice, and counts its cores.
+MPIRUN_FLAGS=(--oversubscribe --mca btl ^openib --bind-to none)
+if [ "$(id -u)" = 0 ]; then
+	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+	export PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
+fi
+# No prefix and no remote shell is needed on one host.
+export OMPI_MCA_plm_rsh_agent=/bin/false PRTE_MCA_plm_ssh_agent=/bin/false
+export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
+
+# ompi_run PROVIDER RANKS PROGRAM...: Debian's Open MPI with the OFI MTL over one provider. FI_UCCL_* of the
+# caller's environment reach the ranks, as all of them run on this host.
+ompi_run() {
+	local prov=$1 ranks=$2
+	shift 2
+	mpirun "${MPIRUN_FLAGS[@]}" -n "$ranks" --mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include "$prov" "$@"
+}
+
+# counter NAME FILE...: sum of a counter over the reports that FI_UCCL_STATS left
+counter() {
+	local name=$1
+	shift
+	cat "$@" 2>/dev/null | grep -o "\"$name\": *[0-9]*" | awk -F: '{ s += $2 } END { print s + 0 }'
+}
+
+# paths_used FILE...: the most paths that carried packets to one peer, by the same reports
+paths_used() {
+	cat "$@" 2>/dev/null | awk '
+		/^peer port / { n = 0 }
+		/^  path / && match($0, /packets [1-9]/) { if (++n > m) m = n }
+		END { print m + 0 }'
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Run the product's engines on the simulated network: one seed, a range of seeds, or a named scenario. A seed is a run,
+ * bit for bit; what fails prints the options that were drawn, and how to see it again.
+ */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "sim/scenario.h"
+
+static void print_line(const char *text)
+{
+	printf("%s%s", text, text[0] && text[strlen(text) - 1] == '\n' ? "" : "\n");
+}
+
+static void log_line(int level, const char *func, int line, const char *text)
+{
+	printf("log %d %s:%d: %s\n", level, func, line, text);
+}
+
+static void option_line(const char *name, double value, const char *text)
+{
+	printf("  %-18s %12g  %s\n", name, value, text);
+}
+
+static void usage(void)
+{
+	puts("usage: uccl_sim [--seed N | --seeds A-B | --scenario NAME | --list | --options]\n"
+	     "                [--set NAME=VALUE,...] [--twice] [-v] [-v] [-s]\n"
+	     "  --seed N      run one seed and print what it drew\n"
+	     "  --seeds A-B   run all of a range; prints the failures and a summary\n"
+	     "  --scenario    run a named scenario; --list shows them\n"
+	     "  --set         override drawn options, see --options\n"
+	     "  --nic packet|write, --nodes N, --loss P: short for --set\n"
+	     "  --twice       run each seed twice and compare the traces (invariant I18)\n"
+	     "  -v            print disasters and the log; -vv also every packet; -s counters at the end");
+}
+
+struct args {
+	const char *scenario;
+	char forced[1024];
+	uint64_t from, to;
+	int verbose;
+	bool stats, twice, list, options, help;
+};
+
+static void force(struct args *a, const char *name, const char *value)
+{
+	size_t n = strlen(a->forced);
+
+	snprintf(a->forced + n, sizeof(a->forced) - n, "%s%s%s%s", n ? "," : "", name, *name ? "=" : "", value);
+}
+
+static int parse(struct args *a, int argc, char **argv)
+{
+	static const struct option longs[] = {
+		{"seed", required_argument, NULL, 'n'},	    {"seeds", required_argument, NULL, 'r'},
+		{"scenario", required_argument, NULL, 'c'}, {"list", no_argument, NULL, 'l'},
+		{"options", no_argument, NULL, 'o'},	    {"set", required_argument, NULL, 'f'},
+		{"nic", required_argument, NULL, 'N'},	    {"nodes", required_argument, NULL, 'D'},
+		{"loss", required_argument, NULL, 'L'},	    {"twice", no_argument, NULL, '2'},
+		{"help", no_argument, NULL, 'h'},	    {NULL, 0, NULL, 0},
+	};
+	char *end;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "vsh", longs, NULL)) >= 0) {
+		switch (c) {
+		case 'n':
+			a->from = a->to = strtoull(optarg, NULL, 0);
+			break;
+		case 'r':
+			a->from = strtoull(optarg, &end, 0);
+			a->to = *end == '-' ? strtoull(end + 1, NULL, 0) : a->from;
+			break;
+		case 'c':
+			a->scenario = optarg;
+			break;
+		case 'l':
+			a->list = true;
+			break;
+		case 'o':
+			a->options = true;
+			break;
+		case 'f':
+			force(a, "", optarg);
+			break;
+		case 'N':
+			force(a, "nic", !strcmp(optarg, "write") ? "1" : "0");
+			break;
+		case 'D':
+			force(a, "nodes", optarg);
+			break;
+		case 'L':
+			force(a, "loss", optarg);
+			break;
+		case '2':
+			a->twice = true;
+			break;
+		case 'v':
+			a->verbose++;
+			break;
+		case 's':
+			a->stats = true;
+			break;
+		default:
+			a->help = true;
+			return c == 'h' ? 0 : -1;
+		}
+	}
+	return optind == argc ? 0 : -1;
+}
+
+static void print_stats(const struct uccl_sim_world *w)
+{
+	const struct uccl_sim_stats *s = &w->net.stats;
+
+	printf("  %llu events, %llu packets, %llu bytes, %.3f s of virtual time; %u messages: %u received, %u failed, "
+	       "%u truncated; %u receives cancelled\n",
+	       (unsigned long long)s->events, (unsigned long long)s->sent, (unsigned long long)s->bytes,
+	       (double)(w->net.now - (uint64_t)w->o.start_ns) / 1e9, w->work.nmsgs, w->work.received, w->work.failed,
+	       w->work.truncated, w->work.cancelled);
+	printf("  lost: %llu random, %llu holes, %llu queues, %llu checksum, %llu script, %llu closed; %llu doubled, "
+	       "%llu delayed, %llu torn; %llu writes, %llu fenced, %llu bad keys, %llu slot drops\n",
+	       (unsigned long long)s->lost_random, (unsigned long long)s->lost_hole, (unsigned long long)s->lost_queue,
+	       (unsigned long long)s->lost_corrupt, (unsigned long long)s->lost_script,
+	       (unsigned long long)s->lost_closed, (unsigned long long)s->duplicated, (unsigned long long)s->delayed,
+	       (unsigned long long)s->torn, (unsigned long long)w->writes, (unsigned long long)w->fenced,
+	       (unsigned long long)w->bad_key, (unsigned long long)(w->slot_drops + w->slot_drops_write));
+}
+
+/* Failures of one seed. */
+static uint32_t run_seed(const struct args *a, uint64_t seed, bool single)
+{
+	struct uccl_sim_options o;
+	static struct uccl_sim_world w;
+	uint32_t bad;
+	uint64_t trace;
+	char text[4096];
+	int runs = a->twice ? 2 : 1, i;
+
+	uccl_sim_options_draw(&o, seed, a->forced);
+	uccl_sim_options_print(&o, text, sizeof(text));
+	if (single)
+		printf("seed %llu: %s\n", (unsigned long long)seed, text);
+	for (i = 0, bad = 0, trace = 0; i < runs && !bad; i++) {
+		memset(&w, 0, sizeof(w));
+		w.print = print_line;
+		w.verbose = a->verbose;
+		bad = uccl_sim_seed(&w, &o, seed);
+		if (i && trace != w.net.trace) {
+			printf("I18: two runs of seed %llu differ: %016llx %016llx\n", (unsigned long long)seed,
+			       (unsigned long long)trace, (unsigned long long)w.net.trace);
+			bad = 1;
+		}
+		trace = w.net.trace;
+		if (a->stats && !i)
+			print_stats(&w);
+		uccl_sim_world_close(&w);
+	}
+	if (bad && !single)
+		printf("seed %llu FAILED with %s\n  again: uccl_sim --seed %llu%s%s\n", (unsigned long long)seed, text,
+		       (unsigned long long)seed, *a->forced ? " --set " : "", a->forced);
+	if (single)
+		printf("seed %llu trace %016llx%s\n", (unsigned long long)seed, (unsigned long long)trace,
+		       bad ? " FAILED" : "");
+	fflush(stdout);
+	return bad;
+}
+
+static int run_scenario(const struct args *a)
+{
+	const struct uccl_sim_scenario *s = uccl_sim_scenario_find(a->scenario);
+	static struct uccl_sim_world w;
+	uint32_t bad;
+
+	if (!s) {
+		printf("no scenario is called %s; --list shows them\n", a->scenario);
+		return 2;
+	}
+	w.print = print_line;
+	w.verbose = a->verbose;
+	bad = uccl_sim_scenario_run(s, &w, a->from, a->forced);
+	printf("%d passed, %d failed\n", !bad, !!bad);
+	return !!bad;
+}
+
+int main(int argc, char **argv)
+{
+	struct args a = {.from = 1, .to = 100};
+	struct uccl_sim_options o;
+	uint64_t seed, passed = 0, failed = 0;
+	uint32_t i;
+
+	if (parse(&a, argc, argv) || a.help) {
+		usage();
+		return a.help ? 0 : 2;
+	}
+	uccl_sim_options_default(&o);
+	if (uccl_sim_options_set(&o, a.forced)) {
+		printf("bad option in %s; --options shows them\n", a.forced);
+		return 2;
+	}
+	if (a.options) {
+		uccl_sim_options_help(option_line);
+		return 0;
+	}
+	for (i = 0; a.list && uccl_sim_scenarios[i].name; i++)
+		printf("  %-24s %s\n", uccl_sim_scenarios[i].name, uccl_sim_scenarios[i].text);
+	if (a.list)
+		return 0;
+	if (a.verbose)
+		uccl_log_set(log_line, UCCL_LOG_DEBUG);
+	if (a.scenario)
+		return run_scenario(&a);
+	for (seed = a.from; seed <= a.to; seed++) {
+		if (run_seed(&a, seed, a.from == a.to))
+			failed++;
+		else
+			passed++;
+	}
+	printf("%llu passed, %llu failed\n", (unsigned long long)passed, (unsigned long long)failed);
+	return failed != 0;
+}
