@@ -150,7 +150,7 @@ static ssize_t busy(struct uccl_ep *ep, uint64_t now)
 	return -FI_EAGAIN;
 }
 
-/* Of two levels of completion the stronger one counts. */
+/* Of two levels of completion the stronger one counts; without any the buffer may be reused, no more (fi_cq(3)). */
 static inline uint32_t send_opf(uint64_t flags)
 {
 	uint32_t opf = (flags & FI_TAGGED ? UCCL_OPF_TAGGED : 0) | (flags & FI_REMOTE_CQ_DATA ? UCCL_OPF_DATA : 0) |
@@ -158,9 +158,7 @@ static inline uint32_t send_opf(uint64_t flags)
 
 	if (flags & FI_DELIVERY_COMPLETE)
 		return opf | UCCL_OPF_DELIVERY;
-	if (flags & FI_INJECT_COMPLETE && !(flags & FI_TRANSMIT_COMPLETE))
-		return opf | UCCL_OPF_EARLY;
-	return opf;
+	return flags & FI_TRANSMIT_COMPLETE ? opf : opf | UCCL_OPF_EARLY;
 }
 
 static void post_refused(const struct uccl_peer *peer, int rc)

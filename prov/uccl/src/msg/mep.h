@@ -49,6 +49,7 @@ struct uccl_mep {
 	uint64_t eager_max;		/* messages up to this go without CTS */
 	uint64_t unexpected_max;	/* bytes of unexpected payload to buffer; beyond it peers must hold back */
 	uint64_t unexpected_bytes;
+	uint64_t copied_bytes;		/* payload of sends that completed early, not acknowledged yet */
 	struct uccl_pool op_pool, rx_pool;
 	struct uccl_ids send_ids, rx_ids;
 	struct uccl_match match;
@@ -60,6 +61,10 @@ extern const struct uccl_flow_ops uccl_msg_flow_ops;
 
 /* Most messages of one peer that may be under way before the first of them came in order. */
 #define UCCL_MSG_LIMIT 32768
+/* UCCL_OPF_EARLY: up to this size a copy costs less than waiting for the acknowledgement. */
+#define UCCL_COPY_MAX 16384
+/* Most bytes of such copies, and of injected messages, of one endpoint. */
+#define UCCL_COPIED_MAX (16u << 20)
 /* Largest message that may be called eager by a peer: what one message can make us buffer. */
 #define UCCL_EAGER_MAX (1u << 20)
 

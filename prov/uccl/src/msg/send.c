@@ -11,6 +11,9 @@
 #include "base/units.h"
 #include "msg/mep.h"
 
+/* Up to this size a copy is cheaper than anything else. */
+#define COPY_ALWAYS 1024
+
 enum { WAIT_ENV = 1, WAIT_BULK = 2, WAIT_CTS = 4, WAIT_FIN = 8 };
 
 static void send_finish(struct uccl_op *op, int err)
@@ -23,8 +26,11 @@ static void send_finish(struct uccl_op *op, int err)
 		uccl_ids_put(&m->send_ids, op->id);
 		op->id = 0;
 	}
-	free(op->bounce);
-	op->bounce = NULL;
+	if (op->bounce) {
+		free(op->bounce);
+		op->bounce = NULL;
+		m->copied_bytes -= op->len;
+	}
 	if (op->busy) {
 		/* done() was called when the copy was made. */
 		op->busy = false;
@@ -45,20 +51,45 @@ static void send_arrived(struct uccl_op *op, uint8_t what)
 }
 
 /* Copy the payload, so that the application has its buffer back. */
-static int send_copy(struct uccl_op *op)
+static int send_copy(struct uccl_mep *m, struct uccl_op *op)
 {
 	uint8_t *to = op->small;
 
 	if (op->len > sizeof(op->small)) {
+		/* What is not acknowledged yet holds memory; one message at least always may. */
+		if (m->copied_bytes && m->copied_bytes + op->len > UCCL_COPIED_MAX)
+			return -FI_EAGAIN;
 		op->bounce = malloc(op->len);
 		if (!op->bounce)
 			return -FI_EAGAIN;
+		m->copied_bytes += op->len;
 		to = op->bounce;
 	}
 	msg_copy_out(op->iov, op->iov_count, 0, to, op->len);
 	op->iov[0] = (struct iovec){ .iov_base = to, .iov_len = op->len };
 	op->iov_count = 1;
 	return 0;
+}
+
+/*
+ * Does a copy cost less than the acknowledgement? For a small message always; for a larger one while nothing else is
+ * under way, when the sender waits for just this completion: among many, one acknowledgement completes several.
+ */
+static bool copy_pays(const struct uccl_op *op)
+{
+	const struct uccl_peer *p = op->peer;
+
+	return op->len <= COPY_ALWAYS || (op->len <= UCCL_COPY_MAX && p->open && uccl_flow_idle(&p->flow));
+}
+
+/* 1: copied, the op may complete at once; 0: it completes when acknowledged; -FI_EAGAIN: no memory to inject it now. */
+static int send_may_copy(struct uccl_mep *m, struct uccl_op *op)
+{
+	if (!(op->flags & UCCL_OPF_INJECT) && (!(op->flags & UCCL_OPF_EARLY) || !copy_pays(op)))
+		return 0;
+	if (!send_copy(m, op))
+		return 1;
+	return op->flags & UCCL_OPF_INJECT ? -FI_EAGAIN : 0;
 }
 
 /* Tell api that the op is complete although msg keeps it until the peer has everything. */
@@ -149,12 +180,14 @@ static int send_self(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 	struct uccl_peer *p = op->peer;
 	struct uccl_msg_rx *rx = uccl_pool_get(&m->rx_pool);
 	struct uccl_op *recv;
+	int copied;
 
 	if (!rx)
 		return -FI_EAGAIN;
-	if ((op->flags & (UCCL_OPF_INJECT | UCCL_OPF_EARLY)) && send_copy(op)) {
+	copied = send_may_copy(m, op);
+	if (copied < 0) {
 		uccl_pool_put(&m->rx_pool, rx);
-		return -FI_EAGAIN;
+		return copied;
 	}
 	rx->peer = p;
 	rx->tag = op->tag;
@@ -166,7 +199,7 @@ static int send_self(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 	rx->self = op;
 	TAILQ_INSERT_TAIL(&p->rxs, rx, plink);
 	TAILQ_INSERT_TAIL(&p->sends, op, link);
-	if (op->flags & (UCCL_OPF_INJECT | UCCL_OPF_EARLY))
+	if (copied)
 		send_early(op);
 	uccl_match_list(&m->match, rx);
 	/* The receive that waits for it, if there is one, takes it off the list as any late receive would. */
@@ -187,15 +220,12 @@ void msg_self_done(struct uccl_op *op, int err)
 int uccl_msg_send(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 {
 	struct uccl_peer *p = op->peer;
-	bool copy = op->flags & (UCCL_OPF_INJECT | UCCL_OPF_EARLY);
+	int copied;
 
 	if (p->dead)
 		return -p->dead;
 	if (p->self)
 		return send_self(m, op, now);
-	/* A large message is not worth a copy: FI_INJECT_COMPLETE then means its acknowledgement. */
-	if (!(op->flags & UCCL_OPF_INJECT) && op->len > m->eager_max)
-		copy = false;
 	op->id = 0;
 	/* What has to wait may find the peer short of memory when its turn comes. */
 	if (op->len > m->eager_max || (op->flags & UCCL_OPF_DELIVERY) || p->flow.peer_short || !may_begin(p) ||
@@ -204,12 +234,12 @@ int uccl_msg_send(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 		if (!op->id)
 			return -FI_EAGAIN;
 	}
-	if (copy && send_copy(op)) {
+	copied = send_may_copy(m, op);
+	if (copied < 0) {
 		uccl_ids_put(&m->send_ids, op->id);
-		return -FI_EAGAIN;
+		return copied;
 	}
-	if (copy)
-		op->busy = true;
+	op->busy = copied;
 	if (TAILQ_EMPTY(&p->pending) && may_begin(p)) {
 		TAILQ_INSERT_TAIL(&p->sends, op, link);
 		send_begin(op);
@@ -219,7 +249,7 @@ int uccl_msg_send(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 		if (!p->open)
 			m->ops->connect(p, now);
 	}
-	if (copy)
+	if (copied)
 		send_early(op);
 	return 0;
 }

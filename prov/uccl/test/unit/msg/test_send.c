@@ -177,30 +177,77 @@ static void send__inject_copies(void **state)
 	}
 }
 
-/* FI_INJECT_COMPLETE: complete as soon as the buffer may be reused, which for a large message is when it was
- * acknowledged. */
+static void early(struct duo *d, int s, const void *buf, uint64_t n, void *context, bool at_once)
+{
+	assert_int_equal(duo_send(d, s, UCCL_OPF_EARLY, buf, n, 0, context), 0);
+	if (at_once)
+		expect(d, s, context, 0, 0);
+	else
+		assert_null(duo_next(d, s));
+}
+
+/*
+ * No level of completion, or FI_INJECT_COMPLETE: complete at once where a copy pays, which is for a small message, and
+ * for a larger one if nothing else is under way. The buffer is the caller's then.
+ */
 static void send__early(void **state)
 {
+	static uint8_t big[4 * UCCL_COPY_MAX], into[4 * UCCL_COPY_MAX];
 	struct duo *d = duo_open();
 
 	(void)state;
-	duo_fill(src, DUO_EAGER, 1);
-	assert_int_equal(duo_send(d, 0, UCCL_OPF_EARLY, src, DUO_EAGER, 0, DUO_CTX(1)), 0);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(duo_recv(d, 1, 0, into + i * UCCL_COPY_MAX, UCCL_COPY_MAX, 0, 0, DUO_CTX(10 + i)), 0);
+	for (int i = 0; i < 4; i++)
+		duo_fill(big + i * UCCL_COPY_MAX, UCCL_COPY_MAX, i);
+	/* The first is copied whole although it goes by rendezvous here. */
+	early(d, 0, big, UCCL_COPY_MAX, DUO_CTX(0), true);
+	memset(big, 0, UCCL_COPY_MAX);
+	early(d, 0, big + UCCL_COPY_MAX, 1025, DUO_CTX(1), false);
+	early(d, 0, big + 2 * UCCL_COPY_MAX, 1024, DUO_CTX(2), true);
+	memset(big + 2 * UCCL_COPY_MAX, 0, 1024);
+	duo_run(d, SECOND);
 	expect(d, 0, DUO_CTX(1), 0, 0);
-	memset(src, 0, DUO_EAGER);
-	duo_fill(src + 65536, DUO_EAGER + 1, 2);
-	assert_int_equal(duo_send(d, 0, UCCL_OPF_EARLY, src + 65536, DUO_EAGER + 1, 0, DUO_CTX(2)), 0);
 	assert_null(duo_next(d, 0));
+	early(d, 0, big + 3 * UCCL_COPY_MAX, UCCL_COPY_MAX, DUO_CTX(3), true);
+	memset(big + 3 * UCCL_COPY_MAX, 0, UCCL_COPY_MAX);
 	duo_run(d, SECOND);
-	assert_null(duo_next(d, 0));
-	assert_int_equal(duo_recv(d, 1, 0, dst, 2 * DUO_EAGER, 0, 0, DUO_CTX(3)), 0);
-	assert_int_equal(duo_recv(d, 1, 0, dst + 65536, 2 * DUO_EAGER, 0, 0, DUO_CTX(4)), 0);
+	for (int i = 0; i < 4; i++) {
+		const struct duo_comp *c = duo_next(d, 1);
+
+		assert_non_null(c);
+		assert_int_equal(c->err, 0);
+		duo_check(into + ((uintptr_t)c->context - (uintptr_t)DUO_CTX(10)) * UCCL_COPY_MAX, c->len,
+			  (uintptr_t)c->context - (uintptr_t)DUO_CTX(10));
+	}
+	early(d, 0, into, UCCL_COPY_MAX + 1, DUO_CTX(4), false);
 	duo_run(d, SECOND);
-	expect(d, 0, DUO_CTX(2), 0, 0);
-	expect(d, 1, DUO_CTX(3), 0, DUO_EAGER);
-	expect(d, 1, DUO_CTX(4), 0, DUO_EAGER + 1);
-	duo_check(dst, DUO_EAGER, 1);
-	duo_check(dst + 65536, DUO_EAGER + 1, 2);
+	assert_int_equal(duo_recv(d, 1, 0, big, sizeof(big), 0, 0, DUO_CTX(14)), 0);
+	duo_run(d, SECOND);
+	expect(d, 0, DUO_CTX(4), 0, 0);
+	assert_int_equal(d->side[0].m.copied_bytes, 0);
+	assert_int_equal(d->side[0].m.op_pool.used, 0);
+	duo_free(d);
+}
+
+/* What is injected and not acknowledged holds memory: there is an end to it, and it comes back. */
+static void send__inject_memory(void **state)
+{
+	struct duo *d = duo_open();
+	uint64_t n = sizeof(src), sent = 0;
+
+	(void)state;
+	while (duo_send(d, 0, UCCL_OPF_INJECT, src, n, 0, DUO_CTX(1)) == 0)
+		sent += n;
+	assert_int_equal(sent, UCCL_COPIED_MAX);
+	assert_int_equal(d->side[0].m.copied_bytes, UCCL_COPIED_MAX);
+	/* One that needs no memory may go on, one that need not be copied is not. */
+	assert_int_equal(duo_send(d, 0, UCCL_OPF_INJECT, src, 128, 0, DUO_CTX(2)), 0);
+	assert_int_equal(duo_send(d, 0, UCCL_OPF_EARLY, src, 1024, 0, DUO_CTX(3)), 0);
+	assert_int_equal(d->side[0].m.copied_bytes, UCCL_COPIED_MAX);
+	uccl_peer_fail(&d->side[0].peer, FI_ECONNABORTED, d->now);
+	assert_int_equal(d->side[0].m.copied_bytes, 0);
+	assert_int_equal(d->side[0].m.op_pool.used, 0);
 	duo_free(d);
 }
 
@@ -747,6 +794,7 @@ int main(void)
 		cmocka_unit_test(send__iov_splits),
 		cmocka_unit_test(send__inject_copies),
 		cmocka_unit_test(send__early),
+		cmocka_unit_test(send__inject_memory),
 		cmocka_unit_test(send__early_is_not_put_twice),
 		cmocka_unit_test(send__completes_on_ack),
 		cmocka_unit_test(send__delivery_waits_for_fin),
