@@ -217,8 +217,8 @@ static bool query_wants(const struct query *q, const struct uccl_ifaddr *ifa, un
 		return false;
 	if (!format_fits(q->format, &ifa->addr))
 		return false;
-	/* An idle bridge, a port without cable: only for those that name it. */
-	if (!q->domain_name && !*q->params.nic && !uccl_nicattr_running(ifa->name))
+	/* An idle bridge, a port without cable: only for those that name it, its address included. */
+	if (!q->domain_name && !*q->params.nic && !q->nsrc && !uccl_nicattr_running(ifa->name))
 		return false;
 	if (!q->has_dest)
 		return true;
