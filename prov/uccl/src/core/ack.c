@@ -89,7 +89,10 @@ static enum uccl_drop ack_check(const struct uccl_flow *f, const struct uccl_ack
 	return UCCL_DROP_COUNT;
 }
 
-/* RTT over this path, turnaround and our own queueing taken off; 0: no sample. `sent` is when the packet left. */
+/*
+ * RTT over this path, turnaround and our own queueing taken off; 0: no sample. `sent` is when the packet left, as coarse
+ * as the echo and never later: what left in the same instant must not seem older.
+ */
 static uint64_t path_sample(const struct uccl_ack_path *p, uint64_t arrived, uint64_t *sent)
 {
 	uint32_t elapsed = uccl_ts(arrived) - p->echo, rtt;
@@ -97,7 +100,7 @@ static uint64_t path_sample(const struct uccl_ack_path *p, uint64_t arrived, uin
 	/* An echo from before this process, or forged: no time at all is learnt from it. */
 	if ((uint64_t)elapsed << UCCL_TS_SHIFT > 20 * UCCL_RTT_MAX_NS || arrived < (uint64_t)elapsed << UCCL_TS_SHIFT)
 		return 0;
-	*sent = arrived - ((uint64_t)elapsed << UCCL_TS_SHIFT);
+	*sent = ((arrived >> UCCL_TS_SHIFT) - elapsed) << UCCL_TS_SHIFT;
 	if (p->delay == UINT32_MAX || p->delay > elapsed)
 		return 0;
 	rtt = elapsed - p->delay;

@@ -141,12 +141,15 @@ uint64_t uccl_flow_rto(const struct uccl_flow *f)
 	return uccl_clamp(rto, f->cfg.rto_min_ns, UCCL_RTO_MAX_NS);
 }
 
-/* RFC 8985 section 7.2: the probe time-out is about two RTTs, never later than the RTO. */
+/*
+ * RFC 8985 section 7.2: the probe time-out is two RTTs and what an acknowledgement may be delayed, never later than the
+ * RTO. It has no floor of its own: a needless probe costs one small packet, a late one a stall of the whole tail.
+ */
 static uint64_t flow_pto(const struct uccl_flow *f)
 {
 	if (!f->srtt_ns)
 		return uccl_flow_rto(f);
-	return uccl_min(uccl_max(2 * f->srtt_ns + UCCL_ACK_DELAY_NS, f->cfg.rto_min_ns / 4), uccl_flow_rto(f));
+	return uccl_min(2 * f->srtt_ns + UCCL_ACK_DELAY_NS, uccl_flow_rto(f));
 }
 
 /* Exactly one timer runs whenever something is not acknowledged. */

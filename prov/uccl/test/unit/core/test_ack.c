@@ -778,6 +778,39 @@ static void rack__when(void **state)
 	pair_fini(&p);
 }
 
+/*
+ * Two that left in the same instant: the arrival of one says nothing about the other, however the coarse time that the
+ * acknowledgement echoes and the time of its arrival are rounded.
+ */
+static void rack__same_instant(void **state)
+{
+	struct uccl_ack a;
+	uint64_t first;
+
+	(void)state;
+	for (unsigned int digits = 0; digits < 64; digits += 7) {
+		rack_start();
+		first = tx()->nxt;
+		p.now += digits;
+		for (int i = 0; i < 2; i++) {
+			tx()->burst_left = 0;
+			pair_record(&p, 0, 100);
+			pair_pump_one(&p, 0);
+		}
+		assert_int_equal(flow_sent(tx(), first)->sent_ns, flow_sent(tx(), first + 1)->sent_ns);
+		p.now += 20 * US + 63;
+		a = line(first, flow_sent(tx(), first + 1)->path, flow_sent(tx(), first + 1)->pseq,
+			 flow_sent(tx(), first + 1)->sent_ns, 0);
+		a.nwords = 1;
+		a.sack[0] = 1;
+		take(&a);
+		assert_int_equal(tx()->rack_at, UCCL_NEVER);
+		flow_detect(tx(), p.now + UCCL_NS_PER_S);
+		assert_int_equal(flow_sent(tx(), first)->state, UCCL_SENT_INFLIGHT);
+		pair_fini(&p);
+	}
+}
+
 /* Sent again less than an RTT ago: only something sent after that can tell of it. */
 static void rack__recency(void **state)
 {
@@ -904,6 +937,7 @@ int main(void)
 		cmocka_unit_test(proof__writes),
 		cmocka_unit_test(rack__later_on_another_path),
 		cmocka_unit_test(rack__when),
+		cmocka_unit_test(rack__same_instant),
 		cmocka_unit_test(rack__recency),
 		cmocka_unit_test(rack__answer_to_a_probe),
 		cmocka_unit_test(rack__answer_to_a_probe_direct),
