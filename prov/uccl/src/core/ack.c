@@ -90,8 +90,8 @@ static enum uccl_drop ack_check(const struct uccl_flow *f, const struct uccl_ack
 }
 
 /*
- * RTT over this path, turnaround and our own queueing taken off; 0: no sample. `sent` is when the packet left, as coarse
- * as the echo and never later: what left in the same instant must not seem older.
+ * RTT over this path, turnaround and our own queueing taken off; 0: no sample. `sent` is when the packet left, as
+ * coarse as the echo and never later: what left in the same instant must not seem older.
  */
 static uint64_t path_sample(const struct uccl_ack_path *p, uint64_t arrived, uint64_t *sent)
 {

@@ -259,11 +259,24 @@ static void answer_close(struct conn *c)
 	engine_tx_raw(c->e, &tx);
 }
 
+/* A packet for an open flow, and what its acknowledgement means for messages that wait. */
+static void rx_flow(struct conn *c, const struct uccl_hdr *h, const uint8_t *payload, const uint8_t *tail,
+		    uint64_t age_ns, uint64_t now)
+{
+	struct uccl_flow *f = &c->peer.flow;
+	bool was_short = f->peer_short;
+
+	uccl_flow_rx(f, h, payload, tail, age_ns, now);
+	if (f->peer_short && !was_short)
+		uccl_msg_hold(&c->peer);
+	uccl_msg_kick(&c->peer, now);
+	engine_ready(c);
+}
+
 static void rx_packet(struct uccl_engine *e, const struct uccl_rx *rx, const struct uccl_hdr *h,
 		      const uint8_t *payload, uint64_t now)
 {
 	struct conn *c;
-	uint32_t limit;
 
 	if (h->type <= UCCL_PKT_INIT_ACK) {
 		drop(e, conn_rx(e, h, payload, &rx->src, now));
@@ -284,11 +297,7 @@ static void rx_packet(struct uccl_engine *e, const struct uccl_rx *rx, const str
 		drop(e, UCCL_DROP_STATE);
 		return;
 	}
-	limit = c->peer.flow.msg_limit;
-	uccl_flow_rx(&c->peer.flow, h, payload, payload + h->payload_len, rx->age_ns, now);
-	if (limit != c->peer.flow.msg_limit)
-		uccl_msg_kick(&c->peer, now);
-	engine_ready(c);
+	rx_flow(c, h, payload, payload + h->payload_len, rx->age_ns, now);
 }
 
 /* A packet as one piece of memory; NULL: it was dropped. `spare` holds mtu bytes. */
@@ -359,9 +368,7 @@ static void rx_one(struct uccl_engine *e, struct uccl_rx *rx, uint64_t now)
 			drop(e, UCCL_DROP_SOURCE);
 			return;
 		}
-		uccl_flow_rx(&c->peer.flow, &h, rx->body, rx->rest, rx->age_ns, now);
-		uccl_msg_kick(&c->peer, now);
-		engine_ready(c);
+		rx_flow(c, &h, rx->body, rx->rest, rx->age_ns, now);
 		return;
 	case UCCL_RX_UNREACH:
 	case UCCL_RX_GONE:

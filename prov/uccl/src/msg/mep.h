@@ -29,6 +29,7 @@ struct uccl_peer {
 	uint64_t rx_mseq;		/* next message in order */
 	struct uccl_msg_rx *by_mseq;	/* messages of which chunks are missing, or that came too early */
 	struct uccl_msg_rx_list rxs;	/* every message on its way in */
+	uint64_t unexpected_bytes;	/* its share of mep's */
 };
 
 /* What msg needs of the engine. */
@@ -65,6 +66,8 @@ extern const struct uccl_flow_ops uccl_msg_flow_ops;
 #define UCCL_COPY_MAX 16384
 /* Most bytes of such copies, and of injected messages, of one endpoint. */
 #define UCCL_COPIED_MAX (16u << 20)
+/* A peer that is told to hold back may have this much in flight for each chunk of the window. */
+#define UCCL_UNEXPECTED_CHUNK 65536
 /* Largest message that may be called eager by a peer: what one message can make us buffer. */
 #define UCCL_EAGER_MAX (1u << 20)
 
@@ -93,6 +96,8 @@ int uccl_msg_recv_claimed(struct uccl_mep *m, struct uccl_op *op, bool discard, 
  * Receives for single messages go on meanwhile: they need no op, and free theirs.
  */
 void uccl_msg_retry(struct uccl_mep *m, uint64_t now);
+/* The peer ran short of memory for unexpected messages (uccl_flow.peer_short): send it envelopes only. */
+void uccl_msg_hold(struct uccl_peer *p);
 /* The peer's message limit rose: begin what waits. */
 void uccl_msg_kick(struct uccl_peer *p, uint64_t now);
 

@@ -144,6 +144,7 @@ static void rx_buf_free(struct uccl_msg_rx *rx)
 	free(rx->buf);
 	rx->buf = NULL;
 	m->unexpected_bytes -= rx->buf_len;
+	rx->peer->unexpected_bytes -= rx->buf_len;
 	rx->buf_len = 0;
 }
 
@@ -221,18 +222,25 @@ static void rx_check(struct uccl_msg_rx *rx, uint64_t now)
 		rx_complete(rx, now);
 }
 
-/* A place for payload that comes before it is matched. 0, or -1 without memory. */
+/*
+ * A place for payload that comes before it is matched. 0, or -1: no memory, or more of this peer's than it can have had
+ * in flight when it was told to hold back (PROTOCOL R42).
+ */
 static int rx_buffer(struct uccl_msg_rx *rx, uint64_t len)
 {
 	struct uccl_mep *m = rx->peer->mep;
+	uint64_t most = m->unexpected_max + (uint64_t)rx->peer->flow.cfg.window * UCCL_UNEXPECTED_CHUNK;
 
 	if (rx->buf || !len)
 		return 0;
+	if (rx->peer->unexpected_bytes + len > most)
+		return -1;
 	rx->buf = malloc(len);
 	if (!rx->buf)
 		return -1;
 	rx->buf_len = len;
 	m->unexpected_bytes += len;
+	rx->peer->unexpected_bytes += len;
 	m->stats->unexpected_bytes_max = uccl_max(m->stats->unexpected_bytes_max, m->unexpected_bytes);
 	return 0;
 }

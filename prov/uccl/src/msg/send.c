@@ -101,7 +101,8 @@ static void send_early(struct uccl_op *op)
 	op->done(op);
 }
 
-static void send_begin(struct uccl_op *op)
+/* Hand the message to the flow: whole if it is small and the peer has room, else its envelope only. */
+static void send_submit(struct uccl_op *op)
 {
 	struct uccl_peer *p = op->peer;
 	uint64_t first = op->iov_count ? uccl_min(op->iov[0].iov_len, op->len) : 0;
@@ -126,7 +127,6 @@ static void send_begin(struct uccl_op *op)
 	}
 	if (op->wait & (WAIT_CTS | WAIT_FIN))
 		env.id = op->id;
-	op->mseq = (uint32_t)p->tx_mseq++;
 	env.mseq = op->mseq;
 
 	op->env.rtype = UCCL_REC_MSG;
@@ -152,6 +152,54 @@ static void send_begin(struct uccl_op *op)
 	}
 	/* What the envelope carries: CTS continues from here. */
 	op->bulk.skip = first;
+}
+
+static void send_begin(struct uccl_op *op)
+{
+	op->mseq = (uint32_t)op->peer->tx_mseq++;
+	send_submit(op);
+}
+
+/* Take an eager message back from the flow. False: some of it has left. */
+static bool send_withdraw(struct uccl_op *op)
+{
+	struct uccl_flow *f = &op->peer->flow;
+
+	if (op->wait & WAIT_BULK && !uccl_flow_withdraw(f, &op->bulk))
+		return false;
+	if (uccl_flow_withdraw(f, &op->env))
+		return true;
+	if (op->wait & WAIT_BULK)
+		uccl_flow_submit(f, &op->bulk);
+	return false;
+}
+
+/*
+ * What waits in the flow would fill the peer's memory as surely as what is sent from now on: it becomes envelopes
+ * too. So what still comes unasked is at most what is in flight. PROTOCOL R42
+ */
+void uccl_msg_hold(struct uccl_peer *p)
+{
+	struct uccl_op *op, *next;
+	struct uccl_op_list again;
+
+	TAILQ_INIT(&again);
+	for (op = TAILQ_FIRST(&p->sends); op; op = next) {
+		next = TAILQ_NEXT(op, link);
+		if (!op->len || !(op->wait & WAIT_ENV) || op->wait & WAIT_CTS)
+			continue;
+		if (!op->id)
+			op->id = uccl_ids_get(&p->mep->send_ids, op);
+		if (!op->id || !send_withdraw(op))
+			continue;
+		TAILQ_REMOVE(&p->sends, op, link);
+		TAILQ_INSERT_TAIL(&again, op, link);
+	}
+	while ((op = TAILQ_FIRST(&again))) {
+		TAILQ_REMOVE(&again, op, link);
+		TAILQ_INSERT_TAIL(&p->sends, op, link);
+		send_submit(op);
+	}
 }
 
 static bool may_begin(const struct uccl_peer *p)

@@ -960,6 +960,64 @@ static void short__envelopes_only(void **state)
 	duo_free(d);
 }
 
+/*
+ * What was queued before the receiver ran short follows as envelopes too: no more comes unasked than is in flight, and
+ * every message arrives in the end, whole and in order. PROTOCOL R42
+ */
+static void short__queued_too(void **state)
+{
+	static const uint64_t sizes[] = { 1000, 0, 5000, 300, 1024, 8192 };
+	const int n = 600;
+	struct duo *d = duo_open();
+	const struct duo_comp *c;
+
+	(void)state;
+	d->side[1].m.unexpected_max = 4000;
+	duo_fill(src, 8192, 7);
+	for (int i = 0; i < n; i++)
+		assert_int_equal(duo_send(d, 0, i % 5 == 4 ? UCCL_OPF_INJECT : 0, src, sizes[i % 6], 0, DUO_CTX(i)), 0);
+	duo_run(d, SECOND);
+	/* Envelopes go first, so the window holds the beginnings of 256 messages; all would have been 1.5 MB. */
+	assert_in_range(d->side[1].stats.unexpected_bytes_max, 4000, 256 * 15516 / 6);
+	for (int i = 0; i < n; i++) {
+		assert_int_equal(duo_recv(d, 1, 0, dst, 8192, 0, 0, DUO_CTX(i)), 0);
+		duo_run(d, SECOND);
+		expect(d, 1, DUO_CTX(i), 0, sizes[i % 6]);
+		duo_check(dst, sizes[i % 6], 7);
+	}
+	for (int i = 0; i < n; i++) {
+		c = duo_next(d, 0);
+		assert_non_null(c);
+		assert_int_equal(c->err, 0);
+	}
+	assert_null(duo_next(d, 0));
+	assert_int_equal(d->side[0].m.copied_bytes, 0);
+	duo_free(d);
+}
+
+/* A peer that goes on all the same fills no more than an honest one may have had in flight. PROTOCOL R42 */
+static void short__ignored(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_env env = { .len = UCCL_EAGER_MAX, .flags = UCCL_ENV_EAGER };
+	uint64_t most = 4000 + 256 * UCCL_UNEXPECTED_CHUNK;
+	enum uccl_drop reason;
+
+	(void)state;
+	d->side[1].m.unexpected_max = 4000;
+	do {
+		reason = duo_envelope(d, 1, &env, src, 1);
+		env.mseq++;
+	} while (reason == UCCL_DROP_COUNT && env.mseq < 1000);
+	assert_int_equal(reason, UCCL_DROP_MEMORY);
+	assert_int_equal(d->side[1].peer.unexpected_bytes, most / UCCL_EAGER_MAX * UCCL_EAGER_MAX);
+	env.mseq += 1;
+	assert_int_equal(duo_envelope(d, 1, &env, src, 1), UCCL_DROP_MEMORY);
+	assert_int_equal(duo_eager(d, 1, 2000, 0, UCCL_EAGER_MAX, src, 1), UCCL_DROP_MEMORY);
+	uccl_peer_fail(&d->side[1].peer, FI_ECONNABORTED, d->now);
+	duo_free(d);
+}
+
 /* Direct writes: same bytes, fewer copies. PROTOCOL R24 */
 static void direct__whole(void **state)
 {
@@ -1249,6 +1307,8 @@ int main(void)
 		cmocka_unit_test(multi__out_of_ops_unexpected),
 		cmocka_unit_test(cts__no_handle),
 		cmocka_unit_test(short__envelopes_only),
+		cmocka_unit_test(short__queued_too),
+		cmocka_unit_test(short__ignored),
 		cmocka_unit_test(env__out_of_order),
 		cmocka_unit_test(env__early_does_not_match),
 		cmocka_unit_test(env__burst_reversed),
