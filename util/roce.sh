@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+# Virtual machines with Soft-RoCE, shared by roce-run and roce-net (sourced, bash, after lib.sh).
+#
+# A machine is Debian's kernel under QEMU; its root is this host's own root, read through 9p below an overlay in memory:
+# whatever is installed or built here runs there, and what it writes is gone afterwards, but for the folders that are
+# mounted for writing. Nothing of this needs privileges.
+
+# Environment: ROCE_ACCEL (kvm or tcg; by default kvm where it really boots), ROCE_KERNEL (Debian package of the kernel).
+ROCE_KERNEL=${ROCE_KERNEL:-linux-image-amd64}
+ROCE_CACHE=${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}/uccl
+ROCE_MODULES="virtio_pci 9pnet_virtio 9p overlay virtio_console virtio_net virtio_rng veth 8021q ifb sch_ingress
+	cls_matchall act_mirred sch_netem sch_tbf af_packet crc32_generic crc32_pclmul rdma_rxe ib_uverbs rdma_ucm"
+# What of the environment reaches the commands.
+ROCE_ENV='^((FI|UCCL|OMPI|PRTE|PMIX|MPIR|MPICH|HYDRA|NCCL|UCX|IBV|RDMAV|LD)_.*|[A-Z]+SAN_OPTIONS'
+ROCE_ENV+='|PATH|HOME|USER|LANG|TERM|PYTHONPATH)$'
+
+# The first program of a machine, from the initial file system.
+ROCE_INIT='#!/busybox sh
+/busybox mkdir -p /proc /sys /dev /host /mem /new
+/busybox mount -t devtmpfs dev /dev
+/busybox mount -t proc proc /proc
+/busybox mount -t sysfs sys /sys
+while read -r m; do /busybox insmod /modules/$m 2>/dev/null || echo "cannot load $m"; done </modules/order
+o=trans=virtio,version=9p2000.L,msize=262144
+/busybox mount -t 9p -o $o,ro,cache=loose root /host || echo "cannot mount the root"
+/busybox mount -t tmpfs mem /mem
+/busybox mkdir /mem/up /mem/work
+/busybox mount -t overlay -o lowerdir=/host,upperdir=/mem/up,workdir=/mem/work overlay /new || echo "no overlay"
+for d in dev proc sys; do /busybox mount -o move /$d /new/$d; done
+/busybox mount -t tmpfs -o mode=755 run /new/run
+/busybox mkdir -p /new/run/roce
+/busybox mount -t 9p -o $o,cache=none job /new/run/roce || echo "cannot mount the job"
+exec /busybox switch_root /new /bin/bash /run/roce/init
+'
+
+# roce_packages: what is missing is installed, or named
+roce_packages() {
+	local missing="" p
+	[ "$(uname -m)" = x86_64 ] || die "Soft-RoCE machines are made for x86_64 only, this is $(uname -m)"
+	for p in qemu-system-x86_64 busybox modprobe depmod cpio ip tc rdma ethtool setpriv ibv_devinfo ib_write_bw; do
+		PATH=$PATH:/usr/sbin:/sbin command -v $p >/dev/null || missing="$missing $p"
+	done
+	[ -z "$missing" ] && return
+	[ -n "${install-1}" ] || die "missing:$missing; util/install-deps roce installs them"
+	[ "$(id -u)" = 0 ] || command -v sudo >/dev/null ||
+		die "missing:$missing; as root: util/install-deps roce"
+	"$TOP/util/install-deps" roce || die "packages are missing:$missing"
+	for p in $missing; do
+		PATH=$PATH:/usr/sbin:/sbin command -v $p >/dev/null || die "there is still no $p"
+	done
+}
+
+# roce_kernel: set $kernel and $initrd, made once from Debian's package and kept in $ROCE_CACHE
+roce_kernel() {
+	local dir=$ROCE_CACHE/$ROCE_KERNEL
+	mkdir -p "$dir" || die "no folder for the kernel: $dir; XDG_CACHE_HOME names another"
+	kernel=$dir/vmlinux
+	initrd=$dir/initrd-$(printf '%s' "$ROCE_INIT $ROCE_MODULES" | cksum | tr -d ' ')
+	[ -s "$kernel" ] && [ -s "$initrd" ] && return
+	note "kernel of Debian's $ROCE_KERNEL to $dir, once"
+	(
+		# Two runs at once must not unpack into one folder.
+		exec 9>"$dir/lock"
+		flock -w 300 9 && kernel_make "$dir" "$initrd"
+	) >"$dir/log" 2>&1 || {
+		tail -n 5 "$dir/log" | sed 's/^/   | /' >&2
+		die "no kernel from Debian's package $ROCE_KERNEL; all of it is in $dir/log"
+	}
+}
+
+kernel_make() {
+	local dir=$1 initrd=$2 pkg version tree=$1/tree m file
+	PATH=$PATH:/usr/sbin:/sbin
+	if ldd "$(command -v busybox)" >/dev/null 2>&1; then
+		echo "busybox is not static: install busybox-static"
+		return 1
+	fi
+	rm -rf "$tree" && mkdir -p "$tree/root/modules" && cd "$dir" || return 1
+	if ! compgen -G "*.deb" >/dev/null; then
+		# The package of that name is empty: the kernel is what it depends on.
+		pkg=$(LC_ALL=C apt-cache depends "$ROCE_KERNEL" | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1)
+		pkg=${pkg:-$ROCE_KERNEL}
+		timeout 300 apt-get download "$pkg" || {
+			$([ "$(id -u)" = 0 ] || echo sudo -n) timeout 300 apt-get update -q
+			timeout 300 apt-get download "$pkg"
+		} || return 1
+	fi
+	dpkg -x ./*.deb "$tree" || return 1
+	version=$(ls "$tree/lib/modules")
+	depmod -b "$tree" "$version" || return 1
+	for m in $ROCE_MODULES; do
+		modprobe -d "$tree" -S "$version" --show-depends "$m" || return 1
+	done >"$tree/wanted"
+	# In the order of loading; a file of the initial file system, unpacked.
+	for file in $(sed -n 's/^insmod \([^ ]*\).*/\1/p' "$tree/wanted" | awk '!seen[$0]++'); do
+		m=$(basename "$file" | sed 's/\.ko.*/.ko/')
+		case $file in
+		*.xz) xz -dc "$file" ;;
+		*.zst) zstd -dc "$file" ;;
+		*) cat "$file" ;;
+		esac >"$tree/root/modules/$m" || return 1
+		echo "$m" >>"$tree/root/modules/order"
+	done
+	cp "$(command -v busybox)" "$tree/root/busybox" && printf '%s' "$ROCE_INIT" >"$tree/root/init" &&
+		chmod 755 "$tree/root/init" || return 1
+	mkdir "$tree/root/dev" || return 1
+	(set -o pipefail; cd "$tree/root" && find . | cpio -o -H newc -R 0:0 | gzip -1 >"$tree/initrd") || return 1
+	kernel_unpack "$tree/boot/vmlinuz-$version" >"$tree/vmlinux" || cp "$tree/boot/vmlinuz-$version" "$tree/vmlinux"
+	mv "$tree/vmlinux" "$dir/vmlinux" && mv "$tree/initrd" "$initrd" && rm -rf "$tree"
+}
+
+# kernel_unpack FILE: what a bzImage carries compressed, to stdout. A machine under emulation unpacks it in six seconds.
+kernel_unpack() {
+	local at
+	u() { od -An -t "u$2" -j "$1" -N "$2" "$bz" | tr -d ' '; }
+	local bz=$1
+	at=$((($(u 497 1) + 1) * 512 + $(u 584 4)))
+	case $(od -An -tx1 -j $at -N 4 "$bz" | tr -d ' ') in
+	fd377a58) tail -c +$((at + 1)) "$bz" | head -c "$(u 588 4)" | xz -dc --single-stream ;;
+	28b52ffd) tail -c +$((at + 1)) "$bz" | head -c "$(u 588 4)" | zstd -dc ;;
+	*) return 1 ;;
+	esac
+}
+
+# roce_accel: set $accel and $cpu. A /dev/kvm can be there and yet hang a stock kernel, so it is tried, once in each boot
+# of this host.
+roce_accel() {
+	local seen=$ROCE_CACHE/kvm-$(cat /proc/sys/kernel/random/boot_id)
+	accel=${ROCE_ACCEL:-}
+	if [ -z "$accel" ]; then
+		accel=tcg
+		if [ -r /dev/kvm ] && [ -w /dev/kvm ]; then
+			[ -f "$seen" ] || kvm_probe "$seen"
+			[ "$(cat "$seen")" = no ] || accel=kvm
+		fi
+	fi
+	case $accel in
+	kvm) cpu=host ;;
+	# What the kernel takes for fast is slow when emulated: without these two 1.7 times less time goes to a packet.
+	tcg) accel=tcg,thread=multi cpu=max,-erms,-pclmulqdq ;;
+	*) die "ROCE_ACCEL is kvm or tcg, not $accel" ;;
+	esac
+}
+
+# The initial file system without a root does nothing but end.
+kvm_probe() {
+	local out
+	rm -f "$ROCE_CACHE"/kvm-*
+	out=$(timeout -k 2 15 qemu-system-x86_64 -M q35 -accel kvm -cpu host -m 256 -nodefaults -no-user-config \
+		-display none -no-reboot -serial stdio -kernel "$kernel" -initrd "$initrd" \
+		-append "console=ttyS0 panic=-1 quiet rdinit=/busybox -- echo kvm-works" 2>&1 </dev/null)
+	case $out in
+	*kvm-works*) echo yes >"$1" ;;
+	*) echo no >"$1" && note "/dev/kvm is there but boots nothing: software emulation" ;;
+	esac
+}
+
+# roce_begin: packages, kernel, folder of the job; set $job, and remove all again at the end
+roce_begin() {
+	roce_packages
+	roce_kernel
+	roce_accel
+	job=$(mktemp -d "${TMPDIR:-/tmp}/uccl-roce.XXXXXX") || exit 1
+	vms=() cats=()
+	trap roce_end EXIT
+	trap 'exit 130' INT
+	trap 'exit 143' TERM HUP
+	cp "$TOP/util/roce-init" "$job/init"
+	{
+		compgen -e | grep -E "$ROCE_ENV" | while read -r v; do printf 'export %s=%q\n' "$v" "${!v}"; done
+		printf 'cd %q\n' "$PWD"
+	} >"$job/env"
+}
+
+roce_end() {
+	trap - EXIT INT TERM HUP
+	local p
+	for p in "${vms[@]}"; do kill -TERM "$p" 2>/dev/null; done
+	for p in "${vms[@]}"; do wait "$p" 2>/dev/null; done
+	for p in "${cats[@]}"; do kill "$p" 2>/dev/null; done
+	rm -rf "$job"
+}
+
+# vm_start HOST CPUS MEMORY LIMIT [QEMU OPTION...]: start a machine; its number goes to vms[HOST]. Folders in $mounts
+# are mounted for writing.
+vm_start() {
+	local host=$1 cpus=$2 mem=$3 limit=$4 out dir n=0 qemu
+	shift 4
+	qemu=(qemu-system-x86_64 -M q35 -accel "$accel" -cpu "$cpu" -smp "$cpus" -m "$mem" -nodefaults -no-user-config
+		-display none -no-reboot -kernel "$kernel" -initrd "$initrd"
+		-append "console=ttyS0 quiet panic=-1 tsc=reliable mitigations=off roce=$host"
+		-serial "file:$job/console.$host" -device virtio-rng-pci -device virtio-serial-pci)
+	qemu+=(-fsdev "local,id=root,path=/,security_model=none,multidevs=remap,readonly=on"
+		-device virtio-9p-pci,fsdev=root,mount_tag=root
+		-fsdev "local,id=job,path=${job//,/,,},security_model=none,multidevs=remap"
+		-device virtio-9p-pci,fsdev=job,mount_tag=job)
+	for dir in "${mounts[@]}"; do
+		qemu+=(-fsdev "local,id=rw$n,path=${dir//,/,,},security_model=none,multidevs=remap"
+			-device "virtio-9p-pci,fsdev=rw$n,mount_tag=rw$n")
+		printf '%q %q\n' rw$n "$dir"
+		n=$((n + 1))
+	done >"$job/mounts"
+	n=1
+	for out in out err; do
+		mkfifo "$job/$out.$host"
+		qemu+=(-chardev "file,id=$out,path=${job//,/,,}/$out.$host" -device "virtserialport,chardev=$out,nr=$n")
+		n=$((n + 1))
+	done
+	cat "$job/out.$host" &
+	cats+=($!)
+	cat "$job/err.$host" >&2 &
+	cats+=($!)
+	# The machine ends when its time is up, and when this script is killed.
+	setpriv --pdeathsig TERM timeout -k 2 $((limit + 15)) "${qemu[@]}" "$@" >"$job/qemu.$host" 2>&1 </dev/null &
+	vms[host]=$!
+}
+
+# vms_wait LIMIT: until all commands have ended, or some for so long that the others' time is up, or all time is up; then
+# all are told to stop. Sets $first, the host that failed first, and $late.
+vms_wait() {
+	local until=$((SECONDS + $1)) grace="" ended h r
+	first="" late=""
+	while :; do
+		ended=0
+		for ((h = 1; h <= hosts; h++)); do
+			r=""
+			if [ -s "$job/status.$h" ]; then
+				r=$(cat "$job/status.$h")
+			else
+				kill -0 "${vms[h]}" 2>/dev/null || r=125
+			fi
+			[ -z "$r" ] || ended=$((ended + 1))
+			[ "${r:-0}" = 0 ] || first=${first:-$h}
+		done
+		[ $ended -lt "$hosts" ] || break
+		if [ -n "$first" ]; then
+			grace=${grace:-$((SECONDS + 5))}
+		elif [ $ended = $((hosts - 1)) ] && [ ! -s "$job/status.1" ] && [ "$hosts" != 1 ]; then
+			grace=${grace:-$((SECONDS + 10))}
+		fi
+		[ $SECONDS -lt $until ] || { late=1; break; }
+		[ -z "$grace" ] || [ $SECONDS -lt "$grace" ] || break
+		sleep 0.2
+	done
+	touch "$job/stop"
+}
+
+# vm_wait HOST: wait for its end; its command's status, 124 when time was up, 125 when the machine ended otherwise
+vm_wait() {
+	local host=$1 rc out
+	wait "${vms[host]}"
+	rc=$?
+	unset "vms[host]"
+	# A machine that did not get to opening its outputs leaves their readers waiting.
+	for out in out err; do : <>"$job/$out.$host"; done
+	wait "${cats[@]:2*(host-1):2}" 2>/dev/null
+	[ ! -s "$job/status.$host" ] || return "$(cat "$job/status.$host")"
+	if [ $rc = 124 ] || [ $rc = 137 ]; then
+		note "host $host: its machine did not stop"
+		rc=124
+	else
+		note "host $host: its machine ended (status $rc) without a result"
+		rc=125
+	fi
+	tail -qn 15 "$job/console.$host" "$job/qemu.$host" 2>/dev/null | sed 's/^/   | /' >&2
+	return $rc
+}
