@@ -229,6 +229,14 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint64
 	return UCCL_DROP_COUNT;
 }
 
+/* Has anything later than this been reported on its path? */
+static bool sent_overtaken(const struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn)
+{
+	const struct uccl_path *p = &f->paths[e->path];
+
+	return e->write && e->ntx == 1 ? p->acked_csn > csn : (int32_t)(p->acked_seq - e->pseq) > 0;
+}
+
 static void sent_lost(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, enum uccl_loss_kind kind, uint64_t now)
 {
 	sent_off_flight(f, e);
@@ -236,11 +244,17 @@ static void sent_lost(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, en
 	assert(f->rtx_tail - f->rtx_head < f->log_cap);
 	f->rtxq[f->rtx_tail++ & (f->log_cap - 1)] = csn;
 	f->paths[e->path].lost++;
+	e->timed_out = kind == UCCL_LOSS_RTO;
 	if (kind == UCCL_LOSS_PROOF) {
 		f->cfg.stats->lost_proof++;
-	} else {
+	} else if (kind == UCCL_LOSS_RACK) {
 		f->cfg.stats->lost_rack++;
-		flow_path_loss(f, e->path, now);
+		flow_path_loss(f, e->path, false, now);
+	} else {
+		f->cfg.stats->lost_rto++;
+		flow_path_loss(f, e->path, !sent_overtaken(f, e, csn), now);
+		/* The policies heard of the time-out when it struck; this is only what it cost. */
+		kind = UCCL_LOSS_RACK;
 	}
 	flow_report_loss(f, kind, e->path, e->len, now);
 }
@@ -253,6 +267,12 @@ static bool sent_proven_lost(const struct uccl_flow *f, const struct uccl_sent *
 	if (e->write && e->ntx == 1)
 		return p->acked_csn > csn + 1 + f->reorder_pkts;
 	return (int32_t)(p->acked_seq - e->pseq) > (int32_t)f->reorder_pkts;
+}
+
+/* Was it in flight when a time-out struck, and has the peer answered since? */
+static bool sent_timed_out(const struct uccl_flow *f, const struct uccl_sent *e)
+{
+	return e->sent_ns < f->rto_ns && f->rto_ns <= f->rack_ns;
 }
 
 void flow_detect(struct uccl_flow *f, uint64_t now)
@@ -279,7 +299,7 @@ void flow_detect(struct uccl_flow *f, uint64_t now)
 		due = e->sent_ns + uccl_max(p->srtt_ns + 4 * p->rttvar_ns, f->srtt_ns + 2 * f->rttvar_ns) +
 		      uccl_max(f->min_rtt_ns == UCCL_NEVER ? 0 : f->min_rtt_ns / 4, f->reorder_ns);
 		if (now >= due)
-			sent_lost(f, e, csn, UCCL_LOSS_RACK, now);
+			sent_lost(f, e, csn, sent_timed_out(f, e) ? UCCL_LOSS_RTO : UCCL_LOSS_RACK, now);
 		else
 			f->rack_at = uccl_min(f->rack_at, due);
 	}

@@ -14,7 +14,7 @@
 
 #define LOG_CAP_MIN 64
 
-/* A path is put out of service after this many losses in a row while others moved. PROTOCOL R17 */
+/* A path is suspected after this many losses in a row while others moved. PROTOCOL R17 */
 #define PATH_LOSSES_MAX 3
 
 int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *user, uint64_t now)
@@ -192,28 +192,46 @@ void flow_path_reroll(struct uccl_flow *f, uint16_t path)
 	f->cfg.stats->rerolled++;
 }
 
-static void path_quarantine(struct uccl_flow *f, struct uccl_path *p, uint64_t now)
+void flow_path_probe(struct uccl_flow *f, uint16_t path)
 {
-	p->state = UCCL_PATH_QUARANTINE;
-	p->until = now + (uccl_flow_rto(f) << p->strikes);
-	if (p->strikes < 8)
-		p->strikes++;
-	p->losses = 0;
-	f->cfg.stats->quarantined++;
-	flow_path_refresh(f);
+	f->probes_due += !f->paths[path].probe_due;
+	f->paths[path].probe_due = true;
 }
 
-/* A chunk on this path was lost although later ones on other paths arrived. */
-void flow_path_loss(struct uccl_flow *f, uint16_t path, uint64_t now)
+static void path_state(struct uccl_path *p, enum uccl_path_state state, uint64_t until)
+{
+	p->state = (uint8_t)state;
+	p->until = until;
+	p->losses = 0;
+	p->fresh_seq = p->next_seq;
+}
+
+static void path_quarantine(struct uccl_flow *f, struct uccl_path *p, uint64_t now)
+{
+	path_state(p, UCCL_PATH_QUARANTINE, now + (uccl_flow_rto(f) << p->strikes));
+	if (p->strikes < 8)
+		p->strikes++;
+	f->cfg.stats->quarantined++;
+}
+
+/* The time-out of a path that may be slower than most. */
+static uint64_t path_rto(const struct uccl_flow *f, const struct uccl_path *p)
+{
+	uint64_t rto = p->srtt_ns ? p->srtt_ns + 4 * p->rttvar_ns + UCCL_ACK_DELAY_NS : 0;
+
+	return uccl_clamp(rto, uccl_flow_rto(f), UCCL_RTO_MAX_NS);
+}
+
+void flow_path_loss(struct uccl_flow *f, uint16_t path, bool silent, uint64_t now)
 {
 	struct uccl_path *p = &f->paths[path];
 
-	if (!p->losses++)
-		p->bad_since = now;
-	if (p->losses == UINT8_MAX)
-		p->losses--;
-	if (p->state == UCCL_PATH_ACTIVE && p->losses >= PATH_LOSSES_MAX && f->nusable > 1)
-		path_quarantine(f, p, now);
+	p->losses = (uint8_t)uccl_min(p->losses + (silent ? PATH_LOSSES_MAX : 1u), UINT8_MAX);
+	if (p->state != UCCL_PATH_ACTIVE || p->losses < PATH_LOSSES_MAX || f->nusable < 2)
+		return;
+	path_state(p, UCCL_PATH_SUSPECT, now + path_rto(f, p));
+	flow_path_probe(f, path);
+	flow_path_refresh(f);
 }
 
 /* The peer reported a packet that we sent on this path lately. */
@@ -223,16 +241,24 @@ void flow_path_alive(struct uccl_flow *f, uint16_t path, uint64_t now)
 
 	(void)now;
 	p->losses = 0;
-	if (p->state == UCCL_PATH_PROBATION || p->state == UCCL_PATH_SUSPECT) {
-		p->state = UCCL_PATH_ACTIVE;
+	if (p->state != UCCL_PATH_PROBATION && p->state != UCCL_PATH_SUSPECT)
+		return;
+	/* What was sent before tells of the label before, or of better times. */
+	if ((int32_t)(p->acked_seq - p->fresh_seq) < 0)
+		return;
+	if (p->state == UCCL_PATH_PROBATION) {
 		p->srtt_ns = 0;
 		if (p->strikes)
 			p->strikes--;
-		flow_path_refresh(f);
 	}
+	path_state(p, UCCL_PATH_ACTIVE, 0);
+	flow_path_refresh(f);
 }
 
-/* Quarantine ends: a new label, on probation. Probation ends without an answer: quarantine again. */
+/*
+ * Quarantine ends: a new label, on probation. Suspicion or probation ends without an answer: quarantine, the longer the
+ * more often.
+ */
 static void paths_expire(struct uccl_flow *f, uint64_t now)
 {
 	for (uint16_t i = 0; i < f->cfg.paths_tx; i++) {
@@ -242,9 +268,8 @@ static void paths_expire(struct uccl_flow *f, uint64_t now)
 			continue;
 		if (p->state == UCCL_PATH_QUARANTINE) {
 			flow_path_reroll(f, i);
-			p->state = UCCL_PATH_PROBATION;
-			p->until = now + 2 * uccl_flow_rto(f);
-			p->probe_due = true;
+			path_state(p, UCCL_PATH_PROBATION, now + 2 * uccl_flow_rto(f));
+			flow_path_probe(f, i);
 		} else {
 			path_quarantine(f, p, now);
 		}
@@ -275,16 +300,18 @@ static void probe_expire(struct uccl_flow *f, uint64_t now)
 		/* A route that swallows everything may be all that the present labels have. */
 		if (f->backoff >= f->cfg.paths_tx + 2u)
 			flow_path_reroll(f, path);
-		f->paths[path].probe_due = true;
+		flow_path_probe(f, path);
 	} else if (e->state == UCCL_SENT_INFLIGHT && !e->write && e->len <= 2048) {
 		f->probe_chunk = true;
 	} else {
-		f->paths[path].probe_due = true;
+		flow_path_probe(f, path);
 	}
-	if (f->backoff < 1000000)
-		f->backoff++;
 	/* As coarse as the time that its answer will echo, or that would seem older than the probe. */
 	f->probe_ns = now >> UCCL_TS_SHIFT << UCCL_TS_SHIFT;
+	if (f->backoff == 1)
+		f->rto_ns = f->probe_ns;
+	if (f->backoff < 1000000)
+		f->backoff++;
 	flow_probe_arm(f, now);
 }
 
@@ -324,8 +351,8 @@ void uccl_flow_expire(struct uccl_flow *f, uint64_t now)
 void uccl_flow_keepalive(struct uccl_flow *f, uint64_t now)
 {
 	f->control_rr = (uint16_t)((f->control_rr + 1) % f->cfg.paths_tx);
-	f->paths[f->control_rr].probe_due = true;
-	f->paths[f->control_rr].probed_ns = now;
+	flow_path_probe(f, f->control_rr);
+	(void)now;
 }
 
 void uccl_flow_close(struct uccl_flow *f, uint64_t now)

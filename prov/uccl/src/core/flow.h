@@ -86,6 +86,7 @@ struct uccl_sent {
 	uint8_t ntx;		/* transmissions so far, saturating */
 	bool write;		/* the first transmission was a direct write */
 	bool last;		/* last chunk of its item */
+	bool timed_out;		/* it was in flight through a time-out, and lost */
 	uint16_t path;		/* of the latest transmission */
 	uint16_t orig_path;	/* of the direct write */
 	uint16_t nic_reads;	/* transmissions whose payload the NIC may still read */
@@ -194,6 +195,7 @@ struct uccl_flow {
 	uint16_t nusable;
 	uint16_t next_label;
 	uint16_t control_rr;		/* control packets rotate over the paths */
+	uint16_t probes_due;		/* paths with a probe to send */
 	uint16_t burst_path;		/* small packets: the path of the burst under way */
 	uint32_t burst_left;		/* bytes left in it */
 	uint64_t path_at;		/* earliest end of a quarantine or probation */
@@ -207,6 +209,7 @@ struct uccl_flow {
 	uint32_t backoff;		/* probes in a row without any answer */
 	bool probe_chunk;		/* the oldest chunk goes once more, to ask */
 	uint64_t probe_ns;		/* when the latest probe left */
+	uint64_t rto_ns;		/* when the latest row of time-outs began */
 	uint64_t heard_ns;		/* last accepted packet */
 	uint64_t progress_ns;		/* last new acknowledgement */
 	uint32_t reorder_pkts;		/* tolerance of the in-path proof, grows with spurious retransmissions */

@@ -40,9 +40,12 @@ static inline bool rcv_has(const struct uccl_flow *f, uint64_t csn)
 void flow_item_done(struct uccl_flow *f, struct uccl_item *item, uint64_t now);
 void flow_probe_arm(struct uccl_flow *f, uint64_t now);
 void flow_path_refresh(struct uccl_flow *f);
-void flow_path_loss(struct uccl_flow *f, uint16_t path, uint64_t now);
+/* Something sent on this path was lost although others moved; `silent`: through a whole time-out. PROTOCOL R17 */
+void flow_path_loss(struct uccl_flow *f, uint16_t path, bool silent, uint64_t now);
 void flow_path_alive(struct uccl_flow *f, uint16_t path, uint64_t now);
 void flow_path_reroll(struct uccl_flow *f, uint16_t path);
+/* A PROBE leaves on this path as soon as it can. */
+void flow_path_probe(struct uccl_flow *f, uint16_t path);
 
 /* ack.c */
 /* Take in a block that arrived `age_ns` ago. UCCL_DROP_COUNT, or the reason why it was refused (nothing changed). */

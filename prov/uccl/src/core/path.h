@@ -11,9 +11,9 @@
 
 enum uccl_path_state {
 	UCCL_PATH_ACTIVE,	/* in service */
-	UCCL_PATH_SUSPECT,	/* lost several in a row while others moved: no new data, one probe */
+	UCCL_PATH_SUSPECT,	/* lost several in a row while others moved: no new data, one probe, until `until` */
 	UCCL_PATH_QUARANTINE,	/* out of service until `until`, then re-rolled */
-	UCCL_PATH_PROBATION,	/* new label, probed; in service again at the first acknowledgement */
+	UCCL_PATH_PROBATION,	/* new label, probed; in service again at the first answer, out again at `until` */
 };
 
 struct uccl_path {
@@ -23,6 +23,7 @@ struct uccl_path {
 	bool probe_due;		/* a probe wants to leave on it */
 	uint16_t label;		/* the NIC's entropy label now in use */
 	uint32_t next_seq;	/* sequence number of the next packet on this path, starts at 1 */
+	uint32_t fresh_seq;	/* packets from here on are later than the last change of state: they may answer for it */
 	uint32_t acked_seq;	/* highest number the peer reported; nothing reported: 0 */
 	uint64_t acked_csn;	/* direct writes: highest CSN that the peer reported on this path + 1 */
 	uint64_t srtt_ns;	/* 0: no sample yet */
@@ -30,8 +31,6 @@ struct uccl_path {
 	uint64_t min_rtt_ns;	/* UINT64_MAX: no sample yet */
 	uint64_t inflight;	/* bytes */
 	uint64_t until;		/* end of quarantine, or when the probe is overdue */
-	uint64_t probed_ns;	/* last probe */
-	uint64_t bad_since;	/* first loss of the current row */
 	/* free-running counters */
 	uint64_t tx_packets;
 	uint64_t tx_bytes;

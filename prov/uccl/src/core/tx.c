@@ -373,10 +373,10 @@ static int tx_probe_chunk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 
 static int tx_probes(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 {
-	for (uint16_t i = 0; i < f->cfg.paths_tx; i++)
+	for (uint16_t i = 0; f->probes_due && i < f->cfg.paths_tx; i++)
 		if (f->paths[i].probe_due) {
 			f->paths[i].probe_due = false;
-			f->paths[i].probed_ns = now;
+			f->probes_due--;
 			return tx_control(f, tx, UCCL_PKT_PROBE, UCCL_FLAG_AR, NULL, i, true, now);
 		}
 	return 0;

@@ -59,9 +59,12 @@ size_t uccl_engine_report(const struct uccl_engine *e, char *buf, size_t size, u
 	add(&t, "peers %u open %u, packets sent %llu received %llu, retransmitted %llu (%llu bytes), spurious %llu\n",
 	    e->nconns, e->nopen, (unsigned long long)s->tx_packets, (unsigned long long)s->rx_packets,
 	    (unsigned long long)s->rtx_packets, (unsigned long long)s->rtx_bytes, (unsigned long long)s->spurious);
-	add(&t, "lost: proof %llu, time %llu; probes %llu, time-outs %llu; paths quarantined %llu, re-rolled %llu\n",
-	    (unsigned long long)s->lost_proof, (unsigned long long)s->lost_rack, (unsigned long long)s->probes,
-	    (unsigned long long)s->rtos, (unsigned long long)s->quarantined, (unsigned long long)s->rerolled);
+	add(&t,
+	    "lost: proof %llu, time %llu, time-out %llu; probes %llu, time-outs %llu; paths quarantined %llu, "
+	    "re-rolled %llu\n",
+	    (unsigned long long)s->lost_proof, (unsigned long long)s->lost_rack, (unsigned long long)s->lost_rto,
+	    (unsigned long long)s->probes, (unsigned long long)s->rtos, (unsigned long long)s->quarantined,
+	    (unsigned long long)s->rerolled);
 	for (int i = 0; i < UCCL_DROP_COUNT; i++)
 		if (s->dropped[i])
 			add(&t, "dropped, %s: %llu\n", uccl_drop_text((enum uccl_drop)i),

@@ -372,6 +372,7 @@ static void path_loss__black_hole(void **state)
 	/* The NIC says that the window is small: many round trips. */
 	p.side[1].f.cfg.slots_rx = 40;
 	transfer(2000 * KIB);
+	pair_run(&p, p.now + 2 * MS);
 	assert_true(p.side[0].stats.quarantined >= 1);
 	assert_int_not_equal(tx()->paths[2].state, UCCL_PATH_ACTIVE);
 	for (int i = 0; i < 4; i++)
@@ -385,10 +386,20 @@ static void path_loss__black_hole(void **state)
 	pair_fini(&p);
 }
 
-static void quarantined(uint16_t path)
+static void suspected(uint16_t path)
 {
 	for (int i = 0; i < 3; i++)
-		flow_path_loss(tx(), path, p.now);
+		flow_path_loss(tx(), path, false, p.now);
+	assert_int_equal(tx()->paths[path].state, UCCL_PATH_SUSPECT);
+}
+
+/* Suspected, asked, and silent. */
+static void quarantined(uint16_t path)
+{
+	suspected(path);
+	pair_pump_one(&p, 0);
+	lose_all();
+	assert_int_equal(strike(), 0);
 	assert_int_equal(tx()->paths[path].state, UCCL_PATH_QUARANTINE);
 }
 
@@ -396,21 +407,129 @@ static void path_loss__three_in_a_row(void **state)
 {
 	(void)state;
 	start(pair_packets());
-	flow_path_loss(tx(), 1, p.now);
-	flow_path_loss(tx(), 1, p.now);
+	flow_path_loss(tx(), 1, false, p.now);
+	flow_path_loss(tx(), 1, false, p.now);
 	flow_path_alive(tx(), 1, p.now);
-	flow_path_loss(tx(), 1, p.now);
-	flow_path_loss(tx(), 1, p.now);
+	flow_path_loss(tx(), 1, false, p.now);
+	flow_path_loss(tx(), 1, false, p.now);
 	assert_int_equal(tx()->paths[1].state, UCCL_PATH_ACTIVE);
 	assert_int_equal(tx()->nusable, 4);
-	flow_path_loss(tx(), 1, p.now);
-	assert_int_equal(tx()->paths[1].state, UCCL_PATH_QUARANTINE);
+	flow_path_loss(tx(), 1, false, p.now);
+	assert_int_equal(tx()->paths[1].state, UCCL_PATH_SUSPECT);
 	assert_int_equal(tx()->nusable, 3);
 	for (int i = 0; i < 3; i++)
 		assert_int_not_equal(tx()->usable[i], 1);
 	assert_int_equal(tx()->path_at, tx()->paths[1].until);
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + uccl_flow_rto(tx()));
+	assert_int_equal(p.side[0].stats.quarantined, 0);
+	pair_fini(&p);
+}
+
+/* One question, on the path itself, and no answer: quarantine, and only now a new label is to come. */
+static void path_suspect__silent(void **state)
+{
+	uint64_t began;
+
+	(void)state;
+	start(pair_packets());
+	suspected(1);
+	began = p.now;
+	assert_int_equal(pair_pump_one(&p, 0), 1);
+	assert_int_equal(p.wire[0]->h.type, UCCL_PKT_PROBE);
+	assert_int_equal(p.wire[0]->path, 1);
+	assert_int_equal(p.wire[0]->label, tx()->paths[1].label);
+	lose_all();
+	assert_int_equal(pair_pump_one(&p, 0), 0);
+	assert_int_equal(strike(), 0);
+	assert_int_equal(p.now - began, uccl_flow_rto(tx()));
+	assert_int_equal(tx()->paths[1].state, UCCL_PATH_QUARANTINE);
+	assert_int_equal(tx()->path_at, p.now + uccl_flow_rto(tx()));
 	assert_int_equal(p.side[0].stats.quarantined, 1);
+	assert_int_equal(p.side[0].stats.rerolled, 0);
+	pair_fini(&p);
+}
+
+/* Answered: back at once, as it was. */
+static void path_suspect__answers(void **state)
+{
+	uint16_t label;
+
+	(void)state;
+	start(pair_packets());
+	label = tx()->paths[1].label;
+	tx()->paths[1].srtt_ns = 20 * US;
+	suspected(1);
+	pair_pump_one(&p, 0);
+	pair_arrive(&p, 0);
+	pair_pump_one(&p, 1);
+	pair_arrive(&p, 0);
+	assert_int_equal(tx()->paths[1].state, UCCL_PATH_ACTIVE);
+	assert_int_equal(tx()->paths[1].label, label);
+	assert_int_not_equal(tx()->paths[1].srtt_ns, 0);
+	assert_int_equal(tx()->nusable, 4);
+	assert_true(tx()->path_at == UCCL_NEVER);
+	assert_int_equal(p.side[0].stats.quarantined, 0);
+	pair_fini(&p);
+}
+
+/* What left before the suspicion says nothing about now, however late it is reported. */
+static void path_suspect__old_news(void **state)
+{
+	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
+	struct uccl_ack a;
+
+	(void)state;
+	start(pair_packets());
+	uccl_flow_keepalive(tx(), p.now);
+	pair_pump_one(&p, 0);
+	assert_int_equal(p.wire[0]->path, 1);
+	suspected(1);
+	a = pair_ack(&p, 0, p.cfg.csn[0]);
+	a.npaths = 1;
+	a.paths[0] = (struct uccl_ack_path){.path = 1, .seq = 1, .echo = uccl_ts(p.now)};
+	pair_feed(&p, 0, &h, NULL, &a);
+	assert_int_equal(tx()->paths[1].acked_seq, 1);
+	assert_int_equal(tx()->paths[1].state, UCCL_PATH_SUSPECT);
+	pair_fini(&p);
+}
+
+/* A path that is slower than the others gets its own time. */
+static void path_suspect__own_time(void **state)
+{
+	(void)state;
+	start(pair_packets());
+	tx()->paths[1].srtt_ns = 50 * MS;
+	suspected(1);
+	assert_int_equal(tx()->paths[1].until, p.now + 50 * MS + UCCL_ACK_DELAY_NS);
+	pair_fini(&p);
+}
+
+/* Silent through a time-out that another path ended: once is enough. */
+static void path_loss__silent_through_a_timeout(void **state)
+{
+	struct pair_cfg c = pair_packets();
+
+	(void)state;
+	c.chunk_bytes = 4096;
+	c.mtu = 4096 + UCCL_HDR_LEN + UCCL_TAIL_MAX;
+	start(c);
+	pair_record(&p, 0, 3000);
+	pair_pump_one(&p, 0);
+	assert_int_equal(p.wire[0]->path, 0);
+	lose_all();
+	strike(); /* the tail probe, on the path itself */
+	assert_int_equal(p.wire[0]->path, 0);
+	lose_all();
+	strike(); /* the time-out, on others */
+	assert_int_equal(p.side[0].stats.rtos, 1);
+	assert_int_equal(tx()->paths[0].state, UCCL_PATH_ACTIVE);
+	pair_arrive_all(&p, 1);
+	pair_pump_one(&p, 1);
+	pair_arrive_all(&p, 0);
+	assert_int_equal(p.side[0].stats.lost_rto, 1);
+	assert_int_equal(p.side[0].stats.lost_rack + p.side[0].stats.lost_proof, 0);
+	assert_int_equal(tx()->paths[0].state, UCCL_PATH_SUSPECT);
+	assert_true(pair_finish(&p, 100 * MS));
 	pair_fini(&p);
 }
 
@@ -418,11 +537,11 @@ static void path_loss__last_path_stays(void **state)
 {
 	(void)state;
 	start(pair_packets());
-	quarantined(0);
-	quarantined(1);
-	quarantined(2);
+	suspected(0);
+	suspected(1);
+	suspected(2);
 	for (int i = 0; i < 300; i++)
-		flow_path_loss(tx(), 3, p.now);
+		flow_path_loss(tx(), 3, false, p.now);
 	assert_int_equal(tx()->paths[3].state, UCCL_PATH_ACTIVE);
 	assert_int_equal(tx()->nusable, 1);
 	assert_int_equal(tx()->usable[0], 3);
@@ -471,10 +590,12 @@ static void path_refresh__ends_the_burst(void **state)
 	pair_record(&p, 0, 10);
 	pair_pump_one(&p, 0);
 	assert_int_equal(p.wire[0]->path, 0);
-	quarantined(0);
+	suspected(0);
 	pair_record(&p, 0, 10);
 	pair_pump_one(&p, 0);
-	assert_int_not_equal(p.wire[1]->path, 0);
+	assert_int_equal(p.wire[1]->h.type, UCCL_PKT_PROBE);
+	assert_int_equal(p.wire[2]->h.type, UCCL_PKT_CHUNK);
+	assert_int_not_equal(p.wire[2]->path, 0);
 	pair_fini(&p);
 }
 
@@ -727,6 +848,11 @@ int main(void)
 		cmocka_unit_test(path_loss__three_in_a_row),
 		cmocka_unit_test(path_loss__last_path_stays),
 		cmocka_unit_test(path_loss__one_path_flow),
+		cmocka_unit_test(path_loss__silent_through_a_timeout),
+		cmocka_unit_test(path_suspect__silent),
+		cmocka_unit_test(path_suspect__answers),
+		cmocka_unit_test(path_suspect__old_news),
+		cmocka_unit_test(path_suspect__own_time),
 		cmocka_unit_test(paths_expire__probation_and_back),
 		cmocka_unit_test(paths_expire__longer_each_time),
 		cmocka_unit_test(paths_expire__healed),
