@@ -10,6 +10,8 @@
 
 /* Tolerance learnt from spurious retransmissions is kept this many smoothed RTTs. */
 #define REORDER_MEMORY_RTTS 64
+/* What arrives from a peer that we owe nothing is reported this often at most, and not more than once per RTT. */
+#define REPORT_NS UCCL_NS_PER_MS
 
 void flow_report_loss(struct uccl_flow *f, enum uccl_loss_kind kind, uint16_t path, uint64_t bytes, uint64_t now)
 {
@@ -155,7 +157,7 @@ static uint64_t ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_
 			rtt = path_sample(in, arrived, &sent);
 		}
 		f->rack_ns = uccl_max(f->rack_ns, sent);
-		flow_path_alive(f, in->path, now);
+		flow_path_alive(f, in->path, arrived);
 		if (rtt) {
 			uccl_path_rtt(p, rtt);
 			flow_rtt(f, rtt);
@@ -197,6 +199,7 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint64
 	f->cfg.stats->acks_rx++;
 
 	info.rtt_ns = ack_paths(f, a, age_ns, now);
+	flow_control_check(f, now);
 	for (uint64_t csn = f->una; csn < cum; csn++)
 		info.bytes += ack_one(f, csn, now);
 	for (int w = 0; w < a->nwords; w++)
@@ -215,6 +218,10 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint64
 	}
 	flow_una_advance(f);
 	reorder_learn(f, a->dups, now);
+	/* A peer that only listens would never know which of its paths bring its acknowledgements here. PROTOCOL R58 */
+	if (f->cfg.paths_rx > 1 &&
+	    (f->backoff > 1 || (info.bytes && now - f->told_ns >= uccl_max(REPORT_NS, f->srtt_ns))))
+		f->ack_now = true;
 	f->backoff = 0;
 	f->progress_ns = now;
 	flow_probe_arm(f, now);

@@ -16,6 +16,8 @@
 
 /* A path is suspected after this many losses in a row while others moved. PROTOCOL R17 */
 #define PATH_LOSSES_MAX 3
+/* So many time-outs at most are not repetition: they ask on other paths, then on the same ones with other labels. */
+#define PROBES_EAGER_MAX 16
 
 int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *user, uint64_t now)
 {
@@ -63,7 +65,7 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 	f->msg_limit = cfg->msg_limit_tx;
 	f->min_rtt_ns = UCCL_NEVER;
 	f->ack_at = f->rack_at = f->probe_at = f->close_at = UCCL_NEVER;
-	f->heard_ns = f->progress_ns = now;
+	f->heard_ns = f->progress_ns = f->told_ns = now;
 	f->fifo = cfg->fifo_paths;
 
 	pcfg.window_max = (uint64_t)pcfg.chunk_bytes * uccl_min(cfg->window, cfg->slots_tx ? 4096 : 64);
@@ -152,6 +154,14 @@ static uint64_t flow_pto(const struct uccl_flow *f)
 	return uccl_min(2 * f->srtt_ns + UCCL_ACK_DELAY_NS, uccl_flow_rto(f));
 }
 
+/* Two paths are asked per time-out, so as many time-outs as there are paths ask each of them twice. */
+static uint32_t probe_doublings(const struct uccl_flow *f)
+{
+	uint32_t eager = (uint32_t)uccl_min(f->cfg.paths_tx, PROBES_EAGER_MAX);
+
+	return f->backoff - 1 > eager ? (uint32_t)uccl_min(f->backoff - 1 - eager, 16) : 0;
+}
+
 /* Exactly one timer runs whenever something is not acknowledged. */
 void flow_probe_arm(struct uccl_flow *f, uint64_t now)
 {
@@ -160,7 +170,7 @@ void flow_probe_arm(struct uccl_flow *f, uint64_t now)
 	else if (!f->backoff)
 		f->probe_at = now + flow_pto(f);
 	else
-		f->probe_at = now + uccl_min(uccl_flow_rto(f) << uccl_min(f->backoff - 1, 16), UCCL_RTO_MAX_NS);
+		f->probe_at = now + uccl_min(uccl_flow_rto(f) << probe_doublings(f), UCCL_RTO_MAX_NS);
 }
 
 /* Rebuild the list of paths in service; with none left, all that are not in quarantine, then simply all. */
@@ -187,6 +197,8 @@ void flow_path_refresh(struct uccl_flow *f)
 void flow_path_reroll(struct uccl_flow *f, uint16_t path)
 {
 	f->paths[path].label = f->next_label;
+	f->paths[path].fresh_seq = f->paths[path].next_seq;
+	f->paths[path].ask_ns = 0;
 	f->next_label = (uint16_t)((f->next_label + 1) % f->cfg.labels);
 	f->paths[path].rerolls++;
 	f->cfg.stats->rerolled++;
@@ -198,12 +210,70 @@ void flow_path_probe(struct uccl_flow *f, uint16_t path)
 	f->paths[path].probe_due = true;
 }
 
+static void control_add(struct uccl_flow *f, uint16_t path)
+{
+	uint8_t i = f->control_old;
+
+	if (f->ncontrol < UCCL_CONTROL_PATHS) {
+		i = f->ncontrol++;
+	} else {
+		f->paths[f->control[i]].control = false;
+		f->control_old = (uint8_t)((i + 1) % UCCL_CONTROL_PATHS);
+	}
+	f->control[i] = path;
+	f->paths[path].control = true;
+}
+
+static void control_remove(struct uccl_flow *f, uint16_t path)
+{
+	for (uint8_t i = 0; f->paths[path].control && i < f->ncontrol; i++)
+		if (f->control[i] == path) {
+			f->control[i] = f->control[--f->ncontrol];
+			f->paths[path].control = false;
+		}
+}
+
+/* No path is known to work any more. */
+static void control_forget(struct uccl_flow *f)
+{
+	while (f->ncontrol)
+		control_remove(f, f->control[0]);
+}
+
+void flow_control_check(struct uccl_flow *f, uint64_t now)
+{
+	uint64_t rto = uccl_flow_rto(f);
+
+	/* All paths, but only now and then. */
+	if (f->rack_ns < f->control_at)
+		return;
+	f->control_at = f->rack_ns + rto / 2;
+	for (uint16_t i = 0; i < f->cfg.paths_tx; i++) {
+		struct uccl_path *p = &f->paths[i];
+
+		if (!p->ask_ns || f->rack_ns < p->ask_ns + rto)
+			continue;
+		p->ask_ns = 0;
+		control_remove(f, i);
+		flow_path_loss(f, i, false, now);
+	}
+}
+
+void flow_control_unheard(struct uccl_flow *f)
+{
+	if (f->unheard < UINT16_MAX)
+		f->unheard++;
+	if (f->unheard > 1)
+		control_forget(f);
+}
+
 static void path_state(struct uccl_path *p, enum uccl_path_state state, uint64_t until)
 {
 	p->state = (uint8_t)state;
 	p->until = until;
 	p->losses = 0;
-	p->fresh_seq = p->next_seq;
+	if (state != UCCL_PATH_ACTIVE)
+		p->fresh_seq = p->next_seq;
 }
 
 static void path_quarantine(struct uccl_flow *f, struct uccl_path *p, uint64_t now)
@@ -230,29 +300,35 @@ void flow_path_loss(struct uccl_flow *f, uint16_t path, bool silent, uint64_t no
 	if (p->state != UCCL_PATH_ACTIVE || p->losses < PATH_LOSSES_MAX || f->nusable < 2)
 		return;
 	path_state(p, UCCL_PATH_SUSPECT, now + path_rto(f, p));
+	control_remove(f, path);
 	flow_path_probe(f, path);
 	flow_path_refresh(f);
 }
 
-/* The peer reported a packet that we sent on this path lately. */
-void flow_path_alive(struct uccl_flow *f, uint16_t path, uint64_t now)
+void flow_path_alive(struct uccl_flow *f, uint16_t path, uint64_t arrived)
 {
 	struct uccl_path *p = &f->paths[path];
 
-	(void)now;
-	p->losses = 0;
-	if (p->state != UCCL_PATH_PROBATION && p->state != UCCL_PATH_SUSPECT)
-		return;
+	f->reacted_ns = arrived;
+	f->unheard = 0;
 	/* What was sent before tells of the label before, or of better times. */
 	if ((int32_t)(p->acked_seq - p->fresh_seq) < 0)
 		return;
-	if (p->state == UCCL_PATH_PROBATION) {
-		p->srtt_ns = 0;
-		if (p->strikes)
-			p->strikes--;
+	p->losses = 0;
+	if (p->ask_ns && (int32_t)(p->acked_seq - p->ask_seq) >= 0)
+		p->ask_ns = 0;
+	f->alive_path = path;
+	if (p->state == UCCL_PATH_PROBATION || p->state == UCCL_PATH_SUSPECT) {
+		if (p->state == UCCL_PATH_PROBATION) {
+			p->srtt_ns = 0;
+			if (p->strikes)
+				p->strikes--;
+		}
+		path_state(p, UCCL_PATH_ACTIVE, 0);
+		flow_path_refresh(f);
 	}
-	path_state(p, UCCL_PATH_ACTIVE, 0);
-	flow_path_refresh(f);
+	if (!p->control && p->state == UCCL_PATH_ACTIVE)
+		control_add(f, path);
 }
 
 /*
@@ -277,15 +353,25 @@ static void paths_expire(struct uccl_flow *f, uint64_t now)
 	flow_path_refresh(f);
 }
 
+static void timeout_ask(struct uccl_flow *f, uint16_t path)
+{
+	/* A route that swallows everything may be all that the present labels have. */
+	if (f->backoff >= (f->cfg.paths_tx + 1u) / 2 + 2u)
+		flow_path_reroll(f, path);
+	flow_path_probe(f, path);
+}
+
 /*
  * Nothing was acknowledged for the probe time-out. First a tail probe: the oldest chunk once more if it is small, else
- * a PROBE on its path, where it is also a later packet. Then time-outs: one PROBE each, on path after path, so a peer
- * that is merely silent (it computes, or is stopped) never receives the window again and again. PROTOCOL R54 R55
+ * a PROBE on its path, where it is also a later packet, and one where the last answer came from. Then time-outs: a
+ * PROBE on each of two paths, path after path, so a peer that is merely silent (it computes, or is stopped) never
+ * receives the window again and again.
+ * PROTOCOL R54 R55
  */
 static void probe_expire(struct uccl_flow *f, uint64_t now)
 {
 	struct uccl_sent *e = flow_sent(f, f->una);
-	uint16_t path = e->path;
+	uint16_t path = e->path, n = f->cfg.paths_tx;
 
 	if (!flow_outstanding(f)) {
 		f->probe_at = UCCL_NEVER;
@@ -294,17 +380,21 @@ static void probe_expire(struct uccl_flow *f, uint64_t now)
 	f->cfg.stats->probes++;
 	if (f->backoff) {
 		f->cfg.stats->rtos++;
+		control_forget(f);
 		if (f->inflight_bytes)
 			flow_report_loss(f, UCCL_LOSS_RTO, path, 0, now);
-		path = (uint16_t)((path + f->backoff) % f->cfg.paths_tx);
-		/* A route that swallows everything may be all that the present labels have. */
-		if (f->backoff >= f->cfg.paths_tx + 2u)
-			flow_path_reroll(f, path);
-		flow_path_probe(f, path);
+		/* First where the last answer came from. */
+		path = f->backoff == 1 && f->alive_path != path ? f->alive_path : (uint16_t)((path + f->backoff) % n);
+		timeout_ask(f, path);
+		if (n > 1)
+			timeout_ask(f, (uint16_t)((path + n / 2) % n));
 	} else if (e->state == UCCL_SENT_INFLIGHT && !e->write && e->len <= 2048) {
 		f->probe_chunk = true;
 	} else {
 		flow_path_probe(f, path);
+		/* If the path is dead, another one's answer tells of it. */
+		if (uccl_path_usable(&f->paths[f->alive_path]))
+			flow_path_probe(f, f->alive_path);
 	}
 	/* As coarse as the time that its answer will echo, or that would seem older than the probe. */
 	f->probe_ns = now >> UCCL_TS_SHIFT << UCCL_TS_SHIFT;
@@ -365,6 +455,29 @@ void uccl_flow_close(struct uccl_flow *f, uint64_t now)
 	f->close_at = now + uccl_max(uccl_flow_rto(f), 5 * UCCL_NS_PER_MS);
 }
 
+static const char *flow_check_paths(const struct uccl_flow *f)
+{
+	uint32_t due = 0, control = 0, active = 0;
+
+	for (uint16_t i = 0; i < f->cfg.paths_tx; i++) {
+		const struct uccl_path *p = &f->paths[i];
+
+		due += p->probe_due;
+		control += p->control;
+		active += p->state == UCCL_PATH_ACTIVE;
+		if (p->state != UCCL_PATH_ACTIVE && (p->control || p->until < f->path_at))
+			return "a path out of service is used, or has no timer";
+	}
+	for (uint8_t i = 0; i < f->ncontrol; i++)
+		if (!f->paths[f->control[i]].control)
+			return "list of paths for control";
+	if (due != f->probes_due || control != f->ncontrol)
+		return "count of probes or of paths for control";
+	if (!f->nusable || (active && active != f->nusable))
+		return "paths in service";
+	return NULL;
+}
+
 const char *uccl_flow_check(const struct uccl_flow *f)
 {
 	uint64_t bytes = 0;
@@ -393,5 +506,5 @@ const char *uccl_flow_check(const struct uccl_flow *f)
 		return "something is not acknowledged and no timer runs";
 	if (rcv_has(f, f->rcv_nxt))
 		return "first missing chunk is marked received";
-	return NULL;
+	return flow_check_paths(f);
 }

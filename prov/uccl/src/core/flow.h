@@ -156,6 +156,9 @@ struct uccl_flow_cfg {
 	uint64_t seed;
 };
 
+/* Control packets prefer so many paths: those that the peer reported last. */
+#define UCCL_CONTROL_PATHS 8
+
 enum uccl_flow_close { UCCL_FLOW_OPEN, UCCL_FLOW_CLOSING, UCCL_FLOW_CLOSED };
 
 struct uccl_flow {
@@ -194,7 +197,13 @@ struct uccl_flow {
 	uint16_t *usable;
 	uint16_t nusable;
 	uint16_t next_label;
-	uint16_t control_rr;		/* control packets rotate over the paths */
+	uint16_t control[UCCL_CONTROL_PATHS]; /* paths in service that the peer reported lately */
+	uint8_t ncontrol;
+	uint8_t control_old;		/* the next of them to make room */
+	uint8_t control_next;		/* the next of them to carry something */
+	uint8_t control_turn;		/* now and then another path is tried, */
+	uint16_t control_rr;		/* one after the other */
+	uint16_t alive_path;		/* reported last */
 	uint16_t probes_due;		/* paths with a probe to send */
 	uint16_t burst_path;		/* small packets: the path of the burst under way */
 	uint32_t burst_left;		/* bytes left in it */
@@ -212,6 +221,8 @@ struct uccl_flow {
 	uint64_t rto_ns;		/* when the latest row of time-outs began */
 	uint64_t heard_ns;		/* last accepted packet */
 	uint64_t progress_ns;		/* last new acknowledgement */
+	uint64_t reacted_ns;		/* the peer reported something new of ours */
+	uint64_t control_at;		/* next look at control packets that were not reported */
 	uint32_t reorder_pkts;		/* tolerance of the in-path proof, grows with spurious retransmissions */
 	uint64_t reorder_ns;		/* likewise of RACK */
 	uint64_t reorder_until;		/* when the tolerance begins to shrink again */
@@ -231,6 +242,10 @@ struct uccl_flow {
 	uint32_t owed;			/* chunks received since the last block */
 	bool ack_now;
 	uint64_t ack_at;		/* delayed acknowledgement */
+	uint64_t told_ns;		/* when the last block left */
+	uint64_t answer_ns;		/* the last PROBE that was answered */
+	uint32_t unheard;		/* answers in a row that the peer does not know of */
+	uint8_t answers_more;		/* the answer goes on so many other paths, too */
 	uint64_t received_bytes;	/* bulk payload, for credits */
 	uint64_t demand;		/* what the peer wants to send in all */
 	bool credit_due;

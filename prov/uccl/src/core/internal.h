@@ -42,10 +42,15 @@ void flow_probe_arm(struct uccl_flow *f, uint64_t now);
 void flow_path_refresh(struct uccl_flow *f);
 /* Something sent on this path was lost although others moved; `silent`: through a whole time-out. PROTOCOL R17 */
 void flow_path_loss(struct uccl_flow *f, uint16_t path, bool silent, uint64_t now);
-void flow_path_alive(struct uccl_flow *f, uint16_t path, uint64_t now);
+/* A block that arrived then reports a packet of this path for the first time. */
+void flow_path_alive(struct uccl_flow *f, uint16_t path, uint64_t arrived);
 void flow_path_reroll(struct uccl_flow *f, uint16_t path);
 /* A PROBE leaves on this path as soon as it can. */
 void flow_path_probe(struct uccl_flow *f, uint16_t path);
+/* Control packets that left long before what the peer reports now, and were not reported. PROTOCOL R56 */
+void flow_control_check(struct uccl_flow *f, uint64_t now);
+/* A PROBE was answered and the peer asks again as if it had not been. PROTOCOL R57 */
+void flow_control_unheard(struct uccl_flow *f);
 
 /* ack.c */
 /* Take in a block that arrived `age_ns` ago. UCCL_DROP_COUNT, or the reason why it was refused (nothing changed). */
@@ -60,6 +65,8 @@ void flow_detect(struct uccl_flow *f, uint64_t now);
 void flow_received(struct uccl_flow *f, uint64_t csn);
 void flow_owe_ack(struct uccl_flow *f, uint64_t csn, bool ar, uint64_t now);
 void flow_rx_dup(struct uccl_flow *f, bool probe, uint64_t now);
+/* What arrived since the peer last heard us is told once more: the blocks that told it may be lost. */
+void flow_rx_paths_again(struct uccl_flow *f);
 
 /* direct.c */
 /* Is this chunk announced as a direct write? */

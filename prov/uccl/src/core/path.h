@@ -21,9 +21,10 @@ struct uccl_path {
 	uint8_t losses;		/* in a row, without an acknowledgement between */
 	uint8_t strikes;	/* times put in quarantine lately: the back-off */
 	bool probe_due;		/* a probe wants to leave on it */
+	bool control;		/* among those that control packets prefer */
 	uint16_t label;		/* the NIC's entropy label now in use */
 	uint32_t next_seq;	/* sequence number of the next packet on this path, starts at 1 */
-	uint32_t fresh_seq;	/* packets from here on are later than the last change of state: they may answer for it */
+	uint32_t fresh_seq;	/* packets from here on tell of the present label, and are later than a suspicion */
 	uint32_t acked_seq;	/* highest number the peer reported; nothing reported: 0 */
 	uint64_t acked_csn;	/* direct writes: highest CSN that the peer reported on this path + 1 */
 	uint64_t srtt_ns;	/* 0: no sample yet */
@@ -31,6 +32,8 @@ struct uccl_path {
 	uint64_t min_rtt_ns;	/* UINT64_MAX: no sample yet */
 	uint64_t inflight;	/* bytes */
 	uint64_t until;		/* end of quarantine, or when the probe is overdue */
+	uint64_t ask_ns;	/* when the first control packet left that was not reported yet; 0: none */
+	uint32_t ask_seq;	/* its number */
 	/* free-running counters */
 	uint64_t tx_packets;
 	uint64_t tx_bytes;

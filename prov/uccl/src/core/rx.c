@@ -3,6 +3,8 @@
  * What arrived: checks, duplicates, placement, and the acknowledgement that is owed. No acknowledgement is sent here:
  * the flow owes one, and uccl_flow_tx lets any packet carry it.
  */
+#include <string.h>
+
 #include "base/seq.h"
 #include "core/internal.h"
 
@@ -10,6 +12,9 @@
 #define ACK_EVERY_MAX 16
 /* Out of order, with many paths, is normal: tell soon, not at once. */
 #define ACK_REORDER_NS (20 * UCCL_NS_PER_US)
+
+/* Answers to a peer that does not hear us, at most; tiny packets, each on another path. PROTOCOL R57 */
+#define ANSWERS_MAX 4
 
 static void drop(struct uccl_flow *f, enum uccl_drop reason)
 {
@@ -75,6 +80,46 @@ static void rx_path(struct uccl_flow *f, const struct uccl_hdr *h, uint64_t age_
 	if (!r->dirty && !r->write_dirty)
 		f->dirty[f->ndirty++] = h->path;
 	r->dirty = true;
+}
+
+void flow_rx_paths_again(struct uccl_flow *f)
+{
+	for (uint16_t i = 0; i < f->cfg.paths_rx; i++) {
+		struct uccl_rx_path *r = &f->rx_paths[i];
+		bool listed = r->dirty || r->write_dirty;
+
+		if (r->arrived_ns && r->arrived_ns >= f->reacted_ns)
+			r->dirty = true;
+		if (r->high_csn && r->write_ns >= f->reacted_ns)
+			r->write_dirty = true;
+		if (!listed && (r->dirty || r->write_dirty))
+			f->dirty[f->ndirty++] = i;
+	}
+}
+
+/*
+ * An answer is due, with the line of this path first: it may be what the peer waits for. If the last answer is an RTT
+ * old and none of ours was reported since, it was lost. PROTOCOL R57
+ */
+static void rx_probe(struct uccl_flow *f, uint16_t path, uint64_t now)
+{
+	uint16_t i = 0;
+
+	while (i < f->ndirty && f->dirty[i] != path)
+		i++;
+	if (i < f->ndirty) {
+		memmove(f->dirty + 1, f->dirty, i * sizeof(*f->dirty));
+		f->dirty[0] = path;
+	}
+	f->ack_now = true;
+	if (f->answer_ns && now - f->answer_ns < uccl_max(f->cfg.rto_min_ns / 2, f->srtt_ns))
+		return;
+	if (f->answer_ns > f->reacted_ns) {
+		flow_control_unheard(f);
+		flow_rx_paths_again(f);
+		f->answers_more = (uint8_t)(uccl_min(f->unheard < 3 ? 2 : ANSWERS_MAX, f->cfg.paths_tx) - 1);
+	}
+	f->answer_ns = now;
 }
 
 static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *payload, uint64_t now)
@@ -166,7 +211,7 @@ void uccl_flow_rx(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *
 		rx_chunk(f, h, payload, now);
 		break;
 	case UCCL_PKT_PROBE:
-		f->ack_now = true;
+		rx_probe(f, h->path, now);
 		break;
 	case UCCL_PKT_CREDIT:
 		uccl_event_rx_credit(f, uccl_get64(h->rec), now);

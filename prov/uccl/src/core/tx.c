@@ -15,6 +15,10 @@
 #define TURN_BYTES (4u << 20)
 /* Payload up to this counts as control: not held back by the congestion window. */
 #define CONTROL_BYTES 256
+/* One in so many control packets leaves on any path in service. */
+#define CONTROL_OTHERS 8
+/* Bytes in flight up to which a path that answered a time-out is preferred. */
+#define ALIVE_BYTES (2 * BURST_BYTES)
 /* Chunks of one descriptor of direct writes at most. */
 #define DESC_CHUNKS_MAX 32
 /* An acknowledgement is asked for at least every so many bytes of a long transfer. */
@@ -22,9 +26,10 @@
 
 /*
  * Encode what we owe into the tail. Behind payload: all of it or nothing; else as much as `room` bytes hold, what is
- * left goes with the next block. Returns its length.
+ * left goes with the next block. With a probe of a path that may be dead (not `sure`) all stays owed. Returns its
+ * length.
  */
-static uint16_t tx_ack(struct uccl_flow *f, uint8_t *tail, uint32_t room, bool payload, uint64_t now)
+static uint16_t tx_ack(struct uccl_flow *f, uint8_t *tail, uint32_t room, bool payload, bool sure, uint64_t now)
 {
 	struct uccl_ack a;
 	uint16_t kept = 0;
@@ -48,7 +53,8 @@ static uint16_t tx_ack(struct uccl_flow *f, uint8_t *tail, uint32_t room, bool p
 		struct uccl_rx_path *r = &f->rx_paths[f->dirty[i]];
 
 		if ((uint32_t)a.npaths + r->dirty + r->write_dirty > lines) {
-			f->dirty[kept++] = f->dirty[i];
+			if (sure)
+				f->dirty[kept++] = f->dirty[i];
 			continue;
 		}
 		if (r->dirty)
@@ -65,9 +71,9 @@ static uint16_t tx_ack(struct uccl_flow *f, uint8_t *tail, uint32_t room, bool p
 				.seq = (uint32_t)(r->high_csn - 1),
 				.delay = (uint32_t)((now - r->write_ns) >> UCCL_TS_SHIFT),
 			};
-		r->dirty = r->write_dirty = false;
+		if (sure)
+			r->dirty = r->write_dirty = false;
 	}
-	f->ndirty = kept;
 	a.cum = (uint32_t)f->rcv_nxt;
 	a.dups = f->dups;
 	a.msg_limit = f->rcv_msg_limit;
@@ -82,9 +88,13 @@ static uint16_t tx_ack(struct uccl_flow *f, uint8_t *tail, uint32_t room, bool p
 				a.sack[w] |= 1ull << b;
 		}
 	}
-	f->owed = 0;
-	f->ack_now = false;
-	f->ack_at = UCCL_NEVER;
+	if (sure) {
+		f->ndirty = kept;
+		f->owed = 0;
+		f->told_ns = now;
+		f->ack_now = false;
+		f->ack_at = UCCL_NEVER;
+	}
 	f->cfg.stats->acks_tx++;
 	return (uint16_t)uccl_ack_encode(tail, &a);
 }
@@ -101,7 +111,8 @@ static void tx_packet(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_hdr *
 	tx->hdr_len = UCCL_HDR_LEN;
 	tx->tail_len = 0;
 	if (want_ack || f->owed || f->ack_now)
-		tx->tail_len = tx_ack(f, tx->tail, f->cfg.mtu - UCCL_HDR_LEN - tx->payload_len, tx->payload_len, now);
+		tx->tail_len = tx_ack(f, tx->tail, f->cfg.mtu - UCCL_HDR_LEN - tx->payload_len, tx->payload_len,
+				      h->type != UCCL_PKT_PROBE || uccl_path_usable(p), now);
 	h->path = path;
 	h->token = f->cfg.token_tx;
 	h->pseq = p->next_seq++;
@@ -125,13 +136,34 @@ static int tx_control(struct uccl_flow *f, struct uccl_tx *tx, uint8_t type, uin
 	tx->payload_len = 0;
 	tx->cookie = UCCL_NEVER;
 	tx_packet(f, tx, &h, path, want_ack, now);
+	if (!f->paths[path].ask_ns) {
+		f->paths[path].ask_ns = now;
+		f->paths[path].ask_seq = f->paths[path].next_seq - 1;
+	}
 	return 1;
 }
 
-static uint16_t tx_control_path(struct uccl_flow *f)
+static uint16_t tx_next_path(struct uccl_flow *f)
 {
 	f->control_rr = (uint16_t)((f->control_rr + 1) % f->nusable);
 	return f->usable[f->control_rr];
+}
+
+/* Paths that the peer reported lately, and a small share of the others, so that they can be. PROTOCOL R56 */
+static uint16_t tx_control_path(struct uccl_flow *f)
+{
+	if (f->unheard > 1) {
+		/* Nothing comes through: any path may be the one that does, and then any label. PROTOCOL R57 */
+		f->control_rr = (uint16_t)((f->control_rr + 1) % f->cfg.paths_tx);
+		if (f->unheard > f->cfg.paths_tx / 2 + 2u)
+			flow_path_reroll(f, f->control_rr);
+		return f->control_rr;
+	}
+	if (f->ncontrol && ++f->control_turn % CONTROL_OTHERS) {
+		f->control_next = (uint8_t)((f->control_next + 1) % f->ncontrol);
+		return f->control[f->control_next];
+	}
+	return tx_next_path(f);
 }
 
 /* The path for payload: a new choice per chunk, or per burst of small packets. */
@@ -143,6 +175,16 @@ static uint16_t tx_path(struct uccl_flow *f, uint32_t bytes, uint64_t now)
 	}
 	f->burst_left -= (uint32_t)uccl_min(f->burst_left, uccl_max(bytes, 1024));
 	return f->burst_path;
+}
+
+/* What was lost in a silence goes where an answer came from, as long as it is not loaded with it. PROTOCOL R59 */
+static uint16_t tx_rtx_path(struct uccl_flow *f, const struct uccl_sent *e, uint64_t now)
+{
+	const struct uccl_path *p = &f->paths[f->alive_path];
+
+	if (e->timed_out && uccl_path_usable(p) && p->inflight < ALIVE_BYTES)
+		return f->alive_path;
+	return tx_path(f, e->len, now);
 }
 
 /* Make room for one more entry in the log: it doubles until the window. False: full, or no memory. PROTOCOL R12 */
@@ -323,7 +365,7 @@ static int tx_retransmit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		if (!f->frag_next) {
 			if (!uccl_event_tx_rtx_chunk(f, now))
 				return 0;
-			e->path = tx_path(f, e->len, now);
+			e->path = tx_rtx_path(f, e, now);
 		}
 		f->cfg.stats->rtx_packets++;
 		if (e->write) {
@@ -377,6 +419,8 @@ static int tx_probes(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		if (f->paths[i].probe_due) {
 			f->paths[i].probe_due = false;
 			f->probes_due--;
+			if (f->backoff > 1)
+				flow_rx_paths_again(f);
 			return tx_control(f, tx, UCCL_PKT_PROBE, UCCL_FLAG_AR, NULL, i, true, now);
 		}
 	return 0;
@@ -586,6 +630,8 @@ static int tx_credit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 
 int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 {
+	uint16_t path;
+
 	if (f->close_ack_due) {
 		f->close_ack_due = false;
 		return tx_control(f, tx, UCCL_PKT_CLOSE_ACK, 0, NULL, tx_control_path(f), true, now);
@@ -611,6 +657,15 @@ int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		return 1;
 	if (f->ack_now)
 		return tx_control(f, tx, UCCL_PKT_ACK, 0, NULL, tx_control_path(f), true, now);
+	if (f->answers_more) {
+		f->answers_more--;
+		flow_rx_paths_again(f);
+		path = f->unheard > 1 ? tx_control_path(f) : tx_next_path(f);
+		/* One after the other, but the first answer may have taken the same by preference. */
+		if (f->ncontrol && path == f->control[f->control_next % f->ncontrol])
+			path = tx_next_path(f);
+		return tx_control(f, tx, UCCL_PKT_ACK, 0, NULL, path, true, now);
+	}
 	return 0;
 }
 

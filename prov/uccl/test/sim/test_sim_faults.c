@@ -50,6 +50,44 @@ static void hole_half__write(void **state)
 	scenario_holds("hole-half", "nic=1");
 }
 
+static void hole_goodput__packet(void **state)
+{
+	(void)state;
+	for (int cc = 0; cc < 3; cc++)
+		scenario_holds("hole-goodput", (const char *[]){"nic=0,cc=0", "nic=0,cc=1", "nic=0,cc=2"}[cc]);
+}
+
+static void hole_goodput__write(void **state)
+{
+	(void)state;
+	for (int cc = 0; cc < 3; cc++)
+		scenario_holds("hole-goodput", (const char *[]){"nic=1,cc=0", "nic=1,cc=1", "nic=1,cc=2"}[cc]);
+}
+
+static void hole_back__packet(void **state)
+{
+	(void)state;
+	scenario_holds("hole-back", "nic=0");
+}
+
+static void hole_back__write(void **state)
+{
+	(void)state;
+	scenario_holds("hole-back", "nic=1");
+}
+
+static void hole_most__packet(void **state)
+{
+	(void)state;
+	scenario_holds("hole-most", "nic=0");
+}
+
+static void hole_most__write(void **state)
+{
+	(void)state;
+	scenario_holds("hole-most", "nic=1");
+}
+
 static void old_doubles__packet(void **state)
 {
 	(void)state;
@@ -150,6 +188,12 @@ int main(void)
 		cmocka_unit_test(hole__write),
 		cmocka_unit_test(hole_half__packet),
 		cmocka_unit_test(hole_half__write),
+		cmocka_unit_test(hole_goodput__packet),
+		cmocka_unit_test(hole_goodput__write),
+		cmocka_unit_test(hole_back__packet),
+		cmocka_unit_test(hole_back__write),
+		cmocka_unit_test(hole_most__packet),
+		cmocka_unit_test(hole_most__write),
 		cmocka_unit_test(old_doubles__packet),
 		cmocka_unit_test(old_doubles__write),
 		cmocka_unit_test(old_doubles__async),

@@ -909,6 +909,56 @@ static void rack__answer_to_a_probe_direct(void **state)
 	}
 }
 
+/* One block with news arrives at side 0, which owes nothing; what it says in return. */
+static int reports(uint64_t after_ns, uint32_t backoff)
+{
+	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
+	struct uccl_ack a;
+	int n;
+
+	pair_record(&p, 0, 10);
+	pair_pump_one(&p, 0);
+	while (p.nwire)
+		pair_lose(&p, 0);
+	p.now += after_ns;
+	tx()->backoff = backoff;
+	a = pair_ack(&p, 0, tx()->nxt);
+	pair_feed(&p, 0, &h, NULL, &a);
+	n = pair_pump_one(&p, 0);
+	if (n)
+		assert_int_equal(p.wire[0]->h.type, UCCL_PKT_ACK);
+	while (p.nwire)
+		pair_lose(&p, 0);
+	return n;
+}
+
+/* Acknowledgements are reported, so that their sender knows its paths; not more often than once in a millisecond. */
+static void report__of_acknowledgements(void **state)
+{
+	struct pair_cfg c = pair_packets();
+
+	(void)state;
+	pair_init(&p, &c);
+	assert_int_equal(reports(10 * US, 0), 0);
+	assert_int_equal(reports(MS, 0), 1);
+	assert_int_equal(reports(10 * US, 0), 0);
+	assert_int_equal(reports(MS - 11 * US, 0), 0);
+	assert_int_equal(reports(US, 0), 1);
+	/* Nor more often than once per RTT. */
+	tx()->srtt_ns = 3 * MS;
+	assert_int_equal(reports(2 * MS, 0), 0);
+	assert_int_equal(reports(MS, 0), 1);
+	/* At once when it ends a row of time-outs; a tail probe is none. */
+	assert_int_equal(reports(10 * US, 1), 0);
+	assert_int_equal(reports(10 * US, 2), 1);
+	pair_fini(&p);
+	/* A peer of one path has no choice. */
+	c.paths = 1;
+	pair_init(&p, &c);
+	assert_int_equal(reports(5 * MS, 0), 0);
+	pair_fini(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -941,6 +991,7 @@ int main(void)
 		cmocka_unit_test(rack__recency),
 		cmocka_unit_test(rack__answer_to_a_probe),
 		cmocka_unit_test(rack__answer_to_a_probe_direct),
+		cmocka_unit_test(report__of_acknowledgements),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -284,7 +284,7 @@ static void probe__small_chunk_itself(void **state)
 	pair_fini(&p);
 }
 
-/* A peer that is wholly silent gets one packet per back-off, on path after path, and never the window. */
+/* A peer that is wholly silent gets two tiny packets per time-out, on path after path, and never the window. */
 static void probe__silent_peer(void **state)
 {
 	uint64_t last, gap = 0;
@@ -302,11 +302,17 @@ static void probe__silent_peer(void **state)
 	lose_all();
 	last = p.now;
 	for (int i = 0; i < 40; i++) {
-		assert_int_equal(strike(), 1);
-		assert_int_equal(p.wire[0]->h.type, UCCL_PKT_PROBE);
-		assert_int_equal(p.wire[0]->h.payload_len, 0);
-		paths |= 1u << p.wire[0]->path;
-		if (i && gap < UCCL_RTO_MAX_NS)
+		assert_int_equal(strike(), 2);
+		for (int k = 0; k < 2; k++) {
+			assert_int_equal(p.wire[k]->h.type, UCCL_PKT_PROBE);
+			assert_int_equal(p.wire[k]->h.payload_len, 0);
+			paths |= 1u << p.wire[k]->path;
+		}
+		assert_int_not_equal(p.wire[0]->path, p.wire[1]->path);
+		/* Every path is asked twice, then the questions become seldom. */
+		if (i && i <= 4)
+			assert_int_equal(p.now - last, gap);
+		else if (i && gap < UCCL_RTO_MAX_NS)
 			assert_int_equal(p.now - last, uccl_min(2 * gap, UCCL_RTO_MAX_NS));
 		gap = p.now - last;
 		last = p.now;
@@ -333,7 +339,7 @@ static void probe__stopped_peer(void **state)
 	p.side[1].stopped = true;
 	pair_bulk(&p, 0, 100 * KIB);
 	pair_run(&p, p.now + 5 * UCCL_NS_PER_S);
-	assert_true(p.side[0].stats.tx_packets < 100 + 60);
+	assert_true(p.side[0].stats.tx_packets < 100 + 90);
 	p.side[1].stopped = false;
 	assert_true(pair_finish(&p, 100 * MS));
 	assert_int_equal(p.side[0].stats.rtx_packets, 1);
@@ -831,6 +837,166 @@ static void flow_check__sees_each(void **state)
 	pair_fini(&p);
 }
 
+/* What is reported of the label before is no answer of the present one. */
+static void path_alive__another_label(void **state)
+{
+	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
+	struct uccl_ack a;
+
+	(void)state;
+	start(pair_packets());
+	for (int i = 0; i < 2; i++) {
+		uccl_flow_keepalive(tx(), p.now);
+		pair_pump_one(&p, 0);
+	}
+	flow_path_reroll(tx(), 1);
+	a = pair_ack(&p, 0, p.cfg.csn[0]);
+	a.npaths = 2;
+	a.paths[0] = (struct uccl_ack_path){.path = 2, .seq = 1, .echo = uccl_ts(p.now)};
+	a.paths[1] = (struct uccl_ack_path){.path = 1, .seq = 1, .echo = uccl_ts(p.now)};
+	pair_feed(&p, 0, &h, NULL, &a);
+	assert_int_equal(tx()->alive_path, 2);
+	assert_int_equal(tx()->ncontrol, 1);
+	assert_int_equal(tx()->control[0], 2);
+	pair_fini(&p);
+}
+
+/* The newest eight; who leaves service leaves them. */
+static void path_alive__control_list(void **state)
+{
+	struct pair_cfg c = pair_packets();
+
+	(void)state;
+	c.paths = 16;
+	start(c);
+	for (uint16_t i = 0; i < 12; i++)
+		flow_path_alive(tx(), i, p.now);
+	assert_int_equal(tx()->ncontrol, UCCL_CONTROL_PATHS);
+	for (int i = 0; i < 4; i++)
+		assert_false(tx()->paths[i].control);
+	flow_path_alive(tx(), 11, p.now);
+	assert_int_equal(tx()->ncontrol, UCCL_CONTROL_PATHS);
+	suspected(7);
+	assert_int_equal(tx()->ncontrol, UCCL_CONTROL_PATHS - 1);
+	assert_null(uccl_flow_check(tx()));
+	pair_fini(&p);
+}
+
+/* Control packets count like chunks: three that were not reported, while what left a time-out later was. */
+static void control_check__unreported(void **state)
+{
+	struct uccl_path *q;
+
+	(void)state;
+	start(pair_packets());
+	q = &tx()->paths[1];
+	for (int i = 0; i < 3; i++) {
+		flow_path_alive(tx(), 1, p.now);
+		q->losses = (uint8_t)i;
+		q->ask_ns = p.now;
+		tx()->rack_ns = p.now + uccl_flow_rto(tx()) - 1;
+		tx()->control_at = 0;
+		flow_control_check(tx(), p.now);
+		assert_int_equal(q->losses, i);
+		assert_true(q->control);
+		tx()->rack_ns++;
+		tx()->control_at = 0;
+		assert_int_equal(q->state, UCCL_PATH_ACTIVE);
+		flow_control_check(tx(), p.now);
+		assert_false(q->control);
+		assert_int_equal(q->ask_ns, 0);
+	}
+	assert_int_equal(q->state, UCCL_PATH_SUSPECT);
+	tx()->rack_ns = 0;
+	pair_fini(&p);
+}
+
+/* Paths of side 1 whose bit is set carry nothing. */
+static void black_back(struct pair *q, struct pair_pkt *k)
+{
+	if (k->to == 0 && *(uint32_t *)q->arg >> k->path & 1)
+		k->fate = PAIR_DROP;
+}
+
+/* One who only acknowledges learns which of its paths do not bring it there, and leaves them. */
+static void control_check__acknowledgements_leave_dead_paths(void **state)
+{
+	struct pair_cfg c = pair_packets();
+	uint32_t dead = 1 << 1 | 1 << 2;
+	uint64_t carried;
+
+	(void)state;
+	c.delay_ns = 100 * US;
+	start(c);
+	p.filter = black_back;
+	p.arg = &dead;
+	p.side[1].f.cfg.slots_rx = 40;
+	transfer(8000 * KIB);
+	assert_int_not_equal(p.side[1].f.paths[1].state, UCCL_PATH_ACTIVE);
+	assert_int_not_equal(p.side[1].f.paths[2].state, UCCL_PATH_ACTIVE);
+	assert_int_equal(p.side[1].f.nusable, 2);
+	carried = p.side[1].f.paths[0].tx_packets + p.side[1].f.paths[3].tx_packets;
+	assert_true(carried * 10 > p.side[1].stats.tx_packets * 8);
+	pair_fini(&p);
+}
+
+/* A time-out's questions tell again what arrived: the answers that told it may be what was lost. */
+static void probe__tells_again(void **state)
+{
+	struct uccl_ack a;
+
+	(void)state;
+	start(pair_packets());
+	pair_record(&p, 0, 10);
+	pair_pump_one(&p, 0);
+	lose_all();
+	tx()->rx_paths[2] = (struct uccl_rx_path){.high_seq = 7, .arrived_ns = p.now};
+	strike();
+	assert_int_equal(tx()->ndirty, 0);
+	lose_all();
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(strike(), 2);
+		for (int k = 0; k < 2; k++) {
+			const struct pair_pkt *q = p.wire[k];
+
+			assert_int_equal(uccl_ack_decode(&a, q->data + q->len - q->h.tail_len, q->h.tail_len),
+					 UCCL_DROP_COUNT);
+			assert_int_equal(a.npaths, 1);
+			assert_int_equal(a.paths[0].path, 2);
+			assert_int_equal(a.paths[0].seq, 7);
+		}
+		lose_all();
+	}
+	pair_fini(&p);
+}
+
+/* First where the last answer came from. */
+static void probe__last_answer_first(void **state)
+{
+	struct pair_cfg c = pair_packets();
+
+	(void)state;
+	c.chunk_bytes = 4096;
+	c.mtu = 4096 + UCCL_HDR_LEN + UCCL_TAIL_MAX;
+	start(c);
+	flow_path_alive(tx(), 3, p.now);
+	pair_record(&p, 0, 3000);
+	pair_pump_one(&p, 0);
+	assert_int_equal(p.wire[0]->path, 0);
+	lose_all();
+	/* The tail probe already, besides the chunk's own path. */
+	assert_int_equal(strike(), 2);
+	assert_int_equal(p.wire[0]->path, 0);
+	assert_int_equal(p.wire[1]->path, 3);
+	lose_all();
+	assert_int_equal(strike(), 2);
+	assert_int_equal(p.wire[0]->path, 1);
+	assert_int_equal(p.wire[1]->path, 3);
+	/* Nothing is known to work any more. */
+	assert_int_equal(tx()->ncontrol, 0);
+	pair_fini(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -868,6 +1034,12 @@ int main(void)
 		cmocka_unit_test(flow_close__said_until_answered),
 		cmocka_unit_test(flow_close__both),
 		cmocka_unit_test(flow_check__sees_each),
+		cmocka_unit_test(path_alive__another_label),
+		cmocka_unit_test(path_alive__control_list),
+		cmocka_unit_test(control_check__unreported),
+		cmocka_unit_test(control_check__acknowledgements_leave_dead_paths),
+		cmocka_unit_test(probe__tells_again),
+		cmocka_unit_test(probe__last_answer_first),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

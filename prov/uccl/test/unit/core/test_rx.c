@@ -552,6 +552,116 @@ static void flow_rx__handshake_types(void **state)
 	pair_fini(&p);
 }
 
+/* Answers of side 1 to a PROBE that arrives now: how many; `paths` gets their bits. */
+static int answers(struct uccl_ack *report, uint32_t *paths)
+{
+	struct uccl_hdr h = {.type = UCCL_PKT_PROBE, .path = 1};
+	int n;
+
+	pair_feed(&p, 1, &h, NULL, report);
+	n = pair_pump_one(&p, 1);
+	*paths = 0;
+	for (int i = 0; i < n; i++) {
+		assert_int_equal(p.wire[i]->h.type, UCCL_PKT_ACK);
+		*paths |= 1u << p.wire[i]->path;
+	}
+	while (p.nwire)
+		pair_lose(&p, 0);
+	return n;
+}
+
+/* Who asks again, later than an RTT and without a word of our answer, did not get it: other paths, and more of them. */
+static void rx_probe__unheard(void **state)
+{
+	struct pair_cfg c = pair_packets();
+	uint32_t paths, all = 0;
+	struct uccl_ack a;
+
+	(void)state;
+	c.paths = 8;
+	start(c);
+	flow_path_alive(rx(), 5, p.now);
+	p.now += MS;
+	assert_int_equal(answers(NULL, &paths), 1);
+	/* At once again: it cannot have heard yet. */
+	assert_int_equal(answers(NULL, &paths), 1);
+	p.now += 3 * MS;
+	assert_int_equal(answers(NULL, &paths), 2);
+	assert_int_equal(__builtin_popcount(paths), 2);
+	p.now += 3 * MS;
+	assert_int_equal(answers(NULL, &paths), 2);
+	assert_int_equal(__builtin_popcount(paths), 2);
+	assert_int_equal(rx()->ncontrol, 0);
+	assert_int_equal(p.side[1].stats.rerolled, 0);
+	for (int i = 0; i < 8; i++) {
+		p.now += 3 * MS;
+		assert_int_equal(answers(NULL, &paths), 4);
+		assert_int_equal(__builtin_popcount(paths), 4);
+		all |= paths;
+	}
+	assert_int_equal(all, 255);
+	/* Every path was tried: now other labels. */
+	assert_true(p.side[1].stats.rerolled > 0);
+	/* It knows of one of them. */
+	p.now += 3 * MS;
+	a = pair_ack(&p, 1, p.cfg.csn[1]);
+	a.npaths = 1;
+	a.paths[0] = (struct uccl_ack_path){.path = 3, .seq = rx()->paths[3].next_seq - 1, .echo = uccl_ts(p.now)};
+	rx()->paths[3].fresh_seq = 1;
+	assert_int_equal(answers(&a, &paths), 1);
+	assert_int_equal(rx()->unheard, 0);
+	assert_int_equal(rx()->ncontrol, 1);
+	assert_int_equal(rx()->control[0], 3);
+	pair_fini(&p);
+}
+
+/* An only path has no other. */
+static void rx_probe__unheard_on_one_path(void **state)
+{
+	struct pair_cfg c = pair_packets();
+	uint32_t paths;
+
+	(void)state;
+	c.paths = 2;
+	start(c);
+	rx()->cfg.paths_tx = 1;
+	rx()->nusable = 1;
+	for (int i = 0; i < 6; i++) {
+		assert_int_equal(answers(NULL, &paths), 1);
+		p.now += 3 * MS;
+	}
+	pair_fini(&p);
+}
+
+/* The path that asks is told of first, however many wait to be told. */
+static void rx_probe__line_first(void **state)
+{
+	struct pair_cfg c = pair_packets();
+	struct uccl_hdr h;
+	struct uccl_ack a;
+	const struct pair_pkt *k;
+
+	(void)state;
+	c.paths = c.labels = 40;
+	start(c);
+	for (uint16_t i = 0; i < 30; i++) {
+		h = (struct uccl_hdr){.type = UCCL_PKT_ACK, .path = i};
+		pair_feed(&p, 1, &h, NULL, NULL);
+	}
+	for (uint16_t i = 25; i < 27; i++) {
+		h = (struct uccl_hdr){.type = UCCL_PKT_PROBE, .path = i};
+		pair_feed(&p, 1, &h, NULL, NULL);
+	}
+	assert_int_equal(pair_pump_one(&p, 1), 1);
+	k = p.wire[0];
+	assert_int_equal(uccl_ack_decode(&a, k->data + k->len - k->h.tail_len, k->h.tail_len), UCCL_DROP_COUNT);
+	assert_int_equal(a.npaths, UCCL_ACK_PATHS_MAX);
+	assert_int_equal(a.paths[0].path, 26);
+	assert_int_equal(a.paths[1].path, 25);
+	assert_int_equal(a.paths[2].path, 0);
+	pair_fini(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -582,6 +692,9 @@ int main(void)
 		cmocka_unit_test(flow_rx__close),
 		cmocka_unit_test(flow_rx__close_ack),
 		cmocka_unit_test(flow_rx__handshake_types),
+		cmocka_unit_test(rx_probe__unheard),
+		cmocka_unit_test(rx_probe__unheard_on_one_path),
+		cmocka_unit_test(rx_probe__line_first),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

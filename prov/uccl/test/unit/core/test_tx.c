@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "base/seq.h"
 #include "core/internal.h"
 #include "policy/policies.h"
 
@@ -967,6 +968,7 @@ static void tx_probe_chunk__acknowledged_meanwhile(void **state)
 	pair_pump_one(&p, 0);
 	p.now = uccl_flow_expiry(f);
 	uccl_flow_expire(f, p.now);
+	f->told_ns = p.now; /* nor is a report due */
 	a = pair_ack(&p, 0, p.cfg.csn[0] + 1);
 	pair_feed(&p, 0, &h, NULL, &a);
 	assert_int_equal(pair_pump_one(&p, 0), 0);
@@ -1310,6 +1312,101 @@ static void all__first_window_lost(void **state)
 	pair_fini(&p);
 }
 
+/* Control goes where answers came from, and now and then elsewhere. */
+static void tx_control_path__answering_ones(void **state)
+{
+	struct pair_cfg c = pair_packets();
+	uint32_t on[8] = {0};
+	struct uccl_flow *f;
+
+	(void)state;
+	c.paths = 8;
+	start(c);
+	f = &p.side[0].f;
+	flow_path_alive(f, 2, p.now);
+	flow_path_alive(f, 6, p.now);
+	for (int i = 0; i < 160; i++) {
+		f->close_ack_due = true;
+		assert_int_equal(pair_pump_one(&p, 0), 1);
+		on[p.wire[0]->path]++;
+		lose_all();
+	}
+	assert_in_range(on[2], 60, 80);
+	assert_in_range(on[6], 60, 80);
+	for (int i = 0; i < 8; i++)
+		assert_true(on[i] > 0);
+	pair_fini(&p);
+}
+
+/* A PROBE of a path that may be dead tells what is owed, and owes it still. */
+static void tx_ack__not_paid_by_a_doubtful_path(void **state)
+{
+	struct uccl_flow *f;
+
+	(void)state;
+	start(pair_packets());
+	f = &p.side[0].f;
+	pair_record(&p, 1, 10);
+	pair_pump_one(&p, 1);
+	pair_arrive(&p, 0);
+	for (int i = 0; i < 3; i++)
+		flow_path_loss(f, 3, false, p.now);
+	f->ack_now = true;
+	assert_int_equal(pair_pump_one(&p, 0), 2);
+	assert_int_equal(p.wire[0]->h.type, UCCL_PKT_PROBE);
+	assert_int_equal(p.wire[0]->path, 3);
+	assert_int_equal(p.wire[1]->h.type, UCCL_PKT_ACK);
+	assert_int_equal(p.wire[0]->h.tail_len, p.wire[1]->h.tail_len);
+	assert_int_equal(p.wire[1]->h.tail_len, uccl_ack_len(1, 0));
+	assert_false(f->ack_now);
+	assert_int_equal(f->ndirty, 0);
+	pair_fini(&p);
+}
+
+/* What was lost in a silence goes where an answer came from, until that path has enough to do. */
+static void tx_rtx_path__where_it_answered(void **state)
+{
+	struct pair_cfg c = pair_packets();
+	struct uccl_flow *f;
+	uint32_t there = 0;
+
+	(void)state;
+	c.slots = 200;
+	c.paths = 8;
+	start(c);
+	f = &p.side[0].f;
+	pair_bulk(&p, 0, 150 * KIB);
+	pair_pump_one(&p, 0);
+	lose_all();
+	p.now = uccl_flow_expiry(f);
+	uccl_flow_expire(f, p.now);
+	pair_pump_one(&p, 0);
+	lose_all();
+	p.now = uccl_flow_expiry(f);
+	uccl_flow_expire(f, p.now);
+	pair_pump_one(&p, 0);
+	/* One of the two questions comes through. */
+	pair_lose(&p, 1);
+	pair_arrive(&p, 0);
+	pair_pump_one(&p, 1);
+	pair_arrive(&p, 0);
+	assert_true(p.side[0].stats.lost_rto > 90);
+	assert_int_equal(p.side[0].stats.lost_rto + p.side[0].stats.lost_proof, 150);
+	pair_pump_one(&p, 0);
+	for (uint32_t i = 0; i < p.nwire; i++) {
+		const struct pair_pkt *k = p.wire[i];
+
+		if (k->h.type != UCCL_PKT_CHUNK)
+			continue;
+		if (flow_sent(f, uccl_seq_expand(f->una, k->h.csn, 32))->timed_out && there < 64)
+			assert_int_equal(k->path, f->alive_path);
+		there += k->path == f->alive_path;
+	}
+	assert_true(there >= 64 && there < 150);
+	assert_true(pair_finish(&p, 100 * MS));
+	pair_fini(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1366,6 +1463,9 @@ int main(void)
 		cmocka_unit_test(all__few_slots),
 		cmocka_unit_test(all__policies),
 		cmocka_unit_test(all__first_window_lost),
+		cmocka_unit_test(tx_control_path__answering_ones),
+		cmocka_unit_test(tx_ack__not_paid_by_a_doubtful_path),
+		cmocka_unit_test(tx_rtx_path__where_it_answered),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
