@@ -506,6 +506,12 @@ const struct uccl_sim_scenario uccl_sim_scenarios[] = {
 	{"hole-back", "seven of eight routes die in the direction of the acknowledgements",
 	 "routes=8 paths=16 rate_mbps=1000", 0, run_hole_back},
 	{"hole-most", "seven of eight routes die", "routes=8 paths=16 rate_mbps=1000", 0, run_hole_most},
+	{"credit-lost", "no credit arrives for a while: nobody sends without",
+	 "credit=1 kind=10 kind_loss=1 cc=2 window=64 messages=20 big=1 size_max=1048576 late=0 fault_ms=30", 10, NULL},
+	{"unexpected", "many messages before their receives, little memory for them",
+	 "messages=3000 size_max=2048 big=0 late=1 exact=1 untagged=0 unexpected_kb=4 window=64 eager=2048 work_ms=20 "
+	 "fault_ms=0 truncate_recv=0 cancel=0 early=0.5 inject_share=0.3",
+	 3, NULL},
 	{"old-doubles", "half of all packets are doubled, the doubles come up to 10 s late",
 	 "dup=0.5 old_stay=1 stall_ms=10000 messages=150 work_ms=3000 fault_ms=4000", 10, NULL},
 	{"late-originals", "one packet or write in 50 comes up to 10 s late",

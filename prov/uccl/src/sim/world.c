@@ -432,6 +432,7 @@ static void world_show(void *arg, const struct uccl_sim_pkt *p, const char *what
 	struct uccl_sim_world *w = arg;
 
 	(void)now;
+	uccl_sim_inv_packet(w, p, what);
 	if (w->verbose < 2)
 		return;
 	say(w, "%u -> %u type %u route %u path %u csn %u len %u%s%s%s", p->src, p->dst, p->type, p->route, p->path,
@@ -480,6 +481,7 @@ void uccl_sim_world_close(struct uccl_sim_world *w)
 	sim_work_fini(w);
 	free(w->action);
 	uccl_sim_net_fini(&w->net);
+	uccl_sim_inv_fini(&w->inv);
 	uccl_owner_fini(&w->owner);
 }
 
@@ -497,7 +499,7 @@ static bool flow_waits(const struct uccl_flow *f)
 	return false;
 }
 
-/* Invariants I6 (flows) and I10 (whoever waits for a live peer has a timer). */
+/* Invariants I6 (flows) and I10 (whoever waits for a live peer has a timer); others are in invariant.c. */
 static void life_check(struct uccl_sim_life *n)
 {
 	struct uccl_sim_world *w = n->w;
@@ -523,8 +525,10 @@ void uccl_sim_check(struct uccl_sim_world *w)
 
 	w->checks++;
 	for (i = 0; i < (uint8_t)w->o.nodes; i++) {
-		if (w->node[i].alive)
-			life_check(&w->node[i]);
+		if (!w->node[i].alive)
+			continue;
+		life_check(&w->node[i]);
+		uccl_sim_inv_look(&w->node[i]);
 	}
 }
 

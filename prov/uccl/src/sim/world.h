@@ -10,6 +10,7 @@
 #define UCCL_SIM_WORLD_H
 
 #include "engine/engine.h"
+#include "sim/invariant.h"
 #include "sim/nic_sim.h"
 #include "sim/options.h"
 
@@ -73,6 +74,7 @@ struct uccl_sim_world {
 	uint64_t seed;
 	struct uccl_sim_net net;
 	struct uccl_owner owner;
+	struct uccl_sim_inv inv;
 	struct uccl_rng rng; /* of applications and disasters */
 	struct uccl_sim_life node[UCCL_SIM_WORLD_NODES];
 	struct uccl_addr addr[UCCL_SIM_WORLD_NODES][UCCL_SIM_LIVES];

@@ -88,6 +88,30 @@ static void hole_most__write(void **state)
 	scenario_holds("hole-most", "nic=1");
 }
 
+static void credit_lost__packet(void **state)
+{
+	(void)state;
+	scenario_holds("credit-lost", "nic=0");
+}
+
+static void credit_lost__write(void **state)
+{
+	(void)state;
+	scenario_holds("credit-lost", "nic=1");
+}
+
+static void unexpected__packet(void **state)
+{
+	(void)state;
+	scenario_holds("unexpected", "nic=0");
+}
+
+static void unexpected__write(void **state)
+{
+	(void)state;
+	scenario_holds("unexpected", "nic=1");
+}
+
 static void old_doubles__packet(void **state)
 {
 	(void)state;
@@ -194,6 +218,10 @@ int main(void)
 		cmocka_unit_test(hole_back__write),
 		cmocka_unit_test(hole_most__packet),
 		cmocka_unit_test(hole_most__write),
+		cmocka_unit_test(credit_lost__packet),
+		cmocka_unit_test(credit_lost__write),
+		cmocka_unit_test(unexpected__packet),
+		cmocka_unit_test(unexpected__write),
 		cmocka_unit_test(old_doubles__packet),
 		cmocka_unit_test(old_doubles__write),
 		cmocka_unit_test(old_doubles__async),

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/internal.h"
+#include "engine/impl.h"
+#include "sim/world.h"
+
+/* A flow's credit, by the token of packets to it. */
+struct sim_inv_flow {
+	uint64_t token;
+	bool seen;	    /* by a look */
+	uint64_t announced; /* highest grant that arrived at its node */
+	uint64_t first;	    /* limit without one */
+	uint64_t limit, used;
+};
+
+/* Every so many looks at a flow one packet is made up for it. */
+#define FORGE_EVERY 4
+
+static struct sim_inv_flow *inv_flow(struct uccl_sim_inv *inv, uint64_t token)
+{
+	struct sim_inv_flow *v;
+	uint32_t i;
+
+	for (i = 0; i < inv->nflows; i++)
+		if (inv->flows[i].token == token)
+			return &inv->flows[i];
+	if (inv->nflows == inv->cap) {
+		v = realloc(inv->flows, (inv->cap * 2 + 16) * sizeof(*v));
+		if (!v)
+			return NULL;
+		inv->flows = v;
+		inv->cap = inv->cap * 2 + 16;
+	}
+	v = &inv->flows[inv->nflows++];
+	*v = (struct sim_inv_flow){.token = token};
+	return v;
+}
+
+void uccl_sim_inv_fini(struct uccl_sim_inv *inv)
+{
+	free(inv->flows);
+	inv->flows = NULL;
+	inv->nflows = inv->cap = 0;
+}
+
+/* --- packets --- */
+
+void uccl_sim_inv_packet(struct uccl_sim_world *w, const struct uccl_sim_pkt *p, const char *what)
+{
+	struct uccl_sim_inv *inv = &w->inv;
+	bool question = p->type == UCCL_PKT_HELLO || p->type == UCCL_PKT_INIT;
+	bool answer = p->type == UCCL_PKT_COOKIE || p->type == UCCL_PKT_INIT_ACK;
+	struct sim_inv_flow *v;
+
+	/* What nobody sent proves nothing about a sender. */
+	if (!p->copy && p->kind == UCCL_TX_PACKET && answer) {
+		inv->answered[p->src][p->dst] += p->len;
+		if (inv->answered[p->src][p->dst] > inv->asked[p->dst][p->src])
+			uccl_sim_violation(w, "I12: %u answered %llu bytes to %u, which had sent %llu", p->src,
+					   (unsigned long long)inv->answered[p->src][p->dst], p->dst,
+					   (unsigned long long)inv->asked[p->dst][p->src]);
+	}
+	if (!p->copy && p->type != UCCL_PKT_HELLO && !inv->heard[p->dst][p->src])
+		uccl_sim_violation(w, "I12: %u sent type %u to %u, of which it had heard nothing", p->src, p->type,
+				   p->dst);
+	if (what)
+		return;
+	inv->heard[p->src][p->dst] += p->len;
+	if (p->kind == UCCL_TX_PACKET && question)
+		inv->asked[p->src][p->dst] += p->len;
+	if (p->kind == UCCL_TX_PACKET && p->type == UCCL_PKT_CREDIT && p->len >= UCCL_HDR_LEN) {
+		v = inv_flow(inv, uccl_get64(p->data + 8));
+		if (v)
+			v->announced = uccl_max(v->announced, uccl_get64(p->data + 32));
+	}
+}
+
+/* --- I7 --- */
+
+static const char *look_credit(struct uccl_sim_inv *inv, const struct uccl_flow *f)
+{
+	uint64_t limit = f->cfg.credit->limit(f->cs), used = f->credit_used;
+	struct sim_inv_flow *v = inv_flow(inv, f->cfg.token_rx);
+	const char *text = NULL;
+
+	if (!v)
+		return NULL;
+	if (!v->seen)
+		v->first = limit;
+	if (limit < v->limit)
+		text = "credit was taken back";
+	else if (used < v->used)
+		text = "credit that was used came back";
+	else if (limit > uccl_max(v->first, v->announced))
+		text = "there is more credit than was granted";
+	else if (limit != UCCL_NEVER && used > limit + uccl_max(f->cfg.chunk_bytes, f->cfg.write_bytes))
+		text = "more was sent than there was credit for";
+	v->seen = true;
+	v->limit = limit;
+	v->used = used;
+	return text;
+}
+
+/* --- I11 --- */
+
+static uint64_t hash(uint64_t h, const void *p, size_t len)
+{
+	const uint8_t *b = p;
+	uint64_t word;
+
+	for (; len >= 8; len -= 8, b += 8) {
+		memcpy(&word, b, 8);
+		h = (h ^ word) * 0x9e3779b97f4a7c15ull;
+		h ^= h >> 29;
+	}
+	for (; len; len--)
+		h = (h ^ *b++) * 0x100000001b3ull;
+	return h;
+}
+
+/* All that a flow knows. */
+static uint64_t flow_hash(const struct uccl_flow *f)
+{
+	uint64_t h = hash(1, f, sizeof(*f));
+
+	h = hash(h, f->log, f->log_cap * sizeof(*f->log));
+	h = hash(h, f->rtxq, f->log_cap * sizeof(*f->rtxq));
+	h = hash(h, f->paths, f->cfg.paths_tx * sizeof(*f->paths));
+	h = hash(h, f->usable, f->cfg.paths_tx * sizeof(*f->usable));
+	h = hash(h, f->rx_paths, f->cfg.paths_rx * sizeof(*f->rx_paths));
+	h = hash(h, f->dirty, f->cfg.paths_rx * sizeof(*f->dirty));
+	h = hash(h, f->rcv_map, f->cfg.window / 8);
+	if (f->cfg.write_bytes) {
+		h = hash(h, f->rx_slots, f->cfg.window * sizeof(*f->rx_slots));
+		h = hash(h, f->descs, f->cfg.window * sizeof(*f->descs));
+		h = hash(h, f->doubts, f->cfg.window * sizeof(*f->doubts));
+	}
+	return h;
+}
+
+const char *uccl_sim_inv_forge(struct uccl_flow *f, uint32_t form, uint64_t now)
+{
+	static const uint8_t rec[UCCL_REC_LEN];
+	struct uccl_stats *real = f->cfg.stats, before, after;
+	struct uccl_hdr h = {
+		.type = UCCL_PKT_PROBE,
+		.flags = UCCL_FLAG_AR,
+		.token = f->cfg.token_rx,
+		.pseq = f->rx_paths[0].high_seq + 1,
+		.ts = uccl_ts(now),
+		.rec = rec,
+	};
+	struct uccl_ack a = {.cum = (uint32_t)f->una, .slots = (uint16_t)f->slots, .msg_limit = f->msg_limit};
+	enum uccl_drop reason = UCCL_DROP_ACK;
+	uint64_t was, bit = f->nxt - f->una - 1;
+	uint8_t tail[UCCL_TAIL_MAX];
+
+	a.dups = f->peer_dups;
+	/* A grant that must not be believed. */
+	a.slots ^= 1;
+	switch (form) {
+	case 0:
+		h.path = f->cfg.paths_rx;
+		reason = UCCL_DROP_PATH;
+		break;
+	case 1:
+		a.cum = (uint32_t)f->nxt + 1;
+		break;
+	case 2:
+		if (f->una == f->nxt || bit / 64 >= UCCL_ACK_WORDS_MAX)
+			return NULL;
+		a.nwords = (uint8_t)(bit / 64 + 1);
+		a.sack[bit / 64] = 1ull << bit % 64;
+		break;
+	case 3:
+		if (f->cfg.paths_tx >= UCCL_PATHS_MAX)
+			return NULL;
+		a.npaths = 1;
+		a.paths[0] = (struct uccl_ack_path){.path = f->cfg.paths_tx, .seq = 1};
+		reason = UCCL_DROP_PATH;
+		break;
+	case 4:
+		a.npaths = 1;
+		a.paths[0] = (struct uccl_ack_path){.seq = f->paths[0].next_seq};
+		break;
+	case 5:
+		a.npaths = 1;
+		a.paths[0] = (struct uccl_ack_path){.write = true, .seq = (uint32_t)f->nxt};
+		break;
+	case 6:
+		reason = UCCL_DROP_COUNT; /* whatever the decoder calls it */
+		break;
+	default:
+		/* A good line first: nothing of a block is taken before all of it was looked at. */
+		if (f->paths[0].next_seq == f->paths[0].acked_seq + 1)
+			return NULL;
+		a.npaths = 2;
+		a.paths[0] = (struct uccl_ack_path){.seq = f->paths[0].next_seq - 1, .echo = uccl_ts(now)};
+		a.paths[1] = (struct uccl_ack_path){.seq = f->paths[0].next_seq};
+		break;
+	}
+	h.tail_len = (uint16_t)uccl_ack_encode(tail, &a);
+	if (form == 6)
+		tail[15]++;
+	before = after = *real;
+	f->cfg.stats = &after;
+	was = flow_hash(f);
+	uccl_flow_rx(f, &h, NULL, tail, 0, now);
+	if (flow_hash(f) != was) {
+		f->cfg.stats = real;
+		return "a refused packet changed the flow";
+	}
+	f->cfg.stats = real;
+	if (form != 6)
+		before.dropped[reason]++;
+	else
+		memcpy(before.dropped, after.dropped, sizeof(after.dropped));
+	return memcmp(&before, &after, sizeof(after)) ? "a bad packet was not counted as refused" : NULL;
+}
+
+/* --- I13, I8 --- */
+
+static uint64_t flow_bytes(const struct uccl_flow *f)
+{
+	uint64_t sum = f->log_cap * (sizeof(*f->log) + sizeof(*f->rtxq));
+
+	sum += f->cfg.paths_tx * (sizeof(*f->paths) + sizeof(*f->usable));
+	sum += f->cfg.paths_rx * (sizeof(*f->rx_paths) + sizeof(*f->dirty)) + f->cfg.window / 8;
+	if (f->cfg.write_bytes)
+		sum += f->cfg.window * (sizeof(*f->rx_slots) + sizeof(*f->descs) + sizeof(*f->doubts));
+	return sum;
+}
+
+static const char *look_memory(const struct uccl_sim_world *w, const struct uccl_engine *e, const struct conn *c)
+{
+	const struct uccl_flow *f = &c->peer.flow;
+	const struct uccl_config *cfg = &e->cfg;
+	uint64_t window = cfg->window_chunks, cap = window * (sizeof(*f->log) + sizeof(*f->rtxq) + 1);
+	const struct uccl_msg_rx *rx;
+	uint32_t n = 0;
+
+	cap += UCCL_PATHS_MAX * (sizeof(*f->paths) + sizeof(*f->rx_paths) + 8);
+	cap += window * (sizeof(*f->rx_slots) + sizeof(*f->descs) + sizeof(*f->doubts));
+	if (flow_bytes(f) > cap)
+		return "a flow holds more memory than its settings allow";
+	if (f->ndescs > f->cfg.window || f->ndoubts > f->cfg.window || f->ndirty > f->cfg.paths_rx)
+		return "a list of a flow is longer than its memory";
+	TAILQ_FOREACH(rx, &c->peer.rxs, plink)
+		n++;
+	if (n > UCCL_MSG_LIMIT + e->mep.rx_pool.max)
+		return "a peer has more messages under way than it may";
+	(void)w;
+	return NULL;
+}
+
+static void look_engine(struct uccl_sim_life *n)
+{
+	struct uccl_sim_world *w = n->w;
+	const struct uccl_engine *e = n->e;
+	const struct uccl_mep *m = &e->mep;
+	uint64_t slots = 0, most = m->unexpected_max, room = e->nic->caps.rx_slots, sum = 0;
+	const struct conn *c;
+
+	TAILQ_FOREACH(c, &e->conns, all) {
+		sum += c->peer.unexpected_bytes;
+		if (!c->peer.open)
+			continue;
+		slots += c->peer.flow.cfg.slots_rx;
+		/* What was on its way when the peer heard that memory is short, and messages that had begun. */
+		most += (uint64_t)c->peer.flow.cfg.window * uccl_max(e->cfg.eager_bytes, c->peer.flow.cfg.chunk_bytes);
+	}
+	if (slots > uccl_max(room, 2 * (uint64_t)e->nopen))
+		uccl_sim_violation(w, "I8: endpoint %u granted %llu slots of %llu", n->node, (unsigned long long)slots,
+				   (unsigned long long)room);
+	if (sum != m->unexpected_bytes)
+		uccl_sim_violation(w, "I13: endpoint %u buffers %llu unexpected bytes, its peers %llu", n->node,
+				   (unsigned long long)m->unexpected_bytes, (unsigned long long)sum);
+	if (m->unexpected_bytes > most && !w->deaths)
+		uccl_sim_violation(w, "I13: endpoint %u buffers %llu unexpected bytes", n->node,
+				   (unsigned long long)m->unexpected_bytes);
+	if (m->copied_bytes > UCCL_COPIED_MAX + (uint64_t)w->o.inject + UCCL_COPY_MAX)
+		uccl_sim_violation(w, "I13: endpoint %u holds copies of %llu bytes", n->node,
+				   (unsigned long long)m->copied_bytes);
+	/* Every life of every node, and once more: a place whose incarnation is not known yet. */
+	if (e->nconns > (uint32_t)w->o.nodes * (UCCL_SIM_LIVES + 1))
+		uccl_sim_violation(w, "I13: endpoint %u knows %u peers", n->node, e->nconns);
+}
+
+void uccl_sim_inv_look(struct uccl_sim_life *n)
+{
+	struct uccl_sim_world *w = n->w;
+	struct conn *c;
+
+	look_engine(n);
+	TAILQ_FOREACH(c, &n->e->conns, all) {
+		const char *text;
+
+		if (!c->peer.open)
+			continue;
+		text = look_credit(&w->inv, &c->peer.flow);
+		if (text)
+			uccl_sim_violation(w, "I7: endpoint %u, flow to port %u: %s", n->node, c->peer.addr.nic.port,
+					   text);
+		text = look_memory(w, n->e, c);
+		if (text)
+			uccl_sim_violation(w, "I13: endpoint %u, flow to port %u: %s", n->node, c->peer.addr.nic.port,
+					   text);
+		if (++w->inv.looks % FORGE_EVERY)
+			continue;
+		text = uccl_sim_inv_forge(&c->peer.flow, (uint32_t)(w->inv.forged++ % UCCL_SIM_INV_FORMS), w->net.now);
+		if (text)
+			uccl_sim_violation(w, "I11: endpoint %u, flow to port %u: %s", n->node, c->peer.addr.nic.port,
+					   text);
+	}
+}

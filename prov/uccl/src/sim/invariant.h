@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Invariants that a look from outside tells: at the packets on the network, and into the engines now and then. Where
+ * each invariant is checked, in every simulated run:
+ *
+ *   I1   no NIC access to the application's memory    nic_sim.c (owner.h), work.c (canaries, buffers after completion)
+ *   I2   every operation completes once               work.c
+ *   I3   bytes, length, tag, data, source are right   work.c (check.h)
+ *   I4   order                                        work.c (check.h)
+ *   I5   no success without delivery                  work.c
+ *   I6   windows, bitmaps, bytes in flight            world.c (uccl_flow_check)
+ *   I7   credit is neither made up nor taken back     here
+ *   I8   grants fit into the receive queue            here; world.c (a direct write found no slot), scenario slots
+ *   I9   room for every completion                    not here: the completion queue is the api layer's, which grows it
+ *   I10  who waits has a timer; nobody spins          world.c
+ *   I11  a packet that is refused changes nothing     here: every refused form, made up and handed to a live flow
+ *   I12  no more to a stranger than came from it      here
+ *   I13  memory per peer has a bound                  here
+ *   I14  nothing of another incarnation               work.c
+ *   I15  device memory is flushed before completion   not here: there is no device memory yet
+ *   I16  nothing is left after the end                world.c
+ *   I17  faults off, then everything ends in time     world.c
+ *   I18  one seed, one trace                          uccl_sim --twice, test_sim_seeds
+ */
+#ifndef UCCL_SIM_INVARIANT_H
+#define UCCL_SIM_INVARIANT_H
+
+#include "sim/net.h"
+
+struct uccl_sim_world;
+struct uccl_sim_life;
+struct uccl_flow;
+struct sim_inv_flow;
+
+struct uccl_sim_inv {
+	/* I7: what was seen of each flow's credit. */
+	struct sim_inv_flow *flows;
+	uint32_t nflows, cap;
+	/* I12: bytes of [from][to], of the handshake and in all. */
+	uint64_t asked[UCCL_SIM_NODES][UCCL_SIM_NODES], answered[UCCL_SIM_NODES][UCCL_SIM_NODES];
+	uint64_t heard[UCCL_SIM_NODES][UCCL_SIM_NODES];
+	uint64_t looks;
+	uint64_t forged; /* packets made up so far */
+};
+
+/* A packet arrived (`what` NULL), or did not. */
+void uccl_sim_inv_packet(struct uccl_sim_world *w, const struct uccl_sim_pkt *p, const char *what);
+/* Look into an endpoint that lives. */
+void uccl_sim_inv_look(struct uccl_sim_life *n);
+/* I11 for one form; a text if the flow changed, or did not refuse it. NULL: well, or this form cannot be made now. */
+const char *uccl_sim_inv_forge(struct uccl_flow *f, uint32_t form, uint64_t now);
+#define UCCL_SIM_INV_FORMS 8
+void uccl_sim_inv_fini(struct uccl_sim_inv *inv);
+
+#endif

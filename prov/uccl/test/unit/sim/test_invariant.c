@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Each checker is shown something broken, in a world that runs. */
+#include "sim/invariant.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "engine/impl.h"
+#include "sim/world.h"
+
+static struct uccl_sim_world w;
+
+static struct uccl_engine *engine(void)
+{
+	return w.node[0].e;
+}
+
+static struct uccl_flow *flow(void)
+{
+	return &TAILQ_FIRST(&engine()->conns)->peer.flow;
+}
+
+/* A world in the middle of its work: chunks of both directions are in flight. */
+static void start(const char *options)
+{
+	struct uccl_sim_options o;
+	struct uccl_sim_plan p = {.src = 0, .dst = 1, .match = UCCL_SIM_EXACT, .len = 1 << 20, .recv_len = 1 << 20};
+
+	memset(&w, 0, sizeof(w));
+	uccl_sim_options_default(&o);
+	assert_int_equal(uccl_sim_options_set(&o, options), 0);
+	assert_int_equal(uccl_sim_world_open(&w, &o, 1), 0);
+	p.send_ns = p.recv_ns = w.net.now;
+	uccl_sim_plan(&w, &p);
+	p.src = 1;
+	p.dst = 0;
+	uccl_sim_plan(&w, &p);
+	uccl_sim_go(&w, w.net.now + 500 * UCCL_NS_PER_US, false);
+	assert_true(TAILQ_FIRST(&engine()->conns)->peer.open);
+	assert_true(flow()->inflight_chunks);
+	uccl_sim_check(&w);
+	assert_int_equal(w.violations, 0);
+	assert_true(w.inv.looks > 0);
+}
+
+/* The next look finds this and nothing else. */
+static void found(const char *what)
+{
+	uccl_sim_inv_look(&w.node[0]);
+	assert_int_equal(w.violations, 1);
+	assert_non_null(strstr(w.first, what));
+	w.violations = 0;
+}
+
+static void end(void)
+{
+	uccl_sim_world_close(&w);
+}
+
+static void look_credit__each(void **state)
+{
+	struct uccl_policy_cfg none = {.chunk_bytes = 1, .window_max = 1};
+	uint64_t keep[UCCL_CREDIT_STATE / 8];
+
+	(void)state;
+	start("credit=1");
+	flow()->credit_used--;
+	found("I7: endpoint 0, flow to port 7001: credit that was used came back");
+	flow()->credit_used++;
+	memcpy(keep, flow()->cs, sizeof(keep));
+	flow()->cfg.credit->on_credit(flow()->cs, 1ull << 40, w.net.now);
+	found("there is more credit than was granted");
+	memcpy(flow()->cs, keep, sizeof(keep));
+	found("credit was taken back");
+	flow()->cfg.credit->init(flow()->cs, &none, w.net.now);
+	found("credit was taken back");
+	found("more was sent than there was credit for");
+	memcpy(flow()->cs, keep, sizeof(keep));
+	uccl_sim_inv_look(&w.node[0]);
+	assert_int_equal(w.violations, 0);
+	end();
+}
+
+static void look_engine__slots(void **state)
+{
+	uint16_t keep;
+
+	(void)state;
+	start("");
+	keep = flow()->cfg.slots_rx;
+	flow()->cfg.slots_rx = (uint16_t)(engine()->nic->caps.rx_slots + 1);
+	found("I8: endpoint 0 granted 257 slots of 256");
+	flow()->cfg.slots_rx = keep;
+	end();
+}
+
+static void look_engine__memory(void **state)
+{
+	struct uccl_mep *m;
+	struct uccl_peer *p;
+
+	(void)state;
+	start("unexpected_kb=4");
+	m = &engine()->mep;
+	p = &TAILQ_FIRST(&engine()->conns)->peer;
+	p->unexpected_bytes++;
+	found("I13: endpoint 0 buffers 0 unexpected bytes, its peers 1");
+	p->unexpected_bytes += 256 * 16384 + 4096;
+	m->unexpected_bytes = p->unexpected_bytes;
+	found("I13: endpoint 0 buffers 4198401 unexpected bytes");
+	m->unexpected_bytes = p->unexpected_bytes = 0;
+	m->copied_bytes += UCCL_COPIED_MAX + 4096 + UCCL_COPY_MAX + 1;
+	found("I13: endpoint 0 holds copies of");
+	m->copied_bytes -= UCCL_COPIED_MAX + 4096 + UCCL_COPY_MAX + 1;
+	engine()->nconns += 2 * (UCCL_SIM_LIVES + 1);
+	found("I13: endpoint 0 knows");
+	engine()->nconns -= 2 * (UCCL_SIM_LIVES + 1);
+	end();
+}
+
+static void look_memory__lists(void **state)
+{
+	uint32_t keep, msgs;
+
+	(void)state;
+	start("nic=1");
+	keep = flow()->ndescs;
+	flow()->ndescs = flow()->cfg.window + 1;
+	found("I13: endpoint 0, flow to port 7001: a list of a flow is longer");
+	flow()->ndescs = keep;
+	keep = flow()->log_cap;
+	flow()->log_cap = flow()->cfg.window * 64;
+	w.inv.looks = 0;
+	found("a flow holds more memory");
+	flow()->log_cap = keep;
+	msgs = engine()->mep.rx_pool.max;
+	engine()->mep.rx_pool.max = (uint32_t)-UCCL_MSG_LIMIT;
+	found("a peer has more messages under way");
+	engine()->mep.rx_pool.max = msgs;
+	end();
+}
+
+static struct uccl_sim_pkt packet(uint8_t src, uint8_t dst, uint8_t type, uint32_t len)
+{
+	return (struct uccl_sim_pkt){.kind = UCCL_TX_PACKET, .src = src, .dst = dst, .type = type, .len = len};
+}
+
+static void packet__strangers(void **state)
+{
+	struct uccl_sim_pkt hello = packet(5, 6, UCCL_PKT_HELLO, 64), cookie = packet(6, 5, UCCL_PKT_COOKIE, 64);
+	struct uccl_sim_pkt data = packet(6, 5, UCCL_PKT_CHUNK, 64);
+
+	(void)state;
+	start("");
+	/* One question, lost or not, one answer. */
+	uccl_sim_inv_packet(&w, &hello, NULL);
+	uccl_sim_inv_packet(&w, &cookie, "lost");
+	assert_int_equal(w.violations, 0);
+	/* The network's own doubles are nobody's. */
+	cookie.copy = true;
+	uccl_sim_inv_packet(&w, &cookie, NULL);
+	assert_int_equal(w.violations, 0);
+	cookie.copy = false;
+	uccl_sim_inv_packet(&w, &cookie, NULL);
+	assert_int_equal(w.violations, 1);
+	assert_non_null(strstr(w.first, "I12: 6 answered 128 bytes to 5, which had sent 64"));
+	/* A question that did not arrive is none. */
+	w.violations = 0;
+	hello.dst = 7;
+	uccl_sim_inv_packet(&w, &hello, "lost");
+	data.src = 7;
+	uccl_sim_inv_packet(&w, &data, NULL);
+	assert_int_equal(w.violations, 1);
+	assert_non_null(strstr(w.first, "I12: 7 sent type 16 to 5, of which it had heard nothing"));
+	w.violations = 0;
+	end();
+}
+
+/* Each form is refused without a trace. (What a flow without its guards does: MUTATIONS.md.) */
+static void forge__each_form(void **state)
+{
+	uint32_t form;
+
+	(void)state;
+	start("");
+	for (form = 0; form < UCCL_SIM_INV_FORMS; form++)
+		assert_null(uccl_sim_inv_forge(flow(), form, w.net.now));
+	end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(look_credit__each),   cmocka_unit_test(look_engine__slots),
+		cmocka_unit_test(look_engine__memory), cmocka_unit_test(look_memory__lists),
+		cmocka_unit_test(packet__strangers),   cmocka_unit_test(forge__each_form),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
