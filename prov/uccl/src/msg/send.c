@@ -165,7 +165,8 @@ static bool send_withdraw(struct uccl_op *op)
 {
 	struct uccl_flow *f = &op->peer->flow;
 
-	if (op->wait & WAIT_BULK && !uccl_flow_withdraw(f, &op->bulk))
+	/* The rest may go first, where the window has room for it and not for the envelope's payload. */
+	if (op->len > op->env.len && (!(op->wait & WAIT_BULK) || !uccl_flow_withdraw(f, &op->bulk)))
 		return false;
 	if (uccl_flow_withdraw(f, &op->env))
 		return true;

@@ -510,6 +510,36 @@ static void kick__waited_until_peer_short(void **state)
 	duo_free(d);
 }
 
+/* A message whose rest has left, or has even arrived, before its envelope stays what it is. PROTOCOL R42 */
+static void hold__rest_went_first(void **state)
+{
+	(void)state;
+	for (int acked = 0; acked < 2; acked++) {
+		struct duo *d = duo_open();
+		struct uccl_peer *p = &d->side[0].peer;
+		struct uccl_env env;
+		struct uccl_op *op;
+
+		assert_int_equal(duo_send(d, 0, 0, src, DUO_CHUNK + 100, 0, DUO_CTX(1)), 0);
+		op = TAILQ_FIRST(&p->sends);
+		if (acked) {
+			assert_true(uccl_flow_withdraw(&p->flow, &op->bulk));
+			msg_send_acked(p, &op->bulk);
+		} else {
+			op->bulk.off = 1;
+		}
+		p->flow.peer_short = true;
+		uccl_msg_hold(p);
+		uccl_env_decode(&env, op->env.rec);
+		assert_true(env.flags & UCCL_ENV_EAGER);
+		assert_int_equal(op->env.len, DUO_CHUNK);
+		assert_true(op->env.queued);
+		op->bulk.off = 0;
+		uccl_peer_fail(p, FI_ECONNABORTED, d->now);
+		duo_free(d);
+	}
+}
+
 /* Messages keep their order through the wait: none overtakes. PROTOCOL R34 */
 static void kick__keeps_order(void **state)
 {
@@ -807,6 +837,7 @@ int main(void)
 		cmocka_unit_test(kick__message_limit),
 		cmocka_unit_test(kick__message_limit_wraps),
 		cmocka_unit_test(kick__waited_until_peer_short),
+		cmocka_unit_test(hold__rest_went_first),
 		cmocka_unit_test(kick__keeps_order),
 		cmocka_unit_test(self__posted),
 		cmocka_unit_test(self__unexpected),
