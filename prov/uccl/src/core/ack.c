@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * What the peer acknowledged, and what that proves lost, in this order: (1) proof: a later packet of the same path
- * arrived; (2) RACK (RFC 8985) across paths, each chunk judged by its own path's RTT; both never touch a chunk
- * that was sent less than an RTT ago unless its own path proves it. (3) tail probe and (4) time-out are timers, in
- * flow.c.
+ * arrived; (2) RACK (RFC 8985) across paths: something arrived that was sent later by more than this chunk's path may
+ * take. The sender's clock convicts nothing while the peer is silent: it only asks. (3) tail probe and (4) time-out are
+ * timers, in flow.c.
  */
 #include "base/seq.h"
 #include "core/internal.h"
@@ -12,6 +12,9 @@
 #define REORDER_MEMORY_RTTS 64
 /* What arrives from a peer that we owe nothing is reported this often at most, and not more than once per RTT. */
 #define REPORT_NS UCCL_NS_PER_MS
+
+/* How often the paths are asked for a chunk that later ones overtook: its own, then one that works. */
+#define RACK_ASKS 2
 
 void flow_report_loss(struct uccl_flow *f, enum uccl_loss_kind kind, uint16_t path, uint64_t bytes, uint64_t now)
 {
@@ -282,6 +285,29 @@ static bool sent_timed_out(const struct uccl_flow *f, const struct uccl_sent *e)
 	return e->sent_ns < f->rto_ns && f->rto_ns <= f->rack_ns;
 }
 
+/*
+ * How long a chunk may take on this path before time says something: its own path's RTT and variation, or the flow's
+ * if that is longer, and what was learnt of reordering.
+ */
+static uint64_t rack_wait(const struct uccl_flow *f, const struct uccl_path *p)
+{
+	return uccl_max(p->srtt_ns + 4 * p->rttvar_ns, f->srtt_ns + 2 * f->rttvar_ns) +
+	       uccl_max(f->min_rtt_ns == UCCL_NEVER ? 0 : f->min_rtt_ns / 4, f->reorder_ns);
+}
+
+/*
+ * Later ones came and this one should have been heard of. The clock does not convict it: the peer may be busy, or this
+ * path's queue may have grown. So its path is asked, unless something later is under way there and will tell; and
+ * then, in case the path is dead, the one that works: its answer is news of something sent much later.
+ */
+static void rack_ask(struct uccl_flow *f, struct uccl_sent *e)
+{
+	if (e->overdue++)
+		flow_path_probe(f, f->alive_path);
+	else if (f->paths[e->path].next_seq == e->pseq + 1 && !(e->write && e->ntx == 1))
+		flow_path_probe(f, e->path);
+}
+
 void flow_detect(struct uccl_flow *f, uint64_t now)
 {
 	/* Without a newer delivery nothing is inferred; a probe's answer speaks for the whole window. PROTOCOL R53 */
@@ -291,8 +317,7 @@ void flow_detect(struct uccl_flow *f, uint64_t now)
 	f->rack_at = UCCL_NEVER;
 	for (uint64_t csn = f->una; csn < end; csn++) {
 		struct uccl_sent *e = flow_sent(f, csn);
-		const struct uccl_path *p;
-		uint64_t due;
+		uint64_t wait, due;
 
 		if (e->state != UCCL_SENT_INFLIGHT)
 			continue;
@@ -302,12 +327,20 @@ void flow_detect(struct uccl_flow *f, uint64_t now)
 		}
 		if (e->sent_ns >= f->rack_ns)
 			continue;
-		p = &f->paths[e->path];
-		due = e->sent_ns + uccl_max(p->srtt_ns + 4 * p->rttvar_ns, f->srtt_ns + 2 * f->rttvar_ns) +
-		      uccl_max(f->min_rtt_ns == UCCL_NEVER ? 0 : f->min_rtt_ns / 4, f->reorder_ns);
-		if (now >= due)
-			sent_lost(f, e, csn, sent_timed_out(f, e) ? UCCL_LOSS_RTO : UCCL_LOSS_RACK, now);
-		else
-			f->rack_at = uccl_min(f->rack_at, due);
+		wait = rack_wait(f, &f->paths[e->path]);
+		if (sent_timed_out(f, e)) {
+			due = e->sent_ns + wait;
+			if (now >= due)
+				sent_lost(f, e, csn, UCCL_LOSS_RTO, now);
+			else
+				f->rack_at = uccl_min(f->rack_at, due);
+		} else if (f->rack_ns - e->sent_ns >= wait) {
+			sent_lost(f, e, csn, UCCL_LOSS_RACK, now);
+		} else if (e->overdue < RACK_ASKS) {
+			if (now >= e->sent_ns + (e->overdue + 1) * wait)
+				rack_ask(f, e);
+			if (e->overdue < RACK_ASKS)
+				f->rack_at = uccl_min(f->rack_at, e->sent_ns + (e->overdue + 1) * wait);
+		}
 	}
 }

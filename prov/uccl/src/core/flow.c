@@ -144,14 +144,15 @@ uint64_t uccl_flow_rto(const struct uccl_flow *f)
 }
 
 /*
- * RFC 8985 section 7.2: the probe time-out is two RTTs and what an acknowledgement may be delayed, never later than the
- * RTO. It has no floor of its own: a needless probe costs one small packet, a late one a stall of the whole tail.
+ * The probe time-out is two RTTs (RFC 8985 section 7.2), or an RTT and four times its variation (RFC 9002 section
+ * 6.2.1) where paths differ, and what an acknowledgement may be delayed; never later than the RTO. It has no floor: a
+ * needless probe costs one small packet, a late one a stall of the whole tail.
  */
 static uint64_t flow_pto(const struct uccl_flow *f)
 {
 	if (!f->srtt_ns)
 		return uccl_flow_rto(f);
-	return uccl_min(2 * f->srtt_ns + UCCL_ACK_DELAY_NS, uccl_flow_rto(f));
+	return uccl_min(uccl_max(2 * f->srtt_ns, f->srtt_ns + 4 * f->rttvar_ns) + UCCL_ACK_DELAY_NS, uccl_flow_rto(f));
 }
 
 /* Two paths are asked per time-out, so as many time-outs as there are paths ask each of them twice. */

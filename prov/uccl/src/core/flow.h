@@ -85,6 +85,7 @@ struct uccl_sent {
 	uint8_t rtype;
 	uint8_t ntx;		/* transmissions so far, saturating */
 	bool write;		/* the first transmission was a direct write */
+	uint8_t overdue;	/* how often was asked for it since the latest transmission */
 	bool last;		/* last chunk of its item */
 	bool timed_out;		/* it was in flight through a time-out, and lost */
 	uint16_t path;		/* of the latest transmission */

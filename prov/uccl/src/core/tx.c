@@ -378,6 +378,7 @@ static int tx_retransmit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 			f->rtx_head++;
 			e->state = UCCL_SENT_INFLIGHT;
 			e->sent_ns = now;
+			e->overdue = 0;
 			if (e->ntx < UINT8_MAX)
 				e->ntx++;
 			f->inflight_chunks++;
@@ -407,6 +408,7 @@ static int tx_probe_chunk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	e->path = tx_control_path(f);
 	f->paths[e->path].inflight += e->len;
 	e->sent_ns = now;
+	e->overdue = 0;
 	f->cfg.stats->rtx_packets++;
 	f->cfg.stats->rtx_bytes += e->len;
 	tx_chunk(f, tx, e, f->una, UCCL_FLAG_RTX | UCCL_FLAG_TAIL_PROBE | UCCL_FLAG_AR, now);

@@ -724,12 +724,15 @@ static void rack__later_on_another_path(void **state)
 	pair_fini(&p);
 }
 
-/* By hand: not lost before its own path's RTT and variation have passed since it was sent, then lost at that time. */
+/*
+ * By hand: its path is asked when its own RTT and variation have passed, a path that works a wait later, and it is lost
+ * when something arrived that was sent later than that; the clock alone never decides. PROTOCOL R53
+ */
 static void rack__when(void **state)
 {
 	struct uccl_sent *e;
 	struct uccl_ack a;
-	uint64_t first = 0, due;
+	uint64_t first = 0, due, wait;
 
 	(void)state;
 	rack_start();
@@ -758,19 +761,46 @@ static void rack__when(void **state)
 	assert_int_equal(uccl_flow_expiry(tx()), due);
 	uccl_flow_expire(tx(), due - 1);
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
-	/* A slower path waits longer. */
+	/* A slower path waits longer. (The other timers, which ask too, are not run from here on.) */
 	tx()->paths[e->path].srtt_ns += 50 * US;
 	p.now = due;
-	uccl_flow_expire(tx(), p.now);
+	flow_detect(tx(), p.now);
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
 	assert_int_equal(tx()->rack_at, due + 50 * US);
 	/* So does one that learnt of reordering. */
-	tx()->reorder_ns = 30 * US;
+	tx()->reorder_ns = tx()->min_rtt_ns / 4 + 30 * US;
+	tx()->reorder_until = UCCL_NEVER;
 	p.now = due + 50 * US;
-	uccl_flow_expire(tx(), p.now);
-	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
+	flow_detect(tx(), p.now);
+	assert_false(tx()->paths[e->path].probe_due);
 	p.now += 30 * US;
-	uccl_flow_expire(tx(), p.now);
+	wait = p.now - e->sent_ns;
+	flow_detect(tx(), p.now);
+	assert_true(tx()->paths[e->path].probe_due);
+	assert_int_equal(tx()->rack_at, e->sent_ns + 2 * wait);
+	p.now = tx()->rack_at;
+	flow_detect(tx(), p.now);
+	assert_int_equal(tx()->alive_path, flow_sent(tx(), first + 1)->path);
+	assert_true(tx()->paths[tx()->alive_path].probe_due);
+	assert_int_equal(tx()->rack_at, UCCL_NEVER);
+	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
+	flow_detect(tx(), p.now + UCCL_NS_PER_S);
+	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
+	/* News of what left just less than a wait later, then of the question. */
+	pair_pump_one(&p, 0);
+	a = line(first, tx()->alive_path, tx()->paths[tx()->alive_path].next_seq - 2, e->sent_ns + wait - 64,
+		 (uint32_t)((wait - 20 * US) >> UCCL_TS_SHIFT));
+	a.nwords = 1;
+	a.sack[0] = 1;
+	tx()->paths[tx()->alive_path].next_seq++;
+	a.paths[0].seq++;
+	take(&a);
+	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
+	a.paths[0].seq++;
+	a.paths[0].echo = uccl_ts(p.now);
+	a.paths[0].delay = 0;
+	p.now += 20 * US;
+	take(&a);
 	assert_int_equal(e->state, UCCL_SENT_LOST);
 	assert_int_equal(p.side[0].stats.lost_rack, 1);
 	assert_int_equal(say.losses[UCCL_LOSS_RACK], 1);
@@ -825,14 +855,14 @@ static void rack__recency(void **state)
 		tx()->burst_left = 0;
 		pair_record(&p, 0, 100);
 		pair_pump_one(&p, 0);
-		p.now += 128;
+		p.now += 200 * US;
 	}
 	while (p.nwire)
 		pair_lose(&p, 0);
 	e = flow_sent(tx(), first);
 	/* first on path a, first + 1 on b, first + 2 on a. */
 	a = line(first, flow_sent(tx(), first + 1)->path, flow_sent(tx(), first + 1)->pseq,
-		 flow_sent(tx(), first + 1)->sent_ns, 0);
+		 flow_sent(tx(), first + 1)->sent_ns, (uint32_t)(480 * US >> UCCL_TS_SHIFT));
 	a.nwords = 1;
 	a.sack[0] = 1;
 	p.now += 100 * US;

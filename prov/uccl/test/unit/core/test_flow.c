@@ -223,16 +223,29 @@ static void probe__tail_after_two_rtts(void **state)
 	(void)state;
 	start(pair_packets());
 	transfer(100 * KIB);
-	tx()->srtt_ns = 500 * US;
-	tx()->rttvar_ns = 300 * US;
+	tx()->srtt_ns = 400 * US;
+	tx()->rttvar_ns = 50 * US;
 	sent = p.now;
 	pair_record(&p, 0, 100);
 	pair_pump_one(&p, 0);
 	lose_all();
-	assert_int_equal(uccl_flow_expiry(tx()), sent + MS + UCCL_ACK_DELAY_NS);
+	assert_int_equal(uccl_flow_expiry(tx()), sent + 800 * US + UCCL_ACK_DELAY_NS);
 	assert_int_equal(strike(), 1);
 	assert_int_equal(p.side[0].stats.probes, 1);
 	assert_int_equal(p.side[0].stats.rtos, 0);
+	pair_fini(&p);
+}
+
+/* Paths that differ make two RTTs too short. */
+static void probe__tail_after_variation(void **state)
+{
+	(void)state;
+	start(pair_packets());
+	tx()->srtt_ns = 300 * US;
+	tx()->rttvar_ns = 100 * US;
+	pair_record(&p, 0, 1);
+	pair_pump_one(&p, 0);
+	assert_int_equal(uccl_flow_expiry(tx()), p.now + 300 * US + 4 * 100 * US + UCCL_ACK_DELAY_NS);
 	pair_fini(&p);
 }
 
@@ -1023,6 +1036,7 @@ int main(void)
 		cmocka_unit_test(paths_expire__longer_each_time),
 		cmocka_unit_test(paths_expire__healed),
 		cmocka_unit_test(probe__tail_after_two_rtts),
+		cmocka_unit_test(probe__tail_after_variation),
 		cmocka_unit_test(probe__tail_bounds),
 		cmocka_unit_test(probe__small_chunk_itself),
 		cmocka_unit_test(probe__silent_peer),
