@@ -300,12 +300,18 @@ static uint64_t rack_wait(const struct uccl_flow *f, const struct uccl_path *p)
  * path's queue may have grown. So its path is asked, unless something later is under way there and will tell; and
  * then, in case the path is dead, the one that works: its answer is news of something sent much later.
  */
-static void rack_ask(struct uccl_flow *f, struct uccl_sent *e)
+static void rack_ask(struct uccl_flow *f, struct uccl_sent *e, uint64_t wait, uint64_t now)
 {
-	if (e->overdue++)
-		flow_path_probe(f, f->alive_path);
-	else if (f->paths[e->path].next_seq == e->pseq + 1 && !(e->write && e->ntx == 1))
-		flow_path_probe(f, e->path);
+	if (!e->overdue++) {
+		if (f->paths[e->path].next_seq == e->pseq + 1 && !(e->write && e->ntx == 1))
+			flow_path_probe(f, e->path);
+		return;
+	}
+	/* One question is enough for all that are so late: its answer will speak for them. PROTOCOL R55 */
+	if (f->asked_ns >= e->sent_ns + wait)
+		return;
+	f->asked_ns = now;
+	flow_path_probe(f, f->alive_path);
 }
 
 void flow_detect(struct uccl_flow *f, uint64_t now)
@@ -338,7 +344,7 @@ void flow_detect(struct uccl_flow *f, uint64_t now)
 			sent_lost(f, e, csn, UCCL_LOSS_RACK, now);
 		} else if (e->overdue < RACK_ASKS) {
 			if (now >= e->sent_ns + (e->overdue + 1) * wait)
-				rack_ask(f, e);
+				rack_ask(f, e, wait, now);
 			if (e->overdue < RACK_ASKS)
 				f->rack_at = uccl_min(f->rack_at, e->sent_ns + (e->overdue + 1) * wait);
 		}

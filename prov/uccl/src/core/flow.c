@@ -315,11 +315,12 @@ void flow_path_alive(struct uccl_flow *f, uint16_t path, uint64_t arrived)
 	/* What was sent before tells of the label before, or of better times. */
 	if ((int32_t)(p->acked_seq - p->fresh_seq) < 0)
 		return;
+	p->fresh_seq = p->acked_seq;
 	p->losses = 0;
 	if (p->ask_ns && (int32_t)(p->acked_seq - p->ask_seq) >= 0)
 		p->ask_ns = 0;
 	f->alive_path = path;
-	if (p->state == UCCL_PATH_PROBATION || p->state == UCCL_PATH_SUSPECT) {
+	if (p->state != UCCL_PATH_ACTIVE) {
 		if (p->state == UCCL_PATH_PROBATION) {
 			p->srtt_ns = 0;
 			if (p->strikes)

@@ -213,12 +213,13 @@ struct uccl_flow {
 
 	/* loss and time */
 	uint64_t srtt_ns, rttvar_ns, min_rtt_ns, last_rtt_ns;
-	uint64_t rack_ns;		/* latest transmission time among acknowledged chunks */
+	uint64_t rack_ns;		/* latest transmission time among packets that were reported */
 	uint64_t rack_at;		/* when RACK looks again */
 	uint64_t probe_at;		/* tail probe, then time-outs */
 	uint32_t backoff;		/* probes in a row without any answer */
 	bool probe_chunk;		/* the oldest chunk goes once more, to ask */
 	uint64_t probe_ns;		/* when the latest probe left */
+	uint64_t asked_ns;		/* when a path that works was last asked for overtaken chunks */
 	uint64_t rto_ns;		/* when the latest row of time-outs began */
 	uint64_t heard_ns;		/* last accepted packet */
 	uint64_t progress_ns;		/* last new acknowledgement */

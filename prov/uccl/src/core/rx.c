@@ -114,7 +114,7 @@ static void rx_probe(struct uccl_flow *f, uint16_t path, uint64_t now)
 	f->ack_now = true;
 	if (f->answer_ns && now - f->answer_ns < uccl_max(f->cfg.rto_min_ns / 2, f->srtt_ns))
 		return;
-	if (f->answer_ns > f->reacted_ns) {
+	if (f->answer_ns && f->answer_ns >= f->reacted_ns) {
 		flow_control_unheard(f);
 		flow_rx_paths_again(f);
 		f->answers_more = (uint8_t)(uccl_min(f->unheard < 3 ? 2 : ANSWERS_MAX, f->cfg.paths_tx) - 1);

@@ -112,7 +112,7 @@ static void tx_packet(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_hdr *
 	tx->tail_len = 0;
 	if (want_ack || f->owed || f->ack_now)
 		tx->tail_len = tx_ack(f, tx->tail, f->cfg.mtu - UCCL_HDR_LEN - tx->payload_len, tx->payload_len,
-				      h->type != UCCL_PKT_PROBE || uccl_path_usable(p), now);
+				      h->type != UCCL_PKT_PROBE || p->control, now);
 	h->path = path;
 	h->token = f->cfg.token_tx;
 	h->pseq = p->next_seq++;
