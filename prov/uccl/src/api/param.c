@@ -68,7 +68,7 @@ static const struct param table[] = {
 	RANGE("FI_UCCL_PATHS", FORM_NUMBER, "16", 1, 256, paths, "paths to each peer"),
 	RANGE("FI_UCCL_CHUNK", FORM_BYTES, "0", 0, 1 << 20, chunk_bytes,
 	      "largest piece of a message that is sent, acknowledged and repeated as one; 0: what a packet holds"),
-	RANGE("FI_UCCL_EAGER", FORM_BYTES, "65536", 0, 1 << 24, eager_bytes,
+	RANGE("FI_UCCL_EAGER", FORM_BYTES, "65536", 0, 65536, eager_bytes,
 	      "messages up to this size are sent without asking the receiver first"),
 	RANGE("FI_UCCL_INJECT", FORM_BYTES, "4096", 8, 1 << 16, inject_bytes, "largest injected message"),
 	RANGE("FI_UCCL_WINDOW", FORM_NUMBER, "2048", 64, 16384, window_chunks, "most chunks in flight to a peer"),

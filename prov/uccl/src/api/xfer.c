@@ -158,7 +158,7 @@ static inline uint32_t send_opf(uint64_t flags)
 
 	if (flags & FI_DELIVERY_COMPLETE)
 		return opf | UCCL_OPF_DELIVERY;
-	return flags & FI_TRANSMIT_COMPLETE ? opf : opf | UCCL_OPF_EARLY;
+	return opf | (flags & FI_TRANSMIT_COMPLETE ? UCCL_OPF_ACKED : UCCL_OPF_EARLY);
 }
 
 static void post_refused(const struct uccl_peer *peer, int rc)

@@ -50,7 +50,7 @@ struct uccl_mep {
 	uint64_t eager_max;		/* messages up to this go without CTS */
 	uint64_t unexpected_max;	/* bytes of unexpected payload to buffer; beyond it peers must hold back */
 	uint64_t unexpected_bytes;
-	uint64_t copied_bytes;		/* payload of sends that completed early, not acknowledged yet */
+	uint64_t copied_bytes;		/* copies of payloads that are not acknowledged yet */
 	struct uccl_pool op_pool, rx_pool;
 	struct uccl_ids send_ids, rx_ids;
 	struct uccl_match match;
@@ -66,10 +66,8 @@ extern const struct uccl_flow_ops uccl_msg_flow_ops;
 #define UCCL_COPY_MAX 16384
 /* Most bytes of such copies, and of injected messages, of one endpoint. */
 #define UCCL_COPIED_MAX (16u << 20)
-/* A peer that is told to hold back may have this much in flight for each chunk of the window. */
-#define UCCL_UNEXPECTED_CHUNK 65536
-/* Largest message that may be called eager by a peer: what one message can make us buffer. */
-#define UCCL_EAGER_MAX (1u << 20)
+/* Largest message that may be called eager by a peer: what one chunk of its window can make us buffer. */
+#define UCCL_EAGER_MAX 65536
 
 void uccl_mep_init(struct uccl_mep *m, const struct uccl_mep_ops *ops, struct uccl_stats *stats, uint64_t eager_max,
 		   uint64_t unexpected_max, uint32_t ops_max);

@@ -22,6 +22,7 @@ enum uccl_op_type { UCCL_OP_SEND, UCCL_OP_RECV };
 #define UCCL_OPF_DATA	  (1u << 1) /* send: carries remote CQ data. done: `data` is valid */
 #define UCCL_OPF_INJECT	  (1u << 2) /* send: the buffer is the caller's again when post returns */
 #define UCCL_OPF_EARLY	  (1u << 3) /* send: complete early if a copy is worth it (FI_INJECT_COMPLETE, or no level) */
+#define UCCL_OPF_ACKED	  (1u << 8) /* send: complete when acknowledged, also if it is copied (FI_TRANSMIT_COMPLETE) */
 #define UCCL_OPF_DELIVERY (1u << 4) /* send: complete when the peer has placed it (FI_DELIVERY_COMPLETE) */
 #define UCCL_OPF_MULTI	  (1u << 5) /* recv: FI_MULTI_RECV buffer. done: the buffer is released with this one */
 #define UCCL_OPF_DIRECTED (1u << 6) /* recv: only from `peer` */

@@ -229,7 +229,7 @@ static void rx_check(struct uccl_msg_rx *rx, uint64_t now)
 static int rx_buffer(struct uccl_msg_rx *rx, uint64_t len)
 {
 	struct uccl_mep *m = rx->peer->mep;
-	uint64_t most = m->unexpected_max + (uint64_t)rx->peer->flow.cfg.window * UCCL_UNEXPECTED_CHUNK;
+	uint64_t most = m->unexpected_max + (uint64_t)rx->peer->flow.cfg.window * UCCL_EAGER_MAX;
 
 	if (rx->buf || !len)
 		return 0;

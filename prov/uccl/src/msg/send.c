@@ -82,6 +82,12 @@ static bool copy_pays(const struct uccl_op *op)
 	return op->len <= COPY_ALWAYS || (op->len <= UCCL_COPY_MAX && p->open && uccl_flow_idle(&p->flow));
 }
 
+/* It is complete at once: copied, and nobody asked to wait for more than that. */
+static bool send_is_early(const struct uccl_op *op, int copied)
+{
+	return copied && !(op->flags & (UCCL_OPF_ACKED | UCCL_OPF_DELIVERY));
+}
+
 /* 1: copied, the op may complete at once; 0: it completes when acknowledged; -FI_EAGAIN: no memory to inject it now. */
 static int send_may_copy(struct uccl_mep *m, struct uccl_op *op)
 {
@@ -95,7 +101,6 @@ static int send_may_copy(struct uccl_mep *m, struct uccl_op *op)
 /* Tell api that the op is complete although msg keeps it until the peer has everything. */
 static void send_early(struct uccl_op *op)
 {
-	op->busy = true;
 	op->err = 0;
 	op->from = op->peer;
 	op->done(op);
@@ -187,7 +192,7 @@ void uccl_msg_hold(struct uccl_peer *p)
 	TAILQ_INIT(&again);
 	for (op = TAILQ_FIRST(&p->sends); op; op = next) {
 		next = TAILQ_NEXT(op, link);
-		if (!op->len || !(op->wait & WAIT_ENV) || op->wait & WAIT_CTS)
+		if (!op->len || !op->env.queued || op->wait & WAIT_CTS)
 			continue;
 		if (!op->id)
 			op->id = uccl_ids_get(&p->mep->send_ids, op);
@@ -229,6 +234,7 @@ static int send_self(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 	struct uccl_peer *p = op->peer;
 	struct uccl_msg_rx *rx = uccl_pool_get(&m->rx_pool);
 	struct uccl_op *recv;
+	bool early;
 	int copied;
 
 	if (!rx)
@@ -238,6 +244,7 @@ static int send_self(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 		uccl_pool_put(&m->rx_pool, rx);
 		return copied;
 	}
+	early = op->busy = send_is_early(op, copied);
 	rx->peer = p;
 	rx->tag = op->tag;
 	rx->data = op->data;
@@ -248,7 +255,7 @@ static int send_self(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 	rx->self = op;
 	TAILQ_INSERT_TAIL(&p->rxs, rx, plink);
 	TAILQ_INSERT_TAIL(&p->sends, op, link);
-	if (copied)
+	if (early)
 		send_early(op);
 	uccl_match_list(&m->match, rx);
 	/* The receive that waits for it, if there is one, takes it off the list as any late receive would. */
@@ -269,6 +276,7 @@ void msg_self_done(struct uccl_op *op, int err)
 int uccl_msg_send(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 {
 	struct uccl_peer *p = op->peer;
+	bool early;
 	int copied;
 
 	if (p->dead)
@@ -288,7 +296,7 @@ int uccl_msg_send(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 		uccl_ids_put(&m->send_ids, op->id);
 		return copied;
 	}
-	op->busy = copied;
+	early = op->busy = send_is_early(op, copied);
 	if (TAILQ_EMPTY(&p->pending) && may_begin(p)) {
 		TAILQ_INSERT_TAIL(&p->sends, op, link);
 		send_begin(op);
@@ -298,7 +306,7 @@ int uccl_msg_send(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 		if (!p->open)
 			m->ops->connect(p, now);
 	}
-	if (copied)
+	if (early)
 		send_early(op);
 	return 0;
 }

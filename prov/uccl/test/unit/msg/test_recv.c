@@ -1000,7 +1000,7 @@ static void short__ignored(void **state)
 {
 	struct duo *d = duo_open();
 	struct uccl_env env = { .len = UCCL_EAGER_MAX, .flags = UCCL_ENV_EAGER };
-	uint64_t most = 4000 + 256 * UCCL_UNEXPECTED_CHUNK;
+	uint64_t most = 4000 + 256 * UCCL_EAGER_MAX;
 	enum uccl_drop reason;
 
 	(void)state;

@@ -251,6 +251,34 @@ static void send__inject_memory(void **state)
 	duo_free(d);
 }
 
+/* An injected message completes when its level of completion says, not when it was copied. */
+static void send__inject_waits(void **state)
+{
+	struct duo *d = duo_open();
+
+	(void)state;
+	d->filter = hold_all;
+	duo_fill(src, 300, 3);
+	assert_int_equal(duo_send(d, 0, UCCL_OPF_INJECT | UCCL_OPF_ACKED, src, 300, 0, DUO_CTX(1)), 0);
+	assert_int_equal(duo_send(d, 0, UCCL_OPF_INJECT | UCCL_OPF_DELIVERY, src, 300, 0, DUO_CTX(2)), 0);
+	memset(src, 0, 300);
+	assert_null(duo_next(d, 0));
+	d->filter = NULL;
+	duo_release(d, false);
+	duo_run(d, SECOND);
+	expect(d, 0, DUO_CTX(1), 0, 0);
+	assert_null(duo_next(d, 0));
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(duo_recv(d, 1, 0, dst, 300, 0, 0, DUO_CTX(3)), 0);
+		duo_run(d, SECOND);
+		expect(d, 1, DUO_CTX(3), 0, 300);
+		duo_check(dst, 300, 3);
+	}
+	expect(d, 0, DUO_CTX(2), 0, 0);
+	assert_int_equal(d->side[0].m.copied_bytes, 0);
+	duo_free(d);
+}
+
 /* The op of an early completion that api keeps is handed back when msg is through with it, and not before. */
 static void send__early_is_not_put_twice(void **state)
 {
@@ -824,6 +852,7 @@ int main(void)
 		cmocka_unit_test(send__iov_splits),
 		cmocka_unit_test(send__inject_copies),
 		cmocka_unit_test(send__early),
+		cmocka_unit_test(send__inject_waits),
 		cmocka_unit_test(send__inject_memory),
 		cmocka_unit_test(send__early_is_not_put_twice),
 		cmocka_unit_test(send__completes_on_ack),
