@@ -43,6 +43,7 @@ static int domain_close(struct fid *fid)
 
 	if (atomic_load(&d->refs))
 		return -FI_EBUSY;
+	uccl_rescue_stop(&d->rescue);
 	atomic_fetch_sub(&d->fabric->refs, 1);
 	uccl_ep_list_fini(&d->eps);
 	pthread_mutex_destroy(&d->mr_lock);
@@ -102,6 +103,7 @@ int uccl_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid
 	const struct fi_domain_attr *a = info->domain_attr;
 	struct uccl_domain *d;
 	char why[UCCL_PARAM_TEXT];
+	uint64_t rescue_ns;
 	int rc = -FI_EINVAL;
 
 	d = calloc(1, sizeof(*d));
@@ -122,12 +124,19 @@ int uccl_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid
 	d->fabric = uccl_container_of(fabric, struct uccl_fabric, fid);
 	d->mr_mode = a->mr_mode;
 	d->auto_progress = a->data_progress == FI_PROGRESS_AUTO;
+	rescue_ns = d->auto_progress ? 0 : d->params.rescue_ns;
 	/* With these two models the program promises one thread at a time; ours would break the promise. */
-	d->locking = d->auto_progress ||
+	d->locking = d->auto_progress || rescue_ns ||
 		     (a->threading != FI_THREAD_DOMAIN && a->threading != FI_THREAD_COMPLETION);
 	/* Under FI_THREAD_COMPLETION another thread may be in another endpoint, and there are no locks. */
 	d->shared = a->threading != FI_THREAD_COMPLETION || d->locking;
 	uccl_ep_list_init(&d->eps, d->locking);
+	rc = uccl_rescue_start(&d->rescue, &d->eps, rescue_ns);
+	if (rc) {
+		uccl_warn(FI_LOG_DOMAIN, "no thread can be had for FI_UCCL_RESCUE\n");
+		uccl_ep_list_fini(&d->eps);
+		goto fail;
+	}
 	pthread_mutex_init(&d->mr_lock, NULL);
 	d->fid.fid.fclass = FI_CLASS_DOMAIN;
 	d->fid.fid.context = context;

@@ -11,6 +11,7 @@
 #include "api/fabric.h"
 #include "api/param.h"
 #include "api/progress.h"
+#include "api/rescue.h"
 #include "core/addr.h"
 
 struct uccl_mr;
@@ -27,6 +28,7 @@ struct uccl_domain {
 	struct uccl_ep_list eps; /* enabled endpoints, if `shared` */
 	bool shared;		/* whoever reads a queue may drive any endpoint */
 	_Atomic unsigned int idle; /* reads that found nothing */
+	struct uccl_rescue rescue;
 	int mr_mode;
 	struct uccl_params params;
 	pthread_mutex_t mr_lock;

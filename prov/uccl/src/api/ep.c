@@ -54,20 +54,37 @@ static struct uccl_ep_fid *fid_of(struct fid *fid)
 	return uccl_container_of(fid, struct uccl_ep_fid, fid.fid);
 }
 
-int uccl_ep_progress(struct uccl_ep *ep)
+static int ep_round(struct uccl_ep *ep, uint64_t now)
 {
 	int n = 0;
 
-	/* The sockets of a parent belong to the parent. */
-	if (ep->forks != uccl_forks)
-		return 0;
 	uccl_ep_lock(ep);
 	if (ep->engine) {
-		n = uccl_engine_poll(ep->engine, uccl_clock());
+		n = uccl_engine_poll(ep->engine, now);
 		if (n > 0)
 			uccl_ep_kick(ep);
 	}
 	uccl_ep_unlock(ep);
+	return n;
+}
+
+int uccl_ep_drive(struct uccl_ep *ep)
+{
+	/* The sockets of a parent belong to the parent. */
+	return ep->forks == uccl_forks ? ep_round(ep, uccl_clock()) : 0;
+}
+
+int uccl_ep_progress(struct uccl_ep *ep)
+{
+	uint64_t now = uccl_clock();
+	int n;
+
+	if (ep->forks != uccl_forks)
+		return 0;
+	n = ep_round(ep, now);
+	atomic_store_explicit(&ep->called_ns, now, memory_order_relaxed);
+	if (n > 0)
+		uccl_rescue_arm(&ep->domain->rescue);
 	/* Who spins may hold the core that the peer needs. With a core of its own this costs next to nothing. */
 	if (n > 0)
 		ep->idle = 0;

@@ -53,6 +53,7 @@ struct uccl_ep {
 	uint32_t tx_size, rx_size;	/* operations that may be open */
 	uint32_t tx_open, rx_open;
 	_Atomic uint32_t idle;		/* rounds of progress in a row that brought nothing */
+	_Atomic uint64_t called_ns;	/* when the program last drove the engine */
 	struct uccl_nic_addr src;	/* where to bind; port 0: any */
 
 	struct uccl_av *av;
@@ -70,8 +71,10 @@ struct uccl_ep {
 
 int uccl_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
 
-/* Run the engine once; the number of events. */
+/* Run the engine once, for the program that calls; the number of events. */
 int uccl_ep_progress(struct uccl_ep *ep);
+/* The same, for a thread of ours. */
+int uccl_ep_drive(struct uccl_ep *ep);
 /* When the engine wants to run without anything arriving; UCCL_NEVER. */
 uint64_t uccl_ep_expiry(struct uccl_ep *ep);
 /* Readable when something arrived; -1: there is no such descriptor. */

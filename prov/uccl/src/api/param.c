@@ -80,6 +80,9 @@ static const struct param table[] = {
 	      "a peer that never answered has failed after this"),
 	RANGE("FI_UCCL_KEEPALIVE", FORM_MILLIS, "1000", 0, 3600000, keepalive_ns,
 	      "a quiet peer with work pending is probed this often; 0: never"),
+	RANGE("FI_UCCL_RESCUE", FORM_MILLIS, "10", 0, 60000, rescue_ns,
+	      "when a program with messages in flight does not call for so long, a thread repeats what was lost; "
+	      "0: none"),
 	RANGE("FI_UCCL_LINGER", FORM_MILLIS, "200", 0, 600000, linger_ns,
 	      "closing an endpoint waits at most so long for its peers to hear of it"),
 	RANGE("FI_UCCL_KEYLESS", FORM_KEYLESS, "auto", 0, 0, keyless,

@@ -13,6 +13,7 @@
 #include "api/av.h"
 #include "api/cntr.h"
 #include "api/cq.h"
+#include "api/domain.h"
 #include "api/lib.h"
 
 _Static_assert(UCCL_IOV_LIMIT == UCCL_IOV_MAX, "what fi_info promises is what an operation holds");
@@ -213,6 +214,7 @@ static ssize_t send_locked(struct uccl_ep *ep, const struct uccl_xfer *x)
 		return rc;
 	}
 	uccl_ep_kick(ep);
+	uccl_rescue_arm(&ep->domain->rescue);
 	return 0;
 }
 

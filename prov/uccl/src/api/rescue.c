@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* See rescue.h. Order of locks: its own is taken alone. */
+#include "api/rescue.h"
+
+#include <rdma/fi_errno.h>
+#include <signal.h>
+#include <time.h>
+
+#include "api/ep.h"
+#include "api/lib.h"
+
+/* It stays awake for so many rounds after the last thing in flight: a wake-up costs the program a system call. */
+#define LINGER_ROUNDS 64
+
+/* One round over the endpoints. True: something is in flight. */
+static bool rescue_round(struct uccl_rescue *r)
+{
+	uint64_t now = uccl_clock();
+	bool busy = false;
+
+	pthread_mutex_lock(&r->eps->lock);
+	for (unsigned int i = 0; i < r->eps->n; i++) {
+		struct uccl_ep *ep = r->eps->v[i];
+		uint64_t called = atomic_load_explicit(&ep->called_ns, memory_order_relaxed), at;
+
+		if (called + r->after_ns > now) {
+			busy = true;
+			continue;
+		}
+		at = uccl_ep_expiry(ep);
+		busy |= at != UCCL_NEVER;
+		if (at <= now)
+			uccl_ep_drive(ep);
+	}
+	pthread_mutex_unlock(&r->eps->lock);
+	return busy;
+}
+
+/* Sleep for a round, or without end if `park`, unless somebody woke us meanwhile. */
+static void rescue_sleep(struct uccl_rescue *r, bool park)
+{
+	uint64_t until = uccl_clock() + r->after_ns;
+	struct timespec ts = {
+		.tv_sec = (time_t)(until / UCCL_NS_PER_S),
+		.tv_nsec = (long)(until % UCCL_NS_PER_S),
+	};
+
+	pthread_mutex_lock(&r->lock);
+	while (park && !r->woken && !r->stop)
+		pthread_cond_wait(&r->cond, &r->lock);
+	if (!park && !r->stop)
+		pthread_cond_timedwait(&r->cond, &r->lock, &ts);
+	r->woken = false;
+	pthread_mutex_unlock(&r->lock);
+}
+
+static bool rescue_stopped(struct uccl_rescue *r)
+{
+	bool stop;
+
+	pthread_mutex_lock(&r->lock);
+	stop = r->stop;
+	pthread_mutex_unlock(&r->lock);
+	return stop;
+}
+
+static void *rescue_main(void *arg)
+{
+	struct uccl_rescue *r = arg;
+	unsigned int quiet = 0;
+
+	while (!rescue_stopped(r)) {
+		if (rescue_round(r))
+			quiet = 0;
+		if (quiet++ < LINGER_ROUNDS) {
+			rescue_sleep(r, false);
+			continue;
+		}
+		/* Whoever posts from now on sees it and wakes us; who did before is seen by another look. */
+		atomic_store(&r->awake, false);
+		if (!rescue_round(r))
+			rescue_sleep(r, true);
+		atomic_store(&r->awake, true);
+		quiet = 0;
+	}
+	return NULL;
+}
+
+int uccl_rescue_start(struct uccl_rescue *r, struct uccl_ep_list *eps, uint64_t after_ns)
+{
+	pthread_condattr_t attr;
+	sigset_t all, old;
+	int rc;
+
+	*r = (struct uccl_rescue){ .eps = eps, .after_ns = after_ns, .forks = uccl_forks };
+	if (!after_ns)
+		return 0;
+	pthread_mutex_init(&r->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&r->cond, &attr);
+	pthread_condattr_destroy(&attr);
+	atomic_store(&r->awake, true);
+	/* The application's signals are for its own threads. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &old);
+	rc = pthread_create(&r->thread, NULL, rescue_main, r);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (rc) {
+		pthread_cond_destroy(&r->cond);
+		pthread_mutex_destroy(&r->lock);
+		return -FI_EAGAIN;
+	}
+	r->running = true;
+	return 0;
+}
+
+void uccl_rescue_stop(struct uccl_rescue *r)
+{
+	/* In a child the thread is not there, and its lock may be held for ever. */
+	if (!r->running || r->forks != uccl_forks)
+		return;
+	pthread_mutex_lock(&r->lock);
+	r->stop = true;
+	pthread_cond_signal(&r->cond);
+	pthread_mutex_unlock(&r->lock);
+	pthread_join(r->thread, NULL);
+	r->running = false;
+	pthread_cond_destroy(&r->cond);
+	pthread_mutex_destroy(&r->lock);
+}
+
+void uccl_rescue_wake(struct uccl_rescue *r)
+{
+	if (r->forks != uccl_forks)
+		return;
+	pthread_mutex_lock(&r->lock);
+	r->woken = true;
+	pthread_cond_signal(&r->cond);
+	pthread_mutex_unlock(&r->lock);
+}
