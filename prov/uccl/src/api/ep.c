@@ -407,10 +407,11 @@ static void unbind_all(struct uccl_ep *ep)
 {
 	int fd = uccl_ep_fd(ep);
 
+	/* First: from here on no thread of ours, and nobody who reads another queue, is inside. */
+	uccl_domain_leave(ep->domain, ep);
 	for (unsigned int i = 0; i < ep->nwaits; i++)
 		uccl_wait_remove(ep->waits[i], fd);
 	ep->nwaits = 0;
-	uccl_domain_leave(ep->domain, ep);
 	if (ep->tx_cq)
 		uccl_ep_list_remove(&ep->tx_cq->eps, ep);
 	if (ep->rx_cq)
