@@ -20,6 +20,8 @@ struct fi_info *fab_hints(void)
 	h->mode = FI_CONTEXT | FI_CONTEXT2;
 	h->ep_attr->type = FI_EP_RDM;
 	h->tx_attr->msg_order = h->rx_attr->msg_order = FI_ORDER_SAS;
+	/* Every send is to end in success or in an error that tells of its peer: not when it was copied. */
+	h->tx_attr->op_flags = FI_TRANSMIT_COMPLETE;
 	h->domain_attr->resource_mgmt = FI_RM_ENABLED;
 	return h;
 }
