@@ -1,0 +1,576 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* What moves between the fake's queue pairs: work requests, packets, completions. */
+#include "fake_verbs.h"
+
+#ifdef HAVE_VERBS
+
+#include "fake_impl.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define GRH 40
+
+struct fake_qp *fake_qp_find(const struct fake_dev *d, uint32_t qpn)
+{
+	struct fake_qp *q;
+
+	TAILQ_FOREACH(q, &fake_now->qps, all)
+		if ((!d || q->dev == d) && q->qp.qp_num == qpn)
+			return q;
+	return NULL;
+}
+
+/* Completions. */
+
+static void cq_push(struct fake_cq *cq, const struct ibv_wc *wc, uint32_t retires)
+{
+	uint64_t one = 1;
+	struct fake_qp *q;
+
+	if (cq->n == cq->cq.cqe) {
+		fake_violation("a completion queue of %d overflows", cq->cq.cqe);
+		cq->overrun = true;
+		TAILQ_FOREACH(q, &fake_now->qps, all)
+			if (q->qp.send_cq == &cq->cq || q->qp.recv_cq == &cq->cq)
+				q->qp.state = IBV_QPS_ERR;
+		return;
+	}
+	cq->entry[(cq->head + cq->n++) % cq->cq.cqe] = (struct fake_cqe){.wc = *wc, .retires = retires};
+	if (cq->armed && cq->cq.channel) {
+		cq->armed = false;
+		((struct fake_channel *)cq->cq.channel)->last = cq;
+		if (write(cq->cq.channel->fd, &one, sizeof(one)) < 0)
+			fake_violation("event lost");
+	}
+}
+
+int fake_cq_poll(struct fake_cq *cq, int n, struct ibv_wc *wc)
+{
+	struct fake_qp *q;
+	int i;
+
+	for (i = 0; i < n && cq->n; i++) {
+		struct fake_cqe *e = &cq->entry[cq->head];
+
+		wc[i] = e->wc;
+		q = fake_qp_find(NULL, e->wc.qp_num);
+		if (q)
+			q->sq_used -= e->retires < q->sq_used ? e->retires : q->sq_used;
+		cq->head = (cq->head + 1) % cq->cq.cqe;
+		cq->n--;
+	}
+	return i;
+}
+
+void fake_wr_free(struct fake_wr *w)
+{
+	if (w->wr.wr.ud.ah && w->wr.opcode != IBV_WR_RDMA_WRITE && w->wr.opcode != IBV_WR_RDMA_WRITE_WITH_IMM)
+		((struct fake_ah *)w->wr.wr.ud.ah)->users--;
+	free(w->inlined);
+	free(w);
+}
+
+/* The first send of the queue is done. */
+static void wr_done(struct fake_qp *q, enum ibv_wc_status status)
+{
+	struct fake_wr *w = TAILQ_FIRST(&q->sq);
+	struct ibv_wc wc = {.wr_id = w->wr.wr_id, .status = status, .qp_num = q->qp.qp_num};
+	bool tell = status != IBV_WC_SUCCESS || w->wr.send_flags & IBV_SEND_SIGNALED || q->init.sq_sig_all;
+
+	wc.opcode = IBV_WC_RDMA_WRITE;
+	if (w->wr.opcode == IBV_WR_SEND || w->wr.opcode == IBV_WR_SEND_WITH_IMM)
+		wc.opcode = IBV_WC_SEND;
+	TAILQ_REMOVE(&q->sq, w, all);
+	fake_wr_free(w);
+	q->unsignalled++;
+	if (tell) {
+		uint32_t retires = q->unsignalled;
+
+		q->unsignalled = 0;
+		cq_push((struct fake_cq *)q->qp.send_cq, &wc, retires);
+	}
+}
+
+static bool rq_pop(struct fake_rq *rq, struct fake_rwr *out)
+{
+	if (!rq->n)
+		return false;
+	*out = rq->wr[0];
+	rq->n--;
+	memmove(rq->wr, rq->wr + 1, rq->n * sizeof(*rq->wr));
+	return true;
+}
+
+void fake_qp_error(struct fake_qp *q)
+{
+	struct fake_rwr r;
+
+	q->qp.state = IBV_QPS_ERR;
+	while (!TAILQ_EMPTY(&q->sq))
+		wr_done(q, IBV_WC_WR_FLUSH_ERR);
+	while (rq_pop(&q->rq, &r)) {
+		struct ibv_wc wc = {.wr_id = r.wr_id, .status = IBV_WC_WR_FLUSH_ERR, .qp_num = q->qp.qp_num};
+
+		cq_push((struct fake_cq *)q->qp.recv_cq, &wc, 0);
+	}
+}
+
+/* Memory. */
+
+static struct fake_mr *mr_find(const struct ibv_pd *pd, uint32_t key, uint64_t addr, uint64_t len, int access)
+{
+	struct fake_mr *m;
+
+	TAILQ_FOREACH(m, &fake_now->mrs, all)
+		if (m->mr.lkey == key)
+			break;
+	if (!m || m->mr.pd != pd || (m->access & access) != access || addr < (uintptr_t)m->mr.addr ||
+	    len > m->mr.length || addr - (uintptr_t)m->mr.addr > m->mr.length - len)
+		return NULL;
+	return m;
+}
+
+static bool gather(const struct fake_qp *q, const struct fake_wr *w, uint8_t *out)
+{
+	uint64_t at = 0;
+	int i;
+
+	for (i = 0; i < w->wr.num_sge; i++) {
+		const struct ibv_sge *s = &w->sge[i];
+
+		if (!w->inlined && !mr_find(q->qp.pd, s->lkey, s->addr, s->length, 0)) {
+			fake_violation("a send of %u bytes is outside of its region", s->length);
+			return false;
+		}
+		memcpy(out + at, w->inlined ? w->inlined + at : (const uint8_t *)(uintptr_t)s->addr, s->length);
+		at += s->length;
+	}
+	return true;
+}
+
+static bool scatter(const struct fake_qp *q, const struct fake_rwr *r, const uint8_t *data, uint32_t len,
+		    enum ibv_wc_status *status)
+{
+	int i;
+
+	for (i = 0; i < r->nsge && len; i++) {
+		uint32_t k = r->sge[i].length < len ? r->sge[i].length : len;
+
+		if (!mr_find(q->qp.pd, r->sge[i].lkey, r->sge[i].addr, r->sge[i].length, IBV_ACCESS_LOCAL_WRITE)) {
+			fake_violation("a receive is outside of its region");
+			*status = IBV_WC_LOC_PROT_ERR;
+			return false;
+		}
+		memcpy((void *)(uintptr_t)r->sge[i].addr, data, k);
+		data += k;
+		len -= k;
+	}
+	*status = len ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS;
+	return !len;
+}
+
+/* The wire. */
+
+static bool port_has(const struct fake_port *p, const struct fake_message *m)
+{
+	int i;
+
+	if (p->state != IBV_PORT_ACTIVE)
+		return false;
+	if (p->link_layer == IBV_LINK_LAYER_INFINIBAND)
+		return m->dlid == p->lid;
+	for (i = 0; i < p->ngids; i++)
+		if (!memcmp(p->gid[i].gid.raw, m->dgid.raw, 16))
+			return true;
+	return false;
+}
+
+static struct fake_qp *target_find(const struct fake_message *m)
+{
+	struct fake_qp *q;
+	int i, k;
+
+	for (i = 0; i < fake_now->ndevs; i++) {
+		for (k = 0; k < fake_now->dev[i]->attr.phys_port_cnt; k++) {
+			if (!port_has(&fake_now->dev[i]->port[k], m))
+				continue;
+			q = fake_qp_find(fake_now->dev[i], m->view.dst_qpn);
+			if (q && q->qp.qp_type == m->view.type &&
+			    (q->qp.state == IBV_QPS_RTR || q->qp.state == IBV_QPS_RTS))
+				return q;
+		}
+	}
+	return NULL;
+}
+
+static uint16_t ip_sum(const uint8_t *p)
+{
+	uint32_t sum = 0;
+	int i;
+
+	for (i = 0; i < 20; i += 2)
+		sum += (uint32_t)p[i] << 8 | p[i + 1];
+	while (sum >> 16)
+		sum = (sum & 0xffff) + (sum >> 16);
+	return (uint16_t)~sum;
+}
+
+static void grh_make(uint8_t grh[GRH], const struct fake_qp *to, const struct fake_message *m)
+{
+	uint16_t sum;
+
+	memset(grh, 0, GRH);
+	if (!m->v4) {
+		grh[0] = 0x60;
+		memcpy(grh + 8, m->sgid.raw, 16);
+		memcpy(grh + 24, m->dgid.raw, 16);
+		return;
+	}
+	if (to->dev->grh_garbage)
+		memset(grh, 0x66, 20);
+	grh[20] = 0x45;
+	grh[29] = 17;
+	memcpy(grh + 32, m->sgid.raw + 12, 4);
+	memcpy(grh + 36, m->dgid.raw + 12, 4);
+	sum = ip_sum(grh + 20);
+	grh[30] = (uint8_t)(sum >> 8);
+	grh[31] = (uint8_t)sum;
+}
+
+static struct fake_rq *rq_of(struct fake_qp *q)
+{
+	return q->qp.srq ? &((struct fake_srq *)q->qp.srq)->rq : &q->rq;
+}
+
+static void recv_done(struct fake_qp *q, const struct fake_message *m, struct ibv_wc *wc)
+{
+	wc->qp_num = q->qp.qp_num;
+	wc->src_qp = m->view.src_qpn;
+	wc->slid = m->src_port->lid;
+	wc->imm_data = m->imm;
+	cq_push((struct fake_cq *)q->qp.recv_cq, wc, 0);
+	if (wc->status != IBV_WC_SUCCESS)
+		fake_qp_error(q);
+}
+
+static void deliver_ud(struct fake_qp *q, const struct fake_message *m)
+{
+	struct ibv_wc wc = {.opcode = IBV_WC_RECV, .byte_len = GRH + m->view.len};
+	uint8_t *whole;
+	struct fake_rwr r;
+
+	if (q->attr.qkey != m->qkey) {
+		fake_now->pub.stats.bad_qkey++;
+		return;
+	}
+	if (!rq_pop(rq_of(q), &r)) {
+		fake_now->pub.stats.no_receive++;
+		return;
+	}
+	whole = calloc(1, GRH + m->view.len);
+	if (m->global) {
+		grh_make(whole, q, m);
+		wc.wc_flags |= IBV_WC_GRH;
+	}
+	if (m->view.opcode == IBV_WR_SEND_WITH_IMM)
+		wc.wc_flags |= IBV_WC_WITH_IMM;
+	memcpy(whole + GRH, m->data, m->view.len);
+	wc.wr_id = r.wr_id;
+	scatter(q, &r, whole, GRH + m->view.len, &wc.status);
+	free(whole);
+	fake_now->pub.stats.delivered++;
+	recv_done(q, m, &wc);
+}
+
+static bool is_write(const struct fake_message *m)
+{
+	return m->view.opcode == IBV_WR_RDMA_WRITE || m->view.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+}
+
+/* UC and RC. What an RC sender hears of it comes back. */
+static enum ibv_wc_status deliver_connected(struct fake_qp *q, const struct fake_message *m)
+{
+	struct ibv_wc wc = {.opcode = is_write(m) ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV, .byte_len = m->view.len};
+	bool takes = m->view.opcode != IBV_WR_RDMA_WRITE, short_of = m->whole < m->view.len;
+	struct fake_rwr r = {0};
+
+	if (q->wedged || (q->attr.dest_qp_num != m->view.src_qpn && q->qp.qp_type == IBV_QPT_RC)) {
+		fake_now->pub.stats.no_target++;
+		return IBV_WC_RETRY_EXC_ERR;
+	}
+	if (is_write(m)) {
+		if (!mr_find(q->qp.pd, m->rkey, m->raddr, m->view.len, IBV_ACCESS_REMOTE_WRITE)) {
+			fake_now->pub.stats.bad_rkey++;
+			if (takes && q->qp.srq && rq_pop(rq_of(q), &r)) {
+				wc.wr_id = r.wr_id;
+				wc.status = IBV_WC_REM_ACCESS_ERR;
+				wc.qp_num = q->qp.qp_num;
+				cq_push((struct fake_cq *)q->qp.recv_cq, &wc, 0);
+			}
+			return IBV_WC_REM_ACCESS_ERR;
+		}
+		/* The NIC writes before anybody can look. */
+		memcpy((void *)(uintptr_t)m->raddr, m->data, m->whole);
+	}
+	if (short_of) {
+		q->wedged = q->dev->wedges && m->whole;
+		return IBV_WC_RETRY_EXC_ERR;
+	}
+	if (takes) {
+		if (!rq_pop(rq_of(q), &r)) {
+			fake_now->pub.stats.no_receive++;
+			q->wedged = q->dev->wedges;
+			return IBV_WC_RNR_RETRY_EXC_ERR;
+		}
+		wc.wr_id = r.wr_id;
+		if (m->view.opcode != IBV_WR_SEND)
+			wc.wc_flags |= IBV_WC_WITH_IMM;
+		if (!is_write(m))
+			scatter(q, &r, m->data, m->view.len, &wc.status);
+		fake_now->pub.stats.delivered++;
+		recv_done(q, m, &wc);
+	} else {
+		fake_now->pub.stats.delivered++;
+	}
+	return IBV_WC_SUCCESS;
+}
+
+static enum ibv_wc_status deliver(const struct fake_message *m)
+{
+	struct fake_qp *q = target_find(m);
+
+	if (!q) {
+		fake_now->pub.stats.no_target++;
+		return IBV_WC_RETRY_EXC_ERR;
+	}
+	if (m->view.type != IBV_QPT_UD)
+		return deliver_connected(q, m);
+	deliver_ud(q, m);
+	return IBV_WC_SUCCESS;
+}
+
+/* Ask the hook about each packet, and deliver. Takes the message over. */
+static enum ibv_wc_status wire_put(struct fake_message *m, uint32_t mtu)
+{
+	enum ibv_wc_status status = IBV_WC_SUCCESS;
+	int copies = 1;
+	bool hold = false;
+	uint32_t i;
+
+	fake_now->pub.stats.sent++;
+	m->whole = m->view.len;
+	m->view.count = m->view.len ? (m->view.len + mtu - 1) / mtu : 1;
+	for (i = 0; i < m->view.count && fake_now->pub.hook; i++) {
+		m->view.index = i;
+		switch (fake_now->pub.hook(fake_now->pub.hook_arg, &m->view)) {
+		case FAKE_DROP:
+			if (m->view.type != IBV_QPT_RC && m->whole > i * mtu)
+				m->whole = i * mtu;
+			if (m->view.count == 1 && m->view.type != IBV_QPT_RC)
+				copies = 0;
+			break;
+		case FAKE_DUP:
+			copies = m->view.count == 1 && m->view.type != IBV_QPT_RC ? 2 : 1;
+			break;
+		case FAKE_HOLD:
+			hold = m->view.type != IBV_QPT_RC;
+			break;
+		case FAKE_PASS:
+			break;
+		}
+	}
+	if (!copies || (m->view.len && !m->whole)) {
+		fake_now->pub.stats.dropped++;
+		free(m);
+		return IBV_WC_SUCCESS;
+	}
+	if (hold) {
+		TAILQ_INSERT_TAIL(&fake_now->held, m, all);
+		return IBV_WC_SUCCESS;
+	}
+	for (i = 0; i < (uint32_t)copies; i++)
+		status = deliver(m);
+	if (m->view.type != IBV_QPT_RC)
+		status = IBV_WC_SUCCESS; /* the sender only knows that it left */
+	free(m);
+	return status;
+}
+
+void fake_verbs_release(struct fake_verbs *f, bool backwards)
+{
+	struct fake_message *m;
+
+	(void)f;
+	while ((m = backwards ? TAILQ_LAST(&fake_now->held, fake_held) : TAILQ_FIRST(&fake_now->held))) {
+		TAILQ_REMOVE(&fake_now->held, m, all);
+		deliver(m);
+		free(m);
+	}
+}
+
+/* Sending. */
+
+static void message_route(struct fake_message *m, const struct fake_qp *q, const struct ibv_ah_attr *a)
+{
+	const struct fake_port *p = &q->dev->port[a->port_num - 1];
+	int i;
+
+	m->src_port = &q->dev->port[a->port_num - 1];
+	m->global = a->is_global;
+	m->dgid = a->grh.dgid;
+	m->dlid = a->dlid;
+	m->view.flow_label = a->grh.flow_label;
+	m->view.traffic_class = a->grh.traffic_class;
+	m->view.sl = a->sl;
+	for (i = 0; i < p->ngids; i++) {
+		if (p->gid[i].gid_index != a->grh.sgid_index)
+			continue;
+		m->sgid = p->gid[i].gid;
+		m->v4 = p->gid[i].gid_type == IBV_GID_TYPE_ROCE_V2 && p->gid[i].gid.raw[10] == 0xff &&
+			p->gid[i].gid.raw[11] == 0xff && !p->gid[i].gid.raw[0];
+	}
+}
+
+static uint32_t wr_len(const struct fake_wr *w)
+{
+	uint32_t len = 0;
+	int i;
+
+	for (i = 0; i < w->wr.num_sge; i++)
+		len += w->sge[i].length;
+	return len;
+}
+
+static void wr_execute(struct fake_qp *q, struct fake_wr *w)
+{
+	uint32_t len = wr_len(w), mtu;
+	struct fake_message *m = calloc(1, sizeof(*m) + len);
+	const struct ibv_ah_attr *ah = &q->attr.ah_attr;
+	enum ibv_wc_status status;
+
+	m->view = (struct fake_packet){.type = q->qp.qp_type,
+				       .opcode = w->wr.opcode,
+				       .src_qpn = q->qp.qp_num,
+				       .dst_qpn = q->attr.dest_qp_num,
+				       .len = len};
+	m->src = q->dev;
+	m->imm = w->wr.imm_data;
+	if (q->qp.qp_type == IBV_QPT_UD) {
+		ah = &((struct fake_ah *)w->wr.wr.ud.ah)->attr;
+		m->view.dst_qpn = w->wr.wr.ud.remote_qpn;
+		m->qkey = w->wr.wr.ud.remote_qkey;
+	} else {
+		m->rkey = w->wr.wr.rdma.rkey;
+		m->raddr = w->wr.wr.rdma.remote_addr;
+	}
+	message_route(m, q, ah);
+	mtu = 128u << (q->qp.qp_type == IBV_QPT_UD ? m->src_port->mtu : q->attr.path_mtu);
+	if (!gather(q, w, m->data)) {
+		free(m);
+		status = IBV_WC_LOC_PROT_ERR;
+	} else if (q->qp.qp_type == IBV_QPT_UD && len > mtu) {
+		fake_violation("a datagram of %u bytes", len);
+		free(m);
+		status = IBV_WC_LOC_LEN_ERR;
+	} else {
+		status = wire_put(m, mtu);
+	}
+	wr_done(q, status);
+	if (status != IBV_WC_SUCCESS)
+		fake_qp_error(q);
+}
+
+void fake_verbs_run(struct fake_verbs *f)
+{
+	struct fake_qp *q;
+
+	(void)f;
+	/* A send may end a queue pair's life in ERR, but never removes one. */
+	TAILQ_FOREACH(q, &fake_now->qps, all)
+		while (q->qp.state == IBV_QPS_RTS && !TAILQ_EMPTY(&q->sq))
+			wr_execute(q, TAILQ_FIRST(&q->sq));
+}
+
+static struct fake_wr *wr_copy(const struct fake_qp *q, const struct ibv_send_wr *wr)
+{
+	struct fake_wr *w = calloc(1, sizeof(*w));
+	uint32_t at = 0;
+	int i;
+
+	w->wr = *wr;
+	memcpy(w->sge, wr->sg_list, (size_t)wr->num_sge * sizeof(w->sge[0]));
+	w->wr.sg_list = w->sge;
+	w->wr.next = NULL;
+	if (q->qp.qp_type == IBV_QPT_UD)
+		((struct fake_ah *)wr->wr.ud.ah)->users++;
+	else if (wr->opcode == IBV_WR_SEND || wr->opcode == IBV_WR_SEND_WITH_IMM)
+		w->wr.wr.ud.ah = NULL;
+	if (wr->send_flags & IBV_SEND_INLINE) {
+		w->inlined = malloc(wr_len(w) + 1);
+		for (i = 0; i < wr->num_sge; i++) {
+			memcpy(w->inlined + at, (const void *)(uintptr_t)w->sge[i].addr, w->sge[i].length);
+			at += w->sge[i].length;
+		}
+	}
+	return w;
+}
+
+int fake_send(struct fake_qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct fake_wr *w;
+
+	for (; wr; wr = wr->next) {
+		*bad = wr;
+		if (q->qp.state != IBV_QPS_RTS && q->qp.state != IBV_QPS_ERR) {
+			fake_violation("post_send: in state %d", q->qp.state);
+			return EINVAL;
+		}
+		if (q->sq_used >= q->init.cap.max_send_wr) {
+			fake_violation("post_send: a queue of %u overflows", q->init.cap.max_send_wr);
+			return ENOMEM;
+		}
+		if (wr->num_sge > (int)q->init.cap.max_send_sge || wr->num_sge > 4 ||
+		    (q->qp.qp_type == IBV_QPT_UD && (!wr->wr.ud.ah || wr->wr.ud.ah->pd != q->qp.pd))) {
+			fake_violation("post_send: a bad request");
+			return EINVAL;
+		}
+		w = wr_copy(q, wr);
+		q->sq_used++;
+		TAILQ_INSERT_TAIL(&q->sq, w, all);
+		if (q->qp.state == IBV_QPS_ERR)
+			fake_qp_error(q);
+		else if (!fake_now->pub.stall)
+			wr_execute(q, w);
+	}
+	return 0;
+}
+
+int fake_recv(struct fake_rq *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	for (; wr; wr = wr->next) {
+		struct fake_rwr *r;
+
+		*bad = wr;
+		if (rq->n == rq->max) {
+			fake_violation("post_recv: a queue of %u overflows", rq->max);
+			return ENOMEM;
+		}
+		if (wr->num_sge > 4)
+			return EINVAL;
+		if (rq->n == rq->room) {
+			rq->room = rq->room ? 2 * rq->room : 16;
+			rq->wr = realloc(rq->wr, rq->room * sizeof(*rq->wr));
+		}
+		r = &rq->wr[rq->n++];
+		r->wr_id = wr->wr_id;
+		r->nsge = wr->num_sge;
+		if (wr->num_sge)
+			memcpy(r->sge, wr->sg_list, (size_t)wr->num_sge * sizeof(r->sge[0]));
+	}
+	return 0;
+}
+
+#endif
