@@ -170,7 +170,7 @@ static int fake_query_gid(struct ibv_context *ctx, uint32_t port, uint32_t index
 static int fake_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
 {
 	struct fake_context *c = (struct fake_context *)ctx;
-	struct fake_event *e = TAILQ_FIRST(&fake_now->events);
+	struct fake_event *e;
 	uint64_t one;
 
 	call_begin("get_async_event");
@@ -179,7 +179,10 @@ static int fake_get_async_event(struct ibv_context *ctx, struct ibv_async_event 
 		errno = EAGAIN;
 		return -1;
 	}
-	if (!e || e->ctx != c || read(ctx->async_fd, &one, sizeof(one)) < 0) {
+	TAILQ_FOREACH(e, &fake_now->events, all)
+		if (e->ctx == c)
+			break;
+	if (!e || read(ctx->async_fd, &one, sizeof(one)) < 0) {
 		errno = EAGAIN;
 		return -1;
 	}

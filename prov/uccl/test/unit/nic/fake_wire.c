@@ -501,7 +501,8 @@ static struct fake_wr *wr_copy(const struct fake_qp *q, const struct ibv_send_wr
 	int i;
 
 	w->wr = *wr;
-	memcpy(w->sge, wr->sg_list, (size_t)wr->num_sge * sizeof(w->sge[0]));
+	if (wr->num_sge)
+		memcpy(w->sge, wr->sg_list, (size_t)wr->num_sge * sizeof(w->sge[0]));
 	w->wr.sg_list = w->sge;
 	w->wr.next = NULL;
 	if (q->qp.qp_type == IBV_QPT_UD)
