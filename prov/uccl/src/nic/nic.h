@@ -31,6 +31,9 @@ struct uccl_nic_attr {
 	bool liveness;			/* keep a kernel-held liveness connection to every peer */
 	bool timestamps;		/* fill uccl_rx.age_ns */
 	uint64_t seed;			/* fault wrapper, port choice */
+	/* RDMA NICs: marks of data and of control packets, RoCE's TOS byte and InfiniBand's service level. */
+	uint8_t data_class, data_level;
+	uint8_t control_class, control_level;
 };
 
 struct uccl_nic;
@@ -70,6 +73,11 @@ struct uccl_nic {
 
 /* Back ends. */
 int uccl_nic_udp_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic);
+/*
+ * Packets by UD queue pairs of an RDMA NIC. attr->ifname is a device, a device and port ("mlx5_0:1"), a network
+ * interface, or NULL; attr->bind.ip is the GID to use, or zero. -FI_ENODEV: there is no such NIC, or no libibverbs.
+ */
+int uccl_nic_verbs_ud_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic);
 
 /*
  * Fault wrapper: takes over `inner` (closed with it) and drops, delays, duplicates, reorders and corrupts what

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* The verbs-ud back end: packets over unreliable datagram queue pairs. This file opens, closes and describes. */
+#include "nic/verbs_ud.h"
+
+#include <rdma/fi_errno.h>
+
+#include "nic/nic.h"
+
+#ifdef HAVE_VERBS
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+#define RX_BYTES (4u << 20) /* of receive buffers, if nothing is wished */
+#define RX_MIN 128	    /* receive buffers that there must be, or it is no use */
+#define RX_MAX 16384
+#define TX_MIN 64
+#define MTU_MIN 256
+#define AH_MAX 4096
+#define FLUSH_NS (50 * UCCL_NS_PER_MS) /* close waits at most so long for the last packets to leave */
+#define QPN_SPECIAL 2
+
+/*
+ * What makes a path, and what is normal, by kind of NIC. Soft-RoCE derives the UDP source port from the sending queue
+ * pair, hardware from the flow label of the address handle; InfiniBand's switches look at queue pairs, if at anything.
+ */
+struct profile {
+	uint16_t qps;
+	uint16_t flows;
+	uint64_t delay_ns, rto_min_ns;
+};
+
+static const struct profile profile_rxe = {UD_QPS, 1, 500 * UCCL_NS_PER_US, 4 * UCCL_NS_PER_MS};
+static const struct profile profile_roce = {8, 256, 50 * UCCL_NS_PER_US, UCCL_NS_PER_MS};
+static const struct profile profile_infiniband = {UD_QPS, 1, 50 * UCCL_NS_PER_US, UCCL_NS_PER_MS};
+
+static const struct profile *profile_of(const struct uccl_verbs_port *p)
+{
+	if (p->infiniband)
+		return &profile_infiniband;
+	/* Version 1 has no UDP port: its flow label says nothing either. */
+	return strcmp(p->driver, "rxe") && p->roce_v2 ? &profile_roce : &profile_rxe;
+}
+
+/* Of a call that just failed. */
+static int errno_code(void)
+{
+	return errno > 0 ? -errno : -FI_EIO;
+}
+
+/* Memory. */
+
+/* Registered, or nothing. Kept out of children: a page that both have is copied under the NIC's hands. */
+static int slab_try(struct ud *u, struct ud_slab *s, int access)
+{
+	void *base;
+
+	s->len = (size_t)s->stride * s->count;
+	base = mmap(NULL, s->len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (base == MAP_FAILED)
+		return -FI_ENOMEM;
+	madvise(base, s->len, MADV_DONTFORK);
+	s->mr = u->lib->reg_mr(u->pd, base, s->len, access);
+	if (!s->mr) {
+		munmap(base, s->len);
+		return -FI_ENOMEM;
+	}
+	s->base = base;
+	return 0;
+}
+
+/* As many pieces as may be locked, down to `least`. */
+static int slab_open(struct ud *u, struct ud_slab *s, uint32_t stride, uint32_t count, uint32_t least, int access)
+{
+	s->stride = stride;
+	for (s->count = count; s->count >= least; s->count /= 2)
+		if (!slab_try(u, s, access))
+			return 0;
+	UCCL_LOG(UCCL_LOG_WARN, "%s: no memory can be registered (error %d); perhaps `ulimit -l` is too low",
+		 u->port.name, errno);
+	return -FI_ENOMEM;
+}
+
+static void slab_close(struct ud *u, struct ud_slab *s)
+{
+	if (s->mr)
+		u->lib->dereg_mr(s->mr);
+	if (s->base)
+		munmap(s->base, s->len);
+}
+
+/* Queue pairs. */
+
+int uccl_ud_qp_start(struct ud *u, struct ibv_qp *qp, bool sends, uint32_t qkey)
+{
+	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = u->port.port, .qkey = qkey};
+	int rc = u->lib->modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+
+	if (!rc) {
+		a.qp_state = IBV_QPS_RTR;
+		rc = u->lib->modify_qp(qp, &a, IBV_QP_STATE);
+	}
+	if (!rc && sends) {
+		a.qp_state = IBV_QPS_RTS;
+		rc = u->lib->modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN);
+	}
+	return -rc;
+}
+
+static int receiver_open(struct ud *u)
+{
+	struct ibv_qp_init_attr init = {.send_cq = u->tx_cq, .recv_cq = u->rx_cq, .qp_type = IBV_QPT_UD};
+	uint32_t i;
+	int err;
+
+	init.cap.max_recv_wr = u->rx.count;
+	init.cap.max_recv_sge = 1;
+	init.cap.max_send_wr = 1;
+	init.cap.max_send_sge = 1;
+	u->rx_qp = u->lib->create_qp(u->pd, &init);
+	if (!u->rx_qp)
+		return errno_code();
+	if (u->rx_qp->qp_num < QPN_SPECIAL || u->rx_qp->qp_num > UD_QPN_MASK)
+		return -FI_EIO;
+	u->self.scope = (u->self.scope & ~UD_QPN_MASK) | u->rx_qp->qp_num;
+	for (i = 0; i < u->rx.count; i++)
+		u->returned[u->nreturned++] = i;
+	err = uccl_ud_qp_start(u, u->rx_qp, false, ud_qkey(&u->self));
+	if (err)
+		return err;
+	uccl_ud_post(u);
+	return u->nreturned ? -FI_EIO : 0;
+}
+
+/* Operations. */
+
+static void ud_addr(struct uccl_nic *nic, struct uccl_nic_addr *out)
+{
+	*out = ud_of(nic)->self;
+}
+
+const struct uccl_verbs_ud_stats *uccl_verbs_ud_stats(struct uccl_nic *nic)
+{
+	return &ud_of(nic)->stats;
+}
+
+/* What was given to the NIC last are answers that peers wait for: let it take them before its queues end. */
+static void sends_flush(struct ud *u)
+{
+	uint64_t until = u->clock() + FLUSH_NS;
+	bool left;
+	int i;
+
+	do {
+		left = false;
+		uccl_ud_reap(u);
+		for (i = 0; i < UD_QPS + UD_CONTROL_QPS; i++)
+			left |= u->qp[i].qp && (int32_t)(u->qp[i].told - u->qp[i].tail) > 0;
+		if (left)
+			sched_yield();
+	} while (left && u->clock() < until);
+}
+
+static void ud_close(struct uccl_nic *nic)
+{
+	struct ud *u = ud_of(nic);
+	int i;
+
+	if (u->tx_cq)
+		sends_flush(u);
+	for (i = 0; i < UD_QPS + UD_CONTROL_QPS; i++) {
+		uccl_ud_qp_end(u, &u->qp[i]);
+		free(u->qp[i].sent);
+	}
+	if (u->rx_qp)
+		u->lib->destroy_qp(u->rx_qp);
+	if (u->ahs)
+		uccl_verbs_ahs_close(u->ahs);
+	if (u->rx_cq)
+		u->lib->destroy_cq(u->rx_cq);
+	if (u->tx_cq)
+		u->lib->destroy_cq(u->tx_cq);
+	if (u->wait_fd >= 0)
+		close(u->wait_fd);
+	if (u->kick_fd >= 0)
+		close(u->kick_fd);
+	if (u->channel)
+		u->lib->destroy_comp_channel(u->channel);
+	slab_close(u, &u->rx);
+	slab_close(u, &u->tx);
+	if (u->pd)
+		u->lib->dealloc_pd(u->pd);
+	if (u->ctx)
+		u->lib->close_device(u->ctx);
+	free(u->unused);
+	free(u->posted);
+	free(u->returned);
+	free(u);
+}
+
+static const struct uccl_nic_ops ud_ops = {
+	.name = "verbs-ud",
+	.tx = uccl_ud_tx,
+	.rx = uccl_ud_rx,
+	.wait_fd = uccl_ud_wait_fd,
+	.addr = ud_addr,
+	.close = ud_close,
+};
+
+/* Opening. */
+
+static uint32_t round64(uint32_t n)
+{
+	return (n + 63) & ~63u;
+}
+
+static int memory_open(struct ud *u, uint32_t rx_bytes)
+{
+	/* Whoever sends the largest packet that the port carries must not break the queue pair, whatever our MTU. */
+	uint32_t rx_stride = UD_SKEW + UD_GRH + round64(u->port.mtu);
+	uint32_t most = (uint32_t)uccl_min(uccl_min(u->port.max_qp_wr, u->port.max_cqe), RX_MAX);
+	uint32_t count = (uint32_t)uccl_clamp((rx_bytes ? rx_bytes : RX_BYTES) / rx_stride, RX_MIN, most);
+	uint32_t i;
+	int err;
+
+	if (most < RX_MIN)
+		return -FI_ENOSPC;
+	err = slab_open(u, &u->rx, rx_stride, count, RX_MIN, IBV_ACCESS_LOCAL_WRITE);
+	/* A little more than a power of two apart: else the heads of all would share one set of the cache. */
+	count = (uint32_t)uccl_min(UD_TX_SLOTS, u->port.max_cqe);
+	if (!err)
+		err = slab_open(u, &u->tx, round64(u->nic.caps.mtu) + 64, count, TX_MIN, 0);
+	if (err)
+		return err;
+	u->unused = calloc(u->tx.count, sizeof(*u->unused));
+	u->posted = calloc(u->rx.count, sizeof(*u->posted));
+	u->returned = calloc(u->rx.count, sizeof(*u->returned));
+	if (!u->unused || !u->posted || !u->returned)
+		return -FI_ENOMEM;
+	for (i = 0; i < u->tx.count; i++)
+		u->unused[u->nunused++] = i;
+	return 0;
+}
+
+/* No queue overflows: there are never more sends than pieces, nor more receives. */
+static int queues_open(struct ud *u)
+{
+	u->channel = u->lib->create_comp_channel(u->ctx);
+	if (!u->channel)
+		return errno_code();
+	if (fcntl(u->channel->fd, F_SETFL, fcntl(u->channel->fd, F_GETFL) | O_NONBLOCK) ||
+	    fcntl(u->ctx->async_fd, F_SETFL, fcntl(u->ctx->async_fd, F_GETFL) | O_NONBLOCK))
+		return errno_code();
+	u->rx_cq = u->lib->create_cq(u->ctx, (int)u->rx.count, NULL, u->channel, 0);
+	if (!u->rx_cq)
+		return errno_code();
+	u->tx_cq = u->lib->create_cq(u->ctx, (int)u->tx.count, NULL, NULL, 0);
+	return u->tx_cq ? 0 : errno_code();
+}
+
+static int place_make(struct ud *u)
+{
+	struct {
+		uint32_t scope;
+		uint16_t port, pad;
+		uint32_t flow;
+	} r;
+
+	do {
+		if (getrandom(&r, sizeof(r), 0) != sizeof(r))
+			return -FI_EIO;
+	} while (!r.port);
+	memcpy(u->self.ip, u->port.addr.ip, sizeof(u->self.ip));
+	u->self.scope = r.scope & ~UD_QPN_MASK;
+	u->self.port = r.port;
+	u->self.pad = u->port.infiniband ? u->port.lid : UD_ROCE_PAD | r.pad;
+	u->flow_base = r.flow;
+	return 0;
+}
+
+static int caps_fill(struct ud *u, const struct uccl_nic_attr *attr)
+{
+	const struct profile *p = profile_of(&u->port);
+	struct uccl_nic_caps *caps = &u->nic.caps;
+
+	if (attr->mtu && attr->mtu < MTU_MIN)
+		return -FI_EINVAL;
+	if (u->port.infiniband && (!u->port.lid || u->port.lid >= UD_ROCE_PAD))
+		return -FI_ENODEV;
+	caps->mtu = (uint32_t)uccl_min(u->port.mtu, attr->mtu ? attr->mtu : u->port.mtu);
+	caps->labels = (uint16_t)uccl_max(p->qps, p->flows);
+	caps->tx_sync = true;
+	caps->link_bps = u->port.link_bps;
+	caps->delay_ns = p->delay_ns;
+	caps->rto_min_ns = p->rto_min_ns;
+	u->qps = p->qps;
+	u->flows = p->flows;
+	u->mark[0] = (struct uccl_verbs_mark){attr->data_class, attr->data_level};
+	u->mark[1] = (struct uccl_verbs_mark){attr->control_class, attr->control_level};
+	return 0;
+}
+
+static int senders_open(struct ud *u)
+{
+	uint32_t handles = u->port.max_ah ? (uint32_t)uccl_min(u->port.max_ah, AH_MAX) : AH_MAX;
+	int err;
+
+	/*
+	 * Sends without a completion of their own keep their pieces until a later one of their queue pair: they may
+	 * never be all, neither of the pieces nor of the handles.
+	 */
+	u->signal_every = (uint32_t)uccl_clamp(uccl_min(u->tx.count, handles) / 2 / UD_QPS, 1, UD_SQ_DEPTH / 4);
+	err = uccl_verbs_ahs_open(u->lib, u->pd, &u->port, handles, u->clock, &u->ahs);
+	/* One of each kind exists from the start, so that there is one to fall back on. */
+	if (!err)
+		err = uccl_ud_qp_make(u, &u->qp[0]);
+	if (!err)
+		err = uccl_ud_qp_make(u, &u->qp[UD_QPS]);
+	return err;
+}
+
+int uccl_verbs_ud_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), const struct uccl_nic_attr *attr,
+		       struct uccl_nic **nic)
+{
+	struct ud *u = calloc(1, sizeof(*u));
+	int err;
+
+	if (!u)
+		return -FI_ENOMEM;
+	u->nic.ops = &ud_ops;
+	u->lib = lib;
+	u->clock = clock;
+	u->wait_fd = u->kick_fd = -1;
+	err = uccl_verbs_open(lib, attr->ifname, attr->bind.ip, &u->port, &u->ctx);
+	if (!err)
+		err = caps_fill(u, attr);
+	if (!err)
+		err = place_make(u);
+	if (!err) {
+		u->pd = lib->alloc_pd(u->ctx);
+		err = u->pd ? memory_open(u, attr->rx_bytes) : errno_code();
+	}
+	if (!err)
+		err = queues_open(u);
+	if (!err)
+		err = receiver_open(u);
+	if (!err)
+		err = senders_open(u);
+	if (err) {
+		ud_close(&u->nic);
+		return err;
+	}
+	/* Less what the caller has in hand, and what waits to be posted again. */
+	u->nic.caps.rx_slots = u->rx.count - UD_RX_BATCH - UD_CHAIN;
+	*nic = &u->nic;
+	return 0;
+}
+
+static uint64_t clock_coarse(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+	return (uint64_t)t.tv_sec * UCCL_NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+int uccl_nic_verbs_ud_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic)
+{
+	const struct uccl_verbs *lib = uccl_verbs_lib();
+
+	return lib ? uccl_verbs_ud_open(lib, clock_coarse, attr, nic) : -FI_ENODEV;
+}
+
+#else
+
+int uccl_nic_verbs_ud_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic)
+{
+	(void)attr;
+	(void)nic;
+	return -FI_ENODEV;
+}
+
+#endif

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Inside of the verbs-ud back end: verbs_ud.c opens and closes, verbs_ud_tx.c sends, verbs_ud_rx.c receives. Nobody
+ * else includes this.
+ *
+ * One UD queue pair receives; its number is the endpoint's place on the NIC. Others send: a label is one of them
+ * together with a flow label, of which the network makes its choice of path.
+ *
+ * A place in a struct uccl_nic_addr: ip is the GID; the low 24 bits of scope are the queue pair; pad is the LID on
+ * InfiniBand, and 0xc000 | 14 random bits on RoCE (no LID is so high); port, not 0, and the high bits of scope are
+ * random. All that is random makes the Q_Key, without which the NIC drops a packet.
+ */
+#ifndef UCCL_NIC_VERBS_UD_H
+#define UCCL_NIC_VERBS_UD_H
+
+#ifdef HAVE_VERBS
+
+#include "base/units.h"
+#include "nic/nic.h"
+#include "nic/verbs_ah.h"
+#include "nic/verbs_dev.h"
+#include "nic/verbs_lib.h"
+
+#define UD_GRH 40	   /* bytes that the NIC puts before each packet received */
+#define UD_SKEW 24	   /* a receive buffer's start, so that the packet in it lies at a multiple of 64 */
+#define UD_CHAIN 32	   /* requests a doorbell, at most */
+#define UD_RX_BATCH 32	   /* packets that one call of rx() hands up, at most */
+#define UD_QPS 64	   /* that send data, at most */
+#define UD_CONTROL_QPS 4   /* that send control packets */
+#define UD_SQ_DEPTH 128	   /* requests of one queue pair */
+#define UD_TX_SLOTS 512	   /* packets on their way into the NIC */
+#define UD_ROCE_PAD 0xc000 /* pad of RoCE addresses begins here */
+#define UD_QPN_MASK 0xffffffu
+
+/* Registered memory cut into equal pieces. */
+struct ud_slab {
+	uint8_t *base;
+	size_t len;
+	struct ibv_mr *mr;
+	uint32_t stride, count;
+};
+
+/* A send that the NIC may still read. */
+struct ud_sent {
+	uint32_t slot;
+	struct uccl_verbs_ah *ah;
+};
+
+/* A queue pair that sends. */
+struct ud_qp {
+	struct ibv_qp *qp;    /* NULL: not made yet, or it broke and could not be made anew */
+	struct ud_sent *sent; /* ring of UD_SQ_DEPTH */
+	uint32_t head, tail;  /* of the ring: next, and first not done; both only grow */
+	uint32_t told;	      /* requests before this one will be told of by a completion */
+	uint32_t unsignalled; /* since the last that asks for a completion */
+	uint16_t life;	      /* completions of an earlier life are stale */
+	uint64_t retry_at;    /* when to try again to make it */
+	/* The chain that this call of tx() builds. */
+	struct ibv_send_wr *first, *last;
+};
+
+struct uccl_verbs_ud_stats {
+	uint64_t tx_lost;   /* packets that could not go: no handle, no queue pair, a bad address */
+	uint64_t tx_errors; /* completions in error of sends */
+	uint64_t rx_errors; /* of receives */
+	uint64_t rx_bad;    /* packets without a source that can be read, or of an impossible length */
+	uint64_t qp_renewed, rx_revived;
+	uint64_t doorbells;
+};
+
+struct ud {
+	struct uccl_nic nic;
+	const struct uccl_verbs *lib;
+	struct uccl_verbs_port port;
+	struct uccl_nic_addr self;
+	uint64_t (*clock)(void); /* ns, coarse */
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *tx_cq, *rx_cq;
+	struct uccl_verbs_ud_stats stats;
+	struct uccl_verbs_mark mark[2]; /* data, control */
+
+	/* Sending. */
+	struct ud_qp qp[UD_QPS + UD_CONTROL_QPS]; /* data first */
+	uint16_t qps;				  /* of data */
+	uint32_t flows, flow_base;		  /* flow labels in use; 1: they make no difference here */
+	uint32_t signal_every;
+	struct uccl_verbs_ahs *ahs;
+	struct ud_slab tx;
+	uint32_t *unused; /* stack of free pieces of tx */
+	uint32_t nunused;
+	struct ibv_send_wr wr[UD_CHAIN];
+	struct ibv_sge sge[UD_CHAIN];
+	struct ud_qp *chain[UD_CHAIN]; /* queue pairs that this call has something for */
+	int nchains;
+
+	/* Receiving. */
+	struct ibv_qp *rx_qp;
+	struct ud_slab rx;
+	bool *posted;	    /* is piece i with the NIC? */
+	uint32_t *returned; /* pieces that are to be posted again */
+	uint32_t nreturned;
+	uint32_t lent[UD_RX_BATCH]; /* pieces that the caller looks at until the next call */
+	uint32_t nlent;
+	bool rx_broken;
+	uint64_t revive_at;
+	bool armed;	/* an event was asked for */
+	int wait_fd;	/* epoll of the channel and of kick_fd, made by the first wait_fd(); -1 */
+	int kick_fd;	/* readable: rx() has more than it handed up; -1 */
+	uint32_t calls; /* of rx() */
+};
+
+static inline struct ud *ud_of(struct uccl_nic *nic)
+{
+	return uccl_container_of(nic, struct ud, nic);
+}
+
+/* The Q_Key of a place: 31 bits, as those with the highest one are the kernel's. */
+static inline uint32_t ud_qkey(const struct uccl_nic_addr *a)
+{
+	uint64_t x = a->scope >> 24 | (uint64_t)a->port << 8;
+
+	if (a->pad >= UD_ROCE_PAD)
+		x |= (uint64_t)a->pad << 24;
+	return (uint32_t)(x * 0x9e3779b97f4a7c15ull >> 33);
+}
+
+/* With another table and clock, for tests. */
+int uccl_verbs_ud_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), const struct uccl_nic_attr *attr,
+		       struct uccl_nic **nic);
+/* Lives as long as the back end. */
+const struct uccl_verbs_ud_stats *uccl_verbs_ud_stats(struct uccl_nic *nic);
+
+/* Move a new queue pair to RTS (sends) or RTR. verbs_ud.c */
+int uccl_ud_qp_start(struct ud *u, struct ibv_qp *qp, bool sends, uint32_t qkey);
+/* Make the queue pair of a sender; 0 or an error. verbs_ud_tx.c */
+int uccl_ud_qp_make(struct ud *u, struct ud_qp *q);
+/* End it, and everything that it had to send. verbs_ud_tx.c */
+void uccl_ud_qp_end(struct ud *u, struct ud_qp *q);
+/* Take in what the NIC says of sends. verbs_ud_tx.c */
+void uccl_ud_reap(struct ud *u);
+/* A queue pair broke without a completion that says so. verbs_ud_tx.c */
+void uccl_ud_qp_broke(struct ud *u, const struct ibv_qp *qp);
+/* Give all receive pieces that wait for it to the NIC. verbs_ud_rx.c */
+void uccl_ud_post(struct ud *u);
+
+int uccl_ud_tx(struct uccl_nic *nic, struct uccl_tx *v, int n);
+int uccl_ud_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_hint *hints, int nhints);
+int uccl_ud_wait_fd(struct uccl_nic *nic);
+
+#endif
+
+#endif

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Sending on UD queue pairs. A packet is copied into registered memory, payload included, so that the caller has it
+ * back at once; what goes to one queue pair in a call is one chain and one doorbell. A queue pair that breaks takes
+ * along what it had, and is made anew.
+ */
+#include "nic/verbs_ud.h"
+
+#ifdef HAVE_VERBS
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "base/log.h"
+
+#define REAP_BATCH 32
+#define RETRY_NS (100 * UCCL_NS_PER_MS)
+
+/* A request's name: life of the queue pair (16 bits), which one (16), its number there (32). */
+static uint64_t wr_name(const struct ud *u, const struct ud_qp *q)
+{
+	return (uint64_t)q->life << 48 | (uint64_t)(q - u->qp) << 32 | q->head;
+}
+
+static bool is_control(const struct ud *u, const struct ud_qp *q)
+{
+	return q - u->qp >= UD_QPS;
+}
+
+/* Queue pairs. */
+
+int uccl_ud_qp_make(struct ud *u, struct ud_qp *q)
+{
+	struct ibv_qp_init_attr init = {.send_cq = u->tx_cq, .recv_cq = u->rx_cq, .qp_type = IBV_QPT_UD};
+	int err = -FI_ENOMEM;
+
+	if (!q->sent)
+		q->sent = calloc(UD_SQ_DEPTH, sizeof(*q->sent));
+	if (!q->sent)
+		goto fail;
+	init.cap.max_send_wr = (uint32_t)uccl_min(UD_SQ_DEPTH, u->port.max_qp_wr);
+	init.cap.max_send_sge = 1;
+	init.cap.max_recv_wr = 1;
+	init.cap.max_recv_sge = 1;
+	q->qp = u->lib->create_qp(u->pd, &init);
+	err = q->qp ? 0 : errno > 0 ? -errno : -FI_EIO;
+	if (err)
+		goto fail;
+	/* Nobody needs to send to it, and nothing is posted. */
+	err = uccl_ud_qp_start(u, q->qp, true, ud_qkey(&u->self));
+	if (!err)
+		return 0;
+	u->lib->destroy_qp(q->qp);
+	q->qp = NULL;
+fail:
+	q->retry_at = u->clock() + RETRY_NS;
+	UCCL_LOG(UCCL_LOG_INFO, "no queue pair %d to send with: error %d", (int)(q - u->qp), -err);
+	return err;
+}
+
+static void sent_retire(struct ud *u, struct ud_qp *q, uint32_t upto)
+{
+	for (; q->tail != upto; q->tail++) {
+		struct ud_sent *s = &q->sent[q->tail % UD_SQ_DEPTH];
+
+		u->unused[u->nunused++] = s->slot;
+		uccl_verbs_ah_put(s->ah);
+	}
+}
+
+void uccl_ud_qp_end(struct ud *u, struct ud_qp *q)
+{
+	if (!q->qp)
+		return;
+	u->lib->destroy_qp(q->qp);
+	q->qp = NULL;
+	q->life++;
+	/* The NIC reads nothing of it any more. */
+	sent_retire(u, q, q->head);
+	q->told = q->head;
+	q->unsignalled = 0;
+}
+
+static void qp_renew(struct ud *u, struct ud_qp *q)
+{
+	u->stats.qp_renewed++;
+	uccl_ud_qp_end(u, q);
+	uccl_ud_qp_make(u, q);
+}
+
+void uccl_ud_qp_broke(struct ud *u, const struct ibv_qp *qp)
+{
+	int i;
+
+	for (i = 0; i < UD_QPS + UD_CONTROL_QPS; i++)
+		if (u->qp[i].qp && u->qp[i].qp == qp)
+			qp_renew(u, &u->qp[i]);
+}
+
+/* The queue pair of a label, made if need be; another if it cannot be. NULL: there is none at all now. */
+static struct ud_qp *qp_of(struct ud *u, bool control, uint16_t label)
+{
+	uint32_t n = control ? UD_CONTROL_QPS : u->qps, i;
+	struct ud_qp *all = control ? &u->qp[UD_QPS] : u->qp, *q;
+
+	for (i = 0; i < n; i++) {
+		q = &all[(label + i) % n];
+		if (q->qp || (u->clock() >= q->retry_at && !uccl_ud_qp_make(u, q)))
+			return q;
+	}
+	return NULL;
+}
+
+/* Completions. */
+
+static void error_take(struct ud *u, struct ud_qp *q, const struct ibv_wc *wc)
+{
+	uint32_t at = (uint32_t)wc->wr_id;
+
+	u->stats.tx_errors++;
+	if (!(u->stats.tx_errors & (u->stats.tx_errors - 1)))
+		UCCL_LOG(UCCL_LOG_INFO, "%s: a send failed: status %d, vendor's %u, %llu times so far", u->port.name,
+			 wc->status, wc->vendor_err, (unsigned long long)u->stats.tx_errors);
+	/* The one that broke it: its place may be to blame, and must not break the next queue pair at once. */
+	if (wc->status != IBV_WC_WR_FLUSH_ERR && at - q->tail < q->head - q->tail)
+		uccl_verbs_ah_suspect(u->ahs, q->sent[at % UD_SQ_DEPTH].ah);
+	qp_renew(u, q);
+}
+
+static void completion_take(struct ud *u, const struct ibv_wc *wc)
+{
+	uint32_t which = (uint32_t)(wc->wr_id >> 32) & 0xffff, upto = (uint32_t)wc->wr_id + 1;
+	struct ud_qp *q;
+
+	if (which >= UD_QPS + UD_CONTROL_QPS)
+		return;
+	q = &u->qp[which];
+	/* Of a queue pair that is no more. */
+	if (!q->qp || q->life != wc->wr_id >> 48)
+		return;
+	if (wc->status != IBV_WC_SUCCESS)
+		error_take(u, q, wc);
+	else if (upto - q->tail <= q->head - q->tail)
+		sent_retire(u, q, upto);
+}
+
+void uccl_ud_reap(struct ud *u)
+{
+	struct ibv_wc wc[REAP_BATCH];
+	int i, n;
+
+	do {
+		n = u->lib->poll_cq(u->tx_cq, REAP_BATCH, wc);
+		for (i = 0; i < n; i++)
+			completion_take(u, &wc[i]);
+	} while (n == REAP_BATCH);
+}
+
+/* Packets. */
+
+static bool place_valid(const struct ud *u, const struct uccl_nic_addr *to)
+{
+	return to->pad && (to->pad >= UD_ROCE_PAD) != u->port.infiniband && (to->scope & UD_QPN_MASK) > 1;
+}
+
+static uint32_t packet_copy(uint8_t *at, const struct uccl_tx *t)
+{
+	uint8_t *p = at;
+
+	memcpy(p, t->hdr, t->hdr_len);
+	p += t->hdr_len;
+	if (t->payload_len)
+		memcpy(p, t->payload, t->payload_len);
+	p += t->payload_len;
+	memcpy(p, t->tail, t->tail_len);
+	return (uint32_t)(p - at) + t->tail_len;
+}
+
+/* A number of its own for each label, of which the NIC makes a UDP source port of its own. */
+static uint32_t flow_of(const struct ud *u, uint16_t label)
+{
+	/* An odd step visits all 2^14 ports before the first again; 0 would leave the choice to the NIC. */
+	uint32_t flow = (u->flow_base + label % u->flows * 2533u) & 0x3fff;
+
+	return flow ? flow : 0x4000 | 0x1;
+}
+
+static void request_chain(struct ud *u, struct ud_qp *q, struct ibv_send_wr *wr)
+{
+	if (q->last)
+		q->last->next = wr;
+	else {
+		q->first = wr;
+		u->chain[u->nchains++] = q;
+	}
+	q->last = wr;
+}
+
+/* Make request i of this call. 1: made; 0: there is no room now; -1: the packet is lost. */
+static int packet_add(struct ud *u, const struct uccl_tx *t, int i)
+{
+	uint32_t len = (uint32_t)t->hdr_len + t->payload_len + t->tail_len, slot;
+	struct ibv_send_wr *wr = &u->wr[i];
+	struct uccl_verbs_ah *ah;
+	struct ud_qp *q;
+	int err;
+
+	if (t->kind != UCCL_TX_PACKET || len > u->nic.caps.mtu || !place_valid(u, t->to))
+		return -1;
+	q = qp_of(u, t->control, t->label);
+	if (!q)
+		return -1;
+	if (!u->nunused || q->head - q->tail >= uccl_min(UD_SQ_DEPTH, u->port.max_qp_wr))
+		return 0;
+	err = uccl_verbs_ah_get(u->ahs, t->to, &u->mark[t->control], u->flows > 1 ? flow_of(u, t->label) : 0, &ah);
+	if (err)
+		return err == -FI_EAGAIN ? 0 : -1;
+	slot = u->unused[--u->nunused];
+	u->sge[i].addr = (uintptr_t)(u->tx.base + (size_t)slot * u->tx.stride);
+	u->sge[i].length = packet_copy(u->tx.base + (size_t)slot * u->tx.stride, t);
+	u->sge[i].lkey = u->tx.mr->lkey;
+	wr->wr_id = wr_name(u, q);
+	wr->next = NULL;
+	wr->sg_list = &u->sge[i];
+	wr->num_sge = 1;
+	wr->opcode = IBV_WR_SEND;
+	wr->send_flags = 0;
+	wr->wr.ud.ah = ah->ah;
+	wr->wr.ud.remote_qpn = t->to->scope & UD_QPN_MASK;
+	wr->wr.ud.remote_qkey = ud_qkey(t->to);
+	q->sent[q->head++ % UD_SQ_DEPTH] = (struct ud_sent){.slot = slot, .ah = ah};
+	if (++q->unsignalled >= u->signal_every || is_control(u, q)) {
+		wr->send_flags = IBV_SEND_SIGNALED;
+		q->unsignalled = 0;
+		q->told = q->head;
+	}
+	request_chain(u, q, wr);
+	return 1;
+}
+
+/* Requests that the queue pair did not take: as if they had never been. */
+static void requests_undo(struct ud *u, struct ud_qp *q, const struct ibv_send_wr *bad)
+{
+	for (; bad; bad = bad->next) {
+		struct ud_sent *s = &q->sent[--q->head % UD_SQ_DEPTH];
+
+		u->unused[u->nunused++] = s->slot;
+		uccl_verbs_ah_put(s->ah);
+		u->stats.tx_lost++;
+	}
+	/* Those before may have counted on a completion that was among them: the next one gets one. */
+	q->unsignalled = u->signal_every;
+	if ((int32_t)(q->told - q->head) > 0)
+		q->told = q->tail;
+}
+
+static void chains_post(struct ud *u)
+{
+	struct ibv_send_wr *bad;
+	int i, err;
+
+	for (i = 0; i < u->nchains; i++) {
+		struct ud_qp *q = u->chain[i];
+
+		bad = q->first;
+		err = u->lib->post_send(q->qp, q->first, &bad);
+		u->stats.doorbells++;
+		q->first = q->last = NULL;
+		if (!err)
+			continue;
+		UCCL_LOG(UCCL_LOG_INFO, "%s: sends refused: error %d", u->port.name, err);
+		requests_undo(u, q, bad);
+		if (err != ENOMEM)
+			qp_renew(u, q);
+	}
+	u->nchains = 0;
+}
+
+int uccl_ud_tx(struct uccl_nic *nic, struct uccl_tx *v, int n)
+{
+	struct ud *u = ud_of(nic);
+	int i, did = 1;
+
+	uccl_ud_reap(u);
+	for (i = 0; i < n && i < UD_CHAIN && did; i += did != 0) {
+		did = packet_add(u, &v[i], i);
+		u->stats.tx_lost += did < 0;
+	}
+	chains_post(u);
+	return i;
+}
+
+#endif
