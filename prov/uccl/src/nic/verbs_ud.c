@@ -39,7 +39,7 @@ struct profile {
 	uint64_t delay_ns, rto_min_ns;
 };
 
-static const struct profile profile_rxe = {UD_QPS, 1, 500 * UCCL_NS_PER_US, 4 * UCCL_NS_PER_MS};
+static const struct profile profile_rxe = {UD_QPS, 1, 5 * UCCL_NS_PER_MS, 20 * UCCL_NS_PER_MS};
 static const struct profile profile_roce = {8, 256, 50 * UCCL_NS_PER_US, UCCL_NS_PER_MS};
 static const struct profile profile_infiniband = {UD_QPS, 1, 50 * UCCL_NS_PER_US, UCCL_NS_PER_MS};
 
