@@ -75,7 +75,8 @@ struct uccl_nic {
 int uccl_nic_udp_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic);
 /*
  * Packets by UD queue pairs of an RDMA NIC. attr->ifname is a device, a device and port ("mlx5_0:1"), a network
- * interface, or NULL; attr->bind.ip is the GID to use, or zero. -FI_ENODEV: there is no such NIC, or no libibverbs.
+ * interface, or NULL; attr->bind.ip is the GID to use, or zero, and its port is 0. -FI_ENODEV: there is no such NIC,
+ * or no libibverbs; -FI_EADDRNOTAVAIL: not with that GID, or a port was asked for.
  */
 int uccl_nic_verbs_ud_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic);
 

@@ -294,6 +294,9 @@ static int caps_fill(struct ud *u, const struct uccl_nic_attr *attr)
 
 	if (attr->mtu && attr->mtu < MTU_MIN)
 		return -FI_EINVAL;
+	/* The NIC chooses the number of the queue pair. */
+	if (attr->bind.port)
+		return -FI_EADDRNOTAVAIL;
 	if (u->port.infiniband && (!u->port.lid || u->port.lid >= UD_ROCE_PAD))
 		return -FI_ENODEV;
 	caps->mtu = (uint32_t)uccl_min(u->port.mtu, attr->mtu ? attr->mtu : u->port.mtu);

@@ -248,6 +248,8 @@ static void open__refuses(void **state)
 	assert_int_equal(open_rc(&(struct uccl_nic_attr){.ifname = "rxe0", .mtu = 255}, &n), -FI_EINVAL);
 	assert_int_equal(open_rc(&(struct uccl_nic_attr){.ifname = "rxe0", .bind = {.ip = {1}}}, &n),
 			 -FI_EADDRNOTAVAIL);
+	assert_int_equal(open_rc(&(struct uccl_nic_attr){.ifname = "rxe0", .bind = {.port = 7}}, &n),
+			 -FI_EADDRNOTAVAIL);
 	dev[0]->attr.max_qp_wr = 100;
 	assert_int_equal(open_rc(&(struct uccl_nic_attr){.ifname = "rxe0"}, &n), -FI_ENOSPC);
 	fake_verbs_infiniband(dev[1], 0);
