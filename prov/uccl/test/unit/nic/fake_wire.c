@@ -151,7 +151,8 @@ static bool gather(const struct fake_qp *q, const struct fake_wr *w, uint8_t *ou
 	return true;
 }
 
-static bool scatter(const struct fake_qp *q, const struct fake_rwr *r, const uint8_t *data, uint32_t len,
+/* The first `skip` bytes of the memory stay what they are. */
+static bool scatter(const struct fake_qp *q, const struct fake_rwr *r, const uint8_t *data, uint32_t len, uint32_t skip,
 		    enum ibv_wc_status *status)
 {
 	int i;
@@ -164,7 +165,9 @@ static bool scatter(const struct fake_qp *q, const struct fake_rwr *r, const uin
 			*status = IBV_WC_LOC_PROT_ERR;
 			return false;
 		}
-		memcpy((void *)(uintptr_t)r->sge[i].addr, data, k);
+		if (k > skip)
+			memcpy((uint8_t *)(uintptr_t)r->sge[i].addr + skip, data + skip, k - skip);
+		skip -= k < skip ? k : skip;
 		data += k;
 		len -= k;
 	}
@@ -279,7 +282,7 @@ static void deliver_ud(struct fake_qp *q, const struct fake_message *m)
 		wc.wc_flags |= IBV_WC_WITH_IMM;
 	memcpy(whole + GRH, m->data, m->view.len);
 	wc.wr_id = r.wr_id;
-	scatter(q, &r, whole, GRH + m->view.len, &wc.status);
+	scatter(q, &r, whole, GRH + m->view.len, m->global ? 0 : GRH, &wc.status);
 	free(whole);
 	fake_now->pub.stats.delivered++;
 	recv_done(q, m, &wc);
@@ -329,7 +332,7 @@ static enum ibv_wc_status deliver_connected(struct fake_qp *q, const struct fake
 		if (m->view.opcode != IBV_WR_SEND)
 			wc.wc_flags |= IBV_WC_WITH_IMM;
 		if (!is_write(m))
-			scatter(q, &r, m->data, m->view.len, &wc.status);
+			scatter(q, &r, m->data, m->view.len, 0, &wc.status);
 		fake_now->pub.stats.delivered++;
 		recv_done(q, m, &wc);
 	} else {
@@ -522,9 +525,12 @@ static struct fake_wr *wr_copy(const struct fake_qp *q, const struct ibv_send_wr
 int fake_send(struct fake_qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct fake_wr *w;
+	int taken;
 
-	for (; wr; wr = wr->next) {
+	for (taken = 0; wr; wr = wr->next, taken++) {
 		*bad = wr;
+		if (fake_now->pub.refuse && taken == fake_now->pub.refuse)
+			return ENOMEM;
 		if (q->qp.state != IBV_QPS_RTS && q->qp.state != IBV_QPS_ERR) {
 			fake_violation("post_send: in state %d", q->qp.state);
 			return EINVAL;
@@ -551,10 +557,14 @@ int fake_send(struct fake_qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **ba
 
 int fake_recv(struct fake_rq *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-	for (; wr; wr = wr->next) {
+	int taken;
+
+	for (taken = 0; wr; wr = wr->next, taken++) {
 		struct fake_rwr *r;
 
 		*bad = wr;
+		if (fake_now->pub.refuse && taken == fake_now->pub.refuse)
+			return ENOMEM;
 		if (rq->n == rq->max) {
 			fake_violation("post_recv: a queue of %u overflows", rq->max);
 			return ENOMEM;

@@ -129,6 +129,22 @@ static void packet_check(const struct uccl_rx *r, uint8_t mark, uint32_t len, ui
 	assert_int_equal((uintptr_t)r->data % 64, 0);
 }
 
+/* Every piece of memory is somewhere, and once. */
+static void accounts_check(struct uccl_nic *n)
+{
+	struct ud *u = ud_of(n);
+	uint32_t i, out = 0, posted = 0;
+
+	for (i = 0; i < UD_QPS + UD_CONTROL_QPS; i++)
+		out += u->qp[i].head - u->qp[i].tail;
+	assert_int_equal(out + u->nunused, u->tx.count);
+	for (i = 0; i < u->rx.count; i++)
+		posted += u->posted[i];
+	for (i = 0; i < u->nreturned; i++)
+		assert_false(u->posted[u->returned[i]]);
+	assert_int_equal(posted + u->nreturned + u->nlent, u->rx.count);
+}
+
 /* Takes what is there; how many. */
 static int drain(struct uccl_nic *nic)
 {
@@ -138,6 +154,7 @@ static int drain(struct uccl_nic *nic)
 	while ((k = rx(nic, v, 16)) > 0)
 		n += k;
 	assert_int_equal(k, 0);
+	accounts_check(nic);
 	return n;
 }
 
@@ -693,6 +710,28 @@ static void tx__post_refused(void **state)
 	pair_close();
 }
 
+/* Of a chain the NIC takes some; among the others is the one that would have been told of. */
+static void tx__chain_cut(void **state)
+{
+	struct uccl_tx v[8];
+	int i, k;
+
+	(void)state;
+	pair_open();
+	for (i = 0; i < 8; i++)
+		v[i] = packet(&at[1], 0, (uint8_t)i, 100, 10);
+	for (k = 1; k < 8; k++) {
+		for (i = 0; i < 300; i++) {
+			fake->refuse = k;
+			assert_int_equal(nic[0]->ops->tx(nic[0], v, 8), 8);
+			fake->refuse = 0;
+			assert_int_equal(drain(nic[1]), k);
+		}
+		accounts_check(nic[0]);
+	}
+	pair_close();
+}
+
 /* A queue pair that breaks is made anew; what it had is lost, what others have is not. */
 static void qp__breaks(void **state)
 {
@@ -719,8 +758,31 @@ static void qp__breaks(void **state)
 	expect(nic[1], 3);
 	assert_int_not_equal(seen[nseen - 1].src_qpn, old);
 	assert_false(fake_verbs_exists(fake, old));
+	accounts_check(nic[0]);
 	assert_int_equal(stats(0)->qp_renewed, 1);
 	assert_int_equal(stats(0)->tx_errors, 1);
+	pair_close();
+}
+
+/* One that was full when it broke is empty then. */
+static void qp__breaks_full(void **state)
+{
+	struct uccl_tx t;
+
+	(void)state;
+	pair_open();
+	watch_begin();
+	send_one(nic[0], &at[1], 5, 1);
+	fake->stall = true;
+	t = packet(&at[1], 5, 2, 100, 10);
+	while (nic[0]->ops->tx(nic[0], &t, 1))
+		;
+	fake->stall = false;
+	assert_true(fake_verbs_break(fake, seen[0].src_qpn));
+	assert_int_equal(drain(nic[1]), 1);
+	send_one(nic[0], &at[1], 5, 3);
+	expect(nic[1], 3);
+	accounts_check(nic[0]);
 	pair_close();
 }
 
@@ -806,11 +868,15 @@ static void qp__broken_by_a_place(void **state)
 
 static void rx__garbage_before_ipv4(void **state)
 {
+	struct uccl_rx v[16];
+
 	(void)state;
 	dev[1]->grh_garbage = true;
 	pair_open();
 	send_one(nic[0], &at[1], 0, 1);
-	expect(nic[1], 1);
+	assert_int_equal(rx(nic[1], v, 16), 1);
+	packet_check(&v[0], 1, 100, 10);
+	assert_memory_equal(v[0].src.ip, at[0].ip, 16);
 	pair_close();
 }
 
@@ -832,6 +898,23 @@ static void rx__buffers_stay(void **state)
 		for (i = 0; i < 32; i++)
 			packet_check(&v[i], (uint8_t)i, 100, 10);
 		drain(nic[1]);
+	}
+	assert_int_equal(fake->stats.no_receive, 0);
+	pair_close();
+}
+
+/* A caller that never finds nothing to do does not starve the NIC of buffers. */
+static void rx__never_idle(void **state)
+{
+	struct uccl_rx v[16];
+	int i, k;
+
+	(void)state;
+	pair_open();
+	for (k = 0; k < 300; k++) {
+		for (i = 0; i < 16; i++)
+			send_one(nic[0], &at[1], (uint16_t)i, (uint8_t)i);
+		assert_int_equal(rx(nic[1], v, 16), 16);
 	}
 	assert_int_equal(fake->stats.no_receive, 0);
 	pair_close();
@@ -887,12 +970,18 @@ static void rx__no_source(void **state)
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .num_sge = 0}, *bad;
 	struct ibv_ah_attr attr = {.is_global = 0, .dlid = 0x5d6, .port_num = 1};
 	struct ud *u;
+	int i;
 
 	(void)state;
 	fake_verbs_infiniband(dev[0], 0x6d0);
 	fake_verbs_infiniband(dev[1], 0x5d6);
 	pair_open();
 	u = ud_of(nic[0]);
+	/* In every buffer lies the source of an earlier packet. */
+	for (i = 0; i < 2000; i++) {
+		send_one(nic[0], &at[1], 0, 1);
+		expect(nic[1], 1);
+	}
 	wr.wr.ud.ah = u->lib->create_ah(u->pd, &attr);
 	wr.wr.ud.remote_qpn = at[1].scope & 0xffffff;
 	wr.wr.ud.remote_qkey = ud_qkey(&at[1]);
@@ -996,6 +1085,12 @@ static void rx__post_refused(void **state)
 		expect(nic[1], (uint8_t)i);
 	}
 	fake_verbs_fail(fake, "post_recv", 0, 0);
+	/* Some of a chain are taken, and the others are not forgotten. */
+	for (i = 1; i < 20; i++) {
+		fake->refuse = i;
+		drain(nic[1]);
+	}
+	fake->refuse = 0;
 	drain(nic[1]);
 	for (i = 0; i < (int)nic[1]->caps.rx_slots; i++)
 		send_one(nic[0], &at[1], (uint16_t)i, 2);
@@ -1164,6 +1259,8 @@ static void all__calls_fail_by_chance(void **state)
 		drain(nic[0]);
 		drain(nic[1]);
 	}
+	accounts_check(nic[0]);
+	accounts_check(nic[1]);
 	for (k = 0; k < 300; k++) {
 		send_one(nic[0], &at[1], (uint16_t)k, (uint8_t)k);
 		expect(nic[1], (uint8_t)k);
@@ -1197,12 +1294,15 @@ int main(void)
 		cmocka_unit_test_setup_teardown(tx__many_peers_few_handles, begin, end),
 		cmocka_unit_test_setup_teardown(tx__unreachable_place, begin, end),
 		cmocka_unit_test_setup_teardown(tx__post_refused, begin, end),
+		cmocka_unit_test_setup_teardown(tx__chain_cut, begin, end),
 		cmocka_unit_test_setup_teardown(qp__breaks, begin, end),
+		cmocka_unit_test_setup_teardown(qp__breaks_full, begin, end),
 		cmocka_unit_test_setup_teardown(qp__not_made_anew, begin, end),
 		cmocka_unit_test_setup_teardown(qp__few, begin, end),
 		cmocka_unit_test_setup_teardown(qp__broken_by_a_place, begin, end),
 		cmocka_unit_test_setup_teardown(rx__garbage_before_ipv4, begin, end),
 		cmocka_unit_test_setup_teardown(rx__buffers_stay, begin, end),
+		cmocka_unit_test_setup_teardown(rx__never_idle, begin, end),
 		cmocka_unit_test_setup_teardown(rx__slots, begin, end),
 		cmocka_unit_test_setup_teardown(rx__too_long, begin, end),
 		cmocka_unit_test_setup_teardown(rx__no_source, begin, end),
