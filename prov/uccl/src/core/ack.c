@@ -116,18 +116,9 @@ static uint64_t path_sample(const struct uccl_ack_path *p, uint64_t arrived, uin
 
 static void flow_rtt(struct uccl_flow *f, uint64_t rtt_ns)
 {
-	uint64_t err;
-
 	f->last_rtt_ns = rtt_ns;
 	f->min_rtt_ns = uccl_min(f->min_rtt_ns, rtt_ns);
-	if (!f->srtt_ns) {
-		f->srtt_ns = rtt_ns;
-		f->rttvar_ns = rtt_ns / 2;
-		return;
-	}
-	err = f->srtt_ns > rtt_ns ? f->srtt_ns - rtt_ns : rtt_ns - f->srtt_ns;
-	f->rttvar_ns = f->rttvar_ns - f->rttvar_ns / 4 + err / 4;
-	f->srtt_ns = f->srtt_ns - f->srtt_ns / 8 + rtt_ns / 8;
+	uccl_rtt_smooth(&f->srtt_ns, &f->rttvar_ns, rtt_ns);
 }
 
 /* The paths' lines: highest sequence numbers, RTT samples. Returns the fabric RTT to give to congestion control. */

@@ -108,15 +108,20 @@ void uccl_flow_submit(struct uccl_flow *f, struct uccl_item *item)
 		TAILQ_INSERT_TAIL(&f->records, item, link);
 }
 
-bool uccl_flow_withdraw(struct uccl_flow *f, struct uccl_item *item)
+void flow_item_unqueue(struct uccl_flow *f, struct uccl_item *item)
 {
-	if (!item->queued || item->off || item->pending || f->desc_item == item)
-		return false;
 	if (item->bulk)
 		TAILQ_REMOVE(&f->bulk, item, link);
 	else
 		TAILQ_REMOVE(&f->records, item, link);
 	item->queued = false;
+}
+
+bool uccl_flow_withdraw(struct uccl_flow *f, struct uccl_item *item)
+{
+	if (!item->queued || item->off || item->pending || f->desc_item == item)
+		return false;
+	flow_item_unqueue(f, item);
 	return true;
 }
 

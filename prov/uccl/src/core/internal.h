@@ -37,6 +37,7 @@ static inline bool rcv_has(const struct uccl_flow *f, uint64_t csn)
 }
 
 /* flow.c */
+void flow_item_unqueue(struct uccl_flow *f, struct uccl_item *item);
 void flow_item_done(struct uccl_flow *f, struct uccl_item *item, uint64_t now);
 void flow_probe_arm(struct uccl_flow *f, uint64_t now);
 void flow_path_refresh(struct uccl_flow *f);

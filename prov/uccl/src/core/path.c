@@ -14,19 +14,23 @@ void uccl_path_init(struct uccl_path *p, uint16_t label)
 	p->min_rtt_ns = UCCL_NEVER;
 }
 
-void uccl_path_rtt(struct uccl_path *p, uint64_t rtt_ns)
+void uccl_rtt_smooth(uint64_t *srtt_ns, uint64_t *rttvar_ns, uint64_t rtt_ns)
 {
 	uint64_t err;
 
-	if (rtt_ns < p->min_rtt_ns)
-		p->min_rtt_ns = rtt_ns;
-	if (!p->srtt_ns) {
-		p->srtt_ns = rtt_ns;
-		p->rttvar_ns = rtt_ns / 2;
+	if (!*srtt_ns) {
+		*srtt_ns = rtt_ns;
+		*rttvar_ns = rtt_ns / 2;
 		return;
 	}
-	err = p->srtt_ns > rtt_ns ? p->srtt_ns - rtt_ns : rtt_ns - p->srtt_ns;
+	err = *srtt_ns > rtt_ns ? *srtt_ns - rtt_ns : rtt_ns - *srtt_ns;
 	/* The old value's share goes first: the other way round the mean settles at 7/8 of what is measured. */
-	p->rttvar_ns = p->rttvar_ns - p->rttvar_ns / 4 + err / 4;
-	p->srtt_ns = p->srtt_ns - p->srtt_ns / 8 + rtt_ns / 8;
+	*rttvar_ns = *rttvar_ns - *rttvar_ns / 4 + err / 4;
+	*srtt_ns = *srtt_ns - *srtt_ns / 8 + rtt_ns / 8;
+}
+
+void uccl_path_rtt(struct uccl_path *p, uint64_t rtt_ns)
+{
+	p->min_rtt_ns = uccl_min(p->min_rtt_ns, rtt_ns);
+	uccl_rtt_smooth(&p->srtt_ns, &p->rttvar_ns, rtt_ns);
 }

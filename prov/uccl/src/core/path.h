@@ -43,7 +43,9 @@ struct uccl_path {
 
 /* Begin life with the given label. */
 void uccl_path_init(struct uccl_path *p, uint16_t label);
-/* RFC 6298 smoothing with alpha 1/8, beta 1/4. rtt_ns > 0. */
+/* RFC 6298 smoothing with alpha 1/8, beta 1/4. *srtt_ns 0: no sample yet; rtt_ns > 0. */
+void uccl_rtt_smooth(uint64_t *srtt_ns, uint64_t *rttvar_ns, uint64_t rtt_ns);
+/* Take in a sample of this path. rtt_ns > 0. */
 void uccl_path_rtt(struct uccl_path *p, uint64_t rtt_ns);
 
 static inline bool uccl_path_usable(const struct uccl_path *p)

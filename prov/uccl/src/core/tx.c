@@ -428,15 +428,6 @@ static int tx_probes(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	return 0;
 }
 
-static void item_unqueue(struct uccl_flow *f, struct uccl_item *item)
-{
-	if (item->bulk)
-		TAILQ_REMOVE(&f->bulk, item, link);
-	else
-		TAILQ_REMOVE(&f->records, item, link);
-	item->queued = false;
-}
-
 static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 {
 	struct uccl_item *item = TAILQ_FIRST(&f->records);
@@ -453,7 +444,7 @@ static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	if (item->len)
 		item_payload(item, 0, (uint32_t)item->len, &payload);
 	item->off = item->len;
-	item_unqueue(f, item);
+	flow_item_unqueue(f, item);
 	if (item->len > CONTROL_BYTES)
 		f->next_tx_ns = uccl_event_pacing_chunk(f, (uint32_t)item->len, now);
 	e = log_new(f, item, UCCL_PKT_CHUNK, item->rec, payload, (uint32_t)item->len,
@@ -539,7 +530,7 @@ static int tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	if (!--f->desc_left) {
 		f->desc_item = NULL;
 		if (item->off == item->len)
-			item_unqueue(f, item);
+			flow_item_unqueue(f, item);
 	}
 	return 1;
 }
@@ -571,7 +562,7 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	f->next_tx_ns = uccl_event_pacing_chunk(f, len, now);
 	e = log_new(f, item, UCCL_PKT_CHUNK, rec, payload, len, tx_path(f, len, now), now);
 	if (item->off == item->len) {
-		item_unqueue(f, item);
+		flow_item_unqueue(f, item);
 		e->last = true;
 	} else {
 		/* Deficit round robin (Shreedhar and Varghese 1995): TURN_BYTES is the quantum. */
