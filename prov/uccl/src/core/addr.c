@@ -7,7 +7,8 @@
 
 #include "base/le.h"
 
-#define ADDR_MAGIC 0x43554c43u /* "CLUC" */
+#define ADDR_MAGIC 0x4c43u  /* "CL" */
+#define ADDR_MAGIC2 0x4355u /* "UC", if pad is 0 */
 #define ADDR_VERSION 1
 
 /* Guards against a damaged or foreign blob, not against an attacker: FNV-1a, 32 bits. */
@@ -22,7 +23,8 @@ static uint32_t addr_sum(const uint8_t *p, size_t len)
 
 void uccl_addr_encode(uint8_t out[UCCL_ADDR_LEN], const struct uccl_addr *a)
 {
-	uccl_put32(out, ADDR_MAGIC);
+	uccl_put16(out, ADDR_MAGIC);
+	uccl_put16(out + 2, ADDR_MAGIC2 ^ a->nic.pad);
 	uccl_put16(out + 4, ADDR_VERSION);
 	uccl_put16(out + 6, a->nic.port);
 	memcpy(out + 8, a->nic.ip, 16);
@@ -35,9 +37,10 @@ void uccl_addr_encode(uint8_t out[UCCL_ADDR_LEN], const struct uccl_addr *a)
 int uccl_addr_decode(struct uccl_addr *a, const uint8_t in[UCCL_ADDR_LEN])
 {
 	memset(a, 0, sizeof(*a));
-	if (uccl_get32(in) != ADDR_MAGIC || uccl_get16(in + 4) != ADDR_VERSION ||
+	if (uccl_get16(in) != ADDR_MAGIC || uccl_get16(in + 4) != ADDR_VERSION ||
 	    uccl_get32(in + 52) != addr_sum(in, 52) || !uccl_get16(in + 6))
 		return -FI_EINVAL;
+	a->nic.pad = uccl_get16(in + 2) ^ ADDR_MAGIC2;
 	a->nic.port = uccl_get16(in + 6);
 	memcpy(a->nic.ip, in + 8, 16);
 	a->nic.scope = uccl_get32(in + 24);
@@ -48,5 +51,7 @@ int uccl_addr_decode(struct uccl_addr *a, const uint8_t in[UCCL_ADDR_LEN])
 
 bool uccl_nic_addr_equal(const struct uccl_nic_addr *a, const struct uccl_nic_addr *b)
 {
-	return a->port == b->port && !memcmp(a->ip, b->ip, sizeof(a->ip));
+	/* An IPv6 scope is the number that each host has for itself; a queue pair's is the NIC's. */
+	return a->port == b->port && !memcmp(a->ip, b->ip, sizeof(a->ip)) && !a->pad == !b->pad &&
+	       (!a->pad || a->scope == b->scope);
 }

@@ -23,7 +23,7 @@ void uccl_addr_encode(uint8_t out[UCCL_ADDR_LEN], const struct uccl_addr *a);
 /* -FI_EINVAL: not an address (magic, version, checksum, port 0). */
 int uccl_addr_decode(struct uccl_addr *a, const uint8_t in[UCCL_ADDR_LEN]);
 
-/* True if both name the same place (IP and port). */
+/* True if both name the same place: IP and port, and on RDMA NICs the queue pair. */
 bool uccl_nic_addr_equal(const struct uccl_nic_addr *a, const struct uccl_nic_addr *b);
 
 static inline bool uccl_addr_keyless(const struct uccl_addr *a)

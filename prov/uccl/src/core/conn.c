@@ -113,12 +113,16 @@ static void init_mac(uint8_t out[UCCL_MAC_LEN], uint8_t type, const uint8_t *rec
 static void cookie_make(const struct uccl_listener *l, const struct uccl_nic_addr *from, uint64_t incarnation,
 			uint64_t made_ns, uint8_t out[UCCL_MAC_LEN])
 {
-	uint8_t text[16 + 2 + 8 + 8], mac[UCCL_MAC_LEN];
+	uint8_t text[16 + 2 + 8 + 8 + 6] = {0}, mac[UCCL_MAC_LEN];
 
 	memcpy(text, from->ip, 16);
 	uccl_put16(text + 16, from->port);
 	uccl_put64(text + 18, incarnation);
 	uccl_put64(text + 26, made_ns);
+	if (from->pad) {
+		uccl_put16(text + 34, from->pad);
+		uccl_put32(text + 36, from->scope);
+	}
 	uccl_mac(mac, text, sizeof(text), l->secret);
 	uccl_put64(out, made_ns);
 	memcpy(out + 8, mac, UCCL_MAC_LEN - 8);
@@ -147,7 +151,7 @@ int uccl_conn_tx(struct uccl_conn *c, const struct uccl_listener *l, struct uccl
 		uccl_put64(rec, c->nonce);
 		uccl_put64(rec + 8, l->local.incarnation);
 		uccl_put64(rec + 16, c->remote.incarnation);
-		uccl_put16(rec + 24, l->local.nic.port);
+		uccl_hello_place(rec, &l->local.nic);
 		/* For the answer's way back: it is a packet to this token. */
 		h.token = c->token_local;
 		uccl_hdr_encode(tx->hdr, &h);
@@ -234,6 +238,13 @@ bool uccl_conn_superseded(const struct uccl_conn *c, const struct uccl_init *ini
 	}
 }
 
+void uccl_hello_place(uint8_t rec[UCCL_REC_LEN], const struct uccl_nic_addr *own)
+{
+	uccl_put16(rec + 24, own->port);
+	uccl_put16(rec + 26, own->pad);
+	uccl_put32(rec + 28, own->pad ? own->scope : 0);
+}
+
 enum uccl_drop uccl_listener_hello(const struct uccl_listener *l, const struct uccl_hdr *h,
 				   const struct uccl_nic_addr *src, uint8_t reply[UCCL_HDR_LEN],
 				   struct uccl_nic_addr *to, uint64_t now)
@@ -246,8 +257,13 @@ enum uccl_drop uccl_listener_hello(const struct uccl_listener *l, const struct u
 		return UCCL_DROP_LENGTH;
 	*to = *src;
 	to->port = uccl_get16(h->rec + 24);
-	if (!incarnation || !to->port || !h->token)
+	if (!incarnation || !to->port || !h->token || !src->pad != !uccl_get16(h->rec + 26))
 		return UCCL_DROP_RECORD;
+	/* A packet of an RDMA NIC comes from a queue pair that sends; the one that receives is told. */
+	if (src->pad) {
+		to->pad = uccl_get16(h->rec + 26);
+		to->scope = uccl_get32(h->rec + 28);
+	}
 	memcpy(rec, h->rec, 8);
 	uccl_put64(rec + 8, l->local.incarnation);
 	cookie_make(l, to, incarnation, now, rec + 16);

@@ -96,6 +96,8 @@ enum uccl_drop uccl_conn_open(struct uccl_conn *c, const struct uccl_init *init,
  */
 bool uccl_conn_superseded(const struct uccl_conn *c, const struct uccl_init *init);
 
+/* What HELLO says of its sender's place besides the IP, which is that of the packet. */
+void uccl_hello_place(uint8_t rec[UCCL_REC_LEN], const struct uccl_nic_addr *own);
 /* Answer a HELLO that came from `src`: fills hdr of the reply and where it must go. */
 enum uccl_drop uccl_listener_hello(const struct uccl_listener *l, const struct uccl_hdr *h,
 				   const struct uccl_nic_addr *src, uint8_t reply[UCCL_HDR_LEN],

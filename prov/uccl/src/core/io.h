@@ -16,7 +16,10 @@
 /* Most paths between two endpoints. */
 #define UCCL_PATHS_MAX 256
 
-/* Where a packet comes from or goes to: IPv4-mapped or IPv6 address, host byte order port. */
+/*
+ * Where a packet comes from or goes to: IPv4-mapped or IPv6 address, host byte order port. On an RDMA NIC pad is not 0,
+ * ip is the GID, and scope, port and pad are the back end's, scope beginning with the queue pair's number.
+ */
 struct uccl_nic_addr {
 	uint8_t ip[16];
 	uint32_t scope; /* IPv6 scope id, 0 otherwise */

@@ -35,6 +35,8 @@ static void key_make(struct conn_key *k, const struct uccl_nic_addr *at, uint64_
 	memset(k, 0, sizeof(*k));
 	memcpy(k->ip, at->ip, sizeof(k->ip));
 	k->port = at->port;
+	if (at->pad)
+		k->port |= (uint64_t)at->scope << 16 | 1ull << 63;
 	k->incarnation = incarnation;
 }
 
@@ -367,7 +369,7 @@ static void conn_ask(struct conn *c, uint64_t now)
 	uccl_put64(rec, c->hs.nonce);
 	uccl_put64(rec + 8, e->listener.local.incarnation);
 	uccl_put64(rec + 16, c->hs.remote.incarnation);
-	uccl_put16(rec + 24, e->listener.local.nic.port);
+	uccl_hello_place(rec, &e->listener.local.nic);
 	memset(&tx, 0, offsetof(struct uccl_tx, hdr));
 	tx.kind = UCCL_TX_PACKET;
 	tx.control = true;

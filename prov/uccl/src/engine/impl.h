@@ -19,7 +19,7 @@ enum { TIMER_FLOW, TIMER_HANDSHAKE };
 struct conn_key {
 	uint8_t ip[16];
 	uint64_t incarnation;
-	uint64_t port;
+	uint64_t port;			/* and the queue pair of an RDMA NIC */
 };
 
 /* A remote endpoint: message side, handshake, liveness. `peer` is first. */

@@ -27,7 +27,7 @@ static void try(const uint8_t in[UCCL_ADDR_LEN])
 {
 	uint8_t again[UCCL_ADDR_LEN];
 	struct uccl_addr a, b;
-	bool good = !memcmp(in, "CLUC", 4) && uccl_get16(in + 4) == 1 && uccl_get16(in + 6) &&
+	bool good = !memcmp(in, "CL", 2) && uccl_get16(in + 4) == 1 && uccl_get16(in + 6) &&
 		    uccl_get32(in + 52) == fnv(in, 52);
 	int rc = uccl_addr_decode(&a, in);
 
@@ -53,6 +53,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	/* A copy of exactly its length, so that a sanitizer sees a read behind it. */
 	memcpy(in, data, sizeof(in));
 	try(in);
+	uccl_put32(in + 52, fnv(in, 52));
+	try(in);
+	memcpy(in, "CL", 2);
+	memcpy(in + 4, "\1\0", 2);
 	uccl_put32(in + 52, fnv(in, 52));
 	try(in);
 	memcpy(in, "CLUC\1\0", 6);

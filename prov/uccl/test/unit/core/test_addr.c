@@ -55,6 +55,23 @@ static void addr_decode__round_trip(void **state)
 	assert_memory_equal(&d, &a, sizeof(a));
 }
 
+/* On an RDMA NIC bytes 2 and 3 are the back end's too; without it they are as they always were. */
+static void addr_encode__rdma(void **state)
+{
+	struct uccl_addr a = sample(), d;
+	uint8_t out[UCCL_ADDR_LEN];
+
+	(void)state;
+	for (uint32_t pad = 1; pad < 0x10000; pad += 0x3f) {
+		a.nic.pad = (uint16_t)pad;
+		uccl_addr_encode(out, &a);
+		assert_memory_equal(out, "CL", 2);
+		assert_int_equal(uccl_get16(out + 2), 0x4355 ^ pad);
+		assert_int_equal(uccl_addr_decode(&d, out), 0);
+		assert_memory_equal(&d, &a, sizeof(a));
+	}
+}
+
 /* The sum finds every single wrong bit. */
 static void addr_decode__damaged(void **state)
 {
@@ -121,6 +138,21 @@ static void nic_addr_equal__place_only(void **state)
 	assert_false(uccl_nic_addr_equal(&a.nic, &b.nic));
 }
 
+/* Two queue pairs of one RDMA NIC are two places; neither is one of UDP. What names the NIC's port may change. */
+static void nic_addr_equal__rdma(void **state)
+{
+	struct uccl_addr a = sample(), b = sample();
+
+	(void)state;
+	a.nic.pad = 7;
+	assert_false(uccl_nic_addr_equal(&a.nic, &b.nic));
+	assert_false(uccl_nic_addr_equal(&b.nic, &a.nic));
+	b.nic.pad = 8;
+	assert_true(uccl_nic_addr_equal(&a.nic, &b.nic));
+	b.nic.scope++;
+	assert_false(uccl_nic_addr_equal(&a.nic, &b.nic));
+}
+
 static void addr_keyless__without_incarnation(void **state)
 {
 	struct uccl_addr a = sample();
@@ -136,7 +168,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(addr_encode__layout),	      cmocka_unit_test(addr_decode__round_trip),
 		cmocka_unit_test(addr_decode__damaged),	      cmocka_unit_test(addr_decode__foreign),
-		cmocka_unit_test(nic_addr_equal__place_only), cmocka_unit_test(addr_keyless__without_incarnation),
+		cmocka_unit_test(addr_encode__rdma),	      cmocka_unit_test(nic_addr_equal__place_only),
+		cmocka_unit_test(nic_addr_equal__rdma),	      cmocka_unit_test(addr_keyless__without_incarnation),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -199,6 +199,33 @@ static void conn_tx__hello(void **state)
 	assert_int_equal(uccl_get16(k.h.rec + 24), 5000);
 }
 
+/* Both become endpoints of RDMA NICs: packets come from another queue pair than the one that receives. */
+static void rdma(void)
+{
+	for (int i = 0; i < 2; i++) {
+		l[i].local.nic.scope = 0x12000011 + (uint32_t)i;
+		l[i].local.nic.pad = (uint16_t)(0xc123 + i);
+		conn[!i].remote.nic = l[i].local.nic;
+	}
+}
+
+static void conn_tx__hello_rdma(void **state)
+{
+	struct pkt k;
+
+	(void)state;
+	l[0].local.nic.scope = 9; /* IPv6's, which means nothing to others */
+	uccl_conn_start(&conn[0], now);
+	assert_true(take(0, &k));
+	assert_int_equal(uccl_get64(k.h.rec + 24), 5000);
+	rdma();
+	uccl_conn_expire(&conn[0], uccl_conn_expiry(&conn[0]));
+	assert_true(take(0, &k));
+	assert_int_equal(uccl_get16(k.h.rec + 24), 5000);
+	assert_int_equal(uccl_get16(k.h.rec + 26), 0xc123);
+	assert_int_equal(uccl_get32(k.h.rec + 28), 0x12000011);
+}
+
 static void conn_tx__labels_rotate(void **state)
 {
 	uint32_t labels = 0;
@@ -407,6 +434,62 @@ static void listener_hello__reply(void **state)
 	assert_true(uccl_get64(cookie.h.rec + 8) == l[1].local.incarnation);
 	assert_int_equal(cookie.to.port, 5000);
 	assert_memory_equal(cookie.to.ip, l[0].local.nic.ip, 16);
+}
+
+/* As seen by the NIC of the other: the queue pair that sends, and no more of RoCE's word than that it is one. */
+static void seen_by_nic(struct pkt *k)
+{
+	k->src.scope = 0x77;
+	k->src.port = 0;
+	k->src.pad = 0xc000;
+}
+
+static void listener_hello__rdma(void **state)
+{
+	struct pkt hello, cookie, init;
+	struct uccl_init in;
+
+	(void)state;
+	rdma();
+	uccl_conn_start(&conn[0], now);
+	take(0, &hello);
+	seen_by_nic(&hello);
+	assert_int_equal(answer(1, &hello, &cookie), UCCL_DROP_COUNT);
+	assert_memory_equal(&cookie.to, &l[0].local.nic, sizeof(cookie.to));
+	assert_int_equal(uccl_conn_cookie(&conn[0], &cookie.h, now), UCCL_DROP_COUNT);
+	take(0, &init);
+	seen_by_nic(&init);
+	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COUNT);
+	assert_memory_equal(&in.from.nic, &l[0].local.nic, sizeof(in.from.nic));
+	/* The cookie is good for the very queue pair that it was sent to. */
+	l[0].local.nic.scope++;
+	conn[0].tx_due = true;
+	take(0, &init);
+	seen_by_nic(&init);
+	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COOKIE);
+	l[0].local.nic.scope--;
+	l[0].local.nic.pad++;
+	conn[0].tx_due = true;
+	take(0, &init);
+	seen_by_nic(&init);
+	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COOKIE);
+}
+
+/* Who claims to be on an RDMA NIC, and is not, or the reverse. */
+static void listener_hello__other_kind(void **state)
+{
+	struct pkt hello, cookie;
+
+	(void)state;
+	uccl_conn_start(&conn[0], now);
+	take(0, &hello);
+	hello.src.pad = 0xc000;
+	assert_int_equal(answer(1, &hello, &cookie), UCCL_DROP_RECORD);
+	rdma();
+	conn[0].tx_due = true;
+	take(0, &hello);
+	hello.src.pad = 0;
+	assert_int_equal(answer(1, &hello, &cookie), UCCL_DROP_RECORD);
 }
 
 static void listener_hello__malformed(void **state)
@@ -763,6 +846,7 @@ int main(void)
 		cmocka_unit_test_setup(conn_expire__back_off, start),
 		cmocka_unit_test_setup(conn_expire__new_cookie, start),
 		cmocka_unit_test_setup(conn_tx__hello, start),
+		cmocka_unit_test_setup(conn_tx__hello_rdma, start),
 		cmocka_unit_test_setup(conn_tx__labels_rotate, start),
 		cmocka_unit_test_setup(conn_tx__no_key, start),
 		cmocka_unit_test_setup(conn_cookie__states, start),
@@ -774,6 +858,8 @@ int main(void)
 		cmocka_unit_test_setup(conn_open__replay, start),
 		cmocka_unit_test_setup(conn_superseded__by_the_later_only, start),
 		cmocka_unit_test_setup(listener_hello__reply, start),
+		cmocka_unit_test_setup(listener_hello__rdma, start),
+		cmocka_unit_test_setup(listener_hello__other_kind, start),
 		cmocka_unit_test_setup(listener_hello__malformed, start),
 		cmocka_unit_test_setup(listener_init__good, start),
 		cmocka_unit_test_setup(listener_init__cookie_age, start),
