@@ -172,6 +172,8 @@ size_t uccl_address_place_text(const struct uccl_nic_addr *a, char *buf, size_t 
 	char ip[INET6_ADDRSTRLEN];
 
 	uccl_address_ip_text(a, ip, sizeof(ip));
+	if (a->pad)
+		return snprintf(buf, size, "[%s]/qp%u", ip, a->scope & 0xffffff);
 	return snprintf(buf, size, uccl_ifaddr_is_v4(a) ? "%s:%u" : "[%s]:%u", ip, a->port);
 }
 

@@ -13,6 +13,7 @@
 #include "api/eq.h"
 #include "api/lib.h"
 #include "api/nosys.h"
+#include "api/place.h"
 
 #define AV_END UINT32_MAX
 #define AV_MIN 16
@@ -216,6 +217,9 @@ static int av_insert(struct fid_av *fid, const void *addr, size_t count, fi_addr
 		size_t used;
 
 		rc = uccl_address_unpack(av->domain->addr_format, p, SIZE_MAX, &a, &used);
+		/* A socket cannot reach a queue pair, nor the reverse. */
+		if (!rc && !a.nic.pad == uccl_place_rdma(&av->domain->params))
+			rc = -FI_EINVAL;
 		insertion_add(&ins, rc ? NULL : &a);
 		p += used;
 	}
@@ -226,7 +230,8 @@ static void insertion_name(struct insertion *ins, const char *node, const char *
 {
 	struct uccl_addr a = { 0 };
 
-	if (uccl_address_resolve(node, service, ins->av->domain->addr_format, false, false, &a.nic, 1) < 1)
+	if (uccl_place_rdma(&ins->av->domain->params) ||
+	    uccl_address_resolve(node, service, ins->av->domain->addr_format, false, false, &a.nic, 1) < 1)
 		insertion_add(ins, NULL);
 	else
 		insertion_add(ins, &a);

@@ -116,7 +116,7 @@ int uccl_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid
 	rc = -FI_EINVAL;
 	if (!uccl_address_format_ok(d->addr_format) || uccl_params_read(&d->params, why, sizeof(why)))
 		goto fail;
-	rc = uccl_info_source(info, &d->addr);
+	rc = uccl_info_source(info, &d->params, &d->addr);
 	if (rc) {
 		uccl_warn(FI_LOG_DOMAIN, "interface %s has no usable address\n", d->name);
 		goto fail;

@@ -3,7 +3,6 @@
 #ifndef UCCL_API_DOMAIN_H
 #define UCCL_API_DOMAIN_H
 
-#include <net/if.h>
 #include <pthread.h>
 #include <rdma/fi_domain.h>
 #include <stdatomic.h>
@@ -13,6 +12,7 @@
 #include "api/progress.h"
 #include "api/rescue.h"
 #include "core/addr.h"
+#include "nic/ifaddr.h"
 
 struct uccl_mr;
 
@@ -20,7 +20,7 @@ struct uccl_domain {
 	struct fid_domain fid;
 	struct uccl_fabric *fabric;
 	_Atomic int refs;	/* open children */
-	char name[IF_NAMESIZE];
+	char name[UCCL_IFADDR_NAME];
 	struct uccl_nic_addr addr; /* of the interface, as the info said */
 	uint32_t addr_format;
 	bool locking;		/* several threads may be inside at once */

@@ -27,6 +27,7 @@
 #include "api/lib.h"
 #include "api/msg.h"
 #include "api/nosys.h"
+#include "api/place.h"
 #include "api/rma.h"
 #include "api/stats.h"
 #include "api/tagged.h"
@@ -220,7 +221,7 @@ static int nic_open(struct uccl_ep *ep, struct uccl_nic **out)
 	int rc;
 
 	fill_random(NULL, &attr.seed, sizeof(attr.seed));
-	rc = uccl_nic_udp_open(&attr, &nic);
+	rc = uccl_place_open(p, &attr, &nic);
 	if (rc) {
 		char place[UCCL_ADDRESS_TEXT];
 
@@ -770,7 +771,7 @@ int uccl_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep 
 		return -FI_ENOMEM;
 	ep->domain = d;
 	ep_configure(ep, info);
-	if (uccl_info_source(info, &ep->src)) {
+	if (uccl_info_source(info, &d->params, &ep->src)) {
 		free(ep);
 		return -FI_EINVAL;
 	}

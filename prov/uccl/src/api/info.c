@@ -16,6 +16,7 @@
 #include "api/lib.h"
 #include "api/nicattr.h"
 #include "api/param.h"
+#include "api/place.h"
 #include "nic/ifaddr.h"
 
 /* Addresses of one name that are looked at. */
@@ -34,6 +35,7 @@ struct query {
 	uint16_t src_port;		/* 0: any */
 	struct uccl_addr dest;
 	bool has_dest, dest_local;
+	bool rdma;			/* the back end wants RDMA NICs */
 };
 
 /* An interface that fits, and what puts it before others: a smaller key. */
@@ -42,6 +44,7 @@ struct candidate {
 	unsigned int rank;		/* place in FI_UCCL_NIC */
 	int order;			/* place in the list of the host */
 	bool last;			/* loopback, when the peer is elsewhere */
+	bool rdma;
 };
 
 static int candidate_cmp(const void *x, const void *y)
@@ -53,7 +56,7 @@ static int candidate_cmp(const void *x, const void *y)
 		return a->rank < b->rank ? -1 : 1;
 	if (a->last != b->last)
 		return a->last - b->last;
-	if (a4 != b4)
+	if (a4 != b4 && !a->rdma)
 		return b4 - a4;
 	if (a->ifa.link_bps != b->ifa.link_bps)
 		return a->ifa.link_bps > b->ifa.link_bps ? -1 : 1;
@@ -135,7 +138,7 @@ static int query_source(struct query *q, const char *node, const char *service, 
 static int pick_dest(struct query *q, const struct uccl_nic_addr *v, int n)
 {
 	struct uccl_ifaddr *list;
-	int nlist = uccl_ifaddr_list(&list), pick = -1;
+	int nlist = uccl_place_list(&q->params, &list), pick = -1;
 
 	for (int i = 0; i < n && pick < 0; i++)
 		for (int k = 0; k < nlist && pick < 0; k++)
@@ -241,7 +244,8 @@ static int add_candidate(struct candidate *c, int n, const struct query *q, cons
 	c[n].ifa = *ifa;
 	c[n].rank = rank;
 	c[n].order = n;
-	c[n].last = ifa->loopback != (q->has_dest && q->dest_local);
+	c[n].last = ifa->loopback != (q->has_dest && q->dest_local) && !q->rdma;
+	c[n].rdma = q->rdma;
 	return n + 1;
 }
 
@@ -262,18 +266,32 @@ static int keep_one_network(struct candidate *c, int n, const struct query *q)
 	for (int i = 0; i < n; i++) {
 		if (c[i].ifa.loopback && outside && !q->has_dest && !q->nsrc && !*q->params.nic)
 			continue;
-		if (!uccl_ifaddr_is_v4(&c[i].ifa.addr) && v4 && !q->nsrc)
+		if (!uccl_ifaddr_is_v4(&c[i].ifa.addr) && v4 && !q->nsrc && !q->rdma)
 			continue;
 		c[kept++] = c[i];
 	}
 	return kept;
 }
 
+/* Who owns source address i. */
+static bool source_find(const struct query *q, int i, const struct uccl_ifaddr *list, int n, struct uccl_ifaddr *one)
+{
+	if (!q->rdma)
+		return !uccl_ifaddr_find(&q->src[i], one);
+	for (int k = 0; k < n; k++) {
+		if (memcmp(list[k].addr.ip, q->src[i].ip, sizeof(list[k].addr.ip)))
+			continue;
+		*one = list[k];
+		return true;
+	}
+	return false;
+}
+
 /* Returns how many; *out is the caller's to free. */
 static int find_candidates(const struct query *q, struct candidate **out)
 {
 	struct uccl_ifaddr *list, one;
-	int nlist = uccl_ifaddr_list(&list), n = 0;
+	int nlist = uccl_place_list(&q->params, &list), n = 0;
 	struct candidate *c;
 
 	if (nlist < 0)
@@ -285,7 +303,7 @@ static int find_candidates(const struct query *q, struct candidate **out)
 	}
 	/* A source address may be one that the list leaves out, such as 127.0.0.2. */
 	for (int i = 0; i < q->nsrc; i++) {
-		if (uccl_ifaddr_find(&q->src[i], &one))
+		if (!source_find(q, i, list, nlist, &one))
 			continue;
 		memcpy(one.addr.ip, q->src[i].ip, sizeof(one.addr.ip));
 		one.addr.scope = q->src[i].scope;
@@ -304,7 +322,7 @@ static int find_candidates(const struct query *q, struct candidate **out)
 static void warn_unknown_nics(const struct uccl_params *p)
 {
 	struct uccl_ifaddr *list;
-	int n = *p->nic ? uccl_ifaddr_list(&list) : -1;
+	int n = *p->nic ? uccl_place_list(p, &list) : -1;
 
 	if (n < 0)
 		return;
@@ -406,6 +424,11 @@ static int query_addresses(struct query *q, const char *node, const char *servic
 
 	if (flags & FI_PROV_ATTR_ONLY)
 		return 0;
+	/* The NIC gives out the numbers of queue pairs: nobody can be found by a host name, or wait at a port. */
+	if (q->rdma && (service || (node && !source))) {
+		uccl_info(FI_LOG_CORE, "no match: an RDMA NIC has no ports, exchange what fi_getname says\n");
+		return -FI_ENODATA;
+	}
 	rc = query_source(q, source ? node : NULL, source ? service : NULL, numeric);
 	if (!rc)
 		rc = query_dest(q, source ? NULL : node, source ? NULL : service, numeric);
@@ -441,6 +464,11 @@ int uccl_getinfo(uint32_t version, const char *node, const char *service, uint64
 	}
 	if (!uccl_attr_match(hints, version, &q->params))
 		goto out;
+	q->rdma = uccl_place_rdma(&q->params);
+	if (q->rdma && uccl_address_is_sock(q->format)) {
+		uccl_info(FI_LOG_CORE, "no match: a socket address cannot name a queue pair\n");
+		goto out;
+	}
 	warn_unknown_nics(&q->params);
 	rc = query_objects(q);
 	if (!rc)
@@ -452,7 +480,7 @@ out:
 	return rc;
 }
 
-int uccl_info_source(const struct fi_info *info, struct uccl_nic_addr *src)
+int uccl_info_source(const struct fi_info *info, const struct uccl_params *params, struct uccl_nic_addr *src)
 {
 	const char *name = info->domain_attr ? info->domain_attr->name : NULL;
 	uint32_t format = info->addr_format ? info->addr_format : FI_ADDR_UCCL;
@@ -467,7 +495,7 @@ int uccl_info_source(const struct fi_info *info, struct uccl_nic_addr *src)
 	if (info->src_addr && !uccl_ifaddr_is_any(src))
 		return 0;
 	/* The wildcard is no address that a peer could use: take the interface's. */
-	n = uccl_ifaddr_list(&list);
+	n = uccl_place_list(params, &list);
 	for (int i = 0; i < n && !found; i++) {
 		if ((name && strcmp(name, list[i].name)) || !format_fits(format, &list[i].addr))
 			continue;

@@ -5,6 +5,7 @@
 
 #include <rdma/fabric.h>
 
+#include "api/param.h"
 #include "core/addr.h"
 
 /*
@@ -18,6 +19,6 @@ int uccl_getinfo(uint32_t version, const char *node, const char *service, uint64
  * The local address that an info names, or else one of the interface that its domain name names. The port is 0 if the
  * provider may choose. -FI_EINVAL: neither is usable.
  */
-int uccl_info_source(const struct fi_info *info, struct uccl_nic_addr *src);
+int uccl_info_source(const struct fi_info *info, const struct uccl_params *params, struct uccl_nic_addr *src);
 
 #endif

@@ -137,6 +137,16 @@ static struct fi_ops nic_ops = {
 	.ops_set = uccl_no_ops_set,
 };
 
+/* A network interface, or else an RDMA device, whose name may end in :port. */
+static void sysfs_path(const char *name, const char *what, char *path, size_t size)
+{
+	int n = snprintf(path, size, "/sys/class/net/%s", name);
+
+	if (access(path, F_OK))
+		n = snprintf(path, size, "/sys/class/infiniband/%.*s", (int)strcspn(name, ":"), name);
+	snprintf(path + n, size - (size_t)n, "/%s", what);
+}
+
 /* The last part of what a link in sysfs points to: the PCI address, the driver's name. */
 static bool sysfs_link(const char *ifname, const char *what, char *out, size_t size)
 {
@@ -144,7 +154,7 @@ static bool sysfs_link(const char *ifname, const char *what, char *out, size_t s
 	const char *last;
 	ssize_t n;
 
-	snprintf(path, sizeof(path), "/sys/class/net/%s/%s", ifname, what);
+	sysfs_path(ifname, what, path, sizeof(path));
 	n = readlink(path, target, sizeof(target) - 1);
 	if (n <= 0)
 		return false;
@@ -164,7 +174,7 @@ static char *sysfs_line(const char *ifname, const char *what)
 	FILE *f;
 	char *got;
 
-	snprintf(path, sizeof(path), "/sys/class/net/%s/%s", ifname, what);
+	sysfs_path(ifname, what, path, sizeof(path));
 	f = fopen(path, "re");
 	if (!f)
 		return NULL;
@@ -209,7 +219,9 @@ struct fid_nic *uccl_nicattr_new(const struct uccl_ifaddr *ifa)
 	nic->link_attr->mtu = ifa->mtu;
 	nic->link_attr->speed = ifa->link_bps;
 	nic->link_attr->state = FI_LINK_UP;
-	nic->link_attr->network_type = strdup("Ethernet");
+	nic->link_attr->network_type = sysfs_line(ifa->name, "ports/1/link_layer"); /* RDMA devices have ports */
+	if (!nic->link_attr->network_type)
+		nic->link_attr->network_type = strdup("Ethernet");
 	if (nic->device_attr->name && nic->link_attr->address && nic->link_attr->network_type)
 		return nic;
 	nic_close(&nic->fid);

@@ -40,7 +40,7 @@ struct param {
 
 static const char *const *backend_names(void)
 {
-	static const char *const names[] = { "udp", NULL };
+	static const char *const names[] = { "udp", "verbs-ud", NULL };
 
 	return names;
 }
@@ -59,7 +59,8 @@ static const char *const *order_names(void)
 
 static const struct param table[] = {
 	CHOICE("FI_UCCL_BACKEND", "udp", backend_names, backend, "what moves the packets"),
-	TEXT("FI_UCCL_NIC", nic, "network interfaces that may be used, by name, with commas between; empty: any"),
+	TEXT("FI_UCCL_NIC", nic,
+	     "network interfaces (RDMA back ends: devices) that may be used, by name, with commas between; empty: any"),
 	CHOICE("FI_UCCL_CC", "swift", uccl_cc_names, cc, "congestion control"),
 	CHOICE("FI_UCCL_PATH", "pow2", uccl_path_names, path, "how the path of a packet is chosen"),
 	CHOICE("FI_UCCL_CREDIT", "none", uccl_credit_names, credit, "receiver-driven credits"),

@@ -20,7 +20,9 @@ static uint32_t interface_mtu(int sock, const char *name)
 {
 	struct ifreq req = {0};
 
-	snprintf(req.ifr_name, sizeof(req.ifr_name), "%s", name);
+	if (strlen(name) >= sizeof(req.ifr_name))
+		return 0;
+	memcpy(req.ifr_name, name, strlen(name) + 1);
 	if (ioctl(sock, SIOCGIFMTU, &req) || req.ifr_mtu <= 0)
 		return 0;
 	return (uint32_t)req.ifr_mtu;
@@ -29,7 +31,7 @@ static uint32_t interface_mtu(int sock, const char *name)
 /* The kernel writes Mbit/s, -1 or an error for devices without a speed. */
 static uint64_t interface_bps(const char *name)
 {
-	char path[64 + IF_NAMESIZE], text[32];
+	char path[64 + UCCL_IFADDR_NAME], text[32];
 	ssize_t got;
 	long mbps;
 	int fd;

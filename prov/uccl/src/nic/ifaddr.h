@@ -8,9 +8,11 @@
 
 #include "core/io.h"
 
+#define UCCL_IFADDR_NAME 72 /* those of RDMA devices are longer than IF_NAMESIZE */
+
 /* One address of one interface that is up. */
 struct uccl_ifaddr {
-	char name[IF_NAMESIZE];	   /* without an alias label ("eth0:1" is eth0) */
+	char name[UCCL_IFADDR_NAME]; /* without an alias label ("eth0:1" is eth0) */
 	struct uccl_nic_addr addr; /* port 0 */
 	uint32_t mtu;		   /* bytes, IP header included */
 	uint64_t link_bps;	   /* 0: the kernel does not know */

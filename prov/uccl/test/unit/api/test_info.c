@@ -369,6 +369,35 @@ static int stand_ins(void **state)
 	return 0;
 }
 
+/* This process may or may not have RDMA NICs; what they cannot do is refused either way. */
+static void getinfo__rdma(void **state)
+{
+	struct fi_info *h = fi_allocinfo(), *info = NULL;
+	int rc;
+
+	(void)state;
+	setenv("FI_UCCL_BACKEND", "verbs-ud", 1);
+	h->ep_attr->type = FI_EP_RDM;
+	rc = ask(h, &info);
+	assert_true(rc == 0 || rc == -FI_ENODATA);
+	for (struct fi_info *i = info; i; i = i->next) {
+		assert_int_equal(i->addr_format, FI_ADDR_UCCL);
+		assert_string_equal(i->nic->device_attr->name, i->domain_attr->name);
+	}
+	fi_freeinfo(info);
+	info = NULL;
+	assert_int_equal(uccl_getinfo(API, "127.0.0.1", "7000", 0, h, &info), -FI_ENODATA);
+	assert_int_equal(uccl_getinfo(API, NULL, "7000", FI_SOURCE, h, &info), -FI_ENODATA);
+	h->addr_format = FI_SOCKADDR_IN;
+	assert_int_equal(ask(h, &info), -FI_ENODATA);
+	h->addr_format = FI_FORMAT_UNSPEC;
+	h->domain_attr->name = strdup("lo"); /* an interface of sockets, no device */
+	assert_int_equal(ask(h, &info), -FI_ENODATA);
+	assert_null(info);
+	fi_freeinfo(h);
+	unsetenv("FI_UCCL_BACKEND");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -377,7 +406,8 @@ int main(void)
 		cmocka_unit_test(getinfo__null_parts), cmocka_unit_test(getinfo__old_api),
 		cmocka_unit_test(getinfo__node),      cmocka_unit_test(getinfo__source),
 		cmocka_unit_test(getinfo__sockaddr),  cmocka_unit_test(getinfo__nic_variable),
-		cmocka_unit_test(getinfo__open_objects), cmocka_unit_test(nicattr__dup_and_text),
+		cmocka_unit_test(getinfo__open_objects), cmocka_unit_test(getinfo__rdma),
+		cmocka_unit_test(nicattr__dup_and_text),
 	};
 	/* Before the library is found, for the sake of the longer structs. */
 	const struct CMUnitTest early[] = { cmocka_unit_test(getinfo__tail) };
