@@ -54,6 +54,7 @@ struct uccl_ep {
 	uint32_t tx_open, rx_open;
 	_Atomic uint32_t idle;		/* rounds of progress in a row that brought nothing */
 	_Atomic uint64_t called_ns;	/* when the program last drove the engine */
+	bool rescue_more;		/* the rescue thread's own: its last look found packets */
 	struct uccl_nic_addr src;	/* where to bind; port 0: any */
 
 	struct uccl_av *av;

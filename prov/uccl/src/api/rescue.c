@@ -29,8 +29,9 @@ static bool rescue_round(struct uccl_rescue *r)
 		}
 		at = uccl_ep_expiry(ep);
 		busy |= at != UCCL_NEVER;
-		if (at <= now)
-			uccl_ep_drive(ep);
+		/* Answers that found packets set off more: waiting for a timer between them would take seconds. */
+		if (at <= now || (ep->rescue_more && at != UCCL_NEVER))
+			ep->rescue_more = uccl_ep_drive(ep) > 0;
 	}
 	pthread_mutex_unlock(&r->eps->lock);
 	return busy;
