@@ -939,6 +939,49 @@ static void rack__answer_to_a_probe_direct(void **state)
 	}
 }
 
+/* Many late ones, each at its own time: a question's answer speaks for all that were late then. PROTOCOL R55 */
+static void rack_ask__one_question_for_all(void **state)
+{
+	const uint64_t n = 32;
+	uint64_t first;
+	struct uccl_sent *last;
+	struct uccl_ack a;
+	int questions = 0;
+
+	(void)state;
+	rack_start();
+	first = tx()->nxt;
+	for (uint64_t i = 0; i < n; i++) {
+		p.now += US;
+		tx()->burst_left = 0;
+		pair_record(&p, 0, 100);
+		pair_pump_one(&p, 0);
+	}
+	while (p.nwire)
+		pair_lose(&p, 0);
+	/* Of the last one's path nothing else is missing. */
+	last = flow_sent(tx(), first + n - 1);
+	for (uint64_t i = 0; i < n - 1; i++)
+		if (flow_sent(tx(), first + i)->path == last->path)
+			flow_sent(tx(), first + i)->path = (uint16_t)((last->path + 1) % p.cfg.paths);
+	p.now += 20 * US;
+	a = line(first, last->path, last->pseq, last->sent_ns, 0);
+	a.nwords = 1;
+	a.sack[0] = 1ull << (n - 2);
+	take(&a);
+	while (tx()->rack_at != UCCL_NEVER) {
+		p.now = uccl_max(p.now, tx()->rack_at);
+		flow_detect(tx(), p.now);
+		questions += tx()->paths[tx()->alive_path].probe_due;
+		pair_pump_one(&p, 0);
+		while (p.nwire)
+			pair_lose(&p, 0);
+	}
+	assert_int_equal(tx()->alive_path, last->path);
+	assert_in_range(questions, 1, 3);
+	pair_fini(&p);
+}
+
 /* One block with news arrives at side 0, which owes nothing; what it says in return. */
 static int reports(uint64_t after_ns, uint32_t backoff)
 {
@@ -1021,6 +1064,7 @@ int main(void)
 		cmocka_unit_test(rack__recency),
 		cmocka_unit_test(rack__answer_to_a_probe),
 		cmocka_unit_test(rack__answer_to_a_probe_direct),
+		cmocka_unit_test(rack_ask__one_question_for_all),
 		cmocka_unit_test(report__of_acknowledgements),
 	};
 

@@ -523,6 +523,28 @@ static void path_suspect__own_time(void **state)
 	pair_fini(&p);
 }
 
+/* What answers is good again at once, even from quarantine: the others may be dead. PROTOCOL R59 */
+static void path_quarantine__answers(void **state)
+{
+	(void)state;
+	start(pair_packets());
+	suspected(1);
+	pair_pump_one(&p, 0);
+	lose_all();
+	strike();
+	lose_all();
+	assert_int_equal(tx()->paths[1].state, UCCL_PATH_QUARANTINE);
+	flow_path_probe(tx(), 1);
+	pair_pump_one(&p, 0);
+	assert_int_equal(p.wire[0]->path, 1);
+	pair_arrive(&p, 0);
+	pair_pump_one(&p, 1);
+	pair_arrive(&p, 0);
+	assert_int_equal(tx()->paths[1].state, UCCL_PATH_ACTIVE);
+	assert_int_equal(tx()->nusable, 4);
+	pair_fini(&p);
+}
+
 /* Silent through a time-out that another path ended: once is enough. */
 static void path_loss__silent_through_a_timeout(void **state)
 {
@@ -895,6 +917,25 @@ static void path_alive__control_list(void **state)
 	pair_fini(&p);
 }
 
+/* A path that works for more than 2^31 packets still clears its losses: what is fresh moves along. */
+static void path_alive__after_half_the_numbers(void **state)
+{
+	struct uccl_path *q;
+
+	(void)state;
+	start(pair_packets());
+	q = &tx()->paths[1];
+	for (uint32_t i = 1; i <= 4; i++) {
+		q->acked_seq = i * 0x50000000u;
+		q->losses = 2;
+		flow_path_alive(tx(), 1, p.now);
+		assert_int_equal(q->losses, 0);
+	}
+	q->acked_seq = 0;
+	q->fresh_seq = 0;
+	pair_fini(&p);
+}
+
 /* Control packets count like chunks: three that were not reported, while what left a time-out later was. */
 static void control_check__unreported(void **state)
 {
@@ -1032,6 +1073,7 @@ int main(void)
 		cmocka_unit_test(path_suspect__answers),
 		cmocka_unit_test(path_suspect__old_news),
 		cmocka_unit_test(path_suspect__own_time),
+		cmocka_unit_test(path_quarantine__answers),
 		cmocka_unit_test(paths_expire__probation_and_back),
 		cmocka_unit_test(paths_expire__longer_each_time),
 		cmocka_unit_test(paths_expire__healed),
@@ -1050,6 +1092,7 @@ int main(void)
 		cmocka_unit_test(flow_check__sees_each),
 		cmocka_unit_test(path_alive__another_label),
 		cmocka_unit_test(path_alive__control_list),
+		cmocka_unit_test(path_alive__after_half_the_numbers),
 		cmocka_unit_test(control_check__unreported),
 		cmocka_unit_test(control_check__acknowledgements_leave_dead_paths),
 		cmocka_unit_test(probe__tells_again),

@@ -615,6 +615,21 @@ static void rx_probe__unheard(void **state)
 	pair_fini(&p);
 }
 
+/* What it told of last may be older than our answer by nothing: the answer was not heard of all the same. */
+static void rx_probe__unheard_since_the_same_instant(void **state)
+{
+	uint32_t paths;
+
+	(void)state;
+	start(pair_packets());
+	p.now += MS;
+	flow_path_alive(rx(), 3, p.now);
+	assert_int_equal(answers(NULL, &paths), 1);
+	p.now += 3 * MS;
+	assert_int_equal(answers(NULL, &paths), 2);
+	pair_fini(&p);
+}
+
 /* An only path has no other. */
 static void rx_probe__unheard_on_one_path(void **state)
 {
@@ -693,6 +708,7 @@ int main(void)
 		cmocka_unit_test(flow_rx__close_ack),
 		cmocka_unit_test(flow_rx__handshake_types),
 		cmocka_unit_test(rx_probe__unheard),
+		cmocka_unit_test(rx_probe__unheard_since_the_same_instant),
 		cmocka_unit_test(rx_probe__unheard_on_one_path),
 		cmocka_unit_test(rx_probe__line_first),
 	};
