@@ -55,7 +55,7 @@ counter() {
 # paths_used FILE...: the most paths that carried packets to one peer, by the same reports
 paths_used() {
 	cat "$@" 2>/dev/null | awk '
-		/^peer port / { n = 0 }
+		/^peer .* port / { n = 0 }
 		/^  path / && match($0, /packets [1-9]/) { if (++n > m) m = n }
 		END { print m + 0 }'
 }

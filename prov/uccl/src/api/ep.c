@@ -25,12 +25,14 @@
 #include "api/domain.h"
 #include "api/info.h"
 #include "api/lib.h"
+#include "api/live.h"
 #include "api/msg.h"
 #include "api/nosys.h"
 #include "api/place.h"
 #include "api/rma.h"
 #include "api/stats.h"
 #include "api/tagged.h"
+#include "api/tracefile.h"
 #include "nic/ifaddr.h"
 
 /* Smallest room that is left in a multi-receive buffer before it is given back, unless the program says otherwise. */
@@ -64,6 +66,8 @@ static int ep_round(struct uccl_ep *ep, uint64_t now)
 		n = uccl_engine_poll(ep->engine, now);
 		if (n > 0)
 			uccl_ep_kick(ep);
+		if (ep->live)
+			uccl_live_refresh(ep->live, ep, now);
 	}
 	uccl_ep_unlock(ep);
 	return n;
@@ -265,10 +269,19 @@ static int ep_start(struct uccl_ep *ep)
 		return rc;
 	uccl_params_config(&ep->domain->params, &config);
 	config.keyless = want_keyless(ep);
+	if (*ep->domain->params.trace)
+		ep->trace = uccl_tracefile_open(ep->domain->params.trace, ep->domain->params.trace_records);
+	attr.trace = ep->trace ? uccl_tracefile_ring(ep->trace) : NULL;
 	rc = uccl_engine_open(&attr, uccl_clock(), &ep->engine);
-	if (rc)
+	if (rc) {
 		uccl_warn(FI_LOG_EP_CTRL, "cannot start the engine: %s\n", uccl_lib.strerror(-rc));
-	return rc;
+		uccl_tracefile_close(ep->trace);
+		ep->trace = NULL;
+		return rc;
+	}
+	if (ep->domain->params.live)
+		ep->live = uccl_live_open(ep);
+	return 0;
 }
 
 /* Everything that can sleep until this endpoint has something is told where to look. */
@@ -483,7 +496,9 @@ static int ep_close(struct fid *fid)
 	if (ep->engine) {
 		ep_linger(ep);
 		uccl_stats_write(ep);
+		uccl_live_close(ep->live);
 		uccl_engine_close(ep->engine);
+		uccl_tracefile_close(ep->trace);
 	}
 	drop_refs(ep);
 	pthread_mutex_destroy(&ep->lock);

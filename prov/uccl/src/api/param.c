@@ -98,6 +98,12 @@ static const struct param table[] = {
 	TEXT("FI_UCCL_STATS", stats,
 	     "where an endpoint writes its counters when it closes: a file name, to which the process number is added, "
 	     "or stderr"),
+	RANGE("FI_UCCL_LIVE", FORM_BOOL, "0", 0, 1, live, "let uccl_top watch this user's endpoints"),
+	TEXT("FI_UCCL_TRACE", trace,
+	     "beginning of the names of files to which endpoints write what happens packet by packet; see "
+	     "uccl_trace(1)"),
+	RANGE("FI_UCCL_TRACE_RECORDS", FORM_NUMBER, "65536", 64, 1 << 24, trace_records,
+	      "how many of the latest records a trace file holds, rounded up to a power of two"),
 };
 
 static void unit_text(const struct param *t, char *buf, size_t size)

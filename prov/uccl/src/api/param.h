@@ -25,6 +25,8 @@ struct uccl_params {
 	char path_order[UCCL_PARAM_NAME];
 	char fault[UCCL_PARAM_TEXT];	/* empty: none */
 	char stats[UCCL_PARAM_TEXT];	/* empty: none */
+	char trace[UCCL_PARAM_TEXT];	/* empty: none */
+	uint64_t live, trace_records;
 	uint64_t rescue_ns;
 	uint64_t paths, chunk_bytes, eager_bytes, inject_bytes, window_chunks, unexpected_bytes;
 	uint64_t peer_timeout_ns, connect_timeout_ns, keepalive_ns, linger_ns;

@@ -15,6 +15,7 @@
 #include "api/cq.h"
 #include "api/domain.h"
 #include "api/lib.h"
+#include "api/tracefile.h"
 
 _Static_assert(UCCL_IOV_LIMIT == UCCL_IOV_MAX, "what fi_info promises is what an operation holds");
 
@@ -42,8 +43,10 @@ static void report_failure(struct uccl_cq *cq, struct uccl_cntr *cntr, const str
 	char text[UCCL_ERR_DATA_MAX];
 
 	failure_text(op, text, sizeof(text));
-	if (op->err != FI_ECANCELED && op->err != FI_ENOMSG)
+	if (op->err != FI_ECANCELED && op->err != FI_ENOMSG) {
 		uccl_info(FI_LOG_EP_DATA, "%s\n", text);
+		uccl_tracefile_error(((struct uccl_ep *)op->api)->trace, op->err, uccl_clock());
+	}
 	if (cq)
 		uccl_cq_push_error(cq, e, op->err, op->olen, text);
 	if (cntr)

@@ -155,6 +155,7 @@ static uint64_t ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_
 		if (rtt) {
 			uccl_path_rtt(p, rtt);
 			flow_rtt(f, rtt);
+			flow_trace(f, UCCL_TRACE_RTT, 0, in->path, rtt, 0, 0, now);
 			uccl_event_path_sample(f, in->path, rtt, now);
 			if (!best || rtt < best)
 				best = rtt;
@@ -211,6 +212,7 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint64
 			f->msg_limit = a->msg_limit;
 	}
 	flow_una_advance(f);
+	flow_trace(f, UCCL_TRACE_ACK, 0, 0, cum, (uint32_t)info.bytes, 0, now);
 	reorder_learn(f, a->dups, now);
 	/* A peer that only listens would never know which of its paths bring its acknowledgements here. PROTOCOL R58 */
 	if (f->cfg.paths_rx > 1 &&
@@ -245,6 +247,7 @@ static void sent_lost(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, en
 	assert(f->rtx_tail - f->rtx_head < f->log_cap);
 	f->rtxq[f->rtx_tail++ & (f->log_cap - 1)] = csn;
 	f->paths[e->path].lost++;
+	flow_trace(f, UCCL_TRACE_LOST, (uint8_t)kind, e->path, csn, e->len, 0, now);
 	e->timed_out = kind == UCCL_LOSS_RTO;
 	if (kind == UCCL_LOSS_PROOF) {
 		f->cfg.stats->lost_proof++;

@@ -62,7 +62,7 @@ static void write_deliver(struct uccl_flow *f, struct uccl_rx_desc *d, uint64_t 
 
 	if (desc_chunk(d, csn, &off) != len) {
 		/* Not what was announced: it counts as lost, and comes again as packets. */
-		f->cfg.stats->dropped[UCCL_DROP_RANGE]++;
+		flow_drop(f, UCCL_DROP_RANGE, 0, now);
 		return;
 	}
 	uccl_rec_set_bulk(rec, d->d.id, d->d.gen, d->d.offset + off);
@@ -70,7 +70,7 @@ static void write_deliver(struct uccl_flow *f, struct uccl_rx_desc *d, uint64_t 
 	in.len = len - rx_slot(f, csn)->frag_bytes;
 	reason = f->cfg.ops->deliver(f, &in, now);
 	if (reason != UCCL_DROP_COUNT)
-		f->cfg.stats->dropped[reason]++;
+		flow_drop(f, reason, 0, now);
 	if (reason == UCCL_DROP_MEMORY)
 		return;
 	f->cfg.stats->rx_bytes += in.len;
@@ -145,20 +145,21 @@ void uccl_flow_rx_write(struct uccl_flow *f, uint32_t imm, uint32_t len, uint16_
 	bool late, had_doubt;
 
 	if (path >= f->cfg.paths_rx || !f->cfg.write_bytes) {
-		f->cfg.stats->dropped[UCCL_DROP_PATH]++;
+		flow_drop(f, UCCL_DROP_PATH, path, now);
 		return;
 	}
 	if (imm >> UCCL_IMM_CSN_BITS != f->cfg.epoch_rx) {
-		f->cfg.stats->dropped[UCCL_DROP_EPOCH]++;
+		flow_drop(f, UCCL_DROP_EPOCH, path, now);
 		return;
 	}
 	late = csn < f->rcv_nxt;
 	if (csn < f->cfg.csn_rx || (!late && csn - f->rcv_nxt >= f->cfg.window)) {
-		f->cfg.stats->dropped[UCCL_DROP_WINDOW]++;
+		flow_drop(f, UCCL_DROP_WINDOW, path, now);
 		return;
 	}
 	f->heard_ns = now;
 	f->cfg.stats->writes_rx++;
+	flow_trace(f, UCCL_TRACE_RX_WRITE, 0, path, csn, len, 0, now);
 	r = &f->rx_paths[path];
 	if (csn + 1 > r->high_csn && !late) {
 		r->high_csn = csn + 1;

@@ -273,8 +273,10 @@ void flow_control_unheard(struct uccl_flow *f)
 		control_forget(f);
 }
 
-static void path_state(struct uccl_path *p, enum uccl_path_state state, uint64_t until)
+static void path_state(struct uccl_flow *f, struct uccl_path *p, enum uccl_path_state state, uint64_t until,
+		       uint64_t now)
 {
+	flow_trace(f, UCCL_TRACE_PATH, (uint8_t)state, (uint16_t)(p - f->paths), 0, 0, 0, now);
 	p->state = (uint8_t)state;
 	p->until = until;
 	p->losses = 0;
@@ -284,7 +286,7 @@ static void path_state(struct uccl_path *p, enum uccl_path_state state, uint64_t
 
 static void path_quarantine(struct uccl_flow *f, struct uccl_path *p, uint64_t now)
 {
-	path_state(p, UCCL_PATH_QUARANTINE, now + (uccl_flow_rto(f) << p->strikes));
+	path_state(f, p, UCCL_PATH_QUARANTINE, now + (uccl_flow_rto(f) << p->strikes), now);
 	if (p->strikes < 8)
 		p->strikes++;
 	f->cfg.stats->quarantined++;
@@ -305,7 +307,7 @@ void flow_path_loss(struct uccl_flow *f, uint16_t path, bool silent, uint64_t no
 	p->losses = (uint8_t)uccl_min(p->losses + (silent ? PATH_LOSSES_MAX : 1u), UINT8_MAX);
 	if (p->state != UCCL_PATH_ACTIVE || p->losses < PATH_LOSSES_MAX || f->nusable < 2)
 		return;
-	path_state(p, UCCL_PATH_SUSPECT, now + path_rto(f, p));
+	path_state(f, p, UCCL_PATH_SUSPECT, now + path_rto(f, p), now);
 	control_remove(f, path);
 	flow_path_probe(f, path);
 	flow_path_refresh(f);
@@ -331,7 +333,7 @@ void flow_path_alive(struct uccl_flow *f, uint16_t path, uint64_t arrived)
 			if (p->strikes)
 				p->strikes--;
 		}
-		path_state(p, UCCL_PATH_ACTIVE, 0);
+		path_state(f, p, UCCL_PATH_ACTIVE, 0, arrived);
 		flow_path_refresh(f);
 	}
 	if (!p->control && p->state == UCCL_PATH_ACTIVE)
@@ -351,7 +353,7 @@ static void paths_expire(struct uccl_flow *f, uint64_t now)
 			continue;
 		if (p->state == UCCL_PATH_QUARANTINE) {
 			flow_path_reroll(f, i);
-			path_state(p, UCCL_PATH_PROBATION, now + 2 * uccl_flow_rto(f));
+			path_state(f, p, UCCL_PATH_PROBATION, now + 2 * uccl_flow_rto(f), now);
 			flow_path_probe(f, i);
 		} else {
 			path_quarantine(f, p, now);
@@ -385,6 +387,7 @@ static void probe_expire(struct uccl_flow *f, uint64_t now)
 		return;
 	}
 	f->cfg.stats->probes++;
+	flow_trace(f, UCCL_TRACE_TIMEOUT, (uint8_t)uccl_min(f->backoff, UINT8_MAX), path, f->una, 0, 0, now);
 	if (f->backoff) {
 		f->cfg.stats->rtos++;
 		control_forget(f);

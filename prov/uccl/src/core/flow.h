@@ -139,6 +139,8 @@ struct uccl_flow_cfg {
 	const struct uccl_credit_ops *credit;
 	const struct uccl_flow_ops *ops;
 	struct uccl_stats *stats;
+	struct uccl_trace *trace;	/* NULL: none */
+	uint32_t trace_peer;		/* this flow's number there */
 	uint64_t token_tx, token_rx; /* the peer chose token_tx; packets to us carry token_rx */
 	uint64_t csn_tx, csn_rx;     /* first CSN each way */
 	uint32_t chunk_bytes;	/* payload of the largest packet */

@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "core/events.h"
 #include "core/flow.h"
+#include "core/trace.h"
 
 /* A receiver never delays an acknowledgement longer than this (RFC 9000 calls it max_ack_delay). */
 #define UCCL_ACK_DELAY_NS (100 * UCCL_NS_PER_US)
@@ -34,6 +35,21 @@ static inline bool rcv_has(const struct uccl_flow *f, uint64_t csn)
 	uint64_t i = csn & (f->cfg.window - 1);
 
 	return f->rcv_map[i / 64] >> (i % 64) & 1;
+}
+
+static inline void flow_trace(const struct uccl_flow *f, enum uccl_trace_kind kind, uint8_t what, uint16_t path,
+			      uint64_t seq, uint32_t len, uint32_t arg, uint64_t now)
+{
+	if (f->cfg.trace)
+		uccl_trace_put(f->cfg.trace, &(struct uccl_trace_rec){ now, seq, f->cfg.trace_peer, len, arg, path,
+								       (uint8_t)kind, what });
+}
+
+/* Something from the wire is refused. */
+static inline void flow_drop(struct uccl_flow *f, enum uccl_drop reason, uint16_t path, uint64_t now)
+{
+	f->cfg.stats->dropped[reason]++;
+	flow_trace(f, UCCL_TRACE_DROP, (uint8_t)reason, path, 0, 0, 0, now);
 }
 
 /* flow.c */

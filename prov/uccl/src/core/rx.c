@@ -16,11 +16,6 @@
 /* Answers to a peer that does not hear us, at most; tiny packets, each on another path. PROTOCOL R57 */
 #define ANSWERS_MAX 4
 
-static void drop(struct uccl_flow *f, enum uccl_drop reason)
-{
-	f->cfg.stats->dropped[reason]++;
-}
-
 /* Mark a chunk received and move the window. */
 void flow_received(struct uccl_flow *f, uint64_t csn)
 {
@@ -60,7 +55,7 @@ void flow_owe_ack(struct uccl_flow *f, uint64_t csn, bool ar, uint64_t now)
 /* A duplicate always owes an acknowledgement: ours may have been lost. PROTOCOL R22 */
 void flow_rx_dup(struct uccl_flow *f, bool probe, uint64_t now)
 {
-	drop(f, UCCL_DROP_DUPLICATE);
+	flow_drop(f, UCCL_DROP_DUPLICATE, 0, now);
 	if (!probe)
 		f->dups++;
 	f->owed++;
@@ -140,7 +135,7 @@ static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_
 		return;
 	}
 	if (csn - f->rcv_nxt >= f->cfg.window) {
-		drop(f, UCCL_DROP_WINDOW);
+		flow_drop(f, UCCL_DROP_WINDOW, h->path, now);
 		return;
 	}
 	if (h->type == UCCL_PKT_DESC)
@@ -151,7 +146,7 @@ static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_
 		reason = UCCL_DROP_RECORD;
 	if (reason != UCCL_DROP_COUNT) {
 		/* Nonsense from an authenticated peer: not taken, so it hurts only itself. */
-		drop(f, reason);
+		flow_drop(f, reason, h->path, now);
 		return;
 	}
 	if (h->type == UCCL_PKT_FRAG)
@@ -159,7 +154,7 @@ static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_
 	else if (h->type == UCCL_PKT_CHUNK)
 		reason = f->cfg.ops->deliver(f, &in, now);
 	if (reason != UCCL_DROP_COUNT)
-		drop(f, reason);
+		flow_drop(f, reason, h->path, now);
 	if (reason == UCCL_DROP_MEMORY)
 		return;
 	if (h->type == UCCL_PKT_FRAG && !bytes) {
@@ -188,7 +183,7 @@ void uccl_flow_rx(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *
 	uint64_t demand;
 
 	if (h->path >= f->cfg.paths_rx) {
-		drop(f, UCCL_DROP_PATH);
+		flow_drop(f, UCCL_DROP_PATH, h->path, now);
 		return;
 	}
 	if (h->tail_len) {
@@ -196,11 +191,12 @@ void uccl_flow_rx(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *
 		if (reason == UCCL_DROP_COUNT)
 			reason = flow_ack_rx(f, &ack, age_ns, now);
 		if (reason != UCCL_DROP_COUNT) {
-			drop(f, reason);
+			flow_drop(f, reason, h->path, now);
 			return;
 		}
 	}
 	f->cfg.stats->rx_packets++;
+	flow_trace(f, UCCL_TRACE_RX, h->type, h->path, h->csn, h->payload_len, h->pseq, now);
 	f->heard_ns = now;
 	rx_path(f, h, age_ns, now);
 
@@ -220,7 +216,7 @@ void uccl_flow_rx(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *
 		demand = uccl_get64(h->rec);
 		/* It may be less than what came: records of control size cost no credit there, and are counted here. */
 		if (demand > f->received_bytes && demand - f->received_bytes > (uint64_t)1 << 48) {
-			drop(f, UCCL_DROP_CREDIT);
+			flow_drop(f, UCCL_DROP_CREDIT, h->path, now);
 			break;
 		}
 		f->demand = uccl_max(f->demand, demand);
@@ -240,7 +236,7 @@ void uccl_flow_rx(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *
 	case UCCL_PKT_ACK:
 		break;
 	default:
-		drop(f, UCCL_DROP_STATE);
+		flow_drop(f, UCCL_DROP_STATE, h->path, now);
 		break;
 	}
 }

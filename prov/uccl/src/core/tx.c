@@ -123,6 +123,8 @@ static void tx_packet(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_hdr *
 	p->tx_packets++;
 	p->tx_bytes += tx->payload_len;
 	f->cfg.stats->tx_packets++;
+	flow_trace(f, h->flags & UCCL_FLAG_RTX ? UCCL_TRACE_TX_AGAIN : UCCL_TRACE_TX, h->type, path, h->csn,
+		   tx->payload_len, h->pseq, now);
 }
 
 /* A packet that is no chunk. */
@@ -525,6 +527,7 @@ static int tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	f->paths[e->path].tx_packets++;
 	f->paths[e->path].tx_bytes += len;
 	f->cfg.stats->writes_tx++;
+	flow_trace(f, UCCL_TRACE_TX_WRITE, 0, e->path, tx->cookie, len, 0, now);
 
 	item->off += len;
 	if (!--f->desc_left) {

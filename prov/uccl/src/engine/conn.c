@@ -185,6 +185,7 @@ void conn_fail(struct conn *c, int err, uint64_t now)
 		 err == FI_ETIMEDOUT ? "silent for too long" :
 		 err == FI_EFAULT ? "an operation to it was posted with a buffer that cannot be read" :
 		 "its process is gone, or was never there");
+	engine_trace(e, UCCL_TRACE_PEER_END, 0, c, (uint32_t)(c->closed ? 0 : err));
 	if (c->peer.open) {
 		if (c->peer.flow.is_ready)
 			TAILQ_REMOVE(&e->ready, &c->peer.flow, ready);
@@ -224,6 +225,7 @@ static int conn_opened(struct conn *c, uint64_t now)
 		.credit = e->credit,
 		.ops = &uccl_msg_flow_ops,
 		.stats = &e->stats,
+		.trace = e->trace,
 		.token_tx = c->hs.token_remote,
 		.token_rx = c->hs.token_local,
 		.csn_tx = c->hs.mine.csn,
@@ -248,6 +250,7 @@ static int conn_opened(struct conn *c, uint64_t now)
 	};
 	int rc;
 
+	cfg.trace_peer = c->number = ++e->numbered;
 	/* Jumbo packets leave room for an acknowledgement behind every chunk; small ones are filled. */
 	cfg.chunk_bytes = mtu > 16384 ? ((mtu - UCCL_HDR_LEN - UCCL_TAIL_MAX) & ~1023u) : mtu - UCCL_HDR_LEN;
 	if (e->cfg.chunk_bytes)
@@ -265,6 +268,7 @@ static int conn_opened(struct conn *c, uint64_t now)
 	}
 	e->nopen++;
 	e->stats.connects++;
+	engine_trace(e, UCCL_TRACE_PEER_OPEN, 0, c, 0);
 	/* Keepalive and time-out also for those who connected to us. */
 	e->scan_at = uccl_min(e->scan_at, now + UCCL_NS_PER_MS);
 	slots_refresh(e);

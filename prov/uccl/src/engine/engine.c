@@ -42,6 +42,7 @@ int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct u
 	e->cfg.paths = (uint16_t)uccl_min(cfg->paths, attr->nic->caps.labels);
 	e->random = attr->random;
 	e->random_arg = attr->random_arg;
+	e->trace = attr->trace;
 	if (attr->nic->caps.hints) {
 		rc = -FI_ENOMEM;
 		e->bounce = malloc((size_t)RX_BATCH * attr->nic->caps.mtu);
@@ -239,8 +240,10 @@ out:
 
 static void drop(struct uccl_engine *e, enum uccl_drop reason)
 {
-	if (reason != UCCL_DROP_COUNT)
-		e->stats.dropped[reason]++;
+	if (reason == UCCL_DROP_COUNT)
+		return;
+	e->stats.dropped[reason]++;
+	engine_trace(e, UCCL_TRACE_DROP, (uint8_t)reason, NULL, 0);
 }
 
 /* The closer did not hear our answer. */

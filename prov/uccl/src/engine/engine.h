@@ -22,6 +22,7 @@ struct uccl_engine_attr {
 	/* Fills buf with len unpredictable bytes (getrandom in the product, seeded in the simulator). */
 	void (*random)(void *arg, void *buf, size_t len);
 	void *random_arg;
+	struct uccl_trace *trace;		/* borrowed until close; NULL: none */
 };
 
 int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct uccl_engine **e);

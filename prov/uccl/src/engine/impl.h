@@ -5,7 +5,9 @@
 
 #include "base/hash.h"
 #include "base/heap.h"
+#include "base/le.h"
 #include "core/conn.h"
+#include "core/trace.h"
 #include "engine/engine.h"
 #include "msg/mep.h"
 
@@ -43,6 +45,7 @@ struct conn {
 	uint64_t kept_ns;		/* last keepalive */
 	struct uccl_path *last_paths;	/* ended: what its paths had carried, for the report */
 	uint16_t nlast_paths;
+	uint32_t number;		/* in the trace; 0: never connected */
 	struct conn_key key;
 	UT_hash_handle hh_key, hh_token;
 	uint8_t init_buf[UCCL_INIT_PAYLOAD];
@@ -61,10 +64,12 @@ struct uccl_engine {
 	struct uccl_listener listener;
 	struct uccl_mep mep;
 	struct uccl_stats stats;
+	struct uccl_trace *trace;
 	struct uccl_heap heap;
 	struct conn_list conns, hsq;
 	struct conn *by_key, *by_token;
 	uint32_t nconns, nopen;
+	uint32_t numbered;		/* peers that got a number for the trace */
 	TAILQ_HEAD(, uccl_flow) ready;
 	uint64_t now;
 	uint64_t scan_at;		/* next look at keepalives, time-outs, suspects */
@@ -78,6 +83,21 @@ struct uccl_engine {
 static inline struct conn *peer_conn(struct uccl_peer *p)
 {
 	return (struct conn *)p;
+}
+
+static inline void engine_trace(struct uccl_engine *e, enum uccl_trace_kind kind, uint8_t what, const struct conn *c,
+				uint32_t arg)
+{
+	struct uccl_trace_rec rec = { .ns = e->now, .arg = arg, .kind = (uint8_t)kind, .what = what };
+
+	if (!e->trace)
+		return;
+	if (c) {
+		rec.peer = c->number;
+		rec.seq = uccl_get64(c->peer.addr.nic.ip + 8);
+		rec.len = c->peer.addr.nic.port;
+	}
+	uccl_trace_put(e->trace, &rec);
 }
 
 /* engine.c */

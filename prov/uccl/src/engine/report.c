@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* What happened on an endpoint, for a person. */
+#include <arpa/inet.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/units.h"
 #include "engine/impl.h"
+#include "engine/view.h"
 
 struct text {
 	char *p;
@@ -25,65 +28,73 @@ __attribute__((format(printf, 2, 3))) static void add(struct text *t, const char
 		t->len = (size_t)uccl_min(t->len + (size_t)n, t->size - 1);
 }
 
-static const char *path_state_text(uint8_t state)
-{
-	static const char *const text[] = { "active", "suspect", "quarantine", "probation" };
+#define U(x) ((unsigned long long)(x))
 
-	return state < uccl_array_len(text) ? text[state] : "?";
+static void add_peer(struct text *t, const struct uccl_view_peer *p)
+{
+	const struct uccl_view_path *path = uccl_view_paths(p);
+	char ip[INET6_ADDRSTRLEN] = "?";
+	bool v4 = IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)p->ip);
+
+	inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? p->ip + 12 : p->ip, ip, sizeof(ip));
+	add(t, "peer %s port %u: ", ip, p->port);
+	if (p->state == UCCL_VIEW_OPEN)
+		add(t, "srtt %llu us, in flight %llu B, window %llu B, slots %u, heard %llu ms ago%s\n",
+		    U(p->srtt_ns / 1000), U(p->inflight_bytes), U(p->window), p->slots,
+		    U(p->heard_ago_ns / UCCL_NS_PER_MS), p->short_of_memory ? ", short of memory" : "");
+	else
+		add(t, "%s\n", p->state == UCCL_VIEW_ENDED ? "ended" : "connecting");
+	if (p->credit_limit != UCCL_NEVER)
+		add(t, "  credit: %llu of %llu B used\n", U(p->credit_used), U(p->credit_limit));
+	for (uint16_t i = 0; i < p->npaths; i++, path++)
+		add(t,
+		    "  path %u label %u %s: packets %llu, bytes %llu, srtt %llu us, lost %llu, re-rolled %llu\n",
+		    path->index, path->label, uccl_view_path_state(path->state), U(path->packets), U(path->bytes),
+		    U(path->srtt_ns / 1000), U(path->lost), U(path->rerolls));
 }
 
-static void add_paths(struct text *t, const struct uccl_path *paths, uint16_t n)
+size_t uccl_view_text(const struct uccl_view *v, char *buf, size_t size)
 {
-	for (uint16_t i = 0; i < n; i++) {
-		const struct uccl_path *p = &paths[i];
-
-		if (p->tx_packets)
-			add(t,
-			    "  path %u label %u %s: packets %llu, bytes %llu, srtt %llu us, lost %llu, re-rolled "
-			    "%llu\n",
-			    i, p->label, path_state_text(p->state), (unsigned long long)p->tx_packets,
-			    (unsigned long long)p->tx_bytes, (unsigned long long)(p->srtt_ns / 1000),
-			    (unsigned long long)p->lost, (unsigned long long)p->rerolls);
-	}
-}
-
-size_t uccl_engine_report(const struct uccl_engine *e, char *buf, size_t size, uint64_t now)
-{
-	const struct uccl_stats *s = &e->stats;
+	const struct uccl_stats *s = &v->stats;
 	struct text t = { .p = buf, .size = size };
-	const struct conn *c;
 
 	if (!size)
 		return 0;
 	buf[0] = '\0';
 	add(&t, "peers %u open %u, packets sent %llu received %llu, retransmitted %llu (%llu bytes), spurious %llu\n",
-	    e->nconns, e->nopen, (unsigned long long)s->tx_packets, (unsigned long long)s->rx_packets,
-	    (unsigned long long)s->rtx_packets, (unsigned long long)s->rtx_bytes, (unsigned long long)s->spurious);
+	    v->nconns, v->nopen, U(s->tx_packets), U(s->rx_packets), U(s->rtx_packets), U(s->rtx_bytes),
+	    U(s->spurious));
 	add(&t,
 	    "lost: proof %llu, time %llu, time-out %llu; probes %llu, time-outs %llu; paths quarantined %llu, "
 	    "re-rolled %llu\n",
-	    (unsigned long long)s->lost_proof, (unsigned long long)s->lost_rack, (unsigned long long)s->lost_rto,
-	    (unsigned long long)s->probes, (unsigned long long)s->rtos, (unsigned long long)s->quarantined,
-	    (unsigned long long)s->rerolled);
+	    U(s->lost_proof), U(s->lost_rack), U(s->lost_rto), U(s->probes), U(s->rtos), U(s->quarantined),
+	    U(s->rerolled));
 	for (int i = 0; i < UCCL_DROP_COUNT; i++)
 		if (s->dropped[i])
-			add(&t, "dropped, %s: %llu\n", uccl_drop_text((enum uccl_drop)i),
-			    (unsigned long long)s->dropped[i]);
-	TAILQ_FOREACH(c, &e->conns, all) {
-		const struct uccl_flow *f = &c->peer.flow;
-
-		if (c->peer.open) {
-			add(&t,
-			    "peer port %u: srtt %llu us, in flight %llu B, window %llu B, slots %u, heard %llu ms "
-			    "ago\n",
-			    c->peer.addr.nic.port, (unsigned long long)(f->srtt_ns / 1000),
-			    (unsigned long long)f->inflight_bytes, (unsigned long long)f->cfg.cc->window(f->cc),
-			    f->slots, (unsigned long long)((now - f->heard_ns) / UCCL_NS_PER_MS));
-			add_paths(&t, f->paths, f->cfg.paths_tx);
-		} else if (c->peer.dead) {
-			add(&t, "peer port %u: ended\n", c->peer.addr.nic.port);
-			add_paths(&t, c->last_paths, c->nlast_paths);
-		}
-	}
+			add(&t, "dropped, %s: %llu\n", uccl_drop_text((enum uccl_drop)i), U(s->dropped[i]));
+	for (const struct uccl_view_peer *p = uccl_view_first(v); p; p = uccl_view_next(v, p))
+		add_peer(&t, p);
+	if (v->left_out)
+		add(&t, "and %u peers more\n", v->left_out);
 	return t.len;
+}
+
+size_t uccl_engine_report(const struct uccl_engine *e, char *buf, size_t size, uint64_t now)
+{
+	size_t room = sizeof(struct uccl_view), len;
+	const struct conn *c;
+	struct uccl_view *v;
+
+	TAILQ_FOREACH(c, &e->conns, all)
+		room += sizeof(struct uccl_view_peer) + UCCL_PATHS_MAX * sizeof(struct uccl_view_path);
+	if (!size)
+		return 0;
+	buf[0] = '\0';
+	v = calloc(1, room);
+	if (!v)
+		return 0;
+	uccl_engine_view(e, v, room, now);
+	len = uccl_view_text(v, buf, size);
+	free(v);
+	return len;
 }

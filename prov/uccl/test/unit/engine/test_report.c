@@ -16,7 +16,7 @@ static void report__nobody(void **state)
 	n = uccl_engine_report(l->node[0].e, text, sizeof(text), l->now);
 	assert_int_equal(n, strlen(text));
 	assert_non_null(strstr(text, "peers 0 open 0"));
-	assert_null(strstr(text, "peer port"));
+	assert_null(strstr(text, " port "));
 	assert_null(strstr(text, "dropped"));
 	lan_free(l);
 }
@@ -43,7 +43,7 @@ static void report__peers_and_paths(void **state)
 	assert_int_equal(n, strlen(text));
 	assert_non_null(strstr(text, "peers 1 open 1"));
 	assert_non_null(strstr(text, "dropped, shorter than the header: 1\n"));
-	assert_non_null(strstr(text, "peer port 4001: srtt "));
+	assert_non_null(strstr(text, " port 4001: srtt "));
 	assert_non_null(strstr(text, "in flight 0 B"));
 	assert_non_null(strstr(text, "heard 5000 ms ago"));
 	assert_non_null(strstr(text, "  path 0 label "));
@@ -63,7 +63,7 @@ static void report__ended(void **state)
 	conn_fail(lan_conn(l, 0, 1), FI_ECONNABORTED, l->now);
 	uccl_engine_report(l->node[0].e, text, sizeof(text), l->now);
 	assert_non_null(strstr(text, "peers 1 open 0"));
-	assert_non_null(strstr(text, "peer port 4001: ended\n  path "));
+	assert_non_null(strstr(text, " port 4001: ended\n  path "));
 	lan_free(l);
 }
 

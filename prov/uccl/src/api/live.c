@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* See live.h. */
+#include "api/live.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <rdma/fi_errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "api/address.h"
+#include "api/domain.h"
+#include "api/ep.h"
+#include "api/lib.h"
+#include "base/units.h"
+#include "engine/view.h"
+
+/* Room for more than 1000 peers of 16 paths; what is never written takes no memory. */
+#define LIVE_BYTES (1u << 20)
+#define LIVE_EVERY_NS (250 * UCCL_NS_PER_MS)
+
+struct uccl_live {
+	struct uccl_view *view;
+	uint64_t due_ns;
+	int folder;
+	char name[32];
+};
+
+int uccl_live_folder(char *buf, size_t size)
+{
+	int n = snprintf(buf, size, "/dev/shm/uccl-%lu", (unsigned long)geteuid());
+
+	return n > 0 && (size_t)n < size ? 0 : -FI_EINVAL;
+}
+
+int uccl_live_folder_open(const char *path)
+{
+	struct stat st;
+	int fd;
+
+	if (mkdir(path, 0700) && errno != EEXIST)
+		return -1;
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	if (!fstat(fd, &st) && st.st_uid == geteuid() && !(st.st_mode & 077))
+		return fd;
+	close(fd);
+	errno = EPERM;
+	return -1;
+}
+
+/* A new file, mapped. */
+static struct uccl_view *file_map(struct uccl_live *l)
+{
+	static _Atomic unsigned int count;
+	void *p = MAP_FAILED;
+	int fd;
+
+	snprintf(l->name, sizeof(l->name), "%d.%u", (int)getpid(), atomic_fetch_add(&count, 1));
+	/* Of a process that had our number and is gone. */
+	unlinkat(l->folder, l->name, 0);
+	fd = openat(l->folder, l->name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return NULL;
+	if (!ftruncate(fd, LIVE_BYTES))
+		p = mmap(NULL, LIVE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	if (p != MAP_FAILED)
+		return p;
+	unlinkat(l->folder, l->name, 0);
+	return NULL;
+}
+
+struct uccl_live *uccl_live_open(const struct uccl_ep *ep)
+{
+	struct uccl_live *l = calloc(1, sizeof(*l));
+	char path[64];
+
+	if (!l || uccl_live_folder(path, sizeof(path)))
+		goto fail;
+	l->folder = uccl_live_folder_open(path);
+	if (l->folder < 0)
+		goto fail;
+	l->view = file_map(l);
+	if (!l->view) {
+		close(l->folder);
+		goto fail;
+	}
+	l->view->pid = getpid();
+	snprintf(l->view->interface, sizeof(l->view->interface), "%s", ep->domain->name);
+	snprintf(l->view->backend, sizeof(l->view->backend), "%s", ep->domain->params.backend);
+	uccl_address_place_text(&uccl_engine_addr(ep->engine)->nic, l->view->place, sizeof(l->view->place));
+	uccl_live_refresh(l, ep, uccl_clock());
+	return l;
+fail:
+	uccl_warn(FI_LOG_EP_CTRL, "FI_UCCL_LIVE: no file for this endpoint: %s\n", strerror(errno));
+	free(l);
+	return NULL;
+}
+
+void uccl_live_refresh(struct uccl_live *l, const struct uccl_ep *ep, uint64_t now)
+{
+	_Atomic uint32_t *seq = (_Atomic uint32_t *)&l->view->seq;
+
+	if (now < l->due_ns)
+		return;
+	l->due_ns = now + LIVE_EVERY_NS;
+	/* A reader that sees an odd number, or another one after its copy, copies again. */
+	atomic_fetch_add(seq, 1);
+	atomic_thread_fence(memory_order_seq_cst);
+	uccl_engine_view(ep->engine, l->view, LIVE_BYTES, now);
+	atomic_thread_fence(memory_order_seq_cst);
+	atomic_fetch_add(seq, 1);
+}
+
+void uccl_live_close(struct uccl_live *l)
+{
+	if (!l)
+		return;
+	munmap(l->view, LIVE_BYTES);
+	unlinkat(l->folder, l->name, 0);
+	close(l->folder);
+	free(l);
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* See view.h. */
+#include "engine/view.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "engine/impl.h"
+
+/* Room at the end of the block, or NULL. */
+static void *view_take(struct uccl_view *v, size_t size, size_t want)
+{
+	void *p = (uint8_t *)v + v->bytes;
+
+	if (size - v->bytes < want)
+		return NULL;
+	v->bytes += (uint32_t)want;
+	memset(p, 0, want);
+	return p;
+}
+
+static uint16_t count_used(const struct uccl_path *paths, uint16_t n)
+{
+	uint16_t used = 0;
+
+	for (uint16_t i = 0; i < n; i++)
+		used += paths[i].tx_packets > 0;
+	return used;
+}
+
+static void view_paths(struct uccl_view_path *out, const struct uccl_path *paths, uint16_t n)
+{
+	for (uint16_t i = 0; i < n; i++) {
+		const struct uccl_path *p = &paths[i];
+
+		if (!p->tx_packets)
+			continue;
+		*out++ = (struct uccl_view_path){
+			.index = i,
+			.label = p->label,
+			.state = p->state,
+			.losses = p->losses,
+			.strikes = p->strikes,
+			.packets = p->tx_packets,
+			.bytes = p->tx_bytes,
+			.lost = p->lost,
+			.rerolls = p->rerolls,
+			.srtt_ns = p->srtt_ns,
+			.inflight = p->inflight,
+		};
+	}
+}
+
+static bool view_peer(struct uccl_view *v, size_t size, const struct conn *c, uint64_t now)
+{
+	const struct uccl_flow *f = &c->peer.flow;
+	const struct uccl_path *paths = c->peer.open ? f->paths : c->last_paths;
+	uint16_t n = c->peer.open ? f->cfg.paths_tx : c->nlast_paths, used = paths ? count_used(paths, n) : 0;
+	struct uccl_view_peer *p;
+
+	p = view_take(v, size, sizeof(*p) + used * sizeof(struct uccl_view_path));
+	if (!p)
+		return false;
+	memcpy(p->ip, c->peer.addr.nic.ip, sizeof(p->ip));
+	p->port = c->peer.addr.nic.port;
+	p->state = c->peer.open ? UCCL_VIEW_OPEN : c->peer.dead ? UCCL_VIEW_ENDED : UCCL_VIEW_CONNECTING;
+	p->npaths = used;
+	p->min_rtt_ns = UCCL_NEVER;
+	p->credit_limit = UCCL_NEVER;
+	if (c->peer.open) {
+		p->short_of_memory = f->peer_short;
+		p->nusable = f->nusable;
+		p->slots = f->slots;
+		p->inflight_chunks = f->inflight_chunks;
+		p->inflight_bytes = f->inflight_bytes;
+		p->backoff = f->backoff;
+		p->window = f->cfg.cc->window(f->cc);
+		p->srtt_ns = f->srtt_ns;
+		p->min_rtt_ns = f->min_rtt_ns;
+		p->heard_ago_ns = now > f->heard_ns ? now - f->heard_ns : 0;
+		p->credit_used = f->credit_used;
+		p->credit_limit = f->cfg.credit->limit(f->cs);
+	}
+	if (used)
+		view_paths((struct uccl_view_path *)(p + 1), paths, n);
+	return true;
+}
+
+size_t uccl_engine_view(const struct uccl_engine *e, struct uccl_view *v, size_t size, uint64_t now)
+{
+	const struct conn *c;
+
+	if (size < sizeof(*v))
+		return 0;
+	v->magic = UCCL_VIEW_MAGIC;
+	v->version = UCCL_VIEW_VERSION;
+	v->stats_bytes = sizeof(v->stats);
+	v->bytes = sizeof(*v);
+	v->at_ns = now;
+	snprintf(v->cc, sizeof(v->cc), "%s", e->cc->name);
+	snprintf(v->path, sizeof(v->path), "%s", e->pathsel->name);
+	snprintf(v->credit, sizeof(v->credit), "%s", e->credit->name);
+	v->nconns = e->nconns;
+	v->nopen = e->nopen;
+	v->npeers = v->left_out = 0;
+	v->stats = e->stats;
+	TAILQ_FOREACH(c, &e->conns, all) {
+		if (view_peer(v, size, c, now))
+			v->npeers++;
+		else
+			v->left_out++;
+	}
+	return v->bytes;
+}
+
+/* Is there a whole peer at `offset`? */
+static const struct uccl_view_peer *view_at(const struct uccl_view *v, size_t offset)
+{
+	const struct uccl_view_peer *p = (const void *)((const uint8_t *)v + offset);
+
+	if (offset > v->bytes || v->bytes - offset < sizeof(*p) ||
+	    v->bytes - offset - sizeof(*p) < p->npaths * sizeof(struct uccl_view_path))
+		return NULL;
+	return p;
+}
+
+const struct uccl_view_peer *uccl_view_first(const struct uccl_view *v)
+{
+	return v->npeers ? view_at(v, sizeof(*v)) : NULL;
+}
+
+const struct uccl_view_peer *uccl_view_next(const struct uccl_view *v, const struct uccl_view_peer *p)
+{
+	return view_at(v, (size_t)((const uint8_t *)(uccl_view_paths(p) + p->npaths) - (const uint8_t *)v));
+}
+
+const char *uccl_view_path_state(uint8_t state)
+{
+	static const char *const text[] = { "active", "suspect", "quarantine", "probation" };
+
+	return state < uccl_array_len(text) ? text[state] : "?";
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * A picture of an engine for people and tools: its counters, and what it knows of each peer and path. One block of
+ * memory without pointers, so that it can lie in a file that another process of the same user maps (api/live.h,
+ * util/uccl_top.c). Only programs of the same build read it: `version` and `stats_bytes` say so.
+ *
+ *   struct uccl_view, then npeers times: struct uccl_view_peer and its npaths struct uccl_view_path
+ */
+#ifndef UCCL_ENGINE_VIEW_H
+#define UCCL_ENGINE_VIEW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/stats.h"
+
+struct uccl_engine;
+
+#define UCCL_VIEW_MAGIC 0x776569564c434355ull /* "UCCLView" */
+#define UCCL_VIEW_VERSION 1
+
+enum uccl_view_state { UCCL_VIEW_CONNECTING, UCCL_VIEW_OPEN, UCCL_VIEW_ENDED };
+
+struct uccl_view {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t stats_bytes;		/* sizeof(struct uccl_stats) */
+	uint32_t seq;			/* the writer's: odd while it writes (live files) */
+	uint32_t bytes;			/* of all of it */
+	uint64_t at_ns;			/* CLOCK_MONOTONIC, or the simulator's */
+	int64_t pid;			/* the writer's, 0: none */
+	char interface[80];		/* likewise, may be empty */
+	char place[80];			/* likewise: where packets to this endpoint go */
+	char backend[32], cc[16], path[16], credit[16];
+	uint32_t nconns, nopen;		/* peers, and those that are connected */
+	uint32_t npeers;		/* that follow here */
+	uint32_t left_out;		/* for want of room */
+	struct uccl_stats stats;
+};
+
+struct uccl_view_peer {
+	uint8_t ip[16];
+	uint16_t port;
+	uint8_t state;			/* enum uccl_view_state */
+	uint8_t short_of_memory;	/* it asked for envelopes only */
+	uint16_t npaths;		/* that follow: those that carried something */
+	uint16_t nusable;		/* in service */
+	uint32_t slots;			/* receive slots that it grants */
+	uint32_t inflight_chunks;
+	uint32_t backoff;		/* probes in a row without an answer */
+	uint32_t reserved;
+	uint64_t inflight_bytes, window; /* bytes on the way, and what congestion control allows */
+	uint64_t srtt_ns, min_rtt_ns;	/* min: UINT64_MAX without a sample */
+	uint64_t heard_ago_ns;
+	uint64_t credit_used, credit_limit; /* bytes since the beginning; limit UINT64_MAX: no credits */
+};
+
+struct uccl_view_path {
+	uint16_t index, label;
+	uint8_t state;			/* enum uccl_path_state */
+	uint8_t losses, strikes;	/* in a row; times in quarantine lately */
+	uint8_t reserved;
+	uint64_t packets, bytes, lost, rerolls;
+	uint64_t srtt_ns, inflight;
+};
+
+/*
+ * Fill `size` bytes at `v`, aligned to 8, but pid, seq, interface, place and backend, which are left alone. Returns the
+ * bytes used; 0 if there is not even room for the head. Peers that do not fit are counted in left_out. By the owner.
+ */
+size_t uccl_engine_view(const struct uccl_engine *e, struct uccl_view *v, size_t size, uint64_t now);
+
+/* The first peer, and the one after; NULL: no more, or the block contradicts itself. */
+const struct uccl_view_peer *uccl_view_first(const struct uccl_view *v);
+const struct uccl_view_peer *uccl_view_next(const struct uccl_view *v, const struct uccl_view_peer *p);
+static inline const struct uccl_view_path *uccl_view_paths(const struct uccl_view_peer *p)
+{
+	return (const struct uccl_view_path *)(p + 1);
+}
+
+const char *uccl_view_path_state(uint8_t state);
+
+/* What a person reads of it: into buf, always terminated. Returns its length. */
+size_t uccl_view_text(const struct uccl_view *v, char *buf, size_t size);
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "lan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/view.h"
+
+static uint8_t src[100000], dst[100000];
+static union {
+	struct uccl_view v;
+	uint64_t words[4096];
+} block;
+
+static struct lan *talked(int nodes)
+{
+	struct lan *l = lan_new_open(nodes);
+
+	for (int to = 1; to < nodes; to++) {
+		lan_recv(l, to, dst, sizeof(dst), NULL);
+		assert_int_equal(lan_send(l, 0, to, src, sizeof(src), NULL), 0);
+		lan_run(l, UCCL_NS_PER_S);
+	}
+	memset(&block, 0x5a, sizeof(block));
+	return l;
+}
+
+static uint32_t peers(const struct uccl_view *v)
+{
+	uint32_t n = 0;
+
+	for (const struct uccl_view_peer *p = uccl_view_first(v); p; p = uccl_view_next(v, p))
+		n++;
+	return n;
+}
+
+static void engine_view__what_the_engine_knows(void **state)
+{
+	struct lan *l = talked(2);
+	const struct uccl_flow *f = &lan_conn(l, 0, 1)->peer.flow;
+	const struct uccl_view_peer *p;
+	uint64_t packets = 0;
+	size_t n;
+
+	(void)state;
+	n = uccl_engine_view(l->node[0].e, &block.v, sizeof(block), f->heard_ns + 5);
+	assert_int_equal(n, block.v.bytes);
+	assert_true(block.v.magic == UCCL_VIEW_MAGIC);
+	assert_int_equal(block.v.stats.tx_bytes, uccl_engine_stats(l->node[0].e)->tx_bytes);
+	assert_int_equal(block.v.nopen, 1);
+	assert_int_equal(peers(&block.v), 1);
+	p = uccl_view_first(&block.v);
+	assert_int_equal(p->port, 4001);
+	assert_int_equal(p->state, UCCL_VIEW_OPEN);
+	assert_int_equal(p->srtt_ns, f->srtt_ns);
+	assert_int_equal(p->heard_ago_ns, 5);
+	assert_int_equal(p->slots, f->slots);
+	for (uint16_t i = 0; i < p->npaths; i++) {
+		assert_true(uccl_view_paths(p)[i].packets > 0);
+		packets += uccl_view_paths(p)[i].packets;
+	}
+	assert_in_range(packets, 1, uccl_engine_stats(l->node[0].e)->tx_packets);
+	lan_free(l);
+}
+
+/* Whatever room there is: whole peers, a true count of the others, not a byte beyond. */
+static void engine_view__any_room(void **state)
+{
+	struct lan *l = talked(4);
+	size_t all;
+
+	(void)state;
+	assert_int_equal(uccl_engine_view(l->node[0].e, &block.v, sizeof(block.v) - 1, l->now), 0);
+	all = uccl_engine_view(l->node[0].e, &block.v, sizeof(block), l->now);
+	assert_int_equal(block.v.npeers, 3);
+	for (size_t room = sizeof(block.v); room <= all; room += 8) {
+		size_t n;
+
+		memset(&block, 0x5a, sizeof(block));
+		n = uccl_engine_view(l->node[0].e, &block.v, room, l->now);
+		assert_in_range(n, sizeof(block.v), room);
+		assert_int_equal(block.v.npeers + block.v.left_out, 3);
+		assert_int_equal(peers(&block.v), block.v.npeers);
+		assert_int_equal(block.words[room / 8], 0x5a5a5a5a5a5a5a5aull);
+	}
+	assert_int_equal(block.v.npeers, 3);
+	lan_free(l);
+}
+
+/* A damaged block: nothing beyond its bytes is looked at. */
+static void view_next__contradictions(void **state)
+{
+	struct lan *l = talked(2);
+	struct uccl_view_peer *p;
+
+	(void)state;
+	uccl_engine_view(l->node[0].e, &block.v, sizeof(block), l->now);
+	p = (struct uccl_view_peer *)uccl_view_first(&block.v);
+	assert_null(uccl_view_next(&block.v, p));
+	p->npaths++;
+	assert_null(uccl_view_first(&block.v));
+	p->npaths--;
+	block.v.bytes = sizeof(block.v) + sizeof(*p) - 1;
+	assert_null(uccl_view_first(&block.v));
+	block.v.bytes = 0;
+	assert_null(uccl_view_first(&block.v));
+	lan_free(l);
+}
+
+static void engine_view__ended(void **state)
+{
+	struct lan *l = talked(2);
+	const struct uccl_view_peer *p;
+
+	(void)state;
+	conn_fail(lan_conn(l, 0, 1), FI_ECONNABORTED, l->now);
+	uccl_engine_view(l->node[0].e, &block.v, sizeof(block), l->now);
+	p = uccl_view_first(&block.v);
+	assert_int_equal(p->state, UCCL_VIEW_ENDED);
+	assert_true(p->npaths > 0);
+	assert_int_equal(p->inflight_bytes, 0);
+	lan_free(l);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(engine_view__what_the_engine_knows),
+		cmocka_unit_test(engine_view__any_room),
+		cmocka_unit_test(view_next__contradictions),
+		cmocka_unit_test(engine_view__ended),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
