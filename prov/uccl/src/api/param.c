@@ -98,6 +98,8 @@ static const struct param table[] = {
 	TEXT("FI_UCCL_STATS", stats,
 	     "where an endpoint writes its counters when it closes: a file name, to which the process number is added, "
 	     "or stderr"),
+	TEXT("FI_UCCL_ALIAS", alias,
+	     "name to go by in programs that take only providers of certain names, instead of uccl"),
 	RANGE("FI_UCCL_LIVE", FORM_BOOL, "0", 0, 1, live, "let uccl_top watch this user's endpoints"),
 	TEXT("FI_UCCL_TRACE", trace,
 	     "beginning of the names of files to which endpoints write what happens packet by packet; see "
@@ -133,7 +135,9 @@ static void unit_text(const struct param *t, char *buf, size_t size)
 	}
 }
 
-/* The library makes a variable's full name from the provider's and this one. */
+/* The library makes a variable's full name from this one's, whatever name the provider goes by, and the short one. */
+static struct fi_provider owner = { .name = UCCL_PARAM_OWNER };
+
 static void short_name(const struct param *t, char *buf, size_t size)
 {
 	size_t i;
@@ -150,9 +154,24 @@ void uccl_params_define(void)
 
 		short_name(&table[i], name, sizeof(name));
 		unit_text(&table[i], unit, sizeof(unit));
-		uccl_lib.param_define(&uccl_prov, name, FI_PARAM_STRING, "%s (%s; default: %s)", table[i].help, unit,
+		uccl_lib.param_define(&owner, name, FI_PARAM_STRING, "%s (%s; default: %s)", table[i].help, unit,
 				      *table[i].def ? table[i].def : "none");
 	}
+}
+
+void uccl_params_alias(char *buf, size_t size)
+{
+	static const char ok[] = "abcdefghijklmnopqrstuvwxyz0123456789_-";
+	char *value = NULL;
+
+	buf[0] = '\0';
+	if (uccl_lib.param_get(&owner, "alias", &value) || !value || !*value)
+		return;
+	if (strlen(value) < size && strlen(value) < UCCL_PARAM_NAME && value[strspn(value, ok)] == '\0')
+		snprintf(buf, size, "%s", value);
+	else
+		uccl_warn(FI_LOG_CORE, "FI_UCCL_ALIAS=%.200s is no name of a provider (up to %d of a-z 0-9 _ -)\n",
+			  value, UCCL_PARAM_NAME - 1);
 }
 
 static int read_bool(const char *text, uint64_t *out)
@@ -282,7 +301,7 @@ int uccl_params_read(struct uccl_params *p, char *why, size_t size)
 		char name[UCCL_PARAM_NAME], *value = NULL;
 
 		short_name(t, name, sizeof(name));
-		if (uccl_lib.param_get(&uccl_prov, name, &value) || !value)
+		if (uccl_lib.param_get(&owner, name, &value) || !value)
 			value = NULL;
 		if (!read_value(t, value ? value : t->def, p))
 			continue;

@@ -10,6 +10,7 @@
 #include "engine/config.h"
 #include "nic/nic.h"
 
+#define UCCL_PARAM_OWNER "uccl"
 #define UCCL_PARAM_TEXT 512
 #define UCCL_PARAM_NAME 32
 
@@ -23,6 +24,7 @@ struct uccl_params {
 	char path[UCCL_PARAM_NAME];
 	char credit[UCCL_PARAM_NAME];
 	char path_order[UCCL_PARAM_NAME];
+	char alias[UCCL_PARAM_TEXT];	/* see uccl_params_alias */
 	char fault[UCCL_PARAM_TEXT];	/* empty: none */
 	char stats[UCCL_PARAM_TEXT];	/* empty: none */
 	char trace[UCCL_PARAM_TEXT];	/* empty: none */
@@ -36,6 +38,9 @@ struct uccl_params {
 
 /* Make the variables known to the library (fi_info -e). */
 void uccl_params_define(void);
+
+/* FI_UCCL_ALIAS, if it is a name that a provider can have; "" if it is not set, or, after a warning, if it is not. */
+void uccl_params_alias(char *buf, size_t size);
 
 /*
  * Read all variables. -FI_EINVAL: at least one has a bad value; every bad one was told as a warning, and `why` holds

@@ -10,6 +10,11 @@
 #include "api/param.h"
 #include "base/log.h"
 
+/* Later than any other's. */
+#define ALIAS_VERSION FI_VERSION(32767, 0)
+
+static char alias[UCCL_PARAM_NAME];
+
 /* Every thread ends with its endpoint, so nothing is left when the library unloads the module. */
 static void prov_cleanup(void)
 {
@@ -45,5 +50,9 @@ struct fi_provider *fi_prov_ini(void)
 		level--;
 	uccl_log_set(log_sink, level);
 	uccl_params_define();
+	uccl_params_alias(alias, sizeof(alias));
+	/* Of two providers of one name the library takes the one of the later version. */
+	uccl_prov.name = *alias ? alias : FI_UCCL_PROV_NAME;
+	uccl_prov.version = *alias ? ALIAS_VERSION : UCCL_PROV_VERSION;
 	return &uccl_prov;
 }

@@ -2,6 +2,7 @@
 #include "world.h"
 
 #include "api/info.h"
+#include "api/param.h"
 
 static void init__finds_library(void **state)
 {
@@ -77,12 +78,37 @@ static void standin__param_get(void **state)
 	unsetenv("FI_UCCL_PATHS");
 }
 
+/* A program that takes only providers of certain names gets one; the variables keep theirs. */
+static void init__alias(void **state)
+{
+	struct fi_provider *prov = fi_prov_ini();
+	struct uccl_params p;
+	char why[256];
+
+	(void)state;
+	assert_string_equal(prov->name, "uccl");
+	setenv("FI_UCCL_ALIAS", "tcp", 1);
+	setenv("FI_UCCL_PATHS", "5", 1);
+	assert_string_equal(fi_prov_ini()->name, "tcp");
+	assert_true(FI_VERSION_GE(prov->version, FI_VERSION(10000, 0)));
+	assert_int_equal(uccl_params_read(&p, why, sizeof(why)), 0);
+	assert_int_equal(p.paths, 5);
+	unsetenv("FI_UCCL_PATHS");
+	setenv("FI_UCCL_ALIAS", "No Name", 1);
+	assert_string_equal(fi_prov_ini()->name, "uccl");
+	setenv("FI_UCCL_ALIAS", "a-name-that-is-longer-than-any-provider-has", 1);
+	assert_string_equal(fi_prov_ini()->name, "uccl");
+	unsetenv("FI_UCCL_ALIAS");
+	assert_string_equal(fi_prov_ini()->name, "uccl");
+	assert_int_equal(prov->version, UCCL_PROV_VERSION);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(init__finds_library), cmocka_unit_test(standin__dupinfo),
 		cmocka_unit_test(standin__strerror),   cmocka_unit_test(standin__log_enabled),
-		cmocka_unit_test(standin__param_get),
+		cmocka_unit_test(standin__param_get),  cmocka_unit_test(init__alias),
 	};
 
 	standin = uccl_lib;
