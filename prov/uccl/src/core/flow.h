@@ -146,6 +146,7 @@ struct uccl_flow_cfg {
 	uint32_t chunk_bytes;	/* payload of the largest packet */
 	uint32_t write_bytes;	/* direct: payload of the largest write, 0: none */
 	uint32_t mtu;		/* largest packet */
+	uint32_t train_bytes;	/* payload that the NIC likes to send as one; 0: indifferent */
 	uint32_t window;	/* chunks, a power of two, 64..16384 */
 	uint16_t paths_tx, paths_rx;
 	uint16_t labels;	/* entropy labels that the NIC offers */
@@ -210,6 +211,8 @@ struct uccl_flow {
 	uint16_t probes_due;		/* paths with a probe to send */
 	uint16_t burst_path;		/* small packets: the path of the burst under way */
 	uint32_t burst_left;		/* bytes left in it */
+	uint32_t burst_bytes;		/* of the next burst; 0: as usual */
+	bool burst_new;			/* the next packet begins one */
 	uint64_t path_at;		/* earliest end of a quarantine or probation */
 	struct uccl_rng rng;
 

@@ -38,6 +38,7 @@ enum uccl_tx_kind {
 struct uccl_tx {
 	uint8_t kind;
 	bool control;		/* no payload of the application: may use a control class */
+	bool burst;		/* the first of several to one path: better sent with them than with those before */
 	uint16_t path;		/* the sender's path index; meaning is the flow's */
 	uint16_t label;		/* entropy label: which source port, QP or flow label */
 	uint16_t hdr_len;

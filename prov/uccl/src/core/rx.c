@@ -9,7 +9,7 @@
 #include "core/internal.h"
 
 /* Chunks received before an acknowledgement is owed at once, at most. */
-#define ACK_EVERY_MAX 16
+#define ACK_EVERY_MAX 128
 /* Out of order, with many paths, is normal: tell soon, not at once. */
 #define ACK_REORDER_NS (20 * UCCL_NS_PER_US)
 

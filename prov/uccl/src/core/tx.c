@@ -9,7 +9,10 @@
 
 #include "core/internal.h"
 
-/* Small packets stay on one path for this many bytes: decisions per 32 KiB (paper section 3.3), and GSO batches. */
+/*
+ * Small packets stay on one path for this many bytes: decisions per 32 KiB (paper section 3.3). More only where the NIC
+ * sends whole trains (uccl_flow_cfg.train_bytes): there a system call costs as much as the copy of 16 KiB.
+ */
 #define BURST_BYTES 32768
 /* A bulk item's turn among others: long enough that a receiver can foresee where the next payload belongs. */
 #define TURN_BYTES (4u << 20)
@@ -106,6 +109,8 @@ static void tx_packet(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_hdr *
 	struct uccl_path *p = &f->paths[path];
 
 	tx->kind = UCCL_TX_PACKET;
+	tx->burst = f->burst_new;
+	f->burst_new = false;
 	tx->path = path;
 	tx->label = p->label;
 	tx->hdr_len = UCCL_HDR_LEN;
@@ -168,12 +173,48 @@ static uint16_t tx_control_path(struct uccl_flow *f)
 	return tx_next_path(f);
 }
 
+static uint32_t tx_burst(const struct uccl_flow *f)
+{
+	return (uint32_t)uccl_max(BURST_BYTES, f->cfg.train_bytes);
+}
+
+/* So many bytes come together: they begin a burst unless the one under way holds them, and share bursts evenly. */
+static void tx_burst_align(struct uccl_flow *f, uint64_t bytes)
+{
+	uint32_t burst = tx_burst(f);
+	uint64_t count = (bytes + burst - 1) / burst, share = bytes / uccl_max(count, 1);
+
+	if (!f->cfg.train_bytes)
+		return;
+	f->burst_bytes = count > 1 ? (uint32_t)uccl_min(share + f->cfg.chunk_bytes, burst) : burst;
+	if (f->burst_left < uccl_min(bytes, share))
+		f->burst_left = 0;
+	f->burst_left = (uint32_t)uccl_min(f->burst_left, f->burst_bytes);
+}
+
+/*
+ * New payload of a long transfer waits for room for a whole train, as long as enough is in flight to make it: trains
+ * cut to what each acknowledgement frees would cost a system call each.
+ */
+static uint32_t tx_want(const struct uccl_flow *f, const struct uccl_item *item, uint32_t len)
+{
+	uint64_t train;
+
+	if (!f->cfg.train_bytes || f->inflight_bytes < 2 * AR_BYTES_MIN)
+		return len;
+	train = uccl_min(f->burst_left < len ? tx_burst(f) : f->burst_left, item->len - item->off);
+	if ((f->slots - f->inflight_chunks) * (uint64_t)f->cfg.chunk_bytes < train)
+		return UINT32_MAX;
+	return (uint32_t)train;
+}
+
 /* The path for payload: a new choice per chunk, or per burst of small packets. */
 static uint16_t tx_path(struct uccl_flow *f, uint32_t bytes, uint64_t now)
 {
 	if (f->burst_left < bytes || !f->burst_left) {
 		f->burst_path = uccl_event_select_path(f, bytes, now);
-		f->burst_left = BURST_BYTES;
+		f->burst_left = f->burst_bytes ? f->burst_bytes : tx_burst(f);
+		f->burst_new = true;
 	}
 	f->burst_left -= (uint32_t)uccl_min(f->burst_left, uccl_max(bytes, 1024));
 	return f->burst_path;
@@ -278,12 +319,19 @@ static struct uccl_sent *log_new(struct uccl_flow *f, struct uccl_item *item, ui
 	return e;
 }
 
+/* A window so small that nothing else asks for its acknowledgement is full, and more waits. */
+static bool tx_held(struct uccl_flow *f, uint64_t now)
+{
+	return (!TAILQ_EMPTY(&f->bulk) || !TAILQ_EMPTY(&f->records)) && f->inflight_bytes < 2 * AR_BYTES_MIN &&
+	       !uccl_event_chunk_size(f, f->cfg.chunk_bytes, now);
+}
+
 /* Which flag asks for the acknowledgement of this chunk, if any. The chunk is in the log already. */
-static uint8_t tx_ar(struct uccl_flow *f, const struct uccl_item *item, bool last, uint32_t len)
+static uint8_t tx_ar(struct uccl_flow *f, const struct uccl_item *item, bool last, uint32_t len, uint64_t now)
 {
 	f->since_ar += len;
 	if (f->since_ar < uccl_max(AR_BYTES_MIN, f->inflight_bytes / 4) && f->inflight_chunks + 1 < f->slots &&
-	    !(last && item->want_ack))
+	    !(last && item->want_ack) && !tx_held(f, now))
 		return 0;
 	f->since_ar = 0;
 	return UCCL_FLAG_AR;
@@ -432,7 +480,7 @@ static int tx_probes(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 
 static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 {
-	struct uccl_item *item = TAILQ_FIRST(&f->records);
+	struct uccl_item *item = TAILQ_FIRST(&f->records), *more;
 	const uint8_t *payload = NULL;
 	struct uccl_sent *e;
 
@@ -447,11 +495,14 @@ static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		item_payload(item, 0, (uint32_t)item->len, &payload);
 	item->off = item->len;
 	flow_item_unqueue(f, item);
+	more = TAILQ_FIRST(&f->bulk);
+	if (more && !more->off)
+		tx_burst_align(f, item->len + more->len);
 	if (item->len > CONTROL_BYTES)
 		f->next_tx_ns = uccl_event_pacing_chunk(f, (uint32_t)item->len, now);
 	e = log_new(f, item, UCCL_PKT_CHUNK, item->rec, payload, (uint32_t)item->len,
 		    tx_path(f, (uint32_t)item->len, now), now);
-	tx_chunk(f, tx, e, f->nxt - 1, tx_ar(f, item, true, e->len), now);
+	tx_chunk(f, tx, e, f->nxt - 1, tx_ar(f, item, true, e->len, now), now);
 	return 1;
 }
 
@@ -555,7 +606,9 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	if (item->direct && f->cfg.write_bytes)
 		return tx_desc(f, tx, item, now);
 	len = item_payload(item, item->off, (uint32_t)uccl_min(f->cfg.chunk_bytes, item->len - item->off), &payload);
-	if (!uccl_event_chunk_size(f, len, now)) {
+	if (!item->off)
+		tx_burst_align(f, item->len);
+	if (!uccl_event_chunk_size(f, tx_want(f, item, len), now)) {
 		f->app_limited = false;
 		return 0;
 	}
@@ -576,7 +629,7 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 			TAILQ_INSERT_TAIL(&f->bulk, item, link);
 		}
 	}
-	tx_chunk(f, tx, e, f->nxt - 1, tx_ar(f, item, e->last, len), now);
+	tx_chunk(f, tx, e, f->nxt - 1, tx_ar(f, item, e->last, len, now), now);
 	return 1;
 }
 

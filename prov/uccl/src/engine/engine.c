@@ -12,6 +12,8 @@
 #define RX_ROUNDS 8
 /* Packets of one flow in one turn at most. */
 #define TX_TURN 64
+/* A full batch would cut the train that begins, so from here on the first of a burst sends what there is. */
+#define TX_BREAK (TX_BATCH / 4)
 /* Operations that an endpoint may have open. */
 #define OPS_MAX 65536
 /* Data that was accepted and not acknowledged keeps a closing endpoint this long at most. */
@@ -161,6 +163,23 @@ static struct uccl_tx *tx_slot(struct uccl_engine *e)
 	return &e->txv[e->tx_n];
 }
 
+/* The next slot was filled. False: the NIC is full. */
+static bool tx_add(struct uccl_engine *e)
+{
+	struct uccl_tx *tx = &e->txv[e->tx_n];
+
+	if (e->tx_n - e->tx_head < TX_BREAK || !tx->burst) {
+		e->tx_n++;
+		return true;
+	}
+	if (!tx_flush(e)) {
+		e->tx_n++;
+		return false;
+	}
+	e->txv[e->tx_n++] = *tx;
+	return true;
+}
+
 void engine_tx_raw(struct uccl_engine *e, struct uccl_tx *tx)
 {
 	if (tx_flush(e))
@@ -215,8 +234,9 @@ void engine_tx(struct uccl_engine *e, uint64_t now)
 				break;
 			tx->peer = c->nic_peer;
 			tx->to = &c->peer.addr.nic;
-			e->tx_n++;
 			sent++;
+			if (!tx_add(e))
+				goto out;
 		}
 		TAILQ_REMOVE(&e->ready, f, ready);
 		if (sent == TX_TURN) {

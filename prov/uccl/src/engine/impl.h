@@ -11,7 +11,7 @@
 #include "engine/engine.h"
 #include "msg/mep.h"
 
-#define TX_BATCH 32
+#define TX_BATCH 64
 #define RX_BATCH 16
 
 /* uccl_timer.kind */

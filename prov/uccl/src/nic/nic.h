@@ -16,6 +16,7 @@ struct uccl_nic_caps {
 	bool tx_sync;		/* payload may be reused when tx() returns */
 	bool hints;		/* rx() can scatter to hinted places */
 	bool reliable;		/* the NIC itself retransmits (RC) */
+	uint32_t train_bytes;	/* neighbours to one place with one label leave as one up to this; 0: each by itself */
 	uint32_t rx_slots;	/* packets of `mtu` bytes that the receive queue holds for sure */
 	uint64_t link_bps;	/* line rate, bits per second; 0 unknown */
 	uint64_t delay_ns;	/* a fabric delay that is normal here: base of the delay target */

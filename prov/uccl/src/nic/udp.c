@@ -439,6 +439,7 @@ static int first_label_open(struct udp *u)
 	u->sock[u->nsocks].fd = fd;
 	u->sock_of[0] = (int16_t)u->nsocks++;
 	u->gso = !getsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &value, &len);
+	u->nic.caps.train_bytes = u->gso ? UDP_GSO_BYTES : 0;
 	return 0;
 }
 

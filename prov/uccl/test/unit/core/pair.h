@@ -74,7 +74,7 @@ struct pair_side {
 };
 
 struct pair_cfg {
-	uint32_t window, chunk_bytes, write_bytes, mtu;
+	uint32_t window, chunk_bytes, write_bytes, mtu, train_bytes;
 	uint16_t paths, labels, slots;
 	uint64_t csn[2];
 	uint64_t delay_ns; /* one way */

@@ -161,8 +161,9 @@ static void owe_ack__every_so_many(void **state)
 	struct pair_cfg c = pair_packets();
 
 	(void)state;
+	c.slots = 1024;
 	start(c);
-	for (uint32_t i = 0; i < 16; i++) {
+	for (uint32_t i = 0; i < 128; i++) {
 		assert_false(rx()->ack_now);
 		feed(base() + i, 10, 0);
 	}

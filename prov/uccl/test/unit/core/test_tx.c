@@ -500,6 +500,145 @@ static void tx_ar__last_slot(void **state)
 	pair_fini(&p);
 }
 
+/* Nothing else would ask for it: the window is smaller than the distance between two questions. */
+static void tx_ar__full_window(void **state)
+{
+	struct pair_cfg c = pair_packets();
+
+	(void)state;
+	c.cc = &cc_set;
+	cc_bytes = 8 * KIB;
+	cc_gap_ns = 0;
+	start(c);
+	pair_bulk(&p, 0, 20 * KIB)->item.want_ack = false;
+	assert_int_equal(pair_pump_one(&p, 0), 8);
+	for (uint32_t i = 0; i < 8; i++)
+		assert_int_equal(p.wire[i]->h.flags, i == 7 ? UCCL_FLAG_AR : 0);
+	/* Answered without delay. */
+	pair_run(&p, p.now + 2 * c.delay_ns + US);
+	assert_int_equal(p.side[0].f.nxt - c.csn[0], 16);
+	pair_fini(&p);
+	/* Not if nothing waits for it. */
+	start(c);
+	pair_bulk(&p, 0, 8 * KIB)->item.want_ack = false;
+	assert_int_equal(pair_pump_one(&p, 0), 8);
+	assert_int_equal(p.wire[7]->h.flags, 0);
+	pair_fini(&p);
+}
+
+static struct pair_cfg pair_trains(void)
+{
+	struct pair_cfg c = pair_packets();
+
+	c.window = c.slots = 4096;
+	c.train_bytes = 64 * KIB;
+	return c;
+}
+
+/* Packets from `i` on that share a path. */
+static uint32_t run_from(uint32_t i)
+{
+	uint32_t n = 1;
+
+	while (i + n < p.nwire && p.wire[i + n]->path == p.wire[i]->path)
+		n++;
+	return n;
+}
+
+static void tx_burst__begins_with_the_message(void **state)
+{
+	(void)state;
+	start(pair_trains());
+	/* Two fill a burst; the third finds too little left of it. */
+	for (int i = 0; i < 3; i++)
+		pair_bulk(&p, 0, 30 * KIB);
+	assert_int_equal(pair_pump_one(&p, 0), 90);
+	assert_int_equal(run_from(0), 60);
+	assert_int_equal(run_from(60), 30);
+	assert_int_not_equal(p.wire[60]->path, p.wire[0]->path);
+	lose_all();
+	/* The record is its beginning: both or neither. */
+	pair_record(&p, 0, 1024);
+	pair_bulk(&p, 0, 40 * KIB);
+	assert_int_equal(pair_pump_one(&p, 0), 41);
+	assert_int_equal(run_from(0), 41);
+	pair_fini(&p);
+}
+
+static void tx_burst__even_shares(void **state)
+{
+	uint32_t n;
+
+	(void)state;
+	start(pair_trains());
+	pair_record(&p, 0, 1024);
+	pair_bulk(&p, 0, 79 * KIB);
+	assert_int_equal(pair_pump_one(&p, 0), 80);
+	n = run_from(0);
+	assert_true(n >= 40 && n <= 41);
+	assert_int_equal(n + run_from(n), 80);
+	pair_fini(&p);
+	/* Not where the NIC does not care. */
+	start(pair_packets());
+	pair_bulk(&p, 0, 40 * KIB);
+	assert_int_equal(pair_pump_one(&p, 0), 40);
+	assert_int_equal(run_from(0), 32);
+	pair_fini(&p);
+}
+
+/* Acknowledgement of all before `n` chunks of the first message arrives; what leaves now. */
+static int acked_then_sent(uint64_t n)
+{
+	struct uccl_ack a = pair_ack(&p, 0, p.cfg.csn[0] + n);
+
+	lose_all();
+	pair_feed(&p, 0, &(struct uccl_hdr){.type = UCCL_PKT_ACK}, NULL, &a);
+	return pair_pump_one(&p, 0);
+}
+
+static void tx_want__whole_trains(void **state)
+{
+	struct pair_cfg c = pair_trains();
+
+	(void)state;
+	c.cc = &cc_set;
+	cc_bytes = 512 * KIB;
+	cc_gap_ns = 0;
+	start(c);
+	pair_bulk(&p, 0, 700 * KIB);
+	assert_int_equal(pair_pump_one(&p, 0), 512);
+	/* Much is in flight: room for 63 is not enough for a train, for 64 it is. */
+	assert_int_equal(acked_then_sent(63), 0);
+	assert_false(p.side[0].f.app_limited);
+	assert_int_equal(acked_then_sent(64), 64);
+	/* A short rest of the message waits for no more than itself. */
+	assert_int_equal(acked_then_sent(64 + 64), 64);
+	assert_int_equal(acked_then_sent(64 + 64 + 59), 0);
+	assert_int_equal(acked_then_sent(64 + 64 + 60), 60);
+	pair_fini(&p);
+	/* Little is in flight: every chunk that there is room for. */
+	cc_bytes = 256 * KIB;
+	start(c);
+	pair_bulk(&p, 0, 700 * KIB);
+	assert_int_equal(pair_pump_one(&p, 0), 256);
+	assert_int_equal(acked_then_sent(1), 1);
+	pair_fini(&p);
+}
+
+static void tx_want__slots(void **state)
+{
+	struct pair_cfg c = pair_trains();
+
+	(void)state;
+	c.slots = 512;
+	start(c);
+	pair_bulk(&p, 0, 700 * KIB);
+	assert_int_equal(pair_pump_one(&p, 0), 512);
+	assert_int_equal(acked_then_sent(63), 0);
+	assert_int_equal(acked_then_sent(64), 64);
+	pair_fini(&p);
+}
+
 static void tx_record__small_ones_pass_a_full_window(void **state)
 {
 	struct pair_cfg c = pair_packets();
@@ -1427,6 +1566,11 @@ int main(void)
 		cmocka_unit_test(item_payload__skip),
 		cmocka_unit_test(tx_ar__when),
 		cmocka_unit_test(tx_ar__last_slot),
+		cmocka_unit_test(tx_ar__full_window),
+		cmocka_unit_test(tx_burst__begins_with_the_message),
+		cmocka_unit_test(tx_burst__even_shares),
+		cmocka_unit_test(tx_want__whole_trains),
+		cmocka_unit_test(tx_want__slots),
 		cmocka_unit_test(tx_frag__pieces),
 		cmocka_unit_test(tx_frag__never_written_twice),
 		cmocka_unit_test(tx_retransmit__not_gated),

@@ -315,6 +315,30 @@ static void send__inside_a_completion(void **state)
 	lan_free(l);
 }
 
+/* A batch ends where a burst does, so that no train is cut by its end. */
+static void tx__whole_bursts(void **state)
+{
+	struct lan *l = lan_new();
+	uint64_t before;
+
+	(void)state;
+	l->node[0].cfg.chunk_bytes = l->node[1].cfg.chunk_bytes = 1024;
+	lan_open(l, 0);
+	lan_open(l, 1);
+	talk(l);
+	lan_fill(src, 60000, 4);
+	lan_recv(l, 1, dst, 60000, LAN_CTX(1));
+	/* What is left of the burst of the talk before, and the next one: 60 chunks. */
+	before = l->node[0].nic->txs;
+	assert_int_equal(lan_send(l, 0, 1, src, 60000, LAN_CTX(2)), 0);
+	assert_int_equal(l->node[0].nic->txs - before, 2);
+	lan_run(l, SECOND);
+	lan_expect(l, 0, LAN_CTX(2), 0);
+	lan_expect(l, 1, LAN_CTX(1), 0);
+	lan_check(dst, 60000, 4);
+	lan_free(l);
+}
+
 /* The NIC takes nothing for a while: what waits goes later, in order, and nothing is lost. */
 static void tx__back_pressure(void **state)
 {
@@ -1102,6 +1126,7 @@ int main(void)
 		cmocka_unit_test(send__chunk_size),
 		cmocka_unit_test(send__many_to_one),
 		cmocka_unit_test(send__inside_a_completion),
+		cmocka_unit_test(tx__whole_bursts),
 		cmocka_unit_test(tx__back_pressure),
 		cmocka_unit_test(tx__back_pressure_at_the_handshake),
 		cmocka_unit_test(tx__errors),

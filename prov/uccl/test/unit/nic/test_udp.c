@@ -128,6 +128,7 @@ static void open__loopback_caps(void **state)
 	assert_true(nic->caps.tx_sync && nic->caps.hints && !nic->caps.reliable);
 	assert_int_equal(nic->caps.write_max, 0);
 	assert_int_equal(nic->caps.labels, 512);
+	assert_int_equal(nic->caps.train_bytes, 65000);
 	assert_true(nic->caps.rx_slots >= 2);
 	assert_int_not_equal(a.port, 0);
 	assert_memory_equal(a.ip, v4_loopback.ip, 16);
