@@ -10,6 +10,12 @@
 #include "base/seq.h"
 #include "core/internal.h"
 
+/*
+ * Writes cannot ask for an acknowledgement, and sixteen of them may be more than a short network holds at once: so many
+ * bytes that came are told at once (the paper's implementation tells after four chunks).
+ */
+#define OWED_BYTES 131072
+
 static struct uccl_doubt *doubt_find(struct uccl_flow *f, uint64_t csn)
 {
 	for (uint32_t i = 0; i < f->ndoubts; i++)
@@ -78,7 +84,7 @@ static void write_deliver(struct uccl_flow *f, struct uccl_rx_desc *d, uint64_t 
 	flow_received(f, csn);
 	uccl_event_rx_chunk(f, len, now);
 	/* Writes carry no request for an acknowledgement: the last one announced is taken for one. */
-	flow_owe_ack(f, csn, !desc_find(f, csn + 1), now);
+	flow_owe_ack(f, csn, !desc_find(f, csn + 1) || (f->owed + 1ull) * len >= OWED_BYTES, now);
 }
 
 bool flow_desc_claims(struct uccl_flow *f, uint64_t csn)

@@ -135,6 +135,25 @@ static void rx_write__in_order(void **state)
 	pair_fini(&p);
 }
 
+/* Large ones are not left unacknowledged until sixteen are there, nor until the run of their descriptor ends. */
+static void rx_write__tells_by_bytes(void **state)
+{
+	struct pair_cfg c = pair_direct();
+	struct uccl_flow *f;
+
+	(void)state;
+	c.write_bytes = 32 * KIB;
+	f = raw(c);
+	feed_desc(base(), 0, 16, 32 * KIB, 16 * 32 * KIB);
+	feed_write(base() + 1, 32 * KIB, 0);
+	feed_write(base() + 2, 32 * KIB, 1);
+	assert_false(f->ack_now);
+	feed_write(base() + 3, 32 * KIB, 2);
+	feed_write(base() + 4, 32 * KIB, 3);
+	assert_true(f->ack_now);
+	pair_fini(&p);
+}
+
 static void rx_write__before_its_descriptor(void **state)
 {
 	(void)state;
@@ -911,6 +930,7 @@ int main(void)
 		cmocka_unit_test(desc_rx__chunk_inside),
 		cmocka_unit_test(desc_rx__held_write_is_forgotten),
 		cmocka_unit_test(rx_write__in_order),
+		cmocka_unit_test(rx_write__tells_by_bytes),
 		cmocka_unit_test(rx_write__before_its_descriptor),
 		cmocka_unit_test(rx_write__lost),
 		cmocka_unit_test(rx_write__last_one_lost),
