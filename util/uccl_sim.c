@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "sim/scenario.h"
+#include "uccl_sim_fabric.h"
 
 static void print_line(const char *text)
 {
@@ -28,7 +29,8 @@ static void option_line(const char *name, double value, const char *text)
 
 static void usage(void)
 {
-	puts("usage: uccl_sim [--seed N | --seeds A-B | --scenario NAME | --list | --options]\n"
+	puts("usage: uccl_sim fabric ...   scenes on a data-centre network; uccl_sim fabric --help\n"
+	     "       uccl_sim [--seed N | --seeds A-B | --scenario NAME | --list | --options]\n"
 	     "                [--set NAME=VALUE,...] [--twice] [-v] [-v] [-s]\n"
 	     "  --seed N      run one seed and print what it drew\n"
 	     "  --seeds A-B   run all of a range; prints the failures and a summary\n"
@@ -195,6 +197,8 @@ int main(int argc, char **argv)
 	uint64_t seed, passed = 0, failed = 0;
 	uint32_t i;
 
+	if (argc > 1 && !strcmp(argv[1], "fabric"))
+		return uccl_sim_fabric(argc - 1, argv + 1);
 	if (parse(&a, argc, argv) || a.help) {
 		usage();
 		return a.help ? 0 : 2;

@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The provider's own flows on the fabric: core and policies as they are in the product, one NIC and one progress loop
+ * per host. What is left out: the handshake, tag matching and rendezvous of messages, the processor's time (it is part
+ * of the links' delay). With cfg.chunk, chunks are RDMA writes over UC: packets of the link's size, one behind the
+ * other on one path; if one of them is lost, or overtaken, the NIC drops the write. All else is packets over UD.
+ */
+#include <assert.h>
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/heap.h"
+#include "base/units.h"
+#include "core/flow.h"
+#include "sim/fabric_scene.h"
+
+#define RTYPE_DATA 1
+#define PORT_FIRST 0xc000
+
+/* Payload is never read: an address is enough. */
+#define PAYLOAD ((void *)0x10000000)
+
+struct fhost;
+
+/* One direction-less flow at one host, and its other end. */
+struct fflow {
+	struct uccl_flow f;
+	struct fhost *host;
+	struct fflow *peer;
+	uint32_t to;
+	uint32_t now_len;   /* bytes of the write that is being delivered; 0: a packet */
+	struct fflow *next; /* of this host, by peer's number */
+};
+
+struct fhost {
+	struct uccl_fab_scene *s;
+	uint32_t id;
+	TAILQ_HEAD(, uccl_flow) ready;
+	struct uccl_heap heap;
+	struct fflow *flows;
+	uint32_t nflows;
+	uint64_t armed; /* ns of the timer event that counts; UCCL_NEVER: none */
+	bool pumping;
+};
+
+struct wake {
+	struct uccl_fab_event ev;
+	struct fhost *host;
+	uint64_t at; /* ns */
+};
+
+/* What one uccl_tx became: shared by the packets of a write. */
+struct unit {
+	struct fflow *from, *to;
+	uint64_t cookie;
+	uint32_t refs, parts, came;
+	uint32_t len;
+	uint32_t imm;
+	uint16_t path, tail_len;
+	uint8_t kind; /* enum uccl_tx_kind */
+	uint8_t size; /* which pool */
+	bool torn;
+	uint8_t hdr[];
+};
+
+enum { UNIT_WRITE, UNIT_SMALL, UNIT_LARGE, UNIT_KINDS };
+
+static const size_t unit_bytes[UNIT_KINDS] = {
+	sizeof(struct unit),
+	sizeof(struct unit) + UCCL_HDR_LEN + 192,
+	sizeof(struct unit) + UCCL_HDR_LEN + UCCL_TAIL_MAX,
+};
+
+struct op_item {
+	struct uccl_item item;
+	struct iovec iov;
+	uint32_t op;
+};
+
+struct fstack {
+	struct fhost *hosts;
+	struct uccl_pool units[UNIT_KINDS];
+	struct uccl_pool wakes;
+	const struct uccl_cc_ops *cc;
+	const struct uccl_path_ops *pathsel;
+	const struct uccl_credit_ops *credit;
+	struct uccl_tx tx;
+};
+
+static struct fflow *fflow_of(struct uccl_flow *f)
+{
+	return uccl_container_of(f, struct fflow, f);
+}
+
+static void unit_put(struct fstack *st, struct unit *u)
+{
+	if (!--u->refs)
+		uccl_pool_put(&st->units[u->size], u);
+}
+
+/* What the flow says */
+
+static enum uccl_drop flow_deliver(struct uccl_flow *f, const struct uccl_chunk_in *in, uint64_t now)
+{
+	struct fflow *ff = fflow_of(f);
+	struct uccl_fab_scene *s = ff->host->s;
+	uint32_t op = uccl_get32(in->rec);
+
+	(void)now;
+	if (in->rtype != RTYPE_DATA || op >= s->nops || s->ops[op].dst != ff->host->id) {
+		uccl_fab_broken(s, "a chunk of nobody's operation");
+		return UCCL_DROP_RECORD;
+	}
+	uccl_fab_arrived(s, op, uccl_get64(in->rec + 8), in->len, in->placed && in->len != ff->now_len);
+	if (s->ops[op].end_ns && f->ndoubts)
+		uccl_flow_fence_message(f, op, 1, now);
+	return UCCL_DROP_COUNT;
+}
+
+static void flow_settled(struct uccl_flow *f, uint32_t id, uint32_t gen, uint64_t now)
+{
+	(void)f;
+	(void)id;
+	(void)gen;
+	(void)now;
+}
+
+/* The time that a NIC takes for it is no matter of the fabric: nobody waits for the buffer here. */
+static void flow_fence(struct uccl_flow *f, uint16_t path, uint64_t now)
+{
+	uccl_flow_fenced(f, path, now);
+}
+
+static void flow_acked(struct uccl_flow *f, struct uccl_item *item, uint64_t now)
+{
+	struct op_item *it = uccl_container_of(item, struct op_item, item);
+	struct uccl_fab_scene *s = fflow_of(f)->host->s;
+
+	s->ops[it->op].acked_ns = now;
+	s->ops[it->op].item = NULL;
+	free(it);
+}
+
+static const struct uccl_flow_ops flow_ops = {
+	.deliver = flow_deliver,
+	.settled = flow_settled,
+	.fence = flow_fence,
+	.acked = flow_acked,
+};
+
+/* Timers: one event per host counts; those that were overtaken by an earlier one do nothing. */
+
+static void host_arm(struct fhost *h)
+{
+	struct fstack *st = h->s->st;
+	struct uccl_timer *t = uccl_heap_min(&h->heap);
+	struct wake *w;
+	uint64_t at;
+
+	if (!t || t->at >= h->armed)
+		return;
+	at = uccl_max(t->at, uccl_fab_now(h->s) + 1);
+	if (at >= h->armed)
+		return;
+	w = uccl_fab_need(uccl_pool_get(&st->wakes));
+	w->ev.kind = UCCL_FAB_STACK;
+	w->host = h;
+	w->at = h->armed = at;
+	uccl_fab_queue_put(&h->s->net.q, &w->ev, at * UCCL_PS_PER_NS);
+}
+
+static void flow_ready(struct fflow *ff)
+{
+	if (ff->f.is_ready)
+		return;
+	ff->f.is_ready = true;
+	TAILQ_INSERT_TAIL(&ff->host->ready, &ff->f, ready);
+}
+
+/* Sending */
+
+static struct unit *unit_new(struct fstack *st, struct fflow *ff, const struct uccl_tx *tx)
+{
+	int size = tx->kind == UCCL_TX_WRITE ? UNIT_WRITE : tx->tail_len <= 192 ? UNIT_SMALL : UNIT_LARGE;
+	struct unit *u = uccl_fab_need(uccl_pool_get(&st->units[size]));
+
+	u->from = ff;
+	u->to = ff->peer;
+	u->cookie = tx->cookie;
+	u->len = tx->payload_len;
+	u->imm = tx->imm;
+	u->path = tx->path;
+	u->tail_len = tx->tail_len;
+	u->kind = tx->kind;
+	u->size = (uint8_t)size;
+	memcpy(u->hdr, tx->hdr, tx->hdr_len);
+	memcpy(u->hdr + tx->hdr_len, tx->tail, tx->tail_len);
+	return u;
+}
+
+static void post(struct fhost *h, struct fflow *ff, const struct uccl_tx *tx)
+{
+	struct uccl_fab_scene *s = h->s;
+	struct unit *u = unit_new(s->st, ff, tx);
+	uint32_t left = tx->payload_len, mtu = s->cfg.mtu;
+
+	u->parts = tx->kind == UCCL_TX_WRITE ? (left + mtu - 1) / mtu : 1;
+	u->refs = u->parts;
+	for (uint32_t i = 0; i < u->parts; i++) {
+		struct uccl_fab_pkt *p = uccl_fab_pkt_new(&s->net);
+
+		p->src = h->id;
+		p->dst = ff->to;
+		p->unit = u;
+		p->part = i;
+		p->sport = (uint16_t)(PORT_FIRST + tx->label);
+		if (tx->kind == UCCL_TX_WRITE) {
+			p->bytes = (uint32_t)uccl_min(left, mtu) + UCCL_FAB_ROCE_BYTES;
+			p->bytes += i ? 0 : UCCL_FAB_RETH_BYTES;
+			p->bytes += i + 1 == u->parts ? UCCL_FAB_IMM_BYTES : 0;
+			p->cls = UCCL_FAB_DATA;
+			left -= (uint32_t)uccl_min(left, mtu);
+		} else {
+			p->bytes = UCCL_FAB_ROCE_BYTES + UCCL_FAB_DETH_BYTES + tx->hdr_len + left + tx->tail_len;
+			p->cls = tx->payload_len ? UCCL_FAB_DATA : UCCL_FAB_CONTROL;
+		}
+		uccl_fab_send(&s->net, p);
+	}
+}
+
+/*
+ * The progress loop's sending half: flows take turns, one chunk each, as long as the NIC has little left to do. A flow
+ * that has nothing more to say now sets its timer.
+ */
+static void host_pump(struct fhost *h)
+{
+	struct uccl_fab_scene *s = h->s;
+	struct fstack *st = s->st;
+	uint64_t now = uccl_fab_now(s);
+	struct uccl_flow *f;
+
+	if (h->pumping)
+		return;
+	h->pumping = true;
+	while (uccl_fab_backlog(&s->net, h->id) < s->cfg.post_bytes && (f = TAILQ_FIRST(&h->ready))) {
+		TAILQ_REMOVE(&h->ready, f, ready);
+		if (uccl_flow_tx(f, &st->tx, now)) {
+			TAILQ_INSERT_TAIL(&h->ready, f, ready);
+			post(h, fflow_of(f), &st->tx);
+		} else {
+			f->is_ready = false;
+		}
+		uccl_heap_set(&h->heap, &f->timer, uccl_flow_expiry(f));
+	}
+	h->pumping = false;
+	host_arm(h);
+}
+
+/* What the network says */
+
+static void stack_deliver(struct uccl_fab *n, struct uccl_fab_pkt *p)
+{
+	struct uccl_fab_scene *s = n->user;
+	struct unit *u = p->unit;
+	struct fflow *ff = u->to;
+	uint64_t now = uccl_fab_now(s);
+	struct uccl_hdr h;
+	bool whole;
+
+	/* What is delivered may begin the next operation: it leaves when this packet is done with. */
+	ff->host->pumping = true;
+	/* The PSN must be the next one, or the NIC drops the message. */
+	u->torn |= p->part != u->came++ || p->trimmed;
+	whole = !u->torn && u->came == u->parts;
+	if (whole && u->kind == UCCL_TX_WRITE) {
+		ff->now_len = u->len;
+		uccl_flow_rx_write(&ff->f, u->imm, u->len, u->path, now);
+	} else if (whole) {
+		uint32_t len = UCCL_HDR_LEN + u->len + u->tail_len;
+
+		ff->now_len = 0;
+		if (uccl_hdr_decode(&h, u->hdr, len) != UCCL_DROP_COUNT)
+			uccl_fab_broken(s, "a packet does not decode");
+		else
+			uccl_flow_rx(&ff->f, &h, PAYLOAD, u->hdr + UCCL_HDR_LEN, 0, now);
+	}
+	ff->host->pumping = false;
+	unit_put(s->st, u);
+	uccl_fab_pkt_free(n, p);
+	if (!whole)
+		return;
+	flow_ready(ff);
+	host_pump(ff->host);
+}
+
+static void stack_lost(struct uccl_fab *n, struct uccl_fab_pkt *p)
+{
+	struct uccl_fab_scene *s = n->user;
+
+	unit_put(s->st, p->unit);
+	uccl_fab_pkt_free(n, p);
+}
+
+static void stack_sent(struct uccl_fab *n, uint32_t host, struct uccl_fab_pkt *p)
+{
+	struct uccl_fab_scene *s = n->user;
+	struct fstack *st = s->st;
+	struct unit *u = p->unit;
+
+	if (u->kind == UCCL_TX_WRITE && p->part + 1 == u->parts) {
+		uccl_flow_sent(&u->from->f, u->cookie, uccl_fab_now(s));
+		flow_ready(u->from);
+	}
+	if (!TAILQ_EMPTY(&st->hosts[host].ready))
+		host_pump(&st->hosts[host]);
+}
+
+static void stack_event(struct uccl_fab *n, struct uccl_fab_event *e)
+{
+	struct wake *w = uccl_container_of(e, struct wake, ev);
+	struct uccl_fab_scene *s = n->user;
+	struct fstack *st = s->st;
+	struct fhost *h = w->host;
+	bool counts = w->at == h->armed;
+	uint64_t now = uccl_fab_now(s);
+	struct uccl_timer *t;
+
+	uccl_pool_put(&st->wakes, w);
+	if (!counts)
+		return;
+	h->armed = UCCL_NEVER;
+	while ((t = uccl_heap_min(&h->heap)) && t->at <= now) {
+		struct uccl_flow *f = uccl_container_of(t, struct uccl_flow, timer);
+
+		uccl_heap_set(&h->heap, t, UCCL_NEVER);
+		uccl_flow_expire(f, now);
+		flow_ready(fflow_of(f));
+	}
+	host_pump(h);
+}
+
+/* Flows */
+
+static int flow_make(struct uccl_fab_scene *s, struct fhost *h, uint32_t to, struct fflow **out)
+{
+	const struct uccl_fab_cfg *c = &s->cfg;
+	struct fstack *st = s->st;
+	struct fflow *ff = calloc(1, sizeof(*ff));
+	uint32_t chunk = c->mtu - UCCL_HDR_LEN;
+	const struct uccl_flow_cfg cfg = {
+		.cc = st->cc,
+		.pathsel = st->pathsel,
+		.credit = st->credit,
+		.ops = &flow_ops,
+		.stats = &s->stats,
+		.token_tx = 1,
+		.token_rx = 1,
+		.csn_tx = 1000,
+		.csn_rx = 1000,
+		.chunk_bytes = chunk,
+		.write_bytes = c->chunk,
+		.mtu = c->mtu,
+		.window = c->window,
+		.paths_tx = c->paths,
+		.paths_rx = c->paths,
+		.labels = c->labels,
+		.slots_tx = (uint16_t)c->window,
+		.slots_rx = (uint16_t)c->window,
+		.msg_limit_tx = 1,
+		.tx_sync = true,
+		.link_bps = c->topo.host_bps,
+		.delay_ns = 2 * uccl_fab_one_way(&s->net, h->id, to, c->mtu) / UCCL_PS_PER_NS,
+		.rto_min_ns = 100 * UCCL_NS_PER_US,
+		.seed = c->seed ^ ((uint64_t)h->id << 32 | to) * 0x9e3779b97f4a7c15ull,
+	};
+
+	*out = ff;
+	if (!ff || uccl_heap_reserve(&h->heap, h->nflows + 1) || uccl_flow_init(&ff->f, &cfg, ff, uccl_fab_now(s))) {
+		free(ff);
+		return -FI_ENOMEM;
+	}
+	ff->f.timer.at = UCCL_NEVER;
+	ff->f.write_rtype = RTYPE_DATA;
+	ff->host = h;
+	ff->to = to;
+	ff->next = h->flows;
+	h->flows = ff;
+	h->nflows++;
+	s->flows++;
+	return 0;
+}
+
+static struct fflow *flow_find(const struct fhost *h, uint32_t to)
+{
+	struct fflow *ff = h->flows;
+
+	while (ff && ff->to != to)
+		ff = ff->next;
+	return ff;
+}
+
+static int stack_send(struct uccl_fab_scene *s, uint32_t i)
+{
+	struct fstack *st = s->st;
+	struct uccl_fab_op *op = &s->ops[i];
+	struct fhost *a = &st->hosts[op->src], *b = &st->hosts[op->dst];
+	struct fflow *ff = flow_find(a, op->dst), *back;
+	struct op_item *it = calloc(1, sizeof(*it));
+
+	if (!it)
+		return -FI_ENOMEM;
+	if (!ff) {
+		if (flow_make(s, a, op->dst, &ff) || flow_make(s, b, op->src, &back)) {
+			free(it);
+			return -FI_ENOMEM;
+		}
+		ff->peer = back;
+		back->peer = ff;
+	}
+	op->item = it;
+	it->op = i;
+	it->iov = (struct iovec){.iov_base = PAYLOAD, .iov_len = op->bytes};
+	it->item.rtype = RTYPE_DATA;
+	it->item.bulk = true;
+	it->item.want_ack = true;
+	it->item.direct = s->cfg.chunk != 0;
+	it->item.iov = &it->iov;
+	it->item.iov_count = 1;
+	it->item.len = op->bytes;
+	uccl_rec_set_bulk(it->item.rec, i, 1, 0);
+	uccl_flow_submit(&ff->f, &it->item);
+	flow_ready(ff);
+	host_pump(a);
+	return 0;
+}
+
+static int stack_open(struct uccl_fab_scene *s)
+{
+	struct fstack *st = calloc(1, sizeof(*st));
+	const struct uccl_fab_cfg *c = &s->cfg;
+
+	if (!st)
+		return -FI_ENOMEM;
+	s->st = st;
+	st->cc = uccl_cc_find(c->cc);
+	st->pathsel = uccl_path_find(c->path);
+	st->credit = uccl_credit_find(c->credit);
+	if (!st->cc || !st->pathsel || !st->credit || c->mtu < 512 || c->labels < c->paths ||
+	    c->labels > UINT16_MAX - PORT_FIRST || c->window < 64 || (c->window & (c->window - 1)))
+		return -FI_EINVAL;
+	st->hosts = calloc(c->topo.hosts, sizeof(*st->hosts));
+	if (!st->hosts)
+		return -FI_ENOMEM;
+	for (int i = 0; i < UNIT_KINDS; i++)
+		uccl_pool_init(&st->units[i], unit_bytes[i], 16u << 20);
+	uccl_pool_init(&st->wakes, sizeof(struct wake), 16u << 20);
+	for (uint32_t i = 0; i < c->topo.hosts; i++) {
+		struct fhost *h = &st->hosts[i];
+
+		h->s = s;
+		h->id = i;
+		h->armed = UCCL_NEVER;
+		TAILQ_INIT(&h->ready);
+		uccl_heap_init(&h->heap);
+	}
+	s->flow_bytes = sizeof(struct fflow);
+	return 0;
+}
+
+static void stack_close(struct uccl_fab_scene *s)
+{
+	struct fstack *st = s->st;
+
+	for (uint32_t i = 0; i < s->nops; i++)
+		free(s->ops[i].item);
+	for (uint32_t i = 0; st->hosts && i < s->cfg.topo.hosts; i++) {
+		struct fflow *ff = st->hosts[i].flows, *next;
+
+		for (; ff; ff = next) {
+			next = ff->next;
+			uccl_flow_fini(&ff->f);
+			free(ff);
+		}
+		uccl_heap_fini(&st->hosts[i].heap);
+	}
+	for (int i = 0; st->hosts && i < UNIT_KINDS; i++)
+		uccl_pool_fini(&st->units[i]);
+	if (st->hosts)
+		uccl_pool_fini(&st->wakes);
+	free(st->hosts);
+	free(st);
+}
+
+const struct uccl_fab_stack uccl_fab_stack_uccl = {
+	.name = "uccl",
+	.open = stack_open,
+	.close = stack_close,
+	.send = stack_send,
+	.net =
+		{
+			.deliver = stack_deliver,
+			.lost = stack_lost,
+			.sent = stack_sent,
+			.event = stack_event,
+		},
+};

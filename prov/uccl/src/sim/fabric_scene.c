@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "sim/fabric_scene.h"
+
+#include <rdma/fi_errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+
+/* Events between two looks at the clock of the run. */
+#define LOOK_EVENTS (1u << 18)
+#define BINS 4096
+
+const struct uccl_fab_stack *const uccl_fab_stacks[] = {&uccl_fab_stack_uccl, NULL};
+
+/* A hash of a place: ranges that cover [0, n) once each telescope to g(n) - g(0). */
+static uint64_t cover_of(uint64_t x)
+{
+	x += 0x9e3779b97f4a7c15ull;
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+	return x ^ x >> 31;
+}
+
+void uccl_fab_broken(struct uccl_fab_scene *s, const char *text)
+{
+	if (!s->broken[0])
+		snprintf(s->broken, sizeof(s->broken), "%s", text);
+}
+
+static void scene_event(struct uccl_fab *n, struct uccl_fab_event *e);
+
+int uccl_fab_scene_open(struct uccl_fab_scene *s, const struct uccl_fab_cfg *cfg)
+{
+	static const struct uccl_fab_ops none;
+	int rc;
+
+	memset(s, 0, sizeof(*s));
+	s->cfg = *cfg;
+	for (int i = 0; uccl_fab_stacks[i]; i++)
+		if (!strcmp(uccl_fab_stacks[i]->name, cfg->stack))
+			s->stack = uccl_fab_stacks[i];
+	if (!s->stack || !cfg->mtu || !cfg->paths || !cfg->labels)
+		return -FI_EINVAL;
+	rc = uccl_fab_init(&s->net, &cfg->topo, &none, cfg->seed);
+	if (rc)
+		return rc;
+	s->net.ops = &s->stack->net;
+	s->net.user = s;
+	s->begin.kind = UCCL_FAB_BEGIN;
+	s->first_ns = UCCL_NEVER;
+	rc = -FI_ENOMEM;
+	if (cfg->bin_ns)
+		s->bins = calloc(BINS, sizeof(*s->bins));
+	if (!cfg->bin_ns || s->bins)
+		rc = s->stack->open(s);
+	if (rc)
+		uccl_fab_scene_close(s);
+	return rc;
+}
+
+void uccl_fab_scene_close(struct uccl_fab_scene *s)
+{
+	if (s->st)
+		s->stack->close(s);
+	uccl_fab_fini(&s->net);
+	free(s->ops);
+	free(s->bins);
+	s->ops = NULL;
+	s->bins = NULL;
+	s->st = NULL;
+}
+
+uint32_t uccl_fab_scene_add(struct uccl_fab_scene *s, uint32_t src, uint32_t dst, uint64_t bytes, uint64_t start_ns,
+			    uint8_t group)
+{
+	struct uccl_fab_op *op;
+
+	if (s->nops == s->ops_cap) {
+		s->ops_cap = s->ops_cap ? 2 * s->ops_cap : 1024;
+		s->ops = uccl_fab_need(realloc(s->ops, s->ops_cap * sizeof(*s->ops)));
+	}
+	op = &s->ops[s->nops];
+	memset(op, 0, sizeof(*op));
+	op->src = src;
+	op->dst = dst;
+	op->bytes = bytes;
+	op->start_ns = start_ns;
+	op->group = group;
+	op->next = UINT32_MAX;
+	s->bytes += bytes;
+	return s->nops++;
+}
+
+void uccl_fab_scene_turn(struct uccl_fab_scene *s, struct uccl_fab_turn *t, uint64_t at_ns)
+{
+	t->ev.kind = UCCL_FAB_SCENE;
+	uccl_fab_queue_put(&s->net.q, &t->ev, at_ns * UCCL_PS_PER_NS);
+}
+
+static void op_begin(struct uccl_fab_scene *s, uint32_t i)
+{
+	struct uccl_fab_op *op = &s->ops[i];
+
+	op->begun = true;
+	op->start_ns = uccl_fab_now(s);
+	s->first_ns = uccl_min(s->first_ns, op->start_ns);
+	if (s->stack->send(s, i))
+		uccl_fab_broken(s, "no memory for a flow");
+}
+
+/* Those with a time of their own are in order (uccl_fab_scene_run). */
+static void begin_some(struct uccl_fab_scene *s)
+{
+	for (; s->begin_next < s->nops; s->begin_next++) {
+		struct uccl_fab_op *op = &s->ops[s->begin_next];
+
+		if (op->start_ns == UCCL_NEVER || op->begun)
+			continue;
+		if (op->start_ns > uccl_fab_now(s)) {
+			uccl_fab_queue_put(&s->net.q, &s->begin, op->start_ns * UCCL_PS_PER_NS);
+			return;
+		}
+		op_begin(s, s->begin_next);
+	}
+}
+
+/* For stacks: events that are the scene's. */
+static void scene_event(struct uccl_fab *n, struct uccl_fab_event *e)
+{
+	struct uccl_fab_scene *s = n->user;
+	struct uccl_fab_turn *t;
+
+	if (e->kind == UCCL_FAB_BEGIN) {
+		begin_some(s);
+	} else if (e->kind == UCCL_FAB_SCENE) {
+		t = uccl_container_of(e, struct uccl_fab_turn, ev);
+		t->fn(s, t->arg);
+	} else {
+		s->stack->net.event(n, e);
+	}
+}
+
+void uccl_fab_arrived(struct uccl_fab_scene *s, uint32_t i, uint64_t off, uint64_t len, bool mixed)
+{
+	struct uccl_fab_op *op = &s->ops[i];
+	uint64_t now = uccl_fab_now(s);
+
+	op->got += len;
+	op->mixed |= mixed;
+	op->cover += cover_of(off + len) - cover_of(off);
+	if (s->bins) {
+		uint64_t bin = now / s->cfg.bin_ns;
+
+		if (bin < BINS) {
+			s->bins[bin] += len;
+			s->nbins = (uint32_t)uccl_max(s->nbins, bin + 1);
+		}
+	}
+	if (op->got > op->bytes)
+		uccl_fab_broken(s, "more arrived than was sent");
+	if (op->got != op->bytes)
+		return;
+	if (!op->mixed && op->cover != cover_of(op->bytes) - cover_of(0))
+		uccl_fab_broken(s, "an operation is complete and a byte of it came twice or never");
+	op->end_ns = now;
+	s->last_ns = now;
+	s->done++;
+	if (op->next != UINT32_MAX)
+		op_begin(s, op->next);
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct uccl_fab_op *x = a, *y = b;
+
+	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
+}
+
+int uccl_fab_scene_run(struct uccl_fab_scene *s, void (*progress)(const struct uccl_fab_scene *s))
+{
+	struct uccl_fab_ops net = s->stack->net;
+	bool chained = false;
+
+	for (uint32_t i = 0; i < s->nops; i++)
+		chained |= s->ops[i].next != UINT32_MAX;
+	/* Chains name operations by number. */
+	if (!chained)
+		qsort(s->ops, s->nops, sizeof(*s->ops), by_start);
+	net.event = scene_event;
+	s->net.ops = &net;
+	begin_some(s);
+	while (s->done < s->nops && !s->broken[0]) {
+		for (uint32_t k = 0; k < LOOK_EVENTS && s->done < s->nops && !s->broken[0]; k++)
+			if (!uccl_fab_step(&s->net))
+				uccl_fab_broken(s, "nothing is under way and something has not arrived");
+		if (progress)
+			progress(s);
+		if (uccl_fab_now(s) > s->cfg.limit_ns)
+			break;
+	}
+	s->net.ops = &s->stack->net;
+	if (s->broken[0])
+		return -FI_EIO;
+	return s->done < s->nops ? -FI_ETIMEDOUT : 0;
+}
+
+uint64_t uccl_fab_ideal(const struct uccl_fab_scene *s, uint32_t src, uint32_t dst, uint64_t bytes)
+{
+	const struct uccl_fab_cfg *c = &s->cfg;
+	uint64_t chunk = c->chunk ? c->chunk : c->mtu, packets = (bytes + c->mtu - 1) / c->mtu;
+	uint64_t wire = bytes + packets * UCCL_FAB_ROCE_BYTES;
+	uint32_t last = (uint32_t)(bytes - (packets - 1) * c->mtu) + UCCL_FAB_ROCE_BYTES;
+	uint64_t per_byte = 8000000000000ull / c->topo.host_bps;
+
+	if (c->chunk)
+		wire += (bytes + chunk - 1) / chunk * (UCCL_FAB_RETH_BYTES + UCCL_FAB_IMM_BYTES);
+	return ((wire - last) * per_byte + uccl_fab_one_way(&s->net, src, dst, last)) / UCCL_PS_PER_NS;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+/* Nearest rank of sorted values. */
+static double percentile(const double *v, uint32_t n, double p)
+{
+	uint32_t i = (uint32_t)(p * n);
+
+	if ((double)i < p * n)
+		i++;
+	return v[i ? i - 1 : 0];
+}
+
+void uccl_fab_result(const struct uccl_fab_scene *s, uint8_t group, struct uccl_fab_result *r)
+{
+	double *v = uccl_fab_need(malloc((s->nops + 1) * sizeof(*v))), sum = 0, squares = 0;
+
+	memset(r, 0, sizeof(*r));
+	for (uint32_t i = 0; i < s->nops; i++) {
+		const struct uccl_fab_op *op = &s->ops[i];
+		double rate;
+
+		if (op->group != group || !op->end_ns)
+			continue;
+		v[r->n] = (double)(op->end_ns - op->start_ns);
+		rate = (double)op->bytes / v[r->n];
+		sum += rate;
+		squares += rate * rate;
+		r->mean_ns += v[r->n];
+		r->bytes += op->bytes;
+		r->n++;
+	}
+	if (r->n) {
+		qsort(v, r->n, sizeof(*v), by_size);
+		r->mean_ns /= r->n;
+		r->p50_ns = percentile(v, r->n, 0.5);
+		r->p99_ns = percentile(v, r->n, 0.99);
+		r->p999_ns = percentile(v, r->n, 0.999);
+		r->max_ns = v[r->n - 1];
+		r->jain = sum * sum / (r->n * squares);
+	}
+	free(v);
+}
+
+uint64_t uccl_fab_max_queue(const struct uccl_fab_scene *s)
+{
+	uint64_t q = 0;
+
+	for (uint32_t i = s->net.topo.hosts; i < s->net.nports; i++)
+		q = uccl_max(q, s->net.ports[i].max_queue);
+	return q;
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * A scene: a fabric, transfers between its hosts, and a stack that carries them. Of the payload only owner, operation
+ * and offset exist, so a thousand hosts fit into a desktop's memory. A stack is the provider's own flows
+ * (fabric_flow.c) or one to compare with.
+ */
+#ifndef UCCL_SIM_FABRIC_SCENE_H
+#define UCCL_SIM_FABRIC_SCENE_H
+
+#include "core/policy.h"
+#include "core/stats.h"
+#include "sim/fabric.h"
+
+/* What a packet takes on the link besides what the stack put into it: preamble, gap, Ethernet, CRC, IP, UDP. */
+#define UCCL_FAB_UDP_BYTES (8 + 12 + 14 + 4 + 20 + 8)
+/* RoCE v2: that, BTH and ICRC. */
+#define UCCL_FAB_ROCE_BYTES (UCCL_FAB_UDP_BYTES + 12 + 4)
+/* Of the first packet of an RDMA write, the RETH; of the last, the immediate. */
+#define UCCL_FAB_RETH_BYTES 16
+#define UCCL_FAB_IMM_BYTES 4
+/* UD: the DETH. */
+#define UCCL_FAB_DETH_BYTES 8
+
+#define UCCL_FAB_GROUPS 4
+
+struct uccl_fab_op {
+	uint64_t bytes;
+	uint64_t start_ns;
+	uint64_t end_ns;   /* the receiver has all; 0: not yet */
+	uint64_t acked_ns; /* the sender knows; 0: not yet */
+	uint64_t got;	   /* bytes that arrived, once each */
+	uint64_t cover;	   /* sum over [a, b) that arrived of g(b) - g(a): tells whether they are the whole */
+	uint32_t src, dst;
+	uint32_t next; /* operation that may begin when this one has arrived; UINT32_MAX: none */
+	uint8_t group; /* for reports */
+	bool begun;
+	bool mixed; /* parts came both ways, cover says nothing */
+	void *item; /* the stack's */
+};
+
+struct uccl_fab_cfg {
+	struct uccl_fab_topo topo;
+	const char *stack, *cc, *path, *credit; /* names */
+	uint16_t paths, labels;
+	uint32_t mtu;	     /* payload of a packet on the link */
+	uint32_t chunk;	     /* bytes of a write; 0: packets only */
+	uint32_t window;     /* chunks */
+	uint32_t post_bytes; /* posted ahead of the NIC */
+	uint16_t qps;	     /* baselines: queue pairs of a connection */
+	uint64_t seed;
+	uint64_t bin_ns;   /* of the series of goodput; 0: none */
+	uint64_t limit_ns; /* virtual time after which the run is given up */
+};
+
+struct uccl_fab_scene;
+
+struct uccl_fab_stack {
+	const char *name;
+	int (*open)(struct uccl_fab_scene *s);
+	void (*close)(struct uccl_fab_scene *s);
+	/* Begin to send; later uccl_fab_arrived at the receiver. */
+	int (*send)(struct uccl_fab_scene *s, uint32_t op);
+	struct uccl_fab_ops net;
+};
+
+/* Something that happens to the network. */
+struct uccl_fab_turn {
+	struct uccl_fab_event ev; /* kind UCCL_FAB_SCENE */
+	void (*fn)(struct uccl_fab_scene *s, uint64_t arg);
+	uint64_t arg;
+};
+
+enum { UCCL_FAB_SCENE = UCCL_FAB_USER, UCCL_FAB_BEGIN, UCCL_FAB_STACK };
+
+struct uccl_fab_scene {
+	struct uccl_fab net;
+	struct uccl_fab_cfg cfg;
+	const struct uccl_fab_stack *stack;
+	void *st; /* the stack's */
+	struct uccl_fab_op *ops;
+	uint32_t nops, ops_cap, done;
+	uint32_t begin_next; /* operations in the order of their start */
+	struct uccl_fab_event begin;
+	uint64_t *bins; /* bytes that arrived, per cfg.bin_ns */
+	uint32_t nbins;
+	struct uccl_stats stats; /* of all hosts */
+	uint64_t rtx_bytes;	 /* payload sent again, whatever the stack */
+	uint64_t bytes;		 /* of all operations */
+	uint64_t flow_bytes;	 /* memory that the stack has per connection and direction */
+	uint32_t flows;
+	uint64_t first_ns, last_ns; /* of all operations: first start, last arrival */
+	char broken[128];	    /* what must never be and was; empty: nothing */
+};
+
+/* 0, -FI_EINVAL (cfg), -FI_ENOMEM. */
+int uccl_fab_scene_open(struct uccl_fab_scene *s, const struct uccl_fab_cfg *cfg);
+void uccl_fab_scene_close(struct uccl_fab_scene *s);
+/* Add an operation; its number. start_ns UINT64_MAX: when another one lets it begin. */
+uint32_t uccl_fab_scene_add(struct uccl_fab_scene *s, uint32_t src, uint32_t dst, uint64_t bytes, uint64_t start_ns,
+			    uint8_t group);
+void uccl_fab_scene_turn(struct uccl_fab_scene *s, struct uccl_fab_turn *t, uint64_t at_ns);
+/*
+ * Run until every operation has arrived. `progress` is called now and then, may be NULL. 0; -FI_ETIMEDOUT: not within
+ * cfg.limit_ns; -FI_EIO: broken[] says what.
+ */
+int uccl_fab_scene_run(struct uccl_fab_scene *s, void (*progress)(const struct uccl_fab_scene *s));
+
+/* For stacks: bytes [off, off + len) of an operation arrived, for the first time. */
+void uccl_fab_arrived(struct uccl_fab_scene *s, uint32_t op, uint64_t off, uint64_t len, bool mixed);
+void uccl_fab_broken(struct uccl_fab_scene *s, const char *text);
+
+static inline uint64_t uccl_fab_now(const struct uccl_fab_scene *s)
+{
+	return s->net.q.now / UCCL_PS_PER_NS;
+}
+
+/* Payload and wire headers at line rate, and one way through the empty network for the last packet: ns. */
+uint64_t uccl_fab_ideal(const struct uccl_fab_scene *s, uint32_t src, uint32_t dst, uint64_t bytes);
+
+/* Of the operations of one group. */
+struct uccl_fab_result {
+	uint32_t n; /* arrived */
+	uint64_t bytes;
+	double mean_ns, p50_ns, p99_ns, p999_ns, max_ns;
+	double jain; /* of their rates */
+};
+
+void uccl_fab_result(const struct uccl_fab_scene *s, uint8_t group, struct uccl_fab_result *r);
+/* Largest queue of data in any switch, bytes. */
+uint64_t uccl_fab_max_queue(const struct uccl_fab_scene *s);
+
+extern const struct uccl_fab_stack uccl_fab_stack_uccl;
+extern const struct uccl_fab_stack *const uccl_fab_stacks[]; /* ends with NULL */
+
+#endif

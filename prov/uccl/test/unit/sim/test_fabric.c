@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "sim/fabric.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/units.h"
+
+static struct {
+	uint32_t delivered, lost, sent, marked, trimmed;
+	uint32_t runs, last_lost; /* losses that did not follow upon a loss */
+	uint64_t at[4096];	  /* ps, of the latest packet to a host */
+	uint32_t order[64];
+} got;
+
+static void on_deliver(struct uccl_fab *n, struct uccl_fab_pkt *p)
+{
+	if (got.delivered < 64)
+		got.order[got.delivered] = p->part;
+	got.delivered++;
+	got.marked += p->ecn;
+	got.trimmed += p->trimmed;
+	got.at[p->dst] = n->q.now;
+	uccl_fab_pkt_free(n, p);
+}
+
+static void on_lost(struct uccl_fab *n, struct uccl_fab_pkt *p)
+{
+	got.lost++;
+	got.runs += p->part != got.last_lost + 1;
+	got.last_lost = p->part;
+	uccl_fab_pkt_free(n, p);
+}
+
+static void on_sent(struct uccl_fab *n, uint32_t host, struct uccl_fab_pkt *p)
+{
+	(void)n;
+	assert_int_equal(host, p->src);
+	got.sent++;
+}
+
+static const struct uccl_fab_ops ops = {.deliver = on_deliver, .lost = on_lost, .sent = on_sent};
+
+static struct uccl_fab_topo tree(uint8_t tiers)
+{
+	return (struct uccl_fab_topo){
+		.tiers = tiers,
+		.hosts = tiers == 3 ? 54 : 32,
+		.hosts_per_tor = tiers == 3 ? 3 : 4,
+		.tors_per_pod = 3,
+		.spines = tiers == 3 ? 3 : 4,
+		.cores_per_agg = 3,
+		.host_bps = 400000000000ull,
+		.up_bps = 200000000000ull,
+		.delay_ps = 500000,
+		.queue_bytes = 100000,
+		.trim_bytes = 100,
+	};
+}
+
+static void open_tree(struct uccl_fab *n, const struct uccl_fab_topo *t, uint64_t seed)
+{
+	memset(&got, 0, sizeof(got));
+	assert_int_equal(uccl_fab_init(n, t, &ops, seed), 0);
+}
+
+static void send(struct uccl_fab *n, uint32_t src, uint32_t dst, uint32_t bytes, uint16_t sport, int cls, uint32_t part)
+{
+	struct uccl_fab_pkt *p = uccl_fab_pkt_new(n);
+
+	p->src = src;
+	p->dst = dst;
+	p->bytes = bytes;
+	p->sport = sport;
+	p->cls = (uint8_t)cls;
+	p->part = part;
+	uccl_fab_send(n, p);
+}
+
+static void run(struct uccl_fab *n)
+{
+	while (uccl_fab_step(n))
+		;
+	assert_int_equal(n->pkts.used, 0);
+}
+
+static void init__refuses(void **state)
+{
+	struct uccl_fab_topo t = tree(2);
+	struct uccl_fab n;
+
+	(void)state;
+	t.hosts = 33;
+	assert_int_not_equal(uccl_fab_init(&n, &t, &ops, 1), 0);
+	t = tree(3);
+	t.tors_per_pod = 4;
+	assert_int_not_equal(uccl_fab_init(&n, &t, &ops, 1), 0);
+	t = tree(2);
+	t.rails = 3;
+	assert_int_not_equal(uccl_fab_init(&n, &t, &ops, 1), 0);
+	t = tree(2);
+	t.delay_ps = 0;
+	assert_int_not_equal(uccl_fab_init(&n, &t, &ops, 1), 0);
+}
+
+/* Every pair, alone, on several ports: the packet takes exactly as long as its way is. */
+static void all_pairs(const struct uccl_fab_topo *t)
+{
+	struct uccl_fab n;
+
+	open_tree(&n, t, 7);
+	for (uint32_t a = 0; a < t->hosts; a++)
+		for (uint32_t b = 0; b < t->hosts; b++)
+			for (uint16_t port = 0; a != b && port < 3; port++) {
+				uint64_t began = n.q.now;
+
+				send(&n, a, b, 4000, port, UCCL_FAB_DATA, 0);
+				run(&n);
+				assert_int_equal(got.at[b] - began, uccl_fab_one_way(&n, a, b, 4000));
+			}
+	assert_int_equal(got.delivered, 3 * t->hosts * (t->hosts - 1));
+	assert_int_equal(got.sent, got.delivered);
+	uccl_fab_fini(&n);
+}
+
+static void route__every_pair(void **state)
+{
+	struct uccl_fab_topo t = tree(3);
+
+	(void)state;
+	all_pairs(&t);
+	t = tree(2);
+	all_pairs(&t);
+	t.rails = 4;
+	all_pairs(&t);
+	t = tree(3);
+	t.rails = 2;
+	all_pairs(&t);
+}
+
+static void one_way__counted_by_hand(void **state)
+{
+	struct uccl_fab_topo t = tree(3);
+	struct uccl_fab n;
+
+	(void)state;
+	open_tree(&n, &t, 1);
+	/* 20 ps a byte on a host's link, 40 between switches. */
+	assert_int_equal(uccl_fab_one_way(&n, 0, 1, 1000), 2 * 500000 + 2 * 20000);
+	assert_int_equal(uccl_fab_one_way(&n, 0, 3, 1000), 4 * 500000 + 2 * 20000 + 2 * 40000);
+	assert_int_equal(uccl_fab_one_way(&n, 0, 53, 1000), 6 * 500000 + 2 * 20000 + 4 * 40000);
+	uccl_fab_fini(&n);
+}
+
+static void tor__rails(void **state)
+{
+	struct uccl_fab_topo t = tree(2);
+	struct uccl_fab n;
+
+	(void)state;
+	t.rails = 4;
+	open_tree(&n, &t, 1);
+	/* Server 0 has NICs 0 to 3, each on a tor of its own; rail 0 of the first four servers shares one. */
+	assert_int_equal(uccl_fab_tor(&n, 0), 0);
+	assert_int_equal(uccl_fab_tor(&n, 3), 3);
+	assert_int_equal(uccl_fab_tor(&n, 12), 0);
+	assert_int_equal(uccl_fab_slot(&n, 12), 3);
+	assert_int_equal(uccl_fab_tor(&n, 16), 4);
+	uccl_fab_fini(&n);
+}
+
+/* How many data packets each of the four spines got. */
+static void spread(uint64_t seed, uint32_t share[4])
+{
+	struct uccl_fab_topo t = tree(2);
+	struct uccl_fab n;
+
+	t.queue_bytes = 1u << 30;
+	open_tree(&n, &t, seed);
+	for (uint16_t port = 0; port < 4096; port++)
+		send(&n, 0, 31, 1000, port, UCCL_FAB_DATA, 0);
+	run(&n);
+	assert_int_equal(got.delivered, 4096);
+	for (uint32_t i = 0; i < 4; i++)
+		share[i] = (uint32_t)n.ports[n.nodes[uccl_fab_switch(&n, 1, 0)].up + i].packets;
+	uccl_fab_fini(&n);
+}
+
+static void route__hash(void **state)
+{
+	uint32_t a[4], b[4], c[4];
+	double chi = 0;
+
+	(void)state;
+	spread(1, a);
+	spread(1, b);
+	spread(2, c);
+	assert_memory_equal(a, b, sizeof(a));
+	assert_memory_not_equal(a, c, sizeof(a));
+	for (int i = 0; i < 4; i++)
+		chi += (a[i] - 1024.0) * (a[i] - 1024.0) / 1024;
+	/* Three degrees of freedom: beyond 16.3 once in a thousand. */
+	assert_true(chi < 16.3);
+}
+
+/* Two hosts at line rate into one: what does not fit is dropped, and the queue is no longer than it may be. */
+static void queue__limit(void **state)
+{
+	struct uccl_fab_topo t = tree(2);
+	struct uccl_fab n;
+	uint32_t port;
+
+	(void)state;
+	open_tree(&n, &t, 1);
+	for (uint32_t i = 0; i < 100; i++) {
+		send(&n, 0, 2, 4000, 1, UCCL_FAB_DATA, i);
+		send(&n, 1, 2, 4000, 1, UCCL_FAB_DATA, i);
+	}
+	run(&n);
+	port = n.nodes[uccl_fab_switch(&n, 1, 0)].down + 2;
+	/* 200 came in the time of 101; 25 fit. */
+	assert_int_equal(got.delivered + got.lost, 200);
+	assert_int_equal(n.ports[port].max_queue, 100000);
+	/* Whether a packet comes before or after one leaves at the same instant is a matter of one. */
+	assert_true(got.delivered == 124 || got.delivered == 125);
+	assert_int_equal(n.dropped, got.lost);
+	uccl_fab_fini(&n);
+}
+
+static void queue__trims(void **state)
+{
+	struct uccl_fab_topo t = tree(2);
+	struct uccl_fab n;
+
+	(void)state;
+	t.trim = true;
+	open_tree(&n, &t, 1);
+	for (uint32_t i = 0; i < 100; i++) {
+		send(&n, 0, 2, 4000, 1, UCCL_FAB_DATA, i);
+		send(&n, 1, 2, 4000, 1, UCCL_FAB_DATA, i);
+	}
+	run(&n);
+	assert_int_equal(got.delivered, 200);
+	assert_true(got.trimmed >= 70 && got.trimmed <= 80);
+	assert_int_equal(n.trimmed, got.trimmed);
+	uccl_fab_fini(&n);
+}
+
+static void queue__marks(void **state)
+{
+	struct uccl_fab_topo t = tree(2);
+	struct uccl_fab n;
+
+	(void)state;
+	t.queue_bytes = 1000000;
+	t.ecn_lo = 100000;
+	t.ecn_hi = 300000;
+	open_tree(&n, &t, 1);
+	/* The queue grows by a packet for every two, from 0 to 400,000 bytes. */
+	for (uint32_t i = 0; i < 100; i++) {
+		send(&n, 0, 2, 4000, 1, UCCL_FAB_DATA, i);
+		send(&n, 1, 2, 4000, 1, UCCL_FAB_DATA, i);
+	}
+	run(&n);
+	assert_int_equal(got.lost, 0);
+	/* A quarter surely not, a quarter surely, half of the rest by chance: 100, give or take five deviations. */
+	assert_true(got.marked > 75 && got.marked < 125);
+	assert_int_equal(n.marked, got.marked);
+	uccl_fab_fini(&n);
+}
+
+static void queue__control_first(void **state)
+{
+	struct uccl_fab_topo t = tree(2);
+	struct uccl_fab n;
+
+	(void)state;
+	open_tree(&n, &t, 1);
+	for (uint32_t i = 0; i < 10; i++)
+		send(&n, 0, 5, 4000, 1, UCCL_FAB_DATA, i);
+	send(&n, 0, 5, 100, 1, UCCL_FAB_CONTROL, 99);
+	run(&n);
+	/* The first was on its way already. */
+	assert_int_equal(got.order[0], 0);
+	assert_int_equal(got.order[1], 99);
+	for (uint32_t i = 1; i < 10; i++)
+		assert_int_equal(got.order[i + 1], i);
+	uccl_fab_fini(&n);
+}
+
+static void fault_switch__hole_and_rate(void **state)
+{
+	struct uccl_fab_topo t = tree(2);
+	struct uccl_fab n;
+	uint64_t took;
+
+	(void)state;
+	t.spines = 1;
+	open_tree(&n, &t, 1);
+	uccl_fab_fault_switch(&n, uccl_fab_switch(&n, 2, 0), true, 1);
+	send(&n, 0, 31, 4000, 1, UCCL_FAB_DATA, 0);
+	send(&n, 0, 1, 4000, 1, UCCL_FAB_DATA, 0);
+	run(&n);
+	assert_int_equal(got.delivered, 1);
+	assert_int_equal(n.lost, 1);
+	uccl_fab_fault_switch(&n, uccl_fab_switch(&n, 2, 0), false, 0.1);
+	took = n.q.now;
+	send(&n, 0, 31, 4000, 1, UCCL_FAB_DATA, 0);
+	run(&n);
+	took = got.at[31] - took;
+	assert_int_equal(took, 4 * 500000 + 4000 * (2 * 20 + 2 * 400));
+	uccl_fab_fault_switch(&n, uccl_fab_switch(&n, 2, 0), false, 1);
+	took = n.q.now;
+	send(&n, 0, 31, 4000, 1, UCCL_FAB_DATA, 0);
+	run(&n);
+	assert_int_equal(got.at[31] - took, uccl_fab_one_way(&n, 0, 31, 4000));
+	uccl_fab_fini(&n);
+}
+
+static void route__leaves_and_returns(void **state)
+{
+	struct uccl_fab_topo t = tree(2);
+	struct uccl_fab n;
+	uint32_t dead;
+
+	(void)state;
+	t.queue_bytes = 1u << 30;
+	open_tree(&n, &t, 1);
+	dead = uccl_fab_switch(&n, 2, 2);
+	uccl_fab_fault_switch(&n, dead, true, 1);
+	uccl_fab_route(&n, dead, false);
+	for (uint16_t port = 0; port < 500; port++)
+		send(&n, 0, 31, 1000, port, UCCL_FAB_DATA, 0);
+	run(&n);
+	assert_int_equal(got.delivered, 500);
+	uccl_fab_route(&n, dead, true);
+	for (uint16_t port = 0; port < 500; port++)
+		send(&n, 0, 31, 1000, port, UCCL_FAB_DATA, 0);
+	run(&n);
+	assert_true(got.lost > 80 && got.lost < 170);
+	for (uint32_t i = 0; i < 4; i++)
+		uccl_fab_route(&n, uccl_fab_switch(&n, 2, i), false);
+	got.lost = 0;
+	send(&n, 0, 31, 1000, 1, UCCL_FAB_DATA, 0);
+	run(&n);
+	assert_int_equal(got.lost, 1);
+	uccl_fab_fini(&n);
+}
+
+static void fault_loss__rates(void **state)
+{
+	struct uccl_fab_topo t = tree(2);
+	struct uccl_fab n;
+
+	(void)state;
+	t.queue_bytes = 1u << 30;
+	open_tree(&n, &t, 1);
+	uccl_fab_fault_loss(&n, 0.01, 0, 0);
+	for (uint32_t i = 0; i < 100000; i++)
+		send(&n, 0, 1, 100, (uint16_t)i, UCCL_FAB_DATA, i);
+	run(&n);
+	/* Five standard deviations: 157. */
+	assert_true(got.lost > 1000 - 157 && got.lost < 1000 + 157);
+	memset(&got, 0, sizeof(got));
+	uccl_fab_fault_loss(&n, 0, 0.001, 10);
+	for (uint32_t i = 0; i < 100000; i++)
+		send(&n, 0, 1, 100, (uint16_t)i, UCCL_FAB_DATA, i);
+	run(&n);
+	/* Bad for 10 packets in 1010: 990 of them, in 99 bursts; each may vary by as much as its mean. */
+	assert_true(got.lost > 400 && got.lost < 1600);
+	assert_true(got.runs > 50 && got.runs < 150);
+	uccl_fab_fini(&n);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(init__refuses),
+		cmocka_unit_test(tor__rails),
+		cmocka_unit_test(route__every_pair),
+		cmocka_unit_test(one_way__counted_by_hand),
+		cmocka_unit_test(route__hash),
+		cmocka_unit_test(queue__limit),
+		cmocka_unit_test(queue__trims),
+		cmocka_unit_test(queue__marks),
+		cmocka_unit_test(queue__control_first),
+		cmocka_unit_test(fault_switch__hole_and_rate),
+		cmocka_unit_test(route__leaves_and_returns),
+		cmocka_unit_test(fault_loss__rates),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* The provider's flows on the fabric: what the stack must do with what a NIC does. */
+#include "sim/fabric_play.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/units.h"
+
+static struct uccl_fab_play p;
+
+static void play(const char *name, const char *set)
+{
+	assert_int_equal(uccl_fab_play_init(&p, name), 0);
+	assert_int_equal(uccl_fab_play_set(&p, set), 0);
+	assert_int_equal(uccl_fab_play_run(&p, NULL), 0);
+}
+
+/* Alone in the network a transfer of some round trips is nearly ideal, and nothing is sent twice. */
+static void send__alone(void **state)
+{
+	double over;
+
+	(void)state;
+	play("incast", "hosts=16,senders=1,bytes=16m");
+	over = (double)(p.scene.ops[0].end_ns - p.scene.ops[0].start_ns) / (double)p.ideal_ns;
+	assert_true(over >= 1 && over < 1.05);
+	assert_int_equal(p.scene.stats.rtx_bytes, 0);
+	assert_int_equal(p.scene.net.lost + p.scene.net.dropped, 0);
+	uccl_fab_play_close(&p);
+}
+
+/* A write of which a packet is lost does not arrive, and comes again as packets: more than was lost, all in place. */
+static void deliver__torn_writes(void **state)
+{
+	(void)state;
+	play("loss", "hosts=16,bytes=4m,loss=1/128");
+	assert_true(p.scene.net.lost > 50);
+	assert_true(p.scene.stats.rtx_bytes > p.scene.net.lost * 4096);
+	/* Chunks of 8 packets: no more than 8 packets again for each that was lost, and half as much for tails. */
+	assert_true(p.scene.stats.rtx_bytes < p.scene.net.lost * 32768 * 3 / 2);
+	uccl_fab_play_close(&p);
+}
+
+static void deliver__packets(void **state)
+{
+	(void)state;
+	play("loss", "hosts=16,bytes=4m,loss=1/128,chunk=0,window=2048");
+	assert_true(p.scene.net.lost > 50);
+	/* One packet again for each, and half as much for what was asked for and not lost. */
+	assert_true(p.scene.stats.rtx_bytes < p.scene.net.lost * 4096 * 3 / 2);
+	assert_int_equal(p.scene.stats.writes_tx, 0);
+	uccl_fab_play_close(&p);
+}
+
+/* Nothing waits for memory that somebody forgot. */
+static void close__in_the_middle(void **state)
+{
+	(void)state;
+	assert_int_equal(uccl_fab_play_init(&p, "permutation"), 0);
+	assert_int_equal(uccl_fab_play_set(&p, "hosts=16,bytes=16m,limit=1000"), 0);
+	assert_int_not_equal(uccl_fab_play_run(&p, NULL), 0);
+	uccl_fab_play_close(&p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(send__alone),
+		cmocka_unit_test(deliver__torn_writes),
+		cmocka_unit_test(deliver__packets),
+		cmocka_unit_test(close__in_the_middle),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "sim/fabric_scene.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/units.h"
+
+static struct uccl_fab_scene s;
+
+static struct uccl_fab_cfg config(void)
+{
+	return (struct uccl_fab_cfg){
+		.topo =
+			{
+				.tiers = 2,
+				.hosts = 8,
+				.hosts_per_tor = 4,
+				.spines = 4,
+				.host_bps = 400000000000ull,
+				.up_bps = 400000000000ull,
+				.delay_ps = 1000000,
+				.queue_bytes = 1u << 20,
+			},
+		.stack = "uccl",
+		.cc = "swift",
+		.path = "pow2",
+		.credit = "none",
+		.paths = 16,
+		.labels = 64,
+		.mtu = 4096,
+		.chunk = 32768,
+		.window = 256,
+		.post_bytes = 65536,
+		.seed = 1,
+		.bin_ns = 1000,
+		.limit_ns = UCCL_NS_PER_S,
+	};
+}
+
+static void open__refuses(void **state)
+{
+	struct uccl_fab_cfg c = config();
+
+	(void)state;
+	c.stack = "nothing";
+	assert_int_not_equal(uccl_fab_scene_open(&s, &c), 0);
+	c = config();
+	c.cc = "nothing";
+	assert_int_not_equal(uccl_fab_scene_open(&s, &c), 0);
+	c = config();
+	c.window = 100;
+	assert_int_not_equal(uccl_fab_scene_open(&s, &c), 0);
+	c = config();
+	c.topo.hosts = 7;
+	assert_int_not_equal(uccl_fab_scene_open(&s, &c), 0);
+}
+
+/* Chains begin when what they wait for has arrived, others at their time. */
+static void run__starts(void **state)
+{
+	struct uccl_fab_cfg c = config();
+	uint32_t a, b;
+	uint64_t sum = 0;
+
+	(void)state;
+	assert_int_equal(uccl_fab_scene_open(&s, &c), 0);
+	a = uccl_fab_scene_add(&s, 0, 1, 100000, 5000, 0);
+	b = uccl_fab_scene_add(&s, 1, 5, 200000, UCCL_NEVER, 0);
+	s.ops[a].next = b;
+	assert_int_equal(uccl_fab_scene_run(&s, NULL), 0);
+	assert_int_equal(s.ops[a].start_ns, 5000);
+	assert_int_equal(s.ops[b].start_ns, s.ops[a].end_ns);
+	assert_int_equal(s.first_ns, 5000);
+	assert_int_equal(s.last_ns, s.ops[b].end_ns);
+	for (uint32_t i = 0; i < s.nbins; i++)
+		sum += s.bins[i];
+	assert_int_equal(sum, 300000);
+	uccl_fab_scene_close(&s);
+}
+
+static void run__sorts(void **state)
+{
+	struct uccl_fab_cfg c = config();
+
+	(void)state;
+	assert_int_equal(uccl_fab_scene_open(&s, &c), 0);
+	uccl_fab_scene_add(&s, 0, 1, 1000, 9000, 0);
+	uccl_fab_scene_add(&s, 2, 3, 1000, 4000, 0);
+	assert_int_equal(uccl_fab_scene_run(&s, NULL), 0);
+	assert_int_equal(s.ops[0].start_ns, 4000);
+	assert_int_equal(s.ops[1].start_ns, 9000);
+	assert_true(s.ops[0].end_ns > 4000 && s.ops[0].end_ns < 9000);
+	uccl_fab_scene_close(&s);
+}
+
+static void arrived__twice_or_never(void **state)
+{
+	struct uccl_fab_cfg c = config();
+
+	(void)state;
+	/* In any order, but each byte once: good. */
+	assert_int_equal(uccl_fab_scene_open(&s, &c), 0);
+	uccl_fab_scene_add(&s, 0, 1, 3000, 0, 0);
+	uccl_fab_arrived(&s, 0, 2000, 1000, false);
+	uccl_fab_arrived(&s, 0, 0, 1000, false);
+	uccl_fab_arrived(&s, 0, 1000, 1000, false);
+	assert_int_equal(s.done, 1);
+	assert_string_equal(s.broken, "");
+	/* The right number of bytes, but not the right ones. */
+	uccl_fab_scene_add(&s, 0, 1, 3000, 0, 0);
+	uccl_fab_arrived(&s, 1, 0, 1000, false);
+	uccl_fab_arrived(&s, 1, 0, 1000, false);
+	uccl_fab_arrived(&s, 1, 2000, 1000, false);
+	assert_string_not_equal(s.broken, "");
+	s.broken[0] = 0;
+	uccl_fab_scene_add(&s, 0, 1, 1000, 0, 0);
+	uccl_fab_arrived(&s, 2, 0, 1001, false);
+	assert_string_not_equal(s.broken, "");
+	uccl_fab_scene_close(&s);
+}
+
+static void run__gives_up(void **state)
+{
+	struct uccl_fab_cfg c = config();
+
+	(void)state;
+	c.limit_ns = 10 * UCCL_NS_PER_MS;
+	assert_int_equal(uccl_fab_scene_open(&s, &c), 0);
+	uccl_fab_scene_add(&s, 0, 5, 1000000, 0, 0);
+	for (uint32_t i = 0; i < 4; i++)
+		uccl_fab_fault_switch(&s.net, uccl_fab_switch(&s.net, 2, i), true, 1);
+	assert_int_not_equal(uccl_fab_scene_run(&s, NULL), 0);
+	assert_int_equal(s.done, 0);
+	uccl_fab_scene_close(&s);
+}
+
+/* By hand: 10,000 bytes are three packets of 4 KiB and less. */
+static void ideal__by_hand(void **state)
+{
+	struct uccl_fab_cfg c = config();
+	uint64_t last = 10000 - 8192 + UCCL_FAB_ROCE_BYTES;
+
+	(void)state;
+	assert_int_equal(UCCL_FAB_ROCE_BYTES, 82);
+	assert_int_equal(uccl_fab_scene_open(&s, &c), 0);
+	assert_int_equal(uccl_fab_ideal(&s, 0, 1, 10000),
+			 ((2 * (4096 + 82) + 20) * 20 + 2 * 1000000 + last * 40) / 1000);
+	uccl_fab_scene_close(&s);
+}
+
+static void result__closed_form(void **state)
+{
+	struct uccl_fab_cfg c = config();
+	struct uccl_fab_result r;
+
+	(void)state;
+	assert_int_equal(uccl_fab_scene_open(&s, &c), 0);
+	for (uint32_t i = 0; i < 1000; i++) {
+		uint32_t op = uccl_fab_scene_add(&s, 0, 1, 1000 * (uint64_t)(i + 1), 100, 2);
+
+		s.ops[op].end_ns = 100 + 1000 * (uint64_t)(i + 1);
+	}
+	uccl_fab_result(&s, 2, &r);
+	assert_int_equal(r.n, 1000);
+	assert_true(r.p50_ns == 500000 && r.p99_ns == 990000 && r.p999_ns == 999000 && r.max_ns == 1000000);
+	assert_true(r.mean_ns == 500500);
+	assert_true(r.jain > 0.999999 && r.jain < 1.000001);
+	/* One has all, one has nearly nothing: a half. */
+	for (uint32_t i = 0; i < 2; i++) {
+		uint32_t op = uccl_fab_scene_add(&s, 0, 1, 1000000, 0, 3);
+
+		s.ops[op].end_ns = i ? 1 : 1000000000;
+	}
+	uccl_fab_result(&s, 3, &r);
+	assert_true(r.jain > 0.4999 && r.jain < 0.5001);
+	uccl_fab_result(&s, 1, &r);
+	assert_int_equal(r.n, 0);
+	uccl_fab_scene_close(&s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(open__refuses),
+		cmocka_unit_test(run__starts),
+		cmocka_unit_test(run__sorts),
+		cmocka_unit_test(run__gives_up),
+		cmocka_unit_test(arrived__twice_or_never),
+		cmocka_unit_test(ideal__by_hand),
+		cmocka_unit_test(result__closed_form),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
