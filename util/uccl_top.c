@@ -29,7 +29,7 @@
 
 /* An endpoint: its latest picture and the one before. */
 struct endpoint {
-	char name[64];
+	char name[256];
 	struct uccl_view *now, *before;
 	bool seen;
 };
@@ -56,6 +56,16 @@ static uint64_t clock_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (uint64_t)ts.tv_sec * UCCL_NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
+/* Each load comes before those after it, so what is read last, the number of the picture, tells of all. */
+static void copy_words(struct uccl_view *to, const struct uccl_view *from, uint32_t bytes)
+{
+	const uint64_t *src = (const uint64_t *)from;
+	uint64_t *dst = (uint64_t *)to;
+
+	for (uint32_t i = 0; i < bytes / sizeof(*src); i++)
+		dst[i] = __atomic_load_n(&src[i], __ATOMIC_ACQUIRE);
 }
 
 /* A picture that was not being drawn while it was copied; NULL: not one of ours. */
@@ -86,7 +96,7 @@ static struct uccl_view *view_copy(int folder, const char *name, const char **wh
 			*why = "written by another version";
 			break;
 		}
-		if (seq % 2 || bytes < sizeof(*map) || bytes > (size_t)st.st_size) {
+		if (seq % 2 || bytes % 8 || bytes < sizeof(*map) || bytes > (size_t)st.st_size) {
 			usleep(100);
 			continue;
 		}
@@ -94,8 +104,7 @@ static struct uccl_view *view_copy(int folder, const char *name, const char **wh
 		v = malloc(bytes);
 		if (!v)
 			break;
-		memcpy(v, map, bytes);
-		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		copy_words(v, map, bytes);
 		if (__atomic_load_n(&map->seq, __ATOMIC_RELAXED) == seq && v->bytes == bytes) {
 			munmap((void *)map, (size_t)st.st_size);
 			return v;
@@ -111,9 +120,9 @@ static struct endpoint *endpoint_find(const char *name)
 	for (int i = 0; i < nendpoints; i++)
 		if (!strcmp(endpoints[i].name, name))
 			return &endpoints[i];
-	if (nendpoints == ENDPOINTS_MAX || strlen(name) >= sizeof(endpoints[0].name))
+	if (nendpoints == ENDPOINTS_MAX)
 		return NULL;
-	snprintf(endpoints[nendpoints].name, sizeof(endpoints[0].name), "%s", name);
+	snprintf(endpoints[nendpoints].name, sizeof(endpoints[0].name), "%.255s", name);
 	return &endpoints[nendpoints++];
 }
 

@@ -112,11 +112,9 @@ void uccl_live_refresh(struct uccl_live *l, const struct uccl_ep *ep, uint64_t n
 		return;
 	l->due_ns = now + LIVE_EVERY_NS;
 	/* A reader that sees an odd number, or another one after its copy, copies again. */
-	atomic_fetch_add(seq, 1);
-	atomic_thread_fence(memory_order_seq_cst);
+	atomic_fetch_add_explicit(seq, 1, memory_order_acq_rel);
 	uccl_engine_view(ep->engine, l->view, LIVE_BYTES, now);
-	atomic_thread_fence(memory_order_seq_cst);
-	atomic_fetch_add(seq, 1);
+	atomic_fetch_add_explicit(seq, 1, memory_order_acq_rel);
 }
 
 void uccl_live_close(struct uccl_live *l)
