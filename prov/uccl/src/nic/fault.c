@@ -464,11 +464,20 @@ static int fault_tx(struct uccl_nic *nic, struct uccl_tx *v, int n)
 	int start = 0, i, taken;
 
 	held_release(f, now);
-	/* Untouched neighbours go down together: the inner back end may send them as one. */
+	/*
+	 * Untouched neighbours go down together: the inner back end may send them as one. What is lost on the way does
+	 * not part them: v is put into the order in which things leave.
+	 */
 	for (i = 0; i <= n; i++) {
 		fate = (struct fate){0};
 		if (i < n) {
 			fate = fate_draw(f, &v[i], now);
+			if (fate.drop && f->nsent < FAULT_SENT_MAX) {
+				packet_treat(f, &v[i], &fate, now);
+				memmove(v + start + 1, v + start, (size_t)(i - start) * sizeof(*v));
+				start++;
+				continue;
+			}
 			if (!fate.drop && !fate.dup && !fate.corrupt && !fate.hold_ns)
 				continue;
 		}

@@ -463,6 +463,35 @@ static void tx__path_filter(void **state)
 	nic->ops->close(nic);
 }
 
+/* A network that loses one packet of a train delivers the others as they were sent: in one go. */
+static void tx__drop_keeps_neighbours(void **state)
+{
+	static const int through[] = {0, 1, 3, 4, 5, 7};
+	struct uccl_nic *nic = open_spec("drop=1,path=2", true);
+	struct uccl_tx v[8];
+	int i;
+
+	(void)state;
+	for (i = 0; i < 8; i++)
+		v[i] = packet(i);
+	assert_int_equal(nic->ops->tx(nic, v, 8), 8);
+	assert_int_equal(fake.calls, 1);
+	assert_int_equal(fake.n, 6);
+	/* The queue is full in between: what is left is left in order. */
+	for (i = 0; i < 8; i++)
+		v[i] = packet(i);
+	fake.room = 3;
+	assert_int_equal(nic->ops->tx(nic, v, 8), 5);
+	assert_int_equal(fake.n, 9);
+	fake.room = 100;
+	assert_int_equal(nic->ops->tx(nic, v + 5, 3), 3);
+	assert_int_equal(fake.n, 12);
+	for (i = 0; i < 12; i++)
+		assert_int_equal(number(&fake.seen[i]), through[i % 6]);
+	assert_int_equal(uccl_nic_fault_stats(nic)->dropped, 4);
+	nic->ops->close(nic);
+}
+
 static void tx__blackhole_window(void **state)
 {
 	/* ms after open, and the packets of 0..11 that must come through: label is i % 4, path i % 3. */
@@ -780,6 +809,7 @@ int main(void)
 		cmocka_unit_test(tx__burst),
 		cmocka_unit_test(tx__drop_control),
 		cmocka_unit_test(tx__path_filter),
+		cmocka_unit_test(tx__drop_keeps_neighbours),
 		cmocka_unit_test(tx__blackhole_window),
 		cmocka_unit_test(tx__corrupt_one_bit_of_a_copy),
 		cmocka_unit_test(rx__delay_keeps_order),
