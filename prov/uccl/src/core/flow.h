@@ -102,12 +102,12 @@ struct uccl_sent {
 /* Receiving side of a path: what the acknowledgement block will say about it. */
 struct uccl_rx_path {
 	uint32_t high_seq;
-	uint32_t echo;
-	uint64_t arrived_ns;
-	uint64_t high_csn;	/* direct writes: highest CSN + 1, 0: none */
-	uint64_t write_ns;
 	bool dirty;		/* owed in the next block */
 	bool write_dirty;
+	uint64_t arrived_ns;
+	uint32_t echo;		/* apart from high_seq: as one load, both would wait for the stores of the decoder */
+	uint64_t high_csn;	/* direct writes: highest CSN + 1, 0: none */
+	uint64_t write_ns;
 };
 
 /* Direct: state of one CSN in the receive window. */
