@@ -200,7 +200,8 @@ static uint32_t tx_want(const struct uccl_flow *f, const struct uccl_item *item,
 {
 	uint64_t train;
 
-	if (!f->cfg.train_bytes || f->inflight_bytes < 2 * AR_BYTES_MIN)
+	/* So much of it was asked for that an acknowledgement is on its way. */
+	if (!f->cfg.train_bytes || f->inflight_bytes < AR_BYTES_MIN + f->cfg.train_bytes)
 		return len;
 	train = uccl_min(f->burst_left < len ? tx_burst(f) : f->burst_left, item->len - item->off);
 	if ((f->slots - f->inflight_chunks) * (uint64_t)f->cfg.chunk_bytes < train)
