@@ -247,6 +247,7 @@ static void sent_lost(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, en
 	assert(f->rtx_tail - f->rtx_head < f->log_cap);
 	f->rtxq[f->rtx_tail++ & (f->log_cap - 1)] = csn;
 	f->paths[e->path].lost++;
+	f->lost_bytes += e->len;
 	flow_trace(f, UCCL_TRACE_LOST, (uint8_t)kind, e->path, csn, e->len, 0, now);
 	e->timed_out = kind == UCCL_LOSS_RTO;
 	if (kind == UCCL_LOSS_PROOF) {

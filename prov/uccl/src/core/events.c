@@ -3,9 +3,16 @@
 
 #include "base/units.h"
 
+uint64_t uccl_event_credit_left(const struct uccl_flow *f)
+{
+	uint64_t limit = f->cfg.credit->limit(f->cs);
+
+	return limit > f->credit_used ? limit - f->credit_used : 0;
+}
+
 bool uccl_event_credit_spent(struct uccl_flow *f)
 {
-	return f->credit_used >= f->cfg.credit->limit(f->cs);
+	return !uccl_event_credit_left(f);
 }
 
 uint32_t uccl_event_chunk_size(struct uccl_flow *f, uint32_t want, uint64_t now)
@@ -34,29 +41,42 @@ uint16_t uccl_event_select_path(struct uccl_flow *f, uint32_t bytes, uint64_t no
 	return f->cfg.pathsel->select(f->ps, f->paths, f->usable, f->nusable, bytes, &f->rng, now);
 }
 
-bool uccl_event_tx_rtx_chunk(struct uccl_flow *f, uint64_t now)
+bool uccl_event_tx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now)
 {
 	(void)now;
-	return f->inflight_chunks < f->slots || !f->inflight_chunks;
+	if (f->inflight_chunks && f->inflight_chunks >= f->slots)
+		return false;
+	if (!f->cfg.credit->pull)
+		return true;
+	if (f->inflight_chunks && uccl_event_credit_spent(f))
+		return false;
+	f->credit_used += bytes;
+	return true;
 }
 
-static void rx_credit_due(struct uccl_flow *f, uint32_t bytes)
+/* What has come, or never will. */
+static void rx_pull(struct uccl_flow *f, bool lost, uint64_t now)
+{
+	if (f->cfg.credit->pull)
+		uccl_pacer_heard(f->cfg.pacer, &f->pull, f->received_bytes + f->peer_lost, f->demand, lost, now);
+}
+
+static void rx_credit_due(struct uccl_flow *f, uint32_t bytes, bool again, uint64_t now)
 {
 	f->received_bytes += bytes;
+	rx_pull(f, again, now);
 	if (f->cfg.credit->grant)
 		f->credit_due = true;
 }
 
 void uccl_event_rx_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now)
 {
-	(void)now;
-	rx_credit_due(f, bytes);
+	rx_credit_due(f, bytes, false, now);
 }
 
 void uccl_event_rx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now)
 {
-	(void)now;
-	rx_credit_due(f, bytes);
+	rx_credit_due(f, bytes, true, now);
 }
 
 void uccl_event_rx_ack(struct uccl_flow *f, const struct uccl_ack_info *info, uint64_t now)
@@ -77,6 +97,17 @@ void uccl_event_rx_credit(struct uccl_flow *f, uint64_t granted, uint64_t now)
 		f->cfg.credit->on_credit(f->cs, granted, now);
 }
 
+void uccl_event_rx_demand(struct uccl_flow *f, uint64_t demand, uint64_t lost, uint64_t now)
+{
+	bool more = lost > f->peer_lost;
+
+	f->demand = uccl_max(f->demand, demand);
+	f->peer_lost = uccl_max(f->peer_lost, lost);
+	/* What was granted already may have been lost: it is told again. PROTOCOL R21 */
+	f->credit_due = true;
+	rx_pull(f, more, now);
+}
+
 void uccl_event_loss(struct uccl_flow *f, const struct uccl_loss_info *loss, uint64_t now)
 {
 	if (f->cfg.cc->on_loss)
@@ -87,5 +118,8 @@ void uccl_event_loss(struct uccl_flow *f, const struct uccl_loss_info *loss, uin
 
 uint64_t uccl_event_grant(struct uccl_flow *f, uint64_t now)
 {
-	return f->cfg.credit->grant ? f->cfg.credit->grant(f->cs, f->received_bytes, f->demand, now) : 0;
+	if (f->cfg.credit->pull)
+		return f->pull.granted;
+	/* Who grants nothing holds nobody back. PROTOCOL R64 */
+	return f->cfg.credit->grant ? f->cfg.credit->grant(f->cs, f->received_bytes, f->demand, now) : UINT64_MAX;
 }

@@ -16,8 +16,11 @@ uint32_t uccl_event_chunk_size(struct uccl_flow *f, uint32_t want, uint64_t now)
 uint64_t uccl_event_pacing_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now);
 /* onSelectPath: an index of f->paths. */
 uint16_t uccl_event_select_path(struct uccl_flow *f, uint32_t bytes, uint64_t now);
-/* onTxRtxChunk: may the retransmission leave? Gated by receive slots, not by window or credit. PROTOCOL R13 R14 */
-bool uccl_event_tx_rtx_chunk(struct uccl_flow *f, uint64_t now);
+/*
+ * onTxRtxChunk: may the retransmission of so many bytes leave? Gated by receive slots and by paced credit, which it
+ * then spends; not by the window, nor by other credit. PROTOCOL R13 R14 R63
+ */
+bool uccl_event_tx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now);
 /* onRxChunk, onRxRtxChunk: payload arrived for the first time. */
 void uccl_event_rx_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now);
 void uccl_event_rx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now);
@@ -27,6 +30,10 @@ void uccl_event_rx_ack(struct uccl_flow *f, const struct uccl_ack_info *info, ui
 void uccl_event_path_sample(struct uccl_flow *f, uint16_t path, uint64_t rtt_ns, uint64_t now);
 /* onRxCredit. */
 void uccl_event_rx_credit(struct uccl_flow *f, uint64_t granted, uint64_t now);
+/* The sender tells what it wants to have sent in all, and what was lost of it. */
+void uccl_event_rx_demand(struct uccl_flow *f, uint64_t demand, uint64_t lost, uint64_t now);
+/* Bytes that may still be sent on the credit that is there. */
+uint64_t uccl_event_credit_left(const struct uccl_flow *f);
 /* Chunks were declared lost. */
 void uccl_event_loss(struct uccl_flow *f, const struct uccl_loss_info *loss, uint64_t now);
 /* The cumulative credit to announce to the peer; 0: none. */

@@ -26,8 +26,10 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 		.link_bps = cfg->link_bps,
 		.delay_ns = cfg->delay_ns,
 	};
+	struct uccl_pull_cfg pull;
 
 	assert(cfg->window && !(cfg->window & (cfg->window - 1)));
+	assert(cfg->pacer || !cfg->credit->pull);
 	memset(f, 0, sizeof(*f));
 	f->cfg = *cfg;
 	f->user = user;
@@ -74,6 +76,10 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 		cfg->pathsel->init(f->ps, &pcfg, cfg->paths_tx);
 	if (cfg->credit->init)
 		cfg->credit->init(f->cs, &pcfg, now);
+	if (cfg->credit->pull) {
+		cfg->credit->pull(&pcfg, &pull);
+		uccl_pull_init(cfg->pacer, &f->pull, &pull, now);
+	}
 	return 0;
 nomem:
 	uccl_flow_fini(f);
@@ -82,6 +88,8 @@ nomem:
 
 void uccl_flow_fini(struct uccl_flow *f)
 {
+	if (f->pull.cfg.quantum)
+		uccl_pull_fini(f->cfg.pacer, &f->pull);
 	free(f->log);
 	free(f->rtxq);
 	free(f->paths);

@@ -19,6 +19,7 @@
 
 #include "base/heap.h"
 #include "base/rng.h"
+#include "core/pacer.h"
 #include "core/path.h"
 #include "core/policy.h"
 #include "core/stats.h"
@@ -137,6 +138,7 @@ struct uccl_flow_cfg {
 	const struct uccl_cc_ops *cc;
 	const struct uccl_path_ops *pathsel;
 	const struct uccl_credit_ops *credit;
+	struct uccl_pacer *pacer;    /* of the NIC; needed by credit policies that have pull */
 	const struct uccl_flow_ops *ops;
 	struct uccl_stats *stats;
 	struct uccl_trace *trace;	/* NULL: none */
@@ -186,9 +188,11 @@ struct uccl_flow {
 	bool peer_short;		/* the peer asked for envelopes only */
 	uint32_t msg_limit;		/* likewise, message sequence numbers (msg reads it) */
 	uint64_t next_tx_ns;		/* pacing */
-	uint64_t credit_used;		/* bytes of bulk payload first-transmitted */
+	uint64_t credit_used;		/* bytes of payload sent; with paced credit, each time that they were sent */
+	uint64_t lost_bytes;		/* with paced credit: of chunks declared lost, each time */
 	bool starved;			/* something waits for credit */
-	uint64_t demand_ns;		/* when the demand may be told next */
+	uint64_t demand_ns;		/* when the demand may be told again */
+	uint64_t demand_told;		/* the highest that was told */
 	struct uccl_item *desc_item;	/* a descriptor was sent: its writes come first */
 	uint32_t desc_left;
 	uint64_t desc_offset;		/* next byte of it, from the item's start */
@@ -255,6 +259,8 @@ struct uccl_flow {
 	uint8_t answers_more;		/* the answer goes on so many other paths, too */
 	uint64_t received_bytes;	/* bulk payload, for credits */
 	uint64_t demand;		/* what the peer wants to send in all */
+	uint64_t peer_lost;		/* what it told to have lost of that */
+	struct uccl_pull pull;		/* the pacer's, for credit policies that have one */
 	bool credit_due;
 
 	/* direct writes, receiving side */

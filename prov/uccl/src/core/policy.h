@@ -78,6 +78,13 @@ struct uccl_path_ops {
 	void (*on_loss)(void *ps, uint16_t path, enum uccl_loss_kind kind, uint64_t now);
 };
 
+/* How a receiver's pacer (core/pacer.h) treats one sender, bytes. */
+struct uccl_pull_cfg {
+	uint32_t quantum; /* of one grant */
+	uint64_t idle;	  /* that it may send unasked, and gets back when it has */
+	uint64_t window;  /* that it may be ahead of what was received at most; idle + 2 quanta at least */
+};
+
 /*
  * Bandwidth credit. All counters are cumulative bytes since the flow began, so that a lost or late
  * credit is harmless (EQDS). Retransmissions and control are never gated by it.
@@ -92,6 +99,8 @@ struct uccl_credit_ops {
 	/* Receiver: new data arrived in all / the sender demands this much in all. Returns the
 	 * cumulative grant to announce; 0: this policy announces none. */
 	uint64_t (*grant)(void *cs, uint64_t received, uint64_t demand, uint64_t now);
+	/* Receiver, instead of grant: the NIC's pacer grants, by these numbers. */
+	void (*pull)(const struct uccl_policy_cfg *cfg, struct uccl_pull_cfg *pull);
 };
 
 /* By name; NULL if there is none. Names in order for help texts: uccl_*_names(). */

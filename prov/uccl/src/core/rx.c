@@ -16,6 +16,9 @@
 /* Answers to a peer that does not hear us, at most; tiny packets, each on another path. PROTOCOL R57 */
 #define ANSWERS_MAX 4
 
+/* No count of bytes runs ahead so far: it is nonsense. */
+#define CREDIT_STEP_MAX ((uint64_t)1 << 48)
+
 /* Mark a chunk received and move the window. */
 void flow_received(struct uccl_flow *f, uint64_t csn)
 {
@@ -180,7 +183,7 @@ void uccl_flow_rx(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *
 {
 	struct uccl_ack ack;
 	enum uccl_drop reason;
-	uint64_t demand;
+	uint64_t demand, lost;
 
 	if (h->path >= f->cfg.paths_rx) {
 		flow_drop(f, UCCL_DROP_PATH, h->path, now);
@@ -214,13 +217,14 @@ void uccl_flow_rx(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *
 		break;
 	case UCCL_PKT_DEMAND:
 		demand = uccl_get64(h->rec);
+		lost = uccl_get64(h->rec + 8);
 		/* It may be less than what came: records of control size cost no credit there, and are counted here. */
-		if (demand > f->received_bytes && demand - f->received_bytes > (uint64_t)1 << 48) {
+		if ((demand > f->received_bytes && demand - f->received_bytes > CREDIT_STEP_MAX + f->peer_lost) ||
+		    (lost > f->peer_lost && lost - f->peer_lost > CREDIT_STEP_MAX)) {
 			flow_drop(f, UCCL_DROP_CREDIT, h->path, now);
 			break;
 		}
-		f->demand = uccl_max(f->demand, demand);
-		f->credit_due = true;
+		uccl_event_rx_demand(f, demand, lost, now);
 		break;
 	case UCCL_PKT_CLOSE:
 		f->close_seen = true;

@@ -26,6 +26,10 @@
 #define DESC_CHUNKS_MAX 32
 /* An acknowledgement is asked for at least every so many bytes of a long transfer. */
 #define AR_BYTES_MIN 131072
+/* Items whose bytes a demand counts at most. */
+#define DEMAND_ITEMS 64
+/* Bytes of told demand below which more is told: what 400 Gb/s carry in 20 us. */
+#define DEMAND_AHEAD (1u << 20)
 
 /*
  * Encode what we owe into the tail. Behind payload: all of it or nothing; else as much as `room` bytes hold, what is
@@ -414,7 +418,7 @@ static int tx_retransmit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 			continue;
 		}
 		if (!f->frag_next) {
-			if (!uccl_event_tx_rtx_chunk(f, now))
+			if (!uccl_event_tx_rtx_chunk(f, e->len, now))
 				return 0;
 			e->path = tx_rtx_path(f, e, now);
 		}
@@ -499,8 +503,11 @@ static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	more = TAILQ_FIRST(&f->bulk);
 	if (more && !more->off)
 		tx_burst_align(f, item->len + more->len);
+	/* Small ones wait for nothing, but what they take is counted, as it is at the receiver. */
 	if (item->len > CONTROL_BYTES)
 		f->next_tx_ns = uccl_event_pacing_chunk(f, (uint32_t)item->len, now);
+	else
+		f->credit_used += item->len;
 	e = log_new(f, item, UCCL_PKT_CHUNK, item->rec, payload, (uint32_t)item->len,
 		    tx_path(f, (uint32_t)item->len, now), now);
 	tx_chunk(f, tx, e, f->nxt - 1, tx_ar(f, item, true, e->len, now), now);
@@ -634,17 +641,45 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	return 1;
 }
 
-/* Bytes that wait and cost credit, so that the receiver knows what to grant. */
+/*
+ * Bytes that wait and cost credit, so that the receiver knows what to grant. Of a long queue the beginning will do: the
+ * demand is told again when that has gone.
+ */
 static uint64_t tx_backlog(const struct uccl_flow *f)
 {
 	const struct uccl_item *item;
 	uint64_t sum = 0;
+	int n = 0;
 
-	TAILQ_FOREACH(item, &f->records, link)
+	/* What waits to be sent again: all that is neither in flight nor acknowledged. */
+	if (f->cfg.credit->pull)
+		for (uint32_t i = f->rtx_head; i != f->rtx_tail; i++) {
+			const struct uccl_sent *e = flow_sent(f, f->rtxq[i & (f->log_cap - 1)]);
+
+			sum += e->state == UCCL_SENT_LOST ? e->len : 0;
+		}
+	TAILQ_FOREACH(item, &f->records, link) {
+		if (++n > DEMAND_ITEMS)
+			return sum;
 		sum += item->len > CONTROL_BYTES ? item->len : 0;
-	TAILQ_FOREACH(item, &f->bulk, link)
+	}
+	TAILQ_FOREACH(item, &f->bulk, link) {
+		if (++n > DEMAND_ITEMS)
+			break;
 		sum += item->len - item->off;
+	}
 	return sum;
+}
+
+/*
+ * More waits than credit is there for, and most of what was asked for has gone: ask before it runs out, as the answer
+ * takes a round trip. PROTOCOL R60
+ */
+static bool tx_wants_more(const struct uccl_flow *f, uint64_t backlog)
+{
+	uint64_t told = f->demand_told > f->credit_used ? f->demand_told - f->credit_used : 0;
+
+	return f->cfg.credit->pull && backlog > told && told < DEMAND_AHEAD && backlog > uccl_event_credit_left(f);
 }
 
 /* Something waits for credit. */
@@ -652,12 +687,15 @@ static bool tx_starved(struct uccl_flow *f)
 {
 	const struct uccl_item *record = TAILQ_FIRST(&f->records);
 
-	return (!TAILQ_EMPTY(&f->bulk) || (record && record->len > CONTROL_BYTES)) && uccl_event_credit_spent(f);
+	return (!TAILQ_EMPTY(&f->bulk) || (record && record->len > CONTROL_BYTES) ||
+		(f->cfg.credit->pull && f->rtx_head != f->rtx_tail)) &&
+	       uccl_event_credit_spent(f);
 }
 
 static int tx_credit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 {
 	uint8_t rec[UCCL_REC_LEN] = { 0 };
+	uint64_t backlog;
 
 	if (f->credit_due) {
 		uint64_t grant = uccl_event_grant(f, now);
@@ -670,9 +708,14 @@ static int tx_credit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	}
 	/* Tell the demand, again every time-out (uccl_flow_expiry), so that a lost credit or demand never stalls. */
 	f->starved = tx_starved(f);
-	if (f->starved && now >= f->demand_ns) {
+	if (!f->starved && !f->cfg.credit->pull)
+		return 0;
+	backlog = tx_backlog(f);
+	if ((f->starved && now >= f->demand_ns) || tx_wants_more(f, backlog)) {
 		f->demand_ns = now + uccl_flow_rto(f);
-		uccl_put64(rec, f->credit_used + tx_backlog(f));
+		f->demand_told = f->credit_used + backlog;
+		uccl_put64(rec, f->demand_told);
+		uccl_put64(rec + 8, f->lost_bytes);
 		return tx_control(f, tx, UCCL_PKT_DEMAND, 0, rec, tx_control_path(f), false, now);
 	}
 	return 0;

@@ -105,7 +105,7 @@ struct conn *conn_new(struct uccl_engine *e, const struct uccl_addr *addr)
 	struct conn *c = calloc(1, sizeof(*c));
 	struct uccl_params mine;
 
-	if (!c || e->nconns >= CONNS_MAX || uccl_heap_reserve(&e->heap, 2 * (e->nconns + 1)))
+	if (!c || e->nconns >= CONNS_MAX || uccl_heap_reserve(&e->heap, 2 * (e->nconns + 1) + 1))
 		goto nomem;
 	c->e = e;
 	uccl_peer_init(&c->peer, &e->mep, addr);
@@ -223,6 +223,7 @@ static int conn_opened(struct conn *c, uint64_t now)
 		.cc = e->cc,
 		.pathsel = e->pathsel,
 		.credit = e->credit,
+		.pacer = &e->pacer,
 		.ops = &uccl_msg_flow_ops,
 		.stats = &e->stats,
 		.trace = e->trace,

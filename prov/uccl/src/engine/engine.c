@@ -60,6 +60,9 @@ int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct u
 	e->listener.keyless = cfg->keyless;
 	uccl_mep_init(&e->mep, &engine_mep_ops, &e->stats, cfg->eager_bytes, cfg->unexpected_bytes, OPS_MAX);
 	uccl_heap_init(&e->heap);
+	uccl_pacer_init(&e->pacer, attr->nic->caps.link_bps);
+	e->pacer_timer.at = UCCL_NEVER;
+	e->pacer_timer.kind = TIMER_PACER;
 	TAILQ_INIT(&e->conns);
 	TAILQ_INIT(&e->hsq);
 	TAILQ_INIT(&e->ready);
@@ -445,6 +448,8 @@ static void engine_timers(struct uccl_engine *e, uint64_t now)
 
 	while ((t = uccl_heap_min(&e->heap)) && t->at <= now) {
 		uccl_heap_set(&e->heap, t, UCCL_NEVER);
+		if (t->kind == TIMER_PACER)
+			continue; /* engine_credits comes next */
 		if (t->kind == TIMER_HANDSHAKE) {
 			c = uccl_container_of(t, struct conn, hs_timer);
 			uccl_conn_expire(&c->hs, now);
@@ -457,6 +462,23 @@ static void engine_timers(struct uccl_engine *e, uint64_t now)
 	}
 	if (now >= e->scan_at)
 		conn_scan(e, now);
+}
+
+/* Credits whose time has come, and when the next one's does. */
+static void engine_credits(struct uccl_engine *e, uint64_t now)
+{
+	struct uccl_pull *pull;
+	uint64_t at;
+
+	while ((pull = uccl_pacer_next(&e->pacer, now))) {
+		struct uccl_flow *f = uccl_container_of(pull, struct uccl_flow, pull);
+
+		f->credit_due = true;
+		engine_ready(peer_conn(f->user));
+	}
+	at = uccl_pacer_expiry(&e->pacer, now);
+	if (at != e->pacer_timer.at)
+		uccl_heap_set(&e->heap, &e->pacer_timer, at);
 }
 
 static void engine_drain_step(struct uccl_engine *e, uint64_t now)
@@ -483,6 +505,7 @@ int uccl_engine_poll(struct uccl_engine *e, uint64_t now)
 	if (e->mep.starved)
 		uccl_msg_retry(&e->mep, now);
 	engine_timers(e, now);
+	engine_credits(e, now);
 	if (e->drain_ns)
 		engine_drain_step(e, now);
 	e->polling = false;

@@ -15,7 +15,7 @@
 #define RX_BATCH 16
 
 /* uccl_timer.kind */
-enum { TIMER_FLOW, TIMER_HANDSHAKE };
+enum { TIMER_FLOW, TIMER_HANDSHAKE, TIMER_PACER };
 
 /* A place and an incarnation: what a connection is found by. */
 struct conn_key {
@@ -66,6 +66,8 @@ struct uccl_engine {
 	struct uccl_stats stats;
 	struct uccl_trace *trace;
 	struct uccl_heap heap;
+	struct uccl_pacer pacer;	/* of credits to those who send to us */
+	struct uccl_timer pacer_timer;
 	struct conn_list conns, hsq;
 	struct conn *by_key, *by_token;
 	uint32_t nconns, nopen;

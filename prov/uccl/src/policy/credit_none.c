@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* No credits: the sender's congestion control alone decides. */
+/* No credits: the sender's congestion control alone decides. Who asks for one is told to go on (core/events.c). */
 #include "policy/policies.h"
 
 static uint64_t none_limit(const void *cs)
@@ -8,17 +8,7 @@ static uint64_t none_limit(const void *cs)
 	return UINT64_MAX;
 }
 
-static uint64_t none_grant(void *cs, uint64_t received, uint64_t demand, uint64_t now)
-{
-	(void)cs;
-	(void)received;
-	(void)demand;
-	(void)now;
-	return 0;
-}
-
 const struct uccl_credit_ops uccl_credit_none = {
 	.name = "none",
 	.limit = none_limit,
-	.grant = none_grant,
 };

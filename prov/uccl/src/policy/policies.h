@@ -20,7 +20,8 @@
 
 #define UCCL_CREDIT_POLICIES(X)                                                                                        \
 	X(none)                                                                                                        \
-	X(window)
+	X(window)                                                                                                      \
+	X(eqds)
 
 #define X(name) extern const struct uccl_cc_ops uccl_cc_##name;
 UCCL_CC_POLICIES(X)

@@ -38,6 +38,8 @@ struct fhost {
 	uint32_t id;
 	TAILQ_HEAD(, uccl_flow) ready;
 	struct uccl_heap heap;
+	struct uccl_pacer pacer;
+	struct uccl_timer pacing;
 	struct fflow *flows;
 	uint32_t nflows;
 	uint64_t armed; /* ns of the timer event that counts; UCCL_NEVER: none */
@@ -238,11 +240,18 @@ static void host_pump(struct fhost *h)
 	struct uccl_fab_scene *s = h->s;
 	struct fstack *st = s->st;
 	uint64_t now = uccl_fab_now(s);
+	struct uccl_pull *pull;
 	struct uccl_flow *f;
 
 	if (h->pumping)
 		return;
 	h->pumping = true;
+	while ((pull = uccl_pacer_next(&h->pacer, now))) {
+		f = uccl_container_of(pull, struct uccl_flow, pull);
+		f->credit_due = true;
+		flow_ready(fflow_of(f));
+	}
+	uccl_heap_set(&h->heap, &h->pacing, uccl_pacer_expiry(&h->pacer, now));
 	while (uccl_fab_backlog(&s->net, h->id) < s->cfg.post_bytes && (f = TAILQ_FIRST(&h->ready))) {
 		TAILQ_REMOVE(&h->ready, f, ready);
 		if (uccl_flow_tx(f, &st->tx, now)) {
@@ -334,6 +343,8 @@ static void stack_event(struct uccl_fab *n, struct uccl_fab_event *e)
 		struct uccl_flow *f = uccl_container_of(t, struct uccl_flow, timer);
 
 		uccl_heap_set(&h->heap, t, UCCL_NEVER);
+		if (t == &h->pacing)
+			continue;
 		uccl_flow_expire(f, now);
 		flow_ready(fflow_of(f));
 	}
@@ -352,6 +363,7 @@ static int flow_make(struct uccl_fab_scene *s, struct fhost *h, uint32_t to, str
 		.cc = st->cc,
 		.pathsel = st->pathsel,
 		.credit = st->credit,
+		.pacer = &h->pacer,
 		.ops = &flow_ops,
 		.stats = &s->stats,
 		.token_tx = 1,
@@ -376,7 +388,7 @@ static int flow_make(struct uccl_fab_scene *s, struct fhost *h, uint32_t to, str
 	};
 
 	*out = ff;
-	if (!ff || uccl_heap_reserve(&h->heap, h->nflows + 1) || uccl_flow_init(&ff->f, &cfg, ff, uccl_fab_now(s))) {
+	if (!ff || uccl_heap_reserve(&h->heap, h->nflows + 2) || uccl_flow_init(&ff->f, &cfg, ff, uccl_fab_now(s))) {
 		free(ff);
 		return -FI_ENOMEM;
 	}
@@ -463,6 +475,8 @@ static int stack_open(struct uccl_fab_scene *s)
 		h->armed = UCCL_NEVER;
 		TAILQ_INIT(&h->ready);
 		uccl_heap_init(&h->heap);
+		h->pacing.at = UCCL_NEVER;
+		uccl_pacer_init(&h->pacer, c->topo.host_bps);
 	}
 	s->flow_bytes = sizeof(struct fflow);
 	return 0;

@@ -222,6 +222,7 @@ void pair_init(struct pair *p, const struct pair_cfg *cfg)
 			.cc = cfg->cc,
 			.pathsel = cfg->pathsel,
 			.credit = cfg->credit,
+			.pacer = &s->pacer,
 			.ops = &side_ops,
 			.stats = &s->stats,
 			.token_tx = 0x1000u + !i,
@@ -251,6 +252,7 @@ void pair_init(struct pair *p, const struct pair_cfg *cfg)
 
 		s->pair = p;
 		s->id = (uint8_t)i;
+		uccl_pacer_init(&s->pacer, cfg->link_bps);
 		PAIR_CHECK(!uccl_flow_init(&s->f, &c, s, p->now));
 		s->f.write_rtype = PAIR_BULK;
 		s->f.rcv_msg_limit = 100;
@@ -413,6 +415,8 @@ int pair_pump_one(struct pair *p, int from)
 	struct uccl_tx tx;
 	int n = 0;
 
+	while (uccl_pacer_next(&p->side[from].pacer, p->now))
+		f->credit_due = true;
 	for (memset(&tx, 0, sizeof(tx)); uccl_flow_tx(f, &tx, p->now); n++) {
 		bool chunk = tx.kind == UCCL_TX_WRITE ||
 			     (tx.hdr[3] >= UCCL_PKT_CHUNK && !(tx.hdr[4] & UCCL_FLAG_TAIL_PROBE));
@@ -555,7 +559,8 @@ static uint64_t next_timer(const struct pair *p)
 
 	for (int i = 0; i < 2; i++)
 		if (!p->side[i].stopped)
-			at = uccl_min(at, uccl_flow_expiry(&p->side[i].f));
+			at = uccl_min(at, uccl_min(uccl_flow_expiry(&p->side[i].f),
+						   uccl_pacer_expiry(&p->side[i].pacer, p->now)));
 	return at;
 }
 

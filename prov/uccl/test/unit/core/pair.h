@@ -62,6 +62,7 @@ struct pair_obj {
 struct pair_side {
 	struct uccl_flow f;
 	struct uccl_stats stats;
+	struct uccl_pacer pacer;
 	struct pair *pair;
 	uint8_t id;
 	bool stopped;		/* the host does not run: nothing leaves, no timer, what arrives waits */

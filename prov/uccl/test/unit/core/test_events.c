@@ -209,14 +209,41 @@ static void tx_rtx_chunk__slots_only(void **state)
 	f.inflight_bytes = 1 << 20;
 	f.slots = 4;
 	f.inflight_chunks = 3;
-	assert_true(uccl_event_tx_rtx_chunk(&f, 5));
+	assert_true(uccl_event_tx_rtx_chunk(&f, 1000, 5));
 	f.inflight_chunks = 4;
-	assert_false(uccl_event_tx_rtx_chunk(&f, 5));
+	assert_false(uccl_event_tx_rtx_chunk(&f, 1000, 5));
 	/* One may always leave: a peer that grants nothing is asked. */
 	f.slots = 0;
-	assert_false(uccl_event_tx_rtx_chunk(&f, 5));
+	assert_false(uccl_event_tx_rtx_chunk(&f, 1000, 5));
 	f.inflight_chunks = 0;
-	assert_true(uccl_event_tx_rtx_chunk(&f, 5));
+	assert_true(uccl_event_tx_rtx_chunk(&f, 1000, 5));
+}
+
+static void pull_none(const struct uccl_policy_cfg *cfg, struct uccl_pull_cfg *pull)
+{
+	(void)cfg;
+	(void)pull;
+}
+
+/* Paced credit is spent by them too, unless nothing is in flight. PROTOCOL R63 */
+static void tx_rtx_chunk__paced_credit(void **state)
+{
+	struct uccl_credit_ops ops = *f.cfg.credit;
+
+	(void)state;
+	ops.pull = pull_none;
+	f.cfg.credit = &ops;
+	f.slots = 4;
+	f.inflight_chunks = 1;
+	f.credit_used = 1000;
+	say.limit = 1001;
+	assert_true(uccl_event_tx_rtx_chunk(&f, 500, 5));
+	assert_int_equal(f.credit_used, 1500);
+	assert_false(uccl_event_tx_rtx_chunk(&f, 500, 5));
+	assert_int_equal(f.credit_used, 1500);
+	f.inflight_chunks = 0;
+	assert_true(uccl_event_tx_rtx_chunk(&f, 500, 5));
+	assert_int_equal(f.credit_used, 2000);
 }
 
 static void rx_chunk__counts(void **state)
@@ -291,6 +318,15 @@ static void grant__what_it_is_told(void **state)
 	assert_int_equal(say.demand, 70);
 }
 
+/* PROTOCOL R64 */
+static void grant__no_policy(void **state)
+{
+	(void)state;
+	uccl_event_rx_demand(&f, 1000, 0, 5);
+	assert_true(f.credit_due);
+	assert_true(uccl_event_grant(&f, 5) == UINT64_MAX);
+}
+
 static void all__hooks_are_optional(void **state)
 {
 	const struct uccl_ack_info info = {.bytes = 7};
@@ -301,7 +337,7 @@ static void all__hooks_are_optional(void **state)
 	uccl_event_path_sample(&f, 0, 9, 5);
 	uccl_event_rx_credit(&f, 9, 5);
 	uccl_event_loss(&f, &loss, 5);
-	assert_int_equal(uccl_event_grant(&f, 5), 0);
+	uccl_event_grant(&f, 5);
 	assert_int_equal(say.acks + say.samples + say.credits + say.losses + say.grants, 0);
 }
 
@@ -315,6 +351,7 @@ int main(void)
 		cmocka_unit_test_setup(pacing_chunk__without_pacer, start_bare),
 		cmocka_unit_test_setup(select_path__of_the_usable, start),
 		cmocka_unit_test_setup(tx_rtx_chunk__slots_only, start),
+		cmocka_unit_test_setup(tx_rtx_chunk__paced_credit, start),
 		cmocka_unit_test_setup(rx_chunk__counts, start),
 		cmocka_unit_test_setup(rx_chunk__no_grants, start_bare),
 		cmocka_unit_test_setup(rx_ack__passed_on, start),
@@ -322,6 +359,7 @@ int main(void)
 		cmocka_unit_test_setup(rx_credit__passed_on, start),
 		cmocka_unit_test_setup(loss__told_to_both, start),
 		cmocka_unit_test_setup(grant__what_it_is_told, start),
+		cmocka_unit_test_setup(grant__no_policy, start_bare),
 		cmocka_unit_test_setup(all__hooks_are_optional, start_bare),
 	};
 

@@ -61,7 +61,26 @@ static void set_credit(void *cs, uint64_t granted, uint64_t now)
 	credit_limit = uccl_max(credit_limit, granted);
 }
 
-static const struct uccl_credit_ops credit_set = {.limit = set_limit, .on_credit = set_credit};
+/* The test gives, nobody else. */
+static uint64_t set_grant(void *cs, uint64_t received, uint64_t demand, uint64_t now)
+{
+	(void)cs;
+	(void)received;
+	(void)demand;
+	(void)now;
+	return 0;
+}
+
+static const struct uccl_credit_ops credit_set = {.limit = set_limit, .on_credit = set_credit, .grant = set_grant};
+
+/* Paced credit, of which the test holds the pacer: it grants nothing by itself. */
+static void set_pull(const struct uccl_policy_cfg *cfg, struct uccl_pull_cfg *pull)
+{
+	(void)cfg;
+	*pull = (struct uccl_pull_cfg){.quantum = KIB, .idle = 0, .window = 0};
+}
+
+static const struct uccl_credit_ops credit_pull = {.limit = set_limit, .on_credit = set_credit, .pull = set_pull};
 
 static void start(struct pair_cfg cfg)
 {
@@ -1134,6 +1153,100 @@ static void tx_credit__demand(void **state)
 	pair_fini(&p);
 }
 
+/* With a pacer the demand leaves before the credit is used up, as the answer takes a round trip. PROTOCOL R60 */
+static void tx_credit__asks_ahead(void **state)
+{
+	struct pair_cfg c = pair_packets();
+	int i;
+
+	(void)state;
+	c.credit = &credit_pull;
+	c.slots = 8;
+	credit_limit = 12 * KIB;
+	start(c);
+	pair_bulk(&p, 0, 20 * KIB);
+	/* It cannot send all of its credit yet, but what waits is more than that. */
+	assert_int_equal(pair_pump_one(&p, 0), 9);
+	i = pair_find(&p, 1, UCCL_PKT_DEMAND);
+	assert_true(i == 8);
+	assert_int_equal(uccl_get64(p.wire[i]->h.rec), 20 * KIB);
+	assert_int_equal(uccl_get64(p.wire[i]->h.rec + 8), 0);
+	assert_int_equal(pair_pump_one(&p, 0), 0);
+	pair_fini(&p);
+	/* Nothing is asked for while credit is there for all that waits. */
+	credit_limit = 20 * KIB;
+	start(c);
+	pair_bulk(&p, 0, 20 * KIB);
+	pair_pump_one(&p, 0);
+	assert_int_equal(pair_find(&p, 1, UCCL_PKT_DEMAND), -1);
+	pair_fini(&p);
+}
+
+static void lose_first_chunks(struct pair *q, struct pair_pkt *k)
+{
+	if (k->kind == UCCL_RX_PACKET && k->h.type == UCCL_PKT_CHUNK && q->count < 4) {
+		q->count++;
+		k->fate = PAIR_DROP;
+	}
+}
+
+/* What is sent again spends paced credit, and the demand tells what was lost. PROTOCOL R63 */
+static void tx_retransmit__spends_paced_credit(void **state)
+{
+	struct pair_cfg c = pair_packets();
+	struct uccl_flow *f = &p.side[0].f;
+
+	(void)state;
+	c.credit = &credit_pull;
+	c.paths = 1;
+	credit_limit = 12 * KIB;
+	start(c);
+	p.filter = lose_first_chunks;
+	pair_bulk(&p, 0, 12 * KIB);
+	pair_run(&p, p.now + 20 * MS);
+	/* Four were lost; the credit was spent, so one at a time goes again, when nothing else is under way. */
+	assert_int_equal(f->lost_bytes, 4 * KIB);
+	assert_int_equal(f->credit_used, 16 * KIB);
+	assert_int_equal(p.side[0].stats.rtx_packets, 4);
+	assert_true(pair_done(&p));
+	/* The receiver knows of all 16: 12 came, 4 never will. */
+	assert_int_equal(p.side[1].f.received_bytes + p.side[1].f.peer_lost, 16 * KIB);
+	assert_int_equal(p.side[1].f.pull.received, 16 * KIB);
+	pair_fini(&p);
+}
+
+/* While something is in flight, they wait for credit: the same loss as in not_gated. PROTOCOL R63 */
+static void tx_retransmit__waits_for_paced_credit(void **state)
+{
+	struct pair_cfg c = pair_packets();
+	struct uccl_ack a;
+	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
+
+	(void)state;
+	c.paths = 1;
+	c.credit = &credit_pull;
+	credit_limit = 20 * KIB;
+	start(c);
+	pair_bulk(&p, 0, 20 * KIB);
+	pair_pump_one(&p, 0);
+	lose_all();
+	a = pair_ack(&p, 0, c.csn[0]);
+	a.nwords = 1;
+	a.sack[0] = 1ull << 17; /* the last but one */
+	a.npaths = 1;
+	a.paths[0] = (struct uccl_ack_path){.seq = 19, .echo = uccl_ts(p.now), .delay = UINT32_MAX};
+	pair_feed(&p, 0, &h, NULL, &a);
+	assert_int_equal(p.side[0].f.lost_bytes, 18 * KIB);
+	/* The last one is in flight: nothing but the demand leaves. */
+	assert_int_equal(pair_pump_one(&p, 0), 1);
+	assert_int_equal(p.wire[0]->h.type, UCCL_PKT_DEMAND);
+	assert_int_equal(uccl_get64(p.wire[0]->h.rec), 38 * KIB);
+	assert_int_equal(uccl_get64(p.wire[0]->h.rec + 8), 18 * KIB);
+	credit_limit = 23 * KIB;
+	assert_int_equal(pair_pump_one(&p, 0), 3);
+	pair_fini(&p);
+}
+
 /* Everything acknowledged, no credit, the demand lost: nothing but its own timer gets the flow going again. */
 static void tx_credit__demand_again(void **state)
 {
@@ -1210,10 +1323,11 @@ static void tx_credit__lost_ones_never_stall(void **state)
 
 	(void)state;
 	for (unsigned int i = 0; i < uccl_array_len(share); i++)
-		for (int direct = 0; direct < 2; direct++) {
-			struct pair_cfg c = direct ? pair_direct() : pair_packets();
+		for (int kind = 0; kind < 4; kind++) {
+			struct pair_cfg c = kind & 1 ? pair_direct() : pair_packets();
 
-			c.credit = &uccl_credit_window;
+			c.credit = kind & 2 ? &uccl_credit_eqds : &uccl_credit_window;
+			c.link_bps = 10000000000ull;
 			c.slots = 64;
 			c.window = 64;
 			c.seed = i + 1;
@@ -1591,7 +1705,10 @@ int main(void)
 		cmocka_unit_test(tx_write__both_ways_at_full_window),
 		cmocka_unit_test(tx_bulk__round_robin),
 		cmocka_unit_test(tx_bulk__pacing_below_one_chunk),
+		cmocka_unit_test(tx_retransmit__spends_paced_credit),
+		cmocka_unit_test(tx_retransmit__waits_for_paced_credit),
 		cmocka_unit_test(tx_credit__demand),
+		cmocka_unit_test(tx_credit__asks_ahead),
 		cmocka_unit_test(tx_credit__demand_again),
 		cmocka_unit_test(tx_credit__records_ask_too),
 		cmocka_unit_test(tx_credit__direct_writes_ask_too),

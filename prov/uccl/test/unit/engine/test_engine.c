@@ -1090,14 +1090,12 @@ static void op__exhausted(void **state)
 	lan_free(l);
 }
 
-/* The credit policy that grants: its packets cross an engine too. PROTOCOL R21 */
-static void credit__window_policy(void **state)
+static void credit_transfer(const char *const credit[2])
 {
 	struct lan *l = lan_new();
 
-	(void)state;
 	for (int i = 0; i < 2; i++) {
-		l->node[i].cfg.credit = "window";
+		l->node[i].cfg.credit = credit[i];
 		l->node[i].cfg.cc = "swift";
 		l->node[i].cfg.path = "pow2";
 		lan_open(l, i);
@@ -1111,6 +1109,28 @@ static void credit__window_policy(void **state)
 	lan_expect(l, 1, LAN_CTX(1), 0);
 	lan_check(dst, 500000, 1);
 	lan_free(l);
+}
+
+/* The credit policies that grant: their packets cross an engine too. PROTOCOL R21 */
+static void credit__window_policy(void **state)
+{
+	(void)state;
+	credit_transfer((const char *const[]){"window", "window"});
+}
+
+static void credit__pacer(void **state)
+{
+	(void)state;
+	credit_transfer((const char *const[]){"eqds", "eqds"});
+}
+
+/* Who waits for credit of a peer that has no such policy is told to go on. PROTOCOL R64 */
+static void credit__peer_without(void **state)
+{
+	(void)state;
+	credit_transfer((const char *const[]){"eqds", "none"});
+	credit_transfer((const char *const[]){"window", "none"});
+	credit_transfer((const char *const[]){"none", "eqds"});
 }
 
 int main(void)
@@ -1151,6 +1171,8 @@ int main(void)
 		cmocka_unit_test(op__calls_go_through),
 		cmocka_unit_test(op__exhausted),
 		cmocka_unit_test(credit__window_policy),
+		cmocka_unit_test(credit__pacer),
+		cmocka_unit_test(credit__peer_without),
 	};
 
 	return cmocka_run_group_tests_name("engine", tests, NULL, NULL);

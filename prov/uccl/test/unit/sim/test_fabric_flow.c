@@ -57,6 +57,55 @@ static void deliver__packets(void **state)
 	uccl_fab_play_close(&p);
 }
 
+/* Over the ideal, in per cent, of the main group. */
+static double over(void)
+{
+	struct uccl_fab_result r;
+
+	uccl_fab_result(&p.scene, 0, &r);
+	return (r.max_ns / (double)p.ideal_ns - 1) * 100;
+}
+
+/* Fifteen to one: the speculative windows fit into the queue, the rest comes as fast as the link goes, in equal parts.
+ */
+static void credit__incast(void **state)
+{
+	struct uccl_fab_result r;
+
+	(void)state;
+	play("incast", "hosts=54,senders=15,bytes=2m,credit=eqds,cc=none");
+	assert_true(over() < 3);
+	assert_int_equal(p.scene.net.dropped, 0);
+	uccl_fab_result(&p.scene, 0, &r);
+	assert_true(r.max_ns / r.p50_ns < 1.05);
+	uccl_fab_play_close(&p);
+}
+
+/*
+ * Forty-five to one: they do not fit, whole windows are lost. What comes again spends credit, too: without that
+ * (PROTOCOL R63) it was lost again and again.
+ */
+static void credit__no_loss_spiral(void **state)
+{
+	(void)state;
+	play("incast", "hosts=54,senders=45,bytes=1m,credit=eqds,cc=none");
+	assert_true(p.scene.net.dropped > 100);
+	assert_true(over() < 8);
+	/* No more than was lost at the start, once. */
+	assert_true(p.scene.stats.rtx_bytes <= 45 * 65536 * 5 / 4);
+	uccl_fab_play_close(&p);
+}
+
+/* Credits, demands and data get lost alike, and nothing stalls. */
+static void credit__lost(void **state)
+{
+	(void)state;
+	play("loss", "hosts=16,bytes=4m,loss=1/16,credit=eqds,limit=100000000");
+	uccl_fab_play_close(&p);
+	play("loss", "hosts=16,bytes=2m,loss=0,burst=0.002,mean=50,credit=eqds,limit=1000000000");
+	uccl_fab_play_close(&p);
+}
+
 /* Nothing waits for memory that somebody forgot. */
 static void close__in_the_middle(void **state)
 {
@@ -73,6 +122,9 @@ int main(void)
 		cmocka_unit_test(send__alone),
 		cmocka_unit_test(deliver__torn_writes),
 		cmocka_unit_test(deliver__packets),
+		cmocka_unit_test(credit__incast),
+		cmocka_unit_test(credit__no_loss_spiral),
+		cmocka_unit_test(credit__lost),
 		cmocka_unit_test(close__in_the_middle),
 	};
 

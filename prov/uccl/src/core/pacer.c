@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "core/pacer.h"
+
+#include <string.h>
+
+#include "base/units.h"
+
+/*
+ * Share of the link, in thousandths, that is handed out as payload. Headers of RoCE take 2.0 % at 4 KiB a packet; the
+ * rest empties what speculation and retransmissions have queued (UCCL's EFA pacer leaves 1 %).
+ */
+#define PACER_SHARE 975
+/* A progress loop that was late catches up by so many quanta at most: the queue that this makes. */
+#define PACER_LATE 4
+/*
+ * So far ahead the link is taken at most. More that is sent unasked at once fits into no queue, is lost, and its time
+ * would pass unused: 1.2 MB at 400 Gb/s.
+ */
+#define PACER_AHEAD_NS (25 * UCCL_NS_PER_US)
+/* A sender that was not heard for so long has its grants written off: twenty round trips of a slow fabric. */
+#define PACER_SILENCE_NS (500 * UCCL_NS_PER_US)
+#define PS_PER_NS 1000
+
+void uccl_pacer_init(struct uccl_pacer *p, uint64_t link_bps)
+{
+	memset(p, 0, sizeof(*p));
+	for (int i = 0; i < UCCL_PULL_NONE; i++)
+		TAILQ_INIT(&p->lists[i]);
+	TAILQ_INIT(&p->owing);
+	p->bps = link_bps / 1000 * PACER_SHARE;
+}
+
+void uccl_pull_init(struct uccl_pacer *p, struct uccl_pull *u, const struct uccl_pull_cfg *cfg, uint64_t now)
+{
+	memset(u, 0, sizeof(*u));
+	u->cfg = *cfg;
+	u->granted = cfg->idle;
+	u->heard_ns = now;
+	u->list = UCCL_PULL_NONE;
+	/* Two that answer at once must not wait for each other: room for one that does not, and the others. */
+	p->out_max = uccl_max(p->out_max, 4 * (cfg->window - cfg->idle));
+}
+
+static uint64_t pacer_ps(const struct uccl_pacer *p, uint64_t bytes)
+{
+	return bytes * 8 * UCCL_NS_PER_S / (p->bps / PS_PER_NS);
+}
+
+static uint64_t pull_ahead(const struct uccl_pull *u)
+{
+	return u->granted > u->received ? u->granted - u->received : 0;
+}
+
+static void pull_list(struct uccl_pacer *p, struct uccl_pull *u, uint8_t list)
+{
+	if (u->list == list)
+		return;
+	if (u->list != UCCL_PULL_NONE)
+		TAILQ_REMOVE(&p->lists[u->list], u, link);
+	u->list = list;
+	if (list != UCCL_PULL_NONE)
+		TAILQ_INSERT_TAIL(&p->lists[list], u, link);
+}
+
+/* The bytes that will come for certain take their time on the link. PROTOCOL R61 */
+static void pacer_charge(struct uccl_pacer *p, struct uccl_pull *u, uint64_t now)
+{
+	uint64_t sure = uccl_max(u->received, uccl_min(u->demand, u->granted));
+	uint64_t bytes = sure > u->charged ? sure - u->charged : 0, now_ps = now * PS_PER_NS, late;
+
+	u->charged += bytes;
+	if (!p->bps || !bytes)
+		return;
+	late = PACER_LATE * pacer_ps(p, u->cfg.quantum);
+	p->next_ps = uccl_max(p->next_ps, now_ps > late ? now_ps - late : 0) + pacer_ps(p, bytes);
+	p->next_ps = uccl_min(p->next_ps, now_ps + PACER_AHEAD_NS * PS_PER_NS);
+}
+
+/* Where it belongs now, and what of its grants counts. */
+static void pull_sort(struct uccl_pacer *p, struct uccl_pull *u)
+{
+	uint64_t ahead = pull_ahead(u), extra = ahead > u->cfg.idle && !u->silent ? ahead - u->cfg.idle : 0;
+
+	p->out += extra - u->counted;
+	u->counted = extra;
+	if (u->owes != (extra > 0)) {
+		u->owes = extra > 0;
+		if (u->owes)
+			TAILQ_INSERT_TAIL(&p->owing, u, owing);
+		else
+			TAILQ_REMOVE(&p->owing, u, owing);
+	}
+	if (u->silent || ahead + u->cfg.quantum > u->cfg.window)
+		pull_list(p, u, UCCL_PULL_NONE);
+	else if (u->demand > u->granted)
+		pull_list(p, u, u->rtx ? UCCL_PULL_RTX : UCCL_PULL_ACTIVE);
+	else if (ahead + u->cfg.quantum <= u->cfg.idle)
+		pull_list(p, u, UCCL_PULL_IDLE);
+	else
+		pull_list(p, u, UCCL_PULL_NONE);
+}
+
+void uccl_pull_fini(struct uccl_pacer *p, struct uccl_pull *u)
+{
+	u->silent = true;
+	pull_sort(p, u);
+}
+
+void uccl_pacer_heard(struct uccl_pacer *p, struct uccl_pull *u, uint64_t received, uint64_t demand, bool lost,
+		      uint64_t now)
+{
+	u->received = uccl_max(u->received, received);
+	u->demand = uccl_max(u->demand, demand);
+	u->rtx |= lost;
+	u->silent = false;
+	u->heard_ns = now;
+	pacer_charge(p, u, now);
+	/* The owing ones stay in the order in which they were heard. */
+	if (u->owes) {
+		TAILQ_REMOVE(&p->owing, u, owing);
+		TAILQ_INSERT_TAIL(&p->owing, u, owing);
+	}
+	pull_sort(p, u);
+}
+
+/* PROTOCOL R62 */
+static void pacer_write_off(struct uccl_pacer *p, uint64_t now)
+{
+	struct uccl_pull *u;
+
+	while ((u = TAILQ_FIRST(&p->owing)) && now - u->heard_ns >= PACER_SILENCE_NS) {
+		u->silent = true;
+		p->expired++;
+		pull_sort(p, u);
+	}
+}
+
+static struct uccl_pull *pacer_first(const struct uccl_pacer *p)
+{
+	struct uccl_pull *u = NULL;
+
+	for (int i = 0; !u && i < UCCL_PULL_NONE; i++)
+		u = TAILQ_FIRST(&p->lists[i]);
+	return u;
+}
+
+/* PROTOCOL R61 */
+struct uccl_pull *uccl_pacer_next(struct uccl_pacer *p, uint64_t now)
+{
+	struct uccl_pull *u;
+
+	pacer_write_off(p, now);
+	u = pacer_first(p);
+	if (!u || p->out >= p->out_max || now * PS_PER_NS < p->next_ps)
+		return NULL;
+	u->granted += u->cfg.quantum;
+	pacer_charge(p, u, now);
+	p->grants++;
+	u->rtx = false;
+	/* The end of its list, whichever that is now. */
+	pull_list(p, u, UCCL_PULL_NONE);
+	pull_sort(p, u);
+	return u;
+}
+
+uint64_t uccl_pacer_expiry(const struct uccl_pacer *p, uint64_t now)
+{
+	const struct uccl_pull *owing = TAILQ_FIRST(&p->owing);
+	uint64_t at = UCCL_NEVER;
+
+	if (pacer_first(p) && p->out < p->out_max)
+		at = uccl_max(now, (p->next_ps + PS_PER_NS - 1) / PS_PER_NS);
+	/* Somebody silent may be all that holds it up. */
+	if (owing)
+		at = uccl_min(at, owing->heard_ns + PACER_SILENCE_NS);
+	return at;
+}

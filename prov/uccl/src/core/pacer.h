@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The credit pacer of a NIC (EQDS, NSDI 2022; UCCL section 4.2): it hands out, one quantum after the other and no
+ * faster than the link can take them, what the senders to this NIC may send. Senders whose data was lost come first,
+ * then those that want more, then those that want nothing and only get their speculative window back; within each list
+ * they take turns. Grants are positions in a flow's bytes, so a lost one is made good by the next.
+ *
+ * Room on the link is taken by what was granted to somebody who wants it, and by what is sent unasked as soon as it is
+ * heard of: the grants that follow wait until that is through.
+ *
+ * Bounded: what a sender may be ahead of what has arrived from it, and the sum of that over all. What was granted to a
+ * sender that has fallen silent is written off after a while, and it gets no more before it is heard again.
+ */
+#ifndef UCCL_CORE_PACER_H
+#define UCCL_CORE_PACER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "core/policy.h"
+
+enum uccl_pull_list { UCCL_PULL_RTX, UCCL_PULL_ACTIVE, UCCL_PULL_IDLE, UCCL_PULL_NONE };
+
+/* One sender, as the receiver's pacer sees it. Embedded in the flow. */
+struct uccl_pull {
+	TAILQ_ENTRY(uccl_pull) link;  /* of its list */
+	TAILQ_ENTRY(uccl_pull) owing; /* of those that have grants beyond their idle window */
+	struct uccl_pull_cfg cfg;
+	uint64_t granted;	   /* cumulative; what a sender may begin with counts as granted */
+	uint64_t received, demand; /* likewise */
+	uint64_t heard_ns;
+	uint64_t counted; /* its share of uccl_pacer.out */
+	uint64_t charged; /* bytes of it that the pacer has made room for on the link */
+	uint8_t list;	  /* enum uccl_pull_list */
+	bool owes;	  /* in the list of owing ones */
+	bool rtx;	  /* something of it was lost */
+	bool silent;	  /* its grants were written off */
+};
+
+TAILQ_HEAD(uccl_pull_head, uccl_pull);
+
+struct uccl_pacer {
+	struct uccl_pull_head lists[UCCL_PULL_NONE];
+	struct uccl_pull_head owing; /* least recently heard first */
+	uint64_t bps;		     /* payload; 0: unknown, nothing is paced */
+	uint64_t next_ps;	     /* when the next quantum may be handed out */
+	uint64_t out;		     /* bytes granted beyond idle windows and not received, but of silent ones */
+	uint64_t out_max;	     /* more are not handed out */
+	uint64_t grants, expired;    /* counters */
+};
+
+/* link_bps: of the NIC, 0: unknown. */
+void uccl_pacer_init(struct uccl_pacer *p, uint64_t link_bps);
+void uccl_pull_init(struct uccl_pacer *p, struct uccl_pull *u, const struct uccl_pull_cfg *cfg, uint64_t now);
+/* The flow ends. */
+void uccl_pull_fini(struct uccl_pacer *p, struct uccl_pull *u);
+/*
+ * Something came of this sender: bytes that have come, or are known never to come, and bytes demanded, in all; `lost`:
+ * something has to be sent again, or was.
+ */
+void uccl_pacer_heard(struct uccl_pacer *p, struct uccl_pull *u, uint64_t received, uint64_t demand, bool lost,
+		      uint64_t now);
+/* Hand out one quantum if its time has come; whose. NULL: not now. */
+struct uccl_pull *uccl_pacer_next(struct uccl_pacer *p, uint64_t now);
+/* When uccl_pacer_next must be called; UCCL_NEVER: when something is heard. */
+uint64_t uccl_pacer_expiry(const struct uccl_pacer *p, uint64_t now);
+
+#endif

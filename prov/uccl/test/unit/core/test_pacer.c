@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "core/pacer.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/units.h"
+
+#define KIB 1024ull
+#define MIB (1024 * KIB)
+#define LINK 400000000000ull
+#define US UCCL_NS_PER_US
+#define N 64
+
+static struct uccl_pacer p;
+static struct uccl_pull u[N];
+static uint64_t now;
+
+static const struct uccl_pull_cfg usual = {.quantum = 32 * KIB, .idle = 64 * KIB, .window = 64 * KIB + MIB};
+
+static void start(uint64_t link, const struct uccl_pull_cfg *cfg)
+{
+	now = 1000 * US;
+	uccl_pacer_init(&p, link);
+	for (int i = 0; i < N; i++)
+		uccl_pull_init(&p, &u[i], cfg, now);
+}
+
+/* It has received so much of this sender, which wants so much. */
+static void heard(int i, uint64_t received, uint64_t demand)
+{
+	uccl_pacer_heard(&p, &u[i], received, demand, false, now);
+}
+
+static int next(void)
+{
+	struct uccl_pull *v = uccl_pacer_next(&p, now);
+
+	return v ? (int)(v - u) : -1;
+}
+
+/* Until a grant; whose. -1: there never is one. */
+static int wait_next(void)
+{
+	int i;
+
+	while ((i = next()) < 0) {
+		uint64_t at = uccl_pacer_expiry(&p, now);
+
+		if (at == UCCL_NEVER)
+			return -1;
+		assert_true(at >= now);
+		now = at > now ? at : now + 1;
+	}
+	return i;
+}
+
+/* PROTOCOL R61 */
+static void next__line_rate(void **state)
+{
+	struct uccl_pull_cfg c = usual;
+	uint64_t began, bytes = 0;
+	double rate;
+
+	(void)state;
+	c.window = 1024 * MIB;
+	start(LINK, &c);
+	heard(0, 0, 4096 * MIB);
+	/* The first few make up for the time before. */
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(wait_next(), 0);
+	began = now;
+	while (now < began + 1000 * US) {
+		assert_int_equal(wait_next(), 0);
+		bytes += c.quantum;
+		/* It is there, if slow. */
+		heard(0, bytes / 2, 4096 * MIB);
+	}
+	rate = (double)bytes * 8 / (double)(now - began);
+	assert_true(rate > 0.999 * 390 && rate < 1.001 * 390);
+	assert_int_equal(u[0].granted, c.idle + bytes + 10 * c.quantum);
+}
+
+static void next__unknown_link(void **state)
+{
+	(void)state;
+	start(0, &usual);
+	heard(0, 0, 1024 * MIB);
+	/* As much as it may be ahead, at once. */
+	while (next() == 0)
+		;
+	assert_int_equal(u[0].granted, usual.window);
+	assert_int_equal(now, 1000 * US);
+}
+
+static void next__nobody_wants(void **state)
+{
+	(void)state;
+	start(LINK, &usual);
+	assert_int_equal(next(), -1);
+	assert_int_equal(uccl_pacer_expiry(&p, now), UCCL_NEVER);
+	/* Within what it may send unasked. */
+	heard(0, 10 * KIB, 20 * KIB);
+	assert_int_equal(wait_next(), -1);
+}
+
+/* PROTOCOL R61 */
+static void next__lists(void **state)
+{
+	int i;
+
+	(void)state;
+	start(LINK, &usual);
+	heard(0, 64 * KIB, 64 * KIB); /* wants no more: only its idle window back */
+	heard(1, 0, MIB);
+	uccl_pacer_heard(&p, &u[2], 0, MIB, true, now);
+	assert_int_equal(u[0].list, UCCL_PULL_IDLE);
+	assert_int_equal(u[1].list, UCCL_PULL_ACTIVE);
+	assert_int_equal(u[2].list, UCCL_PULL_RTX);
+	assert_int_equal(wait_next(), 2);
+	/* One grant for what was lost, then it is one of those that want more. */
+	assert_int_equal(u[2].list, UCCL_PULL_ACTIVE);
+	assert_int_equal(wait_next(), 1);
+	assert_int_equal(wait_next(), 2);
+	while ((i = wait_next()) == 1 || i == 2)
+		assert_int_equal(u[0].granted, usual.idle);
+	/* Only when they have all that they may have. */
+	assert_int_equal(i, 0);
+	assert_int_equal(u[1].granted, MIB);
+	assert_int_equal(u[2].granted, MIB);
+	assert_int_equal(wait_next(), 0);
+	assert_int_equal(u[0].granted, 128 * KIB);
+	assert_int_equal(wait_next(), -1);
+}
+
+static void next__turns(void **state)
+{
+	(void)state;
+	start(LINK, &usual);
+	for (int i = 0; i < 5; i++)
+		heard(i, 0, 1024 * MIB);
+	for (int n = 0; n < 100; n++) {
+		int i = wait_next();
+
+		assert_int_equal(i, n % 5);
+		heard(i, u[i].granted, 1024 * MIB);
+	}
+}
+
+/* PROTOCOL R62 */
+static void next__ahead(void **state)
+{
+	(void)state;
+	start(LINK, &usual);
+	heard(0, 0, 1024 * MIB);
+	while (u[0].granted < usual.window)
+		assert_int_equal(wait_next(), 0);
+	assert_int_equal(next(), -1);
+	now += 100 * US;
+	assert_int_equal(next(), -1);
+	heard(0, 32 * KIB, 1024 * MIB);
+	assert_int_equal(wait_next(), 0);
+	assert_int_equal(u[0].granted, usual.window + 32 * KIB);
+}
+
+/* However many there are that take and do not send. PROTOCOL R62 */
+static void next__all_ahead(void **state)
+{
+	uint64_t sum = 0, until;
+
+	(void)state;
+	start(LINK, &usual);
+	until = now + 400 * US;
+	for (int i = 0; i < N; i++)
+		heard(i, 0, 1024 * MIB);
+	while (now < until) {
+		if (next() < 0)
+			now += US;
+		sum = 0;
+		for (int i = 0; i < N; i++)
+			sum += u[i].granted - usual.idle;
+		assert_int_equal(sum, p.out);
+		assert_true(sum <= 4 * MIB);
+	}
+	assert_int_equal(sum, 4 * MIB);
+}
+
+/* PROTOCOL R62 */
+static void next__silent_ones_are_written_off(void **state)
+{
+	int i;
+
+	(void)state;
+	start(LINK, &usual);
+	for (i = 0; i < 8; i++)
+		heard(i, 0, 1024 * MIB);
+	while (p.out < p.out_max)
+		assert_true(wait_next() >= 0);
+	heard(8, 0, 1024 * MIB);
+	assert_int_equal(next(), -1);
+	/* Nothing but time helps, and the pacer asks to be called then. */
+	now = uccl_pacer_expiry(&p, now);
+	i = next();
+	assert_int_equal(i, 8);
+	assert_int_equal(p.expired, 8);
+	assert_int_equal(p.out, 32 * KIB);
+	for (int n = 0; n < 10; n++)
+		assert_int_equal(wait_next(), 8);
+	/* One that comes back counts again, and has its turn. */
+	heard(3, 64 * KIB, 1024 * MIB);
+	assert_int_equal(p.out, 11 * 32 * KIB + u[3].granted - 64 * KIB - usual.idle);
+	assert_int_equal(wait_next(), 8);
+	assert_int_equal(wait_next(), 3);
+}
+
+/* What is sent unasked takes its time on the link before anything is granted. PROTOCOL R61 */
+static void heard__speculation_comes_first(void **state)
+{
+	uint64_t began;
+
+	(void)state;
+	start(LINK, &usual);
+	began = now;
+	for (int i = 0; i < 4; i++)
+		heard(i, 0, MIB);
+	wait_next();
+	/* 256 KiB at 390 Gb/s, less the four quanta by which the pacer may be late. */
+	assert_in_range(now - began, 2600, 2800);
+	start(LINK, &usual);
+	began = now;
+	for (int i = 0; i < N; i++)
+		heard(i, 0, MIB);
+	wait_next();
+	/* 4 MiB fit into no queue. */
+	assert_in_range(now - began, 25 * US, 25 * US + 100);
+}
+
+/* A loop that was away for a while does not make up for all of it. */
+static void next__late(void **state)
+{
+	int n = 0;
+
+	(void)state;
+	start(LINK, &usual);
+	heard(0, 0, 1024 * MIB);
+	wait_next();
+	now += 100 * US;
+	while (next() == 0)
+		n++;
+	assert_in_range(n, 4, 5);
+}
+
+static void fini__others_go_on(void **state)
+{
+	(void)state;
+	start(LINK, &usual);
+	for (int i = 0; i < 3; i++)
+		heard(i, 0, 1024 * MIB);
+	for (int n = 0; n < 6; n++)
+		wait_next();
+	uccl_pull_fini(&p, &u[1]);
+	memset(&u[1], 0xee, sizeof(u[1]));
+	for (int n = 0; n < 6; n++)
+		assert_int_not_equal(wait_next(), 1);
+	assert_int_equal(p.out, u[0].granted + u[2].granted - 2 * usual.idle);
+	uccl_pull_fini(&p, &u[0]);
+	uccl_pull_fini(&p, &u[2]);
+	assert_int_equal(p.out, 0);
+	assert_int_equal(wait_next(), -1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(heard__speculation_comes_first),
+		cmocka_unit_test(next__line_rate),
+		cmocka_unit_test(next__unknown_link),
+		cmocka_unit_test(next__nobody_wants),
+		cmocka_unit_test(next__lists),
+		cmocka_unit_test(next__turns),
+		cmocka_unit_test(next__ahead),
+		cmocka_unit_test(next__all_ahead),
+		cmocka_unit_test(next__silent_ones_are_written_off),
+		cmocka_unit_test(next__late),
+		cmocka_unit_test(fini__others_go_on),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
