@@ -255,7 +255,7 @@ static int conn_opened(struct conn *c, uint64_t now)
 	/* Jumbo packets leave room for an acknowledgement behind every chunk; small ones are filled. */
 	cfg.chunk_bytes = mtu > 16384 ? ((mtu - UCCL_HDR_LEN - UCCL_TAIL_MAX) & ~1023u) : mtu - UCCL_HDR_LEN;
 	if (e->cfg.chunk_bytes)
-		cfg.chunk_bytes = (uint32_t)uccl_clamp(e->cfg.chunk_bytes, 64, cfg.chunk_bytes);
+		cfg.chunk_bytes = (uint32_t)uccl_clamp(e->cfg.chunk_bytes, 128, cfg.chunk_bytes);
 	cfg.train_bytes = caps->train_bytes / mtu * cfg.chunk_bytes;
 	rc = uccl_flow_init(&c->peer.flow, &cfg, &c->peer, now);
 	if (rc)

@@ -7,6 +7,7 @@
 
 #include "base/units.h"
 #include "engine/impl.h"
+#include "msg/rma.h"
 
 /* Rounds of receiving in one poll at most, so that sending is never far. */
 #define RX_ROUNDS 8
@@ -59,6 +60,8 @@ int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct u
 	e->random(e->random_arg, e->listener.secret, UCCL_KEY_LEN);
 	e->listener.keyless = cfg->keyless;
 	uccl_mep_init(&e->mep, &engine_mep_ops, &e->stats, cfg->eager_bytes, cfg->unexpected_bytes, OPS_MAX);
+	e->mep.target = attr->target;
+	e->mep.target_arg = attr->target_arg;
 	uccl_heap_init(&e->heap);
 	uccl_pacer_init(&e->pacer, attr->nic->caps.link_bps);
 	e->pacer_timer.at = UCCL_NEVER;
@@ -617,6 +620,23 @@ int uccl_engine_recv(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
 
 	engine_push(e, now);
 	return rc;
+}
+
+int uccl_engine_rma(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
+{
+	int rc = uccl_msg_rma(&e->mep, op, now);
+
+	engine_push(e, now);
+	return rc;
+}
+
+void uccl_engine_revoke(struct uccl_engine *e, const void *region, uint64_t now)
+{
+	struct conn *c;
+
+	TAILQ_FOREACH(c, &e->conns, all)
+		uccl_msg_revoke(&c->peer, region, now);
+	engine_push(e, now);
 }
 
 int uccl_engine_cancel(struct uccl_engine *e, const void *context, uint64_t now)

@@ -23,6 +23,9 @@ struct uccl_engine_attr {
 	void (*random)(void *arg, void *buf, size_t len);
 	void *random_arg;
 	struct uccl_trace *trace;		/* borrowed until close; NULL: none */
+	/* Memory that peers may reach; NULL: none. */
+	const struct uccl_target_ops *target;
+	void *target_arg;
 };
 
 int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct uccl_engine **e);
@@ -66,6 +69,11 @@ void uccl_op_put(struct uccl_engine *e, struct uccl_op *op);
  */
 int uccl_engine_send(struct uccl_engine *e, struct uccl_op *op, uint64_t now);
 int uccl_engine_recv(struct uccl_engine *e, struct uccl_op *op, uint64_t now);
+
+int uccl_engine_rma(struct uccl_engine *e, struct uccl_op *op, uint64_t now);
+
+/* A registered region goes away: when this returns, nothing reads or writes it any more. */
+void uccl_engine_revoke(struct uccl_engine *e, const void *region, uint64_t now);
 
 /* Cancel a posted receive by its context: done() with FI_ECANCELED; -FI_ENOENT: none is waiting. */
 int uccl_engine_cancel(struct uccl_engine *e, const void *context, uint64_t now);

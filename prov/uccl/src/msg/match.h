@@ -37,6 +37,10 @@ struct uccl_msg_rx {
 	uint8_t *buf;			/* payload that came before it was matched */
 	uint64_t buf_len;
 	struct uccl_op *op;		/* the receive it matched */
+	const struct iovec *iov;	/* matched: where it belongs; else NULL */
+	uint8_t niov;
+	struct uccl_serve *serve;	/* it is a request for our memory */
+	struct uccl_op *read;		/* it is what comes back for this operation */
 	struct uccl_op *self;		/* a message to ourselves: the send */
 	void *claim;			/* context that claimed it */
 	void *mr;			/* direct: registration of the receive buffer */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "msg/rma.h"
 
 #define RX_MAX (1u << 22)
 
@@ -19,6 +20,9 @@ void uccl_mep_init(struct uccl_mep *m, const struct uccl_mep_ops *ops, struct uc
 	m->unexpected_max = unexpected_max;
 	uccl_pool_init(&m->op_pool, sizeof(struct uccl_op), ops_max);
 	uccl_pool_init(&m->rx_pool, sizeof(struct uccl_msg_rx), RX_MAX);
+	uccl_pool_init(&m->serve_pool, sizeof(struct uccl_serve), RX_MAX);
+	uccl_pool_init(&m->reply_pool, sizeof(struct uccl_reply), UCCL_REPLIES_MAX);
+	TAILQ_INIT(&m->blocked);
 	uccl_ids_init(&m->send_ids);
 	uccl_ids_init(&m->rx_ids);
 	uccl_match_init(&m->match);
@@ -59,6 +63,8 @@ void uccl_mep_fini(struct uccl_mep *m, uint64_t now)
 	uccl_ids_fini(&m->rx_ids);
 	uccl_pool_fini(&m->op_pool);
 	uccl_pool_fini(&m->rx_pool);
+	uccl_pool_fini(&m->serve_pool);
+	uccl_pool_fini(&m->reply_pool);
 }
 
 struct uccl_op *uccl_mep_op_get(struct uccl_mep *m)
@@ -83,6 +89,8 @@ void uccl_peer_init(struct uccl_peer *p, struct uccl_mep *m, const struct uccl_a
 	TAILQ_INIT(&p->pending);
 	TAILQ_INIT(&p->sends);
 	TAILQ_INIT(&p->rxs);
+	TAILQ_INIT(&p->requests);
+	TAILQ_INIT(&p->replies);
 }
 
 void uccl_peer_opened(struct uccl_peer *p, uint64_t now)
@@ -108,6 +116,7 @@ void uccl_peer_fail(struct uccl_peer *p, int err, uint64_t now)
 	if (p->open)
 		uccl_flow_fini(&p->flow);
 	p->open = false;
+	msg_replies_free(p, now);
 	TAILQ_CONCAT(&p->sends, &p->pending, link);
 	/* The flow forgot its items: nothing of ours is queued there any more. */
 	for (rx = TAILQ_FIRST(&p->rxs); rx; rx = next) {
@@ -117,6 +126,9 @@ void uccl_peer_fail(struct uccl_peer *p, int err, uint64_t now)
 	}
 	while ((op = TAILQ_FIRST(&p->sends)))
 		msg_send_failed(op, err);
+	/* Those whose turn came first are the first to end. */
+	while ((rx = TAILQ_FIRST(&p->requests)))
+		msg_rx_failed(rx, err, now);
 	for (rx = TAILQ_FIRST(&p->rxs); rx; rx = next) {
 		next = TAILQ_NEXT(rx, plink);
 		if (!rx->self)

@@ -12,6 +12,8 @@
 #include "msg/match.h"
 #include "msg/record.h"
 
+TAILQ_HEAD(uccl_reply_list, uccl_reply);
+
 /* A remote endpoint as messages see it. Its flow exists while `open`. */
 struct uccl_peer {
 	struct uccl_mep *mep;
@@ -30,7 +32,15 @@ struct uccl_peer {
 	struct uccl_msg_rx *by_mseq;	/* messages of which chunks are missing, or that came too early */
 	struct uccl_msg_rx_list rxs;	/* every message on its way in */
 	uint64_t unexpected_bytes;	/* its share of mep's */
+
+	struct uccl_msg_rx_list requests; /* for our memory: their turn has come, and they wait */
+	uint32_t nrequests;
+	bool blocked;			/* the first of them waits for a reply or for staging memory */
+	TAILQ_ENTRY(uccl_peer) blocked_link;
+	struct uccl_reply_list replies;	/* what goes back to it */
 };
+
+TAILQ_HEAD(uccl_peer_list, uccl_peer);
 
 /* What msg needs of the engine. */
 struct uccl_mep_ops {
@@ -51,7 +61,11 @@ struct uccl_mep {
 	uint64_t unexpected_max;	/* bytes of unexpected payload to buffer; beyond it peers must hold back */
 	uint64_t unexpected_bytes;
 	uint64_t copied_bytes;		/* copies of payloads that are not acknowledged yet */
-	struct uccl_pool op_pool, rx_pool;
+	const struct uccl_target_ops *target; /* our registered memory; NULL: there is none */
+	void *target_arg;
+	uint64_t staged_bytes;		/* copies of what goes back for reads */
+	struct uccl_peer_list blocked;
+	struct uccl_pool op_pool, rx_pool, serve_pool, reply_pool;
 	struct uccl_ids send_ids, rx_ids;
 	struct uccl_match match;
 	bool starved;			/* a listed message waits for an op: uccl_msg_retry */
@@ -68,6 +82,10 @@ extern const struct uccl_flow_ops uccl_msg_flow_ops;
 #define UCCL_COPIED_MAX (16u << 20)
 /* Largest message that may be called eager by a peer: what one chunk of its window can make us buffer. */
 #define UCCL_EAGER_MAX 65536
+/* Most bytes of copies of what goes back for reads, of one endpoint; beyond it requests wait. */
+#define UCCL_STAGED_MAX (64u << 20)
+/* Most replies of one endpoint under way. */
+#define UCCL_REPLIES_MAX 65536
 
 void uccl_mep_init(struct uccl_mep *m, const struct uccl_mep_ops *ops, struct uccl_stats *stats, uint64_t eager_max,
 		   uint64_t unexpected_max, uint32_t ops_max);
@@ -118,8 +136,26 @@ void msg_rx_failed(struct uccl_msg_rx *rx, int err, uint64_t now);
 /* A listed message meets the receive that takes it. */
 void msg_rx_match(struct uccl_mep *m, struct uccl_msg_rx *rx, struct uccl_op *recv, uint64_t now);
 void msg_self_done(struct uccl_op *op, int err);
-/* Copy between an op's buffers and plain memory; both return nothing: lengths were checked. */
-void msg_copy_in(const struct uccl_op *op, uint64_t off, const uint8_t *data, uint64_t len);
+/* Straight to its place in the order: queue what must wait for it. */
+void msg_post(struct uccl_mep *m, struct uccl_op *op, uint64_t now);
+/* Something that op waited for came. */
+void msg_send_arrived(struct uccl_op *op, uint8_t what);
+/* What the sender of op is waiting for. */
+enum { MSG_WAIT_ENV = 1, MSG_WAIT_BULK = 2, MSG_WAIT_CTS = 4, MSG_WAIT_FIN = 8 };
+void msg_rx_release(struct uccl_msg_rx *rx);
+void msg_rx_fin(struct uccl_msg_rx *rx, uint32_t refusal);
+void msg_rx_cts(struct uccl_msg_rx *rx);
+void msg_rx_place(struct uccl_msg_rx *rx, uint64_t off, const uint8_t *data, uint64_t len);
+int msg_rx_buffer(struct uccl_msg_rx *rx, uint64_t len);
+struct uccl_msg_rx *msg_rx_find(struct uccl_peer *p, uint64_t mseq);
+struct uccl_msg_rx *msg_rx_new(struct uccl_peer *p, uint64_t mseq);
+bool msg_rx_hash(struct uccl_msg_rx *rx);
+void msg_rx_set_env(struct uccl_msg_rx *rx, const struct uccl_env *env, uint64_t eager);
+/* Envelopes that came early and whose turn it now is; and what the peer may send. */
+void msg_rx_drain(struct uccl_peer *p, uint64_t now);
+void msg_peer_limits(struct uccl_peer *p);
+/* Copy between scattered and plain memory; both return nothing: lengths were checked. */
+void msg_copy_in(const struct iovec *iov, int n, uint64_t off, const uint8_t *data, uint64_t len);
 void msg_copy_out(const struct iovec *iov, int n, uint64_t off, uint8_t *data, uint64_t len);
 
 #endif

@@ -14,8 +14,71 @@
 #include "core/flow.h"
 
 #define UCCL_IOV_MAX 4
+/* Pieces of remote memory in one operation. */
+#define UCCL_SEG_MAX 4
+/*
+ * RMA up to this size, and all atomics, are executed at the target in the order in which they were posted; operands of
+ * an atomic (and what they are compared with) are no larger.
+ */
+#define UCCL_ORDER_MAX 65536
 
-enum uccl_op_type { UCCL_OP_SEND, UCCL_OP_RECV };
+enum uccl_op_type {
+	UCCL_OP_SEND, UCCL_OP_RECV,
+	UCCL_OP_WRITE, UCCL_OP_READ,
+	UCCL_OP_ATOMIC,		/* nothing comes back */
+	UCCL_OP_FETCH,		/* what was there before comes back, */
+	UCCL_OP_COMPARE		/* and operands are compared with it */
+};
+
+/* A piece of remote memory: an address or offset, as the target's registration says, under a key. */
+struct uccl_seg {
+	uint64_t addr, len, key;
+};
+
+/* The sources of an atomic operation, read while it is posted. */
+struct uccl_atomic_args {
+	const struct iovec *operand, *compare;
+	uint8_t noperand, ncompare;
+};
+
+/* Rights that a registration must give. */
+#define UCCL_ACCESS_READ 1u
+#define UCCL_ACCESS_WRITE 2u
+
+/* Why a target refused: travels in RESP, and becomes a text. */
+enum uccl_refusal {
+	UCCL_REFUSED_NOT, UCCL_REFUSED_KEY, UCCL_REFUSED_ACCESS, UCCL_REFUSED_RANGE, UCCL_REFUSED_REVOKED,
+	UCCL_REFUSED_ATOMIC, UCCL_REFUSED_COUNT
+};
+
+/* Pieces of local memory that the segments of one operation may lie in. */
+#define UCCL_PIECES_MAX (UCCL_SEG_MAX * UCCL_IOV_MAX)
+
+/* Something a peer did to our memory. */
+struct uccl_rma_event {
+	struct uccl_peer *from;
+	bool write;		/* it changed memory; else it read */
+	bool fetch;		/* an atomic that did both */
+	bool atomic;
+	bool has_data;		/* remote CQ data came with it */
+	uint8_t nregions;
+	uint64_t data;
+	uint64_t len;
+	void *regions[UCCL_SEG_MAX];
+};
+
+/* The registered memory of this side, and who wants to know what happens to it. All calls by the engine's owner. */
+struct uccl_target_ops {
+	/*
+	 * Where a segment (not empty) lies: fills at most UCCL_IOV_MAX pieces and the region, and returns how many, or
+	 * -enum uccl_refusal. The memory stays valid until uccl_engine_revoke() is called for that region.
+	 */
+	int (*resolve)(void *arg, const struct uccl_seg *seg, uint32_t access, struct iovec *iov, void **region);
+	/* Around every atomic operation: nobody else's may come between. */
+	void (*lock)(void *arg);
+	void (*unlock)(void *arg);
+	void (*event)(void *arg, const struct uccl_rma_event *ev);
+};
 
 /* Flags of an operation. */
 #define UCCL_OPF_TAGGED	  (1u << 0)
@@ -27,6 +90,7 @@ enum uccl_op_type { UCCL_OP_SEND, UCCL_OP_RECV };
 #define UCCL_OPF_MULTI	  (1u << 5) /* recv: FI_MULTI_RECV buffer. done: the buffer is released with this one */
 #define UCCL_OPF_DIRECTED (1u << 6) /* recv: only from `peer` */
 #define UCCL_OPF_CHILD	  (1u << 7) /* recv: one message in a multi-receive buffer; made by msg */
+#define UCCL_OPF_FENCE	  (1u << 9) /* not before all that was posted to this peer is complete */
 
 struct uccl_peer;
 struct uccl_msg_rx;
@@ -43,7 +107,11 @@ struct uccl_op {
 	uint64_t ignore;	/* recv: tag bits that do not matter */
 	uint64_t data;
 	uint64_t len;		/* sum of the iov lengths */
-	struct iovec iov[UCCL_IOV_MAX];
+	struct iovec iov[UCCL_IOV_MAX]; /* FETCH, COMPARE: for what comes back. ATOMIC: none */
+	struct uccl_seg seg[UCCL_SEG_MAX]; /* RMA: where in the peer's memory */
+	uint8_t nseg;
+	uint8_t datatype, atomic; /* enum uccl_datatype, enum uccl_atomic (msg/atomic.h): libfabric's numbers */
+	const struct uccl_atomic_args *args;
 	uint64_t min_multi;	/* MULTI: release the buffer when less room than this is left */
 	void *context;		/* the application's */
 	uint64_t api_flags;	/* api's own; msg does not look */
@@ -52,6 +120,7 @@ struct uccl_op {
 
 	/* result, valid in done() */
 	int err;		/* 0 or a positive FI_Exxx */
+	uint8_t refusal;	/* the target refused it: enum uccl_refusal */
 	uint64_t done_len;	/* recv: bytes placed */
 	uint64_t olen;		/* recv, FI_ETRUNC: bytes that did not fit */
 	void *done_buf;		/* recv: where they begin */
@@ -65,11 +134,15 @@ struct uccl_op {
 	uint32_t children;	/* MULTI parent: messages not yet complete */
 	bool multi_closed;	/* MULTI parent: takes no more messages */
 	struct uccl_op *parent;
-	struct uccl_msg_rx *rx;	/* recv: the message that it matched */
+	struct uccl_msg_rx *rx;	/* recv: the message that it matched. RMA: what comes back */
 	bool busy;		/* send: msg still needs it although done() was called */
 	bool orphan;		/* api has put it back meanwhile */
 	uint8_t wait;		/* send: what must still happen before it is complete */
 	void *bounce;		/* send: our copy of an injected payload, if it does not fit `small` */
+	uint32_t bounce_len;
+	uint32_t head_len;	/* RMA: segments, and as much of the payload as was copied behind them */
+	int fail;		/* RMA: why it ends when what is under way has come back */
+	struct iovec head, body; /* RMA: what the first record carries, and the copied payload */
 	uint8_t small[128];
 	struct uccl_item env;	/* the envelope, or a control record */
 	struct uccl_item bulk;	/* the rest of the payload */

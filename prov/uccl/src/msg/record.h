@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "core/wire.h"
+#include "msg/op.h"
 
 enum uccl_rec_type {
 	UCCL_REC_MSG = 1,   /* envelope, with the first bytes of the message as payload */
@@ -13,7 +14,9 @@ enum uccl_rec_type {
 	UCCL_REC_DATA = 3,  /* payload after CTS: bulk rec, id and gen = the receiver's handle and message sequence */
 	UCCL_REC_CTS = 4,   /* receiver -> sender: send up to `limit` bytes in all */
 	UCCL_REC_FIN = 5,   /* receiver -> sender: delivered */
-	/* 6..31 are reserved for RMA and atomics */
+	UCCL_REC_REQ = 6,   /* RMA or atomic: an envelope, then segments and the first bytes of the payload */
+	UCCL_REC_RESP = 7,  /* target -> initiator: it is done, or refused */
+	UCCL_REC_REPLY = 8, /* payload of a read: bulk rec, id and gen = the initiator's handle and message sequence */
 };
 
 #define UCCL_ENV_TAGGED 1u
@@ -47,6 +50,95 @@ static inline void uccl_env_decode(struct uccl_env *e, const uint8_t *rec)
 	e->flags = rec[23];
 	e->mseq = uccl_get32(rec + 24);
 	e->id = uccl_get32(rec + 28);
+}
+
+/* What a REQ asks for; the first byte of its `tag`. */
+enum uccl_rma_kind {
+	UCCL_RMA_WRITE = 1, UCCL_RMA_READ, UCCL_RMA_ATOMIC, UCCL_RMA_FETCH, UCCL_RMA_COMPARE
+};
+
+/* A REQ, without what its envelope says. */
+struct uccl_req {
+	uint8_t kind, nseg, datatype, atomic;
+	uint32_t rx;		/* the initiator's handle for what comes back, 0: nothing does */
+	uint64_t rkey, raddr;	/* direct writes, with `rx`: as in CTS */
+	uint64_t len;		/* of all segments */
+	struct uccl_seg seg[UCCL_SEG_MAX];
+};
+
+#define UCCL_SEG_LEN 24
+#define UCCL_REQ_DIRECT_LEN 16
+/* Most bytes in front of the payload. */
+#define UCCL_REQ_HEAD_MAX (UCCL_SEG_MAX * UCCL_SEG_LEN + UCCL_REQ_DIRECT_LEN)
+
+static inline uint64_t uccl_req_tag(const struct uccl_req *r)
+{
+	return r->kind | (uint64_t)r->nseg << 8 | (uint64_t)r->datatype << 16 | (uint64_t)r->atomic << 24 |
+	       (uint64_t)r->rx << 32;
+}
+
+static inline uint32_t uccl_req_head_len(uint8_t nseg, bool comes_back)
+{
+	return nseg * UCCL_SEG_LEN + (comes_back ? UCCL_REQ_DIRECT_LEN : 0);
+}
+
+static inline void uccl_req_encode(uint8_t *head, const struct uccl_req *r)
+{
+	for (uint8_t i = 0; i < r->nseg; i++, head += UCCL_SEG_LEN) {
+		uccl_put64(head, r->seg[i].addr);
+		uccl_put64(head + 8, r->seg[i].len);
+		uccl_put64(head + 16, r->seg[i].key);
+	}
+	if (r->rx) {
+		uccl_put64(head, r->rkey);
+		uccl_put64(head + 8, r->raddr);
+	}
+}
+
+/* From the envelope's tag and the first `len` bytes of the payload. Bytes taken; -1: it is no request. */
+static inline int uccl_req_decode(struct uccl_req *r, uint64_t tag, const uint8_t *head, uint32_t len)
+{
+	uint32_t need;
+
+	r->kind = (uint8_t)tag;
+	r->nseg = (uint8_t)(tag >> 8);
+	r->datatype = (uint8_t)(tag >> 16);
+	r->atomic = (uint8_t)(tag >> 24);
+	r->rx = (uint32_t)(tag >> 32);
+	r->rkey = r->raddr = r->len = 0;
+	need = uccl_req_head_len(r->nseg, r->rx);
+	if (r->kind < UCCL_RMA_WRITE || r->kind > UCCL_RMA_COMPARE || r->nseg > UCCL_SEG_MAX || len < need)
+		return -1;
+	for (uint8_t i = 0; i < r->nseg; i++, head += UCCL_SEG_LEN) {
+		r->seg[i].addr = uccl_get64(head);
+		r->seg[i].len = uccl_get64(head + 8);
+		r->seg[i].key = uccl_get64(head + 16);
+		if (r->seg[i].len >> 56)
+			return -1;
+		r->len += r->seg[i].len;
+	}
+	if (r->rx) {
+		r->rkey = uccl_get64(head);
+		r->raddr = uccl_get64(head + 8);
+	}
+	return (int)need;
+}
+
+struct uccl_resp {
+	uint32_t id;	/* the initiator's handle */
+	uint32_t err;	/* 0, or enum uccl_refusal */
+};
+
+static inline void uccl_resp_encode(uint8_t *rec, const struct uccl_resp *r)
+{
+	uccl_put32(rec, r->id);
+	uccl_put32(rec + 4, r->err);
+}
+
+static inline void uccl_resp_decode(struct uccl_resp *r, const uint8_t *rec)
+{
+	r->id = uccl_get32(rec);
+	r->err = uccl_get32(rec + 4);
 }
 
 struct uccl_cts {

@@ -9,28 +9,28 @@
 
 #include "base/seq.h"
 #include "base/units.h"
-#include "msg/mep.h"
+#include "msg/rma.h"
 
 /* Direct writes are worth a registration from this size on. */
 #define DIRECT_MIN 16384
 /* Foreseeing the place of a payload pays from this chunk size on. */
 #define HINT_MIN 16384
 
-void msg_copy_in(const struct uccl_op *op, uint64_t off, const uint8_t *data, uint64_t len)
+void msg_copy_in(const struct iovec *iov, int n, uint64_t off, const uint8_t *data, uint64_t len)
 {
-	for (uint8_t i = 0; i < op->iov_count && len; i++) {
-		uint64_t n;
+	for (int i = 0; i < n && len; i++) {
+		uint64_t part;
 
-		if (off >= op->iov[i].iov_len) {
-			off -= op->iov[i].iov_len;
+		if (off >= iov[i].iov_len) {
+			off -= iov[i].iov_len;
 			continue;
 		}
-		n = uccl_min(len, op->iov[i].iov_len - off);
+		part = uccl_min(len, iov[i].iov_len - off);
 		/* Payload scattered by prediction may be in place already, or overlap its place. */
-		if ((uint8_t *)op->iov[i].iov_base + off != data)
-			memmove((uint8_t *)op->iov[i].iov_base + off, data, n);
-		data += n;
-		len -= n;
+		if ((uint8_t *)iov[i].iov_base + off != data)
+			memmove((uint8_t *)iov[i].iov_base + off, data, part);
+		data += part;
+		len -= part;
 		off = 0;
 	}
 }
@@ -155,6 +155,13 @@ void msg_rx_free(struct uccl_msg_rx *rx)
 
 	rx_unlink(rx);
 	rx_buf_free(rx);
+	if (rx->serve) {
+		if (rx->serve->queued) {
+			TAILQ_REMOVE(&p->requests, rx, link);
+			p->nrequests--;
+		}
+		uccl_pool_put(&m->serve_pool, rx->serve);
+	}
 	if (rx->id)
 		uccl_ids_put(&m->rx_ids, rx->id);
 	if (m->stream == rx)
@@ -164,21 +171,22 @@ void msg_rx_free(struct uccl_msg_rx *rx)
 }
 
 /* Free the message unless one of its records is still under way. */
-static void rx_release(struct uccl_msg_rx *rx)
+void msg_rx_release(struct uccl_msg_rx *rx)
 {
 	rx->finished = true;
 	if (!rx->cts.queued && !rx->cts.pending && !rx->fin.queued && !rx->fin.pending)
 		msg_rx_free(rx);
 }
 
-static void rx_fin(struct uccl_msg_rx *rx)
+void msg_rx_fin(struct uccl_msg_rx *rx, uint32_t refusal)
 {
 	struct uccl_peer *p = rx->peer;
+	struct uccl_resp resp = { .id = rx->send_id, .err = refusal };
 
 	if (!(rx->flags & UCCL_ENV_DELIVERY) || !rx->send_id || p->dead)
 		return;
 	rx->fin.rtype = UCCL_REC_FIN;
-	uccl_put32(rx->fin.rec, rx->send_id);
+	uccl_resp_encode(rx->fin.rec, &resp);
 	uccl_flow_submit(&p->flow, &rx->fin);
 	p->mep->ops->ready(p);
 }
@@ -201,16 +209,23 @@ static void rx_complete(struct uccl_msg_rx *rx, uint64_t now)
 		p->mep->ops->dereg(p, rx->mr);
 		rx->mr = NULL;
 	}
-	rx_fin(rx);
+	if (rx->serve) {
+		msg_serve_placed(rx);
+		return;
+	}
+	msg_rx_fin(rx, 0);
 	rx->op = NULL;
-	if (op) {
+	rx->iov = NULL;
+	if (rx->read) {
+		msg_rma_read_done(rx->read);
+	} else if (op) {
 		int err = recv_result(op, rx->flags, rx->tag, rx->data, rx->len, rx->limit);
 
 		/* The message first: done() may post and match again. */
-		rx_release(rx);
+		msg_rx_release(rx);
 		msg_recv_done(op, p, err);
 	} else {
-		rx_release(rx);
+		msg_rx_release(rx);
 	}
 }
 
@@ -226,7 +241,7 @@ static void rx_check(struct uccl_msg_rx *rx, uint64_t now)
  * A place for payload that comes before it is matched. 0, or -1: no memory, or more of this peer's than it can have had
  * in flight when it was told to hold back (PROTOCOL R42).
  */
-static int rx_buffer(struct uccl_msg_rx *rx, uint64_t len)
+int msg_rx_buffer(struct uccl_msg_rx *rx, uint64_t len)
 {
 	struct uccl_mep *m = rx->peer->mep;
 	uint64_t most = m->unexpected_max + (uint64_t)rx->peer->flow.cfg.window * UCCL_EAGER_MAX;
@@ -246,12 +261,12 @@ static int rx_buffer(struct uccl_msg_rx *rx, uint64_t len)
 }
 
 /* Payload of a message, at its offset. */
-static void rx_place(struct uccl_msg_rx *rx, uint64_t off, const uint8_t *data, uint64_t len)
+void msg_rx_place(struct uccl_msg_rx *rx, uint64_t off, const uint8_t *data, uint64_t len)
 {
 	rx->got += len;
-	if (rx->op) {
+	if (rx->iov) {
 		if (off < rx->limit)
-			msg_copy_in(rx->op, off, data, uccl_min(len, rx->limit - off));
+			msg_copy_in(rx->iov, rx->niov, off, data, uccl_min(len, rx->limit - off));
 		rx->hi = uccl_max(rx->hi, off + len);
 	} else if (rx->buf) {
 		memcpy(rx->buf + off, data, len);
@@ -259,7 +274,7 @@ static void rx_place(struct uccl_msg_rx *rx, uint64_t off, const uint8_t *data, 
 }
 
 /* Ask for the rest of a message. */
-static void rx_cts(struct uccl_msg_rx *rx)
+void msg_rx_cts(struct uccl_msg_rx *rx)
 {
 	struct uccl_peer *p = rx->peer;
 	struct uccl_cts cts = { .id = rx->send_id, .limit = rx->limit };
@@ -272,9 +287,9 @@ static void rx_cts(struct uccl_msg_rx *rx)
 		cts.limit = rx->limit;
 	}
 	cts.rx = rx->id;
-	if (rx->op && rx->op->iov_count == 1 && p->flow.cfg.write_bytes && !p->flow.direct_off &&
+	if (rx->niov == 1 && p->flow.cfg.write_bytes && !p->flow.direct_off &&
 	    rx->limit >= rx->eager + DIRECT_MIN &&
-	    p->mep->ops->reg(p, rx->op->iov[0].iov_base, rx->limit, &rx->mr, &cts.rkey, &cts.raddr))
+	    p->mep->ops->reg(p, rx->iov[0].iov_base, rx->limit, &rx->mr, &cts.rkey, &cts.raddr))
 		rx->mr = NULL;
 	if (!rx->mr)
 		cts.rkey = 0;
@@ -286,16 +301,23 @@ static void rx_cts(struct uccl_msg_rx *rx)
 	p->mep->ops->ready(p);
 }
 
+static void rx_to(struct uccl_msg_rx *rx, struct uccl_op *op)
+{
+	rx->op = op;
+	rx->iov = op->iov;
+	rx->niov = op->iov_count;
+	rx->limit = uccl_min(rx->len, op->len);
+}
+
 /* The receive for this message is known. */
 static void rx_attach(struct uccl_msg_rx *rx, struct uccl_op *op, uint64_t now)
 {
-	rx->op = op;
-	rx->limit = uccl_min(rx->len, op->len);
+	rx_to(rx, op);
 	rx->hi = rx->got;
 	op->rx = rx;
 	if (rx->buf) {
 		/* A gap in it is filled by payload still to come. */
-		msg_copy_in(op, 0, rx->buf, uccl_min(rx->buf_len, rx->limit));
+		msg_copy_in(rx->iov, rx->niov, 0, rx->buf, uccl_min(rx->buf_len, rx->limit));
 		rx_buf_free(rx);
 	}
 	if (rx->failed) {
@@ -303,7 +325,7 @@ static void rx_attach(struct uccl_msg_rx *rx, struct uccl_op *op, uint64_t now)
 		return;
 	}
 	if (!(rx->flags & UCCL_ENV_EAGER))
-		rx_cts(rx);
+		msg_rx_cts(rx);
 	rx_check(rx, now);
 }
 
@@ -318,7 +340,7 @@ static void rx_self(struct uccl_msg_rx *rx, struct uccl_op *op)
 	for (uint8_t i = 0; i < send->iov_count && off < n; i++) {
 		uint64_t part = uccl_min(send->iov[i].iov_len, n - off);
 
-		msg_copy_in(op, off, send->iov[i].iov_base, part);
+		msg_copy_in(op->iov, op->iov_count, off, send->iov[i].iov_base, part);
 		off += part;
 	}
 	err = recv_result(op, rx->flags, rx->tag, rx->data, rx->len, n);
@@ -364,7 +386,7 @@ static void rx_discard(struct uccl_msg_rx *rx, uint64_t now)
 	}
 	if (!(rx->flags & UCCL_ENV_EAGER)) {
 		rx->limit = rx->eager;
-		rx_cts(rx);
+		msg_rx_cts(rx);
 	}
 	rx_check(rx, now);
 }
@@ -387,11 +409,12 @@ void uccl_msg_retry(struct uccl_mep *m, uint64_t now)
 	}
 }
 
-static void peer_limits(struct uccl_peer *p)
+void msg_peer_limits(struct uccl_peer *p)
 {
 	struct uccl_mep *m = p->mep;
 
-	p->flow.rcv_msg_limit = (uint32_t)p->rx_mseq + UCCL_MSG_LIMIT;
+	/* Requests that wait are not done with. */
+	p->flow.rcv_msg_limit = (uint32_t)p->rx_mseq + UCCL_MSG_LIMIT - p->nrequests;
 	p->flow.rcv_short = m->unexpected_bytes > m->unexpected_max;
 }
 
@@ -399,10 +422,15 @@ static void peer_limits(struct uccl_peer *p)
 static void rx_in_order(struct uccl_msg_rx *rx, uint64_t now)
 {
 	struct uccl_mep *m = rx->peer->mep;
-	struct uccl_op *recv = uccl_match_posted(&m->match, rx->flags & UCCL_ENV_TAGGED, rx->peer, rx->tag);
-	struct uccl_op *op = recv ? recv_take(m, recv, rx->len) : NULL;
+	struct uccl_op *recv, *op;
 
 	rx->in_order = true;
+	if (rx->serve) {
+		msg_serve_turn(rx, now);
+		return;
+	}
+	recv = uccl_match_posted(&m->match, rx->flags & UCCL_ENV_TAGGED, rx->peer, rx->tag);
+	op = recv ? recv_take(m, recv, rx->len) : NULL;
 	if (op) {
 		rx_attach(rx, op, now);
 		return;
@@ -411,7 +439,7 @@ static void rx_in_order(struct uccl_msg_rx *rx, uint64_t now)
 	uccl_match_list(&m->match, rx);
 }
 
-static struct uccl_msg_rx *rx_find(struct uccl_peer *p, uint64_t mseq)
+struct uccl_msg_rx *msg_rx_find(struct uccl_peer *p, uint64_t mseq)
 {
 	struct uccl_msg_rx *rx = NULL;
 
@@ -421,21 +449,21 @@ static struct uccl_msg_rx *rx_find(struct uccl_peer *p, uint64_t mseq)
 }
 
 /* Envelopes that came early and whose turn it now is. */
-static void rx_drain(struct uccl_peer *p, uint64_t now)
+void msg_rx_drain(struct uccl_peer *p, uint64_t now)
 {
 	struct uccl_msg_rx *rx;
 
-	while (p->by_mseq && (rx = rx_find(p, p->rx_mseq)) && rx->have_env) {
+	while (p->by_mseq && (rx = msg_rx_find(p, p->rx_mseq)) && rx->have_env) {
 		p->rx_mseq++;
 		/* Complete but for the receive: it need not be found by sequence any more. */
 		if (rx->got >= rx->eager)
 			rx_unlink(rx);
 		rx_in_order(rx, now);
 	}
-	peer_limits(p);
+	msg_peer_limits(p);
 }
 
-static struct uccl_msg_rx *rx_new(struct uccl_peer *p, uint64_t mseq)
+struct uccl_msg_rx *msg_rx_new(struct uccl_peer *p, uint64_t mseq)
 {
 	struct uccl_msg_rx *rx = uccl_pool_get(&p->mep->rx_pool);
 
@@ -447,14 +475,14 @@ static struct uccl_msg_rx *rx_new(struct uccl_peer *p, uint64_t mseq)
 	return rx;
 }
 
-static bool rx_hash(struct uccl_msg_rx *rx)
+bool msg_rx_hash(struct uccl_msg_rx *rx)
 {
 	HASH_ADD(hh, rx->peer->by_mseq, mseq, sizeof(rx->mseq), rx);
 	rx->hashed = rx->hh.tbl != NULL;
 	return rx->hashed;
 }
 
-static void rx_set_env(struct uccl_msg_rx *rx, const struct uccl_env *env, uint64_t eager)
+void msg_rx_set_env(struct uccl_msg_rx *rx, const struct uccl_env *env, uint64_t eager)
 {
 	rx->have_env = true;
 	rx->tag = env->tag;
@@ -472,7 +500,7 @@ static void recv_whole(struct uccl_peer *p, const struct uccl_env *env, struct u
 	int err;
 
 	if (n)
-		msg_copy_in(op, 0, data, n);
+		msg_copy_in(op->iov, op->iov_count, 0, data, n);
 	err = recv_result(op, env->flags, env->tag, env->data, env->len, n);
 	msg_recv_done(op, p, err);
 }
@@ -495,7 +523,7 @@ static enum uccl_drop rx_msg(struct uccl_peer *p, const struct uccl_chunk_in *in
 	if (m->starved)
 		uccl_msg_retry(m, now);
 	turn = mseq == p->rx_mseq;
-	rx = rx_find(p, mseq);
+	rx = msg_rx_find(p, mseq);
 	if (!rx && turn && eager == in->len && (env.flags & UCCL_ENV_EAGER) && !(env.flags & UCCL_ENV_DELIVERY)) {
 		struct uccl_op *recv = uccl_match_posted(&m->match, env.flags & UCCL_ENV_TAGGED, p, env.tag);
 		struct uccl_op *op = recv ? recv_take(m, recv, env.len) : NULL;
@@ -503,7 +531,7 @@ static enum uccl_drop rx_msg(struct uccl_peer *p, const struct uccl_chunk_in *in
 		if (op) {
 			p->rx_mseq++;
 			recv_whole(p, &env, op, in->data);
-			rx_drain(p, now);
+			msg_rx_drain(p, now);
 			return UCCL_DROP_COUNT;
 		}
 	}
@@ -511,11 +539,11 @@ static enum uccl_drop rx_msg(struct uccl_peer *p, const struct uccl_chunk_in *in
 	if (rx && (rx->have_env || rx->eager != eager || !(env.flags & UCCL_ENV_EAGER) || in->len > eager - rx->got))
 		return UCCL_DROP_RECORD;
 	if (!rx) {
-		rx = rx_new(p, mseq);
+		rx = msg_rx_new(p, mseq);
 		if (!rx)
 			return UCCL_DROP_MEMORY;
 		/* It must be found again if its turn has not come, or more of it comes by message sequence. */
-		if (((!turn || eager > in->len) && !rx_hash(rx))) {
+		if (((!turn || eager > in->len) && !msg_rx_hash(rx))) {
 			msg_rx_free(rx);
 			return UCCL_DROP_MEMORY;
 		}
@@ -528,29 +556,28 @@ static enum uccl_drop rx_msg(struct uccl_peer *p, const struct uccl_chunk_in *in
 
 		if (op) {
 			p->rx_mseq++;
-			rx_set_env(rx, &env, eager);
+			msg_rx_set_env(rx, &env, eager);
 			rx->in_order = true;
-			rx->op = op;
-			rx->limit = uccl_min(rx->len, op->len);
+			rx_to(rx, op);
 			if (in->len)
-				rx_place(rx, 0, in->data, in->len);
+				msg_rx_place(rx, 0, in->data, in->len);
 			rx_attach(rx, op, now);
-			rx_drain(p, now);
+			msg_rx_drain(p, now);
 			return UCCL_DROP_COUNT;
 		}
 	}
-	if (rx_buffer(rx, eager)) {
+	if (msg_rx_buffer(rx, eager)) {
 		msg_rx_free(rx);
 		return UCCL_DROP_MEMORY;
 	}
-	rx_set_env(rx, &env, eager);
+	msg_rx_set_env(rx, &env, eager);
 	if (in->len)
-		rx_place(rx, 0, in->data, in->len);
+		msg_rx_place(rx, 0, in->data, in->len);
 	if (turn && !rx->hashed) {
 		p->rx_mseq++;
 		rx_in_order(rx, now);
 	}
-	rx_drain(p, now);
+	msg_rx_drain(p, now);
 	return UCCL_DROP_COUNT;
 }
 
@@ -558,31 +585,33 @@ static enum uccl_drop rx_eager(struct uccl_peer *p, const struct uccl_chunk_in *
 {
 	uint64_t mseq = uccl_seq_expand(p->rx_mseq, uccl_get32(in->rec), 32);
 	uint64_t off = uccl_get64(in->rec + 8), total = uccl_get64(in->rec + 16);
-	struct uccl_msg_rx *rx = rx_find(p, mseq);
+	struct uccl_msg_rx *rx = msg_rx_find(p, mseq);
 
 	if (!rx) {
 		if (mseq < p->rx_mseq)
 			return UCCL_DROP_HANDLE;
 		if (mseq - p->rx_mseq >= UCCL_MSG_LIMIT || total > UCCL_EAGER_MAX || !total)
 			return UCCL_DROP_RECORD;
-		rx = rx_new(p, mseq);
+		rx = msg_rx_new(p, mseq);
 		if (!rx)
 			return UCCL_DROP_MEMORY;
 		rx->eager = total;
-		if (rx_buffer(rx, total) || !rx_hash(rx)) {
+		if (msg_rx_buffer(rx, total) || !msg_rx_hash(rx)) {
 			msg_rx_free(rx);
 			return UCCL_DROP_MEMORY;
 		}
 	}
 	if (total != rx->eager || off > rx->eager || in->len > rx->eager - off || in->len > rx->eager - rx->got)
 		return UCCL_DROP_RANGE;
-	rx_place(rx, off, in->data, in->len);
+	msg_rx_place(rx, off, in->data, in->len);
 	if (rx->got == rx->eager && rx->in_order) {
 		rx_unlink(rx);
-		if (rx->op || rx->discarded)
+		if (rx->serve)
+			msg_serve_run(p, now);
+		else if (rx->op || rx->discarded)
 			rx_check(rx, now);
 	}
-	peer_limits(p);
+	msg_peer_limits(p);
 	return UCCL_DROP_COUNT;
 }
 
@@ -598,7 +627,7 @@ static enum uccl_drop rx_data(struct uccl_peer *p, const struct uccl_chunk_in *i
 	struct uccl_msg_rx *rx = rx_by_id(p, uccl_get32(in->rec), uccl_get32(in->rec + 4));
 	uint64_t off = uccl_get64(in->rec + 8);
 
-	if (!rx || !rx->op)
+	if (!rx || !rx->iov)
 		return UCCL_DROP_HANDLE;
 	if (off < rx->eager || off > rx->limit || in->len > rx->limit - off ||
 	    in->len > rx->limit - uccl_min(rx->got, rx->limit))
@@ -609,7 +638,7 @@ static enum uccl_drop rx_data(struct uccl_peer *p, const struct uccl_chunk_in *i
 	if (in->placed)
 		rx->got += in->len;
 	else
-		rx_place(rx, off, in->data, in->len);
+		msg_rx_place(rx, off, in->data, in->len);
 	rx->hi = uccl_max(rx->hi, off + in->len);
 	rx_check(rx, now);
 	return UCCL_DROP_COUNT;
@@ -625,10 +654,14 @@ static enum uccl_drop msg_deliver(struct uccl_flow *f, const struct uccl_chunk_i
 	case UCCL_REC_EAGER:
 		return rx_eager(p, in, now);
 	case UCCL_REC_DATA:
+	case UCCL_REC_REPLY:
 		return rx_data(p, in, now);
 	case UCCL_REC_CTS:
 		return in->len ? UCCL_DROP_RECORD : msg_cts(p, in->rec, now);
+	case UCCL_REC_REQ:
+		return msg_req(p, in, now);
 	case UCCL_REC_FIN:
+	case UCCL_REC_RESP:
 		return in->len ? UCCL_DROP_RECORD : msg_fin(p, in->rec);
 	default:
 		return UCCL_DROP_RECORD;
@@ -656,8 +689,11 @@ static void msg_acked(struct uccl_flow *f, struct uccl_item *item, uint64_t now)
 	struct uccl_peer *p = f->user;
 	struct uccl_msg_rx *rx;
 
-	(void)now;
 	switch (item->rtype) {
+	case UCCL_REC_RESP:
+	case UCCL_REC_REPLY:
+		msg_reply_acked(item, now);
+		return;
 	case UCCL_REC_CTS:
 		rx = uccl_container_of(item, struct uccl_msg_rx, cts);
 		break;
@@ -669,7 +705,7 @@ static void msg_acked(struct uccl_flow *f, struct uccl_item *item, uint64_t now)
 		return;
 	}
 	if (rx->finished)
-		rx_release(rx);
+		msg_rx_release(rx);
 }
 
 const struct uccl_flow_ops uccl_msg_flow_ops = {
@@ -689,6 +725,11 @@ void msg_rx_failed(struct uccl_msg_rx *rx, int err, uint64_t now)
 	if (rx->mr) {
 		p->mep->ops->dereg(p, rx->mr);
 		rx->mr = NULL;
+	}
+	rx->iov = NULL;
+	if (rx->serve) {
+		msg_rx_free(rx);
+		return;
 	}
 	if (op) {
 		rx->op = NULL;
@@ -825,7 +866,22 @@ int uccl_msg_recv_claimed(struct uccl_mep *m, struct uccl_op *op, bool discard, 
 /* A matched message whose rest is on its way. */
 static bool rx_streams(const struct uccl_msg_rx *rx)
 {
-	return rx->op && rx->op->iov_count == 1 && !rx->mr && rx->id && rx->hi < rx->limit;
+	return rx->iov && rx->niov == 1 && !rx->mr && rx->id && rx->hi < rx->limit;
+}
+
+/*
+ * Two payloads at one place would destroy each other before either can be moved away. Receives have no memory in
+ * common, but reads and writes may.
+ */
+static bool hint_apart(const struct uccl_rx_hint *hints, int n, const uint8_t *dst, uint64_t len)
+{
+	for (int i = 0; i < n; i++) {
+		const uint8_t *other = hints[i].dst;
+
+		if (dst < other + hints[i].len && other < dst + len)
+			return false;
+	}
+	return true;
 }
 
 int uccl_msg_hints(struct uccl_mep *m, struct uccl_rx_hint *hints, int n)
@@ -842,9 +898,14 @@ int uccl_msg_hints(struct uccl_mep *m, struct uccl_rx_hint *hints, int n)
 	for (; rx && i < n; rx = TAILQ_NEXT(rx, plink)) {
 		if (!rx_streams(rx))
 			continue;
-		for (off = rx->hi; i < n && off < rx->limit; i++, off += chunk) {
-			hints[i].dst = (uint8_t *)rx->op->iov[0].iov_base + off;
-			hints[i].len = (uint32_t)uccl_min(chunk, rx->limit - off);
+		for (off = rx->hi; i < n && off < rx->limit; off += chunk) {
+			uint8_t *dst = (uint8_t *)rx->iov[0].iov_base + off;
+			uint64_t len = uccl_min(chunk, rx->limit - off);
+
+			if (!hint_apart(hints, i, dst, len))
+				break;
+			hints[i].dst = dst;
+			hints[i++].len = (uint32_t)len;
 		}
 	}
 	return i;
@@ -855,11 +916,11 @@ uint8_t *uccl_msg_place(struct uccl_peer *p, const struct uccl_hdr *h)
 	struct uccl_msg_rx *rx;
 	uint64_t off;
 
-	if (h->type != UCCL_PKT_CHUNK || h->rtype != UCCL_REC_DATA)
+	if (h->type != UCCL_PKT_CHUNK || (h->rtype != UCCL_REC_DATA && h->rtype != UCCL_REC_REPLY))
 		return NULL;
 	rx = rx_by_id(p, uccl_get32(h->rec), uccl_get32(h->rec + 4));
 	off = uccl_get64(h->rec + 8);
-	if (!rx || !rx->op || rx->op->iov_count != 1 || off > rx->limit || h->payload_len > rx->limit - off)
+	if (!rx || !rx->iov || rx->niov != 1 || off > rx->limit || h->payload_len > rx->limit - off)
 		return NULL;
-	return (uint8_t *)rx->op->iov[0].iov_base + off;
+	return (uint8_t *)rx->iov[0].iov_base + off;
 }

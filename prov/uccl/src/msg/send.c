@@ -9,12 +9,10 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "msg/mep.h"
+#include "msg/rma.h"
 
 /* Up to this size a copy is cheaper than anything else. */
 #define COPY_ALWAYS 1024
-
-enum { WAIT_ENV = 1, WAIT_BULK = 2, WAIT_CTS = 4, WAIT_FIN = 8 };
 
 static void send_finish(struct uccl_op *op, int err)
 {
@@ -29,25 +27,30 @@ static void send_finish(struct uccl_op *op, int err)
 	if (op->bounce) {
 		free(op->bounce);
 		op->bounce = NULL;
-		m->copied_bytes -= op->len;
+		m->copied_bytes -= op->bounce_len;
 	}
+	if (op->type != UCCL_OP_SEND)
+		msg_rma_read_end(op);
 	if (op->busy) {
 		/* done() was called when the copy was made. */
 		op->busy = false;
 		if (op->orphan)
 			uccl_pool_put(&m->op_pool, op);
-		return;
+	} else {
+		op->err = err;
+		op->from = p;
+		op->done(op);
 	}
-	op->err = err;
-	op->from = p;
-	op->done(op);
+	/* What was fenced off may be next. */
+	if (TAILQ_EMPTY(&p->sends) && !TAILQ_EMPTY(&p->pending))
+		uccl_msg_kick(p, 0);
 }
 
-static void send_arrived(struct uccl_op *op, uint8_t what)
+void msg_send_arrived(struct uccl_op *op, uint8_t what)
 {
 	op->wait &= (uint8_t)~what;
 	if (!op->wait)
-		send_finish(op, 0);
+		send_finish(op, op->fail);
 }
 
 /* Copy the payload, so that the application has its buffer back. */
@@ -62,6 +65,7 @@ static int send_copy(struct uccl_mep *m, struct uccl_op *op)
 		op->bounce = malloc(op->len);
 		if (!op->bounce)
 			return -FI_EAGAIN;
+		op->bounce_len = (uint32_t)op->len;
 		m->copied_bytes += op->len;
 		to = op->bounce;
 	}
@@ -116,37 +120,37 @@ static void send_submit(struct uccl_op *op)
 	first = uccl_min(first, uccl_min(p->flow.cfg.chunk_bytes, uccl_max(p->mep->eager_max, 64)));
 	if (p->flow.peer_short)
 		first = 0;
-	op->wait = WAIT_ENV;
+	op->wait = MSG_WAIT_ENV;
 	env.flags = (uint8_t)((op->flags & UCCL_OPF_TAGGED ? UCCL_ENV_TAGGED : 0) |
 			      (op->flags & UCCL_OPF_DATA ? UCCL_ENV_DATA : 0));
 	if (op->len == first || (op->len <= p->mep->eager_max && !p->flow.peer_short)) {
 		env.flags |= UCCL_ENV_EAGER;
 		if (op->flags & UCCL_OPF_DELIVERY) {
 			env.flags |= UCCL_ENV_DELIVERY;
-			op->wait |= WAIT_FIN;
+			op->wait |= MSG_WAIT_FIN;
 		}
 		if (op->len > first)
-			op->wait |= WAIT_BULK;
+			op->wait |= MSG_WAIT_BULK;
 	} else {
-		op->wait |= WAIT_CTS;
+		op->wait |= MSG_WAIT_CTS;
 	}
-	if (op->wait & (WAIT_CTS | WAIT_FIN))
+	if (op->wait & (MSG_WAIT_CTS | MSG_WAIT_FIN))
 		env.id = op->id;
 	env.mseq = op->mseq;
 
 	op->env.rtype = UCCL_REC_MSG;
 	op->env.bulk = false;
-	op->env.want_ack = !op->busy && !(op->wait & WAIT_FIN);
+	op->env.want_ack = !op->busy && !(op->wait & MSG_WAIT_FIN);
 	op->env.iov = op->iov;
 	op->env.iov_count = op->iov_count;
 	op->env.skip = 0;
 	op->env.len = first;
 	uccl_env_encode(op->env.rec, &env);
 	uccl_flow_submit(&p->flow, &op->env);
-	if (op->wait & WAIT_BULK) {
+	if (op->wait & MSG_WAIT_BULK) {
 		op->bulk.rtype = UCCL_REC_EAGER;
 		op->bulk.bulk = true;
-		op->bulk.want_ack = !op->busy && !(op->wait & WAIT_FIN);
+		op->bulk.want_ack = !op->busy && !(op->wait & MSG_WAIT_FIN);
 		op->bulk.iov = op->iov;
 		op->bulk.iov_count = op->iov_count;
 		op->bulk.skip = first;
@@ -162,7 +166,10 @@ static void send_submit(struct uccl_op *op)
 static void send_begin(struct uccl_op *op)
 {
 	op->mseq = (uint32_t)op->peer->tx_mseq++;
-	send_submit(op);
+	if (op->type == UCCL_OP_SEND)
+		send_submit(op);
+	else
+		msg_rma_submit(op);
 }
 
 /* Take an eager message back from the flow. False: some of it has left. */
@@ -171,11 +178,11 @@ static bool send_withdraw(struct uccl_op *op)
 	struct uccl_flow *f = &op->peer->flow;
 
 	/* The rest may go first, where the window has room for it and not for the envelope's payload. */
-	if (op->len > op->env.len && (!(op->wait & WAIT_BULK) || !uccl_flow_withdraw(f, &op->bulk)))
+	if (op->len > op->env.len && (!(op->wait & MSG_WAIT_BULK) || !uccl_flow_withdraw(f, &op->bulk)))
 		return false;
 	if (uccl_flow_withdraw(f, &op->env))
 		return true;
-	if (op->wait & WAIT_BULK)
+	if (op->wait & MSG_WAIT_BULK)
 		uccl_flow_submit(f, &op->bulk);
 	return false;
 }
@@ -192,7 +199,7 @@ void uccl_msg_hold(struct uccl_peer *p)
 	TAILQ_INIT(&again);
 	for (op = TAILQ_FIRST(&p->sends); op; op = next) {
 		next = TAILQ_NEXT(op, link);
-		if (!op->len || !op->env.queued || op->wait & WAIT_CTS)
+		if (op->type != UCCL_OP_SEND || !op->len || !op->env.queued || op->wait & MSG_WAIT_CTS)
 			continue;
 		if (!op->id)
 			op->id = uccl_ids_get(&p->mep->send_ids, op);
@@ -208,8 +215,10 @@ void uccl_msg_hold(struct uccl_peer *p)
 	}
 }
 
-static bool may_begin(const struct uccl_peer *p)
+static bool may_begin(const struct uccl_peer *p, const struct uccl_op *op)
 {
+	if (op->flags & UCCL_OPF_FENCE && !TAILQ_EMPTY(&p->sends))
+		return false;
 	return p->open && (int32_t)((uint32_t)p->tx_mseq - p->flow.msg_limit) < 0;
 }
 
@@ -218,9 +227,10 @@ void uccl_msg_kick(struct uccl_peer *p, uint64_t now)
 	struct uccl_op *op;
 
 	(void)now;
-	if (TAILQ_EMPTY(&p->pending) || !may_begin(p))
+	op = TAILQ_FIRST(&p->pending);
+	if (!op || !may_begin(p, op))
 		return;
-	while ((op = TAILQ_FIRST(&p->pending)) && may_begin(p)) {
+	for (; op && may_begin(p, op); op = TAILQ_FIRST(&p->pending)) {
 		TAILQ_REMOVE(&p->pending, op, link);
 		TAILQ_INSERT_TAIL(&p->sends, op, link);
 		send_begin(op);
@@ -273,6 +283,21 @@ void msg_self_done(struct uccl_op *op, int err)
 	send_finish(op, err);
 }
 
+void msg_post(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
+{
+	struct uccl_peer *p = op->peer;
+
+	if (TAILQ_EMPTY(&p->pending) && may_begin(p, op)) {
+		TAILQ_INSERT_TAIL(&p->sends, op, link);
+		send_begin(op);
+		m->ops->ready(p);
+	} else {
+		TAILQ_INSERT_TAIL(&p->pending, op, link);
+		if (!p->open)
+			m->ops->connect(p, now);
+	}
+}
+
 int uccl_msg_send(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 {
 	struct uccl_peer *p = op->peer;
@@ -285,7 +310,7 @@ int uccl_msg_send(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 		return send_self(m, op, now);
 	op->id = 0;
 	/* What has to wait may find the peer short of memory when its turn comes. */
-	if (op->len > m->eager_max || (op->flags & UCCL_OPF_DELIVERY) || p->flow.peer_short || !may_begin(p) ||
+	if (op->len > m->eager_max || (op->flags & UCCL_OPF_DELIVERY) || p->flow.peer_short || !may_begin(p, op) ||
 	    !TAILQ_EMPTY(&p->pending) || op->iov_count > 1 || op->len > p->flow.cfg.chunk_bytes) {
 		op->id = uccl_ids_get(&m->send_ids, op);
 		if (!op->id)
@@ -297,15 +322,7 @@ int uccl_msg_send(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 		return copied;
 	}
 	early = op->busy = send_is_early(op, copied);
-	if (TAILQ_EMPTY(&p->pending) && may_begin(p)) {
-		TAILQ_INSERT_TAIL(&p->sends, op, link);
-		send_begin(op);
-		m->ops->ready(p);
-	} else {
-		TAILQ_INSERT_TAIL(&p->pending, op, link);
-		if (!p->open)
-			m->ops->connect(p, now);
-	}
+	msg_post(m, op, now);
 	if (early)
 		send_early(op);
 	return 0;
@@ -318,10 +335,10 @@ void msg_send_acked(struct uccl_peer *p, struct uccl_item *item)
 	(void)p;
 	if (item->bulk) {
 		op = uccl_container_of(item, struct uccl_op, bulk);
-		send_arrived(op, WAIT_BULK);
+		msg_send_arrived(op, MSG_WAIT_BULK);
 	} else {
 		op = uccl_container_of(item, struct uccl_op, env);
-		send_arrived(op, WAIT_ENV);
+		msg_send_arrived(op, MSG_WAIT_ENV);
 	}
 }
 
@@ -339,7 +356,7 @@ enum uccl_drop msg_cts(struct uccl_peer *p, const uint8_t *rec, uint64_t now)
 	(void)now;
 	uccl_cts_decode(&cts, rec);
 	op = uccl_ids_find(&p->mep->send_ids, cts.id);
-	if (!op || op->peer != p || !(op->wait & WAIT_CTS))
+	if (!op || op->peer != p || !(op->wait & MSG_WAIT_CTS))
 		return UCCL_DROP_HANDLE;
 	sent = op->bulk.skip;
 	if (cts.limit > op->len)
@@ -355,20 +372,25 @@ enum uccl_drop msg_cts(struct uccl_peer *p, const uint8_t *rec, uint64_t now)
 		op->bulk.rkey = cts.rkey;
 		op->bulk.raddr = cts.raddr;
 		uccl_rec_set_bulk(op->bulk.rec, cts.rx, op->mseq, sent);
-		op->wait |= WAIT_BULK;
+		op->wait |= MSG_WAIT_BULK;
 		uccl_flow_submit(&p->flow, &op->bulk);
 		p->mep->ops->ready(p);
 	}
-	send_arrived(op, WAIT_CTS);
+	msg_send_arrived(op, MSG_WAIT_CTS);
 	return UCCL_DROP_COUNT;
 }
 
 enum uccl_drop msg_fin(struct uccl_peer *p, const uint8_t *rec)
 {
-	struct uccl_op *op = uccl_ids_find(&p->mep->send_ids, uccl_get32(rec));
+	struct uccl_resp resp;
+	struct uccl_op *op;
 
-	if (!op || op->peer != p || !(op->wait & WAIT_FIN))
+	uccl_resp_decode(&resp, rec);
+	op = uccl_ids_find(&p->mep->send_ids, resp.id);
+	if (!op || op->peer != p || !(op->wait & MSG_WAIT_FIN))
 		return UCCL_DROP_HANDLE;
-	send_arrived(op, WAIT_FIN);
+	if (op->type != UCCL_OP_SEND)
+		return msg_rma_answer(op, &resp);
+	msg_send_arrived(op, MSG_WAIT_FIN);
 	return UCCL_DROP_COUNT;
 }

@@ -232,7 +232,7 @@ static void send__sizes(void **state)
 /* Chunks of the size that a person asked for, within what fits. */
 static void send__chunk_size(void **state)
 {
-	static const uint32_t ask[] = {1, 1000, 100000}, want[] = {64, 1000, (LAN_MTU - 704) & ~1023u};
+	static const uint32_t ask[] = {1, 1000, 100000}, want[] = {128, 1000, (LAN_MTU - 704) & ~1023u};
 
 	(void)state;
 	for (int i = 0; i < 3; i++) {

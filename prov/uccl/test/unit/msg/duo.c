@@ -6,6 +6,7 @@
 
 #include "base/units.h"
 #include "core/policy.h"
+#include "msg/atomic.h"
 
 static struct duo_side *peer_side(struct uccl_peer *p)
 {
@@ -65,6 +66,74 @@ static const struct uccl_mep_ops side_ops = {
 	.fence = side_fence,
 };
 
+static int side_resolve(void *arg, const struct uccl_seg *seg, uint32_t access, struct iovec *iov, void **region)
+{
+	struct duo_side *s = arg;
+	struct duo_region *r = &s->region[(seg->key - 1) & 3];
+	uint64_t off = seg->addr, len = seg->len;
+	int n = 0;
+
+	assert_true(len > 0);
+	if (seg->key < 1 || seg->key > 4 || !r->live)
+		return -UCCL_REFUSED_KEY;
+	if (access & ~r->access)
+		return -UCCL_REFUSED_ACCESS;
+	if (off > r->len || len > r->len - off)
+		return -UCCL_REFUSED_RANGE;
+	for (int i = 0; i < r->niov && len; i++) {
+		uint64_t part;
+
+		if (off >= r->iov[i].iov_len) {
+			off -= r->iov[i].iov_len;
+			continue;
+		}
+		part = uccl_min(len, r->iov[i].iov_len - off);
+		iov[n++] = (struct iovec){.iov_base = (uint8_t *)r->iov[i].iov_base + off, .iov_len = part};
+		len -= part;
+		off = 0;
+	}
+	*region = r;
+	return n;
+}
+
+static void side_lock(void *arg)
+{
+	struct duo_side *s = arg;
+
+	assert_int_equal(s->locks++ % 2, 0);
+}
+
+static void side_unlock(void *arg)
+{
+	struct duo_side *s = arg;
+
+	assert_int_equal(s->locks++ % 2, 1);
+}
+
+static void side_event(void *arg, const struct uccl_rma_event *ev)
+{
+	struct duo_side *s = arg;
+
+	s->events++;
+	s->event = *ev;
+	for (uint8_t i = 0; i < ev->nregions; i++) {
+		struct duo_region *r = ev->regions[i];
+
+		assert_true(r->live);
+		if (ev->write)
+			r->writes++;
+		else
+			r->reads++;
+	}
+}
+
+static const struct uccl_target_ops side_target = {
+	.resolve = side_resolve,
+	.lock = side_lock,
+	.unlock = side_unlock,
+	.event = side_event,
+};
+
 struct duo *duo_new(bool writes, uint32_t ops_max)
 {
 	struct duo *d = calloc(1, sizeof(*d));
@@ -84,6 +153,8 @@ struct duo *duo_new(bool writes, uint32_t ops_max)
 		uccl_peer_init(&s->peer, &s->m, &there);
 		uccl_peer_init(&s->self, &s->m, &here);
 		s->self.self = true;
+		s->m.target = &side_target;
+		s->m.target_arg = s;
 	}
 	return d;
 }
@@ -163,6 +234,11 @@ void duo_free(struct duo *d)
 		uccl_mep_fini(&s->m, d->now);
 		assert_int_equal(s->m.unexpected_bytes, 0);
 		assert_int_equal(s->m.send_ids.used, 0);
+		assert_int_equal(s->m.copied_bytes, 0);
+		assert_int_equal(s->m.staged_bytes, 0);
+		assert_int_equal(s->m.reply_pool.used, 0);
+		assert_int_equal(s->m.serve_pool.used, 0);
+		assert_int_equal(s->locks % 2, 0);
 		assert_int_equal(s->regs, s->deregs);
 		assert_true(TAILQ_EMPTY(&s->peer.rxs));
 		assert_true(TAILQ_EMPTY(&s->peer.sends));
@@ -336,6 +412,7 @@ static void side_done(struct uccl_op *op)
 		.type = op->type,
 		.flags = op->flags,
 		.err = op->err,
+		.refusal = op->refusal,
 		.len = op->done_len,
 		.olen = op->olen,
 		.tag = op->tag,
@@ -357,7 +434,7 @@ struct uccl_op *duo_op(struct duo *d, int s, uint8_t type, uint32_t flags)
 		return NULL;
 	op->type = type;
 	op->flags = flags;
-	op->peer = type == UCCL_OP_SEND || (flags & UCCL_OPF_DIRECTED) ? &d->side[s].peer : NULL;
+	op->peer = type != UCCL_OP_RECV || (flags & UCCL_OPF_DIRECTED) ? &d->side[s].peer : NULL;
 	op->api = &d->side[s];
 	op->done = side_done;
 	return op;
@@ -366,7 +443,9 @@ struct uccl_op *duo_op(struct duo *d, int s, uint8_t type, uint32_t flags)
 static int post(struct duo *d, int s, struct uccl_op *op)
 {
 	struct uccl_mep *m = &d->side[s].m;
-	int rc = op->type == UCCL_OP_SEND ? uccl_msg_send(m, op, d->now) : uccl_msg_recv(m, op, d->now);
+	int rc = op->type == UCCL_OP_SEND   ? uccl_msg_send(m, op, d->now) :
+		 op->type == UCCL_OP_RECV ? uccl_msg_recv(m, op, d->now) :
+					    uccl_msg_rma(m, op, d->now);
 
 	if (rc)
 		uccl_mep_op_put(m, op);
@@ -397,6 +476,54 @@ int duo_recv(struct duo *d, int s, uint32_t flags, void *buf, uint64_t len, uint
 	op->len = len;
 	op->tag = tag;
 	op->ignore = ignore;
+	op->context = context;
+	return post(d, s, op);
+}
+
+uint64_t duo_region(struct duo *d, int s, int i, void *buf, uint64_t len, uint32_t access)
+{
+	d->side[s].region[i] = (struct duo_region){
+		.iov = {{.iov_base = buf, .iov_len = len}}, .niov = 1, .len = len, .access = access, .live = true};
+	return (uint64_t)i + 1;
+}
+
+int duo_rma(struct duo *d, int s, uint8_t type, uint32_t flags, void *buf, uint64_t len, uint64_t addr, uint64_t key,
+	    void *context)
+{
+	struct uccl_op *op = duo_op(d, s, type, flags);
+
+	assert_non_null(op);
+	op->iov[0] = (struct iovec){.iov_base = buf, .iov_len = len};
+	op->iov_count = 1;
+	op->len = len;
+	op->seg[0] = (struct uccl_seg){.addr = addr, .len = len, .key = key};
+	op->nseg = 1;
+	op->data = 0xfeedfacecafebeef;
+	op->context = context;
+	return post(d, s, op);
+}
+
+int duo_atomic(struct duo *d, int s, uint8_t type, uint8_t datatype, uint8_t atomic, const void *operand,
+	       const void *compare, void *result, uint64_t n, uint64_t addr, uint64_t key, void *context)
+{
+	uint64_t len = n * uccl_atomic_size(datatype);
+	struct iovec from = {.iov_base = (void *)(uintptr_t)operand, .iov_len = len};
+	struct iovec with = {.iov_base = (void *)(uintptr_t)compare, .iov_len = len};
+	struct uccl_atomic_args args = {
+		.operand = &from, .noperand = operand != NULL, .compare = &with, .ncompare = compare != NULL};
+	struct uccl_op *op = duo_op(d, s, type, 0);
+
+	assert_non_null(op);
+	op->datatype = datatype;
+	op->atomic = atomic;
+	op->args = &args;
+	if (result) {
+		op->iov[0] = (struct iovec){.iov_base = result, .iov_len = len};
+		op->iov_count = 1;
+		op->len = len;
+	}
+	op->seg[0] = (struct uccl_seg){.addr = addr, .len = len, .key = key};
+	op->nseg = 1;
 	op->context = context;
 	return post(d, s, op);
 }

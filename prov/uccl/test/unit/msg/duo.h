@@ -14,7 +14,7 @@
 
 #include <rdma/fi_errno.h>
 
-#include "msg/mep.h"
+#include "msg/rma.h"
 
 #define DUO_CHUNK 1024
 #define DUO_WRITE 4096
@@ -27,6 +27,7 @@ struct duo_comp {
 	uint8_t type;
 	uint32_t flags;
 	int err;
+	uint8_t refusal;
 	uint64_t len, olen, tag, data;
 	void *context, *buf;
 	struct uccl_peer *from;
@@ -56,6 +57,16 @@ struct duo_mr {
 	bool live;
 };
 
+/* Memory of a side that its peer may reach: key i + 1 is region i, addresses are offsets. */
+struct duo_region {
+	struct iovec iov[UCCL_IOV_MAX];
+	int niov;
+	uint64_t len;
+	uint32_t access;
+	bool live;
+	int reads, writes; /* events */
+};
+
 struct duo_side {
 	struct duo *d;
 	struct uccl_mep m;
@@ -69,6 +80,10 @@ struct duo_side {
 	uint16_t fence_path[64];
 	struct duo_comp comp[DUO_COMPS];
 	int ncomp, seen;				      /* seen: taken by duo_next */
+	struct duo_region region[4];
+	int locks;
+	int events;
+	struct uccl_rma_event event; /* the last one */
 	void (*hook)(struct duo_side *s, struct uccl_op *op); /* runs inside done() */
 };
 
@@ -106,6 +121,14 @@ struct uccl_op *duo_op(struct duo *d, int s, uint8_t type, uint32_t flags);
 int duo_send(struct duo *d, int s, uint32_t flags, const void *buf, uint64_t len, uint64_t tag, void *context);
 int duo_recv(struct duo *d, int s, uint32_t flags, void *buf, uint64_t len, uint64_t tag, uint64_t ignore,
 	     void *context);
+/* Open region i of side s over one buffer; its key. */
+uint64_t duo_region(struct duo *d, int s, int i, void *buf, uint64_t len, uint32_t access);
+/* Post a write or read of one buffer and one segment. */
+int duo_rma(struct duo *d, int s, uint8_t type, uint32_t flags, void *buf, uint64_t len, uint64_t addr, uint64_t key,
+	    void *context);
+/* Post an atomic of n elements; compare and result as the type needs. */
+int duo_atomic(struct duo *d, int s, uint8_t type, uint8_t datatype, uint8_t atomic, const void *operand,
+	       const void *compare, void *result, uint64_t n, uint64_t addr, uint64_t key, void *context);
 /* The oldest completion of side s not looked at yet; NULL: none. */
 const struct duo_comp *duo_next(struct duo *d, int s);
 /* Number of completions not looked at. */

@@ -38,16 +38,16 @@ static void copy__in_and_out(void **state)
 	struct uccl_op op = {.iov_count = 3, .iov = {{a, 3}, {NULL, 0}, {b, 4}}};
 
 	(void)state;
-	msg_copy_in(&op, 0, flat, 7);
+	msg_copy_in(op.iov, op.iov_count, 0, flat, 7);
 	assert_memory_equal(a, ((uint8_t[]){1, 2, 3, 0}), 4);
 	assert_memory_equal(b, ((uint8_t[]){4, 5, 6, 7}), 4);
-	msg_copy_in(&op, 5, flat, 1);
+	msg_copy_in(op.iov, op.iov_count, 5, flat, 1);
 	assert_memory_equal(b, ((uint8_t[]){4, 5, 1, 7}), 4);
-	msg_copy_in(&op, 2, flat + 6, 2);
+	msg_copy_in(op.iov, op.iov_count, 2, flat + 6, 2);
 	assert_int_equal(a[2], 7);
 	assert_int_equal(b[0], 8);
 	/* What is in its place already stays there. */
-	msg_copy_in(&op, 3, b, 4);
+	msg_copy_in(op.iov, op.iov_count, 3, b, 4);
 	assert_memory_equal(b, ((uint8_t[]){8, 5, 1, 7}), 4);
 	msg_copy_out(op.iov, 3, 0, back, 7);
 	assert_memory_equal(back, ((uint8_t[]){1, 2, 7, 8, 5, 1, 7, 0}), 8);
@@ -389,7 +389,7 @@ static void deliver__unknown_records(void **state)
 
 	(void)state;
 	for (int t = 0; t < 256; t++)
-		if (t < UCCL_REC_MSG || t > UCCL_REC_FIN)
+		if (t < UCCL_REC_MSG || t > UCCL_REC_REPLY)
 			assert_int_equal(duo_deliver(d, 1, (uint8_t)t, rec, src, 4), UCCL_DROP_RECORD);
 	assert_int_equal(d->side[1].m.rx_pool.used, 0);
 	duo_free(d);

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The initiator of RMA and atomics. A request is one record: segments, and behind them as much of the payload as was
+ * copied. The rest follows as the rest of a message does: at once up to UCCL_ORDER_MAX, beyond it after CTS. Every
+ * operation completes with the target's answer, so what the target refuses is never taken for done.
+ */
+#include "msg/rma.h"
+
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+
+/* Writes up to this size are copied behind their segments: one packet instead of two. */
+#define PACK_MAX 4096
+/* Direct writes are worth a registration from this size on. */
+#define DIRECT_MIN 16384
+
+static bool comes_back(const struct uccl_op *op)
+{
+	return op->type != UCCL_OP_WRITE && op->type != UCCL_OP_ATOMIC && op->len;
+}
+
+static uint64_t iov_bytes(const struct iovec *iov, int n)
+{
+	uint64_t len = 0;
+
+	for (int i = 0; i < n; i++)
+		len += iov[i].iov_len;
+	return len;
+}
+
+static uint64_t payload_len(const struct uccl_op *op)
+{
+	if (op->type == UCCL_OP_WRITE)
+		return op->len;
+	if (op->type == UCCL_OP_READ)
+		return 0;
+	return iov_bytes(op->args->operand, op->args->noperand) + iov_bytes(op->args->compare, op->args->ncompare);
+}
+
+/* Room for the segments, and for the payload if it is copied. */
+static int head_make(struct uccl_mep *m, struct uccl_op *op, uint64_t payload)
+{
+	uint32_t head = uccl_req_head_len(op->nseg, comes_back(op));
+	bool must = op->type != UCCL_OP_WRITE || op->flags & UCCL_OPF_INJECT;
+	bool copy = must || payload <= PACK_MAX;
+	uint64_t len = head + (copy ? payload : 0), at;
+	uint8_t *to = op->small;
+
+	if (len > sizeof(op->small)) {
+		if (m->copied_bytes && m->copied_bytes + len > UCCL_COPIED_MAX)
+			return -FI_EAGAIN;
+		op->bounce = malloc(len);
+		if (!op->bounce)
+			return -FI_EAGAIN;
+		op->bounce_len = (uint32_t)len;
+		m->copied_bytes += len;
+		to = op->bounce;
+	}
+	op->head = (struct iovec){ .iov_base = to, .iov_len = len };
+	op->head_len = head;
+	op->body = (struct iovec){ .iov_base = to + head, .iov_len = copy ? payload : 0 };
+	if (op->type == UCCL_OP_WRITE) {
+		if (!copy)
+			return 0;
+		msg_copy_out(op->iov, op->iov_count, 0, op->body.iov_base, payload);
+		op->iov[0] = op->body;
+		op->iov_count = 1;
+	} else if (op->type != UCCL_OP_READ) {
+		at = iov_bytes(op->args->operand, op->args->noperand);
+		msg_copy_out(op->args->operand, op->args->noperand, 0, op->body.iov_base, at);
+		msg_copy_out(op->args->compare, op->args->ncompare, 0, (uint8_t *)op->body.iov_base + at,
+			     payload - at);
+	}
+	return 0;
+}
+
+static void head_drop(struct uccl_mep *m, struct uccl_op *op)
+{
+	if (!op->bounce)
+		return;
+	free(op->bounce);
+	op->bounce = NULL;
+	m->copied_bytes -= op->bounce_len;
+}
+
+static struct uccl_req req_of(const struct uccl_op *op)
+{
+	static const uint8_t kinds[] = {
+		[UCCL_OP_WRITE] = UCCL_RMA_WRITE,
+		[UCCL_OP_READ] = UCCL_RMA_READ,
+		[UCCL_OP_ATOMIC] = UCCL_RMA_ATOMIC,
+		[UCCL_OP_FETCH] = UCCL_RMA_FETCH,
+		[UCCL_OP_COMPARE] = UCCL_RMA_COMPARE,
+	};
+	struct uccl_req req = {
+		.kind = kinds[op->type],
+		.nseg = op->nseg,
+		.datatype = op->datatype,
+		.atomic = op->atomic,
+	};
+
+	for (uint8_t i = 0; i < op->nseg; i++) {
+		req.seg[i] = op->seg[i];
+		req.len += op->seg[i].len;
+	}
+	return req;
+}
+
+/* libfabric's error for a refusal. */
+static int refusal_err(uint32_t refusal)
+{
+	switch (refusal) {
+	case UCCL_REFUSED_KEY:
+	case UCCL_REFUSED_REVOKED:
+		return FI_EKEYREJECTED;
+	case UCCL_REFUSED_ACCESS:
+	case UCCL_REFUSED_RANGE:
+		return FI_EACCES;
+	default:
+		return FI_EOPNOTSUPP;
+	}
+}
+
+/* Where what comes back will be put. */
+static uint32_t read_begin(struct uccl_op *op, struct uccl_req *req)
+{
+	struct uccl_peer *p = op->peer;
+	struct uccl_msg_rx *rx = op->rx;
+
+	rx->mseq = op->mseq;
+	rx->limit = rx->len = op->len;
+	rx->iov = op->iov;
+	rx->niov = op->iov_count;
+	if (rx->niov == 1 && p->flow.cfg.write_bytes && !p->flow.direct_off && op->len >= DIRECT_MIN &&
+	    p->mep->ops->reg(p, op->iov[0].iov_base, op->len, &rx->mr, &req->rkey, &req->raddr))
+		rx->mr = NULL;
+	if (!rx->mr)
+		req->rkey = 0;
+	if (!p->mep->stream)
+		p->mep->stream = rx;
+	return rx->id;
+}
+
+void msg_rma_submit(struct uccl_op *op)
+{
+	struct uccl_peer *p = op->peer;
+	uint64_t payload = op->type == UCCL_OP_WRITE ? op->len : op->body.iov_len;
+	struct uccl_req req = req_of(op);
+	struct uccl_env env = { .data = op->data, .len = payload, .mseq = op->mseq, .id = op->id };
+	uint64_t first;
+
+	if (op->rx)
+		req.rx = read_begin(op, &req);
+	uccl_req_encode(op->head.iov_base, &req);
+	first = uccl_min(op->head.iov_len, p->flow.cfg.chunk_bytes) - op->head_len;
+	env.tag = uccl_req_tag(&req);
+	env.flags = op->flags & UCCL_OPF_DATA ? UCCL_ENV_DATA : 0;
+	op->wait = MSG_WAIT_ENV | MSG_WAIT_FIN;
+	op->bulk.iov = op->type == UCCL_OP_WRITE ? op->iov : &op->body;
+	op->bulk.iov_count = op->type == UCCL_OP_WRITE ? op->iov_count : 1;
+	op->bulk.skip = first;
+	if (payload > UCCL_ORDER_MAX) {
+		op->wait |= MSG_WAIT_CTS;
+		env.flags |= UCCL_ENV_DELIVERY;
+	} else {
+		env.flags |= UCCL_ENV_EAGER;
+		op->wait |= payload > first ? MSG_WAIT_BULK : 0;
+	}
+	op->env.rtype = UCCL_REC_REQ;
+	op->env.iov = &op->head;
+	op->env.iov_count = 1;
+	op->env.len = op->head_len + first;
+	uccl_env_encode(op->env.rec, &env);
+	uccl_flow_submit(&p->flow, &op->env);
+	if (op->wait & MSG_WAIT_BULK) {
+		op->bulk.rtype = UCCL_REC_EAGER;
+		op->bulk.bulk = true;
+		op->bulk.len = payload - first;
+		uccl_rec_set_bulk(op->bulk.rec, op->mseq, 0, first);
+		uccl_put64(op->bulk.rec + 16, payload);
+		uccl_flow_submit(&p->flow, &op->bulk);
+	}
+}
+
+static int rma_self(struct uccl_mep *m, struct uccl_op *op)
+{
+	struct uccl_req req = req_of(op);
+
+	op->refusal = (uint8_t)msg_serve_self(m, op, &req);
+	head_drop(m, op);
+	op->err = op->refusal ? refusal_err(op->refusal) : 0;
+	op->from = op->peer;
+	op->done(op);
+	return 0;
+}
+
+int uccl_msg_rma(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
+{
+	struct uccl_peer *p = op->peer;
+	uint64_t payload = payload_len(op);
+	int rc;
+
+	if (p->dead)
+		return -p->dead;
+	if (op->type != UCCL_OP_WRITE && payload > UCCL_ORDER_MAX)
+		return -FI_EMSGSIZE;
+	rc = head_make(m, op, payload);
+	if (rc)
+		return rc;
+	if (p->self)
+		return rma_self(m, op);
+	op->id = uccl_ids_get(&m->send_ids, op);
+	if (op->id && comes_back(op)) {
+		op->rx = uccl_pool_get(&m->rx_pool);
+		if (op->rx) {
+			op->rx->peer = p;
+			op->rx->id = uccl_ids_get(&m->rx_ids, op->rx);
+			op->rx->have_env = op->rx->in_order = true;
+			op->rx->read = op;
+			TAILQ_INSERT_TAIL(&p->rxs, op->rx, plink);
+		}
+	}
+	if (!op->id || (comes_back(op) && (!op->rx || !op->rx->id))) {
+		msg_rma_read_end(op);
+		uccl_ids_put(&m->send_ids, op->id);
+		op->id = 0;
+		head_drop(m, op);
+		return -FI_EAGAIN;
+	}
+	op->args = NULL;
+	msg_post(m, op, now);
+	return 0;
+}
+
+void msg_rma_read_done(struct uccl_op *op)
+{
+	struct uccl_msg_rx *rx = op->rx;
+
+	op->rx = NULL;
+	rx->read = NULL;
+	msg_rx_free(rx);
+	op->done_len = op->len;
+	msg_send_arrived(op, MSG_WAIT_FIN);
+}
+
+void msg_rma_read_end(struct uccl_op *op)
+{
+	struct uccl_msg_rx *rx = op->rx;
+
+	if (!rx)
+		return;
+	op->rx = NULL;
+	if (rx->mr)
+		rx->peer->mep->ops->dereg(rx->peer, rx->mr);
+	msg_rx_free(rx);
+}
+
+enum uccl_drop msg_rma_answer(struct uccl_op *op, const struct uccl_resp *resp)
+{
+	/* A read succeeds by what comes back, a large write not before it was asked for. */
+	if (!resp->err && (op->rx || op->wait & MSG_WAIT_CTS))
+		return UCCL_DROP_RECORD;
+	if (resp->err) {
+		op->refusal = resp->err < UCCL_REFUSED_COUNT ? (uint8_t)resp->err : UCCL_REFUSED_ATOMIC;
+		op->fail = refusal_err(op->refusal);
+		msg_rma_read_end(op);
+	}
+	msg_send_arrived(op, MSG_WAIT_FIN | MSG_WAIT_CTS);
+	return UCCL_DROP_COUNT;
+}

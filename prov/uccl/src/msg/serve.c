@@ -1,0 +1,627 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The target of RMA and atomics. The common case, a whole request in order, is executed where it lies. What comes early
+ * or in pieces waits as a message does; those whose turn has come are executed one after the other, so that none
+ * overtakes one of UCCL_ORDER_MAX bytes or less. A larger write gets CTS in its turn and is placed like a message.
+ */
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/seq.h"
+#include "base/units.h"
+#include "msg/atomic.h"
+#include "msg/rma.h"
+
+/* What is copied of a large read at once; that and the next ones are on their way together. */
+#define PART_BYTES (256u << 10)
+
+static enum uccl_op_type op_type(uint8_t kind)
+{
+	return kind == UCCL_RMA_FETCH ? UCCL_OP_FETCH : kind == UCCL_RMA_COMPARE ? UCCL_OP_COMPARE : UCCL_OP_ATOMIC;
+}
+
+static uint32_t req_access(const struct uccl_req *req)
+{
+	switch (req->kind) {
+	case UCCL_RMA_READ:
+		return UCCL_ACCESS_READ;
+	case UCCL_RMA_FETCH:
+		return req->atomic == UCCL_ATOMIC_READ ? UCCL_ACCESS_READ : UCCL_ACCESS_READ | UCCL_ACCESS_WRITE;
+	case UCCL_RMA_COMPARE:
+		return UCCL_ACCESS_READ | UCCL_ACCESS_WRITE;
+	default:
+		return UCCL_ACCESS_WRITE;
+	}
+}
+
+/* Local memory of a request. */
+struct place {
+	struct iovec iov[UCCL_PIECES_MAX];
+	void *regions[UCCL_SEG_MAX];
+	uint8_t niov, nregions;
+};
+
+/* Every segment is looked up before any is touched. 0, or enum uccl_refusal. */
+static int place_find(struct uccl_mep *m, const struct uccl_req *req, struct place *at)
+{
+	at->niov = at->nregions = 0;
+	for (uint8_t i = 0; i < req->nseg; i++) {
+		int n;
+
+		if (!req->seg[i].len)
+			continue;
+		if (!m->target)
+			return UCCL_REFUSED_KEY;
+		n = m->target->resolve(m->target_arg, &req->seg[i], req_access(req), at->iov + at->niov,
+				       &at->regions[at->nregions]);
+		if (n < 0)
+			return -n;
+		at->niov = (uint8_t)(at->niov + n);
+		at->nregions++;
+	}
+	return UCCL_REFUSED_NOT;
+}
+
+static void tell(struct uccl_mep *m, struct uccl_peer *from, const struct uccl_req *req, void *const *regions,
+		 uint8_t nregions, bool has_data, uint64_t data)
+{
+	struct uccl_rma_event ev = {
+		.from = from,
+		.write = req->kind != UCCL_RMA_READ &&
+			 !(req->kind == UCCL_RMA_FETCH && req->atomic == UCCL_ATOMIC_READ),
+		.fetch = req->kind == UCCL_RMA_FETCH || req->kind == UCCL_RMA_COMPARE,
+		.atomic = req->kind > UCCL_RMA_READ,
+		.has_data = has_data,
+		.nregions = nregions,
+		.data = data,
+		.len = req->len,
+	};
+
+	if (!m->target)
+		return;
+	memcpy(ev.regions, regions, nregions * sizeof(*regions));
+	m->target->event(m->target_arg, &ev);
+}
+
+/* The operation itself; an element may lie across two pieces of a region. */
+static void atomic_run(struct uccl_mep *m, const struct uccl_req *req, const struct place *at, const uint8_t *body,
+		       uint8_t *result)
+{
+	size_t size = uccl_atomic_size(req->datatype);
+	const uint8_t *src = req->atomic == UCCL_ATOMIC_READ ? NULL : body;
+	const uint8_t *cmp = req->kind == UCCL_RMA_COMPARE ? body + req->len : NULL;
+	uint8_t one[32];
+
+	if (!m->target)
+		return;
+	m->target->lock(m->target_arg);
+	if (at->niov == 1) {
+		uccl_atomic_apply(req->datatype, req->atomic, at->iov[0].iov_base, src, cmp, result, req->len / size);
+	} else {
+		for (uint64_t off = 0; off < req->len; off += size) {
+			msg_copy_out(at->iov, at->niov, off, one, size);
+			uccl_atomic_apply(req->datatype, req->atomic, one, src ? src + off : NULL,
+					  cmp ? cmp + off : NULL, result ? result + off : NULL, 1);
+			if (req->atomic != UCCL_ATOMIC_READ)
+				msg_copy_in(at->iov, at->niov, off, one, size);
+		}
+	}
+	m->target->unlock(m->target_arg);
+}
+
+static bool atomic_known(const struct uccl_req *req)
+{
+	return req->kind <= UCCL_RMA_READ || uccl_atomic_valid(op_type(req->kind), req->datatype, req->atomic);
+}
+
+/* Bytes that must come with it; UINT64_MAX: it makes no sense. */
+static uint64_t payload_of(const struct uccl_req *req)
+{
+	size_t size;
+
+	switch (req->kind) {
+	case UCCL_RMA_WRITE:
+		return req->rx ? UINT64_MAX : req->len;
+	case UCCL_RMA_READ:
+		return !req->rx == !req->len ? 0 : UINT64_MAX;
+	default:
+		break;
+	}
+	if (req->kind == UCCL_RMA_ATOMIC ? req->rx : !req->rx != !req->len)
+		return UINT64_MAX;
+	/* What another version of us may know is refused in words, but its length is right. */
+	size = uccl_atomic_size(req->datatype);
+	if (req->len > UCCL_ORDER_MAX || (size && req->len % size))
+		return UINT64_MAX;
+	if (req->kind == UCCL_RMA_FETCH && req->atomic == UCCL_ATOMIC_READ)
+		return 0;
+	return req->kind == UCCL_RMA_COMPARE ? 2 * req->len : req->len;
+}
+
+/* replies */
+
+static void reply_free(struct uccl_reply *r)
+{
+	struct uccl_peer *p = r->peer;
+	struct uccl_mep *m = p->mep;
+
+	if (r->feed) {
+		m->staged_bytes -= r->feed->bytes;
+		free(r->feed);
+	}
+	TAILQ_REMOVE(&p->replies, r, link);
+	uccl_pool_put(&m->reply_pool, r);
+}
+
+/* A reply with room for copies of `bytes`; NULL: none can be had now. */
+static struct uccl_reply *reply_get(struct uccl_peer *p, uint32_t id, uint64_t bytes)
+{
+	struct uccl_mep *m = p->mep;
+	struct uccl_reply *r;
+
+	if (bytes && m->staged_bytes && m->staged_bytes + bytes > UCCL_STAGED_MAX)
+		return NULL;
+	r = uccl_pool_get(&m->reply_pool);
+	if (!r)
+		return NULL;
+	r->peer = p;
+	r->id = id;
+	TAILQ_INSERT_TAIL(&p->replies, r, link);
+	if (!bytes)
+		return r;
+	r->feed = malloc(sizeof(*r->feed) + bytes);
+	if (!r->feed) {
+		reply_free(r);
+		return NULL;
+	}
+	memset(r->feed, 0, sizeof(*r->feed));
+	r->feed->reply = r;
+	r->feed->bytes = bytes;
+	m->staged_bytes += bytes;
+	return r;
+}
+
+static void reply_answer(struct uccl_reply *r, int refusal)
+{
+	struct uccl_resp resp = { .id = r->id, .err = (uint32_t)refusal };
+
+	r->resp.rtype = UCCL_REC_RESP;
+	uccl_resp_encode(r->resp.rec, &resp);
+	uccl_flow_submit(&r->peer->flow, &r->resp);
+	r->peer->mep->ops->ready(r->peer);
+}
+
+static void part_send(struct uccl_feed *f, uint8_t i, uint64_t off, uint64_t n)
+{
+	struct uccl_feed_part *part = &f->part[i];
+	struct uccl_peer *p = f->reply->peer;
+	struct uccl_item *item = &part->item;
+
+	memset(item, 0, sizeof(*item));
+	part->feed = f;
+	part->iov = (struct iovec){ .iov_base = f->buf + i * f->part_bytes, .iov_len = n };
+	item->rtype = UCCL_REC_REPLY;
+	item->bulk = true;
+	item->want_ack = true;
+	item->iov = &part->iov;
+	item->iov_count = 1;
+	item->len = n;
+	item->direct = f->req.rkey && p->flow.cfg.write_bytes;
+	item->rkey = f->req.rkey;
+	item->raddr = f->req.raddr;
+	uccl_rec_set_bulk(item->rec, f->req.rx, f->gen, off);
+	f->busy |= (uint8_t)(1u << i);
+	uccl_flow_submit(&p->flow, item);
+}
+
+/* Copy the next part of what is read, if there is more. 0, or enum uccl_refusal: the region went away meanwhile. */
+static int feed_part(struct uccl_feed *f, uint8_t i)
+{
+	uint64_t n = uccl_min(f->part_bytes, f->req.len - f->off);
+	struct place at;
+	int refusal;
+
+	if (!n)
+		return UCCL_REFUSED_NOT;
+	refusal = place_find(f->reply->peer->mep, &f->req, &at);
+	if (refusal)
+		return refusal;
+	msg_copy_out(at.iov, at.niov, f->off, f->buf + i * f->part_bytes, n);
+	part_send(f, i, f->off, n);
+	f->off += n;
+	return UCCL_REFUSED_NOT;
+}
+
+/* A reply was freed: go on with the requests that wait for one. */
+static void serve_blocked(struct uccl_mep *m, uint64_t now)
+{
+	struct uccl_peer *p;
+
+	while ((p = TAILQ_FIRST(&m->blocked))) {
+		msg_serve_run(p, now);
+		if (p == TAILQ_FIRST(&m->blocked))
+			return;
+	}
+}
+
+static void reply_settle(struct uccl_reply *r, uint64_t now)
+{
+	struct uccl_mep *m = r->peer->mep;
+
+	if (r->resp.queued || r->resp.pending || (r->feed && r->feed->busy))
+		return;
+	reply_free(r);
+	serve_blocked(m, now);
+}
+
+void msg_reply_acked(struct uccl_item *item, uint64_t now)
+{
+	struct uccl_feed_part *part;
+	struct uccl_feed *f;
+	uint8_t i;
+	int refusal;
+
+	if (item->rtype == UCCL_REC_RESP) {
+		reply_settle(uccl_container_of(item, struct uccl_reply, resp), now);
+		return;
+	}
+	part = uccl_container_of(item, struct uccl_feed_part, item);
+	f = part->feed;
+	i = (uint8_t)(part - f->part);
+	f->busy &= (uint8_t)~(1u << i);
+	refusal = feed_part(f, i);
+	if (refusal) {
+		/* The initiator gets an error for the whole; nothing more is read. */
+		f->off = f->req.len;
+		if (!f->reply->resp.queued && !f->reply->resp.pending)
+			reply_answer(f->reply, refusal);
+	}
+	if (f->busy)
+		f->reply->peer->mep->ops->ready(f->reply->peer);
+	reply_settle(f->reply, now);
+}
+
+void msg_replies_free(struct uccl_peer *p, uint64_t now)
+{
+	struct uccl_reply *r;
+
+	while ((r = TAILQ_FIRST(&p->replies)))
+		reply_free(r);
+	if (p->blocked) {
+		p->blocked = false;
+		TAILQ_REMOVE(&p->mep->blocked, p, blocked_link);
+	}
+	serve_blocked(p->mep, now);
+}
+
+/* execution */
+
+/* Bytes of copies that the reply needs. */
+static uint64_t reply_bytes(const struct uccl_req *req)
+{
+	return req->rx && atomic_known(req) ? uccl_min(req->len, 4ull * PART_BYTES) : 0;
+}
+
+/* Execute a request of which everything is there. False: it must wait for a reply. */
+static bool serve_whole(struct uccl_peer *p, const struct uccl_env *env, const struct uccl_req *req,
+			const uint8_t *body)
+{
+	struct uccl_mep *m = p->mep;
+	struct uccl_reply *r = reply_get(p, env->id, reply_bytes(req));
+	struct uccl_feed *f;
+	struct place at;
+	int refusal = UCCL_REFUSED_ATOMIC;
+
+	if (!r)
+		return false;
+	if (atomic_known(req))
+		refusal = place_find(m, req, &at);
+	if (refusal) {
+		reply_answer(r, refusal);
+		return true;
+	}
+	f = r->feed;
+	if (f) {
+		f->req = *req;
+		f->gen = env->mseq;
+		f->nparts = (uint8_t)(f->bytes > PART_BYTES ? 4 : 1);
+		f->part_bytes = f->nparts > 1 ? PART_BYTES : f->bytes;
+	}
+	if (req->kind == UCCL_RMA_WRITE) {
+		if (req->len)
+			msg_copy_in(at.iov, at.niov, 0, body, req->len);
+	} else if (req->kind == UCCL_RMA_READ) {
+		for (uint8_t i = 0; f && i < f->nparts; i++)
+			feed_part(f, i);
+	} else if (req->len) {
+		atomic_run(m, req, &at, body, f ? f->buf : NULL);
+		if (f) {
+			f->off = req->len;
+			part_send(f, 0, 0, req->len);
+		}
+	}
+	tell(m, p, req, at.regions, at.nregions, env->flags & UCCL_ENV_DATA, env->data);
+	if (f)
+		m->ops->ready(p);
+	else
+		reply_answer(r, UCCL_REFUSED_NOT);
+	return true;
+}
+
+static struct uccl_env env_of(const struct uccl_msg_rx *rx)
+{
+	return (struct uccl_env){
+		.data = rx->serve->data,
+		.len = rx->len,
+		.flags = rx->flags,
+		.mseq = (uint32_t)rx->mseq,
+		.id = rx->send_id,
+	};
+}
+
+/* Let payload go where it belongs. 0, or enum uccl_refusal. */
+static int serve_attach(struct uccl_msg_rx *rx)
+{
+	struct uccl_serve *s = rx->serve;
+	struct place at;
+	int refusal = place_find(rx->peer->mep, &s->req, &at);
+
+	if (refusal)
+		return refusal;
+	memcpy(s->iov, at.iov, at.niov * sizeof(*at.iov));
+	memcpy(s->regions, at.regions, at.nregions * sizeof(*at.regions));
+	s->nregions = at.nregions;
+	s->niov = at.niov;
+	rx->iov = s->iov;
+	rx->niov = s->niov;
+	rx->limit = rx->len;
+	rx->hi = rx->got;
+	return UCCL_REFUSED_NOT;
+}
+
+static void serve_unqueue(struct uccl_msg_rx *rx)
+{
+	TAILQ_REMOVE(&rx->peer->requests, rx, link);
+	rx->peer->nrequests--;
+	rx->serve->queued = false;
+}
+
+/* A write that is larger than what is kept in order: its turn is when it is asked for. */
+static void serve_large(struct uccl_msg_rx *rx)
+{
+	int refusal = serve_attach(rx);
+
+	serve_unqueue(rx);
+	if (refusal) {
+		msg_rx_fin(rx, (uint32_t)refusal);
+		msg_rx_release(rx);
+		return;
+	}
+	if (rx->buf)
+		msg_copy_in(rx->iov, rx->niov, 0, rx->buf, rx->got);
+	msg_rx_cts(rx);
+	/* No handle could be had, so it would never come. */
+	if (!rx->id) {
+		rx->iov = NULL;
+		msg_rx_fin(rx, UCCL_REFUSED_ATOMIC);
+		msg_rx_release(rx);
+	}
+}
+
+void msg_serve_placed(struct uccl_msg_rx *rx)
+{
+	struct uccl_serve *s = rx->serve;
+
+	rx->iov = NULL;
+	tell(rx->peer->mep, rx->peer, &s->req, s->regions, s->nregions, s->has_data, s->data);
+	msg_rx_fin(rx, 0);
+	msg_rx_release(rx);
+}
+
+/* The first of the requests whose turn has come. True: it is done with, and no more in the list. */
+static bool serve_first(struct uccl_msg_rx *rx, bool *blocked)
+{
+	struct uccl_peer *p = rx->peer;
+	struct uccl_serve *s = rx->serve;
+	struct uccl_env env = env_of(rx);
+	struct uccl_reply *r;
+
+	if (!(rx->flags & UCCL_ENV_EAGER)) {
+		serve_large(rx);
+		return true;
+	}
+	/* Its payload goes straight to its place, unless some has come already. */
+	if (rx->got < rx->eager && !rx->buf && !rx->iov && !s->refusal)
+		s->refusal = (uint8_t)serve_attach(rx);
+	if (rx->got < rx->eager)
+		return false;
+	if (!rx->iov && !s->refusal) {
+		if (!serve_whole(p, &env, &s->req, rx->buf)) {
+			*blocked = true;
+			return false;
+		}
+		msg_rx_free(rx);
+		return true;
+	}
+	r = reply_get(p, rx->send_id, 0);
+	if (!r) {
+		*blocked = true;
+		return false;
+	}
+	if (!s->refusal)
+		tell(p->mep, p, &s->req, s->regions, s->nregions, s->has_data, s->data);
+	reply_answer(r, s->refusal);
+	msg_rx_free(rx);
+	return true;
+}
+
+void msg_serve_run(struct uccl_peer *p, uint64_t now)
+{
+	struct uccl_msg_rx *rx;
+	bool blocked = false;
+
+	(void)now;
+	while ((rx = TAILQ_FIRST(&p->requests)) && serve_first(rx, &blocked))
+		;
+	if (blocked != p->blocked) {
+		p->blocked = blocked;
+		if (blocked)
+			TAILQ_INSERT_TAIL(&p->mep->blocked, p, blocked_link);
+		else
+			TAILQ_REMOVE(&p->mep->blocked, p, blocked_link);
+	}
+	msg_peer_limits(p);
+}
+
+void msg_serve_turn(struct uccl_msg_rx *rx, uint64_t now)
+{
+	struct uccl_peer *p = rx->peer;
+
+	TAILQ_INSERT_TAIL(&p->requests, rx, link);
+	p->nrequests++;
+	rx->serve->queued = true;
+	msg_serve_run(p, now);
+}
+
+/* Keep what cannot be executed yet. */
+static enum uccl_drop req_keep(struct uccl_peer *p, struct uccl_msg_rx *rx, uint64_t mseq, bool turn,
+			       const struct uccl_env *env, const struct uccl_req *req, const uint8_t *data,
+			       uint32_t len, uint64_t now)
+{
+	uint64_t eager = env->flags & UCCL_ENV_EAGER ? env->len : len;
+	struct uccl_mep *m = p->mep;
+	struct uccl_serve *s = uccl_pool_get(&m->serve_pool);
+	bool fresh = !rx, straight;
+
+	if (!s)
+		return UCCL_DROP_MEMORY;
+	if (!rx)
+		rx = msg_rx_new(p, mseq);
+	/* It must be found again if its turn has not come, or more of it comes by message sequence. */
+	if (!rx || (fresh && (!turn || eager > len) && !msg_rx_hash(rx)))
+		goto memory;
+	/* With nothing before it, a write needs no other place than its own. */
+	straight = turn && TAILQ_EMPTY(&p->requests) && req->kind == UCCL_RMA_WRITE && !rx->buf && !len;
+	if (!straight && msg_rx_buffer(rx, eager))
+		goto memory;
+	s->req = *req;
+	s->data = env->data;
+	s->has_data = env->flags & UCCL_ENV_DATA;
+	rx->serve = s;
+	msg_rx_set_env(rx, env, eager);
+	if (len)
+		msg_rx_place(rx, 0, data, len);
+	if (turn && !rx->hashed) {
+		rx->in_order = true;
+		p->rx_mseq++;
+		msg_serve_turn(rx, now);
+	}
+	msg_rx_drain(p, now);
+	return UCCL_DROP_COUNT;
+memory:
+	uccl_pool_put(&m->serve_pool, s);
+	if (rx && fresh)
+		msg_rx_free(rx);
+	return UCCL_DROP_MEMORY;
+}
+
+enum uccl_drop msg_req(struct uccl_peer *p, const struct uccl_chunk_in *in, uint64_t now)
+{
+	struct uccl_msg_rx *rx;
+	struct uccl_env env;
+	struct uccl_req req;
+	const uint8_t *data;
+	uint64_t mseq;
+	uint32_t len;
+	bool turn;
+	int head;
+
+	uccl_env_decode(&env, in->rec);
+	mseq = uccl_seq_expand(p->rx_mseq, env.mseq, 32);
+	head = uccl_req_decode(&req, env.tag, in->data, in->len);
+	if (head < 0 || mseq < p->rx_mseq || mseq - p->rx_mseq >= UCCL_MSG_LIMIT || !env.id)
+		return UCCL_DROP_RECORD;
+	data = in->data + head;
+	len = in->len - (uint32_t)head;
+	if (payload_of(&req) != env.len || len > env.len)
+		return UCCL_DROP_RECORD;
+	if (env.flags & UCCL_ENV_EAGER ? env.len > len && env.len > UCCL_EAGER_MAX :
+					 req.kind != UCCL_RMA_WRITE || !(env.flags & UCCL_ENV_DELIVERY))
+		return UCCL_DROP_RECORD;
+	turn = mseq == p->rx_mseq;
+	rx = msg_rx_find(p, mseq);
+	if (!rx && turn && len == env.len && env.flags & UCCL_ENV_EAGER && TAILQ_EMPTY(&p->requests) &&
+	    serve_whole(p, &env, &req, data)) {
+		p->rx_mseq++;
+		msg_rx_drain(p, now);
+		return UCCL_DROP_COUNT;
+	}
+	/* More of it came before: the request must agree with that, and bring what is missing. */
+	if (rx && (rx->have_env || rx->eager != env.len || !(env.flags & UCCL_ENV_EAGER) || len > rx->eager - rx->got))
+		return UCCL_DROP_RECORD;
+	return req_keep(p, rx, mseq, turn, &env, &req, data, len, now);
+}
+
+int msg_serve_self(struct uccl_mep *m, struct uccl_op *op, const struct uccl_req *req)
+{
+	uint8_t *result = NULL;
+	struct place at;
+	uint64_t off = 0;
+	int refusal;
+
+	if (!atomic_known(req))
+		return UCCL_REFUSED_ATOMIC;
+	refusal = place_find(m, req, &at);
+	if (refusal)
+		return refusal;
+	if (req->kind == UCCL_RMA_WRITE) {
+		for (uint8_t i = 0; i < op->iov_count; off += op->iov[i++].iov_len)
+			msg_copy_in(at.iov, at.niov, off, op->iov[i].iov_base, op->iov[i].iov_len);
+	} else if (req->kind == UCCL_RMA_READ) {
+		for (uint8_t i = 0; i < at.niov; off += at.iov[i++].iov_len)
+			msg_copy_in(op->iov, op->iov_count, off, at.iov[i].iov_base, at.iov[i].iov_len);
+	} else if (req->len) {
+		if (req->kind != UCCL_RMA_ATOMIC && !(result = malloc(req->len)))
+			return UCCL_REFUSED_ATOMIC;
+		atomic_run(m, req, &at, op->body.iov_base, result);
+		if (result)
+			msg_copy_in(op->iov, op->iov_count, 0, result, req->len);
+		free(result);
+	}
+	op->done_len = op->len;
+	tell(m, op->peer, req, at.regions, at.nregions, op->flags & UCCL_OPF_DATA, op->data);
+	return UCCL_REFUSED_NOT;
+}
+
+static bool uses(const struct uccl_serve *s, const void *region)
+{
+	for (uint8_t i = 0; i < s->nregions; i++)
+		if (s->regions[i] == region)
+			return true;
+	return false;
+}
+
+void uccl_msg_revoke(struct uccl_peer *p, const void *region, uint64_t now)
+{
+	struct uccl_msg_rx *rx, *next;
+
+	for (rx = TAILQ_FIRST(&p->rxs); rx; rx = next) {
+		next = TAILQ_NEXT(rx, plink);
+		if (!rx->serve || !rx->iov || !uses(rx->serve, region))
+			continue;
+		/* A registration that ends is a fence, too. */
+		if (rx->mr)
+			p->mep->ops->dereg(p, rx->mr);
+		rx->mr = NULL;
+		rx->iov = NULL;
+		if (rx->flags & UCCL_ENV_EAGER) {
+			/* What comes of it goes nowhere, and then it is answered. */
+			rx->serve->refusal = UCCL_REFUSED_REVOKED;
+			continue;
+		}
+		msg_rx_fin(rx, UCCL_REFUSED_REVOKED);
+		msg_rx_release(rx);
+	}
+	msg_serve_run(p, now);
+}

@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* RMA and atomics at the target: order, exactly once, what is refused, what goes away meanwhile. */
+#include "duo.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "msg/atomic.h"
+
+#define SECOND UCCL_NS_PER_S
+#define BOTH (UCCL_ACCESS_READ | UCCL_ACCESS_WRITE)
+
+static uint8_t src[1 << 21], dst[1 << 21], mem[1 << 21];
+
+static void all_done(struct duo *d, int n)
+{
+	assert_int_equal(duo_waiting(d, 0), n);
+	for (int i = 0; i < n; i++)
+		assert_int_equal(duo_next(d, 0)->err, 0);
+	for (int s = 0; s < 2; s++) {
+		assert_int_equal(d->side[s].m.op_pool.used, 0);
+		assert_int_equal(d->side[s].m.rx_pool.used, 0);
+		assert_int_equal(d->side[s].m.serve_pool.used, 0);
+		assert_int_equal(d->side[s].m.reply_pool.used, 0);
+	}
+	duo_free(d);
+}
+
+static enum duo_verdict hold_all(struct duo *d, const struct duo_pkt *p)
+{
+	(void)d;
+	(void)p;
+	return DUO_HOLD;
+}
+
+/* Writes and reads of one place, delivered backwards, in all kinds of sizes. PROTOCOL R71 */
+static void order__reversed(void **state)
+{
+	static const uint32_t lens[] = {8, 900, 3000, 40000, 65536};
+	uint8_t *back = malloc(5 * 65536);
+
+	(void)state;
+	assert_non_null(back);
+	for (unsigned int i = 0; i < 25; i++) {
+		uint32_t one = lens[i / 5], two = lens[i % 5];
+		uint64_t least = uccl_min(one, two);
+		struct duo *d = duo_open();
+
+		duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
+		memset(mem, 0, 70000);
+		memset(src, 1, 70000);
+		memset(src + 100000, 2, 70000);
+		d->filter = hold_all;
+		duo_rma(d, 0, UCCL_OP_READ, 0, back, one, 0, 1, NULL);		    /* sees 0 */
+		duo_rma(d, 0, UCCL_OP_WRITE, 0, src, one, 0, 1, NULL);		    /* WAR */
+		duo_rma(d, 0, UCCL_OP_READ, 0, back + 65536, one, 0, 1, NULL);	    /* RAW: sees 1 */
+		duo_rma(d, 0, UCCL_OP_WRITE, 0, src + 100000, two, 0, 1, NULL);	    /* WAW, WAR */
+		duo_rma(d, 0, UCCL_OP_READ, 0, back + 2 * 65536, two, 0, 1, NULL);  /* sees 2 */
+		duo_round(d);
+		d->filter = NULL;
+		duo_release(d, true);
+		duo_run(d, SECOND);
+		for (uint32_t k = 0; k < one; k++)
+			assert_true(back[k] == 0 && back[65536 + k] == 1);
+		for (uint32_t k = 0; k < two; k++)
+			assert_true(back[2 * 65536 + k] == 2);
+		for (uint32_t k = 0; k < one || k < two; k++)
+			assert_int_equal(mem[k], k < two ? 2 : 1);
+		assert_true(least > 0);
+		all_done(d, 5);
+	}
+	free(back);
+}
+
+/* Large writes do not hold up what is behind them, nor do they wait for it. PROTOCOL R71 */
+static void order__large_apart(void **state)
+{
+	struct duo *d = duo_open();
+
+	(void)state;
+	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
+	duo_rma(d, 0, UCCL_OP_WRITE, 0, src, 300000, 0, 1, DUO_CTX(1));
+	duo_rma(d, 0, UCCL_OP_WRITE, 0, src, 8, 400000, 1, DUO_CTX(2));
+	for (int i = 0; i < 4; i++)
+		duo_round(d);
+	assert_ptr_equal(duo_next(d, 0)->context, DUO_CTX(2));
+	d->side[0].seen = 0;
+	duo_run(d, SECOND);
+	all_done(d, 2);
+}
+
+/* Messages keep their own order among requests. PROTOCOL R32 R70 */
+static void order__messages_between(void **state)
+{
+	struct duo *d = duo_open();
+
+	(void)state;
+	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
+	for (int i = 0; i < 4; i++)
+		duo_recv(d, 1, 0, dst + i * 100, 100, 0, 0, DUO_CTX(i));
+	d->filter = hold_all;
+	for (int i = 0; i < 4; i++) {
+		src[i] = (uint8_t)(i + 1);
+		duo_send(d, 0, 0, src + i, 1, 0, NULL);
+		duo_rma(d, 0, UCCL_OP_WRITE, 0, src, 20000, 0, 1, NULL);
+	}
+	duo_round(d);
+	d->filter = NULL;
+	duo_release(d, true);
+	duo_run(d, SECOND);
+	for (int i = 0; i < 4; i++) {
+		assert_ptr_equal(duo_next(d, 1)->context, DUO_CTX(i));
+		assert_int_equal(dst[i * 100], i + 1);
+	}
+	all_done(d, 8);
+}
+
+static enum duo_verdict drop_and_double(struct duo *d, const struct duo_pkt *p)
+{
+	(void)p;
+	d->n = d->n * 1103515245 + 12345;
+	return (d->n >> 16 & 7) == 0 ? DUO_DROP : (d->n >> 16 & 7) == 1 ? DUO_DOUBLE : DUO_PASS;
+}
+
+/* Each is done once, whatever is lost or doubled, and gets what was there before it. PROTOCOL R73 */
+static void atomic__exactly_once(void **state)
+{
+	uint64_t seen[200] = {0}, was[200], one = 1, total;
+
+	(void)state;
+	for (int seed = 1; seed <= 10; seed++) {
+		struct duo *d = duo_open();
+
+		duo_region(d, 1, 0, mem, 64, BOTH);
+		memset(mem, 0, 64);
+		memset(seen, 0, sizeof(seen));
+		d->n = seed;
+		d->filter = drop_and_double;
+		for (int i = 0; i < 200; i++)
+			assert_int_equal(duo_atomic(d, 0, i % 2 ? UCCL_OP_FETCH : UCCL_OP_ATOMIC, UCCL_UINT64, UCCL_SUM,
+						    &one, NULL, i % 2 ? &was[i] : NULL, 1, 8, 1, NULL),
+					 0);
+		duo_run(d, 60 * SECOND);
+		d->filter = NULL;
+		duo_run(d, SECOND);
+		memcpy(&total, mem + 8, 8);
+		assert_int_equal(total, 200);
+		/* In the order of posting, so what came back is known. */
+		for (int i = 1; i < 200; i += 2)
+			assert_int_equal(was[i], i);
+		assert_int_equal(d->side[1].events, 200);
+		assert_int_equal(d->side[1].locks, 400);
+		all_done(d, 200);
+	}
+}
+
+/* As many elements as there may be, in several chunks; an element across two pieces. PROTOCOL R70 */
+static void atomic__large(void **state)
+{
+	uint64_t n = UCCL_ORDER_MAX / 8, *a = malloc(UCCL_ORDER_MAX), *b = malloc(UCCL_ORDER_MAX);
+	uint64_t *cmp = malloc(UCCL_ORDER_MAX), v;
+	struct duo *d = duo_open();
+
+	(void)state;
+	duo_region(d, 1, 0, mem, UCCL_ORDER_MAX, BOTH);
+	d->side[1].region[0].iov[0].iov_len = 1003;
+	d->side[1].region[0].iov[1] = (struct iovec){.iov_base = mem + 200000, .iov_len = UCCL_ORDER_MAX - 1003};
+	d->side[1].region[0].niov = 2;
+	memset(mem, 0, sizeof(mem));
+	for (uint64_t i = 0; i < n; i++)
+		a[i] = i << 32 | i;
+	duo_atomic(d, 0, UCCL_OP_ATOMIC, UCCL_UINT64, UCCL_SUM, a, NULL, NULL, n, 0, 1, NULL);
+	duo_atomic(d, 0, UCCL_OP_FETCH, UCCL_UINT64, UCCL_SUM, a, NULL, b, n, 0, 1, NULL);
+	duo_run(d, SECOND);
+	assert_memory_equal(a, b, UCCL_ORDER_MAX);
+	for (uint64_t i = 0; i < n; i++) {
+		uint8_t raw[8];
+
+		for (uint64_t k = 0; k < 8; k++)
+			raw[k] = i * 8 + k < 1003 ? mem[i * 8 + k] : mem[200000 + i * 8 + k - 1003];
+		memcpy(&v, raw, 8);
+		assert_true(v == 2 * a[i]);
+		cmp[i] = i % 2 ? v : v + 1;
+	}
+	duo_atomic(d, 0, UCCL_OP_COMPARE, UCCL_UINT64, UCCL_CSWAP, a, cmp, b, n / 2, 0, 1, NULL);
+	duo_atomic(d, 0, UCCL_OP_FETCH, UCCL_UINT64, UCCL_ATOMIC_READ, NULL, NULL, cmp, n / 2, 0, 1, NULL);
+	duo_run(d, SECOND);
+	for (uint64_t i = 0; i < n / 2; i++) {
+		assert_true(b[i] == 2 * a[i]);
+		assert_true(cmp[i] == (i % 2 ? a[i] : 2 * a[i]));
+	}
+	assert_true(d->side[1].event.fetch && !d->side[1].event.write && d->side[1].event.atomic);
+	all_done(d, 4);
+	free(a);
+	free(b);
+	free(cmp);
+}
+
+/* What a newer peer may ask for is refused in words; the operations around it go on. PROTOCOL R72 */
+static void atomic__unknown(void **state)
+{
+	struct duo *d = duo_open();
+
+	(void)state;
+	duo_region(d, 1, 0, mem, 64, BOTH);
+	duo_region(d, 1, 1, mem, 64, UCCL_ACCESS_READ);
+	duo_atomic(d, 0, UCCL_OP_ATOMIC, UCCL_FLOAT, UCCL_BOR, src, NULL, NULL, 1, 0, 1, NULL);
+	duo_atomic(d, 0, UCCL_OP_FETCH, UCCL_UINT64, UCCL_SUM, src, NULL, dst, 1, 0, 2, NULL);
+	duo_atomic(d, 0, UCCL_OP_FETCH, UCCL_UINT64, UCCL_ATOMIC_READ, NULL, NULL, dst, 1, 0, 2, NULL);
+	duo_run(d, SECOND);
+	assert_int_equal(duo_next(d, 0)->err, FI_EOPNOTSUPP);
+	assert_int_equal(duo_next(d, 0)->err, FI_EACCES);
+	assert_int_equal(duo_next(d, 0)->err, 0);
+	d->side[0].ncomp = d->side[0].seen = 0;
+	all_done(d, 0);
+}
+
+static enum uccl_drop req(struct duo *d, struct uccl_req *r, struct uccl_env *env, const void *data, uint32_t len)
+{
+	uint8_t rec[UCCL_REC_LEN], payload[UCCL_REQ_HEAD_MAX + 2000];
+	uint32_t head = r->nseg <= UCCL_SEG_MAX ? uccl_req_head_len(r->nseg, r->rx) : 0;
+
+	env->tag = uccl_req_tag(r);
+	uccl_env_encode(rec, env);
+	if (head)
+		uccl_req_encode(payload, r);
+	if (len)
+		memcpy(payload + head, data, len);
+	return duo_deliver(d, 1, UCCL_REC_REQ, rec, payload, head + len);
+}
+
+/* PROTOCOL R70 */
+static void req__malformed(void **state)
+{
+	struct uccl_req good = {.kind = UCCL_RMA_WRITE, .nseg = 1, .seg = {{.len = 100, .key = 1}}}, r;
+	struct uccl_env env = {.id = 5, .len = 100, .flags = UCCL_ENV_EAGER}, e;
+	struct duo *d = duo_open();
+
+	(void)state;
+	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
+#define refuse(change, data, len)                                                                                      \
+	do {                                                                                                           \
+		r = good;                                                                                              \
+		e = env;                                                                                               \
+		change;                                                                                                \
+		assert_int_equal(req(d, &r, &e, data, len), UCCL_DROP_RECORD);                                         \
+		assert_int_equal(d->side[1].peer.rx_mseq, 0);                                                          \
+	} while (0)
+	refuse(e.id = 0, src, 100);
+	refuse(e.mseq = UCCL_MSG_LIMIT, src, 100);
+	refuse(e.mseq = UINT32_MAX, src, 100);
+	refuse(r.kind = 0, src, 100);
+	refuse(r.kind = UCCL_RMA_COMPARE + 1, src, 100);
+	refuse(r.nseg = UCCL_SEG_MAX + 1, src, 1900);
+	refuse(r.seg[0].len = 101, src, 100);
+	refuse(r.seg[0].len = 1ull << 56, src, 100);
+	refuse(e.len = 101, src, 100);
+	refuse(e.len = 99, src, 100);
+	refuse(, src, 101);
+	refuse(r.rx = 9, src, 100);
+	refuse(r.seg[0].len = e.len = UCCL_EAGER_MAX + 1, src, 100);
+	/* not eager: a write that wants an answer, nothing else */
+	refuse(e.flags = 0, src, 50);
+	refuse((r.kind = UCCL_RMA_ATOMIC, r.datatype = UCCL_UINT8, e.flags = UCCL_ENV_DELIVERY), src, 50);
+	/* reads bring nothing and want a handle; atomics have whole elements, and results where there are some */
+	refuse((r.kind = UCCL_RMA_READ, e.len = 0), NULL, 0);
+	refuse((r.kind = UCCL_RMA_READ, r.rx = 9), src, 100);
+	refuse((r.kind = UCCL_RMA_ATOMIC, r.datatype = UCCL_UINT64), src, 100);
+	refuse((r.kind = UCCL_RMA_ATOMIC, r.datatype = UCCL_UINT8, r.rx = 9), src, 100);
+	refuse((r.kind = UCCL_RMA_FETCH, r.datatype = UCCL_UINT8), src, 100);
+	refuse((r.kind = UCCL_RMA_FETCH, r.datatype = UCCL_UINT8, r.atomic = UCCL_ATOMIC_READ, r.rx = 9), src, 100);
+	refuse((r.kind = UCCL_RMA_COMPARE, r.datatype = UCCL_UINT8, r.atomic = UCCL_CSWAP, r.rx = 9), src, 100);
+	refuse((r.kind = UCCL_RMA_ATOMIC, r.seg[0].len = e.len = UCCL_ORDER_MAX + 1), src, 100);
+	/* too short for what it says of itself */
+	assert_int_equal(duo_deliver(d, 1, UCCL_REC_REQ, (uint8_t[UCCL_REC_LEN]){UCCL_RMA_READ, 1}, src, 23),
+			 UCCL_DROP_RECORD);
+	assert_int_equal(d->side[1].events, 0);
+	assert_int_equal(req(d, &good, &env, src, 100), UCCL_DROP_COUNT);
+	assert_int_equal(d->side[1].events, 1);
+	/* what was had */
+	assert_int_equal(req(d, &good, &env, src, 100), UCCL_DROP_RECORD);
+	duo_free(d);
+}
+
+/* Chunks of a write that come before its request must agree with it. PROTOCOL R29 R70 */
+static void req__contradicts_its_chunks(void **state)
+{
+	struct uccl_req r = {.kind = UCCL_RMA_WRITE, .nseg = 1, .seg = {{.len = 3000, .key = 1}}};
+	struct uccl_env env = {.id = 5, .len = 3000, .flags = UCCL_ENV_EAGER};
+	struct duo *d = duo_open();
+
+	(void)state;
+	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
+	duo_fill(src, 3000, 1);
+	assert_int_equal(duo_eager(d, 1, 0, 1000, 3000, src + 1000, 1000), UCCL_DROP_COUNT);
+	env.len = r.seg[0].len = 2999;
+	assert_int_equal(req(d, &r, &env, src, 1000), UCCL_DROP_RECORD);
+	env.len = r.seg[0].len = 3000;
+	assert_int_equal(req(d, &r, &env, src, 1000), UCCL_DROP_COUNT);
+	assert_int_equal(req(d, &r, &env, src, 1000), UCCL_DROP_RECORD);
+	assert_int_equal(duo_eager(d, 1, 0, 2000, 3000, src + 2000, 1001), UCCL_DROP_RANGE);
+	assert_int_equal(d->side[1].events, 0);
+	assert_int_equal(duo_eager(d, 1, 0, 2000, 3000, src + 2000, 1000), UCCL_DROP_COUNT);
+	assert_int_equal(d->side[1].events, 1);
+	duo_check(mem, 3000, 1);
+	assert_int_equal(d->side[1].m.rx_pool.used, 0);
+	duo_free(d);
+}
+
+static void nothing_touched(uint64_t from, uint64_t to)
+{
+	for (uint64_t i = from; i < to; i++)
+		assert_int_equal(mem[i], 0x77);
+}
+
+/* A region that is closed while a write comes in: what has not come goes nowhere. PROTOCOL R77 */
+static void revoke__write(void **state)
+{
+	static const uint64_t lens[] = {60000, 300000};
+
+	(void)state;
+	for (int direct = 0; direct < 2; direct++)
+		for (unsigned int i = 0; i < uccl_array_len(lens); i++)
+			for (int rounds = 1; rounds < 8; rounds++) {
+				struct duo *d = direct ? duo_open_writes() : duo_open();
+				const struct duo_comp *c;
+
+				duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
+				duo_region(d, 1, 1, dst, sizeof(dst), BOTH);
+				memset(src, 0x11, lens[i]);
+				d->side[0].peer.flow.slots = 20;
+				duo_rma(d, 0, UCCL_OP_WRITE, 0, src, lens[i], 0, 1, DUO_CTX(1));
+				/* another region is nobody's business */
+				duo_rma(d, 0, UCCL_OP_WRITE, 0, src, lens[i], 0, 2, DUO_CTX(2));
+				for (int k = 0; k < rounds; k++)
+					duo_round(d);
+				d->side[1].region[0].live = false;
+				uccl_msg_revoke(&d->side[1].peer, &d->side[1].region[0], d->now);
+				memset(mem, 0x77, sizeof(mem));
+				duo_run(d, SECOND);
+				nothing_touched(0, lens[i]);
+				assert_int_equal(duo_waiting(d, 0), 2);
+				while ((c = duo_next(d, 0))) {
+					if (c->context == DUO_CTX(2))
+						assert_int_equal(c->err, 0);
+					else if (c->err)
+						assert_int_equal(c->err, FI_EKEYREJECTED);
+				}
+				for (uint64_t k = 0; k < lens[i]; k++)
+					assert_int_equal(dst[k], 0x11);
+				d->side[0].ncomp = d->side[0].seen = 0;
+				all_done(d, 0);
+			}
+}
+
+/* While it is read: nothing refers to it, the reader gets an error or the right bytes. PROTOCOL R75 R77 */
+static void revoke__read(void **state)
+{
+	uint64_t n = sizeof(mem);
+	int failed = 0;
+
+	(void)state;
+	for (int rounds = 1; rounds < 400; rounds += 40) {
+		uint8_t *own = malloc(n);
+		struct duo *d = duo_open();
+		const struct duo_comp *c;
+
+		duo_fill(own, n, 1);
+		duo_region(d, 1, 0, own, n, BOTH);
+		duo_rma(d, 0, UCCL_OP_READ, 0, dst, n, 0, 1, DUO_CTX(1));
+		for (int k = 0; k < rounds; k++)
+			duo_round(d);
+		d->side[1].region[0].live = false;
+		uccl_msg_revoke(&d->side[1].peer, &d->side[1].region[0], d->now);
+		free(own);
+		duo_run(d, SECOND);
+		c = duo_next(d, 0);
+		assert_non_null(c);
+		if (c->err) {
+			assert_int_equal(c->err, FI_EKEYREJECTED);
+			failed++;
+		} else {
+			duo_check(dst, n, 1);
+		}
+		d->side[0].ncomp = d->side[0].seen = 0;
+		all_done(d, 0);
+	}
+	assert_true(failed > 0);
+}
+
+/* More is read at once than there is staging memory: requests wait, in order, and all are served. PROTOCOL R78 */
+static void serve__staging_limit(void **state)
+{
+	struct duo *d = duo_open();
+
+	(void)state;
+	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
+	duo_fill(mem, 100000, 5);
+	d->side[1].m.staged_bytes = UCCL_STAGED_MAX - 10;
+	for (int i = 0; i < 10; i++)
+		duo_rma(d, 0, UCCL_OP_READ, 0, dst + 100000 * i, 100000, 0, 1, NULL);
+	memset(src, 9, 8);
+	duo_rma(d, 0, UCCL_OP_WRITE, 0, src, 8, 0, 1, NULL);
+	duo_run(d, SECOND);
+	assert_int_equal(duo_waiting(d, 0), 0);
+	assert_int_equal(d->side[1].events, 0);
+	assert_int_equal(d->side[1].peer.nrequests, 11);
+	/* What waits counts against what the peer may send. */
+	assert_int_equal(d->side[1].peer.flow.rcv_msg_limit, (uint32_t)UCCL_MSG_LIMIT);
+	d->side[1].m.staged_bytes = 0;
+	msg_serve_run(&d->side[1].peer, d->now);
+	duo_run(d, SECOND);
+	for (int i = 0; i < 10; i++)
+		duo_check(dst + 100000 * i, 100000, 5);
+	assert_int_equal(mem[0], 9);
+	all_done(d, 11);
+}
+
+static void serve__few_replies(void **state)
+{
+	struct duo *d = duo_open();
+
+	(void)state;
+	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
+	duo_fill(src, 70000, 3);
+	d->side[1].m.reply_pool.max = 1;
+	for (int i = 0; i < 30; i++) {
+		duo_rma(d, 0, UCCL_OP_WRITE, 0, src, 2000u * (unsigned int)i, 0, 1, NULL);
+		duo_rma(d, 0, UCCL_OP_READ, 0, dst, 2000u * (unsigned int)i, 0, 1, NULL);
+	}
+	duo_run(d, 10 * SECOND);
+	duo_check(dst, 58000, 3);
+	all_done(d, 60);
+}
+
+/* The peer dies with requests, replies and payload under way. PROTOCOL R45 */
+static void serve__peer_dies(void **state)
+{
+	(void)state;
+	for (int rounds = 0; rounds < 12; rounds++) {
+		struct duo *d = duo_open();
+		uint64_t one = 1;
+
+		duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
+		d->filter = rounds % 2 ? drop_and_double : NULL;
+		d->n = rounds;
+		for (int i = 0; i < 5; i++) {
+			duo_rma(d, 0, UCCL_OP_WRITE, 0, src, 300000, 0, 1, NULL);
+			duo_rma(d, 0, UCCL_OP_WRITE, 0, src, 30000, 0, 1, NULL);
+			duo_rma(d, 0, UCCL_OP_READ, 0, dst, 300000, 0, 1, NULL);
+			duo_atomic(d, 0, UCCL_OP_FETCH, UCCL_UINT64, UCCL_SUM, &one, NULL, dst, 1, 0, 1, NULL);
+		}
+		for (int i = 0; i < rounds; i++)
+			duo_round(d);
+		uccl_peer_fail(&d->side[1].peer, FI_EHOSTDOWN, d->now);
+		uccl_peer_fail(&d->side[0].peer, FI_EHOSTDOWN, d->now);
+		assert_int_equal(duo_waiting(d, 0), 20);
+		d->side[0].ncomp = d->side[0].seen = 0;
+		all_done(d, 0);
+	}
+}
+
+/* Without any registered memory. PROTOCOL R72 */
+static void serve__no_target(void **state)
+{
+	struct duo *d = duo_open();
+	uint64_t one = 1;
+
+	(void)state;
+	d->side[1].m.target = NULL;
+	duo_rma(d, 0, UCCL_OP_WRITE, 0, src, 10, 0, 1, NULL);
+	duo_rma(d, 0, UCCL_OP_WRITE, 0, src, 0, 0, 1, NULL);
+	duo_atomic(d, 0, UCCL_OP_ATOMIC, UCCL_UINT64, UCCL_SUM, &one, NULL, NULL, 1, 0, 1, NULL);
+	duo_run(d, SECOND);
+	assert_int_equal(duo_next(d, 0)->err, FI_EKEYREJECTED);
+	assert_int_equal(duo_next(d, 0)->err, 0);
+	assert_int_equal(duo_next(d, 0)->err, FI_EKEYREJECTED);
+	duo_free(d);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(order__reversed),
+		cmocka_unit_test(order__large_apart),
+		cmocka_unit_test(order__messages_between),
+		cmocka_unit_test(atomic__exactly_once),
+		cmocka_unit_test(atomic__large),
+		cmocka_unit_test(atomic__unknown),
+		cmocka_unit_test(req__malformed),
+		cmocka_unit_test(req__contradicts_its_chunks),
+		cmocka_unit_test(revoke__write),
+		cmocka_unit_test(revoke__read),
+		cmocka_unit_test(serve__staging_limit),
+		cmocka_unit_test(serve__few_replies),
+		cmocka_unit_test(serve__peer_dies),
+		cmocka_unit_test(serve__no_target),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
