@@ -10,22 +10,37 @@
 
 #include "api/lib.h"
 #include "api/prov.h"
+#include "msg/op.h"
 
 /* Constants of libfabric versions after the headers that we build with. */
 #define PROGRESS_CONTROL_UNIFIED 3
 
 #define DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM)
-#define TX_CAPS (FI_MSG | FI_TAGGED | FI_SEND)
-#define RX_CAPS (FI_MSG | FI_TAGGED | FI_RECV | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE)
+#define MSG_CAPS (FI_MSG | FI_TAGGED)
+#define RMA_CAPS (FI_RMA | FI_ATOMIC)
+#define TX_CAPS (MSG_CAPS | FI_SEND | RMA_CAPS | FI_READ | FI_WRITE | FI_FENCE)
+#define RX_CAPS                                                                                                        \
+	(MSG_CAPS | FI_RECV | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE | RMA_CAPS | FI_REMOTE_READ |               \
+	 FI_REMOTE_WRITE | FI_RMA_EVENT)
 #define ALL_CAPS (TX_CAPS | RX_CAPS | DOMAIN_CAPS)
 /* Given whether or not they are asked for: they cost nothing. */
-#define FREE_CAPS (FI_MULTI_RECV | FI_SOURCE | DOMAIN_CAPS)
-/* Capabilities that a later version of the provider may have; named apart to give a better reason. */
-#define RMA_CAPS (FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
+#define FREE_CAPS (FI_SOURCE | DOMAIN_CAPS)
+/* What messages and RMA mean if no direction is named. */
+#define RX_RMA (FI_REMOTE_READ | FI_REMOTE_WRITE)
+#define MSG_DIRECTIONS (FI_SEND | FI_RECV)
+#define RMA_DIRECTIONS (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 
 #define TX_OP_FLAGS (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)
 #define RX_OP_FLAGS (FI_COMPLETION | FI_MULTI_RECV)
-#define MSG_ORDER FI_ORDER_SAS
+/*
+ * RMA and atomics among themselves, up to UCCL_ORDER_MAX bytes; messages among themselves. Between the two there is no
+ * order.
+ */
+#define RMA_ORDER                                                                                                      \
+	(FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_WAR | FI_ORDER_WAW | FI_ORDER_RMA_RAR | FI_ORDER_RMA_RAW |             \
+	 FI_ORDER_RMA_WAR | FI_ORDER_RMA_WAW | FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW |                             \
+	 FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW)
+#define MSG_ORDER (FI_ORDER_SAS | RMA_ORDER)
 
 #define MR_RMA_MODE (FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
 
@@ -58,8 +73,6 @@
 
 static bool caps_match(const char *what, uint64_t caps)
 {
-	if (caps & RMA_CAPS)
-		refuse("%s: RMA and atomics are not offered yet\n", what);
 	check_bits(what, caps, ALL_CAPS);
 	return true;
 }
@@ -74,7 +87,7 @@ static bool tx_match(const struct fi_tx_attr *a, const struct uccl_params *p)
 	check_max("tx_attr->inject_size", a->inject_size, p->inject_bytes);
 	check_max("tx_attr->size", a->size, UCCL_OPS_DEFAULT);
 	check_max("tx_attr->iov_limit", a->iov_limit, UCCL_IOV_LIMIT);
-	check_max("tx_attr->rma_iov_limit", a->rma_iov_limit, 0);
+	check_max("tx_attr->rma_iov_limit", a->rma_iov_limit, UCCL_IOV_LIMIT);
 	return true;
 }
 
@@ -100,9 +113,9 @@ static bool ep_match(const struct fi_ep_attr *a)
 	check_max("ep_attr->protocol_version", a->protocol_version, FI_UCCL_PROTO_VERSION);
 	check_max("ep_attr->max_msg_size", a->max_msg_size, UCCL_MSG_MAX);
 	check_max("ep_attr->msg_prefix_size", a->msg_prefix_size, 0);
-	check_max("ep_attr->max_order_raw_size", a->max_order_raw_size, 0);
-	check_max("ep_attr->max_order_war_size", a->max_order_war_size, 0);
-	check_max("ep_attr->max_order_waw_size", a->max_order_waw_size, 0);
+	check_max("ep_attr->max_order_raw_size", a->max_order_raw_size, UCCL_ORDER_MAX);
+	check_max("ep_attr->max_order_war_size", a->max_order_war_size, UCCL_ORDER_MAX);
+	check_max("ep_attr->max_order_waw_size", a->max_order_waw_size, UCCL_ORDER_MAX);
 	check_max("ep_attr->tx_ctx_cnt", a->tx_ctx_cnt, 1); /* FI_SHARED_CONTEXT is SIZE_MAX */
 	check_max("ep_attr->rx_ctx_cnt", a->rx_ctx_cnt, 1);
 	check_max("ep_attr->auth_key_size", a->auth_key_size, 0);
@@ -163,10 +176,15 @@ static uint64_t answer_caps(const struct fi_info *hints)
 
 	if (!caps)
 		return ALL_CAPS;
-	if (!(caps & (FI_MSG | FI_TAGGED)))
-		caps |= FI_MSG | FI_TAGGED;
-	if (!(caps & (FI_SEND | FI_RECV)))
-		caps |= FI_SEND | FI_RECV;
+	if (!(caps & (MSG_CAPS | RMA_CAPS)))
+		caps |= caps & RMA_DIRECTIONS ? RMA_CAPS : MSG_CAPS;
+	if (caps & MSG_CAPS) {
+		caps |= FI_MULTI_RECV;
+		if (!(caps & MSG_DIRECTIONS))
+			caps |= MSG_DIRECTIONS;
+	}
+	if (caps & RMA_CAPS && !(caps & RMA_DIRECTIONS))
+		caps |= RMA_DIRECTIONS;
 	return caps | FREE_CAPS;
 }
 
@@ -176,13 +194,14 @@ static void fill_tx(struct fi_info *info, const struct fi_tx_attr *h, const stru
 
 	a->caps = info->caps & TX_CAPS;
 	if (h && h->caps)
-		a->caps &= h->caps | FI_SEND;
+		a->caps &= h->caps | FI_SEND | (h->caps & (FI_READ | FI_WRITE) ? 0 : FI_READ | FI_WRITE);
 	a->op_flags = h ? h->op_flags : 0;
 	a->msg_order = h && h->msg_order ? h->msg_order : MSG_ORDER;
 	a->comp_order = FI_ORDER_NONE;
 	a->inject_size = p->inject_bytes;
 	a->size = h && h->size ? h->size : UCCL_OPS_DEFAULT;
 	a->iov_limit = UCCL_IOV_LIMIT;
+	a->rma_iov_limit = info->caps & RMA_CAPS ? UCCL_IOV_LIMIT : 0;
 	a->tclass = h ? h->tclass : 0;
 }
 
@@ -192,7 +211,7 @@ static void fill_rx(struct fi_info *info, const struct fi_rx_attr *h, const stru
 
 	a->caps = info->caps & RX_CAPS;
 	if (h && h->caps)
-		a->caps &= h->caps | FI_RECV;
+		a->caps &= h->caps | FI_RECV | (h->caps & RX_RMA ? 0 : RX_RMA);
 	a->op_flags = h ? h->op_flags : 0;
 	a->msg_order = h && h->msg_order ? h->msg_order : MSG_ORDER;
 	a->comp_order = FI_ORDER_NONE;
@@ -208,6 +227,9 @@ static void fill_ep(struct fi_ep_attr *a, const struct fi_ep_attr *h)
 	a->protocol_version = FI_UCCL_PROTO_VERSION;
 	a->max_msg_size = UCCL_MSG_MAX;
 	a->mem_tag_format = h && h->mem_tag_format ? h->mem_tag_format : TAG_FORMAT;
+	a->max_order_raw_size = UCCL_ORDER_MAX;
+	a->max_order_war_size = UCCL_ORDER_MAX;
+	a->max_order_waw_size = UCCL_ORDER_MAX;
 	a->tx_ctx_cnt = 1;
 	a->rx_ctx_cnt = 1;
 }

@@ -5,12 +5,54 @@
 #include <stdlib.h>
 
 #include "api/domain.h"
+#include "api/ep.h"
 #include "api/lib.h"
 #include "api/nosys.h"
 
 static struct uccl_cntr *cntr_of(struct fid_cntr *fid)
 {
 	return uccl_container_of(fid, struct uccl_cntr, fid);
+}
+
+/* Who moves it. */
+static struct uccl_ep_list *movers(struct uccl_cntr *c)
+{
+	return atomic_load_explicit(&c->of_mr, memory_order_relaxed) ? &c->domain->all : &c->eps;
+}
+
+void uccl_cntr_of_mr(struct uccl_cntr *c)
+{
+	struct uccl_domain *d = c->domain;
+
+	pthread_mutex_lock(&d->all.lock);
+	if (!c->of_mr) {
+		c->of_mr = true;
+		c->next_of_mr = d->mr_cntrs;
+		d->mr_cntrs = c;
+		for (unsigned int i = 0; i < d->all.n; i++)
+			uccl_wait_add(&c->wait, uccl_ep_fd(d->all.v[i]));
+	}
+	pthread_mutex_unlock(&d->all.lock);
+}
+
+void uccl_cntr_join(struct uccl_cntr *list, struct uccl_ep *ep)
+{
+	for (; list; list = list->next_of_mr)
+		uccl_wait_add(&list->wait, uccl_ep_fd(ep));
+}
+
+static void cntr_leave(struct uccl_cntr *c)
+{
+	struct uccl_domain *d = c->domain;
+
+	pthread_mutex_lock(&d->all.lock);
+	for (struct uccl_cntr **p = &d->mr_cntrs; *p; p = &(*p)->next_of_mr) {
+		if (*p == c) {
+			*p = c->next_of_mr;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&d->all.lock);
 }
 
 void uccl_cntr_count(struct uccl_cntr *cntr, bool good)
@@ -25,7 +67,7 @@ static uint64_t cntr_read(struct fid_cntr *fid)
 	struct uccl_cntr *c = cntr_of(fid);
 
 	uccl_wait_awake(&c->wait);
-	uccl_ep_list_poll(&c->eps);
+	uccl_ep_list_poll(movers(c));
 	uccl_domain_idle(c->domain);
 	return atomic_load(&c->good);
 }
@@ -34,7 +76,7 @@ static uint64_t cntr_readerr(struct fid_cntr *fid)
 {
 	struct uccl_cntr *c = cntr_of(fid);
 
-	uccl_ep_list_poll(&c->eps);
+	uccl_ep_list_poll(movers(c));
 	return atomic_load(&c->bad);
 }
 
@@ -78,7 +120,7 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 
 	if (c->wait.obj == FI_WAIT_NONE)
 		return -FI_ENOSYS;
-	uccl_sleep_begin(&sleep, &c->wait, &c->eps, &c->domain->eps, timeout);
+	uccl_sleep_begin(&sleep, &c->wait, movers(c), &c->domain->eps, timeout);
 	do {
 		if (cntr_read(fid) >= threshold)
 			rc = 0;
@@ -96,13 +138,13 @@ int uccl_cntr_trywait(struct uccl_cntr *c)
 	if (c->wait.obj == FI_WAIT_NONE)
 		return -FI_EINVAL;
 	uccl_wait_enter_outside(&c->wait);
-	uccl_ep_list_poll(&c->eps);
+	uccl_ep_list_poll(movers(c));
 	if (atomic_load(&c->good) != good || atomic_load(&c->bad) != bad) {
 		uccl_wait_leave_outside(&c->wait);
 		return -FI_EAGAIN;
 	}
 	uccl_wait_until_outside(&c->wait,
-				uccl_min(uccl_ep_list_expiry(&c->eps), uccl_ep_list_expiry(&c->domain->eps)));
+				uccl_min(uccl_ep_list_expiry(movers(c)), uccl_ep_list_expiry(&c->domain->eps)));
 	return 0;
 }
 
@@ -117,6 +159,7 @@ static int cntr_close(struct fid *fid)
 
 	if (atomic_load(&c->refs))
 		return -FI_EBUSY;
+	cntr_leave(c);
 	atomic_fetch_sub(&c->domain->refs, 1);
 	uccl_ep_list_fini(&c->eps);
 	uccl_wait_close(&c->wait);

@@ -18,11 +18,18 @@ struct uccl_cntr {
 	_Atomic int refs;	/* bound endpoints, poll sets */
 	_Atomic uint64_t good, bad;
 	uint64_t seen;		/* by a poll set */
+	_Atomic bool of_mr;	/* bound to a region: any endpoint of the domain may move it */
+	struct uccl_cntr *next_of_mr; /* in the domain's list, under the lock of its endpoints */
 	struct uccl_wait wait;
 	struct uccl_ep_list eps;
 };
 
 int uccl_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr, void *context);
+
+/* Bound to a region: from now on whoever waits for it drives all endpoints of the domain. */
+void uccl_cntr_of_mr(struct uccl_cntr *cntr);
+/* An endpoint was enabled; the lock of the domain's endpoints is held. */
+void uccl_cntr_join(struct uccl_cntr *list, struct uccl_ep *ep);
 
 /* Count one operation. */
 void uccl_cntr_count(struct uccl_cntr *cntr, bool good);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "api/address.h"
+#include "api/atomic.h"
 #include "api/av.h"
 #include "api/cntr.h"
 #include "api/cq.h"
@@ -29,12 +30,20 @@ void uccl_domain_idle(struct uccl_domain *d)
 
 int uccl_domain_join(struct uccl_domain *d, struct uccl_ep *ep)
 {
-	return d->shared ? uccl_ep_list_add(&d->eps, ep) : 0;
+	int rc = uccl_ep_list_add(&d->all, ep);
+
+	pthread_mutex_lock(&d->all.lock);
+	uccl_cntr_join(d->mr_cntrs, ep);
+	pthread_mutex_unlock(&d->all.lock);
+	if (!rc && d->shared)
+		rc = uccl_ep_list_add(&d->eps, ep);
+	return rc;
 }
 
 void uccl_domain_leave(struct uccl_domain *d, struct uccl_ep *ep)
 {
 	uccl_ep_list_remove(&d->eps, ep);
+	uccl_ep_list_remove(&d->all, ep);
 }
 
 static int domain_close(struct fid *fid)
@@ -46,7 +55,9 @@ static int domain_close(struct fid *fid)
 	uccl_rescue_stop(&d->rescue);
 	atomic_fetch_sub(&d->fabric->refs, 1);
 	uccl_ep_list_fini(&d->eps);
+	uccl_ep_list_fini(&d->all);
 	pthread_mutex_destroy(&d->mr_lock);
+	pthread_mutex_destroy(&d->atomic_lock);
 	free(d);
 	return 0;
 }
@@ -86,7 +97,7 @@ static struct fi_ops_domain domain_ops = {
 	.poll_open = uccl_poll_open,
 	.stx_ctx = uccl_no_stx_ctx,
 	.srx_ctx = uccl_no_srx_ctx,
-	.query_atomic = uccl_no_query_atomic,
+	.query_atomic = uccl_query_atomic,
 	.query_collective = uccl_no_query_collective,
 	.endpoint2 = domain_endpoint2,
 };
@@ -137,7 +148,10 @@ int uccl_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid
 		uccl_ep_list_fini(&d->eps);
 		goto fail;
 	}
+	uccl_ep_list_init(&d->all, d->locking);
+	d->forks = uccl_forks;
 	pthread_mutex_init(&d->mr_lock, NULL);
+	pthread_mutex_init(&d->atomic_lock, NULL);
 	d->fid.fid.fclass = FI_CLASS_DOMAIN;
 	d->fid.fid.context = context;
 	d->fid.fid.ops = &domain_fid_ops;

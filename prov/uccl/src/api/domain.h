@@ -14,6 +14,7 @@
 #include "core/addr.h"
 #include "nic/ifaddr.h"
 
+struct uccl_cntr;
 struct uccl_mr;
 
 struct uccl_domain {
@@ -27,12 +28,16 @@ struct uccl_domain {
 	bool auto_progress;
 	struct uccl_ep_list eps; /* enabled endpoints, if `shared` */
 	bool shared;		/* whoever reads a queue may drive any endpoint */
+	struct uccl_ep_list all; /* enabled endpoints: through any of them peers reach the regions */
+	struct uccl_cntr *mr_cntrs; /* counters bound to regions; under the lock of `all` */
+	unsigned int forks;	/* uccl_forks when it was opened */
+	pthread_mutex_t atomic_lock; /* around every atomic operation of a peer */
 	_Atomic unsigned int idle; /* reads that found nothing */
 	struct uccl_rescue rescue;
 	int mr_mode;
 	struct uccl_params params;
 	pthread_mutex_t mr_lock;
-	struct uccl_mr *mrs;	/* registered for remote access */
+	struct uccl_mr *mrs;	/* registered for remote access, by key */
 	uint64_t next_key;
 };
 

@@ -26,6 +26,7 @@
 #include "api/info.h"
 #include "api/lib.h"
 #include "api/live.h"
+#include "api/mr.h"
 #include "api/msg.h"
 #include "api/nosys.h"
 #include "api/place.h"
@@ -259,7 +260,12 @@ static bool want_keyless(const struct uccl_ep *ep)
 static int ep_start(struct uccl_ep *ep)
 {
 	struct uccl_config config;
-	struct uccl_engine_attr attr = { .config = &config, .random = fill_random };
+	struct uccl_engine_attr attr = {
+		.config = &config,
+		.random = fill_random,
+		.target = &uccl_mr_target,
+		.target_arg = ep,
+	};
 	int rc;
 
 	if (ep->engine)
@@ -312,6 +318,8 @@ static int ep_enable(struct uccl_ep *ep)
 	if (!ep->av)
 		return -FI_ENOAV;
 	if ((ep->can_send && !ep->tx_cq && !ep->cntr[UCCL_CNTR_SEND]) ||
+	    (ep->can_rma && !ep->tx_cq && !ep->cntr[UCCL_CNTR_SEND] && !ep->cntr[UCCL_CNTR_READ] &&
+	     !ep->cntr[UCCL_CNTR_WRITE]) ||
 	    (ep->can_recv && !ep->rx_cq && !ep->cntr[UCCL_CNTR_RECV]))
 		return -FI_ENOCQ;
 	rc = ep_start(ep);
@@ -757,8 +765,10 @@ static void ep_configure(struct uccl_ep *ep, const struct fi_info *info)
 
 	if (!info->caps)
 		tx_caps = rx_caps = ~0ull;
-	ep->can_send = tx_caps & FI_SEND;
-	ep->can_recv = rx_caps & FI_RECV;
+	/* FI_SEND and FI_RECV say nothing unless there are messages; nothing at all means all. */
+	ep->can_send = tx_caps & FI_SEND && tx_caps & (FI_MSG | FI_TAGGED);
+	ep->can_recv = rx_caps & FI_RECV && rx_caps & (FI_MSG | FI_TAGGED);
+	ep->can_rma = tx_caps & (FI_RMA | FI_ATOMIC) && !ep->can_send;
 	ep->directed = rx_caps & FI_DIRECTED_RECV;
 	ep->source = rx_caps & FI_SOURCE || info->caps & FI_SOURCE;
 	ep->self.tx_flags = tx ? tx->op_flags : 0;

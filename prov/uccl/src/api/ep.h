@@ -46,7 +46,8 @@ struct uccl_ep {
 	bool enabled;
 	bool closing;			/* what completes now is not reported */
 	bool directed, source;		/* FI_DIRECTED_RECV, FI_SOURCE */
-	bool can_send, can_recv;
+	bool can_send, can_recv;	/* messages */
+	bool can_rma;			/* begin RMA or atomics */
 	bool tx_selective, rx_selective;
 	uint32_t addr_format;
 	unsigned int forks;		/* uccl_forks when it was opened */

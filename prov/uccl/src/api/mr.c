@@ -8,7 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/cntr.h"
+#include "api/cq.h"
 #include "api/domain.h"
+#include "api/ep.h"
 #include "api/lib.h"
 #include "api/nosys.h"
 
@@ -16,30 +19,74 @@
 /* Flags of libfabric versions after 1.17. */
 #define MR_DMABUF (1ull << 40)
 
-static int mr_close(struct fid *fid)
+/* After this no engine of the domain reads or writes the region, and no peer finds it. */
+static void mr_leave(struct uccl_mr *mr)
 {
-	struct uccl_mr *mr = uccl_container_of(fid, struct uccl_mr, fid.fid), **link;
 	struct uccl_domain *d = mr->domain;
 
+	if (!mr->entered)
+		return;
 	pthread_mutex_lock(&d->mr_lock);
-	for (link = &d->mrs; *link; link = &(*link)->next) {
-		if (*link == mr) {
-			*link = mr->next;
-			break;
-		}
-	}
+	HASH_DEL(d->mrs, mr);
+	mr->entered = false;
 	pthread_mutex_unlock(&d->mr_lock);
-	atomic_fetch_sub(&d->refs, 1);
+	/* In a forked child the endpoints are the parent's, and their locks may be held for ever. */
+	if (d->forks != uccl_forks)
+		return;
+	pthread_mutex_lock(&d->all.lock);
+	for (unsigned int i = 0; i < d->all.n; i++) {
+		struct uccl_ep *ep = d->all.v[i];
+
+		uccl_ep_lock(ep);
+		uccl_engine_revoke(ep->engine, mr, uccl_clock());
+		uccl_ep_unlock(ep);
+	}
+	pthread_mutex_unlock(&d->all.lock);
+}
+
+static int mr_close(struct fid *fid)
+{
+	struct uccl_mr *mr = uccl_container_of(fid, struct uccl_mr, fid.fid);
+
+	mr_leave(mr);
+	for (int i = 0; i < 2; i++)
+		if (mr->cntr[i])
+			atomic_fetch_sub(&mr->cntr[i]->refs, 1);
+	atomic_fetch_sub(&mr->domain->refs, 1);
 	free(mr);
 	return 0;
 }
 
-/* Endpoints are taken as an offer that we do not need; counters would count RMA, which is not there. */
+static int mr_bind_cntr(struct uccl_mr *mr, struct uccl_cntr *cntr, uint64_t flags)
+{
+	struct uccl_domain *d = mr->domain;
+
+	if (cntr->domain != d || !flags || flags & ~REMOTE_ACCESS)
+		return -FI_EINVAL;
+	pthread_mutex_lock(&d->mr_lock);
+	for (int i = 0; i < 2; i++) {
+		if (!(flags & (i ? FI_REMOTE_WRITE : FI_REMOTE_READ)))
+			continue;
+		if (mr->cntr[i])
+			atomic_fetch_sub(&mr->cntr[i]->refs, 1);
+		mr->cntr[i] = cntr;
+		atomic_fetch_add(&cntr->refs, 1);
+	}
+	pthread_mutex_unlock(&d->mr_lock);
+	uccl_cntr_of_mr(cntr);
+	return 0;
+}
+
+/* Endpoints are taken as an offer that we do not need. */
 static int mr_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
-	(void)fid;
-	(void)flags;
-	return bfid->fclass == FI_CLASS_EP ? 0 : bfid->fclass == FI_CLASS_CNTR ? -FI_ENOSYS : -FI_EINVAL;
+	struct uccl_mr *mr = uccl_container_of(fid, struct uccl_mr, fid.fid);
+
+	if (bfid->fclass == FI_CLASS_EP)
+		return 0;
+	if (bfid->fclass != FI_CLASS_CNTR)
+		return -FI_EINVAL;
+	return mr_bind_cntr(mr, uccl_container_of(bfid, struct uccl_cntr, fid.fid), flags);
 }
 
 static int mr_control(struct fid *fid, int command, void *arg)
@@ -61,10 +108,15 @@ static struct fi_ops mr_fid_ops = {
 
 static struct uccl_mr *find_key(const struct uccl_domain *d, uint64_t key)
 {
-	for (struct uccl_mr *m = d->mrs; m; m = m->next)
-		if (m->fid.key == key)
-			return m;
-	return NULL;
+	struct uccl_mr *mr = NULL;
+
+	HASH_FIND(hh, d->mrs, &key, sizeof(key), mr);
+	return mr;
+}
+
+static bool virtual(const struct uccl_domain *d)
+{
+	return d->mr_mode == FI_MR_BASIC || d->mr_mode & FI_MR_VIRT_ADDR;
 }
 
 /* Give the region its key and, if peers may reach it, its place in the domain. */
@@ -80,13 +132,110 @@ static int mr_enter(struct uccl_domain *d, struct uccl_mr *mr, uint64_t key)
 		if (find_key(d, key)) {
 			rc = -FI_ENOKEY;
 		} else {
-			mr->next = d->mrs;
-			d->mrs = mr;
+			HASH_ADD(hh, d->mrs, fid.key, sizeof(mr->fid.key), mr);
+			mr->entered = mr->hh.tbl != NULL;
+			rc = mr->entered ? 0 : -FI_ENOMEM;
 		}
 	}
 	pthread_mutex_unlock(&d->mr_lock);
 	return rc;
 }
+
+/* The pieces of [off, off + len), which lies inside. */
+static int mr_pieces(const struct uccl_mr *mr, uint64_t off, uint64_t len, struct iovec *iov)
+{
+	int n = 0;
+
+	for (size_t i = 0; i < mr->iov_count && len; i++) {
+		uint64_t part;
+
+		if (off >= mr->iov[i].iov_len) {
+			off -= mr->iov[i].iov_len;
+			continue;
+		}
+		part = uccl_min(len, mr->iov[i].iov_len - off);
+		iov[n].iov_base = (void *)((uintptr_t)mr->iov[i].iov_base + off);
+		iov[n++].iov_len = part;
+		len -= part;
+		off = 0;
+	}
+	return n;
+}
+
+static int mr_resolve(void *arg, const struct uccl_seg *seg, uint32_t access, struct iovec *iov, void **region)
+{
+	struct uccl_domain *d = ((struct uccl_ep *)arg)->domain;
+	uint64_t need = (access & UCCL_ACCESS_READ ? FI_REMOTE_READ : 0) |
+			(access & UCCL_ACCESS_WRITE ? FI_REMOTE_WRITE : 0);
+	struct uccl_mr *mr;
+	uint64_t off;
+	int rc;
+
+	pthread_mutex_lock(&d->mr_lock);
+	mr = find_key(d, seg->key);
+	if (!mr) {
+		rc = -UCCL_REFUSED_KEY;
+	} else if (need & ~mr->access) {
+		rc = -UCCL_REFUSED_ACCESS;
+	} else {
+		off = seg->addr - mr->base;
+		if (seg->addr < mr->base || off > mr->len || seg->len > mr->len - off)
+			rc = -UCCL_REFUSED_RANGE;
+		else
+			rc = mr_pieces(mr, off, seg->len, iov);
+		*region = mr;
+	}
+	pthread_mutex_unlock(&d->mr_lock);
+	return rc;
+}
+
+static void mr_lock(void *arg)
+{
+	pthread_mutex_lock(&((struct uccl_ep *)arg)->domain->atomic_lock);
+}
+
+static void mr_unlock(void *arg)
+{
+	pthread_mutex_unlock(&((struct uccl_ep *)arg)->domain->atomic_lock);
+}
+
+/* Remote CQ data becomes a completion, everything a count. */
+static void mr_event(void *arg, const struct uccl_rma_event *ev)
+{
+	struct uccl_ep *ep = arg;
+	bool read = ev->fetch || !ev->write;
+	struct uccl_cntr *cntr = ep->cntr[read ? UCCL_CNTR_REMOTE_READ : UCCL_CNTR_REMOTE_WRITE];
+	struct fi_cq_tagged_entry e = {
+		.flags = FI_REMOTE_CQ_DATA | (ev->atomic ? FI_ATOMIC : FI_RMA) |
+			 (read ? FI_REMOTE_READ : FI_REMOTE_WRITE),
+		.len = ev->len,
+		.data = ev->data,
+	};
+
+	if (ep->closing)
+		return;
+	if (ev->has_data && ep->rx_cq)
+		uccl_cq_push(ep->rx_cq, &e, ep->source ? uccl_ep_source(ep, ev->from) : FI_ADDR_NOTAVAIL);
+	if (cntr)
+		uccl_cntr_count(cntr, true);
+	for (uint8_t i = 0; i < ev->nregions; i++) {
+		struct uccl_mr *mr = ev->regions[i];
+		bool again = false;
+
+		/* One operation counts once, however many of its segments lie in one region. */
+		for (uint8_t k = 0; k < i; k++)
+			again |= ev->regions[k] == mr;
+		if (mr->cntr[!read] && !again)
+			uccl_cntr_count(mr->cntr[!read], true);
+	}
+}
+
+const struct uccl_target_ops uccl_mr_target = {
+	.resolve = mr_resolve,
+	.lock = mr_lock,
+	.unlock = mr_unlock,
+	.event = mr_event,
+};
 
 static int mr_open(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access, uint64_t offset,
 		   uint64_t key, uint64_t flags, struct fid_mr **out, void *context)
@@ -107,16 +256,21 @@ static int mr_open(struct fid *fid, const struct iovec *iov, size_t count, uint6
 	mr->offset = offset;
 	mr->iov_count = count;
 	memcpy(mr->iov, iov, count * sizeof(*iov));
+	for (size_t i = 0; i < count; i++)
+		mr->len += uccl_min(iov[i].iov_len, UINT64_MAX - mr->len);
+	/* Pieces follow each other, whatever their own addresses are. */
+	mr->base = virtual(d) ? (uintptr_t)iov[0].iov_base : offset;
 	mr->fid.fid.fclass = FI_CLASS_MR;
 	mr->fid.fid.context = context;
 	mr->fid.fid.ops = &mr_fid_ops;
 	mr->fid.mem_desc = mr;
+	atomic_fetch_add(&d->refs, 1);
 	rc = mr_enter(d, mr, key);
 	if (rc) {
+		atomic_fetch_sub(&d->refs, 1);
 		free(mr);
 		return rc;
 	}
-	atomic_fetch_add(&d->refs, 1);
 	*out = &mr->fid;
 	return 0;
 }

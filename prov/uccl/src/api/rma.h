@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Remote memory access: not offered by fi_getinfo; every call answers -FI_ENOSYS. */
+/* fi_read, fi_write and their forms. */
 #ifndef UCCL_API_RMA_H
 #define UCCL_API_RMA_H
 

@@ -24,7 +24,20 @@ _Static_assert(UCCL_IOV_LIMIT == UCCL_IOV_MAX, "what fi_info promises is what an
 
 static void failure_text(const struct uccl_op *op, char *buf, size_t size)
 {
-	const char *what = op->type == UCCL_OP_SEND ? "send to" : "receive from";
+	static const char *const whats[] = {
+		[UCCL_OP_SEND] = "send to", [UCCL_OP_RECV] = "receive from",
+		[UCCL_OP_WRITE] = "write to", [UCCL_OP_READ] = "read from",
+		[UCCL_OP_ATOMIC] = "atomic at", [UCCL_OP_FETCH] = "fetching atomic at",
+		[UCCL_OP_COMPARE] = "comparing atomic at",
+	};
+	static const char *const refusals[UCCL_REFUSED_COUNT] = {
+		[UCCL_REFUSED_KEY] = "it has no region of this key",
+		[UCCL_REFUSED_ACCESS] = "the region does not permit this kind of access",
+		[UCCL_REFUSED_RANGE] = "outside of the region",
+		[UCCL_REFUSED_REVOKED] = "the region was closed meanwhile",
+		[UCCL_REFUSED_ATOMIC] = "it cannot do that",
+	};
+	const char *what = whats[op->type];
 	char who[UCCL_ADDRESS_TEXT] = "any peer";
 
 	if (op->from || op->peer)
@@ -32,6 +45,10 @@ static void failure_text(const struct uccl_op *op, char *buf, size_t size)
 	if (op->err == FI_ETRUNC)
 		snprintf(buf, size, "%s %s: message of %llu bytes, buffer of %llu", what, who,
 			 (unsigned long long)(op->done_len + op->olen), (unsigned long long)op->done_len);
+	else if (op->refusal)
+		snprintf(buf, size, "%s %s refused: %s (key 0x%llx, 0x%llx + %llu)", what, who, refusals[op->refusal],
+			 (unsigned long long)op->seg[0].key, (unsigned long long)op->seg[0].addr,
+			 (unsigned long long)op->seg[0].len);
 	else
 		snprintf(buf, size, "%s %s: %s", what, who, uccl_lib.strerror(op->err));
 }
@@ -70,6 +87,28 @@ static void send_done(struct uccl_op *op)
 			uccl_cq_push(ep->tx_cq, &e, FI_ADDR_NOTAVAIL);
 		if (ep->cntr[UCCL_CNTR_SEND])
 			uccl_cntr_count(ep->cntr[UCCL_CNTR_SEND], true);
+	}
+	uccl_op_put(ep->engine, op);
+}
+
+static void rma_done(struct uccl_op *op)
+{
+	bool read = op->type != UCCL_OP_WRITE && op->type != UCCL_OP_ATOMIC;
+	struct uccl_ep *ep = op->api;
+	struct uccl_cntr *cntr = ep->cntr[read ? UCCL_CNTR_READ : UCCL_CNTR_WRITE];
+	struct fi_cq_tagged_entry e = { .op_context = op->context, .flags = op->api_flags & ~WANT_COMPLETION };
+
+	ep->tx_open--;
+	if (ep->closing) {
+		/* nobody is left to tell */
+	} else if (op->err) {
+		op->olen = 0;
+		report_failure(ep->tx_cq, cntr, op, &e);
+	} else {
+		if (op->api_flags & WANT_COMPLETION)
+			uccl_cq_push(ep->tx_cq, &e, FI_ADDR_NOTAVAIL);
+		if (cntr)
+			uccl_cntr_count(cntr, true);
 	}
 	uccl_op_put(ep->engine, op);
 }
@@ -170,7 +209,7 @@ static void post_refused(const struct uccl_peer *peer, int rc)
 	char who[UCCL_ADDRESS_TEXT];
 
 	uccl_address_text(uccl_peer_addr(peer), who, sizeof(who));
-	uccl_info(FI_LOG_EP_DATA, "send to %s refused: %s\n", who, uccl_lib.strerror(-rc));
+	uccl_info(FI_LOG_EP_DATA, "operation to %s refused: %s\n", who, uccl_lib.strerror(-rc));
 }
 
 static ssize_t send_locked(struct uccl_ep *ep, const struct uccl_xfer *x)
@@ -190,7 +229,7 @@ static ssize_t send_locked(struct uccl_ep *ep, const struct uccl_xfer *x)
 	if (!op)
 		return busy(ep, now);
 	op->type = UCCL_OP_SEND;
-	op->flags = send_opf(x->flags);
+	op->flags = send_opf(x->flags) | (x->flags & FI_FENCE ? UCCL_OPF_FENCE : 0);
 	op->peer = peer;
 	op->tag = x->tag;
 	op->data = x->data;
@@ -230,6 +269,90 @@ ssize_t uccl_xfer_send(struct uccl_ep_fid *f, const struct uccl_xfer *x)
 		return -FI_EOPBADSTATE;
 	uccl_ep_lock(ep);
 	rc = send_locked(ep, x);
+	uccl_ep_unlock(ep);
+	return rc;
+}
+
+/* Fill a request for remote memory; 0 or an error, upon which it goes back. */
+static int rma_fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_rma *x)
+{
+	bool want = ep->tx_cq && !x->quiet && (!ep->tx_selective || x->flags & FI_COMPLETION);
+	bool atomic = x->type != UCCL_OP_WRITE && x->type != UCCL_OP_READ;
+	struct uccl_xfer buffers = { .iov = x->iov, .count = x->count };
+	uint64_t len = 0;
+
+	op->type = (uint8_t)x->type;
+	op->flags = (x->flags & FI_REMOTE_CQ_DATA ? UCCL_OPF_DATA : 0) | (x->flags & FI_INJECT ? UCCL_OPF_INJECT : 0) |
+		    (x->flags & FI_FENCE ? UCCL_OPF_FENCE : 0);
+	op->datatype = x->datatype;
+	op->atomic = x->atomic;
+	op->args = x->args;
+	op->nseg = x->nseg;
+	for (uint8_t i = 0; i < x->nseg; i++) {
+		op->seg[i] = x->seg[i];
+		if (x->seg[i].len > UCCL_MSG_MAX)
+			return -FI_EMSGSIZE;
+		len += x->seg[i].len;
+	}
+	op->data = x->data;
+	op->context = x->context;
+	op->api_flags = (atomic ? FI_ATOMIC : FI_RMA) |
+			(x->type == UCCL_OP_WRITE || x->type == UCCL_OP_ATOMIC ? FI_WRITE : FI_READ) |
+			(want ? WANT_COMPLETION : 0);
+	op->api = ep;
+	op->done = rma_done;
+	if (!op_buffers(op, &buffers))
+		return x->count > UCCL_IOV_MAX ? -FI_EINVAL : -FI_EMSGSIZE;
+	if (x->type != UCCL_OP_ATOMIC && op->len != len)
+		return -FI_EINVAL;
+	return x->type == UCCL_OP_WRITE && x->flags & FI_INJECT && len > ep->inject_max ? -FI_EMSGSIZE : 0;
+}
+
+static ssize_t rma_locked(struct uccl_ep *ep, const struct uccl_rma *x)
+{
+	uint64_t now = uccl_clock();
+	struct uccl_peer *peer;
+	struct uccl_op *op;
+	int rc;
+
+	if (ep->tx_cq && uccl_cq_full(ep->tx_cq))
+		return busy(ep, now);
+	peer = find_peer(ep, x->addr);
+	if (!peer)
+		return -FI_EINVAL;
+	op = uccl_op_get(ep->engine);
+	if (!op)
+		return busy(ep, now);
+	op->peer = peer;
+	rc = rma_fill(ep, op, x);
+	if (rc) {
+		uccl_op_put(ep->engine, op);
+		return rc;
+	}
+	ep->tx_open++;
+	rc = uccl_engine_rma(ep->engine, op, now);
+	if (rc) {
+		ep->tx_open--;
+		uccl_op_put(ep->engine, op);
+		if (rc == -FI_EAGAIN)
+			return busy(ep, now);
+		post_refused(peer, rc);
+		return rc;
+	}
+	uccl_ep_kick(ep);
+	uccl_rescue_arm(&ep->domain->rescue);
+	return 0;
+}
+
+ssize_t uccl_xfer_rma(struct uccl_ep_fid *f, const struct uccl_rma *x)
+{
+	struct uccl_ep *ep = f->ep;
+	ssize_t rc;
+
+	if (!usable(ep))
+		return -FI_EOPBADSTATE;
+	uccl_ep_lock(ep);
+	rc = rma_locked(ep, x);
 	uccl_ep_unlock(ep);
 	return rc;
 }

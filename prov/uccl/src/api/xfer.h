@@ -19,9 +19,25 @@ struct uccl_xfer {
 	bool quiet;	/* fi_inject: no completion unless it fails */
 };
 
+/* The arguments of every form of RMA and atomics together. `flags` are libfabric's. */
+struct uccl_rma {
+	enum uccl_op_type type;
+	uint8_t nseg, datatype, atomic;
+	const struct iovec *iov;	/* what is written, or where goes what comes back */
+	size_t count;
+	fi_addr_t addr;
+	struct uccl_seg seg[UCCL_SEG_MAX];
+	uint64_t data;
+	void *context;
+	uint64_t flags;
+	const struct uccl_atomic_args *args;
+	bool quiet;	/* fi_inject_write: no completion unless it fails */
+};
+
 /* 0, -FI_EAGAIN: read completions and try again, or another error; then nothing was posted. */
 ssize_t uccl_xfer_send(struct uccl_ep_fid *f, const struct uccl_xfer *x);
 ssize_t uccl_xfer_recv(struct uccl_ep_fid *f, const struct uccl_xfer *x);
+ssize_t uccl_xfer_rma(struct uccl_ep_fid *f, const struct uccl_rma *x);
 /* FI_PEEK, FI_CLAIM and FI_DISCARD of fi_trecvmsg and fi_recvmsg. */
 ssize_t uccl_xfer_peek(struct uccl_ep_fid *f, const struct uccl_xfer *x);
 

@@ -86,17 +86,18 @@ static void getinfo__refuses(void **state)
 	(void)state;
 	refused(h->ep_attr->type = FI_EP_MSG);
 	refused(h->ep_attr->type = FI_EP_DGRAM);
-	refused(h->caps = FI_RMA);
-	refused(h->caps = FI_MSG | FI_ATOMIC);
+	refused(h->caps = FI_RMA | FI_RMA_PMEM);
 	refused(h->caps = FI_TRIGGER);
 	refused(h->caps = FI_HMEM);
-	refused(h->tx_attr->caps = FI_WRITE);
+	refused(h->tx_attr->caps = FI_COLLECTIVE);
 	refused(h->rx_attr->caps = FI_COLLECTIVE);
 	refused(h->addr_format = FI_ADDR_STR);
 	refused(h->addr_format = FI_SOCKADDR_IB);
 	refused(h->tx_attr->op_flags = FI_COMMIT_COMPLETE);
 	refused(h->rx_attr->op_flags = FI_INJECT);
-	refused(h->tx_attr->msg_order = FI_ORDER_RAW);
+	refused(h->tx_attr->msg_order = FI_ORDER_RAS);
+	refused(h->tx_attr->msg_order = FI_ORDER_SAR);
+	refused(h->tx_attr->msg_order = FI_ORDER_WAS);
 	refused(h->rx_attr->msg_order = FI_ORDER_SAW);
 	refused(h->tx_attr->comp_order = FI_ORDER_STRICT);
 	refused(h->rx_attr->comp_order = FI_ORDER_DATA);
@@ -105,15 +106,15 @@ static void getinfo__refuses(void **state)
 	refused(h->rx_attr->size = 1 << 20);
 	refused(h->tx_attr->iov_limit = 5);
 	refused(h->rx_attr->iov_limit = 5);
-	refused(h->tx_attr->rma_iov_limit = 1);
+	refused(h->tx_attr->rma_iov_limit = 5);
 	refused(h->rx_attr->total_buffered_recv = 1ul << 40);
 	refused(h->ep_attr->protocol = FI_PROTO_RXM);
 	refused(h->ep_attr->protocol_version = 2);
 	refused(h->ep_attr->max_msg_size = (1ull << 40) + 1);
 	refused(h->ep_attr->msg_prefix_size = 8);
-	refused(h->ep_attr->max_order_raw_size = 1);
-	refused(h->ep_attr->max_order_war_size = 1);
-	refused(h->ep_attr->max_order_waw_size = 1);
+	refused(h->ep_attr->max_order_raw_size = 65537);
+	refused(h->ep_attr->max_order_war_size = 65537);
+	refused(h->ep_attr->max_order_waw_size = 65537);
 	refused(h->ep_attr->tx_ctx_cnt = 2);
 	refused(h->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT);
 	refused(h->domain_attr->threading = (enum fi_threading)9);
@@ -154,8 +155,24 @@ static void getinfo__grants(void **state)
 		info->domain_attr->data_progress == FI_PROGRESS_MANUAL);
 	granted(h->domain_attr->av_type = FI_AV_MAP, info->domain_attr->av_type == FI_AV_MAP);
 	granted(h->domain_attr->av_type = FI_AV_UNSPEC, info->domain_attr->av_type == FI_AV_UNSPEC);
+	/* What is offered in full is taken, if remote memory is asked for at all. */
 	granted(h->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY,
+		info->domain_attr->mr_mode == (FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY));
+	granted((h->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY, h->caps = FI_MSG),
 		info->domain_attr->mr_mode == 0);
+	granted((h->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED, h->caps = FI_RMA),
+		info->domain_attr->mr_mode == 0);
+	granted(h->caps = FI_RMA, info->caps & FI_READ && info->caps & FI_REMOTE_WRITE && !(info->caps & FI_MSG) &&
+					  !(info->caps & FI_SEND) && info->tx_attr->rma_iov_limit == 4);
+	granted(h->caps = FI_ATOMIC | FI_WRITE, info->caps & FI_WRITE && !(info->caps & FI_READ));
+	granted(h->caps = FI_MSG, !(info->caps & FI_WRITE) && info->tx_attr->rma_iov_limit == 0);
+	granted(h->caps = FI_MSG | FI_RMA | FI_RMA_EVENT | FI_FENCE,
+		info->rx_attr->caps & FI_RMA_EVENT && info->tx_attr->caps & FI_FENCE);
+	granted(h->tx_attr->msg_order = FI_ORDER_RAW, info->tx_attr->msg_order == FI_ORDER_RAW &&
+							      info->ep_attr->max_order_raw_size == 65536);
+	granted(h->ep_attr->max_order_waw_size = 4096, info->ep_attr->max_order_waw_size == 65536);
+	granted(h->tx_attr->msg_order = 0, info->tx_attr->msg_order & FI_ORDER_SAS &&
+						   info->tx_attr->msg_order & FI_ORDER_ATOMIC_WAW);
 	granted(h->domain_attr->mr_mode = FI_MR_BASIC, info->domain_attr->mr_mode == FI_MR_BASIC);
 	granted(h->tx_attr->msg_order = FI_ORDER_SAS, info->tx_attr->msg_order == FI_ORDER_SAS);
 	granted(h->tx_attr->op_flags = FI_DELIVERY_COMPLETE | FI_COMPLETION,
