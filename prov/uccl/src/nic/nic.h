@@ -42,8 +42,8 @@ struct uccl_nic;
 struct uccl_nic_ops {
 	const char *name;
 	/* Send v[0..n): returns how many were taken (the first k), or a negative error. Taken packets may
-	 * still be lost; v may be in another order then. 0 means the queue is full: try again after rx(). -FI_EFAULT: the payload of v[0] is not
-	 * readable memory; v[0] will never leave. */
+	 * still be lost; v may be in another order then. 0 means the queue is full: try again after rx().
+	 * -FI_EFAULT: the payload of v[0] is not readable memory; v[0] will never leave. */
 	int (*tx)(struct uccl_nic *nic, struct uccl_tx *v, int n);
 	/* Collect up to n events. hints[i] belongs to v[i]; nhints may be 0. Never blocks. */
 	int (*rx)(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_hint *hints, int nhints);
