@@ -179,6 +179,7 @@ static uint32_t probe_doublings(const struct uccl_flow *f)
 /* Exactly one timer runs whenever something is not acknowledged. */
 void flow_probe_arm(struct uccl_flow *f, uint64_t now)
 {
+	f->armed_ns = now;
 	if (!flow_outstanding(f))
 		f->probe_at = UCCL_NEVER;
 	else if (!f->backoff)

@@ -225,6 +225,7 @@ struct uccl_flow {
 	uint64_t rack_ns;		/* latest transmission time among packets that were reported */
 	uint64_t rack_at;		/* when RACK looks again */
 	uint64_t probe_at;		/* tail probe, then time-outs */
+	uint64_t armed_ns;		/* when it was set */
 	uint32_t backoff;		/* probes in a row without any answer */
 	bool probe_chunk;		/* the oldest chunk goes once more, to ask */
 	uint64_t probe_ns;		/* when the latest probe left */

@@ -119,7 +119,9 @@ static void tx_packet(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_hdr *
 	tx->label = p->label;
 	tx->hdr_len = UCCL_HDR_LEN;
 	tx->tail_len = 0;
-	if (want_ack || f->owed || f->ack_now)
+	/* Behind a full packet there is no room even for the shortest block. */
+	if ((want_ack || f->owed || f->ack_now) &&
+	    f->cfg.mtu - UCCL_HDR_LEN - tx->payload_len >= UCCL_ACK_FIXED)
 		tx->tail_len = tx_ack(f, tx->tail, f->cfg.mtu - UCCL_HDR_LEN - tx->payload_len, tx->payload_len,
 				      h->type != UCCL_PKT_PROBE || p->control, now);
 	h->path = path;
@@ -198,7 +200,7 @@ static void tx_burst_align(struct uccl_flow *f, uint64_t bytes)
 
 /*
  * New payload of a long transfer waits for room for a whole train, as long as enough is in flight to make it: trains
- * cut to what each acknowledgement frees would cost a system call each.
+ * cut to what each acknowledgement frees would cost a system call each. Returns how much room is needed; 0: wait.
  */
 static uint32_t tx_want(const struct uccl_flow *f, const struct uccl_item *item, uint32_t len)
 {
@@ -209,7 +211,7 @@ static uint32_t tx_want(const struct uccl_flow *f, const struct uccl_item *item,
 		return len;
 	train = uccl_min(f->burst_left < len ? tx_burst(f) : f->burst_left, item->len - item->off);
 	if ((f->slots - f->inflight_chunks) * (uint64_t)f->cfg.chunk_bytes < train)
-		return UINT32_MAX;
+		return 0;
 	return (uint32_t)train;
 }
 
@@ -319,7 +321,8 @@ static struct uccl_sent *log_new(struct uccl_flow *f, struct uccl_item *item, ui
 		f->progress_ns = now;
 		f->backoff = 0;
 	}
-	if (!f->backoff)
+	/* The packets of a train leave in one instant, so the timer is right already. */
+	if (!f->backoff && (was_idle || f->armed_ns != now))
 		flow_probe_arm(f, now);
 	return e;
 }
@@ -603,7 +606,7 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	const uint8_t *payload;
 	uint8_t rec[UCCL_REC_LEN];
 	struct uccl_sent *e;
-	uint32_t len;
+	uint32_t len, want;
 
 	if (!item)
 		return 0;
@@ -616,7 +619,8 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	len = item_payload(item, item->off, (uint32_t)uccl_min(f->cfg.chunk_bytes, item->len - item->off), &payload);
 	if (!item->off)
 		tx_burst_align(f, item->len);
-	if (!uccl_event_chunk_size(f, tx_want(f, item, len), now)) {
+	want = tx_want(f, item, len);
+	if (!want || !uccl_event_chunk_size(f, want, now)) {
 		f->app_limited = false;
 		return 0;
 	}
