@@ -576,6 +576,7 @@ static int tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 
 	tx->kind = UCCL_TX_WRITE;
 	tx->control = false;
+	tx->burst = false;
 	tx->path = e->path;
 	tx->label = f->paths[e->path].label;
 	tx->hdr_len = tx->tail_len = 0;

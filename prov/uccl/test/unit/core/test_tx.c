@@ -644,6 +644,29 @@ static void tx_want__whole_trains(void **state)
 	pair_fini(&p);
 }
 
+/* The place to fill held something else before: nothing of it may show. */
+static void tx_burst__told_of_everything(void **state)
+{
+	struct uccl_tx tx;
+	int writes = 0, began = 0;
+
+	(void)state;
+	start(pair_direct());
+	pair_bulk(&p, 0, 20 * KIB);
+	for (;;) {
+		memset(&tx, 0xff, sizeof(tx));
+		tx.burst = true;
+		if (!uccl_flow_tx(&p.side[0].f, &tx, p.now))
+			break;
+		writes += tx.kind == UCCL_TX_WRITE;
+		began += tx.burst;
+	}
+	/* The descriptor begins one. */
+	assert_int_equal(writes, 5);
+	assert_int_equal(began, 1);
+	pair_fini(&p);
+}
+
 static void tx_want__slots(void **state)
 {
 	struct pair_cfg c = pair_trains();
@@ -1684,6 +1707,7 @@ int main(void)
 		cmocka_unit_test(tx_burst__begins_with_the_message),
 		cmocka_unit_test(tx_burst__even_shares),
 		cmocka_unit_test(tx_want__whole_trains),
+		cmocka_unit_test(tx_burst__told_of_everything),
 		cmocka_unit_test(tx_want__slots),
 		cmocka_unit_test(tx_frag__pieces),
 		cmocka_unit_test(tx_frag__never_written_twice),
