@@ -11,10 +11,13 @@
 #define UCCL_CC_POLICIES(X)                                                                                            \
 	X(swift)                                                                                                       \
 	X(cubic)                                                                                                       \
+	X(timely)                                                                                                      \
+	X(nscc)                                                                                                        \
 	X(none)
 
 #define UCCL_PATH_POLICIES(X)                                                                                          \
 	X(pow2)                                                                                                        \
+	X(reps)                                                                                                        \
 	X(rr)                                                                                                          \
 	X(hash)
 

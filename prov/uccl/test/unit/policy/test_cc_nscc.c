@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "policy/policies.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/units.h"
+
+#define CHUNK 32768
+#define US UCCL_NS_PER_US
+#define MSS 4096.0
+/* 400 Gb/s and 12 us: 600,000 bytes, four times the reference. */
+#define BDP 600000.0
+
+static const struct uccl_policy_cfg cfg = {
+	.chunk_bytes = CHUNK,
+	.window_max = 1u << 30,
+	.link_bps = 400000000000ull,
+	.delay_ns = 12 * US,
+};
+
+static uint64_t cc[UCCL_CC_STATE / 8];
+static uint64_t now;
+
+static void near(double want)
+{
+	double got = (double)uccl_cc_nscc.window(cc);
+
+	if (fabs(got - want) > 1e-5 * want + 2)
+		fail_msg("%.1f instead of %.1f", got, want);
+}
+
+static void ack(uint64_t bytes, uint64_t delay_ns)
+{
+	const struct uccl_ack_info info = {.bytes = bytes, .rtt_ns = 12 * US + delay_ns};
+
+	uccl_cc_nscc.on_ack(cc, &info, now);
+}
+
+static void lose(enum uccl_loss_kind kind)
+{
+	const struct uccl_loss_info loss = {.kind = kind, .bytes = CHUNK};
+
+	uccl_cc_nscc.on_loss(cc, &loss, now);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	now = 1000 * US;
+	uccl_cc_nscc.init(cc, &cfg, now);
+	return 0;
+}
+
+static void init__window(void **state)
+{
+	struct uccl_policy_cfg small = cfg;
+
+	(void)state;
+	near(1.5 * BDP);
+	small.window_max = 100000;
+	uccl_cc_nscc.init(cc, &small, now);
+	near(100000);
+	/* A chunk larger than the network. */
+	small = cfg;
+	small.link_bps = 1000000000ull;
+	uccl_cc_nscc.init(cc, &small, now);
+	near(2 * CHUNK);
+	small.delay_ns = small.link_bps = 0;
+	uccl_cc_nscc.init(cc, &small, now);
+	near(2 * CHUNK);
+}
+
+/* alpha (target - delay) per byte: 4 mss a b / target, with a 4, b 1 and a target of 12 us. */
+static void on_ack__proportional(void **state)
+{
+	double w = 0.75 * BDP, alpha = 4 * MSS * 4 / 12000;
+
+	(void)state;
+	lose(UCCL_LOSS_RTO);
+	near(w);
+	now += US;
+	ack(CHUNK, 6000);
+	w += CHUNK * alpha * 6000 / w;
+	near(w);
+	/* A smaller one waits until eight packets are together. */
+	ack(CHUNK / 2, 3000);
+	near(w);
+	ack(CHUNK / 2, 9000);
+	w += (CHUNK / 2 * alpha * 9000 + CHUNK / 2 * alpha * 3000) / w;
+	near(w);
+}
+
+/* At the target, but not on average: 5 packets, times 4, per window; and a little more each round trip. */
+static void on_ack__fair(void **state)
+{
+	double w = 0.75 * BDP;
+
+	(void)state;
+	lose(UCCL_LOSS_RTO);
+	now += US;
+	ack(100000, 13000);
+	w += 100000 * 5 * MSS * 4 / w;
+	near(w);
+	now += 12 * US;
+	ack(CHUNK, 13000);
+	w += CHUNK * 5 * MSS * 4 / w + 0.15 * MSS * 4;
+	near(w);
+}
+
+static void on_ack__app_limited(void **state)
+{
+	const struct uccl_ack_info info = {.bytes = CHUNK, .rtt_ns = 15 * US, .app_limited = true};
+
+	(void)state;
+	lose(UCCL_LOSS_RTO);
+	now += US;
+	uccl_cc_nscc.on_ack(cc, &info, now);
+	near(0.75 * BDP);
+}
+
+static void on_ack__fast(void **state)
+{
+	double w;
+
+	(void)state;
+	lose(UCCL_LOSS_RTO);
+	lose(UCCL_LOSS_RTO);
+	near(0.375 * BDP);
+	now += US;
+	/* A whole window without delay, then a quarter, times 4, of all that comes. */
+	ack(225000, 999);
+	w = (double)uccl_cc_nscc.window(cc);
+	assert_true(w < 300000);
+	ack(100000, 999);
+	near(w + 100000);
+	/* The first that waited ends it. */
+	ack(1000, 1000);
+	near(w + 100000);
+}
+
+/* Above the target now and on average: by 0.8 of the relative excess, once per round trip. */
+static void on_ack__decrease(void **state)
+{
+	double w = 1.5 * BDP, avg = 0;
+
+	(void)state;
+	now += US;
+	/* 200 KiB are 50 packets: they weigh 1 - (1 - 0.0125)^50. */
+	ack(50 * 4096, 36000);
+	avg += (1 - pow(1 - 0.0125, 50)) * (36000 - avg);
+	assert_true(avg > 12000);
+	w *= fmax(1 - 0.8 * (avg - 12000) / avg, 0.5);
+	near(w);
+	ack(CHUNK, 36000);
+	near(w);
+	now += 24 * US;
+	for (int i = 0; i < 20; i++)
+		ack(50 * 4096, 36000);
+	/* Once, and by no more than a half. */
+	assert_true((double)uccl_cc_nscc.window(cc) >= w / 2 - 1);
+	assert_true((double)uccl_cc_nscc.window(cc) < w * 0.6);
+}
+
+/* Next to nothing arrived in a round trip, and something was lost: the window is what arrived. */
+static void on_ack__quick_adapt(void **state)
+{
+	(void)state;
+	now += US;
+	ack(30000, 5000);
+	lose(UCCL_LOSS_RACK);
+	now += 12 * US;
+	ack(20000, 5000);
+	near(50000);
+}
+
+static void on_ack__no_quick_adapt(void **state)
+{
+	double w = 1.5 * BDP;
+
+	(void)state;
+	/* Nothing lost, little delay. */
+	now += 13 * US;
+	ack(20000, 5000);
+	near(w);
+	/* Lost, but more than an eighth arrived. */
+	ack(120000, 5000);
+	lose(UCCL_LOSS_RACK);
+	now += 25 * US;
+	ack(20000, 5000);
+	near(w);
+}
+
+static void window__bounds(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 30; i++)
+		lose(UCCL_LOSS_RTO);
+	near(MSS);
+	assert_int_equal(uccl_cc_nscc.pace(cc, CHUNK, 20 * US, now) - now, 20 * US * CHUNK / 4096);
+	for (int i = 0; i < 100000; i++) {
+		now += US;
+		ack(50000, 0);
+	}
+	near(1.5 * BDP);
+	assert_int_equal(uccl_cc_nscc.pace(cc, CHUNK, 20 * US, now), now);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(init__window, setup),
+		cmocka_unit_test_setup(window__bounds, setup),
+		cmocka_unit_test_setup(on_ack__proportional, setup),
+		cmocka_unit_test_setup(on_ack__fair, setup),
+		cmocka_unit_test_setup(on_ack__app_limited, setup),
+		cmocka_unit_test_setup(on_ack__fast, setup),
+		cmocka_unit_test_setup(on_ack__decrease, setup),
+		cmocka_unit_test_setup(on_ack__quick_adapt, setup),
+		cmocka_unit_test_setup(on_ack__no_quick_adapt, setup),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
