@@ -31,6 +31,11 @@ struct uccl_fab_pkt {
 	uint8_t cls;	   /* enum uccl_fab_class */
 	bool ecn;	   /* congestion was marked */
 	bool trimmed;	   /* the payload was cut off; now of the control class */
+	/* The stacks' own, of no meaning to the network. */
+	uint8_t type;
+	bool note;
+	uint16_t echo;
+	uint64_t stamp;
 };
 
 /* A tree. hosts = hosts_per_tor * tors; tors = tors_per_pod * pods. */

@@ -346,6 +346,11 @@ int uccl_fab_play_run(struct uccl_fab_play *p, void (*progress)(const struct ucc
 	p->cfg.cc = p->names[1];
 	p->cfg.path = p->names[2];
 	p->cfg.credit = p->names[3];
+	if (strcmp(p->cfg.stack, "uccl") != 0) {
+		/* They have their own, and no writes. */
+		p->cfg.cc = p->cfg.path = p->cfg.credit = "-";
+		p->cfg.chunk = 0;
+	}
 	if (!p->rc)
 		p->rc = uccl_fab_scene_open(&p->scene, &p->cfg);
 	if (p->rc)
@@ -403,8 +408,11 @@ void uccl_fab_play_table(const struct uccl_fab_play *p, FILE *out)
 	fprintf(out, "%s: %u hosts x %.0f Gb/s, %u tiers (%u per tor, %u spines), %.6g MB, seed %llu\n", p->name,
 		t->hosts, (double)t->host_bps / 1e9, t->tiers, t->hosts_per_tor, t->spines, (double)p->bytes / 1e6,
 		(unsigned long long)p->cfg.seed);
-	fprintf(out, "%s, cc %s, path %s, credit %s, %u paths, chunk %u, mtu %u\n", p->cfg.stack, p->cfg.cc,
-		p->cfg.path, p->cfg.credit, p->cfg.paths, p->cfg.chunk, p->cfg.mtu);
+	if (strcmp(p->cfg.cc, "-") == 0)
+		fprintf(out, "%s, %u queue pairs, mtu %u\n", p->cfg.stack, p->cfg.qps, p->cfg.mtu);
+	else
+		fprintf(out, "%s, cc %s, path %s, credit %s, %u paths, chunk %u, mtu %u\n", p->cfg.stack, p->cfg.cc,
+			p->cfg.path, p->cfg.credit, p->cfg.paths, p->cfg.chunk, p->cfg.mtu);
 	if (p->rc)
 		fprintf(out, "NOT FINISHED: %s (%u of %u operations arrived)\n",
 			s->broken[0] ? s->broken : "out of time", s->done, s->nops);

@@ -12,7 +12,8 @@
 #define LOOK_EVENTS (1u << 18)
 #define BINS 4096
 
-const struct uccl_fab_stack *const uccl_fab_stacks[] = {&uccl_fab_stack_uccl, NULL};
+const struct uccl_fab_stack *const uccl_fab_stacks[] = {&uccl_fab_stack_uccl, &uccl_fab_stack_gbn, &uccl_fab_stack_sr,
+							&uccl_fab_stack_spray, NULL};
 
 /* A hash of a place: ranges that cover [0, n) once each telescope to g(n) - g(0). */
 static uint64_t cover_of(uint64_t x)

@@ -130,6 +130,7 @@ void uccl_fab_result(const struct uccl_fab_scene *s, uint8_t group, struct uccl_
 uint64_t uccl_fab_max_queue(const struct uccl_fab_scene *s);
 
 extern const struct uccl_fab_stack uccl_fab_stack_uccl;
-extern const struct uccl_fab_stack *const uccl_fab_stacks[]; /* ends with NULL */
+extern const struct uccl_fab_stack uccl_fab_stack_gbn, uccl_fab_stack_sr, uccl_fab_stack_spray; /* fabric_base.c */
+extern const struct uccl_fab_stack *const uccl_fab_stacks[];					/* ends with NULL */
 
 #endif

@@ -1,0 +1,582 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Other transports on the same fabric, to compare with. They are models of what NICs do, not of any one of them:
+ *
+ *   gbn    go-back-N over one path per queue pair, with DCQCN (Zhu et al., SIGCOMM 2015), as RoCE NICs have it;
+ *          cfg.qps queue pairs share the bytes of a connection
+ *   sr     selective repeat with a fixed window of 128 packets, one path per queue pair, no other control
+ *   spray  every packet takes a path of its own: REPS by ECN marks, and NSCC with all four cases; where the fabric
+ *          trims, what was cut is asked for at once
+ *
+ * Their window of sequence numbers has no end, their acknowledgements are control packets of the smallest size.
+ */
+#include <math.h>
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "sim/fabric_scene.h"
+
+#define PORT_FIRST 0xc000
+#define PORTS 4096
+/* Smallest Ethernet frame with preamble and gap. */
+#define ACK_BYTES 84
+/* Packets in flight: of go-back-N, twice what 400 Gb/s and 12 us hold; of selective repeat (the comparison asks). */
+#define GBN_WINDOW 300
+#define SR_WINDOW 128
+/* Acknowledged at least every so many packets in order. */
+#define GBN_ACK_EVERY 16
+/* Time-out: UCCL's constant. */
+#define RTO_NS (500 * UCCL_NS_PER_US)
+/* Selective repeat: later packets of the same path that must have come. */
+#define SR_DUPS 3
+
+/* DCQCN: the paper's constants, increases scaled from 40 Gb/s to the link. */
+#define CNP_NS (50 * UCCL_NS_PER_US)
+#define DCQCN_G (1.0 / 256)
+#define DCQCN_TIMER_NS (55 * UCCL_NS_PER_US)
+#define DCQCN_AI_SHARE 0.001
+#define DCQCN_HAI_SHARE 0.01
+#define DCQCN_FAST 5
+#define DCQCN_MIN_SHARE 0.001
+
+/* NSCC: see policy/cc_nscc.c. */
+#define NSCC_REF_BDP 150000.0
+#define NSCC_REF_RTT_NS 12000.0
+#define REPS_RING 8
+
+enum { DATA, ACK, NAK, CNP };
+enum { FREE, FLIGHT, LOST, ACKED };
+enum { EV_PACE = UCCL_FAB_STACK, EV_RTO };
+
+struct bhost;
+
+struct qp {
+	struct uccl_fab_event pace, rto;
+	struct bhost *host; /* sender */
+	struct qp *ring;    /* of the host's active ones */
+	uint32_t op;
+	uint32_t src, dst;
+	uint64_t first, bytes; /* part of the operation */
+	uint32_t packets;
+	uint16_t sport;
+	bool active, paced, timed, stopped;
+	/* sender */
+	uint32_t una, nxt, flying, highest;
+	uint32_t lost_from; /* search for lost ones begins here */
+	uint32_t nlost;
+	uint8_t *state; /* per packet: not go-back-N */
+	uint64_t *sent_ns;
+	uint64_t progress_ns, next_ns;
+	/* DCQCN */
+	double rate, target, alpha; /* bytes per ns */
+	uint64_t alpha_at, inc_at;
+	uint32_t rounds;
+	/* NSCC, REPS */
+	double window, avg_ns, inc, acked, achieved;
+	uint64_t round_at, cut_at;
+	bool lossy;
+	uint16_t ev[REPS_RING];
+	uint8_t nev;
+	/* receiver */
+	uint32_t rcv_nxt, owed;
+	uint8_t *rcv; /* per packet: not go-back-N */
+	bool nak_sent;
+	uint64_t cnp_ns;
+};
+
+struct bhost {
+	struct uccl_fab_scene *s;
+	struct qp *active; /* the last of a ring */
+	uint32_t id;
+};
+
+struct bstack {
+	struct bhost *hosts;
+	struct qp **qps;
+	uint32_t nqps, cap;
+	bool gbn, spray;
+	double link; /* bytes per ns */
+	double base_ns, bdp;
+};
+
+static struct bstack *stack_of(const struct uccl_fab_scene *s)
+{
+	return s->st;
+}
+
+static uint32_t packet_len(const struct qp *q, uint32_t mtu, uint32_t psn)
+{
+	return (uint32_t)uccl_min(mtu, q->bytes - (uint64_t)psn * mtu);
+}
+
+static struct uccl_fab_pkt *packet(struct uccl_fab_scene *s, struct qp *q, bool back, uint8_t type, uint32_t psn)
+{
+	struct uccl_fab_pkt *p = uccl_fab_pkt_new(&s->net);
+
+	p->src = back ? q->dst : q->src;
+	p->dst = back ? q->src : q->dst;
+	p->unit = q;
+	p->part = psn;
+	p->type = type;
+	p->sport = q->sport;
+	p->bytes = ACK_BYTES;
+	p->cls = UCCL_FAB_CONTROL;
+	return p;
+}
+
+/* DCQCN: what time has done to the rate since it was last looked at. */
+static void dcqcn_time(struct bstack *st, struct qp *q, uint64_t now)
+{
+	while (now >= q->alpha_at) {
+		q->alpha *= 1 - DCQCN_G;
+		q->alpha_at += DCQCN_TIMER_NS;
+	}
+	while (now >= q->inc_at) {
+		q->inc_at += DCQCN_TIMER_NS;
+		q->rounds++;
+		if (q->rounds > DCQCN_FAST)
+			q->target += st->link * (q->rounds > 2 * DCQCN_FAST ? DCQCN_HAI_SHARE : DCQCN_AI_SHARE);
+		q->target = fmin(q->target, st->link);
+		q->rate = (q->rate + q->target) / 2;
+	}
+}
+
+static void dcqcn_cut(struct bstack *st, struct qp *q, uint64_t now)
+{
+	dcqcn_time(st, q, now);
+	q->target = q->rate;
+	q->rate = fmax(q->rate * (1 - q->alpha / 2), st->link * DCQCN_MIN_SHARE);
+	q->alpha = (1 - DCQCN_G) * q->alpha + DCQCN_G;
+	q->alpha_at = q->inc_at = now + DCQCN_TIMER_NS;
+	q->rounds = 0;
+}
+
+/* NSCC with marks, per acknowledged packet. */
+static void nscc_ack(struct bstack *st, struct qp *q, uint32_t bytes, double rtt, bool ecn, uint64_t now)
+{
+	double a = st->bdp / NSCC_REF_BDP, target = st->base_ns * 0.75, most = 1.5 * st->bdp;
+	double delay = fmax(0, rtt - st->base_ns), mss = bytes;
+
+	q->avg_ns += 0.0125 * (delay - q->avg_ns);
+	q->achieved += bytes;
+	q->acked += bytes;
+	if (now >= q->round_at) {
+		if (q->achieved < most / 8 && (q->lossy || delay > 4 * target))
+			q->window = fmin(q->window, fmax(q->achieved, mss));
+		q->achieved = 0;
+		q->lossy = false;
+		q->round_at = now + (uint64_t)(st->base_ns + target);
+	}
+	if (!ecn && delay >= target)
+		q->inc += 5 * mss * a * bytes;
+	else if (!ecn)
+		q->inc += 4 * mss * a * (target / NSCC_REF_RTT_NS) / target * (target - delay) * bytes;
+	else if (delay >= target && q->avg_ns > target && now >= q->cut_at) {
+		q->window *= fmax(1 - 0.8 * (q->avg_ns - target) / q->avg_ns, 0.5);
+		q->cut_at = now + (uint64_t)(st->base_ns + target);
+		q->inc = 0;
+	}
+	if (q->acked >= 8 * mss) {
+		q->window += q->inc / q->window;
+		q->inc = q->acked = 0;
+	}
+	q->window = fmax(mss, fmin(q->window, most));
+}
+
+/* Sending */
+
+/* The packet to send next; packets: nothing may be sent. */
+static uint32_t qp_next(const struct bstack *st, struct qp *q, uint32_t mtu)
+{
+	uint32_t limit = st->gbn ? GBN_WINDOW : SR_WINDOW;
+
+	if (st->spray) {
+		if (q->flying && (double)(q->flying + 1) * mtu > q->window)
+			return q->packets;
+	} else if (st->gbn ? q->nxt - q->una >= limit : q->nxt - q->una >= limit && !q->nlost) {
+		return q->packets;
+	}
+	for (; q->nlost && q->lost_from < q->nxt; q->lost_from++)
+		if (q->state[q->lost_from] == LOST)
+			return q->lost_from;
+	return q->nxt;
+}
+
+static void qp_arm_rto(struct uccl_fab_scene *s, struct qp *q, uint64_t at)
+{
+	if (q->timed)
+		return;
+	q->timed = true;
+	uccl_fab_queue_put(&s->net.q, &q->rto, at * UCCL_PS_PER_NS);
+}
+
+static void qp_send(struct uccl_fab_scene *s, struct qp *q, uint32_t psn)
+{
+	struct bstack *st = s->st;
+	uint64_t now = uccl_fab_now(s);
+	struct uccl_fab_pkt *p = packet(s, q, false, DATA, psn);
+	uint32_t len = packet_len(q, s->cfg.mtu, psn);
+
+	p->bytes = len + UCCL_FAB_ROCE_BYTES;
+	p->cls = UCCL_FAB_DATA;
+	p->stamp = now;
+	if (psn < q->highest)
+		s->rtx_bytes += len;
+	q->highest = (uint32_t)uccl_max(q->highest, psn + 1);
+	if (st->spray)
+		p->sport = q->nev ? q->ev[--q->nev] : (uint16_t)(PORT_FIRST + uccl_rng_below(&s->net.rng, PORTS));
+	if (psn == q->nxt)
+		q->nxt++;
+	if (q->state) {
+		q->nlost -= q->state[psn] == LOST;
+		q->state[psn] = FLIGHT;
+		q->sent_ns[psn] = now;
+		q->flying++;
+	}
+	if (st->gbn) {
+		dcqcn_time(st, q, now);
+		q->next_ns = uccl_max(q->next_ns, now) + (uint64_t)(p->bytes / q->rate);
+	}
+	uccl_fab_send(&s->net, p);
+	qp_arm_rto(s, q, now + RTO_NS);
+}
+
+static void ring_add(struct bhost *h, struct qp *q)
+{
+	if (q->active)
+		return;
+	q->active = true;
+	if (h->active) {
+		q->ring = h->active->ring;
+		h->active->ring = q;
+	} else {
+		q->ring = q;
+	}
+	h->active = q;
+}
+
+/* Queue pairs take turns, a packet each. Those that may not send leave the ring until something happens to them. */
+static void host_pump(struct bhost *h)
+{
+	struct uccl_fab_scene *s = h->s;
+	uint64_t now = uccl_fab_now(s);
+
+	while (h->active && uccl_fab_backlog(&s->net, h->id) < s->cfg.post_bytes) {
+		struct qp *q = h->active->ring;
+		uint32_t psn = qp_next(stack_of(s), q, s->cfg.mtu);
+		bool wait = psn >= q->packets || now < q->next_ns;
+
+		if (!wait) {
+			qp_send(s, q, psn);
+			h->active = q;
+			continue;
+		}
+		q->active = false;
+		if (q == h->active)
+			h->active = NULL;
+		else
+			h->active->ring = q->ring;
+		if (psn < q->packets && !q->paced) {
+			q->paced = true;
+			uccl_fab_queue_put(&s->net.q, &q->pace, q->next_ns * UCCL_PS_PER_NS);
+		}
+	}
+}
+
+/* What the network says */
+
+static void qp_lost(struct qp *q, uint32_t psn)
+{
+	if (q->state[psn] != FLIGHT)
+		return;
+	q->state[psn] = LOST;
+	q->flying--;
+	q->nlost++;
+	q->lost_from = (uint32_t)uccl_min(q->lost_from, psn);
+	q->lossy = true;
+}
+
+/* Selective repeat: later ones of the path came. Spraying: it is overdue by three round trips. */
+static void qp_detect(struct bstack *st, struct qp *q, uint32_t acked, uint64_t now)
+{
+	uint64_t late = (uint64_t)(3 * st->base_ns);
+
+	for (uint32_t i = q->una; i < q->nxt && i < q->una + 4096; i++) {
+		if (q->state[i] != FLIGHT)
+			continue;
+		if (st->spray ? now - q->sent_ns[i] > late && i < acked
+			      : i + SR_DUPS <= acked && q->sent_ns[i] < q->sent_ns[acked])
+			qp_lost(q, i);
+		else if (!st->spray || now - q->sent_ns[i] <= late)
+			break;
+	}
+}
+
+static void on_ack(struct uccl_fab_scene *s, struct qp *q, struct uccl_fab_pkt *p, uint64_t now)
+{
+	struct bstack *st = s->st;
+	uint32_t before = q->una, psn = p->part;
+
+	if (p->type == CNP) {
+		dcqcn_cut(st, q, now);
+	} else if (st->gbn) {
+		q->una = (uint32_t)uccl_max(q->una, psn);
+		q->nxt = (uint32_t)uccl_max(q->nxt, q->una);
+		if (p->type == NAK && psn >= q->una)
+			q->nxt = psn;
+	} else if (p->type == NAK) {
+		qp_lost(q, psn);
+	} else {
+		if (q->state[psn] != ACKED) {
+			q->flying -= q->state[psn] == FLIGHT;
+			q->nlost -= q->state[psn] == LOST;
+			q->state[psn] = ACKED;
+			if (st->spray)
+				nscc_ack(st, q, packet_len(q, s->cfg.mtu, psn), (double)(now - p->stamp), p->note, now);
+		}
+		if (st->spray && !p->note && q->nev < REPS_RING)
+			q->ev[q->nev++] = p->echo;
+		while (q->una < q->nxt && q->state[q->una] == ACKED)
+			q->una++;
+		qp_detect(st, q, psn, now);
+	}
+	if (q->una != before)
+		q->progress_ns = now;
+	if (q->una == q->packets && !s->ops[q->op].acked_ns)
+		s->ops[q->op].acked_ns = now;
+	ring_add(q->host, q);
+	host_pump(q->host);
+}
+
+static void on_data(struct uccl_fab_scene *s, struct qp *q, struct uccl_fab_pkt *p, uint64_t now)
+{
+	struct bstack *st = s->st;
+	uint32_t psn = p->part, mtu = s->cfg.mtu;
+	struct uccl_fab_pkt *r;
+
+	if (st->gbn && p->ecn && (!q->cnp_ns || now - q->cnp_ns >= CNP_NS)) {
+		q->cnp_ns = now;
+		uccl_fab_send(&s->net, packet(s, q, true, CNP, 0));
+	}
+	if (p->trimmed) {
+		uccl_fab_send(&s->net, packet(s, q, true, NAK, psn));
+		return;
+	}
+	if (!st->gbn) {
+		r = packet(s, q, true, ACK, psn);
+		r->note = p->ecn;
+		r->stamp = p->stamp;
+		r->echo = p->sport;
+		if (st->spray)
+			r->sport = p->sport;
+		uccl_fab_send(&s->net, r);
+		if (!q->rcv[psn])
+			uccl_fab_arrived(s, q->op, q->first + (uint64_t)psn * mtu, packet_len(q, mtu, psn), false);
+		q->rcv[psn] = 1;
+		return;
+	}
+	if (psn > q->rcv_nxt) {
+		if (!q->nak_sent)
+			uccl_fab_send(&s->net, packet(s, q, true, NAK, q->rcv_nxt));
+		q->nak_sent = true;
+		return;
+	}
+	if (psn == q->rcv_nxt) {
+		q->nak_sent = false;
+		q->rcv_nxt++;
+		uccl_fab_arrived(s, q->op, q->first + (uint64_t)psn * mtu, packet_len(q, mtu, psn), false);
+	}
+	if (++q->owed >= GBN_ACK_EVERY || q->rcv_nxt == q->packets || psn + 1 < q->rcv_nxt) {
+		q->owed = 0;
+		uccl_fab_send(&s->net, packet(s, q, true, ACK, q->rcv_nxt));
+	}
+}
+
+static void stack_deliver(struct uccl_fab *n, struct uccl_fab_pkt *p)
+{
+	struct uccl_fab_scene *s = n->user;
+	uint64_t now = uccl_fab_now(s);
+
+	if (p->type == DATA)
+		on_data(s, p->unit, p, now);
+	else
+		on_ack(s, p->unit, p, now);
+	uccl_fab_pkt_free(n, p);
+}
+
+static void stack_lost(struct uccl_fab *n, struct uccl_fab_pkt *p)
+{
+	uccl_fab_pkt_free(n, p);
+}
+
+static void stack_sent(struct uccl_fab *n, uint32_t host, struct uccl_fab_pkt *p)
+{
+	struct uccl_fab_scene *s = n->user;
+
+	(void)p;
+	host_pump(&stack_of(s)->hosts[host]);
+}
+
+static void qp_timeout(struct uccl_fab_scene *s, struct qp *q, uint64_t now)
+{
+	struct bstack *st = s->st;
+
+	q->progress_ns = now;
+	if (st->gbn)
+		q->nxt = q->una;
+	else
+		for (uint32_t i = q->una; i < q->nxt; i++)
+			if (now - q->sent_ns[i] >= RTO_NS)
+				qp_lost(q, i);
+	q->nak_sent = false;
+}
+
+static void stack_event(struct uccl_fab *n, struct uccl_fab_event *e)
+{
+	struct uccl_fab_scene *s = n->user;
+	uint64_t now = uccl_fab_now(s);
+	struct qp *q;
+
+	if (e->kind == EV_PACE) {
+		q = uccl_container_of(e, struct qp, pace);
+		q->paced = false;
+	} else {
+		q = uccl_container_of(e, struct qp, rto);
+		q->timed = false;
+		if (q->una == q->packets)
+			return;
+		if (now - q->progress_ns >= RTO_NS)
+			qp_timeout(s, q, now);
+		qp_arm_rto(s, q, q->progress_ns + RTO_NS);
+	}
+	ring_add(q->host, q);
+	host_pump(q->host);
+}
+
+/* Queue pairs */
+
+static void qp_free(struct qp *q)
+{
+	if (!q)
+		return;
+	free(q->state);
+	free(q->sent_ns);
+	free(q->rcv);
+	free(q);
+}
+
+static struct qp *qp_new(struct uccl_fab_scene *s, uint32_t op, uint64_t first, uint64_t bytes)
+{
+	struct bstack *st = s->st;
+	struct qp *q = calloc(1, sizeof(*q)), **more;
+
+	if (!q)
+		return NULL;
+	if (st->nqps == st->cap) {
+		more = realloc(st->qps, (st->cap * 2 + 64) * sizeof(*st->qps));
+		if (!more)
+			goto nomem;
+		st->cap = st->cap * 2 + 64;
+		st->qps = more;
+	}
+	q->pace.kind = EV_PACE;
+	q->rto.kind = EV_RTO;
+	q->op = op;
+	q->src = s->ops[op].src;
+	q->dst = s->ops[op].dst;
+	q->host = &st->hosts[q->src];
+	q->first = first;
+	q->bytes = bytes;
+	q->packets = (uint32_t)((bytes + s->cfg.mtu - 1) / s->cfg.mtu);
+	q->sport = (uint16_t)(PORT_FIRST + uccl_rng_below(&s->net.rng, PORTS));
+	if (!st->gbn) {
+		q->state = calloc(q->packets, 1);
+		q->rcv = calloc(q->packets, 1);
+		q->sent_ns = calloc(q->packets, sizeof(*q->sent_ns));
+		if (!q->state || !q->rcv || !q->sent_ns)
+			goto nomem;
+	}
+	q->rate = q->target = st->link;
+	q->alpha = 1;
+	q->window = 1.5 * st->bdp;
+	q->progress_ns = uccl_fab_now(s);
+	q->alpha_at = q->inc_at = q->progress_ns + DCQCN_TIMER_NS;
+	q->round_at = q->progress_ns + (uint64_t)st->base_ns;
+	st->qps[st->nqps++] = q;
+	return q;
+nomem:
+	qp_free(q);
+	return NULL;
+}
+
+static int stack_send(struct uccl_fab_scene *s, uint32_t i)
+{
+	const struct uccl_fab_op *op = &s->ops[i];
+	uint32_t host = op->src,
+		 n = (uint32_t)uccl_min(uccl_max(s->cfg.qps, 1), (op->bytes + s->cfg.mtu - 1) / s->cfg.mtu);
+	uint64_t packets = (op->bytes + s->cfg.mtu - 1) / s->cfg.mtu, at = 0;
+
+	for (uint32_t k = 0; k < n; k++) {
+		/* Whole packets each, the last one takes the rest. */
+		uint64_t part = uccl_min(packets * (k + 1) / n * s->cfg.mtu, op->bytes) - at;
+		struct qp *q = qp_new(s, i, at, part);
+
+		if (!q)
+			return -FI_ENOMEM;
+		at += part;
+		ring_add(q->host, q);
+	}
+	s->flows += n;
+	host_pump(&stack_of(s)->hosts[host]);
+	return 0;
+}
+
+static int stack_open(struct uccl_fab_scene *s)
+{
+	struct bstack *st = calloc(1, sizeof(*st));
+	const struct uccl_fab_topo *t = &s->cfg.topo;
+
+	if (!st)
+		return -FI_ENOMEM;
+	s->st = st;
+	st->gbn = !strcmp(s->cfg.stack, "gbn");
+	st->spray = !strcmp(s->cfg.stack, "spray");
+	st->link = (double)t->host_bps / 8e9;
+	st->base_ns = 2.0 * (double)uccl_fab_one_way(&s->net, 0, t->hosts - 1, s->cfg.mtu) / UCCL_PS_PER_NS;
+	st->bdp = st->link * st->base_ns;
+	st->hosts = calloc(t->hosts, sizeof(*st->hosts));
+	if (!st->hosts)
+		return -FI_ENOMEM;
+	for (uint32_t i = 0; i < t->hosts; i++) {
+		st->hosts[i].s = s;
+		st->hosts[i].id = i;
+	}
+	s->flow_bytes = sizeof(struct qp);
+	return 0;
+}
+
+static void stack_close(struct uccl_fab_scene *s)
+{
+	struct bstack *st = s->st;
+
+	for (uint32_t i = 0; i < st->nqps; i++)
+		qp_free(st->qps[i]);
+	free(st->qps);
+	free(st->hosts);
+	free(st);
+}
+
+#define BASE(id)                                                                                                       \
+	const struct uccl_fab_stack uccl_fab_stack_##id = {                                                            \
+		.name = #id,                                                                                           \
+		.open = stack_open,                                                                                    \
+		.close = stack_close,                                                                                  \
+		.send = stack_send,                                                                                    \
+		.net = {.deliver = stack_deliver, .lost = stack_lost, .sent = stack_sent, .event = stack_event},       \
+	}
+
+BASE(gbn);
+BASE(sr);
+BASE(spray);
