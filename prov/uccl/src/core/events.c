@@ -48,8 +48,11 @@ bool uccl_event_tx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now)
 		return false;
 	if (!f->cfg.credit->pull)
 		return true;
-	if (f->inflight_chunks && uccl_event_credit_spent(f))
-		return false;
+	if (uccl_event_credit_spent(f)) {
+		if (f->inflight_chunks)
+			return false;
+		f->credit_free += bytes;
+	}
 	f->credit_used += bytes;
 	return true;
 }

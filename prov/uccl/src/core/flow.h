@@ -189,6 +189,7 @@ struct uccl_flow {
 	uint32_t msg_limit;		/* likewise, message sequence numbers (msg reads it) */
 	uint64_t next_tx_ns;		/* pacing */
 	uint64_t credit_used;		/* bytes of payload sent; with paced credit, each time that they were sent */
+	uint64_t credit_free;		/* bytes of them that may leave without credit, for checks */
 	uint64_t lost_bytes;		/* with paced credit: of chunks declared lost, each time */
 	bool starved;			/* something waits for credit */
 	uint64_t demand_ns;		/* when the demand may be told again */

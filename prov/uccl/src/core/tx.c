@@ -507,10 +507,12 @@ static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	if (more && !more->off)
 		tx_burst_align(f, item->len + more->len);
 	/* Small ones wait for nothing, but what they take is counted, as it is at the receiver. */
-	if (item->len > CONTROL_BYTES)
+	if (item->len > CONTROL_BYTES) {
 		f->next_tx_ns = uccl_event_pacing_chunk(f, (uint32_t)item->len, now);
-	else
+	} else {
 		f->credit_used += item->len;
+		f->credit_free += item->len;
+	}
 	e = log_new(f, item, UCCL_PKT_CHUNK, item->rec, payload, (uint32_t)item->len,
 		    tx_path(f, (uint32_t)item->len, now), now);
 	tx_chunk(f, tx, e, f->nxt - 1, tx_ar(f, item, true, e->len, now), now);

@@ -95,7 +95,8 @@ static const char *look_credit(struct uccl_sim_inv *inv, const struct uccl_flow 
 		text = "credit that was used came back";
 	else if (limit > uccl_max(v->first, v->announced))
 		text = "there is more credit than was granted";
-	else if (limit != UCCL_NEVER && used > limit + uccl_max(f->cfg.chunk_bytes, f->cfg.write_bytes))
+	else if (limit != UCCL_NEVER &&
+		 used - f->credit_free > limit + uccl_max(f->cfg.chunk_bytes, f->cfg.write_bytes))
 		text = "more was sent than there was credit for";
 	v->seen = true;
 	v->limit = limit;

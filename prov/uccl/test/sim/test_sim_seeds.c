@@ -57,6 +57,16 @@ static void seed__hostile_bits(void **state)
 		run_seed(seed, "corrupt=0.05,corrupt_pass=1,bound_ms=2000,peer_timeout_ms=1000");
 }
 
+/* Paced credit: what leaves without it is small, or one chunk alone; the rest waits, and nothing stalls. */
+static void seed__paced_credit(void **state)
+{
+	uint64_t seed;
+
+	(void)state;
+	for (seed = 1; seed <= 80; seed++)
+		run_seed(seed, "credit=2");
+}
+
 static void sabotage_bytes__packet(void **state)
 {
 	(void)state;
@@ -84,6 +94,7 @@ int main(void)
 		cmocka_unit_test(seed__same_trace_twice),
 		cmocka_unit_test(seed__many),
 		cmocka_unit_test(seed__hostile_bits),
+		cmocka_unit_test(seed__paced_credit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

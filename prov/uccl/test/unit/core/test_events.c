@@ -242,8 +242,10 @@ static void tx_rtx_chunk__paced_credit(void **state)
 	assert_false(uccl_event_tx_rtx_chunk(&f, 500, 5));
 	assert_int_equal(f.credit_used, 1500);
 	f.inflight_chunks = 0;
+	assert_int_equal(f.credit_free, 0);
 	assert_true(uccl_event_tx_rtx_chunk(&f, 500, 5));
 	assert_int_equal(f.credit_used, 2000);
+	assert_int_equal(f.credit_free, 500);
 }
 
 static void rx_chunk__counts(void **state)
