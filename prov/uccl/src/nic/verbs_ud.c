@@ -13,7 +13,6 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
@@ -55,47 +54,6 @@ static const struct profile *profile_of(const struct uccl_verbs_port *p)
 static int errno_code(void)
 {
 	return errno > 0 ? -errno : -FI_EIO;
-}
-
-/* Memory. */
-
-/* Registered, or nothing. Kept out of children: a page that both have is copied under the NIC's hands. */
-static int slab_try(struct ud *u, struct ud_slab *s, int access)
-{
-	void *base;
-
-	s->len = (size_t)s->stride * s->count;
-	base = mmap(NULL, s->len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (base == MAP_FAILED)
-		return -FI_ENOMEM;
-	madvise(base, s->len, MADV_DONTFORK);
-	s->mr = u->lib->reg_mr(u->pd, base, s->len, access);
-	if (!s->mr) {
-		munmap(base, s->len);
-		return -FI_ENOMEM;
-	}
-	s->base = base;
-	return 0;
-}
-
-/* As many pieces as may be locked, down to `least`. */
-static int slab_open(struct ud *u, struct ud_slab *s, uint32_t stride, uint32_t count, uint32_t least, int access)
-{
-	s->stride = stride;
-	for (s->count = count; s->count >= least; s->count /= 2)
-		if (!slab_try(u, s, access))
-			return 0;
-	UCCL_LOG(UCCL_LOG_WARN, "%s: no memory can be registered (error %d); perhaps `ulimit -l` is too low",
-		 u->port.name, errno);
-	return -FI_ENOMEM;
-}
-
-static void slab_close(struct ud *u, struct ud_slab *s)
-{
-	if (s->mr)
-		u->lib->dereg_mr(s->mr);
-	if (s->base)
-		munmap(s->base, s->len);
 }
 
 /* Queue pairs. */
@@ -164,7 +122,7 @@ static void sends_flush(struct ud *u)
 		left = false;
 		uccl_ud_reap(u);
 		for (i = 0; i < UD_QPS + UD_CONTROL_QPS; i++)
-			left |= u->qp[i].qp && (int32_t)(u->qp[i].told - u->qp[i].tail) > 0;
+			left |= uccl_verbs_sq_awaits(&u->qp[i]);
 		if (left)
 			sched_yield();
 	} while (left && u->clock() < until);
@@ -178,8 +136,8 @@ static void ud_close(struct uccl_nic *nic)
 	if (u->tx_cq)
 		sends_flush(u);
 	for (i = 0; i < UD_QPS + UD_CONTROL_QPS; i++) {
-		uccl_ud_qp_end(u, &u->qp[i]);
-		free(u->qp[i].sent);
+		uccl_verbs_sq_end(u->lib, &u->qp[i], &u->tx);
+		uccl_verbs_sq_fini(&u->qp[i]);
 	}
 	if (u->rx_qp)
 		u->lib->destroy_qp(u->rx_qp);
@@ -195,13 +153,12 @@ static void ud_close(struct uccl_nic *nic)
 		close(u->kick_fd);
 	if (u->channel)
 		u->lib->destroy_comp_channel(u->channel);
-	slab_close(u, &u->rx);
-	slab_close(u, &u->tx);
+	uccl_verbs_slab_close(u->lib, &u->rx);
+	uccl_verbs_slab_close(u->lib, &u->tx);
 	if (u->pd)
 		u->lib->dealloc_pd(u->pd);
 	if (u->ctx)
 		u->lib->close_device(u->ctx);
-	free(u->unused);
 	free(u->posted);
 	free(u->returned);
 	free(u);
@@ -229,26 +186,22 @@ static int memory_open(struct ud *u, uint32_t rx_bytes)
 	uint32_t rx_stride = UD_SKEW + UD_GRH + round64(u->port.mtu);
 	uint32_t most = (uint32_t)uccl_min(uccl_min(u->port.max_qp_wr, u->port.max_cqe), RX_MAX);
 	uint32_t count = (uint32_t)uccl_clamp((rx_bytes ? rx_bytes : RX_BYTES) / rx_stride, RX_MIN, most);
-	uint32_t i;
 	int err;
 
 	if (most < RX_MIN)
 		return -FI_ENOSPC;
-	err = slab_open(u, &u->rx, rx_stride, count, RX_MIN, IBV_ACCESS_LOCAL_WRITE);
+	err = uccl_verbs_slab_open(u->lib, u->pd, u->port.name, &u->rx, rx_stride, count, RX_MIN,
+				   IBV_ACCESS_LOCAL_WRITE, false);
 	/* A little more than a power of two apart: else the heads of all would share one set of the cache. */
 	count = (uint32_t)uccl_min(UD_TX_SLOTS, u->port.max_cqe);
 	if (!err)
-		err = slab_open(u, &u->tx, round64(u->nic.caps.mtu) + 64, count, TX_MIN, 0);
+		err = uccl_verbs_slab_open(u->lib, u->pd, u->port.name, &u->tx, round64(u->nic.caps.mtu) + 64, count,
+					   TX_MIN, 0, true);
 	if (err)
 		return err;
-	u->unused = calloc(u->tx.count, sizeof(*u->unused));
 	u->posted = calloc(u->rx.count, sizeof(*u->posted));
 	u->returned = calloc(u->rx.count, sizeof(*u->returned));
-	if (!u->unused || !u->posted || !u->returned)
-		return -FI_ENOMEM;
-	for (i = 0; i < u->tx.count; i++)
-		u->unused[u->nunused++] = i;
-	return 0;
+	return u->posted && u->returned ? 0 : -FI_ENOMEM;
 }
 
 /* No queue overflows: there are never more sends than pieces, nor more receives. */
@@ -321,7 +274,7 @@ static int senders_open(struct ud *u)
 	 * Sends without a completion of their own keep their pieces until a later one of their queue pair: they may
 	 * never be all, neither of the pieces nor of the handles.
 	 */
-	u->signal_every = (uint32_t)uccl_clamp(uccl_min(u->tx.count, handles) / 2 / UD_QPS, 1, UD_SQ_DEPTH / 4);
+	u->signal_every = (uint32_t)uccl_clamp(uccl_min(u->tx.count, handles) / 2 / UD_QPS, 1, UCCL_VERBS_SQ_DEPTH / 4);
 	err = uccl_verbs_ahs_open(u->lib, u->pd, &u->port, handles, u->clock, &u->ahs);
 	/* One of each kind exists from the start, so that there is one to fall back on. */
 	if (!err)

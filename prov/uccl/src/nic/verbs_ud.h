@@ -20,6 +20,7 @@
 #include "nic/verbs_ah.h"
 #include "nic/verbs_dev.h"
 #include "nic/verbs_lib.h"
+#include "nic/verbs_sq.h"
 
 #define UD_GRH 40	   /* bytes that the NIC puts before each packet received */
 #define UD_SKEW 24	   /* a receive buffer's start, so that the packet in it lies at a multiple of 64 */
@@ -27,37 +28,9 @@
 #define UD_RX_BATCH 32	   /* packets that one call of rx() hands up, at most */
 #define UD_QPS 64	   /* that send data, at most */
 #define UD_CONTROL_QPS 4   /* that send control packets */
-#define UD_SQ_DEPTH 128	   /* requests of one queue pair */
 #define UD_TX_SLOTS 512	   /* packets on their way into the NIC */
 #define UD_ROCE_PAD 0xc000 /* pad of RoCE addresses begins here */
 #define UD_QPN_MASK 0xffffffu
-
-/* Registered memory cut into equal pieces. */
-struct ud_slab {
-	uint8_t *base;
-	size_t len;
-	struct ibv_mr *mr;
-	uint32_t stride, count;
-};
-
-/* A send that the NIC may still read. */
-struct ud_sent {
-	uint32_t slot;
-	struct uccl_verbs_ah *ah;
-};
-
-/* A queue pair that sends. */
-struct ud_qp {
-	struct ibv_qp *qp;    /* NULL: not made yet, or it broke and could not be made anew */
-	struct ud_sent *sent; /* ring of UD_SQ_DEPTH */
-	uint32_t head, tail;  /* of the ring: next, and first not done; both only grow */
-	uint32_t told;	      /* requests before this one will be told of by a completion */
-	uint32_t unsignalled; /* since the last that asks for a completion */
-	uint16_t life;	      /* completions of an earlier life are stale */
-	uint64_t retry_at;    /* when to try again to make it */
-	/* The chain that this call of tx() builds. */
-	struct ibv_send_wr *first, *last;
-};
 
 struct uccl_verbs_ud_stats {
 	uint64_t tx_lost;   /* packets that could not go: no handle, no queue pair, a bad address */
@@ -82,22 +55,20 @@ struct ud {
 	struct uccl_verbs_mark mark[2]; /* data, control */
 
 	/* Sending. */
-	struct ud_qp qp[UD_QPS + UD_CONTROL_QPS]; /* data first */
+	struct uccl_verbs_sq qp[UD_QPS + UD_CONTROL_QPS]; /* data first */
 	uint16_t qps;				  /* of data */
 	uint32_t flows, flow_base;		  /* flow labels in use; 1: they make no difference here */
 	uint32_t signal_every;
 	struct uccl_verbs_ahs *ahs;
-	struct ud_slab tx;
-	uint32_t *unused; /* stack of free pieces of tx */
-	uint32_t nunused;
+	struct uccl_verbs_slab tx;
 	struct ibv_send_wr wr[UD_CHAIN];
 	struct ibv_sge sge[UD_CHAIN];
-	struct ud_qp *chain[UD_CHAIN]; /* queue pairs that this call has something for */
+	struct uccl_verbs_sq *chain[UD_CHAIN]; /* queue pairs that this call has something for */
 	int nchains;
 
 	/* Receiving. */
 	struct ibv_qp *rx_qp;
-	struct ud_slab rx;
+	struct uccl_verbs_slab rx;
 	bool *posted;	    /* is piece i with the NIC? */
 	uint32_t *returned; /* pieces that are to be posted again */
 	uint32_t nreturned;
@@ -135,9 +106,7 @@ const struct uccl_verbs_ud_stats *uccl_verbs_ud_stats(struct uccl_nic *nic);
 /* Move a new queue pair to RTS (sends) or RTR. verbs_ud.c */
 int uccl_ud_qp_start(struct ud *u, struct ibv_qp *qp, bool sends, uint32_t qkey);
 /* Make the queue pair of a sender; 0 or an error. verbs_ud_tx.c */
-int uccl_ud_qp_make(struct ud *u, struct ud_qp *q);
-/* End it, and everything that it had to send. verbs_ud_tx.c */
-void uccl_ud_qp_end(struct ud *u, struct ud_qp *q);
+int uccl_ud_qp_make(struct ud *u, struct uccl_verbs_sq *q);
 /* Take in what the NIC says of sends. verbs_ud_tx.c */
 void uccl_ud_reap(struct ud *u);
 /* A queue pair broke without a completion that says so. verbs_ud_tx.c */

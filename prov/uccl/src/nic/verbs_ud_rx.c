@@ -24,7 +24,7 @@
 
 static uint8_t *piece_at(const struct ud *u, uint32_t i)
 {
-	return u->rx.base + (size_t)i * u->rx.stride + UD_SKEW;
+	return uccl_verbs_piece(&u->rx, i) + UD_SKEW;
 }
 
 /* Post up to UD_CHAIN pieces. False: not all. */

@@ -19,29 +19,21 @@
 #define REAP_BATCH 32
 #define RETRY_NS (100 * UCCL_NS_PER_MS)
 
-/* A request's name: life of the queue pair (16 bits), which one (16), its number there (32). */
-static uint64_t wr_name(const struct ud *u, const struct ud_qp *q)
-{
-	return (uint64_t)q->life << 48 | (uint64_t)(q - u->qp) << 32 | q->head;
-}
-
-static bool is_control(const struct ud *u, const struct ud_qp *q)
+static bool is_control(const struct ud *u, const struct uccl_verbs_sq *q)
 {
 	return q - u->qp >= UD_QPS;
 }
 
 /* Queue pairs. */
 
-int uccl_ud_qp_make(struct ud *u, struct ud_qp *q)
+int uccl_ud_qp_make(struct ud *u, struct uccl_verbs_sq *q)
 {
 	struct ibv_qp_init_attr init = {.send_cq = u->tx_cq, .recv_cq = u->rx_cq, .qp_type = IBV_QPT_UD};
 	int err = -FI_ENOMEM;
 
-	if (!q->sent)
-		q->sent = calloc(UD_SQ_DEPTH, sizeof(*q->sent));
-	if (!q->sent)
+	if (uccl_verbs_sq_init(q))
 		goto fail;
-	init.cap.max_send_wr = (uint32_t)uccl_min(UD_SQ_DEPTH, u->port.max_qp_wr);
+	init.cap.max_send_wr = (uint32_t)uccl_min(UCCL_VERBS_SQ_DEPTH, u->port.max_qp_wr);
 	init.cap.max_send_sge = 1;
 	init.cap.max_recv_wr = 1;
 	init.cap.max_recv_sge = 1;
@@ -61,33 +53,10 @@ fail:
 	return err;
 }
 
-static void sent_retire(struct ud *u, struct ud_qp *q, uint32_t upto)
-{
-	for (; q->tail != upto; q->tail++) {
-		struct ud_sent *s = &q->sent[q->tail % UD_SQ_DEPTH];
-
-		u->unused[u->nunused++] = s->slot;
-		uccl_verbs_ah_put(s->ah);
-	}
-}
-
-void uccl_ud_qp_end(struct ud *u, struct ud_qp *q)
-{
-	if (!q->qp)
-		return;
-	u->lib->destroy_qp(q->qp);
-	q->qp = NULL;
-	q->life++;
-	/* The NIC reads nothing of it any more. */
-	sent_retire(u, q, q->head);
-	q->told = q->head;
-	q->unsignalled = 0;
-}
-
-static void qp_renew(struct ud *u, struct ud_qp *q)
+static void qp_renew(struct ud *u, struct uccl_verbs_sq *q)
 {
 	u->stats.qp_renewed++;
-	uccl_ud_qp_end(u, q);
+	uccl_verbs_sq_end(u->lib, q, &u->tx);
 	uccl_ud_qp_make(u, q);
 }
 
@@ -101,10 +70,10 @@ void uccl_ud_qp_broke(struct ud *u, const struct ibv_qp *qp)
 }
 
 /* The queue pair of a label, made if need be; another if it cannot be. NULL: there is none at all now. */
-static struct ud_qp *qp_of(struct ud *u, bool control, uint16_t label)
+static struct uccl_verbs_sq *qp_of(struct ud *u, bool control, uint16_t label)
 {
 	uint32_t n = control ? UD_CONTROL_QPS : u->qps, i;
-	struct ud_qp *all = control ? &u->qp[UD_QPS] : u->qp, *q;
+	struct uccl_verbs_sq *all = control ? &u->qp[UD_QPS] : u->qp, *q;
 
 	for (i = 0; i < n; i++) {
 		q = &all[(label + i) % n];
@@ -116,35 +85,34 @@ static struct ud_qp *qp_of(struct ud *u, bool control, uint16_t label)
 
 /* Completions. */
 
-static void error_take(struct ud *u, struct ud_qp *q, const struct ibv_wc *wc)
+static void error_take(struct ud *u, struct uccl_verbs_sq *q, const struct ibv_wc *wc)
 {
-	uint32_t at = (uint32_t)wc->wr_id;
+	const struct uccl_verbs_sent *sent = uccl_verbs_sq_sent(q, wc);
 
 	u->stats.tx_errors++;
 	if (!(u->stats.tx_errors & (u->stats.tx_errors - 1)))
 		UCCL_LOG(UCCL_LOG_INFO, "%s: a send failed: status %d, vendor's %u, %llu times so far", u->port.name,
 			 wc->status, wc->vendor_err, (unsigned long long)u->stats.tx_errors);
 	/* The one that broke it: its place may be to blame, and must not break the next queue pair at once. */
-	if (wc->status != IBV_WC_WR_FLUSH_ERR && at - q->tail < q->head - q->tail)
-		uccl_verbs_ah_suspect(u->ahs, q->sent[at % UD_SQ_DEPTH].ah);
+	if (wc->status != IBV_WC_WR_FLUSH_ERR && sent)
+		uccl_verbs_ah_suspect(u->ahs, sent->ah);
 	qp_renew(u, q);
 }
 
 static void completion_take(struct ud *u, const struct ibv_wc *wc)
 {
-	uint32_t which = (uint32_t)(wc->wr_id >> 32) & 0xffff, upto = (uint32_t)wc->wr_id + 1;
-	struct ud_qp *q;
+	uint16_t which = uccl_verbs_sq_which(wc->wr_id);
+	struct uccl_verbs_sq *q;
 
 	if (which >= UD_QPS + UD_CONTROL_QPS)
 		return;
 	q = &u->qp[which];
-	/* Of a queue pair that is no more. */
-	if (!q->qp || q->life != wc->wr_id >> 48)
+	if (!uccl_verbs_sq_known(q, wc))
 		return;
 	if (wc->status != IBV_WC_SUCCESS)
 		error_take(u, q, wc);
-	else if (upto - q->tail <= q->head - q->tail)
-		sent_retire(u, q, upto);
+	else
+		uccl_verbs_sq_done(q, &u->tx, wc);
 }
 
 void uccl_ud_reap(struct ud *u)
@@ -188,24 +156,14 @@ static uint32_t flow_of(const struct ud *u, uint16_t label)
 	return flow ? flow : 0x4000 | 0x1;
 }
 
-static void request_chain(struct ud *u, struct ud_qp *q, struct ibv_send_wr *wr)
-{
-	if (q->last)
-		q->last->next = wr;
-	else {
-		q->first = wr;
-		u->chain[u->nchains++] = q;
-	}
-	q->last = wr;
-}
-
 /* Make request i of this call. 1: made; 0: there is no room now; -1: the packet is lost. */
 static int packet_add(struct ud *u, const struct uccl_tx *t, int i)
 {
-	uint32_t len = (uint32_t)t->hdr_len + t->payload_len + t->tail_len, slot;
+	uint32_t len = (uint32_t)t->hdr_len + t->payload_len + t->tail_len;
+	struct uccl_verbs_sent sent;
 	struct ibv_send_wr *wr = &u->wr[i];
-	struct uccl_verbs_ah *ah;
-	struct ud_qp *q;
+	struct uccl_verbs_sq *q;
+	uint8_t *at;
 	int err;
 
 	if (t->kind != UCCL_TX_PACKET || len > u->nic.caps.mtu || !place_valid(u, t->to))
@@ -213,66 +171,40 @@ static int packet_add(struct ud *u, const struct uccl_tx *t, int i)
 	q = qp_of(u, t->control, t->label);
 	if (!q)
 		return -1;
-	if (!u->nunused || q->head - q->tail >= uccl_min(UD_SQ_DEPTH, u->port.max_qp_wr))
+	if (!u->tx.nunused || !uccl_verbs_sq_room(q, u->port.max_qp_wr))
 		return 0;
-	err = uccl_verbs_ah_get(u->ahs, t->to, &u->mark[t->control], u->flows > 1 ? flow_of(u, t->label) : 0, &ah);
+	err = uccl_verbs_ah_get(u->ahs, t->to, &u->mark[t->control], u->flows > 1 ? flow_of(u, t->label) : 0, &sent.ah);
 	if (err)
 		return err == -FI_EAGAIN ? 0 : -1;
-	slot = u->unused[--u->nunused];
-	u->sge[i].addr = (uintptr_t)(u->tx.base + (size_t)slot * u->tx.stride);
-	u->sge[i].length = packet_copy(u->tx.base + (size_t)slot * u->tx.stride, t);
+	sent.piece = u->tx.unused[--u->tx.nunused];
+	at = uccl_verbs_piece(&u->tx, sent.piece);
+	u->sge[i].addr = (uintptr_t)at;
+	u->sge[i].length = packet_copy(at, t);
 	u->sge[i].lkey = u->tx.mr->lkey;
-	wr->wr_id = wr_name(u, q);
-	wr->next = NULL;
+	wr->wr_id = uccl_verbs_sq_name(q, (uint16_t)(q - u->qp));
 	wr->sg_list = &u->sge[i];
 	wr->num_sge = 1;
 	wr->opcode = IBV_WR_SEND;
-	wr->send_flags = 0;
-	wr->wr.ud.ah = ah->ah;
+	wr->wr.ud.ah = sent.ah->ah;
 	wr->wr.ud.remote_qpn = t->to->scope & UD_QPN_MASK;
 	wr->wr.ud.remote_qkey = ud_qkey(t->to);
-	q->sent[q->head++ % UD_SQ_DEPTH] = (struct ud_sent){.slot = slot, .ah = ah};
-	if (++q->unsignalled >= u->signal_every || is_control(u, q)) {
-		wr->send_flags = IBV_SEND_SIGNALED;
-		q->unsignalled = 0;
-		q->told = q->head;
-	}
-	request_chain(u, q, wr);
+	if (uccl_verbs_sq_add(q, wr, sent, q->unsignalled + 1 >= u->signal_every || is_control(u, q)))
+		u->chain[u->nchains++] = q;
 	return 1;
-}
-
-/* Requests that the queue pair did not take: as if they had never been. */
-static void requests_undo(struct ud *u, struct ud_qp *q, const struct ibv_send_wr *bad)
-{
-	for (; bad; bad = bad->next) {
-		struct ud_sent *s = &q->sent[--q->head % UD_SQ_DEPTH];
-
-		u->unused[u->nunused++] = s->slot;
-		uccl_verbs_ah_put(s->ah);
-		u->stats.tx_lost++;
-	}
-	/* Those before may have counted on a completion that was among them: the next one gets one. */
-	q->unsignalled = u->signal_every;
-	if ((int32_t)(q->told - q->head) > 0)
-		q->told = q->tail;
 }
 
 static void chains_post(struct ud *u)
 {
-	struct ibv_send_wr *bad;
 	int i, err;
 
 	for (i = 0; i < u->nchains; i++) {
-		struct ud_qp *q = u->chain[i];
+		struct uccl_verbs_sq *q = u->chain[i];
 
-		bad = q->first;
-		err = u->lib->post_send(q->qp, q->first, &bad);
+		err = uccl_verbs_sq_post(u->lib, q, &u->tx, &u->stats.tx_lost);
 		u->stats.doorbells++;
-		q->first = q->last = NULL;
 		if (!err)
 			continue;
 		UCCL_LOG(UCCL_LOG_INFO, "%s: sends refused: error %d", u->port.name, err);
-		requests_undo(u, q, bad);
 		if (err != ENOMEM)
 			qp_renew(u, q);
 	}

@@ -137,7 +137,7 @@ static void accounts_check(struct uccl_nic *n)
 
 	for (i = 0; i < UD_QPS + UD_CONTROL_QPS; i++)
 		out += u->qp[i].head - u->qp[i].tail;
-	assert_int_equal(out + u->nunused, u->tx.count);
+	assert_int_equal(out + u->tx.nunused, u->tx.count);
 	for (i = 0; i < u->rx.count; i++)
 		posted += u->posted[i];
 	for (i = 0; i < u->nreturned; i++)
