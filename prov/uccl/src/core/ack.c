@@ -138,6 +138,7 @@ static uint64_t ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_
 			if (csn + 1 <= p->acked_csn || csn < f->una)
 				continue;
 			p->acked_csn = csn + 1;
+			flow_write_seen(f, in->path, csn);
 			e = flow_sent(f, csn);
 			if (e->write && e->ntx == 1) {
 				sent = e->sent_ns;
@@ -250,6 +251,8 @@ static void sent_lost(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, en
 	f->lost_bytes += e->len;
 	flow_trace(f, UCCL_TRACE_LOST, (uint8_t)kind, e->path, csn, e->len, 0, now);
 	e->timed_out = kind == UCCL_LOSS_RTO;
+	if (e->write && e->ntx == 1)
+		flow_write_lost(f, e->path, csn, now);
 	if (kind == UCCL_LOSS_PROOF) {
 		f->cfg.stats->lost_proof++;
 	} else if (kind == UCCL_LOSS_RACK) {
@@ -262,6 +265,25 @@ static void sent_lost(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, en
 		kind = UCCL_LOSS_RACK;
 	}
 	flow_report_loss(f, kind, e->path, e->len, now);
+}
+
+void flow_writes_lost(struct uccl_flow *f, uint16_t path, uint64_t now)
+{
+	for (uint64_t csn = f->una; csn < f->nxt; csn++) {
+		struct uccl_sent *e = flow_sent(f, csn);
+
+		if (e->state == UCCL_SENT_INFLIGHT && e->write && e->ntx == 1 && e->path == path)
+			sent_lost(f, e, csn, UCCL_LOSS_PROOF, now);
+	}
+}
+
+void flow_write_skip(struct uccl_flow *f, uint64_t csn)
+{
+	struct uccl_sent *e = flow_sent(f, csn);
+
+	sent_off_flight(f, e);
+	e->state = UCCL_SENT_LOST;
+	f->rtxq[f->rtx_tail++ & (f->log_cap - 1)] = csn;
 }
 
 /* A later packet of the same path was reported: what it overtook is lost, if the path keeps order. PROTOCOL R52 */

@@ -24,6 +24,17 @@ static struct uccl_doubt *doubt_find(struct uccl_flow *f, uint64_t csn)
 	return NULL;
 }
 
+/* Was this one expected to come late, after its place was closed? It is, once. */
+static bool late_take(struct uccl_flow *f, uint64_t csn)
+{
+	for (int i = 0; i < UCCL_LATE_MAX; i++)
+		if (f->late[i] == csn + 1) {
+			f->late[i] = 0;
+			return true;
+		}
+	return false;
+}
+
 static void doubt_settle(struct uccl_flow *f, struct uccl_doubt *d, uint64_t now)
 {
 	uint32_t id = d->id, gen = d->gen;
@@ -56,6 +67,23 @@ static uint32_t desc_chunk(const struct uccl_rx_desc *d, uint64_t csn, uint64_t 
 static struct uccl_rx_slot *rx_slot(struct uccl_flow *f, uint64_t csn)
 {
 	return &f->rx_slots[csn & (f->cfg.window - 1)];
+}
+
+/*
+ * Note the write in its path's line of the next block. One that waits for its descriptor is not told of: the line
+ * would prove that others are lost which only wait likewise. PROTOCOL R52
+ */
+static void write_line(struct uccl_flow *f, uint16_t path, uint64_t csn, uint64_t now)
+{
+	struct uccl_rx_path *r = &f->rx_paths[path];
+
+	if (csn + 1 <= r->high_csn)
+		return;
+	r->high_csn = csn + 1;
+	r->write_ns = now;
+	if (!r->dirty && !r->write_dirty)
+		f->dirty[f->ndirty++] = path;
+	r->write_dirty = true;
 }
 
 /* A write whose descriptor is known. */
@@ -126,6 +154,7 @@ void flow_desc_rx(struct uccl_flow *f, uint64_t csn, const struct uccl_desc *d, 
 		rd = desc_find(f, c);
 		if (s->early && rd) {
 			s->early = false;
+			write_line(f, s->wpath, c, now);
 			write_deliver(f, rd, c, s->wlen, now);
 		}
 	}
@@ -167,13 +196,9 @@ void uccl_flow_rx_write(struct uccl_flow *f, uint32_t imm, uint32_t len, uint16_
 	f->cfg.stats->writes_rx++;
 	flow_trace(f, UCCL_TRACE_RX_WRITE, 0, path, csn, len, 0, now);
 	r = &f->rx_paths[path];
-	if (csn + 1 > r->high_csn && !late) {
-		r->high_csn = csn + 1;
-		r->write_ns = now;
-		if (!r->dirty && !r->write_dirty)
-			f->dirty[f->ndirty++] = path;
-		r->write_dirty = true;
-	} else if (csn + 1 < r->high_csn && f->fifo) {
+	if (csn + 1 > r->seen_csn && !late) {
+		r->seen_csn = csn + 1;
+	} else if (csn + 1 < r->seen_csn && f->fifo) {
 		f->fifo = false;
 		f->cfg.stats->fifo_broken++;
 	}
@@ -181,15 +206,19 @@ void uccl_flow_rx_write(struct uccl_flow *f, uint32_t imm, uint32_t len, uint16_
 	doubts_after_write(f, csn, path, now);
 	if (late || rcv_has(f, csn)) {
 		/* The late original of a chunk is expected once; anything else the network doubled. PROTOCOL R27 */
+		had_doubt = had_doubt || late_take(f, csn);
 		if (!had_doubt) {
 			f->direct_off = true;
 			f->cfg.stats->dup_writes++;
 		}
+		if (!late)
+			write_line(f, path, csn, now);
 		flow_rx_dup(f, had_doubt, now);
 		return;
 	}
 	d = desc_find(f, csn);
 	if (d) {
+		write_line(f, path, csn, now);
 		write_deliver(f, d, csn, len, now);
 		return;
 	}
@@ -261,7 +290,7 @@ enum uccl_drop flow_frag_rx(struct uccl_flow *f, const struct uccl_hdr *h, uint6
 		struct uccl_doubt *doubt = doubt_find(f, csn);
 
 		f->cfg.stats->doubtful++;
-		if (doubt && f->fifo && f->rx_paths[path].high_csn > csn + 1)
+		if (doubt && f->fifo && f->rx_paths[path].seen_csn > csn + 1)
 			doubt_settle(f, doubt, now);
 	}
 	return reason;
@@ -272,6 +301,18 @@ void uccl_flow_fenced(struct uccl_flow *f, uint16_t path, uint64_t now)
 	for (uint32_t i = f->ndoubts; i-- > 0;)
 		if (f->doubts[i].path == path)
 			doubt_settle(f, &f->doubts[i], now);
+}
+
+void uccl_flow_forgive(struct uccl_flow *f, uint32_t id, uint32_t gen)
+{
+	for (uint32_t i = f->ndoubts; i-- > 0;) {
+		struct uccl_doubt *d = &f->doubts[i];
+
+		if (d->id != id || d->gen != gen)
+			continue;
+		f->late[f->nlate++ % UCCL_LATE_MAX] = d->csn + 1;
+		*d = f->doubts[--f->ndoubts];
+	}
 }
 
 void uccl_flow_fence_message(struct uccl_flow *f, uint32_t id, uint32_t gen, uint64_t now)

@@ -18,6 +18,8 @@
 #define PATH_LOSSES_MAX 3
 /* So many time-outs at most are not repetition: they ask on other paths, then on the same ones with other labels. */
 #define PROBES_EAGER_MAX 16
+/* A path carries no direct writes any more after so many losses of them in a row. PROTOCOL R84 */
+#define WRITE_LOSSES_MAX 3
 
 int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *user, uint64_t now)
 {
@@ -57,6 +59,8 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 	f->next_label = (uint16_t)uccl_rng_below(&f->rng, cfg->labels);
 	for (uint16_t i = 0; i < cfg->paths_tx; i++)
 		uccl_path_init(&f->paths[i], (uint16_t)((f->next_label + i) % cfg->labels));
+	for (uint16_t i = 0; i < cfg->paths_tx && cfg->write_bytes && !cfg->write_later; i++)
+		f->paths[i].write = UCCL_WRITE_ON;
 	f->next_label = (uint16_t)((f->next_label + cfg->paths_tx) % cfg->labels);
 	f->path_at = UCCL_NEVER;
 	flow_path_refresh(f);
@@ -225,6 +229,63 @@ void flow_path_probe(struct uccl_flow *f, uint16_t path)
 	f->paths[path].probe_due = true;
 }
 
+/* The NIC makes the path anew for writes; then one of them has to show that it works, the later the more often not. */
+static void write_renew(struct uccl_flow *f, uint16_t path, uint64_t now)
+{
+	struct uccl_path *p = &f->paths[path];
+
+	if (!f->cfg.write_later || p->write == UCCL_WRITE_OFF)
+		return;
+	if (p->write == UCCL_WRITE_TRYING && p->write_strikes < 8)
+		p->write_strikes++;
+	p->write = UCCL_WRITE_OFF;
+	p->write_losses = 0;
+	f->cfg.stats->write_renewed++;
+	f->cfg.ops->renew(f, path, now);
+}
+
+void flow_write_lost(struct uccl_flow *f, uint16_t path, uint64_t csn, uint64_t now)
+{
+	struct uccl_path *p = &f->paths[path];
+
+	/* A later one came: the path works. */
+	if (csn < p->acked_csn)
+		return;
+	if (p->write_losses < UINT8_MAX)
+		p->write_losses++;
+	if (p->write == UCCL_WRITE_TRYING || p->write_losses >= WRITE_LOSSES_MAX)
+		write_renew(f, path, now);
+}
+
+void flow_write_seen(struct uccl_flow *f, uint16_t path, uint64_t csn)
+{
+	struct uccl_path *p = &f->paths[path];
+
+	p->write_losses = 0;
+	/* What was written before tells of what the path was before. */
+	if (p->write != UCCL_WRITE_TRYING || csn < p->write_csn)
+		return;
+	p->write = UCCL_WRITE_ON;
+	p->write_strikes = 0;
+}
+
+void uccl_flow_writes(struct uccl_flow *f, uint16_t path, bool on, uint64_t now)
+{
+	struct uccl_path *p;
+
+	if (!f->cfg.write_later || path >= f->cfg.paths_tx)
+		return;
+	p = &f->paths[path];
+	p->write_losses = 0;
+	if (on) {
+		p->write = UCCL_WRITE_TRIAL;
+		p->write_until = p->write_strikes ? now + (uccl_flow_rto(f) << p->write_strikes) : now;
+		return;
+	}
+	p->write = UCCL_WRITE_OFF;
+	flow_writes_lost(f, path, now);
+}
+
 static void control_add(struct uccl_flow *f, uint16_t path)
 {
 	uint8_t i = f->control_old;
@@ -362,6 +423,7 @@ static void paths_expire(struct uccl_flow *f, uint64_t now)
 			continue;
 		if (p->state == UCCL_PATH_QUARANTINE) {
 			flow_path_reroll(f, i);
+			write_renew(f, i, now);
 			path_state(f, p, UCCL_PATH_PROBATION, now + 2 * uccl_flow_rto(f), now);
 			flow_path_probe(f, i);
 		} else {

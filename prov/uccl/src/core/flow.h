@@ -73,6 +73,11 @@ struct uccl_flow_ops {
 	void (*settled)(struct uccl_flow *f, uint32_t id, uint32_t gen, uint64_t now);
 	/* Direct: please make the NIC fence this path and call uccl_flow_fenced. */
 	void (*fence)(struct uccl_flow *f, uint16_t path, uint64_t now);
+	/*
+	 * Direct: what is written on this path seems to be swallowed; please make it anew (uccl_flow_writes follows).
+	 * Needed with cfg.write_later.
+	 */
+	void (*renew)(struct uccl_flow *f, uint16_t path, uint64_t now);
 	/* Every byte of the item was received by the peer and no NIC read of it is left. */
 	void (*acked)(struct uccl_flow *f, struct uccl_item *item, uint64_t now);
 };
@@ -107,7 +112,8 @@ struct uccl_rx_path {
 	bool write_dirty;
 	uint64_t arrived_ns;
 	uint32_t echo;		/* apart from high_seq: as one load, both would wait for the stores of the decoder */
-	uint64_t high_csn;	/* direct writes: highest CSN + 1, 0: none */
+	uint64_t high_csn;	/* direct writes: highest CSN + 1 of those taken in, 0: none */
+	uint64_t seen_csn;	/* likewise of those that came, with those that wait for their descriptor */
 	uint64_t write_ns;
 };
 
@@ -147,6 +153,7 @@ struct uccl_flow_cfg {
 	uint64_t csn_tx, csn_rx;     /* first CSN each way */
 	uint32_t chunk_bytes;	/* payload of the largest packet */
 	uint32_t write_bytes;	/* direct: payload of the largest write, 0: none */
+	bool write_later;	/* direct: no path carries writes before uccl_flow_writes says so */
 	uint32_t mtu;		/* largest packet */
 	uint32_t train_bytes;	/* payload that the NIC likes to send as one; 0: indifferent */
 	uint32_t window;	/* chunks, a power of two, 64..16384 */
@@ -161,6 +168,9 @@ struct uccl_flow_cfg {
 	uint64_t link_bps, delay_ns, rto_min_ns;
 	uint64_t seed;
 };
+
+/* Writes that may come after their place is closed: so many are remembered, more count as doubled by the network. */
+#define UCCL_LATE_MAX 64
 
 /* Control packets prefer so many paths: those that the peer reported last. */
 #define UCCL_CONTROL_PATHS 8
@@ -198,6 +208,7 @@ struct uccl_flow {
 	uint32_t desc_left;
 	uint64_t desc_offset;		/* next byte of it, from the item's start */
 	uint32_t desc_chunk;
+	uint16_t write_rr;		/* where the next path that may carry writes is looked for */
 	uint32_t frag_next;		/* retransmission of a written chunk under way: next fragment */
 	uint64_t since_ar;		/* bytes sent since the last request for an acknowledgement */
 
@@ -271,6 +282,8 @@ struct uccl_flow {
 	uint32_t ndescs;
 	struct uccl_doubt *doubts;
 	uint32_t ndoubts;
+	uint64_t late[UCCL_LATE_MAX]; /* CSN + 1 of doubts that ended with their place; 0: free */
+	uint8_t nlate;		/* the next of them to make room */
 	uint8_t write_rtype; /* record type that msg sees for a chunk that came by direct write; msg sets it */
 	bool fifo;			/* paths still count as FIFO */
 	bool direct_off;		/* duplicates by the network were seen: write no more to us */
@@ -312,6 +325,17 @@ int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now);
 void uccl_flow_sent(struct uccl_flow *f, uint64_t cookie, uint64_t now);
 /* No earlier direct write on this path can land any more. */
 void uccl_flow_fenced(struct uccl_flow *f, uint16_t path, uint64_t now);
+
+/*
+ * Direct, with cfg.write_later: the NIC can, or can no longer, write on this path. What was written on one that ended
+ * is sent again as packets at once.
+ */
+void uccl_flow_writes(struct uccl_flow *f, uint16_t path, bool on, uint64_t now);
+/*
+ * The place of message id was closed, so that writes which are not here yet cannot land: its doubts are over, without
+ * upcalls.
+ */
+void uccl_flow_forgive(struct uccl_flow *f, uint32_t id, uint32_t gen);
 
 /* Ask for fences on every path that has a doubt about message id; settled() follows for each doubt. */
 void uccl_flow_fence_message(struct uccl_flow *f, uint32_t id, uint32_t gen, uint64_t now);

@@ -78,6 +78,14 @@ void flow_report_loss(struct uccl_flow *f, enum uccl_loss_kind kind, uint16_t pa
 /* Find lost chunks; arms the RACK timer for the rest. */
 void flow_detect(struct uccl_flow *f, uint64_t now);
 
+/* A direct write on this path was lost, or one was reported. */
+void flow_write_lost(struct uccl_flow *f, uint16_t path, uint64_t csn, uint64_t now);
+void flow_write_seen(struct uccl_flow *f, uint16_t path, uint64_t csn);
+/* Every write under way on this path is lost. */
+void flow_writes_lost(struct uccl_flow *f, uint16_t path, uint64_t now);
+/* A chunk that was announced as a write goes as packets. */
+void flow_write_skip(struct uccl_flow *f, uint64_t csn);
+
 /* rx.c */
 void flow_received(struct uccl_flow *f, uint64_t csn);
 void flow_owe_ack(struct uccl_flow *f, uint64_t csn, bool ar, uint64_t now);

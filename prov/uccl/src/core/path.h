@@ -16,10 +16,21 @@ enum uccl_path_state {
 	UCCL_PATH_PROBATION,	/* new label, probed; in service again at the first answer, out again at `until` */
 };
 
+/* Direct writes of a path, where the NIC makes it ready for them (uccl_flow_cfg.write_later); else always ON. */
+enum uccl_path_write {
+	UCCL_WRITE_OFF,		/* not made, or broken: the NIC is asked to make it anew */
+	UCCL_WRITE_TRIAL,	/* made: one write may go, from `write_until` on */
+	UCCL_WRITE_TRYING,	/* that one is under way */
+	UCCL_WRITE_ON,
+};
+
 struct uccl_path {
 	uint8_t state;
 	uint8_t losses;		/* in a row, without an acknowledgement between */
 	uint8_t strikes;	/* times put in quarantine lately: the back-off */
+	uint8_t write;		/* enum uccl_path_write */
+	uint8_t write_losses;	/* of direct writes, in a row */
+	uint8_t write_strikes;	/* trials that failed: the back-off */
 	bool probe_due;		/* a probe wants to leave on it */
 	bool control;		/* among those that control packets prefer */
 	uint16_t label;		/* the NIC's entropy label now in use */
@@ -27,6 +38,8 @@ struct uccl_path {
 	uint32_t fresh_seq;	/* packets from here on tell of the present label, and are later than a suspicion */
 	uint32_t acked_seq;	/* highest number the peer reported; nothing reported: 0 */
 	uint64_t acked_csn;	/* direct writes: highest CSN that the peer reported on this path + 1 */
+	uint64_t write_csn;	/* TRYING: of the trial */
+	uint64_t write_until;	/* TRIAL: not before */
 	uint64_t srtt_ns;	/* 0: no sample yet */
 	uint64_t rttvar_ns;
 	uint64_t min_rtt_ns;	/* UINT64_MAX: no sample yet */

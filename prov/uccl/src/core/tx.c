@@ -519,8 +519,28 @@ static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	return 1;
 }
 
-/* Announce the next direct writes of an item. */
-static int tx_desc(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_item *item, uint64_t now)
+static bool write_may(const struct uccl_path *p, uint64_t now)
+{
+	return p->write == UCCL_WRITE_ON || (p->write == UCCL_WRITE_TRIAL && now >= p->write_until);
+}
+
+/* How many writes may be announced now: one for each path that is to be tried, if there is none that works. */
+static uint32_t tx_writes_may(const struct uccl_flow *f, uint64_t now)
+{
+	uint32_t n = 0;
+
+	for (uint16_t i = 0; i < f->nusable; i++) {
+		const struct uccl_path *p = &f->paths[f->usable[i]];
+
+		if (p->write == UCCL_WRITE_ON)
+			return DESC_CHUNKS_MAX;
+		n += write_may(p, now);
+	}
+	return n;
+}
+
+/* Announce the next direct writes of an item, at most so many. */
+static int tx_desc(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_item *item, uint32_t most, uint64_t now)
 {
 	const uint8_t *ptr;
 	/* What is lost must fit into the fragments that there may be. */
@@ -535,7 +555,7 @@ static int tx_desc(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_item *it
 	run = uccl_min(run, item->len - item->off);
 	if (!room)
 		return 0;
-	d.count = (uint32_t)uccl_min(uccl_min(room, DESC_CHUNKS_MAX), (run + chunk - 1) / chunk);
+	d.count = (uint32_t)uccl_min(uccl_min(room, most), (run + chunk - 1) / chunk);
 	d.id = uccl_get32(item->rec);
 	d.gen = uccl_get32(item->rec + 4);
 	d.offset = uccl_get64(item->rec + 8) + item->off;
@@ -551,6 +571,18 @@ static int tx_desc(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_item *it
 	return 1;
 }
 
+/* The path that was chosen if it may carry writes, else the next in service that may; PATHS_MAX: none. */
+static uint16_t tx_write_path(struct uccl_flow *f, uint16_t path, uint64_t now)
+{
+	for (uint16_t i = 0; i <= f->nusable; i++) {
+		if (write_may(&f->paths[path], now))
+			return path;
+		f->write_rr = (uint16_t)((f->write_rr + 1) % f->nusable);
+		path = f->usable[f->write_rr];
+	}
+	return UCCL_PATHS_MAX;
+}
+
 /* One direct write of the announced run. */
 static int tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 {
@@ -558,6 +590,7 @@ static int tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	const uint8_t *payload;
 	uint8_t rec[UCCL_REC_LEN] = { 0 };
 	struct uccl_sent *e;
+	uint16_t path, able;
 	uint32_t len;
 
 	if (!tx_room(f)) {
@@ -571,10 +604,28 @@ static int tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	}
 	uccl_rec_set_bulk(rec, uccl_get32(item->rec), uccl_get32(item->rec + 4), uccl_get64(item->rec + 8) + item->off);
 	f->next_tx_ns = uccl_event_pacing_chunk(f, len, now);
-	e = log_new(f, item, UCCL_PKT_FRAG, rec, payload, len, uccl_event_select_path(f, len, now), now);
+	path = tx_path(f, len, now);
+	able = tx_write_path(f, path, now);
+	e = log_new(f, item, UCCL_PKT_FRAG, rec, payload, len, able < UCCL_PATHS_MAX ? able : path, now);
 	e->write = true;
-	e->nic_reads++;
-	item->pending++;
+	item->off += len;
+	if (!--f->desc_left) {
+		f->desc_item = NULL;
+		if (item->off == item->len)
+			flow_item_unqueue(f, item);
+	}
+	if (able == UCCL_PATHS_MAX) {
+		flow_write_skip(f, f->nxt - 1);
+		return tx_retransmit(f, tx, now);
+	}
+	if (f->paths[able].write == UCCL_WRITE_TRIAL) {
+		f->paths[able].write = UCCL_WRITE_TRYING;
+		f->paths[able].write_csn = f->nxt - 1;
+	}
+	if (!f->cfg.tx_sync) {
+		e->nic_reads++;
+		item->pending++;
+	}
 
 	tx->kind = UCCL_TX_WRITE;
 	tx->control = false;
@@ -593,13 +644,6 @@ static int tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	f->paths[e->path].tx_bytes += len;
 	f->cfg.stats->writes_tx++;
 	flow_trace(f, UCCL_TRACE_TX_WRITE, 0, e->path, tx->cookie, len, 0, now);
-
-	item->off += len;
-	if (!--f->desc_left) {
-		f->desc_item = NULL;
-		if (item->off == item->len)
-			flow_item_unqueue(f, item);
-	}
 	return 1;
 }
 
@@ -609,7 +653,7 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	const uint8_t *payload;
 	uint8_t rec[UCCL_REC_LEN];
 	struct uccl_sent *e;
-	uint32_t len, want;
+	uint32_t len, want, most;
 
 	if (!item)
 		return 0;
@@ -617,8 +661,9 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		f->app_limited = false;
 		return 0;
 	}
-	if (item->direct && f->cfg.write_bytes)
-		return tx_desc(f, tx, item, now);
+	most = item->direct && f->cfg.write_bytes ? tx_writes_may(f, now) : 0;
+	if (most)
+		return tx_desc(f, tx, item, (uint32_t)uccl_min(most, DESC_CHUNKS_MAX), now);
 	len = item_payload(item, item->off, (uint32_t)uccl_min(f->cfg.chunk_bytes, item->len - item->off), &payload);
 	if (!item->off)
 		tx_burst_align(f, item->len);

@@ -68,6 +68,8 @@ struct uccl_mep {
 	struct uccl_pool op_pool, rx_pool, serve_pool, reply_pool;
 	struct uccl_ids send_ids, rx_ids;
 	struct uccl_match match;
+	/* The end of a registration is all that it takes to keep writes out: no fences of paths. The engine sets it. */
+	bool dereg_fences;
 	bool starved;			/* a listed message waits for an op: uccl_msg_retry */
 	struct uccl_msg_rx *stream;	/* the message whose payload came last: where the next belongs, probably */
 };

@@ -197,6 +197,14 @@ static void rx_complete(struct uccl_msg_rx *rx, uint64_t now)
 	struct uccl_peer *p = rx->peer;
 	struct uccl_op *op = rx->op;
 
+	if (rx->doubts && p->mep->dereg_fences) {
+		/* What still comes finds no place. A message without a place was promised no write. PROTOCOL R26 */
+		if (rx->mr)
+			p->mep->ops->dereg(p, rx->mr);
+		rx->mr = NULL;
+		rx->doubts = 0;
+		uccl_flow_forgive(&p->flow, rx->id, (uint32_t)rx->mseq);
+	}
 	if (rx->doubts) {
 		/* A direct write may still come: the buffer stays ours until every path that it may be on is fenced. */
 		if (!rx->fencing) {

@@ -185,6 +185,13 @@ static void side_fence(struct uccl_flow *f, uint16_t path, uint64_t now)
 	pkt_add(p, k);
 }
 
+static void side_renew(struct uccl_flow *f, uint16_t path, uint64_t now)
+{
+	(void)path;
+	(void)now;
+	side_of(f)->renews++;
+}
+
 static void side_acked(struct uccl_flow *f, struct uccl_item *item, uint64_t now)
 {
 	struct pair_side *s = side_of(f);
@@ -203,6 +210,7 @@ static const struct uccl_flow_ops side_ops = {
 	.deliver = side_deliver,
 	.settled = side_settled,
 	.fence = side_fence,
+	.renew = side_renew,
 	.acked = side_acked,
 };
 

@@ -70,7 +70,7 @@ struct pair_side {
 	uint32_t nobjs;
 	uint32_t raw; /* PAIR_RAW chunks that arrived */
 	uint64_t raw_bytes;
-	uint32_t acked, complete, fences;
+	uint32_t acked, complete, fences, renews;
 	uint32_t doubtful, settled; /* doubtful chunks delivered, and doubts settled */
 };
 

@@ -584,8 +584,9 @@ static void proof__writes(void **state)
 	(void)state;
 	c.paths = 2;
 	c.cc = &spy;
+	c.write_bytes = 32 * KIB;
 	pair_init(&p, &c);
-	pair_bulk(&p, 0, 24 * KIB); /* descriptor, then writes +1 .. +6 over paths 1 0 1 0 1 0 */
+	pair_bulk(&p, 0, 192 * KIB); /* descriptor, then writes +1 .. +6 over paths 1 0 1 0 1 0 */
 	pair_pump_one(&p, 0);
 	assert_int_equal(flow_sent(tx(), base() + 1)->path, 1);
 	assert_int_equal(flow_sent(tx(), base() + 2)->path, 0);

@@ -920,6 +920,72 @@ static void all__immediate_wraps(void **state)
 	soak(c, 5, 0.03, 0.1);
 }
 
+/*
+ * A write that waits for its descriptor is not told of: of several on one path the first would count as lost, as the
+ * line speaks of a later one and the bitmap of none. PROTOCOL R85
+ */
+static void rx_write__early_is_not_told(void **state)
+{
+	struct uccl_flow *f = raw(pair_direct());
+
+	(void)state;
+	feed_write(base() + 1, 4096, 2);
+	feed_write(base() + 2, 4096, 2);
+	assert_false(f->rx_paths[2].write_dirty);
+	assert_int_equal(f->ndirty, 0);
+	feed_desc(base(), 1, 2, 4096, 8192);
+	assert_true(f->rx_paths[2].write_dirty);
+	assert_true(f->rx_paths[2].high_csn == base() + 3);
+	pair_fini(&p);
+}
+
+static void rx_write__early_proves_nothing(void **state)
+{
+	struct pair_cfg c = pair_direct();
+
+	(void)state;
+	c.paths = 1;
+	start(c);
+	p.filter = delay_descriptors;
+	pair_bulk(&p, 0, 64 * KIB);
+	pair_record(&p, 1, 10);
+	/* Blocks leave while the writes wait. */
+	for (int i = 0; i < 10; i++) {
+		pair_run(&p, p.now + 2 * US);
+		p.side[1].f.ack_now = true;
+		pair_pump_one(&p, 1);
+	}
+	assert_true(pair_finish(&p, 10 * MS));
+	assert_int_equal(p.side[0].stats.lost_proof, 0);
+	assert_int_equal(p.side[0].stats.rtx_packets, 0);
+	pair_fini(&p);
+}
+
+/* A place that was closed ends its doubts; the write that comes all the same was expected, once. PROTOCOL R83 */
+static void forgive__late_write_expected_once(void **state)
+{
+	struct uccl_flow *f = raw(pair_direct());
+	struct frag v = {.csn = base() + 1, .id = 1, .gen = PAIR_GEN, .count = 1, .path = 1, .len = 4096};
+
+	(void)state;
+	feed_desc(base(), 1, 2, 4096, 8192);
+	feed_frag(&v);
+	assert_int_equal(f->ndoubts, 1);
+	uccl_flow_forgive(f, 1, PAIR_GEN + 1);
+	uccl_flow_forgive(f, 2, PAIR_GEN);
+	assert_int_equal(f->ndoubts, 1);
+	uccl_flow_forgive(f, 1, PAIR_GEN);
+	assert_int_equal(f->ndoubts, 0);
+	assert_int_equal(p.side[1].settled, 0);
+	feed_write(base() + 1, 4096, 1);
+	assert_int_equal(p.side[1].stats.dup_writes, 0);
+	assert_false(f->direct_off);
+	feed_write(base() + 1, 4096, 1);
+	assert_int_equal(p.side[1].stats.dup_writes, 1);
+	assert_true(f->direct_off);
+	pair_fini(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -964,6 +1030,9 @@ int main(void)
 		cmocka_unit_test(all__fifo_declared),
 		cmocka_unit_test(all__small_window_and_slots),
 		cmocka_unit_test(all__immediate_wraps),
+		cmocka_unit_test(rx_write__early_is_not_told),
+		cmocka_unit_test(rx_write__early_proves_nothing),
+		cmocka_unit_test(forgive__late_write_expected_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1051,6 +1051,139 @@ static void probe__last_answer_first(void **state)
 	pair_fini(&p);
 }
 
+/* Direct writes that a NIC makes ready path by path. */
+
+static struct uccl_path *path(uint16_t i)
+{
+	return &tx()->paths[i];
+}
+
+static void start_later(void)
+{
+	start(pair_direct());
+	tx()->cfg.write_later = true;
+	for (uint16_t i = 0; i < tx()->cfg.paths_tx; i++)
+		path(i)->write = UCCL_WRITE_OFF;
+}
+
+/* A grant is no use before a path is ready; then one write goes, more when it is reported. PROTOCOL R84 */
+static void writes__off_trial_on(void **state)
+{
+	(void)state;
+	start_later();
+	pair_bulk(&p, 0, 64 * KIB);
+	assert_true(pair_finish(&p, 10 * MS));
+	assert_int_equal(p.side[0].stats.writes_tx, 0);
+	uccl_flow_writes(tx(), 2, true, p.now);
+	uccl_flow_writes(tx(), 4711, true, p.now);
+	pair_bulk(&p, 0, 8 * KIB);
+	pair_pump_one(&p, 0);
+	assert_int_equal(p.side[0].stats.writes_tx, 1);
+	assert_int_equal(path(2)->write, UCCL_WRITE_TRYING);
+	assert_int_equal(p.wire[pair_find_write(&p, 1)]->path, 2);
+	assert_true(pair_finish(&p, 10 * MS));
+	assert_int_equal(path(2)->write, UCCL_WRITE_ON);
+	pair_bulk(&p, 0, 64 * KIB);
+	assert_true(pair_finish(&p, 10 * MS));
+	assert_int_equal(p.side[0].stats.writes_tx, 17);
+	assert_int_equal(p.side[0].stats.rtx_packets, 0);
+	assert_int_equal(p.side[0].renews, 0);
+	pair_fini(&p);
+}
+
+static void writes_lost(struct pair *q, struct pair_pkt *k)
+{
+	uint32_t *left = q->arg;
+
+	if (k->kind == UCCL_RX_WRITE && *left) {
+		--*left;
+		k->fate = PAIR_DROP;
+	}
+}
+
+/* PROTOCOL R84 */
+static void writes__lost_in_a_row(void **state)
+{
+	uint32_t left = 2;
+
+	(void)state;
+	start_later();
+	p.arg = &left;
+	p.filter = writes_lost;
+	uccl_flow_writes(tx(), 1, true, p.now);
+	path(1)->write = UCCL_WRITE_ON;
+	pair_bulk(&p, 0, 64 * KIB);
+	assert_true(pair_finish(&p, 50 * MS));
+	assert_int_equal(path(1)->write, UCCL_WRITE_ON);
+	assert_int_equal(path(1)->write_losses, 0);
+	assert_int_equal(p.side[0].renews, 0);
+	left = 100;
+	pair_bulk(&p, 0, 64 * KIB);
+	assert_true(pair_finish(&p, 50 * MS));
+	assert_int_equal(path(1)->write, UCCL_WRITE_OFF);
+	assert_int_equal(p.side[0].renews, 1);
+	assert_int_equal(p.side[0].stats.write_renewed, 1);
+	/* Made anew, and still no good: asked for again, and the next trial has to wait. */
+	uccl_flow_writes(tx(), 1, true, p.now);
+	assert_true(path(1)->write_until <= p.now);
+	pair_bulk(&p, 0, 64 * KIB);
+	assert_true(pair_finish(&p, 50 * MS));
+	assert_int_equal(p.side[0].renews, 2);
+	uccl_flow_writes(tx(), 1, true, p.now);
+	assert_true(path(1)->write_until > p.now);
+	left = 0;
+	p.now = path(1)->write_until;
+	pair_bulk(&p, 0, 64 * KIB);
+	assert_true(pair_finish(&p, 50 * MS));
+	assert_int_equal(path(1)->write, UCCL_WRITE_ON);
+	assert_int_equal(path(1)->write_strikes, 0);
+	pair_fini(&p);
+}
+
+/* What is announced goes as packets when no path can write any more; what was written last goes again at once. */
+static void writes__end_in_the_middle(void **state)
+{
+	uint32_t left = 100;
+	uint64_t writes;
+
+	(void)state;
+	start_later();
+	uccl_flow_writes(tx(), 0, true, p.now);
+	path(0)->write = UCCL_WRITE_ON;
+	tx()->slots = 6;
+	pair_bulk(&p, 0, 64 * KIB);
+	p.arg = &left;
+	p.filter = writes_lost;
+	pair_pump_one(&p, 0);
+	writes = p.side[0].stats.writes_tx;
+	assert_int_equal(writes, 5);
+	assert_int_equal(left, 95);
+	uccl_flow_writes(tx(), 0, false, p.now);
+	assert_int_equal(p.side[0].stats.lost_proof, 5);
+	assert_true(pair_finish(&p, 50 * MS));
+	assert_int_equal(p.side[0].stats.writes_tx, writes);
+	assert_int_equal(p.side[0].stats.rtos, 0);
+	pair_fini(&p);
+}
+
+/* The end of a quarantine gives the path another label, and so another way for writes. */
+static void writes__renewed_with_the_label(void **state)
+{
+	(void)state;
+	start_later();
+	uccl_flow_writes(tx(), 1, true, p.now);
+	path(1)->write = UCCL_WRITE_ON;
+	path(1)->state = UCCL_PATH_QUARANTINE;
+	path(1)->until = p.now + US;
+	flow_path_refresh(tx());
+	p.now += 2 * US;
+	uccl_flow_expire(tx(), p.now);
+	assert_int_equal(path(1)->state, UCCL_PATH_PROBATION);
+	assert_int_equal(path(1)->write, UCCL_WRITE_OFF);
+	assert_int_equal(p.side[0].renews, 1);
+	pair_fini(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1097,6 +1230,10 @@ int main(void)
 		cmocka_unit_test(control_check__acknowledgements_leave_dead_paths),
 		cmocka_unit_test(probe__tells_again),
 		cmocka_unit_test(probe__last_answer_first),
+		cmocka_unit_test(writes__off_trial_on),
+		cmocka_unit_test(writes__lost_in_a_row),
+		cmocka_unit_test(writes__end_in_the_middle),
+		cmocka_unit_test(writes__renewed_with_the_label),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

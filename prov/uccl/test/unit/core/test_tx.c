@@ -888,7 +888,7 @@ static void tx_write__fields(void **state)
 		assert_int_equal(k->imm, uccl_imm(p.cfg.csn[0] + 1 + i, p.side[0].f.cfg.epoch_tx));
 		assert_true(k->raddr == (uintptr_t)o->dst + 4096u * i);
 		assert_int_equal(k->len, i < 2 ? 4096 : 1808);
-		assert_int_equal(k->path, i + 1); /* round robin, a choice per write; the descriptor had 0 */
+		assert_int_equal(k->path, 0); /* a choice per 32 KiB, begun by the descriptor */
 		pair_arrive(&p, (uint32_t)pair_find_write(&p, 1));
 	}
 	pair_fini(&p);
@@ -1085,7 +1085,7 @@ static void tx_frag__pieces(void **state)
 		assert_int_equal(uccl_get64(k->h.rec + 8), 1024 * n);
 		assert_int_equal(k->h.rec[16], n);
 		assert_int_equal(k->h.rec[17], 4);
-		assert_int_equal(uccl_get16(k->h.rec + 18), 1); /* the write's path */
+		assert_int_equal(uccl_get16(k->h.rec + 18), 0); /* the write's path */
 		assert_int_equal(k->h.payload_len, n < 3 ? 1024 : 928);
 		assert_int_equal(!!(k->h.flags & UCCL_FLAG_AR), n == 3);
 		assert_true(k->h.flags & UCCL_FLAG_RTX);

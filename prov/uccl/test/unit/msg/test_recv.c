@@ -1294,6 +1294,37 @@ static void hints__split_receive(void **state)
 	duo_free(d);
 }
 
+/*
+ * Where the end of a registration keeps writes out, a doubt costs nothing: the message is complete, and what still
+ * comes finds no place. PROTOCOL R83
+ */
+static void direct__closed_in_doubt(void **state)
+{
+	struct duo *d = duo_open_writes();
+
+	(void)state;
+	d->auto_fence = false;
+	d->side[1].peer.mep->dereg_fences = true;
+	d->filter = delay_write;
+	duo_fill(src, 50000, 5);
+	duo_recv(d, 1, 0, dst, 50000, 0, 0, DUO_CTX(1));
+	duo_send(d, 0, 0, src, 50000, 0, DUO_CTX(2));
+	duo_run(d, SECOND);
+	expect(d, 0, DUO_CTX(2), 0, 0);
+	expect(d, 1, DUO_CTX(1), 0, 50000);
+	duo_check(dst, 50000, 5);
+	assert_int_equal(d->side[1].fences, 0);
+	assert_int_equal(d->side[1].deregs, 1);
+	assert_int_equal(d->side[1].peer.flow.ndoubts, 0);
+	memset(dst, 0xa5, 50000);
+	duo_release(d, false);
+	duo_run(d, SECOND);
+	for (int i = 0; i < 50000; i++)
+		assert_int_equal(dst[i], 0xa5);
+	assert_int_equal(d->side[1].stats.dup_writes, 0);
+	duo_free(d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1338,6 +1369,7 @@ int main(void)
 		cmocka_unit_test(peek__own_messages),
 		cmocka_unit_test(hints__follow_the_stream),
 		cmocka_unit_test(hints__split_receive),
+		cmocka_unit_test(direct__closed_in_doubt),
 	};
 
 	return cmocka_run_group_tests_name("recv", tests, NULL, NULL);
