@@ -218,6 +218,7 @@ static int nic_open(struct uccl_ep *ep, struct uccl_nic **out)
 		.bind = ep->src,
 		.mtu = p->mtu,
 		.rx_bytes = p->rcvbuf_bytes,
+		.max_qp = (uint32_t)p->max_qp,
 		.liveness = p->liveness,
 		.timestamps = true,
 	};

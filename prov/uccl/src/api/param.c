@@ -40,7 +40,7 @@ struct param {
 
 static const char *const *backend_names(void)
 {
-	static const char *const names[] = { "udp", "verbs-ud", NULL };
+	static const char *const names[] = { "udp", "verbs-uc", "verbs-rc", "verbs-ud", NULL };
 
 	return names;
 }
@@ -91,6 +91,8 @@ static const struct param table[] = {
 	      "program's choice or with socket addresses do"),
 	TEXT("FI_UCCL_FAULT", fault, "faults put into what is sent, for tests; see fi_uccl(7)"),
 	RANGE("FI_UCCL_MTU", FORM_BYTES, "0", 0, 65535, mtu, "cap on the packet size; 0: the interface's"),
+	RANGE("FI_UCCL_MAX_QP", FORM_NUMBER, "1024", 1, 16384, max_qp,
+	      "queue pairs of an endpoint for direct writes (verbs-uc, verbs-rc), to all its peers together"),
 	RANGE("FI_UCCL_RCVBUF", FORM_BYTES, "0", 0, 1 << 30, rcvbuf_bytes,
 	      "receive buffer of an endpoint's socket; 0: the provider chooses"),
 	RANGE("FI_UCCL_LIVENESS", FORM_BOOL, "1", 0, 1, liveness,

@@ -43,5 +43,18 @@ int uccl_place_list(const struct uccl_params *p, struct uccl_ifaddr **list)
 
 int uccl_place_open(const struct uccl_params *p, const struct uccl_nic_attr *attr, struct uccl_nic **nic)
 {
-	return uccl_place_rdma(p) ? uccl_nic_verbs_ud_open(attr, nic) : uccl_nic_udp_open(attr, nic);
+	static const struct {
+		const char *name;
+		int (*open)(const struct uccl_nic_attr *attr, struct uccl_nic **nic);
+	} ends[] = {
+		{"udp", uccl_nic_udp_open},
+		{"verbs-ud", uccl_nic_verbs_ud_open},
+		{"verbs-uc", uccl_nic_verbs_uc_open},
+		{"verbs-rc", uccl_nic_verbs_rc_open},
+	};
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		if (!strcmp(p->backend, ends[i].name))
+			return ends[i].open(attr, nic);
+	return -FI_EINVAL;
 }

@@ -62,6 +62,8 @@ enum uccl_rx_kind {
 	UCCL_RX_SENT,	   /* the NIC no longer reads the payload of `cookie` */
 	UCCL_RX_FENCED,	   /* no earlier write on `path` of `peer` can touch memory any more */
 	UCCL_RX_PATH_ERR,  /* `path` of `peer` broke; the NIC made it anew */
+	UCCL_RX_WRITE_ON,  /* writes can go on `path` of `peer` (back ends with offer()) */
+	UCCL_RX_WRITE_OFF, /* no more; what was written last may be lost */
 	UCCL_RX_UNREACH,   /* the host says that nothing listens at `src` (ICMP port unreachable) */
 	UCCL_RX_GONE,	   /* proof that the process behind `src` ended (liveness connection closed) */
 };

@@ -173,6 +173,16 @@ static void tx_forget(struct conn *c)
 	e->tx_n = n;
 }
 
+static void records_free(struct conn *c)
+{
+	struct conn_record *r;
+
+	while ((r = LIST_FIRST(&c->records))) {
+		LIST_REMOVE(r, link);
+		free(r);
+	}
+}
+
 void conn_fail(struct conn *c, int err, uint64_t now)
 {
 	struct uccl_engine *e = c->e;
@@ -208,8 +218,97 @@ void conn_fail(struct conn *c, int err, uint64_t now)
 	else
 		e->stats.peers_dead++;
 	uccl_peer_fail(&c->peer, err, now);
+	records_free(c);
 	slots_refresh(e);
 }
+
+/* What back ends tell each other. */
+
+void conn_say(struct conn *c)
+{
+	const struct uccl_nic *nic = c->e->nic;
+	struct conn_record *r;
+	uint32_t len;
+
+	if (!nic->ops->offer || !c->peer.open || !c->peer.flow.cfg.write_bytes)
+		return;
+	/* Without memory it is said later: there will be more events. */
+	while ((r = calloc(1, sizeof(*r)))) {
+		len = nic->ops->offer(c->e->nic, c->nic_peer, r->data,
+				      (uint32_t)uccl_min(sizeof(r->data), c->peer.flow.cfg.chunk_bytes));
+		if (!len)
+			break;
+		r->iov = (struct iovec){.iov_base = r->data, .iov_len = len};
+		r->item.rtype = UCCL_REC_NIC;
+		r->item.iov = &r->iov;
+		r->item.iov_count = 1;
+		r->item.len = len;
+		LIST_INSERT_HEAD(&c->records, r, link);
+		uccl_flow_submit(&c->peer.flow, &r->item);
+		engine_ready(c);
+	}
+	free(r);
+}
+
+/* PROTOCOL R80 */
+static enum uccl_drop conn_hear(struct conn *c, const struct uccl_chunk_in *in)
+{
+	const struct uccl_nic *nic = c->e->nic;
+
+	if (!nic->ops->accept || !c->peer.flow.cfg.write_bytes)
+		return UCCL_DROP_STATE;
+	if (in->placed || nic->ops->accept(c->e->nic, c->nic_peer, in->data, in->len))
+		return UCCL_DROP_RECORD;
+	conn_say(c);
+	return UCCL_DROP_COUNT;
+}
+
+/* Flows of NICs that have to agree before they write: their records are ours, everything else is msg's. */
+
+static enum uccl_drop flow_deliver(struct uccl_flow *f, const struct uccl_chunk_in *in, uint64_t now)
+{
+	return in->rtype == UCCL_REC_NIC ? conn_hear(f->user, in) : uccl_msg_flow_ops.deliver(f, in, now);
+}
+
+static void flow_settled(struct uccl_flow *f, uint32_t id, uint32_t gen, uint64_t now)
+{
+	uccl_msg_flow_ops.settled(f, id, gen, now);
+}
+
+static void flow_fence(struct uccl_flow *f, uint16_t path, uint64_t now)
+{
+	uccl_msg_flow_ops.fence(f, path, now);
+}
+
+static void flow_renew(struct uccl_flow *f, uint16_t path, uint64_t now)
+{
+	struct conn *c = f->user;
+
+	(void)now;
+	c->e->nic->ops->renew(c->e->nic, c->nic_peer, path);
+	conn_say(c);
+}
+
+static void flow_item_acked(struct uccl_flow *f, struct uccl_item *item, uint64_t now)
+{
+	struct conn_record *r;
+
+	if (item->rtype != UCCL_REC_NIC) {
+		uccl_msg_flow_ops.acked(f, item, now);
+		return;
+	}
+	r = uccl_container_of(item, struct conn_record, item);
+	LIST_REMOVE(r, link);
+	free(r);
+}
+
+static const struct uccl_flow_ops conn_flow_ops = {
+	.deliver = flow_deliver,
+	.settled = flow_settled,
+	.fence = flow_fence,
+	.renew = flow_renew,
+	.acked = flow_item_acked,
+};
 
 /* Both sides know what they need: make the flow. */
 static int conn_opened(struct conn *c, uint64_t now)
@@ -224,7 +323,7 @@ static int conn_opened(struct conn *c, uint64_t now)
 		.pathsel = e->pathsel,
 		.credit = e->credit,
 		.pacer = &e->pacer,
-		.ops = &uccl_msg_flow_ops,
+		.ops = e->nic->ops->offer ? &conn_flow_ops : &uccl_msg_flow_ops,
 		.stats = &e->stats,
 		.trace = e->trace,
 		.token_tx = c->hs.token_remote,
@@ -243,6 +342,7 @@ static int conn_opened(struct conn *c, uint64_t now)
 		.epoch_tx = c->hs.mine.epoch,
 		.epoch_rx = t->epoch,
 		.tx_sync = caps->tx_sync,
+		.write_later = e->nic->ops->offer,
 		.fifo_paths = e->cfg.fifo_paths,
 		.link_bps = caps->link_bps,
 		.delay_ns = caps->delay_ns,
@@ -252,6 +352,9 @@ static int conn_opened(struct conn *c, uint64_t now)
 	int rc;
 
 	cfg.trace_peer = c->number = ++e->numbered;
+	/* A queue pair serves both directions: a path is the same number on both sides. */
+	if (cfg.write_later && cfg.write_bytes)
+		cfg.paths_tx = (uint16_t)uccl_min(cfg.paths_tx, cfg.paths_rx);
 	/* Jumbo packets leave room for an acknowledgement behind every chunk; small ones are filled. */
 	cfg.chunk_bytes = mtu > 16384 ? ((mtu - UCCL_HDR_LEN - UCCL_TAIL_MAX) & ~1023u) : mtu - UCCL_HDR_LEN;
 	if (e->cfg.chunk_bytes)
@@ -612,8 +715,16 @@ static void mep_connect(struct uccl_peer *p, uint64_t now)
 
 static int mep_reg(struct uccl_peer *p, void *buf, uint64_t len, void **mr, uint64_t *rkey, uint64_t *raddr)
 {
-	struct uccl_nic *nic = peer_conn(p)->e->nic;
+	struct conn *c = peer_conn(p);
+	struct uccl_nic *nic = c->e->nic;
 
+	if (nic->ops->prepare) {
+		int rc = nic->ops->prepare(nic, c->nic_peer);
+
+		conn_say(c);
+		if (rc)
+			return rc;
+	}
 	return nic->ops->reg ? nic->ops->reg(nic, buf, len, mr, rkey, raddr) : -FI_ENOSYS;
 }
 

@@ -62,6 +62,7 @@ int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct u
 	uccl_mep_init(&e->mep, &engine_mep_ops, &e->stats, cfg->eager_bytes, cfg->unexpected_bytes, OPS_MAX);
 	e->mep.target = attr->target;
 	e->mep.target_arg = attr->target_arg;
+	e->mep.dereg_fences = attr->nic->caps.dereg_fences;
 	uccl_heap_init(&e->heap);
 	uccl_pacer_init(&e->pacer, attr->nic->caps.link_bps);
 	e->pacer_timer.at = UCCL_NEVER;
@@ -416,6 +417,10 @@ static void rx_one(struct uccl_engine *e, struct uccl_rx *rx, uint64_t now)
 		uccl_flow_sent(&c->peer.flow, rx->cookie, now);
 	else if (rx->kind == UCCL_RX_FENCED)
 		uccl_flow_fenced(&c->peer.flow, rx->path, now);
+	else if (rx->kind == UCCL_RX_WRITE_ON || rx->kind == UCCL_RX_WRITE_OFF)
+		uccl_flow_writes(&c->peer.flow, rx->path, rx->kind == UCCL_RX_WRITE_ON, now);
+	if (rx->kind != UCCL_RX_WRITE && rx->kind != UCCL_RX_SENT)
+		conn_say(c);
 	engine_ready(c);
 }
 

@@ -24,6 +24,19 @@ struct conn_key {
 	uint64_t port;			/* and the queue pair of an RDMA NIC */
 };
 
+/* Record type of what back ends say to each other; PROTOCOL.md section 5. The rest belongs to msg. */
+#define UCCL_REC_NIC 64
+
+/* Small enough to pass as control, wherever payload has to wait. */
+#define CONN_RECORD_MAX 256
+
+struct conn_record {
+	struct uccl_item item;
+	struct iovec iov;
+	LIST_ENTRY(conn_record) link;
+	uint8_t data[CONN_RECORD_MAX];
+};
+
 /* A remote endpoint: message side, handshake, liveness. `peer` is first. */
 struct conn {
 	struct uccl_peer peer;
@@ -43,6 +56,7 @@ struct conn {
 	uint64_t gone_ns;		/* the liveness connection broke */
 	uint64_t suspect_at;		/* next probe of a suspect */
 	uint64_t kept_ns;		/* last keepalive */
+	LIST_HEAD(, conn_record) records; /* of the back end, not acknowledged yet */
 	struct uccl_path *last_paths;	/* ended: what its paths had carried, for the report */
 	uint16_t nlast_paths;
 	uint32_t number;		/* in the trace; 0: never connected */
@@ -116,6 +130,8 @@ struct conn *conn_by_token(struct uccl_engine *e, uint64_t token);
 void conn_free(struct conn *c);
 void conn_fail(struct conn *c, int err, uint64_t now);
 void conn_due(struct conn *c);
+/* Send what the back end has to say to its like at the peer. */
+void conn_say(struct conn *c);
 /* A handshake packet. */
 enum uccl_drop conn_rx(struct uccl_engine *e, const struct uccl_hdr *h, const uint8_t *payload,
 		       const struct uccl_nic_addr *src, uint64_t now);

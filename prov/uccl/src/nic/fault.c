@@ -618,6 +618,34 @@ static int fault_fence(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint16_
 	return f->inner->ops->fence(f->inner, peer, path);
 }
 
+static int fault_prepare(struct uccl_nic *nic, struct uccl_nic_peer *peer)
+{
+	struct fault *f = fault_of(nic);
+
+	return f->inner->ops->prepare(f->inner, peer);
+}
+
+static uint32_t fault_offer(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint8_t *buf, uint32_t n)
+{
+	struct fault *f = fault_of(nic);
+
+	return f->inner->ops->offer(f->inner, peer, buf, n);
+}
+
+static int fault_accept(struct uccl_nic *nic, struct uccl_nic_peer *peer, const uint8_t *buf, uint32_t len)
+{
+	struct fault *f = fault_of(nic);
+
+	return f->inner->ops->accept(f->inner, peer, buf, len);
+}
+
+static void fault_renew(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint16_t path)
+{
+	struct fault *f = fault_of(nic);
+
+	f->inner->ops->renew(f->inner, peer, path);
+}
+
 static int fault_reg(struct uccl_nic *nic, void *buf, uint64_t len, void **mr, uint64_t *rkey, uint64_t *raddr)
 {
 	struct fault *f = fault_of(nic);
@@ -680,6 +708,10 @@ static void ops_fill(struct uccl_nic_ops *ours, const struct uccl_nic_ops *inner
 		.connect = inner->connect ? fault_connect : NULL,
 		.disconnect = inner->disconnect ? fault_disconnect : NULL,
 		.fence = inner->fence ? fault_fence : NULL,
+		.prepare = inner->prepare ? fault_prepare : NULL,
+		.offer = inner->offer ? fault_offer : NULL,
+		.accept = inner->accept ? fault_accept : NULL,
+		.renew = inner->renew ? fault_renew : NULL,
 		.reg = inner->reg ? fault_reg : NULL,
 		.dereg = inner->dereg ? fault_dereg : NULL,
 		.wait_fd = inner->wait_fd ? fault_wait_fd : NULL,

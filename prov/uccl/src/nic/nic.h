@@ -17,6 +17,7 @@ struct uccl_nic_caps {
 	bool hints;		/* rx() can scatter to hinted places */
 	bool reliable;		/* the NIC itself retransmits (RC) */
 	uint32_t train_bytes;	/* neighbours to one place with one label leave as one up to this; 0: each by itself */
+	bool dereg_fences;	/* when dereg() returns, no earlier write can touch the memory */
 	uint32_t rx_slots;	/* packets of `mtu` bytes that the receive queue holds for sure */
 	uint64_t link_bps;	/* line rate, bits per second; 0 unknown */
 	uint64_t delay_ns;	/* a fabric delay that is normal here: base of the delay target */
@@ -35,7 +36,11 @@ struct uccl_nic_attr {
 	/* RDMA NICs: marks of data and of control packets, RoCE's TOS byte and InfiniBand's service level. */
 	uint8_t data_class, data_level;
 	uint8_t control_class, control_level;
+	uint32_t max_qp;		/* queue pairs for direct writes, to all peers together; 0: the default */
 };
+
+/* The least room for a record that a back end sends to its like. */
+#define UCCL_NIC_RECORD 64
 
 struct uccl_nic;
 
@@ -60,6 +65,18 @@ struct uccl_nic_ops {
 	/* Register memory that peers may write; *rkey and *raddr are what the peer must use. */
 	int (*reg)(struct uccl_nic *nic, void *buf, uint64_t len, void **mr, uint64_t *rkey, uint64_t *raddr);
 	void (*dereg)(struct uccl_nic *nic, void *mr);
+	/*
+	 * Back ends whose two sides must agree before they write: what they say to each other, in records that the open
+	 * flow brings once, in any order. NULL: writes can go at once. All four or none.
+	 */
+	/* A write to here from this peer is wanted: begin what is needed. 0: it can be granted; -FI_EAGAIN: not yet. */
+	int (*prepare)(struct uccl_nic *nic, struct uccl_nic_peer *peer);
+	/* What is to be said next: bytes put into buf[0..n), n >= UCCL_NIC_RECORD; 0: nothing. */
+	uint32_t (*offer)(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint8_t *buf, uint32_t n);
+	/* What the peer said. -FI_EINVAL: nonsense, of which nothing was taken. */
+	int (*accept)(struct uccl_nic *nic, struct uccl_nic_peer *peer, const uint8_t *buf, uint32_t len);
+	/* Writes on this path seem to be swallowed: make it anew. UCCL_RX_WRITE_ON follows when it is. */
+	void (*renew)(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint16_t path);
 	/* A descriptor that polls readable when rx() has something; -FI_ENOSYS without one. */
 	int (*wait_fd)(struct uccl_nic *nic);
 	/* Where packets to this NIC must go. */
@@ -80,6 +97,12 @@ int uccl_nic_udp_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic);
  * or no libibverbs; -FI_EADDRNOTAVAIL: not with that GID, or a port was asked for.
  */
 int uccl_nic_verbs_ud_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic);
+/*
+ * The same, and large messages by RDMA WRITE over unreliable (UC) or reliable (RC) connected queue pairs. -FI_ENOSYS:
+ * the NIC has none of that kind.
+ */
+int uccl_nic_verbs_uc_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic);
+int uccl_nic_verbs_rc_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic);
 
 /*
  * Fault wrapper: takes over `inner` (closed with it) and drops, delays, duplicates, reorders and corrupts what

@@ -140,18 +140,26 @@ static bool room_make(struct uccl_verbs_ahs *s)
 	return false;
 }
 
+void uccl_verbs_route(const struct uccl_verbs_port *port, const struct uccl_verbs_ah_key *to,
+		      struct ibv_ah_attr *attr)
+{
+	memset(attr, 0, sizeof(*attr));
+	attr->is_global = 1;
+	attr->port_num = port->port;
+	attr->sl = to->mark.service_level;
+	attr->dlid = to->lid;
+	memcpy(attr->grh.dgid.raw, to->ip, 16);
+	attr->grh.flow_label = to->flow;
+	attr->grh.sgid_index = (uint8_t)port->gid_index;
+	attr->grh.hop_limit = HOP_LIMIT;
+	attr->grh.traffic_class = to->mark.traffic_class;
+}
+
 static struct ibv_ah *ah_create(struct uccl_verbs_ahs *s, const struct uccl_verbs_ah_key *k)
 {
-	struct ibv_ah_attr attr = {.is_global = 1,
-				   .port_num = s->port.port,
-				   .sl = k->mark.service_level,
-				   .dlid = k->lid};
+	struct ibv_ah_attr attr;
 
-	memcpy(attr.grh.dgid.raw, k->ip, 16);
-	attr.grh.flow_label = k->flow;
-	attr.grh.sgid_index = (uint8_t)s->port.gid_index;
-	attr.grh.hop_limit = HOP_LIMIT;
-	attr.grh.traffic_class = k->mark.traffic_class;
+	uccl_verbs_route(&s->port, k, &attr);
 	return s->lib->create_ah(s->pd, &attr);
 }
 

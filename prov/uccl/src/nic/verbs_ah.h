@@ -40,6 +40,10 @@ struct uccl_verbs_ah {
 
 struct uccl_verbs_ahs;
 
+/* What leads from `port` to a place. */
+void uccl_verbs_route(const struct uccl_verbs_port *port, const struct uccl_verbs_ah_key *to,
+		      struct ibv_ah_attr *attr);
+
 /* At most `limit` handles of `port`, whose device has `pd`; `clock` gives ns. -FI_ENOMEM. */
 int uccl_verbs_ahs_open(const struct uccl_verbs *lib, struct ibv_pd *pd, const struct uccl_verbs_port *port,
 			uint32_t limit, uint64_t (*clock)(void), struct uccl_verbs_ahs **ahs);

@@ -33,6 +33,7 @@ static const struct {
 	EXPORTED(alloc_pd),
 	EXPORTED(dealloc_pd),
 	EXPORTED(reg_mr),
+	EXPORTED(reg_mr_iova),
 	EXPORTED(dereg_mr),
 	EXPORTED(create_comp_channel),
 	EXPORTED(destroy_comp_channel),

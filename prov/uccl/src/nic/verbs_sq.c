@@ -111,6 +111,13 @@ bool uccl_verbs_sq_add(struct uccl_verbs_sq *q, struct ibv_send_wr *wr, struct u
 	return fresh;
 }
 
+void uccl_verbs_sq_signal(struct uccl_verbs_sq *q)
+{
+	q->last->send_flags |= IBV_SEND_SIGNALED;
+	q->told = q->head;
+	q->unsignalled = 0;
+}
+
 int uccl_verbs_sq_post(const struct uccl_verbs *lib, struct uccl_verbs_sq *q, struct uccl_verbs_slab *s,
 		       uint64_t *lost)
 {

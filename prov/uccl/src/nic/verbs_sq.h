@@ -88,6 +88,8 @@ void uccl_verbs_sq_fini(struct uccl_verbs_sq *q);
  * it and of those before. True: the chain is new.
  */
 bool uccl_verbs_sq_add(struct uccl_verbs_sq *q, struct ibv_send_wr *wr, struct uccl_verbs_sent sent, bool signal);
+/* A completion will tell of the last of the chain. */
+void uccl_verbs_sq_signal(struct uccl_verbs_sq *q);
 /*
  * Hand the chain to the NIC. What it refuses is as if it had never been, and *lost grows by it; then also an errno
  * value is returned. The next that is added should ask for a completion if uccl_verbs_sq.told was set back.

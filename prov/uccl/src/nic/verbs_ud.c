@@ -321,7 +321,7 @@ int uccl_verbs_ud_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), co
 	return 0;
 }
 
-static uint64_t clock_coarse(void)
+uint64_t uccl_ud_clock(void)
 {
 	struct timespec t;
 
@@ -333,7 +333,7 @@ int uccl_nic_verbs_ud_open(const struct uccl_nic_attr *attr, struct uccl_nic **n
 {
 	const struct uccl_verbs *lib = uccl_verbs_lib();
 
-	return lib ? uccl_verbs_ud_open(lib, clock_coarse, attr, nic) : -FI_ENODEV;
+	return lib ? uccl_verbs_ud_open(lib, uccl_ud_clock, attr, nic) : -FI_ENODEV;
 }
 
 #else

@@ -75,6 +75,9 @@ struct ud {
 	uint32_t lent[UD_RX_BATCH]; /* pieces that the caller looks at until the next call */
 	uint32_t nlent;
 	bool rx_broken;
+	/* Another back end builds on this one: its queue pairs broke. NULL: there is none. */
+	void (*broke)(void *arg, const struct ibv_qp *qp);
+	void *broke_arg;
 	uint64_t revive_at;
 	bool armed;	/* an event was asked for */
 	int wait_fd;	/* epoll of the channel and of kick_fd, made by the first wait_fd(); -1 */
@@ -100,6 +103,8 @@ static inline uint32_t ud_qkey(const struct uccl_nic_addr *a)
 /* With another table and clock, for tests. */
 int uccl_verbs_ud_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), const struct uccl_nic_attr *attr,
 		       struct uccl_nic **nic);
+/* Of the product: monotonic, coarse. */
+uint64_t uccl_ud_clock(void);
 /* Lives as long as the back end. */
 const struct uccl_verbs_ud_stats *uccl_verbs_ud_stats(struct uccl_nic *nic);
 
@@ -109,8 +114,8 @@ int uccl_ud_qp_start(struct ud *u, struct ibv_qp *qp, bool sends, uint32_t qkey)
 int uccl_ud_qp_make(struct ud *u, struct uccl_verbs_sq *q);
 /* Take in what the NIC says of sends. verbs_ud_tx.c */
 void uccl_ud_reap(struct ud *u);
-/* A queue pair broke without a completion that says so. verbs_ud_tx.c */
-void uccl_ud_qp_broke(struct ud *u, const struct ibv_qp *qp);
+/* A queue pair broke without a completion that says so. False: it is none of ours. verbs_ud_tx.c */
+bool uccl_ud_qp_broke(struct ud *u, const struct ibv_qp *qp);
 /* Give all receive pieces that wait for it to the NIC. verbs_ud_rx.c */
 void uccl_ud_post(struct ud *u);
 

@@ -202,8 +202,8 @@ static void async_events(struct ud *u)
 		u->lib->ack_async_event(&e);
 		if (qp && qp == u->rx_qp)
 			u->rx_broken = true;
-		else if (qp)
-			uccl_ud_qp_broke(u, qp);
+		else if (qp && !uccl_ud_qp_broke(u, qp) && u->broke)
+			u->broke(u->broke_arg, qp);
 	}
 }
 

@@ -60,13 +60,17 @@ static void qp_renew(struct ud *u, struct uccl_verbs_sq *q)
 	uccl_ud_qp_make(u, q);
 }
 
-void uccl_ud_qp_broke(struct ud *u, const struct ibv_qp *qp)
+bool uccl_ud_qp_broke(struct ud *u, const struct ibv_qp *qp)
 {
 	int i;
 
-	for (i = 0; i < UD_QPS + UD_CONTROL_QPS; i++)
-		if (u->qp[i].qp && u->qp[i].qp == qp)
-			qp_renew(u, &u->qp[i]);
+	for (i = 0; i < UD_QPS + UD_CONTROL_QPS; i++) {
+		if (u->qp[i].qp != qp)
+			continue;
+		qp_renew(u, &u->qp[i]);
+		return true;
+	}
+	return false;
 }
 
 /* The queue pair of a label, made if need be; another if it cannot be. NULL: there is none at all now. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Whole engines on the verbs-ud back end, on fake NICs: addresses, handshake and messages fit each other. */
+/* Whole engines on the verbs back ends, on fake NICs: addresses, handshake, messages and writes fit each other. */
 #include "engine/engine.h"
 
 #include <setjmp.h>
@@ -16,7 +16,7 @@
 #include "../nic/fake_verbs.h"
 #include "base/rng.h"
 #include "base/units.h"
-#include "nic/verbs_ud.h"
+#include "nic/verbs_uc.h"
 
 #define ENGINES 4
 #define SECOND UCCL_NS_PER_S
@@ -29,6 +29,9 @@ static uint64_t now;
 static struct uccl_engine *e[ENGINES];
 static int dones[ENGINES], errors;
 static uint8_t src[LONG], dst[ENGINES][LONG];
+static struct uccl_nic *nics[ENGINES];
+static enum ibv_qp_type kind;
+static uint32_t max_qp;
 
 static uint64_t clock_read(void)
 {
@@ -55,6 +58,8 @@ static int begin(void **state)
 	memset(e, 0, sizeof(e));
 	memset(dones, 0, sizeof(dones));
 	errors = 0;
+	kind = IBV_QPT_UD;
+	max_qp = 0;
 	for (size_t i = 0; i < LONG; i++)
 		src[i] = (uint8_t)uccl_rng_next(&rng);
 	return 0;
@@ -80,10 +85,14 @@ static void engine_open(int i, const char *device)
 {
 	struct uccl_config cfg;
 	struct uccl_engine_attr attr = {.config = &cfg, .random = fill_random};
-	struct uccl_nic_attr nic = {.ifname = device};
+	struct uccl_nic_attr nic = {.ifname = device, .max_qp = max_qp};
 
 	uccl_config_default(&cfg);
-	assert_int_equal(uccl_verbs_ud_open(fake_verbs_lib(), clock_read, &nic, &attr.nic), 0);
+	if (kind == IBV_QPT_UD)
+		assert_int_equal(uccl_verbs_ud_open(fake_verbs_lib(), clock_read, &nic, &attr.nic), 0);
+	else
+		assert_int_equal(uccl_verbs_uc_open(fake_verbs_lib(), clock_read, kind, &nic, &attr.nic), 0);
+	nics[i] = attr.nic;
 	assert_int_equal(uccl_engine_open(&attr, now, &e[i]), 0);
 }
 
@@ -222,12 +231,278 @@ static void engines__bad_network(void **state)
 	assert_int_equal(errors, 0);
 }
 
+/* Direct writes. */
+
+static void rxe(void)
+{
+	dev[0]->attr.vendor_id = dev[1]->attr.vendor_id = 0xffffff;
+}
+
+static const struct uccl_stats *st(int i)
+{
+	return uccl_engine_stats(e[i]);
+}
+
+/* One message; afterwards the receiver's buffer is its own: whatever still comes leaves it alone. */
+static void message_kept(int from, int to, uint64_t ns)
+{
+	int before = dones[from] + dones[to], mrs = fake->mrs;
+
+	message(from, to, LONG);
+	run(ns);
+	assert_int_equal(dones[from] + dones[to] - before, 2);
+	assert_memory_equal(dst[to], src, LONG);
+	assert_int_equal(fake->mrs, mrs);
+	memset(dst[to], 0xa5, LONG);
+	fake_verbs_release(fake, false);
+	run(20 * UCCL_NS_PER_MS);
+	for (size_t i = 0; i < LONG; i++)
+		assert_int_equal(dst[to][i], 0xa5);
+}
+
+/* PROTOCOL R80 R81 R82: the first message goes in packets and makes the queue pairs, the next is written, both ways. */
+static void first_then_direct(void)
+{
+	engine_open(0, "rxe0");
+	engine_open(1, "rxe1");
+	message_kept(0, 1, SECOND);
+	assert_int_equal(st(0)->writes_tx, 0);
+	message_kept(0, 1, SECOND);
+	assert_true(st(0)->writes_tx > 0);
+	assert_int_equal(st(1)->writes_rx, st(0)->writes_tx);
+	assert_int_equal(st(1)->writes_tx, 0);
+	message_kept(1, 0, SECOND);
+	assert_int_equal(st(0)->writes_rx, st(1)->writes_tx);
+	assert_true(st(1)->writes_tx > 0);
+	assert_int_equal(st(0)->doubtful + st(1)->doubtful + st(0)->rtx_packets + st(1)->rtx_packets, 0);
+	assert_int_equal(uccl_verbs_uc_stats(nics[0])->made, 16);
+	assert_int_equal(uccl_verbs_uc_stats(nics[1])->made, 16);
+	assert_int_equal(errors, 0);
+}
+
+static void writes__uc_one_packet_each(void **state)
+{
+	(void)state;
+	kind = IBV_QPT_UC;
+	rxe();
+	first_then_direct();
+	/* Nearly all of it, but for what the trials let by. */
+	message_kept(0, 1, SECOND);
+	assert_in_range(st(0)->writes_tx, 60, 3 * LONG / 4096);
+}
+
+static void writes__uc_large(void **state)
+{
+	(void)state;
+	kind = IBV_QPT_UC;
+	first_then_direct();
+	assert_in_range(st(0)->writes_tx, 1, LONG / 32768 + 1);
+}
+
+static void writes__rc(void **state)
+{
+	(void)state;
+	kind = IBV_QPT_RC;
+	rxe();
+	first_then_direct();
+}
+
+static void writes__infiniband(void **state)
+{
+	(void)state;
+	kind = IBV_QPT_UC;
+	fake_verbs_infiniband(dev[0], 0x6d0);
+	fake_verbs_infiniband(dev[1], 0x5d6);
+	first_then_direct();
+}
+
+static void write_qp_break(int i)
+{
+	const struct uc_peer *peer = TAILQ_FIRST(&((struct uc *)nics[i])->peers);
+	const struct uc_path *p = peer ? &peer->path[uccl_rng_below(&rng, peer->n)] : NULL;
+
+	if (p && p->sq.qp)
+		fake_verbs_break(fake, p->qpn);
+}
+
+/* As above, but no write is doubled: that ends writes for good (R27). */
+static enum fake_fate chance_single(void *arg, const struct fake_packet *p)
+{
+	enum fake_fate f = chance(arg, p);
+
+	return f == FAKE_DUP && p->type != IBV_QPT_UD ? FAKE_PASS : f;
+}
+
+/* Messages through 5 % loss, doubles, latecomers, breaking queue pairs: right, and nobody writes afterwards. */
+static void bad_writes(int rounds)
+{
+	uint64_t writes = 0;
+
+	engine_open(0, "rxe0");
+	engine_open(1, "rxe1");
+	fake->hook = chance_single;
+	for (int round = 0; round < rounds; round++) {
+		message_kept(round % 3 == 0, round % 3 != 0, 4 * SECOND);
+		if (round % 4 == 3)
+			write_qp_break(round / 4 % 2);
+	}
+	for (int i = 0; i < 2; i++)
+		writes += st(i)->writes_tx;
+	assert_true(writes > 100);
+	assert_true(st(0)->doubtful + st(1)->doubtful > 0 || kind == IBV_QPT_RC);
+	assert_int_equal(errors, 0);
+	assert_int_equal(st(0)->peers_dead + st(1)->peers_dead, 0);
+}
+
+static void writes__uc_bad_network(void **state)
+{
+	(void)state;
+	kind = IBV_QPT_UC;
+	rxe();
+	bad_writes(30);
+}
+
+static enum fake_fate doubled(void *arg, const struct fake_packet *p)
+{
+	(void)arg;
+	return p->type == IBV_QPT_UC && !uccl_rng_below(&rng, 20) ? FAKE_DUP : FAKE_PASS;
+}
+
+/* A network that doubles writes gets packets only, from the next message on. PROTOCOL R27 */
+static void writes__uc_doubled(void **state)
+{
+	uint64_t writes;
+
+	(void)state;
+	kind = IBV_QPT_UC;
+	rxe();
+	engine_open(0, "rxe0");
+	engine_open(1, "rxe1");
+	fake->hook = doubled;
+	while (!st(1)->dup_writes)
+		message_kept(0, 1, SECOND);
+	writes = st(0)->writes_tx;
+	for (int i = 0; i < 3; i++)
+		message_kept(0, 1, SECOND);
+	assert_int_equal(st(0)->writes_tx, writes);
+	assert_int_equal(errors, 0);
+}
+
+/* A NIC that behaves as Soft-RoCE, and does not say so: writes of many packets, and each loss ends a queue pair. */
+static void writes__uc_wedged(void **state)
+{
+	(void)state;
+	kind = IBV_QPT_UC;
+	dev[0]->wedges = dev[1]->wedges = true;
+	bad_writes(60);
+	assert_true(st(0)->write_renewed + st(1)->write_renewed > 0);
+}
+
+static void writes__rc_broken(void **state)
+{
+	(void)state;
+	kind = IBV_QPT_RC;
+	rxe();
+	bad_writes(30);
+	assert_true(uccl_verbs_uc_stats(nics[0])->made > 16);
+}
+
+static enum fake_fate writes_swallowed(void *arg, const struct fake_packet *p)
+{
+	(void)arg;
+	return p->type == IBV_QPT_UC ? FAKE_DROP : FAKE_PASS;
+}
+
+/* PROTOCOL R84: paths that swallow writes get one at a time, more and more seldom; and are back when they work. */
+static void writes__swallowed(void **state)
+{
+	uint64_t writes, made;
+
+	(void)state;
+	kind = IBV_QPT_UC;
+	rxe();
+	engine_open(0, "rxe0");
+	engine_open(1, "rxe1");
+	message_kept(0, 1, SECOND);
+	message_kept(0, 1, SECOND);
+	fake->hook = writes_swallowed;
+	writes = st(0)->writes_tx;
+	made = uccl_verbs_uc_stats(nics[0])->made;
+	message_kept(0, 1, 4 * SECOND);
+	message_kept(0, 1, 4 * SECOND);
+	/* Not more than three in a row each, and one for each that was made anew. */
+	assert_true(st(0)->writes_tx > writes);
+	assert_true(st(0)->writes_tx - writes <= 16 * 3 + st(0)->write_renewed + 64);
+	assert_true(st(0)->write_renewed > 0);
+	assert_true(uccl_verbs_uc_stats(nics[0])->made > made);
+	assert_true(uccl_verbs_uc_stats(nics[0])->made - made < 200);
+	fake->hook = NULL;
+	for (int i = 0; i < 6; i++)
+		message_kept(0, 1, SECOND);
+	writes = st(0)->writes_tx;
+	message_kept(0, 1, SECOND);
+	assert_true(st(0)->writes_tx - writes > 40);
+	assert_int_equal(errors, 0);
+}
+
+/* Fewer queue pairs than peers could use: sets that nobody needs are taken back, and nothing is lost by it. */
+static void writes__reclaim(void **state)
+{
+	(void)state;
+	kind = IBV_QPT_UC;
+	rxe();
+	max_qp = 20;
+	open_all();
+	for (int round = 0; round < 3; round++) {
+		for (int i = 1; i < ENGINES; i++) {
+			for (int k = 0; k < 3; k++)
+				message_kept(0, i, SECOND / 2);
+			assert_true(st(i)->writes_rx > 0);
+			for (int k = 0; k < 3; k++)
+				message_kept(i, 0, SECOND / 2);
+			assert_true(fake->qps <= ENGINES * (20 + UD_QPS + UD_CONTROL_QPS + 1));
+			run(2 * SECOND);
+		}
+	}
+	assert_true(uccl_verbs_uc_stats(nics[0])->reclaimed >= 4);
+	for (int i = 0; i < ENGINES; i++)
+		assert_true(((struct uc *)nics[i])->nqps <= 20);
+	assert_int_equal(errors, 0);
+}
+
+/* A peer that has no such queue pairs. */
+static void writes__to_packets_only(void **state)
+{
+	(void)state;
+	rxe();
+	engine_open(0, "rxe0");
+	kind = IBV_QPT_UC;
+	engine_open(1, "rxe1");
+	for (int i = 0; i < 3; i++) {
+		message_kept(0, 1, SECOND);
+		message_kept(1, 0, SECOND);
+	}
+	assert_int_equal(st(0)->writes_tx + st(1)->writes_tx, 0);
+	assert_int_equal(errors, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(engines__roce, begin, end),
 		cmocka_unit_test_setup_teardown(engines__infiniband, begin, end),
 		cmocka_unit_test_setup_teardown(engines__bad_network, begin, end),
+		cmocka_unit_test_setup_teardown(writes__uc_one_packet_each, begin, end),
+		cmocka_unit_test_setup_teardown(writes__uc_large, begin, end),
+		cmocka_unit_test_setup_teardown(writes__rc, begin, end),
+		cmocka_unit_test_setup_teardown(writes__infiniband, begin, end),
+		cmocka_unit_test_setup_teardown(writes__uc_bad_network, begin, end),
+		cmocka_unit_test_setup_teardown(writes__uc_doubled, begin, end),
+		cmocka_unit_test_setup_teardown(writes__uc_wedged, begin, end),
+		cmocka_unit_test_setup_teardown(writes__rc_broken, begin, end),
+		cmocka_unit_test_setup_teardown(writes__swallowed, begin, end),
+		cmocka_unit_test_setup_teardown(writes__reclaim, begin, end),
+		cmocka_unit_test_setup_teardown(writes__to_packets_only, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,6 +24,7 @@ struct fake_pd {
 
 struct fake_mr {
 	struct ibv_mr mr;
+	uint64_t iova; /* what the peer must name for mr.addr */
 	int access;
 	TAILQ_ENTRY(fake_mr) all;
 };

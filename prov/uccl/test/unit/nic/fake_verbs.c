@@ -229,15 +229,15 @@ static int fake_dealloc_pd(struct ibv_pd *ibpd)
 	return 0;
 }
 
-static struct ibv_mr *fake_reg_mr(struct ibv_pd *pd, void *addr, size_t len, int access)
+static struct ibv_mr *mr_make(struct ibv_pd *pd, void *addr, size_t len, uint64_t iova, int access)
 {
 	struct fake_mr *m;
 
-	BEGIN_NULL("reg_mr");
 	m = calloc(1, sizeof(*m));
 	m->access = access;
 	m->mr.context = pd->context;
 	m->mr.pd = pd;
+	m->iova = iova;
 	m->mr.addr = addr;
 	m->mr.length = len;
 	m->mr.lkey = m->mr.rkey = fake_now->next_key += 0x100;
@@ -245,6 +245,20 @@ static struct ibv_mr *fake_reg_mr(struct ibv_pd *pd, void *addr, size_t len, int
 	TAILQ_INSERT_TAIL(&fake_now->mrs, m, all);
 	fake_now->pub.mrs++;
 	return &m->mr;
+}
+
+static struct ibv_mr *fake_reg_mr(struct ibv_pd *pd, void *addr, size_t len, int access)
+{
+	BEGIN_NULL("reg_mr");
+	return mr_make(pd, addr, len, (uintptr_t)addr, access);
+}
+
+static struct ibv_mr *fake_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t len, uint64_t iova, int access)
+{
+	BEGIN_NULL("reg_mr_iova");
+	if ((iova ^ (uintptr_t)addr) & 4095)
+		fake_violation("reg_mr_iova: another place in the page");
+	return mr_make(pd, addr, len, iova, access);
 }
 
 static int fake_dereg_mr(struct ibv_mr *mr)
@@ -620,6 +634,7 @@ static const struct uccl_verbs table = {
 	.alloc_pd = fake_alloc_pd,
 	.dealloc_pd = fake_dealloc_pd,
 	.reg_mr = fake_reg_mr,
+	.reg_mr_iova = fake_reg_mr_iova,
 	.dereg_mr = fake_dereg_mr,
 	.create_comp_channel = fake_create_comp_channel,
 	.destroy_comp_channel = fake_destroy_comp_channel,

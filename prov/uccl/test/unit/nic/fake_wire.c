@@ -127,8 +127,8 @@ static struct fake_mr *mr_find(const struct ibv_pd *pd, uint32_t key, uint64_t a
 	TAILQ_FOREACH(m, &fake_now->mrs, all)
 		if (m->mr.lkey == key)
 			break;
-	if (!m || m->mr.pd != pd || (m->access & access) != access || addr < (uintptr_t)m->mr.addr ||
-	    len > m->mr.length || addr - (uintptr_t)m->mr.addr > m->mr.length - len)
+	if (!m || m->mr.pd != pd || (m->access & access) != access || addr < m->iova || len > m->mr.length ||
+	    addr - m->iova > m->mr.length - len)
 		return NULL;
 	return m;
 }
@@ -298,6 +298,7 @@ static enum ibv_wc_status deliver_connected(struct fake_qp *q, const struct fake
 {
 	struct ibv_wc wc = {.opcode = is_write(m) ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV, .byte_len = m->view.len};
 	bool takes = m->view.opcode != IBV_WR_RDMA_WRITE, short_of = m->whole < m->view.len;
+	const struct fake_mr *mr;
 	struct fake_rwr r = {0};
 
 	if (q->wedged || (q->attr.dest_qp_num != m->view.src_qpn && q->qp.qp_type == IBV_QPT_RC)) {
@@ -305,7 +306,8 @@ static enum ibv_wc_status deliver_connected(struct fake_qp *q, const struct fake
 		return IBV_WC_RETRY_EXC_ERR;
 	}
 	if (is_write(m)) {
-		if (!mr_find(q->qp.pd, m->rkey, m->raddr, m->view.len, IBV_ACCESS_REMOTE_WRITE)) {
+		mr = mr_find(q->qp.pd, m->rkey, m->raddr, m->view.len, IBV_ACCESS_REMOTE_WRITE);
+		if (!mr) {
 			fake_now->pub.stats.bad_rkey++;
 			if (takes && q->qp.srq && rq_pop(rq_of(q), &r)) {
 				wc.wr_id = r.wr_id;
@@ -316,7 +318,7 @@ static enum ibv_wc_status deliver_connected(struct fake_qp *q, const struct fake
 			return IBV_WC_REM_ACCESS_ERR;
 		}
 		/* The NIC writes before anybody can look. */
-		memcpy((void *)(uintptr_t)m->raddr, m->data, m->whole);
+		memcpy((uint8_t *)mr->mr.addr + (m->raddr - mr->iova), m->data, m->whole);
 	}
 	if (short_of) {
 		q->wedged = q->dev->wedges && m->whole;

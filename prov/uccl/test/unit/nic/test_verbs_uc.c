@@ -1,0 +1,675 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* verbs-uc and verbs-rc back ends on fake NICs (verbs_uc.c, verbs_uc_set.c, verbs_sq.c). */
+#include "nic/verbs_uc.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#ifdef HAVE_VERBS
+
+#include <errno.h>
+#include <poll.h>
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/le.h"
+#include "base/rng.h"
+#include "fake_verbs.h"
+
+#define PATHS 4
+
+static struct fake_verbs *fake;
+static struct fake_dev *dev[2];
+static uint64_t now;
+static struct uccl_rng rng;
+static struct uccl_nic *nic[2];
+static struct uccl_nic_peer *peer[2];
+static uint8_t src[65536], dst[2][65536];
+static bool on[2][PATHS]; /* what the events said last */
+
+static uint64_t clock_read(void)
+{
+	return now += UCCL_NS_PER_US;
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	now = UCCL_NS_PER_S;
+	uccl_rng_seed(&rng, 5);
+	fake = fake_verbs_new();
+	dev[0] = fake_verbs_add(fake, "rxe0", 1, NULL);
+	dev[1] = fake_verbs_add(fake, "rxe1", 2, NULL);
+	dev[0]->attr.vendor_id = dev[1]->attr.vendor_id = 0xffffff;
+	memset(nic, 0, sizeof(nic));
+	memset(on, 0, sizeof(on));
+	for (size_t i = 0; i < sizeof(src); i++)
+		src[i] = (uint8_t)uccl_rng_next(&rng);
+	return 0;
+}
+
+static int end(void **state)
+{
+	bool clean;
+
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		if (nic[i])
+			nic[i]->ops->close(nic[i]);
+	clean = !fake_verbs_live(fake) && !fake->violations;
+	if (!clean)
+		print_error("%d objects left, %d violations: %s\n", fake_verbs_live(fake), (int)fake->violations,
+			    fake->violation);
+	fake_verbs_free(fake);
+	return clean ? 0 : -1;
+}
+
+static int open_rc(int i, enum ibv_qp_type type, uint32_t max_qp)
+{
+	struct uccl_nic_attr attr = {.ifname = i ? "rxe1" : "rxe0", .max_qp = max_qp};
+
+	return uccl_verbs_uc_open(fake_verbs_lib(), clock_read, type, &attr, &nic[i]);
+}
+
+static void open_both(enum ibv_qp_type type)
+{
+	struct uccl_nic_addr to;
+
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(open_rc(i, type, 0), 0);
+	for (int i = 0; i < 2; i++) {
+		nic[!i]->ops->addr(nic[!i], &to);
+		assert_int_equal(nic[i]->ops->connect(nic[i], &to, 100 + (uint64_t)i, PATHS, &peer[i]), 0);
+	}
+}
+
+static const struct uccl_verbs_uc_stats *st(int i)
+{
+	return uccl_verbs_uc_stats(nic[i]);
+}
+
+static struct uc_path *path(int i, int k)
+{
+	return &((struct uc_peer *)peer[i])->path[k];
+}
+
+/* Events until there are none. Returns how many writes came; the last of them is in *last. */
+static int events(int i, struct uccl_rx *last)
+{
+	struct uccl_rx v[16];
+	int writes = 0, n;
+
+	do {
+		n = nic[i]->ops->rx(nic[i], v, 16, NULL, 0);
+		for (int k = 0; k < n; k++) {
+			assert_int_equal(v[k].peer_id, 100 + i);
+			assert_ptr_equal(v[k].peer, peer[i]);
+			if (v[k].kind == UCCL_RX_WRITE) {
+				writes++;
+				if (last)
+					*last = v[k];
+				continue;
+			}
+			assert_true(v[k].kind == UCCL_RX_WRITE_ON || v[k].kind == UCCL_RX_WRITE_OFF);
+			on[i][v[k].path] = v[k].kind == UCCL_RX_WRITE_ON;
+		}
+	} while (n);
+	return writes;
+}
+
+/* What has been said and not heard yet, each of them once, in an order that a test chooses. */
+static struct {
+	int to;
+	uint32_t len;
+	uint8_t buf[256];
+} said[4096];
+static int nsaid;
+
+static void say(int from, uint32_t room)
+{
+	while ((said[nsaid].len = nic[from]->ops->offer(nic[from], peer[from], said[nsaid].buf, room))) {
+		assert_true(said[nsaid].len <= room);
+		said[nsaid++].to = !from;
+		assert_true(nsaid < 4096);
+	}
+}
+
+static void hear(int i)
+{
+	int to = said[i].to;
+
+	assert_int_equal(nic[to]->ops->accept(nic[to], peer[to], said[i].buf, said[i].len), 0);
+	said[i] = said[--nsaid];
+}
+
+/* All is said and heard, any order. */
+static void settle(void)
+{
+	do {
+		for (int i = 0; i < 2; i++) {
+			events(i, NULL);
+			say(i, 64);
+		}
+		while (nsaid)
+			hear((int)uccl_rng_below(&rng, (uint64_t)nsaid));
+		for (int i = 0; i < 2; i++) {
+			events(i, NULL);
+			say(i, 256);
+		}
+	} while (nsaid);
+}
+
+static void join(enum ibv_qp_type type)
+{
+	open_both(type);
+	assert_int_equal(nic[0]->ops->prepare(nic[0], peer[0]), -FI_EAGAIN);
+	settle();
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(nic[i]->ops->prepare(nic[i], peer[i]), 0);
+		for (int k = 0; k < PATHS; k++)
+			assert_true(on[i][k]);
+	}
+}
+
+struct place {
+	void *mr;
+	uint64_t rkey, raddr;
+};
+
+static struct place place(int i)
+{
+	struct place p;
+
+	assert_int_equal(nic[i]->ops->reg(nic[i], dst[i], sizeof(dst[i]), &p.mr, &p.rkey, &p.raddr), 0);
+	return p;
+}
+
+static struct uccl_tx write_of(int from, const struct place *p, uint16_t k, uint32_t imm, uint32_t off, uint32_t len)
+{
+	return (struct uccl_tx){.kind = UCCL_TX_WRITE,
+				.path = k,
+				.payload = src + off,
+				.payload_len = len,
+				.imm = imm,
+				.rkey = p->rkey,
+				.raddr = p->raddr + off,
+				.cookie = imm,
+				.peer = peer[from]};
+}
+
+static void open__caps(void **state)
+{
+	(void)state;
+	open_both(IBV_QPT_UC);
+	assert_int_equal(nic[0]->caps.write_max, 4096);
+	assert_true(nic[0]->caps.tx_sync && nic[0]->caps.dereg_fences && !nic[0]->caps.reliable);
+	/* As many receives for writes as are granted, and as many again. */
+	assert_true(uc_of(nic[0])->srq_depth >= 2 * nic[0]->caps.rx_slots);
+	assert_string_equal(nic[0]->ops->name, "verbs-uc");
+	nic[0]->ops->close(nic[0]);
+	assert_int_equal(open_rc(0, IBV_QPT_RC, 0), 0);
+	assert_int_equal(nic[0]->caps.write_max, 32768);
+	assert_true(nic[0]->caps.reliable);
+	assert_string_equal(nic[0]->ops->name, "verbs-rc");
+	nic[0]->ops->close(nic[0]);
+	dev[0]->attr.vendor_id = 0x2c9;
+	assert_int_equal(open_rc(0, IBV_QPT_UC, 0), 0);
+	assert_int_equal(nic[0]->caps.write_max, 32768);
+}
+
+/* A shared receive queue that holds less: fewer slots, or none at all. */
+static void open__small_srq(void **state)
+{
+	(void)state;
+	dev[0]->attr.max_srq_wr = 300;
+	assert_int_equal(open_rc(0, IBV_QPT_UC, 0), 0);
+	assert_int_equal(nic[0]->caps.rx_slots, 150);
+	nic[0]->ops->close(nic[0]);
+	nic[0] = NULL;
+	dev[0]->attr.max_srq_wr = 100;
+	assert_int_equal(open_rc(0, IBV_QPT_UC, 0), -FI_ENOSPC);
+}
+
+static void open__none_of_that_kind(void **state)
+{
+	(void)state;
+	/* Three of verbs-ud. */
+	fake_verbs_fail(fake, "create_qp", 4, EOPNOTSUPP);
+	assert_int_equal(open_rc(0, IBV_QPT_UC, 0), -FI_ENOSYS);
+	assert_int_equal(fake_verbs_live(fake), 0);
+}
+
+/* Whatever fails, nothing is left. */
+static void open__errors(void **state)
+{
+	static const char *const calls[] = {"open_device", "alloc_pd", "reg_mr", "create_comp_channel", "create_cq",
+					    "create_srq", "create_qp", "modify_qp", "post_srq_recv", "post_recv"};
+	int failed = 0;
+
+	(void)state;
+	for (size_t c = 0; c < uccl_array_len(calls); c++) {
+		for (unsigned int n = 1; n < 8; n++) {
+			fake_verbs_fail(fake, calls[c], n, EIO);
+			if (open_rc(0, IBV_QPT_UC, 0))
+				failed++;
+			else
+				nic[0]->ops->close(nic[0]);
+			nic[0] = NULL;
+			assert_int_equal(fake_verbs_live(fake), 0);
+			fake_verbs_fail(fake, calls[c], 0, 0);
+		}
+	}
+	assert_true(failed > 15);
+}
+
+static void reg__elsewhere(void **state)
+{
+	struct place p, q;
+
+	(void)state;
+	open_both(IBV_QPT_UC);
+	p = place(0);
+	q = place(0);
+	assert_true(p.rkey && q.rkey);
+	assert_true(p.raddr != (uintptr_t)dst[0] && p.raddr != q.raddr);
+	assert_int_equal(p.raddr & 4095, (uintptr_t)dst[0] & 4095);
+	nic[0]->ops->dereg(nic[0], p.mr);
+	nic[0]->ops->dereg(nic[0], q.mr);
+	fake_verbs_fail(fake, "reg_mr_iova", 1, ENOMEM);
+	assert_int_equal(nic[0]->ops->reg(nic[0], dst[0], 10, &p.mr, &p.rkey, &p.raddr), -ENOMEM);
+}
+
+/* Bytes, immediate, path and length of a write, and what it does not touch. */
+static void tx__writes(enum ibv_qp_type type)
+{
+	struct uccl_rx r;
+	struct place p;
+	struct uccl_tx t;
+
+	join(type);
+	p = place(1);
+	for (uint16_t k = 0; k < PATHS; k++) {
+		uint32_t off = 5000u * k, len = 4000u + k;
+
+		memset(dst[1], 0x5a, sizeof(dst[1]));
+		t = write_of(0, &p, k, 0xa0b0c0d0 + k, off, len);
+		assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
+		assert_int_equal(events(1, &r), 1);
+		assert_int_equal(r.imm, 0xa0b0c0d0 + k);
+		assert_int_equal(r.path, k);
+		assert_int_equal(r.len, len);
+		assert_memory_equal(dst[1] + off, src + off, len);
+		assert_int_equal(dst[1][off + len], 0x5a);
+		assert_true(!off || dst[1][off - 1] == 0x5a);
+	}
+	nic[1]->ops->dereg(nic[1], p.mr);
+}
+
+static void tx__uc(void **state)
+{
+	(void)state;
+	tx__writes(IBV_QPT_UC);
+}
+
+static void tx__rc(void **state)
+{
+	(void)state;
+	tx__writes(IBV_QPT_RC);
+}
+
+/* Several writes of a path are one doorbell; more than there is room for wait; no receive is ever missing. */
+static void tx__chains(void **state)
+{
+	struct uccl_tx v[32];
+	uint64_t doorbells;
+	struct place p;
+	int sent = 0, got = 0;
+
+	(void)state;
+	join(IBV_QPT_UC);
+	p = place(1);
+	for (int i = 0; i < 32; i++)
+		v[i] = write_of(0, &p, (uint16_t)(i / 16), (uint32_t)i, (uint32_t)i * 1024, 1024);
+	doorbells = st(0)->doorbells;
+	assert_int_equal(nic[0]->ops->tx(nic[0], v, 32), 32);
+	assert_int_equal(st(0)->doorbells - doorbells, 2);
+	assert_int_equal(events(1, NULL), 32);
+	assert_memory_equal(dst[1], src, 32 * 1024);
+	fake->stall = true;
+	for (int k; (k = nic[0]->ops->tx(nic[0], v, 16));)
+		sent += k;
+	assert_int_equal(sent, UCCL_VERBS_SQ_DEPTH);
+	fake_verbs_run(fake);
+	fake->stall = false;
+	assert_int_equal(events(1, NULL), sent);
+	for (int i = 0; i < 1000; i++) {
+		assert_int_equal(nic[0]->ops->tx(nic[0], v, 32), 32);
+		got += events(1, NULL);
+	}
+	assert_int_equal(got, 32000);
+	assert_int_equal(fake->stats.no_receive, 0);
+	assert_int_equal(st(0)->tx_lost, 0);
+	assert_int_equal(uc_of(nic[0])->tx.nunused + 32, uc_of(nic[0])->tx.count);
+	nic[1]->ops->dereg(nic[1], p.mr);
+}
+
+/* Neither before, nor a path that there is not, nor without a peer. PROTOCOL R82 */
+static void tx__only_when_both_are_connected(void **state)
+{
+	struct place p;
+	struct uccl_tx t;
+	uint64_t sent;
+
+	(void)state;
+	open_both(IBV_QPT_UC);
+	p = place(1);
+	sent = fake->stats.sent;
+	nic[0]->ops->prepare(nic[0], peer[0]);
+	say(0, 256);
+	hear(0);
+	say(1, 256);
+	/* 0 leads. 1 is connected and may not write yet; 0 is not. */
+	for (int i = 0; i < 2; i++) {
+		t = write_of(i, &p, 0, 1, 0, 1000);
+		assert_int_equal(nic[i]->ops->tx(nic[i], &t, 1), 1);
+		assert_int_equal(st(i)->tx_lost, 1);
+		events(i, NULL);
+		assert_false(on[i][0]);
+	}
+	/* Now 0 is, and has heard that 1 is. */
+	hear(0);
+	events(0, NULL);
+	events(1, NULL);
+	assert_true(on[0][0] && !on[1][0]);
+	settle();
+	assert_true(on[1][0]);
+	t = write_of(0, &p, PATHS, 1, 0, 1000);
+	nic[0]->ops->tx(nic[0], &t, 1);
+	t = write_of(0, &p, 0, 1, 0, 1000);
+	t.peer = NULL;
+	nic[0]->ops->tx(nic[0], &t, 1);
+	t = write_of(0, &p, 0, 1, 0, 4097);
+	nic[0]->ops->tx(nic[0], &t, 1);
+	assert_int_equal(st(0)->tx_lost, 4);
+	assert_int_equal(fake->stats.sent, sent);
+	nic[1]->ops->dereg(nic[1], p.mr);
+}
+
+/* A late write to a place that is closed: nothing is touched or told, and UC goes on; RC is made anew. */
+static void late_write(enum ibv_qp_type type)
+{
+	struct place p, q;
+	struct uccl_tx t;
+
+	join(type);
+	p = place(1);
+	q = place(1);
+	nic[1]->ops->dereg(nic[1], p.mr);
+	memset(dst[1], 0x5a, sizeof(dst[1]));
+	for (int i = 0; i < 50; i++) {
+		t = write_of(0, &p, 1, (uint32_t)i, 0, 1000);
+		assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
+		assert_int_equal(events(1, NULL), 0);
+		now += UCCL_NS_PER_S;
+		if (type == IBV_QPT_RC)
+			settle();
+	}
+	for (size_t i = 0; i < sizeof(dst[1]); i++)
+		assert_int_equal(dst[1][i], 0x5a);
+	settle();
+	assert_true(on[0][1]);
+	t = write_of(0, &q, 1, 7, 0, 1000);
+	assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
+	assert_int_equal(events(1, NULL), 1);
+	assert_memory_equal(dst[1], src, 1000);
+	nic[1]->ops->dereg(nic[1], q.mr);
+}
+
+static void rx__late_write_uc(void **state)
+{
+	(void)state;
+	late_write(IBV_QPT_UC);
+	assert_int_equal(st(0)->made, PATHS);
+	assert_int_equal(st(1)->rx_errors, 50);
+}
+
+static void rx__late_write_rc(void **state)
+{
+	(void)state;
+	late_write(IBV_QPT_RC);
+	assert_true(st(0)->made >= PATHS + 50);
+}
+
+/* PROTOCOL R80 */
+static void accept__nonsense(void **state)
+{
+	static const struct {
+		uint8_t kind, mtu;
+		uint16_t path;
+		uint32_t gen, a, b;
+	} bad[] = {
+		{0, 5, 0, 9, 50, 1},	       {6, 5, 0, 9, 50, 1},	      {UC_ANSWER, 0, 0, 9, 50, 1},
+		{UC_ANSWER, 6, 0, 9, 50, 1},   {UC_ANSWER, 5, PATHS, 9, 50, 1},   {UC_ANSWER, 5, 0xffff, 9, 50, 1},
+		{UC_ANSWER, 5, 0, 0, 50, 1},   {UC_ANSWER, 5, 0, 9, 0, 1},	      {UC_ANSWER, 5, 0, 9, 1, 1},
+		{UC_ANSWER, 5, 0, 9, 1 << 24, 1}, {UC_ANSWER, 5, 0, 9, 50, 1 << 24}, {UC_WANT, 1, 0, 9, 0, 0},
+		{UC_WANT, 0, 0, 9, 1, 0},      {UC_WANT, 0, 0, 9, 0, 1},	      {UC_GONE, 0, 0, 0, 0, 0},
+		{UC_GONE, 0, 0, 9, 1, 0},      {UC_GONE, 0, 0, 9, 0, 1},	      {UC_GONE, 1, 0, 9, 0, 0},
+		/* What only the leader says, and this is the leader. */
+		{UC_OFFER, 5, 0, 9, 50, 1},    {UC_READY, 0, 0, 9, 0, 0},
+	};
+	uint8_t buf[48];
+
+	(void)state;
+	open_both(IBV_QPT_UC);
+	for (size_t i = 0; i < uccl_array_len(bad); i++) {
+		memset(buf, 0, sizeof(buf));
+		/* A good one before it is not taken either. */
+		buf[0] = UC_WANT;
+		buf[16] = bad[i].kind;
+		buf[17] = bad[i].mtu;
+		uccl_put16(buf + 18, bad[i].path);
+		uccl_put32(buf + 20, bad[i].gen);
+		uccl_put32(buf + 24, bad[i].a);
+		uccl_put32(buf + 28, bad[i].b);
+		assert_int_equal(nic[0]->ops->accept(nic[0], peer[0], buf, 32), -FI_EINVAL);
+		assert_int_equal(uc_of(nic[0])->nqps, 0);
+	}
+	for (uint32_t len = 0; len < 48; len++)
+		if (len % 16)
+			assert_int_equal(nic[0]->ops->accept(nic[0], peer[0], buf, len), -FI_EINVAL);
+	assert_int_equal(nic[0]->ops->accept(nic[0], peer[0], buf, 0), -FI_EINVAL);
+	assert_int_equal(nic[0]->ops->accept(nic[0], peer[0], buf, 16), 0);
+	assert_int_equal(uc_of(nic[0])->nqps, 1);
+}
+
+/* Random bytes break nothing. */
+static void accept__random(void **state)
+{
+	uint8_t buf[256];
+
+	(void)state;
+	join(IBV_QPT_UC);
+	for (int i = 0; i < 20000; i++) {
+		uint32_t n = 1 + (uint32_t)uccl_rng_below(&rng, 4);
+
+		for (uint32_t b = 0; b < n * UC_ENTRY; b++)
+			buf[b] = (uint8_t)(uccl_rng_below(&rng, 3) ? 0 : uccl_rng_below(&rng, 8));
+		nic[0]->ops->accept(nic[0], peer[0], buf, n * UC_ENTRY);
+		if (i % 100 == 0) {
+			events(0, NULL);
+			now += UCCL_NS_PER_S;
+		}
+		assert_true(uc_of(nic[0])->nqps <= PATHS);
+	}
+	say(0, 256);
+	nsaid = 0;
+}
+
+/*
+ * Both sides make and remake queue pairs whenever they like, and hear of each other in any order: in the end every path
+ * is a pair of queue pairs that are connected to each other and to nothing else. PROTOCOL R81 R82
+ */
+static void accept__any_order(void **state)
+{
+	(void)state;
+	open_both(IBV_QPT_UC);
+	for (int round = 0; round < 400; round++) {
+		nic[0]->ops->prepare(nic[0], peer[0]);
+		if (round % 2)
+			nic[1]->ops->prepare(nic[1], peer[1]);
+		for (int step = 0; step < 60; step++) {
+			int i = (int)uccl_rng_below(&rng, 2);
+
+			switch (uccl_rng_below(&rng, 5)) {
+			case 0:
+				nic[i]->ops->renew(nic[i], peer[i], (uint16_t)uccl_rng_below(&rng, PATHS + 1));
+				break;
+			case 1:
+				now += uccl_rng_below(&rng, 150 * UCCL_NS_PER_MS);
+				events(i, NULL);
+				break;
+			case 2:
+				say(i, 16 << uccl_rng_below(&rng, 4));
+				break;
+			default:
+				if (nsaid)
+					hear((int)uccl_rng_below(&rng, (uint64_t)nsaid));
+				break;
+			}
+		}
+		for (int i = 0; i < 10; i++) {
+			now += 200 * UCCL_NS_PER_MS;
+			settle();
+		}
+		for (int k = 0; k < PATHS; k++) {
+			assert_true(on[0][k] && on[1][k]);
+			assert_int_equal(path(0, k)->theirs.qpn, path(1, k)->qpn);
+			assert_int_equal(path(1, k)->theirs.qpn, path(0, k)->qpn);
+		}
+		assert_int_equal(uc_of(nic[0])->nqps, PATHS);
+	}
+}
+
+/* Errors while queue pairs are made and connected: they come when the errors end. */
+static void accept__errors(void **state)
+{
+	static const char *const calls[] = {"create_qp", "modify_qp"};
+
+	(void)state;
+	open_both(IBV_QPT_UC);
+	for (unsigned int n = 1; n < 30; n++) {
+		fake_verbs_fail(fake, calls[n % 2], 1 + n / 2, n % 3 ? ENOMEM : EINVAL);
+		for (int i = 0; i < 6; i++) {
+			nic[0]->ops->prepare(nic[0], peer[0]);
+			settle();
+			now += 200 * UCCL_NS_PER_MS;
+		}
+		for (int k = 0; k < PATHS; k++) {
+			assert_true(on[0][k] && on[1][k]);
+			nic[k % 2]->ops->renew(nic[k % 2], peer[k % 2], (uint16_t)k);
+		}
+	}
+}
+
+/* A queue pair that breaks, by a completion or by an event, is made anew. */
+static void rx__broken(void **state)
+{
+	struct uccl_rx v[4];
+
+	(void)state;
+	join(IBV_QPT_UC);
+	fake_verbs_event(fake, IBV_EVENT_QP_FATAL, path(0, 2)->qpn);
+	for (int i = 0; i < 1100; i++)
+		nic[0]->ops->rx(nic[0], v, 0, NULL, 0);
+	now += UCCL_NS_PER_S;
+	settle();
+	assert_int_equal(path(0, 2)->gen, 2);
+	assert_int_equal(path(1, 2)->gen, 2);
+	assert_true(on[0][2] && on[1][2]);
+	assert_int_equal(path(0, 1)->gen, 1);
+}
+
+/* Sleepers are woken by writes as by packets. */
+static void wait_fd__write(void **state)
+{
+	struct pollfd f = {.events = POLLIN};
+	struct uccl_tx t;
+	struct place p;
+
+	(void)state;
+	join(IBV_QPT_UC);
+	p = place(1);
+	f.fd = nic[1]->ops->wait_fd(nic[1]);
+	assert_true(f.fd >= 0);
+	assert_int_equal(nic[1]->ops->wait_fd(nic[1]), f.fd);
+	for (int i = 0; i < 5; i++) {
+		assert_int_equal(events(1, NULL), 0);
+		assert_int_equal(poll(&f, 1, 0), 0);
+		t = write_of(0, &p, (uint16_t)(i % PATHS), 1, 0, 100);
+		assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
+		assert_int_equal(poll(&f, 1, 0), 1);
+		assert_int_equal(events(1, NULL), 1);
+	}
+	nic[1]->ops->dereg(nic[1], p.mr);
+}
+
+/* A peer that goes takes its queue pairs along, and what was in the NIC. */
+static void disconnect__all_of_it(void **state)
+{
+	struct uccl_tx t;
+	struct place p;
+
+	(void)state;
+	join(IBV_QPT_UC);
+	p = place(1);
+	fake->stall = true;
+	for (int i = 0; i < 20; i++) {
+		t = write_of(0, &p, (uint16_t)(i % PATHS), 1, 0, 100);
+		assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
+	}
+	nic[0]->ops->renew(nic[0], peer[0], 1);
+	nic[0]->ops->disconnect(nic[0], peer[0]);
+	assert_int_equal(uc_of(nic[0])->nqps, 0);
+	assert_int_equal(uc_of(nic[0])->tx.nunused, uc_of(nic[0])->tx.count);
+	assert_true(TAILQ_EMPTY(&uc_of(nic[0])->news) && TAILQ_EMPTY(&uc_of(nic[0])->waiting));
+	nic[1]->ops->dereg(nic[1], p.mr);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(open__caps, begin, end),
+		cmocka_unit_test_setup_teardown(open__small_srq, begin, end),
+		cmocka_unit_test_setup_teardown(open__none_of_that_kind, begin, end),
+		cmocka_unit_test_setup_teardown(open__errors, begin, end),
+		cmocka_unit_test_setup_teardown(reg__elsewhere, begin, end),
+		cmocka_unit_test_setup_teardown(tx__uc, begin, end),
+		cmocka_unit_test_setup_teardown(tx__rc, begin, end),
+		cmocka_unit_test_setup_teardown(tx__chains, begin, end),
+		cmocka_unit_test_setup_teardown(tx__only_when_both_are_connected, begin, end),
+		cmocka_unit_test_setup_teardown(rx__late_write_uc, begin, end),
+		cmocka_unit_test_setup_teardown(rx__late_write_rc, begin, end),
+		cmocka_unit_test_setup_teardown(rx__broken, begin, end),
+		cmocka_unit_test_setup_teardown(accept__nonsense, begin, end),
+		cmocka_unit_test_setup_teardown(accept__random, begin, end),
+		cmocka_unit_test_setup_teardown(accept__any_order, begin, end),
+		cmocka_unit_test_setup_teardown(accept__errors, begin, end),
+		cmocka_unit_test_setup_teardown(wait_fd__write, begin, end),
+		cmocka_unit_test_setup_teardown(disconnect__all_of_it, begin, end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else
+
+int main(void)
+{
+	return 77;
+}
+
+#endif
