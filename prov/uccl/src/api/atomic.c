@@ -36,6 +36,7 @@ struct call {
 	size_t nrma;
 	uint64_t data, flags;
 	void *context;
+	struct fid_cntr *done_cntr;
 	bool quiet;
 };
 
@@ -66,7 +67,8 @@ static ssize_t post(struct fid_ep *ep, const struct call *c)
 	struct uccl_rma x = {
 		.type = c->type, .datatype = (uint8_t)c->datatype, .atomic = (uint8_t)c->op, .args = &args,
 		.iov = result, .count = c->nresult, .addr = c->dest, .data = c->data,
-		.context = c->context, .flags = c->flags, .quiet = c->quiet,
+		.context = c->context, .flags = c->flags, .done_cntr = c->done_cntr,
+		.quiet = c->quiet,
 	};
 	uint64_t len = 0;
 
@@ -239,6 +241,35 @@ static ssize_t atomic_compwritemsg(struct fid_ep *ep, const struct fi_msg_atomic
 	(void)compare_desc;
 	(void)result_desc;
 	return post(ep, &c);
+}
+
+ssize_t uccl_atomic_work(const struct fi_deferred_work *w)
+{
+	const struct fi_op_compare_atomic *cmp = w->op.compare_atomic;
+	const struct fi_op_fetch_atomic *fetch = w->op.fetch_atomic;
+	const struct fi_op_atomic *base = w->op.atomic;
+	/* Endpoint and message are the first fields of all three. */
+	const struct fi_msg_atomic *msg = &base->msg;
+	struct call c = {
+		.type = UCCL_OP_ATOMIC, .datatype = msg->datatype, .op = msg->op, .operand = msg->msg_iov,
+		.noperand = msg->iov_count, .dest = msg->addr, .rma = msg->rma_iov, .nrma = msg->rma_iov_count,
+		.context = msg->context, .data = msg->data, .flags = base->flags, .done_cntr = w->completion_cntr,
+	};
+
+	if (w->op_type == FI_OP_FETCH_ATOMIC) {
+		c.type = UCCL_OP_FETCH;
+		c.result = fetch->fetch.msg_iov;
+		c.nresult = fetch->fetch.iov_count;
+		c.flags = fetch->flags;
+	} else if (w->op_type == FI_OP_COMPARE_ATOMIC) {
+		c.type = UCCL_OP_COMPARE;
+		c.result = cmp->fetch.msg_iov;
+		c.nresult = cmp->fetch.iov_count;
+		c.compare = cmp->compare.msg_iov;
+		c.ncompare = cmp->compare.iov_count;
+		c.flags = cmp->flags;
+	}
+	return post(base->ep, &c);
 }
 
 /* How many elements one operation may have. */

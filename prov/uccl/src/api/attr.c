@@ -18,10 +18,10 @@
 #define DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM)
 #define MSG_CAPS (FI_MSG | FI_TAGGED)
 #define RMA_CAPS (FI_RMA | FI_ATOMIC)
-#define TX_CAPS (MSG_CAPS | FI_SEND | RMA_CAPS | FI_READ | FI_WRITE | FI_FENCE)
+#define TX_CAPS (MSG_CAPS | FI_SEND | RMA_CAPS | FI_READ | FI_WRITE | FI_FENCE | FI_TRIGGER)
 #define RX_CAPS                                                                                                        \
 	(MSG_CAPS | FI_RECV | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE | RMA_CAPS | FI_REMOTE_READ |               \
-	 FI_REMOTE_WRITE | FI_RMA_EVENT)
+	 FI_REMOTE_WRITE | FI_RMA_EVENT | FI_TRIGGER)
 #define ALL_CAPS (TX_CAPS | RX_CAPS | DOMAIN_CAPS)
 /* Given whether or not they are asked for: they cost nothing. */
 #define FREE_CAPS (FI_SOURCE | DOMAIN_CAPS)

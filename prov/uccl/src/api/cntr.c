@@ -2,6 +2,7 @@
 /* See cntr.h. */
 #include "api/cntr.h"
 
+#include <sched.h>
 #include <stdlib.h>
 
 #include "api/domain.h"
@@ -58,6 +59,7 @@ static void cntr_leave(struct uccl_cntr *c)
 void uccl_cntr_count(struct uccl_cntr *cntr, bool good)
 {
 	atomic_fetch_add(good ? &cntr->good : &cntr->bad, 1);
+	uccl_triggers_moved(&cntr->domain->triggers);
 	uccl_wait_signal(&cntr->wait);
 }
 
@@ -87,6 +89,9 @@ static int change(struct uccl_cntr *c, _Atomic uint64_t *v, uint64_t value, bool
 	else
 		atomic_store(v, value);
 	uccl_wait_signal(&c->wait);
+	uccl_triggers_moved(&c->domain->triggers);
+	if (uccl_triggers_due(&c->domain->triggers))
+		uccl_triggers_run(c->domain);
 	return 0;
 }
 
@@ -110,6 +115,21 @@ static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
 	return change(cntr_of(fid), &cntr_of(fid)->bad, value, false);
 }
 
+/* A program that waits although it said that it never would (FI_WAIT_NONE) waits awake. */
+static int cntr_spin(struct uccl_cntr *c, uint64_t threshold, int timeout)
+{
+	uint64_t bad = atomic_load(&c->bad), end = uccl_clock() + (uint64_t)timeout * UCCL_NS_PER_MS;
+
+	while (cntr_read(&c->fid) < threshold) {
+		if (atomic_load(&c->bad) != bad)
+			return -FI_EAVAIL;
+		if (timeout >= 0 && uccl_clock() >= end)
+			return -FI_ETIMEDOUT;
+		sched_yield();
+	}
+	return 0;
+}
+
 /* Ends when the threshold is reached, when another operation failed, or when the time is over. */
 static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 {
@@ -119,7 +139,7 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 	int rc = 1;
 
 	if (c->wait.obj == FI_WAIT_NONE)
-		return -FI_ENOSYS;
+		return cntr_spin(c, threshold, timeout);
 	uccl_sleep_begin(&sleep, &c->wait, movers(c), &c->domain->eps, timeout);
 	do {
 		if (cntr_read(fid) >= threshold)

@@ -44,6 +44,7 @@ void uccl_domain_leave(struct uccl_domain *d, struct uccl_ep *ep)
 {
 	uccl_ep_list_remove(&d->eps, ep);
 	uccl_ep_list_remove(&d->all, ep);
+	uccl_triggers_forget(d, ep);
 }
 
 static int domain_close(struct fid *fid)
@@ -53,6 +54,7 @@ static int domain_close(struct fid *fid)
 	if (atomic_load(&d->refs))
 		return -FI_EBUSY;
 	uccl_rescue_stop(&d->rescue);
+	uccl_triggers_fini(&d->triggers);
 	atomic_fetch_sub(&d->fabric->refs, 1);
 	uccl_ep_list_fini(&d->eps);
 	uccl_ep_list_fini(&d->all);
@@ -77,11 +79,16 @@ static int domain_endpoint2(struct fid_domain *domain, struct fi_info *info, str
 	return flags ? -FI_EOPNOTSUPP : uccl_ep_open(domain, info, ep, context);
 }
 
+static int domain_control(struct fid *fid, int command, void *arg)
+{
+	return uccl_trigger_control(uccl_container_of(fid, struct uccl_domain, fid.fid), command, arg);
+}
+
 static struct fi_ops domain_fid_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = domain_close,
 	.bind = domain_bind,
-	.control = uccl_no_control,
+	.control = domain_control,
 	.ops_open = uccl_no_ops_open,
 	.tostr = uccl_no_tostr,
 	.ops_set = uccl_no_ops_set,
@@ -149,6 +156,7 @@ int uccl_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid
 		goto fail;
 	}
 	uccl_ep_list_init(&d->all, d->locking);
+	uccl_triggers_init(&d->triggers);
 	d->forks = uccl_forks;
 	pthread_mutex_init(&d->mr_lock, NULL);
 	pthread_mutex_init(&d->atomic_lock, NULL);

@@ -11,6 +11,7 @@
 #include "api/param.h"
 #include "api/progress.h"
 #include "api/rescue.h"
+#include "api/trigger.h"
 #include "core/addr.h"
 #include "nic/ifaddr.h"
 
@@ -31,6 +32,7 @@ struct uccl_domain {
 	struct uccl_ep_list all; /* enabled endpoints: through any of them peers reach the regions */
 	struct uccl_cntr *mr_cntrs; /* counters bound to regions; under the lock of `all` */
 	unsigned int forks;	/* uccl_forks when it was opened */
+	struct uccl_triggers triggers;
 	pthread_mutex_t atomic_lock; /* around every atomic operation of a peer */
 	_Atomic unsigned int idle; /* reads that found nothing */
 	struct uccl_rescue rescue;

@@ -71,6 +71,8 @@ static int ep_round(struct uccl_ep *ep, uint64_t now)
 			uccl_live_refresh(ep->live, ep, now);
 	}
 	uccl_ep_unlock(ep);
+	if (uccl_triggers_due(&ep->domain->triggers))
+		uccl_triggers_run(ep->domain);
 	return n;
 }
 

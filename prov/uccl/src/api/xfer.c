@@ -15,6 +15,7 @@
 #include "api/cq.h"
 #include "api/domain.h"
 #include "api/lib.h"
+#include "api/trigger.h"
 #include "api/tracefile.h"
 
 _Static_assert(UCCL_IOV_LIMIT == UCCL_IOV_MAX, "what fi_info promises is what an operation holds");
@@ -70,12 +71,20 @@ static void report_failure(struct uccl_cq *cq, struct uccl_cntr *cntr, const str
 		uccl_cntr_count(cntr, false);
 }
 
+/* The counter of deferred work is told besides those of the endpoint. */
+static void deferred_done(const struct uccl_op *op)
+{
+	if (op->api_cntr)
+		uccl_cntr_count(uccl_container_of((struct fid_cntr *)op->api_cntr, struct uccl_cntr, fid), !op->err);
+}
+
 static void send_done(struct uccl_op *op)
 {
 	struct uccl_ep *ep = op->api;
 	struct fi_cq_tagged_entry e = { .op_context = op->context, .flags = op->api_flags & ~WANT_COMPLETION };
 
 	ep->tx_open--;
+	deferred_done(op);
 	if (ep->closing) {
 		/* nobody is left to tell */
 	} else if (op->err) {
@@ -99,6 +108,7 @@ static void rma_done(struct uccl_op *op)
 	struct fi_cq_tagged_entry e = { .op_context = op->context, .flags = op->api_flags & ~WANT_COMPLETION };
 
 	ep->tx_open--;
+	deferred_done(op);
 	if (ep->closing) {
 		/* nobody is left to tell */
 	} else if (op->err) {
@@ -148,6 +158,7 @@ static void recv_done(struct uccl_op *op)
 	/* A child is one of many messages in a buffer that was posted once. */
 	if (!(op->flags & UCCL_OPF_CHILD) || op->flags & UCCL_OPF_MULTI)
 		ep->rx_open--;
+	deferred_done(op);
 	if (!ep->closing)
 		recv_report(ep, op);
 	uccl_op_put(ep->engine, op);
@@ -236,6 +247,7 @@ static ssize_t send_locked(struct uccl_ep *ep, const struct uccl_xfer *x)
 	op->context = x->context;
 	op->api_flags = FI_SEND | (x->flags & (FI_TAGGED | FI_MSG)) | (want ? WANT_COMPLETION : 0);
 	op->api = ep;
+	op->api_cntr = x->done_cntr;
 	op->done = send_done;
 	if (!op_buffers(op, x)) {
 		uccl_op_put(ep->engine, op);
@@ -267,6 +279,8 @@ ssize_t uccl_xfer_send(struct uccl_ep_fid *f, const struct uccl_xfer *x)
 
 	if (!usable(ep))
 		return -FI_EOPBADSTATE;
+	if (x->flags & FI_TRIGGER)
+		return uccl_trigger_xfer(f, x, false);
 	uccl_ep_lock(ep);
 	rc = send_locked(ep, x);
 	uccl_ep_unlock(ep);
@@ -300,6 +314,7 @@ static int rma_fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_rm
 			(x->type == UCCL_OP_WRITE || x->type == UCCL_OP_ATOMIC ? FI_WRITE : FI_READ) |
 			(want ? WANT_COMPLETION : 0);
 	op->api = ep;
+	op->api_cntr = x->done_cntr;
 	op->done = rma_done;
 	if (!op_buffers(op, &buffers))
 		return x->count > UCCL_IOV_MAX ? -FI_EINVAL : -FI_EMSGSIZE;
@@ -351,6 +366,8 @@ ssize_t uccl_xfer_rma(struct uccl_ep_fid *f, const struct uccl_rma *x)
 
 	if (!usable(ep))
 		return -FI_EOPBADSTATE;
+	if (x->flags & FI_TRIGGER)
+		return uccl_trigger_rma(f, x);
 	uccl_ep_lock(ep);
 	rc = rma_locked(ep, x);
 	uccl_ep_unlock(ep);
@@ -369,6 +386,7 @@ static int recv_fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_x
 	op->context = x->context;
 	op->api_flags = FI_RECV | (x->flags & (FI_TAGGED | FI_MSG)) | (want ? WANT_COMPLETION : 0);
 	op->api = ep;
+	op->api_cntr = x->done_cntr;
 	op->done = recv_done;
 	if (!op_buffers(op, x))
 		return x->count > UCCL_IOV_MAX ? -FI_EINVAL : -FI_EMSGSIZE;
@@ -420,6 +438,8 @@ ssize_t uccl_xfer_recv(struct uccl_ep_fid *f, const struct uccl_xfer *x)
 
 	if (!usable(ep))
 		return -FI_EOPBADSTATE;
+	if (x->flags & FI_TRIGGER)
+		return uccl_trigger_xfer(f, x, true);
 	uccl_ep_lock(ep);
 	rc = recv_locked(ep, x);
 	uccl_ep_unlock(ep);

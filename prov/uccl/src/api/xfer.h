@@ -16,6 +16,7 @@ struct uccl_xfer {
 	uint64_t tag, ignore, data;
 	void *context;
 	uint64_t flags;
+	struct fid_cntr *done_cntr; /* of deferred work: counts this one operation; NULL: none */
 	bool quiet;	/* fi_inject: no completion unless it fails */
 };
 
@@ -31,6 +32,7 @@ struct uccl_rma {
 	void *context;
 	uint64_t flags;
 	const struct uccl_atomic_args *args;
+	struct fid_cntr *done_cntr;
 	bool quiet;	/* fi_inject_write: no completion unless it fails */
 };
 

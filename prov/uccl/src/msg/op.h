@@ -115,7 +115,8 @@ struct uccl_op {
 	uint64_t min_multi;	/* MULTI: release the buffer when less room than this is left */
 	void *context;		/* the application's */
 	uint64_t api_flags;	/* api's own; msg does not look */
-	void *api;		/* api's own */
+	void *api;		/* api's own, */
+	void *api_cntr;		/* too */
 	void (*done)(struct uccl_op *op);
 
 	/* result, valid in done() */

@@ -72,7 +72,9 @@ static void wait__ends(void **state)
 	(void)state;
 	world_open(&w);
 	c = cntr_open(&w, FI_WAIT_NONE);
-	assert_int_equal(fi_cntr_wait(c, 1, 10), -FI_ENOSYS);
+	/* no sleep, but the same answers */
+	assert_int_equal(fi_cntr_wait(c, 1, 10), -FI_ETIMEDOUT);
+	assert_int_equal(fi_cntr_wait(c, 0, 0), 0);
 	assert_int_equal(fi_close(&c->fid), 0);
 	c = cntr_open(&w, FI_WAIT_UNSPEC);
 	assert_int_equal(fi_cntr_wait(c, 0, 0), 0);

@@ -87,7 +87,7 @@ static void getinfo__refuses(void **state)
 	refused(h->ep_attr->type = FI_EP_MSG);
 	refused(h->ep_attr->type = FI_EP_DGRAM);
 	refused(h->caps = FI_RMA | FI_RMA_PMEM);
-	refused(h->caps = FI_TRIGGER);
+	refused(h->caps = FI_MULTICAST);
 	refused(h->caps = FI_HMEM);
 	refused(h->tx_attr->caps = FI_COLLECTIVE);
 	refused(h->rx_attr->caps = FI_COLLECTIVE);
