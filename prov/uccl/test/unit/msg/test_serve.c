@@ -119,7 +119,7 @@ static void order__messages_between(void **state)
 static enum duo_verdict drop_and_double(struct duo *d, const struct duo_pkt *p)
 {
 	(void)p;
-	d->n = d->n * 1103515245 + 12345;
+	d->n = (int)((unsigned int)d->n * 1103515245u + 12345u);
 	return (d->n >> 16 & 7) == 0 ? DUO_DROP : (d->n >> 16 & 7) == 1 ? DUO_DOUBLE : DUO_PASS;
 }
 
