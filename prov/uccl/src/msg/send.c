@@ -42,7 +42,8 @@ static void send_finish(struct uccl_op *op, int err)
 		op->done(op);
 	}
 	/* What was fenced off may be next. */
-	if (TAILQ_EMPTY(&p->sends) && !TAILQ_EMPTY(&p->pending))
+	op = TAILQ_FIRST(&p->pending);
+	if (op && op->flags & UCCL_OPF_FENCE && TAILQ_EMPTY(&p->sends))
 		uccl_msg_kick(p, 0);
 }
 
