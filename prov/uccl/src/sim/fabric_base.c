@@ -327,6 +327,9 @@ static void on_ack(struct uccl_fab_scene *s, struct qp *q, struct uccl_fab_pkt *
 		if (p->type == NAK && psn >= q->una)
 			q->nxt = psn;
 	} else if (p->type == NAK) {
+		/* What was cut takes its size from the window, or all would send it again at once, for ever. */
+		if (q->state[psn] == FLIGHT)
+			q->window = fmax(s->cfg.mtu, q->window - packet_len(q, s->cfg.mtu, psn));
 		qp_lost(q, psn);
 	} else {
 		if (q->state[psn] != ACKED) {
