@@ -204,6 +204,7 @@ struct uccl_flow {
 	bool starved;			/* something waits for credit */
 	uint64_t demand_ns;		/* when the demand may be told again */
 	uint64_t demand_told;		/* the highest that was told */
+	uint64_t lost_told;		/* of lost_bytes */
 	struct uccl_item *desc_item;	/* a descriptor was sent: its writes come first */
 	uint32_t desc_left;
 	uint64_t desc_offset;		/* next byte of it, from the item's start */

@@ -30,6 +30,8 @@
 #define DEMAND_ITEMS 64
 /* Bytes of told demand below which more is told: what 400 Gb/s carry in 20 us. */
 #define DEMAND_AHEAD (1u << 20)
+/* Lost bytes that are told without waiting for another reason: a grant. */
+#define LOST_STEP 16384
 
 /*
  * Encode what we owe into the tail. Behind payload: all of it or nothing; else as much as `room` bytes hold, what is
@@ -731,6 +733,9 @@ static bool tx_wants_more(const struct uccl_flow *f, uint64_t backlog)
 {
 	uint64_t told = f->demand_told > f->credit_used ? f->demand_told - f->credit_used : 0;
 
+	/* The receiver takes what was lost for under way, and grants no further, until it is told. */
+	if (f->cfg.credit->pull && f->lost_bytes - f->lost_told >= LOST_STEP)
+		return true;
 	return f->cfg.credit->pull && backlog > told && told < DEMAND_AHEAD && backlog > uccl_event_credit_left(f);
 }
 
@@ -768,6 +773,7 @@ static int tx_credit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		f->demand_told = f->credit_used + backlog;
 		uccl_put64(rec, f->demand_told);
 		uccl_put64(rec + 8, f->lost_bytes);
+		f->lost_told = f->lost_bytes;
 		return tx_control(f, tx, UCCL_PKT_DEMAND, 0, rec, tx_control_path(f), false, now);
 	}
 	return 0;

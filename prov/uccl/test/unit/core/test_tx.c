@@ -1205,6 +1205,31 @@ static void tx_credit__asks_ahead(void **state)
 	pair_fini(&p);
 }
 
+/* What was lost is told at once, also while credit is left: the receiver takes it for under way. PROTOCOL R60 */
+static void tx_credit__tells_losses(void **state)
+{
+	struct pair_cfg c = pair_packets();
+	struct uccl_flow *f = &p.side[0].f;
+
+	(void)state;
+	c.credit = &credit_pull;
+	credit_limit = 1 << 20;
+	start(c);
+	pair_bulk(&p, 0, 64 * KIB);
+	pair_pump_one(&p, 0);
+	assert_int_equal(pair_find(&p, 1, UCCL_PKT_DEMAND), -1);
+	lose_all();
+	f->lost_bytes += 16383;
+	pair_pump_one(&p, 0);
+	assert_int_equal(pair_find(&p, 1, UCCL_PKT_DEMAND), -1);
+	f->lost_bytes++;
+	pair_pump_one(&p, 0);
+	assert_true(pair_find(&p, 1, UCCL_PKT_DEMAND) >= 0);
+	assert_int_equal(uccl_get64(p.wire[pair_find(&p, 1, UCCL_PKT_DEMAND)]->h.rec + 8), 16384);
+	assert_int_equal(pair_pump_one(&p, 0), 0);
+	pair_fini(&p);
+}
+
 static void lose_first_chunks(struct pair *q, struct pair_pkt *k)
 {
 	if (k->kind == UCCL_RX_PACKET && k->h.type == UCCL_PKT_CHUNK && q->count < 4) {
@@ -1733,6 +1758,7 @@ int main(void)
 		cmocka_unit_test(tx_retransmit__waits_for_paced_credit),
 		cmocka_unit_test(tx_credit__demand),
 		cmocka_unit_test(tx_credit__asks_ahead),
+		cmocka_unit_test(tx_credit__tells_losses),
 		cmocka_unit_test(tx_credit__demand_again),
 		cmocka_unit_test(tx_credit__records_ask_too),
 		cmocka_unit_test(tx_credit__direct_writes_ask_too),
