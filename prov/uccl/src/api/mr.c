@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "api/cntr.h"
 #include "api/cq.h"
@@ -18,6 +20,9 @@
 #define REMOTE_ACCESS (FI_REMOTE_READ | FI_REMOTE_WRITE)
 /* Flags of libfabric versions after 1.17. */
 #define MR_DMABUF (1ull << 40)
+
+/* Nobody has so much: such a region stands for all addresses, most of which are not mapped. */
+#define SPARSE_BYTES (1ull << 40)
 
 /* After this no engine of the domain reads or writes the region, and no peer finds it. */
 static void mr_leave(struct uccl_mr *mr)
@@ -162,12 +167,44 @@ static int mr_pieces(const struct uccl_mr *mr, uint64_t off, uint64_t len, struc
 	return n;
 }
 
+/* Linux 5.14 has MADV_POPULATE_READ and _WRITE. To any page of ours it does not say no then. */
+static bool can_populate(uintptr_t page)
+{
+	static _Atomic int known;
+
+	if (!known) {
+		uint8_t here = 0;
+
+		known = madvise((void *)((uintptr_t)&here & ~(page - 1)), page, MADV_POPULATE_WRITE) ? -1 : 1;
+	}
+	return known > 0;
+}
+
+/* Can these bytes be read, or written? A peer that names others must not end the process. */
+static bool mapped(const struct iovec *iov, bool write)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = (uintptr_t)iov->iov_base & ~(page - 1);
+	size_t len = (uintptr_t)iov->iov_base + iov->iov_len - start;
+	unsigned char there;
+
+	if (len < iov->iov_len)
+		return false;
+	if (can_populate(page))
+		return !madvise((void *)start, len, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+	/* What may be done with a page cannot be asked here, but each must be there. */
+	for (uintptr_t at = start; at < start + len; at += page)
+		if (mincore((void *)at, page, &there))
+			return false;
+	return true;
+}
+
 static int mr_resolve(void *arg, const struct uccl_seg *seg, uint32_t access, struct iovec *iov, void **region)
 {
 	struct uccl_domain *d = ((struct uccl_ep *)arg)->domain;
 	uint64_t need = (access & UCCL_ACCESS_READ ? FI_REMOTE_READ : 0) |
 			(access & UCCL_ACCESS_WRITE ? FI_REMOTE_WRITE : 0);
 	struct uccl_mr *mr;
+	bool sparse = false;
 	uint64_t off;
 	int rc;
 
@@ -184,8 +221,12 @@ static int mr_resolve(void *arg, const struct uccl_seg *seg, uint32_t access, st
 		else
 			rc = mr_pieces(mr, off, seg->len, iov);
 		*region = mr;
+		sparse = mr->len >= SPARSE_BYTES;
 	}
 	pthread_mutex_unlock(&d->mr_lock);
+	for (int i = 0; sparse && i < rc; i++)
+		if (!mapped(&iov[i], access & UCCL_ACCESS_WRITE))
+			return -UCCL_REFUSED_RANGE;
 	return rc;
 }
 

@@ -4,6 +4,8 @@
 
 #include <pthread.h>
 #include <rdma/fi_rma.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define SIZE (1u << 20)
 
@@ -261,6 +263,42 @@ static void rma__regions(void **state)
 	duo_close(&d);
 }
 
+/* A region of all addresses: a peer that names pages which are not there, or are not for that, gets an error. */
+static void rma__not_mapped(void **state)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	uint8_t *p = mmap(NULL, 4 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct fid_mr *all;
+	struct duo d;
+
+	(void)state;
+	assert_true(p != MAP_FAILED);
+	assert_int_equal(mprotect(p + page, page, PROT_READ), 0);
+	assert_int_equal(munmap(p + 2 * page, page), 0);
+	duo_open(&d, 0, FI_REMOTE_READ | FI_REMOTE_WRITE);
+	assert_int_equal(
+		fi_mr_reg(d.w.domain, NULL, SIZE_MAX, FI_REMOTE_WRITE | FI_REMOTE_READ, 0, 6, 0, &all, NULL), 0);
+	assert_int_equal(fi_write(d.a.ep, src, 20, NULL, d.to_b, (uintptr_t)p + 10, 6, &d), 0);
+	expect(&d, &d, FI_RMA | FI_WRITE);
+	assert_int_equal(fi_read(d.a.ep, dst, 20, NULL, d.to_b, (uintptr_t)p + page - 10, 6, dst), 0);
+	expect(&d, dst, FI_RMA | FI_READ);
+	/* read-only, not there, half there, far away */
+	assert_int_equal(fi_write(d.a.ep, src, 20, NULL, d.to_b, (uintptr_t)p + page - 10, 6, &d), 0);
+	expect_error(&d, &d, FI_EACCES, "outside");
+	assert_int_equal(fi_read(d.a.ep, dst, 20, NULL, d.to_b, (uintptr_t)p + 2 * page, 6, dst), 0);
+	expect_error(&d, dst, FI_EACCES, "outside");
+	assert_int_equal(fi_write(d.a.ep, src, 2 * page, NULL, d.to_b, (uintptr_t)p + 2 * page + 1, 6, &d), 0);
+	expect_error(&d, &d, FI_EACCES, "outside");
+	assert_int_equal(fi_read(d.a.ep, dst, SIZE, NULL, d.to_b, 8, 6, dst), 0);
+	expect_error(&d, dst, FI_EACCES, "outside");
+	assert_int_equal(fi_write(d.a.ep, src, SIZE, NULL, d.to_b, 0x7fff00000000, 6, &d), 0);
+	expect_error(&d, &d, FI_EACCES, "outside");
+	assert_int_equal(fi_close(&all->fid), 0);
+	duo_close(&d);
+	munmap(p, 2 * page);
+	munmap(p + 3 * page, page);
+}
+
 static void *reader(void *arg)
 {
 	struct duo *d = arg;
@@ -317,6 +355,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rma__forms),	cmocka_unit_test(rma__errors),
 		cmocka_unit_test(rma__counters), cmocka_unit_test(rma__regions),
+		cmocka_unit_test(rma__not_mapped),
 		cmocka_unit_test(rma__close_while_read),
 	};
 
