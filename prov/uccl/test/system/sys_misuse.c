@@ -133,8 +133,8 @@ void role_misuse_hints(struct rank *r)
 	uint64_t n = 0, v[1];
 	struct fi_info *h;
 
-	expect_none("RMA", h->caps |= FI_RMA);
 	expect_none("collectives", h->caps |= FI_COLLECTIVE);
+	expect_none("multicast", h->caps |= FI_MULTICAST);
 	expect_none("device memory", h->caps |= FI_HMEM);
 	expect_none("all capabilities", h->caps = ~0ull);
 	expect_none("FI_EP_MSG", h->ep_attr->type = FI_EP_MSG);
