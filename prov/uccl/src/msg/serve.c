@@ -215,22 +215,34 @@ static void part_send(struct uccl_feed *f, uint8_t i, uint64_t off, uint64_t n)
 	uccl_flow_submit(&p->flow, item);
 }
 
-/* Copy the next part of what is read, if there is more. 0, or enum uccl_refusal: the region went away meanwhile. */
-static int feed_part(struct uccl_feed *f, uint8_t i)
+/* Copy the next part of what is read, which lies at `at`, if there is more. */
+static void feed_part(struct uccl_feed *f, uint8_t i, const struct place *at)
 {
 	uint64_t n = uccl_min(f->part_bytes, f->req.len - f->off);
+
+	if (!n)
+		return;
+	msg_copy_out(at->iov, at->niov, f->off, f->buf + i * f->part_bytes, n);
+	part_send(f, i, f->off, n);
+	f->off += n;
+}
+
+/* Look for the region again, which may have gone meanwhile: then the initiator gets an error for the whole. */
+static void feed_next(struct uccl_feed *f, uint8_t i)
+{
 	struct place at;
 	int refusal;
 
-	if (!n)
-		return UCCL_REFUSED_NOT;
+	if (f->off == f->req.len)
+		return;
 	refusal = place_find(f->reply->peer->mep, &f->req, &at);
-	if (refusal)
-		return refusal;
-	msg_copy_out(at.iov, at.niov, f->off, f->buf + i * f->part_bytes, n);
-	part_send(f, i, f->off, n);
-	f->off += n;
-	return UCCL_REFUSED_NOT;
+	if (!refusal) {
+		feed_part(f, i, &at);
+		return;
+	}
+	f->off = f->req.len;
+	if (!f->reply->resp.queued && !f->reply->resp.pending)
+		reply_answer(f->reply, refusal);
 }
 
 /* A reply was freed: go on with the requests that wait for one. */
@@ -260,7 +272,6 @@ void msg_reply_acked(struct uccl_item *item, uint64_t now)
 	struct uccl_feed_part *part;
 	struct uccl_feed *f;
 	uint8_t i;
-	int refusal;
 
 	if (item->rtype == UCCL_REC_RESP) {
 		reply_settle(uccl_container_of(item, struct uccl_reply, resp), now);
@@ -270,13 +281,7 @@ void msg_reply_acked(struct uccl_item *item, uint64_t now)
 	f = part->feed;
 	i = (uint8_t)(part - f->part);
 	f->busy &= (uint8_t)~(1u << i);
-	refusal = feed_part(f, i);
-	if (refusal) {
-		/* The initiator gets an error for the whole; nothing more is read. */
-		f->off = f->req.len;
-		if (!f->reply->resp.queued && !f->reply->resp.pending)
-			reply_answer(f->reply, refusal);
-	}
+	feed_next(f, i);
 	if (f->busy)
 		f->reply->peer->mep->ops->ready(f->reply->peer);
 	reply_settle(f->reply, now);
@@ -333,7 +338,7 @@ static bool serve_whole(struct uccl_peer *p, const struct uccl_env *env, const s
 			msg_copy_in(at.iov, at.niov, 0, body, req->len);
 	} else if (req->kind == UCCL_RMA_READ) {
 		for (uint8_t i = 0; f && i < f->nparts; i++)
-			feed_part(f, i);
+			feed_part(f, i, &at);
 	} else if (req->len) {
 		atomic_run(m, req, &at, body, f ? f->buf : NULL);
 		if (f) {

@@ -74,7 +74,7 @@ static int side_resolve(void *arg, const struct uccl_seg *seg, uint32_t access, 
 	int n = 0;
 
 	assert_true(len > 0);
-	if (seg->key < 1 || seg->key > 4 || !r->live)
+	if (seg->key < 1 || seg->key > 4 || !r->live || s->hidden)
 		return -UCCL_REFUSED_KEY;
 	if (access & ~r->access)
 		return -UCCL_REFUSED_ACCESS;
@@ -93,6 +93,8 @@ static int side_resolve(void *arg, const struct uccl_seg *seg, uint32_t access, 
 		off = 0;
 	}
 	*region = r;
+	if (s->looks_left && !--s->looks_left)
+		s->hidden = true;
 	return n;
 }
 

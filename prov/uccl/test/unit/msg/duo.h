@@ -80,6 +80,8 @@ struct duo_side {
 	uint16_t fence_path[64];
 	struct duo_comp comp[DUO_COMPS];
 	int ncomp, seen;				      /* seen: taken by duo_next */
+	uint32_t looks_left; /* not 0: after so many looks nothing is found any more, though it is alive still */
+	bool hidden;
 	struct duo_region region[4];
 	int locks;
 	int events;

@@ -389,6 +389,35 @@ static void revoke__read(void **state)
 	assert_true(failed > 0);
 }
 
+/* Another thread takes the region out between two looks at it for one request: it is answered all the same. */
+static void revoke__between_looks(void **state)
+{
+	int failed = 0;
+
+	(void)state;
+	for (uint32_t looks = 1; looks < 6; looks++) {
+		struct duo *d = duo_open();
+		const struct duo_comp *c;
+
+		duo_fill(mem, sizeof(mem), 1);
+		duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
+		d->side[1].looks_left = looks;
+		duo_rma(d, 0, UCCL_OP_READ, 0, dst, sizeof(mem), 0, 1, DUO_CTX(1));
+		duo_run(d, SECOND);
+		c = duo_next(d, 0);
+		assert_non_null(c);
+		if (c->err) {
+			assert_int_equal(c->err, FI_EKEYREJECTED);
+			failed++;
+		} else {
+			duo_check(dst, sizeof(mem), 1);
+		}
+		d->side[0].ncomp = d->side[0].seen = 0;
+		all_done(d, 0);
+	}
+	assert_true(failed > 0);
+}
+
 /* More is read at once than there is staging memory: requests wait, in order, and all are served. PROTOCOL R78 */
 static void serve__staging_limit(void **state)
 {
@@ -492,6 +521,7 @@ int main(void)
 		cmocka_unit_test(req__contradicts_its_chunks),
 		cmocka_unit_test(revoke__write),
 		cmocka_unit_test(revoke__read),
+		cmocka_unit_test(revoke__between_looks),
 		cmocka_unit_test(serve__staging_limit),
 		cmocka_unit_test(serve__few_replies),
 		cmocka_unit_test(serve__peer_dies),
