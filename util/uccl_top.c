@@ -3,7 +3,6 @@
  * Watch this user's endpoints that run with FI_UCCL_LIVE=1: what each sends, receives and repeats in a second, and what
  * it knows of its peers and their paths. See uccl_top(1).
  */
-#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -180,20 +179,12 @@ static int look(int folder)
 	return n;
 }
 
-static const char *ip_text(const uint8_t *ip)
-{
-	static char text[INET6_ADDRSTRLEN];
-	bool v4 = IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)ip);
-
-	return inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? ip + 12 : ip, text, sizeof(text)) ? text : "?";
-}
-
 static void show_peer(const struct uccl_view_peer *p)
 {
 	static const char *const word[] = { "connecting", "open", "ended" };
 	const struct uccl_view_path *path = uccl_view_paths(p);
 	uint64_t lost = 0, bytes = 0, count[5] = { 0 };
-	char credit[32] = "-", place[80];
+	char credit[32] = "-", ip[UCCL_VIEW_IP_TEXT], place[80];
 
 	for (uint16_t i = 0; i < p->npaths; i++) {
 		lost += path[i].lost;
@@ -202,7 +193,8 @@ static void show_peer(const struct uccl_view_peer *p)
 	}
 	if (p->credit_limit != UINT64_MAX)
 		snprintf(credit, sizeof(credit), "%" PRId64, (int64_t)(p->credit_limit - p->credit_used) / 1024);
-	snprintf(place, sizeof(place), "%s:%u", ip_text(p->ip), p->port);
+	uccl_view_ip_text(p, ip, sizeof(ip));
+	snprintf(place, sizeof(place), "%s:%u", ip, p->port);
 	printf("  %-28s %-10s %8.1f %9" PRIu64 " %9" PRIu64 " %6u %8s %9" PRIu64 " %7" PRIu64 " %5u %5" PRIu64
 	       " %8.0f%s\n",
 	       place, p->state < 3 ? word[p->state] : "?", (double)p->srtt_ns / 1e3, p->inflight_bytes / 1024,

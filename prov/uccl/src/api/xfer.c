@@ -223,42 +223,42 @@ static void post_refused(const struct uccl_peer *peer, int rc)
 	uccl_info(FI_LOG_EP_DATA, "operation to %s refused: %s\n", who, uccl_lib.strerror(-rc));
 }
 
-static ssize_t send_locked(struct uccl_ep *ep, const struct uccl_xfer *x)
+/* A request to `addr`, with room for its completion if it is to be `reported`; NULL: *rc says why there is none. */
+static struct uccl_op *tx_begin(struct uccl_ep *ep, fi_addr_t addr, bool reported, uint64_t now, ssize_t *rc)
 {
-	bool want = ep->tx_cq && !x->quiet && (!ep->tx_selective || x->flags & FI_COMPLETION);
-	uint64_t now = uccl_clock();
 	struct uccl_peer *peer;
 	struct uccl_op *op;
-	int rc;
 
-	if (want && uccl_cq_full(ep->tx_cq))
-		return busy(ep, now);
-	peer = find_peer(ep, x->addr);
-	if (!peer)
-		return -FI_EINVAL;
-	op = uccl_op_get(ep->engine);
-	if (!op)
-		return busy(ep, now);
-	op->type = UCCL_OP_SEND;
-	op->flags = send_opf(x->flags) | (x->flags & FI_FENCE ? UCCL_OPF_FENCE : 0);
-	op->peer = peer;
-	op->tag = x->tag;
-	op->data = x->data;
-	op->context = x->context;
-	op->api_flags = FI_SEND | (x->flags & (FI_TAGGED | FI_MSG)) | (want ? WANT_COMPLETION : 0);
-	op->api = ep;
-	op->api_cntr = x->done_cntr;
-	op->done = send_done;
-	if (!op_buffers(op, x)) {
-		uccl_op_put(ep->engine, op);
-		return x->count > UCCL_IOV_MAX ? -FI_EINVAL : -FI_EMSGSIZE;
+	if (reported && uccl_cq_full(ep->tx_cq)) {
+		*rc = busy(ep, now);
+		return NULL;
 	}
-	if (x->flags & FI_INJECT && op->len > ep->inject_max) {
+	peer = find_peer(ep, addr);
+	if (!peer) {
+		*rc = -FI_EINVAL;
+		return NULL;
+	}
+	op = uccl_op_get(ep->engine);
+	if (!op) {
+		*rc = busy(ep, now);
+		return NULL;
+	}
+	op->peer = peer;
+	return op;
+}
+
+/* Post what was filled with `rc`; upon an error the request goes back. */
+static ssize_t tx_post(struct uccl_ep *ep, struct uccl_op *op, int rc,
+		       int (*post)(struct uccl_engine *e, struct uccl_op *op, uint64_t now), uint64_t now)
+{
+	const struct uccl_peer *peer = op->peer;
+
+	if (rc) {
 		uccl_op_put(ep->engine, op);
-		return -FI_EMSGSIZE;
+		return rc;
 	}
 	ep->tx_open++;
-	rc = uccl_engine_send(ep->engine, op, now);
+	rc = post(ep->engine, op, now);
 	if (rc) {
 		ep->tx_open--;
 		uccl_op_put(ep->engine, op);
@@ -270,6 +270,33 @@ static ssize_t send_locked(struct uccl_ep *ep, const struct uccl_xfer *x)
 	uccl_ep_kick(ep);
 	uccl_rescue_arm(&ep->domain->rescue);
 	return 0;
+}
+
+/* Fill a send; 0 or an error, upon which it goes back. */
+static int send_fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_xfer *x, bool want)
+{
+	op->type = UCCL_OP_SEND;
+	op->flags = send_opf(x->flags) | (x->flags & FI_FENCE ? UCCL_OPF_FENCE : 0);
+	op->tag = x->tag;
+	op->data = x->data;
+	op->context = x->context;
+	op->api_flags = FI_SEND | (x->flags & (FI_TAGGED | FI_MSG)) | (want ? WANT_COMPLETION : 0);
+	op->api = ep;
+	op->api_cntr = x->done_cntr;
+	op->done = send_done;
+	if (!op_buffers(op, x))
+		return x->count > UCCL_IOV_MAX ? -FI_EINVAL : -FI_EMSGSIZE;
+	return x->flags & FI_INJECT && op->len > ep->inject_max ? -FI_EMSGSIZE : 0;
+}
+
+static ssize_t send_locked(struct uccl_ep *ep, const struct uccl_xfer *x)
+{
+	bool want = ep->tx_cq && !x->quiet && (!ep->tx_selective || x->flags & FI_COMPLETION);
+	uint64_t now = uccl_clock();
+	ssize_t rc;
+	struct uccl_op *op = tx_begin(ep, x->addr, want, now, &rc);
+
+	return op ? tx_post(ep, op, send_fill(ep, op, x, want), uccl_engine_send, now) : rc;
 }
 
 ssize_t uccl_xfer_send(struct uccl_ep_fid *f, const struct uccl_xfer *x)
@@ -326,37 +353,10 @@ static int rma_fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_rm
 static ssize_t rma_locked(struct uccl_ep *ep, const struct uccl_rma *x)
 {
 	uint64_t now = uccl_clock();
-	struct uccl_peer *peer;
-	struct uccl_op *op;
-	int rc;
+	ssize_t rc;
+	struct uccl_op *op = tx_begin(ep, x->addr, ep->tx_cq, now, &rc);
 
-	if (ep->tx_cq && uccl_cq_full(ep->tx_cq))
-		return busy(ep, now);
-	peer = find_peer(ep, x->addr);
-	if (!peer)
-		return -FI_EINVAL;
-	op = uccl_op_get(ep->engine);
-	if (!op)
-		return busy(ep, now);
-	op->peer = peer;
-	rc = rma_fill(ep, op, x);
-	if (rc) {
-		uccl_op_put(ep->engine, op);
-		return rc;
-	}
-	ep->tx_open++;
-	rc = uccl_engine_rma(ep->engine, op, now);
-	if (rc) {
-		ep->tx_open--;
-		uccl_op_put(ep->engine, op);
-		if (rc == -FI_EAGAIN)
-			return busy(ep, now);
-		post_refused(peer, rc);
-		return rc;
-	}
-	uccl_ep_kick(ep);
-	uccl_rescue_arm(&ep->domain->rescue);
-	return 0;
+	return op ? tx_post(ep, op, rma_fill(ep, op, x), uccl_engine_rma, now) : rc;
 }
 
 ssize_t uccl_xfer_rma(struct uccl_ep_fid *f, const struct uccl_rma *x)

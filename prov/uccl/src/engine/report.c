@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* What happened on an endpoint, for a person. */
-#include <arpa/inet.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,10 +32,9 @@ __attribute__((format(printf, 2, 3))) static void add(struct text *t, const char
 static void add_peer(struct text *t, const struct uccl_view_peer *p)
 {
 	const struct uccl_view_path *path = uccl_view_paths(p);
-	char ip[INET6_ADDRSTRLEN] = "?";
-	bool v4 = IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)p->ip);
+	char ip[UCCL_VIEW_IP_TEXT];
 
-	inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? p->ip + 12 : p->ip, ip, sizeof(ip));
+	uccl_view_ip_text(p, ip, sizeof(ip));
 	add(t, "peer %s port %u: ", ip, p->port);
 	if (p->state == UCCL_VIEW_OPEN)
 		add(t, "srtt %llu us, in flight %llu B, window %llu B, slots %u, heard %llu ms ago%s\n",

@@ -2,6 +2,7 @@
 /* See view.h. */
 #include "engine/view.h"
 
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -140,4 +141,12 @@ const char *uccl_view_path_state(uint8_t state)
 	static const char *const text[] = { "active", "suspect", "quarantine", "probation" };
 
 	return state < uccl_array_len(text) ? text[state] : "?";
+}
+
+void uccl_view_ip_text(const struct uccl_view_peer *p, char *buf, size_t size)
+{
+	bool v4 = IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)p->ip);
+
+	if (!inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? p->ip + 12 : p->ip, buf, (socklen_t)size))
+		snprintf(buf, size, "?");
 }

@@ -29,7 +29,7 @@ static uint32_t interface_mtu(int sock, const char *name)
 }
 
 /* The kernel writes Mbit/s, -1 or an error for devices without a speed. */
-static uint64_t interface_bps(const char *name)
+uint64_t uccl_ifaddr_link_bps(const char *name)
 {
 	char path[64 + UCCL_IFADDR_NAME], text[32];
 	ssize_t got;
@@ -82,7 +82,7 @@ static int group_append(int sock, const struct ifaddrs *all, bool loopback, bool
 		if (!entry_read(sock, e, &v[n]) || v[n].loopback != loopback || uccl_ifaddr_is_v4(&v[n].addr) != v4 ||
 		    link_local(&v[n].addr))
 			continue;
-		v[n].link_bps = interface_bps(v[n].name);
+		v[n].link_bps = uccl_ifaddr_link_bps(v[n].name);
 		n++;
 	}
 	return n;
@@ -157,7 +157,7 @@ int uccl_ifaddr_find(const struct uccl_nic_addr *addr, struct uccl_ifaddr *out)
 		if (!hit && !(one.loopback && uccl_ifaddr_is_v4(&one.addr) && uccl_ifaddr_is_v4(addr) &&
 			      uccl_ifaddr_is_loopback(addr)))
 			continue;
-		one.link_bps = interface_bps(one.name);
+		one.link_bps = uccl_ifaddr_link_bps(one.name);
 		*out = one;
 		err = 0;
 	}

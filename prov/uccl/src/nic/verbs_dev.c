@@ -7,7 +7,6 @@
 
 #ifdef HAVE_VERBS
 
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +15,7 @@
 
 #include "base/log.h"
 #include "base/units.h"
+#include "nic/ifaddr.h"
 #include "nic/verbs_lib.h"
 
 #define MBPS 1000000ull
@@ -133,29 +133,6 @@ static uint64_t lanes_of(uint8_t width)
 	}
 }
 
-/* What the network interface says, in bits per second; 0: nothing. Of a bond it is the sum of what is in it. */
-static uint64_t netdev_bps(const char *name)
-{
-	char path[64 + IF_NAMESIZE], text[32];
-	ssize_t got;
-	long mbps;
-	int fd;
-
-	if (!*name)
-		return 0;
-	snprintf(path, sizeof(path), "/sys/class/net/%s/speed", name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	got = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	if (got <= 0)
-		return 0;
-	text[got] = '\0';
-	mbps = strtol(text, NULL, 10);
-	return mbps > 0 ? (uint64_t)mbps * MBPS : 0;
-}
-
 /* The driver is what device/driver points to; Soft-RoCE has no device below it. */
 static void driver_find(const struct ibv_device *dev, uint32_t vendor, char out[UCCL_VERBS_DRIVER])
 {
@@ -228,7 +205,7 @@ static int port_read(const struct uccl_verbs *lib, struct ibv_context *ctx, cons
 	p->mtu = 128u << a.active_mtu;
 	if (g.ndev_ifindex && !if_indextoname(g.ndev_ifindex, p->netdev))
 		p->netdev[0] = '\0';
-	p->link_bps = p->infiniband ? 0 : netdev_bps(p->netdev);
+	p->link_bps = p->infiniband ? 0 : uccl_ifaddr_link_bps(p->netdev);
 	if (!p->link_bps)
 		p->link_bps = lane_bps(a.active_speed, p->infiniband) * lanes_of(a.active_width);
 	return 0;

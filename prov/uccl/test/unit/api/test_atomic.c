@@ -33,15 +33,6 @@ static void duo_close(struct duo *d)
 	world_close(&d->w);
 }
 
-static void expect(struct duo *d, void *context, uint64_t flags)
-{
-	struct fi_cq_tagged_entry e;
-
-	assert_int_equal(node_wait(&d->a, &d->b, &e, NULL), 1);
-	assert_ptr_equal(e.op_context, context);
-	assert_int_equal(e.flags, flags);
-}
-
 static void atomic__forms(void **state)
 {
 	uint64_t five[2] = { 5, 6 }, was[2], with[2] = { 10, 10 };
@@ -59,44 +50,44 @@ static void atomic__forms(void **state)
 	duo_open(&d);
 	msg.addr = d.to_b;
 	assert_int_equal(fi_atomic(d.a.ep, five, 2, NULL, d.to_b, 0, 7, FI_UINT64, FI_SUM, &d), 0);
-	expect(&d, &d, FI_ATOMIC | FI_WRITE);
+	node_expect(&d.a, &d.b, &d, FI_ATOMIC | FI_WRITE);
 	assert_true(mem[0] == 5 && mem[1] == 6 && !mem[2]);
 	assert_int_equal(fi_atomicv(d.a.ep, one, NULL, 2, d.to_b, 8, 7, FI_UINT64, FI_PROD, &d), 0);
-	expect(&d, &d, FI_ATOMIC | FI_WRITE);
+	node_expect(&d.a, &d.b, &d, FI_ATOMIC | FI_WRITE);
 	assert_true(mem[1] == 30 && mem[2] == 0);
 	assert_int_equal(fi_inject_atomic(d.a.ep, five, 1, d.to_b, 0, 7, FI_UINT64, FI_SUM), 0);
 	assert_int_equal(fi_atomicmsg(d.a.ep, &msg, FI_REMOTE_CQ_DATA), 0);
-	expect(&d, &msg, FI_ATOMIC | FI_WRITE);
+	node_expect(&d.a, &d.b, &msg, FI_ATOMIC | FI_WRITE);
 	assert_true(mem[0] == 15 && mem[10] == 6);
 	assert_int_equal(node_wait(&d.b, &d.a, &e, NULL), 1);
 	assert_int_equal(e.flags, FI_ATOMIC | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA);
 	assert_int_equal(e.data, 3);
 	assert_int_equal(fi_fetch_atomic(d.a.ep, five, 2, NULL, was, NULL, d.to_b, 0, 7, FI_UINT64, FI_SUM, was), 0);
-	expect(&d, was, FI_ATOMIC | FI_READ);
+	node_expect(&d.a, &d.b, was, FI_ATOMIC | FI_READ);
 	assert_true(was[0] == 15 && was[1] == 30 && mem[0] == 20 && mem[1] == 36);
 	assert_int_equal(fi_fetch_atomicv(d.a.ep, one, NULL, 2, res, NULL, 2, d.to_b, 0, 7, FI_UINT64, FI_BXOR, was),
 			 0);
-	expect(&d, was, FI_ATOMIC | FI_READ);
+	node_expect(&d.a, &d.b, was, FI_ATOMIC | FI_READ);
 	assert_true(was[0] == 20 && was[1] == 36 && mem[0] == (20 ^ 5) && mem[1] == (36 ^ 6));
 	msg.op = FI_ATOMIC_READ;
 	assert_int_equal(fi_fetch_atomicmsg(d.a.ep, &msg, res, NULL, 2, 0), 0);
-	expect(&d, &msg, FI_ATOMIC | FI_READ);
+	node_expect(&d.a, &d.b, &msg, FI_ATOMIC | FI_READ);
 	assert_true(was[0] == (20 ^ 5) && was[1] == 6);
 	mem[0] = mem[1] = mem[10] = 10;
 	with[1] = 11;
 	assert_int_equal(fi_compare_atomic(d.a.ep, five, 2, NULL, with, NULL, was, NULL, d.to_b, 0, 7, FI_UINT64,
 					   FI_CSWAP, with),
 			 0);
-	expect(&d, with, FI_ATOMIC | FI_READ);
+	node_expect(&d.a, &d.b, with, FI_ATOMIC | FI_READ);
 	assert_true(was[0] == 10 && was[1] == 10 && mem[0] == 5 && mem[1] == 10);
 	assert_int_equal(fi_compare_atomicv(d.a.ep, one, NULL, 2, cmp, NULL, 1, res, NULL, 2, d.to_b, 0, 7, FI_UINT64,
 					    FI_CSWAP_GT, with),
 			 0);
-	expect(&d, with, FI_ATOMIC | FI_READ);
+	node_expect(&d.a, &d.b, with, FI_ATOMIC | FI_READ);
 	assert_true(was[0] == 5 && mem[0] == 5 && mem[1] == 6);
 	msg.op = FI_MSWAP;
 	assert_int_equal(fi_compare_atomicmsg(d.a.ep, &msg, cmp, NULL, 1, res, NULL, 2, 0), 0);
-	expect(&d, &msg, FI_ATOMIC | FI_READ);
+	node_expect(&d.a, &d.b, &msg, FI_ATOMIC | FI_READ);
 	assert_true(was[1] == 10 && mem[10] == ((6 & 11) | (10 & ~11)));
 	duo_close(&d);
 }
@@ -151,7 +142,7 @@ static void query__all(void **state)
 				assert_int_equal(attr.count, n);
 				assert_int_equal(attr.size * n, 65536);
 				assert_int_equal(fi_atomic(d.a.ep, big, n, NULL, d.to_b, 0, 7, t, op, &d), 0);
-				expect(&d, &d, FI_ATOMIC | FI_WRITE);
+				node_expect(&d.a, &d.b, &d, FI_ATOMIC | FI_WRITE);
 				found++;
 			} else {
 				assert_int_equal(fi_query_atomic(d.w.domain, t, op, &attr, 0), -FI_EOPNOTSUPP);
@@ -161,7 +152,7 @@ static void query__all(void **state)
 				assert_int_equal(fi_fetch_atomic(d.a.ep, big, n, NULL, was, NULL, d.to_b, 0, 7, t, op,
 								 &d),
 						 0);
-				expect(&d, &d, FI_ATOMIC | FI_READ);
+				node_expect(&d.a, &d.b, &d, FI_ATOMIC | FI_READ);
 				found++;
 			}
 			if (!fi_compare_atomicvalid(d.a.ep, t, op, &n)) {
@@ -170,7 +161,7 @@ static void query__all(void **state)
 				assert_int_equal(fi_compare_atomic(d.a.ep, big, n, NULL, big, NULL, was, NULL, d.to_b,
 								   0, 7, t, op, &d),
 						 0);
-				expect(&d, &d, FI_ATOMIC | FI_READ);
+				node_expect(&d.a, &d.b, &d, FI_ATOMIC | FI_READ);
 				found++;
 			}
 		}

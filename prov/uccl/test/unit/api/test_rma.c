@@ -43,15 +43,6 @@ static void duo_close(struct duo *d)
 	world_close(&d->w);
 }
 
-static void expect(struct duo *d, void *context, uint64_t flags)
-{
-	struct fi_cq_tagged_entry e;
-
-	assert_int_equal(node_wait(&d->a, &d->b, &e, NULL), 1);
-	assert_ptr_equal(e.op_context, context);
-	assert_int_equal(e.flags, flags);
-}
-
 static void expect_error(struct duo *d, void *context, int err, const char *text)
 {
 	struct fi_cq_err_entry out = { 0 };
@@ -92,16 +83,16 @@ static void rma__forms(void **state)
 		memset(mem, 0, SIZE);
 		fill(src, (uint8_t)i, SIZE);
 		assert_int_equal(fi_write(d.a.ep, src, 500, NULL, d.to_b, d.base + 1000, d.key, &d), 0);
-		expect(&d, &d, FI_RMA | FI_WRITE);
+		node_expect(&d.a, &d.b, &d, FI_RMA | FI_WRITE);
 		assert_memory_equal(mem + 1000, src, 500);
 		assert_int_equal(fi_read(d.a.ep, dst, 500, NULL, d.to_b, d.base + 1000, d.key, dst), 0);
-		expect(&d, dst, FI_RMA | FI_READ);
+		node_expect(&d.a, &d.b, dst, FI_RMA | FI_READ);
 		assert_memory_equal(dst, src, 500);
 		assert_int_equal(fi_writev(d.a.ep, iov, NULL, 2, d.to_b, d.base + 5, d.key, iov), 0);
-		expect(&d, iov, FI_RMA | FI_WRITE);
+		node_expect(&d.a, &d.b, iov, FI_RMA | FI_WRITE);
 		assert_memory_equal(mem + 5, src, 400100);
 		assert_int_equal(fi_readv(d.a.ep, back, NULL, 2, d.to_b, d.base + 5, d.key, back), 0);
-		expect(&d, back, FI_RMA | FI_READ);
+		node_expect(&d.a, &d.b, back, FI_RMA | FI_READ);
 		assert_memory_equal(dst, src, 400100);
 		/* two places */
 		fill(src, (uint8_t)(i + 50), SIZE);
@@ -111,7 +102,7 @@ static void rma__forms(void **state)
 		msg.iov_count = 2;
 		msg.addr = d.to_b;
 		assert_int_equal(fi_writemsg(d.a.ep, &msg, FI_REMOTE_CQ_DATA | FI_DELIVERY_COMPLETE), 0);
-		expect(&d, &msg, FI_RMA | FI_WRITE);
+		node_expect(&d.a, &d.b, &msg, FI_RMA | FI_WRITE);
 		assert_memory_equal(mem + 900000, src, 100);
 		assert_memory_equal(mem, src + 100, 400000);
 		assert_int_equal(node_wait(&d.b, &d.a, &e, &from), 1);
@@ -122,7 +113,7 @@ static void rma__forms(void **state)
 		back[1].iov_len = 400093;
 		msg.msg_iov = back;
 		assert_int_equal(fi_readmsg(d.a.ep, &msg, FI_FENCE), 0);
-		expect(&d, &msg, FI_RMA | FI_READ);
+		node_expect(&d.a, &d.b, &msg, FI_RMA | FI_READ);
 		assert_memory_equal(dst, src, 400100);
 		/* nothing of these completes at the sender, but what follows does */
 		assert_int_equal(fi_inject_write(d.a.ep, "hello", 5, d.to_b, d.base + 33, d.key), 0);
@@ -130,14 +121,14 @@ static void rma__forms(void **state)
 						     d.key),
 				 0);
 		assert_int_equal(fi_writedata(d.a.ep, src, 1, NULL, 77, d.to_b, d.base, d.key, &e), 0);
-		expect(&d, &e, FI_RMA | FI_WRITE);
+		node_expect(&d.a, &d.b, &e, FI_RMA | FI_WRITE);
 		assert_memory_equal(mem + 33, "helloworld", 10);
 		assert_int_equal(node_wait(&d.b, &d.a, &e, NULL), 1);
 		assert_true(e.data == 0x1122334455667788);
 		assert_int_equal(node_wait(&d.b, &d.a, &e, NULL), 1);
 		assert_int_equal(e.data, 77);
 		assert_int_equal(fi_write(d.a.ep, NULL, 0, NULL, d.to_b, 0, 0, &d), 0);
-		expect(&d, &d, FI_RMA | FI_WRITE);
+		node_expect(&d.a, &d.b, &d, FI_RMA | FI_WRITE);
 		duo_close(&d);
 	}
 }
@@ -248,7 +239,7 @@ static void rma__regions(void **state)
 	memset(mem, 0, 2000);
 	memcpy(src, "abcdefghijklmnopqrst", 20);
 	assert_int_equal(fi_write(d.a.ep, src, 20, NULL, d.to_b, 4096, 5, &d), 0);
-	expect(&d, &d, FI_RMA | FI_WRITE);
+	node_expect(&d.a, &d.b, &d, FI_RMA | FI_WRITE);
 	assert_memory_equal(mem, "abcdefghij\0", 11);
 	assert_memory_equal(mem + 1000, "klmnopqrst\0", 11);
 	assert_int_equal(fi_write(d.a.ep, src, 1, NULL, d.to_b, 4095, 5, &d), 0);
@@ -256,7 +247,7 @@ static void rma__regions(void **state)
 	assert_int_equal(fi_write(d.a.ep, src, 1, NULL, d.to_b, 4116, 5, &d), 0);
 	expect_error(&d, &d, FI_EACCES, "outside");
 	assert_int_equal(fi_write(d.a.ep, src, 20, NULL, d.to_b, (uintptr_t)mem + 500, 6, &d), 0);
-	expect(&d, &d, FI_RMA | FI_WRITE);
+	node_expect(&d.a, &d.b, &d, FI_RMA | FI_WRITE);
 	assert_memory_equal(mem + 500, src, 20);
 	assert_int_equal(fi_close(&two->fid), 0);
 	assert_int_equal(fi_close(&all->fid), 0);
@@ -279,9 +270,9 @@ static void rma__not_mapped(void **state)
 	assert_int_equal(
 		fi_mr_reg(d.w.domain, NULL, SIZE_MAX, FI_REMOTE_WRITE | FI_REMOTE_READ, 0, 6, 0, &all, NULL), 0);
 	assert_int_equal(fi_write(d.a.ep, src, 20, NULL, d.to_b, (uintptr_t)p + 10, 6, &d), 0);
-	expect(&d, &d, FI_RMA | FI_WRITE);
+	node_expect(&d.a, &d.b, &d, FI_RMA | FI_WRITE);
 	assert_int_equal(fi_read(d.a.ep, dst, 20, NULL, d.to_b, (uintptr_t)p + page - 10, 6, dst), 0);
-	expect(&d, dst, FI_RMA | FI_READ);
+	node_expect(&d.a, &d.b, dst, FI_RMA | FI_READ);
 	/* read-only, not there, half there, far away */
 	assert_int_equal(fi_write(d.a.ep, src, 20, NULL, d.to_b, (uintptr_t)p + page - 10, 6, &d), 0);
 	expect_error(&d, &d, FI_EACCES, "outside");

@@ -132,7 +132,17 @@ static inline ssize_t node_wait(struct node *n, struct node *other, struct fi_cq
 	return rc;
 }
 
-/* The same for a post that may have to wait. */
+/* The next completion of `n` is this one. */
+static inline void node_expect(struct node *n, struct node *other, void *context, uint64_t flags)
+{
+	struct fi_cq_tagged_entry e;
+
+	assert_int_equal(node_wait(n, other, &e, NULL), 1);
+	assert_ptr_equal(e.op_context, context);
+	assert_int_equal(e.flags, flags);
+}
+
+/* Post, as soon as there is room for it. */
 #define world_post(call, a, b)                                                                                         \
 	do {                                                                                                           \
 		ssize_t rc_;                                                                                           \
