@@ -215,7 +215,7 @@ static int port_read(const struct uccl_verbs *lib, struct ibv_context *ctx, cons
 static bool name_fits(const char *name, const struct ibv_device *dev, int port)
 {
 	size_t len = strlen(dev->name);
-	char number[8];
+	char number[16];
 
 	snprintf(number, sizeof(number), ":%d", port);
 	return !strncmp(name, dev->name, len) && (!name[len] || !strcmp(name + len, number));
