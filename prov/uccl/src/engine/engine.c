@@ -109,6 +109,12 @@ int uccl_engine_wait_fd(const struct uccl_engine *e)
 	return e->nic->ops->wait_fd ? e->nic->ops->wait_fd(e->nic) : -FI_ENOSYS;
 }
 
+/* Callers that took the time and then waited for their turn are late; in here it never goes back. */
+static uint64_t engine_time(struct uccl_engine *e, uint64_t now)
+{
+	return e->now = uccl_max(e->now, now);
+}
+
 /* sending */
 
 void engine_ready(struct conn *c)
@@ -507,7 +513,7 @@ int uccl_engine_poll(struct uccl_engine *e, uint64_t now)
 {
 	int n;
 
-	e->now = now;
+	now = engine_time(e, now);
 	e->polling = true;
 	n = engine_rx(e, now);
 	if (e->mep.starved)
@@ -536,7 +542,7 @@ void uccl_engine_drain(struct uccl_engine *e, uint64_t now)
 	if (e->drain_ns)
 		return;
 	/* Lingering is measured from here, whenever the last poll was. */
-	e->now = now;
+	now = engine_time(e, now);
 	e->drain_ns = now ? now : 1;
 	engine_drain_step(e, now);
 	engine_tx(e, now);
@@ -613,24 +619,30 @@ static void engine_push(struct uccl_engine *e, uint64_t now)
 
 int uccl_engine_send(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
 {
-	int rc = uccl_msg_send(&e->mep, op, now);
+	int rc;
 
+	now = engine_time(e, now);
+	rc = uccl_msg_send(&e->mep, op, now);
 	engine_push(e, now);
 	return rc;
 }
 
 int uccl_engine_recv(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
 {
-	int rc = uccl_msg_recv(&e->mep, op, now);
+	int rc;
 
+	now = engine_time(e, now);
+	rc = uccl_msg_recv(&e->mep, op, now);
 	engine_push(e, now);
 	return rc;
 }
 
 int uccl_engine_rma(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
 {
-	int rc = uccl_msg_rma(&e->mep, op, now);
+	int rc;
 
+	now = engine_time(e, now);
+	rc = uccl_msg_rma(&e->mep, op, now);
 	engine_push(e, now);
 	return rc;
 }
@@ -639,6 +651,7 @@ void uccl_engine_revoke(struct uccl_engine *e, const void *region, uint64_t now)
 {
 	struct conn *c;
 
+	now = engine_time(e, now);
 	TAILQ_FOREACH(c, &e->conns, all)
 		uccl_msg_revoke(&c->peer, region, now);
 	engine_push(e, now);
@@ -652,16 +665,20 @@ int uccl_engine_cancel(struct uccl_engine *e, const void *context, uint64_t now)
 
 int uccl_engine_peek(struct uccl_engine *e, struct uccl_op *op, bool claim, bool discard, uint64_t now)
 {
-	int rc = uccl_msg_peek(&e->mep, op, claim, discard, now);
+	int rc;
 
+	now = engine_time(e, now);
+	rc = uccl_msg_peek(&e->mep, op, claim, discard, now);
 	engine_push(e, now);
 	return rc;
 }
 
 int uccl_engine_recv_claimed(struct uccl_engine *e, struct uccl_op *op, bool discard, uint64_t now)
 {
-	int rc = uccl_msg_recv_claimed(&e->mep, op, discard, now);
+	int rc;
 
+	now = engine_time(e, now);
+	rc = uccl_msg_recv_claimed(&e->mep, op, discard, now);
 	engine_push(e, now);
 	return rc;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * The progress engine: one NIC, one message endpoint, run to completion. All calls are made by one thread at a
- * time (api holds the endpoint's lock). `now` is CLOCK_MONOTONIC in ns in the product, virtual in the simulator, and
- * never goes backwards. Errors are -FI_Exxx.
+ * time (api holds the endpoint's lock). `now` is CLOCK_MONOTONIC in ns in the product, virtual in the simulator; one
+ * that lies before an earlier one counts as that one. Errors are -FI_Exxx.
  */
 #ifndef UCCL_ENGINE_ENGINE_H
 #define UCCL_ENGINE_ENGINE_H

@@ -174,6 +174,29 @@ static void poll__nothing_to_do(void **state)
 	lan_free(l);
 }
 
+/*
+ * Who takes the time and then waits for the endpoint brings an earlier one than who was before. A span from then to now
+ * would be endless: here what was accepted would be given up at once.
+ */
+static void poll__late_caller(void **state)
+{
+	struct lan *l = lan_new_open(2);
+
+	(void)state;
+	talk(l);
+	l->node[1].asleep = true;
+	assert_int_equal(lan_send(l, 0, 1, src, 60000, LAN_CTX(2)), 0);
+	uccl_engine_drain(l->node[0].e, l->now);
+	uccl_engine_poll(l->node[0].e, l->now - 1);
+	assert_int_equal(lan_conn(l, 0, 1)->peer.flow.closing, UCCL_FLOW_OPEN);
+	l->node[1].asleep = false;
+	lan_recv(l, 1, dst, 60000, LAN_CTX(3));
+	lan_run(l, SECOND);
+	lan_expect(l, 0, LAN_CTX(2), 0);
+	lan_expect(l, 1, LAN_CTX(3), 0);
+	lan_free(l);
+}
+
 /* Between two expiries nothing would happen: every packet leaves in a poll that expiry() announced or an arrival
  * caused. */
 static void expiry__announces_every_packet(void **state)
@@ -1061,6 +1084,45 @@ static void op__calls_go_through(void **state)
 	lan_free(l);
 }
 
+/* Every call that brings a time brings the endpoint's forward, and none brings it back. */
+static void op__late_callers(void **state)
+{
+	struct lan *l = lan_new_open(2);
+	struct uccl_engine *e = l->node[0].e;
+	uint64_t start = l->now, now = start;
+	struct uccl_op *op;
+
+	(void)state;
+	for (int back = 0; back < 2; back++) {
+#define LATER() (back ? start : ++now)
+		op = lan_op(l, 0, UCCL_OP_SEND, 0, src, 10);
+		op->peer = lan_peer(l, 0, 1);
+		assert_int_equal(uccl_engine_send(e, op, LATER()), 0);
+		assert_int_equal(e->now, now);
+		op = lan_op(l, 0, UCCL_OP_READ, 0, dst, 10);
+		op->peer = lan_peer(l, 0, 1);
+		op->nseg = 1;
+		op->seg[0].len = 10;
+		assert_int_equal(uccl_engine_rma(e, op, LATER()), 0);
+		assert_int_equal(e->now, now);
+		op = lan_op(l, 0, UCCL_OP_RECV, 0, dst, 10);
+		assert_int_equal(uccl_engine_peek(e, op, true, false, LATER()), -FI_ENOMSG);
+		assert_int_equal(e->now, now);
+		assert_int_equal(uccl_engine_recv_claimed(e, op, false, LATER()), -FI_ENOMSG);
+		assert_int_equal(e->now, now);
+		assert_int_equal(uccl_engine_recv(e, op, LATER()), 0);
+		assert_int_equal(e->now, now);
+		uccl_engine_revoke(e, dst, LATER());
+		assert_int_equal(e->now, now);
+		uccl_engine_poll(e, LATER());
+		assert_int_equal(e->now, now);
+#undef LATER
+	}
+	uccl_engine_drain(e, start);
+	assert_int_equal(e->now, now);
+	lan_free(l);
+}
+
 /* All ops out: EAGAIN, and a multi-receive buffer goes on by itself when some come back. PROTOCOL R40 */
 static void op__exhausted(void **state)
 {
@@ -1141,6 +1203,7 @@ int main(void)
 		cmocka_unit_test(open__wait_fd),
 		cmocka_unit_test(close__cancels),
 		cmocka_unit_test(poll__nothing_to_do),
+		cmocka_unit_test(poll__late_caller),
 		cmocka_unit_test(expiry__announces_every_packet),
 		cmocka_unit_test(send__sizes),
 		cmocka_unit_test(send__chunk_size),
@@ -1169,6 +1232,7 @@ int main(void)
 		cmocka_unit_test(drain__nobody),
 		cmocka_unit_test(peer__by_address),
 		cmocka_unit_test(op__calls_go_through),
+		cmocka_unit_test(op__late_callers),
 		cmocka_unit_test(op__exhausted),
 		cmocka_unit_test(credit__window_policy),
 		cmocka_unit_test(credit__pacer),
