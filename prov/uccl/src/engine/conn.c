@@ -54,7 +54,11 @@ struct conn *conn_by_token(struct uccl_engine *e, uint64_t token)
 {
 	struct conn *c;
 
+	if (e->last && e->last->hs.token_local == token)
+		return e->last;
 	HASH_FIND(hh_token, e->by_token, &token, sizeof(token), c);
+	if (c)
+		e->last = c;
 	return c;
 }
 
@@ -141,6 +145,8 @@ void conn_free(struct conn *c)
 	uccl_heap_set(&e->heap, &c->hs_timer, UCCL_NEVER);
 	HASH_DELETE(hh_key, e->by_key, c);
 	HASH_DELETE(hh_token, e->by_token, c);
+	if (e->last == c)
+		e->last = NULL;
 	TAILQ_REMOVE(&e->conns, c, all);
 	e->nconns--;
 	free(c->last_paths);

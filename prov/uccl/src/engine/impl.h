@@ -84,6 +84,7 @@ struct uccl_engine {
 	struct uccl_timer pacer_timer;
 	struct conn_list conns, hsq;
 	struct conn *by_key, *by_token;
+	struct conn *last;		/* what conn_by_token found last: trains come from one peer */
 	uint32_t nconns, nopen;
 	uint32_t numbered;		/* peers that got a number for the trace */
 	TAILQ_HEAD(, uccl_flow) ready;
