@@ -342,6 +342,9 @@ void flow_detect(struct uccl_flow *f, uint64_t now)
 		struct uccl_sent *e = flow_sent(f, csn);
 		uint64_t wait, due;
 
+		/* All that follows left later still. */
+		if (csn >= f->high_acked && e->ntx == 1 && e->sent_ns >= f->rack_ns)
+			break;
 		if (e->state != UCCL_SENT_INFLIGHT)
 			continue;
 		if (sent_proven_lost(f, e, csn)) {

@@ -409,6 +409,14 @@ static bool tx_frag(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e
 	return !f->frag_next;
 }
 
+static void sent_again(struct uccl_sent *e, uint64_t now)
+{
+	e->sent_ns = now;
+	e->overdue = 0;
+	if (e->ntx < UINT8_MAX)
+		e->ntx++;
+}
+
 /* The oldest chunk known to be lost; entries that were acknowledged meanwhile are skipped. */
 static int tx_retransmit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 {
@@ -437,10 +445,7 @@ static int tx_retransmit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		if (done) {
 			f->rtx_head++;
 			e->state = UCCL_SENT_INFLIGHT;
-			e->sent_ns = now;
-			e->overdue = 0;
-			if (e->ntx < UINT8_MAX)
-				e->ntx++;
+			sent_again(e, now);
 			f->inflight_chunks++;
 			f->inflight_bytes += e->len;
 			f->paths[e->path].inflight += e->len;
@@ -467,8 +472,7 @@ static int tx_probe_chunk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	f->paths[path].inflight -= e->len;
 	e->path = tx_control_path(f);
 	f->paths[e->path].inflight += e->len;
-	e->sent_ns = now;
-	e->overdue = 0;
+	sent_again(e, now);
 	f->cfg.stats->rtx_packets++;
 	f->cfg.stats->rtx_bytes += e->len;
 	tx_chunk(f, tx, e, f->una, UCCL_FLAG_RTX | UCCL_FLAG_TAIL_PROBE | UCCL_FLAG_AR, now);
