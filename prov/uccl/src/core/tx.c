@@ -198,6 +198,11 @@ static void tx_burst_align(struct uccl_flow *f, uint64_t bytes)
 
 	if (!f->cfg.train_bytes)
 		return;
+	/* In a stream of messages trains go on across their borders: there will be fewer, and the pipe is full. */
+	if (f->inflight_bytes >= 2ull * burst) {
+		f->burst_bytes = burst;
+		return;
+	}
 	f->burst_bytes = count > 1 ? (uint32_t)uccl_min(share + f->cfg.chunk_bytes, burst) : burst;
 	if (f->burst_left < uccl_min(bytes, share))
 		f->burst_left = 0;

@@ -605,6 +605,35 @@ static void tx_burst__even_shares(void **state)
 	pair_fini(&p);
 }
 
+/* With two trains in flight a message goes on in the burst that the one before began. */
+static void tx_burst__goes_on_in_a_stream(void **state)
+{
+	struct pair_cfg c = pair_trains();
+
+	(void)state;
+	start(c);
+	pair_bulk(&p, 0, 128 * KIB);
+	assert_int_equal(pair_pump_one(&p, 0), 128);
+	lose_all();
+	/* 40 of 64, then the next fills the first burst, and the second. */
+	pair_bulk(&p, 0, 40 * KIB);
+	pair_bulk(&p, 0, 40 * KIB);
+	assert_int_equal(pair_pump_one(&p, 0), 80);
+	assert_int_equal(run_from(0), 64);
+	assert_int_equal(run_from(64), 16);
+	pair_fini(&p);
+	/* One train is not enough for that. */
+	start(c);
+	pair_bulk(&p, 0, 64 * KIB);
+	assert_int_equal(pair_pump_one(&p, 0), 64);
+	lose_all();
+	pair_bulk(&p, 0, 40 * KIB);
+	pair_bulk(&p, 0, 40 * KIB);
+	assert_int_equal(pair_pump_one(&p, 0), 80);
+	assert_int_equal(run_from(0), 40);
+	pair_fini(&p);
+}
+
 /* Acknowledgement of all before `n` chunks of the first message arrives; what leaves now. */
 static int acked_then_sent(uint64_t n)
 {
@@ -1731,6 +1760,7 @@ int main(void)
 		cmocka_unit_test(tx_ar__full_window),
 		cmocka_unit_test(tx_burst__begins_with_the_message),
 		cmocka_unit_test(tx_burst__even_shares),
+		cmocka_unit_test(tx_burst__goes_on_in_a_stream),
 		cmocka_unit_test(tx_want__whole_trains),
 		cmocka_unit_test(tx_burst__told_of_everything),
 		cmocka_unit_test(tx_want__slots),
