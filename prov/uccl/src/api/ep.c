@@ -260,6 +260,14 @@ static bool want_keyless(const struct uccl_ep *ep)
 	return ep->src.port || uccl_address_is_sock(ep->addr_format);
 }
 
+/* What a program leaves unread must not grow with what others send. */
+static bool ep_room(void *arg)
+{
+	struct uccl_ep *ep = arg;
+
+	return !ep->rx_cq || !uccl_cq_full(ep->rx_cq);
+}
+
 static int ep_start(struct uccl_ep *ep)
 {
 	struct uccl_config config;
@@ -268,6 +276,8 @@ static int ep_start(struct uccl_ep *ep)
 		.random = fill_random,
 		.target = &uccl_mr_target,
 		.target_arg = ep,
+		.room = ep_room,
+		.room_arg = ep,
 	};
 	int rc;
 

@@ -62,6 +62,8 @@ int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct u
 	uccl_mep_init(&e->mep, &engine_mep_ops, &e->stats, cfg->eager_bytes, cfg->unexpected_bytes, OPS_MAX);
 	e->mep.target = attr->target;
 	e->mep.target_arg = attr->target_arg;
+	e->mep.room = attr->room;
+	e->mep.room_arg = attr->room_arg;
 	e->mep.dereg_fences = attr->nic->caps.dereg_fences;
 	uccl_heap_init(&e->heap);
 	uccl_pacer_init(&e->pacer, attr->nic->caps.link_bps);

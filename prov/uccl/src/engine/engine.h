@@ -26,6 +26,9 @@ struct uccl_engine_attr {
 	/* Memory that peers may reach; NULL: none. */
 	const struct uccl_target_ops *target;
 	void *target_arg;
+	/* See uccl_mep.room; NULL: there always is. */
+	bool (*room)(void *arg);
+	void *room_arg;
 };
 
 int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct uccl_engine **e);

@@ -63,6 +63,9 @@ struct uccl_mep {
 	uint64_t copied_bytes;		/* copies of payloads that are not acknowledged yet */
 	const struct uccl_target_ops *target; /* our registered memory; NULL: there is none */
 	void *target_arg;
+	/* Is there room for the completion of a message that comes into a multi-receive buffer? NULL: always. */
+	bool (*room)(void *arg);
+	void *room_arg;
 	uint64_t staged_bytes;		/* copies of what goes back for reads */
 	struct uccl_peer_list blocked;
 	struct uccl_pool op_pool, rx_pool, serve_pool, reply_pool;
@@ -70,7 +73,7 @@ struct uccl_mep {
 	struct uccl_match match;
 	/* The end of a registration is all that it takes to keep writes out: no fences of paths. The engine sets it. */
 	bool dereg_fences;
-	bool starved;			/* a listed message waits for an op: uccl_msg_retry */
+	bool starved;			/* a listed message waits for an op, or room: uccl_msg_retry */
 	struct uccl_msg_rx *stream;	/* the message whose payload came last: where the next belongs, probably */
 };
 
@@ -109,8 +112,9 @@ int uccl_msg_cancel(struct uccl_mep *m, const void *context);
 int uccl_msg_peek(struct uccl_mep *m, struct uccl_op *op, bool claim, bool discard, uint64_t now);
 int uccl_msg_recv_claimed(struct uccl_mep *m, struct uccl_op *op, bool discard, uint64_t now);
 /*
- * A multi-receive buffer needs an op for every message in it. While none could be had, messages wait in the unexpected
- * list although a receive for them is posted (uccl_mep.starved); this matches them, in order, as far as ops go.
+ * A multi-receive buffer needs an op for every message in it, and room for its completion. Without, messages wait in
+ * the unexpected list although a receive for them is posted (uccl_mep.starved); this matches them, in order, as far as
+ * both go.
  * Receives for single messages go on meanwhile: they need no op, and free theirs.
  */
 void uccl_msg_retry(struct uccl_mep *m, uint64_t now);

@@ -71,6 +71,12 @@ void msg_recv_done(struct uccl_op *op, struct uccl_peer *from, int err)
 	op->done(op);
 }
 
+/* May another message go into a multi-receive buffer? */
+static bool child_room(const struct uccl_mep *m)
+{
+	return m->op_pool.used < m->op_pool.max && (!m->room || m->room(m->room_arg));
+}
+
 /*
  * The op that takes a message of `len` bytes: the receive itself, off the queue, or a new child of a multi-receive
  * buffer. NULL: no child can be had now.
@@ -85,8 +91,8 @@ static struct uccl_op *recv_take(struct uccl_mep *m, struct uccl_op *recv, uint6
 		recv->done_buf = recv->iov_count ? recv->iov[0].iov_base : NULL;
 		return recv;
 	}
-	/* Nothing overtakes what waits for an op. */
-	child = m->starved ? NULL : uccl_pool_get(&m->op_pool);
+	/* Nothing overtakes what waits. */
+	child = m->starved || !child_room(m) ? NULL : uccl_pool_get(&m->op_pool);
 	if (!child) {
 		m->starved = true;
 		return NULL;
@@ -402,7 +408,7 @@ static void rx_discard(struct uccl_msg_rx *rx, uint64_t now)
 
 void uccl_msg_retry(struct uccl_mep *m, uint64_t now)
 {
-	if (m->op_pool.used >= m->op_pool.max)
+	if (!child_room(m))
 		return;
 	m->starved = false;
 	for (int t = 0; t < 2; t++) {

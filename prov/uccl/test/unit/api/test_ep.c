@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "api/cq.h"
 #include "api/ep.h"
 
 struct duo {
@@ -462,6 +463,36 @@ static void multi_recv__buffer(void **state)
 	assert_int_equal(d.b.ep->ops->rx_size_left(d.b.ep), 4096);
 	duo_close(&d);
 	free(buf);
+}
+
+/* What others send into a multi-receive buffer stops at the queue's size until the program reads. */
+static void multi_recv__full_queue(void **state)
+{
+	enum { N = 1000, SIZE = 64 };
+	char buf[100], out;
+	struct iovec iov = { buf, sizeof(buf) };
+	struct fi_msg m = { .msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = buf };
+	struct fi_cq_tagged_entry e;
+	struct uccl_cq *cq;
+	struct duo d;
+
+	(void)state;
+	duo_open(&d);
+	cq = uccl_container_of(d.b.cq, struct uccl_cq, fid);
+	cq->limit = SIZE;
+	assert_int_equal(fi_recvmsg(d.b.ep, &m, FI_MULTI_RECV), 0);
+	for (int i = 0; i < N; i++)
+		world_post(fi_senddata(d.a.ep, &out, 0, NULL, (uint64_t)i, d.to_b, &out), &d.a, &d.b);
+	for (int i = 0; i < N; i++)
+		expect(&d.a, &d.b, &out, FI_SEND | FI_MSG);
+	assert_int_equal(cq->tail - cq->head, SIZE);
+	for (int i = 0; i < N; i++) {
+		assert_int_equal(node_wait(&d.b, &d.a, &e, NULL), 1);
+		assert_int_equal(e.data, i);
+		assert_true(cq->tail - cq->head < SIZE);
+	}
+	assert_int_equal(fi_cq_read(d.b.cq, &e, 1), -FI_EAGAIN);
+	duo_close(&d);
 }
 
 static void opt__values(void **state)
@@ -987,6 +1018,7 @@ int main(void)
 		cmocka_unit_test(cancel__and_truncation),
 		cmocka_unit_test(peek__claim_discard),
 		cmocka_unit_test(multi_recv__buffer),
+		cmocka_unit_test(multi_recv__full_queue),
 		cmocka_unit_test(opt__values),
 		cmocka_unit_test(inject__too_long),
 		cmocka_unit_test(cq__back_pressure),

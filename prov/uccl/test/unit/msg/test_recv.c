@@ -644,6 +644,44 @@ static void multi__out_of_ops(void **state)
 	duo_free(d);
 }
 
+static bool no_room(void *arg)
+{
+	return *(bool *)arg;
+}
+
+/* The same when nobody has read the completions of earlier ones. PROTOCOL R40 */
+static void multi__no_room(void **state)
+{
+	struct duo *d = duo_new(false, 8);
+	bool room = false;
+
+	(void)state;
+	duo_connect(d);
+	d->side[1].m.room = no_room;
+	d->side[1].m.room_arg = &room;
+	multi_post(d, 10000, 1, DUO_CTX(9));
+	duo_recv(d, 1, UCCL_OPF_TAGGED, dst + 10000, 1, 7, 0, DUO_CTX(7));
+	for (uint8_t i = 0; i < 3; i++) {
+		src[i] = i;
+		assert_int_equal(duo_send(d, 0, UCCL_OPF_INJECT, src + i, 1, 0, NULL), 0);
+	}
+	assert_int_equal(duo_send(d, 0, UCCL_OPF_INJECT | UCCL_OPF_TAGGED, "x", 1, 7, NULL), 0);
+	duo_run(d, 20 * UCCL_NS_PER_MS);
+	/* What was posted has its room. */
+	expect(d, 1, DUO_CTX(7), 0, 1);
+	assert_null(duo_next(d, 1));
+	uccl_msg_retry(&d->side[1].m, d->now);
+	assert_null(duo_next(d, 1));
+	room = true;
+	uccl_msg_retry(&d->side[1].m, d->now);
+	assert_false(d->side[1].m.starved);
+	for (uint8_t i = 0; i < 3; i++) {
+		assert_ptr_equal(expect(d, 1, DUO_CTX(9), 0, 1)->buf, dst + i);
+		assert_int_equal(dst[i], i);
+	}
+	duo_free(d);
+}
+
 /* Receives for single messages need no further op: what waits for one does not stop them, and is not overtaken.
  * PROTOCOL R40 */
 static void multi__out_of_ops_others_go_on(void **state)
@@ -1334,6 +1372,7 @@ int main(void)
 		cmocka_unit_test(multi__truncates_the_last),
 		cmocka_unit_test(multi__cancel),
 		cmocka_unit_test(multi__out_of_ops),
+		cmocka_unit_test(multi__no_room),
 		cmocka_unit_test(multi__out_of_ops_others_go_on),
 		cmocka_unit_test(multi__out_of_ops_unexpected),
 		cmocka_unit_test(cts__no_handle),
