@@ -104,6 +104,30 @@ static const char *look_credit(struct uccl_sim_inv *inv, const struct uccl_flow 
 	return text;
 }
 
+/* --- I9 --- */
+
+/*
+ * A completion of what was posted has its room by that. What others send into a multi-receive buffer has none, so
+ * when the queue is full only what was on its way already may complete.
+ */
+void uccl_sim_inv_done(struct uccl_sim_life *n, bool child)
+{
+	const struct uccl_pool *ops = &n->e->mep.op_pool;
+	bool was_full = n->unread >= (uint32_t)n->w->o.cq;
+
+	n->unread++;
+	if (was_full && child) {
+		if (!n->children)
+			uccl_sim_violation(n->w, "I9: endpoint %u took a message, with %u completions unread", n->node,
+					   n->unread - 1);
+		else
+			n->children--;
+	} else if (!was_full && n->unread >= (uint32_t)n->w->o.cq) {
+		/* This one still has its operation. */
+		n->children = ops->used > n->posted + 1 ? ops->used - n->posted - 1 : 0;
+	}
+}
+
 /* --- I11 --- */
 
 static uint64_t hash(uint64_t h, const void *p, size_t len)

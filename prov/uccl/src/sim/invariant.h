@@ -11,13 +11,13 @@
  *   I6   windows, bitmaps, bytes in flight            world.c (uccl_flow_check)
  *   I7   credit is neither made up nor taken back     here
  *   I8   grants fit into the receive queue            here; world.c (a direct write found no slot), scenario slots
- *   I9   room for every completion                    not here: the completion queue is the api layer's, which grows it
+ *   I9   room for every completion                    here: of what nobody posted; test_cq, of the queue itself
  *   I10  who waits has a timer; nobody spins          world.c
  *   I11  a packet that is refused changes nothing     here: every refused form, made up and handed to a live flow
  *   I12  no more to a stranger than came from it      here
  *   I13  memory per peer has a bound                  here
  *   I14  nothing of another incarnation               work.c
- *   I15  device memory is flushed before completion   not here: there is no device memory yet
+ *   I15  device memory is flushed before completion   not here: the api refuses such memory, see test_info, test_mr
  *   I16  nothing is left after the end                world.c
  *   I17  faults off, then everything ends in time     world.c
  *   I18  one seed, one trace                          uccl_sim --twice, test_sim_seeds
@@ -47,6 +47,8 @@ struct uccl_sim_inv {
 void uccl_sim_inv_packet(struct uccl_sim_world *w, const struct uccl_sim_pkt *p, const char *what);
 /* Look into an endpoint that lives. */
 void uccl_sim_inv_look(struct uccl_sim_life *n);
+/* I9: an operation of this application completes; `child`: one that it did not post. */
+void uccl_sim_inv_done(struct uccl_sim_life *n, bool child);
 /* I11 for one form; a text if the flow changed, or did not refuse it. NULL: well, or this form cannot be made now. */
 const char *uccl_sim_inv_forge(struct uccl_flow *f, uint32_t form, uint64_t now);
 #define UCCL_SIM_INV_FORMS 8

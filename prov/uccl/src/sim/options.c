@@ -260,6 +260,7 @@ void uccl_sim_options_draw(struct uccl_sim_options *o, uint64_t seed, const char
 		draw_loss(o, &r);
 		draw_disasters(o, &r);
 	}
+	o->cq = pick(&r, 65536, 65536, 4, 1);
 	if (forced)
 		uccl_sim_options_set(o, forced);
 	reconcile(o);

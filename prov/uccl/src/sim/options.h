@@ -97,6 +97,7 @@
 	X(kills, 0, "endpoints that die for good")                                                                     \
 	X(sleeps, 0, "times that an endpoint does not poll")                                                           \
 	X(sleep_ms, 100, "longest of them")                                                                            \
+	X(cq, 65536, "unread completions at which an application takes no more into multi-receive buffers")            \
 	X(check_every, 64, "events between checks of inner state")                                                     \
 	X(bound_ms, 60000, "after the faults everything must be done within this")
 

@@ -512,6 +512,9 @@ const struct uccl_sim_scenario uccl_sim_scenarios[] = {
 	 "messages=3000 size_max=2048 big=0 late=1 exact=1 untagged=0 unexpected_kb=4 window=64 eager=2048 work_ms=20 "
 	 "fault_ms=0 truncate_recv=0 cancel=0 early=0.5 inject_share=0.3",
 	 3, NULL},
+	{"full-queue", "messages for multi-receive buffers of applications that leave completions unread",
+	 "messages=400 size_max=64 big=0 late=0.2 multi=1 untagged=1 cq=4 work_ms=5 sleeps=5 sleep_ms=20 nodes=3",
+	 10, NULL},
 	{"old-doubles", "half of all packets are doubled, the doubles come up to 10 s late",
 	 "dup=0.5 old_stay=1 stall_ms=10000 messages=150 work_ms=3000 fault_ms=4000", 10, NULL},
 	{"late-originals", "one packet or write in 50 comes up to 10 s late",

@@ -197,6 +197,8 @@ static void msg_done(struct uccl_op *op)
 	struct uccl_sim_world *w = m->w;
 	struct uccl_sim_life *n = &w->node[m->src];
 
+	n->posted--;
+	uccl_sim_inv_done(n, false);
 	uccl_sim_trace(&w->net, now(w), (uint64_t)m->id << 16 | (uint64_t)op->err);
 	if (m->state != MSG_POSTED) {
 		uccl_sim_violation(w, "I2: send of message %u completed in state %u", m->id, m->state);
@@ -290,8 +292,10 @@ static void msg_post(struct uccl_sim_event *ev)
 	uccl_owner_give(&w->owner, uccl_check_base(m->buf), UCCL_OWNER_READ);
 	m->state = MSG_POSTED;
 	m->order = ++w->work.order;
+	n->posted++;
 	rc = uccl_engine_send(n->e, op, now(w));
 	if (rc) {
+		n->posted--;
 		m->state = MSG_PLANNED;
 		uccl_op_put(n->e, op);
 		if (rc == -FI_EAGAIN)
@@ -529,6 +533,9 @@ static void recv_done(struct uccl_op *op)
 	struct uccl_sim_life *n = &w->node[r->node];
 	bool child = op->flags & UCCL_OPF_CHILD;
 
+	if (!child || op->flags & UCCL_OPF_MULTI)
+		n->posted--;
+	uccl_sim_inv_done(n, child);
 	uccl_sim_trace(&w->net, now(w), (uint64_t)r->node << 32 | (uint64_t)op->err << 16 | op->done_len);
 	if (r->dropped) {
 		drop_done(op);
@@ -631,8 +638,10 @@ static void recv_post(struct uccl_sim_event *ev)
 	r->order = ++n->order;
 	if (r->cancel_ns)
 		uccl_sim_at(&w->net, &r->cancel_ev, r->cancel_ns);
+	n->posted++;
 	rc = uccl_engine_recv(n->e, op, now(w));
 	if (rc) {
+		n->posted--;
 		r->state = RECV_PLANNED;
 		uccl_sim_cancel(&w->net, &r->cancel_ev);
 		uccl_op_put(n->e, op);
@@ -712,8 +721,10 @@ static void peek_found(struct uccl_sim_life *n, const struct uccl_op *op, uint64
 		take->len = 0;
 		take->iov_count = 0;
 	}
+	n->posted++;
 	rc = uccl_engine_recv_claimed(n->e, take, mode == 2, now(w));
 	if (rc) {
+		n->posted--;
 		uccl_op_put(n->e, take);
 		uccl_sim_violation(w, "a claimed message was gone: %d", rc);
 		return;
@@ -852,6 +863,7 @@ void sim_life_init(struct uccl_sim_life *n)
 	n->peeks = n->multis = n->multi_posted = 0;
 	n->peek.fire = peek_fire;
 	n->order = 0;
+	n->posted = n->unread = n->children = 0;
 }
 
 /* Many sizes are near something: nothing, a chunk, the eager limit. */

@@ -159,13 +159,22 @@ static void life_poll(struct uccl_sim_event *ev)
 		uccl_sim_at(&w->net, &n->poll, n->asleep_until);
 		return;
 	}
+	/* As a program does: what is there is read, and only when nothing is the engine runs. */
 	for (i = 0; i < POLL_ROUNDS; i++) {
-		if (uccl_engine_poll(n->e, w->net.now) <= 0)
+		n->unread = 0;
+		if (uccl_engine_poll(n->e, w->net.now) <= 0 && !n->unread)
 			break;
 	}
 	if (i == POLL_ROUNDS)
 		uccl_sim_violation(w, "I10: endpoint %u finds events without end", n->node);
 	life_schedule(n);
+}
+
+static bool life_room(void *arg)
+{
+	const struct uccl_sim_life *n = arg;
+
+	return n->unread < (uint32_t)n->w->o.cq;
 }
 
 static void nic_config(const struct uccl_sim_world *w, struct uccl_sim_life *n, struct uccl_sim_nic_cfg *c)
@@ -226,7 +235,13 @@ int uccl_sim_boot(struct uccl_sim_world *w, uint8_t node)
 	struct uccl_sim_life *n = &w->node[node];
 	struct uccl_sim_nic_cfg nic;
 	struct uccl_config cfg;
-	struct uccl_engine_attr attr = {.config = &cfg, .random = life_random, .random_arg = n};
+	struct uccl_engine_attr attr = {
+		.config = &cfg,
+		.random = life_random,
+		.random_arg = n,
+		.room = life_room,
+		.room_arg = n,
+	};
 	bool again = n->w != NULL;
 	int rc;
 

@@ -54,6 +54,9 @@ struct uccl_sim_life {
 	uint32_t multis;		/* messages still to come into multi-receive buffers */
 	uint32_t multi_posted;		/* such buffers now posted or planned */
 	uint64_t order;			/* receives posted */
+	uint32_t posted;		/* operations that have not completed */
+	uint32_t unread;		/* completions that the application has not read */
+	uint32_t children;		/* I9: under way into multi-receive buffers when they were too many */
 };
 
 struct uccl_sim_work {

@@ -145,6 +145,27 @@ static void look_memory__lists(void **state)
 	end();
 }
 
+/* Two messages are on their way into a multi-receive buffer when the queue is full; it takes no third. */
+static void done__room(void **state)
+{
+	struct uccl_sim_life *n = &w.node[0];
+
+	(void)state;
+	start("cq=2");
+	n->unread = 1;
+	engine()->mep.op_pool.used += 2;
+	uccl_sim_inv_done(n, true);
+	uccl_sim_inv_done(n, true);
+	uccl_sim_inv_done(n, false);
+	assert_int_equal(w.violations, 0);
+	uccl_sim_inv_done(n, true);
+	assert_int_equal(w.violations, 1);
+	assert_non_null(strstr(w.first, "I9: endpoint 0 took a message, with 4 completions unread"));
+	w.violations = 0;
+	engine()->mep.op_pool.used -= 2;
+	end();
+}
+
 static struct uccl_sim_pkt packet(uint8_t src, uint8_t dst, uint8_t type, uint32_t len)
 {
 	return (struct uccl_sim_pkt){.kind = UCCL_TX_PACKET, .src = src, .dst = dst, .type = type, .len = len};
@@ -198,7 +219,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(look_credit__each),   cmocka_unit_test(look_engine__slots),
 		cmocka_unit_test(look_engine__memory), cmocka_unit_test(look_memory__lists),
-		cmocka_unit_test(packet__strangers),   cmocka_unit_test(forge__each_form),
+		cmocka_unit_test(done__room),	       cmocka_unit_test(packet__strangers),
+		cmocka_unit_test(forge__each_form),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
