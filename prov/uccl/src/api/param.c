@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "api/lib.h"
 #include "core/policy.h"
@@ -32,7 +33,7 @@ struct param {
 	const char *name;
 	enum form form;
 	const char *def;
-	uint64_t lo, hi;	/* in the unit that a person writes */
+	uint64_t lo, hi;	/* in the unit that a person writes; the default may lie outside */
 	const char *const *(*choices)(void);
 	size_t offset;
 	const char *help;
@@ -90,7 +91,7 @@ static const struct param table[] = {
 	      "accept peers that know IP and port but not the connect key; auto: endpoints with a port of the "
 	      "program's choice or with socket addresses do"),
 	TEXT("FI_UCCL_FAULT", fault, "faults put into what is sent, for tests; see fi_uccl(7)"),
-	RANGE("FI_UCCL_MTU", FORM_BYTES, "0", 0, 65535, mtu, "cap on the packet size; 0: the interface's"),
+	RANGE("FI_UCCL_MTU", FORM_BYTES, "0", 512, 65535, mtu, "cap on the packet size; 0: the interface's"),
 	RANGE("FI_UCCL_MAX_QP", FORM_NUMBER, "1024", 1, 16384, max_qp,
 	      "queue pairs of an endpoint for direct writes (verbs-uc, verbs-rc), to all its peers together"),
 	RANGE("FI_UCCL_RCVBUF", FORM_BYTES, "0", 0, 1 << 30, rcvbuf_bytes,
@@ -130,10 +131,11 @@ static void unit_text(const struct param *t, char *buf, size_t size)
 			n += snprintf(buf + n, size - n, " %s", *c);
 		return;
 	default:
-		snprintf(buf, size, "%s, %llu to %llu",
+		snprintf(buf, size, "%s, %s%llu to %llu",
 			 t->form == FORM_BYTES ? "bytes" : t->form == FORM_SECONDS ? "seconds" :
 			 t->form == FORM_MILLIS ? "milliseconds" : "number",
-			 (unsigned long long)t->lo, (unsigned long long)t->hi);
+			 t->lo && !strcmp(t->def, "0") ? "0 or " : "", (unsigned long long)t->lo,
+			 (unsigned long long)t->hi);
 	}
 }
 
@@ -149,8 +151,23 @@ static void short_name(const struct param *t, char *buf, size_t size)
 	buf[i] = '\0';
 }
 
+/* A misspelt variable would quietly do nothing. */
+static void warn_unknown(const char *var)
+{
+	size_t len = strcspn(var, "=");
+
+	if (strncmp(var, "FI_UCCL_", PREFIX_LEN))
+		return;
+	for (size_t i = 0; i < uccl_array_len(table); i++)
+		if (strlen(table[i].name) == len && !memcmp(table[i].name, var, len))
+			return;
+	uccl_warn(FI_LOG_CORE, "%.*s is no variable of this provider\n", (int)len, var);
+}
+
 void uccl_params_define(void)
 {
+	for (char **var = environ; var && *var; var++)
+		warn_unknown(*var);
 	for (size_t i = 0; i < uccl_array_len(table); i++) {
 		char name[UCCL_PARAM_NAME], unit[128];
 
@@ -254,7 +271,8 @@ static int read_value(const struct param *t, const char *text, struct uccl_param
 		*num = UCCL_KEYLESS_AUTO;
 		return 0;
 	default:
-		if (read_number(text, t->form == FORM_BYTES, num) || *num < t->lo || *num > t->hi)
+		if (read_number(text, t->form == FORM_BYTES, num) ||
+		    ((*num < t->lo || *num > t->hi) && strcmp(text, t->def)))
 			return -FI_EINVAL;
 		if (t->form == FORM_SECONDS)
 			*num *= UCCL_NS_PER_S;

@@ -36,7 +36,7 @@ struct uccl_params {
 	uint64_t mtu, rcvbuf_bytes, liveness, max_qp;
 };
 
-/* Make the variables known to the library (fi_info -e). */
+/* Make the variables known to the library (fi_info -e), and warn of those in the environment that there are not. */
 void uccl_params_define(void);
 
 /* FI_UCCL_ALIAS, if it is a name that a provider can have; "" if it is not set, or, after a warning, if it is not. */

@@ -47,6 +47,7 @@ static const struct setting {
 	{"FI_UCCL_KEYLESS=maybe", "FI_UCCL_KEYLESS=maybe is not valid (0, 1 or auto)", false},
 	{"FI_UCCL_LIVENESS=2", "FI_UCCL_LIVENESS=2 is not valid (0 or 1)", false},
 	{"FI_UCCL_MTU=70000", "FI_UCCL_MTU=70000 is not valid", false},
+	{"FI_UCCL_MTU=10", "FI_UCCL_MTU=10 is not valid (bytes, 0 or 512 to", false},
 	{"FI_UCCL_RCVBUF=2g", "FI_UCCL_RCVBUF=2g is not valid", false},
 	{"FI_UCCL_FAULT=drop", "FI_UCCL_FAULT=drop is not valid: want key=value", false},
 	{"FI_UCCL_FAULT=drop=2", "FI_UCCL_FAULT=drop=2 is not valid: a probability must be", false},
@@ -55,6 +56,7 @@ static const struct setting {
 	{"FI_UCCL_FAULT=blackhole=3@5-1", "is not valid: blackhole: bad end time", false},
 	{"FI_UCCL_NIC=nosuch0", "FI_UCCL_NIC: no interface nosuch0", false},
 	{"FI_UCCL_STATS=/nonexistent/folder/x", NULL, true},
+	{"FI_UCCL_PAHTS=4", "FI_UCCL_PAHTS is no variable of this provider", true},
 };
 
 static int env_case(const struct setting *s, unsigned int i)

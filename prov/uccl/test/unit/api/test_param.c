@@ -19,6 +19,53 @@ static int read_with(const char *name, const char *value)
 	return rc;
 }
 
+static char warned[256];
+
+static int log_always(const struct fi_provider *prov, enum fi_log_level level, enum fi_log_subsys subsys)
+{
+	(void)prov;
+	(void)level;
+	(void)subsys;
+	return 1;
+}
+
+static void log_note(const struct fi_provider *prov, enum fi_log_level level, enum fi_log_subsys subsys,
+		     const char *func, int line, const char *fmt, ...)
+{
+	size_t n = strlen(warned);
+	va_list ap;
+
+	(void)prov;
+	(void)subsys;
+	(void)func;
+	(void)line;
+	if (level != FI_LOG_WARN)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(warned + n, sizeof(warned) - n, fmt, ap);
+	va_end(ap);
+}
+
+static void define__warns_of_unknown(void **state)
+{
+	struct uccl_lib keep = uccl_lib;
+
+	(void)state;
+	uccl_lib.log_enabled = log_always;
+	uccl_lib.log = log_note;
+	setenv("FI_UCCL_PATHS", "4", 1);
+	setenv("FI_UCCL_PATHZ", "4", 1);
+	setenv("FI_UCCL_PAT", "", 1);
+	uccl_params_define();
+	uccl_lib = keep;
+	unsetenv("FI_UCCL_PATHS");
+	unsetenv("FI_UCCL_PATHZ");
+	unsetenv("FI_UCCL_PAT");
+	assert_non_null(strstr(warned, "FI_UCCL_PATHZ is no variable"));
+	assert_non_null(strstr(warned, "FI_UCCL_PAT is no variable"));
+	assert_null(strstr(warned, "FI_UCCL_PATHS "));
+}
+
 /* The defaults that a person is told are those of the engine. */
 static void read__defaults(void **state)
 {
@@ -57,6 +104,10 @@ static void read__values(void **state)
 	assert_int_equal(p.eager_bytes, 32768);
 	assert_int_equal(read_with("FI_UCCL_UNEXPECTED", "2M"), 0);
 	assert_int_equal(p.unexpected_bytes, 2 << 20);
+	assert_int_equal(read_with("FI_UCCL_MTU", "0"), 0);
+	assert_int_equal(p.mtu, 0);
+	assert_int_equal(read_with("FI_UCCL_MTU", "512"), 0);
+	assert_int_equal(p.mtu, 512);
 	assert_int_equal(read_with("FI_UCCL_RCVBUF", "1g"), 0);
 	assert_int_equal(p.rcvbuf_bytes, 1 << 30);
 	assert_int_equal(read_with("FI_UCCL_PEER_TIMEOUT", "2"), 0);
@@ -88,6 +139,7 @@ static void read__refuses(void **state)
 		{ "FI_UCCL_BACKEND", "rdma" }, { "FI_UCCL_PATH_ORDER", "lifo" }, { "FI_UCCL_LIVENESS", "2" },
 		{ "FI_UCCL_KEYLESS", "maybe" }, { "FI_UCCL_WINDOW", "63" },	{ "FI_UCCL_INJECT", "65537" },
 		{ "FI_UCCL_LINGER", "99999999999999999999" }, { "FI_UCCL_EAGER", "18446744073709551615g" },
+		{ "FI_UCCL_MTU", "511" },      { "FI_UCCL_MTU", "64k" },
 		{ "FI_UCCL_FAULT", "drop=2" }, { "FI_UCCL_FAULT", "nonsense" },
 	};
 
@@ -160,6 +212,7 @@ static void nic_wanted__list(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(define__warns_of_unknown),
 		cmocka_unit_test(read__defaults),    cmocka_unit_test(read__values),
 		cmocka_unit_test(read__refuses),     cmocka_unit_test(read__too_long),
 		cmocka_unit_test(config__takes_all), cmocka_unit_test(nic_wanted__list),
