@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "fab.h"
 
+#include <dirent.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,6 +32,19 @@ static void good(int rc, const char *what)
 	rank_check(!rc, "%s: %s", what, fi_strerror(-rc));
 }
 
+/* Entries of a folder of /proc/self. */
+static unsigned int own(const char *folder)
+{
+	DIR *d = opendir(folder);
+	unsigned int n = 0;
+
+	rank_check(d, "%s cannot be read", folder);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
 void fab_open(struct fab *f, const char *service)
 {
 	struct fi_av_attr av = {.type = FI_AV_TABLE};
@@ -42,6 +56,8 @@ void fab_open(struct fab *f, const char *service)
 	fi_freeinfo(hints);
 	rank_check(!strcmp(f->info->fabric_attr->prov_name, "uccl"), "the provider is %s",
 		   f->info->fabric_attr->prov_name);
+	f->fds = own("/proc/self/fd");
+	f->threads = own("/proc/self/task");
 	good(fi_fabric(f->info->fabric_attr, &f->fabric, NULL), "fi_fabric");
 	good(fi_domain(f->fabric, f->info, &f->domain, NULL), "fi_domain");
 	good(fi_av_open(f->domain, &av, &f->av, NULL), "fi_av_open");
@@ -57,6 +73,7 @@ void fab_open(struct fab *f, const char *service)
 uint64_t fab_close(struct fab *f)
 {
 	uint64_t began = clock_ns(), took;
+	unsigned int left;
 
 	good(fi_close(&f->ep->fid), "fi_close endpoint");
 	took = clock_ns() - began;
@@ -64,6 +81,10 @@ uint64_t fab_close(struct fab *f)
 	good(fi_close(&f->av->fid), "fi_close av");
 	good(fi_close(&f->domain->fid), "fi_close domain");
 	good(fi_close(&f->fabric->fid), "fi_close fabric");
+	left = own("/proc/self/fd");
+	rank_check(left == f->fds, "%u descriptors before, %u after", f->fds, left);
+	left = own("/proc/self/task");
+	rank_check(left == f->threads, "%u threads before, %u after", f->threads, left);
 	fi_freeinfo(f->info);
 	memset(f, 0, sizeof(*f));
 	return took;

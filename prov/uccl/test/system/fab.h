@@ -26,6 +26,7 @@ struct fab {
 	uint8_t name[FAB_NAME_MAX];
 	size_t name_len;
 	uint64_t good, bad; /* completions read */
+	unsigned int fds, threads; /* of this process, before all this */
 };
 
 /* An operation in flight. Providers may use the context, so it is first. */
@@ -47,7 +48,7 @@ struct op {
 struct fi_info *fab_hints(void);
 /* `service`: a fixed port, or NULL. A failure ends the rank, as do all of the following. */
 void fab_open(struct fab *f, const char *service);
-/* Close everything; returns how many ns the endpoint took. */
+/* Close everything, of which no descriptor and no thread may stay; returns how many ns the endpoint took. */
 uint64_t fab_close(struct fab *f);
 fi_addr_t fab_insert(struct fab *f, const void *name);
 /* Read completions; returns how many. A completion for an operation that is not open ends the rank. */
