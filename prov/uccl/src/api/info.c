@@ -14,6 +14,7 @@
 #include "api/domain.h"
 #include "api/fabric.h"
 #include "api/lib.h"
+#include "api/mr.h"
 #include "api/nicattr.h"
 #include "api/param.h"
 #include "api/place.h"
@@ -357,6 +358,25 @@ static int pack_new(uint32_t format, const struct uccl_addr *a, void **out, size
 	return rc;
 }
 
+/*
+ * How a domain that is open addresses its regions is settled: whoever shares it (Open MPI's one-sided part, after the
+ * other has opened it) gets that, or nothing if it cannot do so.
+ */
+static int keep_addressing(const struct query *q, struct fi_info *info)
+{
+	bool virtual = uccl_mr_virtual(info->domain_attr->mr_mode);
+
+	if (!(info->caps & (FI_RMA | FI_ATOMIC)) || virtual == uccl_mr_virtual(q->domain->mr_mode))
+		return 0;
+	if (!virtual || info->domain_attr->mr_mode == FI_MR_BASIC) {
+		uccl_info(FI_LOG_CORE, "no match: the open domain addresses its regions %s\n",
+			  virtual ? "by offsets" : "virtually, with keys of its own");
+		return -FI_ENODATA;
+	}
+	info->domain_attr->mr_mode = 0;
+	return 0;
+}
+
 static int make_info(const struct query *q, const struct uccl_ifaddr *ifa, struct fi_info **out)
 {
 	struct fi_info *info = uccl_lib.dupinfo(NULL);
@@ -366,6 +386,8 @@ static int make_info(const struct query *q, const struct uccl_ifaddr *ifa, struc
 	if (!info)
 		return -FI_ENOMEM;
 	rc = uccl_attr_fill(info, q->hints, q->version, &q->params);
+	if (!rc && q->domain)
+		rc = keep_addressing(q, info);
 	if (rc)
 		goto fail;
 	rc = -FI_ENOMEM;

@@ -119,9 +119,9 @@ static struct uccl_mr *find_key(const struct uccl_domain *d, uint64_t key)
 	return mr;
 }
 
-static bool virtual(const struct uccl_domain *d)
+bool uccl_mr_virtual(int mr_mode)
 {
-	return d->mr_mode == FI_MR_BASIC || d->mr_mode & FI_MR_VIRT_ADDR;
+	return mr_mode == FI_MR_BASIC || mr_mode & FI_MR_VIRT_ADDR;
 }
 
 /* Give the region its key and, if peers may reach it, its place in the domain. */
@@ -130,7 +130,7 @@ static int mr_enter(struct uccl_domain *d, struct uccl_mr *mr, uint64_t key)
 	int rc = 0;
 
 	pthread_mutex_lock(&d->mr_lock);
-	if (d->mr_mode & FI_MR_PROV_KEY || d->mr_mode == FI_MR_BASIC)
+	if (uccl_mr_virtual(d->mr_mode))
 		key = ++d->next_key;
 	mr->fid.key = key;
 	if (mr->access & REMOTE_ACCESS) {
@@ -300,7 +300,7 @@ static int mr_open(struct fid *fid, const struct iovec *iov, size_t count, uint6
 	for (size_t i = 0; i < count; i++)
 		mr->len += uccl_min(iov[i].iov_len, UINT64_MAX - mr->len);
 	/* Pieces follow each other, whatever their own addresses are. */
-	mr->base = virtual(d) ? (uintptr_t)iov[0].iov_base : offset;
+	mr->base = uccl_mr_virtual(d->mr_mode) ? (uintptr_t)iov[0].iov_base : offset;
 	mr->fid.fid.fclass = FI_CLASS_MR;
 	mr->fid.fid.context = context;
 	mr->fid.fid.ops = &mr_fid_ops;

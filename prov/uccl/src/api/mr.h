@@ -28,6 +28,9 @@ struct uccl_mr {
 	struct iovec iov[UCCL_IOV_LIMIT];
 };
 
+/* Does this mode name regions by their own addresses and keys of ours? Otherwise by offsets and the program's keys. */
+bool uccl_mr_virtual(int mr_mode);
+
 extern struct fi_ops_mr uccl_mr_ops;
 /* How an endpoint (the argument) answers requests for memory of its domain. */
 extern const struct uccl_target_ops uccl_mr_target;

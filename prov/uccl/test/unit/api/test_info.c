@@ -415,6 +415,47 @@ static void getinfo__rdma(void **state)
 	unsetenv("FI_UCCL_BACKEND");
 }
 
+/* Who shares an open domain must hear how its regions are addressed, whatever else was possible. */
+static void getinfo__open_domain(void **state)
+{
+	enum { all = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY };
+	static const int modes[] = { 0, FI_MR_BASIC, FI_MR_SCALABLE, all, FI_MR_LOCAL };
+	static const bool virtual[] = { false, true, false, true, false };
+	/* by what the domain does, and what is offered; -1: they cannot agree */
+	static const int want[2][5] = { { 0, -1, FI_MR_SCALABLE, 0, 0 }, { -1, FI_MR_BASIC, -1, all, -1 } };
+
+	(void)state;
+	for (size_t d = 0; d < uccl_array_len(modes); d++) {
+		struct fi_info *h = world_hints();
+		struct world w;
+
+		h->caps = FI_MSG | FI_RMA;
+		h->domain_attr->mr_mode = modes[d];
+		world_open_with(&w, h);
+		for (size_t i = 0; i < uccl_array_len(modes); i++) {
+			struct fi_info *info = NULL;
+			int rc;
+
+			h = world_hints();
+			h->caps = FI_RMA | FI_ATOMIC;
+			h->domain_attr->mr_mode = modes[i];
+			h->domain_attr->domain = w.domain;
+			rc = ask(h, &info);
+			assert_int_equal(rc, want[virtual[d]][i] < 0 ? -FI_ENODATA : 0);
+			if (!rc) {
+				assert_int_equal(info->domain_attr->mr_mode, want[virtual[d]][i]);
+				uccl_lib.freeinfo(info);
+			}
+			/* Messages alone need no regions. */
+			h->caps = FI_MSG;
+			assert_int_equal(ask(h, &info), 0);
+			uccl_lib.freeinfo(info);
+			fi_freeinfo(h);
+		}
+		world_close(&w);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -423,7 +464,8 @@ int main(void)
 		cmocka_unit_test(getinfo__null_parts), cmocka_unit_test(getinfo__old_api),
 		cmocka_unit_test(getinfo__node),      cmocka_unit_test(getinfo__source),
 		cmocka_unit_test(getinfo__sockaddr),  cmocka_unit_test(getinfo__nic_variable),
-		cmocka_unit_test(getinfo__open_objects), cmocka_unit_test(getinfo__rdma),
+		cmocka_unit_test(getinfo__open_objects), cmocka_unit_test(getinfo__open_domain),
+		cmocka_unit_test(getinfo__rdma),
 		cmocka_unit_test(nicattr__dup_and_text),
 	};
 	/* Before the library is found, for the sake of the longer structs. */
