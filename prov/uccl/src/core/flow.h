@@ -163,7 +163,8 @@ struct uccl_flow_cfg {
 	uint16_t slots_rx;	/* what we grant */
 	uint32_t msg_limit_tx;	/* first grant of message sequence numbers by the peer */
 	uint8_t epoch_tx, epoch_rx;
-	bool tx_sync;		/* NIC: payload is free when tx returns */
+	bool tx_sync;		/* NIC: payload is free when tx returns, */
+	bool write_async;	/* but that of writes only when uccl_flow_sent() says so */
 	bool fifo_paths;
 	uint64_t link_bps, delay_ns, rto_min_ns;
 	uint64_t seed;
@@ -322,7 +323,7 @@ void uccl_flow_rx_write(struct uccl_flow *f, uint32_t imm, uint32_t len, uint16_
 
 /* Fill one thing to send; 0: nothing now. tx->to and tx->peer are the caller's to set. */
 int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now);
-/* The NIC no longer reads the payload of tx->cookie (not called with cfg.tx_sync). */
+/* The NIC no longer reads the payload of tx->cookie (with cfg.tx_sync for writes only, if cfg.write_async). */
 void uccl_flow_sent(struct uccl_flow *f, uint64_t cookie, uint64_t now);
 /* No earlier direct write on this path can land any more. */
 void uccl_flow_fenced(struct uccl_flow *f, uint16_t path, uint64_t now);

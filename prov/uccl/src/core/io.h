@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 /* Bytes of the fixed header of every packet on an established flow (PROTOCOL.md section 2). */
 #define UCCL_HDR_LEN 64
@@ -44,7 +45,8 @@ struct uccl_tx {
 	uint16_t hdr_len;
 	uint16_t tail_len;
 	uint32_t payload_len;
-	const void *payload;	/* stays valid until UCCL_RX_SENT, or until tx() returns if caps.tx_sync */
+	const void *payload;	/* stays valid until UCCL_RX_SENT, or until tx() returns (caps.tx_sync, write_async) */
+	const struct iovec *buffer; /* WRITE: of the application, payload is a part of it; valid during tx() */
 	void *mr;		/* WRITE: the local registration of payload */
 	uint32_t imm;		/* WRITE */
 	uint64_t rkey;		/* WRITE: remote key and offset as the peer granted them */

@@ -288,20 +288,25 @@ static bool tx_room(struct uccl_flow *f)
 	return log_room(f);
 }
 
+/* The buffer that holds byte `*pos` of an item's buffers, and where in it; NULL: they end before. */
+static const struct iovec *item_buffer(const struct uccl_item *item, uint64_t *pos)
+{
+	for (uint8_t i = 0; i < item->iov_count; i++) {
+		if (*pos < item->iov[i].iov_len)
+			return &item->iov[i];
+		*pos -= item->iov[i].iov_len;
+	}
+	return NULL;
+}
+
 /* Contiguous payload of an item from byte `off` on: at most `want` bytes, cut at the end of an iov. */
 static uint32_t item_payload(const struct uccl_item *item, uint64_t off, uint32_t want, const uint8_t **ptr)
 {
 	uint64_t pos = item->skip + off;
+	const struct iovec *iov = item_buffer(item, &pos);
 
-	*ptr = NULL;
-	for (uint8_t i = 0; i < item->iov_count; i++) {
-		if (pos < item->iov[i].iov_len) {
-			*ptr = (const uint8_t *)item->iov[i].iov_base + pos;
-			return (uint32_t)uccl_min(want, item->iov[i].iov_len - pos);
-		}
-		pos -= item->iov[i].iov_len;
-	}
-	return 0;
+	*ptr = iov ? (const uint8_t *)iov->iov_base + pos : NULL;
+	return iov ? (uint32_t)uccl_min(want, iov->iov_len - pos) : 0;
 }
 
 /* Enter the next CSN in the log. */
@@ -611,6 +616,7 @@ static uint16_t tx_write_path(struct uccl_flow *f, uint16_t path, uint64_t now)
 static int tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 {
 	struct uccl_item *item = f->desc_item;
+	uint64_t pos = item->skip + item->off;
 	const uint8_t *payload;
 	uint8_t rec[UCCL_REC_LEN] = { 0 };
 	struct uccl_sent *e;
@@ -646,7 +652,7 @@ static int tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		f->paths[able].write = UCCL_WRITE_TRYING;
 		f->paths[able].write_csn = f->nxt - 1;
 	}
-	if (!f->cfg.tx_sync) {
+	if (!f->cfg.tx_sync || f->cfg.write_async) {
 		e->nic_reads++;
 		item->pending++;
 	}
@@ -659,6 +665,7 @@ static int tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	tx->hdr_len = tx->tail_len = 0;
 	tx->payload = payload;
 	tx->payload_len = len;
+	tx->buffer = item_buffer(item, &pos);
 	tx->mr = item->mr;
 	tx->imm = uccl_imm(f->nxt - 1, f->cfg.epoch_tx);
 	tx->rkey = item->rkey;

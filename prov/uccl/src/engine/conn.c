@@ -348,6 +348,7 @@ static int conn_opened(struct conn *c, uint64_t now)
 		.epoch_tx = c->hs.mine.epoch,
 		.epoch_rx = t->epoch,
 		.tx_sync = caps->tx_sync,
+		.write_async = caps->write_async,
 		.write_later = e->nic->ops->offer,
 		.fifo_paths = e->cfg.fifo_paths,
 		.link_bps = caps->link_bps,

@@ -162,7 +162,8 @@ static void tx_settle(struct uccl_engine *e)
 		const struct uccl_tx *tx = &e->txv[i];
 		const struct conn *c = uccl_container_of(tx->to, struct conn, peer.addr.nic);
 
-		if (tx->cookie != UCCL_NEVER && uccl_flow_acked(&c->peer.flow, tx->cookie))
+		if (tx->cookie != UCCL_NEVER && !(tx->kind == UCCL_TX_WRITE && e->nic->caps.write_async) &&
+		    uccl_flow_acked(&c->peer.flow, tx->cookie))
 			continue;
 		if (n != i)
 			e->txv[n] = *tx;

@@ -420,7 +420,7 @@ static uint64_t known_id(const struct fault *f, const struct uccl_nic_peer *peer
 /* The packet will not reach the inner back end as itself, but its owner waits for the payload. */
 static void sent_queue(struct fault *f, const struct uccl_tx *t)
 {
-	if (f->nic.caps.tx_sync || !t->cookie)
+	if ((f->nic.caps.tx_sync && !(t->kind == UCCL_TX_WRITE && f->nic.caps.write_async)) || !t->cookie)
 		return;
 	f->sent[(f->sent_head + f->nsent++) % FAULT_SENT_MAX] =
 		(struct sent){.cookie = t->cookie, .of = {.peer = t->peer, .id = known_id(f, t->peer)}};

@@ -13,7 +13,8 @@ struct uccl_nic_caps {
 	uint32_t mtu;		/* most bytes of one packet that can arrive: header + payload + tail */
 	uint32_t write_max;	/* most bytes of one remote write, 0: no remote writes */
 	uint16_t labels;	/* how many distinct entropy labels (source ports, QPs) exist */
-	bool tx_sync;		/* payload may be reused when tx() returns */
+	bool tx_sync;		/* payload may be reused when tx() returns, */
+	bool write_async;	/* but that of writes only after UCCL_RX_SENT */
 	bool hints;		/* rx() can scatter to hinted places */
 	bool reliable;		/* the NIC itself retransmits (RC) */
 	uint32_t train_bytes;	/* neighbours to one place with one label leave as one up to this; 0: each by itself */

@@ -251,6 +251,7 @@ void pair_init(struct pair *p, const struct pair_cfg *cfg)
 			.epoch_tx = (uint8_t)(3 + i),
 			.epoch_rx = (uint8_t)(3 + !i),
 			.tx_sync = !cfg->tx_async,
+			.write_async = cfg->write_async,
 			.fifo_paths = cfg->fifo,
 			.link_bps = cfg->link_bps,
 			.delay_ns = 2 * cfg->delay_ns,
@@ -383,7 +384,7 @@ static void wire_put(struct pair *p, int from, const struct uccl_tx *tx)
 		PAIR_CHECK(uccl_hdr_decode(&k->h, k->data, len) == UCCL_DROP_COUNT);
 	}
 	/* A NIC that copies has nothing to report; its cookies serve the engine only. */
-	if (tx->cookie != UCCL_NEVER && p->cfg.tx_async) {
+	if (tx->cookie != UCCL_NEVER && (p->cfg.tx_async || (p->cfg.write_async && tx->kind == UCCL_TX_WRITE))) {
 		struct pair_pkt *e = pkt_new(p, UCCL_RX_SENT, from, tx->payload_len);
 
 		e->cookie = tx->cookie;

@@ -85,6 +85,7 @@ struct pair_cfg {
 	const struct uccl_path_ops *pathsel;
 	const struct uccl_credit_ops *credit;
 	bool tx_async; /* the NIC reads payload until it says SENT */
+	bool write_async; /* that of direct writes only */
 	bool fifo;
 	bool fence_sync;  /* a fence is done when the upcall returns */
 	bool fence_never; /* a fence is never done */

@@ -1511,6 +1511,35 @@ static void flow_sent__holds_the_source(void **state)
 	pair_fini(&p);
 }
 
+/* A NIC that copies packets but reads writes later: a source of writes goes back when the last is read. */
+static void flow_sent__writes_only(void **state)
+{
+	struct pair_cfg c = pair_direct();
+	struct uccl_flow *f;
+
+	(void)state;
+	c.tx_async = false;
+	c.write_async = true;
+	start(c);
+	f = &p.side[0].f;
+	p.sent_delay = 10 * MS;
+	pair_record(&p, 0, 100);
+	pair_bulk(&p, 0, 10000);
+	pair_run(&p, p.now + 5 * MS);
+	assert_int_equal(p.side[1].complete, 2);
+	assert_int_equal(p.side[0].acked, 1);
+	assert_int_equal(f->nxt - f->una, 3);
+	pair_run(&p, p.now + 6 * MS);
+	assert_int_equal(p.side[0].acked, 2);
+	assert_int_equal(f->una, f->nxt);
+	/* What is sent again goes in packets, which nobody tells of. */
+	p.faults.loss = 0.3;
+	pair_bulk(&p, 0, 256 * KIB);
+	assert_true(pair_finish(&p, 20 * UCCL_NS_PER_S));
+	assert_true(p.side[0].stats.rtx_packets > 0);
+	pair_fini(&p);
+}
+
 static void flow_sent__unknown(void **state)
 {
 	struct pair_cfg c = pair_packets();
@@ -1797,6 +1826,7 @@ int main(void)
 		cmocka_unit_test(flow_tx__silent_after_close),
 		cmocka_unit_test(flow_tx__control_rotates),
 		cmocka_unit_test(flow_sent__holds_the_source),
+		cmocka_unit_test(flow_sent__writes_only),
 		cmocka_unit_test(flow_sent__unknown),
 		cmocka_unit_test(flow_sent__no_probe_for_a_read),
 		cmocka_unit_test(all__faults_by_chance),

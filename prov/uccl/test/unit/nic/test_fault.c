@@ -761,6 +761,24 @@ static void tx__writes_only_drop(void **state)
 	nic->ops->close(nic);
 }
 
+/* Packets were copied by the inner back end, writes were not: of those that are lost here it is told. */
+static void rx__sent_of_lost_writes(void **state)
+{
+	struct uccl_nic *nic = open_spec("drop=1", true);
+	struct uccl_tx v[3] = {packet(0), packet(1), packet(2)};
+	struct uccl_rx r[4];
+
+	(void)state;
+	nic->caps.write_async = true;
+	v[1].kind = UCCL_TX_WRITE;
+	assert_int_equal(nic->ops->tx(nic, v, 3), 3);
+	assert_int_equal(fake.n, 0);
+	assert_int_equal(nic->ops->rx(nic, r, 4, NULL, 0), 1);
+	assert_int_equal(r[0].kind, UCCL_RX_SENT);
+	assert_int_equal(r[0].cookie, 2);
+	nic->ops->close(nic);
+}
+
 static void rx__hints_move_on(void **state)
 {
 	struct uccl_nic *nic = open_spec("drop=1", false);
@@ -821,6 +839,7 @@ int main(void)
 		cmocka_unit_test(rx__sent_names_peer),
 		cmocka_unit_test(tx__sent_queue_bounded),
 		cmocka_unit_test(tx__writes_only_drop),
+		cmocka_unit_test(rx__sent_of_lost_writes),
 		cmocka_unit_test(rx__hints_move_on),
 		cmocka_unit_test(disconnect__forgets_held),
 	};
