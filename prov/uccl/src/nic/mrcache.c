@@ -33,6 +33,7 @@ struct uccl_mrcache {
 	struct entry_list live, dead;
 	uint64_t idle_bytes;	/* of entries in `live` without a user */
 	uint32_t idle;
+	struct entry *spare;	/* the next new one; of the owner, without the lock */
 	struct uccl_mrcache_stats stats;
 };
 
@@ -141,6 +142,7 @@ void uccl_mrcache_close(struct uccl_mrcache *c)
 	uccl_memwatch_unlock();
 	if (c->keeps)
 		uccl_memwatch_leave(&c->watcher);
+	free(c->spare);
 	free(c);
 }
 
@@ -158,12 +160,14 @@ static struct entry *entry_find(struct uccl_mrcache *c, uintptr_t start, uintptr
  * Watch first, register then: what goes away between the two is told of, and the entry is there to be told. The lock
  * is not held while the NIC works, so the entry waits in the list with a user.
  */
-static int entry_new(struct uccl_mrcache *c, struct entry *e, uintptr_t start, uintptr_t end)
+static int entry_new(struct uccl_mrcache *c, struct entry *e, uintptr_t start, uintptr_t end, bool kept)
 {
 	int rc;
 
 	*e = (struct entry){ .pub = { .start = start, .end = end }, .refs = 1 };
 	e->gone = !c->keeps || !uccl_memwatch_add(start, end);
+	if (e->gone && kept)
+		return -FI_ENOSYS;
 	if (!e->gone)
 		TAILQ_INSERT_HEAD(&c->live, e, link);
 	uccl_memwatch_unlock();
@@ -179,14 +183,17 @@ static int entry_new(struct uccl_mrcache *c, struct entry *e, uintptr_t start, u
 	return 0;
 }
 
-int uccl_mrcache_get(struct uccl_mrcache *c, const void *buf, uint64_t len, const struct uccl_mrcache_entry **out)
+static int entry_get(struct uccl_mrcache *c, const void *buf, uint64_t len, bool kept,
+		     const struct uccl_mrcache_entry **out)
 {
 	uintptr_t start = (uintptr_t)buf & ~(c->page - 1);
 	uintptr_t end = ((uintptr_t)buf + len + c->page - 1) & ~(c->page - 1);
-	struct entry *fresh = malloc(sizeof(*fresh)), *e;
+	struct entry *e;
 	int rc = 0;
 
-	if (!fresh)
+	if (!c->spare)
+		c->spare = malloc(sizeof(*c->spare));
+	if (!c->spare)
 		return -FI_ENOMEM;
 	uccl_memwatch_lock();
 	e = entry_find(c, start, end);
@@ -201,22 +208,31 @@ int uccl_mrcache_get(struct uccl_mrcache *c, const void *buf, uint64_t len, cons
 		*out = &e->pub;
 	} else {
 		c->stats.misses++;
-		rc = entry_new(c, fresh, start, end);
+		rc = entry_new(c, c->spare, start, end, kept);
 		/* Pinned memory has a limit: what is kept for nobody gives way to what is needed. */
-		if (rc && c->idle) {
+		if (rc && rc != -FI_ENOSYS && c->idle) {
 			trim(c, 0, 0);
 			bury(c);
-			rc = entry_new(c, fresh, start, end);
+			rc = entry_new(c, c->spare, start, end, kept);
 		}
 		if (!rc) {
-			*out = &fresh->pub;
-			fresh = NULL;
+			*out = &c->spare->pub;
+			c->spare = NULL;
 		}
 	}
 	bury(c);
 	uccl_memwatch_unlock();
-	free(fresh);
 	return rc;
+}
+
+int uccl_mrcache_get(struct uccl_mrcache *c, const void *buf, uint64_t len, const struct uccl_mrcache_entry **e)
+{
+	return entry_get(c, buf, len, false, e);
+}
+
+int uccl_mrcache_get_kept(struct uccl_mrcache *c, const void *buf, uint64_t len, const struct uccl_mrcache_entry **e)
+{
+	return entry_get(c, buf, len, true, e);
 }
 
 void uccl_mrcache_put(struct uccl_mrcache *c, const struct uccl_mrcache_entry *pub)

@@ -38,6 +38,8 @@ void uccl_mrcache_close(struct uccl_mrcache *c);
 
 /* A registration of all of [buf, buf + len), len > 0; it stays until it is put back. 0, or what reg said. */
 int uccl_mrcache_get(struct uccl_mrcache *c, const void *buf, uint64_t len, const struct uccl_mrcache_entry **e);
+/* The same for one who comes again for each piece of it: -FI_ENOSYS if the registration could not be kept. */
+int uccl_mrcache_get_kept(struct uccl_mrcache *c, const void *buf, uint64_t len, const struct uccl_mrcache_entry **e);
 void uccl_mrcache_put(struct uccl_mrcache *c, const struct uccl_mrcache_entry *e);
 
 /* Are registrations kept? */

@@ -267,6 +267,30 @@ static void get__file(void **state)
 	end();
 }
 
+/* Who comes again for each piece gets what is kept, or nothing; nothing is registered in vain. */
+static void get_kept__or_nothing(void **state)
+{
+	const struct uccl_mrcache_entry *e, *again;
+	uint8_t *p = pages(4);
+
+	(void)state;
+	start(16, 1 << 20);
+	if (uccl_mrcache_keeps(c)) {
+		assert_int_equal(uccl_mrcache_get_kept(c, p, 4 * PAGE, &e), 0);
+		assert_int_equal(uccl_mrcache_get_kept(c, p, 4 * PAGE, &again), 0);
+		assert_ptr_equal(e, again);
+		uccl_mrcache_put(c, e);
+		uccl_mrcache_put(c, e);
+		assert_int_equal(registered, 1);
+	}
+	end();
+	start(0, 0);
+	assert_int_equal(uccl_mrcache_get_kept(c, p, 4 * PAGE, &e), -FI_ENOSYS);
+	assert_int_equal(calls, 0);
+	munmap(p, 4 * PAGE);
+	end();
+}
+
 /* A cache that shall keep nothing. */
 static void open__no_entries(void **state)
 {
@@ -361,6 +385,7 @@ int main(void)
 		cmocka_unit_test(trim__overlap_stays_watched),
 		cmocka_unit_test(reg__fails),
 		cmocka_unit_test(get__file),
+		cmocka_unit_test(get_kept__or_nothing),
 		cmocka_unit_test(open__no_entries),
 		cmocka_unit_test(all__threads),
 		cmocka_unit_test(open__in_a_child),
