@@ -85,6 +85,8 @@ static void sent_free(struct uccl_verbs_slab *s, const struct uccl_verbs_sent *s
 	s->unused[s->nunused++] = sent->piece;
 	if (sent->ah)
 		uccl_verbs_ah_put(sent->ah);
+	if (s->freed)
+		s->freed(s->freed_arg, sent);
 }
 
 static void sent_retire(struct uccl_verbs_sq *q, struct uccl_verbs_slab *s, uint32_t upto)

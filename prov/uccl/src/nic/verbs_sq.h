@@ -15,7 +15,11 @@
 
 #define UCCL_VERBS_SQ_DEPTH 128 /* requests of one queue pair, at most */
 
+struct uccl_mrcache_entry;
+
 /* Registered memory cut into equal pieces. */
+struct uccl_verbs_sent;
+
 struct uccl_verbs_slab {
 	uint8_t *base;
 	size_t len;
@@ -23,6 +27,9 @@ struct uccl_verbs_slab {
 	uint32_t stride, count;
 	uint32_t *unused; /* stack of pieces that nobody has; NULL: not kept */
 	uint32_t nunused;
+	/* The NIC reads it no more; NULL: nobody needs to know. */
+	void (*freed)(void *arg, const struct uccl_verbs_sent *sent);
+	void *freed_arg;
 };
 
 /*
@@ -42,6 +49,9 @@ static inline uint8_t *uccl_verbs_piece(const struct uccl_verbs_slab *s, uint32_
 struct uccl_verbs_sent {
 	uint32_t piece;
 	struct uccl_verbs_ah *ah; /* NULL: it needs none */
+	/* Of a write, for uccl_verbs_slab.freed. */
+	const struct uccl_mrcache_entry *source; /* NULL: what is in the piece */
+	uint64_t cookie, id;
 };
 
 /* The sending half of a queue pair. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The verbs-uc and verbs-rc back ends: packets as verbs-ud sends them, and writes straight into the peer's memory. A
- * write is copied into registered memory when it is sent, so that the caller has its payload back at once.
+ * The verbs-uc and verbs-rc back ends: packets as verbs-ud sends them, and writes straight into the peer's memory. The
+ * NIC reads a write from the caller's own memory, registered as a whole and kept so (mrcache.h), or from a copy where
+ * that cannot be; either way UCCL_RX_SENT says when.
  *
  * Writes take receives without a buffer off one shared queue. There are as many as peers were granted, and as many
  * again for what comes late or is refused.
@@ -27,7 +28,12 @@
 
 #define SRQ_MIN 128
 #define TX_MIN 64
-#define SELDOM_EVERY 1024 /* calls of rx() */
+/* Registrations of the caller's memory that are kept while nothing is sent from it. */
+#define SOURCES 1024
+#define SOURCE_BYTES (1ull << 30)
+/* Shorter buffers are copied: to register one costs more. */
+#define SOURCE_MIN 32768
+#define COPY_NS (100 * UCCL_NS_PER_MS) /* after the NIC refused, without asking again */
 /* A write of several packets, where the NIC stands losing one of them. */
 #define WRITE_MAX 32768
 
@@ -64,7 +70,65 @@ static void uc_dereg(struct uccl_nic *nic, void *mr)
 		UCCL_LOG(UCCL_LOG_WARN, "%s: memory cannot be deregistered: error %d", w->ud->port.name, errno);
 }
 
+/* Memory that we write from. */
+
+static int source_reg(void *arg, uintptr_t start, uint64_t len, void **mr)
+{
+	struct uc *w = arg;
+
+	*mr = w->lib->reg_mr(w->ud->pd, (void *)start, len, 0);
+	return *mr ? 0 : errno > 0 ? -errno : -FI_EIO;
+}
+
+static void source_dereg(void *arg, void *mr)
+{
+	struct uc *w = arg;
+
+	uc_dereg(&w->nic, mr);
+}
+
+static const struct uccl_mrcache_ops source_ops = {.reg = source_reg, .dereg = source_dereg};
+
+/* NULL: it has to be copied. */
+static const struct uccl_mrcache_entry *source_get(struct uc *w, const struct uccl_tx *t)
+{
+	const struct uccl_mrcache_entry *e;
+	int err;
+
+	if (!t->buffer || t->buffer->iov_len < SOURCE_MIN || (w->copy_until && w->ud->clock() < w->copy_until))
+		return NULL;
+	err = uccl_mrcache_get_kept(w->sources, t->buffer->iov_base, t->buffer->iov_len, &e);
+	w->copy_until = 0;
+	if (!err)
+		return e;
+	if (err != -FI_ENOSYS) {
+		UCCL_LOG(UCCL_LOG_INFO, "%s: a buffer to send from cannot be registered: error %d", w->ud->port.name,
+			 -err);
+		w->copy_until = w->ud->clock() + COPY_NS;
+	}
+	return NULL;
+}
+
+static void write_told(struct uc *w, uint64_t cookie, uint64_t id)
+{
+	w->told[w->told_head++ % w->told_size] = (struct uc_told){.cookie = cookie, .id = id};
+}
+
+static void write_freed(void *arg, const struct uccl_verbs_sent *sent)
+{
+	struct uc *w = arg;
+
+	if (sent->source)
+		uccl_mrcache_put(w->sources, sent->source);
+	write_told(w, sent->cookie, sent->id);
+}
+
 /* Sending. */
+
+static bool writes_under_way(const struct uc *w)
+{
+	return w->tx.nunused < w->tx.count;
+}
 
 static void completion_take(struct uc *w, const struct ibv_wc *wc)
 {
@@ -101,9 +165,12 @@ static int write_add(struct uc *w, const struct uccl_tx *t, int i)
 {
 	struct uc_peer *peer = (struct uc_peer *)t->peer;
 	struct ibv_send_wr *wr = &w->wr[i];
-	struct uccl_verbs_sent sent = {0};
+	struct uccl_verbs_sent sent = {.cookie = t->cookie};
 	struct uc_path *p;
 
+	/* Each will be told of. */
+	if (w->told_head - w->told_tail + w->tx.count - w->tx.nunused == w->told_size)
+		return 0;
 	if (!peer || t->path >= peer->n || !t->payload_len || t->payload_len > w->tx.stride)
 		return -1;
 	p = &peer->path[t->path];
@@ -112,10 +179,18 @@ static int write_add(struct uc *w, const struct uccl_tx *t, int i)
 	if (!w->tx.nunused || !uccl_verbs_sq_room(&p->sq, w->ud->port.max_qp_wr))
 		return 0;
 	sent.piece = w->tx.unused[--w->tx.nunused];
-	memcpy(uccl_verbs_piece(&w->tx, sent.piece), t->payload, t->payload_len);
-	w->sge[i].addr = (uintptr_t)uccl_verbs_piece(&w->tx, sent.piece);
+	sent.id = peer->id;
+	sent.source = source_get(w, t);
+	if (sent.source) {
+		w->sge[i].addr = (uintptr_t)t->payload;
+		w->sge[i].lkey = ((struct ibv_mr *)sent.source->mr)->lkey;
+		w->stats.tx_direct++;
+	} else {
+		w->sge[i].addr = (uintptr_t)uccl_verbs_piece(&w->tx, sent.piece);
+		w->sge[i].lkey = w->tx.mr->lkey;
+		memcpy(uccl_verbs_piece(&w->tx, sent.piece), t->payload, t->payload_len);
+	}
 	w->sge[i].length = t->payload_len;
-	w->sge[i].lkey = w->tx.mr->lkey;
 	wr->wr_id = uccl_verbs_sq_name(&p->sq, p->slot);
 	wr->sg_list = &w->sge[i];
 	wr->num_sge = 1;
@@ -155,7 +230,11 @@ static int writes_tx(struct uc *w, struct uccl_tx *v, int n)
 	writes_reap(w);
 	for (i = 0; i < n && i < UC_CHAIN && did; i += did != 0) {
 		did = write_add(w, &v[i], i);
-		w->stats.tx_lost += did < 0;
+		if (did >= 0)
+			continue;
+		w->stats.tx_lost++;
+		if (v[i].peer)
+			write_told(w, v[i].cookie, ((struct uc_peer *)v[i].peer)->id);
 	}
 	chains_post(w);
 	return i;
@@ -218,6 +297,21 @@ static int news_tell(struct uc *w, struct uccl_rx *v, int n)
 	return k;
 }
 
+static int told_tell(struct uc *w, struct uccl_rx *v, int n)
+{
+	int k;
+
+	for (k = 0; k < n && w->told_tail != w->told_head; k++) {
+		const struct uc_told *t = &w->told[w->told_tail++ % w->told_size];
+
+		memset(&v[k], 0, sizeof(v[k]));
+		v[k].kind = UCCL_RX_SENT;
+		v[k].cookie = t->cookie;
+		v[k].peer_id = t->id;
+	}
+	return k;
+}
+
 /*
  * A write that found no place any more says so by an error. UC goes on after it; on RC, and after any other error, the
  * queue pair does not. An error ends no more than that.
@@ -238,6 +332,9 @@ static int writes_rx(struct uc *w, struct uccl_rx *v, int n)
 	int i, got, k = news_tell(w, v, n);
 	uint64_t now;
 
+	if (writes_under_way(w))
+		writes_reap(w);
+	k += told_tell(w, v + k, n - k);
 	if (k == n)
 		return k;
 	got = w->lib->poll_cq(w->rx_cq, n - k < UC_RX_BATCH ? n - k : UC_RX_BATCH, wc);
@@ -282,7 +379,7 @@ static void channel_arm(struct uc *w)
 		w->armed = false;
 	}
 	if (!w->armed)
-		w->armed = !w->lib->req_notify_cq(w->rx_cq, 0);
+		w->armed = !w->lib->req_notify_cq(w->rx_cq, 0) && !w->lib->req_notify_cq(w->tx_cq, 0);
 }
 
 static int uc_wait_fd(struct uccl_nic *nic)
@@ -305,8 +402,6 @@ static int uc_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uc
 	struct uc *w = uc_of(nic);
 	int first = w->packets_filled ? n - n / 2 : n, k;
 
-	if (++w->calls % SELDOM_EVERY == 0)
-		writes_reap(w);
 	k = w->packets->ops->rx(w->packets, v, first, hints, nhints);
 	if (k < 0)
 		return k;
@@ -389,7 +484,10 @@ static void uc_close(struct uccl_nic *nic)
 		w->lib->destroy_cq(w->tx_cq);
 	if (w->channel)
 		w->lib->destroy_comp_channel(w->channel);
+	if (w->sources)
+		uccl_mrcache_close(w->sources);
 	uccl_verbs_slab_close(w->lib, &w->tx);
+	free(w->told);
 	if (w->packets)
 		w->packets->ops->close(w->packets);
 	free(w->slot);
@@ -441,13 +539,21 @@ static int queues_open(struct uc *w)
 	w->nic.caps.rx_slots = (uint32_t)uccl_min(w->nic.caps.rx_slots, w->srq_depth / 2);
 	err = uccl_verbs_slab_open(w->lib, w->ud->pd, port->name, &w->tx, w->nic.caps.write_max,
 				   (uint32_t)uccl_min(UC_TX_SLOTS, port->max_cqe / 2), TX_MIN, 0, true);
+	if (!err)
+		err = uccl_mrcache_open(&source_ops, w, SOURCES, SOURCE_BYTES, &w->sources);
 	if (err)
 		return err;
+	w->tx.freed = write_freed;
+	w->tx.freed_arg = w;
+	w->told_size = UC_TOLD;
+	w->told = calloc(w->told_size, sizeof(*w->told));
+	if (!w->told)
+		return -FI_ENOMEM;
 	w->channel = w->lib->create_comp_channel(w->ud->ctx);
 	if (!w->channel || fcntl(w->channel->fd, F_SETFL, fcntl(w->channel->fd, F_GETFL) | O_NONBLOCK))
 		return errno > 0 ? -errno : -FI_EIO;
 	/* Neither overflows: there are no more sends than pieces, and what ended queue pairs left is read before. */
-	w->tx_cq = w->lib->create_cq(w->ud->ctx, (int)(2 * w->tx.count), NULL, NULL, 0);
+	w->tx_cq = w->lib->create_cq(w->ud->ctx, (int)(2 * w->tx.count), NULL, w->channel, 0);
 	w->rx_cq = w->tx_cq ? w->lib->create_cq(w->ud->ctx, (int)w->srq_depth, NULL, w->channel, 0) : NULL;
 	attr.attr.max_wr = w->srq_depth;
 	w->srq = w->rx_cq ? w->lib->create_srq(w->ud->pd, &attr) : NULL;
@@ -483,6 +589,7 @@ int uccl_verbs_uc_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), en
 	w->nic.caps = w->packets->caps;
 	w->nic.caps.write_max = write_max(w);
 	w->nic.caps.reliable = type == IBV_QPT_RC;
+	w->nic.caps.write_async = true;
 	w->nic.caps.dereg_fences = true;
 	w->max_qp = (uint32_t)uccl_clamp(attr->max_qp ? attr->max_qp : UC_QPS, 1, UC_QPS_MAX);
 	w->slot = calloc(w->max_qp, sizeof(*w->slot));

@@ -17,11 +17,13 @@
 #include <sys/queue.h>
 
 #include "base/hash.h"
+#include "nic/mrcache.h"
 #include "nic/verbs_ud.h"
 
 #define UC_CHAIN 32	  /* requests a doorbell, at most; receives likewise */
 #define UC_RX_BATCH 32	  /* completions that one call of rx() takes, at most */
 #define UC_TX_SLOTS 512	  /* writes on their way into the NIC */
+#define UC_TOLD 2048	  /* those, and what is to be told of them */
 #define UC_QPS 1024	  /* queue pairs of all sets together, if nothing is wished */
 #define UC_QPS_MAX 16384
 #define UC_ENTRY 16	  /* bytes of one thing that is said */
@@ -75,6 +77,12 @@ struct uccl_verbs_uc_stats {
 	uint64_t rx_bad;    /* writes on queue pairs that are no more */
 	uint64_t made, joined, reclaimed;
 	uint64_t doorbells;
+	uint64_t tx_direct; /* writes that the NIC read from the caller's own memory */
+};
+
+/* A write of which the NIC has read the payload, or that is lost: the flow is to be told. */
+struct uc_told {
+	uint64_t cookie, id;
 };
 
 struct uc {
@@ -88,7 +96,11 @@ struct uc {
 	struct ibv_cq *tx_cq, *rx_cq;
 	struct ibv_srq *srq;
 	uint32_t srq_depth, srq_due; /* receives to be posted again */
-	struct uccl_verbs_slab tx;
+	struct uccl_verbs_slab tx; /* a piece for each write under way, its payload in it if it had to be copied */
+	struct uccl_mrcache *sources;
+	uint64_t copy_until; /* nothing can be registered */
+	struct uc_told *told; /* ring */
+	uint32_t told_head, told_tail, told_size;
 	struct ibv_send_wr wr[UC_CHAIN];
 	struct ibv_sge sge[UC_CHAIN];
 	struct uc_path *chain[UC_CHAIN];
@@ -100,7 +112,6 @@ struct uc {
 	uint32_t max_qp, nqps, next_slot;
 	bool packets_filled; /* the last call of rx() found more packets than it had room for */
 	bool waiting_fd, armed;
-	uint32_t calls;
 };
 
 static inline struct uc *uc_of(struct uccl_nic *nic)

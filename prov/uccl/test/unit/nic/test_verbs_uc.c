@@ -15,6 +15,7 @@
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/le.h"
 #include "base/rng.h"
@@ -30,6 +31,8 @@ static struct uccl_nic *nic[2];
 static struct uccl_nic_peer *peer[2];
 static uint8_t src[65536], dst[2][65536];
 static bool on[2][PATHS]; /* what the events said last */
+static int told[2];	  /* writes whose payload is free again */
+static uint64_t told_last[2];
 
 static uint64_t clock_read(void)
 {
@@ -47,6 +50,7 @@ static int begin(void **state)
 	dev[0]->attr.vendor_id = dev[1]->attr.vendor_id = 0xffffff;
 	memset(nic, 0, sizeof(nic));
 	memset(on, 0, sizeof(on));
+	memset(told, 0, sizeof(told));
 	for (size_t i = 0; i < sizeof(src); i++)
 		src[i] = (uint8_t)uccl_rng_next(&rng);
 	return 0;
@@ -107,6 +111,11 @@ static int events(int i, struct uccl_rx *last)
 		n = nic[i]->ops->rx(nic[i], v, 16, NULL, 0);
 		for (int k = 0; k < n; k++) {
 			assert_int_equal(v[k].peer_id, 100 + i);
+			if (v[k].kind == UCCL_RX_SENT) {
+				told[i]++;
+				told_last[i] = v[k].cookie;
+				continue;
+			}
 			assert_ptr_equal(v[k].peer, peer[i]);
 			if (v[k].kind == UCCL_RX_WRITE) {
 				writes++;
@@ -206,7 +215,8 @@ static void open__caps(void **state)
 	(void)state;
 	open_both(IBV_QPT_UC);
 	assert_int_equal(nic[0]->caps.write_max, 4096);
-	assert_true(nic[0]->caps.tx_sync && nic[0]->caps.dereg_fences && !nic[0]->caps.reliable);
+	assert_true(nic[0]->caps.tx_sync && nic[0]->caps.write_async);
+	assert_true(nic[0]->caps.dereg_fences && !nic[0]->caps.reliable);
 	/* As many receives for writes as are granted, and as many again. */
 	assert_true(uc_of(nic[0])->srq_depth >= 2 * nic[0]->caps.rx_slots);
 	assert_string_equal(nic[0]->ops->name, "verbs-uc");
@@ -349,11 +359,13 @@ static void tx__chains(void **state)
 	for (int i = 0; i < 1000; i++) {
 		assert_int_equal(nic[0]->ops->tx(nic[0], v, 32), 32);
 		got += events(1, NULL);
+		events(0, NULL);
 	}
 	assert_int_equal(got, 32000);
+	assert_int_equal(told[0], 32 + sent + 32000);
 	assert_int_equal(fake->stats.no_receive, 0);
 	assert_int_equal(st(0)->tx_lost, 0);
-	assert_int_equal(uc_of(nic[0])->tx.nunused + 32, uc_of(nic[0])->tx.count);
+	assert_int_equal(uc_of(nic[0])->tx.nunused, uc_of(nic[0])->tx.count);
 	nic[1]->ops->dereg(nic[1], p.mr);
 }
 
@@ -636,6 +648,207 @@ static void disconnect__all_of_it(void **state)
 	assert_int_equal(uc_of(nic[0])->nqps, 0);
 	assert_int_equal(uc_of(nic[0])->tx.nunused, uc_of(nic[0])->tx.count);
 	assert_true(TAILQ_EMPTY(&uc_of(nic[0])->news) && TAILQ_EMPTY(&uc_of(nic[0])->waiting));
+	/* Nobody knows the peer any more; it is told all the same, by number. */
+	events(0, NULL);
+	assert_int_equal(told[0], 20);
+	nic[1]->ops->dereg(nic[1], p.mr);
+}
+
+/* Sources. */
+
+#define PAGE 4096ul
+
+static uint8_t *pages(size_t n)
+{
+	uint8_t *p = mmap(NULL, n * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_true(p != MAP_FAILED);
+	for (size_t i = 0; i < n * PAGE; i++)
+		p[i] = (uint8_t)uccl_rng_next(&rng);
+	return p;
+}
+
+/* Where the kernel does not say that memory goes away, all is copied; then this says so. */
+static void needs_news(void)
+{
+	if (!uccl_mrcache_keeps(uc_of(nic[0])->sources))
+		skip();
+}
+
+static int write_from(const struct place *p, const struct iovec *buffer, uint32_t off, uint32_t cookie)
+{
+	struct uccl_tx t = write_of(0, p, 0, cookie, off, 4096);
+
+	t.buffer = buffer;
+	t.payload = (uint8_t *)buffer->iov_base + off;
+	return nic[0]->ops->tx(nic[0], &t, 1);
+}
+
+/* The NIC reads what lies there when it sends, and all of the buffer is one registration, which is kept. */
+static void source__in_place(void **state)
+{
+	struct iovec buffer = {.iov_len = 16 * PAGE};
+	struct place p;
+	uint8_t *mem;
+	int mrs;
+
+	(void)state;
+	join(IBV_QPT_UC);
+	needs_news();
+	p = place(1);
+	mrs = fake->mrs;
+	mem = pages(17);
+	buffer.iov_base = mem + 100;
+	for (uint32_t i = 0; i < 15; i++) {
+		fake->stall = true;
+		assert_int_equal(write_from(&p, &buffer, i * 4096, i), 1);
+		assert_int_equal(events(0, NULL), 0);
+		assert_int_equal(told[0], i);
+		mem[100 + i * 4096] ^= 0xff;
+		fake->stall = false;
+		fake_verbs_run(fake);
+		assert_int_equal(events(1, NULL), 1);
+		assert_memory_equal(dst[1] + i * 4096, mem + 100 + i * 4096, 4096);
+		events(0, NULL);
+		assert_int_equal(told[0], i + 1);
+		assert_int_equal(told_last[0], i);
+	}
+	assert_int_equal(st(0)->tx_direct, 15);
+	assert_int_equal(fake->mrs, mrs + 1);
+	assert_int_equal(uccl_mrcache_stats(uc_of(nic[0])->sources).hits, 14);
+	munmap(mem, 17 * PAGE);
+	nic[1]->ops->dereg(nic[1], p.mr);
+}
+
+/*
+ * The memory goes away while the NIC has writes from it: its registration lives until they are done, and what comes to
+ * the same address later is registered anew.
+ */
+static void source__unmapped_in_flight(void **state)
+{
+	struct iovec buffer = {.iov_len = 16 * PAGE};
+	struct place p;
+	int mrs;
+
+	(void)state;
+	join(IBV_QPT_UC);
+	needs_news();
+	p = place(1);
+	mrs = fake->mrs;
+	buffer.iov_base = pages(16);
+	fake->stall = true;
+	for (uint32_t i = 0; i < 4; i++)
+		assert_int_equal(write_from(&p, &buffer, i * 4096, i), 1);
+	assert_int_equal(munmap(buffer.iov_base, 16 * PAGE), 0);
+	assert_int_equal(fake->mrs, mrs + 1);
+	assert_true(mmap(buffer.iov_base, 16 * PAGE, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == buffer.iov_base);
+	memset(buffer.iov_base, 0x77, 16 * PAGE);
+	assert_int_equal(write_from(&p, &buffer, 5 * 4096, 5), 1);
+	assert_int_equal(fake->mrs, mrs + 2);
+	fake->stall = false;
+	fake_verbs_run(fake);
+	assert_int_equal(events(1, NULL), 5);
+	events(0, NULL);
+	assert_int_equal(told[0], 5);
+	assert_int_equal(fake->mrs, mrs + 1);
+	assert_int_equal(dst[1][5 * 4096], 0x77);
+	assert_int_equal(uccl_mrcache_stats(uc_of(nic[0])->sources).gone, 1);
+	munmap(buffer.iov_base, 16 * PAGE);
+	nic[1]->ops->dereg(nic[1], p.mr);
+}
+
+/* Memory that the NIC refuses, short buffers, memory of files: copied, and for a while the NIC is not asked again. */
+static void source__copied(void **state)
+{
+	struct iovec buffer = {.iov_len = 16 * PAGE}, small = {.iov_base = src, .iov_len = 8192};
+	unsigned int calls;
+	struct place p;
+
+	(void)state;
+	join(IBV_QPT_UC);
+	needs_news();
+	p = place(1);
+	buffer.iov_base = pages(16);
+	fake_verbs_fail(fake, "reg_mr", 0, ENOMEM);
+	calls = fake_verbs_calls(fake, "reg_mr");
+	for (uint32_t i = 0; i < 8; i++)
+		assert_int_equal(write_from(&p, &buffer, i * 4096, i), 1);
+	assert_int_equal(fake_verbs_calls(fake, "reg_mr") - calls, 1);
+	fake_verbs_fail(fake, "reg_mr", 0, 0);
+	assert_int_equal(write_from(&p, &small, 4096, 8), 1);
+	assert_int_equal(events(1, NULL), 9);
+	assert_memory_equal(dst[1] + 2 * 4096, (uint8_t *)buffer.iov_base + 2 * 4096, 6 * 4096);
+	assert_memory_equal(dst[1] + 4096, src + 4096, 4096);
+	events(0, NULL);
+	assert_int_equal(told[0], 9);
+	assert_int_equal(st(0)->tx_direct, 0);
+	now += UCCL_NS_PER_S;
+	assert_int_equal(write_from(&p, &buffer, 0, 9), 1);
+	assert_int_equal(st(0)->tx_direct, 1);
+	munmap(buffer.iov_base, 16 * PAGE);
+	nic[1]->ops->dereg(nic[1], p.mr);
+}
+
+/* What cannot go is told of like what went; a queue pair that breaks gives back what it had. */
+static void source__lost(void **state)
+{
+	struct iovec buffer = {.iov_len = 16 * PAGE};
+	struct place p;
+	int mrs;
+
+	(void)state;
+	join(IBV_QPT_UC);
+	needs_news();
+	p = place(1);
+	mrs = fake->mrs;
+	buffer.iov_base = pages(16);
+	fake->stall = true;
+	for (uint32_t i = 0; i < 4; i++)
+		assert_int_equal(write_from(&p, &buffer, i * 4096, i), 1);
+	nic[0]->ops->renew(nic[0], peer[0], 0);
+	events(0, NULL);
+	assert_int_equal(told[0], 4);
+	assert_int_equal(write_from(&p, &buffer, 0, 4), 1);
+	events(0, NULL);
+	assert_int_equal(told[0], 5);
+	assert_int_equal(told_last[0], 4);
+	assert_int_equal(fake->mrs, mrs + 1);
+	/* Until those are heard of which were told of, the room for them bounds what is taken. */
+	for (int i = 0; i < UC_TOLD; i++)
+		assert_int_equal(write_from(&p, &buffer, 0, 5), 1);
+	assert_int_equal(write_from(&p, &buffer, 0, 5), 0);
+	events(0, NULL);
+	assert_int_equal(told[0], 5 + UC_TOLD);
+	fake->stall = false;
+	settle();
+	munmap(buffer.iov_base, 16 * PAGE);
+	nic[1]->ops->dereg(nic[1], p.mr);
+}
+
+/* Who sleeps until the payload is free is woken. */
+static void source__wakes(void **state)
+{
+	struct pollfd f = {.events = POLLIN};
+	struct uccl_tx t;
+	struct place p;
+
+	(void)state;
+	join(IBV_QPT_UC);
+	p = place(1);
+	f.fd = nic[0]->ops->wait_fd(nic[0]);
+	for (int i = 0; i < 3; i++) {
+		fake->stall = true;
+		t = write_of(0, &p, 0, 1, 0, 100);
+		assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
+		events(0, NULL);
+		assert_int_equal(poll(&f, 1, 0), 0);
+		fake->stall = false;
+		fake_verbs_run(fake);
+		assert_int_equal(poll(&f, 1, 0), 1);
+		events(0, NULL);
+		assert_int_equal(told[0], i + 1);
+	}
 	nic[1]->ops->dereg(nic[1], p.mr);
 }
 
@@ -660,6 +873,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(accept__errors, begin, end),
 		cmocka_unit_test_setup_teardown(wait_fd__write, begin, end),
 		cmocka_unit_test_setup_teardown(disconnect__all_of_it, begin, end),
+		cmocka_unit_test_setup_teardown(source__in_place, begin, end),
+		cmocka_unit_test_setup_teardown(source__unmapped_in_flight, begin, end),
+		cmocka_unit_test_setup_teardown(source__copied, begin, end),
+		cmocka_unit_test_setup_teardown(source__lost, begin, end),
+		cmocka_unit_test_setup_teardown(source__wakes, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
