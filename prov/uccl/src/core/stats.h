@@ -53,6 +53,9 @@ struct uccl_stats {
 	uint64_t dup_writes, fifo_broken;  /* direct writes doubled, or out of order on a path declared FIFO */
 	uint64_t hints, hint_hits;	   /* payloads scattered by prediction: tried, right */
 	uint64_t unexpected, unexpected_bytes_max;
+	/* Of the NIC (nic/nic.h, count): direct writes in place, registrations kept for them, queue pairs for them. */
+	uint64_t writes_in_place, mr_hits, mr_misses, mr_gone, mr_evicted;
+	uint64_t qp_made, qp_reclaimed, qp_now;
 	uint64_t dropped[UCCL_DROP_COUNT];
 };
 

@@ -686,7 +686,9 @@ int uccl_engine_recv_claimed(struct uccl_engine *e, struct uccl_op *op, bool dis
 	return rc;
 }
 
-const struct uccl_stats *uccl_engine_stats(const struct uccl_engine *e)
+const struct uccl_stats *uccl_engine_stats(struct uccl_engine *e)
 {
+	if (e->nic->ops->count)
+		e->nic->ops->count(e->nic, &e->stats);
 	return &e->stats;
 }

@@ -91,7 +91,7 @@ int uccl_engine_peek(struct uccl_engine *e, struct uccl_op *op, bool claim, bool
 int uccl_engine_recv_claimed(struct uccl_engine *e, struct uccl_op *op, bool discard, uint64_t now);
 
 /* Counters. Both may be read at any time by the owner. */
-const struct uccl_stats *uccl_engine_stats(const struct uccl_engine *e);
+const struct uccl_stats *uccl_engine_stats(struct uccl_engine *e);
 /* Write a report of peers and paths a person can read into buf (always terminated); returns its length. */
 size_t uccl_engine_report(const struct uccl_engine *e, char *buf, size_t size, uint64_t now);
 

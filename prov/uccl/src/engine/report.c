@@ -67,6 +67,12 @@ size_t uccl_view_text(const struct uccl_view *v, char *buf, size_t size)
 	    "re-rolled %llu\n",
 	    U(s->lost_proof), U(s->lost_rack), U(s->lost_rto), U(s->probes), U(s->rtos), U(s->quarantined),
 	    U(s->rerolled));
+	if (s->writes_tx || s->writes_rx || s->qp_made)
+		add(&t,
+		    "direct writes: sent %llu, of them in place %llu, received %llu; registrations: found %llu, made %llu, "
+		    "memory gone %llu, evicted %llu; queue pairs %llu, made %llu, sets reclaimed %llu\n",
+		    U(s->writes_tx), U(s->writes_in_place), U(s->writes_rx), U(s->mr_hits), U(s->mr_misses),
+		    U(s->mr_gone), U(s->mr_evicted), U(s->qp_now), U(s->qp_made), U(s->qp_reclaimed));
 	for (int i = 0; i < UCCL_DROP_COUNT; i++)
 		if (s->dropped[i])
 			add(&t, "dropped, %s: %llu\n", uccl_drop_text((enum uccl_drop)i), U(s->dropped[i]));

@@ -106,6 +106,8 @@ size_t uccl_engine_view(const struct uccl_engine *e, struct uccl_view *v, size_t
 	v->nopen = e->nopen;
 	v->npeers = v->left_out = 0;
 	v->stats = e->stats;
+	if (e->nic->ops->count)
+		e->nic->ops->count(e->nic, &v->stats);
 	TAILQ_FOREACH(c, &e->conns, all) {
 		if (view_peer(v, size, c, now))
 			v->npeers++;

@@ -639,6 +639,13 @@ static int fault_accept(struct uccl_nic *nic, struct uccl_nic_peer *peer, const 
 	return f->inner->ops->accept(f->inner, peer, buf, len);
 }
 
+static void fault_count(struct uccl_nic *nic, struct uccl_stats *s)
+{
+	struct fault *f = fault_of(nic);
+
+	f->inner->ops->count(f->inner, s);
+}
+
 static void fault_renew(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint16_t path)
 {
 	struct fault *f = fault_of(nic);
@@ -714,6 +721,7 @@ static void ops_fill(struct uccl_nic_ops *ours, const struct uccl_nic_ops *inner
 		.renew = inner->renew ? fault_renew : NULL,
 		.reg = inner->reg ? fault_reg : NULL,
 		.dereg = inner->dereg ? fault_dereg : NULL,
+		.count = inner->count ? fault_count : NULL,
 		.wait_fd = inner->wait_fd ? fault_wait_fd : NULL,
 		.addr = inner->addr ? fault_addr : NULL,
 		.close = fault_close,

@@ -7,6 +7,7 @@
 #define UCCL_NIC_NIC_H
 
 #include "core/io.h"
+#include "core/stats.h"
 
 /* What a back end can do; constant after open. */
 struct uccl_nic_caps {
@@ -78,6 +79,8 @@ struct uccl_nic_ops {
 	int (*accept)(struct uccl_nic *nic, struct uccl_nic_peer *peer, const uint8_t *buf, uint32_t len);
 	/* Writes on this path seem to be swallowed: make it anew. UCCL_RX_WRITE_ON follows when it is. */
 	void (*renew)(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint16_t path);
+	/* Fill in the counters that the NIC keeps. NULL: none. */
+	void (*count)(struct uccl_nic *nic, struct uccl_stats *s);
 	/* A descriptor that polls readable when rx() has something; -FI_ENOSYS without one. */
 	int (*wait_fd)(struct uccl_nic *nic);
 	/* Where packets to this NIC must go. */

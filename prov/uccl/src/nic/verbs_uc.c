@@ -470,6 +470,21 @@ const struct uccl_verbs_uc_stats *uccl_verbs_uc_stats(struct uccl_nic *nic)
 	return &uc_of(nic)->stats;
 }
 
+static void uc_count(struct uccl_nic *nic, struct uccl_stats *s)
+{
+	struct uc *w = uc_of(nic);
+	struct uccl_mrcache_stats mr = uccl_mrcache_stats(w->sources);
+
+	s->writes_in_place = w->stats.tx_direct;
+	s->mr_hits = mr.hits;
+	s->mr_misses = mr.misses;
+	s->mr_gone = mr.gone;
+	s->mr_evicted = mr.evicted;
+	s->qp_made = w->stats.made;
+	s->qp_reclaimed = w->stats.reclaimed;
+	s->qp_now = w->nqps;
+}
+
 static void uc_close(struct uccl_nic *nic)
 {
 	struct uc *w = uc_of(nic);
@@ -498,8 +513,8 @@ static void uc_close(struct uccl_nic *nic)
 	{                                                                                                              \
 		.name = title, .tx = uc_tx, .rx = uc_rx, .connect = uc_connect, .disconnect = uc_disconnect,           \
 		.reg = uc_reg, .dereg = uc_dereg, .prepare = uccl_uc_prepare, .offer = uccl_uc_offer,                  \
-		.accept = uccl_uc_accept, .renew = uccl_uc_renew, .wait_fd = uc_wait_fd, .addr = uc_addr,              \
-		.close = uc_close,                                                                                     \
+		.accept = uccl_uc_accept, .renew = uccl_uc_renew, .count = uc_count, .wait_fd = uc_wait_fd,            \
+		.addr = uc_addr, .close = uc_close,                                                                    \
 	}
 
 static const struct uccl_nic_ops uc_ops = UC_OPS("verbs-uc"), rc_ops = UC_OPS("verbs-rc");

@@ -287,6 +287,13 @@ static void first_then_direct(void)
 	assert_int_equal(st(0)->writes_rx, st(1)->writes_tx);
 	assert_true(st(1)->writes_tx > 0);
 	assert_int_equal(st(0)->doubtful + st(1)->doubtful + st(0)->rtx_packets + st(1)->rtx_packets, 0);
+	/* The one buffer that all comes from is registered once, and kept. */
+	if (uccl_mrcache_keeps(uc_of(nics[0])->sources)) {
+		assert_int_equal(st(0)->writes_in_place, st(0)->writes_tx);
+		assert_int_equal(st(0)->mr_misses, 1);
+		assert_int_equal(st(0)->mr_hits + 1, st(0)->writes_tx);
+	}
+	assert_int_equal(st(0)->qp_now, 16);
 	assert_int_equal(uccl_verbs_uc_stats(nics[0])->made, 16);
 	assert_int_equal(uccl_verbs_uc_stats(nics[1])->made, 16);
 	assert_int_equal(errors, 0);
