@@ -212,6 +212,9 @@ static uint64_t fault_clock(void *arg)
 	return uccl_clock();
 }
 
+/* Of this process. */
+static struct uccl_qp_budget qp_budget;
+
 static int nic_open(struct uccl_ep *ep, struct uccl_nic **out)
 {
 	const struct uccl_params *p = &ep->domain->params;
@@ -221,6 +224,7 @@ static int nic_open(struct uccl_ep *ep, struct uccl_nic **out)
 		.mtu = p->mtu,
 		.rx_bytes = p->rcvbuf_bytes,
 		.max_qp = (uint32_t)p->max_qp,
+		.budget = &qp_budget,
 		.liveness = p->liveness,
 		.timestamps = true,
 	};

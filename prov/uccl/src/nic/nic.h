@@ -6,6 +6,8 @@
 #ifndef UCCL_NIC_NIC_H
 #define UCCL_NIC_NIC_H
 
+#include <stdatomic.h>
+
 #include "core/io.h"
 #include "core/stats.h"
 
@@ -26,6 +28,14 @@ struct uccl_nic_caps {
 	uint64_t rto_min_ns;	/* floor of the retransmission time-out */
 };
 
+/*
+ * Queue pairs for direct writes of all back ends of a process together, whatever thread each belongs to. Zero at first.
+ */
+struct uccl_qp_budget {
+	_Atomic uint32_t used;
+	_Atomic bool wanted;	/* somebody found none left: who has idle ones gives them back */
+};
+
 /* How to open one. Strings are borrowed for the call. */
 struct uccl_nic_attr {
 	const char *ifname;		/* interface or device; NULL: any (bind to the wildcard address) */
@@ -39,6 +49,7 @@ struct uccl_nic_attr {
 	uint8_t data_class, data_level;
 	uint8_t control_class, control_level;
 	uint32_t max_qp;		/* queue pairs for direct writes, to all peers together; 0: the default */
+	struct uccl_qp_budget *budget;	/* and of all back ends with this one together; lives longer; NULL: its own */
 };
 
 /* The least room for a record that a back end sends to its like. */

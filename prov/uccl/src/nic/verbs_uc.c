@@ -412,6 +412,7 @@ static int uc_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uc
 	/* Nothing to do: time for the rest. */
 	receives_post(w);
 	uccl_uc_paths_retry(w);
+	uccl_uc_yield(w);
 	if (w->waiting_fd)
 		channel_arm(w);
 	return writes_rx(w, v, n);
@@ -607,6 +608,7 @@ int uccl_verbs_uc_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), en
 	w->nic.caps.write_async = true;
 	w->nic.caps.dereg_fences = true;
 	w->max_qp = (uint32_t)uccl_clamp(attr->max_qp ? attr->max_qp : UC_QPS, 1, UC_QPS_MAX);
+	w->budget = attr->budget ? attr->budget : &w->own_budget;
 	w->slot = calloc(w->max_qp, sizeof(*w->slot));
 	err = w->slot ? queues_open(w) : -FI_ENOMEM;
 	if (!err && uccl_uc_probe(w))

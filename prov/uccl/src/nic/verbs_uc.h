@@ -110,6 +110,8 @@ struct uc {
 	struct uc_path *by_qpn;
 	struct uc_slot *slot;
 	uint32_t max_qp, nqps, next_slot;
+	struct uccl_qp_budget *budget, own_budget;
+	uint64_t yield_at;
 	bool packets_filled; /* the last call of rx() found more packets than it had room for */
 	bool waiting_fd, armed;
 };
@@ -139,6 +141,8 @@ const struct uccl_verbs_uc_stats *uccl_verbs_uc_stats(struct uccl_nic *nic);
 struct uc_path *uccl_uc_path_find(struct uc *w, uint32_t qpn);
 /* The queue pair of a path broke: it is made anew, now or soon. */
 void uccl_uc_path_broke(struct uc *w, struct uc_path *p);
+/* Give back what is idle if another back end of this process found none left. */
+void uccl_uc_yield(struct uc *w);
 /* Make those whose time has come. */
 void uccl_uc_paths_retry(struct uc *w);
 /* Is there a kind of queue pair on this NIC at all? 0, or an error. */

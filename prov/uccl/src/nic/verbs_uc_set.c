@@ -15,6 +15,7 @@
 #include "base/log.h"
 
 #define RETRY_NS (100 * UCCL_NS_PER_MS) /* between two queue pairs of one path that we make unasked, at least */
+#define YIELD_NS (10 * UCCL_NS_PER_MS) /* between two looks for what could be given to another back end */
 #define IDLE_NS UCCL_NS_PER_S		/* a set that nobody used for so long may go for another peer's */
 /* RC: the NIC asks again after 4.096 us << 17, half a second; the protocol has sent by other ways long before. */
 #define RC_TIMEOUT 17
@@ -85,13 +86,23 @@ static void path_end(struct uc *w, struct uc_path *p)
 	w->slot[p->slot].life = p->sq.life;
 	w->slot[p->slot].path = NULL;
 	w->nqps--;
+	atomic_fetch_sub(&w->budget->used, 1);
 	p->peer->nqps--;
 	p->joined = false;
 	p->pair_due = p->ready_due = false;
 	able_check(w, p);
 }
 
-/* Make our queue pair of a path, which has none. */
+/* One more queue pair, of those that this process may have. */
+static bool budget_take(struct uc *w)
+{
+	if (atomic_fetch_add(&w->budget->used, 1) < w->max_qp)
+		return true;
+	atomic_fetch_sub(&w->budget->used, 1);
+	return false;
+}
+
+/* Make our queue pair of a path, which has none; it is counted already, and is no more if it fails. */
 static int path_make(struct uc *w, struct uc_path *p)
 {
 	struct ibv_qp_attr a = {
@@ -101,9 +112,10 @@ static int path_make(struct uc *w, struct uc_path *p)
 
 	p->sq.retry_at = w->ud->clock() + RETRY_NS;
 	if (!s || uccl_verbs_sq_init(&p->sq))
-		return err;
-	if (getrandom(&p->psn, sizeof(p->psn), 0) != sizeof(p->psn))
-		return -FI_EIO;
+		goto fail;
+	err = getrandom(&p->psn, sizeof(p->psn), 0) == sizeof(p->psn) ? 0 : -FI_EIO;
+	if (err)
+		goto fail;
 	p->psn &= UC_PSN_MASK;
 	err = qp_create(w, &p->sq.qp);
 	if (err)
@@ -131,6 +143,7 @@ destroy:
 	w->lib->destroy_qp(p->sq.qp);
 	p->sq.qp = NULL;
 fail:
+	atomic_fetch_sub(&w->budget->used, 1);
 	UCCL_LOG(UCCL_LOG_INFO, "%s: no queue pair to write with: error %d", w->ud->port.name, -err);
 	return err;
 }
@@ -235,9 +248,22 @@ static bool set_reclaim(struct uc *w, const struct uc_peer *not_this)
 	return true;
 }
 
+/* Room for one more, which counts from now on. */
 static bool room_make(struct uc *w, const struct uc_peer *peer)
 {
-	return w->nqps < w->max_qp || (set_reclaim(w, peer) && w->nqps < w->max_qp);
+	if (budget_take(w) || (set_reclaim(w, peer) && budget_take(w)))
+		return true;
+	atomic_store(&w->budget->wanted, true);
+	return false;
+}
+
+void uccl_uc_yield(struct uc *w)
+{
+	if (!atomic_load_explicit(&w->budget->wanted, memory_order_relaxed) || w->ud->clock() < w->yield_at)
+		return;
+	w->yield_at = w->ud->clock() + YIELD_NS;
+	if (set_reclaim(w, NULL))
+		atomic_store(&w->budget->wanted, false);
 }
 
 /* The leader begins a new pair: a queue pair of its own, which is to be offered. */

@@ -32,6 +32,7 @@ static uint8_t src[LONG], dst[ENGINES][LONG];
 static struct uccl_nic *nics[ENGINES];
 static enum ibv_qp_type kind;
 static uint32_t max_qp;
+static struct uccl_qp_budget *budget, shared;
 
 static uint64_t clock_read(void)
 {
@@ -60,6 +61,7 @@ static int begin(void **state)
 	errors = 0;
 	kind = IBV_QPT_UD;
 	max_qp = 0;
+	budget = NULL;
 	for (size_t i = 0; i < LONG; i++)
 		src[i] = (uint8_t)uccl_rng_next(&rng);
 	return 0;
@@ -85,7 +87,7 @@ static void engine_open(int i, const char *device)
 {
 	struct uccl_config cfg;
 	struct uccl_engine_attr attr = {.config = &cfg, .random = fill_random};
-	struct uccl_nic_attr nic = {.ifname = device, .max_qp = max_qp};
+	struct uccl_nic_attr nic = {.ifname = device, .max_qp = max_qp, .budget = budget};
 
 	uccl_config_default(&cfg);
 	if (kind == IBV_QPT_UD)
@@ -494,6 +496,54 @@ static void writes__reclaim(void **state)
 }
 
 /* A peer that has no such queue pairs. */
+static uint32_t qps_now(void)
+{
+	uint32_t n = 0;
+
+	for (int i = 0; i < ENGINES; i++)
+		n += e[i] ? ((struct uc *)nics[i])->nqps : 0;
+	return n;
+}
+
+/* Endpoints of one process: their queue pairs together are bounded, and go to those that need them. */
+static void writes__one_budget(void **state)
+{
+	uint64_t before[ENGINES];
+
+	(void)state;
+	kind = IBV_QPT_UC;
+	rxe();
+	/* One set of 16 on both sides, and a little. */
+	max_qp = 40;
+	shared = (struct uccl_qp_budget){0};
+	budget = &shared;
+	open_all();
+	for (int i = 1; i < ENGINES; i++) {
+		/* Nothing is idle yet: what is left, and packets. */
+		message_kept(0, i, SECOND / 2);
+		assert_true(qps_now() <= 40);
+	}
+	for (int round = 0; round < 3; round++) {
+		for (int i = 1; i < ENGINES; i++) {
+			run(2 * SECOND);
+			before[i] = st(i)->writes_rx;
+			for (int k = 0; k < 4; k++) {
+				message_kept(0, i, SECOND / 2);
+				assert_true(qps_now() <= 40);
+				assert_int_equal(qps_now(), atomic_load(&shared.used));
+				run(SECOND / 4);
+			}
+			assert_true(st(i)->writes_rx > before[i]);
+		}
+	}
+	assert_int_equal(errors, 0);
+	for (int i = 0; i < ENGINES; i++) {
+		uccl_engine_close(e[i]);
+		e[i] = NULL;
+	}
+	assert_int_equal(atomic_load(&shared.used), 0);
+}
+
 static void writes__to_packets_only(void **state)
 {
 	(void)state;
@@ -525,6 +575,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(writes__rc_broken, begin, end),
 		cmocka_unit_test_setup_teardown(writes__swallowed, begin, end),
 		cmocka_unit_test_setup_teardown(writes__reclaim, begin, end),
+		cmocka_unit_test_setup_teardown(writes__one_budget, begin, end),
 		cmocka_unit_test_setup_teardown(writes__to_packets_only, begin, end),
 	};
 
