@@ -54,6 +54,7 @@ struct bench {
 	bool client;
 	bool lat, bw;
 	double seconds; /* of one measurement */
+	int window;	/* of bw, as asked for; 0: by size */
 	size_t size[SIZES_MAX];
 	int nsizes;
 	size_t size_max;
@@ -423,16 +424,18 @@ static void measure(struct bench *b, bool lat, size_t size)
 {
 	size_t room = POOL_BYTES / (size ? size : 1);
 	int window = lat ? 1 : room > WINDOW_MAX ? WINDOW_MAX : room < WINDOW_MIN ? WINDOW_MIN : (int)room;
-	uint64_t iters, messages, warmup = lat ? WARMUP : 2;
+	uint64_t iters, messages, warmup = lat ? WARMUP : b->window ? 1 : 2, least = lat || !b->window ? ITERS_MIN : 1;
 	double t;
 
+	if (!lat && b->window && b->window < window)
+		window = b->window;
 	t = now_s();
 	rounds_run(b, lat, size, window, warmup);
 	t = (now_s() - t) / (double)warmup;
 	if (b->client) {
 		double n = b->seconds / (t > 1e-7 ? t : 1e-7);
 
-		iters = n < ITERS_MIN ? ITERS_MIN : n > ITERS_MAX ? ITERS_MAX : (uint64_t)n;
+		iters = n < least ? least : n > ITERS_MAX ? ITERS_MAX : (uint64_t)n;
 		oob_send(b, &iters, sizeof(iters));
 	} else {
 		oob_recv(b, &iters, sizeof(iters));
@@ -493,14 +496,15 @@ static void sizes_parse(struct bench *b, char *text)
 
 static void usage(void)
 {
-	puts("usage: uccl_pingpong [-p PROVIDER] [-P PORT] [-s SIZE,...] [-t SECONDS] [-m lat|bw|both] [-T LIMIT] "
-	     "[HOST]\n"
-	     "  Server without HOST, client with it; both need the same -p, -s and -m.\n"
+	puts("usage: uccl_pingpong [-p PROVIDER] [-P PORT] [-s SIZE,...] [-t SECONDS] [-m lat|bw|both] [-w WINDOW] "
+	     "[-T LIMIT] [HOST]\n"
+	     "  Server without HOST, client with it; both need the same -p, -s, -m and -w.\n"
 	     "  -p  provider, for example uccl, tcp, 'tcp;ofi_rxm' (uccl)\n"
 	     "  -P  TCP port over which both sides talk beside the endpoint (47592)\n"
 	     "  -s  message sizes, bytes, k and m known (8,64,1k,8k,64k,256k,1m,4m)\n"
 	     "  -t  seconds of one measurement (0.3)\n"
 	     "  -m  what to measure (both)\n"
+	     "  -w  at most so many messages before an answer in bw, and one window to warm up, for slow networks\n"
 	     "  -T  the whole run ends by SIGALRM after so many seconds (600)");
 }
 
@@ -512,7 +516,7 @@ int main(int argc, char **argv)
 	int c, i;
 
 	sizes_parse(&b, sizes);
-	while ((c = getopt(argc, argv, "p:P:s:t:m:T:h")) != -1) {
+	while ((c = getopt(argc, argv, "p:P:s:t:m:w:T:h")) != -1) {
 		switch (c) {
 		case 'p':
 			b.provider = optarg;
@@ -529,6 +533,9 @@ int main(int argc, char **argv)
 		case 'm':
 			b.lat = strcmp(optarg, "bw");
 			b.bw = strcmp(optarg, "lat");
+			break;
+		case 'w':
+			b.window = atoi(optarg);
 			break;
 		case 'T':
 			limit = (unsigned int)atoi(optarg);
