@@ -74,7 +74,8 @@ struct uccl_path_ops {
 	 */
 	uint16_t (*select)(void *ps, const struct uccl_path *paths, const uint16_t *usable, uint16_t n, uint32_t bytes,
 			   struct uccl_rng *rng, uint64_t now);
-	void (*on_ack)(void *ps, uint16_t path, uint64_t rtt_ns, bool ecn, uint64_t now);
+	/* A sample of a path; what it reports still counts as in flight. */
+	void (*on_ack)(void *ps, const struct uccl_path *paths, uint16_t path, uint64_t rtt_ns, bool ecn, uint64_t now);
 	void (*on_loss)(void *ps, uint16_t path, enum uccl_loss_kind kind, uint64_t now);
 };
 

@@ -14,6 +14,8 @@
  * sends whole trains (uccl_flow_cfg.train_bytes): there a system call costs as much as the copy of 16 KiB.
  */
 #define BURST_BYTES 32768
+/* Direct writes from this size on have a choice each. */
+#define WRITE_CHOICE_BYTES 8192
 /* A bulk item's turn among others: long enough that a receiver can foresee where the next payload belongs. */
 #define TURN_BYTES (4u << 20)
 /* Payload up to this counts as control: not held back by the congestion window. */
@@ -634,6 +636,8 @@ static int tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	}
 	uccl_rec_set_bulk(rec, uccl_get32(item->rec), uccl_get32(item->rec + 4), uccl_get64(item->rec + 8) + item->off);
 	f->next_tx_ns = uccl_event_pacing_chunk(f, len, now);
+	if (len >= WRITE_CHOICE_BYTES)
+		f->burst_left = 0;
 	path = tx_path(f, len, now);
 	able = tx_write_path(f, path, now);
 	e = log_new(f, item, UCCL_PKT_FRAG, rec, payload, len, able < UCCL_PATHS_MAX ? able : path, now);

@@ -2,10 +2,17 @@
 /*
  * REPS, recycled entropies (Bonato et al., arXiv 2407.21625): a path that just brought an acknowledgement in good time
  * is used once more; if none is left, one is drawn. The original knows good from bad by ECN marks, which software does
- * not see; here a path is good if its RTT is below twice the smallest seen (the low-delay test of NSCC without
- * trimming: a target of one base RTT). No evaluation of this variant was published.
+ * not see; here the RTT tells. No evaluation of this variant was published.
  *
  * After a time-out nothing is drawn for a while (freezing): paths that are known to work are used over and over.
+ *
+ * DESIGN NOTES
+ * - What is recycled keeps its place: as many chunks of a flow stay on a route as there were, whatever a draw would do.
+ *   In a full network that decides. Queues do not drain there, and each draw adds the variance of a random choice.
+ * - So a path is left only for a reason, and by a share only: with a bound on the RTT, either nobody leaves a queue, or
+ *   all do at once, and the draws fill another. A path is given up in the long run as often as its RTT exceeds the
+ *   mean of the flow, in parts of the RTT. If all who share a queue do that, what is above the mean leaves it within
+ *   one round trip. The sum of these parts, not chance, says when: it has less variance.
  */
 #include "policy/policies.h"
 
@@ -15,17 +22,20 @@
 #include "base/rng.h"
 #include "base/units.h"
 
-/* Entries of the ring (reference). */
-#define REPS_RING 8
-/* A path is good below so many times the smallest RTT. */
-#define REPS_GOOD_RTTS 2
+/* Entries of the ring: what up to three acknowledgements report at once (the reference has 8, of single packets). */
+#define REPS_RING 32
+/* Weight of a sample in the mean RTT: a round trip has some forty chunks of 32 KiB at 400 Gb/s. */
+#define REPS_MEAN (1.0 / 32)
+/* Paths that are drawn to choose from: one that carries nothing, and of those the quickest as far as is known. */
+#define REPS_DRAWS 2
 /* Freezing lasts this long (reference), */
 #define REPS_FREEZE_NS (10 * UCCL_NS_PER_MS)
 /* and after it so many paths are drawn before one is used again (reference). */
 #define REPS_EXPLORE 16
 
 struct reps {
-	uint64_t min_rtt_ns;	   /* 0: none yet */
+	double mean_ns;		   /* RTT; 0: none yet */
+	double excess;		   /* of RTTs above the mean, in parts of them; at 1 a path is given up */
 	uint64_t frozen_until;	   /* 0: not frozen */
 	uint16_t ring[REPS_RING];  /* paths that were good, oldest at `head` */
 	uint8_t head, fresh, size; /* entries not used since they were put there; entries that hold anything */
@@ -54,6 +64,26 @@ static void reps_thaw(struct reps *r, uint64_t now)
 	r->explore = REPS_EXPLORE;
 }
 
+static bool draw_better(const struct uccl_path *a, const struct uccl_path *b)
+{
+	if (!a->inflight != !b->inflight)
+		return !a->inflight;
+	return a->srtt_ns && a->srtt_ns < b->srtt_ns;
+}
+
+static uint16_t reps_draw(const struct uccl_path *paths, const uint16_t *usable, uint16_t n, struct uccl_rng *rng)
+{
+	uint16_t best = usable[uccl_rng_below(rng, n)];
+
+	for (int i = 1; i < REPS_DRAWS; i++) {
+		uint16_t other = usable[uccl_rng_below(rng, n)];
+
+		if (draw_better(&paths[other], &paths[best]))
+			best = other;
+	}
+	return best;
+}
+
 static uint16_t reps_select(void *ps, const struct uccl_path *paths, const uint16_t *usable, uint16_t n, uint32_t bytes,
 			    struct uccl_rng *rng, uint64_t now)
 {
@@ -77,18 +107,33 @@ static uint16_t reps_select(void *ps, const struct uccl_path *paths, const uint1
 	}
 	if (r->explore)
 		r->explore--;
-	return usable[uccl_rng_below(rng, n)];
+	return reps_draw(paths, usable, n, rng);
 }
 
-static void reps_on_ack(void *ps, uint16_t path, uint64_t rtt_ns, bool ecn, uint64_t now)
+/* Whether a path that brought this RTT is to be left. */
+static bool reps_leaves(struct reps *r, double rtt_ns)
+{
+	r->mean_ns += r->mean_ns > 0 ? REPS_MEAN * (rtt_ns - r->mean_ns) : rtt_ns;
+	if (rtt_ns <= r->mean_ns)
+		return false;
+	r->excess += (rtt_ns - r->mean_ns) / rtt_ns;
+	if (r->excess < 1)
+		return false;
+	r->excess -= 1;
+	return true;
+}
+
+static void reps_on_ack(void *ps, const struct uccl_path *paths, uint16_t path, uint64_t rtt_ns, bool ecn, uint64_t now)
 {
 	struct reps *r = ps;
 
 	reps_thaw(r, now);
-	if (!r->min_rtt_ns || rtt_ns < r->min_rtt_ns)
-		r->min_rtt_ns = rtt_ns;
-	if (ecn || rtt_ns >= REPS_GOOD_RTTS * r->min_rtt_ns)
+	/* What carries no payload waits in no queue, and says nothing of what would. */
+	if (!paths[path].inflight || reps_leaves(r, (double)rtt_ns) || ecn)
 		return;
+	for (uint8_t i = 0; i < r->fresh; i++)
+		if (r->ring[(r->head + i) % REPS_RING] == path)
+			return;
 	/* The oldest makes room. */
 	if (r->fresh == REPS_RING) {
 		r->head = (uint8_t)((r->head + 1) % REPS_RING);

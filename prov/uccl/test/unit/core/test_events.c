@@ -63,8 +63,9 @@ static uint16_t ps_select(void *ps, const struct uccl_path *paths, const uint16_
 	return usable[n - 1];
 }
 
-static void ps_on_ack(void *ps, uint16_t path, uint64_t rtt_ns, bool ecn, uint64_t now)
+static void ps_on_ack(void *ps, const struct uccl_path *paths, uint16_t path, uint64_t rtt_ns, bool ecn, uint64_t now)
 {
+	(void)paths;
 	(void)ps;
 	(void)ecn;
 	(void)now;

@@ -923,6 +923,27 @@ static void tx_write__fields(void **state)
 	pair_fini(&p);
 }
 
+/* Large writes have a choice each, however many make 32 KiB. */
+static void tx_write__choice_each(void **state)
+{
+	struct pair_cfg c = pair_direct();
+	uint16_t last = 0;
+
+	(void)state;
+	c.write_bytes = 16 * KIB;
+	start(c);
+	pair_bulk(&p, 0, 64 * KIB);
+	pair_pump_one(&p, 0);
+	for (uint32_t i = 0; i < 4; i++) {
+		const struct pair_pkt *k = p.wire[pair_find_write(&p, 1)];
+
+		assert_int_equal(k->path, (last + 1) % c.paths);
+		last = k->path;
+		pair_arrive(&p, (uint32_t)pair_find_write(&p, 1));
+	}
+	pair_fini(&p);
+}
+
 /* Writes that wait for the window must not keep acknowledgements and credits back: both sides would wait for each
  * other. */
 static void tx_write__held_back_lets_others_pass(void **state)
@@ -1809,6 +1830,7 @@ int main(void)
 		cmocka_unit_test(tx_desc__huge),
 		cmocka_unit_test(tx_desc__small_packets),
 		cmocka_unit_test(tx_write__fields),
+		cmocka_unit_test(tx_write__choice_each),
 		cmocka_unit_test(tx_write__held_back_lets_others_pass),
 		cmocka_unit_test(tx_write__both_ways_at_full_window),
 		cmocka_unit_test(tx_bulk__round_robin),

@@ -10,7 +10,7 @@
 #include "base/rng.h"
 #include "base/units.h"
 
-#define N 32
+#define N 40
 #define US UCCL_NS_PER_US
 #define MS UCCL_NS_PER_MS
 
@@ -28,7 +28,9 @@ static uint16_t pick(void)
 
 static void answer(uint16_t path, uint64_t rtt_ns)
 {
-	uccl_path_reps.on_ack(ps, path, rtt_ns, false, now);
+	paths[path].inflight = 4096;
+	uccl_path_reps.on_ack(ps, paths, path, rtt_ns, false, now);
+	paths[path].inflight = 0;
 }
 
 /* Past the paths that are drawn first. */
@@ -56,14 +58,14 @@ static void explored(void)
 
 static void select__explores_first(void **state)
 {
-	uint32_t seen = 0;
+	uint64_t seen = 0;
 
 	(void)state;
 	answer(3, 10 * US);
 	for (int i = 0; i < 16; i++)
-		seen |= 1u << pick();
-	/* Sixteen draws of 32: fewer than eight different ones come once in a million. */
-	assert_true(__builtin_popcount(seen) >= 8);
+		seen |= 1ull << pick();
+	/* Sixteen draws of 40: fewer than eight different ones come once in a million. */
+	assert_true(__builtin_popcountll(seen) >= 8);
 	assert_int_equal(pick(), 3);
 }
 
@@ -73,40 +75,124 @@ static void select__recycles_in_order(void **state)
 	explored();
 	answer(5, 10 * US);
 	answer(9, 12 * US);
-	answer(5, 11 * US);
 	assert_int_equal(pick(), 5);
+	answer(5, 11 * US);
 	assert_int_equal(pick(), 9);
 	assert_int_equal(pick(), 5);
 }
 
-/* Below twice the smallest RTT, and no mark. */
-static void on_ack__good_or_not(void **state)
+/* Two chunks of one path are reported: it is recycled once, or they would stay together. */
+static void on_ack__once(void **state)
 {
 	(void)state;
 	explored();
-	answer(1, 10 * US);
-	answer(2, 20 * US);
-	answer(3, 20 * US - 1);
-	uccl_path_reps.on_ack(ps, 4, 10 * US, true, now);
-	answer(5, 5 * US);
+	answer(5, 10 * US);
+	answer(5, 10 * US);
 	answer(6, 10 * US);
-	assert_int_equal(pick(), 1);
-	assert_int_equal(pick(), 3);
 	assert_int_equal(pick(), 5);
-	/* Nothing left: drawn, so that in the long run all come. */
-	for (uint32_t seen = 0, i = 0; seen != UINT32_MAX; i++) {
-		seen |= 1u << pick();
+	assert_int_equal(pick(), 6);
+}
+
+/* What carried no payload is no token, and its RTT nobody's. */
+static void on_ack__control(void **state)
+{
+	(void)state;
+	explored();
+	answer(5, 100 * US);
+	for (int i = 0; i < 1000; i++)
+		uccl_path_reps.on_ack(ps, paths, 7, 10 * US, false, now);
+	answer(6, 100 * US);
+	assert_int_equal(pick(), 5);
+	assert_int_equal(pick(), 6);
+}
+
+static void on_ack__marked(void **state)
+{
+	(void)state;
+	explored();
+	answer(5, 10 * US);
+	paths[4].inflight = 4096;
+	uccl_path_reps.on_ack(ps, paths, 4, 10 * US, true, now);
+	answer(6, 10 * US);
+	assert_int_equal(pick(), 5);
+	assert_int_equal(pick(), 6);
+}
+
+/*
+ * One path of ten is at twice the RTT of the others: above the mean by x parts of its RTT, it is left every 1/x times,
+ * and the others never are.
+ */
+static void on_ack__leaves_by_excess(void **state)
+{
+	double mean = 10 * US, excess = 0;
+	uint32_t left = 0, want = 0;
+
+	(void)state;
+	explored();
+	for (int i = 0; i < 2000; i++) {
+		uint16_t path = (uint16_t)(i % 10);
+		double rtt = path ? 10 * US : 20 * US;
+
+		mean = i ? mean + (rtt - mean) / 32 : rtt;
+		excess += rtt > mean ? (rtt - mean) / rtt : 0;
+		answer(path, (uint64_t)rtt);
+		if (excess >= 1) {
+			excess -= 1;
+			want++;
+			/* Nothing to be recycled: drawn, from paths that have nothing to do with it. */
+			usable[0] = 31;
+			nusable = 1;
+			left += pick() == 31;
+			nusable = N;
+			usable[0] = 0;
+		} else {
+			assert_int_equal(pick(), path);
+		}
+	}
+	assert_int_equal(left, want);
+	assert_in_range(left, 80, 100);
+}
+
+/* Nothing left: drawn, so that in the long run all come. */
+static void select__draws_all(void **state)
+{
+	(void)state;
+	explored();
+	for (uint64_t seen = 0, i = 0; seen != (1ull << N) - 1; i++) {
+		seen |= 1ull << pick();
 		assert_true(i < 1000);
 	}
+}
+
+/* Of two, one that carries nothing; then the quicker, as far as known. */
+static void select__draws_the_better(void **state)
+{
+	uint32_t busy = 0, slow = 0;
+
+	(void)state;
+	explored();
+	for (uint16_t i = 0; i < N; i++) {
+		paths[i].inflight = i % 2 ? 4096 : 0;
+		paths[i].srtt_ns = (i % 4 < 2 ? 10 : 20) * US;
+	}
+	for (int i = 0; i < 4000; i++) {
+		uint16_t path = pick();
+
+		busy += paths[path].inflight > 0;
+		slow += !paths[path].inflight && paths[path].srtt_ns == 20 * US;
+	}
+	/* Both are busy one time in four. One idle: slow by half. Two idle: slow one time in four. */
+	assert_in_range(busy, 900, 1100);
+	assert_in_range(slow, 1150, 1350);
 }
 
 static void on_ack__ring_keeps_the_latest(void **state)
 {
 	(void)state;
 	explored();
-	for (uint16_t i = 0; i < 11; i++)
+	for (uint16_t i = 0; i < 40; i++)
 		answer(i, 10 * US);
-	for (uint16_t i = 3; i < 11; i++)
+	for (uint16_t i = 8; i < 40; i++)
 		assert_int_equal(pick(), i);
 }
 
@@ -145,8 +231,8 @@ static void on_loss__freezes(void **state)
 		assert_int_equal(count[want[i]], 10);
 	/* 10 ms later it begins anew. */
 	now += 10 * MS;
-	for (uint32_t seen = 0, i = 0; __builtin_popcount(seen) < 8; i++) {
-		seen |= 1u << pick();
+	for (uint64_t seen = 0, i = 0; __builtin_popcountll(seen) < 8; i++) {
+		seen |= 1ull << pick();
 		assert_true(i < 16);
 	}
 }
@@ -166,7 +252,12 @@ int main(void)
 		cmocka_unit_test_setup(select__explores_first, setup),
 		cmocka_unit_test_setup(select__recycles_in_order, setup),
 		cmocka_unit_test_setup(select__not_what_left_service, setup),
-		cmocka_unit_test_setup(on_ack__good_or_not, setup),
+		cmocka_unit_test_setup(select__draws_all, setup),
+		cmocka_unit_test_setup(select__draws_the_better, setup),
+		cmocka_unit_test_setup(on_ack__once, setup),
+		cmocka_unit_test_setup(on_ack__control, setup),
+		cmocka_unit_test_setup(on_ack__marked, setup),
+		cmocka_unit_test_setup(on_ack__leaves_by_excess, setup),
 		cmocka_unit_test_setup(on_ack__ring_keeps_the_latest, setup),
 		cmocka_unit_test_setup(on_loss__freezes, setup),
 		cmocka_unit_test_setup(on_loss__nothing_known, setup),
