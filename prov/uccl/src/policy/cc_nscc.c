@@ -23,6 +23,14 @@
 #define NSCC_TARGET_RTTS 1.0
 /* First and largest window, bandwidth-delay products (reference). */
 #define NSCC_MAX_BDPS 1.5
+/*
+ * Chunks on top of that, for the largest window and for the target: the reference sprays packets, and what we send at
+ * once on one path is eight times as long. So many wait before the NIC, for the acknowledgement that tells of several,
+ * and in queues where chunks of many senders meet. Found with 32 KiB on 128 hosts of three tiers; with no more than
+ * 16 and 8 their NICs stood still for 1 % of the time, with twice as much nothing was better.
+ */
+#define NSCC_MAX_CHUNKS 24
+#define NSCC_TARGET_CHUNKS 8
 /* Gains: proportional, fair and steady increase in packets (reference). */
 #define NSCC_ALPHA 4.0
 #define NSCC_FAIR 5.0
@@ -70,9 +78,8 @@ static void nscc_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
 	n->chunk = cfg->chunk_bytes;
 	n->base_ns = cfg->delay_ns ? (double)cfg->delay_ns : NSCC_REF_RTT_NS;
 	bdp = bps / 8 * n->base_ns / (double)UCCL_NS_PER_S;
-	n->target_ns = NSCC_TARGET_RTTS * n->base_ns;
-	/* Two chunks at least: one alone would wait for its own acknowledgement. */
-	n->window_max = fmin((double)cfg->window_max, fmax(NSCC_MAX_BDPS * bdp, 2 * n->chunk));
+	n->target_ns = NSCC_TARGET_RTTS * n->base_ns + NSCC_TARGET_CHUNKS * n->chunk * 8 * (double)UCCL_NS_PER_S / bps;
+	n->window_max = fmin((double)cfg->window_max, NSCC_MAX_BDPS * bdp + NSCC_MAX_CHUNKS * n->chunk);
 	n->window = n->window_max;
 	n->a = bdp / NSCC_REF_BDP;
 	n->alpha = NSCC_ALPHA * NSCC_MSS * n->a * (n->target_ns / NSCC_REF_RTT_NS) / n->target_ns;

@@ -15,6 +15,10 @@
 #define MSS 4096.0
 /* 400 Gb/s and 12 us: 600,000 bytes, four times the reference. */
 #define BDP 600000.0
+/* The largest window, which is the first: 1.5 of that and 24 chunks. */
+#define WINDOW (1.5 * BDP + 24.0 * CHUNK)
+/* A base round trip, and 8 chunks at 400 Gb/s: ns. */
+#define TARGET (12000 + 8 * CHUNK / 50.0)
 
 static const struct uccl_policy_cfg cfg = {
 	.chunk_bytes = CHUNK,
@@ -61,7 +65,7 @@ static void init__window(void **state)
 	struct uccl_policy_cfg small = cfg;
 
 	(void)state;
-	near(1.5 * BDP);
+	near(WINDOW);
 	small.window_max = 100000;
 	uccl_cc_nscc.init(cc, &small, now);
 	near(100000);
@@ -69,45 +73,45 @@ static void init__window(void **state)
 	small = cfg;
 	small.link_bps = 1000000000ull;
 	uccl_cc_nscc.init(cc, &small, now);
-	near(2 * CHUNK);
+	near(1.5 * 1500 + 24 * CHUNK);
 	small.delay_ns = small.link_bps = 0;
 	uccl_cc_nscc.init(cc, &small, now);
-	near(2 * CHUNK);
+	near(1.5 * 15000 + 24 * CHUNK);
 }
 
-/* alpha (target - delay) per byte: 4 mss a b / target, with a 4, b 1 and a target of 12 us. */
+/* alpha (target - delay) per byte: 4 mss a b / target, with a 4, and b target / 12 us. */
 static void on_ack__proportional(void **state)
 {
-	double w = 0.75 * BDP, alpha = 4 * MSS * 4 / 12000;
+	double w = WINDOW / 2, alpha = 4 * MSS * 4 / 12000;
 
 	(void)state;
 	lose(UCCL_LOSS_RTO);
 	near(w);
 	now += US;
 	ack(CHUNK, 6000);
-	w += CHUNK * alpha * 6000 / w;
+	w += CHUNK * alpha * (TARGET - 6000) / w;
 	near(w);
 	/* A smaller one waits until eight packets are together. */
 	ack(CHUNK / 2, 3000);
 	near(w);
 	ack(CHUNK / 2, 9000);
-	w += (CHUNK / 2 * alpha * 9000 + CHUNK / 2 * alpha * 3000) / w;
+	w += (CHUNK / 2 * alpha * (TARGET - 3000) + CHUNK / 2 * alpha * (TARGET - 9000)) / w;
 	near(w);
 }
 
 /* At the target, but not on average: 5 packets, times 4, per window; and a little more each round trip. */
 static void on_ack__fair(void **state)
 {
-	double w = 0.75 * BDP;
+	double w = WINDOW / 2;
 
 	(void)state;
 	lose(UCCL_LOSS_RTO);
 	now += US;
-	ack(100000, 13000);
-	w += 100000 * 5 * MSS * 4 / w;
+	ack(220000, 18000);
+	w += 220000 * 5 * MSS * 4 / w;
 	near(w);
 	now += 12 * US;
-	ack(CHUNK, 13000);
+	ack(CHUNK, 18000);
 	w += CHUNK * 5 * MSS * 4 / w + 0.15 * MSS * 4;
 	near(w);
 }
@@ -120,7 +124,7 @@ static void on_ack__app_limited(void **state)
 	lose(UCCL_LOSS_RTO);
 	now += US;
 	uccl_cc_nscc.on_ack(cc, &info, now);
-	near(0.75 * BDP);
+	near(WINDOW / 2);
 }
 
 static void on_ack__fast(void **state)
@@ -130,12 +134,12 @@ static void on_ack__fast(void **state)
 	(void)state;
 	lose(UCCL_LOSS_RTO);
 	lose(UCCL_LOSS_RTO);
-	near(0.375 * BDP);
+	near(WINDOW / 4);
 	now += US;
 	/* A whole window without delay, then a quarter, times 4, of all that comes. */
-	ack(225000, 999);
+	ack((uint64_t)(WINDOW / 4), 999);
 	w = (double)uccl_cc_nscc.window(cc);
-	assert_true(w < 300000);
+	assert_true(w < WINDOW / 2);
 	ack(100000, 999);
 	near(w + 100000);
 	/* The first that waited ends it. */
@@ -146,21 +150,21 @@ static void on_ack__fast(void **state)
 /* Above the target now and on average: by 0.8 of the relative excess, once per round trip. */
 static void on_ack__decrease(void **state)
 {
-	double w = 1.5 * BDP, avg = 0;
+	double w = WINDOW, avg = 0;
 
 	(void)state;
 	now += US;
 	/* 200 KiB are 50 packets: they weigh 1 - (1 - 0.0125)^50. */
-	ack(50 * 4096, 36000);
-	avg += (1 - pow(1 - 0.0125, 50)) * (36000 - avg);
-	assert_true(avg > 12000);
-	w *= fmax(1 - 0.8 * (avg - 12000) / avg, 0.5);
+	ack(50 * 4096, 48000);
+	avg += (1 - pow(1 - 0.0125, 50)) * (48000 - avg);
+	assert_true(avg > TARGET);
+	w *= fmax(1 - 0.8 * (avg - TARGET) / avg, 0.5);
 	near(w);
-	ack(CHUNK, 36000);
+	ack(CHUNK, 48000);
 	near(w);
-	now += 24 * US;
+	now += 30 * US;
 	for (int i = 0; i < 20; i++)
-		ack(50 * 4096, 36000);
+		ack(50 * 4096, 48000);
 	/* Once, and by no more than a half. */
 	assert_true((double)uccl_cc_nscc.window(cc) >= w / 2 - 1);
 	assert_true((double)uccl_cc_nscc.window(cc) < w * 0.6);
@@ -180,7 +184,7 @@ static void on_ack__quick_adapt(void **state)
 
 static void on_ack__no_quick_adapt(void **state)
 {
-	double w = 1.5 * BDP;
+	double w = WINDOW;
 
 	(void)state;
 	/* Nothing lost, little delay. */
@@ -188,9 +192,9 @@ static void on_ack__no_quick_adapt(void **state)
 	ack(20000, 5000);
 	near(w);
 	/* Lost, but more than an eighth arrived. */
-	ack(120000, 5000);
+	ack(220000, 5000);
 	lose(UCCL_LOSS_RACK);
-	now += 25 * US;
+	now += 30 * US;
 	ack(20000, 5000);
 	near(w);
 }
@@ -206,7 +210,7 @@ static void window__bounds(void **state)
 		now += US;
 		ack(50000, 0);
 	}
-	near(1.5 * BDP);
+	near(WINDOW);
 	assert_int_equal(uccl_cc_nscc.pace(cc, CHUNK, 20 * US, now), now);
 }
 
