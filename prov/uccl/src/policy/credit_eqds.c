@@ -25,8 +25,14 @@
  * waits in its queues (UEC's maxwnd is 1.5).
  */
 #define EQDS_WINDOW_BDPS 2
-/* Bytes of one grant: UCCL's quantum is 16 KiB, a chunk if chunks are larger. */
+/* And chunks on top: those before the sender's NIC, in the acknowledgement to come, and where chunks collide. */
+#define EQDS_WINDOW_CHUNKS 16
+/*
+ * Bytes of one grant: UCCL's quantum is 16 KiB. Two chunks if that is more: a CREDIT takes 154 bytes on the wire, half a
+ * percent of a chunk of 32 KiB.
+ */
 #define EQDS_QUANTUM_BYTES 16384
+#define EQDS_QUANTUM_CHUNKS 2
 
 struct eqds {
 	uint64_t initial; /* bytes that need no grant */
@@ -75,9 +81,10 @@ static void eqds_on_credit(void *cs, uint64_t granted, uint64_t now)
 
 static void eqds_pull(const struct uccl_policy_cfg *cfg, struct uccl_pull_cfg *pull)
 {
-	pull->quantum = (uint32_t)uccl_max(cfg->chunk_bytes, EQDS_QUANTUM_BYTES);
+	pull->quantum = (uint32_t)uccl_max(EQDS_QUANTUM_CHUNKS * cfg->chunk_bytes, EQDS_QUANTUM_BYTES);
 	pull->idle = eqds_initial(cfg);
-	pull->window = pull->idle + uccl_max(EQDS_WINDOW_BDPS * eqds_bdp(cfg), 4ull * pull->quantum);
+	pull->window = pull->idle + EQDS_WINDOW_BDPS * eqds_bdp(cfg) + EQDS_WINDOW_CHUNKS * (uint64_t)cfg->chunk_bytes;
+	pull->window = uccl_max(pull->window, pull->idle + 4ull * pull->quantum);
 }
 
 const struct uccl_credit_ops uccl_credit_eqds = {

@@ -81,7 +81,7 @@ static void next__line_rate(void **state)
 		heard(0, bytes / 2, 4096 * MIB);
 	}
 	rate = (double)bytes * 8 / (double)(now - began);
-	assert_true(rate > 0.999 * 390 && rate < 1.001 * 390);
+	assert_true(rate > 0.999 * 388 && rate < 1.001 * 388);
 	assert_int_equal(u[0].granted, c.idle + bytes + 10 * c.quantum);
 }
 
