@@ -104,6 +104,11 @@ static bool rx_match(const struct fi_rx_attr *a, const struct uccl_params *p)
 	return true;
 }
 
+static size_t contexts(size_t asked)
+{
+	return asked == FI_SHARED_CONTEXT ? 1 : asked;
+}
+
 static bool ep_match(const struct fi_ep_attr *a)
 {
 	if (a->type != FI_EP_UNSPEC && a->type != FI_EP_RDM)
@@ -116,8 +121,8 @@ static bool ep_match(const struct fi_ep_attr *a)
 	check_max("ep_attr->max_order_raw_size", a->max_order_raw_size, UCCL_ORDER_MAX);
 	check_max("ep_attr->max_order_war_size", a->max_order_war_size, UCCL_ORDER_MAX);
 	check_max("ep_attr->max_order_waw_size", a->max_order_waw_size, UCCL_ORDER_MAX);
-	check_max("ep_attr->tx_ctx_cnt", a->tx_ctx_cnt, 1); /* FI_SHARED_CONTEXT is SIZE_MAX */
-	check_max("ep_attr->rx_ctx_cnt", a->rx_ctx_cnt, 1);
+	check_max("ep_attr->tx_ctx_cnt", contexts(a->tx_ctx_cnt), 1);
+	check_max("ep_attr->rx_ctx_cnt", contexts(a->rx_ctx_cnt), 1);
 	check_max("ep_attr->auth_key_size", a->auth_key_size, 0);
 	return true;
 }
@@ -142,8 +147,8 @@ static bool domain_match(const struct fi_domain_attr *a)
 	check_max("domain_attr->rx_ctx_cnt", a->rx_ctx_cnt, EP_COUNT);
 	check_max("domain_attr->max_ep_tx_ctx", a->max_ep_tx_ctx, 1);
 	check_max("domain_attr->max_ep_rx_ctx", a->max_ep_rx_ctx, 1);
-	check_max("domain_attr->max_ep_stx_ctx", a->max_ep_stx_ctx, 0);
-	check_max("domain_attr->max_ep_srx_ctx", a->max_ep_srx_ctx, 0);
+	check_max("domain_attr->max_ep_stx_ctx", a->max_ep_stx_ctx, EP_COUNT);
+	check_max("domain_attr->max_ep_srx_ctx", a->max_ep_srx_ctx, EP_COUNT);
 	check_max("domain_attr->cntr_cnt", a->cntr_cnt, CQ_COUNT);
 	check_max("domain_attr->mr_iov_limit", a->mr_iov_limit, UCCL_IOV_LIMIT);
 	check_bits("domain_attr->caps", a->caps, DOMAIN_CAPS);
@@ -230,8 +235,8 @@ static void fill_ep(struct fi_ep_attr *a, const struct fi_ep_attr *h)
 	a->max_order_raw_size = UCCL_ORDER_MAX;
 	a->max_order_war_size = UCCL_ORDER_MAX;
 	a->max_order_waw_size = UCCL_ORDER_MAX;
-	a->tx_ctx_cnt = 1;
-	a->rx_ctx_cnt = 1;
+	a->tx_ctx_cnt = h && h->tx_ctx_cnt ? h->tx_ctx_cnt : 1;
+	a->rx_ctx_cnt = h && h->rx_ctx_cnt ? h->rx_ctx_cnt : 1;
 }
 
 /*
@@ -280,6 +285,8 @@ static void fill_domain(struct fi_info *info, const struct fi_domain_attr *h, ui
 	a->rx_ctx_cnt = EP_COUNT;
 	a->max_ep_tx_ctx = 1;
 	a->max_ep_rx_ctx = 1;
+	a->max_ep_stx_ctx = EP_COUNT;
+	a->max_ep_srx_ctx = EP_COUNT;
 	a->cntr_cnt = CQ_COUNT;
 	a->mr_iov_limit = UCCL_IOV_LIMIT;
 	a->caps = DOMAIN_CAPS;

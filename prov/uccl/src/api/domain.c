@@ -18,6 +18,7 @@
 #include "api/mr.h"
 #include "api/nosys.h"
 #include "api/poll.h"
+#include "api/shared.h"
 
 /* Other endpoints are looked at in every so many idle reads even if they want nothing. */
 #define IDLE_ROUND 16
@@ -102,8 +103,8 @@ static struct fi_ops_domain domain_ops = {
 	.scalable_ep = uccl_no_scalable_ep,
 	.cntr_open = uccl_cntr_open,
 	.poll_open = uccl_poll_open,
-	.stx_ctx = uccl_no_stx_ctx,
-	.srx_ctx = uccl_no_srx_ctx,
+	.stx_ctx = uccl_stx_open,
+	.srx_ctx = uccl_srx_open,
 	.query_atomic = uccl_query_atomic,
 	.query_collective = uccl_no_query_collective,
 	.endpoint2 = domain_endpoint2,

@@ -31,13 +31,11 @@
 #include "api/nosys.h"
 #include "api/place.h"
 #include "api/rma.h"
+#include "api/shared.h"
 #include "api/stats.h"
 #include "api/tagged.h"
 #include "api/tracefile.h"
 #include "nic/ifaddr.h"
-
-/* Smallest room that is left in a multi-receive buffer before it is given back, unless the program says otherwise. */
-#define MIN_MULTI_DEFAULT 64
 
 /* After so many rounds without an event every IDLE_YIELDth round lets others run. */
 #define IDLE_ROUNDS 512
@@ -65,6 +63,8 @@ static int ep_round(struct uccl_ep *ep, uint64_t now)
 	uccl_ep_lock(ep);
 	if (ep->engine) {
 		n = uccl_engine_poll(ep->engine, now);
+		if (ep->srx && (n > 0 || ep->srx_look))
+			n += uccl_srx_serve(ep, now);
 		if (n > 0)
 			uccl_ep_kick(ep);
 		if (ep->live)
@@ -339,6 +339,8 @@ static int ep_enable(struct uccl_ep *ep)
 	     !ep->cntr[UCCL_CNTR_WRITE]) ||
 	    (ep->can_recv && !ep->rx_cq && !ep->cntr[UCCL_CNTR_RECV]))
 		return -FI_ENOCQ;
+	if (ep->rx_shared && !ep->srx)
+		return -FI_EOPBADSTATE;
 	rc = ep_start(ep);
 	if (!rc)
 		rc = connect_waits(ep);
@@ -422,6 +424,29 @@ static int bind_av(struct uccl_ep *ep, struct uccl_av *av)
 	return 0;
 }
 
+static int bind_srx(struct uccl_ep *ep, struct uccl_srx *srx)
+{
+	int rc;
+
+	if (ep->srx || srx->domain != ep->domain)
+		return -FI_EINVAL;
+	rc = uccl_ep_list_add(&srx->eps, ep);
+	if (rc)
+		return rc;
+	ep->srx = srx;
+	atomic_fetch_add(&srx->refs, 1);
+	return 0;
+}
+
+static int bind_stx(struct uccl_ep *ep, struct uccl_stx *stx)
+{
+	if (ep->stx || stx->domain != ep->domain)
+		return -FI_EINVAL;
+	ep->stx = stx;
+	atomic_fetch_add(&stx->refs, 1);
+	return 0;
+}
+
 static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
 	struct uccl_ep *ep = fid_of(fid)->ep;
@@ -435,6 +460,10 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 		return bind_cq(ep, uccl_container_of(bfid, struct uccl_cq, fid.fid), flags);
 	case FI_CLASS_CNTR:
 		return bind_cntr(ep, uccl_container_of(bfid, struct uccl_cntr, fid.fid), flags);
+	case FI_CLASS_SRX_CTX:
+		return bind_srx(ep, uccl_container_of(bfid, struct uccl_srx, self.fid.fid));
+	case FI_CLASS_STX_CTX:
+		return bind_stx(ep, uccl_container_of(bfid, struct uccl_stx, fid.fid));
 	case FI_CLASS_EQ:
 		return 0; /* there are no events of connectionless endpoints */
 	default:
@@ -455,6 +484,8 @@ static void unbind_all(struct uccl_ep *ep)
 		uccl_ep_list_remove(&ep->tx_cq->eps, ep);
 	if (ep->rx_cq)
 		uccl_ep_list_remove(&ep->rx_cq->eps, ep);
+	if (ep->srx)
+		uccl_ep_list_remove(&ep->srx->eps, ep);
 	for (int i = 0; i < UCCL_CNTR_SLOTS; i++)
 		if (ep->cntr[i])
 			uccl_ep_list_remove(&ep->cntr[i]->eps, ep);
@@ -471,6 +502,10 @@ static void drop_refs(struct uccl_ep *ep)
 			atomic_fetch_sub(&ep->cntr[i]->refs, 1);
 	if (ep->av)
 		atomic_fetch_sub(&ep->av->refs, 1);
+	if (ep->srx)
+		atomic_fetch_sub(&ep->srx->refs, 1);
+	if (ep->stx)
+		atomic_fetch_sub(&ep->stx->refs, 1);
 	atomic_fetch_sub(&ep->domain->refs, 1);
 }
 
@@ -608,7 +643,7 @@ static ssize_t ep_cancel(struct fid *fid, void *context)
 	return rc;
 }
 
-static int give_size(void *optval, size_t *optlen, size_t value)
+int uccl_ep_give_size(void *optval, size_t *optlen, size_t value)
 {
 	if (*optlen < sizeof(value)) {
 		*optlen = sizeof(value);
@@ -638,13 +673,13 @@ static int ep_getopt(fid_t fid, int level, int name, void *optval, size_t *optle
 		return -FI_ENOPROTOOPT;
 	switch (name) {
 	case FI_OPT_MIN_MULTI_RECV:
-		return give_size(optval, optlen, ep->min_multi);
+		return uccl_ep_give_size(optval, optlen, ep->min_multi);
 	case OPT_MAX_MSG_SIZE:
 	case OPT_MAX_TAGGED_SIZE:
-		return give_size(optval, optlen, UCCL_MSG_MAX);
+		return uccl_ep_give_size(optval, optlen, UCCL_MSG_MAX);
 	case OPT_INJECT_MSG_SIZE:
 	case OPT_INJECT_TAGGED_SIZE:
-		return give_size(optval, optlen, ep->inject_max);
+		return uccl_ep_give_size(optval, optlen, ep->inject_max);
 	case OPT_CUDA_API_PERMITTED:
 	case OPT_SHARED_MEMORY_PERMITTED:
 		return give_bool(optval, optlen, false); /* neither is used */
@@ -786,6 +821,7 @@ static void ep_configure(struct uccl_ep *ep, const struct fi_info *info)
 	ep->can_send = tx_caps & FI_SEND && tx_caps & (FI_MSG | FI_TAGGED);
 	ep->can_recv = rx_caps & FI_RECV && rx_caps & (FI_MSG | FI_TAGGED);
 	ep->can_rma = tx_caps & (FI_RMA | FI_ATOMIC) && !ep->can_send;
+	ep->rx_shared = info->ep_attr && info->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT;
 	ep->directed = rx_caps & FI_DIRECTED_RECV;
 	ep->source = rx_caps & FI_SOURCE || info->caps & FI_SOURCE;
 	ep->self.tx_flags = tx ? tx->op_flags : 0;
@@ -793,7 +829,7 @@ static void ep_configure(struct uccl_ep *ep, const struct fi_info *info)
 	ep->tx_size = tx && tx->size ? tx->size : UCCL_OPS_DEFAULT;
 	ep->rx_size = rx && rx->size ? rx->size : UCCL_OPS_DEFAULT;
 	ep->inject_max = ep->domain->params.inject_bytes;
-	ep->min_multi = MIN_MULTI_DEFAULT;
+	ep->min_multi = UCCL_MIN_MULTI_DEFAULT;
 	ep->locking = ep->domain->locking;
 	ep->addr_format = info->addr_format ? info->addr_format : ep->domain->addr_format;
 	ep->forks = uccl_forks;

@@ -19,11 +19,14 @@ struct uccl_cntr;
 struct uccl_cq;
 struct uccl_domain;
 struct uccl_ep;
+struct uccl_srx;
+struct uccl_stx;
 
 /* The handle that a program has: of the endpoint itself, or an alias with other default flags. */
 struct uccl_ep_fid {
 	struct fid_ep fid;
-	struct uccl_ep *ep;
+	struct uccl_ep *ep;		/* NULL: of a shared receive context */
+	struct uccl_srx *srx;		/* that context */
 	uint64_t tx_flags, rx_flags;	/* for calls without flags of their own */
 };
 
@@ -49,6 +52,9 @@ struct uccl_ep {
 	bool can_send, can_recv;	/* messages */
 	bool can_rma;			/* begin RMA or atomics */
 	bool tx_selective, rx_selective;
+	bool rx_shared;			/* the program will bind a shared receive context */
+	_Atomic bool srx_waits;		/* messages wait for receives of that context */
+	bool srx_look;			/* more may have come */
 	uint32_t addr_format;
 	unsigned int forks;		/* uccl_forks when it was opened */
 	_Atomic int refs;		/* open aliases */
@@ -62,6 +68,8 @@ struct uccl_ep {
 
 	struct uccl_av *av;
 	struct uccl_cq *tx_cq, *rx_cq;
+	struct uccl_srx *srx;		/* whose receives take what comes; NULL: its own */
+	struct uccl_stx *stx;
 	struct uccl_cntr *cntr[UCCL_CNTR_SLOTS];
 	struct uccl_wait *waits[UCCL_EP_WAITS];
 	unsigned int nwaits;
@@ -73,6 +81,9 @@ struct uccl_ep {
 	uint32_t av_generation;
 };
 
+/* Smallest room that is left in a multi-receive buffer before it is given back, unless the program says otherwise. */
+#define UCCL_MIN_MULTI_DEFAULT 64
+
 int uccl_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
 
 /* Run the engine once, for the program that calls; the number of events. */
@@ -83,6 +94,9 @@ int uccl_ep_drive(struct uccl_ep *ep);
 uint64_t uccl_ep_expiry(struct uccl_ep *ep);
 /* Readable when something arrived; -1: there is no such descriptor. */
 int uccl_ep_fd(struct uccl_ep *ep);
+
+/* The value of an option of type size_t, as fi_getopt returns it. */
+int uccl_ep_give_size(void *optval, size_t *optlen, size_t value);
 
 /* Wake those who sleep longer than the engine now wants. The lock is held. */
 void uccl_ep_kick(struct uccl_ep *ep);

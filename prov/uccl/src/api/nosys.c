@@ -50,16 +50,6 @@ int uccl_no_scalable_ep(struct fid_domain *domain, struct fi_info *info, struct 
 	return -FI_ENOSYS;
 }
 
-int uccl_no_stx_ctx(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_stx **stx, void *context)
-{
-	return -FI_ENOSYS;
-}
-
-int uccl_no_srx_ctx(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **rx_ep, void *context)
-{
-	return -FI_ENOSYS;
-}
-
 int uccl_no_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum fi_op op,
 			 struct fi_atomic_attr *attr, uint64_t flags)
 {
@@ -121,6 +111,60 @@ int uccl_no_join(struct fid_ep *ep, const void *addr, uint64_t flags, struct fid
 {
 	return -FI_ENOSYS;
 }
+
+static int no_name(fid_t fid, void *addr, size_t *addrlen)
+{
+	return -FI_ENOSYS;
+}
+
+static int no_setname(fid_t fid, void *addr, size_t addrlen)
+{
+	return -FI_ENOSYS;
+}
+
+struct fi_ops_cm uccl_no_cm_ops = {
+	.size = sizeof(struct fi_ops_cm),
+	.setname = no_setname,
+	.getname = no_name,
+	.getpeer = uccl_no_getpeer,
+	.connect = uccl_no_connect,
+	.listen = uccl_no_listen,
+	.accept = uccl_no_accept,
+	.reject = uccl_no_reject,
+	.shutdown = uccl_no_shutdown,
+	.join = uccl_no_join,
+};
+
+static ssize_t no_cancel(fid_t fid, void *context)
+{
+	return -FI_ENOSYS;
+}
+
+static int no_getopt(fid_t fid, int level, int optname, void *optval, size_t *optlen)
+{
+	return -FI_ENOPROTOOPT;
+}
+
+static int no_setopt(fid_t fid, int level, int optname, const void *optval, size_t optlen)
+{
+	return -FI_ENOPROTOOPT;
+}
+
+ssize_t uccl_no_size_left(struct fid_ep *ep)
+{
+	return -FI_ENOSYS;
+}
+
+struct fi_ops_ep uccl_no_ep_ops = {
+	.size = sizeof(struct fi_ops_ep),
+	.cancel = no_cancel,
+	.getopt = no_getopt,
+	.setopt = no_setopt,
+	.tx_ctx = uccl_no_tx_ctx,
+	.rx_ctx = uccl_no_rx_ctx,
+	.rx_size_left = uccl_no_size_left,
+	.tx_size_left = uccl_no_size_left,
+};
 
 static ssize_t no_barrier(struct fid_ep *ep, fi_addr_t coll_addr, void *context)
 {

@@ -24,8 +24,6 @@ int uccl_no_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, stru
 
 /* struct fi_ops_domain */
 int uccl_no_scalable_ep(struct fid_domain *domain, struct fi_info *info, struct fid_ep **sep, void *context);
-int uccl_no_stx_ctx(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_stx **stx, void *context);
-int uccl_no_srx_ctx(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **rx_ep, void *context);
 int uccl_no_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum fi_op op,
 			 struct fi_atomic_attr *attr, uint64_t flags);
 int uccl_no_query_collective(struct fid_domain *domain, enum fi_collective_op coll, struct fi_collective_attr *attr,
@@ -37,6 +35,8 @@ int uccl_no_av_set(struct fid_av *av, struct fi_av_set_attr *attr, struct fid_av
 /* struct fi_ops_ep */
 int uccl_no_tx_ctx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **tx_ep, void *context);
 int uccl_no_rx_ctx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **rx_ep, void *context);
+ssize_t uccl_no_size_left(struct fid_ep *ep);
+extern struct fi_ops_ep uccl_no_ep_ops;
 
 /* struct fi_ops_cm */
 int uccl_no_getpeer(struct fid_ep *ep, void *addr, size_t *addrlen);
@@ -46,6 +46,8 @@ int uccl_no_accept(struct fid_ep *ep, const void *param, size_t paramlen);
 int uccl_no_reject(struct fid_pep *pep, fid_t handle, const void *param, size_t paramlen);
 int uccl_no_shutdown(struct fid_ep *ep, uint64_t flags);
 int uccl_no_join(struct fid_ep *ep, const void *addr, uint64_t flags, struct fid_mc **mc, void *context);
+
+extern struct fi_ops_cm uccl_no_cm_ops;
 
 extern struct fi_ops_collective uccl_no_collective_ops;
 

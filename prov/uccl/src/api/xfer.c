@@ -15,6 +15,7 @@
 #include "api/cq.h"
 #include "api/domain.h"
 #include "api/lib.h"
+#include "api/shared.h"
 #include "api/trigger.h"
 #include "api/tracefile.h"
 
@@ -74,8 +75,8 @@ static void report_failure(struct uccl_cq *cq, struct uccl_cntr *cntr, const str
 /* The counter of deferred work is told besides those of the endpoint. */
 static void deferred_done(const struct uccl_op *op)
 {
-	if (op->api_cntr)
-		uccl_cntr_count(uccl_container_of((struct fid_cntr *)op->api_cntr, struct uccl_cntr, fid), !op->err);
+	if (op->api_more)
+		uccl_cntr_count(uccl_container_of((struct fid_cntr *)op->api_more, struct uccl_cntr, fid), !op->err);
 }
 
 static void send_done(struct uccl_op *op)
@@ -151,7 +152,7 @@ static void recv_report(struct uccl_ep *ep, struct uccl_op *op)
 		uccl_cntr_count(cntr, true);
 }
 
-static void recv_done(struct uccl_op *op)
+void uccl_xfer_recv_done(struct uccl_op *op)
 {
 	struct uccl_ep *ep = op->api;
 
@@ -193,13 +194,14 @@ static inline struct uccl_peer *find_peer(struct uccl_ep *ep, fi_addr_t addr)
 
 static inline bool usable(const struct uccl_ep *ep)
 {
-	return ep->enabled && ep->forks == uccl_forks;
+	return ep && ep->enabled && ep->forks == uccl_forks;
 }
 
 /* Too much is open or unread. The caller may do nothing but try again, so this is where things move. */
 static ssize_t busy(struct uccl_ep *ep, uint64_t now)
 {
 	uccl_engine_poll(ep->engine, now);
+	ep->srx_look = true;
 	uccl_ep_kick(ep);
 	return -FI_EAGAIN;
 }
@@ -282,7 +284,7 @@ static int send_fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_x
 	op->context = x->context;
 	op->api_flags = FI_SEND | (x->flags & (FI_TAGGED | FI_MSG)) | (want ? WANT_COMPLETION : 0);
 	op->api = ep;
-	op->api_cntr = x->done_cntr;
+	op->api_more = x->done_cntr;
 	op->done = send_done;
 	if (!op_buffers(op, x))
 		return x->count > UCCL_IOV_MAX ? -FI_EINVAL : -FI_EMSGSIZE;
@@ -341,7 +343,7 @@ static int rma_fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_rm
 			(x->type == UCCL_OP_WRITE || x->type == UCCL_OP_ATOMIC ? FI_WRITE : FI_READ) |
 			(want ? WANT_COMPLETION : 0);
 	op->api = ep;
-	op->api_cntr = x->done_cntr;
+	op->api_more = x->done_cntr;
 	op->done = rma_done;
 	if (!op_buffers(op, &buffers))
 		return x->count > UCCL_IOV_MAX ? -FI_EINVAL : -FI_EMSGSIZE;
@@ -374,8 +376,7 @@ ssize_t uccl_xfer_rma(struct uccl_ep_fid *f, const struct uccl_rma *x)
 	return rc;
 }
 
-/* Fill a receive; 0 or an error, upon which the request goes back. */
-static int recv_fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_xfer *x)
+int uccl_xfer_recv_fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_xfer *x)
 {
 	bool want = ep->rx_cq && (!ep->rx_selective || x->flags & FI_COMPLETION);
 
@@ -386,8 +387,8 @@ static int recv_fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_x
 	op->context = x->context;
 	op->api_flags = FI_RECV | (x->flags & (FI_TAGGED | FI_MSG)) | (want ? WANT_COMPLETION : 0);
 	op->api = ep;
-	op->api_cntr = x->done_cntr;
-	op->done = recv_done;
+	op->api_more = x->done_cntr;
+	op->done = uccl_xfer_recv_done;
 	if (!op_buffers(op, x))
 		return x->count > UCCL_IOV_MAX ? -FI_EINVAL : -FI_EMSGSIZE;
 	if (x->flags & FI_MULTI_RECV) {
@@ -417,7 +418,7 @@ static ssize_t recv_locked(struct uccl_ep *ep, const struct uccl_xfer *x)
 	op = uccl_op_get(ep->engine);
 	if (!op)
 		return busy(ep, now);
-	rc = recv_fill(ep, op, x);
+	rc = uccl_xfer_recv_fill(ep, op, x);
 	if (!rc) {
 		ep->rx_open++;
 		rc = uccl_engine_recv(ep->engine, op, now);
@@ -436,7 +437,9 @@ ssize_t uccl_xfer_recv(struct uccl_ep_fid *f, const struct uccl_xfer *x)
 	struct uccl_ep *ep = f->ep;
 	ssize_t rc;
 
-	if (!usable(ep))
+	if (f->srx)
+		return uccl_srx_recv(f->srx, x);
+	if (!usable(ep) || ep->srx)
 		return -FI_EOPBADSTATE;
 	if (x->flags & FI_TRIGGER)
 		return uccl_trigger_xfer(f, x, true);
@@ -447,7 +450,7 @@ ssize_t uccl_xfer_recv(struct uccl_ep_fid *f, const struct uccl_xfer *x)
 }
 
 /* The answer to a question about the unexpected messages is a completion, too; "none" is a failed one. */
-static ssize_t peek_locked(struct uccl_ep *ep, const struct uccl_xfer *x)
+static ssize_t peek_locked(struct uccl_ep *ep, const struct uccl_xfer *x, bool silent)
 {
 	bool claim = x->flags & FI_CLAIM, discard = x->flags & FI_DISCARD, peek = x->flags & FI_PEEK;
 	uint64_t now = uccl_clock();
@@ -456,7 +459,7 @@ static ssize_t peek_locked(struct uccl_ep *ep, const struct uccl_xfer *x)
 
 	if ((ep->rx_cq && uccl_cq_full(ep->rx_cq)) || !(op = uccl_op_get(ep->engine)))
 		return busy(ep, now);
-	rc = recv_fill(ep, op, x);
+	rc = uccl_xfer_recv_fill(ep, op, x);
 	if (rc) {
 		uccl_op_put(ep->engine, op);
 		return rc;
@@ -469,29 +472,39 @@ static ssize_t peek_locked(struct uccl_ep *ep, const struct uccl_xfer *x)
 	} else {
 		/* What has arrived but was not looked at counts. */
 		uccl_engine_poll(ep->engine, now);
+		ep->srx_look = true;
 		rc = uccl_engine_peek(ep->engine, op, claim, discard, now);
 		op->api_flags |= WANT_COMPLETION & (ep->rx_cq ? ~0ull : 0);
 		op->done_buf = NULL;
 	}
+	if (rc == -FI_ENOMSG && silent) {
+		ep->rx_open--;
+		uccl_op_put(ep->engine, op);
+		return rc;
+	}
 	op->err = -rc;
 	if (rc)
 		op->done_len = op->olen = 0;
-	recv_done(op);
+	uccl_xfer_recv_done(op);
 	uccl_ep_kick(ep);
 	return 0;
 }
 
-ssize_t uccl_xfer_peek(struct uccl_ep_fid *f, const struct uccl_xfer *x)
+ssize_t uccl_xfer_peek_one(struct uccl_ep *ep, const struct uccl_xfer *x, bool silent)
 {
-	struct uccl_ep *ep = f->ep;
 	ssize_t rc;
 
-	if (!usable(ep))
-		return -FI_EOPBADSTATE;
-	if (!(x->flags & (FI_PEEK | FI_CLAIM)))
-		return -FI_EINVAL;
 	uccl_ep_lock(ep);
-	rc = peek_locked(ep, x);
+	rc = peek_locked(ep, x, silent);
 	uccl_ep_unlock(ep);
 	return rc;
+}
+
+ssize_t uccl_xfer_peek(struct uccl_ep_fid *f, const struct uccl_xfer *x)
+{
+	if (!(x->flags & (FI_PEEK | FI_CLAIM)))
+		return -FI_EINVAL;
+	if (f->srx)
+		return uccl_srx_peek(f->srx, x);
+	return usable(f->ep) ? uccl_xfer_peek_one(f->ep, x, false) : -FI_EOPBADSTATE;
 }

@@ -43,4 +43,11 @@ ssize_t uccl_xfer_rma(struct uccl_ep_fid *f, const struct uccl_rma *x);
 /* FI_PEEK, FI_CLAIM and FI_DISCARD of fi_trecvmsg and fi_recvmsg. */
 ssize_t uccl_xfer_peek(struct uccl_ep_fid *f, const struct uccl_xfer *x);
 
+/* For shared receive contexts: fill a receive, 0 or an error. The lock is held. */
+int uccl_xfer_recv_fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_xfer *x);
+/* uccl_op.done of a receive that was filled so. */
+void uccl_xfer_recv_done(struct uccl_op *op);
+/* Look at one endpoint; `silent`: -FI_ENOMSG instead of a completion that says so. */
+ssize_t uccl_xfer_peek_one(struct uccl_ep *ep, const struct uccl_xfer *x, bool silent);
+
 #endif

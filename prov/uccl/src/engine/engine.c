@@ -640,6 +640,11 @@ int uccl_engine_recv(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
 	return rc;
 }
 
+bool uccl_engine_unexpected(const struct uccl_engine *e, bool tagged)
+{
+	return !TAILQ_EMPTY(&e->mep.match.unexpected[tagged]);
+}
+
 int uccl_engine_rma(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
 {
 	int rc;

@@ -87,6 +87,8 @@ int uccl_engine_cancel(struct uccl_engine *e, const void *context, uint64_t now)
  * a later uccl_engine_recv_claimed() with the same context; `discard` drops it.
  */
 int uccl_engine_peek(struct uccl_engine *e, struct uccl_op *op, bool claim, bool discard, uint64_t now);
+/* Does a message wait for a receive that takes it? */
+bool uccl_engine_unexpected(const struct uccl_engine *e, bool tagged);
 /* Receive the message claimed under op->context into op's buffer, or drop it. -FI_ENOMSG: none claimed. */
 int uccl_engine_recv_claimed(struct uccl_engine *e, struct uccl_op *op, bool discard, uint64_t now);
 

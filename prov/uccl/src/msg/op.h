@@ -116,7 +116,7 @@ struct uccl_op {
 	void *context;		/* the application's */
 	uint64_t api_flags;	/* api's own; msg does not look */
 	void *api;		/* api's own, */
-	void *api_cntr;		/* too */
+	void *api_more;		/* too */
 	void (*done)(struct uccl_op *op);
 
 	/* result, valid in done() */

@@ -101,7 +101,7 @@ static struct uccl_op *recv_take(struct uccl_mep *m, struct uccl_op *recv, uint6
 	child->flags = (recv->flags & ~UCCL_OPF_MULTI) | UCCL_OPF_CHILD;
 	child->context = recv->context;
 	child->api = recv->api;
-	child->api_cntr = recv->api_cntr;
+	child->api_more = recv->api_more;
 	child->api_flags = recv->api_flags;
 	child->done = recv->done;
 	child->parent = recv;
