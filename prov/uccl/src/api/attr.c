@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "api/lib.h"
+#include "api/place.h"
 #include "api/prov.h"
 #include "msg/op.h"
 
@@ -18,7 +19,7 @@
 #define DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM)
 #define MSG_CAPS (FI_MSG | FI_TAGGED)
 #define RMA_CAPS (FI_RMA | FI_ATOMIC)
-#define TX_CAPS (MSG_CAPS | FI_SEND | RMA_CAPS | FI_READ | FI_WRITE | FI_FENCE | FI_TRIGGER)
+#define TX_CAPS (MSG_CAPS | FI_SEND | RMA_CAPS | FI_READ | FI_WRITE | FI_FENCE | FI_TRIGGER | FI_NAMED_RX_CTX)
 #define RX_CAPS                                                                                                        \
 	(MSG_CAPS | FI_RECV | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE | RMA_CAPS | FI_REMOTE_READ |               \
 	 FI_REMOTE_WRITE | FI_RMA_EVENT | FI_TRIGGER)
@@ -104,12 +105,17 @@ static bool rx_match(const struct fi_rx_attr *a, const struct uccl_params *p)
 	return true;
 }
 
+size_t uccl_attr_contexts(const struct uccl_params *p)
+{
+	return uccl_place_rdma(p) ? 1 : UCCL_CONTEXTS_MAX;
+}
+
 static size_t contexts(size_t asked)
 {
 	return asked == FI_SHARED_CONTEXT ? 1 : asked;
 }
 
-static bool ep_match(const struct fi_ep_attr *a)
+static bool ep_match(const struct fi_ep_attr *a, const struct uccl_params *p)
 {
 	if (a->type != FI_EP_UNSPEC && a->type != FI_EP_RDM)
 		refuse("endpoint type %d, only FI_EP_RDM is offered\n", a->type);
@@ -121,13 +127,13 @@ static bool ep_match(const struct fi_ep_attr *a)
 	check_max("ep_attr->max_order_raw_size", a->max_order_raw_size, UCCL_ORDER_MAX);
 	check_max("ep_attr->max_order_war_size", a->max_order_war_size, UCCL_ORDER_MAX);
 	check_max("ep_attr->max_order_waw_size", a->max_order_waw_size, UCCL_ORDER_MAX);
-	check_max("ep_attr->tx_ctx_cnt", contexts(a->tx_ctx_cnt), 1);
-	check_max("ep_attr->rx_ctx_cnt", contexts(a->rx_ctx_cnt), 1);
+	check_max("ep_attr->tx_ctx_cnt", contexts(a->tx_ctx_cnt), uccl_attr_contexts(p));
+	check_max("ep_attr->rx_ctx_cnt", contexts(a->rx_ctx_cnt), uccl_attr_contexts(p));
 	check_max("ep_attr->auth_key_size", a->auth_key_size, 0);
 	return true;
 }
 
-static bool domain_match(const struct fi_domain_attr *a)
+static bool domain_match(const struct fi_domain_attr *a, const struct uccl_params *p)
 {
 	if ((int)a->threading < FI_THREAD_UNSPEC || (int)a->threading > FI_THREAD_ENDPOINT)
 		refuse("threading model %d\n", a->threading);
@@ -145,8 +151,8 @@ static bool domain_match(const struct fi_domain_attr *a)
 	check_max("domain_attr->ep_cnt", a->ep_cnt, EP_COUNT);
 	check_max("domain_attr->tx_ctx_cnt", a->tx_ctx_cnt, EP_COUNT);
 	check_max("domain_attr->rx_ctx_cnt", a->rx_ctx_cnt, EP_COUNT);
-	check_max("domain_attr->max_ep_tx_ctx", a->max_ep_tx_ctx, 1);
-	check_max("domain_attr->max_ep_rx_ctx", a->max_ep_rx_ctx, 1);
+	check_max("domain_attr->max_ep_tx_ctx", a->max_ep_tx_ctx, uccl_attr_contexts(p));
+	check_max("domain_attr->max_ep_rx_ctx", a->max_ep_rx_ctx, uccl_attr_contexts(p));
 	check_max("domain_attr->max_ep_stx_ctx", a->max_ep_stx_ctx, EP_COUNT);
 	check_max("domain_attr->max_ep_srx_ctx", a->max_ep_srx_ctx, EP_COUNT);
 	check_max("domain_attr->cntr_cnt", a->cntr_cnt, CQ_COUNT);
@@ -164,7 +170,7 @@ bool uccl_attr_match(const struct fi_info *hints, uint32_t version, const struct
 	if (!hints)
 		return true;
 	/* The endpoint type first: utility providers probe for types that we never have. */
-	if (hints->ep_attr && !ep_match(hints->ep_attr))
+	if (hints->ep_attr && !ep_match(hints->ep_attr, p))
 		return false;
 	if (!caps_match("caps", hints->caps))
 		return false;
@@ -172,7 +178,7 @@ bool uccl_attr_match(const struct fi_info *hints, uint32_t version, const struct
 		return false;
 	if (hints->rx_attr && !rx_match(hints->rx_attr, p))
 		return false;
-	return !hints->domain_attr || domain_match(hints->domain_attr);
+	return !hints->domain_attr || domain_match(hints->domain_attr, p);
 }
 
 static uint64_t answer_caps(const struct fi_info *hints)
@@ -267,7 +273,8 @@ static void fill_domain_tail(struct fi_domain_attr *a)
 		memcpy((char *)a + 208, most, sizeof(most));
 }
 
-static void fill_domain(struct fi_info *info, const struct fi_domain_attr *h, uint32_t version)
+static void fill_domain(struct fi_info *info, const struct fi_domain_attr *h, uint32_t version,
+			const struct uccl_params *p)
 {
 	struct fi_domain_attr *a = info->domain_attr;
 
@@ -283,8 +290,8 @@ static void fill_domain(struct fi_info *info, const struct fi_domain_attr *h, ui
 	a->ep_cnt = EP_COUNT;
 	a->tx_ctx_cnt = EP_COUNT;
 	a->rx_ctx_cnt = EP_COUNT;
-	a->max_ep_tx_ctx = 1;
-	a->max_ep_rx_ctx = 1;
+	a->max_ep_tx_ctx = uccl_attr_contexts(p);
+	a->max_ep_rx_ctx = uccl_attr_contexts(p);
 	a->max_ep_stx_ctx = EP_COUNT;
 	a->max_ep_srx_ctx = EP_COUNT;
 	a->cntr_cnt = CQ_COUNT;
@@ -303,7 +310,7 @@ int uccl_attr_fill(struct fi_info *info, const struct fi_info *hints, uint32_t v
 	fill_tx(info, hints ? hints->tx_attr : NULL, p);
 	fill_rx(info, hints ? hints->rx_attr : NULL, p);
 	fill_ep(info->ep_attr, hints ? hints->ep_attr : NULL);
-	fill_domain(info, hints ? hints->domain_attr : NULL, version);
+	fill_domain(info, hints ? hints->domain_attr : NULL, version, p);
 	info->fabric_attr->name = strdup(FI_UCCL_FABRIC_NAME);
 	/* prov_name stays NULL: the library fills it, or makes "name;name" of what it finds. */
 	info->fabric_attr->prov_version = UCCL_PROV_VERSION;

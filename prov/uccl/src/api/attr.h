@@ -15,6 +15,11 @@
 #define UCCL_OPS_DEFAULT 4096
 /* Most bytes of err_data of a completion. */
 #define UCCL_ERR_DATA_MAX 256
+/* Most contexts of a scalable endpoint: each has an engine of its own. */
+#define UCCL_CONTEXTS_MAX 16
+
+/* The most that there can be here: contexts are found by their ports, which an RDMA NIC has not. */
+size_t uccl_attr_contexts(const struct uccl_params *p);
 
 /*
  * True if hints (may be NULL, as may every part of them) can be met. Otherwise the reason is told at info level.

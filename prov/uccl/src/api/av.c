@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "api/address.h"
+#include "api/attr.h"
 #include "api/domain.h"
 #include "api/eq.h"
 #include "api/lib.h"
@@ -19,6 +20,7 @@
 #define AV_MIN 16
 /* Handles must leave room for the bits of receive contexts, and memory is finite. */
 #define AV_MAX (1u << 28)
+#define AV_CTX_BITS 8
 
 static uint32_t place_hash(const struct uccl_nic_addr *a)
 {
@@ -96,20 +98,36 @@ out:
 	return rc;
 }
 
+bool uccl_av_context(struct uccl_addr *addr, int index)
+{
+	int port = addr->nic.port + index;
+
+	if (port < 1 || port > UINT16_MAX)
+		return false;
+	addr->nic.port = (uint16_t)port;
+	if (addr->incarnation)
+		addr->incarnation += (uint64_t)(int64_t)index;
+	return true;
+}
+
 int uccl_av_get(struct uccl_av *av, fi_addr_t fi_addr, struct uccl_addr *out)
 {
-	int rc = -FI_EINVAL;
+	int rc = -FI_EINVAL, context = 0;
 
+	if (av->ctx_bits) {
+		context = (int)(fi_addr >> (64 - av->ctx_bits));
+		fi_addr &= ~0ull >> av->ctx_bits;
+	}
 	pthread_mutex_lock(&av->lock);
 	if (fi_addr < av->n && av->v[fi_addr].used) {
 		*out = av->v[fi_addr].addr;
 		rc = 0;
 	}
 	pthread_mutex_unlock(&av->lock);
-	return rc;
+	return !rc && context && !uccl_av_context(out, context) ? -FI_EINVAL : rc;
 }
 
-fi_addr_t uccl_av_find(struct uccl_av *av, const struct uccl_addr *addr)
+static fi_addr_t find_one(struct uccl_av *av, const struct uccl_addr *addr)
 {
 	uint32_t exact = AV_END, loose = AV_END;
 
@@ -132,6 +150,20 @@ fi_addr_t uccl_av_find(struct uccl_av *av, const struct uccl_addr *addr)
 	if (exact != AV_END)
 		return exact;
 	return loose != AV_END ? loose : FI_ADDR_NOTAVAIL;
+}
+
+fi_addr_t uccl_av_find(struct uccl_av *av, const struct uccl_addr *addr)
+{
+	fi_addr_t found = find_one(av, addr);
+
+	/* Otherwise it may be another context of an endpoint that is known. */
+	for (int i = 1; av->ctx_bits && found == FI_ADDR_NOTAVAIL && i < 2 * UCCL_CONTEXTS_MAX; i++) {
+		struct uccl_addr a = *addr;
+
+		if (uccl_av_context(&a, -i))
+			found = find_one(av, &a);
+	}
+	return found;
 }
 
 /* One insertion call: results go to fi_addr[], errors to the caller's array or the event queue. */
@@ -440,9 +472,12 @@ int uccl_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_
 		uccl_info(FI_LOG_AV, "address vector flags 0x%llx not supported\n", (unsigned long long)attr->flags);
 		return -FI_EINVAL;
 	}
+	if (attr && (attr->rx_ctx_bits < 0 || attr->rx_ctx_bits > AV_CTX_BITS))
+		return -FI_EINVAL;
 	av = calloc(1, sizeof(*av));
 	if (!av)
 		return -FI_ENOMEM;
+	av->ctx_bits = attr ? (uint8_t)attr->rx_ctx_bits : 0;
 	av->domain = uccl_container_of(domain, struct uccl_domain, fid);
 	av->async = attr && attr->flags & FI_EVENT;
 	av->free_list = AV_END;

@@ -25,6 +25,7 @@ struct uccl_av {
 	struct fid_av fid;
 	struct uccl_domain *domain;
 	struct uccl_eq *eq;
+	uint8_t ctx_bits;	/* upper bits of a handle that name a receive context */
 	bool async;		/* FI_EVENT: insertions report to the event queue */
 	_Atomic int refs;	/* bound endpoints */
 	_Atomic uint32_t generation;
@@ -37,10 +38,15 @@ struct uccl_av {
 
 int uccl_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av, void *context);
 
-/* The address behind a handle. -FI_EINVAL: none. */
+/* Go on from `addr` to the context that is `index` places further. False: there is none. */
+bool uccl_av_context(struct uccl_addr *addr, int index);
+/* The address behind a handle, of that receive context. -FI_EINVAL: none. */
 int uccl_av_get(struct uccl_av *av, fi_addr_t fi_addr, struct uccl_addr *out);
 
-/* The lowest handle of an address; one without incarnation stands for any at its place. FI_ADDR_NOTAVAIL: none. */
+/*
+ * The lowest handle of an address, without a receive context; one without incarnation stands for any at its place.
+ * FI_ADDR_NOTAVAIL: none.
+ */
 fi_addr_t uccl_av_find(struct uccl_av *av, const struct uccl_addr *addr);
 
 #endif

@@ -18,6 +18,7 @@
 #include "api/mr.h"
 #include "api/nosys.h"
 #include "api/poll.h"
+#include "api/sep.h"
 #include "api/shared.h"
 
 /* Other endpoints are looked at in every so many idle reads even if they want nothing. */
@@ -100,7 +101,7 @@ static struct fi_ops_domain domain_ops = {
 	.av_open = uccl_av_open,
 	.cq_open = uccl_cq_open,
 	.endpoint = uccl_ep_open,
-	.scalable_ep = uccl_no_scalable_ep,
+	.scalable_ep = uccl_sep_open,
 	.cntr_open = uccl_cntr_open,
 	.poll_open = uccl_poll_open,
 	.stx_ctx = uccl_stx_open,

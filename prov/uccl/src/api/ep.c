@@ -31,6 +31,7 @@
 #include "api/nosys.h"
 #include "api/place.h"
 #include "api/rma.h"
+#include "api/sep.h"
 #include "api/shared.h"
 #include "api/stats.h"
 #include "api/tagged.h"
@@ -134,6 +135,9 @@ void uccl_ep_forget(struct uccl_ep *ep)
 			uccl_peer_set_user(ep->peers[i], UINT64_MAX);
 		ep->peers[i] = NULL;
 	}
+	for (uint64_t i = 0; i < ep->nsources; i++)
+		uccl_peer_set_user(ep->sources[i], UINT64_MAX);
+	ep->nsources = 0;
 }
 
 /* Room for handle `index` in the list of peers. */
@@ -157,19 +161,41 @@ static bool peers_reach(struct uccl_ep *ep, uint64_t index)
 
 struct uccl_peer *uccl_ep_peer_lookup(struct uccl_ep *ep, fi_addr_t fi_addr)
 {
+	uint64_t slot = uccl_ep_slot(ep, fi_addr);
 	struct uccl_addr addr;
 	struct uccl_peer *peer;
 
-	if (uccl_av_get(ep->av, fi_addr, &addr) || !peers_reach(ep, fi_addr))
+	if (uccl_av_get(ep->av, fi_addr, &addr) || !peers_reach(ep, slot))
 		return NULL;
 	peer = uccl_engine_peer(ep->engine, &addr, true);
 	if (!peer)
 		return NULL;
-	ep->peers[fi_addr] = peer;
+	ep->peers[slot] = peer;
 	/* An address may have several handles: the first one in use is the one that completions name. */
 	if (uccl_peer_user(peer) == UINT64_MAX)
-		uccl_peer_set_user(peer, fi_addr);
+		uccl_peer_set_user(peer, fi_addr & ~0ull >> ep->ctx_bits);
 	return peer;
+}
+
+/* In a list it is found again when everything must be forgotten. False: out of memory. */
+static bool source_keep(struct uccl_ep *ep, fi_addr_t found, struct uccl_peer *peer)
+{
+	struct uccl_peer **v;
+
+	if (!ep->ctx_bits) {
+		if (!peers_reach(ep, found))
+			return false;
+		ep->peers[found] = peer;
+		return true;
+	}
+	if (!(ep->nsources & (ep->nsources - 1))) {
+		v = realloc(ep->sources, (ep->nsources ? ep->nsources * 2 : 1) * sizeof(*v));
+		if (!v)
+			return false;
+		ep->sources = v;
+	}
+	ep->sources[ep->nsources++] = peer;
+	return true;
 }
 
 fi_addr_t uccl_ep_source(struct uccl_ep *ep, struct uccl_peer *peer)
@@ -183,11 +209,10 @@ fi_addr_t uccl_ep_source(struct uccl_ep *ep, struct uccl_peer *peer)
 	if (uccl_peer_user(peer) != UINT64_MAX)
 		return uccl_peer_user(peer);
 	found = uccl_av_find(ep->av, uccl_peer_addr(peer));
-	if (found == FI_ADDR_NOTAVAIL || !peers_reach(ep, found))
+	if (found == FI_ADDR_NOTAVAIL)
 		return found;
-	/* In the list it is found again when everything must be forgotten. */
-	ep->peers[found] = peer;
-	uccl_peer_set_user(peer, found);
+	if (source_keep(ep, found, peer))
+		uccl_peer_set_user(peer, found);
 	return found;
 }
 
@@ -261,7 +286,7 @@ static bool want_keyless(const struct uccl_ep *ep)
 
 	if (mode != UCCL_KEYLESS_AUTO)
 		return mode == UCCL_KEYLESS_YES;
-	return ep->src.port || uccl_address_is_sock(ep->addr_format);
+	return (ep->src.port && !ep->src_row) || uccl_address_is_sock(ep->addr_format);
 }
 
 /* What a program leaves unread must not grow with what others send. */
@@ -272,7 +297,7 @@ static bool ep_room(void *arg)
 	return !ep->rx_cq || !uccl_cq_full(ep->rx_cq);
 }
 
-static int ep_start(struct uccl_ep *ep)
+int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity)
 {
 	struct uccl_config config;
 	struct uccl_engine_attr attr = {
@@ -282,6 +307,7 @@ static int ep_start(struct uccl_ep *ep)
 		.target_arg = ep,
 		.room = ep_room,
 		.room_arg = ep,
+		.identity = identity,
 	};
 	int rc;
 
@@ -307,6 +333,31 @@ static int ep_start(struct uccl_ep *ep)
 	return 0;
 }
 
+void uccl_ep_stop(struct uccl_ep *ep)
+{
+	if (!ep->engine)
+		return;
+	uccl_live_close(ep->live);
+	uccl_engine_close(ep->engine);
+	uccl_tracefile_close(ep->trace);
+	ep->live = NULL;
+	ep->engine = NULL;
+	ep->trace = NULL;
+}
+
+/* The contexts of a scalable endpoint begin together. No lock is held. */
+static int ep_start(struct uccl_ep *ep)
+{
+	int rc;
+
+	if (ep->sep)
+		return uccl_sep_start(ep->sep);
+	uccl_ep_lock(ep);
+	rc = uccl_ep_start(ep, NULL);
+	uccl_ep_unlock(ep);
+	return rc;
+}
+
 /* Everything that can sleep until this endpoint has something is told where to look. */
 static int connect_waits(struct uccl_ep *ep)
 {
@@ -326,31 +377,42 @@ static void note_wait(struct uccl_ep *ep, struct uccl_wait *w)
 		ep->waits[ep->nwaits++] = w;
 }
 
-static int ep_enable(struct uccl_ep *ep)
+/* Is there something that tells of what completes? */
+static bool tx_heard(const struct uccl_ep *ep)
 {
-	int rc;
+	bool told = ep->tx_cq || ep->cntr[UCCL_CNTR_SEND];
 
+	return (!ep->can_send || told) &&
+	       (!ep->can_rma || told || ep->cntr[UCCL_CNTR_READ] || ep->cntr[UCCL_CNTR_WRITE]);
+}
+
+static bool rx_heard(const struct uccl_ep *ep)
+{
+	return !ep->can_recv || ep->rx_cq || ep->cntr[UCCL_CNTR_RECV];
+}
+
+static int ep_ready(const struct uccl_ep *ep)
+{
 	if (ep->enabled)
 		return -FI_EOPBADSTATE;
 	if (!ep->av)
 		return -FI_ENOAV;
-	if ((ep->can_send && !ep->tx_cq && !ep->cntr[UCCL_CNTR_SEND]) ||
-	    (ep->can_rma && !ep->tx_cq && !ep->cntr[UCCL_CNTR_SEND] && !ep->cntr[UCCL_CNTR_READ] &&
-	     !ep->cntr[UCCL_CNTR_WRITE]) ||
-	    (ep->can_recv && !ep->rx_cq && !ep->cntr[UCCL_CNTR_RECV]))
+	if ((ep->ways & UCCL_TX && !tx_heard(ep)) || (ep->ways & UCCL_RX && !rx_heard(ep)))
 		return -FI_ENOCQ;
-	if (ep->rx_shared && !ep->srx)
-		return -FI_EOPBADSTATE;
-	rc = ep_start(ep);
-	if (!rc)
-		rc = connect_waits(ep);
+	return ep->ways & UCCL_RX && ep->rx_shared && !ep->srx ? -FI_EOPBADSTATE : 0;
+}
+
+static int ep_enable(struct uccl_ep *ep)
+{
+	int rc = connect_waits(ep);
+
 	if (!rc && ep->domain->auto_progress) {
 		rc = uccl_auto_start(&ep->autop, ep);
 		if (!rc)
 			note_wait(ep, &ep->autop.wait);
 	}
 	if (!rc)
-		ep->enabled = true;
+		ep->enabled = ep->ways;
 	return rc;
 }
 
@@ -414,11 +476,12 @@ static int bind_cntr(struct uccl_ep *ep, struct uccl_cntr *cntr, uint64_t flags)
 	return 0;
 }
 
-static int bind_av(struct uccl_ep *ep, struct uccl_av *av)
+int uccl_ep_bind_av(struct uccl_ep *ep, struct uccl_av *av)
 {
 	if (ep->av || av->domain != ep->domain)
 		return -FI_EINVAL;
 	ep->av = av;
+	ep->ctx_bits = av->ctx_bits;
 	ep->av_generation = atomic_load(&av->generation);
 	atomic_fetch_add(&av->refs, 1);
 	return 0;
@@ -455,7 +518,7 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 		return -FI_EOPBADSTATE;
 	switch (bfid->fclass) {
 	case FI_CLASS_AV:
-		return bind_av(ep, uccl_container_of(bfid, struct uccl_av, fid.fid));
+		return uccl_ep_bind_av(ep, uccl_container_of(bfid, struct uccl_av, fid.fid));
 	case FI_CLASS_CQ:
 		return bind_cq(ep, uccl_container_of(bfid, struct uccl_cq, fid.fid), flags);
 	case FI_CLASS_CNTR:
@@ -540,6 +603,8 @@ static int ep_close(struct fid *fid)
 	}
 	if (atomic_load(&ep->refs))
 		return -FI_EBUSY;
+	if (ep->sep)
+		uccl_sep_left(ep->sep, ep);
 	/*
 	 * In a forked child nothing is sent for the parent's endpoint, and its locks may be held for ever: only the
 	 * memory of this object is given back.
@@ -547,6 +612,7 @@ static int ep_close(struct fid *fid)
 	if (ep->forks != uccl_forks) {
 		drop_refs(ep);
 		free(ep->peers);
+		free(ep->sources);
 		free(ep);
 		return 0;
 	}
@@ -556,13 +622,12 @@ static int ep_close(struct fid *fid)
 	if (ep->engine) {
 		ep_linger(ep);
 		uccl_stats_write(ep);
-		uccl_live_close(ep->live);
-		uccl_engine_close(ep->engine);
-		uccl_tracefile_close(ep->trace);
+		uccl_ep_stop(ep);
 	}
 	drop_refs(ep);
 	pthread_mutex_destroy(&ep->lock);
 	free(ep->peers);
+	free(ep->sources);
 	free(ep);
 	return 0;
 }
@@ -614,6 +679,11 @@ static int ep_control(struct fid *fid, int command, void *arg)
 	case FI_ENABLE:
 		if (f->ep->forks != uccl_forks)
 			return -FI_EOPBADSTATE;
+		rc = ep_ready(f->ep);
+		if (!rc)
+			rc = ep_start(f->ep);
+		if (rc)
+			return rc;
 		uccl_ep_lock(f->ep);
 		rc = ep_enable(f->ep);
 		uccl_ep_unlock(f->ep);
@@ -739,7 +809,7 @@ static int ep_setname(fid_t fid, void *addr, size_t addrlen)
 	struct uccl_ep *ep = fid_of(fid)->ep;
 	struct uccl_addr a;
 
-	if (ep->engine)
+	if (ep->engine || ep->sep)
 		return -FI_EOPBADSTATE;
 	if (uccl_address_unpack(ep->addr_format, addr, addrlen, &a, NULL))
 		return -FI_EINVAL;
@@ -762,13 +832,12 @@ static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
 	}
 	if (ep->forks != uccl_forks)
 		return -FI_EOPBADSTATE;
-	uccl_ep_lock(ep);
+	if (ep->sep)
+		return fi_getname(uccl_sep_fid(ep->sep), addr, addrlen);
 	rc = ep_start(ep);
-	if (!rc)
-		a = *uccl_engine_addr(ep->engine);
-	uccl_ep_unlock(ep);
 	if (rc)
 		return rc;
+	a = *uccl_engine_addr(ep->engine);
 	/* The address that was bound is one of the interface, never the wildcard: peers can reach it. */
 	return uccl_address_pack(ep->addr_format, &a, addr, addrlen);
 }
@@ -835,19 +904,15 @@ static void ep_configure(struct uccl_ep *ep, const struct fi_info *info)
 	ep->forks = uccl_forks;
 }
 
-int uccl_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **out, void *context)
+int uccl_ep_new(struct uccl_domain *d, const struct fi_info *info, uint8_t ways, size_t fclass, void *context,
+		struct uccl_ep **out)
 {
-	struct uccl_domain *d = uccl_container_of(domain, struct uccl_domain, fid);
-	struct uccl_ep *ep;
+	struct uccl_ep *ep = calloc(1, sizeof(*ep));
 
-	if (info->ep_attr && info->ep_attr->type != FI_EP_UNSPEC && info->ep_attr->type != FI_EP_RDM)
-		return -FI_EINVAL;
-	if (info->addr_format && info->addr_format != d->addr_format)
-		return -FI_EINVAL;
-	ep = calloc(1, sizeof(*ep));
 	if (!ep)
 		return -FI_ENOMEM;
 	ep->domain = d;
+	ep->ways = ways;
 	ep_configure(ep, info);
 	if (uccl_info_source(info, &d->params, &ep->src)) {
 		free(ep);
@@ -855,7 +920,7 @@ int uccl_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep 
 	}
 	pthread_mutex_init(&ep->lock, NULL);
 	ep->self.ep = ep;
-	ep->self.fid.fid.fclass = FI_CLASS_EP;
+	ep->self.fid.fid.fclass = fclass;
 	ep->self.fid.fid.context = context;
 	ep->self.fid.fid.ops = &ep_fid_ops;
 	ep->self.fid.ops = &ep_ops;
@@ -866,6 +931,22 @@ int uccl_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep 
 	ep->self.fid.atomic = &uccl_atomic_ops;
 	ep->self.fid.collective = &uccl_no_collective_ops;
 	atomic_fetch_add(&d->refs, 1);
-	*out = &ep->self.fid;
+	*out = ep;
 	return 0;
+}
+
+int uccl_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **out, void *context)
+{
+	struct uccl_domain *d = uccl_container_of(domain, struct uccl_domain, fid);
+	struct uccl_ep *ep;
+	int rc;
+
+	if (info->ep_attr && info->ep_attr->type != FI_EP_UNSPEC && info->ep_attr->type != FI_EP_RDM)
+		return -FI_EINVAL;
+	if (info->addr_format && info->addr_format != d->addr_format)
+		return -FI_EINVAL;
+	rc = uccl_ep_new(d, info, UCCL_TX | UCCL_RX, FI_CLASS_EP, context, &ep);
+	if (!rc)
+		*out = &ep->self.fid;
+	return rc;
 }

@@ -19,8 +19,13 @@ struct uccl_cntr;
 struct uccl_cq;
 struct uccl_domain;
 struct uccl_ep;
+struct uccl_sep;
 struct uccl_srx;
 struct uccl_stx;
+
+/* Directions. */
+#define UCCL_TX 1u
+#define UCCL_RX 2u
 
 /* The handle that a program has: of the endpoint itself, or an alias with other default flags. */
 struct uccl_ep_fid {
@@ -40,13 +45,15 @@ enum uccl_cntr_slot {
 
 struct uccl_ep {
 	struct uccl_ep_fid self;
+	struct uccl_sep *sep;		/* the endpoint that it is a context of; NULL: none */
 	struct uccl_domain *domain;
 	struct uccl_engine *engine;	/* NULL: not made yet */
 	struct uccl_live *live;		/* NULL: nobody watches */
 	struct uccl_tracefile *trace;	/* NULL: no trace */
 	pthread_mutex_t lock;
 	bool locking;
-	bool enabled;
+	uint8_t ways;			/* UCCL_TX, UCCL_RX: a context has one of them */
+	uint8_t enabled;		/* the same, or 0 */
 	bool closing;			/* what completes now is not reported */
 	bool directed, source;		/* FI_DIRECTED_RECV, FI_SOURCE */
 	bool can_send, can_recv;	/* messages */
@@ -65,6 +72,7 @@ struct uccl_ep {
 	_Atomic uint64_t called_ns;	/* when the program last drove the engine */
 	bool rescue_more;		/* the rescue thread's own: its last look found packets */
 	struct uccl_nic_addr src;	/* where to bind; port 0: any */
+	bool src_row;			/* the port is one of a row, of which the program chose none */
 
 	struct uccl_av *av;
 	struct uccl_cq *tx_cq, *rx_cq;
@@ -76,13 +84,24 @@ struct uccl_ep {
 	struct uccl_auto autop;
 
 	/* fi_addr_t to peer, as of `av_generation` of the address vector */
-	struct uccl_peer **peers;
+	struct uccl_peer **peers;	/* by uccl_ep_slot() */
 	uint64_t npeers;
+	struct uccl_peer **sources;	/* contexts of scalable endpoints that have sent something */
+	uint64_t nsources;
+	uint8_t ctx_bits;		/* as the address vector has */
 	uint32_t av_generation;
 };
 
 /* Smallest room that is left in a multi-receive buffer before it is given back, unless the program says otherwise. */
 #define UCCL_MIN_MULTI_DEFAULT 64
+
+/* One with these directions only. -FI_ENOMEM; -FI_EINVAL: `info` does not fit. */
+int uccl_ep_new(struct uccl_domain *d, const struct fi_info *info, uint8_t ways, size_t fclass, void *context,
+		struct uccl_ep **out);
+/* Make the engine, if it is not there; undo that. The lock is held. */
+int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity);
+void uccl_ep_stop(struct uccl_ep *ep);
+int uccl_ep_bind_av(struct uccl_ep *ep, struct uccl_av *av);
 
 int uccl_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
 
@@ -107,6 +126,12 @@ struct uccl_peer *uccl_ep_peer_lookup(struct uccl_ep *ep, fi_addr_t fi_addr);
 fi_addr_t uccl_ep_source(struct uccl_ep *ep, struct uccl_peer *peer);
 /* Forget everything that was looked up. The lock is held. */
 void uccl_ep_forget(struct uccl_ep *ep);
+
+/* The place of a handle in the list of peers: bits that name a receive context come last, so that places stay few. */
+static inline uint64_t uccl_ep_slot(const struct uccl_ep *ep, fi_addr_t addr)
+{
+	return addr << ep->ctx_bits | addr >> ((64 - ep->ctx_bits) & 63);
+}
 
 static inline void uccl_ep_lock(struct uccl_ep *ep)
 {

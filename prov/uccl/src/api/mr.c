@@ -87,7 +87,7 @@ static int mr_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
 	struct uccl_mr *mr = uccl_container_of(fid, struct uccl_mr, fid.fid);
 
-	if (bfid->fclass == FI_CLASS_EP)
+	if (bfid->fclass == FI_CLASS_EP || bfid->fclass == FI_CLASS_SEP || bfid->fclass == FI_CLASS_RX_CTX)
 		return 0;
 	if (bfid->fclass != FI_CLASS_CNTR)
 		return -FI_EINVAL;

@@ -45,11 +45,6 @@ int uccl_no_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, stru
 	return -FI_ENOSYS;
 }
 
-int uccl_no_scalable_ep(struct fid_domain *domain, struct fi_info *info, struct fid_ep **sep, void *context)
-{
-	return -FI_ENOSYS;
-}
-
 int uccl_no_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum fi_op op,
 			 struct fi_atomic_attr *attr, uint64_t flags)
 {

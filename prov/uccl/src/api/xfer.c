@@ -187,14 +187,14 @@ static inline struct uccl_peer *find_peer(struct uccl_ep *ep, fi_addr_t addr)
 {
 	if (ep->av_generation != atomic_load_explicit(&ep->av->generation, memory_order_relaxed))
 		uccl_ep_forget(ep);
-	if (addr < ep->npeers && ep->peers[addr])
-		return ep->peers[addr];
+	if (uccl_ep_slot(ep, addr) < ep->npeers && ep->peers[uccl_ep_slot(ep, addr)])
+		return ep->peers[uccl_ep_slot(ep, addr)];
 	return uccl_ep_peer_lookup(ep, addr);
 }
 
-static inline bool usable(const struct uccl_ep *ep)
+static inline bool usable(const struct uccl_ep *ep, uint8_t way)
 {
-	return ep && ep->enabled && ep->forks == uccl_forks;
+	return ep && ep->enabled & way && ep->forks == uccl_forks;
 }
 
 /* Too much is open or unread. The caller may do nothing but try again, so this is where things move. */
@@ -306,7 +306,7 @@ ssize_t uccl_xfer_send(struct uccl_ep_fid *f, const struct uccl_xfer *x)
 	struct uccl_ep *ep = f->ep;
 	ssize_t rc;
 
-	if (!usable(ep))
+	if (!usable(ep, UCCL_TX))
 		return -FI_EOPBADSTATE;
 	if (x->flags & FI_TRIGGER)
 		return uccl_trigger_xfer(f, x, false);
@@ -366,7 +366,7 @@ ssize_t uccl_xfer_rma(struct uccl_ep_fid *f, const struct uccl_rma *x)
 	struct uccl_ep *ep = f->ep;
 	ssize_t rc;
 
-	if (!usable(ep))
+	if (!usable(ep, UCCL_TX))
 		return -FI_EOPBADSTATE;
 	if (x->flags & FI_TRIGGER)
 		return uccl_trigger_rma(f, x);
@@ -439,7 +439,7 @@ ssize_t uccl_xfer_recv(struct uccl_ep_fid *f, const struct uccl_xfer *x)
 
 	if (f->srx)
 		return uccl_srx_recv(f->srx, x);
-	if (!usable(ep) || ep->srx)
+	if (!usable(ep, UCCL_RX) || ep->srx)
 		return -FI_EOPBADSTATE;
 	if (x->flags & FI_TRIGGER)
 		return uccl_trigger_xfer(f, x, true);
@@ -506,5 +506,5 @@ ssize_t uccl_xfer_peek(struct uccl_ep_fid *f, const struct uccl_xfer *x)
 		return -FI_EINVAL;
 	if (f->srx)
 		return uccl_srx_peek(f->srx, x);
-	return usable(f->ep) ? uccl_xfer_peek_one(f->ep, x, false) : -FI_EOPBADSTATE;
+	return usable(f->ep, UCCL_RX) ? uccl_xfer_peek_one(f->ep, x, false) : -FI_EOPBADSTATE;
 }

@@ -53,10 +53,14 @@ int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct u
 			goto fail;
 	}
 	attr->nic->ops->addr(attr->nic, &e->listener.local.nic);
-	do
+	if (attr->identity) {
+		e->listener.local.incarnation = attr->identity->incarnation;
+		memcpy(e->listener.local.key, attr->identity->key, UCCL_KEY_LEN);
+	}
+	while (!e->listener.local.incarnation) {
 		e->random(e->random_arg, &e->listener.local.incarnation, sizeof(e->listener.local.incarnation));
-	while (!e->listener.local.incarnation);
-	e->random(e->random_arg, e->listener.local.key, UCCL_KEY_LEN);
+		e->random(e->random_arg, e->listener.local.key, UCCL_KEY_LEN);
+	}
 	e->random(e->random_arg, e->listener.secret, UCCL_KEY_LEN);
 	e->listener.keyless = cfg->keyless;
 	uccl_mep_init(&e->mep, &engine_mep_ops, &e->stats, cfg->eager_bytes, cfg->unexpected_bytes, OPS_MAX);

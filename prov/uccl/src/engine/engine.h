@@ -22,6 +22,8 @@ struct uccl_engine_attr {
 	/* Fills buf with len unpredictable bytes (getrandom in the product, seeded in the simulator). */
 	void (*random)(void *arg, void *buf, size_t len);
 	void *random_arg;
+	/* Whose incarnation and key to have; NULL: random ones. */
+	const struct uccl_addr *identity;
 	struct uccl_trace *trace;		/* borrowed until close; NULL: none */
 	/* Memory that peers may reach; NULL: none. */
 	const struct uccl_target_ops *target;

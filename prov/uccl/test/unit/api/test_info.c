@@ -115,8 +115,8 @@ static void getinfo__refuses(void **state)
 	refused(h->ep_attr->max_order_raw_size = 65537);
 	refused(h->ep_attr->max_order_war_size = 65537);
 	refused(h->ep_attr->max_order_waw_size = 65537);
-	refused(h->ep_attr->tx_ctx_cnt = 2);
-	refused(h->ep_attr->rx_ctx_cnt = 2);
+	refused(h->ep_attr->tx_ctx_cnt = 17);
+	refused(h->ep_attr->rx_ctx_cnt = 17);
 	refused(h->domain_attr->threading = (enum fi_threading)9);
 	refused(h->domain_attr->control_progress = (enum fi_progress)4);
 	refused(h->domain_attr->data_progress = (enum fi_progress)4);
@@ -126,7 +126,7 @@ static void getinfo__refuses(void **state)
 	refused(h->domain_attr->cq_data_size = 9);
 	refused(h->domain_attr->cq_cnt = 1 << 20);
 	refused(h->domain_attr->ep_cnt = 1 << 20);
-	refused(h->domain_attr->max_ep_tx_ctx = 2);
+	refused(h->domain_attr->max_ep_tx_ctx = 17);
 	refused(h->domain_attr->max_ep_srx_ctx = 2000);
 	refused(h->domain_attr->mr_iov_limit = 5);
 	refused(h->domain_attr->caps = FI_SHARED_AV);
