@@ -562,6 +562,10 @@ bool uccl_engine_drained(const struct uccl_engine *e)
 	TAILQ_FOREACH(c, &e->conns, all) {
 		const struct uccl_flow *f = &c->peer.flow;
 
+		/* What waits for a connection was accepted, too. */
+		if (!c->peer.open && !c->peer.dead && !TAILQ_EMPTY(&c->peer.pending) &&
+		    e->now - e->drain_ns < DRAIN_DATA_NS)
+			return false;
 		if (!c->peer.open || f->closing == UCCL_FLOW_CLOSED)
 			continue;
 		/* Told, and not answered for the linger time: the peer will find it in its socket. */

@@ -981,6 +981,39 @@ static void drain__stuck_data(void **state)
 	lan_free(l);
 }
 
+/* A message that was complete before there was a connection is delivered all the same. PROTOCOL R51 */
+static void drain__not_connected(void **state)
+{
+	struct lan *l = lan_new_open(2);
+
+	(void)state;
+	l->node[1].asleep = true;
+	assert_int_equal(lan_send(l, 0, 1, src, 100, LAN_CTX(1)), 0);
+	uccl_engine_drain(l->node[0].e, l->now);
+	lan_pass(l, 1 * SECOND);
+	assert_false(uccl_engine_drained(l->node[0].e));
+	l->node[1].asleep = false;
+	assert_int_equal(lan_recv(l, 1, dst, 100, LAN_CTX(2)), 0);
+	lan_pass(l, 3 * SECOND);
+	lan_expect(l, 1, LAN_CTX(2), 0);
+	assert_true(uccl_engine_drained(l->node[0].e));
+	lan_free(l);
+}
+
+/* Nobody ever answers: for a bounded time. */
+static void drain__never_connected(void **state)
+{
+	struct lan *l = lan_new_open(2);
+
+	(void)state;
+	l->node[1].asleep = true;
+	assert_int_equal(lan_send(l, 0, 1, src, 100, LAN_CTX(1)), 0);
+	uccl_engine_drain(l->node[0].e, l->now);
+	lan_pass(l, 6 * SECOND);
+	assert_true(uccl_engine_drained(l->node[0].e));
+	lan_free(l);
+}
+
 /* Both at once. PROTOCOL R50 R51 */
 static void drain__both(void **state)
 {
@@ -1227,6 +1260,8 @@ int main(void)
 		cmocka_unit_test(drain__lingers),
 		cmocka_unit_test(drain__last_ack_lost),
 		cmocka_unit_test(drain__stuck_data),
+		cmocka_unit_test(drain__not_connected),
+		cmocka_unit_test(drain__never_connected),
 		cmocka_unit_test(drain__both),
 		cmocka_unit_test(drain__answer_finds_nic_full),
 		cmocka_unit_test(drain__nobody),
