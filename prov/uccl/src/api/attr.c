@@ -16,7 +16,7 @@
 /* Constants of libfabric versions after the headers that we build with. */
 #define PROGRESS_CONTROL_UNIFIED 3
 
-#define DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM)
+#define DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM | FI_SHARED_AV)
 #define MSG_CAPS (FI_MSG | FI_TAGGED)
 #define RMA_CAPS (FI_RMA | FI_ATOMIC)
 #define TX_CAPS (MSG_CAPS | FI_SEND | RMA_CAPS | FI_READ | FI_WRITE | FI_FENCE | FI_TRIGGER | FI_NAMED_RX_CTX)
@@ -25,7 +25,7 @@
 	 FI_REMOTE_WRITE | FI_RMA_EVENT | FI_TRIGGER)
 #define ALL_CAPS (TX_CAPS | RX_CAPS | DOMAIN_CAPS)
 /* Given whether or not they are asked for: they cost nothing. */
-#define FREE_CAPS (FI_SOURCE | DOMAIN_CAPS)
+#define FREE_CAPS (FI_SOURCE | FI_LOCAL_COMM | FI_REMOTE_COMM)
 /* What messages and RMA mean if no direction is named. */
 #define RX_RMA (FI_REMOTE_READ | FI_REMOTE_WRITE)
 #define MSG_DIRECTIONS (FI_SEND | FI_RECV)

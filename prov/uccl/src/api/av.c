@@ -10,6 +10,7 @@
 
 #include "api/address.h"
 #include "api/attr.h"
+#include "api/avshare.h"
 #include "api/domain.h"
 #include "api/eq.h"
 #include "api/lib.h"
@@ -79,6 +80,10 @@ static int insert_one(struct uccl_av *av, const struct uccl_addr *addr, fi_addr_
 	int rc = 0;
 
 	pthread_mutex_lock(&av->lock);
+	if (av->share) {
+		rc = uccl_avshare_insert(av->share, addr, out);
+		goto out;
+	}
 	if (av->free_list != AV_END) {
 		i = av->free_list;
 		av->free_list = av->v[i].next;
@@ -118,6 +123,10 @@ int uccl_av_get(struct uccl_av *av, fi_addr_t fi_addr, struct uccl_addr *out)
 		context = (int)(fi_addr >> (64 - av->ctx_bits));
 		fi_addr &= ~0ull >> av->ctx_bits;
 	}
+	if (av->share) {
+		rc = uccl_avshare_get(av->share, fi_addr, out);
+		return !rc && context && !uccl_av_context(out, context) ? -FI_EINVAL : rc;
+	}
 	pthread_mutex_lock(&av->lock);
 	if (fi_addr < av->n && av->v[fi_addr].used) {
 		*out = av->v[fi_addr].addr;
@@ -131,18 +140,18 @@ static fi_addr_t find_one(struct uccl_av *av, const struct uccl_addr *addr)
 {
 	uint32_t exact = AV_END, loose = AV_END;
 
+	if (av->share)
+		return uccl_avshare_find(av->share, addr);
 	pthread_mutex_lock(&av->lock);
 	if (av->cap) {
 		uint32_t i = av->buckets[place_hash(&addr->nic) & (av->cap - 1)];
 
 		for (; i != AV_END; i = av->v[i].next) {
-			const struct uccl_addr *a = &av->v[i].addr;
+			int like = uccl_av_like(&av->v[i].addr, addr);
 
-			if (!uccl_nic_addr_equal(&a->nic, &addr->nic))
-				continue;
-			if (a->incarnation == addr->incarnation)
+			if (like > 1)
 				exact = uccl_min(exact, i);
-			else if (uccl_addr_keyless(a) || uccl_addr_keyless(addr))
+			else if (like)
 				loose = uccl_min(loose, i);
 		}
 	}
@@ -369,6 +378,12 @@ static int av_remove(struct fid_av *fid, fi_addr_t *fi_addr, size_t count, uint6
 	for (size_t i = count; i-- > 0;) {
 		uint32_t k = fi_addr[i];
 
+		if (av->share) {
+			int gone = uccl_avshare_remove(av->share, fi_addr[i]);
+
+			rc = gone ? gone : rc;
+			continue;
+		}
 		if (fi_addr[i] >= av->n || !av->v[k].used) {
 			rc = -FI_EINVAL;
 			continue;
@@ -379,7 +394,8 @@ static int av_remove(struct fid_av *fid, fi_addr_t *fi_addr, size_t count, uint6
 		av->free_list = k;
 	}
 	/* Before the lock is gone: whoever gets a re-used index must find that endpoints have forgotten it. */
-	atomic_fetch_add(&av->generation, 1);
+	if (!av->share)
+		atomic_fetch_add(av->generation, 1);
 	pthread_mutex_unlock(&av->lock);
 	return rc;
 }
@@ -432,6 +448,8 @@ static int av_close(struct fid *fid)
 	if (av->eq)
 		atomic_fetch_sub(&av->eq->refs, 1);
 	atomic_fetch_sub(&av->domain->refs, 1);
+	if (av->share)
+		uccl_avshare_close(av->share);
 	pthread_mutex_destroy(&av->lock);
 	free(av->v);
 	free(av->buckets);
@@ -463,12 +481,9 @@ static struct fi_ops_av av_ops = {
 int uccl_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **out, void *context)
 {
 	struct uccl_av *av;
+	int rc;
 
-	if (attr && attr->name) {
-		uccl_info(FI_LOG_AV, "named (shared) address vectors are not supported\n");
-		return -FI_ENOSYS;
-	}
-	if (attr && attr->flags & ~(FI_EVENT | FI_SYMMETRIC)) {
+	if (attr && attr->flags & ~(FI_EVENT | FI_SYMMETRIC | (attr->name ? FI_READ : 0))) {
 		uccl_info(FI_LOG_AV, "address vector flags 0x%llx not supported\n", (unsigned long long)attr->flags);
 		return -FI_EINVAL;
 	}
@@ -481,6 +496,17 @@ int uccl_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_
 	av->domain = uccl_container_of(domain, struct uccl_domain, fid);
 	av->async = attr && attr->flags & FI_EVENT;
 	av->free_list = AV_END;
+	av->generation = &av->own_generation;
+	if (attr && attr->name) {
+		rc = uccl_avshare_open(av->domain->name, attr->name, attr->flags & FI_READ, attr->count, &av->share);
+		if (rc) {
+			uccl_info(FI_LOG_AV, "address vector %s: %s\n", attr->name, uccl_lib.strerror(-rc));
+			free(av);
+			return rc;
+		}
+		av->generation = uccl_avshare_generation(av->share);
+		attr->map_addr = uccl_avshare_map(av->share);
+	}
 	pthread_mutex_init(&av->lock, NULL);
 	av->fid.fid.fclass = FI_CLASS_AV;
 	av->fid.fid.context = context;

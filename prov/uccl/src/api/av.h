@@ -12,6 +12,7 @@
 
 #include "core/addr.h"
 
+struct uccl_avshare;
 struct uccl_domain;
 struct uccl_eq;
 
@@ -28,8 +29,10 @@ struct uccl_av {
 	uint8_t ctx_bits;	/* upper bits of a handle that name a receive context */
 	bool async;		/* FI_EVENT: insertions report to the event queue */
 	_Atomic int refs;	/* bound endpoints */
-	_Atomic uint32_t generation;
+	_Atomic uint32_t *generation;
+	_Atomic uint32_t own_generation; /* unless it is shared */
 	pthread_mutex_t lock;	/* of what follows; taken last */
+	struct uccl_avshare *share; /* the table of a named one; NULL: the one here */
 	struct uccl_av_entry *v;
 	uint32_t n, cap;
 	uint32_t *buckets;	/* `cap` of them, a power of two: heads of chains by IP and port */
@@ -37,6 +40,16 @@ struct uccl_av {
 };
 
 int uccl_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av, void *context);
+
+/* Is this entry the address? 2: exactly; 1: one of both has no incarnation; 0: no. */
+static inline int uccl_av_like(const struct uccl_addr *entry, const struct uccl_addr *addr)
+{
+	if (!uccl_nic_addr_equal(&entry->nic, &addr->nic))
+		return 0;
+	if (entry->incarnation == addr->incarnation)
+		return 2;
+	return uccl_addr_keyless(entry) || uccl_addr_keyless(addr);
+}
 
 /* Go on from `addr` to the context that is `index` places further. False: there is none. */
 bool uccl_av_context(struct uccl_addr *addr, int index);

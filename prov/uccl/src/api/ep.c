@@ -129,7 +129,7 @@ void uccl_ep_kick(struct uccl_ep *ep)
 
 void uccl_ep_forget(struct uccl_ep *ep)
 {
-	ep->av_generation = atomic_load(&ep->av->generation);
+	ep->av_generation = atomic_load(ep->av->generation);
 	for (uint64_t i = 0; i < ep->npeers; i++) {
 		if (ep->peers[i])
 			uccl_peer_set_user(ep->peers[i], UINT64_MAX);
@@ -204,7 +204,7 @@ fi_addr_t uccl_ep_source(struct uccl_ep *ep, struct uccl_peer *peer)
 
 	if (!peer)
 		return FI_ADDR_NOTAVAIL;
-	if (ep->av_generation != atomic_load_explicit(&ep->av->generation, memory_order_relaxed))
+	if (ep->av_generation != atomic_load_explicit(ep->av->generation, memory_order_relaxed))
 		uccl_ep_forget(ep);
 	if (uccl_peer_user(peer) != UINT64_MAX)
 		return uccl_peer_user(peer);
@@ -482,7 +482,7 @@ int uccl_ep_bind_av(struct uccl_ep *ep, struct uccl_av *av)
 		return -FI_EINVAL;
 	ep->av = av;
 	ep->ctx_bits = av->ctx_bits;
-	ep->av_generation = atomic_load(&av->generation);
+	ep->av_generation = atomic_load(av->generation);
 	atomic_fetch_add(&av->refs, 1);
 	return 0;
 }

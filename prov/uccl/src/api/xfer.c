@@ -185,7 +185,7 @@ static inline bool op_buffers(struct uccl_op *op, const struct uccl_xfer *x)
 
 static inline struct uccl_peer *find_peer(struct uccl_ep *ep, fi_addr_t addr)
 {
-	if (ep->av_generation != atomic_load_explicit(&ep->av->generation, memory_order_relaxed))
+	if (ep->av_generation != atomic_load_explicit(ep->av->generation, memory_order_relaxed))
 		uccl_ep_forget(ep);
 	if (uccl_ep_slot(ep, addr) < ep->npeers && ep->peers[uccl_ep_slot(ep, addr)])
 		return ep->peers[uccl_ep_slot(ep, addr)];

@@ -3,6 +3,8 @@
 
 #include <netinet/in.h>
 #include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "api/av.h"
 
@@ -54,8 +56,66 @@ static void open__attr(void **state)
 	assert_int_equal(attr.type, FI_AV_TABLE);
 	assert_int_equal(fi_close(&w.domain->fid), -FI_EBUSY);
 	assert_int_equal(fi_close(&av->fid), 0);
-	attr.name = "shared";
-	assert_int_equal(fi_av_open(w.domain, &attr, &av, NULL), -FI_ENOSYS);
+	attr.flags = FI_READ;
+	assert_int_equal(fi_av_open(w.domain, &attr, &av, NULL), -FI_EINVAL);
+	world_close(&w);
+}
+
+/* As two processes would have it, and with a third that dies without a word. */
+static void open__named(void **state)
+{
+	struct fi_av_attr attr = { .type = FI_AV_MAP, .count = 10 }, seen = { .flags = FI_READ };
+	struct uccl_addr one = addr_of(1, 1000, 1), two = addr_of(2, 1000, 2), keyless = addr_of(1, 1000, 0), out;
+	struct fid_av *av, *other, *again;
+	uint8_t raw[UCCL_ADDR_LEN];
+	fi_addr_t gone, a1, a2;
+	uint32_t generation;
+	struct world w;
+	char name[64];
+	int status;
+	pid_t pid;
+
+	(void)state;
+	snprintf(name, sizeof(name), "test/%ld", (long)getpid());
+	attr.name = seen.name = name;
+	pid = fork();
+	assert_int_not_equal(pid, -1);
+	if (!pid) {
+		world_open(&w);
+		_exit(fi_av_open(w.domain, &attr, &av, NULL) || insert(av, &two));
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	world_open(&w);
+	assert_int_equal(fi_av_open(w.domain, &seen, &other, NULL), -FI_ENOENT);
+	assert_int_equal(fi_av_open(w.domain, &attr, &av, NULL), 0);
+	assert_int_equal(uccl_av_get(inside(av), 0, &out), -FI_EINVAL);
+	assert_int_equal(fi_av_open(w.domain, &seen, &other, NULL), 0);
+	a1 = insert(av, &one);
+	a2 = insert(av, &two);
+	assert_int_equal(((fi_addr_t *)seen.map_addr)[0], a1);
+	assert_int_equal(((fi_addr_t *)seen.map_addr)[1], a2);
+	assert_int_equal(uccl_av_get(inside(other), a2, &out), 0);
+	assert_int_equal(out.incarnation, 2);
+	assert_int_equal(uccl_av_find(inside(other), &two), a2);
+	assert_int_equal(uccl_av_find(inside(other), &keyless), a1);
+	uccl_addr_encode(raw, &one);
+	assert_int_equal(fi_av_insert(other, raw, 1, &gone, 0, NULL), 0);
+	assert_int_equal(gone, FI_ADDR_NOTAVAIL);
+	generation = *inside(other)->generation;
+	assert_int_equal(fi_av_remove(av, &a1, 1, 0), 0);
+	assert_int_equal(fi_av_remove(av, &a1, 1, 0), -FI_EINVAL);
+	assert_int_not_equal(*inside(other)->generation, generation);
+	assert_int_equal(uccl_av_get(inside(other), a1, &out), -FI_EINVAL);
+	/* whoever opens it to write, too, goes on with what is there */
+	assert_int_equal(fi_av_open(w.domain, &attr, &again, NULL), 0);
+	assert_int_equal(insert(again, &keyless), a1);
+	assert_int_equal(uccl_av_find(inside(av), &keyless), a1);
+	assert_int_equal(fi_close(&av->fid), 0);
+	assert_int_equal(fi_close(&again->fid), 0);
+	assert_int_equal(uccl_av_get(inside(other), a2, &out), 0);
+	assert_int_equal(fi_close(&other->fid), 0);
+	assert_int_equal(fi_av_open(w.domain, &seen, &other, NULL), -FI_ENOENT);
 	world_close(&w);
 }
 
@@ -163,9 +223,9 @@ static void remove__and_reuse(void **state)
 		a[i] = addr_of(i, 5, 1);
 		insert(av, &a[i]);
 	}
-	gen = inside(av)->generation;
+	gen = *inside(av)->generation;
 	assert_int_equal(fi_av_remove(av, gone, 2, 0), 0);
-	assert_int_not_equal(inside(av)->generation, gen);
+	assert_int_not_equal(*inside(av)->generation, gen);
 	assert_int_equal(uccl_av_get(inside(av), 1, &got), -FI_EINVAL);
 	assert_int_equal(uccl_av_get(inside(av), 3, &got), 0);
 	assert_true(uccl_av_find(inside(av), &a[2]) == FI_ADDR_NOTAVAIL);
@@ -341,7 +401,8 @@ static void insert__event_queue(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(open__attr),	      cmocka_unit_test(insert__many),
+		cmocka_unit_test(open__attr),	      cmocka_unit_test(open__named),
+		cmocka_unit_test(insert__many),
 		cmocka_unit_test(insert__bad_ones),   cmocka_unit_test(find__incarnations),
 		cmocka_unit_test(remove__and_reuse),  cmocka_unit_test(lookup__lengths),
 		cmocka_unit_test(straddr__text),      cmocka_unit_test(insertsvc__names),
