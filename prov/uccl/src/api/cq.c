@@ -18,6 +18,7 @@
 struct uccl_cq_error {
 	int err;
 	size_t olen;
+	size_t addr_len;	/* not 0: the text is an address */
 	char text[UCCL_ERR_DATA_MAX];
 };
 
@@ -98,16 +99,10 @@ void uccl_cq_push(struct uccl_cq *cq, const struct fi_cq_tagged_entry *e, fi_add
 	uccl_wait_signal(&cq->wait);
 }
 
-void uccl_cq_push_error(struct uccl_cq *cq, const struct fi_cq_tagged_entry *e, int err, size_t olen, const char *text)
+static void push_failure(struct uccl_cq *cq, const struct fi_cq_tagged_entry *e, struct uccl_cq_error *error)
 {
-	struct uccl_cq_error *error = malloc(sizeof(*error));
 	struct uccl_cq_entry *slot;
 
-	if (error) {
-		error->err = err;
-		error->olen = olen;
-		snprintf(error->text, sizeof(error->text), "%s", text);
-	}
 	cq_lock(cq);
 	slot = error ? ring_next(cq) : NULL;
 	if (slot) {
@@ -120,6 +115,30 @@ void uccl_cq_push_error(struct uccl_cq *cq, const struct fi_cq_tagged_entry *e, 
 	}
 	cq_unlock(cq);
 	uccl_wait_signal(&cq->wait);
+}
+
+void uccl_cq_push_error(struct uccl_cq *cq, const struct fi_cq_tagged_entry *e, int err, size_t olen, const char *text)
+{
+	struct uccl_cq_error *error = calloc(1, sizeof(*error));
+
+	if (error) {
+		error->err = err;
+		error->olen = olen;
+		snprintf(error->text, sizeof(error->text), "%s", text);
+	}
+	push_failure(cq, e, error);
+}
+
+void uccl_cq_push_stranger(struct uccl_cq *cq, const struct fi_cq_tagged_entry *e, const void *addr, size_t len)
+{
+	struct uccl_cq_error *error = calloc(1, sizeof(*error));
+
+	if (error) {
+		error->err = FI_EADDRNOTAVAIL;
+		error->addr_len = uccl_min(len, sizeof(error->text));
+		memcpy(error->text, addr, error->addr_len);
+	}
+	push_failure(cq, e, error);
 }
 
 static size_t entry_size(enum fi_cq_format format)
@@ -207,11 +226,14 @@ static bool expected(int err)
 	return err == FI_ENOMSG || err == FI_ECANCELED || err == FI_ETRUNC;
 }
 
-/* Before 1.5 there is no err_data_size; since then a program may give a buffer of its own for a copy. */
-static void give_text(struct uccl_cq *cq, struct uccl_cq_error *error, struct fi_cq_err_entry *out)
+/*
+ * Before 1.5 there is no err_data_size; since then a program may give a buffer of its own for a copy. What is no
+ * address ends with a zero, also if it was cut.
+ */
+static void give_data(struct uccl_cq *cq, struct uccl_cq_error *error, struct fi_cq_err_entry *out)
 {
 	bool sized = uccl_fabric_api(cq->domain->fabric, 1, 5);
-	size_t len = strlen(error->text) + 1;
+	size_t len = error->addr_len ? error->addr_len : strlen(error->text) + 1;
 
 	if (expected(error->err)) {
 		out->err_data = NULL;
@@ -220,7 +242,8 @@ static void give_text(struct uccl_cq *cq, struct uccl_cq_error *error, struct fi
 	} else if (sized && out->err_data && out->err_data_size && out->err_data_size <= ERR_DATA_SANE) {
 		out->err_data_size = uccl_min(len, out->err_data_size);
 		memcpy(out->err_data, error->text, out->err_data_size);
-		((char *)out->err_data)[out->err_data_size - 1] = '\0';
+		if (!error->addr_len)
+			((char *)out->err_data)[out->err_data_size - 1] = '\0';
 	} else {
 		out->err_data = error->text;
 		if (sized)
@@ -251,7 +274,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *out, uint6
 	out->olen = error->olen;
 	out->err = error->err;
 	out->prov_errno = error->err;
-	give_text(cq, error, out);
+	give_data(cq, error, out);
 	if (uccl_fabric_api(cq->domain->fabric, 1, 20))
 		((struct cq_err_entry_1_20 *)out)->src_addr = FI_ADDR_NOTAVAIL;
 	set(&cq->head, get(&cq->head) + 1);
@@ -305,7 +328,7 @@ static const char *cq_strerror(struct fid_cq *fid, int prov_errno, const void *e
 	const char *text = uccl_lib.strerror(err);
 
 	(void)err_data;
-	if (cq->last && err == cq->last->err)
+	if (cq->last && err == cq->last->err && !cq->last->addr_len)
 		text = cq->last->text;
 	if (buf && len)
 		snprintf(buf, len, "%s", text);

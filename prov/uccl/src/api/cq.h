@@ -53,6 +53,9 @@ void uccl_cq_push(struct uccl_cq *cq, const struct fi_cq_tagged_entry *e, fi_add
 /* Add a failure with a text that a person can read. `err` is positive; olen as in fi_cq_err_entry. */
 void uccl_cq_push_error(struct uccl_cq *cq, const struct fi_cq_tagged_entry *e, int err, size_t olen, const char *text);
 
+/* A receive is complete, but the address vector does not have its source: err_data is that address. */
+void uccl_cq_push_stranger(struct uccl_cq *cq, const struct fi_cq_tagged_entry *e, const void *addr, size_t len);
+
 static inline bool uccl_cq_full(struct uccl_cq *cq)
 {
 	return atomic_load_explicit(&cq->tail, memory_order_relaxed) -

@@ -892,6 +892,7 @@ static void ep_configure(struct uccl_ep *ep, const struct fi_info *info)
 	ep->can_rma = tx_caps & (FI_RMA | FI_ATOMIC) && !ep->can_send;
 	ep->rx_shared = info->ep_attr && info->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT;
 	ep->directed = rx_caps & FI_DIRECTED_RECV;
+	ep->strangers = info->caps && (rx_caps | info->caps) & FI_SOURCE_ERR;
 	ep->source = rx_caps & FI_SOURCE || info->caps & FI_SOURCE;
 	ep->self.tx_flags = tx ? tx->op_flags : 0;
 	ep->self.rx_flags = rx ? rx->op_flags : 0;

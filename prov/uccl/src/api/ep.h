@@ -55,7 +55,7 @@ struct uccl_ep {
 	uint8_t ways;			/* UCCL_TX, UCCL_RX: a context has one of them */
 	uint8_t enabled;		/* the same, or 0 */
 	bool closing;			/* what completes now is not reported */
-	bool directed, source;		/* FI_DIRECTED_RECV, FI_SOURCE */
+	bool directed, source, strangers; /* FI_DIRECTED_RECV, FI_SOURCE, FI_SOURCE_ERR */
 	bool can_send, can_recv;	/* messages */
 	bool can_rma;			/* begin RMA or atomics */
 	bool tx_selective, rx_selective;

@@ -16,6 +16,7 @@
 #include "api/ep.h"
 #include "api/lib.h"
 #include "api/nosys.h"
+#include "api/xfer.h"
 
 #define REMOTE_ACCESS (FI_REMOTE_READ | FI_REMOTE_WRITE)
 /* Flags of libfabric versions after 1.17. */
@@ -256,7 +257,7 @@ static void mr_event(void *arg, const struct uccl_rma_event *ev)
 	if (ep->closing)
 		return;
 	if (ev->has_data && ep->rx_cq)
-		uccl_cq_push(ep->rx_cq, &e, ep->source ? uccl_ep_source(ep, ev->from) : FI_ADDR_NOTAVAIL);
+		uccl_xfer_report_recv(ep, &e, ev->from);
 	if (cntr)
 		uccl_cntr_count(cntr, true);
 	for (uint8_t i = 0; i < ev->nregions; i++) {

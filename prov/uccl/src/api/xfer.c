@@ -124,6 +124,19 @@ static void rma_done(struct uccl_op *op)
 	uccl_op_put(ep->engine, op);
 }
 
+void uccl_xfer_report_recv(struct uccl_ep *ep, const struct fi_cq_tagged_entry *e, struct uccl_peer *from)
+{
+	fi_addr_t src = ep->source ? uccl_ep_source(ep, from) : FI_ADDR_NOTAVAIL;
+	uint8_t raw[UCCL_ERR_DATA_MAX];
+	size_t len = sizeof(raw);
+
+	if (!ep->strangers || !from || src != FI_ADDR_NOTAVAIL ||
+	    uccl_address_pack(ep->addr_format, uccl_peer_addr(from), raw, &len))
+		uccl_cq_push(ep->rx_cq, e, src);
+	else
+		uccl_cq_push_stranger(ep->rx_cq, e, raw, len);
+}
+
 static void recv_report(struct uccl_ep *ep, struct uccl_op *op)
 {
 	struct fi_cq_tagged_entry e = {
@@ -147,7 +160,7 @@ static void recv_report(struct uccl_ep *ep, struct uccl_op *op)
 	}
 	/* The program must learn that a multi-receive buffer is its own again. */
 	if (op->api_flags & WANT_COMPLETION || (op->flags & UCCL_OPF_MULTI && ep->rx_cq))
-		uccl_cq_push(ep->rx_cq, &e, ep->source ? uccl_ep_source(ep, op->from) : FI_ADDR_NOTAVAIL);
+		uccl_xfer_report_recv(ep, &e, op->from);
 	if (cntr)
 		uccl_cntr_count(cntr, true);
 }

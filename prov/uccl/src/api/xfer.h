@@ -43,6 +43,12 @@ ssize_t uccl_xfer_rma(struct uccl_ep_fid *f, const struct uccl_rma *x);
 /* FI_PEEK, FI_CLAIM and FI_DISCARD of fi_trecvmsg and fi_recvmsg. */
 ssize_t uccl_xfer_peek(struct uccl_ep_fid *f, const struct uccl_xfer *x);
 
+/*
+ * The completion of something that came from a peer. If the address vector does not have it, and the program asked for
+ * FI_SOURCE_ERR, it fails with FI_EADDRNOTAVAIL and the address, which the program may insert.
+ */
+void uccl_xfer_report_recv(struct uccl_ep *ep, const struct fi_cq_tagged_entry *e, struct uccl_peer *from);
+
 /* For shared receive contexts: fill a receive, 0 or an error. The lock is held. */
 int uccl_xfer_recv_fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_xfer *x);
 /* uccl_op.done of a receive that was filled so. */

@@ -521,6 +521,47 @@ static void opt__values(void **state)
 	duo_close(&d);
 }
 
+/* Who is not in the address vector is named by his address, and can be answered when it is inserted. */
+static void source_err__insert_and_answer(void **state)
+{
+	struct fi_info *h = world_hints();
+	struct fi_cq_err_entry err = { 0 };
+	fi_addr_t to_b, to_a, src;
+	struct fi_cq_tagged_entry e;
+	uint8_t in[8], out[8] = { 1 };
+	struct node a, b;
+	struct world w;
+
+	(void)state;
+	h->caps = FI_MSG | FI_SOURCE | FI_SOURCE_ERR;
+	world_open_with(&w, h);
+	node_open(&a, &w);
+	node_open(&b, &w);
+	to_b = node_insert(&a, &b);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(fi_recv(b.ep, in, 8, NULL, FI_ADDR_UNSPEC, in), 0);
+		assert_int_equal(fi_send(a.ep, out, 8, NULL, to_b, out), 0);
+		if (!i) {
+			expect_error(&b, &a, in, FI_EADDRNOTAVAIL, &err);
+			assert_int_equal(err.len, 8);
+			assert_int_equal(err.flags, FI_RECV | FI_MSG);
+			assert_int_equal(err.err_data_size, FI_UCCL_ADDR_LEN);
+			assert_int_equal(fi_av_insert(b.av, err.err_data, 1, &to_a, 0, NULL), 1);
+		} else {
+			assert_int_equal(node_wait(&b, &a, &e, &src), 1);
+			assert_int_equal(src, to_a);
+		}
+		node_expect(&a, &b, out, FI_SEND | FI_MSG);
+	}
+	assert_int_equal(fi_recv(a.ep, in, 8, NULL, FI_ADDR_UNSPEC, in), 0);
+	assert_int_equal(fi_send(b.ep, out, 8, NULL, to_a, out), 0);
+	assert_int_equal(node_wait(&a, &b, &e, &src), 1);
+	assert_int_equal(src, to_b);
+	node_close(&a);
+	node_close(&b);
+	world_close(&w);
+}
+
 static void inject__too_long(void **state)
 {
 	static char out[5000];
@@ -1020,6 +1061,7 @@ int main(void)
 		cmocka_unit_test(multi_recv__buffer),
 		cmocka_unit_test(multi_recv__full_queue),
 		cmocka_unit_test(opt__values),
+		cmocka_unit_test(source_err__insert_and_answer),
 		cmocka_unit_test(inject__too_long),
 		cmocka_unit_test(cq__back_pressure),
 		cmocka_unit_test(cntr__counts),
