@@ -69,8 +69,8 @@ size_t uccl_view_text(const struct uccl_view *v, char *buf, size_t size)
 	    U(s->rerolled));
 	if (s->writes_tx || s->writes_rx || s->qp_made)
 		add(&t,
-		    "direct writes: sent %llu, of them in place %llu, received %llu; registrations: found %llu, made %llu, "
-		    "memory gone %llu, evicted %llu; queue pairs %llu, made %llu, sets reclaimed %llu\n",
+		    "direct writes: sent %llu, of them in place %llu, received %llu; registrations: found %llu, "
+		    "made %llu, memory gone %llu, evicted %llu; queue pairs %llu, made %llu, sets reclaimed %llu\n",
 		    U(s->writes_tx), U(s->writes_in_place), U(s->writes_rx), U(s->mr_hits), U(s->mr_misses),
 		    U(s->mr_gone), U(s->mr_evicted), U(s->qp_now), U(s->qp_made), U(s->qp_reclaimed));
 	for (int i = 0; i < UCCL_DROP_COUNT; i++)
