@@ -2,6 +2,7 @@
 /* See stats.h. */
 #include "api/stats.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@
 	X(tx_packets) X(tx_bytes) X(rx_packets) X(rx_bytes) X(rtx_packets) X(rtx_bytes) X(spurious) X(probes)          \
 	X(rtos) X(lost_proof) X(lost_rack) X(lost_rto) X(acks_tx) X(acks_rx) X(quarantined) X(rerolled) X(connects)    \
 	X(connect_fails) X(peers_dead) X(peers_closed) X(fences) X(doubtful) X(writes_rx) X(writes_tx) X(hints)        \
-	X(hint_hits) X(unexpected) X(unexpected_bytes_max) X(write_renewed) X(dup_writes)                 \
+	X(hint_hits) X(unexpected) X(unexpected_bytes_max) X(write_renewed) X(dup_writes) X(fifo_broken)               \
 	X(writes_in_place) X(mr_hits) X(mr_misses) X(mr_gone) X(mr_evicted) X(qp_made) X(qp_reclaimed) X(qp_now)
 
 static FILE *stats_open(const char *where)
@@ -32,7 +33,7 @@ static FILE *stats_open(const char *where)
 	snprintf(name, sizeof(name), "%s.%d", where, (int)getpid());
 	f = fopen(name, "ae");
 	if (!f)
-		uccl_warn(FI_LOG_EP_CTRL, "FI_UCCL_STATS: cannot write %s\n", name);
+		uccl_warn(FI_LOG_EP_CTRL, "FI_UCCL_STATS: cannot write %s: %s\n", name, strerror(errno));
 	return f;
 }
 

@@ -139,49 +139,12 @@ static void trywait__fd(void **state)
 	world_close(&w);
 }
 
-static void poll_set__events(void **state)
-{
-	struct fi_poll_attr attr = { .flags = 0 };
-	struct fid_poll *set;
-	struct fid_cntr *a, *b;
-	struct world w;
-	void *ctx[2];
-	int ca, cb;
-
-	(void)state;
-	world_open(&w);
-	a = cntr_open(&w, FI_WAIT_NONE);
-	b = cntr_open(&w, FI_WAIT_NONE);
-	a->fid.context = &ca;
-	b->fid.context = &cb;
-	assert_int_equal(fi_poll_open(w.domain, &attr, &set), 0);
-	assert_int_equal(fi_poll_add(set, &a->fid, 0), 0);
-	assert_int_equal(fi_poll_add(set, &b->fid, 0), 0);
-	assert_int_equal(fi_poll_add(set, &w.domain->fid, 0), -FI_EINVAL);
-	assert_int_equal(fi_close(&a->fid), -FI_EBUSY);
-	assert_int_equal(fi_poll(set, ctx, 2), 0);
-	fi_cntr_add(b, 1);
-	assert_int_equal(fi_poll(set, ctx, 2), 1);
-	assert_ptr_equal(ctx[0], &cb);
-	assert_int_equal(fi_poll(set, ctx, 2), 0);
-	assert_int_equal(fi_poll_del(set, &b->fid, 0), 0);
-	assert_int_equal(fi_poll_del(set, &b->fid, 0), -FI_EINVAL);
-	fi_cntr_add(b, 1);
-	fi_cntr_adderr(a, 1);
-	assert_int_equal(fi_poll(set, ctx, 2), 1);
-	assert_ptr_equal(ctx[0], &ca);
-	assert_int_equal(fi_close(&b->fid), 0);
-	assert_int_equal(fi_close(&set->fid), 0);
-	assert_int_equal(fi_close(&a->fid), 0);
-	world_close(&w);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(open__kinds),	 cmocka_unit_test(read__all_changes),
 		cmocka_unit_test(wait__ends),	 cmocka_unit_test(wait__failure),
-		cmocka_unit_test(trywait__fd),	 cmocka_unit_test(poll_set__events),
+		cmocka_unit_test(trywait__fd),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
