@@ -187,6 +187,7 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint64
 {
 	uint64_t cum = uccl_seq_expand(f->una, a->cum, 32);
 	struct uccl_ack_info info = { 0 };
+	uint64_t una = f->una, high = f->high_acked;
 	enum uccl_drop reason;
 
 	reason = ack_check(f, a, cum);
@@ -219,9 +220,12 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint64
 	if (f->cfg.paths_rx > 1 &&
 	    (f->backoff > 1 || (info.bytes && now - f->told_ns >= uccl_max(REPORT_NS, f->srtt_ns))))
 		f->ack_now = true;
-	f->backoff = 0;
 	f->progress_ns = now;
-	flow_probe_arm(f, now);
+	/* An answer without news, as that of a path on probation, says nothing of what is waited for. PROTOCOL R54 */
+	if (f->backoff || f->una != una || f->high_acked != high || info.bytes) {
+		f->backoff = 0;
+		flow_probe_arm(f, now);
+	}
 	if (info.bytes || info.rtt_ns) {
 		info.inflight = f->inflight_bytes;
 		info.srtt_ns = f->srtt_ns;

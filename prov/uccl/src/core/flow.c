@@ -16,6 +16,11 @@
 
 /* A path is suspected after this many losses in a row while others moved. PROTOCOL R17 */
 #define PATH_LOSSES_MAX 3
+/*
+ * Of so many paths each carries something too seldom to wait for three: a dead eighth of 256 would take 25 MB to be
+ * found. To be without one of them for a round trip costs nothing.
+ */
+#define PATHS_MANY 32
 /* So many time-outs at most are not repetition: they ask on other paths, then on the same ones with other labels. */
 #define PROBES_EAGER_MAX 16
 /* A path carries no direct writes any more after so many losses of them in a row. PROTOCOL R84 */
@@ -373,9 +378,10 @@ static uint64_t path_rto(const struct uccl_flow *f, const struct uccl_path *p)
 void flow_path_loss(struct uccl_flow *f, uint16_t path, bool silent, uint64_t now)
 {
 	struct uccl_path *p = &f->paths[path];
+	uint8_t most = f->nusable < PATHS_MANY ? PATH_LOSSES_MAX : 1;
 
 	p->losses = (uint8_t)uccl_min(p->losses + (silent ? PATH_LOSSES_MAX : 1u), UINT8_MAX);
-	if (p->state != UCCL_PATH_ACTIVE || p->losses < PATH_LOSSES_MAX || f->nusable < 2)
+	if (p->state != UCCL_PATH_ACTIVE || p->losses < most || f->nusable < 2)
 		return;
 	path_state(f, p, UCCL_PATH_SUSPECT, now + path_rto(f, p), now);
 	control_remove(f, path);

@@ -240,13 +240,21 @@ static uint16_t tx_path(struct uccl_flow *f, uint32_t bytes, uint64_t now)
 	return f->burst_path;
 }
 
-/* What was lost in a silence goes where an answer came from, as long as it is not loaded with it. PROTOCOL R59 */
+/*
+ * What was lost goes where an answer came from, in a silence the last one, as long as that path is not loaded with it.
+ * PROTOCOL R59
+ */
 static uint16_t tx_rtx_path(struct uccl_flow *f, const struct uccl_sent *e, uint64_t now)
 {
 	const struct uccl_path *p = &f->paths[f->alive_path];
 
 	if (e->timed_out && uccl_path_usable(p) && p->inflight < ALIVE_BYTES)
 		return f->alive_path;
+	if (f->ncontrol) {
+		f->control_next = (uint8_t)((f->control_next + 1) % f->ncontrol);
+		if (f->paths[f->control[f->control_next]].inflight < ALIVE_BYTES)
+			return f->control[f->control_next];
+	}
 	return tx_path(f, e->len, now);
 }
 
@@ -593,7 +601,8 @@ static int tx_desc(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_item *it
 	d.chunk = chunk;
 	d.len = uccl_min(run, (uint64_t)d.count * d.chunk);
 	uccl_desc_encode(rec, &d);
-	e = log_new(f, item, UCCL_PKT_DESC, rec, NULL, 0, tx_path(f, 0, now), now);
+	/* All that it describes waits for it, unreported: no path is tried with it. PROTOCOL R56 */
+	e = log_new(f, item, UCCL_PKT_DESC, rec, NULL, 0, tx_control_path(f), now);
 	tx_chunk(f, tx, e, f->nxt - 1, 0, now);
 	f->desc_item = item;
 	f->desc_left = d.count;
@@ -639,6 +648,7 @@ static int tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	if (len >= WRITE_CHOICE_BYTES)
 		f->burst_left = 0;
 	path = tx_path(f, len, now);
+	f->burst_new = false;
 	able = tx_write_path(f, path, now);
 	e = log_new(f, item, UCCL_PKT_FRAG, rec, payload, len, able < UCCL_PATHS_MAX ? able : path, now);
 	e->write = true;

@@ -343,6 +343,36 @@ static void ack_rx__grants(void **state)
 	pair_fini(&p);
 }
 
+/* PROTOCOL R54: blocks that answer something else, one after the other, do not put off the question. */
+static void ack_rx__no_news_keeps_the_timer(void **state)
+{
+	struct uccl_ack a;
+	uint64_t at;
+
+	(void)state;
+	start_n(one_path(), 5);
+	a = pair_ack(&p, 0, base() + 1);
+	take(&a);
+	at = tx()->probe_at;
+	assert_true(at > p.now);
+	for (int i = 0; i < 5; i++) {
+		p.now += (at - p.now) / 2;
+		take(&a);
+		assert_int_equal(tx()->probe_at, at);
+	}
+	a = pair_ack(&p, 0, base() + 2);
+	take(&a);
+	assert_true(tx()->probe_at > at);
+	/* A later one is news, too. */
+	at = tx()->probe_at;
+	p.now += 1000;
+	a.nwords = 1;
+	a.sack[0] = 1;
+	take(&a);
+	assert_true(tx()->probe_at > at);
+	pair_fini(&p);
+}
+
 static void ack_rx__ends_the_back_off(void **state)
 {
 	struct uccl_ack a;
@@ -586,11 +616,11 @@ static void proof__writes(void **state)
 	c.cc = &spy;
 	c.write_bytes = 32 * KIB;
 	pair_init(&p, &c);
-	pair_bulk(&p, 0, 192 * KIB); /* descriptor, then writes +1 .. +6 over paths 1 0 1 0 1 0 */
+	pair_bulk(&p, 0, 192 * KIB); /* descriptor, then writes +1 .. +6 over paths 0 1 0 1 0 1 */
 	pair_pump_one(&p, 0);
-	assert_int_equal(flow_sent(tx(), base() + 1)->path, 1);
-	assert_int_equal(flow_sent(tx(), base() + 2)->path, 0);
-	a = line(base() + 1, 1, (uint32_t)base() + 3, 0, 0);
+	assert_int_equal(flow_sent(tx(), base() + 1)->path, 0);
+	assert_int_equal(flow_sent(tx(), base() + 2)->path, 1);
+	a = line(base() + 1, 0, (uint32_t)base() + 3, 0, 0);
 	a.paths[0].write = true;
 	a.nwords = 1;
 	a.sack[0] = 1 << 1; /* +3 */
@@ -599,7 +629,7 @@ static void proof__writes(void **state)
 	assert_int_equal(flow_sent(tx(), base() + 1)->state, UCCL_SENT_LOST);
 	assert_int_equal(flow_sent(tx(), base() + 2)->state, UCCL_SENT_INFLIGHT);
 	/* It came, but is held until its descriptor does: the line names it, the bitmap does not. */
-	a = line(base() + 1, 0, (uint32_t)base() + 4, 0, 0);
+	a = line(base() + 1, 1, (uint32_t)base() + 4, 0, 0);
 	a.paths[0].write = true;
 	a.nwords = 1;
 	a.sack[0] = 1 << 3; /* +5 */
@@ -1046,6 +1076,7 @@ int main(void)
 		cmocka_unit_test(ack_rx__write_never_sent),
 		cmocka_unit_test(ack_rx__old),
 		cmocka_unit_test(ack_rx__grants),
+		cmocka_unit_test(ack_rx__no_news_keeps_the_timer),
 		cmocka_unit_test(ack_rx__ends_the_back_off),
 		cmocka_unit_test(path_sample__fabric_only),
 		cmocka_unit_test(path_sample__each_number_once),

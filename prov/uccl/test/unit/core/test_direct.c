@@ -287,7 +287,7 @@ static void rx_write__fifo_later_write_settles(void **state)
 	pair_run(&p, p.now + 100 * MS);
 	assert_int_equal(p.side[1].complete, 0);
 	assert_int_equal(p.side[1].f.ndoubts, 1);
-	pair_bulk(&p, 0, 64 * KIB);
+	pair_bulk(&p, 0, 128 * KIB);
 	assert_true(pair_finish(&p, 20 * MS));
 	assert_int_equal(p.side[1].settled, 1);
 	assert_true(p.side[1].f.fifo);

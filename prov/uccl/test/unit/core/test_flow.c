@@ -444,6 +444,27 @@ static void path_loss__three_in_a_row(void **state)
 	pair_fini(&p);
 }
 
+/* Where there are many, one is enough: what it carries is too seldom. */
+static void path_loss__one_of_many(void **state)
+{
+	struct pair_cfg c = pair_packets();
+
+	(void)state;
+	c.paths = 32;
+	c.labels = 64;
+	start(c);
+	flow_path_loss(tx(), 1, false, p.now);
+	assert_int_equal(tx()->paths[1].state, UCCL_PATH_SUSPECT);
+	assert_int_equal(tx()->nusable, 31);
+	/* Now they are few. */
+	flow_path_loss(tx(), 2, false, p.now);
+	flow_path_loss(tx(), 2, false, p.now);
+	assert_int_equal(tx()->paths[2].state, UCCL_PATH_ACTIVE);
+	flow_path_loss(tx(), 2, false, p.now);
+	assert_int_equal(tx()->paths[2].state, UCCL_PATH_SUSPECT);
+	pair_fini(&p);
+}
+
 /* One question, on the path itself, and no answer: quarantine, and only now a new label is to come. */
 static void path_suspect__silent(void **state)
 {
@@ -1199,6 +1220,7 @@ int main(void)
 		cmocka_unit_test(path_refresh__ends_the_burst),
 		cmocka_unit_test(path_loss__black_hole),
 		cmocka_unit_test(path_loss__three_in_a_row),
+		cmocka_unit_test(path_loss__one_of_many),
 		cmocka_unit_test(path_loss__last_path_stays),
 		cmocka_unit_test(path_loss__one_path_flow),
 		cmocka_unit_test(path_loss__silent_through_a_timeout),

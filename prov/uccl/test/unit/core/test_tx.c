@@ -690,9 +690,12 @@ static void tx_burst__told_of_everything(void **state)
 		writes += tx.kind == UCCL_TX_WRITE;
 		began += tx.burst;
 	}
-	/* The descriptor begins one. */
+	/* Neither the descriptor nor writes begin one, nor does what follows them. */
 	assert_int_equal(writes, 5);
-	assert_int_equal(began, 1);
+	assert_int_equal(began, 0);
+	pair_record(&p, 0, 100);
+	assert_int_equal(uccl_flow_tx(&p.side[0].f, &tx, p.now), 1);
+	assert_false(tx.burst);
 	pair_fini(&p);
 }
 
@@ -923,11 +926,35 @@ static void tx_write__fields(void **state)
 	pair_fini(&p);
 }
 
+/* A descriptor is not what finds out whether a path works. */
+static void tx_desc__where_it_answered(void **state)
+{
+	struct pair_cfg c = pair_direct();
+	const struct pair_pkt *k;
+	int there = 0;
+
+	(void)state;
+	c.paths = 64;
+	c.labels = 256;
+	start(c);
+	for (int i = 0; i < 8; i++) {
+		pair_bulk(&p, 0, 10000);
+		pair_pump_one(&p, 0);
+		k = p.wire[0];
+		assert_int_equal(k->h.type, UCCL_PKT_DESC);
+		there += p.side[0].f.paths[k->path].control;
+		assert_true(pair_finish(&p, 10 * MS));
+	}
+	/* All but the first, of which nothing is known, and one in eight. */
+	assert_true(there >= 6);
+	pair_fini(&p);
+}
+
 /* Large writes have a choice each, however many make 32 KiB. */
 static void tx_write__choice_each(void **state)
 {
 	struct pair_cfg c = pair_direct();
-	uint16_t last = 0;
+	uint16_t last = (uint16_t)(c.paths - 1);
 
 	(void)state;
 	c.write_bytes = 16 * KIB;
@@ -1744,6 +1771,33 @@ static void tx_ack__not_paid_by_a_doubtful_path(void **state)
 }
 
 /* What was lost in a silence goes where an answer came from, until that path has enough to do. */
+/* What is lost goes next where something was heard of lately, not where the policy would try. */
+static void tx_rtx_path__lately_answered(void **state)
+{
+	struct pair_cfg c = pair_packets();
+	struct uccl_flow *f;
+	int again = 0;
+
+	(void)state;
+	c.paths = 64;
+	c.labels = 256;
+	start(c);
+	f = &p.side[0].f;
+	p.faults.loss = 0.2;
+	pair_bulk(&p, 0, 2000 * KIB);
+	while (again < 100 && pair_step(&p))
+		for (uint32_t i = 0; i < p.nwire; i++) {
+			const struct pair_pkt *k = p.wire[i];
+
+			if (k->h.type != UCCL_PKT_CHUNK || !(k->h.flags & UCCL_FLAG_RTX) || k->h.ts != uccl_ts(p.now))
+				continue;
+			assert_true(f->paths[k->path].control || !f->ncontrol);
+			again++;
+		}
+	assert_true(again >= 100);
+	pair_fini(&p);
+}
+
 static void tx_rtx_path__where_it_answered(void **state)
 {
 	struct pair_cfg c = pair_packets();
@@ -1830,6 +1884,7 @@ int main(void)
 		cmocka_unit_test(tx_desc__huge),
 		cmocka_unit_test(tx_desc__small_packets),
 		cmocka_unit_test(tx_write__fields),
+		cmocka_unit_test(tx_desc__where_it_answered),
 		cmocka_unit_test(tx_write__choice_each),
 		cmocka_unit_test(tx_write__held_back_lets_others_pass),
 		cmocka_unit_test(tx_write__both_ways_at_full_window),
@@ -1858,6 +1913,7 @@ int main(void)
 		cmocka_unit_test(all__first_window_lost),
 		cmocka_unit_test(tx_control_path__answering_ones),
 		cmocka_unit_test(tx_ack__not_paid_by_a_doubtful_path),
+		cmocka_unit_test(tx_rtx_path__lately_answered),
 		cmocka_unit_test(tx_rtx_path__where_it_answered),
 	};
 
