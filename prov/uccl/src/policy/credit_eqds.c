@@ -28,8 +28,8 @@
 /* And chunks on top: those before the sender's NIC, in the acknowledgement to come, and where chunks collide. */
 #define EQDS_WINDOW_CHUNKS 16
 /*
- * Bytes of one grant: UCCL's quantum is 16 KiB. Two chunks if that is more: a CREDIT takes 154 bytes on the wire, half a
- * percent of a chunk of 32 KiB.
+ * Bytes of one grant: UCCL's quantum is 16 KiB. Two chunks if that is more: a CREDIT takes 154 bytes on the wire, half
+ * a percent of a chunk of 32 KiB.
  */
 #define EQDS_QUANTUM_BYTES 16384
 #define EQDS_QUANTUM_CHUNKS 2
