@@ -21,7 +21,7 @@
 #define NSCC_MSS 4096.0
 /* Target of the queueing delay in base RTTs (reference, without trimming). */
 #define NSCC_TARGET_RTTS 1.0
-/* First and largest window, bandwidth-delay products (reference). */
+/* Largest window, bandwidth-delay products (reference). */
 #define NSCC_MAX_BDPS 1.5
 /*
  * Chunks on top of that, for the largest window and for the target: the reference sprays packets, and what we send at
@@ -31,6 +31,11 @@
  */
 #define NSCC_MAX_CHUNKS 24
 #define NSCC_TARGET_CHUNKS 8
+/*
+ * And for the first window, which in the reference is the largest: where links between switches carry half, senders
+ * that begin with 24 lose for several time-outs (455 us instead of 107 for 2 MB); a permutation is 0.2 % later with 8.
+ */
+#define NSCC_FIRST_CHUNKS 8
 /* Gains: proportional, fair and steady increase in packets (reference). */
 #define NSCC_ALPHA 4.0
 #define NSCC_FAIR 5.0
@@ -80,7 +85,7 @@ static void nscc_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
 	bdp = bps / 8 * n->base_ns / (double)UCCL_NS_PER_S;
 	n->target_ns = NSCC_TARGET_RTTS * n->base_ns + NSCC_TARGET_CHUNKS * n->chunk * 8 * (double)UCCL_NS_PER_S / bps;
 	n->window_max = fmin((double)cfg->window_max, NSCC_MAX_BDPS * bdp + NSCC_MAX_CHUNKS * n->chunk);
-	n->window = n->window_max;
+	n->window = fmin(n->window_max, NSCC_MAX_BDPS * bdp + NSCC_FIRST_CHUNKS * n->chunk);
 	n->a = bdp / NSCC_REF_BDP;
 	n->alpha = NSCC_ALPHA * NSCC_MSS * n->a * (n->target_ns / NSCC_REF_RTT_NS) / n->target_ns;
 	n->fair = NSCC_FAIR * NSCC_MSS * n->a;

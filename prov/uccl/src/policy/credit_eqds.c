@@ -26,7 +26,7 @@
  */
 #define EQDS_WINDOW_BDPS 2
 /* And chunks on top: those before the sender's NIC, in the acknowledgement to come, and where chunks collide. */
-#define EQDS_WINDOW_CHUNKS 16
+#define EQDS_WINDOW_CHUNKS 8
 /*
  * Bytes of one grant: UCCL's quantum is 16 KiB. Two chunks if that is more: a CREDIT takes 154 bytes on the wire, half
  * a percent of a chunk of 32 KiB.

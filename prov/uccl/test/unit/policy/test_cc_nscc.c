@@ -15,8 +15,9 @@
 #define MSS 4096.0
 /* 400 Gb/s and 12 us: 600,000 bytes, four times the reference. */
 #define BDP 600000.0
-/* The largest window, which is the first: 1.5 of that and 24 chunks. */
-#define WINDOW (1.5 * BDP + 24.0 * CHUNK)
+/* The first window, 1.5 of that and 8 chunks; and the largest, with 24. */
+#define WINDOW (1.5 * BDP + 8.0 * CHUNK)
+#define WINDOW_MAX (1.5 * BDP + 24.0 * CHUNK)
 /* A base round trip, and 8 chunks at 400 Gb/s: ns. */
 #define TARGET (12000 + 8 * CHUNK / 50.0)
 
@@ -73,10 +74,10 @@ static void init__window(void **state)
 	small = cfg;
 	small.link_bps = 1000000000ull;
 	uccl_cc_nscc.init(cc, &small, now);
-	near(1.5 * 1500 + 24 * CHUNK);
+	near(1.5 * 1500 + 8 * CHUNK);
 	small.delay_ns = small.link_bps = 0;
 	uccl_cc_nscc.init(cc, &small, now);
-	near(1.5 * 15000 + 24 * CHUNK);
+	near(1.5 * 15000 + 8 * CHUNK);
 }
 
 /* alpha (target - delay) per byte: 4 mss a b / target, with a 4, and b target / 12 us. */
@@ -190,13 +191,13 @@ static void on_ack__no_quick_adapt(void **state)
 	/* Nothing lost, little delay. */
 	now += 13 * US;
 	ack(20000, 5000);
-	near(w);
+	assert_true((double)uccl_cc_nscc.window(cc) >= w - 1);
 	/* Lost, but more than an eighth arrived. */
 	ack(220000, 5000);
 	lose(UCCL_LOSS_RACK);
 	now += 30 * US;
 	ack(20000, 5000);
-	near(w);
+	assert_true((double)uccl_cc_nscc.window(cc) >= w - 1);
 }
 
 static void window__bounds(void **state)
@@ -210,7 +211,7 @@ static void window__bounds(void **state)
 		now += US;
 		ack(50000, 0);
 	}
-	near(WINDOW);
+	near(WINDOW_MAX);
 	assert_int_equal(uccl_cc_nscc.pace(cc, CHUNK, 20 * US, now), now);
 }
 

@@ -31,16 +31,16 @@ static void init__sizes(void **state)
 	assert_int_equal(uccl_credit_eqds.limit(cs), 64 * KIB);
 	assert_int_equal(pull.idle, 64 * KIB);
 	assert_int_equal(pull.quantum, 64 * KIB);
-	assert_int_equal(pull.window, 64 * KIB + 1200000 + 512 * KIB);
+	assert_int_equal(pull.window, 64 * KIB + 1200000 + 256 * KIB);
 	/* 100 us: 5,000,000 bytes. */
 	start(4 * KIB, 400000000000ull, 100000);
 	assert_int_equal(uccl_credit_eqds.limit(cs), 312500);
 	assert_int_equal(pull.quantum, 16 * KIB);
-	assert_int_equal(pull.window, 312500 + 10000000 + 64 * KIB);
+	assert_int_equal(pull.window, 312500 + 10000000 + 32 * KIB);
 	/* Nothing is known: 10 Gb/s and 25 us are 31,250 bytes. */
 	start(4 * KIB, 0, 0);
 	assert_int_equal(uccl_credit_eqds.limit(cs), 8 * KIB);
-	assert_int_equal(pull.window, 8 * KIB + 62500 + 64 * KIB);
+	assert_int_equal(pull.window, 8 * KIB + 62500 + 32 * KIB);
 	/* A sender alone is never held up by the size of a grant. */
 	assert_true(pull.window >= pull.idle + 2 * pull.quantum);
 }
