@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * One endpoint with many peers: what each costs, how long it takes until all are connected, whether they are served
+ * alike, and what the processor does when nothing happens.
+ *
+ *   uccl_peers [PEERS [SECONDS [PER_PROCESS]]]	(1000 5 100)
+ *
+ * The peers are endpoints of processes that this one starts, on the interface that FI_UCCL_NIC names (lo).
+ */
+#include <malloc.h>
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_ext_uccl.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "api/prov.h"
+
+#define API FI_VERSION(1, 17)
+#define PEERS_MAX 4096
+#define LEN 4096
+#define DEPTH 2			/* messages that each peer has under way */
+#define SETTLE_S 3		/* until no thread looks after what was late */
+#define IDLE_S 5
+#define RECVS 1024
+
+enum phase { OPENING, CONNECT, SEND, REST, END };
+
+/* What all processes see. */
+struct board {
+	_Atomic int phase, ready, failed;
+	uint8_t hub[FI_UCCL_ADDR_LEN];
+	uint8_t name[PEERS_MAX][FI_UCCL_ADDR_LEN];
+};
+
+static struct board *board;
+static struct fi_info *info;
+static struct fid_fabric *fabric;
+static struct fid_domain *domain;
+static struct fid_cq *cq;
+static struct fid_av *av;
+static uint8_t buf[RECVS][LEN];
+
+#define call(rc, want)                                                                                                 \
+	do {                                                                                                           \
+		long long rc_ = (rc);                                                                                  \
+		if (rc_ != (want)) {                                                                                   \
+			fprintf(stderr, "uccl_peers: %s: %lld (%s)\n", #rc, rc_, fi_strerror((int)-rc_));              \
+			board->failed = 1;                                                                             \
+			exit(1);                                                                                       \
+		}                                                                                                      \
+	} while (0)
+
+static double now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+}
+
+static void domain_open(void)
+{
+	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_FD };
+	struct fi_av_attr av_attr = { .type = FI_AV_TABLE };
+	struct fi_provider *prov = fi_prov_ini();
+	struct fi_info *h = fi_allocinfo();
+	const char *nic = getenv("FI_UCCL_NIC");
+
+	h->caps = FI_MSG | FI_SOURCE;
+	h->ep_attr->type = FI_EP_RDM;
+	h->domain_attr->name = strdup(nic ? nic : "lo");
+	h->domain_attr->threading = FI_THREAD_DOMAIN;
+	call(prov->getinfo(API, NULL, NULL, 0, h, &info), 0);
+	fi_freeinfo(h);
+	info->fabric_attr->api_version = API;
+	call(prov->fabric(info->fabric_attr, &fabric, NULL), 0);
+	fabric->api_version = API; /* the library does this after the provider's part */
+	call(fi_domain(fabric, info, &domain, NULL), 0);
+	call(fi_cq_open(domain, &cq_attr, &cq, NULL), 0);
+	call(fi_av_open(domain, &av_attr, &av, NULL), 0);
+}
+
+static struct fid_ep *ep_open(uint8_t *name)
+{
+	size_t len = FI_UCCL_ADDR_LEN;
+	struct fid_ep *ep;
+
+	call(fi_endpoint(domain, info, &ep, NULL), 0);
+	call(fi_ep_bind(ep, &av->fid, 0), 0);
+	call(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV), 0);
+	call(fi_enable(ep), 0);
+	call(fi_getname(&ep->fid, name, &len), 0);
+	return ep;
+}
+
+/* One completion, or none for `ms`; the source of a receive. */
+static bool completion(struct fi_cq_msg_entry *e, fi_addr_t *src, int ms)
+{
+	ssize_t rc = ms ? fi_cq_sreadfrom(cq, e, 1, src, NULL, ms) : fi_cq_readfrom(cq, e, 1, src);
+
+	if (rc == -FI_EAVAIL) {
+		struct fi_cq_err_entry err = { 0 };
+
+		fi_cq_readerr(cq, &err, 0);
+		fprintf(stderr, "uccl_peers: %s\n", fi_cq_strerror(cq, err.prov_errno, err.err_data, NULL, 0));
+		board->failed = 1;
+		exit(1);
+	}
+	return rc == 1;
+}
+
+/* ---- a process of peers */
+
+struct peer {
+	struct fid_ep *ep;
+	int open;
+	uint8_t in[LEN], out[LEN];
+};
+
+static void peers_send(struct peer *p, int n, fi_addr_t hub)
+{
+	for (int i = 0; i < n; i++)
+		while (p[i].open < DEPTH && !fi_send(p[i].ep, p[i].out, LEN, NULL, hub, &p[i]))
+			p[i].open++;
+}
+
+static int peers_main(int first, int n)
+{
+	struct peer *p = calloc((size_t)n, sizeof(*p));
+	struct fi_cq_msg_entry e;
+	fi_addr_t hub, src;
+
+	domain_open();
+	call(fi_av_insert(av, board->hub, 1, &hub, 0, NULL), 1);
+	for (int i = 0; i < n; i++) {
+		p[i].ep = ep_open(board->name[first + i]);
+		call(fi_recv(p[i].ep, p[i].in, LEN, NULL, FI_ADDR_UNSPEC, NULL), 0);
+	}
+	board->ready += n;
+	while (board->phase < END) {
+		if (board->phase == SEND)
+			peers_send(p, n, hub);
+		/* A look at all endpoints is dear: take what it brought. */
+		for (int k = 0, ms = 20; k < n && completion(&e, &src, ms); k++, ms = 0)
+			if (e.flags & FI_SEND)
+				((struct peer *)e.op_context)->open--;
+	}
+	for (int i = 0; i < n; i++)
+		call(fi_close(&p[i].ep->fid), 0);
+	return 0;
+}
+
+/* ---- the one in the middle */
+
+static long resident(void)
+{
+	long pages = 0;
+	FILE *f = fopen("/proc/self/statm", "r");
+
+	if (f && fscanf(f, "%*d %ld", &pages) != 1)
+		pages = 0;
+	if (f)
+		fclose(f);
+	return pages * sysconf(_SC_PAGESIZE);
+}
+
+static void connect_all(struct fid_ep *ep, int n)
+{
+	long rss = resident(), heap = (long)mallinfo2().uordblks;
+	double began = now(), inserted;
+	struct fi_cq_msg_entry e;
+	fi_addr_t src;
+	int open = 0;
+
+	call(fi_av_insert(av, board->name, (size_t)n, NULL, 0, NULL), n);
+	inserted = now();
+	for (int i = 0; i < n; i++) {
+		struct iovec iov = { .iov_base = buf[0], .iov_len = 8 };
+		struct fi_msg m = { .msg_iov = &iov, .iov_count = 1, .addr = (fi_addr_t)i };
+		ssize_t rc;
+
+		while ((rc = fi_sendmsg(ep, &m, FI_DELIVERY_COMPLETE)) == -FI_EAGAIN)
+			open -= completion(&e, &src, 0);
+		call(rc, 0);
+		open++;
+	}
+	while (open)
+		open -= completion(&e, &src, 1000);
+	printf("set-up     %d peers inserted in %.1f ms, connected and a message delivered to each in %.0f ms\n", n,
+	       (inserted - began) * 1e3, (now() - inserted) * 1e3);
+	printf("memory     %.1f KiB resident, %.1f KiB of heap for each peer\n", (double)(resident() - rss) / 1024 / n,
+	       (double)((long)mallinfo2().uordblks - heap) / 1024 / n);
+}
+
+/* All send as fast as they may, for some seconds. */
+static void serve_all(struct fid_ep *ep, int n, int seconds)
+{
+	uint64_t *got = calloc((size_t)n, sizeof(*got)), all = 0, least = UINT64_MAX, most = 0;
+	double began, sum = 0, squares = 0;
+	struct fi_cq_msg_entry e;
+	fi_addr_t src;
+
+	for (int i = 0; i < RECVS; i++)
+		call(fi_recv(ep, buf[i], LEN, NULL, FI_ADDR_UNSPEC, buf[i]), 0);
+	board->phase = SEND;
+	began = now();
+	while (now() < began + seconds) {
+		for (int k = 0; k < 256 && completion(&e, &src, 1); k++) {
+			if (src < (fi_addr_t)n)
+				got[src]++;
+			call(fi_recv(ep, e.op_context, LEN, NULL, FI_ADDR_UNSPEC, e.op_context), 0);
+		}
+	}
+	board->phase = REST;
+	for (int i = 0; i < n; i++) {
+		all += got[i];
+		least = got[i] < least ? got[i] : least;
+		most = got[i] > most ? got[i] : most;
+		sum += (double)got[i];
+		squares += (double)got[i] * (double)got[i];
+	}
+	printf("fairness   %.0f messages of %d bytes a second (%.0f MB/s); of a peer %.0f on average, %llu to %llu; "
+	       "Jain's index %.3f\n",
+	       (double)all / seconds, LEN, (double)all * LEN / seconds / 1e6, sum / n, (unsigned long long)least,
+	       (unsigned long long)most, sum * sum / (n * squares + !squares));
+	/* what is still on its way */
+	while (completion(&e, &src, 500))
+		call(fi_recv(ep, e.op_context, LEN, NULL, FI_ADDR_UNSPEC, e.op_context), 0);
+	free(got);
+}
+
+static double used(struct rusage *u)
+{
+	getrusage(RUSAGE_SELF, u);
+	return (double)(u->ru_utime.tv_sec + u->ru_stime.tv_sec) +
+	       (double)(u->ru_utime.tv_usec + u->ru_stime.tv_usec) * 1e-6;
+}
+
+/* Asleep in fi_cq_sread, all peers connected and silent. */
+static void sleep_all(void)
+{
+	struct fi_cq_msg_entry e;
+	struct rusage u, v;
+	double cpu, began;
+	fi_addr_t src;
+
+	for (double end = now() + SETTLE_S; now() < end;)
+		completion(&e, &src, 100);
+	cpu = used(&u);
+	began = now();
+	while (now() < began + IDLE_S)
+		completion(&e, &src, (int)((began + IDLE_S - now()) * 1e3) + 1);
+	cpu = used(&v) - cpu;
+	printf("asleep     %.2f ms of processor time in %.1f s of fi_cq_sread (%.3f %%), woken %ld times\n", cpu * 1e3,
+	       now() - began, cpu * 100 / (now() - began), v.ru_nvcsw - u.ru_nvcsw);
+}
+
+int main(int argc, char **argv)
+{
+	int n = argc > 1 ? atoi(argv[1]) : 1000, seconds = argc > 2 ? atoi(argv[2]) : 5;
+	int each = argc > 3 ? atoi(argv[3]) : 100, children = 0, status, bad = 0;
+	uint8_t name[FI_UCCL_ADDR_LEN];
+	struct rlimit files;
+	struct fid_ep *ep;
+
+	if (n < 1 || n > PEERS_MAX || seconds < 1 || each < 1) {
+		fprintf(stderr, "usage: uccl_peers [PEERS [SECONDS [PER_PROCESS]]]\n");
+		return 2;
+	}
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	getrlimit(RLIMIT_NOFILE, &files);
+	files.rlim_cur = files.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &files);
+	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (board == MAP_FAILED)
+		return 1;
+	for (int first = 0; first < n; first += each, children++) {
+		if (fork())
+			continue;
+		while (board->phase == OPENING && !board->failed)
+			usleep(1000);
+		if (!board->failed)
+			_exit(peers_main(first, n - first < each ? n - first : each));
+		_exit(1);
+	}
+	domain_open();
+	ep = ep_open(name);
+	memcpy(board->hub, name, sizeof(name));
+	board->phase = CONNECT;
+	while (board->ready < n && !board->failed)
+		usleep(1000);
+	if (!board->failed) {
+		connect_all(ep, n);
+		serve_all(ep, n, seconds);
+		sleep_all();
+	}
+	board->phase = END;
+	/* Peers say that they go: whoever hears of it answers. */
+	for (int left = children; left;) {
+		struct fi_cq_msg_entry e;
+		fi_addr_t src;
+
+		completion(&e, &src, 10);
+		while (left && waitpid(-1, &status, WNOHANG) > 0) {
+			bad += !!status;
+			left--;
+		}
+	}
+	call(fi_close(&ep->fid), 0);
+	call(fi_close(&cq->fid), 0);
+	call(fi_close(&av->fid), 0);
+	call(fi_close(&domain->fid), 0);
+	call(fi_close(&fabric->fid), 0);
+	fi_freeinfo(info);
+	return board->failed || bad;
+}
