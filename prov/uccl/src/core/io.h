@@ -68,6 +68,14 @@ enum uccl_rx_kind {
 	UCCL_RX_WRITE_OFF, /* no more; what was written last may be lost */
 	UCCL_RX_UNREACH,   /* the host says that nothing listens at `src` (ICMP port unreachable) */
 	UCCL_RX_GONE,	   /* proof that the process behind `src` ended (liveness connection closed) */
+	UCCL_RX_LINK,	   /* of the NIC itself: imm is an enum uccl_link */
+};
+
+/* How a NIC is. */
+enum uccl_link {
+	UCCL_LINK_UP,
+	UCCL_LINK_DOWN, /* no link, or the address is not the NIC's now: nothing comes or goes until it is back */
+	UCCL_LINK_GONE, /* for ever: the device was taken away, or broke */
 };
 
 /*

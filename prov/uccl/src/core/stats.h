@@ -51,6 +51,7 @@ struct uccl_stats {
 	uint64_t fences, doubtful, writes_rx, writes_tx;
 	uint64_t write_renewed;		   /* paths made anew because they swallowed direct writes */
 	uint64_t dup_writes, fifo_broken;  /* direct writes doubled, or out of order on a path declared FIFO */
+	uint64_t link_downs;		   /* how often the NIC's link was lost */
 	uint64_t hints, hint_hits;	   /* payloads scattered by prediction: tried, right */
 	uint64_t unexpected, unexpected_bytes_max;
 	/* Of the NIC (nic/nic.h, count): direct writes in place, registrations kept for them, queue pairs for them. */

@@ -130,6 +130,8 @@ struct conn *conn_new(struct uccl_engine *e, const struct uccl_addr *addr)
 	}
 	TAILQ_INSERT_TAIL(&e->conns, c, all);
 	e->nconns++;
+	if (e->link == UCCL_LINK_GONE)
+		conn_fail(c, FI_ENODEV, e->now);
 	return c;
 nomem:
 	free(c);
@@ -199,6 +201,8 @@ void conn_fail(struct conn *c, int err, uint64_t now)
 		 "peer at port %u ended: %s", c->peer.addr.nic.port,
 		 c->closed ? "it closed" : err == FI_ECONNRESET ? "another incarnation answers" :
 		 err == FI_ETIMEDOUT ? "silent for too long" :
+		 err == FI_ENETDOWN ? "silent for too long, and our own link is down" :
+		 err == FI_ENODEV ? "our own NIC is gone" :
 		 err == FI_EFAULT ? "an operation to it was posted with a buffer that cannot be read" :
 		 "its process is gone, or was never there");
 	engine_trace(e, UCCL_TRACE_PEER_END, 0, c, (uint32_t)(c->closed ? 0 : err));
@@ -627,6 +631,12 @@ void conn_report(struct uccl_engine *e, const struct uccl_nic_addr *at, bool gon
 	}
 }
 
+/* Peers seem silent as well when it is we who cannot hear. */
+static int silence_error(const struct uccl_engine *e, int err)
+{
+	return e->link == UCCL_LINK_UP ? err : FI_ENETDOWN;
+}
+
 static bool conn_interested(const struct uccl_engine *e, const struct conn *c)
 {
 	return !uccl_flow_idle(&c->peer.flow) || !TAILQ_EMPTY(&c->peer.rxs) || !TAILQ_EMPTY(&c->peer.sends) ||
@@ -657,7 +667,7 @@ static void conn_scan_one(struct uccl_engine *e, struct conn *c, uint64_t now)
 	if (c->peer.open) {
 		if (e->cfg.peer_timeout_ns && now - heard >= e->cfg.peer_timeout_ns &&
 		    (!uccl_flow_idle(&c->peer.flow) || !TAILQ_EMPTY(&c->peer.sends) || !TAILQ_EMPTY(&c->peer.rxs))) {
-			conn_fail(c, FI_ETIMEDOUT, now);
+			conn_fail(c, silence_error(e, FI_ETIMEDOUT), now);
 			return;
 		}
 		if (e->cfg.keepalive_ns && now - uccl_max(heard, c->kept_ns) >= e->cfg.keepalive_ns &&
@@ -671,7 +681,7 @@ static void conn_scan_one(struct uccl_engine *e, struct conn *c, uint64_t now)
 	} else if (c->hs.state != UCCL_CONN_IDLE && e->cfg.connect_timeout_ns &&
 		   now - c->hs.started_ns >= e->cfg.connect_timeout_ns) {
 		e->stats.connect_fails++;
-		conn_fail(c, FI_EHOSTUNREACH, now);
+		conn_fail(c, silence_error(e, FI_EHOSTUNREACH), now);
 	}
 }
 
@@ -700,6 +710,36 @@ void conn_close_seen(struct conn *c, uint64_t now)
 {
 	c->closed = true;
 	conn_fail(c, FI_ECONNABORTED, now);
+}
+
+/* Time-outs have grown long meanwhile: ask at once. */
+static void link_up(struct uccl_engine *e, uint64_t now)
+{
+	struct conn *c;
+
+	TAILQ_FOREACH(c, &e->conns, all) {
+		if (!c->peer.open || uccl_flow_idle(&c->peer.flow))
+			continue;
+		uccl_flow_keepalive(&c->peer.flow, now);
+		engine_ready(c);
+	}
+}
+
+/* PROTOCOL R86 */
+void conn_link(struct uccl_engine *e, enum uccl_link link, uint64_t now)
+{
+	struct conn *c;
+
+	e->link = link;
+	if (link == UCCL_LINK_UP)
+		link_up(e, now);
+	if (link != UCCL_LINK_UP)
+		e->stats.link_downs++;
+	if (link != UCCL_LINK_GONE)
+		return;
+	TAILQ_FOREACH(c, &e->conns, all)
+		conn_fail(c, FI_ENODEV, now);
+	uccl_mep_gone(&e->mep, FI_ENODEV);
 }
 
 /* msg's wishes */

@@ -417,6 +417,9 @@ static void rx_one(struct uccl_engine *e, struct uccl_rx *rx, uint64_t now)
 	case UCCL_RX_GONE:
 		conn_report(e, &rx->src, rx->kind == UCCL_RX_GONE, now);
 		return;
+	case UCCL_RX_LINK:
+		conn_link(e, (enum uccl_link)rx->imm, now);
+		return;
 	default:
 		break;
 	}

@@ -91,6 +91,7 @@ struct uccl_engine {
 	uint64_t now;
 	uint64_t scan_at;		/* next look at keepalives, time-outs, suspects */
 	uint64_t drain_ns;		/* 0: open; else when draining began */
+	enum uccl_link link;		/* of the NIC */
 	bool polling;			/* inside poll: sends posted by callbacks wait for its end */
 	uint8_t *bounce;		/* mispredicted payloads of one round */
 	int tx_head, tx_n;
@@ -141,5 +142,7 @@ void conn_report(struct uccl_engine *e, const struct uccl_nic_addr *at, bool gon
 /* Keepalives, time-outs, suspects; sets e->scan_at. */
 void conn_scan(struct uccl_engine *e, uint64_t now);
 void conn_close_seen(struct conn *c, uint64_t now);
+/* The NIC's link went, came, or is gone for ever, which ends everything. */
+void conn_link(struct uccl_engine *e, enum uccl_link link, uint64_t now);
 
 #endif

@@ -28,10 +28,29 @@ void uccl_mep_init(struct uccl_mep *m, const struct uccl_mep_ops *ops, struct uc
 	uccl_match_init(&m->match);
 }
 
+static void posted_fail(struct uccl_mep *m, int err)
+{
+	struct uccl_op *op;
+
+	for (int t = 0; t < 2; t++)
+		while ((op = TAILQ_FIRST(&m->match.posted[t]))) {
+			uccl_match_unpost(&m->match, op);
+			op->err = err;
+			op->done_len = 0;
+			op->from = NULL;
+			op->done(op);
+		}
+}
+
+void uccl_mep_gone(struct uccl_mep *m, int err)
+{
+	m->gone = err;
+	posted_fail(m, err);
+}
+
 void uccl_mep_fini(struct uccl_mep *m, uint64_t now)
 {
 	struct uccl_msg_rx *rx;
-	struct uccl_op *op;
 
 	(void)now;
 	for (int t = 0; t < 2; t++) {
@@ -43,14 +62,8 @@ void uccl_mep_fini(struct uccl_mep *m, uint64_t now)
 			if (self)
 				msg_self_done(self, FI_ECANCELED);
 		}
-		while ((op = TAILQ_FIRST(&m->match.posted[t]))) {
-			uccl_match_unpost(&m->match, op);
-			op->err = FI_ECANCELED;
-			op->done_len = 0;
-			op->from = NULL;
-			op->done(op);
-		}
 	}
+	posted_fail(m, FI_ECANCELED);
 	while ((rx = TAILQ_FIRST(&m->match.claimed))) {
 		struct uccl_op *self = rx->self;
 

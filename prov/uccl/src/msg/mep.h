@@ -73,6 +73,7 @@ struct uccl_mep {
 	struct uccl_match match;
 	/* The end of a registration is all that it takes to keep writes out: no fences of paths. The engine sets it. */
 	bool dereg_fences;
+	int gone;			/* uccl_mep_gone() was called with this, else 0 */
 	bool starved;			/* a listed message waits for an op, or room: uccl_msg_retry */
 	struct uccl_msg_rx *stream;	/* the message whose payload came last: where the next belongs, probably */
 };
@@ -94,6 +95,11 @@ extern const struct uccl_flow_ops uccl_msg_flow_ops;
 
 void uccl_mep_init(struct uccl_mep *m, const struct uccl_mep_ops *ops, struct uccl_stats *stats, uint64_t eager_max,
 		   uint64_t unexpected_max, uint32_t ops_max);
+/*
+ * Nothing will come any more: receives end with `err` (positive FI_Exxx), those posted later too if no message is there
+ * for them. Peers must have been failed before.
+ */
+void uccl_mep_gone(struct uccl_mep *m, int err);
 /* Completes what is still posted with FI_ECANCELED. Peers must have been failed before. */
 void uccl_mep_fini(struct uccl_mep *m, uint64_t now);
 

@@ -808,6 +808,11 @@ int uccl_msg_recv(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 		msg_recv_done(op, op->peer, op->peer->dead);
 		return 0;
 	}
+	if (m->gone) {
+		op->done_len = 0;
+		msg_recv_done(op, NULL, m->gone);
+		return 0;
+	}
 	uccl_match_post(&m->match, op);
 	return 0;
 }

@@ -119,6 +119,18 @@ void uccl_verbs_ah_suspect(struct uccl_verbs_ahs *s, const struct uccl_verbs_ah 
 			a->stale = true;
 }
 
+void uccl_verbs_ahs_refresh(struct uccl_verbs_ahs *s, uint32_t gid_index)
+{
+	struct uccl_verbs_ah *a;
+
+	s->ndead = 0;
+	if (gid_index == s->port.gid_index)
+		return;
+	s->port.gid_index = gid_index;
+	TAILQ_FOREACH(a, &s->lru, lru)
+		a->stale = true;
+}
+
 /* Handles. */
 
 /* Make room for one more. False: all that were looked at are in use. */

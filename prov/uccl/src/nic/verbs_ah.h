@@ -57,6 +57,11 @@ int uccl_verbs_ah_get(struct uccl_verbs_ahs *ahs, const struct uccl_nic_addr *to
 		      uint32_t flow, struct uccl_verbs_ah **out);
 /* A user less. */
 void uccl_verbs_ah_put(struct uccl_verbs_ah *ah);
+/*
+ * The port has changed: its GID has another number, if `gid_index` differs, so that handles are made anew, or its link
+ * is back, so that places which could not be reached may be tried at once.
+ */
+void uccl_verbs_ahs_refresh(struct uccl_verbs_ahs *ahs, uint32_t gid_index);
 /* A send by this handle failed in the NIC: nothing goes to that place for a moment. */
 void uccl_verbs_ah_suspect(struct uccl_verbs_ahs *ahs, const struct uccl_verbs_ah *ah);
 

@@ -7,6 +7,7 @@
 
 #ifdef HAVE_VERBS
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -326,6 +327,29 @@ int uccl_verbs_open(const struct uccl_verbs *lib, const char *name, const uint8_
 	if (devs)
 		lib->free_device_list(devs);
 	return err;
+}
+
+bool uccl_verbs_present(const struct ibv_context *ctx)
+{
+	const char *path = ctx->device->dev_path;
+
+	return !path[0] || !access(path, F_OK) || errno != ENOENT;
+}
+
+enum uccl_link uccl_verbs_look(const struct uccl_verbs *lib, struct ibv_context *ctx, struct uccl_verbs_port *p)
+{
+	struct gid_want want = {.ip = p->addr.ip};
+	struct ibv_gid_entry g;
+	struct ibv_port_attr a;
+
+	if (lib->query_port(ctx, p->port, &a) || a.state != IBV_PORT_ACTIVE || (p->infiniband && a.lid != p->lid) ||
+	    !gid_choose(lib, ctx, p->port, a.gid_tbl_len, p->infiniband, &want, &g))
+		return UCCL_LINK_DOWN;
+	/* One address may stand there as version 1 and as version 2. */
+	if (!p->infiniband && (g.gid_type == IBV_GID_TYPE_ROCE_V2) != p->roce_v2)
+		return UCCL_LINK_DOWN;
+	p->gid_index = g.gid_index;
+	return UCCL_LINK_UP;
 }
 
 #else

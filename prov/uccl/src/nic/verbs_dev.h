@@ -49,4 +49,12 @@ int uccl_verbs_list(const struct uccl_verbs *lib, struct uccl_verbs_port **list)
 int uccl_verbs_open(const struct uccl_verbs *lib, const char *name, const uint8_t ip[16], struct uccl_verbs_port *port,
 		    struct ibv_context **ctx);
 
+/* Is the device of an open port still on this host? True as well if the host does not show its devices. */
+bool uccl_verbs_present(const struct ibv_context *ctx);
+/*
+ * How an open port is: DOWN if it carries nothing, or the GID or LID that was its address is not its own any more. A
+ * GID may have moved to another number, which p->gid_index is set to.
+ */
+enum uccl_link uccl_verbs_look(const struct uccl_verbs *lib, struct ibv_context *ctx, struct uccl_verbs_port *p);
+
 #endif

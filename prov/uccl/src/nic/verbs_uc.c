@@ -174,7 +174,7 @@ static int write_add(struct uc *w, const struct uccl_tx *t, int i)
 	if (!peer || t->path >= peer->n || !t->payload_len || t->payload_len > w->tx.stride)
 		return -1;
 	p = &peer->path[t->path];
-	if (!p->able)
+	if (!p->able || w->ud->link != UCCL_LINK_UP)
 		return -1;
 	if (!w->tx.nunused || !uccl_verbs_sq_room(&p->sq, w->ud->port.max_qp_wr))
 		return 0;
@@ -227,7 +227,8 @@ static int writes_tx(struct uc *w, struct uccl_tx *v, int n)
 {
 	int i, did = 1;
 
-	writes_reap(w);
+	if (w->ud->link != UCCL_LINK_GONE)
+		writes_reap(w);
 	for (i = 0; i < n && i < UC_CHAIN && did; i += did != 0) {
 		did = write_add(w, &v[i], i);
 		if (did >= 0)
@@ -405,6 +406,8 @@ static int uc_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uc
 	k = w->packets->ops->rx(w->packets, v, first, hints, nhints);
 	if (k < 0)
 		return k;
+	if (w->ud->link == UCCL_LINK_GONE)
+		return k;
 	w->packets_filled = k == first;
 	k += writes_rx(w, v + k, n - k);
 	if (k)
@@ -416,6 +419,50 @@ static int uc_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uc
 	if (w->waiting_fd)
 		channel_arm(w);
 	return writes_rx(w, v, n);
+}
+
+/* Queues. */
+
+static int queues_make(struct uc *w)
+{
+	struct ibv_srq_init_attr attr = {.attr = {.max_wr = w->srq_depth, .max_sge = 1}};
+
+	/* Neither overflows: there are no more sends than pieces, and what ended queue pairs left is read before. */
+	w->tx_cq = w->lib->create_cq(w->ud->ctx, (int)(2 * w->tx.count), NULL, w->channel, 0);
+	w->rx_cq = w->tx_cq ? w->lib->create_cq(w->ud->ctx, (int)w->srq_depth, NULL, w->channel, 0) : NULL;
+	w->srq = w->rx_cq ? w->lib->create_srq(w->ud->pd, &attr) : NULL;
+	if (!w->srq)
+		return errno > 0 ? -errno : -FI_EIO;
+	w->srq_due = w->srq_depth;
+	receives_post(w);
+	return w->srq_due ? -FI_EIO : 0;
+}
+
+static void queues_end(struct uc *w)
+{
+	if (w->srq)
+		w->lib->destroy_srq(w->srq);
+	if (w->rx_cq)
+		w->lib->destroy_cq(w->rx_cq);
+	if (w->tx_cq)
+		w->lib->destroy_cq(w->tx_cq);
+	w->srq = NULL;
+	w->rx_cq = w->tx_cq = NULL;
+	w->armed = false;
+}
+
+/*
+ * One of them broke, and with it all that stands there: new ones, and the queue pairs are made anew with the peers.
+ * Meanwhile packets serve.
+ */
+static void queues_renew(struct uc *w)
+{
+	uccl_uc_paths_end(w);
+	queues_end(w);
+	if (queues_make(w))
+		uccl_ud_gone(w->ud, "its queues cannot be made anew");
+	else
+		w->stats.renewed++;
 }
 
 /* Peers. */
@@ -492,12 +539,7 @@ static void uc_close(struct uccl_nic *nic)
 
 	while (TAILQ_FIRST(&w->peers))
 		uccl_uc_peer_free(w, TAILQ_FIRST(&w->peers));
-	if (w->srq)
-		w->lib->destroy_srq(w->srq);
-	if (w->rx_cq)
-		w->lib->destroy_cq(w->rx_cq);
-	if (w->tx_cq)
-		w->lib->destroy_cq(w->tx_cq);
+	queues_end(w);
 	if (w->channel)
 		w->lib->destroy_comp_channel(w->channel);
 	if (w->sources)
@@ -522,13 +564,29 @@ static const struct uccl_nic_ops uc_ops = UC_OPS("verbs-uc"), rc_ops = UC_OPS("v
 
 /* Opening. */
 
-static void packet_qp_broke(void *arg, const struct ibv_qp *qp)
+/* Of the NIC, and not of what sends and receives packets. */
+static void nic_event(void *arg, const struct ibv_async_event *e)
 {
 	struct uc *w = arg;
-	struct uc_path *p = uccl_uc_path_find(w, qp->qp_num);
+	struct uc_path *p;
 
-	if (p)
-		uccl_uc_path_broke(w, p);
+	switch (e->event_type) {
+	case IBV_EVENT_CQ_ERR:
+		if (e->element.cq == w->tx_cq || e->element.cq == w->rx_cq)
+			queues_renew(w);
+		break;
+	case IBV_EVENT_SRQ_ERR:
+		if (e->element.srq == w->srq)
+			queues_renew(w);
+		break;
+	case IBV_EVENT_GID_CHANGE:
+		uccl_uc_paths_end(w);
+		break;
+	default:
+		p = uccl_uc_path_find(w, e->element.qp->qp_num);
+		if (p)
+			uccl_uc_path_broke(w, p);
+	}
 }
 
 /*
@@ -545,7 +603,6 @@ static uint32_t write_max(const struct uc *w)
 static int queues_open(struct uc *w)
 {
 	const struct uccl_verbs_port *port = &w->ud->port;
-	struct ibv_srq_init_attr attr = {.attr = {.max_sge = 1}};
 	uint32_t most = (uint32_t)uccl_min(port->max_srq_wr, port->max_cqe);
 	int err;
 
@@ -568,16 +625,7 @@ static int queues_open(struct uc *w)
 	w->channel = w->lib->create_comp_channel(w->ud->ctx);
 	if (!w->channel || fcntl(w->channel->fd, F_SETFL, fcntl(w->channel->fd, F_GETFL) | O_NONBLOCK))
 		return errno > 0 ? -errno : -FI_EIO;
-	/* Neither overflows: there are no more sends than pieces, and what ended queue pairs left is read before. */
-	w->tx_cq = w->lib->create_cq(w->ud->ctx, (int)(2 * w->tx.count), NULL, w->channel, 0);
-	w->rx_cq = w->tx_cq ? w->lib->create_cq(w->ud->ctx, (int)w->srq_depth, NULL, w->channel, 0) : NULL;
-	attr.attr.max_wr = w->srq_depth;
-	w->srq = w->rx_cq ? w->lib->create_srq(w->ud->pd, &attr) : NULL;
-	if (!w->srq)
-		return errno > 0 ? -errno : -FI_EIO;
-	w->srq_due = w->srq_depth;
-	receives_post(w);
-	return w->srq_due ? -FI_EIO : 0;
+	return queues_make(w);
 }
 
 int uccl_verbs_uc_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), enum ibv_qp_type type,
@@ -599,8 +647,8 @@ int uccl_verbs_uc_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), en
 		return err;
 	}
 	w->ud = ud_of(w->packets);
-	w->ud->broke = packet_qp_broke;
-	w->ud->broke_arg = w;
+	w->ud->event = nic_event;
+	w->ud->event_arg = w;
 	w->nic.ops = type == IBV_QPT_RC ? &rc_ops : &uc_ops;
 	w->nic.caps = w->packets->caps;
 	w->nic.caps.write_max = write_max(w);

@@ -76,6 +76,7 @@ struct uccl_verbs_uc_stats {
 	uint64_t rx_errors; /* of receives, late writes to closed places among them */
 	uint64_t rx_bad;    /* writes on queue pairs that are no more */
 	uint64_t made, joined, reclaimed;
+	uint64_t renewed; /* broken queues */
 	uint64_t doorbells;
 	uint64_t tx_direct; /* writes that the NIC read from the caller's own memory */
 };
@@ -143,6 +144,8 @@ struct uc_path *uccl_uc_path_find(struct uc *w, uint32_t qpn);
 void uccl_uc_path_broke(struct uc *w, struct uc_path *p);
 /* Give back what is idle if another back end of this process found none left. */
 void uccl_uc_yield(struct uc *w);
+/* All of them end, and are made anew soon. */
+void uccl_uc_paths_end(struct uc *w);
 /* Make those whose time has come. */
 void uccl_uc_paths_retry(struct uc *w);
 /* Is there a kind of queue pair on this NIC at all? 0, or an error. */

@@ -294,6 +294,27 @@ void uccl_uc_path_broke(struct uc *w, struct uc_path *p)
 		wait_add(w, p);
 }
 
+void uccl_uc_paths_end(struct uc *w)
+{
+	struct uc_peer *peer;
+	uint16_t i;
+
+	TAILQ_FOREACH(peer, &w->peers, all) {
+		for (i = 0; i < peer->n; i++) {
+			struct uc_path *p = &peer->path[i];
+
+			if (!p->sq.qp)
+				continue;
+			path_end(w, p);
+			news_add(w, p);
+			if (peer->leads)
+				wait_add(w, p);
+			else
+				p->want_due = true;
+		}
+	}
+}
+
 void uccl_uc_paths_retry(struct uc *w)
 {
 	struct uc_path *p = TAILQ_FIRST(&w->waiting);

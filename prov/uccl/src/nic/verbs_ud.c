@@ -74,9 +74,10 @@ int uccl_ud_qp_start(struct ud *u, struct ibv_qp *qp, bool sends, uint32_t qkey)
 	return -rc;
 }
 
+/* It sends nothing. Its number is our address, so it must outlive the queue that belongs to sends. */
 static int receiver_open(struct ud *u)
 {
-	struct ibv_qp_init_attr init = {.send_cq = u->tx_cq, .recv_cq = u->rx_cq, .qp_type = IBV_QPT_UD};
+	struct ibv_qp_init_attr init = {.send_cq = u->rx_cq, .recv_cq = u->rx_cq, .qp_type = IBV_QPT_UD};
 	uint32_t i;
 	int err;
 
@@ -133,7 +134,7 @@ static void ud_close(struct uccl_nic *nic)
 	struct ud *u = ud_of(nic);
 	int i;
 
-	if (u->tx_cq)
+	if (u->tx_cq && u->link == UCCL_LINK_UP)
 		sends_flush(u);
 	for (i = 0; i < UD_QPS + UD_CONTROL_QPS; i++) {
 		uccl_verbs_sq_end(u->lib, &u->qp[i], &u->tx);
@@ -297,6 +298,7 @@ int uccl_verbs_ud_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), co
 	u->clock = clock;
 	u->wait_fd = u->kick_fd = -1;
 	err = uccl_verbs_open(lib, attr->ifname, attr->bind.ip, &u->port, &u->ctx);
+	u->shown = !err && uccl_verbs_present(u->ctx);
 	if (!err)
 		err = caps_fill(u, attr);
 	if (!err)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Inside of the verbs-ud back end: verbs_ud.c opens and closes, verbs_ud_tx.c sends, verbs_ud_rx.c receives. Nobody
- * else includes this.
+ * Inside of the verbs-ud back end: verbs_ud.c opens and closes, verbs_ud_tx.c sends, verbs_ud_rx.c receives,
+ * verbs_ud_event.c hears what the NIC says of itself. Only what builds on it includes this.
  *
  * One UD queue pair receives; its number is the endpoint's place on the NIC. Others send: a label is one of them
  * together with a flow label, of which the network makes its choice of path.
@@ -37,7 +37,8 @@ struct uccl_verbs_ud_stats {
 	uint64_t tx_errors; /* completions in error of sends */
 	uint64_t rx_errors; /* of receives */
 	uint64_t rx_bad;    /* packets without a source that can be read, or of an impossible length */
-	uint64_t qp_renewed, rx_revived;
+	uint64_t qp_renewed, rx_revived, cq_renewed;
+	uint64_t link_lost; /* how often it was not up any more */
 	uint64_t doorbells;
 };
 
@@ -75,14 +76,23 @@ struct ud {
 	uint32_t lent[UD_RX_BATCH]; /* pieces that the caller looks at until the next call */
 	uint32_t nlent;
 	bool rx_broken;
-	/* Another back end builds on this one: its queue pairs broke. NULL: there is none. */
-	void (*broke)(void *arg, const struct ibv_qp *qp);
-	void *broke_arg;
 	uint64_t revive_at;
 	bool armed;	/* an event was asked for */
 	int wait_fd;	/* epoll of the channel and of kick_fd, made by the first wait_fd(); -1 */
 	int kick_fd;	/* readable: rx() has more than it handed up; -1 */
 	uint32_t calls; /* of rx() */
+
+	/* The NIC itself. */
+	enum uccl_link link;
+	bool link_news;	  /* the caller of rx() has not been told */
+	bool shown;	  /* the host shows the device in sysfs, so we see it when it is no more */
+	uint64_t look_at; /* when to look next */
+	/*
+	 * Another back end builds on this one: an event of a queue or a queue pair that is not ours, or our GID has
+	 * another number (GID_CHANGE), so that what was connected is to be connected anew. NULL: there is none.
+	 */
+	void (*event)(void *arg, const struct ibv_async_event *e);
+	void *event_arg;
 };
 
 static inline struct ud *ud_of(struct uccl_nic *nic)
@@ -116,6 +126,14 @@ int uccl_ud_qp_make(struct ud *u, struct uccl_verbs_sq *q);
 void uccl_ud_reap(struct ud *u);
 /* A queue pair broke without a completion that says so. False: it is none of ours. verbs_ud_tx.c */
 bool uccl_ud_qp_broke(struct ud *u, const struct ibv_qp *qp);
+/* The completion queue of sends broke: a new one, and new queue pairs. 0 or an error. verbs_ud_tx.c */
+int uccl_ud_tx_renew(struct ud *u);
+/* Take in what the NIC says of itself, and see whether it is still there. verbs_ud_event.c */
+void uccl_ud_events(struct ud *u);
+/* It is of no use any more. verbs_ud_event.c */
+void uccl_ud_gone(struct ud *u, const char *why);
+/* The caller of rx() is told how the NIC is; false: it knows. verbs_ud_event.c */
+bool uccl_ud_link_tell(struct ud *u, struct uccl_rx *r);
 /* Give all receive pieces that wait for it to the NIC. verbs_ud_rx.c */
 void uccl_ud_post(struct ud *u);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Receiving from the UD queue pair, and who sent: the NIC puts 40 bytes before each packet, the GRH of InfiniBand and
- * of RoCE over IPv6, or an IPv4 header in their last 20. Also asynchronous events and sleeping.
+ * of RoCE over IPv6, or an IPv4 header in their last 20. Also sleeping.
  */
 #include "nic/verbs_ud.h"
 
@@ -183,29 +183,7 @@ static int batch_receive(struct ud *u, struct uccl_rx *v, int n)
 	return got > 0 && !k ? -1 : k;
 }
 
-/* Events. */
-
-static void async_events(struct ud *u)
-{
-	struct ibv_async_event e;
-
-	while (!u->lib->get_async_event(u->ctx, &e)) {
-		struct ibv_qp *qp = NULL;
-
-		UCCL_LOG(e.event_type == IBV_EVENT_CQ_ERR || e.event_type == IBV_EVENT_DEVICE_FATAL ? UCCL_LOG_WARN
-												    : UCCL_LOG_INFO,
-			 "%s: event %d of the NIC", u->port.name, e.event_type);
-		if (e.event_type == IBV_EVENT_QP_FATAL || e.event_type == IBV_EVENT_QP_REQ_ERR ||
-		    e.event_type == IBV_EVENT_QP_ACCESS_ERR)
-			qp = e.element.qp;
-		/* Before a queue pair goes, all news of it must be acknowledged. */
-		u->lib->ack_async_event(&e);
-		if (qp && qp == u->rx_qp)
-			u->rx_broken = true;
-		else if (qp && !uccl_ud_qp_broke(u, qp) && u->broke)
-			u->broke(u->broke_arg, qp);
-	}
-}
+/* Sleeping. */
 
 /* Empty the channel and ask for the next event. */
 static void channel_arm(struct ud *u)
@@ -238,7 +216,8 @@ int uccl_ud_wait_fd(struct uccl_nic *nic)
 	fd = u->kick_fd < 0 ? -1 : epoll_create1(EPOLL_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	if (epoll_ctl(fd, EPOLL_CTL_ADD, u->channel->fd, &ev) || epoll_ctl(fd, EPOLL_CTL_ADD, u->kick_fd, &ev)) {
+	if (epoll_ctl(fd, EPOLL_CTL_ADD, u->channel->fd, &ev) || epoll_ctl(fd, EPOLL_CTL_ADD, u->kick_fd, &ev) ||
+	    epoll_ctl(fd, EPOLL_CTL_ADD, u->ctx->async_fd, &ev)) {
 		err = -errno;
 		close(fd);
 		return err;
@@ -255,6 +234,9 @@ static int receive_or_arm(struct ud *u, struct uccl_rx *v, int n)
 
 	if (read(u->kick_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
 		return 0;
+	uccl_ud_events(u);
+	if (uccl_ud_link_tell(u, v))
+		return 1;
 	channel_arm(u);
 	do
 		k = batch_receive(u, v, n);
@@ -273,9 +255,13 @@ int uccl_ud_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl
 
 	(void)hints;
 	(void)nhints;
+	if (uccl_ud_link_tell(u, v))
+		return 1;
+	if (u->link == UCCL_LINK_GONE)
+		return 0;
 	if (++u->calls % SELDOM_EVERY == 0) {
 		uccl_ud_reap(u);
-		async_events(u);
+		uccl_ud_events(u);
 	}
 	while (u->nlent)
 		u->returned[u->nreturned++] = u->lent[--u->nlent];

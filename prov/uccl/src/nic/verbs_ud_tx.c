@@ -73,6 +73,24 @@ bool uccl_ud_qp_broke(struct ud *u, const struct ibv_qp *qp)
 	return false;
 }
 
+int uccl_ud_tx_renew(struct ud *u)
+{
+	int i, err;
+
+	for (i = 0; i < UD_QPS + UD_CONTROL_QPS; i++)
+		uccl_verbs_sq_end(u->lib, &u->qp[i], &u->tx);
+	err = u->lib->destroy_cq(u->tx_cq);
+	if (!err) {
+		u->tx_cq = u->lib->create_cq(u->ctx, (int)u->tx.count, NULL, NULL, 0);
+		err = u->tx_cq ? 0 : errno;
+	}
+	if (err)
+		return -err;
+	u->stats.cq_renewed++;
+	err = uccl_ud_qp_make(u, &u->qp[0]);
+	return err ? err : uccl_ud_qp_make(u, &u->qp[UD_QPS]);
+}
+
 /* The queue pair of a label, made if need be; another if it cannot be. NULL: there is none at all now. */
 static struct uccl_verbs_sq *qp_of(struct ud *u, bool control, uint16_t label)
 {
@@ -220,6 +238,11 @@ int uccl_ud_tx(struct uccl_nic *nic, struct uccl_tx *v, int n)
 	struct ud *u = ud_of(nic);
 	int i, did = 1;
 
+	/* A send would break its queue pair. */
+	if (u->link != UCCL_LINK_UP) {
+		u->stats.tx_lost += (uint64_t)n;
+		return n;
+	}
 	uccl_ud_reap(u);
 	for (i = 0; i < n && i < UD_CHAIN && did; i += did != 0) {
 		did = packet_add(u, &v[i], i);

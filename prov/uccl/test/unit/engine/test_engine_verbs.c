@@ -10,6 +10,7 @@
 
 #ifdef HAVE_VERBS
 
+#include <rdma/fi_errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +28,8 @@ static struct fake_dev *dev[2];
 static struct uccl_rng rng;
 static uint64_t now;
 static struct uccl_engine *e[ENGINES];
-static int dones[ENGINES], errors;
+static int dones[ENGINES], errors, last_error;
+static uint64_t timeout_ns;
 static uint8_t src[LONG], dst[ENGINES][LONG];
 static struct uccl_nic *nics[ENGINES];
 static enum ibv_qp_type kind;
@@ -58,7 +60,8 @@ static int begin(void **state)
 	dev[1] = fake_verbs_add(fake, "rxe1", 2, NULL);
 	memset(e, 0, sizeof(e));
 	memset(dones, 0, sizeof(dones));
-	errors = 0;
+	errors = last_error = 0;
+	timeout_ns = 0;
 	kind = IBV_QPT_UD;
 	max_qp = 0;
 	budget = NULL;
@@ -90,6 +93,8 @@ static void engine_open(int i, const char *device)
 	struct uccl_nic_attr nic = {.ifname = device, .max_qp = max_qp, .budget = budget};
 
 	uccl_config_default(&cfg);
+	if (timeout_ns)
+		cfg.peer_timeout_ns = cfg.connect_timeout_ns = timeout_ns;
 	if (kind == IBV_QPT_UD)
 		assert_int_equal(uccl_verbs_ud_open(fake_verbs_lib(), clock_read, &nic, &attr.nic), 0);
 	else
@@ -104,6 +109,7 @@ static void done(struct uccl_op *op)
 
 	dones[i]++;
 	errors += op->err != 0;
+	last_error = op->err ? op->err : last_error;
 	uccl_op_put(e[i], op);
 }
 
@@ -559,6 +565,136 @@ static void writes__to_packets_only(void **state)
 	assert_int_equal(errors, 0);
 }
 
+/* The NIC itself. */
+
+static enum fake_fate nothing_passes(void *arg, const struct fake_packet *p)
+{
+	(void)arg;
+	(void)p;
+	return FAKE_DROP;
+}
+
+static void port_set(int i, enum ibv_port_state state)
+{
+	fake->hook = state == IBV_PORT_ACTIVE ? NULL : nothing_passes;
+	dev[i]->port[0].state = state;
+	fake_verbs_event(fake, state == IBV_PORT_ACTIVE ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR, 0);
+}
+
+/* The link goes in the middle of a message, for longer than any time-out, and comes back: nobody sees an error. */
+static void link__down_and_up(void **state)
+{
+	(void)state;
+	kind = IBV_QPT_UC;
+	rxe();
+	engine_open(0, "rxe0");
+	engine_open(1, "rxe1");
+	message_kept(0, 1, SECOND);
+	for (int i = 0; i < 2; i++) {
+		int before = dones[0] + dones[1];
+
+		message(0, 1, LONG);
+		run(40 * UCCL_NS_PER_US);
+		port_set(i, IBV_PORT_DOWN);
+		run(20 * SECOND);
+		assert_true(dones[0] + dones[1] - before < 2);
+		port_set(i, IBV_PORT_ACTIVE);
+		run(SECOND);
+		assert_int_equal(dones[0] + dones[1] - before, 2);
+		assert_memory_equal(dst[1], src, LONG);
+		assert_int_equal(st(i)->link_downs, 1);
+		message_kept(0, 1, SECOND);
+		message_kept(1, 0, SECOND);
+	}
+	assert_int_equal(errors, 0);
+	assert_int_equal(st(0)->peers_dead + st(1)->peers_dead, 0);
+}
+
+/* Device removed: each operation ends once, by an error that says so, and so does each that is posted later. */
+static void link__gone(void **state)
+{
+	struct uccl_op *op;
+
+	(void)state;
+	kind = IBV_QPT_UC;
+	rxe();
+	open_all();
+	message_kept(0, 1, SECOND);
+	memset(dones, 0, sizeof(dones));
+	fake->hook = nothing_passes;
+	for (int i = 0; i < 2; i++) {
+		message(0, 1, LONG);
+		message(1, 0, LONG);
+	}
+	run(SECOND);
+	assert_int_equal(dones[0] + dones[1], 0);
+	fake_verbs_detach(fake);
+	run(SECOND);
+	/* Two sends and two receives each. */
+	assert_int_equal(dones[0], 4);
+	assert_int_equal(dones[1], 4);
+	assert_int_equal(errors, 8);
+	assert_int_equal(last_error, FI_ENODEV);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(st(i)->peers_dead, 1);
+		assert_int_equal(st(i)->link_downs, 1);
+	}
+	/* Later ones. */
+	memset(dones, 0, sizeof(dones));
+	errors = last_error = 0;
+	assert_int_equal(uccl_engine_recv(e[1], op_new(1, UCCL_OP_RECV, dst[1], LONG), now), 0);
+	assert_int_equal(dones[1], 1);
+	assert_int_equal(last_error, FI_ENODEV);
+	for (int to = 1; to < 3; to++) { /* one that was connected, one that never was */
+		op = op_new(0, UCCL_OP_SEND, src, 100);
+		op->peer = peer(0, to);
+		assert_int_equal(uccl_engine_send(e[0], op, now), -FI_ENODEV);
+		uccl_op_put(e[0], op);
+	}
+}
+
+/* What had come whole can still be received. PROTOCOL R46 */
+static void link__gone_later_received(void **state)
+{
+	struct uccl_op *op;
+
+	(void)state;
+	engine_open(0, "rxe0");
+	engine_open(1, "rxe1");
+	op = op_new(0, UCCL_OP_SEND, src, 100);
+	op->peer = peer(0, 1);
+	assert_int_equal(uccl_engine_send(e[0], op, now), 0);
+	run(SECOND / 10);
+	fake_verbs_event(fake, IBV_EVENT_DEVICE_FATAL, 0);
+	run(SECOND / 10);
+	assert_int_equal(uccl_engine_recv(e[1], op_new(1, UCCL_OP_RECV, dst[1], 100), now), 0);
+	assert_int_equal(dones[1], 1);
+	assert_int_equal(errors, 0);
+	assert_memory_equal(dst[1], src, 100);
+}
+
+/* Time-outs that a person has set hold; the error tells whose link it was. */
+static void link__down_too_long(void **state)
+{
+	(void)state;
+	timeout_ns = 5 * SECOND;
+	engine_open(0, "rxe0");
+	engine_open(1, "rxe1");
+	engine_open(2, "rxe0");
+	message(0, 1, 100);
+	run(SECOND / 10);
+	assert_int_equal(errors, 0);
+	port_set(0, IBV_PORT_DOWN);
+	message(0, 1, LONG);
+	message(2, 1, LONG);
+	run(4 * SECOND);
+	assert_int_equal(errors, 0);
+	run(3 * SECOND);
+	/* The message that had begun, and the one to a peer that was never reached. */
+	assert_int_equal(errors, 2);
+	assert_int_equal(last_error, FI_ENETDOWN);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -577,6 +713,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(writes__reclaim, begin, end),
 		cmocka_unit_test_setup_teardown(writes__one_budget, begin, end),
 		cmocka_unit_test_setup_teardown(writes__to_packets_only, begin, end),
+		cmocka_unit_test_setup_teardown(link__down_and_up, begin, end),
+		cmocka_unit_test_setup_teardown(link__gone, begin, end),
+		cmocka_unit_test_setup_teardown(link__gone_later_received, begin, end),
+		cmocka_unit_test_setup_teardown(link__down_too_long, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,6 +13,7 @@
 struct fake_context {
 	struct ibv_context ctx; /* first, as in all of these */
 	struct fake_dev *dev;
+	bool detached;
 	int users;
 	TAILQ_ENTRY(fake_context) all;
 };
@@ -46,7 +47,7 @@ struct fake_cq {
 	struct ibv_cq cq;
 	struct fake_cqe *entry; /* ring */
 	int head, n;
-	bool armed, overrun;
+	bool armed, overrun, broken;
 	unsigned int unacked;
 	int users;
 };

@@ -179,6 +179,10 @@ static int fake_get_async_event(struct ibv_context *ctx, struct ibv_async_event 
 		errno = EAGAIN;
 		return -1;
 	}
+	if (c->detached) {
+		errno = EIO;
+		return -1;
+	}
 	TAILQ_FOREACH(e, &fake_now->events, all)
 		if (e->ctx == c)
 			break;
@@ -793,24 +797,57 @@ bool fake_verbs_break(struct fake_verbs *p, uint32_t qpn)
 	return q;
 }
 
+static void event_add(struct fake_context *c, const struct ibv_async_event *event)
+{
+	struct fake_event *e = calloc(1, sizeof(*e));
+	uint64_t one = 1;
+
+	e->ctx = c;
+	e->event = *event;
+	TAILQ_INSERT_TAIL(&fake_now->events, e, all);
+	if (write(c->ctx.async_fd, &one, sizeof(one)) < 0)
+		fake_violation("event lost");
+}
+
 void fake_verbs_event(struct fake_verbs *p, enum ibv_event_type type, uint32_t qpn)
 {
 	struct fake *f = (struct fake *)p;
 	struct fake_qp *q = fake_qp_find(NULL, qpn);
+	struct ibv_async_event event = {.event_type = type};
+	struct fake_context *c;
+
+	if (q)
+		event.element.qp = &q->qp;
+	TAILQ_FOREACH(c, &f->contexts, all)
+		if (!q || q->qp.context == &c->ctx)
+			event_add(c, &event);
+}
+
+void fake_verbs_queue_event(struct fake_verbs *p, enum ibv_event_type type, void *queue)
+{
+	struct ibv_async_event event = {.event_type = type};
+	struct ibv_context *ctx;
+
+	(void)p;
+	if (type == IBV_EVENT_CQ_ERR) {
+		event.element.cq = queue;
+		ctx = event.element.cq->context;
+		((struct fake_cq *)queue)->broken = true;
+	} else {
+		event.element.srq = queue;
+		ctx = event.element.srq->context;
+	}
+	event_add((struct fake_context *)ctx, &event);
+}
+
+void fake_verbs_detach(struct fake_verbs *p)
+{
+	struct fake *f = (struct fake *)p;
 	struct fake_context *c;
 	uint64_t one = 1;
 
 	TAILQ_FOREACH(c, &f->contexts, all) {
-		struct fake_event *e;
-
-		if (q && q->qp.context != &c->ctx)
-			continue;
-		e = calloc(1, sizeof(*e));
-		e->ctx = c;
-		e->event.event_type = type;
-		if (q)
-			e->event.element.qp = &q->qp;
-		TAILQ_INSERT_TAIL(&f->events, e, all);
+		c->detached = true;
 		if (write(c->ctx.async_fd, &one, sizeof(one)) < 0)
 			fake_violation("event lost");
 	}

@@ -101,8 +101,12 @@ void fake_verbs_release(struct fake_verbs *f, bool backwards);
 bool fake_verbs_break(struct fake_verbs *f, uint32_t qpn);
 /* True: a queue pair of this number exists. */
 bool fake_verbs_exists(struct fake_verbs *f, uint32_t qpn);
-/* An asynchronous event for all contexts of a device. */
+/* An asynchronous event of a queue pair, or (no such one) for all contexts. */
 void fake_verbs_event(struct fake_verbs *f, enum ibv_event_type type, uint32_t qpn);
+/* Of a completion queue (CQ_ERR, which breaks it: nothing is read from it any more) or a shared receive queue. */
+void fake_verbs_queue_event(struct fake_verbs *f, enum ibv_event_type type, void *queue);
+/* The device is taken away, and its contexts cannot be used any more: their events end by EIO. */
+void fake_verbs_detach(struct fake_verbs *f);
 
 #endif
 

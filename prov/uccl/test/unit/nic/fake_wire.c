@@ -52,7 +52,7 @@ int fake_cq_poll(struct fake_cq *cq, int n, struct ibv_wc *wc)
 	struct fake_qp *q;
 	int i;
 
-	for (i = 0; i < n && cq->n; i++) {
+	for (i = 0; i < n && cq->n && !cq->broken; i++) {
 		struct fake_cqe *e = &cq->entry[cq->head];
 
 		wc[i] = e->wc;
