@@ -712,29 +712,14 @@ void conn_close_seen(struct conn *c, uint64_t now)
 	conn_fail(c, FI_ECONNABORTED, now);
 }
 
-/* Time-outs have grown long meanwhile: ask at once. */
-static void link_up(struct uccl_engine *e, uint64_t now)
-{
-	struct conn *c;
-
-	TAILQ_FOREACH(c, &e->conns, all) {
-		if (!c->peer.open || uccl_flow_idle(&c->peer.flow))
-			continue;
-		uccl_flow_keepalive(&c->peer.flow, now);
-		engine_ready(c);
-	}
-}
-
 /* PROTOCOL R86 */
 void conn_link(struct uccl_engine *e, enum uccl_link link, uint64_t now)
 {
 	struct conn *c;
 
 	e->link = link;
-	if (link == UCCL_LINK_UP)
-		link_up(e, now);
-	if (link != UCCL_LINK_UP)
-		e->stats.link_downs++;
+	/* When it is back, retransmissions go on: no time-out is long. */
+	e->stats.link_downs += link != UCCL_LINK_UP;
 	if (link != UCCL_LINK_GONE)
 		return;
 	TAILQ_FOREACH(c, &e->conns, all)

@@ -599,7 +599,7 @@ static void link__down_and_up(void **state)
 		run(20 * SECOND);
 		assert_true(dones[0] + dones[1] - before < 2);
 		port_set(i, IBV_PORT_ACTIVE);
-		run(SECOND);
+		run(SECOND / 2);
 		assert_int_equal(dones[0] + dones[1] - before, 2);
 		assert_memory_equal(dst[1], src, LONG);
 		assert_int_equal(st(i)->link_downs, 1);
