@@ -318,6 +318,8 @@ int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity)
 		return rc;
 	uccl_params_config(&ep->domain->params, &config);
 	config.keyless = want_keyless(ep);
+	if (config.security)
+		uccl_mac_begin();
 	if (*ep->domain->params.trace)
 		ep->trace = uccl_tracefile_open(ep->domain->params.trace, ep->domain->params.trace_records);
 	attr.trace = ep->trace ? uccl_tracefile_ring(ep->trace) : NULL;

@@ -53,6 +53,14 @@ static const char *const *order_names(void)
 	return names;
 }
 
+/* In the order of enum uccl_security. */
+static const char *const *security_names(void)
+{
+	static const char *const names[] = {"trusted", "control", "packets", NULL};
+
+	return names;
+}
+
 #define AT(field) offsetof(struct uccl_params, field)
 #define TEXT(name, field, help) { name, FORM_TEXT, "", 0, 0, NULL, AT(field), help }
 #define CHOICE(name, def, names, field, help) { name, FORM_CHOICE, def, 0, 0, names, AT(field), help }
@@ -90,6 +98,8 @@ static const struct param table[] = {
 	RANGE("FI_UCCL_KEYLESS", FORM_KEYLESS, "auto", 0, 0, keyless,
 	      "accept peers that know IP and port but not the connect key; auto: endpoints with a port of the "
 	      "program's choice or with socket addresses do"),
+	CHOICE("FI_UCCL_SECURITY", "trusted", security_names, security,
+	       "what proves packets to be genuine: tokens, codes, or codes and no remote writes; alike on all sides"),
 	TEXT("FI_UCCL_FAULT", fault, "faults put into what is sent, for tests; see fi_uccl(7)"),
 	RANGE("FI_UCCL_MTU", FORM_BYTES, "0", 512, 65535, mtu, "cap on the packet size; 0: the interface's"),
 	RANGE("FI_UCCL_MAX_QP", FORM_NUMBER, "1024", 1, 16384, max_qp,
@@ -358,6 +368,8 @@ void uccl_params_config(const struct uccl_params *p, struct uccl_config *c)
 	c->linger_ns = p->linger_ns;
 	c->keyless = p->keyless == UCCL_KEYLESS_YES;
 	c->fifo_paths = !strcmp(p->path_order, "fifo");
+	while (strcmp(p->security, security_names()[c->security]))
+		c->security++;
 }
 
 bool uccl_params_nic_wanted(const struct uccl_params *p, const char *name, unsigned int *rank)

@@ -24,6 +24,7 @@ struct uccl_params {
 	char path[UCCL_PARAM_NAME];
 	char credit[UCCL_PARAM_NAME];
 	char path_order[UCCL_PARAM_NAME];
+	char security[UCCL_PARAM_NAME];
 	char alias[UCCL_PARAM_TEXT];	/* see uccl_params_alias */
 	char fault[UCCL_PARAM_TEXT];	/* empty: none */
 	char stats[UCCL_PARAM_TEXT];	/* empty: none */

@@ -79,6 +79,7 @@ static void params_encode(uint8_t *p, const struct uccl_params *v)
 	uccl_put16(p + 18, v->slots);
 	uccl_put64(p + 20, v->csn);
 	p[28] = v->epoch;
+	p[29] = v->security;
 }
 
 static enum uccl_drop params_decode(struct uccl_params *v, const uint8_t *p)
@@ -91,23 +92,46 @@ static enum uccl_drop params_decode(struct uccl_params *v, const uint8_t *p)
 	v->slots = uccl_get16(p + 18);
 	v->csn = uccl_get64(p + 20);
 	v->epoch = p[28];
+	v->security = p[29];
+	memset(v->key, 0, sizeof(v->key));
 	if (v->mtu < MTU_MIN || v->mtu > MTU_MAX || v->window < WINDOW_MIN || v->window > WINDOW_MAX ||
 	    v->window & (v->window - 1) || !v->paths || v->paths > UCCL_PATHS_MAX || !v->slots ||
-	    v->write_bytes > 1u << 30 || v->csn >> 48 || v->epoch > 15)
+	    v->write_bytes > 1u << 30 || v->csn >> 48 || v->epoch > 15 ||
+	    v->security >= UCCL_SECURITY_COUNT)
 		return UCCL_DROP_RANGE;
 	return UCCL_DROP_COUNT;
 }
 
+/* What comes before the code in a payload: address, parameters, with security a key. */
+static uint32_t init_text_len(uint8_t security)
+{
+	return UCCL_ADDR_LEN + UCCL_PARAMS_LEN + (security ? UCCL_WRAP_LEN : 0);
+}
+
 /* MAC over header record and payload: proves knowledge of the responder's connect key. */
-static void init_mac(uint8_t out[UCCL_MAC_LEN], uint8_t type, const uint8_t *rec, const uint8_t *payload,
+static void init_mac(uint8_t out[UCCL_MAC_LEN], uint8_t type, const uint8_t *rec, const uint8_t *payload, uint32_t len,
 		     const uint8_t key[UCCL_KEY_LEN])
 {
-	uint8_t text[1 + UCCL_REC_LEN + UCCL_ADDR_LEN + UCCL_PARAMS_LEN];
+	uint8_t text[1 + UCCL_REC_LEN + UCCL_INIT_MAX];
 
 	text[0] = type;
 	memcpy(text + 1, rec, UCCL_REC_LEN);
-	memcpy(text + 1 + UCCL_REC_LEN, payload, UCCL_ADDR_LEN + UCCL_PARAMS_LEN);
-	uccl_mac(out, text, sizeof(text), key);
+	memcpy(text + 1 + UCCL_REC_LEN, payload, len);
+	uccl_mac(out, text, 1 + UCCL_REC_LEN + len, key);
+}
+
+/* What a key for seals is wrapped for: this packet, of which the token makes that there is no other. */
+struct wrap_context {
+	uint8_t text[1 + UCCL_REC_LEN];
+};
+
+static struct wrap_context wrap_context(uint8_t type, const uint8_t *rec)
+{
+	struct wrap_context w;
+
+	w.text[0] = type;
+	memcpy(w.text + 1, rec, UCCL_REC_LEN);
+	return w;
 }
 
 static void cookie_make(const struct uccl_listener *l, const struct uccl_nic_addr *from, uint64_t incarnation,
@@ -133,6 +157,8 @@ int uccl_conn_tx(struct uccl_conn *c, const struct uccl_listener *l, struct uccl
 	uint8_t rec[UCCL_REC_LEN] = { 0 };
 	struct uccl_hdr h = { .rec = rec };
 	struct uccl_addr self = l->local;
+	uint32_t len = init_text_len(c->mine.security);
+	const uint8_t *key;
 
 	(void)now;
 	tx->kind = UCCL_TX_PACKET;
@@ -177,11 +203,16 @@ int uccl_conn_tx(struct uccl_conn *c, const struct uccl_listener *l, struct uccl
 	params_encode(buf + UCCL_ADDR_LEN, &c->mine);
 	/* Initiator: the responder's key, as its address gave it. Responder: its own, or none for a keyless initiator.
 	 */
-	init_mac(buf + UCCL_ADDR_LEN + UCCL_PARAMS_LEN, h.type, rec, buf,
-		 h.type == UCCL_PKT_INIT ? c->remote.key : l->local.key);
+	key = h.type == UCCL_PKT_INIT ? c->remote.key : l->local.key;
+	if (c->mine.security) {
+		struct wrap_context w = wrap_context(h.type, rec);
+
+		uccl_key_wrap(buf + UCCL_ADDR_LEN + UCCL_PARAMS_LEN, c->mine.key, &w, sizeof(w), key);
+	}
+	init_mac(buf + len, h.type, rec, buf, len, key);
 	tx->payload = buf;
-	tx->payload_len = UCCL_INIT_PAYLOAD;
-	h.payload_len = UCCL_INIT_PAYLOAD;
+	tx->payload_len = len + UCCL_MAC_LEN;
+	h.payload_len = (uint16_t)tx->payload_len;
 	uccl_hdr_encode(tx->hdr, &h);
 	return 1;
 }
@@ -276,7 +307,9 @@ enum uccl_drop uccl_listener_hello(const struct uccl_listener *l, const struct u
 static enum uccl_drop init_decode(const struct uccl_listener *l, const struct uccl_hdr *h, const uint8_t *payload,
 				  const struct uccl_nic_addr *src, struct uccl_init *out)
 {
-	if (h->payload_len != UCCL_INIT_PAYLOAD || h->tail_len)
+	enum uccl_drop reason;
+
+	if ((h->payload_len != UCCL_INIT_PAYLOAD && h->payload_len != UCCL_INIT_MAX) || h->tail_len)
 		return UCCL_DROP_LENGTH;
 	if (uccl_addr_decode(&out->from, payload) || !out->from.incarnation)
 		return UCCL_DROP_RECORD;
@@ -287,18 +320,36 @@ static enum uccl_drop init_decode(const struct uccl_listener *l, const struct uc
 	out->token = uccl_get64(h->rec);
 	if (!out->token)
 		return UCCL_DROP_RECORD;
-	return params_decode(&out->params, payload + UCCL_ADDR_LEN);
+	reason = params_decode(&out->params, payload + UCCL_ADDR_LEN);
+	if (reason == UCCL_DROP_COUNT && h->payload_len != init_text_len(out->params.security) + UCCL_MAC_LEN)
+		reason = UCCL_DROP_LENGTH;
+	return reason;
 }
 
 static bool mac_right(const struct uccl_hdr *h, const uint8_t *payload, const uint8_t key[UCCL_KEY_LEN])
 {
+	uint32_t len = h->payload_len - (uint32_t)UCCL_MAC_LEN;
 	uint8_t mac[UCCL_MAC_LEN];
 
-	init_mac(mac, h->type, h->rec, payload, key);
-	return uccl_mac_equal(mac, payload + UCCL_ADDR_LEN + UCCL_PARAMS_LEN);
+	init_mac(mac, h->type, h->rec, payload, len, key);
+	return uccl_mac_equal(mac, payload + len);
 }
 
 static const uint8_t no_key[UCCL_KEY_LEN];
+
+/* It is proven by this key: is it what we want? PROTOCOL R92 */
+static enum uccl_drop security_agree(const struct uccl_listener *l, const struct uccl_hdr *h, const uint8_t *payload,
+				     const uint8_t key[UCCL_KEY_LEN], struct uccl_init *out)
+{
+	struct wrap_context w = wrap_context(h->type, h->rec);
+
+	if (out->params.security != l->security)
+		return UCCL_DROP_SECURITY;
+	if (l->security && !uccl_key_unwrap(out->params.key, payload + UCCL_ADDR_LEN + UCCL_PARAMS_LEN, &w, sizeof(w),
+					    key))
+		return UCCL_DROP_MAC;
+	return UCCL_DROP_COUNT;
+}
 
 enum uccl_drop uccl_listener_init(const struct uccl_listener *l, const struct uccl_hdr *h, const uint8_t *payload,
 				  const struct uccl_nic_addr *src, struct uccl_init *out, uint64_t now)
@@ -314,10 +365,11 @@ enum uccl_drop uccl_listener_init(const struct uccl_listener *l, const struct uc
 	if (now - out->asked_ns > COOKIE_LIFE_NS || !uccl_mac_equal(cookie, h->rec + 16))
 		return UCCL_DROP_COOKIE;
 	if (mac_right(h, payload, l->local.key))
-		return UCCL_DROP_COUNT;
+		return security_agree(l, h, payload, l->local.key, out);
 	if (!mac_right(h, payload, no_key))
 		return UCCL_DROP_MAC;
-	return l->keyless ? UCCL_DROP_COUNT : UCCL_DROP_KEYLESS;
+	/* What anybody can make proves nothing. */
+	return l->keyless && !l->security && !out->params.security ? UCCL_DROP_COUNT : UCCL_DROP_KEYLESS;
 }
 
 enum uccl_drop uccl_conn_check_ack(const struct uccl_conn *c, const struct uccl_listener *l, const struct uccl_hdr *h,
@@ -331,7 +383,9 @@ enum uccl_drop uccl_conn_check_ack(const struct uccl_conn *c, const struct uccl_
 	if (!uccl_nic_addr_equal(&out->from.nic, &c->remote.nic))
 		return UCCL_DROP_SOURCE;
 	/* Without a key in the address there is nothing to prove the peer by but that it hears us. */
-	if (memcmp(c->remote.key, no_key, sizeof(no_key)) && !mac_right(h, payload, c->remote.key))
+	if (!memcmp(c->remote.key, no_key, sizeof(no_key)))
+		return l->security || out->params.security ? UCCL_DROP_KEYLESS : UCCL_DROP_COUNT;
+	if (!mac_right(h, payload, c->remote.key))
 		return UCCL_DROP_MAC;
-	return UCCL_DROP_COUNT;
+	return security_agree(l, h, payload, c->remote.key, out);
 }

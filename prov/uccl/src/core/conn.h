@@ -14,6 +14,7 @@
 
 #include "core/addr.h"
 #include "core/io.h"
+#include "core/seal.h"
 #include "core/wire.h"
 
 /* What each side tells of itself. */
@@ -26,10 +27,14 @@ struct uccl_params {
 	uint16_t slots;		/* chunks that may be in flight towards it */
 	uint64_t csn;		/* first chunk sequence number it will send */
 	uint8_t epoch;		/* of its direct writes */
+	uint8_t security;	/* enum uccl_security */
+	uint8_t key[UCCL_LONG_KEY]; /* that packets to it are sealed with; random; UCCL_SECURITY_TRUSTED: not told */
 };
 
 #define UCCL_PARAMS_LEN 40
+/* Payload of INIT and INIT_ACK, and with a key for seals. */
 #define UCCL_INIT_PAYLOAD (UCCL_ADDR_LEN + UCCL_PARAMS_LEN + UCCL_MAC_LEN)
+#define UCCL_INIT_MAX (UCCL_INIT_PAYLOAD + UCCL_WRAP_LEN)
 
 enum uccl_conn_state {
 	UCCL_CONN_IDLE,		/* nothing sent, nothing heard */
@@ -60,7 +65,8 @@ struct uccl_conn {
 struct uccl_listener {
 	struct uccl_addr local;		/* with our connect key */
 	uint8_t secret[UCCL_KEY_LEN];	/* for cookies; random */
-	bool keyless;			/* accept connects that do not know our key */
+	bool keyless;			/* accept connects that do not know our key; only without security */
+	uint8_t security;		/* enum uccl_security: of our peers, too */
 };
 
 /* An INIT or INIT_ACK whose cookie or nonce, source, incarnation and MAC were found right. */
@@ -78,7 +84,7 @@ void uccl_conn_init(struct uccl_conn *c, const struct uccl_addr *remote, const s
 void uccl_conn_start(struct uccl_conn *c, uint64_t now);
 uint64_t uccl_conn_expiry(const struct uccl_conn *c);
 void uccl_conn_expire(struct uccl_conn *c, uint64_t now);
-/* Fill the next handshake packet; 0: none is due. tx->payload points to `buf`, UCCL_INIT_PAYLOAD bytes. */
+/* Fill the next handshake packet; 0: none is due. tx->payload points to `buf`, UCCL_INIT_MAX bytes. */
 int uccl_conn_tx(struct uccl_conn *c, const struct uccl_listener *l, struct uccl_tx *tx, uint8_t *buf, uint64_t now);
 
 /*
@@ -102,7 +108,10 @@ void uccl_hello_place(uint8_t rec[UCCL_REC_LEN], const struct uccl_nic_addr *own
 enum uccl_drop uccl_listener_hello(const struct uccl_listener *l, const struct uccl_hdr *h,
 				   const struct uccl_nic_addr *src, uint8_t reply[UCCL_HDR_LEN],
 				   struct uccl_nic_addr *to, uint64_t now);
-/* Check an INIT. */
+/*
+ * Check an INIT. UCCL_DROP_SECURITY: all is right but that its sender asks for another security, so that it is to be
+ * refused, and may be told.
+ */
 enum uccl_drop uccl_listener_init(const struct uccl_listener *l, const struct uccl_hdr *h, const uint8_t *payload,
 				  const struct uccl_nic_addr *src, struct uccl_init *out, uint64_t now);
 /* Check an INIT_ACK (its token was ours); c->remote.key proves that the peer is who the address names. */

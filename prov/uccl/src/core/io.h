@@ -14,6 +14,8 @@
 #define UCCL_HDR_LEN 64
 /* Most bytes of the acknowledgement block that may follow the payload. */
 #define UCCL_TAIL_MAX 640
+/* Bytes of the seal that may follow that (core/seal.h). */
+#define UCCL_SEAL_LEN 24
 /* Most paths between two endpoints. */
 #define UCCL_PATHS_MAX 256
 
@@ -55,7 +57,7 @@ struct uccl_tx {
 	struct uccl_nic_peer *peer;
 	const struct uccl_nic_addr *to;
 	uint8_t hdr[UCCL_HDR_LEN];
-	uint8_t tail[UCCL_TAIL_MAX];
+	uint8_t tail[UCCL_TAIL_MAX + UCCL_SEAL_LEN];
 };
 
 enum uccl_rx_kind {

@@ -27,7 +27,10 @@
 	X(STALE, "from or to a dead incarnation")                                                                      \
 	X(CREDIT, "credit or slot count out of range")                                                                 \
 	X(MEMORY, "no memory for it")                                                                                  \
-	X(EPOCH, "immediate of another epoch")
+	X(EPOCH, "immediate of another epoch")                                                                         \
+	X(SECURITY, "asks for another security than ours")                                                             \
+	X(SEAL, "not genuine")                                                                                         \
+	X(REPLAY, "genuine, but had before, or too late to tell")
 
 enum uccl_drop {
 #define X(sym, text) UCCL_DROP_##sym,

@@ -44,6 +44,12 @@ void uccl_hdr_encode(uint8_t out[UCCL_HDR_LEN], const struct uccl_hdr *h)
 		memset(out + 32, 0, UCCL_REC_LEN);
 }
 
+/* Handshake packets have codes of their own. */
+static uint32_t seal_len(const struct uccl_hdr *h)
+{
+	return h->flags & UCCL_FLAG_SEALED && h->type > UCCL_PKT_INIT_ACK ? UCCL_SEAL_LEN : 0;
+}
+
 enum uccl_drop uccl_hdr_decode(struct uccl_hdr *h, const uint8_t *data, uint32_t len)
 {
 	if (len < UCCL_HDR_LEN)
@@ -63,7 +69,7 @@ enum uccl_drop uccl_hdr_decode(struct uccl_hdr *h, const uint8_t *data, uint32_t
 	h->rec = data + 32;
 	if (!type_known(h->type))
 		return UCCL_DROP_TYPE;
-	if ((uint32_t)UCCL_HDR_LEN + h->payload_len + h->tail_len != len || h->tail_len > UCCL_TAIL_MAX)
+	if ((uint32_t)UCCL_HDR_LEN + h->payload_len + h->tail_len + seal_len(h) != len || h->tail_len > UCCL_TAIL_MAX)
 		return UCCL_DROP_LENGTH;
 	if (h->path >= UCCL_PATHS_MAX)
 		return UCCL_DROP_PATH;

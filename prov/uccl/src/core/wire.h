@@ -38,6 +38,7 @@ enum uccl_pkt_type {
 
 #define UCCL_FLAG_AR (1u << 0)	  /* acknowledge at once */
 #define UCCL_FLAG_RTX (1u << 1)	  /* sent before */
+#define UCCL_FLAG_SEALED (1u << 3) /* a seal follows the tail */
 #define UCCL_FLAG_TAIL_PROBE (1u << 2) /* sent again only to ask: not a spurious retransmission */
 
 /* Decoded fixed header. `rec` points into the packet. */
@@ -59,7 +60,7 @@ void uccl_hdr_encode(uint8_t out[UCCL_HDR_LEN], const struct uccl_hdr *h);
 
 /*
  * Decode a packet of `len` bytes of which at least min(len, UCCL_HDR_LEN) are readable. Returns UCCL_DROP_COUNT if
- * it is well formed: known type, and header + payload + tail are exactly len; otherwise the reason.
+ * it is well formed: known type, and header + payload + tail (+ seal) are exactly len; otherwise the reason.
  */
 enum uccl_drop uccl_hdr_decode(struct uccl_hdr *h, const uint8_t *data, uint32_t len);
 

@@ -94,14 +94,18 @@ static void params_mine(struct uccl_engine *e, struct uccl_params *p)
 {
 	*p = (struct uccl_params){
 		.mtu = e->nic->caps.mtu,
-		.write_bytes = e->nic->caps.write_max,
+		/* PROTOCOL R93 */
+		.write_bytes = e->cfg.security == UCCL_SECURITY_PACKETS ? 0 : e->nic->caps.write_max,
 		.window = e->cfg.window_chunks,
 		.msg_limit = UCCL_MSG_LIMIT,
 		.paths = e->cfg.paths,
 		.slots = slots_share(e, e->nic->caps.mtu, (uint32_t)uccl_max(FIRST_SHARE, e->nopen + 1)),
 		.csn = random64(e) & 0xffffffff,
 		.epoch = (uint8_t)(random64(e) & 15),
+		.security = e->cfg.security,
 	};
+	if (p->security)
+		e->random(e->random_arg, p->key, sizeof(p->key));
 }
 
 struct conn *conn_new(struct uccl_engine *e, const struct uccl_addr *addr)
@@ -132,6 +136,8 @@ struct conn *conn_new(struct uccl_engine *e, const struct uccl_addr *addr)
 	e->nconns++;
 	if (e->link == UCCL_LINK_GONE)
 		conn_fail(c, FI_ENODEV, e->now);
+	else if (e->cfg.security && uccl_addr_keyless(addr) && !c->peer.self)
+		conn_fail(c, FI_EACCES, e->now);
 	return c;
 nomem:
 	free(c);
@@ -152,6 +158,7 @@ void conn_free(struct conn *c)
 	TAILQ_REMOVE(&e->conns, c, all);
 	e->nconns--;
 	free(c->last_paths);
+	free(c->seal);
 	free(c);
 }
 
@@ -203,6 +210,7 @@ void conn_fail(struct conn *c, int err, uint64_t now)
 		 err == FI_ETIMEDOUT ? "silent for too long" :
 		 err == FI_ENETDOWN ? "silent for too long, and our own link is down" :
 		 err == FI_ENODEV ? "our own NIC is gone" :
+		 err == FI_EACCES ? "its FI_UCCL_SECURITY is not ours, or its address has no key" :
 		 err == FI_EFAULT ? "an operation to it was posted with a buffer that cannot be read" :
 		 "its process is gone, or was never there");
 	engine_trace(e, UCCL_TRACE_PEER_END, 0, c, (uint32_t)(c->closed ? 0 : err));
@@ -327,7 +335,7 @@ static int conn_opened(struct conn *c, uint64_t now)
 	const struct uccl_nic_caps *caps = &e->nic->caps;
 	const struct uccl_params *t = &c->hs.theirs;
 	uint32_t path = e->nic->ops->path_mtu ? e->nic->ops->path_mtu(e->nic, &c->peer.addr.nic) : caps->mtu;
-	uint32_t mtu = (uint32_t)uccl_min(path, t->mtu);
+	uint32_t mtu = (uint32_t)uccl_min(path, t->mtu) - (e->cfg.security ? UCCL_SEAL_LEN : 0);
 	struct uccl_flow_cfg cfg = {
 		.cc = e->cc,
 		.pathsel = e->pathsel,
@@ -341,7 +349,7 @@ static int conn_opened(struct conn *c, uint64_t now)
 		.csn_tx = c->hs.mine.csn,
 		.csn_rx = t->csn,
 		.mtu = mtu,
-		.write_bytes = (uint32_t)uccl_min(caps->write_max, t->write_bytes),
+		.write_bytes = (uint32_t)uccl_min(c->hs.mine.write_bytes, t->write_bytes),
 		.window = (uint32_t)uccl_min(e->cfg.window_chunks, t->window),
 		.paths_tx = c->hs.mine.paths,
 		.paths_rx = t->paths,
@@ -371,6 +379,12 @@ static int conn_opened(struct conn *c, uint64_t now)
 	if (e->cfg.chunk_bytes)
 		cfg.chunk_bytes = (uint32_t)uccl_clamp(e->cfg.chunk_bytes, 128, cfg.chunk_bytes);
 	cfg.train_bytes = caps->train_bytes / mtu * cfg.chunk_bytes;
+	if (e->cfg.security) {
+		c->seal = malloc(sizeof(*c->seal));
+		if (!c->seal)
+			return -FI_ENOMEM;
+		uccl_seal_init(c->seal, t->key, c->hs.mine.key);
+	}
 	rc = uccl_flow_init(&c->peer.flow, &cfg, &c->peer, now);
 	if (rc)
 		return rc;
@@ -510,8 +524,32 @@ static enum uccl_drop rx_answer(struct conn *c, const struct uccl_hdr *h, uint64
 		return UCCL_DROP_COOKIE;
 	if (incarnation == c->hs.remote.incarnation)
 		return UCCL_DROP_STATE;
-	conn_fail(c, FI_ECONNRESET, now);
+	/* PROTOCOL R94: nothing proves it but the nonce, which others may have read. */
+	if (c->seal)
+		conn_report(c->e, &c->peer.addr.nic, true, now);
+	else
+		conn_fail(c, FI_ECONNRESET, now);
 	return UCCL_DROP_STALE;
+}
+
+/* It asks for another security than ours: say so, with our parameters, and never connect. PROTOCOL R92 */
+static void conn_refuse(struct uccl_engine *e, const struct uccl_init *init, uint64_t now)
+{
+	struct conn *c = conn_find(e, &init->from.nic, init->from.incarnation);
+	struct uccl_tx tx;
+
+	if (!c)
+		c = conn_new(e, &init->from);
+	if (!c || c->hs.state == UCCL_CONN_OPEN)
+		return;
+	conn_fail(c, FI_EACCES, now);
+	c->hs.token_remote = init->token;
+	c->hs.ack_due = true;
+	memset(&tx, 0, offsetof(struct uccl_tx, hdr));
+	if (!uccl_conn_tx(&c->hs, &e->listener, &tx, c->init_buf, now))
+		return;
+	tx.to = &c->peer.addr.nic;
+	engine_tx_raw(e, &tx);
 }
 
 static enum uccl_drop rx_init(struct uccl_engine *e, const struct uccl_hdr *h, const uint8_t *payload,
@@ -521,6 +559,8 @@ static enum uccl_drop rx_init(struct uccl_engine *e, const struct uccl_hdr *h, c
 	enum uccl_drop reason = uccl_listener_init(&e->listener, h, payload, src, &init, now);
 	struct conn *c;
 
+	if (reason == UCCL_DROP_SECURITY)
+		conn_refuse(e, &init, now);
 	if (reason != UCCL_DROP_COUNT)
 		return reason;
 	c = conn_find(e, &init.from.nic, init.from.incarnation);
@@ -567,6 +607,8 @@ enum uccl_drop conn_rx(struct uccl_engine *e, const struct uccl_hdr *h, const ui
 		return reason;
 	}
 	reason = uccl_conn_check_ack(&c->hs, &e->listener, h, payload, src, &init);
+	if (reason == UCCL_DROP_SECURITY && c->hs.state == UCCL_CONN_INIT)
+		conn_fail(c, FI_EACCES, now);
 	if (reason != UCCL_DROP_COUNT)
 		return reason;
 	if (c->hs.state == UCCL_CONN_IDLE || c->hs.state == UCCL_CONN_HELLO)

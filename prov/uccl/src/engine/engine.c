@@ -40,13 +40,15 @@ int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct u
 	e->pathsel = uccl_path_find(cfg->path);
 	e->credit = uccl_credit_find(cfg->credit);
 	if (!e->cc || !e->pathsel || !e->credit || !cfg->paths || cfg->paths > UCCL_PATHS_MAX ||
-	    !power_of_two(cfg->window_chunks) || cfg->window_chunks < 64 || cfg->window_chunks > 16384)
+	    !power_of_two(cfg->window_chunks) || cfg->window_chunks < 64 || cfg->window_chunks > 16384 ||
+	    cfg->security >= UCCL_SECURITY_COUNT)
 		goto fail;
 	e->cfg.paths = (uint16_t)uccl_min(cfg->paths, attr->nic->caps.labels);
 	e->random = attr->random;
 	e->random_arg = attr->random_arg;
 	e->trace = attr->trace;
-	if (attr->nic->caps.hints) {
+	/* What is scattered cannot be proven before it is placed. */
+	if (attr->nic->caps.hints && !cfg->security) {
 		rc = -FI_ENOMEM;
 		e->bounce = malloc((size_t)RX_BATCH * attr->nic->caps.mtu);
 		if (!e->bounce)
@@ -63,6 +65,7 @@ int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct u
 	}
 	e->random(e->random_arg, e->listener.secret, UCCL_KEY_LEN);
 	e->listener.keyless = cfg->keyless;
+	e->listener.security = cfg->security;
 	uccl_mep_init(&e->mep, &engine_mep_ops, &e->stats, cfg->eager_bytes, cfg->unexpected_bytes, OPS_MAX);
 	e->mep.target = attr->target;
 	e->mep.target_arg = attr->target_arg;
@@ -254,6 +257,8 @@ void engine_tx(struct uccl_engine *e, uint64_t now)
 				break;
 			tx->peer = c->nic_peer;
 			tx->to = &c->peer.addr.nic;
+			if (c->seal && tx->kind == UCCL_TX_PACKET)
+				uccl_seal_put(c->seal, tx);
 			sent++;
 			if (!tx_add(e))
 				goto out;
@@ -299,6 +304,8 @@ static void answer_close(struct conn *c)
 	tx.cookie = UCCL_NEVER;
 	tx.to = &c->peer.addr.nic;
 	uccl_hdr_encode(tx.hdr, &h);
+	if (c->seal)
+		uccl_seal_put(c->seal, &tx);
 	engine_tx_raw(c->e, &tx);
 }
 
@@ -316,9 +323,18 @@ static void rx_flow(struct conn *c, const struct uccl_hdr *h, const uint8_t *pay
 	engine_ready(c);
 }
 
+/* PROTOCOL R90: both sides seal, or none. */
+static enum uccl_drop seal_check(struct conn *c, const struct uccl_rx *rx, const struct uccl_hdr *h)
+{
+	if (c->seal)
+		return uccl_seal_check(c->seal, rx->data, rx->len);
+	return h->flags & UCCL_FLAG_SEALED ? UCCL_DROP_SEAL : UCCL_DROP_COUNT;
+}
+
 static void rx_packet(struct uccl_engine *e, const struct uccl_rx *rx, const struct uccl_hdr *h,
 		      const uint8_t *payload, uint64_t now)
 {
+	enum uccl_drop reason;
 	struct conn *c;
 
 	if (h->type <= UCCL_PKT_INIT_ACK) {
@@ -332,6 +348,11 @@ static void rx_packet(struct uccl_engine *e, const struct uccl_rx *rx, const str
 	}
 	if (memcmp(rx->src.ip, c->peer.addr.nic.ip, sizeof(rx->src.ip))) {
 		drop(e, UCCL_DROP_SOURCE);
+		return;
+	}
+	reason = seal_check(c, rx, h);
+	if (reason != UCCL_DROP_COUNT) {
+		drop(e, reason);
 		return;
 	}
 	if (!c->peer.open) {

@@ -62,7 +62,8 @@ struct conn {
 	uint32_t number;		/* in the trace; 0: never connected */
 	struct conn_key key;
 	UT_hash_handle hh_key, hh_token;
-	uint8_t init_buf[UCCL_INIT_PAYLOAD];
+	struct uccl_seal *seal;		/* NULL: without security, or never connected */
+	uint8_t init_buf[UCCL_INIT_MAX];
 };
 
 TAILQ_HEAD(conn_list, conn);

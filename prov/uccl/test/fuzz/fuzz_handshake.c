@@ -23,7 +23,7 @@ struct input {
 struct pkt {
 	uint32_t len;
 	uint8_t from;
-	uint8_t data[UCCL_HDR_LEN + UCCL_INIT_PAYLOAD];
+	uint8_t data[UCCL_HDR_LEN + UCCL_INIT_MAX];
 };
 
 static struct uccl_listener l[2];
@@ -40,6 +40,7 @@ static void keep(const struct pkt *k)
 {
 	/* Secrets are not on the wire. */
 	for (int i = 0; i < 2; i++) {
+		assert(!memmem(k->data, k->len, conn[i].mine.key, UCCL_LONG_KEY));
 		assert(!memmem(k->data, k->len, l[i].local.key, UCCL_KEY_LEN));
 		assert(!memmem(k->data, k->len, l[i].secret, UCCL_KEY_LEN));
 	}
@@ -48,7 +49,7 @@ static void keep(const struct pkt *k)
 
 static void drain(int i, uint64_t now)
 {
-	uint8_t buf[UCCL_INIT_PAYLOAD];
+	uint8_t buf[UCCL_INIT_MAX];
 	struct uccl_tx tx;
 	int n;
 
@@ -106,7 +107,8 @@ static bool params_equal(const struct uccl_params *a, const struct uccl_params *
 {
 	return a->mtu == b->mtu && a->write_bytes == b->write_bytes && a->window == b->window &&
 	       a->msg_limit == b->msg_limit && a->paths == b->paths && a->slots == b->slots && a->csn == b->csn &&
-	       a->epoch == b->epoch;
+	       a->epoch == b->epoch && a->security == b->security &&
+	       (!a->security || !memcmp(a->key, b->key, UCCL_LONG_KEY));
 }
 
 static void look(int i)
@@ -151,6 +153,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		mine.slots = 60;
 		mine.csn = 77;
 		mine.epoch = (uint8_t)i;
+		memset(mine.key, 0x5a + i, sizeof(mine.key));
 		uccl_conn_init(&conn[i], &l[!i].local, &mine, 0xabcdef1234567890u + (unsigned int)i,
 			       0x1357924680u + (unsigned int)i);
 	}
@@ -173,6 +176,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break;
 		case 2:
 			now += (uint64_t)byte(&in) << byte(&in) % 32;
+			/* Before anything was said, so the two may differ: then they never open. */
+			if (!nkept)
+				l[i].security = conn[i].mine.security = byte(&in) % UCCL_SECURITY_COUNT;
 			break;
 		case 3: /* as it was, perhaps to the wrong side, or back to its sender */
 			arrive(i, &k, &src, now);

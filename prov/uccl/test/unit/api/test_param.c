@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "api/param.h"
+#include "core/seal.h"
 
 static struct uccl_params p;
 static char why[UCCL_PARAM_TEXT];
@@ -122,6 +123,8 @@ static void read__values(void **state)
 	assert_int_equal(p.keyless, UCCL_KEYLESS_YES);
 	assert_int_equal(read_with("FI_UCCL_PATH_ORDER", "fifo"), 0);
 	assert_string_equal(p.path_order, "fifo");
+	assert_int_equal(read_with("FI_UCCL_SECURITY", "packets"), 0);
+	assert_string_equal(p.security, "packets");
 	assert_int_equal(read_with("FI_UCCL_FAULT", "drop=0.01,seed=7"), 0);
 	assert_string_equal(p.fault, "drop=0.01,seed=7");
 }
@@ -140,7 +143,7 @@ static void read__refuses(void **state)
 		{ "FI_UCCL_KEYLESS", "maybe" }, { "FI_UCCL_WINDOW", "63" },	{ "FI_UCCL_INJECT", "65537" },
 		{ "FI_UCCL_LINGER", "99999999999999999999" }, { "FI_UCCL_EAGER", "18446744073709551615g" },
 		{ "FI_UCCL_MTU", "511" },      { "FI_UCCL_MTU", "64k" },
-		{ "FI_UCCL_FAULT", "drop=2" }, { "FI_UCCL_FAULT", "nonsense" },
+		{ "FI_UCCL_SECURITY", "0" },   { "FI_UCCL_FAULT", "drop=2" }, { "FI_UCCL_FAULT", "nonsense" },
 	};
 
 	(void)state;
@@ -177,8 +180,10 @@ static void config__takes_all(void **state)
 	setenv("FI_UCCL_WINDOW", "128", 1);
 	setenv("FI_UCCL_KEYLESS", "1", 1);
 	setenv("FI_UCCL_PATH_ORDER", "fifo", 1);
+	setenv("FI_UCCL_SECURITY", "control", 1);
 	assert_int_equal(read_with("FI_UCCL_CC", "none"), 0);
 	uccl_params_config(&p, &c);
+	assert_int_equal(c.security, UCCL_SECURITY_CONTROL);
 	assert_int_equal(c.paths, 8);
 	assert_int_equal(c.chunk_bytes, 2048);
 	assert_int_equal(c.window_chunks, 128);
@@ -190,6 +195,7 @@ static void config__takes_all(void **state)
 	unsetenv("FI_UCCL_WINDOW");
 	unsetenv("FI_UCCL_KEYLESS");
 	unsetenv("FI_UCCL_PATH_ORDER");
+	unsetenv("FI_UCCL_SECURITY");
 }
 
 static void nic_wanted__list(void **state)

@@ -65,9 +65,75 @@ static void mac_equal__every_bit_counts(void **state)
 	}
 }
 
+/* The key and number of RFC 8439's 2.6.2 over the text of its 2.5.2. */
+static void mac_parts__vector(void **state)
+{
+	static const uint8_t want[UCCL_MAC_LEN] = {0x92, 0x65, 0xcf, 0x2a, 0xa8, 0xf4, 0x4c, 0xe9,
+						   0xbd, 0xdb, 0x92, 0x2b, 0x3d, 0x65, 0x0e, 0x7c};
+	const char *text = "Cryptographic Forum Research Group";
+	uint8_t out[UCCL_MAC_LEN], long_key[UCCL_LONG_KEY];
+
+	(void)state;
+	for (int i = 0; i < UCCL_LONG_KEY; i++)
+		long_key[i] = (uint8_t)(0x80 + i);
+	/* However it is cut. */
+	for (size_t i = 0; i <= strlen(text); i++) {
+		for (size_t k = i; k <= strlen(text); k++) {
+			struct uccl_part v[3] = {{text, i}, {text + i, k - i}, {text + k, strlen(text) - k}};
+
+			uccl_mac_parts(out, v, 3, 0x0706050403020100, long_key);
+			assert_memory_equal(out, want, sizeof(out));
+		}
+	}
+}
+
+static void mac_parts__number_counts(void **state)
+{
+	struct uccl_part v = {"x", 1};
+	uint8_t a[UCCL_MAC_LEN], b[UCCL_MAC_LEN], long_key[UCCL_LONG_KEY] = {0};
+
+	(void)state;
+	uccl_mac_begin();
+	uccl_mac_parts(a, &v, 1, 1, long_key);
+	for (int bit = 1; bit < 64; bit++) {
+		uccl_mac_parts(b, &v, 1, 1 ^ 1ull << bit, long_key);
+		assert_memory_not_equal(a, b, sizeof(a));
+	}
+}
+
+static void key_wrap__every_bit_counts(void **state)
+{
+	uint8_t in[UCCL_LONG_KEY], out[UCCL_LONG_KEY], wrapped[UCCL_WRAP_LEN], with[UCCL_KEY_LEN];
+	char context[] = "context";
+
+	(void)state;
+	memset(in, 0x27, sizeof(in));
+	memcpy(with, key, sizeof(with));
+	uccl_key_wrap(wrapped, in, context, sizeof(context), with);
+	for (size_t i = 0; i + 8 <= sizeof(wrapped); i++)
+		assert_memory_not_equal(wrapped + i, in, 8);
+	assert_true(uccl_key_unwrap(out, wrapped, context, sizeof(context), with));
+	assert_memory_equal(out, in, sizeof(in));
+	for (size_t bit = 0; bit < sizeof(wrapped) * 8; bit++) {
+		wrapped[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		assert_false(uccl_key_unwrap(out, wrapped, context, sizeof(context), with));
+		wrapped[bit / 8] ^= (uint8_t)(1 << bit % 8);
+	}
+	for (size_t bit = 0; bit < sizeof(with) * 8; bit++) {
+		with[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		assert_false(uccl_key_unwrap(out, wrapped, context, sizeof(context), with));
+		with[bit / 8] ^= (uint8_t)(1 << bit % 8);
+	}
+	context[0]++;
+	assert_false(uccl_key_unwrap(out, wrapped, context, sizeof(context), with));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(mac_parts__vector),
+		cmocka_unit_test(mac_parts__number_counts),
+		cmocka_unit_test(key_wrap__every_bit_counts),
 		cmocka_unit_test(mac__vectors),
 		cmocka_unit_test(mac__every_bit_counts),
 		cmocka_unit_test(mac_equal__every_bit_counts),

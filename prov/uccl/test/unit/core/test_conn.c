@@ -17,7 +17,7 @@
 /* A packet on its way. */
 struct pkt {
 	uint32_t len;
-	uint8_t data[UCCL_HDR_LEN + UCCL_INIT_PAYLOAD];
+	uint8_t data[UCCL_HDR_LEN + UCCL_INIT_MAX];
 	struct uccl_hdr h;
 	const uint8_t *payload;
 	struct uccl_nic_addr src, to;
@@ -67,7 +67,7 @@ static int start(void **state)
 /* What endpoint i wants to send; false: nothing. Its data port is another one than its address (a path's). */
 static bool take(int i, struct pkt *k)
 {
-	uint8_t buf[UCCL_INIT_PAYLOAD];
+	uint8_t buf[UCCL_INIT_MAX];
 	struct uccl_tx tx;
 
 	memset(&tx, 0xff, sizeof(tx));
@@ -229,7 +229,7 @@ static void conn_tx__hello_rdma(void **state)
 static void conn_tx__labels_rotate(void **state)
 {
 	uint32_t labels = 0;
-	uint8_t buf[UCCL_INIT_PAYLOAD];
+	uint8_t buf[UCCL_INIT_MAX];
 	struct uccl_tx tx;
 
 	(void)state;
@@ -839,6 +839,110 @@ static void all__simultaneous(void **state)
 		assert_false(take(i, &ack[i]));
 }
 
+static void secure(int i, uint8_t security)
+{
+	l[i].security = conn[i].mine.security = security;
+	memset(conn[i].mine.key, 0xc0 + i, UCCL_LONG_KEY);
+}
+
+/* PROTOCOL R92: keys for seals are told each other, and nobody else. */
+static void security__agreed(void **state)
+{
+	struct uccl_init in;
+	struct pkt init, ack;
+
+	for (uint8_t mode = UCCL_SECURITY_CONTROL; mode < UCCL_SECURITY_COUNT; mode++) {
+		start(state);
+		secure(0, mode);
+		secure(1, mode);
+		until_init(&init);
+		assert_int_equal(init.len, UCCL_HDR_LEN + UCCL_INIT_MAX);
+		assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COUNT);
+		assert_memory_equal(in.params.key, conn[0].mine.key, UCCL_LONG_KEY);
+		assert_int_equal(uccl_conn_open(&conn[1], &in, false, now), UCCL_DROP_COUNT);
+		assert_true(take(1, &ack));
+		assert_int_equal(ack_at(0, &ack, &in), UCCL_DROP_COUNT);
+		assert_memory_equal(in.params.key, conn[1].mine.key, UCCL_LONG_KEY);
+		for (uint32_t at = 0; at + 8 <= init.len; at++) {
+			assert_memory_not_equal(init.data + at, conn[0].mine.key, 8);
+			assert_memory_not_equal(ack.data + at, conn[1].mine.key, 8);
+		}
+		for (uint32_t bit = 32 * 8; bit < init.len * 8; bit++) {
+			init.data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+			assert_int_not_equal(init_at(1, &init, &in), UCCL_DROP_COUNT);
+			init.data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+			ack.data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+			assert_int_not_equal(ack_at(0, &ack, &in), UCCL_DROP_COUNT);
+			ack.data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		}
+	}
+}
+
+/* All pairs that differ are told apart, by both sides, when the other's word is proven and not before. */
+static void security__differs(void **state)
+{
+	struct uccl_init in;
+	struct pkt init, ack;
+
+	for (uint8_t a = 0; a < UCCL_SECURITY_COUNT; a++) {
+		for (uint8_t b = 0; b < UCCL_SECURITY_COUNT; b++) {
+			if (a == b)
+				continue;
+			start(state);
+			secure(0, a);
+			secure(1, b);
+			until_init(&init);
+			assert_int_equal(init_at(1, &init, &in), UCCL_DROP_SECURITY);
+			conn[1].token_remote = in.token;
+			conn[1].ack_due = true;
+			assert_true(take(1, &ack));
+			assert_int_equal(ack_at(0, &ack, &in), UCCL_DROP_SECURITY);
+			/* Who is in between cannot say so. */
+			init.data[init.len - 1] ^= 1;
+			ack.data[ack.len - 1] ^= 1;
+			assert_int_equal(init_at(1, &init, &in), UCCL_DROP_MAC);
+			assert_int_equal(ack_at(0, &ack, &in), UCCL_DROP_MAC);
+		}
+	}
+}
+
+/* An attacker writes that the initiator asks for none: the code tells. */
+static void security__no_downgrade(void **state)
+{
+	struct uccl_init in;
+	struct pkt init;
+	const uint32_t at = UCCL_HDR_LEN + UCCL_ADDR_LEN + 29, text = UCCL_HDR_LEN + UCCL_ADDR_LEN + UCCL_PARAMS_LEN;
+
+	(void)state;
+	secure(0, UCCL_SECURITY_CONTROL);
+	until_init(&init);
+	assert_int_equal(init.data[at], UCCL_SECURITY_CONTROL);
+	init.data[at] = UCCL_SECURITY_TRUSTED;
+	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_LENGTH);
+	memmove(init.data + text, init.data + text + UCCL_WRAP_LEN, UCCL_MAC_LEN);
+	init.h.payload_len = UCCL_INIT_PAYLOAD;
+	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_MAC);
+}
+
+/* Who has no key proves nothing, and gets no security. */
+static void security__keyless(void **state)
+{
+	struct uccl_init in;
+	struct pkt init, ack;
+
+	(void)state;
+	secure(0, UCCL_SECURITY_CONTROL);
+	secure(1, UCCL_SECURITY_CONTROL);
+	l[1].keyless = true;
+	memset(conn[0].remote.key, 0, UCCL_KEY_LEN);
+	until_init(&init);
+	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_KEYLESS);
+	conn[1].token_remote = conn[0].token_local;
+	conn[1].ack_due = true;
+	assert_true(take(1, &ack));
+	assert_int_equal(ack_at(0, &ack, &in), UCCL_DROP_KEYLESS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -874,6 +978,10 @@ int main(void)
 		cmocka_unit_test_setup(check_ack__keyless, start),
 		cmocka_unit_test_setup(check_ack__elsewhere, start),
 		cmocka_unit_test_setup(all__simultaneous, start),
+		cmocka_unit_test_setup(security__agreed, start),
+		cmocka_unit_test_setup(security__differs, start),
+		cmocka_unit_test_setup(security__no_downgrade, start),
+		cmocka_unit_test_setup(security__keyless, start),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

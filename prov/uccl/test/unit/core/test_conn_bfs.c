@@ -100,7 +100,7 @@ static uint32_t pool_put(struct pool *p, const void *thing, bool *fresh)
 struct pkt {
 	uint16_t len;
 	uint8_t from; /* 0: A, 1: B */
-	uint8_t data[UCCL_HDR_LEN + UCCL_INIT_PAYLOAD];
+	uint8_t data[UCCL_HDR_LEN + UCCL_INIT_MAX];
 };
 
 /* A state of the whole: numbers of connections and packets, and what may still go wrong. */
@@ -186,7 +186,7 @@ static void flight_add(struct state *s, int to, const struct pkt *k)
 static void conn_drain(struct state *s, int side, struct uccl_conn *c)
 {
 	struct uccl_listener l = listener(s, side);
-	uint8_t buf[UCCL_INIT_PAYLOAD];
+	uint8_t buf[UCCL_INIT_MAX];
 	struct uccl_tx tx;
 
 	memset(&tx, 0, sizeof(tx));
