@@ -204,7 +204,7 @@ void conn_fail(struct conn *c, int err, uint64_t now)
 
 	if (c->peer.dead)
 		return;
-	UCCL_LOG(c->closed || TAILQ_EMPTY(&c->peer.sends) ? UCCL_LOG_INFO : UCCL_LOG_WARN,
+	UCCL_LOG(err != FI_EACCES && (c->closed || TAILQ_EMPTY(&c->peer.sends)) ? UCCL_LOG_INFO : UCCL_LOG_WARN,
 		 "peer at port %u ended: %s", c->peer.addr.nic.port,
 		 c->closed ? "it closed" : err == FI_ECONNRESET ? "another incarnation answers" :
 		 err == FI_ETIMEDOUT ? "silent for too long" :
