@@ -188,7 +188,7 @@ vm_start() {
 	shift 4
 	qemu=(qemu-system-x86_64 -M q35 -accel "$accel" -cpu "$cpu" -smp "$cpus" -m "$mem" -nodefaults -no-user-config
 		-display none -no-reboot -kernel "$kernel" -initrd "$initrd"
-		-append "console=ttyS0 quiet panic=-1 tsc=reliable mitigations=off roce=$host"
+		-append "console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check mitigations=off roce=$host"
 		-serial "file:$job/console.$host" -device virtio-rng-pci -device virtio-serial-pci)
 	qemu+=(-fsdev "local,id=root,path=/,security_model=none,multidevs=remap,readonly=on"
 		-device virtio-9p-pci,fsdev=root,mount_tag=root
