@@ -593,11 +593,9 @@ static void nic_event(void *arg, const struct ibv_async_event *e)
  * Soft-RoCE's UC is dead for ever after the loss of a packet in the middle of a write, or of its last: there a write is
  * one packet. Of other NICs nothing is known: a path that swallows writes is made anew (PROTOCOL R84).
  */
-static uint32_t write_max(const struct uc *w)
+uint32_t uccl_verbs_write_max(const struct uccl_verbs_port *port, enum ibv_qp_type type)
 {
-	bool one = w->type == IBV_QPT_UC && !strcmp(w->ud->port.driver, "rxe");
-
-	return one ? w->ud->port.mtu : WRITE_MAX;
+	return type == IBV_QPT_UC && !strcmp(port->driver, "rxe") ? port->mtu : WRITE_MAX;
 }
 
 static int queues_open(struct uc *w)
@@ -651,7 +649,7 @@ int uccl_verbs_uc_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), en
 	w->ud->event_arg = w;
 	w->nic.ops = type == IBV_QPT_RC ? &rc_ops : &uc_ops;
 	w->nic.caps = w->packets->caps;
-	w->nic.caps.write_max = write_max(w);
+	w->nic.caps.write_max = uccl_verbs_write_max(&w->ud->port, type);
 	w->nic.caps.reliable = type == IBV_QPT_RC;
 	w->nic.caps.write_async = true;
 	w->nic.caps.dereg_fences = true;

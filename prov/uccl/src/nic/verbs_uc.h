@@ -135,6 +135,8 @@ static inline uint8_t uccl_uc_mtu(const struct uc *w)
 /* With another table and clock, for tests; IBV_QPT_UC or IBV_QPT_RC. */
 int uccl_verbs_uc_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), enum ibv_qp_type type,
 		       const struct uccl_nic_attr *attr, struct uccl_nic **nic);
+/* The largest write that it makes on such a port. */
+uint32_t uccl_verbs_write_max(const struct uccl_verbs_port *port, enum ibv_qp_type type);
 /* Live as long as the back end. */
 const struct uccl_verbs_uc_stats *uccl_verbs_uc_stats(struct uccl_nic *nic);
 

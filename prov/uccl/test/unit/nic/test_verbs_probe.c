@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "nic/verbs_probe.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#ifdef HAVE_VERBS
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "fake_verbs.h"
+
+static struct fake_verbs *fake;
+static struct fake_dev *dev;
+static struct uccl_verbs_probe p;
+static const char *what;
+static uint64_t now;
+
+static uint64_t clock_read(void)
+{
+	return now += UCCL_NS_PER_MS;
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	fake = fake_verbs_new();
+	dev = fake_verbs_add(fake, "rxe0", 1, NULL);
+	what = NULL;
+	return 0;
+}
+
+static int end(void **state)
+{
+	bool clean = !fake_verbs_live(fake) && !fake->violations;
+
+	(void)state;
+	if (!clean)
+		print_error("%d objects left, %d violations: %s\n", fake_verbs_live(fake), (int)fake->violations,
+			    fake->violation);
+	fake_verbs_free(fake);
+	return clean ? 0 : -1;
+}
+
+static int probe(void)
+{
+	const uint8_t any[16] = {0};
+	struct uccl_verbs_port port;
+	struct ibv_context *ctx;
+	int rc;
+
+	assert_int_equal(uccl_verbs_open(fake_verbs_lib(), NULL, any, &port, &ctx), 0);
+	rc = uccl_verbs_probe(fake_verbs_lib(), ctx, &port, false, clock_read, &p, &what);
+	fake_verbs_lib()->close_device(ctx);
+	return rc;
+}
+
+/* What verbs promise, and no more. */
+static void probe__plain(void **state)
+{
+	(void)state;
+	assert_int_equal(probe(), 0);
+	assert_int_equal(p.uc, UCCL_PROBE_YES);
+	assert_int_equal(p.mtu, 4096);
+	assert_int_equal(p.rnr_told, UCCL_PROBE_NO);
+	assert_int_equal(p.rnr_bytes, p.large);
+	assert_int_equal(p.rnr_ends, UCCL_PROBE_NO);
+	assert_int_equal(p.stranger, UCCL_PROBE_YES);
+	assert_int_equal(p.key_receives, UCCL_PROBE_YES);
+	assert_int_equal(p.key_ends, UCCL_PROBE_NO);
+	assert_int_equal(p.dereg_fences, UCCL_PROBE_YES);
+	assert_int_equal(p.overrun_ends, UCCL_PROBE_UNKNOWN);
+	assert_int_equal(p.qpn_step, 1);
+	assert_true(p.cycle_ns > 0);
+	assert_int_equal(uccl_verbs_probe_write_max(&p), p.large);
+}
+
+/* As Soft-RoCE. */
+static void probe__wedges(void **state)
+{
+	(void)state;
+	dev->wedges = true;
+	assert_int_equal(probe(), 0);
+	assert_int_equal(p.rnr_ends, UCCL_PROBE_YES);
+	assert_int_equal(p.key_ends, UCCL_PROBE_NO);
+	assert_int_equal(uccl_verbs_probe_write_max(&p), 4096);
+}
+
+static enum fake_fate lose_all(void *arg, const struct fake_packet *k)
+{
+	(void)arg;
+	(void)k;
+	return FAKE_DROP;
+}
+
+/* Nothing arrives: nothing may be concluded. */
+static void probe__deaf(void **state)
+{
+	(void)state;
+	fake->hook = lose_all;
+	assert_int_equal(probe(), 0);
+	assert_int_equal(p.uc, UCCL_PROBE_NO);
+	assert_int_equal(p.stranger, UCCL_PROBE_NO);
+	assert_int_equal(uccl_verbs_probe_write_max(&p), 0);
+}
+
+/* Each call fails once, then for good: an error that says what, and nothing stays behind. */
+static void probe__every_failure(void **state)
+{
+	static const char *const calls[] = {"alloc_pd",	 "reg_mr",    "reg_mr_iova", "create_cq",
+					    "create_srq", "create_qp", "modify_qp"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		fake_verbs_fail(fake, calls[i], 1, ENOMEM);
+		assert_true(probe() < 0);
+		assert_non_null(what);
+		fake_verbs_fail(fake, calls[i], 0, ENOMEM);
+		assert_true(probe() < 0);
+		fake_verbs_fail(fake, calls[i], 0, 0);
+	}
+}
+
+static void probe__infiniband(void **state)
+{
+	(void)state;
+	fake_verbs_infiniband(dev, 0x11);
+	assert_int_equal(probe(), 0);
+	assert_int_equal(p.uc, UCCL_PROBE_YES);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(probe__plain, begin, end),
+		cmocka_unit_test_setup_teardown(probe__wedges, begin, end),
+		cmocka_unit_test_setup_teardown(probe__deaf, begin, end),
+		cmocka_unit_test_setup_teardown(probe__every_failure, begin, end),
+		cmocka_unit_test_setup_teardown(probe__infiniband, begin, end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else
+
+int main(void)
+{
+	return 77;
+}
+
+#endif
