@@ -49,8 +49,12 @@
 #define OPT_SHARED_MEMORY_PERMITTED 11
 #define OPT_MAX_MSG_SIZE 12
 #define OPT_MAX_TAGGED_SIZE 13
+#define OPT_MAX_RMA_SIZE 14
+#define OPT_MAX_ATOMIC_SIZE 15
 #define OPT_INJECT_MSG_SIZE 16
 #define OPT_INJECT_TAGGED_SIZE 17
+#define OPT_INJECT_RMA_SIZE 18
+#define OPT_INJECT_ATOMIC_SIZE 19
 
 static struct uccl_ep_fid *fid_of(struct fid *fid)
 {
@@ -737,30 +741,44 @@ static int give_bool(void *optval, size_t *optlen, bool value)
 	return 0;
 }
 
+/* The most that can be asked for in options of a size, which is what an endpoint has; 0: no such option. */
+static size_t opt_size(const struct uccl_ep *ep, int name)
+{
+	switch (name) {
+	case OPT_MAX_MSG_SIZE:
+	case OPT_MAX_TAGGED_SIZE:
+	case OPT_MAX_RMA_SIZE:
+		return UCCL_MSG_MAX;
+	case OPT_MAX_ATOMIC_SIZE:
+		return UCCL_ORDER_MAX;
+	case OPT_INJECT_MSG_SIZE:
+	case OPT_INJECT_TAGGED_SIZE:
+	case OPT_INJECT_RMA_SIZE:
+	case OPT_INJECT_ATOMIC_SIZE:
+		return ep->inject_max;
+	case FI_OPT_TX_SIZE:
+		return ep->tx_size;
+	case FI_OPT_RX_SIZE:
+		return ep->rx_size;
+	default:
+		return 0;
+	}
+}
+
 static int ep_getopt(fid_t fid, int level, int name, void *optval, size_t *optlen)
 {
 	struct uccl_ep *ep = fid_of(fid)->ep;
 
 	if (level != FI_OPT_ENDPOINT)
 		return -FI_ENOPROTOOPT;
-	switch (name) {
-	case FI_OPT_MIN_MULTI_RECV:
+	if (name == FI_OPT_MIN_MULTI_RECV)
 		return uccl_ep_give_size(optval, optlen, ep->min_multi);
-	case OPT_MAX_MSG_SIZE:
-	case OPT_MAX_TAGGED_SIZE:
-		return uccl_ep_give_size(optval, optlen, UCCL_MSG_MAX);
-	case OPT_INJECT_MSG_SIZE:
-	case OPT_INJECT_TAGGED_SIZE:
-		return uccl_ep_give_size(optval, optlen, ep->inject_max);
-	case OPT_CUDA_API_PERMITTED:
-	case OPT_SHARED_MEMORY_PERMITTED:
+	if (name == OPT_CUDA_API_PERMITTED || name == OPT_SHARED_MEMORY_PERMITTED)
 		return give_bool(optval, optlen, false); /* neither is used */
-	default:
-		return -FI_ENOPROTOOPT;
-	}
+	return opt_size(ep, name) ? uccl_ep_give_size(optval, optlen, opt_size(ep, name)) : -FI_ENOPROTOOPT;
 }
 
-/* Allowing or forbidding what is never done changes nothing. */
+/* Allowing or forbidding what is never done changes nothing, and so does asking for less than there is. */
 static int ep_setopt(fid_t fid, int level, int name, const void *optval, size_t optlen)
 {
 	struct uccl_ep *ep = fid_of(fid)->ep;
@@ -768,28 +786,17 @@ static int ep_setopt(fid_t fid, int level, int name, const void *optval, size_t 
 
 	if (level != FI_OPT_ENDPOINT)
 		return -FI_ENOPROTOOPT;
-	switch (name) {
-	case FI_OPT_MIN_MULTI_RECV:
-	case OPT_INJECT_MSG_SIZE:
-	case OPT_INJECT_TAGGED_SIZE:
-	case OPT_MAX_MSG_SIZE:
-	case OPT_MAX_TAGGED_SIZE:
-		if (optlen != sizeof(size))
-			return -FI_EINVAL;
-		memcpy(&size, optval, sizeof(size));
-		if (name == FI_OPT_MIN_MULTI_RECV)
-			ep->min_multi = size;
-		else if (name == OPT_INJECT_MSG_SIZE || name == OPT_INJECT_TAGGED_SIZE)
-			return size <= ep->inject_max ? 0 : -FI_EINVAL;
-		else
-			return size <= UCCL_MSG_MAX ? 0 : -FI_EINVAL;
-		return 0;
-	case OPT_CUDA_API_PERMITTED:
-	case OPT_SHARED_MEMORY_PERMITTED:
+	if (name == OPT_CUDA_API_PERMITTED || name == OPT_SHARED_MEMORY_PERMITTED)
 		return optlen == sizeof(bool) ? 0 : -FI_EINVAL;
-	default:
+	if (name != FI_OPT_MIN_MULTI_RECV && !opt_size(ep, name))
 		return -FI_ENOPROTOOPT;
-	}
+	if (optlen != sizeof(size))
+		return -FI_EINVAL;
+	memcpy(&size, optval, sizeof(size));
+	if (name != FI_OPT_MIN_MULTI_RECV)
+		return size <= opt_size(ep, name) ? 0 : -FI_EINVAL;
+	ep->min_multi = size;
+	return 0;
 }
 
 static ssize_t ep_rx_size_left(struct fid_ep *fid)

@@ -518,6 +518,20 @@ static void opt__values(void **state)
 	assert_false(yes);
 	n = 1 << 20;
 	assert_int_equal(fi_setopt(fid, FI_OPT_ENDPOINT, 16, &n, sizeof(n)), -FI_EINVAL);
+	/* Every option of a size: what there is may be asked for, no more. 12 to 19 are younger than our headers. */
+	for (int opt = 12; opt <= 19; opt++) {
+		len = sizeof(n);
+		assert_int_equal(fi_getopt(fid, FI_OPT_ENDPOINT, opt, &n, &len), 0);
+		assert_int_equal(n, opt < 15 ? 1ull << 40 : opt == 15 ? 65536 : 4096);
+		assert_int_equal(fi_setopt(fid, FI_OPT_ENDPOINT, opt, &n, sizeof(n)), 0);
+		n++;
+		assert_int_equal(fi_setopt(fid, FI_OPT_ENDPOINT, opt, &n, sizeof(n)), -FI_EINVAL);
+	}
+	assert_int_equal(fi_getopt(fid, FI_OPT_ENDPOINT, FI_OPT_TX_SIZE, &n, &len), 0);
+	assert_int_equal(n, d.w.info->tx_attr->size);
+	assert_int_equal(fi_getopt(fid, FI_OPT_ENDPOINT, FI_OPT_RX_SIZE, &n, &len), 0);
+	assert_int_equal(n, d.w.info->rx_attr->size);
+	assert_int_equal(fi_getopt(fid, FI_OPT_ENDPOINT, 20, &n, &len), -FI_ENOPROTOOPT);
 	duo_close(&d);
 }
 
