@@ -39,8 +39,8 @@ struct profile {
 };
 
 /*
- * Soft-RoCE has no timestamps, and it runs where processors are emulated and shared: over 20 ms of wire RTT samples from 1
- * to 100 ms were seen. Nearer to the wire, Swift takes all of that for congestion and stands at its floor.
+ * Soft-RoCE has no timestamps, and it runs where processors are emulated and shared: over 20 ms of wire, RTT samples
+ * of 1 to 100 ms were seen. Nearer to the wire, Swift takes all of that for congestion and stands at its floor.
  */
 static const struct profile profile_rxe = {UD_QPS, 1, 50 * UCCL_NS_PER_MS, 20 * UCCL_NS_PER_MS};
 static const struct profile profile_roce = {8, 256, 50 * UCCL_NS_PER_US, UCCL_NS_PER_MS};
