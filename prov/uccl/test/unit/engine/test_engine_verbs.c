@@ -19,7 +19,8 @@
 #include "base/units.h"
 #include "nic/verbs_uc.h"
 
-#define ENGINES 4
+#define ENGINES 4 /* of most tests */
+#define ROOM 33
 #define SECOND UCCL_NS_PER_S
 #define LONG 300000
 
@@ -27,11 +28,13 @@ static struct fake_verbs *fake;
 static struct fake_dev *dev[2];
 static struct uccl_rng rng;
 static uint64_t now;
-static struct uccl_engine *e[ENGINES];
-static int dones[ENGINES], errors, last_error;
+static struct uccl_engine *e[ROOM];
+static int dones[ROOM], errors, last_error;
 static uint64_t timeout_ns;
-static uint8_t src[LONG], dst[ENGINES][LONG];
-static struct uccl_nic *nics[ENGINES];
+static uint32_t rx_bytes;
+static int asleep; /* engines before this one are not polled */
+static uint8_t src[LONG], dst[ROOM][LONG];
+static struct uccl_nic *nics[ROOM];
 static enum ibv_qp_type kind;
 static uint32_t max_qp;
 static struct uccl_qp_budget *budget, shared;
@@ -62,6 +65,8 @@ static int begin(void **state)
 	memset(dones, 0, sizeof(dones));
 	errors = last_error = 0;
 	timeout_ns = 0;
+	rx_bytes = 0;
+	asleep = 0;
 	kind = IBV_QPT_UD;
 	max_qp = 0;
 	budget = NULL;
@@ -75,7 +80,7 @@ static int end(void **state)
 	bool clean;
 
 	(void)state;
-	for (int i = 0; i < ENGINES; i++)
+	for (int i = 0; i < ROOM; i++)
 		if (e[i])
 			uccl_engine_close(e[i]);
 	clean = !fake_verbs_live(fake) && !fake->violations;
@@ -90,7 +95,8 @@ static void engine_open(int i, const char *device)
 {
 	struct uccl_config cfg;
 	struct uccl_engine_attr attr = {.config = &cfg, .random = fill_random};
-	struct uccl_nic_attr nic = {.ifname = device, .max_qp = max_qp, .budget = budget};
+	struct uccl_nic_attr nic = {
+		.ifname = device, .max_qp = max_qp, .budget = budget, .rx_bytes = rx_bytes};
 
 	uccl_config_default(&cfg);
 	if (timeout_ns)
@@ -151,7 +157,7 @@ static void message(int from, int to, uint64_t len)
 static void run(uint64_t ns)
 {
 	for (uint64_t until = now + ns; now < until; now += 20 * UCCL_NS_PER_US) {
-		for (int i = 0; i < ENGINES; i++)
+		for (int i = asleep; i < ROOM; i++)
 			if (e[i])
 				uccl_engine_poll(e[i], now);
 		if (now % UCCL_NS_PER_MS < 20 * UCCL_NS_PER_US)
@@ -695,6 +701,47 @@ static void link__down_too_long(void **state)
 	assert_int_equal(last_error, FI_ENETDOWN);
 }
 
+/*
+ * E4: the smallest queues that a receiver can have, 128 receives, and 32 senders of large messages; and for 50 ms it
+ * does not look. No packet and no write of theirs finds it without a receive.
+ */
+static void receives__many_senders(void **state)
+{
+	(void)state;
+	kind = IBV_QPT_UC;
+	rxe();
+	max_qp = 1024;
+	rx_bytes = 1;
+	dev[0]->attr.max_qp = dev[1]->attr.max_qp = 100000;
+	dev[0]->attr.max_srq_wr = 128;
+	for (int i = 0; i < ROOM; i++)
+		engine_open(i, i ? "rxe1" : "rxe0");
+	for (int round = 0; round < 2; round++) {
+		memset(dones, 0, sizeof(dones));
+		for (int i = 1; i < ROOM; i++) {
+			struct uccl_op *r = op_new(0, UCCL_OP_RECV, dst[i], LONG);
+			struct uccl_op *s = op_new(i, UCCL_OP_SEND, src, LONG);
+
+			memset(dst[i], 0, LONG);
+			assert_int_equal(uccl_engine_recv(e[0], r, now), 0);
+			s->peer = peer(i, 0);
+			assert_int_equal(uccl_engine_send(e[i], s, now), 0);
+		}
+		run(10 * UCCL_NS_PER_MS);
+		asleep = 1;
+		run(50 * UCCL_NS_PER_MS);
+		asleep = 0;
+		for (int k = 0; k < 1000 && dones[0] < ROOM - 1; k++)
+			run(5 * UCCL_NS_PER_MS);
+		assert_int_equal(dones[0], ROOM - 1);
+		for (int i = 1; i < ROOM; i++)
+			assert_memory_equal(dst[i], src, LONG);
+	}
+	assert_int_equal(errors, 0);
+	assert_true(st(0)->writes_rx > 500);
+	assert_int_equal(fake->stats.no_receive, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -717,6 +764,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(link__gone, begin, end),
 		cmocka_unit_test_setup_teardown(link__gone_later_received, begin, end),
 		cmocka_unit_test_setup_teardown(link__down_too_long, begin, end),
+		cmocka_unit_test_setup_teardown(receives__many_senders, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
