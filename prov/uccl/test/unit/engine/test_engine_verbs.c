@@ -742,6 +742,133 @@ static void receives__many_senders(void **state)
 	assert_int_equal(fake->stats.no_receive, 0);
 }
 
+/* Another process on the peer's host. */
+
+/* E17: packets to the queue pair that all may send to, without its key, or without a token. */
+static void strangers__packets(void **state)
+{
+	struct uccl_hdr h = {.type = UCCL_PKT_CLOSE, .token = 0x1234};
+	struct uccl_nic_attr attr = {.ifname = "rxe1"};
+	struct uccl_nic_addr to;
+	struct uccl_nic *nic;
+	struct uccl_tx t = {.kind = UCCL_TX_PACKET, .hdr_len = UCCL_HDR_LEN, .to = &to};
+
+	(void)state;
+	engine_open(0, "rxe0");
+	engine_open(1, "rxe1");
+	message_kept(0, 1, SECOND);
+	assert_int_equal(uccl_verbs_ud_open(fake_verbs_lib(), clock_read, &attr, &nic), 0);
+	uccl_hdr_encode(t.hdr, &h);
+	/* Numbers of queue pairs are easy to guess; what is random in the address is not. */
+	for (int bit = 0; bit < 30; bit++) {
+		to = uccl_engine_addr(e[0])->nic;
+		if (bit < 16)
+			to.port ^= (uint16_t)(1u << bit);
+		else
+			to.pad ^= (uint16_t)(1u << (bit - 16));
+		assert_int_equal(nic->ops->tx(nic, &t, 1), 1);
+	}
+	run(UCCL_NS_PER_MS);
+	assert_int_equal(fake->stats.bad_qkey, 30);
+	assert_int_equal(st(0)->dropped[UCCL_DROP_TOKEN], 0);
+	to = uccl_engine_addr(e[0])->nic;
+	assert_int_equal(nic->ops->tx(nic, &t, 1), 1);
+	run(UCCL_NS_PER_MS);
+	assert_int_equal(st(0)->dropped[UCCL_DROP_TOKEN], 1);
+	message_kept(1, 0, SECOND);
+	assert_int_equal(errors, 0);
+	nic->ops->close(nic);
+}
+
+/* A UC queue pair that sends to `qpn` of the first device. */
+static struct ibv_qp *stranger_qp(const struct uccl_verbs *lib, struct ibv_pd *pd, struct ibv_cq *cq, uint32_t qpn)
+{
+	const int init_mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+	const int rtr_mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+	struct ibv_qp_init_attr init = {.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_UC};
+	struct ibv_qp_attr a = {
+		.qp_state = IBV_QPS_INIT, .port_num = 1, .path_mtu = IBV_MTU_4096, .dest_qp_num = qpn};
+	struct ibv_qp *qp;
+
+	init.cap.max_send_wr = init.cap.max_send_sge = 16;
+	qp = lib->create_qp(pd, &init);
+	assert_int_equal(lib->modify_qp(qp, &a, init_mask), 0);
+	a.qp_state = IBV_QPS_RTR;
+	a.ah_attr.is_global = 1;
+	a.ah_attr.port_num = 1;
+	a.ah_attr.grh.sgid_index = 3;
+	memcpy(a.ah_attr.grh.dgid.raw, dev[0]->port[0].gid[3].gid.raw, 16);
+	assert_int_equal(lib->modify_qp(qp, &a, rtr_mask), 0);
+	a.qp_state = IBV_QPS_RTS;
+	assert_int_equal(lib->modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+	return qp;
+}
+
+/*
+ * E14, E16: a stranger on the peer's NIC knows a queue pair, and guesses keys that are in use and places of memory. No
+ * byte is written, no queue pair ends, and the peers go on.
+ */
+static void strangers__writes(void **state)
+{
+	const struct uccl_verbs *lib = fake_verbs_lib();
+	struct uc_peer *victim;
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;
+	struct ibv_mr *mr;
+	struct ibv_qp *qp;
+	struct ibv_wc wc;
+	uint64_t bad, rkey, raddr;
+	void *open_mr;
+
+	(void)state;
+	kind = IBV_QPT_UC;
+	rxe();
+	first_then_direct();
+	victim = TAILQ_FIRST(&((struct uc *)nics[0])->peers);
+	memset(dst[0], 0xa5, LONG);
+	assert_int_equal(nics[0]->ops->reg(nics[0], dst[0], LONG, &open_mr, &rkey, &raddr), 0);
+	ctx = lib->open_device(&dev[1]->dev);
+	pd = lib->alloc_pd(ctx);
+	cq = lib->create_cq(ctx, 16, NULL, NULL, 0);
+	mr = lib->reg_mr(pd, src, LONG, IBV_ACCESS_LOCAL_WRITE);
+	qp = stranger_qp(lib, pd, cq, victim->path[0].qpn);
+	bad = fake->stats.bad_rkey;
+	for (int i = 0; i < 1000; i++) {
+		struct ibv_sge sge = {.addr = (uintptr_t)src, .length = 512, .lkey = mr->lkey};
+		struct ibv_send_wr wr = {.sg_list = &sge,
+					 .num_sge = 1,
+					 .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+					 .send_flags = IBV_SEND_SIGNALED,
+					 .imm_data = (uint32_t)uccl_rng_next(&rng)},
+				   *no;
+
+		/* The right key is among the guesses: then the place is what keeps it out. */
+		wr.wr.rdma.rkey = i % 2 ? (uint32_t)rkey : (uint32_t)(rkey - 50 + (unsigned int)i / 10);
+		wr.wr.rdma.remote_addr = i % 3 ? uccl_rng_next(&rng) >> 1 : (uintptr_t)dst[0];
+		assert_int_equal(lib->post_send(qp, &wr, &no), 0);
+		assert_int_equal(lib->poll_cq(cq, 1, &wc), 1);
+		if (i % 50 == 0)
+			run(100 * UCCL_NS_PER_US);
+	}
+	run(10 * UCCL_NS_PER_MS);
+	assert_int_equal(fake->stats.bad_rkey - bad, 1000);
+	assert_int_equal(fake->stats.no_receive, 0);
+	assert_int_equal(uccl_verbs_uc_stats(nics[0])->rx_errors, 1000);
+	for (size_t i = 0; i < LONG; i++)
+		assert_int_equal(dst[0][i], 0xa5);
+	nics[0]->ops->dereg(nics[0], open_mr);
+	message_kept(1, 0, SECOND);
+	message_kept(0, 1, SECOND);
+	assert_int_equal(uccl_verbs_uc_stats(nics[0])->made, 16);
+	assert_int_equal(errors, 0);
+	lib->destroy_qp(qp);
+	lib->dereg_mr(mr);
+	lib->destroy_cq(cq);
+	lib->dealloc_pd(pd);
+	lib->close_device(ctx);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -765,6 +892,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(link__gone_later_received, begin, end),
 		cmocka_unit_test_setup_teardown(link__down_too_long, begin, end),
 		cmocka_unit_test_setup_teardown(receives__many_senders, begin, end),
+		cmocka_unit_test_setup_teardown(strangers__packets, begin, end),
+		cmocka_unit_test_setup_teardown(strangers__writes, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
