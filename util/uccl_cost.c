@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * What core and policies cost per chunk: two flows over a NIC that does nothing, in virtual time, 400 Gb/s and 6 us one
- * way. Prints ns by the machine's clock, the median of many short stretches, as others may be at work; contrib/check-cost counts the instructions of cost_sender and cost_receiver.
- * What a NIC, the engine and messages cost is not in it.
+ * way. Prints ns by the machine's clock, the median of many short stretches, as others may be at work;
+ * contrib/check-cost counts the instructions of cost_sender and cost_receiver. What a NIC, the engine and messages cost
+ * is not in it.
  */
 #include <getopt.h>
 #include <stdbool.h>
@@ -305,8 +306,8 @@ int main(int argc, char **argv)
 		n++;
 	}
 	count = arrived / chunk;
-	printf("%s, %s, %s, chunks of %u: %llu chunks, %.0f %% of the link, sender %.0f ns, receiver %.0f ns a chunk\n", cc,
-	       path, credit, chunk, (unsigned long long)count,
+	printf("%s, %s, %s, chunks of %u: %llu chunks, %.0f %% of the link, sender %.0f ns, receiver %.0f ns a chunk\n",
+	       cc, path, credit, chunk, (unsigned long long)count,
 	       (double)arrived * 800 * 1e9 / (double)(now - UCCL_NS_PER_MS) / (double)LINK_BPS,
 	       median(stretch[0], n), median(stretch[1], n));
 	free(stretch[0]);
