@@ -31,7 +31,7 @@ struct table {
 	_Atomic uint32_t n;
 	_Atomic uint32_t generation;
 	_Atomic uint32_t writing;	/* odd: somebody writes */
-	fi_addr_t map[];		/* cap: its own index, or FI_ADDR_NOTAVAIL. Behind them cap addresses */
+	_Atomic fi_addr_t map[];	/* cap: its own index, or FI_ADDR_NOTAVAIL. Behind them cap addresses */
 };
 
 struct uccl_avshare {
@@ -42,9 +42,31 @@ struct uccl_avshare {
 	char name[256];
 };
 
-static struct uccl_addr *entries(struct table *t)
+#define ENTRY_WORDS (sizeof(struct uccl_addr) / 8)
+_Static_assert(sizeof(struct uccl_addr) % 8 == 0 && sizeof(fi_addr_t) == 8, "all of the table is words");
+
+/* The words of an entry; each is ordered after what was done before (writers) and before what follows (readers). */
+static _Atomic uint64_t *entry(struct table *t, uint64_t i)
 {
-	return (struct uccl_addr *)&t->map[t->cap];
+	return (_Atomic uint64_t *)&t->map[t->cap] + i * ENTRY_WORDS;
+}
+
+static void entry_put(struct table *t, uint64_t i, const struct uccl_addr *addr)
+{
+	uint64_t w[ENTRY_WORDS];
+
+	memcpy(w, addr, sizeof(w));
+	for (size_t k = 0; k < ENTRY_WORDS; k++)
+		atomic_store_explicit(&entry(t, i)[k], w[k], memory_order_release);
+}
+
+static void entry_get(struct table *t, uint64_t i, struct uccl_addr *addr)
+{
+	uint64_t w[ENTRY_WORDS];
+
+	for (size_t k = 0; k < ENTRY_WORDS; k++)
+		w[k] = atomic_load_explicit(&entry(t, i)[k], memory_order_acquire);
+	memcpy(addr, w, sizeof(w));
 }
 
 static size_t table_bytes(uint64_t cap)
@@ -217,7 +239,7 @@ int uccl_avshare_insert(struct uccl_avshare *s, const struct uccl_addr *addr, fi
 	for (i = 0; i < t->n && t->map[i] != FI_ADDR_NOTAVAIL; i++)
 		;
 	if (i < t->cap) {
-		entries(t)[i] = *addr;
+		entry_put(t, i, addr);
 		t->map[i] = *index = i;
 		if (i == t->n)
 			t->n = i + 1;
@@ -256,7 +278,6 @@ static uint32_t read_begin(const struct table *t)
 
 static bool read_again(const struct table *t, uint32_t seen)
 {
-	atomic_thread_fence(memory_order_acquire);
 	return atomic_load(&t->writing) != seen;
 }
 
@@ -270,7 +291,7 @@ int uccl_avshare_get(struct uccl_avshare *s, fi_addr_t index, struct uccl_addr *
 		seen = read_begin(t);
 		rc = index < uccl_min(t->n, t->cap) && t->map[index] == index ? 0 : -FI_EINVAL;
 		if (!rc)
-			*addr = entries(t)[index];
+			entry_get(t, index, addr);
 	} while (read_again(t, seen));
 	return rc;
 }
