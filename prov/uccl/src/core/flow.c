@@ -321,6 +321,8 @@ static void control_forget(struct uccl_flow *f)
 		control_remove(f, f->control[0]);
 }
 
+static void path_losses(struct uccl_flow *f, uint16_t path, uint32_t n, uint32_t most, uint64_t now);
+
 void flow_control_check(struct uccl_flow *f, uint64_t now)
 {
 	uint64_t rto = uccl_flow_rto(f);
@@ -336,7 +338,8 @@ void flow_control_check(struct uccl_flow *f, uint64_t now)
 			continue;
 		p->ask_ns = 0;
 		control_remove(f, i);
-		flow_path_loss(f, i, false, now);
+		/* Reports name twelve paths at a time, so of many one says little. */
+		path_losses(f, i, 1, PATH_LOSSES_MAX, now);
 	}
 }
 
@@ -375,18 +378,23 @@ static uint64_t path_rto(const struct uccl_flow *f, const struct uccl_path *p)
 	return uccl_clamp(rto, uccl_flow_rto(f), UCCL_RTO_MAX_NS);
 }
 
-void flow_path_loss(struct uccl_flow *f, uint16_t path, bool silent, uint64_t now)
+/* `n` losses more; `most` of them in a row are suspicious. */
+static void path_losses(struct uccl_flow *f, uint16_t path, uint32_t n, uint32_t most, uint64_t now)
 {
 	struct uccl_path *p = &f->paths[path];
-	uint8_t most = f->nusable < PATHS_MANY ? PATH_LOSSES_MAX : 1;
 
-	p->losses = (uint8_t)uccl_min(p->losses + (silent ? PATH_LOSSES_MAX : 1u), UINT8_MAX);
+	p->losses = (uint8_t)uccl_min(p->losses + n, UINT8_MAX);
 	if (p->state != UCCL_PATH_ACTIVE || p->losses < most || f->nusable < 2)
 		return;
 	path_state(f, p, UCCL_PATH_SUSPECT, now + path_rto(f, p), now);
 	control_remove(f, path);
 	flow_path_probe(f, path);
 	flow_path_refresh(f);
+}
+
+void flow_path_loss(struct uccl_flow *f, uint16_t path, bool silent, uint64_t now)
+{
+	path_losses(f, path, silent ? PATH_LOSSES_MAX : 1, f->nusable < PATHS_MANY ? PATH_LOSSES_MAX : 1, now);
 }
 
 void flow_path_alive(struct uccl_flow *f, uint16_t path, uint64_t arrived)

@@ -986,6 +986,26 @@ static void control_check__unreported(void **state)
 	pair_fini(&p);
 }
 
+/* Of many paths one lost chunk is enough, but not one control packet that no report had room for. */
+static void control_check__one_of_many(void **state)
+{
+	struct pair_cfg c = pair_packets();
+
+	(void)state;
+	c.paths = 64;
+	c.labels = 64;
+	start(c);
+	for (uint16_t i = 0; i < 64; i++)
+		tx()->paths[i].ask_ns = p.now;
+	tx()->rack_ns = p.now + uccl_flow_rto(tx());
+	flow_control_check(tx(), p.now);
+	assert_int_equal(tx()->paths[63].losses, 1);
+	assert_int_equal(tx()->nusable, 64);
+	assert_int_equal(tx()->probes_due, 0);
+	tx()->rack_ns = 0;
+	pair_fini(&p);
+}
+
 /* Paths of side 1 whose bit is set carry nothing. */
 static void black_back(struct pair *q, struct pair_pkt *k)
 {
@@ -1249,6 +1269,7 @@ int main(void)
 		cmocka_unit_test(path_alive__control_list),
 		cmocka_unit_test(path_alive__after_half_the_numbers),
 		cmocka_unit_test(control_check__unreported),
+		cmocka_unit_test(control_check__one_of_many),
 		cmocka_unit_test(control_check__acknowledgements_leave_dead_paths),
 		cmocka_unit_test(probe__tells_again),
 		cmocka_unit_test(probe__last_answer_first),
