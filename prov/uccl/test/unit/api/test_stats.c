@@ -32,7 +32,10 @@ static struct uccl_stats close_with(const char *where)
 	fi_addr_t to_b;
 
 	setenv("FI_UCCL_STATS", where, 1);
+	/* Nobody else works on the endpoint while it is looked at. */
+	setenv("FI_UCCL_RESCUE", "0", 1);
 	world_open(&w);
+	unsetenv("FI_UCCL_RESCUE");
 	unsetenv("FI_UCCL_STATS");
 	node_open(&a, &w);
 	node_open(&b, &w);
