@@ -720,25 +720,31 @@ static void source__in_place(void **state)
 	nic[1]->ops->dereg(nic[1], p.mr);
 }
 
+/* Four writes from 16 pages, of which the NIC has read nothing yet. *mrs: registrations before. */
+static void four_in_flight(struct place *p, struct iovec *buffer, int *mrs)
+{
+	join(IBV_QPT_UC);
+	needs_news();
+	*p = place(1);
+	*mrs = fake->mrs;
+	*buffer = (struct iovec){.iov_base = pages(16), .iov_len = 16 * PAGE};
+	fake->stall = true;
+	for (uint32_t i = 0; i < 4; i++)
+		assert_int_equal(write_from(p, buffer, i * 4096, i), 1);
+}
+
 /*
  * The memory goes away while the NIC has writes from it: its registration lives until they are done, and what comes to
  * the same address later is registered anew.
  */
 static void source__unmapped_in_flight(void **state)
 {
-	struct iovec buffer = {.iov_len = 16 * PAGE};
+	struct iovec buffer;
 	struct place p;
 	int mrs;
 
 	(void)state;
-	join(IBV_QPT_UC);
-	needs_news();
-	p = place(1);
-	mrs = fake->mrs;
-	buffer.iov_base = pages(16);
-	fake->stall = true;
-	for (uint32_t i = 0; i < 4; i++)
-		assert_int_equal(write_from(&p, &buffer, i * 4096, i), 1);
+	four_in_flight(&p, &buffer, &mrs);
 	assert_int_equal(munmap(buffer.iov_base, 16 * PAGE), 0);
 	assert_int_equal(fake->mrs, mrs + 1);
 	assert_true(mmap(buffer.iov_base, 16 * PAGE, PROT_READ | PROT_WRITE,
@@ -793,19 +799,12 @@ static void source__copied(void **state)
 /* What cannot go is told of like what went; a queue pair that breaks gives back what it had. */
 static void source__lost(void **state)
 {
-	struct iovec buffer = {.iov_len = 16 * PAGE};
+	struct iovec buffer;
 	struct place p;
 	int mrs;
 
 	(void)state;
-	join(IBV_QPT_UC);
-	needs_news();
-	p = place(1);
-	mrs = fake->mrs;
-	buffer.iov_base = pages(16);
-	fake->stall = true;
-	for (uint32_t i = 0; i < 4; i++)
-		assert_int_equal(write_from(&p, &buffer, i * 4096, i), 1);
+	four_in_flight(&p, &buffer, &mrs);
 	nic[0]->ops->renew(nic[0], peer[0], 0);
 	events(0, NULL);
 	assert_int_equal(told[0], 4);
