@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cache.h"
 #include "core/internal.h"
 
 /*
@@ -33,6 +32,10 @@
 #define DEMAND_ITEMS 64
 /* Bytes of told demand below which more is told: what 400 Gb/s carry in 20 us. */
 #define DEMAND_AHEAD (1u << 20)
+/* Bytes of a cache line, as common processors have them. */
+#define PREFETCH_STEP 64
+/* Payload that is one long piece comes by itself. */
+#define PREFETCH_MAX 4096
 /* Lost bytes that are told without waiting for another reason: a grant. */
 #define LOST_STEP 16384
 
@@ -368,6 +371,14 @@ static uint8_t tx_ar(struct uccl_flow *f, const struct uccl_item *item, bool las
 	return UCCL_FLAG_AR;
 }
 
+/* The NIC's call will copy the payload at once: let it come to the cache while the rest of the train is made. */
+static void tx_prefetch(const struct uccl_flow *f, const uint8_t *payload, uint32_t len)
+{
+	if (f->cfg.tx_sync && len <= PREFETCH_MAX)
+		for (uint32_t i = 0; i < len; i += PREFETCH_STEP)
+			__builtin_prefetch(payload + i, 0, 2);
+}
+
 /* Send the chunk of log entry `e` as a packet: first time or again. */
 static void tx_chunk(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, uint8_t flags,
 		     uint64_t now)
@@ -380,9 +391,7 @@ static void tx_chunk(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *
 		.rec = e->rec,
 	};
 
-	/* The NIC's call will copy it: it comes to the cache while the rest of the train is made. */
-	if (f->cfg.tx_sync)
-		uccl_prefetch_read(e->payload, e->len);
+	tx_prefetch(f, e->payload, e->len);
 	tx->control = false;
 	tx->payload = e->payload;
 	tx->payload_len = e->len;
