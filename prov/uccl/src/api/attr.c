@@ -105,9 +105,10 @@ static bool rx_match(const struct fi_rx_attr *a, const struct uccl_params *p)
 	return true;
 }
 
-size_t uccl_attr_contexts(const struct uccl_params *p)
+size_t uccl_attr_contexts(const struct uccl_params *p, uint64_t caps)
 {
-	return uccl_place_rdma(p) ? 1 : UCCL_CONTEXTS_MAX;
+	/* A directed receive names one port of many that the peer's messages come from: it might wait for ever. */
+	return uccl_place_rdma(p) || caps & FI_DIRECTED_RECV ? 1 : UCCL_CONTEXTS_MAX;
 }
 
 static size_t contexts(size_t asked)
@@ -115,7 +116,7 @@ static size_t contexts(size_t asked)
 	return asked == FI_SHARED_CONTEXT ? 1 : asked;
 }
 
-static bool ep_match(const struct fi_ep_attr *a, const struct uccl_params *p)
+static bool ep_match(const struct fi_ep_attr *a, const struct uccl_params *p, uint64_t caps)
 {
 	if (a->type != FI_EP_UNSPEC && a->type != FI_EP_RDM)
 		refuse("endpoint type %d, only FI_EP_RDM is offered\n", a->type);
@@ -127,13 +128,13 @@ static bool ep_match(const struct fi_ep_attr *a, const struct uccl_params *p)
 	check_max("ep_attr->max_order_raw_size", a->max_order_raw_size, UCCL_ORDER_MAX);
 	check_max("ep_attr->max_order_war_size", a->max_order_war_size, UCCL_ORDER_MAX);
 	check_max("ep_attr->max_order_waw_size", a->max_order_waw_size, UCCL_ORDER_MAX);
-	check_max("ep_attr->tx_ctx_cnt", contexts(a->tx_ctx_cnt), uccl_attr_contexts(p));
-	check_max("ep_attr->rx_ctx_cnt", contexts(a->rx_ctx_cnt), uccl_attr_contexts(p));
+	check_max("ep_attr->tx_ctx_cnt", contexts(a->tx_ctx_cnt), uccl_attr_contexts(p, caps));
+	check_max("ep_attr->rx_ctx_cnt", contexts(a->rx_ctx_cnt), uccl_attr_contexts(p, caps));
 	check_max("ep_attr->auth_key_size", a->auth_key_size, 0);
 	return true;
 }
 
-static bool domain_match(const struct fi_domain_attr *a, const struct uccl_params *p)
+static bool domain_match(const struct fi_domain_attr *a, const struct uccl_params *p, uint64_t caps)
 {
 	if ((int)a->threading < FI_THREAD_UNSPEC || (int)a->threading > FI_THREAD_ENDPOINT)
 		refuse("threading model %d\n", a->threading);
@@ -151,8 +152,8 @@ static bool domain_match(const struct fi_domain_attr *a, const struct uccl_param
 	check_max("domain_attr->ep_cnt", a->ep_cnt, EP_COUNT);
 	check_max("domain_attr->tx_ctx_cnt", a->tx_ctx_cnt, EP_COUNT);
 	check_max("domain_attr->rx_ctx_cnt", a->rx_ctx_cnt, EP_COUNT);
-	check_max("domain_attr->max_ep_tx_ctx", a->max_ep_tx_ctx, uccl_attr_contexts(p));
-	check_max("domain_attr->max_ep_rx_ctx", a->max_ep_rx_ctx, uccl_attr_contexts(p));
+	check_max("domain_attr->max_ep_tx_ctx", a->max_ep_tx_ctx, uccl_attr_contexts(p, caps));
+	check_max("domain_attr->max_ep_rx_ctx", a->max_ep_rx_ctx, uccl_attr_contexts(p, caps));
 	check_max("domain_attr->max_ep_stx_ctx", a->max_ep_stx_ctx, EP_COUNT);
 	check_max("domain_attr->max_ep_srx_ctx", a->max_ep_srx_ctx, EP_COUNT);
 	check_max("domain_attr->cntr_cnt", a->cntr_cnt, CQ_COUNT);
@@ -162,23 +163,6 @@ static bool domain_match(const struct fi_domain_attr *a, const struct uccl_param
 	check_max("domain_attr->max_err_data", a->max_err_data, UCCL_ERR_DATA_MAX);
 	check_max("domain_attr->mr_cnt", a->mr_cnt, MR_COUNT);
 	return true;
-}
-
-bool uccl_attr_match(const struct fi_info *hints, uint32_t version, const struct uccl_params *p)
-{
-	(void)version;
-	if (!hints)
-		return true;
-	/* The endpoint type first: utility providers probe for types that we never have. */
-	if (hints->ep_attr && !ep_match(hints->ep_attr, p))
-		return false;
-	if (!caps_match("caps", hints->caps))
-		return false;
-	if (hints->tx_attr && !tx_match(hints->tx_attr, p))
-		return false;
-	if (hints->rx_attr && !rx_match(hints->rx_attr, p))
-		return false;
-	return !hints->domain_attr || domain_match(hints->domain_attr, p);
 }
 
 static uint64_t answer_caps(const struct fi_info *hints)
@@ -198,6 +182,25 @@ static uint64_t answer_caps(const struct fi_info *hints)
 	if (caps & RMA_CAPS && !(caps & RMA_DIRECTIONS))
 		caps |= RMA_DIRECTIONS;
 	return caps | FREE_CAPS;
+}
+
+bool uccl_attr_match(const struct fi_info *hints, uint32_t version, const struct uccl_params *p)
+{
+	uint64_t caps = answer_caps(hints);
+
+	(void)version;
+	if (!hints)
+		return true;
+	/* The endpoint type first: utility providers probe for types that we never have. */
+	if (hints->ep_attr && !ep_match(hints->ep_attr, p, caps))
+		return false;
+	if (!caps_match("caps", hints->caps))
+		return false;
+	if (hints->tx_attr && !tx_match(hints->tx_attr, p))
+		return false;
+	if (hints->rx_attr && !rx_match(hints->rx_attr, p))
+		return false;
+	return !hints->domain_attr || domain_match(hints->domain_attr, p, caps);
 }
 
 static void fill_tx(struct fi_info *info, const struct fi_tx_attr *h, const struct uccl_params *p)
@@ -291,8 +294,8 @@ static void fill_domain(struct fi_info *info, const struct fi_domain_attr *h, ui
 	a->ep_cnt = EP_COUNT;
 	a->tx_ctx_cnt = EP_COUNT;
 	a->rx_ctx_cnt = EP_COUNT;
-	a->max_ep_tx_ctx = uccl_attr_contexts(p);
-	a->max_ep_rx_ctx = uccl_attr_contexts(p);
+	a->max_ep_tx_ctx = uccl_attr_contexts(p, info->caps);
+	a->max_ep_rx_ctx = uccl_attr_contexts(p, info->caps);
 	a->max_ep_stx_ctx = EP_COUNT;
 	a->max_ep_srx_ctx = EP_COUNT;
 	a->cntr_cnt = CQ_COUNT;

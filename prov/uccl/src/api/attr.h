@@ -18,8 +18,11 @@
 /* Most contexts of a scalable endpoint: each has an engine of its own. */
 #define UCCL_CONTEXTS_MAX 16
 
-/* The most that there can be here: contexts are found by their ports, which an RDMA NIC has not. */
-size_t uccl_attr_contexts(const struct uccl_params *p);
+/*
+ * The most that there can be here, of an endpoint with these capabilities: contexts are found by their ports, which an
+ * RDMA NIC has not; one port is all that a directed receive knows of a peer.
+ */
+size_t uccl_attr_contexts(const struct uccl_params *p, uint64_t caps);
 
 /*
  * True if hints (may be NULL, as may every part of them) can be met. Otherwise the reason is told at info level.

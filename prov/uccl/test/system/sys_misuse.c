@@ -144,8 +144,8 @@ void role_misuse_hints(struct rank *r)
 	expect_none("protocol", h->ep_attr->protocol = FI_PROTO_RXM);
 	expect_none("long messages", h->ep_attr->max_msg_size = SIZE_MAX);
 	expect_none("prefix", h->ep_attr->msg_prefix_size = 16);
-	expect_none("many contexts", h->ep_attr->tx_ctx_cnt = 4);
-	expect_none("shared contexts", h->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT);
+	expect_none("many contexts", h->ep_attr->tx_ctx_cnt = 17);
+	expect_none("contexts and directed receives", (h->caps |= FI_DIRECTED_RECV, h->ep_attr->rx_ctx_cnt = 2));
 	expect_none("inject", h->tx_attr->inject_size = 1 << 20);
 	expect_none("iov", h->tx_attr->iov_limit = 1000);
 	expect_none("order", h->tx_attr->msg_order = ~0ull);

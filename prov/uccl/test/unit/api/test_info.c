@@ -117,6 +117,8 @@ static void getinfo__refuses(void **state)
 	refused(h->ep_attr->max_order_waw_size = 65537);
 	refused(h->ep_attr->tx_ctx_cnt = 17);
 	refused(h->ep_attr->rx_ctx_cnt = 17);
+	refused((h->caps = FI_TAGGED | FI_DIRECTED_RECV, h->ep_attr->tx_ctx_cnt = 2));
+	refused((h->caps = FI_TAGGED | FI_DIRECTED_RECV, h->domain_attr->max_ep_rx_ctx = 2));
 	refused(h->domain_attr->threading = (enum fi_threading)9);
 	refused(h->domain_attr->control_progress = (enum fi_progress)4);
 	refused(h->domain_attr->data_progress = (enum fi_progress)4);

@@ -178,12 +178,19 @@ static void context__closed_alone(void **state)
 
 static void sep_open__limits(void **state)
 {
+	struct fi_info *h = world_hints();
 	struct fid_ep *sep, *ctx;
 	struct world w;
 
 	(void)state;
-	world_open(&w);
+	h->caps = FI_TAGGED | FI_NAMED_RX_CTX;
+	world_open_with(&w, h);
 	assert_int_equal(w.info->domain_attr->max_ep_tx_ctx, 16);
+	/* With directed receives, one: a message comes from any of a peer's ports, and they wait for one of them. */
+	w.info->caps |= FI_DIRECTED_RECV;
+	w.info->ep_attr->tx_ctx_cnt = 2;
+	assert_int_equal(fi_scalable_ep(w.domain, w.info, &sep, NULL), -FI_EINVAL);
+	w.info->caps &= ~FI_DIRECTED_RECV;
 	w.info->ep_attr->tx_ctx_cnt = 17;
 	assert_int_equal(fi_scalable_ep(w.domain, w.info, &sep, NULL), -FI_EINVAL);
 	w.info->ep_attr->tx_ctx_cnt = 2;
