@@ -981,15 +981,23 @@ static void drain__stuck_data(void **state)
 	lan_free(l);
 }
 
-/* A message that was complete before there was a connection is delivered all the same. PROTOCOL R51 */
-static void drain__not_connected(void **state)
+/* Two of which the first drains with a message to the second, which does not answer yet. */
+static struct lan *drain_unanswered(void)
 {
 	struct lan *l = lan_new_open(2);
 
-	(void)state;
 	l->node[1].asleep = true;
 	assert_int_equal(lan_send(l, 0, 1, src, 100, LAN_CTX(1)), 0);
 	uccl_engine_drain(l->node[0].e, l->now);
+	return l;
+}
+
+/* A message that was complete before there was a connection is delivered all the same. PROTOCOL R51 */
+static void drain__not_connected(void **state)
+{
+	struct lan *l = drain_unanswered();
+
+	(void)state;
 	lan_pass(l, 1 * SECOND);
 	assert_false(uccl_engine_drained(l->node[0].e));
 	l->node[1].asleep = false;
@@ -1003,12 +1011,9 @@ static void drain__not_connected(void **state)
 /* Nobody ever answers: for a bounded time. */
 static void drain__never_connected(void **state)
 {
-	struct lan *l = lan_new_open(2);
+	struct lan *l = drain_unanswered();
 
 	(void)state;
-	l->node[1].asleep = true;
-	assert_int_equal(lan_send(l, 0, 1, src, 100, LAN_CTX(1)), 0);
-	uccl_engine_drain(l->node[0].e, l->now);
 	lan_pass(l, 6 * SECOND);
 	assert_true(uccl_engine_drained(l->node[0].e));
 	lan_free(l);
