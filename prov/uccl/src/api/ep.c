@@ -253,6 +253,7 @@ static int nic_open(struct uccl_ep *ep, struct uccl_nic **out)
 		.mtu = p->mtu,
 		.rx_bytes = p->rcvbuf_bytes,
 		.max_qp = (uint32_t)p->max_qp,
+		.srq_depth = (uint32_t)p->srq_depth,
 		.budget = &qp_budget,
 		.liveness = p->liveness,
 		.timestamps = true,

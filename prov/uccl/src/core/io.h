@@ -16,6 +16,11 @@
 #define UCCL_TAIL_MAX 640
 /* Bytes of the seal that may follow that (core/seal.h). */
 #define UCCL_SEAL_LEN 24
+/*
+ * Bits of a direct write's immediate that are the flow's. The back end has those above for itself: which flow it is, of
+ * those that share a queue pair.
+ */
+#define UCCL_IMM_BITS 28
 /* Most paths between two endpoints. */
 #define UCCL_PATHS_MAX 256
 

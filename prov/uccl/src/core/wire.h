@@ -103,8 +103,8 @@ static inline uint32_t uccl_ts(uint64_t now)
 	return (uint32_t)(now >> UCCL_TS_SHIFT);
 }
 
-/* 32-bit immediate of a direct write: 28 bits of CSN, 4 bits of epoch. */
-#define UCCL_IMM_CSN_BITS 28
+/* Immediate of a direct write: 24 bits of CSN, 4 bits of epoch, which is all of UCCL_IMM_BITS. */
+#define UCCL_IMM_CSN_BITS 24
 static inline uint32_t uccl_imm(uint64_t csn, uint8_t epoch)
 {
 	return (uint32_t)(csn & ((1u << UCCL_IMM_CSN_BITS) - 1)) | (uint32_t)(epoch & 15u) << UCCL_IMM_CSN_BITS;

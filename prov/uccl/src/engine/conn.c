@@ -787,26 +787,39 @@ static void mep_connect(struct uccl_peer *p, uint64_t now)
 	c->e->scan_at = uccl_min(c->e->scan_at, now + UCCL_NS_PER_MS);
 }
 
+/* The peer, if it is still one, writes no more to what it was granted. */
+static void finish(struct conn *c)
+{
+	const struct uccl_nic *nic = c->e->nic;
+
+	if (nic->ops->finish && c->nic_peer)
+		nic->ops->finish(c->e->nic, c->nic_peer);
+}
+
 static int mep_reg(struct uccl_peer *p, void *buf, uint64_t len, void **mr, uint64_t *rkey, uint64_t *raddr)
 {
 	struct conn *c = peer_conn(p);
 	struct uccl_nic *nic = c->e->nic;
+	int rc;
 
 	if (nic->ops->prepare) {
-		int rc = nic->ops->prepare(nic, c->nic_peer);
-
+		rc = nic->ops->prepare(nic, c->nic_peer);
 		conn_say(c);
 		if (rc)
 			return rc;
 	}
-	return nic->ops->reg ? nic->ops->reg(nic, buf, len, mr, rkey, raddr) : -FI_ENOSYS;
+	rc = nic->ops->reg ? nic->ops->reg(nic, buf, len, mr, rkey, raddr) : -FI_ENOSYS;
+	if (rc)
+		finish(c);
+	return rc;
 }
 
 static void mep_dereg(struct uccl_peer *p, void *mr)
 {
-	struct uccl_nic *nic = peer_conn(p)->e->nic;
+	struct conn *c = peer_conn(p);
 
-	nic->ops->dereg(nic, mr);
+	c->e->nic->ops->dereg(c->e->nic, mr);
+	finish(c);
 }
 
 static void mep_fence(struct uccl_peer *p, uint16_t path, uint64_t now)

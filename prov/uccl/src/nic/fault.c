@@ -625,6 +625,13 @@ static int fault_prepare(struct uccl_nic *nic, struct uccl_nic_peer *peer)
 	return f->inner->ops->prepare(f->inner, peer);
 }
 
+static void fault_finish(struct uccl_nic *nic, struct uccl_nic_peer *peer)
+{
+	struct fault *f = fault_of(nic);
+
+	f->inner->ops->finish(f->inner, peer);
+}
+
 static uint32_t fault_offer(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint8_t *buf, uint32_t n)
 {
 	struct fault *f = fault_of(nic);
@@ -716,6 +723,7 @@ static void ops_fill(struct uccl_nic_ops *ours, const struct uccl_nic_ops *inner
 		.disconnect = inner->disconnect ? fault_disconnect : NULL,
 		.fence = inner->fence ? fault_fence : NULL,
 		.prepare = inner->prepare ? fault_prepare : NULL,
+		.finish = inner->finish ? fault_finish : NULL,
 		.offer = inner->offer ? fault_offer : NULL,
 		.accept = inner->accept ? fault_accept : NULL,
 		.renew = inner->renew ? fault_renew : NULL,

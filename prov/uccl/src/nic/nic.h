@@ -49,6 +49,7 @@ struct uccl_nic_attr {
 	uint8_t data_class, data_level;
 	uint8_t control_class, control_level;
 	uint32_t max_qp;		/* queue pairs for direct writes, to all peers together; 0: the default */
+	uint32_t srq_depth;		/* receives for direct writes, of all endpoints; 0: enough */
 	struct uccl_qp_budget *budget;	/* and of all back ends with this one together; lives longer; NULL: its own */
 };
 
@@ -80,10 +81,12 @@ struct uccl_nic_ops {
 	void (*dereg)(struct uccl_nic *nic, void *mr);
 	/*
 	 * Back ends whose two sides must agree before they write: what they say to each other, in records that the open
-	 * flow brings once, in any order. NULL: writes can go at once. All four or none.
+	 * flow brings once, in any order. NULL: writes can go at once. All five or none.
 	 */
 	/* A write to here from this peer is wanted: begin what is needed. 0: it can be granted; -FI_EAGAIN: not yet. */
 	int (*prepare)(struct uccl_nic *nic, struct uccl_nic_peer *peer);
+	/* What was granted after prepare() has ended: nothing will be written any more. */
+	void (*finish)(struct uccl_nic *nic, struct uccl_nic_peer *peer);
 	/* What is to be said next: bytes put into buf[0..n), n >= UCCL_NIC_RECORD; 0: nothing. */
 	uint32_t (*offer)(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint8_t *buf, uint32_t n);
 	/* What the peer said. -FI_EINVAL: nonsense, of which nothing was taken. */

@@ -51,7 +51,8 @@ struct uccl_verbs_sent {
 	struct uccl_verbs_ah *ah; /* NULL: it needs none */
 	/* Of a write, for uccl_verbs_slab.freed. */
 	const struct uccl_mrcache_entry *source; /* NULL: what is in the piece */
-	uint64_t cookie, id;
+	uint64_t cookie;
+	void *owner;
 };
 
 /* The sending half of a queue pair. */

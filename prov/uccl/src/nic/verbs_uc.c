@@ -4,8 +4,7 @@
  * NIC reads a write from the caller's own memory, registered as a whole and kept so (mrcache.h), or from a copy where
  * that cannot be; either way UCCL_RX_SENT says when.
  *
- * Writes take receives without a buffer off one shared queue. There are as many as peers were granted, and as many
- * again for what comes late or is refused.
+ * What came is read from the shared completion queues by whichever endpoint asks, and waits in its own endpoint's ring.
  */
 #include "nic/verbs_uc.h"
 
@@ -17,20 +16,16 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/random.h>
-#include <time.h>
+#include <unistd.h>
 
 #include "base/log.h"
 
-#define SRQ_MIN 128
-#define TX_MIN 64
-/* Registrations of the caller's memory that are kept while nothing is sent from it. */
-#define SOURCES 1024
-#define SOURCE_BYTES (1ull << 30)
+#define EVENTS_EVERY 1024 /* calls of rx(): even the busy look at what the NIC says of itself */
 /* Shorter buffers are copied: to register one costs more. */
 #define SOURCE_MIN 32768
 #define COPY_NS (100 * UCCL_NS_PER_MS) /* after the NIC refused, without asking again */
@@ -52,7 +47,7 @@ static int uc_reg(struct uccl_nic *nic, void *buf, uint64_t len, void **out, uin
 		return -FI_EIO;
 	/* The highest bit is clear, so that no end of it wraps. */
 	iova = (iova >> 1 & ~4095ull) | ((uintptr_t)buf & 4095);
-	mr = w->lib->reg_mr_iova(w->ud->pd, buf, len, iova, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	mr = w->dev->lib->reg_mr_iova(w->dev->pd, buf, len, iova, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	if (!mr)
 		return errno > 0 ? -errno : -FI_EIO;
 	*out = mr;
@@ -66,97 +61,61 @@ static void uc_dereg(struct uccl_nic *nic, void *mr)
 {
 	struct uc *w = uc_of(nic);
 
-	if (w->lib->dereg_mr(mr))
+	if (w->dev->lib->dereg_mr(mr))
 		UCCL_LOG(UCCL_LOG_WARN, "%s: memory cannot be deregistered: error %d", w->ud->port.name, errno);
 }
 
 /* Memory that we write from. */
 
-static int source_reg(void *arg, uintptr_t start, uint64_t len, void **mr)
-{
-	struct uc *w = arg;
-
-	*mr = w->lib->reg_mr(w->ud->pd, (void *)start, len, 0);
-	return *mr ? 0 : errno > 0 ? -errno : -FI_EIO;
-}
-
-static void source_dereg(void *arg, void *mr)
-{
-	struct uc *w = arg;
-
-	uc_dereg(&w->nic, mr);
-}
-
-static const struct uccl_mrcache_ops source_ops = {.reg = source_reg, .dereg = source_dereg};
-
 /* NULL: it has to be copied. */
-static const struct uccl_mrcache_entry *source_get(struct uc *w, const struct uccl_tx *t)
+static const struct uccl_mrcache_entry *source_get(struct uc_dev *d, const struct uccl_tx *t)
 {
 	const struct uccl_mrcache_entry *e;
 	int err;
 
-	if (!t->buffer || t->buffer->iov_len < SOURCE_MIN || (w->copy_until && w->ud->clock() < w->copy_until))
+	if (!t->buffer || t->buffer->iov_len < SOURCE_MIN || (d->copy_until && d->clock() < d->copy_until))
 		return NULL;
-	err = uccl_mrcache_get_kept(w->sources, t->buffer->iov_base, t->buffer->iov_len, &e);
-	w->copy_until = 0;
+	err = uccl_mrcache_get_kept(d->sources, t->buffer->iov_base, t->buffer->iov_len, &e);
+	d->copy_until = 0;
 	if (!err)
 		return e;
 	if (err != -FI_ENOSYS) {
-		UCCL_LOG(UCCL_LOG_INFO, "%s: a buffer to send from cannot be registered: error %d", w->ud->port.name,
-			 -err);
-		w->copy_until = w->ud->clock() + COPY_NS;
+		UCCL_LOG(UCCL_LOG_INFO, "%s: a buffer to send from cannot be registered: error %d", d->port.name, -err);
+		d->copy_until = d->clock() + COPY_NS;
 	}
 	return NULL;
 }
 
-static void write_told(struct uc *w, uint64_t cookie, uint64_t id)
-{
-	w->told[w->told_head++ % w->told_size] = (struct uc_told){.cookie = cookie, .id = id};
-}
-
-static void write_freed(void *arg, const struct uccl_verbs_sent *sent)
-{
-	struct uc *w = arg;
-
-	if (sent->source)
-		uccl_mrcache_put(w->sources, sent->source);
-	write_told(w, sent->cookie, sent->id);
-}
-
 /* Sending. */
 
-static bool writes_under_way(const struct uc *w)
-{
-	return w->tx.nunused < w->tx.count;
-}
-
-static void completion_take(struct uc *w, const struct ibv_wc *wc)
+static void completion_take(struct uc_dev *d, const struct ibv_wc *wc)
 {
 	uint16_t which = uccl_verbs_sq_which(wc->wr_id);
-	struct uc_path *p = which < w->max_qp ? w->slot[which].path : NULL;
+	struct uc_path *p = which < d->max_qp ? d->slot[which].path : NULL;
 
 	if (!p || !uccl_verbs_sq_known(&p->sq, wc))
 		return;
 	if (wc->status == IBV_WC_SUCCESS) {
-		uccl_verbs_sq_done(&p->sq, &w->tx, wc);
+		uccl_verbs_sq_done(&p->sq, &d->tx, wc);
 		return;
 	}
-	w->stats.tx_errors++;
-	if (!(w->stats.tx_errors & (w->stats.tx_errors - 1)))
-		UCCL_LOG(UCCL_LOG_INFO, "%s: a write failed: status %d, vendor's %u, %llu times so far",
-			 w->ud->port.name, wc->status, wc->vendor_err, (unsigned long long)w->stats.tx_errors);
-	uccl_uc_path_broke(w, p);
+	d->stats.tx_errors++;
+	if (!(d->stats.tx_errors & (d->stats.tx_errors - 1)))
+		UCCL_LOG(UCCL_LOG_INFO, "%s: a write failed: status %d, vendor's %u, %llu times so far", d->port.name,
+			 wc->status, wc->vendor_err, (unsigned long long)d->stats.tx_errors);
+	uccl_uc_path_broke(d, p);
 }
 
-static void writes_reap(struct uc *w)
+/* Take in which writes the NIC has read. */
+static void writes_reap(struct uc_dev *d)
 {
 	struct ibv_wc wc[UC_CHAIN];
 	int i, n;
 
 	do {
-		n = w->lib->poll_cq(w->tx_cq, UC_CHAIN, wc);
+		n = d->lib->poll_cq(d->tx_cq, UC_CHAIN, wc);
 		for (i = 0; i < n; i++)
-			completion_take(w, &wc[i]);
+			completion_take(d, &wc[i]);
 	} while (n == UC_CHAIN);
 }
 
@@ -164,38 +123,40 @@ static void writes_reap(struct uc *w)
 static int write_add(struct uc *w, const struct uccl_tx *t, int i)
 {
 	struct uc_peer *peer = (struct uc_peer *)t->peer;
+	struct uccl_verbs_sent sent = {.cookie = t->cookie, .owner = peer};
 	struct ibv_send_wr *wr = &w->wr[i];
-	struct uccl_verbs_sent sent = {.cookie = t->cookie};
+	struct uc_dev *d = w->dev;
 	struct uc_path *p;
 
 	/* Each will be told of. */
-	if (w->told_head - w->told_tail + w->tx.count - w->tx.nunused == w->told_size)
+	if (w->told_head - w->told_tail + d->tx.count - d->tx.nunused == w->told_size)
 		return 0;
-	if (!peer || t->path >= peer->n || !t->payload_len || t->payload_len > w->tx.stride)
+	if (!peer || !peer->joined || t->path >= peer->n || !t->payload_len || t->payload_len > d->tx.stride ||
+	    t->imm >> UCCL_IMM_BITS)
 		return -1;
-	p = &peer->path[t->path];
-	if (!p->able || w->ud->link != UCCL_LINK_UP)
+	p = &peer->set->path[t->path];
+	if (!p->able || d->link != UCCL_LINK_UP)
 		return -1;
-	if (!w->tx.nunused || !uccl_verbs_sq_room(&p->sq, w->ud->port.max_qp_wr))
+	if (!d->tx.nunused || !uccl_verbs_sq_room(&p->sq, d->port.max_qp_wr))
 		return 0;
-	sent.piece = w->tx.unused[--w->tx.nunused];
-	sent.id = peer->id;
-	sent.source = source_get(w, t);
+	sent.piece = d->tx.unused[--d->tx.nunused];
+	sent.source = source_get(d, t);
 	if (sent.source) {
 		w->sge[i].addr = (uintptr_t)t->payload;
 		w->sge[i].lkey = ((struct ibv_mr *)sent.source->mr)->lkey;
-		w->stats.tx_direct++;
+		w->tx_direct++;
+		d->stats.tx_direct++;
 	} else {
-		w->sge[i].addr = (uintptr_t)uccl_verbs_piece(&w->tx, sent.piece);
-		w->sge[i].lkey = w->tx.mr->lkey;
-		memcpy(uccl_verbs_piece(&w->tx, sent.piece), t->payload, t->payload_len);
+		w->sge[i].addr = (uintptr_t)uccl_verbs_piece(&d->tx, sent.piece);
+		w->sge[i].lkey = d->tx.mr->lkey;
+		memcpy(uccl_verbs_piece(&d->tx, sent.piece), t->payload, t->payload_len);
 	}
 	w->sge[i].length = t->payload_len;
 	wr->wr_id = uccl_verbs_sq_name(&p->sq, p->slot);
 	wr->sg_list = &w->sge[i];
 	wr->num_sge = 1;
 	wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-	wr->imm_data = htonl(t->imm);
+	wr->imm_data = htonl(t->imm | (uint32_t)peer->number << UCCL_IMM_BITS);
 	wr->wr.rdma.remote_addr = t->raddr;
 	wr->wr.rdma.rkey = (uint32_t)t->rkey;
 	if (uccl_verbs_sq_add(&p->sq, wr, sent, false))
@@ -205,39 +166,43 @@ static int write_add(struct uc *w, const struct uccl_tx *t, int i)
 
 static void chains_post(struct uc *w)
 {
+	struct uc_dev *d = w->dev;
 	int i, err;
 
 	for (i = 0; i < w->nchains; i++) {
 		struct uc_path *p = w->chain[i];
 
 		uccl_verbs_sq_signal(&p->sq);
-		err = uccl_verbs_sq_post(w->lib, &p->sq, &w->tx, &w->stats.tx_lost);
-		w->stats.doorbells++;
-		p->peer->used_ns = w->ud->clock();
+		err = uccl_verbs_sq_post(d->lib, &p->sq, &d->tx, &d->stats.tx_lost);
+		d->stats.doorbells++;
+		p->set->used_ns = d->clock();
 		if (!err)
 			continue;
-		UCCL_LOG(UCCL_LOG_INFO, "%s: writes refused: error %d", w->ud->port.name, err);
+		UCCL_LOG(UCCL_LOG_INFO, "%s: writes refused: error %d", d->port.name, err);
 		if (err != ENOMEM)
-			uccl_uc_path_broke(w, p);
+			uccl_uc_path_broke(d, p);
 	}
 	w->nchains = 0;
 }
 
 static int writes_tx(struct uc *w, struct uccl_tx *v, int n)
 {
+	struct uc_dev *d = w->dev;
 	int i, did = 1;
 
-	if (w->ud->link != UCCL_LINK_GONE)
-		writes_reap(w);
+	uc_lock(w);
+	if (d->link != UCCL_LINK_GONE)
+		writes_reap(d);
 	for (i = 0; i < n && i < UC_CHAIN && did; i += did != 0) {
 		did = write_add(w, &v[i], i);
 		if (did >= 0)
 			continue;
-		w->stats.tx_lost++;
+		d->stats.tx_lost++;
 		if (v[i].peer)
-			write_told(w, v[i].cookie, ((struct uc_peer *)v[i].peer)->id);
+			uccl_uc_told(w, v[i].cookie, ((struct uc_peer *)v[i].peer)->id);
 	}
 	chains_post(w);
+	uc_unlock(w);
 	return i;
 }
 
@@ -259,43 +224,94 @@ static int uc_tx(struct uccl_nic *nic, struct uccl_tx *v, int n)
 
 /* Receiving. */
 
-static void receives_post(struct uc *w)
+/*
+ * A write that found no place any more says so by an error. UC goes on after it; on RC, and after any other error, the
+ * queue pair does not. An error ends no more than that.
+ */
+static void receive_failed(struct uc_dev *d, struct uc_path *p, const struct ibv_wc *wc)
 {
-	struct ibv_recv_wr wr[UC_CHAIN], *bad;
-	uint32_t n, i;
-	int err;
+	d->stats.rx_errors++;
+	if (!(d->stats.rx_errors & (d->stats.rx_errors - 1)))
+		UCCL_LOG(UCCL_LOG_INFO, "%s: a write failed here: status %d, vendor's %u, %llu times so far",
+			 d->port.name, wc->status, wc->vendor_err, (unsigned long long)d->stats.rx_errors);
+	if (p && (d->type == IBV_QPT_RC || wc->status != IBV_WC_REM_ACCESS_ERR))
+		uccl_uc_path_broke(d, p);
+}
 
-	while (w->srq_due) {
-		n = (uint32_t)uccl_min(w->srq_due, UC_CHAIN);
-		memset(wr, 0, n * sizeof(wr[0]));
-		for (i = 0; i + 1 < n; i++)
-			wr[i].next = &wr[i + 1];
-		bad = wr;
-		err = w->lib->post_srq_recv(w->srq, wr, &bad);
-		w->srq_due -= err ? (uint32_t)(bad - wr) : n;
-		if (!err)
-			continue;
-		UCCL_LOG(UCCL_LOG_INFO, "%s: receives for writes refused: error %d", w->ud->port.name, err);
-		return;
+/* One completion of a receive. False: it is nobody's. */
+static bool arrive(struct uc_dev *d, const struct ibv_wc *wc, uint64_t now)
+{
+	struct uc_path *p = uccl_uc_path_find(d, wc->qp_num);
+	struct uc_peer *peer;
+	uint32_t imm;
+	struct uc *w;
+
+	if (wc->status != IBV_WC_SUCCESS) {
+		receive_failed(d, p, wc);
+		return false;
 	}
+	imm = ntohl(wc->imm_data);
+	peer = p ? p->set->flow[imm >> UCCL_IMM_BITS] : NULL;
+	if (!peer || wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM || !(wc->wc_flags & IBV_WC_WITH_IMM)) {
+		d->stats.rx_bad++;
+		return false;
+	}
+	p->set->used_ns = now;
+	w = peer->w;
+	w->arrived[w->arrived_head++ % w->arrived_size] = (struct uc_arrived){
+		.peer = peer, .imm = imm & ((1u << UCCL_IMM_BITS) - 1), .len = wc->byte_len, .path = p->index};
+	uccl_uc_kick(w);
+	return true;
+}
+
+static void writes_poll(struct uc_dev *d)
+{
+	struct ibv_wc wc[UC_RX_BATCH];
+	int i, got = d->lib->poll_cq(d->rx_cq, UC_RX_BATCH, wc);
+	uint64_t now = got > 0 ? d->clock() : 0;
+
+	/* Each took a receive, whatever became of it. */
+	for (i = 0; i < got; i++)
+		d->srq_due += !arrive(d, &wc[i], now);
+}
+
+static void event_fill(struct uccl_rx *v, enum uccl_rx_kind kind, struct uc_peer *peer, uint16_t path)
+{
+	memset(v, 0, sizeof(*v));
+	v->kind = kind;
+	v->path = path;
+	v->peer = (struct uccl_nic_peer *)peer;
+	v->peer_id = peer->id;
+	v->src = peer->to;
 }
 
 static int news_tell(struct uc *w, struct uccl_rx *v, int n)
 {
-	struct uc_path *p;
-	int k;
+	struct uc_peer *peer;
+	uint16_t path;
+	int k = 0;
 
-	for (k = 0; k < n && (p = TAILQ_FIRST(&w->news)); k++) {
-		TAILQ_REMOVE(&w->news, p, news);
-		p->has_news = false;
-		memset(&v[k], 0, sizeof(v[k]));
-		v[k].kind = p->able ? UCCL_RX_WRITE_ON : UCCL_RX_WRITE_OFF;
-		v[k].path = p->index;
-		v[k].peer = (struct uccl_nic_peer *)p->peer;
-		v[k].peer_id = p->peer->id;
-		v[k].src = p->peer->to;
+	while (k < n && (peer = TAILQ_FIRST(&w->news))) {
+		for (path = 0; path < peer->n && k < n; path++) {
+			uint64_t bit = 1ull << (path % 64);
+
+			if (!(peer->news[path / 64] & bit))
+				continue;
+			peer->news[path / 64] &= ~bit;
+			event_fill(&v[k++],
+				   peer->set->path[path].able ? UCCL_RX_WRITE_ON : UCCL_RX_WRITE_OFF, peer, path);
+		}
+		if (path < peer->n)
+			break;
+		TAILQ_REMOVE(&w->news, peer, news_link);
+		peer->has_news = false;
 	}
 	return k;
+}
+
+void uccl_uc_told(struct uc *w, uint64_t cookie, uint64_t id)
+{
+	w->told[w->told_head++ % w->told_size] = (struct uc_told){.cookie = cookie, .id = id};
 }
 
 static int told_tell(struct uc *w, struct uccl_rx *v, int n)
@@ -313,74 +329,38 @@ static int told_tell(struct uc *w, struct uccl_rx *v, int n)
 	return k;
 }
 
-/*
- * A write that found no place any more says so by an error. UC goes on after it; on RC, and after any other error, the
- * queue pair does not. An error ends no more than that.
- */
-static void receive_failed(struct uc *w, struct uc_path *p, const struct ibv_wc *wc)
+static int arrived_tell(struct uc *w, struct uccl_rx *v, int n)
 {
-	w->stats.rx_errors++;
-	if (!(w->stats.rx_errors & (w->stats.rx_errors - 1)))
-		UCCL_LOG(UCCL_LOG_INFO, "%s: a write failed here: status %d, vendor's %u, %llu times so far",
-			 w->ud->port.name, wc->status, wc->vendor_err, (unsigned long long)w->stats.rx_errors);
-	if (p && (w->type == IBV_QPT_RC || wc->status != IBV_WC_REM_ACCESS_ERR))
-		uccl_uc_path_broke(w, p);
+	int k = 0;
+
+	while (k < n && w->arrived_tail != w->arrived_head) {
+		const struct uc_arrived *a = &w->arrived[w->arrived_tail++ % w->arrived_size];
+
+		w->dev->srq_due++;
+		if (!a->peer)
+			continue;
+		event_fill(&v[k], UCCL_RX_WRITE, a->peer, a->path);
+		v[k].imm = a->imm;
+		v[k++].len = a->len;
+	}
+	return k;
 }
 
 static int writes_rx(struct uc *w, struct uccl_rx *v, int n)
 {
-	struct ibv_wc wc[UC_RX_BATCH];
-	int i, got, k = news_tell(w, v, n);
-	uint64_t now;
+	struct uc_dev *d = w->dev;
+	int k;
 
-	if (writes_under_way(w))
-		writes_reap(w);
+	if (d->tx.nunused < d->tx.count)
+		writes_reap(d);
+	/* What one endpoint does not take in holds up nobody else's writes. */
+	writes_poll(d);
+	k = news_tell(w, v, n);
 	k += told_tell(w, v + k, n - k);
-	if (k == n)
-		return k;
-	got = w->lib->poll_cq(w->rx_cq, n - k < UC_RX_BATCH ? n - k : UC_RX_BATCH, wc);
-	now = got > 0 ? w->ud->clock() : 0;
-	for (i = 0; i < got; i++) {
-		struct uc_path *p = uccl_uc_path_find(w, wc[i].qp_num);
-
-		/* Each took a receive, whatever became of it. */
-		w->srq_due++;
-		if (wc[i].status != IBV_WC_SUCCESS) {
-			receive_failed(w, p, &wc[i]);
-			continue;
-		}
-		if (!p || wc[i].opcode != IBV_WC_RECV_RDMA_WITH_IMM || !(wc[i].wc_flags & IBV_WC_WITH_IMM)) {
-			w->stats.rx_bad++;
-			continue;
-		}
-		p->peer->used_ns = now;
-		memset(&v[k], 0, sizeof(v[k]));
-		v[k].kind = UCCL_RX_WRITE;
-		v[k].path = p->index;
-		v[k].imm = ntohl(wc[i].imm_data);
-		v[k].len = wc[i].byte_len;
-		v[k].peer = (struct uccl_nic_peer *)p->peer;
-		v[k].peer_id = p->peer->id;
-		v[k].src = p->peer->to;
-		k++;
-	}
-	if (w->srq_due >= UC_CHAIN)
-		receives_post(w);
+	k += arrived_tell(w, v + k, n - k);
+	if (d->srq_due >= UC_CHAIN || d->srq_due >= d->srq_depth / 2)
+		uccl_uc_dev_post(d);
 	return k;
-}
-
-/* Empty the channel and ask for the next event. */
-static void channel_arm(struct uc *w)
-{
-	struct ibv_cq *cq;
-	void *user;
-
-	while (!w->lib->get_cq_event(w->channel, &cq, &user)) {
-		w->lib->ack_cq_events(cq, 1);
-		w->armed = false;
-	}
-	if (!w->armed)
-		w->armed = !w->lib->req_notify_cq(w->rx_cq, 0) && !w->lib->req_notify_cq(w->tx_cq, 0);
 }
 
 static int uc_wait_fd(struct uccl_nic *nic)
@@ -391,78 +371,56 @@ static int uc_wait_fd(struct uccl_nic *nic)
 
 	if (fd < 0 || w->waiting_fd)
 		return fd;
-	if (epoll_ctl(fd, EPOLL_CTL_ADD, w->channel->fd, &ev))
+	if (w->kick_fd < 0)
+		w->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (w->kick_fd < 0 || (epoll_ctl(fd, EPOLL_CTL_ADD, w->kick_fd, &ev) && errno != EEXIST) ||
+	    (epoll_ctl(fd, EPOLL_CTL_ADD, w->dev->ctx->async_fd, &ev) && errno != EEXIST) ||
+	    epoll_ctl(fd, EPOLL_CTL_ADD, w->dev->channel->fd, &ev))
 		return -errno;
+	uc_lock(w);
 	w->waiting_fd = true;
+	uc_unlock(w);
 	return fd;
+}
+
+/* Nothing was found: time for the rest, and another look. */
+static int idle_rx(struct uc *w, struct uccl_rx *v, int n)
+{
+	struct uc_dev *d = w->dev;
+	uint64_t count;
+
+	uccl_uc_dev_events(d);
+	if (d->link == UCCL_LINK_GONE)
+		return 0;
+	uccl_uc_dev_post(d);
+	uccl_uc_paths_retry(d);
+	uccl_uc_yield(d);
+	if (w->kicked && (read(w->kick_fd, &count, sizeof(count)) > 0 || errno == EAGAIN))
+		w->kicked = false;
+	if (w->waiting_fd)
+		uccl_uc_dev_arm(d);
+	return writes_rx(w, v, n);
 }
 
 /* Packets first, acknowledgements are among them; but when they are many, writes get their half. */
 static int uc_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_hint *hints, int nhints)
 {
 	struct uc *w = uc_of(nic);
-	int first = w->packets_filled ? n - n / 2 : n, k;
+	int first = w->packets_filled ? n - n / 2 : n, k, more;
+	struct uc_dev *d = w->dev;
 
 	k = w->packets->ops->rx(w->packets, v, first, hints, nhints);
-	if (k < 0)
-		return k;
-	if (w->ud->link == UCCL_LINK_GONE)
+	if (k < 0 || w->ud->link == UCCL_LINK_GONE)
 		return k;
 	w->packets_filled = k == first;
-	k += writes_rx(w, v + k, n - k);
-	if (k)
-		return k;
-	/* Nothing to do: time for the rest. */
-	receives_post(w);
-	uccl_uc_paths_retry(w);
-	uccl_uc_yield(w);
-	if (w->waiting_fd)
-		channel_arm(w);
-	return writes_rx(w, v, n);
-}
-
-/* Queues. */
-
-static int queues_make(struct uc *w)
-{
-	struct ibv_srq_init_attr attr = {.attr = {.max_wr = w->srq_depth, .max_sge = 1}};
-
-	/* Neither overflows: there are no more sends than pieces, and what ended queue pairs left is read before. */
-	w->tx_cq = w->lib->create_cq(w->ud->ctx, (int)(2 * w->tx.count), NULL, w->channel, 0);
-	w->rx_cq = w->tx_cq ? w->lib->create_cq(w->ud->ctx, (int)w->srq_depth, NULL, w->channel, 0) : NULL;
-	w->srq = w->rx_cq ? w->lib->create_srq(w->ud->pd, &attr) : NULL;
-	if (!w->srq)
-		return errno > 0 ? -errno : -FI_EIO;
-	w->srq_due = w->srq_depth;
-	receives_post(w);
-	return w->srq_due ? -FI_EIO : 0;
-}
-
-static void queues_end(struct uc *w)
-{
-	if (w->srq)
-		w->lib->destroy_srq(w->srq);
-	if (w->rx_cq)
-		w->lib->destroy_cq(w->rx_cq);
-	if (w->tx_cq)
-		w->lib->destroy_cq(w->tx_cq);
-	w->srq = NULL;
-	w->rx_cq = w->tx_cq = NULL;
-	w->armed = false;
-}
-
-/*
- * One of them broke, and with it all that stands there: new ones, and the queue pairs are made anew with the peers.
- * Meanwhile packets serve.
- */
-static void queues_renew(struct uc *w)
-{
-	uccl_uc_paths_end(w);
-	queues_end(w);
-	if (queues_make(w))
-		uccl_ud_gone(w->ud, "its queues cannot be made anew");
-	else
-		w->stats.renewed++;
+	uc_lock(w);
+	if (++d->calls % EVENTS_EVERY == 0)
+		uccl_uc_dev_events(d);
+	more = d->link == UCCL_LINK_GONE ? 0 : writes_rx(w, v + k, n - k);
+	if (!(k + more))
+		more = idle_rx(w, v, n);
+	uc_unlock(w);
+	return k + more;
 }
 
 /* Peers. */
@@ -474,63 +432,187 @@ static void uc_addr(struct uccl_nic *nic, struct uccl_nic_addr *out)
 	w->packets->ops->addr(w->packets, out);
 }
 
-/* An order of all places that both sides agree on. */
-static int place_compare(const struct uccl_nic_addr *a, const struct uccl_nic_addr *b)
-{
-	int c = memcmp(a->ip, b->ip, sizeof(a->ip));
-
-	if (!c)
-		c = (a->scope > b->scope) - (a->scope < b->scope);
-	return c ? c : (a->port > b->port) - (a->port < b->port);
-}
-
 static int uc_connect(struct uccl_nic *nic, const struct uccl_nic_addr *to, uint64_t id, uint16_t paths,
 		      struct uccl_nic_peer **out)
 {
 	struct uc *w = uc_of(nic);
-	struct uc_peer *peer = calloc(1, sizeof(*peer) + paths * sizeof(peer->path[0]));
-	struct uccl_nic_addr self;
-	uint16_t i;
+	struct uc_peer *peer = calloc(1, sizeof(*peer));
 
 	if (!peer)
 		return -FI_ENOMEM;
+	peer->w = w;
 	peer->to = *to;
 	peer->id = id;
 	peer->n = paths;
-	uc_addr(nic, &self);
-	peer->leads = place_compare(&self, to) < 0;
-	for (i = 0; i < paths; i++) {
-		peer->path[i].peer = peer;
-		peer->path[i].index = i;
-	}
 	TAILQ_INSERT_TAIL(&w->peers, peer, all);
 	*out = (struct uccl_nic_peer *)peer;
 	return 0;
 }
 
+static void peer_finish(struct uc_peer *peer, uint32_t granted)
+{
+	peer->w->writers -= peer->granted && peer->granted == granted;
+	peer->granted -= granted;
+}
+
+static void peer_free(struct uc *w, struct uc_peer *peer)
+{
+	uint32_t i;
+
+	uc_lock(w);
+	if (peer->set && w->dev->link != UCCL_LINK_GONE)
+		writes_reap(w->dev);
+	if (peer->set)
+		uccl_uc_set_leave(w->dev, peer);
+	for (i = w->arrived_tail; i != w->arrived_head; i++)
+		if (w->arrived[i % w->arrived_size].peer == peer)
+			w->arrived[i % w->arrived_size].peer = NULL;
+	if (peer->has_news)
+		TAILQ_REMOVE(&w->news, peer, news_link);
+	peer_finish(peer, peer->granted);
+	TAILQ_REMOVE(&w->peers, peer, all);
+	uc_unlock(w);
+	free(peer);
+}
+
 static void uc_disconnect(struct uccl_nic *nic, struct uccl_nic_peer *peer)
 {
-	uccl_uc_peer_free(uc_of(nic), (struct uc_peer *)peer);
+	peer_free(uc_of(nic), (struct uc_peer *)peer);
+}
+
+/* The endpoint's share of the receives, half of which are for what nobody counts on. */
+static uint32_t write_slots(const struct uc *w)
+{
+	return w->dev->srq_depth / 2 / w->dev->nendpoints;
+}
+
+static uint32_t uc_slots(struct uccl_nic *nic, uint32_t bytes)
+{
+	struct uc *w = uc_of(nic);
+	uint32_t n;
+
+	(void)bytes;
+	uc_lock(w);
+	n = write_slots(w);
+	uc_unlock(w);
+	return (uint32_t)uccl_min(n, nic->caps.rx_slots);
+}
+
+/*
+ * With very many peers each has two slots, the least there is. So only half as many peers as there are receives may
+ * write at a time, others send packets. PROTOCOL R95
+ */
+static int uc_prepare(struct uccl_nic *nic, struct uccl_nic_peer *np)
+{
+	struct uc_peer *peer = (struct uc_peer *)np;
+	struct uc *w = uc_of(nic);
+	bool ready = false;
+
+	uc_lock(w);
+	if (!peer->joined)
+		uccl_uc_join_begin(w->dev, peer);
+	else
+		ready = uccl_uc_set_prepare(w->dev, peer->set) &&
+			(peer->granted || w->writers < uccl_max(1, write_slots(w) / 2));
+	if (ready)
+		w->writers += !peer->granted++;
+	uc_unlock(w);
+	return ready ? 0 : -FI_EAGAIN;
+}
+
+static void uc_finish(struct uccl_nic *nic, struct uccl_nic_peer *np)
+{
+	struct uc_peer *peer = (struct uc_peer *)np;
+	struct uc *w = uc_of(nic);
+
+	uc_lock(w);
+	if (peer->granted)
+		peer_finish(peer, 1);
+	uc_unlock(w);
+}
+
+static void uc_renew(struct uccl_nic *nic, struct uccl_nic_peer *np, uint16_t path)
+{
+	struct uc_peer *peer = (struct uc_peer *)np;
+	struct uc *w = uc_of(nic);
+
+	uc_lock(w);
+	if (peer->joined && path < peer->n && peer->set->path[path].sq.qp)
+		uccl_uc_path_broke(w->dev, &peer->set->path[path]);
+	uc_unlock(w);
+}
+
+/* What the two sides say. */
+
+static bool entry_next(struct uc_dev *d, struct uc_peer *peer, uint8_t *at)
+{
+	return uccl_uc_join_say(d, peer, at) || (peer->joined && uccl_uc_set_say(d, peer->set, at));
+}
+
+static uint32_t uc_offer(struct uccl_nic *nic, struct uccl_nic_peer *np, uint8_t *buf, uint32_t n)
+{
+	struct uc *w = uc_of(nic);
+	uint32_t len = 0;
+
+	uc_lock(w);
+	while (len + UC_ENTRY <= n && entry_next(w->dev, (struct uc_peer *)np, buf + len))
+		len += UC_ENTRY;
+	uc_unlock(w);
+	return len;
+}
+
+static bool entry_valid(const struct uc_peer *peer, const uint8_t *at)
+{
+	return at[0] < UC_PROCESS ? uccl_uc_set_valid(peer, at) : uccl_uc_join_valid(peer, at);
+}
+
+static void entry_take(struct uc_dev *d, struct uc_peer *peer, const uint8_t *at)
+{
+	if (at[0] >= UC_PROCESS)
+		uccl_uc_join_take(d, peer, at);
+	else if (peer->joined)
+		uccl_uc_set_take(d, peer->set, at);
+}
+
+static int uc_accept(struct uccl_nic *nic, struct uccl_nic_peer *np, const uint8_t *buf, uint32_t len)
+{
+	struct uc_peer *peer = (struct uc_peer *)np;
+	struct uc *w = uc_of(nic);
+	uint32_t at = 0;
+
+	if (!len || len % UC_ENTRY)
+		return -FI_EINVAL;
+	uc_lock(w);
+	while (at < len && entry_valid(peer, buf + at))
+		at += UC_ENTRY;
+	len = at == len ? len : 0;
+	for (at = 0; at < len; at += UC_ENTRY)
+		entry_take(w->dev, peer, buf + at);
+	uc_unlock(w);
+	return len ? 0 : -FI_EINVAL;
 }
 
 const struct uccl_verbs_uc_stats *uccl_verbs_uc_stats(struct uccl_nic *nic)
 {
-	return &uc_of(nic)->stats;
+	return &uc_of(nic)->dev->stats;
 }
 
 static void uc_count(struct uccl_nic *nic, struct uccl_stats *s)
 {
 	struct uc *w = uc_of(nic);
-	struct uccl_mrcache_stats mr = uccl_mrcache_stats(w->sources);
+	struct uccl_mrcache_stats mr;
 
-	s->writes_in_place = w->stats.tx_direct;
+	uc_lock(w);
+	mr = uccl_mrcache_stats(w->dev->sources);
+	s->writes_in_place = w->tx_direct;
 	s->mr_hits = mr.hits;
 	s->mr_misses = mr.misses;
 	s->mr_gone = mr.gone;
 	s->mr_evicted = mr.evicted;
-	s->qp_made = w->stats.made;
-	s->qp_reclaimed = w->stats.reclaimed;
-	s->qp_now = w->nqps;
+	s->qp_made = w->dev->stats.made;
+	s->qp_reclaimed = w->dev->stats.reclaimed;
+	s->qp_now = w->dev->nqps;
+	uc_unlock(w);
 }
 
 static void uc_close(struct uccl_nic *nic)
@@ -538,56 +620,29 @@ static void uc_close(struct uccl_nic *nic)
 	struct uc *w = uc_of(nic);
 
 	while (TAILQ_FIRST(&w->peers))
-		uccl_uc_peer_free(w, TAILQ_FIRST(&w->peers));
-	queues_end(w);
-	if (w->channel)
-		w->lib->destroy_comp_channel(w->channel);
-	if (w->sources)
-		uccl_mrcache_close(w->sources);
-	uccl_verbs_slab_close(w->lib, &w->tx);
+		peer_free(w, TAILQ_FIRST(&w->peers));
+	if (w->dev)
+		uccl_uc_dev_put(w);
+	if (w->kick_fd >= 0)
+		close(w->kick_fd);
 	free(w->told);
+	free(w->arrived);
 	if (w->packets)
 		w->packets->ops->close(w->packets);
-	free(w->slot);
 	free(w);
 }
 
 #define UC_OPS(title)                                                                                                  \
 	{                                                                                                              \
-		.name = title, .tx = uc_tx, .rx = uc_rx, .connect = uc_connect, .disconnect = uc_disconnect,           \
-		.reg = uc_reg, .dereg = uc_dereg, .prepare = uccl_uc_prepare, .offer = uccl_uc_offer,                  \
-		.accept = uccl_uc_accept, .renew = uccl_uc_renew, .count = uc_count, .wait_fd = uc_wait_fd,            \
-		.addr = uc_addr, .close = uc_close,                                                                    \
+		.name = title, .tx = uc_tx, .rx = uc_rx, .slots = uc_slots, .connect = uc_connect,                     \
+		.disconnect = uc_disconnect, .reg = uc_reg, .dereg = uc_dereg, .prepare = uc_prepare,                  \
+		.finish = uc_finish, .offer = uc_offer, .accept = uc_accept, .renew = uc_renew, .count = uc_count,     \
+		.wait_fd = uc_wait_fd, .addr = uc_addr, .close = uc_close,                                             \
 	}
 
 static const struct uccl_nic_ops uc_ops = UC_OPS("verbs-uc"), rc_ops = UC_OPS("verbs-rc");
 
 /* Opening. */
-
-/* Of the NIC, and not of what sends and receives packets. */
-static void nic_event(void *arg, const struct ibv_async_event *e)
-{
-	struct uc *w = arg;
-	struct uc_path *p;
-
-	switch (e->event_type) {
-	case IBV_EVENT_CQ_ERR:
-		if (e->element.cq == w->tx_cq || e->element.cq == w->rx_cq)
-			queues_renew(w);
-		break;
-	case IBV_EVENT_SRQ_ERR:
-		if (e->element.srq == w->srq)
-			queues_renew(w);
-		break;
-	case IBV_EVENT_GID_CHANGE:
-		uccl_uc_paths_end(w);
-		break;
-	default:
-		p = uccl_uc_path_find(w, e->element.qp->qp_num);
-		if (p)
-			uccl_uc_path_broke(w, p);
-	}
-}
 
 /*
  * Soft-RoCE's UC is dead for ever after the loss of a packet in the middle of a write, or of its last: there a write is
@@ -598,32 +653,14 @@ uint32_t uccl_verbs_write_max(const struct uccl_verbs_port *port, enum ibv_qp_ty
 	return type == IBV_QPT_UC && !strcmp(port->driver, "rxe") ? port->mtu : WRITE_MAX;
 }
 
-static int queues_open(struct uc *w)
+static int rings_open(struct uc *w)
 {
-	const struct uccl_verbs_port *port = &w->ud->port;
-	uint32_t most = (uint32_t)uccl_min(port->max_srq_wr, port->max_cqe);
-	int err;
-
-	w->srq_depth = (uint32_t)uccl_min(2 * w->nic.caps.rx_slots, most);
-	if (w->srq_depth < SRQ_MIN)
-		return -FI_ENOSPC;
-	w->nic.caps.rx_slots = (uint32_t)uccl_min(w->nic.caps.rx_slots, w->srq_depth / 2);
-	err = uccl_verbs_slab_open(w->lib, w->ud->pd, port->name, &w->tx, w->nic.caps.write_max,
-				   (uint32_t)uccl_min(UC_TX_SLOTS, port->max_cqe / 2), TX_MIN, 0, true);
-	if (!err)
-		err = uccl_mrcache_open(&source_ops, w, SOURCES, SOURCE_BYTES, &w->sources);
-	if (err)
-		return err;
-	w->tx.freed = write_freed;
-	w->tx.freed_arg = w;
 	w->told_size = UC_TOLD;
 	w->told = calloc(w->told_size, sizeof(*w->told));
-	if (!w->told)
-		return -FI_ENOMEM;
-	w->channel = w->lib->create_comp_channel(w->ud->ctx);
-	if (!w->channel || fcntl(w->channel->fd, F_SETFL, fcntl(w->channel->fd, F_GETFL) | O_NONBLOCK))
-		return errno > 0 ? -errno : -FI_EIO;
-	return queues_make(w);
+	for (w->arrived_size = 1; w->arrived_size < w->dev->srq_depth; w->arrived_size *= 2)
+		;
+	w->arrived = calloc(w->arrived_size, sizeof(*w->arrived));
+	return w->told && w->arrived ? 0 : -FI_ENOMEM;
 }
 
 int uccl_verbs_uc_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), enum ibv_qp_type type,
@@ -634,35 +671,29 @@ int uccl_verbs_uc_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), en
 
 	if (!w)
 		return -FI_ENOMEM;
-	w->lib = lib;
-	w->type = type;
+	w->kick_fd = -1;
 	TAILQ_INIT(&w->peers);
 	TAILQ_INIT(&w->news);
-	TAILQ_INIT(&w->waiting);
 	err = uccl_verbs_ud_open(lib, clock, attr, &w->packets);
 	if (err) {
 		free(w);
 		return err;
 	}
 	w->ud = ud_of(w->packets);
-	w->ud->event = nic_event;
-	w->ud->event_arg = w;
 	w->nic.ops = type == IBV_QPT_RC ? &rc_ops : &uc_ops;
 	w->nic.caps = w->packets->caps;
 	w->nic.caps.write_max = uccl_verbs_write_max(&w->ud->port, type);
 	w->nic.caps.reliable = type == IBV_QPT_RC;
 	w->nic.caps.write_async = true;
 	w->nic.caps.dereg_fences = true;
-	w->max_qp = (uint32_t)uccl_clamp(attr->max_qp ? attr->max_qp : UC_QPS, 1, UC_QPS_MAX);
-	w->budget = attr->budget ? attr->budget : &w->own_budget;
-	w->slot = calloc(w->max_qp, sizeof(*w->slot));
-	err = w->slot ? queues_open(w) : -FI_ENOMEM;
-	if (!err && uccl_uc_probe(w))
-		err = -FI_ENOSYS;
+	err = uccl_uc_dev_get(lib, clock, type, attr, w);
+	if (!err)
+		err = rings_open(w);
 	if (err) {
 		uc_close(&w->nic);
 		return err;
 	}
+	w->nic.caps.rx_slots = (uint32_t)uccl_min(w->nic.caps.rx_slots, w->dev->srq_depth / 2);
 	*nic = &w->nic;
 	return 0;
 }

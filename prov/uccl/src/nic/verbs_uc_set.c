@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Sets of connected queue pairs: made when a large message comes, together with the peer, taken back when idle. */
+/*
+ * Sets of connected queue pairs: these are made when a large message comes, together with the peer, and taken back when
+ * idle.
+ */
 #include "nic/verbs_uc.h"
 
 #ifdef HAVE_VERBS
@@ -24,215 +27,225 @@
 
 /* Queue pairs. */
 
-static void news_add(struct uc *w, struct uc_path *p)
+static void news_for(struct uc_peer *peer, uint16_t path)
 {
-	if (p->has_news)
-		return;
-	p->has_news = true;
-	TAILQ_INSERT_TAIL(&w->news, p, news);
+	peer->news[path / 64] |= 1ull << (path % 64);
+	if (!peer->has_news)
+		TAILQ_INSERT_TAIL(&peer->w->news, peer, news_link);
+	peer->has_news = true;
+	uccl_uc_kick(peer->w);
+}
+
+/* All endpoints that use the path are to be told of it, and whoever is asks what is to be said. */
+static void news_add(const struct uc_path *p)
+{
+	for (int i = 0; i < UC_FLOWS; i++)
+		if (p->set->flow[i] && p->set->flow[i]->joined)
+			news_for(p->set->flow[i], p->index);
 }
 
 /* Both are connected to each other: the leader knows by the answer, the other one is told. PROTOCOL R82 */
-static void able_check(struct uc *w, struct uc_path *p)
+static void able_check(struct uc_path *p)
 {
-	bool able = p->sq.qp && p->joined && (p->peer->leads || p->may == p->gen);
+	bool able = p->sq.qp && p->joined && (p->set->leads || p->may == p->gen);
 
-	if (able != p->able)
-		news_add(w, p);
+	if (able == p->able)
+		return;
 	p->able = able;
+	news_add(p);
 }
 
-static int qp_create(struct uc *w, struct ibv_qp **qp)
+static int qp_create(struct uc_dev *d, struct ibv_qp **qp)
 {
 	struct ibv_qp_init_attr init = {
-		.send_cq = w->tx_cq, .recv_cq = w->rx_cq, .srq = w->srq, .qp_type = w->type};
+		.send_cq = d->tx_cq, .recv_cq = d->rx_cq, .srq = d->srq, .qp_type = d->type};
 
-	init.cap.max_send_wr = (uint32_t)uccl_min(UCCL_VERBS_SQ_DEPTH, w->ud->port.max_qp_wr);
+	init.cap.max_send_wr = (uint32_t)uccl_min(UCCL_VERBS_SQ_DEPTH, d->port.max_qp_wr);
 	init.cap.max_send_sge = 1;
-	*qp = w->lib->create_qp(w->ud->pd, &init);
+	*qp = d->lib->create_qp(d->pd, &init);
 	return *qp ? 0 : errno > 0 ? -errno : -FI_EIO;
 }
 
-int uccl_uc_probe(struct uc *w)
+int uccl_uc_probe(struct uc_dev *d)
 {
 	struct ibv_qp *qp;
-	int err = qp_create(w, &qp);
+	int err = qp_create(d, &qp);
 
 	if (!err)
-		w->lib->destroy_qp(qp);
+		d->lib->destroy_qp(qp);
 	return err;
 }
 
-static struct uc_slot *slot_get(struct uc *w)
+static struct uc_slot *slot_get(struct uc_dev *d)
 {
 	uint32_t i;
 
-	for (i = 0; i < w->max_qp; i++) {
-		struct uc_slot *s = &w->slot[w->next_slot];
+	for (i = 0; i < d->max_qp; i++) {
+		struct uc_slot *s = &d->slot[d->next_slot];
 
-		w->next_slot = (w->next_slot + 1) % w->max_qp;
+		d->next_slot = (d->next_slot + 1) % d->max_qp;
 		if (!s->path)
 			return s;
 	}
 	return NULL;
 }
 
-static void path_end(struct uc *w, struct uc_path *p)
+static void path_end(struct uc_dev *d, struct uc_path *p)
 {
 	if (!p->sq.qp)
 		return;
-	HASH_DEL(w->by_qpn, p);
-	uccl_verbs_sq_end(w->lib, &p->sq, &w->tx);
-	w->slot[p->slot].life = p->sq.life;
-	w->slot[p->slot].path = NULL;
-	w->nqps--;
-	atomic_fetch_sub(&w->budget->used, 1);
-	p->peer->nqps--;
+	HASH_DEL(d->by_qpn, p);
+	uccl_verbs_sq_end(d->lib, &p->sq, &d->tx);
+	d->slot[p->slot].life = p->sq.life;
+	d->slot[p->slot].path = NULL;
+	d->nqps--;
+	atomic_fetch_sub(&d->budget->used, 1);
+	p->set->nqps--;
 	p->joined = false;
 	p->pair_due = p->ready_due = false;
-	able_check(w, p);
+	able_check(p);
 }
 
 /* One more queue pair, of those that this process may have. */
-static bool budget_take(struct uc *w)
+static bool budget_take(struct uc_dev *d)
 {
-	if (atomic_fetch_add(&w->budget->used, 1) < w->max_qp)
+	if (atomic_fetch_add(&d->budget->used, 1) < d->max_qp)
 		return true;
-	atomic_fetch_sub(&w->budget->used, 1);
+	atomic_fetch_sub(&d->budget->used, 1);
 	return false;
 }
 
 /* Make our queue pair of a path, which has none; it is counted already, and is no more if it fails. */
-static int path_make(struct uc *w, struct uc_path *p)
+static int path_make(struct uc_dev *d, struct uc_path *p)
 {
 	struct ibv_qp_attr a = {
-		.qp_state = IBV_QPS_INIT, .port_num = w->ud->port.port, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
-	struct uc_slot *s = slot_get(w);
+		.qp_state = IBV_QPS_INIT, .port_num = d->port.port, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+	struct uc_slot *s = slot_get(d);
 	int err = -FI_ENOMEM;
 
-	p->sq.retry_at = w->ud->clock() + RETRY_NS;
+	p->sq.retry_at = d->clock() + RETRY_NS;
 	if (!s || uccl_verbs_sq_init(&p->sq))
 		goto fail;
 	err = getrandom(&p->psn, sizeof(p->psn), 0) == sizeof(p->psn) ? 0 : -FI_EIO;
 	if (err)
 		goto fail;
 	p->psn &= UC_PSN_MASK;
-	err = qp_create(w, &p->sq.qp);
+	err = qp_create(d, &p->sq.qp);
 	if (err)
 		goto fail;
-	err = -w->lib->modify_qp(p->sq.qp, &a,
+	err = -d->lib->modify_qp(p->sq.qp, &a,
 				 IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 	if (err)
 		goto destroy;
 	p->qpn = p->sq.qp->qp_num;
-	HASH_ADD(hh, w->by_qpn, qpn, sizeof(p->qpn), p);
+	HASH_ADD(hh, d->by_qpn, qpn, sizeof(p->qpn), p);
 	err = p->hh.tbl ? 0 : -FI_ENOMEM;
 	if (err)
 		goto destroy;
 	s->path = p;
-	p->slot = (uint16_t)(s - w->slot);
+	p->slot = (uint16_t)(s - d->slot);
 	p->sq.life = s->life;
 	p->joined = false;
 	p->pair_due = true;
 	p->gone_due = false; /* what is said now says so too */
-	w->nqps++;
-	p->peer->nqps++;
-	w->stats.made++;
+	d->nqps++;
+	p->set->nqps++;
+	d->stats.made++;
 	return 0;
 destroy:
-	w->lib->destroy_qp(p->sq.qp);
+	d->lib->destroy_qp(p->sq.qp);
 	p->sq.qp = NULL;
 fail:
-	atomic_fetch_sub(&w->budget->used, 1);
-	UCCL_LOG(UCCL_LOG_INFO, "%s: no queue pair to write with: error %d", w->ud->port.name, -err);
+	atomic_fetch_sub(&d->budget->used, 1);
+	UCCL_LOG(UCCL_LOG_INFO, "%s: no queue pair to write with: error %d", d->port.name, -err);
 	return err;
 }
 
-static int to_rtr(struct uc *w, struct uc_path *p)
+static int to_rtr(struct uc_dev *d, struct uc_path *p)
 {
 	int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_RTR, .dest_qp_num = p->theirs.qpn, .rq_psn = p->theirs.psn};
-	const struct uccl_nic_addr *to = &p->peer->to;
-	struct uccl_verbs_ah_key key = {.mark = w->ud->mark[0]};
+	const struct uccl_nic_addr *to = &p->set->to;
+	struct uccl_verbs_ah_key key = {.mark = d->mark};
 
 	memcpy(key.ip, to->ip, sizeof(key.ip));
 	key.lid = to->pad < UD_ROCE_PAD ? to->pad : 0;
 	/* A label of its own, so that the network sends it on a way of its own; 0 would leave the choice to the NIC. */
-	if (w->ud->flows > 1)
+	if (d->labels)
 		key.flow = ((p->psn ^ p->qpn) & 0x3fff) | 0x4000;
-	uccl_verbs_route(&w->ud->port, &key, &a.ah_attr);
-	a.path_mtu = (enum ibv_mtu)uccl_min(p->theirs.mtu, uccl_uc_mtu(w));
-	if (w->type == IBV_QPT_RC) {
+	uccl_verbs_route(&d->port, &key, &a.ah_attr);
+	a.path_mtu = (enum ibv_mtu)uccl_min(p->theirs.mtu, uccl_uc_mtu(d));
+	if (d->type == IBV_QPT_RC) {
 		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 		a.max_dest_rd_atomic = 1;
 		a.min_rnr_timer = RC_RNR_TIMER;
 	}
-	return w->lib->modify_qp(p->sq.qp, &a, mask);
+	return d->lib->modify_qp(p->sq.qp, &a, mask);
 }
 
-static int to_rts(struct uc *w, struct uc_path *p)
+static int to_rts(struct uc_dev *d, struct uc_path *p)
 {
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_RTS, .sq_psn = p->psn};
 	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 
-	if (w->type == IBV_QPT_RC) {
+	if (d->type == IBV_QPT_RC) {
 		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
 		a.timeout = RC_TIMEOUT;
 		a.retry_cnt = a.rnr_retry = RC_RETRIES;
 		a.max_rd_atomic = 1;
 	}
-	return w->lib->modify_qp(p->sq.qp, &a, mask);
+	return d->lib->modify_qp(p->sq.qp, &a, mask);
 }
 
 /* Connect ours, which is new, to the peer's. */
-static int path_join(struct uc *w, struct uc_path *p)
+static int path_join(struct uc_dev *d, struct uc_path *p)
 {
-	int err = to_rtr(w, p);
+	int err = to_rtr(d, p);
 
 	if (!err)
-		err = to_rts(w, p);
+		err = to_rts(d, p);
 	if (err) {
-		UCCL_LOG(UCCL_LOG_INFO, "%s: a queue pair cannot be connected: error %d", w->ud->port.name, err);
+		UCCL_LOG(UCCL_LOG_INFO, "%s: a queue pair cannot be connected: error %d", d->port.name, err);
 		return -err;
 	}
 	p->joined = true;
-	w->stats.joined++;
-	able_check(w, p);
+	d->stats.joined++;
+	able_check(p);
 	return 0;
 }
 
-struct uc_path *uccl_uc_path_find(struct uc *w, uint32_t qpn)
+struct uc_path *uccl_uc_path_find(struct uc_dev *d, uint32_t qpn)
 {
 	struct uc_path *p;
 
-	HASH_FIND(hh, w->by_qpn, &qpn, sizeof(qpn), p);
+	HASH_FIND(hh, d->by_qpn, &qpn, sizeof(qpn), p);
 	return p;
 }
 
 /* Bounds. */
 
-static bool peer_idle(const struct uc_peer *peer, uint64_t now)
+static bool set_idle(const struct uc_set *s, uint64_t now)
 {
 	uint16_t i;
 
-	if (!peer->nqps || now - peer->used_ns < IDLE_NS)
+	if (!s->nqps || now - s->used_ns < IDLE_NS)
 		return false;
-	for (i = 0; i < peer->n; i++)
-		if (peer->path[i].sq.qp && peer->path[i].sq.head != peer->path[i].sq.tail)
+	for (i = 0; i < s->n; i++)
+		if (s->path[i].sq.qp && s->path[i].sq.head != s->path[i].sq.tail)
 			return false;
 	return true;
 }
 
 /* Take back the set that was not used for longest. The peer hears of it, so that it writes there no more. */
-static bool set_reclaim(struct uc *w, const struct uc_peer *not_this)
+static bool set_reclaim(struct uc_dev *d, const struct uc_set *not_this)
 {
-	uint64_t now = w->ud->clock();
-	struct uc_peer *peer, *best = NULL;
+	uint64_t now = d->clock();
+	struct uc_set *s, *best = NULL;
 	uint16_t i;
 
-	TAILQ_FOREACH(peer, &w->peers, all)
-		if (peer != not_this && peer_idle(peer, now) && (!best || peer->used_ns < best->used_ns))
-			best = peer;
+	TAILQ_FOREACH(s, &d->sets, all)
+		if (s != not_this && set_idle(s, now) && (!best || s->used_ns < best->used_ns))
+			best = s;
 	if (!best)
 		return false;
 	for (i = 0; i < best->n; i++) {
@@ -240,150 +253,222 @@ static bool set_reclaim(struct uc *w, const struct uc_peer *not_this)
 
 		if (!p->sq.qp)
 			continue;
-		path_end(w, p);
+		path_end(d, p);
 		p->gone_due = true;
-		news_add(w, p);
+		news_add(p);
 	}
-	w->stats.reclaimed++;
+	d->stats.reclaimed++;
 	return true;
 }
 
 /* Room for one more, which counts from now on. */
-static bool room_make(struct uc *w, const struct uc_peer *peer)
+static bool room_make(struct uc_dev *d, const struct uc_set *s)
 {
-	if (budget_take(w) || (set_reclaim(w, peer) && budget_take(w)))
+	if (budget_take(d) || (set_reclaim(d, s) && budget_take(d)))
 		return true;
-	atomic_store(&w->budget->wanted, true);
+	atomic_store(&d->budget->wanted, true);
 	return false;
 }
 
-void uccl_uc_yield(struct uc *w)
+void uccl_uc_yield(struct uc_dev *d)
 {
-	if (!atomic_load_explicit(&w->budget->wanted, memory_order_relaxed) || w->ud->clock() < w->yield_at)
+	if (!atomic_load_explicit(&d->budget->wanted, memory_order_relaxed) || d->clock() < d->yield_at)
 		return;
-	w->yield_at = w->ud->clock() + YIELD_NS;
-	if (set_reclaim(w, NULL))
-		atomic_store(&w->budget->wanted, false);
+	d->yield_at = d->clock() + YIELD_NS;
+	if (set_reclaim(d, NULL))
+		atomic_store(&d->budget->wanted, false);
 }
 
 /* The leader begins a new pair: a queue pair of its own, which is to be offered. */
-static bool pair_begin(struct uc *w, struct uc_path *p)
+static bool pair_begin(struct uc_dev *d, struct uc_path *p)
 {
-	if (!room_make(w, p->peer) || path_make(w, p))
+	if (!room_make(d, p->set) || path_make(d, p))
 		return false;
 	p->gen++;
 	return true;
 }
 
-static void wait_add(struct uc *w, struct uc_path *p)
+static void wait_add(struct uc_dev *d, struct uc_path *p)
 {
 	if (p->waits)
 		return;
 	p->waits = true;
-	TAILQ_INSERT_TAIL(&w->waiting, p, wait);
+	TAILQ_INSERT_TAIL(&d->waiting, p, wait);
 }
 
 /* Only the leader makes it anew, and not too often; the other one asks for it. PROTOCOL R81 */
-void uccl_uc_path_broke(struct uc *w, struct uc_path *p)
+void uccl_uc_path_broke(struct uc_dev *d, struct uc_path *p)
 {
-	path_end(w, p);
-	news_add(w, p);
-	if (!p->peer->leads)
+	path_end(d, p);
+	news_add(p);
+	if (!p->set->leads)
 		p->want_due = true;
-	else if (w->ud->clock() < p->sq.retry_at || !pair_begin(w, p))
-		wait_add(w, p);
+	else if (d->clock() < p->sq.retry_at || !pair_begin(d, p))
+		wait_add(d, p);
 }
 
-void uccl_uc_paths_end(struct uc *w)
+void uccl_uc_paths_end(struct uc_dev *d)
 {
-	struct uc_peer *peer;
+	struct uc_set *s;
 	uint16_t i;
 
-	TAILQ_FOREACH(peer, &w->peers, all) {
-		for (i = 0; i < peer->n; i++) {
-			struct uc_path *p = &peer->path[i];
+	TAILQ_FOREACH(s, &d->sets, all) {
+		for (i = 0; i < s->n; i++) {
+			struct uc_path *p = &s->path[i];
 
 			if (!p->sq.qp)
 				continue;
-			path_end(w, p);
-			news_add(w, p);
-			if (peer->leads)
-				wait_add(w, p);
+			path_end(d, p);
+			news_add(p);
+			if (s->leads)
+				wait_add(d, p);
 			else
 				p->want_due = true;
 		}
 	}
 }
 
-void uccl_uc_paths_retry(struct uc *w)
+void uccl_uc_paths_retry(struct uc_dev *d)
 {
-	struct uc_path *p = TAILQ_FIRST(&w->waiting);
+	struct uc_path *p = TAILQ_FIRST(&d->waiting);
 
 	/* In the order of their times, all but a few: those are late by one round. */
-	if (!p || w->ud->clock() < p->sq.retry_at)
+	if (!p || d->clock() < p->sq.retry_at)
 		return;
-	TAILQ_REMOVE(&w->waiting, p, wait);
+	TAILQ_REMOVE(&d->waiting, p, wait);
 	p->waits = false;
-	news_add(w, p);
-	if (!p->sq.qp && !pair_begin(w, p))
-		wait_add(w, p);
+	news_add(p);
+	if (!p->sq.qp && !pair_begin(d, p))
+		wait_add(d, p);
 }
 
-static void path_forget(struct uc *w, struct uc_path *p)
+/* Say again what the other side has not answered, or may not know. */
+static void repeat(struct uc_path *p)
 {
-	path_end(w, p);
-	if (p->has_news)
-		TAILQ_REMOVE(&w->news, p, news);
+	if (!p->sq.qp)
+		return;
+	p->pair_due |= p->set->leads ? !p->joined : !p->able;
+	p->ready_due |= p->set->leads && p->joined;
+}
+
+/* Sets. */
+
+struct uc_set *uccl_uc_set_new(struct uc_dev *d, const struct uc_peer *peer, bool leads)
+{
+	struct uc_set *s = calloc(1, sizeof(*s) + peer->n * sizeof(s->path[0]));
+	uint16_t i;
+
+	if (!s)
+		return NULL;
+	s->to = peer->to;
+	s->process = peer->process;
+	s->leads = leads;
+	s->n = peer->n;
+	for (i = 0; i < s->n; i++) {
+		s->path[i].set = s;
+		s->path[i].index = i;
+	}
+	TAILQ_INSERT_TAIL(&d->sets, s, all);
+	return s;
+}
+
+int uccl_uc_set_room(const struct uc_set *s)
+{
+	/* A late write may still carry the number that was used last: PROTOCOL R97 */
+	for (int i = 0; i < UC_FLOWS; i++)
+		if (!s->flow[(s->next_flow + i) % UC_FLOWS])
+			return (s->next_flow + i) % UC_FLOWS;
+	return -1;
+}
+
+void uccl_uc_set_add(struct uc_set *s, struct uc_peer *peer, uint8_t number)
+{
+	s->flow[number] = peer;
+	s->next_flow = (uint8_t)((number + 1) % UC_FLOWS);
+	s->nflows++;
+	peer->set = s;
+	peer->number = number;
+}
+
+void uccl_uc_set_news(struct uc_peer *peer)
+{
+	for (uint16_t i = 0; i < peer->n; i++)
+		if (peer->set->path[i].able)
+			news_for(peer, i);
+}
+
+/* Is a write of this flow under way in the queue pair? */
+static bool path_busy(const struct uc_path *p, const struct uc_peer *peer)
+{
+	for (uint32_t i = p->sq.tail; p->sq.qp && i != p->sq.head; i++)
+		if (p->sq.sent[i % UCCL_VERBS_SQ_DEPTH].owner == peer)
+			return true;
+	return false;
+}
+
+static void path_forget(struct uc_dev *d, struct uc_path *p)
+{
+	path_end(d, p);
 	if (p->waits)
-		TAILQ_REMOVE(&w->waiting, p, wait);
+		TAILQ_REMOVE(&d->waiting, p, wait);
 	uccl_verbs_sq_fini(&p->sq);
 }
 
-void uccl_uc_peer_free(struct uc *w, struct uc_peer *peer)
+void uccl_uc_set_leave(struct uc_dev *d, struct uc_peer *peer)
 {
+	struct uc_set *s = peer->set;
 	uint16_t i;
 
-	for (i = 0; i < peer->n; i++)
-		path_forget(w, &peer->path[i]);
-	TAILQ_REMOVE(&w->peers, peer, all);
-	free(peer);
+	if (s->nflows == 1) {
+		for (i = 0; i < s->n; i++)
+			path_forget(d, &s->path[i]);
+		TAILQ_REMOVE(&d->sets, s, all);
+		free(s);
+		peer->set = NULL;
+		peer->joined = false;
+		return;
+	}
+	peer->joined = false;
+	for (i = 0; i < s->n; i++)
+		if (path_busy(&s->path[i], peer))
+			uccl_uc_path_broke(d, &s->path[i]);
+	s->flow[peer->number] = NULL;
+	s->nflows--;
+	peer->set = NULL;
 }
 
 /* What the two sides say. */
 
-static void pair_ask(struct uc *w, struct uc_path *p)
+static void pair_ask(struct uc_dev *d, struct uc_path *p)
 {
-	p->sq.retry_at = w->ud->clock() + RETRY_NS;
+	p->sq.retry_at = d->clock() + RETRY_NS;
 	p->want_due = true;
 }
 
-int uccl_uc_prepare(struct uccl_nic *nic, struct uccl_nic_peer *np)
+bool uccl_uc_set_prepare(struct uc_dev *d, struct uc_set *s)
 {
-	struct uc_peer *peer = (struct uc_peer *)np;
-	struct uc *w = uc_of(nic);
-	uint64_t now = w->ud->clock();
+	uint64_t now = d->clock();
 	bool ready = false;
 	uint16_t i;
 
-	peer->used_ns = now;
-	for (i = 0; i < peer->n; i++) {
-		struct uc_path *p = &peer->path[i];
+	s->used_ns = now;
+	for (i = 0; i < s->n; i++) {
+		struct uc_path *p = &s->path[i];
 
-		if (!p->sq.qp && now >= p->sq.retry_at && peer->leads)
-			pair_begin(w, p);
-		else if (!p->sq.qp && now >= p->sq.retry_at)
-			pair_ask(w, p);
 		ready |= p->joined;
+		if (p->able || now < p->sq.retry_at)
+			continue;
+		if (p->sq.qp) {
+			/* Said long ago; perhaps by a flow whose program does something else now. */
+			p->sq.retry_at = now + RETRY_NS;
+			repeat(p);
+		} else if (s->leads) {
+			pair_begin(d, p);
+		} else {
+			pair_ask(d, p);
+		}
 	}
-	return ready ? 0 : -FI_EAGAIN;
-}
-
-void uccl_uc_renew(struct uccl_nic *nic, struct uccl_nic_peer *np, uint16_t path)
-{
-	struct uc_peer *peer = (struct uc_peer *)np;
-
-	if (path < peer->n && peer->path[path].sq.qp)
-		uccl_uc_path_broke(uc_of(nic), &peer->path[path]);
+	return ready;
 }
 
 static void entry_put(uint8_t *at, const struct uc_path *p, enum uc_kind kind, uint8_t mtu, uint32_t qpn, uint32_t psn)
@@ -397,7 +482,7 @@ static void entry_put(uint8_t *at, const struct uc_path *p, enum uc_kind kind, u
 }
 
 /* The next thing that is due of a path. */
-static bool entry_next(struct uc *w, struct uc_path *p, uint8_t *at)
+static bool entry_next(struct uc_dev *d, struct uc_path *p, uint8_t *at)
 {
 	if (p->gone_due) {
 		p->gone_due = false;
@@ -407,7 +492,7 @@ static bool entry_next(struct uc *w, struct uc_path *p, uint8_t *at)
 		entry_put(at, p, UC_WANT, 0, 0, 0);
 	} else if (p->pair_due) {
 		p->pair_due = false;
-		entry_put(at, p, p->peer->leads ? UC_OFFER : UC_ANSWER, uccl_uc_mtu(w), p->qpn, p->psn);
+		entry_put(at, p, p->set->leads ? UC_OFFER : UC_ANSWER, uccl_uc_mtu(d), p->qpn, p->psn);
 	} else if (p->ready_due) {
 		p->ready_due = false;
 		entry_put(at, p, UC_READY, 0, 0, 0);
@@ -417,17 +502,12 @@ static bool entry_next(struct uc *w, struct uc_path *p, uint8_t *at)
 	return true;
 }
 
-uint32_t uccl_uc_offer(struct uccl_nic *nic, struct uccl_nic_peer *np, uint8_t *buf, uint32_t n)
+bool uccl_uc_set_say(struct uc_dev *d, struct uc_set *s, uint8_t *at)
 {
-	struct uc_peer *peer = (struct uc_peer *)np;
-	struct uc *w = uc_of(nic);
-	uint32_t len = 0;
-	uint16_t i;
-
-	for (i = 0; i < peer->n; i++)
-		while (len + UC_ENTRY <= n && entry_next(w, &peer->path[i], buf + len))
-			len += UC_ENTRY;
-	return len;
+	for (uint16_t i = 0; i < s->n; i++)
+		if (entry_next(d, &s->path[i], at))
+			return true;
+	return false;
 }
 
 static void theirs_take(struct uc_path *p, const uint8_t *at)
@@ -438,62 +518,71 @@ static void theirs_take(struct uc_path *p, const uint8_t *at)
 }
 
 /* The leader's new queue pair: ours is to be new too, it is connected to one only. PROTOCOL R81 */
-static void offer_take(struct uc *w, struct uc_path *p, uint32_t gen, const uint8_t *at)
+static void offer_take(struct uc_dev *d, struct uc_path *p, uint32_t gen, const uint8_t *at)
 {
+	if (gen == p->gen && p->joined && p->theirs.qpn == uccl_get32(at + 8))
+		p->pair_due = true; /* said again: so is the answer */
 	if ((int32_t)(gen - p->gen) <= 0)
 		return;
 	theirs_take(p, at);
-	path_end(w, p);
+	path_end(d, p);
 	p->gen = gen;
 	p->want_due = false;
-	if (room_make(w, p->peer) && !path_make(w, p) && !path_join(w, p))
+	if (room_make(d, p->set) && !path_make(d, p) && !path_join(d, p))
 		return;
-	path_end(w, p);
+	path_end(d, p);
 	p->gone_due = true;
 }
 
 /* The other's, which is connected to ours. */
-static void answer_take(struct uc *w, struct uc_path *p, uint32_t gen, const uint8_t *at)
+static void answer_take(struct uc_dev *d, struct uc_path *p, uint32_t gen, const uint8_t *at)
 {
-	if (!p->sq.qp || gen != p->gen || p->joined)
+	if (!p->sq.qp || gen != p->gen)
 		return;
+	if (p->joined) {
+		p->ready_due = true; /* that was not heard */
+		return;
+	}
 	theirs_take(p, at);
-	if (path_join(w, p))
-		uccl_uc_path_broke(w, p);
+	if (path_join(d, p))
+		uccl_uc_path_broke(d, p);
 	else
 		p->ready_due = true;
 }
 
 /* The other one has none, or no good one, of this generation or before. */
-static void want_take(struct uc *w, struct uc_path *p, uint32_t gen)
+static void want_take(struct uc_dev *d, struct uc_path *p, uint32_t gen)
 {
 	if (p->waits || (p->sq.qp && gen != p->gen))
 		return;
-	uccl_uc_path_broke(w, p);
+	uccl_uc_path_broke(d, p);
 }
 
-static void gone_take(struct uc *w, struct uc_path *p, uint32_t gen)
+static void gone_take(struct uc_dev *d, struct uc_path *p, uint32_t gen)
 {
 	if (gen != p->gen || !p->sq.qp)
 		return;
-	path_end(w, p);
-	news_add(w, p);
+	path_end(d, p);
+	news_add(p);
 }
 
-static bool entry_valid(const struct uc_peer *peer, const uint8_t *at)
+bool uccl_uc_set_valid(const struct uc_peer *peer, const uint8_t *at)
 {
 	uint32_t gen = uccl_get32(at + 4), qpn = uccl_get32(at + 8), psn = uccl_get32(at + 12);
+	bool by_leader = at[0] == UC_OFFER || at[0] == UC_READY;
 
 	if (uccl_get16(at + 2) >= peer->n || (!gen && at[0] != UC_WANT))
+		return false;
+	/* Before that is known, nothing is taken anyway. */
+	if (peer->joined && at[0] != UC_GONE && peer->set->leads == by_leader)
 		return false;
 	switch (at[0]) {
 	case UC_OFFER:
 	case UC_ANSWER:
-		return peer->leads == (at[0] == UC_ANSWER) && at[1] >= IBV_MTU_256 && at[1] <= IBV_MTU_4096 &&
-		       qpn > 1 && qpn <= UD_QPN_MASK && psn <= UC_PSN_MASK;
+		return at[1] >= IBV_MTU_256 && at[1] <= IBV_MTU_4096 && qpn > 1 && qpn <= UD_QPN_MASK &&
+		       psn <= UC_PSN_MASK;
 	case UC_READY:
 	case UC_WANT:
-		return peer->leads == (at[0] == UC_WANT) && !at[1] && !qpn && !psn;
 	case UC_GONE:
 		return !at[1] && !qpn && !psn;
 	default:
@@ -501,45 +590,30 @@ static bool entry_valid(const struct uc_peer *peer, const uint8_t *at)
 	}
 }
 
-static void entry_take(struct uc *w, struct uc_path *p, const uint8_t *at)
+void uccl_uc_set_take(struct uc_dev *d, struct uc_set *s, const uint8_t *at)
 {
+	struct uc_path *p = &s->path[uccl_get16(at + 2)];
 	uint32_t gen = uccl_get32(at + 4);
 
+	s->used_ns = d->clock();
 	switch (at[0]) {
 	case UC_OFFER:
-		offer_take(w, p, gen, at);
+		offer_take(d, p, gen, at);
 		break;
 	case UC_ANSWER:
-		answer_take(w, p, gen, at);
+		answer_take(d, p, gen, at);
 		break;
 	case UC_READY:
 		if ((int32_t)(gen - p->may) > 0)
 			p->may = gen;
-		able_check(w, p);
+		able_check(p);
 		break;
 	case UC_WANT:
-		want_take(w, p, gen);
+		want_take(d, p, gen);
 		break;
 	default:
-		gone_take(w, p, gen);
+		gone_take(d, p, gen);
 	}
-}
-
-int uccl_uc_accept(struct uccl_nic *nic, struct uccl_nic_peer *np, const uint8_t *buf, uint32_t len)
-{
-	struct uc_peer *peer = (struct uc_peer *)np;
-	struct uc *w = uc_of(nic);
-	uint32_t at;
-
-	if (!len || len % UC_ENTRY)
-		return -FI_EINVAL;
-	for (at = 0; at < len; at += UC_ENTRY)
-		if (!entry_valid(peer, buf + at))
-			return -FI_EINVAL;
-	peer->used_ns = w->ud->clock();
-	for (at = 0; at < len; at += UC_ENTRY)
-		entry_take(w, &peer->path[uccl_get16(buf + at + 2)], buf + at);
-	return 0;
 }
 
 #endif

@@ -87,12 +87,6 @@ struct ud {
 	bool link_news;	  /* the caller of rx() has not been told */
 	bool shown;	  /* the host shows the device in sysfs, so we see it when it is no more */
 	uint64_t look_at; /* when to look next */
-	/*
-	 * Another back end builds on this one: an event of a queue or a queue pair that is not ours, or our GID has
-	 * another number (GID_CHANGE), so that what was connected is to be connected anew. NULL: there is none.
-	 */
-	void (*event)(void *arg, const struct ibv_async_event *e);
-	void *event_arg;
 };
 
 static inline struct ud *ud_of(struct uccl_nic *nic)

@@ -39,8 +39,6 @@ static void port_look(struct ud *u)
 	enum uccl_link link = uccl_verbs_look(u->lib, u->ctx, &u->port);
 
 	if (u->port.gid_index != before) {
-		struct ibv_async_event e = {.event_type = IBV_EVENT_GID_CHANGE};
-
 		UCCL_LOG(UCCL_LOG_INFO, "%s: our GID has number %u now, not %u", u->port.name, u->port.gid_index,
 			 before);
 		/* Handles by the old number go when no send uses them. */
@@ -48,8 +46,6 @@ static void port_look(struct ud *u)
 			uccl_ud_gone(u, "its queues cannot be made anew");
 			return;
 		}
-		if (u->event)
-			u->event(u->event_arg, &e);
 	}
 	if (link == UCCL_LINK_UP)
 		uccl_verbs_ahs_refresh(u->ahs, u->port.gid_index);
@@ -61,8 +57,6 @@ static void cq_broke(struct ud *u, const struct ibv_async_event *e)
 	/* The queue pair that receives belongs to its queue, and its number is known to all. */
 	if (e->element.cq == u->rx_cq)
 		uccl_ud_gone(u, "the queue of received packets broke");
-	else if (e->element.cq != u->tx_cq && u->event)
-		u->event(u->event_arg, e);
 	else if (e->element.cq == u->tx_cq && uccl_ud_tx_renew(u))
 		uccl_ud_gone(u, "its queues cannot be made anew");
 }
@@ -71,8 +65,8 @@ static void qp_broke(struct ud *u, const struct ibv_async_event *e)
 {
 	if (e->element.qp == u->rx_qp)
 		u->rx_broken = true;
-	else if (!uccl_ud_qp_broke(u, e->element.qp) && u->event)
-		u->event(u->event_arg, e);
+	else
+		uccl_ud_qp_broke(u, e->element.qp);
 }
 
 static void event_take(struct ud *u, const struct ibv_async_event *e)
@@ -85,10 +79,6 @@ static void event_take(struct ud *u, const struct ibv_async_event *e)
 		break;
 	case IBV_EVENT_CQ_ERR:
 		cq_broke(u, e);
-		break;
-	case IBV_EVENT_SRQ_ERR:
-		if (u->event)
-			u->event(u->event_arg, e);
 		break;
 	case IBV_EVENT_DEVICE_FATAL:
 		uccl_ud_gone(u, "the device is gone, or broke");

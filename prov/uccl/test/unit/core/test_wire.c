@@ -302,9 +302,9 @@ static void ts__wraps(void **state)
 static void imm__layout(void **state)
 {
 	(void)state;
-	assert_int_equal(uccl_imm(0x123456789abcull, 0xf), 0xf6789abcu);
-	assert_int_equal(uccl_imm(1ull << 28, 2), 0x20000000u);
-	assert_int_equal(uccl_imm(5, 0x12), 0x20000005u);
+	assert_int_equal(uccl_imm(0x123456789abcull, 0xf), 0xf789abcu);
+	assert_int_equal(uccl_imm(1ull << 24, 2), 0x2000000u);
+	assert_int_equal(uccl_imm(5, 0x12), 0x2000005u);
 }
 
 static void desc_encode__round_trip(void **state)

@@ -20,7 +20,7 @@
 #include "nic/verbs_uc.h"
 
 #define ENGINES 4 /* of most tests */
-#define ROOM 33
+#define ROOM 65
 #define SECOND UCCL_NS_PER_S
 #define LONG 300000
 
@@ -37,6 +37,7 @@ static uint8_t src[LONG], dst[ROOM][LONG];
 static struct uccl_nic *nics[ROOM];
 static enum ibv_qp_type kind;
 static uint32_t max_qp;
+static bool apart; /* no two engines share queue pairs, as if each were a process */
 static struct uccl_qp_budget *budget, shared;
 
 static uint64_t clock_read(void)
@@ -69,6 +70,7 @@ static int begin(void **state)
 	asleep = 0;
 	kind = IBV_QPT_UD;
 	max_qp = 0;
+	apart = false;
 	budget = NULL;
 	for (size_t i = 0; i < LONG; i++)
 		src[i] = (uint8_t)uccl_rng_next(&rng);
@@ -97,6 +99,10 @@ static void engine_open(int i, const char *device)
 	struct uccl_engine_attr attr = {.config = &cfg, .random = fill_random};
 	struct uccl_nic_attr nic = {
 		.ifname = device, .max_qp = max_qp, .budget = budget, .rx_bytes = rx_bytes};
+
+	/* What has a traffic class of its own goes by queue pairs of its own. */
+	if (apart)
+		nic.data_class = (uint8_t)(i * 4);
 
 	uccl_config_default(&cfg);
 	if (timeout_ns)
@@ -257,14 +263,25 @@ static const struct uccl_stats *st(int i)
 	return uccl_engine_stats(e[i]);
 }
 
+/* That which engine i shares with others, if it is the first of them; else NULL. */
+static const struct uc_dev *first_of(int i)
+{
+	if (!e[i] || !strcmp(nics[i]->ops->name, "verbs-ud"))
+		return NULL;
+	for (int k = 0; k < i; k++)
+		if (e[k] && strcmp(nics[k]->ops->name, "verbs-ud") && uc_of(nics[k])->dev == uc_of(nics[i])->dev)
+			return NULL;
+	return uc_of(nics[i])->dev;
+}
+
 /* Registrations but for those of sources, which are kept. */
 static int mrs_of_messages(void)
 {
 	int n = fake->mrs;
 
-	for (int i = 0; i < ENGINES; i++)
-		if (e[i] && strcmp(nics[i]->ops->name, "verbs-ud"))
-			n -= (int)uccl_mrcache_stats(uc_of(nics[i])->sources).entries;
+	for (int i = 0; i < ROOM; i++)
+		if (first_of(i))
+			n -= (int)uccl_mrcache_stats(uc_of(nics[i])->dev->sources).entries;
 	return n;
 }
 
@@ -302,7 +319,7 @@ static void first_then_direct(void)
 	assert_true(st(1)->writes_tx > 0);
 	assert_int_equal(st(0)->doubtful + st(1)->doubtful + st(0)->rtx_packets + st(1)->rtx_packets, 0);
 	/* The one buffer that all comes from is registered once, and kept. */
-	if (uccl_mrcache_keeps(uc_of(nics[0])->sources)) {
+	if (uccl_mrcache_keeps(uc_of(nics[0])->dev->sources)) {
 		assert_int_equal(st(0)->writes_in_place, st(0)->writes_tx);
 		assert_int_equal(st(0)->mr_misses, 1);
 		assert_int_equal(st(0)->mr_hits + 1, st(0)->writes_tx);
@@ -352,7 +369,7 @@ static void writes__infiniband(void **state)
 static void write_qp_break(int i)
 {
 	const struct uc_peer *peer = TAILQ_FIRST(&((struct uc *)nics[i])->peers);
-	const struct uc_path *p = peer ? &peer->path[uccl_rng_below(&rng, peer->n)] : NULL;
+	const struct uc_path *p = peer && peer->set ? &peer->set->path[uccl_rng_below(&rng, peer->n)] : NULL;
 
 	if (p && p->sq.qp)
 		fake_verbs_break(fake, p->qpn);
@@ -489,6 +506,7 @@ static void writes__reclaim(void **state)
 	kind = IBV_QPT_UC;
 	rxe();
 	max_qp = 20;
+	apart = true;
 	open_all();
 	for (int round = 0; round < 3; round++) {
 		for (int i = 1; i < ENGINES; i++) {
@@ -503,7 +521,7 @@ static void writes__reclaim(void **state)
 	}
 	assert_true(uccl_verbs_uc_stats(nics[0])->reclaimed >= 4);
 	for (int i = 0; i < ENGINES; i++)
-		assert_true(((struct uc *)nics[i])->nqps <= 20);
+		assert_true(uc_of(nics[i])->dev->nqps <= 20);
 	assert_int_equal(errors, 0);
 }
 
@@ -512,8 +530,8 @@ static uint32_t qps_now(void)
 {
 	uint32_t n = 0;
 
-	for (int i = 0; i < ENGINES; i++)
-		n += e[i] ? ((struct uc *)nics[i])->nqps : 0;
+	for (int i = 0; i < ROOM; i++)
+		n += first_of(i) ? first_of(i)->nqps : 0;
 	return n;
 }
 
@@ -529,6 +547,7 @@ static void writes__one_budget(void **state)
 	max_qp = 40;
 	shared = (struct uccl_qp_budget){0};
 	budget = &shared;
+	apart = true;
 	open_all();
 	for (int i = 1; i < ENGINES; i++) {
 		/* Nothing is idle yet: what is left, and packets. */
@@ -702,23 +721,22 @@ static void link__down_too_long(void **state)
 }
 
 /*
- * E4: the smallest queues that a receiver can have, 128 receives, and 32 senders of large messages; and for 50 ms it
- * does not look. No packet and no write of theirs finds it without a receive.
+ * E4: a shared queue of so many receives, `rx_bytes` of packets, and senders of large messages, each a process; and
+ * for 50 ms the receiver does not look. No packet and no write of theirs finds it without a receive.
  */
-static void receives__many_senders(void **state)
+static void many_senders(int senders, int srq, uint64_t writes)
 {
-	(void)state;
 	kind = IBV_QPT_UC;
 	rxe();
-	max_qp = 1024;
-	rx_bytes = 1;
+	max_qp = 2048;
 	dev[0]->attr.max_qp = dev[1]->attr.max_qp = 100000;
-	dev[0]->attr.max_srq_wr = 128;
-	for (int i = 0; i < ROOM; i++)
+	dev[0]->attr.max_srq_wr = srq;
+	apart = true;
+	for (int i = 0; i <= senders; i++)
 		engine_open(i, i ? "rxe1" : "rxe0");
 	for (int round = 0; round < 2; round++) {
 		memset(dones, 0, sizeof(dones));
-		for (int i = 1; i < ROOM; i++) {
+		for (int i = 1; i <= senders; i++) {
 			struct uccl_op *r = op_new(0, UCCL_OP_RECV, dst[i], LONG);
 			struct uccl_op *s = op_new(i, UCCL_OP_SEND, src, LONG);
 
@@ -731,15 +749,60 @@ static void receives__many_senders(void **state)
 		asleep = 1;
 		run(50 * UCCL_NS_PER_MS);
 		asleep = 0;
-		for (int k = 0; k < 1000 && dones[0] < ROOM - 1; k++)
+		for (int k = 0; k < 1000 && dones[0] < senders; k++)
 			run(5 * UCCL_NS_PER_MS);
-		assert_int_equal(dones[0], ROOM - 1);
-		for (int i = 1; i < ROOM; i++)
+		assert_int_equal(dones[0], senders);
+		for (int i = 1; i <= senders; i++)
 			assert_memory_equal(dst[i], src, LONG);
 	}
 	assert_int_equal(errors, 0);
-	assert_true(st(0)->writes_rx > 500);
+	assert_true(st(0)->writes_rx > writes);
 	assert_int_equal(fake->stats.no_receive, 0);
+}
+
+static void receives__many_senders(void **state)
+{
+	(void)state;
+	rx_bytes = 1;
+	many_senders(32, 128, 500);
+}
+
+/* PROTOCOL R95: two at a time write, the others send packets. */
+static void receives__eight(void **state)
+{
+	(void)state;
+	many_senders(64, 8, 20);
+}
+
+/* Endpoints of two processes, all of which write to all: the queue pairs of one set. */
+static void endpoints__one_set(void **state)
+{
+	(void)state;
+	kind = IBV_QPT_UC;
+	rxe();
+	for (int i = 0; i < 8; i++)
+		engine_open(i, i % 2 ? "rxe1" : "rxe0");
+	for (int round = 0; round < 3; round++)
+		for (int a = 0; a < 8; a++)
+			for (int b = !(a % 2); b < 8; b += 2)
+				message_kept(a, b, SECOND);
+	for (int i = 0; i < 8; i++) {
+		assert_int_equal(st(i)->qp_now, 16);
+		assert_true(st(i)->writes_tx > 2 * LONG / 4096);
+		assert_true(st(i)->writes_rx > 2 * LONG / 4096);
+	}
+	assert_int_equal(uccl_verbs_uc_stats(nics[0])->made, 16);
+	assert_int_equal(uccl_verbs_uc_stats(nics[1])->made, 16);
+	/* Those that are left go on when others end. */
+	for (int i = 0; i < 4; i++) {
+		uccl_engine_close(e[i]);
+		e[i] = NULL;
+	}
+	run(SECOND);
+	message_kept(4, 5, SECOND);
+	message_kept(7, 6, SECOND);
+	assert_int_equal(st(4)->qp_now, 16);
+	assert_int_equal(errors, 0);
 }
 
 /* Another process on the peer's host. */
@@ -832,7 +895,7 @@ static void strangers__writes(void **state)
 	pd = lib->alloc_pd(ctx);
 	cq = lib->create_cq(ctx, 16, NULL, NULL, 0);
 	mr = lib->reg_mr(pd, src, LONG, IBV_ACCESS_LOCAL_WRITE);
-	qp = stranger_qp(lib, pd, cq, victim->path[0].qpn);
+	qp = stranger_qp(lib, pd, cq, victim->set->path[0].qpn);
 	bad = fake->stats.bad_rkey;
 	for (int i = 0; i < 1000; i++) {
 		struct ibv_sge sge = {.addr = (uintptr_t)src, .length = 512, .lkey = mr->lkey};
@@ -892,6 +955,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(link__gone_later_received, begin, end),
 		cmocka_unit_test_setup_teardown(link__down_too_long, begin, end),
 		cmocka_unit_test_setup_teardown(receives__many_senders, begin, end),
+		cmocka_unit_test_setup_teardown(receives__eight, begin, end),
+		cmocka_unit_test_setup_teardown(endpoints__one_set, begin, end),
 		cmocka_unit_test_setup_teardown(strangers__packets, begin, end),
 		cmocka_unit_test_setup_teardown(strangers__writes, begin, end),
 	};

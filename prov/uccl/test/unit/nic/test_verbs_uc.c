@@ -83,8 +83,11 @@ static void open_both(enum ibv_qp_type type)
 {
 	struct uccl_nic_addr to;
 
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
 		assert_int_equal(open_rc(i, type, 0), 0);
+		/* The first one leads. */
+		uc_of(nic[i])->dev->process = (uint64_t)i + 1;
+	}
 	for (int i = 0; i < 2; i++) {
 		nic[!i]->ops->addr(nic[!i], &to);
 		assert_int_equal(nic[i]->ops->connect(nic[i], &to, 100 + (uint64_t)i, PATHS, &peer[i]), 0);
@@ -98,7 +101,7 @@ static const struct uccl_verbs_uc_stats *st(int i)
 
 static struct uc_path *path(int i, int k)
 {
-	return &((struct uc_peer *)peer[i])->path[k];
+	return &((struct uc_peer *)peer[i])->set->path[k];
 }
 
 /* Events until there are none. Returns how many writes came; the last of them is in *last. */
@@ -172,6 +175,18 @@ static void settle(void)
 	} while (nsaid);
 }
 
+/* Both know which set they use; of its queue pairs nothing was said yet. */
+static void meet(void)
+{
+	nic[0]->ops->prepare(nic[0], peer[0]);
+	for (int i = 0; i < 4; i++) {
+		say(i % 2, 256);
+		assert_int_equal(nsaid, 1);
+		hear(0);
+	}
+	assert_true(((struct uc_peer *)peer[0])->joined && ((struct uc_peer *)peer[1])->joined);
+}
+
 static void join(enum ibv_qp_type type)
 {
 	open_both(type);
@@ -218,7 +233,7 @@ static void open__caps(void **state)
 	assert_true(nic[0]->caps.tx_sync && nic[0]->caps.write_async);
 	assert_true(nic[0]->caps.dereg_fences && !nic[0]->caps.reliable);
 	/* As many receives for writes as are granted, and as many again. */
-	assert_true(uc_of(nic[0])->srq_depth >= 2 * nic[0]->caps.rx_slots);
+	assert_true(uc_of(nic[0])->dev->srq_depth >= 2 * nic[0]->caps.rx_slots);
 	assert_string_equal(nic[0]->ops->name, "verbs-uc");
 	nic[0]->ops->close(nic[0]);
 	assert_int_equal(open_rc(0, IBV_QPT_RC, 0), 0);
@@ -240,7 +255,7 @@ static void open__small_srq(void **state)
 	assert_int_equal(nic[0]->caps.rx_slots, 150);
 	nic[0]->ops->close(nic[0]);
 	nic[0] = NULL;
-	dev[0]->attr.max_srq_wr = 100;
+	dev[0]->attr.max_srq_wr = 7;
 	assert_int_equal(open_rc(0, IBV_QPT_UC, 0), -FI_ENOSPC);
 }
 
@@ -306,10 +321,10 @@ static void tx__writes(enum ibv_qp_type type)
 		uint32_t off = 5000u * k, len = 4000u + k;
 
 		memset(dst[1], 0x5a, sizeof(dst[1]));
-		t = write_of(0, &p, k, 0xa0b0c0d0 + k, off, len);
+		t = write_of(0, &p, k, 0xa0b0c0d + k, off, len);
 		assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
 		assert_int_equal(events(1, &r), 1);
-		assert_int_equal(r.imm, 0xa0b0c0d0 + k);
+		assert_int_equal(r.imm, 0xa0b0c0d + k);
 		assert_int_equal(r.path, k);
 		assert_int_equal(r.len, len);
 		assert_memory_equal(dst[1] + off, src + off, len);
@@ -365,7 +380,7 @@ static void tx__chains(void **state)
 	assert_int_equal(told[0], 32 + sent + 32000);
 	assert_int_equal(fake->stats.no_receive, 0);
 	assert_int_equal(st(0)->tx_lost, 0);
-	assert_int_equal(uc_of(nic[0])->tx.nunused, uc_of(nic[0])->tx.count);
+	assert_int_equal(uc_of(nic[0])->dev->tx.nunused, uc_of(nic[0])->dev->tx.count);
 	nic[1]->ops->dereg(nic[1], p.mr);
 }
 
@@ -380,7 +395,7 @@ static void tx__only_when_both_are_connected(void **state)
 	open_both(IBV_QPT_UC);
 	p = place(1);
 	sent = fake->stats.sent;
-	nic[0]->ops->prepare(nic[0], peer[0]);
+	meet();
 	say(0, 256);
 	hear(0);
 	say(1, 256);
@@ -477,10 +492,12 @@ static void accept__nonsense(void **state)
 
 	(void)state;
 	open_both(IBV_QPT_UC);
+	meet();
 	for (size_t i = 0; i < uccl_array_len(bad); i++) {
 		memset(buf, 0, sizeof(buf));
 		/* A good one before it is not taken either. */
 		buf[0] = UC_WANT;
+		uccl_put32(buf + 4, 1);
 		buf[16] = bad[i].kind;
 		buf[17] = bad[i].mtu;
 		uccl_put16(buf + 18, bad[i].path);
@@ -488,14 +505,14 @@ static void accept__nonsense(void **state)
 		uccl_put32(buf + 24, bad[i].a);
 		uccl_put32(buf + 28, bad[i].b);
 		assert_int_equal(nic[0]->ops->accept(nic[0], peer[0], buf, 32), -FI_EINVAL);
-		assert_int_equal(uc_of(nic[0])->nqps, 0);
+		assert_non_null(path(0, 0)->sq.qp);
 	}
 	for (uint32_t len = 0; len < 48; len++)
 		if (len % 16)
 			assert_int_equal(nic[0]->ops->accept(nic[0], peer[0], buf, len), -FI_EINVAL);
 	assert_int_equal(nic[0]->ops->accept(nic[0], peer[0], buf, 0), -FI_EINVAL);
 	assert_int_equal(nic[0]->ops->accept(nic[0], peer[0], buf, 16), 0);
-	assert_int_equal(uc_of(nic[0])->nqps, 1);
+	assert_null(path(0, 0)->sq.qp);
 }
 
 /* Random bytes break nothing. */
@@ -515,7 +532,7 @@ static void accept__random(void **state)
 			events(0, NULL);
 			now += UCCL_NS_PER_S;
 		}
-		assert_true(uc_of(nic[0])->nqps <= PATHS);
+		assert_true(uc_of(nic[0])->dev->nqps <= PATHS);
 	}
 	say(0, 256);
 	nsaid = 0;
@@ -562,7 +579,7 @@ static void accept__any_order(void **state)
 			assert_int_equal(path(0, k)->theirs.qpn, path(1, k)->qpn);
 			assert_int_equal(path(1, k)->theirs.qpn, path(0, k)->qpn);
 		}
-		assert_int_equal(uc_of(nic[0])->nqps, PATHS);
+		assert_int_equal(uc_of(nic[0])->dev->nqps, PATHS);
 	}
 }
 
@@ -645,9 +662,9 @@ static void disconnect__all_of_it(void **state)
 	}
 	nic[0]->ops->renew(nic[0], peer[0], 1);
 	nic[0]->ops->disconnect(nic[0], peer[0]);
-	assert_int_equal(uc_of(nic[0])->nqps, 0);
-	assert_int_equal(uc_of(nic[0])->tx.nunused, uc_of(nic[0])->tx.count);
-	assert_true(TAILQ_EMPTY(&uc_of(nic[0])->news) && TAILQ_EMPTY(&uc_of(nic[0])->waiting));
+	assert_int_equal(uc_of(nic[0])->dev->nqps, 0);
+	assert_int_equal(uc_of(nic[0])->dev->tx.nunused, uc_of(nic[0])->dev->tx.count);
+	assert_true(TAILQ_EMPTY(&uc_of(nic[0])->news) && TAILQ_EMPTY(&uc_of(nic[0])->dev->waiting));
 	/* Nobody knows the peer any more; it is told all the same, by number. */
 	events(0, NULL);
 	assert_int_equal(told[0], 20);
@@ -671,7 +688,7 @@ static uint8_t *pages(size_t n)
 /* Where the kernel does not say that memory goes away, all is copied; then this says so. */
 static void needs_news(void)
 {
-	if (!uccl_mrcache_keeps(uc_of(nic[0])->sources))
+	if (!uccl_mrcache_keeps(uc_of(nic[0])->dev->sources))
 		skip();
 }
 
@@ -715,7 +732,7 @@ static void source__in_place(void **state)
 	}
 	assert_int_equal(st(0)->tx_direct, 15);
 	assert_int_equal(fake->mrs, mrs + 1);
-	assert_int_equal(uccl_mrcache_stats(uc_of(nic[0])->sources).hits, 14);
+	assert_int_equal(uccl_mrcache_stats(uc_of(nic[0])->dev->sources).hits, 14);
 	munmap(mem, 17 * PAGE);
 	nic[1]->ops->dereg(nic[1], p.mr);
 }
@@ -759,7 +776,7 @@ static void source__unmapped_in_flight(void **state)
 	assert_int_equal(told[0], 5);
 	assert_int_equal(fake->mrs, mrs + 1);
 	assert_int_equal(dst[1][5 * 4096], 0x77);
-	assert_int_equal(uccl_mrcache_stats(uc_of(nic[0])->sources).gone, 1);
+	assert_int_equal(uccl_mrcache_stats(uc_of(nic[0])->dev->sources).gone, 1);
 	munmap(buffer.iov_base, 16 * PAGE);
 	nic[1]->ops->dereg(nic[1], p.mr);
 }
