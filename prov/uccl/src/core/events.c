@@ -10,6 +10,11 @@ uint64_t uccl_event_credit_left(const struct uccl_flow *f)
 	return limit > f->credit_used ? limit - f->credit_used : 0;
 }
 
+bool uccl_event_credit_free(const struct uccl_flow *f)
+{
+	return f->cfg.credit->limit(f->cs) == UINT64_MAX;
+}
+
 bool uccl_event_credit_spent(struct uccl_flow *f)
 {
 	return !uccl_event_credit_left(f);
@@ -94,10 +99,14 @@ void uccl_event_path_sample(struct uccl_flow *f, uint16_t path, uint64_t rtt_ns,
 		f->cfg.pathsel->on_ack(f->ps, f->paths, path, rtt_ns, false, now);
 }
 
-void uccl_event_rx_credit(struct uccl_flow *f, uint64_t granted, uint64_t now)
+void uccl_event_rx_credit(struct uccl_flow *f, uint64_t granted, uint64_t turn, uint64_t now)
 {
+	/* Packets overtake each other. PROTOCOL R65 */
+	if (turn < f->credit_turn)
+		return;
+	f->credit_turn = turn;
 	if (f->cfg.credit->on_credit)
-		f->cfg.credit->on_credit(f->cs, granted, now);
+		f->cfg.credit->on_credit(f->cs, granted, turn, now);
 }
 
 void uccl_event_rx_demand(struct uccl_flow *f, uint64_t demand, uint64_t lost, uint64_t now)
@@ -119,10 +128,11 @@ void uccl_event_loss(struct uccl_flow *f, const struct uccl_loss_info *loss, uin
 		f->cfg.pathsel->on_loss(f->ps, loss->path, loss->kind, now);
 }
 
-uint64_t uccl_event_grant(struct uccl_flow *f, uint64_t now)
+uint64_t uccl_event_grant(struct uccl_flow *f, uint64_t *turn, uint64_t now)
 {
+	*turn = f->cfg.credit->pull ? f->pull.turn : 0;
 	if (f->cfg.credit->pull)
-		return f->pull.granted;
+		return uccl_pull_free(&f->pull) ? UINT64_MAX : f->pull.granted;
 	/* Who grants nothing holds nobody back. PROTOCOL R64 */
 	return f->cfg.credit->grant ? f->cfg.credit->grant(f->cs, f->received_bytes, f->demand, now) : UINT64_MAX;
 }

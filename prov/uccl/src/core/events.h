@@ -28,15 +28,17 @@ void uccl_event_rx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now);
 void uccl_event_rx_ack(struct uccl_flow *f, const struct uccl_ack_info *info, uint64_t now);
 /* One path's RTT sample. */
 void uccl_event_path_sample(struct uccl_flow *f, uint16_t path, uint64_t rtt_ns, uint64_t now);
-/* onRxCredit. */
-void uccl_event_rx_credit(struct uccl_flow *f, uint64_t granted, uint64_t now);
+/* onRxCredit. turn: see uccl_credit_ops.on_credit. */
+void uccl_event_rx_credit(struct uccl_flow *f, uint64_t granted, uint64_t turn, uint64_t now);
 /* The sender tells what it wants to have sent in all, and what was lost of it. */
 void uccl_event_rx_demand(struct uccl_flow *f, uint64_t demand, uint64_t lost, uint64_t now);
+/* Nobody holds this flow to any credit now. */
+bool uccl_event_credit_free(const struct uccl_flow *f);
 /* Bytes that may still be sent on the credit that is there. */
 uint64_t uccl_event_credit_left(const struct uccl_flow *f);
 /* Chunks were declared lost. */
 void uccl_event_loss(struct uccl_flow *f, const struct uccl_loss_info *loss, uint64_t now);
-/* The cumulative credit to announce to the peer; 0: none. */
-uint64_t uccl_event_grant(struct uccl_flow *f, uint64_t now);
+/* The cumulative credit to announce to the peer, and of which turn; 0: none. */
+uint64_t uccl_event_grant(struct uccl_flow *f, uint64_t *turn, uint64_t now);
 
 #endif

@@ -202,6 +202,7 @@ struct uccl_flow {
 	uint64_t credit_used;		/* bytes of payload sent; with paced credit, each time that they were sent */
 	uint64_t credit_free;		/* bytes of them that may leave without credit, for checks */
 	uint64_t lost_bytes;		/* with paced credit: of chunks declared lost, each time */
+	uint64_t credit_turn;		/* the peer's latest; see uccl_credit_ops.on_credit */
 	bool starved;			/* something waits for credit */
 	uint64_t demand_ns;		/* when the demand may be told again */
 	uint64_t demand_told;		/* the highest that was told */

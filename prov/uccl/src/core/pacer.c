@@ -28,6 +28,7 @@ void uccl_pacer_init(struct uccl_pacer *p, uint64_t link_bps)
 	for (int i = 0; i < UCCL_PULL_NONE; i++)
 		TAILQ_INIT(&p->lists[i]);
 	TAILQ_INIT(&p->owing);
+	TAILQ_INIT(&p->busy);
 	p->bps = link_bps / 1000 * PACER_SHARE;
 }
 
@@ -40,6 +41,7 @@ void uccl_pull_init(struct uccl_pacer *p, struct uccl_pull *u, const struct uccl
 	u->list = UCCL_PULL_NONE;
 	/* Two that answer at once must not wait for each other: room for one that does not, and the others. */
 	p->out_max = uccl_max(p->out_max, 4 * (cfg->window - cfg->idle));
+	p->senders = cfg->senders;
 }
 
 static uint64_t pacer_ps(const struct uccl_pacer *p, uint64_t bytes)
@@ -80,7 +82,11 @@ static void pacer_charge(struct uccl_pacer *p, struct uccl_pull *u, uint64_t now
 /* Where it belongs now, and what of its grants counts. */
 static void pull_sort(struct uccl_pacer *p, struct uccl_pull *u)
 {
-	uint64_t ahead = pull_ahead(u), extra = ahead > u->cfg.idle && !u->silent ? ahead - u->cfg.idle : 0;
+	uint64_t ahead = pull_ahead(u), extra = 0;
+	bool off = u->silent || uccl_pull_free(u);
+
+	if (ahead > u->cfg.idle && !off)
+		extra = ahead - u->cfg.idle;
 
 	p->out += extra - u->counted;
 	u->counted = extra;
@@ -91,7 +97,9 @@ static void pull_sort(struct uccl_pacer *p, struct uccl_pull *u)
 		else
 			TAILQ_REMOVE(&p->owing, u, owing);
 	}
-	if (u->silent || ahead + u->cfg.quantum > u->cfg.window)
+	if (u->tell)
+		pull_list(p, u, UCCL_PULL_TELL);
+	else if (off || ahead + u->cfg.quantum > u->cfg.window)
 		pull_list(p, u, UCCL_PULL_NONE);
 	else if (u->demand > u->granted)
 		pull_list(p, u, u->rtx ? UCCL_PULL_RTX : UCCL_PULL_ACTIVE);
@@ -101,8 +109,89 @@ static void pull_sort(struct uccl_pacer *p, struct uccl_pull *u)
 		pull_list(p, u, UCCL_PULL_NONE);
 }
 
+/* Convergence */
+
+/* Held ones get their idle window on top if nothing of theirs is under way. */
+static void pull_turn(struct uccl_pacer *p, struct uccl_pull *u, uint64_t window)
+{
+	u->turn++;
+	u->tell = true;
+	u->answered = false;
+	if (!uccl_pull_free(u))
+		u->granted = uccl_max(u->granted, u->received + window);
+	pull_sort(p, u);
+}
+
+static void pull_busy(struct uccl_pacer *p, struct uccl_pull *u, uint64_t now)
+{
+	if (u->is_busy)
+		TAILQ_REMOVE(&p->busy, u, busy);
+	else
+		p->nbusy++;
+	u->is_busy = true;
+	u->busy_ns = now;
+	TAILQ_INSERT_TAIL(&p->busy, u, busy);
+}
+
+static void pull_calm(struct uccl_pacer *p, struct uccl_pull *u)
+{
+	if (!u->is_busy)
+		return;
+	TAILQ_REMOVE(&p->busy, u, busy);
+	u->is_busy = false;
+	p->nbusy--;
+	u->base = u->received;
+	if (uccl_pull_free(u))
+		pull_turn(p, u, u->cfg.idle);
+}
+
+/* All that are busy are let go or held. */
+static void pacer_turn(struct uccl_pacer *p, bool converged)
+{
+	struct uccl_pull *u;
+
+	p->converged = converged;
+	TAILQ_FOREACH(u, &p->busy, busy)
+		if (uccl_pull_free(u) == converged)
+			pull_turn(p, u, 0);
+}
+
+/* Who has been quiet does not count any more, but for those that wait for their grants. PROTOCOL R65 */
+static void pacer_calm(struct uccl_pacer *p, uint64_t now)
+{
+	struct uccl_pull *u;
+
+	while ((u = TAILQ_FIRST(&p->busy)) && now - u->busy_ns >= u->cfg.quiet_ns) {
+		if (u->demand > u->received && !u->silent && !uccl_pull_free(u))
+			pull_busy(p, u, now);
+		else
+			pull_calm(p, u);
+	}
+	if (p->converged && p->nbusy < p->senders)
+		pacer_turn(p, false);
+}
+
+/* Something new has come of it. PROTOCOL R65 */
+static void pacer_converge(struct uccl_pacer *p, struct uccl_pull *u, uint64_t now)
+{
+	if (!u->is_busy && u->demand <= u->granted && u->received - u->base <= u->cfg.idle)
+		return;
+	pull_busy(p, u, now);
+	if (!p->converged && p->nbusy >= p->senders)
+		pacer_turn(p, true);
+	else if (uccl_pull_free(u) == p->converged)
+		pull_turn(p, u, 0);
+	if (uccl_pull_free(u))
+		return;
+	/* What was under way when it was held needs no grant. If it goes on, it has not heard of its turn. */
+	u->granted = uccl_max(u->granted, u->received);
+	u->tell |= !u->answered && now - u->told_ns >= u->cfg.quiet_ns;
+}
+
 void uccl_pull_fini(struct uccl_pacer *p, struct uccl_pull *u)
 {
+	pull_calm(p, u);
+	u->tell = false;
 	u->silent = true;
 	pull_sort(p, u);
 }
@@ -110,11 +199,19 @@ void uccl_pull_fini(struct uccl_pacer *p, struct uccl_pull *u)
 void uccl_pacer_heard(struct uccl_pacer *p, struct uccl_pull *u, uint64_t received, uint64_t demand, bool lost,
 		      uint64_t now)
 {
+	bool news = u->cfg.senders > 1 && (received > u->received || demand > u->demand);
+
+	if (news) {
+		pacer_calm(p, now);
+		u->answered |= demand > u->demand;
+	}
 	u->received = uccl_max(u->received, received);
 	u->demand = uccl_max(u->demand, demand);
 	u->rtx |= lost;
 	u->silent = false;
 	u->heard_ns = now;
+	if (news)
+		pacer_converge(p, u, now);
 	pacer_charge(p, u, now);
 	/* The owing ones stay in the order in which they were heard. */
 	if (u->owes) {
@@ -151,6 +248,15 @@ struct uccl_pull *uccl_pacer_next(struct uccl_pacer *p, uint64_t now)
 	struct uccl_pull *u;
 
 	pacer_write_off(p, now);
+	if (p->senders > 1)
+		pacer_calm(p, now);
+	u = TAILQ_FIRST(&p->lists[UCCL_PULL_TELL]);
+	if (u) {
+		u->tell = false;
+		u->told_ns = now;
+		pull_sort(p, u);
+		return u;
+	}
 	u = pacer_first(p);
 	if (!u || p->out >= p->out_max || now * PS_PER_NS < p->next_ps)
 		return NULL;
@@ -166,11 +272,16 @@ struct uccl_pull *uccl_pacer_next(struct uccl_pacer *p, uint64_t now)
 
 uint64_t uccl_pacer_expiry(const struct uccl_pacer *p, uint64_t now)
 {
-	const struct uccl_pull *owing = TAILQ_FIRST(&p->owing);
+	const struct uccl_pull *owing = TAILQ_FIRST(&p->owing), *busy = TAILQ_FIRST(&p->busy);
 	uint64_t at = UCCL_NEVER;
 
+	if (!TAILQ_EMPTY(&p->lists[UCCL_PULL_TELL]))
+		return now;
+	/* Some may have to be held, or let go. */
+	if (busy || p->converged)
+		at = busy ? uccl_max(now, busy->busy_ns + busy->cfg.quiet_ns) : now;
 	if (pacer_first(p) && p->out < p->out_max)
-		at = uccl_max(now, (p->next_ps + PS_PER_NS - 1) / PS_PER_NS);
+		at = uccl_min(at, uccl_max(now, (p->next_ps + PS_PER_NS - 1) / PS_PER_NS));
 	/* Somebody silent may be all that holds it up. */
 	if (owing)
 		at = uccl_min(at, owing->heard_ns + PACER_SILENCE_NS);

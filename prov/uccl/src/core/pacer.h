@@ -8,6 +8,9 @@
  * Room on the link is taken by what was granted to somebody who wants it, and by what is sent unasked as soon as it is
  * heard of: the grants that follow wait until that is through.
  *
+ * Where credits are for convergence only (uccl_pull_cfg.senders), a busy sender is told a turn in which it needs none,
+ * and another one in which they count again when it has been quiet, or so many are busy at once.
+ *
  * Bounded: what a sender may be ahead of what has arrived from it, and the sum of that over all. What was granted to a
  * sender that has fallen silent is written off after a while, and it gets no more before it is heard again.
  */
@@ -20,7 +23,8 @@
 
 #include "core/policy.h"
 
-enum uccl_pull_list { UCCL_PULL_RTX, UCCL_PULL_ACTIVE, UCCL_PULL_IDLE, UCCL_PULL_NONE };
+/* TELL: has to hear of its turn. */
+enum uccl_pull_list { UCCL_PULL_TELL, UCCL_PULL_RTX, UCCL_PULL_ACTIVE, UCCL_PULL_IDLE, UCCL_PULL_NONE };
 
 /* One sender, as the receiver's pacer sees it. Embedded in the flow. */
 struct uccl_pull {
@@ -32,6 +36,15 @@ struct uccl_pull {
 	uint64_t heard_ns;
 	uint64_t counted; /* its share of uccl_pacer.out */
 	uint64_t charged; /* bytes of it that the pacer has made room for on the link */
+	/* with cfg.senders */
+	TAILQ_ENTRY(uccl_pull) busy;
+	uint64_t turn;	  /* changes between held (even) and free (odd) */
+	uint64_t base;	  /* received when it was last found to be quiet */
+	uint64_t busy_ns; /* when it was last known to be busy */
+	uint64_t told_ns; /* when its turn was last told */
+	bool is_busy;	  /* wants more than it was granted, or more than its idle window has come since then */
+	bool tell;	  /* its turn is to be told */
+	bool answered;	  /* it wanted more since it was held: it knows */
 	uint8_t list;	  /* enum uccl_pull_list */
 	bool owes;	  /* in the list of owing ones */
 	bool rtx;	  /* something of it was lost */
@@ -43,6 +56,9 @@ TAILQ_HEAD(uccl_pull_head, uccl_pull);
 struct uccl_pacer {
 	struct uccl_pull_head lists[UCCL_PULL_NONE];
 	struct uccl_pull_head owing; /* least recently heard first */
+	struct uccl_pull_head busy;  /* likewise */
+	uint32_t nbusy, senders;     /* busy ones; so many converge */
+	bool converged;
 	uint64_t bps;		     /* payload; 0: unknown, nothing is paced */
 	uint64_t next_ps;	     /* when the next quantum may be handed out */
 	uint64_t out;		     /* bytes granted beyond idle windows and not received, but of silent ones */
@@ -61,8 +77,14 @@ void uccl_pull_fini(struct uccl_pacer *p, struct uccl_pull *u);
  */
 void uccl_pacer_heard(struct uccl_pacer *p, struct uccl_pull *u, uint64_t received, uint64_t demand, bool lost,
 		      uint64_t now);
-/* Hand out one quantum if its time has come; whose. NULL: not now. */
+/* Hand out one quantum if its time has come, or tell a turn; whose credit is to leave. NULL: not now. */
 struct uccl_pull *uccl_pacer_next(struct uccl_pacer *p, uint64_t now);
+/* What it sends needs no grant now. */
+static inline bool uccl_pull_free(const struct uccl_pull *u)
+{
+	return u->turn & 1;
+}
+
 /* When uccl_pacer_next must be called; UCCL_NEVER: when something is heard. */
 uint64_t uccl_pacer_expiry(const struct uccl_pacer *p, uint64_t now);
 

@@ -84,6 +84,8 @@ struct uccl_pull_cfg {
 	uint32_t quantum; /* of one grant */
 	uint64_t idle;	  /* that it may send unasked, and gets back when it has */
 	uint64_t window;  /* that it may be ahead of what was received at most; idle + 2 quanta at least */
+	uint32_t senders; /* fewer that are busy at once send freely; 0, 1: nobody does */
+	uint64_t quiet_ns; /* a sender is busy until it was not heard for so long */
 };
 
 /*
@@ -95,8 +97,12 @@ struct uccl_credit_ops {
 	void (*init)(void *cs, const struct uccl_policy_cfg *cfg, uint64_t now);
 	/* Sender: the most bytes that may have been sent in all (UINT64_MAX: no limit); required. */
 	uint64_t (*limit)(const void *cs);
-	/* Sender: the receiver's cumulative grant arrived. */
-	void (*on_credit)(void *cs, uint64_t granted, uint64_t now);
+	/*
+	 * Sender: the receiver's cumulative grant arrived. `turn` counts how often the receiver has changed between
+	 * holding us to its grants (even) and letting us send freely (odd), 0 of those that never change; it never goes
+	 * back.
+	 */
+	void (*on_credit)(void *cs, uint64_t granted, uint64_t turn, uint64_t now);
 	/* Receiver: new data arrived in all / the sender demands this much in all. Returns the
 	 * cumulative grant to announce; 0: this policy announces none. */
 	uint64_t (*grant)(void *cs, uint64_t received, uint64_t demand, uint64_t now);

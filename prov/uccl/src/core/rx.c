@@ -213,7 +213,7 @@ void uccl_flow_rx(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *
 		rx_probe(f, h->path, now);
 		break;
 	case UCCL_PKT_CREDIT:
-		uccl_event_rx_credit(f, uccl_get64(h->rec), now);
+		uccl_event_rx_credit(f, uccl_get64(h->rec), uccl_get64(h->rec + 8), now);
 		break;
 	case UCCL_PKT_DEMAND:
 		demand = uccl_get64(h->rec);

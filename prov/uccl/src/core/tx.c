@@ -777,9 +777,9 @@ static bool tx_wants_more(const struct uccl_flow *f, uint64_t backlog)
 	uint64_t told = f->demand_told > f->credit_used ? f->demand_told - f->credit_used : 0;
 
 	/* The receiver takes what was lost for under way, and grants no further, until it is told. */
-	if (f->cfg.credit->pull && f->lost_bytes - f->lost_told >= LOST_STEP)
+	if (f->lost_bytes - f->lost_told >= LOST_STEP)
 		return true;
-	return f->cfg.credit->pull && backlog > told && told < DEMAND_AHEAD && backlog > uccl_event_credit_left(f);
+	return backlog > told && told < DEMAND_AHEAD && backlog > uccl_event_credit_left(f);
 }
 
 /* Something waits for credit. */
@@ -798,20 +798,21 @@ static int tx_credit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	uint64_t backlog;
 
 	if (f->credit_due) {
-		uint64_t grant = uccl_event_grant(f, now);
+		uint64_t turn, grant = uccl_event_grant(f, &turn, now);
 
 		f->credit_due = false;
 		if (grant) {
 			uccl_put64(rec, grant);
+			uccl_put64(rec + 8, turn);
 			return tx_control(f, tx, UCCL_PKT_CREDIT, 0, rec, tx_control_path(f), false, now);
 		}
 	}
 	/* Tell the demand, again every time-out (uccl_flow_expiry), so that a lost credit or demand never stalls. */
 	f->starved = tx_starved(f);
-	if (!f->starved && !f->cfg.credit->pull)
+	if (!f->starved && (!f->cfg.credit->pull || uccl_event_credit_free(f)))
 		return 0;
 	backlog = tx_backlog(f);
-	if ((f->starved && now >= f->demand_ns) || tx_wants_more(f, backlog)) {
+	if ((f->starved && now >= f->demand_ns) || (f->cfg.credit->pull && tx_wants_more(f, backlog))) {
 		f->demand_ns = now + uccl_flow_rto(f);
 		f->demand_told = f->credit_used + backlog;
 		uccl_put64(rec, f->demand_told);

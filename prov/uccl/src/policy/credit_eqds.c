@@ -70,10 +70,11 @@ static uint64_t eqds_limit(const void *cs)
 	return uccl_max(e->initial, e->granted);
 }
 
-static void eqds_on_credit(void *cs, uint64_t granted, uint64_t now)
+static void eqds_on_credit(void *cs, uint64_t granted, uint64_t turn, uint64_t now)
 {
 	struct eqds *e = cs;
 
+	(void)turn;
 	(void)now;
 	/* Credits overtake each other on different paths. */
 	e->granted = uccl_max(e->granted, granted);
@@ -81,6 +82,7 @@ static void eqds_on_credit(void *cs, uint64_t granted, uint64_t now)
 
 static void eqds_pull(const struct uccl_policy_cfg *cfg, struct uccl_pull_cfg *pull)
 {
+	*pull = (struct uccl_pull_cfg){0};
 	pull->quantum = (uint32_t)uccl_max(EQDS_QUANTUM_CHUNKS * cfg->chunk_bytes, EQDS_QUANTUM_BYTES);
 	pull->idle = eqds_initial(cfg);
 	pull->window = pull->idle + EQDS_WINDOW_BDPS * eqds_bdp(cfg) + EQDS_WINDOW_CHUNKS * (uint64_t)cfg->chunk_bytes;

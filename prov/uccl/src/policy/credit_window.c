@@ -50,10 +50,11 @@ static uint64_t window_limit(const void *cs)
 	return uccl_max(w->initial, w->granted);
 }
 
-static void window_on_credit(void *cs, uint64_t granted, uint64_t now)
+static void window_on_credit(void *cs, uint64_t granted, uint64_t turn, uint64_t now)
 {
 	struct window *w = cs;
 
+	(void)turn;
 	(void)now;
 	/* Credits overtake each other on different paths. */
 	w->granted = uccl_max(w->granted, granted);

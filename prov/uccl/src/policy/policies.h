@@ -24,7 +24,8 @@
 #define UCCL_CREDIT_POLICIES(X)                                                                                        \
 	X(none)                                                                                                        \
 	X(window)                                                                                                      \
-	X(eqds)
+	X(eqds)                                                                                                        \
+	X(auto)
 
 #define X(name) extern const struct uccl_cc_ops uccl_cc_##name;
 UCCL_CC_POLICIES(X)

@@ -13,6 +13,9 @@ struct sim_inv_flow {
 	uint64_t announced; /* highest grant that arrived at its node */
 	uint64_t first;	    /* limit without one */
 	uint64_t limit, used;
+	uint64_t turn;	  /* of the peer's credits */
+	uint64_t unasked; /* had left when that was first seen */
+	bool freed;	  /* was granted without bounds */
 };
 
 /* Every so many looks at a flow one packet is made up for it. */
@@ -45,6 +48,15 @@ void uccl_sim_inv_fini(struct uccl_sim_inv *inv)
 	inv->nflows = inv->cap = 0;
 }
 
+/* Grants without bounds are no numbers to compare with. */
+static void credit_seen(struct sim_inv_flow *v, uint64_t granted)
+{
+	if (granted == UCCL_NEVER)
+		v->freed = true;
+	else
+		v->announced = uccl_max(v->announced, granted);
+}
+
 /* --- packets --- */
 
 void uccl_sim_inv_packet(struct uccl_sim_world *w, const struct uccl_sim_pkt *p, const char *what)
@@ -73,7 +85,7 @@ void uccl_sim_inv_packet(struct uccl_sim_world *w, const struct uccl_sim_pkt *p,
 	if (p->kind == UCCL_TX_PACKET && p->type == UCCL_PKT_CREDIT && p->len >= UCCL_HDR_LEN) {
 		v = inv_flow(inv, uccl_get64(p->data + 8));
 		if (v)
-			v->announced = uccl_max(v->announced, uccl_get64(p->data + 32));
+			credit_seen(v, uccl_get64(p->data + 32));
 	}
 }
 
@@ -89,14 +101,22 @@ static const char *look_credit(struct uccl_sim_inv *inv, const struct uccl_flow 
 		return NULL;
 	if (!v->seen)
 		v->first = limit;
+	/* What has left before it was held to its grants is under way. */
+	if (f->credit_turn != v->turn) {
+		v->turn = f->credit_turn;
+		v->limit = 0;
+		v->unasked = used - f->credit_free;
+	}
 	if (limit < v->limit)
 		text = "credit was taken back";
 	else if (used < v->used)
 		text = "credit that was used came back";
-	else if (limit > uccl_max(v->first, v->announced))
+	else if (limit == UCCL_NEVER ? v->first != UCCL_NEVER && !v->freed :
+				       limit > uccl_max(v->first == UCCL_NEVER ? 0 : v->first, v->announced))
 		text = "there is more credit than was granted";
 	else if (limit != UCCL_NEVER &&
-		 used - f->credit_free > limit + uccl_max(f->cfg.chunk_bytes, f->cfg.write_bytes))
+		 used - f->credit_free >
+			 uccl_max(limit, v->unasked) + uccl_max(f->cfg.chunk_bytes, f->cfg.write_bytes))
 		text = "more was sent than there was credit for";
 	v->seen = true;
 	v->limit = limit;

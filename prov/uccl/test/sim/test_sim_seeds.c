@@ -63,8 +63,10 @@ static void seed__paced_credit(void **state)
 	uint64_t seed;
 
 	(void)state;
-	for (seed = 1; seed <= 80; seed++)
+	for (seed = 1; seed <= 80; seed++) {
 		run_seed(seed, "credit=2");
+		run_seed(seed, "credit=3");
+	}
 }
 
 static void sabotage_bytes__packet(void **state)

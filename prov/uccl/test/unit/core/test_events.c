@@ -10,13 +10,14 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "policy/policies.h"
 
 /* Policies that write down what they are told, and answer what the test has set. */
 static struct {
 	uint64_t window, limit, next, grant_value;
 	struct uccl_ack_info ack;
 	struct uccl_loss_info loss;
-	uint64_t rtt_ns, credit, received, demand, bytes;
+	uint64_t rtt_ns, credit, turn, received, demand, bytes;
 	uint16_t path;
 	enum uccl_loss_kind kind;
 	int acks, losses, samples, path_losses, credits, grants;
@@ -89,12 +90,13 @@ static uint64_t cr_limit(const void *cs)
 	return say.limit;
 }
 
-static void cr_on_credit(void *cs, uint64_t granted, uint64_t now)
+static void cr_on_credit(void *cs, uint64_t granted, uint64_t turn, uint64_t now)
 {
 	(void)cs;
 	(void)now;
 	say.credits++;
 	say.credit = granted;
+	say.turn = turn;
 }
 
 static uint64_t cr_grant(void *cs, uint64_t received, uint64_t demand, uint64_t now)
@@ -292,9 +294,26 @@ static void path_sample__passed_on(void **state)
 static void rx_credit__passed_on(void **state)
 {
 	(void)state;
-	uccl_event_rx_credit(&f, 12345, 5);
+	uccl_event_rx_credit(&f, 12345, 7, 5);
 	assert_int_equal(say.credits, 1);
 	assert_int_equal(say.credit, 12345);
+	assert_int_equal(say.turn, 7);
+}
+
+/* PROTOCOL R65 */
+static void rx_credit__earlier_turn(void **state)
+{
+	(void)state;
+	uccl_event_rx_credit(&f, 12345, 2, 5);
+	uccl_event_rx_credit(&f, UINT64_MAX, 1, 6);
+	uccl_event_rx_credit(&f, 99999, 0, 6);
+	assert_int_equal(say.credits, 1);
+	assert_int_equal(f.credit_turn, 2);
+	/* Within a turn it is the policy that knows. */
+	uccl_event_rx_credit(&f, 12000, 2, 7);
+	assert_int_equal(say.credits, 2);
+	assert_int_equal(say.credit, 12000);
+	assert_int_equal(say.turn, 2);
 }
 
 static void loss__told_to_both(void **state)
@@ -312,11 +331,14 @@ static void loss__told_to_both(void **state)
 
 static void grant__what_it_is_told(void **state)
 {
+	uint64_t turn = 3;
+
 	(void)state;
 	f.received_bytes = 50;
 	f.demand = 70;
 	say.grant_value = 99;
-	assert_int_equal(uccl_event_grant(&f, 5), 99);
+	assert_int_equal(uccl_event_grant(&f, &turn, 5), 99);
+	assert_int_equal(turn, 0);
 	assert_int_equal(say.received, 50);
 	assert_int_equal(say.demand, 70);
 }
@@ -324,23 +346,44 @@ static void grant__what_it_is_told(void **state)
 /* PROTOCOL R64 */
 static void grant__no_policy(void **state)
 {
+	uint64_t turn;
+
 	(void)state;
 	uccl_event_rx_demand(&f, 1000, 0, 5);
 	assert_true(f.credit_due);
-	assert_true(uccl_event_grant(&f, 5) == UINT64_MAX);
+	assert_true(uccl_event_grant(&f, &turn, 5) == UINT64_MAX);
+}
+
+/* PROTOCOL R65 */
+static void grant__of_a_turn(void **state)
+{
+	struct uccl_credit_ops pulls = cr;
+	uint64_t turn;
+
+	(void)state;
+	pulls.pull = uccl_credit_auto.pull;
+	f.cfg.credit = &pulls;
+	f.pull.granted = 77;
+	f.pull.turn = 4;
+	assert_int_equal(uccl_event_grant(&f, &turn, 5), 77);
+	assert_int_equal(turn, 4);
+	f.pull.turn = 5;
+	assert_true(uccl_event_grant(&f, &turn, 5) == UINT64_MAX);
+	assert_int_equal(turn, 5);
 }
 
 static void all__hooks_are_optional(void **state)
 {
 	const struct uccl_ack_info info = {.bytes = 7};
 	const struct uccl_loss_info loss = {.bytes = 7};
+	uint64_t turn;
 
 	(void)state;
 	uccl_event_rx_ack(&f, &info, 5);
 	uccl_event_path_sample(&f, 0, 9, 5);
-	uccl_event_rx_credit(&f, 9, 5);
+	uccl_event_rx_credit(&f, 9, 0, 5);
 	uccl_event_loss(&f, &loss, 5);
-	uccl_event_grant(&f, 5);
+	uccl_event_grant(&f, &turn, 5);
 	assert_int_equal(say.acks + say.samples + say.credits + say.losses + say.grants, 0);
 }
 
@@ -360,9 +403,11 @@ int main(void)
 		cmocka_unit_test_setup(rx_ack__passed_on, start),
 		cmocka_unit_test_setup(path_sample__passed_on, start),
 		cmocka_unit_test_setup(rx_credit__passed_on, start),
+		cmocka_unit_test_setup(rx_credit__earlier_turn, start),
 		cmocka_unit_test_setup(loss__told_to_both, start),
 		cmocka_unit_test_setup(grant__what_it_is_told, start),
 		cmocka_unit_test_setup(grant__no_policy, start_bare),
+		cmocka_unit_test_setup(grant__of_a_turn, start),
 		cmocka_unit_test_setup(all__hooks_are_optional, start_bare),
 	};
 

@@ -254,6 +254,146 @@ static void next__late(void **state)
 	assert_in_range(n, 4, 5);
 }
 
+static const struct uccl_pull_cfg converge = {.quantum = 32 * KIB,
+					       .idle = 64 * KIB,
+					       .window = 64 * KIB + MIB,
+					       .senders = 3,
+					       .quiet_ns = 50 * US};
+
+/* Which senders are told of a turn now. */
+static uint64_t told(void)
+{
+	uint64_t who = 0;
+
+	while (uccl_pacer_expiry(&p, now) <= now && !TAILQ_EMPTY(&p.lists[UCCL_PULL_TELL]))
+		who |= 1ull << next();
+	return who;
+}
+
+/* Who wants more is let go, until three are; then all are held to their grants. PROTOCOL R65 */
+static void converge__turns(void **state)
+{
+	(void)state;
+	start(LINK, &converge);
+	/* A held one, of which nobody knows. */
+	heard(0, 32 * KIB, 64 * KIB);
+	assert_int_equal(told(), 0);
+	assert_int_equal(u[0].turn, 0);
+	heard(0, 32 * KIB, 10 * MIB);
+	assert_int_equal(told(), 1);
+	assert_true(uccl_pull_free(&u[0]));
+	/* Nothing is granted to it, and it may go on for ever. */
+	for (int i = 0; i < 100; i++) {
+		now += 10 * US;
+		heard(0, (uint64_t)(i + 1) * MIB, 10 * MIB);
+		assert_int_equal(next(), -1);
+	}
+	assert_int_equal(u[0].granted, 64 * KIB);
+	assert_int_equal(p.out, 0);
+	/* The second comes by data alone. */
+	heard(1, 64 * KIB, 0);
+	assert_int_equal(told(), 0);
+	heard(1, 65 * KIB, 0);
+	assert_int_equal(told(), 2);
+	heard(2, 0, MIB);
+	assert_int_equal(told(), 3);
+	for (int i = 0; i < 3; i++)
+		assert_false(uccl_pull_free(&u[i]));
+	/* Nothing beyond what has come, but to the one that did not begin. */
+	assert_int_equal(u[0].granted, 100 * MIB);
+	assert_int_equal(u[1].granted, 65 * KIB);
+	assert_int_equal(u[2].granted, 64 * KIB);
+	/* A fourth stays as it was; a newcomer that wants nothing more, too. */
+	heard(3, 0, MIB);
+	heard(4, 64 * KIB, 64 * KIB);
+	assert_int_equal(told(), 0);
+	assert_int_equal(u[3].turn, 0);
+	assert_int_equal(u[0].turn, 2);
+	/* They are paced now. */
+	heard(0, 100 * MIB, 200 * MIB);
+	assert_int_equal(wait_next(), 2);
+	assert_int_equal(wait_next(), 3);
+	assert_int_equal(wait_next(), 0);
+	assert_int_equal(u[0].granted, 100 * MIB + 32 * KIB);
+}
+
+/* Too few are left: those that want more are let go, the others begin anew. PROTOCOL R65 */
+static void converge__ends(void **state)
+{
+	uint64_t began;
+
+	(void)state;
+	start(LINK, &converge);
+	for (int i = 0; i < 3; i++)
+		heard(i, 0, MIB);
+	assert_int_equal(told(), 3);
+	began = now;
+	heard(1, MIB, MIB);
+	heard(2, 512 * KIB, MIB);
+	/* Who waits for its grants is not quiet, who has all that it wanted is. */
+	while (p.converged) {
+		now = uccl_max(now + 1, uccl_pacer_expiry(&p, now));
+		next();
+	}
+	assert_in_range(now - began, converge.quiet_ns, converge.quiet_ns + US);
+	assert_false(u[1].is_busy);
+	assert_int_equal(u[1].turn, 2);
+	assert_true(uccl_pull_free(&u[0]));
+	assert_true(uccl_pull_free(&u[2]));
+	/* A free one that has been quiet gets its first window back. */
+	heard(2, 3 * MIB, MIB);
+	now += 2 * converge.quiet_ns;
+	heard(0, 2 * MIB, 2 * MIB);
+	told();
+	assert_false(uccl_pull_free(&u[2]));
+	assert_int_equal(u[2].granted, 3 * MIB + converge.idle);
+	assert_true(uccl_pull_free(&u[0]));
+	now += 2 * converge.quiet_ns;
+	next();
+	assert_int_equal(p.nbusy, 0);
+	assert_false(uccl_pull_free(&u[0]));
+	assert_int_equal(u[0].granted, u[0].received + converge.idle);
+}
+
+/* A sender that goes on as if it were free has not heard of it. PROTOCOL R65 */
+static void converge__told_again(void **state)
+{
+	(void)state;
+	start(LINK, &converge);
+	for (int i = 0; i < 3; i++)
+		heard(i, 65 * KIB, 0);
+	assert_int_equal(told(), 7);
+	heard(0, 200 * KIB, 0);
+	assert_int_equal(told(), 0);
+	assert_int_equal(u[0].granted, 200 * KIB);
+	for (int i = 0; i < 3; i++) {
+		now += converge.quiet_ns / 2;
+		heard(0, (uint64_t)(300 + i) * KIB, 0);
+		/* Who asks has heard. */
+		heard(1, (uint64_t)(300 + i) * KIB, 400 * KIB);
+		heard(2, (uint64_t)(300 + i) * KIB, 400 * KIB);
+		assert_int_equal(told(), i == 1);
+	}
+}
+
+static void converge__fini(void **state)
+{
+	(void)state;
+	start(LINK, &converge);
+	for (int i = 0; i < 3; i++)
+		heard(i, 0, MIB);
+	uccl_pull_fini(&p, &u[1]);
+	memset(&u[1], 0xee, sizeof(u[1]));
+	assert_int_equal(told(), 1 | 4);
+	uccl_pull_fini(&p, &u[0]);
+	uccl_pull_fini(&p, &u[2]);
+	memset(u, 0xee, 3 * sizeof(u[0]));
+	assert_int_equal(wait_next(), -1);
+	assert_int_equal(p.nbusy, 0);
+	heard(3, 0, MIB);
+	assert_int_equal(wait_next(), 3);
+}
+
 static void fini__others_go_on(void **state)
 {
 	(void)state;
@@ -286,6 +426,10 @@ int main(void)
 		cmocka_unit_test(next__all_ahead),
 		cmocka_unit_test(next__silent_ones_are_written_off),
 		cmocka_unit_test(next__late),
+		cmocka_unit_test(converge__turns),
+		cmocka_unit_test(converge__ends),
+		cmocka_unit_test(converge__told_again),
+		cmocka_unit_test(converge__fini),
 		cmocka_unit_test(fini__others_go_on),
 	};
 

@@ -54,8 +54,9 @@ static uint64_t set_limit(const void *cs)
 	return credit_limit;
 }
 
-static void set_credit(void *cs, uint64_t granted, uint64_t now)
+static void set_credit(void *cs, uint64_t granted, uint64_t turn, uint64_t now)
 {
+	(void)turn;
 	(void)cs;
 	(void)now;
 	credit_limit = uccl_max(credit_limit, granted);
@@ -1445,13 +1446,15 @@ static void lose_credits(struct pair *q, struct pair_pkt *k)
 static void tx_credit__lost_ones_never_stall(void **state)
 {
 	static double share[] = {0, 0.5, 0.9};
+	static const struct uccl_credit_ops *const credits[] = {&uccl_credit_window, &uccl_credit_eqds,
+								 &uccl_credit_auto};
 
 	(void)state;
 	for (unsigned int i = 0; i < uccl_array_len(share); i++)
-		for (int kind = 0; kind < 4; kind++) {
+		for (unsigned int kind = 0; kind < 2 * uccl_array_len(credits); kind++) {
 			struct pair_cfg c = kind & 1 ? pair_direct() : pair_packets();
 
-			c.credit = kind & 2 ? &uccl_credit_eqds : &uccl_credit_window;
+			c.credit = credits[kind / 2];
 			c.link_bps = 10000000000ull;
 			c.slots = 64;
 			c.window = 64;

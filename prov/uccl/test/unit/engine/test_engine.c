@@ -1222,6 +1222,7 @@ static void credit__pacer(void **state)
 {
 	(void)state;
 	credit_transfer((const char *const[]){"eqds", "eqds"});
+	credit_transfer((const char *const[]){"auto", "auto"});
 }
 
 /* Who waits for credit of a peer that has no such policy is told to go on. PROTOCOL R64 */
@@ -1231,6 +1232,11 @@ static void credit__peer_without(void **state)
 	credit_transfer((const char *const[]){"eqds", "none"});
 	credit_transfer((const char *const[]){"window", "none"});
 	credit_transfer((const char *const[]){"none", "eqds"});
+	credit_transfer((const char *const[]){"auto", "none"});
+	credit_transfer((const char *const[]){"none", "auto"});
+	/* Nor do those that know of no turns wait for ever. */
+	credit_transfer((const char *const[]){"auto", "eqds"});
+	credit_transfer((const char *const[]){"eqds", "auto"});
 }
 
 int main(void)

@@ -49,12 +49,12 @@ static void on_credit__cumulative(void **state)
 {
 	(void)state;
 	start(32 * KIB, 400000000000ull, 12000);
-	uccl_credit_eqds.on_credit(cs, 32 * KIB, 1);
+	uccl_credit_eqds.on_credit(cs, 32 * KIB, 0, 1);
 	assert_int_equal(uccl_credit_eqds.limit(cs), 64 * KIB);
-	uccl_credit_eqds.on_credit(cs, 320 * KIB, 2);
-	uccl_credit_eqds.on_credit(cs, 96 * KIB, 3);
+	uccl_credit_eqds.on_credit(cs, 320 * KIB, 0, 2);
+	uccl_credit_eqds.on_credit(cs, 96 * KIB, 0, 3);
 	assert_int_equal(uccl_credit_eqds.limit(cs), 320 * KIB);
-	uccl_credit_eqds.on_credit(cs, UINT64_MAX, 4);
+	uccl_credit_eqds.on_credit(cs, UINT64_MAX, 0, 4);
 	assert_int_equal(uccl_credit_eqds.limit(cs), UINT64_MAX);
 }
 

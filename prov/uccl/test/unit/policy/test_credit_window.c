@@ -36,14 +36,14 @@ static void on_credit__cumulative(void **state)
 	(void)state;
 	start(4 * KIB, MIB);
 	/* Below the speculative window a grant changes nothing. */
-	uccl_credit_window.on_credit(cs, 100 * KIB, 1);
+	uccl_credit_window.on_credit(cs, 100 * KIB, 0, 1);
 	assert_int_equal(uccl_credit_window.limit(cs), 256 * KIB);
-	uccl_credit_window.on_credit(cs, 3 * MIB, 2);
+	uccl_credit_window.on_credit(cs, 3 * MIB, 0, 2);
 	assert_int_equal(uccl_credit_window.limit(cs), 3 * MIB);
 	/* An older one that comes late, and the same again. */
-	uccl_credit_window.on_credit(cs, 2 * MIB, 3);
+	uccl_credit_window.on_credit(cs, 2 * MIB, 0, 3);
 	assert_int_equal(uccl_credit_window.limit(cs), 3 * MIB);
-	uccl_credit_window.on_credit(cs, 3 * MIB, 4);
+	uccl_credit_window.on_credit(cs, 3 * MIB, 0, 4);
 	assert_int_equal(uccl_credit_window.limit(cs), 3 * MIB);
 }
 
@@ -79,7 +79,7 @@ static void grant__not_the_senders(void **state)
 	uccl_credit_window.grant(cs, 100 * MIB, 0, 1);
 	assert_int_equal(uccl_credit_window.limit(cs), limit);
 	start(32 * KIB, MIB);
-	uccl_credit_window.on_credit(cs, 100 * MIB, 1);
+	uccl_credit_window.on_credit(cs, 100 * MIB, 0, 1);
 	assert_int_equal(uccl_credit_window.grant(cs, 0, 0, 2), MIB);
 }
 
@@ -104,7 +104,7 @@ static void grant__closed_loop(void **state)
 			received += chunk;
 		granted = uccl_credit_window.grant(cs, received, total, rounds);
 		if (uccl_rng_chance(&rng, 0.5))
-			uccl_credit_window.on_credit(cs, granted, rounds);
+			uccl_credit_window.on_credit(cs, granted, 0, rounds);
 	}
 	assert_int_equal(sent, total);
 }

@@ -73,7 +73,7 @@ static void look_credit__each(void **state)
 	found("I7: endpoint 0, flow to port 7001: credit that was used came back");
 	flow()->credit_used++;
 	memcpy(keep, flow()->cs, sizeof(keep));
-	flow()->cfg.credit->on_credit(flow()->cs, 1ull << 40, w.net.now);
+	flow()->cfg.credit->on_credit(flow()->cs, 1ull << 40, 0, w.net.now);
 	found("there is more credit than was granted");
 	memcpy(flow()->cs, keep, sizeof(keep));
 	found("credit was taken back");

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Credits once several senders converge: EQDS (credit_eqds.c), but as long as fewer senders than that are busy, the
+ * receiver's pacer lets them send as congestion control says. It tells who begins, when it wants more than the
+ * speculative window, that its grants do not count; and that they do again when it has been quiet, or when so many are
+ * busy at once. Who is alone with its receiver gets two credits for a burst, and sends one demand.
+ *
+ * DESIGN NOTES
+ * - Senders begin held, with EQDS's speculative window: an incast whose senders all begin with the windows of their
+ *   congestion control is lost before the receiver can say a word. The price is that of EQDS, a round trip in which two
+ *   chunks are sent, once per burst.
+ * - What was sent freely is in the queue already when senders are held. Nothing is granted before it has come: the
+ *   pacer takes its time off the link as it arrives.
+ */
+#include "policy/policies.h"
+
+#include "base/units.h"
+
+/*
+ * Senders that converge. Two do well under their congestion control, and a receiver whose peers take turns hears two
+ * of them at each change.
+ */
+#define AUTO_SENDERS 4
+/* A sender counts among them for so many round trips after it was heard, */
+#define AUTO_QUIET_RTTS 4
+/* and at least so long: a few chunks of 64 senders at 400 Gb/s. */
+#define AUTO_QUIET_NS (50 * UCCL_NS_PER_US)
+
+struct credit_auto {
+	uint64_t initial; /* bytes that need no grant */
+	uint64_t granted; /* highest grant that arrived */
+	bool free;	  /* no grant is needed */
+};
+
+_Static_assert(sizeof(struct credit_auto) <= UCCL_CREDIT_STATE, "state too large");
+
+static void auto_init(void *cs, const struct uccl_policy_cfg *cfg, uint64_t now)
+{
+	struct credit_auto *a = cs;
+	struct uccl_pull_cfg pull;
+
+	(void)now;
+	uccl_credit_eqds.pull(cfg, &pull);
+	a->initial = pull.idle;
+	a->granted = 0;
+	a->free = false;
+}
+
+static uint64_t auto_limit(const void *cs)
+{
+	const struct credit_auto *a = cs;
+
+	return a->free ? UINT64_MAX : uccl_max(a->initial, a->granted);
+}
+
+static void auto_on_credit(void *cs, uint64_t granted, uint64_t turn, uint64_t now)
+{
+	struct credit_auto *a = cs;
+
+	(void)now;
+	a->free = turn & 1;
+	/* Without bounds for this turn only. */
+	if (!a->free)
+		a->granted = uccl_max(a->granted, granted);
+}
+
+static void auto_pull(const struct uccl_policy_cfg *cfg, struct uccl_pull_cfg *pull)
+{
+	uccl_credit_eqds.pull(cfg, pull);
+	pull->senders = AUTO_SENDERS;
+	pull->quiet_ns = uccl_max(AUTO_QUIET_RTTS * cfg->delay_ns, AUTO_QUIET_NS);
+}
+
+const struct uccl_credit_ops uccl_credit_auto = {
+	.name = "auto",
+	.init = auto_init,
+	.limit = auto_limit,
+	.on_credit = auto_on_credit,
+	.pull = auto_pull,
+};

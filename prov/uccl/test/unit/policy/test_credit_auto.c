@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "policy/policies.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#define KIB 1024ull
+
+static const struct uccl_policy_cfg cfg = {.chunk_bytes = 32 * KIB,
+					   .window_max = 8192 * KIB,
+					   .link_bps = 400000000000ull,
+					   .delay_ns = 12000};
+
+static uint64_t cs[UCCL_CREDIT_STATE / 8];
+
+static void credit(uint64_t granted, uint64_t turn)
+{
+	uccl_credit_auto.on_credit(cs, granted, turn, 1);
+}
+
+static uint64_t limit(void)
+{
+	return uccl_credit_auto.limit(cs);
+}
+
+/* It begins and is paced as with EQDS; 50 us are more than four round trips of 12. */
+static void pull__sizes(void **state)
+{
+	struct uccl_policy_cfg slow = cfg;
+	struct uccl_pull_cfg pull, eqds;
+
+	(void)state;
+	uccl_credit_auto.init(cs, &cfg, 0);
+	assert_int_equal(limit(), 64 * KIB);
+	uccl_credit_eqds.pull(&cfg, &eqds);
+	uccl_credit_auto.pull(&cfg, &pull);
+	assert_int_equal(eqds.senders, 0);
+	assert_int_equal(pull.idle, eqds.idle);
+	assert_int_equal(pull.window, eqds.window);
+	assert_int_equal(pull.quantum, eqds.quantum);
+	assert_int_equal(pull.senders, 4);
+	assert_int_equal(pull.quiet_ns, 50000);
+	slow.delay_ns = 100000;
+	uccl_credit_auto.pull(&slow, &pull);
+	assert_int_equal(pull.quiet_ns, 400000);
+}
+
+/* PROTOCOL R65 */
+static void on_credit__turns(void **state)
+{
+	(void)state;
+	uccl_credit_auto.init(cs, &cfg, 0);
+	credit(128 * KIB, 0);
+	assert_int_equal(limit(), 128 * KIB);
+	credit(UINT64_MAX, 1);
+	assert_true(limit() == UINT64_MAX);
+	credit(1000 * KIB, 2);
+	assert_int_equal(limit(), 1000 * KIB);
+	/* Within a turn grants overtake each other. */
+	credit(1100 * KIB, 2);
+	credit(1050 * KIB, 2);
+	assert_int_equal(limit(), 1100 * KIB);
+	/* One turn was lost. */
+	credit(4000 * KIB, 4);
+	assert_int_equal(limit(), 4000 * KIB);
+	credit(UINT64_MAX, 5);
+	assert_true(limit() == UINT64_MAX);
+}
+
+/* A receiver that knows of no turns grants as it likes. PROTOCOL R64 */
+static void on_credit__no_turns(void **state)
+{
+	(void)state;
+	uccl_credit_auto.init(cs, &cfg, 0);
+	credit(UINT64_MAX, 0);
+	assert_true(limit() == UINT64_MAX);
+	credit(1000 * KIB, 0);
+	assert_true(limit() == UINT64_MAX);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(pull__sizes),
+		cmocka_unit_test(on_credit__turns),
+		cmocka_unit_test(on_credit__no_turns),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
