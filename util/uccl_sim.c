@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "core/policy.h"
 #include "sim/scenario.h"
 #include "uccl_sim_fabric.h"
 
@@ -30,6 +31,7 @@ static void option_line(const char *name, double value, const char *text)
 static void usage(void)
 {
 	puts("usage: uccl_sim fabric ...   scenes on a data-centre network; uccl_sim fabric --help\n"
+	     "       uccl_sim policies [--man]   the policies and their constants; as the manual has them\n"
 	     "       uccl_sim [--seed N | --seeds A-B | --scenario NAME | --list | --options]\n"
 	     "                [--set NAME=VALUE,...] [--twice] [-v] [-v] [-s]\n"
 	     "  --seed N      run one seed and print what it drew\n"
@@ -190,6 +192,25 @@ static int run_scenario(const struct args *a)
 	return !!bad;
 }
 
+/* Every policy with its table of constants. */
+static int print_policies(bool man)
+{
+	static const char *const variables[] = {"FI_UCCL_CC", "FI_UCCL_PATH", "FI_UCCL_CREDIT"};
+	const char *const *const names[] = {uccl_cc_names(), uccl_path_names(), uccl_credit_names()};
+
+	for (int kind = 0; kind < UCCL_POLICY_KINDS; kind++)
+		for (const char *const *n = names[kind]; *n; n++) {
+			const struct uccl_constant *c = uccl_policy_constants(kind, *n);
+
+			printf(man ? "%s.SS %s=%s\n" : "%s%s=%s\n", man && !c ? ".\\\" " : "", variables[kind], *n);
+			for (; c && c->name; c++)
+				printf(man ? ".TP\n.BR %s \" %g%s%s (%g to %g)\"\n%s.\n" :
+					     "  %-18s %g%s%s (%g to %g): %s\n",
+				       c->name, c->def, *c->unit ? " " : "", c->unit, c->lo, c->hi, c->source);
+		}
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct args a = {.from = 1, .to = 100};
@@ -199,6 +220,8 @@ int main(int argc, char **argv)
 
 	if (argc > 1 && !strcmp(argv[1], "fabric"))
 		return uccl_sim_fabric(argc - 1, argv + 1);
+	if (argc > 1 && !strcmp(argv[1], "policies"))
+		return print_policies(argc > 2 && !strcmp(argv[2], "--man"));
 	if (parse(&a, argc, argv) || a.help) {
 		usage();
 		return a.help ? 0 : 2;

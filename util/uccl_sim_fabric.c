@@ -43,6 +43,19 @@ static void progress(const struct uccl_fab_scene *s)
 		(double)got * 100 / (double)(s->bytes ? s->bytes : 1), s->done, s->nops, (double)s->net.events / 1e6);
 }
 
+/* Say what is wrong with a choice of policies. False: nothing is. */
+static bool policies_wrong(const struct uccl_fab_play *p)
+{
+	char why[512];
+
+	for (int kind = 0; kind < UCCL_POLICY_KINDS; kind++)
+		if (uccl_policy_values(kind, p->names[1 + kind], NULL, why, sizeof(why))) {
+			fprintf(stderr, "%s: %s\n", p->names[1 + kind], why);
+			return true;
+		}
+	return false;
+}
+
 int uccl_sim_fabric(int argc, char **argv)
 {
 	static const struct option longs[] = {
@@ -86,6 +99,8 @@ int uccl_sim_fabric(int argc, char **argv)
 			fprintf(stderr, "bad option in %s; --options shows them\n", argv[optind]);
 			return 2;
 		}
+	if (policies_wrong(&p))
+		return 2;
 	began = seconds();
 	rc = uccl_fab_play_run(&p, quiet ? NULL : progress);
 	if (rc && !p.scene.net.events) {

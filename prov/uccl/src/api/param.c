@@ -21,6 +21,7 @@
 enum form {
 	FORM_TEXT,	/* up to UCCL_PARAM_TEXT - 1 characters */
 	FORM_CHOICE,	/* one of a list of names */
+	FORM_POLICY,	/* see uccl_policy_values; lo says which kind */
 	FORM_NUMBER,
 	FORM_BYTES,	/* k, m, g: times 1024, 1024^2, 1024^3 */
 	FORM_SECONDS,	/* kept as ns */
@@ -64,15 +65,16 @@ static const char *const *security_names(void)
 #define AT(field) offsetof(struct uccl_params, field)
 #define TEXT(name, field, help) { name, FORM_TEXT, "", 0, 0, NULL, AT(field), help }
 #define CHOICE(name, def, names, field, help) { name, FORM_CHOICE, def, 0, 0, names, AT(field), help }
+#define POLICY(name, def, kind, names, field, help) { name, FORM_POLICY, def, kind, 0, names, AT(field), help }
 #define RANGE(name, form, def, lo, hi, field, help) { name, form, def, lo, hi, NULL, AT(field), help }
 
 static const struct param table[] = {
 	CHOICE("FI_UCCL_BACKEND", "udp", backend_names, backend, "what moves the packets"),
 	TEXT("FI_UCCL_NIC", nic,
 	     "network interfaces (RDMA back ends: devices) that may be used, by name, with commas between; empty: any"),
-	CHOICE("FI_UCCL_CC", "swift", uccl_cc_names, cc, "congestion control"),
-	CHOICE("FI_UCCL_PATH", "pow2", uccl_path_names, path, "how the path of a packet is chosen"),
-	CHOICE("FI_UCCL_CREDIT", "none", uccl_credit_names, credit, "receiver-driven credits"),
+	POLICY("FI_UCCL_CC", "swift", UCCL_POLICY_CC, uccl_cc_names, cc, "congestion control"),
+	POLICY("FI_UCCL_PATH", "pow2", UCCL_POLICY_PATH, uccl_path_names, path, "how the path of a packet is chosen"),
+	POLICY("FI_UCCL_CREDIT", "none", UCCL_POLICY_CREDIT, uccl_credit_names, credit, "receiver-driven credits"),
 	CHOICE("FI_UCCL_PATH_ORDER", "any", order_names, path_order,
 	       "fifo: the operator's word that no path ever reorders packets"),
 	RANGE("FI_UCCL_PATHS", FORM_NUMBER, "16", 1, 256, paths, "paths to each peer"),
@@ -138,9 +140,12 @@ static void unit_text(const struct param *t, char *buf, size_t size)
 		snprintf(buf, size, "0, 1 or auto");
 		return;
 	case FORM_CHOICE:
+	case FORM_POLICY:
 		n = snprintf(buf, size, "one of");
 		for (const char *const *c = t->choices(); *c && n > 0 && (size_t)n < size; c++)
 			n += snprintf(buf + n, size - n, " %s", *c);
+		if (t->form == FORM_POLICY && n > 0 && (size_t)n < size)
+			snprintf(buf + n, size - n, ", with constants as name:constant=value,...");
 		return;
 	default:
 		snprintf(buf, size, "%s, %s%llu to %llu",
@@ -181,7 +186,7 @@ void uccl_params_define(void)
 	for (char **var = environ; var && *var; var++)
 		warn_unknown(*var);
 	for (size_t i = 0; i < uccl_array_len(table); i++) {
-		char name[UCCL_PARAM_NAME], unit[128];
+		char name[UCCL_PARAM_NAME], unit[256];
 
 		short_name(&table[i], name, sizeof(name));
 		unit_text(&table[i], unit, sizeof(unit));
@@ -262,7 +267,8 @@ static int read_choice(const struct param *t, const char *text, char *out)
 	return -FI_EINVAL;
 }
 
-static int read_value(const struct param *t, const char *text, struct uccl_params *p)
+/* why: what is wrong, where more is known than what the help says. */
+static int read_value(const struct param *t, const char *text, struct uccl_params *p, char *why, size_t size)
 {
 	void *field = (char *)p + t->offset;
 	uint64_t *num = field;
@@ -275,6 +281,11 @@ static int read_value(const struct param *t, const char *text, struct uccl_param
 		return 0;
 	case FORM_CHOICE:
 		return read_choice(t, text, field);
+	case FORM_POLICY:
+		if (strlen(text) >= UCCL_PARAM_TEXT || uccl_policy_values((int)t->lo, text, NULL, why, size))
+			return -FI_EINVAL;
+		memcpy(field, text, strlen(text) + 1);
+		return 0;
 	case FORM_BOOL:
 		return read_bool(text, num);
 	case FORM_KEYLESS:
@@ -325,7 +336,7 @@ int uccl_params_read(struct uccl_params *p, char *why, size_t size)
 {
 	const char *fault_why;
 	int bad = 0;
-	char text[1024], unit[128];
+	char text[1024], unit[640];
 
 	memset(p, 0, sizeof(*p));
 	for (size_t i = 0; i < uccl_array_len(table); i++) {
@@ -335,9 +346,11 @@ int uccl_params_read(struct uccl_params *p, char *why, size_t size)
 		short_name(t, name, sizeof(name));
 		if (uccl_lib.param_get(&owner, name, &value) || !value)
 			value = NULL;
-		if (!read_value(t, value ? value : t->def, p))
+		*unit = '\0';
+		if (!read_value(t, value ? value : t->def, p, unit, sizeof(unit)))
 			continue;
-		unit_text(t, unit, sizeof(unit));
+		if (!*unit)
+			unit_text(t, unit, sizeof(unit));
 		snprintf(text, sizeof(text), "%s=%.200s is not valid (%s)", t->name, value, unit);
 		uccl_warn(FI_LOG_CORE, "%s\n", text);
 		if (!bad++)

@@ -20,9 +20,9 @@ enum uccl_keyless { UCCL_KEYLESS_NO, UCCL_KEYLESS_YES, UCCL_KEYLESS_AUTO };
 struct uccl_params {
 	char backend[UCCL_PARAM_NAME];
 	char nic[UCCL_PARAM_TEXT];	/* interface names with commas between; empty: any */
-	char cc[UCCL_PARAM_NAME];
-	char path[UCCL_PARAM_NAME];
-	char credit[UCCL_PARAM_NAME];
+	char cc[UCCL_PARAM_TEXT];
+	char path[UCCL_PARAM_TEXT];
+	char credit[UCCL_PARAM_TEXT];
 	char path_order[UCCL_PARAM_NAME];
 	char security[UCCL_PARAM_NAME];
 	char alias[UCCL_PARAM_TEXT];	/* see uccl_params_alias */

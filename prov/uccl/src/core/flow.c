@@ -80,9 +80,12 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 	f->fifo = cfg->fifo_paths;
 
 	pcfg.window_max = (uint64_t)pcfg.chunk_bytes * uccl_min(cfg->window, cfg->slots_tx ? 4096 : 64);
+	pcfg.k = cfg->k[UCCL_POLICY_CC];
 	cfg->cc->init(f->cc, &pcfg, now);
+	pcfg.k = cfg->k[UCCL_POLICY_PATH];
 	if (cfg->pathsel->init)
 		cfg->pathsel->init(f->ps, &pcfg, cfg->paths_tx);
+	pcfg.k = cfg->k[UCCL_POLICY_CREDIT];
 	if (cfg->credit->init)
 		cfg->credit->init(f->cs, &pcfg, now);
 	if (cfg->credit->pull) {

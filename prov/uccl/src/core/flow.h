@@ -144,6 +144,7 @@ struct uccl_flow_cfg {
 	const struct uccl_cc_ops *cc;
 	const struct uccl_path_ops *pathsel;
 	const struct uccl_credit_ops *credit;
+	const double *k[UCCL_POLICY_KINDS]; /* values of their constants, the owner's; NULL: the defaults */
 	struct uccl_pacer *pacer;    /* of the NIC; needed by credit policies that have pull */
 	const struct uccl_flow_ops *ops;
 	struct uccl_stats *stats;

@@ -9,6 +9,7 @@
 #define UCCL_CORE_POLICY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "core/path.h"
@@ -17,8 +18,25 @@
 #define UCCL_PATHSEL_STATE 192
 #define UCCL_CREDIT_STATE 128
 
+/*
+ * A constant of a policy that a person may set: the table is the only place that knows of it. The values of a policy
+ * are doubles, in the order of its table.
+ */
+struct uccl_constant {
+	const char *name;
+	double def, lo, hi;
+	const char *unit;   /* empty: none */
+	const char *source; /* what it means, and where the default comes from */
+};
+
+/* Of one policy, at most. */
+#define UCCL_CONSTANTS_MAX 32
+
+enum uccl_policy_kind { UCCL_POLICY_CC, UCCL_POLICY_PATH, UCCL_POLICY_CREDIT, UCCL_POLICY_KINDS };
+
 /* Constants of a flow that a policy may need. */
 struct uccl_policy_cfg {
+	const double *k;	/* values of the policy's constants, which outlive the flow; NULL: the defaults */
 	uint32_t chunk_bytes;	/* largest chunk */
 	uint64_t window_max;	/* bytes: more can never be in flight */
 	uint64_t link_bps;	/* 0: unknown */
@@ -54,6 +72,7 @@ struct uccl_loss_info {
 
 struct uccl_cc_ops {
 	const char *name;
+	const struct uccl_constant *constants; /* ends with a NULL name; NULL: none */
 	void (*init)(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now);
 	/* Bytes allowed in flight; required. May be below one chunk: then pace() spreads chunks. */
 	uint64_t (*window)(const void *cc);
@@ -67,6 +86,7 @@ struct uccl_rng;
 
 struct uccl_path_ops {
 	const char *name;
+	const struct uccl_constant *constants; /* as above */
 	void (*init)(void *ps, const struct uccl_policy_cfg *cfg, uint16_t npaths);
 	/*
 	 * The path for the next chunk; required. `usable` lists the indices (n >= 1 of them) of paths in
@@ -94,6 +114,7 @@ struct uccl_pull_cfg {
  */
 struct uccl_credit_ops {
 	const char *name;
+	const struct uccl_constant *constants; /* as above */
 	void (*init)(void *cs, const struct uccl_policy_cfg *cfg, uint64_t now);
 	/* Sender: the most bytes that may have been sent in all (UINT64_MAX: no limit); required. */
 	uint64_t (*limit)(const void *cs);
@@ -110,12 +131,24 @@ struct uccl_credit_ops {
 	void (*pull)(const struct uccl_policy_cfg *cfg, struct uccl_pull_cfg *pull);
 };
 
-/* By name; NULL if there is none. Names in order for help texts: uccl_*_names(). */
+/*
+ * A policy is chosen by a text: its name, or name:constant=value,... with ',' or ':' between. These find it by its
+ * name; NULL if there is none. Names in order for help texts: uccl_*_names().
+ */
 const struct uccl_cc_ops *uccl_cc_find(const char *name);
 const struct uccl_path_ops *uccl_path_find(const char *name);
 const struct uccl_credit_ops *uccl_credit_find(const char *name);
 const char *const *uccl_cc_names(void);
 const char *const *uccl_path_names(void);
 const char *const *uccl_credit_names(void);
+/* The constants of the policy that a text chooses; NULL: it has none. */
+const struct uccl_constant *uccl_policy_constants(enum uccl_policy_kind kind, const char *text);
+/*
+ * The values that such a text says. k[UCCL_CONSTANTS_MAX] may be NULL. -FI_EINVAL: no such policy or constant, no
+ * number or out of its range; `why` (may be NULL) tells, for people.
+ */
+int uccl_policy_values(enum uccl_policy_kind kind, const char *text, double *k, char *why, size_t size);
+/* Those of one text of each kind. */
+int uccl_policies_values(const char *const texts[UCCL_POLICY_KINDS], double k[][UCCL_CONSTANTS_MAX]);
 
 #endif

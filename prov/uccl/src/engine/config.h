@@ -7,9 +7,9 @@
 #include <stdint.h>
 
 struct uccl_config {
-	const char *cc;			/* congestion control, by name */
-	const char *path;		/* path choice, by name */
-	const char *credit;		/* receiver credits, by name */
+	const char *cc;			/* congestion control, see uccl_policy_values */
+	const char *path;		/* path choice, likewise */
+	const char *credit;		/* receiver credits, likewise */
 	uint16_t paths;			/* paths per peer, 1..256 */
 	uint32_t chunk_bytes;		/* largest chunk; 0: what the NIC's packet holds */
 	uint32_t eager_bytes;		/* messages up to this go without rendezvous */

@@ -340,6 +340,7 @@ static int conn_opened(struct conn *c, uint64_t now)
 		.cc = e->cc,
 		.pathsel = e->pathsel,
 		.credit = e->credit,
+		.k = {e->k[UCCL_POLICY_CC], e->k[UCCL_POLICY_PATH], e->k[UCCL_POLICY_CREDIT]},
 		.pacer = &e->pacer,
 		.ops = e->nic->ops->offer ? &conn_flow_ops : &uccl_msg_flow_ops,
 		.stats = &e->stats,

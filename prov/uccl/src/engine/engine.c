@@ -39,7 +39,8 @@ int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct u
 	e->cc = uccl_cc_find(cfg->cc);
 	e->pathsel = uccl_path_find(cfg->path);
 	e->credit = uccl_credit_find(cfg->credit);
-	if (!e->cc || !e->pathsel || !e->credit || !cfg->paths || cfg->paths > UCCL_PATHS_MAX ||
+	if (uccl_policies_values((const char *const[]){cfg->cc, cfg->path, cfg->credit}, e->k) || !cfg->paths ||
+	    cfg->paths > UCCL_PATHS_MAX ||
 	    !power_of_two(cfg->window_chunks) || cfg->window_chunks < 64 || cfg->window_chunks > 16384 ||
 	    cfg->security >= UCCL_SECURITY_COUNT)
 		goto fail;

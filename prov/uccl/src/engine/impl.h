@@ -74,6 +74,7 @@ struct uccl_engine {
 	const struct uccl_cc_ops *cc;
 	const struct uccl_path_ops *pathsel;
 	const struct uccl_credit_ops *credit;
+	double k[UCCL_POLICY_KINDS][UCCL_CONSTANTS_MAX]; /* values of their constants */
 	void (*random)(void *arg, void *buf, size_t len);
 	void *random_arg;
 	struct uccl_listener listener;

@@ -14,23 +14,25 @@
 
 #include "base/units.h"
 
-/* Steepness of the cubic, chunks per second cubed (4.1). */
-#define CUBIC_C 0.4
-/* What is left of the window after congestion (4.6). */
-#define CUBIC_BETA 0.7
-/* Increase of the Reno-friendly estimate, chunks per RTT, until it reaches the window before the reduction (4.3). */
-#define CUBIC_ALPHA (3 * (1 - CUBIC_BETA) / (1 + CUBIC_BETA))
-/* One RTT's growth is at most to this multiple of the window (4.2). */
-#define CUBIC_GROWTH 1.5
-/* Least window after congestion, chunks (4.6); after a time-out it is one chunk (4.8). */
-#define CUBIC_MIN_CHUNKS 2.0
-/* First window, chunks (RFC 6928). */
-#define CUBIC_INITIAL_CHUNKS 10
-/* The longest time between two acknowledgements that counts as time of the epoch, RTTs; the rest was idle. */
-#define CUBIC_GAP_RTTS 2
+#define CUBIC_CONSTANTS(X)											\
+	X(c, 0.4, 0.001, 1e6, "chunks/s^3",									\
+	  "steepness of the cubic (RFC 9438, 4.1)")								\
+	X(beta, 0.7, 0.1, 0.99, "share",									\
+	  "of the window left after congestion (4.6)")								\
+	X(growth, 1.5, 1.01, 10, "windows",									\
+	  "most that one RTT grows to (4.2)")									\
+	X(min_chunks, 2, 1, 1e4, "chunks",									\
+	  "least window after congestion (4.6); after a time-out it is one chunk (4.8)")			\
+	X(first_chunks, 10, 1, 1e4, "chunks",									\
+	  "first window (RFC 6928)")										\
+	X(gap_rtts, 2, 1, 1e6, "RTTs",										\
+	  "longest time between two acknowledgements that counts for the epoch; the rest was idle")
+
+UCCL_CONSTANTS(cubic, CUBIC_CONSTANTS);
 
 /* Windows are in chunks here; only window() speaks of bytes. */
 struct cubic {
+	const struct cubic_k *k;
 	double window;
 	double window_max;
 	double ssthresh;
@@ -38,7 +40,7 @@ struct cubic {
 	double w_max;	     /* where the plateau is */
 	double w_est;	     /* what Reno would have */
 	double w_prior;	     /* window before the last reduction */
-	double k;	     /* seconds from the start of the epoch to w_max */
+	double k_s;	     /* seconds from the start of the epoch to w_max */
 	uint64_t epoch_ns;   /* time spent in this epoch */
 	uint64_t acked_ns;   /* time of the last acknowledgement */
 	uint64_t reduced_ns; /* time of the last reduction; UCCL_NEVER: none yet */
@@ -55,14 +57,15 @@ static void cubic_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now
 
 	assert(cfg->chunk_bytes > 0);
 	assert(cfg->window_max >= cfg->chunk_bytes);
+	c->k = UCCL_K(cubic, cfg);
 	c->chunk = cfg->chunk_bytes;
 	c->window_max = (double)cfg->window_max / c->chunk;
-	c->window = fmin(c->window_max, CUBIC_INITIAL_CHUNKS);
+	c->window = fmin(c->window_max, c->k->first_chunks);
 	c->ssthresh = INFINITY;
 	c->w_max = 0;
 	c->w_est = 0;
 	c->w_prior = 0;
-	c->k = 0;
+	c->k_s = 0;
 	c->epoch_ns = 0;
 	c->acked_ns = now;
 	c->reduced_ns = UCCL_NEVER;
@@ -85,33 +88,33 @@ static void cubic_epoch(struct cubic *c)
 	c->epoch_ns = 0;
 	c->w_est = c->window;
 	if (c->reduced && c->w_max > c->window) {
-		c->k = cbrt((c->w_max - c->window) / CUBIC_C);
+		c->k_s = cbrt((c->w_max - c->window) / c->k->c);
 		return;
 	}
 	/* After the slow start that follows a time-out the plateau is here (4.8). */
 	c->w_max = c->window;
-	c->k = 0;
+	c->k_s = 0;
 }
 
 /* W_cubic(t), equation 1. */
 static double cubic_curve(const struct cubic *c, uint64_t t_ns)
 {
-	double t = (double)t_ns / (double)UCCL_NS_PER_S - c->k;
+	double t = (double)t_ns / (double)UCCL_NS_PER_S - c->k_s;
 
-	return CUBIC_C * t * t * t + c->w_max;
+	return c->k->c * t * t * t + c->w_max;
 }
 
 static void cubic_avoid(struct cubic *c, double acked, uint64_t srtt_ns)
 {
 	double target = cubic_curve(c, c->epoch_ns + srtt_ns);
-	double alpha = c->w_est >= c->w_prior ? 1 : CUBIC_ALPHA;
+	double alpha = c->w_est >= c->w_prior ? 1 : 3 * (1 - c->k->beta) / (1 + c->k->beta); /* 4.3 */
 
 	c->w_est += alpha * acked / c->window;
 	if (cubic_curve(c, c->epoch_ns) < c->w_est) {
 		/* Reno-friendly region (4.3). */
 		c->window = fmax(c->window, c->w_est);
 	} else {
-		target = fmax(c->window, fmin(target, CUBIC_GROWTH * c->window));
+		target = fmax(c->window, fmin(target, c->k->growth * c->window));
 		c->window += (target - c->window) / c->window * acked;
 	}
 	c->window = fmin(c->window, c->window_max);
@@ -124,7 +127,7 @@ static bool cubic_threshold(struct cubic *c, uint64_t srtt_ns, uint64_t now)
 		return false;
 	c->reduced_ns = now;
 	c->w_prior = c->window;
-	c->ssthresh = fmax(c->window * CUBIC_BETA, CUBIC_MIN_CHUNKS);
+	c->ssthresh = fmax(c->window * c->k->beta, c->k->min_chunks);
 	return true;
 }
 
@@ -134,7 +137,7 @@ static void cubic_reduce(struct cubic *c, uint64_t srtt_ns, uint64_t now)
 	if (!cubic_threshold(c, srtt_ns, now))
 		return;
 	/* Fast convergence: who did not get back to the old plateau leaves room for newcomers. */
-	c->w_max = c->window < c->w_max ? c->window * (1 + CUBIC_BETA) / 2 : c->window;
+	c->w_max = c->window < c->w_max ? c->window * (1 + c->k->beta) / 2 : c->window;
 	c->window = fmin(fmin(c->ssthresh, c->window_max), c->window);
 	c->in_epoch = false;
 	c->reduced = true;
@@ -161,7 +164,7 @@ static void cubic_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now
 	if (!c->in_epoch)
 		cubic_epoch(c);
 	else
-		c->epoch_ns += uccl_min(gap, CUBIC_GAP_RTTS * ack->srtt_ns);
+		c->epoch_ns += (uint64_t)fmin((double)gap, c->k->gap_rtts * (double)ack->srtt_ns);
 	cubic_avoid(c, acked, ack->srtt_ns);
 }
 
@@ -184,6 +187,7 @@ static void cubic_on_loss(void *cc, const struct uccl_loss_info *loss, uint64_t 
 
 const struct uccl_cc_ops uccl_cc_cubic = {
 	.name = "cubic",
+	.constants = cubic_constants,
 	.init = cubic_init,
 	.window = cubic_window,
 	.on_ack = cubic_on_ack,

@@ -14,49 +14,60 @@
 
 #include "base/units.h"
 
-/* What the reference is tuned for: round trip, ns, and its bandwidth-delay product at 100 Gb/s, bytes. */
-#define NSCC_REF_RTT_NS 12000.0
-#define NSCC_REF_BDP 150000.0
-/* Bytes of the packet that its gains are counted in. */
-#define NSCC_MSS 4096.0
-/* Target of the queueing delay in base RTTs (reference, without trimming). */
-#define NSCC_TARGET_RTTS 1.0
-/* Largest window, bandwidth-delay products (reference). */
-#define NSCC_MAX_BDPS 1.5
 /*
- * Chunks on top of that, for the largest window and for the target: the reference sprays packets, and what we send at
- * once on one path is eight times as long. So many wait before the NIC, for the acknowledgement that tells of several,
- * and in queues where chunks of many senders meet. Found with 32 KiB on 128 hosts of three tiers; with no more than
- * 16 and 8 their NICs stood still for 1 % of the time, with twice as much nothing was better.
+ * Chunks on top of window and target: the reference sprays packets, and what we send at once on one path is eight times
+ * as long. So many wait before the NIC, for the acknowledgement that tells of several, and in queues where chunks of
+ * many senders meet. Found with 32 KiB on 128 hosts of three tiers; with twice as much nothing was better.
  */
-#define NSCC_MAX_CHUNKS 24
-#define NSCC_TARGET_CHUNKS 8
-/*
- * And for the first window, which in the reference is the largest: where links between switches carry half, senders
- * that begin with 24 lose for several time-outs (455 us instead of 107 for 2 MB); a permutation is 0.2 % later with 8.
- */
-#define NSCC_FIRST_CHUNKS 8
-/* Gains: proportional, fair and steady increase in packets (reference). */
-#define NSCC_ALPHA 4.0
-#define NSCC_FAIR 5.0
-#define NSCC_ETA 0.15
-/* Decrease: factor of the relative excess, and least that is left (reference). */
-#define NSCC_GAMMA 0.8
-#define NSCC_MD_FLOOR 0.5
-/* Weight of one packet's delay in the average (reference). */
-#define NSCC_EWMA 0.0125
-/* Fast increase: share of what was acknowledged, once a whole window had less delay than this, ns (reference). */
-#define NSCC_FAST 0.25
-#define NSCC_FAST_NS 1000.0
-/* Quick adapt: within a round trip less than this share of the largest window arrived, at so many targets of delay. */
-#define NSCC_QUICK_SHARE 8.0
-#define NSCC_QUICK_TARGETS 4.0
-/* The gains are applied after so many packets, or a round trip (reference). */
-#define NSCC_ADJUST_BYTES (8 * NSCC_MSS)
-/* Where the back end does not know. */
-#define NSCC_LINK_BPS 10000000000ull
+#define NSCC_CONSTANTS(X)											\
+	X(ref_rtt_us, 12, 0.1, 1e6, "us",									\
+	  "round trip that the reference is tuned for")								\
+	X(ref_bdp, 150000, 1000, 1e9, "bytes",									\
+	  "its bandwidth-delay product, at 100 Gb/s")								\
+	X(mss, 4096, 64, 1e6, "bytes",										\
+	  "of the packet that its gains are counted in")							\
+	X(target_rtts, 1, 0.01, 100, "RTTs",									\
+	  "target of the queueing delay in base round trips (reference, without trimming)")			\
+	X(max_bdps, 1.5, 0.1, 100, "BDPs",									\
+	  "largest window (reference)")										\
+	X(max_chunks, 24, 0, 1e4, "chunks",									\
+	  "on top of that (see above): with 16, NICs of 128 hosts in three tiers stood still for "		\
+	  "1 % of the time")											\
+	X(target_chunks, 8, 0, 1e4, "chunks",									\
+	  "on top of the target (see above)")									\
+	X(first_chunks, 8, 0, 1e4, "chunks",									\
+	  "on top of the BDPs at first; with 24, senders whose links carry half lose for several "		\
+	  "time-outs")												\
+	X(alpha, 4, 0.01, 1000, "packets",									\
+	  "gain, proportional (reference)")									\
+	X(fair, 5, 0.01, 1000, "packets",									\
+	  "gain, fair increase (reference)")									\
+	X(eta, 0.15, 0, 1000, "packets",									\
+	  "gain, steady increase (reference)")									\
+	X(gamma, 0.8, 0.01, 1, "",										\
+	  "decrease: factor of the relative excess (reference)")						\
+	X(md_floor, 0.5, 0.01, 0.99, "share",									\
+	  "least that is left of the window (reference)")							\
+	X(ewma, 0.0125, 0.0001, 1, "share",									\
+	  "weight of one packet in the average delay (reference)")						\
+	X(fast, 0.25, 0, 10, "share",										\
+	  "fast increase: of what was acknowledged, (reference)")						\
+	X(fast_us, 1, 0, 1e6, "us",										\
+	  "once a whole window had less delay than this (reference)")						\
+	X(quick_share, 8, 1, 1e4, "",										\
+	  "quick adapt: when less than one of so many parts of the largest window arrived in a "		\
+	  "round trip, (reference)")										\
+	X(quick_targets, 4, 0.1, 1e4, "targets",								\
+	  "and the delay was this, or something lost (reference)")						\
+	X(adjust_pkts, 8, 1, 1e4, "packets",									\
+	  "the gains are applied after so many, or a round trip (reference)")					\
+	X(link_gbps, 10, 0.001, 1e5, "Gb/s",									\
+	  "line rate where the NIC does not know its own")
+
+UCCL_CONSTANTS(nscc, NSCC_CONSTANTS);
 
 struct nscc {
+	const struct nscc_k *k;
 	double window, window_max;    /* bytes */
 	double chunk;		      /* bytes */
 	double base_ns, target_ns;    /* round trip; queueing delay to aim at */
@@ -77,19 +88,22 @@ _Static_assert(sizeof(struct nscc) <= UCCL_CC_STATE, "state too large");
 static void nscc_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
 {
 	struct nscc *n = cc;
-	double bps = (double)(cfg->link_bps ? cfg->link_bps : NSCC_LINK_BPS), bdp;
+	const struct nscc_k *k = UCCL_K(nscc, cfg);
+	double bps = cfg->link_bps ? (double)cfg->link_bps : k->link_gbps * 1e9, bdp;
+	double ref_ns = k->ref_rtt_us * (double)UCCL_NS_PER_US;
 
 	assert(cfg->chunk_bytes > 0);
+	n->k = k;
 	n->chunk = cfg->chunk_bytes;
-	n->base_ns = cfg->delay_ns ? (double)cfg->delay_ns : NSCC_REF_RTT_NS;
+	n->base_ns = cfg->delay_ns ? (double)cfg->delay_ns : ref_ns;
 	bdp = bps / 8 * n->base_ns / (double)UCCL_NS_PER_S;
-	n->target_ns = NSCC_TARGET_RTTS * n->base_ns + NSCC_TARGET_CHUNKS * n->chunk * 8 * (double)UCCL_NS_PER_S / bps;
-	n->window_max = fmin((double)cfg->window_max, NSCC_MAX_BDPS * bdp + NSCC_MAX_CHUNKS * n->chunk);
-	n->window = fmin(n->window_max, NSCC_MAX_BDPS * bdp + NSCC_FIRST_CHUNKS * n->chunk);
-	n->a = bdp / NSCC_REF_BDP;
-	n->alpha = NSCC_ALPHA * NSCC_MSS * n->a * (n->target_ns / NSCC_REF_RTT_NS) / n->target_ns;
-	n->fair = NSCC_FAIR * NSCC_MSS * n->a;
-	n->eta = NSCC_ETA * NSCC_MSS * n->a;
+	n->target_ns = k->target_rtts * n->base_ns + k->target_chunks * n->chunk * 8 * (double)UCCL_NS_PER_S / bps;
+	n->window_max = fmin((double)cfg->window_max, k->max_bdps * bdp + k->max_chunks * n->chunk);
+	n->window = fmin(n->window_max, k->max_bdps * bdp + k->first_chunks * n->chunk);
+	n->a = bdp / k->ref_bdp;
+	n->alpha = k->alpha * k->mss * n->a * (n->target_ns / ref_ns) / n->target_ns;
+	n->fair = k->fair * k->mss * n->a;
+	n->eta = k->eta * k->mss * n->a;
 	n->avg_ns = n->inc = n->acked = n->fast = n->achieved = 0;
 	n->adjust_at = n->round_at = now + (uint64_t)n->base_ns;
 	n->decreased_ns = UCCL_NEVER;
@@ -98,7 +112,7 @@ static void nscc_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
 
 static void nscc_set(struct nscc *n, double bytes)
 {
-	n->window = fmax(NSCC_MSS, fmin(bytes, n->window_max));
+	n->window = fmax(n->k->mss, fmin(bytes, n->window_max));
 }
 
 static uint64_t nscc_window(const void *cc)
@@ -120,8 +134,8 @@ static uint64_t nscc_pace(void *cc, uint32_t bytes, uint64_t srtt_ns, uint64_t n
 /* The end of a round trip: did next to nothing arrive? True: the window is what arrived. */
 static bool nscc_quick_adapt(struct nscc *n, double delay, uint64_t now)
 {
-	bool adapt = n->achieved < n->window_max / NSCC_QUICK_SHARE &&
-		     (n->lost || delay > NSCC_QUICK_TARGETS * n->target_ns) && n->achieved < n->window;
+	bool adapt = n->achieved < n->window_max / n->k->quick_share &&
+		     (n->lost || delay > n->k->quick_targets * n->target_ns) && n->achieved < n->window;
 
 	if (adapt) {
 		nscc_set(n, n->achieved);
@@ -138,7 +152,7 @@ static void nscc_adjust(struct nscc *n, uint64_t now)
 {
 	bool round = now >= n->adjust_at;
 
-	if (n->acked < NSCC_ADJUST_BYTES && !round)
+	if (n->acked < n->k->adjust_pkts * n->k->mss && !round)
 		return;
 	nscc_set(n, n->window + n->inc / n->window + (round ? n->eta : 0));
 	n->inc = n->acked = 0;
@@ -152,7 +166,7 @@ static void nscc_decrease(struct nscc *n, uint64_t now)
 		return;
 	n->decreased_ns = now;
 	n->inc = 0;
-	nscc_set(n, n->window * fmax(1 - NSCC_GAMMA * (n->avg_ns - n->target_ns) / n->avg_ns, NSCC_MD_FLOOR));
+	nscc_set(n, n->window * fmax(1 - n->k->gamma * (n->avg_ns - n->target_ns) / n->avg_ns, n->k->md_floor));
 }
 
 static void nscc_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)
@@ -166,16 +180,16 @@ static void nscc_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)
 		return;
 	delay = fmax(0, (double)ack->rtt_ns - n->base_ns);
 	/* One sample stands for all packets of this block. */
-	n->avg_ns += (1 - pow(1 - NSCC_EWMA, fmax(1, bytes / NSCC_MSS))) * (delay - n->avg_ns);
+	n->avg_ns += (1 - pow(1 - n->k->ewma, fmax(1, bytes / n->k->mss))) * (delay - n->avg_ns);
 	if (now >= n->round_at && nscc_quick_adapt(n, delay, now))
 		return;
-	n->fast = delay < NSCC_FAST_NS ? n->fast + bytes : 0;
+	n->fast = delay < n->k->fast_us * (double)UCCL_NS_PER_US ? n->fast + bytes : 0;
 	if (delay >= n->target_ns && n->avg_ns > n->target_ns)
 		nscc_decrease(n, now);
 	else if (ack->app_limited)
 		n->acked = 0;
 	else if (n->fast > n->window)
-		nscc_set(n, n->window + NSCC_FAST * n->a * bytes);
+		nscc_set(n, n->window + n->k->fast * n->a * bytes);
 	else if (delay < n->target_ns)
 		n->inc += bytes * n->alpha * (n->target_ns - delay);
 	else
@@ -191,11 +205,12 @@ static void nscc_on_loss(void *cc, const struct uccl_loss_info *loss, uint64_t n
 	n->lost = true;
 	/* Nothing was heard of a whole window. */
 	if (loss->kind == UCCL_LOSS_RTO)
-		nscc_set(n, n->window * NSCC_MD_FLOOR);
+		nscc_set(n, n->window * n->k->md_floor);
 }
 
 const struct uccl_cc_ops uccl_cc_nscc = {
 	.name = "nscc",
+	.constants = nscc_constants,
 	.init = nscc_init,
 	.window = nscc_window,
 	.pace = nscc_pace,

@@ -23,45 +23,52 @@
 
 #include "base/units.h"
 
-/* Least base target, ns. The reference has 20 us for NIC timestamps; a little more, as software is in our samples. */
-#define SWIFT_BASE_NS (25 * UCCL_NS_PER_US)
-/* Part of the smallest RTT seen that the target leaves on top of it: room for jitter of the path itself. */
-#define SWIFT_MIN_RTT_ROOM 0.25
-/* Line rate where the NIC does not know its own, bits per second: the serialisation of a chunk is part of the base. */
-#define SWIFT_LINK_BPS 10000000000ull
-/* Additive increase, chunks per RTT (reference: 1 packet). */
-#define SWIFT_AI 1.0
-/* Multiplicative decrease: factor of the relative excess of the delay (reference). */
-#define SWIFT_BETA 0.8
-/* Most that one decrease takes away, share of the window (reference). */
-#define SWIFT_MAX_MDF 0.5
-/*
- * Flow scaling: flows with small windows are many, and many need a longer queue. The target grows with 1/sqrt(window)
- * from nothing at FS_MAX_CHUNKS to FS_RANGE times the base at the smallest window (reference: 5, 0.1, 100).
- */
-#define SWIFT_FS_RANGE 5.0
-#define SWIFT_FS_MIN_CHUNKS 0.1
-#define SWIFT_FS_MAX_CHUNKS 100.0
-/* Least window, chunks (reference); below one chunk the flow is paced. */
-#define SWIFT_MIN_CHUNKS 0.1
-/* First window, chunks: enough to measure several paths at once; slow start doubles it per RTT from here. */
-#define SWIFT_INITIAL_CHUNKS 16
-/* Lost share of all bytes above which losses mean congestion at any delay. */
-#define SWIFT_LOSS_SHARE 0.1
-/*
- * Chunks over which that share is averaged. With 3.1 % of chunks lost at random (1 packet in 256, 8 packets a chunk)
- * this many keep 10 % more than eight standard deviations away.
- */
-#define SWIFT_LOSS_HORIZON 256.0
-/* Time-outs in a row that close the window to one chunk; the ones before it only halve. */
-#define SWIFT_RTO_LIMIT 2
-/*
- * Pacing takes the RTT for this many targets at most. A peer that stayed away for a while leaves an RTT behind that
- * says nothing of the fabric, and a tenth of a chunk per such RTT would be a standstill.
- */
-#define SWIFT_PACE_TARGETS 16.0
+/* "Reference": see above. */
+#define SWIFT_CONSTANTS(X)											\
+	X(target_us, 25, 0.1, 1e6, "us",									\
+	  "least base target of the delay (reference: 20, for NIC timestamps; a little more, as "		\
+	  "software is in our samples)")									\
+	X(min_rtt_room, 0.25, 0, 10, "share",									\
+	  "of the smallest RTT seen, that the target leaves on top of it: room for jitter of the "		\
+	  "path itself")											\
+	X(link_gbps, 10, 0.001, 1e5, "Gb/s",									\
+	  "line rate where the NIC does not know its own: the serialisation of a chunk is part of "		\
+	  "the base")												\
+	X(ai, 1, 0.001, 100, "chunks",										\
+	  "additive increase per RTT (reference: 1 packet)")							\
+	X(beta, 0.8, 0.01, 1, "",										\
+	  "multiplicative decrease: factor of the relative excess of the delay (reference)")			\
+	X(max_mdf, 0.5, 0.01, 0.99, "share",									\
+	  "most that one decrease takes away of the window (reference)")					\
+	X(fs_range, 5, 0, 100, "targets",									\
+	  "flow scaling: many flows, with small windows, need a longer queue; added at the "			\
+	  "smallest (reference)")										\
+	X(fs_min, 0.1, 0.001, 1, "chunks",									\
+	  "the window with that much; the target grows with 1/sqrt(window) up to there "			\
+	  "(reference)")											\
+	X(fs_max, 100, 2, 1e6, "chunks",									\
+	  "the window from which on nothing is added (reference)")						\
+	X(min_chunks, 0.1, 0.001, 1, "chunks",									\
+	  "least window (reference); below one chunk the flow is paced")					\
+	X(first_chunks, 16, 1, 1e4, "chunks",									\
+	  "first window: enough to measure several paths at once; slow start doubles it per RTT")		\
+	X(loss_share, 0.1, 0, 1, "share",									\
+	  "of all bytes lost, above which losses mean congestion at any delay: a shallow buffer, "		\
+	  "a policer")												\
+	X(loss_horizon, 256, 1, 1e6, "chunks",									\
+	  "over which that is averaged: 3.1 % lost by chance (1 packet of 256, 8 a chunk) stay 8 "		\
+	  "deviations below")											\
+	X(rto_limit, 2, 1, 100, "",										\
+	  "time-outs in a row that close the window to one chunk; the ones before it only halve "		\
+	  "it")													\
+	X(pace_targets, 16, 1, 1e4, "targets",									\
+	  "longest RTT that pacing believes: what a peer that stayed away leaves behind says "			\
+	  "nothing of the fabric")
+
+UCCL_CONSTANTS(swift, SWIFT_CONSTANTS);
 
 struct swift {
+	const struct swift_k *k;
 	double window;	   /* bytes */
 	double window_min; /* bytes */
 	double window_max; /* bytes */
@@ -83,20 +90,22 @@ _Static_assert(sizeof(struct swift) <= UCCL_CC_STATE, "state too large");
 static void swift_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
 {
 	struct swift *s = cc;
-	uint64_t bps = cfg->link_bps ? cfg->link_bps : SWIFT_LINK_BPS;
-	double steep = 1 / sqrt(SWIFT_FS_MIN_CHUNKS) - 1 / sqrt(SWIFT_FS_MAX_CHUNKS);
+	const struct swift_k *k = UCCL_K(swift, cfg);
+	double bps = cfg->link_bps ? (double)cfg->link_bps : k->link_gbps * 1e9;
+	double steep = 1 / sqrt(k->fs_min) - 1 / sqrt(k->fs_max);
 
 	(void)now;
 	assert(cfg->chunk_bytes > 0);
 	assert(cfg->window_max >= cfg->chunk_bytes);
+	s->k = k;
 	s->chunk = cfg->chunk_bytes;
-	s->window_min = s->chunk * SWIFT_MIN_CHUNKS;
+	s->window_min = s->chunk * k->min_chunks;
 	s->window_max = (double)cfg->window_max;
-	s->window = fmin(s->window_max, s->chunk * SWIFT_INITIAL_CHUNKS);
-	s->base_ns = (double)uccl_max(SWIFT_BASE_NS, cfg->delay_ns);
-	s->serial_ns = s->chunk * 8 * (double)UCCL_NS_PER_S / (double)bps;
-	s->fs_alpha = SWIFT_FS_RANGE * (s->base_ns + s->serial_ns) / steep;
-	s->fs_beta = -s->fs_alpha / sqrt(SWIFT_FS_MAX_CHUNKS);
+	s->window = fmin(s->window_max, s->chunk * k->first_chunks);
+	s->base_ns = fmax(k->target_us * (double)UCCL_NS_PER_US, (double)cfg->delay_ns);
+	s->serial_ns = s->chunk * 8 * (double)UCCL_NS_PER_S / bps;
+	s->fs_alpha = k->fs_range * (s->base_ns + s->serial_ns) / steep;
+	s->fs_beta = -s->fs_alpha / sqrt(k->fs_max);
 	s->loss_share = 0;
 	s->min_rtt_ns = 0;
 	s->decreased_ns = UCCL_NEVER;
@@ -108,7 +117,7 @@ static void swift_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now
 /* The fabric delay to aim at with the present window, ns. */
 static double swift_target(const struct swift *s)
 {
-	double base = fmax(s->base_ns, (double)s->min_rtt_ns * (1 + SWIFT_MIN_RTT_ROOM)) + s->serial_ns;
+	double base = fmax(s->base_ns, (double)s->min_rtt_ns * (1 + s->k->min_rtt_room)) + s->serial_ns;
 	double scaling = s->fs_alpha / sqrt(s->window / s->chunk) + s->fs_beta;
 
 	/* The window is never below the smallest of flow scaling, so its range needs no upper clip. */
@@ -143,15 +152,15 @@ static void swift_increase(struct swift *s, uint64_t bytes)
 	if (s->slow_start)
 		swift_set_window(s, s->window + acked);
 	else if (s->window >= s->chunk)
-		swift_set_window(s, s->window + SWIFT_AI * s->chunk * acked / s->window);
+		swift_set_window(s, s->window + s->k->ai * s->chunk * acked / s->window);
 	else
-		swift_set_window(s, s->window + SWIFT_AI * acked);
+		swift_set_window(s, s->window + s->k->ai * acked);
 }
 
 /* Move the lost share towards `what` (1 lost, 0 arrived) by the weight of `bytes`. */
 static void swift_count(struct swift *s, uint64_t bytes, double what)
 {
-	double gain = fmin(1, (double)bytes / (s->chunk * SWIFT_LOSS_HORIZON));
+	double gain = fmin(1, (double)bytes / (s->chunk * s->k->loss_horizon));
 
 	s->loss_share += gain * (what - s->loss_share);
 }
@@ -170,7 +179,7 @@ static uint64_t swift_pace(void *cc, uint32_t bytes, uint64_t srtt_ns, uint64_t 
 
 	if (s->window >= s->chunk)
 		return now;
-	rtt = srtt_ns ? fmin((double)srtt_ns, SWIFT_PACE_TARGETS * swift_target(s)) : s->base_ns;
+	rtt = srtt_ns ? fmin((double)srtt_ns, s->k->pace_targets * swift_target(s)) : s->base_ns;
 	return now + (uint64_t)(rtt * bytes / s->window);
 }
 
@@ -191,7 +200,7 @@ static void swift_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now
 			swift_increase(s, ack->bytes);
 		return;
 	}
-	swift_decrease(s, fmax(1 - SWIFT_BETA * (delay - target) / delay, 1 - SWIFT_MAX_MDF),
+	swift_decrease(s, fmax(1 - s->k->beta * (delay - target) / delay, 1 - s->k->max_mdf),
 		       ack->srtt_ns ? ack->srtt_ns : ack->rtt_ns, now);
 }
 
@@ -207,8 +216,8 @@ static void swift_timeout(struct swift *s, const struct uccl_loss_info *loss, ui
 	s->rto_ns = now;
 	s->decreased_ns = now;
 	s->slow_start = false;
-	if (++s->rtos < SWIFT_RTO_LIMIT) {
-		swift_set_window(s, s->window * (1 - SWIFT_MAX_MDF));
+	if (++s->rtos < s->k->rto_limit) {
+		swift_set_window(s, s->window * (1 - s->k->max_mdf));
 		return;
 	}
 	swift_set_window(s, fmin(s->window, s->chunk));
@@ -222,12 +231,13 @@ static void swift_on_loss(void *cc, const struct uccl_loss_info *loss, uint64_t 
 	swift_count(s, loss->bytes, 1);
 	if (loss->kind == UCCL_LOSS_RTO)
 		swift_timeout(s, loss, now);
-	else if ((double)loss->last_rtt_ns >= swift_target(s) || s->loss_share > SWIFT_LOSS_SHARE)
-		swift_decrease(s, 1 - SWIFT_MAX_MDF, loss->srtt_ns, now);
+	else if ((double)loss->last_rtt_ns >= swift_target(s) || s->loss_share > s->k->loss_share)
+		swift_decrease(s, 1 - s->k->max_mdf, loss->srtt_ns, now);
 }
 
 const struct uccl_cc_ops uccl_cc_swift = {
 	.name = "swift",
+	.constants = swift_constants,
 	.init = swift_init,
 	.window = swift_window,
 	.pace = swift_pace,

@@ -16,27 +16,34 @@
 
 #include "base/units.h"
 
-/* Below this RTT the rate only grows, ns (UCCL); but half of the fabric's own delay must be left on top of it. */
-#define TIMELY_LOW_NS (35 * UCCL_NS_PER_US)
-#define TIMELY_LOW_DELAYS 1.5
-/* Above so many times that it only falls (UCCL: 350 us). */
-#define TIMELY_HIGH_FACTOR 10.0
-/* Weight of a new difference of RTTs (UCCL; the paper says 0.02 of a segment of 64 KiB). */
-#define TIMELY_EWMA 0.125
-/* Multiplicative decrease (UCCL: 0.008; the paper: 0.8 of its own gradient form). */
-#define TIMELY_BETA 0.008
-/* ... and above the upper threshold (paper). */
-#define TIMELY_BETA_HIGH 0.8
-/* Additive increase and least rate as shares of the link: UCCL's 4 and 0.8 Gb/s of 400. */
-#define TIMELY_ADD_SHARE 0.01
-#define TIMELY_MIN_SHARE 0.002
-/* Falling RTTs in a row from which on the increase is so many times larger (paper: 5 and 5). */
-#define TIMELY_HAI_AFTER 5
-#define TIMELY_HAI_FACTOR 5.0
-/* Link where the NIC does not know, bits per second. */
-#define TIMELY_LINK_BPS 10000000000ull
+#define TIMELY_CONSTANTS(X)											\
+	X(low_us, 35, 0.1, 1e6, "us",										\
+	  "RTT below which the rate only grows (UCCL)")								\
+	X(low_delays, 1.5, 1, 100, "",										\
+	  "least of that in delays of the fabric: half of its own must be left on top")				\
+	X(high, 10, 1.1, 1e4, "",										\
+	  "times that RTT, above which the rate only falls (UCCL: 350 us)")					\
+	X(ewma, 0.125, 0.001, 1, "share",									\
+	  "weight of a new difference of RTTs (UCCL; paper: 0.02 of a segment of 64 KiB)")			\
+	X(beta, 0.008, 0.0001, 1, "",										\
+	  "multiplicative decrease (UCCL; paper: 0.8 of its own gradient form)")				\
+	X(beta_high, 0.8, 0.0001, 1, "",									\
+	  "the same above the upper threshold (paper)")								\
+	X(add_share, 0.01, 1e-6, 1, "links",									\
+	  "additive increase (UCCL: 4 Gb/s of 400)")								\
+	X(min_share, 0.002, 1e-6, 1, "links",									\
+	  "least rate (UCCL: 0.8 Gb/s of 400)")									\
+	X(hai_after, 5, 1, 1e6, "",										\
+	  "falling RTTs in a row from which on the increase is larger (paper)")					\
+	X(hai_factor, 5, 1, 1000, "",										\
+	  "so many times (paper)")										\
+	X(link_gbps, 10, 0.001, 1e5, "Gb/s",									\
+	  "line rate where the NIC does not know its own")
+
+UCCL_CONSTANTS(timely, TIMELY_CONSTANTS);
 
 struct timely {
+	const struct timely_k *k;
 	double rate, rate_min, rate_max; /* bytes per ns */
 	double add;			 /* bytes per ns */
 	double chunk;			 /* bytes */
@@ -53,18 +60,20 @@ _Static_assert(sizeof(struct timely) <= UCCL_CC_STATE, "state too large");
 static void timely_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
 {
 	struct timely *t = cc;
-	uint64_t bps = cfg->link_bps ? cfg->link_bps : TIMELY_LINK_BPS;
+	const struct timely_k *k = UCCL_K(timely, cfg);
+	double bps = cfg->link_bps ? (double)cfg->link_bps : k->link_gbps * 1e9;
 
 	assert(cfg->chunk_bytes > 0);
-	t->rate_max = (double)bps / 8 / (double)UCCL_NS_PER_S;
+	t->k = k;
+	t->rate_max = bps / 8 / (double)UCCL_NS_PER_S;
 	t->rate = t->rate_max;
-	t->rate_min = t->rate_max * TIMELY_MIN_SHARE;
-	t->add = t->rate_max * TIMELY_ADD_SHARE;
+	t->rate_min = t->rate_max * k->min_share;
+	t->add = t->rate_max * k->add_share;
 	t->chunk = cfg->chunk_bytes;
 	t->window_max = (double)cfg->window_max;
 	t->delay_ns = (double)uccl_max(cfg->delay_ns, UCCL_NS_PER_US);
-	t->low_ns = fmax(TIMELY_LOW_NS, TIMELY_LOW_DELAYS * t->delay_ns);
-	t->high_ns = TIMELY_HIGH_FACTOR * t->low_ns;
+	t->low_ns = fmax(k->low_us * (double)UCCL_NS_PER_US, k->low_delays * t->delay_ns);
+	t->high_ns = k->high * t->low_ns;
 	t->diff_ns = 0;
 	t->prev_ns = 0;
 	t->last = now;
@@ -105,22 +114,22 @@ static void timely_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t no
 		t->last = now;
 		return;
 	}
-	t->diff_ns += TIMELY_EWMA * (rtt - t->prev_ns - t->diff_ns);
+	t->diff_ns += t->k->ewma * (rtt - t->prev_ns - t->diff_ns);
 	t->prev_ns = rtt;
 	scale = fmin(1, (double)(now - t->last) / t->delay_ns);
 	t->last = now;
 	gradient = t->diff_ns / t->delay_ns;
 	t->falling = gradient <= 0 ? t->falling + 1 : 0;
 	if (rtt < t->low_ns) {
-		timely_set(t, t->rate + scale * t->add * (t->falling >= TIMELY_HAI_AFTER ? TIMELY_HAI_FACTOR : 1));
+		timely_set(t, t->rate + scale * t->add * (t->falling >= t->k->hai_after ? t->k->hai_factor : 1));
 		return;
 	}
 	if (rtt > t->high_ns) {
-		timely_set(t, t->rate * (1 - scale * TIMELY_BETA_HIGH * (1 - t->high_ns / rtt)));
+		timely_set(t, t->rate * (1 - scale * t->k->beta_high * (1 - t->high_ns / rtt)));
 		return;
 	}
 	weight = fmax(0, fmin(1, 2 * gradient + 0.5));
-	timely_set(t, t->rate * (1 - scale * TIMELY_BETA * weight * (rtt - t->low_ns) / t->low_ns) +
+	timely_set(t, t->rate * (1 - scale * t->k->beta * weight * (rtt - t->low_ns) / t->low_ns) +
 			      scale * t->add * (1 - weight));
 }
 
@@ -135,6 +144,7 @@ static void timely_on_loss(void *cc, const struct uccl_loss_info *loss, uint64_t
 
 const struct uccl_cc_ops uccl_cc_timely = {
 	.name = "timely",
+	.constants = timely_constants,
 	.init = timely_init,
 	.window = timely_window,
 	.pace = timely_pace,

@@ -12,19 +12,24 @@
  * - What was sent freely is in the queue already when senders are held. Nothing is granted before it has come: the
  *   pacer takes its time off the link as it arrives.
  */
-#include "policy/policies.h"
+#include <math.h>
 
 #include "base/units.h"
+#include "policy/credit_eqds.h"
+#include "policy/policies.h"
 
-/*
- * Senders that converge. Two do well under their congestion control, and a receiver whose peers take turns hears two
- * of them at each change.
- */
-#define AUTO_SENDERS 4
-/* A sender counts among them for so many round trips after it was heard, */
-#define AUTO_QUIET_RTTS 4
-/* and at least so long: a few chunks of 64 senders at 400 Gb/s. */
-#define AUTO_QUIET_NS (50 * UCCL_NS_PER_US)
+/* eqds_pull takes the first ones for its own. */
+#define AUTO_CONSTANTS(X)											\
+	EQDS_CONSTANTS(X)											\
+	X(senders, 4, 2, 1e6, "",										\
+	  "that converge when busy at once: two do well under their congestion control, and a "			\
+	  "receiver whose peers take turns hears two at each change (ours)")					\
+	X(quiet_rtts, 4, 0, 1e6, "RTTs",									\
+	  "that a sender is busy after it was heard, (ours)")							\
+	X(quiet_us, 50, 1, 1e6, "us",										\
+	  "and at least: a few chunks of 64 senders at 400 Gb/s (ours)")
+
+UCCL_CONSTANTS(auto, AUTO_CONSTANTS);
 
 struct credit_auto {
 	uint64_t initial; /* bytes that need no grant */
@@ -66,13 +71,16 @@ static void auto_on_credit(void *cs, uint64_t granted, uint64_t turn, uint64_t n
 
 static void auto_pull(const struct uccl_policy_cfg *cfg, struct uccl_pull_cfg *pull)
 {
+	const struct auto_k *k = UCCL_K(auto, cfg);
+
 	uccl_credit_eqds.pull(cfg, pull);
-	pull->senders = AUTO_SENDERS;
-	pull->quiet_ns = uccl_max(AUTO_QUIET_RTTS * cfg->delay_ns, AUTO_QUIET_NS);
+	pull->senders = (uint32_t)k->senders;
+	pull->quiet_ns = (uint64_t)fmax(k->quiet_rtts * (double)cfg->delay_ns, k->quiet_us * (double)UCCL_NS_PER_US);
 }
 
 const struct uccl_credit_ops uccl_credit_auto = {
 	.name = "auto",
+	.constants = auto_constants,
 	.init = auto_init,
 	.limit = auto_limit,
 	.on_credit = auto_on_credit,

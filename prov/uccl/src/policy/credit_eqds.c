@@ -10,29 +10,14 @@
  *   of it, as a start that is a round trip late costs less than a lost one: fifteen senders fit into a queue of 1 MB.
  *   Homa, which has no trimming either, sends 40,000 bytes unasked.
  */
-#include "policy/policies.h"
+#include "policy/credit_eqds.h"
+
+#include <math.h>
 
 #include "base/units.h"
+#include "policy/policies.h"
 
-/* Link and round trip where the back end does not know: 10 Gb/s, 25 us. */
-#define EQDS_LINK_BPS 10000000000ull
-#define EQDS_DELAY_NS (25 * UCCL_NS_PER_US)
-/* Speculative window: a part of the bandwidth-delay product, but two chunks at least. */
-#define EQDS_SPECULATIVE_SHARE 16
-#define EQDS_SPECULATIVE_CHUNKS 2
-/*
- * What a sender may be ahead, bandwidth-delay products: one is on its way in an empty network, the other is for what
- * waits in its queues (UEC's maxwnd is 1.5).
- */
-#define EQDS_WINDOW_BDPS 2
-/* And chunks on top: those before the sender's NIC, in the acknowledgement to come, and where chunks collide. */
-#define EQDS_WINDOW_CHUNKS 8
-/*
- * Bytes of one grant: UCCL's quantum is 16 KiB. Two chunks if that is more: a CREDIT takes 154 bytes on the wire, half
- * a percent of a chunk of 32 KiB.
- */
-#define EQDS_QUANTUM_BYTES 16384
-#define EQDS_QUANTUM_CHUNKS 2
+UCCL_CONSTANTS(eqds, EQDS_CONSTANTS);
 
 struct eqds {
 	uint64_t initial; /* bytes that need no grant */
@@ -41,17 +26,20 @@ struct eqds {
 
 _Static_assert(sizeof(struct eqds) <= UCCL_CREDIT_STATE, "state too large");
 
-static uint64_t eqds_bdp(const struct uccl_policy_cfg *cfg)
+static double eqds_bdp(const struct uccl_policy_cfg *cfg)
 {
-	uint64_t bps = cfg->link_bps ? cfg->link_bps : EQDS_LINK_BPS;
-	uint64_t delay = cfg->delay_ns ? cfg->delay_ns : EQDS_DELAY_NS;
+	const struct eqds_k *k = UCCL_K(eqds, cfg);
+	double bps = cfg->link_bps ? (double)cfg->link_bps : k->link_gbps * 1e9;
+	double delay = cfg->delay_ns ? (double)cfg->delay_ns : k->delay_us * (double)UCCL_NS_PER_US;
 
-	return bps / 8000 * delay / 1000000;
+	return bps / 8 * delay / (double)UCCL_NS_PER_S;
 }
 
 static uint64_t eqds_initial(const struct uccl_policy_cfg *cfg)
 {
-	return uccl_max(eqds_bdp(cfg) / EQDS_SPECULATIVE_SHARE, (uint64_t)cfg->chunk_bytes * EQDS_SPECULATIVE_CHUNKS);
+	const struct eqds_k *k = UCCL_K(eqds, cfg);
+
+	return (uint64_t)fmax(eqds_bdp(cfg) / k->speculative_share, cfg->chunk_bytes * k->speculative_chunks);
 }
 
 static void eqds_init(void *cs, const struct uccl_policy_cfg *cfg, uint64_t now)
@@ -82,15 +70,19 @@ static void eqds_on_credit(void *cs, uint64_t granted, uint64_t turn, uint64_t n
 
 static void eqds_pull(const struct uccl_policy_cfg *cfg, struct uccl_pull_cfg *pull)
 {
-	*pull = (struct uccl_pull_cfg){0};
-	pull->quantum = (uint32_t)uccl_max(EQDS_QUANTUM_CHUNKS * cfg->chunk_bytes, EQDS_QUANTUM_BYTES);
-	pull->idle = eqds_initial(cfg);
-	pull->window = pull->idle + EQDS_WINDOW_BDPS * eqds_bdp(cfg) + EQDS_WINDOW_CHUNKS * (uint64_t)cfg->chunk_bytes;
+	const struct eqds_k *k = UCCL_K(eqds, cfg);
+
+	*pull = (struct uccl_pull_cfg){
+		.quantum = (uint32_t)fmax(k->quantum_chunks * cfg->chunk_bytes, k->quantum_bytes),
+		.idle = eqds_initial(cfg),
+	};
+	pull->window = pull->idle + (uint64_t)(k->window_bdps * eqds_bdp(cfg) + k->window_chunks * cfg->chunk_bytes);
 	pull->window = uccl_max(pull->window, pull->idle + 4ull * pull->quantum);
 }
 
 const struct uccl_credit_ops uccl_credit_eqds = {
 	.name = "eqds",
+	.constants = eqds_constants,
 	.init = eqds_init,
 	.limit = eqds_limit,
 	.on_credit = eqds_on_credit,

@@ -6,17 +6,21 @@
  */
 #include "policy/policies.h"
 
+#include <math.h>
+
 #include "base/units.h"
 
-/*
- * Most bytes granted beyond those received. Homa's default is 400,000, for its messages of single packets at 25 to
- * 100 Gb/s; this one holds 40 us of 400 Gb/s and 64 chunks of 32 KiB.
- */
-#define WINDOW_CAP_BYTES (2u << 20)
-/* Speculative window: this part of the flow's window ... */
-#define WINDOW_SPECULATIVE_SHARE 4
-/* ... but at least so many chunks, which hide the way to the receiver and back in a small window. */
-#define WINDOW_SPECULATIVE_CHUNKS 4
+#define WINDOW_CONSTANTS(X)											\
+	X(cap_bytes, 2097152, 1024, 1e12, "bytes",								\
+	  "granted beyond those received at most (Homa: 400,000, for messages of packets; this is "		\
+	  "40 us of 400 Gb/s)")											\
+	X(speculative_share, 4, 1, 1e6, "",									\
+	  "speculative window: one of so many parts of the flow's window, (ours)")				\
+	X(speculative_chunks, 4, 1, 1e4, "chunks",								\
+	  "but at least so many, which hide the way to the receiver and back in a small window "		\
+	  "(ours)")
+
+UCCL_CONSTANTS(window, WINDOW_CONSTANTS);
 
 /* One block serves both directions of a flow; the sides share nothing. */
 struct window {
@@ -33,13 +37,14 @@ _Static_assert(sizeof(struct window) <= UCCL_CREDIT_STATE, "state too large");
 static void window_init(void *cs, const struct uccl_policy_cfg *cfg, uint64_t now)
 {
 	struct window *w = cs;
+	const struct window_k *k = UCCL_K(window, cfg);
 
 	(void)now;
-	w->initial = uccl_max(cfg->window_max / WINDOW_SPECULATIVE_SHARE,
-			      (uint64_t)cfg->chunk_bytes * WINDOW_SPECULATIVE_CHUNKS);
+	w->initial = (uint64_t)fmax((double)cfg->window_max / k->speculative_share,
+				    cfg->chunk_bytes * k->speculative_chunks);
 	w->granted = 0;
 	/* Never less than a chunk: a sender with less could not move at all. */
-	w->cap = uccl_max(uccl_min(cfg->window_max, WINDOW_CAP_BYTES), cfg->chunk_bytes);
+	w->cap = uccl_max(uccl_min(cfg->window_max, (uint64_t)k->cap_bytes), cfg->chunk_bytes);
 	w->announced = 0;
 }
 
@@ -73,6 +78,7 @@ static uint64_t window_grant(void *cs, uint64_t received, uint64_t demand, uint6
 
 const struct uccl_credit_ops uccl_credit_window = {
 	.name = "window",
+	.constants = window_constants,
 	.init = window_init,
 	.limit = window_limit,
 	.on_credit = window_on_credit,

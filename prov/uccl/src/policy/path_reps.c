@@ -24,16 +24,22 @@
 
 /* Entries of the ring: what up to three acknowledgements report at once (the reference has 8, of single packets). */
 #define REPS_RING 32
-/* Weight of a sample in the mean RTT: a round trip has some forty chunks of 32 KiB at 400 Gb/s. */
-#define REPS_MEAN (1.0 / 32)
-/* Paths that are drawn to choose from: one that carries nothing, and of those the quickest as far as is known. */
-#define REPS_DRAWS 2
-/* Freezing lasts this long (reference), */
-#define REPS_FREEZE_NS (10 * UCCL_NS_PER_MS)
-/* and after it so many paths are drawn before one is used again (reference). */
-#define REPS_EXPLORE 16
+#define REPS_CONSTANTS(X)											\
+	X(mean, 0.03125, 0.0001, 1, "share",									\
+	  "weight of a sample in the mean RTT: a round trip has some forty chunks of 32 KiB at "		\
+	  "400 Gb/s")												\
+	X(draws, 2, 1, 16, "paths",										\
+	  "drawn to choose from: one that carries nothing, and of those the quickest as far as is "		\
+	  "known")												\
+	X(freeze_ms, 10, 0, 1e6, "ms",										\
+	  "freezing lasts (reference)")										\
+	X(explore, 16, 0, 1e4, "paths",										\
+	  "drawn at first, and after freezing, before one is used again (reference)")
+
+UCCL_CONSTANTS(reps, REPS_CONSTANTS);
 
 struct reps {
+	const struct reps_k *k;
 	double mean_ns;		   /* RTT; 0: none yet */
 	double excess;		   /* of RTTs above the mean, in parts of them; at 1 a path is given up */
 	uint64_t frozen_until;	   /* 0: not frozen */
@@ -49,10 +55,10 @@ static void reps_init(void *ps, const struct uccl_policy_cfg *cfg, uint16_t npat
 {
 	struct reps *r = ps;
 
-	(void)cfg;
 	memset(r, 0, sizeof(*r));
+	r->k = UCCL_K(reps, cfg);
 	/* The first window walks over many. */
-	r->explore = (uint16_t)uccl_min(npaths, REPS_EXPLORE);
+	r->explore = (uint16_t)uccl_min(npaths, (uint64_t)r->k->explore);
 }
 
 static void reps_thaw(struct reps *r, uint64_t now)
@@ -61,7 +67,7 @@ static void reps_thaw(struct reps *r, uint64_t now)
 		return;
 	r->frozen_until = 0;
 	r->head = r->fresh = r->size = 0;
-	r->explore = REPS_EXPLORE;
+	r->explore = (uint16_t)r->k->explore;
 }
 
 static bool draw_better(const struct uccl_path *a, const struct uccl_path *b)
@@ -71,11 +77,12 @@ static bool draw_better(const struct uccl_path *a, const struct uccl_path *b)
 	return a->srtt_ns && a->srtt_ns < b->srtt_ns;
 }
 
-static uint16_t reps_draw(const struct uccl_path *paths, const uint16_t *usable, uint16_t n, struct uccl_rng *rng)
+static uint16_t reps_draw(const struct reps *r, const struct uccl_path *paths, const uint16_t *usable, uint16_t n,
+			  struct uccl_rng *rng)
 {
 	uint16_t best = usable[uccl_rng_below(rng, n)];
 
-	for (int i = 1; i < REPS_DRAWS; i++) {
+	for (int i = 1; i < (int)r->k->draws; i++) {
 		uint16_t other = usable[uccl_rng_below(rng, n)];
 
 		if (draw_better(&paths[other], &paths[best]))
@@ -107,13 +114,13 @@ static uint16_t reps_select(void *ps, const struct uccl_path *paths, const uint1
 	}
 	if (r->explore)
 		r->explore--;
-	return reps_draw(paths, usable, n, rng);
+	return reps_draw(r, paths, usable, n, rng);
 }
 
 /* Whether a path that brought this RTT is to be left. */
 static bool reps_leaves(struct reps *r, double rtt_ns)
 {
-	r->mean_ns += r->mean_ns > 0 ? REPS_MEAN * (rtt_ns - r->mean_ns) : rtt_ns;
+	r->mean_ns += r->mean_ns > 0 ? r->k->mean * (rtt_ns - r->mean_ns) : rtt_ns;
 	if (rtt_ns <= r->mean_ns)
 		return false;
 	r->excess += (rtt_ns - r->mean_ns) / rtt_ns;
@@ -162,12 +169,13 @@ static void reps_on_loss(void *ps, uint16_t path, enum uccl_loss_kind kind, uint
 	memcpy(r->ring, ring, kept * sizeof(*ring));
 	r->head = 0;
 	r->fresh = r->size = kept;
-	r->frozen_until = now + REPS_FREEZE_NS;
+	r->frozen_until = now + (uint64_t)(r->k->freeze_ms * (double)UCCL_NS_PER_MS);
 	r->explore = 0;
 }
 
 const struct uccl_path_ops uccl_path_reps = {
 	.name = "reps",
+	.constants = reps_constants,
 	.init = reps_init,
 	.select = reps_select,
 	.on_ack = reps_on_ack,

@@ -27,6 +27,25 @@
 	X(eqds)                                                                                                        \
 	X(auto)
 
+/*
+ * What a policy makes of its table of constants, X(name, default, least, greatest, "unit", "meaning (source)"):
+ * struct <policy>_k with a double for each, and the defaults.
+ */
+#define UCCL_CONSTANT_FIELD(name, def, lo, hi, unit, source) double name;
+#define UCCL_CONSTANT_ROW(name, def, lo, hi, unit, source) {#name, def, lo, hi, unit, source},
+#define UCCL_CONSTANT_VALUE(name, def, lo, hi, unit, source) def,
+#define UCCL_CONSTANTS(policy, list)                                                                                   \
+	struct policy##_k {                                                                                            \
+		list(UCCL_CONSTANT_FIELD)                                                                              \
+	};                                                                                                             \
+	_Static_assert(sizeof(struct policy##_k) <= UCCL_CONSTANTS_MAX * sizeof(double), "too many");                  \
+	static const struct uccl_constant policy##_constants[] = {list(UCCL_CONSTANT_ROW){.name = NULL}};              \
+	static const struct policy##_k policy##_defaults = {list(UCCL_CONSTANT_VALUE)}
+
+/* The values that a flow is to use, as const struct <policy>_k *. */
+#define UCCL_K(policy, cfg)                                                                                            \
+	((cfg)->k ? (const struct policy##_k *)(const void *)(cfg)->k : &policy##_defaults)
+
 #define X(name) extern const struct uccl_cc_ops uccl_cc_##name;
 UCCL_CC_POLICIES(X)
 #undef X

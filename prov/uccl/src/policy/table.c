@@ -2,6 +2,9 @@
 /* Policies by name. The lists themselves are in policies.h. */
 #include "policy/policies.h"
 
+#include <rdma/fi_errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/units.h"
@@ -24,11 +27,36 @@ static const char *const path_names[] = {UCCL_PATH_POLICIES(X) NULL};
 static const char *const credit_names[] = {UCCL_CREDIT_POLICIES(X) NULL};
 #undef X
 
-/* The place of `name` in a list that ends with NULL, -1 if it is not there. */
-static int names_index(const char *const *names, const char *name)
+#define X(name) &uccl_cc_##name.constants,
+static const struct uccl_constant *const *const cc_constants[] = {UCCL_CC_POLICIES(X)};
+#undef X
+
+#define X(name) &uccl_path_##name.constants,
+static const struct uccl_constant *const *const path_constants[] = {UCCL_PATH_POLICIES(X)};
+#undef X
+
+#define X(name) &uccl_credit_##name.constants,
+static const struct uccl_constant *const *const credit_constants[] = {UCCL_CREDIT_POLICIES(X)};
+#undef X
+
+/* In the order of enum uccl_policy_kind. */
+static const struct kind {
+	const char *what;
+	const char *const *names;
+	const struct uccl_constant *const *const *constants;
+} kinds[UCCL_POLICY_KINDS] = {
+	{"congestion control", cc_names, cc_constants},
+	{"path choice", path_names, path_constants},
+	{"credit policy", credit_names, credit_constants},
+};
+
+/* The place of the policy that `text` begins with in a list that ends with NULL, -1 if it is not there. */
+static int names_index(const char *const *names, const char *text)
 {
-	for (int i = 0; name && names[i]; i++)
-		if (!strcmp(names[i], name))
+	size_t len = text ? strcspn(text, ":") : 0;
+
+	for (int i = 0; text && names[i]; i++)
+		if (strlen(names[i]) == len && !memcmp(names[i], text, len))
 			return i;
 	return -1;
 }
@@ -67,4 +95,86 @@ const char *const *uccl_path_names(void)
 const char *const *uccl_credit_names(void)
 {
 	return credit_names;
+}
+
+const struct uccl_constant *uccl_policy_constants(enum uccl_policy_kind kind, const char *text)
+{
+	int i = names_index(kinds[kind].names, text);
+
+	return i < 0 ? NULL : *kinds[kind].constants[i];
+}
+
+/* "one two three" of what there is. */
+static void list_names(const char *const *names, const struct uccl_constant *constants, char *buf, size_t size)
+{
+	const char *name;
+	size_t n = 0;
+
+	*buf = 0;
+	for (int i = 0; n < size && (name = names ? names[i] : constants ? constants[i].name : NULL); i++)
+		n += (size_t)snprintf(buf + n, size - n, " %s", name);
+}
+
+/* One "name=value" of len bytes. */
+static int read_constant(const struct uccl_constant *constants, const char *text, size_t len, double *k, char *why,
+			 size_t size)
+{
+	const struct uccl_constant *c = constants;
+	size_t name = strcspn(text, "=");
+	char list[512], *end;
+	double value;
+
+	while (c && c->name && (name >= len || strlen(c->name) != name || memcmp(c->name, text, name)))
+		c++;
+	if (!c || !c->name) {
+		list_names(NULL, constants, list, sizeof(list));
+		snprintf(why, size, "\"%.*s\" sets no constant; there are:%s", (int)len, text, *list ? list : " none");
+		return -FI_EINVAL;
+	}
+	value = strtod(text + name + 1, &end);
+	if (end != text + len || end == text + name + 1 || !(value >= c->lo && value <= c->hi)) {
+		snprintf(why, size, "\"%.*s\": %s is %g to %g%s%s", (int)len, text, c->name, c->lo, c->hi,
+			 *c->unit ? " " : "", c->unit);
+		return -FI_EINVAL;
+	}
+	if (k)
+		k[c - constants] = value;
+	return 0;
+}
+
+int uccl_policy_values(enum uccl_policy_kind kind, const char *text, double *k, char *why, size_t size)
+{
+	int place = names_index(kinds[kind].names, text), rc;
+	const struct uccl_constant *constants;
+	char none[1], list[512];
+	size_t len;
+
+	if (!why) {
+		why = none;
+		size = sizeof(none);
+	}
+	if (place < 0) {
+		list_names(kinds[kind].names, NULL, list, sizeof(list));
+		snprintf(why, size, "no such %s; there are:%s", kinds[kind].what, list);
+		return -FI_EINVAL;
+	}
+	constants = *kinds[kind].constants[place];
+	for (size_t i = 0; k && constants && constants[i].name; i++)
+		k[i] = constants[i].def;
+	for (text += strcspn(text, ":"); *text; text += len) {
+		len = strcspn(++text, ",:");
+		rc = read_constant(constants, text, len, k, why, size);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+int uccl_policies_values(const char *const texts[UCCL_POLICY_KINDS], double k[][UCCL_CONSTANTS_MAX])
+{
+	int rc = 0;
+
+	for (int kind = 0; !rc && kind < UCCL_POLICY_KINDS; kind++)
+		rc = uccl_policy_values(kind, texts[kind], k[kind], NULL, 0);
+	return rc;
 }

@@ -87,6 +87,7 @@ struct fstack {
 	const struct uccl_cc_ops *cc;
 	const struct uccl_path_ops *pathsel;
 	const struct uccl_credit_ops *credit;
+	double k[UCCL_POLICY_KINDS][UCCL_CONSTANTS_MAX];
 	struct uccl_tx tx;
 };
 
@@ -363,6 +364,7 @@ static int flow_make(struct uccl_fab_scene *s, struct fhost *h, uint32_t to, str
 		.cc = st->cc,
 		.pathsel = st->pathsel,
 		.credit = st->credit,
+		.k = {st->k[UCCL_POLICY_CC], st->k[UCCL_POLICY_PATH], st->k[UCCL_POLICY_CREDIT]},
 		.pacer = &h->pacer,
 		.ops = &flow_ops,
 		.stats = &s->stats,
@@ -458,7 +460,8 @@ static int stack_open(struct uccl_fab_scene *s)
 	st->cc = uccl_cc_find(c->cc);
 	st->pathsel = uccl_path_find(c->path);
 	st->credit = uccl_credit_find(c->credit);
-	if (!st->cc || !st->pathsel || !st->credit || c->mtu < 512 || c->labels < c->paths ||
+	if (uccl_policies_values((const char *const[]){c->cc, c->path, c->credit}, st->k) || c->mtu < 512 ||
+	    c->labels < c->paths ||
 	    c->labels > UINT16_MAX - PORT_FIRST || c->window < 64 || (c->window & (c->window - 1)))
 		return -FI_EINVAL;
 	st->hosts = calloc(c->topo.hosts, sizeof(*st->hosts));

@@ -23,7 +23,7 @@ const char *const uccl_fab_plays[][2] = {
 struct option {
 	const char *name;
 	char type; /* u: number, d: real, g: Gb/s, s: text */
-	uint8_t size;
+	uint16_t size;
 	size_t off;
 	const char *text;
 };
@@ -46,9 +46,9 @@ static const struct option options[] = {
 	{"ecn_hi", 'u', P(cfg.topo.ecn_hi), "bytes where it is certain; 0: none"},
 	{"trim", 'u', P(cfg.topo.trim), "1: full queues cut payload off instead of dropping"},
 	{"stack", 's', P(names[0]), "what carries the data"},
-	{"cc", 's', P(names[1]), "congestion control"},
-	{"path", 's', P(names[2]), "choice of paths"},
-	{"credit", 's', P(names[3]), "receiver credits"},
+	{"cc", 's', P(names[1]), "congestion control; with constants: name:constant=value:..."},
+	{"path", 's', P(names[2]), "choice of paths, likewise"},
+	{"credit", 's', P(names[3]), "receiver credits, likewise"},
 	{"paths", 'u', P(cfg.paths), "paths of a connection"},
 	{"labels", 'u', P(cfg.labels), "source ports to choose from"},
 	{"mtu", 'u', P(cfg.mtu), "payload of a packet on the link"},

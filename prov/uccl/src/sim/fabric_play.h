@@ -19,7 +19,7 @@ struct uccl_fab_play {
 	uint64_t reroute_ns; /* spine: routing leaves it after this time; 0: never */
 	double rate;	     /* spine: what is left of its rate; 0: it swallows everything */
 	double loss, burst, mean;
-	char names[4][16]; /* of stack and policies */
+	char names[4][256]; /* of stack and policies */
 	/* state */
 	struct uccl_fab_turn turns[2];
 	uint32_t victim;

@@ -117,6 +117,8 @@ static void read__values(void **state)
 	assert_int_equal(p.linger_ns, 16 * UCCL_NS_PER_MS);
 	assert_int_equal(read_with("FI_UCCL_CC", "cubic"), 0);
 	assert_string_equal(p.cc, "cubic");
+	assert_int_equal(read_with("FI_UCCL_CC", "swift:target_us=40,beta=0.7"), 0);
+	assert_string_equal(p.cc, "swift:target_us=40,beta=0.7");
 	assert_int_equal(read_with("FI_UCCL_LIVENESS", "off"), 0);
 	assert_int_equal(p.liveness, 0);
 	assert_int_equal(read_with("FI_UCCL_KEYLESS", "yes"), 0);
@@ -143,6 +145,7 @@ static void read__refuses(void **state)
 		{ "FI_UCCL_KEYLESS", "maybe" }, { "FI_UCCL_WINDOW", "63" },	{ "FI_UCCL_INJECT", "65537" },
 		{ "FI_UCCL_LINGER", "99999999999999999999" }, { "FI_UCCL_EAGER", "18446744073709551615g" },
 		{ "FI_UCCL_MTU", "511" },      { "FI_UCCL_MTU", "64k" },
+		{ "FI_UCCL_CC", "swift:bta=1" }, { "FI_UCCL_CC", "swift:beta=-1" }, { "FI_UCCL_CREDIT", "none:x=1" },
 		{ "FI_UCCL_SECURITY", "0" },   { "FI_UCCL_FAULT", "drop=2" }, { "FI_UCCL_FAULT", "nonsense" },
 	};
 
@@ -155,6 +158,18 @@ static void read__refuses(void **state)
 		if (!strstr(why, want))
 			fail_msg("\"%s\" does not say \"%s\"", why, want);
 	}
+}
+
+/* And says what would be. */
+static void read__policy_constants(void **state)
+{
+	(void)state;
+	read_with("FI_UCCL_CC", "swift:beta=7");
+	assert_non_null(strstr(why, "(\"beta=7\": beta is 0.01 to 1)"));
+	read_with("FI_UCCL_PATH", "pow2:draws=3");
+	assert_non_null(strstr(why, "(\"draws=3\" sets no constant; there are: none)"));
+	read_with("FI_UCCL_CREDIT", "nonesuch");
+	assert_non_null(strstr(why, "(no such credit policy; there are: none window eqds auto)"));
 }
 
 static void read__too_long(void **state)
@@ -220,6 +235,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(define__warns_of_unknown),
 		cmocka_unit_test(read__defaults),    cmocka_unit_test(read__values),
+		cmocka_unit_test(read__policy_constants),
 		cmocka_unit_test(read__refuses),     cmocka_unit_test(read__too_long),
 		cmocka_unit_test(config__takes_all), cmocka_unit_test(nic_wanted__list),
 	};

@@ -5,7 +5,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <cmocka.h>
+
+#include <rdma/fi_errno.h>
 
 static void find__every_name(void **state)
 {
@@ -58,6 +61,91 @@ static void find__required_hooks(void **state)
 		assert_non_null(uccl_credit_find(*n)->limit);
 }
 
+/* In the tables, and in what is made of them. */
+static void constants__make_sense(void **state)
+{
+	const char *const *const names[] = {uccl_cc_names(), uccl_path_names(), uccl_credit_names()};
+	double k[UCCL_CONSTANTS_MAX];
+	char why[256];
+	int n = 0;
+
+	(void)state;
+	for (int kind = 0; kind < UCCL_POLICY_KINDS; kind++)
+		for (const char *const *name = names[kind]; *name; name++) {
+			const struct uccl_constant *c = uccl_policy_constants(kind, *name);
+
+			assert_int_equal(uccl_policy_values(kind, *name, k, why, sizeof(why)), 0);
+			for (int i = 0; c && c[i].name; i++, n++) {
+				assert_true(i < UCCL_CONSTANTS_MAX);
+				assert_true(c[i].lo <= c[i].def && c[i].def <= c[i].hi);
+				assert_true(k[i] >= c[i].def && k[i] <= c[i].def);
+				assert_true(*c[i].source);
+				for (int j = 0; j < i; j++)
+					assert_string_not_equal(c[i].name, c[j].name);
+			}
+		}
+	assert_true(n > 50);
+	assert_null(uccl_policy_constants(UCCL_POLICY_CC, "none"));
+	assert_null(uccl_policy_constants(UCCL_POLICY_CC, "nothing"));
+}
+
+static int values(const char *text, double *k, char *why)
+{
+	return uccl_policy_values(UCCL_POLICY_CC, text, k, why, 256);
+}
+
+static void values__set(void **state)
+{
+	const struct uccl_constant *c = uccl_policy_constants(UCCL_POLICY_CC, "swift:beta=1");
+	double k[UCCL_CONSTANTS_MAX];
+
+	(void)state;
+	assert_int_equal(values("swift:beta=0.5,first_chunks=1e2:target_us=0.1", k, NULL), 0);
+	for (int i = 0; c[i].name; i++) {
+		double want = !strcmp(c[i].name, "beta")	 ? 0.5 :
+			      !strcmp(c[i].name, "first_chunks") ? 100 :
+			      !strcmp(c[i].name, "target_us")	 ? 0.1 :
+								   c[i].def;
+
+		assert_true(k[i] >= want && k[i] <= want);
+	}
+	/* The later one counts; the ends of a range are in it. */
+	assert_int_equal(values("swift:beta=0.5,beta=1", k, NULL), 0);
+	assert_int_equal(values("swift:beta=0.01", NULL, NULL), 0);
+}
+
+static void values__refused(void **state)
+{
+	static const struct {
+		const char *text, *why;
+	} bad[] = {
+		{"", "no such congestion control; there are: swift cubic timely nscc none"},
+		{"swif:beta=0.5", "no such congestion control; there are: swift cubic timely nscc none"},
+		{"swift:", "\"\" sets no constant; there are: target_us"},
+		{"swift:beta=0.5,", "\"\" sets no constant"},
+		{"swift:beta", "\"beta\" sets no constant"},
+		{"swift:bet=1", "\"bet=1\" sets no constant"},
+		{"swift:betas=1", "\"betas=1\" sets no constant"},
+		{"swift:c=1", "\"c=1\" sets no constant"},
+		{"none:beta=1", "\"beta=1\" sets no constant; there are: none"},
+		{"swift:beta=", "\"beta=\": beta is 0.01 to 1"},
+		{"swift:beta=x", "\"beta=x\": beta is 0.01 to 1"},
+		{"swift:beta=0.5x", "\"beta=0.5x\": beta is 0.01 to 1"},
+		{"swift:beta=1.01", "\"beta=1.01\": beta is 0.01 to 1"},
+		{"swift:beta=nan", "\"beta=nan\": beta is 0.01 to 1"},
+		{"swift:target_us=inf", "\"target_us=inf\": target_us is 0.1 to 1e+06 us"},
+		{"swift:beta=0.5,ai=0", "\"ai=0\": ai is 0.001 to 100 chunks"},
+	};
+	char why[256];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_int_equal(values(bad[i].text, NULL, why), -FI_EINVAL);
+		if (strncmp(why, bad[i].why, strlen(bad[i].why)))
+			fail_msg("%s: %s", bad[i].text, why);
+	}
+}
+
 static void names__default_first(void **state)
 {
 	(void)state;
@@ -71,7 +159,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(find__every_name),	cmocka_unit_test(find__the_right_one),
 		cmocka_unit_test(find__unknown),	cmocka_unit_test(find__required_hooks),
-		cmocka_unit_test(names__default_first),
+		cmocka_unit_test(names__default_first),	cmocka_unit_test(constants__make_sense),
+		cmocka_unit_test(values__set),		cmocka_unit_test(values__refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <string.h>
 #include <cmocka.h>
 
 #include "base/units.h"
@@ -15,6 +16,8 @@ static struct uccl_fab_play p;
 
 static void set__values(void **state)
 {
+	char text[sizeof(p.names[0]) + 4];
+
 	(void)state;
 	assert_int_not_equal(uccl_fab_play_init(&p, "nothing"), 0);
 	assert_int_equal(uccl_fab_play_init(&p, "loss"), 0);
@@ -33,7 +36,12 @@ static void set__values(void **state)
 	assert_int_equal(uccl_fab_play_set(&p, "hosts=8x"), -22);
 	assert_int_equal(uccl_fab_play_set(&p, "hosts=-1"), -22);
 	assert_int_equal(uccl_fab_play_set(&p, "paths=65536"), -22);
-	assert_int_equal(uccl_fab_play_set(&p, "cc=a_name_that_is_too_long"), -22);
+	memset(text, 'x', sizeof(text));
+	memcpy(text, "cc=", 3);
+	text[sizeof(text) - 1] = 0;
+	assert_int_equal(uccl_fab_play_set(&p, text), -22);
+	assert_int_equal(uccl_fab_play_set(&p, "cc=swift:beta=0.7:ai=2,path=reps"), 0);
+	assert_string_equal(p.names[1], "swift:beta=0.7:ai=2");
 }
 
 static void play(const char *name, const char *set)
