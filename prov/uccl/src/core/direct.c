@@ -109,8 +109,7 @@ static void write_deliver(struct uccl_flow *f, struct uccl_rx_desc *d, uint64_t 
 		return;
 	f->cfg.stats->rx_bytes += in.len;
 	desc_take(f, d);
-	flow_received(f, csn);
-	uccl_event_rx_chunk(f, len, now);
+	flow_received(f, csn, len, false, now);
 	/* Writes carry no request for an acknowledgement: the last one announced is taken for one. */
 	flow_owe_ack(f, csn, !desc_find(f, csn + 1) || (f->owed + 1ull) * len >= OWED_BYTES, now);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * The events of the paper's Appendix A (and two more), one function each. They are the only code that calls
- * a policy, and each is called from exactly one place in core. For core only.
+ * a policy; those of the appendix are each called from exactly one place, see the table in CONTRIBUTING.md. For core
+ * only.
  */
 #ifndef UCCL_CORE_EVENTS_H
 #define UCCL_CORE_EVENTS_H

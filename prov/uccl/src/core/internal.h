@@ -87,7 +87,7 @@ void flow_writes_lost(struct uccl_flow *f, uint16_t path, uint64_t now);
 void flow_write_skip(struct uccl_flow *f, uint64_t csn);
 
 /* rx.c */
-void flow_received(struct uccl_flow *f, uint64_t csn);
+void flow_received(struct uccl_flow *f, uint64_t csn, uint32_t bytes, bool rtx, uint64_t now);
 void flow_owe_ack(struct uccl_flow *f, uint64_t csn, bool ar, uint64_t now);
 void flow_rx_dup(struct uccl_flow *f, bool probe, uint64_t now);
 /* What arrived since the peer last heard us is told once more: the blocks that told it may be lost. */

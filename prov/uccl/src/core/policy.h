@@ -3,7 +3,7 @@
  * The three plugs of the transport: congestion control, path choice, credits. Each is a table of
  * functions with a block of private state that the flow embeds; all hooks are optional unless marked.
  * They see plain numbers, never the flow or the NIC, and are chosen by name at run time. The events of
- * the paper's Appendix A are in core/policy.c, one function each, each called from exactly one place.
+ * the paper's Appendix A are in core/events.c, one function each, each called from exactly one place.
  */
 #ifndef UCCL_CORE_POLICY_H
 #define UCCL_CORE_POLICY_H

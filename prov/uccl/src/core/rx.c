@@ -19,8 +19,8 @@
 /* No count of bytes runs ahead so far: it is nonsense. */
 #define CREDIT_STEP_MAX ((uint64_t)1 << 48)
 
-/* Mark a chunk received and move the window. */
-void flow_received(struct uccl_flow *f, uint64_t csn)
+/* A chunk has come, of so many bytes, perhaps sent again: move the window. */
+void flow_received(struct uccl_flow *f, uint64_t csn, uint32_t bytes, bool rtx, uint64_t now)
 {
 	uint64_t mask = f->cfg.window - 1;
 
@@ -36,6 +36,10 @@ void flow_received(struct uccl_flow *f, uint64_t csn)
 		f->rcv_map[i / 64] &= ~(1ull << (i % 64));
 		f->rcv_nxt++;
 	}
+	if (rtx)
+		uccl_event_rx_rtx_chunk(f, bytes, now);
+	else
+		uccl_event_rx_chunk(f, bytes, now);
 }
 
 /*
@@ -168,11 +172,7 @@ static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_
 	}
 	if (h->type != UCCL_PKT_FRAG)
 		f->cfg.stats->rx_bytes += bytes;
-	flow_received(f, csn);
-	if (h->flags & UCCL_FLAG_RTX)
-		uccl_event_rx_rtx_chunk(f, bytes, now);
-	else
-		uccl_event_rx_chunk(f, bytes, now);
+	flow_received(f, csn, bytes, h->flags & UCCL_FLAG_RTX, now);
 	flow_owe_ack(f, csn, h->flags & UCCL_FLAG_AR, now);
 	if (h->type == UCCL_PKT_DESC)
 		flow_desc_rx(f, csn, &d, now);

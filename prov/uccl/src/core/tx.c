@@ -353,11 +353,23 @@ static struct uccl_sent *log_new(struct uccl_flow *f, struct uccl_item *item, ui
 	return e;
 }
 
+/* New payload may leave now. */
+static bool tx_allowed(struct uccl_flow *f, uint32_t bytes, uint64_t now)
+{
+	return uccl_event_chunk_size(f, bytes, now) != 0;
+}
+
+/* It leaves, and the next one waits for the pace. */
+static void tx_paced(struct uccl_flow *f, uint32_t bytes, uint64_t now)
+{
+	f->next_tx_ns = uccl_event_pacing_chunk(f, bytes, now);
+}
+
 /* A window so small that nothing else asks for its acknowledgement is full, and more waits. */
 static bool tx_held(struct uccl_flow *f, uint64_t now)
 {
 	return (!TAILQ_EMPTY(&f->bulk) || !TAILQ_EMPTY(&f->records)) && f->inflight_bytes < 2 * AR_BYTES_MIN &&
-	       !uccl_event_chunk_size(f, f->cfg.chunk_bytes, now);
+	       !tx_allowed(f, f->cfg.chunk_bytes, now);
 }
 
 /* Which flag asks for the acknowledgement of this chunk, if any. The chunk is in the log already. */
@@ -534,7 +546,7 @@ static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	if (!item)
 		return 0;
 	if (!tx_room(f) ||
-	    (item->len > CONTROL_BYTES && !uccl_event_chunk_size(f, (uint32_t)item->len, now))) {
+	    (item->len > CONTROL_BYTES && !tx_allowed(f, (uint32_t)item->len, now))) {
 		f->app_limited = false;
 		return 0;
 	}
@@ -547,7 +559,7 @@ static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		tx_burst_align(f, item->len + more->len);
 	/* Small ones wait for nothing, but what they take is counted, as it is at the receiver. */
 	if (item->len > CONTROL_BYTES) {
-		f->next_tx_ns = uccl_event_pacing_chunk(f, (uint32_t)item->len, now);
+		tx_paced(f, (uint32_t)item->len, now);
 	} else {
 		f->credit_used += item->len;
 		f->credit_free += item->len;
@@ -639,12 +651,12 @@ static int tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		return 0;
 	}
 	len = item_payload(item, item->off, (uint32_t)uccl_min(f->desc_chunk, f->desc_offset - item->off), &payload);
-	if (!uccl_event_chunk_size(f, len, now)) {
+	if (!tx_allowed(f, len, now)) {
 		f->app_limited = false;
 		return 0;
 	}
 	uccl_rec_set_bulk(rec, uccl_get32(item->rec), uccl_get32(item->rec + 4), uccl_get64(item->rec + 8) + item->off);
-	f->next_tx_ns = uccl_event_pacing_chunk(f, len, now);
+	tx_paced(f, len, now);
 	if (len >= WRITE_CHOICE_BYTES)
 		f->burst_left = 0;
 	path = tx_path(f, len, now);
@@ -713,14 +725,14 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	if (!item->off)
 		tx_burst_align(f, item->len);
 	want = tx_want(f, item, len);
-	if (!want || !uccl_event_chunk_size(f, want, now)) {
+	if (!want || !tx_allowed(f, want, now)) {
 		f->app_limited = false;
 		return 0;
 	}
 	memcpy(rec, item->rec, UCCL_REC_LEN);
 	uccl_put64(rec + 8, uccl_get64(item->rec + 8) + item->off);
 	item->off += len;
-	f->next_tx_ns = uccl_event_pacing_chunk(f, len, now);
+	tx_paced(f, len, now);
 	e = log_new(f, item, UCCL_PKT_CHUNK, rec, payload, len, tx_path(f, len, now), now);
 	if (item->off == item->len) {
 		flow_item_unqueue(f, item);
