@@ -106,6 +106,17 @@ static void on_ack__above_high(void **state)
 }
 
 /* With a steady RTT between the thresholds: half the weight, and a fixed point. */
+/* However long nothing was heard, one answer is one round trip's worth. */
+static void on_ack__after_a_pause(void **state)
+{
+	(void)state;
+	timeout();
+	ack(20 * US);
+	now += 1000 * US;
+	ack(20 * US);
+	near(rate(), 25.5);
+}
+
 static void on_ack__between(void **state)
 {
 	double want = 25, point = 0.5 / (0.008 * (70.0 - 35) / 35);
@@ -168,6 +179,7 @@ int main(void)
 		cmocka_unit_test_setup(pace__gap, setup),
 		cmocka_unit_test_setup(on_ack__below_low, setup),
 		cmocka_unit_test_setup(on_ack__above_high, setup),
+		cmocka_unit_test_setup(on_ack__after_a_pause, setup),
 		cmocka_unit_test_setup(on_ack__between, setup),
 		cmocka_unit_test_setup(on_ack__rising, setup),
 		cmocka_unit_test_setup(on_loss__time_outs_only, setup),

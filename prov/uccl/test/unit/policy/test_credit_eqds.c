@@ -41,6 +41,9 @@ static void init__sizes(void **state)
 	start(4 * KIB, 0, 0);
 	assert_int_equal(uccl_credit_eqds.limit(cs), 8 * KIB);
 	assert_int_equal(pull.window, 8 * KIB + 62500 + 32 * KIB);
+	/* Small chunks and a short link: grants of 16 KiB, of which four fit. */
+	start(512, 1000000000ull, 10000);
+	assert_int_equal(pull.window, 1024 + 4 * 16 * KIB);
 	/* A sender alone is never held up by the size of a grant. */
 	assert_true(pull.window >= pull.idle + 2 * pull.quantum);
 }

@@ -229,6 +229,11 @@ static void on_loss__freezes(void **state)
 		count[pick()]++;
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(count[want[i]], 10);
+	/* What left service meanwhile is not used again. */
+	paths[2].state = UCCL_PATH_QUARANTINE;
+	for (int i = 0; i < 30; i++)
+		assert_int_not_equal(pick(), 2);
+	paths[2].state = UCCL_PATH_ACTIVE;
 	/* 10 ms later it begins anew. */
 	now += 10 * MS;
 	for (uint64_t seen = 0, i = 0; __builtin_popcountll(seen) < 8; i++) {

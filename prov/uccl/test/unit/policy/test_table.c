@@ -129,6 +129,7 @@ static void values__refused(void **state)
 		{"swift:c=1", "\"c=1\" sets no constant"},
 		{"none:beta=1", "\"beta=1\" sets no constant; there are: none"},
 		{"swift:beta=", "\"beta=\": beta is 0.01 to 1"},
+		{"swift:fs_range=", "\"fs_range=\": fs_range is 0 to 100 targets"},
 		{"swift:beta=x", "\"beta=x\": beta is 0.01 to 1"},
 		{"swift:beta=0.5x", "\"beta=0.5x\": beta is 0.01 to 1"},
 		{"swift:beta=1.01", "\"beta=1.01\": beta is 0.01 to 1"},
