@@ -548,7 +548,7 @@ int uccl_engine_poll(struct uccl_engine *e, uint64_t now)
 	now = engine_time(e, now);
 	e->polling = true;
 	n = engine_rx(e, now);
-	if (e->mep.starved)
+	if (uccl_msg_waits(&e->mep))
 		uccl_msg_retry(&e->mep, now);
 	engine_timers(e, now);
 	engine_credits(e, now);

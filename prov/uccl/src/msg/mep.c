@@ -22,7 +22,8 @@ void uccl_mep_init(struct uccl_mep *m, const struct uccl_mep_ops *ops, struct uc
 	uccl_pool_init(&m->rx_pool, sizeof(struct uccl_msg_rx), RX_MAX);
 	uccl_pool_init(&m->serve_pool, sizeof(struct uccl_serve), RX_MAX);
 	uccl_pool_init(&m->reply_pool, sizeof(struct uccl_reply), UCCL_REPLIES_MAX);
-	TAILQ_INIT(&m->blocked);
+	for (int i = 0; i < UCCL_BLOCK_COUNT; i++)
+		TAILQ_INIT(&m->blocked[i]);
 	uccl_ids_init(&m->send_ids);
 	uccl_ids_init(&m->rx_ids);
 	uccl_match_init(&m->match);

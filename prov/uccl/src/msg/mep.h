@@ -14,6 +14,9 @@
 
 TAILQ_HEAD(uccl_reply_list, uccl_reply);
 
+/* What the first request of a peer waits for: a reply or staging memory, or room for the completion of its data. */
+enum uccl_block { UCCL_BLOCK_NOT, UCCL_BLOCK_REPLY, UCCL_BLOCK_ROOM, UCCL_BLOCK_COUNT };
+
 /* A remote endpoint as messages see it. Its flow exists while `open`. */
 struct uccl_peer {
 	struct uccl_mep *mep;
@@ -35,7 +38,7 @@ struct uccl_peer {
 
 	struct uccl_msg_rx_list requests; /* for our memory: their turn has come, and they wait */
 	uint32_t nrequests;
-	bool blocked;			/* the first of them waits for a reply or for staging memory */
+	uint8_t blocked;		/* what the first of them waits for: enum uccl_block */
 	TAILQ_ENTRY(uccl_peer) blocked_link;
 	struct uccl_reply_list replies;	/* what goes back to it */
 };
@@ -63,11 +66,14 @@ struct uccl_mep {
 	uint64_t copied_bytes;		/* copies of payloads that are not acknowledged yet */
 	const struct uccl_target_ops *target; /* our registered memory; NULL: there is none */
 	void *target_arg;
-	/* Is there room for the completion of a message that comes into a multi-receive buffer? NULL: always. */
+	/*
+	 * Is there room for a completion of what nobody posted: a message that comes into a multi-receive buffer, or
+	 * the remote data of a request? NULL: always.
+	 */
 	bool (*room)(void *arg);
 	void *room_arg;
 	uint64_t staged_bytes;		/* copies of what goes back for reads */
-	struct uccl_peer_list blocked;
+	struct uccl_peer_list blocked[UCCL_BLOCK_COUNT]; /* by what they wait for; none at UCCL_BLOCK_NOT */
 	struct uccl_pool op_pool, rx_pool, serve_pool, reply_pool;
 	struct uccl_ids send_ids, rx_ids;
 	struct uccl_match match;
@@ -75,6 +81,8 @@ struct uccl_mep {
 	bool dereg_fences;
 	int gone;			/* uccl_mep_gone() was called with this, else 0 */
 	bool starved;			/* a listed message waits for an op, or room: uccl_msg_retry */
+	bool retrying;			/* requests that wait for room have their turn */
+	bool messages_next;		/* who has the first turn: messages, or requests */
 	struct uccl_msg_rx *stream;	/* the message whose payload came last: where the next belongs, probably */
 };
 
@@ -121,9 +129,20 @@ int uccl_msg_recv_claimed(struct uccl_mep *m, struct uccl_op *op, bool discard, 
  * A multi-receive buffer needs an op for every message in it, and room for its completion. Without, messages wait in
  * the unexpected list although a receive for them is posted (uccl_mep.starved); this matches them, in order, as far as
  * both go.
- * Receives for single messages go on meanwhile: they need no op, and free theirs.
+ * Receives for single messages go on meanwhile: they need no op, and free theirs. Requests with remote data wait for
+ * room, too, as what waits for a reply does; they and messages have the first of it in turns.
  */
 void uccl_msg_retry(struct uccl_mep *m, uint64_t now);
+
+static inline bool uccl_msg_waits(const struct uccl_mep *m)
+{
+	return m->starved || !TAILQ_EMPTY(&m->blocked[UCCL_BLOCK_ROOM]);
+}
+
+static inline bool uccl_mep_room(const struct uccl_mep *m)
+{
+	return !m->room || m->room(m->room_arg);
+}
 /* The peer ran short of memory for unexpected messages (uccl_flow.peer_short): send it envelopes only. */
 void uccl_msg_hold(struct uccl_peer *p);
 /* The peer's message limit rose: begin what waits. */

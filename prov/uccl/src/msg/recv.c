@@ -74,7 +74,7 @@ void msg_recv_done(struct uccl_op *op, struct uccl_peer *from, int err)
 /* May another message go into a multi-receive buffer? */
 static bool child_room(const struct uccl_mep *m)
 {
-	return m->op_pool.used < m->op_pool.max && (!m->room || m->room(m->room_arg));
+	return m->op_pool.used < m->op_pool.max && uccl_mep_room(m);
 }
 
 /*
@@ -225,7 +225,7 @@ static void rx_complete(struct uccl_msg_rx *rx, uint64_t now)
 		rx->mr = NULL;
 	}
 	if (rx->serve) {
-		msg_serve_placed(rx);
+		msg_serve_placed(rx, now);
 		return;
 	}
 	msg_rx_fin(rx, 0);
@@ -406,7 +406,7 @@ static void rx_discard(struct uccl_msg_rx *rx, uint64_t now)
 	rx_check(rx, now);
 }
 
-void uccl_msg_retry(struct uccl_mep *m, uint64_t now)
+static void retry_messages(struct uccl_mep *m, uint64_t now)
 {
 	if (!child_room(m))
 		return;
@@ -422,6 +422,17 @@ void uccl_msg_retry(struct uccl_mep *m, uint64_t now)
 				msg_rx_match(m, rx, recv, now);
 		}
 	}
+}
+
+void uccl_msg_retry(struct uccl_mep *m, uint64_t now)
+{
+	m->messages_next = !m->messages_next;
+	if (m->messages_next)
+		msg_serve_retry(m, now);
+	if (m->starved)
+		retry_messages(m, now);
+	if (!m->messages_next)
+		msg_serve_retry(m, now);
 }
 
 void msg_peer_limits(struct uccl_peer *p)

@@ -189,6 +189,10 @@ static int rma_self(struct uccl_mep *m, struct uccl_op *op)
 {
 	struct uccl_req req = req_of(op);
 
+	if (op->flags & UCCL_OPF_DATA && !uccl_mep_room(m)) {
+		head_drop(m, op);
+		return -FI_EAGAIN;
+	}
 	op->refusal = (uint8_t)msg_serve_self(m, op, &req);
 	head_drop(m, op);
 	op->err = op->refusal ? refusal_err(op->refusal) : 0;

@@ -13,7 +13,8 @@ struct uccl_serve {
 	struct uccl_req req;
 	uint64_t data;
 	bool has_data;
-	bool queued;		/* its turn has come: in the peer's list of requests */
+	bool queued;		/* its turn has come, or all of it but room: in the peer's list of requests */
+	bool placed;		/* a large write that is in place and waits for room */
 	uint8_t refusal;	/* its memory was revoked while the payload came */
 	uint8_t nregions;
 	uint8_t niov;
@@ -67,8 +68,10 @@ enum uccl_drop msg_req(struct uccl_peer *p, const struct uccl_chunk_in *in, uint
 void msg_serve_turn(struct uccl_msg_rx *rx, uint64_t now);
 /* Go on with the requests of this peer, as far as possible. */
 void msg_serve_run(struct uccl_peer *p, uint64_t now);
+/* Go on with those that wait for room, as far as there is any, one peer after the other. */
+void msg_serve_retry(struct uccl_mep *m, uint64_t now);
 /* A large write is in place. */
-void msg_serve_placed(struct uccl_msg_rx *rx);
+void msg_serve_placed(struct uccl_msg_rx *rx, uint64_t now);
 void msg_reply_acked(struct uccl_item *item, uint64_t now);
 /* The peer is gone, the flow has forgotten its items. */
 void msg_replies_free(struct uccl_peer *p, uint64_t now);

@@ -248,11 +248,12 @@ static void feed_next(struct uccl_feed *f, uint8_t i)
 /* A reply was freed: go on with the requests that wait for one. */
 static void serve_blocked(struct uccl_mep *m, uint64_t now)
 {
+	struct uccl_peer_list *l = &m->blocked[UCCL_BLOCK_REPLY];
 	struct uccl_peer *p;
 
-	while ((p = TAILQ_FIRST(&m->blocked))) {
+	while ((p = TAILQ_FIRST(l))) {
 		msg_serve_run(p, now);
-		if (p == TAILQ_FIRST(&m->blocked))
+		if (p == TAILQ_FIRST(l))
 			return;
 	}
 }
@@ -287,16 +288,20 @@ void msg_reply_acked(struct uccl_item *item, uint64_t now)
 	reply_settle(f->reply, now);
 }
 
+static void serve_unblock(struct uccl_peer *p)
+{
+	if (p->blocked)
+		TAILQ_REMOVE(&p->mep->blocked[p->blocked], p, blocked_link);
+	p->blocked = UCCL_BLOCK_NOT;
+}
+
 void msg_replies_free(struct uccl_peer *p, uint64_t now)
 {
 	struct uccl_reply *r;
 
 	while ((r = TAILQ_FIRST(&p->replies)))
 		reply_free(r);
-	if (p->blocked) {
-		p->blocked = false;
-		TAILQ_REMOVE(&p->mep->blocked, p, blocked_link);
-	}
+	serve_unblock(p);
 	serve_blocked(p->mep, now);
 }
 
@@ -308,23 +313,35 @@ static uint64_t reply_bytes(const struct uccl_req *req)
 	return req->rx && atomic_known(req) ? uccl_min(req->len, 4ull * PART_BYTES) : 0;
 }
 
-/* Execute a request of which everything is there. False: it must wait for a reply. */
-static bool serve_whole(struct uccl_peer *p, const struct uccl_env *env, const struct uccl_req *req,
-			const uint8_t *body)
+/*
+ * May a request complete at our side, too? Its remote data needs a place that nobody provided, and none that comes
+ * later has it before who waits.
+ */
+static bool serve_room(const struct uccl_mep *m, bool has_data)
+{
+	return !has_data || ((m->retrying || TAILQ_EMPTY(&m->blocked[UCCL_BLOCK_ROOM])) && uccl_mep_room(m));
+}
+
+/* Execute a request of which everything is there, unless it must wait. */
+static enum uccl_block serve_whole(struct uccl_peer *p, const struct uccl_env *env, const struct uccl_req *req,
+				   const uint8_t *body)
 {
 	struct uccl_mep *m = p->mep;
-	struct uccl_reply *r = reply_get(p, env->id, reply_bytes(req));
+	struct uccl_reply *r;
 	struct uccl_feed *f;
 	struct place at;
 	int refusal = UCCL_REFUSED_ATOMIC;
 
+	if (!serve_room(m, env->flags & UCCL_ENV_DATA))
+		return UCCL_BLOCK_ROOM;
+	r = reply_get(p, env->id, reply_bytes(req));
 	if (!r)
-		return false;
+		return UCCL_BLOCK_REPLY;
 	if (atomic_known(req))
 		refusal = place_find(m, req, &at);
 	if (refusal) {
 		reply_answer(r, refusal);
-		return true;
+		return UCCL_BLOCK_NOT;
 	}
 	f = r->feed;
 	if (f) {
@@ -351,7 +368,7 @@ static bool serve_whole(struct uccl_peer *p, const struct uccl_env *env, const s
 		m->ops->ready(p);
 	else
 		reply_answer(r, UCCL_REFUSED_NOT);
-	return true;
+	return UCCL_BLOCK_NOT;
 }
 
 static struct uccl_env env_of(const struct uccl_msg_rx *rx)
@@ -414,18 +431,29 @@ static void serve_large(struct uccl_msg_rx *rx)
 	}
 }
 
-void msg_serve_placed(struct uccl_msg_rx *rx)
+static void serve_finish(struct uccl_msg_rx *rx)
 {
 	struct uccl_serve *s = rx->serve;
 
-	rx->iov = NULL;
 	tell(rx->peer->mep, rx->peer, &s->req, s->regions, s->nregions, s->has_data, s->data);
 	msg_rx_fin(rx, 0);
 	msg_rx_release(rx);
 }
 
+void msg_serve_placed(struct uccl_msg_rx *rx, uint64_t now)
+{
+	rx->iov = NULL;
+	if (serve_room(rx->peer->mep, rx->serve->has_data)) {
+		serve_finish(rx);
+		return;
+	}
+	/* Many may have been granted while there was room for each. */
+	rx->serve->placed = true;
+	msg_serve_turn(rx, now);
+}
+
 /* The first of the requests whose turn has come. True: it is done with, and no more in the list. */
-static bool serve_first(struct uccl_msg_rx *rx, bool *blocked)
+static bool serve_first(struct uccl_msg_rx *rx, enum uccl_block *blocked)
 {
 	struct uccl_peer *p = rx->peer;
 	struct uccl_serve *s = rx->serve;
@@ -433,7 +461,16 @@ static bool serve_first(struct uccl_msg_rx *rx, bool *blocked)
 	struct uccl_reply *r;
 
 	if (!(rx->flags & UCCL_ENV_EAGER)) {
-		serve_large(rx);
+		if (!serve_room(p->mep, s->has_data)) {
+			*blocked = UCCL_BLOCK_ROOM;
+			return false;
+		}
+		if (s->placed) {
+			serve_unqueue(rx);
+			serve_finish(rx);
+		} else {
+			serve_large(rx);
+		}
 		return true;
 	}
 	/* Its payload goes straight to its place, unless some has come already. */
@@ -442,16 +479,19 @@ static bool serve_first(struct uccl_msg_rx *rx, bool *blocked)
 	if (rx->got < rx->eager)
 		return false;
 	if (!rx->iov && !s->refusal) {
-		if (!serve_whole(p, &env, &s->req, rx->buf)) {
-			*blocked = true;
+		*blocked = serve_whole(p, &env, &s->req, rx->buf);
+		if (*blocked)
 			return false;
-		}
 		msg_rx_free(rx);
 		return true;
 	}
+	if (!serve_room(p->mep, s->has_data && !s->refusal)) {
+		*blocked = UCCL_BLOCK_ROOM;
+		return false;
+	}
 	r = reply_get(p, rx->send_id, 0);
 	if (!r) {
-		*blocked = true;
+		*blocked = UCCL_BLOCK_REPLY;
 		return false;
 	}
 	if (!s->refusal)
@@ -463,20 +503,32 @@ static bool serve_first(struct uccl_msg_rx *rx, bool *blocked)
 
 void msg_serve_run(struct uccl_peer *p, uint64_t now)
 {
+	enum uccl_block blocked = UCCL_BLOCK_NOT;
 	struct uccl_msg_rx *rx;
-	bool blocked = false;
 
 	(void)now;
 	while ((rx = TAILQ_FIRST(&p->requests)) && serve_first(rx, &blocked))
 		;
 	if (blocked != p->blocked) {
-		p->blocked = blocked;
+		serve_unblock(p);
+		p->blocked = (uint8_t)blocked;
 		if (blocked)
-			TAILQ_INSERT_TAIL(&p->mep->blocked, p, blocked_link);
-		else
-			TAILQ_REMOVE(&p->mep->blocked, p, blocked_link);
+			TAILQ_INSERT_TAIL(&p->mep->blocked[blocked], p, blocked_link);
 	}
 	msg_peer_limits(p);
+}
+
+void msg_serve_retry(struct uccl_mep *m, uint64_t now)
+{
+	struct uccl_peer *p;
+
+	m->retrying = true;
+	while ((p = TAILQ_FIRST(&m->blocked[UCCL_BLOCK_ROOM])) && uccl_mep_room(m)) {
+		/* The next room is for the next one. */
+		serve_unblock(p);
+		msg_serve_run(p, now);
+	}
+	m->retrying = false;
 }
 
 void msg_serve_turn(struct uccl_msg_rx *rx, uint64_t now)
@@ -557,7 +609,7 @@ enum uccl_drop msg_req(struct uccl_peer *p, const struct uccl_chunk_in *in, uint
 	turn = mseq == p->rx_mseq;
 	rx = msg_rx_find(p, mseq);
 	if (!rx && turn && len == env.len && env.flags & UCCL_ENV_EAGER && TAILQ_EMPTY(&p->requests) &&
-	    serve_whole(p, &env, &req, data)) {
+	    !serve_whole(p, &env, &req, data)) {
 		p->rx_mseq++;
 		msg_rx_drain(p, now);
 		return UCCL_DROP_COUNT;
@@ -607,12 +659,25 @@ static bool uses(const struct uccl_serve *s, const void *region)
 	return false;
 }
 
+/* Nobody will be told of a write there. */
+static void forget(struct uccl_serve *s, const void *region)
+{
+	uint8_t n = 0;
+
+	for (uint8_t i = 0; i < s->nregions; i++)
+		if (s->regions[i] != region)
+			s->regions[n++] = s->regions[i];
+	s->nregions = n;
+}
+
 void uccl_msg_revoke(struct uccl_peer *p, const void *region, uint64_t now)
 {
 	struct uccl_msg_rx *rx, *next;
 
 	for (rx = TAILQ_FIRST(&p->rxs); rx; rx = next) {
 		next = TAILQ_NEXT(rx, plink);
+		if (rx->serve && rx->serve->placed)
+			forget(rx->serve, region);
 		if (!rx->serve || !rx->iov || !uses(rx->serve, region))
 			continue;
 		/* A registration that ends is a fence, too. */

@@ -2,6 +2,8 @@
 /* RMA over the real engine and the udp back end, on loopback. */
 #include "world.h"
 
+#include "api/cq.h"
+
 #include <pthread.h>
 #include <rdma/fi_rma.h>
 #include <sys/mman.h>
@@ -166,6 +168,43 @@ static void rma__errors(void **state)
 	expect_error(&d, dst, FI_EKEYREJECTED, "no region of this key");
 	for (size_t i = 0; i < SIZE; i++)
 		assert_int_equal(mem[i], 0x5a);
+	duo_close(&d);
+}
+
+/* What nobody reads holds writes with remote data back, small, large and our own; the queue stays at its size. */
+static void rma__full_queue(void **state)
+{
+	enum { N = 600, SIZE_CQ = 64, LARGE = 100000 };
+	struct fi_cq_tagged_entry e;
+	struct uccl_cq *cq;
+	struct duo d;
+
+	(void)state;
+	duo_open(&d, 0, FI_REMOTE_WRITE);
+	cq = uccl_container_of(d.b.cq, struct uccl_cq, fid);
+	cq->limit = SIZE_CQ;
+	for (int i = 0; i < N; i++) {
+		size_t len = i % 50 ? 8 : LARGE;
+
+		while (fi_writedata(d.a.ep, src, len, NULL, (uint64_t)i, d.to_b, 0, d.key, &d) == -FI_EAGAIN)
+			fi_cq_read(d.b.cq, NULL, 0);
+	}
+	/* As many are done as there is room for. */
+	for (int i = 0; i < SIZE_CQ; i++)
+		node_expect(&d.a, &d.b, &d, FI_RMA | FI_WRITE);
+	for (int i = 0; i < 1000; i++) {
+		assert_int_equal(fi_cq_read(d.a.cq, &e, 1), -FI_EAGAIN);
+		fi_cq_read(d.b.cq, NULL, 0);
+	}
+	assert_int_equal(cq->tail - cq->head, SIZE_CQ);
+	for (int i = 0; i < N; i++) {
+		assert_int_equal(node_wait(&d.b, &d.a, &e, NULL), 1);
+		assert_int_equal(e.flags, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA);
+		assert_true(cq->tail - cq->head < SIZE_CQ);
+	}
+	for (int i = 0; i < N - SIZE_CQ; i++)
+		node_expect(&d.a, &d.b, &d, FI_RMA | FI_WRITE);
+	assert_int_equal(fi_cq_read(d.b.cq, &e, 1), -FI_EAGAIN);
 	duo_close(&d);
 }
 
@@ -346,7 +385,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rma__forms),	cmocka_unit_test(rma__errors),
 		cmocka_unit_test(rma__counters), cmocka_unit_test(rma__regions),
-		cmocka_unit_test(rma__not_mapped),
+		cmocka_unit_test(rma__full_queue), cmocka_unit_test(rma__not_mapped),
 		cmocka_unit_test(rma__close_while_read),
 	};
 

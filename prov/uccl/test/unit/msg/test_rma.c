@@ -336,6 +336,33 @@ static void rma__self(void **state)
 	idle(d);
 }
 
+static bool no_room(void *arg)
+{
+	return *(bool *)arg;
+}
+
+/* Nobody else could hold us back. PROTOCOL R78 */
+static void rma__self_no_room(void **state)
+{
+	struct duo *d = duo_new(false, 16);
+	bool room = false;
+
+	(void)state;
+	d->side[0].peer.self = true;
+	d->side[0].m.room = no_room;
+	d->side[0].m.room_arg = &room;
+	duo_region(d, 0, 0, mem, 1000, BOTH);
+	assert_int_equal(duo_rma(d, 0, UCCL_OP_WRITE, UCCL_OPF_DATA, src, 1000, 0, 1, DUO_CTX(1)), -FI_EAGAIN);
+	assert_int_equal(d->side[0].events, 0);
+	assert_int_equal(duo_rma(d, 0, UCCL_OP_WRITE, 0, src, 1000, 0, 1, DUO_CTX(2)), 0);
+	expect(d, DUO_CTX(2), 0);
+	room = true;
+	assert_int_equal(duo_rma(d, 0, UCCL_OP_WRITE, UCCL_OPF_DATA, src, 1000, 0, 1, DUO_CTX(3)), 0);
+	expect(d, DUO_CTX(3), 0);
+	assert_int_equal(d->side[0].events, 2);
+	idle(d);
+}
+
 /* Nothing is posted when something cannot be had. */
 static void rma__limits(void **state)
 {
@@ -430,6 +457,7 @@ int main(void)
 		cmocka_unit_test(rma__refused),	      cmocka_unit_test(rma__data),
 		cmocka_unit_test(rma__fence),	      cmocka_unit_test(rma__peer_dies),
 		cmocka_unit_test(rma__not_connected), cmocka_unit_test(rma__self),
+		cmocka_unit_test(rma__self_no_room),
 		cmocka_unit_test(rma__limits),	      cmocka_unit_test(answer__bad),
 		cmocka_unit_test(hints__apart),
 	};

@@ -508,6 +508,176 @@ static void serve__no_target(void **state)
 	duo_free(d);
 }
 
+/* Room for so many completions at side 1 of what nobody posted there, had ones included. */
+struct room {
+	struct duo *d;
+	int all;
+};
+
+static bool room_left(void *arg)
+{
+	const struct room *r = arg;
+
+	return r->d->side[1].events + r->d->side[1].ncomp < r->all;
+}
+
+static void room_set(struct room *r, struct duo *d, int all)
+{
+	*r = (struct room){.d = d, .all = all};
+	d->side[1].m.room = room_left;
+	d->side[1].m.room_arg = r;
+}
+
+/* One more, and no more, happens. */
+static void room_one(struct room *r)
+{
+	r->all++;
+	assert_true(uccl_msg_waits(&r->d->side[1].m));
+	uccl_msg_retry(&r->d->side[1].m, r->d->now);
+	duo_run(r->d, SECOND);
+	assert_int_equal(r->d->side[1].events + r->d->side[1].ncomp, r->all);
+}
+
+/* Requests with remote data wait for room, whatever their size, way and order of coming. PROTOCOL R78 */
+static void room__held_back(void **state)
+{
+	static const uint64_t lens[] = {8, 8, 40000, 300000, 8, 65536, 300000, 40000, 0, 8};
+	enum { N = sizeof(lens) / sizeof(*lens) };
+
+	(void)state;
+	for (int way = 0; way < 4; way++) {
+		struct duo *d = way & 1 ? duo_open_writes() : duo_open();
+		struct room r;
+
+		duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
+		room_set(&r, d, 3);
+		d->filter = way & 2 ? hold_all : NULL;
+		for (int i = 0; i < N; i++)
+			duo_rma(d, 0, UCCL_OP_WRITE, UCCL_OPF_DATA, src, lens[i], 0, 1, NULL);
+		duo_round(d);
+		d->filter = NULL;
+		duo_release(d, true);
+		duo_run(d, SECOND);
+		assert_int_equal(d->side[1].events, 3);
+		assert_int_equal(duo_waiting(d, 0), 3);
+		while (r.all < N)
+			room_one(&r);
+		assert_false(uccl_msg_waits(&d->side[1].m));
+		assert_true(d->side[1].event.has_data);
+		assert_int_equal(d->side[1].event.data, 0xfeedfacecafebeef);
+		all_done(d, N);
+	}
+}
+
+/* Without remote data nothing waits but for its turn. PROTOCOL R71 R78 */
+static void room__none_needed(void **state)
+{
+	struct duo *d = duo_open();
+	struct room r;
+
+	(void)state;
+	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
+	room_set(&r, d, 0);
+	duo_rma(d, 0, UCCL_OP_WRITE, 0, src, 8, 0, 1, DUO_CTX(1));
+	duo_rma(d, 0, UCCL_OP_WRITE, UCCL_OPF_DATA, src, 8, 0, 1, DUO_CTX(2));
+	duo_rma(d, 0, UCCL_OP_WRITE, 0, src, 8, 0, 1, DUO_CTX(3));
+	duo_run(d, SECOND);
+	assert_ptr_equal(duo_next(d, 0)->context, DUO_CTX(1));
+	assert_null(duo_next(d, 0));
+	assert_int_equal(d->side[1].peer.nrequests, 2);
+	r.all = 2;
+	uccl_msg_retry(&d->side[1].m, d->now);
+	duo_run(d, SECOND);
+	assert_ptr_equal(duo_next(d, 0)->context, DUO_CTX(2));
+	assert_ptr_equal(duo_next(d, 0)->context, DUO_CTX(3));
+	d->side[0].ncomp = d->side[0].seen = 0;
+	all_done(d, 0);
+}
+
+/* Large writes that were granted while there was room: only one finds it when all are in place. PROTOCOL R77 R78 */
+static void room__granted_before(void **state)
+{
+	(void)state;
+	for (int direct = 0; direct < 2; direct++) {
+		struct duo *d = direct ? duo_open_writes() : duo_open();
+		struct room r;
+
+		duo_region(d, 1, 0, mem, 1 << 20, BOTH);
+		duo_region(d, 1, 1, mem + (1 << 20), 1 << 20, BOTH);
+		duo_fill(src, 300000, 1);
+		room_set(&r, d, 1);
+		for (uint64_t i = 0; i < 3; i++)
+			duo_rma(d, 0, UCCL_OP_WRITE, UCCL_OPF_DATA, src, 300000, i * 300000, 1, NULL);
+		duo_rma(d, 0, UCCL_OP_WRITE, UCCL_OPF_DATA, src, 300000, 0, 2, NULL);
+		duo_run(d, SECOND);
+		assert_int_equal(d->side[1].events, 1);
+		assert_int_equal(d->side[1].region[0].writes, 1);
+		for (uint64_t i = 0; i < 3; i++)
+			duo_check(mem + i * 300000, 300000, 1);
+		/* Who closes a region is not told of it any more, but the initiator is. */
+		d->side[1].region[0].live = false;
+		uccl_msg_revoke(&d->side[1].peer, &d->side[1].region[0], d->now);
+		while (r.all < 4)
+			room_one(&r);
+		assert_int_equal(d->side[1].region[0].writes, 1);
+		assert_int_equal(d->side[1].region[1].writes, 1);
+		all_done(d, 4);
+	}
+}
+
+/* Messages into a multi-receive buffer and requests have the room by turns. PROTOCOL R40 R78 */
+static void room__by_turns(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_op *op;
+	struct room r;
+
+	(void)state;
+	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
+	room_set(&r, d, 0);
+	op = duo_op(d, 1, UCCL_OP_RECV, UCCL_OPF_MULTI);
+	op->iov[0] = (struct iovec){.iov_base = dst, .iov_len = 1000};
+	op->iov_count = 1;
+	op->len = 1000;
+	assert_int_equal(uccl_msg_recv(&d->side[1].m, op, d->now), 0);
+	for (int i = 0; i < 6; i++) {
+		duo_rma(d, 0, UCCL_OP_WRITE, UCCL_OPF_DATA, src, 8, 0, 1, NULL);
+		duo_send(d, 0, UCCL_OPF_INJECT, src, 8, 0, NULL);
+	}
+	duo_run(d, SECOND);
+	for (int i = 1; i <= 6; i++) {
+		room_one(&r);
+		room_one(&r);
+		assert_int_equal(d->side[1].events, i);
+		assert_int_equal(d->side[1].ncomp, i);
+	}
+	duo_free(d);
+}
+
+/* The peer dies while its requests wait for room. PROTOCOL R45 */
+static void room__peer_dies(void **state)
+{
+	struct duo *d = duo_open();
+	struct room r;
+
+	(void)state;
+	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
+	room_set(&r, d, 1);
+	for (int i = 0; i < 4; i++)
+		duo_rma(d, 0, UCCL_OP_WRITE, UCCL_OPF_DATA, src, i % 2 ? 300000 : 8, 0, 1, NULL);
+	duo_run(d, SECOND);
+	assert_true(uccl_msg_waits(&d->side[1].m));
+	uccl_peer_fail(&d->side[1].peer, FI_EHOSTDOWN, d->now);
+	uccl_peer_fail(&d->side[0].peer, FI_EHOSTDOWN, d->now);
+	assert_false(uccl_msg_waits(&d->side[1].m));
+	r.all = 9;
+	uccl_msg_retry(&d->side[1].m, d->now);
+	assert_int_equal(d->side[1].events, 1);
+	assert_int_equal(duo_waiting(d, 0), 4);
+	d->side[0].ncomp = d->side[0].seen = 0;
+	all_done(d, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -526,6 +696,11 @@ int main(void)
 		cmocka_unit_test(serve__few_replies),
 		cmocka_unit_test(serve__peer_dies),
 		cmocka_unit_test(serve__no_target),
+		cmocka_unit_test(room__held_back),
+		cmocka_unit_test(room__none_needed),
+		cmocka_unit_test(room__granted_before),
+		cmocka_unit_test(room__by_turns),
+		cmocka_unit_test(room__peer_dies),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
