@@ -251,7 +251,8 @@ static void fill_ep(struct fi_ep_attr *a, const struct fi_ep_attr *h)
 
 /*
  * Nothing is required of a program's memory. Those that ask for RMA get the addressing that they offer in full or
- * none of it; before interface 1.5 there were two whole modes.
+ * none of it: some insist on what they offer. Who could even map raw keys insists on nothing, and gets nothing. Before
+ * interface 1.5 there were two whole modes.
  */
 static int answer_mr_mode(uint64_t caps, int asked, uint32_t version)
 {
@@ -259,7 +260,7 @@ static int answer_mr_mode(uint64_t caps, int asked, uint32_t version)
 		return asked;
 	if (version && FI_VERSION_LT(version, FI_VERSION(1, 5)))
 		return FI_MR_SCALABLE;
-	if (caps & RMA_CAPS && (asked & MR_RMA_MODE) == MR_RMA_MODE)
+	if (caps & RMA_CAPS && (asked & (MR_RMA_MODE | FI_MR_RAW)) == MR_RMA_MODE)
 		return MR_RMA_MODE;
 	return 0;
 }

@@ -160,6 +160,8 @@ static void getinfo__grants(void **state)
 	/* What is offered in full is taken, if remote memory is asked for at all. */
 	granted(h->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY,
 		info->domain_attr->mr_mode == (FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY));
+	granted(h->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_RAW,
+		info->domain_attr->mr_mode == 0);
 	granted((h->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY, h->caps = FI_MSG),
 		info->domain_attr->mr_mode == 0);
 	granted((h->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED, h->caps = FI_RMA),
