@@ -683,7 +683,9 @@ static int silence_error(const struct uccl_engine *e, int err)
 static bool conn_interested(const struct uccl_engine *e, const struct conn *c)
 {
 	return !uccl_flow_idle(&c->peer.flow) || !TAILQ_EMPTY(&c->peer.rxs) || !TAILQ_EMPTY(&c->peer.sends) ||
-	       !TAILQ_EMPTY(&e->mep.match.posted[0]) || !TAILQ_EMPTY(&e->mep.match.posted[1]);
+	       !TAILQ_EMPTY(&e->mep.match.posted[UCCL_KIND_UNTAGGED]) ||
+	       !TAILQ_EMPTY(&e->mep.match.posted[UCCL_KIND_TAGGED]) ||
+	       !TAILQ_EMPTY(&e->mep.match.posted[UCCL_KIND_COLL]);
 }
 
 static void conn_scan_one(struct uccl_engine *e, struct conn *c, uint64_t now)

@@ -5,71 +5,62 @@
 
 void uccl_match_init(struct uccl_match *m)
 {
-	for (int t = 0; t < 2; t++) {
+	for (int t = 0; t < UCCL_KINDS; t++) {
 		TAILQ_INIT(&m->posted[t]);
 		TAILQ_INIT(&m->unexpected[t]);
 	}
 	TAILQ_INIT(&m->claimed);
 }
 
-static bool op_tagged(const struct uccl_op *op)
-{
-	return op->flags & UCCL_OPF_TAGGED;
-}
-
-static bool rx_tagged(const struct uccl_msg_rx *rx)
-{
-	return rx->flags & UCCL_ENV_TAGGED;
-}
-
 /* libfabric: the tags agree in every bit that the receive does not ignore. */
-static bool takes(const struct uccl_op *recv, bool tagged, const struct uccl_peer *peer, uint64_t tag)
+static bool takes(const struct uccl_op *recv, enum uccl_match_kind kind, const struct uccl_peer *peer, uint64_t tag)
 {
 	if ((recv->flags & UCCL_OPF_DIRECTED) && recv->peer != peer)
 		return false;
-	return !tagged || !((recv->tag ^ tag) & ~recv->ignore);
+	return kind == UCCL_KIND_UNTAGGED || !((recv->tag ^ tag) & ~recv->ignore);
 }
 
-struct uccl_op *uccl_match_posted(struct uccl_match *m, bool tagged, const struct uccl_peer *peer, uint64_t tag)
+struct uccl_op *uccl_match_posted(struct uccl_match *m, enum uccl_match_kind kind, const struct uccl_peer *peer,
+				  uint64_t tag)
 {
 	struct uccl_op *op;
 
-	TAILQ_FOREACH(op, &m->posted[tagged], link)
-		if (takes(op, tagged, peer, tag))
+	TAILQ_FOREACH(op, &m->posted[kind], link)
+		if (takes(op, kind, peer, tag))
 			return op;
 	return NULL;
 }
 
 struct uccl_msg_rx *uccl_match_unexpected(struct uccl_match *m, const struct uccl_op *recv)
 {
-	bool tagged = op_tagged(recv);
+	enum uccl_match_kind kind = uccl_op_kind(recv);
 	struct uccl_msg_rx *rx;
 
-	TAILQ_FOREACH(rx, &m->unexpected[tagged], link)
-		if (takes(recv, tagged, rx->peer, rx->tag))
+	TAILQ_FOREACH(rx, &m->unexpected[kind], link)
+		if (takes(recv, kind, rx->peer, rx->tag))
 			return rx;
 	return NULL;
 }
 
 void uccl_match_post(struct uccl_match *m, struct uccl_op *recv)
 {
-	TAILQ_INSERT_TAIL(&m->posted[op_tagged(recv)], recv, link);
+	TAILQ_INSERT_TAIL(&m->posted[uccl_op_kind(recv)], recv, link);
 }
 
 void uccl_match_unpost(struct uccl_match *m, struct uccl_op *recv)
 {
-	TAILQ_REMOVE(&m->posted[op_tagged(recv)], recv, link);
+	TAILQ_REMOVE(&m->posted[uccl_op_kind(recv)], recv, link);
 }
 
 void uccl_match_list(struct uccl_match *m, struct uccl_msg_rx *rx)
 {
-	TAILQ_INSERT_TAIL(&m->unexpected[rx_tagged(rx)], rx, link);
+	TAILQ_INSERT_TAIL(&m->unexpected[uccl_env_kind(rx->flags)], rx, link);
 	rx->listed = true;
 }
 
 void uccl_match_unlist(struct uccl_match *m, struct uccl_msg_rx *rx)
 {
-	TAILQ_REMOVE(&m->unexpected[rx_tagged(rx)], rx, link);
+	TAILQ_REMOVE(&m->unexpected[uccl_env_kind(rx->flags)], rx, link);
 	rx->listed = false;
 }
 

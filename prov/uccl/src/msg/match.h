@@ -50,15 +50,26 @@ struct uccl_msg_rx {
 
 TAILQ_HEAD(uccl_msg_rx_list, uccl_msg_rx);
 
+/* Messages of different kinds never meet. Those of collectives have tags of their own. */
+enum uccl_match_kind { UCCL_KIND_UNTAGGED, UCCL_KIND_TAGGED, UCCL_KIND_COLL, UCCL_KINDS };
+
+static inline enum uccl_match_kind uccl_op_kind(const struct uccl_op *op)
+{
+	if (op->flags & UCCL_OPF_COLL)
+		return UCCL_KIND_COLL;
+	return op->flags & UCCL_OPF_TAGGED ? UCCL_KIND_TAGGED : UCCL_KIND_UNTAGGED;
+}
+
 struct uccl_match {
-	struct uccl_op_list posted[2];		/* [tagged] */
-	struct uccl_msg_rx_list unexpected[2];	/* [tagged] */
+	struct uccl_op_list posted[UCCL_KINDS];
+	struct uccl_msg_rx_list unexpected[UCCL_KINDS];
 	struct uccl_msg_rx_list claimed;
 };
 
 void uccl_match_init(struct uccl_match *m);
 /* First posted receive that takes this message; it stays posted. NULL: none. */
-struct uccl_op *uccl_match_posted(struct uccl_match *m, bool tagged, const struct uccl_peer *peer, uint64_t tag);
+struct uccl_op *uccl_match_posted(struct uccl_match *m, enum uccl_match_kind kind, const struct uccl_peer *peer,
+				  uint64_t tag);
 /* First unexpected message that this receive takes; it stays listed. NULL: none. */
 struct uccl_msg_rx *uccl_match_unexpected(struct uccl_match *m, const struct uccl_op *recv);
 void uccl_match_post(struct uccl_match *m, struct uccl_op *recv);

@@ -33,7 +33,7 @@ static void posted_fail(struct uccl_mep *m, int err)
 {
 	struct uccl_op *op;
 
-	for (int t = 0; t < 2; t++)
+	for (int t = 0; t < UCCL_KINDS; t++)
 		while ((op = TAILQ_FIRST(&m->match.posted[t]))) {
 			uccl_match_unpost(&m->match, op);
 			op->err = err;
@@ -54,7 +54,7 @@ void uccl_mep_fini(struct uccl_mep *m, uint64_t now)
 	struct uccl_msg_rx *rx;
 
 	(void)now;
-	for (int t = 0; t < 2; t++) {
+	for (int t = 0; t < UCCL_KINDS; t++) {
 		while ((rx = TAILQ_FIRST(&m->match.unexpected[t]))) {
 			struct uccl_op *self = rx->self;
 
@@ -148,7 +148,7 @@ void uccl_peer_fail(struct uccl_peer *p, int err, uint64_t now)
 		if (!rx->self)
 			msg_rx_failed(rx, err, now);
 	}
-	for (int t = 0; t < 2; t++)
+	for (int t = 0; t < UCCL_KINDS; t++)
 		for (op = TAILQ_FIRST(&m->match.posted[t]); op; op = nop) {
 			nop = TAILQ_NEXT(op, link);
 			if (!(op->flags & UCCL_OPF_DIRECTED) || op->peer != p)

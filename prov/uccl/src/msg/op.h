@@ -90,6 +90,7 @@ struct uccl_target_ops {
 #define UCCL_OPF_MULTI	  (1u << 5) /* recv: FI_MULTI_RECV buffer. done: the buffer is released with this one */
 #define UCCL_OPF_DIRECTED (1u << 6) /* recv: only from `peer` */
 #define UCCL_OPF_CHILD	  (1u << 7) /* recv: one message in a multi-receive buffer; made by msg */
+#define UCCL_OPF_COLL	  (1u << 10) /* of a collective: tagged, and never for a receive of the application */
 #define UCCL_OPF_FENCE	  (1u << 9) /* not before all that was posted to this peer is complete */
 
 struct uccl_peer;

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "core/wire.h"
-#include "msg/op.h"
+#include "msg/match.h"
 
 enum uccl_rec_type {
 	UCCL_REC_MSG = 1,   /* envelope, with the first bytes of the message as payload */
@@ -23,6 +23,7 @@ enum uccl_rec_type {
 #define UCCL_ENV_DATA 2u
 #define UCCL_ENV_DELIVERY 4u /* wants FIN */
 #define UCCL_ENV_EAGER 8u    /* all of it comes without CTS */
+#define UCCL_ENV_COLL 16u    /* of a collective: its tags are apart */
 
 struct uccl_env {
 	uint64_t tag;
@@ -32,6 +33,21 @@ struct uccl_env {
 	uint32_t mseq;	/* place in the order of the endpoint pair, low 32 bits */
 	uint32_t id;	/* the sender's handle, for CTS and FIN; 0: none */
 };
+
+static inline enum uccl_match_kind uccl_env_kind(uint8_t flags)
+{
+	if (flags & UCCL_ENV_COLL)
+		return UCCL_KIND_COLL;
+	return flags & UCCL_ENV_TAGGED ? UCCL_KIND_TAGGED : UCCL_KIND_UNTAGGED;
+}
+
+/* What an operation says of itself in its envelope. */
+static inline uint8_t uccl_env_flags_of(const struct uccl_op *op)
+{
+	return (uint8_t)((op->flags & UCCL_OPF_TAGGED ? UCCL_ENV_TAGGED : 0) |
+			 (op->flags & UCCL_OPF_DATA ? UCCL_ENV_DATA : 0) |
+			 (op->flags & UCCL_OPF_COLL ? UCCL_ENV_COLL : 0));
+}
 
 static inline void uccl_env_encode(uint8_t *rec, const struct uccl_env *e)
 {

@@ -411,7 +411,7 @@ static void retry_messages(struct uccl_mep *m, uint64_t now)
 	if (!child_room(m))
 		return;
 	m->starved = false;
-	for (int t = 0; t < 2; t++) {
+	for (int t = 0; t < UCCL_KINDS; t++) {
 		struct uccl_msg_rx *rx, *next;
 
 		for (rx = TAILQ_FIRST(&m->match.unexpected[t]); rx; rx = next) {
@@ -455,7 +455,7 @@ static void rx_in_order(struct uccl_msg_rx *rx, uint64_t now)
 		msg_serve_turn(rx, now);
 		return;
 	}
-	recv = uccl_match_posted(&m->match, rx->flags & UCCL_ENV_TAGGED, rx->peer, rx->tag);
+	recv = uccl_match_posted(&m->match, uccl_env_kind(rx->flags), rx->peer, rx->tag);
 	op = recv ? recv_take(m, recv, rx->len) : NULL;
 	if (op) {
 		rx_attach(rx, op, now);
@@ -551,7 +551,7 @@ static enum uccl_drop rx_msg(struct uccl_peer *p, const struct uccl_chunk_in *in
 	turn = mseq == p->rx_mseq;
 	rx = msg_rx_find(p, mseq);
 	if (!rx && turn && eager == in->len && (env.flags & UCCL_ENV_EAGER) && !(env.flags & UCCL_ENV_DELIVERY)) {
-		struct uccl_op *recv = uccl_match_posted(&m->match, env.flags & UCCL_ENV_TAGGED, p, env.tag);
+		struct uccl_op *recv = uccl_match_posted(&m->match, uccl_env_kind(env.flags), p, env.tag);
 		struct uccl_op *op = recv ? recv_take(m, recv, env.len) : NULL;
 
 		if (op) {
@@ -577,7 +577,7 @@ static enum uccl_drop rx_msg(struct uccl_peer *p, const struct uccl_chunk_in *in
 	}
 	if (turn && !rx->buf && !rx->got) {
 		/* Straight to the receive if there is one. */
-		struct uccl_op *recv = uccl_match_posted(&m->match, env.flags & UCCL_ENV_TAGGED, p, env.tag);
+		struct uccl_op *recv = uccl_match_posted(&m->match, uccl_env_kind(env.flags), p, env.tag);
 		struct uccl_op *op = recv ? recv_take(m, recv, env.len) : NULL;
 
 		if (op) {
@@ -777,14 +777,14 @@ void msg_rx_failed(struct uccl_msg_rx *rx, int err, uint64_t now)
 /* The first unexpected message for this receive. Those that wait for an op belong to receives posted before it. */
 static struct uccl_msg_rx *unexpected_for(struct uccl_mep *m, struct uccl_op *op)
 {
-	bool tagged = op->flags & UCCL_OPF_TAGGED;
+	enum uccl_match_kind kind = uccl_op_kind(op);
 	struct uccl_msg_rx *rx;
 
 	if (!m->starved)
 		return uccl_match_unexpected(&m->match, op);
 	uccl_match_post(&m->match, op);
-	TAILQ_FOREACH(rx, &m->match.unexpected[tagged], link)
-		if (uccl_match_posted(&m->match, tagged, rx->peer, rx->tag) == op)
+	TAILQ_FOREACH(rx, &m->match.unexpected[kind], link)
+		if (uccl_match_posted(&m->match, kind, rx->peer, rx->tag) == op)
 			break;
 	uccl_match_unpost(&m->match, op);
 	return rx;
@@ -830,7 +830,7 @@ int uccl_msg_recv(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 
 int uccl_msg_cancel(struct uccl_mep *m, const void *context)
 {
-	for (int t = 0; t < 2; t++) {
+	for (int t = 0; t < UCCL_KINDS; t++) {
 		struct uccl_op *op;
 
 		TAILQ_FOREACH(op, &m->match.posted[t], link) {

@@ -122,8 +122,7 @@ static void send_submit(struct uccl_op *op)
 	if (p->flow.peer_short)
 		first = 0;
 	op->wait = MSG_WAIT_ENV;
-	env.flags = (uint8_t)((op->flags & UCCL_OPF_TAGGED ? UCCL_ENV_TAGGED : 0) |
-			      (op->flags & UCCL_OPF_DATA ? UCCL_ENV_DATA : 0));
+	env.flags = uccl_env_flags_of(op);
 	if (op->len == first || (op->len <= p->mep->eager_max && !p->flow.peer_short)) {
 		env.flags |= UCCL_ENV_EAGER;
 		if (op->flags & UCCL_OPF_DELIVERY) {
@@ -260,8 +259,7 @@ static int send_self(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 	rx->tag = op->tag;
 	rx->data = op->data;
 	rx->len = op->len;
-	rx->flags = (uint8_t)((op->flags & UCCL_OPF_TAGGED ? UCCL_ENV_TAGGED : 0) |
-			      (op->flags & UCCL_OPF_DATA ? UCCL_ENV_DATA : 0) | UCCL_ENV_EAGER);
+	rx->flags = uccl_env_flags_of(op) | UCCL_ENV_EAGER;
 	rx->have_env = rx->in_order = true;
 	rx->self = op;
 	TAILQ_INSERT_TAIL(&p->rxs, rx, plink);
@@ -270,7 +268,7 @@ static int send_self(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 		send_early(op);
 	uccl_match_list(&m->match, rx);
 	/* The receive that waits for it, if there is one, takes it off the list as any late receive would. */
-	recv = uccl_match_posted(&m->match, rx->flags & UCCL_ENV_TAGGED, p, rx->tag);
+	recv = uccl_match_posted(&m->match, uccl_env_kind(rx->flags), p, rx->tag);
 	if (recv)
 		msg_rx_match(m, rx, recv, now);
 	else

@@ -156,6 +156,33 @@ static void posted__tagged_and_untagged_apart(void **state)
 	assert_null(uccl_match_posted(&m, true, &alice, 0));
 }
 
+/* PROTOCOL R35 */
+static void posted__collective_apart(void **state)
+{
+	struct uccl_op all = recv_op(UCCL_OPF_TAGGED, 0, UINT64_MAX), plain = recv_op(0, 0, 0);
+	struct uccl_op coll = recv_op(UCCL_OPF_COLL, 7, 1);
+	struct uccl_msg_rx rx = message(&alice, true, 7);
+	struct uccl_match m;
+
+	(void)state;
+	uccl_match_init(&m);
+	uccl_match_post(&m, &all);
+	uccl_match_post(&m, &plain);
+	assert_null(uccl_match_posted(&m, UCCL_KIND_COLL, &alice, 7));
+	uccl_match_post(&m, &coll);
+	assert_ptr_equal(uccl_match_posted(&m, UCCL_KIND_COLL, &alice, 6), &coll);
+	assert_null(uccl_match_posted(&m, UCCL_KIND_COLL, &alice, 5));
+	assert_ptr_equal(uccl_match_posted(&m, UCCL_KIND_TAGGED, &alice, 7), &all);
+	/* Whatever else its envelope says. */
+	rx.flags |= UCCL_ENV_COLL;
+	uccl_match_list(&m, &rx);
+	assert_null(uccl_match_unexpected(&m, &all));
+	assert_null(uccl_match_unexpected(&m, &plain));
+	assert_ptr_equal(uccl_match_unexpected(&m, &coll), &rx);
+	uccl_match_unlist(&m, &rx);
+	assert_null(uccl_match_unexpected(&m, &coll));
+}
+
 /* PROTOCOL R35 R37 */
 static void unexpected__in_order_of_arrival(void **state)
 {
@@ -228,6 +255,7 @@ int main(void)
 		cmocka_unit_test(posted__directed),
 		cmocka_unit_test(posted__peer_without_flag),
 		cmocka_unit_test(posted__tagged_and_untagged_apart),
+		cmocka_unit_test(posted__collective_apart),
 		cmocka_unit_test(unexpected__in_order_of_arrival),
 		cmocka_unit_test(claim__kept_for_its_context),
 	};

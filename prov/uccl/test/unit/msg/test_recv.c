@@ -450,6 +450,36 @@ static void recv__tagged_and_untagged(void **state)
 	duo_free(d);
 }
 
+/* Small and large, asked for before and after they come, to others and to ourselves. PROTOCOL R35 */
+static void recv__collective(void **state)
+{
+	static const uint64_t lens[] = {0, 8, 100000};
+	struct duo *d = duo_open();
+
+	(void)state;
+	duo_fill(src, 100000, 4);
+	for (int late = 0; late < 2; late++)
+		for (int i = 0; i < 3; i++) {
+			duo_recv(d, 1, UCCL_OPF_TAGGED, dst + 200000, 1, 0, UINT64_MAX, DUO_CTX(8));
+			duo_recv(d, 1, 0, dst + 200000, 1, 0, 0, DUO_CTX(9));
+			if (!late)
+				duo_recv(d, 1, UCCL_OPF_COLL | UCCL_OPF_DIRECTED, dst, lens[i], 5, 0, DUO_CTX(1));
+			assert_int_equal(duo_send(d, 0, UCCL_OPF_COLL, src, lens[i], 5, NULL), 0);
+			duo_run(d, SECOND);
+			if (late)
+				duo_recv(d, 1, UCCL_OPF_COLL | UCCL_OPF_DIRECTED, dst, lens[i], 5, 0, DUO_CTX(1));
+			duo_run(d, SECOND);
+			expect(d, 1, DUO_CTX(1), 0, lens[i]);
+			assert_null(duo_next(d, 1));
+			duo_check(dst, lens[i], 4);
+			assert_int_equal(uccl_msg_cancel(&d->side[1].m, DUO_CTX(8)), 0);
+			assert_int_equal(uccl_msg_cancel(&d->side[1].m, DUO_CTX(9)), 0);
+			expect(d, 1, DUO_CTX(8), FI_ECANCELED, 0);
+			expect(d, 1, DUO_CTX(9), FI_ECANCELED, 0);
+		}
+	duo_free(d);
+}
+
 /* PROTOCOL R36 R37 */
 static void recv__wildcards_in_order(void **state)
 {
@@ -1398,6 +1428,7 @@ int main(void)
 		cmocka_unit_test(direct__none_after_a_double),
 		cmocka_unit_test(recv__directed),
 		cmocka_unit_test(recv__tagged_and_untagged),
+		cmocka_unit_test(recv__collective),
 		cmocka_unit_test(recv__wildcards_in_order),
 		cmocka_unit_test(cancel__posted),
 		cmocka_unit_test(cancel__matched),
