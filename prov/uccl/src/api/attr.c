@@ -19,10 +19,11 @@
 #define DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM | FI_SHARED_AV)
 #define MSG_CAPS (FI_MSG | FI_TAGGED)
 #define RMA_CAPS (FI_RMA | FI_ATOMIC)
-#define TX_CAPS (MSG_CAPS | FI_SEND | RMA_CAPS | FI_READ | FI_WRITE | FI_FENCE | FI_TRIGGER | FI_NAMED_RX_CTX)
+#define TX_CAPS (MSG_CAPS | FI_SEND | RMA_CAPS | FI_READ | FI_WRITE | FI_FENCE | FI_TRIGGER | FI_NAMED_RX_CTX | \
+		 FI_COLLECTIVE)
 #define RX_CAPS                                                                                                        \
 	(MSG_CAPS | FI_RECV | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE | FI_SOURCE_ERR | RMA_CAPS |                \
-	 FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_EVENT | FI_TRIGGER)
+	 FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_EVENT | FI_TRIGGER | FI_COLLECTIVE)
 #define ALL_CAPS (TX_CAPS | RX_CAPS | DOMAIN_CAPS)
 /* Given whether or not they are asked for: they cost nothing. */
 #define FREE_CAPS (FI_SOURCE | FI_LOCAL_COMM | FI_REMOTE_COMM)
@@ -169,9 +170,9 @@ static uint64_t answer_caps(const struct fi_info *hints)
 {
 	uint64_t caps = hints ? hints->caps : 0;
 
-	/* Errors that tell of strangers are for programs that know them. */
+	/* Errors that tell of strangers are for programs that know them, collectives for those that ask. */
 	if (!caps)
-		return ALL_CAPS & ~FI_SOURCE_ERR;
+		return ALL_CAPS & ~(FI_SOURCE_ERR | FI_COLLECTIVE);
 	if (!(caps & (MSG_CAPS | RMA_CAPS)))
 		caps |= caps & RMA_DIRECTIONS ? RMA_CAPS : MSG_CAPS;
 	if (caps & MSG_CAPS) {

@@ -10,6 +10,7 @@
 
 #include "api/address.h"
 #include "api/attr.h"
+#include "api/avset.h"
 #include "api/avshare.h"
 #include "api/domain.h"
 #include "api/eq.h"
@@ -113,6 +114,17 @@ bool uccl_av_context(struct uccl_addr *addr, int index)
 	if (addr->incarnation)
 		addr->incarnation += (uint64_t)(int64_t)index;
 	return true;
+}
+
+fi_addr_t uccl_av_end(struct uccl_av *av)
+{
+	fi_addr_t end = AV_MAX;
+
+	pthread_mutex_lock(&av->lock);
+	if (!av->share)
+		end = av->n;
+	pthread_mutex_unlock(&av->lock);
+	return end;
 }
 
 int uccl_av_get(struct uccl_av *av, fi_addr_t fi_addr, struct uccl_addr *out)
@@ -475,7 +487,7 @@ static struct fi_ops_av av_ops = {
 	.remove = av_remove,
 	.lookup = av_lookup,
 	.straddr = av_straddr,
-	.av_set = uccl_no_av_set,
+	.av_set = uccl_avset_open,
 };
 
 int uccl_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **out, void *context)

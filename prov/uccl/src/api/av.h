@@ -53,6 +53,8 @@ static inline int uccl_av_like(const struct uccl_addr *entry, const struct uccl_
 
 /* Go on from `addr` to the context that is `index` places further. False: there is none. */
 bool uccl_av_context(struct uccl_addr *addr, int index);
+/* One more than the highest handle that there may be, receive contexts aside. */
+fi_addr_t uccl_av_end(struct uccl_av *av);
 /* The address behind a handle, of that receive context. -FI_EINVAL: none. */
 int uccl_av_get(struct uccl_av *av, fi_addr_t fi_addr, struct uccl_addr *out);
 

@@ -11,6 +11,7 @@
 #include "api/atomic.h"
 #include "api/av.h"
 #include "api/cntr.h"
+#include "api/coll.h"
 #include "api/cq.h"
 #include "api/ep.h"
 #include "api/info.h"
@@ -107,7 +108,7 @@ static struct fi_ops_domain domain_ops = {
 	.stx_ctx = uccl_stx_open,
 	.srx_ctx = uccl_srx_open,
 	.query_atomic = uccl_query_atomic,
-	.query_collective = uccl_no_query_collective,
+	.query_collective = uccl_coll_query,
 	.endpoint2 = domain_endpoint2,
 };
 

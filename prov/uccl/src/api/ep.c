@@ -21,8 +21,10 @@
 #include "api/attr.h"
 #include "api/av.h"
 #include "api/cntr.h"
+#include "api/coll.h"
 #include "api/cq.h"
 #include "api/domain.h"
+#include "api/eq.h"
 #include "api/info.h"
 #include "api/lib.h"
 #include "api/live.h"
@@ -68,6 +70,8 @@ static int ep_round(struct uccl_ep *ep, uint64_t now)
 	uccl_ep_lock(ep);
 	if (ep->engine) {
 		n = uccl_engine_poll(ep->engine, now);
+		if (ep->colls)
+			uccl_coll_run(ep, n, now);
 		if (ep->srx && (n > 0 || ep->srx_look))
 			n += uccl_srx_serve(ep, now);
 		if (n > 0)
@@ -517,6 +521,16 @@ static int bind_stx(struct uccl_ep *ep, struct uccl_stx *stx)
 	return 0;
 }
 
+/* For what joining a group of collectives brings: a connectionless endpoint has no other events. */
+static int bind_eq(struct uccl_ep *ep, struct uccl_eq *eq)
+{
+	if (ep->eq)
+		return -FI_EINVAL;
+	ep->eq = eq;
+	atomic_fetch_add(&eq->refs, 1);
+	return 0;
+}
+
 static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
 	struct uccl_ep *ep = fid_of(fid)->ep;
@@ -535,7 +549,7 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	case FI_CLASS_STX_CTX:
 		return bind_stx(ep, uccl_container_of(bfid, struct uccl_stx, fid.fid));
 	case FI_CLASS_EQ:
-		return 0; /* there are no events of connectionless endpoints */
+		return bind_eq(ep, uccl_container_of(bfid, struct uccl_eq, fid.fid));
 	default:
 		return -FI_EINVAL;
 	}
@@ -576,6 +590,8 @@ static void drop_refs(struct uccl_ep *ep)
 		atomic_fetch_sub(&ep->srx->refs, 1);
 	if (ep->stx)
 		atomic_fetch_sub(&ep->stx->refs, 1);
+	if (ep->eq)
+		atomic_fetch_sub(&ep->eq->refs, 1);
 	atomic_fetch_sub(&ep->domain->refs, 1);
 }
 
@@ -618,6 +634,7 @@ static int ep_close(struct fid *fid)
 	 */
 	if (ep->forks != uccl_forks) {
 		drop_refs(ep);
+		uccl_coll_fini(ep);
 		free(ep->peers);
 		free(ep->sources);
 		free(ep);
@@ -631,6 +648,7 @@ static int ep_close(struct fid *fid)
 		uccl_stats_write(ep);
 		uccl_ep_stop(ep);
 	}
+	uccl_coll_fini(ep);
 	drop_refs(ep);
 	pthread_mutex_destroy(&ep->lock);
 	free(ep->peers);
@@ -883,7 +901,7 @@ static struct fi_ops_cm ep_cm_ops = {
 	.accept = uccl_no_accept,
 	.reject = uccl_no_reject,
 	.shutdown = uccl_no_shutdown,
-	.join = uccl_no_join,
+	.join = uccl_coll_join,
 };
 
 /* What the program chose among the things that were offered. */
@@ -940,7 +958,7 @@ int uccl_ep_new(struct uccl_domain *d, const struct fi_info *info, uint8_t ways,
 	ep->self.fid.rma = &uccl_rma_ops;
 	ep->self.fid.tagged = &uccl_tagged_ops;
 	ep->self.fid.atomic = &uccl_atomic_ops;
-	ep->self.fid.collective = &uccl_no_collective_ops;
+	ep->self.fid.collective = fclass == FI_CLASS_EP ? &uccl_coll_ops : &uccl_no_collective_ops;
 	atomic_fetch_add(&d->refs, 1);
 	*out = ep;
 	return 0;

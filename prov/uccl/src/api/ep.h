@@ -16,9 +16,11 @@
 
 struct uccl_av;
 struct uccl_cntr;
+struct uccl_colls;
 struct uccl_cq;
 struct uccl_domain;
 struct uccl_ep;
+struct uccl_eq;
 struct uccl_sep;
 struct uccl_srx;
 struct uccl_stx;
@@ -64,7 +66,7 @@ struct uccl_ep {
 	bool srx_look;			/* more may have come */
 	uint32_t addr_format;
 	unsigned int forks;		/* uccl_forks when it was opened */
-	_Atomic int refs;		/* open aliases */
+	_Atomic int refs;		/* open aliases, groups of collectives */
 	size_t inject_max, min_multi;
 	uint32_t tx_size, rx_size;	/* operations that may be open */
 	uint32_t tx_open, rx_open;
@@ -78,6 +80,8 @@ struct uccl_ep {
 	struct uccl_cq *tx_cq, *rx_cq;
 	struct uccl_srx *srx;		/* whose receives take what comes; NULL: its own */
 	struct uccl_stx *stx;
+	struct uccl_eq *eq;
+	struct uccl_colls *colls;	/* NULL: no group was joined yet */
 	struct uccl_cntr *cntr[UCCL_CNTR_SLOTS];
 	struct uccl_wait *waits[UCCL_EP_WAITS];
 	unsigned int nwaits;

@@ -51,17 +51,6 @@ int uccl_no_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, e
 	return -FI_ENOSYS;
 }
 
-int uccl_no_query_collective(struct fid_domain *domain, enum fi_collective_op coll, struct fi_collective_attr *attr,
-			     uint64_t flags)
-{
-	return -FI_ENOSYS;
-}
-
-int uccl_no_av_set(struct fid_av *av, struct fi_av_set_attr *attr, struct fid_av_set **av_set, void *context)
-{
-	return -FI_ENOSYS;
-}
-
 int uccl_no_tx_ctx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **tx_ep, void *context)
 {
 	return -FI_ENOSYS;

@@ -25,11 +25,6 @@ int uccl_no_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, stru
 /* struct fi_ops_domain */
 int uccl_no_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum fi_op op,
 			 struct fi_atomic_attr *attr, uint64_t flags);
-int uccl_no_query_collective(struct fid_domain *domain, enum fi_collective_op coll, struct fi_collective_attr *attr,
-			     uint64_t flags);
-
-/* struct fi_ops_av */
-int uccl_no_av_set(struct fid_av *av, struct fi_av_set_attr *attr, struct fid_av_set **av_set, void *context);
 
 /* struct fi_ops_ep */
 int uccl_no_tx_ctx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **tx_ep, void *context);

@@ -89,8 +89,8 @@ static void getinfo__refuses(void **state)
 	refused(h->caps = FI_RMA | FI_RMA_PMEM);
 	refused(h->caps = FI_MULTICAST);
 	refused(h->caps = FI_HMEM);
-	refused(h->tx_attr->caps = FI_COLLECTIVE);
-	refused(h->rx_attr->caps = FI_COLLECTIVE);
+	refused(h->tx_attr->caps = FI_MULTICAST);
+	refused(h->rx_attr->caps = FI_MULTICAST);
 	refused(h->addr_format = FI_ADDR_STR);
 	refused(h->addr_format = FI_SOCKADDR_IB);
 	refused(h->tx_attr->op_flags = FI_COMMIT_COMPLETE);
@@ -160,6 +160,8 @@ static void getinfo__grants(void **state)
 	/* What is offered in full is taken, if remote memory is asked for at all. */
 	granted(h->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY,
 		info->domain_attr->mr_mode == (FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY));
+	granted(h->caps = FI_COLLECTIVE, (info->caps & (FI_COLLECTIVE | FI_MSG)) == (FI_COLLECTIVE | FI_MSG));
+	granted(h->caps = FI_MSG, !(info->caps & FI_COLLECTIVE));
 	granted(h->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_RAW,
 		info->domain_attr->mr_mode == 0);
 	granted((h->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY, h->caps = FI_MSG),
