@@ -15,7 +15,7 @@
 #define PACER_LATE 4
 /*
  * So far ahead the link is taken at most. More that is sent unasked at once fits into no queue, is lost, and its time
- * would pass unused: 1.2 MB at 400 Gb/s.
+ * would pass unused: 1.2 MB at 400 Gb/s. On a slow link it is one quantum that was handed out.
  */
 #define PACER_AHEAD_NS (25 * UCCL_NS_PER_US)
 /* A sender that was not heard for so long has its grants written off: twenty round trips of a slow fabric. */
@@ -29,6 +29,11 @@ void uccl_pacer_init(struct uccl_pacer *p, uint64_t link_bps)
 		TAILQ_INIT(&p->lists[i]);
 	TAILQ_INIT(&p->owing);
 	TAILQ_INIT(&p->busy);
+	uccl_pacer_link(p, link_bps);
+}
+
+void uccl_pacer_link(struct uccl_pacer *p, uint64_t link_bps)
+{
 	p->bps = link_bps / 1000 * PACER_SHARE;
 }
 
@@ -69,14 +74,15 @@ static void pull_list(struct uccl_pacer *p, struct uccl_pull *u, uint8_t list)
 static void pacer_charge(struct uccl_pacer *p, struct uccl_pull *u, uint64_t now)
 {
 	uint64_t sure = uccl_max(u->received, uccl_min(u->demand, u->granted));
-	uint64_t bytes = sure > u->charged ? sure - u->charged : 0, now_ps = now * PS_PER_NS, late;
+	uint64_t bytes = sure > u->charged ? sure - u->charged : 0, now_ps = now * PS_PER_NS, quantum;
 
 	u->charged += bytes;
 	if (!p->bps || !bytes)
 		return;
-	late = PACER_LATE * pacer_ps(p, u->cfg.quantum);
-	p->next_ps = uccl_max(p->next_ps, now_ps > late ? now_ps - late : 0) + pacer_ps(p, bytes);
-	p->next_ps = uccl_min(p->next_ps, now_ps + PACER_AHEAD_NS * PS_PER_NS);
+	quantum = pacer_ps(p, u->cfg.quantum);
+	p->next_ps = uccl_max(p->next_ps, now_ps > PACER_LATE * quantum ? now_ps - PACER_LATE * quantum : 0) +
+		     pacer_ps(p, bytes);
+	p->next_ps = uccl_min(p->next_ps, now_ps + uccl_max(PACER_AHEAD_NS * PS_PER_NS, quantum));
 }
 
 /* Where it belongs now, and what of its grants counts. */

@@ -68,6 +68,8 @@ struct uccl_pacer {
 
 /* link_bps: of the NIC, 0: unknown. */
 void uccl_pacer_init(struct uccl_pacer *p, uint64_t link_bps);
+/* From now on it has another rate, for example because others share the link. */
+void uccl_pacer_link(struct uccl_pacer *p, uint64_t link_bps);
 void uccl_pull_init(struct uccl_pacer *p, struct uccl_pull *u, const struct uccl_pull_cfg *cfg, uint64_t now);
 /* The flow ends. */
 void uccl_pull_fini(struct uccl_pacer *p, struct uccl_pull *u);

@@ -418,6 +418,41 @@ static void fini__others_go_on(void **state)
 	assert_int_equal(wait_next(), -1);
 }
 
+/* A quantum takes longer on a slow link than the pacer looks ahead: its rate holds there too. */
+static void pacer_next__slow_link(void **state)
+{
+	uint64_t began, ideal = 50 * 32 * KIB * 8 * 1000 / 970; /* ns at 1 Gbit/s */
+
+	(void)state;
+	start(1000000000, &usual);
+	began = now;
+	for (uint64_t i = 0; i < 50; i++) {
+		heard(0, i * 32 * KIB, 64 * MIB);
+		assert_int_equal(wait_next(), 0);
+	}
+	assert_true(now - began > ideal * 9 / 10 && now - began <= ideal);
+}
+
+/* A part of the link is handed out as slowly as a slower link would be. */
+static void pacer_link__part(void **state)
+{
+	uint64_t took[2], grants = 100;
+
+	(void)state;
+	for (int k = 0; k < 2; k++) {
+		start(LINK, &usual);
+		if (k)
+			uccl_pacer_link(&p, LINK / 8);
+		took[k] = now;
+		for (uint64_t i = 0; i < grants; i++) {
+			heard(0, i * 32 * KIB, 64 * MIB);
+			assert_int_equal(wait_next(), 0);
+		}
+		took[k] = now - took[k];
+	}
+	assert_true(took[1] >= 8 * took[0] - 8 * 10 * US && took[1] <= 8 * took[0] + 8 * 10 * US);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -436,6 +471,8 @@ int main(void)
 		cmocka_unit_test(converge__told_again),
 		cmocka_unit_test(converge__fini),
 		cmocka_unit_test(fini__others_go_on),
+		cmocka_unit_test(pacer_next__slow_link),
+		cmocka_unit_test(pacer_link__part),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
