@@ -27,6 +27,7 @@
 #include "api/eq.h"
 #include "api/info.h"
 #include "api/lib.h"
+#include "api/linkshare.h"
 #include "api/live.h"
 #include "api/mr.h"
 #include "api/msg.h"
@@ -306,6 +307,29 @@ static bool ep_room(void *arg)
 	return !ep->rx_cq || !uccl_cq_full(ep->rx_cq);
 }
 
+static uint32_t ep_sharers(void *arg, uint64_t now)
+{
+	return uccl_linkshare_busy(arg, now);
+}
+
+/* Where there is no such memory each endpoint takes the link for its own. */
+static void linkshare_open(struct uccl_ep *ep, struct uccl_engine_attr *attr)
+{
+	const struct uccl_credit_ops *credit = uccl_credit_find(attr->config->credit);
+	char folder[64];
+
+	if (!credit || !credit->pull || !attr->nic->caps.link_bps || uccl_live_folder(folder, sizeof(folder)))
+		return;
+	ep->linkshare = uccl_linkshare_open(folder, ep->domain->name);
+	if (!ep->linkshare) {
+		uccl_info(FI_LOG_EP_CTRL, "no memory to share the line rate of %s: %s\n", ep->domain->name,
+			  strerror(errno));
+		return;
+	}
+	attr->sharers = ep_sharers;
+	attr->sharers_arg = ep->linkshare;
+}
+
 int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity)
 {
 	struct uccl_config config;
@@ -332,11 +356,14 @@ int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity)
 	if (*ep->domain->params.trace)
 		ep->trace = uccl_tracefile_open(ep->domain->params.trace, ep->domain->params.trace_records);
 	attr.trace = ep->trace ? uccl_tracefile_ring(ep->trace) : NULL;
+	linkshare_open(ep, &attr);
 	rc = uccl_engine_open(&attr, uccl_clock(), &ep->engine);
 	if (rc) {
 		uccl_warn(FI_LOG_EP_CTRL, "cannot start the engine: %s\n", uccl_lib.strerror(-rc));
 		uccl_tracefile_close(ep->trace);
+		uccl_linkshare_close(ep->linkshare);
 		ep->trace = NULL;
+		ep->linkshare = NULL;
 		return rc;
 	}
 	if (ep->domain->params.live)
@@ -351,6 +378,8 @@ void uccl_ep_stop(struct uccl_ep *ep)
 	uccl_live_close(ep->live);
 	uccl_engine_close(ep->engine);
 	uccl_tracefile_close(ep->trace);
+	uccl_linkshare_close(ep->linkshare);
+	ep->linkshare = NULL;
 	ep->live = NULL;
 	ep->engine = NULL;
 	ep->trace = NULL;

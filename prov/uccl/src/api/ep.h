@@ -51,6 +51,7 @@ struct uccl_ep {
 	struct uccl_domain *domain;
 	struct uccl_engine *engine;	/* NULL: not made yet */
 	struct uccl_live *live;		/* NULL: nobody watches */
+	struct uccl_linkshare *linkshare; /* NULL: none */
 	struct uccl_tracefile *trace;	/* NULL: no trace */
 	pthread_mutex_t lock;
 	bool locking;

@@ -17,6 +17,7 @@
 #define TX_BREAK (TX_BATCH / 4)
 /* Operations that an endpoint may have open. */
 #define OPS_MAX 65536
+#define SHARERS_NS UCCL_NS_PER_MS /* between two looks at who shares the line rate */
 /* Data that was accepted and not acknowledged keeps a closing endpoint this long at most. */
 #define DRAIN_DATA_NS (5 * UCCL_NS_PER_S)
 
@@ -75,6 +76,8 @@ int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct u
 	e->mep.dereg_fences = attr->nic->caps.dereg_fences;
 	uccl_heap_init(&e->heap);
 	uccl_pacer_init(&e->pacer, attr->nic->caps.link_bps);
+	e->sharers = attr->sharers;
+	e->sharers_arg = attr->sharers_arg;
 	e->pacer_timer.at = UCCL_NEVER;
 	e->pacer_timer.kind = TIMER_PACER;
 	TAILQ_INIT(&e->conns);
@@ -510,6 +513,15 @@ static void engine_timers(struct uccl_engine *e, uint64_t now)
 		conn_scan(e, now);
 }
 
+/* Others hand out credit for the same link: each its part. */
+static void link_share(struct uccl_engine *e, uint64_t now)
+{
+	if (!e->sharers || now < e->sharers_at)
+		return;
+	e->sharers_at = now + SHARERS_NS;
+	uccl_pacer_link(&e->pacer, e->nic->caps.link_bps / uccl_max(1, e->sharers(e->sharers_arg, now)));
+}
+
 /* Credits whose time has come, and when the next one's does. */
 static void engine_credits(struct uccl_engine *e, uint64_t now)
 {
@@ -519,6 +531,7 @@ static void engine_credits(struct uccl_engine *e, uint64_t now)
 	while ((pull = uccl_pacer_next(&e->pacer, now))) {
 		struct uccl_flow *f = uccl_container_of(pull, struct uccl_flow, pull);
 
+		link_share(e, now);
 		f->credit_due = true;
 		engine_ready(peer_conn(f->user));
 	}

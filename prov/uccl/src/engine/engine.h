@@ -28,6 +28,12 @@ struct uccl_engine_attr {
 	/* Memory that peers may reach; NULL: none. */
 	const struct uccl_target_ops *target;
 	void *target_arg;
+	/*
+	 * Credit is handed out for the NIC's line rate at `now`: how many do that at this time, this engine included. Asked
+	 * at most once in a millisecond. NULL: it is alone.
+	 */
+	uint32_t (*sharers)(void *arg, uint64_t now);
+	void *sharers_arg;
 	/* See uccl_mep.room; NULL: there always is. */
 	bool (*room)(void *arg);
 	void *room_arg;

@@ -84,6 +84,9 @@ struct uccl_engine {
 	struct uccl_heap heap;
 	struct uccl_pacer pacer;	/* of credits to those who send to us */
 	struct uccl_timer pacer_timer;
+	uint32_t (*sharers)(void *arg, uint64_t now);	/* of the line rate */
+	void *sharers_arg;
+	uint64_t sharers_at;				/* when to ask again */
 	struct conn_list conns, hsq;
 	struct conn *by_key, *by_token;
 	struct conn *last;		/* what conn_by_token found last: trains come from one peer */

@@ -316,10 +316,19 @@ static struct lan_nic *nic_new(struct lan *l, int i)
 	n->addr.ip[12] = 10;
 	n->addr.ip[15] = (uint8_t)(i + 1);
 	n->addr.port = (uint16_t)(4000 + i);
+	n->nic.caps.link_bps = l->node[i].link_bps;
 	TAILQ_INIT(&n->rxq);
 	TAILQ_INIT(&n->given);
 	l->node[i].nic = n;
 	return n;
+}
+
+static uint32_t lan_sharers(void *arg, uint64_t now)
+{
+	const struct lan_node *node = arg;
+
+	(void)now;
+	return node->sharers;
 }
 
 void lan_open(struct lan *l, int i)
@@ -328,7 +337,9 @@ void lan_open(struct lan *l, int i)
 	struct uccl_engine_attr attr = {.nic = &n->nic,
 					.config = &l->node[i].cfg,
 					.random = lan_random,
-					.random_arg = &l->rng};
+					.random_arg = &l->rng,
+					.sharers = l->node[i].sharers ? lan_sharers : NULL,
+					.sharers_arg = &l->node[i]};
 
 	assert_int_equal(uccl_engine_open(&attr, l->now, &l->node[i].e), 0);
 }

@@ -86,6 +86,9 @@ struct lan_node {
 	struct lan_comp comp[LAN_COMPS];
 	int ncomp, seen;
 	bool asleep; /* is not polled */
+	/* Before it is opened: of its NIC, 0: unknown; and how many share that, 0: nobody is asked. */
+	uint64_t link_bps;
+	uint32_t sharers;
 };
 
 struct lan {

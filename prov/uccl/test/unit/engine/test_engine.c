@@ -1225,6 +1225,41 @@ static void credit__pacer(void **state)
 	credit_transfer((const char *const[]){"auto", "auto"});
 }
 
+/* How long a transfer takes that is granted by a NIC of 1 Gbit/s, or what so many leave of it. */
+static uint64_t credit_time(uint32_t sharers)
+{
+	struct lan *l = lan_new();
+	uint64_t took;
+
+	for (int i = 0; i < 2; i++) {
+		l->node[i].cfg.credit = "eqds";
+		l->node[i].link_bps = 1000000000;
+	}
+	l->node[1].sharers = sharers;
+	for (int i = 0; i < 2; i++)
+		lan_open(l, i);
+	took = l->now;
+	for (int i = 0; i < 10; i++) {
+		lan_recv(l, 1, dst, 500000, LAN_CTX(i));
+		assert_int_equal(lan_send(l, 0, 1, src, 500000, LAN_CTX(i)), 0);
+	}
+	while (l->node[1].ncomp < 10)
+		lan_pass(l, UCCL_NS_PER_MS / 2);
+	took = l->now - took;
+	lan_free(l);
+	return took;
+}
+
+/* Endpoints that share a NIC share its line rate. */
+static void credit__shared_link(void **state)
+{
+	uint64_t alone = credit_time(0), one = credit_time(1), ten = credit_time(10);
+
+	(void)state;
+	assert_int_equal(one, alone);
+	assert_true(ten > 8 * alone && ten < 12 * alone);
+}
+
 /* Who waits for credit of a peer that has no such policy is told to go on. PROTOCOL R64 */
 static void credit__peer_without(void **state)
 {
@@ -1283,6 +1318,7 @@ int main(void)
 		cmocka_unit_test(credit__window_policy),
 		cmocka_unit_test(credit__pacer),
 		cmocka_unit_test(credit__peer_without),
+		cmocka_unit_test(credit__shared_link),
 	};
 
 	return cmocka_run_group_tests_name("engine", tests, NULL, NULL);
