@@ -29,8 +29,8 @@ struct uccl_engine_attr {
 	const struct uccl_target_ops *target;
 	void *target_arg;
 	/*
-	 * Credit is handed out for the NIC's line rate at `now`: how many do that at this time, this engine included. Asked
-	 * at most once in a millisecond. NULL: it is alone.
+	 * Credit is handed out for the NIC's line rate at `now`: how many do that at this time, this engine included.
+	 * Asked at most once in a millisecond. NULL: it is alone.
 	 */
 	uint32_t (*sharers)(void *arg, uint64_t now);
 	void *sharers_arg;

@@ -5,7 +5,7 @@
  *
  * A name of a process proves nothing: whoever talks to it has it. So each set has a key, which only its two processes
  * have seen, and both prove that they know it before a flow joins; the proof is bound to both sides' nonces and places,
- * so that nobody can pass it on. PROTOCOL R96
+ * so that nobody can pass it on. PROTOCOL R98
  */
 #include "nic/verbs_uc.h"
 

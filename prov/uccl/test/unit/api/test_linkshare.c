@@ -20,7 +20,7 @@
 #define MS 1000000ull
 #define BEGIN (1000 * MS)
 
-static char folder[] = "/tmp/uccl-linkshare-XXXXXX";
+static char folder[] = "uccl-linkshare-XXXXXX";
 static char file[64];
 
 static int begin(void **state)

@@ -471,7 +471,7 @@ static void share__any_order(void **state)
 	}
 }
 
-/* PROTOCOL R96: a stranger claims to be the process that a set is shared with: it gets its own, and ends nothing. */
+/* PROTOCOL R98: a stranger claims to be the process that a set is shared with: it gets its own, and ends nothing. */
 static void stranger__claims(void **state)
 {
 	uint8_t buf[UC_ENTRY];
