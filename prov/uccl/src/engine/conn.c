@@ -404,6 +404,7 @@ static int conn_opened(struct conn *c, uint64_t now)
 	e->scan_at = uccl_min(e->scan_at, now + UCCL_NS_PER_MS);
 	slots_refresh(e);
 	uccl_peer_opened(&c->peer, now);
+	conn_say(c);
 	engine_ready(c);
 	return 0;
 }

@@ -123,6 +123,12 @@ int uccl_nic_verbs_uc_open(const struct uccl_nic_attr *attr, struct uccl_nic **n
 int uccl_nic_verbs_rc_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic);
 
 /*
+ * Two or three NICs that write remote memory as one, the first for those writes and as the place that peers know, all
+ * for packets. Takes them over (closed with it, or when it fails). -FI_EINVAL: not so many, or none of that kind.
+ */
+int uccl_nic_rails_open(struct uccl_nic *const *rail, int n, struct uccl_nic **nic);
+
+/*
  * Fault wrapper: takes over `inner` (closed with it) and drops, delays, duplicates, reorders and corrupts what
  * inner.tx is given, packet by packet, from a seeded generator. `spec` is the text of FI_UCCL_FAULT, for example
  * "drop=0.01,dup=0.001,reorder=0.01,delay_us=500,corrupt=0,blackhole=3@2000-5000,seed=7" (man fi_uccl).

@@ -635,6 +635,82 @@ static void link__down_and_up(void **state)
 	assert_int_equal(st(0)->peers_dead + st(1)->peers_dead, 0);
 }
 
+/* Devices of rails, by the numbers of their queue pairs. */
+#define RAIL_QPNS 100000u
+static uint32_t dead_rail;
+
+static enum fake_fate rail_dead(void *arg, const struct fake_packet *p)
+{
+	(void)arg;
+	return p->src_qpn / RAIL_QPNS == dead_rail || p->dst_qpn / RAIL_QPNS == dead_rail ? FAKE_DROP : FAKE_PASS;
+}
+
+/* Engines 0 and 1 with two NICs each: rxe0 and rxe2, rxe1 and rxe3. */
+static void rails_open(void)
+{
+	static const char *const name[] = {"rxe0", "rxe1", "rxe2", "rxe3"};
+	struct fake_dev *d[4] = {dev[0], dev[1]};
+	struct uccl_nic *rail[2];
+	struct uccl_config cfg;
+	struct uccl_engine_attr attr = {.config = &cfg, .random = fill_random};
+
+	uccl_config_default(&cfg);
+	for (uint8_t i = 0; i < 4; i++) {
+		if (i >= 2)
+			d[i] = fake_verbs_add(fake, name[i], i + 1, NULL);
+		d[i]->attr.vendor_id = 0xffffff;
+		d[i]->next_qpn = (i + 1) * RAIL_QPNS;
+	}
+	for (int i = 0; i < 2; i++) {
+		for (int r = 0; r < 2; r++) {
+			struct uccl_nic_attr nic = {.ifname = name[2 * r + i]};
+
+			assert_int_equal(uccl_verbs_uc_open(fake_verbs_lib(), clock_read, IBV_QPT_UC, &nic, &rail[r]),
+					 0);
+		}
+		nics[i] = rail[0];
+		assert_int_equal(uccl_nic_rails_open(rail, 2, &attr.nic), 0);
+		assert_int_equal(uccl_engine_open(&attr, now, &e[i]), 0);
+	}
+}
+
+/*
+ * One rail goes in the middle of a message, on either side, with and without the NIC saying so: the other one carries
+ * the rest, and nobody sees an error.
+ */
+static void link__another_rail(void **state)
+{
+	(void)state;
+	rails_open();
+	message_kept(0, 1, SECOND);
+	message_kept(0, 1, SECOND);
+	assert_true(st(0)->writes_tx > 0);
+	for (int k = 0; k < 6; k++) {
+		int before = dones[0] + dones[1], side = k % 2;
+
+		message(0, 1, LONG);
+		run(40 * UCCL_NS_PER_US);
+		dead_rail = (uint32_t)(k / 2 == 1 ? side + 2 : side) + 1;
+		fake->hook = rail_dead;
+		if (k / 2 == 2) {
+			dev[side]->port[0].state = IBV_PORT_DOWN;
+			fake_verbs_event(fake, IBV_EVENT_PORT_ERR, 0);
+		}
+		for (int i = 0; i < 50 && dones[0] + dones[1] - before < 2; i++)
+			run(SECOND / 10);
+		assert_int_equal(dones[0] + dones[1] - before, 2);
+		assert_memory_equal(dst[1], src, LONG);
+		message_kept(0, 1, 5 * SECOND);
+		message_kept(1, 0, 5 * SECOND);
+		fake->hook = NULL;
+		dev[side]->port[0].state = IBV_PORT_ACTIVE;
+		fake_verbs_event(fake, IBV_EVENT_PORT_ACTIVE, 0);
+		run(2 * SECOND);
+	}
+	assert_int_equal(errors, 0);
+	assert_int_equal(st(0)->peers_dead + st(1)->peers_dead + st(0)->link_downs + st(1)->link_downs, 0);
+}
+
 /* Device removed: each operation ends once, by an error that says so, and so does each that is posted later. */
 static void link__gone(void **state)
 {
@@ -951,6 +1027,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(writes__one_budget, begin, end),
 		cmocka_unit_test_setup_teardown(writes__to_packets_only, begin, end),
 		cmocka_unit_test_setup_teardown(link__down_and_up, begin, end),
+		cmocka_unit_test_setup_teardown(link__another_rail, begin, end),
 		cmocka_unit_test_setup_teardown(link__gone, begin, end),
 		cmocka_unit_test_setup_teardown(link__gone_later_received, begin, end),
 		cmocka_unit_test_setup_teardown(link__down_too_long, begin, end),
