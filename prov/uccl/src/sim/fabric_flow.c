@@ -88,6 +88,7 @@ struct fstack {
 	const struct uccl_path_ops *pathsel;
 	const struct uccl_credit_ops *credit;
 	double k[UCCL_POLICY_KINDS][UCCL_CONSTANTS_MAX];
+	struct uccl_rng rng; /* of lost credits */
 	struct uccl_tx tx;
 };
 
@@ -269,6 +270,14 @@ static void host_pump(struct fhost *h)
 
 /* What the network says */
 
+static bool credit_lost(struct uccl_fab_scene *s, const struct uccl_hdr *h)
+{
+	struct fstack *st = s->st;
+
+	return s->cfg.credit_loss > 0 && (h->type == UCCL_PKT_CREDIT || h->type == UCCL_PKT_DEMAND) &&
+	       uccl_rng_chance(&st->rng, s->cfg.credit_loss);
+}
+
 static void stack_deliver(struct uccl_fab *n, struct uccl_fab_pkt *p)
 {
 	struct uccl_fab_scene *s = n->user;
@@ -292,7 +301,7 @@ static void stack_deliver(struct uccl_fab *n, struct uccl_fab_pkt *p)
 		ff->now_len = 0;
 		if (uccl_hdr_decode(&h, u->hdr, len) != UCCL_DROP_COUNT)
 			uccl_fab_broken(s, "a packet does not decode");
-		else
+		else if (!credit_lost(s, &h))
 			uccl_flow_rx(&ff->f, &h, PAYLOAD, u->hdr + UCCL_HDR_LEN, 0, now);
 	}
 	ff->host->pumping = false;
@@ -467,6 +476,7 @@ static int stack_open(struct uccl_fab_scene *s)
 	st->hosts = calloc(c->topo.hosts, sizeof(*st->hosts));
 	if (!st->hosts)
 		return -FI_ENOMEM;
+	uccl_rng_seed(&st->rng, c->seed);
 	for (int i = 0; i < UNIT_KINDS; i++)
 		uccl_pool_init(&st->units[i], unit_bytes[i], 16u << 20);
 	uccl_pool_init(&st->wakes, sizeof(struct wake), 16u << 20);

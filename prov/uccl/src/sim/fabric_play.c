@@ -55,6 +55,7 @@ static const struct option options[] = {
 	{"chunk", 'u', P(cfg.chunk), "bytes of a write; 0: packets only"},
 	{"window", 'u', P(cfg.window), "chunks, a power of two"},
 	{"post", 'u', P(cfg.post_bytes), "bytes posted ahead of the NIC"},
+	{"credit_loss", 'd', P(cfg.credit_loss), "chance of a credit, or of the demand for one, to be lost"},
 	{"qps", 'u', P(cfg.qps), "baselines: queue pairs of a connection"},
 	{"seed", 'u', P(cfg.seed), "of everything that is drawn"},
 	{"bin", 'u', P(cfg.bin_ns), "ns of the steps of the series of goodput; 0: none"},

@@ -47,6 +47,7 @@ struct uccl_fab_cfg {
 	uint32_t window;     /* chunks */
 	uint32_t post_bytes; /* posted ahead of the NIC */
 	uint16_t qps;	     /* baselines: queue pairs of a connection */
+	double credit_loss;  /* chance that a CREDIT or DEMAND never arrives */
 	uint64_t seed;
 	uint64_t bin_ns;   /* of the series of goodput; 0: none */
 	uint64_t limit_ns; /* virtual time after which the run is given up */

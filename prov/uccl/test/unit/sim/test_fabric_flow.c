@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -108,6 +109,27 @@ static void credit__lost(void **state)
 }
 
 /* Nothing waits for memory that somebody forgot. */
+/* Half of all credits and demands are lost: it is late, and nothing stands still. PROTOCOL R21 */
+static void credit__half_of_them_lost(void **state)
+{
+	static const char *const sets[] = {"credit=eqds", "credit=auto", "credit=auto,cc=nscc,path=reps"};
+
+	(void)state;
+	for (size_t i = 0; i < uccl_array_len(sets); i++) {
+		char set[128];
+		double all;
+
+		snprintf(set, sizeof(set), "hosts=54,senders=45,bytes=512k,%s", sets[i]);
+		play("incast", set);
+		all = over();
+		uccl_fab_play_close(&p);
+		strcat(set, ",credit_loss=1/2");
+		play("incast", set);
+		assert_true(all < 10 && over() > all && over() < 500);
+		uccl_fab_play_close(&p);
+	}
+}
+
 static void close__in_the_middle(void **state)
 {
 	(void)state;
@@ -126,6 +148,7 @@ int main(void)
 		cmocka_unit_test(credit__incast),
 		cmocka_unit_test(credit__no_loss_spiral),
 		cmocka_unit_test(credit__lost),
+		cmocka_unit_test(credit__half_of_them_lost),
 		cmocka_unit_test(close__in_the_middle),
 	};
 
