@@ -92,6 +92,12 @@ static uint32_t run_loss_write(struct uccl_sim_world *w, const struct uccl_sim_o
 	return mask_all(w, o, seed, 6, 512 + 4 * 8192, false);
 }
 
+/* Two chunks go unasked; data, demands and what is sent again one way, acknowledgements and credits the other. */
+static uint32_t run_loss_credit(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
+{
+	return mask_all(w, o, seed, 7, 6 * 512, false);
+}
+
 static uint32_t run_loss_handshake(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
 {
 	return mask_all(w, o, seed, 5, 100, true);
@@ -494,6 +500,8 @@ const struct uccl_sim_scenario uccl_sim_scenarios[] = {
 	{"loss-write", "the same for 4 direct writes",
 	 "nic=1 mtu=1024 eager=256 write_max=8192 bound_ms=5000 fault_ms=0 work_ms=0 keepalive_ms=0", 0,
 	 run_loss_write},
+	{"loss-credit", "every subset of the first 7 packets each way, 6-chunk message by paced credit",
+	 "credit=2 chunk=512 mtu=1024 bound_ms=5000 fault_ms=0 work_ms=0 keepalive_ms=0", 0, run_loss_credit},
 	{"loss-handshake", "every subset of the first 5 handshake packets each way, both connect at once",
 	 "bound_ms=10000 fault_ms=0 work_ms=0 keepalive_ms=0", 0, run_loss_handshake},
 	{"last-k", "the last 1..5 packets of either direction are lost",

@@ -38,6 +38,18 @@ static void loss_write__write(void **state)
 	scenario_holds("loss-write", "nic=1");
 }
 
+static void loss_credit__paced(void **state)
+{
+	(void)state;
+	scenario_holds("loss-credit", "");
+}
+
+static void loss_credit__auto(void **state)
+{
+	(void)state;
+	scenario_holds("loss-credit", "credit=3");
+}
+
 static void loss_handshake__packet(void **state)
 {
 	(void)state;
@@ -68,6 +80,7 @@ int main(void)
 		cmocka_unit_test(loss_eager__packet),	   cmocka_unit_test(loss_eager__async),
 		cmocka_unit_test(loss_rendezvous__packet), cmocka_unit_test(loss_rendezvous__async),
 		cmocka_unit_test(loss_write__write),	   cmocka_unit_test(loss_handshake__packet),
+		cmocka_unit_test(loss_credit__paced),	   cmocka_unit_test(loss_credit__auto),
 		cmocka_unit_test(loss_handshake__write),   cmocka_unit_test(last_k__packet),
 		cmocka_unit_test(last_k__write),
 	};
