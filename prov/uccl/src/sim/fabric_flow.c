@@ -33,6 +33,7 @@ struct fflow {
 	struct fflow *next; /* of this host, by peer's number */
 };
 
+/* One engine of a host, with its progress loop; a host has several where ranks or engines share its NIC. */
 struct fhost {
 	struct uccl_fab_scene *s;
 	uint32_t id;
@@ -76,12 +77,15 @@ static const size_t unit_bytes[UNIT_KINDS] = {
 
 struct op_item {
 	struct uccl_item item;
+	struct op_item *next; /* of the same operation */
 	struct iovec iov;
 	uint32_t op;
 };
 
 struct fstack {
-	struct fhost *hosts;
+	struct fhost *hosts; /* `loops` of each */
+	uint32_t loops;
+	uint32_t turn; /* whose is next at a NIC */
 	struct uccl_pool units[UNIT_KINDS];
 	struct uccl_pool wakes;
 	const struct uccl_cc_ops *cc;
@@ -141,8 +145,12 @@ static void flow_acked(struct uccl_flow *f, struct uccl_item *item, uint64_t now
 	struct op_item *it = uccl_container_of(item, struct op_item, item);
 	struct uccl_fab_scene *s = fflow_of(f)->host->s;
 
+	struct op_item **p = (struct op_item **)&s->ops[it->op].item;
+
+	while (*p != it)
+		p = &(*p)->next;
+	*p = it->next;
 	s->ops[it->op].acked_ns = now;
-	s->ops[it->op].item = NULL;
 	free(it);
 }
 
@@ -331,8 +339,13 @@ static void stack_sent(struct uccl_fab *n, uint32_t host, struct uccl_fab_pkt *p
 		uccl_flow_sent(&u->from->f, u->cookie, uccl_fab_now(s));
 		flow_ready(u->from);
 	}
-	if (!TAILQ_EMPTY(&st->hosts[host].ready))
-		host_pump(&st->hosts[host]);
+	for (uint32_t i = 0; i < st->loops; i++) {
+		struct fhost *h = &st->hosts[host * st->loops + (st->turn + i) % st->loops];
+
+		if (!TAILQ_EMPTY(&h->ready))
+			host_pump(h);
+	}
+	st->turn++;
 }
 
 static void stack_event(struct uccl_fab *n, struct uccl_fab_event *e)
@@ -369,6 +382,8 @@ static int flow_make(struct uccl_fab_scene *s, struct fhost *h, uint32_t to, str
 	struct fstack *st = s->st;
 	struct fflow *ff = calloc(1, sizeof(*ff));
 	uint32_t chunk = c->mtu - UCCL_HDR_LEN;
+	uint16_t paths = (uint16_t)uccl_max(c->paths / c->engines, 1);
+	uint64_t unit = (uint64_t)(h - st->hosts) % st->loops;
 	const struct uccl_flow_cfg cfg = {
 		.cc = st->cc,
 		.pathsel = st->pathsel,
@@ -385,17 +400,17 @@ static int flow_make(struct uccl_fab_scene *s, struct fhost *h, uint32_t to, str
 		.write_bytes = c->chunk,
 		.mtu = c->mtu,
 		.window = c->window,
-		.paths_tx = c->paths,
-		.paths_rx = c->paths,
+		.paths_tx = paths,
+		.paths_rx = paths,
 		.labels = c->labels,
 		.slots_tx = (uint16_t)c->window,
 		.slots_rx = (uint16_t)c->window,
 		.msg_limit_tx = 1,
 		.tx_sync = true,
-		.link_bps = c->topo.host_bps,
+		.link_bps = c->topo.host_bps / c->engines,
 		.delay_ns = 2 * uccl_fab_one_way(&s->net, h->id, to, c->mtu) / UCCL_PS_PER_NS,
 		.rto_min_ns = 100 * UCCL_NS_PER_US,
-		.seed = c->seed ^ ((uint64_t)h->id << 32 | to) * 0x9e3779b97f4a7c15ull,
+		.seed = c->seed ^ (unit << 48 ^ (uint64_t)h->id << 32 ^ to) * 0x9e3779b97f4a7c15ull,
 	};
 
 	*out = ff;
@@ -423,11 +438,12 @@ static struct fflow *flow_find(const struct fhost *h, uint32_t to)
 	return ff;
 }
 
-static int stack_send(struct uccl_fab_scene *s, uint32_t i)
+/* Bytes [from, to) of an operation by one engine's flow. */
+static int part_send(struct uccl_fab_scene *s, uint32_t i, uint32_t unit, uint64_t from, uint64_t to)
 {
 	struct fstack *st = s->st;
 	struct uccl_fab_op *op = &s->ops[i];
-	struct fhost *a = &st->hosts[op->src], *b = &st->hosts[op->dst];
+	struct fhost *a = &st->hosts[op->src * st->loops + unit], *b = &st->hosts[op->dst * st->loops + unit];
 	struct fflow *ff = flow_find(a, op->dst), *back;
 	struct op_item *it = calloc(1, sizeof(*it));
 
@@ -441,21 +457,39 @@ static int stack_send(struct uccl_fab_scene *s, uint32_t i)
 		ff->peer = back;
 		back->peer = ff;
 	}
+	it->next = op->item;
 	op->item = it;
 	it->op = i;
-	it->iov = (struct iovec){.iov_base = PAYLOAD, .iov_len = op->bytes};
+	it->iov = (struct iovec){.iov_base = PAYLOAD, .iov_len = to - from};
 	it->item.rtype = RTYPE_DATA;
 	it->item.bulk = true;
 	it->item.want_ack = true;
 	it->item.direct = s->cfg.chunk != 0;
 	it->item.iov = &it->iov;
 	it->item.iov_count = 1;
-	it->item.len = op->bytes;
-	uccl_rec_set_bulk(it->item.rec, i, 1, 0);
+	it->item.len = to - from;
+	uccl_rec_set_bulk(it->item.rec, i, 1, from);
 	uccl_flow_submit(&ff->f, &it->item);
 	flow_ready(ff);
 	host_pump(a);
 	return 0;
+}
+
+static int stack_send(struct uccl_fab_scene *s, uint32_t i)
+{
+	uint64_t from = 0, bytes = s->ops[i].bytes, piece = uccl_max(s->cfg.chunk, s->cfg.mtu);
+	uint32_t n = s->cfg.engines, unit = s->ops[i].rank * n;
+	int rc = 0;
+
+	/* Whole chunks, as equal as can be. */
+	for (uint32_t e = 0; !rc && e < n && from < bytes; e++) {
+		uint64_t to = e + 1 == n ? bytes : uccl_min(bytes, (bytes * (e + 1) / n + piece - 1) / piece * piece);
+
+		if (to > from)
+			rc = part_send(s, i, unit + e, from, to);
+		from = to;
+	}
+	return rc;
 }
 
 static int stack_open(struct uccl_fab_scene *s)
@@ -466,30 +500,33 @@ static int stack_open(struct uccl_fab_scene *s)
 	if (!st)
 		return -FI_ENOMEM;
 	s->st = st;
+	s->cfg.engines = uccl_max(c->engines, 1);
+	s->cfg.ranks = uccl_max(c->ranks, 1);
 	st->cc = uccl_cc_find(c->cc);
 	st->pathsel = uccl_path_find(c->path);
 	st->credit = uccl_credit_find(c->credit);
 	if (uccl_policies_values((const char *const[]){c->cc, c->path, c->credit}, st->k) || c->mtu < 512 ||
-	    c->labels < c->paths ||
-	    c->labels > UINT16_MAX - PORT_FIRST || c->window < 64 || (c->window & (c->window - 1)))
+	    c->labels < c->paths || c->engines > 64 || c->ranks > 64 || c->labels > UINT16_MAX - PORT_FIRST ||
+	    c->window < 64 || (c->window & (c->window - 1)))
 		return -FI_EINVAL;
-	st->hosts = calloc(c->topo.hosts, sizeof(*st->hosts));
+	st->loops = (uint32_t)c->engines * c->ranks;
+	st->hosts = calloc((size_t)c->topo.hosts * st->loops, sizeof(*st->hosts));
 	if (!st->hosts)
 		return -FI_ENOMEM;
 	uccl_rng_seed(&st->rng, c->seed);
 	for (int i = 0; i < UNIT_KINDS; i++)
 		uccl_pool_init(&st->units[i], unit_bytes[i], 16u << 20);
 	uccl_pool_init(&st->wakes, sizeof(struct wake), 16u << 20);
-	for (uint32_t i = 0; i < c->topo.hosts; i++) {
+	for (uint32_t i = 0; i < c->topo.hosts * st->loops; i++) {
 		struct fhost *h = &st->hosts[i];
 
 		h->s = s;
-		h->id = i;
+		h->id = i / st->loops;
 		h->armed = UCCL_NEVER;
 		TAILQ_INIT(&h->ready);
 		uccl_heap_init(&h->heap);
 		h->pacing.at = UCCL_NEVER;
-		uccl_pacer_init(&h->pacer, c->topo.host_bps);
+		uccl_pacer_init(&h->pacer, c->topo.host_bps / st->loops);
 	}
 	s->flow_bytes = sizeof(struct fflow);
 	return 0;
@@ -500,8 +537,11 @@ static void stack_close(struct uccl_fab_scene *s)
 	struct fstack *st = s->st;
 
 	for (uint32_t i = 0; i < s->nops; i++)
-		free(s->ops[i].item);
-	for (uint32_t i = 0; st->hosts && i < s->cfg.topo.hosts; i++) {
+		for (struct op_item *it = s->ops[i].item, *next; it; it = next) {
+			next = it->next;
+			free(it);
+		}
+	for (uint32_t i = 0; st->hosts && i < s->cfg.topo.hosts * st->loops; i++) {
 		struct fflow *ff = st->hosts[i].flows, *next;
 
 		for (; ff; ff = next) {

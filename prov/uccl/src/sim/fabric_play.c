@@ -55,6 +55,8 @@ static const struct option options[] = {
 	{"chunk", 'u', P(cfg.chunk), "bytes of a write; 0: packets only"},
 	{"window", 'u', P(cfg.window), "chunks, a power of two"},
 	{"post", 'u', P(cfg.post_bytes), "bytes posted ahead of the NIC"},
+	{"engines", 'u', P(cfg.engines), "of a rank, over which each of its connections is split"},
+	{"ranks", 'u', P(cfg.ranks), "that share a NIC; permutation, loss, spine: and what it sends"},
 	{"credit_loss", 'd', P(cfg.credit_loss), "chance of a credit, or of the demand for one, to be lost"},
 	{"qps", 'u', P(cfg.qps), "baselines: queue pairs of a connection"},
 	{"seed", 'u', P(cfg.seed), "of everything that is drawn"},
@@ -105,6 +107,8 @@ int uccl_fab_play_init(struct uccl_fab_play *p, const char *name)
 		.chunk = 32768,
 		.window = 256,
 		.post_bytes = 65536,
+		.engines = 1,
+		.ranks = 1,
 		.qps = 1,
 		.seed = 1,
 		.limit_ns = 10 * UCCL_NS_PER_S,
@@ -221,7 +225,12 @@ static void permute(struct uccl_fab_play *p, const uint32_t *hosts, uint32_t n, 
 {
 	/* One cycle through all of them in a random order: nobody sends to itself. */
 	for (uint32_t i = 0; i < n; i++)
-		uccl_fab_scene_add(&p->scene, hosts[i], hosts[(i + 1) % n], p->bytes, 0, group);
+		for (uint8_t r = 0; r < p->cfg.ranks; r++) {
+			uint32_t op = uccl_fab_scene_add(&p->scene, hosts[i], hosts[(i + 1) % n],
+							 uccl_max(p->bytes / p->cfg.ranks, 1), 0, group);
+
+			p->scene.ops[op].rank = r;
+		}
 }
 
 static void play_ring(struct uccl_fab_play *p, const uint32_t *hosts, uint32_t n)
@@ -336,7 +345,7 @@ static uint64_t ideal(const struct uccl_fab_play *p)
 		return sum;
 	}
 	for (uint32_t i = 0; i < s->nops; i++)
-		sum = uccl_max(sum, uccl_fab_ideal(s, s->ops[i].src, s->ops[i].dst, s->ops[i].bytes));
+		sum = uccl_max(sum, uccl_fab_ideal(s, s->ops[i].src, s->ops[i].dst, p->bytes));
 	return sum;
 }
 

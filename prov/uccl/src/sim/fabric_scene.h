@@ -33,6 +33,7 @@ struct uccl_fab_op {
 	uint32_t src, dst;
 	uint32_t next; /* operation that may begin when this one has arrived; UINT32_MAX: none */
 	uint8_t group; /* for reports */
+	uint8_t rank;  /* at both ends */
 	bool begun;
 	bool mixed; /* parts came both ways, cover says nothing */
 	void *item; /* the stack's */
@@ -46,6 +47,8 @@ struct uccl_fab_cfg {
 	uint32_t chunk;	     /* bytes of a write; 0: packets only */
 	uint32_t window;     /* chunks */
 	uint32_t post_bytes; /* posted ahead of the NIC */
+	uint16_t engines;    /* of a rank, over which each of its connections is split; 0: 1 */
+	uint16_t ranks;	     /* that share a host's NIC; 0: 1 */
 	uint16_t qps;	     /* baselines: queue pairs of a connection */
 	double credit_loss;  /* chance that a CREDIT or DEMAND never arrives */
 	uint64_t seed;

@@ -2,6 +2,7 @@
 /* The provider's flows on the fabric: what the stack must do with what a NIC does. */
 #include "sim/fabric_play.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -130,6 +131,42 @@ static void credit__half_of_them_lost(void **state)
 	}
 }
 
+/* However many engines a connection is split over, it takes as long; 1 % for the longest of these 54. */
+static void engines__no_matter(void **state)
+{
+	uint64_t one = 0, took;
+
+	(void)state;
+	for (int n = 1; n <= 8; n *= 2) {
+		char set[128];
+
+		snprintf(set, sizeof(set), "hosts=54,bytes=16m,cc=nscc,path=reps,queue=2m,engines=%d", n);
+		play("permutation", set);
+		assert_int_equal(p.scene.flows, 2 * 54 * n);
+		took = p.scene.last_ns - p.scene.first_ns;
+		one = n == 1 ? took : one;
+		assert_true(took * 100 < one * 102 && one * 100 < took * 102);
+		uccl_fab_play_close(&p);
+	}
+}
+
+/* Ranks share what their NIC carries. */
+static void ranks__share(void **state)
+{
+	(void)state;
+	play("permutation", "hosts=54,bytes=16m,cc=nscc,path=reps,ranks=2");
+	assert_int_equal(p.scene.nops, 54 * 2);
+	for (uint32_t i = 0; i < p.scene.nops; i += 2) {
+		double sum = 0;
+
+		for (uint32_t r = 0; r < 2; r++)
+			sum += 1 / (double)p.scene.ops[i + r].end_ns;
+		for (uint32_t r = 0; r < 2; r++)
+			assert_true(fabs(2 / (double)p.scene.ops[i + r].end_ns / sum - 1) < 0.1);
+	}
+	uccl_fab_play_close(&p);
+}
+
 static void close__in_the_middle(void **state)
 {
 	(void)state;
@@ -149,6 +186,8 @@ int main(void)
 		cmocka_unit_test(credit__no_loss_spiral),
 		cmocka_unit_test(credit__lost),
 		cmocka_unit_test(credit__half_of_them_lost),
+		cmocka_unit_test(engines__no_matter),
+		cmocka_unit_test(ranks__share),
 		cmocka_unit_test(close__in_the_middle),
 	};
 

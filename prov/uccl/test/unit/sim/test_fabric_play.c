@@ -67,6 +67,8 @@ static void run__all(void **state)
 		play(uccl_fab_plays[i][0],
 		     "hosts=16,bytes=256k,senders=7,tiers=2,per_tor=4,spines=2,rails=4,path=hash");
 		uccl_fab_play_close(&p);
+		play(uccl_fab_plays[i][0], "hosts=16,bytes=300000,senders=7,engines=3,ranks=2,credit=auto");
+		uccl_fab_play_close(&p);
 	}
 }
 
