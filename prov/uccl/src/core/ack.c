@@ -114,6 +114,23 @@ static uint64_t path_sample(const struct uccl_ack_path *p, uint64_t arrived, uin
 	return uccl_max((uint64_t)rtt << UCCL_TS_SHIFT, 1);
 }
 
+/*
+ * What the peer's host takes is no matter of paths, so it is taken off their RTTs; but who does not wait for it asks
+ * again and again, and a busy host gets busier. One answer that took long (the peer computed meanwhile) says nothing of
+ * the next; several in a row do. All that was sent before the last of them came waited for the same.
+ */
+static void flow_host(struct uccl_flow *f, uint64_t delay_ns, uint64_t now)
+{
+	uint64_t least = delay_ns;
+
+	f->host_heard_ns = now;
+	f->hosts_ns[f->host_next] = delay_ns;
+	f->host_next = (uint8_t)((f->host_next + 1) % UCCL_HOST_ANSWERS);
+	for (int i = 0; i < UCCL_HOST_ANSWERS; i++)
+		least = uccl_min(least, f->hosts_ns[i]);
+	f->host_ns = least > UCCL_ACK_DELAY_NS ? least - UCCL_ACK_DELAY_NS : 0;
+}
+
 static void flow_rtt(struct uccl_flow *f, uint64_t rtt_ns)
 {
 	f->last_rtt_ns = rtt_ns;
@@ -124,7 +141,7 @@ static void flow_rtt(struct uccl_flow *f, uint64_t rtt_ns)
 /* The paths' lines: highest sequence numbers, RTT samples. Returns the fabric RTT to give to congestion control. */
 static uint64_t ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_t age_ns, uint64_t now)
 {
-	uint64_t arrived = now > age_ns ? now - age_ns : now, best = 0;
+	uint64_t arrived = now > age_ns ? now - age_ns : now, best = 0, host = UCCL_NEVER;
 
 	for (int i = 0; i < a->npaths; i++) {
 		const struct uccl_ack_path *in = &a->paths[i];
@@ -151,6 +168,8 @@ static uint64_t ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_
 			p->acked_seq = in->seq;
 			rtt = path_sample(in, arrived, &sent);
 		}
+		if (rtt && sent >= f->host_heard_ns)
+			host = uccl_min(host, (uint64_t)in->delay << UCCL_TS_SHIFT);
 		f->rack_ns = uccl_max(f->rack_ns, sent);
 		flow_path_alive(f, in->path, arrived);
 		if (rtt) {
@@ -162,6 +181,8 @@ static uint64_t ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_
 				best = rtt;
 		}
 	}
+	if (host != UCCL_NEVER)
+		flow_host(f, host, now);
 	return best;
 }
 

@@ -165,7 +165,7 @@ uint64_t uccl_flow_rto(const struct uccl_flow *f)
 {
 	uint64_t rto = f->srtt_ns ? f->srtt_ns + 4 * f->rttvar_ns + UCCL_ACK_DELAY_NS : 4 * f->cfg.rto_min_ns;
 
-	return uccl_clamp(rto, f->cfg.rto_min_ns, UCCL_RTO_MAX_NS);
+	return uccl_clamp(rto + 2 * f->host_ns, f->cfg.rto_min_ns, UCCL_RTO_MAX_NS);
 }
 
 /*
@@ -177,7 +177,8 @@ static uint64_t flow_pto(const struct uccl_flow *f)
 {
 	if (!f->srtt_ns)
 		return uccl_flow_rto(f);
-	return uccl_min(uccl_max(2 * f->srtt_ns, f->srtt_ns + 4 * f->rttvar_ns) + UCCL_ACK_DELAY_NS, uccl_flow_rto(f));
+	return uccl_min(uccl_max(2 * f->srtt_ns, f->srtt_ns + 4 * f->rttvar_ns) + UCCL_ACK_DELAY_NS + 2 * f->host_ns,
+			uccl_flow_rto(f));
 }
 
 /* Two paths are asked per time-out, so as many time-outs as there are paths ask each of them twice. */

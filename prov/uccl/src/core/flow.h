@@ -177,6 +177,9 @@ struct uccl_flow_cfg {
 /* Control packets prefer so many paths: those that the peer reported last. */
 #define UCCL_CONTROL_PATHS 8
 
+/* Answers in a row that must have taken long before time-outs wait for the peer's host. */
+#define UCCL_HOST_ANSWERS 4
+
 enum uccl_flow_close { UCCL_FLOW_OPEN, UCCL_FLOW_CLOSING, UCCL_FLOW_CLOSED };
 
 struct uccl_flow {
@@ -238,6 +241,10 @@ struct uccl_flow {
 
 	/* loss and time */
 	uint64_t srtt_ns, rttvar_ns, min_rtt_ns, last_rtt_ns;
+	/* How long the peer's host takes to answer, beyond what it may: the least of its latest. PROTOCOL R99 */
+	uint64_t host_ns, hosts_ns[UCCL_HOST_ANSWERS];
+	uint64_t host_heard_ns;		/* when the last of them came */
+	uint8_t host_next;
 	uint64_t rack_ns;		/* latest transmission time among packets that were reported */
 	uint64_t rack_at;		/* when RACK looks again */
 	uint64_t probe_at;		/* tail probe, then time-outs */

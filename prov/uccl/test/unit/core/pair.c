@@ -137,7 +137,7 @@ static struct pair_pkt *pkt_new(struct pair *p, uint8_t kind, int to, uint32_t l
 	k->to = (uint8_t)to;
 	k->len = len;
 	k->born = p->now;
-	k->due = p->now + p->cfg.delay_ns;
+	k->due = p->now + p->cfg.delay_ns + p->side[k->to].host_ns;
 	return k;
 }
 
@@ -495,8 +495,8 @@ void pair_arrive(struct pair *p, uint32_t i)
 		if (reason != UCCL_DROP_COUNT)
 			s->stats.dropped[reason]++;
 		else
-			uccl_flow_rx(&s->f, &h, k->data + UCCL_HDR_LEN, k->data + UCCL_HDR_LEN + h.payload_len, 0,
-				     p->now);
+			uccl_flow_rx(&s->f, &h, k->data + UCCL_HDR_LEN, k->data + UCCL_HDR_LEN + h.payload_len,
+				     s->host_ns, p->now);
 		break;
 	case UCCL_RX_WRITE:
 		write_arrive(p, s, k);

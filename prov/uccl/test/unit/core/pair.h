@@ -65,6 +65,7 @@ struct pair_side {
 	struct uccl_pacer pacer;
 	struct pair *pair;
 	uint8_t id;
+	uint64_t host_ns;	/* what arrives waits so long until the flow sees it, and the flow is told */
 	bool stopped;		/* the host does not run: nothing leaves, no timer, what arrives waits */
 	struct pair_obj **objs; /* sent by this side */
 	uint32_t nobjs;

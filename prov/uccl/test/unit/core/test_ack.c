@@ -511,6 +511,61 @@ static void delay_nth(struct pair *q, struct pair_pkt *k)
 		k->due += 15 * US;
 }
 
+/* One record after the other; how many packets it took from side 0 until each was acknowledged. */
+static uint64_t records(int n)
+{
+	uint64_t before = p.side[0].stats.tx_packets;
+
+	for (int i = 0; i < n; i++) {
+		pair_record(&p, 0, 100);
+		assert_true(pair_finish(&p, UCCL_NS_PER_S));
+	}
+	return p.side[0].stats.tx_packets - before;
+}
+
+/*
+ * A peer whose host is busy gets what it has to do, not ever more questions why that is not done: many senders kept it
+ * at nothing else. Paths are not blamed, and when it is quick again so are the time-outs. PROTOCOL R99
+ */
+static void host__busy_peer_is_not_asked(void **state)
+{
+	struct pair_cfg c = pair_packets();
+
+	(void)state;
+	pair_init(&p, &c);
+	records(20);
+	assert_int_equal(tx()->host_ns, 0);
+	p.side[1].host_ns = 20 * MS;
+	records(10);
+	assert_int_equal(tx()->host_ns, 20 * MS - UCCL_ACK_DELAY_NS);
+	assert_true(uccl_flow_rto(tx()) >= 40 * MS - 2 * UCCL_ACK_DELAY_NS && tx()->srtt_ns < MS);
+	assert_true(records(20) <= 40);
+	assert_int_equal(tx()->paths[0].state, UCCL_PATH_ACTIVE);
+	p.side[1].host_ns = 0;
+	records(2);
+	assert_int_equal(tx()->host_ns, 0);
+	assert_true(uccl_flow_rto(tx()) < 2 * MS);
+	pair_fini(&p);
+}
+
+/* It computed for a while, once: that will not be so with the next. PROTOCOL R99 */
+static void host__one_pause_says_nothing(void **state)
+{
+	struct pair_cfg c = pair_packets();
+
+	(void)state;
+	pair_init(&p, &c);
+	records(20);
+	for (int i = 0; i < 3; i++) {
+		p.side[1].host_ns = 100 * MS;
+		records(1);
+		assert_int_equal(tx()->host_ns, 0);
+		p.side[1].host_ns = 0;
+		records(4);
+	}
+	pair_fini(&p);
+}
+
 /* One lost chunk is one retransmission, wherever it was. */
 static void proof__one_for_one(void **state)
 {
@@ -1085,6 +1140,8 @@ int main(void)
 		cmocka_unit_test(path_sample__writes),
 		cmocka_unit_test(reorder__learnt_and_forgotten),
 		cmocka_unit_test(reorder__bounded),
+		cmocka_unit_test(host__busy_peer_is_not_asked),
+		cmocka_unit_test(host__one_pause_says_nothing),
 		cmocka_unit_test(proof__one_for_one),
 		cmocka_unit_test(proof__own_path_only),
 		cmocka_unit_test(proof__tolerance_edge),

@@ -211,6 +211,8 @@ static void flow_rto__values(void **state)
 	tx()->srtt_ns = 2 * MS;
 	tx()->rttvar_ns = MS;
 	assert_int_equal(uccl_flow_rto(tx()), 6 * MS + UCCL_ACK_DELAY_NS);
+	tx()->host_ns = 10 * MS;
+	assert_int_equal(uccl_flow_rto(tx()), 26 * MS + UCCL_ACK_DELAY_NS);
 	tx()->srtt_ns = UCCL_NS_PER_S;
 	assert_int_equal(uccl_flow_rto(tx()), UCCL_RTO_MAX_NS);
 	pair_fini(&p);
