@@ -72,13 +72,17 @@ static uint64_t random64(struct uccl_engine *e)
 	return v;
 }
 
-/* One peer's share of the receive queue, in packets of `bytes`: the sum of all stays below what it holds. */
+/*
+ * One peer's share of the receive queue, in packets of `bytes`: the sum of all stays below what it holds. Nobody can
+ * get less than one, nor less than two, with which a stream goes on while an answer is on its way, unless there are
+ * more peers than packets.
+ */
 static uint16_t slots_share(const struct uccl_engine *e, uint32_t bytes, uint32_t peers)
 {
 	uint64_t all = e->nic->ops->slots ? e->nic->ops->slots(e->nic, bytes) : e->nic->caps.rx_slots;
 	uint64_t n = all * 3 / 4 / (peers ? peers : 1);
 
-	return (uint16_t)uccl_clamp(n, 2, uccl_min(e->cfg.window_chunks, UCCL_SLOTS_MAX));
+	return (uint16_t)uccl_clamp(n, peers > all ? 1 : 2, uccl_min(e->cfg.window_chunks, UCCL_SLOTS_MAX));
 }
 
 static void slots_refresh(struct uccl_engine *e)

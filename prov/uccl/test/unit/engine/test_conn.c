@@ -730,6 +730,25 @@ static void slots__shared(void **state)
 	lan_free(l);
 }
 
+/* Two for each, unless there are more peers than slots: then each may have one under way, and no more. PROTOCOL R20 */
+static void slots__more_peers_than_slots(void **state)
+{
+	static const uint32_t holds[] = {4, 2, 1};
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct lan *l = lan_new_open(3);
+
+		l->node[1].e->nic->caps.rx_slots = holds[i];
+		talk(l);
+		assert_int_equal(lan_send(l, 2, 1, src, 10, LAN_CTX(1)), 0);
+		lan_run(l, SECOND);
+		assert_int_equal(lan_conn(l, 1, 0)->peer.flow.cfg.slots_rx, holds[i] < 2 ? 1 : 2);
+		assert_int_equal(lan_conn(l, 1, 2)->peer.flow.cfg.slots_rx, holds[i] < 2 ? 1 : 2);
+		lan_free(l);
+	}
+}
+
 /* PROTOCOL R50 */
 static void close_seen__ends_the_peer(void **state)
 {
@@ -815,6 +834,7 @@ int main(void)
 		cmocka_unit_test(scan__another_answers),
 		cmocka_unit_test(scan__no_keepalive),
 		cmocka_unit_test(slots__shared),
+		cmocka_unit_test(slots__more_peers_than_slots),
 		cmocka_unit_test(close_seen__ends_the_peer),
 		cmocka_unit_test(writes__through_the_engine),
 	};
