@@ -518,7 +518,8 @@ static int coll_begin(struct group *g, const struct uccl_coll_plan *plan, uint8_
 	all->look = true;
 	uccl_coll_run(g->ep, 0, now);
 	uccl_ep_kick(g->ep);
-	uccl_rescue_arm(&g->ep->domain->rescue);
+	if (uccl_rescue_asleep(&g->ep->domain->rescue))
+		uccl_rescue_arm(&g->ep->domain->rescue, uccl_engine_expiry(g->ep->engine));
 	return 0;
 }
 

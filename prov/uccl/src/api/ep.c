@@ -101,8 +101,8 @@ int uccl_ep_progress(struct uccl_ep *ep)
 		return 0;
 	n = ep_round(ep, now);
 	atomic_store_explicit(&ep->called_ns, now, memory_order_relaxed);
-	if (n > 0)
-		uccl_rescue_arm(&ep->domain->rescue);
+	if (n > 0 && uccl_rescue_asleep(&ep->domain->rescue))
+		uccl_rescue_arm(&ep->domain->rescue, uccl_ep_expiry(ep));
 	/* Who spins may hold the core that the peer needs. With a core of its own this costs next to nothing. */
 	if (n > 0)
 		ep->idle = 0;

@@ -11,48 +11,51 @@
 
 /* It stays awake for so many rounds after the last thing in flight: a wake-up costs the program a system call. */
 #define LINGER_ROUNDS 64
+/* Something is due soon in so many rounds in a row: it is in flight, and no look at a peer now and then. */
+#define BUSY_ROUNDS 3
 
-/* One round over the endpoints. True: something is in flight. */
-static bool rescue_round(struct uccl_rescue *r)
+/* One round over the endpoints. Returns when the next is due; UCCL_NEVER: nothing is expected. */
+static uint64_t rescue_round(struct uccl_rescue *r)
 {
-	uint64_t now = uccl_clock();
-	bool busy = false;
+	uint64_t now = uccl_clock(), next = UCCL_NEVER;
 
 	pthread_mutex_lock(&r->eps->lock);
 	for (unsigned int i = 0; i < r->eps->n; i++) {
 		struct uccl_ep *ep = r->eps->v[i];
-		uint64_t called = atomic_load_explicit(&ep->called_ns, memory_order_relaxed), at;
+		uint64_t called = atomic_load_explicit(&ep->called_ns, memory_order_relaxed), at = uccl_ep_expiry(ep);
+		bool recent = called + r->after_ns > now;
 
-		if (called + r->after_ns > now) {
-			busy = true;
-			continue;
-		}
-		at = uccl_ep_expiry(ep);
-		busy |= at != UCCL_NEVER;
 		/* Answers that found packets set off more: waiting for a timer between them would take seconds. */
-		if (at <= now || (ep->rescue_more && at != UCCL_NEVER))
+		if (!recent && (at <= now || (ep->rescue_more && at != UCCL_NEVER))) {
 			ep->rescue_more = uccl_ep_drive(ep) > 0;
+			at = ep->rescue_more ? now : uccl_ep_expiry(ep);
+		}
+		/* A program that waits for this time itself is left to do so. */
+		if (at != UCCL_NEVER)
+			next = uccl_min(next, uccl_max(at, recent ? called : now) + r->after_ns);
 	}
 	pthread_mutex_unlock(&r->eps->lock);
-	return busy;
+	return next;
 }
 
-/* Sleep for a round, or without end if `park`, unless somebody woke us meanwhile. */
-static void rescue_sleep(struct uccl_rescue *r, bool park)
+/* Sleep until then (UCCL_NEVER: without end), or until somebody wakes us: true. */
+static bool rescue_sleep(struct uccl_rescue *r, uint64_t until)
 {
-	uint64_t until = uccl_clock() + r->after_ns;
 	struct timespec ts = {
 		.tv_sec = (time_t)(until / UCCL_NS_PER_S),
 		.tv_nsec = (long)(until % UCCL_NS_PER_S),
 	};
+	bool woken;
+	int rc = 0;
 
 	pthread_mutex_lock(&r->lock);
-	while (park && !r->woken && !r->stop)
-		pthread_cond_wait(&r->cond, &r->lock);
-	if (!park && !r->stop)
-		pthread_cond_timedwait(&r->cond, &r->lock, &ts);
+	while (!rc && !r->woken && !r->stop)
+		rc = until == UCCL_NEVER ? pthread_cond_wait(&r->cond, &r->lock) :
+					   pthread_cond_timedwait(&r->cond, &r->lock, &ts);
+	woken = r->woken || r->stop;
 	r->woken = false;
 	pthread_mutex_unlock(&r->lock);
+	return woken;
 }
 
 static bool rescue_stopped(struct uccl_rescue *r)
@@ -65,24 +68,41 @@ static bool rescue_stopped(struct uccl_rescue *r)
 	return stop;
 }
 
+/*
+ * Sleep until something is due, or is posted. Whoever posts from now on sees it and wakes us; who did before is seen by
+ * another look. True: woken.
+ */
+static bool rescue_park(struct uccl_rescue *r)
+{
+	uint64_t next;
+	bool woken;
+
+	atomic_store(&r->until, UCCL_NEVER);
+	atomic_store(&r->awake, false);
+	next = rescue_round(r);
+	atomic_store(&r->until, next);
+	woken = rescue_sleep(r, next);
+	atomic_store(&r->awake, true);
+	return woken;
+}
+
 static void *rescue_main(void *arg)
 {
 	struct uccl_rescue *r = arg;
-	unsigned int quiet = 0;
+	unsigned int quiet = 0, busy = 0;
 
 	while (!rescue_stopped(r)) {
-		if (rescue_round(r))
+		uint64_t next = rescue_round(r);
+
+		busy = next != UCCL_NEVER && next <= uccl_clock() + 2 * r->after_ns ? busy + 1 : 0;
+		if (busy >= BUSY_ROUNDS)
 			quiet = 0;
-		if (quiet++ < LINGER_ROUNDS) {
-			rescue_sleep(r, false);
-			continue;
+		if (quiet < LINGER_ROUNDS) {
+			quiet++;
+			rescue_sleep(r, uccl_clock() + r->after_ns);
+		} else if (rescue_park(r)) {
+			quiet = busy = 0;
 		}
-		/* Whoever posts from now on sees it and wakes us; who did before is seen by another look. */
-		atomic_store(&r->awake, false);
-		if (!rescue_round(r))
-			rescue_sleep(r, true);
-		atomic_store(&r->awake, true);
-		quiet = 0;
 	}
 	return NULL;
 }

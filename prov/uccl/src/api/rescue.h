@@ -4,7 +4,7 @@
  * engines; but a program may leave the library with messages in flight (a send that completed early) and wait for
  * something else, which may depend on just these messages. If one of them is lost, nobody would send it again. So while
  * something is in flight and the program stays away, this thread runs the timers that are due. It does not take in
- * messages for a program that has nothing in flight, and it sleeps as long as nothing is.
+ * messages for a program that has nothing in flight, and it sleeps until the next look at peers as long as nothing is.
  */
 #ifndef UCCL_API_RESCUE_H
 #define UCCL_API_RESCUE_H
@@ -23,6 +23,7 @@ struct uccl_rescue {
 	bool running;
 	bool stop, woken;	/* under the lock */
 	_Atomic bool awake;
+	_Atomic uint64_t until;	/* not awake: when it will look by itself */
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t cond;	/* of CLOCK_MONOTONIC */
@@ -33,10 +34,16 @@ int uccl_rescue_start(struct uccl_rescue *r, struct uccl_ep_list *eps, uint64_t 
 void uccl_rescue_stop(struct uccl_rescue *r);
 void uccl_rescue_wake(struct uccl_rescue *r);
 
-/* Something may be in flight now. Cheap if the thread is awake. */
-static inline void uccl_rescue_arm(struct uccl_rescue *r)
+/* Does it sleep, so that it must be told of what is due earlier? Cheap. */
+static inline bool uccl_rescue_asleep(struct uccl_rescue *r)
 {
-	if (r->running && !atomic_load_explicit(&r->awake, memory_order_relaxed))
+	return r->running && !atomic_load_explicit(&r->awake, memory_order_relaxed);
+}
+
+/* It sleeps; an engine's expiry is `at` now. */
+static inline void uccl_rescue_arm(struct uccl_rescue *r, uint64_t at)
+{
+	if (at < atomic_load(&r->until) - r->after_ns)
 		uccl_rescue_wake(r);
 }
 

@@ -283,7 +283,8 @@ static ssize_t tx_post(struct uccl_ep *ep, struct uccl_op *op, int rc,
 		return rc;
 	}
 	uccl_ep_kick(ep);
-	uccl_rescue_arm(&ep->domain->rescue);
+	if (uccl_rescue_asleep(&ep->domain->rescue))
+		uccl_rescue_arm(&ep->domain->rescue, uccl_engine_expiry(ep->engine));
 	return 0;
 }
 

@@ -2,6 +2,7 @@
 #include "world.h"
 
 #include <dirent.h>
+#include <sys/resource.h>
 #include <time.h>
 
 /* Threads of this process. */
@@ -144,6 +145,45 @@ static void rescue__sleeps_and_wakes(void **state)
 	world_close(&wb);
 }
 
+/*
+ * A program that sleeps in the library with peers that are looked at now and then: the thread does not wake for itself,
+ * but what is lost later is found again.
+ */
+static void rescue__sleeps_with_peers(void **state)
+{
+	struct rusage use[2];
+	struct world wa, wb;
+	struct node a, b;
+	struct fi_cq_tagged_entry e;
+	fi_addr_t to_b;
+	char in[8];
+
+	(void)state;
+	setenv_world(&wa, "10", NULL, FI_PROGRESS_MANUAL);
+	setenv_world(&wb, "0", NULL, FI_PROGRESS_MANUAL);
+	node_open(&a, &wa);
+	node_open(&b, &wb);
+	to_b = node_insert(&a, &b);
+	assert_int_equal(fi_trecv(b.ep, in, 8, NULL, FI_ADDR_UNSPEC, 1, 0, in), 0);
+	assert_int_equal(fi_trecv(a.ep, in, 8, NULL, FI_ADDR_UNSPEC, 1, 0, in), 0);
+	assert_int_equal(fi_tinject(a.ep, "x", 1, to_b, 1), 0);
+	for (uint64_t end = uccl_clock() + PATIENCE_NS; !reads(&b, 1, 1000000);) {
+		assert_true(uccl_clock() < end);
+		reads(&a, 1, 1000000);
+	}
+	/* Its rounds after the last thing in flight. */
+	assert_int_equal(fi_cq_sread(a.cq, &e, 1, NULL, 1200), -FI_EAGAIN);
+	getrusage(RUSAGE_SELF, &use[0]);
+	assert_int_equal(fi_cq_sread(a.cq, &e, 1, NULL, 1000), -FI_EAGAIN);
+	getrusage(RUSAGE_SELF, &use[1]);
+	/* Rounds of 10 ms would be a hundred. */
+	assert_true(use[1].ru_nvcsw - use[0].ru_nvcsw < 50);
+	node_close(&a);
+	node_close(&b);
+	world_close(&wa);
+	world_close(&wb);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -151,6 +191,7 @@ int main(void)
 		cmocka_unit_test(rescue__none),
 		cmocka_unit_test(rescue__threads),
 		cmocka_unit_test(rescue__sleeps_and_wakes),
+		cmocka_unit_test(rescue__sleeps_with_peers),
 	};
 
 	return cmocka_run_group_tests_name("rescue", tests, NULL, NULL);
