@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Several NICs as one: packets go over all of them, and when one has no link over those that have. The first of them
- * is where peers know the endpoint; what the places on the others are, connected sides tell each other. Direct writes go
- * over that one, as registrations belong to a NIC.
+ * is where peers know the endpoint; where it is on the others, connected sides tell each other. Direct writes go over
+ * that one, as registrations belong to a NIC.
  *
  * A label is one of a rail: l % n is the rail, l / n the label there. So the flow above sees paths like any others, and
  * leaves those that die, whichever end of them it was. Rail i of one side talks to rail i of the other.
@@ -260,7 +260,7 @@ static void alias_put(struct rails *r, struct rails_alias *a)
 	free(a);
 }
 
-/* PROTOCOL R99: the peer is on that address, too. False: that is somebody else's, or there is no memory. */
+/* PROTOCOL R100: the peer is on that address, too. False: that is somebody else's, or there is no memory. */
 static bool alias_get(struct rails *r, const struct rails_peer *p, int rail)
 {
 	struct rails_alias *a = alias_find(r, &p->place[rail]);
