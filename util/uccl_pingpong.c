@@ -5,8 +5,9 @@
  *
  *	result provider=uccl test=lat size=8 usec=4.210 mbs=1.9 mps=237529 iters=20000
  *
- * lat: ping-pong, time of one transfer. bw: a window of messages, then one answer. Every size is first sent once
- * with known contents in both directions and compared. Addresses, the number of rounds and the end of each test
+ * lat: ping-pong, time of one transfer. bw: a window of messages, then one answer. stream: a window of messages is
+ * always under way, so a long network never runs empty. Every size is first sent once with known contents in both
+ * directions and compared. Addresses, the number of rounds and the end of each test
  * travel over a TCP connection; its local address also says which interface the endpoint is to use.
  */
 #include <errno.h>
@@ -52,7 +53,7 @@ struct bench {
 	const char *host;
 	const char *port;
 	bool client;
-	bool lat, bw;
+	bool lat, bw, stream;
 	double seconds; /* of one measurement */
 	int window;	/* of bw, as asked for; 0: by size */
 	size_t size[SIZES_MAX];
@@ -411,6 +412,111 @@ static void bw_rounds(struct bench *b, size_t size, int window, uint64_t iters)
 	}
 }
 
+static int window_of(const struct bench *b, size_t size)
+{
+	size_t room = POOL_BYTES / (size ? size : 1);
+	int window = room > WINDOW_MAX ? WINDOW_MAX : room < WINDOW_MIN ? WINDOW_MIN : (int)room;
+
+	return b->window && b->window < window ? b->window : window;
+}
+
+/* half_mbs: of the second half of the time alone, when a transport has found its rate; 0: not asked. */
+static void result(const struct bench *b, const char *test, size_t size, uint64_t messages, double t, double half_mbs)
+{
+	printf("result provider=%s test=%s size=%zu usec=%.3f mbs=%.1f mps=%.0f iters=%llu", b->provider, test, size,
+	       t * 1e6 / (double)messages, (double)(size * messages) / t / 1e6, (double)messages / t,
+	       (unsigned long long)messages);
+	if (half_mbs > 0)
+		printf(" second_half_mbs=%.1f", half_mbs);
+	printf("\n");
+	fflush(stdout);
+}
+
+/* What the other side has sent beside the endpoint, if it is there in whole. */
+static bool oob_ready(struct bench *b, void *buf, size_t len)
+{
+	ssize_t n = recv(b->oob, buf, len, MSG_DONTWAIT | MSG_PEEK);
+
+	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
+		die("the other side is gone: %s", n ? strerror(errno) : "closed");
+	if (n < (ssize_t)len)
+		return false;
+	oob_recv(b, buf, len);
+	return true;
+}
+
+/*
+ * The client sends until its time is up and all of it was acknowledged, which ends the measurement. It says how many
+ * these were, and sends one window more: so many receives the server has left.
+ */
+static void stream_send(struct bench *b, size_t size, int window)
+{
+	double began = now_s(), t, half_t = 0;
+	uint64_t sent = 0, at, half_at = 0;
+
+	for (at = 0; (t = now_s() - began) < b->seconds; at++) {
+		struct slot *s = &b->tx[at % (uint64_t)window];
+
+		if (!half_t && at >= (uint64_t)window && t >= b->seconds / 2) {
+			half_t = t;
+			half_at = at - (uint64_t)window;
+		}
+		if (at >= (uint64_t)window)
+			slot_wait(b, s);
+		post_send(b, s, s->buf, size, b->tag);
+		sent++;
+	}
+	for (at = 0; at < (uint64_t)window && at < sent; at++)
+		slot_wait(b, &b->tx[at]);
+	t = now_s() - began;
+	oob_send(b, &sent, sizeof(sent));
+	barrier(b);
+	for (at = 0; at < (uint64_t)window; at++)
+		post_send(b, &b->tx[at], b->tx[at].buf, size, b->tag);
+	for (at = 0; at < (uint64_t)window; at++)
+		slot_wait(b, &b->tx[at]);
+	result(b, "stream", size, sent, t, half_t > 0 ? (double)((sent - half_at) * size) / (t - half_t) / 1e6 : 0);
+}
+
+static void stream_recv(struct bench *b, size_t size, int window)
+{
+	uint64_t sent = 0, got = 0, turn = 0;
+	bool known = false;
+
+	while (!known || got < sent + (uint64_t)window) {
+		struct slot *s = &b->rx[got % (uint64_t)window];
+
+		progress(b);
+		/* Receives of one tag are taken in the order of their posting. */
+		if (s->done) {
+			got++;
+			if (!known || got <= sent)
+				post_recv(b, s, s->buf, size, b->tag);
+			else
+				s->done = false;
+		} else if (!known && ++turn % 64 == 0 && oob_ready(b, &sent, sizeof(sent))) {
+			known = true;
+			barrier(b);
+		}
+	}
+}
+
+static void measure_stream(struct bench *b, size_t size)
+{
+	int i, window = window_of(b, size);
+
+	b->tag++;
+	if (!b->client)
+		for (i = 0; i < window; i++)
+			post_recv(b, &b->rx[i], b->rx[i].buf, size, b->tag);
+	barrier(b);
+	if (b->client)
+		stream_send(b, size, window);
+	else
+		stream_recv(b, size, window);
+	barrier(b);
+}
+
 static void rounds_run(struct bench *b, bool lat, size_t size, int window, uint64_t iters)
 {
 	if (lat)
@@ -422,13 +528,10 @@ static void rounds_run(struct bench *b, bool lat, size_t size, int window, uint6
 /* The client times a warm-up and says how many rounds fill the time asked for. */
 static void measure(struct bench *b, bool lat, size_t size)
 {
-	size_t room = POOL_BYTES / (size ? size : 1);
-	int window = lat ? 1 : room > WINDOW_MAX ? WINDOW_MAX : room < WINDOW_MIN ? WINDOW_MIN : (int)room;
+	int window = lat ? 1 : window_of(b, size);
 	uint64_t iters, messages, warmup = lat ? WARMUP : b->window ? 1 : 2, least = lat || !b->window ? ITERS_MIN : 1;
 	double t;
 
-	if (!lat && b->window && b->window < window)
-		window = b->window;
 	t = now_s();
 	rounds_run(b, lat, size, window, warmup);
 	t = (now_s() - t) / (double)warmup;
@@ -449,10 +552,7 @@ static void measure(struct bench *b, bool lat, size_t size)
 	if (!b->client)
 		return;
 	messages = lat ? 2 * iters : (uint64_t)window * iters;
-	printf("result provider=%s test=%s size=%zu usec=%.3f mbs=%.1f mps=%.0f iters=%llu\n", b->provider,
-	       lat ? "lat" : "bw", size, t * 1e6 / (double)messages, (double)(size * messages) / t / 1e6,
-	       (double)messages / t, (unsigned long long)messages);
-	fflush(stdout);
+	result(b, lat ? "lat" : "bw", size, messages, t, 0);
 }
 
 /* ---- set-up */
@@ -496,15 +596,16 @@ static void sizes_parse(struct bench *b, char *text)
 
 static void usage(void)
 {
-	puts("usage: uccl_pingpong [-p PROVIDER] [-P PORT] [-s SIZE,...] [-t SECONDS] [-m lat|bw|both] [-w WINDOW] "
-	     "[-T LIMIT] [HOST]\n"
+	puts("usage: uccl_pingpong [-p PROVIDER] [-P PORT] [-s SIZE,...] [-t SECONDS] [-m lat|bw|both|stream]\n"
+	     "                     [-w WINDOW] [-T LIMIT] [HOST]\n"
 	     "  Server without HOST, client with it; both need the same -p, -s, -m and -w.\n"
 	     "  -p  provider, for example uccl, tcp, 'tcp;ofi_rxm' (uccl)\n"
 	     "  -P  TCP port over which both sides talk beside the endpoint (47592)\n"
 	     "  -s  message sizes, bytes, k and m known (8,64,1k,8k,64k,256k,1m,4m)\n"
 	     "  -t  seconds of one measurement (0.3)\n"
-	     "  -m  what to measure (both)\n"
-	     "  -w  at most so many messages before an answer in bw, and one window to warm up, for slow networks\n"
+	     "  -m  what to measure (both: lat and bw)\n"
+	     "  -w  at most so many messages before an answer in bw, and one window to warm up, for slow networks;\n"
+	     "      or so many under way in stream\n"
 	     "  -T  the whole run ends by SIGALRM after so many seconds (600)");
 }
 
@@ -531,8 +632,9 @@ int main(int argc, char **argv)
 			b.seconds = atof(optarg);
 			break;
 		case 'm':
-			b.lat = strcmp(optarg, "bw");
-			b.bw = strcmp(optarg, "lat");
+			b.stream = !strcmp(optarg, "stream");
+			b.lat = !b.stream && strcmp(optarg, "bw");
+			b.bw = !b.stream && strcmp(optarg, "lat");
 			break;
 		case 'w':
 			b.window = atoi(optarg);
@@ -561,6 +663,8 @@ int main(int argc, char **argv)
 			measure(&b, true, b.size[i]);
 		if (b.bw)
 			measure(&b, false, b.size[i]);
+		if (b.stream)
+			measure_stream(&b, b.size[i]);
 	}
 	barrier(&b);
 	endpoint_close(&b);
