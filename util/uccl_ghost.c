@@ -5,7 +5,7 @@
  * for a later message, and until then looks whether the pattern stays. Bytes that change then were written by nobody
  * who may. Meant for networks that delay, lose, double and reorder (util/roce-run --netem).
  *
- *   uccl_ghost [-s BYTES] [-n MESSAGES] [-b BUFFERS] [-q MS]          the receiver, which says its port
+ *   uccl_ghost [-s BYTES] [-n MESSAGES] [-b BUFFERS] [-q MS] [-P PORT]            the receiver
  *   uccl_ghost [...] -d DOMAIN HOST                                 the sender; all else the same on both sides
  */
 #include <errno.h>
@@ -33,8 +33,8 @@
 
 static struct {
 	uint64_t bytes, messages, buffers, quiet_ms;
-	const char *domain, *host;
-} opt = {.bytes = 262144, .messages = 100, .buffers = 4, .quiet_ms = 3000};
+	const char *domain, *host, *port;
+} opt = {.bytes = 262144, .messages = 100, .buffers = 4, .quiet_ms = 3000, .port = PORT};
 
 static struct fi_info *info;
 static struct fid_fabric *fabric;
@@ -104,7 +104,7 @@ static void oob_open(void)
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE, .ai_family = AF_INET}, *a;
 	int one = 1, l;
 
-	if (getaddrinfo(opt.host, PORT, &hints, &a))
+	if (getaddrinfo(opt.host, opt.port, &hints, &a))
 		die("no such host");
 	l = socket(a->ai_family, SOCK_STREAM, 0);
 	if (opt.host) {
@@ -275,7 +275,7 @@ int main(int argc, char **argv)
 	uint64_t found = 0, wrong = 0;
 	int c;
 
-	while ((c = getopt(argc, argv, "s:n:b:q:d:")) != -1) {
+	while ((c = getopt(argc, argv, "s:n:b:q:d:P:")) != -1) {
 		if (c == 's')
 			opt.bytes = number(optarg);
 		else if (c == 'n')
@@ -286,6 +286,8 @@ int main(int argc, char **argv)
 			opt.quiet_ms = number(optarg);
 		else if (c == 'd')
 			opt.domain = optarg;
+		else if (c == 'P')
+			opt.port = optarg;
 		else
 			return 2;
 	}
