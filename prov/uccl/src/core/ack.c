@@ -47,6 +47,9 @@ static uint32_t ack_one(struct uccl_flow *f, uint64_t csn, uint64_t now)
 		return 0;
 	if (e->state == UCCL_SENT_INFLIGHT)
 		sent_off_flight(f, e);
+	/* Nothing but the write can have brought it; its path's line may be lost, or come behind this. PROTOCOL R84 */
+	if (e->write && e->ntx == 1)
+		flow_write_seen(f, e->path, csn);
 	e->state = UCCL_SENT_ACKED;
 	if (csn >= f->high_acked)
 		f->high_acked = csn + 1;

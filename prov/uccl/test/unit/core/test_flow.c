@@ -1134,6 +1134,38 @@ static void writes__off_trial_on(void **state)
 	pair_fini(&p);
 }
 
+static void writes_ack_lost(struct pair *q, struct pair_pkt *k)
+{
+	uint32_t *left = q->arg;
+
+	if (k->to == 0 && k->kind == UCCL_RX_PACKET && k->h.type == UCCL_PKT_ACK && *left) {
+		--*left;
+		k->fate = PAIR_DROP;
+	}
+}
+
+/* The line that reported the first write is lost; later its number alone is acknowledged. PROTOCOL R84 */
+static void writes__report_lost(void **state)
+{
+	uint32_t left = 1;
+
+	(void)state;
+	start_later();
+	p.arg = &left;
+	p.filter = writes_ack_lost;
+	uccl_flow_writes(tx(), 2, true, p.now);
+	pair_bulk(&p, 0, 4 * KIB);
+	assert_true(pair_finish(&p, 50 * MS));
+	assert_int_equal(left, 0);
+	assert_int_equal(p.side[0].stats.writes_tx, 1);
+	assert_int_equal(p.side[0].stats.rtx_bytes, 0);
+	assert_int_equal(path(2)->write, UCCL_WRITE_ON);
+	pair_bulk(&p, 0, 64 * KIB);
+	assert_true(pair_finish(&p, 50 * MS));
+	assert_int_equal(p.side[0].stats.writes_tx, 17);
+	pair_fini(&p);
+}
+
 static void writes_lost(struct pair *q, struct pair_pkt *k)
 {
 	uint32_t *left = q->arg;
@@ -1276,6 +1308,7 @@ int main(void)
 		cmocka_unit_test(probe__tells_again),
 		cmocka_unit_test(probe__last_answer_first),
 		cmocka_unit_test(writes__off_trial_on),
+		cmocka_unit_test(writes__report_lost),
 		cmocka_unit_test(writes__lost_in_a_row),
 		cmocka_unit_test(writes__end_in_the_middle),
 		cmocka_unit_test(writes__renewed_with_the_label),

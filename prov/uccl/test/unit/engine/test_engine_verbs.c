@@ -482,9 +482,9 @@ static void writes__swallowed(void **state)
 		message_kept(0, 1, 4 * SECOND);
 		run(SECOND);
 	}
-	/* Not more than three in a row each, and one for each that was made anew. */
+	/* Three in a row each, one for each that was made anew, and what was under way by then. */
 	assert_true(st(0)->writes_tx > writes);
-	assert_true(st(0)->writes_tx - writes <= 16 * 3 + st(0)->write_renewed + 64);
+	assert_true(st(0)->writes_tx - writes <= 16 * 3 + st(0)->write_renewed + 128);
 	assert_true(st(0)->write_renewed > 0);
 	assert_true(uccl_verbs_uc_stats(nics[0])->made > made);
 	assert_true(uccl_verbs_uc_stats(nics[0])->made - made < 200);
