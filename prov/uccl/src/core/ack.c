@@ -324,6 +324,17 @@ static bool sent_proven_lost(const struct uccl_flow *f, const struct uccl_sent *
 	return (int32_t)(p->acked_seq - e->pseq) > (int32_t)f->reorder_pkts;
 }
 
+/*
+ * A write whose descriptor is still under way: the peer reports it only when that came, so no later write on its path
+ * says anything of it, and as packets it would be refused. PROTOCOL R52
+ */
+static bool sent_unannounced(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn)
+{
+	if (!e->write || e->ntx != 1 || csn - e->behind < f->una)
+		return false;
+	return flow_sent(f, csn - e->behind)->state != UCCL_SENT_ACKED;
+}
+
 /* Was it in flight when a time-out struck, and has the peer answered since? */
 static bool sent_timed_out(const struct uccl_flow *f, const struct uccl_sent *e)
 {
@@ -374,6 +385,8 @@ void flow_detect(struct uccl_flow *f, uint64_t now)
 		if (csn >= f->high_acked && e->ntx == 1 && e->sent_ns >= f->rack_ns)
 			break;
 		if (e->state != UCCL_SENT_INFLIGHT)
+			continue;
+		if (!sent_timed_out(f, e) && sent_unannounced(f, e, csn))
 			continue;
 		if (sent_proven_lost(f, e, csn)) {
 			sent_lost(f, e, csn, UCCL_LOSS_PROOF, now);

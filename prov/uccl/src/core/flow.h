@@ -97,6 +97,7 @@ struct uccl_sent {
 	uint16_t path;		/* of the latest transmission */
 	uint16_t orig_path;	/* of the direct write */
 	uint16_t nic_reads;	/* transmissions whose payload the NIC may still read */
+	uint8_t behind;		/* direct write: chunks behind its descriptor */
 	uint32_t pseq;		/* path sequence number of the latest transmission */
 	uint32_t len;
 	uint64_t sent_ns;	/* latest transmission */
@@ -213,6 +214,7 @@ struct uccl_flow {
 	uint64_t lost_told;		/* of lost_bytes */
 	struct uccl_item *desc_item;	/* a descriptor was sent: its writes come first */
 	uint32_t desc_left;
+	uint64_t desc_csn;
 	uint64_t desc_offset;		/* next byte of it, from the item's start */
 	uint32_t desc_chunk;
 	uint16_t write_rr;		/* where the next path that may carry writes is looked for */

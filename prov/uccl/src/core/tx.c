@@ -618,6 +618,7 @@ static int tx_desc(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_item *it
 	tx_chunk(f, tx, e, f->nxt - 1, 0, now);
 	f->desc_item = item;
 	f->desc_left = d.count;
+	f->desc_csn = f->nxt - 1;
 	f->desc_offset = item->off + d.len;
 	f->desc_chunk = d.chunk;
 	return 1;
@@ -664,6 +665,7 @@ static int tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	able = tx_write_path(f, path, now);
 	e = log_new(f, item, UCCL_PKT_FRAG, rec, payload, len, able < UCCL_PATHS_MAX ? able : path, now);
 	e->write = true;
+	e->behind = (uint8_t)(f->nxt - 1 - f->desc_csn);
 	item->off += len;
 	if (!--f->desc_left) {
 		f->desc_item = NULL;

@@ -120,6 +120,13 @@ static void delay_descriptors(struct pair *q, struct pair_pkt *k)
 	q->count++;
 }
 
+/* The n-th descriptor is held up for so long that the ones after it, and their writes, pass it. */
+static void delay_nth_descriptor(struct pair *q, struct pair_pkt *k)
+{
+	if (k->kind == UCCL_RX_PACKET && k->h.type == UCCL_PKT_DESC && ++q->count == *(uint32_t *)q->arg)
+		k->due += 60 * US;
+}
+
 static void rx_write__in_order(void **state)
 {
 	(void)state;
@@ -986,6 +993,25 @@ static void forgive__late_write_expected_once(void **state)
 	pair_fini(&p);
 }
 
+/* Writes that wait for their descriptor are not lost because later ones on their paths did not have to. PROTOCOL R52 */
+static void rx_write__late_descriptor_proves_nothing(void **state)
+{
+	uint32_t nth = 2;
+
+	(void)state;
+	start(pair_direct());
+	p.arg = &nth;
+	p.filter = delay_nth_descriptor;
+	pair_bulk(&p, 0, 1024 * KIB);
+	assert_true(pair_finish(&p, 20 * MS));
+	assert_int_equal(p.side[0].stats.writes_tx, 256);
+	/* The descriptor alone, which others of its own path passed. */
+	assert_int_equal(p.side[0].stats.lost_proof, 1);
+	assert_int_equal(p.side[0].stats.rtx_bytes, 0);
+	assert_int_equal(p.side[1].stats.dropped[UCCL_DROP_MEMORY], 0);
+	pair_fini(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -996,6 +1022,7 @@ int main(void)
 		cmocka_unit_test(desc_rx__chunk_inside),
 		cmocka_unit_test(desc_rx__held_write_is_forgotten),
 		cmocka_unit_test(rx_write__in_order),
+		cmocka_unit_test(rx_write__late_descriptor_proves_nothing),
 		cmocka_unit_test(rx_write__tells_by_bytes),
 		cmocka_unit_test(rx_write__before_its_descriptor),
 		cmocka_unit_test(rx_write__lost),
