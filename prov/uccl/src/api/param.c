@@ -38,6 +38,7 @@ struct param {
 	const char *const *(*choices)(void);
 	size_t offset;
 	const char *help;
+	const char *rdma_def;	/* with RDMA NICs; NULL: the same */
 };
 
 static const char *const *backend_names(void)
@@ -63,18 +64,22 @@ static const char *const *security_names(void)
 }
 
 #define AT(field) offsetof(struct uccl_params, field)
-#define TEXT(name, field, help) { name, FORM_TEXT, "", 0, 0, NULL, AT(field), help }
-#define CHOICE(name, def, names, field, help) { name, FORM_CHOICE, def, 0, 0, names, AT(field), help }
-#define POLICY(name, def, kind, names, field, help) { name, FORM_POLICY, def, kind, 0, names, AT(field), help }
-#define RANGE(name, form, def, lo, hi, field, help) { name, form, def, lo, hi, NULL, AT(field), help }
+#define TEXT(name, field, help) { name, FORM_TEXT, "", 0, 0, NULL, AT(field), help, NULL }
+#define CHOICE(name, def, names, field, help) { name, FORM_CHOICE, def, 0, 0, names, AT(field), help, NULL }
+#define POLICY(name, def, rdma, kind, names, field, help) \
+	{ name, FORM_POLICY, def, kind, 0, names, AT(field), help, rdma }
+#define RANGE(name, form, def, lo, hi, field, help) { name, form, def, lo, hi, NULL, AT(field), help, NULL }
 
 static const struct param table[] = {
 	CHOICE("FI_UCCL_BACKEND", "udp", backend_names, backend, "what moves the packets"),
 	TEXT("FI_UCCL_NIC", nic,
 	     "network interfaces (RDMA back ends: devices) that may be used, by name, with commas between; empty: any"),
-	POLICY("FI_UCCL_CC", "swift", UCCL_POLICY_CC, uccl_cc_names, cc, "congestion control"),
-	POLICY("FI_UCCL_PATH", "pow2", UCCL_POLICY_PATH, uccl_path_names, path, "how the path of a packet is chosen"),
-	POLICY("FI_UCCL_CREDIT", "none", UCCL_POLICY_CREDIT, uccl_credit_names, credit, "receiver-driven credits"),
+	/* The back end comes first: defaults of others depend on it. */
+	POLICY("FI_UCCL_CC", "swift", "nscc", UCCL_POLICY_CC, uccl_cc_names, cc, "congestion control"),
+	POLICY("FI_UCCL_PATH", "pow2", "reps", UCCL_POLICY_PATH, uccl_path_names, path,
+	       "how the path of a packet is chosen"),
+	POLICY("FI_UCCL_CREDIT", "none", NULL, UCCL_POLICY_CREDIT, uccl_credit_names, credit,
+	       "receiver-driven credits"),
 	CHOICE("FI_UCCL_PATH_ORDER", "any", order_names, path_order,
 	       "fifo: the operator's word that no path ever reorders packets"),
 	RANGE("FI_UCCL_PATHS", FORM_NUMBER, "16", 1, 256, paths, "paths to each peer"),
@@ -190,8 +195,10 @@ void uccl_params_define(void)
 
 		short_name(&table[i], name, sizeof(name));
 		unit_text(&table[i], unit, sizeof(unit));
-		uccl_lib.param_define(&owner, name, FI_PARAM_STRING, "%s (%s; default: %s)", table[i].help, unit,
-				      *table[i].def ? table[i].def : "none");
+		uccl_lib.param_define(&owner, name, FI_PARAM_STRING, "%s (%s; default: %s%s%s)", table[i].help, unit,
+				      *table[i].def ? table[i].def : "none",
+				      table[i].rdma_def ? ", with RDMA NICs " : "",
+				      table[i].rdma_def ? table[i].rdma_def : "");
 	}
 }
 
@@ -332,6 +339,11 @@ static int check_fault(const char *spec, const char **why)
 	return rc;
 }
 
+static const char *default_of(const struct param *t, const struct uccl_params *p)
+{
+	return t->rdma_def && !strncmp(p->backend, "verbs", 5) ? t->rdma_def : t->def;
+}
+
 int uccl_params_read(struct uccl_params *p, char *why, size_t size)
 {
 	const char *fault_why;
@@ -347,7 +359,7 @@ int uccl_params_read(struct uccl_params *p, char *why, size_t size)
 		if (uccl_lib.param_get(&owner, name, &value) || !value)
 			value = NULL;
 		*unit = '\0';
-		if (!read_value(t, value ? value : t->def, p, unit, sizeof(unit)))
+		if (!read_value(t, value ? value : default_of(t, p), p, unit, sizeof(unit)))
 			continue;
 		if (!*unit)
 			unit_text(t, unit, sizeof(unit));

@@ -98,6 +98,25 @@ static void read__defaults(void **state)
 	assert_int_equal(p.keyless, UCCL_KEYLESS_AUTO);
 }
 
+/* RDMA NICs have other defaults; what is set holds all the same. */
+static void read__defaults_of_rdma(void **state)
+{
+	(void)state;
+	setenv("FI_UCCL_BACKEND", "verbs-uc", 1);
+	assert_int_equal(uccl_params_read(&p, why, sizeof(why)), 0);
+	assert_string_equal(p.cc, "nscc");
+	assert_string_equal(p.path, "reps");
+	setenv("FI_UCCL_CC", "swift", 1);
+	assert_int_equal(uccl_params_read(&p, why, sizeof(why)), 0);
+	assert_string_equal(p.cc, "swift");
+	assert_string_equal(p.path, "reps");
+	unsetenv("FI_UCCL_CC");
+	unsetenv("FI_UCCL_BACKEND");
+	assert_int_equal(uccl_params_read(&p, why, sizeof(why)), 0);
+	assert_string_equal(p.cc, "swift");
+	assert_string_equal(p.path, "pow2");
+}
+
 static void read__values(void **state)
 {
 	(void)state;
@@ -234,7 +253,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(define__warns_of_unknown),
-		cmocka_unit_test(read__defaults),    cmocka_unit_test(read__values),
+		cmocka_unit_test(read__defaults),
+		cmocka_unit_test(read__defaults_of_rdma),
+		cmocka_unit_test(read__values),
 		cmocka_unit_test(read__policy_constants),
 		cmocka_unit_test(read__refuses),     cmocka_unit_test(read__too_long),
 		cmocka_unit_test(config__takes_all), cmocka_unit_test(nic_wanted__list),
