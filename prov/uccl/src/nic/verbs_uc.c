@@ -354,7 +354,8 @@ static int writes_rx(struct uc *w, struct uccl_rx *v, int n)
 	if (d->tx.nunused < d->tx.count)
 		writes_reap(d);
 	/* What one endpoint does not take in holds up nobody else's writes. */
-	writes_poll(d);
+	if (d->nqps)
+		writes_poll(d);
 	k = news_tell(w, v, n);
 	k += told_tell(w, v + k, n - k);
 	k += arrived_tell(w, v + k, n - k);
@@ -389,7 +390,9 @@ static int idle_rx(struct uc *w, struct uccl_rx *v, int n)
 	struct uc_dev *d = w->dev;
 	uint64_t count;
 
-	uccl_uc_dev_events(d);
+	/* Each look is a system call: those who spin look seldom. */
+	if (w->waiting_fd)
+		uccl_uc_dev_events(d);
 	if (d->link == UCCL_LINK_GONE)
 		return 0;
 	uccl_uc_dev_post(d);
