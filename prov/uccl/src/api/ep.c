@@ -259,6 +259,7 @@ static int nic_open(struct uccl_ep *ep, struct uccl_nic **out)
 		.rx_bytes = p->rcvbuf_bytes,
 		.max_qp = (uint32_t)p->max_qp,
 		.srq_depth = (uint32_t)p->srq_depth,
+		.write_bytes = (uint32_t)p->write_bytes,
 		.budget = &qp_budget,
 		.liveness = p->liveness,
 		.timestamps = true,

@@ -113,6 +113,8 @@ static const struct param table[] = {
 	      "queue pairs of a process for direct writes (verbs-uc, verbs-rc), to all its peers together"),
 	RANGE("FI_UCCL_SRQ", FORM_NUMBER, "0", 8, 32768, srq_depth,
 	      "receives for direct writes to all endpoints of a process on a NIC; 0: enough for all slots"),
+	RANGE("FI_UCCL_WRITE", FORM_BYTES, "0", 256, 131072, write_bytes,
+	      "most bytes of one direct write (verbs-uc, verbs-rc); 0: what suits the NIC"),
 	RANGE("FI_UCCL_RCVBUF", FORM_BYTES, "0", 0, 1 << 30, rcvbuf_bytes,
 	      "receive buffer of an endpoint's socket; 0: the provider chooses"),
 	RANGE("FI_UCCL_LIVENESS", FORM_BOOL, "1", 0, 1, liveness,

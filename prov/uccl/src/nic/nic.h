@@ -49,6 +49,7 @@ struct uccl_nic_attr {
 	uint8_t data_class, data_level;
 	uint8_t control_class, control_level;
 	uint32_t max_qp;		/* queue pairs for direct writes, to all peers together; 0: the default */
+	uint32_t write_bytes;		/* most bytes of one direct write; 0: what suits the NIC */
 	uint32_t srq_depth;		/* receives for direct writes, of all endpoints; 0: enough */
 	struct uccl_qp_budget *budget;	/* and of all back ends with this one together; lives longer; NULL: its own */
 };

@@ -31,6 +31,7 @@
 #define COPY_NS (100 * UCCL_NS_PER_MS) /* after the NIC refused, without asking again */
 /* A write of several packets, where the NIC stands losing one of them. */
 #define WRITE_MAX 32768
+#define WRITE_PACKETS 32 /* what is sent again has room for 64 pieces, which are a little smaller */
 
 /* Memory that peers write. */
 
@@ -649,10 +650,13 @@ static const struct uccl_nic_ops uc_ops = UC_OPS("verbs-uc"), rc_ops = UC_OPS("v
 
 /*
  * Soft-RoCE's UC is dead for ever after the loss of a packet in the middle of a write, or of its last: there a write is
- * one packet. Of other NICs nothing is known: a path that swallows writes is made anew (PROTOCOL R84).
+ * one packet, unless a person wants it otherwise. Of other NICs nothing is known: a path that swallows writes is made
+ * anew (PROTOCOL R84).
  */
-uint32_t uccl_verbs_write_max(const struct uccl_verbs_port *port, enum ibv_qp_type type)
+uint32_t uccl_verbs_write_max(const struct uccl_verbs_port *port, enum ibv_qp_type type, uint32_t wish)
 {
+	if (wish)
+		return (uint32_t)uccl_clamp(wish, port->mtu, WRITE_PACKETS * port->mtu);
 	return type == IBV_QPT_UC && !strcmp(port->driver, "rxe") ? port->mtu : WRITE_MAX;
 }
 
@@ -685,7 +689,7 @@ int uccl_verbs_uc_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), en
 	w->ud = ud_of(w->packets);
 	w->nic.ops = type == IBV_QPT_RC ? &rc_ops : &uc_ops;
 	w->nic.caps = w->packets->caps;
-	w->nic.caps.write_max = uccl_verbs_write_max(&w->ud->port, type);
+	w->nic.caps.write_max = uccl_verbs_write_max(&w->ud->port, type, attr->write_bytes);
 	w->nic.caps.reliable = type == IBV_QPT_RC;
 	w->nic.caps.write_async = true;
 	w->nic.caps.dereg_fences = true;

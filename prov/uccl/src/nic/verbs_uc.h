@@ -151,7 +151,7 @@ struct uc_dev_key {
 	const struct uccl_verbs *lib;
 	uint64_t (*clock)(void);
 	const struct uccl_qp_budget *budget;
-	uint32_t type, max_qp, srq_depth;
+	uint32_t type, max_qp, srq_depth, write_bytes;
 	struct uccl_verbs_mark mark;
 	uint8_t port, ip[16];
 	char name[UCCL_VERBS_NAME];
@@ -237,8 +237,8 @@ static inline uint8_t uccl_uc_mtu(const struct uc_dev *d)
 /* With another table and clock, for tests; IBV_QPT_UC or IBV_QPT_RC. */
 int uccl_verbs_uc_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), enum ibv_qp_type type,
 		       const struct uccl_nic_attr *attr, struct uccl_nic **nic);
-/* The largest write that it makes on such a port. */
-uint32_t uccl_verbs_write_max(const struct uccl_verbs_port *port, enum ibv_qp_type type);
+/* The largest write that it makes on such a port, if `wish` is 0. */
+uint32_t uccl_verbs_write_max(const struct uccl_verbs_port *port, enum ibv_qp_type type, uint32_t wish);
 /* The endpoint is told that the NIC reads the payload of `cookie` no more; there is room. */
 void uccl_uc_told(struct uc *w, uint64_t cookie, uint64_t id);
 /* Of all endpoints of the process on this NIC; live as long as the back end. */

@@ -267,7 +267,9 @@ static int dev_open(struct uc_dev *d, const struct uccl_nic_attr *attr, uint32_t
 	d->slot = calloc(d->max_qp, sizeof(*d->slot));
 	if (!d->slot)
 		return -FI_ENOMEM;
-	return d->srq_depth < SRQ_MIN ? -FI_ENOSPC : queues_open(d, uccl_verbs_write_max(&d->port, d->type));
+	if (d->srq_depth < SRQ_MIN)
+		return -FI_ENOSPC;
+	return queues_open(d, uccl_verbs_write_max(&d->port, d->type, attr->write_bytes));
 }
 
 static struct uc_dev *dev_new(const struct uc_dev_key *key, const struct uccl_nic_attr *attr, const struct ud *u)
@@ -306,6 +308,7 @@ int uccl_uc_dev_get(const struct uccl_verbs *lib, uint64_t (*clock)(void), enum 
 	key.budget = attr->budget;
 	key.max_qp = attr->max_qp;
 	key.srq_depth = attr->srq_depth;
+	key.write_bytes = attr->write_bytes;
 	key.mark = u->mark[0];
 	key.port = u->port.port;
 	memcpy(key.name, u->port.name, sizeof(key.name));

@@ -246,6 +246,23 @@ static void open__caps(void **state)
 	assert_int_equal(nic[0]->caps.write_max, 32768);
 }
 
+/* What a person wishes, from one packet to 32. */
+static void open__write_bytes(void **state)
+{
+	static const uint32_t wish[][2] = {{1, 4096}, {8192, 8192}, {131072, 131072}, {1u << 30, 131072}};
+
+	(void)state;
+	for (size_t i = 0; i < uccl_array_len(wish); i++) {
+		struct uccl_nic_attr attr = {.ifname = "rxe0", .write_bytes = wish[i][0]};
+
+		assert_int_equal(uccl_verbs_uc_open(fake_verbs_lib(), clock_read, IBV_QPT_UC, &attr, &nic[0]), 0);
+		assert_int_equal(nic[0]->caps.write_max, wish[i][1]);
+		assert_int_equal(uc_of(nic[0])->dev->tx.stride, wish[i][1]);
+		nic[0]->ops->close(nic[0]);
+		nic[0] = NULL;
+	}
+}
+
 /* A shared receive queue that holds less: fewer slots, or none at all. */
 static void open__small_srq(void **state)
 {
@@ -872,6 +889,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(open__caps, begin, end),
+		cmocka_unit_test_setup_teardown(open__write_bytes, begin, end),
 		cmocka_unit_test_setup_teardown(open__small_srq, begin, end),
 		cmocka_unit_test_setup_teardown(open__none_of_that_kind, begin, end),
 		cmocka_unit_test_setup_teardown(open__errors, begin, end),
