@@ -231,6 +231,21 @@ void uccl_flow_rx_write(struct uccl_flow *f, uint32_t imm, uint32_t len, uint16_
 	*s = (struct uccl_rx_slot){ .early = true, .wlen = len, .wpath = path };
 }
 
+/*
+ * No room for another doubt: a message may have any number of them, and cannot end before they are settled. One path's
+ * are, by a fence; what came now comes again. PROTOCOL R101
+ */
+static void doubts_make_room(struct uccl_flow *f, uint64_t now)
+{
+	uint16_t path = f->doubts[0].path;
+
+	if (f->fencing == path + 1)
+		return;
+	f->fencing = (uint16_t)(path + 1);
+	f->cfg.stats->fences++;
+	f->cfg.ops->fence(f, path, now);
+}
+
 enum uccl_drop flow_frag_rx(struct uccl_flow *f, const struct uccl_hdr *h, uint64_t csn, const uint8_t *payload,
 			    uint32_t *complete, uint64_t now)
 {
@@ -250,8 +265,12 @@ enum uccl_drop flow_frag_rx(struct uccl_flow *f, const struct uccl_hdr *h, uint6
 	if (!count || count > UCCL_FRAG_MAX || index >= count || path >= f->cfg.paths_rx)
 		return UCCL_DROP_RECORD;
 	d = desc_find(f, csn);
-	/* Without its descriptor, or with too many doubts, it cannot be taken now: it will come again. */
-	if (!d || f->ndoubts == f->cfg.window)
+	/* Without its descriptor it cannot be taken now: it will come again. */
+	if (!d)
+		return UCCL_DROP_MEMORY;
+	if (f->ndoubts == f->cfg.window)
+		doubts_make_room(f, now);
+	if (f->ndoubts == f->cfg.window)
 		return UCCL_DROP_MEMORY;
 	/* The fragment must lie inside the chunk that the descriptor announced. PROTOCOL R23 */
 	len = desc_chunk(d, csn, &off);
@@ -297,6 +316,8 @@ enum uccl_drop flow_frag_rx(struct uccl_flow *f, const struct uccl_hdr *h, uint6
 
 void uccl_flow_fenced(struct uccl_flow *f, uint16_t path, uint64_t now)
 {
+	if (f->fencing == path + 1)
+		f->fencing = 0;
 	for (uint32_t i = f->ndoubts; i-- > 0;)
 		if (f->doubts[i].path == path)
 			doubt_settle(f, &f->doubts[i], now);

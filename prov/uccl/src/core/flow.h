@@ -295,6 +295,7 @@ struct uccl_flow {
 	uint32_t ndescs;
 	struct uccl_doubt *doubts;
 	uint32_t ndoubts;
+	uint16_t fencing; /* path + 1 that is fenced to make room for doubts; 0: none */
 	uint64_t late[UCCL_LATE_MAX]; /* CSN + 1 of doubts that ended with their place; 0: free */
 	uint8_t nlate;		/* the next of them to make room */
 	uint8_t write_rtype; /* record type that msg sees for a chunk that came by direct write; msg sets it */

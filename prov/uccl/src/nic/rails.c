@@ -382,6 +382,13 @@ static void rails_finish(struct uccl_nic *nic, struct uccl_nic_peer *peer)
 	r->rail[0]->ops->finish(r->rail[0], ((struct rails_peer *)peer)->inner);
 }
 
+static int rails_fence(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint16_t path)
+{
+	struct rails *r = rails_of(nic);
+
+	return r->rail[0]->ops->fence(r->rail[0], ((struct rails_peer *)peer)->inner, path);
+}
+
 static void rails_renew(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint16_t path)
 {
 	struct rails *r = rails_of(nic);
@@ -447,6 +454,7 @@ static const struct uccl_nic_ops rails_ops = {
 	.slots = rails_slots,
 	.connect = rails_connect,
 	.disconnect = rails_disconnect,
+	.fence = rails_fence,
 	.reg = rails_reg,
 	.dereg = rails_dereg,
 	.prepare = rails_prepare,
@@ -464,7 +472,7 @@ static const struct uccl_nic_ops rails_ops = {
 static bool fits(const struct uccl_nic *nic)
 {
 	return nic->ops->slots && nic->ops->connect && nic->ops->prepare && nic->ops->count && nic->ops->wait_fd &&
-	       !nic->ops->fence && !nic->ops->path_mtu;
+	       nic->ops->fence && !nic->ops->path_mtu;
 }
 
 int uccl_nic_rails_open(struct uccl_nic *const *rail, int n, struct uccl_nic **nic)

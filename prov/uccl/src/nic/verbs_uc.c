@@ -298,6 +298,12 @@ static int news_tell(struct uc *w, struct uccl_rx *v, int n)
 
 			if (!(peer->news[path / 64] & bit))
 				continue;
+			if (peer->fenced[path / 64] & bit) {
+				peer->fenced[path / 64] &= ~bit;
+				event_fill(&v[k++], UCCL_RX_FENCED, peer, path);
+				if (k == n)
+					break;
+			}
 			peer->news[path / 64] &= ~bit;
 			event_fill(&v[k++],
 				   peer->set->path[path].able ? UCCL_RX_WRITE_ON : UCCL_RX_WRITE_OFF, peer, path);
@@ -535,6 +541,20 @@ static void uc_finish(struct uccl_nic *nic, struct uccl_nic_peer *np)
 	uc_unlock(w);
 }
 
+static int uc_fence(struct uccl_nic *nic, struct uccl_nic_peer *np, uint16_t path)
+{
+	struct uc_peer *peer = (struct uc_peer *)np;
+	struct uc *w = uc_of(nic);
+
+	if (path >= peer->n)
+		return -FI_EINVAL;
+	uc_lock(w);
+	if (peer->joined)
+		uccl_uc_set_fence(w->dev, peer->set, path);
+	uc_unlock(w);
+	return 0;
+}
+
 static void uc_renew(struct uccl_nic *nic, struct uccl_nic_peer *np, uint16_t path)
 {
 	struct uc_peer *peer = (struct uc_peer *)np;
@@ -639,9 +659,9 @@ static void uc_close(struct uccl_nic *nic)
 #define UC_OPS(title)                                                                                                  \
 	{                                                                                                              \
 		.name = title, .tx = uc_tx, .rx = uc_rx, .slots = uc_slots, .connect = uc_connect,                     \
-		.disconnect = uc_disconnect, .reg = uc_reg, .dereg = uc_dereg, .prepare = uc_prepare,                  \
-		.finish = uc_finish, .offer = uc_offer, .accept = uc_accept, .renew = uc_renew, .count = uc_count,     \
-		.wait_fd = uc_wait_fd, .addr = uc_addr, .close = uc_close,                                             \
+		.disconnect = uc_disconnect, .fence = uc_fence, .reg = uc_reg, .dereg = uc_dereg,                      \
+		.prepare = uc_prepare, .finish = uc_finish, .offer = uc_offer, .accept = uc_accept,                    \
+		.renew = uc_renew, .count = uc_count, .wait_fd = uc_wait_fd, .addr = uc_addr, .close = uc_close,       \
 	}
 
 static const struct uccl_nic_ops uc_ops = UC_OPS("verbs-uc"), rc_ops = UC_OPS("verbs-rc");

@@ -97,6 +97,7 @@ struct uc_peer {
 	uint8_t early[UC_ENTRY]; /* a choice that came before the process was named; kind 0: none */
 	/* Paths of which the endpoint is to be told. */
 	uint64_t news[UCCL_PATHS_MAX / 64];
+	uint64_t fenced[UCCL_PATHS_MAX / 64];
 	bool has_news;
 	TAILQ_ENTRY(uc_peer) news_link;
 };
@@ -297,6 +298,8 @@ void uccl_uc_set_add(struct uc_set *s, struct uc_peer *peer, uint8_t number);
 void uccl_uc_set_leave(struct uc_dev *d, struct uc_peer *peer);
 /* A flow that has joined is to be told of the paths that can be used. */
 void uccl_uc_set_news(struct uc_peer *peer);
+/* No earlier write on a path can come any more: its queue pair ends, and all flows are told. */
+void uccl_uc_set_fence(struct uc_dev *d, struct uc_set *s, uint16_t path);
 /* Begin what is needed to be written to: can it be, already? */
 bool uccl_uc_set_prepare(struct uc_dev *d, struct uc_set *s);
 /* The next thing that a set has to say; false: nothing. */

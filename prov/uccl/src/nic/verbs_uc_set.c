@@ -445,6 +445,22 @@ static void pair_ask(struct uc_dev *d, struct uc_path *p)
 	p->want_due = true;
 }
 
+/*
+ * Destroyed, and not only reset: a queue pair that comes back with its number takes what is still on its way
+ * (reliability rules, E9). What the peer has under way there is lost, and comes again as packets.
+ */
+void uccl_uc_set_fence(struct uc_dev *d, struct uc_set *s, uint16_t path)
+{
+	if (s->path[path].sq.qp)
+		uccl_uc_path_broke(d, &s->path[path]);
+	for (int i = 0; i < UC_FLOWS; i++) {
+		if (!s->flow[i] || !s->flow[i]->joined)
+			continue;
+		s->flow[i]->fenced[path / 64] |= 1ull << (path % 64);
+		news_for(s->flow[i], path);
+	}
+}
+
 bool uccl_uc_set_prepare(struct uc_dev *d, struct uc_set *s)
 {
 	uint64_t now = d->clock();

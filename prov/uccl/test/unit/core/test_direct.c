@@ -816,6 +816,41 @@ static void fenced__that_path_only(void **state)
 	pair_fini(&p);
 }
 
+/*
+ * More doubts in one message than there is room for, which only its end would settle: they end path by path, and the
+ * message goes on. PROTOCOL R101
+ */
+static void frag_rx__more_doubts_than_room(void **state)
+{
+	struct pair_cfg c = pair_direct();
+	struct uccl_flow *f;
+	uint64_t csn, off = 0;
+
+	(void)state;
+	c.fence_never = true;
+	f = raw(c);
+	csn = base();
+	for (uint32_t n = 0; n < f->cfg.window; n += 8) {
+		feed_desc(csn, 5, 8, 4096, 8 * 4096);
+		for (uint16_t i = 0; i < 8; i++)
+			feed_frag(&(struct frag){csn + 1 + i, 5, PAIR_GEN, i * 4096u, 0, 1, i % 4, 4096});
+		csn += 9;
+	}
+	assert_int_equal(f->ndoubts, f->cfg.window);
+	assert_int_equal(p.side[1].fences, 0);
+	feed_desc(csn, 5, 1, 4096, 4096);
+	for (int i = 0; i < 3; i++)
+		feed_frag(&(struct frag){csn + 1, 5, PAIR_GEN, off, 0, 1, 1, 4096});
+	assert_int_equal(p.side[1].fences, 1);
+	assert_int_equal(f->rcv_nxt, csn + 1);
+	uccl_flow_fenced(f, f->doubts[0].path, p.now);
+	assert_int_equal(f->ndoubts, f->cfg.window * 3 / 4);
+	feed_frag(&(struct frag){csn + 1, 5, PAIR_GEN, off, 0, 1, 1, 4096});
+	assert_int_equal(f->rcv_nxt, csn + 2);
+	assert_int_equal(p.side[1].fences, 1);
+	pair_fini(&p);
+}
+
 static void fence_message__each_path_once(void **state)
 {
 	struct pair_cfg c = pair_direct();
@@ -1051,6 +1086,7 @@ int main(void)
 		cmocka_unit_test(frag_rx__counts_for_credit),
 		cmocka_unit_test(frag_rx__no_doubt_about_what_is_refused),
 		cmocka_unit_test(fenced__that_path_only),
+		cmocka_unit_test(frag_rx__more_doubts_than_room),
 		cmocka_unit_test(fence_message__each_path_once),
 		cmocka_unit_test(fence_message__done_at_once),
 		cmocka_unit_test(all__faults_by_chance),

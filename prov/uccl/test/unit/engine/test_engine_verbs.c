@@ -31,7 +31,7 @@ static uint64_t now;
 static struct uccl_engine *e[ROOM];
 static int dones[ROOM], errors, last_error;
 static uint64_t timeout_ns;
-static uint32_t rx_bytes;
+static uint32_t rx_bytes, window;
 static int asleep; /* engines before this one are not polled */
 static uint8_t src[LONG], dst[ROOM][LONG];
 static struct uccl_nic *nics[ROOM];
@@ -66,7 +66,7 @@ static int begin(void **state)
 	memset(dones, 0, sizeof(dones));
 	errors = last_error = 0;
 	timeout_ns = 0;
-	rx_bytes = 0;
+	rx_bytes = window = 0;
 	asleep = 0;
 	kind = IBV_QPT_UD;
 	max_qp = 0;
@@ -112,6 +112,8 @@ static void engine_open(int i, const char *device)
 	else
 		assert_int_equal(uccl_verbs_uc_open(fake_verbs_lib(), clock_read, kind, &nic, &attr.nic), 0);
 	nics[i] = attr.nic;
+	if (window)
+		cfg.window_chunks = window;
 	assert_int_equal(uccl_engine_open(&attr, now, &e[i]), 0);
 }
 
@@ -455,6 +457,46 @@ static void writes__rc_broken(void **state)
 	rxe();
 	bad_writes(30);
 	assert_true(uccl_verbs_uc_stats(nics[0])->made > 16);
+}
+
+static enum fake_fate every_fifth_write(void *arg, const struct fake_packet *p)
+{
+	(void)arg;
+	return p->type == IBV_QPT_UC && !uccl_rng_below(&rng, 5) ? FAKE_DROP : FAKE_PASS;
+}
+
+/* PROTOCOL R101: a message loses more writes than a receiver can keep doubts of: it ends all the same. */
+static void writes__many_lost(void **state)
+{
+	static uint8_t from[3 << 20], to[3 << 20];
+
+	(void)state;
+	kind = IBV_QPT_UC;
+	rxe();
+	window = 64;
+	engine_open(0, "rxe0");
+	engine_open(1, "rxe1");
+	fake->hook = every_fifth_write;
+	message_kept(0, 1, SECOND);
+	for (size_t i = 0; i < sizeof(from); i++)
+		from[i] = (uint8_t)(i * 31 + (i >> 12));
+	for (int i = 0; i < 3; i++) {
+		struct uccl_op *r = op_new(1, UCCL_OP_RECV, to, sizeof(to));
+		struct uccl_op *o = op_new(0, UCCL_OP_SEND, from, sizeof(from));
+
+		memset(to, 0, sizeof(to));
+		dones[1] = 0;
+		assert_int_equal(uccl_engine_recv(e[1], r, now), 0);
+		o->peer = peer(0, 1);
+		assert_int_equal(uccl_engine_send(e[0], o, now), 0);
+		for (int k = 0; k < 200 && !dones[1]; k++)
+			run(SECOND / 10);
+		assert_int_equal(dones[1], 1);
+		assert_memory_equal(from, to, sizeof(to));
+	}
+	assert_true(st(1)->doubtful > 64);
+	assert_true(st(1)->fences > 0);
+	assert_int_equal(errors, 0);
 }
 
 static enum fake_fate writes_swallowed(void *arg, const struct fake_packet *p)
@@ -1022,6 +1064,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(writes__uc_doubled, begin, end),
 		cmocka_unit_test_setup_teardown(writes__uc_wedged, begin, end),
 		cmocka_unit_test_setup_teardown(writes__rc_broken, begin, end),
+		cmocka_unit_test_setup_teardown(writes__many_lost, begin, end),
 		cmocka_unit_test_setup_teardown(writes__swallowed, begin, end),
 		cmocka_unit_test_setup_teardown(writes__reclaim, begin, end),
 		cmocka_unit_test_setup_teardown(writes__one_budget, begin, end),

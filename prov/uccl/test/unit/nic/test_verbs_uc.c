@@ -31,6 +31,7 @@ static struct uccl_nic *nic[2];
 static struct uccl_nic_peer *peer[2];
 static uint8_t src[65536], dst[2][65536];
 static bool on[2][PATHS]; /* what the events said last */
+static int fenced[2][PATHS];
 static int told[2];	  /* writes whose payload is free again */
 static uint64_t told_last[2];
 
@@ -50,6 +51,7 @@ static int begin(void **state)
 	dev[0]->attr.vendor_id = dev[1]->attr.vendor_id = 0xffffff;
 	memset(nic, 0, sizeof(nic));
 	memset(on, 0, sizeof(on));
+	memset(fenced, 0, sizeof(fenced));
 	memset(told, 0, sizeof(told));
 	for (size_t i = 0; i < sizeof(src); i++)
 		src[i] = (uint8_t)uccl_rng_next(&rng);
@@ -124,6 +126,10 @@ static int events(int i, struct uccl_rx *last)
 				writes++;
 				if (last)
 					*last = v[k];
+				continue;
+			}
+			if (v[k].kind == UCCL_RX_FENCED) {
+				fenced[i][v[k].path]++;
 				continue;
 			}
 			assert_true(v[k].kind == UCCL_RX_WRITE_ON || v[k].kind == UCCL_RX_WRITE_OFF);
@@ -486,6 +492,47 @@ static void rx__late_write_rc(void **state)
 	(void)state;
 	late_write(IBV_QPT_RC);
 	assert_true(st(0)->made >= PATHS + 50);
+}
+
+static enum fake_fate hold_uc(void *arg, const struct fake_packet *p)
+{
+	(void)arg;
+	return p->type == IBV_QPT_UC ? FAKE_HOLD : FAKE_PASS;
+}
+
+/* What is on its way on a fenced path never lands; the path is made anew. PROTOCOL R101 */
+static void fence__late_write(void **state)
+{
+	struct uccl_tx t;
+	struct place p;
+
+	(void)state;
+	join(IBV_QPT_UC);
+	p = place(1);
+	fake->hook = hold_uc;
+	for (uint16_t k = 0; k < PATHS; k++) {
+		t = write_of(0, &p, k, k, k * 4096u, 1000);
+		assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
+	}
+	memset(dst[1], 0x5a, sizeof(dst[1]));
+	assert_int_equal(nic[1]->ops->fence(nic[1], peer[1], PATHS), -FI_EINVAL);
+	assert_int_equal(nic[1]->ops->fence(nic[1], peer[1], 2), 0);
+	fake->hook = NULL;
+	events(1, NULL);
+	for (int k = 0; k < PATHS; k++)
+		assert_int_equal(fenced[1][k], k == 2);
+	fake_verbs_release(fake, false);
+	assert_int_equal(events(1, NULL), PATHS - 1);
+	for (int k = 0; k < PATHS; k++)
+		for (int i = 0; i < 1000; i++)
+			assert_int_equal(dst[1][k * 4096 + i], k == 2 ? 0x5a : src[k * 4096 + i]);
+	now += UCCL_NS_PER_S;
+	settle();
+	assert_true(on[0][2] && on[1][2]);
+	t = write_of(0, &p, 2, 1, 0, 1000);
+	assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
+	assert_int_equal(events(1, NULL), 1);
+	nic[1]->ops->dereg(nic[1], p.mr);
 }
 
 /* PROTOCOL R80 */
@@ -901,6 +948,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(rx__late_write_uc, begin, end),
 		cmocka_unit_test_setup_teardown(rx__late_write_rc, begin, end),
 		cmocka_unit_test_setup_teardown(rx__broken, begin, end),
+		cmocka_unit_test_setup_teardown(fence__late_write, begin, end),
 		cmocka_unit_test_setup_teardown(accept__nonsense, begin, end),
 		cmocka_unit_test_setup_teardown(accept__random, begin, end),
 		cmocka_unit_test_setup_teardown(accept__any_order, begin, end),
