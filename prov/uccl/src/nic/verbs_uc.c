@@ -180,7 +180,10 @@ static void chains_post(struct uc *w)
 		if (!err)
 			continue;
 		UCCL_LOG(UCCL_LOG_INFO, "%s: writes refused: error %d", d->port.name, err);
-		if (err != ENOMEM)
+		/* Packets will be, too, and say so. */
+		if (err == EACCES || err == EPERM)
+			d->link = UCCL_LINK_GONE;
+		else if (err != ENOMEM)
 			uccl_uc_path_broke(d, p);
 	}
 	w->nchains = 0;

@@ -227,7 +227,10 @@ static void chains_post(struct ud *u)
 		if (!err)
 			continue;
 		UCCL_LOG(UCCL_LOG_INFO, "%s: sends refused: error %d", u->port.name, err);
-		if (err != ENOMEM)
+		/* The kernel binds an open device to who opened it: a process that is somebody else now has none. */
+		if (err == EACCES || err == EPERM)
+			uccl_ud_gone(u, "its use is refused, as this process has changed its user or rights");
+		else if (err != ENOMEM)
 			qp_renew(u, q);
 	}
 	u->nchains = 0;

@@ -281,6 +281,18 @@ static void gone__by_event(void **state)
 	gone_check(0);
 }
 
+/* E20: who has changed its user since has no device any more, and hears so. */
+static void gone__credentials(void **state)
+{
+	(void)state;
+	open_ud();
+	assert_true(packet_comes(0));
+	fake_verbs_fail(fake, "post_send", 1, EACCES);
+	assert_false(packet_comes(0));
+	gone_check(0);
+	look(1, -1);
+}
+
 static void gone__by_error(void **state)
 {
 	(void)state;
@@ -489,6 +501,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(gid__gone_and_back, begin, end),
 		cmocka_unit_test_setup_teardown(lid__another, begin, end),
 		cmocka_unit_test_setup_teardown(gone__by_event, begin, end),
+		cmocka_unit_test_setup_teardown(gone__credentials, begin, end),
 		cmocka_unit_test_setup_teardown(gone__by_error, begin, end),
 		cmocka_unit_test_setup_teardown(gone__unsaid, begin, end),
 		cmocka_unit_test_setup_teardown(gone__never_shown, begin, end),
