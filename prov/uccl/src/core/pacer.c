@@ -70,19 +70,36 @@ static void pull_list(struct uccl_pacer *p, struct uccl_pull *u, uint8_t list)
 		TAILQ_INSERT_TAIL(&p->lists[list], u, link);
 }
 
+/* Until the next quantum may be handed out. (Times in ps would overflow after 213 days.) */
+static uint64_t pacer_wait_ps(const struct uccl_pacer *p, uint64_t now)
+{
+	return p->next_ns >= now ? (p->next_ns - now) * PS_PER_NS + p->next_ps : 0;
+}
+
 /* The bytes that will come for certain take their time on the link. PROTOCOL R61 */
 static void pacer_charge(struct uccl_pacer *p, struct uccl_pull *u, uint64_t now)
 {
 	uint64_t sure = uccl_max(u->received, uccl_min(u->demand, u->granted));
-	uint64_t bytes = sure > u->charged ? sure - u->charged : 0, now_ps = now * PS_PER_NS, quantum;
+	uint64_t bytes = sure > u->charged ? sure - u->charged : 0, quantum, late, behind, ahead, ps;
 
 	u->charged += bytes;
 	if (!p->bps || !bytes)
 		return;
 	quantum = pacer_ps(p, u->cfg.quantum);
-	p->next_ps = uccl_max(p->next_ps, now_ps > PACER_LATE * quantum ? now_ps - PACER_LATE * quantum : 0) +
-		     pacer_ps(p, bytes);
-	p->next_ps = uccl_min(p->next_ps, now_ps + uccl_max(PACER_AHEAD_NS * PS_PER_NS, quantum));
+	late = PACER_LATE * quantum;
+	behind = p->next_ns < now ? now - p->next_ns : 0;
+	if (behind > late / PS_PER_NS + 1 || (behind && behind * PS_PER_NS - p->next_ps > late)) {
+		p->next_ns = now - (late + PS_PER_NS - 1) / PS_PER_NS;
+		p->next_ps = (uint32_t)((PS_PER_NS - late % PS_PER_NS) % PS_PER_NS);
+	}
+	ps = p->next_ps + pacer_ps(p, bytes);
+	p->next_ns += ps / PS_PER_NS;
+	p->next_ps = (uint32_t)(ps % PS_PER_NS);
+	ahead = uccl_max(PACER_AHEAD_NS * PS_PER_NS, quantum);
+	if (pacer_wait_ps(p, now) > ahead) {
+		p->next_ns = now + ahead / PS_PER_NS;
+		p->next_ps = (uint32_t)(ahead % PS_PER_NS);
+	}
 }
 
 /* Where it belongs now, and what of its grants counts. */
@@ -264,7 +281,7 @@ struct uccl_pull *uccl_pacer_next(struct uccl_pacer *p, uint64_t now)
 		return u;
 	}
 	u = pacer_first(p);
-	if (!u || p->out >= p->out_max || now * PS_PER_NS < p->next_ps)
+	if (!u || p->out >= p->out_max || pacer_wait_ps(p, now))
 		return NULL;
 	u->granted += u->cfg.quantum;
 	pacer_charge(p, u, now);
@@ -287,7 +304,7 @@ uint64_t uccl_pacer_expiry(const struct uccl_pacer *p, uint64_t now)
 	if (busy || p->converged)
 		at = busy ? uccl_max(now, busy->busy_ns + busy->cfg.quiet_ns) : now;
 	if (pacer_first(p) && p->out < p->out_max)
-		at = uccl_min(at, uccl_max(now, (p->next_ps + PS_PER_NS - 1) / PS_PER_NS));
+		at = uccl_min(at, uccl_max(now, p->next_ns + !!p->next_ps));
 	/* Somebody silent may be all that holds it up. */
 	if (owing)
 		at = uccl_min(at, owing->heard_ns + PACER_SILENCE_NS);

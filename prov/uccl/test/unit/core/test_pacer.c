@@ -433,6 +433,28 @@ static void pacer_next__slow_link(void **state)
 	assert_true(now - began > ideal * 9 / 10 && now - began <= ideal);
 }
 
+/* A host that has been up for years: the rate is the same. */
+static void pacer_next__late_clock(void **state)
+{
+	uint64_t took[2];
+
+	(void)state;
+	for (int k = 0; k < 2; k++) {
+		start(LINK, &usual);
+		now += k ? 4000000000000000000ull : 0;
+		for (int i = 0; i < N; i++)
+			uccl_pull_init(&p, &u[i], &usual, now);
+		took[k] = now;
+		for (uint64_t i = 0; i < 50; i++) {
+			heard(0, i * 32 * KIB, 64 * MIB);
+			assert_int_equal(wait_next(), 0);
+		}
+		took[k] = now - took[k];
+	}
+	assert_int_equal(took[0], took[1]);
+	assert_true(took[0] > 0);
+}
+
 /* A part of the link is handed out as slowly as a slower link would be. */
 static void pacer_link__part(void **state)
 {
@@ -472,6 +494,7 @@ int main(void)
 		cmocka_unit_test(converge__fini),
 		cmocka_unit_test(fini__others_go_on),
 		cmocka_unit_test(pacer_next__slow_link),
+		cmocka_unit_test(pacer_next__late_clock),
 		cmocka_unit_test(pacer_link__part),
 	};
 
