@@ -122,6 +122,7 @@ int uccl_rescue_start(struct uccl_rescue *r, struct uccl_ep_list *eps, uint64_t 
 	pthread_cond_init(&r->cond, &attr);
 	pthread_condattr_destroy(&attr);
 	atomic_store(&r->awake, true);
+	r->running = true; /* before there is one: it shares a word with what the thread reads */
 	/* The application's signals are for its own threads. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &old);
@@ -130,9 +131,9 @@ int uccl_rescue_start(struct uccl_rescue *r, struct uccl_ep_list *eps, uint64_t 
 	if (rc) {
 		pthread_cond_destroy(&r->cond);
 		pthread_mutex_destroy(&r->lock);
+		r->running = false;
 		return -FI_EAGAIN;
 	}
-	r->running = true;
 	return 0;
 }
 

@@ -25,7 +25,7 @@ static const struct setting {
 	const char *env, *text;
 	bool works; /* the provider warns and goes on */
 } settings[] = {
-	{"FI_UCCL_CC=bogus", "FI_UCCL_CC=bogus is not valid (one of swift", false},
+	{"FI_UCCL_CC=bogus", "FI_UCCL_CC=bogus is not valid (no such congestion control; there are: swift", false},
 	{"FI_UCCL_PATH=", "FI_UCCL_PATH= is not valid", false},
 	{"FI_UCCL_CREDIT=yes", "FI_UCCL_CREDIT=yes is not valid", false},
 	{"FI_UCCL_BACKEND=verbs-xx", "FI_UCCL_BACKEND=verbs-xx is not valid (one of udp", false},
@@ -135,7 +135,6 @@ void role_misuse_hints(struct rank *r)
 	uint64_t n = 0, v[1];
 	struct fi_info *h;
 
-	expect_none("collectives", h->caps |= FI_COLLECTIVE);
 	expect_none("multicast", h->caps |= FI_MULTICAST);
 	expect_none("device memory", h->caps |= FI_HMEM);
 	expect_none("all capabilities", h->caps = ~0ull);
