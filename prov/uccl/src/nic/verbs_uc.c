@@ -457,6 +457,7 @@ static int uc_connect(struct uccl_nic *nic, const struct uccl_nic_addr *to, uint
 	peer->to = *to;
 	peer->id = id;
 	peer->n = paths;
+	peer->watch = uccl_ud_watch(w->ud, to);
 	TAILQ_INSERT_TAIL(&w->peers, peer, all);
 	*out = (struct uccl_nic_peer *)peer;
 	return 0;
@@ -485,6 +486,7 @@ static void peer_free(struct uc *w, struct uc_peer *peer)
 	peer_finish(peer, peer->granted);
 	TAILQ_REMOVE(&w->peers, peer, all);
 	uc_unlock(w);
+	uccl_ud_unwatch(w->ud, peer->watch);
 	free(peer);
 }
 

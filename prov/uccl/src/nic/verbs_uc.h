@@ -83,6 +83,7 @@ struct uc_peer {
 	struct uccl_nic_addr to;
 	uint64_t id;
 	uint16_t n;
+	struct ud_watch *watch; /* NULL: its host says nothing of it */
 	struct uc_set *set; /* NULL: there is none yet */
 	uint8_t number;	    /* there */
 	bool joined;	    /* both sides know that */

@@ -152,6 +152,8 @@ static void ud_close(struct uccl_nic *nic)
 		u->lib->destroy_cq(u->rx_cq);
 	if (u->tx_cq)
 		u->lib->destroy_cq(u->tx_cq);
+	if (u->live)
+		uccl_udp_live_close(u->live);
 	if (u->wait_fd >= 0)
 		close(u->wait_fd);
 	if (u->kick_fd >= 0)
@@ -169,10 +171,26 @@ static void ud_close(struct uccl_nic *nic)
 	free(u);
 }
 
+static int ud_connect(struct uccl_nic *nic, const struct uccl_nic_addr *to, uint64_t id, uint16_t paths,
+		      struct uccl_nic_peer **peer)
+{
+	(void)id;
+	(void)paths;
+	*peer = (struct uccl_nic_peer *)uccl_ud_watch(ud_of(nic), to);
+	return 0;
+}
+
+static void ud_disconnect(struct uccl_nic *nic, struct uccl_nic_peer *peer)
+{
+	uccl_ud_unwatch(ud_of(nic), (struct ud_watch *)peer);
+}
+
 static const struct uccl_nic_ops ud_ops = {
 	.name = "verbs-ud",
 	.tx = uccl_ud_tx,
 	.rx = uccl_ud_rx,
+	.connect = ud_connect,
+	.disconnect = ud_disconnect,
 	.wait_fd = uccl_ud_wait_fd,
 	.addr = ud_addr,
 	.close = ud_close,
@@ -225,7 +243,7 @@ static int queues_open(struct ud *u)
 	return u->tx_cq ? 0 : errno_code();
 }
 
-static int place_make(struct ud *u)
+static int place_make(struct ud *u, bool liveness)
 {
 	struct {
 		uint32_t scope;
@@ -240,6 +258,8 @@ static int place_make(struct ud *u)
 	memcpy(u->self.ip, u->port.addr.ip, sizeof(u->self.ip));
 	u->self.scope = r.scope & ~UD_QPN_MASK;
 	u->self.port = r.port;
+	if (liveness)
+		uccl_ud_live_open(u);
 	u->self.pad = u->port.infiniband ? u->port.lid : UD_ROCE_PAD | r.pad;
 	u->flow_base = r.flow;
 	return 0;
@@ -306,7 +326,7 @@ int uccl_verbs_ud_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), co
 	if (!err)
 		err = caps_fill(u, attr);
 	if (!err)
-		err = place_make(u);
+		err = place_make(u, attr->liveness);
 	if (!err) {
 		u->pd = lib->alloc_pd(u->ctx);
 		err = u->pd ? memory_open(u, attr->rx_bytes) : errno_code();

@@ -17,6 +17,7 @@
 
 #include "base/units.h"
 #include "nic/nic.h"
+#include "nic/udp_live.h"
 #include "nic/verbs_ah.h"
 #include "nic/verbs_dev.h"
 #include "nic/verbs_lib.h"
@@ -29,6 +30,7 @@
 #define UD_QPS 64	   /* that send data, at most */
 #define UD_CONTROL_QPS 4   /* that send control packets */
 #define UD_TX_SLOTS 512	   /* packets on their way into the NIC */
+#define UD_GONE 16	   /* peers whose end is told at once, at most */
 #define UD_ROCE_PAD 0xc000 /* pad of RoCE addresses begins here */
 #define UD_QPN_MASK 0xffffffu
 
@@ -87,6 +89,11 @@ struct ud {
 	bool link_news;	  /* the caller of rx() has not been told */
 	bool shown;	  /* the host shows the device in sysfs, so we see it when it is no more */
 	uint64_t look_at; /* when to look next */
+	/* Where GIDs are IP addresses: connections that hosts hold, at the port of the place. NULL: none. */
+	struct uccl_udp_live *live;
+	uint64_t live_at; /* when to look at them next */
+	struct uccl_nic_addr gone[UD_GONE]; /* to be told */
+	int ngone;
 };
 
 static inline struct ud *ud_of(struct uccl_nic *nic)
@@ -128,6 +135,20 @@ void uccl_ud_events(struct ud *u);
 void uccl_ud_gone(struct ud *u, const char *why);
 /* The caller of rx() is told how the NIC is; false: it knows. verbs_ud_event.c */
 bool uccl_ud_link_tell(struct ud *u, struct uccl_rx *r);
+/* A peer that is watched. */
+struct ud_watch {
+	struct uccl_nic_addr to;
+	struct uccl_udp_live_peer *live;
+};
+
+/* Listen for those who watch us, at a port that becomes that of our place. verbs_ud_event.c */
+void uccl_ud_live_open(struct ud *u);
+/* Watch the process behind a place; NULL: that cannot be. verbs_ud_event.c */
+struct ud_watch *uccl_ud_watch(struct ud *u, const struct uccl_nic_addr *to);
+/* NULL is well. verbs_ud_event.c */
+void uccl_ud_unwatch(struct ud *u, struct ud_watch *w);
+/* The caller of rx() is told who is gone; false: nobody is. verbs_ud_event.c */
+bool uccl_ud_gone_tell(struct ud *u, struct uccl_rx *r);
 /* Give all receive pieces that wait for it to the NIC. verbs_ud_rx.c */
 void uccl_ud_post(struct ud *u);
 

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What the NIC says of itself: its link, its address, queues and queue pairs that broke, its removal. Read by whoever
- * drives progress; nothing here blocks.
+ * What the NIC says of itself: its link, its address, queues and queue pairs that broke, its removal; and what hosts
+ * say of peers. Read by whoever drives progress; nothing here blocks.
+ *
+ * The GID of RoCE v2 is an IP address, so hosts can hold a TCP connection for each peer, which tells of the end of a
+ * process at once (udp_live.h); InfiniBand without IP has none, and there silence is all that is heard.
  *
  * A device that is taken away says so by an event or by an error, or not at all: Soft-RoCE lets those who have it open
  * go on and waits for them. So its place in sysfs is looked at too.
@@ -11,11 +14,103 @@
 #ifdef HAVE_VERBS
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+
+#include <rdma/fi_errno.h>
 
 #include "base/log.h"
 
+#define LIVE_NS (10 * UCCL_NS_PER_MS) /* between two looks at the connections of hosts */
+#define LIVE_TRIES 16		      /* ports, until there is one that is free */
 #define LOOK_NS (500 * UCCL_NS_PER_MS) /* between two looks at whether the device is there */
+
+/* Peers. */
+
+/* A place as hosts know it. */
+static struct uccl_nic_addr host_place(const struct uccl_nic_addr *a)
+{
+	struct uccl_nic_addr h = {.port = a->port};
+
+	memcpy(h.ip, a->ip, sizeof(h.ip));
+	return h;
+}
+
+void uccl_ud_live_open(struct ud *u)
+{
+	struct uccl_nic_addr at;
+	uint64_t id;
+	int err = 0;
+
+	/* Link-local addresses would need the interface, too. */
+	if (!u->port.roce_v2 || (u->self.ip[0] == 0xfe && u->self.ip[1] == 0x80))
+		return;
+	for (int i = 0; i < LIVE_TRIES; i++) {
+		if (getrandom(&u->self.port, sizeof(u->self.port), 0) != sizeof(u->self.port) ||
+		    getrandom(&id, sizeof(id), 0) != sizeof(id))
+			break;
+		u->self.port |= 0x8000;
+		at = host_place(&u->self);
+		err = uccl_udp_live_open(&at, id, &u->live);
+		if (err != -FI_EADDRINUSE)
+			break;
+	}
+	if (!err)
+		return;
+	u->live = NULL;
+	UCCL_LOG(UCCL_LOG_INFO, "%s: going without liveness connections: error %d", u->port.name, -err);
+}
+
+struct ud_watch *uccl_ud_watch(struct ud *u, const struct uccl_nic_addr *to)
+{
+	struct uccl_nic_addr at = host_place(to);
+	struct ud_watch *w = u->live ? calloc(1, sizeof(*w)) : NULL;
+
+	if (!w)
+		return NULL;
+	w->to = *to;
+	if (uccl_udp_live_connect(u->live, &at, w, u->clock(), &w->live)) {
+		free(w);
+		return NULL;
+	}
+	u->live_at = 0;
+	return w;
+}
+
+void uccl_ud_unwatch(struct ud *u, struct ud_watch *w)
+{
+	if (!w)
+		return;
+	uccl_udp_live_disconnect(u->live, w->live);
+	free(w);
+}
+
+static void live_look(struct ud *u)
+{
+	uint64_t now = u->clock();
+	void *gone[UD_GONE];
+	int n;
+
+	if (!u->live || now < u->live_at)
+		return;
+	u->live_at = now + LIVE_NS;
+	n = uccl_udp_live_poll(u->live, now, gone, UD_GONE - u->ngone);
+	for (int i = 0; i < n; i++)
+		u->gone[u->ngone++] = ((struct ud_watch *)gone[i])->to;
+}
+
+bool uccl_ud_gone_tell(struct ud *u, struct uccl_rx *r)
+{
+	if (!u->ngone)
+		return false;
+	memset(r, 0, sizeof(*r));
+	r->kind = UCCL_RX_GONE;
+	r->src = u->gone[--u->ngone];
+	return true;
+}
+
+/* The NIC. */
 
 static void link_set(struct ud *u, enum uccl_link link, const char *why)
 {
@@ -101,6 +196,7 @@ void uccl_ud_events(struct ud *u)
 
 	if (u->link == UCCL_LINK_GONE)
 		return;
+	live_look(u);
 	errno = 0;
 	while (!u->lib->get_async_event(u->ctx, &e)) {
 		UCCL_LOG(UCCL_LOG_INFO, "%s: event %d of the NIC", u->port.name, e.event_type);

@@ -217,7 +217,8 @@ int uccl_ud_wait_fd(struct uccl_nic *nic)
 	if (fd < 0)
 		return -errno;
 	if (epoll_ctl(fd, EPOLL_CTL_ADD, u->channel->fd, &ev) || epoll_ctl(fd, EPOLL_CTL_ADD, u->kick_fd, &ev) ||
-	    epoll_ctl(fd, EPOLL_CTL_ADD, u->ctx->async_fd, &ev)) {
+	    epoll_ctl(fd, EPOLL_CTL_ADD, u->ctx->async_fd, &ev) ||
+	    (u->live && epoll_ctl(fd, EPOLL_CTL_ADD, uccl_udp_live_fd(u->live), &ev))) {
 		err = -errno;
 		close(fd);
 		return err;
@@ -235,7 +236,7 @@ static int receive_or_arm(struct ud *u, struct uccl_rx *v, int n)
 	if (read(u->kick_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
 		return 0;
 	uccl_ud_events(u);
-	if (uccl_ud_link_tell(u, v))
+	if (uccl_ud_link_tell(u, v) || uccl_ud_gone_tell(u, v))
 		return 1;
 	channel_arm(u);
 	do
@@ -255,7 +256,7 @@ int uccl_ud_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl
 
 	(void)hints;
 	(void)nhints;
-	if (uccl_ud_link_tell(u, v))
+	if (uccl_ud_link_tell(u, v) || uccl_ud_gone_tell(u, v))
 		return 1;
 	if (u->link == UCCL_LINK_GONE)
 		return 0;

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/addr.h"
 #include "fake_verbs.h"
 
 #define ROUNDS 3000 /* of rx(): more than lie between two looks */
@@ -79,7 +80,7 @@ static void open_ud(void)
 
 static struct ud *ud(int i)
 {
-	return nic[i]->ops->connect ? uc_of(nic[i])->ud : ud_of(nic[i]);
+	return nic[i]->ops->prepare ? uc_of(nic[i])->ud : ud_of(nic[i]);
 }
 
 /* Receive for a while: how many packets or writes came. */
@@ -358,6 +359,98 @@ static void cq__not_again(void **state)
 	gone_check(0);
 }
 
+/* Peers. */
+
+/* GIDs of this host's own: then hosts hold connections. */
+static void open_local(int i, enum ibv_qp_type type)
+{
+	struct uccl_nic_attr attr = {.ifname = i ? "rxe1" : "rxe0", .liveness = true};
+
+	for (int g = 0; g < dev[i]->port[0].ngids; g++) {
+		uint8_t *raw = dev[i]->port[0].gid[g].gid.raw;
+
+		if (raw[10] == 0xff && raw[11] == 0xff)
+			memcpy(raw + 12, (const uint8_t[]){127, 0, 0, (uint8_t)(i + 1)}, 4);
+	}
+	if (type == IBV_QPT_UD)
+		assert_int_equal(uccl_verbs_ud_open(fake_verbs_lib(), clock_read, &attr, &nic[i]), 0);
+	else
+		assert_int_equal(uccl_verbs_uc_open(fake_verbs_lib(), clock_read, type, &attr, &nic[i]), 0);
+}
+
+/* How many ends of the other one are told within some time; whether it sleeps makes no difference. */
+static int ends_heard(int i, const struct uccl_nic_addr *of)
+{
+	struct uccl_rx v[4];
+	int n = 0;
+
+	for (int round = 0; round < 3000 && !n; round++) {
+		int k = nic[i]->ops->rx(nic[i], v, 4, NULL, 0);
+
+		now += UCCL_NS_PER_MS;
+		for (int j = 0; j < k; j++) {
+			if (v[j].kind != UCCL_RX_GONE)
+				continue;
+			n++;
+			assert_true(uccl_nic_addr_equal(&v[j].src, of));
+		}
+		usleep(100);
+	}
+	return n;
+}
+
+static void peer_ends(enum ibv_qp_type type)
+{
+	struct uccl_nic_addr to;
+
+	for (int i = 0; i < 2; i++)
+		open_local(i, type);
+	assert_non_null(ud(0)->live);
+	nic[1]->ops->addr(nic[1], &to);
+	assert_true(to.port >= 0x8000);
+	assert_int_equal(nic[0]->ops->connect(nic[0], &to, 1, PATHS, &peer[0]), 0);
+	/* It has to be there first. */
+	for (int round = 0; round < 100; round++) {
+		hear(0);
+		hear(1);
+		now += UCCL_NS_PER_MS;
+		usleep(100);
+	}
+	nic[1]->ops->close(nic[1]);
+	nic[1] = NULL;
+	assert_int_equal(ends_heard(0, &to), 1);
+	nic[0]->ops->disconnect(nic[0], peer[0]);
+}
+
+static void live__ud(void **state)
+{
+	(void)state;
+	peer_ends(IBV_QPT_UD);
+}
+
+static void live__uc(void **state)
+{
+	(void)state;
+	peer_ends(IBV_QPT_UC);
+}
+
+/* Addresses that are not this host's, or none that are IP: it goes without. */
+static void live__none(void **state)
+{
+	struct uccl_nic_attr attr = {.ifname = "rxe0", .liveness = true};
+	struct uccl_nic_addr to = {.port = 1, .ip = {1}};
+
+	(void)state;
+	assert_int_equal(uccl_verbs_ud_open(fake_verbs_lib(), clock_read, &attr, &nic[0]), 0);
+	assert_null(ud(0)->live);
+	assert_int_equal(nic[0]->ops->connect(nic[0], &to, 1, PATHS, &peer[0]), 0);
+	assert_null(peer[0]);
+	attr.ifname = "rxe1";
+	fake_verbs_infiniband(dev[1], 0x5d6);
+	assert_int_equal(uccl_verbs_ud_open(fake_verbs_lib(), clock_read, &attr, &nic[1]), 0);
+	assert_null(ud(1)->live);
+}
+
 /* Queue pairs for writes. */
 
 static void say(int i)
@@ -508,6 +601,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(cq__of_sends, begin, end),
 		cmocka_unit_test_setup_teardown(cq__of_receives, begin, end),
 		cmocka_unit_test_setup_teardown(cq__not_again, begin, end),
+		cmocka_unit_test_setup_teardown(live__ud, begin, end),
+		cmocka_unit_test_setup_teardown(live__uc, begin, end),
+		cmocka_unit_test_setup_teardown(live__none, begin, end),
 		cmocka_unit_test_setup_teardown(uc__queues, begin, end),
 		cmocka_unit_test_setup_teardown(uc__queues_not_again, begin, end),
 		cmocka_unit_test_setup_teardown(uc__gid_moved, begin, end),
