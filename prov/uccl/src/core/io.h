@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "core/path.h"
+
 /* Bytes of the fixed header of every packet on an established flow (PROTOCOL.md section 2). */
 #define UCCL_HDR_LEN 64
 /* Most bytes of the acknowledgement block that may follow the payload. */
@@ -21,8 +23,6 @@
  * those that share a queue pair.
  */
 #define UCCL_IMM_BITS 28
-/* Most paths between two endpoints. */
-#define UCCL_PATHS_MAX 256
 
 /*
  * Where a packet comes from or goes to: IPv4-mapped or IPv6 address, host byte order port. On an RDMA NIC pad is not 0,
@@ -46,7 +46,7 @@ enum uccl_tx_kind {
 struct uccl_tx {
 	uint8_t kind;
 	bool control;		/* no payload of the application: may use a control class */
-	bool burst;		/* the first of several to one path: better sent with them than with those before */
+	bool burst;		/* the first of a train: better sent with it than with those before */
 	uint16_t path;		/* the sender's path index; meaning is the flow's */
 	uint16_t label;		/* entropy label: which source port, QP or flow label */
 	uint16_t hdr_len;

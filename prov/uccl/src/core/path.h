@@ -9,6 +9,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Most paths between two endpoints. */
+#define UCCL_PATHS_MAX 256
+
 enum uccl_path_state {
 	UCCL_PATH_ACTIVE,	/* in service */
 	UCCL_PATH_SUSPECT,	/* lost several in a row while others moved: no new data, one probe, until `until` */

@@ -15,7 +15,7 @@
 #include "core/path.h"
 
 #define UCCL_CC_STATE 192
-#define UCCL_PATHSEL_STATE 192
+#define UCCL_PATHSEL_STATE 512
 #define UCCL_CREDIT_STATE 128
 
 /*
@@ -89,8 +89,8 @@ struct uccl_path_ops {
 	const struct uccl_constant *constants; /* as above */
 	void (*init)(void *ps, const struct uccl_policy_cfg *cfg, uint16_t npaths);
 	/*
-	 * The path for the next chunk; required. `usable` lists the indices (n >= 1 of them) of paths in
-	 * service, `paths` is indexed by them. Returns one of usable[].
+	 * The path for the next chunk and what follows it, `bytes` in all; required. `usable` lists the indices (n >= 1
+	 * of them) of paths in service, `paths` is indexed by them. Returns one of usable[].
 	 */
 	uint16_t (*select)(void *ps, const struct uccl_path *paths, const uint16_t *usable, uint16_t n, uint32_t bytes,
 			   struct uccl_rng *rng, uint64_t now);

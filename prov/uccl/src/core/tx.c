@@ -11,9 +11,13 @@
 
 /*
  * Small packets stay on one path for this many bytes: decisions per 32 KiB (paper section 3.3). More only where the NIC
- * sends whole trains (uccl_flow_cfg.train_bytes): there a system call costs as much as the copy of 16 KiB.
+ * sends whole trains (uccl_flow_cfg.train_bytes): there a system call costs as much as the copy of 16 KiB. Less while
+ * little is in flight: of fewer choices than this the places are uneven whoever makes them. On eight links that carry
+ * 1 MB together, bursts of 32 KiB left a quarter of them empty.
  */
 #define BURST_BYTES 32768
+#define BURST_BYTES_MIN 8192
+#define BURSTS_IN_FLIGHT 128
 /* Direct writes from this size on have a choice each. */
 #define WRITE_CHOICE_BYTES 8192
 /* A bulk item's turn among others: long enough that a receiver can foresee where the next payload belongs. */
@@ -189,7 +193,9 @@ static uint16_t tx_control_path(struct uccl_flow *f)
 
 static uint32_t tx_burst(const struct uccl_flow *f)
 {
-	return (uint32_t)uccl_max(BURST_BYTES, f->cfg.train_bytes);
+	uint64_t part = f->inflight_bytes / BURSTS_IN_FLIGHT;
+
+	return (uint32_t)uccl_max(uccl_clamp(part, BURST_BYTES_MIN, BURST_BYTES), f->cfg.train_bytes);
 }
 
 /* So many bytes come together: they begin a burst unless the one under way holds them, and share bursts evenly. */
@@ -232,9 +238,9 @@ static uint32_t tx_want(const struct uccl_flow *f, const struct uccl_item *item,
 static uint16_t tx_path(struct uccl_flow *f, uint32_t bytes, uint64_t now)
 {
 	if (f->burst_left < bytes || !f->burst_left) {
-		f->burst_path = uccl_event_select_path(f, bytes, now);
 		f->burst_left = f->burst_bytes ? f->burst_bytes : tx_burst(f);
-		f->burst_new = true;
+		f->burst_path = uccl_event_select_path(f, (uint32_t)uccl_max(f->burst_left, bytes), now);
+		f->burst_new = f->cfg.train_bytes > 0;
 	}
 	f->burst_left -= (uint32_t)uccl_min(f->burst_left, uccl_max(bytes, 1024));
 	return f->burst_path;

@@ -317,6 +317,7 @@ static struct lan_nic *nic_new(struct lan *l, int i)
 	n->addr.ip[15] = (uint8_t)(i + 1);
 	n->addr.port = (uint16_t)(4000 + i);
 	n->nic.caps.link_bps = l->node[i].link_bps;
+	n->nic.caps.train_bytes = l->node[i].train_bytes;
 	TAILQ_INIT(&n->rxq);
 	TAILQ_INIT(&n->given);
 	l->node[i].nic = n;

@@ -86,8 +86,9 @@ struct lan_node {
 	struct lan_comp comp[LAN_COMPS];
 	int ncomp, seen;
 	bool asleep; /* is not polled */
-	/* Before it is opened: of its NIC, 0: unknown; and how many share that, 0: nobody is asked. */
+	/* Before it is opened: of its NIC, 0: unknown, no trains; and how many share that, 0: nobody is asked. */
 	uint64_t link_bps;
+	uint32_t train_bytes;
 	uint32_t sharers;
 };
 

@@ -346,6 +346,7 @@ static void tx__whole_bursts(void **state)
 
 	(void)state;
 	l->node[0].cfg.chunk_bytes = l->node[1].cfg.chunk_bytes = 1024;
+	l->node[0].train_bytes = 32 * LAN_MTU;
 	lan_open(l, 0);
 	lan_open(l, 1);
 	talk(l);
