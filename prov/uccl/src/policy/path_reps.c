@@ -13,6 +13,9 @@
  *   all do at once, and the draws fill another. A path is given up in the long run as often as its RTT exceeds the
  *   mean of the flow, in parts of the RTT. If all who share a queue do that, what is above the mean leaves it within
  *   one round trip. The sum of these parts, not chance, says when: it has less variance.
+ * - What is recycled is a choice, not a sample. A choice may be for several chunks, each of which is reported; were the
+ *   path recycled for each, every one would hold many places, leaving one would change nothing, and the places of all
+ *   others would be thrown out of the ring.
  */
 #include "policy/policies.h"
 
@@ -47,6 +50,8 @@ struct reps {
 	uint8_t head, fresh, size; /* entries not used since they were put there; entries that hold anything */
 	uint16_t explore;	   /* paths still to be drawn */
 	uint16_t replay;	   /* frozen: the next entry to be used again */
+	uint32_t burst;		   /* bytes of the latest choice */
+	uint8_t out[UCCL_PATHS_MAX]; /* choices of a path that were not recycled yet */
 };
 
 _Static_assert(sizeof(struct reps) <= UCCL_PATHSEL_STATE, "state too large");
@@ -57,6 +62,7 @@ static void reps_init(void *ps, const struct uccl_policy_cfg *cfg, uint16_t npat
 
 	memset(r, 0, sizeof(*r));
 	r->k = UCCL_K(reps, cfg);
+	r->burst = cfg->chunk_bytes;
 	/* The first window walks over many. */
 	r->explore = (uint16_t)uccl_min(npaths, (uint64_t)r->k->explore);
 }
@@ -91,14 +97,11 @@ static uint16_t reps_draw(const struct reps *r, const struct uccl_path *paths, c
 	return best;
 }
 
-static uint16_t reps_select(void *ps, const struct uccl_path *paths, const uint16_t *usable, uint16_t n, uint32_t bytes,
+static uint16_t reps_choose(struct reps *r, const struct uccl_path *paths, const uint16_t *usable, uint16_t n,
 			    struct uccl_rng *rng, uint64_t now)
 {
-	struct reps *r = ps;
 	uint16_t path;
 
-	(void)bytes;
-	assert(n >= 1);
 	reps_thaw(r, now);
 	while (r->fresh && !r->explore) {
 		path = r->ring[r->head];
@@ -115,6 +118,22 @@ static uint16_t reps_select(void *ps, const struct uccl_path *paths, const uint1
 	if (r->explore)
 		r->explore--;
 	return reps_draw(r, paths, usable, n, rng);
+}
+
+static uint16_t reps_select(void *ps, const struct uccl_path *paths, const uint16_t *usable, uint16_t n, uint32_t bytes,
+			    struct uccl_rng *rng, uint64_t now)
+{
+	struct reps *r = ps;
+	uint16_t path;
+
+	assert(n >= 1 && bytes);
+	path = reps_choose(r, paths, usable, n, rng, now);
+	r->burst = bytes;
+	/* Of choices before, nothing will be reported any more: it was lost. */
+	if (!paths[path].inflight)
+		r->out[path] = 0;
+	r->out[path] = (uint8_t)uccl_min(r->out[path] + 1u, UINT8_MAX);
+	return path;
 }
 
 /* Whether a path that brought this RTT is to be left. */
@@ -135,12 +154,15 @@ static void reps_on_ack(void *ps, const struct uccl_path *paths, uint16_t path, 
 	struct reps *r = ps;
 
 	reps_thaw(r, now);
-	/* What carries no payload waits in no queue, and says nothing of what would. */
-	if (!paths[path].inflight || reps_leaves(r, (double)rtt_ns) || ecn)
+	/*
+	 * What carries no payload waits in no queue, and says nothing of what would. Of choices as large as the latest
+	 * there are still so many in flight, without what is just reported.
+	 */
+	if (!paths[path].inflight || r->out[path] <= (paths[path].inflight - 1) / r->burst)
 		return;
-	for (uint8_t i = 0; i < r->fresh; i++)
-		if (r->ring[(r->head + i) % REPS_RING] == path)
-			return;
+	r->out[path]--;
+	if (reps_leaves(r, (double)rtt_ns) || ecn)
+		return;
 	/* The oldest makes room. */
 	if (r->fresh == REPS_RING) {
 		r->head = (uint8_t)((r->head + 1) % REPS_RING);

@@ -26,6 +26,12 @@ static uint16_t pick(void)
 	return uccl_path_reps.select(ps, paths, usable, nusable, 4096, &rng, now);
 }
 
+/* A choice of this path, which is only to be had where the ring is not asked. */
+static void use(uint16_t path)
+{
+	assert_int_equal(uccl_path_reps.select(ps, paths, &path, 1, 4096, &rng, now), path);
+}
+
 static void answer(uint16_t path, uint64_t rtt_ns)
 {
 	paths[path].inflight = 4096;
@@ -50,29 +56,35 @@ static int setup(void **state)
 	return 0;
 }
 
-static void explored(void)
+/* Past the paths that are drawn first; these first of them, the rest anywhere. */
+static void explored(uint16_t n, const uint16_t *first)
 {
-	for (int i = 0; i < 16; i++)
+	for (uint16_t i = 0; i < n; i++)
+		use(first[i]);
+	for (int i = n; i < 16; i++)
 		pick();
 }
+
+#define EXPLORED(...) explored(sizeof((uint16_t[]){__VA_ARGS__}) / sizeof(uint16_t), (uint16_t[]){__VA_ARGS__})
 
 static void select__explores_first(void **state)
 {
 	uint64_t seen = 0;
 
 	(void)state;
+	use(3);
 	answer(3, 10 * US);
-	for (int i = 0; i < 16; i++)
+	for (int i = 0; i < 15; i++)
 		seen |= 1ull << pick();
-	/* Sixteen draws of 40: fewer than eight different ones come once in a million. */
-	assert_true(__builtin_popcountll(seen) >= 8);
+	/* Fifteen draws of 40: fewer than seven different ones come once in a million. */
+	assert_true(__builtin_popcountll(seen) >= 7);
 	assert_int_equal(pick(), 3);
 }
 
 static void select__recycles_in_order(void **state)
 {
 	(void)state;
-	explored();
+	EXPLORED(5, 9);
 	answer(5, 10 * US);
 	answer(9, 12 * US);
 	assert_int_equal(pick(), 5);
@@ -81,11 +93,11 @@ static void select__recycles_in_order(void **state)
 	assert_int_equal(pick(), 5);
 }
 
-/* Two chunks of one path are reported: it is recycled once, or they would stay together. */
+/* Several chunks of one choice are reported: it is recycled once, or they would stay together. */
 static void on_ack__once(void **state)
 {
 	(void)state;
-	explored();
+	EXPLORED(5, 6);
 	answer(5, 10 * US);
 	answer(5, 10 * US);
 	answer(6, 10 * US);
@@ -93,11 +105,50 @@ static void on_ack__once(void **state)
 	assert_int_equal(pick(), 6);
 }
 
+/* Two choices are in flight: the first chunk of each brings one back. */
+static void on_ack__once_a_choice(void **state)
+{
+	const uint16_t seven = 7;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		uccl_path_reps.select(ps, paths, &seven, 1, 3 * 4096, &rng, now);
+		paths[7].inflight += 3 * 4096;
+	}
+	for (int i = 2; i < 15; i++)
+		pick();
+	uccl_path_reps.select(ps, paths, &(uint16_t){8}, 1, 3 * 4096, &rng, now);
+	while (paths[7].inflight) {
+		uccl_path_reps.on_ack(ps, paths, 7, 10 * US, false, now);
+		paths[7].inflight -= 4096;
+	}
+	assert_int_equal(pick(), 7);
+	assert_int_equal(pick(), 7);
+	nusable = 1; /* nothing else was recycled: it is drawn */
+	assert_int_equal(pick(), 0);
+}
+
+/* One that is left has lost its place, also when more of the same choice is reported. */
+static void on_ack__left_for_good(void **state)
+{
+	(void)state;
+	EXPLORED(1, 2, 3, 4);
+	/* The mean is 1 us, so two samples of 100 us make more than a whole excess. */
+	answer(1, US);
+	answer(2, 100 * US);
+	assert_int_equal(pick(), 1);
+	assert_int_equal(pick(), 2);
+	for (int i = 0; i < 4; i++)
+		answer(3, 100 * US);
+	answer(4, US);
+	assert_int_equal(pick(), 4);
+}
+
 /* What carried no payload is no token, and its RTT nobody's. */
 static void on_ack__control(void **state)
 {
 	(void)state;
-	explored();
+	EXPLORED(5, 6, 7);
 	answer(5, 100 * US);
 	for (int i = 0; i < 1000; i++)
 		uccl_path_reps.on_ack(ps, paths, 7, 10 * US, false, now);
@@ -109,7 +160,7 @@ static void on_ack__control(void **state)
 static void on_ack__marked(void **state)
 {
 	(void)state;
-	explored();
+	EXPLORED(4, 5, 6);
 	answer(5, 10 * US);
 	paths[4].inflight = 4096;
 	uccl_path_reps.on_ack(ps, paths, 4, 10 * US, true, now);
@@ -128,13 +179,15 @@ static void on_ack__leaves_by_excess(void **state)
 	uint32_t left = 0, want = 0;
 
 	(void)state;
-	explored();
+	EXPLORED(1, 2, 3, 4, 5, 6, 7, 8, 9);
 	for (int i = 0; i < 2000; i++) {
 		uint16_t path = (uint16_t)(i % 10);
 		double rtt = path ? 10 * US : 20 * US;
 
 		mean = i ? mean + (rtt - mean) / 32 : rtt;
 		excess += rtt > mean ? (rtt - mean) / rtt : 0;
+		if (!i)
+			use(0);
 		answer(path, (uint64_t)rtt);
 		if (excess >= 1) {
 			excess -= 1;
@@ -145,6 +198,7 @@ static void on_ack__leaves_by_excess(void **state)
 			left += pick() == 31;
 			nusable = N;
 			usable[0] = 0;
+			use(path);
 		} else {
 			assert_int_equal(pick(), path);
 		}
@@ -157,7 +211,7 @@ static void on_ack__leaves_by_excess(void **state)
 static void select__draws_all(void **state)
 {
 	(void)state;
-	explored();
+	EXPLORED(0);
 	for (uint64_t seen = 0, i = 0; seen != (1ull << N) - 1; i++) {
 		seen |= 1ull << pick();
 		assert_true(i < 1000);
@@ -170,7 +224,7 @@ static void select__draws_the_better(void **state)
 	uint32_t busy = 0, slow = 0;
 
 	(void)state;
-	explored();
+	EXPLORED(0);
 	for (uint16_t i = 0; i < N; i++) {
 		paths[i].inflight = i % 2 ? 4096 : 0;
 		paths[i].srtt_ns = (i % 4 < 2 ? 10 : 20) * US;
@@ -189,7 +243,9 @@ static void select__draws_the_better(void **state)
 static void on_ack__ring_keeps_the_latest(void **state)
 {
 	(void)state;
-	explored();
+	EXPLORED(0);
+	for (uint16_t i = 0; i < 40; i++)
+		use(i);
 	for (uint16_t i = 0; i < 40; i++)
 		answer(i, 10 * US);
 	for (uint16_t i = 8; i < 40; i++)
@@ -199,7 +255,7 @@ static void on_ack__ring_keeps_the_latest(void **state)
 static void select__not_what_left_service(void **state)
 {
 	(void)state;
-	explored();
+	EXPLORED(1, 2);
 	answer(1, 10 * US);
 	answer(2, 10 * US);
 	paths[1].state = UCCL_PATH_QUARANTINE;
@@ -217,7 +273,7 @@ static void on_loss__freezes(void **state)
 	uint32_t count[N] = {0};
 
 	(void)state;
-	explored();
+	EXPLORED(1, 2, 3, 4);
 	for (uint16_t i = 1; i <= 4; i++)
 		answer(i, 10 * US);
 	pick();
@@ -245,7 +301,7 @@ static void on_loss__freezes(void **state)
 static void on_loss__nothing_known(void **state)
 {
 	(void)state;
-	explored();
+	EXPLORED(0);
 	uccl_path_reps.on_loss(ps, 3, UCCL_LOSS_RTO, now);
 	for (int i = 0; i < 100; i++)
 		assert_true(pick() < N);
@@ -260,6 +316,8 @@ int main(void)
 		cmocka_unit_test_setup(select__draws_all, setup),
 		cmocka_unit_test_setup(select__draws_the_better, setup),
 		cmocka_unit_test_setup(on_ack__once, setup),
+		cmocka_unit_test_setup(on_ack__once_a_choice, setup),
+		cmocka_unit_test_setup(on_ack__left_for_good, setup),
 		cmocka_unit_test_setup(on_ack__control, setup),
 		cmocka_unit_test_setup(on_ack__marked, setup),
 		cmocka_unit_test_setup(on_ack__leaves_by_excess, setup),
