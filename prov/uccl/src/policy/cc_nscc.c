@@ -5,12 +5,16 @@
  * decrease, which is for marked packets above the target, takes the place of the increase for unmarked ones whenever
  * the average delay, too, is above the target. What is said of NSCC elsewhere does not hold for this variant.
  *
+ * The reference is told its round trip without queues. Here it is the least that was seen, or all would be queue to a
+ * flow that goes farther than is normal for its NIC; and what is normal for the NIC stays the least target.
+ *
  * Formulas and constants of the reference: UEC's published simulator (uec.cpp), for 100 Gb/s and 12 us.
  */
 #include "policy/policies.h"
 
 #include <assert.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/units.h"
 
@@ -69,8 +73,11 @@ UCCL_CONSTANTS(nscc, NSCC_CONSTANTS);
 struct nscc {
 	const struct nscc_k *k;
 	double window, window_max;    /* bytes */
+	double window_cap;	      /* bytes, of window_max: what the flow can have in flight */
 	double chunk;		      /* bytes */
-	double base_ns, target_ns;    /* round trip; queueing delay to aim at */
+	double bps;		      /* of the link */
+	double normal_ns;	      /* round trip that is normal for this back end */
+	double base_ns, target_ns;    /* round trip without queues; queueing delay to aim at */
 	double a;		      /* our bandwidth-delay product in that of the reference */
 	double alpha, fair, eta;      /* gains, bytes (alpha: per ns) */
 	double avg_ns;		      /* average queueing delay */
@@ -85,29 +92,39 @@ struct nscc {
 
 _Static_assert(sizeof(struct nscc) <= UCCL_CC_STATE, "state too large");
 
-static void nscc_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
+/* All that follows from the round trip without queues. */
+static void nscc_base(struct nscc *n, double base_ns)
 {
-	struct nscc *n = cc;
-	const struct nscc_k *k = UCCL_K(nscc, cfg);
-	double bps = cfg->link_bps ? (double)cfg->link_bps : k->link_gbps * 1e9, bdp;
-	double ref_ns = k->ref_rtt_us * (double)UCCL_NS_PER_US;
+	const struct nscc_k *k = n->k;
+	double bdp = n->bps / 8 * base_ns / (double)UCCL_NS_PER_S, ref_ns = k->ref_rtt_us * (double)UCCL_NS_PER_US;
 
-	assert(cfg->chunk_bytes > 0);
-	n->k = k;
-	n->chunk = cfg->chunk_bytes;
-	n->base_ns = cfg->delay_ns ? (double)cfg->delay_ns : ref_ns;
-	bdp = bps / 8 * n->base_ns / (double)UCCL_NS_PER_S;
-	n->target_ns = k->target_rtts * n->base_ns + k->target_chunks * n->chunk * 8 * (double)UCCL_NS_PER_S / bps;
-	n->window_max = fmin((double)cfg->window_max, k->max_bdps * bdp + k->max_chunks * n->chunk);
-	n->window = fmin(n->window_max, k->max_bdps * bdp + k->first_chunks * n->chunk);
+	n->base_ns = base_ns;
+	n->target_ns = k->target_rtts * fmax(base_ns, n->normal_ns) +
+		       k->target_chunks * n->chunk * 8 * (double)UCCL_NS_PER_S / n->bps;
+	n->window_max = fmin(n->window_cap, k->max_bdps * bdp + k->max_chunks * n->chunk);
 	n->a = bdp / k->ref_bdp;
 	n->alpha = k->alpha * k->mss * n->a * (n->target_ns / ref_ns) / n->target_ns;
 	n->fair = k->fair * k->mss * n->a;
 	n->eta = k->eta * k->mss * n->a;
-	n->avg_ns = n->inc = n->acked = n->fast = n->achieved = 0;
+}
+
+static void nscc_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
+{
+	struct nscc *n = cc;
+	const struct nscc_k *k = UCCL_K(nscc, cfg);
+
+	assert(cfg->chunk_bytes > 0);
+	memset(n, 0, sizeof(*n));
+	n->k = k;
+	n->chunk = cfg->chunk_bytes;
+	n->bps = cfg->link_bps ? (double)cfg->link_bps : k->link_gbps * 1e9;
+	n->window_cap = (double)cfg->window_max;
+	n->normal_ns = cfg->delay_ns ? (double)cfg->delay_ns : k->ref_rtt_us * (double)UCCL_NS_PER_US;
+	nscc_base(n, n->normal_ns);
+	n->window = fmin(n->window_max,
+			 k->max_bdps * n->bps / 8 * n->base_ns / (double)UCCL_NS_PER_S + k->first_chunks * n->chunk);
 	n->adjust_at = n->round_at = now + (uint64_t)n->base_ns;
 	n->decreased_ns = UCCL_NEVER;
-	n->lost = false;
 }
 
 static void nscc_set(struct nscc *n, double bytes)
@@ -176,6 +193,10 @@ static void nscc_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)
 
 	n->achieved += bytes;
 	n->acked += bytes;
+	if (ack->min_rtt_ns && ack->min_rtt_ns != UINT64_MAX && (double)ack->min_rtt_ns != n->base_ns) {
+		nscc_base(n, (double)ack->min_rtt_ns);
+		nscc_set(n, n->window);
+	}
 	if (!ack->rtt_ns)
 		return;
 	delay = fmax(0, (double)ack->rtt_ns - n->base_ns);

@@ -117,6 +117,43 @@ static void on_ack__fair(void **state)
 	near(w);
 }
 
+/* The least round trip that was seen is the base, however long: four times as far, four times the window and gains. */
+static void on_ack__far(void **state)
+{
+	const struct uccl_ack_info info = {.bytes = CHUNK, .rtt_ns = 60 * US, .min_rtt_ns = 48 * US};
+	double w = WINDOW, alpha = 4 * MSS * 16 / 12000, target = 48000 + 8 * CHUNK / 50.0;
+
+	(void)state;
+	now += US;
+	uccl_cc_nscc.on_ack(cc, &info, now);
+	w += CHUNK * alpha * (target - 12000) / w;
+	near(w);
+	/* Nothing was seen yet: as configured, so all but 12 us is queue. */
+	uccl_cc_nscc.init(cc, &cfg, now);
+	now += US;
+	for (int i = 0; i < 100; i++)
+		ack(CHUNK, 48 * US);
+	assert_true(uccl_cc_nscc.window(cc) < WINDOW);
+}
+
+/* Nearer than is normal: a smaller window at most, but no smaller target than is normal. */
+static void on_ack__near(void **state)
+{
+	struct uccl_ack_info info = {.bytes = CHUNK, .rtt_ns = 18 * US, .min_rtt_ns = 3 * US};
+	double max = 1.5 * BDP / 4 + 24 * CHUNK;
+
+	(void)state;
+	assert_true(WINDOW > max);
+	now += US;
+	for (int i = 0; i < 100; i++)
+		uccl_cc_nscc.on_ack(cc, &info, now);
+	near(max);
+	info.rtt_ns = (uint64_t)(3000 + TARGET + 4000);
+	for (int i = 0; i < 100; i++)
+		uccl_cc_nscc.on_ack(cc, &info, now);
+	assert_true(uccl_cc_nscc.window(cc) < max);
+}
+
 static void on_ack__app_limited(void **state)
 {
 	const struct uccl_ack_info info = {.bytes = CHUNK, .rtt_ns = 15 * US, .app_limited = true};
@@ -222,6 +259,8 @@ int main(void)
 		cmocka_unit_test_setup(window__bounds, setup),
 		cmocka_unit_test_setup(on_ack__proportional, setup),
 		cmocka_unit_test_setup(on_ack__fair, setup),
+		cmocka_unit_test_setup(on_ack__far, setup),
+		cmocka_unit_test_setup(on_ack__near, setup),
 		cmocka_unit_test_setup(on_ack__app_limited, setup),
 		cmocka_unit_test_setup(on_ack__fast, setup),
 		cmocka_unit_test_setup(on_ack__decrease, setup),
