@@ -25,6 +25,9 @@
 	(MSG_CAPS | FI_RECV | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE | FI_SOURCE_ERR | RMA_CAPS |                \
 	 FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_EVENT | FI_TRIGGER | FI_COLLECTIVE)
 #define ALL_CAPS (TX_CAPS | RX_CAPS | DOMAIN_CAPS)
+/* Of datagram endpoints: untagged messages only. */
+#define DGRAM_CAPS                                                                                                     \
+	(FI_MSG | FI_SEND | FI_RECV | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE | FI_SOURCE_ERR | DOMAIN_CAPS)
 /* Given whether or not they are asked for: they cost nothing. */
 #define FREE_CAPS (FI_SOURCE | FI_LOCAL_COMM | FI_REMOTE_COMM)
 /* What messages and RMA mean if no direction is named. */
@@ -73,15 +76,32 @@
 			       (unsigned long long)(most));                                                            \
 	} while (0)
 
-static bool caps_match(const char *what, uint64_t caps)
+/* The endpoint type that hints ask for; the others are for those that name them. */
+static enum fi_ep_type type_of(const struct fi_info *hints)
 {
-	check_bits(what, caps, ALL_CAPS);
+	return hints && hints->ep_attr && hints->ep_attr->type != FI_EP_UNSPEC ? hints->ep_attr->type : FI_EP_RDM;
+}
+
+/* Most that can be asked for. */
+static uint64_t caps_of(enum fi_ep_type type)
+{
+	return type == FI_EP_DGRAM ? DGRAM_CAPS : ALL_CAPS;
+}
+
+bool uccl_attr_type_ok(enum fi_ep_type type)
+{
+	return type == FI_EP_UNSPEC || type == FI_EP_RDM || type == FI_EP_DGRAM;
+}
+
+static bool caps_match(const char *what, uint64_t caps, enum fi_ep_type type)
+{
+	check_bits(what, caps, caps_of(type));
 	return true;
 }
 
-static bool tx_match(const struct fi_tx_attr *a, const struct uccl_params *p)
+static bool tx_match(const struct fi_tx_attr *a, enum fi_ep_type type, const struct uccl_params *p)
 {
-	if (!caps_match("tx_attr->caps", a->caps))
+	if (!caps_match("tx_attr->caps", a->caps, type))
 		return false;
 	check_bits("tx_attr->op_flags", a->op_flags, TX_OP_FLAGS);
 	check_bits("tx_attr->msg_order", a->msg_order, MSG_ORDER);
@@ -93,9 +113,9 @@ static bool tx_match(const struct fi_tx_attr *a, const struct uccl_params *p)
 	return true;
 }
 
-static bool rx_match(const struct fi_rx_attr *a, const struct uccl_params *p)
+static bool rx_match(const struct fi_rx_attr *a, enum fi_ep_type type, const struct uccl_params *p)
 {
-	if (!caps_match("rx_attr->caps", a->caps))
+	if (!caps_match("rx_attr->caps", a->caps, type))
 		return false;
 	check_bits("rx_attr->op_flags", a->op_flags, RX_OP_FLAGS);
 	check_bits("rx_attr->msg_order", a->msg_order, MSG_ORDER);
@@ -106,8 +126,10 @@ static bool rx_match(const struct fi_rx_attr *a, const struct uccl_params *p)
 	return true;
 }
 
-size_t uccl_attr_contexts(const struct uccl_params *p, uint64_t caps)
+size_t uccl_attr_contexts(const struct uccl_params *p, enum fi_ep_type type, uint64_t caps)
 {
+	if (type != FI_EP_UNSPEC && type != FI_EP_RDM)
+		return 1;
 	/* A directed receive names one port of many that the peer's messages come from: it might wait for ever. */
 	return uccl_place_rdma(p) || caps & FI_DIRECTED_RECV ? 1 : UCCL_CONTEXTS_MAX;
 }
@@ -119,8 +141,8 @@ static size_t contexts(size_t asked)
 
 static bool ep_match(const struct fi_ep_attr *a, const struct uccl_params *p, uint64_t caps)
 {
-	if (a->type != FI_EP_UNSPEC && a->type != FI_EP_RDM)
-		refuse("endpoint type %d, only FI_EP_RDM is offered\n", a->type);
+	if (!uccl_attr_type_ok(a->type))
+		refuse("endpoint type %d\n", a->type);
 	if (a->protocol != FI_PROTO_UNSPEC && a->protocol != FI_PROTO_UCCL)
 		refuse("protocol %u\n", a->protocol);
 	check_max("ep_attr->protocol_version", a->protocol_version, FI_UCCL_PROTO_VERSION);
@@ -129,13 +151,14 @@ static bool ep_match(const struct fi_ep_attr *a, const struct uccl_params *p, ui
 	check_max("ep_attr->max_order_raw_size", a->max_order_raw_size, UCCL_ORDER_MAX);
 	check_max("ep_attr->max_order_war_size", a->max_order_war_size, UCCL_ORDER_MAX);
 	check_max("ep_attr->max_order_waw_size", a->max_order_waw_size, UCCL_ORDER_MAX);
-	check_max("ep_attr->tx_ctx_cnt", contexts(a->tx_ctx_cnt), uccl_attr_contexts(p, caps));
-	check_max("ep_attr->rx_ctx_cnt", contexts(a->rx_ctx_cnt), uccl_attr_contexts(p, caps));
+	check_max("ep_attr->tx_ctx_cnt", contexts(a->tx_ctx_cnt), uccl_attr_contexts(p, a->type, caps));
+	check_max("ep_attr->rx_ctx_cnt", contexts(a->rx_ctx_cnt), uccl_attr_contexts(p, a->type, caps));
 	check_max("ep_attr->auth_key_size", a->auth_key_size, 0);
 	return true;
 }
 
-static bool domain_match(const struct fi_domain_attr *a, const struct uccl_params *p, uint64_t caps)
+static bool domain_match(const struct fi_domain_attr *a, const struct uccl_params *p, enum fi_ep_type type,
+			 uint64_t caps)
 {
 	if ((int)a->threading < FI_THREAD_UNSPEC || (int)a->threading > FI_THREAD_ENDPOINT)
 		refuse("threading model %d\n", a->threading);
@@ -153,8 +176,8 @@ static bool domain_match(const struct fi_domain_attr *a, const struct uccl_param
 	check_max("domain_attr->ep_cnt", a->ep_cnt, EP_COUNT);
 	check_max("domain_attr->tx_ctx_cnt", a->tx_ctx_cnt, EP_COUNT);
 	check_max("domain_attr->rx_ctx_cnt", a->rx_ctx_cnt, EP_COUNT);
-	check_max("domain_attr->max_ep_tx_ctx", a->max_ep_tx_ctx, uccl_attr_contexts(p, caps));
-	check_max("domain_attr->max_ep_rx_ctx", a->max_ep_rx_ctx, uccl_attr_contexts(p, caps));
+	check_max("domain_attr->max_ep_tx_ctx", a->max_ep_tx_ctx, uccl_attr_contexts(p, type, caps));
+	check_max("domain_attr->max_ep_rx_ctx", a->max_ep_rx_ctx, uccl_attr_contexts(p, type, caps));
 	check_max("domain_attr->max_ep_stx_ctx", a->max_ep_stx_ctx, EP_COUNT);
 	check_max("domain_attr->max_ep_srx_ctx", a->max_ep_srx_ctx, EP_COUNT);
 	check_max("domain_attr->cntr_cnt", a->cntr_cnt, CQ_COUNT);
@@ -172,7 +195,7 @@ static uint64_t answer_caps(const struct fi_info *hints)
 
 	/* Errors that tell of strangers are for programs that know them, collectives for those that ask. */
 	if (!caps)
-		return ALL_CAPS & ~(FI_SOURCE_ERR | FI_COLLECTIVE);
+		return caps_of(type_of(hints)) & ~(FI_SOURCE_ERR | FI_COLLECTIVE);
 	if (!(caps & (MSG_CAPS | RMA_CAPS)))
 		caps |= caps & RMA_DIRECTIONS ? RMA_CAPS : MSG_CAPS;
 	if (caps & MSG_CAPS) {
@@ -188,20 +211,21 @@ static uint64_t answer_caps(const struct fi_info *hints)
 bool uccl_attr_match(const struct fi_info *hints, uint32_t version, const struct uccl_params *p)
 {
 	uint64_t caps = answer_caps(hints);
+	enum fi_ep_type type = type_of(hints);
 
 	(void)version;
 	if (!hints)
 		return true;
-	/* The endpoint type first: utility providers probe for types that we never have. */
+	/* The endpoint type first: what else is allowed depends on it. */
 	if (hints->ep_attr && !ep_match(hints->ep_attr, p, caps))
 		return false;
-	if (!caps_match("caps", hints->caps))
+	if (!caps_match("caps", hints->caps, type))
 		return false;
-	if (hints->tx_attr && !tx_match(hints->tx_attr, p))
+	if (hints->tx_attr && !tx_match(hints->tx_attr, type, p))
 		return false;
-	if (hints->rx_attr && !rx_match(hints->rx_attr, p))
+	if (hints->rx_attr && !rx_match(hints->rx_attr, type, p))
 		return false;
-	return !hints->domain_attr || domain_match(hints->domain_attr, p, caps);
+	return !hints->domain_attr || domain_match(hints->domain_attr, p, type, caps);
 }
 
 static void fill_tx(struct fi_info *info, const struct fi_tx_attr *h, const struct uccl_params *p)
@@ -236,9 +260,9 @@ static void fill_rx(struct fi_info *info, const struct fi_rx_attr *h, const stru
 	a->iov_limit = UCCL_IOV_LIMIT;
 }
 
-static void fill_ep(struct fi_ep_attr *a, const struct fi_ep_attr *h)
+static void fill_ep(struct fi_ep_attr *a, const struct fi_ep_attr *h, enum fi_ep_type type)
 {
-	a->type = FI_EP_RDM;
+	a->type = type;
 	a->protocol = FI_PROTO_UCCL;
 	a->protocol_version = FI_UCCL_PROTO_VERSION;
 	a->max_msg_size = UCCL_MSG_MAX;
@@ -296,8 +320,8 @@ static void fill_domain(struct fi_info *info, const struct fi_domain_attr *h, ui
 	a->ep_cnt = EP_COUNT;
 	a->tx_ctx_cnt = EP_COUNT;
 	a->rx_ctx_cnt = EP_COUNT;
-	a->max_ep_tx_ctx = uccl_attr_contexts(p, info->caps);
-	a->max_ep_rx_ctx = uccl_attr_contexts(p, info->caps);
+	a->max_ep_tx_ctx = uccl_attr_contexts(p, info->ep_attr->type, info->caps);
+	a->max_ep_rx_ctx = uccl_attr_contexts(p, info->ep_attr->type, info->caps);
 	a->max_ep_stx_ctx = EP_COUNT;
 	a->max_ep_srx_ctx = EP_COUNT;
 	a->cntr_cnt = CQ_COUNT;
@@ -315,7 +339,7 @@ int uccl_attr_fill(struct fi_info *info, const struct fi_info *hints, uint32_t v
 	info->mode = 0;
 	fill_tx(info, hints ? hints->tx_attr : NULL, p);
 	fill_rx(info, hints ? hints->rx_attr : NULL, p);
-	fill_ep(info->ep_attr, hints ? hints->ep_attr : NULL);
+	fill_ep(info->ep_attr, hints ? hints->ep_attr : NULL, type_of(hints));
 	fill_domain(info, hints ? hints->domain_attr : NULL, version, p);
 	info->fabric_attr->name = strdup(FI_UCCL_FABRIC_NAME);
 	/* prov_name stays NULL: the library fills it, or makes "name;name" of what it finds. */

@@ -795,6 +795,7 @@ static size_t opt_size(const struct uccl_ep *ep, int name)
 {
 	switch (name) {
 	case OPT_MAX_MSG_SIZE:
+		return ep->msg_max;
 	case OPT_MAX_TAGGED_SIZE:
 	case OPT_MAX_RMA_SIZE:
 		return UCCL_MSG_MAX;
@@ -956,7 +957,10 @@ static void ep_configure(struct uccl_ep *ep, const struct fi_info *info)
 	ep->self.rx_flags = rx ? rx->op_flags : 0;
 	ep->tx_size = tx && tx->size ? tx->size : UCCL_OPS_DEFAULT;
 	ep->rx_size = rx && rx->size ? rx->size : UCCL_OPS_DEFAULT;
-	ep->inject_max = ep->domain->params.inject_bytes;
+	ep->msg_max = UCCL_MSG_MAX;
+	if (info->ep_attr && info->ep_attr->type == FI_EP_DGRAM && info->ep_attr->max_msg_size)
+		ep->msg_max = uccl_min(ep->msg_max, info->ep_attr->max_msg_size);
+	ep->inject_max = uccl_min(ep->msg_max, ep->domain->params.inject_bytes);
 	ep->min_multi = UCCL_MIN_MULTI_DEFAULT;
 	ep->locking = ep->domain->locking;
 	ep->addr_format = info->addr_format ? info->addr_format : ep->domain->addr_format;
@@ -1000,7 +1004,7 @@ int uccl_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep 
 	struct uccl_ep *ep;
 	int rc;
 
-	if (info->ep_attr && info->ep_attr->type != FI_EP_UNSPEC && info->ep_attr->type != FI_EP_RDM)
+	if (info->ep_attr && !uccl_attr_type_ok(info->ep_attr->type))
 		return -FI_EINVAL;
 	if (info->addr_format && info->addr_format != d->addr_format)
 		return -FI_EINVAL;

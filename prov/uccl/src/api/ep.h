@@ -68,6 +68,7 @@ struct uccl_ep {
 	uint32_t addr_format;
 	unsigned int forks;		/* uccl_forks when it was opened */
 	_Atomic int refs;		/* open aliases, groups of collectives */
+	size_t msg_max;			/* longest message that it sends */
 	size_t inject_max, min_multi;
 	uint32_t tx_size, rx_size;	/* operations that may be open */
 	uint32_t tx_open, rx_open;

@@ -23,6 +23,16 @@
 /* Addresses of one name that are looked at. */
 #define RESOLVE_MAX 16
 
+/*
+ * A utility provider of the library asks, to build its own endpoints on ours; the flag is not in the library's public
+ * headers. They would stand beside ours, and before them in some lists, with nothing that ours lack.
+ */
+#define CORE_PROV_ONLY (1ull << 59)
+
+/* IP and UDP headers; what does not fit beside them would be cut in pieces. */
+#define PACKET_OVERHEAD 48
+#define PACKET_MIN 512
+
 /* The request, digested. */
 struct query {
 	const struct fi_info *hints;
@@ -37,6 +47,7 @@ struct query {
 	struct uccl_addr dest;
 	bool has_dest, dest_local;
 	bool rdma;			/* the back end wants RDMA NICs */
+	bool dgram;			/* FI_EP_DGRAM */
 };
 
 /* An interface that fits, and what puts it before others: a smaller key. */
@@ -211,6 +222,23 @@ static int query_objects(struct query *q)
 	return 0;
 }
 
+/* Bytes of a datagram: what one packet of this interface carries, with every kind of security. */
+static size_t dgram_bytes(const struct query *q, const struct uccl_ifaddr *ifa)
+{
+	uint64_t packet = q->params.mtu;
+
+	if (!packet)
+		packet = uccl_max(ifa->mtu, PACKET_MIN + PACKET_OVERHEAD) - PACKET_OVERHEAD;
+	return packet - UCCL_HDR_LEN - UCCL_SEAL_LEN;
+}
+
+static bool dgram_fits(const struct query *q, const struct uccl_ifaddr *ifa)
+{
+	const struct fi_info *h = q->hints;
+
+	return uccl_max(h->ep_attr->max_msg_size, h->tx_attr ? h->tx_attr->inject_size : 0) <= dgram_bytes(q, ifa);
+}
+
 static bool query_wants(const struct query *q, const struct uccl_ifaddr *ifa, unsigned int *rank)
 {
 	const struct uccl_nic_addr *dest = &q->dest.nic;
@@ -219,7 +247,7 @@ static bool query_wants(const struct query *q, const struct uccl_ifaddr *ifa, un
 		return false;
 	if (q->domain_name && strcmp(q->domain_name, ifa->name))
 		return false;
-	if (!format_fits(q->format, &ifa->addr))
+	if (!format_fits(q->format, &ifa->addr) || (q->dgram && !dgram_fits(q, ifa)))
 		return false;
 	/* An idle bridge, a port without cable: only for those that name it, its address included. */
 	if (!q->domain_name && !*q->params.nic && !q->nsrc && !uccl_nicattr_running(ifa->name))
@@ -390,6 +418,10 @@ static int make_info(const struct query *q, const struct uccl_ifaddr *ifa, struc
 		rc = keep_addressing(q, info);
 	if (rc)
 		goto fail;
+	if (q->dgram) {
+		info->ep_attr->max_msg_size = dgram_bytes(q, ifa);
+		info->tx_attr->inject_size = uccl_min(info->tx_attr->inject_size, info->ep_attr->max_msg_size);
+	}
 	rc = -FI_ENOMEM;
 	info->domain_attr->name = strdup(ifa->name);
 	info->nic = uccl_nicattr_new(ifa);
@@ -457,6 +489,11 @@ static int query_addresses(struct query *q, const char *node, const char *servic
 	return rc;
 }
 
+static bool type_offered(enum fi_ep_type type, uint64_t flags)
+{
+	return type == FI_EP_UNSPEC || type == FI_EP_RDM || (uccl_attr_type_ok(type) && !(flags & CORE_PROV_ONLY));
+}
+
 int uccl_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
 		 struct fi_info **info)
 {
@@ -471,11 +508,13 @@ int uccl_getinfo(uint32_t version, const char *node, const char *service, uint64
 	q->hints = hints;
 	q->version = version;
 	q->format = hints && hints->addr_format != FI_FORMAT_UNSPEC ? hints->addr_format : FI_ADDR_UCCL;
-	/* Utility providers probe us for endpoint types that we do not have: no warnings about anything then. */
-	if (hints && hints->ep_attr && hints->ep_attr->type != FI_EP_UNSPEC && hints->ep_attr->type != FI_EP_RDM) {
-		uccl_info(FI_LOG_CORE, "no match: only endpoints of type FI_EP_RDM are offered\n");
+	/* No warnings about anything then. */
+	if (hints && hints->ep_attr && !type_offered(hints->ep_attr->type, flags)) {
+		uccl_info(FI_LOG_CORE, "no match: endpoint type %d%s\n", hints->ep_attr->type,
+			  flags & CORE_PROV_ONLY ? " is not for utility providers" : "");
 		goto out;
 	}
+	q->dgram = hints && hints->ep_attr && hints->ep_attr->type == FI_EP_DGRAM;
 	if (!uccl_address_format_ok(q->format)) {
 		uccl_info(FI_LOG_CORE, "no match: address format %u\n", q->format);
 		goto out;

@@ -287,7 +287,7 @@ int uccl_sep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep
 
 	if (a && a->type != FI_EP_UNSPEC && a->type != FI_EP_RDM)
 		return -FI_EINVAL;
-	if (uccl_max(ntx, nrx) > uccl_attr_contexts(&d->params, info->caps) ||
+	if (uccl_max(ntx, nrx) > uccl_attr_contexts(&d->params, FI_EP_RDM, info->caps) ||
 	    (info->addr_format && info->addr_format != d->addr_format))
 		return -FI_EINVAL;
 	pthread_once(&once, sep_ops_make);

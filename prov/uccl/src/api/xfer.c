@@ -302,7 +302,7 @@ static int send_fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_x
 	op->done = send_done;
 	if (!op_buffers(op, x))
 		return x->count > UCCL_IOV_MAX ? -FI_EINVAL : -FI_EMSGSIZE;
-	return x->flags & FI_INJECT && op->len > ep->inject_max ? -FI_EMSGSIZE : 0;
+	return op->len > (x->flags & FI_INJECT ? ep->inject_max : ep->msg_max) ? -FI_EMSGSIZE : 0;
 }
 
 static ssize_t send_locked(struct uccl_ep *ep, const struct uccl_xfer *x)

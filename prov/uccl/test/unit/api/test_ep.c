@@ -593,6 +593,38 @@ static void inject__too_long(void **state)
 }
 
 /* The unread completions reach the size of the queue: posting waits, and nothing is lost. */
+/* Datagrams: as long as fi_getinfo said, and no longer; what is posted for more takes them, too. */
+static void dgram__sizes(void **state)
+{
+	struct fi_info *h = world_hints();
+	uint8_t *out, *in;
+	size_t most, len = sizeof(most);
+	struct duo d;
+
+	(void)state;
+	h->ep_attr->type = FI_EP_DGRAM;
+	h->caps = FI_MSG;
+	duo_open_with(&d, h, 0);
+	most = d.w.info->ep_attr->max_msg_size;
+	out = malloc(most + 1);
+	in = malloc(2 * most);
+	for (size_t i = 0; i <= most; i++)
+		out[i] = (uint8_t)(i * 7 + i / 256);
+	assert_int_equal(fi_send(d.a.ep, out, most + 1, NULL, d.to_b, out), -FI_EMSGSIZE);
+	assert_int_equal(fi_inject(d.a.ep, out, d.w.info->tx_attr->inject_size + 1, d.to_b), -FI_EMSGSIZE);
+	assert_int_equal(fi_recv(d.b.ep, in, 2 * most, NULL, FI_ADDR_UNSPEC, in), 0);
+	assert_int_equal(fi_send(d.a.ep, out, most, NULL, d.to_b, out), 0);
+	expect(&d.b, &d.a, in, FI_RECV | FI_MSG);
+	expect(&d.a, &d.b, out, FI_SEND | FI_MSG);
+	assert_memory_equal(in, out, most);
+	/* FI_OPT_MAX_MSG_SIZE of later versions */
+	assert_int_equal(fi_getopt(&d.a.ep->fid, FI_OPT_ENDPOINT, 12, &len, &(size_t){ sizeof(len) }), 0);
+	assert_int_equal(len, most);
+	free(out);
+	free(in);
+	duo_close(&d);
+}
+
 static void cq__back_pressure(void **state)
 {
 	struct fi_cq_attr attr = { .format = FI_CQ_FORMAT_TAGGED, .size = 100 };
@@ -1077,6 +1109,7 @@ int main(void)
 		cmocka_unit_test(opt__values),
 		cmocka_unit_test(source_err__insert_and_answer),
 		cmocka_unit_test(inject__too_long),
+		cmocka_unit_test(dgram__sizes),
 		cmocka_unit_test(cq__back_pressure),
 		cmocka_unit_test(cntr__counts),
 		cmocka_unit_test(av__remove_and_reuse),

@@ -85,7 +85,6 @@ static void getinfo__refuses(void **state)
 {
 	(void)state;
 	refused(h->ep_attr->type = FI_EP_MSG);
-	refused(h->ep_attr->type = FI_EP_DGRAM);
 	refused(h->caps = FI_RMA | FI_RMA_PMEM);
 	refused(h->caps = FI_MULTICAST);
 	refused(h->caps = FI_HMEM);
@@ -135,6 +134,50 @@ static void getinfo__refuses(void **state)
 	refused(h->domain_attr->auth_key_size = 8);
 	refused(free(h->domain_attr->name); h->domain_attr->name = strdup("no-such-interface"));
 	refused(h->fabric_attr->name = strdup("elsewhere"));
+}
+
+/* A datagram is a message that one packet holds, and nothing else. */
+static void getinfo__dgram(void **state)
+{
+	size_t most = 0;
+
+	(void)state;
+	granted(h->ep_attr->type = FI_EP_DGRAM,
+		info->ep_attr->type == FI_EP_DGRAM && info->caps & FI_MSG &&
+			!(info->caps & (FI_TAGGED | FI_RMA | FI_ATOMIC | FI_TRIGGER | FI_NAMED_RX_CTX)) &&
+			(most = info->ep_attr->max_msg_size) >= 512 - 64 && most < 65536 &&
+			info->tx_attr->inject_size <= most && info->ep_attr->msg_prefix_size == 0);
+	granted((h->ep_attr->type = FI_EP_DGRAM, h->ep_attr->max_msg_size = most), !info->next);
+	refused((h->ep_attr->type = FI_EP_DGRAM, h->ep_attr->max_msg_size = most + 1));
+	refused((h->ep_attr->type = FI_EP_DGRAM, h->caps = FI_TAGGED));
+	refused((h->ep_attr->type = FI_EP_DGRAM, h->caps = FI_MSG | FI_RMA));
+	refused((h->ep_attr->type = FI_EP_DGRAM, h->tx_attr->caps = FI_ATOMIC));
+	refused((h->ep_attr->type = FI_EP_DGRAM, h->rx_attr->caps = FI_TAGGED));
+	refused((h->ep_attr->type = FI_EP_DGRAM, h->ep_attr->tx_ctx_cnt = 2));
+	setenv("FI_UCCL_MTU", "1024", 1);
+	granted(h->ep_attr->type = FI_EP_DGRAM,
+		info->ep_attr->max_msg_size < 1024 && info->tx_attr->inject_size == info->ep_attr->max_msg_size);
+	refused((h->ep_attr->type = FI_EP_DGRAM, h->tx_attr->inject_size = 1024));
+	unsetenv("FI_UCCL_MTU");
+}
+
+/* The library's own providers would put theirs above ours. */
+static void getinfo__for_utilities(void **state)
+{
+	static const enum fi_ep_type types[] = { FI_EP_DGRAM };
+	struct fi_info *h = world_hints(), *info;
+
+	(void)state;
+	for (size_t i = 0; i < uccl_array_len(types); i++) {
+		h->ep_attr->type = types[i];
+		assert_int_equal(uccl_getinfo(API, NULL, NULL, 1ull << 59, h, &info), -FI_ENODATA);
+		assert_int_equal(uccl_getinfo(API, NULL, NULL, 0, h, &info), 0);
+		uccl_lib.freeinfo(info);
+	}
+	h->ep_attr->type = FI_EP_RDM;
+	assert_int_equal(uccl_getinfo(API, NULL, NULL, 1ull << 59, h, &info), 0);
+	uccl_lib.freeinfo(info);
+	fi_freeinfo(h);
 }
 
 static void getinfo__grants(void **state)
@@ -467,6 +510,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(getinfo__no_hints),  cmocka_unit_test(getinfo__one_network),
 		cmocka_unit_test(getinfo__refuses),   cmocka_unit_test(getinfo__grants),
+		cmocka_unit_test(getinfo__dgram),     cmocka_unit_test(getinfo__for_utilities),
 		cmocka_unit_test(getinfo__null_parts), cmocka_unit_test(getinfo__old_api),
 		cmocka_unit_test(getinfo__node),      cmocka_unit_test(getinfo__source),
 		cmocka_unit_test(getinfo__sockaddr),  cmocka_unit_test(getinfo__nic_variable),
