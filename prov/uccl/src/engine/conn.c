@@ -685,12 +685,23 @@ static int silence_error(const struct uccl_engine *e, int err)
 	return e->link == UCCL_LINK_UP ? err : FI_ENETDOWN;
 }
 
+/* Of all that connection management waits for, only what this peer is to say. */
+static bool conn_managed(const struct uccl_engine *e, const struct conn *c)
+{
+	const struct uccl_op *op;
+
+	TAILQ_FOREACH(op, &e->mep.match.posted[UCCL_KIND_CM], link)
+		if (op->flags & UCCL_OPF_DIRECTED && op->peer == &c->peer)
+			return true;
+	return false;
+}
+
 static bool conn_interested(const struct uccl_engine *e, const struct conn *c)
 {
 	return !uccl_flow_idle(&c->peer.flow) || !TAILQ_EMPTY(&c->peer.rxs) || !TAILQ_EMPTY(&c->peer.sends) ||
 	       !TAILQ_EMPTY(&e->mep.match.posted[UCCL_KIND_UNTAGGED]) ||
 	       !TAILQ_EMPTY(&e->mep.match.posted[UCCL_KIND_TAGGED]) ||
-	       !TAILQ_EMPTY(&e->mep.match.posted[UCCL_KIND_COLL]);
+	       !TAILQ_EMPTY(&e->mep.match.posted[UCCL_KIND_COLL]) || conn_managed(e, c);
 }
 
 static void conn_scan_one(struct uccl_engine *e, struct conn *c, uint64_t now)

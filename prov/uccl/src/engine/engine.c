@@ -73,6 +73,7 @@ int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct u
 	e->mep.target_arg = attr->target_arg;
 	e->mep.room = attr->room;
 	e->mep.room_arg = attr->room_arg;
+	e->mep.cm = attr->connected;
 	e->mep.dereg_fences = attr->nic->caps.dereg_fences;
 	uccl_heap_init(&e->heap);
 	uccl_pacer_init(&e->pacer, attr->nic->caps.link_bps);
@@ -684,6 +685,21 @@ int uccl_engine_recv(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
 	rc = uccl_msg_recv(&e->mep, op, now);
 	engine_push(e, now);
 	return rc;
+}
+
+void uccl_engine_pair(struct uccl_engine *e, struct uccl_peer *p)
+{
+	e->mep.sole = p;
+}
+
+void uccl_engine_shut(struct uccl_engine *e, int err)
+{
+	uccl_mep_gone(&e->mep, err);
+}
+
+void uccl_engine_refuse(struct uccl_engine *e, enum uccl_drop reason)
+{
+	e->stats.dropped[reason]++;
 }
 
 bool uccl_engine_unexpected(const struct uccl_engine *e, bool tagged)

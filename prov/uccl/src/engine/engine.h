@@ -34,6 +34,8 @@ struct uccl_engine_attr {
 	 */
 	uint32_t (*sharers)(void *arg, uint64_t now);
 	void *sharers_arg;
+	/* Of a connected endpoint, or a listening one: see uccl_engine_pair. */
+	bool connected;
 	/* See uccl_mep.room; NULL: there always is. */
 	bool (*room)(void *arg);
 	void *room_arg;
@@ -99,6 +101,16 @@ int uccl_engine_peek(struct uccl_engine *e, struct uccl_op *op, bool claim, bool
 bool uccl_engine_unexpected(const struct uccl_engine *e, bool tagged);
 /* Receive the message claimed under op->context into op's buffer, or drop it. -FI_ENOMSG: none claimed. */
 int uccl_engine_recv_claimed(struct uccl_engine *e, struct uccl_op *op, bool discard, uint64_t now);
+
+/*
+ * Of an endpoint opened as `connected`: from now on messages and requests of this peer are taken, from nobody else's;
+ * NULL: nobody's, as at first. Messages of connection management (UCCL_OPF_CM) are taken from all.
+ */
+void uccl_engine_pair(struct uccl_engine *e, struct uccl_peer *p);
+/* Nothing more is received: receives end with `err` (positive FI_Exxx). Sends go on. Not from within done(). */
+void uccl_engine_shut(struct uccl_engine *e, int err);
+/* Something from the wire was refused by api. */
+void uccl_engine_refuse(struct uccl_engine *e, enum uccl_drop reason);
 
 /* Counters. Both may be read at any time by the owner. */
 const struct uccl_stats *uccl_engine_stats(struct uccl_engine *e);

@@ -50,13 +50,13 @@ struct uccl_msg_rx {
 
 TAILQ_HEAD(uccl_msg_rx_list, uccl_msg_rx);
 
-/* Messages of different kinds never meet. Those of collectives have tags of their own. */
-enum uccl_match_kind { UCCL_KIND_UNTAGGED, UCCL_KIND_TAGGED, UCCL_KIND_COLL, UCCL_KINDS };
+/* Messages of different kinds never meet. Those of collectives and of connections have tags of their own. */
+enum uccl_match_kind { UCCL_KIND_UNTAGGED, UCCL_KIND_TAGGED, UCCL_KIND_COLL, UCCL_KIND_CM, UCCL_KINDS };
 
 static inline enum uccl_match_kind uccl_op_kind(const struct uccl_op *op)
 {
-	if (op->flags & UCCL_OPF_COLL)
-		return UCCL_KIND_COLL;
+	if (op->flags & (UCCL_OPF_COLL | UCCL_OPF_CM))
+		return op->flags & UCCL_OPF_CM ? UCCL_KIND_CM : UCCL_KIND_COLL;
 	return op->flags & UCCL_OPF_TAGGED ? UCCL_KIND_TAGGED : UCCL_KIND_UNTAGGED;
 }
 

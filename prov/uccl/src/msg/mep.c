@@ -36,6 +36,11 @@ static void posted_fail(struct uccl_mep *m, int err)
 	for (int t = 0; t < UCCL_KINDS; t++)
 		while ((op = TAILQ_FIRST(&m->match.posted[t]))) {
 			uccl_match_unpost(&m->match, op);
+			if (op->children) {
+				/* The last of its messages gives it back. */
+				op->multi_closed = true;
+				continue;
+			}
 			op->err = err;
 			op->done_len = 0;
 			op->from = NULL;

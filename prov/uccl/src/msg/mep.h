@@ -79,6 +79,9 @@ struct uccl_mep {
 	struct uccl_match match;
 	/* The end of a registration is all that it takes to keep writes out: no fences of paths. The engine sets it. */
 	bool dereg_fences;
+	/* Connected, or listening: takes messages of connection management, and others from `sole` only. */
+	bool cm;
+	struct uccl_peer *sole;		/* NULL: not connected */
 	int gone;			/* uccl_mep_gone() was called with this, else 0 */
 	bool starved;			/* a listed message waits for an op, or room: uccl_msg_retry */
 	bool retrying;			/* requests that wait for room have their turn */
@@ -104,8 +107,8 @@ extern const struct uccl_flow_ops uccl_msg_flow_ops;
 void uccl_mep_init(struct uccl_mep *m, const struct uccl_mep_ops *ops, struct uccl_stats *stats, uint64_t eager_max,
 		   uint64_t unexpected_max, uint32_t ops_max);
 /*
- * Nothing will come any more: receives end with `err` (positive FI_Exxx), those posted later too if no message is there
- * for them. Peers must have been failed before.
+ * Nothing more will be taken: receives end with `err` (positive FI_Exxx), those posted later too if no message is there
+ * for them. A message that has met its receive goes on, unless its peer was failed before.
  */
 void uccl_mep_gone(struct uccl_mep *m, int err);
 /* Completes what is still posted with FI_ECANCELED. Peers must have been failed before. */

@@ -11,6 +11,7 @@
 #include <sys/queue.h>
 #include <sys/uio.h>
 
+#include "core/addr.h"
 #include "core/flow.h"
 
 #define UCCL_IOV_MAX 4
@@ -21,6 +22,10 @@
  * an atomic (and what they are compared with) are no larger.
  */
 #define UCCL_ORDER_MAX 65536
+
+/* Longest message of connection management: an address, and what the program says with it. */
+#define UCCL_CM_DATA_MAX 256
+#define UCCL_CM_MAX (UCCL_ADDR_LEN + UCCL_CM_DATA_MAX)
 
 enum uccl_op_type {
 	UCCL_OP_SEND, UCCL_OP_RECV,
@@ -91,6 +96,7 @@ struct uccl_target_ops {
 #define UCCL_OPF_DIRECTED (1u << 6) /* recv: only from `peer` */
 #define UCCL_OPF_CHILD	  (1u << 7) /* recv: one message in a multi-receive buffer; made by msg */
 #define UCCL_OPF_COLL	  (1u << 10) /* of a collective: tagged, and never for a receive of the application */
+#define UCCL_OPF_CM	  (1u << 11) /* of connection management: likewise */
 #define UCCL_OPF_FENCE	  (1u << 9) /* not before all that was posted to this peer is complete */
 
 struct uccl_peer;

@@ -24,6 +24,7 @@ enum uccl_rec_type {
 #define UCCL_ENV_DELIVERY 4u /* wants FIN */
 #define UCCL_ENV_EAGER 8u    /* all of it comes without CTS */
 #define UCCL_ENV_COLL 16u    /* of a collective: its tags are apart */
+#define UCCL_ENV_CM 32u	     /* of connection management: tag and data are its own */
 
 struct uccl_env {
 	uint64_t tag;
@@ -36,8 +37,8 @@ struct uccl_env {
 
 static inline enum uccl_match_kind uccl_env_kind(uint8_t flags)
 {
-	if (flags & UCCL_ENV_COLL)
-		return UCCL_KIND_COLL;
+	if (flags & (UCCL_ENV_COLL | UCCL_ENV_CM))
+		return flags & UCCL_ENV_CM ? UCCL_KIND_CM : UCCL_KIND_COLL;
 	return flags & UCCL_ENV_TAGGED ? UCCL_KIND_TAGGED : UCCL_KIND_UNTAGGED;
 }
 
@@ -46,7 +47,8 @@ static inline uint8_t uccl_env_flags_of(const struct uccl_op *op)
 {
 	return (uint8_t)((op->flags & UCCL_OPF_TAGGED ? UCCL_ENV_TAGGED : 0) |
 			 (op->flags & UCCL_OPF_DATA ? UCCL_ENV_DATA : 0) |
-			 (op->flags & UCCL_OPF_COLL ? UCCL_ENV_COLL : 0));
+			 (op->flags & UCCL_OPF_COLL ? UCCL_ENV_COLL : 0) |
+			 (op->flags & UCCL_OPF_CM ? UCCL_ENV_CM : 0));
 }
 
 static inline void uccl_env_encode(uint8_t *rec, const struct uccl_env *e)

@@ -531,6 +531,20 @@ static void recv_whole(struct uccl_peer *p, const struct uccl_env *env, struct u
 	msg_recv_done(op, p, err);
 }
 
+/* A connected endpoint has to do with one peer. PROTOCOL R111 */
+static bool rx_stranger(const struct uccl_peer *p)
+{
+	return p->mep->cm && p != p->mep->sole;
+}
+
+/* PROTOCOL R110 */
+static enum uccl_drop rx_cm(const struct uccl_peer *p, uint64_t len)
+{
+	if (!p->mep->cm)
+		return UCCL_DROP_STATE;
+	return len > UCCL_CM_MAX ? UCCL_DROP_RECORD : UCCL_DROP_COUNT;
+}
+
 static enum uccl_drop rx_msg(struct uccl_peer *p, const struct uccl_chunk_in *in, uint64_t now)
 {
 	struct uccl_mep *m = p->mep;
@@ -546,6 +560,14 @@ static enum uccl_drop rx_msg(struct uccl_peer *p, const struct uccl_chunk_in *in
 	    (eager > in->len && eager > UCCL_EAGER_MAX) || (!(env.flags & UCCL_ENV_EAGER) && !env.id) ||
 	    ((env.flags & UCCL_ENV_DELIVERY) && !env.id))
 		return UCCL_DROP_RECORD;
+	if (env.flags & UCCL_ENV_CM) {
+		enum uccl_drop reason = rx_cm(p, env.len);
+
+		if (reason != UCCL_DROP_COUNT)
+			return reason;
+	} else if (rx_stranger(p)) {
+		return UCCL_DROP_STATE;
+	}
 	if (m->starved)
 		uccl_msg_retry(m, now);
 	turn = mseq == p->rx_mseq;
@@ -616,6 +638,9 @@ static enum uccl_drop rx_eager(struct uccl_peer *p, const struct uccl_chunk_in *
 	if (!rx) {
 		if (mseq < p->rx_mseq)
 			return UCCL_DROP_HANDLE;
+		/* It may be of connection management: that tells its envelope. */
+		if (rx_stranger(p) && total > UCCL_CM_MAX)
+			return UCCL_DROP_STATE;
 		if (mseq - p->rx_mseq >= UCCL_MSG_LIMIT || total > UCCL_EAGER_MAX || !total)
 			return UCCL_DROP_RECORD;
 		rx = msg_rx_new(p, mseq);
@@ -685,7 +710,7 @@ static enum uccl_drop msg_deliver(struct uccl_flow *f, const struct uccl_chunk_i
 	case UCCL_REC_CTS:
 		return in->len ? UCCL_DROP_RECORD : msg_cts(p, in->rec, now);
 	case UCCL_REC_REQ:
-		return msg_req(p, in, now);
+		return rx_stranger(p) ? UCCL_DROP_STATE : msg_req(p, in, now);
 	case UCCL_REC_FIN:
 	case UCCL_REC_RESP:
 		return in->len ? UCCL_DROP_RECORD : msg_fin(p, in->rec);

@@ -664,6 +664,38 @@ static void scan__keepalive(void **state)
 	lan_free(l);
 }
 
+/* Of what connection management waits for, only what one peer is to say is a reason to look after that peer. */
+static void scan__managed(void **state)
+{
+	struct lan *l = lan_new_open(2);
+	struct uccl_peer *peer;
+	struct uccl_op *op;
+	uint64_t before;
+
+	(void)state;
+	talk(l);
+	peer = lan_peer(l, 0, 1);
+	lan_pass(l, SECOND);
+	for (int directed = 0; directed < 2; directed++) {
+		op = lan_op(l, 0, UCCL_OP_RECV, UCCL_OPF_CM | (directed ? UCCL_OPF_DIRECTED : 0), dst, 10);
+		op->peer = directed ? peer : NULL;
+		op->context = LAN_CTX(1 + directed);
+		assert_int_equal(uccl_engine_recv(l->node[0].e, op, l->now), 0);
+		before = l->packets;
+		lan_pass(l, 10 * SECOND);
+		if (directed)
+			assert_in_range(l->packets - before, 12, 30);
+		else
+			assert_int_equal(l->packets, before);
+	}
+	lan_kill(l, 1);
+	lan_event(l, 0, UCCL_RX_GONE, &peer->addr.nic);
+	lan_pass(l, 5 * SECOND);
+	lan_expect(l, 0, LAN_CTX(2), FI_ECONNABORTED);
+	assert_int_equal(lan_waiting(l, 0), 0);
+	lan_free(l);
+}
+
 /*
  * A new process at the place of a silent peer proves the end of the old one, though it has no business with us.
  * PROTOCOL R49
@@ -831,6 +863,7 @@ int main(void)
 		cmocka_unit_test(scan__silence_is_not_death),
 		cmocka_unit_test(scan__peer_timeout),
 		cmocka_unit_test(scan__keepalive),
+		cmocka_unit_test(scan__managed),
 		cmocka_unit_test(scan__another_answers),
 		cmocka_unit_test(scan__no_keepalive),
 		cmocka_unit_test(slots__shared),

@@ -480,6 +480,84 @@ static void recv__collective(void **state)
 	duo_free(d);
 }
 
+/* Asked for before and after it comes, and no other receive takes it. PROTOCOL R110 */
+static void cm__apart(void **state)
+{
+	static const uint64_t lens[] = {0, 1, 56, UCCL_CM_MAX};
+	struct duo *d = duo_open();
+
+	(void)state;
+	duo_fill(src, UCCL_CM_MAX, 4);
+	d->side[1].m.cm = true;
+	d->side[1].m.sole = &d->side[1].peer;
+	for (int i = 0; i < 8; i++) {
+		duo_recv(d, 1, UCCL_OPF_TAGGED, dst + 200000, 1, 0, UINT64_MAX, DUO_CTX(8));
+		duo_recv(d, 1, 0, dst + 200000, 1, 0, 0, DUO_CTX(9));
+		duo_recv(d, 1, UCCL_OPF_COLL, dst + 200000, 1, 0, UINT64_MAX, DUO_CTX(10));
+		if (i < 4)
+			duo_recv(d, 1, UCCL_OPF_CM, dst, UCCL_CM_MAX, 0, UINT64_MAX, DUO_CTX(1));
+		assert_int_equal(duo_send(d, 0, UCCL_OPF_CM, src, lens[i % 4], 5, NULL), 0);
+		duo_run(d, SECOND);
+		if (i >= 4)
+			duo_recv(d, 1, UCCL_OPF_CM, dst, UCCL_CM_MAX, 0, UINT64_MAX, DUO_CTX(1));
+		assert_int_equal(expect(d, 1, DUO_CTX(1), 0, lens[i % 4])->tag, 5);
+		assert_null(duo_next(d, 1));
+		duo_check(dst, lens[i % 4], 4);
+		for (uintptr_t k = 8; k <= 10; k++) {
+			assert_int_equal(uccl_msg_cancel(&d->side[1].m, DUO_CTX(k)), 0);
+			expect(d, 1, DUO_CTX(k), FI_ECANCELED, 0);
+		}
+	}
+	duo_free(d);
+}
+
+/* Too long, or to an endpoint that has no connections. PROTOCOL R110 */
+static void cm__refused(void **state)
+{
+	struct uccl_env env = {.flags = UCCL_ENV_CM | UCCL_ENV_EAGER, .tag = 1, .len = UCCL_CM_MAX};
+	struct duo *d = duo_open();
+
+	(void)state;
+	assert_int_equal(duo_envelope(d, 1, &env, src, UCCL_CM_MAX), UCCL_DROP_STATE);
+	d->side[1].m.cm = true;
+	env.len++;
+	assert_int_equal(duo_envelope(d, 1, &env, src, UCCL_CM_MAX + 1), UCCL_DROP_RECORD);
+	env.flags = UCCL_ENV_CM;
+	env.id = 1;
+	assert_int_equal(duo_envelope(d, 1, &env, src, 0), UCCL_DROP_RECORD);
+	assert_int_equal(d->side[1].m.rx_pool.used, 0);
+	env.len--;
+	assert_int_equal(duo_envelope(d, 1, &env, src, 0), UCCL_DROP_COUNT);
+	duo_free(d);
+}
+
+/* What a connected endpoint is sent by others than its peer; the same from the peer is taken. PROTOCOL R111 */
+static void cm__strangers(void **state)
+{
+	struct uccl_env env = eager_env(0, 1, 100);
+	uint8_t rec[UCCL_REC_LEN];
+	struct duo *d = duo_open();
+
+	(void)state;
+	d->side[1].m.cm = true;
+	uccl_env_encode(rec, &env);
+	assert_int_equal(duo_envelope(d, 1, &env, src, 100), UCCL_DROP_STATE);
+	assert_int_equal(duo_deliver(d, 1, UCCL_REC_REQ, rec, src, 100), UCCL_DROP_STATE);
+	assert_int_equal(duo_eager(d, 1, 0, 0, UCCL_CM_MAX + 1, src, 10), UCCL_DROP_STATE);
+	assert_int_equal(d->side[1].m.rx_pool.used, 0);
+	/* It may be of connection management, until the envelope says something else. */
+	assert_int_equal(duo_eager(d, 1, 0, 50, 100, src, 50), UCCL_DROP_COUNT);
+	assert_int_equal(duo_envelope(d, 1, &env, src, 50), UCCL_DROP_STATE);
+	assert_null(duo_next(d, 1));
+	d->side[1].m.sole = &d->side[1].peer;
+	assert_int_equal(duo_envelope(d, 1, &env, src, 50), UCCL_DROP_COUNT);
+	assert_int_equal(duo_eager(d, 1, 1, 0, 4000, src, 10), UCCL_DROP_COUNT);
+	assert_int_equal(duo_deliver(d, 1, UCCL_REC_REQ, rec, src, 100), UCCL_DROP_RECORD);
+	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 100, 1, 0, DUO_CTX(1));
+	expect(d, 1, DUO_CTX(1), 0, 100);
+	duo_free(d);
+}
+
 /* PROTOCOL R36 R37 */
 static void recv__wildcards_in_order(void **state)
 {
@@ -597,6 +675,33 @@ static void multi__truncates_the_last(void **state)
 	assert_int_equal(c->olen, 20);
 	assert_true(c->flags & UCCL_OPF_MULTI);
 	assert_int_equal(dst[100], 0xee);
+	duo_free(d);
+}
+
+static void multi__gone(void **state)
+{
+	struct duo *d = duo_open();
+	const struct duo_comp *c;
+
+	(void)state;
+	multi_post(d, 100000, 1, DUO_CTX(2));
+	duo_recv(d, 1, UCCL_OPF_TAGGED, dst + 200000, 8, 1, 0, DUO_CTX(3));
+	duo_fill(src, 30000, 2);
+	duo_send(d, 0, 0, src, 30000, 0, NULL);
+	duo_send(d, 0, UCCL_OPF_TAGGED, src, 8, 7, NULL);
+	duo_round(d);
+	uccl_mep_gone(&d->side[1].m, FI_ECANCELED);
+	expect(d, 1, DUO_CTX(3), FI_ECANCELED, 0);
+	assert_null(duo_next(d, 1));
+	duo_run(d, SECOND);
+	c = expect(d, 1, DUO_CTX(2), 0, 30000);
+	assert_true(c->flags & UCCL_OPF_MULTI);
+	duo_check(dst, 30000, 2);
+	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 8, 8, 0, DUO_CTX(4));
+	expect(d, 1, DUO_CTX(4), FI_ECANCELED, 0);
+	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 8, 7, 0, DUO_CTX(5));
+	expect(d, 1, DUO_CTX(5), 0, 8);
+	assert_int_equal(d->side[1].m.op_pool.used, 0);
 	duo_free(d);
 }
 
@@ -1400,6 +1505,7 @@ int main(void)
 		cmocka_unit_test(multi__fills_and_releases),
 		cmocka_unit_test(multi__released_by_the_last_complete),
 		cmocka_unit_test(multi__truncates_the_last),
+		cmocka_unit_test(multi__gone),
 		cmocka_unit_test(multi__cancel),
 		cmocka_unit_test(multi__out_of_ops),
 		cmocka_unit_test(multi__no_room),
@@ -1429,6 +1535,9 @@ int main(void)
 		cmocka_unit_test(recv__directed),
 		cmocka_unit_test(recv__tagged_and_untagged),
 		cmocka_unit_test(recv__collective),
+		cmocka_unit_test(cm__apart),
+		cmocka_unit_test(cm__refused),
+		cmocka_unit_test(cm__strangers),
 		cmocka_unit_test(recv__wildcards_in_order),
 		cmocka_unit_test(cancel__posted),
 		cmocka_unit_test(cancel__matched),
