@@ -78,6 +78,23 @@ int uccl_address_pack(uint32_t format, const struct uccl_addr *a, void *buf, siz
 	return room < *len ? -FI_ETOOSMALL : 0;
 }
 
+int uccl_address_new(uint32_t format, const struct uccl_addr *a, void **out, size_t *len)
+{
+	int rc;
+
+	*len = uccl_address_len(format, &a->nic);
+	*out = malloc(*len);
+	if (!*out)
+		return -FI_ENOMEM;
+	rc = uccl_address_pack(format, a, *out, len);
+	if (rc) {
+		free(*out);
+		*out = NULL;
+		*len = 0;
+	}
+	return rc;
+}
+
 int uccl_address_unpack(uint32_t format, const void *buf, size_t len, struct uccl_addr *a, size_t *used)
 {
 	sa_family_t family;

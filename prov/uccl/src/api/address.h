@@ -24,6 +24,8 @@ size_t uccl_address_len(uint32_t format, const struct uccl_nic_addr *nic);
  * not fit. -FI_EINVAL: the format cannot name it. A port of 0 ("any", in fi_info.src_addr) is allowed.
  */
 int uccl_address_pack(uint32_t format, const struct uccl_addr *a, void *buf, size_t *len);
+/* The same into memory that is the caller's to free(), as fi_info has it; nothing after a failure. -FI_ENOMEM. */
+int uccl_address_new(uint32_t format, const struct uccl_addr *a, void **out, size_t *len);
 /*
  * Read one. `len` is what may be read (SIZE_MAX: as much as the format needs); *used, if not NULL, becomes the
  * bytes that it takes. -FI_EINVAL: not an address.

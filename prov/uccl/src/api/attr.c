@@ -28,6 +28,8 @@
 /* Of datagram endpoints: untagged messages only. */
 #define DGRAM_CAPS                                                                                                     \
 	(FI_MSG | FI_SEND | FI_RECV | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE | FI_SOURCE_ERR | DOMAIN_CAPS)
+/* Of connected ones: all but what is between more than two, or tells one of many. */
+#define CONNECTED_CAPS (ALL_CAPS & ~(FI_COLLECTIVE | FI_NAMED_RX_CTX | FI_SOURCE_ERR | FI_SHARED_AV))
 /* Given whether or not they are asked for: they cost nothing. */
 #define FREE_CAPS (FI_SOURCE | FI_LOCAL_COMM | FI_REMOTE_COMM)
 /* What messages and RMA mean if no direction is named. */
@@ -85,12 +87,12 @@ static enum fi_ep_type type_of(const struct fi_info *hints)
 /* Most that can be asked for. */
 static uint64_t caps_of(enum fi_ep_type type)
 {
-	return type == FI_EP_DGRAM ? DGRAM_CAPS : ALL_CAPS;
+	return type == FI_EP_DGRAM ? DGRAM_CAPS : type == FI_EP_MSG ? CONNECTED_CAPS : ALL_CAPS;
 }
 
 bool uccl_attr_type_ok(enum fi_ep_type type)
 {
-	return type == FI_EP_UNSPEC || type == FI_EP_RDM || type == FI_EP_DGRAM;
+	return type == FI_EP_UNSPEC || type == FI_EP_RDM || type == FI_EP_DGRAM || type == FI_EP_MSG;
 }
 
 static bool caps_match(const char *what, uint64_t caps, enum fi_ep_type type)

@@ -146,8 +146,11 @@ int uccl_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid
 	d->mr_mode = a->mr_mode;
 	d->auto_progress = a->data_progress == FI_PROGRESS_AUTO;
 	rescue_ns = d->auto_progress ? 0 : d->params.rescue_ns;
-	/* With these two models the program promises one thread at a time; ours would break the promise. */
-	d->locking = d->auto_progress || rescue_ns ||
+	/*
+	 * With these two models the program promises one thread at a time; ours would break the promise, and who reads
+	 * the event queue of connections promised nothing.
+	 */
+	d->locking = d->auto_progress || rescue_ns || (info->ep_attr && info->ep_attr->type == FI_EP_MSG) ||
 		     (a->threading != FI_THREAD_DOMAIN && a->threading != FI_THREAD_COMPLETION);
 	/* Under FI_THREAD_COMPLETION another thread may be in another endpoint, and there are no locks. */
 	d->shared = a->threading != FI_THREAD_COMPLETION || d->locking;

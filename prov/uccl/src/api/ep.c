@@ -20,6 +20,7 @@
 #include "api/atomic.h"
 #include "api/attr.h"
 #include "api/av.h"
+#include "api/cm.h"
 #include "api/cntr.h"
 #include "api/coll.h"
 #include "api/cq.h"
@@ -32,6 +33,7 @@
 #include "api/mr.h"
 #include "api/msg.h"
 #include "api/nosys.h"
+#include "api/pep.h"
 #include "api/place.h"
 #include "api/rma.h"
 #include "api/sep.h"
@@ -75,6 +77,8 @@ static int ep_round(struct uccl_ep *ep, uint64_t now)
 			uccl_coll_run(ep, n, now);
 		if (ep->srx && (n > 0 || ep->srx_look))
 			n += uccl_srx_serve(ep, now);
+		if (ep->cm)
+			uccl_cm_run(ep, now);
 		if (n > 0)
 			uccl_ep_kick(ep);
 		if (ep->live)
@@ -117,7 +121,7 @@ uint64_t uccl_ep_expiry(struct uccl_ep *ep)
 
 	uccl_ep_lock(ep);
 	if (ep->engine)
-		at = uccl_engine_expiry(ep->engine);
+		at = uccl_min(uccl_engine_expiry(ep->engine), ep->cm ? uccl_cm_expiry(ep) : UCCL_NEVER);
 	uccl_ep_unlock(ep);
 	return at;
 }
@@ -211,7 +215,7 @@ fi_addr_t uccl_ep_source(struct uccl_ep *ep, struct uccl_peer *peer)
 {
 	fi_addr_t found;
 
-	if (!peer)
+	if (!peer || !ep->av)
 		return FI_ADDR_NOTAVAIL;
 	if (ep->av_generation != atomic_load_explicit(ep->av->generation, memory_order_relaxed))
 		uccl_ep_forget(ep);
@@ -297,6 +301,9 @@ static bool want_keyless(const struct uccl_ep *ep)
 
 	if (mode != UCCL_KEYLESS_AUTO)
 		return mode == UCCL_KEYLESS_YES;
+	/* Of connected endpoints only who listens is found by a port. */
+	if (ep->cm && !uccl_cm_listens(ep))
+		return false;
 	return (ep->src.port && !ep->src_row) || uccl_address_is_sock(ep->addr_format);
 }
 
@@ -342,6 +349,7 @@ int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity)
 		.room = ep_room,
 		.room_arg = ep,
 		.identity = identity,
+		.connected = ep->cm,
 	};
 	int rc;
 
@@ -436,7 +444,7 @@ static int ep_ready(const struct uccl_ep *ep)
 {
 	if (ep->enabled)
 		return -FI_EOPBADSTATE;
-	if (!ep->av)
+	if (!ep->av && !ep->cm)
 		return -FI_ENOAV;
 	if ((ep->ways & UCCL_TX && !tx_heard(ep)) || (ep->ways & UCCL_RX && !rx_heard(ep)))
 		return -FI_ENOCQ;
@@ -455,6 +463,18 @@ static int ep_enable(struct uccl_ep *ep)
 	if (!rc)
 		ep->enabled = ep->ways;
 	return rc;
+}
+
+int uccl_ep_activate(struct uccl_ep *ep)
+{
+	int rc = ep_start(ep);
+
+	if (rc)
+		return rc;
+	uccl_ep_lock(ep);
+	rc = ep_enable(ep);
+	uccl_ep_unlock(ep);
+	return rc ? rc : uccl_domain_join(ep->domain, ep);
 }
 
 static int bind_cq(struct uccl_ep *ep, struct uccl_cq *cq, uint64_t flags)
@@ -519,7 +539,7 @@ static int bind_cntr(struct uccl_ep *ep, struct uccl_cntr *cntr, uint64_t flags)
 
 int uccl_ep_bind_av(struct uccl_ep *ep, struct uccl_av *av)
 {
-	if (ep->av || av->domain != ep->domain)
+	if (ep->av || ep->cm || av->domain != ep->domain)
 		return -FI_EINVAL;
 	ep->av = av;
 	ep->ctx_bits = av->ctx_bits;
@@ -551,11 +571,18 @@ static int bind_stx(struct uccl_ep *ep, struct uccl_stx *stx)
 	return 0;
 }
 
-/* For what joining a group of collectives brings: a connectionless endpoint has no other events. */
-static int bind_eq(struct uccl_ep *ep, struct uccl_eq *eq)
+/* For what becomes of a connection; a connectionless endpoint tells of joining groups of collectives only. */
+int uccl_ep_bind_eq(struct uccl_ep *ep, struct uccl_eq *eq)
 {
 	if (ep->eq)
 		return -FI_EINVAL;
+	if (ep->cm) {
+		int rc = uccl_ep_list_add(&eq->eps, ep);
+
+		if (rc)
+			return rc;
+		note_wait(ep, &eq->wait);
+	}
 	ep->eq = eq;
 	atomic_fetch_add(&eq->refs, 1);
 	return 0;
@@ -579,7 +606,7 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	case FI_CLASS_STX_CTX:
 		return bind_stx(ep, uccl_container_of(bfid, struct uccl_stx, fid.fid));
 	case FI_CLASS_EQ:
-		return bind_eq(ep, uccl_container_of(bfid, struct uccl_eq, fid.fid));
+		return uccl_ep_bind_eq(ep, uccl_container_of(bfid, struct uccl_eq, fid.fid));
 	default:
 		return -FI_EINVAL;
 	}
@@ -600,6 +627,8 @@ static void unbind_all(struct uccl_ep *ep)
 		uccl_ep_list_remove(&ep->rx_cq->eps, ep);
 	if (ep->srx)
 		uccl_ep_list_remove(&ep->srx->eps, ep);
+	if (ep->cm && ep->eq)
+		uccl_ep_list_remove(&ep->eq->eps, ep);
 	for (int i = 0; i < UCCL_CNTR_SLOTS; i++)
 		if (ep->cntr[i])
 			uccl_ep_list_remove(&ep->cntr[i]->eps, ep);
@@ -664,6 +693,7 @@ static int ep_close(struct fid *fid)
 	 */
 	if (ep->forks != uccl_forks) {
 		drop_refs(ep);
+		free(ep->cm);
 		uccl_coll_fini(ep);
 		free(ep->peers);
 		free(ep->sources);
@@ -672,6 +702,8 @@ static int ep_close(struct fid *fid)
 	}
 	uccl_auto_stop(&ep->autop);
 	unbind_all(ep);
+	if (ep->cm)
+		uccl_cm_leave(ep);
 	ep->closing = true;
 	if (ep->engine) {
 		ep_linger(ep);
@@ -680,6 +712,7 @@ static int ep_close(struct fid *fid)
 	}
 	uccl_coll_fini(ep);
 	drop_refs(ep);
+	free(ep->cm);
 	pthread_mutex_destroy(&ep->lock);
 	free(ep->peers);
 	free(ep->sources);
@@ -735,14 +768,7 @@ static int ep_control(struct fid *fid, int command, void *arg)
 		if (f->ep->forks != uccl_forks)
 			return -FI_EOPBADSTATE;
 		rc = ep_ready(f->ep);
-		if (!rc)
-			rc = ep_start(f->ep);
-		if (rc)
-			return rc;
-		uccl_ep_lock(f->ep);
-		rc = ep_enable(f->ep);
-		uccl_ep_unlock(f->ep);
-		return rc ? rc : uccl_domain_join(f->ep->domain, f->ep);
+		return rc ? rc : uccl_ep_activate(f->ep);
 	case FI_ALIAS:
 		return ep_alias(f, arg);
 	case FI_GETOPSFLAG:
@@ -825,6 +851,8 @@ static int ep_getopt(fid_t fid, int level, int name, void *optval, size_t *optle
 		return uccl_ep_give_size(optval, optlen, ep->min_multi);
 	if (name == OPT_CUDA_API_PERMITTED || name == OPT_SHARED_MEMORY_PERMITTED)
 		return give_bool(optval, optlen, false); /* neither is used */
+	if (name == FI_OPT_CM_DATA_SIZE && ep->cm)
+		return uccl_ep_give_size(optval, optlen, UCCL_CM_DATA_MAX);
 	return opt_size(ep, name) ? uccl_ep_give_size(optval, optlen, opt_size(ep, name)) : -FI_ENOPROTOOPT;
 }
 
@@ -896,7 +924,8 @@ static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
 	rc = ep_start(ep);
 	if (rc)
 		return rc;
-	a = *uccl_engine_addr(ep->engine);
+	if (!ep->cm || !uccl_cm_name(ep, &a))
+		a = *uccl_engine_addr(ep->engine);
 	/* The address that was bound is one of the interface, never the wildcard: peers can reach it. */
 	return uccl_address_pack(ep->addr_format, &a, addr, addrlen);
 }
@@ -935,6 +964,19 @@ static struct fi_ops_cm ep_cm_ops = {
 	.join = uccl_coll_join,
 };
 
+static struct fi_ops_cm ep_connected_ops = {
+	.size = sizeof(struct fi_ops_cm),
+	.setname = ep_setname,
+	.getname = ep_getname,
+	.getpeer = uccl_cm_getpeer,
+	.connect = uccl_cm_connect,
+	.listen = uccl_no_listen,
+	.accept = uccl_cm_accept,
+	.reject = uccl_no_reject,
+	.shutdown = uccl_cm_shutdown,
+	.join = uccl_no_join,
+};
+
 /* What the program chose among the things that were offered. */
 static void ep_configure(struct uccl_ep *ep, const struct fi_info *info)
 {
@@ -950,8 +992,8 @@ static void ep_configure(struct uccl_ep *ep, const struct fi_info *info)
 	ep->can_recv = rx_caps & FI_RECV && rx_caps & (FI_MSG | FI_TAGGED);
 	ep->can_rma = tx_caps & (FI_RMA | FI_ATOMIC) && !ep->can_send;
 	ep->rx_shared = info->ep_attr && info->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT;
-	ep->directed = rx_caps & FI_DIRECTED_RECV;
-	ep->strangers = info->caps && (rx_caps | info->caps) & FI_SOURCE_ERR;
+	ep->directed = !ep->cm && rx_caps & FI_DIRECTED_RECV;
+	ep->strangers = !ep->cm && info->caps && (rx_caps | info->caps) & FI_SOURCE_ERR;
 	ep->source = rx_caps & FI_SOURCE || info->caps & FI_SOURCE;
 	ep->self.tx_flags = tx ? tx->op_flags : 0;
 	ep->self.rx_flags = rx ? rx->op_flags : 0;
@@ -976,8 +1018,16 @@ int uccl_ep_new(struct uccl_domain *d, const struct fi_info *info, uint8_t ways,
 		return -FI_ENOMEM;
 	ep->domain = d;
 	ep->ways = ways;
+	if (info->ep_attr && info->ep_attr->type == FI_EP_MSG) {
+		ep->cm = uccl_cm_new();
+		if (!ep->cm) {
+			free(ep);
+			return -FI_ENOMEM;
+		}
+	}
 	ep_configure(ep, info);
 	if (uccl_info_source(info, &d->params, &ep->src)) {
+		free(ep->cm);
 		free(ep);
 		return -FI_EINVAL;
 	}
@@ -987,12 +1037,12 @@ int uccl_ep_new(struct uccl_domain *d, const struct fi_info *info, uint8_t ways,
 	ep->self.fid.fid.context = context;
 	ep->self.fid.fid.ops = &ep_fid_ops;
 	ep->self.fid.ops = &ep_ops;
-	ep->self.fid.cm = &ep_cm_ops;
+	ep->self.fid.cm = ep->cm ? &ep_connected_ops : &ep_cm_ops;
 	ep->self.fid.msg = &uccl_msg_ops;
 	ep->self.fid.rma = &uccl_rma_ops;
 	ep->self.fid.tagged = &uccl_tagged_ops;
 	ep->self.fid.atomic = &uccl_atomic_ops;
-	ep->self.fid.collective = fclass == FI_CLASS_EP ? &uccl_coll_ops : &uccl_no_collective_ops;
+	ep->self.fid.collective = fclass == FI_CLASS_EP && !ep->cm ? &uccl_coll_ops : &uccl_no_collective_ops;
 	atomic_fetch_add(&d->refs, 1);
 	*out = ep;
 	return 0;
@@ -1009,7 +1059,13 @@ int uccl_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep 
 	if (info->addr_format && info->addr_format != d->addr_format)
 		return -FI_EINVAL;
 	rc = uccl_ep_new(d, info, UCCL_TX | UCCL_RX, FI_CLASS_EP, context, &ep);
-	if (!rc)
+	if (rc)
+		return rc;
+	if (ep->cm && info->handle)
+		rc = uccl_pep_give(info->handle, ep);
+	if (rc)
+		fi_close(&ep->self.fid.fid);
+	else
 		*out = &ep->self.fid;
 	return rc;
 }

@@ -15,6 +15,7 @@
 #include "engine/engine.h"
 
 struct uccl_av;
+struct uccl_cm;
 struct uccl_cntr;
 struct uccl_colls;
 struct uccl_cq;
@@ -42,14 +43,16 @@ enum uccl_cntr_slot {
 	UCCL_CNTR_REMOTE_WRITE, UCCL_CNTR_SLOTS
 };
 
-/* Wait objects that an endpoint may have to wake: two queues, the counters, its own thread. */
-#define UCCL_EP_WAITS (2 + UCCL_CNTR_SLOTS + 1)
+/* Wait objects that an endpoint may have to wake: two queues, the counters, an event queue, its own thread. */
+#define UCCL_EP_WAITS (2 + UCCL_CNTR_SLOTS + 2)
 
 struct uccl_ep {
 	struct uccl_ep_fid self;
 	struct uccl_sep *sep;		/* the endpoint that it is a context of; NULL: none */
 	struct uccl_domain *domain;
 	struct uccl_engine *engine;	/* NULL: not made yet */
+	struct uccl_cm *cm;		/* FI_EP_MSG; NULL: connectionless */
+	struct uccl_peer *sole;		/* whom that is connected to, or NULL */
 	struct uccl_live *live;		/* NULL: nobody watches */
 	struct uccl_linkshare *linkshare; /* NULL: none */
 	struct uccl_tracefile *trace;	/* NULL: no trace */
@@ -108,6 +111,9 @@ int uccl_ep_new(struct uccl_domain *d, const struct fi_info *info, uint8_t ways,
 int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity);
 void uccl_ep_stop(struct uccl_ep *ep);
 int uccl_ep_bind_av(struct uccl_ep *ep, struct uccl_av *av);
+int uccl_ep_bind_eq(struct uccl_ep *ep, struct uccl_eq *eq);
+/* Begin to work, with what is bound: what fi_enable does when nothing is missing. No lock is held. */
+int uccl_ep_activate(struct uccl_ep *ep);
 
 int uccl_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
 

@@ -2,6 +2,7 @@
 /* See eq.h. A list of events in order; an error is one of them. */
 #include "api/eq.h"
 
+#include <rdma/fi_cm.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +17,18 @@ struct uccl_event {
 	bool error;
 	uint32_t event;
 	size_t len;
+	const struct fid *cm;	/* of a connection of this endpoint */
+	struct fi_info *info;	/* FI_CONNREQ: the reader's when it is read */
 	struct fi_eq_err_entry err;
-	uint8_t data[];
+	uint8_t data[];		/* of an error: err_data */
 };
+
+static void event_free(struct uccl_event *ev)
+{
+	if (ev && ev->info)
+		uccl_lib.freeinfo(ev->info);
+	free(ev);
+}
 
 static int event_put(struct uccl_eq *eq, struct uccl_event *ev)
 {
@@ -54,6 +64,60 @@ int uccl_eq_push_error(struct uccl_eq *eq, const struct fi_eq_err_entry *err)
 	return event_put(eq, ev);
 }
 
+int uccl_eq_push_cm(struct uccl_eq *eq, uint32_t event, struct fid *fid, struct fi_info *info, const void *data,
+		    size_t len)
+{
+	struct fi_eq_cm_entry entry = { .fid = fid, .info = info };
+	struct uccl_event *ev = calloc(1, sizeof(*ev) + sizeof(entry) + len);
+
+	if (ev) {
+		ev->event = event;
+		ev->cm = fid;
+		ev->info = info;
+		ev->len = sizeof(entry) + len;
+		memcpy(ev->data, &entry, sizeof(entry));
+		if (len)
+			memcpy(ev->data + sizeof(entry), data, len);
+	} else if (info) {
+		uccl_lib.freeinfo(info);
+	}
+	return event_put(eq, ev);
+}
+
+int uccl_eq_push_cm_error(struct uccl_eq *eq, struct fid *fid, int err, const void *data, size_t len)
+{
+	struct uccl_event *ev = calloc(1, sizeof(*ev) + len);
+
+	if (ev) {
+		ev->error = true;
+		ev->cm = fid;
+		ev->err.fid = fid;
+		ev->err.context = fid->context;
+		ev->err.err = ev->err.prov_errno = err;
+		ev->len = len;
+		if (len)
+			memcpy(ev->data, data, len);
+	}
+	return event_put(eq, ev);
+}
+
+void uccl_eq_forget(struct uccl_eq *eq, const struct fid *fid)
+{
+	STAILQ_HEAD(, uccl_event) kept = STAILQ_HEAD_INITIALIZER(kept);
+	struct uccl_event *ev;
+
+	pthread_mutex_lock(&eq->lock);
+	while ((ev = STAILQ_FIRST(&eq->events))) {
+		STAILQ_REMOVE_HEAD(&eq->events, link);
+		if (ev->cm == fid)
+			event_free(ev);
+		else
+			STAILQ_INSERT_TAIL(&kept, ev, link);
+	}
+	STAILQ_CONCAT(&eq->events, &kept);
+	pthread_mutex_unlock(&eq->lock);
+}
+
 static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, uint64_t flags)
 {
 	struct uccl_eq *eq = uccl_container_of(fid, struct uccl_eq, fid);
@@ -61,6 +125,8 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t le
 	ssize_t rc;
 
 	uccl_wait_awake(&eq->wait);
+	if (eq->eps.n)
+		uccl_ep_list_poll(&eq->eps);
 	pthread_mutex_lock(&eq->lock);
 	ev = STAILQ_FIRST(&eq->events);
 	if (!ev) {
@@ -82,7 +148,21 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t le
 	return rc;
 }
 
-/* No error of ours has err_data. */
+/* Into the reader's own buffer if there is one, as since interface 1.5; else ours is lent. */
+static void give_err_data(const struct uccl_eq *eq, struct uccl_event *ev, struct fi_eq_err_entry *buf)
+{
+	bool sized = uccl_fabric_api(eq->fabric, 1, 5);
+
+	if (sized && buf->err_data && buf->err_data_size) {
+		buf->err_data_size = uccl_min(buf->err_data_size, ev->len);
+		memcpy(buf->err_data, ev->data, buf->err_data_size);
+		return;
+	}
+	buf->err_data = ev->len ? ev->data : NULL;
+	if (sized)
+		buf->err_data_size = ev->len;
+}
+
 static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint64_t flags)
 {
 	struct uccl_eq *eq = uccl_container_of(fid, struct uccl_eq, fid);
@@ -97,13 +177,12 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint6
 		buf->data = ev->err.data;
 		buf->err = ev->err.err;
 		buf->prov_errno = ev->err.prov_errno;
-		buf->err_data = NULL;
-		if (uccl_fabric_api(eq->fabric, 1, 5))
-			buf->err_data_size = 0;
+		give_err_data(eq, ev, buf);
 		rc = sizeof(*buf);
 		if (!(flags & FI_PEEK)) {
 			STAILQ_REMOVE_HEAD(&eq->events, link);
-			free(ev);
+			event_free(eq->told);
+			eq->told = ev;
 		}
 	}
 	pthread_mutex_unlock(&eq->lock);
@@ -130,7 +209,7 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t l
 
 	if (eq->wait.obj == FI_WAIT_NONE)
 		return -FI_ENOSYS;
-	uccl_sleep_begin(&sleep, &eq->wait, NULL, NULL, timeout);
+	uccl_sleep_begin(&sleep, &eq->wait, &eq->eps, NULL, timeout);
 	do {
 		rc = eq_read(fid, event, buf, len, flags);
 	} while (rc == -FI_EAGAIN && uccl_sleep(&sleep));
@@ -158,8 +237,10 @@ static int eq_close(struct fid *fid)
 		return -FI_EBUSY;
 	while ((ev = STAILQ_FIRST(&eq->events))) {
 		STAILQ_REMOVE_HEAD(&eq->events, link);
-		free(ev);
+		event_free(ev);
 	}
+	event_free(eq->told);
+	uccl_ep_list_fini(&eq->eps);
 	atomic_fetch_sub(&eq->fabric->refs, 1);
 	uccl_wait_close(&eq->wait);
 	pthread_mutex_destroy(&eq->lock);
@@ -207,6 +288,7 @@ int uccl_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_
 	eq->writable = attr && attr->flags & FI_WRITE;
 	pthread_mutex_init(&eq->lock, NULL);
 	STAILQ_INIT(&eq->events);
+	uccl_ep_list_init(&eq->eps, true);
 	eq->fid.fid.fclass = FI_CLASS_EQ;
 	eq->fid.fid.context = context;
 	eq->fid.fid.ops = &eq_fid_ops;
@@ -223,11 +305,15 @@ int uccl_eq_trywait(struct uccl_eq *eq)
 	if (eq->wait.obj == FI_WAIT_NONE)
 		return -FI_EINVAL;
 	uccl_wait_enter_outside(&eq->wait);
+	if (eq->eps.n)
+		uccl_ep_list_poll(&eq->eps);
 	pthread_mutex_lock(&eq->lock);
 	empty = STAILQ_EMPTY(&eq->events);
 	pthread_mutex_unlock(&eq->lock);
-	if (empty)
+	if (empty) {
+		uccl_wait_until_outside(&eq->wait, uccl_ep_list_expiry(&eq->eps));
 		return 0;
+	}
 	uccl_wait_leave_outside(&eq->wait);
 	return -FI_EAGAIN;
 }

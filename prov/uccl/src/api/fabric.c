@@ -13,6 +13,7 @@
 #include "api/eq.h"
 #include "api/lib.h"
 #include "api/nosys.h"
+#include "api/pep.h"
 
 static int fabric_close(struct fid *fid)
 {
@@ -69,7 +70,7 @@ static struct fi_ops fabric_fid_ops = {
 static struct fi_ops_fabric fabric_ops = {
 	.size = sizeof(struct fi_ops_fabric),
 	.domain = uccl_domain_open,
-	.passive_ep = uccl_no_passive_ep,
+	.passive_ep = uccl_pep_open,
 	.eq_open = uccl_eq_open,
 	.wait_open = uccl_no_wait_open,
 	.trywait = fabric_trywait,

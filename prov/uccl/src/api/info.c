@@ -369,23 +369,6 @@ static void warn_unknown_nics(const struct uccl_params *p)
 	free(list);
 }
 
-static int pack_new(uint32_t format, const struct uccl_addr *a, void **out, size_t *len)
-{
-	int rc;
-
-	*len = uccl_address_len(format, &a->nic);
-	*out = malloc(*len);
-	if (!*out)
-		return -FI_ENOMEM;
-	rc = uccl_address_pack(format, a, *out, len);
-	if (rc) {
-		free(*out);
-		*out = NULL;
-		*len = 0;
-	}
-	return rc;
-}
-
 /*
  * How a domain that is open addresses its regions is settled: whoever shares it (Open MPI's one-sided part, after the
  * other has opened it) gets that, or nothing if it cannot do so.
@@ -431,11 +414,13 @@ static int make_info(const struct query *q, const struct uccl_ifaddr *ifa, struc
 		info->domain_attr->domain = &q->domain->fid;
 	if (q->hints && q->hints->fabric_attr)
 		info->fabric_attr->fabric = q->hints->fabric_attr->fabric;
+	if (info->ep_attr->type == FI_EP_MSG)
+		info->handle = q->hints->handle;
 	info->addr_format = q->format;
 	src.nic.port = q->src_port;
-	rc = pack_new(q->format, &src, &info->src_addr, &info->src_addrlen);
+	rc = uccl_address_new(q->format, &src, &info->src_addr, &info->src_addrlen);
 	if (!rc && q->has_dest)
-		rc = pack_new(q->format, &q->dest, &info->dest_addr, &info->dest_addrlen);
+		rc = uccl_address_new(q->format, &q->dest, &info->dest_addr, &info->dest_addrlen);
 	if (rc)
 		goto fail;
 	*out = info;

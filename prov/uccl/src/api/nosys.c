@@ -35,11 +35,6 @@ int uccl_no_tostr(const struct fid *fid, char *buf, size_t len)
 	return -FI_ENOSYS;
 }
 
-int uccl_no_passive_ep(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **pep, void *context)
-{
-	return -FI_ENOSYS;
-}
-
 int uccl_no_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **waitset)
 {
 	return -FI_ENOSYS;

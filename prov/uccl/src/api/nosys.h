@@ -19,7 +19,6 @@ int uccl_no_ops_set(struct fid *fid, const char *name, uint64_t flags, void *ops
 int uccl_no_tostr(const struct fid *fid, char *buf, size_t len);
 
 /* struct fi_ops_fabric */
-int uccl_no_passive_ep(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **pep, void *context);
 int uccl_no_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **waitset);
 
 /* struct fi_ops_domain */

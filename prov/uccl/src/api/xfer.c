@@ -198,6 +198,8 @@ static inline bool op_buffers(struct uccl_op *op, const struct uccl_xfer *x)
 
 static inline struct uccl_peer *find_peer(struct uccl_ep *ep, fi_addr_t addr)
 {
+	if (!ep->av)
+		return ep->sole;
 	if (ep->av_generation != atomic_load_explicit(ep->av->generation, memory_order_relaxed))
 		uccl_ep_forget(ep);
 	if (uccl_ep_slot(ep, addr) < ep->npeers && ep->peers[uccl_ep_slot(ep, addr)])
@@ -250,7 +252,7 @@ static struct uccl_op *tx_begin(struct uccl_ep *ep, fi_addr_t addr, bool reporte
 	}
 	peer = find_peer(ep, addr);
 	if (!peer) {
-		*rc = -FI_EINVAL;
+		*rc = ep->av ? -FI_EINVAL : -FI_ENOTCONN;
 		return NULL;
 	}
 	op = uccl_op_get(ep->engine);

@@ -84,7 +84,7 @@ static void getinfo__one_network(void **state)
 static void getinfo__refuses(void **state)
 {
 	(void)state;
-	refused(h->ep_attr->type = FI_EP_MSG);
+	refused(h->ep_attr->type = FI_EP_SOCK_STREAM);
 	refused(h->caps = FI_RMA | FI_RMA_PMEM);
 	refused(h->caps = FI_MULTICAST);
 	refused(h->caps = FI_HMEM);
@@ -161,10 +161,26 @@ static void getinfo__dgram(void **state)
 	unsetenv("FI_UCCL_MTU");
 }
 
+/* A connection is between two: no groups, no contexts to choose from; what the program hands in is handed back. */
+static void getinfo__connected(void **state)
+{
+	struct fid fid = { .fclass = FI_CLASS_PEP };
+
+	(void)state;
+	granted(h->ep_attr->type = FI_EP_MSG,
+		info->ep_attr->type == FI_EP_MSG && info->caps & FI_TAGGED && info->caps & FI_RMA &&
+			!(info->caps & (FI_COLLECTIVE | FI_NAMED_RX_CTX)) && !info->handle &&
+			info->ep_attr->max_msg_size == 1ull << 40);
+	granted((h->ep_attr->type = FI_EP_MSG, h->handle = &fid), info->handle == &fid);
+	granted(h->handle = &fid, !info->handle);
+	refused((h->ep_attr->type = FI_EP_MSG, h->caps = FI_MSG | FI_COLLECTIVE));
+	refused((h->ep_attr->type = FI_EP_MSG, h->ep_attr->rx_ctx_cnt = 2));
+}
+
 /* The library's own providers would put theirs above ours. */
 static void getinfo__for_utilities(void **state)
 {
-	static const enum fi_ep_type types[] = { FI_EP_DGRAM };
+	static const enum fi_ep_type types[] = { FI_EP_DGRAM, FI_EP_MSG };
 	struct fi_info *h = world_hints(), *info;
 
 	(void)state;
@@ -511,6 +527,7 @@ int main(void)
 		cmocka_unit_test(getinfo__no_hints),  cmocka_unit_test(getinfo__one_network),
 		cmocka_unit_test(getinfo__refuses),   cmocka_unit_test(getinfo__grants),
 		cmocka_unit_test(getinfo__dgram),     cmocka_unit_test(getinfo__for_utilities),
+		cmocka_unit_test(getinfo__connected),
 		cmocka_unit_test(getinfo__null_parts), cmocka_unit_test(getinfo__old_api),
 		cmocka_unit_test(getinfo__node),      cmocka_unit_test(getinfo__source),
 		cmocka_unit_test(getinfo__sockaddr),  cmocka_unit_test(getinfo__nic_variable),
