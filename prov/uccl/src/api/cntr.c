@@ -9,6 +9,7 @@
 #include "api/ep.h"
 #include "api/lib.h"
 #include "api/nosys.h"
+#include "api/waitset.h"
 
 static struct uccl_cntr *cntr_of(struct fid_cntr *fid)
 {
@@ -182,7 +183,7 @@ static int cntr_close(struct fid *fid)
 	cntr_leave(c);
 	atomic_fetch_sub(&c->domain->refs, 1);
 	uccl_ep_list_fini(&c->eps);
-	uccl_wait_close(&c->wait);
+	uccl_waitset_remove(&c->wait);
 	free(c);
 	return 0;
 }
@@ -213,12 +214,14 @@ int uccl_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct 
 	struct uccl_cntr *c;
 	int rc;
 
-	if (attr && (attr->events != FI_CNTR_EVENTS_COMP || attr->wait_set || attr->flags))
+	if (attr && (attr->events != FI_CNTR_EVENTS_COMP || attr->flags ||
+		     (attr->wait_set && attr->wait_obj != FI_WAIT_SET)))
 		return -FI_EINVAL;
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return -FI_ENOMEM;
-	rc = uccl_wait_open(&c->wait, attr ? attr->wait_obj : FI_WAIT_NONE);
+	rc = uccl_waitset_add(&c->wait, attr ? attr->wait_obj : FI_WAIT_NONE, attr ? attr->wait_set : NULL,
+			      &c->fid.fid);
 	if (rc) {
 		free(c);
 		return rc;

@@ -10,6 +10,7 @@
 #include "api/domain.h"
 #include "api/lib.h"
 #include "api/nosys.h"
+#include "api/waitset.h"
 
 #define RING_MIN 256
 /* A larger buffer for err_data than this is taken for a field that was never set. */
@@ -372,7 +373,7 @@ static int cq_close(struct fid *fid)
 		free(cq->ring[i & (cq->cap - 1)].error);
 	atomic_fetch_sub(&cq->domain->refs, 1);
 	uccl_ep_list_fini(&cq->eps);
-	uccl_wait_close(&cq->wait);
+	uccl_waitset_remove(&cq->wait);
 	pthread_mutex_destroy(&cq->lock);
 	free(cq->last);
 	free(cq->ring);
@@ -403,7 +404,8 @@ static struct fi_ops_cq cq_ops = {
 
 static int attr_check(const struct fi_cq_attr *attr)
 {
-	if (attr->format > FI_CQ_FORMAT_TAGGED || attr->flags & ~FI_AFFINITY || attr->wait_set)
+	if (attr->format > FI_CQ_FORMAT_TAGGED || attr->flags & ~FI_AFFINITY ||
+	    (attr->wait_set && attr->wait_obj != FI_WAIT_SET))
 		return -FI_EINVAL;
 	return attr->wait_cond > FI_CQ_COND_THRESHOLD ? -FI_EINVAL : 0;
 }
@@ -422,7 +424,7 @@ int uccl_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_
 		return -FI_ENOMEM;
 	cq->cap = RING_MIN;
 	cq->ring = malloc(cq->cap * sizeof(*cq->ring));
-	rc = cq->ring ? uccl_wait_open(&cq->wait, a->wait_obj) : -FI_ENOMEM;
+	rc = cq->ring ? uccl_waitset_add(&cq->wait, a->wait_obj, a->wait_set, &cq->fid.fid) : -FI_ENOMEM;
 	if (rc) {
 		free(cq->ring);
 		free(cq);

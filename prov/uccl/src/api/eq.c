@@ -11,6 +11,7 @@
 #include "api/lib.h"
 #include "api/nosys.h"
 #include "api/progress.h"
+#include "api/waitset.h"
 
 struct uccl_event {
 	STAILQ_ENTRY(uccl_event) link;
@@ -242,7 +243,7 @@ static int eq_close(struct fid *fid)
 	event_free(eq->told);
 	uccl_ep_list_fini(&eq->eps);
 	atomic_fetch_sub(&eq->fabric->refs, 1);
-	uccl_wait_close(&eq->wait);
+	uccl_waitset_remove(&eq->wait);
 	pthread_mutex_destroy(&eq->lock);
 	free(eq);
 	return 0;
@@ -279,7 +280,8 @@ int uccl_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_
 
 	if (!eq)
 		return -FI_ENOMEM;
-	rc = uccl_wait_open(&eq->wait, attr ? attr->wait_obj : FI_WAIT_NONE);
+	rc = uccl_waitset_add(&eq->wait, attr ? attr->wait_obj : FI_WAIT_NONE, attr ? attr->wait_set : NULL,
+			      &eq->fid.fid);
 	if (rc) {
 		free(eq);
 		return rc;

@@ -14,6 +14,7 @@
 #include "api/lib.h"
 #include "api/nosys.h"
 #include "api/pep.h"
+#include "api/waitset.h"
 
 static int fabric_close(struct fid *fid)
 {
@@ -41,6 +42,9 @@ static int fabric_trywait(struct fid_fabric *fabric, struct fid **fids, int coun
 			break;
 		case FI_CLASS_EQ:
 			rc = uccl_eq_trywait(uccl_container_of(fids[i], struct uccl_eq, fid.fid));
+			break;
+		case FI_CLASS_WAIT:
+			rc = uccl_waitset_trywait(uccl_container_of(fids[i], struct fid_wait, fid));
 			break;
 		default:
 			return -FI_EINVAL;
@@ -72,7 +76,7 @@ static struct fi_ops_fabric fabric_ops = {
 	.domain = uccl_domain_open,
 	.passive_ep = uccl_pep_open,
 	.eq_open = uccl_eq_open,
-	.wait_open = uccl_no_wait_open,
+	.wait_open = uccl_waitset_open,
 	.trywait = fabric_trywait,
 	.domain2 = fabric_domain2,
 };

@@ -35,11 +35,6 @@ int uccl_no_tostr(const struct fid *fid, char *buf, size_t len)
 	return -FI_ENOSYS;
 }
 
-int uccl_no_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **waitset)
-{
-	return -FI_ENOSYS;
-}
-
 int uccl_no_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum fi_op op,
 			 struct fi_atomic_attr *attr, uint64_t flags)
 {

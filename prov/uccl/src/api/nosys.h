@@ -18,9 +18,6 @@ int uccl_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **o
 int uccl_no_ops_set(struct fid *fid, const char *name, uint64_t flags, void *ops, void *context);
 int uccl_no_tostr(const struct fid *fid, char *buf, size_t len);
 
-/* struct fi_ops_fabric */
-int uccl_no_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **waitset);
-
 /* struct fi_ops_domain */
 int uccl_no_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum fi_op op,
 			 struct fi_atomic_attr *attr, uint64_t flags);

@@ -37,6 +37,7 @@ int uccl_wait_open(struct uccl_wait *w, enum fi_wait_obj obj)
 
 	w->obj = FI_WAIT_NONE;
 	w->epfd = w->evfd = w->tmfd = -1;
+	w->set = NULL;
 	atomic_init(&w->until, 0);
 	atomic_init(&w->sleepers, 0);
 	atomic_init(&w->outside, false);

@@ -14,11 +14,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct uccl_waitset;
+
 struct uccl_wait {
 	enum fi_wait_obj obj;	/* FI_WAIT_NONE: closed, no descriptors */
 	int epfd, evfd, tmfd;
 	_Atomic uint64_t until;	/* when the latest sleeper wakes by itself, ns; 0: nobody sleeps */
 	_Atomic int sleepers;	/* threads of ours */
+	struct uccl_waitset *set; /* that it is one of; NULL: none */
 	_Atomic bool outside;	/* the application sleeps on the descriptor, or is about to */
 };
 
