@@ -4,6 +4,10 @@
 #define FI_EXT_UCCL_H
 
 #include <rdma/fabric.h>
+#include <rdma/fi_endpoint.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
 
 #define FI_UCCL_PROV_NAME "uccl"
 #define FI_UCCL_FABRIC_NAME "uccl"
@@ -18,5 +22,59 @@
 /* fi_ep_attr.protocol and .protocol_version. */
 #define FI_PROTO_UCCL (FI_PROV_SPECIFIC | 0x7563636cu)
 #define FI_UCCL_PROTO_VERSION 1
+
+/*
+ * What an endpoint does, as a program can see it at any time after fi_enable:
+ *
+ *   struct fi_uccl_ops_ep *ops;
+ *   fi_open_ops(&ep->fid, FI_UCCL_OPS_EP, 0, (void **)&ops, NULL);
+ *
+ * The structs grow at their ends only; whoever calls says how large the one is that it knows: no more is written. All
+ * calls are snapshots, cost some microseconds and as much again per peer, and may be made by any thread that may use
+ * the endpoint. -FI_EOPBADSTATE: the endpoint is not enabled.
+ */
+#define FI_UCCL_OPS_EP "uccl_ep_1"
+
+/* Counters since the endpoint was enabled. */
+struct fi_uccl_stats {
+	uint64_t tx_packets, tx_bytes;		/* packets to the NIC; payload of first transmissions */
+	uint64_t rx_packets, rx_bytes;		/* packets taken; payload delivered once */
+	uint64_t rtx_packets, rtx_bytes;	/* sent again */
+	uint64_t spurious;			/* sent again without need, as the peer said */
+	uint64_t timeouts;			/* retransmission time-outs */
+	uint64_t quarantined;			/* paths taken out of service */
+	uint64_t connects, peers_dead, peers_closed;
+	uint64_t unexpected;			/* messages that came before their receive */
+	uint64_t dropped;			/* packets and messages refused, for all reasons */
+	uint64_t peers, peers_open;		/* known now; connected now */
+};
+
+enum fi_uccl_peer_state { FI_UCCL_PEER_CONNECTING, FI_UCCL_PEER_OPEN, FI_UCCL_PEER_ENDED };
+
+/* One peer. Times in ns. */
+struct fi_uccl_peer {
+	uint8_t ip[16];				/* IPv4 mapped to IPv6; of an RDMA NIC its GID */
+	uint16_t port;				/* UDP port, host order; of an RDMA NIC 0 */
+	uint16_t paths, paths_usable;		/* that carried something; that are in service */
+	uint8_t state;				/* enum fi_uccl_peer_state */
+	uint8_t reserved;
+	uint64_t srtt_ns, min_rtt_ns;		/* smoothed and least round-trip time; UINT64_MAX: no sample yet */
+	uint64_t heard_ago_ns;			/* since anything came */
+	uint64_t inflight_bytes, window_bytes;	/* on the way; what congestion control allows */
+	uint64_t lost;				/* chunks taken for lost, of all paths */
+};
+
+struct fi_uccl_ops_ep {
+	size_t size;	/* of this struct */
+	/* 0. Writes at most `size` bytes. */
+	int (*stats)(struct fid_ep *ep, struct fi_uccl_stats *stats, size_t size);
+	/*
+	 * Fills `peers`, `count` of `size` bytes each, in no order; returns how many there are, which may be more.
+	 * -FI_ENOMEM.
+	 */
+	ssize_t (*peers)(struct fid_ep *ep, void *peers, size_t count, size_t size);
+	/* The i-th reason for refusing what came, and how often it was one. -FI_ENODATA: there are not so many. */
+	int (*dropped)(struct fid_ep *ep, unsigned int i, const char **why, uint64_t *count);
+};
 
 #endif

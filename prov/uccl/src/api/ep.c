@@ -33,6 +33,7 @@
 #include "api/mr.h"
 #include "api/msg.h"
 #include "api/nosys.h"
+#include "api/openops.h"
 #include "api/pep.h"
 #include "api/place.h"
 #include "api/rma.h"
@@ -935,7 +936,7 @@ static struct fi_ops ep_fid_ops = {
 	.close = ep_close,
 	.bind = ep_bind,
 	.control = ep_control,
-	.ops_open = uccl_no_ops_open,
+	.ops_open = uccl_openops_ep,
 	.tostr = uccl_no_tostr,
 	.ops_set = uccl_no_ops_set,
 };
