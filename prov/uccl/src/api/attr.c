@@ -6,6 +6,7 @@
 #include "api/attr.h"
 
 #include <rdma/fi_ext_uccl.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/lib.h"
@@ -155,7 +156,7 @@ static bool ep_match(const struct fi_ep_attr *a, const struct uccl_params *p, ui
 	check_max("ep_attr->max_order_waw_size", a->max_order_waw_size, UCCL_ORDER_MAX);
 	check_max("ep_attr->tx_ctx_cnt", contexts(a->tx_ctx_cnt), uccl_attr_contexts(p, a->type, caps));
 	check_max("ep_attr->rx_ctx_cnt", contexts(a->rx_ctx_cnt), uccl_attr_contexts(p, a->type, caps));
-	check_max("ep_attr->auth_key_size", a->auth_key_size, 0);
+	check_max("ep_attr->auth_key_size", a->auth_key_size, UCCL_AUTH_KEY_MAX);
 	return true;
 }
 
@@ -185,7 +186,7 @@ static bool domain_match(const struct fi_domain_attr *a, const struct uccl_param
 	check_max("domain_attr->cntr_cnt", a->cntr_cnt, CQ_COUNT);
 	check_max("domain_attr->mr_iov_limit", a->mr_iov_limit, UCCL_IOV_LIMIT);
 	check_bits("domain_attr->caps", a->caps, DOMAIN_CAPS);
-	check_max("domain_attr->auth_key_size", a->auth_key_size, 0);
+	check_max("domain_attr->auth_key_size", a->auth_key_size, UCCL_AUTH_KEY_MAX);
 	check_max("domain_attr->max_err_data", a->max_err_data, UCCL_ERR_DATA_MAX);
 	check_max("domain_attr->mr_cnt", a->mr_cnt, MR_COUNT);
 	return true;
@@ -335,6 +336,28 @@ static void fill_domain(struct fi_info *info, const struct fi_domain_attr *h, ui
 	fill_domain_tail(a);
 }
 
+/* A key is handed back, so that it is there when the object is opened. False: no memory. */
+static bool fill_key(uint8_t **key, size_t *size, const uint8_t *asked, size_t asked_size)
+{
+	if (!asked || !asked_size)
+		return true;
+	*key = malloc(asked_size);
+	if (!*key)
+		return false;
+	memcpy(*key, asked, asked_size);
+	*size = asked_size;
+	return true;
+}
+
+static bool fill_keys(struct fi_info *info, const struct fi_ep_attr *e, const struct fi_domain_attr *d)
+{
+	struct fi_domain_attr *own = info->domain_attr;
+	struct fi_ep_attr *ep = info->ep_attr;
+
+	return (!e || fill_key(&ep->auth_key, &ep->auth_key_size, e->auth_key, e->auth_key_size)) &&
+	       (!d || fill_key(&own->auth_key, &own->auth_key_size, d->auth_key, d->auth_key_size));
+}
+
 int uccl_attr_fill(struct fi_info *info, const struct fi_info *hints, uint32_t version, const struct uccl_params *p)
 {
 	info->caps = answer_caps(hints);
@@ -347,5 +370,8 @@ int uccl_attr_fill(struct fi_info *info, const struct fi_info *hints, uint32_t v
 	/* prov_name stays NULL: the library fills it, or makes "name;name" of what it finds. */
 	info->fabric_attr->prov_version = UCCL_PROV_VERSION;
 	info->fabric_attr->api_version = version;
+	if (hints && FI_VERSION_GE(version, (uint32_t)FI_VERSION(1, 5)) &&
+	    !fill_keys(info, hints->ep_attr, hints->domain_attr))
+		return -FI_ENOMEM;
 	return info->fabric_attr->name ? 0 : -FI_ENOMEM;
 }

@@ -15,6 +15,8 @@
 #define UCCL_OPS_DEFAULT 4096
 /* Most bytes of err_data of a completion. */
 #define UCCL_ERR_DATA_MAX 256
+/* Most bytes of an authorization key. */
+#define UCCL_AUTH_KEY_MAX 256
 /* Most contexts of a scalable endpoint: each has an engine of its own. */
 #define UCCL_CONTEXTS_MAX 16
 

@@ -119,6 +119,15 @@ struct uccl_domain *uccl_domain_of(struct fid_domain *domain)
 	return uccl_container_of(domain, struct uccl_domain, fid);
 }
 
+void uccl_domain_group(uint8_t group[UCCL_KEY_LEN], const uint8_t *auth_key, size_t size)
+{
+	static const uint8_t label[UCCL_KEY_LEN] = "uccl group of 1";
+
+	memset(group, 0, UCCL_KEY_LEN);
+	if (auth_key && size)
+		uccl_mac(group, auth_key, size, label);
+}
+
 int uccl_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain, void *context)
 {
 	const struct fi_domain_attr *a = info->domain_attr;
@@ -144,6 +153,7 @@ int uccl_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid
 	}
 	d->fabric = uccl_container_of(fabric, struct uccl_fabric, fid);
 	d->mr_mode = a->mr_mode;
+	uccl_domain_group(d->group, a->auth_key, a->auth_key_size);
 	d->auto_progress = a->data_progress == FI_PROGRESS_AUTO;
 	rescue_ns = d->auto_progress ? 0 : d->params.rescue_ns;
 	/*

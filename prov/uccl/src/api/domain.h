@@ -25,6 +25,7 @@ struct uccl_domain {
 	char name[UCCL_IFADDR_NAME];
 	struct uccl_nic_addr addr; /* of the interface, as the info said */
 	uint32_t addr_format;
+	uint8_t group[UCCL_KEY_LEN]; /* made of the authorization key; 0: none */
 	bool locking;		/* several threads may be inside at once */
 	bool auto_progress;
 	struct uccl_ep_list eps; /* enabled endpoints, if `shared` */
@@ -53,6 +54,9 @@ void uccl_domain_idle(struct uccl_domain *d);
 /* An endpoint was enabled, or is about to be closed; its lock is not held. -FI_ENOMEM. */
 int uccl_domain_join(struct uccl_domain *d, struct uccl_ep *ep);
 void uccl_domain_leave(struct uccl_domain *d, struct uccl_ep *ep);
+
+/* Those who have the same authorization key are a group (core/conn.h); one of no bytes makes none. */
+void uccl_domain_group(uint8_t group[UCCL_KEY_LEN], const uint8_t *auth_key, size_t size);
 
 /* Ours, or NULL: opened by another provider. */
 struct uccl_domain *uccl_domain_of(struct fid_domain *domain);

@@ -351,6 +351,7 @@ int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity)
 		.room_arg = ep,
 		.identity = identity,
 		.connected = ep->cm,
+		.group = ep->group,
 	};
 	int rc;
 
@@ -996,6 +997,9 @@ static void ep_configure(struct uccl_ep *ep, const struct fi_info *info)
 	ep->directed = !ep->cm && rx_caps & FI_DIRECTED_RECV;
 	ep->strangers = !ep->cm && info->caps && (rx_caps | info->caps) & FI_SOURCE_ERR;
 	ep->source = rx_caps & FI_SOURCE || info->caps & FI_SOURCE;
+	memcpy(ep->group, ep->domain->group, sizeof(ep->group));
+	if (info->ep_attr && info->ep_attr->auth_key_size)
+		uccl_domain_group(ep->group, info->ep_attr->auth_key, info->ep_attr->auth_key_size);
 	ep->self.tx_flags = tx ? tx->op_flags : 0;
 	ep->self.rx_flags = rx ? rx->op_flags : 0;
 	ep->tx_size = tx && tx->size ? tx->size : UCCL_OPS_DEFAULT;

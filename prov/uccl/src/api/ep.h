@@ -78,6 +78,7 @@ struct uccl_ep {
 	_Atomic uint32_t idle;		/* rounds of progress in a row that brought nothing */
 	_Atomic uint64_t called_ns;	/* when the program last drove the engine */
 	bool rescue_more;		/* the rescue thread's own: its last look found packets */
+	uint8_t group[UCCL_KEY_LEN];	/* as of the domain, or of its own authorization key */
 	struct uccl_nic_addr src;	/* where to bind; port 0: any */
 	bool src_row;			/* the port is one of a row, of which the program chose none */
 

@@ -18,6 +18,13 @@
 #define WINDOW_MIN 64
 #define WINDOW_MAX 16384
 
+/* PROTOCOL R114 */
+void uccl_key_mix(uint8_t key[UCCL_KEY_LEN], const uint8_t group[UCCL_KEY_LEN])
+{
+	for (int i = 0; i < UCCL_KEY_LEN; i++)
+		key[i] ^= group[i];
+}
+
 void uccl_conn_init(struct uccl_conn *c, const struct uccl_addr *remote, const struct uccl_params *mine, uint64_t token,
 		    uint64_t nonce)
 {
@@ -335,8 +342,6 @@ static bool mac_right(const struct uccl_hdr *h, const uint8_t *payload, const ui
 	return uccl_mac_equal(mac, payload + len);
 }
 
-static const uint8_t no_key[UCCL_KEY_LEN];
-
 /* It is proven by this key: is it what we want? PROTOCOL R92 */
 static enum uccl_drop security_agree(const struct uccl_listener *l, const struct uccl_hdr *h, const uint8_t *payload,
 				     const uint8_t key[UCCL_KEY_LEN], struct uccl_init *out)
@@ -366,9 +371,9 @@ enum uccl_drop uccl_listener_init(const struct uccl_listener *l, const struct uc
 		return UCCL_DROP_COOKIE;
 	if (mac_right(h, payload, l->local.key))
 		return security_agree(l, h, payload, l->local.key, out);
-	if (!mac_right(h, payload, no_key))
+	if (!mac_right(h, payload, l->group))
 		return UCCL_DROP_MAC;
-	/* What anybody can make proves nothing. */
+	/* What anybody of the group can make proves no more. */
 	return l->keyless && !l->security && !out->params.security ? UCCL_DROP_COUNT : UCCL_DROP_KEYLESS;
 }
 
@@ -383,7 +388,7 @@ enum uccl_drop uccl_conn_check_ack(const struct uccl_conn *c, const struct uccl_
 	if (!uccl_nic_addr_equal(&out->from.nic, &c->remote.nic))
 		return UCCL_DROP_SOURCE;
 	/* Without a key in the address there is nothing to prove the peer by but that it hears us. */
-	if (!memcmp(c->remote.key, no_key, sizeof(no_key)))
+	if (!memcmp(c->remote.key, l->group, sizeof(l->group)))
 		return l->security || out->params.security ? UCCL_DROP_KEYLESS : UCCL_DROP_COUNT;
 	if (!mac_right(h, payload, c->remote.key))
 		return UCCL_DROP_MAC;

@@ -46,7 +46,7 @@ enum uccl_conn_state {
 
 struct uccl_conn {
 	enum uccl_conn_state state;
-	struct uccl_addr remote;	/* incarnation is learnt if it was not known */
+	struct uccl_addr remote;	/* incarnation is learnt if it was not known; the key is mixed likewise */
 	struct uccl_params mine, theirs;
 	uint64_t token_local;		/* packets to us carry it */
 	uint64_t token_remote;		/* 0: not known yet */
@@ -63,7 +63,9 @@ struct uccl_conn {
 
 /* The side of an endpoint that answers, without state per peer. */
 struct uccl_listener {
-	struct uccl_addr local;		/* with our connect key */
+	/* With our connect key, mixed with the group's. PROTOCOL R114 */
+	struct uccl_addr local;
+	uint8_t group[UCCL_KEY_LEN];	/* of those who may connect to each other; 0: all who know a connect key */
 	uint8_t secret[UCCL_KEY_LEN];	/* for cookies; random */
 	bool keyless;			/* accept connects that do not know our key; only without security */
 	uint8_t security;		/* enum uccl_security: of our peers, too */
@@ -76,6 +78,9 @@ struct uccl_init {
 	uint64_t token;			/* theirs */
 	uint64_t asked_ns; /* its sender lived later than this: INIT: its cookie was made; INIT_ACK: INIT left */
 };
+
+/* Mix a group's key into a connect key, which may be none. Whoever knows only one of the two knows nothing. */
+void uccl_key_mix(uint8_t key[UCCL_KEY_LEN], const uint8_t group[UCCL_KEY_LEN]);
 
 /* `token` and `nonce` are unpredictable and not 0. */
 void uccl_conn_init(struct uccl_conn *c, const struct uccl_addr *remote, const struct uccl_params *mine, uint64_t token,

@@ -115,6 +115,7 @@ static void params_mine(struct uccl_engine *e, struct uccl_params *p)
 struct conn *conn_new(struct uccl_engine *e, const struct uccl_addr *addr)
 {
 	struct conn *c = calloc(1, sizeof(*c));
+	struct uccl_addr remote = *addr;
 	struct uccl_params mine;
 
 	if (!c || e->nconns >= CONNS_MAX || uccl_heap_reserve(&e->heap, 2 * (e->nconns + 1) + 1))
@@ -124,7 +125,8 @@ struct conn *conn_new(struct uccl_engine *e, const struct uccl_addr *addr)
 	c->peer.self = uccl_nic_addr_equal(&addr->nic, &e->listener.local.nic) &&
 		       (!addr->incarnation || addr->incarnation == e->listener.local.incarnation);
 	params_mine(e, &mine);
-	uccl_conn_init(&c->hs, addr, &mine, random64(e), random64(e));
+	uccl_key_mix(remote.key, e->listener.group);
+	uccl_conn_init(&c->hs, &remote, &mine, random64(e), random64(e));
 	c->hs_timer.at = UCCL_NEVER;
 	c->hs_timer.kind = TIMER_HANDSHAKE;
 	key_make(&c->key, &addr->nic, addr->incarnation);

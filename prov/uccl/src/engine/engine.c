@@ -65,6 +65,10 @@ int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct u
 		e->random(e->random_arg, &e->listener.local.incarnation, sizeof(e->listener.local.incarnation));
 		e->random(e->random_arg, e->listener.local.key, UCCL_KEY_LEN);
 	}
+	e->addr = e->listener.local;
+	if (attr->group)
+		memcpy(e->listener.group, attr->group, UCCL_KEY_LEN);
+	uccl_key_mix(e->listener.local.key, e->listener.group);
 	e->random(e->random_arg, e->listener.secret, UCCL_KEY_LEN);
 	e->listener.keyless = cfg->keyless;
 	e->listener.security = cfg->security;
@@ -115,7 +119,7 @@ void uccl_engine_close(struct uccl_engine *e)
 
 const struct uccl_addr *uccl_engine_addr(const struct uccl_engine *e)
 {
-	return &e->listener.local;
+	return &e->addr;
 }
 
 int uccl_engine_wait_fd(const struct uccl_engine *e)
@@ -630,8 +634,10 @@ struct uccl_peer *uccl_engine_peer(struct uccl_engine *e, const struct uccl_addr
 	if (!c && create)
 		c = conn_new(e, addr);
 	/* It connected to us first, without showing its key: now we know it. */
-	if (c && c->hs.state != UCCL_CONN_OPEN && !uccl_addr_keyless(addr))
+	if (c && c->hs.state != UCCL_CONN_OPEN && !uccl_addr_keyless(addr)) {
 		memcpy(c->hs.remote.key, addr->key, UCCL_KEY_LEN);
+		uccl_key_mix(c->hs.remote.key, e->listener.group);
+	}
 	return c ? &c->peer : NULL;
 }
 

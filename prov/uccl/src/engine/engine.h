@@ -24,6 +24,7 @@ struct uccl_engine_attr {
 	void *random_arg;
 	/* Whose incarnation and key to have; NULL: random ones. */
 	const struct uccl_addr *identity;
+	const uint8_t *group;			/* see uccl_listener, UCCL_KEY_LEN bytes; NULL: none */
 	struct uccl_trace *trace;		/* borrowed until close; NULL: none */
 	/* Memory that peers may reach; NULL: none. */
 	const struct uccl_target_ops *target;

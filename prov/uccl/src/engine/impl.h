@@ -78,6 +78,7 @@ struct uccl_engine {
 	void (*random)(void *arg, void *buf, size_t len);
 	void *random_arg;
 	struct uccl_listener listener;
+	struct uccl_addr addr;		/* as others are given it */
 	struct uccl_mep mep;
 	struct uccl_stats stats;
 	struct uccl_trace *trace;

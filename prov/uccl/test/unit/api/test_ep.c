@@ -625,6 +625,70 @@ static void dgram__sizes(void **state)
 	duo_close(&d);
 }
 
+static void forget_key(uint8_t *name)
+{
+	struct uccl_addr a;
+
+	assert_int_equal(uccl_addr_decode(&a, name), 0);
+	a.incarnation = 0;
+	memset(a.key, 0, sizeof(a.key));
+	uccl_addr_encode(name, &a);
+}
+
+/* Endpoints with one authorization key talk; with different ones, or with one and none, they do not. PROTOCOL R114 */
+static void auth_key__groups(void **state)
+{
+	static const char *const keys[] = { "", "a key", "another" };
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		for (int n = 0; n < 4; n++) {
+			/* with the connect key, and, those that match, without */
+			bool keyless = n == 3;
+			int k = keyless ? i : n;
+			struct fi_info *h = world_hints();
+			struct fi_cq_tagged_entry e;
+			struct fi_uccl_ops_ep *ops;
+			uint64_t refused = 0;
+			const char *why;
+			struct duo d;
+			char in[8];
+
+			setenv("FI_UCCL_KEYLESS", keyless ? "yes" : "no", 1);
+			/* One has it from its domain, the other one of its own. */
+			h->domain_attr->auth_key = (uint8_t *)strdup(keys[i]);
+			h->domain_attr->auth_key_size = strlen(keys[i]);
+			world_open_with(&d.w, h);
+			assert_int_equal(d.w.info->domain_attr->auth_key_size, strlen(keys[i]));
+			node_open(&d.a, &d.w);
+			free(d.w.info->ep_attr->auth_key);
+			d.w.info->ep_attr->auth_key = (uint8_t *)strdup(keys[k]);
+			d.w.info->ep_attr->auth_key_size = strlen(keys[k]);
+			node_open(&d.b, &d.w);
+			if (keyless)
+				forget_key(d.b.name);
+			d.to_b = node_insert(&d.a, &d.b);
+			assert_int_equal(fi_recv(d.b.ep, in, 8, NULL, FI_ADDR_UNSPEC, in), 0);
+			assert_int_equal(fi_inject(d.a.ep, "hello", 6, d.to_b), 0);
+			if (k == i || !k) {
+				/* none of its own: that of the domain */
+				expect(&d.b, &d.a, in, FI_RECV | FI_MSG);
+			} else {
+				fi_open_ops(&d.b.ep->fid, FI_UCCL_OPS_EP, 0, (void **)&ops, NULL);
+				for (uint64_t end = uccl_clock() + PATIENCE_NS; !refused && uccl_clock() < end;) {
+					(void)fi_cq_read(d.a.cq, NULL, 0);
+					assert_int_equal(fi_cq_read(d.b.cq, &e, 1), -FI_EAGAIN);
+					assert_int_equal(ops->dropped(d.b.ep, UCCL_DROP_MAC, &why, &refused), 0);
+				}
+				assert_true(refused > 0);
+			}
+			node_close(&d.b);
+			node_close(&d.a);
+			world_close(&d.w);
+		}
+	unsetenv("FI_UCCL_KEYLESS");
+}
+
 static void cq__back_pressure(void **state)
 {
 	struct fi_cq_attr attr = { .format = FI_CQ_FORMAT_TAGGED, .size = 100 };
@@ -1110,6 +1174,7 @@ int main(void)
 		cmocka_unit_test(source_err__insert_and_answer),
 		cmocka_unit_test(inject__too_long),
 		cmocka_unit_test(dgram__sizes),
+		cmocka_unit_test(auth_key__groups),
 		cmocka_unit_test(cq__back_pressure),
 		cmocka_unit_test(cntr__counts),
 		cmocka_unit_test(av__remove_and_reuse),

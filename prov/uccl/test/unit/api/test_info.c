@@ -131,7 +131,8 @@ static void getinfo__refuses(void **state)
 	refused(h->domain_attr->max_ep_srx_ctx = 2000);
 	refused(h->domain_attr->mr_iov_limit = 5);
 	refused(h->domain_attr->caps = FI_AV_USER_ID);
-	refused(h->domain_attr->auth_key_size = 8);
+	refused(h->domain_attr->auth_key_size = 257);
+	refused(h->ep_attr->auth_key_size = 257);
 	refused(free(h->domain_attr->name); h->domain_attr->name = strdup("no-such-interface"));
 	refused(h->fabric_attr->name = strdup("elsewhere"));
 }

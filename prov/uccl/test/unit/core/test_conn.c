@@ -612,6 +612,32 @@ static void listener_init__keys(void **state)
 	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COUNT);
 }
 
+/*
+ * Of two that know the connect key, or need none, only those of one group connect, whichever of them has one.
+ * PROTOCOL R114
+ */
+static void listener_init__groups(void **state)
+{
+	static const uint8_t groups[3][UCCL_KEY_LEN] = { { 0 }, { 1, 2, 3 }, { 1, 2, 4 } };
+
+	for (int i = 0; i < 3; i++)
+		for (int k = 0; k < 3; k++)
+			for (int keyless = 0; keyless < 2; keyless++) {
+				struct uccl_init in;
+				struct pkt init;
+
+				start(state);
+				if (keyless)
+					memset(conn[0].remote.key, 0, UCCL_KEY_LEN);
+				l[1].keyless = keyless;
+				memcpy(l[1].group, groups[k], UCCL_KEY_LEN);
+				uccl_key_mix(conn[0].remote.key, groups[i]);
+				uccl_key_mix(l[1].local.key, groups[k]);
+				until_init(&init);
+				assert_int_equal(init_at(1, &init, &in), i == k ? UCCL_DROP_COUNT : UCCL_DROP_MAC);
+			}
+}
+
 /* Every bit of record and payload is under the cookie, the code or a check. */
 static void listener_init__every_bit(void **state)
 {
@@ -969,6 +995,7 @@ int main(void)
 		cmocka_unit_test_setup(listener_init__cookie_age, start),
 		cmocka_unit_test_setup(listener_init__cookie_of_another, start),
 		cmocka_unit_test_setup(listener_init__keys, start),
+		cmocka_unit_test_setup(listener_init__groups, start),
 		cmocka_unit_test_setup(listener_init__every_bit, start),
 		cmocka_unit_test_setup(listener_init__malformed, start),
 		cmocka_unit_test_setup(listener_init__stale, start),
