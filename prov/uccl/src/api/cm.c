@@ -240,8 +240,8 @@ static void lost(struct uccl_ep *ep, const struct uccl_peer *peer, int err)
 
 	switch (cm->state) {
 	case CONNECTING:
-		/* A listener may go when it has handed the request on. */
-		if (cm->delivered && err != FI_ETIMEDOUT)
+		/* A listener may close when it has handed the request on; if its process ended, so did who answers. */
+		if (cm->delivered && uccl_peer_closed(peer))
 			cm->at = uccl_clock() + ep->domain->params.connect_timeout_ns;
 		else
 			failed(ep, err == FI_ETIMEDOUT || err == FI_EACCES ? err : FI_ECONNREFUSED, NULL, 0);

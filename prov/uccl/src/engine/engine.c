@@ -646,6 +646,11 @@ const struct uccl_addr *uccl_peer_addr(const struct uccl_peer *p)
 	return &p->addr;
 }
 
+bool uccl_peer_closed(const struct uccl_peer *p)
+{
+	return ((const struct conn *)p)->closed;
+}
+
 uint64_t uccl_peer_user(const struct uccl_peer *p)
 {
 	return p->user;

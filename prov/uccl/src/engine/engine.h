@@ -70,6 +70,8 @@ bool uccl_engine_drained(const struct uccl_engine *e);
 /* The peer at an address; made if it is new and `create`. NULL: none, or out of memory. */
 struct uccl_peer *uccl_engine_peer(struct uccl_engine *e, const struct uccl_addr *addr, bool create);
 const struct uccl_addr *uccl_peer_addr(const struct uccl_peer *p);
+/* Did it end by closing its endpoint? */
+bool uccl_peer_closed(const struct uccl_peer *p);
 /* A word that api keeps with a peer (its fi_addr_t); UINT64_MAX at first. */
 uint64_t uccl_peer_user(const struct uccl_peer *p);
 void uccl_peer_set_user(struct uccl_peer *p, uint64_t user);

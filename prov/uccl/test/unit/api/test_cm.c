@@ -5,6 +5,9 @@
 #include <poll.h>
 #include <pthread.h>
 #include <rdma/fi_rma.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "api/cm.h"
 
@@ -352,6 +355,7 @@ static void needs__an_event_queue(void **state)
 	struct fid_ep *ep;
 	struct fid_cq *cq;
 	struct pair p;
+	struct told t;
 
 	(void)state;
 	pair_open(&p);
@@ -363,6 +367,8 @@ static void needs__an_event_queue(void **state)
 	assert_int_equal(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV), 0);
 	assert_int_equal(fi_connect(ep, p.name, NULL, 0), 0);
 	assert_int_equal(fi_connect(ep, p.name, NULL, 0), -FI_EOPBADSTATE);
+	pair_expect(&p, p.listen_eq, FI_CONNREQ, &p.pep->fid, &t);
+	fi_freeinfo(t.entry.info);
 	assert_int_equal(fi_close(&ep->fid), 0);
 	assert_int_equal(fi_close(&cq->fid), 0);
 	pair_close(&p);
@@ -418,6 +424,71 @@ static void events__asleep(void **state)
 	pair_close(&p);
 }
 
+/* Listens, and accepts if it is to, until it is killed; tells by the pipe where it is, and when it has come so far. */
+static void child_main(int fd, bool accept)
+{
+	struct pair p;
+	struct told t;
+
+	pair_open(&p);
+	if (write(fd, p.name, sizeof(p.name)) != sizeof(p.name))
+		_exit(1);
+	pair_expect(&p, p.listen_eq, FI_CONNREQ, &p.pep->fid, &t);
+	party_open_with(&p.b, &p.w, t.entry.info);
+	if (accept) {
+		assert_int_equal(fi_accept(p.b.ep, NULL, 0), 0);
+		pair_expect(&p, p.b.eq, FI_CONNECTED, &p.b.ep->fid, &t);
+	}
+	for (;;)
+		(void)fi_eq_read(p.listen_eq, &t.event, t.room, 0, FI_PEEK);
+}
+
+/* The end of a process ends what was connected to it, and what waited for its answer. */
+static void killed__heard_of(void **state)
+{
+	(void)state;
+	for (int accept = 0; accept < 2; accept++) {
+		struct fi_eq_err_entry err;
+		struct pair p;
+		struct told t;
+		int fd[2];
+		pid_t pid;
+
+		assert_int_equal(pipe(fd), 0);
+		pid = fork();
+		if (!pid)
+			child_main(fd[1], accept);
+		pair_open(&p);
+		assert_int_equal(read(fd[0], p.name, sizeof(p.name)), sizeof(p.name));
+		assert_int_equal(fi_connect(p.a.ep, p.name, NULL, 0), 0);
+		if (accept) {
+			pair_expect(&p, p.a.eq, FI_CONNECTED, &p.a.ep->fid, &t);
+		} else {
+			struct fi_uccl_ops_ep *ops;
+			struct fi_uccl_peer peer = { 0 };
+
+			/* connected to the listener, that is, not answered */
+			fi_open_ops(&p.a.ep->fid, FI_UCCL_OPS_EP, 0, (void **)&ops, NULL);
+			for (uint64_t end = uccl_clock() + PATIENCE_NS; uccl_clock() < end;) {
+				pair_drive(&p);
+				if (ops->peers(p.a.ep, &peer, 1, sizeof(peer)) == 1 &&
+				    peer.state == FI_UCCL_PEER_OPEN && !peer.inflight_bytes)
+					break;
+			}
+			assert_int_equal(peer.state, FI_UCCL_PEER_OPEN);
+		}
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		if (accept)
+			pair_expect(&p, p.a.eq, FI_SHUTDOWN, &p.a.ep->fid, &t);
+		else
+			assert_int_equal(pair_error(&p, p.a.eq, &p.a.ep->fid, &err), FI_ECONNREFUSED);
+		close(fd[0]);
+		close(fd[1]);
+		pair_close(&p);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -429,6 +500,7 @@ int main(void)
 		cmocka_unit_test(accept__listener_gone),
 		cmocka_unit_test(shutdown__told_once),
 		cmocka_unit_test(close__is_a_shutdown),
+		cmocka_unit_test(killed__heard_of),
 		cmocka_unit_test(heard__of_others),
 		cmocka_unit_test(name__both_sides),
 		cmocka_unit_test(needs__an_event_queue),

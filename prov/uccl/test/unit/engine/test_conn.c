@@ -693,6 +693,7 @@ static void scan__managed(void **state)
 	lan_pass(l, 5 * SECOND);
 	lan_expect(l, 0, LAN_CTX(2), FI_ECONNABORTED);
 	assert_int_equal(lan_waiting(l, 0), 0);
+	assert_false(uccl_peer_closed(peer));
 	lan_free(l);
 }
 
@@ -795,6 +796,7 @@ static void close_seen__ends_the_peer(void **state)
 	lan_expect(l, 0, LAN_CTX(1), FI_ECONNABORTED);
 	assert_int_equal(lan_stats(l, 0)->peers_closed, 1);
 	assert_int_equal(lan_stats(l, 0)->peers_dead, 0);
+	assert_true(uccl_peer_closed(lan_peer(l, 0, 1)));
 	assert_int_equal(lan_send(l, 0, 1, src, 10, NULL), -FI_ECONNABORTED);
 	lan_free(l);
 }
