@@ -50,6 +50,7 @@ static uint32_t ack_one(struct uccl_flow *f, uint64_t csn, uint64_t now)
 	/* Nothing but the write can have brought it; its path's line may be lost, or come behind this. PROTOCOL R84 */
 	if (e->write && e->ntx == 1)
 		flow_write_seen(f, e->path, csn);
+	flow_path_long_acked(f, e);
 	e->state = UCCL_SENT_ACKED;
 	if (csn >= f->high_acked)
 		f->high_acked = csn + 1;
@@ -276,6 +277,7 @@ static void sent_lost(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, en
 	assert(f->rtx_tail - f->rtx_head < f->log_cap);
 	f->rtxq[f->rtx_tail++ & (f->log_cap - 1)] = csn;
 	f->paths[e->path].lost++;
+	flow_path_long_lost(f, e, now);
 	f->lost_bytes += e->len;
 	flow_trace(f, UCCL_TRACE_LOST, (uint8_t)kind, e->path, csn, e->len, 0, now);
 	e->timed_out = kind == UCCL_LOSS_RTO;

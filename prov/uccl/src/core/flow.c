@@ -21,6 +21,10 @@
  * found. To be without one of them for a round trip costs nothing.
  */
 #define PATHS_MANY 32
+/* Longer than what control packets and probes are: that these come through says nothing of it. */
+#define PATH_LONG 512
+/* So many times in a row is a path left for it. PROTOCOL R102 */
+#define PATH_LONG_LOSSES_MAX 3
 /* So many time-outs at most are not repetition: they ask on other paths, then on the same ones with other labels. */
 #define PROBES_EAGER_MAX 16
 /* A path carries no direct writes any more after so many losses of them in a row. PROTOCOL R84 */
@@ -401,6 +405,30 @@ void flow_path_loss(struct uccl_flow *f, uint16_t path, bool silent, uint64_t no
 	path_losses(f, path, silent ? PATH_LOSSES_MAX : 1, f->nusable < PATHS_MANY ? PATH_LOSSES_MAX : 1, now);
 }
 
+/* Losses of one round trip are one: a full queue takes many. PROTOCOL R102 */
+void flow_path_long_lost(struct uccl_flow *f, const struct uccl_sent *e, uint64_t now)
+{
+	struct uccl_path *p = &f->paths[e->path];
+
+	if (e->len <= PATH_LONG || e->sent_ns < p->long_ns)
+		return;
+	p->long_ns = now;
+	if (p->long_losses < UINT8_MAX)
+		p->long_losses++;
+	if (p->long_losses < PATH_LONG_LOSSES_MAX || f->nusable < 2 ||
+	    (p->state != UCCL_PATH_ACTIVE && p->state != UCCL_PATH_SUSPECT))
+		return;
+	control_remove(f, e->path);
+	path_quarantine(f, p, now);
+	flow_path_refresh(f);
+}
+
+void flow_path_long_acked(struct uccl_flow *f, const struct uccl_sent *e)
+{
+	if (e->len > PATH_LONG)
+		f->paths[e->path].long_losses = 0;
+}
+
 void flow_path_alive(struct uccl_flow *f, uint16_t path, uint64_t arrived)
 {
 	struct uccl_path *p = &f->paths[path];
@@ -441,6 +469,9 @@ static void paths_expire(struct uccl_flow *f, uint64_t now)
 			continue;
 		if (p->state == UCCL_PATH_QUARANTINE) {
 			flow_path_reroll(f, i);
+			/* Another label on another path, perhaps: one more such time, and it is left. */
+			p->long_losses = PATH_LONG_LOSSES_MAX - 1;
+			p->long_ns = now;
 			write_renew(f, i, now);
 			path_state(f, p, UCCL_PATH_PROBATION, now + 2 * uccl_flow_rto(f), now);
 			flow_path_probe(f, i);

@@ -60,6 +60,9 @@ void flow_path_refresh(struct uccl_flow *f);
 /* Something sent on this path was lost although others moved; `silent`: through a whole time-out. PROTOCOL R17 */
 void flow_path_loss(struct uccl_flow *f, uint16_t path, bool silent, uint64_t now);
 /* A block that arrived then reports a packet of this path for the first time. */
+/* A chunk longer than a probe is lost, or acknowledged. */
+void flow_path_long_lost(struct uccl_flow *f, const struct uccl_sent *e, uint64_t now);
+void flow_path_long_acked(struct uccl_flow *f, const struct uccl_sent *e);
 void flow_path_alive(struct uccl_flow *f, uint16_t path, uint64_t arrived);
 void flow_path_reroll(struct uccl_flow *f, uint16_t path);
 /* A PROBE leaves on this path as soon as it can. */

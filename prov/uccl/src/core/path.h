@@ -31,6 +31,7 @@ struct uccl_path {
 	uint8_t state;
 	uint8_t losses;		/* in a row, without an acknowledgement between */
 	uint8_t strikes;	/* times put in quarantine lately: the back-off */
+	uint8_t long_losses;	/* times in a row that a chunk too long for a probe was lost, whatever probes say */
 	uint8_t write;		/* enum uccl_path_write */
 	uint8_t write_losses;	/* of direct writes, in a row */
 	uint8_t write_strikes;	/* trials that failed: the back-off */
@@ -47,6 +48,7 @@ struct uccl_path {
 	uint64_t rttvar_ns;
 	uint64_t min_rtt_ns;	/* UINT64_MAX: no sample yet */
 	uint64_t inflight;	/* bytes */
+	uint64_t long_ns;	/* the latest of these times: what was sent before says nothing new */
 	uint64_t until;		/* end of quarantine, or when the probe is overdue */
 	uint64_t ask_ns;	/* when the first control packet left that was not reported yet; 0: none */
 	uint32_t ask_seq;	/* its number */

@@ -407,6 +407,101 @@ static void path_loss__black_hole(void **state)
 	pair_fini(&p);
 }
 
+/* What is long gets lost time after time, in whatever numbers, and probes are answered all the while. */
+static void path_loss__long_chunks_alone(void **state)
+{
+	struct uccl_sent e = {.path = 1, .len = 4000};
+	struct uccl_path *q;
+
+	(void)state;
+	start(pair_packets());
+	q = &tx()->paths[1];
+	for (int round = 0; round < 3; round++) {
+		assert_int_equal(q->state, UCCL_PATH_ACTIVE);
+		e.sent_ns = p.now += 10 * US;
+		p.now += 10 * US;
+		for (int i = 0; i < 5; i++)
+			flow_path_long_lost(tx(), &e, p.now);
+		assert_int_equal(q->long_losses, round + 1);
+		flow_path_alive(tx(), 1, p.now);
+	}
+	assert_int_equal(q->state, UCCL_PATH_QUARANTINE);
+	assert_false(q->control);
+	assert_int_equal(tx()->nusable, 3);
+	/* With its new label it is left at the first time. */
+	p.now = q->until;
+	uccl_flow_expire(tx(), p.now);
+	assert_int_equal(q->state, UCCL_PATH_PROBATION);
+	q->acked_seq = q->fresh_seq;
+	flow_path_alive(tx(), 1, p.now);
+	assert_int_equal(q->state, UCCL_PATH_ACTIVE);
+	e.sent_ns = p.now;
+	flow_path_long_lost(tx(), &e, p.now + 1);
+	assert_int_equal(q->state, UCCL_PATH_QUARANTINE);
+	pair_fini(&p);
+}
+
+/* One that comes through speaks for the path; short ones say nothing, and the last path stays. */
+static void path_loss__long_chunks_now_and_then(void **state)
+{
+	struct uccl_sent e = {.path = 1, .len = 4000}, small = {.path = 1, .len = 100};
+
+	(void)state;
+	start(pair_packets());
+	for (int i = 0; i < 10; i++) {
+		e.sent_ns = small.sent_ns = p.now;
+		p.now += 10 * US;
+		flow_path_long_lost(tx(), &small, p.now);
+		assert_int_equal(tx()->paths[1].long_losses, 0);
+		flow_path_long_lost(tx(), &e, p.now);
+		if (i % 2) {
+			flow_path_long_acked(tx(), &e);
+			assert_int_equal(tx()->paths[1].long_losses, 0);
+		} else {
+			flow_path_long_acked(tx(), &small);
+			assert_int_equal(tx()->paths[1].long_losses, 1);
+			flow_path_long_acked(tx(), &e);
+		}
+	}
+	assert_int_equal(tx()->paths[1].state, UCCL_PATH_ACTIVE);
+	tx()->nusable = 1;
+	for (int i = 0; i < 10; i++) {
+		e.sent_ns = p.now;
+		p.now += 10 * US;
+		flow_path_long_lost(tx(), &e, p.now);
+	}
+	assert_int_equal(tx()->paths[1].state, UCCL_PATH_ACTIVE);
+	pair_fini(&p);
+}
+
+/* Half of all routes carry nothing long. */
+static void short_labels(struct pair *q, struct pair_pkt *k)
+{
+	(void)q;
+	if (k->to == 1 && k->label % 2 && k->len > 1000)
+		k->fate = PAIR_DROP;
+}
+
+static void path_loss__short_routes(void **state)
+{
+	uint64_t lost;
+
+	(void)state;
+	start(pair_packets());
+	p.cfg.delay_ns = 10 * US;
+	tx()->cfg.pathsel = &uccl_path_rr;
+	p.filter = short_labels;
+	/* Many round trips. */
+	p.side[1].f.cfg.slots_rx = 40;
+	transfer(8000 * KIB);
+	assert_true(p.side[0].stats.quarantined >= 2);
+	lost = p.side[0].stats.rtx_bytes;
+	transfer(8000 * KIB);
+	/* A fiftieth; without leaving them, half. */
+	assert_true(p.side[0].stats.rtx_bytes - lost < 160 * KIB);
+	pair_fini(&p);
+}
+
 static void suspected(uint16_t path)
 {
 	for (int i = 0; i < 3; i++)
@@ -1275,6 +1370,9 @@ int main(void)
 		cmocka_unit_test(path_loss__black_hole),
 		cmocka_unit_test(path_loss__three_in_a_row),
 		cmocka_unit_test(path_loss__one_of_many),
+		cmocka_unit_test(path_loss__long_chunks_alone),
+		cmocka_unit_test(path_loss__long_chunks_now_and_then),
+		cmocka_unit_test(path_loss__short_routes),
 		cmocka_unit_test(path_loss__last_path_stays),
 		cmocka_unit_test(path_loss__one_path_flow),
 		cmocka_unit_test(path_loss__silent_through_a_timeout),
