@@ -226,12 +226,17 @@ static uint64_t wire_ns(const struct uccl_sim_net *net, uint64_t bytes)
 
 uint64_t uccl_sim_egress(struct uccl_sim_net *net, uint8_t node, uint32_t len)
 {
+	const struct uccl_sim_faults *f = &net->cfg.faults;
 	struct uccl_sim_node *n = &net->node[node];
 	uint64_t from = uccl_max(n->egress_ns, net->now);
 
 	if (net->cfg.rate_bps && from - net->now > wire_ns(net, net->cfg.queue_bytes))
 		return UCCL_NEVER;
 	n->egress_ns = from + wire_ns(net, len);
+	if (net->faulty && f->pause > 0 && uccl_rng_chance(&net->rng, f->pause)) {
+		net->stats.paused++;
+		n->egress_ns += uccl_rng_below(&net->rng, f->pause_ns + 1);
+	}
 	return n->egress_ns;
 }
 
@@ -286,7 +291,8 @@ static bool in_hole(const struct uccl_sim_net *net, const struct uccl_sim_pkt *p
 		const struct uccl_sim_hole *h = &net->holes[i];
 
 		if ((h->src < 0 || h->src == p->src) && (h->dst < 0 || h->dst == p->dst) &&
-		    (h->route < 0 || h->route == p->route) && at >= h->start && at < h->end)
+		    (h->route < 0 || h->route == p->route) && (!h->above || p->len > h->above) && at >= h->start &&
+		    at < h->end)
 			return true;
 	}
 	return false;

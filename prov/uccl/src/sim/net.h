@@ -56,6 +56,7 @@ struct uccl_sim_pkt {
 /* One thing that makes packets vanish: every field must fit; -1 fits all. */
 struct uccl_sim_hole {
 	int src, dst, route;
+	uint32_t above; /* only packets longer than this, as where the MTU has shrunk; 0: all */
 	uint64_t start, end;
 };
 
@@ -79,6 +80,8 @@ struct uccl_sim_faults {
 	double truncate;   /* the end of the packet is missing; a write is lost */
 	uint64_t flap_ns;  /* all routes are dead for the second half of each such period, 0: none */
 	double old_stay;   /* chance that a duplicate comes up to stall_ns late */
+	double pause;	   /* per packet that leaves a node: PFC then stops its port, nothing is lost */
+	uint64_t pause_ns; /* for up to this long */
 };
 
 struct uccl_sim_net_cfg {
@@ -110,7 +113,7 @@ struct uccl_sim_sink {
 struct uccl_sim_stats {
 	uint64_t events, sent, delivered, bytes;
 	uint64_t lost_random, lost_hole, lost_queue, lost_corrupt, lost_script, lost_closed;
-	uint64_t duplicated, delayed, truncated, corrupted, torn;
+	uint64_t duplicated, delayed, truncated, corrupted, torn, paused;
 };
 
 struct uccl_sim_route {
@@ -181,7 +184,7 @@ void uccl_sim_pkt_free(struct uccl_sim_pkt *p);
 
 /* Who takes the packets for a node; NULL: nobody listens. */
 void uccl_sim_attach(struct uccl_sim_net *net, uint8_t node, const struct uccl_sim_sink *sink, void *arg);
-/* Time at which `len` bytes have left the node, and book them; UCCL_NEVER: its queue is full. */
+/* Time at which `len` bytes have left the node, and book them; UCCL_NEVER: its queue is full, or stopped for longer. */
 uint64_t uccl_sim_egress(struct uccl_sim_net *net, uint8_t node, uint32_t len);
 /* When the egress queue of the node is half empty. */
 uint64_t uccl_sim_egress_half(const struct uccl_sim_net *net, uint8_t node);

@@ -227,6 +227,18 @@ static void draw_disasters(struct uccl_sim_options *o, struct uccl_rng *r)
 	}
 }
 
+static void draw_links(struct uccl_sim_options *o, struct uccl_rng *r)
+{
+	if (uccl_rng_chance(r, 0.15)) {
+		o->shrinks = pick(r, 1, 3);
+		o->shrink_to = pick(r, 512, 1280, 1500, 4000);
+	}
+	if (uccl_rng_chance(r, 0.15)) {
+		o->pause = pick(r, 0.001, 0.01);
+		o->pause_us = pick(r, 10, 100, 5000);
+	}
+}
+
 /* Combinations that promise nothing, or would test only the simulator. */
 static void reconcile(struct uccl_sim_options *o)
 {
@@ -248,6 +260,7 @@ static void reconcile(struct uccl_sim_options *o)
 void uccl_sim_options_draw(struct uccl_sim_options *o, uint64_t seed, const char *forced)
 {
 	struct uccl_rng r;
+	bool faults;
 
 	uccl_rng_seed(&r, seed ^ 0x5eed0f0b710052ull);
 	uccl_sim_options_default(o);
@@ -256,11 +269,15 @@ void uccl_sim_options_draw(struct uccl_sim_options *o, uint64_t seed, const char
 	draw_engine(o, &r);
 	draw_work(o, &r);
 	/* A tenth of all runs is without faults: what then fails is not the faults' doing. */
-	if (!uccl_rng_chance(&r, 0.1)) {
+	faults = !uccl_rng_chance(&r, 0.1);
+	if (faults) {
 		draw_loss(o, &r);
 		draw_disasters(o, &r);
 	}
 	o->cq = pick(&r, 65536, 65536, 4, 1);
+	/* Last, so that what seeds meant before they mean still. */
+	if (faults)
+		draw_links(o, &r);
 	if (forced)
 		uccl_sim_options_set(o, forced);
 	reconcile(o);

@@ -91,6 +91,10 @@
 	X(holes, 0, "black holes of one route")                                                                        \
 	X(cuts, 0, "black holes of all routes of a direction")                                                         \
 	X(hole_ms, 20, "longest black hole")                                                                           \
+	X(shrinks, 0, "times that the MTU shrinks, on one route or on all of a direction")                             \
+	X(shrink_to, 1500, "longer packets are lost then")                                                             \
+	X(pause, 0, "packets after which PFC stops their node's port; nothing is lost")                                \
+	X(pause_us, 100, "for up to this long")                                                                        \
 	X(breaks, 0, "paths that the NIC reports broken")                                                              \
 	X(fault_ms, 30, "faults end after this")                                                                       \
 	X(restarts, 0, "endpoints that die and come back")                                                             \

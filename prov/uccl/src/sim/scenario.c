@@ -187,24 +187,25 @@ static uint32_t operations(const struct uccl_sim_world *w, uint8_t node)
 
 /* --- paths --- */
 
-/* Routes `first` .. `last` die for good in mid-transfer; the rest must carry on without anybody noticing. */
-static uint32_t hole_run(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed, int first, int last,
-			 int src, uint64_t done_ms)
+/*
+ * In mid-transfer routes 0 .. `last` get the hole, for good; the rest must carry on without anybody noticing. Of the
+ * hole, src and above are given.
+ */
+static uint32_t hole_run(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed,
+			 struct uccl_sim_hole h, int last, uint64_t done_ms)
 {
 	struct sim_msg *m[16];
 	uint64_t start;
 	uint32_t i;
-	int route;
 
 	if (!begin(w, o, seed))
 		return end(w);
 	start = w->net.now;
-	for (route = first; route <= last; route++) {
-		struct uccl_sim_hole h = {
-			.src = src, .dst = -1, .route = route, .start = start + 20 * MS, .end = UCCL_NEVER};
-
+	h.dst = -1;
+	h.start = start + 20 * MS;
+	h.end = UCCL_NEVER;
+	for (h.route = 0; h.route <= last; h.route++)
 		uccl_sim_hole_add(&w->net, &h);
-	}
 	stream(w, 0, 1, 16, 512 * 1024, 0, m);
 	/* At 1 Gb/s the whole takes 67 ms. */
 	uccl_sim_go(w, start + done_ms * MS, true);
@@ -271,7 +272,7 @@ static uint32_t run_hole_goodput(struct uccl_sim_world *w, const struct uccl_sim
 
 static uint32_t hole_one(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
 {
-	return hole_run(w, o, seed, 0, 0, -1, 200);
+	return hole_run(w, o, seed, (struct uccl_sim_hole){.src = -1}, 0, 200);
 }
 
 static uint32_t run_hole(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
@@ -281,7 +282,7 @@ static uint32_t run_hole(struct uccl_sim_world *w, const struct uccl_sim_options
 
 static uint32_t hole_half(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
 {
-	return hole_run(w, o, seed, 0, 3, 1, 200);
+	return hole_run(w, o, seed, (struct uccl_sim_hole){.src = 1}, 3, 200);
 }
 
 static uint32_t run_hole_half(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
@@ -292,7 +293,7 @@ static uint32_t run_hole_half(struct uccl_sim_world *w, const struct uccl_sim_op
 /* One in 64 pairs of a question and its answer comes through, and they become seldom: seconds, if luck is bad. */
 static uint32_t hole_most(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
 {
-	return hole_run(w, o, seed, 0, 6, -1, 12000);
+	return hole_run(w, o, seed, (struct uccl_sim_hole){.src = -1}, 6, 12000);
 }
 
 static uint32_t run_hole_most(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
@@ -303,12 +304,23 @@ static uint32_t run_hole_most(struct uccl_sim_world *w, const struct uccl_sim_op
 /* The acknowledgements alone: seven of eight routes back die. */
 static uint32_t hole_back(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
 {
-	return hole_run(w, o, seed, 0, 6, 1, 1000);
+	return hole_run(w, o, seed, (struct uccl_sim_hole){.src = 1}, 6, 1000);
 }
 
 static uint32_t run_hole_back(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
 {
 	return five(hole_back, w, o, seed);
+}
+
+/* Half of the routes carry short packets only, questions and answers among them. */
+static uint32_t mtu_half(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
+{
+	return hole_run(w, o, seed, (struct uccl_sim_hole){.src = -1, .above = 1500}, 3, 300);
+}
+
+static uint32_t run_mtu_half(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
+{
+	return five(mtu_half, w, o, seed);
 }
 
 /* --- time --- */
@@ -514,6 +526,12 @@ const struct uccl_sim_scenario uccl_sim_scenarios[] = {
 	{"hole-back", "seven of eight routes die in the direction of the acknowledgements",
 	 "routes=8 paths=16 rate_mbps=1000", 0, run_hole_back},
 	{"hole-most", "seven of eight routes die", "routes=8 paths=16 rate_mbps=1000", 0, run_hole_most},
+	{"mtu-half", "half of the routes lose what is longer than 1500 bytes", "routes=8 paths=16 rate_mbps=1000", 0,
+	 run_mtu_half},
+	{"mtu-shrinks", "for a while longer packets are lost, on a route or in a direction",
+	 "shrinks=10 shrink_to=1500 hole_ms=50 fault_ms=60 big=0.3 size_max=262144 work_ms=50", 10, NULL},
+	{"pause", "PFC stops the ports of nodes again and again, and nothing is lost",
+	 "pause=0.02 pause_us=2000 fault_ms=60 big=0.3 size_max=262144 work_ms=50", 10, NULL},
 	{"credit-lost", "no credit arrives for a while: nobody sends without",
 	 "credit=1 kind=10 kind_loss=1 cc=2 window=64 messages=20 big=1 size_max=1048576 late=0 fault_ms=30", 10, NULL},
 	{"unexpected", "many messages before their receives, little memory for them",

@@ -357,23 +357,22 @@ static void plan_action(struct uccl_sim_world *w, enum action_kind kind, uint8_t
 	uccl_sim_at(&w->net, &a->ev, at);
 }
 
-static void plan_holes(struct uccl_sim_world *w, uint32_t count, bool all_routes)
+/* Nothing longer than `above` comes through; 0: nothing at all. */
+static void plan_hole(struct uccl_sim_world *w, bool all_routes, uint32_t above)
 {
 	const struct uccl_sim_options *o = &w->o;
 
-	while (count--) {
-		struct uccl_sim_hole h = {.src = -1, .dst = -1, .route = -1};
+	struct uccl_sim_hole h = {.src = -1, .dst = -1, .route = -1, .above = above};
 
-		if (!all_routes)
-			h.route = (int)uccl_rng_below(&w->rng, (uint64_t)o->routes);
-		if (uccl_rng_chance(&w->rng, 0.7))
-			h.src = (int)uccl_rng_below(&w->rng, (uint64_t)o->nodes);
-		if (uccl_rng_chance(&w->rng, 0.5))
-			h.dst = (int)uccl_rng_below(&w->rng, (uint64_t)o->nodes);
-		h.start = w->net.now + uccl_rng_below(&w->rng, MS(o->fault_ms) + 1);
-		h.end = h.start + uccl_rng_below(&w->rng, MS(o->hole_ms) + 1);
-		uccl_sim_hole_add(&w->net, &h);
-	}
+	if (!all_routes)
+		h.route = (int)uccl_rng_below(&w->rng, (uint64_t)o->routes);
+	if (uccl_rng_chance(&w->rng, 0.7))
+		h.src = (int)uccl_rng_below(&w->rng, (uint64_t)o->nodes);
+	if (uccl_rng_chance(&w->rng, 0.5))
+		h.dst = (int)uccl_rng_below(&w->rng, (uint64_t)o->nodes);
+	h.start = w->net.now + uccl_rng_below(&w->rng, MS(o->fault_ms) + 1);
+	h.end = h.start + uccl_rng_below(&w->rng, MS(o->hole_ms) + 1);
+	uccl_sim_hole_add(&w->net, &h);
 }
 
 void uccl_sim_plan_disasters(struct uccl_sim_world *w)
@@ -386,8 +385,10 @@ void uccl_sim_plan_disasters(struct uccl_sim_world *w)
 	w->action = calloc(restarts + kills + sleeps + breaks + 1, sizeof(*w->action));
 	if (!w->action)
 		return;
-	plan_holes(w, (uint32_t)o->holes, false);
-	plan_holes(w, (uint32_t)o->cuts, true);
+	for (i = 0; i < (uint32_t)o->holes; i++)
+		plan_hole(w, false, 0);
+	for (i = 0; i < (uint32_t)o->cuts; i++)
+		plan_hole(w, true, 0);
 	for (i = 0; i < restarts; i++)
 		plan_action(w, ACT_RESTART, (uint8_t)uccl_rng_below(&w->rng, nodes),
 			    start + uccl_rng_below(&w->rng, span + 1),
@@ -402,6 +403,8 @@ void uccl_sim_plan_disasters(struct uccl_sim_world *w)
 		plan_action(w, ACT_BREAK, (uint8_t)uccl_rng_below(&w->rng, nodes),
 			    start + uccl_rng_below(&w->rng, span + 1),
 			    uccl_rng_below(&w->rng, nodes) << 16 | uccl_rng_below(&w->rng, (uint64_t)o->paths));
+	for (i = 0; i < (uint32_t)o->shrinks; i++)
+		plan_hole(w, uccl_rng_chance(&w->rng, 0.5), (uint32_t)o->shrink_to);
 	plan_action(w, ACT_HEAL, 0, start + span, 0);
 }
 
@@ -438,6 +441,8 @@ static void net_config(const struct uccl_sim_options *o, struct uccl_sim_net_cfg
 				.truncate = o->truncate,
 				.flap_ns = MS(o->flap_ms),
 				.old_stay = o->old_stay,
+				.pause = o->pause,
+				.pause_ns = US(o->pause_us),
 			},
 	};
 }

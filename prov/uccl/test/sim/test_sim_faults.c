@@ -88,6 +88,42 @@ static void hole_most__write(void **state)
 	scenario_holds("hole-most", "nic=1");
 }
 
+static void mtu_half__packet(void **state)
+{
+	(void)state;
+	scenario_holds("mtu-half", "nic=0");
+}
+
+static void mtu_half__write(void **state)
+{
+	(void)state;
+	scenario_holds("mtu-half", "nic=1");
+}
+
+static void mtu_shrinks__packet(void **state)
+{
+	(void)state;
+	scenario_holds("mtu-shrinks", "nic=0");
+}
+
+static void mtu_shrinks__write(void **state)
+{
+	(void)state;
+	scenario_holds("mtu-shrinks", "nic=1");
+}
+
+static void pause__packet(void **state)
+{
+	(void)state;
+	scenario_holds("pause", "nic=0");
+}
+
+static void pause__write(void **state)
+{
+	(void)state;
+	scenario_holds("pause", "nic=1");
+}
+
 static void credit_lost__packet(void **state)
 {
 	(void)state;
@@ -218,6 +254,12 @@ int main(void)
 		cmocka_unit_test(hole_back__write),
 		cmocka_unit_test(hole_most__packet),
 		cmocka_unit_test(hole_most__write),
+		cmocka_unit_test(mtu_half__packet),
+		cmocka_unit_test(mtu_half__write),
+		cmocka_unit_test(mtu_shrinks__packet),
+		cmocka_unit_test(mtu_shrinks__write),
+		cmocka_unit_test(pause__packet),
+		cmocka_unit_test(pause__write),
 		cmocka_unit_test(credit_lost__packet),
 		cmocka_unit_test(credit_lost__write),
 		cmocka_unit_test(unexpected__packet),

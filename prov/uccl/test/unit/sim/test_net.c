@@ -206,6 +206,38 @@ static void egress__serializes_and_refuses(void **state)
 	uccl_sim_net_fini(&net);
 }
 
+/* A port that was stopped sends all the same, later and in order; what does not fit before it waits outside. */
+static void egress__paused(void **state)
+{
+	struct uccl_sim_net_cfg cfg = plain();
+	struct uccl_sim_net net;
+	struct seen s = {0};
+	uint32_t i;
+
+	(void)state;
+	cfg.rate_bps = 8 * UCCL_NS_PER_S;
+	cfg.faults.pause = 0.1;
+	cfg.faults.pause_ns = 100000;
+	assert_int_equal(uccl_sim_net_init(&net, &cfg, 1, 100), 0);
+	uccl_sim_attach(&net, 1, &sink, &s);
+	for (i = 0; i < 200; i++)
+		while (!send_one(&net, 0, 1, 0, (uint8_t)i, 936))
+			uccl_sim_run(&net, uccl_sim_egress_half(&net, 0));
+	uccl_sim_run(&net, net.now + 1000000);
+	assert_int_equal(s.n, 200);
+	for (i = 0; i < s.n; i++)
+		assert_int_equal(s.id[i], (uint8_t)i);
+	assert_in_range(net.stats.paused, 10, 30);
+	/* 50 us each on average, on top of 200 us. */
+	assert_in_range(s.at[199], 200000 + net.stats.paused * 20000, 200000 + net.stats.paused * 80000);
+	uccl_sim_heal(&net);
+	i = (uint32_t)net.stats.paused;
+	for (uint32_t k = 0; k < 100; k++, uccl_sim_run(&net, net.now + 1000))
+		send_one(&net, 0, 1, 0, 0, 936);
+	assert_int_equal(net.stats.paused, i);
+	uccl_sim_net_fini(&net);
+}
+
 /* Two senders at full rate into one port: half of it does not fit. */
 static void arrive__drops_what_the_port_cannot_hold(void **state)
 {
@@ -273,6 +305,26 @@ static void hole__swallows_one_route_for_its_time(void **state)
 	uccl_sim_run(&net, 9000);
 	assert_int_equal(s.n, 3);
 	assert_int_equal(s.id[0] * 100 + s.id[1] * 10 + s.id[2], 134);
+	assert_int_equal(net.stats.lost_hole, 1);
+	uccl_sim_net_fini(&net);
+}
+
+static void hole__of_long_packets(void **state)
+{
+	struct uccl_sim_net_cfg cfg = plain();
+	struct uccl_sim_hole hole = {.src = -1, .dst = -1, .route = -1, .above = 500, .end = UCCL_NEVER};
+	struct uccl_sim_net net;
+	struct seen s = {0};
+
+	(void)state;
+	assert_int_equal(uccl_sim_net_init(&net, &cfg, 1, 0), 0);
+	uccl_sim_attach(&net, 1, &sink, &s);
+	assert_true(uccl_sim_hole_add(&net, &hole));
+	send_one(&net, 0, 1, 0, 1, 500);
+	send_one(&net, 0, 1, 0, 2, 501);
+	uccl_sim_run(&net, 9000);
+	assert_int_equal(s.n, 1);
+	assert_int_equal(s.id[0], 1);
 	assert_int_equal(net.stats.lost_hole, 1);
 	uccl_sim_net_fini(&net);
 }
@@ -478,9 +530,11 @@ int main(void)
 		cmocka_unit_test(depart__arrives_after_the_delay),
 		cmocka_unit_test(depart__tells_the_sender_of_a_closed_port),
 		cmocka_unit_test(egress__serializes_and_refuses),
+		cmocka_unit_test(egress__paused),
 		cmocka_unit_test(arrive__drops_what_the_port_cannot_hold),
 		cmocka_unit_test(route_of__spreads_labels),
 		cmocka_unit_test(hole__swallows_one_route_for_its_time),
+		cmocka_unit_test(hole__of_long_packets),
 		cmocka_unit_test(faults__have_their_rates),
 		cmocka_unit_test(faults__fifo_routes_keep_order),
 		cmocka_unit_test(heal__ends_all_faults),
