@@ -21,6 +21,7 @@ struct sim_peer {
 	LIST_ENTRY(sim_peer) link;
 	uint64_t serial;
 	uint64_t mate; /* serial of the other end's handle, 0: none */
+	bool widowed;  /* it had one: a later life of the other end is none */
 	uint64_t id;
 	uint8_t node;
 	uint16_t paths;
@@ -544,7 +545,7 @@ static int nic_connect(struct uccl_nic *nic, const struct uccl_nic_addr *to, uin
 		p->mate = p->serial;
 	} else if (other) {
 		LIST_FOREACH(q, &other->peers, link) {
-			if (q->node == s->node && !q->mate) {
+			if (q->node == s->node && !q->mate && !q->widowed) {
 				q->mate = p->serial;
 				p->mate = q->serial;
 				break;
@@ -567,6 +568,7 @@ static void peer_part(struct sim_nic *s, struct sim_peer *p)
 		return;
 	p->mate = 0;
 	q->mate = 0;
+	q->widowed = true;
 	if (s->cfg.liveness && other->cfg.liveness)
 		tell(other, UCCL_RX_GONE, s->node, q->serial, soon(s, s->cfg.proof_ns));
 }

@@ -427,6 +427,27 @@ static void close__tells_the_mate(void **state)
 	bench_close(b);
 }
 
+/* The handle of an earlier life says nothing of a later one when it goes. */
+static void close__later_life(void **state)
+{
+	struct bench *b = bench_open(false);
+	struct uccl_nic_peer *old = b->peer[0];
+
+	(void)state;
+	b->nic[1]->ops->close(b->nic[1]);
+	assert_int_equal(uccl_sim_nic_open(&b->net, 1, &b->cfg, &b->nic[1]), 0);
+	assert_int_equal(b->nic[1]->ops->connect(b->nic[1], &b->addr[0], 9, 4, &b->peer[1]), 0);
+	assert_int_equal(b->nic[0]->ops->connect(b->nic[0], &b->addr[1], 8, 4, &b->peer[0]), 0);
+	b->nic[0]->ops->disconnect(b->nic[0], old);
+	uccl_sim_run(&b->net, 10000);
+	assert_int_equal(bench_rx(b, 1), 0);
+	b->nic[0]->ops->disconnect(b->nic[0], b->peer[0]);
+	uccl_sim_run(&b->net, 20000);
+	assert_int_equal(bench_rx(b, 1), 1);
+	assert_int_equal(b->rx[0].kind, UCCL_RX_GONE);
+	bench_close(b);
+}
+
 static void kill__leaves_the_owner_a_dead_nic(void **state)
 {
 	struct bench *b = bench_open(true);
@@ -483,6 +504,7 @@ static void leaky__writes_anyway(void **state)
 	b->cfg.leaky = true;
 	assert_int_equal(uccl_sim_nic_open(&b->net, 1, &b->cfg, &b->nic[1]), 0);
 	assert_int_equal(b->nic[1]->ops->connect(b->nic[1], &b->addr[0], 1, 4, &b->peer[1]), 0);
+	assert_int_equal(b->nic[0]->ops->connect(b->nic[0], &b->addr[1], 0, 4, &b->peer[0]), 0);
 	b->nic[1]->ops->reg(b->nic[1], to, sizeof(to), &mr, &rkey, &raddr);
 	send_write(b, 1, from, 100, rkey, raddr);
 	b->net.now++;
@@ -509,6 +531,7 @@ int main(void)
 		cmocka_unit_test(fence__stops_earlier_writes_on_its_path),
 		cmocka_unit_test(write__stale_peer_is_refused),
 		cmocka_unit_test(close__tells_the_mate),
+		cmocka_unit_test(close__later_life),
 		cmocka_unit_test(kill__leaves_the_owner_a_dead_nic),
 		cmocka_unit_test(break__loses_writes_and_tells),
 		cmocka_unit_test(leaky__writes_anyway),
