@@ -20,7 +20,8 @@
 	X(low_us, 35, 0.1, 1e6, "us",										\
 	  "RTT below which the rate only grows (UCCL)")								\
 	X(low_delays, 1.5, 1, 100, "",										\
-	  "least of that in delays of the fabric: half of its own must be left on top")				\
+	  "least of that in delays of the fabric and of a chunk on the link: half of its own must be left "	\
+	  "on top")				\
 	X(high, 10, 1.1, 1e4, "",										\
 	  "times that RTT, above which the rate only falls (UCCL: 350 us)")					\
 	X(ewma, 0.125, 0.001, 1, "share",									\
@@ -61,7 +62,7 @@ static void timely_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t no
 {
 	struct timely *t = cc;
 	const struct timely_k *k = UCCL_K(timely, cfg);
-	double bps = cfg->link_bps ? (double)cfg->link_bps : k->link_gbps * 1e9;
+	double bps = cfg->link_bps ? (double)cfg->link_bps : k->link_gbps * 1e9, serial_ns;
 
 	assert(cfg->chunk_bytes > 0);
 	t->k = k;
@@ -72,7 +73,9 @@ static void timely_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t no
 	t->chunk = cfg->chunk_bytes;
 	t->window_max = (double)cfg->window_max;
 	t->delay_ns = (double)uccl_max(cfg->delay_ns, UCCL_NS_PER_US);
-	t->low_ns = fmax(k->low_us * (double)UCCL_NS_PER_US, k->low_delays * t->delay_ns);
+	/* On a slow link a chunk's own time is most of its RTT. */
+	serial_ns = t->chunk / t->rate_max;
+	t->low_ns = fmax(k->low_us * (double)UCCL_NS_PER_US, k->low_delays * (t->delay_ns + serial_ns));
 	t->high_ns = k->high * t->low_ns;
 	t->diff_ns = 0;
 	t->prev_ns = 0;

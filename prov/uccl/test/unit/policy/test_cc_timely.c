@@ -65,6 +65,22 @@ static void init__line_rate(void **state)
 	assert_int_equal(uccl_cc_timely.pace(cc, CHUNK, 0, now), now);
 }
 
+/* At 100 Mb/s a chunk of 64 KiB takes 5.2 ms, far more than 350 us, however empty the network: that slows nobody. */
+static void init__slow_link(void **state)
+{
+	struct uccl_policy_cfg slow = cfg;
+
+	(void)state;
+	slow.link_bps = 100000000;
+	slow.chunk_bytes = 65536;
+	uccl_cc_timely.init(cc, &slow, now);
+	for (int i = 0; i < 1000; i++) {
+		now += 5300 * US;
+		ack(5300 * US);
+	}
+	assert_int_equal(uccl_cc_timely.pace(cc, 65536, 0, now), now);
+}
+
 static void pace__gap(void **state)
 {
 	(void)state;
@@ -176,6 +192,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(init__line_rate, setup),
+		cmocka_unit_test_setup(init__slow_link, setup),
 		cmocka_unit_test_setup(pace__gap, setup),
 		cmocka_unit_test_setup(on_ack__below_low, setup),
 		cmocka_unit_test_setup(on_ack__above_high, setup),
