@@ -335,7 +335,7 @@ static void stack_sent(struct uccl_fab *n, uint32_t host, struct uccl_fab_pkt *p
 	struct fstack *st = s->st;
 	struct unit *u = p->unit;
 
-	if (u->kind == UCCL_TX_WRITE && p->part + 1 == u->parts) {
+	if (u && u->kind == UCCL_TX_WRITE && p->part + 1 == u->parts) {
 		uccl_flow_sent(&u->from->f, u->cookie, uccl_fab_now(s));
 		flow_ready(u->from);
 	}

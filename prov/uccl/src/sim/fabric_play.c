@@ -57,6 +57,8 @@ static const struct option options[] = {
 	{"post", 'u', P(cfg.post_bytes), "bytes posted ahead of the NIC"},
 	{"engines", 'u', P(cfg.engines), "of a rank, over which each of its connections is split"},
 	{"ranks", 'u', P(cfg.ranks), "that share a NIC; permutation, loss, spine: and what it sends"},
+	{"background", 'd', P(cfg.background), "share of every host's link that one-path flows of others take"},
+	{"strangers", 'u', P(cfg.strangers), "such flows that begin at a host; 0: 4"},
 	{"credit_loss", 'd', P(cfg.credit_loss), "chance of a credit, or of the demand for one, to be lost"},
 	{"qps", 'u', P(cfg.qps), "baselines: queue pairs of a connection"},
 	{"seed", 'u', P(cfg.seed), "of everything that is drawn"},

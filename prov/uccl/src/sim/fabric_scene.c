@@ -11,6 +11,9 @@
 /* Events between two looks at the clock of the run. */
 #define LOOK_EVENTS (1u << 18)
 #define BINS 4096
+/* Flows of others that begin at a host. */
+#define STRANGERS 4
+#define STRANGER_PORT 0x4000
 
 const struct uccl_fab_stack *const uccl_fab_stacks[] = {&uccl_fab_stack_uccl, &uccl_fab_stack_gbn, &uccl_fab_stack_sr,
 							&uccl_fab_stack_spray, NULL};
@@ -32,6 +35,75 @@ void uccl_fab_broken(struct uccl_fab_scene *s, const char *text)
 
 static void scene_event(struct uccl_fab *n, struct uccl_fab_event *e);
 
+/* Others. Their packets have no unit. */
+
+static void stranger_send(struct uccl_fab_scene *s, struct uccl_fab_stranger *f)
+{
+	struct uccl_fab_pkt *p = uccl_fab_pkt_new(&s->net);
+
+	p->unit = NULL;
+	p->src = f->src;
+	p->dst = f->dst;
+	p->sport = f->sport;
+	p->bytes = s->cfg.mtu + UCCL_FAB_ROCE_BYTES;
+	p->cls = UCCL_FAB_DATA;
+	uccl_fab_queue_put(&s->net.q, &f->ev, s->net.q.now + f->every);
+	uccl_fab_send(&s->net, p);
+}
+
+/* Every host sends and receives as much, in cycles through all of them. */
+static void strangers_open(struct uccl_fab_scene *s)
+{
+	uint32_t n = s->net.topo.hosts, each = s->cfg.strangers ? s->cfg.strangers : STRANGERS;
+	uint32_t *order = uccl_fab_need(calloc(n, sizeof(*order)));
+	uint64_t every = (uint64_t)((double)(s->cfg.mtu + UCCL_FAB_ROCE_BYTES) * 8e12 * each /
+				    (s->cfg.background * (double)s->net.topo.host_bps));
+	struct uccl_fab_stranger *f = uccl_fab_need(calloc((size_t)n * each, sizeof(*f)));
+	struct uccl_rng rng;
+
+	uccl_rng_seed(&rng, s->cfg.seed ^ 0x57ull);
+	s->strangers = f;
+	for (uint32_t k = 0; k < each && n > 1; k++) {
+		for (uint32_t i = 0; i < n; i++) {
+			uint32_t j = (uint32_t)uccl_rng_below(&rng, i + 1);
+
+			order[i] = order[j];
+			order[j] = i;
+		}
+		for (uint32_t i = 0; i < n; i++, f++) {
+			f->ev.kind = UCCL_FAB_STRANGER;
+			f->src = order[i];
+			f->dst = order[(i + 1) % n];
+			f->every = every;
+			f->sport = (uint16_t)(STRANGER_PORT + uccl_rng_below(&rng, 0x4000));
+			uccl_fab_queue_put(&s->net.q, &f->ev, uccl_rng_below(&rng, every));
+		}
+	}
+	free(order);
+}
+
+static void stranger_deliver(struct uccl_fab *n, struct uccl_fab_pkt *p)
+{
+	struct uccl_fab_scene *s = n->user;
+
+	if (p->unit) {
+		s->stack->net.deliver(n, p);
+		return;
+	}
+	s->background += p->trimmed ? 0 : p->bytes;
+	uccl_fab_pkt_free(n, p);
+}
+
+static void stranger_lost(struct uccl_fab *n, struct uccl_fab_pkt *p)
+{
+	struct uccl_fab_scene *s = n->user;
+
+	if (p->unit)
+		s->stack->net.lost(n, p);
+	else
+		uccl_fab_pkt_free(n, p);
+}
+
 int uccl_fab_scene_open(struct uccl_fab_scene *s, const struct uccl_fab_cfg *cfg)
 {
 	static const struct uccl_fab_ops none;
@@ -42,7 +114,7 @@ int uccl_fab_scene_open(struct uccl_fab_scene *s, const struct uccl_fab_cfg *cfg
 	for (int i = 0; uccl_fab_stacks[i]; i++)
 		if (!strcmp(uccl_fab_stacks[i]->name, cfg->stack))
 			s->stack = uccl_fab_stacks[i];
-	if (!s->stack || !cfg->mtu || !cfg->paths || !cfg->labels)
+	if (!s->stack || !cfg->mtu || !cfg->paths || !cfg->labels || !(cfg->background >= 0 && cfg->background <= 0.9))
 		return -FI_EINVAL;
 	rc = uccl_fab_init(&s->net, &cfg->topo, &none, cfg->seed);
 	if (rc)
@@ -54,6 +126,8 @@ int uccl_fab_scene_open(struct uccl_fab_scene *s, const struct uccl_fab_cfg *cfg
 	rc = -FI_ENOMEM;
 	if (cfg->bin_ns)
 		s->bins = calloc(BINS, sizeof(*s->bins));
+	if (cfg->background > 0)
+		strangers_open(s);
 	if (!cfg->bin_ns || s->bins)
 		rc = s->stack->open(s);
 	if (rc)
@@ -68,6 +142,8 @@ void uccl_fab_scene_close(struct uccl_fab_scene *s)
 	uccl_fab_fini(&s->net);
 	free(s->ops);
 	free(s->bins);
+	free(s->strangers);
+	s->strangers = NULL;
 	s->ops = NULL;
 	s->bins = NULL;
 	s->st = NULL;
@@ -138,6 +214,8 @@ static void scene_event(struct uccl_fab *n, struct uccl_fab_event *e)
 	} else if (e->kind == UCCL_FAB_SCENE) {
 		t = uccl_container_of(e, struct uccl_fab_turn, ev);
 		t->fn(s, t->arg);
+	} else if (e->kind == UCCL_FAB_STRANGER) {
+		stranger_send(s, uccl_container_of(e, struct uccl_fab_stranger, ev));
 	} else {
 		s->stack->net.event(n, e);
 	}
@@ -190,6 +268,10 @@ int uccl_fab_scene_run(struct uccl_fab_scene *s, void (*progress)(const struct u
 	if (!chained)
 		qsort(s->ops, s->nops, sizeof(*s->ops), by_start);
 	net.event = scene_event;
+	if (s->strangers) {
+		net.deliver = stranger_deliver;
+		net.lost = stranger_lost;
+	}
 	s->net.ops = &net;
 	begin_some(s);
 	while (s->done < s->nops && !s->broken[0]) {
@@ -213,11 +295,12 @@ uint64_t uccl_fab_ideal(const struct uccl_fab_scene *s, uint32_t src, uint32_t d
 	uint64_t chunk = c->chunk ? c->chunk : c->mtu, packets = (bytes + c->mtu - 1) / c->mtu;
 	uint64_t wire = bytes + packets * UCCL_FAB_ROCE_BYTES;
 	uint32_t last = (uint32_t)(bytes - (packets - 1) * c->mtu) + UCCL_FAB_ROCE_BYTES;
-	uint64_t per_byte = 8000000000000ull / c->topo.host_bps;
+	double per_byte = 8e12 / (double)c->topo.host_bps / (1 - c->background);
 
 	if (c->chunk)
 		wire += (bytes + chunk - 1) / chunk * (UCCL_FAB_RETH_BYTES + UCCL_FAB_IMM_BYTES);
-	return ((wire - last) * per_byte + uccl_fab_one_way(&s->net, src, dst, last)) / UCCL_PS_PER_NS;
+	wire = (uint64_t)((double)(wire - last) * per_byte);
+	return (wire + uccl_fab_one_way(&s->net, src, dst, last)) / UCCL_PS_PER_NS;
 }
 
 static int by_size(const void *a, const void *b)

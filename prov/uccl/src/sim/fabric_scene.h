@@ -50,6 +50,8 @@ struct uccl_fab_cfg {
 	uint16_t engines;    /* of a rank, over which each of its connections is split; 0: 1 */
 	uint16_t ranks;	     /* that share a host's NIC; 0: 1 */
 	uint16_t qps;	     /* baselines: queue pairs of a connection */
+	double background;   /* of every host's link, sent and received by flows of others, which nothing slows */
+	uint16_t strangers;  /* so many of them begin at each host, each on one path; 0: 4 */
 	double credit_loss;  /* chance that a CREDIT or DEMAND never arrives */
 	uint64_t seed;
 	uint64_t bin_ns;   /* of the series of goodput; 0: none */
@@ -64,7 +66,16 @@ struct uccl_fab_stack {
 	void (*close)(struct uccl_fab_scene *s);
 	/* Begin to send; later uccl_fab_arrived at the receiver. */
 	int (*send)(struct uccl_fab_scene *s, uint32_t op);
+	/* `sent` is called for packets of others, too, which have no unit. */
 	struct uccl_fab_ops net;
+};
+
+/* One flow of others: packets of the link's size, evenly, for ever. */
+struct uccl_fab_stranger {
+	struct uccl_fab_event ev; /* kind UCCL_FAB_STRANGER */
+	uint32_t src, dst;
+	uint64_t every; /* ps */
+	uint16_t sport;
 };
 
 /* Something that happens to the network. */
@@ -74,7 +85,7 @@ struct uccl_fab_turn {
 	uint64_t arg;
 };
 
-enum { UCCL_FAB_SCENE = UCCL_FAB_USER, UCCL_FAB_BEGIN, UCCL_FAB_STACK };
+enum { UCCL_FAB_SCENE = UCCL_FAB_USER, UCCL_FAB_BEGIN, UCCL_FAB_STRANGER, UCCL_FAB_STACK };
 
 struct uccl_fab_scene {
 	struct uccl_fab net;
@@ -85,6 +96,7 @@ struct uccl_fab_scene {
 	uint32_t nops, ops_cap, done;
 	uint32_t begin_next; /* operations in the order of their start */
 	struct uccl_fab_event begin;
+	struct uccl_fab_stranger *strangers;
 	uint64_t *bins; /* bytes that arrived, per cfg.bin_ns */
 	uint32_t nbins;
 	struct uccl_stats stats; /* of all hosts */
@@ -92,6 +104,7 @@ struct uccl_fab_scene {
 	uint64_t bytes;		 /* of all operations */
 	uint64_t flow_bytes;	 /* memory that the stack has per connection and direction */
 	uint32_t flows;
+	uint64_t background; /* bytes of others that arrived, as they are on the link */
 	uint64_t first_ns, last_ns; /* of all operations: first start, last arrival */
 	char broken[128];	    /* what must never be and was; empty: nothing */
 };

@@ -153,6 +153,37 @@ static void ideal__by_hand(void **state)
 	uccl_fab_scene_close(&s);
 }
 
+/* What others send arrives at their rate, and all that is sent beside it; the ideal knows how much is left. */
+static void background__takes_its_share(void **state)
+{
+	static const char *const stacks[] = {"uccl", "gbn", "sr", "spray"};
+	struct uccl_fab_cfg c = config();
+	double ns, rate;
+
+	(void)state;
+	for (size_t i = 0; i < uccl_array_len(stacks); i++) {
+		c.stack = stacks[i];
+		c.background = 0;
+		assert_int_equal(uccl_fab_scene_open(&s, &c), 0);
+		ns = (double)uccl_fab_ideal(&s, 0, 5, 8u << 20);
+		uccl_fab_scene_close(&s);
+		c.background = 0.3;
+		assert_int_equal(uccl_fab_scene_open(&s, &c), 0);
+		assert_in_range(uccl_fab_ideal(&s, 0, 5, 8u << 20), (uint64_t)(ns / 0.72), (uint64_t)(ns / 0.7));
+		uccl_fab_scene_add(&s, 0, 5, 8u << 20, 0, 0);
+		assert_int_equal(uccl_fab_scene_run(&s, NULL), 0);
+		/* What others have in queues at the end is not in its way. */
+		assert_true((double)s.last_ns > 0.97 * (double)uccl_fab_ideal(&s, 0, 5, 8u << 20));
+		assert_true(s.last_ns > (uint64_t)(1.3 * ns));
+		/* 8 hosts x 15 bytes per ns. */
+		rate = (double)s.background / (double)s.last_ns / 120;
+		assert_true(rate > 0.95 && rate < 1.01);
+		uccl_fab_scene_close(&s);
+	}
+	c.background = 1;
+	assert_int_not_equal(uccl_fab_scene_open(&s, &c), 0);
+}
+
 static void result__closed_form(void **state)
 {
 	struct uccl_fab_cfg c = config();
@@ -192,6 +223,7 @@ int main(void)
 		cmocka_unit_test(run__gives_up),
 		cmocka_unit_test(arrived__twice_or_never),
 		cmocka_unit_test(ideal__by_hand),
+		cmocka_unit_test(background__takes_its_share),
 		cmocka_unit_test(result__closed_form),
 	};
 
