@@ -73,14 +73,14 @@ static struct uccl_rx_slot *rx_slot(struct uccl_flow *f, uint64_t csn)
  * Note the write in its path's line of the next block. One that waits for its descriptor is not told of: the line
  * would prove that others are lost which only wait likewise. PROTOCOL R52
  */
-static void write_line(struct uccl_flow *f, uint16_t path, uint64_t csn, uint64_t now)
+static void write_line(struct uccl_flow *f, uint16_t path, uint64_t csn, uint64_t came)
 {
 	struct uccl_rx_path *r = &f->rx_paths[path];
 
 	if (csn + 1 <= r->high_csn)
 		return;
 	r->high_csn = csn + 1;
-	r->write_ns = now;
+	r->write_ns = came;
 	if (!r->dirty && !r->write_dirty)
 		f->dirty[f->ndirty++] = path;
 	r->write_dirty = true;
@@ -153,7 +153,8 @@ void flow_desc_rx(struct uccl_flow *f, uint64_t csn, const struct uccl_desc *d, 
 		rd = desc_find(f, c);
 		if (s->early && rd) {
 			s->early = false;
-			write_line(f, s->wpath, c, now);
+			write_line(f, s->wpath, c, s->came);
+			s->came = 0;
 			write_deliver(f, rd, c, s->wlen, now);
 		}
 	}
@@ -228,7 +229,7 @@ void uccl_flow_rx_write(struct uccl_flow *f, uint32_t imm, uint32_t len, uint16_
 		flow_rx_dup(f, false, now);
 		return;
 	}
-	*s = (struct uccl_rx_slot){ .early = true, .wlen = len, .wpath = path };
+	*s = (struct uccl_rx_slot){ .came = now, .early = true, .wlen = len, .wpath = path };
 }
 
 /*

@@ -120,7 +120,10 @@ struct uccl_rx_path {
 
 /* Direct: state of one CSN in the receive window. */
 struct uccl_rx_slot {
-	uint64_t frags;		/* fragments received, a bit each */
+	union {
+		uint64_t frags;	/* fragments received, a bit each */
+		uint64_t came;	/* early: when the write came, ns */
+	};
 	uint32_t frag_bytes;	/* their payload */
 	uint32_t wlen;		/* a write arrived before its descriptor: its bytes */
 	uint16_t wpath;

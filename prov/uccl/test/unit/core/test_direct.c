@@ -981,6 +981,46 @@ static void rx_write__early_is_not_told(void **state)
 	pair_fini(&p);
 }
 
+/* What a write waited for its descriptor is no part of its path's RTT: time-outs would grow with every loss. */
+static void rx_write__early_is_no_slow_path(void **state)
+{
+	struct uccl_flow *f = raw(pair_direct());
+
+	(void)state;
+	p.now += 10 * US;
+	feed_write(base() + 1, 4096, 2);
+	p.now += 10 * US;
+	feed_write(base() + 2, 4096, 2);
+	p.now += 300 * US;
+	feed_desc(base(), 1, 2, 4096, 8192);
+	assert_int_equal(f->rx_paths[2].write_ns, p.now - 300 * US);
+	pair_fini(&p);
+}
+
+static void lose_nth_descriptor(struct pair *q, struct pair_pkt *k)
+{
+	if (k->kind == UCCL_RX_PACKET && k->h.type == UCCL_PKT_DESC && ++q->count == *(uint32_t *)q->arg)
+		k->fate = PAIR_DROP;
+}
+
+static void rx_write__early_leaves_the_rtt(void **state)
+{
+	struct pair_cfg c = pair_direct();
+	uint32_t nth = 3;
+
+	(void)state;
+	start(c);
+	p.arg = &nth;
+	p.filter = lose_nth_descriptor;
+	pair_bulk(&p, 0, 1024 * KIB);
+	assert_true(pair_finish(&p, 20 * MS));
+	assert_true(p.count > 3);
+	assert_true(p.side[0].stats.rtx_packets >= 1);
+	/* The descriptor came again after 100 us and more. */
+	assert_true(p.side[0].f.srtt_ns < 21 * US);
+	pair_fini(&p);
+}
+
 static void rx_write__early_proves_nothing(void **state)
 {
 	struct pair_cfg c = pair_direct();
@@ -1094,6 +1134,8 @@ int main(void)
 		cmocka_unit_test(all__small_window_and_slots),
 		cmocka_unit_test(all__immediate_wraps),
 		cmocka_unit_test(rx_write__early_is_not_told),
+		cmocka_unit_test(rx_write__early_is_no_slow_path),
+		cmocka_unit_test(rx_write__early_leaves_the_rtt),
 		cmocka_unit_test(rx_write__early_proves_nothing),
 		cmocka_unit_test(forgive__late_write_expected_once),
 	};
