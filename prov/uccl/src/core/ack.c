@@ -270,12 +270,29 @@ static bool sent_overtaken(const struct uccl_flow *f, const struct uccl_sent *e,
 	return e->write && e->ntx == 1 ? p->acked_csn > csn : (int32_t)(p->acked_seq - e->pseq) > 0;
 }
 
+/* Descriptors come first: their writes wait for them, and what needs credit may wait for those. PROTOCOL R63 */
+static void rtx_push(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn)
+{
+	uint32_t mask = f->log_cap - 1;
+
+	assert(f->rtx_tail - f->rtx_head < f->log_cap);
+	if (e->type != UCCL_PKT_DESC) {
+		f->rtxq[f->rtx_tail++ & mask] = csn;
+		return;
+	}
+	f->rtxq[--f->rtx_head & mask] = csn;
+	/* But the fragments of a chunk leave in a row. */
+	if (f->frag_next) {
+		f->rtxq[f->rtx_head & mask] = f->rtxq[(f->rtx_head + 1) & mask];
+		f->rtxq[(f->rtx_head + 1) & mask] = csn;
+	}
+}
+
 static void sent_lost(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, enum uccl_loss_kind kind, uint64_t now)
 {
 	sent_off_flight(f, e);
 	e->state = UCCL_SENT_LOST;
-	assert(f->rtx_tail - f->rtx_head < f->log_cap);
-	f->rtxq[f->rtx_tail++ & (f->log_cap - 1)] = csn;
+	rtx_push(f, e, csn);
 	f->paths[e->path].lost++;
 	flow_path_long_lost(f, e, now);
 	f->lost_bytes += e->len;

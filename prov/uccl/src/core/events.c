@@ -54,7 +54,8 @@ bool uccl_event_tx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now)
 	if (!f->cfg.credit->pull)
 		return true;
 	if (uccl_event_credit_spent(f)) {
-		if (f->inflight_chunks)
+		/* What is under way may be writes that wait for just this descriptor: no grant would ever come. */
+		if (f->inflight_chunks && bytes > UCCL_CONTROL_BYTES)
 			return false;
 		f->credit_free += bytes;
 	}

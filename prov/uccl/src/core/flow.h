@@ -177,6 +177,8 @@ struct uccl_flow_cfg {
 
 /* Writes that may come after their place is closed: so many are remembered, more count as doubled by the network. */
 #define UCCL_LATE_MAX 64
+/* Payload up to this counts as control: neither the congestion window nor credit holds it back. */
+#define UCCL_CONTROL_BYTES 256
 
 /* Control packets prefer so many paths: those that the peer reported last. */
 #define UCCL_CONTROL_PATHS 8

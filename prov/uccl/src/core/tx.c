@@ -22,8 +22,6 @@
 #define WRITE_CHOICE_BYTES 8192
 /* A bulk item's turn among others: long enough that a receiver can foresee where the next payload belongs. */
 #define TURN_BYTES (4u << 20)
-/* Payload up to this counts as control: not held back by the congestion window. */
-#define CONTROL_BYTES 256
 /* One in so many control packets leaves on any path in service. */
 #define CONTROL_OTHERS 8
 /* Bytes in flight up to which a path that answered a time-out is preferred. */
@@ -552,7 +550,7 @@ static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	if (!item)
 		return 0;
 	if (!tx_room(f) ||
-	    (item->len > CONTROL_BYTES && !tx_allowed(f, (uint32_t)item->len, now))) {
+	    (item->len > UCCL_CONTROL_BYTES && !tx_allowed(f, (uint32_t)item->len, now))) {
 		f->app_limited = false;
 		return 0;
 	}
@@ -564,7 +562,7 @@ static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	if (more && !more->off)
 		tx_burst_align(f, item->len + more->len);
 	/* Small ones wait for nothing, but what they take is counted, as it is at the receiver. */
-	if (item->len > CONTROL_BYTES) {
+	if (item->len > UCCL_CONTROL_BYTES) {
 		tx_paced(f, (uint32_t)item->len, now);
 	} else {
 		f->credit_used += item->len;
@@ -778,7 +776,7 @@ static uint64_t tx_backlog(const struct uccl_flow *f)
 	TAILQ_FOREACH(item, &f->records, link) {
 		if (++n > DEMAND_ITEMS)
 			return sum;
-		sum += item->len > CONTROL_BYTES ? item->len : 0;
+		sum += item->len > UCCL_CONTROL_BYTES ? item->len : 0;
 	}
 	TAILQ_FOREACH(item, &f->bulk, link) {
 		if (++n > DEMAND_ITEMS)
@@ -807,7 +805,7 @@ static bool tx_starved(struct uccl_flow *f)
 {
 	const struct uccl_item *record = TAILQ_FIRST(&f->records);
 
-	return (!TAILQ_EMPTY(&f->bulk) || (record && record->len > CONTROL_BYTES) ||
+	return (!TAILQ_EMPTY(&f->bulk) || (record && record->len > UCCL_CONTROL_BYTES) ||
 		(f->cfg.credit->pull && f->rtx_head != f->rtx_tail)) &&
 	       uccl_event_credit_spent(f);
 }

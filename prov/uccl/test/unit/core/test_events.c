@@ -229,6 +229,24 @@ static void pull_none(const struct uccl_policy_cfg *cfg, struct uccl_pull_cfg *p
 }
 
 /* Paced credit is spent by them too, unless nothing is in flight. PROTOCOL R63 */
+/* A descriptor is small, and writes in flight may wait for it. */
+static void tx_rtx_chunk__small_needs_no_credit(void **state)
+{
+	struct uccl_credit_ops ops = *f.cfg.credit;
+
+	(void)state;
+	ops.pull = pull_none;
+	f.cfg.credit = &ops;
+	f.slots = 4;
+	f.inflight_chunks = 1;
+	f.credit_used = say.limit = 1000;
+	assert_true(uccl_event_tx_rtx_chunk(&f, 0, 5));
+	assert_true(uccl_event_tx_rtx_chunk(&f, UCCL_CONTROL_BYTES, 5));
+	assert_int_equal(f.credit_used, 1000 + UCCL_CONTROL_BYTES);
+	assert_int_equal(f.credit_free, UCCL_CONTROL_BYTES);
+	assert_false(uccl_event_tx_rtx_chunk(&f, UCCL_CONTROL_BYTES + 1, 5));
+}
+
 static void tx_rtx_chunk__paced_credit(void **state)
 {
 	struct uccl_credit_ops ops = *f.cfg.credit;
@@ -398,6 +416,7 @@ int main(void)
 		cmocka_unit_test_setup(select_path__of_the_usable, start),
 		cmocka_unit_test_setup(tx_rtx_chunk__slots_only, start),
 		cmocka_unit_test_setup(tx_rtx_chunk__paced_credit, start),
+		cmocka_unit_test_setup(tx_rtx_chunk__small_needs_no_credit, start),
 		cmocka_unit_test_setup(rx_chunk__counts, start),
 		cmocka_unit_test_setup(rx_chunk__no_grants, start_bare),
 		cmocka_unit_test_setup(rx_ack__passed_on, start),

@@ -1364,6 +1364,41 @@ static void tx_retransmit__spends_paced_credit(void **state)
 }
 
 /* While something is in flight, they wait for credit: the same loss as in not_gated. PROTOCOL R63 */
+/* The first write, and the descriptor after that. */
+static void lose_write_then_descriptor(struct pair *q, struct pair_pkt *k)
+{
+	bool desc = k->kind == UCCL_RX_PACKET && k->h.type == UCCL_PKT_DESC;
+
+	if (q->count == 0 ? k->kind == UCCL_RX_WRITE : q->count == 1 && desc) {
+		q->count++;
+		k->fate = PAIR_DROP;
+	}
+}
+
+/*
+ * The credit is spent, and writes are under way that wait for their descriptor, which is lost: it goes again, before
+ * the write that was lost earlier and has to wait for credit.
+ */
+static void tx_retransmit__descriptor_first(void **state)
+{
+	struct pair_cfg c = pair_direct();
+	struct uccl_flow *f = &p.side[0].f;
+
+	(void)state;
+	c.credit = &credit_pull;
+	c.paths = 1;
+	credit_limit = 32 * KIB;
+	start(c);
+	p.filter = lose_write_then_descriptor;
+	pair_bulk(&p, 0, 16 * KIB);
+	pair_bulk(&p, 0, 16 * KIB);
+	pair_run(&p, p.now + 2 * MS);
+	assert_int_equal(p.count, 2);
+	assert_true(pair_done(&p));
+	assert_int_equal(f->lost_bytes, 4 * KIB);
+	pair_fini(&p);
+}
+
 static void tx_retransmit__waits_for_paced_credit(void **state)
 {
 	struct pair_cfg c = pair_packets();
@@ -1924,6 +1959,7 @@ int main(void)
 		cmocka_unit_test(tx_bulk__round_robin),
 		cmocka_unit_test(tx_bulk__pacing_below_one_chunk),
 		cmocka_unit_test(tx_retransmit__spends_paced_credit),
+		cmocka_unit_test(tx_retransmit__descriptor_first),
 		cmocka_unit_test(tx_retransmit__waits_for_paced_credit),
 		cmocka_unit_test(tx_credit__demand),
 		cmocka_unit_test(tx_credit__asks_ahead),
