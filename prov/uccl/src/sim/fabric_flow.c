@@ -85,7 +85,7 @@ struct op_item {
 struct fstack {
 	struct fhost *hosts; /* `loops` of each */
 	uint32_t loops;
-	uint32_t turn; /* whose is next at a NIC */
+	uint8_t *turns; /* of every NIC: which of its loops is next */
 	struct uccl_pool units[UNIT_KINDS];
 	struct uccl_pool wakes;
 	const struct uccl_cc_ops *cc;
@@ -339,13 +339,15 @@ static void stack_sent(struct uccl_fab *n, uint32_t host, struct uccl_fab_pkt *p
 		uccl_flow_sent(&u->from->f, u->cookie, uccl_fab_now(s));
 		flow_ready(u->from);
 	}
-	for (uint32_t i = 0; i < st->loops; i++) {
-		struct fhost *h = &st->hosts[host * st->loops + (st->turn + i) % st->loops];
+	/* As a NIC does with queue pairs: those that have something take turns. */
+	for (uint32_t i = 0, at = st->turns[host]; i < st->loops; i++, at = (at + 1) % st->loops) {
+		struct fhost *h = &st->hosts[host * st->loops + at];
 
-		if (!TAILQ_EMPTY(&h->ready))
-			host_pump(h);
+		if (TAILQ_EMPTY(&h->ready) || uccl_fab_backlog(n, host) >= s->cfg.post_bytes)
+			continue;
+		host_pump(h);
+		st->turns[host] = (uint8_t)((at + 1) % st->loops);
 	}
-	st->turn++;
 }
 
 static void stack_event(struct uccl_fab *n, struct uccl_fab_event *e)
@@ -510,8 +512,11 @@ static int stack_open(struct uccl_fab_scene *s)
 	    c->window < 64 || (c->window & (c->window - 1)))
 		return -FI_EINVAL;
 	st->loops = (uint32_t)c->engines * c->ranks;
+	if (st->loops > UINT8_MAX)
+		return -FI_EINVAL;
+	st->turns = calloc(c->topo.hosts, sizeof(*st->turns));
 	st->hosts = calloc((size_t)c->topo.hosts * st->loops, sizeof(*st->hosts));
-	if (!st->hosts)
+	if (!st->hosts || !st->turns)
 		return -FI_ENOMEM;
 	uccl_rng_seed(&st->rng, c->seed);
 	for (int i = 0; i < UNIT_KINDS; i++)
@@ -556,6 +561,7 @@ static void stack_close(struct uccl_fab_scene *s)
 	if (st->hosts)
 		uccl_pool_fini(&st->wakes);
 	free(st->hosts);
+	free(st->turns);
 	free(st);
 }
 
