@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+/* Packets as on Ethernet: enough of them for some to be lost. */
+#define SMALL " FI_UCCL_MTU=1450"
 #define TARGET_LEN (1u << 18)
 
 static uint8_t target[TARGET_LEN], local[TARGET_LEN];
@@ -104,11 +106,11 @@ static void atomics(void)
 }
 
 static const struct conf_case cases[] = {
-	{"messages-drop", CONF_STATS " FI_UCCL_FAULT=drop=0.02", messages_lost},
-	{"messages-burst", CONF_STATS " FI_UCCL_FAULT=drop=0.02,burst=8", messages_lost},
-	{"messages-control", CONF_STATS " FI_UCCL_FAULT=drop=0.01,drop_control=0.2", messages_lost},
+	{"messages-drop", CONF_STATS SMALL " FI_UCCL_FAULT=drop=0.02", messages_lost},
+	{"messages-burst", CONF_STATS SMALL " FI_UCCL_FAULT=drop=0.05,burst=4", messages_lost},
+	{"messages-control", CONF_STATS SMALL " FI_UCCL_FAULT=drop=0.01,drop_control=0.2", messages_lost},
 	{"messages-reorder-dup", CONF_STATS " FI_UCCL_FAULT=reorder=0.2,dup=0.2,jitter_us=200", messages_disordered},
-	{"rma-drop-dup", CONF_STATS " FI_UCCL_FAULT=drop=0.02,dup=0.05", remote_memory},
+	{"rma-drop-dup", CONF_STATS SMALL " FI_UCCL_FAULT=drop=0.02,dup=0.05", remote_memory},
 	{"atomics-drop-dup", CONF_STATS " FI_UCCL_FAULT=drop=0.05,dup=0.1,reorder=0.1", atomics},
 };
 
