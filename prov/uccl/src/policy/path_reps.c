@@ -27,6 +27,8 @@
 
 /* Entries of the ring: what up to three acknowledgements report at once (the reference has 8, of single packets). */
 #define REPS_RING 32
+/* A path holds so many even shares of the choices at most, and of fewer than there are paths only one. */
+#define REPS_SHARES 4
 #define REPS_CONSTANTS(X)											\
 	X(mean, 0.03125, 0.0001, 1, "share",									\
 	  "weight of a sample in the mean RTT: a round trip has some forty chunks of 32 KiB at "		\
@@ -51,7 +53,9 @@ struct reps {
 	uint16_t explore;	   /* paths still to be drawn */
 	uint16_t replay;	   /* frozen: the next entry to be used again */
 	uint32_t burst;		   /* bytes of the latest choice */
-	uint8_t out[UCCL_PATHS_MAX]; /* choices of a path that were not recycled yet */
+	uint16_t n;		   /* paths in service at the latest choice */
+	uint16_t all;		   /* choices that were not recycled yet */
+	uint8_t out[UCCL_PATHS_MAX]; /* those of a path */
 };
 
 _Static_assert(sizeof(struct reps) <= UCCL_PATHSEL_STATE, "state too large");
@@ -129,10 +133,16 @@ static uint16_t reps_select(void *ps, const struct uccl_path *paths, const uint1
 	assert(n >= 1 && bytes);
 	path = reps_choose(r, paths, usable, n, rng, now);
 	r->burst = bytes;
+	r->n = n;
 	/* Of choices before, nothing will be reported any more: it was lost. */
-	if (!paths[path].inflight)
+	if (!paths[path].inflight) {
+		r->all -= r->out[path];
 		r->out[path] = 0;
-	r->out[path] = (uint8_t)uccl_min(r->out[path] + 1u, UINT8_MAX);
+	}
+	if (r->out[path] < UINT8_MAX) {
+		r->out[path]++;
+		r->all++;
+	}
 	return path;
 }
 
@@ -161,7 +171,8 @@ static void reps_on_ack(void *ps, const struct uccl_path *paths, uint16_t path, 
 	if (!paths[path].inflight || r->out[path] <= (paths[path].inflight - 1) / r->burst)
 		return;
 	r->out[path]--;
-	if (reps_leaves(r, (double)rtt_ns) || ecn)
+	r->all--;
+	if (reps_leaves(r, (double)rtt_ns) || ecn || r->out[path] > REPS_SHARES * r->all / r->n)
 		return;
 	/* The oldest makes room. */
 	if (r->fresh == REPS_RING) {

@@ -128,6 +128,33 @@ static void on_ack__once_a_choice(void **state)
 	assert_int_equal(pick(), 0);
 }
 
+/* Of fewer choices than a quarter of the paths none is where another is: the first to come back is drawn anew. */
+static void on_ack__no_more_than_its_share(void **state)
+{
+	const uint16_t seven = 7;
+
+	(void)state;
+	for (uint16_t i = 20; i < 34; i++) {
+		use(i);
+		answer(i, 10 * US);
+	}
+	for (int i = 0; i < 2; i++) {
+		uccl_path_reps.select(ps, paths, &seven, 1, 4096, &rng, now);
+		paths[7].inflight += 4096;
+	}
+	for (uint16_t i = 20; i < 34; i++)
+		assert_int_equal(pick(), i);
+	for (uint16_t i = 20; i < 34; i++)
+		answer(i, 10 * US);
+	for (; paths[7].inflight; paths[7].inflight -= 4096)
+		uccl_path_reps.on_ack(ps, paths, 7, 10 * US, false, now);
+	for (uint16_t i = 20; i < 34; i++)
+		assert_int_equal(pick(), i);
+	assert_int_equal(pick(), 7);
+	nusable = 1;
+	assert_int_equal(pick(), 0);
+}
+
 /* One that is left has lost its place, also when more of the same choice is reported. */
 static void on_ack__left_for_good(void **state)
 {
@@ -317,6 +344,7 @@ int main(void)
 		cmocka_unit_test_setup(select__draws_the_better, setup),
 		cmocka_unit_test_setup(on_ack__once, setup),
 		cmocka_unit_test_setup(on_ack__once_a_choice, setup),
+		cmocka_unit_test_setup(on_ack__no_more_than_its_share, setup),
 		cmocka_unit_test_setup(on_ack__left_for_good, setup),
 		cmocka_unit_test_setup(on_ack__control, setup),
 		cmocka_unit_test_setup(on_ack__marked, setup),
