@@ -48,8 +48,10 @@ static uint32_t ack_one(struct uccl_flow *f, uint64_t csn, uint64_t now)
 	if (e->state == UCCL_SENT_INFLIGHT)
 		sent_off_flight(f, e);
 	/* Nothing but the write can have brought it; its path's line may be lost, or come behind this. PROTOCOL R84 */
-	if (e->write && e->ntx == 1)
+	if (e->write && e->ntx == 1) {
 		flow_write_seen(f, e->path, csn);
+		uccl_chunk_fate(&f->chunk, false);
+	}
 	flow_path_long_acked(f, e);
 	e->state = UCCL_SENT_ACKED;
 	if (csn >= f->high_acked)
@@ -298,8 +300,10 @@ static void sent_lost(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, en
 	f->lost_bytes += e->len;
 	flow_trace(f, UCCL_TRACE_LOST, (uint8_t)kind, e->path, csn, e->len, 0, now);
 	e->timed_out = kind == UCCL_LOSS_RTO;
-	if (e->write && e->ntx == 1)
+	if (e->write && e->ntx == 1) {
+		uccl_chunk_fate(&f->chunk, true);
 		flow_write_lost(f, e->path, csn, now);
+	}
 	if (kind == UCCL_LOSS_PROOF) {
 		f->cfg.stats->lost_proof++;
 	} else if (kind == UCCL_LOSS_RACK) {

@@ -13,6 +13,8 @@
 bool uccl_event_credit_spent(struct uccl_flow *f);
 /* onChunkSize: bytes of new data that may leave now, at most `want`; 0: wait. */
 uint32_t uccl_event_chunk_size(struct uccl_flow *f, uint32_t want, uint64_t now);
+/* Bytes of the direct writes that are described next; of flows that may write. */
+uint32_t uccl_event_write_size(const struct uccl_flow *f);
 /* onPacingChunk: a chunk of new data leaves; the earliest time for the next one. */
 uint64_t uccl_event_pacing_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now);
 /* onSelectPath: an index of f->paths. */

@@ -63,6 +63,10 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 		f->doubts = calloc(cfg->window, sizeof(*f->doubts));
 		if (!f->rx_slots || !f->descs || !f->doubts)
 			goto nomem;
+		/* What is lost must fit into the fragments that there may be. */
+		uccl_chunk_init(&f->chunk,
+				(uint32_t)uccl_min(cfg->write_bytes, (uint64_t)UCCL_FRAG_MAX * cfg->chunk_bytes),
+				cfg->chunk_bytes);
 	}
 	/* Neighbouring flows begin at different labels, so that few flows already use many routes. */
 	f->next_label = (uint16_t)uccl_rng_below(&f->rng, cfg->labels);

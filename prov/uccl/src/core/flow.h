@@ -19,6 +19,7 @@
 
 #include "base/heap.h"
 #include "base/rng.h"
+#include "core/chunk.h"
 #include "core/pacer.h"
 #include "core/path.h"
 #include "core/policy.h"
@@ -222,6 +223,7 @@ struct uccl_flow {
 	uint64_t desc_csn;
 	uint64_t desc_offset;		/* next byte of it, from the item's start */
 	uint32_t desc_chunk;
+	struct uccl_chunk chunk;	/* of direct writes */
 	uint16_t write_rr;		/* where the next path that may carry writes is looked for */
 	uint32_t frag_next;		/* retransmission of a written chunk under way: next fragment */
 	uint64_t since_ar;		/* bytes sent since the last request for an acknowledgement */

@@ -598,8 +598,7 @@ static uint32_t tx_writes_may(const struct uccl_flow *f, uint64_t now)
 static int tx_desc(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_item *item, uint32_t most, uint64_t now)
 {
 	const uint8_t *ptr;
-	/* What is lost must fit into the fragments that there may be. */
-	uint32_t chunk = (uint32_t)uccl_min(f->cfg.write_bytes, (uint64_t)UCCL_FRAG_MAX * f->cfg.chunk_bytes);
+	uint32_t chunk = uccl_event_write_size(f);
 	uint64_t run = item_payload(item, item->off, UINT32_MAX, &ptr);
 	uint64_t room = uccl_min(f->slots > f->inflight_chunks + 1 ? f->slots - f->inflight_chunks - 1 : 1,
 				 f->cfg.window - (f->nxt - f->una) - 1);

@@ -929,6 +929,43 @@ static void tx_desc__small_packets(void **state)
 	pair_fini(&p);
 }
 
+/* Bytes of the first write of a message; everything arrives. */
+static uint32_t write_size(void)
+{
+	uint32_t len;
+
+	pair_bulk(&p, 0, 200 * KIB);
+	pair_pump_one(&p, 0);
+	len = p.wire[pair_find_write(&p, 1)]->len;
+	assert_true(pair_finish(&p, 20 * UCCL_NS_PER_S));
+	return len;
+}
+
+/* Writes shrink while many are lost, and grow again; and in a window that would hold few of them. */
+static void tx_write__size(void **state)
+{
+	struct pair_cfg c = pair_direct();
+
+	(void)state;
+	c.write_bytes = 8 * KIB;
+	c.cc = &cc_set;
+	cc_bytes = 32 * KIB;
+	cc_gap_ns = 0;
+	start(c);
+	assert_int_equal(write_size(), 8 * KIB);
+	p.faults.loss = 0.1;
+	for (int i = 0; i < 20; i++)
+		write_size();
+	p.faults.loss = 0;
+	assert_int_equal(write_size(), KIB);
+	for (int i = 0; i < 60; i++)
+		write_size();
+	assert_int_equal(write_size(), 8 * KIB);
+	cc_bytes = 20 * KIB;
+	assert_int_equal(write_size(), 4 * KIB);
+	pair_fini(&p);
+}
+
 static void tx_write__fields(void **state)
 {
 	struct pair_obj *o;
@@ -1007,7 +1044,7 @@ static void tx_write__held_back_lets_others_pass(void **state)
 	start(c);
 	pair_bulk(&p, 0, 64 * KIB);
 	pair_pump_one(&p, 0);
-	assert_int_equal(writes_on_wire(1), 1);
+	assert_int_equal(writes_on_wire(1), 4); /* of 1 KiB */
 	assert_non_null(p.side[0].f.desc_item);
 	lose_all();
 	feed_raw(c.csn[1], 0, 1, UCCL_FLAG_AR);
@@ -1951,6 +1988,7 @@ int main(void)
 		cmocka_unit_test(tx_desc__window),
 		cmocka_unit_test(tx_desc__huge),
 		cmocka_unit_test(tx_desc__small_packets),
+		cmocka_unit_test(tx_write__size),
 		cmocka_unit_test(tx_write__fields),
 		cmocka_unit_test(tx_desc__where_it_answered),
 		cmocka_unit_test(tx_write__choice_each),

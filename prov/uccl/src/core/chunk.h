@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * How large the chunks of direct writes are. A chunk of several packets is lost with any of them, and sent again whole;
+ * one of a few packets costs more of the processor. So they are as large as the peer takes, and smaller while many are
+ * lost or the window holds few of them (UCCL section 3.3, which gives no numbers).
+ */
+#ifndef UCCL_CORE_CHUNK_H
+#define UCCL_CORE_CHUNK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct uccl_chunk {
+	uint32_t bytes;		/* as losses have it */
+	uint32_t most, least;	/* bytes; most is least times a power of two */
+	uint32_t sent, lost;	/* whose fate is known, since bytes changed or was confirmed */
+};
+
+/* Begins with the largest. `most` > 0: bytes of the largest chunk; `packet` > 0: payload of one packet, or less. */
+void uccl_chunk_init(struct uccl_chunk *c, uint32_t most, uint32_t packet);
+
+/* One was acknowledged, or is lost. */
+void uccl_chunk_fate(struct uccl_chunk *c, bool lost);
+
+/*
+ * The size for those that are described next. `window`: bytes that may be in flight, UINT64_MAX: no limit; `inflight`:
+ * bytes that are; `slots`: chunks that may be.
+ */
+uint32_t uccl_chunk_bytes(const struct uccl_chunk *c, uint64_t window, uint64_t inflight, uint32_t slots);
+
+#endif

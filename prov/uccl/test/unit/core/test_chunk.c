@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "core/chunk.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/rng.h"
+
+#define KIB 1024u
+
+static struct uccl_chunk c;
+
+static void init__sizes(void **state)
+{
+	(void)state;
+	uccl_chunk_init(&c, 32 * KIB, 4000);
+	assert_int_equal(c.bytes, 32 * KIB);
+	assert_int_equal(c.least, 4 * KIB);
+	/* One packet at most: nothing to be made smaller. */
+	uccl_chunk_init(&c, 4 * KIB, 4000);
+	assert_int_equal(c.least, 4 * KIB);
+	uccl_chunk_init(&c, 1000, 4000);
+	assert_int_equal(c.least, 1000);
+	/* Halves that are no whole bytes are none. */
+	uccl_chunk_init(&c, 12 * 5, 1);
+	assert_int_equal(c.least, 15);
+}
+
+/* What so many packets of which each is lost by this chance make of it in the long run: the mean of bytes. */
+static uint32_t mean(double chance, uint32_t n)
+{
+	struct uccl_rng rng;
+	uint64_t sum = 0;
+
+	uccl_rng_seed(&rng, 5);
+	for (uint32_t i = 0; i < n; i++) {
+		bool lost = false;
+
+		for (uint32_t p = 0; p < c.bytes / c.least; p++)
+			lost |= uccl_rng_chance(&rng, chance);
+		uccl_chunk_fate(&c, lost);
+		sum += c.bytes;
+	}
+	return (uint32_t)(sum / n);
+}
+
+static void fate__shrinks_and_grows(void **state)
+{
+	(void)state;
+	uccl_chunk_init(&c, 32 * KIB, 4000);
+	assert_int_equal(mean(0, 10000), 32 * KIB);
+	assert_int_equal(mean(1. / 16384, 100000), 32 * KIB);
+	mean(1. / 256, 5000);
+	assert_in_range(mean(1. / 256, 100000), 4 * KIB, 16 * KIB);
+	mean(1. / 16, 5000);
+	assert_int_equal(mean(1. / 16, 10000), 4 * KIB);
+	mean(1. / 16384, 20000);
+	assert_in_range(mean(1. / 16384, 100000), 30 * KIB, 32 * KIB);
+}
+
+/* Seven in a row are chance, the eighth is not; but not the eighth of a thousand. */
+static void fate__chance(void **state)
+{
+	(void)state;
+	uccl_chunk_init(&c, 32 * KIB, 4000);
+	for (int i = 0; i < 7; i++)
+		uccl_chunk_fate(&c, true);
+	assert_int_equal(c.bytes, 32 * KIB);
+	uccl_chunk_fate(&c, true);
+	assert_int_equal(c.bytes, 16 * KIB);
+	for (int i = 0; i < 4000; i++) {
+		uccl_chunk_fate(&c, i % 128 == 0);
+		assert_int_equal(c.bytes, 16 * KIB);
+	}
+}
+
+static void bytes__few_in_the_window(void **state)
+{
+	(void)state;
+	uccl_chunk_init(&c, 32 * KIB, 4000);
+	assert_int_equal(uccl_chunk_bytes(&c, UINT64_MAX, 0, 100), 32 * KIB);
+	assert_int_equal(uccl_chunk_bytes(&c, 128 * KIB, 0, 100), 32 * KIB);
+	assert_int_equal(uccl_chunk_bytes(&c, 128 * KIB - 1, 0, 100), 16 * KIB);
+	assert_int_equal(uccl_chunk_bytes(&c, 0, 0, 100), 4 * KIB);
+}
+
+/* So small that all slots hold less than eight windows they are not, whatever is lost. */
+static void bytes__few_slots(void **state)
+{
+	(void)state;
+	uccl_chunk_init(&c, 32 * KIB, 4000);
+	for (int i = 0; i < 100; i++)
+		uccl_chunk_fate(&c, true);
+	assert_int_equal(uccl_chunk_bytes(&c, 128 * KIB, 1 << 30, 256), 4 * KIB);
+	assert_int_equal(uccl_chunk_bytes(&c, 128 * KIB + 1, 0, 256), 8 * KIB);
+	assert_int_equal(uccl_chunk_bytes(&c, 8192 * KIB - 1, 0, 256), 32 * KIB);
+	/* Without a window that limits anything eight times what is in flight. */
+	assert_int_equal(uccl_chunk_bytes(&c, 8192 * KIB, 128 * KIB, 256), 4 * KIB);
+	assert_int_equal(uccl_chunk_bytes(&c, UINT64_MAX, 128 * KIB + 1, 256), 8 * KIB);
+	assert_int_equal(uccl_chunk_bytes(&c, UINT64_MAX, 1 << 30, 256), 32 * KIB);
+	/* Nor larger than the window has them. */
+	assert_int_equal(uccl_chunk_bytes(&c, 64 * KIB, 0, 4), 16 * KIB);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(init__sizes),
+		cmocka_unit_test(fate__shrinks_and_grows),
+		cmocka_unit_test(fate__chance),
+		cmocka_unit_test(bytes__few_in_the_window),
+		cmocka_unit_test(bytes__few_slots),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
