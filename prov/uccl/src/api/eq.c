@@ -134,12 +134,14 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t le
 		rc = -FI_EAGAIN;
 	} else if (ev->error) {
 		rc = -FI_EAVAIL;
-	} else if (len < ev->len) {
+	} else if (buf && len < ev->len) {
 		rc = -FI_ETOOSMALL;
 	} else {
-		rc = ev->len;
+		/* Without a buffer it is only told which event it was, as libfabric's own event queue does. */
+		rc = buf ? (ssize_t)ev->len : 0;
 		*event = ev->event;
-		memcpy(buf, ev->data, ev->len);
+		if (buf)
+			memcpy(buf, ev->data, ev->len);
 		if (!(flags & FI_PEEK)) {
 			STAILQ_REMOVE_HEAD(&eq->events, link);
 			free(ev);

@@ -47,6 +47,10 @@ static void read__in_order(void **state)
 	assert_int_equal(fi_eq_read(eq, &event, &got, 4, 0), -FI_ETOOSMALL);
 	assert_int_equal(fi_eq_read(eq, &event, &got, sizeof(got), FI_PEEK), sizeof(got));
 	assert_int_equal(got.data, 1);
+	/* Without a buffer: which event it is. */
+	event = 0;
+	assert_int_equal(fi_eq_read(eq, &event, NULL, 0, FI_PEEK), 0);
+	assert_int_equal(event, FI_NOTIFY + 1);
 	for (uint64_t i = 1; i <= 3; i++) {
 		assert_int_equal(fi_eq_read(eq, &event, &got, sizeof(got), 0), sizeof(got));
 		assert_int_equal(event, FI_NOTIFY + i);
