@@ -144,7 +144,10 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t le
 			memcpy(buf, ev->data, ev->len);
 		if (!(flags & FI_PEEK)) {
 			STAILQ_REMOVE_HEAD(&eq->events, link);
-			free(ev);
+			/* Who has read it has the fi_info now. */
+			if (buf)
+				ev->info = NULL;
+			event_free(ev);
 		}
 	}
 	pthread_mutex_unlock(&eq->lock);

@@ -144,13 +144,21 @@ static inline void pair_ask(struct pair *p, const void *param, size_t len, struc
 	assert_int_equal(t->entry.info->handle->fclass, FI_CLASS_CONNREQ);
 }
 
-static inline void pair_connect(struct pair *p)
+/* Likewise without data, and b is made for the request. */
+static inline void pair_ask_b(struct pair *p)
 {
 	struct told t;
 
 	pair_ask(p, NULL, 0, &t);
 	party_open_with(&p->b, &p->w, t.entry.info);
 	fi_freeinfo(t.entry.info);
+}
+
+static inline void pair_connect(struct pair *p)
+{
+	struct told t;
+
+	pair_ask_b(p);
 	assert_int_equal(fi_accept(p->b.ep, NULL, 0), 0);
 	pair_expect(p, p->a.eq, FI_CONNECTED, &p->a.ep->fid, &t);
 	assert_int_equal(t.len, 0);

@@ -160,6 +160,26 @@ static void connect__refused(void **state)
 	pair_close(&p);
 }
 
+/* Who reads of a request without a buffer has none of it, and nothing to free. */
+static void connect__told_without_a_buffer(void **state)
+{
+	uint64_t end = uccl_clock() + PATIENCE_NS;
+	uint32_t event = 0;
+	struct pair p;
+	ssize_t rc;
+
+	(void)state;
+	pair_open(&p);
+	assert_int_equal(fi_connect(p.a.ep, p.name, NULL, 0), 0);
+	do {
+		pair_drive(&p);
+		rc = fi_eq_read(p.listen_eq, &event, NULL, 0, 0);
+	} while (rc == -FI_EAGAIN && uccl_clock() < end);
+	assert_int_equal(rc, 0);
+	assert_int_equal(event, FI_CONNREQ);
+	pair_close(&p);
+}
+
 /* Requests that are not answered end with the listener, and with the endpoint that was made for them. */
 static void connect__forgotten(void **state)
 {
@@ -169,9 +189,7 @@ static void connect__forgotten(void **state)
 
 	(void)state;
 	pair_open(&p);
-	pair_ask(&p, NULL, 0, &t);
-	party_open_with(&p.b, &p.w, t.entry.info);
-	fi_freeinfo(t.entry.info);
+	pair_ask_b(&p);
 	party_close(&p.b);
 	assert_int_equal(pair_error(&p, p.a.eq, &p.a.ep->fid, &err), FI_ECONNREFUSED);
 	assert_int_equal(err.err_data_size, 0);
@@ -199,9 +217,7 @@ static void accept__listener_gone(void **state)
 
 	(void)state;
 	pair_open(&p);
-	pair_ask(&p, NULL, 0, &t);
-	party_open_with(&p.b, &p.w, t.entry.info);
-	fi_freeinfo(t.entry.info);
+	pair_ask_b(&p);
 	assert_int_equal(fi_close(&p.pep->fid), 0);
 	p.pep = NULL;
 	for (int i = 0; i < 1000; i++)
@@ -496,6 +512,7 @@ int main(void)
 		cmocka_unit_test(connected__transfers),
 		cmocka_unit_test(reject__data),
 		cmocka_unit_test(connect__refused),
+		cmocka_unit_test(connect__told_without_a_buffer),
 		cmocka_unit_test(connect__forgotten),
 		cmocka_unit_test(accept__listener_gone),
 		cmocka_unit_test(shutdown__told_once),
