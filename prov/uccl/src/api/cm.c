@@ -39,11 +39,6 @@ struct uccl_cm {
 	uint8_t any[UCCL_CM_MAX], watch[UCCL_CM_MAX];
 };
 
-static struct uccl_ep *ep_of(struct fid_ep *fid)
-{
-	return uccl_container_of(fid, struct uccl_ep_fid, fid)->ep;
-}
-
 static void heard(struct uccl_ep *ep, const struct uccl_cm_msg *m);
 static void lost(struct uccl_ep *ep, const struct uccl_peer *peer, int err);
 static void recv_done(struct uccl_op *op);
@@ -381,7 +376,7 @@ static int connect_locked(struct uccl_ep *ep, const void *param, size_t paramlen
 
 int uccl_cm_connect(struct fid_ep *fid, const void *addr, const void *param, size_t paramlen)
 {
-	struct uccl_ep *ep = ep_of(fid);
+	struct uccl_ep *ep = uccl_ep_of(fid);
 	struct uccl_addr to;
 	int rc;
 
@@ -417,7 +412,7 @@ static int accept_locked(struct uccl_ep *ep, const void *param, size_t paramlen)
 
 int uccl_cm_accept(struct fid_ep *fid, const void *param, size_t paramlen)
 {
-	struct uccl_ep *ep = ep_of(fid);
+	struct uccl_ep *ep = uccl_ep_of(fid);
 	int rc = begin(ep, ASKED, paramlen);
 
 	if (rc)
@@ -446,7 +441,7 @@ static int shutdown_locked(struct uccl_ep *ep)
 
 int uccl_cm_shutdown(struct fid_ep *fid, uint64_t flags)
 {
-	struct uccl_ep *ep = ep_of(fid);
+	struct uccl_ep *ep = uccl_ep_of(fid);
 	int rc;
 
 	if (flags)
@@ -461,7 +456,7 @@ int uccl_cm_shutdown(struct fid_ep *fid, uint64_t flags)
 
 int uccl_cm_getpeer(struct fid_ep *fid, void *addr, size_t *addrlen)
 {
-	struct uccl_ep *ep = ep_of(fid);
+	struct uccl_ep *ep = uccl_ep_of(fid);
 
 	return ep->sole ? uccl_address_pack(ep->addr_format, &ep->cm->peer, addr, addrlen) : -FI_ENOTCONN;
 }

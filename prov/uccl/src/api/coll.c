@@ -101,11 +101,6 @@ struct uccl_colls {
 	bool look;		/* something has changed, or could not be posted */
 };
 
-static struct uccl_ep *ep_of(struct fid_ep *fid)
-{
-	return uccl_container_of(fid, struct uccl_ep_fid, fid)->ep;
-}
-
 static uint64_t tag_of(const struct group *g, uint16_t seq, uint8_t phase)
 {
 	return g->hash | (uint64_t)g->number << NUMBER_SHIFT | (uint64_t)seq << SEQ_SHIFT | phase;
@@ -633,7 +628,7 @@ static bool usable(const struct uccl_ep *ep)
 int uccl_coll_join(struct fid_ep *fid, const void *addr, uint64_t flags, struct fid_mc **mc, void *context)
 {
 	const struct fi_collective_addr *to = addr;
-	struct uccl_ep *ep = ep_of(fid);
+	struct uccl_ep *ep = uccl_ep_of(fid);
 	struct uccl_avset *set;
 	int rc;
 

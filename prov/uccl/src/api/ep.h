@@ -12,6 +12,7 @@
 #include <stdbool.h>
 
 #include "api/progress.h"
+#include "base/units.h"
 #include "engine/engine.h"
 
 struct uccl_av;
@@ -37,6 +38,11 @@ struct uccl_ep_fid {
 	struct uccl_srx *srx;		/* that context */
 	uint64_t tx_flags, rx_flags;	/* for calls without flags of their own */
 };
+
+static inline struct uccl_ep *uccl_ep_of(struct fid_ep *fid)
+{
+	return uccl_container_of(fid, struct uccl_ep_fid, fid)->ep;
+}
 
 enum uccl_cntr_slot {
 	UCCL_CNTR_SEND, UCCL_CNTR_RECV, UCCL_CNTR_READ, UCCL_CNTR_WRITE, UCCL_CNTR_REMOTE_READ,
