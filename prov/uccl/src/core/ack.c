@@ -334,7 +334,7 @@ void flow_write_skip(struct uccl_flow *f, uint64_t csn)
 
 	sent_off_flight(f, e);
 	e->state = UCCL_SENT_LOST;
-	f->rtxq[f->rtx_tail++ & (f->log_cap - 1)] = csn;
+	rtx_push(f, e, csn);
 }
 
 /* A later packet of the same path was reported: what it overtook is lost, if the path keeps order. PROTOCOL R52 */

@@ -92,13 +92,20 @@ struct nscc {
 
 _Static_assert(sizeof(struct nscc) <= UCCL_CC_STATE, "state too large");
 
+/* Bandwidth-delay product, bytes. */
+static double nscc_bdp(const struct nscc *n)
+{
+	return n->bps / 8 * n->base_ns / (double)UCCL_NS_PER_S;
+}
+
 /* All that follows from the round trip without queues. */
 static void nscc_base(struct nscc *n, double base_ns)
 {
 	const struct nscc_k *k = n->k;
-	double bdp = n->bps / 8 * base_ns / (double)UCCL_NS_PER_S, ref_ns = k->ref_rtt_us * (double)UCCL_NS_PER_US;
+	double ref_ns = k->ref_rtt_us * (double)UCCL_NS_PER_US, bdp;
 
 	n->base_ns = base_ns;
+	bdp = nscc_bdp(n);
 	n->target_ns = k->target_rtts * fmax(base_ns, n->normal_ns) +
 		       k->target_chunks * n->chunk * 8 * (double)UCCL_NS_PER_S / n->bps;
 	n->window_max = fmin(n->window_cap, k->max_bdps * bdp + k->max_chunks * n->chunk);
@@ -121,8 +128,7 @@ static void nscc_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
 	n->window_cap = (double)cfg->window_max;
 	n->normal_ns = cfg->delay_ns ? (double)cfg->delay_ns : k->ref_rtt_us * (double)UCCL_NS_PER_US;
 	nscc_base(n, n->normal_ns);
-	n->window = fmin(n->window_max,
-			 k->max_bdps * n->bps / 8 * n->base_ns / (double)UCCL_NS_PER_S + k->first_chunks * n->chunk);
+	n->window = fmin(n->window_max, k->max_bdps * nscc_bdp(n) + k->first_chunks * n->chunk);
 	n->adjust_at = n->round_at = now + (uint64_t)n->base_ns;
 	n->decreased_ns = UCCL_NEVER;
 }
