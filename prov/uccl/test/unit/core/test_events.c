@@ -228,7 +228,6 @@ static void pull_none(const struct uccl_policy_cfg *cfg, struct uccl_pull_cfg *p
 	(void)pull;
 }
 
-/* Paced credit is spent by them too, unless nothing is in flight. PROTOCOL R63 */
 /* A descriptor is small, and writes in flight may wait for it. */
 static void tx_rtx_chunk__small_needs_no_credit(void **state)
 {
@@ -247,6 +246,7 @@ static void tx_rtx_chunk__small_needs_no_credit(void **state)
 	assert_false(uccl_event_tx_rtx_chunk(&f, UCCL_CONTROL_BYTES + 1, 5));
 }
 
+/* Paced credit is spent by them too, unless nothing is in flight. PROTOCOL R63 */
 static void tx_rtx_chunk__paced_credit(void **state)
 {
 	struct uccl_credit_ops ops = *f.cfg.credit;

@@ -1400,7 +1400,6 @@ static void tx_retransmit__spends_paced_credit(void **state)
 	pair_fini(&p);
 }
 
-/* While something is in flight, they wait for credit: the same loss as in not_gated. PROTOCOL R63 */
 /* The first write, and the descriptor after that. */
 static void lose_write_then_descriptor(struct pair *q, struct pair_pkt *k)
 {
@@ -1436,6 +1435,7 @@ static void tx_retransmit__descriptor_first(void **state)
 	pair_fini(&p);
 }
 
+/* While something is in flight, they wait for credit: the same loss as in not_gated. PROTOCOL R63 */
 static void tx_retransmit__waits_for_paced_credit(void **state)
 {
 	struct pair_cfg c = pair_packets();
@@ -1867,7 +1867,6 @@ static void tx_ack__not_paid_by_a_doubtful_path(void **state)
 	pair_fini(&p);
 }
 
-/* What was lost in a silence goes where an answer came from, until that path has enough to do. */
 /* What is lost goes next where something was heard of lately, not where the policy would try. */
 static void tx_rtx_path__lately_answered(void **state)
 {
@@ -1901,6 +1900,7 @@ static void tx_rtx_path__lately_answered(void **state)
 	pair_fini(&p);
 }
 
+/* What was lost in a silence goes where an answer came from, until that path has enough to do. */
 static void tx_rtx_path__where_it_answered(void **state)
 {
 	struct pair_cfg c = pair_packets();
