@@ -361,7 +361,9 @@ static bool fill_keys(struct fi_info *info, const struct fi_ep_attr *e, const st
 int uccl_attr_fill(struct fi_info *info, const struct fi_info *hints, uint32_t version, const struct uccl_params *p)
 {
 	info->caps = answer_caps(hints);
-	info->mode = 0;
+	/* Most who offer it do not want to pay for it, and some must have what they offered (NCCL's GIN). */
+	info->mode = hints && p->rx_cq_data ? hints->mode & FI_RX_CQ_DATA : 0;
+	info->rx_attr->mode = info->mode;
 	fill_tx(info, hints ? hints->tx_attr : NULL, p);
 	fill_rx(info, hints ? hints->rx_attr : NULL, p);
 	fill_ep(info->ep_attr, hints ? hints->ep_attr : NULL, type_of(hints));

@@ -349,6 +349,7 @@ int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity)
 		.target_arg = ep,
 		.room = ep_room,
 		.room_arg = ep,
+		.data_takes = ep->data_takes,
 		.identity = identity,
 		.connected = ep->cm,
 		.group = ep->group,
@@ -556,6 +557,8 @@ static int bind_srx(struct uccl_ep *ep, struct uccl_srx *srx)
 
 	if (ep->srx || srx->domain != ep->domain)
 		return -FI_EINVAL;
+	if (ep->data_takes)
+		return -FI_EOPNOTSUPP; /* they would look for a receive of the endpoint's own */
 	rc = uccl_ep_list_add(&srx->eps, ep);
 	if (rc)
 		return rc;
@@ -994,6 +997,7 @@ static void ep_configure(struct uccl_ep *ep, const struct fi_info *info)
 	ep->can_recv = rx_caps & FI_RECV && rx_caps & (FI_MSG | FI_TAGGED);
 	ep->can_rma = tx_caps & (FI_RMA | FI_ATOMIC) && !ep->can_send;
 	ep->rx_shared = info->ep_attr && info->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT;
+	ep->data_takes = (info->mode | (rx ? rx->mode : 0)) & FI_RX_CQ_DATA;
 	ep->directed = !ep->cm && rx_caps & FI_DIRECTED_RECV;
 	ep->strangers = !ep->cm && info->caps && (rx_caps | info->caps) & FI_SOURCE_ERR;
 	ep->source = rx_caps & FI_SOURCE || info->caps & FI_SOURCE;

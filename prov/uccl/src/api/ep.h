@@ -68,6 +68,7 @@ struct uccl_ep {
 	uint8_t enabled;		/* the same, or 0 */
 	bool closing;			/* what completes now is not reported */
 	bool directed, source, strangers; /* FI_DIRECTED_RECV, FI_SOURCE, FI_SOURCE_ERR */
+	bool data_takes;		/* FI_RX_CQ_DATA */
 	bool can_send, can_recv;	/* messages */
 	bool can_rma;			/* begin RMA or atomics */
 	bool tx_selective, rx_selective;

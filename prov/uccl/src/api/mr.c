@@ -256,7 +256,9 @@ static void mr_event(void *arg, const struct uccl_rma_event *ev)
 
 	if (ep->closing)
 		return;
-	if (ev->has_data && ep->rx_cq)
+	if (ev->recv)
+		uccl_xfer_recv_data(ev->recv, e.flags);
+	else if (ev->has_data && ep->rx_cq)
 		uccl_xfer_report_recv(ep, &e, ev->from);
 	if (cntr)
 		uccl_cntr_count(cntr, true);

@@ -117,6 +117,8 @@ static const struct param table[] = {
 	      "most bytes of one direct write (verbs-uc, verbs-rc); 0: what suits the NIC"),
 	RANGE("FI_UCCL_RCVBUF", FORM_BYTES, "0", 0, 1 << 30, rcvbuf_bytes,
 	      "receive buffer of an endpoint's socket; 0: the provider chooses"),
+	RANGE("FI_UCCL_RX_CQ_DATA", FORM_BOOL, "0", 0, 1, rx_cq_data,
+	      "programs that offer the mode FI_RX_CQ_DATA get it: remote CQ data of RMA take a receive"),
 	RANGE("FI_UCCL_LIVENESS", FORM_BOOL, "1", 0, 1, liveness,
 	      "hold a TCP connection to each peer, so that the end of a process is noticed at once"),
 	TEXT("FI_UCCL_STATS", stats,

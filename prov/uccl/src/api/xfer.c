@@ -165,6 +165,11 @@ static void recv_report(struct uccl_ep *ep, struct uccl_op *op)
 		uccl_cntr_count(cntr, true);
 }
 
+void uccl_xfer_recv_data(struct uccl_op *op, uint64_t flags)
+{
+	op->api_flags = flags | WANT_COMPLETION;
+}
+
 void uccl_xfer_recv_done(struct uccl_op *op)
 {
 	struct uccl_ep *ep = op->api;

@@ -53,6 +53,8 @@ void uccl_xfer_report_recv(struct uccl_ep *ep, const struct fi_cq_tagged_entry *
 int uccl_xfer_recv_fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_xfer *x);
 /* uccl_op.done of a receive that was filled so. */
 void uccl_xfer_recv_done(struct uccl_op *op);
+/* This receive was taken by remote CQ data of an operation that the completion's `flags` tell of. */
+void uccl_xfer_recv_data(struct uccl_op *op, uint64_t flags);
 /* Look at one endpoint; `silent`: -FI_ENOMSG instead of a completion that says so. */
 ssize_t uccl_xfer_peek_one(struct uccl_ep *ep, const struct uccl_xfer *x, bool silent);
 

@@ -77,6 +77,7 @@ int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct u
 	e->mep.target_arg = attr->target_arg;
 	e->mep.room = attr->room;
 	e->mep.room_arg = attr->room_arg;
+	e->mep.data_takes = attr->data_takes;
 	e->mep.cm = attr->connected;
 	e->mep.dereg_fences = attr->nic->caps.dereg_fences;
 	uccl_heap_init(&e->heap);

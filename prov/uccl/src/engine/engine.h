@@ -40,6 +40,7 @@ struct uccl_engine_attr {
 	/* See uccl_mep.room; NULL: there always is. */
 	bool (*room)(void *arg);
 	void *room_arg;
+	bool data_takes;			/* see uccl_mep.data_takes */
 };
 
 int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct uccl_engine **e);

@@ -20,7 +20,7 @@ static bool takes(const struct uccl_op *recv, enum uccl_match_kind kind, const s
 	return kind == UCCL_KIND_UNTAGGED || !((recv->tag ^ tag) & ~recv->ignore);
 }
 
-struct uccl_op *uccl_match_posted(struct uccl_match *m, enum uccl_match_kind kind, const struct uccl_peer *peer,
+struct uccl_op *uccl_match_posted(const struct uccl_match *m, enum uccl_match_kind kind, const struct uccl_peer *peer,
 				  uint64_t tag)
 {
 	struct uccl_op *op;

@@ -68,7 +68,7 @@ struct uccl_match {
 
 void uccl_match_init(struct uccl_match *m);
 /* First posted receive that takes this message; it stays posted. NULL: none. */
-struct uccl_op *uccl_match_posted(struct uccl_match *m, enum uccl_match_kind kind, const struct uccl_peer *peer,
+struct uccl_op *uccl_match_posted(const struct uccl_match *m, enum uccl_match_kind kind, const struct uccl_peer *peer,
 				  uint64_t tag);
 /* First unexpected message that this receive takes; it stays listed. NULL: none. */
 struct uccl_msg_rx *uccl_match_unexpected(struct uccl_match *m, const struct uccl_op *recv);

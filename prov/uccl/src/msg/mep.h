@@ -72,6 +72,7 @@ struct uccl_mep {
 	 */
 	bool (*room)(void *arg);
 	void *room_arg;
+	bool data_takes;		/* remote data of a request takes a posted receive: FI_RX_CQ_DATA */
 	uint64_t staged_bytes;		/* copies of what goes back for reads */
 	struct uccl_peer_list blocked[UCCL_BLOCK_COUNT]; /* by what they wait for; none at UCCL_BLOCK_NOT */
 	struct uccl_pool op_pool, rx_pool, serve_pool, reply_pool;

@@ -66,6 +66,7 @@ struct uccl_rma_event {
 	bool fetch;		/* an atomic that did both */
 	bool atomic;
 	bool has_data;		/* remote CQ data came with it */
+	struct uccl_op *recv;	/* the receive that the data take, which is completed after the event; NULL: none */
 	uint8_t nregions;
 	uint64_t data;
 	uint64_t len;

@@ -132,6 +132,33 @@ static int recv_result(struct uccl_op *op, uint8_t flags, uint64_t tag, uint64_t
 	return len > placed ? FI_ETRUNC : 0;
 }
 
+static struct uccl_op *data_recv(const struct uccl_mep *m, const struct uccl_peer *p)
+{
+	return uccl_match_posted(&m->match, UCCL_KIND_UNTAGGED, p, 0);
+}
+
+bool msg_data_room(const struct uccl_mep *m, const struct uccl_peer *p)
+{
+	const struct uccl_op *recv;
+
+	if (!m->data_takes)
+		return uccl_mep_room(m);
+	recv = data_recv(m, p);
+	return recv && (recv->flags & UCCL_OPF_MULTI ? !m->starved && child_room(m) : uccl_mep_room(m));
+}
+
+struct uccl_op *msg_data_take(struct uccl_mep *m, const struct uccl_peer *p, uint64_t data, uint64_t len)
+{
+	struct uccl_op *recv = m->data_takes ? data_recv(m, p) : NULL;
+	struct uccl_op *op = recv ? recv_take(m, recv, 0) : NULL;
+
+	if (!op)
+		return NULL;
+	recv_result(op, UCCL_ENV_DATA, 0, data, len, len);
+	op->done_buf = NULL;
+	return op;
+}
+
 static void rx_unlink(struct uccl_msg_rx *rx)
 {
 	struct uccl_peer *p = rx->peer;

@@ -189,7 +189,7 @@ static int rma_self(struct uccl_mep *m, struct uccl_op *op)
 {
 	struct uccl_req req = req_of(op);
 
-	if (op->flags & UCCL_OPF_DATA && !uccl_mep_room(m)) {
+	if (op->flags & UCCL_OPF_DATA && !msg_data_room(m, op->peer)) {
 		head_drop(m, op);
 		return -FI_EAGAIN;
 	}

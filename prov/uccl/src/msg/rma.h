@@ -70,6 +70,10 @@ void msg_serve_turn(struct uccl_msg_rx *rx, uint64_t now);
 void msg_serve_run(struct uccl_peer *p, uint64_t now);
 /* Go on with those that wait for room, as far as there is any, one peer after the other. */
 void msg_serve_retry(struct uccl_mep *m, uint64_t now);
+/* May remote data of this peer, or of ourselves, complete now? */
+bool msg_data_room(const struct uccl_mep *m, const struct uccl_peer *p);
+/* The receive that they take; NULL: none, they complete by themselves. */
+struct uccl_op *msg_data_take(struct uccl_mep *m, const struct uccl_peer *p, uint64_t data, uint64_t len);
 /* A large write is in place. */
 void msg_serve_placed(struct uccl_msg_rx *rx, uint64_t now);
 void msg_reply_acked(struct uccl_item *item, uint64_t now);

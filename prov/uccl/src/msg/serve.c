@@ -81,7 +81,10 @@ static void tell(struct uccl_mep *m, struct uccl_peer *from, const struct uccl_r
 	if (!m->target)
 		return;
 	memcpy(ev.regions, regions, nregions * sizeof(*regions));
+	ev.recv = has_data ? msg_data_take(m, from, data, req->len) : NULL;
 	m->target->event(m->target_arg, &ev);
+	if (ev.recv)
+		msg_recv_done(ev.recv, from, 0);
 }
 
 /* The operation itself; an element may lie across two pieces of a region. */
@@ -317,9 +320,11 @@ static uint64_t reply_bytes(const struct uccl_req *req)
  * May a request complete at our side, too? Its remote data needs a place that nobody provided, and none that comes
  * later has it before who waits.
  */
-static bool serve_room(const struct uccl_mep *m, bool has_data)
+static bool serve_room(const struct uccl_peer *p, bool has_data)
 {
-	return !has_data || ((m->retrying || TAILQ_EMPTY(&m->blocked[UCCL_BLOCK_ROOM])) && uccl_mep_room(m));
+	const struct uccl_mep *m = p->mep;
+
+	return !has_data || ((m->retrying || TAILQ_EMPTY(&m->blocked[UCCL_BLOCK_ROOM])) && msg_data_room(m, p));
 }
 
 /* Execute a request of which everything is there, unless it must wait. */
@@ -332,7 +337,7 @@ static enum uccl_block serve_whole(struct uccl_peer *p, const struct uccl_env *e
 	struct place at;
 	int refusal = UCCL_REFUSED_ATOMIC;
 
-	if (!serve_room(m, env->flags & UCCL_ENV_DATA))
+	if (!serve_room(p, env->flags & UCCL_ENV_DATA))
 		return UCCL_BLOCK_ROOM;
 	r = reply_get(p, env->id, reply_bytes(req));
 	if (!r)
@@ -443,7 +448,7 @@ static void serve_finish(struct uccl_msg_rx *rx)
 void msg_serve_placed(struct uccl_msg_rx *rx, uint64_t now)
 {
 	rx->iov = NULL;
-	if (serve_room(rx->peer->mep, rx->serve->has_data)) {
+	if (serve_room(rx->peer, rx->serve->has_data)) {
 		serve_finish(rx);
 		return;
 	}
@@ -461,7 +466,7 @@ static bool serve_first(struct uccl_msg_rx *rx, enum uccl_block *blocked)
 	struct uccl_reply *r;
 
 	if (!(rx->flags & UCCL_ENV_EAGER)) {
-		if (!serve_room(p->mep, s->has_data)) {
+		if (!serve_room(p, s->has_data)) {
 			*blocked = UCCL_BLOCK_ROOM;
 			return false;
 		}
@@ -485,7 +490,7 @@ static bool serve_first(struct uccl_msg_rx *rx, enum uccl_block *blocked)
 		msg_rx_free(rx);
 		return true;
 	}
-	if (!serve_room(p->mep, s->has_data && !s->refusal)) {
+	if (!serve_room(p, s->has_data && !s->refusal)) {
 		*blocked = UCCL_BLOCK_ROOM;
 		return false;
 	}
@@ -520,13 +525,18 @@ void msg_serve_run(struct uccl_peer *p, uint64_t now)
 
 void msg_serve_retry(struct uccl_mep *m, uint64_t now)
 {
+	struct uccl_peer_list *l = &m->blocked[UCCL_BLOCK_ROOM];
+	const struct uccl_peer *last = TAILQ_LAST(l, uccl_peer_list);
 	struct uccl_peer *p;
 
 	m->retrying = true;
-	while ((p = TAILQ_FIRST(&m->blocked[UCCL_BLOCK_ROOM])) && uccl_mep_room(m)) {
+	while ((p = TAILQ_FIRST(l)) && uccl_mep_room(m)) {
 		/* The next room is for the next one. */
 		serve_unblock(p);
 		msg_serve_run(p, now);
+		/* There may be room and no receive for any of them. */
+		if (p == last)
+			break;
 	}
 	m->retrying = false;
 }

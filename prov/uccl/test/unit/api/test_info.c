@@ -207,6 +207,10 @@ static void getinfo__grants(void **state)
 	granted(h->caps = FI_SOURCE, info->caps & FI_MSG && info->caps & FI_TAGGED);
 	granted(h->caps = 0, info->caps & FI_TAGGED && info->caps & FI_DIRECTED_RECV);
 	granted(h->mode = FI_CONTEXT | FI_RX_CQ_DATA, info->mode == 0);
+	setenv("FI_UCCL_RX_CQ_DATA", "1", 1);
+	granted(h->mode = FI_CONTEXT | FI_RX_CQ_DATA, info->mode == FI_RX_CQ_DATA && !info->next);
+	granted(h->mode = FI_CONTEXT, info->mode == 0 && info->rx_attr->mode == 0);
+	unsetenv("FI_UCCL_RX_CQ_DATA");
 	granted(h->domain_attr->threading = FI_THREAD_DOMAIN, info->domain_attr->threading == FI_THREAD_DOMAIN);
 	granted(h->domain_attr->threading = FI_THREAD_COMPLETION,
 		info->domain_attr->threading == FI_THREAD_COMPLETION);

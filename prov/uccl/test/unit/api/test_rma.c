@@ -65,6 +65,35 @@ static void fill(uint8_t *p, uint8_t seed, size_t n)
 
 static const int modes[] = { 0, FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY, FI_MR_BASIC, FI_MR_SCALABLE };
 
+/* FI_RX_CQ_DATA: remote data take a receive, and complete with its context. */
+static void rma__data_takes_a_receive(void **state)
+{
+	struct fi_info *h = world_hints();
+	struct fi_cq_tagged_entry e;
+	struct duo d = { 0 };
+
+	(void)state;
+	h->mode = FI_RX_CQ_DATA;
+	setenv("FI_UCCL_RX_CQ_DATA", "1", 1);
+	world_open_with(&d.w, h);
+	unsetenv("FI_UCCL_RX_CQ_DATA");
+	node_open(&d.a, &d.w);
+	node_open(&d.b, &d.w);
+	d.to_b = node_insert(&d.a, &d.b);
+	assert_int_equal(fi_mr_reg(d.w.domain, mem, SIZE, FI_REMOTE_WRITE, 0, 1, 0, &d.mr, NULL), 0);
+	assert_int_equal(fi_writedata(d.a.ep, src, 8, NULL, 77, d.to_b, 0, 1, &d), 0);
+	for (int i = 0; i < 20000; i++)
+		assert_int_equal(fi_cq_read(i % 2 ? d.a.cq : d.b.cq, &e, 1), -FI_EAGAIN);
+	assert_int_equal(fi_recv(d.b.ep, dst, 1, NULL, FI_ADDR_UNSPEC, &h), 0);
+	assert_int_equal(node_wait(&d.b, &d.a, &e, NULL), 1);
+	assert_ptr_equal(e.op_context, &h);
+	assert_int_equal(e.flags, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA);
+	assert_int_equal(e.data, 77);
+	assert_int_equal(e.len, 8);
+	node_expect(&d.a, &d.b, &d, FI_RMA | FI_WRITE);
+	duo_close(&d);
+}
+
 /* Every form, in every mode of addressing. */
 static void rma__forms(void **state)
 {
@@ -383,6 +412,7 @@ static void rma__close_while_read(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rma__data_takes_a_receive),
 		cmocka_unit_test(rma__forms),	cmocka_unit_test(rma__errors),
 		cmocka_unit_test(rma__counters), cmocka_unit_test(rma__regions),
 		cmocka_unit_test(rma__full_queue), cmocka_unit_test(rma__not_mapped),

@@ -254,6 +254,11 @@ static void srx_open__needs(void **state)
 	assert_int_equal(fi_endpoint(other.domain, other.info, &ep, NULL), 0);
 	assert_int_equal(fi_ep_bind(ep, &srx->fid, 0), -FI_EINVAL);
 	assert_int_equal(fi_close(&ep->fid), 0);
+	/* Remote data would look for a receive of its own. */
+	w.info->mode = FI_RX_CQ_DATA;
+	assert_int_equal(fi_endpoint(w.domain, w.info, &ep, NULL), 0);
+	assert_int_equal(fi_ep_bind(ep, &srx->fid, 0), -FI_EOPNOTSUPP);
+	assert_int_equal(fi_close(&ep->fid), 0);
 	assert_int_equal(fi_close(&w.domain->fid), -FI_EBUSY);
 	assert_int_equal(fi_close(&srx->fid), 0);
 	world_close(&w);

@@ -654,6 +654,97 @@ static void room__by_turns(void **state)
 	duo_free(d);
 }
 
+/* The next completion of side 1 is that of a receive which remote data took. */
+static void expect_taken(struct duo *d, void *context, uint64_t len, uint32_t flags)
+{
+	const struct duo_comp *c = duo_next(d, 1);
+
+	assert_non_null(c);
+	assert_ptr_equal(c->context, context);
+	assert_int_equal(c->err, 0);
+	assert_int_equal(c->len, len);
+	assert_int_equal(c->flags & (UCCL_OPF_DATA | UCCL_OPF_MULTI), UCCL_OPF_DATA | flags);
+	assert_true(c->data == 0xfeedfacecafebeef);
+	assert_ptr_equal(c->from, &d->side[1].peer);
+	assert_null(c->buf);
+}
+
+/*
+ * FI_RX_CQ_DATA: data wait for a receive, in their order, and what has none does not wait;
+ * receives that are tagged, or for another peer, are not taken. PROTOCOL R78
+ */
+static void data__takes_a_receive(void **state)
+{
+	static const uint64_t lens[] = {0, 8, 60000, 300000};
+	struct duo *d = duo_open();
+	struct uccl_op *op;
+
+	(void)state;
+	d->side[1].m.data_takes = true;
+	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
+	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 1, 0, ~0ull, DUO_CTX(90));
+	op = duo_op(d, 1, UCCL_OP_RECV, UCCL_OPF_DIRECTED);
+	op->peer = &d->side[1].self;
+	op->context = DUO_CTX(91);
+	assert_int_equal(uccl_msg_recv(&d->side[1].m, op, d->now), 0);
+	for (unsigned int i = 0; i < uccl_array_len(lens); i++)
+		duo_rma(d, 0, UCCL_OP_WRITE, UCCL_OPF_DATA, src, lens[i], 0, 1, DUO_CTX(i));
+	duo_run(d, SECOND);
+	assert_int_equal(d->side[1].events, 0);
+	uccl_msg_retry(&d->side[1].m, d->now);
+	assert_int_equal(d->side[1].events, 0);
+	for (unsigned int i = 0; i < uccl_array_len(lens); i++) {
+		duo_recv(d, 1, 0, dst, 1, 0, 0, DUO_CTX(10 + i));
+		uccl_msg_retry(&d->side[1].m, d->now);
+		duo_run(d, SECOND);
+		assert_int_equal(d->side[1].events, (int)i + 1);
+		expect_taken(d, DUO_CTX(10 + i), lens[i], 0);
+		assert_null(duo_next(d, 1));
+		assert_int_equal(duo_next(d, 0)->err, 0);
+	}
+	/* no data, no receive */
+	duo_rma(d, 0, UCCL_OP_WRITE, 0, src, 8, 0, 1, DUO_CTX(5));
+	duo_run(d, SECOND);
+	assert_int_equal(duo_next(d, 0)->err, 0);
+	assert_false(uccl_msg_waits(&d->side[1].m));
+	duo_free(d);
+}
+
+/* In a multi-receive buffer they take no bytes, and it goes on; what is refused takes nothing. PROTOCOL R78 */
+static void data__takes_of_a_buffer(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_op *op;
+
+	(void)state;
+	d->side[1].m.data_takes = true;
+	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
+	op = duo_op(d, 1, UCCL_OP_RECV, UCCL_OPF_MULTI);
+	op->iov[0] = (struct iovec){.iov_base = dst, .iov_len = 16};
+	op->iov_count = 1;
+	op->len = 16;
+	op->min_multi = 8;
+	op->context = DUO_CTX(20);
+	assert_int_equal(uccl_msg_recv(&d->side[1].m, op, d->now), 0);
+	duo_rma(d, 0, UCCL_OP_WRITE, UCCL_OPF_DATA, src, 100, 0, 9, DUO_CTX(1));
+	duo_run(d, SECOND);
+	assert_int_equal(duo_next(d, 0)->err, FI_EKEYREJECTED);
+	for (unsigned int i = 0; i < 3; i++) {
+		duo_rma(d, 0, UCCL_OP_WRITE, UCCL_OPF_DATA, src, 100, 0, 1, DUO_CTX(2));
+		duo_run(d, SECOND);
+		assert_int_equal(duo_next(d, 0)->err, 0);
+		expect_taken(d, DUO_CTX(20), 100, 0);
+	}
+	/* the first message fills half of it, the second gives it back */
+	for (unsigned int i = 0; i < 2; i++)
+		duo_send(d, 0, UCCL_OPF_INJECT, src, 8, 0, NULL);
+	duo_run(d, SECOND);
+	assert_ptr_equal(duo_next(d, 1)->buf, dst);
+	assert_int_equal(duo_next(d, 1)->flags & UCCL_OPF_MULTI, UCCL_OPF_MULTI);
+	assert_null(duo_next(d, 1));
+	duo_free(d);
+}
+
 /* The peer dies while its requests wait for room. PROTOCOL R45 */
 static void room__peer_dies(void **state)
 {
@@ -700,6 +791,8 @@ int main(void)
 		cmocka_unit_test(room__none_needed),
 		cmocka_unit_test(room__granted_before),
 		cmocka_unit_test(room__by_turns),
+		cmocka_unit_test(data__takes_a_receive),
+		cmocka_unit_test(data__takes_of_a_buffer),
 		cmocka_unit_test(room__peer_dies),
 	};
 
