@@ -254,6 +254,137 @@ static void getinfo__grants(void **state)
 	granted(h->fabric_attr->name = strdup("uccl"), !strcmp(info->domain_attr->name, "lo"));
 }
 
+#define MR_FULL (FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
+#define COMM (FI_LOCAL_COMM | FI_REMOTE_COMM)
+#define CONTEXTS (FI_CONTEXT | FI_CONTEXT2)
+#define ATOMIC_ORDER (FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW)
+
+/* What the programs that use libfabric ask for, without GPUs, and the size of the completion queue that they open. */
+static const struct consumer {
+	const char *name;
+	int minor;		/* interface 1.minor */
+	uint64_t caps;		/* 0: all that is there without hints */
+	uint64_t mode;
+	int mr_mode, want_mr;	/* offered, and what must come back */
+	enum fi_threading threading;
+	enum fi_progress progress;
+	enum fi_av_type av;
+	uint64_t op_flags, order;
+	size_t cq_data, key_size, inject, ctx_size, cq_size;
+} consumers[] = {
+	{ "MPICH", 17, 0, CONTEXTS | FI_ASYNC_IOV | FI_RX_CQ_DATA, FI_MR_ENDPOINT, 0, FI_THREAD_DOMAIN,
+	  FI_PROGRESS_MANUAL, FI_AV_TABLE, FI_COMPLETION | FI_DELIVERY_COMPLETE, FI_ORDER_SAS | ATOMIC_ORDER, 4, 0, 0,
+	  0, 0 },
+	{ "Intel MPI", 5, 0, CONTEXTS | FI_ASYNC_IOV | FI_RX_CQ_DATA, MR_FULL, MR_FULL, FI_THREAD_DOMAIN,
+	  FI_PROGRESS_MANUAL, FI_AV_TABLE, FI_COMPLETION, FI_ORDER_SAS, 0, 0, 0, 0, 0 },
+	{ "Intel MPI, named", 8, 0, CONTEXTS | FI_ASYNC_IOV | FI_RX_CQ_DATA, MR_FULL, MR_FULL, FI_THREAD_DOMAIN,
+	  FI_PROGRESS_MANUAL, FI_AV_MAP, FI_COMPLETION, FI_ORDER_SAS, 0, 0, 0, 0, 0 },
+	{ "Open MPI mtl", 18, FI_MSG | FI_TAGGED | COMM | FI_DIRECTED_RECV, CONTEXTS, FI_MR_ALLOCATED, 0,
+	  FI_THREAD_SAFE, FI_PROGRESS_UNSPEC, FI_AV_MAP, FI_COMPLETION, FI_ORDER_SAS, 4, 0, 0, 0, 100 },
+	{ "Open MPI btl", 18, FI_RMA | FI_ATOMIC, CONTEXTS, MR_FULL | FI_MR_ENDPOINT, MR_FULL, FI_THREAD_DOMAIN,
+	  FI_PROGRESS_UNSPEC, FI_AV_MAP, FI_DELIVERY_COMPLETE | FI_COMPLETION, 0, 0, 0, 0, 0, 0 },
+	{ "NCCL sendrecv", 18, FI_TAGGED | FI_MSG | COMM, CONTEXTS, MR_FULL | FI_MR_LOCAL | FI_MR_ENDPOINT, 0,
+	  FI_THREAD_SAFE, FI_PROGRESS_UNSPEC, FI_AV_TABLE, 0, FI_ORDER_SAS, 0, 2, 0, 0, 12288 },
+	{ "NCCL rdma", 18, FI_MSG | FI_RMA | COMM, CONTEXTS, MR_FULL | FI_MR_LOCAL | FI_MR_ENDPOINT, MR_FULL,
+	  FI_THREAD_COMPLETION, FI_PROGRESS_UNSPEC, FI_AV_TABLE, 0, 0, 4, 2, 0, 0, 12288 },
+	{ "NIXL", 18, FI_MSG | FI_RMA | COMM, FI_CONTEXT, MR_FULL | FI_MR_LOCAL | FI_MR_HMEM, MR_FULL,
+	  FI_THREAD_COMPLETION, FI_PROGRESS_UNSPEC, FI_AV_TABLE, 0, 0, 0, 2, 0, 0, 12288 },
+	{ "NVSHMEM", 5, FI_RMA | FI_ATOMIC, 0, MR_FULL, MR_FULL, FI_THREAD_SAFE, FI_PROGRESS_UNSPEC, FI_AV_TABLE,
+	  FI_DELIVERY_COMPLETE, 0, 0, 0, 16, 0, 0 },
+	{ "Sandia OpenSHMEM", 5, FI_RMA | FI_ATOMIC | FI_RMA_EVENT, 0, 0, 0, FI_THREAD_DOMAIN, FI_PROGRESS_AUTO,
+	  FI_AV_UNSPEC, FI_DELIVERY_COMPLETE, 0, 0, 0, 16, 0, 0 },
+	{ "Sandia OpenSHMEM, virtual addresses", 5, FI_RMA | FI_ATOMIC | FI_RMA_EVENT | FI_FENCE, 0, MR_FULL, MR_FULL,
+	  FI_THREAD_COMPLETION, FI_PROGRESS_AUTO, FI_AV_UNSPEC, FI_DELIVERY_COMPLETE, 0, 0, 0, 16, 0, 0 },
+	{ "Mercury", 13, FI_MSG | FI_TAGGED | FI_RMA | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE | FI_SOURCE_ERR,
+	  FI_ASYNC_IOV | FI_CONTEXT, MR_FULL | FI_MR_LOCAL | FI_MR_ENDPOINT, MR_FULL, FI_THREAD_SAFE,
+	  FI_PROGRESS_MANUAL, FI_AV_TABLE, FI_INJECT_COMPLETE, 0, 0, 0, 0, 512, 131072 },
+};
+
+static struct fi_info *consumer_hints(const struct consumer *c, uint64_t all)
+{
+	struct fi_info *h = world_hints();
+
+	h->caps = c->caps ? c->caps : all;
+	h->mode = c->mode;
+	h->domain_attr->mr_mode = c->mr_mode;
+	h->domain_attr->threading = c->threading;
+	h->domain_attr->control_progress = h->domain_attr->data_progress = c->progress;
+	h->domain_attr->resource_mgmt = FI_RM_ENABLED;
+	h->domain_attr->av_type = c->av;
+	h->domain_attr->cq_data_size = c->cq_data;
+	h->domain_attr->mr_key_size = c->key_size;
+	h->tx_attr->op_flags = c->op_flags;
+	h->tx_attr->msg_order = h->rx_attr->msg_order = c->order;
+	h->tx_attr->inject_size = c->inject;
+	h->tx_attr->size = h->rx_attr->size = c->ctx_size;
+	return h;
+}
+
+/* One answer that all of them accept, and with it an endpoint as they open it. */
+static void getinfo__consumers(void **state)
+{
+	struct fi_info *all, *info;
+
+	(void)state;
+	assert_int_equal(ask(NULL, &all), 0);
+	/* by what MPICH rates a provider */
+	assert_true(all->domain_attr->cq_data_size >= 4 && all->caps & FI_TAGGED && all->caps & FI_RMA);
+	assert_true(all->caps & FI_MSG && all->caps & FI_MULTI_RECV && all->caps & FI_ATOMIC);
+	assert_true((all->tx_attr->msg_order & ATOMIC_ORDER) == ATOMIC_ORDER);
+	for (size_t i = 0; i < uccl_array_len(consumers); i++) {
+		const struct consumer *c = &consumers[i];
+		struct fi_info *h = consumer_hints(c, all->caps);
+		struct fi_cq_attr cq_attr = { .size = c->cq_size, .format = FI_CQ_FORMAT_TAGGED };
+		struct fi_av_attr av_attr = { .type = c->av };
+		struct fid_fabric *fabric;
+		struct fid_domain *domain;
+		struct fid_ep *ep;
+		struct fid_cq *cq;
+		struct fid_av *av;
+
+		print_message("%s\n", c->name);
+		assert_int_equal(uccl_getinfo(FI_VERSION(1, c->minor), NULL, NULL, 0, h, &info), 0);
+		assert_int_equal(info->caps & h->caps, h->caps);
+		assert_int_equal(info->mode, 0);
+		assert_int_equal(info->domain_attr->mr_mode, c->want_mr);
+		assert_int_equal(info->domain_attr->threading, c->threading);
+		assert_true(!c->progress || info->domain_attr->data_progress == c->progress);
+		assert_int_equal(info->domain_attr->av_type, c->av);
+		assert_int_equal(info->domain_attr->resource_mgmt, FI_RM_ENABLED);
+		assert_true(info->domain_attr->cq_data_size >= c->cq_data);
+		assert_true(info->domain_attr->mr_key_size >= c->key_size);
+		assert_int_equal(info->tx_attr->op_flags, c->op_flags);
+		assert_int_equal(info->tx_attr->msg_order & c->order, c->order);
+		assert_true(info->tx_attr->inject_size >= uccl_max(c->inject, 64));
+		assert_true(info->tx_attr->iov_limit >= 4 && info->tx_attr->size >= c->ctx_size);
+		assert_true(info->ep_attr->max_msg_size >= 1u << 30);
+		assert_true(info->src_addrlen && info->src_addrlen <= 56);
+		assert_non_null(info->nic->device_attr->name);
+		assert_int_equal(info->nic->link_attr->state, FI_LINK_UP);
+		for (struct fi_info *k = info->next; k; k = k->next) {
+			assert_int_equal(k->caps, info->caps);
+			assert_int_equal(k->addr_format, info->addr_format);
+			assert_string_equal(k->fabric_attr->name, info->fabric_attr->name);
+		}
+		assert_int_equal(fi_prov_ini()->fabric(info->fabric_attr, &fabric, NULL), 0);
+		assert_int_equal(fi_domain(fabric, info, &domain, NULL), 0);
+		assert_int_equal(fi_cq_open(domain, &cq_attr, &cq, NULL), 0);
+		assert_int_equal(fi_av_open(domain, &av_attr, &av, NULL), 0);
+		assert_int_equal(fi_endpoint(domain, info, &ep, NULL), 0);
+		assert_int_equal(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION), 0);
+		assert_int_equal(fi_ep_bind(ep, &av->fid, 0), 0);
+		assert_int_equal(fi_enable(ep), 0);
+		assert_int_equal(fi_close(&ep->fid), 0);
+		assert_int_equal(fi_close(&av->fid), 0);
+		assert_int_equal(fi_close(&cq->fid), 0);
+		assert_int_equal(fi_close(&domain->fid), 0);
+		assert_int_equal(fi_close(&fabric->fid), 0);
+		uccl_lib.freeinfo(info);
+		fi_freeinfo(h);
+	}
+	uccl_lib.freeinfo(all);
+}
+
 static void getinfo__null_parts(void **state)
 {
 	struct fi_info h = { .caps = FI_MSG }, *info;
@@ -530,7 +661,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(getinfo__no_hints),  cmocka_unit_test(getinfo__one_network),
-		cmocka_unit_test(getinfo__refuses),   cmocka_unit_test(getinfo__grants),
+		cmocka_unit_test(getinfo__refuses),   cmocka_unit_test(getinfo__consumers),
+		cmocka_unit_test(getinfo__grants),
 		cmocka_unit_test(getinfo__dgram),     cmocka_unit_test(getinfo__for_utilities),
 		cmocka_unit_test(getinfo__connected),
 		cmocka_unit_test(getinfo__null_parts), cmocka_unit_test(getinfo__old_api),
