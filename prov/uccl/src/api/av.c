@@ -15,6 +15,7 @@
 #include "api/domain.h"
 #include "api/eq.h"
 #include "api/lib.h"
+#include "api/named.h"
 #include "api/nosys.h"
 #include "api/place.h"
 
@@ -281,13 +282,17 @@ static int av_insert(struct fid_av *fid, const void *addr, size_t count, fi_addr
 
 static void insertion_name(struct insertion *ins, const char *node, const char *service)
 {
+	const struct uccl_domain *d = ins->av->domain;
+	struct uccl_nic_addr at;
 	struct uccl_addr a = { 0 };
+	bool found = uccl_address_resolve(node, service, d->addr_format, false, false, &at, 1) == 1;
 
-	if (uccl_place_rdma(&ins->av->domain->params) ||
-	    uccl_address_resolve(node, service, ins->av->domain->addr_format, false, false, &a.nic, 1) < 1)
-		insertion_add(ins, NULL);
+	if (uccl_place_rdma(&d->params))
+		found = found && at.port && uccl_named_allowed(&d->params) &&
+			!uccl_named_ask(&at, 1, UCCL_NAMED_PATIENCE_NS, &a);
 	else
-		insertion_add(ins, &a);
+		a.nic = at;
+	insertion_add(ins, found ? &a : NULL);
 }
 
 static int av_insertsvc(struct fid_av *fid, const char *node, const char *service, fi_addr_t *fi_addr, uint64_t flags,

@@ -275,7 +275,7 @@ static void heard(struct uccl_ep *ep, const struct uccl_cm_msg *m)
 	} else if (m->type == UCCL_CM_BYE && m->from == ep->sole && m->number == cm->number) {
 		shut(ep);
 	} else {
-		uccl_engine_refuse(ep->engine, UCCL_DROP_STATE);
+		uccl_engine_refuse(ep->engine, UCCL_DROP_STATE, 1);
 	}
 }
 

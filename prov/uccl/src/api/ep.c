@@ -32,6 +32,7 @@
 #include "api/live.h"
 #include "api/mr.h"
 #include "api/msg.h"
+#include "api/named.h"
 #include "api/nosys.h"
 #include "api/openops.h"
 #include "api/pep.h"
@@ -273,6 +274,9 @@ static int nic_open(struct uccl_ep *ep, struct uccl_nic **out)
 	const char *why = "";
 	int rc;
 
+	/* No queue pair has a port of ours: others find it by one, see uccl_named_open. */
+	if (uccl_place_rdma(p) && !ep->src.pad)
+		attr.bind.port = 0;
 	fill_random(NULL, &attr.seed, sizeof(attr.seed));
 	rc = uccl_place_open(p, &attr, &nic);
 	if (rc) {
@@ -302,6 +306,9 @@ static bool want_keyless(const struct uccl_ep *ep)
 
 	if (mode != UCCL_KEYLESS_AUTO)
 		return mode == UCCL_KEYLESS_YES;
+	/* Who asks for the address is told the key with it. */
+	if (uccl_place_rdma(&ep->domain->params))
+		return false;
 	/* Of connected endpoints only who listens is found by a port. */
 	if (ep->cm && !uccl_cm_listens(ep))
 		return false;
@@ -337,6 +344,33 @@ static void linkshare_open(struct uccl_ep *ep, struct uccl_engine_attr *attr)
 	}
 	attr->sharers = ep_sharers;
 	attr->sharers_arg = ep->linkshare;
+}
+
+/* At a port that was chosen for an endpoint without ports. */
+static int named_open(struct uccl_ep *ep)
+{
+	const struct uccl_params *p = &ep->domain->params;
+	struct uccl_nic_addr own = uccl_engine_addr(ep->engine)->nic, *at;
+	int n, rc;
+
+	if (!uccl_place_rdma(p) || !ep->src.port)
+		return 0;
+	if (!uccl_named_allowed(p)) {
+		uccl_warn(FI_LOG_EP_CTRL, "port %u is not served: FI_UCCL_KEYLESS or FI_UCCL_SECURITY is against it\n",
+			  ep->src.port);
+		return -FI_EADDRNOTAVAIL;
+	}
+	own.port = ep->src.port;
+	own.pad = 0;
+	own.scope = 0;
+	n = uccl_named_places(p, &own, &at);
+	if (n < 0)
+		return n;
+	rc = uccl_named_open(at, n, uccl_engine_addr(ep->engine), &ep->named);
+	if (rc)
+		uccl_warn(FI_LOG_EP_CTRL, "cannot be found at port %u: %s\n", ep->src.port, uccl_lib.strerror(-rc));
+	free(at);
+	return rc;
 }
 
 int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity)
@@ -380,18 +414,23 @@ int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity)
 	}
 	if (ep->domain->params.live)
 		ep->live = uccl_live_open(ep);
-	return 0;
+	rc = named_open(ep);
+	if (rc)
+		uccl_ep_stop(ep);
+	return rc;
 }
 
 void uccl_ep_stop(struct uccl_ep *ep)
 {
 	if (!ep->engine)
 		return;
+	uccl_named_close(ep->named, ep->engine);
 	uccl_live_close(ep->live);
 	uccl_engine_close(ep->engine);
 	uccl_tracefile_close(ep->trace);
 	uccl_linkshare_close(ep->linkshare);
 	ep->linkshare = NULL;
+	ep->named = NULL;
 	ep->live = NULL;
 	ep->engine = NULL;
 	ep->trace = NULL;
@@ -697,6 +736,7 @@ static int ep_close(struct fid *fid)
 	 * memory of this object is given back.
 	 */
 	if (ep->forks != uccl_forks) {
+		uccl_named_close(ep->named, NULL);
 		drop_refs(ep);
 		free(ep->cm);
 		uccl_coll_fini(ep);
@@ -711,6 +751,8 @@ static int ep_close(struct fid *fid)
 		uccl_cm_leave(ep);
 	ep->closing = true;
 	if (ep->engine) {
+		uccl_named_close(ep->named, ep->engine);
+		ep->named = NULL;
 		ep_linger(ep);
 		uccl_stats_write(ep);
 		uccl_ep_stop(ep);

@@ -23,6 +23,7 @@ struct uccl_cq;
 struct uccl_domain;
 struct uccl_ep;
 struct uccl_eq;
+struct uccl_named;
 struct uccl_sep;
 struct uccl_srx;
 struct uccl_stx;
@@ -61,6 +62,7 @@ struct uccl_ep {
 	struct uccl_peer *sole;		/* whom that is connected to, or NULL */
 	struct uccl_live *live;		/* NULL: nobody watches */
 	struct uccl_linkshare *linkshare; /* NULL: none */
+	struct uccl_named *named;	/* who tells its address at src.port, NULL: not on an RDMA NIC, or no port */
 	struct uccl_tracefile *trace;	/* NULL: no trace */
 	pthread_mutex_t lock;
 	bool locking;
@@ -86,7 +88,7 @@ struct uccl_ep {
 	_Atomic uint64_t called_ns;	/* when the program last drove the engine */
 	bool rescue_more;		/* the rescue thread's own: its last look found packets */
 	uint8_t group[UCCL_KEY_LEN];	/* as of the domain, or of its own authorization key */
-	struct uccl_nic_addr src;	/* where to bind; port 0: any */
+	struct uccl_nic_addr src;	/* where to bind; port 0: any. RDMA NICs: pad 0, the port to be found by */
 	bool src_row;			/* the port is one of a row, of which the program chose none */
 
 	struct uccl_av *av;

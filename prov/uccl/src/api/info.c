@@ -15,6 +15,7 @@
 #include "api/fabric.h"
 #include "api/lib.h"
 #include "api/mr.h"
+#include "api/named.h"
 #include "api/nicattr.h"
 #include "api/param.h"
 #include "api/place.h"
@@ -102,6 +103,31 @@ static void v4_first(struct uccl_nic_addr *v, int n)
 	}
 }
 
+static bool has_address(const struct uccl_ifaddr *list, int n, const struct uccl_nic_addr *a)
+{
+	for (int i = 0; i < n; i++)
+		if (!memcmp(list[i].addr.ip, a->ip, sizeof(a->ip)))
+			return true;
+	return false;
+}
+
+/*
+ * A name of this host may stand for addresses that no RDMA NIC has: all its endpoints are found by them, so they
+ * choose none.
+ */
+static void rdma_sources(struct query *q)
+{
+	struct uccl_ifaddr *list;
+	int n = uccl_place_list(&q->params, &list), kept = 0;
+
+	for (int i = 0; i < q->nsrc; i++)
+		if (has_address(list, n, &q->src[i]) || !is_local(&q->src[i]))
+			q->src[kept++] = q->src[i];
+	q->nsrc = kept;
+	if (n > 0)
+		free(list);
+}
+
 static int set_source(struct query *q, const struct uccl_nic_addr *v, int n)
 {
 	q->nsrc = 0;
@@ -110,6 +136,8 @@ static int set_source(struct query *q, const struct uccl_nic_addr *v, int n)
 		if (!uccl_ifaddr_is_any(&v[i]))
 			q->src[q->nsrc++] = v[i];
 	}
+	if (q->rdma)
+		rdma_sources(q);
 	return 0;
 }
 
@@ -168,6 +196,22 @@ static int pick_dest(struct query *q, const struct uccl_nic_addr *v, int n)
 	return 0;
 }
 
+/* Endpoints of RDMA NICs know their addresses themselves: ask at that port. */
+static int ask_dest(struct query *q, const char *node, const char *service, const struct uccl_nic_addr *v, int n)
+{
+	int rc;
+
+	/* A host that there is can be reached, but is nobody's address. */
+	if (!service)
+		return 0;
+	rc = uccl_named_ask(v, n, UCCL_NAMED_PATIENCE_NS, &q->dest);
+	q->has_dest = !rc;
+	if (rc)
+		uccl_warn(FI_LOG_CORE, "no endpoint of an RDMA NIC answers at %s port %s\n", node ? node : "localhost",
+			  service);
+	return rc;
+}
+
 static int query_dest(struct query *q, const char *node, const char *service, bool numeric)
 {
 	const struct fi_info *h = q->hints;
@@ -179,8 +223,8 @@ static int query_dest(struct query *q, const char *node, const char *service, bo
 		if (n < 0)
 			return n;
 		v4_first(found, n);
-		n = pick_dest(q, found, n);
-		if (n)
+		n = q->rdma ? ask_dest(q, node, service, found, n) : pick_dest(q, found, n);
+		if (n || q->rdma)
 			return n;
 	} else if (h && h->dest_addr && h->dest_addrlen) {
 		if (hint_address(q, h->dest_addr, h->dest_addrlen, &q->dest)) {
@@ -463,9 +507,8 @@ static int query_addresses(struct query *q, const char *node, const char *servic
 
 	if (flags & FI_PROV_ATTR_ONLY)
 		return 0;
-	/* The NIC gives out the numbers of queue pairs: nobody can be found by a host name, or wait at a port. */
-	if (q->rdma && (service || (node && !source))) {
-		uccl_info(FI_LOG_CORE, "no match: an RDMA NIC has no ports, exchange what fi_getname says\n");
+	if (q->rdma && service && !uccl_named_allowed(&q->params)) {
+		uccl_info(FI_LOG_CORE, "no match: FI_UCCL_KEYLESS or FI_UCCL_SECURITY is against telling addresses\n");
 		return -FI_ENODATA;
 	}
 	rc = query_source(q, source ? node : NULL, source ? service : NULL, numeric);

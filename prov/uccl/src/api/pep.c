@@ -96,7 +96,7 @@ static void pep_hear(void *arg, const struct uccl_cm_msg *m)
 	struct request *r;
 
 	if (!request_valid(m, &addr)) {
-		uccl_engine_refuse(p->ep->engine, UCCL_DROP_RECORD);
+		uccl_engine_refuse(p->ep->engine, UCCL_DROP_RECORD, 1);
 		return;
 	}
 	r = p->n < p->backlog ? calloc(1, sizeof(*r)) : NULL;
@@ -148,7 +148,10 @@ static int give_address(struct pep *p, struct uccl_ep *ep)
 
 	uccl_ep_lock(p->ep);
 	if (!p->listening && !p->given) {
-		ep->src = p->ep->engine ? uccl_engine_addr(p->ep->engine)->nic : p->ep->src;
+		/* A queue pair cannot be had again, but who asks for it at its port finds the next one. */
+		ep->src = p->ep->src;
+		if (p->ep->engine && !uccl_engine_addr(p->ep->engine)->nic.pad)
+			ep->src = uccl_engine_addr(p->ep->engine)->nic;
 		uccl_ep_stop(p->ep);
 		p->given = true;
 		rc = 0;

@@ -709,9 +709,9 @@ void uccl_engine_shut(struct uccl_engine *e, int err)
 	uccl_mep_gone(&e->mep, err);
 }
 
-void uccl_engine_refuse(struct uccl_engine *e, enum uccl_drop reason)
+void uccl_engine_refuse(struct uccl_engine *e, enum uccl_drop reason, uint64_t n)
 {
-	e->stats.dropped[reason]++;
+	e->stats.dropped[reason] += n;
 }
 
 bool uccl_engine_unexpected(const struct uccl_engine *e, bool tagged)

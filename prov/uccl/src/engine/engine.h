@@ -113,8 +113,8 @@ int uccl_engine_recv_claimed(struct uccl_engine *e, struct uccl_op *op, bool dis
 void uccl_engine_pair(struct uccl_engine *e, struct uccl_peer *p);
 /* Nothing more is received: receives end with `err` (positive FI_Exxx). Sends go on. Not from within done(). */
 void uccl_engine_shut(struct uccl_engine *e, int err);
-/* Something from the wire was refused by api. */
-void uccl_engine_refuse(struct uccl_engine *e, enum uccl_drop reason);
+/* So many things from the wire were refused by api. */
+void uccl_engine_refuse(struct uccl_engine *e, enum uccl_drop reason, uint64_t n);
 
 /* Counters. Both may be read at any time by the owner. */
 const struct uccl_stats *uccl_engine_stats(struct uccl_engine *e);

@@ -591,6 +591,7 @@ static int stand_ins(void **state)
 static void getinfo__rdma(void **state)
 {
 	struct fi_info *h = fi_allocinfo(), *info = NULL;
+	struct uccl_addr a;
 	int rc;
 
 	(void)state;
@@ -604,8 +605,26 @@ static void getinfo__rdma(void **state)
 	}
 	fi_freeinfo(info);
 	info = NULL;
+	/* A port to be found by is as good as none to find what there is. */
+	assert_int_equal(uccl_getinfo(API, NULL, "7000", FI_SOURCE, h, &info), rc);
+	for (struct fi_info *i = info; i; i = i->next) {
+		assert_int_equal(uccl_address_unpack(FI_ADDR_UCCL, i->src_addr, i->src_addrlen, &a, NULL), 0);
+		assert_int_equal(a.nic.port, 7000);
+	}
+	fi_freeinfo(info);
+	info = NULL;
+	/* A host alone can be reached by what there is, but is nobody's address. */
+	assert_int_equal(uccl_getinfo(API, "127.0.0.1", NULL, 0, h, &info), rc);
+	for (struct fi_info *i = info; i; i = i->next)
+		assert_null(i->dest_addr);
+	fi_freeinfo(info);
+	info = NULL;
+	assert_int_equal(uccl_getinfo(API, "no such host", NULL, 0, h, &info), -FI_ENODATA);
+	/* Nobody is asked where the own address is told to nobody. */
+	setenv("FI_UCCL_KEYLESS", "no", 1);
 	assert_int_equal(uccl_getinfo(API, "127.0.0.1", "7000", 0, h, &info), -FI_ENODATA);
 	assert_int_equal(uccl_getinfo(API, NULL, "7000", FI_SOURCE, h, &info), -FI_ENODATA);
+	unsetenv("FI_UCCL_KEYLESS");
 	h->addr_format = FI_SOCKADDR_IN;
 	assert_int_equal(ask(h, &info), -FI_ENODATA);
 	h->addr_format = FI_FORMAT_UNSPEC;
