@@ -84,6 +84,7 @@ static const char *type_text(uint8_t type)
 	static const char *const text[] = {
 		[UCCL_PKT_HELLO] = "hello",   [UCCL_PKT_COOKIE] = "cookie",
 		[UCCL_PKT_INIT] = "init",     [UCCL_PKT_INIT_ACK] = "init-ack",
+		[UCCL_PKT_ELSEWHERE] = "elsewhere",
 		[UCCL_PKT_ACK] = "ack",	      [UCCL_PKT_PROBE] = "probe",
 		[UCCL_PKT_CREDIT] = "credit", [UCCL_PKT_DEMAND] = "demand",
 		[UCCL_PKT_CLOSE] = "close",   [UCCL_PKT_CLOSE_ACK] = "close-ack",

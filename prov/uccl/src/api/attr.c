@@ -129,12 +129,12 @@ static bool rx_match(const struct fi_rx_attr *a, enum fi_ep_type type, const str
 	return true;
 }
 
-size_t uccl_attr_contexts(const struct uccl_params *p, enum fi_ep_type type, uint64_t caps)
+size_t uccl_attr_contexts(enum fi_ep_type type, uint64_t caps)
 {
 	if (type != FI_EP_UNSPEC && type != FI_EP_RDM)
 		return 1;
 	/* A directed receive names one port of many that the peer's messages come from: it might wait for ever. */
-	return uccl_place_rdma(p) || caps & FI_DIRECTED_RECV ? 1 : UCCL_CONTEXTS_MAX;
+	return caps & FI_DIRECTED_RECV ? 1 : UCCL_CONTEXTS_MAX;
 }
 
 static size_t contexts(size_t asked)
@@ -142,7 +142,7 @@ static size_t contexts(size_t asked)
 	return asked == FI_SHARED_CONTEXT ? 1 : asked;
 }
 
-static bool ep_match(const struct fi_ep_attr *a, const struct uccl_params *p, uint64_t caps)
+static bool ep_match(const struct fi_ep_attr *a, uint64_t caps)
 {
 	if (!uccl_attr_type_ok(a->type))
 		refuse("endpoint type %d\n", a->type);
@@ -154,14 +154,13 @@ static bool ep_match(const struct fi_ep_attr *a, const struct uccl_params *p, ui
 	check_max("ep_attr->max_order_raw_size", a->max_order_raw_size, UCCL_ORDER_MAX);
 	check_max("ep_attr->max_order_war_size", a->max_order_war_size, UCCL_ORDER_MAX);
 	check_max("ep_attr->max_order_waw_size", a->max_order_waw_size, UCCL_ORDER_MAX);
-	check_max("ep_attr->tx_ctx_cnt", contexts(a->tx_ctx_cnt), uccl_attr_contexts(p, a->type, caps));
-	check_max("ep_attr->rx_ctx_cnt", contexts(a->rx_ctx_cnt), uccl_attr_contexts(p, a->type, caps));
+	check_max("ep_attr->tx_ctx_cnt", contexts(a->tx_ctx_cnt), uccl_attr_contexts(a->type, caps));
+	check_max("ep_attr->rx_ctx_cnt", contexts(a->rx_ctx_cnt), uccl_attr_contexts(a->type, caps));
 	check_max("ep_attr->auth_key_size", a->auth_key_size, UCCL_AUTH_KEY_MAX);
 	return true;
 }
 
-static bool domain_match(const struct fi_domain_attr *a, const struct uccl_params *p, enum fi_ep_type type,
-			 uint64_t caps)
+static bool domain_match(const struct fi_domain_attr *a, enum fi_ep_type type, uint64_t caps)
 {
 	if ((int)a->threading < FI_THREAD_UNSPEC || (int)a->threading > FI_THREAD_ENDPOINT)
 		refuse("threading model %d\n", a->threading);
@@ -179,8 +178,8 @@ static bool domain_match(const struct fi_domain_attr *a, const struct uccl_param
 	check_max("domain_attr->ep_cnt", a->ep_cnt, EP_COUNT);
 	check_max("domain_attr->tx_ctx_cnt", a->tx_ctx_cnt, EP_COUNT);
 	check_max("domain_attr->rx_ctx_cnt", a->rx_ctx_cnt, EP_COUNT);
-	check_max("domain_attr->max_ep_tx_ctx", a->max_ep_tx_ctx, uccl_attr_contexts(p, type, caps));
-	check_max("domain_attr->max_ep_rx_ctx", a->max_ep_rx_ctx, uccl_attr_contexts(p, type, caps));
+	check_max("domain_attr->max_ep_tx_ctx", a->max_ep_tx_ctx, uccl_attr_contexts(type, caps));
+	check_max("domain_attr->max_ep_rx_ctx", a->max_ep_rx_ctx, uccl_attr_contexts(type, caps));
 	check_max("domain_attr->max_ep_stx_ctx", a->max_ep_stx_ctx, EP_COUNT);
 	check_max("domain_attr->max_ep_srx_ctx", a->max_ep_srx_ctx, EP_COUNT);
 	check_max("domain_attr->cntr_cnt", a->cntr_cnt, CQ_COUNT);
@@ -220,7 +219,7 @@ bool uccl_attr_match(const struct fi_info *hints, uint32_t version, const struct
 	if (!hints)
 		return true;
 	/* The endpoint type first: what else is allowed depends on it. */
-	if (hints->ep_attr && !ep_match(hints->ep_attr, p, caps))
+	if (hints->ep_attr && !ep_match(hints->ep_attr, caps))
 		return false;
 	if (!caps_match("caps", hints->caps, type))
 		return false;
@@ -228,7 +227,7 @@ bool uccl_attr_match(const struct fi_info *hints, uint32_t version, const struct
 		return false;
 	if (hints->rx_attr && !rx_match(hints->rx_attr, type, p))
 		return false;
-	return !hints->domain_attr || domain_match(hints->domain_attr, p, type, caps);
+	return !hints->domain_attr || domain_match(hints->domain_attr, type, caps);
 }
 
 static void fill_tx(struct fi_info *info, const struct fi_tx_attr *h, const struct uccl_params *p)
@@ -306,8 +305,7 @@ static void fill_domain_tail(struct fi_domain_attr *a)
 		memcpy((char *)a + 208, most, sizeof(most));
 }
 
-static void fill_domain(struct fi_info *info, const struct fi_domain_attr *h, uint32_t version,
-			const struct uccl_params *p)
+static void fill_domain(struct fi_info *info, const struct fi_domain_attr *h, uint32_t version)
 {
 	struct fi_domain_attr *a = info->domain_attr;
 
@@ -323,8 +321,8 @@ static void fill_domain(struct fi_info *info, const struct fi_domain_attr *h, ui
 	a->ep_cnt = EP_COUNT;
 	a->tx_ctx_cnt = EP_COUNT;
 	a->rx_ctx_cnt = EP_COUNT;
-	a->max_ep_tx_ctx = uccl_attr_contexts(p, info->ep_attr->type, info->caps);
-	a->max_ep_rx_ctx = uccl_attr_contexts(p, info->ep_attr->type, info->caps);
+	a->max_ep_tx_ctx = uccl_attr_contexts(info->ep_attr->type, info->caps);
+	a->max_ep_rx_ctx = uccl_attr_contexts(info->ep_attr->type, info->caps);
 	a->max_ep_stx_ctx = EP_COUNT;
 	a->max_ep_srx_ctx = EP_COUNT;
 	a->cntr_cnt = CQ_COUNT;
@@ -367,7 +365,7 @@ int uccl_attr_fill(struct fi_info *info, const struct fi_info *hints, uint32_t v
 	fill_tx(info, hints ? hints->tx_attr : NULL, p);
 	fill_rx(info, hints ? hints->rx_attr : NULL, p);
 	fill_ep(info->ep_attr, hints ? hints->ep_attr : NULL, type_of(hints));
-	fill_domain(info, hints ? hints->domain_attr : NULL, version, p);
+	fill_domain(info, hints ? hints->domain_attr : NULL, version);
 	info->fabric_attr->name = strdup(FI_UCCL_FABRIC_NAME);
 	/* prov_name stays NULL: the library fills it, or makes "name;name" of what it finds. */
 	info->fabric_attr->prov_version = UCCL_PROV_VERSION;

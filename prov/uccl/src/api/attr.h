@@ -21,10 +21,10 @@
 #define UCCL_CONTEXTS_MAX 16
 
 /*
- * The most that there can be here, of an endpoint of this type with these capabilities: contexts are found by their
- * ports, which an RDMA NIC has not; one port is all that a directed receive knows of a peer.
+ * The most that there can be, of an endpoint of this type with these capabilities: one context is all that a directed
+ * receive knows of a peer.
  */
-size_t uccl_attr_contexts(const struct uccl_params *p, enum fi_ep_type type, uint64_t caps);
+size_t uccl_attr_contexts(enum fi_ep_type type, uint64_t caps);
 
 /* FI_EP_UNSPEC, which stands for FI_EP_RDM, and the types that there are. */
 bool uccl_attr_type_ok(enum fi_ep_type type);

@@ -25,18 +25,19 @@
 #define AV_MAX (1u << 28)
 #define AV_CTX_BITS 8
 
-static uint32_t place_hash(const struct uccl_nic_addr *a)
+/* By what an indirect address has as well, where there are such. */
+static uint32_t addr_hash(const struct uccl_addr *a)
 {
-	uint64_t h = a->port;
+	uint64_t h = a->nic.pad ? a->incarnation : a->nic.port;
 
 	for (int i = 0; i < 16; i++)
-		h = (h ^ a->ip[i]) * 0x100000001b3ull;
+		h = (h ^ a->nic.ip[i]) * 0x100000001b3ull;
 	return h ^ h >> 32;
 }
 
 static void chain(struct uccl_av *av, uint32_t i)
 {
-	uint32_t *head = &av->buckets[place_hash(&av->v[i].addr.nic) & (av->cap - 1)];
+	uint32_t *head = &av->buckets[addr_hash(&av->v[i].addr) & (av->cap - 1)];
 
 	av->v[i].next = *head;
 	*head = i;
@@ -44,7 +45,7 @@ static void chain(struct uccl_av *av, uint32_t i)
 
 static void unchain(struct uccl_av *av, uint32_t i)
 {
-	uint32_t *link = &av->buckets[place_hash(&av->v[i].addr.nic) & (av->cap - 1)];
+	uint32_t *link = &av->buckets[addr_hash(&av->v[i].addr) & (av->cap - 1)];
 
 	while (*link != i)
 		link = &av->v[*link].next;
@@ -109,6 +110,11 @@ bool uccl_av_context(struct uccl_addr *addr, int index)
 {
 	int port = addr->nic.port + index;
 
+	if (addr->nic.pad) {
+		addr->incarnation += (uint64_t)(int64_t)index;
+		addr->indirect = index;
+		return true;
+	}
 	if (port < 1 || port > UINT16_MAX)
 		return false;
 	addr->nic.port = (uint16_t)port;
@@ -157,7 +163,7 @@ static fi_addr_t find_one(struct uccl_av *av, const struct uccl_addr *addr)
 		return uccl_avshare_find(av->share, addr);
 	pthread_mutex_lock(&av->lock);
 	if (av->cap) {
-		uint32_t i = av->buckets[place_hash(&addr->nic) & (av->cap - 1)];
+		uint32_t i = av->buckets[addr_hash(addr) & (av->cap - 1)];
 
 		for (; i != AV_END; i = av->v[i].next) {
 			int like = uccl_av_like(&av->v[i].addr, addr);
@@ -271,8 +277,9 @@ static int av_insert(struct fid_av *fid, const void *addr, size_t count, fi_addr
 		size_t used;
 
 		rc = uccl_address_unpack(av->domain->addr_format, p, SIZE_MAX, &a, &used);
-		/* A socket cannot reach a queue pair, nor the reverse. */
-		if (!rc && !a.nic.pad == uccl_place_rdma(&av->domain->params))
+		/* A socket cannot reach a queue pair, nor the reverse; whoever has one has an incarnation. */
+		if (!rc && (!a.nic.pad == uccl_place_rdma(&av->domain->params) ||
+			    (a.nic.pad && uccl_addr_keyless(&a))))
 			rc = -FI_EINVAL;
 		insertion_add(&ins, rc ? NULL : &a);
 		p += used;

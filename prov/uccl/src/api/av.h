@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <rdma/fi_domain.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "core/addr.h"
 
@@ -35,15 +36,21 @@ struct uccl_av {
 	struct uccl_avshare *share; /* the table of a named one; NULL: the one here */
 	struct uccl_av_entry *v;
 	uint32_t n, cap;
-	uint32_t *buckets;	/* `cap` of them, a power of two: heads of chains by IP and port */
+	uint32_t *buckets;	/* `cap` of them, a power of two: heads of chains by addr_hash() */
 	uint32_t free_list;
 };
 
 int uccl_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av, void *context);
 
-/* Is this entry the address? 2: exactly; 1: one of both has no incarnation; 0: no. */
+/*
+ * Is this entry the address? 2: exactly; 1: one of both has no incarnation; 0: no. The place of an indirect address is
+ * another one's: who it is tells the incarnation.
+ */
 static inline int uccl_av_like(const struct uccl_addr *entry, const struct uccl_addr *addr)
 {
+	if (addr->indirect)
+		return entry->nic.pad && !memcmp(entry->nic.ip, addr->nic.ip, sizeof(addr->nic.ip)) &&
+				       entry->incarnation == addr->incarnation ? 2 : 0;
 	if (!uccl_nic_addr_equal(&entry->nic, &addr->nic))
 		return 0;
 	if (entry->incarnation == addr->incarnation)
@@ -51,7 +58,10 @@ static inline int uccl_av_like(const struct uccl_addr *entry, const struct uccl_
 	return uccl_addr_keyless(entry) || uccl_addr_keyless(addr);
 }
 
-/* Go on from `addr` to the context that is `index` places further. False: there is none. */
+/*
+ * Go on from `addr` to the context that is `index` places further: at the next ports, or, on an RDMA NIC, where only
+ * the first knows (the address is indirect). False: there is none.
+ */
 bool uccl_av_context(struct uccl_addr *addr, int index);
 /* One more than the highest handle that there may be, receive contexts aside. */
 fi_addr_t uccl_av_end(struct uccl_av *av);

@@ -34,6 +34,7 @@ struct uccl_sep {
 	pthread_mutex_t lock;		/* of what follows; taken before an endpoint's */
 	bool started;
 	struct uccl_addr addr;
+	struct uccl_nic_addr at[2 * UCCL_CONTEXTS_MAX]; /* where they are */
 };
 
 static struct uccl_sep *sep_of(struct fid *fid)
@@ -56,14 +57,29 @@ static int start_one(struct uccl_sep *sep, unsigned int i)
 	ep->src_row = !sep->src.port;
 	if (i && !uccl_av_context(&id, (int)i))
 		return -FI_EADDRINUSE;
+	/* The first one is found, and knows the others, where there are no ports in a row. */
 	if (i)
-		ep->src.port = id.nic.port;
+		ep->src.port = id.nic.pad ? 0 : id.nic.port;
 	uccl_ep_lock(ep);
 	rc = uccl_ep_start(ep, i ? &id : NULL);
 	if (!rc && !i)
 		sep->addr = *uccl_engine_addr(ep->engine);
+	if (!rc)
+		sep->at[i] = uccl_engine_addr(ep->engine)->nic;
 	uccl_ep_unlock(ep);
 	return rc;
+}
+
+/* Not all are there while they start, and until then nobody was given the address. */
+static void tell_first(struct uccl_sep *sep)
+{
+	struct uccl_ep *ep = sep->ctx[0];
+
+	if (!sep->addr.nic.pad)
+		return;
+	uccl_ep_lock(ep);
+	uccl_engine_row(ep->engine, sep->addr.incarnation, sep->at, sep->n);
+	uccl_ep_unlock(ep);
 }
 
 static void stop_all(struct uccl_sep *sep)
@@ -83,8 +99,10 @@ static int start_all(struct uccl_sep *sep)
 		rc = 0;
 		for (unsigned int i = 0; i < sep->n && !rc; i++)
 			rc = start_one(sep, i);
-		if (!rc)
+		if (!rc) {
+			tell_first(sep);
 			return 0;
+		}
 		stop_all(sep);
 		if (rc != -FI_EADDRINUSE || sep->src.port)
 			return rc;
@@ -287,7 +305,7 @@ int uccl_sep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep
 
 	if (a && a->type != FI_EP_UNSPEC && a->type != FI_EP_RDM)
 		return -FI_EINVAL;
-	if (uccl_max(ntx, nrx) > uccl_attr_contexts(&d->params, FI_EP_RDM, info->caps) ||
+	if (uccl_max(ntx, nrx) > uccl_attr_contexts(FI_EP_RDM, info->caps) ||
 	    (info->addr_format && info->addr_format != d->addr_format))
 		return -FI_EINVAL;
 	pthread_once(&once, sep_ops_make);

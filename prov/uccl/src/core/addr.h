@@ -17,6 +17,7 @@ struct uccl_addr {
 	struct uccl_nic_addr nic;
 	uint64_t incarnation;		/* random per endpoint; 0: not known (an address made from IP:port) */
 	uint8_t key[UCCL_KEY_LEN];	/* connect key; all zero with incarnation 0: keyless */
+	bool indirect;			/* nic is another one's place, who knows where this one is; not encoded */
 };
 
 void uccl_addr_encode(uint8_t out[UCCL_ADDR_LEN], const struct uccl_addr *a);

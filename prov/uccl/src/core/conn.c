@@ -243,6 +243,25 @@ enum uccl_drop uccl_conn_cookie(struct uccl_conn *c, const struct uccl_hdr *h, u
 	return UCCL_DROP_COUNT;
 }
 
+/* PROTOCOL R118 */
+enum uccl_drop uccl_conn_elsewhere(struct uccl_conn *c, const struct uccl_hdr *h, uint64_t now)
+{
+	uint16_t port = uccl_get16(h->rec + 16), pad = uccl_get16(h->rec + 18);
+
+	if (c->state != UCCL_CONN_HELLO || !c->remote.indirect)
+		return UCCL_DROP_STATE;
+	if (uccl_get64(h->rec) != c->nonce || uccl_get64(h->rec + 8) != c->remote.incarnation)
+		return UCCL_DROP_COOKIE;
+	if (h->payload_len || h->tail_len || !port || !pad != !c->remote.nic.pad)
+		return UCCL_DROP_RECORD;
+	c->remote.nic.port = port;
+	c->remote.nic.pad = pad;
+	c->remote.nic.scope = uccl_get32(h->rec + 20);
+	c->remote.indirect = false;
+	conn_step(c, UCCL_CONN_HELLO, now);
+	return UCCL_DROP_COUNT;
+}
+
 enum uccl_drop uccl_conn_open(struct uccl_conn *c, const struct uccl_init *init, bool is_ack, uint64_t now)
 {
 	if (c->state == UCCL_CONN_DEAD || (c->token_remote && c->token_remote != init->token) ||
@@ -284,12 +303,27 @@ void uccl_hello_place(uint8_t rec[UCCL_REC_LEN], const struct uccl_nic_addr *own
 	uccl_put32(rec + 28, own->pad ? own->scope : 0);
 }
 
+/* PROTOCOL R117: the place of another that was asked for. False: we know none. */
+static bool row_answer(const struct uccl_listener *l, uint64_t expected, uint8_t rec[UCCL_REC_LEN])
+{
+	const struct uccl_nic_addr *at;
+
+	if (!expected || expected == l->local.incarnation || expected - l->row.first >= l->row.n)
+		return false;
+	at = &l->row.at[expected - l->row.first];
+	uccl_put64(rec + 8, expected);
+	uccl_put16(rec + 16, at->port);
+	uccl_put16(rec + 18, at->pad);
+	uccl_put32(rec + 20, at->scope);
+	return true;
+}
+
 enum uccl_drop uccl_listener_hello(const struct uccl_listener *l, const struct uccl_hdr *h,
 				   const struct uccl_nic_addr *src, uint8_t reply[UCCL_HDR_LEN],
 				   struct uccl_nic_addr *to, uint64_t now)
 {
 	uint64_t incarnation = uccl_get64(h->rec + 8);
-	uint8_t rec[UCCL_REC_LEN];
+	uint8_t rec[UCCL_REC_LEN] = { 0 };
 	struct uccl_hdr out = { .type = UCCL_PKT_COOKIE, .token = h->token, .rec = rec };
 
 	if (h->payload_len || h->tail_len)
@@ -304,8 +338,12 @@ enum uccl_drop uccl_listener_hello(const struct uccl_listener *l, const struct u
 		to->scope = uccl_get32(h->rec + 28);
 	}
 	memcpy(rec, h->rec, 8);
-	uccl_put64(rec + 8, l->local.incarnation);
-	cookie_make(l, to, incarnation, now, rec + 16);
+	if (row_answer(l, uccl_get64(h->rec + 16), rec)) {
+		out.type = UCCL_PKT_ELSEWHERE;
+	} else {
+		uccl_put64(rec + 8, l->local.incarnation);
+		cookie_make(l, to, incarnation, now, rec + 16);
+	}
 	uccl_hdr_encode(reply, &out);
 	return UCCL_DROP_COUNT;
 }

@@ -8,6 +8,8 @@
  *               <-       COOKIE       a keyed hash of who asked and when; no larger than HELLO
  *   INIT        ->                    proves that the initiator hears us, and knows our connect key
  *               <-       INIT_ACK     both sides have token and parameters of the other: open
+ *
+ * Who is asked for another endpoint that it knows answers ELSEWHERE instead, and the initiator begins again there.
  */
 #ifndef UCCL_CORE_CONN_H
 #define UCCL_CORE_CONN_H
@@ -61,6 +63,13 @@ struct uccl_conn {
 	uint8_t cookie[UCCL_MAC_LEN];
 };
 
+/* Endpoints that one of them tells others of: contexts of a scalable endpoint. Incarnations are in a row. */
+struct uccl_row {
+	uint64_t first;			/* incarnation of at[0] */
+	uint32_t n;
+	const struct uccl_nic_addr *at;	/* on one NIC */
+};
+
 /* The side of an endpoint that answers, without state per peer. */
 struct uccl_listener {
 	/* With our connect key, mixed with the group's. PROTOCOL R114 */
@@ -69,6 +78,7 @@ struct uccl_listener {
 	uint8_t secret[UCCL_KEY_LEN];	/* for cookies; random */
 	bool keyless;			/* accept connects that do not know our key; only without security */
 	uint8_t security;		/* enum uccl_security: of our peers, too */
+	struct uccl_row row;		/* whom we tell others of; n 0: nobody */
 };
 
 /* An INIT or INIT_ACK whose cookie or nonce, source, incarnation and MAC were found right. */
@@ -97,6 +107,10 @@ int uccl_conn_tx(struct uccl_conn *c, const struct uccl_listener *l, struct uccl
  * and the connection is DEAD.
  */
 enum uccl_drop uccl_conn_cookie(struct uccl_conn *c, const struct uccl_hdr *h, uint64_t now);
+/*
+ * ELSEWHERE for this connection, whose address is indirect: c->remote is where the peer is, and all begins again there.
+ */
+enum uccl_drop uccl_conn_elsewhere(struct uccl_conn *c, const struct uccl_hdr *h, uint64_t now);
 /* A verified INIT or INIT_ACK from this peer: OPEN. Idempotent. UCCL_DROP_STATE: contradicts what we know. */
 enum uccl_drop uccl_conn_open(struct uccl_conn *c, const struct uccl_init *init, bool is_ack, uint64_t now);
 
@@ -109,7 +123,7 @@ bool uccl_conn_superseded(const struct uccl_conn *c, const struct uccl_init *ini
 
 /* What HELLO says of its sender's place besides the IP, which is that of the packet. */
 void uccl_hello_place(uint8_t rec[UCCL_REC_LEN], const struct uccl_nic_addr *own);
-/* Answer a HELLO that came from `src`: fills hdr of the reply and where it must go. */
+/* Answer a HELLO that came from `src`, by COOKIE or ELSEWHERE: fills hdr of the reply and where it must go. */
 enum uccl_drop uccl_listener_hello(const struct uccl_listener *l, const struct uccl_hdr *h,
 				   const struct uccl_nic_addr *src, uint8_t reply[UCCL_HDR_LEN],
 				   struct uccl_nic_addr *to, uint64_t now);

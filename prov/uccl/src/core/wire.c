@@ -9,6 +9,7 @@ static bool type_known(uint8_t type)
 	case UCCL_PKT_COOKIE:
 	case UCCL_PKT_INIT:
 	case UCCL_PKT_INIT_ACK:
+	case UCCL_PKT_ELSEWHERE:
 	case UCCL_PKT_ACK:
 	case UCCL_PKT_PROBE:
 	case UCCL_PKT_CREDIT:
@@ -47,7 +48,7 @@ void uccl_hdr_encode(uint8_t out[UCCL_HDR_LEN], const struct uccl_hdr *h)
 /* Handshake packets have codes of their own. */
 static uint32_t seal_len(const struct uccl_hdr *h)
 {
-	return h->flags & UCCL_FLAG_SEALED && h->type > UCCL_PKT_INIT_ACK ? UCCL_SEAL_LEN : 0;
+	return h->flags & UCCL_FLAG_SEALED && h->type >= UCCL_PKT_ACK ? UCCL_SEAL_LEN : 0;
 }
 
 enum uccl_drop uccl_hdr_decode(struct uccl_hdr *h, const uint8_t *data, uint32_t len)

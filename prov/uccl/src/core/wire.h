@@ -23,6 +23,7 @@ enum uccl_pkt_type {
 	UCCL_PKT_COOKIE = 2,
 	UCCL_PKT_INIT = 3,
 	UCCL_PKT_INIT_ACK = 4,
+	UCCL_PKT_ELSEWHERE = 5,
 	/* established, not sequenced */
 	UCCL_PKT_ACK = 8,	/* nothing but the acknowledgement block */
 	UCCL_PKT_PROBE = 9,	/* asks for an ACK; on its path it is also a later packet (loss proof) */

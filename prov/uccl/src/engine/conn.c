@@ -430,7 +430,8 @@ static void conn_learn(struct conn *c)
 /* Is this a known connection to another incarnation at the place that `init` came from? */
 static bool conn_rival(const struct conn *c, const struct uccl_init *init)
 {
-	return !c->peer.dead && c->key.incarnation && c->key.incarnation != init->from.incarnation &&
+	return !c->peer.dead && !c->hs.remote.indirect && c->key.incarnation &&
+	       c->key.incarnation != init->from.incarnation &&
 	       uccl_nic_addr_equal(&c->peer.addr.nic, &init->from.nic);
 }
 
@@ -586,6 +587,22 @@ static enum uccl_drop rx_init(struct uccl_engine *e, const struct uccl_hdr *h, c
 	return conn_establish(c, &init, false, now);
 }
 
+/*
+ * The peer is one of a row, at another place than we were told; we keep finding it by what we were told. It does not
+ * begin a connection of its own meanwhile: who is asked for so only receives.
+ */
+static enum uccl_drop rx_elsewhere(struct conn *c, const struct uccl_hdr *h, uint64_t now)
+{
+	enum uccl_drop reason = uccl_conn_elsewhere(&c->hs, h, now);
+
+	if (reason != UCCL_DROP_COUNT)
+		return reason;
+	c->peer.addr.nic = c->hs.remote.nic;
+	c->peer.addr.indirect = false;
+	conn_due(c);
+	return reason;
+}
+
 enum uccl_drop conn_rx(struct uccl_engine *e, const struct uccl_hdr *h, const uint8_t *payload,
 		       const struct uccl_nic_addr *src, uint64_t now)
 {
@@ -604,6 +621,8 @@ enum uccl_drop conn_rx(struct uccl_engine *e, const struct uccl_hdr *h, const ui
 		return UCCL_DROP_SOURCE;
 	if (c->peer.dead)
 		return UCCL_DROP_STATE;
+	if (h->type == UCCL_PKT_ELSEWHERE)
+		return rx_elsewhere(c, h, now);
 	if (h->type == UCCL_PKT_COOKIE && c->peer.open)
 		return rx_answer(c, h, now);
 	if (h->type == UCCL_PKT_COOKIE) {

@@ -123,6 +123,11 @@ const struct uccl_addr *uccl_engine_addr(const struct uccl_engine *e)
 	return &e->addr;
 }
 
+void uccl_engine_row(struct uccl_engine *e, uint64_t first, const struct uccl_nic_addr *at, uint32_t n)
+{
+	e->listener.row = (struct uccl_row){ .first = first, .n = n, .at = at };
+}
+
 int uccl_engine_wait_fd(const struct uccl_engine *e)
 {
 	return e->nic->ops->wait_fd ? e->nic->ops->wait_fd(e->nic) : -FI_ENOSYS;
@@ -347,7 +352,7 @@ static void rx_packet(struct uccl_engine *e, const struct uccl_rx *rx, const str
 	enum uccl_drop reason;
 	struct conn *c;
 
-	if (h->type <= UCCL_PKT_INIT_ACK) {
+	if (h->type < UCCL_PKT_ACK) {
 		drop(e, conn_rx(e, h, payload, &rx->src, now));
 		return;
 	}

@@ -52,6 +52,11 @@ void uccl_engine_close(struct uccl_engine *e);
 
 /* This endpoint's address. */
 const struct uccl_addr *uccl_engine_addr(const struct uccl_engine *e);
+/*
+ * Others may ask this engine, by an indirect address, for those at at[0..n), with incarnations from `first` on and the
+ * same key. Lives longer than the engine.
+ */
+void uccl_engine_row(struct uccl_engine *e, uint64_t first, const struct uccl_nic_addr *at, uint32_t n);
 
 /* One round: receive, timers, send, completions. Returns the number of events handled; 0: nothing happened. */
 int uccl_engine_poll(struct uccl_engine *e, uint64_t now);

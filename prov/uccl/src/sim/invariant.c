@@ -63,7 +63,7 @@ void uccl_sim_inv_packet(struct uccl_sim_world *w, const struct uccl_sim_pkt *p,
 {
 	struct uccl_sim_inv *inv = &w->inv;
 	bool question = p->type == UCCL_PKT_HELLO || p->type == UCCL_PKT_INIT;
-	bool answer = p->type == UCCL_PKT_COOKIE || p->type == UCCL_PKT_INIT_ACK;
+	bool answer = p->type == UCCL_PKT_COOKIE || p->type == UCCL_PKT_INIT_ACK || p->type == UCCL_PKT_ELSEWHERE;
 	struct sim_inv_flow *v;
 
 	/* What nobody sent proves nothing about a sender. */

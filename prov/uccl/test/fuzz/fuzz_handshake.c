@@ -85,6 +85,10 @@ static void arrive(int i, const struct pkt *in, const struct uccl_nic_addr *src,
 			if (h.token == conn[i].token_local)
 				uccl_conn_cookie(&conn[i], &h, now);
 			break;
+		case UCCL_PKT_ELSEWHERE:
+			if (h.token == conn[i].token_local)
+				uccl_conn_elsewhere(&conn[i], &h, now);
+			break;
 		case UCCL_PKT_INIT:
 			if (uccl_listener_init(&l[i], &h, exact + UCCL_HDR_LEN, src, &init, now) == UCCL_DROP_COUNT)
 				uccl_conn_open(&conn[i], &init, false, now);
@@ -177,8 +181,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		case 2:
 			now += (uint64_t)byte(&in) << byte(&in) % 32;
 			/* Before anything was said, so the two may differ: then they never open. */
-			if (!nkept)
-				l[i].security = conn[i].mine.security = byte(&in) % UCCL_SECURITY_COUNT;
+			if (!nkept) {
+				uint8_t how = byte(&in);
+
+				l[i].security = conn[i].mine.security = how % UCCL_SECURITY_COUNT;
+				conn[i].remote.indirect = how & 0x80;
+			}
 			break;
 		case 3: /* as it was, perhaps to the wrong side, or back to its sender */
 			arrive(i, &k, &src, now);

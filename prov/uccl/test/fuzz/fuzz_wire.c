@@ -67,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (uccl_hdr_decode(&h, data, (uint32_t)size) == UCCL_DROP_COUNT) {
 		uint8_t again[UCCL_HDR_LEN];
-		size_t seal = h.flags & UCCL_FLAG_SEALED && h.type > UCCL_PKT_INIT_ACK ? UCCL_SEAL_LEN : 0;
+		size_t seal = h.flags & UCCL_FLAG_SEALED && h.type >= UCCL_PKT_ACK ? UCCL_SEAL_LEN : 0;
 
 		assert(UCCL_HDR_LEN + h.payload_len + h.tail_len + seal == size);
 		assert(h.path < UCCL_PATHS_MAX && h.tail_len <= UCCL_TAIL_MAX);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "api/av.h"
+#include "api/domain.h"
 
 static struct uccl_addr addr_of(uint8_t last, uint16_t port, uint64_t incarnation)
 {
@@ -208,6 +209,50 @@ static void find__incarnations(void **state)
 	world_close(&w);
 }
 
+/* Queue pairs of a scalable endpoint's contexts are in no order: incarnations are, and the first place is known. */
+static void context__of_an_rdma_nic(void **state)
+{
+	struct uccl_addr first = addr_of(1, 1, 100), found, other = addr_of(1, 1, 300), keyless = addr_of(1, 1, 0);
+	struct fi_av_attr attr = { .type = FI_AV_TABLE, .rx_ctx_bits = 3 };
+	uint8_t raw[UCCL_ADDR_LEN];
+	fi_addr_t handle;
+	struct world w;
+	struct fid_av *av;
+
+	(void)state;
+	first.nic.pad = other.nic.pad = keyless.nic.pad = 0xc001;
+	first.nic.scope = 0x1000011;
+	world_open(&w);
+	snprintf(uccl_domain_of(w.domain)->params.backend, UCCL_PARAM_NAME, "verbs-ud");
+	assert_int_equal(fi_av_open(w.domain, &attr, &av, NULL), 0);
+	assert_int_equal(insert(av, &other), 0);
+	assert_int_equal(insert(av, &first), 1);
+	handle = fi_rx_addr(1, 2, attr.rx_ctx_bits);
+	assert_int_equal(uccl_av_get(inside(av), handle, &found), 0);
+	assert_memory_equal(&found.nic, &first.nic, sizeof(first.nic));
+	assert_true(found.incarnation == 102);
+	assert_true(found.indirect);
+	assert_int_equal(uccl_av_get(inside(av), 1, &found), 0);
+	assert_false(found.indirect);
+	/* Whoever it is comes from a place of its own. */
+	found.nic.scope = 0x2000022;
+	found.nic.port++;
+	found.incarnation = 104;
+	assert_true(uccl_av_find(inside(av), &found) == 1);
+	found.nic.ip[15] ^= 1;
+	assert_true(uccl_av_find(inside(av), &found) == FI_ADDR_NOTAVAIL);
+	found.nic.ip[15] ^= 1;
+	found.incarnation = 99;
+	assert_true(uccl_av_find(inside(av), &found) == FI_ADDR_NOTAVAIL);
+	found.incarnation = 100;
+	assert_true(uccl_av_find(inside(av), &found) == FI_ADDR_NOTAVAIL);
+	/* Nobody there is without one. */
+	uccl_addr_encode(raw, &keyless);
+	assert_int_equal(fi_av_insert(av, raw, 1, &handle, 0, NULL), 0);
+	assert_int_equal(fi_close(&av->fid), 0);
+	world_close(&w);
+}
+
 static void remove__and_reuse(void **state)
 {
 	struct uccl_addr a[4], got;
@@ -404,6 +449,7 @@ int main(void)
 		cmocka_unit_test(open__attr),	      cmocka_unit_test(open__named),
 		cmocka_unit_test(insert__many),
 		cmocka_unit_test(insert__bad_ones),   cmocka_unit_test(find__incarnations),
+		cmocka_unit_test(context__of_an_rdma_nic),
 		cmocka_unit_test(remove__and_reuse),  cmocka_unit_test(lookup__lengths),
 		cmocka_unit_test(straddr__text),      cmocka_unit_test(insertsvc__names),
 		cmocka_unit_test(insertsym__counts),  cmocka_unit_test(insert__event_queue),

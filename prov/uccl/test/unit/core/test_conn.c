@@ -476,6 +476,116 @@ static void listener_hello__rdma(void **state)
 }
 
 /* Who claims to be on an RDMA NIC, and is not, or the reverse. */
+/* Endpoint 1 has two more beside it, with the next incarnations. PROTOCOL R117 */
+static const struct uccl_nic_addr row[3] = {
+	{ .port = 7001, .pad = 0xc201, .scope = 0x21000001 },
+	{ .port = 7002, .pad = 0xc202, .scope = 0x22000002 },
+	{ .port = 7003, .pad = 0xc203, .scope = 0x23000003 },
+};
+
+static void row_of_1(void)
+{
+	rdma();
+	l[1].row = (struct uccl_row){ .first = l[1].local.incarnation, .n = 3, .at = row };
+}
+
+static void listener_hello__elsewhere(void **state)
+{
+	struct pkt hello, reply;
+
+	(void)state;
+	row_of_1();
+	for (uint64_t i = 0; i < 5; i++) {
+		conn[0].remote.incarnation = l[1].local.incarnation + i - 1;
+		uccl_conn_start(&conn[0], now);
+		conn[0].tx_due = true;
+		take(0, &hello);
+		seen_by_nic(&hello);
+		assert_int_equal(answer(1, &hello, &reply), UCCL_DROP_COUNT);
+		assert_true(reply.len <= hello.len);
+		assert_memory_equal(&reply.to, &l[0].local.nic, sizeof(reply.to));
+		assert_true(uccl_get64(reply.h.rec) == conn[0].nonce);
+		/* Itself, and who is not in the row, as ever. */
+		if (i < 2 || i > 3) {
+			assert_int_equal(reply.h.type, UCCL_PKT_COOKIE);
+			assert_true(uccl_get64(reply.h.rec + 8) == l[1].local.incarnation);
+			continue;
+		}
+		assert_int_equal(reply.h.type, UCCL_PKT_ELSEWHERE);
+		assert_true(uccl_get64(reply.h.rec + 8) == conn[0].remote.incarnation);
+		assert_int_equal(uccl_get16(reply.h.rec + 16), row[i - 1].port);
+		assert_int_equal(uccl_get16(reply.h.rec + 18), row[i - 1].pad);
+		assert_int_equal(uccl_get32(reply.h.rec + 20), row[i - 1].scope);
+		assert_true(!uccl_get64(reply.h.rec + 24));
+	}
+}
+
+/* Endpoint 0 asks endpoint 1 for the one behind it, and is told. PROTOCOL R118 */
+static void until_elsewhere(struct pkt *told)
+{
+	struct pkt hello;
+
+	row_of_1();
+	conn[0].remote.incarnation = l[1].local.incarnation + 1;
+	conn[0].remote.indirect = true;
+	uccl_conn_start(&conn[0], now);
+	take(0, &hello);
+	seen_by_nic(&hello);
+	assert_int_equal(answer(1, &hello, told), UCCL_DROP_COUNT);
+	assert_int_equal(told->h.type, UCCL_PKT_ELSEWHERE);
+}
+
+static void conn_elsewhere__begins_again(void **state)
+{
+	struct pkt told, k;
+
+	(void)state;
+	until_elsewhere(&told);
+	assert_int_equal(uccl_conn_elsewhere(&conn[0], &told.h, now), UCCL_DROP_COUNT);
+	assert_int_equal(conn[0].remote.nic.port, 7002);
+	assert_int_equal(conn[0].remote.nic.pad, 0xc202);
+	assert_int_equal(conn[0].remote.nic.scope, 0x22000002);
+	assert_memory_equal(conn[0].remote.nic.ip, l[1].local.nic.ip, 16);
+	assert_false(conn[0].remote.indirect);
+	assert_true(take(0, &k));
+	assert_int_equal(k.h.type, UCCL_PKT_HELLO);
+	assert_true(uccl_get64(k.h.rec + 16) == l[1].local.incarnation + 1);
+	/* Once: whoever is there now is it. */
+	assert_int_equal(uccl_conn_elsewhere(&conn[0], &told.h, now), UCCL_DROP_STATE);
+}
+
+static void conn_elsewhere__malformed(void **state)
+{
+	struct pkt told;
+
+	(void)state;
+	until_elsewhere(&told);
+	told.data[32] ^= 1; /* nonce */
+	assert_int_equal(uccl_conn_elsewhere(&conn[0], &told.h, now), UCCL_DROP_COOKIE);
+	told.data[32] ^= 1;
+	told.data[40] ^= 1; /* another one than was asked for */
+	assert_int_equal(uccl_conn_elsewhere(&conn[0], &told.h, now), UCCL_DROP_COOKIE);
+	told.data[40] ^= 1;
+	memset(told.data + 48, 0, 2); /* port */
+	assert_int_equal(uccl_conn_elsewhere(&conn[0], &told.h, now), UCCL_DROP_RECORD);
+	told.data[48] = 1;
+	memset(told.data + 50, 0, 2); /* a socket's */
+	assert_int_equal(uccl_conn_elsewhere(&conn[0], &told.h, now), UCCL_DROP_RECORD);
+	told.data[50] = 1;
+	told.h.payload_len = 1;
+	assert_int_equal(uccl_conn_elsewhere(&conn[0], &told.h, now), UCCL_DROP_RECORD);
+	told.h.payload_len = 0;
+	assert_int_equal(conn[0].state, UCCL_CONN_HELLO);
+	assert_true(conn[0].remote.indirect);
+	assert_int_equal(conn[0].remote.nic.scope, l[1].local.nic.scope);
+	/* Nor whoever asked for the one that is there, nor later. */
+	conn[0].remote.indirect = false;
+	assert_int_equal(uccl_conn_elsewhere(&conn[0], &told.h, now), UCCL_DROP_STATE);
+	conn[0].remote.indirect = true;
+	conn[0].state = UCCL_CONN_INIT;
+	assert_int_equal(uccl_conn_elsewhere(&conn[0], &told.h, now), UCCL_DROP_STATE);
+}
+
 static void listener_hello__other_kind(void **state)
 {
 	struct pkt hello, cookie;
@@ -989,6 +1099,9 @@ int main(void)
 		cmocka_unit_test_setup(conn_superseded__by_the_later_only, start),
 		cmocka_unit_test_setup(listener_hello__reply, start),
 		cmocka_unit_test_setup(listener_hello__rdma, start),
+		cmocka_unit_test_setup(listener_hello__elsewhere, start),
+		cmocka_unit_test_setup(conn_elsewhere__begins_again, start),
+		cmocka_unit_test_setup(conn_elsewhere__malformed, start),
 		cmocka_unit_test_setup(listener_hello__other_kind, start),
 		cmocka_unit_test_setup(listener_hello__malformed, start),
 		cmocka_unit_test_setup(listener_init__good, start),

@@ -39,6 +39,7 @@ static enum ibv_qp_type kind;
 static uint32_t max_qp;
 static bool apart; /* no two engines share queue pairs, as if each were a process */
 static struct uccl_qp_budget *budget, shared;
+static const struct uccl_addr *identity; /* of the next engine, unless NULL */
 
 static uint64_t clock_read(void)
 {
@@ -72,6 +73,7 @@ static int begin(void **state)
 	max_qp = 0;
 	apart = false;
 	budget = NULL;
+	identity = NULL;
 	for (size_t i = 0; i < LONG; i++)
 		src[i] = (uint8_t)uccl_rng_next(&rng);
 	return 0;
@@ -96,7 +98,7 @@ static int end(void **state)
 static void engine_open(int i, const char *device)
 {
 	struct uccl_config cfg;
-	struct uccl_engine_attr attr = {.config = &cfg, .random = fill_random};
+	struct uccl_engine_attr attr = {.config = &cfg, .random = fill_random, .identity = identity};
 	struct uccl_nic_attr nic = {
 		.ifname = device, .max_qp = max_qp, .budget = budget, .rx_bytes = rx_bytes};
 
@@ -251,6 +253,133 @@ static void engines__bad_network(void **state)
 		assert_memory_equal(dst[to], src, LONG);
 	}
 	assert_int_equal(errors, 0);
+}
+
+/* Contexts of a scalable endpoint. */
+
+#define ROW 3
+
+static struct uccl_nic_addr row_at[ROW];
+
+/* Engines 0 to ROW - 1 on one NIC, found by the first; engine ROW on the other. */
+static void row_open(void)
+{
+	struct uccl_addr id;
+
+	for (int i = 0; i < ROW; i++) {
+		if (i) {
+			id = *uccl_engine_addr(e[0]);
+			id.incarnation += (uint64_t)i;
+			identity = &id;
+		}
+		engine_open(i, "rxe0");
+		row_at[i] = uccl_engine_addr(e[i])->nic;
+	}
+	identity = NULL;
+	engine_open(ROW, "rxe1");
+	uccl_engine_row(e[0], uccl_engine_addr(e[0])->incarnation, row_at, ROW);
+}
+
+/* What is known of context i: where the first is. */
+static struct uccl_peer *row_peer(int i)
+{
+	struct uccl_addr a = *uccl_engine_addr(e[0]);
+
+	a.incarnation += (uint64_t)i;
+	a.indirect = i;
+	return uccl_engine_peer(e[ROW], &a, true);
+}
+
+static void row_message(int i, uint64_t len)
+{
+	struct uccl_op *r = op_new(i, UCCL_OP_RECV, dst[i], len), *s = op_new(ROW, UCCL_OP_SEND, src, len);
+
+	memset(dst[i], 0, len);
+	assert_int_equal(uccl_engine_recv(e[i], r, now), 0);
+	s->peer = row_peer(i);
+	assert_int_equal(uccl_engine_send(e[ROW], s, now), 0);
+}
+
+/* To all at once, again and again: each is found, by what was known first, and is one peer. PROTOCOL R117 R118 */
+static void row_talk(uint64_t len, uint64_t patience)
+{
+	for (int round = 1; round <= 3; round++) {
+		for (int i = ROW - 1; i >= 0; i--)
+			row_message(i, len);
+		run(patience);
+		for (int i = 0; i < ROW; i++) {
+			assert_int_equal(dones[i], round);
+			assert_memory_equal(dst[i], src, len);
+		}
+		assert_int_equal(dones[ROW], ROW * round);
+	}
+	assert_int_equal(errors, 0);
+	assert_int_equal(uccl_engine_stats(e[ROW])->connects, ROW);
+	for (int i = 0; i < ROW; i++) {
+		assert_int_equal(uccl_engine_stats(e[i])->connects, 1);
+		assert_memory_equal(&uccl_peer_addr(row_peer(i))->nic, &row_at[i], sizeof(row_at[i]));
+	}
+}
+
+static void row__told_by_the_first(void **state)
+{
+	(void)state;
+	row_open();
+	row_talk(1000, SECOND);
+}
+
+static void row__bad_network(void **state)
+{
+	(void)state;
+	row_open();
+	fake->hook = chance;
+	row_talk(LONG, 5 * SECOND);
+}
+
+static void row__writes(void **state)
+{
+	(void)state;
+	kind = IBV_QPT_UC;
+	row_open();
+	row_talk(LONG, SECOND);
+}
+
+static enum fake_fate drop_all(void *arg, const struct fake_packet *p)
+{
+	(void)arg;
+	(void)p;
+	return FAKE_DROP;
+}
+
+/* The first one connects while it is still asked for another: it does not take that one's place. */
+static void row__first_was_faster(void **state)
+{
+	(void)state;
+	row_open();
+	fake->hook = drop_all;
+	row_message(1, 10);
+	fake->hook = NULL;
+	run(UCCL_NS_PER_MS);
+	row_message(0, 10);
+	run(SECOND);
+	assert_int_equal(dones[ROW], 2);
+	assert_int_equal(dones[0] + dones[1], 2);
+	assert_int_equal(errors, 0);
+}
+
+/* The endpoint has no such context: whoever answers is another incarnation, and that is an error. */
+static void row__none_of_it(void **state)
+{
+	struct uccl_op *s;
+
+	(void)state;
+	row_open();
+	s = op_new(ROW, UCCL_OP_SEND, src, 10);
+	s->peer = row_peer(ROW);
+	assert_int_equal(uccl_engine_send(e[ROW], s, now), 0);
+	run(SECOND);
+	assert_int_equal(dones[ROW], 1);
+	assert_int_equal(last_error, FI_ECONNRESET);
 }
 
 /* Direct writes. */
@@ -1056,6 +1185,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(engines__roce, begin, end),
 		cmocka_unit_test_setup_teardown(engines__infiniband, begin, end),
 		cmocka_unit_test_setup_teardown(engines__bad_network, begin, end),
+		cmocka_unit_test_setup_teardown(row__told_by_the_first, begin, end),
+		cmocka_unit_test_setup_teardown(row__bad_network, begin, end),
+		cmocka_unit_test_setup_teardown(row__writes, begin, end),
+		cmocka_unit_test_setup_teardown(row__first_was_faster, begin, end),
+		cmocka_unit_test_setup_teardown(row__none_of_it, begin, end),
 		cmocka_unit_test_setup_teardown(writes__uc_one_packet_each, begin, end),
 		cmocka_unit_test_setup_teardown(writes__uc_large, begin, end),
 		cmocka_unit_test_setup_teardown(writes__rc, begin, end),

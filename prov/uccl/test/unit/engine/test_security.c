@@ -98,7 +98,7 @@ static void sealed__all_packets(void **state)
 		}
 		assert_true(nkept > 50);
 		for (int i = 0; i < nkept; i++)
-			assert_int_equal(is_sealed(&kept[i]), mode && kept[i].type > UCCL_PKT_INIT_ACK);
+			assert_int_equal(is_sealed(&kept[i]), mode && kept[i].type >= UCCL_PKT_ACK);
 		assert_int_equal(dropped_all(l, 0) + dropped_all(l, 1), 0);
 		uccl_engine_drain(l->node[0].e, l->now);
 		lan_run(l, 10 * MS);
