@@ -185,6 +185,14 @@ void msg_rma_submit(struct uccl_op *op)
 	}
 }
 
+static void rma_count(struct uccl_mep *m, const struct uccl_op *op)
+{
+	if (op->type == UCCL_OP_WRITE || op->type == UCCL_OP_READ)
+		m->stats->rma_ops++;
+	else
+		m->stats->atomic_ops++;
+}
+
 static int rma_self(struct uccl_mep *m, struct uccl_op *op)
 {
 	struct uccl_req req = req_of(op);
@@ -193,6 +201,7 @@ static int rma_self(struct uccl_mep *m, struct uccl_op *op)
 		head_drop(m, op);
 		return -FI_EAGAIN;
 	}
+	rma_count(m, op);
 	op->refusal = (uint8_t)msg_serve_self(m, op, &req);
 	head_drop(m, op);
 	op->err = op->refusal ? refusal_err(op->refusal) : 0;
@@ -235,6 +244,7 @@ int uccl_msg_rma(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 		return -FI_EAGAIN;
 	}
 	op->args = NULL;
+	rma_count(m, op);
 	msg_post(m, op, now);
 	return 0;
 }

@@ -388,6 +388,41 @@ static void rma__limits(void **state)
 	idle(d);
 }
 
+/* Each kind by itself, at the one who began it; what could not be posted is none. */
+static void rma__counted(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_stats *s = &d->side[0].stats;
+	uint64_t add = 1;
+
+	(void)state;
+	duo_region(d, 1, 0, mem, 1000, BOTH);
+	for (int self = 0; self < 2; self++) {
+		if (self) {
+			idle(d);
+			d = duo_new(false, 16);
+			s = &d->side[0].stats;
+			d->side[0].peer.self = true;
+			duo_region(d, 0, 0, mem, 1000, BOTH);
+		}
+		duo_rma(d, 0, UCCL_OP_WRITE, 0, src, 100, 0, 1, DUO_CTX(1));
+		duo_rma(d, 0, UCCL_OP_READ, 0, dst, 100, 0, 1, DUO_CTX(2));
+		duo_atomic(d, 0, UCCL_OP_ATOMIC, UCCL_UINT64, UCCL_SUM, &add, NULL, NULL, 1, 0, 1, DUO_CTX(3));
+		duo_atomic(d, 0, UCCL_OP_FETCH, UCCL_UINT64, UCCL_SUM, &add, NULL, dst, 1, 0, 1, DUO_CTX(4));
+		duo_atomic(d, 0, UCCL_OP_COMPARE, UCCL_UINT64, UCCL_CSWAP, &add, &add, dst, 1, 0, 1, DUO_CTX(5));
+		duo_run(d, SECOND);
+		for (int k = 1; k <= 5; k++)
+			assert_int_equal(duo_next(d, 0)->err, 0);
+		d->side[0].m.copied_bytes = UCCL_COPIED_MAX;
+		assert_int_equal(duo_rma(d, 0, UCCL_OP_WRITE, UCCL_OPF_INJECT, src, 900, 0, 1, NULL), -FI_EAGAIN);
+		d->side[0].m.copied_bytes = 0;
+		assert_int_equal(s->rma_ops, 2);
+		assert_int_equal(s->atomic_ops, 3);
+		assert_int_equal(d->side[1].stats.rma_ops + d->side[1].stats.atomic_ops, 0);
+	}
+	idle(d);
+}
+
 /* Answers that nobody waits for, or that say too much. PROTOCOL R74 */
 static void answer__bad(void **state)
 {
@@ -458,8 +493,8 @@ int main(void)
 		cmocka_unit_test(rma__fence),	      cmocka_unit_test(rma__peer_dies),
 		cmocka_unit_test(rma__not_connected), cmocka_unit_test(rma__self),
 		cmocka_unit_test(rma__self_no_room),
-		cmocka_unit_test(rma__limits),	      cmocka_unit_test(answer__bad),
-		cmocka_unit_test(hints__apart),
+		cmocka_unit_test(rma__limits),	      cmocka_unit_test(rma__counted),
+		cmocka_unit_test(answer__bad),	      cmocka_unit_test(hints__apart),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
