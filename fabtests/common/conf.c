@@ -200,17 +200,15 @@ static void ended(struct conf_ep *e, struct conf_op *op)
 	e->completions++;
 }
 
-void conf_progress(struct conf_ep *e)
+bool conf_poll(struct conf_ep *e)
 {
 	struct fi_cq_tagged_entry v[8];
 	struct fi_cq_err_entry bad = {0};
 	ssize_t n = fi_cq_read(e->cq, v, 8);
 	struct conf_op *op;
 
-	if (n == -FI_EAGAIN) {
-		sched_yield();
-		return;
-	}
+	if (n == -FI_EAGAIN)
+		return false;
 	if (n == -FI_EAVAIL) {
 		conf_check(fi_cq_readerr(e->cq, &bad, 0) == 1, "fi_cq_readerr");
 		op = bad.op_context;
@@ -219,7 +217,7 @@ void conf_progress(struct conf_ep *e)
 		op->flags = bad.flags;
 		op->len = bad.len;
 		op->olen = bad.olen;
-		return;
+		return true;
 	}
 	conf_check(n > 0, "fi_cq_read: %zd", n);
 	for (ssize_t i = 0; i < n; i++) {
@@ -231,6 +229,13 @@ void conf_progress(struct conf_ep *e)
 		op->data = v[i].data;
 		op->tag = v[i].tag;
 	}
+	return true;
+}
+
+void conf_progress(struct conf_ep *e)
+{
+	if (!conf_poll(e))
+		sched_yield();
 }
 
 void conf_wait(struct conf_ep *a, struct conf_ep *b, struct conf_op *op)

@@ -84,7 +84,9 @@ void conf_ep_open(struct conf_ep *e, struct conf_net *n);
 void conf_ep_close(struct conf_ep *e);
 fi_addr_t conf_insert(struct conf_ep *e, const void *name);
 
-/* Read the completions that are there. */
+/* Read the completions that are there; false: there are none. */
+bool conf_poll(struct conf_ep *e);
+/* Likewise, and leave the processor to others if there are none. */
 void conf_progress(struct conf_ep *e);
 /* Post, driving both endpoints while the provider says -FI_EAGAIN; b may be NULL. */
 #define conf_post(a, b, call)                                                                                          \
