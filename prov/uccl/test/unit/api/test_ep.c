@@ -592,7 +592,6 @@ static void inject__too_long(void **state)
 	duo_close(&d);
 }
 
-/* The unread completions reach the size of the queue: posting waits, and nothing is lost. */
 /* Datagrams: as long as fi_getinfo said, and no longer; what is posted for more takes them, too. */
 static void dgram__sizes(void **state)
 {
@@ -689,6 +688,7 @@ static void auth_key__groups(void **state)
 	unsetenv("FI_UCCL_KEYLESS");
 }
 
+/* The unread completions reach the size of the queue: posting waits, and nothing is lost. */
 static void cq__back_pressure(void **state)
 {
 	struct fi_cq_attr attr = { .format = FI_CQ_FORMAT_TAGGED, .size = 100 };
