@@ -39,6 +39,7 @@ struct uccl_item {
 	bool want_ack;		/* someone waits for the acknowledgement: ask for it with the last chunk */
 	bool queued;		/* in the send queue */
 	bool direct;		/* bulk: write straight to rkey/raddr + offset */
+	bool part;		/* msg's own: of a payload that comes in parts (struct uccl_pump) */
 	uint8_t iov_count;
 	uint8_t rec[UCCL_REC_LEN];
 	const struct iovec *iov; /* payload; stays valid until acked */

@@ -871,10 +871,19 @@ static void mep_fence(struct uccl_peer *p, uint16_t path, uint64_t now)
 		c->e->nic->ops->fence(c->e->nic, c->nic_peer, path);
 }
 
+static void mep_broken(struct uccl_peer *p)
+{
+	struct conn *c = peer_conn(p);
+
+	c->bad_memory = true;
+	c->e->scan_at = c->e->now;
+}
+
 const struct uccl_mep_ops engine_mep_ops = {
 	.ready = mep_ready,
 	.connect = mep_connect,
 	.reg = mep_reg,
 	.dereg = mep_dereg,
 	.fence = mep_fence,
+	.broken = mep_broken,
 };

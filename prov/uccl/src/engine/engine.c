@@ -78,6 +78,8 @@ int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct u
 	e->mep.room = attr->room;
 	e->mep.room_arg = attr->room_arg;
 	e->mep.data_takes = attr->data_takes;
+	e->mep.device = attr->device;
+	e->mep.device_arg = attr->device_arg;
 	e->mep.cm = attr->connected;
 	e->mep.dereg_fences = attr->nic->caps.dereg_fences;
 	uccl_heap_init(&e->heap);
@@ -574,6 +576,8 @@ int uccl_engine_poll(struct uccl_engine *e, uint64_t now)
 	n = engine_rx(e, now);
 	if (uccl_msg_waits(&e->mep))
 		uccl_msg_retry(&e->mep, now);
+	if (uccl_msg_copying(&e->mep))
+		n += uccl_msg_copies(&e->mep, now);
 	engine_timers(e, now);
 	engine_credits(e, now);
 	if (e->drain_ns)
@@ -589,8 +593,8 @@ uint64_t uccl_engine_expiry(const struct uccl_engine *e)
 	struct uccl_timer *t = uccl_heap_min(&e->heap);
 	uint64_t at = uccl_min(t ? t->at : UCCL_NEVER, e->scan_at);
 
-	/* Something waits for the NIC to take it. */
-	return e->tx_n || !TAILQ_EMPTY(&e->ready) ? e->now : at;
+	/* Something waits for the NIC to take it, or for a copy of which nothing else tells. */
+	return e->tx_n || !TAILQ_EMPTY(&e->ready) || uccl_msg_copying(&e->mep) ? e->now : at;
 }
 
 void uccl_engine_drain(struct uccl_engine *e, uint64_t now)

@@ -37,6 +37,9 @@ struct uccl_engine_attr {
 	void *sharers_arg;
 	/* Of a connected endpoint, or a listening one: see uccl_engine_pair. */
 	bool connected;
+	/* Memory of devices; NULL: there is none. */
+	const struct uccl_device_ops *device;
+	void *device_arg;
 	/* See uccl_mep.room; NULL: there always is. */
 	bool (*room)(void *arg);
 	void *room_arg;

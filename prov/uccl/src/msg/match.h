@@ -39,6 +39,8 @@ struct uccl_msg_rx {
 	struct uccl_op *op;		/* the receive it matched */
 	const struct iovec *iov;	/* matched: where it belongs; else NULL */
 	uint8_t niov;
+	uint16_t device;		/* which of iov are memory of a device */
+	struct uccl_copy copy;		/* of payload on its way there */
 	struct uccl_serve *serve;	/* it is a request for our memory */
 	struct uccl_op *read;		/* it is what comes back for this operation */
 	struct uccl_op *self;		/* a message to ourselves: the send */

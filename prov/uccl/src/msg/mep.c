@@ -24,6 +24,8 @@ void uccl_mep_init(struct uccl_mep *m, const struct uccl_mep_ops *ops, struct uc
 	uccl_pool_init(&m->reply_pool, sizeof(struct uccl_reply), UCCL_REPLIES_MAX);
 	for (int i = 0; i < UCCL_BLOCK_COUNT; i++)
 		TAILQ_INIT(&m->blocked[i]);
+	TAILQ_INIT(&m->copies);
+	TAILQ_INIT(&m->pumps);
 	uccl_ids_init(&m->send_ids);
 	uccl_ids_init(&m->rx_ids);
 	uccl_match_init(&m->match);
@@ -58,7 +60,9 @@ void uccl_mep_fini(struct uccl_mep *m, uint64_t now)
 {
 	struct uccl_msg_rx *rx;
 
-	(void)now;
+	/* Messages to ourselves may be on their way between buffers. */
+	msg_copies_settle(m);
+	uccl_msg_copies(m, now);
 	for (int t = 0; t < UCCL_KINDS; t++) {
 		while ((rx = TAILQ_FIRST(&m->match.unexpected[t]))) {
 			struct uccl_op *self = rx->self;

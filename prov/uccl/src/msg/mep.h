@@ -15,7 +15,7 @@
 TAILQ_HEAD(uccl_reply_list, uccl_reply);
 
 /* What the first request of a peer waits for: a reply or staging memory, or room for the completion of its data. */
-enum uccl_block { UCCL_BLOCK_NOT, UCCL_BLOCK_REPLY, UCCL_BLOCK_ROOM, UCCL_BLOCK_COUNT };
+enum uccl_block { UCCL_BLOCK_NOT, UCCL_BLOCK_REPLY, UCCL_BLOCK_ROOM, UCCL_BLOCK_COPY, UCCL_BLOCK_COUNT };
 
 /* A remote endpoint as messages see it. Its flow exists while `open`. */
 struct uccl_peer {
@@ -55,6 +55,8 @@ struct uccl_mep_ops {
 	int (*reg)(struct uccl_peer *p, void *buf, uint64_t len, void **mr, uint64_t *rkey, uint64_t *raddr);
 	void (*dereg)(struct uccl_peer *p, void *mr);
 	void (*fence)(struct uccl_peer *p, uint16_t path, uint64_t now);
+	/* The rest of a message cannot be had from its buffer: end this peer, but not before this returns. */
+	void (*broken)(struct uccl_peer *p);
 };
 
 struct uccl_mep {
@@ -75,6 +77,13 @@ struct uccl_mep {
 	bool data_takes;		/* remote data of a request takes a posted receive: FI_RX_CQ_DATA */
 	uint64_t staged_bytes;		/* copies of what goes back for reads */
 	struct uccl_peer_list blocked[UCCL_BLOCK_COUNT]; /* by what they wait for; none at UCCL_BLOCK_NOT */
+	/* Copies from and to devices: up to this number queued and done, and who waits for which. */
+	const struct uccl_device_ops *device; /* NULL: there are none */
+	void *device_arg;
+	uint64_t copies_queued, copies_done;
+	uint64_t pumped_bytes;		/* memory of pumps */
+	struct uccl_copy_list copies;
+	struct uccl_op_list pumps;	/* sends that wait for memory to bring their payload from a device */
 	struct uccl_pool op_pool, rx_pool, serve_pool, reply_pool;
 	struct uccl_ids send_ids, rx_ids;
 	struct uccl_match match;
@@ -143,6 +152,12 @@ static inline bool uccl_msg_waits(const struct uccl_mep *m)
 	return m->starved || !TAILQ_EMPTY(&m->blocked[UCCL_BLOCK_ROOM]);
 }
 
+/* Is something to be done by uccl_msg_copies()? */
+static inline bool uccl_msg_copying(const struct uccl_mep *m)
+{
+	return m->copies_queued != m->copies_done || !TAILQ_EMPTY(&m->copies);
+}
+
 static inline bool uccl_mep_room(const struct uccl_mep *m)
 {
 	return !m->room || m->room(m->room_arg);
@@ -163,6 +178,8 @@ void uccl_mep_op_put(struct uccl_mep *m, struct uccl_op *op);
 /* between the files of msg */
 void msg_send_acked(struct uccl_peer *p, struct uccl_item *item);
 void msg_send_failed(struct uccl_op *op, int err);
+/* Its payload is on its way from a device (op->copy): it begins when that is there. Before msg_post. */
+void msg_send_load(struct uccl_mep *m, struct uccl_op *op);
 enum uccl_drop msg_cts(struct uccl_peer *p, const uint8_t *rec, uint64_t now);
 enum uccl_drop msg_fin(struct uccl_peer *p, const uint8_t *rec);
 void msg_recv_done(struct uccl_op *op, struct uccl_peer *from, int err);
@@ -181,6 +198,8 @@ void msg_rx_release(struct uccl_msg_rx *rx);
 void msg_rx_fin(struct uccl_msg_rx *rx, uint32_t refusal);
 void msg_rx_cts(struct uccl_msg_rx *rx);
 void msg_rx_place(struct uccl_msg_rx *rx, uint64_t off, const uint8_t *data, uint64_t len);
+/* The same for what was kept of it. */
+void msg_rx_move(struct uccl_msg_rx *rx, uint64_t len);
 int msg_rx_buffer(struct uccl_msg_rx *rx, uint64_t len);
 struct uccl_msg_rx *msg_rx_find(struct uccl_peer *p, uint64_t mseq);
 struct uccl_msg_rx *msg_rx_new(struct uccl_peer *p, uint64_t mseq);

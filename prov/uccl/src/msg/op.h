@@ -13,6 +13,7 @@
 
 #include "core/addr.h"
 #include "core/flow.h"
+#include "msg/device.h"
 
 #define UCCL_IOV_MAX 4
 /* Pieces of remote memory in one operation. */
@@ -80,6 +81,8 @@ struct uccl_target_ops {
 	 * -enum uccl_refusal. The memory stays valid until uccl_engine_revoke() is called for that region.
 	 */
 	int (*resolve)(void *arg, const struct uccl_seg *seg, uint32_t access, struct iovec *iov, void **region);
+	/* Is this region memory of a device? NULL: none is. */
+	bool (*device)(void *arg, const void *region);
 	/* Around every atomic operation: nobody else's may come between. */
 	void (*lock)(void *arg);
 	void (*unlock)(void *arg);
@@ -101,6 +104,7 @@ struct uccl_target_ops {
 #define UCCL_OPF_FENCE	  (1u << 9) /* not before all that was posted to this peer is complete */
 
 struct uccl_peer;
+struct uccl_pump;
 struct uccl_msg_rx;
 
 TAILQ_HEAD(uccl_op_list, uccl_op);
@@ -116,6 +120,7 @@ struct uccl_op {
 	uint64_t data;
 	uint64_t len;		/* sum of the iov lengths */
 	struct iovec iov[UCCL_IOV_MAX]; /* FETCH, COMPARE: for what comes back. ATOMIC: none */
+	uint16_t device;	/* which of them are memory of a device, by bits; not of atomics */
 	struct uccl_seg seg[UCCL_SEG_MAX]; /* RMA: where in the peer's memory */
 	uint8_t nseg;
 	uint8_t datatype, atomic; /* enum uccl_datatype, enum uccl_atomic (msg/atomic.h): libfabric's numbers */
@@ -150,7 +155,12 @@ struct uccl_op {
 	void *bounce;		/* send: our copy of an injected payload, if it does not fit `small` */
 	uint32_t bounce_len;
 	uint32_t head_len;	/* RMA: segments, and as much of the payload as was copied behind them */
-	int fail;		/* RMA: why it ends when what is under way has come back */
+	int fail;		/* why it ends when what is under way has come back */
+	bool loading;		/* send: its payload is on its way from a device; it is not begun before */
+	struct uccl_copy copy;	/* of that, or of a message to ourselves */
+	struct uccl_pump *pump;	/* send: a large payload comes from a device in parts */
+	TAILQ_ENTRY(uccl_op) pump_link;
+	bool pump_waits;	/* for memory to do so */
 	struct iovec head, body; /* RMA: what the first record carries, and the copied payload */
 	uint8_t small[128];
 	struct uccl_item env;	/* the envelope, or a control record */

@@ -109,6 +109,7 @@ static struct uccl_op *recv_take(struct uccl_mep *m, struct uccl_op *recv, uint6
 	child->iov[0].iov_base = (uint8_t *)recv->iov[0].iov_base + recv->multi_used;
 	child->iov[0].iov_len = room;
 	child->len = room;
+	child->device = recv->device;
 	child->done_buf = child->iov[0].iov_base;
 	recv->children++;
 	recv->multi_used += uccl_min(len, room);
@@ -187,6 +188,8 @@ void msg_rx_free(struct uccl_msg_rx *rx)
 	struct uccl_peer *p = rx->peer;
 	struct uccl_mep *m = p->mep;
 
+	if (rx->copy.ticket)
+		msg_copy_end(m, &rx->copy);
 	rx_unlink(rx);
 	rx_buf_free(rx);
 	if (rx->serve) {
@@ -208,6 +211,8 @@ void msg_rx_free(struct uccl_msg_rx *rx)
 void msg_rx_release(struct uccl_msg_rx *rx)
 {
 	rx->finished = true;
+	if (rx->copy.ticket)
+		msg_copy_end(rx->peer->mep, &rx->copy);
 	if (!rx->cts.queued && !rx->cts.pending && !rx->fin.queued && !rx->fin.pending)
 		msg_rx_free(rx);
 }
@@ -225,12 +230,26 @@ void msg_rx_fin(struct uccl_msg_rx *rx, uint32_t refusal)
 	p->mep->ops->ready(p);
 }
 
+static void rx_complete(struct uccl_msg_rx *rx, uint64_t now);
+
+static void rx_copied(struct uccl_copy *c, uint64_t now)
+{
+	rx_complete(uccl_container_of(c, struct uccl_msg_rx, copy), now);
+}
+
 /* Everything that has a place is in its place. */
 static void rx_complete(struct uccl_msg_rx *rx, uint64_t now)
 {
 	struct uccl_peer *p = rx->peer;
 	struct uccl_op *op = rx->op;
 
+	if (rx->device) {
+		if (!msg_copied(p->mep, &rx->copy)) {
+			msg_copy_wait(p->mep, &rx->copy, rx_copied);
+			return;
+		}
+		msg_copy_end(p->mep, &rx->copy);
+	}
 	if (rx->doubts && p->mep->dereg_fences) {
 		/* What still comes finds no place. A message without a place was promised no write. PROTOCOL R26 */
 		if (rx->mr)
@@ -259,10 +278,12 @@ static void rx_complete(struct uccl_msg_rx *rx, uint64_t now)
 	rx->op = NULL;
 	rx->iov = NULL;
 	if (rx->read) {
+		rx->read->fail = rx->copy.err;
 		msg_rma_read_done(rx->read);
 	} else if (op) {
 		int err = recv_result(op, rx->flags, rx->tag, rx->data, rx->len, rx->limit);
 
+		err = rx->copy.err ? rx->copy.err : err;
 		/* The message first: done() may post and match again. */
 		msg_rx_release(rx);
 		msg_recv_done(op, p, err);
@@ -302,13 +323,27 @@ int msg_rx_buffer(struct uccl_msg_rx *rx, uint64_t len)
 	return 0;
 }
 
+/* To where it was matched to. */
+static inline void rx_in(struct uccl_msg_rx *rx, uint64_t off, const uint8_t *data, uint64_t len)
+{
+	if (rx->device)
+		msg_put(rx->peer->mep, &rx->copy, rx->iov, rx->niov, rx->device, off, data, len);
+	else
+		msg_copy_in(rx->iov, rx->niov, off, data, len);
+}
+
+void msg_rx_move(struct uccl_msg_rx *rx, uint64_t len)
+{
+	rx_in(rx, 0, rx->buf, len);
+}
+
 /* Payload of a message, at its offset. */
 void msg_rx_place(struct uccl_msg_rx *rx, uint64_t off, const uint8_t *data, uint64_t len)
 {
 	rx->got += len;
 	if (rx->iov) {
 		if (off < rx->limit)
-			msg_copy_in(rx->iov, rx->niov, off, data, uccl_min(len, rx->limit - off));
+			rx_in(rx, off, data, uccl_min(len, rx->limit - off));
 		rx->hi = uccl_max(rx->hi, off + len);
 	} else if (rx->buf) {
 		memcpy(rx->buf + off, data, len);
@@ -329,7 +364,7 @@ void msg_rx_cts(struct uccl_msg_rx *rx)
 		cts.limit = rx->limit;
 	}
 	cts.rx = rx->id;
-	if (rx->niov == 1 && p->flow.cfg.write_bytes && !p->flow.direct_off &&
+	if (rx->niov == 1 && !rx->device && p->flow.cfg.write_bytes && !p->flow.direct_off &&
 	    rx->limit >= rx->eager + DIRECT_MIN &&
 	    p->mep->ops->reg(p, rx->iov[0].iov_base, rx->limit, &rx->mr, &cts.rkey, &cts.raddr))
 		rx->mr = NULL;
@@ -348,6 +383,7 @@ static void rx_to(struct uccl_msg_rx *rx, struct uccl_op *op)
 	rx->op = op;
 	rx->iov = op->iov;
 	rx->niov = op->iov_count;
+	rx->device = op->device;
 	rx->limit = uccl_min(rx->len, op->len);
 }
 
@@ -359,7 +395,7 @@ static void rx_attach(struct uccl_msg_rx *rx, struct uccl_op *op, uint64_t now)
 	op->rx = rx;
 	if (rx->buf) {
 		/* A gap in it is filled by payload still to come. */
-		msg_copy_in(rx->iov, rx->niov, 0, rx->buf, uccl_min(rx->buf_len, rx->limit));
+		rx_in(rx, 0, rx->buf, uccl_min(rx->buf_len, rx->limit));
 		rx_buf_free(rx);
 	}
 	if (rx->failed) {
@@ -371,30 +407,39 @@ static void rx_attach(struct uccl_msg_rx *rx, struct uccl_op *op, uint64_t now)
 	rx_check(rx, now);
 }
 
+static void rx_self_copied(struct uccl_copy *c, uint64_t now)
+{
+	struct uccl_msg_rx *rx = uccl_container_of(c, struct uccl_msg_rx, copy);
+	struct uccl_op *send = rx->self, *op = rx->op;
+	int err = recv_result(op, rx->flags, rx->tag, rx->data, rx->len, uccl_min(rx->len, op->len));
+	struct uccl_peer *p = rx->peer;
+	int failed = c->err;
+
+	(void)now;
+	msg_rx_free(rx);
+	msg_self_done(send, failed);
+	msg_recv_done(op, p, failed ? failed : err);
+}
+
 /* Memory to memory. */
-static void rx_self(struct uccl_msg_rx *rx, struct uccl_op *op)
+static void rx_self(struct uccl_msg_rx *rx, struct uccl_op *op, uint64_t now)
 {
 	struct uccl_op *send = rx->self;
-	struct uccl_peer *p = rx->peer;
-	uint64_t n = uccl_min(rx->len, op->len), off = 0;
-	int err;
+	struct uccl_mep *m = rx->peer->mep;
 
-	for (uint8_t i = 0; i < send->iov_count && off < n; i++) {
-		uint64_t part = uccl_min(send->iov[i].iov_len, n - off);
-
-		msg_copy_in(op->iov, op->iov_count, off, send->iov[i].iov_base, part);
-		off += part;
-	}
-	err = recv_result(op, rx->flags, rx->tag, rx->data, rx->len, n);
-	msg_rx_free(rx);
-	msg_self_done(send, 0);
-	msg_recv_done(op, p, err);
+	rx->op = op;
+	msg_move(m, &rx->copy, op->iov, op->iov_count, op->device, send->iov, send->iov_count, send->device,
+		 uccl_min(rx->len, op->len));
+	if (msg_copied(m, &rx->copy))
+		rx_self_copied(&rx->copy, now);
+	else
+		msg_copy_wait(m, &rx->copy, rx_self_copied);
 }
 
 static void rx_give(struct uccl_msg_rx *rx, struct uccl_op *op, uint64_t now)
 {
 	if (rx->self)
-		rx_self(rx, op);
+		rx_self(rx, op, now);
 	else
 		rx_attach(rx, op, now);
 }
@@ -601,7 +646,7 @@ static enum uccl_drop rx_msg(struct uccl_peer *p, const struct uccl_chunk_in *in
 	rx = msg_rx_find(p, mseq);
 	if (!rx && turn && eager == in->len && (env.flags & UCCL_ENV_EAGER) && !(env.flags & UCCL_ENV_DELIVERY)) {
 		struct uccl_op *recv = uccl_match_posted(&m->match, uccl_env_kind(env.flags), p, env.tag);
-		struct uccl_op *op = recv ? recv_take(m, recv, env.len) : NULL;
+		struct uccl_op *op = recv && !recv->device ? recv_take(m, recv, env.len) : NULL;
 
 		if (op) {
 			p->rx_mseq++;
@@ -726,6 +771,9 @@ static enum uccl_drop msg_deliver(struct uccl_flow *f, const struct uccl_chunk_i
 {
 	struct uccl_peer *p = f->user;
 
+	/* Where copies to devices do not keep up, payload comes again. */
+	if (p->mep->device && in->len && !in->placed && !p->mep->device->room(p->mep->device_arg))
+		return UCCL_DROP_MEMORY;
 	switch (in->rtype) {
 	case UCCL_REC_MSG:
 		return rx_msg(p, in, now);
@@ -949,7 +997,7 @@ int uccl_msg_recv_claimed(struct uccl_mep *m, struct uccl_op *op, bool discard, 
 /* A matched message whose rest is on its way. */
 static bool rx_streams(const struct uccl_msg_rx *rx)
 {
-	return rx->iov && rx->niov == 1 && !rx->mr && rx->id && rx->hi < rx->limit;
+	return rx->iov && rx->niov == 1 && !rx->device && !rx->mr && rx->id && rx->hi < rx->limit;
 }
 
 /*
@@ -1003,7 +1051,7 @@ uint8_t *uccl_msg_place(struct uccl_peer *p, const struct uccl_hdr *h)
 		return NULL;
 	rx = rx_by_id(p, uccl_get32(h->rec), uccl_get32(h->rec + 4));
 	off = uccl_get64(h->rec + 8);
-	if (!rx || !rx->iov || rx->niov != 1 || off > rx->limit || h->payload_len > rx->limit - off)
+	if (!rx || !rx->iov || rx->niov != 1 || rx->device || off > rx->limit || h->payload_len > rx->limit - off)
 		return NULL;
 	return (uint8_t *)rx->iov[0].iov_base + off;
 }

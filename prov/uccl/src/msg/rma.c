@@ -45,7 +45,9 @@ static int head_make(struct uccl_mep *m, struct uccl_op *op, uint64_t payload)
 {
 	uint32_t head = uccl_req_head_len(op->nseg, comes_back(op));
 	bool must = op->type != UCCL_OP_WRITE || op->flags & UCCL_OPF_INJECT;
-	bool copy = must || payload <= PACK_MAX;
+	/* What goes without CTS must be where the processor can read it, unless it stays here. */
+	bool load = op->device && op->type == UCCL_OP_WRITE && (must || (payload <= UCCL_ORDER_MAX && !op->peer->self));
+	bool copy = must || load || (payload <= PACK_MAX && !op->device);
 	uint64_t len = head + (copy ? payload : 0), at;
 	uint8_t *to = op->small;
 
@@ -65,7 +67,11 @@ static int head_make(struct uccl_mep *m, struct uccl_op *op, uint64_t payload)
 	if (op->type == UCCL_OP_WRITE) {
 		if (!copy)
 			return 0;
-		msg_copy_out(op->iov, op->iov_count, 0, op->body.iov_base, payload);
+		msg_get(m, &op->copy, op->iov, op->iov_count, op->device, 0, op->body.iov_base, payload);
+		op->device = 0;
+		op->loading = load && !(op->flags & UCCL_OPF_INJECT);
+		if (!op->loading)
+			msg_copy_end(m, &op->copy);
 		op->iov[0] = op->body;
 		op->iov_count = 1;
 	} else if (op->type != UCCL_OP_READ) {
@@ -74,11 +80,13 @@ static int head_make(struct uccl_mep *m, struct uccl_op *op, uint64_t payload)
 		msg_copy_out(op->args->compare, op->args->ncompare, 0, (uint8_t *)op->body.iov_base + at,
 			     payload - at);
 	}
-	return 0;
+	return -op->copy.err;
 }
 
 static void head_drop(struct uccl_mep *m, struct uccl_op *op)
 {
+	if (op->copy.ticket)
+		msg_copy_end(m, &op->copy);
 	if (!op->bounce)
 		return;
 	free(op->bounce);
@@ -134,7 +142,8 @@ static uint32_t read_begin(struct uccl_op *op, struct uccl_req *req)
 	rx->limit = rx->len = op->len;
 	rx->iov = op->iov;
 	rx->niov = op->iov_count;
-	if (rx->niov == 1 && p->flow.cfg.write_bytes && !p->flow.direct_off && op->len >= DIRECT_MIN &&
+	rx->device = op->device;
+	if (rx->niov == 1 && !rx->device && p->flow.cfg.write_bytes && !p->flow.direct_off && op->len >= DIRECT_MIN &&
 	    p->mep->ops->reg(p, op->iov[0].iov_base, op->len, &rx->mr, &req->rkey, &req->raddr))
 		rx->mr = NULL;
 	if (!rx->mr)
@@ -193,7 +202,27 @@ static void rma_count(struct uccl_mep *m, const struct uccl_op *op)
 		m->stats->atomic_ops++;
 }
 
-static int rma_self(struct uccl_mep *m, struct uccl_op *op)
+static void self_finish(struct uccl_mep *m, struct uccl_op *op)
+{
+	head_drop(m, op);
+	op->err = op->refusal ? refusal_err(op->refusal) : op->copy.err;
+	op->from = op->peer;
+	op->done(op);
+}
+
+static void self_copied(struct uccl_copy *c, uint64_t now)
+{
+	struct uccl_op *op = uccl_container_of(c, struct uccl_op, copy);
+	struct uccl_req req = req_of(op);
+	struct uccl_mep *m = op->peer->mep;
+
+	(void)now;
+	if (!c->err)
+		msg_serve_self_tell(m, op, &req);
+	self_finish(m, op);
+}
+
+static int rma_self(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 {
 	struct uccl_req req = req_of(op);
 
@@ -203,10 +232,12 @@ static int rma_self(struct uccl_mep *m, struct uccl_op *op)
 	}
 	rma_count(m, op);
 	op->refusal = (uint8_t)msg_serve_self(m, op, &req);
-	head_drop(m, op);
-	op->err = op->refusal ? refusal_err(op->refusal) : 0;
-	op->from = op->peer;
-	op->done(op);
+	if (op->refusal)
+		self_finish(m, op);
+	else if (msg_copied(m, &op->copy))
+		self_copied(&op->copy, now);
+	else
+		msg_copy_wait(m, &op->copy, self_copied);
 	return 0;
 }
 
@@ -221,10 +252,12 @@ int uccl_msg_rma(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 	if (op->type != UCCL_OP_WRITE && payload > UCCL_ORDER_MAX)
 		return -FI_EMSGSIZE;
 	rc = head_make(m, op, payload);
-	if (rc)
+	if (rc) {
+		head_drop(m, op);
 		return rc;
+	}
 	if (p->self)
-		return rma_self(m, op);
+		return rma_self(m, op, now);
 	op->id = uccl_ids_get(&m->send_ids, op);
 	if (op->id && comes_back(op)) {
 		op->rx = uccl_pool_get(&m->rx_pool);
@@ -245,6 +278,8 @@ int uccl_msg_rma(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 	}
 	op->args = NULL;
 	rma_count(m, op);
+	if (op->loading)
+		msg_send_load(m, op);
 	msg_post(m, op, now);
 	return 0;
 }

@@ -31,10 +31,15 @@ struct uccl_feed {
 	uint32_t gen;		/* message sequence of the request */
 	uint64_t off;		/* bytes copied so far */
 	uint64_t part_bytes, bytes;
+	bool untold;		/* the region's owner hears of it when what is copied first is there */
+	uint8_t nregions;
+	void *regions[UCCL_SEG_MAX];
 	uint8_t nparts, busy;
 	struct uccl_feed_part {
 		struct uccl_item item;
 		struct iovec iov;
+		struct uccl_copy copy;	/* from a device */
+		uint64_t off;
 		struct uccl_feed *feed;
 	} part[4];
 	uint8_t buf[];
@@ -81,5 +86,7 @@ void msg_reply_acked(struct uccl_item *item, uint64_t now);
 void msg_replies_free(struct uccl_peer *p, uint64_t now);
 /* An operation on our own memory. 0, or enum uccl_refusal. */
 int msg_serve_self(struct uccl_mep *m, struct uccl_op *op, const struct uccl_req *req);
+/* It succeeded, and its copies are done. */
+void msg_serve_self_tell(struct uccl_mep *m, struct uccl_op *op, const struct uccl_req *req);
 
 #endif

@@ -9,10 +9,13 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "msg/pump.h"
 #include "msg/rma.h"
 
 /* Up to this size a copy is cheaper than anything else. */
 #define COPY_ALWAYS 1024
+/* Whatever FI_UCCL_EAGER says, so much goes with the envelope. */
+#define EAGER_LEAST 64
 
 static void send_finish(struct uccl_op *op, int err)
 {
@@ -20,6 +23,10 @@ static void send_finish(struct uccl_op *op, int err)
 	struct uccl_mep *m = p->mep;
 
 	TAILQ_REMOVE(&p->sends, op, link);
+	if (op->copy.ticket)
+		msg_copy_end(m, &op->copy);
+	if (op->pump || op->pump_waits)
+		msg_pump_end(m, op);
 	if (op->id) {
 		uccl_ids_put(&m->send_ids, op->id);
 		op->id = 0;
@@ -54,6 +61,16 @@ void msg_send_arrived(struct uccl_op *op, uint8_t what)
 		send_finish(op, op->fail);
 }
 
+/* Bring the payload from a device. An injected buffer is the caller's again at once: stay until it is there. */
+static void send_load(struct uccl_mep *m, struct uccl_op *op, uint8_t *to)
+{
+	msg_get(m, &op->copy, op->iov, op->iov_count, op->device, 0, to, op->len);
+	op->device = 0;
+	op->loading = !(op->flags & UCCL_OPF_INJECT);
+	if (!op->loading)
+		msg_copy_end(m, &op->copy);
+}
+
 /* Copy the payload, so that the application has its buffer back. */
 static int send_copy(struct uccl_mep *m, struct uccl_op *op)
 {
@@ -70,10 +87,21 @@ static int send_copy(struct uccl_mep *m, struct uccl_op *op)
 		m->copied_bytes += op->len;
 		to = op->bounce;
 	}
-	msg_copy_out(op->iov, op->iov_count, 0, to, op->len);
+	if (op->device)
+		send_load(m, op, to);
+	else
+		msg_copy_out(op->iov, op->iov_count, 0, to, op->len);
 	op->iov[0] = (struct iovec){ .iov_base = to, .iov_len = op->len };
 	op->iov_count = 1;
-	return 0;
+	if (!op->copy.err)
+		return 0;
+	msg_copy_end(m, &op->copy);
+	op->loading = false;
+	free(op->bounce);
+	if (op->bounce)
+		m->copied_bytes -= op->bounce_len;
+	op->bounce = NULL;
+	return -op->copy.err;
 }
 
 /*
@@ -93,14 +121,26 @@ static bool send_is_early(const struct uccl_op *op, int copied)
 	return copied && !(op->flags & (UCCL_OPF_ACKED | UCCL_OPF_DELIVERY));
 }
 
-/* 1: copied, the op may complete at once; 0: it completes when acknowledged; -FI_EAGAIN: no memory to inject it now. */
+/* What goes without CTS must be where the processor can read it. */
+static bool must_copy(const struct uccl_mep *m, const struct uccl_op *op)
+{
+	return op->flags & UCCL_OPF_INJECT ||
+	       (op->device && !op->peer->self && op->len <= uccl_max(m->eager_max, EAGER_LEAST));
+}
+
+/*
+ * 1: copied, or being copied; the op may complete when it is. 0: it completes when acknowledged. -FI_EAGAIN: no memory
+ * to copy it now; or why its memory cannot be read.
+ */
 static int send_may_copy(struct uccl_mep *m, struct uccl_op *op)
 {
-	if (!(op->flags & UCCL_OPF_INJECT) && (!(op->flags & UCCL_OPF_EARLY) || !copy_pays(op)))
+	bool must = must_copy(m, op);
+	int rc;
+
+	if (!must && (op->device || !(op->flags & UCCL_OPF_EARLY) || !copy_pays(op)))
 		return 0;
-	if (!send_copy(m, op))
-		return 1;
-	return op->flags & UCCL_OPF_INJECT ? -FI_EAGAIN : 0;
+	rc = send_copy(m, op);
+	return !rc ? 1 : must ? rc : 0;
 }
 
 /* Tell api that the op is complete although msg keeps it until the peer has everything. */
@@ -111,6 +151,24 @@ static void send_early(struct uccl_op *op)
 	op->done(op);
 }
 
+/* What waited for the payload to come from a device. */
+static void send_loaded(struct uccl_copy *c, uint64_t now)
+{
+	struct uccl_op *op = uccl_container_of(c, struct uccl_op, copy);
+	struct uccl_peer *p = op->peer;
+
+	op->loading = false;
+	if (c->err) {
+		TAILQ_REMOVE(&p->pending, op, link);
+		TAILQ_INSERT_TAIL(&p->sends, op, link);
+		send_finish(op, c->err);
+	} else if (op->type == UCCL_OP_SEND && send_is_early(op, true)) {
+		op->busy = true;
+		send_early(op);
+	}
+	uccl_msg_kick(p, now);
+}
+
 /* Hand the message to the flow: whole if it is small and the peer has room, else its envelope only. */
 static void send_submit(struct uccl_op *op)
 {
@@ -118,8 +176,8 @@ static void send_submit(struct uccl_op *op)
 	uint64_t first = op->iov_count ? uccl_min(op->iov[0].iov_len, op->len) : 0;
 	struct uccl_env env = { .tag = op->tag, .data = op->data, .len = op->len };
 
-	first = uccl_min(first, uccl_min(p->flow.cfg.chunk_bytes, uccl_max(p->mep->eager_max, 64)));
-	if (p->flow.peer_short)
+	first = uccl_min(first, uccl_min(p->flow.cfg.chunk_bytes, uccl_max(p->mep->eager_max, EAGER_LEAST)));
+	if (p->flow.peer_short || op->device)
 		first = 0;
 	op->wait = MSG_WAIT_ENV;
 	env.flags = uccl_env_flags_of(op);
@@ -133,6 +191,11 @@ static void send_submit(struct uccl_op *op)
 			op->wait |= MSG_WAIT_BULK;
 	} else {
 		op->wait |= MSG_WAIT_CTS;
+		/* Acknowledged is what the peer has, which is not yet what it has put into a device's memory. */
+		if (op->flags & UCCL_OPF_DELIVERY) {
+			env.flags |= UCCL_ENV_DELIVERY;
+			op->wait |= MSG_WAIT_FIN;
+		}
 	}
 	if (op->wait & (MSG_WAIT_CTS | MSG_WAIT_FIN))
 		env.id = op->id;
@@ -161,6 +224,13 @@ static void send_submit(struct uccl_op *op)
 	}
 	/* What the envelope carries: CTS continues from here. */
 	op->bulk.skip = first;
+}
+
+/* Where what waited for its payload goes on: it is known to who posts RMA, too. */
+void msg_send_load(struct uccl_mep *m, struct uccl_op *op)
+{
+	op->loading = true;
+	msg_copy_wait(m, &op->copy, send_loaded);
 }
 
 static void send_begin(struct uccl_op *op)
@@ -217,7 +287,7 @@ void uccl_msg_hold(struct uccl_peer *p)
 
 static bool may_begin(const struct uccl_peer *p, const struct uccl_op *op)
 {
-	if (op->flags & UCCL_OPF_FENCE && !TAILQ_EMPTY(&p->sends))
+	if (op->loading || (op->flags & UCCL_OPF_FENCE && !TAILQ_EMPTY(&p->sends)))
 		return false;
 	return p->open && (int32_t)((uint32_t)p->tx_mseq - p->flow.msg_limit) < 0;
 }
@@ -309,8 +379,8 @@ int uccl_msg_send(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 		return send_self(m, op, now);
 	op->id = 0;
 	/* What has to wait may find the peer short of memory when its turn comes. */
-	if (op->len > m->eager_max || (op->flags & UCCL_OPF_DELIVERY) || p->flow.peer_short || !may_begin(p, op) ||
-	    !TAILQ_EMPTY(&p->pending) || op->iov_count > 1 || op->len > p->flow.cfg.chunk_bytes) {
+	if (op->len > m->eager_max || op->device || (op->flags & UCCL_OPF_DELIVERY) || p->flow.peer_short ||
+	    !may_begin(p, op) || !TAILQ_EMPTY(&p->pending) || op->iov_count > 1 || op->len > p->flow.cfg.chunk_bytes) {
 		op->id = uccl_ids_get(&m->send_ids, op);
 		if (!op->id)
 			return -FI_EAGAIN;
@@ -320,7 +390,9 @@ int uccl_msg_send(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 		uccl_ids_put(&m->send_ids, op->id);
 		return copied;
 	}
-	early = op->busy = send_is_early(op, copied);
+	early = op->busy = !op->loading && send_is_early(op, copied);
+	if (op->loading)
+		msg_send_load(m, op);
 	msg_post(m, op, now);
 	if (early)
 		send_early(op);
@@ -332,7 +404,9 @@ void msg_send_acked(struct uccl_peer *p, struct uccl_item *item)
 	struct uccl_op *op;
 
 	(void)p;
-	if (item->bulk) {
+	if (item->part) {
+		msg_pump_acked(item);
+	} else if (item->bulk) {
 		op = uccl_container_of(item, struct uccl_op, bulk);
 		msg_send_arrived(op, MSG_WAIT_BULK);
 	} else {
@@ -360,7 +434,10 @@ enum uccl_drop msg_cts(struct uccl_peer *p, const uint8_t *rec, uint64_t now)
 	sent = op->bulk.skip;
 	if (cts.limit > op->len)
 		return UCCL_DROP_RANGE;
-	if (cts.limit > sent) {
+	if (cts.limit > sent && op->device) {
+		op->wait |= MSG_WAIT_BULK;
+		msg_pump_begin(op, &cts);
+	} else if (cts.limit > sent) {
 		op->bulk.rtype = UCCL_REC_DATA;
 		op->bulk.bulk = true;
 		op->bulk.want_ack = true;

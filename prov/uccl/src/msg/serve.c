@@ -40,12 +40,14 @@ struct place {
 	struct iovec iov[UCCL_PIECES_MAX];
 	void *regions[UCCL_SEG_MAX];
 	uint8_t niov, nregions;
+	uint16_t device;	/* which of iov are memory of a device */
 };
 
 /* Every segment is looked up before any is touched. 0, or enum uccl_refusal. */
 static int place_find(struct uccl_mep *m, const struct uccl_req *req, struct place *at)
 {
 	at->niov = at->nregions = 0;
+	at->device = 0;
 	for (uint8_t i = 0; i < req->nseg; i++) {
 		int n;
 
@@ -57,6 +59,8 @@ static int place_find(struct uccl_mep *m, const struct uccl_req *req, struct pla
 				       &at->regions[at->nregions]);
 		if (n < 0)
 			return -n;
+		if (m->target->device && m->target->device(m->target_arg, at->regions[at->nregions]))
+			at->device |= (uint16_t)(((1u << n) - 1) << at->niov);
 		at->niov = (uint8_t)(at->niov + n);
 		at->nregions++;
 	}
@@ -150,6 +154,8 @@ static void reply_free(struct uccl_reply *r)
 	struct uccl_mep *m = p->mep;
 
 	if (r->feed) {
+		for (uint8_t i = 0; i < r->feed->nparts; i++)
+			msg_copy_end(m, &r->feed->part[i].copy);
 		m->staged_bytes -= r->feed->bytes;
 		free(r->feed);
 	}
@@ -218,6 +224,30 @@ static void part_send(struct uccl_feed *f, uint8_t i, uint64_t off, uint64_t n)
 	uccl_flow_submit(&p->flow, item);
 }
 
+/* A part of what is read was copied from a device. */
+static void part_loaded(struct uccl_copy *c, uint64_t now)
+{
+	struct uccl_feed_part *part = uccl_container_of(c, struct uccl_feed_part, copy);
+	struct uccl_feed *f = part->feed;
+	struct uccl_peer *p = f->reply->peer;
+	uint64_t n = part->iov.iov_len;
+
+	(void)now;
+	if (c->err) {
+		f->busy &= (uint8_t)~(1u << (part - f->part));
+		f->off = f->req.len;
+		if (!f->reply->resp.queued && !f->reply->resp.pending)
+			reply_answer(f->reply, UCCL_REFUSED_RANGE);
+		return;
+	}
+	if (f->untold && part->off + n == uccl_min(f->req.len, f->bytes)) {
+		f->untold = false;
+		tell(p->mep, p, &f->req, f->regions, f->nregions, false, 0);
+	}
+	part_send(f, (uint8_t)(part - f->part), part->off, n);
+	p->mep->ops->ready(p);
+}
+
 /* Copy the next part of what is read, which lies at `at`, if there is more. */
 static void feed_part(struct uccl_feed *f, uint8_t i, const struct place *at)
 {
@@ -225,8 +255,20 @@ static void feed_part(struct uccl_feed *f, uint8_t i, const struct place *at)
 
 	if (!n)
 		return;
-	msg_copy_out(at->iov, at->niov, f->off, f->buf + i * f->part_bytes, n);
-	part_send(f, i, f->off, n);
+	if (at->device) {
+		struct uccl_feed_part *part = &f->part[i];
+		struct uccl_mep *m = f->reply->peer->mep;
+
+		part->feed = f;
+		part->off = f->off;
+		part->iov.iov_len = n;
+		f->busy |= (uint8_t)(1u << i);
+		msg_get(m, &part->copy, at->iov, at->niov, at->device, f->off, f->buf + i * f->part_bytes, n);
+		msg_copy_wait(m, &part->copy, part_loaded);
+	} else {
+		msg_copy_out(at->iov, at->niov, f->off, f->buf + i * f->part_bytes, n);
+		part_send(f, i, f->off, n);
+	}
 	f->off += n;
 }
 
@@ -327,7 +369,10 @@ static bool serve_room(const struct uccl_peer *p, bool has_data)
 	return !has_data || ((m->retrying || TAILQ_EMPTY(&m->blocked[UCCL_BLOCK_ROOM])) && msg_data_room(m, p));
 }
 
-/* Execute a request of which everything is there, unless it must wait. */
+/*
+ * Execute a request of which everything is there, unless it must wait. UCCL_BLOCK_COPY: a write to a device, which has
+ * to be kept until its bytes are there.
+ */
 static enum uccl_block serve_whole(struct uccl_peer *p, const struct uccl_env *env, const struct uccl_req *req,
 				   const uint8_t *body)
 {
@@ -344,9 +389,16 @@ static enum uccl_block serve_whole(struct uccl_peer *p, const struct uccl_env *e
 		return UCCL_BLOCK_REPLY;
 	if (atomic_known(req))
 		refusal = place_find(m, req, &at);
+	/* Atomics would have to be done by the device. */
+	if (!refusal && at.device && req->kind > UCCL_RMA_READ)
+		refusal = UCCL_REFUSED_ATOMIC;
 	if (refusal) {
 		reply_answer(r, refusal);
 		return UCCL_BLOCK_NOT;
+	}
+	if (at.device && req->kind == UCCL_RMA_WRITE) {
+		reply_free(r);
+		return UCCL_BLOCK_COPY;
 	}
 	f = r->feed;
 	if (f) {
@@ -368,7 +420,13 @@ static enum uccl_block serve_whole(struct uccl_peer *p, const struct uccl_env *e
 			part_send(f, 0, 0, req->len);
 		}
 	}
-	tell(m, p, req, at.regions, at.nregions, env->flags & UCCL_ENV_DATA, env->data);
+	if (f && at.device) {
+		f->untold = true;
+		f->nregions = at.nregions;
+		memcpy(f->regions, at.regions, sizeof(f->regions));
+	} else {
+		tell(m, p, req, at.regions, at.nregions, env->flags & UCCL_ENV_DATA, env->data);
+	}
 	if (f)
 		m->ops->ready(p);
 	else
@@ -402,6 +460,7 @@ static int serve_attach(struct uccl_msg_rx *rx)
 	s->niov = at.niov;
 	rx->iov = s->iov;
 	rx->niov = s->niov;
+	rx->device = at.device;
 	rx->limit = rx->len;
 	rx->hi = rx->got;
 	return UCCL_REFUSED_NOT;
@@ -426,7 +485,7 @@ static void serve_large(struct uccl_msg_rx *rx)
 		return;
 	}
 	if (rx->buf)
-		msg_copy_in(rx->iov, rx->niov, 0, rx->buf, rx->got);
+		msg_rx_move(rx, rx->got);
 	msg_rx_cts(rx);
 	/* No handle could be had, so it would never come. */
 	if (!rx->id) {
@@ -448,6 +507,11 @@ static void serve_finish(struct uccl_msg_rx *rx)
 void msg_serve_placed(struct uccl_msg_rx *rx, uint64_t now)
 {
 	rx->iov = NULL;
+	if (rx->copy.err) {
+		msg_rx_fin(rx, UCCL_REFUSED_RANGE);
+		msg_rx_release(rx);
+		return;
+	}
 	if (serve_room(rx->peer, rx->serve->has_data)) {
 		serve_finish(rx);
 		return;
@@ -455,6 +519,36 @@ void msg_serve_placed(struct uccl_msg_rx *rx, uint64_t now)
 	/* Many may have been granted while there was room for each. */
 	rx->serve->placed = true;
 	msg_serve_turn(rx, now);
+}
+
+static void serve_copied(struct uccl_copy *c, uint64_t now)
+{
+	msg_serve_run(uccl_container_of(c, struct uccl_msg_rx, copy)->peer, now);
+}
+
+/*
+ * A write, all of which is here, perhaps to a device. Those behind it wait, too: who finds a flag in the host's memory
+ * may look at the device's. False: it is on its way.
+ */
+static bool serve_written(struct uccl_msg_rx *rx)
+{
+	struct uccl_mep *m = rx->peer->mep;
+	struct uccl_serve *s = rx->serve;
+
+	if (s->req.kind != UCCL_RMA_WRITE || !s->req.len)
+		return true;
+	if (!rx->iov && !s->refusal) {
+		s->refusal = (uint8_t)serve_attach(rx);
+		if (!s->refusal)
+			msg_rx_move(rx, rx->eager);
+	}
+	if (!msg_copied(m, &rx->copy)) {
+		msg_copy_wait(m, &rx->copy, serve_copied);
+		return false;
+	}
+	if (rx->copy.err && !s->refusal)
+		s->refusal = UCCL_REFUSED_RANGE;
+	return true;
 }
 
 /* The first of the requests whose turn has come. True: it is done with, and no more in the list. */
@@ -481,7 +575,7 @@ static bool serve_first(struct uccl_msg_rx *rx, enum uccl_block *blocked)
 	/* Its payload goes straight to its place, unless some has come already. */
 	if (rx->got < rx->eager && !rx->buf && !rx->iov && !s->refusal)
 		s->refusal = (uint8_t)serve_attach(rx);
-	if (rx->got < rx->eager)
+	if (rx->got < rx->eager || (p->mep->device && !serve_written(rx)))
 		return false;
 	if (!rx->iov && !s->refusal) {
 		*blocked = serve_whole(p, &env, &s->req, rx->buf);
@@ -630,11 +724,20 @@ enum uccl_drop msg_req(struct uccl_peer *p, const struct uccl_chunk_in *in, uint
 	return req_keep(p, rx, mseq, turn, &env, &req, data, len, now);
 }
 
+void msg_serve_self_tell(struct uccl_mep *m, struct uccl_op *op, const struct uccl_req *req)
+{
+	struct place at;
+
+	op->done_len = op->len;
+	/* Its region may have been closed as it was copied. */
+	if (!place_find(m, req, &at))
+		tell(m, op->peer, req, at.regions, at.nregions, op->flags & UCCL_OPF_DATA, op->data);
+}
+
 int msg_serve_self(struct uccl_mep *m, struct uccl_op *op, const struct uccl_req *req)
 {
 	uint8_t *result = NULL;
 	struct place at;
-	uint64_t off = 0;
 	int refusal;
 
 	if (!atomic_known(req))
@@ -643,11 +746,11 @@ int msg_serve_self(struct uccl_mep *m, struct uccl_op *op, const struct uccl_req
 	if (refusal)
 		return refusal;
 	if (req->kind == UCCL_RMA_WRITE) {
-		for (uint8_t i = 0; i < op->iov_count; off += op->iov[i++].iov_len)
-			msg_copy_in(at.iov, at.niov, off, op->iov[i].iov_base, op->iov[i].iov_len);
+		msg_move(m, &op->copy, at.iov, at.niov, at.device, op->iov, op->iov_count, op->device, req->len);
 	} else if (req->kind == UCCL_RMA_READ) {
-		for (uint8_t i = 0; i < at.niov; off += at.iov[i++].iov_len)
-			msg_copy_in(op->iov, op->iov_count, off, at.iov[i].iov_base, at.iov[i].iov_len);
+		msg_move(m, &op->copy, op->iov, op->iov_count, op->device, at.iov, at.niov, at.device, req->len);
+	} else if (at.device) {
+		return UCCL_REFUSED_ATOMIC;
 	} else if (req->len) {
 		if (req->kind != UCCL_RMA_ATOMIC && !(result = malloc(req->len)))
 			return UCCL_REFUSED_ATOMIC;
@@ -656,8 +759,6 @@ int msg_serve_self(struct uccl_mep *m, struct uccl_op *op, const struct uccl_req
 			msg_copy_in(op->iov, op->iov_count, 0, result, req->len);
 		free(result);
 	}
-	op->done_len = op->len;
-	tell(m, op->peer, req, at.regions, at.nregions, op->flags & UCCL_OPF_DATA, op->data);
 	return UCCL_REFUSED_NOT;
 }
 
@@ -669,25 +770,30 @@ static bool uses(const struct uccl_serve *s, const void *region)
 	return false;
 }
 
-/* Nobody will be told of a write there. */
-static void forget(struct uccl_serve *s, const void *region)
+/* Nobody will be told of what was done there. */
+static void forget(void **regions, uint8_t *count, const void *region)
 {
 	uint8_t n = 0;
 
-	for (uint8_t i = 0; i < s->nregions; i++)
-		if (s->regions[i] != region)
-			s->regions[n++] = s->regions[i];
-	s->nregions = n;
+	for (uint8_t i = 0; i < *count; i++)
+		if (regions[i] != region)
+			regions[n++] = regions[i];
+	*count = n;
 }
 
 void uccl_msg_revoke(struct uccl_peer *p, const void *region, uint64_t now)
 {
 	struct uccl_msg_rx *rx, *next;
+	struct uccl_reply *r;
 
+	msg_copies_settle(p->mep);
+	TAILQ_FOREACH(r, &p->replies, link)
+		if (r->feed)
+			forget(r->feed->regions, &r->feed->nregions, region);
 	for (rx = TAILQ_FIRST(&p->rxs); rx; rx = next) {
 		next = TAILQ_NEXT(rx, plink);
 		if (rx->serve && rx->serve->placed)
-			forget(rx->serve, region);
+			forget(rx->serve->regions, &rx->serve->nregions, region);
 		if (!rx->serve || !rx->iov || !uses(rx->serve, region))
 			continue;
 		/* A registration that ends is a fence, too. */

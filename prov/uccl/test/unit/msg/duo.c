@@ -58,12 +58,18 @@ static void side_fence(struct uccl_peer *p, uint16_t path, uint64_t now)
 	s->fence_path[s->fences++] = path;
 }
 
+static void side_broken(struct uccl_peer *p)
+{
+	peer_side(p)->broken++;
+}
+
 static const struct uccl_mep_ops side_ops = {
 	.ready = side_ready,
 	.connect = side_connect,
 	.reg = side_reg,
 	.dereg = side_dereg,
 	.fence = side_fence,
+	.broken = side_broken,
 };
 
 static int side_resolve(void *arg, const struct uccl_seg *seg, uint32_t access, struct iovec *iov, void **region)
@@ -129,12 +135,105 @@ static void side_event(void *arg, const struct uccl_rma_event *ev)
 	}
 }
 
+static bool on_gpu(const void *p)
+{
+	return (const uint8_t *)p >= DUO_GPU && (const uint8_t *)p < DUO_GPU + DUO_GPU_BYTES;
+}
+
+static bool side_device(void *arg, const void *region)
+{
+	(void)arg;
+	return on_gpu(((const struct duo_region *)region)->iov[0].iov_base);
+}
+
 static const struct uccl_target_ops side_target = {
 	.resolve = side_resolve,
+	.device = side_device,
 	.lock = side_lock,
 	.unlock = side_unlock,
 	.event = side_event,
 };
+
+static uint64_t gpu_queue(struct duo_gpu *g, void *dst, const void *src, uint64_t len, bool keep, int *err)
+{
+	struct duo_gpu_copy *c = calloc(1, sizeof(*c) + (keep ? 0 : len));
+
+	*c = (struct duo_gpu_copy){.dst = dst, .src = src, .len = len, .err = err};
+	if (!keep) {
+		memcpy(c->own, src, len);
+		c->src = c->own;
+	}
+	TAILQ_INSERT_TAIL(&g->copies, c, link);
+	return ++g->queued;
+}
+
+static uint64_t gpu_put(void *arg, void *dst, const void *src, uint64_t len, bool keep, int *err)
+{
+	assert_true(on_gpu(dst) && !on_gpu(src));
+	return gpu_queue(arg, dst, src, len, keep, err);
+}
+
+static uint64_t gpu_get(void *arg, void *dst, const void *src, uint64_t len, int *err)
+{
+	assert_true(on_gpu(src) && !on_gpu(dst));
+	return gpu_queue(arg, dst, src, len, true, err);
+}
+
+static uint64_t gpu_move(void *arg, void *dst, const void *src, uint64_t len, int *err)
+{
+	assert_true(on_gpu(src) && on_gpu(dst));
+	return gpu_queue(arg, dst, src, len, true, err);
+}
+
+static uint8_t *gpu_at(struct duo_gpu *g, const uint8_t *p)
+{
+	return on_gpu(p) ? g->mem + (p - DUO_GPU) : (uint8_t *)(uintptr_t)p;
+}
+
+/* Who stays until a copy is done is not kept for ever. */
+static uint64_t gpu_poll(void *arg)
+{
+	struct duo_gpu *g = arg;
+	struct duo_gpu_copy *c;
+
+	while (!g->stuck && (c = TAILQ_FIRST(&g->copies))) {
+		if (g->failing) {
+			g->failing--;
+			*c->err = FI_EIO;
+		} else {
+			memcpy(gpu_at(g, c->dst), gpu_at(g, c->src), c->len);
+		}
+		TAILQ_REMOVE(&g->copies, c, link);
+		free(c);
+		g->done++;
+	}
+	return g->done;
+}
+
+static bool gpu_room(void *arg)
+{
+	return !((struct duo_gpu *)arg)->full;
+}
+
+static const struct uccl_device_ops gpu_ops = {
+	.put = gpu_put,
+	.get = gpu_get,
+	.move = gpu_move,
+	.poll = gpu_poll,
+	.room = gpu_room,
+};
+
+struct duo_gpu *duo_gpu(struct duo *d, int s)
+{
+	struct duo_side *side = &d->side[s];
+
+	side->gpu = calloc(1, sizeof(*side->gpu));
+	assert_non_null(side->gpu);
+	TAILQ_INIT(&side->gpu->copies);
+	side->m.device = &gpu_ops;
+	side->m.device_arg = side->gpu;
+	return side->gpu;
+}
 
 struct duo *duo_new(bool writes, uint32_t ops_max)
 {
@@ -238,6 +337,11 @@ void duo_free(struct duo *d)
 		assert_int_equal(s->m.send_ids.used, 0);
 		assert_int_equal(s->m.copied_bytes, 0);
 		assert_int_equal(s->m.staged_bytes, 0);
+		assert_int_equal(s->m.pumped_bytes, 0);
+		assert_true(TAILQ_EMPTY(&s->m.copies));
+		assert_true(TAILQ_EMPTY(&s->m.pumps));
+		assert_true(!s->gpu || s->gpu->done == s->gpu->queued);
+		free(s->gpu);
 		assert_int_equal(s->m.reply_pool.used, 0);
 		assert_int_equal(s->m.serve_pool.used, 0);
 		assert_int_equal(s->locks % 2, 0);
@@ -349,6 +453,8 @@ bool duo_round(struct duo *d)
 		struct uccl_flow *f = &d->side[i].peer.flow;
 		uint32_t fences = d->side[i].fences;
 
+		if (uccl_msg_copying(&d->side[i].m))
+			moved |= uccl_msg_copies(&d->side[i].m, d->now) > 0;
 		if (!d->side[i].peer.open)
 			continue;
 		if (uccl_flow_expiry(f) <= d->now)
@@ -445,7 +551,12 @@ struct uccl_op *duo_op(struct duo *d, int s, uint8_t type, uint32_t flags)
 static int post(struct duo *d, int s, struct uccl_op *op)
 {
 	struct uccl_mep *m = &d->side[s].m;
-	int rc = op->type == UCCL_OP_SEND   ? uccl_msg_send(m, op, d->now) :
+
+	int rc;
+
+	for (uint8_t i = 0; i < op->iov_count; i++)
+		op->device |= (uint16_t)(on_gpu(op->iov[i].iov_base) << i);
+	rc = op->type == UCCL_OP_SEND	  ? uccl_msg_send(m, op, d->now) :
 		 op->type == UCCL_OP_RECV ? uccl_msg_recv(m, op, d->now) :
 					    uccl_msg_rma(m, op, d->now);
 

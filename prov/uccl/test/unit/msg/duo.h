@@ -76,6 +76,7 @@ struct duo_side {
 	uint32_t connects;     /* times msg asked to connect */
 	uint32_t regs, deregs, fences;
 	bool reg_fails;
+	int broken;
 	struct duo_mr mr[64];
 	uint16_t fence_path[64];
 	struct duo_comp comp[DUO_COMPS];
@@ -87,6 +88,30 @@ struct duo_side {
 	int events;
 	struct uccl_rma_event event; /* the last one */
 	void (*hook)(struct duo_side *s, struct uccl_op *op); /* runs inside done() */
+	struct duo_gpu *gpu; /* NULL: it has none */
+};
+
+/* Addresses of a device's memory: nobody but the device can do anything with them. */
+#define DUO_GPU ((uint8_t *)(uintptr_t)0x7000000000000000)
+#define DUO_GPU_BYTES (8u << 20)
+
+struct duo_gpu_copy {
+	TAILQ_ENTRY(duo_gpu_copy) link;
+	uint8_t *dst;
+	const uint8_t *src;
+	uint64_t len;
+	int *err;
+	uint8_t own[];
+};
+
+/* A device whose copies are done when a test lets them. */
+struct duo_gpu {
+	uint8_t mem[DUO_GPU_BYTES];
+	TAILQ_HEAD(, duo_gpu_copy) copies;
+	uint64_t queued, done;
+	bool stuck;  /* none is done */
+	bool full;   /* takes no more payload */
+	int failing; /* so many of the next ones fail */
 };
 
 struct duo {
@@ -141,6 +166,8 @@ enum uccl_drop duo_envelope(struct duo *d, int s, const struct uccl_env *env, co
 enum uccl_drop duo_eager(struct duo *d, int s, uint32_t mseq, uint64_t off, uint64_t total, const void *data,
 			 uint32_t len);
 
+/* Side s has a device; what is posted, and regions, at DUO_GPU and behind are its memory. */
+struct duo_gpu *duo_gpu(struct duo *d, int s);
 /* Fill with a pattern that depends on seed and place; compare with it. */
 void duo_fill(uint8_t *buf, uint64_t len, uint32_t seed);
 void duo_check(const uint8_t *buf, uint64_t len, uint32_t seed);

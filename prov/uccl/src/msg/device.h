@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Buffers in memory that the processor must not touch. Copies are queued with the owner of that memory and done in the
+ * order in which they were queued; what waits for one goes on when uccl_msg_copies() finds it done. So whatever was
+ * copied first is there first, and nothing here waits, but where it is said.
+ */
+#ifndef UCCL_MSG_DEVICE_H
+#define UCCL_MSG_DEVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <sys/uio.h>
+
+struct uccl_mep;
+
+/*
+ * Who owns that memory. Copies have numbers from 1 upwards, without gaps; the calls that queue one return its number. A
+ * copy that fails sets *err to a positive FI_Exxx, which must stay valid until it is done.
+ */
+struct uccl_device_ops {
+	/* To the device. `keep`: src stays as it is until the copy is done; else it is taken at once. */
+	uint64_t (*put)(void *arg, void *dst, const void *src, uint64_t len, bool keep, int *err);
+	/* From the device; dst is written before the copy counts as done, by poll() alone. */
+	uint64_t (*get)(void *arg, void *dst, const void *src, uint64_t len, int *err);
+	/* Within the device, or to another one. */
+	uint64_t (*move)(void *arg, void *dst, const void *src, uint64_t len, int *err);
+	/* Go on; the number of the last copy that is done with all before it. Never waits. */
+	uint64_t (*poll)(void *arg);
+	/* May payload of peers be taken that must be copied? */
+	bool (*room)(void *arg);
+};
+
+/* Somebody who waits for copies. */
+struct uccl_copy {
+	TAILQ_ENTRY(uccl_copy) link;
+	uint64_t ticket;	/* of the last one of its own; 0: none yet */
+	int err;		/* positive FI_Exxx of one that failed */
+	bool queued;
+	void (*done)(struct uccl_copy *c, uint64_t now);
+};
+
+TAILQ_HEAD(uccl_copy_list, uccl_copy);
+
+/*
+ * Between plain memory and pieces of which some, by the bits of `device`, are on one; from their byte `off` on. Lengths
+ * were checked.
+ */
+void msg_put(struct uccl_mep *m, struct uccl_copy *c, const struct iovec *iov, int n, uint16_t device, uint64_t off,
+	     const uint8_t *data, uint64_t len);
+void msg_get(struct uccl_mep *m, struct uccl_copy *c, const struct iovec *iov, int n, uint16_t device, uint64_t off,
+	     uint8_t *data, uint64_t len);
+/* Between two sets of pieces, each from its first byte on; both stay valid until it is done. */
+void msg_move(struct uccl_mep *m, struct uccl_copy *c, const struct iovec *to, int nto, uint16_t to_device,
+	      const struct iovec *from, int nfrom, uint16_t from_device, uint64_t len);
+
+/* Is all done that c has queued? */
+bool msg_copied(const struct uccl_mep *m, const struct uccl_copy *c);
+/* Call done() when it is; not before this returns. */
+void msg_copy_wait(struct uccl_mep *m, struct uccl_copy *c, void (*done)(struct uccl_copy *c, uint64_t now));
+/* Stay until it is, for what ends: some microseconds. done() is not called any more. */
+void msg_copy_end(struct uccl_mep *m, struct uccl_copy *c);
+/* Stay until everything that was queued is done. */
+void msg_copies_settle(struct uccl_mep *m);
+
+/* Go on with those whose copies are done; how many. */
+int uccl_msg_copies(struct uccl_mep *m, uint64_t now);
+
+#endif

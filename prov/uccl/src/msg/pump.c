@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* See pump.h. What CTS said is kept in op->bulk, which is not sent itself. */
+#include "msg/pump.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+
+static uint64_t part_bytes(const struct uccl_pump *u)
+{
+	return uccl_min(u->bytes, UCCL_PUMP_PART);
+}
+
+/* It is where it can be sent from. */
+static void part_loaded(struct uccl_copy *c, uint64_t now)
+{
+	struct uccl_pump_part *part = uccl_container_of(c, struct uccl_pump_part, copy);
+	struct uccl_op *op = part->pump->op;
+	struct uccl_peer *p = op->peer;
+	struct uccl_item *item = &part->item;
+
+	(void)now;
+	if (c->err) {
+		/* The peer waits for bytes that nobody has. */
+		op->fail = c->err;
+		p->mep->ops->broken(p);
+		return;
+	}
+	memset(item, 0, sizeof(*item));
+	item->rtype = UCCL_REC_DATA;
+	item->bulk = true;
+	item->part = true;
+	item->want_ack = true;
+	item->iov = &part->iov;
+	item->iov_count = 1;
+	item->len = part->iov.iov_len;
+	item->direct = op->bulk.direct;
+	item->rkey = op->bulk.rkey;
+	item->raddr = op->bulk.raddr;
+	uccl_rec_set_bulk(item->rec, uccl_get32(op->bulk.rec), op->mseq, part->off);
+	uccl_flow_submit(&p->flow, item);
+	p->mep->ops->ready(p);
+}
+
+/* The next part, if there is more. */
+static void part_begin(struct uccl_pump *u, uint8_t i)
+{
+	struct uccl_pump_part *part = &u->part[i];
+	struct uccl_op *op = u->op;
+	struct uccl_mep *m = op->peer->mep;
+	uint64_t n = uccl_min(part_bytes(u), op->bulk.len - u->off);
+
+	if (!n)
+		return;
+	part->pump = u;
+	part->off = u->off;
+	part->iov = (struct iovec){ .iov_base = u->buf + i * part_bytes(u), .iov_len = n };
+	u->off += n;
+	u->busy |= (uint8_t)(1u << i);
+	msg_get(m, &part->copy, op->iov, op->iov_count, op->device, part->off, part->iov.iov_base, n);
+	msg_copy_wait(m, &part->copy, part_loaded);
+}
+
+/* False: there is no memory now. */
+static bool pump_start(struct uccl_mep *m, struct uccl_op *op)
+{
+	uint64_t bytes = uccl_min(op->bulk.len, UCCL_PUMP_PARTS * UCCL_PUMP_PART);
+	struct uccl_pump *u;
+
+	if (m->pumped_bytes + bytes > UCCL_PUMPED_MAX)
+		return false;
+	u = malloc(sizeof(*u) + bytes);
+	if (!u)
+		return false;
+	memset(u, 0, sizeof(*u));
+	u->op = op;
+	u->bytes = bytes;
+	m->pumped_bytes += bytes;
+	op->pump = u;
+	for (uint8_t i = 0; i < UCCL_PUMP_PARTS; i++)
+		part_begin(u, i);
+	return true;
+}
+
+void msg_pump_begin(struct uccl_op *op, const struct uccl_cts *cts)
+{
+	struct uccl_peer *p = op->peer;
+	struct uccl_mep *m = p->mep;
+
+	op->bulk.len = cts->limit;
+	op->bulk.direct = cts->rkey && p->flow.cfg.write_bytes;
+	op->bulk.rkey = cts->rkey;
+	op->bulk.raddr = cts->raddr;
+	uccl_rec_set_bulk(op->bulk.rec, cts->rx, op->mseq, 0);
+	if (TAILQ_EMPTY(&m->pumps) && pump_start(m, op))
+		return;
+	TAILQ_INSERT_TAIL(&m->pumps, op, pump_link);
+	op->pump_waits = true;
+}
+
+static void pump_free(struct uccl_mep *m, struct uccl_op *op)
+{
+	m->pumped_bytes -= op->pump->bytes;
+	free(op->pump);
+	op->pump = NULL;
+	msg_pumps_run(m);
+}
+
+void msg_pump_acked(struct uccl_item *item)
+{
+	struct uccl_pump_part *part = uccl_container_of(item, struct uccl_pump_part, item);
+	struct uccl_pump *u = part->pump;
+	uint8_t i = (uint8_t)(part - u->part);
+	struct uccl_op *op = u->op;
+
+	u->busy &= (uint8_t)~(1u << i);
+	part_begin(u, i);
+	if (u->busy)
+		return;
+	pump_free(op->peer->mep, op);
+	msg_send_arrived(op, MSG_WAIT_BULK);
+}
+
+void msg_pump_end(struct uccl_mep *m, struct uccl_op *op)
+{
+	if (op->pump_waits)
+		TAILQ_REMOVE(&m->pumps, op, pump_link);
+	op->pump_waits = false;
+	if (!op->pump)
+		return;
+	for (uint8_t i = 0; i < UCCL_PUMP_PARTS; i++)
+		msg_copy_end(m, &op->pump->part[i].copy);
+	pump_free(m, op);
+}
+
+void msg_pumps_run(struct uccl_mep *m)
+{
+	struct uccl_op *op;
+
+	while ((op = TAILQ_FIRST(&m->pumps)) && pump_start(m, op)) {
+		TAILQ_REMOVE(&m->pumps, op, pump_link);
+		op->pump_waits = false;
+	}
+}

@@ -1,0 +1,514 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "msg/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "duo.h"
+
+#define MS UCCL_NS_PER_MS
+
+static uint8_t host[2][300000], other[300000];
+
+static void gpu_fill(struct duo_gpu *g, uint64_t at, uint64_t len, uint32_t seed)
+{
+	duo_fill(g->mem + at, len, seed);
+}
+
+/* The next completion of side s is this one; NULL: there is none yet. */
+static void expect(struct duo *d, int s, void *context, int err)
+{
+	const struct duo_comp *c = duo_next(d, s);
+
+	if (!context) {
+		assert_null(c);
+		return;
+	}
+	assert_non_null(c);
+	assert_ptr_equal(c->context, context);
+	assert_int_equal(c->err, err);
+}
+
+static void copies__pieces_of_both_kinds(void **state)
+{
+	struct duo *d = duo_open();
+	struct duo_gpu *g = duo_gpu(d, 0);
+	struct uccl_mep *m = &d->side[0].m;
+	struct uccl_copy c = {0}, e = {0};
+	struct iovec iov[4] = {
+		{DUO_GPU, 10}, {host[0], 20}, {DUO_GPU + 100, 0}, {DUO_GPU + 200, 30},
+	};
+	struct iovec to[2] = {{host[1], 7}, {DUO_GPU + 1000, 53}};
+	uint8_t in[60], out[60];
+
+	(void)state;
+	duo_fill(in, sizeof(in), 1);
+	msg_put(m, &c, iov, 4, 0xd, 0, in, 5);
+	msg_put(m, &c, iov, 4, 0xd, 5, in + 5, 55);
+	assert_false(msg_copied(m, &c));
+	uccl_msg_copies(m, d->now);
+	assert_true(msg_copied(m, &c));
+	assert_memory_equal(g->mem, in, 10);
+	assert_memory_equal(host[0], in + 10, 20);
+	assert_memory_equal(g->mem + 200, in + 30, 30);
+	msg_get(m, &c, iov, 4, 0xd, 8, out, 50);
+	msg_copies_settle(m);
+	assert_memory_equal(out, in + 8, 50);
+	msg_move(m, &e, to, 2, 2, iov, 4, 0xd, 60);
+	msg_copies_settle(m);
+	assert_memory_equal(host[1], in, 7);
+	assert_memory_equal(g->mem + 1000, in + 7, 53);
+	assert_int_equal(c.err + e.err, 0);
+	duo_free(d);
+}
+
+static int fired[8], nfired;
+static struct uccl_copy waiter[3];
+
+static void note(struct uccl_copy *c, uint64_t now)
+{
+	(void)now;
+	fired[nfired++] = (int)(c - waiter);
+}
+
+static void copies__by_their_numbers(void **state)
+{
+	struct duo *d = duo_open();
+	struct duo_gpu *g = duo_gpu(d, 0);
+	struct uccl_mep *m = &d->side[0].m;
+	struct iovec iov = {DUO_GPU, 100};
+
+	(void)state;
+	nfired = 0;
+	g->stuck = true;
+	memset(waiter, 0, sizeof(waiter));
+	for (int i = 0; i < 3; i++)
+		msg_put(m, &waiter[i], &iov, 1, 1, 0, host[0], 8);
+	msg_copy_wait(m, &waiter[2], note);
+	msg_copy_wait(m, &waiter[0], note);
+	msg_copy_wait(m, &waiter[0], note);
+	msg_copy_wait(m, &waiter[1], note);
+	assert_int_equal(uccl_msg_copies(m, d->now), 0);
+	assert_true(uccl_msg_copying(m));
+	g->stuck = false;
+	/* Who does not wait any more is not called. */
+	msg_copy_end(m, &waiter[1]);
+	assert_int_equal(nfired, 0);
+	assert_int_equal(uccl_msg_copies(m, d->now), 2);
+	assert_int_equal(fired[0], 0);
+	assert_int_equal(fired[1], 2);
+	assert_false(uccl_msg_copying(m));
+	duo_free(d);
+}
+
+/* A receive is complete when its bytes are there, whichever way the message comes. */
+static void recv__waits_for_its_copies(void **state)
+{
+	static const uint64_t sizes[] = {1, 700, 8000, 20000, 200000};
+
+	(void)state;
+	for (unsigned int i = 0; i < 5; i++)
+		for (int late = 0; late < 2; late++) {
+			struct duo *d = duo_open();
+			struct duo_gpu *g = duo_gpu(d, 1);
+
+			duo_fill(host[0], sizes[i], i);
+			g->stuck = true;
+			if (!late)
+				assert_int_equal(duo_recv(d, 1, 0, DUO_GPU, sizes[i], 0, 0, DUO_CTX(1)), 0);
+			assert_int_equal(duo_send(d, 0, 0, host[0], sizes[i], 0, DUO_CTX(2)), 0);
+			duo_run(d, 20 * MS);
+			if (late)
+				assert_int_equal(duo_recv(d, 1, 0, DUO_GPU, sizes[i], 0, 0, DUO_CTX(1)), 0);
+			duo_run(d, 20 * MS);
+			expect(d, 1, NULL, 0);
+			g->stuck = false;
+			duo_run(d, 20 * MS);
+			expect(d, 1, DUO_CTX(1), 0);
+			duo_check(g->mem, sizes[i], i);
+			duo_free(d);
+		}
+}
+
+/* PROTOCOL R33: what the sender hears is that the bytes are in their place, not that they are on the way there. */
+static void send__delivery_waits_for_copies(void **state)
+{
+	static const uint64_t sizes[] = {100, 8000, 100000};
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++) {
+		struct duo *d = duo_open();
+		struct duo_gpu *g = duo_gpu(d, 1);
+
+		g->stuck = true;
+		assert_int_equal(duo_recv(d, 1, 0, DUO_GPU, sizes[i], 0, 0, DUO_CTX(1)), 0);
+		assert_int_equal(duo_send(d, 0, UCCL_OPF_DELIVERY, host[0], sizes[i], 0, DUO_CTX(2)), 0);
+		duo_run(d, 50 * MS);
+		expect(d, 0, NULL, 0);
+		g->stuck = false;
+		duo_run(d, 50 * MS);
+		expect(d, 0, DUO_CTX(2), 0);
+		duo_free(d);
+	}
+}
+
+static void send__in_order_behind_a_copy(void **state)
+{
+	struct duo *d = duo_open();
+	struct duo_gpu *g = duo_gpu(d, 0);
+
+	(void)state;
+	g->stuck = true;
+	gpu_fill(g, 0, 5000, 1);
+	duo_fill(host[0], 3000, 2);
+	assert_int_equal(duo_send(d, 0, UCCL_OPF_EARLY, DUO_GPU, 5000, 0, DUO_CTX(1)), 0);
+	assert_int_equal(duo_send(d, 0, 0, host[0], 3000, 0, DUO_CTX(2)), 0);
+	assert_int_equal(duo_recv(d, 1, 0, host[1], 5000, 0, 0, DUO_CTX(3)), 0);
+	assert_int_equal(duo_recv(d, 1, 0, other, 5000, 0, 0, DUO_CTX(4)), 0);
+	duo_run(d, 20 * MS);
+	expect(d, 1, NULL, 0);
+	expect(d, 0, NULL, 0);
+	g->stuck = false;
+	duo_run(d, 20 * MS);
+	expect(d, 0, DUO_CTX(1), 0);
+	expect(d, 0, DUO_CTX(2), 0);
+	expect(d, 1, DUO_CTX(3), 0);
+	expect(d, 1, DUO_CTX(4), 0);
+	duo_check(host[1], 5000, 1);
+	duo_check(other, 3000, 2);
+	duo_free(d);
+}
+
+/* The caller has its buffer back, so it is read before. */
+static void send__injected_at_once(void **state)
+{
+	struct duo *d = duo_open();
+	struct duo_gpu *g = duo_gpu(d, 0);
+
+	(void)state;
+	gpu_fill(g, 0, 600, 1);
+	assert_int_equal(duo_send(d, 0, UCCL_OPF_INJECT, DUO_GPU, 600, 0, DUO_CTX(1)), 0);
+	gpu_fill(g, 0, 600, 2);
+	g->failing = 1;
+	assert_int_equal(duo_send(d, 0, UCCL_OPF_INJECT, DUO_GPU, 600, 0, DUO_CTX(2)), -FI_EIO);
+	assert_int_equal(duo_recv(d, 1, 0, host[1], 600, 0, 0, DUO_CTX(3)), 0);
+	duo_run(d, 20 * MS);
+	expect(d, 1, DUO_CTX(3), 0);
+	duo_check(host[1], 600, 1);
+	duo_free(d);
+}
+
+static void send__copy_fails(void **state)
+{
+	struct duo *d = duo_open();
+	struct duo_gpu *g = duo_gpu(d, 0);
+
+	(void)state;
+	g->failing = 1;
+	duo_fill(host[0], 100, 3);
+	assert_int_equal(duo_send(d, 0, UCCL_OPF_EARLY, DUO_GPU, 5000, 0, DUO_CTX(1)), 0);
+	assert_int_equal(duo_send(d, 0, 0, host[0], 100, 0, DUO_CTX(2)), 0);
+	assert_int_equal(duo_recv(d, 1, 0, host[1], 5000, 0, 0, DUO_CTX(3)), 0);
+	duo_run(d, 20 * MS);
+	expect(d, 0, DUO_CTX(1), FI_EIO);
+	expect(d, 0, DUO_CTX(2), 0);
+	/* Nothing of the first was sent. */
+	expect(d, 1, DUO_CTX(3), 0);
+	duo_check(host[1], 100, 3);
+	duo_free(d);
+}
+
+static void recv__copy_fails(void **state)
+{
+	struct duo *d = duo_open();
+	struct duo_gpu *g = duo_gpu(d, 1);
+
+	(void)state;
+	g->failing = 1;
+	assert_int_equal(duo_recv(d, 1, 0, DUO_GPU, 5000, 0, 0, DUO_CTX(1)), 0);
+	assert_int_equal(duo_recv(d, 1, 0, DUO_GPU, 5000, 0, 0, DUO_CTX(2)), 0);
+	assert_int_equal(duo_send(d, 0, 0, host[0], 700, 0, DUO_CTX(3)), 0);
+	assert_int_equal(duo_send(d, 0, 0, host[0], 700, 0, DUO_CTX(3)), 0);
+	duo_run(d, 20 * MS);
+	expect(d, 1, DUO_CTX(1), FI_EIO);
+	expect(d, 1, DUO_CTX(2), 0);
+	duo_free(d);
+}
+
+/* Payload for which there is no room now is not had, and comes again. */
+static void recv__no_room(void **state)
+{
+	struct duo *d = duo_open();
+	struct duo_gpu *g = duo_gpu(d, 1);
+
+	(void)state;
+	g->full = true;
+	duo_fill(host[0], 50000, 4);
+	assert_int_equal(duo_recv(d, 1, 0, DUO_GPU, 50000, 0, 0, DUO_CTX(1)), 0);
+	assert_int_equal(duo_send(d, 0, 0, host[0], 50000, 0, DUO_CTX(2)), 0);
+	duo_run(d, 20 * MS);
+	expect(d, 1, NULL, 0);
+	assert_int_equal(g->queued, 0);
+	assert_true(d->side[1].stats.dropped[UCCL_DROP_MEMORY] > 0);
+	g->full = false;
+	duo_run(d, 5000 * MS);
+	expect(d, 1, DUO_CTX(1), 0);
+	duo_check(g->mem, 50000, 4);
+	duo_free(d);
+}
+
+/* Nobody is told of a write that is not there, and what comes later stays behind it. */
+static void write__answered_when_copied(void **state)
+{
+	static const uint64_t sizes[] = {8, 3000, 60000, 200000};
+
+	(void)state;
+	for (unsigned int i = 0; i < 4; i++) {
+		struct duo *d = duo_open();
+		struct duo_gpu *g = duo_gpu(d, 1);
+		uint64_t key = duo_region(d, 1, 0, DUO_GPU, 200000, UCCL_ACCESS_WRITE);
+		uint64_t flag = duo_region(d, 1, 1, other, 8, UCCL_ACCESS_WRITE);
+
+		g->stuck = true;
+		memset(other, 0, 8);
+		memset(host[1], 1, 8);
+		duo_fill(host[0], sizes[i], i);
+		assert_int_equal(duo_rma(d, 0, UCCL_OP_WRITE, UCCL_OPF_DATA, host[0], sizes[i], 0, key, DUO_CTX(1)), 0);
+		assert_int_equal(duo_rma(d, 0, UCCL_OP_WRITE, 0, host[1], 8, 0, flag, DUO_CTX(2)), 0);
+		duo_run(d, 20 * MS);
+		expect(d, 0, sizes[i] > UCCL_ORDER_MAX ? DUO_CTX(2) : NULL, 0);
+		assert_int_equal(d->side[1].region[0].writes, 0);
+		/* Beyond what is kept in order nothing waits. */
+		assert_int_equal(other[0], sizes[i] > UCCL_ORDER_MAX);
+		g->stuck = false;
+		duo_run(d, 20 * MS);
+		expect(d, 0, DUO_CTX(1), 0);
+		assert_int_equal(d->side[1].region[0].writes, 1);
+		assert_int_equal(other[0], 1);
+		duo_check(g->mem, sizes[i], i);
+		duo_free(d);
+	}
+}
+
+static void write__copy_fails(void **state)
+{
+	static const uint64_t sizes[] = {8, 60000, 200000};
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++) {
+		struct duo *d = duo_open();
+		struct duo_gpu *g = duo_gpu(d, 1);
+		uint64_t key = duo_region(d, 1, 0, DUO_GPU, 200000, UCCL_ACCESS_WRITE);
+
+		g->failing = 1;
+		assert_int_equal(duo_rma(d, 0, UCCL_OP_WRITE, 0, host[0], sizes[i], 0, key, DUO_CTX(1)), 0);
+		duo_run(d, 50 * MS);
+		expect(d, 0, DUO_CTX(1), FI_EACCES);
+		assert_int_equal(d->side[1].region[0].writes, 0);
+		duo_free(d);
+	}
+}
+
+static void rma__between_devices(void **state)
+{
+	static const uint64_t sizes[] = {8, 3000, 60000, 200000, 2000000};
+
+	(void)state;
+	for (unsigned int i = 0; i < 5; i++) {
+		struct duo *d = duo_open();
+		struct duo_gpu *g0 = duo_gpu(d, 0), *g1 = duo_gpu(d, 1);
+		uint64_t key = duo_region(d, 1, 0, DUO_GPU, 4000000, UCCL_ACCESS_WRITE | UCCL_ACCESS_READ);
+
+		gpu_fill(g0, 0, sizes[i], i);
+		assert_int_equal(duo_rma(d, 0, UCCL_OP_WRITE, 0, DUO_GPU, sizes[i], 8, key, DUO_CTX(1)), 0);
+		duo_run(d, 200 * MS);
+		expect(d, 0, DUO_CTX(1), 0);
+		duo_check(g1->mem + 8, sizes[i], i);
+		assert_int_equal(duo_rma(d, 0, UCCL_OP_READ, 0, DUO_GPU + 4000000, sizes[i], 8, key, DUO_CTX(2)), 0);
+		duo_run(d, 200 * MS);
+		expect(d, 0, DUO_CTX(2), 0);
+		duo_check(g0->mem + 4000000, sizes[i], i);
+		assert_int_equal(d->side[1].region[0].reads, 1);
+		duo_free(d);
+	}
+}
+
+static void read__told_when_copied(void **state)
+{
+	struct duo *d = duo_open();
+	struct duo_gpu *g = duo_gpu(d, 1);
+	uint64_t key = duo_region(d, 1, 0, DUO_GPU, 9000, UCCL_ACCESS_READ);
+
+	(void)state;
+	g->stuck = true;
+	assert_int_equal(duo_rma(d, 0, UCCL_OP_READ, 0, host[0], 9000, 0, key, DUO_CTX(1)), 0);
+	duo_run(d, 20 * MS);
+	assert_int_equal(d->side[1].region[0].reads, 0);
+	g->stuck = false;
+	g->failing = 1;
+	duo_run(d, 20 * MS);
+	expect(d, 0, DUO_CTX(1), FI_EACCES);
+	assert_int_equal(d->side[1].region[0].reads, 0);
+	duo_free(d);
+}
+
+static void atomic__refused(void **state)
+{
+	struct duo *d = duo_open();
+	uint64_t key = duo_region(d, 1, 0, DUO_GPU, 64, UCCL_ACCESS_WRITE | UCCL_ACCESS_READ), one = 1, old = 0;
+	const struct duo_comp *c;
+
+	(void)state;
+	duo_gpu(d, 1);
+	assert_int_equal(duo_atomic(d, 0, UCCL_OP_FETCH, 7, 2, &one, NULL, &old, 1, 0, key, DUO_CTX(1)), 0);
+	duo_run(d, 20 * MS);
+	c = duo_next(d, 0);
+	assert_non_null(c);
+	assert_int_equal(c->refusal, UCCL_REFUSED_ATOMIC);
+	duo_free(d);
+}
+
+/* When this returns nothing touches it any more, and nobody is told of it. */
+static void revoke__on_the_way(void **state)
+{
+	static const uint64_t sizes[] = {3000, 200000};
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct duo *d = duo_open();
+		struct duo_gpu *g = duo_gpu(d, 1);
+		uint64_t key = duo_region(d, 1, 0, DUO_GPU, 200000, UCCL_ACCESS_WRITE | UCCL_ACCESS_READ);
+
+		g->stuck = true;
+		assert_int_equal(duo_rma(d, 0, UCCL_OP_READ, 0, host[1], 100, 0, key, DUO_CTX(2)), 0);
+		assert_int_equal(duo_rma(d, 0, UCCL_OP_WRITE, 0, host[0], sizes[i], 0, key, DUO_CTX(1)), 0);
+		duo_run(d, 20 * MS);
+		g->stuck = false;
+		d->side[1].region[0].live = false;
+		uccl_msg_revoke(&d->side[1].peer, &d->side[1].region[0], d->now);
+		assert_int_equal(g->done, g->queued);
+		duo_run(d, 20 * MS);
+		assert_int_equal(d->side[1].events, 1);
+		assert_int_equal(d->side[1].event.nregions, 0);
+		assert_int_equal(duo_waiting(d, 0), 2);
+		duo_free(d);
+	}
+}
+
+/* Operations end with the peer, but not before what reads or writes their buffers. */
+static void peer_fail__on_the_way(void **state)
+{
+	for (int side = 0; side < 2; side++) {
+		struct duo *d = duo_open();
+		struct duo_gpu *g[2] = {duo_gpu(d, 0), duo_gpu(d, 1)};
+		uint64_t key = duo_region(d, 1, 0, DUO_GPU, 400000, UCCL_ACCESS_WRITE | UCCL_ACCESS_READ);
+
+		(void)state;
+		assert_int_equal(duo_recv(d, 1, 0, DUO_GPU, 200000, 0, 0, DUO_CTX(1)), 0);
+		assert_int_equal(duo_send(d, 0, 0, DUO_GPU, 200000, 0, DUO_CTX(2)), 0);
+		assert_int_equal(duo_send(d, 0, 0, DUO_GPU, 2000, 0, DUO_CTX(3)), 0);
+		assert_int_equal(duo_rma(d, 0, UCCL_OP_READ, 0, DUO_GPU, 300000, 0, key, DUO_CTX(4)), 0);
+		assert_int_equal(duo_rma(d, 0, UCCL_OP_WRITE, 0, DUO_GPU, 300000, 0, key, DUO_CTX(5)), 0);
+		for (int i = 0; i < 30; i++) {
+			duo_round(d);
+			g[side]->stuck = i > 10;
+		}
+		g[side]->stuck = false;
+		uccl_peer_fail(&d->side[side].peer, FI_ECONNRESET, d->now);
+		assert_int_equal(g[side]->done, g[side]->queued);
+		duo_free(d);
+	}
+}
+
+static void self__between_devices(void **state)
+{
+	struct duo *d = duo_open();
+	struct duo_gpu *g = duo_gpu(d, 0);
+	struct uccl_op *op = duo_op(d, 0, UCCL_OP_SEND, 0);
+	uint64_t key = duo_region(d, 0, 0, DUO_GPU + 100000, 100000, UCCL_ACCESS_WRITE);
+
+	(void)state;
+	g->stuck = true;
+	gpu_fill(g, 0, 50000, 1);
+	assert_int_equal(duo_recv(d, 0, 0, DUO_GPU + 100000, 40000, 0, 0, DUO_CTX(1)), 0);
+	op->peer = &d->side[0].self;
+	op->iov[0] = (struct iovec){DUO_GPU, 50000};
+	op->iov_count = 1;
+	op->device = 1;
+	op->len = 50000;
+	op->context = DUO_CTX(2);
+	assert_int_equal(uccl_msg_send(&d->side[0].m, op, d->now), 0);
+	expect(d, 0, NULL, 0);
+	g->stuck = false;
+	duo_round(d);
+	expect(d, 0, DUO_CTX(2), 0);
+	expect(d, 0, DUO_CTX(1), FI_ETRUNC);
+	duo_check(g->mem + 100000, 40000, 1);
+
+	op = duo_op(d, 0, UCCL_OP_WRITE, 0);
+	op->peer = &d->side[0].self;
+	op->iov[0] = (struct iovec){DUO_GPU, 50000};
+	op->iov_count = 1;
+	op->device = 1;
+	op->len = 50000;
+	op->seg[0] = (struct uccl_seg){.addr = 1000, .len = 50000, .key = key};
+	op->nseg = 1;
+	op->context = DUO_CTX(3);
+	assert_int_equal(uccl_msg_rma(&d->side[0].m, op, d->now), 0);
+	expect(d, 0, NULL, 0);
+	assert_int_equal(d->side[0].region[0].writes, 0);
+	duo_round(d);
+	expect(d, 0, DUO_CTX(3), 0);
+	assert_int_equal(d->side[0].region[0].writes, 1);
+	duo_check(g->mem + 101000, 50000, 1);
+	duo_free(d);
+}
+
+/* What the NIC could scatter or write by itself, the processor must copy. */
+static void place__not_on_a_device(void **state)
+{
+	struct duo *d = duo_open_writes();
+	struct duo_gpu *g = duo_gpu(d, 1);
+	struct uccl_rx_hint hints[4];
+
+	(void)state;
+	duo_fill(host[0], 200000, 5);
+	assert_int_equal(duo_recv(d, 1, 0, DUO_GPU, 200000, 0, 0, DUO_CTX(1)), 0);
+	assert_int_equal(duo_send(d, 0, 0, host[0], 200000, 0, DUO_CTX(2)), 0);
+	for (int i = 0; i < 6; i++) {
+		duo_round(d);
+		assert_int_equal(uccl_msg_hints(&d->side[1].m, hints, 4), 0);
+	}
+	duo_run(d, 100 * MS);
+	assert_int_equal(d->side[1].regs, 0);
+	expect(d, 1, DUO_CTX(1), 0);
+	duo_check(g->mem, 200000, 5);
+	duo_free(d);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(copies__pieces_of_both_kinds),
+		cmocka_unit_test(copies__by_their_numbers),
+		cmocka_unit_test(recv__waits_for_its_copies),
+		cmocka_unit_test(send__delivery_waits_for_copies),
+		cmocka_unit_test(send__in_order_behind_a_copy),
+		cmocka_unit_test(send__injected_at_once),
+		cmocka_unit_test(send__copy_fails),
+		cmocka_unit_test(recv__copy_fails),
+		cmocka_unit_test(recv__no_room),
+		cmocka_unit_test(write__answered_when_copied),
+		cmocka_unit_test(write__copy_fails),
+		cmocka_unit_test(rma__between_devices),
+		cmocka_unit_test(read__told_when_copied),
+		cmocka_unit_test(atomic__refused),
+		cmocka_unit_test(revoke__on_the_way),
+		cmocka_unit_test(peer_fail__on_the_way),
+		cmocka_unit_test(self__between_devices),
+		cmocka_unit_test(place__not_on_a_device),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
