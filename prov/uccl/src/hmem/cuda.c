@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* See cuda.h. Names, signatures and numbers are those of the CUDA driver API's documentation. */
+#include "hmem/cuda.h"
+
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "base/units.h"
+
+#define CUDA_NOT_READY 600
+#define STREAM_NON_BLOCKING 1u
+#define EVENT_DISABLE_TIMING 2u
+#define HOST_PORTABLE 1u
+#define ATTR_MEMORY_TYPE 2
+#define ATTR_SYNC_MEMOPS 6
+#define ATTR_DEVICE_ORDINAL 9
+#define MEMORY_DEVICE 2u
+
+/* Of the driver. All return 0 or an error. */
+static struct {
+	int (*init)(unsigned int flags);
+	int (*count)(int *n);
+	int (*device)(int *device, int ordinal);
+	int (*ctx_retain)(void **ctx, int device);
+	int (*ctx_release)(int device);
+	int (*ctx_push)(void *ctx);
+	int (*ctx_pop)(void **ctx);
+	int (*stream_create)(void **stream, unsigned int flags);
+	int (*stream_destroy)(void *stream);
+	int (*event_create)(void **event, unsigned int flags);
+	int (*event_record)(void *event, void *stream);
+	int (*event_query)(void *event);
+	int (*event_destroy)(void *event);
+	int (*host_alloc)(void **mem, size_t len, unsigned int flags);
+	int (*host_free)(void *mem);
+	int (*put)(uintptr_t to, const void *from, size_t len, void *stream);
+	int (*get)(void *to, uintptr_t from, size_t len, void *stream);
+	int (*move)(uintptr_t to, uintptr_t from, size_t len, void *stream);
+	int (*attribute)(void *value, int attribute, uintptr_t p);
+	int (*attribute_set)(const void *value, int attribute, uintptr_t p);
+} cu;
+
+#define FUNCTION(name, field) {name, &cu.field}
+
+static const struct {
+	const char *name;
+	void *at;
+} functions[] = {
+	FUNCTION("cuInit", init),
+	FUNCTION("cuDeviceGetCount", count),
+	FUNCTION("cuDeviceGet", device),
+	FUNCTION("cuDevicePrimaryCtxRetain", ctx_retain),
+	FUNCTION("cuDevicePrimaryCtxRelease_v2", ctx_release),
+	FUNCTION("cuCtxPushCurrent_v2", ctx_push),
+	FUNCTION("cuCtxPopCurrent_v2", ctx_pop),
+	FUNCTION("cuStreamCreate", stream_create),
+	FUNCTION("cuStreamDestroy_v2", stream_destroy),
+	FUNCTION("cuEventCreate", event_create),
+	FUNCTION("cuEventRecord", event_record),
+	FUNCTION("cuEventQuery", event_query),
+	FUNCTION("cuEventDestroy_v2", event_destroy),
+	FUNCTION("cuMemHostAlloc", host_alloc),
+	FUNCTION("cuMemFreeHost", host_free),
+	FUNCTION("cuMemcpyHtoDAsync_v2", put),
+	FUNCTION("cuMemcpyDtoHAsync_v2", get),
+	FUNCTION("cuMemcpyAsync", move),
+	FUNCTION("cuPointerGetAttribute", attribute),
+	FUNCTION("cuPointerSetAttribute", attribute_set),
+};
+
+static int ngpus;
+
+/* An event; those that have passed are used again. */
+struct uccl_hmem_mark {
+	struct uccl_hmem_mark *next;
+	void *event;
+};
+
+struct uccl_hmem_queue {
+	int device;
+	void *ctx, *stream;
+	struct uccl_hmem_mark *idle;
+};
+
+int uccl_cuda_open(const char *file, const char **missing)
+{
+	void *lib = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+
+	*missing = file;
+	if (!lib)
+		return -FI_ENOSYS;
+	for (size_t i = 0; i < uccl_array_len(functions); i++) {
+		void *at = dlsym(lib, functions[i].name);
+
+		*missing = functions[i].name;
+		memcpy(functions[i].at, &at, sizeof(at));
+		if (!at) {
+			dlclose(lib);
+			return -FI_ENOSYS;
+		}
+	}
+	*missing = "a GPU";
+	if (cu.init(0) || cu.count(&ngpus) || ngpus < 1) {
+		ngpus = 0;
+		dlclose(lib);
+		return -FI_ENODEV;
+	}
+	*missing = NULL;
+	return 0;
+}
+
+static int cuda_count(void)
+{
+	return ngpus;
+}
+
+static int cuda_where(const void *p)
+{
+	unsigned int type = 0;
+	int ordinal = 0;
+
+	/* The driver does not know memory that the program had from elsewhere, and says so by an error. */
+	if (cu.attribute(&type, ATTR_MEMORY_TYPE, (uintptr_t)p) || type != MEMORY_DEVICE)
+		return -1;
+	if (ngpus > 1 && cu.attribute(&ordinal, ATTR_DEVICE_ORDINAL, (uintptr_t)p))
+		return -1;
+	return ordinal;
+}
+
+/*
+ * Small copies from pageable memory may return before they are done, and our streams do not wait for them: they would
+ * wait for all else of the program, too. It is a wish: memory that does not have this attribute is not refused.
+ */
+static void cuda_sync(const void *p)
+{
+	unsigned int yes = 1;
+
+	cu.attribute_set(&yes, ATTR_SYNC_MEMOPS, (uintptr_t)p);
+}
+
+/* The program's threads keep the contexts that they have. */
+static bool enter(const struct uccl_hmem_queue *q)
+{
+	return !cu.ctx_push(q->ctx);
+}
+
+static int leave(int rc)
+{
+	void *ctx;
+
+	cu.ctx_pop(&ctx);
+	return rc;
+}
+
+static int cuda_open(int device, struct uccl_hmem_queue **out)
+{
+	struct uccl_hmem_queue *q = calloc(1, sizeof(*q));
+
+	if (!q)
+		return -FI_ENOMEM;
+	if (cu.device(&q->device, device) || cu.ctx_retain(&q->ctx, q->device)) {
+		free(q);
+		return -FI_EIO;
+	}
+	if (!enter(q) || leave(cu.stream_create(&q->stream, STREAM_NON_BLOCKING))) {
+		cu.ctx_release(q->device);
+		free(q);
+		return -FI_EIO;
+	}
+	*out = q;
+	return 0;
+}
+
+static void cuda_close(struct uccl_hmem_queue *q)
+{
+	struct uccl_hmem_mark *m;
+	bool in = enter(q);
+
+	while ((m = q->idle)) {
+		q->idle = m->next;
+		cu.event_destroy(m->event);
+		free(m);
+	}
+	cu.stream_destroy(q->stream);
+	if (in)
+		leave(0);
+	cu.ctx_release(q->device);
+	free(q);
+}
+
+static void *cuda_pin(struct uccl_hmem_queue *q, uint64_t len)
+{
+	void *mem = NULL;
+
+	return enter(q) && !leave(cu.host_alloc(&mem, len, HOST_PORTABLE)) ? mem : NULL;
+}
+
+static void cuda_unpin(struct uccl_hmem_queue *q, void *mem)
+{
+	if (enter(q))
+		leave(cu.host_free(mem));
+}
+
+static int cuda_put(struct uccl_hmem_queue *q, void *device, const void *host, uint64_t len)
+{
+	return enter(q) && !leave(cu.put((uintptr_t)device, host, len, q->stream)) ? 0 : -FI_EFAULT;
+}
+
+static int cuda_get(struct uccl_hmem_queue *q, void *host, const void *device, uint64_t len)
+{
+	return enter(q) && !leave(cu.get(host, (uintptr_t)device, len, q->stream)) ? 0 : -FI_EFAULT;
+}
+
+static int cuda_move(struct uccl_hmem_queue *q, void *to, const void *from, uint64_t len)
+{
+	return enter(q) && !leave(cu.move((uintptr_t)to, (uintptr_t)from, len, q->stream)) ? 0 : -FI_EFAULT;
+}
+
+static struct uccl_hmem_mark *cuda_mark(struct uccl_hmem_queue *q)
+{
+	struct uccl_hmem_mark *m = q->idle;
+
+	if (!enter(q))
+		return NULL;
+	if (m) {
+		q->idle = m->next;
+	} else {
+		m = calloc(1, sizeof(*m));
+		if (!m || cu.event_create(&m->event, EVENT_DISABLE_TIMING)) {
+			free(m);
+			leave(0);
+			return NULL;
+		}
+	}
+	if (leave(cu.event_record(m->event, q->stream))) {
+		m->next = q->idle;
+		q->idle = m;
+		return NULL;
+	}
+	return m;
+}
+
+static int cuda_passed(struct uccl_hmem_queue *q, struct uccl_hmem_mark *m)
+{
+	int rc = enter(q) ? leave(cu.event_query(m->event)) : -1;
+
+	if (rc == CUDA_NOT_READY)
+		return 0;
+	m->next = q->idle;
+	q->idle = m;
+	return rc ? -FI_EIO : 1;
+}
+
+const struct uccl_hmem_ops uccl_cuda_hmem = {
+	.name = "cuda",
+	.count = cuda_count,
+	.where = cuda_where,
+	.sync = cuda_sync,
+	.open = cuda_open,
+	.close = cuda_close,
+	.pin = cuda_pin,
+	.unpin = cuda_unpin,
+	.put = cuda_put,
+	.get = cuda_get,
+	.move = cuda_move,
+	.mark = cuda_mark,
+	.passed = cuda_passed,
+};

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "hmem/hmem.h"
+
+#include <pthread.h>
+#include <stddef.h>
+
+#include "base/log.h"
+#include "hmem/cuda.h"
+
+static const struct uccl_hmem_ops *found;
+
+static void look(void)
+{
+	const char *missing;
+
+	if (uccl_cuda_open(UCCL_CUDA_FILE, &missing))
+		UCCL_LOG(UCCL_LOG_INFO, "no GPU that serves: %s", missing);
+	else
+		found = &uccl_cuda_hmem;
+}
+
+const struct uccl_hmem_ops *uccl_hmem_find(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, look);
+	return found;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Memory that the processor must not touch: what is asked of its owner, as a table of functions. Each kind of device is
+ * one such table (cuda.h); stage.h makes of it what the layer of messages wants. Errors are -FI_Exxx.
+ */
+#ifndef UCCL_HMEM_HMEM_H
+#define UCCL_HMEM_HMEM_H
+
+#include <stdint.h>
+
+struct uccl_hmem_queue; /* copies of one device, done in the order in which they were begun */
+struct uccl_hmem_mark;	/* a place in a queue */
+
+struct uccl_hmem_ops {
+	const char *name;
+	/* How many devices there are. */
+	int (*count)(void);
+	/* The device whose memory this address is of; -1: it is the host's. Any thread may ask. */
+	int (*where)(const void *p);
+	/* The program's own copies to this memory are there when its calls return, from now on. */
+	void (*sync)(const void *p);
+	/* A queue of its own, which waits for no work of the program. -FI_EIO: the device does not want to. */
+	int (*open)(int device, struct uccl_hmem_queue **q);
+	/* What was begun must be done before. */
+	void (*close)(struct uccl_hmem_queue *q);
+	/* Host memory that copies of every device can use without waiting; NULL: none. */
+	void *(*pin)(struct uccl_hmem_queue *q, uint64_t len);
+	void (*unpin)(struct uccl_hmem_queue *q, void *mem);
+	/* Begin a copy; it never waits. `host` is memory of pin(). -FI_EFAULT: this is no memory of the device. */
+	int (*put)(struct uccl_hmem_queue *q, void *device, const void *host, uint64_t len);
+	int (*get)(struct uccl_hmem_queue *q, void *host, const void *device, uint64_t len);
+	int (*move)(struct uccl_hmem_queue *q, void *to, const void *from, uint64_t len);
+	/* Mark what was begun so far; NULL: it cannot be. */
+	struct uccl_hmem_mark *(*mark)(struct uccl_hmem_queue *q);
+	/* 1: everything before it is done; 0: not yet; -FI_EIO: it failed. The mark is gone unless it is 0. */
+	int (*passed)(struct uccl_hmem_queue *q, struct uccl_hmem_mark *mark);
+};
+
+/* The devices of this host, looked for by the first call; NULL: there are none that serve. */
+const struct uccl_hmem_ops *uccl_hmem_find(void);
+
+#endif

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * See stage.h. A job is what was asked for; it becomes pieces, each of which has its bytes in the ring and is one copy
+ * of the device. Pieces are begun together and marked together, so a round of the engine costs one event. Neighbouring
+ * small payloads become one piece.
+ */
+#include "hmem/stage.h"
+
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+
+/* Pieces, and marks, that are under way at most. */
+#define PIECES 1024u
+#define MARKS 64u
+/* Where a piece begins that is not the continuation of the one before. */
+#define ALIGN 64u
+
+enum kind { PUT, GET, MOVE };
+
+struct job {
+	TAILQ_ENTRY(job) link;
+	uint64_t ticket, len, at;	/* bytes in all, and those that have become pieces */
+	uint8_t *dst;
+	const uint8_t *src;
+	int *err;
+	enum kind kind;
+	uint8_t own[];			/* src, if it had to be taken */
+};
+
+struct piece {
+	uint64_t ticket;		/* of the last job that is done with this piece, and all before it */
+	uint64_t end;			/* of its bytes in the ring */
+	uint64_t len;
+	uint8_t *at;			/* its bytes in the ring */
+	uint8_t *dst;			/* PUT, MOVE: on the device */
+	const uint8_t *src;		/* GET, MOVE: on the device */
+	int *err;
+	uint8_t kind;
+	int device;
+};
+
+/* Pieces up to `last`, on one device. */
+struct mark {
+	struct uccl_hmem_mark *mark;	/* NULL: it could not be made, so nothing tells when they are done */
+	uint64_t last;
+	int device;
+};
+
+struct uccl_stage {
+	const struct uccl_hmem_ops *hmem;
+	struct uccl_hmem_queue **queue;	/* by device; NULL: not used yet */
+	int ndevices;
+	struct uccl_hmem_queue *pinner;	/* through which the ring was had */
+	uint8_t *ring;
+	uint64_t head, tail;		/* bytes given out, and given back */
+	uint64_t queued, done;		/* tickets */
+	uint64_t backlog;		/* bytes of payload that jobs own */
+	TAILQ_HEAD(, job) jobs;		/* not all in pieces yet */
+	/* Counted from the beginning: made, begun, marked, done. */
+	uint64_t made, begun, marked, past;
+	uint64_t nmarks, past_marks;
+	struct piece piece[PIECES];
+	struct mark mark[MARKS];
+};
+
+int uccl_stage_open(const struct uccl_hmem_ops *hmem, struct uccl_stage **out)
+{
+	struct uccl_stage *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return -FI_ENOMEM;
+	s->hmem = hmem;
+	s->ndevices = hmem->count();
+	s->queue = calloc((size_t)s->ndevices, sizeof(struct uccl_hmem_queue *));
+	if (!s->queue) {
+		free(s);
+		return -FI_ENOMEM;
+	}
+	TAILQ_INIT(&s->jobs);
+	*out = s;
+	return 0;
+}
+
+void uccl_stage_close(struct uccl_stage *s)
+{
+	if (!s)
+		return;
+	if (s->ring)
+		s->hmem->unpin(s->pinner, s->ring);
+	for (int i = 0; i < s->ndevices; i++)
+		if (s->queue[i])
+			s->hmem->close(s->queue[i]);
+	free(s->queue);
+	free(s);
+}
+
+/* The device of an address, ready to be used; -1: there is none, or it does not want to. */
+static int device_of(struct uccl_stage *s, const void *p)
+{
+	int device = s->ndevices > 1 ? s->hmem->where(p) : 0;
+
+	if (device < 0 || device >= s->ndevices)
+		return -1;
+	if (!s->queue[device] && s->hmem->open(device, &s->queue[device])) {
+		s->queue[device] = NULL;
+		return -1;
+	}
+	if (!s->ring) {
+		s->pinner = s->queue[device];
+		s->ring = s->hmem->pin(s->pinner, UCCL_STAGE_RING);
+	}
+	return s->ring ? device : -1;
+}
+
+static struct piece *piece_at(struct uccl_stage *s, uint64_t i)
+{
+	return &s->piece[i % PIECES];
+}
+
+/* A place in the ring for `len` bytes, which do not go around its end; NULL: not now. */
+static uint8_t *ring_get(struct uccl_stage *s, uint64_t len)
+{
+	uint64_t head = (s->head + ALIGN - 1) & ~(uint64_t)(ALIGN - 1);
+
+	if (head % UCCL_STAGE_RING + len > UCCL_STAGE_RING)
+		head += UCCL_STAGE_RING - head % UCCL_STAGE_RING;
+	if (head + len - s->tail > UCCL_STAGE_RING)
+		return NULL;
+	s->head = head + len;
+	return s->ring + head % UCCL_STAGE_RING;
+}
+
+/* The next piece; its bytes, if it has some, end where the ring was given out to. */
+static struct piece *piece_new(struct uccl_stage *s, const struct job *j, int device, uint64_t len)
+{
+	struct piece *p = piece_at(s, s->made++);
+
+	*p = (struct piece){
+		.ticket = j->ticket - (j->at + len < j->len),
+		.end = s->head,
+		.len = len,
+		.kind = (uint8_t)j->kind,
+		.dst = j->dst + j->at,
+		.src = j->src + j->at,
+		.err = j->err,
+		.device = device,
+	};
+	return p;
+}
+
+/* Make the next piece of a job. False: there is no room. */
+static bool job_step(struct uccl_stage *s, struct job *j)
+{
+	uint64_t len = uccl_min(j->len - j->at, UCCL_STAGE_PIECE);
+	int device = device_of(s, j->kind == GET ? j->src : j->dst);
+	struct piece *p;
+	uint8_t *at = NULL;
+
+	if (s->made - s->past == PIECES)
+		return false;
+	if (j->kind == MOVE || device < 0)
+		len = j->len - j->at;
+	else if (!(at = ring_get(s, len)))
+		return false;
+	if (device < 0)
+		*j->err = FI_EIO;
+	p = piece_new(s, j, device, len);
+	p->at = at;
+	if (j->kind == PUT && at)
+		memcpy(at, j->src + j->at, len);
+	j->at += len;
+	return true;
+}
+
+static void jobs_run(struct uccl_stage *s)
+{
+	struct job *j;
+
+	while ((j = TAILQ_FIRST(&s->jobs))) {
+		while (j->at < j->len)
+			if (!job_step(s, j))
+				return;
+		TAILQ_REMOVE(&s->jobs, j, link);
+		if (j->src == j->own)
+			s->backlog -= j->len;
+		free(j);
+	}
+}
+
+static void piece_begin(struct uccl_stage *s, struct piece *p)
+{
+	struct uccl_hmem_queue *q = p->device < 0 ? NULL : s->queue[p->device];
+	int rc = 0;
+
+	if (!q)
+		return;
+	if (p->kind == PUT)
+		rc = s->hmem->put(q, p->dst, p->at, p->len);
+	else if (p->kind == GET)
+		rc = s->hmem->get(q, p->at, p->src, p->len);
+	else
+		rc = s->hmem->move(q, p->dst, p->src, p->len);
+	if (rc) {
+		*p->err = -rc;
+		p->device = -1;
+	}
+}
+
+static void pieces_mark(struct uccl_stage *s, int device)
+{
+	if (s->marked == s->begun)
+		return;
+	s->mark[s->nmarks++ % MARKS] = (struct mark){
+		.mark = device < 0 ? NULL : s->hmem->mark(s->queue[device]),
+		.last = s->begun,
+		.device = device,
+	};
+	s->marked = s->begun;
+}
+
+/* Queues of two devices know nothing of each other: one has to be through before the other goes on. */
+static void pieces_begin(struct uccl_stage *s)
+{
+	int device = -1;
+
+	if (s->past_marks < s->nmarks)
+		device = s->mark[(s->nmarks - 1) % MARKS].device;
+	if (s->nmarks - s->past_marks == MARKS)
+		return;
+	for (; s->begun < s->made; s->begun++) {
+		struct piece *p = piece_at(s, s->begun);
+
+		if (p->device >= 0 && device >= 0 && p->device != device)
+			break;
+		device = p->device >= 0 ? p->device : device;
+		piece_begin(s, p);
+	}
+	pieces_mark(s, device);
+}
+
+static void piece_end(struct uccl_stage *s, struct piece *p, int err)
+{
+	if (p->device >= 0 && err)
+		*p->err = err;
+	else if (p->device >= 0 && p->kind == GET)
+		memcpy(p->dst, p->at, p->len);
+	s->tail = p->end;
+	s->done = p->ticket;
+}
+
+static uint64_t stage_poll(void *arg)
+{
+	struct uccl_stage *s = arg;
+
+	jobs_run(s);
+	pieces_begin(s);
+	while (s->past_marks < s->nmarks) {
+		struct mark *m = &s->mark[s->past_marks % MARKS];
+		int rc = m->device < 0 ? 1 : m->mark ? s->hmem->passed(s->queue[m->device], m->mark) : -FI_EIO;
+
+		if (!rc)
+			break;
+		for (; s->past < m->last; s->past++)
+			piece_end(s, piece_at(s, s->past), rc < 0 ? -rc : 0);
+		s->past_marks++;
+	}
+	/* What became free is used at once. */
+	if (!TAILQ_EMPTY(&s->jobs))
+		jobs_run(s);
+	pieces_begin(s);
+	/* The last one may have been a job for which there was no memory. */
+	if (TAILQ_EMPTY(&s->jobs) && s->past == s->made)
+		s->done = s->queued;
+	return s->done;
+}
+
+static struct job *job_new(struct uccl_stage *s, enum kind kind, void *dst, const void *src, uint64_t len, int *err,
+			   uint64_t own)
+{
+	struct job *j = malloc(sizeof(*j) + own);
+
+	if (!j)
+		return NULL;
+	*j = (struct job){ .ticket = s->queued, .len = len, .dst = dst, .src = src, .err = err, .kind = kind };
+	TAILQ_INSERT_TAIL(&s->jobs, j, link);
+	return j;
+}
+
+/* Without memory for a job it has failed, and is done with all before it. */
+static uint64_t stage_queue(struct uccl_stage *s, enum kind kind, void *dst, const void *src, uint64_t len, int *err)
+{
+	s->queued++;
+	if (!job_new(s, kind, dst, src, len, err, 0))
+		*err = FI_ENOMEM;
+	return s->queued;
+}
+
+/* It goes on where the last piece ends, which is not begun yet. */
+static bool put_joins(struct uccl_stage *s, const uint8_t *dst, uint64_t len, const int *err)
+{
+	struct piece *p;
+
+	if (s->made == s->begun)
+		return false;
+	p = piece_at(s, s->made - 1);
+	return p->kind == PUT && p->at && p->dst + p->len == dst && p->err == err && p->end == s->head &&
+	       p->len + len <= UCCL_STAGE_PIECE && s->head % UCCL_STAGE_RING &&
+	       s->head % UCCL_STAGE_RING + len <= UCCL_STAGE_RING && s->head + len - s->tail <= UCCL_STAGE_RING;
+}
+
+static uint64_t stage_put(void *arg, void *dst, const void *src, uint64_t len, bool keep, int *err)
+{
+	struct uccl_stage *s = arg;
+	struct job *j;
+
+	if (keep)
+		return stage_queue(s, PUT, dst, src, len, err);
+	s->queued++;
+	if (TAILQ_EMPTY(&s->jobs) && put_joins(s, dst, len, err)) {
+		struct piece *p = piece_at(s, s->made - 1);
+
+		memcpy(p->at + p->len, src, len);
+		p->len += len;
+		p->ticket = s->queued;
+		p->end = s->head = s->head + len;
+		return s->queued;
+	}
+	if (TAILQ_EMPTY(&s->jobs)) {
+		struct job now = { .ticket = s->queued, .len = len, .dst = dst, .src = src, .err = err, .kind = PUT };
+
+		if (len <= UCCL_STAGE_PIECE && job_step(s, &now))
+			return s->queued;
+	}
+	j = job_new(s, PUT, dst, NULL, len, err, len);
+	if (!j) {
+		*err = FI_ENOMEM;
+		return s->queued;
+	}
+	memcpy(j->own, src, len);
+	j->src = j->own;
+	s->backlog += len;
+	return s->queued;
+}
+
+static uint64_t stage_get(void *arg, void *dst, const void *src, uint64_t len, int *err)
+{
+	return stage_queue(arg, GET, dst, src, len, err);
+}
+
+static uint64_t stage_move(void *arg, void *dst, const void *src, uint64_t len, int *err)
+{
+	return stage_queue(arg, MOVE, dst, src, len, err);
+}
+
+static bool stage_room(void *arg)
+{
+	const struct uccl_stage *s = arg;
+
+	return s->backlog < UCCL_STAGE_BACKLOG;
+}
+
+const struct uccl_device_ops uccl_stage_device = {
+	.put = stage_put,
+	.get = stage_get,
+	.move = stage_move,
+	.poll = stage_poll,
+	.room = stage_room,
+};

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Copies between the host and devices through a ring of pinned memory, for one engine. What was queued is done in that
+ * order; the ring bounds what is pinned, and what finds no room in it waits.
+ */
+#ifndef UCCL_HMEM_STAGE_H
+#define UCCL_HMEM_STAGE_H
+
+#include "hmem/hmem.h"
+#include "msg/device.h"
+
+/* Bytes of the ring, which is made when the first copy comes. */
+#define UCCL_STAGE_RING (16u << 20)
+/* Most bytes of one copy of a device: as one ends, the next ones are under way. */
+#define UCCL_STAGE_PIECE (256u << 10)
+/* Payload that was taken and waits for room in the ring; beyond it uccl_device_ops.room() says no. */
+#define UCCL_STAGE_BACKLOG (16u << 20)
+
+struct uccl_stage;
+
+/* -FI_ENOMEM. */
+int uccl_stage_open(const struct uccl_hmem_ops *hmem, struct uccl_stage **s);
+/* Nothing may be queued any more. */
+void uccl_stage_close(struct uccl_stage *s);
+
+/* The argument is a stage. */
+extern const struct uccl_device_ops uccl_stage_device;
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * A CUDA driver without a GPU, as a library of its name. Memory of its devices has an address that the processor cannot
+ * touch: whoever does gets SIGSEGV. Copies on a stream read and write when they are done, which is some queries after
+ * they were begun. So are small copies from the host by calls that wait, as those of the driver: until
+ * cuCtxSynchronize(), or a copy back, unless the memory has the attribute that says otherwise. Streams do not wait for
+ * them.
+ * FAKE_CUDA_DEVICES says how many devices there are; 1 without it.
+ */
+#ifndef UCCL_TEST_FAKE_CUDA_H
+#define UCCL_TEST_FAKE_CUDA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Memory of a device, without a context; NULL: none. */
+void *fake_cuda_alloc(int device, size_t len);
+void fake_cuda_free(void *p);
+/* Between such memory and memory of the host, at once. */
+void fake_cuda_write(void *device, const void *host, size_t len);
+void fake_cuda_read(void *host, const void *device, size_t len);
+/* Copies are done after 0 to n queries; 3 at first. */
+void fake_cuda_delay(unsigned int n);
+/* The n-th asynchronous copy from now on is refused; or (late) it and its event fail when its time comes. 0: none. */
+void fake_cuda_fail(unsigned int n, int late);
+/* Has this memory the attribute by which copies are there when calls return? */
+int fake_cuda_synced(const void *device);
+/* Asynchronous copies that were begun so far, and those that are not done. */
+unsigned int fake_cuda_copies(void);
+unsigned int fake_cuda_pending(void);
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "hmem/cuda.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../fake_cuda/fake_cuda.h"
+
+static const struct uccl_hmem_ops *const h = &uccl_cuda_hmem;
+
+static void open__what_is_missing(void **state)
+{
+	const char *missing = NULL;
+
+	(void)state;
+	assert_int_equal(uccl_cuda_open("libno-such-cuda.so.9", &missing), -FI_ENOSYS);
+	assert_string_equal(missing, "libno-such-cuda.so.9");
+	assert_int_equal(uccl_cuda_open("libm.so.6", &missing), -FI_ENOSYS);
+	assert_string_equal(missing, "cuInit");
+	setenv("FAKE_CUDA_DEVICES", "0", 1);
+	assert_int_equal(uccl_cuda_open(UCCL_CUDA_FILE, &missing), -FI_ENODEV);
+	assert_string_equal(missing, "a GPU");
+	setenv("FAKE_CUDA_DEVICES", "2", 1);
+	assert_int_equal(uccl_cuda_open(UCCL_CUDA_FILE, &missing), 0);
+	assert_null(missing);
+	assert_int_equal(h->count(), 2);
+}
+
+static void where__by_the_driver(void **state)
+{
+	void *a = fake_cuda_alloc(0, 100), *b = fake_cuda_alloc(1, 100), *c = malloc(100), *pinned;
+	struct uccl_hmem_queue *q;
+
+	(void)state;
+	assert_int_equal(h->open(0, &q), 0);
+	pinned = h->pin(q, 100);
+	assert_non_null(pinned);
+	assert_int_equal(h->where(a), 0);
+	assert_int_equal(h->where((char *)b + 99), 1);
+	assert_int_equal(h->where(c), -1);
+	assert_int_equal(h->where(NULL), -1);
+	assert_int_equal(h->where(pinned), -1);
+	h->sync(a);
+	h->sync(c);
+	assert_true(fake_cuda_synced(a));
+	assert_false(fake_cuda_synced(b));
+	h->unpin(q, pinned);
+	h->close(q);
+	fake_cuda_free(a);
+	fake_cuda_free(b);
+	free(c);
+}
+
+static int passed(struct uccl_hmem_queue *q)
+{
+	struct uccl_hmem_mark *m = h->mark(q);
+	int rc;
+
+	assert_non_null(m);
+	while (!(rc = h->passed(q, m)))
+		;
+	return rc;
+}
+
+static void copies__in_order(void **state)
+{
+	void *a = fake_cuda_alloc(0, 100), *b = fake_cuda_alloc(1, 100);
+	struct uccl_hmem_queue *q;
+	struct uccl_hmem_mark *m;
+	char *host;
+
+	(void)state;
+	assert_int_equal(h->open(1, &q), 0);
+	host = h->pin(q, 300);
+	memset(host, 0, 300);
+	strcpy(host, "one");
+	assert_int_equal(h->put(q, a, host, 100), 0);
+	assert_int_equal(h->move(q, b, a, 100), 0);
+	assert_int_equal(h->get(q, host + 100, b, 100), 0);
+	/* It is not waited for. */
+	m = h->mark(q);
+	assert_int_equal(fake_cuda_pending(), 3);
+	while (!h->passed(q, m))
+		assert_int_equal(host[100], 0);
+	assert_string_equal(host + 100, "one");
+	assert_int_equal(h->put(q, (char *)a + 50, host, 51), -FI_EFAULT);
+	assert_int_equal(h->get(q, host, host, 5), -FI_EFAULT);
+	assert_int_equal(passed(q), 1);
+	fake_cuda_fail(1, 1);
+	assert_int_equal(h->put(q, a, host, 100), 0);
+	assert_int_equal(passed(q), -FI_EIO);
+	h->unpin(q, host);
+	h->close(q);
+	assert_int_equal(h->open(7, &q), -FI_EIO);
+	fake_cuda_free(a);
+	fake_cuda_free(b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(open__what_is_missing),
+		cmocka_unit_test(where__by_the_driver),
+		cmocka_unit_test(copies__in_order),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
