@@ -4,6 +4,7 @@
  */
 #include "api/atomic.h"
 
+#include "api/device.h"
 #include "api/lib.h"
 #include "api/xfer.h"
 #include "msg/atomic.h"
@@ -59,6 +60,12 @@ static uint64_t bytes(const struct iovec *iov, size_t n)
 	return len;
 }
 
+/* Operands are read by the processor. */
+static bool on_device(const struct uccl_ep *ep, const struct iovec *iov, uint8_t n)
+{
+	return ep->hmem && uccl_device_mask(ep, iov, n, NULL);
+}
+
 static ssize_t post(struct fid_ep *ep, const struct call *c)
 {
 	struct iovec operand[UCCL_IOV_MAX], compare[UCCL_IOV_MAX], result[UCCL_IOV_MAX];
@@ -92,6 +99,9 @@ static ssize_t post(struct fid_ep *ep, const struct call *c)
 		return -FI_EINVAL;
 	if (len > UCCL_ORDER_MAX)
 		return -FI_EMSGSIZE;
+	if (handle(ep)->ep && (on_device(handle(ep)->ep, operand, args.noperand) ||
+			       on_device(handle(ep)->ep, compare, args.ncompare)))
+		return -FI_EOPNOTSUPP;
 	return uccl_xfer_rma(handle(ep), &x);
 }
 

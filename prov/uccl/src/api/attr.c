@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/device.h"
 #include "api/lib.h"
 #include "api/place.h"
 #include "api/prov.h"
@@ -96,15 +97,18 @@ bool uccl_attr_type_ok(enum fi_ep_type type)
 	return type == FI_EP_UNSPEC || type == FI_EP_RDM || type == FI_EP_DGRAM || type == FI_EP_MSG;
 }
 
-static bool caps_match(const char *what, uint64_t caps, enum fi_ep_type type)
+/* Memory of devices is for those who ask for it, where there are some. */
+static bool caps_match(const char *what, uint64_t caps, enum fi_ep_type type, const struct uccl_params *p)
 {
-	check_bits(what, caps, caps_of(type));
+	uint64_t device = caps & FI_HMEM && uccl_device_find(p) ? FI_HMEM : 0;
+
+	check_bits(what, caps, caps_of(type) | device);
 	return true;
 }
 
 static bool tx_match(const struct fi_tx_attr *a, enum fi_ep_type type, const struct uccl_params *p)
 {
-	if (!caps_match("tx_attr->caps", a->caps, type))
+	if (!caps_match("tx_attr->caps", a->caps, type, p))
 		return false;
 	check_bits("tx_attr->op_flags", a->op_flags, TX_OP_FLAGS);
 	check_bits("tx_attr->msg_order", a->msg_order, MSG_ORDER);
@@ -118,7 +122,7 @@ static bool tx_match(const struct fi_tx_attr *a, enum fi_ep_type type, const str
 
 static bool rx_match(const struct fi_rx_attr *a, enum fi_ep_type type, const struct uccl_params *p)
 {
-	if (!caps_match("rx_attr->caps", a->caps, type))
+	if (!caps_match("rx_attr->caps", a->caps, type, p))
 		return false;
 	check_bits("rx_attr->op_flags", a->op_flags, RX_OP_FLAGS);
 	check_bits("rx_attr->msg_order", a->msg_order, MSG_ORDER);
@@ -221,7 +225,7 @@ bool uccl_attr_match(const struct fi_info *hints, uint32_t version, const struct
 	/* The endpoint type first: what else is allowed depends on it. */
 	if (hints->ep_attr && !ep_match(hints->ep_attr, caps))
 		return false;
-	if (!caps_match("caps", hints->caps, type))
+	if (!caps_match("caps", hints->caps, type, p))
 		return false;
 	if (hints->tx_attr && !tx_match(hints->tx_attr, type, p))
 		return false;
@@ -234,7 +238,7 @@ static void fill_tx(struct fi_info *info, const struct fi_tx_attr *h, const stru
 {
 	struct fi_tx_attr *a = info->tx_attr;
 
-	a->caps = info->caps & TX_CAPS;
+	a->caps = info->caps & (TX_CAPS | FI_HMEM);
 	if (h && h->caps)
 		a->caps &= h->caps | FI_SEND | (h->caps & (FI_READ | FI_WRITE) ? 0 : FI_READ | FI_WRITE);
 	a->op_flags = h ? h->op_flags : 0;
@@ -251,7 +255,7 @@ static void fill_rx(struct fi_info *info, const struct fi_rx_attr *h, const stru
 {
 	struct fi_rx_attr *a = info->rx_attr;
 
-	a->caps = info->caps & RX_CAPS;
+	a->caps = info->caps & (RX_CAPS | FI_HMEM);
 	if (h && h->caps)
 		a->caps &= h->caps | FI_RECV | (h->caps & RX_RMA ? 0 : RX_RMA);
 	a->op_flags = h ? h->op_flags : 0;

@@ -13,6 +13,7 @@
 #include "api/av.h"
 #include "api/avset.h"
 #include "api/cq.h"
+#include "api/device.h"
 #include "api/domain.h"
 #include "api/eq.h"
 #include "api/lib.h"
@@ -731,6 +732,9 @@ static ssize_t coll_call(struct fid_ep *fid, const struct call *x)
 	uccl_ep_lock(ep);
 	g = group_find(ep, x->coll);
 	rc = !g ? -FI_EINVAL : g->err ? -g->err : call_plan(g, x, &plan);
+	/* What they bring together is computed by the processor. */
+	if (!rc && (uccl_device_has(ep, x->buf) || uccl_device_has(ep, x->result)))
+		rc = -FI_EOPNOTSUPP;
 	if (!rc && uccl_cq_full(ep->tx_cq))
 		rc = -FI_EAGAIN;
 	if (!rc)

@@ -13,6 +13,7 @@
 #include "api/cntr.h"
 #include "api/coll.h"
 #include "api/cq.h"
+#include "api/device.h"
 #include "api/ep.h"
 #include "api/info.h"
 #include "api/lib.h"
@@ -153,6 +154,7 @@ int uccl_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid
 	}
 	d->fabric = uccl_container_of(fabric, struct uccl_fabric, fid);
 	d->mr_mode = a->mr_mode;
+	d->hmem = info->caps & FI_HMEM && uccl_device_find(&d->params);
 	uccl_domain_group(d->group, a->auth_key, a->auth_key_size);
 	d->auto_progress = a->data_progress == FI_PROGRESS_AUTO;
 	rescue_ns = d->auto_progress ? 0 : d->params.rescue_ns;

@@ -39,6 +39,7 @@ struct uccl_domain {
 	struct uccl_rescue rescue;
 	int mr_mode;
 	struct uccl_params params;
+	_Atomic bool hmem;	/* it, or an endpoint of it, was opened with FI_HMEM */
 	pthread_mutex_t mr_lock;
 	struct uccl_mr *mrs;	/* registered for remote access, by key */
 	uint64_t next_key;

@@ -24,6 +24,7 @@
 #include "api/cntr.h"
 #include "api/coll.h"
 #include "api/cq.h"
+#include "api/device.h"
 #include "api/domain.h"
 #include "api/eq.h"
 #include "api/info.h"
@@ -43,6 +44,7 @@
 #include "api/stats.h"
 #include "api/tagged.h"
 #include "api/tracefile.h"
+#include "hmem/stage.h"
 #include "nic/ifaddr.h"
 
 /* After so many rounds without an event every IDLE_YIELDth round lets others run. */
@@ -395,6 +397,15 @@ int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity)
 	rc = nic_open(ep, &attr.nic);
 	if (rc)
 		return rc;
+	if (ep->hmem) {
+		rc = uccl_stage_open(ep->hmem, &ep->stage);
+		if (rc) {
+			attr.nic->ops->close(attr.nic);
+			return rc;
+		}
+		attr.device = &uccl_stage_device;
+		attr.device_arg = ep->stage;
+	}
 	uccl_params_config(&ep->domain->params, &config);
 	config.keyless = want_keyless(ep);
 	if (config.security)
@@ -408,8 +419,10 @@ int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity)
 		uccl_warn(FI_LOG_EP_CTRL, "cannot start the engine: %s\n", uccl_lib.strerror(-rc));
 		uccl_tracefile_close(ep->trace);
 		uccl_linkshare_close(ep->linkshare);
+		uccl_stage_close(ep->stage);
 		ep->trace = NULL;
 		ep->linkshare = NULL;
+		ep->stage = NULL;
 		return rc;
 	}
 	if (ep->domain->params.live)
@@ -429,6 +442,8 @@ void uccl_ep_stop(struct uccl_ep *ep)
 	uccl_engine_close(ep->engine);
 	uccl_tracefile_close(ep->trace);
 	uccl_linkshare_close(ep->linkshare);
+	uccl_stage_close(ep->stage);
+	ep->stage = NULL;
 	ep->linkshare = NULL;
 	ep->named = NULL;
 	ep->live = NULL;
@@ -863,6 +878,43 @@ static int give_bool(void *optval, size_t *optlen, bool value)
 	return 0;
 }
 
+/* The NIC never reaches a device's memory by itself. */
+static int give_p2p(void *optval, size_t *optlen)
+{
+	int p2p = FI_HMEM_P2P_DISABLED;
+
+	if (*optlen < sizeof(p2p)) {
+		*optlen = sizeof(p2p);
+		return -FI_ETOOSMALL;
+	}
+	memcpy(optval, &p2p, sizeof(p2p));
+	*optlen = sizeof(p2p);
+	return 0;
+}
+
+static int take_p2p(const void *optval, size_t optlen)
+{
+	int p2p;
+
+	if (optlen != sizeof(p2p))
+		return -FI_EINVAL;
+	memcpy(&p2p, optval, sizeof(p2p));
+	if (p2p < FI_HMEM_P2P_ENABLED || p2p > FI_HMEM_P2P_DISABLED)
+		return -FI_EINVAL;
+	return p2p == FI_HMEM_P2P_REQUIRED ? -FI_EOPNOTSUPP : 0;
+}
+
+/* Without calls of CUDA memory of GPUs cannot be reached; who has none of it may forbid them. */
+static int take_cuda(const struct uccl_ep *ep, const void *optval, size_t optlen)
+{
+	bool may;
+
+	if (optlen != sizeof(may))
+		return -FI_EINVAL;
+	memcpy(&may, optval, sizeof(may));
+	return ep->hmem && !may ? -FI_EOPNOTSUPP : 0;
+}
+
 /* The most that can be asked for in options of a size, which is what an endpoint has; 0: no such option. */
 static size_t opt_size(const struct uccl_ep *ep, int name)
 {
@@ -897,7 +949,9 @@ static int ep_getopt(fid_t fid, int level, int name, void *optval, size_t *optle
 	if (name == FI_OPT_MIN_MULTI_RECV)
 		return uccl_ep_give_size(optval, optlen, ep->min_multi);
 	if (name == OPT_CUDA_API_PERMITTED || name == OPT_SHARED_MEMORY_PERMITTED)
-		return give_bool(optval, optlen, false); /* neither is used */
+		return give_bool(optval, optlen, name == OPT_CUDA_API_PERMITTED && ep->hmem);
+	if (name == FI_OPT_FI_HMEM_P2P && ep->hmem)
+		return give_p2p(optval, optlen);
 	if (name == FI_OPT_CM_DATA_SIZE && ep->cm)
 		return uccl_ep_give_size(optval, optlen, UCCL_CM_DATA_MAX);
 	return opt_size(ep, name) ? uccl_ep_give_size(optval, optlen, opt_size(ep, name)) : -FI_ENOPROTOOPT;
@@ -911,8 +965,12 @@ static int ep_setopt(fid_t fid, int level, int name, const void *optval, size_t 
 
 	if (level != FI_OPT_ENDPOINT)
 		return -FI_ENOPROTOOPT;
-	if (name == OPT_CUDA_API_PERMITTED || name == OPT_SHARED_MEMORY_PERMITTED)
+	if (name == OPT_CUDA_API_PERMITTED)
+		return take_cuda(ep, optval, optlen);
+	if (name == OPT_SHARED_MEMORY_PERMITTED)
 		return optlen == sizeof(bool) ? 0 : -FI_EINVAL;
+	if (name == FI_OPT_FI_HMEM_P2P && ep->hmem)
+		return take_p2p(optval, optlen);
 	if (name != FI_OPT_MIN_MULTI_RECV && !opt_size(ep, name))
 		return -FI_ENOPROTOOPT;
 	if (optlen != sizeof(size))
@@ -1056,6 +1114,11 @@ static void ep_configure(struct uccl_ep *ep, const struct fi_info *info)
 	ep->inject_max = uccl_min(ep->msg_max, ep->domain->params.inject_bytes);
 	ep->min_multi = UCCL_MIN_MULTI_DEFAULT;
 	ep->locking = ep->domain->locking;
+	/* Peers reach all regions of the domain through each of its endpoints. */
+	if (info->caps & FI_HMEM || ep->domain->hmem)
+		ep->hmem = uccl_device_find(&ep->domain->params);
+	if (ep->hmem)
+		ep->domain->hmem = true;
 	ep->addr_format = info->addr_format ? info->addr_format : ep->domain->addr_format;
 	ep->forks = uccl_forks;
 }

@@ -23,9 +23,11 @@ struct uccl_cq;
 struct uccl_domain;
 struct uccl_ep;
 struct uccl_eq;
+struct uccl_hmem_ops;
 struct uccl_named;
 struct uccl_sep;
 struct uccl_srx;
+struct uccl_stage;
 struct uccl_stx;
 
 /* Directions. */
@@ -64,6 +66,8 @@ struct uccl_ep {
 	struct uccl_linkshare *linkshare; /* NULL: none */
 	struct uccl_named *named;	/* who tells its address at src.port, NULL: not on an RDMA NIC, or no port */
 	struct uccl_tracefile *trace;	/* NULL: no trace */
+	const struct uccl_hmem_ops *hmem; /* devices whose memory may be passed; NULL: none */
+	struct uccl_stage *stage;	/* what copies from and to them; NULL: not yet */
 	pthread_mutex_t lock;
 	bool locking;
 	uint8_t ways;			/* UCCL_TX, UCCL_RX: a context has one of them */

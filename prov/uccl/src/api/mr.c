@@ -12,6 +12,7 @@
 
 #include "api/cntr.h"
 #include "api/cq.h"
+#include "api/device.h"
 #include "api/domain.h"
 #include "api/ep.h"
 #include "api/lib.h"
@@ -21,6 +22,14 @@
 #define REMOTE_ACCESS (FI_REMOTE_READ | FI_REMOTE_WRITE)
 /* Flags of libfabric versions after 1.17. */
 #define MR_DMABUF (1ull << 40)
+
+/* What mr_iov points to then. */
+struct mr_dmabuf {
+	int fd;
+	uint64_t offset;
+	size_t len;
+	void *base_addr;
+};
 
 /* Nobody has so much: such a region stands for all addresses, most of which are not mapped. */
 #define SPARSE_BYTES (1ull << 40)
@@ -213,7 +222,7 @@ static int mr_resolve(void *arg, const struct uccl_seg *seg, uint32_t access, st
 	mr = find_key(d, seg->key);
 	if (!mr) {
 		rc = -UCCL_REFUSED_KEY;
-	} else if (need & ~mr->access) {
+	} else if (need & ~mr->access || (mr->device && !((struct uccl_ep *)arg)->stage)) {
 		rc = -UCCL_REFUSED_ACCESS;
 	} else {
 		off = seg->addr - mr->base;
@@ -222,13 +231,19 @@ static int mr_resolve(void *arg, const struct uccl_seg *seg, uint32_t access, st
 		else
 			rc = mr_pieces(mr, off, seg->len, iov);
 		*region = mr;
-		sparse = mr->len >= SPARSE_BYTES;
+		sparse = mr->len >= SPARSE_BYTES && !mr->device;
 	}
 	pthread_mutex_unlock(&d->mr_lock);
 	for (int i = 0; sparse && i < rc; i++)
 		if (!mapped(&iov[i], access & UCCL_ACCESS_WRITE))
 			return -UCCL_REFUSED_RANGE;
 	return rc;
+}
+
+static bool mr_device(void *arg, const void *region)
+{
+	(void)arg;
+	return ((const struct uccl_mr *)region)->device;
 }
 
 static void mr_lock(void *arg)
@@ -276,26 +291,44 @@ static void mr_event(void *arg, const struct uccl_rma_event *ev)
 
 const struct uccl_target_ops uccl_mr_target = {
 	.resolve = mr_resolve,
+	.device = mr_device,
 	.lock = mr_lock,
 	.unlock = mr_unlock,
 	.event = mr_event,
 };
+
+/* 1: all of it is memory of a device; 0: nothing is; -FI_EINVAL: some is. */
+static int on_device(const struct uccl_domain *d, const struct iovec *iov, size_t count)
+{
+	const struct uccl_hmem_ops *hmem = d->hmem ? uccl_device_find(&d->params) : NULL;
+	size_t n = 0;
+
+	for (size_t i = 0; hmem && i < count; i++)
+		n += hmem->where(iov[i].iov_base) >= 0;
+	return !n ? 0 : n == count ? 1 : -FI_EINVAL;
+}
 
 static int mr_open(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access, uint64_t offset,
 		   uint64_t key, uint64_t flags, struct fid_mr **out, void *context)
 {
 	struct uccl_domain *d = uccl_container_of(fid, struct uccl_domain, fid.fid);
 	struct uccl_mr *mr;
-	int rc;
+	int rc, device;
 
 	if (fid->fclass != FI_CLASS_DOMAIN || !iov || !count || count > UCCL_IOV_LIMIT)
 		return -FI_EINVAL;
 	if (flags & MR_DMABUF)
 		return -FI_EOPNOTSUPP;
+	device = on_device(d, iov, count);
+	if (device < 0)
+		return device;
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return -FI_ENOMEM;
 	mr->domain = d;
+	mr->device = device;
+	for (size_t i = 0; device && i < count; i++)
+		uccl_device_find(&d->params)->sync(iov[i].iov_base);
 	mr->access = access;
 	mr->offset = offset;
 	mr->iov_count = count;
@@ -327,9 +360,47 @@ static int mr_reg(struct fid *fid, const void *buf, size_t len, uint64_t access,
 	return mr_open(fid, &iov, 1, access, offset, key, flags, mr, context);
 }
 
-/* iface and the fields behind it are not read: they exist only for programs that have FI_HMEM, which is not offered. */
+/*
+ * A region that is passed as a dmabuf is reached by its address: the descriptor is for NICs that read devices. One that
+ * has none, or is not a device's, cannot be.
+ */
+static int mr_dmabuf(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags, struct fid_mr **mr)
+{
+	const struct uccl_domain *d = uccl_container_of(fid, struct uccl_domain, fid.fid);
+	const struct mr_dmabuf *buf = (const void *)attr->mr_iov;
+	struct iovec iov;
+
+	if (!d->hmem)
+		return -FI_EOPNOTSUPP;
+	if (!buf || attr->iov_count != 1)
+		return -FI_EINVAL;
+	iov = (struct iovec){ .iov_base = (char *)buf->base_addr + buf->offset, .iov_len = buf->len };
+	if (!buf->base_addr || on_device(d, &iov, 1) != 1)
+		return -FI_EOPNOTSUPP;
+	return mr_open(fid, &iov, 1, attr->access, attr->offset, attr->requested_key, flags & ~MR_DMABUF, mr,
+		       attr->context);
+}
+
+/* iface and the fields behind it are there for programs that have FI_HMEM; those of others are not read. */
+static int iface_check(const struct uccl_domain *d, const struct fi_mr_attr *attr)
+{
+	if (!d->hmem || attr->iface == FI_HMEM_SYSTEM)
+		return 0;
+	if (attr->iface != FI_HMEM_CUDA)
+		return -FI_EOPNOTSUPP;
+	return attr->device.cuda >= 0 && attr->device.cuda < uccl_device_find(&d->params)->count() ? 0 : -FI_EINVAL;
+}
+
+/* What kind of memory it really is tells the driver: programs say FI_HMEM_CUDA of pinned host memory, too. */
 static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags, struct fid_mr **mr)
 {
+	struct uccl_domain *d = uccl_container_of(fid, struct uccl_domain, fid.fid);
+	int rc = fid->fclass == FI_CLASS_DOMAIN ? iface_check(d, attr) : -FI_EINVAL;
+
+	if (rc)
+		return rc;
+	if (flags & MR_DMABUF)
+		return mr_dmabuf(fid, attr, flags, mr);
 	return mr_open(fid, attr->mr_iov, attr->iov_count, attr->access, attr->offset, attr->requested_key, flags, mr,
 		       attr->context);
 }

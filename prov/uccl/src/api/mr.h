@@ -21,6 +21,7 @@ struct uccl_mr {
 	struct uccl_domain *domain;
 	UT_hash_handle hh;	/* in the domain's table, by key, if peers may reach it */
 	bool entered;
+	bool device;		/* memory that the processor must not touch */
 	uint64_t access, offset;
 	uint64_t base, len;	/* what peers call its first byte; bytes of all pieces */
 	struct uccl_cntr *cntr[2]; /* of what peers do to it: reads, writes */

@@ -15,11 +15,10 @@ static ssize_t msg_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi
 	struct uccl_ep_fid *f = handle(ep);
 	struct iovec iov = { .iov_base = buf, .iov_len = len };
 	struct uccl_xfer x = {
-		.iov = &iov, .count = 1, .addr = src_addr,
+		.iov = &iov, .desc = &desc, .count = 1, .addr = src_addr,
 		.context = context, .flags = f->rx_flags | FI_MSG,
 	};
 
-	(void)desc;
 	return uccl_xfer_recv(f, &x);
 }
 
@@ -28,11 +27,10 @@ static ssize_t msg_recvv(struct fid_ep *ep, const struct iovec *iov, void **desc
 {
 	struct uccl_ep_fid *f = handle(ep);
 	struct uccl_xfer x = {
-		.iov = iov, .count = count, .addr = src_addr,
+		.iov = iov, .desc = desc, .count = count, .addr = src_addr,
 		.context = context, .flags = f->rx_flags | FI_MSG,
 	};
 
-	(void)desc;
 	return uccl_xfer_recv(f, &x);
 }
 
@@ -40,7 +38,7 @@ static ssize_t msg_recvmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t
 {
 	struct uccl_ep_fid *f = handle(ep);
 	struct uccl_xfer x = {
-		.iov = msg->msg_iov, .count = msg->iov_count, .addr = msg->addr,
+		.iov = msg->msg_iov, .desc = msg->desc, .count = msg->iov_count, .addr = msg->addr,
 		.context = msg->context, .flags = flags | FI_MSG,
 	};
 
@@ -55,11 +53,10 @@ static ssize_t msg_send(struct fid_ep *ep, const void *buf, size_t len, void *de
 	struct uccl_ep_fid *f = handle(ep);
 	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
 	struct uccl_xfer x = {
-		.iov = &iov, .count = 1, .addr = dest_addr,
+		.iov = &iov, .desc = &desc, .count = 1, .addr = dest_addr,
 		.context = context, .flags = f->tx_flags | FI_MSG,
 	};
 
-	(void)desc;
 	return uccl_xfer_send(f, &x);
 }
 
@@ -68,18 +65,17 @@ static ssize_t msg_sendv(struct fid_ep *ep, const struct iovec *iov, void **desc
 {
 	struct uccl_ep_fid *f = handle(ep);
 	struct uccl_xfer x = {
-		.iov = iov, .count = count, .addr = dest_addr,
+		.iov = iov, .desc = desc, .count = count, .addr = dest_addr,
 		.context = context, .flags = f->tx_flags | FI_MSG,
 	};
 
-	(void)desc;
 	return uccl_xfer_send(f, &x);
 }
 
 static ssize_t msg_sendmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t flags)
 {
 	struct uccl_xfer x = {
-		.iov = msg->msg_iov, .count = msg->iov_count, .addr = msg->addr,
+		.iov = msg->msg_iov, .desc = msg->desc, .count = msg->iov_count, .addr = msg->addr,
 		.data = msg->data, .context = msg->context, .flags = flags | FI_MSG,
 	};
 
@@ -103,11 +99,10 @@ static ssize_t msg_senddata(struct fid_ep *ep, const void *buf, size_t len, void
 	struct uccl_ep_fid *f = handle(ep);
 	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
 	struct uccl_xfer x = {
-		.iov = &iov, .count = 1, .addr = dest_addr,
+		.iov = &iov, .desc = &desc, .count = 1, .addr = dest_addr,
 		.data = data, .context = context, .flags = f->tx_flags | FI_REMOTE_CQ_DATA | FI_MSG,
 	};
 
-	(void)desc;
 	return uccl_xfer_send(f, &x);
 }
 

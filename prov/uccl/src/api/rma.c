@@ -31,6 +31,7 @@ static ssize_t rma_msg(struct fid_ep *ep, const struct fi_msg_rma *msg, struct u
 	if (msg->rma_iov_count > UCCL_SEG_MAX)
 		return -FI_EINVAL;
 	x->iov = msg->msg_iov;
+	x->desc = msg->desc;
 	x->count = msg->iov_count;
 	x->addr = msg->addr;
 	x->context = msg->context;
@@ -48,11 +49,10 @@ static ssize_t rma_readv(struct fid_ep *ep, const struct iovec *iov, void **desc
 			 uint64_t addr, uint64_t key, void *context)
 {
 	struct uccl_rma x = {
-		.type = UCCL_OP_READ, .iov = iov, .count = count, .addr = src_addr,
+		.type = UCCL_OP_READ, .iov = iov, .desc = desc, .count = count, .addr = src_addr,
 		.context = context, .flags = handle(ep)->tx_flags & ~FI_REMOTE_CQ_DATA,
 	};
 
-	(void)desc;
 	return one(ep, &x, addr, key);
 }
 
@@ -61,8 +61,7 @@ static ssize_t rma_read(struct fid_ep *ep, void *buf, size_t len, void *desc, fi
 {
 	struct iovec iov = { .iov_base = buf, .iov_len = len };
 
-	(void)desc;
-	return rma_readv(ep, &iov, NULL, 1, src_addr, addr, key, context);
+	return rma_readv(ep, &iov, &desc, 1, src_addr, addr, key, context);
 }
 
 static ssize_t rma_readmsg(struct fid_ep *ep, const struct fi_msg_rma *msg, uint64_t flags)
@@ -76,11 +75,10 @@ static ssize_t rma_writev(struct fid_ep *ep, const struct iovec *iov, void **des
 			  fi_addr_t dest_addr, uint64_t addr, uint64_t key, void *context)
 {
 	struct uccl_rma x = {
-		.type = UCCL_OP_WRITE, .iov = iov, .count = count, .addr = dest_addr,
+		.type = UCCL_OP_WRITE, .iov = iov, .desc = desc, .count = count, .addr = dest_addr,
 		.context = context, .flags = handle(ep)->tx_flags,
 	};
 
-	(void)desc;
 	return one(ep, &x, addr, key);
 }
 
@@ -89,8 +87,7 @@ static ssize_t rma_write(struct fid_ep *ep, const void *buf, size_t len, void *d
 {
 	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
 
-	(void)desc;
-	return rma_writev(ep, &iov, NULL, 1, dest_addr, addr, key, context);
+	return rma_writev(ep, &iov, &desc, 1, dest_addr, addr, key, context);
 }
 
 static ssize_t rma_writemsg(struct fid_ep *ep, const struct fi_msg_rma *msg, uint64_t flags)
@@ -117,11 +114,10 @@ static ssize_t rma_writedata(struct fid_ep *ep, const void *buf, size_t len, voi
 {
 	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
 	struct uccl_rma x = {
-		.type = UCCL_OP_WRITE, .iov = &iov, .count = 1, .addr = dest_addr, .data = data,
+		.type = UCCL_OP_WRITE, .iov = &iov, .desc = &desc, .count = 1, .addr = dest_addr, .data = data,
 		.context = context, .flags = handle(ep)->tx_flags | FI_REMOTE_CQ_DATA,
 	};
 
-	(void)desc;
 	return one(ep, &x, addr, key);
 }
 

@@ -146,6 +146,7 @@ ssize_t uccl_srx_recv(struct uccl_srx *srx, const struct uccl_xfer *x)
 	if (r) {
 		r->x = *x;
 		r->x.iov = r->iov;
+		r->x.desc = NULL; /* they are the caller's */
 		if (x->count)
 			memcpy(r->iov, x->iov, x->count * sizeof(*x->iov));
 		r->posted = true;

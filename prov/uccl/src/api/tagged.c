@@ -16,12 +16,11 @@ static ssize_t tagged_recv(struct fid_ep *ep, void *buf, size_t len, void *desc,
 	struct uccl_ep_fid *f = handle(ep);
 	struct iovec iov = { .iov_base = buf, .iov_len = len };
 	struct uccl_xfer x = {
-		.iov = &iov, .count = 1, .addr = src_addr,
+		.iov = &iov, .desc = &desc, .count = 1, .addr = src_addr,
 		.tag = tag, .ignore = ignore,
 		.context = context, .flags = (f->rx_flags & ~FI_MULTI_RECV) | FI_TAGGED,
 	};
 
-	(void)desc;
 	return uccl_xfer_recv(f, &x);
 }
 
@@ -30,12 +29,11 @@ static ssize_t tagged_recvv(struct fid_ep *ep, const struct iovec *iov, void **d
 {
 	struct uccl_ep_fid *f = handle(ep);
 	struct uccl_xfer x = {
-		.iov = iov, .count = count, .addr = src_addr,
+		.iov = iov, .desc = desc, .count = count, .addr = src_addr,
 		.tag = tag, .ignore = ignore,
 		.context = context, .flags = (f->rx_flags & ~FI_MULTI_RECV) | FI_TAGGED,
 	};
 
-	(void)desc;
 	return uccl_xfer_recv(f, &x);
 }
 
@@ -43,7 +41,7 @@ static ssize_t tagged_recvmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg
 {
 	struct uccl_ep_fid *f = handle(ep);
 	struct uccl_xfer x = {
-		.iov = msg->msg_iov, .count = msg->iov_count, .addr = msg->addr,
+		.iov = msg->msg_iov, .desc = msg->desc, .count = msg->iov_count, .addr = msg->addr,
 		.tag = msg->tag, .ignore = msg->ignore,
 		.context = msg->context, .flags = flags | FI_TAGGED,
 	};
@@ -59,12 +57,11 @@ static ssize_t tagged_send(struct fid_ep *ep, const void *buf, size_t len, void 
 	struct uccl_ep_fid *f = handle(ep);
 	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
 	struct uccl_xfer x = {
-		.iov = &iov, .count = 1, .addr = dest_addr,
+		.iov = &iov, .desc = &desc, .count = 1, .addr = dest_addr,
 		.tag = tag,
 		.context = context, .flags = f->tx_flags | FI_TAGGED,
 	};
 
-	(void)desc;
 	return uccl_xfer_send(f, &x);
 }
 
@@ -73,19 +70,18 @@ static ssize_t tagged_sendv(struct fid_ep *ep, const struct iovec *iov, void **d
 {
 	struct uccl_ep_fid *f = handle(ep);
 	struct uccl_xfer x = {
-		.iov = iov, .count = count, .addr = dest_addr,
+		.iov = iov, .desc = desc, .count = count, .addr = dest_addr,
 		.tag = tag,
 		.context = context, .flags = f->tx_flags | FI_TAGGED,
 	};
 
-	(void)desc;
 	return uccl_xfer_send(f, &x);
 }
 
 static ssize_t tagged_sendmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg, uint64_t flags)
 {
 	struct uccl_xfer x = {
-		.iov = msg->msg_iov, .count = msg->iov_count, .addr = msg->addr,
+		.iov = msg->msg_iov, .desc = msg->desc, .count = msg->iov_count, .addr = msg->addr,
 		.tag = msg->tag,
 		.data = msg->data, .context = msg->context, .flags = flags | FI_TAGGED,
 	};
@@ -111,12 +107,11 @@ static ssize_t tagged_senddata(struct fid_ep *ep, const void *buf, size_t len, v
 	struct uccl_ep_fid *f = handle(ep);
 	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
 	struct uccl_xfer x = {
-		.iov = &iov, .count = 1, .addr = dest_addr,
+		.iov = &iov, .desc = &desc, .count = 1, .addr = dest_addr,
 		.tag = tag,
 		.data = data, .context = context, .flags = f->tx_flags | FI_REMOTE_CQ_DATA | FI_TAGGED,
 	};
 
-	(void)desc;
 	return uccl_xfer_send(f, &x);
 }
 

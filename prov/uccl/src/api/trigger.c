@@ -183,6 +183,7 @@ static bool keep_xfer(struct uccl_trigger *t, const struct uccl_xfer *x)
 	t->x = *x;
 	t->x.flags &= ~FI_TRIGGER;
 	t->x.iov = t->iov;
+	t->x.desc = NULL; /* they are the caller's */
 	return keep_iov(t->iov, x->iov, x->count);
 }
 
@@ -191,6 +192,7 @@ static bool keep_rma(struct uccl_trigger *t, const struct uccl_rma *x)
 	t->rma = *x;
 	t->rma.flags &= ~FI_TRIGGER;
 	t->rma.iov = t->iov;
+	t->rma.desc = NULL;
 	t->kind = RMA;
 	if (x->args) {
 		t->args = *x->args;

@@ -13,6 +13,7 @@
 #include "api/av.h"
 #include "api/cntr.h"
 #include "api/cq.h"
+#include "api/device.h"
 #include "api/domain.h"
 #include "api/lib.h"
 #include "api/shared.h"
@@ -184,7 +185,7 @@ void uccl_xfer_recv_done(struct uccl_op *op)
 }
 
 /* Copy the buffers into the request; false: too many, or too long in all. */
-static inline bool op_buffers(struct uccl_op *op, const struct uccl_xfer *x)
+static inline bool op_buffers(const struct uccl_ep *ep, struct uccl_op *op, const struct uccl_xfer *x)
 {
 	uint64_t len = 0;
 
@@ -198,6 +199,8 @@ static inline bool op_buffers(struct uccl_op *op, const struct uccl_xfer *x)
 	}
 	op->iov_count = x->count;
 	op->len = len;
+	if (ep->hmem)
+		op->device = uccl_device_mask(ep, x->iov, x->count, x->desc);
 	return len <= UCCL_MSG_MAX;
 }
 
@@ -307,7 +310,7 @@ static int send_fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_x
 	op->api = ep;
 	op->api_more = x->done_cntr;
 	op->done = send_done;
-	if (!op_buffers(op, x))
+	if (!op_buffers(ep, op, x))
 		return x->count > UCCL_IOV_MAX ? -FI_EINVAL : -FI_EMSGSIZE;
 	return op->len > (x->flags & FI_INJECT ? ep->inject_max : ep->msg_max) ? -FI_EMSGSIZE : 0;
 }
@@ -342,7 +345,7 @@ static int rma_fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_rm
 {
 	bool want = ep->tx_cq && !x->quiet && (!ep->tx_selective || x->flags & FI_COMPLETION);
 	bool atomic = x->type != UCCL_OP_WRITE && x->type != UCCL_OP_READ;
-	struct uccl_xfer buffers = { .iov = x->iov, .count = x->count };
+	struct uccl_xfer buffers = { .iov = x->iov, .desc = x->desc, .count = x->count };
 	uint64_t len = 0;
 
 	op->type = (uint8_t)x->type;
@@ -366,8 +369,11 @@ static int rma_fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_rm
 	op->api = ep;
 	op->api_more = x->done_cntr;
 	op->done = rma_done;
-	if (!op_buffers(op, &buffers))
+	if (!op_buffers(ep, op, &buffers))
 		return x->count > UCCL_IOV_MAX ? -FI_EINVAL : -FI_EMSGSIZE;
+	/* Its operands are looked at, too: atomic.c. */
+	if (atomic && op->device)
+		return -FI_EOPNOTSUPP;
 	if (x->type != UCCL_OP_ATOMIC && op->len != len)
 		return -FI_EINVAL;
 	return x->type == UCCL_OP_WRITE && x->flags & FI_INJECT && len > ep->inject_max ? -FI_EMSGSIZE : 0;
@@ -410,7 +416,7 @@ int uccl_xfer_recv_fill(struct uccl_ep *ep, struct uccl_op *op, const struct ucc
 	op->api = ep;
 	op->api_more = x->done_cntr;
 	op->done = uccl_xfer_recv_done;
-	if (!op_buffers(op, x))
+	if (!op_buffers(ep, op, x))
 		return x->count > UCCL_IOV_MAX ? -FI_EINVAL : -FI_EMSGSIZE;
 	if (x->flags & FI_MULTI_RECV) {
 		if (x->flags & FI_TAGGED || x->count != 1)

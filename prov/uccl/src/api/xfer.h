@@ -11,6 +11,7 @@
 /* The arguments of every form together. `flags` are libfabric's; FI_TAGGED or FI_MSG says which kind. */
 struct uccl_xfer {
 	const struct iovec *iov;
+	void *const *desc;	/* of regions; NULL, or an entry NULL: none */
 	size_t count;
 	fi_addr_t addr;
 	uint64_t tag, ignore, data;
@@ -25,6 +26,7 @@ struct uccl_rma {
 	enum uccl_op_type type;
 	uint8_t nseg, datatype, atomic;
 	const struct iovec *iov;	/* what is written, or where goes what comes back */
+	void *const *desc;		/* as above */
 	size_t count;
 	fi_addr_t addr;
 	struct uccl_seg seg[UCCL_SEG_MAX];
