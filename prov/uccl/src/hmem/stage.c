@@ -54,7 +54,8 @@ struct uccl_stage {
 	struct uccl_hmem_queue **queue;	/* by device; NULL: not used yet */
 	int ndevices;
 	struct uccl_hmem_queue *pinner;	/* through which the ring was had */
-	uint8_t *ring;
+	uint8_t *ring;			/* and behind it what is lent, */
+	uint32_t lent;			/* by bits */
 	uint64_t head, tail;		/* bytes given out, and given back */
 	uint64_t queued, done;		/* tickets */
 	uint64_t backlog;		/* bytes of payload that jobs own */
@@ -110,7 +111,7 @@ static int device_of(struct uccl_stage *s, const void *p)
 	}
 	if (!s->ring) {
 		s->pinner = s->queue[device];
-		s->ring = s->hmem->pin(s->pinner, UCCL_STAGE_RING);
+		s->ring = s->hmem->pin(s->pinner, UCCL_STAGE_RING + UCCL_STAGE_LOANS * UCCL_STAGE_LOAN);
 	}
 	return s->ring ? device : -1;
 }
@@ -151,6 +152,16 @@ static struct piece *piece_new(struct uccl_stage *s, const struct job *j, int de
 	return p;
 }
 
+static uint8_t *loan_at(const struct uccl_stage *s, uint32_t i)
+{
+	return s->ring + UCCL_STAGE_RING + (size_t)i * UCCL_STAGE_LOAN;
+}
+
+static bool is_loan(const struct uccl_stage *s, const uint8_t *p)
+{
+	return s->ring && p >= loan_at(s, 0) && p < loan_at(s, UCCL_STAGE_LOANS);
+}
+
 /* Make the next piece of a job. False: there is no room. */
 static bool job_step(struct uccl_stage *s, struct job *j)
 {
@@ -161,7 +172,9 @@ static bool job_step(struct uccl_stage *s, struct job *j)
 
 	if (s->made - s->past == PIECES)
 		return false;
-	if (j->kind == MOVE || device < 0)
+	if (j->kind == GET && is_loan(s, j->dst))
+		at = j->dst + j->at;
+	else if (j->kind == MOVE || device < 0)
 		len = j->len - j->at;
 	else if (!(at = ring_get(s, len)))
 		return false;
@@ -245,7 +258,7 @@ static void piece_end(struct uccl_stage *s, struct piece *p, int err)
 {
 	if (p->device >= 0 && err)
 		*p->err = err;
-	else if (p->device >= 0 && p->kind == GET)
+	else if (p->device >= 0 && p->kind == GET && p->at != p->dst)
 		memcpy(p->dst, p->at, p->len);
 	s->tail = p->end;
 	s->done = p->ticket;
@@ -355,6 +368,26 @@ static uint64_t stage_move(void *arg, void *dst, const void *src, uint64_t len, 
 	return stage_queue(arg, MOVE, dst, src, len, err);
 }
 
+static void *stage_alloc(void *arg, uint64_t len)
+{
+	struct uccl_stage *s = arg;
+
+	for (uint32_t i = 0; s->ring && len <= UCCL_STAGE_LOAN && i < UCCL_STAGE_LOANS; i++) {
+		if (s->lent >> i & 1)
+			continue;
+		s->lent |= 1u << i;
+		return loan_at(s, i);
+	}
+	return NULL;
+}
+
+static void stage_free(void *arg, void *mem)
+{
+	struct uccl_stage *s = arg;
+
+	s->lent &= ~(1u << ((size_t)((uint8_t *)mem - loan_at(s, 0)) / UCCL_STAGE_LOAN));
+}
+
 static bool stage_room(void *arg)
 {
 	const struct uccl_stage *s = arg;
@@ -367,5 +400,7 @@ const struct uccl_device_ops uccl_stage_device = {
 	.get = stage_get,
 	.move = stage_move,
 	.poll = stage_poll,
+	.alloc = stage_alloc,
+	.free = stage_free,
 	.room = stage_room,
 };

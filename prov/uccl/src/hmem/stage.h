@@ -11,6 +11,9 @@
 
 /* Bytes of the ring, which is made when the first copy comes. */
 #define UCCL_STAGE_RING (16u << 20)
+/* Pinned memory that is lent, which is made with it: bytes of each of so many. */
+#define UCCL_STAGE_LOAN (1u << 20)
+#define UCCL_STAGE_LOANS 16u
 /* Most bytes of one copy of a device: as one ends, the next ones are under way. */
 #define UCCL_STAGE_PIECE (256u << 10)
 /* Payload that was taken and waits for room in the ring; beyond it uccl_device_ops.room() says no. */

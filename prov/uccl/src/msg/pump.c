@@ -67,13 +67,20 @@ static bool pump_start(struct uccl_mep *m, struct uccl_op *op)
 {
 	uint64_t bytes = uccl_min(op->bulk.len, UCCL_PUMP_PARTS * UCCL_PUMP_PART);
 	struct uccl_pump *u;
+	uint8_t *lent;
 
 	if (m->pumped_bytes + bytes > UCCL_PUMPED_MAX)
 		return false;
-	u = malloc(sizeof(*u) + bytes);
-	if (!u)
+	lent = m->device->alloc(m->device_arg, bytes);
+	u = malloc(sizeof(*u) + (lent ? 0 : bytes));
+	if (!u) {
+		if (lent)
+			m->device->free(m->device_arg, lent);
 		return false;
+	}
 	memset(u, 0, sizeof(*u));
+	u->buf = lent ? lent : u->own;
+	u->lent = lent;
 	u->op = op;
 	u->bytes = bytes;
 	m->pumped_bytes += bytes;
@@ -102,6 +109,8 @@ void msg_pump_begin(struct uccl_op *op, const struct uccl_cts *cts)
 static void pump_free(struct uccl_mep *m, struct uccl_op *op)
 {
 	m->pumped_bytes -= op->pump->bytes;
+	if (op->pump->lent)
+		m->device->free(m->device_arg, op->pump->buf);
 	free(op->pump);
 	op->pump = NULL;
 	msg_pumps_run(m);

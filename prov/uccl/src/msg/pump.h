@@ -24,10 +24,12 @@ struct uccl_pump_part {
 struct uccl_pump {
 	struct uccl_op *op;
 	uint64_t off;		/* bytes that are in parts so far */
+	uint8_t *buf;		/* of the device's owner, or behind this */
 	uint64_t bytes;		/* of buf */
 	uint8_t busy;		/* parts under way, by bits */
+	bool lent;		/* buf is the owner's */
 	struct uccl_pump_part part[UCCL_PUMP_PARTS];
-	uint8_t buf[];
+	uint8_t own[];
 };
 
 /* The peer asked for the payload of a send or write, of which nothing was sent yet. */

@@ -169,6 +169,35 @@ static void stage__two_devices(void **state)
 	end();
 }
 
+/* What is lent is written by the device itself. */
+static void stage__loans(void **state)
+{
+	uint8_t *mem[UCCL_STAGE_LOANS];
+
+	(void)state;
+	begin();
+	/* There is none before anything was copied. */
+	assert_null(d->alloc(s, 1));
+	d->put(s, gpu[0], in, UCCL_STAGE_LOAN, true, &err);
+	finish(1);
+	assert_null(d->alloc(s, UCCL_STAGE_LOAN + 1));
+	for (uint32_t i = 0; i < UCCL_STAGE_LOANS; i++) {
+		mem[i] = d->alloc(s, UCCL_STAGE_LOAN);
+		assert_non_null(mem[i]);
+		memset(mem[i], 0, UCCL_STAGE_LOAN);
+		assert_int_equal(d->get(s, mem[i], gpu[0], UCCL_STAGE_LOAN - i, &err), 2 + i);
+	}
+	assert_null(d->alloc(s, 1));
+	finish(1 + UCCL_STAGE_LOANS);
+	for (uint32_t i = 0; i < UCCL_STAGE_LOANS; i++) {
+		assert_memory_equal(mem[i], in, UCCL_STAGE_LOAN - i);
+		assert_true(!i || !mem[i][UCCL_STAGE_LOAN - 1]);
+	}
+	d->free(s, mem[5]);
+	assert_ptr_equal(d->alloc(s, 10), mem[5]);
+	end();
+}
+
 /* Who asked for what failed hears of it, and nobody else. */
 static void stage__failures(void **state)
 {
@@ -208,6 +237,7 @@ int main(void)
 		cmocka_unit_test(stage__joins_neighbours),
 		cmocka_unit_test(stage__room),
 		cmocka_unit_test(stage__two_devices),
+		cmocka_unit_test(stage__loans),
 		cmocka_unit_test(stage__failures),
 	};
 

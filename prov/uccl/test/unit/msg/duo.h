@@ -111,6 +111,8 @@ struct duo_gpu {
 	uint64_t queued, done;
 	bool stuck;  /* none is done */
 	bool full;   /* takes no more payload */
+	bool lends;  /* memory, and counts it */
+	int loans;
 	int failing; /* so many of the next ones fail */
 };
 

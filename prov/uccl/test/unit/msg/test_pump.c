@@ -16,20 +16,22 @@ static void pump__whole_payload(void **state)
 	static const uint64_t sizes[] = {10000, UCCL_PUMP_PART, UCCL_PUMP_PART + 1, LARGE};
 
 	(void)state;
-	for (unsigned int i = 0; i < 4; i++) {
+	for (unsigned int i = 0; i < 8; i++) {
 		struct duo *d = duo_open();
 		struct duo_gpu *g = duo_gpu(d, 0);
+		uint64_t len = sizes[i / 2];
 		const struct duo_comp *c;
 
-		duo_fill(g->mem, sizes[i], i);
-		assert_int_equal(duo_recv(d, 1, 0, host, sizes[i], 0, 0, DUO_CTX(1)), 0);
-		assert_int_equal(duo_send(d, 0, 0, DUO_GPU, sizes[i], 0, DUO_CTX(2)), 0);
+		g->lends = i % 2;
+		duo_fill(g->mem, len, i);
+		assert_int_equal(duo_recv(d, 1, 0, host, len, 0, 0, DUO_CTX(1)), 0);
+		assert_int_equal(duo_send(d, 0, 0, DUO_GPU, len, 0, DUO_CTX(2)), 0);
 		duo_run(d, 500 * MS);
 		c = duo_next(d, 0);
 		assert_true(c && c->context == DUO_CTX(2) && !c->err);
 		c = duo_next(d, 1);
-		assert_true(c && c->len == sizes[i]);
-		duo_check(host, sizes[i], i);
+		assert_true(c && c->len == len);
+		duo_check(host, len, i);
 		assert_int_equal(d->side[0].m.pumped_bytes, 0);
 		duo_free(d);
 	}
@@ -88,7 +90,7 @@ static void pump__ends_with_the_peer(void **state)
 	struct uccl_mep *m = &d->side[0].m;
 
 	(void)state;
-	duo_gpu(d, 0);
+	duo_gpu(d, 0)->lends = true;
 	m->pumped_bytes = UCCL_PUMPED_MAX - LARGE;
 	for (int i = 0; i < 5; i++) {
 		assert_int_equal(duo_recv(d, 1, 0, host, LARGE, 0, 0, DUO_CTX(1)), 0);
