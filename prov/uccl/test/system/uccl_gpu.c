@@ -513,10 +513,10 @@ static double rate(enum op op, bool gpu0, bool gpu1, size_t len)
 	return (double)len * n / t;
 }
 
-static double latency(bool gpu)
+static double latency(bool gpu0, bool gpu1)
 {
 	enum { N = 2000 };
-	struct buf b = buf_new(gpu, 8, true);
+	struct buf b = buf_new(role ? gpu1 : gpu0, 8, true);
 	double t = 0;
 
 	for (int half = 0; half < 2; half++) {
@@ -552,6 +552,8 @@ static void own_copies(size_t len, double *put, double *get)
 	n = n > 2000 ? 2000 : n;
 	must(cu.pin(&host, len, 0));
 	memset(host, 1, len);
+	for (int i = 0; i < 10; i++)
+		must(cu.put((uintptr_t)b.at, host, len));
 	t = now();
 	for (int i = 0; i < n; i++)
 		must(cu.put((uintptr_t)b.at, host, len));
@@ -568,17 +570,21 @@ static void rates(void)
 {
 	static const size_t sizes[] = { 4096, 65536, 1u << 20, 16u << 20, 64u << 20 };
 	static const enum op ops[] = { SEND, WRITE, READ };
-	double put, get, us[2];
+	double put = 0, get = 0, us[3];
 
-	us[0] = latency(false);
-	us[1] = latency(true);
+	us[0] = latency(false, false);
+	us[1] = latency(true, false);
+	us[2] = latency(true, true);
 	if (!role)
-		printf("half a round trip of 8 bytes: host %.1f us, GPU %.1f us\n"
+		printf("half a round trip of 8 bytes: host-host %.1f us, GPU-host %.1f us, GPU-GPU %.1f us\n"
 		       "MB/s, and share of host-host; driver: cuMemcpy with pinned memory\n"
-		       "%-6s %9s %9s %16s %16s %16s %10s %10s\n", us[0], us[1], "", "bytes", "host-host", "GPU-GPU",
-		       "GPU-host", "host-GPU", "driver to", "from");
+		       "%-6s %9s %9s %16s %16s %16s %10s %10s\n", us[0], us[1], us[2], "", "bytes", "host-host",
+		       "GPU-GPU", "GPU-host", "host-GPU", "driver to", "from");
 	for (unsigned int i = 0; i < sizeof(sizes) / sizeof(sizes[0]) && sizes[i] <= largest; i++) {
-		own_copies(sizes[i], &put, &get);
+		/* By one process: two would share the GPU by turns. */
+		if (!role)
+			own_copies(sizes[i], &put, &get);
+		meet();
 		for (unsigned int k = 0; k < 3; k++) {
 			double hh = rate(ops[k], false, false, sizes[i]), dd = rate(ops[k], true, true, sizes[i]);
 			double dh = rate(ops[k], true, false, sizes[i]), hd = rate(ops[k], false, true, sizes[i]);
