@@ -42,14 +42,19 @@ static struct fi_info *device_hints(void)
 	return h;
 }
 
-static void pair_open(struct pair *p)
+static void pair_open_with(struct pair *p, struct fi_info *hints)
 {
-	world_open_with(&p->w, device_hints());
+	world_open_with(&p->w, hints);
 	node_open(&p->a, &p->w);
 	node_open(&p->b, &p->w);
 	p->to_b = node_insert(&p->a, &p->b);
 	p->to_a = node_insert(&p->b, &p->a);
 	p->self = node_insert(&p->a, &p->a);
+}
+
+static void pair_open(struct pair *p)
+{
+	pair_open_with(p, device_hints());
 }
 
 static void pair_close(struct pair *p)
@@ -486,6 +491,64 @@ static void device__copy_fails(void **state)
 	buf_free(&d);
 }
 
+/* With every promise that a program may make, and with threads of ours. */
+static void device__threads(void **state)
+{
+	static const enum fi_threading models[] = {
+		FI_THREAD_SAFE, FI_THREAD_FID, FI_THREAD_ENDPOINT, FI_THREAD_COMPLETION, FI_THREAD_DOMAIN,
+	};
+
+	(void)state;
+	for (unsigned int i = 0; i < 10; i++) {
+		struct fi_info *h = device_hints();
+		struct pair p;
+
+		h->domain_attr->threading = models[i / 2];
+		h->domain_attr->data_progress = i % 2 ? FI_PROGRESS_AUTO : FI_PROGRESS_MANUAL;
+		pair_open_with(&p, h);
+		for (unsigned int way = 1; way < 16; way++)
+			message(&p, way & 1 ? 300000 : 3000, way & 1, way & 2, way & 4, way & 8, true);
+		pair_close(&p);
+	}
+}
+
+/* An endpoint that was there before anybody asked for devices cannot reach their regions for its peers. */
+static void device__earlier_endpoint(void **state)
+{
+	struct buf s = buf_new(false, 100), d = buf_new(true, 100);
+	struct fi_cq_err_entry err = { 0 };
+	struct fi_info *h = world_hints();
+	struct pair p;
+	ssize_t rc;
+
+	(void)state;
+	h->caps = FI_MSG | FI_RMA;
+	h->domain_attr->mr_mode = RMA_MODE;
+	world_open_with(&p.w, h);
+	node_open(&p.b, &p.w);
+	p.w.info->caps |= FI_HMEM;
+	node_open(&p.a, &p.w);
+	p.to_b = node_insert(&p.a, &p.b);
+	p.self = node_insert(&p.a, &p.a);
+	buf_reg(&p, &d);
+	buf_fill(&s, 1);
+	rma(&p, false, &s, &d, CTX(1));
+	do {
+		(void)fi_cq_read(p.b.cq, NULL, 0);
+		rc = fi_cq_read(p.a.cq, &err, 1);
+	} while (rc == -FI_EAGAIN);
+	assert_int_equal(rc, -FI_EAVAIL);
+	assert_int_equal(fi_cq_readerr(p.a.cq, &err, 0), 1);
+	assert_int_equal(err.err, FI_EACCES);
+	p.to_b = p.self;
+	rma(&p, false, &s, &d, CTX(1));
+	done(&p.a, NULL);
+	buf_check(&d, 0, d.len, 1);
+	buf_free(&s);
+	buf_free(&d);
+	pair_close(&p);
+}
+
 static void device__getinfo(void **state)
 {
 	struct fi_provider *prov = fi_prov_ini();
@@ -624,6 +687,8 @@ int main(void)
 		cmocka_unit_test(device__self),
 		cmocka_unit_test(device__atomics_are_refused),
 		cmocka_unit_test(device__copy_fails),
+		cmocka_unit_test(device__threads),
+		cmocka_unit_test(device__earlier_endpoint),
 	};
 
 	setenv("FI_UCCL_FAULT", "drop=0.01,seed=3", 1);
