@@ -282,13 +282,16 @@ ssize_t uccl_atomic_work(const struct fi_deferred_work *w)
 	return post(base->ep, &c);
 }
 
-/* How many elements one operation may have. */
+/*
+ * How many elements one operation may have. Those without a comparison may have twice as many, but programs take the
+ * number of one kind for another's (MPICH, where a window's hints leave comparisons out).
+ */
 static int valid(enum uccl_op_type type, enum fi_datatype datatype, enum fi_op op, size_t *count)
 {
 	if (!uccl_atomic_valid(type, datatype, op))
 		return -FI_EOPNOTSUPP;
 	if (count)
-		*count = UCCL_ORDER_MAX / uccl_atomic_size(datatype) / (type == UCCL_OP_COMPARE ? 2 : 1);
+		*count = UCCL_ORDER_MAX / 2 / uccl_atomic_size(datatype);
 	return 0;
 }
 

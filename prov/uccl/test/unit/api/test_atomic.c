@@ -140,8 +140,8 @@ static void query__all(void **state)
 			if (!fi_atomicvalid(d.a.ep, t, op, &n)) {
 				assert_int_equal(fi_query_atomic(d.w.domain, t, op, &attr, 0), 0);
 				assert_int_equal(attr.count, n);
-				assert_int_equal(attr.size * n, 65536);
-				assert_int_equal(fi_atomic(d.a.ep, big, n, NULL, d.to_b, 0, 7, t, op, &d), 0);
+				assert_int_equal(attr.size * n, 32768);
+				assert_int_equal(fi_atomic(d.a.ep, big, 2 * n, NULL, d.to_b, 0, 7, t, op, &d), 0);
 				node_expect(&d.a, &d.b, &d, FI_ATOMIC | FI_WRITE);
 				found++;
 			} else {
@@ -149,7 +149,8 @@ static void query__all(void **state)
 			}
 			if (!fi_fetch_atomicvalid(d.a.ep, t, op, &n)) {
 				assert_int_equal(fi_query_atomic(d.w.domain, t, op, &attr, FI_FETCH_ATOMIC), 0);
-				assert_int_equal(fi_fetch_atomic(d.a.ep, big, n, NULL, was, NULL, d.to_b, 0, 7, t, op,
+				assert_int_equal(attr.size * n, 32768);
+				assert_int_equal(fi_fetch_atomic(d.a.ep, big, 2 * n, NULL, was, NULL, d.to_b, 0, 7, t, op,
 								 &d),
 						 0);
 				node_expect(&d.a, &d.b, &d, FI_ATOMIC | FI_READ);
