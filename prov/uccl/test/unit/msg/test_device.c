@@ -421,6 +421,25 @@ static void peer_fail__on_the_way(void **state)
 	}
 }
 
+static void peer_fail__read_on_the_way(void **state)
+{
+	struct duo *d = duo_open();
+	struct duo_gpu *g = duo_gpu(d, 1);
+	uint64_t key = duo_region(d, 1, 0, DUO_GPU, 5000, UCCL_ACCESS_READ);
+
+	(void)state;
+	g->stuck = true;
+	assert_int_equal(duo_rma(d, 0, UCCL_OP_READ, 0, host[0], 5000, 0, key, DUO_CTX(1)), 0);
+	duo_run(d, 20 * MS);
+	assert_int_equal(d->side[1].m.staged_bytes, 5000);
+	assert_int_equal(g->queued, 1);
+	g->stuck = false;
+	uccl_peer_fail(&d->side[1].peer, FI_ECONNRESET, d->now);
+	assert_int_equal(g->done, 1);
+	assert_true(TAILQ_EMPTY(&d->side[1].m.copies));
+	duo_free(d);
+}
+
 static void self__between_devices(void **state)
 {
 	struct duo *d = duo_open();
@@ -477,8 +496,13 @@ static void place__not_on_a_device(void **state)
 	assert_int_equal(duo_recv(d, 1, 0, DUO_GPU, 200000, 0, 0, DUO_CTX(1)), 0);
 	assert_int_equal(duo_send(d, 0, 0, host[0], 200000, 0, DUO_CTX(2)), 0);
 	for (int i = 0; i < 6; i++) {
+		uint32_t *chunk = &d->side[1].peer.flow.cfg.chunk_bytes, was = *chunk;
+
 		duo_round(d);
+		/* Large enough for hints to pay. */
+		*chunk = 16384;
 		assert_int_equal(uccl_msg_hints(&d->side[1].m, hints, 4), 0);
+		*chunk = was;
 	}
 	duo_run(d, 100 * MS);
 	assert_int_equal(d->side[1].regs, 0);
@@ -506,6 +530,7 @@ int main(void)
 		cmocka_unit_test(atomic__refused),
 		cmocka_unit_test(revoke__on_the_way),
 		cmocka_unit_test(peer_fail__on_the_way),
+		cmocka_unit_test(peer_fail__read_on_the_way),
 		cmocka_unit_test(self__between_devices),
 		cmocka_unit_test(place__not_on_a_device),
 	};
