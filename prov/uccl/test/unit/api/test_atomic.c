@@ -150,8 +150,8 @@ static void query__all(void **state)
 			if (!fi_fetch_atomicvalid(d.a.ep, t, op, &n)) {
 				assert_int_equal(fi_query_atomic(d.w.domain, t, op, &attr, FI_FETCH_ATOMIC), 0);
 				assert_int_equal(attr.size * n, 32768);
-				assert_int_equal(fi_fetch_atomic(d.a.ep, big, 2 * n, NULL, was, NULL, d.to_b, 0, 7, t, op,
-								 &d),
+				assert_int_equal(fi_fetch_atomic(d.a.ep, big, 2 * n, NULL, was, NULL, d.to_b, 0, 7, t,
+								 op, &d),
 						 0);
 				node_expect(&d.a, &d.b, &d, FI_ATOMIC | FI_READ);
 				found++;
