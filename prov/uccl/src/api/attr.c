@@ -363,6 +363,9 @@ static bool fill_keys(struct fi_info *info, const struct fi_ep_attr *e, const st
 int uccl_attr_fill(struct fi_info *info, const struct fi_info *hints, uint32_t version, const struct uccl_params *p)
 {
 	info->caps = answer_caps(hints);
+	/* Who names nothing may not know GPUs, and looking for them takes long: only if the user says so. */
+	if ((!hints || !hints->caps) && !strcmp(p->cuda, "on") && uccl_device_find(p))
+		info->caps |= FI_HMEM;
 	/* Most who offer it do not want to pay for it, and some must have what they offered (NCCL's GIN). */
 	info->mode = hints && p->rx_cq_data ? hints->mode & FI_RX_CQ_DATA : 0;
 	info->rx_attr->mode = info->mode;

@@ -57,7 +57,7 @@ static const char *const *order_names(void)
 
 static const char *const *cuda_names(void)
 {
-	static const char *const names[] = { "auto", "off", NULL };
+	static const char *const names[] = { "auto", "on", "off", NULL };
 
 	return names;
 }
@@ -122,7 +122,8 @@ static const struct param table[] = {
 	      "receives for direct writes to all endpoints of a process on a NIC; 0: enough for all slots"),
 	RANGE("FI_UCCL_WRITE", FORM_BYTES, "0", 256, 131072, write_bytes,
 	      "most bytes of one direct write (verbs-uc, verbs-rc); 0: what suits the NIC"),
-	CHOICE("FI_UCCL_CUDA", "auto", cuda_names, cuda, "memory of GPUs for programs that ask for FI_HMEM: auto, off"),
+	CHOICE("FI_UCCL_CUDA", "auto", cuda_names, cuda,
+	       "memory of GPUs for programs that ask for FI_HMEM (auto), and for those that name no capabilities (on)"),
 	RANGE("FI_UCCL_RCVBUF", FORM_BYTES, "0", 0, 1 << 30, rcvbuf_bytes,
 	      "receive buffer of an endpoint's socket; 0: the provider chooses"),
 	RANGE("FI_UCCL_RX_CQ_DATA", FORM_BOOL, "0", 0, 1, rx_cq_data,

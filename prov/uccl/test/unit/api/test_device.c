@@ -570,6 +570,21 @@ static void device__getinfo(void **state)
 	assert_int_equal(prov->getinfo(API, NULL, NULL, 0, h, &info), 0);
 	assert_false(info->caps & FI_HMEM);
 	fi_freeinfo(info);
+	assert_int_equal(prov->getinfo(API, NULL, NULL, 0, NULL, &info), 0);
+	assert_false(info->caps & FI_HMEM);
+	fi_freeinfo(info);
+	/* Unless they name nothing, and the user asks for them; what they were told they may ask for. */
+	setenv("FI_UCCL_CUDA", "on", 1);
+	assert_int_equal(prov->getinfo(API, NULL, NULL, 0, h, &info), 0);
+	assert_false(info->caps & FI_HMEM);
+	fi_freeinfo(info);
+	assert_int_equal(prov->getinfo(API, NULL, NULL, 0, NULL, &info), 0);
+	assert_true(info->caps & FI_HMEM && info->tx_attr->caps & FI_HMEM);
+	h->caps = info->caps;
+	fi_freeinfo(info);
+	assert_int_equal(prov->getinfo(API, NULL, NULL, 0, h, &info), 0);
+	assert_true(info->caps & FI_HMEM);
+	fi_freeinfo(info);
 	h->caps = FI_MSG | FI_HMEM;
 	setenv("FI_UCCL_CUDA", "off", 1);
 	assert_int_equal(prov->getinfo(API, NULL, NULL, 0, h, &info), -FI_ENODATA);
