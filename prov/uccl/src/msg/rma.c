@@ -206,6 +206,8 @@ static void self_finish(struct uccl_mep *m, struct uccl_op *op)
 {
 	head_drop(m, op);
 	op->err = op->refusal ? refusal_err(op->refusal) : op->copy.err;
+	if (!op->err)
+		op->done_len = op->len;
 	op->from = op->peer;
 	op->done(op);
 }
@@ -222,7 +224,7 @@ static void self_copied(struct uccl_copy *c, uint64_t now)
 	self_finish(m, op);
 }
 
-static int rma_self(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
+static int rma_self(struct uccl_mep *m, struct uccl_op *op)
 {
 	struct uccl_req req = req_of(op);
 
@@ -232,10 +234,8 @@ static int rma_self(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 	}
 	rma_count(m, op);
 	op->refusal = (uint8_t)msg_serve_self(m, op, &req);
-	if (op->refusal)
+	if (op->refusal || msg_copied(m, &op->copy))
 		self_finish(m, op);
-	else if (msg_copied(m, &op->copy))
-		self_copied(&op->copy, now);
 	else
 		msg_copy_wait(m, &op->copy, self_copied);
 	return 0;
@@ -257,7 +257,7 @@ int uccl_msg_rma(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 		return rc;
 	}
 	if (p->self)
-		return rma_self(m, op, now);
+		return rma_self(m, op);
 	op->id = uccl_ids_get(&m->send_ids, op);
 	if (op->id && comes_back(op)) {
 		op->rx = uccl_pool_get(&m->rx_pool);

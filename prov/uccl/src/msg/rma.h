@@ -84,9 +84,9 @@ void msg_serve_placed(struct uccl_msg_rx *rx, uint64_t now);
 void msg_reply_acked(struct uccl_item *item, uint64_t now);
 /* The peer is gone, the flow has forgotten its items. */
 void msg_replies_free(struct uccl_peer *p, uint64_t now);
-/* An operation on our own memory. 0, or enum uccl_refusal. */
+/* An operation on our own memory; it is told of here unless copies are under way. 0, or enum uccl_refusal. */
 int msg_serve_self(struct uccl_mep *m, struct uccl_op *op, const struct uccl_req *req);
-/* It succeeded, and its copies are done. */
+/* They are done now, and did not fail. */
 void msg_serve_self_tell(struct uccl_mep *m, struct uccl_op *op, const struct uccl_req *req);
 
 #endif

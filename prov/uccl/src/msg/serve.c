@@ -724,14 +724,18 @@ enum uccl_drop msg_req(struct uccl_peer *p, const struct uccl_chunk_in *in, uint
 	return req_keep(p, rx, mseq, turn, &env, &req, data, len, now);
 }
 
+static void self_tell(struct uccl_mep *m, struct uccl_op *op, const struct uccl_req *req, const struct place *at)
+{
+	tell(m, op->peer, req, at->regions, at->nregions, op->flags & UCCL_OPF_DATA, op->data);
+}
+
 void msg_serve_self_tell(struct uccl_mep *m, struct uccl_op *op, const struct uccl_req *req)
 {
 	struct place at;
 
-	op->done_len = op->len;
 	/* Its region may have been closed as it was copied. */
 	if (!place_find(m, req, &at))
-		tell(m, op->peer, req, at.regions, at.nregions, op->flags & UCCL_OPF_DATA, op->data);
+		self_tell(m, op, req, &at);
 }
 
 int msg_serve_self(struct uccl_mep *m, struct uccl_op *op, const struct uccl_req *req)
@@ -759,6 +763,8 @@ int msg_serve_self(struct uccl_mep *m, struct uccl_op *op, const struct uccl_req
 			msg_copy_in(op->iov, op->iov_count, 0, result, req->len);
 		free(result);
 	}
+	if (msg_copied(m, &op->copy))
+		self_tell(m, op, req, &at);
 	return UCCL_REFUSED_NOT;
 }
 
