@@ -154,7 +154,7 @@ int uccl_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid
 	}
 	d->fabric = uccl_container_of(fabric, struct uccl_fabric, fid);
 	d->mr_mode = a->mr_mode;
-	d->hmem = info->caps & FI_HMEM && uccl_device_find(&d->params);
+	d->hmem = info->caps & FI_HMEM ? uccl_device_find(&d->params) : NULL;
 	uccl_domain_group(d->group, a->auth_key, a->auth_key_size);
 	d->auto_progress = a->data_progress == FI_PROGRESS_AUTO;
 	rescue_ns = d->auto_progress ? 0 : d->params.rescue_ns;

@@ -16,6 +16,7 @@
 #include "nic/ifaddr.h"
 
 struct uccl_cntr;
+struct uccl_hmem_ops;
 struct uccl_mr;
 
 struct uccl_domain {
@@ -39,7 +40,8 @@ struct uccl_domain {
 	struct uccl_rescue rescue;
 	int mr_mode;
 	struct uccl_params params;
-	_Atomic bool hmem;	/* it, or an endpoint of it, was opened with FI_HMEM */
+	/* Devices, if it or an endpoint of it was opened with FI_HMEM; NULL: none. */
+	const struct uccl_hmem_ops *_Atomic hmem;
 	pthread_mutex_t mr_lock;
 	struct uccl_mr *mrs;	/* registered for remote access, by key */
 	uint64_t next_key;

@@ -1115,10 +1115,9 @@ static void ep_configure(struct uccl_ep *ep, const struct fi_info *info)
 	ep->min_multi = UCCL_MIN_MULTI_DEFAULT;
 	ep->locking = ep->domain->locking;
 	/* Peers reach all regions of the domain through each of its endpoints. */
-	if (info->caps & FI_HMEM || ep->domain->hmem)
-		ep->hmem = uccl_device_find(&ep->domain->params);
-	if (ep->hmem)
-		ep->domain->hmem = true;
+	if (info->caps & FI_HMEM && !ep->domain->hmem)
+		ep->domain->hmem = uccl_device_find(&ep->domain->params);
+	ep->hmem = ep->domain->hmem;
 	ep->addr_format = info->addr_format ? info->addr_format : ep->domain->addr_format;
 	ep->forks = uccl_forks;
 }

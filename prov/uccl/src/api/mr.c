@@ -300,7 +300,7 @@ const struct uccl_target_ops uccl_mr_target = {
 /* 1: all of it is memory of a device; 0: nothing is; -FI_EINVAL: some is. */
 static int on_device(const struct uccl_domain *d, const struct iovec *iov, size_t count)
 {
-	const struct uccl_hmem_ops *hmem = d->hmem ? uccl_device_find(&d->params) : NULL;
+	const struct uccl_hmem_ops *hmem = d->hmem;
 	size_t n = 0;
 
 	for (size_t i = 0; hmem && i < count; i++)
@@ -328,7 +328,7 @@ static int mr_open(struct fid *fid, const struct iovec *iov, size_t count, uint6
 	mr->domain = d;
 	mr->device = device;
 	for (size_t i = 0; device && i < count; i++)
-		uccl_device_find(&d->params)->sync(iov[i].iov_base);
+		d->hmem->sync(iov[i].iov_base);
 	mr->access = access;
 	mr->offset = offset;
 	mr->iov_count = count;
@@ -388,7 +388,7 @@ static int iface_check(const struct uccl_domain *d, const struct fi_mr_attr *att
 		return 0;
 	if (attr->iface != FI_HMEM_CUDA)
 		return -FI_EOPNOTSUPP;
-	return attr->device.cuda >= 0 && attr->device.cuda < uccl_device_find(&d->params)->count() ? 0 : -FI_EINVAL;
+	return attr->device.cuda >= 0 && attr->device.cuda < d->hmem->count() ? 0 : -FI_EINVAL;
 }
 
 /* What kind of memory it really is tells the driver: programs say FI_HMEM_CUDA of pinned host memory, too. */
