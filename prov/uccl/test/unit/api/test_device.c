@@ -146,6 +146,21 @@ static struct fi_cq_tagged_entry done(struct node *n, struct node *other)
 	return e;
 }
 
+/* The next completion of a, which is an error. */
+static struct fi_cq_err_entry failed(struct pair *p)
+{
+	struct fi_cq_err_entry err = { 0 };
+	ssize_t rc;
+
+	do {
+		(void)fi_cq_read(p->b.cq, NULL, 0);
+		rc = fi_cq_read(p->a.cq, &err, 1);
+	} while (rc == -FI_EAGAIN);
+	assert_int_equal(rc, -FI_EAVAIL);
+	assert_int_equal(fi_cq_readerr(p->a.cq, &err, 0), 1);
+	return err;
+}
+
 static const size_t sizes[] = { 0, 1, 64, 4096, 65536, 65537, 300000, 3u << 20 };
 #define NSIZES (sizeof(sizes) / sizeof(sizes[0]))
 
@@ -429,10 +444,8 @@ static void device__self(void **state)
 static void device__atomics_are_refused(void **state)
 {
 	struct buf d = buf_new(true, 64), h = buf_new(false, 64);
-	struct fi_cq_err_entry err = { 0 };
 	uint64_t one = 1, result = 0, at = (uintptr_t)h.at, key;
 	struct pair p;
-	ssize_t rc;
 
 	(void)state;
 	pair_open(&p);
@@ -445,13 +458,7 @@ static void device__atomics_are_refused(void **state)
 			 -FI_EOPNOTSUPP);
 	world_post(fi_fetch_atomic(p.a.ep, &one, 1, NULL, &result, NULL, p.to_b, (uintptr_t)d.at, fi_mr_key(d.mr),
 				   FI_UINT64, FI_SUM, CTX(1)), &p.a, &p.b);
-	do {
-		(void)fi_cq_read(p.b.cq, NULL, 0);
-		rc = fi_cq_read(p.a.cq, &err, 1);
-	} while (rc == -FI_EAGAIN);
-	assert_int_equal(rc, -FI_EAVAIL);
-	assert_int_equal(fi_cq_readerr(p.a.cq, &err, 0), 1);
-	assert_int_equal(err.err, FI_EOPNOTSUPP);
+	assert_int_equal(failed(&p).err, FI_EOPNOTSUPP);
 	/* Those on the host's are as ever. */
 	world_post(fi_atomic(p.a.ep, &one, 1, NULL, p.to_b, at, key, FI_UINT64, FI_SUM, CTX(1)), &p.a, &p.b);
 	done(&p.a, &p.b);
@@ -467,20 +474,15 @@ static void device__copy_fails(void **state)
 {
 	struct buf s = buf_new(true, 30000), d = buf_new(true, 30000);
 	struct pair p;
-	ssize_t rc;
 
 	(void)state;
 	for (int late = 0; late < 2; late++) {
-		struct fi_cq_err_entry err = { 0 };
+		struct fi_cq_err_entry err;
 
 		pair_open(&p);
 		fake_cuda_fail(1, late);
 		assert_int_equal(fi_send(p.a.ep, s.at, s.len, NULL, p.to_b, CTX(1)), 0);
-		do {
-			rc = fi_cq_read(p.a.cq, &err, 1);
-		} while (rc == -FI_EAGAIN);
-		assert_int_equal(rc, -FI_EAVAIL);
-		assert_int_equal(fi_cq_readerr(p.a.cq, &err, 0), 1);
+		err = failed(&p);
 		assert_int_equal(err.err, late ? FI_EIO : FI_EFAULT);
 		assert_ptr_equal(err.op_context, CTX(1));
 		if (!late)
@@ -516,10 +518,8 @@ static void device__threads(void **state)
 static void device__earlier_endpoint(void **state)
 {
 	struct buf s = buf_new(false, 100), d = buf_new(true, 100);
-	struct fi_cq_err_entry err = { 0 };
 	struct fi_info *h = world_hints();
 	struct pair p;
-	ssize_t rc;
 
 	(void)state;
 	h->caps = FI_MSG | FI_RMA;
@@ -533,13 +533,7 @@ static void device__earlier_endpoint(void **state)
 	buf_reg(&p, &d);
 	buf_fill(&s, 1);
 	rma(&p, false, &s, &d, CTX(1));
-	do {
-		(void)fi_cq_read(p.b.cq, NULL, 0);
-		rc = fi_cq_read(p.a.cq, &err, 1);
-	} while (rc == -FI_EAGAIN);
-	assert_int_equal(rc, -FI_EAVAIL);
-	assert_int_equal(fi_cq_readerr(p.a.cq, &err, 0), 1);
-	assert_int_equal(err.err, FI_EACCES);
+	assert_int_equal(failed(&p).err, FI_EACCES);
 	p.to_b = p.self;
 	rma(&p, false, &s, &d, CTX(1));
 	done(&p.a, NULL);
