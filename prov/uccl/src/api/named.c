@@ -7,7 +7,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <rdma/fi_errno.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +18,7 @@
 #include "api/address.h"
 #include "api/lib.h"
 #include "api/place.h"
+#include "api/thread.h"
 #include "api/wait.h"
 #include "base/units.h"
 #include "engine/engine.h"
@@ -145,20 +145,6 @@ static void *named_main(void *arg)
 	}
 }
 
-static int named_start(struct uccl_named *nd)
-{
-	sigset_t all, old;
-	int rc;
-
-	/* The application's signals are for its own threads. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &old);
-	rc = pthread_create(&nd->thread, NULL, named_main, nd);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	nd->running = !rc;
-	return rc ? -FI_EAGAIN : 0;
-}
-
 static void named_note(const char *what, const struct uccl_nic_addr *at, int err)
 {
 	char place[UCCL_ADDRESS_TEXT];
@@ -190,8 +176,9 @@ int uccl_named_open(const struct uccl_nic_addr *at, int n, const struct uccl_add
 		named_note("not found by its port at", &at[i], errno);
 		rc = i ? 0 : -errno;
 	}
-	if (!rc)
-		rc = named_start(nd);
+	if (!rc && uccl_thread_start(&nd->thread, named_main, nd))
+		rc = -FI_EAGAIN;
+	nd->running = !rc;
 	if (rc) {
 		uccl_named_close(nd, NULL);
 		return rc;

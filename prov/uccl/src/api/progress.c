@@ -2,11 +2,11 @@
 /* See progress.h. Order of locks: endpoint list, endpoint, completion queue. */
 #include "api/progress.h"
 
-#include <signal.h>
 #include <stdlib.h>
 
 #include "api/ep.h"
 #include "api/lib.h"
+#include "api/thread.h"
 
 void uccl_ep_list_init(struct uccl_ep_list *l, bool locking)
 {
@@ -137,7 +137,6 @@ static void *auto_main(void *arg)
 
 int uccl_auto_start(struct uccl_auto *a, struct uccl_ep *ep)
 {
-	sigset_t all, old;
 	int rc;
 
 	rc = uccl_wait_open(&a->wait, FI_WAIT_FD);
@@ -147,11 +146,7 @@ int uccl_auto_start(struct uccl_auto *a, struct uccl_ep *ep)
 	if (rc)
 		goto fail;
 	atomic_store(&a->stop, false);
-	/* The application's signals are for its own threads. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &old);
-	rc = -pthread_create(&a->thread, NULL, auto_main, ep);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	rc = -uccl_thread_start(&a->thread, auto_main, ep);
 	if (rc)
 		goto fail;
 	a->running = true;

@@ -3,11 +3,11 @@
 #include "api/rescue.h"
 
 #include <rdma/fi_errno.h>
-#include <signal.h>
 #include <time.h>
 
 #include "api/ep.h"
 #include "api/lib.h"
+#include "api/thread.h"
 
 /* It stays awake for so many rounds after the last thing in flight: a wake-up costs the program a system call. */
 #define LINGER_ROUNDS 64
@@ -110,7 +110,6 @@ static void *rescue_main(void *arg)
 int uccl_rescue_start(struct uccl_rescue *r, struct uccl_ep_list *eps, uint64_t after_ns)
 {
 	pthread_condattr_t attr;
-	sigset_t all, old;
 	int rc;
 
 	*r = (struct uccl_rescue){ .eps = eps, .after_ns = after_ns, .forks = uccl_forks };
@@ -123,11 +122,7 @@ int uccl_rescue_start(struct uccl_rescue *r, struct uccl_ep_list *eps, uint64_t 
 	pthread_condattr_destroy(&attr);
 	atomic_store(&r->awake, true);
 	r->running = true; /* before there is one: it shares a word with what the thread reads */
-	/* The application's signals are for its own threads. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &old);
-	rc = pthread_create(&r->thread, NULL, rescue_main, r);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	rc = uccl_thread_start(&r->thread, rescue_main, r);
 	if (rc) {
 		pthread_cond_destroy(&r->cond);
 		pthread_mutex_destroy(&r->lock);
