@@ -628,8 +628,10 @@ static enum uccl_drop rx_msg(struct uccl_peer *p, const struct uccl_chunk_in *in
 	uccl_env_decode(&env, in->rec);
 	mseq = uccl_seq_expand(p->rx_mseq, env.mseq, 32);
 	eager = env.flags & UCCL_ENV_EAGER ? env.len : in->len;
+	/* All of it, and not eager: nobody could tell whether it still waits for CTS. */
 	if (mseq < p->rx_mseq || mseq - p->rx_mseq >= UCCL_MSG_LIMIT || in->len > env.len ||
-	    (eager > in->len && eager > UCCL_EAGER_MAX) || (!(env.flags & UCCL_ENV_EAGER) && !env.id) ||
+	    (eager > in->len && eager > UCCL_EAGER_MAX) ||
+	    (!(env.flags & UCCL_ENV_EAGER) && (!env.id || in->len == env.len)) ||
 	    ((env.flags & UCCL_ENV_DELIVERY) && !env.id))
 		return UCCL_DROP_RECORD;
 	if (env.flags & UCCL_ENV_CM) {

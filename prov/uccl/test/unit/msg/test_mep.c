@@ -299,6 +299,32 @@ static void peer_fail__unexpected(void **state)
 	duo_free(d);
 }
 
+/* What would wait for CTS although it has no more payload: nothing of it is asked of a peer that ended. PROTOCOL R28 */
+static void peer_fail__nothing_to_ask_for(void **state)
+{
+	(void)state;
+	for (uint64_t len = 0; len < 20; len += 10)
+		for (int claim = 0; claim < 2; claim++) {
+			struct uccl_env env = {.flags = UCCL_ENV_TAGGED, .len = len, .id = 77, .tag = 5};
+			struct duo *d = duo_open();
+			struct uccl_op *op;
+
+			duo_envelope(d, 1, &env, src, (uint32_t)len);
+			op = duo_op(d, 1, UCCL_OP_RECV, UCCL_OPF_TAGGED);
+			op->tag = 5;
+			op->context = DUO_CTX(1);
+			if (claim)
+				uccl_msg_peek(&d->side[1].m, op, true, false, d->now);
+			uccl_peer_fail(&d->side[1].peer, FI_ECONNABORTED, d->now);
+			if (!claim || uccl_msg_recv_claimed(&d->side[1].m, op, false, d->now))
+				uccl_msg_recv(&d->side[1].m, op, d->now);
+			/* It was refused, so the receive waits for another message. */
+			assert_int_equal(d->side[1].ncomp, 0);
+			assert_int_equal(uccl_msg_cancel(&d->side[1].m, DUO_CTX(1)), 0);
+			duo_free(d);
+		}
+}
+
 /* Messages whose turn never came, and those that are done but for their records, leave nothing. PROTOCOL R46 */
 static void peer_fail__early_and_finished(void **state)
 {
@@ -427,6 +453,7 @@ int main(void)
 		cmocka_unit_test(peer_fail__sends),
 		cmocka_unit_test(peer_fail__receives),
 		cmocka_unit_test(peer_fail__unexpected),
+		cmocka_unit_test(peer_fail__nothing_to_ask_for),
 		cmocka_unit_test(peer_fail__early_and_finished),
 		cmocka_unit_test(peer_fail__multi),
 		cmocka_unit_test(peer_fail__while_fencing),

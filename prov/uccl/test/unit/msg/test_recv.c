@@ -183,6 +183,12 @@ static void env__malformed(void **state)
 	env.flags = UCCL_ENV_TAGGED | UCCL_ENV_EAGER | UCCL_ENV_DELIVERY;
 	env.len = 4;
 	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
+	/* Rendezvous for what is here already. */
+	env.flags = UCCL_ENV_TAGGED;
+	env.id = 9;
+	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
+	env.len = 0;
+	assert_int_equal(duo_envelope(d, 1, &env, src, 0), UCCL_DROP_RECORD);
 	assert_int_equal(d->side[1].m.rx_pool.used, 0);
 	assert_int_equal(d->side[1].m.unexpected_bytes, 0);
 	assert_int_equal(d->side[1].peer.rx_mseq, 0);
