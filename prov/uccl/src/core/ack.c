@@ -272,12 +272,32 @@ static bool sent_overtaken(const struct uccl_flow *f, const struct uccl_sent *e,
 	return e->write && e->ntx == 1 ? p->acked_csn > csn : (int32_t)(p->acked_seq - e->pseq) > 0;
 }
 
+/*
+ * What was acknowledged behind a head that waits for credit is still in the ring. Only what is lost counts, each once,
+ * and there are no more of those than places. A chunk whose fragments are leaving begins anew with the next one.
+ */
+static void rtx_compact(struct uccl_flow *f)
+{
+	uint32_t mask = f->log_cap - 1, to = f->rtx_head;
+
+	for (uint32_t i = f->rtx_head; i != f->rtx_tail; i++) {
+		uint64_t csn = f->rtxq[i & mask];
+
+		if (csn >= f->una && flow_sent(f, csn)->state == UCCL_SENT_LOST)
+			f->rtxq[to++ & mask] = csn;
+		else if (i == f->rtx_head)
+			f->frag_next = 0;
+	}
+	f->rtx_tail = to;
+}
+
 /* Descriptors come first: their writes wait for them, and what needs credit may wait for those. PROTOCOL R63 */
 static void rtx_push(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn)
 {
 	uint32_t mask = f->log_cap - 1;
 
-	assert(f->rtx_tail - f->rtx_head < f->log_cap);
+	if (f->rtx_tail - f->rtx_head == f->log_cap)
+		rtx_compact(f);
 	if (e->type != UCCL_PKT_DESC) {
 		f->rtxq[f->rtx_tail++ & mask] = csn;
 		return;

@@ -768,9 +768,11 @@ static uint64_t tx_backlog(const struct uccl_flow *f)
 	/* What waits to be sent again: all that is neither in flight nor acknowledged. */
 	if (f->cfg.credit->pull)
 		for (uint32_t i = f->rtx_head; i != f->rtx_tail; i++) {
-			const struct uccl_sent *e = flow_sent(f, f->rtxq[i & (f->log_cap - 1)]);
+			uint64_t csn = f->rtxq[i & (f->log_cap - 1)];
+			const struct uccl_sent *e = flow_sent(f, csn);
 
-			sum += e->state == UCCL_SENT_LOST ? e->len : 0;
+			/* Behind what waits there may be some whose place another has. */
+			sum += csn >= f->una && e->state == UCCL_SENT_LOST ? e->len : 0;
 		}
 	TAILQ_FOREACH(item, &f->records, link) {
 		if (++n > DEMAND_ITEMS)

@@ -1118,6 +1118,91 @@ static void report__of_acknowledgements(void **state)
 	pair_fini(&p);
 }
 
+/* Silence of so many ms: every path is asked, and nothing arrives. */
+static void stay_silent(int ms)
+{
+	for (int t = 0; t < ms; t++) {
+		p.now += MS;
+		if (p.now < uccl_flow_expiry(tx()))
+			continue;
+		uccl_flow_expire(tx(), p.now);
+		pair_pump_one(&p, 0);
+		while (p.nwire)
+			pair_lose(&p, 0);
+	}
+}
+
+/* A block that tells the newest packets of the paths of every eighth of these chunks, and one chunk behind `cum`. */
+static void take_newest(uint64_t cum, uint64_t from, uint64_t to, uint64_t chunk)
+{
+	struct uccl_ack a = pair_ack(&p, 0, cum);
+
+	if (chunk > cum) {
+		a.nwords = (uint8_t)((chunk - cum - 1) / 64 + 1);
+		a.sack[(chunk - cum - 1) / 64] = 1ull << ((chunk - cum - 1) % 64);
+	}
+	for (uint64_t csn = from; csn < to; csn += 8) {
+		uint16_t path = flow_sent(tx(), csn)->path;
+
+		a.paths[a.npaths++] = (struct uccl_ack_path){.path = path,
+							     .seq = tx()->paths[path].next_seq - 1,
+							     .echo = uccl_ts(p.now),
+							     .delay = UINT32_MAX};
+	}
+	assert_int_equal(take(&a), UCCL_DROP_COUNT);
+	pair_pump_one(&p, 0);
+	while (p.nwire)
+		pair_lose(&p, 0);
+}
+
+/*
+ * What is lost waits for credit behind one that is long, and is acknowledged in the ring: its place is free again for
+ * the next ones. A peer may do so at will.
+ */
+static void rtx__acknowledged_behind_what_waits(void **state)
+{
+	struct pair_cfg c = pair_packets();
+	uint64_t n = base();
+
+	(void)state;
+	c.window = 64;
+	c.paths = 16;
+	c.labels = 512;
+	c.slots = 1000;
+	c.link_bps = 10000000000;
+	c.credit = &uccl_credit_eqds;
+	c.rto_min_ns = 4 * MS;
+	pair_init(&p, &c);
+	n = base();
+	for (int i = 0; i < 64; i++) {
+		pair_record(&p, 0, i == 32 || i == 63 ? 1024 : 8);
+		pair_pump_one(&p, 0);
+	}
+	while (p.nwire)
+		pair_lose(&p, 0);
+	assert_int_equal(tx()->nxt, n + 64);
+	tx()->credit_used = UINT64_MAX / 2;
+	stay_silent(1500);
+	take_newest(n, n + 32, n + 33, n + 62);
+	take_newest(n, n, n + 56, 0);
+	/* The long one is first now, and all before it came after all. */
+	take_newest(n + 32, 0, 0, 0);
+	assert_int_equal(tx()->una, n + 32);
+	for (int i = 0; i < 32; i++) {
+		pair_record(&p, 0, 8);
+		pair_pump_one(&p, 0);
+	}
+	assert_int_equal(tx()->nxt, n + 96);
+	stay_silent(1500);
+	/* Again, until the ring would have been full more than once. */
+	take_newest(n + 32, n + 64, n + 96, n + 95);
+	assert_true(tx()->rtx_tail - tx()->rtx_head <= tx()->log_cap);
+	for (uint32_t i = tx()->rtx_head; i != tx()->rtx_tail; i++)
+		for (uint32_t k = i + 1; k != tx()->rtx_tail; k++)
+			assert_true(tx()->rtxq[i % 64] != tx()->rtxq[k % 64]);
+	pair_fini(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1155,6 +1240,7 @@ int main(void)
 		cmocka_unit_test(rack__answer_to_a_probe_direct),
 		cmocka_unit_test(rack_ask__one_question_for_all),
 		cmocka_unit_test(report__of_acknowledgements),
+		cmocka_unit_test(rtx__acknowledged_behind_what_waits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
