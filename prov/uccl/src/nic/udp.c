@@ -21,8 +21,6 @@
 
 #include "base/log.h"
 
-#define UDP_RX_DEFAULT (4u << 20)  /* bytes wished for the receive queue */
-#define UDP_TX_QUEUE (2 << 20)	   /* bytes wished for one label's send queue */
 #define UDP_LABEL_QUEUE (64 << 10) /* bytes of a label's receive queue: room for some twenty ICMP errors */
 #define UDP_MTU_MIN 512
 #define UDP_V4_HEADERS 28

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Inside of the udp back end: udp.c opens and closes, udp_tx.c sends, udp_rx.c receives. Nobody else includes this. */
+/*
+ * Inside of the udp back end: udp.c opens and closes, udp_tx.c sends, udp_rx.c receives. Of the rest, uccl_doctor alone
+ * includes this: it compares what is wished for here with what the host grants.
+ */
 #ifndef UCCL_NIC_UDP_H
 #define UCCL_NIC_UDP_H
 
@@ -13,6 +16,8 @@
 #include "nic/udp_live.h"
 
 #define UDP_LABELS 512
+#define UDP_RX_DEFAULT (4u << 20) /* bytes wished for the receive queue */
+#define UDP_TX_QUEUE (2u << 20)	  /* bytes wished for one label's send queue */
 #define UDP_EVENTS 64	    /* UNREACH and GONE waiting for rx() */
 #define UDP_RX_BATCH 32	    /* messages a system call */
 #define UDP_RX_BYTES 65536  /* room for one message; no UDP datagram or GRO train is longer */
