@@ -4,7 +4,8 @@
  *
  * Silence is not death: a peer under manual progress may compute for minutes, or be stopped. A peer is failed when the
  * host proves that its process is gone (nothing listens at its port any more; the liveness connection broke) and
- * nothing was heard from it since, when another incarnation answers at its address, or, at last, after peer_timeout.
+ * nothing was heard from it since, when another incarnation answers at its address, or, at last, when it left our
+ * questions unanswered for peer_timeout.
  */
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
@@ -29,6 +30,8 @@
 #define UNREACH_START_NS (3 * UCCL_NS_PER_S)
 /* The liveness connection broke and the peer stays silent, although no host says so. */
 #define GONE_SILENCE_NS (2 * UCCL_NS_PER_S)
+/* The time-out of a silent peer is made of at least so many looks, each of which found no answer. */
+#define PATIENCE_LOOKS 4
 
 static void key_make(struct conn_key *k, const struct uccl_nic_addr *at, uint64_t incarnation)
 {
@@ -725,9 +728,43 @@ static bool conn_interested(const struct uccl_engine *e, const struct conn *c)
 	       !TAILQ_EMPTY(&e->mep.match.posted[UCCL_KIND_COLL]) || conn_managed(e, c);
 }
 
+/* Operations cannot end before this peer says something. */
+static bool conn_awaited(const struct conn *c)
+{
+	return !uccl_flow_idle(&c->peer.flow) || !TAILQ_EMPTY(&c->peer.sends) || !TAILQ_EMPTY(&c->peer.rxs);
+}
+
+/* Is it silent, although asked, for longer than a person has allowed? PROTOCOL R47 */
+static bool conn_overdue(struct conn *c, uint64_t now)
+{
+	uint64_t timeout = c->e->cfg.peer_timeout_ns;
+
+	if (!conn_awaited(c)) {
+		c->looked_ns = 0;
+		return false;
+	}
+	/* Its time begins with the first look that expects something of it: before that, nobody asked. */
+	if (!c->looked_ns || c->peer.flow.heard_ns > c->looked_ns)
+		c->unanswered_ns = 0;
+	else
+		/* Who is away does not ask, nor hear answers: one long absence of ours is not enough. */
+		c->unanswered_ns += uccl_min(now - c->looked_ns, timeout / PATIENCE_LOOKS);
+	c->looked_ns = now;
+	return timeout && c->unanswered_ns >= timeout;
+}
+
+/* How often a peer is asked whether it is there: a time-out that a person has set is not reached unasked. */
+static uint64_t keepalive_every(const struct conn *c)
+{
+	const struct uccl_config *cfg = &c->e->cfg;
+	uint64_t every = cfg->keepalive_ns ? cfg->keepalive_ns : UCCL_NEVER;
+
+	return cfg->peer_timeout_ns && conn_awaited(c) ? uccl_min(every, cfg->peer_timeout_ns / PATIENCE_LOOKS) : every;
+}
+
 static void conn_scan_one(struct uccl_engine *e, struct conn *c, uint64_t now)
 {
-	uint64_t heard = conn_heard(c);
+	uint64_t heard = conn_heard(c), every;
 
 	if (c->bad_memory) {
 		/* The stream to this peer has a hole that nothing can fill. */
@@ -747,17 +784,16 @@ static void conn_scan_one(struct uccl_engine *e, struct conn *c, uint64_t now)
 		}
 	}
 	if (c->peer.open) {
-		if (e->cfg.peer_timeout_ns && now - heard >= e->cfg.peer_timeout_ns &&
-		    (!uccl_flow_idle(&c->peer.flow) || !TAILQ_EMPTY(&c->peer.sends) || !TAILQ_EMPTY(&c->peer.rxs))) {
+		if (conn_overdue(c, now)) {
 			conn_fail(c, silence_error(e, FI_ETIMEDOUT), now);
 			return;
 		}
-		if (e->cfg.keepalive_ns && now - uccl_max(heard, c->kept_ns) >= e->cfg.keepalive_ns &&
-		    conn_interested(e, c)) {
+		every = keepalive_every(c);
+		if (every != UCCL_NEVER && now - uccl_max(heard, c->kept_ns) >= every && conn_interested(e, c)) {
 			c->kept_ns = now;
 			uccl_flow_keepalive(&c->peer.flow, now);
 			engine_ready(c);
-			if (now - heard >= 2 * e->cfg.keepalive_ns)
+			if (now - heard >= 2 * every)
 				conn_ask(c, now);
 		}
 	} else if (c->hs.state != UCCL_CONN_IDLE && e->cfg.connect_timeout_ns &&
@@ -769,9 +805,11 @@ static void conn_scan_one(struct uccl_engine *e, struct conn *c, uint64_t now)
 
 void conn_scan(struct uccl_engine *e, uint64_t now)
 {
-	uint64_t next = UCCL_NEVER;
+	uint64_t next = UCCL_NEVER, every = e->cfg.keepalive_ns ? e->cfg.keepalive_ns / 2 : UCCL_NS_PER_S;
 	struct conn *c;
 
+	if (e->cfg.peer_timeout_ns)
+		every = uccl_min(every, e->cfg.peer_timeout_ns / PATIENCE_LOOKS);
 	TAILQ_FOREACH(c, &e->conns, all) {
 		if (c->peer.dead || c->hs.state == UCCL_CONN_IDLE)
 			continue;
@@ -780,10 +818,8 @@ void conn_scan(struct uccl_engine *e, uint64_t now)
 			continue;
 		if (c->suspect_at)
 			next = uccl_min(next, c->suspect_at);
-		else if (e->cfg.keepalive_ns)
-			next = uccl_min(next, now + uccl_max(e->cfg.keepalive_ns / 2, UCCL_NS_PER_MS));
 		else
-			next = uccl_min(next, now + UCCL_NS_PER_S);
+			next = uccl_min(next, now + uccl_max(every, UCCL_NS_PER_MS));
 	}
 	e->scan_at = next;
 }

@@ -56,6 +56,8 @@ struct conn {
 	uint64_t gone_ns;		/* the liveness connection broke */
 	uint64_t suspect_at;		/* next probe of a suspect */
 	uint64_t kept_ns;		/* last keepalive */
+	uint64_t looked_ns;		/* last look while something was expected of it; 0: nothing is */
+	uint64_t unanswered_ns;		/* it has let us wait so long, our own absences left out */
 	LIST_HEAD(, conn_record) records; /* of the back end, not acknowledged yet */
 	struct uccl_path *last_paths;	/* ended: what its paths had carried, for the report */
 	uint16_t nlast_paths;

@@ -646,6 +646,84 @@ static void scan__peer_timeout(void **state)
 	lan_free(l);
 }
 
+/*
+ * The time-out begins with a question, not with the last packet: idle hours do not count. In one case nobody even polled
+ * during them. The peer is back `busy` after the send. PROTOCOL R47
+ */
+static void idle_then_send(bool polled, uint64_t busy)
+{
+	struct lan *l = lan_new_open(2);
+
+	talk(l);
+	l->node[0].asleep = l->node[1].asleep = !polled;
+	lan_pass(l, 2 * l->node[0].cfg.peer_timeout_ns);
+	l->node[0].asleep = false;
+	l->node[1].asleep = busy > 0;
+	assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(1)), 0);
+	lan_pass(l, busy);
+	assert_int_equal(lan_waiting(l, 0), 0);
+	l->node[1].asleep = false;
+	lan_pass(l, 5 * SECOND);
+	lan_expect(l, 0, LAN_CTX(1), 0);
+	lan_free(l);
+}
+
+static void scan__idle_hours_do_not_count(void **state)
+{
+	(void)state;
+	idle_then_send(true, 700 * MS);
+	idle_then_send(true, 400 * SECOND);
+	idle_then_send(false, 0);
+	idle_then_send(false, 400 * SECOND);
+}
+
+/* Both were stopped with something under way, and this side is back first: its own absence is no silence of the peer. */
+static void scan__own_absence_does_not_count(void **state)
+{
+	struct lan *l = lan_new_open(2);
+
+	(void)state;
+	talk(l);
+	l->node[1].asleep = true;
+	assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(1)), 0);
+	lan_pass(l, SECOND);
+	l->node[0].asleep = true;
+	lan_pass(l, 2 * l->node[0].cfg.peer_timeout_ns);
+	l->node[0].asleep = false;
+	lan_pass(l, 10 * SECOND);
+	assert_int_equal(lan_waiting(l, 0), 0);
+	l->node[1].asleep = false;
+	lan_pass(l, 5 * SECOND);
+	lan_expect(l, 0, LAN_CTX(1), 0);
+	lan_free(l);
+}
+
+/* Without keepalives, too, a peer is asked before it fails: here its window is shut and nothing is in flight. */
+static void scan__asked_before_it_fails(void **state)
+{
+	struct lan *l = lan_new();
+	uint64_t before;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		l->node[i].cfg.keepalive_ns = 0;
+		l->node[i].cfg.peer_timeout_ns = 8 * SECOND;
+		lan_open(l, i);
+	}
+	talk(l);
+	/* Large: it waits for a receive that is never posted. */
+	assert_int_equal(lan_send(l, 0, 1, src, sizeof(src), LAN_CTX(1)), 0);
+	lan_pass(l, SECOND);
+	before = l->packets;
+	lan_pass(l, 100 * SECOND);
+	assert_in_range(l->packets - before, 20, 300);
+	assert_int_equal(lan_waiting(l, 0), 0);
+	l->node[1].asleep = true;
+	lan_pass(l, 20 * SECOND);
+	lan_expect(l, 0, LAN_CTX(1), FI_ETIMEDOUT);
+	lan_free(l);
+}
+
 /* A peer that somebody waits for is asked whether it lives; one that nobody waits for is left alone. PROTOCOL R49 */
 static void scan__keepalive(void **state)
 {
@@ -864,6 +942,9 @@ int main(void)
 		cmocka_unit_test(report__gone),
 		cmocka_unit_test(scan__silence_is_not_death),
 		cmocka_unit_test(scan__peer_timeout),
+		cmocka_unit_test(scan__idle_hours_do_not_count),
+		cmocka_unit_test(scan__own_absence_does_not_count),
+		cmocka_unit_test(scan__asked_before_it_fails),
 		cmocka_unit_test(scan__keepalive),
 		cmocka_unit_test(scan__managed),
 		cmocka_unit_test(scan__another_answers),
