@@ -210,18 +210,36 @@ static void reorder_learn(struct uccl_flow *f, uint32_t dups, uint64_t now)
 	}
 }
 
-enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint64_t age_ns, uint64_t now)
+/*
+ * Do these grants stand? Blocks of one cumulative number overtake each other on different paths, so the time at which
+ * the packet left decides among those. What is said long after the last of them is news, whatever that clock shows.
+ * PROTOCOL R19
+ */
+static bool grants_stand(struct uccl_flow *f, uint64_t cum, uint32_t ts, uint64_t now)
+{
+	if (cum < f->una)
+		return false;
+	if (cum == f->una && f->grant_ns && (int32_t)(ts - f->grant_ts) < 0 && now - f->grant_ns < UCCL_RTT_MAX_NS)
+		return false;
+	f->grant_ts = ts;
+	f->grant_ns = now;
+	return true;
+}
+
+enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32_t ts, uint64_t age_ns, uint64_t now)
 {
 	uint64_t cum = uccl_seq_expand(f->una, a->cum, 32);
 	struct uccl_ack_info info = { 0 };
 	uint64_t una = f->una, high = f->high_acked;
 	enum uccl_drop reason;
+	bool stand;
 
 	reason = ack_check(f, a, cum);
 	if (reason != UCCL_DROP_COUNT)
 		return reason;
 	f->cfg.stats->acks_rx++;
 
+	stand = grants_stand(f, cum, ts, now);
 	info.rtt_ns = ack_paths(f, a, age_ns, now);
 	flow_control_check(f, now);
 	for (uint64_t csn = f->una; csn < cum; csn++)
@@ -234,7 +252,7 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint64
 				info.bytes += ack_one(f, csn, now);
 		}
 	/* Older than what we know: its paths' lines may still be news, its grants are not. PROTOCOL R19 */
-	if (cum >= f->una) {
+	if (stand) {
 		f->slots = a->slots;
 		f->peer_short = a->rcv_short;
 		if ((int32_t)(a->msg_limit - f->msg_limit) > 0)

@@ -209,6 +209,8 @@ struct uccl_flow {
 	uint64_t inflight_bytes;
 	uint32_t slots;			/* the peer's latest grant */
 	bool peer_short;		/* the peer asked for envelopes only */
+	uint32_t grant_ts;		/* when the packet with these grants left, by the peer's clock */
+	uint64_t grant_ns;		/* and when it came */
 	uint32_t msg_limit;		/* likewise, message sequence numbers (msg reads it) */
 	uint64_t next_tx_ns;		/* pacing */
 	uint64_t credit_used;		/* bytes of payload sent; with paced credit, each time that they were sent */

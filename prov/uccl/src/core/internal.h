@@ -73,8 +73,11 @@ void flow_control_check(struct uccl_flow *f, uint64_t now);
 void flow_control_unheard(struct uccl_flow *f);
 
 /* ack.c */
-/* Take in a block that arrived `age_ns` ago. UCCL_DROP_COUNT, or the reason why it was refused (nothing changed). */
-enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint64_t age_ns, uint64_t now);
+/*
+ * Take in a block that arrived `age_ns` ago in a packet that left at `ts`, by the peer's clock. UCCL_DROP_COUNT, or the
+ * reason why it was refused (nothing changed).
+ */
+enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32_t ts, uint64_t age_ns, uint64_t now);
 void flow_una_advance(struct uccl_flow *f);
 /* Tell the policies about a loss of `bytes`. */
 void flow_report_loss(struct uccl_flow *f, enum uccl_loss_kind kind, uint16_t path, uint64_t bytes, uint64_t now);

@@ -192,7 +192,7 @@ void uccl_flow_rx(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *
 	if (h->tail_len) {
 		reason = uccl_ack_decode(&ack, tail, h->tail_len);
 		if (reason == UCCL_DROP_COUNT)
-			reason = flow_ack_rx(f, &ack, age_ns, now);
+			reason = flow_ack_rx(f, &ack, h->ts, age_ns, now);
 		if (reason != UCCL_DROP_COUNT) {
 			flow_drop(f, reason, h->path, now);
 			return;

@@ -90,12 +90,18 @@ static struct pair_cfg one_path(void)
 	return c;
 }
 
-static enum uccl_drop take(const struct uccl_ack *a)
+/* In a packet that left the peer at ts. */
+static enum uccl_drop take_at(const struct uccl_ack *a, uint32_t ts)
 {
-	enum uccl_drop reason = flow_ack_rx(tx(), a, 0, p.now);
+	enum uccl_drop reason = flow_ack_rx(tx(), a, ts, 0, p.now);
 
 	assert_null(uccl_flow_check(tx()));
 	return reason;
+}
+
+static enum uccl_drop take(const struct uccl_ack *a)
+{
+	return take_at(a, uccl_ts(p.now));
 }
 
 /* A block with one path's line. */
@@ -318,6 +324,38 @@ static void ack_rx__old(void **state)
 	pair_fini(&p);
 }
 
+/* Two blocks with the same cumulative number overtake each other on their paths: the one that left later counts. */
+static void ack_rx__overtaken_grants(void **state)
+{
+	struct uccl_ack a;
+
+	(void)state;
+	start_n(one_path(), 5);
+	a = pair_ack(&p, 0, base() + 3);
+	a.slots = 500;
+	/* Any time is news at first, and the clock of the other host may wrap. */
+	take_at(&a, UINT32_MAX - 5);
+	assert_int_equal(tx()->slots, 500);
+	a.slots = 2;
+	a.rcv_short = true;
+	take_at(&a, UINT32_MAX - 6);
+	assert_int_equal(tx()->slots, 500);
+	assert_false(tx()->peer_short);
+	a.slots = 400;
+	take_at(&a, 3);
+	assert_int_equal(tx()->slots, 400);
+	/* Further on is later, whatever the clock shows; and after a long time no clock is compared. */
+	a = pair_ack(&p, 0, base() + 4);
+	a.slots = 300;
+	take_at(&a, 1);
+	assert_int_equal(tx()->slots, 300);
+	p.now += UCCL_RTT_MAX_NS;
+	a.slots = 200;
+	take_at(&a, 0);
+	assert_int_equal(tx()->slots, 200);
+	pair_fini(&p);
+}
+
 static void ack_rx__grants(void **state)
 {
 	struct uccl_ack a;
@@ -402,7 +440,7 @@ static void path_sample__fabric_only(void **state)
 	a = line(base(), 0, 1, p.now, 640); /* 40.96 us there */
 	p.now += 128 * US;
 	/* And 32 us in our own queue. */
-	assert_int_equal(flow_ack_rx(tx(), &a, 32 * US, p.now), UCCL_DROP_COUNT);
+	assert_int_equal(flow_ack_rx(tx(), &a, uccl_ts(p.now), 32 * US, p.now), UCCL_DROP_COUNT);
 	assert_in_range(tx()->last_rtt_ns, 128 * US - 32 * US - 640 * 64 - 64, 128 * US - 32 * US - 640 * 64 + 64);
 	assert_int_equal(tx()->paths[0].srtt_ns, tx()->last_rtt_ns);
 	assert_int_equal(tx()->srtt_ns, tx()->last_rtt_ns);
@@ -1215,6 +1253,7 @@ int main(void)
 		cmocka_unit_test(ack_rx__path_number_never_sent),
 		cmocka_unit_test(ack_rx__write_never_sent),
 		cmocka_unit_test(ack_rx__old),
+		cmocka_unit_test(ack_rx__overtaken_grants),
 		cmocka_unit_test(ack_rx__grants),
 		cmocka_unit_test(ack_rx__no_news_keeps_the_timer),
 		cmocka_unit_test(ack_rx__ends_the_back_off),
