@@ -44,6 +44,7 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 	memset(f, 0, sizeof(*f));
 	f->cfg = *cfg;
 	f->user = user;
+	TAILQ_INIT(&f->small);
 	TAILQ_INIT(&f->records);
 	TAILQ_INIT(&f->bulk);
 	uccl_rng_seed(&f->rng, cfg->seed);
@@ -123,6 +124,13 @@ void uccl_flow_fini(struct uccl_flow *f)
 	memset(f, 0, sizeof(*f));
 }
 
+static struct uccl_item_list *item_queue(struct uccl_flow *f, const struct uccl_item *item)
+{
+	if (item->bulk)
+		return &f->bulk;
+	return item->len > UCCL_CONTROL_BYTES ? &f->records : &f->small;
+}
+
 void uccl_flow_submit(struct uccl_flow *f, struct uccl_item *item)
 {
 	assert(!item->queued && !item->pending);
@@ -130,18 +138,13 @@ void uccl_flow_submit(struct uccl_flow *f, struct uccl_item *item)
 	item->queued = true;
 	item->off = 0;
 	item->deficit = 0;
-	if (item->bulk)
-		TAILQ_INSERT_TAIL(&f->bulk, item, link);
-	else
-		TAILQ_INSERT_TAIL(&f->records, item, link);
+	item->order = f->order++;
+	TAILQ_INSERT_TAIL(item_queue(f, item), item, link);
 }
 
 void flow_item_unqueue(struct uccl_flow *f, struct uccl_item *item)
 {
-	if (item->bulk)
-		TAILQ_REMOVE(&f->bulk, item, link);
-	else
-		TAILQ_REMOVE(&f->records, item, link);
+	TAILQ_REMOVE(item_queue(f, item), item, link);
 	item->queued = false;
 }
 
@@ -161,7 +164,7 @@ void flow_item_done(struct uccl_flow *f, struct uccl_item *item, uint64_t now)
 
 bool uccl_flow_idle(const struct uccl_flow *f)
 {
-	return TAILQ_EMPTY(&f->records) && TAILQ_EMPTY(&f->bulk) && f->una == f->nxt;
+	return TAILQ_EMPTY(&f->small) && TAILQ_EMPTY(&f->records) && TAILQ_EMPTY(&f->bulk) && f->una == f->nxt;
 }
 
 bool uccl_flow_acked(const struct uccl_flow *f, uint64_t cookie)

@@ -48,6 +48,7 @@ struct uccl_item {
 	uint64_t off;		/* bytes cut into chunks so far */
 	uint32_t pending;	/* chunks sent, and NIC reads of the payload, not accounted for yet */
 	uint32_t deficit;	/* round robin among bulk items: bytes left in this turn */
+	uint32_t order;		/* among records: when it was submitted */
 	void *mr;		/* direct: local registration */
 	uint64_t rkey, raddr;	/* direct: the peer's grant */
 };
@@ -198,7 +199,10 @@ struct uccl_flow {
 	bool is_ready;
 
 	/* sending */
-	struct uccl_item_list records, bulk;
+	struct uccl_item_list small, records, bulk; /* records of control size, longer ones, byte ranges */
+	uint32_t order;			/* of the next record */
+	int32_t records_ahead;		/* bytes that records have sent more than bulk, while bulk waited */
+	bool bulk_turn;			/* until bulk has caught up */
 	struct uccl_sent *log;		/* window entries, indexed by CSN */
 	uint32_t log_cap;		/* a power of two, grows to cfg.window */
 	uint64_t una, nxt;		/* first CSN not acknowledged; next CSN to be given */
@@ -331,7 +335,10 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 /* Items still queued are forgotten: their owner gets no upcall. */
 void uccl_flow_fini(struct uccl_flow *f);
 
-/* Queue an item; records leave before bulk, bulk items share by deficit round robin. */
+/*
+ * Queue an item. Records leave in their order, but a small one passes a longer one that is held back; records leave before
+ * bulk, until bulk is a turn behind; bulk items share by deficit round robin.
+ */
 void uccl_flow_submit(struct uccl_flow *f, struct uccl_item *item);
 /* Take back an item that has never been sent from (off == 0, pending == 0). False: too late. */
 bool uccl_flow_withdraw(struct uccl_flow *f, struct uccl_item *item);

@@ -541,26 +541,47 @@ static int tx_probes(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	return 0;
 }
 
+/*
+ * The record that leaves next: the oldest, but a small one does not wait for a longer one that is held back, by window,
+ * pacing or credit, or because it is bulk's turn. PROTOCOL R14
+ */
+static struct uccl_item *tx_next_record(struct uccl_flow *f, uint64_t now)
+{
+	struct uccl_item *small = TAILQ_FIRST(&f->small), *item = TAILQ_FIRST(&f->records);
+
+	if (!item || (small && (int32_t)(small->order - item->order) < 0))
+		return small;
+	if (!f->bulk_turn && tx_allowed(f, (uint32_t)item->len, now))
+		return item;
+	f->app_limited = false;
+	return small;
+}
+
 static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 {
-	struct uccl_item *item = TAILQ_FIRST(&f->records), *more;
 	const uint8_t *payload = NULL;
+	struct uccl_item *item, *more;
 	struct uccl_sent *e;
 
-	if (!item)
+	if (TAILQ_EMPTY(&f->small) && TAILQ_EMPTY(&f->records))
 		return 0;
-	if (!tx_room(f) ||
-	    (item->len > UCCL_CONTROL_BYTES && !tx_allowed(f, (uint32_t)item->len, now))) {
+	if (!tx_room(f)) {
 		f->app_limited = false;
 		return 0;
 	}
+	item = tx_next_record(f, now);
+	if (!item)
+		return 0;
 	if (item->len)
 		item_payload(item, 0, (uint32_t)item->len, &payload);
 	item->off = item->len;
 	flow_item_unqueue(f, item);
 	more = TAILQ_FIRST(&f->bulk);
-	if (more && !more->off)
-		tx_burst_align(f, item->len + more->len);
+	if (more) {
+		if (!more->off)
+			tx_burst_align(f, item->len + more->len);
+		f->records_ahead += (int32_t)(UCCL_HDR_LEN + item->len);
+	}
 	/* Small ones wait for nothing, but what they take is counted, as it is at the receiver. */
 	if (item->len > UCCL_CONTROL_BYTES) {
 		tx_paced(f, (uint32_t)item->len, now);
@@ -572,6 +593,15 @@ static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		    tx_path(f, (uint32_t)item->len, now), now);
 	tx_chunk(f, tx, e, f->nxt - 1, tx_ar(f, item, true, e->len, now), now);
 	return 1;
+}
+
+/* Bulk has caught up by so many bytes with the records that left before it; what it takes too much counts next time. */
+static void tx_bulk_turn(struct uccl_flow *f, uint32_t len)
+{
+	if (f->records_ahead > 0)
+		f->records_ahead -= (int32_t)len;
+	if (f->records_ahead <= 0)
+		f->bulk_turn = false;
 }
 
 static bool write_may(const struct uccl_path *p, uint64_t now)
@@ -675,6 +705,7 @@ static int tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		if (item->off == item->len)
 			flow_item_unqueue(f, item);
 	}
+	tx_bulk_turn(f, len);
 	if (able == UCCL_PATHS_MAX) {
 		flow_write_skip(f, f->nxt - 1);
 		return tx_retransmit(f, tx, now);
@@ -751,8 +782,26 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 			TAILQ_INSERT_TAIL(&f->bulk, item, link);
 		}
 	}
+	tx_bulk_turn(f, len);
 	tx_chunk(f, tx, e, f->nxt - 1, tx_ar(f, item, e->last, len, now), now);
 	return 1;
+}
+
+/*
+ * Something that has not been sent yet. Records first: they are what others wait for. But a stream of them must not starve
+ * a long transfer: once it has waited for as many bytes as a burst, it takes turns with them by bytes. PROTOCOL R130
+ */
+static int tx_new(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
+{
+	if (TAILQ_EMPTY(&f->bulk)) {
+		f->records_ahead = 0;
+		f->bulk_turn = false;
+	} else if (f->records_ahead >= (int32_t)uccl_max(BURST_BYTES, f->cfg.train_bytes)) {
+		f->bulk_turn = true;
+	}
+	if (f->bulk_turn && tx_bulk(f, tx, now))
+		return 1;
+	return tx_record(f, tx, now) || tx_bulk(f, tx, now);
 }
 
 /*
@@ -777,7 +826,7 @@ static uint64_t tx_backlog(const struct uccl_flow *f)
 	TAILQ_FOREACH(item, &f->records, link) {
 		if (++n > DEMAND_ITEMS)
 			return sum;
-		sum += item->len > UCCL_CONTROL_BYTES ? item->len : 0;
+		sum += item->len;
 	}
 	TAILQ_FOREACH(item, &f->bulk, link) {
 		if (++n > DEMAND_ITEMS)
@@ -804,9 +853,7 @@ static bool tx_wants_more(const struct uccl_flow *f, uint64_t backlog)
 /* Something waits for credit. */
 static bool tx_starved(struct uccl_flow *f)
 {
-	const struct uccl_item *record = TAILQ_FIRST(&f->records);
-
-	return (!TAILQ_EMPTY(&f->bulk) || (record && record->len > UCCL_CONTROL_BYTES) ||
+	return (!TAILQ_EMPTY(&f->bulk) || !TAILQ_EMPTY(&f->records) ||
 		(f->cfg.credit->pull && f->rtx_head != f->rtx_tail)) &&
 	       uccl_event_credit_spent(f);
 }
@@ -865,7 +912,7 @@ int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		return 1;
 	f->app_limited = true;
 	/* Chunks of a descriptor follow it without a gap; if they have to wait, credit and acknowledgements do not. */
-	if (f->desc_item ? tx_write(f, tx, now) : tx_record(f, tx, now) || tx_bulk(f, tx, now))
+	if (f->desc_item ? tx_write(f, tx, now) : tx_new(f, tx, now))
 		return 1;
 	if (tx_credit(f, tx, now))
 		return 1;

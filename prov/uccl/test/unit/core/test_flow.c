@@ -863,7 +863,9 @@ static void flow_expiry__earliest(void **state)
 	/* The pacer wakes only what waits. */
 	tx()->next_tx_ns = p.now + 100;
 	assert_true(uccl_flow_expiry(tx()) == UCCL_NEVER);
-	pair_record(&p, 0, 1);
+	pair_record(&p, 0, UCCL_CONTROL_BYTES);
+	assert_true(uccl_flow_expiry(tx()) == UCCL_NEVER);
+	pair_record(&p, 0, UCCL_CONTROL_BYTES + 1);
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + 100);
 	tx()->next_tx_ns = 0;
 	tx()->starved = true;

@@ -756,6 +756,101 @@ static void tx_record__small_ones_pass_a_full_window(void **state)
 	pair_fini(&p);
 }
 
+/* A grant behind large records that the window holds back: the other direction waits for it. */
+static void tx_record__small_ones_pass_held_records(void **state)
+{
+	struct pair_cfg c = pair_packets();
+
+	(void)state;
+	c.cc = &cc_set;
+	cc_bytes = 2048;
+	cc_gap_ns = 0;
+	start(c);
+	for (int i = 0; i < 4; i++)
+		pair_record(&p, 0, KIB);
+	pair_record(&p, 0, 3);
+	pair_record(&p, 0, KIB);
+	pair_record(&p, 0, 4);
+	assert_int_equal(pair_pump_one(&p, 0), 4);
+	assert_int_equal(p.wire[0]->h.payload_len, KIB);
+	assert_int_equal(p.wire[1]->h.payload_len, KIB);
+	assert_int_equal(p.wire[2]->h.payload_len, 3);
+	assert_int_equal(p.wire[3]->h.payload_len, 4);
+	assert_false(p.side[0].f.app_limited);
+	assert_true(pair_finish(&p, 10 * MS));
+	pair_fini(&p);
+}
+
+/* Where nothing is held back, nobody is overtaken. */
+static void tx_record__in_order(void **state)
+{
+	static const uint16_t len[] = {KIB, 3, 500, 0, 256, 257};
+
+	(void)state;
+	start(pair_packets());
+	for (int i = 0; i < 6; i++)
+		pair_record(&p, 0, len[i]);
+	assert_int_equal(pair_pump_one(&p, 0), 6);
+	for (int i = 0; i < 6; i++)
+		assert_int_equal(p.wire[i]->h.payload_len, len[i]);
+	pair_fini(&p);
+}
+
+/* Records that go on and on and a long transfer share by bytes, whatever the records' size. PROTOCOL R130 */
+static void tx_new__records_and_bulk_take_turns(void **state)
+{
+	static const uint32_t lens[] = {0, 200, KIB};
+
+	(void)state;
+	for (int k = 0; k < 3; k++) {
+		struct pair_cfg c = pair_packets();
+		int64_t ahead = 0, bulk = 0;
+
+		c.window = c.slots = 4096;
+		start(c);
+		pair_bulk(&p, 0, 1024 * KIB);
+		for (int i = 0; i < 3000; i++)
+			pair_record(&p, 0, lens[k]);
+		pair_pump_one(&p, 0);
+		for (uint32_t i = 0; i < p.nwire && bulk < 100 * KIB; i++) {
+			const struct uccl_hdr *h = &p.wire[i]->h;
+
+			bulk += h->rtype == PAIR_BULK ? h->payload_len : 0;
+			ahead += h->rtype == PAIR_BULK ? -(int64_t)h->payload_len : UCCL_HDR_LEN + h->payload_len;
+			assert_true(ahead >= -(int64_t)KIB && ahead <= 32 * KIB + UCCL_HDR_LEN + KIB);
+		}
+		assert_true(bulk >= 100 * KIB);
+		pair_fini(&p);
+	}
+}
+
+/* Bulk's turn, but the window is full: longer records wait for it, small ones for nothing. */
+static void tx_new__bulk_turn_held_back(void **state)
+{
+	struct pair_cfg c = pair_packets();
+
+	(void)state;
+	c.window = c.slots = 4096;
+	c.cc = &cc_set;
+	cc_bytes = 40 * KIB;
+	cc_gap_ns = 0;
+	start(c);
+	pair_bulk(&p, 0, 64 * KIB);
+	for (int i = 0; i < 39; i++)
+		pair_record(&p, 0, KIB);
+	/* 31 records of 1088 bytes are a turn; the rest of the window is bulk's. */
+	assert_int_equal(pair_pump_one(&p, 0), 40);
+	assert_int_equal(p.wire[30]->h.rtype, PAIR_RECORD);
+	assert_int_equal(p.wire[31]->h.rtype, PAIR_BULK);
+	assert_int_equal(p.wire[39]->h.rtype, PAIR_BULK);
+	pair_record(&p, 0, 5);
+	assert_int_equal(pair_pump_one(&p, 0), 1);
+	/* Nobody is forgotten. */
+	assert_true(pair_finish(&p, 100 * MS));
+	assert_false(p.side[0].f.bulk_turn);
+	pair_fini(&p);
+}
+
 static void tx_record__before_bulk(void **state)
 {
 	(void)state;
@@ -1982,6 +2077,10 @@ int main(void)
 		cmocka_unit_test(tx_probe_chunk__another_path),
 		cmocka_unit_test(tx_probe_chunk__acknowledged_meanwhile),
 		cmocka_unit_test(tx_record__small_ones_pass_a_full_window),
+		cmocka_unit_test(tx_record__small_ones_pass_held_records),
+		cmocka_unit_test(tx_record__in_order),
+		cmocka_unit_test(tx_new__records_and_bulk_take_turns),
+		cmocka_unit_test(tx_new__bulk_turn_held_back),
 		cmocka_unit_test(tx_record__before_bulk),
 		cmocka_unit_test(tx_desc__then_its_writes),
 		cmocka_unit_test(tx_desc__slots),
