@@ -11,6 +11,8 @@
 
 /* Rounds of receiving in one poll at most, so that sending is never far. */
 #define RX_ROUNDS 8
+/* With more than that left in the queue, timers wait; but no longer than this, whoever floods us. */
+#define TIMERS_WAIT_NS (5 * UCCL_NS_PER_MS)
 /* Packets of one flow in one turn at most. */
 #define TX_TURN 64
 /* A full batch would cut the train that begins, so from here on the first of a burst sends what there is. */
@@ -484,24 +486,41 @@ static int engine_rx(struct uccl_engine *e, uint64_t now)
 	struct uccl_rx v[RX_BATCH];
 	int total = 0;
 
+	e->rx_more = false;
 	for (int round = 0; round < RX_ROUNDS; round++) {
 		int nhints = e->bounce ? uccl_msg_hints(&e->mep, hints, RX_BATCH) : 0;
 		int n = e->nic->ops->rx(e->nic, v, RX_BATCH, hints, nhints);
 
 		if (n <= 0)
-			break;
+			return total;
 		if (nhints)
 			rx_settle(e, v, n);
 		for (int i = 0; i < n; i++)
 			rx_one(e, &v[i], now);
 		total += n;
 		if (n < RX_BATCH)
-			break;
+			return total;
 	}
+	e->rx_more = true;
 	return total;
 }
 
 /* timers */
+
+/*
+ * What a timer asks about may be in the queue already, behind packets of others: after an absence of ours it always is.
+ * PROTOCOL R131
+ */
+static bool timers_may(struct uccl_engine *e, uint64_t now)
+{
+	if (!e->rx_more) {
+		e->behind_ns = 0;
+		return true;
+	}
+	if (!e->behind_ns)
+		e->behind_ns = uccl_max(now, 1);
+	return now - e->behind_ns >= TIMERS_WAIT_NS;
+}
 
 static void engine_timers(struct uccl_engine *e, uint64_t now)
 {
@@ -578,7 +597,8 @@ int uccl_engine_poll(struct uccl_engine *e, uint64_t now)
 		uccl_msg_retry(&e->mep, now);
 	if (uccl_msg_copying(&e->mep))
 		n += uccl_msg_copies(&e->mep, now);
-	engine_timers(e, now);
+	if (timers_may(e, now))
+		engine_timers(e, now);
 	engine_credits(e, now);
 	if (e->drain_ns)
 		engine_drain_step(e, now);

@@ -100,6 +100,8 @@ struct uccl_engine {
 	uint64_t scan_at;		/* next look at keepalives, time-outs, suspects */
 	uint64_t drain_ns;		/* 0: open; else when draining began */
 	enum uccl_link link;		/* of the NIC */
+	bool rx_more;			/* the last poll left something in the NIC's queue */
+	uint64_t behind_ns;		/* since when each poll has; 0: not */
 	bool polling;			/* inside poll: sends posted by callbacks wait for its end */
 	uint8_t *bounce;		/* mispredicted payloads of one round */
 	int tx_head, tx_n;

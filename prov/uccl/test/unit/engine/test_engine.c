@@ -895,6 +895,67 @@ static enum lan_verdict lose_close_acks(struct lan *l, const struct lan_event *e
 }
 
 /* The peer is dead to us and still answers, so that its closer need not linger. PROTOCOL R50 R51 */
+/*
+ * The application was away. Its queue holds the acknowledgement that it waits for, behind packets of another peer: no timer
+ * fires before that was read. PROTOCOL R131
+ */
+static void timers__after_what_has_arrived(void **state)
+{
+	struct uccl_stats before;
+	struct lan *l = lan_new_open(3);
+
+	(void)state;
+	for (int j = 1; j < 3; j++)
+		for (int k = 0; k < 30; k++) {
+			lan_recv(l, j, dst, 64, LAN_CTX(2));
+			assert_int_equal(lan_send(l, 0, j, src, 10, LAN_CTX(1)), 0);
+			lan_run(l, 10 * MS);
+		}
+	l->node[0].asleep = true;
+	for (int k = 0; k < 400; k++)
+		assert_int_equal(lan_send(l, 2, 0, src, 10, LAN_CTX(7)), 0);
+	lan_pass(l, 20 * UCCL_NS_PER_US);
+	before = *lan_stats(l, 0);
+	lan_recv(l, 1, dst, 64, LAN_CTX(2));
+	assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(3)), 0);
+	lan_pass(l, 20 * MS);
+	l->node[0].asleep = false;
+	lan_run(l, 50 * MS);
+	assert_int_equal(lan_stats(l, 0)->probes, before.probes);
+	assert_int_equal(lan_stats(l, 0)->rtx_packets, before.rtx_packets);
+	lan_free(l);
+}
+
+static enum lan_verdict drop_first_to_one(struct lan *l, const struct lan_event *ev)
+{
+	return ev->to == 1 && ev->type == UCCL_PKT_CHUNK && !l->n++ ? LAN_DROP : LAN_PASS;
+}
+
+/* A queue that never gets empty does not stop the clock: somebody floods us, and a packet of ours was lost. */
+static void timers__under_a_flood(void **state)
+{
+	static const uint8_t junk[UCCL_HDR_LEN];
+	struct lan *l = lan_new_open(3);
+
+	(void)state;
+	lan_recv(l, 1, dst, 64, LAN_CTX(2));
+	lan_recv(l, 1, dst, 64, LAN_CTX(4));
+	assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(1)), 0);
+	lan_run(l, 10 * MS);
+	lan_expect(l, 0, LAN_CTX(1), 0);
+	l->filter = drop_first_to_one;
+	l->n = 0;
+	assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(3)), 0);
+	for (uint64_t end = l->now + 100 * MS; l->now < end && !lan_waiting(l, 0);) {
+		for (int k = 0; k < 200; k++)
+			lan_inject(l, 0, 2, junk, sizeof(junk));
+		lan_round(l);
+	}
+	assert_true(l->n > 1);
+	lan_expect(l, 0, LAN_CTX(3), 0);
+	lan_free(l);
+}
+
 static void drain__close_is_answered_again(void **state)
 {
 	struct lan *l = lan_new_open(2);
@@ -1303,6 +1364,8 @@ int main(void)
 		cmocka_unit_test(rx__checks),
 		cmocka_unit_test(rx__events_of_nobody),
 		cmocka_unit_test(rx__garbage),
+		cmocka_unit_test(timers__after_what_has_arrived),
+		cmocka_unit_test(timers__under_a_flood),
 		cmocka_unit_test(drain__close_is_answered_again),
 		cmocka_unit_test(drain__lingers),
 		cmocka_unit_test(drain__last_ack_lost),
