@@ -336,8 +336,8 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 void uccl_flow_fini(struct uccl_flow *f);
 
 /*
- * Queue an item. Records leave in their order, but a small one passes a longer one that is held back; records leave before
- * bulk, until bulk is a turn behind; bulk items share by deficit round robin.
+ * Queue an item. Records leave in their order, but a small one passes a longer one that is held back; records leave
+ * before bulk, until bulk is a turn behind; bulk items share by deficit round robin.
  */
 void uccl_flow_submit(struct uccl_flow *f, struct uccl_item *item);
 /* Take back an item that has never been sent from (off == 0, pending == 0). False: too late. */

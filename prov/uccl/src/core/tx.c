@@ -788,8 +788,9 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 }
 
 /*
- * Something that has not been sent yet. Records first: they are what others wait for. But a stream of them must not starve
- * a long transfer: once it has waited for as many bytes as a burst, it takes turns with them by bytes. PROTOCOL R130
+ * Something that has not been sent yet. Records first: they are what others wait for. But a stream of them must not
+ * starve a long transfer: once it has waited for as many bytes as a burst, it takes turns with them by bytes.
+ * PROTOCOL R130
  */
 static int tx_new(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 {

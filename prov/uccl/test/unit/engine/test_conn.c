@@ -647,8 +647,8 @@ static void scan__peer_timeout(void **state)
 }
 
 /*
- * The time-out begins with a question, not with the last packet: idle hours do not count. In one case nobody even polled
- * during them. The peer is back `busy` after the send. PROTOCOL R47
+ * The time-out begins with a question, not with the last packet: idle hours do not count. In one case nobody even
+ * polled during them. The peer is back `busy` after the send. PROTOCOL R47
  */
 static void idle_then_send(bool polled, uint64_t busy)
 {
@@ -677,7 +677,7 @@ static void scan__idle_hours_do_not_count(void **state)
 	idle_then_send(false, 400 * SECOND);
 }
 
-/* Both were stopped with something under way, and this side is back first: its own absence is no silence of the peer. */
+/* Both were stopped with something under way, and this side is back first: its absence is no silence of the peer. */
 static void scan__own_absence_does_not_count(void **state)
 {
 	struct lan *l = lan_new_open(2);

@@ -896,8 +896,8 @@ static enum lan_verdict lose_close_acks(struct lan *l, const struct lan_event *e
 
 /* The peer is dead to us and still answers, so that its closer need not linger. PROTOCOL R50 R51 */
 /*
- * The application was away. Its queue holds the acknowledgement that it waits for, behind packets of another peer: no timer
- * fires before that was read. PROTOCOL R131
+ * The application was away. Its queue holds the acknowledgement that it waits for, behind packets of another peer: no
+ * timer fires before that was read. PROTOCOL R131
  */
 static void timers__after_what_has_arrived(void **state)
 {
