@@ -86,11 +86,48 @@ static void write_line(struct uccl_flow *f, uint16_t path, uint64_t csn, uint64_
 	r->write_dirty = true;
 }
 
+/* Hand up bytes `from` to `to` of a chunk that the NIC has written. */
+static enum uccl_drop write_part(struct uccl_flow *f, const struct uccl_rx_desc *d, uint64_t off, uint64_t from,
+				 uint64_t to, uint64_t now)
+{
+	uint8_t rec[UCCL_REC_LEN] = { 0 };
+	struct uccl_chunk_in in = { .rtype = f->write_rtype, .rec = rec, .placed = true, .len = (uint32_t)(to - from) };
+
+	enum uccl_drop reason;
+
+	uccl_rec_set_bulk(rec, d->d.id, d->d.gen, d->d.offset + off + from);
+	reason = f->cfg.ops->deliver(f, &in, now);
+	if (reason != UCCL_DROP_MEMORY)
+		f->cfg.stats->rx_bytes += in.len;
+	return reason;
+}
+
+/* What fragments brought already is not counted again: the rest of the chunk, each gap between them by itself. */
+static enum uccl_drop write_parts(struct uccl_flow *f, const struct uccl_rx_desc *d, const struct uccl_rx_slot *s,
+				  uint64_t off, uint32_t len, uint64_t now)
+{
+	enum uccl_drop reason = UCCL_DROP_COUNT;
+	struct uccl_rx_slot had = *s;
+	uint8_t i = 0, n;
+
+	while (reason == UCCL_DROP_COUNT && i < had.nfrags) {
+		if (had.frags >> i & 1) {
+			i++;
+			continue;
+		}
+		for (n = (uint8_t)(i + 1); n < had.nfrags && !(had.frags >> n & 1); n++)
+			;
+		reason = write_part(f, d, off, (uint64_t)i * had.piece,
+				    n == had.nfrags ? len : (uint64_t)n * had.piece, now);
+		i = n;
+	}
+	return reason;
+}
+
 /* A write whose descriptor is known. */
 static void write_deliver(struct uccl_flow *f, struct uccl_rx_desc *d, uint64_t csn, uint32_t len, uint64_t now)
 {
-	uint8_t rec[UCCL_REC_LEN] = { 0 };
-	struct uccl_chunk_in in = { .rtype = f->write_rtype, .rec = rec, .placed = true };
+	const struct uccl_rx_slot *s = rx_slot(f, csn);
 	enum uccl_drop reason;
 	uint64_t off;
 
@@ -99,15 +136,11 @@ static void write_deliver(struct uccl_flow *f, struct uccl_rx_desc *d, uint64_t 
 		flow_drop(f, UCCL_DROP_RANGE, 0, now);
 		return;
 	}
-	uccl_rec_set_bulk(rec, d->d.id, d->d.gen, d->d.offset + off);
-	/* Fragments may have brought a part of it already; what they brought is not counted again. */
-	in.len = len - rx_slot(f, csn)->frag_bytes;
-	reason = f->cfg.ops->deliver(f, &in, now);
+	reason = s->frags ? write_parts(f, d, s, off, len, now) : write_part(f, d, off, 0, len, now);
 	if (reason != UCCL_DROP_COUNT)
 		flow_drop(f, reason, 0, now);
 	if (reason == UCCL_DROP_MEMORY)
 		return;
-	f->cfg.stats->rx_bytes += in.len;
 	desc_take(f, d);
 	flow_received(f, csn, len, false, now);
 	/* Writes carry no request for an acknowledgement: the last one announced is taken for one. */
@@ -247,6 +280,24 @@ static void doubts_make_room(struct uccl_flow *f, uint64_t now)
 	f->cfg.ops->fence(f, path, now);
 }
 
+/*
+ * All fragments of a chunk but the last are of one length, so that index and count say where each lies, and all of them
+ * are the chunk. PROTOCOL R23
+ */
+static bool frag_fits(struct uccl_rx_slot *s, uint8_t index, uint8_t count, uint64_t off, uint32_t bytes, uint32_t len)
+{
+	bool last = index + 1 == count;
+	uint64_t piece = count == 1 ? len : last ? off / (count - 1u) : bytes;
+
+	if (s->piece && (s->piece != piece || s->nfrags != count))
+		return false;
+	if (!piece || piece * (count - 1u) >= len || off != piece * index || bytes != (last ? len - off : piece))
+		return false;
+	s->piece = (uint32_t)piece;
+	s->nfrags = count;
+	return true;
+}
+
 enum uccl_drop flow_frag_rx(struct uccl_flow *f, const struct uccl_hdr *h, uint64_t csn, const uint8_t *payload,
 			    uint32_t *complete, uint64_t now)
 {
@@ -282,11 +333,10 @@ enum uccl_drop flow_frag_rx(struct uccl_flow *f, const struct uccl_hdr *h, uint6
 	s = rx_slot(f, csn);
 	if (s->frags >> index & 1)
 		return UCCL_DROP_DUPLICATE;
+	if (!frag_fits(s, index, count, at - off, h->payload_len, len))
+		return UCCL_DROP_RANGE;
 	all = count == 64 ? UINT64_MAX : (1ull << count) - 1;
 	in.doubtful = (s->frags | 1ull << index) == all;
-	/* Together they are the chunk, no more and no less. */
-	if (in.doubtful ? s->frag_bytes + h->payload_len != len : s->frag_bytes + h->payload_len > len)
-		return UCCL_DROP_RANGE;
 	if (in.doubtful) {
 		/* Before delivery: the message that this chunk completes asks for fences of all its doubts. */
 		f->doubts[f->ndoubts++] = (struct uccl_doubt){ .csn = csn, .id = uccl_get32(h->rec),
@@ -298,7 +348,6 @@ enum uccl_drop flow_frag_rx(struct uccl_flow *f, const struct uccl_hdr *h, uint6
 	if (reason == UCCL_DROP_MEMORY)
 		return reason;
 	s->frags |= 1ull << index;
-	s->frag_bytes += h->payload_len;
 	f->cfg.stats->rx_bytes += h->payload_len;
 	if (!in.doubtful)
 		return reason;

@@ -127,10 +127,11 @@ struct uccl_rx_slot {
 		uint64_t frags;	/* fragments received, a bit each */
 		uint64_t came;	/* early: when the write came, ns */
 	};
-	uint32_t frag_bytes;	/* their payload */
+	uint32_t piece;		/* bytes of each but the last; 0: none came */
 	uint32_t wlen;		/* a write arrived before its descriptor: its bytes */
 	uint16_t wpath;
 	bool early;		/* such a write is held */
+	uint8_t nfrags;		/* how many there are in all */
 };
 
 /* Direct: an accepted descriptor whose chunks are not all received. */

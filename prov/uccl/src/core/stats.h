@@ -30,7 +30,8 @@
 	X(EPOCH, "immediate of another epoch")                                                                         \
 	X(SECURITY, "asks for another security than ours")                                                             \
 	X(SEAL, "not genuine")                                                                                         \
-	X(REPLAY, "genuine, but had before, or too late to tell")
+	X(REPLAY, "genuine, but had before, or too late to tell")                                                      \
+	X(OVERLAP, "brings bytes that came before")
 
 enum uccl_drop {
 #define X(sym, text) UCCL_DROP_##sym,

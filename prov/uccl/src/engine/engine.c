@@ -75,6 +75,7 @@ int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct u
 	e->listener.keyless = cfg->keyless;
 	e->listener.security = cfg->security;
 	uccl_mep_init(&e->mep, &engine_mep_ops, &e->stats, cfg->eager_bytes, cfg->unexpected_bytes, OPS_MAX);
+	uccl_mac(e->mep.cover_key, "cover", 5, e->listener.secret);
 	e->mep.target = attr->target;
 	e->mep.target_arg = attr->target_arg;
 	e->mep.room = attr->room;

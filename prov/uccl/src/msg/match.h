@@ -6,6 +6,7 @@
 #ifndef UCCL_MSG_MATCH_H
 #define UCCL_MSG_MATCH_H
 
+#include "base/cover.h"
 #include "base/hash.h"
 
 #include "msg/op.h"
@@ -18,7 +19,8 @@ struct uccl_msg_rx {
 	uint64_t tag, data;
 	uint64_t len;			/* of the message */
 	uint64_t eager;			/* bytes that come without CTS */
-	uint64_t got;			/* bytes of the message that arrived */
+	uint64_t got;			/* bytes of the message that arrived, */
+	struct uccl_cover cover;	/* and which */
 	uint64_t limit;			/* matched: bytes that have a place in the buffer */
 	uint64_t hi;			/* matched: end of the furthest byte that arrived */
 	uint64_t mseq;

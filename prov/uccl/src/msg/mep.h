@@ -85,6 +85,8 @@ struct uccl_mep {
 	struct uccl_copy_list copies;
 	struct uccl_op_list pumps;	/* sends that wait for memory to bring their payload from a device */
 	struct uccl_pool op_pool, rx_pool, serve_pool, reply_pool;
+	/* Nobody else's, so that nobody finds pieces that seem to be a whole message. The engine sets it. */
+	uint8_t cover_key[UCCL_KEY_LEN];
 	struct uccl_ids send_ids, rx_ids;
 	struct uccl_match match;
 	/* The end of a registration is all that it takes to keep writes out: no fences of paths. The engine sets it. */
@@ -198,9 +200,14 @@ void msg_rx_release(struct uccl_msg_rx *rx);
 void msg_rx_fin(struct uccl_msg_rx *rx, uint32_t refusal);
 void msg_rx_cts(struct uccl_msg_rx *rx);
 void msg_rx_place(struct uccl_msg_rx *rx, uint64_t off, const uint8_t *data, uint64_t len);
+/*
+ * May these bytes of a message, which is there when `need` bytes came, be taken? Not if some of them came before. To be
+ * asked once, before they are placed. PROTOCOL R119
+ */
+bool msg_rx_covers(struct uccl_msg_rx *rx, uint64_t off, uint64_t len, uint64_t need);
 /* The same for what was kept of it. */
 void msg_rx_move(struct uccl_msg_rx *rx, uint64_t len);
-int msg_rx_buffer(struct uccl_msg_rx *rx, uint64_t len);
+int msg_rx_buffer(struct uccl_msg_rx *rx, uint64_t len, uint64_t now);
 struct uccl_msg_rx *msg_rx_find(struct uccl_peer *p, uint64_t mseq);
 struct uccl_msg_rx *msg_rx_new(struct uccl_peer *p, uint64_t mseq);
 bool msg_rx_hash(struct uccl_msg_rx *rx);

@@ -300,11 +300,19 @@ static void rx_check(struct uccl_msg_rx *rx, uint64_t now)
 		rx_complete(rx, now);
 }
 
+bool msg_rx_covers(struct uccl_msg_rx *rx, uint64_t off, uint64_t len, uint64_t need)
+{
+	const uint8_t *key = rx->peer->mep->cover_key;
+
+	return uccl_cover_add(&rx->cover, off, off + len, key) &&
+	       (rx->got + len != need || uccl_cover_whole(&rx->cover, need, key));
+}
+
 /*
- * A place for payload that comes before it is matched. 0, or -1: no memory, or more of this peer's than it can have had
- * in flight when it was told to hold back (PROTOCOL R42).
+ * A place for payload that comes before it is matched, `now` of which is here. 0, or -1: no memory, or more of this
+ * peer's than it can have had in flight when it was told to hold back (PROTOCOL R42).
  */
-int msg_rx_buffer(struct uccl_msg_rx *rx, uint64_t len)
+int msg_rx_buffer(struct uccl_msg_rx *rx, uint64_t len, uint64_t now)
 {
 	struct uccl_mep *m = rx->peer->mep;
 	uint64_t most = m->unexpected_max + (uint64_t)rx->peer->flow.cfg.window * UCCL_EAGER_MAX;
@@ -313,7 +321,8 @@ int msg_rx_buffer(struct uccl_msg_rx *rx, uint64_t len)
 		return 0;
 	if (rx->peer->unexpected_bytes + len > most)
 		return -1;
-	rx->buf = malloc(len);
+	/* It may go to a receive with its gaps, and what fills them may never come: they must not tell anything. */
+	rx->buf = now < len ? calloc(1, len) : malloc(len);
 	if (!rx->buf)
 		return -1;
 	rx->buf_len = len;
@@ -671,6 +680,8 @@ static enum uccl_drop rx_msg(struct uccl_peer *p, const struct uccl_chunk_in *in
 		}
 		rx->eager = eager;
 	}
+	if (!msg_rx_covers(rx, 0, in->len, eager))
+		return UCCL_DROP_OVERLAP;
 	if (turn && !rx->buf && !rx->got) {
 		/* Straight to the receive if there is one. */
 		struct uccl_op *recv = uccl_match_posted(&m->match, uccl_env_kind(env.flags), p, env.tag);
@@ -688,7 +699,7 @@ static enum uccl_drop rx_msg(struct uccl_peer *p, const struct uccl_chunk_in *in
 			return UCCL_DROP_COUNT;
 		}
 	}
-	if (msg_rx_buffer(rx, eager)) {
+	if (msg_rx_buffer(rx, eager, in->len)) {
 		msg_rx_free(rx);
 		return UCCL_DROP_MEMORY;
 	}
@@ -715,19 +726,23 @@ static enum uccl_drop rx_eager(struct uccl_peer *p, const struct uccl_chunk_in *
 		/* It may be of connection management: that tells its envelope. */
 		if (rx_stranger(p) && total > UCCL_CM_MAX)
 			return UCCL_DROP_STATE;
-		if (mseq - p->rx_mseq >= UCCL_MSG_LIMIT || total > UCCL_EAGER_MAX || !total)
+		if (mseq - p->rx_mseq >= UCCL_MSG_LIMIT || total > UCCL_EAGER_MAX || !in->len)
 			return UCCL_DROP_RECORD;
+		if (off > total || in->len > total - off)
+			return UCCL_DROP_RANGE;
 		rx = msg_rx_new(p, mseq);
 		if (!rx)
 			return UCCL_DROP_MEMORY;
 		rx->eager = total;
-		if (msg_rx_buffer(rx, total) || !msg_rx_hash(rx)) {
+		if (msg_rx_buffer(rx, total, 0) || !msg_rx_hash(rx)) {
 			msg_rx_free(rx);
 			return UCCL_DROP_MEMORY;
 		}
 	}
 	if (total != rx->eager || off > rx->eager || in->len > rx->eager - off || in->len > rx->eager - rx->got)
 		return UCCL_DROP_RANGE;
+	if (!msg_rx_covers(rx, off, in->len, rx->eager))
+		return UCCL_DROP_OVERLAP;
 	msg_rx_place(rx, off, in->data, in->len);
 	if (rx->got == rx->eager && rx->in_order) {
 		rx_unlink(rx);
@@ -757,6 +772,8 @@ static enum uccl_drop rx_data(struct uccl_peer *p, const struct uccl_chunk_in *i
 	if (off < rx->eager || off > rx->limit || in->len > rx->limit - off ||
 	    in->len > rx->limit - uccl_min(rx->got, rx->limit))
 		return UCCL_DROP_RANGE;
+	if (!msg_rx_covers(rx, off, in->len, rx->limit))
+		return UCCL_DROP_OVERLAP;
 	if (in->doubtful)
 		rx->doubts++;
 	p->mep->stream = rx;

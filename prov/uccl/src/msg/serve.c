@@ -664,8 +664,12 @@ static enum uccl_drop req_keep(struct uccl_peer *p, struct uccl_msg_rx *rx, uint
 		goto memory;
 	/* With nothing before it, a write needs no other place than its own. */
 	straight = turn && TAILQ_EMPTY(&p->requests) && req->kind == UCCL_RMA_WRITE && !rx->buf && !len;
-	if (!straight && msg_rx_buffer(rx, eager))
+	if (!straight && msg_rx_buffer(rx, eager, len))
 		goto memory;
+	if (!msg_rx_covers(rx, 0, len, eager)) {
+		uccl_pool_put(&m->serve_pool, s);
+		return UCCL_DROP_OVERLAP;
+	}
 	s->req = *req;
 	s->data = env->data;
 	s->has_data = env->flags & UCCL_ENV_DATA;

@@ -376,7 +376,7 @@ static void on_data(struct uccl_fab_scene *s, struct qp *q, struct uccl_fab_pkt 
 			r->sport = p->sport;
 		uccl_fab_send(&s->net, r);
 		if (!q->rcv[psn])
-			uccl_fab_arrived(s, q->op, q->first + (uint64_t)psn * mtu, packet_len(q, mtu, psn), false);
+			uccl_fab_arrived(s, q->op, q->first + (uint64_t)psn * mtu, packet_len(q, mtu, psn));
 		q->rcv[psn] = 1;
 		return;
 	}
@@ -389,7 +389,7 @@ static void on_data(struct uccl_fab_scene *s, struct qp *q, struct uccl_fab_pkt 
 	if (psn == q->rcv_nxt) {
 		q->nak_sent = false;
 		q->rcv_nxt++;
-		uccl_fab_arrived(s, q->op, q->first + (uint64_t)psn * mtu, packet_len(q, mtu, psn), false);
+		uccl_fab_arrived(s, q->op, q->first + (uint64_t)psn * mtu, packet_len(q, mtu, psn));
 	}
 	if (++q->owed >= GBN_ACK_EVERY || q->rcv_nxt == q->packets || psn + 1 < q->rcv_nxt) {
 		q->owed = 0;

@@ -29,7 +29,6 @@ struct fflow {
 	struct fhost *host;
 	struct fflow *peer;
 	uint32_t to;
-	uint32_t now_len;   /* bytes of the write that is being delivered; 0: a packet */
 	struct fflow *next; /* of this host, by peer's number */
 };
 
@@ -120,7 +119,7 @@ static enum uccl_drop flow_deliver(struct uccl_flow *f, const struct uccl_chunk_
 		uccl_fab_broken(s, "a chunk of nobody's operation");
 		return UCCL_DROP_RECORD;
 	}
-	uccl_fab_arrived(s, op, uccl_get64(in->rec + 8), in->len, in->placed && in->len != ff->now_len);
+	uccl_fab_arrived(s, op, uccl_get64(in->rec + 8), in->len);
 	if (s->ops[op].end_ns && f->ndoubts)
 		uccl_flow_fence_message(f, op, 1, now);
 	return UCCL_DROP_COUNT;
@@ -301,12 +300,10 @@ static void stack_deliver(struct uccl_fab *n, struct uccl_fab_pkt *p)
 	u->torn |= p->part != u->came++ || p->trimmed;
 	whole = !u->torn && u->came == u->parts;
 	if (whole && u->kind == UCCL_TX_WRITE) {
-		ff->now_len = u->len;
 		uccl_flow_rx_write(&ff->f, u->imm, u->len, u->path, now);
 	} else if (whole) {
 		uint32_t len = UCCL_HDR_LEN + u->len + u->tail_len;
 
-		ff->now_len = 0;
 		if (uccl_hdr_decode(&h, u->hdr, len) != UCCL_DROP_COUNT)
 			uccl_fab_broken(s, "a packet does not decode");
 		else if (!credit_lost(s, &h))

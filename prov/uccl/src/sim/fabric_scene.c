@@ -221,13 +221,12 @@ static void scene_event(struct uccl_fab *n, struct uccl_fab_event *e)
 	}
 }
 
-void uccl_fab_arrived(struct uccl_fab_scene *s, uint32_t i, uint64_t off, uint64_t len, bool mixed)
+void uccl_fab_arrived(struct uccl_fab_scene *s, uint32_t i, uint64_t off, uint64_t len)
 {
 	struct uccl_fab_op *op = &s->ops[i];
 	uint64_t now = uccl_fab_now(s);
 
 	op->got += len;
-	op->mixed |= mixed;
 	op->cover += cover_of(off + len) - cover_of(off);
 	if (s->bins) {
 		uint64_t bin = now / s->cfg.bin_ns;
@@ -241,7 +240,7 @@ void uccl_fab_arrived(struct uccl_fab_scene *s, uint32_t i, uint64_t off, uint64
 		uccl_fab_broken(s, "more arrived than was sent");
 	if (op->got != op->bytes)
 		return;
-	if (!op->mixed && op->cover != cover_of(op->bytes) - cover_of(0))
+	if (op->cover != cover_of(op->bytes) - cover_of(0))
 		uccl_fab_broken(s, "an operation is complete and a byte of it came twice or never");
 	op->end_ns = now;
 	s->last_ns = now;

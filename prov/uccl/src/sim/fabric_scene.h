@@ -35,7 +35,6 @@ struct uccl_fab_op {
 	uint8_t group; /* for reports */
 	uint8_t rank;  /* at both ends */
 	bool begun;
-	bool mixed; /* parts came both ways, cover says nothing */
 	void *item; /* the stack's */
 };
 
@@ -123,7 +122,7 @@ void uccl_fab_scene_turn(struct uccl_fab_scene *s, struct uccl_fab_turn *t, uint
 int uccl_fab_scene_run(struct uccl_fab_scene *s, void (*progress)(const struct uccl_fab_scene *s));
 
 /* For stacks: bytes [off, off + len) of an operation arrived, for the first time. */
-void uccl_fab_arrived(struct uccl_fab_scene *s, uint32_t op, uint64_t off, uint64_t len, bool mixed);
+void uccl_fab_arrived(struct uccl_fab_scene *s, uint32_t op, uint64_t off, uint64_t len);
 void uccl_fab_broken(struct uccl_fab_scene *s, const char *text);
 
 static inline uint64_t uccl_fab_now(const struct uccl_fab_scene *s)

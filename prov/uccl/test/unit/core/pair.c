@@ -8,6 +8,8 @@
 #include "policy/policies.h"
 
 #define GEN PAIR_GEN
+
+static const uint8_t cover_key[UCCL_KEY_LEN] = {7};
 #define POISON 0xee
 #define TX_MAX 200000 /* things that one pump may send: more is a loop without end */
 
@@ -109,6 +111,8 @@ static enum uccl_drop side_deliver(struct uccl_flow *f, const struct uccl_chunk_
 	if (!in->placed)
 		memcpy(o->dst + off, in->data, in->len);
 	o->got += in->len;
+	PAIR_CHECK(uccl_cover_add(&o->cover, off, off + in->len, cover_key));
+	PAIR_CHECK(o->got < o->len || uccl_cover_whole(&o->cover, o->len, cover_key));
 	obj_check(s, o, now);
 	return UCCL_DROP_COUNT;
 }

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/cover.h"
 #include "base/rng.h"
 #include "base/units.h"
 #include "core/flow.h"
@@ -53,7 +54,8 @@ struct pair_obj {
 	uint8_t *src, *dst, *ref; /* ref: what src held at first */
 	uint32_t len;
 	struct iovec iov[8];
-	uint64_t got;	/* bytes delivered */
+	uint64_t got;	/* bytes delivered, */
+	struct uccl_cover cover; /* and which */
 	uint32_t times; /* record: deliveries */
 	uint32_t doubts;
 	bool fencing, acked, complete;

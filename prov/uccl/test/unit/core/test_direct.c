@@ -479,18 +479,34 @@ static void rx_write__wrong_length(void **state)
 	pair_fini(&p);
 }
 
+static const uint8_t parts_key[UCCL_KEY_LEN];
+
+/* Notes which bytes were delivered: none twice. */
+static enum uccl_drop note_parts(struct pair *q, struct pair_side *s, const struct uccl_chunk_in *in)
+{
+	uint64_t off = uccl_get64(in->rec + 8);
+
+	(void)s;
+	assert_true(uccl_cover_add(q->arg, off, off + in->len, parts_key));
+	return UCCL_DROP_COUNT;
+}
+
 /* A fragment came first, then the late original: the message must not count those bytes twice. */
 static void rx_write__after_some_fragments(void **state)
 {
 	struct uccl_flow *f = raw(pair_direct());
+	struct uccl_cover parts = {0};
 
 	(void)state;
+	p.refuse = note_parts;
+	p.arg = &parts;
 	feed_desc(base(), 1000, 2, 4096, 8192);
 	feed_frag(&(struct frag){base() + 1, 1000, PAIR_GEN, 0, 0, 4, 0, 1024});
 	feed_frag(&(struct frag){base() + 1, 1000, PAIR_GEN, 2048, 2, 4, 0, 1024});
 	assert_int_equal(p.side[1].raw_bytes, 2048);
 	feed_write(base() + 1, 4096, 0);
 	assert_int_equal(p.side[1].raw_bytes, 4096);
+	assert_true(uccl_cover_whole(&parts, 4096, parts_key));
 	assert_int_equal(f->rcv_nxt, base() + 2);
 	assert_int_equal(f->ndoubts, 0);
 	/* The other fragments are late now. */
@@ -729,6 +745,45 @@ static void frag_rx__add_up(void **state)
 	assert_int_equal(f->ndoubts, 0);
 	feed_frag(&(struct frag){base() + 1, 5, PAIR_GEN, 1024, 1, 2, 0, 3072});
 	assert_int_equal(f->rcv_nxt, base() + 2);
+	pair_fini(&p);
+}
+
+/* As long together as the chunk, and not the chunk: index and length say where each lies. PROTOCOL R23 */
+static void frag_rx__lie_where_they_belong(void **state)
+{
+	struct uccl_flow *f = raw(pair_direct());
+	const uint64_t csn = base() + 1;
+	const struct frag bad[] = {
+		{csn, 5, PAIR_GEN, 0, 1, 4, 0, 1024},	 /* the place of another one */
+		{csn, 5, PAIR_GEN, 1000, 1, 4, 0, 1024}, /* half of that */
+		{csn, 5, PAIR_GEN, 1024, 1, 4, 0, 1023}, /* shorter than the first */
+		{csn, 5, PAIR_GEN, 1024, 1, 4, 0, 1025}, /* longer */
+		{csn, 5, PAIR_GEN, 1024, 1, 3, 0, 1024}, /* of another number of them */
+		{csn, 5, PAIR_GEN, 1024, 1, 4, 0, 0},	 /* nothing */
+		{csn, 5, PAIR_GEN, 3072, 3, 4, 0, 1023}, /* a last one that does not reach the end */
+		{csn, 5, PAIR_GEN, 3000, 3, 4, 0, 1096}, /* or begins too early */
+	};
+	const struct frag first[] = {
+		{csn, 5, PAIR_GEN, 0, 0, 4, 0, 2048},	 /* the others would end behind the chunk */
+		{csn, 5, PAIR_GEN, 3000, 3, 4, 0, 1095}, /* the last, and does not reach the end */
+		{csn, 5, PAIR_GEN, 3001, 3, 4, 0, 1095}, /* no third of its place is the length of the others */
+		{csn, 5, PAIR_GEN, 0, 3, 4, 0, 4096},
+	};
+
+	(void)state;
+	feed_desc(base(), 5, 1, 4096, 4096);
+	for (unsigned int i = 0; i < uccl_array_len(first); i++)
+		feed_frag(&first[i]);
+	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RANGE), uccl_array_len(first));
+	feed_frag(&(struct frag){csn, 5, PAIR_GEN, 0, 0, 4, 0, 1024});
+	for (unsigned int i = 0; i < uccl_array_len(bad); i++)
+		feed_frag(&bad[i]);
+	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RANGE), uccl_array_len(first) + uccl_array_len(bad));
+	assert_int_equal(p.side[1].raw, 1);
+	for (uint8_t i = 3; i > 0; i--)
+		feed_frag(&(struct frag){csn, 5, PAIR_GEN, i * 1024u, i, 4, 0, 1024});
+	assert_int_equal(f->rcv_nxt, base() + 2);
+	assert_int_equal(p.side[1].raw_bytes, 4096);
 	pair_fini(&p);
 }
 
@@ -1122,6 +1177,7 @@ int main(void)
 		cmocka_unit_test(frag_rx__no_direct_flow),
 		cmocka_unit_test(frag_rx__each_once),
 		cmocka_unit_test(frag_rx__add_up),
+		cmocka_unit_test(frag_rx__lie_where_they_belong),
 		cmocka_unit_test(frag_rx__as_many_as_possible),
 		cmocka_unit_test(frag_rx__counts_for_credit),
 		cmocka_unit_test(frag_rx__no_doubt_about_what_is_refused),

@@ -388,6 +388,123 @@ static void data__malformed(void **state)
 	duo_free(d);
 }
 
+/* Each byte once: as many bytes as a message has are not the message. PROTOCOL R119 */
+static void overlap__eager(void **state)
+{
+	static const uint64_t again[] = {40, 41, 35, 11};
+
+	(void)state;
+	for (int early = 0; early < 2; early++)
+		for (unsigned int i = 0; i < uccl_array_len(again); i++) {
+			struct uccl_env env = eager_env(0, 1, 100);
+			struct duo *d = duo_open();
+
+			duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 100, 1, 0, DUO_CTX(1));
+			if (!early)
+				assert_int_equal(duo_envelope(d, 1, &env, src, 40), UCCL_DROP_COUNT);
+			assert_int_equal(duo_eager(d, 1, 0, 40, 100, src, 30), UCCL_DROP_COUNT);
+			assert_int_equal(duo_eager(d, 1, 0, again[i], 100, src, 30), UCCL_DROP_OVERLAP);
+			if (early && again[i] < 40)
+				assert_int_equal(duo_envelope(d, 1, &env, src, 41), UCCL_DROP_OVERLAP);
+			quiet(d);
+			/* What was refused left nothing. */
+			if (early)
+				assert_int_equal(duo_envelope(d, 1, &env, src, 40), UCCL_DROP_COUNT);
+			assert_int_equal(duo_eager(d, 1, 0, 70, 100, src, 30), UCCL_DROP_COUNT);
+			expect(d, 1, DUO_CTX(1), 0, 100);
+			duo_free(d);
+		}
+}
+
+/* So many pieces that they are not kept one by one; the last of them tells. PROTOCOL R119 */
+static void overlap__seen_at_the_end(void **state)
+{
+	(void)state;
+	for (int lie = 0; lie < 2; lie++) {
+		struct uccl_env env = eager_env(0, 1, 1000);
+		struct duo *d = duo_open();
+		enum uccl_drop last;
+
+		duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 1000, 1, 0, DUO_CTX(1));
+		assert_int_equal(duo_envelope(d, 1, &env, src, 10), UCCL_DROP_COUNT);
+		/* Every second piece, and then those between them, but one again that is long forgotten. */
+		for (uint64_t off = 20; off < 1000; off += 20)
+			assert_int_equal(duo_eager(d, 1, 0, off, 1000, src, 10), UCCL_DROP_COUNT);
+		for (uint64_t off = 10; off < 990; off += 20)
+			assert_int_equal(duo_eager(d, 1, 0, lie && off == 510 ? 100 : off, 1000, src, 10),
+					 UCCL_DROP_COUNT);
+		last = duo_eager(d, 1, 0, 990, 1000, src, 10);
+		if (lie) {
+			assert_int_equal(last, UCCL_DROP_OVERLAP);
+			assert_int_equal(duo_eager(d, 1, 0, 510, 1000, src, 10), UCCL_DROP_OVERLAP);
+			quiet(d);
+			uccl_peer_fail(&d->side[1].peer, FI_ECONNABORTED, d->now);
+			expect(d, 1, DUO_CTX(1), FI_ECONNABORTED, 0);
+		} else {
+			assert_int_equal(last, UCCL_DROP_COUNT);
+			expect(d, 1, DUO_CTX(1), 0, 1000);
+		}
+		duo_free(d);
+	}
+}
+
+/* A receive that met a message of which pieces are missing shows nothing of our memory. PROTOCOL R119 */
+static void overlap__gaps_are_empty(void **state)
+{
+	struct uccl_env env = eager_env(0, 1, 4000);
+	struct duo *d = duo_open();
+	uint8_t *old[20];
+
+	(void)state;
+	/* What the heap gives out again held something. */
+	for (int i = 0; i < 20; i++) {
+		old[i] = malloc(4000);
+		assert_non_null(old[i]);
+		memset(old[i], 0x5a, 4000);
+	}
+	for (int i = 0; i < 20; i++)
+		free(old[i]);
+	assert_int_equal(duo_envelope(d, 1, &env, src, 10), UCCL_DROP_COUNT);
+	memset(dst, 0x5a, 4000);
+	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 4000, 1, 0, DUO_CTX(1));
+	for (int i = 10; i < 4000; i++)
+		assert_int_equal(dst[i], 0);
+	uccl_peer_fail(&d->side[1].peer, FI_ECONNABORTED, d->now);
+	expect(d, 1, DUO_CTX(1), FI_ECONNABORTED, 0);
+	duo_free(d);
+}
+
+/* What follows CTS, too, by packets and by direct writes. PROTOCOL R119 */
+static void overlap__granted(void **state)
+{
+	struct uccl_env env = {.flags = UCCL_ENV_TAGGED, .len = 4000, .id = 77, .tag = 1};
+	struct duo *d = duo_open();
+	uint8_t rec[UCCL_REC_LEN] = {0};
+	struct uccl_chunk_in written = {.rtype = UCCL_REC_DATA, .rec = rec, .len = 1000, .placed = true};
+	uint32_t id;
+
+	(void)state;
+	d->filter = hold_all;
+	assert_int_equal(duo_envelope(d, 1, &env, src, 1000), UCCL_DROP_COUNT);
+	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 4000, 1, 0, DUO_CTX(1));
+	id = TAILQ_FIRST(&d->side[1].peer.rxs)->id;
+	uccl_rec_set_bulk(rec, id, 0, 3000);
+	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 1000), UCCL_DROP_COUNT);
+	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 1000), UCCL_DROP_OVERLAP);
+	assert_int_equal(uccl_msg_flow_ops.deliver(&d->side[1].peer.flow, &written, d->now), UCCL_DROP_OVERLAP);
+	uccl_rec_set_bulk(rec, id, 0, 1500);
+	assert_int_equal(uccl_msg_flow_ops.deliver(&d->side[1].peer.flow, &written, d->now), UCCL_DROP_COUNT);
+	uccl_rec_set_bulk(rec, id, 0, 1001);
+	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 500), UCCL_DROP_OVERLAP);
+	quiet(d);
+	uccl_rec_set_bulk(rec, id, 0, 1000);
+	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 500), UCCL_DROP_COUNT);
+	uccl_rec_set_bulk(rec, id, 0, 2500);
+	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 500), UCCL_DROP_COUNT);
+	expect(d, 1, DUO_CTX(1), 0, 4000);
+	duo_free(d);
+}
+
 static void deliver__unknown_records(void **state)
 {
 	struct duo *d = duo_open();
@@ -1531,6 +1648,10 @@ int main(void)
 		cmocka_unit_test(eager__malformed),
 		cmocka_unit_test(eager__matched_half_way),
 		cmocka_unit_test(data__malformed),
+		cmocka_unit_test(overlap__eager),
+		cmocka_unit_test(overlap__seen_at_the_end),
+		cmocka_unit_test(overlap__gaps_are_empty),
+		cmocka_unit_test(overlap__granted),
 		cmocka_unit_test(deliver__unknown_records),
 		cmocka_unit_test(settled__unknown),
 		cmocka_unit_test(direct__whole),

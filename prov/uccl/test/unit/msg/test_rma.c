@@ -460,6 +460,32 @@ static void answer__bad(void **state)
 	duo_free(d);
 }
 
+/* A read is not complete by as many bytes as it has. PROTOCOL R119 */
+static void answer__same_bytes_twice(void **state)
+{
+	struct duo *d = duo_open();
+	uint8_t rec[UCCL_REC_LEN] = {0};
+	uint32_t id;
+
+	(void)state;
+	duo_fill(src, 1000, 3);
+	duo_rma(d, 0, UCCL_OP_READ, 0, dst, 1000, 0, 1, DUO_CTX(1));
+	id = TAILQ_FIRST(&d->side[0].peer.sends)->rx->id;
+	uccl_rec_set_bulk(rec, id, 0, 400);
+	assert_int_equal(duo_deliver(d, 0, UCCL_REC_REPLY, rec, src + 400, 600), UCCL_DROP_COUNT);
+	uccl_rec_set_bulk(rec, id, 0, 500);
+	assert_int_equal(duo_deliver(d, 0, UCCL_REC_REPLY, rec, src + 100, 400), UCCL_DROP_OVERLAP);
+	assert_int_equal(TAILQ_FIRST(&d->side[0].peer.sends)->rx->got, 600);
+	uccl_rec_set_bulk(rec, id, 0, 0);
+	assert_int_equal(duo_deliver(d, 0, UCCL_REC_REPLY, rec, src, 400), UCCL_DROP_COUNT);
+	assert_null(TAILQ_FIRST(&d->side[0].peer.sends)->rx);
+	duo_check(dst, 1000, 3);
+	/* The request is still to be acknowledged; its refusal says nothing any more. */
+	duo_run(d, SECOND);
+	expect(d, DUO_CTX(1), 0);
+	duo_free(d);
+}
+
 /* Places that reads have in common are foreseen once. PROTOCOL R44 */
 static void hints__apart(void **state)
 {
@@ -494,7 +520,8 @@ int main(void)
 		cmocka_unit_test(rma__not_connected), cmocka_unit_test(rma__self),
 		cmocka_unit_test(rma__self_no_room),
 		cmocka_unit_test(rma__limits),	      cmocka_unit_test(rma__counted),
-		cmocka_unit_test(answer__bad),	      cmocka_unit_test(hints__apart),
+		cmocka_unit_test(answer__bad),
+		cmocka_unit_test(answer__same_bytes_twice),	      cmocka_unit_test(hints__apart),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -308,6 +308,30 @@ static void req__contradicts_its_chunks(void **state)
 	duo_free(d);
 }
 
+/* A write whose pieces are as long as it is, and are not it: nothing of ours goes to the region. PROTOCOL R119 */
+static void req__pieces_overlap(void **state)
+{
+	struct uccl_req r = {.kind = UCCL_RMA_WRITE, .nseg = 1, .seg = {{.len = 3000, .key = 1}}};
+	struct uccl_env env = {.id = 5, .len = 3000, .flags = UCCL_ENV_EAGER};
+	struct duo *d = duo_open();
+
+	(void)state;
+	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
+	duo_fill(src, 3000, 1);
+	assert_int_equal(duo_eager(d, 1, 0, 2000, 3000, src + 2000, 1000), UCCL_DROP_COUNT);
+	assert_int_equal(duo_eager(d, 1, 0, 2000, 3000, src + 2000, 1000), UCCL_DROP_OVERLAP);
+	assert_int_equal(req(d, &r, &env, src, 2001), UCCL_DROP_RECORD);
+	assert_int_equal(duo_eager(d, 1, 0, 500, 3000, src + 500, 600), UCCL_DROP_COUNT);
+	assert_int_equal(req(d, &r, &env, src, 1000), UCCL_DROP_OVERLAP);
+	assert_int_equal(d->side[1].m.serve_pool.used, 0);
+	assert_int_equal(req(d, &r, &env, src, 500), UCCL_DROP_COUNT);
+	assert_int_equal(d->side[1].events, 0);
+	assert_int_equal(duo_eager(d, 1, 0, 1100, 3000, src + 1100, 900), UCCL_DROP_COUNT);
+	assert_int_equal(d->side[1].events, 1);
+	duo_check(mem, 3000, 1);
+	duo_free(d);
+}
+
 static void nothing_touched(uint64_t from, uint64_t to)
 {
 	for (uint64_t i = from; i < to; i++)
@@ -779,6 +803,7 @@ int main(void)
 		cmocka_unit_test(atomic__large),
 		cmocka_unit_test(atomic__unknown),
 		cmocka_unit_test(req__malformed),
+		cmocka_unit_test(req__pieces_overlap),
 		cmocka_unit_test(req__contradicts_its_chunks),
 		cmocka_unit_test(revoke__write),
 		cmocka_unit_test(revoke__read),

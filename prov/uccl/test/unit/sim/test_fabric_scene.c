@@ -106,20 +106,20 @@ static void arrived__twice_or_never(void **state)
 	/* In any order, but each byte once: good. */
 	assert_int_equal(uccl_fab_scene_open(&s, &c), 0);
 	uccl_fab_scene_add(&s, 0, 1, 3000, 0, 0);
-	uccl_fab_arrived(&s, 0, 2000, 1000, false);
-	uccl_fab_arrived(&s, 0, 0, 1000, false);
-	uccl_fab_arrived(&s, 0, 1000, 1000, false);
+	uccl_fab_arrived(&s, 0, 2000, 1000);
+	uccl_fab_arrived(&s, 0, 0, 1000);
+	uccl_fab_arrived(&s, 0, 1000, 1000);
 	assert_int_equal(s.done, 1);
 	assert_string_equal(s.broken, "");
 	/* The right number of bytes, but not the right ones. */
 	uccl_fab_scene_add(&s, 0, 1, 3000, 0, 0);
-	uccl_fab_arrived(&s, 1, 0, 1000, false);
-	uccl_fab_arrived(&s, 1, 0, 1000, false);
-	uccl_fab_arrived(&s, 1, 2000, 1000, false);
+	uccl_fab_arrived(&s, 1, 0, 1000);
+	uccl_fab_arrived(&s, 1, 0, 1000);
+	uccl_fab_arrived(&s, 1, 2000, 1000);
 	assert_string_not_equal(s.broken, "");
 	s.broken[0] = 0;
 	uccl_fab_scene_add(&s, 0, 1, 1000, 0, 0);
-	uccl_fab_arrived(&s, 2, 0, 1001, false);
+	uccl_fab_arrived(&s, 2, 0, 1001);
 	assert_string_not_equal(s.broken, "");
 	uccl_fab_scene_close(&s);
 }
