@@ -218,7 +218,7 @@ static void insertion_report(struct insertion *ins, int err)
 	}
 	if (ins->fi_addr)
 		ins->fi_addr[ins->at] = FI_ADDR_NOTAVAIL;
-	uccl_info(FI_LOG_AV, "address %zu not inserted: %s\n", ins->at, uccl_lib.strerror(err));
+	uccl_info(FI_LOG_AV, "address %zu of a call cannot be inserted: %s\n", ins->at, uccl_lib.strerror(err));
 	if (ins->av->async)
 		uccl_eq_push_error(ins->av->eq, &e);
 }
@@ -508,7 +508,8 @@ int uccl_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_
 	int rc;
 
 	if (attr && attr->flags & ~(FI_EVENT | FI_SYMMETRIC | (attr->name ? FI_READ : 0))) {
-		uccl_info(FI_LOG_AV, "address vector flags 0x%llx not supported\n", (unsigned long long)attr->flags);
+		uccl_info(FI_LOG_AV, "address vector flags 0x%llx are not supported\n",
+			  (unsigned long long)attr->flags);
 		return -FI_EINVAL;
 	}
 	if (attr && (attr->rx_ctx_bits < 0 || attr->rx_ctx_bits > AV_CTX_BITS))
@@ -524,7 +525,8 @@ int uccl_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_
 	if (attr && attr->name) {
 		rc = uccl_avshare_open(av->domain->name, attr->name, attr->flags & FI_READ, attr->count, &av->share);
 		if (rc) {
-			uccl_info(FI_LOG_AV, "address vector %s: %s\n", attr->name, uccl_lib.strerror(-rc));
+			uccl_info(FI_LOG_AV, "address vector %s cannot be opened: %s\n", attr->name,
+				  uccl_lib.strerror(-rc));
 			free(av);
 			return rc;
 		}

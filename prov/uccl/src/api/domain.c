@@ -169,7 +169,7 @@ int uccl_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid
 	uccl_ep_list_init(&d->eps, d->locking);
 	rc = uccl_rescue_start(&d->rescue, &d->eps, rescue_ns);
 	if (rc) {
-		uccl_warn(FI_LOG_DOMAIN, "no thread can be had for FI_UCCL_RESCUE\n");
+		uccl_warn(FI_LOG_DOMAIN, "cannot start the thread of FI_UCCL_RESCUE: %s\n", uccl_lib.strerror(-rc));
 		uccl_ep_list_fini(&d->eps);
 		goto fail;
 	}

@@ -285,8 +285,8 @@ static int nic_open(struct uccl_ep *ep, struct uccl_nic **out)
 		char place[UCCL_ADDRESS_TEXT];
 
 		uccl_address_place_text(&ep->src, place, sizeof(place));
-		uccl_warn(FI_LOG_EP_CTRL, "cannot open %s on %s: %s\n", place, ep->domain->name,
-			  uccl_lib.strerror(-rc));
+		uccl_warn(FI_LOG_EP_CTRL, "cannot open an endpoint at %s on interface %s: %s\n", place,
+			  ep->domain->name, uccl_lib.strerror(-rc));
 		return rc;
 	}
 	if (*p->fault) {
@@ -340,8 +340,8 @@ static void linkshare_open(struct uccl_ep *ep, struct uccl_engine_attr *attr)
 		return;
 	ep->linkshare = uccl_linkshare_open(folder, ep->domain->name);
 	if (!ep->linkshare) {
-		uccl_info(FI_LOG_EP_CTRL, "no memory to share the line rate of %s: %s\n", ep->domain->name,
-			  strerror(errno));
+		uccl_info(FI_LOG_EP_CTRL, "endpoints on %s do not share its line rate: no file in /dev/shm: %s\n",
+			  ep->domain->name, strerror(errno));
 		return;
 	}
 	attr->sharers = ep_sharers;
@@ -358,7 +358,9 @@ static int named_open(struct uccl_ep *ep)
 	if (!uccl_place_rdma(p) || !ep->src.port)
 		return 0;
 	if (!uccl_named_allowed(p)) {
-		uccl_warn(FI_LOG_EP_CTRL, "port %u is not served: FI_UCCL_KEYLESS or FI_UCCL_SECURITY is against it\n",
+		uccl_warn(FI_LOG_EP_CTRL,
+			  "peers cannot ask for this endpoint at port %u: FI_UCCL_KEYLESS=0 or FI_UCCL_SECURITY "
+			  "forbids it\n",
 			  ep->src.port);
 		return -FI_EADDRNOTAVAIL;
 	}
@@ -370,7 +372,8 @@ static int named_open(struct uccl_ep *ep)
 		return n;
 	rc = uccl_named_open(at, n, uccl_engine_addr(ep->engine), &ep->named);
 	if (rc)
-		uccl_warn(FI_LOG_EP_CTRL, "cannot be found at port %u: %s\n", ep->src.port, uccl_lib.strerror(-rc));
+		uccl_warn(FI_LOG_EP_CTRL, "peers cannot ask for this endpoint at port %u: %s\n", ep->src.port,
+			  uccl_lib.strerror(-rc));
 	free(at);
 	return rc;
 }
@@ -416,7 +419,8 @@ int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity)
 	linkshare_open(ep, &attr);
 	rc = uccl_engine_open(&attr, uccl_clock(), &ep->engine);
 	if (rc) {
-		uccl_warn(FI_LOG_EP_CTRL, "cannot start the engine: %s\n", uccl_lib.strerror(-rc));
+		uccl_warn(FI_LOG_EP_CTRL, "cannot start the endpoint on interface %s: %s\n", ep->domain->name,
+			  uccl_lib.strerror(-rc));
 		uccl_tracefile_close(ep->trace);
 		uccl_linkshare_close(ep->linkshare);
 		uccl_stage_close(ep->stage);

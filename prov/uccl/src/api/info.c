@@ -168,7 +168,7 @@ static int query_source(struct query *q, const char *node, const char *service, 
 	if (!h || !h->src_addr || !h->src_addrlen)
 		return 0;
 	if (hint_address(q, h->src_addr, h->src_addrlen, &a)) {
-		uccl_info(FI_LOG_CORE, "no match: hints->src_addr is not an address of its format\n");
+		uccl_info(FI_LOG_CORE, "no match: hints->src_addr is not an address of hints->addr_format\n");
 		return -FI_ENODATA;
 	}
 	return set_source(q, &a.nic, 1);
@@ -188,7 +188,7 @@ static int pick_dest(struct query *q, const struct uccl_nic_addr *v, int n)
 	if (nlist >= 0)
 		free(list);
 	if (pick < 0) {
-		uccl_info(FI_LOG_CORE, "no match: no interface for the address family of the destination\n");
+		uccl_info(FI_LOG_CORE, "no match: no interface has the destination's address family (IPv4, IPv6)\n");
 		return -FI_ENODATA;
 	}
 	memset(&q->dest, 0, sizeof(q->dest));
@@ -207,8 +207,9 @@ static int ask_dest(struct query *q, const char *node, const char *service, cons
 	rc = uccl_named_ask(v, n, UCCL_NAMED_PATIENCE_NS, &q->dest);
 	q->has_dest = !rc;
 	if (rc)
-		uccl_warn(FI_LOG_CORE, "no endpoint of an RDMA NIC answers at %s port %s\n", node ? node : "localhost",
-			  service);
+		uccl_warn(FI_LOG_CORE,
+			  "no endpoint of an RDMA NIC answers at %s port %s: is it open? does a firewall block UDP?\n",
+			  node ? node : "localhost", service);
 	return rc;
 }
 
@@ -228,7 +229,7 @@ static int query_dest(struct query *q, const char *node, const char *service, bo
 			return n;
 	} else if (h && h->dest_addr && h->dest_addrlen) {
 		if (hint_address(q, h->dest_addr, h->dest_addrlen, &q->dest)) {
-			uccl_info(FI_LOG_CORE, "no match: hints->dest_addr is not an address of its format\n");
+			uccl_info(FI_LOG_CORE, "no match: hints->dest_addr is not an address of hints->addr_format\n");
 			return -FI_ENODATA;
 		}
 	} else {
@@ -250,7 +251,8 @@ static int query_objects(struct query *q)
 		return -FI_ENODATA;
 	}
 	if (f && f->name && strcmp(f->name, FI_UCCL_FABRIC_NAME)) {
-		uccl_info(FI_LOG_CORE, "no match: fabric name %s, ours is %s\n", f->name, FI_UCCL_FABRIC_NAME);
+		uccl_info(FI_LOG_CORE, "no match: fabric name %s; this provider's is %s\n", f->name,
+			  FI_UCCL_FABRIC_NAME);
 		return -FI_ENODATA;
 	}
 	if (d && d->domain) {
@@ -424,8 +426,8 @@ static int keep_addressing(const struct query *q, struct fi_info *info)
 	if (!(info->caps & (FI_RMA | FI_ATOMIC)) || virtual == uccl_mr_virtual(q->domain->mr_mode))
 		return 0;
 	if (!virtual || info->domain_attr->mr_mode == FI_MR_BASIC) {
-		uccl_info(FI_LOG_CORE, "no match: the open domain addresses its regions %s\n",
-			  virtual ? "by offsets" : "virtually, with keys of its own");
+		uccl_info(FI_LOG_CORE, "no match: the open domain uses %s for its regions of memory\n",
+			  virtual ? "offsets" : "virtual addresses and keys of the provider");
 		return -FI_ENODATA;
 	}
 	info->domain_attr->mr_mode = 0;
@@ -508,7 +510,8 @@ static int query_addresses(struct query *q, const char *node, const char *servic
 	if (flags & FI_PROV_ATTR_ONLY)
 		return 0;
 	if (q->rdma && service && !uccl_named_allowed(&q->params)) {
-		uccl_info(FI_LOG_CORE, "no match: FI_UCCL_KEYLESS or FI_UCCL_SECURITY is against telling addresses\n");
+		uccl_info(FI_LOG_CORE,
+			  "no match: FI_UCCL_KEYLESS=0 or FI_UCCL_SECURITY forbids to ask a host for addresses\n");
 		return -FI_ENODATA;
 	}
 	rc = query_source(q, source ? node : NULL, source ? service : NULL, numeric);
@@ -539,23 +542,23 @@ int uccl_getinfo(uint32_t version, const char *node, const char *service, uint64
 	/* No warnings about anything then. */
 	if (hints && hints->ep_attr && !type_offered(hints->ep_attr->type, flags)) {
 		uccl_info(FI_LOG_CORE, "no match: endpoint type %d%s\n", hints->ep_attr->type,
-			  flags & CORE_PROV_ONLY ? " is not for utility providers" : "");
+			  flags & CORE_PROV_ONLY ? " is not offered to utility providers" : " is not supported");
 		goto out;
 	}
 	q->dgram = hints && hints->ep_attr && hints->ep_attr->type == FI_EP_DGRAM;
 	if (!uccl_address_format_ok(q->format)) {
-		uccl_info(FI_LOG_CORE, "no match: address format %u\n", q->format);
+		uccl_info(FI_LOG_CORE, "no match: address format %u is not supported\n", q->format);
 		goto out;
 	}
 	if (uccl_params_read(&q->params, why, sizeof(why))) {
-		uccl_warn(FI_LOG_CORE, "no uccl endpoints: %s\n", why);
+		uccl_warn(FI_LOG_CORE, "the provider offers nothing: %s\n", why);
 		goto out;
 	}
 	if (!uccl_attr_match(hints, version, &q->params))
 		goto out;
 	q->rdma = uccl_place_rdma(&q->params);
 	if (q->rdma && uccl_address_is_sock(q->format)) {
-		uccl_info(FI_LOG_CORE, "no match: a socket address cannot name a queue pair\n");
+		uccl_info(FI_LOG_CORE, "no match: endpoints of RDMA NICs have no socket addresses\n");
 		goto out;
 	}
 	warn_unknown_nics(&q->params);

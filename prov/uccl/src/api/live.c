@@ -99,7 +99,8 @@ struct uccl_live *uccl_live_open(const struct uccl_ep *ep)
 	uccl_live_refresh(l, ep, uccl_clock());
 	return l;
 fail:
-	uccl_warn(FI_LOG_EP_CTRL, "FI_UCCL_LIVE: no file for this endpoint: %s\n", strerror(errno));
+	uccl_warn(FI_LOG_EP_CTRL, "FI_UCCL_LIVE: uccl_top will not see this endpoint: no file in /dev/shm: %s\n",
+		  strerror(errno));
 	free(l);
 	return NULL;
 }

@@ -173,7 +173,7 @@ int uccl_named_open(const struct uccl_nic_addr *at, int n, const struct uccl_add
 			nd->fd[nd->n++] = (struct pollfd){ .fd = fd, .events = POLLIN };
 			continue;
 		}
-		named_note("not found by its port at", &at[i], errno);
+		named_note("peers cannot ask for this endpoint at", &at[i], errno);
 		rc = i ? 0 : -errno;
 	}
 	if (!rc && uccl_thread_start(&nd->thread, named_main, nd))

@@ -196,7 +196,7 @@ static void warn_unknown(const char *var)
 	for (size_t i = 0; i < uccl_array_len(table); i++)
 		if (strlen(table[i].name) == len && !memcmp(table[i].name, var, len))
 			return;
-	uccl_warn(FI_LOG_CORE, "%.*s is no variable of this provider\n", (int)len, var);
+	uccl_warn(FI_LOG_CORE, "%.*s is not a variable of this provider: is it misspelt?\n", (int)len, var);
 }
 
 void uccl_params_define(void)
@@ -226,7 +226,7 @@ void uccl_params_alias(char *buf, size_t size)
 	if (strlen(value) < size && strlen(value) < UCCL_PARAM_NAME && value[strspn(value, ok)] == '\0')
 		snprintf(buf, size, "%s", value);
 	else
-		uccl_warn(FI_LOG_CORE, "FI_UCCL_ALIAS=%.200s is no name of a provider (up to %d of a-z 0-9 _ -)\n",
+		uccl_warn(FI_LOG_CORE, "FI_UCCL_ALIAS=%.200s is not valid (up to %d characters of a-z 0-9 _ -)\n",
 			  value, UCCL_PARAM_NAME - 1);
 }
 

@@ -124,7 +124,7 @@ void uccl_triggers_run(struct uccl_domain *d)
 			return;
 		}
 		if (rc)
-			uccl_warn(FI_LOG_EP_DATA, "a triggered operation could not be posted: %s\n",
+			uccl_warn(FI_LOG_EP_DATA, "a triggered operation cannot be posted: %s\n",
 				  uccl_lib.strerror((int)-rc));
 		trigger_free(t);
 	}

@@ -34,11 +34,11 @@ static void failure_text(const struct uccl_op *op, char *buf, size_t size)
 		[UCCL_OP_COMPARE] = "comparing atomic at",
 	};
 	static const char *const refusals[UCCL_REFUSED_COUNT] = {
-		[UCCL_REFUSED_KEY] = "it has no region of this key",
+		[UCCL_REFUSED_KEY] = "it has no region with this key",
 		[UCCL_REFUSED_ACCESS] = "the region does not permit this kind of access",
-		[UCCL_REFUSED_RANGE] = "outside of the region",
+		[UCCL_REFUSED_RANGE] = "the place is outside of the region",
 		[UCCL_REFUSED_REVOKED] = "the region was closed meanwhile",
-		[UCCL_REFUSED_ATOMIC] = "it cannot do that",
+		[UCCL_REFUSED_ATOMIC] = "it does not support this atomic operation",
 	};
 	const char *what = whats[op->type];
 	char who[UCCL_ADDRESS_TEXT] = "any peer";
@@ -46,7 +46,7 @@ static void failure_text(const struct uccl_op *op, char *buf, size_t size)
 	if (op->from || op->peer)
 		uccl_address_text(uccl_peer_addr(op->from ? op->from : op->peer), who, sizeof(who));
 	if (op->err == FI_ETRUNC)
-		snprintf(buf, size, "%s %s: message of %llu bytes, buffer of %llu", what, who,
+		snprintf(buf, size, "%s %s: the message has %llu bytes, the buffer %llu", what, who,
 			 (unsigned long long)(op->done_len + op->olen), (unsigned long long)op->done_len);
 	else if (op->refusal)
 		snprintf(buf, size, "%s %s refused: %s (key 0x%llx, 0x%llx + %llu)", what, who, refusals[op->refusal],
@@ -245,7 +245,7 @@ static void post_refused(const struct uccl_peer *peer, int rc)
 	char who[UCCL_ADDRESS_TEXT];
 
 	uccl_address_text(uccl_peer_addr(peer), who, sizeof(who));
-	uccl_info(FI_LOG_EP_DATA, "operation to %s refused: %s\n", who, uccl_lib.strerror(-rc));
+	uccl_info(FI_LOG_EP_DATA, "an operation to %s cannot be posted: %s\n", who, uccl_lib.strerror(-rc));
 }
 
 /* A request to `addr`, with room for its completion if it is to be `reported`; NULL: *rc says why there is none. */

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "engine/impl.h"
+#include "engine/view.h"
 
 /* Remote endpoints that one endpoint remembers, dead ones included: what strangers can make it keep is bounded. */
 #define CONNS_MAX (1u << 17)
@@ -207,21 +208,38 @@ static void records_free(struct conn *c)
 	}
 }
 
+static const char *end_text(const struct conn *c, int err)
+{
+	if (c->closed)
+		return "it closed its endpoint";
+	switch (err) {
+	case FI_ECONNRESET:
+		return "another process or endpoint answers at its address";
+	case FI_ETIMEDOUT:
+		return "it did not answer for too long (FI_UCCL_PEER_TIMEOUT)";
+	case FI_ENETDOWN:
+		return "it did not answer for too long, and the link of this host's NIC is down";
+	case FI_ENODEV:
+		return "this host's NIC was removed, or it failed";
+	case FI_EACCES:
+		return "its FI_UCCL_SECURITY differs, or its address has no key";
+	case FI_EFAULT:
+		return "an operation to it was posted with a buffer that cannot be read";
+	default:
+		return "its process ended, or never listened there";
+	}
+}
+
 void conn_fail(struct conn *c, int err, uint64_t now)
 {
 	struct uccl_engine *e = c->e;
+	char ip[UCCL_VIEW_IP_TEXT];
 
 	if (c->peer.dead)
 		return;
+	uccl_view_addr_text(c->peer.addr.nic.ip, ip, sizeof(ip));
 	UCCL_LOG(err != FI_EACCES && (c->closed || TAILQ_EMPTY(&c->peer.sends)) ? UCCL_LOG_INFO : UCCL_LOG_WARN,
-		 "peer at port %u ended: %s", c->peer.addr.nic.port,
-		 c->closed ? "it closed" : err == FI_ECONNRESET ? "another incarnation answers" :
-		 err == FI_ETIMEDOUT ? "silent for too long" :
-		 err == FI_ENETDOWN ? "silent for too long, and our own link is down" :
-		 err == FI_ENODEV ? "our own NIC is gone" :
-		 err == FI_EACCES ? "its FI_UCCL_SECURITY is not ours, or its address has no key" :
-		 err == FI_EFAULT ? "an operation to it was posted with a buffer that cannot be read" :
-		 "its process is gone, or was never there");
+		 "peer %s port %u ended: %s", ip, c->peer.addr.nic.port, end_text(c, err));
 	engine_trace(e, UCCL_TRACE_PEER_END, 0, c, (uint32_t)(c->closed ? 0 : err));
 	if (c->peer.open) {
 		if (c->peer.flow.is_ready)

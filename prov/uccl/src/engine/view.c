@@ -145,10 +145,15 @@ const char *uccl_view_path_state(uint8_t state)
 	return state < uccl_array_len(text) ? text[state] : "?";
 }
 
+void uccl_view_addr_text(const uint8_t ip[16], char *buf, size_t size)
+{
+	bool v4 = IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)ip);
+
+	if (!inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? ip + 12 : ip, buf, (socklen_t)size))
+		snprintf(buf, size, "?");
+}
+
 void uccl_view_ip_text(const struct uccl_view_peer *p, char *buf, size_t size)
 {
-	bool v4 = IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)p->ip);
-
-	if (!inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? p->ip + 12 : p->ip, buf, (socklen_t)size))
-		snprintf(buf, size, "?");
+	uccl_view_addr_text(p->ip, buf, size);
 }

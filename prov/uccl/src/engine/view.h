@@ -83,6 +83,8 @@ const char *uccl_view_path_state(uint8_t state);
 /* A peer's IP address as people write it; "?" if the buffer is shorter than UCCL_VIEW_IP_TEXT and too short. */
 #define UCCL_VIEW_IP_TEXT 46
 void uccl_view_ip_text(const struct uccl_view_peer *p, char *buf, size_t size);
+/* The same for an address (IPv4 mapped into IPv6). */
+void uccl_view_addr_text(const uint8_t ip[16], char *buf, size_t size);
 
 /* What a person reads of it: into buf, always terminated. Returns its length. */
 size_t uccl_view_text(const struct uccl_view *v, char *buf, size_t size);

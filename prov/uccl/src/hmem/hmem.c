@@ -14,7 +14,7 @@ static void look(void)
 	const char *missing;
 
 	if (uccl_cuda_open(UCCL_CUDA_FILE, &missing))
-		UCCL_LOG(UCCL_LOG_INFO, "no GPU that serves: %s", missing);
+		UCCL_LOG(UCCL_LOG_INFO, "memory of GPUs cannot be used: %s is missing", missing);
 	else
 		found = &uccl_cuda_hmem;
 }

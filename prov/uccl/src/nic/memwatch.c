@@ -144,7 +144,8 @@ int uccl_memwatch_join(struct uccl_memwatcher *w)
 	}
 	pthread_mutex_unlock(&watch.life);
 	if (rc)
-		UCCL_LOG(UCCL_LOG_INFO, "registrations are not kept: userfaultfd: %s", strerror(-rc));
+		UCCL_LOG(UCCL_LOG_INFO, "registrations of memory are not cached: userfaultfd cannot be used: %s",
+			 strerror(-rc));
 	return rc;
 }
 

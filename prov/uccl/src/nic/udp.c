@@ -133,8 +133,8 @@ void uccl_udp_fragment(struct udp *u)
 	int i;
 
 	UCCL_LOG(UCCL_LOG_WARN,
-		 "a path is too narrow for packets of %u bytes, which are fragmented from now on; "
-		 "a smaller MTU would do better",
+		 "a path cannot carry packets of %u bytes, so they are fragmented from now on; "
+		 "set a smaller FI_UCCL_MTU",
 		 u->nic.caps.mtu);
 	u->fragment = true;
 	for (i = 0; i < u->nsocks; i++)

@@ -311,7 +311,7 @@ static int batch_receive(struct udp *u, struct udp_bank *b, int n, const struct 
 		/* Short of memory: packets are lost, and the protocol copes with that. */
 		if (!got || errno == EAGAIN || errno == ENOMEM || errno == ENOBUFS)
 			return 0;
-		UCCL_LOG(UCCL_LOG_WARN, "receiving failed: error %d", errno);
+		UCCL_LOG(UCCL_LOG_WARN, "receiving failed: %s", strerror(errno));
 		return -errno;
 	}
 	b->used = got;

@@ -186,7 +186,7 @@ static int ah_make(struct uccl_verbs_ahs *s, const struct uccl_verbs_ah_key *k, 
 	ah = ah_create(s, k);
 	if (!ah) {
 		wait = uccl_clamp((s->clock() - began) * DEAD_SHARE, DEAD_MIN_NS, DEAD_MAX_NS);
-		UCCL_LOG(UCCL_LOG_INFO, "no address handle: error %d; next try in %llu ms", errno,
+		UCCL_LOG(UCCL_LOG_INFO, "cannot make an address handle: %s; next try in %llu ms", strerror(errno),
 			 (unsigned long long)(wait / UCCL_NS_PER_MS));
 		dead_add(s, k->ip, k->lid, s->clock() + wait);
 		return -FI_EHOSTUNREACH;

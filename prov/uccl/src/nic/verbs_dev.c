@@ -232,11 +232,11 @@ static struct ibv_context *device_open(const struct uccl_verbs *lib, struct ibv_
 		return NULL;
 	ctx = lib->open_device(dev);
 	if (!ctx) {
-		UCCL_LOG(UCCL_LOG_INFO, "%s cannot be opened", dev->name);
+		UCCL_LOG(UCCL_LOG_INFO, "%s: cannot open the device: %s", dev->name, strerror(errno));
 		return NULL;
 	}
 	if (lib->query_device(ctx, attr)) {
-		UCCL_LOG(UCCL_LOG_INFO, "%s does not tell what it has", dev->name);
+		UCCL_LOG(UCCL_LOG_INFO, "%s: cannot query the device", dev->name);
 		lib->close_device(ctx);
 		return NULL;
 	}

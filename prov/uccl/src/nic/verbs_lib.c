@@ -145,7 +145,7 @@ static void process_load(void)
 
 	process_loaded = !uccl_verbs_load(&process_table, UCCL_VERBS_FILE, &missing);
 	if (!process_loaded)
-		UCCL_LOG(UCCL_LOG_INFO, "no RDMA verbs here: %s is missing", missing);
+		UCCL_LOG(UCCL_LOG_INFO, "RDMA NICs cannot be used: %s is missing", missing);
 }
 
 const struct uccl_verbs *uccl_verbs_lib(void)

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include <rdma/fi_errno.h>
@@ -51,8 +52,8 @@ int uccl_verbs_slab_open(const struct uccl_verbs *lib, struct ibv_pd *pd, const 
 	for (s->count = count; s->count >= least; s->count /= 2)
 		if (!slab_try(lib, pd, s, access))
 			return stack ? slab_stack(s) : 0;
-	UCCL_LOG(UCCL_LOG_WARN, "%s: no memory can be registered (error %d); perhaps `ulimit -l` is too low", name,
-		 errno);
+	UCCL_LOG(UCCL_LOG_WARN, "%s: cannot register memory: %s; is the limit of locked memory (ulimit -l) too low?",
+		 name, strerror(errno));
 	return -FI_ENOMEM;
 }
 

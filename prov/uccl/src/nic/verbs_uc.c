@@ -63,7 +63,7 @@ static void uc_dereg(struct uccl_nic *nic, void *mr)
 	struct uc *w = uc_of(nic);
 
 	if (w->dev->lib->dereg_mr(mr))
-		UCCL_LOG(UCCL_LOG_WARN, "%s: memory cannot be deregistered: error %d", w->ud->port.name, errno);
+		UCCL_LOG(UCCL_LOG_WARN, "%s: cannot deregister memory: %s", w->ud->port.name, strerror(errno));
 }
 
 /* Memory that we write from. */
@@ -81,7 +81,8 @@ static const struct uccl_mrcache_entry *source_get(struct uc_dev *d, const struc
 	if (!err)
 		return e;
 	if (err != -FI_ENOSYS) {
-		UCCL_LOG(UCCL_LOG_INFO, "%s: a buffer to send from cannot be registered: error %d", d->port.name, -err);
+		UCCL_LOG(UCCL_LOG_INFO, "%s: cannot register a buffer to send from, so it is copied: %s", d->port.name,
+			 strerror(-err));
 		d->copy_until = d->clock() + COPY_NS;
 	}
 	return NULL;
@@ -102,8 +103,8 @@ static void completion_take(struct uc_dev *d, const struct ibv_wc *wc)
 	}
 	d->stats.tx_errors++;
 	if (!(d->stats.tx_errors & (d->stats.tx_errors - 1)))
-		UCCL_LOG(UCCL_LOG_INFO, "%s: a write failed: status %d, vendor's %u, %llu times so far", d->port.name,
-			 wc->status, wc->vendor_err, (unsigned long long)d->stats.tx_errors);
+		UCCL_LOG(UCCL_LOG_INFO, "%s: a direct write failed: status %d, vendor error %u (%llu times so far)",
+			 d->port.name, wc->status, wc->vendor_err, (unsigned long long)d->stats.tx_errors);
 	uccl_uc_path_broke(d, p);
 }
 
@@ -179,7 +180,7 @@ static void chains_post(struct uc *w)
 		p->set->used_ns = d->clock();
 		if (!err)
 			continue;
-		UCCL_LOG(UCCL_LOG_INFO, "%s: writes refused: error %d", d->port.name, err);
+		UCCL_LOG(UCCL_LOG_INFO, "%s: the NIC refuses direct writes: %s", d->port.name, strerror(err));
 		/* Packets will be, too, and say so. */
 		if (err == EACCES || err == EPERM)
 			d->link = UCCL_LINK_GONE;
@@ -236,7 +237,8 @@ static void receive_failed(struct uc_dev *d, struct uc_path *p, const struct ibv
 {
 	d->stats.rx_errors++;
 	if (!(d->stats.rx_errors & (d->stats.rx_errors - 1)))
-		UCCL_LOG(UCCL_LOG_INFO, "%s: a write failed here: status %d, vendor's %u, %llu times so far",
+		UCCL_LOG(UCCL_LOG_INFO,
+			 "%s: receiving a direct write failed: status %d, vendor error %u (%llu times so far)",
 			 d->port.name, wc->status, wc->vendor_err, (unsigned long long)d->stats.rx_errors);
 	if (p && (d->type == IBV_QPT_RC || wc->status != IBV_WC_REM_ACCESS_ERR))
 		uccl_uc_path_broke(d, p);

@@ -55,7 +55,7 @@ static void source_dereg(void *arg, void *mr)
 	struct uc_dev *d = arg;
 
 	if (d->lib->dereg_mr(mr))
-		UCCL_LOG(UCCL_LOG_WARN, "%s: memory cannot be deregistered: error %d", d->port.name, errno);
+		UCCL_LOG(UCCL_LOG_WARN, "%s: cannot deregister memory: %s", d->port.name, strerror(errno));
 }
 
 static const struct uccl_mrcache_ops source_ops = {.reg = source_reg, .dereg = source_dereg};
@@ -91,7 +91,8 @@ void uccl_uc_dev_post(struct uc_dev *d)
 		d->srq_due -= err ? (uint32_t)(bad - wr) : n;
 		if (!err)
 			continue;
-		UCCL_LOG(UCCL_LOG_INFO, "%s: receives for writes refused: error %d", d->port.name, err);
+		UCCL_LOG(UCCL_LOG_INFO, "%s: the NIC refuses receives for direct writes: %s", d->port.name,
+			 strerror(err));
 		return;
 	}
 }
@@ -141,7 +142,8 @@ static void queues_renew(struct uc_dev *d)
 		d->stats.renewed++;
 		return;
 	}
-	UCCL_LOG(UCCL_LOG_WARN, "%s: queues for direct writes cannot be made anew: packets from now on", d->port.name);
+	UCCL_LOG(UCCL_LOG_WARN, "%s: cannot make the queues for direct writes again; packets are used from now on",
+		 d->port.name);
 	d->link = UCCL_LINK_GONE;
 	uccl_uc_paths_end(d);
 }

@@ -157,7 +157,7 @@ destroy:
 	p->sq.qp = NULL;
 fail:
 	atomic_fetch_sub(&d->budget->used, 1);
-	UCCL_LOG(UCCL_LOG_INFO, "%s: no queue pair to write with: error %d", d->port.name, -err);
+	UCCL_LOG(UCCL_LOG_INFO, "%s: cannot make a queue pair for direct writes: %s", d->port.name, strerror(-err));
 	return err;
 }
 
@@ -205,7 +205,7 @@ static int path_join(struct uc_dev *d, struct uc_path *p)
 	if (!err)
 		err = to_rts(d, p);
 	if (err) {
-		UCCL_LOG(UCCL_LOG_INFO, "%s: a queue pair cannot be connected: error %d", d->port.name, err);
+		UCCL_LOG(UCCL_LOG_INFO, "%s: cannot connect a queue pair: %s", d->port.name, strerror(err));
 		return -err;
 	}
 	p->joined = true;

@@ -59,7 +59,8 @@ void uccl_ud_live_open(struct ud *u)
 	if (!err)
 		return;
 	u->live = NULL;
-	UCCL_LOG(UCCL_LOG_INFO, "%s: going without liveness connections: error %d", u->port.name, -err);
+	UCCL_LOG(UCCL_LOG_INFO, "%s: no liveness connections, so the end of a peer's process may be noticed late: %s",
+		 u->port.name, strerror(-err));
 }
 
 struct ud_watch *uccl_ud_watch(struct ud *u, const struct uccl_nic_addr *to)
@@ -134,11 +135,11 @@ static void port_look(struct ud *u)
 	enum uccl_link link = uccl_verbs_look(u->lib, u->ctx, &u->port);
 
 	if (u->port.gid_index != before) {
-		UCCL_LOG(UCCL_LOG_INFO, "%s: our GID has number %u now, not %u", u->port.name, u->port.gid_index,
-			 before);
+		UCCL_LOG(UCCL_LOG_INFO, "%s: the index of the NIC's GID was %u and is %u now", u->port.name, before,
+			 u->port.gid_index);
 		/* Handles by the old number go when no send uses them. */
 		if (uccl_ud_tx_renew(u)) {
-			uccl_ud_gone(u, "its queues cannot be made anew");
+			uccl_ud_gone(u, "its queues cannot be made again");
 			return;
 		}
 	}
@@ -151,9 +152,9 @@ static void cq_broke(struct ud *u, const struct ibv_async_event *e)
 {
 	/* The queue pair that receives belongs to its queue, and its number is known to all. */
 	if (e->element.cq == u->rx_cq)
-		uccl_ud_gone(u, "the queue of received packets broke");
+		uccl_ud_gone(u, "the completion queue of received packets failed");
 	else if (e->element.cq == u->tx_cq && uccl_ud_tx_renew(u))
-		uccl_ud_gone(u, "its queues cannot be made anew");
+		uccl_ud_gone(u, "its queues cannot be made again");
 }
 
 static void qp_broke(struct ud *u, const struct ibv_async_event *e)
@@ -176,7 +177,7 @@ static void event_take(struct ud *u, const struct ibv_async_event *e)
 		cq_broke(u, e);
 		break;
 	case IBV_EVENT_DEVICE_FATAL:
-		uccl_ud_gone(u, "the device is gone, or broke");
+		uccl_ud_gone(u, "the device was removed, or it failed");
 		break;
 	case IBV_EVENT_PORT_ACTIVE:
 	case IBV_EVENT_PORT_ERR:
@@ -199,19 +200,19 @@ void uccl_ud_events(struct ud *u)
 	live_look(u);
 	errno = 0;
 	while (!u->lib->get_async_event(u->ctx, &e)) {
-		UCCL_LOG(UCCL_LOG_INFO, "%s: event %d of the NIC", u->port.name, e.event_type);
+		UCCL_LOG(UCCL_LOG_INFO, "%s: the NIC reports event %d", u->port.name, e.event_type);
 		/* Before a queue or a queue pair goes, all news of it must be acknowledged. */
 		u->lib->ack_async_event(&e);
 		event_take(u, &e);
 		errno = 0;
 	}
 	if (errno && errno != EAGAIN && errno != EINTR)
-		uccl_ud_gone(u, "the device was taken away");
+		uccl_ud_gone(u, "the device was removed");
 	if (now < u->look_at)
 		return;
 	u->look_at = now + LOOK_NS;
 	if (u->shown && !uccl_verbs_present(u->ctx))
-		uccl_ud_gone(u, "the device was taken away");
+		uccl_ud_gone(u, "the device was removed");
 }
 
 bool uccl_ud_link_tell(struct ud *u, struct uccl_rx *r)

@@ -53,7 +53,7 @@ static bool chain_post(struct ud *u)
 	memmove(&u->returned[u->nreturned - n], &u->returned[u->nreturned - n + i], (n - i) * sizeof(u->returned[0]));
 	u->nreturned -= i;
 	if (err)
-		UCCL_LOG(UCCL_LOG_INFO, "%s: receives refused: error %d", u->port.name, err);
+		UCCL_LOG(UCCL_LOG_INFO, "%s: the NIC refuses receives: %s", u->port.name, strerror(err));
 	return !err;
 }
 
@@ -85,7 +85,8 @@ static void receiver_revive(struct ud *u)
 	if (!err)
 		err = -uccl_ud_qp_start(u, u->rx_qp, false, ud_qkey(&u->self));
 	if (err) {
-		UCCL_LOG(UCCL_LOG_WARN, "%s: the receiving queue pair cannot be revived: error %d", u->port.name, err);
+		UCCL_LOG(UCCL_LOG_WARN, "%s: cannot start the receiving queue pair again: %s", u->port.name,
+			 strerror(err));
 		return;
 	}
 	for (i = 0; i < u->rx.count; i++) {
@@ -169,8 +170,8 @@ static int batch_receive(struct ud *u, struct uccl_rx *v, int n)
 		u->posted[piece] = false;
 		if (wc[i].status != IBV_WC_SUCCESS) {
 			if (!u->rx_broken)
-				UCCL_LOG(UCCL_LOG_INFO, "%s: a receive failed: status %d, vendor's %u", u->port.name,
-					 wc[i].status, wc[i].vendor_err);
+				UCCL_LOG(UCCL_LOG_INFO, "%s: a receive failed: status %d, vendor error %u",
+					 u->port.name, wc[i].status, wc[i].vendor_err);
 			u->stats.rx_errors++;
 			u->rx_broken = true;
 		} else if (packet_read(u, &wc[i], &v[k])) {
@@ -245,7 +246,7 @@ static int receive_or_arm(struct ud *u, struct uccl_rx *v, int n)
 	/* Perhaps not all of it, and the rest has no event of its own: stay awake. */
 	count = 1;
 	if (k == n && write(u->kick_fd, &count, sizeof(count)) < 0)
-		UCCL_LOG(UCCL_LOG_INFO, "%s: a wake-up was lost: error %d", u->port.name, errno);
+		UCCL_LOG(UCCL_LOG_INFO, "%s: a wake-up was lost: %s", u->port.name, strerror(errno));
 	return k;
 }
 

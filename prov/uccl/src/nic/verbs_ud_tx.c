@@ -49,7 +49,8 @@ int uccl_ud_qp_make(struct ud *u, struct uccl_verbs_sq *q)
 	q->qp = NULL;
 fail:
 	q->retry_at = u->clock() + RETRY_NS;
-	UCCL_LOG(UCCL_LOG_INFO, "no queue pair %d to send with: error %d", (int)(q - u->qp), -err);
+	UCCL_LOG(UCCL_LOG_INFO, "%s: cannot make queue pair %d for sending: %s", u->port.name, (int)(q - u->qp),
+		 strerror(-err));
 	return err;
 }
 
@@ -113,8 +114,8 @@ static void error_take(struct ud *u, struct uccl_verbs_sq *q, const struct ibv_w
 
 	u->stats.tx_errors++;
 	if (!(u->stats.tx_errors & (u->stats.tx_errors - 1)))
-		UCCL_LOG(UCCL_LOG_INFO, "%s: a send failed: status %d, vendor's %u, %llu times so far", u->port.name,
-			 wc->status, wc->vendor_err, (unsigned long long)u->stats.tx_errors);
+		UCCL_LOG(UCCL_LOG_INFO, "%s: a send failed: status %d, vendor error %u (%llu times so far)",
+			 u->port.name, wc->status, wc->vendor_err, (unsigned long long)u->stats.tx_errors);
 	/* The one that broke it: its place may be to blame, and must not break the next queue pair at once. */
 	if (wc->status != IBV_WC_WR_FLUSH_ERR && sent)
 		uccl_verbs_ah_suspect(u->ahs, sent->ah);
@@ -226,10 +227,10 @@ static void chains_post(struct ud *u)
 		u->stats.doorbells++;
 		if (!err)
 			continue;
-		UCCL_LOG(UCCL_LOG_INFO, "%s: sends refused: error %d", u->port.name, err);
+		UCCL_LOG(UCCL_LOG_INFO, "%s: the NIC refuses to send: %s", u->port.name, strerror(err));
 		/* The kernel binds an open device to who opened it: a process that is somebody else now has none. */
 		if (err == EACCES || err == EPERM)
-			uccl_ud_gone(u, "its use is refused, as this process has changed its user or rights");
+			uccl_ud_gone(u, "the kernel refuses access, because this process changed its user or rights");
 		else if (err != ENOMEM)
 			qp_renew(u, q);
 	}

@@ -56,7 +56,7 @@ static const struct setting {
 	{"FI_UCCL_FAULT=blackhole=3@5-1", "is not valid: blackhole: bad end time", false},
 	{"FI_UCCL_NIC=nosuch0", "FI_UCCL_NIC: no interface nosuch0", false},
 	{"FI_UCCL_STATS=/nonexistent/folder/x", NULL, true},
-	{"FI_UCCL_PAHTS=4", "FI_UCCL_PAHTS is no variable of this provider", true},
+	{"FI_UCCL_PAHTS=4", "FI_UCCL_PAHTS is not a variable of this provider", true},
 };
 
 static int env_case(const struct setting *s, unsigned int i)

@@ -62,8 +62,8 @@ static void define__warns_of_unknown(void **state)
 	unsetenv("FI_UCCL_PATHS");
 	unsetenv("FI_UCCL_PATHZ");
 	unsetenv("FI_UCCL_PAT");
-	assert_non_null(strstr(warned, "FI_UCCL_PATHZ is no variable"));
-	assert_non_null(strstr(warned, "FI_UCCL_PAT is no variable"));
+	assert_non_null(strstr(warned, "FI_UCCL_PATHZ is not a variable"));
+	assert_non_null(strstr(warned, "FI_UCCL_PAT is not a variable"));
 	assert_null(strstr(warned, "FI_UCCL_PATHS "));
 }
 

@@ -179,7 +179,7 @@ static void rma__errors(void **state)
 	assert_int_equal(fi_inject_write(d.a.ep, src, 8, d.to_b, 0, d.key), 0);
 	expect_error(&d, NULL, FI_EACCES, "does not permit");
 	assert_int_equal(fi_read(d.a.ep, dst, 8, NULL, d.to_b, 0, d.key + 1, dst), 0);
-	expect_error(&d, dst, FI_EKEYREJECTED, "no region of this key");
+	expect_error(&d, dst, FI_EKEYREJECTED, "no region with this key");
 	assert_int_equal(fi_read(d.a.ep, dst, SIZE, NULL, d.to_b, 1, d.key, dst), 0);
 	expect_error(&d, dst, FI_EACCES, "outside");
 	assert_int_equal(fi_read(d.a.ep, dst, 8, NULL, d.to_b, UINT64_MAX - 3, d.key, dst), 0);
@@ -194,7 +194,7 @@ static void rma__errors(void **state)
 	assert_int_equal(fi_close(&d.mr->fid), 0);
 	d.mr = NULL;
 	assert_int_equal(fi_read(d.a.ep, dst, 8, NULL, d.to_b, 0, d.key, dst), 0);
-	expect_error(&d, dst, FI_EKEYREJECTED, "no region of this key");
+	expect_error(&d, dst, FI_EKEYREJECTED, "no region with this key");
 	for (size_t i = 0; i < SIZE; i++)
 		assert_int_equal(mem[i], 0x5a);
 	duo_close(&d);
