@@ -46,14 +46,14 @@ roce_packages() {
 		die "missing:$missing; as root: util/install-deps roce"
 	"$TOP/util/install-deps" roce || die "packages are missing:$missing"
 	for p in $missing; do
-		PATH=$PATH:/usr/sbin:/sbin command -v $p >/dev/null || die "there is still no $p"
+		PATH=$PATH:/usr/sbin:/sbin command -v $p >/dev/null || die "$p is still missing after the installation"
 	done
 }
 
 # roce_kernel: set $kernel and $initrd, made once from Debian's package and kept in $ROCE_CACHE
 roce_kernel() {
 	local dir=$ROCE_CACHE/$ROCE_KERNEL
-	mkdir -p "$dir" || die "no folder for the kernel: $dir; XDG_CACHE_HOME names another"
+	mkdir -p "$dir" || die "cannot make the folder $dir for the kernel; set XDG_CACHE_HOME to another folder"
 	kernel=$dir/vmlinux
 	initrd=$dir/initrd-$(printf '%s' "$ROCE_INIT $ROCE_MODULES" | cksum | tr -d ' ')
 	[ -s "$kernel" ] && [ -s "$initrd" ] && return
@@ -64,7 +64,7 @@ roce_kernel() {
 		flock -w 300 9 && kernel_make "$dir" "$initrd"
 	) >"$dir/log" 2>&1 || {
 		tail -n 5 "$dir/log" | sed 's/^/   | /' >&2
-		die "no kernel from Debian's package $ROCE_KERNEL; all of it is in $dir/log"
+		die "cannot get the kernel package $ROCE_KERNEL from Debian; see $dir/log"
 	}
 }
 
@@ -138,7 +138,7 @@ roce_accel() {
 	kvm) cpu=host ;;
 	# What the kernel takes for fast is slow when emulated: without these two 1.7 times less time goes to a packet.
 	tcg) accel=tcg,thread=multi cpu=max,-erms,-pclmulqdq ;;
-	*) die "ROCE_ACCEL is kvm or tcg, not $accel" ;;
+	*) die "ROCE_ACCEL must be kvm or tcg, not $accel" ;;
 	esac
 }
 

@@ -54,7 +54,7 @@ static int port_probe(const struct uccl_verbs_port *list, bool overrun)
 		lib->close_device(ctx);
 	}
 	if (rc) {
-		fprintf(stderr, "uccl_probe: %s: not to be had: %s: %s\n", list->name, what, strerror(-rc));
+		fprintf(stderr, "uccl_probe: %s: cannot %s: %s\n", list->name, what, strerror(-rc));
 		return 1;
 	}
 	measured = uccl_verbs_probe_write_max(&p);
@@ -86,7 +86,7 @@ static int port_probe(const struct uccl_verbs_port *list, bool overrun)
 		fprintf(stderr, "uccl_probe: %s: writes reach memory that is not registered any more: use "
 			"FI_UCCL_SECURITY=packets\n", port.name);
 	if (measured < assumed)
-		fprintf(stderr, "uccl_probe: %s: a lost packet may end a queue pair; verbs-uc will make it anew each "
+		fprintf(stderr, "uccl_probe: %s: a lost packet may end a queue pair; verbs-uc will make a new one each "
 			"time\n", port.name);
 	return p.dereg_fences == UCCL_PROBE_NO || measured < assumed ? 3 : 0;
 }

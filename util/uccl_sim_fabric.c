@@ -104,7 +104,7 @@ int uccl_sim_fabric(int argc, char **argv)
 	began = seconds();
 	rc = uccl_fab_play_run(&p, quiet ? NULL : progress);
 	if (rc && !p.scene.net.events) {
-		fprintf(stderr, "such a scene cannot be: %s\n", strerror(-rc));
+		fprintf(stderr, "these options cannot be used together: %s\n", strerror(-rc));
 		return 2;
 	}
 	began = seconds() - began;

@@ -128,32 +128,32 @@ static int rig_open(struct rig *r, int completions)
 	r->source = aligned_alloc(4096, BUFFER);
 	r->target = aligned_alloc(4096, BUFFER);
 	if (!r->source || !r->target || getrandom(&r->iova, sizeof(r->iova), 0) != sizeof(r->iova))
-		return failed(r, "memory");
+		return failed(r, "allocate memory");
 	for (i = 0; i < BUFFER; i++)
 		r->source[i] = (uint8_t)(i % 251 % BEFORE);
 	memset(r->target, BEFORE, BUFFER);
 	r->iova = r->iova >> 1 & ~4095ull;
 	r->pd = r->lib->alloc_pd(r->ctx);
 	if (!r->pd)
-		return failed(r, "a protection domain");
+		return failed(r, "allocate a protection domain");
 	r->source_mr = r->lib->reg_mr(r->pd, r->source, BUFFER, IBV_ACCESS_LOCAL_WRITE);
 	if (!r->source_mr)
-		return failed(r, "to register memory");
+		return failed(r, "register memory");
 	r->target_mr = r->lib->reg_mr_iova(r->pd, r->target, BUFFER, r->iova,
 					   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	if (!r->target_mr)
-		return failed(r, "to register memory under a number of its own");
+		return failed(r, "register memory under a random number");
 	r->send_cq = r->lib->create_cq(r->ctx, 4 * RECEIVES, NULL, NULL, 0);
 	r->recv_cq = r->lib->create_cq(r->ctx, completions ? completions : 4 * RECEIVES, NULL, NULL, 0);
 	r->srq = r->send_cq && r->recv_cq ? r->lib->create_srq(r->pd, &srq) : NULL;
 	if (!r->srq)
-		return failed(r, "queues");
+		return failed(r, "make queues");
 	r->from = qp_new(r, 0);
 	r->to = qp_new(r, 0);
 	if (!r->from || !r->to)
-		return failed(r, "UC queue pairs");
+		return failed(r, "make UC queue pairs");
 	if (qp_connect(r, r->from, r->to->qp_num, 100, 200) || qp_connect(r, r->to, r->from->qp_num, 200, 100))
-		return failed(r, "to connect UC queue pairs");
+		return failed(r, "connect UC queue pairs");
 	return 0;
 }
 
@@ -287,10 +287,10 @@ static int row_stranger(struct rig *r, struct uccl_verbs_probe *p)
 	int rc = 0, errors;
 
 	if (!other)
-		return failed(r, "a third queue pair");
+		return failed(r, "make a third queue pair");
 	receives(r, RECEIVES);
 	if (qp_connect(r, other, r->to->qp_num, 0x123456, 0x654321))
-		rc = failed(r, "to connect a third queue pair");
+		rc = failed(r, "connect a third queue pair");
 	else
 		write_one(r, other, p->mtu, r->iova, r->target_mr->rkey);
 	p->stranger = yes(arrivals(r, 1, &errors) == 1 && placed(r) == p->mtu);
@@ -318,7 +318,7 @@ static int row_dereg(struct rig *r, struct uccl_verbs_probe *p)
 
 	receives(r, RECEIVES);
 	if (r->lib->dereg_mr(r->target_mr))
-		return failed(r, "to end a registration");
+		return failed(r, "end a registration");
 	r->target_mr = NULL;
 	write_one(r, r->from, p->mtu, r->iova, key);
 	arrivals(r, 1, &errors);
@@ -377,7 +377,7 @@ static int row_cycle(struct rig *r, struct uccl_verbs_probe *p)
 		struct ibv_qp *qp = qp_new(r, 0);
 
 		if (!qp)
-			return failed(r, "a queue pair");
+			return failed(r, "make a queue pair");
 		if (!qp_connect(r, qp, r->to->qp_num, 1, 1))
 			r->lib->modify_qp(qp, &err, IBV_QP_STATE);
 		r->lib->destroy_qp(qp);
