@@ -16,17 +16,17 @@
 
 #define CUBIC_CONSTANTS(X)											\
 	X(c, 0.4, 0.001, 1e6, "chunks/s^3",									\
-	  "steepness of the cubic (RFC 9438, 4.1)")								\
+	  "steepness of the cubic function (RFC 9438, 4.1)")							\
 	X(beta, 0.7, 0.1, 0.99, "share",									\
-	  "of the window left after congestion (4.6)")								\
+	  "share of the window that is left after congestion (4.6)")						\
 	X(growth, 1.5, 1.01, 10, "windows",									\
-	  "most that one RTT grows to (4.2)")									\
+	  "the window may grow by this factor in one RTT (4.2)")						\
 	X(min_chunks, 2, 1, 1e4, "chunks",									\
-	  "least window after congestion (4.6); after a time-out it is one chunk (4.8)")			\
+	  "smallest window after congestion (4.6); after a time-out the window is one chunk (4.8)")		\
 	X(first_chunks, 10, 1, 1e4, "chunks",									\
 	  "first window (RFC 6928)")										\
 	X(gap_rtts, 2, 1, 1e6, "RTTs",										\
-	  "longest time between two acknowledgements that counts for the epoch; the rest was idle")
+	  "a longer time between two acknowledgements was idle; only this much counts for the epoch")
 
 UCCL_CONSTANTS(cubic, CUBIC_CONSTANTS);
 

@@ -25,48 +25,48 @@
  */
 #define NSCC_CONSTANTS(X)											\
 	X(ref_rtt_us, 12, 0.1, 1e6, "us",									\
-	  "round trip that the reference is tuned for")								\
+	  "round trip for which the reference is tuned")							\
 	X(ref_bdp, 150000, 1000, 1e9, "bytes",									\
-	  "its bandwidth-delay product, at 100 Gb/s")								\
+	  "bandwidth-delay product of the reference, at 100 Gb/s")						\
 	X(mss, 4096, 64, 1e6, "bytes",										\
-	  "of the packet that its gains are counted in")							\
+	  "size of the packets in which the gains are counted")							\
 	X(target_rtts, 1, 0.01, 100, "RTTs",									\
-	  "target of the queueing delay in base round trips (reference, without trimming)")			\
+	  "target of the queueing delay, in base round trips (reference, without trimming)")			\
 	X(max_bdps, 1.5, 0.1, 100, "BDPs",									\
 	  "largest window (reference)")										\
 	X(max_chunks, 24, 0, 1e4, "chunks",									\
-	  "on top of that (see above): with 16, NICs of 128 hosts in three tiers stood still for "		\
-	  "1 % of the time")											\
+	  "added to the largest window (see cc_nscc.c); with 16, the NICs of 128 hosts in three "		\
+	  "tiers were idle for 1 % of the time")								\
 	X(target_chunks, 8, 0, 1e4, "chunks",									\
-	  "on top of the target (see above)")									\
+	  "added to the target (see cc_nscc.c)")								\
 	X(first_chunks, 8, 0, 1e4, "chunks",									\
-	  "on top of the BDPs at first; with 24, senders whose links carry half lose for several "		\
-	  "time-outs")												\
+	  "added to the first window; with 24, senders whose links carry half lose chunks for "			\
+	  "several time-outs")											\
 	X(alpha, 4, 0.01, 1000, "packets",									\
-	  "gain, proportional (reference)")									\
+	  "gain of the proportional increase (reference)")							\
 	X(fair, 5, 0.01, 1000, "packets",									\
-	  "gain, fair increase (reference)")									\
+	  "gain of the fair increase (reference)")								\
 	X(eta, 0.15, 0, 1000, "packets",									\
-	  "gain, steady increase (reference)")									\
+	  "gain of the steady increase (reference)")								\
 	X(gamma, 0.8, 0.01, 1, "",										\
-	  "decrease: factor of the relative excess (reference)")						\
+	  "decrease: factor of the relative excess of the delay (reference)")					\
 	X(md_floor, 0.5, 0.01, 0.99, "share",									\
-	  "least that is left of the window (reference)")							\
+	  "a decrease leaves at least this share of the window (reference)")					\
 	X(ewma, 0.0125, 0.0001, 1, "share",									\
 	  "weight of one packet in the average delay (reference)")						\
 	X(fast, 0.25, 0, 10, "share",										\
-	  "fast increase: of what was acknowledged, (reference)")						\
+	  "fast increase: the window grows by this share of the acknowledged bytes (reference)")		\
 	X(fast_us, 1, 0, 1e6, "us",										\
-	  "once a whole window had less delay than this (reference)")						\
+	  "fast increase begins when a whole window had less delay than this (reference)")			\
 	X(quick_share, 8, 1, 1e4, "",										\
-	  "quick adapt: when less than one of so many parts of the largest window arrived in a "		\
-	  "round trip, (reference)")										\
+	  "quick adapt: less than this part (1/N) of the largest window arrived in a round trip "		\
+	  "(reference)")											\
 	X(quick_targets, 4, 0.1, 1e4, "targets",								\
-	  "and the delay was this, or something lost (reference)")						\
+	  "quick adapt: and the delay was above this, or something was lost (reference)")			\
 	X(adjust_pkts, 8, 1, 1e4, "packets",									\
-	  "the gains are applied after so many, or a round trip (reference)")					\
+	  "the gains are applied after this many packets, or after a round trip (reference)")			\
 	X(link_gbps, 10, 0.001, 1e5, "Gb/s",									\
-	  "line rate where the NIC does not know its own")
+	  "line rate, if the NIC does not know its own")
 
 UCCL_CONSTANTS(nscc, NSCC_CONSTANTS);
 

@@ -26,44 +26,44 @@
 /* "Reference": see above. */
 #define SWIFT_CONSTANTS(X)											\
 	X(target_us, 25, 0.1, 1e6, "us",									\
-	  "least base target of the delay (reference: 20, for NIC timestamps; a little more, as "		\
-	  "software is in our samples)")									\
+	  "smallest base target of the delay (reference: 20, for timestamps of the NIC; ours "			\
+	  "include software, so it is a little more)")								\
 	X(min_rtt_room, 0.25, 0, 10, "share",									\
-	  "of the smallest RTT seen, that the target leaves on top of it: room for jitter of the "		\
-	  "path itself")											\
+	  "the target is at least the smallest RTT and this share of it: room for jitter of the "		\
+	  "path")												\
 	X(link_gbps, 10, 0.001, 1e5, "Gb/s",									\
-	  "line rate where the NIC does not know its own: the serialisation of a chunk is part of "		\
-	  "the base")												\
+	  "line rate, if the NIC does not know its own; the time of a chunk on the link is part of "		\
+	  "the base target")											\
 	X(ai, 1, 0.001, 100, "chunks",										\
 	  "additive increase per RTT (reference: 1 packet)")							\
 	X(beta, 0.8, 0.01, 1, "",										\
 	  "multiplicative decrease: factor of the relative excess of the delay (reference)")			\
 	X(max_mdf, 0.5, 0.01, 0.99, "share",									\
-	  "most that one decrease takes away of the window (reference)")					\
+	  "one decrease takes at most this share of the window (reference)")					\
 	X(fs_range, 5, 0, 100, "targets",									\
-	  "flow scaling: many flows, with small windows, need a longer queue; added at the "			\
-	  "smallest (reference)")										\
+	  "flow scaling: added to the target at the smallest window, because many flows with small "		\
+	  "windows need a longer queue (reference)")								\
 	X(fs_min, 0.1, 0.001, 1, "chunks",									\
-	  "the window with that much; the target grows with 1/sqrt(window) up to there "			\
-	  "(reference)")											\
+	  "flow scaling: the window at which all of fs_range is added; the target grows with "			\
+	  "1/sqrt(window) up to there (reference)")								\
 	X(fs_max, 100, 2, 1e6, "chunks",									\
-	  "the window from which on nothing is added (reference)")						\
+	  "flow scaling: from this window on, nothing is added (reference)")					\
 	X(min_chunks, 0.1, 0.001, 1, "chunks",									\
-	  "least window (reference); below one chunk the flow is paced")					\
+	  "smallest window (reference); below one chunk the flow is paced")					\
 	X(first_chunks, 16, 1, 1e4, "chunks",									\
-	  "first window: enough to measure several paths at once; slow start doubles it per RTT")		\
+	  "first window, enough to measure several paths at once; slow start doubles it in each RTT")		\
 	X(loss_share, 0.1, 0, 1, "share",									\
-	  "of all bytes lost, above which losses mean congestion at any delay: a shallow buffer, "		\
-	  "a policer")												\
+	  "if more of all bytes is lost than this share, losses mean congestion at any delay (a "		\
+	  "short queue, a policer)")										\
 	X(loss_horizon, 256, 1, 1e6, "chunks",									\
-	  "over which that is averaged: 3.1 % lost by chance (1 packet of 256, 8 a chunk) stay 8 "		\
-	  "deviations below")											\
+	  "loss_share is averaged over this many chunks; losing 3.1 % of them by chance (1 packet "		\
+	  "of 256, 8 packets a chunk) stays 8 deviations below it")						\
 	X(rto_limit, 2, 1, 100, "",										\
-	  "time-outs in a row that close the window to one chunk; the ones before it only halve "		\
+	  "after this many time-outs in a row the window is one chunk; each earlier time-out halves "		\
 	  "it")													\
 	X(pace_targets, 16, 1, 1e4, "targets",									\
-	  "longest RTT that pacing believes: what a peer that stayed away leaves behind says "			\
-	  "nothing of the fabric")
+	  "pacing uses at most this RTT: a longer one comes from a peer that did not call, not from "		\
+	  "the fabric")
 
 UCCL_CONSTANTS(swift, SWIFT_CONSTANTS);
 

@@ -18,28 +18,28 @@
 
 #define TIMELY_CONSTANTS(X)											\
 	X(low_us, 35, 0.1, 1e6, "us",										\
-	  "RTT below which the rate only grows (UCCL)")								\
+	  "below this RTT the rate only grows (UCCL)")								\
 	X(low_delays, 1.5, 1, 100, "",										\
-	  "least of that in delays of the fabric and of a chunk on the link: half of its own must be left "	\
-	  "on top")				\
+	  "low_us is raised to at least this many times the delay of the fabric and of a chunk on "		\
+	  "the link, so that half of its own remains on top")							\
 	X(high, 10, 1.1, 1e4, "",										\
-	  "times that RTT, above which the rate only falls (UCCL: 350 us)")					\
+	  "above this many times low_us the rate only falls (UCCL: 350 us)")					\
 	X(ewma, 0.125, 0.001, 1, "share",									\
 	  "weight of a new difference of RTTs (UCCL; paper: 0.02 of a segment of 64 KiB)")			\
 	X(beta, 0.008, 0.0001, 1, "",										\
-	  "multiplicative decrease (UCCL; paper: 0.8 of its own gradient form)")				\
+	  "multiplicative decrease (UCCL; paper: 0.8 in its own form of the gradient)")				\
 	X(beta_high, 0.8, 0.0001, 1, "",									\
-	  "the same above the upper threshold (paper)")								\
+	  "multiplicative decrease above the upper threshold (paper)")						\
 	X(add_share, 0.01, 1e-6, 1, "links",									\
 	  "additive increase (UCCL: 4 Gb/s of 400)")								\
 	X(min_share, 0.002, 1e-6, 1, "links",									\
-	  "least rate (UCCL: 0.8 Gb/s of 400)")									\
+	  "smallest rate (UCCL: 0.8 Gb/s of 400)")								\
 	X(hai_after, 5, 1, 1e6, "",										\
-	  "falling RTTs in a row from which on the increase is larger (paper)")					\
+	  "after this many falling RTTs in a row the increase is larger (paper)")				\
 	X(hai_factor, 5, 1, 1000, "",										\
-	  "so many times (paper)")										\
+	  "how many times larger it is (paper)")								\
 	X(link_gbps, 10, 0.001, 1e5, "Gb/s",									\
-	  "line rate where the NIC does not know its own")
+	  "line rate, if the NIC does not know its own")
 
 UCCL_CONSTANTS(timely, TIMELY_CONSTANTS);
 

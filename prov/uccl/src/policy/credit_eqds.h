@@ -5,22 +5,23 @@
 
 #define EQDS_CONSTANTS(X)											\
 	X(link_gbps, 10, 0.001, 1e5, "Gb/s",									\
-	  "line rate where the NIC does not know its own")							\
+	  "line rate, if the NIC does not know its own")							\
 	X(delay_us, 25, 0.1, 1e6, "us",										\
-	  "round trip where the back end does not know it")							\
+	  "round trip, if the back end does not know it")							\
 	X(speculative_share, 16, 1, 1e6, "",									\
-	  "speculative window: one of so many parts of the bandwidth-delay product (see "			\
-	  "credit_eqds.c; EQDS: 1),")										\
+	  "the speculative window is this part (1/N) of the bandwidth-delay product (see "			\
+	  "credit_eqds.c; EQDS: 1)")										\
 	X(speculative_chunks, 2, 1, 1e4, "chunks",								\
-	  "but so many at least: fifteen senders fit into a queue of 1 MB")					\
+	  "but at least this many chunks: those of fifteen senders fit into a queue of 1 MB")			\
 	X(window_bdps, 2, 0.1, 100, "BDPs",									\
-	  "that a sender may be ahead: one under way, one in queues (UEC: 1.5)")				\
+	  "how far a sender may be ahead: one product under way, one in queues (UEC: 1.5)")			\
 	X(window_chunks, 8, 0, 1e4, "chunks",									\
-	  "on top: before the NIC, in the acknowledgement to come, and where chunks collide")			\
+	  "added to that: chunks before the NIC, in the next acknowledgement, and where chunks "		\
+	  "collide")												\
 	X(quantum_bytes, 16384, 1024, 1e9, "bytes",								\
-	  "of one grant (UCCL),")										\
+	  "size of one grant (UCCL)")										\
 	X(quantum_chunks, 2, 0, 1e4, "chunks",									\
-	  "if that is more: a CREDIT takes 154 bytes on the wire, half a percent of a chunk of 32 "		\
-	  "KiB")
+	  "or this many chunks, if that is more: a CREDIT takes 154 bytes on the wire, half a "			\
+	  "percent of a chunk of 32 KiB")
 
 #endif

@@ -12,13 +12,13 @@
 
 #define WINDOW_CONSTANTS(X)											\
 	X(cap_bytes, 2097152, 1024, 1e12, "bytes",								\
-	  "granted beyond those received at most (Homa: 400,000, for messages of packets; this is "		\
-	  "40 us of 400 Gb/s)")											\
+	  "most bytes that are granted beyond those received (Homa: 400,000, for messages of "			\
+	  "packets; this is 40 us of 400 Gb/s)")								\
 	X(speculative_share, 4, 1, 1e6, "",									\
-	  "speculative window: one of so many parts of the flow's window, (ours)")				\
+	  "the speculative window is this part (1/N) of the flow's window (ours)")				\
 	X(speculative_chunks, 4, 1, 1e4, "chunks",								\
-	  "but at least so many, which hide the way to the receiver and back in a small window "		\
-	  "(ours)")
+	  "but at least this many chunks, which hide the way to the receiver and back in a small "		\
+	  "window (ours)")
 
 UCCL_CONSTANTS(window, WINDOW_CONSTANTS);
 

@@ -31,15 +31,16 @@
 #define REPS_SHARES 4
 #define REPS_CONSTANTS(X)											\
 	X(mean, 0.03125, 0.0001, 1, "share",									\
-	  "weight of a sample in the mean RTT: a round trip has some forty chunks of 32 KiB at "		\
-	  "400 Gb/s")												\
+	  "weight of a sample in the mean RTT; a round trip has some forty chunks of 32 KiB at 400 "		\
+	  "Gb/s")												\
 	X(draws, 2, 1, 16, "paths",										\
-	  "drawn to choose from: one that carries nothing, and of those the quickest as far as is "		\
-	  "known")												\
+	  "so many paths are drawn to choose from: first one that carries nothing, then the one "		\
+	  "with the shortest known RTT")									\
 	X(freeze_ms, 10, 0, 1e6, "ms",										\
-	  "freezing lasts (reference)")										\
+	  "how long freezing lasts (reference)")								\
 	X(explore, 16, 0, 1e4, "paths",										\
-	  "drawn at first, and after freezing, before one is used again (reference)")
+	  "so many paths are drawn, at first and after freezing, before one is used again "			\
+	  "(reference)")
 
 UCCL_CONSTANTS(reps, REPS_CONSTANTS);
 
