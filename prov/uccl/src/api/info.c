@@ -496,7 +496,8 @@ static int answer(const struct query *q, struct fi_info **info)
 		return rc;
 	}
 	if (!n) {
-		uccl_info(FI_LOG_CORE, "no match: no interface fits the addresses, the domain name and FI_UCCL_NIC\n");
+		uccl_info(FI_LOG_CORE, "no match: no %s fits the addresses, the domain name and FI_UCCL_NIC\n",
+			  q->rdma ? "RDMA NIC with an active port" : "interface");
 		return -FI_ENODATA;
 	}
 	return 0;
