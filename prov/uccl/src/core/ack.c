@@ -53,6 +53,8 @@ static uint32_t ack_one(struct uccl_flow *f, uint64_t csn, uint64_t now)
 		uccl_chunk_fate(&f->chunk, false);
 	}
 	flow_path_long_acked(f, e);
+	f->repairs -= e->repair;
+	e->repair = false;
 	e->state = UCCL_SENT_ACKED;
 	if (csn >= f->high_acked)
 		f->high_acked = csn + 1;
@@ -332,6 +334,8 @@ static void sent_lost(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, en
 {
 	sent_off_flight(f, e);
 	e->state = UCCL_SENT_LOST;
+	f->repairs += !e->repair;
+	e->repair = true;
 	rtx_push(f, e, csn);
 	f->paths[e->path].lost++;
 	flow_path_long_lost(f, e, now);

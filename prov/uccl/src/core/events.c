@@ -20,20 +20,19 @@ bool uccl_event_credit_spent(struct uccl_flow *f)
 	return !uccl_event_credit_left(f);
 }
 
-/* The congestion window, bytes. */
-static uint64_t event_window(const struct uccl_flow *f)
+uint64_t uccl_event_window(const struct uccl_flow *f)
 {
 	return f->cfg.cc->window(f->cc);
 }
 
 uint32_t uccl_event_write_size(const struct uccl_flow *f)
 {
-	return uccl_chunk_bytes(&f->chunk, event_window(f), f->inflight_bytes, f->slots);
+	return uccl_chunk_bytes(&f->chunk, uccl_event_window(f), f->inflight_bytes, f->slots);
 }
 
 uint32_t uccl_event_chunk_size(struct uccl_flow *f, uint32_t want, uint64_t now)
 {
-	uint64_t window = event_window(f);
+	uint64_t window = uccl_event_window(f);
 
 	/* One chunk may always be in flight: below that, pacing holds the rate (uccl_event_pacing_chunk). */
 	if (f->inflight_bytes && f->inflight_bytes + want > window)

@@ -35,6 +35,8 @@ void uccl_event_path_sample(struct uccl_flow *f, uint16_t path, uint64_t rtt_ns,
 void uccl_event_rx_credit(struct uccl_flow *f, uint64_t granted, uint64_t turn, uint64_t now);
 /* The sender tells what it wants to have sent in all, and what was lost of it. */
 void uccl_event_rx_demand(struct uccl_flow *f, uint64_t demand, uint64_t lost, uint64_t now);
+/* The congestion window, bytes. */
+uint64_t uccl_event_window(const struct uccl_flow *f);
 /* Nobody holds this flow to any credit now. */
 bool uccl_event_credit_free(const struct uccl_flow *f);
 /* Bytes that may still be sent on the credit that is there. */

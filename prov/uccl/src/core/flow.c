@@ -618,7 +618,7 @@ static const char *flow_check_paths(const struct uccl_flow *f)
 const char *uccl_flow_check(const struct uccl_flow *f)
 {
 	uint64_t bytes = 0;
-	uint32_t chunks = 0, unacked = 0;
+	uint32_t chunks = 0, unacked = 0, repairs = 0;
 
 	if (f->una > f->nxt || f->nxt - f->una > f->log_cap || f->log_cap > f->cfg.window)
 		return "send window bounds";
@@ -634,11 +634,14 @@ const char *uccl_flow_check(const struct uccl_flow *f)
 			chunks++;
 		}
 		unacked += e->state != UCCL_SENT_ACKED;
+		repairs += e->repair;
 	}
 	if (bytes != f->inflight_bytes || chunks != f->inflight_chunks)
 		return "bytes in flight are not the sum of the chunks";
 	if (f->una != f->nxt && flow_sent(f, f->una)->state == UCCL_SENT_ACKED && !flow_sent(f, f->una)->nic_reads)
 		return "first chunk of the window is acknowledged";
+	if (repairs != f->repairs)
+		return "count of lost chunks";
 	if (unacked && f->probe_at == UCCL_NEVER)
 		return "something is not acknowledged and no timer runs";
 	if (rcv_has(f, f->rcv_nxt))

@@ -97,6 +97,7 @@ struct uccl_sent {
 	uint8_t overdue;	/* how often was asked for it since the latest transmission */
 	bool last;		/* last chunk of its item */
 	bool timed_out;		/* it was in flight through a time-out, and lost */
+	bool repair;		/* counts in uccl_flow.repairs */
 	uint16_t path;		/* of the latest transmission */
 	uint16_t orig_path;	/* of the direct write */
 	uint16_t nic_reads;	/* transmissions whose payload the NIC may still read */
@@ -210,6 +211,7 @@ struct uccl_flow {
 	uint64_t high_acked;		/* highest acknowledged CSN + 1 */
 	uint64_t *rtxq;			/* lost CSNs in the order of discovery, a ring of log_cap */
 	uint32_t rtx_head, rtx_tail;
+	uint32_t repairs;		/* chunks that were lost and are not acknowledged yet */
 	uint32_t inflight_chunks;
 	uint64_t inflight_bytes;
 	uint32_t slots;			/* the peer's latest grant */
