@@ -20,7 +20,7 @@
 #include "base/units.h"
 #include "engine/view.h"
 
-/* Room for more than 1000 peers of 16 paths; what is never written takes no memory. */
+/* Room for more than 800 peers of 16 paths; what is never written takes no memory. */
 #define LIVE_BYTES (1u << 20)
 #define LIVE_EVERY_NS (250 * UCCL_NS_PER_MS)
 

@@ -131,6 +131,7 @@ struct conn *conn_new(struct uccl_engine *e, const struct uccl_addr *addr)
 	params_mine(e, &mine);
 	uccl_key_mix(remote.key, e->listener.group);
 	uccl_conn_init(&c->hs, &remote, &mine, random64(e), random64(e));
+	uccl_held_init(&c->held, e->away_ns, e->now);
 	c->hs_timer.at = UCCL_NEVER;
 	c->hs_timer.kind = TIMER_HANDSHAKE;
 	key_make(&c->key, &addr->nic, addr->incarnation);
@@ -250,6 +251,7 @@ void conn_fail(struct conn *c, int err, uint64_t now)
 		c->peer.flow.paths = NULL;
 		e->nopen--;
 	}
+	conn_held(c, UCCL_HELD_NOT, now);
 	tx_forget(c);
 	if (c->nic_peer && e->nic->ops->disconnect)
 		e->nic->ops->disconnect(e->nic, c->nic_peer);
@@ -425,6 +427,7 @@ static int conn_opened(struct conn *c, uint64_t now)
 		}
 	}
 	e->nopen++;
+	conn_held(c, UCCL_HELD_NOT, now);
 	e->stats.connects++;
 	engine_trace(e, UCCL_TRACE_PEER_OPEN, 0, c, 0);
 	/* Keepalive and time-out also for those who connected to us. */
@@ -877,6 +880,7 @@ static void mep_connect(struct uccl_peer *p, uint64_t now)
 	if (c->hs.state != UCCL_CONN_IDLE)
 		return;
 	uccl_conn_start(&c->hs, now);
+	conn_held(c, UCCL_HELD_CONNECT, now);
 	conn_due(c);
 	c->e->scan_at = uccl_min(c->e->scan_at, now + UCCL_NS_PER_MS);
 }

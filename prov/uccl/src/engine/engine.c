@@ -22,6 +22,8 @@
 #define SHARERS_NS UCCL_NS_PER_MS /* between two looks at who shares the line rate */
 /* Data that was accepted and not acknowledged keeps a closing endpoint this long at most. */
 #define DRAIN_DATA_NS (5 * UCCL_NS_PER_S)
+/* A poll that comes so much later than a timer wanted it: the program made no call, or its thread had no processor. */
+#define AWAY_NS UCCL_NS_PER_MS
 
 static bool power_of_two(uint32_t v)
 {
@@ -94,7 +96,8 @@ int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct u
 	TAILQ_INIT(&e->conns);
 	TAILQ_INIT(&e->hsq);
 	TAILQ_INIT(&e->ready);
-	e->now = now;
+	e->now = e->polled_ns = now;
+	uccl_held_init(&e->nic_held, 0, now);
 	e->scan_at = UCCL_NEVER;
 	*out = e;
 	return 0;
@@ -256,14 +259,37 @@ static bool tx_handshakes(struct uccl_engine *e, uint64_t now)
 	return true;
 }
 
+/* This peer has sent all that it may. */
+static void tx_held(struct conn *c, uint64_t now)
+{
+	enum uccl_held why = uccl_flow_held(&c->peer.flow, now);
+
+	if (why == UCCL_HELD_NOT && !c->peer.flow.inflight_chunks) {
+		if (!TAILQ_EMPTY(&c->peer.sends))
+			why = UCCL_HELD_ANSWER;
+		else if (!TAILQ_EMPTY(&c->peer.pending) && !TAILQ_FIRST(&c->peer.pending)->loading)
+			why = UCCL_HELD_LIMIT;
+	}
+	/* Questions that could not leave are no silence of the peer. */
+	if (why == UCCL_HELD_SILENT && c->e->nic_held.why == UCCL_HELD_NIC)
+		why = UCCL_HELD_NOT;
+	conn_held(c, why, now);
+}
+
+/* The NIC takes no more, or does again. */
+static void tx_full(struct uccl_engine *e, bool full, uint64_t now)
+{
+	uccl_held_set(&e->nic_held, full ? UCCL_HELD_NIC : UCCL_HELD_NOT, e->away_ns, now);
+}
+
 void engine_tx(struct uccl_engine *e, uint64_t now)
 {
 	struct uccl_flow *f;
 
-	if (e->tx_head && !tx_flush(e))
+	if ((e->tx_head && !tx_flush(e)) || !tx_handshakes(e, now)) {
+		tx_full(e, true, now);
 		return;
-	if (!tx_handshakes(e, now))
-		return;
+	}
 	while ((f = TAILQ_FIRST(&e->ready))) {
 		struct conn *c = peer_conn(f->user);
 		int sent = 0;
@@ -291,6 +317,7 @@ void engine_tx(struct uccl_engine *e, uint64_t now)
 		}
 		f->is_ready = false;
 		uccl_heap_set(&e->heap, &f->timer, uccl_flow_expiry(f));
+		tx_held(c, now);
 		if (f->close_seen && !f->close_ack_due) {
 			/* Its answer is in the batch: let it leave, then this peer is history. */
 			tx_flush(e);
@@ -298,7 +325,7 @@ void engine_tx(struct uccl_engine *e, uint64_t now)
 		}
 	}
 out:
-	tx_flush(e);
+	tx_full(e, !tx_flush(e), now);
 }
 
 /* receiving */
@@ -587,11 +614,23 @@ static void engine_drain_step(struct uccl_engine *e, uint64_t now)
 	}
 }
 
+/* Were we late? Who waits for the clock is on time, whoever else sleeps. */
+static void engine_absence(struct uccl_engine *e, uint64_t now)
+{
+	const struct uccl_timer *t = uccl_heap_min(&e->heap);
+	uint64_t due = uccl_max(e->polled_ns, t ? t->at : UCCL_NEVER);
+
+	if (now > due && now - due > AWAY_NS)
+		e->away_ns += now - due;
+	e->polled_ns = now;
+}
+
 int uccl_engine_poll(struct uccl_engine *e, uint64_t now)
 {
 	int n;
 
 	now = engine_time(e, now);
+	engine_absence(e, now);
 	e->polling = true;
 	n = engine_rx(e, now);
 	if (uccl_msg_waits(&e->mep))

@@ -7,6 +7,7 @@
 #include "base/heap.h"
 #include "base/le.h"
 #include "core/conn.h"
+#include "core/held.h"
 #include "core/trace.h"
 #include "engine/engine.h"
 #include "msg/mep.h"
@@ -59,6 +60,7 @@ struct conn {
 	uint64_t looked_ns;		/* last look while something was expected of it; 0: nothing is */
 	uint64_t unanswered_ns;		/* it has let us wait so long, our own absences left out */
 	LIST_HEAD(, conn_record) records; /* of the back end, not acknowledged yet */
+	struct uccl_held_clock held;
 	struct uccl_path *last_paths;	/* ended: what its paths had carried, for the report */
 	uint16_t nlast_paths;
 	uint32_t number;		/* in the trace; 0: never connected */
@@ -102,6 +104,9 @@ struct uccl_engine {
 	enum uccl_link link;		/* of the NIC */
 	bool rx_more;			/* the last poll left something in the NIC's queue */
 	uint64_t behind_ns;		/* since when each poll has; 0: not */
+	uint64_t polled_ns;		/* the last poll */
+	uint64_t away_ns;		/* in all: how late polls were for a timer, if that was not little */
+	struct uccl_held_clock nic_held; /* UCCL_HELD_NIC: the NIC takes no more */
 	bool polling;			/* inside poll: sends posted by callbacks wait for its end */
 	uint8_t *bounce;		/* mispredicted payloads of one round */
 	int tx_head, tx_n;
@@ -126,6 +131,12 @@ static inline void engine_trace(struct uccl_engine *e, enum uccl_trace_kind kind
 		rec.len = c->peer.addr.nic.port;
 	}
 	uccl_trace_put(e->trace, &rec);
+}
+
+/* What holds this peer back, from now on. */
+static inline void conn_held(struct conn *c, enum uccl_held why, uint64_t now)
+{
+	uccl_held_set(&c->held, (uint8_t)why, c->e->away_ns, now);
 }
 
 /* engine.c */

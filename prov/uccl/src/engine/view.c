@@ -69,6 +69,10 @@ static bool view_peer(struct uccl_view *v, size_t size, const struct conn *c, ui
 	p->npaths = used;
 	p->min_rtt_ns = UCCL_NEVER;
 	p->credit_limit = UCCL_NEVER;
+	p->suspect = c->suspect_at > 0;
+	p->held = c->held.why;
+	p->held_for_ns = now > c->held.began_ns ? now - c->held.began_ns : 0;
+	uccl_held_read(&c->held, p->held_ns, c->e->away_ns, now);
 	if (c->peer.open) {
 		p->short_of_memory = f->peer_short;
 		p->nusable = f->nusable;
@@ -90,6 +94,7 @@ static bool view_peer(struct uccl_view *v, size_t size, const struct conn *c, ui
 
 size_t uccl_engine_view(const struct uccl_engine *e, struct uccl_view *v, size_t size, uint64_t now)
 {
+	uint64_t nic_ns[UCCL_HELD_COUNT];
 	const struct conn *c;
 
 	if (size < sizeof(*v))
@@ -102,6 +107,11 @@ size_t uccl_engine_view(const struct uccl_engine *e, struct uccl_view *v, size_t
 	snprintf(v->cc, sizeof(v->cc), "%s", e->cc->name);
 	snprintf(v->path, sizeof(v->path), "%s", e->pathsel->name);
 	snprintf(v->credit, sizeof(v->credit), "%s", e->credit->name);
+	memcpy(v->ip, e->addr.nic.ip, sizeof(v->ip));
+	v->port = e->addr.nic.port;
+	memset(v->reserved, 0, sizeof(v->reserved));
+	uccl_held_read(&e->nic_held, nic_ns, e->away_ns, now);
+	v->nic_ns = nic_ns[UCCL_HELD_NIC];
 	v->nconns = e->nconns;
 	v->nopen = e->nopen;
 	v->npeers = v->left_out = 0;
@@ -136,6 +146,53 @@ const struct uccl_view_peer *uccl_view_first(const struct uccl_view *v)
 const struct uccl_view_peer *uccl_view_next(const struct uccl_view *v, const struct uccl_view_peer *p)
 {
 	return view_at(v, (size_t)((const uint8_t *)(uccl_view_paths(p) + p->npaths) - (const uint8_t *)v));
+}
+
+static bool text_good(const char *s, size_t size)
+{
+	size_t n = strnlen(s, size);
+
+	for (size_t i = 0; i < n; i++)
+		if (s[i] < ' ' || s[i] > '~')
+			return false;
+	return n < size;
+}
+
+static bool peer_good(const struct uccl_view_peer *p)
+{
+	const struct uccl_view_path *path = uccl_view_paths(p);
+
+	if (p->state > UCCL_VIEW_ENDED || p->held >= UCCL_HELD_COUNT)
+		return false;
+	for (uint16_t i = 0; i < p->npaths; i++)
+		if (path[i].state > UCCL_PATH_PROBATION)
+			return false;
+	return true;
+}
+
+const char *uccl_view_check(const struct uccl_view *v, size_t size)
+{
+	const struct uccl_view_peer *p;
+	uint32_t n = 0;
+	size_t end;
+
+	if (size < offsetof(struct uccl_view, seq) || v->magic != UCCL_VIEW_MAGIC)
+		return "is no picture of an endpoint";
+	if (v->version != UCCL_VIEW_VERSION || v->stats_bytes != sizeof(v->stats))
+		return "written by another version of the provider";
+	if (size < sizeof(*v) || v->bytes % 8 || v->bytes < sizeof(*v) || v->bytes > size)
+		return "cut off";
+	if (!text_good(v->interface, sizeof(v->interface)) || !text_good(v->place, sizeof(v->place)) ||
+	    !text_good(v->backend, sizeof(v->backend)) || !text_good(v->cc, sizeof(v->cc)) ||
+	    !text_good(v->path, sizeof(v->path)) || !text_good(v->credit, sizeof(v->credit)))
+		return "damaged: a text";
+	end = sizeof(*v);
+	for (p = uccl_view_first(v); p && n < v->npeers; p = uccl_view_next(v, p), n++) {
+		if (!peer_good(p))
+			return "damaged: a peer";
+		end = (size_t)((const uint8_t *)(uccl_view_paths(p) + p->npaths) - (const uint8_t *)v);
+	}
+	return n == v->npeers && end == v->bytes ? NULL : "damaged: the peers";
 }
 
 const char *uccl_view_path_state(uint8_t state)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * A picture of an engine for people and tools: its counters, and what it knows of each peer and path. One block of
- * memory without pointers, so that it can lie in a file that another process of the same user maps (api/live.h,
- * util/uccl_top.c). Only programs of the same build read it: `version` and `stats_bytes` say so.
+ * memory without pointers, so that it can lie in a file that another process of the same user reads (api/live.h,
+ * util/uccl_top.c). Only programs of the same build read it: `version` and `stats_bytes` say so. What comes from
+ * another process goes through uccl_view_check before anything else looks at it.
  *
  *   struct uccl_view, then npeers times: struct uccl_view_peer and its npaths struct uccl_view_path
  */
@@ -13,12 +14,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/held.h"
 #include "core/stats.h"
 
 struct uccl_engine;
 
 #define UCCL_VIEW_MAGIC 0x776569564c434355ull /* "UCCLView" */
-#define UCCL_VIEW_VERSION 1
+#define UCCL_VIEW_VERSION 2
 
 enum uccl_view_state { UCCL_VIEW_CONNECTING, UCCL_VIEW_OPEN, UCCL_VIEW_ENDED };
 
@@ -33,6 +35,10 @@ struct uccl_view {
 	char interface[80];		/* likewise, may be empty */
 	char place[80];			/* likewise: where packets to this endpoint go */
 	char backend[32], cc[16], path[16], credit[16];
+	uint8_t ip[16];			/* of this endpoint, and its port: as its peers see it */
+	uint16_t port;
+	uint16_t reserved[3];
+	uint64_t nic_ns;		/* for so long the NIC took no more although there was something to send */
 	uint32_t nconns, nopen;		/* peers, and those that are connected */
 	uint32_t npeers;		/* that follow here */
 	uint32_t left_out;		/* for want of room */
@@ -49,11 +55,15 @@ struct uccl_view_peer {
 	uint32_t slots;			/* receive slots that it grants */
 	uint32_t inflight_chunks;
 	uint32_t backoff;		/* probes in a row without an answer */
-	uint32_t reserved;
+	uint8_t held;			/* what holds it back now: enum uccl_held */
+	uint8_t suspect;		/* its host said that its process is gone, or the liveness connection broke */
+	uint8_t reserved[2];
 	uint64_t inflight_bytes, window; /* bytes on the way, and what congestion control allows */
 	uint64_t srtt_ns, min_rtt_ns;	/* min: UINT64_MAX without a sample */
 	uint64_t heard_ago_ns;
 	uint64_t credit_used, credit_limit; /* bytes since the beginning; limit UINT64_MAX: no credits */
+	uint64_t held_for_ns;		/* so long already */
+	uint64_t held_ns[UCCL_HELD_COUNT]; /* so long each in all; together since the peer was first known */
 };
 
 struct uccl_view_path {
@@ -70,6 +80,12 @@ struct uccl_view_path {
  * bytes used; 0 if there is not even room for the head. Peers that do not fit are counted in left_out. By the owner.
  */
 size_t uccl_engine_view(const struct uccl_engine *e, struct uccl_view *v, size_t size, uint64_t now);
+
+/*
+ * Can these `size` bytes, a copy that nobody changes any more, be believed? NULL, or why not. Then every text ends and
+ * has printable characters only, every peer and path is inside, their number is right and every state is known.
+ */
+const char *uccl_view_check(const struct uccl_view *v, size_t size);
 
 /* The first peer, and the one after; NULL: no more, or the block contradicts itself. */
 const struct uccl_view_peer *uccl_view_first(const struct uccl_view *v);
