@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Watch this user's endpoints that run with FI_UCCL_LIVE=1: what each sends, receives and repeats in a second, and what
- * it knows of its peers and their paths. See uccl_top(1).
+ * it knows of its peers and their paths; or (-w) which peers and paths hold them back. See uccl_top(1).
  */
 #include <dirent.h>
 #include <errno.h>
@@ -13,18 +13,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "api/live.h"
 #include "base/units.h"
+#include "engine/slow.h"
 #include "engine/view.h"
 
 #define ENDPOINTS_MAX 1024
 #define PEERS_SHOWN 20
 #define COPY_TRIES 100
+/* More is no picture. */
+#define VIEW_MAX (64 << 20)
 
 /* An endpoint: its latest picture and the one before. */
 struct endpoint {
@@ -39,7 +41,7 @@ static struct {
 	double seconds;
 	int count, peers;
 	long pid;
-	bool paths, clean;
+	bool paths, clean, who, json;
 } opt = { .seconds = 1, .peers = PEERS_SHOWN };
 static volatile sig_atomic_t stop;
 
@@ -57,61 +59,69 @@ static uint64_t clock_ns(void)
 	return (uint64_t)ts.tv_sec * UCCL_NS_PER_S + (uint64_t)ts.tv_nsec;
 }
 
-/* Each load comes before those after it, so what is read last, the number of the picture, tells of all. */
-static void copy_words(struct uccl_view *to, const struct uccl_view *from, uint32_t bytes)
+/* How the picture is numbered and how long it is; false: there is not even a head. */
+static bool head_read(int fd, uint32_t *seq, uint32_t *bytes)
 {
-	const uint64_t *src = (const uint64_t *)from;
-	uint64_t *dst = (uint64_t *)to;
+	struct uccl_view head;
 
-	for (uint32_t i = 0; i < bytes / sizeof(*src); i++)
-		dst[i] = __atomic_load_n(&src[i], __ATOMIC_ACQUIRE);
+	if (pread(fd, &head, offsetof(struct uccl_view, at_ns), 0) != (ssize_t)offsetof(struct uccl_view, at_ns))
+		return false;
+	*seq = head.seq;
+	*bytes = head.bytes;
+	return true;
 }
 
-/* A picture that was not being drawn while it was copied; NULL: not one of ours. */
+/* So many bytes of the file, of which nothing is believed yet; NULL: it was being drawn, or no memory. */
+static struct uccl_view *view_read(int fd, size_t size)
+{
+	uint32_t seq, after, bytes, unused;
+	struct uccl_view *v;
+
+	if (!head_read(fd, &seq, &bytes) || seq % 2)
+		return NULL;
+	size = uccl_min(size, uccl_max(bytes, sizeof(*v)));
+	v = calloc(1, uccl_max(size, sizeof(*v)));
+	if (v && pread(fd, v, size, 0) == (ssize_t)size && head_read(fd, &after, &unused) && after == seq)
+		return v;
+	free(v);
+	return NULL;
+}
+
+/*
+ * A picture that was not being drawn while it was copied, and can be believed; NULL: there is none, *why tells. Read,
+ * not mapped: a file that somebody cuts off meanwhile ends no program.
+ */
 static struct uccl_view *view_copy(int folder, const char *name, const char **why)
 {
-	const struct uccl_view *map;
 	struct uccl_view *v = NULL;
 	struct stat st;
-	int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
 	*why = "cannot be read";
 	if (fd < 0)
 		return NULL;
-	if (fstat(fd, &st) || st.st_uid != geteuid() || !S_ISREG(st.st_mode) || (size_t)st.st_size < sizeof(*map)) {
+	if (fstat(fd, &st) || st.st_uid != geteuid() || !S_ISREG(st.st_mode)) {
 		close(fd);
 		return NULL;
 	}
-	map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
-	close(fd);
-	if (map == MAP_FAILED)
-		return NULL;
-	for (int i = 0; i < COPY_TRIES; i++) {
-		uint32_t seq = __atomic_load_n(&map->seq, __ATOMIC_ACQUIRE), bytes = map->bytes;
+	for (int i = 0; i < COPY_TRIES && !v; i++) {
+		size_t size = (size_t)uccl_min(st.st_size, VIEW_MAX);
 
-		*why = "always being written";
-		if (map->magic != UCCL_VIEW_MAGIC || map->version != UCCL_VIEW_VERSION ||
-		    map->stats_bytes != sizeof(map->stats)) {
-			*why = "written by another version";
-			break;
-		}
-		if (seq % 2 || bytes % 8 || bytes < sizeof(*map) || bytes > (size_t)st.st_size) {
+		v = view_read(fd, size);
+		if (!v) {
+			*why = "cut off, or always being written";
 			usleep(100);
 			continue;
 		}
-		free(v);
-		v = malloc(bytes);
-		if (!v)
+		*why = uccl_view_check(v, size);
+		if (*why) {
+			free(v);
+			v = NULL;
 			break;
-		copy_words(v, map, bytes);
-		if (__atomic_load_n(&map->seq, __ATOMIC_RELAXED) == seq && v->bytes == bytes) {
-			munmap((void *)map, (size_t)st.st_size);
-			return v;
 		}
 	}
-	munmap((void *)map, (size_t)st.st_size);
-	free(v);
-	return NULL;
+	close(fd);
+	return v;
 }
 
 static struct endpoint *endpoint_find(const char *name)
@@ -162,9 +172,14 @@ static int look(int folder)
 			free(v);
 			continue;
 		}
-		free(e->before);
-		e->before = e->now;
-		e->now = v;
+		/* Nothing is measured between a picture and itself. */
+		if (!e->now || e->now->at_ns != v->at_ns || e->now->pid != v->pid) {
+			free(e->before);
+			e->before = e->now && e->now->pid == v->pid ? e->now : NULL;
+			e->now = v;
+		} else {
+			free(v);
+		}
 		e->seen = true;
 		n++;
 	}
@@ -251,15 +266,116 @@ static void show(const struct endpoint *e)
 		printf("  and %u peers more\n", (unsigned int)left + v->left_out);
 }
 
+/* How people name a finding's endpoint, peer and path. */
+static void slow_peer_text(const struct uccl_slow *s, char *buf, size_t size)
+{
+	char ip[UCCL_VIEW_IP_TEXT];
+
+	if (!s->peer) {
+		snprintf(buf, size, "-");
+		return;
+	}
+	uccl_view_ip_text(s->peer, ip, sizeof(ip));
+	if (s->path)
+		snprintf(buf, size, "%s:%u path %u", ip, s->peer->port, s->path->index);
+	else
+		snprintf(buf, size, "%s:%u", ip, s->peer->port);
+}
+
+/* The endpoint that is this peer, if it is on this host and ours to see. */
+static const struct uccl_view *slow_other(const struct uccl_slow *s)
+{
+	for (int i = 0; s->peer && i < nendpoints; i++) {
+		const struct uccl_view *v = endpoints[i].now;
+
+		if (v->port == s->peer->port && !memcmp(v->ip, s->peer->ip, sizeof(v->ip)))
+			return v;
+	}
+	return NULL;
+}
+
+static void show_slow(const struct uccl_slow *s)
+{
+	char peer[80], figure[200], share[16] = "-", other[64] = "";
+	const struct uccl_view *v = s->kind == UCCL_SLOW_PEER ? slow_other(s) : NULL;
+
+	slow_peer_text(s, peer, sizeof(peer));
+	uccl_slow_figure(s, figure, sizeof(figure));
+	if (s->kind != UCCL_SLOW_PATH)
+		snprintf(share, sizeof(share), "%.0f %%", s->share * 100);
+	if (v && v->pid != s->v->pid)
+		snprintf(other, sizeof(other), "; it is process %" PRId64, v->pid);
+	printf("%8" PRId64 " %-24s %-30s %6s  %-24s %s%s\n", s->v->pid, s->v->place, peer, share,
+	       s->kind == UCCL_SLOW_PATH && s->why == UCCL_HELD_NOT ? "slow path" : uccl_held_text(s->why), figure,
+	       other);
+}
+
+/* Texts have printable characters only (uccl_view_check). */
+static void json_text(const char *name, const char *text)
+{
+	printf(", \"%s\": \"", name);
+	for (; *text; text++)
+		printf("%s%c", *text == '"' || *text == '\\' ? "\\" : "", *text);
+	printf("\"");
+}
+
+static void json_slow(const struct uccl_slow *s)
+{
+	static const char *const kind[] = { "endpoint", "peer", "path" };
+	char peer[80], figure[200];
+
+	slow_peer_text(s, peer, sizeof(peer));
+	uccl_slow_figure(s, figure, sizeof(figure));
+	printf("{\"kind\": \"%s\", \"pid\": %" PRId64, kind[s->kind], s->v->pid);
+	json_text("endpoint", s->v->place);
+	json_text("peer", peer);
+	json_text("why", uccl_held_text(s->why));
+	json_text("figure", figure);
+	printf(", \"share\": %.4f, \"part\": %.4f, \"lost\": %.4f}\n", s->share, s->part, s->lost);
+}
+
+/* Who is slow, over all endpoints. */
+static void show_who(void)
+{
+	size_t n = 0, max = 0, shown;
+	struct uccl_slow *all;
+	char text[400];
+
+	for (int i = 0; i < nendpoints; i++)
+		max += endpoints[i].now->bytes / sizeof(struct uccl_view_path) + 2;
+	all = calloc(max ? max : 1, sizeof(*all));
+	if (!all) {
+		fprintf(stderr, "uccl_top: no memory\n");
+		return;
+	}
+	for (int i = 0; i < nendpoints; i++)
+		n += uccl_slow_find(endpoints[i].now, endpoints[i].before, clock_ns(), all + n, max - n);
+	uccl_slow_sort(all, n);
+	shown = uccl_min(n, (size_t)opt.peers);
+	if (shown && !opt.json)
+		printf("%8s %-24s %-30s %6s  %-24s %s\n", "process", "endpoint", "peer", "held", "by", "");
+	for (size_t i = 0; i < shown; i++)
+		opt.json ? json_slow(&all[i]) : show_slow(&all[i]);
+	if (!opt.json) {
+		if (n > shown)
+			printf("and %zu lines more\n", n - shown);
+		uccl_slow_sentence(all, n, text, sizeof(text));
+		printf("%s\n", text);
+	}
+	free(all);
+}
+
 static int usage(FILE *f)
 {
-	fprintf(f, "usage: uccl_top [-d SECONDS] [-n COUNT] [-p PID] [-m PEERS] [-P] [-c]\n"
+	fprintf(f, "usage: uccl_top [-d SECONDS] [-n COUNT] [-p PID] [-m PEERS] [-P] [-w] [-j] [-c]\n"
 		   "  Watch this user's endpoints that run with FI_UCCL_LIVE=1.\n"
 		   "  -d  seconds between two looks (1)\n"
 		   "  -n  end after so many looks (0: never)\n"
 		   "  -p  only this process\n"
 		   "  -m  most peers shown of an endpoint (%d)\n"
 		   "  -P  every path, too\n"
+		   "  -w  who is slow: the peers and paths that hold these endpoints back, and why, the worst first\n"
+		   "  -j  the same as lines of JSON\n"
 		   "  -c  remove files of processes that are gone\n", PEERS_SHOWN);
 	return f == stdout ? 0 : 2;
 }
@@ -282,13 +398,15 @@ int main(int argc, char **argv)
 	char path[64];
 	int folder = -1, c;
 
-	while ((c = getopt(argc, argv, "d:n:p:m:Pch")) != -1) {
+	while ((c = getopt(argc, argv, "d:n:p:m:Pwjch")) != -1) {
 		switch (c) {
 		case 'd': opt.seconds = number('d', optarg, 0.05, 3600); break;
 		case 'n': opt.count = (int)number('n', optarg, 0, 1e9); break;
 		case 'p': opt.pid = (long)number('p', optarg, 1, 1e9); break;
 		case 'm': opt.peers = (int)number('m', optarg, 0, 1e6); break;
 		case 'P': opt.paths = true; break;
+		case 'w': opt.who = true; break;
+		case 'j': opt.who = opt.json = true; break;
 		case 'c': opt.clean = true; break;
 		case 'h': return usage(stdout);
 		default: return usage(stderr);
@@ -308,13 +426,16 @@ int main(int argc, char **argv)
 		if (folder < 0)
 			folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		n = folder < 0 ? 0 : look(folder);
-		if (isatty(STDOUT_FILENO))
+		if (isatty(STDOUT_FILENO) && !opt.json)
 			printf("\033[H\033[2J");
-		if (!n)
+		if (!n && !opt.json)
 			printf("no endpoint of this user%s runs with FI_UCCL_LIVE=1\n", opt.pid ? " and process" : "");
-		for (int k = 0; k < nendpoints; k++)
+		for (int k = 0; k < nendpoints && !opt.who; k++)
 			show(&endpoints[k]);
-		printf("\n");
+		if (opt.who && n)
+			show_who();
+		if (!opt.json)
+			printf("\n");
 		fflush(stdout);
 	}
 	return 0;
