@@ -20,7 +20,6 @@
 #include "api/live.h"
 
 #define SHARE_MAGIC 0x75636c6176303031ull
-/* What is never written takes no memory. */
 #define SHARE_MIN 65536
 #define SHARE_MAX (1u << 28)
 
@@ -101,6 +100,10 @@ static int table_make(struct uccl_avshare *s, size_t count)
 	s->bytes = table_bytes(cap);
 	if (ftruncate(s->fd, 0) || ftruncate(s->fd, (off_t)s->bytes))
 		return -errno;
+	/* What everybody looks at has memory from now on: where there is none, a look would end the process. */
+	rc = -posix_fallocate(s->fd, 0, (off_t)(sizeof(*s->t) + cap * sizeof(*s->t->map)));
+	if (rc)
+		return rc;
 	rc = table_map(s);
 	if (rc)
 		return rc;
@@ -228,6 +231,14 @@ static void write_end(struct uccl_avshare *s)
 	writer_enter(s, F_UNLCK);
 }
 
+/* Memory for an address: nobody looks at it before it was inserted. */
+static int entry_room(struct uccl_avshare *s, uint64_t i)
+{
+	off_t at = (off_t)(sizeof(*s->t) + s->t->cap * sizeof(*s->t->map) + i * sizeof(struct uccl_addr));
+
+	return -posix_fallocate(s->fd, at, sizeof(struct uccl_addr));
+}
+
 int uccl_avshare_insert(struct uccl_avshare *s, const struct uccl_addr *addr, fi_addr_t *index)
 {
 	struct table *t = s->t;
@@ -238,13 +249,12 @@ int uccl_avshare_insert(struct uccl_avshare *s, const struct uccl_addr *addr, fi
 		return rc;
 	for (i = 0; i < t->n && t->map[i] != FI_ADDR_NOTAVAIL; i++)
 		;
-	if (i < t->cap) {
+	rc = i < t->cap ? entry_room(s, i) : -FI_ENOMEM;
+	if (!rc) {
 		entry_put(t, i, addr);
 		t->map[i] = *index = i;
 		if (i == t->n)
 			t->n = i + 1;
-	} else {
-		rc = -FI_ENOMEM;
 	}
 	write_end(s);
 	return rc;

@@ -41,7 +41,9 @@ static int file_lock(struct uccl_linkshare *s)
 		fd = openat(s->folder, s->name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 		if (fd < 0)
 			return -1;
-		if (flock(fd, LOCK_EX) || fstat(fd, &a) || ftruncate(fd, SEATS * sizeof(struct seat))) {
+		/* With memory for all of it: where there is none, a later store would end the process. */
+		if (flock(fd, LOCK_EX) || fstat(fd, &a) ||
+		    (errno = posix_fallocate(fd, 0, SEATS * sizeof(struct seat)))) {
 			close(fd);
 			return -1;
 		}

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <rdma/fi_errno.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,14 +21,16 @@
 #include "base/units.h"
 #include "engine/view.h"
 
-/* Room for more than 800 peers of 16 paths; what is never written takes no memory. */
+/* Room for more than 800 peers of 16 paths, of which so much is taken at first: more when there are more peers. */
 #define LIVE_BYTES (1u << 20)
+#define LIVE_FIRST (32u << 10)
 #define LIVE_EVERY_NS (250 * UCCL_NS_PER_MS)
 
 struct uccl_live {
 	struct uccl_view *view;
 	uint64_t due_ns;
-	int folder;
+	size_t room;		/* bytes of the file that have memory; none beyond is touched */
+	int folder, file;
 	char name[32];
 };
 
@@ -55,25 +58,34 @@ int uccl_live_folder_open(const char *path)
 	return -1;
 }
 
+/* Memory for the file: without it a later store would end the process, where /dev/shm is full. */
+static bool file_room(struct uccl_live *l, size_t bytes)
+{
+	errno = posix_fallocate(l->file, 0, (off_t)bytes);
+	if (errno)
+		return false;
+	l->room = bytes;
+	return true;
+}
+
 /* A new file, mapped. */
 static struct uccl_view *file_map(struct uccl_live *l)
 {
 	static _Atomic unsigned int count;
 	void *p = MAP_FAILED;
-	int fd;
 
 	snprintf(l->name, sizeof(l->name), "%d.%u", (int)getpid(), atomic_fetch_add(&count, 1));
 	/* Of a process that had our number and is gone. */
 	unlinkat(l->folder, l->name, 0);
-	fd = openat(l->folder, l->name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0)
+	l->file = openat(l->folder, l->name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (l->file < 0)
 		return NULL;
-	if (!ftruncate(fd, LIVE_BYTES))
-		p = mmap(NULL, LIVE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	close(fd);
+	if (file_room(l, LIVE_FIRST))
+		p = mmap(NULL, LIVE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, l->file, 0);
 	if (p != MAP_FAILED)
 		return p;
 	unlinkat(l->folder, l->name, 0);
+	close(l->file);
 	return NULL;
 }
 
@@ -114,8 +126,11 @@ void uccl_live_refresh(struct uccl_live *l, const struct uccl_ep *ep, uint64_t n
 	l->due_ns = now + LIVE_EVERY_NS;
 	/* A reader that sees an odd number, or another one after its copy, copies again. */
 	atomic_fetch_add_explicit(seq, 1, memory_order_acq_rel);
-	uccl_engine_view(ep->engine, l->view, LIVE_BYTES, now);
+	uccl_engine_view(ep->engine, l->view, l->room, now);
 	atomic_fetch_add_explicit(seq, 1, memory_order_acq_rel);
+	/* For the next one; if there is none, some peers stay left out. */
+	if (l->view->left_out && l->room < LIVE_BYTES)
+		file_room(l, uccl_min(2 * l->room, LIVE_BYTES));
 }
 
 void uccl_live_close(struct uccl_live *l)
@@ -124,6 +139,7 @@ void uccl_live_close(struct uccl_live *l)
 		return;
 	munmap(l->view, LIVE_BYTES);
 	unlinkat(l->folder, l->name, 0);
+	close(l->file);
 	close(l->folder);
 	free(l);
 }

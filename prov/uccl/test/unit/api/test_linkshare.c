@@ -47,6 +47,19 @@ static struct uccl_linkshare *open_one(void)
 	return s;
 }
 
+/* All of it has memory: nothing that is stored there can fail. */
+static void open__has_memory(void **state)
+{
+	struct uccl_linkshare *s = open_one();
+	struct stat st;
+
+	(void)state;
+	assert_int_equal(stat(file, &st), 0);
+	assert_true(st.st_size >= 16384);
+	assert_true(st.st_blocks * 512 >= st.st_size);
+	uccl_linkshare_close(s);
+}
+
 /* Those count that handed something out lately. */
 static void busy__counts(void **state)
 {
@@ -153,6 +166,7 @@ static void open__not_ours(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(open__has_memory, begin, end),
 		cmocka_unit_test_setup_teardown(busy__counts, begin, end),
 		cmocka_unit_test_setup_teardown(open__another_nic, begin, end),
 		cmocka_unit_test_setup_teardown(busy__processes, begin, end),

@@ -103,6 +103,8 @@ static void live__picture_of_an_endpoint(void **state)
 	assert_int_equal(files(name, sizeof(name)), 1);
 	assert_int_equal(stat(name, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0600);
+	/* All of it has memory: nothing that is stored there can fail. */
+	assert_true(st.st_blocks * 512 >= st.st_size);
 	f = fopen(name, "rb");
 	assert_non_null(f);
 	assert_int_equal(fread(&v, sizeof(v), 1, f), 1);
