@@ -3,10 +3,12 @@
 #include "api/stats.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "api/address.h"
@@ -24,18 +26,43 @@
 	X(rma_ops) X(atomic_ops) X(writes_in_place) X(mr_hits) X(mr_misses) X(mr_gone) X(mr_evicted) X(qp_made)        \
 	X(qp_reclaimed) X(qp_now)
 
+/*
+ * A file of this user alone, new or from before. What others laid at this name, a link, a pipe or another name of some
+ * file, is not written to.
+ */
+static int file_open(const char *name)
+{
+	int fd = open(name, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+	struct stat st;
+
+	if (fd < 0)
+		return -1;
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid() && st.st_nlink == 1)
+		return fd;
+	close(fd);
+	errno = EPERM;
+	return -1;
+}
+
 static FILE *stats_open(const char *where)
 {
-	char name[UCCL_PARAM_TEXT + 16];
+	char name[UCCL_PARAM_TEXT + 16] = "stderr";
 	FILE *f;
+	int fd;
 
-	if (!strcmp(where, "stderr"))
-		return fdopen(dup(STDERR_FILENO), "a");
-	snprintf(name, sizeof(name), "%s.%d", where, (int)getpid());
-	f = fopen(name, "ae");
-	if (!f)
-		uccl_warn(FI_LOG_EP_CTRL, "FI_UCCL_STATS: cannot write %s: %s\n", name, strerror(errno));
-	return f;
+	if (!strcmp(where, "stderr")) {
+		fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+	} else {
+		snprintf(name, sizeof(name), "%s.%d", where, (int)getpid());
+		fd = file_open(name);
+	}
+	f = fd < 0 ? NULL : fdopen(fd, "a");
+	if (f)
+		return f;
+	uccl_warn(FI_LOG_EP_CTRL, "FI_UCCL_STATS: cannot write %s: %s\n", name, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return NULL;
 }
 
 /* Reasons for which nothing was dropped are left out. */

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "api/domain.h"
@@ -125,12 +126,63 @@ static void write__nowhere(void **state)
 	close_with("");
 }
 
+/* Only its user may read it. */
+static void write__private(void **state)
+{
+	char where[] = "test_stats.XXXXXX", name[64];
+	struct stat st;
+
+	(void)state;
+	close(mkstemp(where));
+	unlink(where);
+	close_with(where);
+	snprintf(name, sizeof(name), "%s.%d", where, (int)getpid());
+	assert_int_equal(stat(name, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	slurp(name);
+}
+
+/* What somebody laid at that name is left alone: a link, another name of a file, a pipe (which would also hang). */
+static void write__traps(void **state)
+{
+	char where[] = "test_stats.XXXXXX", name[64], victim[80];
+	struct stat st;
+	int fd;
+
+	(void)state;
+	close(mkstemp(where));
+	unlink(where);
+	snprintf(name, sizeof(name), "%s.%d", where, (int)getpid());
+	snprintf(victim, sizeof(victim), "%s.victim", where);
+	close(open(victim, O_CREAT | O_WRONLY, 0600));
+	assert_int_equal(symlink(victim, name), 0);
+	close_with(where);
+	assert_int_equal(unlink(name), 0);
+	assert_int_equal(link(victim, name), 0);
+	close_with(where);
+	assert_int_equal(unlink(name), 0);
+	assert_int_equal(stat(victim, &st), 0);
+	assert_int_equal(st.st_size, 0);
+	unlink(victim);
+	assert_int_equal(mkfifo(name, 0600), 0);
+	close_with(where);
+	/* With a reader, too. */
+	fd = open(name, O_RDONLY | O_NONBLOCK);
+	assert_true(fd >= 0);
+	close_with(where);
+	assert_int_equal(read(fd, text, sizeof(text)), 0);
+	close(fd);
+	unlink(name);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(write__file),
 		cmocka_unit_test(write__stderr),
 		cmocka_unit_test(write__nowhere),
+		cmocka_unit_test(write__private),
+		cmocka_unit_test(write__traps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
