@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include "api/lib.h"
@@ -358,6 +359,20 @@ static const char *default_of(const struct param *t, const struct uccl_params *p
 	return t->rdma_def && !strncmp(p->backend, "verbs", 5) ? t->rdma_def : t->def;
 }
 
+void uccl_params_distrust(struct uccl_params *p)
+{
+	if (*p->stats && strcmp(p->stats, "stderr")) {
+		uccl_warn(FI_LOG_CORE, "FI_UCCL_STATS names a file: ignored in a program with other rights than its "
+				       "caller's\n");
+		*p->stats = '\0';
+	}
+	if (*p->trace) {
+		uccl_warn(FI_LOG_CORE, "FI_UCCL_TRACE names files: ignored in a program with other rights than its "
+				       "caller's\n");
+		*p->trace = '\0';
+	}
+}
+
 int uccl_params_read(struct uccl_params *p, char *why, size_t size)
 {
 	const char *fault_why;
@@ -388,6 +403,9 @@ int uccl_params_read(struct uccl_params *p, char *why, size_t size)
 		if (!bad++)
 			snprintf(why, size, "%s", text);
 	}
+	/* Who starts a program with more rights must not choose what it writes. */
+	if (getauxval(AT_SECURE))
+		uccl_params_distrust(p);
 	return bad ? -FI_EINVAL : 0;
 }
 

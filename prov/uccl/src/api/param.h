@@ -50,6 +50,11 @@ void uccl_params_alias(char *buf, size_t size);
  * the first such text.
  */
 int uccl_params_read(struct uccl_params *p, char *why, size_t size);
+/*
+ * Forget the names of files, with a warning. uccl_params_read does so in a program that has other rights than who
+ * started it (setuid, capabilities): the environment is its caller's.
+ */
+void uccl_params_distrust(struct uccl_params *p);
 
 /* The engine's part. Strings of *c point into *p. */
 void uccl_params_config(const struct uccl_params *p, struct uccl_config *c);

@@ -204,6 +204,22 @@ static void read__too_long(void **state)
 	assert_string_equal(p.stats, text);
 }
 
+/* A program with more rights than its caller writes no file that the caller names. */
+static void distrust__files(void **state)
+{
+	(void)state;
+	setenv("FI_UCCL_TRACE", "/dev/shm/x", 1);
+	assert_int_equal(read_with("FI_UCCL_STATS", "/dev/shm/x"), 0);
+	unsetenv("FI_UCCL_TRACE");
+	assert_string_equal(p.stats, "/dev/shm/x");
+	uccl_params_distrust(&p);
+	assert_string_equal(p.stats, "");
+	assert_string_equal(p.trace, "");
+	assert_int_equal(read_with("FI_UCCL_STATS", "stderr"), 0);
+	uccl_params_distrust(&p);
+	assert_string_equal(p.stats, "stderr");
+}
+
 static void config__takes_all(void **state)
 {
 	struct uccl_config c;
@@ -258,6 +274,7 @@ int main(void)
 		cmocka_unit_test(read__values),
 		cmocka_unit_test(read__policy_constants),
 		cmocka_unit_test(read__refuses),     cmocka_unit_test(read__too_long),
+		cmocka_unit_test(distrust__files), cmocka_unit_test(nic_wanted__list),
 		cmocka_unit_test(config__takes_all), cmocka_unit_test(nic_wanted__list),
 	};
 
