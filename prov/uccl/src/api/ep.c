@@ -257,6 +257,18 @@ static uint64_t fault_clock(void *arg)
 /* Of this process. */
 static struct uccl_qp_budget qp_budget;
 
+/* Once in a process: paths are told apart by their source ports, and these are too few for so many. */
+static void few_ports_say(const struct uccl_params *p)
+{
+	static _Atomic bool said;
+	uint32_t ports = uccl_ports_count(&p->ports);
+
+	if (ports <= p->paths && !uccl_place_rdma(p) && !atomic_exchange(&said, true))
+		uccl_warn(FI_LOG_EP_CTRL,
+			  "FI_UCCL_PORTS=%u-%u: %u ports are enough for %u paths, not for FI_UCCL_PATHS=%u\n",
+			  p->ports.first, p->ports.last, ports, ports - 1, (unsigned int)p->paths);
+}
+
 static int nic_open(struct uccl_ep *ep, struct uccl_nic **out)
 {
 	const struct uccl_params *p = &ep->domain->params;
@@ -269,6 +281,7 @@ static int nic_open(struct uccl_ep *ep, struct uccl_nic **out)
 		.srq_depth = (uint32_t)p->srq_depth,
 		.write_bytes = (uint32_t)p->write_bytes,
 		.budget = &qp_budget,
+		.ports = p->ports,
 		.liveness = p->liveness,
 		.timestamps = true,
 	};
@@ -280,6 +293,11 @@ static int nic_open(struct uccl_ep *ep, struct uccl_nic **out)
 	if (uccl_place_rdma(p) && !ep->src.pad)
 		attr.bind.port = 0;
 	fill_random(NULL, &attr.seed, sizeof(attr.seed));
+	if (uccl_ports_limited(&p->ports)) {
+		/* Each label costs a port that other processes want too: one for each path, and no spare ones. */
+		attr.labels = (uint16_t)p->paths;
+		few_ports_say(p);
+	}
 	rc = uccl_place_open(p, &attr, &nic);
 	if (rc) {
 		char place[UCCL_ADDRESS_TEXT];

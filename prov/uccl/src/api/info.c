@@ -204,7 +204,7 @@ static int ask_dest(struct query *q, const char *node, const char *service, cons
 	/* A host that there is can be reached, but is nobody's address. */
 	if (!service)
 		return 0;
-	rc = uccl_named_ask(v, n, UCCL_NAMED_PATIENCE_NS, &q->dest);
+	rc = uccl_named_ask(v, n, &q->params.ports, UCCL_NAMED_PATIENCE_NS, &q->dest);
 	q->has_dest = !rc;
 	if (rc)
 		uccl_warn(FI_LOG_CORE,

@@ -93,23 +93,50 @@ int uccl_named_places(const struct uccl_params *p, const struct uccl_nic_addr *o
 	return v ? n : -FI_ENOMEM;
 }
 
-/* A socket there, bound or connected; -1, errno set. */
-static int socket_at(const struct uccl_nic_addr *at, int (*join)(int, const struct sockaddr *, socklen_t))
+static int socket_new(int family)
+{
+	int one = 1, fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd >= 0 && family == AF_INET6)
+		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
+	return fd < 0 ? -errno : fd;
+}
+
+/* A socket bound there. The descriptor or a negative error. */
+static int socket_bound(const struct uccl_nic_addr *at)
 {
 	struct sockaddr_storage ss;
 	socklen_t len = uccl_ifaddr_to_sock(&ss, at, AF_UNSPEC);
-	int one = 1, fd = socket(ss.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = socket_new(ss.ss_family), err;
+
+	if (fd < 0 || !bind(fd, (struct sockaddr *)&ss, len))
+		return fd;
+	err = -errno;
+	close(fd);
+	return err;
+}
+
+/* A socket connected to there, from a port of the range. The descriptor or a negative error. */
+static int socket_connected(const struct uccl_nic_addr *at, const struct uccl_ports *ports)
+{
+	struct uccl_ports_walk walk = uccl_ports_walk();
+	struct sockaddr_storage ss, any = {0};
+	socklen_t len = uccl_ifaddr_to_sock(&ss, at, AF_UNSPEC);
+	int fd = socket_new(ss.ss_family), err;
 
 	if (fd < 0)
-		return -1;
-	if (ss.ss_family == AF_INET6)
-		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
-	if (!join(fd, (struct sockaddr *)&ss, len))
 		return fd;
-	one = errno;
+	any.ss_family = ss.ss_family;
+	err = uccl_ports_bind(fd, &any, len, ports, &walk);
+	if (err == -FI_EADDRINUSE)
+		uccl_warn(FI_LOG_EP_CTRL, "FI_UCCL_PORTS=%u-%u: no port is free to ask for a name, all %u were tried\n",
+			  ports->first, ports->last, uccl_ports_count(ports));
+	if (!err && connect(fd, (struct sockaddr *)&ss, len))
+		err = -errno;
+	if (!err)
+		return fd;
 	close(fd);
-	errno = one;
-	return -1;
+	return err;
 }
 
 /* PROTOCOL R115 */
@@ -167,14 +194,14 @@ int uccl_named_open(const struct uccl_nic_addr *at, int n, const struct uccl_add
 	if (nd->fd[0].fd < 0)
 		rc = -errno;
 	for (int i = 0; i < n && i < PLACES_MAX && !rc; i++) {
-		int fd = socket_at(&at[i], bind);
+		int fd = socket_bound(&at[i]);
 
 		if (fd >= 0) {
 			nd->fd[nd->n++] = (struct pollfd){ .fd = fd, .events = POLLIN };
 			continue;
 		}
-		named_note("peers cannot ask for this endpoint at", &at[i], errno);
-		rc = i ? 0 : -errno;
+		named_note("peers cannot ask for this endpoint at", &at[i], -fd);
+		rc = i ? 0 : fd;
 	}
 	if (!rc && uccl_thread_start(&nd->thread, named_main, nd))
 		rc = -FI_EAGAIN;
@@ -226,7 +253,8 @@ static bool ask_once(struct pollfd *fd, int n, uint64_t nonce, uint64_t until, s
 	return false;
 }
 
-int uccl_named_ask(const struct uccl_nic_addr *at, int n, uint64_t patience_ns, struct uccl_addr *out)
+int uccl_named_ask(const struct uccl_nic_addr *at, int n, const struct uccl_ports *ports, uint64_t patience_ns,
+		   struct uccl_addr *out)
 {
 	uint64_t end = uccl_clock() + patience_ns, wait = ASK_FIRST_NS, nonce = 0;
 	struct pollfd fd[ASK_MAX];
@@ -239,11 +267,11 @@ int uccl_named_ask(const struct uccl_nic_addr *at, int n, uint64_t patience_ns, 
 	for (int i = 0; i < n && nfds < ASK_MAX; i++) {
 		if (!at[i].port)
 			continue;
-		fd[nfds] = (struct pollfd){ .fd = socket_at(&at[i], connect), .events = POLLIN };
+		fd[nfds] = (struct pollfd){ .fd = socket_connected(&at[i], ports), .events = POLLIN };
 		if (fd[nfds].fd >= 0)
 			nfds++;
 		else
-			named_note("cannot ask at", &at[i], errno);
+			named_note("cannot ask at", &at[i], -fd[nfds].fd);
 	}
 	for (uint64_t now = uccl_clock(); nfds && !found && now < end; now = uccl_clock()) {
 		found = ask_once(fd, nfds, nonce, uccl_min(end, now + wait), out);

@@ -36,7 +36,8 @@ int uccl_named_open(const struct uccl_nic_addr *at, int n, const struct uccl_add
 /* What was refused goes to the counters of `e`, unless that is NULL. NULL is well. */
 void uccl_named_close(struct uccl_named *nd, struct uccl_engine *e);
 
-/* Ask at at[0..n) until one answers; -FI_ENODATA: nobody did in so many ns. */
-int uccl_named_ask(const struct uccl_nic_addr *at, int n, uint64_t patience_ns, struct uccl_addr *out);
+/* Ask at at[0..n), from ports of the range, until one answers; -FI_ENODATA: nobody did in so many ns. */
+int uccl_named_ask(const struct uccl_nic_addr *at, int n, const struct uccl_ports *ports, uint64_t patience_ns,
+		   struct uccl_addr *out);
 
 #endif

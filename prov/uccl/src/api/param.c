@@ -29,6 +29,7 @@ enum form {
 	FORM_MILLIS,	/* kept as ns */
 	FORM_BOOL,
 	FORM_KEYLESS,	/* a boolean or "auto" */
+	FORM_PORTS,	/* see uccl_ports_parse */
 };
 
 struct param {
@@ -128,6 +129,8 @@ static const struct param table[] = {
 	       "memory of GPUs: auto: for programs that ask for FI_HMEM; on: also for those that name no capabilities"),
 	RANGE("FI_UCCL_RCVBUF", FORM_BYTES, "0", 0, 1 << 30, rcvbuf_bytes,
 	      "receive buffer of an endpoint's socket; 0: the provider chooses"),
+	RANGE("FI_UCCL_PORTS", FORM_PORTS, "", 1, 65535, ports,
+	      "ports of this host that the provider's sockets may use, as first-last; empty: any"),
 	RANGE("FI_UCCL_RX_CQ_DATA", FORM_BOOL, "0", 0, 1, rx_cq_data,
 	      "1: programs that offer the mode FI_RX_CQ_DATA get it, and remote CQ data of RMA use a receive"),
 	RANGE("FI_UCCL_LIVENESS", FORM_BOOL, "1", 0, 1, liveness,
@@ -158,6 +161,10 @@ static void unit_text(const struct param *t, char *buf, size_t size)
 		return;
 	case FORM_KEYLESS:
 		snprintf(buf, size, "0, 1 or auto");
+		return;
+	case FORM_PORTS:
+		snprintf(buf, size, "first-last, two numbers, %llu to %llu, the second larger than the first",
+			 (unsigned long long)t->lo, (unsigned long long)t->hi);
 		return;
 	case FORM_CHOICE:
 	case FORM_POLICY:
@@ -315,6 +322,8 @@ static int read_value(const struct param *t, const char *text, struct uccl_param
 			return read_bool(text, num);
 		*num = UCCL_KEYLESS_AUTO;
 		return 0;
+	case FORM_PORTS:
+		return uccl_ports_parse(text, field);
 	default:
 		if (read_number(text, t->form == FORM_BYTES, num) ||
 		    ((*num < t->lo || *num > t->hi) && strcmp(text, t->def)))

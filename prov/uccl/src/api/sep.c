@@ -47,6 +47,12 @@ struct fid *uccl_sep_fid(struct uccl_sep *sep)
 	return &sep->self.fid.fid;
 }
 
+/* A port of the row that was not the program's choice is bound to the range. */
+static bool outside(const struct uccl_ports *range, const struct uccl_ep *ep)
+{
+	return uccl_ports_limited(range) && ep->src_row && ep->src.port > range->last;
+}
+
 static int start_one(struct uccl_sep *sep, unsigned int i)
 {
 	struct uccl_addr id = sep->addr;
@@ -60,6 +66,8 @@ static int start_one(struct uccl_sep *sep, unsigned int i)
 	/* The first one is found, and knows the others, where there are no ports in a row. */
 	if (i)
 		ep->src.port = id.nic.pad ? 0 : id.nic.port;
+	if (i && outside(&sep->domain->params.ports, ep))
+		return -FI_EADDRINUSE;
 	uccl_ep_lock(ep);
 	rc = uccl_ep_start(ep, i ? &id : NULL);
 	if (!rc && !i)
@@ -107,6 +115,10 @@ static int start_all(struct uccl_sep *sep)
 		if (rc != -FI_EADDRINUSE || sep->src.port)
 			return rc;
 	}
+	if (uccl_ports_limited(&sep->domain->params.ports))
+		uccl_warn(FI_LOG_EP_CTRL,
+			  "FI_UCCL_PORTS=%u-%u: no %u free ports in a row for a scalable endpoint, %d places tried\n",
+			  sep->domain->params.ports.first, sep->domain->params.ports.last, sep->n, START_TRIES);
 	return rc;
 }
 

@@ -10,6 +10,7 @@
 
 #include "core/io.h"
 #include "core/stats.h"
+#include "nic/ports.h"
 
 /* What a back end can do; constant after open. */
 struct uccl_nic_caps {
@@ -42,6 +43,8 @@ struct uccl_nic_attr {
 	struct uccl_nic_addr bind;	/* local address; all zero ip: of the interface; port 0: ephemeral */
 	uint32_t mtu;			/* cap on the packet size; 0: from the interface */
 	uint32_t rx_bytes;		/* wish for the receive queue, bytes; 0: default */
+	struct uccl_ports ports;	/* of all sockets, but for bind.port; all zero: any */
+	uint16_t labels;		/* most entropy labels, where they cost ports; 0: what the back end has */
 	bool liveness;			/* keep a kernel-held liveness connection to every peer */
 	bool timestamps;		/* fill uccl_rx.age_ns */
 	uint64_t seed;			/* fault wrapper, port choice */

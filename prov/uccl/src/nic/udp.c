@@ -63,11 +63,15 @@ uint64_t uccl_udp_now(void)
 	return (uint64_t)t.tv_sec * UCCL_NS_PER_S + (uint64_t)t.tv_nsec;
 }
 
-/* A UDP socket of the back end's family, bound to `at`. The descriptor or a negative error. */
-static int socket_bind(const struct udp *u, const struct uccl_nic_addr *at)
+/*
+ * A UDP socket of the back end's family, bound to `at`; without a port there, to the next one of the walk. NULL: to
+ * any, which is for sockets that send nothing. The descriptor or a negative error.
+ */
+static int socket_bind(const struct udp *u, const struct uccl_nic_addr *at, struct uccl_ports_walk *walk)
 {
 	struct sockaddr_storage sa;
 	socklen_t len = uccl_ifaddr_to_sock(&sa, at, u->family);
+	static const struct uccl_ports any;
 	int fd, err;
 
 	fd = socket(u->family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -75,19 +79,29 @@ static int socket_bind(const struct udp *u, const struct uccl_nic_addr *at)
 		return -errno;
 	if (u->family == AF_INET6)
 		option_set(fd, IPPROTO_IPV6, IPV6_V6ONLY, !uccl_ifaddr_is_any(at));
-	if (bind(fd, (struct sockaddr *)&sa, len)) {
-		err = -errno;
+	err = uccl_ports_bind(fd, &sa, len, walk ? &u->ports : &any, walk);
+	if (err) {
 		close(fd);
 		return err;
 	}
 	return fd;
 }
 
+/* What to say when the range has no free port: it is the user's to enlarge it. */
+static void ports_short_say(const struct udp *u, const char *what)
+{
+	UCCL_LOG(UCCL_LOG_WARN,
+		 "FI_UCCL_PORTS=%u-%u: no port %s, all %u were tried; an endpoint needs 2 ports of this host at least, "
+		 "and up to %u with FI_UCCL_PATHS as it is",
+		 u->ports.first, u->ports.last, what, uccl_ports_count(&u->ports), 1u + u->nic.caps.labels);
+}
+
 /* Labels. */
 
 static int label_socket_open(const struct udp *u)
 {
-	int fd = socket_bind(u, &u->local);
+	struct uccl_ports_walk walk = uccl_ports_walk();
+	int fd = socket_bind(u, &u->local, &walk);
 
 	if (fd < 0)
 		return fd;
@@ -113,6 +127,10 @@ static struct udp_sock *label_open(struct udp *u, uint16_t label)
 		/* Packets flow on, with less entropy; the label stays with the socket it got. */
 		u->sock_of[label] = (int16_t)(label % u->nsocks);
 		UCCL_LOG(UCCL_LOG_INFO, "no socket for label %u (error %d), %d labels in use", label, -fd, u->nsocks);
+		if (fd == -FI_EADDRINUSE && !u->ports_short) {
+			u->ports_short = true;
+			ports_short_say(u, "left for another path");
+		}
 	} else {
 		u->sock[u->nsocks].fd = fd;
 		u->sock_of[label] = (int16_t)u->nsocks++;
@@ -151,7 +169,7 @@ static uint32_t udp_path_mtu(struct uccl_nic *nic, const struct uccl_nic_addr *t
 	uint32_t headers = v4 ? UDP_V4_HEADERS : UDP_V6_HEADERS, found = u->place_mtu;
 	struct sockaddr_storage sa;
 	socklen_t len = uccl_ifaddr_to_sock(&sa, to, u->family), size = sizeof(int);
-	int fd = len ? socket_bind(u, &u->local) : -1, mtu;
+	int fd = len ? socket_bind(u, &u->local, NULL) : -1, mtu;
 
 	if (fd >= 0) {
 		if (!connect(fd, (struct sockaddr *)&sa, len) &&
@@ -316,6 +334,7 @@ static int place_choose(const struct uccl_nic_attr *attr, struct uccl_nic_addr *
 /* Bind the receive socket, and with it the liveness listener to the same port. */
 static int ports_open(struct udp *u, const struct uccl_nic_addr *at, bool liveness)
 {
+	struct uccl_ports_walk walk = uccl_ports_walk();
 	struct sockaddr_storage sa;
 	struct uccl_nic_addr bound;
 	socklen_t len;
@@ -323,7 +342,13 @@ static int ports_open(struct udp *u, const struct uccl_nic_addr *at, bool livene
 	int tries, err;
 
 	for (tries = 1;; tries++) {
-		u->rx_fd = socket_bind(u, at);
+		u->rx_fd = socket_bind(u, at, &walk);
+		if (u->rx_fd == -FI_EADDRINUSE && tries > 1) {
+			UCCL_LOG(UCCL_LOG_WARN, "FI_UCCL_PORTS=%u-%u: no port is free for UDP and TCP both, going "
+						"without liveness connections",
+				 u->ports.first, u->ports.last);
+			return ports_open(u, at, false);
+		}
 		if (u->rx_fd < 0)
 			return u->rx_fd;
 		len = sizeof(sa);
@@ -337,10 +362,11 @@ static int ports_open(struct udp *u, const struct uccl_nic_addr *at, bool livene
 			return -FI_EIO;
 		bound = *at;
 		bound.port = u->self.port;
-		err = uccl_udp_live_open(&bound, id, &u->live);
+		err = uccl_udp_live_open(&bound, id, &u->ports, &u->live);
 		if (!err)
 			return 0;
-		if (err != -FI_EADDRINUSE || at->port || tries == UDP_PORT_TRIES) {
+		if (err != -FI_EADDRINUSE || at->port ||
+		    (tries == UDP_PORT_TRIES && !uccl_ports_limited(&u->ports))) {
 			UCCL_LOG(UCCL_LOG_WARN, "TCP port %u: error %d, going without liveness connections",
 				 u->self.port, -err);
 			u->live = NULL;
@@ -411,7 +437,6 @@ static int caps_fill(struct udp *u, const struct uccl_nic_attr *attr, const stru
 		return -errno;
 	u->granted = (uint64_t)granted;
 	caps->rx_slots = slots_of(u->granted, caps->mtu);
-	caps->labels = UDP_LABELS;
 	caps->tx_sync = true;
 	caps->hints = caps->mtu > UDP_HINT_MTU;
 	caps->link_bps = place->link_bps;
@@ -447,6 +472,14 @@ static int family_of(const struct uccl_nic_addr *at)
 	return uccl_ifaddr_is_v4(at) ? AF_INET : AF_INET6;
 }
 
+/* Labels are ports: one of the range is for receiving. */
+static uint16_t labels_of(const struct uccl_nic_attr *attr)
+{
+	uint32_t n = attr->labels ? uccl_min(attr->labels, UDP_LABELS) : UDP_LABELS;
+
+	return (uint16_t)(uccl_ports_limited(&attr->ports) ? uccl_min(n, uccl_ports_count(&attr->ports) - 1) : n);
+}
+
 int uccl_nic_udp_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic)
 {
 	struct uccl_nic_addr at;
@@ -465,6 +498,8 @@ int uccl_nic_udp_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic)
 	u->wait_fd = -1;
 	u->self = place.addr;
 	u->family = family_of(&at);
+	u->ports = attr->ports;
+	u->nic.caps.labels = labels_of(attr);
 	err = ports_open(u, &at, attr->liveness);
 	if (err == -EAFNOSUPPORT && u->family == AF_INET6 && uccl_ifaddr_is_any(&at)) {
 		/* A host without IPv6. */
@@ -488,6 +523,8 @@ int uccl_nic_udp_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic)
 	*nic = &u->nic;
 	return 0;
 fail:
+	if (err == -FI_EADDRINUSE && uccl_ports_limited(&u->ports) && (!at.port || u->rx_fd >= 0))
+		ports_short_say(u, "is free");
 	udp_close(&u->nic);
 	return err;
 }

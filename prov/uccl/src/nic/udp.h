@@ -89,6 +89,8 @@ struct udp {
 	int rx_fd;
 	int wait_fd;  /* epoll, made by the first wait_fd(); -1 */
 	int fd_limit; /* label sockets stay below */
+	struct uccl_ports ports;
+	bool ports_short; /* that the range has no port left for a label was said */
 	bool gso, gro, timestamps;
 	bool fragment;		    /* the network is narrower than the interface: let IP cut packets */
 	uint32_t place_mtu;	    /* UDP payload that the interface carries */

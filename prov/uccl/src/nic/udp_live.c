@@ -36,6 +36,7 @@
 #define LIVE_RETRY_NS (10 * UCCL_NS_PER_MS) /* wait before the second try; doubles */
 #define LIVE_RETRY_MAX_NS (10 * UCCL_NS_PER_S)
 #define LIVE_STABLE_NS (10 * UCCL_NS_PER_S) /* a connection that lasted so long clears the count of tries */
+#define LIVE_PORT_TRIES 64 /* connections from here to there may exist from so many ports, still or already */
 #define LIVE_KEEP_IDLE_S 10
 #define LIVE_KEEP_EVERY_S 5
 #define LIVE_KEEP_PROBES 3
@@ -87,6 +88,7 @@ struct uccl_udp_live {
 	int epoll_fd;
 	int spare_fd; /* given up for a moment to turn a connection away when descriptors are out */
 	int fd_limit; /* liveness descriptors stay below */
+	struct uccl_ports ports; /* of the connections that we make */
 	uint32_t naccepted;
 	uint64_t retry_at; /* not later than the earliest retry_at of a waiting peer */
 	uint8_t hello[LIVE_HELLO_LEN];
@@ -183,28 +185,57 @@ static void peer_error(struct uccl_udp_live *live, struct uccl_udp_live_peer *p,
 		peer_retry(live, p, now);
 }
 
+/* A socket that may be connected, from the next port of the range if there is one. Negative: a shortage. */
+static int peer_socket(const struct uccl_udp_live *live, int family, struct uccl_ports_walk *walk)
+{
+	struct sockaddr_storage any = {.ss_family = (sa_family_t)family};
+	socklen_t len = family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+	int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), err = 0;
+
+	if (fd < 0)
+		return -errno;
+	keepalive_set(fd);
+	if (uccl_ports_limited(&live->ports)) {
+		/* Connections to other places may begin at the same port. */
+		option_set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+		err = uccl_ports_bind(fd, &any, len, &live->ports, walk);
+	}
+	if (!err && fd >= live->fd_limit)
+		err = -FI_EMFILE;
+	if (!err)
+		return fd;
+	close(fd);
+	return err;
+}
+
 static void peer_start(struct uccl_udp_live *live, struct uccl_udp_live_peer *p, uint64_t now)
 {
+	struct uccl_ports_walk walk = uccl_ports_walk();
 	struct sockaddr_storage sa;
 	socklen_t len = uccl_ifaddr_to_sock(&sa, &p->to, AF_UNSPEC);
-	int fd;
+	int fd, tries, error = 0;
 
-	fd = socket(sa.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (fd < 0 || fd >= live->fd_limit) {
-		if (fd >= 0)
-			close(fd);
-		/* Before the first contact go without; later a shortage may pass. */
-		if (p->known)
-			peer_retry(live, p, now);
-		else
-			p->state = PEER_OFF;
-		return;
+	for (tries = 0;; tries++) {
+		fd = peer_socket(live, sa.ss_family, &walk);
+		if (fd < 0) {
+			UCCL_LOG(UCCL_LOG_INFO, "no liveness connection to a peer: error %d", -fd);
+			/* Before the first contact go without; later a shortage may pass. */
+			if (p->known)
+				peer_retry(live, p, now);
+			else
+				p->state = PEER_OFF;
+			return;
+		}
+		error = connect(fd, (struct sockaddr *)&sa, len) ? errno : 0;
+		/* The remains of an earlier connection have this pair of ports. */
+		if (error != EADDRNOTAVAIL || !uccl_ports_limited(&live->ports) || tries == LIVE_PORT_TRIES)
+			break;
+		close(fd);
 	}
 	p->entry.fd = fd;
 	p->hello_have = 0;
-	keepalive_set(fd);
-	if (connect(fd, (struct sockaddr *)&sa, len) && errno != EINPROGRESS && errno != EINTR) {
-		peer_error(live, p, errno, now);
+	if (error && error != EINPROGRESS && error != EINTR) {
+		peer_error(live, p, error, now);
 		return;
 	}
 	p->state = PEER_CONNECTING;
@@ -398,7 +429,8 @@ static int listener_open(struct uccl_udp_live *live, const struct uccl_nic_addr 
 	return watch(live, &live->listener, EPOLLIN, EPOLL_CTL_ADD);
 }
 
-int uccl_udp_live_open(const struct uccl_nic_addr *self, uint64_t id, struct uccl_udp_live **out)
+int uccl_udp_live_open(const struct uccl_nic_addr *self, uint64_t id, const struct uccl_ports *ports,
+		       struct uccl_udp_live **out)
 {
 	struct uccl_udp_live *live = calloc(1, sizeof(*live));
 	struct rlimit limit;
@@ -410,6 +442,7 @@ int uccl_udp_live_open(const struct uccl_nic_addr *self, uint64_t id, struct ucc
 	live->listener.fd = -1;
 	live->gone_tail = &live->gone_head;
 	live->retry_at = UCCL_NEVER;
+	live->ports = *ports;
 	memcpy(live->hello, live_magic, sizeof(live_magic));
 	uccl_put64(live->hello + sizeof(live_magic), id);
 	live->fd_limit = 512;

@@ -13,20 +13,23 @@
 #define UCCL_NIC_UDP_LIVE_H
 
 #include "core/io.h"
+#include "nic/ports.h"
 
 struct uccl_udp_live;
 struct uccl_udp_live_peer;
 
 /*
- * Listen at `self` (port not 0; all zero IP: both wildcards). `id` is this endpoint's random number.
+ * Listen at `self` (port not 0; all zero IP: both wildcards). `id` is this endpoint's random number. Connections to
+ * peers are made from ports of the range, which several share; a port where somebody listens is none of those.
  * -FI_EADDRINUSE: the TCP port is taken; or another error of the system.
  */
-int uccl_udp_live_open(const struct uccl_nic_addr *self, uint64_t id, struct uccl_udp_live **live);
+int uccl_udp_live_open(const struct uccl_nic_addr *self, uint64_t id, const struct uccl_ports *ports,
+		       struct uccl_udp_live **live);
 void uccl_udp_live_close(struct uccl_udp_live *live);
 
 /*
- * Watch a peer. `user` comes back from uccl_udp_live_poll. A shortage of descriptors is no error: the peer is then
- * not watched. -FI_ENOMEM.
+ * Watch a peer. `user` comes back from uccl_udp_live_poll. A shortage of descriptors or ports is no error: the peer is
+ * then not watched. -FI_ENOMEM.
  */
 int uccl_udp_live_connect(struct uccl_udp_live *live, const struct uccl_nic_addr *to, void *user, uint64_t now,
 			  struct uccl_udp_live_peer **peer);

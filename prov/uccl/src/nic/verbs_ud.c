@@ -243,7 +243,7 @@ static int queues_open(struct ud *u)
 	return u->tx_cq ? 0 : errno_code();
 }
 
-static int place_make(struct ud *u, bool liveness)
+static int place_make(struct ud *u, const struct uccl_nic_attr *attr)
 {
 	struct {
 		uint32_t scope;
@@ -258,8 +258,8 @@ static int place_make(struct ud *u, bool liveness)
 	memcpy(u->self.ip, u->port.addr.ip, sizeof(u->self.ip));
 	u->self.scope = r.scope & ~UD_QPN_MASK;
 	u->self.port = r.port;
-	if (liveness)
-		uccl_ud_live_open(u);
+	if (attr->liveness)
+		uccl_ud_live_open(u, &attr->ports);
 	u->self.pad = u->port.infiniband ? u->port.lid : UD_ROCE_PAD | r.pad;
 	u->flow_base = r.flow;
 	return 0;
@@ -326,7 +326,7 @@ int uccl_verbs_ud_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), co
 	if (!err)
 		err = caps_fill(u, attr);
 	if (!err)
-		err = place_make(u, attr->liveness);
+		err = place_make(u, attr);
 	if (!err) {
 		u->pd = lib->alloc_pd(u->ctx);
 		err = u->pd ? memory_open(u, attr->rx_bytes) : errno_code();

@@ -142,7 +142,7 @@ struct ud_watch {
 };
 
 /* Listen for those who watch us, at a port that becomes that of our place. verbs_ud_event.c */
-void uccl_ud_live_open(struct ud *u);
+void uccl_ud_live_open(struct ud *u, const struct uccl_ports *ports);
 /* Watch the process behind a place; NULL: that cannot be. verbs_ud_event.c */
 struct ud_watch *uccl_ud_watch(struct ud *u, const struct uccl_nic_addr *to);
 /* NULL is well. verbs_ud_event.c */

@@ -37,28 +37,39 @@ static struct uccl_nic_addr host_place(const struct uccl_nic_addr *a)
 	return h;
 }
 
-void uccl_ud_live_open(struct ud *u)
+/* A port to try, of the range if there is one. 0: none is left. */
+static uint16_t live_port(const struct uccl_ports *ports, struct uccl_ports_walk *walk, int tries)
 {
+	if (uccl_ports_limited(ports))
+		return uccl_ports_next(ports, walk);
+	return tries < LIVE_TRIES ? (uint16_t)(uccl_ports_walk().start | 0x8000) : 0;
+}
+
+void uccl_ud_live_open(struct ud *u, const struct uccl_ports *ports)
+{
+	struct uccl_ports_walk walk = uccl_ports_walk();
 	struct uccl_nic_addr at;
 	uint64_t id;
-	int err = 0;
+	int err = -FI_EADDRINUSE;
 
 	/* Link-local addresses would need the interface, too. */
 	if (!u->port.roce_v2 || (u->self.ip[0] == 0xfe && u->self.ip[1] == 0x80))
 		return;
-	for (int i = 0; i < LIVE_TRIES; i++) {
-		if (getrandom(&u->self.port, sizeof(u->self.port), 0) != sizeof(u->self.port) ||
-		    getrandom(&id, sizeof(id), 0) != sizeof(id))
+	for (int i = 0; err == -FI_EADDRINUSE; i++) {
+		uint16_t port = live_port(ports, &walk, i);
+
+		if (!port || getrandom(&id, sizeof(id), 0) != sizeof(id))
 			break;
-		u->self.port |= 0x8000;
+		u->self.port = port;
 		at = host_place(&u->self);
-		err = uccl_udp_live_open(&at, id, &u->live);
-		if (err != -FI_EADDRINUSE)
-			break;
+		err = uccl_udp_live_open(&at, id, ports, &u->live);
 	}
 	if (!err)
 		return;
 	u->live = NULL;
+	if (walk.tried)
+		UCCL_LOG(UCCL_LOG_WARN, "FI_UCCL_PORTS=%u-%u: none of %u ports can be had for liveness connections",
+			 ports->first, ports->last, walk.tried);
 	UCCL_LOG(UCCL_LOG_INFO, "%s: no liveness connections, so the end of a peer's process may be noticed late: %s",
 		 u->port.name, strerror(-err));
 }

@@ -57,6 +57,8 @@ static uint16_t free_port(void)
 	return port;
 }
 
+static const struct uccl_ports any_port;
+
 /* Another process may take the port between two steps of a test: then another one. */
 static struct uccl_named *named_open(const struct uccl_addr *a, struct uccl_nic_addr *at)
 {
@@ -124,7 +126,7 @@ static void named_ask__answered(void **state)
 	struct uccl_named *nd = named_open(&a, &at);
 
 	(void)state;
-	assert_int_equal(uccl_named_ask(&at, 1, PATIENCE_NS, &got), 0);
+	assert_int_equal(uccl_named_ask(&at, 1, &any_port, PATIENCE_NS, &got), 0);
 	assert_memory_equal(&got.nic, &a.nic, sizeof(a.nic));
 	assert_true(got.incarnation == 77);
 	assert_memory_equal(got.key, a.key, sizeof(a.key));
@@ -140,8 +142,38 @@ static void named_ask__any_of_them(void **state)
 
 	(void)state;
 	at[1] = loopback(free_port());
-	assert_int_equal(uccl_named_ask(at, 3, PATIENCE_NS, &got), 0);
+	assert_int_equal(uccl_named_ask(at, 3, &any_port, PATIENCE_NS, &got), 0);
 	assert_true(got.incarnation == 78);
+	uccl_named_close(nd, NULL);
+}
+
+/* Questions come from the range; where none of it is free nothing is asked. */
+static void named_ask__from_range(void **state)
+{
+	struct uccl_addr a = sample(79), got;
+	struct uccl_nic_addr at;
+	struct uccl_named *nd = named_open(&a, &at);
+	struct sockaddr_in sa = { .sin_family = AF_INET };
+	struct uccl_ports range;
+	int fd[2] = { -1, -1 };
+
+	(void)state;
+	do {
+		range.first = free_port();
+		range.last = (uint16_t)(range.first + 1);
+		for (int i = 0; i < 2; i++) {
+			close(fd[i]);
+			fd[i] = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+		}
+		sa.sin_port = htons(range.first);
+		if (range.last && !bind(fd[0], (struct sockaddr *)&sa, sizeof(sa)))
+			sa.sin_port = htons(range.last);
+	} while (sa.sin_port != htons(range.last) || bind(fd[1], (struct sockaddr *)&sa, sizeof(sa)));
+	assert_int_equal(uccl_named_ask(&at, 1, &range, PATIENCE_NS, &got), -FI_ENODATA);
+	close(fd[1]);
+	assert_int_equal(uccl_named_ask(&at, 1, &range, PATIENCE_NS, &got), 0);
+	assert_true(got.incarnation == 79);
+	close(fd[0]);
 	uccl_named_close(nd, NULL);
 }
 
@@ -151,10 +183,10 @@ static void named_ask__nobody(void **state)
 	struct uccl_addr got;
 
 	(void)state;
-	assert_int_equal(uccl_named_ask(&at, 1, SHORT_NS, &got), -FI_ENODATA);
+	assert_int_equal(uccl_named_ask(&at, 1, &any_port, SHORT_NS, &got), -FI_ENODATA);
 	at.port = 0;
-	assert_int_equal(uccl_named_ask(&at, 1, PATIENCE_NS, &got), -FI_ENODATA);
-	assert_int_equal(uccl_named_ask(NULL, 0, PATIENCE_NS, &got), -FI_ENODATA);
+	assert_int_equal(uccl_named_ask(&at, 1, &any_port, PATIENCE_NS, &got), -FI_ENODATA);
+	assert_int_equal(uccl_named_ask(NULL, 0, &any_port, PATIENCE_NS, &got), -FI_ENODATA);
 }
 
 /* Who hears the first questions, answers them wrongly, and then rightly. */
@@ -202,7 +234,7 @@ static void named_ask__wrong_answers(void **state)
 	(void)state;
 	l.fd = socket_open(&at.port);
 	assert_int_equal(pthread_create(&thread, NULL, liar_main, &l), 0);
-	assert_int_equal(uccl_named_ask(&at, 1, PATIENCE_NS, &got), 0);
+	assert_int_equal(uccl_named_ask(&at, 1, &any_port, PATIENCE_NS, &got), 0);
 	assert_true(got.incarnation == 79);
 	assert_int_equal(pthread_join(thread, &told), 0);
 	assert_ptr_equal(told, &l); /* it was asked five times: none of the wrong ones was taken */
@@ -230,7 +262,7 @@ static void named_ask__another_source(void **state)
 			_exit(1);
 		_exit(sendto(fd2, out, sizeof(out), 0, (struct sockaddr *)&from, len) != UCCL_NAME_LEN);
 	}
-	assert_int_equal(uccl_named_ask(&at, 1, SHORT_NS, &got), -FI_ENODATA);
+	assert_int_equal(uccl_named_ask(&at, 1, &any_port, SHORT_NS, &got), -FI_ENODATA);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	close(fd);
@@ -252,7 +284,7 @@ static void named_open__garbage(void **state)
 	(void)state;
 	for (size_t n = 0; n <= sizeof(junk); n += 8)
 		assert_int_equal(sendto(fd, junk, n, 0, (struct sockaddr *)&ss, len), n);
-	assert_int_equal(uccl_named_ask(&at, 1, PATIENCE_NS, &got), 0);
+	assert_int_equal(uccl_named_ask(&at, 1, &any_port, PATIENCE_NS, &got), 0);
 	/* All of it was before that question in the socket: no answer came. */
 	assert_int_equal(recv(fd, junk, sizeof(junk), MSG_DONTWAIT), -1);
 	assert_int_equal(errno, EAGAIN);
@@ -277,9 +309,9 @@ static void named_open__taken(void **state)
 		at[0] = loopback(free_port());
 	while (uccl_named_open(at, 2, &a, &other));
 	second = at[0];
-	assert_int_equal(uccl_named_ask(&second, 1, PATIENCE_NS, &got), 0);
+	assert_int_equal(uccl_named_ask(&second, 1, &any_port, PATIENCE_NS, &got), 0);
 	assert_true(got.incarnation == 83);
-	assert_int_equal(uccl_named_ask(&at[1], 1, PATIENCE_NS, &got), 0);
+	assert_int_equal(uccl_named_ask(&at[1], 1, &any_port, PATIENCE_NS, &got), 0);
 	assert_true(got.incarnation == 82);
 	uccl_named_close(other, NULL);
 	uccl_named_close(nd, NULL);
@@ -310,7 +342,7 @@ static void named_open__no_signals(void **state)
 	assert_int_equal(pthread_sigmask(SIG_BLOCK, &set, &old), 0);
 	assert_int_equal(kill(getpid(), SIGUSR1), 0);
 	/* The thread ran meanwhile, and would have taken it. */
-	assert_int_equal(uccl_named_ask(&at, 1, PATIENCE_NS, &got), 0);
+	assert_int_equal(uccl_named_ask(&at, 1, &any_port, PATIENCE_NS, &got), 0);
 	assert_int_equal(signals, 0);
 	assert_int_equal(pthread_sigmask(SIG_SETMASK, &old, NULL), 0);
 	assert_int_equal(signals, 1);
@@ -338,10 +370,10 @@ static void named_close__in_a_child(void **state)
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
-	assert_int_equal(uccl_named_ask(&at, 1, PATIENCE_NS, &got), 0);
+	assert_int_equal(uccl_named_ask(&at, 1, &any_port, PATIENCE_NS, &got), 0);
 	uccl_named_close(nd, NULL);
 	/* Nobody has the port any more. */
-	assert_int_equal(uccl_named_ask(&at, 1, SHORT_NS, &got), -FI_ENODATA);
+	assert_int_equal(uccl_named_ask(&at, 1, &any_port, SHORT_NS, &got), -FI_ENODATA);
 }
 
 int main(void)
@@ -355,6 +387,7 @@ int main(void)
 		cmocka_unit_test(named_close__in_a_child),
 		cmocka_unit_test(named_ask__answered),
 		cmocka_unit_test(named_ask__any_of_them),
+		cmocka_unit_test(named_ask__from_range),
 		cmocka_unit_test(named_ask__nobody),
 		cmocka_unit_test(named_ask__wrong_answers),
 		cmocka_unit_test(named_ask__another_source),

@@ -144,6 +144,10 @@ static void read__values(void **state)
 	assert_int_equal(p.keyless, UCCL_KEYLESS_YES);
 	assert_int_equal(read_with("FI_UCCL_PATH_ORDER", "fifo"), 0);
 	assert_string_equal(p.path_order, "fifo");
+	assert_int_equal(read_with("FI_UCCL_PORTS", "47000-47015"), 0);
+	assert_int_equal(uccl_ports_count(&p.ports), 16);
+	assert_int_equal(read_with("FI_UCCL_PORTS", ""), 0);
+	assert_false(uccl_ports_limited(&p.ports));
 	assert_int_equal(read_with("FI_UCCL_SECURITY", "packets"), 0);
 	assert_string_equal(p.security, "packets");
 	assert_int_equal(read_with("FI_UCCL_FAULT", "drop=0.01,seed=7"), 0);
@@ -165,6 +169,7 @@ static void read__refuses(void **state)
 		{ "FI_UCCL_LINGER", "99999999999999999999" }, { "FI_UCCL_EAGER", "18446744073709551615g" },
 		{ "FI_UCCL_MTU", "511" },      { "FI_UCCL_MTU", "64k" },
 		{ "FI_UCCL_CC", "swift:bta=1" }, { "FI_UCCL_CC", "swift:beta=-1" }, { "FI_UCCL_CREDIT", "none:x=1" },
+		{ "FI_UCCL_PORTS", "5-1" },     { "FI_UCCL_PORTS", "0-99999" },	{ "FI_UCCL_PORTS", "abc" },
 		{ "FI_UCCL_SECURITY", "0" },   { "FI_UCCL_FAULT", "drop=2" }, { "FI_UCCL_FAULT", "nonsense" },
 	};
 
@@ -185,6 +190,8 @@ static void read__policy_constants(void **state)
 	(void)state;
 	read_with("FI_UCCL_CC", "swift:beta=7");
 	assert_non_null(strstr(why, "(\"beta=7\": beta is 0.01 to 1)"));
+	read_with("FI_UCCL_PORTS", "7-7");
+	assert_non_null(strstr(why, "FI_UCCL_PORTS=7-7 is not valid (first-last, two numbers, 1 to 65535"));
 	read_with("FI_UCCL_PATH", "pow2:draws=3");
 	assert_non_null(strstr(why, "(\"draws=3\" sets no constant; there are: none)"));
 	read_with("FI_UCCL_CREDIT", "nonesuch");

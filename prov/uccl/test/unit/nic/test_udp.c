@@ -13,12 +13,15 @@
 #include <poll.h>
 #include <signal.h>
 #include <rdma/fi_errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "base/log.h"
 
 #define ROUNDS 5000 /* of at most a millisecond: far more than loopback needs */
 
@@ -198,6 +201,169 @@ static void open__fixed_port_without_tcp(void **state)
 	nic->ops->disconnect(nic, peer);
 	nic->ops->close(nic);
 	close(fd);
+}
+
+/* Ports in a row that nobody has, for UDP and TCP; another program may come between, so callers try again. */
+static struct uccl_ports range_find(int n)
+{
+	static uint32_t first = 21000;
+	int free_ports = 0;
+
+	for (first += 100; free_ports < n; first++) {
+		struct uccl_nic_addr at = v4_loopback;
+		struct sockaddr_storage sa;
+		socklen_t len;
+		int udp = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+		int tcp = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+		assert_true(first < 60000);
+		at.port = (uint16_t)first;
+		len = uccl_ifaddr_to_sock(&sa, &at, AF_INET);
+		free_ports = bind(udp, (struct sockaddr *)&sa, len) || bind(tcp, (struct sockaddr *)&sa, len) ?
+				     0 :
+				     free_ports + 1;
+		close(udp);
+		close(tcp);
+	}
+	return (struct uccl_ports){(uint16_t)(first - (uint32_t)n), (uint16_t)(first - 1)};
+}
+
+static bool in_range(const struct uccl_ports *r, int fd)
+{
+	struct sockaddr_in sa;
+	socklen_t len = sizeof(sa);
+
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&sa, &len), 0);
+	return ntohs(sa.sin_port) >= r->first && ntohs(sa.sin_port) <= r->last;
+}
+
+static char said[2048];
+
+static void note(int level, const char *func, int line, const char *text)
+{
+	(void)func;
+	(void)line;
+	if (level == UCCL_LOG_WARN)
+		snprintf(said + strlen(said), sizeof(said) - strlen(said), "%s\n", text);
+}
+
+static void send_labels(struct uccl_nic *from, struct uccl_nic *to, int labels)
+{
+	struct uccl_nic_addr at = addr_of(to);
+	struct uccl_rx v[1];
+
+	for (int label = 0; label < labels; label++) {
+		struct uccl_tx t = packet(&at, (uint8_t)label, 10, 0);
+
+		t.label = (uint16_t)label;
+		tx_all(from, &t, 1);
+		assert_int_equal(rx_wait(to, v, 1, NULL, 0), 1);
+		packet_check(&v[0], (uint8_t)label, 10, 0);
+	}
+}
+
+/* Every socket of two endpoints is in the range, and labels are as many as were asked for. */
+static void open__in_range(void **state)
+{
+	struct uccl_nic_attr attr = {.bind = v4_loopback, .labels = 4, .ports = range_find(12), .liveness = true};
+	struct uccl_nic *a = open_attr(&attr), *b = open_attr(&attr);
+
+	(void)state;
+	assert_int_equal(a->caps.labels, 4);
+	send_labels(a, b, 4);
+	send_labels(b, a, 4);
+	for (int i = 0; i < 4; i++) {
+		assert_true(in_range(&attr.ports, udp_of(a)->sock[i].fd));
+		assert_true(in_range(&attr.ports, udp_of(b)->sock[i].fd));
+	}
+	assert_int_equal(udp_of(a)->nsocks, 4);
+	assert_true(in_range(&attr.ports, udp_of(a)->rx_fd));
+	assert_true(in_range(&attr.ports, udp_of(b)->rx_fd));
+	assert_non_null(udp_of(a)->live);
+	assert_non_null(udp_of(b)->live);
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+/* The range bounds labels, too; the last of its ports goes to who comes first, the other shares what it has. */
+static void open__range_shared(void **state)
+{
+	struct uccl_nic_attr attr = {.bind = v4_loopback, .ports = range_find(5)};
+	struct uccl_nic *a = open_attr(&attr), *b = open_attr(&attr), *c = NULL;
+
+	(void)state;
+	assert_int_equal(a->caps.labels, 4);
+	said[0] = '\0';
+	uccl_log_set(note, UCCL_LOG_WARN);
+	send_labels(a, b, 4);
+	assert_int_equal(udp_of(a)->nsocks, 2);
+	assert_non_null(strstr(said, "no port left for another path, all 5 were tried"));
+	/* Once. */
+	assert_null(strstr(strstr(said, "FI_UCCL_PORTS") + 1, "FI_UCCL_PORTS"));
+	send_labels(b, a, 4);
+	assert_int_equal(udp_of(b)->nsocks, 1);
+	said[0] = '\0';
+	assert_int_equal(uccl_nic_udp_open(&attr, &c), -FI_EADDRINUSE);
+	uccl_log_set(NULL, 0);
+	assert_non_null(strstr(said, "no port is free, all 5 were tried"));
+	assert_non_null(strstr(said, "needs 2 ports of this host at least, and up to 5"));
+	a->ops->close(a);
+	c = open_attr(&attr);
+	c->ops->close(c);
+	b->ops->close(b);
+}
+
+/* A foreign listener at each port: endpoints open all the same, and say what they go without. */
+static void open__range_without_tcp(void **state)
+{
+	struct uccl_nic_attr attr = {.bind = v4_loopback, .ports = range_find(3), .liveness = true};
+	struct uccl_nic *nic;
+	int fd[3];
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct uccl_nic_addr at = v4_loopback;
+		struct sockaddr_storage sa;
+		socklen_t len;
+
+		at.port = (uint16_t)(attr.ports.first + i);
+		len = uccl_ifaddr_to_sock(&sa, &at, AF_INET);
+		fd[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		assert_int_equal(bind(fd[i], (struct sockaddr *)&sa, len), 0);
+		assert_int_equal(listen(fd[i], 1), 0);
+	}
+	said[0] = '\0';
+	uccl_log_set(note, UCCL_LOG_WARN);
+	nic = open_attr(&attr);
+	uccl_log_set(NULL, 0);
+	assert_non_null(strstr(said, "no port is free for UDP and TCP both"));
+	assert_null(udp_of(nic)->live);
+	assert_true(in_range(&attr.ports, udp_of(nic)->rx_fd));
+	/* One of them is enough. */
+	nic->ops->close(nic);
+	close(fd[1]);
+	nic = open_attr(&attr);
+	assert_non_null(udp_of(nic)->live);
+	assert_int_equal(addr_of(nic).port, attr.ports.first + 1);
+	nic->ops->close(nic);
+	close(fd[0]);
+	close(fd[2]);
+}
+
+/* The application's own port goes first; it still sends from the range. */
+static void open__port_outside_range(void **state)
+{
+	struct uccl_nic *other = open_plain(0);
+	struct uccl_nic_attr attr = {.bind = addr_of(other), .ports = range_find(4)};
+	struct uccl_nic *nic;
+
+	(void)state;
+	other->ops->close(other);
+	nic = open_attr(&attr);
+	assert_int_equal(addr_of(nic).port, attr.bind.port);
+	assert_false(in_range(&attr.ports, udp_of(nic)->rx_fd));
+	assert_true(in_range(&attr.ports, udp_of(nic)->sock[0].fd));
+	nic->ops->close(nic);
 }
 
 static void open__by_interface_name(void **state)
@@ -897,6 +1063,8 @@ int main(void)
 		cmocka_unit_test(open__refuses),
 		cmocka_unit_test(open__fixed_port),
 		cmocka_unit_test(open__fixed_port_without_tcp),
+		cmocka_unit_test(open__in_range), cmocka_unit_test(open__range_shared),
+		cmocka_unit_test(open__range_without_tcp), cmocka_unit_test(open__port_outside_range),
 		cmocka_unit_test(open__by_interface_name),
 		cmocka_unit_test(open__wildcard),
 		cmocka_unit_test(open__ipv6),

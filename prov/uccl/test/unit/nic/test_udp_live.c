@@ -22,6 +22,8 @@
 
 #define ROUNDS 2000 /* of about a millisecond; far more than loopback needs */
 
+static const struct uccl_ports any_port;
+
 static struct uccl_nic_addr loopback(uint16_t port)
 {
 	return (struct uccl_nic_addr){.ip = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1}, .port = port};
@@ -61,7 +63,7 @@ static struct uccl_udp_live *open_at(struct uccl_nic_addr *at, uint64_t id)
 
 	close(listener(&port));
 	*at = loopback(port);
-	assert_int_equal(uccl_udp_live_open(at, id, &live), 0);
+	assert_int_equal(uccl_udp_live_open(at, id, &any_port, &live), 0);
 	return live;
 }
 
@@ -98,7 +100,7 @@ static void open__port_taken(void **state)
 
 	(void)state;
 	at = loopback(port);
-	assert_int_equal(uccl_udp_live_open(&at, 1, &live), -FI_EADDRINUSE);
+	assert_int_equal(uccl_udp_live_open(&at, 1, &any_port, &live), -FI_EADDRINUSE);
 	assert_null(live);
 	close(fd);
 }
@@ -206,7 +208,7 @@ static void poll__restarted(void **state)
 	assert_int_equal(uccl_udp_live_connect(a, &at_b, &x, now, &p), 0);
 	settle(a, b, &now);
 	uccl_udp_live_close(b);
-	assert_int_equal(uccl_udp_live_open(&at_b, 3, &b), 0);
+	assert_int_equal(uccl_udp_live_open(&at_b, 3, &any_port, &b), 0);
 	assert_int_equal(poll_until_gone(a, b, &now, gone, ROUNDS), 1);
 	assert_ptr_equal(gone[0], &x);
 	uccl_udp_live_close(a);
@@ -376,6 +378,88 @@ static void connect__no_descriptors(void **state)
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
 }
 
+/* Two ports in a row where nobody listens. */
+static struct uccl_ports range_find(void)
+{
+	uint16_t port = 0;
+
+	for (;;) {
+		struct sockaddr_in sa = {.sin_family = AF_INET};
+		int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), rc;
+
+		close(listener(&port));
+		if (port == UINT16_MAX) {
+			port = 0;
+			continue;
+		}
+		sa.sin_port = htons(++port);
+		rc = bind(fd, (struct sockaddr *)&sa, sizeof(sa));
+		close(fd);
+		if (!rc)
+			return (struct uccl_ports){(uint16_t)(port - 1), port};
+		port = 0;
+	}
+}
+
+/* The port that the other end of a connection has. */
+static uint16_t accept_from(int fd)
+{
+	struct sockaddr_in sa;
+	socklen_t len = sizeof(sa);
+	int conn;
+
+	assert_int_equal(poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 5000), 1);
+	conn = accept(fd, (struct sockaddr *)&sa, &len);
+	assert_true(conn >= 0);
+	close(conn);
+	return ntohs(sa.sin_port);
+}
+
+/* We listen at one of two ports: the other one serves connections to several peers, and a new one to each of them. */
+static void connect__from_range(void **state)
+{
+	struct uccl_ports range = range_find();
+	struct uccl_nic_addr at = loopback(range.first), to[3];
+	struct uccl_udp_live_peer *p;
+	struct uccl_udp_live *live;
+	int peer[3];
+
+	(void)state;
+	assert_int_equal(uccl_udp_live_open(&at, 1, &range, &live), 0);
+	for (int i = 0; i < 3; i++) {
+		uint16_t port = 0;
+
+		peer[i] = listener(&port);
+		to[i] = loopback(port);
+		assert_int_equal(uccl_udp_live_connect(live, &to[i], NULL, 1000, &p), 0);
+		assert_int_equal(accept_from(peer[i]), range.last);
+	}
+	uccl_udp_live_close(live);
+	for (int i = 0; i < 3; i++)
+		close(peer[i]);
+}
+
+/* Somebody listens at both: no connection is made from elsewhere, and the peer is just not watched. */
+static void connect__range_taken(void **state)
+{
+	struct uccl_ports range = range_find();
+	uint16_t second = range.last, port = 0;
+	struct uccl_nic_addr at = loopback(range.first), to;
+	struct uccl_udp_live_peer *p;
+	struct uccl_udp_live *live;
+	int other = listener(&second), peer = listener(&port);
+
+	(void)state;
+	to = loopback(port);
+	assert_int_equal(uccl_udp_live_open(&at, 1, &range, &live), 0);
+	assert_int_equal(uccl_udp_live_connect(live, &to, NULL, 1000, &p), 0);
+	assert_int_equal(poll(&(struct pollfd){.fd = peer, .events = POLLIN}, 1, 50), 0);
+	assert_true(uccl_udp_live_expiry(live) == UCCL_NEVER);
+	uccl_udp_live_close(live);
+	close(other);
+	close(peer);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -384,7 +468,8 @@ int main(void)
 		cmocka_unit_test(connect__refused_first),   cmocka_unit_test(poll__restarted),
 		cmocka_unit_test(poll__broken_but_alive),   cmocka_unit_test(poll__foreign_listener),
 		cmocka_unit_test(poll__gives_up),	    cmocka_unit_test(poll__garbage_costs_its_connection),
-		cmocka_unit_test(connect__no_descriptors),
+		cmocka_unit_test(connect__no_descriptors),  cmocka_unit_test(connect__from_range),
+		cmocka_unit_test(connect__range_taken),
 	};
 
 	return cmocka_run_group_tests_name("nic/udp_live", tests, NULL, NULL);
