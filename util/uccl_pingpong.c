@@ -52,7 +52,7 @@ struct bench {
 	const char *provider;
 	const char *host;
 	const char *port;
-	bool client;
+	bool client, v6;
 	bool lat, bw, stream;
 	double seconds; /* of one measurement */
 	int window;	/* of bw, as asked for; 0: by size */
@@ -241,10 +241,11 @@ static int oob_accept(struct addrinfo *ai)
 
 static void oob_open(struct bench *b)
 {
-	struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
 	struct addrinfo *list;
 	int one = 1, rc;
 
+	hints.ai_family = b->v6 ? AF_INET6 : AF_INET;
 	rc = getaddrinfo(b->host, b->port, &hints, &list);
 	if (rc)
 		die("%s: %s", b->host ? b->host : "any", gai_strerror(rc));
@@ -597,8 +598,8 @@ static void sizes_parse(struct bench *b, char *text)
 static void usage(void)
 {
 	puts("usage: uccl_pingpong [-p PROVIDER] [-P PORT] [-s SIZE,...] [-t SECONDS] [-m lat|bw|both|stream]\n"
-	     "                     [-w WINDOW] [-T LIMIT] [HOST]\n"
-	     "  Server without HOST, client with it; both need the same -p, -s, -m and -w.\n"
+	     "                     [-w WINDOW] [-T LIMIT] [-6] [HOST]\n"
+	     "  Server without HOST, client with it; both need the same -p, -s, -m, -w and -6.\n"
 	     "  -p  provider, for example uccl, tcp, 'tcp;ofi_rxm' (uccl)\n"
 	     "  -P  TCP port over which both sides talk beside the endpoint (47592)\n"
 	     "  -s  message sizes, bytes, k and m known (8,64,1k,8k,64k,256k,1m,4m)\n"
@@ -606,7 +607,8 @@ static void usage(void)
 	     "  -m  what to measure (both: lat and bw)\n"
 	     "  -w  at most so many messages before an answer in bw, and one window to warm up, for slow networks;\n"
 	     "      or so many under way in stream\n"
-	     "  -T  the whole run ends by SIGALRM after so many seconds (600)");
+	     "  -T  the whole run ends by SIGALRM after so many seconds (600)\n"
+	     "  -6  by IPv6");
 }
 
 int main(int argc, char **argv)
@@ -617,8 +619,11 @@ int main(int argc, char **argv)
 	int c, i;
 
 	sizes_parse(&b, sizes);
-	while ((c = getopt(argc, argv, "p:P:s:t:m:w:T:h")) != -1) {
+	while ((c = getopt(argc, argv, "6p:P:s:t:m:w:T:h")) != -1) {
 		switch (c) {
+		case '6':
+			b.v6 = true;
+			break;
 		case 'p':
 			b.provider = optarg;
 			break;

@@ -265,8 +265,9 @@ static void few_ports_say(const struct uccl_params *p)
 
 	if (ports <= p->paths && !uccl_place_rdma(p) && !atomic_exchange(&said, true))
 		uccl_warn(FI_LOG_EP_CTRL,
-			  "FI_UCCL_PORTS=%u-%u: %u ports are enough for %u paths, not for FI_UCCL_PATHS=%u\n",
-			  p->ports.first, p->ports.last, ports, ports - 1, (unsigned int)p->paths);
+			  "FI_UCCL_PORTS=%u-%u: %u ports are enough for %u path%s, not for FI_UCCL_PATHS=%u\n",
+			  p->ports.first, p->ports.last, ports, ports - 1, ports > 2 ? "s" : "",
+			  (unsigned int)p->paths);
 }
 
 static int nic_open(struct uccl_ep *ep, struct uccl_nic **out)
@@ -358,7 +359,7 @@ static void linkshare_open(struct uccl_ep *ep, struct uccl_engine_attr *attr)
 		return;
 	ep->linkshare = uccl_linkshare_open(folder, ep->domain->name);
 	if (!ep->linkshare) {
-		uccl_info(FI_LOG_EP_CTRL, "endpoints on %s do not share its line rate: no file in /dev/shm: %s\n",
+		uccl_warn(FI_LOG_EP_CTRL, "endpoints on %s do not share its line rate: no file in /dev/shm: %s\n",
 			  ep->domain->name, strerror(errno));
 		return;
 	}
