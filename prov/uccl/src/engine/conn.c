@@ -513,7 +513,8 @@ static enum uccl_drop rx_hello(struct uccl_engine *e, const struct uccl_hdr *h, 
 	tx.control = true;
 	tx.hdr_len = UCCL_HDR_LEN;
 	tx.cookie = UCCL_NEVER;
-	tx.label = (uint16_t)(h->pseq % e->nic->caps.labels);
+	/* A label may cost a socket, and whoever asks has proved nothing: the first one is always there. PROTOCOL R5 */
+	tx.label = 0;
 	tx.to = &to;
 	engine_tx_raw(e, &tx);
 	return UCCL_DROP_COUNT;

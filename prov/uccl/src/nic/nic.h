@@ -16,7 +16,7 @@
 struct uccl_nic_caps {
 	uint32_t mtu;		/* most bytes of one packet that can arrive: header + payload + tail */
 	uint32_t write_max;	/* most bytes of one remote write, 0: no remote writes */
-	uint16_t labels;	/* how many distinct entropy labels (source ports, QPs) exist */
+	uint16_t labels;	/* how many distinct entropy labels (source ports, QPs) exist; using 0 costs nothing */
 	bool tx_sync;		/* payload may be reused when tx() returns, */
 	bool write_async;	/* but that of writes only after UCCL_RX_SENT */
 	bool hints;		/* rx() can scatter to hinted places */

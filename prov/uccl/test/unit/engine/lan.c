@@ -81,6 +81,7 @@ static void nic_tx_one(struct lan_nic *n, const struct uccl_tx *tx)
 	uint8_t *p;
 
 	assert_true(tx->label < n->nic.caps.labels);
+	n->labels |= 1u << tx->label;
 	assert_true(write || len <= LAN_MTU);
 	if (!n->nic.caps.tx_sync && tx->payload_len && tx->cookie != UCCL_NEVER) {
 		ev = event_new(n->node, UCCL_RX_SENT, NULL, 0);

@@ -75,6 +75,7 @@ struct lan_nic {
 	int room;     /* packets it takes before it is full; -1: no limit */
 	int tx_error; /* negative: what tx() returns */
 	int connect_error;
+	uint32_t labels; /* bits: with which it sent */
 	uint64_t txs, rxs; /* calls */
 };
 

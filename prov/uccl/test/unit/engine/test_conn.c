@@ -383,6 +383,29 @@ static void packet(uint8_t *out, uint8_t type, uint64_t token, const uint8_t *re
 	uccl_hdr_encode(out, &h);
 }
 
+/* A label may cost a socket: who asks must not choose that of the answer. PROTOCOL R5 */
+static void rx__hello_keeps_no_label(void **state)
+{
+	struct lan *l = lan_new_open(2);
+	uint8_t p[UCCL_HDR_LEN], rec[UCCL_REC_LEN] = {0};
+	struct uccl_hdr h = {.type = UCCL_PKT_HELLO, .token = 1, .rec = rec};
+	uint16_t labels = l->node[0].nic->nic.caps.labels;
+
+	(void)state;
+	assert_true(labels > 1);
+	uccl_put64(rec + 8, uccl_engine_addr(l->node[1].e)->incarnation);
+	uccl_hello_place(rec, &uccl_engine_addr(l->node[1].e)->nic);
+	for (h.pseq = 0; h.pseq < labels; h.pseq++) {
+		uccl_put64(rec, h.pseq + 1);
+		uccl_hdr_encode(p, &h);
+		lan_inject(l, 0, 1, p, sizeof(p));
+		lan_round(l);
+	}
+	assert_int_equal(l->node[0].nic->txs, labels);
+	assert_int_equal(l->node[0].nic->labels, 1);
+	lan_free(l);
+}
+
 /* Handshake packets out of the blue: each refused by its reason. PROTOCOL R3 R5 R6 */
 static void rx__handshake_checks(void **state)
 {
@@ -932,6 +955,7 @@ int main(void)
 		cmocka_unit_test(connect__timeout),
 		cmocka_unit_test(connect__retries),
 		cmocka_unit_test(rx__draining_takes_nobody),
+		cmocka_unit_test(rx__hello_keeps_no_label),
 		cmocka_unit_test(rx__handshake_checks),
 		cmocka_unit_test(rx__forged_cookie),
 		cmocka_unit_test(report__unreachable),
