@@ -4,6 +4,8 @@
 
 #include <rdma/fi_rma.h>
 
+#include "core/addr.h"
+
 #define CTX 3
 #define BITS 2
 
@@ -176,6 +178,65 @@ static void context__closed_alone(void **state)
 	pair_close(&p);
 }
 
+/* The row of ports lies in the range, and where there is none an error says so. */
+static void context__ports_in_range(void **state)
+{
+	struct uccl_addr a, b;
+	struct pair p;
+
+	(void)state;
+	setenv("FI_UCCL_PORTS", "31000-31149", 1);
+	pair_open(&p);
+	unsetenv("FI_UCCL_PORTS");
+	assert_int_equal(uccl_addr_decode(&a, p.a.name), 0);
+	assert_int_equal(uccl_addr_decode(&b, p.b.name), 0);
+	assert_in_range(a.nic.port, 31000, 31149 - (2 * CTX - 1));
+	assert_in_range(b.nic.port, 31000, 31149 - (2 * CTX - 1));
+	for (int i = 0; i < CTX; i++)
+		send_one(&p, i, CTX - 1 - i, 3000);
+	pair_close(&p);
+}
+
+/* The first contexts find ports, the last do not: 2 * CTX in a row are wanted. */
+static void context__range_too_short(void **state)
+{
+	struct fi_info *h = world_hints();
+	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_TAGGED };
+	struct fi_av_attr av_attr = { .type = FI_AV_TABLE, .rx_ctx_bits = BITS };
+	struct fid_ep *sep, *tx[CTX], *rx[CTX];
+	struct fid_cq *cq;
+	struct fid_av *av;
+	struct world w;
+
+	(void)state;
+	h->caps = FI_MSG | FI_NAMED_RX_CTX;
+	h->ep_attr->tx_ctx_cnt = CTX;
+	h->ep_attr->rx_ctx_cnt = CTX;
+	h->domain_attr->max_ep_rx_ctx = CTX;
+	setenv("FI_UCCL_PORTS", "31200-31204", 1);
+	world_open_with(&w, h);
+	unsetenv("FI_UCCL_PORTS");
+	assert_int_equal(fi_scalable_ep(w.domain, w.info, &sep, NULL), 0);
+	assert_int_equal(fi_av_open(w.domain, &av_attr, &av, NULL), 0);
+	assert_int_equal(fi_cq_open(w.domain, &cq_attr, &cq, NULL), 0);
+	assert_int_equal(fi_scalable_ep_bind(sep, &av->fid, 0), 0);
+	for (int i = 0; i < CTX; i++) {
+		assert_int_equal(fi_tx_context(sep, i, NULL, &tx[i], NULL), 0);
+		assert_int_equal(fi_rx_context(sep, i, NULL, &rx[i], NULL), 0);
+		assert_int_equal(fi_ep_bind(tx[i], &cq->fid, FI_TRANSMIT), 0);
+		assert_int_equal(fi_ep_bind(rx[i], &cq->fid, FI_RECV), 0);
+	}
+	assert_int_equal(fi_enable(tx[0]), -FI_EADDRINUSE);
+	for (int i = 0; i < CTX; i++) {
+		assert_int_equal(fi_close(&tx[i]->fid), 0);
+		assert_int_equal(fi_close(&rx[i]->fid), 0);
+	}
+	assert_int_equal(fi_close(&cq->fid), 0);
+	assert_int_equal(fi_close(&av->fid), 0);
+	assert_int_equal(fi_close(&sep->fid), 0);
+	world_close(&w);
+}
+
 static void sep_open__limits(void **state)
 {
 	struct fi_info *h = world_hints();
@@ -209,6 +270,8 @@ int main(void)
 		cmocka_unit_test(context__all_pairs),
 		cmocka_unit_test(context__write),
 		cmocka_unit_test(context__closed_alone),
+		cmocka_unit_test(context__ports_in_range),
+		cmocka_unit_test(context__range_too_short),
 		cmocka_unit_test(sep_open__limits),
 	};
 
