@@ -23,11 +23,8 @@ struct uccl_cq_error {
 	char text[UCCL_ERR_DATA_MAX];
 };
 
-/* Fields that fi_cq_err_entry has got since 1.17. */
-struct cq_err_entry_1_20 {
-	struct fi_cq_err_entry base;
-	fi_addr_t src_addr;
-};
+/* Where fi_cq_err_entry has its fi_addr_t src_addr since 1.20, whichever headers this is built with. */
+#define ERR_SRC_ADDR_AT (offsetof(struct fi_cq_err_entry, err_data_size) + sizeof(size_t))
 
 static inline void cq_lock(struct uccl_cq *cq)
 {
@@ -257,6 +254,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *out, uint6
 	struct uccl_cq *cq = uccl_container_of(fid, struct uccl_cq, fid);
 	struct uccl_cq_entry *slot;
 	struct uccl_cq_error *error;
+	fi_addr_t nobody = FI_ADDR_NOTAVAIL;
 
 	(void)flags;
 	cq_lock(cq);
@@ -277,7 +275,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *out, uint6
 	out->prov_errno = error->err;
 	give_data(cq, error, out);
 	if (uccl_fabric_api(cq->domain->fabric, 1, 20))
-		((struct cq_err_entry_1_20 *)out)->src_addr = FI_ADDR_NOTAVAIL;
+		memcpy((char *)out + ERR_SRC_ADDR_AT, &nobody, sizeof(nobody));
 	set(&cq->head, get(&cq->head) + 1);
 	free(cq->last);
 	cq->last = error;
