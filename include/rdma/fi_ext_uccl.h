@@ -14,13 +14,14 @@
 
 /*
  * fi_info.addr_format of the provider's own addresses: FI_UCCL_ADDR_LEN opaque bytes that hold the place, the
- * incarnation and the connect key of one endpoint. Copy them as they are.
+ * incarnation and the connect key of one endpoint. Copy them as they are. The highest bit is the one that libfabric
+ * leaves to providers: 1.x calls it FI_PROV_SPECIFIC, 2.x has no name for it.
  */
-#define FI_ADDR_UCCL (FI_PROV_SPECIFIC | 0x7563636cu)
+#define FI_ADDR_UCCL ((1u << 31) | 0x7563636cu)
 #define FI_UCCL_ADDR_LEN 56
 
 /* fi_ep_attr.protocol and .protocol_version. */
-#define FI_PROTO_UCCL (FI_PROV_SPECIFIC | 0x7563636cu)
+#define FI_PROTO_UCCL ((1u << 31) | 0x7563636cu)
 #define FI_UCCL_PROTO_VERSION 1
 
 /*

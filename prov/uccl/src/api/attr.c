@@ -11,6 +11,7 @@
 
 #include "api/device.h"
 #include "api/lib.h"
+#include "api/oldnames.h"
 #include "api/place.h"
 #include "api/prov.h"
 #include "msg/op.h"

@@ -19,6 +19,7 @@
 #include "api/lib.h"
 #include "api/mr.h"
 #include "api/nosys.h"
+#include "api/oldnames.h"
 #include "api/poll.h"
 #include "api/sep.h"
 #include "api/shared.h"

@@ -17,6 +17,7 @@
 #include "api/mr.h"
 #include "api/named.h"
 #include "api/nicattr.h"
+#include "api/oldnames.h"
 #include "api/param.h"
 #include "api/place.h"
 #include "nic/ifaddr.h"

@@ -17,6 +17,7 @@
 #include "api/ep.h"
 #include "api/lib.h"
 #include "api/nosys.h"
+#include "api/oldnames.h"
 #include "api/xfer.h"
 
 #define REMOTE_ACCESS (FI_REMOTE_READ | FI_REMOTE_WRITE)

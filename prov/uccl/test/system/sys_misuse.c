@@ -138,7 +138,7 @@ void role_misuse_hints(struct rank *r)
 	expect_none("multicast", h->caps |= FI_MULTICAST);
 	expect_none("device memory", h->caps |= FI_HMEM);
 	expect_none("all capabilities", h->caps = ~0ull);
-	expect_none("FI_EP_SOCK_STREAM", h->ep_attr->type = FI_EP_SOCK_STREAM);
+	expect_none("FI_EP_SOCK_STREAM", h->ep_attr->type = (enum fi_ep_type)4);
 	expect_none("no such type", h->ep_attr->type = (enum fi_ep_type)77);
 	expect_none("protocol", h->ep_attr->protocol = FI_PROTO_RXM);
 	expect_none("long messages", h->ep_attr->max_msg_size = SIZE_MAX);

@@ -9,6 +9,9 @@
 #include "api/av.h"
 #include "api/domain.h"
 
+/* libfabric 2 calls these functions deprecated; programs written for 1.x use them. */
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
 static struct uccl_addr addr_of(uint8_t last, uint16_t port, uint64_t incarnation)
 {
 	struct uccl_addr a = { .incarnation = incarnation };

@@ -6,6 +6,9 @@
 
 #include "api/waitset.h"
 
+/* libfabric 2 calls these functions deprecated; programs written for 1.x use them. */
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
 static struct fid_wait *set_open(struct world *w, enum fi_wait_obj obj)
 {
 	struct fi_wait_attr attr = { .wait_obj = obj };

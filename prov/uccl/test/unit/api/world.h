@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "api/lib.h"
+#include "api/oldnames.h"
 #include "api/prov.h"
 #include "api/wait.h"
 
