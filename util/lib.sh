@@ -38,11 +38,13 @@ export OMPI_MCA_plm_rsh_agent=/bin/false PRTE_MCA_plm_ssh_agent=/bin/false
 export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
 
 # ompi_run PROVIDER RANKS PROGRAM...: Debian's Open MPI with the OFI MTL over one provider. FI_UCCL_* of the
-# caller's environment reach the ranks, as all of them run on this host.
+# caller's environment reach the ranks, as all of them run on this host. Open MPI 4 reads the first of the two names of
+# the provider, Open MPI 5 the second, and each leaves the other alone.
 ompi_run() {
 	local prov=$1 ranks=$2
 	shift 2
-	mpirun "${MPIRUN_FLAGS[@]}" -n "$ranks" --mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include "$prov" "$@"
+	mpirun "${MPIRUN_FLAGS[@]}" -n "$ranks" --mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include "$prov" \
+		--mca opal_common_ofi_provider_include "$prov" "$@"
 }
 
 # counter NAME FILE...: sum of a counter over the reports that FI_UCCL_STATS left
