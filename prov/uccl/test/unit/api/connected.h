@@ -5,6 +5,8 @@
 
 #include "world.h"
 
+#include "api/cm.h"
+
 struct party {
 	struct fid_eq *eq;
 	struct fid_cq *cq;
@@ -58,6 +60,33 @@ static inline void party_close(struct party *p)
 	if (p->eq)
 		assert_int_equal(fi_close(&p->eq->fid), 0);
 	memset(p, 0, sizeof(*p));
+}
+
+static inline struct uccl_ep *party_ep(struct party *p)
+{
+	return uccl_container_of(p->ep, struct uccl_ep_fid, fid)->ep;
+}
+
+/* A message of connection management that the library would not send. The rescue thread may use the engine, too. */
+static inline void party_say(struct party *p, const struct uccl_addr *to, enum uccl_cm_type type, uint64_t number,
+			     const void *data, size_t len)
+{
+	struct uccl_ep *ep = party_ep(p);
+
+	uccl_ep_lock(ep);
+	assert_int_equal(uccl_cm_say(ep, uccl_engine_peer(ep->engine, to, true), type, number, data, len), 0);
+	uccl_ep_unlock(ep);
+}
+
+/* How much `ep` has refused for this reason. */
+static inline uint64_t ep_dropped(struct uccl_ep *ep, enum uccl_drop reason)
+{
+	uint64_t n;
+
+	uccl_ep_lock(ep);
+	n = uccl_engine_stats(ep->engine)->dropped[reason];
+	uccl_ep_unlock(ep);
+	return n;
 }
 
 /* Somebody listens, somebody can connect; the queue that the listener reports to is open. */

@@ -19,11 +19,6 @@ static void fill_words(void)
 		words[i] = (uint8_t)(i * 5 + 1);
 }
 
-static struct uccl_ep *inside(struct party *x)
-{
-	return uccl_container_of(x->ep, struct uccl_ep_fid, fid)->ep;
-}
-
 /* What both say arrives, of every length that is allowed. */
 static void connect__data(void **state)
 {
@@ -291,23 +286,23 @@ static void close__is_a_shutdown(void **state)
 /* What c says to a was refused so often, and a's program was told nothing. */
 static void refused(struct pair *p, struct party *c, uint64_t times)
 {
-	const struct uccl_stats *stats = uccl_engine_stats(inside(&p->a)->engine);
+	struct uccl_ep *a = party_ep(&p->a);
 	struct told t;
 
 	for (uint64_t end = uccl_clock() + PATIENCE_NS; uccl_clock() < end;) {
 		pair_drive(p);
 		(void)fi_cq_read(c->cq, NULL, 0);
-		if (stats->dropped[UCCL_DROP_STATE] >= times)
+		if (ep_dropped(a, UCCL_DROP_STATE) >= times)
 			break;
 	}
-	assert_int_equal(stats->dropped[UCCL_DROP_STATE], times);
+	assert_int_equal(ep_dropped(a, UCCL_DROP_STATE), times);
 	assert_int_equal(fi_eq_read(p->a.eq, &t.event, t.room, 0, FI_PEEK), -FI_EAGAIN);
 }
 
 /* What others say to a connected endpoint, or one that connects, changes nothing. PROTOCOL R112 */
 static void heard__of_others(void **state)
 {
-	struct uccl_peer *to;
+	const struct uccl_addr *to;
 	struct party c;
 	struct pair p;
 	struct told t;
@@ -318,20 +313,20 @@ static void heard__of_others(void **state)
 	assert_int_equal(fi_enable(c.ep), 0);
 	assert_int_equal(fi_enable(p.a.ep), 0);
 	pair_ask(&p, NULL, 0, &t);
-	to = uccl_engine_peer(inside(&c)->engine, uccl_engine_addr(inside(&p.a)->engine), true);
+	to = uccl_engine_addr(party_ep(&p.a)->engine);
 	/* not with the number of the request */
-	assert_int_equal(uccl_cm_say(inside(&c), to, UCCL_CM_ACCEPT, 12345, "x", 1), 0);
-	assert_int_equal(uccl_cm_say(inside(&c), to, UCCL_CM_REJECT, 12345, "x", 1), 0);
-	assert_int_equal(uccl_cm_say(inside(&c), to, UCCL_CM_BYE, 12345, "x", 1), 0);
-	assert_int_equal(uccl_cm_say(inside(&c), to, 77, 12345, "x", 1), 0);
-	assert_int_equal(uccl_cm_say(inside(&c), to, UCCL_CM_REQ, 12345, words, 100), 0);
+	party_say(&c, to, UCCL_CM_ACCEPT, 12345, "x", 1);
+	party_say(&c, to, UCCL_CM_REJECT, 12345, "x", 1);
+	party_say(&c, to, UCCL_CM_BYE, 12345, "x", 1);
+	party_say(&c, to, 77, 12345, "x", 1);
+	party_say(&c, to, UCCL_CM_REQ, 12345, words, 100);
 	refused(&p, &c, 5);
 	party_open_with(&p.b, &p.w, t.entry.info);
 	fi_freeinfo(t.entry.info);
 	assert_int_equal(fi_accept(p.b.ep, NULL, 0), 0);
 	pair_expect(&p, p.a.eq, FI_CONNECTED, &p.a.ep->fid, &t);
 	pair_expect(&p, p.b.eq, FI_CONNECTED, &p.b.ep->fid, &t);
-	assert_int_equal(uccl_cm_say(inside(&c), to, UCCL_CM_BYE, 12345, NULL, 0), 0);
+	party_say(&c, to, UCCL_CM_BYE, 12345, NULL, 0);
 	refused(&p, &c, 6);
 	assert_int_equal(fi_inject(p.a.ep, "x", 1, 0), 0);
 	party_close(&c);

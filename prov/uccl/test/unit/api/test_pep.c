@@ -6,11 +6,6 @@
 #include "api/cm.h"
 #include "api/pep.h"
 
-static struct uccl_ep *inside(struct party *x)
-{
-	return uccl_container_of(x->ep, struct uccl_ep_fid, fid)->ep;
-}
-
 static void open__states(void **state)
 {
 	size_t size, len = sizeof(size);
@@ -105,7 +100,6 @@ static void request__bad(void **state)
 	uint8_t own[FI_UCCL_ADDR_LEN + 300], other[FI_UCCL_ADDR_LEN];
 	size_t len = FI_UCCL_ADDR_LEN;
 	struct uccl_addr listener;
-	struct uccl_peer *to;
 	struct pair p;
 	struct told t;
 
@@ -115,18 +109,17 @@ static void request__bad(void **state)
 	assert_int_equal(fi_getname(&p.a.ep->fid, own, &len), 0);
 	memcpy(other, p.name, sizeof(other));
 	assert_int_equal(uccl_addr_decode(&listener, p.name), 0);
-	to = uccl_engine_peer(inside(&p.a)->engine, &listener, true);
-	assert_int_equal(uccl_cm_say(inside(&p.a), to, UCCL_CM_REQ, 1, other, sizeof(other)), 0);
-	assert_int_equal(uccl_cm_say(inside(&p.a), to, UCCL_CM_REQ, 0, own, FI_UCCL_ADDR_LEN), 0);
-	assert_int_equal(uccl_cm_say(inside(&p.a), to, UCCL_CM_REQ, 2, own, FI_UCCL_ADDR_LEN - 1), 0);
-	assert_int_equal(uccl_cm_say(inside(&p.a), to, UCCL_CM_ACCEPT, 3, own, FI_UCCL_ADDR_LEN), 0);
+	party_say(&p.a, &listener, UCCL_CM_REQ, 1, other, sizeof(other));
+	party_say(&p.a, &listener, UCCL_CM_REQ, 0, own, FI_UCCL_ADDR_LEN);
+	party_say(&p.a, &listener, UCCL_CM_REQ, 2, own, FI_UCCL_ADDR_LEN - 1);
+	party_say(&p.a, &listener, UCCL_CM_ACCEPT, 3, own, FI_UCCL_ADDR_LEN);
 	own[20] ^= 1;
-	assert_int_equal(uccl_cm_say(inside(&p.a), to, UCCL_CM_REQ, 4, own, FI_UCCL_ADDR_LEN), 0);
+	party_say(&p.a, &listener, UCCL_CM_REQ, 4, own, FI_UCCL_ADDR_LEN);
 	own[20] ^= 1;
 	/* the good one comes last */
-	assert_int_equal(uccl_cm_say(inside(&p.a), to, UCCL_CM_REQ, 5, own, FI_UCCL_ADDR_LEN), 0);
+	party_say(&p.a, &listener, UCCL_CM_REQ, 5, own, FI_UCCL_ADDR_LEN);
 	pair_expect(&p, p.listen_eq, FI_CONNREQ, &p.pep->fid, &t);
-	assert_int_equal(uccl_engine_stats(uccl_pep_ep(p.pep)->engine)->dropped[UCCL_DROP_RECORD], 5);
+	assert_int_equal(ep_dropped(uccl_pep_ep(p.pep), UCCL_DROP_RECORD), 5);
 	fi_freeinfo(t.entry.info);
 	assert_int_equal(fi_eq_read(p.listen_eq, &t.event, t.room, sizeof(t.room), 0), -FI_EAGAIN);
 	pair_close(&p);

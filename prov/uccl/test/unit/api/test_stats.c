@@ -50,7 +50,9 @@ static struct uccl_stats close_with(const char *where)
 	ep->domain->params.stats[0] = '\0';
 	node_close(&b);
 	ep->domain->params.stats[0] = where[0];
+	uccl_ep_lock(ep);
 	s = *uccl_engine_stats(ep->engine);
+	uccl_ep_unlock(ep);
 	node_close(&a);
 	world_close(&w);
 	return s;
