@@ -540,7 +540,8 @@ static void news__bad(void **state)
 	expect_all(&b);
 	/* But good ones are believed. */
 	news_send(&b.m[1].node, &b.m[0].node, g, 2, 4);
-	for (end = uccl_clock() + PATIENCE_NS; uccl_clock() < end && fi_barrier(b.m[0].node.ep, g, &b) != -FI_ECONNABORTED;)
+	end = uccl_clock() + PATIENCE_NS;
+	while (uccl_clock() < end && fi_barrier(b.m[0].node.ep, g, &b) != -FI_ECONNABORTED)
 		drive();
 	assert_int_equal(fi_barrier(b.m[0].node.ep, g, &b), -FI_ECONNABORTED);
 	/* What was begun meanwhile ends as well; the others never began it. */
