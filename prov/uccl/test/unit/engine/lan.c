@@ -203,7 +203,8 @@ static int nic_reg(struct uccl_nic *nic, void *buf, uint64_t len, void **mr, uin
 {
 	struct lan_nic *n = (struct lan_nic *)nic;
 
-	assert_true(n->nmrs < 64);
+	if (n->nmrs == 64)
+		return -FI_ENOMEM;
 	n->mr[n->nmrs] = (struct lan_mr){.buf = buf, .len = len, .live = true};
 	*mr = &n->mr[n->nmrs++];
 	*rkey = (uint64_t)n->nmrs;
@@ -340,6 +341,7 @@ void lan_open(struct lan *l, int i)
 					.config = &l->node[i].cfg,
 					.random = lan_random,
 					.random_arg = &l->rng,
+					.target = l->node[i].target,
 					.sharers = l->node[i].sharers ? lan_sharers : NULL,
 					.sharers_arg = &l->node[i]};
 
@@ -574,6 +576,19 @@ void lan_inject_from(struct lan *l, int i, const struct uccl_nic_addr *src, cons
 void lan_inject(struct lan *l, int i, int j, const void *data, uint32_t len)
 {
 	lan_inject_from(l, i, &uccl_engine_addr(l->node[j].e)->nic, data, len);
+}
+
+void lan_inject_write(struct lan *l, int i, int j, uint32_t imm, uint32_t len, uint16_t path)
+{
+	const struct lan_link *k = link_to(l->node[i].nic, &l->node[j].nic->addr);
+	struct lan_event *ev = event_new(i, UCCL_RX_WRITE, &l->node[j].nic->addr, 0);
+
+	assert_non_null(k);
+	ev->rx.len = len;
+	ev->rx.imm = imm;
+	ev->rx.path = path;
+	ev->rx.peer_id = k->id;
+	TAILQ_INSERT_TAIL(&l->node[i].nic->rxq, ev, link);
 }
 
 void lan_event(struct lan *l, int i, uint8_t kind, const struct uccl_nic_addr *src)

@@ -91,6 +91,7 @@ struct lan_node {
 	uint64_t link_bps;
 	uint32_t train_bytes;
 	uint32_t sharers;
+	const struct uccl_target_ops *target; /* its registered memory */
 };
 
 struct lan {
@@ -141,6 +142,8 @@ int lan_waiting(const struct lan *l, int i);
 /* Bytes that node i's NIC receives as a packet from node j's address. */
 void lan_inject(struct lan *l, int i, int j, const void *data, uint32_t len);
 void lan_inject_from(struct lan *l, int i, const struct uccl_nic_addr *src, const void *data, uint32_t len);
+/* A direct write of node j's that node i's NIC has placed, wherever. */
+void lan_inject_write(struct lan *l, int i, int j, uint32_t imm, uint32_t len, uint16_t path);
 /* An event about node j's address (UNREACH, GONE) or of a peer. */
 void lan_event(struct lan *l, int i, uint8_t kind, const struct uccl_nic_addr *src);
 const struct uccl_stats *lan_stats(const struct lan *l, int i);
