@@ -555,12 +555,22 @@ struct uccl_msg_rx *msg_rx_find(struct uccl_peer *p, uint64_t mseq)
 	return rx;
 }
 
+/*
+ * A message of connection management meets its receive when all of it is here: a listener has one receive for
+ * everybody, and whoever sends half a message must not keep it. PROTOCOL R110
+ */
+static bool rx_meets(uint8_t flags, uint64_t here, uint64_t eager)
+{
+	return !(flags & UCCL_ENV_CM) || here >= eager;
+}
+
 /* Envelopes that came early and whose turn it now is. */
 void msg_rx_drain(struct uccl_peer *p, uint64_t now)
 {
 	struct uccl_msg_rx *rx;
 
-	while (p->by_mseq && (rx = msg_rx_find(p, p->rx_mseq)) && rx->have_env) {
+	while (p->by_mseq && (rx = msg_rx_find(p, p->rx_mseq)) && rx->have_env &&
+	       rx_meets(rx->flags, rx->got, rx->eager)) {
 		p->rx_mseq++;
 		/* Complete but for the receive: it need not be found by sequence any more. */
 		if (rx->got >= rx->eager)
@@ -619,11 +629,11 @@ static bool rx_stranger(const struct uccl_peer *p)
 }
 
 /* PROTOCOL R110 */
-static enum uccl_drop rx_cm(const struct uccl_peer *p, uint64_t len)
+static enum uccl_drop rx_cm(const struct uccl_peer *p, const struct uccl_env *env)
 {
 	if (!p->mep->cm)
 		return UCCL_DROP_STATE;
-	return len > UCCL_CM_MAX ? UCCL_DROP_RECORD : UCCL_DROP_COUNT;
+	return env->len > UCCL_CM_MAX || !(env->flags & UCCL_ENV_EAGER) ? UCCL_DROP_RECORD : UCCL_DROP_COUNT;
 }
 
 static enum uccl_drop rx_msg(struct uccl_peer *p, const struct uccl_chunk_in *in, uint64_t now)
@@ -644,7 +654,7 @@ static enum uccl_drop rx_msg(struct uccl_peer *p, const struct uccl_chunk_in *in
 	    ((env.flags & UCCL_ENV_DELIVERY) && !env.id))
 		return UCCL_DROP_RECORD;
 	if (env.flags & UCCL_ENV_CM) {
-		enum uccl_drop reason = rx_cm(p, env.len);
+		enum uccl_drop reason = rx_cm(p, &env);
 
 		if (reason != UCCL_DROP_COUNT)
 			return reason;
@@ -682,7 +692,7 @@ static enum uccl_drop rx_msg(struct uccl_peer *p, const struct uccl_chunk_in *in
 	}
 	if (!msg_rx_covers(rx, 0, in->len, eager))
 		return UCCL_DROP_OVERLAP;
-	if (turn && !rx->buf && !rx->got) {
+	if (turn && !rx->buf && !rx->got && rx_meets(env.flags, in->len, eager)) {
 		/* Straight to the receive if there is one. */
 		struct uccl_op *recv = uccl_match_posted(&m->match, uccl_env_kind(env.flags), p, env.tag);
 		struct uccl_op *op = recv ? recv_take(m, recv, env.len) : NULL;
@@ -750,6 +760,8 @@ static enum uccl_drop rx_eager(struct uccl_peer *p, const struct uccl_chunk_in *
 			msg_serve_run(p, now);
 		else if (rx->op || rx->discarded)
 			rx_check(rx, now);
+	} else if (rx->got == rx->eager) {
+		msg_rx_drain(p, now);
 	}
 	msg_peer_limits(p);
 	return UCCL_DROP_COUNT;

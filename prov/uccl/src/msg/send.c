@@ -175,13 +175,15 @@ static void send_submit(struct uccl_op *op)
 	struct uccl_peer *p = op->peer;
 	uint64_t first = op->iov_count ? uccl_min(op->iov[0].iov_len, op->len) : 0;
 	struct uccl_env env = { .tag = op->tag, .data = op->data, .len = op->len };
+	bool cm = op->flags & UCCL_OPF_CM;
 
 	first = uccl_min(first, uccl_min(p->flow.cfg.chunk_bytes, uccl_max(p->mep->eager_max, EAGER_LEAST)));
-	if (p->flow.peer_short || op->device)
+	if ((p->flow.peer_short && !cm) || op->device)
 		first = 0;
 	op->wait = MSG_WAIT_ENV;
 	env.flags = uccl_env_flags_of(op);
-	if (op->len == first || (op->len <= p->mep->eager_max && !p->flow.peer_short)) {
+	/* Nobody asks for the rest of what connection management says. PROTOCOL R110 */
+	if (op->len == first || cm || (op->len <= p->mep->eager_max && !p->flow.peer_short)) {
 		env.flags |= UCCL_ENV_EAGER;
 		if (op->flags & UCCL_OPF_DELIVERY) {
 			env.flags |= UCCL_ENV_DELIVERY;

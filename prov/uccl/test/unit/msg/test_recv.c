@@ -650,8 +650,76 @@ static void cm__refused(void **state)
 	assert_int_equal(duo_envelope(d, 1, &env, src, 0), UCCL_DROP_RECORD);
 	assert_int_equal(d->side[1].m.rx_pool.used, 0);
 	env.len--;
-	assert_int_equal(duo_envelope(d, 1, &env, src, 0), UCCL_DROP_COUNT);
+	assert_int_equal(duo_envelope(d, 1, &env, src, 0), UCCL_DROP_RECORD);
+	assert_int_equal(d->side[1].m.rx_pool.used, 0);
 	duo_free(d);
+}
+
+/* One that is not all here holds nobody's receive, in whatever order its parts come. PROTOCOL R110 */
+static void cm__half_a_message(void **state)
+{
+	struct uccl_env env = {.flags = UCCL_ENV_CM | UCCL_ENV_EAGER, .tag = 1, .len = 300};
+	struct uccl_env whole = {.flags = UCCL_ENV_CM | UCCL_ENV_EAGER, .tag = 2, .len = 10, .mseq = 1};
+
+	(void)state;
+	duo_fill(src, 300, 2);
+	for (int how = 0; how < 3; how++) {
+		struct duo *d = duo_open();
+
+		d->side[1].m.cm = true;
+		duo_recv(d, 1, UCCL_OPF_CM, dst, UCCL_CM_MAX, 0, UINT64_MAX, DUO_CTX(1));
+		if (how < 2)
+			assert_int_equal(duo_envelope(d, 1, &env, src, 100), UCCL_DROP_COUNT);
+		else
+			assert_int_equal(duo_eager(d, 1, 0, 100, 300, src + 100, 200), UCCL_DROP_COUNT);
+		/* Nor does a later one overtake it. */
+		assert_int_equal(duo_envelope(d, 1, &whole, src, 10), UCCL_DROP_COUNT);
+		quiet(d);
+		if (how == 0) {
+			/* Its sender goes: the receive is there for the next one. */
+			uccl_peer_fail(&d->side[1].peer, FI_ECONNABORTED, d->now);
+			assert_int_equal(d->side[1].m.rx_pool.used, 0);
+			assert_int_equal(uccl_msg_cancel(&d->side[1].m, DUO_CTX(1)), 0);
+			duo_free(d);
+			continue;
+		}
+		duo_recv(d, 1, UCCL_OPF_CM, dst + 1000, UCCL_CM_MAX, 0, UINT64_MAX, DUO_CTX(2));
+		if (how == 1)
+			assert_int_equal(duo_eager(d, 1, 0, 100, 300, src + 100, 200), UCCL_DROP_COUNT);
+		else
+			assert_int_equal(duo_envelope(d, 1, &env, src, 100), UCCL_DROP_COUNT);
+		expect(d, 1, DUO_CTX(1), 0, 300);
+		duo_check(dst, 300, 2);
+		expect(d, 1, DUO_CTX(2), 0, 10);
+		assert_int_equal(d->side[1].m.rx_pool.used, 0);
+		duo_free(d);
+	}
+}
+
+/* It is said whole at once, however little the peer wants and whatever the eager limit is. PROTOCOL R110 */
+static void cm__said_whole(void **state)
+{
+	(void)state;
+	for (int queued = 0; queued < 2; queued++) {
+		struct duo *d = duo_open();
+
+		d->side[0].m.eager_max = 0;
+		d->side[1].m.cm = true;
+		duo_fill(src, UCCL_CM_MAX, 6);
+		d->side[0].peer.flow.peer_short = !queued;
+		assert_int_equal(duo_send(d, 0, UCCL_OPF_CM, src, UCCL_CM_MAX, 5, DUO_CTX(1)), 0);
+		if (queued) {
+			d->side[0].peer.flow.peer_short = true;
+			uccl_msg_hold(&d->side[0].peer);
+		}
+		duo_recv(d, 1, UCCL_OPF_CM, dst, UCCL_CM_MAX, 0, UINT64_MAX, DUO_CTX(2));
+		duo_run(d, SECOND);
+		expect(d, 0, DUO_CTX(1), 0, 0);
+		expect(d, 1, DUO_CTX(2), 0, UCCL_CM_MAX);
+		duo_check(dst, UCCL_CM_MAX, 6);
+		assert_int_equal(d->side[1].stats.dropped[UCCL_DROP_RECORD], 0);
+		duo_free(d);
+	}
 }
 
 /* What a connected endpoint is sent by others than its peer; the same from the peer is taken. PROTOCOL R111 */
@@ -1664,6 +1732,8 @@ int main(void)
 		cmocka_unit_test(recv__collective),
 		cmocka_unit_test(cm__apart),
 		cmocka_unit_test(cm__refused),
+		cmocka_unit_test(cm__half_a_message),
+		cmocka_unit_test(cm__said_whole),
 		cmocka_unit_test(cm__strangers),
 		cmocka_unit_test(recv__wildcards_in_order),
 		cmocka_unit_test(cancel__posted),
