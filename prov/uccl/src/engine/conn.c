@@ -745,6 +745,7 @@ static bool conn_managed(const struct uccl_engine *e, const struct conn *c)
 static bool conn_interested(const struct uccl_engine *e, const struct conn *c)
 {
 	return !uccl_flow_idle(&c->peer.flow) || !TAILQ_EMPTY(&c->peer.rxs) || !TAILQ_EMPTY(&c->peer.sends) ||
+	       !TAILQ_EMPTY(&c->peer.pending) ||
 	       !TAILQ_EMPTY(&e->mep.match.posted[UCCL_KIND_UNTAGGED]) ||
 	       !TAILQ_EMPTY(&e->mep.match.posted[UCCL_KIND_TAGGED]) ||
 	       !TAILQ_EMPTY(&e->mep.match.posted[UCCL_KIND_COLL]) || conn_managed(e, c);

@@ -29,6 +29,7 @@ struct uccl_msg_rx {
 	bool in_order;			/* passed the message order: unexpected or matched */
 	bool listed;			/* in the unexpected list */
 	bool hashed;
+	bool held;			/* counts as such */
 	bool failed;			/* its sender died before all of it came */
 	bool discarded;			/* nobody wants it: bytes are dropped as they come */
 	bool finished;			/* the receive is complete; waits for records to be acknowledged */

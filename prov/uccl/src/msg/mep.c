@@ -157,6 +157,7 @@ void uccl_peer_fail(struct uccl_peer *p, int err, uint64_t now)
 		if (!rx->self)
 			msg_rx_failed(rx, err, now);
 	}
+	msg_peer_left(p);
 	for (int t = 0; t < UCCL_KINDS; t++)
 		for (op = TAILQ_FIRST(&m->match.posted[t]); op; op = nop) {
 			nop = TAILQ_NEXT(op, link);

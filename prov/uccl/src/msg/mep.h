@@ -34,13 +34,17 @@ struct uccl_peer {
 	uint64_t rx_mseq;		/* next message in order */
 	struct uccl_msg_rx *by_mseq;	/* messages of which chunks are missing, or that came too early */
 	struct uccl_msg_rx_list rxs;	/* every message on its way in */
-	uint64_t unexpected_bytes;	/* its share of mep's */
+	uint64_t unexpected_bytes;	/* its share of mep's, */
+	uint32_t held;			/* likewise */
+	bool left;			/* it ended: what is held of it counts in mep's left_*, too */
 
 	struct uccl_msg_rx_list requests; /* for our memory: their turn has come, and they wait */
 	uint32_t nrequests;
 	uint8_t blocked;		/* what the first of them waits for: enum uccl_block */
 	TAILQ_ENTRY(uccl_peer) blocked_link;
-	struct uccl_reply_list replies;	/* what goes back to it */
+	struct uccl_reply_list replies;	/* what goes back to it, */
+	uint32_t nreplies;		/* how many, */
+	uint64_t staged_bytes;		/* and its share of mep's */
 };
 
 TAILQ_HEAD(uccl_peer_list, uccl_peer);
@@ -65,6 +69,9 @@ struct uccl_mep {
 	uint64_t eager_max;		/* messages up to this go without CTS */
 	uint64_t unexpected_max;	/* bytes of unexpected payload to buffer; beyond it peers must hold back */
 	uint64_t unexpected_bytes;
+	uint32_t held;			/* messages and requests that came and have no receive, or are not answered */
+	uint64_t left_bytes;		/* of both those of peers that ended */
+	uint32_t left_held;
 	uint64_t copied_bytes;		/* copies of payloads that are not acknowledged yet */
 	const struct uccl_target_ops *target; /* our registered memory; NULL: there is none */
 	void *target_arg;
@@ -111,7 +118,16 @@ extern const struct uccl_flow_ops uccl_msg_flow_ops;
 #define UCCL_COPIED_MAX (16u << 20)
 /* Largest message that may be called eager by a peer: what one chunk of its window can make us buffer. */
 #define UCCL_EAGER_MAX 65536
-/* Most bytes of copies of what goes back for reads, of one endpoint; beyond it requests wait. */
+/* What each message that is held counts beside its payload: our notes of it. */
+#define UCCL_HELD_COST 1024
+/* Beyond twice uccl_mep.unexpected_max, and this, nothing is held. */
+#define UCCL_HELD_MORE (4u << 20)
+/* What a peer may always hold, or have staged, however little is left: a message, an atomic operation. */
+#define UCCL_HELD_LEAST (2u * UCCL_EAGER_MAX)
+/*
+ * Most bytes of copies of what goes back for reads, of one endpoint. Of that and of replies each peer has as much as it
+ * leaves to others; beyond it its requests wait. One that has none may always have one, of UCCL_EAGER_MAX at least.
+ */
 #define UCCL_STAGED_MAX (64u << 20)
 /* Most replies of one endpoint under way. */
 #define UCCL_REPLIES_MAX 65536
@@ -207,6 +223,8 @@ void msg_rx_place(struct uccl_msg_rx *rx, uint64_t off, const uint8_t *data, uin
 bool msg_rx_covers(struct uccl_msg_rx *rx, uint64_t off, uint64_t len, uint64_t need);
 /* The same for what was kept of it. */
 void msg_rx_move(struct uccl_msg_rx *rx, uint64_t len);
+/* The message, of so many bytes, has to be kept. -1: it must come again; it was this peer's turn to hold back. */
+int msg_rx_hold(struct uccl_msg_rx *rx, uint64_t len);
 int msg_rx_buffer(struct uccl_msg_rx *rx, uint64_t len, uint64_t now);
 struct uccl_msg_rx *msg_rx_find(struct uccl_peer *p, uint64_t mseq);
 struct uccl_msg_rx *msg_rx_new(struct uccl_peer *p, uint64_t mseq);
@@ -215,6 +233,8 @@ void msg_rx_set_env(struct uccl_msg_rx *rx, const struct uccl_env *env, uint64_t
 /* Envelopes that came early and whose turn it now is; and what the peer may send. */
 void msg_rx_drain(struct uccl_peer *p, uint64_t now);
 void msg_peer_limits(struct uccl_peer *p);
+/* The peer has ended: what is held of it stays while there is room. */
+void msg_peer_left(struct uccl_peer *p);
 /* Copy between scattered and plain memory; both return nothing: lengths were checked. */
 void msg_copy_in(const struct iovec *iov, int n, uint64_t off, const uint8_t *data, uint64_t len);
 void msg_copy_out(const struct iovec *iov, int n, uint64_t off, uint8_t *data, uint64_t len);

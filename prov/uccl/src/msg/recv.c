@@ -180,7 +180,25 @@ static void rx_buf_free(struct uccl_msg_rx *rx)
 	rx->buf = NULL;
 	m->unexpected_bytes -= rx->buf_len;
 	rx->peer->unexpected_bytes -= rx->buf_len;
+	if (rx->peer->left)
+		m->left_bytes -= rx->buf_len;
 	rx->buf_len = 0;
+}
+
+static void rx_unhold(struct uccl_msg_rx *rx)
+{
+	struct uccl_peer *p = rx->peer;
+	struct uccl_mep *m = p->mep;
+
+	if (!rx->held)
+		return;
+	rx->held = false;
+	p->held--;
+	m->held--;
+	if (p->left)
+		m->left_held--;
+	if (p->open)
+		msg_peer_limits(p);
 }
 
 void msg_rx_free(struct uccl_msg_rx *rx)
@@ -192,6 +210,7 @@ void msg_rx_free(struct uccl_msg_rx *rx)
 		msg_copy_end(m, &rx->copy);
 	rx_unlink(rx);
 	rx_buf_free(rx);
+	rx_unhold(rx);
 	if (rx->serve) {
 		if (rx->serve->queued) {
 			TAILQ_REMOVE(&p->requests, rx, link);
@@ -309,18 +328,50 @@ bool msg_rx_covers(struct uccl_msg_rx *rx, uint64_t off, uint64_t len, uint64_t 
 }
 
 /*
+ * Would the peer hold more than it leaves to others, of so much in all, with `more` bytes? So many that hold as much as
+ * they may leave as much again, whatever they do: n of them have n / (n + 1) of it. (Choudhury and Hahne, Dynamic Queue
+ * Length Thresholds, 1998.)
+ */
+static bool peer_over(const struct uccl_peer *p, uint64_t all, uint64_t least, uint64_t more)
+{
+	const struct uccl_mep *m = p->mep;
+	uint64_t used = m->unexpected_bytes + (uint64_t)m->held * UCCL_HELD_COST;
+	uint64_t own = p->unexpected_bytes + (uint64_t)p->held * UCCL_HELD_COST;
+
+	return own + more > uccl_max(all > used ? all - used : 0, least);
+}
+
+static uint64_t held_max(const struct uccl_mep *m)
+{
+	return 2 * m->unexpected_max + UCCL_HELD_MORE;
+}
+
+int msg_rx_hold(struct uccl_msg_rx *rx, uint64_t len)
+{
+	struct uccl_peer *p = rx->peer;
+
+	if (rx->held)
+		return 0;
+	if (peer_over(p, held_max(p->mep), UCCL_HELD_LEAST, len + UCCL_HELD_COST))
+		return -1;
+	rx->held = true;
+	p->held++;
+	p->mep->held++;
+	return 0;
+}
+
+/*
  * A place for payload that comes before it is matched, `now` of which is here. 0, or -1: no memory, or more of this
- * peer's than it can have had in flight when it was told to hold back (PROTOCOL R42).
+ * peer's than its part (PROTOCOL R42).
  */
 int msg_rx_buffer(struct uccl_msg_rx *rx, uint64_t len, uint64_t now)
 {
 	struct uccl_mep *m = rx->peer->mep;
-	uint64_t most = m->unexpected_max + (uint64_t)rx->peer->flow.cfg.window * UCCL_EAGER_MAX;
 
+	if (msg_rx_hold(rx, len))
+		return -1;
 	if (rx->buf || !len)
 		return 0;
-	if (rx->peer->unexpected_bytes + len > most)
-		return -1;
 	/* It may go to a receive with its gaps, and what fills them may never come: they must not tell anything. */
 	rx->buf = now < len ? calloc(1, len) : malloc(len);
 	if (!rx->buf)
@@ -389,6 +440,7 @@ void msg_rx_cts(struct uccl_msg_rx *rx)
 
 static void rx_to(struct uccl_msg_rx *rx, struct uccl_op *op)
 {
+	rx_unhold(rx);
 	rx->op = op;
 	rx->iov = op->iov;
 	rx->niov = op->iov_count;
@@ -518,11 +570,47 @@ void uccl_msg_retry(struct uccl_mep *m, uint64_t now)
 
 void msg_peer_limits(struct uccl_peer *p)
 {
-	struct uccl_mep *m = p->mep;
+	/* What is held is not done with. PROTOCOL R120 */
+	uint32_t limit = (uint32_t)p->rx_mseq + UCCL_MSG_LIMIT - p->held;
+	struct uccl_flow *f = &p->flow;
 
-	/* Requests that wait are not done with. */
-	p->flow.rcv_msg_limit = (uint32_t)p->rx_mseq + UCCL_MSG_LIMIT - p->nrequests;
-	p->flow.rcv_short = m->unexpected_bytes > m->unexpected_max;
+	f->rcv_short = peer_over(p, p->mep->unexpected_max, uccl_min(p->mep->unexpected_max, UCCL_HELD_LEAST), 0);
+	if ((int32_t)(limit - f->rcv_msg_limit) <= 0)
+		return;
+	/* It has used up what it knew of, so nothing will come that could be answered with this. */
+	if ((uint32_t)p->rx_mseq == f->rcv_msg_limit && p->open) {
+		f->ack_now = true;
+		p->mep->ops->ready(p);
+	}
+	f->rcv_msg_limit = limit;
+}
+
+/*
+ * Messages of peers that have ended can still be received, and nobody knows whether somebody will. Together they have a
+ * quarter of the room; beyond that the oldest go, until half of that is free. PROTOCOL R46
+ */
+void msg_peer_left(struct uccl_peer *p)
+{
+	struct uccl_mep *m = p->mep;
+	uint64_t most = held_max(m) / 4;
+	struct uccl_msg_rx *rx, *next;
+
+	p->left = true;
+	m->left_bytes += p->unexpected_bytes;
+	m->left_held += p->held;
+	if (m->left_bytes + (uint64_t)m->left_held * UCCL_HELD_COST <= most)
+		return;
+	for (int t = 0; t < UCCL_KINDS; t++)
+		for (rx = TAILQ_FIRST(&m->match.unexpected[t]); rx; rx = next) {
+			if (m->left_bytes + (uint64_t)m->left_held * UCCL_HELD_COST <= most / 2)
+				return;
+			next = TAILQ_NEXT(rx, link);
+			if (!rx->peer->left)
+				continue;
+			m->stats->dropped[UCCL_DROP_MEMORY]++;
+			uccl_match_unlist(&m->match, rx);
+			msg_rx_free(rx);
+		}
 }
 
 /* An envelope whose turn it is, its message in memory of ours: match it or list it. */

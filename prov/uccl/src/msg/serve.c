@@ -15,6 +15,8 @@
 
 /* What is copied of a large read at once; that and the next ones are on their way together. */
 #define PART_BYTES (256u << 10)
+/* Peers that wait for a reply and are tried when there is one, at most. */
+#define SERVE_TRIES 8
 
 static enum uccl_op_type op_type(uint8_t kind)
 {
@@ -157,25 +159,37 @@ static void reply_free(struct uccl_reply *r)
 		for (uint8_t i = 0; i < r->feed->nparts; i++)
 			msg_copy_end(m, &r->feed->part[i].copy);
 		m->staged_bytes -= r->feed->bytes;
+		p->staged_bytes -= r->feed->bytes;
 		free(r->feed);
 	}
+	p->nreplies--;
 	TAILQ_REMOVE(&p->replies, r, link);
 	uccl_pool_put(&m->reply_pool, r);
 }
 
-/* A reply with room for copies of `bytes`; NULL: none can be had now. */
+/* May the peer have so much more? Not beyond what it leaves to others: who never acknowledges stops nobody else. */
+static bool share_has(uint64_t own, uint64_t more, uint64_t used, uint64_t all)
+{
+	return used < all && own + more <= all - used;
+}
+
+/* A reply with room for copies of `bytes`, or of a first part of them; NULL: none can be had now. PROTOCOL R121 */
 static struct uccl_reply *reply_get(struct uccl_peer *p, uint32_t id, uint64_t bytes)
 {
 	struct uccl_mep *m = p->mep;
+	bool staged = share_has(p->staged_bytes, bytes, m->staged_bytes, UCCL_STAGED_MAX);
 	struct uccl_reply *r;
 
-	if (bytes && m->staged_bytes && m->staged_bytes + bytes > UCCL_STAGED_MAX)
+	if (p->nreplies && (!share_has(p->nreplies, 1, m->reply_pool.used, m->reply_pool.max) || (bytes && !staged)))
 		return NULL;
+	if (!staged)
+		bytes = uccl_min(bytes, UCCL_EAGER_MAX);
 	r = uccl_pool_get(&m->reply_pool);
 	if (!r)
 		return NULL;
 	r->peer = p;
 	r->id = id;
+	p->nreplies++;
 	TAILQ_INSERT_TAIL(&p->replies, r, link);
 	if (!bytes)
 		return r;
@@ -188,6 +202,7 @@ static struct uccl_reply *reply_get(struct uccl_peer *p, uint32_t id, uint64_t b
 	r->feed->reply = r;
 	r->feed->bytes = bytes;
 	m->staged_bytes += bytes;
+	p->staged_bytes += bytes;
 	return r;
 }
 
@@ -290,27 +305,32 @@ static void feed_next(struct uccl_feed *f, uint8_t i)
 		reply_answer(f->reply, refusal);
 }
 
-/* A reply was freed: go on with the requests that wait for one. */
+/*
+ * A reply was freed: go on with the requests that wait for one, of some peers, in turns. Who has to wait for its own
+ * replies holds up nobody behind it, and who has none never waits. PROTOCOL R121
+ */
 static void serve_blocked(struct uccl_mep *m, uint64_t now)
 {
 	struct uccl_peer_list *l = &m->blocked[UCCL_BLOCK_REPLY];
 	struct uccl_peer *p;
 
-	while ((p = TAILQ_FIRST(l))) {
+	for (int i = 0; i < SERVE_TRIES && (p = TAILQ_FIRST(l)); i++) {
+		TAILQ_REMOVE(l, p, blocked_link);
+		TAILQ_INSERT_TAIL(l, p, blocked_link);
 		msg_serve_run(p, now);
-		if (p == TAILQ_FIRST(l))
-			return;
 	}
 }
 
 static void reply_settle(struct uccl_reply *r, uint64_t now)
 {
-	struct uccl_mep *m = r->peer->mep;
+	struct uccl_peer *p = r->peer;
 
 	if (r->resp.queued || r->resp.pending || (r->feed && r->feed->busy))
 		return;
 	reply_free(r);
-	serve_blocked(m, now);
+	serve_blocked(p->mep, now);
+	if (p->blocked == UCCL_BLOCK_REPLY)
+		msg_serve_run(p, now);
 }
 
 void msg_reply_acked(struct uccl_item *item, uint64_t now)
@@ -664,7 +684,7 @@ static enum uccl_drop req_keep(struct uccl_peer *p, struct uccl_msg_rx *rx, uint
 		goto memory;
 	/* With nothing before it, a write needs no other place than its own. */
 	straight = turn && TAILQ_EMPTY(&p->requests) && req->kind == UCCL_RMA_WRITE && !rx->buf && !len;
-	if (!straight && msg_rx_buffer(rx, eager, len))
+	if (straight ? msg_rx_hold(rx, eager) : msg_rx_buffer(rx, eager, len))
 		goto memory;
 	if (!msg_rx_covers(rx, 0, len, eager)) {
 		uccl_pool_put(&m->serve_pool, s);
