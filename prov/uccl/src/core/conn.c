@@ -6,6 +6,8 @@
 #include "base/le.h"
 #include "base/units.h"
 
+/* With security a COOKIE of another incarnation counts when none of the right one came for so long. */
+#define DOUBT_NS (2 * UCCL_NS_PER_S)
 #define RETRY_MIN_NS (5 * UCCL_NS_PER_MS)
 #define RETRY_MAX_NS (500 * UCCL_NS_PER_MS)
 /* INIT is repeated this often before a new cookie is asked for. */
@@ -224,6 +226,19 @@ int uccl_conn_tx(struct uccl_conn *c, const struct uccl_listener *l, struct uccl
 	return 1;
 }
 
+/*
+ * Without security who knows the nonce is believed. With it, who merely reads what we send must not end a peer: the
+ * right answer comes as well, if the peer is there. PROTOCOL R94
+ */
+static bool conn_replaced(struct uccl_conn *c, uint64_t now)
+{
+	if (!c->mine.security)
+		return true;
+	if (!c->doubt_ns)
+		c->doubt_ns = uccl_max(now, 1);
+	return now - c->doubt_ns >= DOUBT_NS && now > c->doubt_ns;
+}
+
 enum uccl_drop uccl_conn_cookie(struct uccl_conn *c, const struct uccl_hdr *h, uint64_t now)
 {
 	uint64_t incarnation = uccl_get64(h->rec + 8);
@@ -233,9 +248,12 @@ enum uccl_drop uccl_conn_cookie(struct uccl_conn *c, const struct uccl_hdr *h, u
 	if (uccl_get64(h->rec) != c->nonce || !incarnation)
 		return UCCL_DROP_COOKIE;
 	if (c->remote.incarnation && c->remote.incarnation != incarnation) {
+		if (!conn_replaced(c, now))
+			return UCCL_DROP_COOKIE;
 		conn_step(c, UCCL_CONN_DEAD, now);
 		return UCCL_DROP_STALE;
 	}
+	c->doubt_ns = 0;
 	c->remote.incarnation = incarnation;
 	memcpy(c->cookie, h->rec + 16, UCCL_MAC_LEN);
 	c->asked_ns = now;

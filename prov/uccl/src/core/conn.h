@@ -56,6 +56,7 @@ struct uccl_conn {
 	uint64_t at;			/* next retransmission; UCCL_NEVER */
 	uint64_t started_ns;
 	uint64_t asked_ns;		/* when the cookie of our INIT came */
+	uint64_t doubt_ns;		/* when somebody first said that another incarnation is there; 0: nobody did */
 	uint64_t opened_ns;
 	uint32_t tries;			/* of the current step */
 	bool tx_due;			/* HELLO or INIT wants to leave */
@@ -104,7 +105,8 @@ int uccl_conn_tx(struct uccl_conn *c, const struct uccl_listener *l, struct uccl
 
 /*
  * COOKIE for this connection. UCCL_DROP_STALE: the peer's incarnation is not the one we were told: our peer is gone,
- * and the connection is DEAD.
+ * and the connection is DEAD. With security that takes two, far apart, and no right one between them: until then
+ * UCCL_DROP_COOKIE.
  */
 enum uccl_drop uccl_conn_cookie(struct uccl_conn *c, const struct uccl_hdr *h, uint64_t now);
 /*

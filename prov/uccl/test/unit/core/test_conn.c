@@ -308,6 +308,38 @@ static void conn_cookie__another_incarnation(void **state)
 	assert_false(take(0, &k));
 }
 
+/* Nothing seals it: it counts when nobody says otherwise for a while. PROTOCOL R94 */
+static void conn_cookie__unproven(void **state)
+{
+	struct pkt hello, cookie, lie, k;
+
+	(void)state;
+	for (int lives = 0; lives < 2; lives++) {
+		start(state);
+		conn[0].mine.security = UCCL_SECURITY_CONTROL;
+		uccl_conn_start(&conn[0], now);
+		assert_true(take(0, &hello));
+		answer(1, &hello, &cookie);
+		l[1].local.incarnation++;
+		answer(1, &hello, &lie);
+		for (int i = 0; i < 100; i++) {
+			assert_int_equal(uccl_conn_cookie(&conn[0], &lie.h, now), UCCL_DROP_COOKIE);
+			now += UCCL_NS_PER_S / 100;
+		}
+		assert_int_equal(conn[0].state, UCCL_CONN_HELLO);
+		if (lives) {
+			assert_int_equal(uccl_conn_cookie(&conn[0], &cookie.h, now), UCCL_DROP_COUNT);
+			assert_int_equal(conn[0].state, UCCL_CONN_INIT);
+			assert_int_equal(conn[0].doubt_ns, 0);
+			continue;
+		}
+		now += 2 * UCCL_NS_PER_S;
+		assert_int_equal(uccl_conn_cookie(&conn[0], &lie.h, now), UCCL_DROP_STALE);
+		assert_int_equal(conn[0].state, UCCL_CONN_DEAD);
+		assert_false(take(0, &k));
+	}
+}
+
 static void conn_cookie__learns_the_incarnation(void **state)
 {
 	struct pkt hello, cookie;
@@ -1092,6 +1124,7 @@ int main(void)
 		cmocka_unit_test_setup(conn_cookie__states, start),
 		cmocka_unit_test_setup(conn_cookie__not_ours, start),
 		cmocka_unit_test_setup(conn_cookie__another_incarnation, start),
+		cmocka_unit_test_setup(conn_cookie__unproven, start),
 		cmocka_unit_test_setup(conn_cookie__learns_the_incarnation, start),
 		cmocka_unit_test_setup(conn_open__states, start),
 		cmocka_unit_test_setup(conn_open__contradictions, start),

@@ -371,6 +371,32 @@ static enum lan_verdict lie(struct lan *l, const struct lan_event *ev)
 	return LAN_PASS;
 }
 
+/* The answer of somebody who reads along comes before the peer's: the two connect all the same. PROTOCOL R94 */
+static void connect__forged_cookie(void **state)
+{
+	(void)state;
+	for (uint8_t mode = UCCL_SECURITY_CONTROL; mode < UCCL_SECURITY_COUNT; mode++)
+		for (int gone = 0; gone < 2; gone++) {
+			struct lan *l = open_two(mode, mode);
+
+			l->filter = lie;
+			if (gone) {
+				/* It was replaced indeed: who asks for it is told in time. */
+				struct uccl_addr old = *uccl_engine_addr(l->node[1].e);
+
+				lan_kill(l, 1);
+				lan_open(l, 1);
+				lan_send_to(l, 0, uccl_engine_peer(l->node[0].e, &old, true), src, 10, LAN_CTX(1));
+				lan_pass(l, 10 * SECOND);
+				lan_expect(l, 0, LAN_CTX(1), FI_ECONNRESET);
+			} else {
+				talk(l, 0, 1000);
+			}
+			assert_true(dropped(l, 0, UCCL_DROP_COOKIE) > 0);
+			lan_free(l);
+		}
+}
+
 /* A restart is only believed of a peer that has fallen silent. */
 static void restart__unproven(void **state)
 {
@@ -412,6 +438,7 @@ int main(void)
 		cmocka_unit_test(connect__refused_with_loss),
 		cmocka_unit_test(connect__keyless),
 		cmocka_unit_test(connect__both_at_once),
+		cmocka_unit_test(connect__forged_cookie),
 		cmocka_unit_test(restart__unproven),
 	};
 
