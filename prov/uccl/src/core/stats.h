@@ -29,8 +29,8 @@
 	X(MEMORY, "no memory for it")                                                                                  \
 	X(EPOCH, "immediate of another epoch")                                                                         \
 	X(SECURITY, "asks for another security than ours")                                                             \
-	X(SEAL, "not genuine")                                                                                         \
-	X(REPLAY, "genuine, but had before, or too late to tell")                                                      \
+	X(SEAL, "its code (MAC) is wrong")                                                                             \
+	X(REPLAY, "genuine, but repeated or too old to check")                                                         \
 	X(OVERLAP, "brings bytes that came before")
 
 enum uccl_drop {
