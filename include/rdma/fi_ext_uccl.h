@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* What a program may want to know about the uccl provider beyond libfabric's own headers. */
+/* What the uccl provider offers to programs beyond libfabric's own headers. */
 #ifndef FI_EXT_UCCL_H
 #define FI_EXT_UCCL_H
 
@@ -30,18 +30,18 @@
  *   struct fi_uccl_ops_ep *ops;
  *   fi_open_ops(&ep->fid, FI_UCCL_OPS_EP, 0, (void **)&ops, NULL);
  *
- * The structs grow at their ends only; whoever calls says how large the one is that it knows: no more is written. All
- * calls are snapshots, cost some microseconds and as much again per peer, and may be made by any thread that may use
- * the endpoint. -FI_EOPBADSTATE: the endpoint is not enabled.
+ * Later versions add fields at the end of the structs only. The caller passes the size of the struct that it knows, and
+ * no more is written. A call takes a snapshot. It costs some microseconds, and as much again for each peer. Any thread
+ * that may use the endpoint may call. -FI_EOPBADSTATE: the endpoint is not enabled.
  */
 #define FI_UCCL_OPS_EP "uccl_ep_1"
 
 /* Counters since the endpoint was enabled. */
 struct fi_uccl_stats {
-	uint64_t tx_packets, tx_bytes;		/* packets to the NIC; payload of first transmissions */
-	uint64_t rx_packets, rx_bytes;		/* packets taken; payload delivered once */
+	uint64_t tx_packets, tx_bytes;		/* packets sent; payload sent for the first time */
+	uint64_t rx_packets, rx_bytes;		/* packets accepted; payload delivered */
 	uint64_t rtx_packets, rtx_bytes;	/* sent again */
-	uint64_t spurious;			/* sent again without need, as the peer said */
+	uint64_t spurious;			/* sent again although they had arrived */
 	uint64_t timeouts;			/* retransmission time-outs */
 	uint64_t quarantined;			/* paths taken out of service */
 	uint64_t connects, peers_dead, peers_closed;
@@ -56,13 +56,13 @@ enum fi_uccl_peer_state { FI_UCCL_PEER_CONNECTING, FI_UCCL_PEER_OPEN, FI_UCCL_PE
 struct fi_uccl_peer {
 	uint8_t ip[16];				/* IPv4 mapped to IPv6; of an RDMA NIC its GID */
 	uint16_t port;				/* UDP port, host order; of an RDMA NIC 0 */
-	uint16_t paths, paths_usable;		/* that carried something; that are in service */
+	uint16_t paths, paths_usable;		/* paths that carried something; paths in service */
 	uint8_t state;				/* enum fi_uccl_peer_state */
 	uint8_t reserved;
 	uint64_t srtt_ns, min_rtt_ns;		/* smoothed and least round-trip time; UINT64_MAX: no sample yet */
-	uint64_t heard_ago_ns;			/* since anything came */
-	uint64_t inflight_bytes, window_bytes;	/* on the way; what congestion control allows */
-	uint64_t lost;				/* chunks taken for lost, of all paths */
+	uint64_t heard_ago_ns;			/* time since the last packet from it */
+	uint64_t inflight_bytes, window_bytes;	/* in flight; allowed by congestion control */
+	uint64_t lost;				/* chunks that were found lost, on all paths */
 };
 
 struct fi_uccl_ops_ep {
@@ -70,11 +70,11 @@ struct fi_uccl_ops_ep {
 	/* 0. Writes at most `size` bytes. */
 	int (*stats)(struct fid_ep *ep, struct fi_uccl_stats *stats, size_t size);
 	/*
-	 * Fills `peers`, `count` of `size` bytes each, in no order; returns how many there are, which may be more.
-	 * -FI_ENOMEM.
+	 * Fills the array `peers`, which has `count` entries of `size` bytes, in no particular order. Returns how many
+	 * peers there are, which may be more than `count`. -FI_ENOMEM.
 	 */
 	ssize_t (*peers)(struct fid_ep *ep, void *peers, size_t count, size_t size);
-	/* The i-th reason for refusing what came, and how often it was one. -FI_ENODATA: there are not so many. */
+	/* The i-th reason for refusing a packet, and how many it refused. -FI_ENODATA: there is no i-th reason. */
 	int (*dropped)(struct fid_ep *ep, unsigned int i, const char **why, uint64_t *count);
 };
 
