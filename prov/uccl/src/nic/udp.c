@@ -126,7 +126,8 @@ static struct udp_sock *label_open(struct udp *u, uint16_t label)
 	if (fd < 0) {
 		/* Packets flow on, with less entropy; the label stays with the socket it got. */
 		u->sock_of[label] = (int16_t)(label % u->nsocks);
-		UCCL_LOG(UCCL_LOG_INFO, "no socket for label %u (error %d), %d labels in use", label, -fd, u->nsocks);
+		UCCL_LOG(UCCL_LOG_INFO, "no socket for label %u, it shares one of the other %d: %s", label, u->nsocks,
+			 strerror(-fd));
 		if (fd == -FI_EADDRINUSE && !u->ports_short) {
 			u->ports_short = true;
 			ports_short_say(u, "left for another path");
@@ -367,8 +368,8 @@ static int ports_open(struct udp *u, const struct uccl_nic_addr *at, bool livene
 			return 0;
 		if (err != -FI_EADDRINUSE || at->port ||
 		    (tries == UDP_PORT_TRIES && !uccl_ports_limited(&u->ports))) {
-			UCCL_LOG(UCCL_LOG_WARN, "TCP port %u: error %d, going without liveness connections",
-				 u->self.port, -err);
+			UCCL_LOG(UCCL_LOG_WARN, "TCP port %u: %s, going without liveness connections", u->self.port,
+				 strerror(-err));
 			u->live = NULL;
 			return 0;
 		}
