@@ -4,6 +4,8 @@
 #include "api/info.h"
 #include "api/param.h"
 
+#include <stdio.h>
+
 static void init__finds_library(void **state)
 {
 	(void)state;
@@ -103,12 +105,24 @@ static void init__alias(void **state)
 	assert_int_equal(prov->version, UCCL_PROV_VERSION);
 }
 
+/* What fi_info shows is what the packages and the manual say. */
+static void ini__version(void **state)
+{
+	struct fi_provider *prov = fi_prov_ini();
+	char text[32];
+
+	(void)state;
+	snprintf(text, sizeof(text), "%u.%u", FI_MAJOR(prov->version), FI_MINOR(prov->version));
+	assert_string_equal(text, PACKAGE_VERSION);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(init__finds_library), cmocka_unit_test(standin__dupinfo),
 		cmocka_unit_test(standin__strerror),   cmocka_unit_test(standin__log_enabled),
 		cmocka_unit_test(standin__param_get),  cmocka_unit_test(init__alias),
+		cmocka_unit_test(ini__version),
 	};
 
 	standin = uccl_lib;
