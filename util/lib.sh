@@ -27,6 +27,23 @@ build_tree() {
 	} >"$log" 2>&1
 }
 
+# version: the number that configure.ac gives to all
+version() { sed -n 's/^AC_INIT(\[uccl\], \[\([^]]*\)\])$/\1/p' "$TOP/configure.ac"; }
+
+# source_copy DIR: the source as it is now, changes included, without what was built: what git does not ignore, or all of it
+# where there is no git repository, as in an unpacked archive
+source_copy() {
+	mkdir -p "$1" || return
+	if [ -e "$TOP/.git" ]; then
+		git -c safe.directory="$TOP" -C "$TOP" ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' file; do
+			[ ! -e "$TOP/$file" ] || printf '%s\0' "$file"
+		done | tar -C "$TOP" --null -T - -cf - | tar -C "$1" -xf -
+	else
+		tar -C "$TOP" --exclude=./build --exclude='./build-*' -cf - . | tar -C "$1" -xf -
+	fi
+	[ -f "$1/configure.ac" ]
+}
+
 # Open MPI refuses to run as root unless told twice, and counts its cores.
 MPIRUN_FLAGS=(--oversubscribe --mca btl ^openib --bind-to none)
 if [ "$(id -u)" = 0 ]; then
