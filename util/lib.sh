@@ -44,6 +44,14 @@ source_copy() {
 	[ -f "$1/configure.ac" ]
 }
 
+# python_env DIR PACKAGE...: a Python environment with packages of PyPI, made once
+python_env() {
+	local dir=$1
+	shift
+	[ -f "$dir/.ready" ] && [ "$(cat "$dir/.ready")" = "$*" ] && return
+	rm -rf "$dir" && python3 -m venv "$dir" && "$dir/bin/pip" -q install "$@" && echo "$*" >"$dir/.ready"
+}
+
 # Open MPI refuses to run as root unless told twice, and counts its cores.
 MPIRUN_FLAGS=(--oversubscribe --mca btl ^openib --bind-to none)
 if [ "$(id -u)" = 0 ]; then
