@@ -17,7 +17,7 @@ static struct {
 	bool json, listen;
 	int peers;
 	struct doctor_peer_opt peer;
-} opt = { .peers = PEERS_DEFAULT, .peer = { .port = DOCTOR_PORT, .clients = 1, .wait_s = WAIT_DEFAULT } };
+} opt = { .peers = PEERS_DEFAULT, .peer = { .clients = 1, .wait_s = WAIT_DEFAULT } };
 
 static int usage(FILE *f)
 {
@@ -28,7 +28,7 @@ static int usage(FILE *f)
 		   "  -j, --json       the same facts for programs\n"
 		   "  -n, --peers N    peers that descriptors should suffice for (%d)\n"
 		   "  -s, --listen     wait for another host's uccl_doctor\n"
-		   "  -p, --port P     TCP port to meet at (%d)\n"
+		   "  -p, --port P     TCP port to meet at (%d, or the first of FI_UCCL_PORTS)\n"
 		   "  -c, --clients N  end after so many (1; 0: never)\n"
 		   "  -w, --wait S     end when nobody came for so many seconds (%d; 0: never)\n"
 		   "  -l, --labels N   source ports to measure with (as FI_UCCL_PATHS, up to %d)\n"
@@ -79,6 +79,9 @@ static bool variables_read(void)
 	if (!opt.peer.labels)
 		opt.peer.labels = (int)uccl_min(p.paths, DOCTOR_LABELS);
 	opt.peer.mtu = (uint32_t)p.mtu;
+	opt.peer.ports = p.ports;
+	if (!opt.peer.port)
+		opt.peer.port = uccl_ports_limited(&p.ports) ? p.ports.first : DOCTOR_PORT;
 	return true;
 }
 

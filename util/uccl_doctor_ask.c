@@ -324,9 +324,10 @@ static void all_measure(struct ask *a)
 }
 
 /* The TCP connection to one of the host's addresses, or a negative errno value. */
-static int connect_one(const struct uccl_nic_addr *to)
+static int connect_one(const struct uccl_nic_addr *to, const struct uccl_ports *ports)
 {
-	struct sockaddr_storage sa;
+	struct uccl_ports_walk walk = uccl_ports_walk();
+	struct sockaddr_storage sa, any = { 0 };
 	socklen_t len = uccl_ifaddr_to_sock(&sa, to, AF_UNSPEC), size = sizeof(int);
 	struct pollfd p = { .events = POLLOUT };
 	int err = 0;
@@ -334,7 +335,10 @@ static int connect_one(const struct uccl_nic_addr *to)
 	p.fd = socket(sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (p.fd < 0)
 		return -errno;
-	if (connect(p.fd, (struct sockaddr *)&sa, len) && errno != EINPROGRESS)
+	any.ss_family = sa.ss_family;
+	if (uccl_ports_limited(ports))
+		err = -uccl_ports_bind(p.fd, &any, len, ports, &walk);
+	if (!err && connect(p.fd, (struct sockaddr *)&sa, len) && errno != EINPROGRESS)
 		err = errno;
 	if (!err && poll(&p, 1, CONNECT_MS) <= 0)
 		err = ETIMEDOUT;
@@ -359,7 +363,7 @@ static int host_connect(const struct doctor_peer_opt *opt)
 		return -1;
 	}
 	for (int i = 0; i < n && fd < 0; i++)
-		fd = connect_one(&to[i]);
+		fd = connect_one(&to[i], &opt->ports);
 	if (fd < 0)
 		fprintf(stderr, "uccl_doctor: nobody answers at %s TCP port %u (%s); run there: uccl_doctor --listen\n",
 			opt->host, opt->port, strerror(-fd));
@@ -396,7 +400,7 @@ int doctor_ask(const struct doctor_peer_opt *opt, struct doctor_report *r)
 	}
 	a->opt = opt;
 	a->report = r;
-	rc = doctor_side_open(&a->side, tcp, opt->labels);
+	rc = doctor_side_open(&a->side, tcp, opt->labels, &opt->ports);
 	if (!rc)
 		rc = greet(a);
 	if (rc < 0) {

@@ -25,8 +25,8 @@ struct doctor_host {
 bool doctor_offer(struct doctor_host *h, struct doctor_report *r);
 /* What limits a process here: buffers, descriptors, memory, processors, the kernel's trains. */
 void doctor_limits(const struct doctor_host *h, struct doctor_report *r);
-/* The ports that the kernel gives to sockets that ask for any. */
-void doctor_ports(unsigned int *lo, unsigned int *hi);
+/* The ports that sockets of the provider get: FI_UCCL_PORTS, or those that the kernel gives out. */
+void doctor_ports(const struct doctor_host *h, unsigned int *lo, unsigned int *hi);
 /* Packets and connections to ourselves, over each address and the ports that the provider uses. */
 void doctor_own_ports(const struct doctor_host *h, struct doctor_report *r);
 

@@ -404,22 +404,51 @@ static void shm_check(struct doctor_report *r)
 	doctor_number(f, "room_bytes", (double)room);
 }
 
-void doctor_ports(unsigned int *lo, unsigned int *hi)
+void doctor_ports(const struct doctor_host *h, unsigned int *lo, unsigned int *hi)
 {
 	char line[64];
 
+	if (uccl_ports_limited(&h->params.ports)) {
+		*lo = h->params.ports.first;
+		*hi = h->params.ports.last;
+		return;
+	}
 	*lo = 32768;
 	*hi = 60999;
 	if (line_read("/proc/sys/net/ipv4/ip_local_port_range", line, sizeof(line)))
 		sscanf(line, "%u %u", lo, hi);
 }
 
-static void range_check(struct doctor_report *r)
+/* Of FI_UCCL_PORTS each process takes one for receiving and one for each path. */
+static void own_range_check(const struct doctor_host *h, unsigned int lo, unsigned int hi, struct doctor_report *r)
+{
+	unsigned int ports = hi - lo + 1, need = (unsigned int)h->params.paths + 1;
+	struct doctor_finding *f;
+
+	if (ports >= need) {
+		f = doctor_add(r, DOCTOR_OK, "host", "port-range", NULL,
+			       "FI_UCCL_PORTS has %u ports, %u to %u: room for %u process%s on this host", ports, lo,
+			       hi, ports / need, ports / need == 1 ? "" : "es");
+	} else {
+		f = doctor_add(r, DOCTOR_WARN, "host", "port-range", NULL,
+			       "FI_UCCL_PORTS has %u ports, %u to %u: a process with %u paths takes %u", ports, lo, hi,
+			       need - 1, need);
+		doctor_advise(f, "FI_UCCL_PORTS=%u-%u, or FI_UCCL_PATHS=%u", lo, lo + need - 1, ports - 1);
+	}
+	doctor_number(f, "first", lo);
+	doctor_number(f, "last", hi);
+}
+
+static void range_check(const struct doctor_host *h, struct doctor_report *r)
 {
 	struct doctor_finding *f;
 	unsigned int lo, hi;
 
-	doctor_ports(&lo, &hi);
+	doctor_ports(h, &lo, &hi);
+	if (uccl_ports_limited(&h->params.ports)) {
+		own_range_check(h, lo, hi, r);
+		return;
+	}
 	if (hi - lo + 1 >= PORTS_LEAST) {
 		f = doctor_add(r, DOCTOR_OK, "host", "port-range", NULL,
 			       "the kernel gives ports from %u to %u: open these for UDP and TCP between hosts",
@@ -439,7 +468,7 @@ void doctor_limits(const struct doctor_host *h, struct doctor_report *r)
 	if (!h->rdma) {
 		queues_check(h, r);
 		trains_check(r);
-		range_check(r);
+		range_check(h, r);
 	}
 	for (int i = 0; i < h->nplaces; i++) {
 		mtu_check(&h->place[i], r);

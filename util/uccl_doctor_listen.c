@@ -96,7 +96,7 @@ static int requests_serve(struct doctor_side *s, const struct doctor_hello *aske
 }
 
 /* Takes the connection over. 0, or a negative errno value; *greeted: it was an asker. */
-static int asker_serve(int tcp, int labels, bool *greeted)
+static int asker_serve(int tcp, const struct doctor_peer_opt *opt, bool *greeted)
 {
 	struct doctor_side *s = calloc(1, sizeof(*s));
 	struct doctor_hello asker, own;
@@ -108,7 +108,7 @@ static int asker_serve(int tcp, int labels, bool *greeted)
 		close(tcp);
 		return -ENOMEM;
 	}
-	n = doctor_side_open(s, tcp, labels);
+	n = doctor_side_open(s, tcp, opt->labels, &opt->ports);
 	if (!n && getrandom(&s->token, sizeof(s->token), 0) != sizeof(s->token))
 		n = -EIO;
 	if (!n) {
@@ -198,7 +198,7 @@ int doctor_listen(const struct doctor_peer_opt *opt)
 			continue;
 		if (!uccl_ifaddr_from_sock(&who, (struct sockaddr *)&sa, len))
 			uccl_address_ip_text(&who, text, sizeof(text));
-		rc = asker_serve(tcp, opt->labels, &greeted);
+		rc = asker_serve(tcp, opt, &greeted);
 		served += greeted;
 		if (greeted)
 			end = doctor_now_ms() + (uint64_t)opt->wait_s * 1000;

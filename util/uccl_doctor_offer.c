@@ -126,12 +126,15 @@ static int place_try(const struct uccl_params *p, const struct uccl_ifaddr *plac
 		.srq_depth = (uint32_t)p->srq_depth,
 		.write_bytes = (uint32_t)p->write_bytes,
 		.budget = &budget,
+		.ports = p->ports,
 		.liveness = p->liveness,
 		.timestamps = true,
 	};
 	struct uccl_nic *nic;
 	int rc;
 
+	if (uccl_ports_limited(&p->ports))
+		attr.labels = (uint16_t)p->paths;
 	rc = uccl_place_open(p, &attr, &nic);
 	if (rc)
 		return rc;

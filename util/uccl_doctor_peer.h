@@ -3,6 +3,7 @@
 #ifndef UCCL_DOCTOR_PEER_H
 #define UCCL_DOCTOR_PEER_H
 
+#include "nic/ports.h"
 #include "uccl_doctor_report.h"
 
 #define DOCTOR_PORT 18516
@@ -10,6 +11,7 @@
 struct doctor_peer_opt {
 	const char *host; /* whom to ask; for the listener the address to listen at, NULL: all */
 	uint16_t port;	  /* of the TCP connection */
+	struct uccl_ports ports; /* that sockets may have; all zero: any */
 	int labels;	  /* source ports to measure with */
 	int expect;	  /* paths that there should be; 0: not known */
 	uint32_t mtu;	  /* most bytes of a packet's payload that the provider sends, 0: what the interface carries */

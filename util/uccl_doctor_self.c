@@ -123,7 +123,8 @@ static int connection_passes(struct uccl_nic *nic, const struct uccl_nic_addr *t
 
 static void place_check(const struct doctor_host *h, const struct uccl_ifaddr *place, struct doctor_report *r)
 {
-	struct uccl_nic_attr attr = { .ifname = place->name, .bind = place->addr, .liveness = true };
+	struct uccl_nic_attr attr = { .ifname = place->name, .bind = place->addr, .liveness = true,
+				      .ports = h->params.ports };
 	char where[UCCL_ADDRESS_TEXT];
 	struct doctor_finding *f;
 	struct uccl_nic_addr to;
@@ -132,7 +133,7 @@ static void place_check(const struct doctor_host *h, const struct uccl_ifaddr *p
 	bool packets;
 	int live;
 
-	doctor_ports(&lo, &hi);
+	doctor_ports(h, &lo, &hi);
 	if (uccl_place_open(&h->params, &attr, &nic))
 		return; /* doctor_offer() has told why */
 	nic->ops->addr(nic, &to);

@@ -44,9 +44,14 @@ static void queue_set(int fd, int force, int plain, uint32_t bytes)
 		option_set(fd, SOL_SOCKET, plain, (int)bytes);
 }
 
-/* A socket at one of our own ports (0: any). The descriptor, or a negative errno value; *port is what it got. */
-static int socket_bind(const struct doctor_side *s, int type, uint16_t want, uint16_t *port)
+/*
+ * A socket at the port `want`, 0: the next of the walk, or without a walk any. The descriptor, or a negative errno
+ * value; *port is what it got.
+ */
+static int socket_bind(const struct doctor_side *s, int type, uint16_t want, struct uccl_ports_walk *walk,
+		       uint16_t *port)
 {
+	static const struct uccl_ports any;
 	struct uccl_nic_addr at = s->self;
 	struct sockaddr_storage sa;
 	socklen_t len;
@@ -57,8 +62,10 @@ static int socket_bind(const struct doctor_side *s, int type, uint16_t want, uin
 	fd = socket(sa.ss_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
-	if (bind(fd, (struct sockaddr *)&sa, len) || getsockname(fd, (struct sockaddr *)&sa, &len)) {
+	err = uccl_ports_bind(fd, &sa, len, walk ? &s->ports : &any, walk);
+	if (!err && getsockname(fd, (struct sockaddr *)&sa, &len))
 		err = -errno;
+	if (err) {
 		close(fd);
 		return err;
 	}
@@ -70,17 +77,21 @@ static int socket_bind(const struct doctor_side *s, int type, uint16_t want, uin
 /* The receiving socket and a TCP listener of the same number; without the latter if there is no such pair. */
 static int receiver_open(struct doctor_side *s)
 {
+	struct uccl_ports_walk walk = uccl_ports_walk();
 	uint16_t port;
 
-	for (int i = 0; i < PORT_TRIES; i++) {
+	for (int i = 0; i < PORT_TRIES && s->live < 0; i++) {
+		int fd = socket_bind(s, SOCK_DGRAM, 0, &walk, &port);
+
+		if (fd < 0 && s->rx < 0)
+			return fd;
+		if (fd < 0)
+			break;
 		if (s->rx >= 0)
 			close(s->rx);
-		s->rx = socket_bind(s, SOCK_DGRAM, 0, &s->self.port);
-		if (s->rx < 0)
-			return s->rx;
-		s->live = socket_bind(s, SOCK_STREAM, s->self.port, &port);
-		if (s->live >= 0)
-			break;
+		s->rx = fd;
+		s->self.port = port;
+		s->live = socket_bind(s, SOCK_STREAM, s->self.port, &walk, &port);
 	}
 	if (s->live >= 0 && listen(s->live, 8)) {
 		close(s->live);
@@ -95,7 +106,8 @@ static int receiver_open(struct doctor_side *s)
 
 static int label_open(struct doctor_side *s, int i)
 {
-	int fd = socket_bind(s, SOCK_DGRAM, 0, &s->label_port[i]);
+	struct uccl_ports_walk walk = uccl_ports_walk();
+	int fd = socket_bind(s, SOCK_DGRAM, 0, &walk, &s->label_port[i]);
 
 	if (fd < 0)
 		return fd;
@@ -125,7 +137,7 @@ static uint32_t link_mtu(const struct doctor_side *s)
 	return route.mtu && route.mtu < mtu ? route.mtu : mtu;
 }
 
-int doctor_side_open(struct doctor_side *s, int tcp, int nlabels)
+int doctor_side_open(struct doctor_side *s, int tcp, int nlabels, const struct uccl_ports *ports)
 {
 	struct sockaddr_storage sa;
 	socklen_t len = sizeof(sa);
@@ -133,6 +145,7 @@ int doctor_side_open(struct doctor_side *s, int tcp, int nlabels)
 
 	memset(s, 0, sizeof(*s));
 	s->tcp = tcp;
+	s->ports = *ports;
 	s->rx = s->live = -1;
 	s->end_ms = doctor_now_ms() + DOCTOR_SESSION_MS;
 	if (getsockname(tcp, (struct sockaddr *)&sa, &len) ||
@@ -149,7 +162,7 @@ int doctor_side_open(struct doctor_side *s, int tcp, int nlabels)
 		rc = label_open(s, i);
 		s->nlabels += !rc;
 	}
-	if (rc && s->nlabels) /* short of descriptors: fewer will do */
+	if (rc && s->nlabels) /* short of descriptors or ports: fewer will do */
 		rc = 0;
 	if (rc)
 		doctor_side_close(s);
@@ -266,7 +279,7 @@ static uint32_t route_mtu(const struct doctor_side *s)
 	socklen_t len, size = sizeof(int);
 	struct sockaddr_storage sa = peer_sock(s, &len);
 	uint16_t port;
-	int fd = socket_bind(s, SOCK_DGRAM, 0, &port), mtu = 0;
+	int fd = socket_bind(s, SOCK_DGRAM, 0, NULL, &port), mtu = 0;
 
 	if (fd < 0)
 		return 0;
@@ -512,7 +525,8 @@ int doctor_connect_try(struct doctor_side *s, uint16_t port)
 	int err = ETIMEDOUT, soerr = 0;
 	uint16_t own;
 	uint8_t byte;
-	struct pollfd p = { .events = POLLIN, .fd = socket_bind(s, SOCK_STREAM, 0, &own) };
+	struct uccl_ports_walk walk = uccl_ports_walk();
+	struct pollfd p = { .events = POLLIN, .fd = socket_bind(s, SOCK_STREAM, 0, &walk, &own) };
 
 	if (p.fd < 0)
 		return -p.fd;

@@ -7,6 +7,7 @@
 #define UCCL_DOCTOR_SIDE_H
 
 #include "nic/ifaddr.h"
+#include "nic/ports.h"
 #include "uccl_doctor_wire.h"
 
 #define DOCTOR_GRACE_MS 150 /* of silence, after which nothing of a run comes any more */
@@ -19,6 +20,7 @@ struct doctor_side {
 	int label[DOCTOR_LABELS];	 /* probes go from here */
 	uint16_t label_port[DOCTOR_LABELS];
 	int nlabels;
+	struct uccl_ports ports; /* of all sockets */
 	uint32_t mtu;		/* of the interface that leads to the peer, with IP header */
 	uint64_t token;		/* of all probes */
 	uint64_t sent_bytes;	/* so far */
@@ -36,10 +38,10 @@ static inline uint64_t doctor_now_ms(void)
 uint32_t doctor_headers(const struct doctor_side *s);
 
 /*
- * Open the sockets of one end whose TCP connection is `tcp` (taken over, also when it fails). 0, or a negative errno
- * value.
+ * Open the sockets of one end whose TCP connection is `tcp` (taken over, also when it fails), within a range of ports;
+ * fewer source ports than `nlabels` if there are not so many. 0, or a negative errno value.
  */
-int doctor_side_open(struct doctor_side *s, int tcp, int nlabels);
+int doctor_side_open(struct doctor_side *s, int tcp, int nlabels, const struct uccl_ports *ports);
 void doctor_side_close(struct doctor_side *s);
 /* What we tell the other end. */
 void doctor_side_hello(const struct doctor_side *s, struct doctor_hello *h);
