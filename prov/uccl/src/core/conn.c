@@ -173,6 +173,7 @@ int uccl_conn_tx(struct uccl_conn *c, const struct uccl_listener *l, struct uccl
 	tx->kind = UCCL_TX_PACKET;
 	tx->control = true;
 	tx->burst = false;
+	tx->single = false;
 	tx->path = 0;
 	/* Retries rotate over the labels, so that one dead route does not keep us apart. */
 	tx->label = (uint16_t)(c->tries % 16);

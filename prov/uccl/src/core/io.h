@@ -47,6 +47,7 @@ struct uccl_tx {
 	uint8_t kind;
 	bool control;		/* no payload of the application: may use a control class */
 	bool burst;		/* the first of a train: better sent with it than with those before */
+	bool single;		/* never to be made part of a train (see nic/train.h) */
 	uint16_t path;		/* the sender's path index; meaning is the flow's */
 	uint16_t label;		/* entropy label: which source port, QP or flow label */
 	uint16_t hdr_len;

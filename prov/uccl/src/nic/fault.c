@@ -12,6 +12,9 @@
  *   reorder_us=N      default 100
  *   corrupt=P         one bit is flipped
  *   delay_us=N        every packet comes N us later; jitter_us=N: and up to N more
+ *   train=HOW         packets that the inner back end would send as a train are lost: all (drop), all but the first
+ *                     (first) or last (last), all of trains of equal packets (equal), or a bit of each is flipped
+ *                     (corrupt)
  *   path=K            all of the above hit only packets of entropy label K
  *   blackhole=L@S-E   packets of label L (*: of all) are lost from S to E ms after open (E empty: for ever)
  *   blackhole_path=I@S-E  the same by the sender's path index; both may be given several times
@@ -32,6 +35,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "base/units.h"
+#include "nic/train.h"
 
 #define FAULT_HELD_MAX 4096
 #define FAULT_SENT_MAX 8192
@@ -51,6 +55,7 @@ struct fault_spec {
 	double drop, drop_control, burst, dup, reorder, corrupt;
 	uint64_t reorder_ns, delay_ns, jitter_ns, seed;
 	uint64_t label; /* FAULT_ANY: all */
+	enum uccl_train_fault train;
 	struct blackhole hole[FAULT_BLACKHOLES];
 	int holes;
 };
@@ -188,7 +193,23 @@ static const char *hole_read(struct fault_spec *spec, const char **p, bool by_pa
 	return NULL;
 }
 
-enum key_kind { KEY_CHANCE, KEY_MEAN, KEY_TIME, KEY_LABEL, KEY_NUMBER, KEY_HOLE, KEY_HOLE_PATH };
+static const char *train_read(struct fault_spec *spec, const char **p)
+{
+	static const char *const names[] = {[UCCL_TRAIN_DROP] = "drop",	  [UCCL_TRAIN_FIRST] = "first",
+					    [UCCL_TRAIN_LAST] = "last",	  [UCCL_TRAIN_EQUAL] = "equal",
+					    [UCCL_TRAIN_CORRUPT] = "corrupt"};
+	size_t len = strcspn(*p, ","), i;
+
+	for (i = UCCL_TRAIN_DROP; i < UCCL_TRAIN_FAULTS; i++)
+		if (strlen(names[i]) == len && !memcmp(names[i], *p, len)) {
+			spec->train = (enum uccl_train_fault)i;
+			*p += len;
+			return NULL;
+		}
+	return "train must be drop, first, last, equal or corrupt";
+}
+
+enum key_kind { KEY_TRAIN, KEY_CHANCE, KEY_MEAN, KEY_TIME, KEY_LABEL, KEY_NUMBER, KEY_HOLE, KEY_HOLE_PATH };
 
 static const struct key {
 	const char *name;
@@ -204,6 +225,7 @@ static const struct key {
 	{"corrupt", KEY_CHANCE, offsetof(struct fault_spec, corrupt)},
 	{"delay_us", KEY_TIME, offsetof(struct fault_spec, delay_ns)},
 	{"jitter_us", KEY_TIME, offsetof(struct fault_spec, jitter_ns)},
+	{"train", KEY_TRAIN, 0},
 	{"path", KEY_LABEL, offsetof(struct fault_spec, label)},
 	{"seed", KEY_NUMBER, offsetof(struct fault_spec, seed)},
 	{"blackhole", KEY_HOLE, 0},
@@ -229,6 +251,8 @@ static const char *value_read(struct fault_spec *spec, const struct key *key, co
 		return digits_read(p, number) && *number <= UINT16_MAX ? NULL : "path must be 0 to 65535";
 	case KEY_NUMBER:
 		return digits_read(p, number) ? NULL : "seed must be a whole number";
+	case KEY_TRAIN:
+		return train_read(spec, p);
 	case KEY_HOLE:
 		return hole_read(spec, p, false);
 	case KEY_HOLE_PATH:
@@ -303,7 +327,8 @@ static bool can_copy(const struct fault *f, const struct uccl_tx *t)
 	return t->kind == UCCL_TX_PACKET && (f->nic.caps.tx_sync || !t->mr);
 }
 
-static struct fate fate_draw(struct fault *f, const struct uccl_tx *t, uint64_t now)
+/* `broken`: it would leave in a train, whose fault hits it. */
+static struct fate fate_draw(struct fault *f, const struct uccl_tx *t, bool broken, uint64_t now)
 {
 	const struct fault_spec *s = &f->spec;
 	struct fate fate = {0};
@@ -314,13 +339,13 @@ static struct fate fate_draw(struct fault *f, const struct uccl_tx *t, uint64_t 
 	}
 	if (s->label != FAULT_ANY && s->label != t->label)
 		return fate;
-	fate.drop = loss_draw(f);
+	fate.drop = loss_draw(f) || (broken && s->train != UCCL_TRAIN_CORRUPT);
 	if (t->control && !fate.drop)
 		fate.drop = uccl_rng_chance(&f->rng, s->drop_control);
 	if (fate.drop || !can_copy(f, t))
 		return fate;
 	fate.dup = uccl_rng_chance(&f->rng, s->dup);
-	fate.corrupt = uccl_rng_chance(&f->rng, s->corrupt);
+	fate.corrupt = uccl_rng_chance(&f->rng, s->corrupt) || broken;
 	fate.hold_ns = s->delay_ns;
 	if (s->jitter_ns)
 		fate.hold_ns += uccl_rng_below(&f->rng, s->jitter_ns + 1);
@@ -460,7 +485,9 @@ static int fault_tx(struct uccl_nic *nic, struct uccl_tx *v, int n)
 {
 	struct fault *f = fault_of(nic);
 	uint64_t now = f->clock(f->clock_arg);
+	struct uccl_train_walk walk = {0};
 	struct fate fate;
+	bool broken;
 	int start = 0, i, taken;
 
 	held_release(f, now);
@@ -471,7 +498,8 @@ static int fault_tx(struct uccl_nic *nic, struct uccl_tx *v, int n)
 	for (i = 0; i <= n; i++) {
 		fate = (struct fate){0};
 		if (i < n) {
-			fate = fate_draw(f, &v[i], now);
+			broken = uccl_train_hit(&walk, v, n, i, f->nic.caps.train_bytes, f->spec.train);
+			fate = fate_draw(f, &v[i], broken, now);
 			if (fate.drop && f->nsent < FAULT_SENT_MAX) {
 				packet_treat(f, &v[i], &fate, now);
 				memmove(v + start + 1, v + start, (size_t)(i - start) * sizeof(*v));

@@ -3,6 +3,7 @@
  * The udp back end: kernel UDP sockets. One socket receives; one for each entropy label sends, so a label is a source
  * port and the network's ECMP hash spreads labels over its paths. This file opens, closes and describes.
  */
+#include "nic/train.h"
 #include "nic/udp.h"
 
 #include <errno.h>
@@ -463,7 +464,7 @@ static int first_label_open(struct udp *u)
 	u->sock[u->nsocks].fd = fd;
 	u->sock_of[0] = (int16_t)u->nsocks++;
 	u->gso = !getsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &value, &len);
-	u->nic.caps.train_bytes = u->gso ? UDP_GSO_BYTES : 0;
+	u->nic.caps.train_bytes = u->gso ? UCCL_TRAIN_BYTES : 0;
 	return 0;
 }
 

@@ -24,8 +24,6 @@
 #define UDP_RX_CONTROL 64   /* room for a time stamp and a segment size */
 #define UDP_TX_BATCH 64	    /* packets a system call, and a GSO train */
 #define UDP_TX_CONTROL 24   /* room for one segment size */
-#define UDP_GSO_BYTES 65000 /* of a train in all */
-#define UDP_GSO_PACKET 8000 /* larger packets gain nothing from a train */
 
 /* A transmit socket; its source port is what the network hashes. */
 struct udp_sock {

@@ -10,16 +10,12 @@
 #include <rdma/fi_errno.h>
 
 #include "base/log.h"
+#include "nic/train.h"
 #include "nic/udp.h"
 
 #define TX_TRIES 3 /* of one message after errors that belong to an earlier one */
 
 enum verdict { TX_AGAIN, TX_LOST, TX_FULL, TX_REBUILD, TX_BAD };
-
-static uint32_t packet_len(const struct uccl_tx *t)
-{
-	return (uint32_t)t->hdr_len + t->payload_len + t->tail_len;
-}
 
 static bool same_place(const struct uccl_tx *a, const struct uccl_tx *b)
 {
@@ -37,25 +33,6 @@ static int packet_gather(struct iovec *iov, struct uccl_tx *t)
 	if (t->tail_len)
 		iov[n++] = (struct iovec){.iov_base = t->tail, .iov_len = t->tail_len};
 	return n;
-}
-
-/* How many of v[0..n) can travel as one train; at least 1. Of a train only the last may be shorter. */
-static int train_len(const struct udp *u, const struct uccl_tx *v, int n)
-{
-	uint32_t size = packet_len(&v[0]), total = size, len;
-	int k;
-
-	if (!u->gso || n < 2 || !size || size > UDP_GSO_PACKET)
-		return 1;
-	for (k = 1; k < n; k++) {
-		len = packet_len(&v[k]);
-		if (!len || len > size || total + len > UDP_GSO_BYTES || !same_place(&v[0], &v[k]))
-			return k;
-		total += len;
-		if (len < size)
-			return k + 1;
-	}
-	return k;
 }
 
 static void segment_set(struct msghdr *h, uint8_t *control, uint32_t size)
@@ -83,11 +60,9 @@ static int batch_build(struct udp *u, struct uccl_tx *v, int n)
 	_Static_assert(CMSG_SPACE(sizeof(uint16_t)) <= UDP_TX_CONTROL, "control room");
 	while (i < n && i < UDP_TX_BATCH && v[i].label == v[0].label) {
 		struct msghdr *h = &b->msg[m].msg_hdr;
-		int left = n < UDP_TX_BATCH ? n - i : UDP_TX_BATCH - i, k = 1, end;
+		int left = n < UDP_TX_BATCH ? n - i : UDP_TX_BATCH - i;
+		int end = i + uccl_train_len(&v[i], left, u->gso ? UCCL_TRAIN_BYTES : 0);
 
-		while (k < left && v[i + k].label == v[i].label)
-			k++;
-		end = i + train_len(u, &v[i], k);
 		if (!m || !same_place(&v[i - 1], &v[i])) {
 			name = &b->name[m];
 			name_len = uccl_ifaddr_to_sock(name, v[i].to, u->family);
@@ -99,7 +74,7 @@ static int batch_build(struct udp *u, struct uccl_tx *v, int n)
 		h->msg_controllen = 0;
 		h->msg_flags = 0;
 		if (end - i > 1)
-			segment_set(h, b->control[m], packet_len(&v[i]));
+			segment_set(h, b->control[m], uccl_tx_len(&v[i]));
 		b->first[m++] = i;
 		for (; i < end; i++)
 			niov += packet_gather(&b->iov[niov], &v[i]);

@@ -235,6 +235,10 @@ static void open__bad_specs(void **state)
 		",",
 		"drop=0.1,,dup=0.1",
 		"frob=1",
+		"train=",
+		"train=1",
+		"train=firsts",
+		"train=fir",
 		"drops=0.1",
 		"dro=0.1",
 		"=1",
@@ -489,6 +493,66 @@ static void tx__drop_keeps_neighbours(void **state)
 	for (i = 0; i < 12; i++)
 		assert_int_equal(number(&fake.seen[i]), through[i % 6]);
 	assert_int_equal(uccl_nic_fault_stats(nic)->dropped, 4);
+	nic->ops->close(nic);
+}
+
+/* Trains that are cut wrong: what the inner back end would have sent as one is hit, single packets are not. */
+static void tx__broken_trains(void **state)
+{
+	/* Of 8: a train of three, one by itself, a train of four whose last is shorter. */
+	static const struct {
+		const char *spec;
+		const char *through;
+	} t[] = {{"train=drop", "3"}, {"train=first", "034"}, {"train=last", "237"}, {"train=equal", "34567"},
+		 {"seed=1", "01234567"}};
+	struct uccl_tx v[8];
+	int i;
+
+	(void)state;
+	for (size_t k = 0; k < uccl_array_len(t); k++) {
+		struct uccl_nic *nic;
+
+		fake.nic.caps.train_bytes = 0;
+		nic = open_spec(t[k].spec, true);
+		nic->caps.train_bytes = 60000;
+		for (i = 0; i < 8; i++) {
+			v[i] = packet(i);
+			v[i].label = 1;
+			v[i].single = i == 3;
+		}
+		v[7].payload_len = 20;
+		assert_int_equal(nic->ops->tx(nic, v, 8), 8);
+		assert_int_equal(fake.n, strlen(t[k].through));
+		for (i = 0; i < fake.n; i++)
+			assert_int_equal(number(&fake.seen[i]), t[k].through[i] - '0');
+		assert_int_equal(uccl_nic_fault_stats(nic)->dropped, 8 - fake.n);
+		/* A back end that sends each by itself has no trains. */
+		nic->caps.train_bytes = 0;
+		fake.n = 0;
+		for (i = 0; i < 8; i++)
+			v[i] = packet(i);
+		assert_int_equal(nic->ops->tx(nic, v, 8), 8);
+		assert_int_equal(fake.n, 8);
+		nic->ops->close(nic);
+	}
+}
+
+static void tx__damaged_trains(void **state)
+{
+	struct uccl_nic *nic = open_spec("train=corrupt", true);
+	struct uccl_tx v[6];
+
+	(void)state;
+	nic->caps.train_bytes = 60000;
+	for (int i = 0; i < 6; i++) {
+		v[i] = packet(i);
+		v[i].label = 1;
+		v[i].single = i > 3;
+	}
+	assert_int_equal(nic->ops->tx(nic, v, 6), 6);
+	assert_int_equal(fake.n, 6);
+	assert_int_equal(uccl_nic_fault_stats(nic)->corrupted, 4);
+	assert_int_equal(uccl_nic_fault_stats(nic)->dropped, 0);
 	nic->ops->close(nic);
 }
 
@@ -828,6 +892,8 @@ int main(void)
 		cmocka_unit_test(tx__drop_control),
 		cmocka_unit_test(tx__path_filter),
 		cmocka_unit_test(tx__drop_keeps_neighbours),
+		cmocka_unit_test(tx__broken_trains),
+		cmocka_unit_test(tx__damaged_trains),
 		cmocka_unit_test(tx__blackhole_window),
 		cmocka_unit_test(tx__corrupt_one_bit_of_a_copy),
 		cmocka_unit_test(rx__delay_keeps_order),

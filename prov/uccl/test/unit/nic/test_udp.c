@@ -533,6 +533,35 @@ static void tx__trains(void **state)
 	c->ops->close(c);
 }
 
+/* What must go by itself does: the receiver is handed what is before it, it, and what is behind it. */
+static void tx__singles(void **state)
+{
+	static const uint32_t credit[] = {3, 0, 0, 1, 1, 2, 0};
+	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
+	struct uccl_nic_addr to = addr_of(b);
+	struct uccl_tx t[7];
+	struct uccl_rx v[8];
+	int i, seen, got;
+
+	(void)state;
+	assert_true(udp_of(a)->gso && udp_of(b)->gro);
+	for (i = 0; i < 7; i++) {
+		t[i] = packet(&to, (uint8_t)i, 200, 0);
+		t[i].single = i == 3 || i == 4;
+	}
+	tx_all(a, t, 7);
+	for (seen = 0; seen < 7; seen += got) {
+		got = rx_wait(b, v, 8, NULL, 0);
+		assert_true(got > 0 && seen + got <= 7);
+		for (i = 0; i < got; i++) {
+			packet_check(&v[i], (uint8_t)(seen + i), 200, 0);
+			assert_int_equal(v[i].credit, credit[seen + i]);
+		}
+	}
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
 static void tx__many(void **state)
 {
 	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
@@ -1071,6 +1100,7 @@ int main(void)
 		cmocka_unit_test(tx__sizes),
 		cmocka_unit_test(tx__labels_are_ports),
 		cmocka_unit_test(tx__trains),
+		cmocka_unit_test(tx__singles),
 		cmocka_unit_test(tx__many),
 		cmocka_unit_test(tx__without_gso),
 		cmocka_unit_test(tx__gso_refused),
