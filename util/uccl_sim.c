@@ -134,6 +134,9 @@ static void print_stats(const struct uccl_sim_world *w)
 	       (unsigned long long)s->lost_closed, (unsigned long long)s->duplicated, (unsigned long long)s->delayed,
 	       (unsigned long long)s->torn, (unsigned long long)w->writes, (unsigned long long)w->fenced,
 	       (unsigned long long)w->bad_key, (unsigned long long)(w->slot_drops + w->slot_drops_write));
+	printf("  trains: %llu packets lost in them, compared %llu times, found broken %llu\n",
+	       (unsigned long long)w->train_drops, (unsigned long long)w->train_tests,
+	       (unsigned long long)w->trains_off);
 }
 
 /* Failures of one seed. */

@@ -211,10 +211,11 @@ static void show_peer(const struct uccl_view_peer *p)
 	uccl_view_ip_text(p, ip, sizeof(ip));
 	snprintf(place, sizeof(place), "%s:%u", ip, p->port);
 	printf("  %-28s %-10s %8.1f %9" PRIu64 " %9" PRIu64 " %6u %8s %9" PRIu64 " %7" PRIu64 " %5u %5" PRIu64
-	       " %8.0f%s\n",
+	       " %8.0f%s%s\n",
 	       place, p->state < 3 ? word[p->state] : "?", (double)p->srtt_ns / 1e3, p->inflight_bytes / 1024,
 	       p->window / 1024, p->slots, credit, bytes >> 20, lost, p->nusable, count[2] + count[3],
-	       (double)p->heard_ago_ns / 1e6, p->short_of_memory ? " short of memory" : "");
+	       (double)p->heard_ago_ns / 1e6, p->short_of_memory ? " short of memory" : "",
+	       p->without_trains ? " without trains" : "");
 	for (uint16_t i = 0; opt.paths && i < p->npaths; i++)
 		printf("    path %3u label %5u %-10s srtt %8.1f us, in flight %6" PRIu64 " KiB, sent %8" PRIu64
 		       " MiB, lost %" PRIu64 ", re-rolled %" PRIu64 "\n",

@@ -411,6 +411,7 @@ int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity)
 		.identity = identity,
 		.connected = ep->cm,
 		.group = ep->group,
+		.interface = ep->domain->name,
 	};
 	int rc;
 

@@ -22,6 +22,7 @@
 	X(tx_packets) X(tx_bytes) X(rx_packets) X(rx_bytes) X(rtx_packets) X(rtx_bytes) X(spurious) X(probes)          \
 	X(rtos) X(lost_proof) X(lost_rack) X(lost_rto) X(acks_tx) X(acks_rx) X(quarantined) X(rerolled) X(connects)    \
 	X(connect_fails) X(peers_dead) X(peers_closed) X(fences) X(doubtful) X(writes_rx) X(writes_tx) X(link_downs)   \
+	X(trains_off) X(train_tests) X(train_trials)                                                                   \
 	X(hints) X(hint_hits) X(unexpected) X(unexpected_bytes_max) X(write_renewed) X(dup_writes) X(fifo_broken)      \
 	X(rma_ops) X(atomic_ops) X(writes_in_place) X(mr_hits) X(mr_misses) X(mr_gone) X(mr_evicted) X(qp_made)        \
 	X(qp_reclaimed) X(qp_now)

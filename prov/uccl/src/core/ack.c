@@ -340,6 +340,8 @@ static void sent_lost(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, en
 	f->paths[e->path].lost++;
 	flow_path_long_lost(f, e, now);
 	f->lost_bytes += e->len;
+	if (f->cfg.train_bytes > f->cfg.chunk_bytes && e->ntx == 1)
+		uccl_train_lost(&f->train, csn, e->single, f->una, f->nxt, f->cfg.stats, now);
 	flow_trace(f, UCCL_TRACE_LOST, (uint8_t)kind, e->path, csn, e->len, 0, now);
 	e->timed_out = kind == UCCL_LOSS_RTO;
 	if (e->write && e->ntx == 1) {

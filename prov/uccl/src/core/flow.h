@@ -24,6 +24,7 @@
 #include "core/path.h"
 #include "core/policy.h"
 #include "core/stats.h"
+#include "core/train.h"
 #include "core/wire.h"
 
 struct uccl_flow;
@@ -102,6 +103,7 @@ struct uccl_sent {
 	uint16_t orig_path;	/* of the direct write */
 	uint16_t nic_reads;	/* transmissions whose payload the NIC may still read */
 	uint8_t behind;		/* direct write: chunks behind its descriptor */
+	bool single;		/* the first transmission was by itself on purpose */
 	uint32_t pseq;		/* path sequence number of the latest transmission */
 	uint32_t len;
 	uint64_t sent_ns;	/* latest transmission */
@@ -255,6 +257,7 @@ struct uccl_flow {
 	uint32_t burst_left;		/* bytes left in it */
 	uint32_t burst_bytes;		/* of the next burst; 0: as usual */
 	bool burst_new;			/* the next packet begins one */
+	struct uccl_train train;	/* do trains reach the peer? */
 	uint64_t path_at;		/* earliest end of a quarantine or probation */
 	struct uccl_rng rng;
 

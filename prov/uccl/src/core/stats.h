@@ -55,6 +55,8 @@ struct uccl_stats {
 	uint64_t fences, doubtful, writes_rx, writes_tx;
 	uint64_t write_renewed;		   /* paths made anew because they swallowed direct writes */
 	uint64_t dup_writes, fifo_broken;  /* direct writes doubled, or out of order on a path declared FIFO */
+	uint64_t trains_off;		   /* peers to whom trains were found broken, each time */
+	uint64_t train_tests, train_trials; /* trains compared with single packets; short ones sent to see */
 	uint64_t link_downs;		   /* how often the NIC's link was lost */
 	uint64_t hints, hint_hits;	   /* payloads scattered by prediction: tried, right */
 	uint64_t unexpected, unexpected_bytes_max;

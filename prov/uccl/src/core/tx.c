@@ -155,6 +155,8 @@ static int tx_control(struct uccl_flow *f, struct uccl_tx *tx, uint8_t type, uin
 	struct uccl_hdr h = { .type = type, .flags = flags, .rec = rec };
 
 	tx->control = true;
+	/* What asks for lost packets must not be lost with them. PROTOCOL R160 */
+	tx->single = type == UCCL_PKT_PROBE || f->train.state != UCCL_TRAINS_ON;
 	tx->payload = NULL;
 	tx->payload_len = 0;
 	tx->cookie = UCCL_NEVER;
@@ -395,6 +397,19 @@ static void tx_prefetch(const struct uccl_flow *f, const uint8_t *payload, uint3
 			__builtin_prefetch(payload + i, 0, 2);
 }
 
+/* Trains to this peer are in doubt: must this chunk, which is new, leave by itself? */
+static bool tx_single(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, uint64_t now)
+{
+	const struct uccl_item *item = e->item;
+	uint32_t rest = (UCCL_TRAIN_TRIAL - 1) * f->cfg.chunk_bytes;
+	struct uccl_train_chunk c = { .csn = csn, .una = f->una, .path = e->path };
+
+	c.more = item->bulk && item->len - item->off >= rest && f->slots >= f->inflight_chunks + UCCL_TRAIN_TRIAL &&
+		 tx_allowed(f, rest, now);
+	e->single = uccl_train_single(&f->train, &c, &f->rng, f->cfg.stats, now);
+	return e->single;
+}
+
 /* Send the chunk of log entry `e` as a packet: first time or again. */
 static void tx_chunk(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, uint8_t flags,
 		     uint64_t now)
@@ -409,6 +424,9 @@ static void tx_chunk(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *
 
 	tx_prefetch(f, e->payload, e->len);
 	tx->control = false;
+	/* PROTOCOL R160 */
+	tx->single = flags & UCCL_FLAG_RTX ||
+		     (f->train.state != UCCL_TRAINS_ON && tx_single(f, e, csn, now));
 	tx->payload = e->payload;
 	tx->payload_len = e->len;
 	/* With tx_sync nobody tells of it, but the engine asks by it what became of a chunk that waits for the NIC. */
@@ -441,6 +459,7 @@ static bool tx_frag(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e
 	rec[17] = (uint8_t)count;
 	uccl_put16(rec + 18, e->orig_path);
 	tx->control = false;
+	tx->single = true;
 	tx->payload = e->payload + off;
 	tx->payload_len = (uint32_t)uccl_min(e->len - off, f->cfg.chunk_bytes);
 	tx->cookie = UCCL_NEVER;
@@ -722,6 +741,7 @@ static int tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	tx->kind = UCCL_TX_WRITE;
 	tx->control = false;
 	tx->burst = false;
+	tx->single = false;
 	tx->path = e->path;
 	tx->label = f->paths[e->path].label;
 	tx->hdr_len = tx->tail_len = 0;

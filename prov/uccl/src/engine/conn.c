@@ -269,6 +269,29 @@ void conn_fail(struct conn *c, int err, uint64_t now)
 	slots_refresh(e);
 }
 
+/* The fault is of this host, its card, or the way: each peer will show it, but a person needs to read it once. */
+void conn_trains(struct conn *c)
+{
+	struct uccl_engine *e = c->e;
+	struct uccl_train *t = &c->peer.flow.train;
+	struct uccl_view_peer p = { .port = c->peer.addr.nic.port };
+	char ip[UCCL_VIEW_IP_TEXT];
+
+	t->news = false;
+	memcpy(p.ip, c->peer.addr.nic.ip, sizeof(p.ip));
+	uccl_view_ip_text(&p, ip, sizeof(ip));
+	if (t->state == UCCL_TRAINS_ON) {
+		UCCL_LOG(UCCL_LOG_INFO, "packet trains (UDP GSO) to %s port %u%s%s arrive again", ip, p.port,
+			 e->interface ? " on " : "", e->interface ? e->interface : "");
+		return;
+	}
+	UCCL_LOG(e->trains_told ? UCCL_LOG_INFO : UCCL_LOG_WARN,
+		 "packet trains (UDP GSO) to %s port %u%s%s are lost while single packets arrive: a kernel or network "
+		 "card cuts them wrong; sending packet by packet, which costs processor time",
+		 ip, p.port, e->interface ? " on " : "", e->interface ? e->interface : "");
+	e->trains_told = true;
+}
+
 /* What back ends tell each other. */
 
 void conn_say(struct conn *c)

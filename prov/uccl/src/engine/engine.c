@@ -53,6 +53,7 @@ int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct u
 	e->random = attr->random;
 	e->random_arg = attr->random_arg;
 	e->trace = attr->trace;
+	e->interface = attr->interface;
 	/* What is scattered cannot be proven before it is placed. */
 	if (attr->nic->caps.hints && !cfg->security) {
 		rc = -FI_ENOMEM;
@@ -309,6 +310,8 @@ void engine_tx(struct uccl_engine *e, uint64_t now)
 			if (!tx_add(e))
 				goto out;
 		}
+		if (f->train.news)
+			conn_trains(c);
 		TAILQ_REMOVE(&e->ready, f, ready);
 		if (sent == TX_TURN) {
 			/* Others have their turn, then this one goes on. */

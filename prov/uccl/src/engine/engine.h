@@ -44,6 +44,7 @@ struct uccl_engine_attr {
 	bool (*room)(void *arg);
 	void *room_arg;
 	bool data_takes;			/* see uccl_mep.data_takes */
+	const char *interface;			/* its name, for messages; borrowed until close; NULL: none */
 };
 
 int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct uccl_engine **e);

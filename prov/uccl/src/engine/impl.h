@@ -96,6 +96,8 @@ struct uccl_engine {
 	struct conn *by_key, *by_token;
 	struct conn *last;		/* what conn_by_token found last: trains come from one peer */
 	uint32_t nconns, nopen;
+	const char *interface;		/* see uccl_engine_attr */
+	bool trains_told;		/* a person knows that trains are broken here */
 	uint32_t numbered;		/* peers that got a number for the trace */
 	TAILQ_HEAD(, uccl_flow) ready;
 	uint64_t now;
@@ -163,6 +165,8 @@ void conn_report(struct uccl_engine *e, const struct uccl_nic_addr *at, bool gon
 /* Keepalives, time-outs, suspects; sets e->scan_at. */
 void conn_scan(struct uccl_engine *e, uint64_t now);
 void conn_close_seen(struct conn *c, uint64_t now);
+/* Trains to this peer ended, or began again. */
+void conn_trains(struct conn *c);
 /* The NIC's link went, came, or is gone for ever, which ends everything. */
 void conn_link(struct uccl_engine *e, enum uccl_link link, uint64_t now);
 

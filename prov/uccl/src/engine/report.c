@@ -37,9 +37,10 @@ static void add_peer(struct text *t, const struct uccl_view_peer *p)
 	uccl_view_ip_text(p, ip, sizeof(ip));
 	add(t, "peer %s port %u: ", ip, p->port);
 	if (p->state == UCCL_VIEW_OPEN)
-		add(t, "srtt %llu us, in flight %llu B, window %llu B, slots %u, heard %llu ms ago%s\n",
+		add(t, "srtt %llu us, in flight %llu B, window %llu B, slots %u, heard %llu ms ago%s%s\n",
 		    U(p->srtt_ns / 1000), U(p->inflight_bytes), U(p->window), p->slots,
-		    U(p->heard_ago_ns / UCCL_NS_PER_MS), p->short_of_memory ? ", short of memory" : "");
+		    U(p->heard_ago_ns / UCCL_NS_PER_MS), p->short_of_memory ? ", short of memory" : "",
+		    p->without_trains ? ", without trains" : "");
 	else
 		add(t, "%s\n", p->state == UCCL_VIEW_ENDED ? "ended" : "connecting");
 	if (p->credit_limit != UCCL_NEVER)
@@ -73,6 +74,9 @@ size_t uccl_view_text(const struct uccl_view *v, char *buf, size_t size)
 		    "made %llu, memory gone %llu, evicted %llu; queue pairs %llu, made %llu, sets reclaimed %llu\n",
 		    U(s->writes_tx), U(s->writes_in_place), U(s->writes_rx), U(s->mr_hits), U(s->mr_misses),
 		    U(s->mr_gone), U(s->mr_evicted), U(s->qp_now), U(s->qp_made), U(s->qp_reclaimed));
+	if (s->train_tests || s->trains_off)
+		add(&t, "trains: compared with single packets %llu times, found broken %llu, tried again %llu\n",
+		    U(s->train_tests), U(s->trains_off), U(s->train_trials));
 	for (int i = 0; i < UCCL_DROP_COUNT; i++)
 		if (s->dropped[i])
 			add(&t, "dropped, %s: %llu\n", uccl_drop_text((enum uccl_drop)i), U(s->dropped[i]));

@@ -75,6 +75,7 @@ static bool view_peer(struct uccl_view *v, size_t size, const struct conn *c, ui
 	uccl_held_read(&c->held, p->held_ns, c->e->away_ns, now);
 	if (c->peer.open) {
 		p->short_of_memory = f->peer_short;
+		p->without_trains = f->train.state >= UCCL_TRAINS_OFF;
 		p->nusable = f->nusable;
 		p->slots = f->slots;
 		p->inflight_chunks = f->inflight_chunks;

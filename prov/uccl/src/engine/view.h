@@ -57,7 +57,8 @@ struct uccl_view_peer {
 	uint32_t backoff;		/* probes in a row without an answer */
 	uint8_t held;			/* what holds it back now: enum uccl_held */
 	uint8_t suspect;		/* its host said that its process is gone, or the liveness connection broke */
-	uint8_t reserved[2];
+	uint8_t without_trains;		/* packet trains to it are lost: none are sent */
+	uint8_t reserved;
 	uint64_t inflight_bytes, window; /* bytes on the way, and what congestion control allows */
 	uint64_t srtt_ns, min_rtt_ns;	/* min: UINT64_MAX without a sample */
 	uint64_t heard_ago_ns;

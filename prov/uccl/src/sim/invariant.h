@@ -21,6 +21,8 @@
  *   I16  nothing is left after the end                world.c
  *   I17  faults off, then everything ends in time     world.c
  *   I18  one seed, one trace                          uccl_sim --twice, test_sim_seeds
+ *   I19  no network that treats packets alike is       world.c
+ *        taken for one that breaks trains
  */
 #ifndef UCCL_SIM_INVARIANT_H
 #define UCCL_SIM_INVARIANT_H

@@ -463,8 +463,8 @@ static bool tx_async(struct sim_nic *s, const struct uccl_tx *tx, struct uccl_si
 	return true;
 }
 
-/* 1: taken, 0: no room now, negative: refused. */
-static int tx_one(struct sim_nic *s, const struct uccl_tx *tx)
+/* 1: taken, 0: no room now, negative: refused. `broken`: it takes its time on the wire, and nobody knows it there. */
+static int tx_one(struct sim_nic *s, const struct uccl_tx *tx, bool broken)
 {
 	uint32_t len = (tx->kind == UCCL_TX_WRITE ? 0u : (uint32_t)tx->hdr_len + tx->tail_len) + tx->payload_len;
 	int dst = tx->to ? uccl_sim_node_of(tx->to) : -1;
@@ -492,6 +492,11 @@ static int tx_one(struct sim_nic *s, const struct uccl_tx *tx)
 		s->stats.tx_writes++;
 	else
 		s->stats.tx_packets++;
+	if (broken) {
+		s->stats.train_drops++;
+		uccl_sim_pkt_free(p);
+		return 1;
+	}
 	if (!s->cfg.tx_sync) {
 		if (!tx_async(s, tx, p, depart))
 			uccl_sim_pkt_free(p);
@@ -508,10 +513,13 @@ static int tx_one(struct sim_nic *s, const struct uccl_tx *tx)
 static int nic_tx(struct uccl_nic *nic, struct uccl_tx *v, int n)
 {
 	struct sim_nic *s = sim_nic(nic);
+	struct uccl_train_walk walk = {0};
+	bool broken;
 	int i, ret;
 
 	for (i = 0; i < n && !s->dead; i++) {
-		ret = tx_one(s, &v[i]);
+		broken = uccl_train_hit(&walk, v, n, i, s->cfg.train_bytes, s->cfg.train_fault);
+		ret = tx_one(s, &v[i], broken);
 		if (ret > 0)
 			continue;
 		s->stats.tx_refused++;
@@ -765,7 +773,8 @@ int uccl_sim_nic_open(struct uccl_sim_net *net, uint8_t node, const struct uccl_
 	struct sim_nic *s;
 
 	if (node >= net->cfg.nodes || cfg->mtu < UCCL_HDR_LEN || !cfg->labels || !cfg->rx_slots ||
-	    (!cfg->tx_sync && !cfg->tx_depth) || (cfg->write_max && cfg->tx_sync))
+	    (!cfg->tx_sync && !cfg->tx_depth) || (cfg->write_max && cfg->tx_sync) ||
+	    (cfg->train_bytes && !cfg->tx_sync))
 		return -FI_EINVAL;
 	if (net->node[node].sink)
 		return -FI_EADDRINUSE;
@@ -778,6 +787,7 @@ int uccl_sim_nic_open(struct uccl_sim_net *net, uint8_t node, const struct uccl_
 		.write_max = cfg->write_max,
 		.labels = cfg->labels,
 		.tx_sync = cfg->tx_sync,
+		.train_bytes = cfg->train_bytes,
 		.hints = cfg->hints,
 		.rx_slots = cfg->rx_slots,
 		.link_bps = cfg->link_bps,

@@ -8,6 +8,7 @@
 #define UCCL_SIM_NIC_SIM_H
 
 #include "nic/nic.h"
+#include "nic/train.h"
 #include "sim/net.h"
 #include "sim/owner.h"
 
@@ -21,6 +22,8 @@ struct uccl_sim_nic_cfg {
 	bool shared_slots;	/* control packets take the same slots as data */
 	bool liveness;		/* a closed or disconnected peer is told as UCCL_RX_GONE */
 	bool icmp;		/* a node where nothing listens is told as UCCL_RX_UNREACH */
+	uint32_t train_bytes;	/* neighbours leave as one up to this; 0: each by itself */
+	enum uccl_train_fault train_fault;
 	bool leaky;		/* broken: neither fence nor dereg stops a write; to test the checkers */
 	uint32_t rx_slots;	/* of the data queue, and again of the write queue */
 	uint32_t control_slots; /* of the control queue */
@@ -39,6 +42,7 @@ struct uccl_sim_nic_cfg {
 
 struct uccl_sim_nic_stats {
 	uint64_t tx_packets, tx_writes, tx_refused;
+	uint64_t train_drops; /* packets lost because they were part of a train */
 	uint64_t rx_packets, rx_writes;
 	uint64_t slot_drops;	     /* data packets (sequenced chunks) that found no slot */
 	uint64_t slot_drops_control; /* other packets */

@@ -239,6 +239,15 @@ static void draw_links(struct uccl_sim_options *o, struct uccl_rng *r)
 	}
 }
 
+static void draw_trains(struct uccl_sim_options *o, struct uccl_rng *r, bool faults)
+{
+	if (!uccl_rng_chance(r, 0.15))
+		return;
+	o->trains = 1;
+	if (faults && uccl_rng_chance(r, 0.3))
+		o->train_fault = pick(r, 1, 2, 3, 4);
+}
+
 /* Combinations that promise nothing, or would test only the simulator. */
 static void reconcile(struct uccl_sim_options *o)
 {
@@ -278,6 +287,7 @@ void uccl_sim_options_draw(struct uccl_sim_options *o, uint64_t seed, const char
 	/* Last, so that what seeds meant before they mean still. */
 	if (faults)
 		draw_links(o, &r);
+	draw_trains(o, &r, faults);
 	if (forced)
 		uccl_sim_options_set(o, forced);
 	reconcile(o);

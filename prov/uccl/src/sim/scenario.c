@@ -323,6 +323,41 @@ static uint32_t run_mtu_half(struct uccl_sim_world *w, const struct uccl_sim_opt
 	return five(mtu_half, w, o, seed);
 }
 
+/* Trains of node 0 are lost, or parts of them: it is found out soon, unless there are hardly any. */
+static uint32_t trains(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
+{
+	const struct uccl_stats *s;
+	uint64_t drops, began;
+
+	if (!begin(w, o, seed))
+		return end(w);
+	stream(w, 0, 1, 16, 1 << 20, MS, NULL);
+	began = w->net.now;
+	s = uccl_engine_stats(w->node[0].e);
+	while (!s->trains_off && w->net.now < began + SEC)
+		uccl_sim_go(w, w->net.now + MS, false);
+	drops = uccl_sim_nic_stats(w->node[0].nic)->train_drops;
+	if (!s->trains_off && drops * 50 > s->tx_packets)
+		uccl_sim_violation(w, "trains broken in way %d were not found out within a second",
+				   (int)o->train_fault);
+	uccl_sim_finish(w);
+	if (drops > 2000)
+		uccl_sim_violation(w, "broken trains cost %llu packets", (unsigned long long)drops);
+	return end(w);
+}
+
+static uint32_t run_trains(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
+{
+	struct uccl_sim_options with = *o;
+	uint32_t bad = 0;
+
+	for (int fault = UCCL_TRAIN_DROP; fault <= UCCL_TRAIN_EQUAL && !bad; fault++) {
+		with.train_fault = fault;
+		bad = trains(w, &with, seed);
+	}
+	return bad;
+}
+
 /* --- time --- */
 
 static uint32_t run_sleeper(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
@@ -530,6 +565,8 @@ const struct uccl_sim_scenario uccl_sim_scenarios[] = {
 	 run_mtu_half},
 	{"mtu-shrinks", "for a while longer packets are lost, on a route or in a direction",
 	 "shrinks=10 shrink_to=1500 hole_ms=50 fault_ms=60 big=0.3 size_max=262144 work_ms=50", 10, NULL},
+	{"trains", "what leaves as a train is lost, in whole or in part; single packets arrive",
+	 "trains=1 mtu=1500 rate_mbps=1000 routes=4 paths=8", 0, run_trains},
 	{"pause", "PFC stops the ports of nodes again and again, and nothing is lost",
 	 "pause=0.02 pause_us=2000 fault_ms=60 big=0.3 size_max=262144 work_ms=50", 10, NULL},
 	{"credit-lost", "no credit arrives for a while: nobody sends without",

@@ -192,6 +192,8 @@ static void nic_config(const struct uccl_sim_world *w, struct uccl_sim_life *n, 
 		.shared_slots = o->shared > 0,
 		.liveness = o->liveness > 0,
 		.icmp = o->icmp > 0,
+		.train_bytes = !write && o->tx_sync > 0 && o->trains > 0 ? UCCL_TRAIN_BYTES : 0,
+		.train_fault = (enum uccl_train_fault)o->train_fault,
 		.leaky = o->leaky > 0,
 		.rx_slots = (uint32_t)o->slots,
 		.tx_depth = (uint32_t)o->tx_depth,
@@ -276,7 +278,11 @@ static void life_end(struct uccl_sim_world *w, uint8_t node)
 {
 	struct uccl_sim_life *n = &w->node[node];
 	const struct uccl_sim_nic_stats *st = uccl_sim_nic_stats(n->nic);
+	const struct uccl_stats *es = uccl_engine_stats(n->e);
 
+	w->train_drops += st->train_drops;
+	w->train_tests += es->train_tests;
+	w->trains_off += es->trains_off;
 	w->slot_drops_write += st->slot_drops_write;
 	w->slot_drops += st->slot_drops;
 	w->fenced += st->fenced;
@@ -691,6 +697,8 @@ uint32_t uccl_sim_finish(struct uccl_sim_world *w)
 	if (w->slot_drops_write && o->stall <= 0 && o->reorder <= 0 && o->dup_writes <= 0)
 		uccl_sim_violation(w, "I8: %llu direct writes found no receive slot",
 				   (unsigned long long)w->slot_drops_write);
+	if (w->trains_off && o->train_fault <= 0)
+		uccl_sim_violation(w, "I19: a bad network was taken for one that breaks trains");
 	return w->violations;
 }
 

@@ -89,6 +89,7 @@ struct uccl_sim_world {
 	uint32_t violations;
 	char first[512]; /* text of the first violation */
 	uint64_t checks;
+	uint64_t train_drops, train_tests, trains_off; /* likewise, and of their engines */
 	uint64_t slot_drops_write, slot_drops, fenced, writes, bad_key; /* of NICs that were closed */
 	/* Print what goes wrong and, if `verbose`, all that happens. NULL: silence. */
 	void (*print)(const char *text);

@@ -100,6 +100,12 @@ static void mtu_half__write(void **state)
 	scenario_holds("mtu-half", "nic=1");
 }
 
+static void trains__packet(void **state)
+{
+	(void)state;
+	scenario_holds("trains", "nic=0");
+}
+
 static void mtu_shrinks__packet(void **state)
 {
 	(void)state;
@@ -256,6 +262,7 @@ int main(void)
 		cmocka_unit_test(hole_most__write),
 		cmocka_unit_test(mtu_half__packet),
 		cmocka_unit_test(mtu_half__write),
+		cmocka_unit_test(trains__packet),
 		cmocka_unit_test(mtu_shrinks__packet),
 		cmocka_unit_test(mtu_shrinks__write),
 		cmocka_unit_test(pause__packet),

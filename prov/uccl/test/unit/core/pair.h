@@ -34,6 +34,7 @@ struct pair_pkt {
 	uint8_t kind; /* enum uccl_rx_kind: PACKET, WRITE, SENT, FENCED */
 	uint8_t fate; /* enum pair_fate; the filter sets it */
 	uint8_t to;
+	bool single; /* PACKET: must not leave in a train */
 	uint16_t path, label;
 	uint64_t due, order; /* when it arrives; ties in the order of sending */
 	uint64_t born;	     /* when it was sent */

@@ -567,6 +567,50 @@ static uint32_t run_from(uint32_t i)
 	return n;
 }
 
+static void lose_some(struct pair *q, struct pair_pkt *k)
+{
+	bool again = k->h.flags & UCCL_FLAG_RTX;
+
+	if (k->kind != UCCL_RX_PACKET || k->h.type != UCCL_PKT_CHUNK)
+		return;
+	assert_int_equal(k->single, again);
+	q->count += again;
+	if (!again && k->h.csn % 2)
+		k->fate = PAIR_DROP;
+}
+
+/* What is lost goes again by itself: the train may have been the reason. New packets form trains, as before. */
+static void tx_single__again(void **state)
+{
+	(void)state;
+	start(pair_trains());
+	p.filter = lose_some;
+	pair_bulk(&p, 0, 20 * KIB);
+	assert_true(pair_finish(&p, 100 * MS));
+	assert_in_range(p.count, 10, 12);
+	pair_fini(&p);
+}
+
+static void tx_single__probe(void **state)
+{
+	int i;
+
+	(void)state;
+	start(pair_trains());
+	uccl_flow_keepalive(&p.side[0].f, p.now);
+	assert_true(pair_pump_one(&p, 0) >= 1);
+	i = pair_find(&p, 1, UCCL_PKT_PROBE);
+	assert_true(i >= 0);
+	assert_true(p.wire[i]->single);
+	/* Its answer need not. */
+	pair_arrive_all(&p, 1);
+	assert_true(pair_pump_one(&p, 1) >= 1);
+	i = pair_find(&p, 0, UCCL_PKT_ACK);
+	assert_true(i >= 0);
+	assert_false(p.wire[i]->single);
+	pair_fini(&p);
+}
+
 static void tx_burst__begins_with_the_message(void **state)
 {
 	(void)state;
@@ -2061,6 +2105,8 @@ int main(void)
 		cmocka_unit_test(tx_ar__when),
 		cmocka_unit_test(tx_ar__last_slot),
 		cmocka_unit_test(tx_ar__full_window),
+		cmocka_unit_test(tx_single__again),
+		cmocka_unit_test(tx_single__probe),
 		cmocka_unit_test(tx_burst__begins_with_the_message),
 		cmocka_unit_test(tx_burst__even_shares),
 		cmocka_unit_test(tx_burst__grows),

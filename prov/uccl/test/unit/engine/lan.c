@@ -117,6 +117,7 @@ static void nic_tx_one(struct lan_nic *n, const struct uccl_tx *tx)
 static int nic_tx(struct uccl_nic *nic, struct uccl_tx *v, int n)
 {
 	struct lan_nic *ln = (struct lan_nic *)nic;
+	struct uccl_train_walk walk = {0};
 	int i;
 
 	assert_true(n > 0);
@@ -126,7 +127,10 @@ static int nic_tx(struct uccl_nic *nic, struct uccl_tx *v, int n)
 	for (i = 0; i < n && ln->room; i++) {
 		if (ln->room > 0)
 			ln->room--;
-		nic_tx_one(ln, &v[i]);
+		if (uccl_train_hit(&walk, v, n, i, nic->caps.train_bytes, ln->lan->node[ln->node].train_fault))
+			ln->train_drops++;
+		else
+			nic_tx_one(ln, &v[i]);
 	}
 	return i;
 }
@@ -343,7 +347,8 @@ void lan_open(struct lan *l, int i)
 					.random_arg = &l->rng,
 					.target = l->node[i].target,
 					.sharers = l->node[i].sharers ? lan_sharers : NULL,
-					.sharers_arg = &l->node[i]};
+					.sharers_arg = &l->node[i],
+					.interface = "eth-lan"};
 
 	assert_int_equal(uccl_engine_open(&attr, l->now, &l->node[i].e), 0);
 }

@@ -17,6 +17,7 @@
 #include "base/rng.h"
 #include "base/units.h"
 #include "engine/impl.h"
+#include "nic/train.h"
 
 #define LAN_NODES 4
 #define LAN_COMPS 2048
@@ -77,6 +78,7 @@ struct lan_nic {
 	int connect_error;
 	uint32_t labels; /* bits: with which it sent */
 	uint64_t txs, rxs; /* calls */
+	uint64_t train_drops; /* packets lost in trains */
 };
 
 struct lan_node {
@@ -90,6 +92,7 @@ struct lan_node {
 	/* Before it is opened: of its NIC, 0: unknown, no trains; and how many share that, 0: nobody is asked. */
 	uint64_t link_bps;
 	uint32_t train_bytes;
+	enum uccl_train_fault train_fault; /* at any time */
 	uint32_t sharers;
 	const struct uccl_target_ops *target; /* its registered memory */
 };
