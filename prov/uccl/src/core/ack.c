@@ -124,19 +124,20 @@ static uint64_t path_sample(const struct uccl_ack_path *p, uint64_t arrived, uin
 
 /*
  * What the peer's host takes is no matter of paths, so it is taken off their RTTs; but who does not wait for it asks
- * again and again, and a busy host gets busier. One answer that took long (the peer computed meanwhile) says nothing of
- * the next; several in a row do. All that was sent before the last of them came waited for the same.
+ * again and again, and a busy host gets busier. So its mean and its deviation are kept, as RFC 6298 has them for RTTs.
+ * One long pause (the peer computed) says little of the next answer, so a sample counts for no more than twice of what
+ * is waited for already; several in a row are believed. All that was sent before the last sample came waited for the
+ * same.
  */
 static void flow_host(struct uccl_flow *f, uint64_t delay_ns, uint64_t now)
 {
-	uint64_t least = delay_ns;
+	uint64_t most = 2 * uccl_max(flow_host_wait(f), f->cfg.rto_min_ns);
+	uint64_t host = uccl_min(delay_ns > UCCL_ACK_DELAY_NS ? delay_ns - UCCL_ACK_DELAY_NS : 0, most);
+	uint64_t off = host > f->host_ns ? host - f->host_ns : f->host_ns - host;
 
 	f->host_heard_ns = now;
-	f->hosts_ns[f->host_next] = delay_ns;
-	f->host_next = (uint8_t)((f->host_next + 1) % UCCL_HOST_ANSWERS);
-	for (int i = 0; i < UCCL_HOST_ANSWERS; i++)
-		least = uccl_min(least, f->hosts_ns[i]);
-	f->host_ns = least > UCCL_ACK_DELAY_NS ? least - UCCL_ACK_DELAY_NS : 0;
+	f->hostvar_ns = f->hostvar_ns - f->hostvar_ns / 4 + off / 4;
+	f->host_ns = f->host_ns - f->host_ns / 8 + host / 8;
 }
 
 static void flow_rtt(struct uccl_flow *f, uint64_t rtt_ns)
@@ -330,6 +331,18 @@ static void rtx_push(struct uccl_flow *f, const struct uccl_sent *e, uint64_t cs
 	}
 }
 
+/*
+ * A row of time-outs is told to the policies once, and only when it proves to have cost half of what was in flight: the
+ * peer's silence alone is no congestion, nor is one loss in it more than any other. PROTOCOL R132
+ */
+static bool timeout_proven(struct uccl_flow *f, const struct uccl_sent *e)
+{
+	if (!f->rto_chunks || e->sent_ns >= f->rto_ns || 2 * ++f->rto_lost < f->rto_chunks)
+		return false;
+	f->rto_chunks = 0;
+	return true;
+}
+
 static void sent_lost(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, enum uccl_loss_kind kind, uint64_t now)
 {
 	sent_off_flight(f, e);
@@ -356,9 +369,10 @@ static void sent_lost(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, en
 	} else {
 		f->cfg.stats->lost_rto++;
 		flow_path_loss(f, e->path, !sent_overtaken(f, e, csn), now);
-		/* The policies heard of the time-out when it struck; this is only what it cost. */
 		kind = UCCL_LOSS_RACK;
 	}
+	if (timeout_proven(f, e))
+		kind = UCCL_LOSS_RTO;
 	flow_report_loss(f, kind, e->path, e->len, now);
 }
 

@@ -176,7 +176,7 @@ uint64_t uccl_flow_rto(const struct uccl_flow *f)
 {
 	uint64_t rto = f->srtt_ns ? f->srtt_ns + 4 * f->rttvar_ns + UCCL_ACK_DELAY_NS : 4 * f->cfg.rto_min_ns;
 
-	return uccl_clamp(rto + 2 * f->host_ns, f->cfg.rto_min_ns, UCCL_RTO_MAX_NS);
+	return uccl_clamp(rto + flow_host_wait(f), f->cfg.rto_min_ns, UCCL_RTO_MAX_NS);
 }
 
 /*
@@ -188,8 +188,8 @@ static uint64_t flow_pto(const struct uccl_flow *f)
 {
 	if (!f->srtt_ns)
 		return uccl_flow_rto(f);
-	return uccl_min(uccl_max(2 * f->srtt_ns, f->srtt_ns + 4 * f->rttvar_ns) + UCCL_ACK_DELAY_NS + 2 * f->host_ns,
-			uccl_flow_rto(f));
+	return uccl_min(uccl_max(2 * f->srtt_ns, f->srtt_ns + 4 * f->rttvar_ns) + UCCL_ACK_DELAY_NS +
+			flow_host_wait(f), uccl_flow_rto(f));
 }
 
 /* Two paths are asked per time-out, so as many time-outs as there are paths ask each of them twice. */
@@ -489,6 +489,12 @@ static void paths_expire(struct uccl_flow *f, uint64_t now)
 	flow_path_refresh(f);
 }
 
+uint16_t flow_next_path(struct uccl_flow *f)
+{
+	f->control_rr = (uint16_t)((f->control_rr + 1) % f->nusable);
+	return f->usable[f->control_rr];
+}
+
 static void timeout_ask(struct uccl_flow *f, uint16_t path)
 {
 	/* A route that swallows everything may be all that the present labels have. */
@@ -498,10 +504,10 @@ static void timeout_ask(struct uccl_flow *f, uint16_t path)
 }
 
 /*
- * Nothing was acknowledged for the probe time-out. First a tail probe: the oldest chunk once more if it is small, else
- * a PROBE on its path, where it is also a later packet, and one where the last answer came from. Then time-outs: a
- * PROBE on each of two paths, path after path, so a peer that is merely silent (it computes, or is stopped) never
- * receives the window again and again.
+ * Nothing was acknowledged for the probe time-out. First a tail probe: a PROBE on the path of the oldest chunk, where
+ * it is also a later packet, and one where the last answer came from. Then time-outs: a PROBE on each of two paths, path
+ * after path. No payload is sent again to ask: what the peer, which may merely compute or be stopped, has not read yet
+ * would be there twice. Nor do the policies hear of a time-out before a loss is proven: silence is no congestion.
  * PROTOCOL R54 R55
  */
 static void probe_expire(struct uccl_flow *f, uint64_t now)
@@ -518,25 +524,26 @@ static void probe_expire(struct uccl_flow *f, uint64_t now)
 	if (f->backoff) {
 		f->cfg.stats->rtos++;
 		control_forget(f);
-		if (f->inflight_bytes)
-			flow_report_loss(f, UCCL_LOSS_RTO, path, 0, now);
 		/* First where the last answer came from. */
 		path = f->backoff == 1 && f->alive_path != path ? f->alive_path : (uint16_t)((path + f->backoff) % n);
 		timeout_ask(f, path);
 		if (n > 1)
 			timeout_ask(f, (uint16_t)((path + n / 2) % n));
-	} else if (e->state == UCCL_SENT_INFLIGHT && !e->write && e->len <= 2048) {
-		f->probe_chunk = true;
 	} else {
 		flow_path_probe(f, path);
-		/* If the path is dead, another one's answer tells of it. */
-		if (uccl_path_usable(&f->paths[f->alive_path]))
+		/* If the path is dead, another one's answer tells of it: if possible that which answered last. */
+		if (f->alive_path != path && uccl_path_usable(&f->paths[f->alive_path]))
 			flow_path_probe(f, f->alive_path);
+		else
+			flow_path_probe(f, flow_next_path(f));
 	}
 	/* As coarse as the time that its answer will echo, or that would seem older than the probe. */
 	f->probe_ns = now >> UCCL_TS_SHIFT << UCCL_TS_SHIFT;
-	if (f->backoff == 1)
+	if (f->backoff == 1) {
 		f->rto_ns = f->probe_ns;
+		f->rto_chunks = f->inflight_chunks;
+		f->rto_lost = 0;
+	}
 	if (f->backoff < 1000000)
 		f->backoff++;
 	flow_probe_arm(f, now);

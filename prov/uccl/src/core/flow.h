@@ -190,9 +190,6 @@ struct uccl_flow_cfg {
 /* Control packets prefer so many paths: those that the peer reported last. */
 #define UCCL_CONTROL_PATHS 8
 
-/* Answers in a row that must have taken long before time-outs wait for the peer's host. */
-#define UCCL_HOST_ANSWERS 4
-
 enum uccl_flow_close { UCCL_FLOW_OPEN, UCCL_FLOW_CLOSING, UCCL_FLOW_CLOSED };
 
 struct uccl_flow {
@@ -263,19 +260,18 @@ struct uccl_flow {
 
 	/* loss and time */
 	uint64_t srtt_ns, rttvar_ns, min_rtt_ns, last_rtt_ns;
-	/* How long the peer's host takes to answer, beyond what it may: the least of its latest. PROTOCOL R99 */
-	uint64_t host_ns, hosts_ns[UCCL_HOST_ANSWERS];
-	uint64_t host_heard_ns;		/* when the last of them came */
-	uint8_t host_next;
+	/* How long the peer's host takes to answer, beyond what it may: mean and mean deviation. PROTOCOL R99 */
+	uint64_t host_ns, hostvar_ns;
+	uint64_t host_heard_ns;		/* when the last sample came */
 	uint64_t rack_ns;		/* latest transmission time among packets that were reported */
 	uint64_t rack_at;		/* when RACK looks again */
 	uint64_t probe_at;		/* tail probe, then time-outs */
 	uint64_t armed_ns;		/* when it was set */
 	uint32_t backoff;		/* probes in a row without any answer */
-	bool probe_chunk;		/* the oldest chunk goes once more, to ask */
 	uint64_t probe_ns;		/* when the latest probe left */
 	uint64_t asked_ns;		/* when a path that works was last asked for overtaken chunks */
 	uint64_t rto_ns;		/* when the latest row of time-outs began */
+	uint32_t rto_chunks, rto_lost;	/* in flight then, and lost of them so far; chunks 0: the policies have heard */
 	uint64_t heard_ns;		/* last accepted packet */
 	uint64_t progress_ns;		/* last new acknowledgement */
 	uint64_t reacted_ns;		/* the peer reported something new of ours */

@@ -30,6 +30,12 @@ static inline bool flow_outstanding(const struct uccl_flow *f)
 	return f->inflight_chunks || f->rtx_head != f->rtx_tail;
 }
 
+/* What the peer's host may take before silence says anything. PROTOCOL R99 */
+static inline uint64_t flow_host_wait(const struct uccl_flow *f)
+{
+	return f->host_ns + 4 * f->hostvar_ns;
+}
+
 static inline bool rcv_has(const struct uccl_flow *f, uint64_t csn)
 {
 	uint64_t i = csn & (f->cfg.window - 1);
@@ -65,6 +71,8 @@ void flow_path_long_lost(struct uccl_flow *f, const struct uccl_sent *e, uint64_
 void flow_path_long_acked(struct uccl_flow *f, const struct uccl_sent *e);
 void flow_path_alive(struct uccl_flow *f, uint16_t path, uint64_t arrived);
 void flow_path_reroll(struct uccl_flow *f, uint16_t path);
+/* The next of those in service, one after the other. */
+uint16_t flow_next_path(struct uccl_flow *f);
 /* A PROBE leaves on this path as soon as it can. */
 void flow_path_probe(struct uccl_flow *f, uint16_t path);
 /* Control packets that left long before what the peer reports now, and were not reported. PROTOCOL R56 */
@@ -95,7 +103,8 @@ void flow_write_skip(struct uccl_flow *f, uint64_t csn);
 /* rx.c */
 void flow_received(struct uccl_flow *f, uint64_t csn, uint32_t bytes, bool rtx, uint64_t now);
 void flow_owe_ack(struct uccl_flow *f, uint64_t csn, bool ar, uint64_t now);
-void flow_rx_dup(struct uccl_flow *f, bool probe, uint64_t now);
+/* `excused`: nobody sent too early, so the peer is not told to be more patient. */
+void flow_rx_dup(struct uccl_flow *f, bool excused, uint64_t now);
 /* What arrived since the peer last heard us is told once more: the blocks that told it may be lost. */
 void flow_rx_paths_again(struct uccl_flow *f);
 

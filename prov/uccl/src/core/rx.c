@@ -60,10 +60,10 @@ void flow_owe_ack(struct uccl_flow *f, uint64_t csn, bool ar, uint64_t now)
 }
 
 /* A duplicate always owes an acknowledgement: ours may have been lost. PROTOCOL R22 */
-void flow_rx_dup(struct uccl_flow *f, bool probe, uint64_t now)
+void flow_rx_dup(struct uccl_flow *f, bool excused, uint64_t now)
 {
 	flow_drop(f, UCCL_DROP_DUPLICATE, 0, now);
-	if (!probe)
+	if (!excused)
 		f->dups++;
 	f->owed++;
 	f->ack_at = uccl_min(f->ack_at, now + 1);
@@ -138,7 +138,7 @@ static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_
 	struct uccl_desc d;
 
 	if (csn < f->rcv_nxt || (csn - f->rcv_nxt < f->cfg.window && rcv_has(f, csn))) {
-		flow_rx_dup(f, h->flags & UCCL_FLAG_TAIL_PROBE, now);
+		flow_rx_dup(f, false, now);
 		return;
 	}
 	if (csn - f->rcv_nxt >= f->cfg.window) {

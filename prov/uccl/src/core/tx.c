@@ -168,12 +168,6 @@ static int tx_control(struct uccl_flow *f, struct uccl_tx *tx, uint8_t type, uin
 	return 1;
 }
 
-static uint16_t tx_next_path(struct uccl_flow *f)
-{
-	f->control_rr = (uint16_t)((f->control_rr + 1) % f->nusable);
-	return f->usable[f->control_rr];
-}
-
 /* Paths that the peer reported lately, and a small share of the others, so that they can be. PROTOCOL R56 */
 static uint16_t tx_control_path(struct uccl_flow *f)
 {
@@ -188,7 +182,7 @@ static uint16_t tx_control_path(struct uccl_flow *f)
 		f->control_next = (uint8_t)((f->control_next + 1) % f->ncontrol);
 		return f->control[f->control_next];
 	}
-	return tx_next_path(f);
+	return flow_next_path(f);
 }
 
 static uint32_t tx_burst(const struct uccl_flow *f)
@@ -525,26 +519,6 @@ static int tx_retransmit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		return 1;
 	}
 	return 0;
-}
-
-/* A tail probe that repeats the oldest chunk. It stays in flight as it was: nothing is known to be lost. */
-static int tx_probe_chunk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
-{
-	struct uccl_sent *e = flow_sent(f, f->una);
-	uint16_t path = e->path;
-
-	f->probe_chunk = false;
-	if (f->una == f->nxt || e->state != UCCL_SENT_INFLIGHT || e->write)
-		return 0;
-	/* On another path if there is one: this one may be the reason. */
-	f->paths[path].inflight -= e->len;
-	e->path = tx_control_path(f);
-	f->paths[e->path].inflight += e->len;
-	sent_again(e, now);
-	f->cfg.stats->rtx_packets++;
-	f->cfg.stats->rtx_bytes += e->len;
-	tx_chunk(f, tx, e, f->una, UCCL_FLAG_RTX | UCCL_FLAG_TAIL_PROBE | UCCL_FLAG_AR, now);
-	return 1;
 }
 
 static int tx_probes(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
@@ -927,8 +901,6 @@ int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		return 0;
 	if (tx_retransmit(f, tx, now))
 		return 1;
-	if (f->probe_chunk && tx_probe_chunk(f, tx, now))
-		return 1;
 	if (tx_probes(f, tx, now))
 		return 1;
 	f->app_limited = true;
@@ -942,10 +914,10 @@ int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	if (f->answers_more) {
 		f->answers_more--;
 		flow_rx_paths_again(f);
-		path = f->unheard > 1 ? tx_control_path(f) : tx_next_path(f);
+		path = f->unheard > 1 ? tx_control_path(f) : flow_next_path(f);
 		/* One after the other, but the first answer may have taken the same by preference. */
 		if (f->ncontrol && path == f->control[f->control_next % f->ncontrol])
-			path = tx_next_path(f);
+			path = flow_next_path(f);
 		return tx_control(f, tx, UCCL_PKT_ACK, 0, NULL, path, true, now);
 	}
 	return 0;

@@ -40,7 +40,6 @@ enum uccl_pkt_type {
 #define UCCL_FLAG_AR (1u << 0)	  /* acknowledge at once */
 #define UCCL_FLAG_RTX (1u << 1)	  /* sent before */
 #define UCCL_FLAG_SEALED (1u << 3) /* a seal follows the tail */
-#define UCCL_FLAG_TAIL_PROBE (1u << 2) /* sent again only to ask: not a spurious retransmission */
 
 /* Decoded fixed header. `rec` points into the packet. */
 struct uccl_hdr {

@@ -432,8 +432,7 @@ int pair_pump_one(struct pair *p, int from)
 	while (uccl_pacer_next(&p->side[from].pacer, p->now))
 		f->credit_due = true;
 	for (memset(&tx, 0, sizeof(tx)); uccl_flow_tx(f, &tx, p->now); n++) {
-		bool chunk = tx.kind == UCCL_TX_WRITE ||
-			     (tx.hdr[3] >= UCCL_PKT_CHUNK && !(tx.hdr[4] & UCCL_FLAG_TAIL_PROBE));
+		bool chunk = tx.kind == UCCL_TX_WRITE || tx.hdr[3] >= UCCL_PKT_CHUNK;
 
 		PAIR_CHECK(n < TX_MAX);
 		PAIR_CHECK(!chunk || f->inflight_chunks <= uccl_max(f->slots, 1));

@@ -211,7 +211,8 @@ static void flow_rto__values(void **state)
 	tx()->srtt_ns = 2 * MS;
 	tx()->rttvar_ns = MS;
 	assert_int_equal(uccl_flow_rto(tx()), 6 * MS + UCCL_ACK_DELAY_NS);
-	tx()->host_ns = 10 * MS;
+	tx()->host_ns = 8 * MS;
+	tx()->hostvar_ns = 3 * MS;
 	assert_int_equal(uccl_flow_rto(tx()), 26 * MS + UCCL_ACK_DELAY_NS);
 	tx()->srtt_ns = UCCL_NS_PER_S;
 	assert_int_equal(uccl_flow_rto(tx()), UCCL_RTO_MAX_NS);
@@ -232,7 +233,8 @@ static void probe__tail_after_two_rtts(void **state)
 	pair_pump_one(&p, 0);
 	lose_all();
 	assert_int_equal(uccl_flow_expiry(tx()), sent + 800 * US + UCCL_ACK_DELAY_NS);
-	assert_int_equal(strike(), 1);
+	/* On its own path, and where the last answer came from. */
+	assert_int_equal(strike(), 2);
 	assert_int_equal(p.side[0].stats.probes, 1);
 	assert_int_equal(p.side[0].stats.rtos, 0);
 	pair_fini(&p);
@@ -269,33 +271,43 @@ static void probe__tail_bounds(void **state)
 	pair_fini(&p);
 }
 
-static void probe__small_chunk_itself(void **state)
+/* A question, not the chunk again, on the chunk's own path: there it is also a later packet, which proves the loss. */
+static void probe__asks_on_its_path(void **state)
 {
-	struct pair_cfg c = pair_packets();
-
 	(void)state;
-	c.chunk_bytes = 4096;
-	c.mtu = 4096 + UCCL_HDR_LEN + UCCL_TAIL_MAX;
-	start(c);
-	pair_record(&p, 0, 2048);
+	start(pair_packets());
+	pair_record(&p, 0, 100);
 	pair_pump_one(&p, 0);
 	lose_all();
-	assert_int_equal(strike(), 1);
-	assert_int_equal(p.wire[0]->h.type, UCCL_PKT_CHUNK);
-	assert_true(p.wire[0]->h.flags & UCCL_FLAG_TAIL_PROBE);
-	pair_fini(&p);
-	/* A large one is only asked for, on its own path: there the question is also a later packet. */
-	start(c);
-	pair_record(&p, 0, 2049);
-	pair_pump_one(&p, 0);
-	lose_all();
-	assert_int_equal(strike(), 1);
-	assert_int_equal(p.wire[0]->h.type, UCCL_PKT_PROBE);
-	assert_true(p.wire[0]->h.flags & UCCL_FLAG_AR);
+	assert_int_equal(strike(), 2);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(p.wire[i]->h.type, UCCL_PKT_PROBE);
+		assert_true(p.wire[i]->h.flags & UCCL_FLAG_AR);
+	}
 	assert_int_equal(p.wire[0]->path, flow_sent(tx(), tx()->una)->path);
+	pair_lose(&p, 1);
 	pair_arrive(&p, 0);
 	assert_true(pair_finish(&p, MS / 2));
 	assert_int_equal(p.side[0].stats.lost_proof, 1);
+	assert_int_equal(p.side[0].stats.rtx_packets, 1);
+	pair_fini(&p);
+}
+
+/* The path is dead, and it answered last: another one is asked as well, so no time-out is waited for. */
+static void probe__asks_elsewhere_too(void **state)
+{
+	(void)state;
+	start(pair_packets());
+	pair_record(&p, 0, 100);
+	pair_pump_one(&p, 0);
+	lose_all();
+	assert_int_equal(strike(), 2);
+	assert_int_not_equal(p.wire[0]->path, p.wire[1]->path);
+	pair_lose(&p, 0);
+	pair_arrive(&p, 0);
+	assert_true(pair_finish(&p, MS / 2));
+	assert_int_equal(p.side[0].stats.rtos, 0);
+	assert_int_equal(p.side[0].stats.rtx_packets, 1);
 	pair_fini(&p);
 }
 
@@ -313,7 +325,7 @@ static void probe__silent_peer(void **state)
 	pair_bulk(&p, 0, 200 * KIB);
 	assert_int_equal(pair_pump_one(&p, 0), 200);
 	lose_all();
-	assert_int_equal(strike(), 1); /* the tail probe */
+	assert_int_equal(strike(), 2); /* the tail probe */
 	lose_all();
 	last = p.now;
 	for (int i = 0; i < 40; i++) {
@@ -337,7 +349,7 @@ static void probe__silent_peer(void **state)
 	assert_int_equal(gap, UCCL_RTO_MAX_NS);
 	assert_int_equal(paths, 15);
 	assert_int_equal(p.side[0].stats.rtos, 40);
-	assert_int_equal(p.side[0].stats.rtx_packets, 1);
+	assert_int_equal(p.side[0].stats.rtx_packets, 0);
 	assert_int_equal(tx()->inflight_chunks, 200);
 	/* It wakes up, and only what it lost is sent again. */
 	p.side[1].stopped = false;
@@ -346,7 +358,7 @@ static void probe__silent_peer(void **state)
 	pair_fini(&p);
 }
 
-/* A peer that was only stopped: everything was in its receive queue, so nothing is sent again but the tail probe. */
+/* A peer that was only stopped: everything was in its receive queue, so nothing is sent again. */
 static void probe__stopped_peer(void **state)
 {
 	(void)state;
@@ -357,7 +369,7 @@ static void probe__stopped_peer(void **state)
 	assert_true(p.side[0].stats.tx_packets < 100 + 90);
 	p.side[1].stopped = false;
 	assert_true(pair_finish(&p, 100 * MS));
-	assert_int_equal(p.side[0].stats.rtx_packets, 1);
+	assert_int_equal(p.side[0].stats.rtx_packets, 0);
 	pair_fini(&p);
 }
 
@@ -1389,7 +1401,8 @@ int main(void)
 		cmocka_unit_test(probe__tail_after_two_rtts),
 		cmocka_unit_test(probe__tail_after_variation),
 		cmocka_unit_test(probe__tail_bounds),
-		cmocka_unit_test(probe__small_chunk_itself),
+		cmocka_unit_test(probe__asks_on_its_path),
+		cmocka_unit_test(probe__asks_elsewhere_too),
 		cmocka_unit_test(probe__silent_peer),
 		cmocka_unit_test(probe__stopped_peer),
 		cmocka_unit_test(probe__new_labels_at_last),

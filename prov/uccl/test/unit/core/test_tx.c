@@ -1384,55 +1384,6 @@ static void tx_frag__never_written_twice(void **state)
 	pair_fini(&p);
 }
 
-static void tx_probe_chunk__another_path(void **state)
-{
-	struct uccl_flow *f;
-	const struct pair_pkt *k;
-
-	(void)state;
-	start(pair_packets());
-	f = &p.side[0].f;
-	pair_record(&p, 0, 100);
-	pair_pump_one(&p, 0);
-	lose_all();
-	p.now = uccl_flow_expiry(f);
-	uccl_flow_expire(f, p.now);
-	assert_int_equal(pair_pump_one(&p, 0), 1);
-	k = p.wire[0];
-	assert_int_equal(k->h.type, UCCL_PKT_CHUNK);
-	assert_int_equal(k->h.csn, (uint32_t)p.cfg.csn[0]);
-	assert_int_equal(k->h.flags, UCCL_FLAG_RTX | UCCL_FLAG_TAIL_PROBE | UCCL_FLAG_AR);
-	assert_int_not_equal(k->path, 0);
-	assert_int_equal(f->inflight_chunks, 1);
-	assert_int_equal(f->paths[0].inflight, 0);
-	assert_int_equal(f->paths[k->path].inflight, 100);
-	pair_arrive(&p, 0);
-	assert_true(pair_finish(&p, MS));
-	pair_fini(&p);
-}
-
-/* Acknowledged between the timer and the sending. */
-static void tx_probe_chunk__acknowledged_meanwhile(void **state)
-{
-	struct uccl_flow *f;
-	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
-	struct uccl_ack a;
-
-	(void)state;
-	start(pair_packets());
-	f = &p.side[0].f;
-	pair_record(&p, 0, 100);
-	pair_pump_one(&p, 0);
-	p.now = uccl_flow_expiry(f);
-	uccl_flow_expire(f, p.now);
-	f->told_ns = p.now; /* nor is a report due */
-	a = pair_ack(&p, 0, p.cfg.csn[0] + 1);
-	pair_feed(&p, 0, &h, NULL, &a);
-	assert_int_equal(pair_pump_one(&p, 0), 0);
-	assert_false(f->probe_chunk);
-	pair_fini(&p);
-}
-
 static void tx_credit__demand(void **state)
 {
 	struct pair_cfg c = pair_packets();
@@ -2120,8 +2071,6 @@ int main(void)
 		cmocka_unit_test(tx_retransmit__within_slots),
 		cmocka_unit_test(tx_retransmit__acknowledged_meanwhile),
 		cmocka_unit_test(tx_retransmit__all_acknowledged),
-		cmocka_unit_test(tx_probe_chunk__another_path),
-		cmocka_unit_test(tx_probe_chunk__acknowledged_meanwhile),
 		cmocka_unit_test(tx_record__small_ones_pass_a_full_window),
 		cmocka_unit_test(tx_record__small_ones_pass_held_records),
 		cmocka_unit_test(tx_record__in_order),

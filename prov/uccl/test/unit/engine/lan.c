@@ -163,7 +163,9 @@ static int nic_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct u
 		TAILQ_INSERT_TAIL(&ln->given, ev, link);
 		if (ev->rx.kind == UCCL_RX_PACKET && i < nhints && ev->rx.len >= UCCL_HDR_LEN)
 			scatter(ev, &hints[i]);
-		v[i++] = ev->rx;
+		v[i] = ev->rx;
+		/* As the kernel's time stamps of packets have it; what a test put in by hand came just now. */
+		v[i++].age_ns = ev->arrived ? ln->lan->now - ev->arrived : 0;
 	}
 	return i;
 }
@@ -399,6 +401,7 @@ static void event_arrive(struct lan *l, struct lan_event *ev)
 		memcpy((void *)(uintptr_t)ev->raddr, ev->data, ev->rx.len);
 		ev->rx.peer_id = k->id;
 	}
+	ev->arrived = l->now;
 	TAILQ_INSERT_TAIL(&n->rxq, ev, link);
 }
 

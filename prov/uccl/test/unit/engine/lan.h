@@ -42,6 +42,7 @@ struct lan_event {
 	uint8_t type, rtype; /* packet: of its header */
 	struct uccl_rx rx;
 	uint64_t rkey, raddr; /* write */
+	uint64_t arrived;     /* in the queue of the NIC; 0: put there by hand */
 	uint8_t data[];
 };
 

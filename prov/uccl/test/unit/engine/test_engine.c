@@ -579,10 +579,12 @@ static void tx__errors(void **state)
 	lan_free(l);
 }
 
-static enum lan_verdict hold_acks(struct lan *l, const struct lan_event *ev)
+/* The message is late, and before its sender is told so its NIC is full. */
+static enum lan_verdict hold_message(struct lan *l, const struct lan_event *ev)
 {
-	(void)l;
-	return ev->from == 1 ? LAN_HOLD : LAN_PASS;
+	if (ev->from == 1)
+		l->node[0].nic->room = 0;
+	return ev->type == UCCL_PKT_CHUNK ? LAN_HOLD : LAN_PASS;
 }
 
 /*
@@ -612,14 +614,13 @@ static void tx__acknowledged_while_it_waits(void **state)
 	given_back = malloc(1000);
 	assert_non_null(given_back);
 	lan_fill(given_back, 1000, 6);
-	l->filter = hold_acks;
+	l->filter = hold_message;
 	lan_recv(l, 1, dst, 1000, LAN_CTX(1));
 	op = lan_op(l, 0, UCCL_OP_SEND, 0, given_back, 1000);
 	op->peer = lan_peer(l, 0, 1);
 	op->done = free_buffer;
 	assert_int_equal(uccl_engine_send(l->node[0].e, op, l->now), 0);
 	lan_round(l);
-	l->node[0].nic->room = 0;
 	rtx = lan_stats(l, 0)->rtx_packets;
 	for (int i = 0; i < 100 && lan_stats(l, 0)->rtx_packets == rtx; i++)
 		lan_pass(l, MS);
@@ -628,8 +629,8 @@ static void tx__acknowledged_while_it_waits(void **state)
 	assert_non_null(given_back);
 	l->filter = NULL;
 	lan_release(l, false);
-	lan_round(l);
-	lan_round(l);
+	for (int i = 0; i < 3; i++)
+		lan_round(l);
 	assert_null(given_back);
 	l->node[0].nic->room = -1;
 	lan_run(l, SECOND);
@@ -1067,6 +1068,65 @@ static void timers__after_what_has_arrived(void **state)
 	lan_free(l);
 }
 
+/*
+ * One message after the other each way, over a network that loses nothing, between hosts that are away from it again
+ * and again: `away` tells for how long. What was sent again, in parts per thousand of all packets.
+ */
+static unsigned int sent_again(uint64_t (*away)(struct lan *l, int i), uint64_t span)
+{
+	struct lan *l = lan_new_open(2);
+	uint64_t back[2] = {0}, end, packets = 0, again = 0;
+
+	for (int i = 0; i < 2; i++)
+		lan_recv(l, i, dst, 64, LAN_CTX(2));
+	assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(1)), 0);
+	for (end = l->now + span; l->now < end; lan_round(l))
+		for (int i = 0; i < 2; i++) {
+			const struct lan_comp *c;
+
+			l->node[i].asleep = l->now < back[i];
+			if (l->node[i].asleep)
+				continue;
+			/* An answer to each message. */
+			while ((c = lan_next(l, i)))
+				if (c->context == LAN_CTX(2)) {
+					lan_recv(l, i, dst, 64, LAN_CTX(2));
+					assert_int_equal(lan_send(l, i, !i, src, 10, LAN_CTX(1)), 0);
+				}
+			l->node[i].ncomp = l->node[i].seen = 0;
+			back[i] = l->now + away(l, i);
+		}
+	for (int i = 0; i < 2; i++) {
+		packets += lan_stats(l, i)->tx_packets;
+		again += lan_stats(l, i)->rtx_packets;
+	}
+	assert_true(packets > 1000);
+	lan_free(l);
+	return (unsigned int)(1000 * again / packets);
+}
+
+/* A core each; some 200 us of computing between two calls. */
+static uint64_t away_computing(struct lan *l, int i)
+{
+	(void)i;
+	return 100 * UCCL_NS_PER_US + uccl_rng_below(&l->rng, 200 * UCCL_NS_PER_US);
+}
+
+/* One core for two: each runs for some milliseconds, and then the other. */
+static uint64_t away_sharing(struct lan *l, int i)
+{
+	bool mine = l->now / (4 * MS) % 2 == (uint64_t)i;
+
+	return mine ? 0 : 4 * MS - l->now % (4 * MS);
+}
+
+static void host__away_is_no_loss(void **state)
+{
+	(void)state;
+	assert_true(sent_again(away_computing, UCCL_NS_PER_S) < 10);
+	assert_true(sent_again(away_sharing, 4 * UCCL_NS_PER_S) < 10);
+}
+
 static enum lan_verdict drop_first_to_one(struct lan *l, const struct lan_event *ev)
 {
 	return ev->to == 1 && ev->type == UCCL_PKT_CHUNK && !l->n++ ? LAN_DROP : LAN_PASS;
@@ -1088,7 +1148,8 @@ static void timers__under_a_flood(void **state)
 	l->n = 0;
 	assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(3)), 0);
 	for (uint64_t end = l->now + 100 * MS; l->now < end && !lan_waiting(l, 0);) {
-		for (int k = 0; k < 200; k++)
+		/* As much as a poll reads. */
+		for (int k = 0; k < 128; k++)
 			lan_inject(l, 0, 2, junk, sizeof(junk));
 		lan_round(l);
 	}
@@ -1510,6 +1571,7 @@ int main(void)
 		cmocka_unit_test(rx__garbage),
 		cmocka_unit_test(timers__after_what_has_arrived),
 		cmocka_unit_test(timers__under_a_flood),
+		cmocka_unit_test(host__away_is_no_loss),
 		cmocka_unit_test(drain__close_is_answered_again),
 		cmocka_unit_test(drain__lingers),
 		cmocka_unit_test(drain__last_ack_lost),
