@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_ext_uccl.h>
 #include <sched.h>
@@ -47,9 +48,6 @@
 #include "hmem/stage.h"
 #include "nic/ifaddr.h"
 
-/* After so many rounds without an event every IDLE_YIELDth round lets others run. */
-#define IDLE_ROUNDS 512
-#define IDLE_YIELD 16
 /* A close ends after this time even if the engine found a reason to wait longer. */
 #define CLOSE_MAX_NS (10 * UCCL_NS_PER_S)
 
@@ -100,6 +98,40 @@ int uccl_ep_drive(struct uccl_ep *ep)
 	return ep->forks == uccl_forks ? ep_round(ep, uccl_clock()) : 0;
 }
 
+/* Sleep until a packet comes, for a moment. */
+static void ep_nap(struct uccl_ep *ep)
+{
+	const struct timespec moment = {.tv_nsec = UCCL_NAP_NS};
+	struct pollfd pfd = {.events = POLLIN};
+
+	/* The first call makes it. */
+	uccl_ep_lock(ep);
+	pfd.fd = uccl_ep_fd(ep);
+	uccl_ep_unlock(ep);
+	if (pfd.fd < 0)
+		sched_yield();
+	else
+		ppoll(&pfd, 1, &moment, NULL);
+}
+
+static void ep_idle(struct uccl_ep *ep)
+{
+	uint64_t before;
+
+	switch (uccl_idle_next(&ep->idle)) {
+	case UCCL_IDLE_YIELD:
+		before = uccl_clock();
+		sched_yield();
+		uccl_idle_yielded(&ep->idle, uccl_clock() - before);
+		break;
+	case UCCL_IDLE_NAP:
+		ep_nap(ep);
+		break;
+	default:
+		break;
+	}
+}
+
 int uccl_ep_progress(struct uccl_ep *ep)
 {
 	uint64_t now = uccl_clock();
@@ -111,11 +143,10 @@ int uccl_ep_progress(struct uccl_ep *ep)
 	atomic_store_explicit(&ep->called_ns, now, memory_order_relaxed);
 	if (n > 0 && uccl_rescue_asleep(&ep->domain->rescue))
 		uccl_rescue_arm(&ep->domain->rescue, uccl_ep_expiry(ep));
-	/* Who spins may hold the core that the peer needs. With a core of its own this costs next to nothing. */
 	if (n > 0)
-		ep->idle = 0;
-	else if (++ep->idle >= IDLE_ROUNDS && ep->idle % IDLE_YIELD == 0)
-		sched_yield();
+		uccl_idle_reset(&ep->idle);
+	else
+		ep_idle(ep);
 	return n;
 }
 

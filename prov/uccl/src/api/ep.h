@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "api/idle.h"
 #include "api/progress.h"
 #include "base/units.h"
 #include "engine/engine.h"
@@ -88,7 +89,7 @@ struct uccl_ep {
 	size_t inject_max, min_multi;
 	uint32_t tx_size, rx_size;	/* operations that may be open */
 	uint32_t tx_open, rx_open;
-	_Atomic uint32_t idle;		/* rounds of progress in a row that brought nothing */
+	struct uccl_idle idle;		/* of those that drive it */
 	_Atomic uint64_t called_ns;	/* when the program last drove the engine */
 	bool rescue_more;		/* the rescue thread's own: its last look found packets */
 	uint8_t group[UCCL_KEY_LEN];	/* as of the domain, or of its own authorization key */

@@ -504,10 +504,11 @@ static void timeout_ask(struct uccl_flow *f, uint16_t path)
 }
 
 /*
- * Nothing was acknowledged for the probe time-out. First a tail probe: a PROBE on the path of the oldest chunk, where
- * it is also a later packet, and one where the last answer came from. Then time-outs: a PROBE on each of two paths, path
- * after path. No payload is sent again to ask: what the peer, which may merely compute or be stopped, has not read yet
- * would be there twice. Nor do the policies hear of a time-out before a loss is proven: silence is no congestion.
+ * Nothing was acknowledged for the probe time-out. First a tail probe: a PROBE on the path of the oldest chunk,
+ * where it is also a later packet, and one where the last answer came from. Then time-outs: a PROBE on each of two
+ * paths, path after path. No payload is sent again to ask: what the peer, which may merely compute or be stopped, has
+ * not read yet would be there twice. Nor do the policies hear of a time-out before a loss is proven: silence is no
+ * congestion.
  * PROTOCOL R54 R55
  */
 static void probe_expire(struct uccl_flow *f, uint64_t now)
