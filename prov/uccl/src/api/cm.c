@@ -122,6 +122,9 @@ static void recv_done(struct uccl_op *op)
 	};
 	int err = op->err;
 
+	/* Requests and connections keep it. */
+	if (m.from)
+		uccl_peer_hold(m.from);
 	uccl_op_put(ep->engine, op);
 	if (ep->closing || ep->cm->state == ENDED)
 		return;

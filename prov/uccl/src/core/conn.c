@@ -12,8 +12,6 @@
 #define RETRY_MAX_NS (500 * UCCL_NS_PER_MS)
 /* INIT is repeated this often before a new cookie is asked for. */
 #define INIT_TRIES 6
-/* A cookie is the time that it was made at, and a code over that and who asked. So long it is good. */
-#define COOKIE_LIFE_NS (20 * UCCL_NS_PER_S)
 /* Bounds of what a peer may claim of itself. PROTOCOL R11 */
 #define MTU_MIN 256
 #define MTU_MAX 65535
@@ -424,7 +422,7 @@ enum uccl_drop uccl_listener_init(const struct uccl_listener *l, const struct uc
 	out->asked_ns = uccl_get64(h->rec + 16);
 	cookie_make(l, &out->from.nic, out->from.incarnation, out->asked_ns, cookie);
 	/* One from the future is older than any: the difference wraps. */
-	if (now - out->asked_ns > COOKIE_LIFE_NS || !uccl_mac_equal(cookie, h->rec + 16))
+	if (now - out->asked_ns > UCCL_COOKIE_LIFE_NS || !uccl_mac_equal(cookie, h->rec + 16))
 		return UCCL_DROP_COOKIE;
 	if (mac_right(h, payload, l->local.key))
 		return security_agree(l, h, payload, l->local.key, out);

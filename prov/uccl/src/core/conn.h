@@ -19,6 +19,9 @@
 #include "core/seal.h"
 #include "core/wire.h"
 
+/* A cookie is good so long after it was made: the longest that an INIT can be late. */
+#define UCCL_COOKIE_LIFE_NS (20 * UCCL_NS_PER_S)
+
 /* What each side tells of itself. */
 struct uccl_params {
 	uint32_t mtu;		/* largest packet it can take */

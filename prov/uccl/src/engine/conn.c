@@ -33,6 +33,9 @@
 #define GONE_SILENCE_NS (2 * UCCL_NS_PER_S)
 /* The time-out of a silent peer is made of at least so many looks, each of which found no answer. */
 #define PATIENCE_LOOKS 4
+/* So many ended peers that nobody holds are remembered, each so long: a little more than any cookie is good. */
+#define DEAD_MAX 1024
+#define FORGET_NS (UCCL_COOKIE_LIFE_NS + 10 * UCCL_NS_PER_S)
 
 static void key_make(struct conn_key *k, const struct uccl_nic_addr *at, uint64_t incarnation)
 {
@@ -116,12 +119,41 @@ static void params_mine(struct uccl_engine *e, struct uccl_params *p)
 		e->random(e->random_arg, p->key, sizeof(p->key));
 }
 
+/*
+ * Ended peers nobody needs any more. Until then late packets of theirs are known for what they are: no INIT that they
+ * have sent is good for longer than its cookie. Who is held, or has messages that the application has not taken, stays.
+ * Strangers who come and go by thousands are remembered for less long: what they could bring back is themselves.
+ * PROTOCOL R133
+ */
+static void conns_forget(struct uccl_engine *e, uint64_t now)
+{
+	struct conn *c;
+
+	/* Once over the list: who stays in it goes to its end. */
+	for (uint32_t n = e->ndead; n; n--) {
+		c = TAILQ_FIRST(&e->dead);
+		if (now - c->ended_ns < FORGET_NS && e->ndead <= DEAD_MAX)
+			break;
+		if (!c->known && TAILQ_EMPTY(&c->peer.rxs) && TAILQ_EMPTY(&c->peer.replies) &&
+		    !uccl_msg_copying(&e->mep)) {
+			conn_free(c, &e->dead);
+			e->ndead--;
+			continue;
+		}
+		TAILQ_REMOVE(&e->dead, c, all);
+		TAILQ_INSERT_TAIL(c->known ? &e->kept : &e->dead, c, all);
+		e->ndead -= c->known;
+		c->ended_ns = now;
+	}
+}
+
 struct conn *conn_new(struct uccl_engine *e, const struct uccl_addr *addr)
 {
 	struct conn *c = calloc(1, sizeof(*c));
 	struct uccl_addr remote = *addr;
 	struct uccl_params mine;
 
+	conns_forget(e, e->now);
 	if (!c || e->nconns >= CONNS_MAX || uccl_heap_reserve(&e->heap, 2 * (e->nconns + 1) + 1))
 		goto nomem;
 	c->e = e;
@@ -155,7 +187,7 @@ nomem:
 	return NULL;
 }
 
-void conn_free(struct conn *c)
+void conn_free(struct conn *c, struct conn_list *list)
 {
 	struct uccl_engine *e = c->e;
 
@@ -166,7 +198,7 @@ void conn_free(struct conn *c)
 	HASH_DELETE(hh_token, e->by_token, c);
 	if (e->last == c)
 		e->last = NULL;
-	TAILQ_REMOVE(&e->conns, c, all);
+	TAILQ_REMOVE(list, c, all);
 	e->nconns--;
 	free(c->last_paths);
 	free(c->seal);
@@ -238,6 +270,11 @@ void conn_fail(struct conn *c, int err, uint64_t now)
 
 	if (c->peer.dead)
 		return;
+	TAILQ_REMOVE(&e->conns, c, all);
+	TAILQ_INSERT_TAIL(&e->dead, c, all);
+	e->ndead++;
+	c->ended_ns = now;
+	e->scan_at = uccl_min(e->scan_at, now + FORGET_NS);
 	uccl_view_addr_text(c->peer.addr.nic.ip, ip, sizeof(ip));
 	UCCL_LOG(err != FI_EACCES && (c->closed || TAILQ_EMPTY(&c->peer.sends)) ? UCCL_LOG_INFO : UCCL_LOG_WARN,
 		 "peer %s port %u ended: %s", ip, c->peer.addr.nic.port, end_text(c, err));
@@ -496,11 +533,13 @@ static bool conn_outdated(const struct uccl_engine *e, const struct uccl_init *i
 /* Another incarnation at this place is proven: what we knew there before is dead. */
 static void conn_supersede(struct uccl_engine *e, const struct uccl_init *init, uint64_t now)
 {
-	struct conn *c;
+	struct conn *c, *next;
 
-	TAILQ_FOREACH(c, &e->conns, all)
+	for (c = TAILQ_FIRST(&e->conns); c; c = next) {
+		next = TAILQ_NEXT(c, all);
 		if (conn_rival(c, init) && uccl_conn_superseded(&c->hs, init))
 			conn_fail(c, FI_ECONNRESET, now);
+	}
 }
 
 static enum uccl_drop conn_establish(struct conn *c, const struct uccl_init *init, bool is_ack, uint64_t now)
@@ -852,12 +891,16 @@ static void conn_scan_one(struct uccl_engine *e, struct conn *c, uint64_t now)
 void conn_scan(struct uccl_engine *e, uint64_t now)
 {
 	uint64_t next = UCCL_NEVER, every = e->cfg.keepalive_ns ? e->cfg.keepalive_ns / 2 : UCCL_NS_PER_S;
-	struct conn *c;
+	struct conn *c, *after;
 
 	if (e->cfg.peer_timeout_ns)
 		every = uccl_min(every, e->cfg.peer_timeout_ns / PATIENCE_LOOKS);
-	TAILQ_FOREACH(c, &e->conns, all) {
-		if (c->peer.dead || c->hs.state == UCCL_CONN_IDLE)
+	conns_forget(e, now);
+	if ((c = TAILQ_FIRST(&e->dead)))
+		next = c->ended_ns + FORGET_NS;
+	for (c = TAILQ_FIRST(&e->conns); c; c = after) {
+		after = TAILQ_NEXT(c, all);
+		if (c->hs.state == UCCL_CONN_IDLE)
 			continue;
 		conn_scan_one(e, c, now);
 		if (c->peer.dead)
@@ -886,7 +929,7 @@ void conn_link(struct uccl_engine *e, enum uccl_link link, uint64_t now)
 	e->stats.link_downs += link != UCCL_LINK_UP;
 	if (link != UCCL_LINK_GONE)
 		return;
-	TAILQ_FOREACH(c, &e->conns, all)
+	while ((c = TAILQ_FIRST(&e->conns)))
 		conn_fail(c, FI_ENODEV, now);
 	uccl_mep_gone(&e->mep, FI_ENODEV);
 }

@@ -95,6 +95,8 @@ int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct u
 	e->pacer_timer.at = UCCL_NEVER;
 	e->pacer_timer.kind = TIMER_PACER;
 	TAILQ_INIT(&e->conns);
+	TAILQ_INIT(&e->dead);
+	TAILQ_INIT(&e->kept);
 	TAILQ_INIT(&e->hsq);
 	TAILQ_INIT(&e->ready);
 	e->now = e->polled_ns = now;
@@ -114,13 +116,14 @@ void uccl_engine_close(struct uccl_engine *e)
 {
 	struct conn *c;
 
-	TAILQ_FOREACH(c, &e->conns, all) {
+	while ((c = TAILQ_FIRST(&e->conns))) {
 		c->closed = true;
 		conn_fail(c, FI_ECANCELED, e->now);
 	}
 	uccl_mep_fini(&e->mep, e->now);
-	while ((c = TAILQ_FIRST(&e->conns)))
-		conn_free(c);
+	TAILQ_CONCAT(&e->dead, &e->kept, all);
+	while ((c = TAILQ_FIRST(&e->dead)))
+		conn_free(c, &e->dead);
 	e->nic->ops->close(e->nic);
 	uccl_heap_fini(&e->heap);
 	free(e->bounce);
@@ -711,7 +714,15 @@ struct uccl_peer *uccl_engine_peer(struct uccl_engine *e, const struct uccl_addr
 		memcpy(c->hs.remote.key, addr->key, UCCL_KEY_LEN);
 		uccl_key_mix(c->hs.remote.key, e->listener.group);
 	}
-	return c ? &c->peer : NULL;
+	if (!c)
+		return NULL;
+	uccl_peer_hold(&c->peer);
+	return &c->peer;
+}
+
+void uccl_peer_hold(struct uccl_peer *p)
+{
+	peer_conn(p)->known = true;
 }
 
 const struct uccl_addr *uccl_peer_addr(const struct uccl_peer *p)
@@ -732,6 +743,7 @@ uint64_t uccl_peer_user(const struct uccl_peer *p)
 void uccl_peer_set_user(struct uccl_peer *p, uint64_t user)
 {
 	p->user = user;
+	uccl_peer_hold(p);
 }
 
 struct uccl_op *uccl_op_get(struct uccl_engine *e)

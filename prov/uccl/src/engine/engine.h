@@ -82,6 +82,11 @@ struct uccl_peer *uccl_engine_peer(struct uccl_engine *e, const struct uccl_addr
 const struct uccl_addr *uccl_peer_addr(const struct uccl_peer *p);
 /* Did it end by closing its endpoint? */
 bool uccl_peer_closed(const struct uccl_peer *p);
+/*
+ * Peers that uccl_engine_peer() returned stay for good. One that was only named by a completion is forgotten some time
+ * after its end, unless it is held before the callback returns.
+ */
+void uccl_peer_hold(struct uccl_peer *p);
 /* A word that api keeps with a peer (its fi_addr_t); UINT64_MAX at first. */
 uint64_t uccl_peer_user(const struct uccl_peer *p);
 void uccl_peer_set_user(struct uccl_peer *p, uint64_t user);

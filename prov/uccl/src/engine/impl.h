@@ -45,9 +45,11 @@ struct conn {
 	struct uccl_conn hs;
 	struct uccl_timer hs_timer;
 	struct uccl_nic_peer *nic_peer;
-	TAILQ_ENTRY(conn) all;
+	TAILQ_ENTRY(conn) all;		/* in uccl_engine.conns, or when dead in dead or kept */
 	TAILQ_ENTRY(conn) hsq;
 	bool in_hsq;
+	bool known;			/* somebody outside of the engine holds it */
+	uint64_t ended_ns;
 	bool closed;			/* ended by the peer's CLOSE */
 	bool bad_memory;		/* an operation to it has a buffer that cannot be read */
 	/* proof of death: reports of the host, confirmed by silence */
@@ -92,7 +94,10 @@ struct uccl_engine {
 	uint32_t (*sharers)(void *arg, uint64_t now);	/* of the line rate */
 	void *sharers_arg;
 	uint64_t sharers_at;				/* when to ask again */
-	struct conn_list conns, hsq;
+	struct conn_list conns, hsq;	/* all that are not dead; those with a handshake packet to send */
+	/* Ended: in the order of their ends, until nothing refers to them any more; and those that somebody holds. */
+	struct conn_list dead, kept;
+	uint32_t ndead;
 	struct conn *by_key, *by_token;
 	struct conn *last;		/* what conn_by_token found last: trains come from one peer */
 	uint32_t nconns, nopen;
@@ -152,7 +157,8 @@ extern const struct uccl_mep_ops engine_mep_ops;
 struct conn *conn_find(struct uccl_engine *e, const struct uccl_nic_addr *at, uint64_t incarnation);
 struct conn *conn_new(struct uccl_engine *e, const struct uccl_addr *addr);
 struct conn *conn_by_token(struct uccl_engine *e, uint64_t token);
-void conn_free(struct conn *c);
+/* It stands in `list`. */
+void conn_free(struct conn *c, struct conn_list *list);
 void conn_fail(struct conn *c, int err, uint64_t now);
 void conn_due(struct conn *c);
 /* Send what the back end has to say to its like at the peer. */

@@ -90,11 +90,9 @@ size_t uccl_view_text(const struct uccl_view *v, char *buf, size_t size)
 size_t uccl_engine_report(const struct uccl_engine *e, char *buf, size_t size, uint64_t now)
 {
 	size_t room = sizeof(struct uccl_view), len;
-	const struct conn *c;
 	struct uccl_view *v;
 
-	TAILQ_FOREACH(c, &e->conns, all)
-		room += sizeof(struct uccl_view_peer) + UCCL_PATHS_MAX * sizeof(struct uccl_view_path);
+	room += e->nconns * (sizeof(struct uccl_view_peer) + UCCL_PATHS_MAX * sizeof(struct uccl_view_path));
 	if (!size)
 		return 0;
 	buf[0] = '\0';

@@ -93,10 +93,21 @@ static bool view_peer(struct uccl_view *v, size_t size, const struct conn *c, ui
 	return true;
 }
 
+static void view_peers(struct uccl_view *v, size_t size, const struct conn_list *list, uint64_t now)
+{
+	const struct conn *c;
+
+	TAILQ_FOREACH(c, list, all) {
+		if (view_peer(v, size, c, now))
+			v->npeers++;
+		else
+			v->left_out++;
+	}
+}
+
 size_t uccl_engine_view(const struct uccl_engine *e, struct uccl_view *v, size_t size, uint64_t now)
 {
 	uint64_t nic_ns[UCCL_HELD_COUNT];
-	const struct conn *c;
 
 	if (size < sizeof(*v))
 		return 0;
@@ -119,12 +130,9 @@ size_t uccl_engine_view(const struct uccl_engine *e, struct uccl_view *v, size_t
 	v->stats = e->stats;
 	if (e->nic->ops->count)
 		e->nic->ops->count(e->nic, &v->stats);
-	TAILQ_FOREACH(c, &e->conns, all) {
-		if (view_peer(v, size, c, now))
-			v->npeers++;
-		else
-			v->left_out++;
-	}
+	view_peers(v, size, &e->conns, now);
+	view_peers(v, size, &e->kept, now);
+	view_peers(v, size, &e->dead, now);
 	return v->bytes;
 }
 

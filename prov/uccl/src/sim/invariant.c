@@ -300,16 +300,27 @@ static const char *look_memory(const struct uccl_sim_world *w, const struct uccl
 	return NULL;
 }
 
+/* Bytes of unexpected messages of these peers. */
+static uint64_t unexpected_of(const struct conn_list *list)
+{
+	const struct conn *c;
+	uint64_t sum = 0;
+
+	TAILQ_FOREACH(c, list, all)
+		sum += c->peer.unexpected_bytes;
+	return sum;
+}
+
 static void look_engine(struct uccl_sim_life *n)
 {
 	struct uccl_sim_world *w = n->w;
 	const struct uccl_engine *e = n->e;
 	const struct uccl_mep *m = &e->mep;
-	uint64_t slots = 0, most = m->unexpected_max, room = e->nic->caps.rx_slots, sum = 0;
+	uint64_t slots = 0, most = m->unexpected_max, room = e->nic->caps.rx_slots;
+	uint64_t sum = unexpected_of(&e->conns) + unexpected_of(&e->dead) + unexpected_of(&e->kept);
 	const struct conn *c;
 
 	TAILQ_FOREACH(c, &e->conns, all) {
-		sum += c->peer.unexpected_bytes;
 		if (!c->peer.open)
 			continue;
 		slots += c->peer.flow.cfg.slots_rx;
