@@ -21,6 +21,7 @@
 #include <rdma/fi_errno.h>
 
 #include "base/log.h"
+#include "nic/ownfd.h"
 
 #define UDP_LABEL_QUEUE (64 << 10) /* bytes of a label's receive queue: room for some twenty ICMP errors */
 #define UDP_MTU_MIN 512
@@ -75,14 +76,14 @@ static int socket_bind(const struct udp *u, const struct uccl_nic_addr *at, stru
 	static const struct uccl_ports any;
 	int fd, err;
 
-	fd = socket(u->family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	fd = uccl_own_socket(u->family, SOCK_DGRAM | SOCK_NONBLOCK);
 	if (fd < 0)
 		return -errno;
 	if (u->family == AF_INET6)
 		option_set(fd, IPPROTO_IPV6, IPV6_V6ONLY, !uccl_ifaddr_is_any(at));
 	err = uccl_ports_bind(fd, &sa, len, walk ? &u->ports : &any, walk);
 	if (err) {
-		close(fd);
+		uccl_own_close(fd);
 		return err;
 	}
 	return fd;
@@ -107,7 +108,7 @@ static int label_socket_open(const struct udp *u)
 	if (fd < 0)
 		return fd;
 	if (fd >= u->fd_limit && u->nsocks) {
-		close(fd);
+		uccl_own_close(fd);
 		return -FI_EMFILE;
 	}
 	option_set(fd, IPPROTO_IP, IP_RECVERR, 1);
@@ -178,7 +179,7 @@ static uint32_t udp_path_mtu(struct uccl_nic *nic, const struct uccl_nic_addr *t
 		    !getsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU : IPV6_MTU, &mtu, &size) &&
 		    mtu > UDP_MTU_MIN)
 			found = (uint32_t)mtu - headers;
-		close(fd);
+		uccl_own_close(fd);
 	}
 	return (uint32_t)uccl_min(found, nic->caps.mtu);
 }
@@ -261,11 +262,11 @@ static void udp_close(struct uccl_nic *nic)
 
 	/* The port goes before the liveness connections: who then asks whether we live gets the true answer. */
 	if (u->rx_fd >= 0)
-		close(u->rx_fd);
+		uccl_own_close(u->rx_fd);
 	if (u->live)
 		uccl_udp_live_close(u->live);
 	for (i = 0; i < u->nsocks; i++)
-		close(u->sock[i].fd);
+		uccl_own_close(u->sock[i].fd);
 	if (u->wait_fd >= 0)
 		close(u->wait_fd);
 	if (u->buffers)
@@ -374,7 +375,7 @@ static int ports_open(struct udp *u, const struct uccl_nic_addr *at, bool livene
 			u->live = NULL;
 			return 0;
 		}
-		close(u->rx_fd);
+		uccl_own_close(u->rx_fd);
 		u->rx_fd = -1;
 	}
 }

@@ -27,6 +27,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "nic/ifaddr.h"
+#include "nic/ownfd.h"
 
 #define LIVE_BACKLOG 512
 #define LIVE_EVENTS 64		/* events handled a poll */
@@ -104,7 +105,7 @@ static void entry_close(struct uccl_udp_live *live, struct entry *entry)
 	if (entry->fd < 0)
 		return;
 	epoll_ctl(live->epoll_fd, EPOLL_CTL_DEL, entry->fd, NULL);
-	close(entry->fd);
+	uccl_own_close(entry->fd);
 	entry->fd = -1;
 }
 
@@ -190,7 +191,7 @@ static int peer_socket(const struct uccl_udp_live *live, int family, struct uccl
 {
 	struct sockaddr_storage any = {.ss_family = (sa_family_t)family};
 	socklen_t len = family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
-	int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), err = 0;
+	int fd = uccl_own_socket(family, SOCK_STREAM | SOCK_NONBLOCK), err = 0;
 
 	if (fd < 0)
 		return -errno;
@@ -204,7 +205,7 @@ static int peer_socket(const struct uccl_udp_live *live, int family, struct uccl
 		err = -FI_EMFILE;
 	if (!err)
 		return fd;
-	close(fd);
+	uccl_own_close(fd);
 	return err;
 }
 
@@ -230,7 +231,7 @@ static void peer_start(struct uccl_udp_live *live, struct uccl_udp_live_peer *p,
 		/* The remains of an earlier connection have this pair of ports. */
 		if (error != EADDRNOTAVAIL || !uccl_ports_limited(&live->ports) || tries == LIVE_PORT_TRIES)
 			break;
-		close(fd);
+		uccl_own_close(fd);
 	}
 	p->entry.fd = fd;
 	p->hello_have = 0;
@@ -374,7 +375,7 @@ static void accepted_add(struct uccl_udp_live *live, int fd)
 	live->naccepted++;
 	return;
 refuse:
-	close(fd);
+	uccl_own_close(fd);
 }
 
 static void listener_event(struct uccl_udp_live *live)
@@ -382,7 +383,7 @@ static void listener_event(struct uccl_udp_live *live)
 	int i, fd;
 
 	for (i = 0; i < LIVE_EVENTS; i++) {
-		fd = accept4(live->listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		fd = uccl_own_accept(live->listener.fd, SOCK_NONBLOCK);
 		if (fd >= 0) {
 			accepted_add(live, fd);
 			continue;
@@ -416,7 +417,7 @@ static int listener_open(struct uccl_udp_live *live, const struct uccl_nic_addr 
 	socklen_t len = uccl_ifaddr_to_sock(&sa, self, AF_UNSPEC);
 	int fd;
 
-	fd = socket(sa.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	fd = uccl_own_socket(sa.ss_family, SOCK_STREAM | SOCK_NONBLOCK);
 	if (fd < 0)
 		return -errno;
 	live->listener.fd = fd;
