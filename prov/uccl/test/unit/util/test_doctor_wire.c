@@ -68,7 +68,14 @@ static void hello__there_and_back(void **state)
 
 	(void)state;
 	assert_true(doctor_get_hello(b, n, &got));
-	assert_memory_equal(&h, &got, sizeof(h));
+	/* Not the structs: there is a gap in them. */
+	assert_true(h.token == got.token);
+	assert_int_equal(h.version, got.version);
+	assert_int_equal(h.udp_port, got.udp_port);
+	assert_int_equal(h.live_port, got.live_port);
+	assert_int_equal(h.mtu, got.mtu);
+	assert_int_equal(h.nlabels, got.nlabels);
+	assert_memory_equal(h.label_port, got.label_port, h.nlabels * sizeof(h.label_port[0]));
 	assert_false(doctor_get_hello(b, n - 1, &got));
 	assert_false(doctor_get_hello(b, 0, &got));
 }
