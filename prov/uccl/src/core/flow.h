@@ -203,7 +203,7 @@ struct uccl_flow {
 	struct uccl_item_list small, records, bulk; /* records of control size, longer ones, byte ranges */
 	uint32_t order;			/* of the next record */
 	int32_t records_ahead;		/* bytes that records have sent more than bulk, while bulk waited */
-	bool bulk_turn;			/* until bulk has caught up */
+	bool bulk_turn;			/* until bulk has caught up by a burst */
 	struct uccl_sent *log;		/* window entries, indexed by CSN */
 	uint32_t log_cap;		/* a power of two, grows to cfg.window */
 	uint64_t una, nxt;		/* first CSN not acknowledged; next CSN to be given */

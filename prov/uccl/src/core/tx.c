@@ -26,6 +26,11 @@
 #define CONTROL_OTHERS 8
 /* Bytes in flight up to which a path that answered a time-out is preferred. */
 #define ALIVE_BYTES (2 * BURST_BYTES)
+/*
+ * Records may be so many bytes ahead of bulk that waits; then they take turns. With less, the last bytes of each eager
+ * message would go between the first of the next ones, and the receiver would not foresee where they belong.
+ */
+#define RECORDS_AHEAD_MAX (256 * 1024)
 /* Chunks of one descriptor of direct writes at most. */
 #define DESC_CHUNKS_MAX 32
 /* An acknowledgement is asked for at least every so many bytes of a long transfer. */
@@ -588,12 +593,12 @@ static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	return 1;
 }
 
-/* Bulk has caught up by so many bytes with the records that left before it; what it takes too much counts next time. */
+/* Bulk has caught up by so many bytes with the records that left before it. A burst of them is a turn. */
 static void tx_bulk_turn(struct uccl_flow *f, uint32_t len)
 {
 	if (f->records_ahead > 0)
 		f->records_ahead -= (int32_t)len;
-	if (f->records_ahead <= 0)
+	if (f->records_ahead <= RECORDS_AHEAD_MAX - (int32_t)uccl_max(BURST_BYTES, f->cfg.train_bytes))
 		f->bulk_turn = false;
 }
 
@@ -783,7 +788,7 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 
 /*
  * Something that has not been sent yet. Records first: they are what others wait for. But a stream of them must not
- * starve a long transfer: once it has waited for as many bytes as a burst, it takes turns with them by bytes.
+ * starve a long transfer: once it is far behind, it takes turns with them by bytes.
  * PROTOCOL R130
  */
 static int tx_new(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
@@ -791,7 +796,7 @@ static int tx_new(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	if (TAILQ_EMPTY(&f->bulk)) {
 		f->records_ahead = 0;
 		f->bulk_turn = false;
-	} else if (f->records_ahead >= (int32_t)uccl_max(BURST_BYTES, f->cfg.train_bytes)) {
+	} else if (f->records_ahead >= RECORDS_AHEAD_MAX) {
 		f->bulk_turn = true;
 	}
 	if (f->bulk_turn && tx_bulk(f, tx, now))
