@@ -899,6 +899,32 @@ static void tx_new__bulk_turn_held_back(void **state)
 	pair_fini(&p);
 }
 
+/* Bulk's turn, and it waits for room for a whole train: records that would fit do not take that away. */
+static void tx_new__bulk_turn_waits_for_its_train(void **state)
+{
+	struct pair_cfg c = pair_packets();
+	int n;
+
+	(void)state;
+	c.window = c.slots = 4096;
+	c.train_bytes = 32 * KIB;
+	c.cc = &cc_set;
+	cc_bytes = 250 * KIB;
+	cc_gap_ns = 0;
+	start(c);
+	pair_bulk(&p, 0, 64 * KIB);
+	for (int i = 0; i < 270; i++)
+		pair_record(&p, 0, KIB);
+	n = pair_pump_one(&p, 0);
+	/* The end of the train under way has room. */
+	assert_in_range(n, 241, 249);
+	for (int i = 241; i < n; i++)
+		assert_int_equal(p.wire[i]->h.rtype, PAIR_BULK);
+	assert_true(p.side[0].f.bulk_turn);
+	assert_true(pair_finish(&p, 100 * MS));
+	pair_fini(&p);
+}
+
 static void tx_record__before_bulk(void **state)
 {
 	(void)state;
@@ -2080,6 +2106,7 @@ int main(void)
 		cmocka_unit_test(tx_record__in_order),
 		cmocka_unit_test(tx_new__records_and_bulk_take_turns),
 		cmocka_unit_test(tx_new__bulk_turn_held_back),
+		cmocka_unit_test(tx_new__bulk_turn_waits_for_its_train),
 		cmocka_unit_test(tx_record__before_bulk),
 		cmocka_unit_test(tx_desc__then_its_writes),
 		cmocka_unit_test(tx_desc__slots),
