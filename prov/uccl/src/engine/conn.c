@@ -514,7 +514,7 @@ static void conn_learn(struct conn *c)
 /* Is this a known connection to another incarnation at the place that `init` came from? */
 static bool conn_rival(const struct conn *c, const struct uccl_init *init)
 {
-	return !c->peer.dead && !c->hs.remote.indirect && c->key.incarnation &&
+	return !c->hs.remote.indirect && c->key.incarnation &&
 	       c->key.incarnation != init->from.incarnation &&
 	       uccl_nic_addr_equal(&c->peer.addr.nic, &init->from.nic);
 }
@@ -763,7 +763,7 @@ void conn_report(struct uccl_engine *e, const struct uccl_nic_addr *at, bool gon
 	struct conn *c;
 
 	TAILQ_FOREACH(c, &e->conns, all) {
-		if (c->peer.dead || c->hs.state == UCCL_CONN_IDLE || !uccl_nic_addr_equal(&c->peer.addr.nic, at))
+		if (c->hs.state == UCCL_CONN_IDLE || !uccl_nic_addr_equal(&c->peer.addr.nic, at))
 			continue;
 		/* A liveness connection that broke was none of a peer that is not connected yet: a later life, perhaps.
 		 */

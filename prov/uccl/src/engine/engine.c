@@ -682,7 +682,7 @@ bool uccl_engine_drained(const struct uccl_engine *e)
 		const struct uccl_flow *f = &c->peer.flow;
 
 		/* What waits for a connection was accepted, too. */
-		if (!c->peer.open && !c->peer.dead && !TAILQ_EMPTY(&c->peer.pending) &&
+		if (!c->peer.open && !TAILQ_EMPTY(&c->peer.pending) &&
 		    e->now - e->drain_ns < DRAIN_DATA_NS)
 			return false;
 		if (!c->peer.open || f->closing == UCCL_FLOW_CLOSED)
@@ -703,7 +703,7 @@ struct uccl_peer *uccl_engine_peer(struct uccl_engine *e, const struct uccl_addr
 
 	if (!c && uccl_addr_keyless(addr))
 		TAILQ_FOREACH(it, &e->conns, all)
-			if (!it->peer.dead && uccl_nic_addr_equal(&it->peer.addr.nic, &addr->nic)) {
+			if (uccl_nic_addr_equal(&it->peer.addr.nic, &addr->nic)) {
 				c = it;
 				break;
 			}
