@@ -88,6 +88,15 @@ static void start(struct pair_cfg cfg)
 	pair_init(&p, &cfg);
 }
 
+/* With a congestion window of so many bytes, and no pacing. */
+static void start_window(struct pair_cfg cfg, uint64_t bytes)
+{
+	cfg.cc = &cc_set;
+	cc_bytes = bytes;
+	cc_gap_ns = 0;
+	start(cfg);
+}
+
 static int on_wire(int to, uint8_t type)
 {
 	int n = 0;
@@ -785,10 +794,7 @@ static void tx_record__small_ones_pass_a_full_window(void **state)
 	struct pair_cfg c = pair_packets();
 
 	(void)state;
-	c.cc = &cc_set;
-	cc_bytes = 2048;
-	cc_gap_ns = 0;
-	start(c);
+	start_window(c, 2048);
 	pair_bulk(&p, 0, 10 * KIB);
 	assert_int_equal(pair_pump_one(&p, 0), 2);
 	pair_record(&p, 0, 256);
@@ -806,10 +812,7 @@ static void tx_record__small_ones_pass_held_records(void **state)
 	struct pair_cfg c = pair_packets();
 
 	(void)state;
-	c.cc = &cc_set;
-	cc_bytes = 2048;
-	cc_gap_ns = 0;
-	start(c);
+	start_window(c, 2048);
 	for (int i = 0; i < 4; i++)
 		pair_record(&p, 0, KIB);
 	pair_record(&p, 0, 3);
@@ -879,10 +882,7 @@ static void tx_new__bulk_turn_held_back(void **state)
 
 	(void)state;
 	c.window = c.slots = 4096;
-	c.cc = &cc_set;
-	cc_bytes = 250 * KIB;
-	cc_gap_ns = 0;
-	start(c);
+	start_window(c, 250 * KIB);
 	pair_bulk(&p, 0, 64 * KIB);
 	for (int i = 0; i < 270; i++)
 		pair_record(&p, 0, KIB);
@@ -908,10 +908,7 @@ static void tx_new__bulk_turn_waits_for_its_train(void **state)
 	(void)state;
 	c.window = c.slots = 4096;
 	c.train_bytes = 32 * KIB;
-	c.cc = &cc_set;
-	cc_bytes = 250 * KIB;
-	cc_gap_ns = 0;
-	start(c);
+	start_window(c, 250 * KIB);
 	pair_bulk(&p, 0, 64 * KIB);
 	for (int i = 0; i < 270; i++)
 		pair_record(&p, 0, KIB);
