@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "api/address.h"
+#include "api/offer/address.h"
 #include "base/units.h"
 #include "uccl_doctor_judge.h"
 #include "uccl_doctor_peer.h"

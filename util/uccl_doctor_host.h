@@ -3,7 +3,7 @@
 #ifndef UCCL_DOCTOR_HOST_H
 #define UCCL_DOCTOR_HOST_H
 
-#include "api/param.h"
+#include "api/offer/param.h"
 #include "nic/ifaddr.h"
 #include "uccl_doctor_report.h"
 

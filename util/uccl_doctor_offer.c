@@ -16,11 +16,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "api/address.h"
 #include "api/info.h"
-#include "api/lib.h"
-#include "api/nicattr.h"
-#include "api/place.h"
+#include "api/lib/lib.h"
+#include "api/offer/address.h"
+#include "api/offer/nicattr.h"
+#include "api/offer/place.h"
 #include "api/prov.h"
 #include "base/log.h"
 #include "nic/verbs_dev.h"

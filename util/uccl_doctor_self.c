@@ -11,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "api/address.h"
-#include "api/place.h"
+#include "api/offer/address.h"
+#include "api/offer/place.h"
 #include "base/units.h"
 #include "uccl_doctor_host.h"
 

@@ -17,10 +17,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "api/live.h"
 #include "base/units.h"
 #include "engine/slow.h"
 #include "engine/view.h"
+#include "progress/folder.h"
 
 #define ENDPOINTS_MAX 1024
 #define PEERS_SHOWN 20
@@ -417,7 +417,7 @@ int main(int argc, char **argv)
 		return usage(stderr);
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
-	if (uccl_live_folder(path, sizeof(path)))
+	if (uccl_folder_path(path, sizeof(path)))
 		return 1;
 	for (int i = 0; !stop && (!opt.count || i < opt.count); i++) {
 		int n;

@@ -90,6 +90,7 @@ static const char *type_text(uint8_t type)
 		[UCCL_PKT_CLOSE] = "close",   [UCCL_PKT_CLOSE_ACK] = "close-ack",
 		[UCCL_PKT_CHUNK] = "chunk",   [UCCL_PKT_DESC] = "desc",
 		[UCCL_PKT_FRAG] = "frag",
+		[UCCL_PKT_PIECE] = "piece",
 	};
 
 	return type < uccl_array_len(text) && text[type] ? text[type] : "?";

@@ -7,50 +7,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/address.h"
-#include "api/atomic.h"
-#include "api/av.h"
-#include "api/cntr.h"
-#include "api/coll.h"
-#include "api/cq.h"
-#include "api/device.h"
-#include "api/ep.h"
+#include "api/endpoint/open.h"
+#include "api/endpoint/sep.h"
+#include "api/endpoint/shared.h"
+#include "api/event/cntr.h"
+#include "api/event/cq.h"
+#include "api/event/poll.h"
 #include "api/info.h"
-#include "api/lib.h"
-#include "api/mr.h"
-#include "api/nosys.h"
-#include "api/oldnames.h"
-#include "api/poll.h"
-#include "api/sep.h"
-#include "api/shared.h"
-
-/* Other endpoints are looked at in every so many idle reads even if they want nothing. */
-#define IDLE_ROUND 16
-
-void uccl_domain_idle(struct uccl_domain *d)
-{
-	if (atomic_load_explicit(&d->eps.n, memory_order_relaxed) > 1)
-		uccl_ep_list_poll_due(&d->eps, !(atomic_fetch_add(&d->idle, 1) % IDLE_ROUND));
-}
-
-int uccl_domain_join(struct uccl_domain *d, struct uccl_ep *ep)
-{
-	int rc = uccl_ep_list_add(&d->all, ep);
-
-	pthread_mutex_lock(&d->all.lock);
-	uccl_cntr_join(d->mr_cntrs, ep);
-	pthread_mutex_unlock(&d->all.lock);
-	if (!rc && d->shared)
-		rc = uccl_ep_list_add(&d->eps, ep);
-	return rc;
-}
-
-void uccl_domain_leave(struct uccl_domain *d, struct uccl_ep *ep)
-{
-	uccl_ep_list_remove(&d->eps, ep);
-	uccl_ep_list_remove(&d->all, ep);
-	uccl_triggers_forget(d, ep);
-}
+#include "api/lib/lib.h"
+#include "api/lib/nosys.h"
+#include "api/lib/oldnames.h"
+#include "api/memory/device.h"
+#include "api/memory/mr.h"
+#include "api/offer/address.h"
+#include "api/offer/device.h"
+#include "api/offer/source.h"
+#include "api/peers/av.h"
+#include "api/transfer/atomic.h"
+#include "api/transfer/coll.h"
+#include "api/transfer/work.h"
+#include "progress/thread.h"
 
 static int domain_close(struct fid *fid)
 {
@@ -61,8 +37,8 @@ static int domain_close(struct fid *fid)
 	uccl_rescue_stop(&d->rescue);
 	uccl_triggers_fini(&d->triggers);
 	atomic_fetch_sub(&d->fabric->refs, 1);
-	uccl_ep_list_fini(&d->eps);
-	uccl_ep_list_fini(&d->all);
+	uccl_drivers_fini(&d->drivers);
+	uccl_drivers_fini(&d->all);
 	pthread_mutex_destroy(&d->mr_lock);
 	pthread_mutex_destroy(&d->atomic_lock);
 	free(d);
@@ -86,7 +62,7 @@ static int domain_endpoint2(struct fid_domain *domain, struct fi_info *info, str
 
 static int domain_control(struct fid *fid, int command, void *arg)
 {
-	return uccl_trigger_control(uccl_container_of(fid, struct uccl_domain, fid.fid), command, arg);
+	return uccl_work_control(uccl_container_of(fid, struct uccl_domain, fid.fid), command, arg);
 }
 
 static struct fi_ops domain_fid_ops = {
@@ -121,15 +97,6 @@ struct uccl_domain *uccl_domain_of(struct fid_domain *domain)
 	return uccl_container_of(domain, struct uccl_domain, fid);
 }
 
-void uccl_domain_group(uint8_t group[UCCL_KEY_LEN], const uint8_t *auth_key, size_t size)
-{
-	static const uint8_t label[UCCL_KEY_LEN] = "uccl group of 1";
-
-	memset(group, 0, UCCL_KEY_LEN);
-	if (auth_key && size)
-		uccl_mac(group, auth_key, size, label);
-}
-
 int uccl_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain, void *context)
 {
 	const struct fi_domain_attr *a = info->domain_attr;
@@ -148,7 +115,7 @@ int uccl_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid
 	rc = -FI_EINVAL;
 	if (!uccl_address_format_ok(d->addr_format) || uccl_params_read(&d->params, why, sizeof(why)))
 		goto fail;
-	rc = uccl_info_source(info, &d->params, &d->addr);
+	rc = uccl_source(info, &d->params, &d->addr);
 	if (rc) {
 		uccl_warn(FI_LOG_DOMAIN, "interface %s has no usable address\n", d->name);
 		goto fail;
@@ -167,14 +134,14 @@ int uccl_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid
 		     (a->threading != FI_THREAD_DOMAIN && a->threading != FI_THREAD_COMPLETION);
 	/* Under FI_THREAD_COMPLETION another thread may be in another endpoint, and there are no locks. */
 	d->shared = a->threading != FI_THREAD_COMPLETION || d->locking;
-	uccl_ep_list_init(&d->eps, d->locking);
-	rc = uccl_rescue_start(&d->rescue, &d->eps, rescue_ns);
+	uccl_drivers_init(&d->drivers, d->locking);
+	rc = uccl_rescue_start(&d->rescue, &d->drivers, rescue_ns);
 	if (rc) {
 		uccl_warn(FI_LOG_DOMAIN, "cannot start the thread of FI_UCCL_RESCUE: %s\n", uccl_lib.strerror(-rc));
-		uccl_ep_list_fini(&d->eps);
+		uccl_drivers_fini(&d->drivers);
 		goto fail;
 	}
-	uccl_ep_list_init(&d->all, d->locking);
+	uccl_drivers_init(&d->all, d->locking);
 	uccl_triggers_init(&d->triggers);
 	d->forks = uccl_forks;
 	pthread_mutex_init(&d->mr_lock, NULL);

@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/cntr.h"
-#include "api/cq.h"
 #include "api/domain.h"
-#include "api/eq.h"
-#include "api/lib.h"
-#include "api/nosys.h"
-#include "api/pep.h"
-#include "api/waitset.h"
+#include "api/endpoint/pep.h"
+#include "api/event/cntr.h"
+#include "api/event/cq.h"
+#include "api/event/eq.h"
+#include "api/event/waitset.h"
+#include "api/lib/lib.h"
+#include "api/lib/nosys.h"
 
 static int fabric_close(struct fid *fid)
 {
@@ -102,9 +102,4 @@ int uccl_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, vo
 bool uccl_fabric_is_ours(const struct fid_fabric *fabric)
 {
 	return fabric->fid.fclass == FI_CLASS_FABRIC && fabric->ops == &fabric_ops;
-}
-
-bool uccl_fabric_api(const struct uccl_fabric *f, int major, int minor)
-{
-	return FI_VERSION_GE(f->fid.api_version, (uint32_t)FI_VERSION(major, minor));
 }

@@ -9,17 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/address.h"
-#include "api/attr.h"
 #include "api/domain.h"
 #include "api/fabric.h"
-#include "api/lib.h"
-#include "api/mr.h"
-#include "api/named.h"
-#include "api/nicattr.h"
-#include "api/oldnames.h"
-#include "api/param.h"
-#include "api/place.h"
+#include "api/lib/lib.h"
+#include "api/lib/oldnames.h"
+#include "api/offer/address.h"
+#include "api/offer/attr.h"
+#include "api/offer/named.h"
+#include "api/offer/nicattr.h"
+#include "api/offer/param.h"
+#include "api/offer/place.h"
+#include "api/offer/source.h"
 #include "nic/ifaddr.h"
 
 /* Addresses of one name that are looked at. */
@@ -75,13 +75,6 @@ static int candidate_cmp(const void *x, const void *y)
 	if (a->ifa.link_bps != b->ifa.link_bps)
 		return a->ifa.link_bps > b->ifa.link_bps ? -1 : 1;
 	return a->order - b->order;
-}
-
-static bool format_fits(uint32_t format, const struct uccl_nic_addr *a)
-{
-	bool v4 = uccl_ifaddr_is_v4(a);
-
-	return format == FI_SOCKADDR_IN ? v4 : format == FI_SOCKADDR_IN6 ? !v4 : true;
 }
 
 static bool is_local(const struct uccl_nic_addr *a)
@@ -294,7 +287,7 @@ static bool query_wants(const struct query *q, const struct uccl_ifaddr *ifa, un
 		return false;
 	if (q->domain_name && strcmp(q->domain_name, ifa->name))
 		return false;
-	if (!format_fits(q->format, &ifa->addr) || (q->dgram && !dgram_fits(q, ifa)))
+	if (!uccl_source_fits(q->format, &ifa->addr) || (q->dgram && !dgram_fits(q, ifa)))
 		return false;
 	/* An idle bridge, a port without cable: only for those that name it, its address included. */
 	if (!q->domain_name && !*q->params.nic && !q->nsrc && !uccl_nicattr_running(ifa->name))
@@ -422,9 +415,9 @@ static void warn_unknown_nics(const struct uccl_params *p)
  */
 static int keep_addressing(const struct query *q, struct fi_info *info)
 {
-	bool virtual = uccl_mr_virtual(info->domain_attr->mr_mode);
+	bool virtual = uccl_attr_mr_virtual(info->domain_attr->mr_mode);
 
-	if (!(info->caps & (FI_RMA | FI_ATOMIC)) || virtual == uccl_mr_virtual(q->domain->mr_mode))
+	if (!(info->caps & (FI_RMA | FI_ATOMIC)) || virtual == uccl_attr_mr_virtual(q->domain->mr_mode))
 		return 0;
 	if (!virtual || info->domain_attr->mr_mode == FI_MR_BASIC) {
 		uccl_info(FI_LOG_CORE, "no match: the open domain uses %s for its regions of memory\n",
@@ -572,32 +565,4 @@ int uccl_getinfo(uint32_t version, const char *node, const char *service, uint64
 out:
 	free(q);
 	return rc;
-}
-
-int uccl_info_source(const struct fi_info *info, const struct uccl_params *params, struct uccl_nic_addr *src)
-{
-	const char *name = info->domain_attr ? info->domain_attr->name : NULL;
-	uint32_t format = info->addr_format ? info->addr_format : FI_ADDR_UCCL;
-	struct uccl_addr a = { 0 };
-	struct uccl_ifaddr *list;
-	bool found = false;
-	int n;
-
-	if (info->src_addr && uccl_address_unpack(format, info->src_addr, info->src_addrlen, &a, NULL))
-		return -FI_EINVAL;
-	*src = a.nic;
-	if (info->src_addr && !uccl_ifaddr_is_any(src))
-		return 0;
-	/* The wildcard is no address that a peer could use: take the interface's. */
-	n = uccl_place_list(params, &list);
-	for (int i = 0; i < n && !found; i++) {
-		if ((name && strcmp(name, list[i].name)) || !format_fits(format, &list[i].addr))
-			continue;
-		*src = list[i].addr;
-		src->port = a.nic.port;
-		found = true;
-	}
-	if (n >= 0)
-		free(list);
-	return found ? 0 : -FI_EINVAL;
 }

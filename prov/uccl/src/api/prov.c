@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* The entry point of the module, and the struct by which libfabric knows the provider. */
+/* The entry point of the module. */
 #include "api/prov.h"
 
 #include <rdma/fi_ext_uccl.h>
 
 #include "api/fabric.h"
 #include "api/info.h"
-#include "api/lib.h"
-#include "api/param.h"
+#include "api/lib/lib.h"
+#include "api/offer/param.h"
 #include "base/log.h"
 
 /* Later than any other's. */
@@ -21,15 +21,6 @@ static void prov_cleanup(void)
 	uccl_log_set(NULL, 0);
 }
 
-struct fi_provider uccl_prov = {
-	.version = UCCL_PROV_VERSION,
-	.fi_version = FI_VERSION(1, 17),
-	.name = FI_UCCL_PROV_NAME,
-	.getinfo = uccl_getinfo,
-	.fabric = uccl_fabric_open,
-	.cleanup = prov_cleanup,
-};
-
 static void log_sink(int level, const char *func, int line, const char *text)
 {
 	if (uccl_lib.log_enabled(&uccl_prov, level, FI_LOG_EP_DATA))
@@ -41,6 +32,9 @@ struct fi_provider *fi_prov_ini(void)
 	int level = FI_LOG_DEBUG;
 
 	uccl_lib_init(__builtin_return_address(0));
+	uccl_prov.getinfo = uccl_getinfo;
+	uccl_prov.fabric = uccl_fabric_open;
+	uccl_prov.cleanup = prov_cleanup;
 	/*
 	 * The library hides a provider from every program that asks for a newer interface than fi_version says, and a
 	 * program may ask for anything up to the library's own.

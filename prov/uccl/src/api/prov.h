@@ -5,9 +5,6 @@
 
 #include <rdma/providers/fi_prov.h>
 
-/* Version of the provider, in libfabric's form; the numbers are configure.ac's. */
-#define UCCL_PROV_VERSION FI_VERSION(UCCL_PROV_MAJOR, UCCL_PROV_MINOR)
-
 /* Called once by libfabric after it has opened the module. */
 __attribute__((visibility("default"))) struct fi_provider *fi_prov_ini(void);
 

@@ -30,6 +30,8 @@ int uccl_heap_reserve(struct uccl_heap *h, uint32_t n)
 
 	if (n <= h->cap)
 		return 0;
+	/* Doubled: whoever comes as one of thousands must not move all. */
+	n = n > 2 * h->cap ? n : 2 * h->cap;
 	v = realloc(h->v, n * sizeof(*v));
 	if (!v)
 		return -FI_ENOMEM;

@@ -35,6 +35,8 @@ static void sent_off_flight(struct uccl_flow *f, struct uccl_sent *e)
 	f->inflight_chunks--;
 	f->inflight_bytes -= e->len;
 	f->paths[e->path].inflight -= e->len;
+	f->pieced -= e->pieced;
+	e->pieced = false;
 }
 
 /* Returns the bytes that this acknowledged for the first time. */
@@ -53,6 +55,7 @@ static uint32_t ack_one(struct uccl_flow *f, uint64_t csn, uint64_t now)
 		uccl_chunk_fate(&f->chunk, false);
 	}
 	flow_path_long_acked(f, e);
+	flow_mtu_acked(f, e, csn, now);
 	f->repairs -= e->repair;
 	e->repair = false;
 	e->state = UCCL_SENT_ACKED;
@@ -220,13 +223,25 @@ static void reorder_learn(struct uccl_flow *f, uint32_t dups, uint64_t now)
  */
 static bool grants_stand(struct uccl_flow *f, uint64_t cum, uint32_t ts, uint64_t now)
 {
-	if (cum < f->una)
+	/* The first chunk not acknowledged may be an earlier one: the NIC still reads some. */
+	if (cum < f->grant_cum)
 		return false;
-	if (cum == f->una && f->grant_ns && (int32_t)(ts - f->grant_ts) < 0 && now - f->grant_ns < UCCL_RTT_MAX_NS)
+	if (cum == f->grant_cum && f->grant_ns && (int32_t)(ts - f->grant_ts) < 0 &&
+	    now - f->grant_ns < UCCL_RTT_MAX_NS)
 		return false;
+	f->grant_cum = cum;
 	f->grant_ts = ts;
 	f->grant_ns = now;
 	return true;
+}
+
+/* The peer waits for the places that it took back. PROTOCOL R142 */
+static void slots_meet(struct uccl_flow *f)
+{
+	if (f->slots_met == f->slots_turn || f->inflight_chunks > f->slots)
+		return;
+	f->slots_met = f->slots_turn;
+	f->ack_now = true;
 }
 
 enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32_t ts, uint64_t age_ns, uint64_t now)
@@ -257,9 +272,12 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 	/* Older than what we know: its paths' lines may still be news, its grants are not. PROTOCOL R19 */
 	if (stand) {
 		f->slots = a->slots;
+		f->slots_turn = a->turn;
 		f->peer_short = a->rcv_short;
 		if ((int32_t)(a->msg_limit - f->msg_limit) > 0)
 			f->msg_limit = a->msg_limit;
+		if (f->cfg.grant)
+			uccl_slots_met(f->cfg.grant, a->met);
 	}
 	flow_una_advance(f);
 	flow_trace(f, UCCL_TRACE_ACK, 0, 0, cum, (uint32_t)info.bytes, 0, now);
@@ -282,6 +300,7 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 		uccl_event_rx_ack(f, &info, now);
 	}
 	flow_detect(f, now);
+	slots_meet(f);
 	return UCCL_DROP_COUNT;
 }
 
@@ -294,41 +313,16 @@ static bool sent_overtaken(const struct uccl_flow *f, const struct uccl_sent *e,
 }
 
 /*
- * What was acknowledged behind a head that waits for credit is still in the ring. Only what is lost counts, each once,
- * and there are no more of those than places. A chunk whose fragments are leaving begins anew with the next one.
+ * There is always room: what holds up one of these queues holds up new chunks of its kind too, so that all that is in
+ * it was in the log together when it was last empty, and each is in it once.
  */
-static void rtx_compact(struct uccl_flow *f)
-{
-	uint32_t mask = f->log_cap - 1, to = f->rtx_head;
-
-	for (uint32_t i = f->rtx_head; i != f->rtx_tail; i++) {
-		uint64_t csn = f->rtxq[i & mask];
-
-		if (csn >= f->una && flow_sent(f, csn)->state == UCCL_SENT_LOST)
-			f->rtxq[to++ & mask] = csn;
-		else if (i == f->rtx_head)
-			f->frag_next = 0;
-	}
-	f->rtx_tail = to;
-}
-
-/* Descriptors come first: their writes wait for them, and what needs credit may wait for those. PROTOCOL R63 */
 static void rtx_push(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn)
 {
-	uint32_t mask = f->log_cap - 1;
+	bool small = e->len <= UCCL_CONTROL_BYTES && !e->write;
+	struct uccl_rtxq *q = &f->rtxq[small ? UCCL_RTX_SMALL : UCCL_RTX_LONG];
 
-	if (f->rtx_tail - f->rtx_head == f->log_cap)
-		rtx_compact(f);
-	if (e->type != UCCL_PKT_DESC) {
-		f->rtxq[f->rtx_tail++ & mask] = csn;
-		return;
-	}
-	f->rtxq[--f->rtx_head & mask] = csn;
-	/* But the fragments of a chunk leave in a row. */
-	if (f->frag_next) {
-		f->rtxq[f->rtx_head & mask] = f->rtxq[(f->rtx_head + 1) & mask];
-		f->rtxq[(f->rtx_head + 1) & mask] = csn;
-	}
+	assert(q->tail - q->head < f->log_cap);
+	q->csns[q->tail++ & (f->log_cap - 1)] = csn;
 }
 
 /*
@@ -351,8 +345,14 @@ static void sent_lost(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, en
 	e->repair = true;
 	rtx_push(f, e, csn);
 	f->paths[e->path].lost++;
-	flow_path_long_lost(f, e, now);
 	f->lost_bytes += e->len;
+	/* That a trial of the length is lost says nothing of path or network (RFC 8899 section 3). */
+	if (flow_mtu_lost(f, e, csn, now)) {
+		flow_trace(f, UCCL_TRACE_LOST, (uint8_t)kind, e->path, csn, e->len, 0, now);
+		e->timed_out = kind == UCCL_LOSS_RTO;
+		return;
+	}
+	flow_path_long_lost(f, e, now);
 	if (f->cfg.train_bytes > f->cfg.chunk_bytes && e->ntx == 1)
 		uccl_train_lost(&f->train, csn, e->single, f->una, f->nxt, f->cfg.stats, now);
 	flow_trace(f, UCCL_TRACE_LOST, (uint8_t)kind, e->path, csn, e->len, 0, now);
@@ -386,7 +386,7 @@ void flow_writes_lost(struct uccl_flow *f, uint16_t path, uint64_t now)
 	}
 }
 
-void flow_write_skip(struct uccl_flow *f, uint64_t csn)
+void flow_chunk_parts(struct uccl_flow *f, uint64_t csn)
 {
 	struct uccl_sent *e = flow_sent(f, csn);
 

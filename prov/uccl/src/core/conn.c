@@ -58,6 +58,21 @@ uint64_t uccl_conn_expiry(const struct uccl_conn *c)
 	return c->at;
 }
 
+/*
+ * HELLO is one of many under a flood, and only some are answered: the wait for its answer grows slowly, so that there
+ * are some twenty tries in the first second.
+ */
+static uint64_t retry_after(const struct uccl_conn *c)
+{
+	uint64_t ns = RETRY_MIN_NS;
+
+	if (c->state == UCCL_CONN_INIT)
+		return uccl_min(ns << uccl_min(c->tries, 16), RETRY_MAX_NS);
+	for (uint32_t i = 0; i < c->tries && ns < RETRY_MAX_NS; i++)
+		ns += ns / 4;
+	return uccl_min(ns, RETRY_MAX_NS);
+}
+
 void uccl_conn_expire(struct uccl_conn *c, uint64_t now)
 {
 	if (now < c->at)
@@ -72,7 +87,7 @@ void uccl_conn_expire(struct uccl_conn *c, uint64_t now)
 		c->tries = tries;
 	}
 	c->tx_due = true;
-	c->at = now + uccl_min(RETRY_MIN_NS << uccl_min(c->tries, 16), RETRY_MAX_NS);
+	c->at = now + retry_after(c);
 }
 
 static void params_encode(uint8_t *p, const struct uccl_params *v)

@@ -15,6 +15,13 @@
  * bytes that came are told at once (the paper's implementation tells after four chunks).
  */
 #define OWED_BYTES 131072
+/*
+ * The immediate has the low bits of a write's CSN, so one that comes a whole wrap late would be taken for another. What
+ * may still come is cut off when so many later ones have come. PROTOCOL R146
+ */
+#define DOUBT_AGE ((uint64_t)1 << (UCCL_IMM_CSN_BITS - 2))
+/* So often is looked for such: they are few, and seldom. */
+#define DOUBT_LOOK 65536
 
 static struct uccl_doubt *doubt_find(struct uccl_flow *f, uint64_t csn)
 {
@@ -143,6 +150,7 @@ static void write_deliver(struct uccl_flow *f, struct uccl_rx_desc *d, uint64_t 
 		return;
 	desc_take(f, d);
 	flow_received(f, csn, len, false, now);
+	flow_doubts_age(f, csn, now);
 	/* Writes carry no request for an acknowledgement: the last one announced is taken for one. */
 	flow_owe_ack(f, csn, !desc_find(f, csn + 1) || (f->owed + 1ull) * len >= OWED_BYTES, now);
 }
@@ -385,17 +393,43 @@ void uccl_flow_forgive(struct uccl_flow *f, uint32_t id, uint32_t gen)
 	}
 }
 
-void uccl_flow_fence_message(struct uccl_flow *f, uint32_t id, uint32_t gen, uint64_t now)
-{
-	uint64_t asked[UCCL_PATHS_MAX / 64] = { 0 };
+struct path_set {
+	uint64_t bits[UCCL_PATHS_MAX / 64];
+};
 
-	for (uint32_t i = 0; i < f->ndoubts; i++)
-		if (f->doubts[i].id == id && f->doubts[i].gen == gen)
-			asked[f->doubts[i].path / 64] |= 1ull << (f->doubts[i].path % 64);
-	/* A fence that is done at once takes doubts out of the list, so the list is not walked here. */
+static void paths_add(struct path_set *s, uint16_t path)
+{
+	s->bits[path / 64] |= 1ull << (path % 64);
+}
+
+/* A fence that is done at once takes doubts out of the list, so the list is not walked here. */
+static void paths_fence(struct uccl_flow *f, const struct path_set *s, uint64_t now)
+{
 	for (uint16_t path = 0; path < f->cfg.paths_rx; path++)
-		if (asked[path / 64] >> (path % 64) & 1) {
+		if (s->bits[path / 64] >> (path % 64) & 1) {
 			f->cfg.stats->fences++;
 			f->cfg.ops->fence(f, path, now);
 		}
+}
+
+void uccl_flow_fence_message(struct uccl_flow *f, uint32_t id, uint32_t gen, uint64_t now)
+{
+	struct path_set s = { 0 };
+
+	for (uint32_t i = 0; i < f->ndoubts; i++)
+		if (f->doubts[i].id == id && f->doubts[i].gen == gen)
+			paths_add(&s, f->doubts[i].path);
+	paths_fence(f, &s, now);
+}
+
+void flow_doubts_age(struct uccl_flow *f, uint64_t csn, uint64_t now)
+{
+	struct path_set s = { 0 };
+
+	if (csn % DOUBT_LOOK)
+		return;
+	for (uint32_t i = 0; i < f->ndoubts; i++)
+		if (csn > f->doubts[i].csn + DOUBT_AGE)
+			paths_add(&s, f->doubts[i].path);
+	paths_fence(f, &s, now);
 }

@@ -80,22 +80,22 @@ static void rx_pull(struct uccl_flow *f, bool lost, uint64_t now)
 		uccl_pacer_heard(f->cfg.pacer, &f->pull, f->received_bytes + f->peer_lost, f->demand, lost, now);
 }
 
-static void rx_credit_due(struct uccl_flow *f, uint32_t bytes, bool again, uint64_t now)
+static void rx_credit_due(struct uccl_flow *f, uint32_t bytes, uint64_t now)
 {
 	f->received_bytes += bytes;
-	rx_pull(f, again, now);
+	rx_pull(f, false, now);
 	if (f->cfg.credit->grant)
 		f->credit_due = true;
 }
 
 void uccl_event_rx_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now)
 {
-	rx_credit_due(f, bytes, false, now);
+	rx_credit_due(f, bytes, now);
 }
 
 void uccl_event_rx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now)
 {
-	rx_credit_due(f, bytes, true, now);
+	rx_credit_due(f, bytes, now);
 }
 
 void uccl_event_rx_ack(struct uccl_flow *f, const struct uccl_ack_info *info, uint64_t now)

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Life of a flow: set-up, queues, timers, health of paths. Sending is in tx.c, receiving in rx.c, acknowledgements
- * and loss in ack.c, direct writes in direct.c.
- *
- * Timers of a flow: ack_at (delayed acknowledgement), rack_at (loss by time), probe_at (tail probe, then time-outs with
- * back-off), next_tx_ns (pacing), path_at (quarantine, probation), close_at (CLOSE again).
+ * Life of a flow: set-up, queues, health of paths. Sending is in tx.c, receiving in rx.c, acknowledgements and loss in
+ * ack.c, timers in timer.c, direct writes in direct.c.
  */
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
@@ -13,6 +10,8 @@
 #include "core/internal.h"
 
 #define LOG_CAP_MIN 64
+/* Packets of a path that the network may still send news of: what 100 Gb/s carry in half a second. */
+#define RECENT_PACKETS (1u << 22)
 
 /* A path is suspected after this many losses in a row while others moved. PROTOCOL R17 */
 #define PATH_LOSSES_MAX 3
@@ -29,6 +28,8 @@
 #define PROBES_EAGER_MAX 16
 /* A path carries no direct writes any more after so many losses of them in a row. PROTOCOL R84 */
 #define WRITE_LOSSES_MAX 3
+
+static void flow_mtu_set(struct uccl_flow *f);
 
 int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *user, uint64_t now)
 {
@@ -50,13 +51,15 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 	uccl_rng_seed(&f->rng, cfg->seed);
 	f->log_cap = LOG_CAP_MIN;
 	f->log = calloc(f->log_cap, sizeof(*f->log));
-	f->rtxq = calloc(f->log_cap, sizeof(*f->rtxq));
+	for (int i = 0; i < UCCL_RTX_KINDS; i++)
+		f->rtxq[i].csns = calloc(f->log_cap, sizeof(*f->rtxq[i].csns));
 	f->paths = calloc(cfg->paths_tx, sizeof(*f->paths));
 	f->usable = calloc(cfg->paths_tx, sizeof(*f->usable));
 	f->rx_paths = calloc(cfg->paths_rx, sizeof(*f->rx_paths));
 	f->dirty = calloc(cfg->paths_rx, sizeof(*f->dirty));
 	f->rcv_map = calloc(cfg->window / 64, sizeof(*f->rcv_map));
-	if (!f->log || !f->rtxq || !f->paths || !f->usable || !f->rx_paths || !f->dirty || !f->rcv_map)
+	if (!f->log || !f->rtxq[UCCL_RTX_SMALL].csns || !f->rtxq[UCCL_RTX_LONG].csns || !f->paths || !f->usable ||
+	    !f->rx_paths || !f->dirty || !f->rcv_map)
 		goto nomem;
 	if (cfg->write_bytes) {
 		f->rx_slots = calloc(cfg->window, sizeof(*f->rx_slots));
@@ -79,7 +82,11 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 	f->path_at = UCCL_NEVER;
 	flow_path_refresh(f);
 
-	f->una = f->nxt = f->high_acked = cfg->csn_tx;
+	uccl_pmtu_init(&f->pmtu, cfg->mtu);
+	if (cfg->find_mtu && cfg->mtu_known)
+		uccl_pmtu_told(&f->pmtu, cfg->mtu_known, now);
+	flow_mtu_set(f);
+	f->una = f->nxt = f->high_acked = f->grant_cum = cfg->csn_tx;
 	f->rcv_nxt = f->rcv_high = cfg->csn_rx;
 	f->slots = cfg->slots_tx;
 	f->msg_limit = cfg->msg_limit_tx;
@@ -112,7 +119,8 @@ void uccl_flow_fini(struct uccl_flow *f)
 	if (f->pull.cfg.quantum)
 		uccl_pull_fini(f->cfg.pacer, &f->pull);
 	free(f->log);
-	free(f->rtxq);
+	for (int i = 0; i < UCCL_RTX_KINDS; i++)
+		free(f->rtxq[i].csns);
 	free(f->paths);
 	free(f->usable);
 	free(f->rx_paths);
@@ -121,6 +129,8 @@ void uccl_flow_fini(struct uccl_flow *f)
 	free(f->rx_slots);
 	free(f->descs);
 	free(f->doubts);
+	for (int i = 0; i < UCCL_PIECED_MAX; i++)
+		free(f->pieces[i]);
 	memset(f, 0, sizeof(*f));
 }
 
@@ -140,6 +150,61 @@ void uccl_flow_submit(struct uccl_flow *f, struct uccl_item *item)
 	item->deficit = 0;
 	item->order = f->order++;
 	TAILQ_INSERT_TAIL(item_queue(f, item), item, link);
+}
+
+/* What follows from the length of packets. */
+static void flow_mtu_set(struct uccl_flow *f)
+{
+	f->chunk_bytes = flow_payload(f, f->pmtu.bytes);
+	/* As many packets as of the full length. */
+	f->train_bytes = f->cfg.train_bytes / f->cfg.chunk_bytes * f->chunk_bytes;
+	f->burst_left = f->burst_bytes = 0;
+	/* Pieces are of another length now: those that left may stay, what is under way begins anew. */
+	f->frag_next = 0;
+}
+
+static void mtu_changed(struct uccl_flow *f, bool cut)
+{
+	f->pmtu_news = true;
+	f->cfg.stats->mtu_cuts += cut;
+	f->cfg.stats->mtu_raises += !cut;
+	flow_mtu_set(f);
+}
+
+/*
+ * Only packets that left alone tell how long packets may be: some links between virtual machines let a train pass as
+ * one whose packets would be too long for them, and lose every single one.
+ */
+bool flow_mtu_lost(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn, uint64_t now)
+{
+	if (!f->cfg.find_mtu)
+		return false;
+	if (f->pmtu.trial == csn + 1 && e->ntx == 1) {
+		uccl_pmtu_tried(&f->pmtu, false, now);
+		return true;
+	}
+	if (e->alone && uccl_pmtu_lost(&f->pmtu, e->packet, e->sent_ns, now))
+		mtu_changed(f, true);
+	return false;
+}
+
+void flow_mtu_acked(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn, uint64_t now)
+{
+	if (!f->cfg.find_mtu)
+		return;
+	if (f->pmtu.trial == csn + 1) {
+		if (uccl_pmtu_tried(&f->pmtu, true, now))
+			mtu_changed(f, false);
+		return;
+	}
+	if (e->alone)
+		uccl_pmtu_arrived(&f->pmtu, e->packet);
+}
+
+void uccl_flow_mtu_told(struct uccl_flow *f, uint32_t bytes, uint64_t now)
+{
+	if (f->cfg.find_mtu && uccl_pmtu_told(&f->pmtu, bytes, now))
+		mtu_changed(f, true);
 }
 
 void flow_item_unqueue(struct uccl_flow *f, struct uccl_item *item)
@@ -170,6 +235,11 @@ bool uccl_flow_idle(const struct uccl_flow *f)
 bool uccl_flow_acked(const struct uccl_flow *f, uint64_t cookie)
 {
 	return cookie < f->una || (cookie < f->nxt && flow_sent(f, cookie)->state == UCCL_SENT_ACKED);
+}
+
+bool uccl_flow_recent(const struct uccl_flow *f, uint16_t path, uint32_t pseq)
+{
+	return path < f->cfg.paths_tx && pseq && f->paths[path].next_seq - 1 - pseq < RECENT_PACKETS;
 }
 
 uint64_t uccl_flow_rto(const struct uccl_flow *f)
@@ -289,23 +359,6 @@ void flow_write_seen(struct uccl_flow *f, uint16_t path, uint64_t csn)
 	p->write_strikes = 0;
 }
 
-void uccl_flow_writes(struct uccl_flow *f, uint16_t path, bool on, uint64_t now)
-{
-	struct uccl_path *p;
-
-	if (!f->cfg.write_later || path >= f->cfg.paths_tx)
-		return;
-	p = &f->paths[path];
-	p->write_losses = 0;
-	if (on) {
-		p->write = UCCL_WRITE_TRIAL;
-		p->write_until = p->write_strikes ? now + (uccl_flow_rto(f) << p->write_strikes) : now;
-		return;
-	}
-	p->write = UCCL_WRITE_OFF;
-	flow_writes_lost(f, path, now);
-}
-
 static void control_add(struct uccl_flow *f, uint16_t path)
 {
 	uint8_t i = f->control_old;
@@ -329,8 +382,7 @@ static void control_remove(struct uccl_flow *f, uint16_t path)
 		}
 }
 
-/* No path is known to work any more. */
-static void control_forget(struct uccl_flow *f)
+void flow_control_forget(struct uccl_flow *f)
 {
 	while (f->ncontrol)
 		control_remove(f, f->control[0]);
@@ -363,7 +415,7 @@ void flow_control_unheard(struct uccl_flow *f)
 	if (f->unheard < UINT16_MAX)
 		f->unheard++;
 	if (f->unheard > 1)
-		control_forget(f);
+		flow_control_forget(f);
 }
 
 static void path_state(struct uccl_flow *f, struct uccl_path *p, enum uccl_path_state state, uint64_t until,
@@ -467,7 +519,7 @@ void flow_path_alive(struct uccl_flow *f, uint16_t path, uint64_t arrived)
  * Quarantine ends: a new label, on probation. Suspicion or probation ends without an answer: quarantine, the longer the
  * more often.
  */
-static void paths_expire(struct uccl_flow *f, uint64_t now)
+void flow_paths_expire(struct uccl_flow *f, uint64_t now)
 {
 	for (uint16_t i = 0; i < f->cfg.paths_tx; i++) {
 		struct uccl_path *p = &f->paths[i];
@@ -493,94 +545,6 @@ uint16_t flow_next_path(struct uccl_flow *f)
 {
 	f->control_rr = (uint16_t)((f->control_rr + 1) % f->nusable);
 	return f->usable[f->control_rr];
-}
-
-static void timeout_ask(struct uccl_flow *f, uint16_t path)
-{
-	/* A route that swallows everything may be all that the present labels have. */
-	if (f->backoff >= (f->cfg.paths_tx + 1u) / 2 + 2u)
-		flow_path_reroll(f, path);
-	flow_path_probe(f, path);
-}
-
-/*
- * Nothing was acknowledged for the probe time-out. First a tail probe: a PROBE on the path of the oldest chunk,
- * where it is also a later packet, and one where the last answer came from. Then time-outs: a PROBE on each of two
- * paths, path after path. No payload is sent again to ask: what the peer, which may merely compute or be stopped, has
- * not read yet would be there twice. Nor do the policies hear of a time-out before a loss is proven: silence is no
- * congestion.
- * PROTOCOL R54 R55
- */
-static void probe_expire(struct uccl_flow *f, uint64_t now)
-{
-	struct uccl_sent *e = flow_sent(f, f->una);
-	uint16_t path = e->path, n = f->cfg.paths_tx;
-
-	if (!flow_outstanding(f)) {
-		f->probe_at = UCCL_NEVER;
-		return;
-	}
-	f->cfg.stats->probes++;
-	flow_trace(f, UCCL_TRACE_TIMEOUT, (uint8_t)uccl_min(f->backoff, UINT8_MAX), path, f->una, 0, 0, now);
-	if (f->backoff) {
-		f->cfg.stats->rtos++;
-		control_forget(f);
-		/* First where the last answer came from. */
-		path = f->backoff == 1 && f->alive_path != path ? f->alive_path : (uint16_t)((path + f->backoff) % n);
-		timeout_ask(f, path);
-		if (n > 1)
-			timeout_ask(f, (uint16_t)((path + n / 2) % n));
-	} else {
-		flow_path_probe(f, path);
-		/* If the path is dead, another one's answer tells of it: if possible that which answered last. */
-		if (f->alive_path != path && uccl_path_usable(&f->paths[f->alive_path]))
-			flow_path_probe(f, f->alive_path);
-		else
-			flow_path_probe(f, flow_next_path(f));
-	}
-	/* As coarse as the time that its answer will echo, or that would seem older than the probe. */
-	f->probe_ns = now >> UCCL_TS_SHIFT << UCCL_TS_SHIFT;
-	if (f->backoff == 1) {
-		f->rto_ns = f->probe_ns;
-		f->rto_chunks = f->inflight_chunks;
-		f->rto_lost = 0;
-	}
-	if (f->backoff < 1000000)
-		f->backoff++;
-	flow_probe_arm(f, now);
-}
-
-uint64_t uccl_flow_expiry(const struct uccl_flow *f)
-{
-	uint64_t at = uccl_min(f->ack_at, uccl_min(f->rack_at, f->probe_at));
-
-	at = uccl_min(at, uccl_min(f->path_at, f->close_at));
-	/* Pacing matters only when something waits and nothing else will wake the flow. */
-	if (f->next_tx_ns > 0 && (!TAILQ_EMPTY(&f->bulk) || !TAILQ_EMPTY(&f->records)))
-		at = uccl_min(at, f->next_tx_ns);
-	if (f->starved)
-		at = uccl_min(at, f->demand_ns);
-	return at;
-}
-
-void uccl_flow_expire(struct uccl_flow *f, uint64_t now)
-{
-	if (now >= f->ack_at) {
-		f->ack_now = true;
-		f->ack_at = UCCL_NEVER;
-	}
-	if (now >= f->rack_at)
-		flow_detect(f, now);
-	if (now >= f->probe_at)
-		probe_expire(f, now);
-	if (now >= f->path_at)
-		paths_expire(f, now);
-	if (now >= f->close_at) {
-		f->close_due = true;
-		f->close_at = now + uccl_max(uccl_flow_rto(f), 5 * UCCL_NS_PER_MS);
-	}
-	if (now >= f->next_tx_ns)
-		f->next_tx_ns = 0;
 }
 
 void uccl_flow_keepalive(struct uccl_flow *f, uint64_t now)
@@ -626,7 +590,7 @@ static const char *flow_check_paths(const struct uccl_flow *f)
 const char *uccl_flow_check(const struct uccl_flow *f)
 {
 	uint64_t bytes = 0;
-	uint32_t chunks = 0, unacked = 0, repairs = 0;
+	uint32_t chunks = 0, unacked = 0, repairs = 0, pieced = 0;
 
 	if (f->una > f->nxt || f->nxt - f->una > f->log_cap || f->log_cap > f->cfg.window)
 		return "send window bounds";
@@ -643,6 +607,7 @@ const char *uccl_flow_check(const struct uccl_flow *f)
 		}
 		unacked += e->state != UCCL_SENT_ACKED;
 		repairs += e->repair;
+		pieced += e->pieced;
 	}
 	if (bytes != f->inflight_bytes || chunks != f->inflight_chunks)
 		return "bytes in flight are not the sum of the chunks";
@@ -650,6 +615,8 @@ const char *uccl_flow_check(const struct uccl_flow *f)
 		return "first chunk of the window is acknowledged";
 	if (repairs != f->repairs)
 		return "count of lost chunks";
+	if (pieced != f->pieced || pieced > UCCL_PIECED_MAX)
+		return "count of chunks in pieces";
 	if (unacked && f->probe_at == UCCL_NEVER)
 		return "something is not acknowledged and no timer runs";
 	if (rcv_has(f, f->rcv_nxt))

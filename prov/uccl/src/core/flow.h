@@ -22,7 +22,9 @@
 #include "core/chunk.h"
 #include "core/pacer.h"
 #include "core/path.h"
+#include "core/pmtu.h"
 #include "core/policy.h"
+#include "core/slots.h"
 #include "core/stats.h"
 #include "core/train.h"
 #include "core/wire.h"
@@ -104,6 +106,9 @@ struct uccl_sent {
 	uint16_t nic_reads;	/* transmissions whose payload the NIC may still read */
 	uint8_t behind;		/* direct write: chunks behind its descriptor */
 	bool single;		/* the first transmission was by itself on purpose */
+	bool pieced;		/* in flight in pieces */
+	bool alone;		/* the latest transmission was in no train */
+	uint32_t packet;	/* bytes of the latest transmission's longest packet */
 	uint32_t pseq;		/* path sequence number of the latest transmission */
 	uint32_t len;
 	uint64_t sent_ns;	/* latest transmission */
@@ -111,6 +116,15 @@ struct uccl_sent {
 	struct uccl_item *item;
 	uint8_t rec[UCCL_REC_LEN];
 };
+
+/* Lost CSNs in the order of discovery: a ring of uccl_flow.log_cap. Some of them may have been acknowledged since. */
+struct uccl_rtxq {
+	uint64_t *csns;
+	uint32_t head, tail;
+};
+
+/* Records of control size and descriptors go first. PROTOCOL R63 */
+enum uccl_rtx_kind { UCCL_RTX_SMALL, UCCL_RTX_LONG, UCCL_RTX_KINDS };
 
 /* Receiving side of a path: what the acknowledgement block will say about it. */
 struct uccl_rx_path {
@@ -167,12 +181,16 @@ struct uccl_flow_cfg {
 	uint32_t write_bytes;	/* direct: payload of the largest write, 0: none */
 	bool write_later;	/* direct: no path carries writes before uccl_flow_writes says so */
 	uint32_t mtu;		/* largest packet */
+	uint32_t mtu_rx;	/* largest packet that the peer may send */
+	uint32_t mtu_known;	/* what the host knows of the way: the first packets are no longer; 0: nothing */
+	bool find_mtu;		/* the way may carry less than `mtu`: find it out. Not with direct writes */
 	uint32_t train_bytes;	/* payload that the NIC likes to send as one; 0: indifferent */
 	uint32_t window;	/* chunks, a power of two, 64..16384 */
 	uint16_t paths_tx, paths_rx;
 	uint16_t labels;	/* entropy labels that the NIC offers */
 	uint16_t slots_tx;	/* first grant of receive slots by the peer */
 	uint16_t slots_rx;	/* what we grant */
+	struct uccl_grant *grant; /* decides on that, the owner's; NULL: it stays as it is */
 	uint32_t msg_limit_tx;	/* first grant of message sequence numbers by the peer */
 	uint8_t epoch_tx, epoch_rx;
 	bool tx_sync;		/* NIC: payload is free when tx returns, */
@@ -186,6 +204,9 @@ struct uccl_flow_cfg {
 #define UCCL_LATE_MAX 64
 /* Payload up to this counts as control: neither the congestion window nor credit holds it back. */
 #define UCCL_CONTROL_BYTES 256
+
+/* Chunks in pieces that a sender has in flight, and a receiver keeps. */
+#define UCCL_PIECED_MAX 16
 
 /* Control packets prefer so many paths: those that the peer reported last. */
 #define UCCL_CONTROL_PATHS 8
@@ -208,14 +229,15 @@ struct uccl_flow {
 	uint32_t log_cap;		/* a power of two, grows to cfg.window */
 	uint64_t una, nxt;		/* first CSN not acknowledged; next CSN to be given */
 	uint64_t high_acked;		/* highest acknowledged CSN + 1 */
-	uint64_t *rtxq;			/* lost CSNs in the order of discovery, a ring of log_cap */
-	uint32_t rtx_head, rtx_tail;
+	struct uccl_rtxq rtxq[UCCL_RTX_KINDS];
 	uint32_t repairs;		/* chunks that were lost and are not acknowledged yet */
 	uint32_t inflight_chunks;
 	uint64_t inflight_bytes;
 	uint32_t slots;			/* the peer's latest grant */
+	uint8_t slots_turn, slots_met;	/* its turn, and the latest that no more is in flight than was granted by it */
 	bool peer_short;		/* the peer asked for envelopes only */
-	uint32_t grant_ts;		/* when the packet with these grants left, by the peer's clock */
+	uint64_t grant_cum;		/* cumulative number of the block with these grants, */
+	uint32_t grant_ts;		/* when its packet left, by the peer's clock */
 	uint64_t grant_ns;		/* and when it came */
 	uint32_t msg_limit;		/* likewise, message sequence numbers (msg reads it) */
 	uint64_t next_tx_ns;		/* pacing */
@@ -234,7 +256,12 @@ struct uccl_flow {
 	uint32_t desc_chunk;
 	struct uccl_chunk chunk;	/* of direct writes */
 	uint16_t write_rr;		/* where the next path that may carry writes is looked for */
-	uint32_t frag_next;		/* retransmission of a written chunk under way: next fragment */
+	uint32_t frag_next;		/* a chunk that leaves in fragments or pieces is under way: the next of them */
+	uint32_t pieced;		/* chunks in flight in pieces */
+	struct uccl_pmtu pmtu;		/* how long packets may be; as cfg.mtu without cfg.find_mtu */
+	bool pmtu_news;			/* that changed: for the owner, who takes it back */
+	uint32_t chunk_bytes;		/* payload of the largest packet that leaves now, and of a train of them: */
+	uint32_t train_bytes;		/* as in cfg, or less */
 	uint64_t since_ar;		/* bytes sent since the last request for an acknowledgement */
 
 	/* paths */
@@ -304,6 +331,8 @@ struct uccl_flow {
 	uint64_t peer_lost;		/* what it told to have lost of that */
 	struct uccl_pull pull;		/* the pacer's, for credit policies that have one */
 	bool credit_due;
+	struct uccl_pieced *pieces[UCCL_PIECED_MAX]; /* chunks that came in part; NULL: none */
+	uint8_t npieces;		/* how many there are */
 
 	/* direct writes, receiving side */
 	struct uccl_rx_slot *rx_slots;	/* window entries */
@@ -370,8 +399,14 @@ void uccl_flow_writes(struct uccl_flow *f, uint16_t path, bool on, uint64_t now)
  */
 void uccl_flow_forgive(struct uccl_flow *f, uint32_t id, uint32_t gen);
 
+/* The network says that it carries packets of so many bytes at most (PROTOCOL R152). */
+void uccl_flow_mtu_told(struct uccl_flow *f, uint32_t bytes, uint64_t now);
+
 /* Ask for fences on every path that has a doubt about message id; settled() follows for each doubt. */
 void uccl_flow_fence_message(struct uccl_flow *f, uint32_t id, uint32_t gen, uint64_t now);
+
+/* Did a packet with this number leave on this path, not long ago? */
+bool uccl_flow_recent(const struct uccl_flow *f, uint16_t path, uint32_t pseq);
 
 /* The chunk in tx->cookie was acknowledged: its payload may be gone. */
 bool uccl_flow_acked(const struct uccl_flow *f, uint64_t cookie);

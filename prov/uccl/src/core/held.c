@@ -47,7 +47,7 @@ void uccl_held_change(struct uccl_held_clock *h, uint8_t why, uint64_t away_ns, 
 /* The bounds of tx.c, looked at after it has found that one of them is reached. */
 enum uccl_held uccl_flow_held(const struct uccl_flow *f, uint64_t now)
 {
-	bool again = f->rtx_head != f->rtx_tail;
+	bool again = flow_rtx_waits(f);
 	bool waits = again || f->desc_item || !TAILQ_EMPTY(&f->records) || !TAILQ_EMPTY(&f->bulk);
 
 	/* One unanswered question may be a lost packet. */
@@ -68,5 +68,5 @@ enum uccl_held uccl_flow_held(const struct uccl_flow *f, uint64_t now)
 	if (!f->inflight_chunks)
 		return UCCL_HELD_NOT;
 	/* A train waits for room in the smaller of the two. */
-	return (uint64_t)f->slots * f->cfg.chunk_bytes < uccl_event_window(f) ? UCCL_HELD_SLOTS : UCCL_HELD_WINDOW;
+	return (uint64_t)f->slots * f->chunk_bytes < uccl_event_window(f) ? UCCL_HELD_SLOTS : UCCL_HELD_WINDOW;
 }

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* What the files of core share about a flow; nobody else includes this. */
+/*
+ * What the files of core share about a flow; nobody else includes this. Files call only those below them:
+ *
+ *	rx.c		packets that arrived; timer.c: time that passed; tx.c: what may leave
+ *	ack.c		what the peer has, and what that proves lost; direct.c: writes that arrived
+ *	flow.c		life, queues, paths; received.c: what arrived and is owed for it
+ *	events.c	what policies are asked
+ */
 #ifndef UCCL_CORE_INTERNAL_H
 #define UCCL_CORE_INTERNAL_H
 
@@ -24,10 +31,34 @@ static inline struct uccl_sent *flow_sent(const struct uccl_flow *f, uint64_t cs
 	return &f->log[csn & (f->log_cap - 1)];
 }
 
+static inline bool rtxq_empty(const struct uccl_rtxq *q)
+{
+	return q->head == q->tail;
+}
+
+static inline bool flow_rtx_waits(const struct uccl_flow *f)
+{
+	return !rtxq_empty(&f->rtxq[UCCL_RTX_SMALL]) || !rtxq_empty(&f->rtxq[UCCL_RTX_LONG]);
+}
+
+/* Does this entry of a queue still have to be sent again? */
+static inline bool flow_still_lost(const struct uccl_flow *f, uint64_t csn)
+{
+	return csn >= f->una && flow_sent(f, csn)->state == UCCL_SENT_LOST;
+}
+
 /* Something was sent and is not acknowledged. (Between una and nxt there may be nothing but reads of our NIC.) */
 static inline bool flow_outstanding(const struct uccl_flow *f)
 {
-	return f->inflight_chunks || f->rtx_head != f->rtx_tail;
+	return f->inflight_chunks || flow_rtx_waits(f);
+}
+
+/* Payload of the largest chunk in packets of so many bytes. */
+static inline uint32_t flow_payload(const struct uccl_flow *f, uint32_t bytes)
+{
+	if (bytes == f->pmtu.most)
+		return f->cfg.chunk_bytes;
+	return (uint32_t)uccl_min(f->cfg.chunk_bytes, bytes - UCCL_HDR_LEN);
 }
 
 /* What the peer's host may take before silence says anything. PROTOCOL R99 */
@@ -65,20 +96,28 @@ void flow_probe_arm(struct uccl_flow *f, uint64_t now);
 void flow_path_refresh(struct uccl_flow *f);
 /* Something sent on this path was lost although others moved; `silent`: through a whole time-out. PROTOCOL R17 */
 void flow_path_loss(struct uccl_flow *f, uint16_t path, bool silent, uint64_t now);
-/* A block that arrived then reports a packet of this path for the first time. */
 /* A chunk longer than a probe is lost, or acknowledged. */
 void flow_path_long_lost(struct uccl_flow *f, const struct uccl_sent *e, uint64_t now);
 void flow_path_long_acked(struct uccl_flow *f, const struct uccl_sent *e);
+/* A block that arrived then reports a packet of this path for the first time. */
 void flow_path_alive(struct uccl_flow *f, uint16_t path, uint64_t arrived);
 void flow_path_reroll(struct uccl_flow *f, uint16_t path);
 /* The next of those in service, one after the other. */
 uint16_t flow_next_path(struct uccl_flow *f);
+/* No path is known to work any more. */
+void flow_control_forget(struct uccl_flow *f);
+/* Paths that were out of service for their time. PROTOCOL R17 */
+void flow_paths_expire(struct uccl_flow *f, uint64_t now);
 /* A PROBE leaves on this path as soon as it can. */
 void flow_path_probe(struct uccl_flow *f, uint16_t path);
 /* Control packets that left long before what the peer reports now, and were not reported. PROTOCOL R56 */
 void flow_control_check(struct uccl_flow *f, uint64_t now);
 /* A PROBE was answered and the peer asks again as if it had not been. PROTOCOL R57 */
 void flow_control_unheard(struct uccl_flow *f);
+
+/* A chunk was lost, or acknowledged: what it says of the length of packets. Lost: true if it was a trial of that. */
+bool flow_mtu_lost(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn, uint64_t now);
+void flow_mtu_acked(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn, uint64_t now);
 
 /* ack.c */
 /*
@@ -97,10 +136,10 @@ void flow_write_lost(struct uccl_flow *f, uint16_t path, uint64_t csn, uint64_t 
 void flow_write_seen(struct uccl_flow *f, uint16_t path, uint64_t csn);
 /* Every write under way on this path is lost. */
 void flow_writes_lost(struct uccl_flow *f, uint16_t path, uint64_t now);
-/* A chunk that was announced as a write goes as packets. */
-void flow_write_skip(struct uccl_flow *f, uint64_t csn);
+/* A new chunk leaves in parts, as one that was lost: of a write that was announced, or in pieces. */
+void flow_chunk_parts(struct uccl_flow *f, uint64_t csn);
 
-/* rx.c */
+/* received.c */
 void flow_received(struct uccl_flow *f, uint64_t csn, uint32_t bytes, bool rtx, uint64_t now);
 void flow_owe_ack(struct uccl_flow *f, uint64_t csn, bool ar, uint64_t now);
 /* `excused`: nobody sent too early, so the peer is not told to be more patient. */
@@ -118,6 +157,16 @@ void flow_desc_rx(struct uccl_flow *f, uint64_t csn, const struct uccl_desc *d, 
 enum uccl_drop flow_frag_rx(struct uccl_flow *f, const struct uccl_hdr *h, uint64_t csn, const uint8_t *payload,
 			    uint32_t *complete, uint64_t now);
 
+/* Chunk csn has come: doubts that are too old for their numbers end. PROTOCOL R146 */
+void flow_doubts_age(struct uccl_flow *f, uint64_t csn, uint64_t now);
+
 #define UCCL_FRAG_MAX 64
+
+/* piece.c */
+/* A piece came. With the last of a chunk it is `in`, until flow_pieces_end; else in->data is NULL. */
+enum uccl_drop flow_piece_rx(struct uccl_flow *f, const struct uccl_hdr *h, uint64_t csn, const uint8_t *payload,
+			     struct uccl_chunk_in *in);
+/* What came of this chunk is not needed any more. */
+void flow_pieces_end(struct uccl_flow *f, uint64_t csn);
 
 #endif

@@ -47,6 +47,7 @@ struct uccl_tx {
 	uint8_t kind;
 	bool control;		/* no payload of the application: may use a control class */
 	bool burst;		/* the first of a train: better sent with it than with those before */
+	bool answer;		/* to a stranger: what comes back because of it must not disturb what goes to peers */
 	bool single;		/* never to be made part of a train (see nic/train.h) */
 	uint16_t path;		/* the sender's path index; meaning is the flow's */
 	uint16_t label;		/* entropy label: which source port, QP or flow label */
@@ -74,7 +75,8 @@ enum uccl_rx_kind {
 	UCCL_RX_PATH_ERR,  /* `path` of `peer` broke; the NIC made it anew */
 	UCCL_RX_WRITE_ON,  /* writes can go on `path` of `peer` (back ends with offer()) */
 	UCCL_RX_WRITE_OFF, /* no more; what was written last may be lost */
-	UCCL_RX_UNREACH,   /* the host says that nothing listens at `src` (ICMP port unreachable) */
+	UCCL_RX_UNREACH,   /* somebody says that nothing listens at `src` (ICMP), quoting `data` of what we sent */
+	UCCL_RX_TOO_LONG,  /* the same of a packet that was too long: the network carries `imm` bytes */
 	UCCL_RX_GONE,	   /* proof that the process behind `src` ended (liveness connection closed) */
 	UCCL_RX_LINK,	   /* of the NIC itself: imm is an enum uccl_link */
 };

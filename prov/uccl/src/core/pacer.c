@@ -25,6 +25,7 @@
 void uccl_pacer_init(struct uccl_pacer *p, uint64_t link_bps)
 {
 	memset(p, 0, sizeof(*p));
+	p->round = 1;
 	for (int i = 0; i < UCCL_PULL_NONE; i++)
 		TAILQ_INIT(&p->lists[i]);
 	TAILQ_INIT(&p->owing);
@@ -125,7 +126,7 @@ static void pull_sort(struct uccl_pacer *p, struct uccl_pull *u)
 	else if (off || ahead + u->cfg.quantum > u->cfg.window)
 		pull_list(p, u, UCCL_PULL_NONE);
 	else if (u->demand > u->granted)
-		pull_list(p, u, u->rtx ? UCCL_PULL_RTX : UCCL_PULL_ACTIVE);
+		pull_list(p, u, u->rtx && u->served != p->round ? UCCL_PULL_RTX : UCCL_PULL_ACTIVE);
 	else if (ahead + u->cfg.quantum <= u->cfg.idle)
 		pull_list(p, u, UCCL_PULL_IDLE);
 	else
@@ -228,6 +229,11 @@ void uccl_pacer_heard(struct uccl_pacer *p, struct uccl_pull *u, uint64_t receiv
 		pacer_calm(p, now);
 		u->answered |= demand > u->demand;
 	}
+	/* What was lost without a grant took no room here, and none is to be made up for it. PROTOCOL R61 */
+	if (lost) {
+		u->granted = uccl_max(u->granted, received);
+		u->charged = uccl_max(u->charged, received);
+	}
 	u->received = uccl_max(u->received, received);
 	u->demand = uccl_max(u->demand, demand);
 	u->rtx |= lost;
@@ -283,6 +289,10 @@ struct uccl_pull *uccl_pacer_next(struct uccl_pacer *p, uint64_t now)
 	u = pacer_first(p);
 	if (!u || p->out >= p->out_max || pacer_wait_ps(p, now))
 		return NULL;
+	/* All that were there had their turn: it is at the head of its list again. */
+	if (u->served == p->round)
+		p->round++;
+	u->served = p->round;
 	u->granted += u->cfg.quantum;
 	pacer_charge(p, u, now);
 	p->grants++;

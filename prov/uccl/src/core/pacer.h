@@ -5,6 +5,9 @@
  * then those that want more, then those that want nothing and only get their speculative window back; within each list
  * they take turns. Grants are positions in a flow's bytes, so a lost one is made good by the next.
  *
+ * What was lost is what senders say. So a loss brings a sender's turn forward, but it has one in a round like the
+ * others, and bytes that are told to be lost take no room on the link.
+ *
  * Room on the link is taken by what was granted to somebody who wants it, and by what is sent unasked as soon as it is
  * heard of: the grants that follow wait until that is through.
  *
@@ -36,6 +39,7 @@ struct uccl_pull {
 	uint64_t heard_ns;
 	uint64_t counted; /* its share of uccl_pacer.out */
 	uint64_t charged; /* bytes of it that the pacer has made room for on the link */
+	uint64_t served;  /* the round of its latest turn */
 	/* with cfg.senders */
 	TAILQ_ENTRY(uccl_pull) busy;
 	uint64_t turn;	  /* changes between held (even) and free (odd) */
@@ -47,7 +51,7 @@ struct uccl_pull {
 	bool answered;	  /* it wanted more since it was held: it knows */
 	uint8_t list;	  /* enum uccl_pull_list */
 	bool owes;	  /* in the list of owing ones */
-	bool rtx;	  /* something of it was lost */
+	bool rtx;	  /* something of it was lost since then */
 	bool silent;	  /* its grants were written off */
 };
 
@@ -59,6 +63,7 @@ struct uccl_pacer {
 	struct uccl_pull_head busy;  /* likewise */
 	uint32_t nbusy, senders;     /* busy ones; so many converge */
 	bool converged;
+	uint64_t round;		     /* in which each that wants more has one turn, from 1 on */
 	uint64_t bps;		     /* payload; 0: unknown, nothing is paced */
 	uint64_t next_ns;	     /* when the next quantum may be handed out, */
 	uint32_t next_ps;	     /* and so many picoseconds later, below 1000 */
@@ -76,7 +81,7 @@ void uccl_pull_init(struct uccl_pacer *p, struct uccl_pull *u, const struct uccl
 void uccl_pull_fini(struct uccl_pacer *p, struct uccl_pull *u);
 /*
  * Something came of this sender: bytes that have come, or are known never to come, and bytes demanded, in all; `lost`:
- * something has to be sent again, or was.
+ * what is new of the first is said to be lost.
  */
 void uccl_pacer_heard(struct uccl_pacer *p, struct uccl_pull *u, uint64_t received, uint64_t demand, bool lost,
 		      uint64_t now);

@@ -1,73 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What arrived: checks, duplicates, placement, and the acknowledgement that is owed. No acknowledgement is sent here:
- * the flow owes one, and uccl_flow_tx lets any packet carry it.
+ * What arrived in packets: checks, duplicates, placement. No acknowledgement is sent here: the flow owes one
+ * (received.c), and uccl_flow_tx lets any packet carry it.
  */
 #include <string.h>
 
 #include "base/seq.h"
 #include "core/internal.h"
 
-/* Chunks received before an acknowledgement is owed at once, at most. */
-#define ACK_EVERY_MAX 128
-/* Out of order, with many paths, is normal: tell soon, not at once. */
-#define ACK_REORDER_NS (20 * UCCL_NS_PER_US)
-
 /* Answers to a peer that does not hear us, at most; tiny packets, each on another path. PROTOCOL R57 */
 #define ANSWERS_MAX 4
 
-/* No count of bytes runs ahead so far: it is nonsense. */
+/* No count of bytes runs ahead so far, nor reaches the end of its numbers: it is nonsense. */
 #define CREDIT_STEP_MAX ((uint64_t)1 << 48)
-
-/* A chunk has come, of so many bytes, perhaps sent again: move the window. */
-void flow_received(struct uccl_flow *f, uint64_t csn, uint32_t bytes, bool rtx, uint64_t now)
-{
-	uint64_t mask = f->cfg.window - 1;
-
-	/* What is known of this chunk must not be taken for the one that has its place a window later. */
-	if (f->rx_slots)
-		f->rx_slots[csn & mask] = (struct uccl_rx_slot){ 0 };
-	f->rcv_map[(csn & mask) / 64] |= 1ull << (csn % 64);
-	if (csn >= f->rcv_high)
-		f->rcv_high = csn + 1;
-	while (rcv_has(f, f->rcv_nxt)) {
-		uint64_t i = f->rcv_nxt & mask;
-
-		f->rcv_map[i / 64] &= ~(1ull << (i % 64));
-		f->rcv_nxt++;
-	}
-	if (rtx)
-		uccl_event_rx_rtx_chunk(f, bytes, now);
-	else
-		uccl_event_rx_chunk(f, bytes, now);
-}
-
-/*
- * Who asks is answered in the same round: the sender's application waits for it, and ours may not come back to poll
- * before it has heard of that by other means.
- */
-void flow_owe_ack(struct uccl_flow *f, uint64_t csn, bool ar, uint64_t now)
-{
-	uint32_t every = (uint32_t)uccl_clamp(f->cfg.slots_rx / 4, 1, ACK_EVERY_MAX);
-
-	f->owed++;
-	if (ar || f->owed >= every)
-		f->ack_now = true;
-	else if (csn > f->rcv_nxt || csn + 1 < f->rcv_high) /* a gap is there, or was filled (RFC 5681 section 4.2) */
-		f->ack_at = uccl_min(f->ack_at, now + ACK_REORDER_NS);
-	else
-		f->ack_at = uccl_min(f->ack_at, now + UCCL_ACK_DELAY_NS);
-}
-
-/* A duplicate always owes an acknowledgement: ours may have been lost. PROTOCOL R22 */
-void flow_rx_dup(struct uccl_flow *f, bool excused, uint64_t now)
-{
-	flow_drop(f, UCCL_DROP_DUPLICATE, 0, now);
-	if (!excused)
-		f->dups++;
-	f->owed++;
-	f->ack_at = uccl_min(f->ack_at, now + 1);
-}
+#define CREDIT_MAX ((uint64_t)1 << 62)
 
 /* Note the packet in its path's line of the next acknowledgement block. */
 static void rx_path(struct uccl_flow *f, const struct uccl_hdr *h, uint64_t age_ns, uint64_t now)
@@ -82,21 +28,6 @@ static void rx_path(struct uccl_flow *f, const struct uccl_hdr *h, uint64_t age_
 	if (!r->dirty && !r->write_dirty)
 		f->dirty[f->ndirty++] = h->path;
 	r->dirty = true;
-}
-
-void flow_rx_paths_again(struct uccl_flow *f)
-{
-	for (uint16_t i = 0; i < f->cfg.paths_rx; i++) {
-		struct uccl_rx_path *r = &f->rx_paths[i];
-		bool listed = r->dirty || r->write_dirty;
-
-		if (r->arrived_ns && r->arrived_ns >= f->reacted_ns)
-			r->dirty = true;
-		if (r->high_csn && r->write_ns >= f->reacted_ns)
-			r->write_dirty = true;
-		if (!listed && (r->dirty || r->write_dirty))
-			f->dirty[f->ndirty++] = i;
-	}
 }
 
 /*
@@ -138,7 +69,8 @@ static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_
 	struct uccl_desc d;
 
 	if (csn < f->rcv_nxt || (csn - f->rcv_nxt < f->cfg.window && rcv_has(f, csn))) {
-		flow_rx_dup(f, false, now);
+		/* Of pieces all are sent again when one was lost. */
+		flow_rx_dup(f, h->type == UCCL_PKT_PIECE, now);
 		return;
 	}
 	if (csn - f->rcv_nxt >= f->cfg.window) {
@@ -158,14 +90,18 @@ static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_
 	}
 	if (h->type == UCCL_PKT_FRAG)
 		reason = flow_frag_rx(f, h, csn, payload, &bytes, now);
-	else if (h->type == UCCL_PKT_CHUNK)
+	else if (h->type == UCCL_PKT_PIECE)
+		reason = flow_piece_rx(f, h, csn, payload, &in);
+	if (h->type == UCCL_PKT_PIECE)
+		bytes = in.data ? in.len : 0;
+	if (reason == UCCL_DROP_COUNT && (h->type == UCCL_PKT_CHUNK || (h->type == UCCL_PKT_PIECE && bytes)))
 		reason = f->cfg.ops->deliver(f, &in, now);
 	if (reason != UCCL_DROP_COUNT)
 		flow_drop(f, reason, h->path, now);
 	if (reason == UCCL_DROP_MEMORY)
 		return;
-	if (h->type == UCCL_PKT_FRAG && !bytes) {
-		/* A fragment: the chunk is not there yet, the last fragment asks for the acknowledgement. */
+	if ((h->type == UCCL_PKT_FRAG || h->type == UCCL_PKT_PIECE) && !bytes) {
+		/* A part: the chunk is not there yet, the last one asks for the acknowledgement. */
 		if (h->flags & UCCL_FLAG_AR)
 			f->ack_at = uccl_min(f->ack_at, now + 1);
 		return;
@@ -173,6 +109,7 @@ static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_
 	if (h->type != UCCL_PKT_FRAG)
 		f->cfg.stats->rx_bytes += bytes;
 	flow_received(f, csn, bytes, h->flags & UCCL_FLAG_RTX, now);
+	flow_doubts_age(f, csn, now);
 	flow_owe_ack(f, csn, h->flags & UCCL_FLAG_AR, now);
 	if (h->type == UCCL_PKT_DESC)
 		flow_desc_rx(f, csn, &d, now);
@@ -207,6 +144,7 @@ void uccl_flow_rx(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *
 	case UCCL_PKT_CHUNK:
 	case UCCL_PKT_DESC:
 	case UCCL_PKT_FRAG:
+	case UCCL_PKT_PIECE:
 		rx_chunk(f, h, payload, now);
 		break;
 	case UCCL_PKT_PROBE:
@@ -220,7 +158,7 @@ void uccl_flow_rx(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *
 		lost = uccl_get64(h->rec + 8);
 		/* It may be less than what came: records of control size cost no credit there, and are counted here. */
 		if ((demand > f->received_bytes && demand - f->received_bytes > CREDIT_STEP_MAX + f->peer_lost) ||
-		    (lost > f->peer_lost && lost - f->peer_lost > CREDIT_STEP_MAX)) {
+		    (lost > f->peer_lost && lost - f->peer_lost > CREDIT_STEP_MAX) || (demand | lost) >= CREDIT_MAX) {
 			flow_drop(f, UCCL_DROP_CREDIT, h->path, now);
 			break;
 		}

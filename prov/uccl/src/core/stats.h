@@ -31,7 +31,9 @@
 	X(SECURITY, "asks for another security than ours")                                                             \
 	X(SEAL, "its code (MAC) is wrong")                                                                             \
 	X(REPLAY, "genuine, but repeated or too old to check")                                                         \
-	X(OVERLAP, "brings bytes that came before")
+	X(OVERLAP, "brings bytes that came before")                                                                    \
+	X(REPORT, "ICMP that quotes no packet of ours")                                                                \
+	X(KERNEL, "dropped by the kernel: for nobody here, or no room")
 
 enum uccl_drop {
 #define X(sym, text) UCCL_DROP_##sym,
@@ -57,6 +59,9 @@ struct uccl_stats {
 	uint64_t dup_writes, fifo_broken;  /* direct writes doubled, or out of order on a path declared FIFO */
 	uint64_t trains_off;		   /* peers to whom trains were found broken, each time */
 	uint64_t train_tests, train_trials; /* trains compared with single packets; short ones sent to see */
+	uint64_t pieces_tx, pieces_rx;	   /* packets with a part of a chunk */
+	uint64_t mtu_cuts, mtu_raises;	   /* times that packets to a peer were made shorter, and longer */
+	uint64_t slots_asked, slots_returned; /* silent peers asked to give receive slots back; grants that came back */
 	uint64_t link_downs;		   /* how often the NIC's link was lost */
 	uint64_t hints, hint_hits;	   /* payloads scattered by prediction: tried, right */
 	uint64_t unexpected, unexpected_bytes_max;

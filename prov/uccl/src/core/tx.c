@@ -99,7 +99,13 @@ static uint16_t tx_ack(struct uccl_flow *f, uint8_t *tail, uint32_t room, bool p
 	a.cum = (uint32_t)f->rcv_nxt;
 	a.dups = f->dups;
 	a.msg_limit = f->rcv_msg_limit;
+	a.turn = 0;
+	if (f->cfg.grant) {
+		f->cfg.slots_rx = uccl_slots_tell(f->cfg.grant, f->owed, f->srtt_ns, now);
+		a.turn = f->cfg.grant->turn;
+	}
 	a.slots = f->cfg.slots_rx;
+	a.met = f->slots_met;
 	a.rcv_short = f->rcv_short;
 	for (uint8_t w = 0; w < a.nwords; w++) {
 		a.sack[w] = 0;
@@ -136,8 +142,8 @@ static void tx_packet(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_hdr *
 	tx->tail_len = 0;
 	/* Behind a full packet there is no room even for the shortest block. */
 	if ((want_ack || f->owed || f->ack_now) &&
-	    f->cfg.mtu - UCCL_HDR_LEN - tx->payload_len >= UCCL_ACK_FIXED)
-		tx->tail_len = tx_ack(f, tx->tail, f->cfg.mtu - UCCL_HDR_LEN - tx->payload_len, tx->payload_len,
+	    UCCL_HDR_LEN + tx->payload_len + UCCL_ACK_FIXED <= f->pmtu.bytes)
+		tx->tail_len = tx_ack(f, tx->tail, f->pmtu.bytes - UCCL_HDR_LEN - tx->payload_len, tx->payload_len,
 				      h->type != UCCL_PKT_PROBE || p->control, now);
 	h->path = path;
 	h->token = f->cfg.token_tx;
@@ -194,7 +200,7 @@ static uint32_t tx_burst(const struct uccl_flow *f)
 {
 	uint64_t part = f->inflight_bytes / BURSTS_IN_FLIGHT;
 
-	return (uint32_t)uccl_max(uccl_clamp(part, BURST_BYTES_MIN, BURST_BYTES), f->cfg.train_bytes);
+	return (uint32_t)uccl_max(uccl_clamp(part, BURST_BYTES_MIN, BURST_BYTES), f->train_bytes);
 }
 
 /* So many bytes come together: they begin a burst unless the one under way holds them, and share bursts evenly. */
@@ -210,7 +216,7 @@ static void tx_burst_align(struct uccl_flow *f, uint64_t bytes)
 		f->burst_bytes = burst;
 		return;
 	}
-	f->burst_bytes = count > 1 ? (uint32_t)uccl_min(share + f->cfg.chunk_bytes, burst) : burst;
+	f->burst_bytes = count > 1 ? (uint32_t)uccl_min(share + f->chunk_bytes, burst) : burst;
 	if (f->burst_left < uccl_min(bytes, share))
 		f->burst_left = 0;
 	f->burst_left = (uint32_t)uccl_min(f->burst_left, f->burst_bytes);
@@ -225,10 +231,10 @@ static uint32_t tx_want(const struct uccl_flow *f, const struct uccl_item *item,
 	uint64_t train;
 
 	/* So much of it was asked for that an acknowledgement is on its way. */
-	if (!f->cfg.train_bytes || f->inflight_bytes < AR_BYTES_MIN + f->cfg.train_bytes)
+	if (!f->cfg.train_bytes || f->inflight_bytes < AR_BYTES_MIN + f->train_bytes)
 		return len;
 	train = uccl_min(f->burst_left < len ? tx_burst(f) : f->burst_left, item->len - item->off);
-	if ((f->slots - f->inflight_chunks) * (uint64_t)f->cfg.chunk_bytes < train)
+	if ((f->slots - f->inflight_chunks) * (uint64_t)f->chunk_bytes < train)
 		return 0;
 	return (uint32_t)train;
 }
@@ -267,32 +273,36 @@ static uint16_t tx_rtx_path(struct uccl_flow *f, const struct uccl_sent *e, uint
 static bool log_room(struct uccl_flow *f)
 {
 	uint32_t cap = f->log_cap * 2;
+	uint64_t *csns[UCCL_RTX_KINDS];
 	struct uccl_sent *log;
-	uint64_t *rtxq;
-	uint32_t n = 0;
 
 	if (f->nxt - f->una < f->log_cap)
 		return true;
 	if (cap > f->cfg.window)
 		return false;
 	log = calloc(cap, sizeof(*log));
-	rtxq = calloc(cap, sizeof(*rtxq));
-	if (!log || !rtxq) {
+	for (int i = 0; i < UCCL_RTX_KINDS; i++)
+		csns[i] = calloc(cap, sizeof(*csns[i]));
+	if (!log || !csns[UCCL_RTX_SMALL] || !csns[UCCL_RTX_LONG]) {
 		free(log);
-		free(rtxq);
+		free(csns[UCCL_RTX_SMALL]);
+		free(csns[UCCL_RTX_LONG]);
 		return false;
 	}
 	for (uint64_t c = f->una; c != f->nxt; c++)
 		log[c & (cap - 1)] = *flow_sent(f, c);
-	for (uint32_t i = f->rtx_head; i != f->rtx_tail; i++)
-		rtxq[n++] = f->rtxq[i & (f->log_cap - 1)];
+	for (int i = 0; i < UCCL_RTX_KINDS; i++) {
+		struct uccl_rtxq *q = &f->rtxq[i];
+		uint32_t n = 0;
+
+		while (!rtxq_empty(q))
+			csns[i][n++] = q->csns[q->head++ & (f->log_cap - 1)];
+		free(q->csns);
+		*q = (struct uccl_rtxq){ .csns = csns[i], .tail = n };
+	}
 	free(f->log);
-	free(f->rtxq);
 	f->log = log;
-	f->rtxq = rtxq;
 	f->log_cap = cap;
-	f->rtx_head = 0;
-	f->rtx_tail = n;
 	return true;
 }
 
@@ -374,7 +384,7 @@ static void tx_paced(struct uccl_flow *f, uint32_t bytes, uint64_t now)
 static bool tx_held(struct uccl_flow *f, uint64_t now)
 {
 	return (!TAILQ_EMPTY(&f->bulk) || !TAILQ_EMPTY(&f->records)) && f->inflight_bytes < 2 * AR_BYTES_MIN &&
-	       !tx_allowed(f, f->cfg.chunk_bytes, now);
+	       !tx_allowed(f, f->chunk_bytes, now);
 }
 
 /* Which flag asks for the acknowledgement of this chunk, if any. The chunk is in the log already. */
@@ -400,7 +410,7 @@ static void tx_prefetch(const struct uccl_flow *f, const uint8_t *payload, uint3
 static bool tx_single(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, uint64_t now)
 {
 	const struct uccl_item *item = e->item;
-	uint32_t rest = (UCCL_TRAIN_TRIAL - 1) * f->cfg.chunk_bytes;
+	uint32_t rest = (UCCL_TRAIN_TRIAL - 1) * f->chunk_bytes;
 	struct uccl_train_chunk c = { .csn = csn, .una = f->una, .path = e->path };
 
 	c.more = item->bulk && item->len - item->off >= rest && f->slots >= f->inflight_chunks + UCCL_TRAIN_TRIAL &&
@@ -424,7 +434,7 @@ static void tx_chunk(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *
 	tx_prefetch(f, e->payload, e->len);
 	tx->control = false;
 	/* PROTOCOL R160 */
-	tx->single = flags & UCCL_FLAG_RTX ||
+	tx->single = flags & UCCL_FLAG_RTX || csn + 1 == f->pmtu.trial ||
 		     (f->train.state != UCCL_TRAINS_ON && tx_single(f, e, csn, now));
 	tx->payload = e->payload;
 	tx->payload_len = e->len;
@@ -436,13 +446,39 @@ static void tx_chunk(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *
 		e->item->pending++;
 	}
 	tx_packet(f, tx, &h, e->path, false, now);
+	e->packet = UCCL_HDR_LEN + e->len + tx->tail_len;
+	e->alone = tx->single || !f->cfg.train_bytes;
+}
+
+/* One of `count` packets, of `size` bytes each but the last, that a chunk leaves in. True: it was the last. */
+static bool tx_part(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, struct uccl_hdr *h,
+		    uint32_t size, uint32_t count, uint64_t now)
+{
+	uint32_t off = f->frag_next * size;
+
+	tx->control = false;
+	tx->single = true;
+	tx->payload = e->payload + off;
+	tx->payload_len = (uint32_t)uccl_min(e->len - off, size);
+	tx->cookie = UCCL_NEVER;
+	if (!f->cfg.tx_sync) {
+		tx->cookie = csn;
+		e->nic_reads++;
+		e->item->pending++;
+	}
+	if (++f->frag_next == count) {
+		f->frag_next = 0;
+		h->flags |= UCCL_FLAG_AR;
+	}
+	e->pseq = f->paths[e->path].next_seq;
+	tx_packet(f, tx, h, e->path, false, now);
+	return !f->frag_next;
 }
 
 /* Send a packet-sized piece of a chunk whose direct write was lost. True: it was the last piece. */
 static bool tx_frag(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, uint64_t now)
 {
 	uint32_t count = (e->len + f->cfg.chunk_bytes - 1) / f->cfg.chunk_bytes;
-	uint32_t off = f->frag_next * f->cfg.chunk_bytes;
 	uint8_t rec[UCCL_REC_LEN];
 	struct uccl_hdr h = {
 		.type = UCCL_PKT_FRAG,
@@ -453,27 +489,51 @@ static bool tx_frag(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e
 	};
 
 	memcpy(rec, e->rec, UCCL_REC_LEN);
-	uccl_put64(rec + 8, uccl_get64(e->rec + 8) + off);
+	uccl_put64(rec + 8, uccl_get64(e->rec + 8) + f->frag_next * f->cfg.chunk_bytes);
 	rec[16] = (uint8_t)f->frag_next;
 	rec[17] = (uint8_t)count;
 	uccl_put16(rec + 18, e->orig_path);
-	tx->control = false;
-	tx->single = true;
-	tx->payload = e->payload + off;
-	tx->payload_len = (uint32_t)uccl_min(e->len - off, f->cfg.chunk_bytes);
-	tx->cookie = UCCL_NEVER;
-	if (!f->cfg.tx_sync) {
-		tx->cookie = csn;
-		e->nic_reads++;
-		e->item->pending++;
+	return tx_part(f, tx, e, csn, &h, f->cfg.chunk_bytes, count, now);
+}
+
+/* It must leave in pieces. */
+static bool tx_long(const struct uccl_flow *f, uint32_t len)
+{
+	return UCCL_HDR_LEN + len > f->pmtu.bytes;
+}
+
+/* Send a piece of a chunk that is too long for the way. True: it was the last. */
+static bool tx_piece(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, uint64_t now)
+{
+	uint32_t most = f->pmtu.bytes - UCCL_HDR_LEN, count = (e->len + most - 1) / most;
+	uint32_t size = uccl_piece_len(e->len, (uint8_t)count);
+	uint8_t rec[UCCL_REC_LEN];
+	struct uccl_piece piece = {
+		.index = (uint8_t)f->frag_next,
+		.count = (uint8_t)count,
+		.total = e->len,
+		.half = e->rec + f->frag_next % 2 * UCCL_PIECE_REC,
+	};
+	struct uccl_hdr h = {
+		.type = UCCL_PKT_PIECE,
+		.flags = e->ntx ? UCCL_FLAG_RTX : 0,
+		.rtype = e->rtype,
+		.csn = (uint32_t)csn,
+		.rec = rec,
+	};
+	bool last;
+
+	uccl_piece_encode(rec, &piece);
+	last = tx_part(f, tx, e, csn, &h, size, count, now);
+	f->cfg.stats->pieces_tx++;
+	/* The next time it may be of other pieces. */
+	if (last) {
+		e->packet = UCCL_HDR_LEN + size;
+		e->alone = true;
+		e->pieced = true;
+		f->pieced++;
 	}
-	if (++f->frag_next == count) {
-		f->frag_next = 0;
-		h.flags |= UCCL_FLAG_AR;
-	}
-	e->pseq = f->paths[e->path].next_seq;
-	tx_packet(f, tx, &h, e->path, false, now);
-	return !f->frag_next;
+	return last;
 }
 
 static void sent_again(struct uccl_sent *e, uint64_t now)
@@ -484,46 +544,70 @@ static void sent_again(struct uccl_sent *e, uint64_t now)
 		e->ntx++;
 }
 
-/* The oldest chunk known to be lost; entries that were acknowledged meanwhile are skipped. */
+/* Is there one in this queue that was not acknowledged meanwhile? It is at the head then. */
+static bool rtxq_ready(struct uccl_flow *f, struct uccl_rtxq *q)
+{
+	while (!rtxq_empty(q) && !flow_still_lost(f, q->csns[q->head & (f->log_cap - 1)])) {
+		q->head++;
+		if (q == &f->rtxq[UCCL_RTX_LONG])
+			f->frag_next = 0;
+	}
+	return !rtxq_empty(q);
+}
+
+/* Small ones first, but the fragments of a chunk leave in a row. NULL: nothing is to be sent again. PROTOCOL R63 */
+static struct uccl_rtxq *rtxq_next(struct uccl_flow *f)
+{
+	struct uccl_rtxq *small = &f->rtxq[UCCL_RTX_SMALL], *longer = &f->rtxq[UCCL_RTX_LONG];
+
+	if (f->frag_next && rtxq_ready(f, longer))
+		return longer;
+	if (rtxq_ready(f, small))
+		return small;
+	return rtxq_ready(f, longer) ? longer : NULL;
+}
+
+/* The chunk that has been known to be lost for longest. */
 static int tx_retransmit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 {
-	while (f->rtx_head != f->rtx_tail) {
-		uint64_t csn = f->rtxq[f->rtx_head & (f->log_cap - 1)];
-		struct uccl_sent *e = flow_sent(f, csn);
-		bool done = true;
+	struct uccl_rtxq *q = rtxq_next(f);
+	bool done = true, parts, again;
+	struct uccl_sent *e;
+	uint64_t csn;
 
-		if (csn < f->una || e->state != UCCL_SENT_LOST) {
-			f->rtx_head++;
-			f->frag_next = 0;
-			continue;
-		}
-		if (!f->frag_next) {
-			if (!uccl_event_tx_rtx_chunk(f, e->len, now))
-				return 0;
-			e->path = tx_rtx_path(f, e, now);
-		}
-		f->cfg.stats->rtx_packets++;
-		if (e->write) {
-			done = tx_frag(f, tx, e, csn, now);
-			f->cfg.stats->rtx_bytes += tx->payload_len;
-		} else {
-			f->cfg.stats->rtx_bytes += e->len;
-		}
-		if (done) {
-			f->rtx_head++;
-			e->state = UCCL_SENT_INFLIGHT;
-			sent_again(e, now);
-			f->inflight_chunks++;
-			f->inflight_bytes += e->len;
-			f->paths[e->path].inflight += e->len;
-			if (!e->write)
-				tx_chunk(f, tx, e, csn, UCCL_FLAG_RTX | UCCL_FLAG_AR, now);
-			if (!f->backoff)
-				flow_probe_arm(f, now);
-		}
-		return 1;
+	if (!q)
+		return 0;
+	csn = q->csns[q->head & (f->log_cap - 1)];
+	e = flow_sent(f, csn);
+	parts = e->write || tx_long(f, e->len);
+	if (!f->frag_next) {
+		/* The receiver keeps no more in part. PROTOCOL R154 */
+		if (parts && f->pieced == UCCL_PIECED_MAX)
+			return 0;
+		if (!uccl_event_tx_rtx_chunk(f, e->len, now))
+			return 0;
+		e->path = tx_rtx_path(f, e, now);
 	}
-	return 0;
+	again = e->ntx > 0;
+	if (e->write)
+		done = tx_frag(f, tx, e, csn, now);
+	else if (parts)
+		done = tx_piece(f, tx, e, csn, now);
+	f->cfg.stats->rtx_packets += again;
+	f->cfg.stats->rtx_bytes += !again ? 0 : parts ? tx->payload_len : e->len;
+	if (done) {
+		q->head++;
+		e->state = UCCL_SENT_INFLIGHT;
+		sent_again(e, now);
+		f->inflight_chunks++;
+		f->inflight_bytes += e->len;
+		f->paths[e->path].inflight += e->len;
+		if (!parts)
+			tx_chunk(f, tx, e, csn, UCCL_FLAG_RTX | UCCL_FLAG_AR, now);
+		if (!f->backoff)
+			flow_probe_arm(f, now);
+	}
+	return 1;
 }
 
 static int tx_probes(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
@@ -560,6 +644,7 @@ static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	const uint8_t *payload = NULL;
 	struct uccl_item *item, *more;
 	struct uccl_sent *e;
+	bool trial;
 
 	if (TAILQ_EMPTY(&f->small) && TAILQ_EMPTY(&f->records))
 		return 0;
@@ -570,6 +655,13 @@ static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	item = tx_next_record(f, now);
 	if (!item)
 		return 0;
+	trial = f->cfg.find_mtu && tx_long(f, (uint32_t)item->len);
+	if (trial && !uccl_pmtu_may(&f->pmtu, UCCL_HDR_LEN + (uint32_t)item->len, now)) {
+		/* In pieces, as soon as those before it have left. */
+		if (!rtxq_empty(&f->rtxq[UCCL_RTX_LONG]) || f->pieced == UCCL_PIECED_MAX)
+			return 0;
+		trial = false;
+	}
 	if (item->len)
 		item_payload(item, 0, (uint32_t)item->len, &payload);
 	item->off = item->len;
@@ -589,6 +681,14 @@ static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	}
 	e = log_new(f, item, UCCL_PKT_CHUNK, item->rec, payload, (uint32_t)item->len,
 		    tx_path(f, (uint32_t)item->len, now), now);
+	if (trial) {
+		uccl_pmtu_try(&f->pmtu, f->nxt - 1, UCCL_HDR_LEN + e->len);
+	} else if (tx_long(f, e->len)) {
+		e->ntx = 0;
+		e->single = true;
+		flow_chunk_parts(f, f->nxt - 1);
+		return tx_retransmit(f, tx, now);
+	}
 	tx_chunk(f, tx, e, f->nxt - 1, tx_ar(f, item, true, e->len, now), now);
 	return 1;
 }
@@ -598,7 +698,7 @@ static void tx_bulk_turn(struct uccl_flow *f, uint32_t len)
 {
 	if (f->records_ahead > 0)
 		f->records_ahead -= (int32_t)len;
-	if (f->records_ahead <= RECORDS_AHEAD_MAX - (int32_t)uccl_max(BURST_BYTES, f->cfg.train_bytes))
+	if (f->records_ahead <= RECORDS_AHEAD_MAX - (int32_t)uccl_max(BURST_BYTES, f->train_bytes))
 		f->bulk_turn = false;
 }
 
@@ -705,7 +805,7 @@ static int tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	}
 	tx_bulk_turn(f, len);
 	if (able == UCCL_PATHS_MAX) {
-		flow_write_skip(f, f->nxt - 1);
+		flow_chunk_parts(f, f->nxt - 1);
 		return tx_retransmit(f, tx, now);
 	}
 	if (f->paths[able].write == UCCL_WRITE_TRIAL) {
@@ -745,7 +845,7 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	const uint8_t *payload;
 	uint8_t rec[UCCL_REC_LEN];
 	struct uccl_sent *e;
-	uint32_t len, want, most;
+	uint32_t len, want, most, trial;
 
 	if (!item)
 		return 0;
@@ -756,7 +856,13 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	most = item->direct && f->cfg.write_bytes ? tx_writes_may(f, now) : 0;
 	if (most)
 		return tx_desc(f, tx, item, (uint32_t)uccl_min(most, DESC_CHUNKS_MAX), now);
-	len = item_payload(item, item->off, (uint32_t)uccl_min(f->cfg.chunk_bytes, item->len - item->off), &payload);
+	trial = f->cfg.find_mtu ? uccl_pmtu_next(&f->pmtu, now) : 0;
+	len = trial ? flow_payload(f, trial) : 0;
+	if (item->len - item->off < len || item_payload(item, item->off, len, &payload) < len)
+		trial = 0;
+	if (!trial)
+		len = item_payload(item, item->off, (uint32_t)uccl_min(f->chunk_bytes, item->len - item->off),
+				   &payload);
 	if (!item->off)
 		tx_burst_align(f, item->len);
 	want = tx_want(f, item, len);
@@ -769,6 +875,8 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	item->off += len;
 	tx_paced(f, len, now);
 	e = log_new(f, item, UCCL_PKT_CHUNK, rec, payload, len, tx_path(f, len, now), now);
+	if (trial)
+		uccl_pmtu_try(&f->pmtu, f->nxt - 1, trial);
 	if (item->off == item->len) {
 		flow_item_unqueue(f, item);
 		e->last = true;
@@ -810,18 +918,18 @@ static int tx_new(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
  */
 static uint64_t tx_backlog(const struct uccl_flow *f)
 {
+	const struct uccl_rtxq *q = &f->rtxq[UCCL_RTX_LONG];
 	const struct uccl_item *item;
 	uint64_t sum = 0;
 	int n = 0;
 
-	/* What waits to be sent again: all that is neither in flight nor acknowledged. */
+	/* What waits to be sent again: all that is neither in flight nor acknowledged, and not small. */
 	if (f->cfg.credit->pull)
-		for (uint32_t i = f->rtx_head; i != f->rtx_tail; i++) {
-			uint64_t csn = f->rtxq[i & (f->log_cap - 1)];
-			const struct uccl_sent *e = flow_sent(f, csn);
+		for (uint32_t i = q->head; i != q->tail; i++) {
+			uint64_t csn = q->csns[i & (f->log_cap - 1)];
 
 			/* Behind what waits there may be some whose place another has. */
-			sum += csn >= f->una && e->state == UCCL_SENT_LOST ? e->len : 0;
+			sum += flow_still_lost(f, csn) ? flow_sent(f, csn)->len : 0;
 		}
 	TAILQ_FOREACH(item, &f->records, link) {
 		if (++n > DEMAND_ITEMS)
@@ -854,7 +962,7 @@ static bool tx_wants_more(const struct uccl_flow *f, uint64_t backlog)
 static bool tx_starved(struct uccl_flow *f)
 {
 	return (!TAILQ_EMPTY(&f->bulk) || !TAILQ_EMPTY(&f->records) ||
-		(f->cfg.credit->pull && f->rtx_head != f->rtx_tail)) &&
+		(f->cfg.credit->pull && !rtxq_empty(&f->rtxq[UCCL_RTX_LONG]))) &&
 	       uccl_event_credit_spent(f);
 }
 
@@ -904,7 +1012,7 @@ int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	}
 	if (f->close_seen)
 		return 0;
-	if (tx_retransmit(f, tx, now))
+	if (flow_rtx_waits(f) && tx_retransmit(f, tx, now))
 		return 1;
 	if (tx_probes(f, tx, now))
 		return 1;

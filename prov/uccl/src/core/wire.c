@@ -19,6 +19,7 @@ static bool type_known(uint8_t type)
 	case UCCL_PKT_CHUNK:
 	case UCCL_PKT_DESC:
 	case UCCL_PKT_FRAG:
+	case UCCL_PKT_PIECE:
 		return true;
 	default:
 		return false;
@@ -77,6 +78,22 @@ enum uccl_drop uccl_hdr_decode(struct uccl_hdr *h, const uint8_t *data, uint32_t
 	return UCCL_DROP_COUNT;
 }
 
+enum uccl_drop uccl_quote_decode(struct uccl_hdr *h, const uint8_t *data, uint32_t len)
+{
+	if (len < UCCL_QUOTE_MIN)
+		return UCCL_DROP_SHORT;
+	if (uccl_get16(data) != UCCL_MAGIC || data[2] != UCCL_VERSION)
+		return UCCL_DROP_MAGIC;
+	*h = (struct uccl_hdr){
+		.type = data[3],
+		.path = uccl_get16(data + 6),
+		.token = uccl_get64(data + 8),
+		.pseq = uccl_get32(data + 20),
+		.rec = len < UCCL_HDR_LEN ? NULL : data + 32,
+	};
+	return type_known(h->type) ? UCCL_DROP_COUNT : UCCL_DROP_TYPE;
+}
+
 #define ACK_PATH_LEN 16
 #define ACK_PATH_WRITE 0x8000
 
@@ -96,7 +113,7 @@ uint32_t uccl_ack_encode(uint8_t *out, const struct uccl_ack *a)
 	uccl_put32(out + 4, a->dups);
 	uccl_put32(out + 8, a->msg_limit);
 	uccl_put16(out + 12, (uint16_t)(a->slots | (a->rcv_short ? UCCL_SLOTS_MAX + 1 : 0)));
-	out[14] = a->npaths;
+	out[14] = (uint8_t)(a->npaths | a->turn << 4 | a->met << 6);
 	out[15] = a->nwords;
 	for (int i = 0; i < a->npaths; i++, p += ACK_PATH_LEN) {
 		uccl_put16(p, (uint16_t)(a->paths[i].path | (a->paths[i].write ? ACK_PATH_WRITE : 0)));
@@ -121,7 +138,9 @@ enum uccl_drop uccl_ack_decode(struct uccl_ack *a, const uint8_t *in, uint32_t l
 	a->msg_limit = uccl_get32(in + 8);
 	a->slots = uccl_get16(in + 12) & UCCL_SLOTS_MAX;
 	a->rcv_short = uccl_get16(in + 12) > UCCL_SLOTS_MAX;
-	a->npaths = in[14];
+	a->npaths = in[14] & 15;
+	a->turn = in[14] >> 4 & (UCCL_SLOTS_TURNS - 1);
+	a->met = in[14] >> 6;
 	a->nwords = in[15];
 	if (a->npaths > UCCL_ACK_PATHS_MAX || a->nwords > UCCL_ACK_WORDS_MAX ||
 	    uccl_ack_len(a->npaths, a->nwords) != len)
@@ -162,4 +181,32 @@ enum uccl_drop uccl_desc_decode(struct uccl_desc *d, const uint8_t rec[UCCL_REC_
 	    d->len > (uint64_t)d->count * d->chunk || d->len <= (uint64_t)(d->count - 1) * d->chunk)
 		return UCCL_DROP_RECORD;
 	return UCCL_DROP_COUNT;
+}
+
+void uccl_piece_encode(uint8_t rec[UCCL_REC_LEN], const struct uccl_piece *p)
+{
+	memset(rec, 0, UCCL_REC_LEN);
+	rec[0] = p->index;
+	rec[1] = p->count;
+	uccl_put32(rec + 4, p->total);
+	memcpy(rec + 8, p->half, UCCL_PIECE_REC);
+}
+
+enum uccl_drop uccl_piece_decode(struct uccl_piece *p, const uint8_t rec[UCCL_REC_LEN], uint32_t len)
+{
+	uint32_t each, before;
+
+	p->index = rec[0];
+	p->count = rec[1];
+	p->total = uccl_get32(rec + 4);
+	p->half = rec + 8;
+	/* No packet is longer than 65535 bytes, so no sum below overflows. */
+	if (p->count < 2 || p->count > UCCL_PIECE_COUNT || !len || p->total > UINT16_MAX)
+		return UCCL_DROP_RECORD;
+	each = uccl_piece_len(p->total, p->count);
+	before = p->index * each;
+	if (p->index + 1u == p->count)
+		return before + len == p->total ? UCCL_DROP_COUNT : UCCL_DROP_RECORD;
+	/* And then it is before the last one, too. */
+	return len == each && before + len < p->total ? UCCL_DROP_COUNT : UCCL_DROP_RECORD;
 }

@@ -35,6 +35,7 @@ enum uccl_pkt_type {
 	UCCL_PKT_CHUNK = 16,	/* rtype and rec belong to msg */
 	UCCL_PKT_DESC = 17,	/* descriptor of the direct writes that follow it in CSN order */
 	UCCL_PKT_FRAG = 18,	/* part of a directly written chunk that has to be sent again */
+	UCCL_PKT_PIECE = 19,	/* part of a CHUNK that is too long for the way to the peer */
 };
 
 #define UCCL_FLAG_AR (1u << 0)	  /* acknowledge at once */
@@ -64,6 +65,16 @@ void uccl_hdr_encode(uint8_t out[UCCL_HDR_LEN], const struct uccl_hdr *h);
  */
 enum uccl_drop uccl_hdr_decode(struct uccl_hdr *h, const uint8_t *data, uint32_t len);
 
+/* What a report of the network must quote of a packet, at least: all up to the sequence number on its path. */
+#define UCCL_QUOTE_MIN 24
+
+/*
+ * The beginning of a packet of ours, as an ICMP message quotes it. UCCL_DROP_COUNT if it looks like one; h->rec is NULL
+ * if the quote ends within the header, and h has no lengths. Anybody can make a quote: nothing of it is true before the
+ * token was found right.
+ */
+enum uccl_drop uccl_quote_decode(struct uccl_hdr *h, const uint8_t *data, uint32_t len);
+
 /* One path's line in an acknowledgement block. */
 struct uccl_ack_path {
 	uint16_t path;
@@ -77,6 +88,8 @@ struct uccl_ack_path {
 #define UCCL_ACK_WORDS_MAX 48 /* 64-bit words of the selective bitmap */
 #define UCCL_ACK_FIXED 16
 #define UCCL_SLOTS_MAX 0x7fff
+/* Grants of slots are numbered modulo this, see core/slots.h. */
+#define UCCL_SLOTS_TURNS 4
 
 /* Decoded acknowledgement block. */
 struct uccl_ack {
@@ -85,6 +98,8 @@ struct uccl_ack {
 	uint32_t msg_limit;  /* low 32 bits of the first message sequence that may not be sent yet */
 	uint16_t slots;	     /* chunks that may be in flight towards the sender of this block */
 	bool rcv_short;	     /* its sender has no memory for unexpected payload: envelopes only, please */
+	uint8_t turn;	     /* of that grant, below UCCL_SLOTS_TURNS */
+	uint8_t met;	     /* the turn of its own grant that its sender has met */
 	uint8_t npaths;
 	uint8_t nwords;
 	struct uccl_ack_path paths[UCCL_ACK_PATHS_MAX];
@@ -123,6 +138,29 @@ struct uccl_desc {
 void uccl_desc_encode(uint8_t rec[UCCL_REC_LEN], const struct uccl_desc *d);
 /* UCCL_DROP_RECORD: count 0 or too large, chunk 0, or len does not make count chunks, or offset + len overflows. */
 enum uccl_drop uccl_desc_decode(struct uccl_desc *d, const uint8_t rec[UCCL_REC_LEN]);
+
+/* Pieces of a chunk: the most that there may be, and bytes of its record that each brings. */
+#define UCCL_PIECE_COUNT 64
+#define UCCL_PIECE_REC (UCCL_REC_LEN / 2)
+
+/*
+ * Record of a PIECE: which of how many, and bytes of the chunk in all. Pieces are of one length, but for the last.
+ * Those of even index bring the first half of the chunk's record, the others the second.
+ */
+struct uccl_piece {
+	uint8_t index, count;
+	uint32_t total;
+	const uint8_t *half; /* UCCL_PIECE_REC bytes */
+};
+
+void uccl_piece_encode(uint8_t rec[UCCL_REC_LEN], const struct uccl_piece *p);
+/* UCCL_DROP_RECORD: one piece or too many, no such piece, or not of `len` bytes. */
+enum uccl_drop uccl_piece_decode(struct uccl_piece *p, const uint8_t rec[UCCL_REC_LEN], uint32_t len);
+/* Bytes of each but the last. */
+static inline uint32_t uccl_piece_len(uint32_t total, uint8_t count)
+{
+	return (total + count - 1) / count;
+}
 
 /* First 16 bytes of rec in every record that carries bulk payload: DATA, eager DATA, FRAG. */
 static inline void uccl_rec_set_bulk(uint8_t *rec, uint32_t id, uint32_t gen, uint64_t offset)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* What a person can set; api/param.c fills one from the FI_UCCL_* variables, tests from defaults. */
+/* What a person can set; api/offer/param.c fills one from the FI_UCCL_* variables, tests from defaults. */
 #ifndef UCCL_ENGINE_CONFIG_H
 #define UCCL_ENGINE_CONFIG_H
 

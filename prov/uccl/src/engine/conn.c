@@ -7,6 +7,7 @@
  * nothing was heard from it since, when another incarnation answers at its address, or, at last, when it left our
  * questions unanswered for peer_timeout.
  */
+#include <assert.h>
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,13 +17,6 @@
 #include "engine/impl.h"
 #include "engine/view.h"
 
-/* Remote endpoints that one endpoint remembers, dead ones included: what strangers can make it keep is bounded. */
-#define CONNS_MAX (1u << 17)
-/*
- * The grant in a handshake: many may connect at once, and each would take its first share for the whole. The first
- * acknowledgement raises it.
- */
-#define FIRST_SHARE 16
 /* A suspect is probed this often, and dead after so many reports, the first and last at least so far apart. */
 #define SUSPECT_PROBE_NS (20 * UCCL_NS_PER_MS)
 #define UNREACH_REPORTS 3
@@ -33,41 +27,11 @@
 #define GONE_SILENCE_NS (2 * UCCL_NS_PER_S)
 /* The time-out of a silent peer is made of at least so many looks, each of which found no answer. */
 #define PATIENCE_LOOKS 4
+/* One that is half-open gives way to others no earlier: whoever connects has said something by then. */
+#define HALF_KEEP_NS (2 * UCCL_NS_PER_S)
 /* So many ended peers that nobody holds are remembered, each so long: a little more than any cookie is good. */
 #define DEAD_MAX 1024
 #define FORGET_NS (UCCL_COOKIE_LIFE_NS + 10 * UCCL_NS_PER_S)
-
-static void key_make(struct conn_key *k, const struct uccl_nic_addr *at, uint64_t incarnation)
-{
-	memset(k, 0, sizeof(*k));
-	memcpy(k->ip, at->ip, sizeof(k->ip));
-	k->port = at->port;
-	if (at->pad)
-		k->port |= (uint64_t)at->scope << 16 | 1ull << 63;
-	k->incarnation = incarnation;
-}
-
-struct conn *conn_find(struct uccl_engine *e, const struct uccl_nic_addr *at, uint64_t incarnation)
-{
-	struct conn_key k;
-	struct conn *c;
-
-	key_make(&k, at, incarnation);
-	HASH_FIND(hh_key, e->by_key, &k, sizeof(k), c);
-	return c;
-}
-
-struct conn *conn_by_token(struct uccl_engine *e, uint64_t token)
-{
-	struct conn *c;
-
-	if (e->last && e->last->hs.token_local == token)
-		return e->last;
-	HASH_FIND(hh_token, e->by_token, &token, sizeof(token), c);
-	if (c)
-		e->last = c;
-	return c;
-}
 
 static uint64_t random64(struct uccl_engine *e)
 {
@@ -79,26 +43,57 @@ static uint64_t random64(struct uccl_engine *e)
 	return v;
 }
 
-/*
- * One peer's share of the receive queue, in packets of `bytes`: the sum of all stays below what it holds. Nobody can
- * get less than one, nor less than two, with which a stream goes on while an answer is on its way, unless there are
- * more peers than packets.
- */
-static uint16_t slots_share(const struct uccl_engine *e, uint32_t bytes, uint32_t peers)
+static uint32_t nic_room(const struct uccl_engine *e, uint32_t bytes)
 {
-	uint64_t all = e->nic->ops->slots ? e->nic->ops->slots(e->nic, bytes) : e->nic->caps.rx_slots;
-	uint64_t n = all * 3 / 4 / (peers ? peers : 1);
-
-	return (uint16_t)uccl_clamp(n, peers > all ? 1 : 2, uccl_min(e->cfg.window_chunks, UCCL_SLOTS_MAX));
+	return e->nic->ops->slots ? e->nic->ops->slots(e->nic, bytes) : e->nic->caps.rx_slots;
 }
 
-static void slots_refresh(struct uccl_engine *e)
+/* The largest packets that come from this peer. */
+static uint32_t conn_mtu(const struct conn *c)
 {
+	return c->peer.open ? c->peer.flow.cfg.mtu : c->e->nic->caps.mtu;
+}
+
+/* The queue may be shared with other endpoints of the process, which come and go. */
+static void slots_refit(struct uccl_engine *e)
+{
+	uint32_t room = nic_room(e, e->nic->caps.mtu);
 	struct conn *c;
 
+	if (room == e->room)
+		return;
+	e->room = room;
 	TAILQ_FOREACH(c, &e->conns, all)
-		if (c->peer.open)
-			c->peer.flow.cfg.slots_rx = slots_share(e, c->peer.flow.cfg.mtu, e->nopen);
+		if (c->grant.of)
+			uccl_slots_resize(&c->grant, nic_room(e, conn_mtu(c)));
+	TAILQ_FOREACH(c, &e->half, all)
+		uccl_slots_resize(&c->grant, room);
+}
+
+/* What the handshake grants is a promise from then on. */
+static void conn_grant(struct conn *c)
+{
+	struct uccl_engine *e = c->e;
+
+	if (c->grant.of)
+		return;
+	slots_refit(e);
+	uccl_slots_open(&e->slots, &c->grant, e->room, e->cfg.window_chunks);
+	c->hs.mine.slots = (uint16_t)c->grant.slots;
+}
+
+void conn_slots_ask(struct uccl_engine *e, uint64_t now)
+{
+	struct uccl_grant *g;
+
+	while ((g = uccl_slots_ask(&e->slots, now))) {
+		struct conn *c = uccl_container_of(g, struct conn, grant);
+
+		if (!c->peer.open)
+			continue;
+		uccl_flow_keepalive(&c->peer.flow, now);
+		engine_ready(c);
+	}
 }
 
 static void params_mine(struct uccl_engine *e, struct uccl_params *p)
@@ -110,7 +105,7 @@ static void params_mine(struct uccl_engine *e, struct uccl_params *p)
 		.window = e->cfg.window_chunks,
 		.msg_limit = UCCL_MSG_LIMIT,
 		.paths = e->cfg.paths,
-		.slots = slots_share(e, e->nic->caps.mtu, (uint32_t)uccl_max(FIRST_SHARE, e->nopen + 1)),
+		.slots = 1,
 		.csn = random64(e) & 0xffffffff,
 		.epoch = (uint8_t)(random64(e) & 15),
 		.security = e->cfg.security,
@@ -147,6 +142,16 @@ static void conns_forget(struct uccl_engine *e, uint64_t now)
 	}
 }
 
+static uint64_t token_new(struct uccl_engine *e)
+{
+	uint64_t v;
+
+	do
+		v = (uint64_t)e->token_top << 48 | random64(e) >> 16;
+	while (!v);
+	return v;
+}
+
 struct conn *conn_new(struct uccl_engine *e, const struct uccl_addr *addr)
 {
 	struct conn *c = calloc(1, sizeof(*c));
@@ -162,19 +167,12 @@ struct conn *conn_new(struct uccl_engine *e, const struct uccl_addr *addr)
 		       (!addr->incarnation || addr->incarnation == e->listener.local.incarnation);
 	params_mine(e, &mine);
 	uccl_key_mix(remote.key, e->listener.group);
-	uccl_conn_init(&c->hs, &remote, &mine, random64(e), random64(e));
+	uccl_conn_init(&c->hs, &remote, &mine, token_new(e), random64(e));
 	uccl_held_init(&c->held, e->away_ns, e->now);
 	c->hs_timer.at = UCCL_NEVER;
 	c->hs_timer.kind = TIMER_HANDSHAKE;
-	key_make(&c->key, &addr->nic, addr->incarnation);
-	HASH_ADD(hh_key, e->by_key, key, sizeof(c->key), c);
-	if (!c->hh_key.tbl)
+	if (conns_add(c))
 		goto nomem;
-	HASH_ADD(hh_token, e->by_token, hs.token_local, sizeof(c->hs.token_local), c);
-	if (!c->hh_token.tbl) {
-		HASH_DELETE(hh_key, e->by_key, c);
-		goto nomem;
-	}
 	TAILQ_INSERT_TAIL(&e->conns, c, all);
 	e->nconns++;
 	if (e->link == UCCL_LINK_GONE)
@@ -187,17 +185,24 @@ nomem:
 	return NULL;
 }
 
-void conn_free(struct conn *c, struct conn_list *list)
+/* It has no part in handshakes any more. */
+static void conn_rest(struct conn *c)
 {
 	struct uccl_engine *e = c->e;
 
 	if (c->in_hsq)
 		TAILQ_REMOVE(&e->hsq, c, hsq);
+	c->in_hsq = false;
 	uccl_heap_set(&e->heap, &c->hs_timer, UCCL_NEVER);
-	HASH_DELETE(hh_key, e->by_key, c);
-	HASH_DELETE(hh_token, e->by_token, c);
-	if (e->last == c)
-		e->last = NULL;
+	uccl_slots_close(&c->grant);
+}
+
+void conn_free(struct conn *c, struct conn_list *list)
+{
+	struct uccl_engine *e = c->e;
+
+	conn_rest(c);
+	conns_remove(c);
 	TAILQ_REMOVE(list, c, all);
 	e->nconns--;
 	free(c->last_paths);
@@ -270,6 +275,9 @@ void conn_fail(struct conn *c, int err, uint64_t now)
 
 	if (c->peer.dead)
 		return;
+	if (c->half)
+		conns_half_leave(c);
+	conns_leave(c);
 	TAILQ_REMOVE(&e->conns, c, all);
 	TAILQ_INSERT_TAIL(&e->dead, c, all);
 	e->ndead++;
@@ -303,7 +311,8 @@ void conn_fail(struct conn *c, int err, uint64_t now)
 		e->stats.peers_dead++;
 	uccl_peer_fail(&c->peer, err, now);
 	records_free(c);
-	slots_refresh(e);
+	uccl_slots_close(&c->grant);
+	slots_refit(e);
 }
 
 /* The fault is of this host, its card, or the way: each peer will show it, but a person needs to read it once. */
@@ -327,6 +336,22 @@ void conn_trains(struct conn *c)
 		 "card cuts them wrong; sending packet by packet, which costs processor time",
 		 ip, p.port, e->interface ? " on " : "", e->interface ? e->interface : "");
 	e->trains_told = true;
+}
+
+void conn_pmtu(struct conn *c)
+{
+	struct uccl_engine *e = c->e;
+	struct uccl_flow *f = &c->peer.flow;
+	char ip[UCCL_VIEW_IP_TEXT];
+
+	f->pmtu_news = false;
+	uccl_view_addr_text(c->peer.addr.nic.ip, ip, sizeof(ip));
+	UCCL_LOG(e->mtu_told ? UCCL_LOG_INFO : UCCL_LOG_WARN,
+		 "packets to %s port %u may have %u bytes from now on, the interface would carry %u: %s", ip,
+		 c->peer.addr.nic.port, f->pmtu.bytes, f->pmtu.most,
+		 f->pmtu.told ? "the network says that it carries no more" :
+		 f->pmtu.bytes < f->pmtu.most ? "longer ones were lost, or not tried yet" : "they arrive again");
+	e->mtu_told = true;
 }
 
 /* What back ends tell each other. */
@@ -417,14 +442,25 @@ static const struct uccl_flow_ops conn_flow_ops = {
 	.acked = flow_item_acked,
 };
 
+/* Between two looks at all peers. */
+static uint64_t scan_every(const struct uccl_engine *e)
+{
+	uint64_t every = e->cfg.keepalive_ns ? e->cfg.keepalive_ns / 2 : UCCL_NS_PER_S;
+
+	if (e->cfg.peer_timeout_ns)
+		every = uccl_min(every, e->cfg.peer_timeout_ns / PATIENCE_LOOKS);
+	return uccl_max(every, UCCL_NS_PER_MS);
+}
+
 /* Both sides know what they need: make the flow. */
 static int conn_opened(struct conn *c, uint64_t now)
 {
 	struct uccl_engine *e = c->e;
 	const struct uccl_nic_caps *caps = &e->nic->caps;
 	const struct uccl_params *t = &c->hs.theirs;
-	uint32_t path = e->nic->ops->path_mtu ? e->nic->ops->path_mtu(e->nic, &c->peer.addr.nic) : caps->mtu;
-	uint32_t mtu = (uint32_t)uccl_min(path, t->mtu) - (e->cfg.security ? UCCL_SEAL_LEN : 0);
+	uint32_t seal = e->cfg.security ? UCCL_SEAL_LEN : 0, known = caps->mtu;
+	uint32_t path = e->nic->ops->path_mtu ? e->nic->ops->path_mtu(e->nic, &c->peer.addr.nic, &known) : caps->mtu;
+	uint32_t mtu = (uint32_t)uccl_min(path, t->mtu) - seal;
 	struct uccl_flow_cfg cfg = {
 		.cc = e->cc,
 		.pathsel = e->pathsel,
@@ -439,13 +475,15 @@ static int conn_opened(struct conn *c, uint64_t now)
 		.csn_tx = c->hs.mine.csn,
 		.csn_rx = t->csn,
 		.mtu = mtu,
+		.mtu_rx = c->hs.mine.mtu - seal,
+		.mtu_known = known - seal,
 		.write_bytes = (uint32_t)uccl_min(c->hs.mine.write_bytes, t->write_bytes),
 		.window = (uint32_t)uccl_min(e->cfg.window_chunks, t->window),
 		.paths_tx = c->hs.mine.paths,
 		.paths_rx = t->paths,
 		.labels = caps->labels,
 		.slots_tx = (uint16_t)uccl_min(t->slots, UCCL_SLOTS_MAX),
-		.slots_rx = slots_share(e, mtu, e->nopen + 1),
+		.grant = &c->grant,
 		.msg_limit_tx = t->msg_limit,
 		.epoch_tx = c->hs.mine.epoch,
 		.epoch_rx = t->epoch,
@@ -460,21 +498,18 @@ static int conn_opened(struct conn *c, uint64_t now)
 	};
 	int rc;
 
+	uccl_slots_resize(&c->grant, nic_room(e, mtu));
+	cfg.slots_rx = (uint16_t)c->grant.slots;
 	cfg.trace_peer = c->number = ++e->numbered;
 	/* A queue pair serves both directions: a path is the same number on both sides. */
 	if (cfg.write_later && cfg.write_bytes)
 		cfg.paths_tx = (uint16_t)uccl_min(cfg.paths_tx, cfg.paths_rx);
+	cfg.find_mtu = caps->find_mtu && !cfg.write_bytes;
 	/* Jumbo packets leave room for an acknowledgement behind every chunk; small ones are filled. */
 	cfg.chunk_bytes = mtu > 16384 ? ((mtu - UCCL_HDR_LEN - UCCL_TAIL_MAX) & ~1023u) : mtu - UCCL_HDR_LEN;
 	if (e->cfg.chunk_bytes)
 		cfg.chunk_bytes = (uint32_t)uccl_clamp(e->cfg.chunk_bytes, 128, cfg.chunk_bytes);
 	cfg.train_bytes = caps->train_bytes / mtu * cfg.chunk_bytes;
-	if (e->cfg.security) {
-		c->seal = malloc(sizeof(*c->seal));
-		if (!c->seal)
-			return -FI_ENOMEM;
-		uccl_seal_init(c->seal, t->key, c->hs.mine.key);
-	}
 	rc = uccl_flow_init(&c->peer.flow, &cfg, &c->peer, now);
 	if (rc)
 		return rc;
@@ -491,40 +526,128 @@ static int conn_opened(struct conn *c, uint64_t now)
 	e->stats.connects++;
 	engine_trace(e, UCCL_TRACE_PEER_OPEN, 0, c, 0);
 	/* Keepalive and time-out also for those who connected to us. */
-	e->scan_at = uccl_min(e->scan_at, now + UCCL_NS_PER_MS);
-	slots_refresh(e);
+	e->scan_at = uccl_min(e->scan_at, now + scan_every(e));
 	uccl_peer_opened(&c->peer, now);
 	conn_say(c);
 	engine_ready(c);
 	return 0;
 }
 
-static void conn_learn(struct conn *c)
+static int conn_seal(struct conn *c)
+{
+	if (!c->e->cfg.security)
+		return 0;
+	c->seal = malloc(sizeof(*c->seal));
+	if (!c->seal)
+		return -FI_ENOMEM;
+	uccl_seal_init(c->seal, c->hs.theirs.key, c->hs.mine.key);
+	return 0;
+}
+
+static void conn_begin(struct conn *c, uint64_t now)
+{
+	if (!conn_opened(c, now))
+		return;
+	c->e->stats.connect_fails++;
+	conn_fail(c, FI_ENOMEM, now);
+}
+
+void conn_wake(struct conn *c, uint64_t now)
+{
+	conns_half_leave(c);
+	conn_begin(c, now);
+}
+
+void conns_half_end(struct uccl_engine *e, uint64_t now)
+{
+	struct conn *c;
+
+	while ((c = TAILQ_FIRST(&e->half))) {
+		engine_tell(c, UCCL_PKT_CLOSE);
+		conn_close_seen(c, now);
+	}
+}
+
+/*
+ * May one more become half-open? If there are too many, the oldest gives way, and is told: it may be alive, and late.
+ * As long as that one is young the new one has to ask again. PROTOCOL R135
+ */
+static bool half_room(struct uccl_engine *e, const struct uccl_nic_addr *at, uint64_t now)
+{
+	struct conn *c;
+
+	if (!conns_half_room(e, at->ip, &c))
+		return false;
+	if (!c)
+		return true;
+	if (now - c->hs.opened_ns < HALF_KEEP_NS)
+		return false;
+	engine_tell(c, UCCL_PKT_CLOSE);
+	tx_forget(c);
+	conns_half_leave(c);
+	conn_free(c, &e->conns);
+	return true;
+}
+
+/* `c`, known by its place only, is `first` by another name: there is one peer, and one connection. PROTOCOL R134 */
+static void conn_join(struct conn *c, struct conn *first, uint64_t now)
 {
 	struct uccl_engine *e = c->e;
 
-	if (c->key.incarnation == c->hs.remote.incarnation)
-		return;
-	/* An address without incarnation has met one. */
-	HASH_DELETE(hh_key, e->by_key, c);
-	c->peer.addr.incarnation = c->key.incarnation = c->hs.remote.incarnation;
-	HASH_ADD(hh_key, e->by_key, key, sizeof(c->key), c);
+	/* A name by place that came later would have been given `first`; so both were asked for, and both stay. */
+	assert(c->known && first->known);
+	conn_rest(c);
+	tx_forget(c);
+	conns_remove(c);
+	TAILQ_REMOVE(&e->conns, c, all);
+	TAILQ_INSERT_TAIL(&e->kept, c, all);
+	c->hs.state = UCCL_CONN_DEAD;
+	uccl_peer_join(&c->peer, &first->peer, now);
 }
 
-/* Is this a known connection to another incarnation at the place that `init` came from? */
+/* The incarnation of `c` is proven to be at its place: who was asked for by that place is it. */
+static void conn_meet(struct conn *c, uint64_t now)
+{
+	struct conn *other, *next;
+
+	c->peer.addr.incarnation = c->hs.remote.incarnation;
+	conns_learn(c, c->hs.remote.incarnation);
+	for (other = conns_at(c->e, &c->peer.addr.nic); other; other = next) {
+		next = TAILQ_NEXT(other, there);
+		if (other != c && !other->key.incarnation && !other->peer.self)
+			conn_join(other, c, now);
+	}
+}
+
+/* A COOKIE says who is there. */
+static void conn_named(struct conn *c, uint64_t now)
+{
+	struct conn *known = conn_find(c->e, &c->peer.addr.nic, c->hs.remote.incarnation);
+
+	if (c->key.incarnation || !known) {
+		conn_meet(c, now);
+		conn_due(c);
+	} else if (known->peer.dead) {
+		/* Two incarnations meet once. */
+		conn_fail(c, known->peer.dead, now);
+	} else {
+		conn_join(c, known, now);
+	}
+}
+
+/* At the place that `init` came from: is this a connection to another incarnation, which is known? */
 static bool conn_rival(const struct conn *c, const struct uccl_init *init)
 {
 	return !c->hs.remote.indirect && c->key.incarnation &&
-	       c->key.incarnation != init->from.incarnation &&
-	       uccl_nic_addr_equal(&c->peer.addr.nic, &init->from.nic);
+	       c->key.incarnation != init->from.incarnation;
 }
 
 /* It may be a late one, of an incarnation that ended before the one that we are connected to. */
-static bool conn_outdated(const struct uccl_engine *e, const struct uccl_init *init)
+static bool conn_outdated(struct uccl_engine *e, const struct uccl_init *init)
 {
 	const struct conn *c;
 
-	TAILQ_FOREACH(c, &e->conns, all)
+	for (c = conns_at(e, &init->from.nic); c; c = TAILQ_NEXT(c, there))
 		if (conn_rival(c, init) && c->hs.state == UCCL_CONN_OPEN && !uccl_conn_superseded(&c->hs, init))
 			return true;
 	return false;
@@ -535,8 +658,8 @@ static void conn_supersede(struct uccl_engine *e, const struct uccl_init *init, 
 {
 	struct conn *c, *next;
 
-	for (c = TAILQ_FIRST(&e->conns); c; c = next) {
-		next = TAILQ_NEXT(c, all);
+	for (c = conns_at(e, &init->from.nic); c; c = next) {
+		next = TAILQ_NEXT(c, there);
 		if (conn_rival(c, init) && uccl_conn_superseded(&c->hs, init))
 			conn_fail(c, FI_ECONNRESET, now);
 	}
@@ -550,14 +673,18 @@ static enum uccl_drop conn_establish(struct conn *c, const struct uccl_init *ini
 	if (reason != UCCL_DROP_COUNT)
 		return reason;
 	conn_supersede(c->e, init, now);
-	conn_learn(c);
+	conn_meet(c, now);
+	conn_grant(c);
 	conn_due(c);
-	if (!was_open && conn_opened(c, now)) {
-		c->e->stats.connect_fails++;
+	if (was_open)
+		return UCCL_DROP_COUNT;
+	if (conn_seal(c) || (!c->known && conns_half_enter(c))) {
 		conn_fail(c, FI_ENOMEM, now);
 		return UCCL_DROP_MEMORY;
 	}
-	return UCCL_DROP_COUNT;
+	if (!c->half)
+		conn_begin(c, now);
+	return c->peer.dead ? UCCL_DROP_MEMORY : UCCL_DROP_COUNT;
 }
 
 static enum uccl_drop rx_hello(struct uccl_engine *e, const struct uccl_hdr *h, const struct uccl_nic_addr *src,
@@ -577,6 +704,7 @@ static enum uccl_drop rx_hello(struct uccl_engine *e, const struct uccl_hdr *h, 
 	tx.cookie = UCCL_NEVER;
 	/* A label may cost a socket, and whoever asks has proved nothing: the first one is always there. PROTOCOL R5 */
 	tx.label = 0;
+	tx.answer = true;
 	tx.to = &to;
 	engine_tx_raw(e, &tx);
 	return UCCL_DROP_COUNT;
@@ -622,7 +750,7 @@ static enum uccl_drop rx_answer(struct conn *c, const struct uccl_hdr *h, uint64
 		return UCCL_DROP_STATE;
 	/* PROTOCOL R94: nothing proves it but the nonce, which others may have read. */
 	if (c->seal)
-		conn_report(c->e, &c->peer.addr.nic, true, now);
+		conn_gone(c->e, &c->peer.addr.nic, now);
 	else
 		conn_fail(c, FI_ECONNRESET, now);
 	return UCCL_DROP_STALE;
@@ -667,7 +795,7 @@ static enum uccl_drop rx_init(struct uccl_engine *e, const struct uccl_hdr *h, c
 		if (c && c->peer.dead)
 			c = NULL;
 	}
-	if (!c)
+	if (!c && half_room(e, &init.from.nic, now))
 		c = conn_new(e, &init.from);
 	if (!c)
 		return UCCL_DROP_MEMORY;
@@ -686,7 +814,10 @@ static enum uccl_drop rx_elsewhere(struct conn *c, const struct uccl_hdr *h, uin
 		return reason;
 	c->peer.addr.nic = c->hs.remote.nic;
 	c->peer.addr.indirect = false;
-	conn_due(c);
+	if (conns_move(c))
+		conn_fail(c, FI_ENOMEM, now);
+	else
+		conn_due(c);
 	return reason;
 }
 
@@ -717,7 +848,7 @@ enum uccl_drop conn_rx(struct uccl_engine *e, const struct uccl_hdr *h, const ui
 		if (reason == UCCL_DROP_STALE)
 			conn_fail(c, FI_ECONNRESET, now);
 		else if (reason == UCCL_DROP_COUNT)
-			conn_due(c);
+			conn_named(c, now);
 		return reason;
 	}
 	reason = uccl_conn_check_ack(&c->hs, &e->listener, h, payload, src, &init);
@@ -735,6 +866,34 @@ enum uccl_drop conn_rx(struct uccl_engine *e, const struct uccl_hdr *h, const ui
 static uint64_t conn_heard(const struct conn *c)
 {
 	return c->peer.open ? c->peer.flow.heard_ns : 0;
+}
+
+/*
+ * Does a quoted packet belong to this connection? Only who was on its way, or where it went, can know the token.
+ * PROTOCOL R150
+ */
+static bool conn_quoted(const struct conn *c, const struct uccl_hdr *h)
+{
+	switch (h->type) {
+	case UCCL_PKT_HELLO:
+		return h->token == c->hs.token_local;
+	case UCCL_PKT_INIT:
+		return h->rec && uccl_get64(h->rec) == c->hs.token_local;
+	default:
+		return c->peer.open && h->token == c->hs.token_remote &&
+		       uccl_flow_recent(&c->peer.flow, h->path, h->pseq);
+	}
+}
+
+/* Anybody on the way can say that a port is closed: no word against keys, or against the peer's own kernel. */
+static bool conn_unreach_counts(const struct conn *c)
+{
+	const struct uccl_nic_ops *ops = c->e->nic->ops;
+
+	/* PROTOCOL R151 */
+	if (c->e->cfg.security)
+		return false;
+	return !(c->nic_peer && ops->alive && ops->alive(c->e->nic, c->nic_peer));
 }
 
 /* Enough proof? */
@@ -758,33 +917,59 @@ static void conn_probe(struct conn *c, uint64_t now)
 	}
 }
 
-void conn_report(struct uccl_engine *e, const struct uccl_nic_addr *at, bool gone, uint64_t now)
+static void conn_suspect(struct conn *c, uint64_t now)
+{
+	if (!c->suspect_at)
+		conn_probe(c, now);
+	c->e->scan_at = uccl_min(c->e->scan_at, c->suspect_at);
+}
+
+void conn_gone(struct uccl_engine *e, const struct uccl_nic_addr *at, uint64_t now)
 {
 	struct conn *c;
 
-	TAILQ_FOREACH(c, &e->conns, all) {
-		if (c->hs.state == UCCL_CONN_IDLE || !uccl_nic_addr_equal(&c->peer.addr.nic, at))
-			continue;
-		/* A liveness connection that broke was none of a peer that is not connected yet: a later life, perhaps.
-		 */
-		if (gone && !c->peer.open)
-			continue;
-		if (gone) {
+	/* What broke was none of a peer that is not connected yet: a later life, perhaps. */
+	for (c = conns_at(e, at); c; c = TAILQ_NEXT(c, there))
+		if (c->peer.open) {
 			if (!c->gone_ns)
 				c->gone_ns = now;
-		} else {
-			if (!c->unreach)
-				c->unreach_ns = now;
-			/* Several reports of one moment are one. */
-			if (!c->unreach || now - c->unreach_last >= SUSPECT_PROBE_NS / 4) {
-				c->unreach++;
-				c->unreach_last = now;
-			}
+			conn_suspect(c, now);
 		}
-		if (!c->suspect_at)
-			conn_probe(c, now);
-		e->scan_at = uccl_min(e->scan_at, c->suspect_at);
+}
+
+static void conn_unreach(struct conn *c, uint64_t now)
+{
+	if (!c->unreach)
+		c->unreach_ns = now;
+	/* Several reports of one moment are one. */
+	if (!c->unreach || now - c->unreach_last >= SUSPECT_PROBE_NS / 4) {
+		c->unreach++;
+		c->unreach_last = now;
 	}
+	conn_suspect(c, now);
+}
+
+enum uccl_drop conn_icmp(struct uccl_engine *e, const struct uccl_rx *rx, uint64_t now)
+{
+	struct uccl_hdr h;
+	struct conn *c;
+	uint32_t seal;
+
+	if (uccl_quote_decode(&h, rx->data, rx->len) != UCCL_DROP_COUNT)
+		return UCCL_DROP_REPORT;
+	for (c = conns_at(e, &rx->src); c && !conn_quoted(c, &h); c = TAILQ_NEXT(c, there))
+		;
+	if (!c || c->hs.state == UCCL_CONN_IDLE)
+		return UCCL_DROP_REPORT;
+	seal = c->seal ? UCCL_SEAL_LEN : 0;
+	if (rx->kind == UCCL_RX_TOO_LONG) {
+		/* PROTOCOL R152 */
+		if (c->peer.open)
+			uccl_flow_mtu_told(&c->peer.flow, rx->imm > seal ? rx->imm - seal : 0, now);
+	} else if (conn_unreach_counts(c)) {
+		conn_unreach(c, now);
+	}
+	return UCCL_DROP_COUNT;
 }
 
 /* Peers seem silent as well when it is we who cannot hear. */
@@ -890,11 +1075,9 @@ static void conn_scan_one(struct uccl_engine *e, struct conn *c, uint64_t now)
 
 void conn_scan(struct uccl_engine *e, uint64_t now)
 {
-	uint64_t next = UCCL_NEVER, every = e->cfg.keepalive_ns ? e->cfg.keepalive_ns / 2 : UCCL_NS_PER_S;
+	uint64_t next = UCCL_NEVER;
 	struct conn *c, *after;
 
-	if (e->cfg.peer_timeout_ns)
-		every = uccl_min(every, e->cfg.peer_timeout_ns / PATIENCE_LOOKS);
 	conns_forget(e, now);
 	if ((c = TAILQ_FIRST(&e->dead)))
 		next = c->ended_ns + FORGET_NS;
@@ -908,7 +1091,7 @@ void conn_scan(struct uccl_engine *e, uint64_t now)
 		if (c->suspect_at)
 			next = uccl_min(next, c->suspect_at);
 		else
-			next = uccl_min(next, now + uccl_max(every, UCCL_NS_PER_MS));
+			next = uccl_min(next, now + scan_every(e));
 	}
 	e->scan_at = next;
 }
@@ -929,6 +1112,7 @@ void conn_link(struct uccl_engine *e, enum uccl_link link, uint64_t now)
 	e->stats.link_downs += link != UCCL_LINK_UP;
 	if (link != UCCL_LINK_GONE)
 		return;
+	conns_half_end(e, now);
 	while ((c = TAILQ_FIRST(&e->conns)))
 		conn_fail(c, FI_ENODEV, now);
 	uccl_mep_gone(&e->mep, FI_ENODEV);
@@ -947,10 +1131,11 @@ static void mep_connect(struct uccl_peer *p, uint64_t now)
 
 	if (c->hs.state != UCCL_CONN_IDLE)
 		return;
+	conn_grant(c);
 	uccl_conn_start(&c->hs, now);
 	conn_held(c, UCCL_HELD_CONNECT, now);
 	conn_due(c);
-	c->e->scan_at = uccl_min(c->e->scan_at, now + UCCL_NS_PER_MS);
+	c->e->scan_at = uccl_min(c->e->scan_at, now + scan_every(c->e));
 }
 
 /* The peer, if it is still one, writes no more to what it was granted. */

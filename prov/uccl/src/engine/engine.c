@@ -7,7 +7,7 @@
 
 #include "base/units.h"
 #include "engine/impl.h"
-#include "msg/rma.h"
+#include "msg/mep.h"
 
 /* Rounds of receiving in one poll at most, so that sending is never far. */
 #define RX_ROUNDS 8
@@ -15,8 +15,6 @@
 #define TIMERS_WAIT_NS (5 * UCCL_NS_PER_MS)
 /* Packets of one flow in one turn at most. */
 #define TX_TURN 64
-/* A full batch would cut the train that begins, so from here on the first of a burst sends what there is. */
-#define TX_BREAK (TX_BATCH / 4)
 /* Operations that an endpoint may have open. */
 #define OPS_MAX 65536
 #define SHARERS_NS UCCL_NS_PER_MS /* between two looks at who shares the line rate */
@@ -28,6 +26,34 @@
 static bool power_of_two(uint32_t v)
 {
 	return v && !(v & (v - 1));
+}
+
+/*
+ * All tokens of this endpoint begin alike, so that the NIC can tell without a list of them what is for nobody here. The
+ * rest of a token is as good a secret. PROTOCOL R158
+ */
+static void token_top(struct uccl_engine *e)
+{
+	uint8_t mac[UCCL_MAC_LEN];
+
+	uccl_mac(mac, "token", 5, e->listener.secret);
+	e->token_top = uccl_get16(mac);
+}
+
+static void nic_guard(struct uccl_engine *e)
+{
+	static const uint8_t types[] = { UCCL_PKT_COOKIE, UCCL_PKT_INIT_ACK, UCCL_PKT_ELSEWHERE, UCCL_PKT_ACK,
+					 UCCL_PKT_PROBE, UCCL_PKT_CREDIT, UCCL_PKT_DEMAND, UCCL_PKT_CLOSE,
+					 UCCL_PKT_CLOSE_ACK, UCCL_PKT_CHUNK, UCCL_PKT_DESC, UCCL_PKT_FRAG,
+					 UCCL_PKT_PIECE };
+	struct uccl_nic_guard g = { .magic = UCCL_MAGIC, .version = UCCL_VERSION, .hello = UCCL_PKT_HELLO,
+				    .init = UCCL_PKT_INIT, .token_top = e->token_top,
+				    .incarnation = e->listener.local.incarnation };
+
+	for (size_t i = 0; i < sizeof(types); i++)
+		g.types |= 1u << types[i];
+	if (e->nic->ops->guard)
+		e->nic->ops->guard(e->nic, &g);
 }
 
 int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct uccl_engine **out)
@@ -75,6 +101,8 @@ int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct u
 		memcpy(e->listener.group, attr->group, UCCL_KEY_LEN);
 	uccl_key_mix(e->listener.local.key, e->listener.group);
 	e->random(e->random_arg, e->listener.secret, UCCL_KEY_LEN);
+	token_top(e);
+	nic_guard(e);
 	e->listener.keyless = cfg->keyless;
 	e->listener.security = cfg->security;
 	uccl_mep_init(&e->mep, &engine_mep_ops, &e->stats, cfg->eager_bytes, cfg->unexpected_bytes, OPS_MAX);
@@ -89,12 +117,14 @@ int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct u
 	e->mep.cm = attr->connected;
 	e->mep.dereg_fences = attr->nic->caps.dereg_fences;
 	uccl_heap_init(&e->heap);
+	uccl_slots_init(&e->slots);
 	uccl_pacer_init(&e->pacer, attr->nic->caps.link_bps);
 	e->sharers = attr->sharers;
 	e->sharers_arg = attr->sharers_arg;
 	e->pacer_timer.at = UCCL_NEVER;
 	e->pacer_timer.kind = TIMER_PACER;
 	TAILQ_INIT(&e->conns);
+	TAILQ_INIT(&e->half);
 	TAILQ_INIT(&e->dead);
 	TAILQ_INIT(&e->kept);
 	TAILQ_INIT(&e->hsq);
@@ -116,6 +146,8 @@ void uccl_engine_close(struct uccl_engine *e)
 {
 	struct conn *c;
 
+	while ((c = TAILQ_FIRST(&e->half)))
+		conns_half_leave(c);
 	while ((c = TAILQ_FIRST(&e->conns))) {
 		c->closed = true;
 		conn_fail(c, FI_ECANCELED, e->now);
@@ -153,96 +185,13 @@ static uint64_t engine_time(struct uccl_engine *e, uint64_t now)
 
 /* sending */
 
-void engine_ready(struct conn *c)
-{
-	struct uccl_flow *f = &c->peer.flow;
-
-	if (!c->peer.open || f->is_ready)
-		return;
-	f->is_ready = true;
-	TAILQ_INSERT_TAIL(&c->e->ready, f, ready);
-}
-
-/* Hand the batch to the NIC. False: it is full, the rest waits. */
-static bool tx_flush(struct uccl_engine *e)
-{
-	while (e->tx_head < e->tx_n) {
-		int k = e->nic->ops->tx(e->nic, e->txv + e->tx_head, e->tx_n - e->tx_head);
-
-		if (!k)
-			return false;
-		if (k == -FI_EFAULT) {
-			uccl_container_of(e->txv[e->tx_head].to, struct conn, peer.addr.nic)->bad_memory = true;
-			e->scan_at = e->now;
-		}
-		/* Any other error is a loss: what was in flight will be sent again. */
-		e->tx_head += k > 0 ? k : 1;
-	}
-	e->tx_head = e->tx_n = 0;
-	return true;
-}
-
-/*
- * Chunks that the NIC did not take at once may have been acknowledged meanwhile, by an earlier copy: the application
- * has their payload back, so they must not be read any more. NICs that read later keep it until UCCL_RX_SENT.
- */
-static void tx_settle(struct uccl_engine *e)
-{
-	int n = e->tx_head;
-
-	if (!e->nic->caps.tx_sync)
-		return;
-	for (int i = e->tx_head; i < e->tx_n; i++) {
-		const struct uccl_tx *tx = &e->txv[i];
-		const struct conn *c = uccl_container_of(tx->to, struct conn, peer.addr.nic);
-
-		if (tx->cookie != UCCL_NEVER && !(tx->kind == UCCL_TX_WRITE && e->nic->caps.write_async) &&
-		    uccl_flow_acked(&c->peer.flow, tx->cookie))
-			continue;
-		if (n != i)
-			e->txv[n] = *tx;
-		n++;
-	}
-	e->tx_n = n;
-}
-
-static struct uccl_tx *tx_slot(struct uccl_engine *e)
-{
-	if (e->tx_n == TX_BATCH && !tx_flush(e))
-		return NULL;
-	return &e->txv[e->tx_n];
-}
-
-/* The next slot was filled. False: the NIC is full. */
-static bool tx_add(struct uccl_engine *e)
-{
-	struct uccl_tx *tx = &e->txv[e->tx_n];
-
-	if (e->tx_n - e->tx_head < TX_BREAK || !tx->burst) {
-		e->tx_n++;
-		return true;
-	}
-	if (!tx_flush(e)) {
-		e->tx_n++;
-		return false;
-	}
-	e->txv[e->tx_n++] = *tx;
-	return true;
-}
-
-void engine_tx_raw(struct uccl_engine *e, struct uccl_tx *tx)
-{
-	if (tx_flush(e))
-		e->nic->ops->tx(e->nic, tx, 1);
-}
-
 /* Handshake packets. */
 static bool tx_handshakes(struct uccl_engine *e, uint64_t now)
 {
 	struct conn *c;
 
 	while ((c = TAILQ_FIRST(&e->hsq))) {
-		struct uccl_tx *tx = tx_slot(e);
+		struct uccl_tx *tx = engine_tx_slot(e);
 
 		if (!tx)
 			return false;
@@ -257,7 +206,7 @@ static bool tx_handshakes(struct uccl_engine *e, uint64_t now)
 		tx->to = &c->peer.addr.nic;
 		e->tx_n++;
 		/* init_buf is one: it must leave before the next step writes it. */
-		if (!tx_flush(e))
+		if (!engine_tx_flush(e))
 			return false;
 	}
 	return true;
@@ -286,11 +235,11 @@ static void tx_full(struct uccl_engine *e, bool full, uint64_t now)
 	uccl_held_set(&e->nic_held, full ? UCCL_HELD_NIC : UCCL_HELD_NOT, e->away_ns, now);
 }
 
-void engine_tx(struct uccl_engine *e, uint64_t now)
+static void engine_tx(struct uccl_engine *e, uint64_t now)
 {
 	struct uccl_flow *f;
 
-	if ((e->tx_head && !tx_flush(e)) || !tx_handshakes(e, now)) {
+	if ((e->tx_head && !engine_tx_flush(e)) || !tx_handshakes(e, now)) {
 		tx_full(e, true, now);
 		return;
 	}
@@ -299,7 +248,7 @@ void engine_tx(struct uccl_engine *e, uint64_t now)
 		int sent = 0;
 
 		while (sent < TX_TURN) {
-			struct uccl_tx *tx = tx_slot(e);
+			struct uccl_tx *tx = engine_tx_slot(e);
 
 			if (!tx)
 				goto out;
@@ -310,11 +259,13 @@ void engine_tx(struct uccl_engine *e, uint64_t now)
 			if (c->seal && tx->kind == UCCL_TX_PACKET)
 				uccl_seal_put(c->seal, tx);
 			sent++;
-			if (!tx_add(e))
+			if (!engine_tx_add(e))
 				goto out;
 		}
 		if (f->train.news)
 			conn_trains(c);
+		if (f->pmtu_news)
+			conn_pmtu(c);
 		TAILQ_REMOVE(&e->ready, f, ready);
 		if (sent == TX_TURN) {
 			/* Others have their turn, then this one goes on. */
@@ -326,12 +277,12 @@ void engine_tx(struct uccl_engine *e, uint64_t now)
 		tx_held(c, now);
 		if (f->close_seen && !f->close_ack_due) {
 			/* Its answer is in the batch: let it leave, then this peer is history. */
-			tx_flush(e);
+			engine_tx_flush(e);
 			conn_close_seen(c, now);
 		}
 	}
 out:
-	tx_full(e, !tx_flush(e), now);
+	tx_full(e, !engine_tx_flush(e), now);
 }
 
 /* receiving */
@@ -342,24 +293,6 @@ static void drop(struct uccl_engine *e, enum uccl_drop reason)
 		return;
 	e->stats.dropped[reason]++;
 	engine_trace(e, UCCL_TRACE_DROP, (uint8_t)reason, NULL, 0);
-}
-
-/* The closer did not hear our answer. */
-static void answer_close(struct conn *c)
-{
-	struct uccl_hdr h = { .type = UCCL_PKT_CLOSE_ACK, .token = c->hs.token_remote };
-	struct uccl_tx tx;
-
-	memset(&tx, 0, offsetof(struct uccl_tx, hdr));
-	tx.kind = UCCL_TX_PACKET;
-	tx.control = true;
-	tx.hdr_len = UCCL_HDR_LEN;
-	tx.cookie = UCCL_NEVER;
-	tx.to = &c->peer.addr.nic;
-	uccl_hdr_encode(tx.hdr, &h);
-	if (c->seal)
-		uccl_seal_put(c->seal, &tx);
-	engine_tx_raw(c->e, &tx);
 }
 
 /* A packet for an open flow, and what its acknowledgement means for messages that wait. */
@@ -408,9 +341,14 @@ static void rx_packet(struct uccl_engine *e, const struct uccl_rx *rx, const str
 		drop(e, reason);
 		return;
 	}
+	if (c->half && h->type == UCCL_PKT_CLOSE)
+		conn_close_seen(c, now);
+	else if (c->half)
+		conn_wake(c, now);
 	if (!c->peer.open) {
+		/* Also the closer that did not hear our answer. */
 		if (c->closed && h->type == UCCL_PKT_CLOSE)
-			answer_close(c);
+			engine_tell(c, UCCL_PKT_CLOSE_ACK);
 		drop(e, UCCL_DROP_STATE);
 		return;
 	}
@@ -488,8 +426,11 @@ static void rx_one(struct uccl_engine *e, struct uccl_rx *rx, uint64_t now)
 		rx_flow(c, &h, rx->body, rx->rest, rx->age_ns, now);
 		return;
 	case UCCL_RX_UNREACH:
+	case UCCL_RX_TOO_LONG:
+		drop(e, conn_icmp(e, rx, now));
+		return;
 	case UCCL_RX_GONE:
-		conn_report(e, &rx->src, rx->kind == UCCL_RX_GONE, now);
+		conn_gone(e, &rx->src, now);
 		return;
 	case UCCL_RX_LINK:
 		conn_link(e, (enum uccl_link)rx->imm, now);
@@ -646,10 +587,12 @@ int uccl_engine_poll(struct uccl_engine *e, uint64_t now)
 	if (timers_may(e, now))
 		engine_timers(e, now);
 	engine_credits(e, now);
+	if (now >= e->slots.ask_at)
+		conn_slots_ask(e, now);
 	if (e->drain_ns)
 		engine_drain_step(e, now);
 	e->polling = false;
-	tx_settle(e);
+	engine_tx_settle(e);
 	engine_tx(e, now);
 	return n;
 }
@@ -657,7 +600,7 @@ int uccl_engine_poll(struct uccl_engine *e, uint64_t now)
 uint64_t uccl_engine_expiry(const struct uccl_engine *e)
 {
 	struct uccl_timer *t = uccl_heap_min(&e->heap);
-	uint64_t at = uccl_min(t ? t->at : UCCL_NEVER, e->scan_at);
+	uint64_t at = uccl_min(t ? t->at : UCCL_NEVER, uccl_min(e->scan_at, e->slots.ask_at));
 
 	/* Something waits for the NIC to take it, or for a copy of which nothing else tells. */
 	return e->tx_n || !TAILQ_EMPTY(&e->ready) || uccl_msg_copying(&e->mep) ? e->now : at;
@@ -670,6 +613,7 @@ void uccl_engine_drain(struct uccl_engine *e, uint64_t now)
 	/* Lingering is measured from here, whenever the last poll was. */
 	now = engine_time(e, now);
 	e->drain_ns = now ? now : 1;
+	conns_half_end(e, now);
 	engine_drain_step(e, now);
 	engine_tx(e, now);
 }
@@ -697,16 +641,27 @@ bool uccl_engine_drained(const struct uccl_engine *e)
 
 /* peers and operations */
 
+/* Who is asked for by its place: the one that we are connected to, if there is one. */
+static struct conn *peer_there(struct uccl_engine *e, const struct uccl_nic_addr *at)
+{
+	struct conn *c, *found = NULL;
+
+	for (c = conns_at(e, at); c; c = TAILQ_NEXT(c, there))
+		if (!c->hs.remote.indirect && (!found || c->peer.open))
+			found = c;
+	return found;
+}
+
 struct uccl_peer *uccl_engine_peer(struct uccl_engine *e, const struct uccl_addr *addr, bool create)
 {
-	struct conn *c = conn_find(e, &addr->nic, addr->incarnation), *it;
+	struct conn *c;
 
+	/* Who is at our own place is known. */
+	if (uccl_addr_keyless(addr) && uccl_nic_addr_equal(&addr->nic, &e->addr.nic))
+		addr = &e->addr;
+	c = conn_find(e, &addr->nic, addr->incarnation);
 	if (!c && uccl_addr_keyless(addr))
-		TAILQ_FOREACH(it, &e->conns, all)
-			if (uccl_nic_addr_equal(&it->peer.addr.nic, &addr->nic)) {
-				c = it;
-				break;
-			}
+		c = peer_there(e, &addr->nic);
 	if (!c && create)
 		c = conn_new(e, addr);
 	/* It connected to us first, without showing its key: now we know it. */
@@ -716,6 +671,8 @@ struct uccl_peer *uccl_engine_peer(struct uccl_engine *e, const struct uccl_addr
 	}
 	if (!c)
 		return NULL;
+	if (c->half)
+		conn_wake(c, e->now);
 	uccl_peer_hold(&c->peer);
 	return &c->peer;
 }
@@ -727,22 +684,27 @@ void uccl_peer_hold(struct uccl_peer *p)
 
 const struct uccl_addr *uccl_peer_addr(const struct uccl_peer *p)
 {
-	return &p->addr;
+	return &uccl_peer_first(p)->addr;
+}
+
+bool uccl_peer_same(const struct uccl_peer *p, const struct uccl_peer *q)
+{
+	return uccl_peer_first(p) == uccl_peer_first(q);
 }
 
 bool uccl_peer_closed(const struct uccl_peer *p)
 {
-	return ((const struct conn *)p)->closed;
+	return peer_conn(uccl_peer_first(p))->closed;
 }
 
 uint64_t uccl_peer_user(const struct uccl_peer *p)
 {
-	return p->user;
+	return uccl_peer_first(p)->user;
 }
 
 void uccl_peer_set_user(struct uccl_peer *p, uint64_t user)
 {
-	p->user = user;
+	uccl_peer_first(p)->user = user;
 	uccl_peer_hold(p);
 }
 
@@ -768,6 +730,7 @@ int uccl_engine_send(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
 	int rc;
 
 	now = engine_time(e, now);
+	op->peer = uccl_peer_first(op->peer);
 	rc = uccl_msg_send(&e->mep, op, now);
 	engine_push(e, now);
 	return rc;
@@ -778,6 +741,7 @@ int uccl_engine_recv(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
 	int rc;
 
 	now = engine_time(e, now);
+	op->peer = uccl_peer_first(op->peer);
 	rc = uccl_msg_recv(&e->mep, op, now);
 	engine_push(e, now);
 	return rc;
@@ -785,7 +749,7 @@ int uccl_engine_recv(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
 
 void uccl_engine_pair(struct uccl_engine *e, struct uccl_peer *p)
 {
-	e->mep.sole = p;
+	e->mep.sole = uccl_peer_first(p);
 }
 
 void uccl_engine_shut(struct uccl_engine *e, int err)
@@ -808,6 +772,7 @@ int uccl_engine_rma(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
 	int rc;
 
 	now = engine_time(e, now);
+	op->peer = uccl_peer_first(op->peer);
 	rc = uccl_msg_rma(&e->mep, op, now);
 	engine_push(e, now);
 	return rc;
@@ -834,6 +799,7 @@ int uccl_engine_peek(struct uccl_engine *e, struct uccl_op *op, bool claim, bool
 	int rc;
 
 	now = engine_time(e, now);
+	op->peer = uccl_peer_first(op->peer);
 	rc = uccl_msg_peek(&e->mep, op, claim, discard, now);
 	engine_push(e, now);
 	return rc;
@@ -853,5 +819,7 @@ const struct uccl_stats *uccl_engine_stats(struct uccl_engine *e)
 {
 	if (e->nic->ops->count)
 		e->nic->ops->count(e->nic, &e->stats);
+	e->stats.slots_asked = e->slots.asked;
+	e->stats.slots_returned = e->slots.returned;
 	return &e->stats;
 }

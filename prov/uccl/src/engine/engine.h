@@ -80,6 +80,11 @@ bool uccl_engine_drained(const struct uccl_engine *e);
 /* The peer at an address; made if it is new and `create`. NULL: none, or out of memory. */
 struct uccl_peer *uccl_engine_peer(struct uccl_engine *e, const struct uccl_addr *addr, bool create);
 const struct uccl_addr *uccl_peer_addr(const struct uccl_peer *p);
+/*
+ * Do both stand for one peer? An endpoint known by its place and by its whole address has two names as long as nobody
+ * has said that it is at that place; then either stands for it, and completions name one of them.
+ */
+bool uccl_peer_same(const struct uccl_peer *p, const struct uccl_peer *q);
 /* Did it end by closing its endpoint? */
 bool uccl_peer_closed(const struct uccl_peer *p);
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * A picture of an engine for people and tools: its counters, and what it knows of each peer and path. One block of
- * memory without pointers, so that it can lie in a file that another process of the same user reads (api/live.h,
+ * memory without pointers, so that it can lie in a file that another process of the same user reads (api/watch/live.h,
  * util/uccl_top.c). Only programs of the same build read it: `version` and `stats_bytes` say so. What comes from
  * another process goes through uccl_view_check before anything else looks at it.
  *

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* The arithmetic of atomic operations. Numbers of types and operations are libfabric's (api/atomic.c compares). */
+/*
+ * The arithmetic of atomic operations. Numbers of types and operations are libfabric's (api/transfer/atomic.c
+ * compares).
+ */
 #ifndef UCCL_MSG_ATOMIC_H
 #define UCCL_MSG_ATOMIC_H
 

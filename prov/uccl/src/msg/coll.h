@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* libfabric's numbers (api/coll.c compares). */
+/* libfabric's numbers (api/transfer/coll.c compares). */
 enum uccl_coll_kind {
 	UCCL_BARRIER, UCCL_BROADCAST, UCCL_ALLTOALL, UCCL_ALLREDUCE, UCCL_ALLGATHER, UCCL_REDUCE_SCATTER, UCCL_REDUCE,
 	UCCL_SCATTER, UCCL_GATHER, UCCL_COLLS

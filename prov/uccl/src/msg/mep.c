@@ -6,7 +6,13 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "msg/rma.h"
+#include "msg/posted.h"
+#include "msg/recv.h"
+#include "msg/reply.h"
+#include "msg/send.h"
+#include "msg/serve.h"
+#include "msg/tx.h"
+#include "msg/unexpected.h"
 
 #define RX_MAX (1u << 22)
 
@@ -31,29 +37,19 @@ void uccl_mep_init(struct uccl_mep *m, const struct uccl_mep_ops *ops, struct uc
 	uccl_match_init(&m->match);
 }
 
-static void posted_fail(struct uccl_mep *m, int err)
-{
-	struct uccl_op *op;
-
-	for (int t = 0; t < UCCL_KINDS; t++)
-		while ((op = TAILQ_FIRST(&m->match.posted[t]))) {
-			uccl_match_unpost(&m->match, op);
-			if (op->children) {
-				/* The last of its messages gives it back. */
-				op->multi_closed = true;
-				continue;
-			}
-			op->err = err;
-			op->done_len = 0;
-			op->from = NULL;
-			op->done(op);
-		}
-}
-
 void uccl_mep_gone(struct uccl_mep *m, int err)
 {
 	m->gone = err;
-	posted_fail(m, err);
+	msg_posted_fail(m, NULL, err);
+}
+
+/* Nobody will take it any more. */
+static void rx_drop(struct uccl_msg_rx *rx)
+{
+	if (rx->self)
+		msg_self_drop(rx, FI_ECANCELED);
+	else
+		msg_rx_free(rx);
 }
 
 void uccl_mep_fini(struct uccl_mep *m, uint64_t now)
@@ -65,22 +61,14 @@ void uccl_mep_fini(struct uccl_mep *m, uint64_t now)
 	uccl_msg_copies(m, now);
 	for (int t = 0; t < UCCL_KINDS; t++) {
 		while ((rx = TAILQ_FIRST(&m->match.unexpected[t]))) {
-			struct uccl_op *self = rx->self;
-
 			uccl_match_unlist(&m->match, rx);
-			msg_rx_free(rx);
-			if (self)
-				msg_self_done(self, FI_ECANCELED);
+			rx_drop(rx);
 		}
 	}
-	posted_fail(m, FI_ECANCELED);
+	msg_posted_fail(m, NULL, FI_ECANCELED);
 	while ((rx = TAILQ_FIRST(&m->match.claimed))) {
-		struct uccl_op *self = rx->self;
-
 		TAILQ_REMOVE(&m->match.claimed, rx, link);
-		msg_rx_free(rx);
-		if (self)
-			msg_self_done(self, FI_ECANCELED);
+		rx_drop(rx);
 	}
 	uccl_ids_fini(&m->send_ids);
 	uccl_ids_fini(&m->rx_ids);
@@ -88,6 +76,25 @@ void uccl_mep_fini(struct uccl_mep *m, uint64_t now)
 	uccl_pool_fini(&m->rx_pool);
 	uccl_pool_fini(&m->serve_pool);
 	uccl_pool_fini(&m->reply_pool);
+}
+
+void uccl_msg_retry(struct uccl_mep *m, uint64_t now)
+{
+	m->messages_next = !m->messages_next;
+	if (m->messages_next)
+		msg_serve_retry(m, now);
+	if (m->starved)
+		msg_recv_retry(m, now);
+	if (!m->messages_next)
+		msg_serve_retry(m, now);
+}
+
+int uccl_msg_recv(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
+{
+	/* Nothing overtakes what waits. */
+	if (m->starved)
+		uccl_msg_retry(m, now);
+	return msg_recv(m, op, now);
 }
 
 struct uccl_op *uccl_mep_op_get(struct uccl_mep *m)
@@ -116,6 +123,39 @@ void uccl_peer_init(struct uccl_peer *p, struct uccl_mep *m, const struct uccl_a
 	TAILQ_INIT(&p->replies);
 }
 
+void uccl_peer_join(struct uccl_peer *p, struct uccl_peer *first, uint64_t now)
+{
+	struct uccl_op *op, *after = TAILQ_FIRST(&first->pending);
+	struct uccl_mep *m = p->mep;
+	struct uccl_msg_rx *rx;
+
+	p->first = first;
+	while ((op = TAILQ_FIRST(&p->pending))) {
+		TAILQ_REMOVE(&p->pending, op, link);
+		op->peer = first;
+		while (after && (int32_t)(after->mseq - op->mseq) < 0)
+			after = TAILQ_NEXT(after, link);
+		if (after)
+			TAILQ_INSERT_BEFORE(after, op, link);
+		else
+			TAILQ_INSERT_TAIL(&first->pending, op, link);
+	}
+	/* What comes back for reads. */
+	TAILQ_FOREACH(rx, &p->rxs, plink)
+		rx->peer = first;
+	TAILQ_CONCAT(&first->rxs, &p->rxs, plink);
+	for (int t = 0; t < UCCL_KINDS; t++)
+		TAILQ_FOREACH(op, &m->match.posted[t], link)
+			if (op->flags & UCCL_OPF_DIRECTED && op->peer == p)
+				op->peer = first;
+	if (m->sole == p)
+		m->sole = first;
+	if (first->user == UINT64_MAX)
+		first->user = p->user;
+	if (!TAILQ_EMPTY(&first->pending))
+		m->ops->connect(first, now);
+}
+
 void uccl_peer_opened(struct uccl_peer *p, uint64_t now)
 {
 	p->open = true;
@@ -124,11 +164,39 @@ void uccl_peer_opened(struct uccl_peer *p, uint64_t now)
 	uccl_msg_kick(p, now);
 }
 
+/*
+ * Messages of peers that have ended can still be received, and nobody knows whether somebody will. Together they have a
+ * quarter of the room; beyond that the oldest go, until half of that is free. PROTOCOL R46
+ */
+static void peer_left(struct uccl_peer *p)
+{
+	struct uccl_mep *m = p->mep;
+	uint64_t most = msg_held_max(m) / 4;
+	struct uccl_msg_rx *rx, *next;
+
+	p->left = true;
+	m->left_bytes += p->unexpected_bytes;
+	m->left_held += p->held;
+	if (m->left_bytes + (uint64_t)m->left_held * UCCL_HELD_COST <= most)
+		return;
+	for (int t = 0; t < UCCL_KINDS; t++)
+		for (rx = TAILQ_FIRST(&m->match.unexpected[t]); rx; rx = next) {
+			if (m->left_bytes + (uint64_t)m->left_held * UCCL_HELD_COST <= most / 2)
+				return;
+			next = TAILQ_NEXT(rx, link);
+			if (!rx->peer->left)
+				continue;
+			m->stats->dropped[UCCL_DROP_MEMORY]++;
+			uccl_match_unlist(&m->match, rx);
+			msg_rx_free(rx);
+		}
+}
+
 void uccl_peer_fail(struct uccl_peer *p, int err, uint64_t now)
 {
 	struct uccl_mep *m = p->mep;
 	struct uccl_msg_rx *rx, *next;
-	struct uccl_op *op, *nop;
+	struct uccl_op *op;
 
 	if (p->dead)
 		return;
@@ -139,7 +207,7 @@ void uccl_peer_fail(struct uccl_peer *p, int err, uint64_t now)
 	if (p->open)
 		uccl_flow_fini(&p->flow);
 	p->open = false;
-	msg_replies_free(p, now);
+	msg_serve_ended(p, now);
 	TAILQ_CONCAT(&p->sends, &p->pending, link);
 	/* The flow forgot its items: nothing of ours is queued there any more. */
 	for (rx = TAILQ_FIRST(&p->rxs); rx; rx = next) {
@@ -148,29 +216,15 @@ void uccl_peer_fail(struct uccl_peer *p, int err, uint64_t now)
 		rx->cts.pending = rx->fin.pending = 0;
 	}
 	while ((op = TAILQ_FIRST(&p->sends)))
-		msg_send_failed(op, err);
+		msg_tx_finish(op, err);
 	/* Those whose turn came first are the first to end. */
 	while ((rx = TAILQ_FIRST(&p->requests)))
-		msg_rx_failed(rx, err, now);
+		msg_rx_failed(rx, err);
 	for (rx = TAILQ_FIRST(&p->rxs); rx; rx = next) {
 		next = TAILQ_NEXT(rx, plink);
 		if (!rx->self)
-			msg_rx_failed(rx, err, now);
+			msg_rx_failed(rx, err);
 	}
-	msg_peer_left(p);
-	for (int t = 0; t < UCCL_KINDS; t++)
-		for (op = TAILQ_FIRST(&m->match.posted[t]); op; op = nop) {
-			nop = TAILQ_NEXT(op, link);
-			if (!(op->flags & UCCL_OPF_DIRECTED) || op->peer != p)
-				continue;
-			uccl_match_unpost(&m->match, op);
-			if (op->children) {
-				op->multi_closed = true;
-				continue;
-			}
-			op->done_len = 0;
-			op->from = p;
-			op->err = err;
-			op->done(op);
-		}
+	peer_left(p);
+	msg_posted_fail(m, p, err);
 }

@@ -1,12 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The message endpoint: sends and receives of one libfabric endpoint over its flows. send.c is the sending side,
- * recv.c the receiving side, match.c the queues, mep.c life and failure. All calls by the engine's owner.
+ * The message endpoint: sends and receives of one libfabric endpoint over its flows. This is what the engine sees of
+ * msg; all calls by the engine's owner. Who calls what, in this order:
+ *
+ *	uccl_mep_init
+ *	  uccl_peer_init			a peer is known
+ *	    uccl_peer_opened			its flow was made, which tells of itself by uccl_msg_flow_ops
+ *	      uccl_msg_kick, uccl_msg_hold	the peer's limit rose, it ran short of memory
+ *	    uccl_peer_fail			the end of its flow, and of everything to and from it
+ *	  uccl_mep_op_get, uccl_msg_send, ...	what programs post; it is done when op->done() is called
+ *	  uccl_msg_hints, uccl_msg_place	before payload is received
+ *	  uccl_msg_retry, uccl_msg_copies	in each turn, if uccl_msg_waits() or uccl_msg_copying() says so
+ *	uccl_mep_fini				after all peers have failed
+ *
+ * Inside, files call only those below them; what comes up comes through msg_rx_ops and msg_tx_ops.
+ *
+ *	deliver.c				what flows tell: each record goes to who it is for
+ *	mep.c					life and failure of endpoint and peers
+ *	send.c  recv.c  rma.c  serve.c		what messages and requests are; hints.c: where payload will belong
+ *	tx.c    rx.c    reply.c			what all that leaves has in common, or comes; what goes back
+ *	pump.c  posted.c  unexpected.c		payload from devices, receives, memory for what has no place yet
+ *	target.c				our memory, as requests name it
+ *	match.c  device.c  iov.c		queues and copies
  */
 #ifndef UCCL_MSG_MEP_H
 #define UCCL_MSG_MEP_H
 
-#include "base/hash.h"
 #include "base/ids.h"
 #include "base/pool.h"
 #include "msg/match.h"
@@ -20,6 +39,7 @@ enum uccl_block { UCCL_BLOCK_NOT, UCCL_BLOCK_REPLY, UCCL_BLOCK_ROOM, UCCL_BLOCK_
 /* A remote endpoint as messages see it. Its flow exists while `open`. */
 struct uccl_peer {
 	struct uccl_mep *mep;
+	struct uccl_peer *first;	/* this is a second name of that one, and no peer any more; NULL: it is none */
 	struct uccl_addr addr;
 	uint64_t user;			/* api's word */
 	bool self;			/* it is ourselves */
@@ -27,7 +47,8 @@ struct uccl_peer {
 	int dead;			/* 0, or the positive FI_Exxx that ends every operation to it */
 	struct uccl_flow flow;
 
-	struct uccl_op_list pending;	/* sends not begun: no connection yet, or at the peer's message limit */
+	/* Sends not begun: no connection yet, or at the peer's message limit. */
+	struct uccl_op_list pending;
 	struct uccl_op_list sends;	/* begun and not complete */
 	uint64_t tx_mseq;		/* next message sequence number */
 
@@ -91,6 +112,7 @@ struct uccl_mep {
 	uint64_t pumped_bytes;		/* memory of pumps */
 	struct uccl_copy_list copies;
 	struct uccl_op_list pumps;	/* sends that wait for memory to bring their payload from a device */
+	uint32_t posts;			/* that had to wait: their order, whatever name the peer was given */
 	struct uccl_pool op_pool, rx_pool, serve_pool, reply_pool;
 	/* Nobody else's, so that nobody finds pieces that seem to be a whole message. The engine sets it. */
 	uint8_t cover_key[UCCL_KEY_LEN];
@@ -143,6 +165,16 @@ void uccl_mep_gone(struct uccl_mep *m, int err);
 void uccl_mep_fini(struct uccl_mep *m, uint64_t now);
 
 void uccl_peer_init(struct uccl_peer *p, struct uccl_mep *m, const struct uccl_addr *addr);
+/*
+ * `p`, which never was open, turned out to be `first` by another name: what waits for it waits for that one, in the
+ * order in which all of it was posted, and receives from it are receives from that one.
+ */
+void uccl_peer_join(struct uccl_peer *p, struct uccl_peer *first, uint64_t now);
+/* The peer that this is a name of. */
+static inline struct uccl_peer *uccl_peer_first(const struct uccl_peer *p)
+{
+	return p && p->first ? p->first : (struct uccl_peer *)(uintptr_t)p;
+}
 /* The flow was made (p->flow is initialised): begin pending sends. */
 void uccl_peer_opened(struct uccl_peer *p, uint64_t now);
 /*
@@ -152,6 +184,8 @@ void uccl_peer_opened(struct uccl_peer *p, uint64_t now);
 void uccl_peer_fail(struct uccl_peer *p, int err, uint64_t now);
 
 int uccl_msg_send(struct uccl_mep *m, struct uccl_op *op, uint64_t now);
+/* RMA and atomics. As uccl_msg_send. -FI_EMSGSIZE: more operands than UCCL_ORDER_MAX bytes. */
+int uccl_msg_rma(struct uccl_mep *m, struct uccl_op *op, uint64_t now);
 int uccl_msg_recv(struct uccl_mep *m, struct uccl_op *op, uint64_t now);
 int uccl_msg_cancel(struct uccl_mep *m, const void *context);
 int uccl_msg_peek(struct uccl_mep *m, struct uccl_op *op, bool claim, bool discard, uint64_t now);
@@ -190,53 +224,10 @@ int uccl_msg_hints(struct uccl_mep *m, struct uccl_rx_hint *hints, int n);
 /* Where the payload of this chunk belongs, if it is the rest of a matched message; else NULL. */
 uint8_t *uccl_msg_place(struct uccl_peer *p, const struct uccl_hdr *h);
 
+/* A region goes away: what still uses it on behalf of this peer is refused; nothing does when this returns. */
+void uccl_msg_revoke(struct uccl_peer *p, const void *region, uint64_t now);
+
 struct uccl_op *uccl_mep_op_get(struct uccl_mep *m);
 void uccl_mep_op_put(struct uccl_mep *m, struct uccl_op *op);
-
-/* between the files of msg */
-void msg_send_acked(struct uccl_peer *p, struct uccl_item *item);
-void msg_send_failed(struct uccl_op *op, int err);
-/* Its payload is on its way from a device (op->copy): it begins when that is there. Before msg_post. */
-void msg_send_load(struct uccl_mep *m, struct uccl_op *op);
-enum uccl_drop msg_cts(struct uccl_peer *p, const uint8_t *rec, uint64_t now);
-enum uccl_drop msg_fin(struct uccl_peer *p, const uint8_t *rec);
-void msg_recv_done(struct uccl_op *op, struct uccl_peer *from, int err);
-void msg_rx_free(struct uccl_msg_rx *rx);
-void msg_rx_failed(struct uccl_msg_rx *rx, int err, uint64_t now);
-/* A listed message meets the receive that takes it. */
-void msg_rx_match(struct uccl_mep *m, struct uccl_msg_rx *rx, struct uccl_op *recv, uint64_t now);
-void msg_self_done(struct uccl_op *op, int err);
-/* Straight to its place in the order: queue what must wait for it. */
-void msg_post(struct uccl_mep *m, struct uccl_op *op, uint64_t now);
-/* Something that op waited for came. */
-void msg_send_arrived(struct uccl_op *op, uint8_t what);
-/* What the sender of op is waiting for. */
-enum { MSG_WAIT_ENV = 1, MSG_WAIT_BULK = 2, MSG_WAIT_CTS = 4, MSG_WAIT_FIN = 8 };
-void msg_rx_release(struct uccl_msg_rx *rx);
-void msg_rx_fin(struct uccl_msg_rx *rx, uint32_t refusal);
-void msg_rx_cts(struct uccl_msg_rx *rx);
-void msg_rx_place(struct uccl_msg_rx *rx, uint64_t off, const uint8_t *data, uint64_t len);
-/*
- * May these bytes of a message, which is there when `need` bytes came, be taken? Not if some of them came before. To be
- * asked once, before they are placed. PROTOCOL R119
- */
-bool msg_rx_covers(struct uccl_msg_rx *rx, uint64_t off, uint64_t len, uint64_t need);
-/* The same for what was kept of it. */
-void msg_rx_move(struct uccl_msg_rx *rx, uint64_t len);
-/* The message, of so many bytes, has to be kept. -1: it must come again; it was this peer's turn to hold back. */
-int msg_rx_hold(struct uccl_msg_rx *rx, uint64_t len);
-int msg_rx_buffer(struct uccl_msg_rx *rx, uint64_t len, uint64_t now);
-struct uccl_msg_rx *msg_rx_find(struct uccl_peer *p, uint64_t mseq);
-struct uccl_msg_rx *msg_rx_new(struct uccl_peer *p, uint64_t mseq);
-bool msg_rx_hash(struct uccl_msg_rx *rx);
-void msg_rx_set_env(struct uccl_msg_rx *rx, const struct uccl_env *env, uint64_t eager);
-/* Envelopes that came early and whose turn it now is; and what the peer may send. */
-void msg_rx_drain(struct uccl_peer *p, uint64_t now);
-void msg_peer_limits(struct uccl_peer *p);
-/* The peer has ended: what is held of it stays while there is room. */
-void msg_peer_left(struct uccl_peer *p);
-/* Copy between scattered and plain memory; both return nothing: lengths were checked. */
-void msg_copy_in(const struct iovec *iov, int n, uint64_t off, const uint8_t *data, uint64_t len);
-void msg_copy_out(const struct iovec *iov, int n, uint64_t off, uint8_t *data, uint64_t len);
 
 #endif

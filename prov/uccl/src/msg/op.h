@@ -106,6 +106,7 @@ struct uccl_target_ops {
 struct uccl_peer;
 struct uccl_pump;
 struct uccl_msg_rx;
+struct msg_tx_ops;
 
 TAILQ_HEAD(uccl_op_list, uccl_op);
 
@@ -142,7 +143,8 @@ struct uccl_op {
 
 	/* msg's own */
 	TAILQ_ENTRY(uccl_op) link;
-	uint32_t mseq;		/* send: place in the pair's message order */
+	const struct msg_tx_ops *tx; /* send: what it is */
+	uint32_t mseq;		/* send: place in the pair's message order; before it begins: uccl_mep.posts */
 	uint32_t id;		/* handle that the peer uses for this op, 0: none */
 	uint64_t multi_used;	/* MULTI parent: bytes handed out */
 	uint32_t children;	/* MULTI parent: messages not yet complete */
@@ -166,5 +168,15 @@ struct uccl_op {
 	struct uccl_item env;	/* the envelope, or a control record */
 	struct uccl_item bulk;	/* the rest of the payload */
 };
+
+/* Messages of different kinds never meet. Those of collectives and of connections have tags of their own. */
+enum uccl_match_kind { UCCL_KIND_UNTAGGED, UCCL_KIND_TAGGED, UCCL_KIND_COLL, UCCL_KIND_CM, UCCL_KINDS };
+
+static inline enum uccl_match_kind uccl_op_kind(const struct uccl_op *op)
+{
+	if (op->flags & (UCCL_OPF_COLL | UCCL_OPF_CM))
+		return op->flags & UCCL_OPF_CM ? UCCL_KIND_CM : UCCL_KIND_COLL;
+	return op->flags & UCCL_OPF_TAGGED ? UCCL_KIND_TAGGED : UCCL_KIND_UNTAGGED;
+}
 
 #endif

@@ -116,7 +116,7 @@ static void pump_free(struct uccl_mep *m, struct uccl_op *op)
 	msg_pumps_run(m);
 }
 
-void msg_pump_acked(struct uccl_item *item)
+struct uccl_op *msg_pump_acked(struct uccl_item *item)
 {
 	struct uccl_pump_part *part = uccl_container_of(item, struct uccl_pump_part, item);
 	struct uccl_pump *u = part->pump;
@@ -126,9 +126,9 @@ void msg_pump_acked(struct uccl_item *item)
 	u->busy &= (uint8_t)~(1u << i);
 	part_begin(u, i);
 	if (u->busy)
-		return;
+		return NULL;
 	pump_free(op->peer->mep, op);
-	msg_send_arrived(op, MSG_WAIT_BULK);
+	return op;
 }
 
 void msg_pump_end(struct uccl_mep *m, struct uccl_op *op)

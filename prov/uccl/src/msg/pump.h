@@ -34,8 +34,8 @@ struct uccl_pump {
 
 /* The peer asked for the payload of a send or write, of which nothing was sent yet. */
 void msg_pump_begin(struct uccl_op *op, const struct uccl_cts *cts);
-/* A part is acknowledged; the last one is for MSG_WAIT_BULK. */
-void msg_pump_acked(struct uccl_item *item);
+/* A part is acknowledged. The operation if that was the last one; else NULL. */
+struct uccl_op *msg_pump_acked(struct uccl_item *item);
 /* The operation ends; the flow knows none of its parts any more. */
 void msg_pump_end(struct uccl_mep *m, struct uccl_op *op);
 /* Begin those that wait, as far as there is memory. */

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "core/wire.h"
-#include "msg/match.h"
+#include "msg/op.h"
 
 enum uccl_rec_type {
 	UCCL_REC_MSG = 1,   /* envelope, with the first bytes of the message as payload */

@@ -4,18 +4,17 @@
  * copied. The rest follows as the rest of a message does: at once up to UCCL_ORDER_MAX, beyond it after CTS. Every
  * operation completes with the target's answer, so what the target refuses is never taken for done.
  */
-#include "msg/rma.h"
-
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/units.h"
+#include "msg/iov.h"
+#include "msg/posted.h"
+#include "msg/target.h"
+#include "msg/tx.h"
 
 /* Writes up to this size are copied behind their segments: one packet instead of two. */
 #define PACK_MAX 4096
-/* Direct writes are worth a registration from this size on. */
-#define DIRECT_MIN 16384
 
 static bool comes_back(const struct uccl_op *op)
 {
@@ -135,7 +134,6 @@ static int refusal_err(uint32_t refusal)
 /* Where what comes back will be put. */
 static uint32_t read_begin(struct uccl_op *op, struct uccl_req *req)
 {
-	struct uccl_peer *p = op->peer;
 	struct uccl_msg_rx *rx = op->rx;
 
 	rx->mseq = op->mseq;
@@ -143,17 +141,11 @@ static uint32_t read_begin(struct uccl_op *op, struct uccl_req *req)
 	rx->iov = op->iov;
 	rx->niov = op->iov_count;
 	rx->device = op->device;
-	if (rx->niov == 1 && !rx->device && p->flow.cfg.write_bytes && !p->flow.direct_off && op->len >= DIRECT_MIN &&
-	    p->mep->ops->reg(p, op->iov[0].iov_base, op->len, &rx->mr, &req->rkey, &req->raddr))
-		rx->mr = NULL;
-	if (!rx->mr)
-		req->rkey = 0;
-	if (!p->mep->stream)
-		p->mep->stream = rx;
+	msg_rx_expect(rx, &req->rkey, &req->raddr);
 	return rx->id;
 }
 
-void msg_rma_submit(struct uccl_op *op)
+static void rma_submit(struct uccl_op *op)
 {
 	struct uccl_peer *p = op->peer;
 	uint64_t payload = op->type == UCCL_OP_WRITE ? op->len : op->body.iov_len;
@@ -220,7 +212,7 @@ static void self_copied(struct uccl_copy *c, uint64_t now)
 
 	(void)now;
 	if (!c->err)
-		msg_serve_self_tell(m, op, &req);
+		msg_target_self_tell(m, op, &req);
 	self_finish(m, op);
 }
 
@@ -233,13 +225,65 @@ static int rma_self(struct uccl_mep *m, struct uccl_op *op)
 		return -FI_EAGAIN;
 	}
 	rma_count(m, op);
-	op->refusal = (uint8_t)msg_serve_self(m, op, &req);
+	op->refusal = (uint8_t)msg_target_self(m, op, &req);
 	if (op->refusal || msg_copied(m, &op->copy))
 		self_finish(m, op);
 	else
 		msg_copy_wait(m, &op->copy, self_copied);
 	return 0;
 }
+
+/* The payload of a read is there. */
+static void read_placed(struct uccl_msg_rx *rx, uint64_t now)
+{
+	struct uccl_op *op = rx->read;
+
+	(void)now;
+	op->fail = rx->copy.err;
+	op->rx = NULL;
+	rx->read = NULL;
+	msg_rx_free(rx);
+	op->done_len = op->len;
+	msg_tx_arrived(op, MSG_WAIT_FIN);
+}
+
+static const struct msg_rx_ops read_rx_ops = {
+	.placed = read_placed,
+};
+
+/* The operation ends: what was to come back is not expected any more. */
+static void rma_ended(struct uccl_op *op)
+{
+	struct uccl_msg_rx *rx = op->rx;
+
+	if (!rx)
+		return;
+	op->rx = NULL;
+	if (rx->mr)
+		rx->peer->mep->ops->dereg(rx->peer, rx->mr);
+	msg_rx_free(rx);
+}
+
+/* RESP, or FIN of a write. */
+static enum uccl_drop rma_answered(struct uccl_op *op, const struct uccl_resp *resp)
+{
+	/* A read succeeds by what comes back, a large write not before it was asked for. */
+	if (!resp->err && (op->rx || op->wait & MSG_WAIT_CTS))
+		return UCCL_DROP_RECORD;
+	if (resp->err) {
+		op->refusal = resp->err < UCCL_REFUSED_COUNT ? (uint8_t)resp->err : UCCL_REFUSED_ATOMIC;
+		op->fail = refusal_err(op->refusal);
+		rma_ended(op);
+	}
+	msg_tx_arrived(op, MSG_WAIT_FIN | MSG_WAIT_CTS);
+	return UCCL_DROP_COUNT;
+}
+
+static const struct msg_tx_ops rma_tx_ops = {
+	.submit = rma_submit,
+	.answered = rma_answered,
+	.ended = rma_ended,
+};
 
 int uccl_msg_rma(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 {
@@ -258,6 +302,7 @@ int uccl_msg_rma(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 	}
 	if (p->self)
 		return rma_self(m, op);
+	op->tx = &rma_tx_ops;
 	op->id = uccl_ids_get(&m->send_ids, op);
 	if (op->id && comes_back(op)) {
 		op->rx = uccl_pool_get(&m->rx_pool);
@@ -265,12 +310,13 @@ int uccl_msg_rma(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 			op->rx->peer = p;
 			op->rx->id = uccl_ids_get(&m->rx_ids, op->rx);
 			op->rx->have_env = op->rx->in_order = true;
+			op->rx->ops = &read_rx_ops;
 			op->rx->read = op;
 			TAILQ_INSERT_TAIL(&p->rxs, op->rx, plink);
 		}
 	}
 	if (!op->id || (comes_back(op) && (!op->rx || !op->rx->id))) {
-		msg_rma_read_end(op);
+		rma_ended(op);
 		uccl_ids_put(&m->send_ids, op->id);
 		op->id = 0;
 		head_drop(m, op);
@@ -279,44 +325,7 @@ int uccl_msg_rma(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 	op->args = NULL;
 	rma_count(m, op);
 	if (op->loading)
-		msg_send_load(m, op);
-	msg_post(m, op, now);
+		msg_tx_load(m, op);
+	msg_tx_post(m, op, now);
 	return 0;
-}
-
-void msg_rma_read_done(struct uccl_op *op)
-{
-	struct uccl_msg_rx *rx = op->rx;
-
-	op->rx = NULL;
-	rx->read = NULL;
-	msg_rx_free(rx);
-	op->done_len = op->len;
-	msg_send_arrived(op, MSG_WAIT_FIN);
-}
-
-void msg_rma_read_end(struct uccl_op *op)
-{
-	struct uccl_msg_rx *rx = op->rx;
-
-	if (!rx)
-		return;
-	op->rx = NULL;
-	if (rx->mr)
-		rx->peer->mep->ops->dereg(rx->peer, rx->mr);
-	msg_rx_free(rx);
-}
-
-enum uccl_drop msg_rma_answer(struct uccl_op *op, const struct uccl_resp *resp)
-{
-	/* A read succeeds by what comes back, a large write not before it was asked for. */
-	if (!resp->err && (op->rx || op->wait & MSG_WAIT_CTS))
-		return UCCL_DROP_RECORD;
-	if (resp->err) {
-		op->refusal = resp->err < UCCL_REFUSED_COUNT ? (uint8_t)resp->err : UCCL_REFUSED_ATOMIC;
-		op->fail = refusal_err(op->refusal);
-		msg_rma_read_end(op);
-	}
-	msg_send_arrived(op, MSG_WAIT_FIN | MSG_WAIT_CTS);
-	return UCCL_DROP_COUNT;
 }

@@ -4,62 +4,20 @@
  * to the eager limit the rest follows at once; beyond it the rest waits for CTS. Completion waits for: the envelope's
  * acknowledgement, the rest's, CTS, and FIN if delivery was asked for.
  */
+#include "msg/send.h"
+
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/units.h"
-#include "msg/pump.h"
-#include "msg/rma.h"
+#include "msg/iov.h"
+#include "msg/posted.h"
+#include "msg/tx.h"
 
 /* Up to this size a copy is cheaper than anything else. */
 #define COPY_ALWAYS 1024
 /* Whatever FI_UCCL_EAGER says, so much goes with the envelope. */
 #define EAGER_LEAST 64
-
-static void send_finish(struct uccl_op *op, int err)
-{
-	struct uccl_peer *p = op->peer;
-	struct uccl_mep *m = p->mep;
-
-	TAILQ_REMOVE(&p->sends, op, link);
-	if (op->copy.ticket)
-		msg_copy_end(m, &op->copy);
-	if (op->pump || op->pump_waits)
-		msg_pump_end(m, op);
-	if (op->id) {
-		uccl_ids_put(&m->send_ids, op->id);
-		op->id = 0;
-	}
-	if (op->bounce) {
-		free(op->bounce);
-		op->bounce = NULL;
-		m->copied_bytes -= op->bounce_len;
-	}
-	if (op->type != UCCL_OP_SEND)
-		msg_rma_read_end(op);
-	if (op->busy) {
-		/* done() was called when the copy was made. */
-		op->busy = false;
-		if (op->orphan)
-			uccl_pool_put(&m->op_pool, op);
-	} else {
-		op->err = err;
-		op->from = p;
-		op->done(op);
-	}
-	/* What was fenced off may be next. */
-	op = TAILQ_FIRST(&p->pending);
-	if (op && op->flags & UCCL_OPF_FENCE && TAILQ_EMPTY(&p->sends))
-		uccl_msg_kick(p, 0);
-}
-
-void msg_send_arrived(struct uccl_op *op, uint8_t what)
-{
-	op->wait &= (uint8_t)~what;
-	if (!op->wait)
-		send_finish(op, op->fail);
-}
 
 /* Bring the payload from a device. An injected buffer is the caller's again at once: stay until it is there. */
 static void send_load(struct uccl_mep *m, struct uccl_op *op, uint8_t *to)
@@ -151,22 +109,12 @@ static void send_early(struct uccl_op *op)
 	op->done(op);
 }
 
-/* What waited for the payload to come from a device. */
-static void send_loaded(struct uccl_copy *c, uint64_t now)
+static void send_loaded(struct uccl_op *op)
 {
-	struct uccl_op *op = uccl_container_of(c, struct uccl_op, copy);
-	struct uccl_peer *p = op->peer;
-
-	op->loading = false;
-	if (c->err) {
-		TAILQ_REMOVE(&p->pending, op, link);
-		TAILQ_INSERT_TAIL(&p->sends, op, link);
-		send_finish(op, c->err);
-	} else if (op->type == UCCL_OP_SEND && send_is_early(op, true)) {
-		op->busy = true;
-		send_early(op);
-	}
-	uccl_msg_kick(p, now);
+	if (!send_is_early(op, true))
+		return;
+	op->busy = true;
+	send_early(op);
 }
 
 /* Hand the message to the flow: whole if it is small and the peer has room, else its envelope only. */
@@ -228,22 +176,6 @@ static void send_submit(struct uccl_op *op)
 	op->bulk.skip = first;
 }
 
-/* Where what waited for its payload goes on: it is known to who posts RMA, too. */
-void msg_send_load(struct uccl_mep *m, struct uccl_op *op)
-{
-	op->loading = true;
-	msg_copy_wait(m, &op->copy, send_loaded);
-}
-
-static void send_begin(struct uccl_op *op)
-{
-	op->mseq = (uint32_t)op->peer->tx_mseq++;
-	if (op->type == UCCL_OP_SEND)
-		send_submit(op);
-	else
-		msg_rma_submit(op);
-}
-
 /* Take an eager message back from the flow. False: some of it has left. */
 static bool send_withdraw(struct uccl_op *op)
 {
@@ -287,30 +219,61 @@ void uccl_msg_hold(struct uccl_peer *p)
 	}
 }
 
-static bool may_begin(const struct uccl_peer *p, const struct uccl_op *op)
+static void self_end(struct uccl_op *op, int err)
 {
-	if (op->loading || (op->flags & UCCL_OPF_FENCE && !TAILQ_EMPTY(&p->sends)))
-		return false;
-	return p->open && (int32_t)((uint32_t)p->tx_mseq - p->flow.msg_limit) < 0;
+	op->wait = 0;
+	msg_tx_finish(op, err);
 }
 
-void uccl_msg_kick(struct uccl_peer *p, uint64_t now)
+static void self_copied(struct uccl_copy *c, uint64_t now)
 {
-	struct uccl_op *op;
+	struct uccl_msg_rx *rx = uccl_container_of(c, struct uccl_msg_rx, copy);
+	struct uccl_op *send = rx->self, *op = rx->op;
+	int err = msg_posted_result(op, rx->flags, rx->tag, rx->data, rx->len, uccl_min(rx->len, op->len));
+	struct uccl_peer *p = rx->peer;
+	int failed = c->err;
 
 	(void)now;
-	op = TAILQ_FIRST(&p->pending);
-	if (!op || !may_begin(p, op))
-		return;
-	for (; op && may_begin(p, op); op = TAILQ_FIRST(&p->pending)) {
-		TAILQ_REMOVE(&p->pending, op, link);
-		TAILQ_INSERT_TAIL(&p->sends, op, link);
-		send_begin(op);
-	}
-	p->mep->ops->ready(p);
+	msg_rx_free(rx);
+	self_end(send, failed);
+	msg_posted_done(op, p, failed ? failed : err);
 }
 
-/* A message to ourselves: memory to memory. */
+/* Memory to memory. */
+static void self_matched(struct uccl_msg_rx *rx, struct uccl_op *op, uint64_t now)
+{
+	struct uccl_op *send = rx->self;
+	struct uccl_mep *m = rx->peer->mep;
+
+	rx->op = op;
+	msg_move(m, &rx->copy, op->iov, op->iov_count, op->device, send->iov, send->iov_count, send->device,
+		 uccl_min(rx->len, op->len));
+	if (msg_copied(m, &rx->copy))
+		self_copied(&rx->copy, now);
+	else
+		msg_copy_wait(m, &rx->copy, self_copied);
+}
+
+void msg_self_drop(struct uccl_msg_rx *rx, int err)
+{
+	struct uccl_op *send = rx->self;
+
+	msg_rx_free(rx);
+	self_end(send, err);
+}
+
+static void self_unwanted(struct uccl_msg_rx *rx, uint64_t now)
+{
+	(void)now;
+	msg_self_drop(rx, 0);
+}
+
+static const struct msg_rx_ops self_rx_ops = {
+	.matched = self_matched,
+	.unwanted = self_unwanted,
+};
+
+/* A message to ourselves: it waits for its receive as those of peers do. */
 static int send_self(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 {
 	struct uccl_peer *p = op->peer;
@@ -328,6 +291,7 @@ static int send_self(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 	}
 	early = op->busy = send_is_early(op, copied);
 	rx->peer = p;
+	rx->ops = &self_rx_ops;
 	rx->tag = op->tag;
 	rx->data = op->data;
 	rx->len = op->len;
@@ -348,26 +312,18 @@ static int send_self(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 	return 0;
 }
 
-void msg_self_done(struct uccl_op *op, int err)
+static enum uccl_drop send_answered(struct uccl_op *op, const struct uccl_resp *resp)
 {
-	op->wait = 0;
-	send_finish(op, err);
+	(void)resp;
+	msg_tx_arrived(op, MSG_WAIT_FIN);
+	return UCCL_DROP_COUNT;
 }
 
-void msg_post(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
-{
-	struct uccl_peer *p = op->peer;
-
-	if (TAILQ_EMPTY(&p->pending) && may_begin(p, op)) {
-		TAILQ_INSERT_TAIL(&p->sends, op, link);
-		send_begin(op);
-		m->ops->ready(p);
-	} else {
-		TAILQ_INSERT_TAIL(&p->pending, op, link);
-		if (!p->open)
-			m->ops->connect(p, now);
-	}
-}
+static const struct msg_tx_ops send_tx_ops = {
+	.submit = send_submit,
+	.loaded = send_loaded,
+	.answered = send_answered,
+};
 
 int uccl_msg_send(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 {
@@ -377,12 +333,14 @@ int uccl_msg_send(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 
 	if (p->dead)
 		return -p->dead;
+	op->tx = &send_tx_ops;
 	if (p->self)
 		return send_self(m, op, now);
 	op->id = 0;
 	/* What has to wait may find the peer short of memory when its turn comes. */
 	if (op->len > m->eager_max || op->device || (op->flags & UCCL_OPF_DELIVERY) || p->flow.peer_short ||
-	    !may_begin(p, op) || !TAILQ_EMPTY(&p->pending) || op->iov_count > 1 || op->len > p->flow.cfg.chunk_bytes) {
+	    !msg_tx_may_begin(p, op) || !TAILQ_EMPTY(&p->pending) || op->iov_count > 1 ||
+	    op->len > p->flow.cfg.chunk_bytes) {
 		op->id = uccl_ids_get(&m->send_ids, op);
 		if (!op->id)
 			return -FI_EAGAIN;
@@ -394,81 +352,9 @@ int uccl_msg_send(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 	}
 	early = op->busy = !op->loading && send_is_early(op, copied);
 	if (op->loading)
-		msg_send_load(m, op);
-	msg_post(m, op, now);
+		msg_tx_load(m, op);
+	msg_tx_post(m, op, now);
 	if (early)
 		send_early(op);
 	return 0;
-}
-
-void msg_send_acked(struct uccl_peer *p, struct uccl_item *item)
-{
-	struct uccl_op *op;
-
-	(void)p;
-	if (item->part) {
-		msg_pump_acked(item);
-	} else if (item->bulk) {
-		op = uccl_container_of(item, struct uccl_op, bulk);
-		msg_send_arrived(op, MSG_WAIT_BULK);
-	} else {
-		op = uccl_container_of(item, struct uccl_op, env);
-		msg_send_arrived(op, MSG_WAIT_ENV);
-	}
-}
-
-void msg_send_failed(struct uccl_op *op, int err)
-{
-	send_finish(op, err);
-}
-
-enum uccl_drop msg_cts(struct uccl_peer *p, const uint8_t *rec, uint64_t now)
-{
-	struct uccl_cts cts;
-	struct uccl_op *op;
-	uint64_t sent;
-
-	(void)now;
-	uccl_cts_decode(&cts, rec);
-	op = uccl_ids_find(&p->mep->send_ids, cts.id);
-	if (!op || op->peer != p || !(op->wait & MSG_WAIT_CTS))
-		return UCCL_DROP_HANDLE;
-	sent = op->bulk.skip;
-	if (cts.limit > op->len)
-		return UCCL_DROP_RANGE;
-	if (cts.limit > sent && op->device) {
-		op->wait |= MSG_WAIT_BULK;
-		msg_pump_begin(op, &cts);
-	} else if (cts.limit > sent) {
-		op->bulk.rtype = UCCL_REC_DATA;
-		op->bulk.bulk = true;
-		op->bulk.want_ack = true;
-		op->bulk.iov = op->iov;
-		op->bulk.iov_count = op->iov_count;
-		op->bulk.len = cts.limit - sent;
-		op->bulk.direct = cts.rkey && p->flow.cfg.write_bytes;
-		op->bulk.rkey = cts.rkey;
-		op->bulk.raddr = cts.raddr;
-		uccl_rec_set_bulk(op->bulk.rec, cts.rx, op->mseq, sent);
-		op->wait |= MSG_WAIT_BULK;
-		uccl_flow_submit(&p->flow, &op->bulk);
-		p->mep->ops->ready(p);
-	}
-	msg_send_arrived(op, MSG_WAIT_CTS);
-	return UCCL_DROP_COUNT;
-}
-
-enum uccl_drop msg_fin(struct uccl_peer *p, const uint8_t *rec)
-{
-	struct uccl_resp resp;
-	struct uccl_op *op;
-
-	uccl_resp_decode(&resp, rec);
-	op = uccl_ids_find(&p->mep->send_ids, resp.id);
-	if (!op || op->peer != p || !(op->wait & MSG_WAIT_FIN))
-		return UCCL_DROP_HANDLE;
-	if (op->type != UCCL_OP_SEND)
-		return msg_rma_answer(op, &resp);
-	msg_send_arrived(op, MSG_WAIT_FIN);
-	return UCCL_DROP_COUNT;
 }

@@ -625,11 +625,11 @@ static void fault_disconnect(struct uccl_nic *nic, struct uccl_nic_peer *peer)
 	f->inner->ops->disconnect(f->inner, peer);
 }
 
-static uint32_t fault_path_mtu(struct uccl_nic *nic, const struct uccl_nic_addr *to)
+static uint32_t fault_path_mtu(struct uccl_nic *nic, const struct uccl_nic_addr *to, uint32_t *known)
 {
 	struct fault *f = fault_of(nic);
 
-	return f->inner->ops->path_mtu(f->inner, to);
+	return f->inner->ops->path_mtu(f->inner, to, known);
 }
 
 static uint32_t fault_slots(struct uccl_nic *nic, uint32_t bytes)
@@ -637,6 +637,13 @@ static uint32_t fault_slots(struct uccl_nic *nic, uint32_t bytes)
 	struct fault *f = fault_of(nic);
 
 	return f->inner->ops->slots(f->inner, bytes);
+}
+
+static bool fault_alive(struct uccl_nic *nic, struct uccl_nic_peer *peer)
+{
+	struct fault *f = fault_of(nic);
+
+	return f->inner->ops->alive(f->inner, peer);
 }
 
 static int fault_fence(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint16_t path)
@@ -702,6 +709,13 @@ static void fault_dereg(struct uccl_nic *nic, void *mr)
 	f->inner->ops->dereg(f->inner, mr);
 }
 
+static void fault_guard(struct uccl_nic *nic, const struct uccl_nic_guard *guard)
+{
+	struct fault *f = fault_of(nic);
+
+	f->inner->ops->guard(f->inner, guard);
+}
+
 static int fault_wait_fd(struct uccl_nic *nic)
 {
 	struct fault *f = fault_of(nic);
@@ -749,6 +763,7 @@ static void ops_fill(struct uccl_nic_ops *ours, const struct uccl_nic_ops *inner
 		.slots = inner->slots ? fault_slots : NULL,
 		.connect = inner->connect ? fault_connect : NULL,
 		.disconnect = inner->disconnect ? fault_disconnect : NULL,
+		.alive = inner->alive ? fault_alive : NULL,
 		.fence = inner->fence ? fault_fence : NULL,
 		.prepare = inner->prepare ? fault_prepare : NULL,
 		.finish = inner->finish ? fault_finish : NULL,
@@ -758,6 +773,7 @@ static void ops_fill(struct uccl_nic_ops *ours, const struct uccl_nic_ops *inner
 		.reg = inner->reg ? fault_reg : NULL,
 		.dereg = inner->dereg ? fault_dereg : NULL,
 		.count = inner->count ? fault_count : NULL,
+		.guard = inner->guard ? fault_guard : NULL,
 		.wait_fd = inner->wait_fd ? fault_wait_fd : NULL,
 		.addr = inner->addr ? fault_addr : NULL,
 		.close = fault_close,

@@ -20,6 +20,7 @@ struct uccl_nic_caps {
 	bool tx_sync;		/* payload may be reused when tx() returns, */
 	bool write_async;	/* but that of writes only after UCCL_RX_SENT */
 	bool hints;		/* rx() can scatter to hinted places */
+	bool find_mtu;		/* the network may carry less than the NIC: the engine finds out how much */
 	bool reliable;		/* the NIC itself retransmits (RC) */
 	uint32_t train_bytes;	/* neighbours to one place with one label leave as one up to this; 0: each by itself */
 	bool dereg_fences;	/* when dereg() returns, no earlier write can touch the memory */
@@ -60,6 +61,16 @@ struct uccl_nic_attr {
 /* The least room for a record that a back end sends to its like. */
 #define UCCL_NIC_RECORD 64
 
+/* What packets to this endpoint have in their header (PROTOCOL.md, sections 2 and 3). */
+struct uccl_nic_guard {
+	uint16_t magic;
+	uint8_t version;
+	uint8_t hello, init;  /* types; init has the incarnation in its record */
+	uint32_t types;	      /* a bit for each other type; these have a token of this endpoint */
+	uint16_t token_top;   /* its highest 16 bits */
+	uint64_t incarnation; /* of this endpoint */
+};
+
 struct uccl_nic;
 
 struct uccl_nic_ops {
@@ -70,14 +81,19 @@ struct uccl_nic_ops {
 	int (*tx)(struct uccl_nic *nic, struct uccl_tx *v, int n);
 	/* Collect up to n events. hints[i] belongs to v[i]; nhints may be 0. Never blocks. */
 	int (*rx)(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_hint *hints, int nhints);
-	/* Most bytes of one packet to this place; NULL: caps.mtu. */
-	uint32_t (*path_mtu)(struct uccl_nic *nic, const struct uccl_nic_addr *to);
+	/*
+	 * Most bytes of one packet to this place; NULL: caps.mtu. *known: what this host has heard of the way there, no
+	 * more than that and perhaps not true.
+	 */
+	uint32_t (*path_mtu)(struct uccl_nic *nic, const struct uccl_nic_addr *to, uint32_t *known);
 	/* How many packets of `bytes` the receive queue holds for sure; NULL: caps.rx_slots. */
 	uint32_t (*slots)(struct uccl_nic *nic, uint32_t bytes);
 	/* A handle for a peer with `paths` paths; uccl_rx.peer_id carries `id` in its events. */
 	int (*connect)(struct uccl_nic *nic, const struct uccl_nic_addr *to, uint64_t id, uint16_t paths,
 		       struct uccl_nic_peer **peer);
 	void (*disconnect)(struct uccl_nic *nic, struct uccl_nic_peer *peer);
+	/* Does the peer's kernel hold a connection to its process, as far as we know? NULL: never. */
+	bool (*alive)(struct uccl_nic *nic, struct uccl_nic_peer *peer);
 	/* Start to make earlier writes on a path harmless; UCCL_RX_FENCED follows. NULL without writes. */
 	int (*fence)(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint16_t path);
 	/* Register memory that peers may write; *rkey and *raddr are what the peer must use. */
@@ -99,6 +115,8 @@ struct uccl_nic_ops {
 	void (*renew)(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint16_t path);
 	/* Fill in the counters that the NIC keeps. NULL: none. */
 	void (*count)(struct uccl_nic *nic, struct uccl_stats *s);
+	/* Told once, before the rest: other packets may be thrown away unseen. NULL: the NIC hands up everything. */
+	void (*guard)(struct uccl_nic *nic, const struct uccl_nic_guard *guard);
 	/* A descriptor that polls readable when rx() has something; -FI_ENOSYS without one. */
 	int (*wait_fd)(struct uccl_nic *nic);
 	/* Where packets to this NIC must go. */

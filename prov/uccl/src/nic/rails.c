@@ -162,6 +162,7 @@ static bool event_take(struct rails *r, int rail, struct uccl_rx *v)
 			memcpy(v->src.ip, alias->first, sizeof(alias->first));
 		return true;
 	case UCCL_RX_UNREACH:
+	case UCCL_RX_TOO_LONG:
 	case UCCL_RX_GONE:
 		/* One way to the peer; it may have others. */
 		return !rail;

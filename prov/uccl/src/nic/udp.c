@@ -25,8 +25,6 @@
 
 #define UDP_LABEL_QUEUE (64 << 10) /* bytes of a label's receive queue: room for some twenty ICMP errors */
 #define UDP_MTU_MIN 512
-#define UDP_V4_HEADERS 28
-#define UDP_V6_HEADERS 48
 #define UDP_V4_MAX 65507
 #define UDP_V6_MAX 65487
 #define UDP_HINT_MTU 16384 /* from here on copying a payload costs more than a guess */
@@ -43,18 +41,23 @@ static bool option_set(int fd, int level, int name, int value)
 	return !setsockopt(fd, level, name, &value, sizeof(value));
 }
 
-static void queue_set(int fd, int force, int plain, uint32_t bytes)
+void uccl_udp_queue_set(int fd, int force, int plain, uint32_t bytes)
 {
 	if (!option_set(fd, SOL_SOCKET, force, (int)bytes))
 		option_set(fd, SOL_SOCKET, plain, (int)bytes);
 }
 
-/* IP_PMTUDISC_DO: never fragment, report; IP_PMTUDISC_DONT: let routers and the kernel fragment. */
-static void mtu_discover_set(int family, int fd, bool fragment)
+/*
+ * Nobody cuts our packets, and the kernel believes nothing of what anybody says of their length (RFC 4821, RFC 8899):
+ * packets that the interface carries leave, and the news comes to us, who can tell whether it is ours.
+ */
+static void mtu_discover_set(int family, int fd)
 {
-	option_set(fd, IPPROTO_IP, IP_MTU_DISCOVER, fragment ? IP_PMTUDISC_DONT : IP_PMTUDISC_DO);
-	if (family == AF_INET6)
-		option_set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, fragment ? IPV6_PMTUDISC_DONT : IPV6_PMTUDISC_DO);
+	option_set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);
+	if (family != AF_INET6)
+		return;
+	option_set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE);
+	option_set(fd, IPPROTO_IPV6, IPV6_DONTFRAG, 1);
 }
 
 uint64_t uccl_udp_now(void)
@@ -65,11 +68,7 @@ uint64_t uccl_udp_now(void)
 	return (uint64_t)t.tv_sec * UCCL_NS_PER_S + (uint64_t)t.tv_nsec;
 }
 
-/*
- * A UDP socket of the back end's family, bound to `at`; without a port there, to the next one of the walk. NULL: to
- * any, which is for sockets that send nothing. The descriptor or a negative error.
- */
-static int socket_bind(const struct udp *u, const struct uccl_nic_addr *at, struct uccl_ports_walk *walk)
+int uccl_udp_bind(const struct udp *u, const struct uccl_nic_addr *at, struct uccl_ports_walk *walk, bool beside)
 {
 	struct sockaddr_storage sa;
 	socklen_t len = uccl_ifaddr_to_sock(&sa, at, u->family);
@@ -81,6 +80,8 @@ static int socket_bind(const struct udp *u, const struct uccl_nic_addr *at, stru
 		return -errno;
 	if (u->family == AF_INET6)
 		option_set(fd, IPPROTO_IPV6, IPV6_V6ONLY, !uccl_ifaddr_is_any(at));
+	if (beside)
+		option_set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
 	err = uccl_ports_bind(fd, &sa, len, walk ? &u->ports : &any, walk);
 	if (err) {
 		uccl_own_close(fd);
@@ -103,7 +104,7 @@ static void ports_short_say(const struct udp *u, const char *what)
 static int label_socket_open(const struct udp *u)
 {
 	struct uccl_ports_walk walk = uccl_ports_walk();
-	int fd = socket_bind(u, &u->local, &walk);
+	int fd = uccl_udp_bind(u, &u->local, &walk, false);
 
 	if (fd < 0)
 		return fd;
@@ -114,8 +115,8 @@ static int label_socket_open(const struct udp *u)
 	option_set(fd, IPPROTO_IP, IP_RECVERR, 1);
 	if (u->family == AF_INET6)
 		option_set(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
-	mtu_discover_set(u->family, fd, u->fragment);
-	queue_set(fd, SO_SNDBUFFORCE, SO_SNDBUF, UDP_TX_QUEUE);
+	mtu_discover_set(u->family, fd);
+	uccl_udp_queue_set(fd, SO_SNDBUFFORCE, SO_SNDBUF, UDP_TX_QUEUE);
 	/* Nobody answers to a label's port, what strays there must not pile up; but ICMP errors queue here too. */
 	option_set(fd, SOL_SOCKET, SO_RCVBUF, UDP_LABEL_QUEUE);
 	return fd;
@@ -149,39 +150,32 @@ struct udp_sock *uccl_udp_sock(struct udp *u, uint16_t label)
 	return &u->sock[u->sock_of[label]];
 }
 
-void uccl_udp_fragment(struct udp *u)
-{
-	int i;
-
-	UCCL_LOG(UCCL_LOG_WARN,
-		 "a path cannot carry packets of %u bytes, so they are fragmented from now on; "
-		 "set a smaller FI_UCCL_MTU",
-		 u->nic.caps.mtu);
-	u->fragment = true;
-	for (i = 0; i < u->nsocks; i++)
-		mtu_discover_set(u->family, u->sock[i].fd, true);
-}
-
 /* Operations. */
 
-/* The route's MTU: a place on this host is reached through the loopback, whatever interface has the address. */
-static uint32_t udp_path_mtu(struct uccl_nic *nic, const struct uccl_nic_addr *to)
+/*
+ * The interface's MTU, or the route's if that is longer: a place on this host is reached through the loopback, whatever
+ * interface has the address. A route knows less where a router once said so, or somebody who wanted us to be slow.
+ */
+static uint32_t udp_path_mtu(struct uccl_nic *nic, const struct uccl_nic_addr *to, uint32_t *known)
 {
 	struct udp *u = udp_of(nic);
 	bool v4 = uccl_ifaddr_is_v4(to);
-	uint32_t headers = v4 ? UDP_V4_HEADERS : UDP_V6_HEADERS, found = u->place_mtu;
+	uint32_t headers = uccl_udp_headers(to), most = u->place_mtu;
 	struct sockaddr_storage sa;
 	socklen_t len = uccl_ifaddr_to_sock(&sa, to, u->family), size = sizeof(int);
-	int fd = len ? socket_bind(u, &u->local, NULL) : -1, mtu;
+	int fd = len ? uccl_udp_bind(u, &u->local, NULL, false) : -1, mtu;
 
+	*known = most;
 	if (fd >= 0) {
 		if (!connect(fd, (struct sockaddr *)&sa, len) &&
 		    !getsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU : IPV6_MTU, &mtu, &size) &&
 		    mtu > UDP_MTU_MIN)
-			found = (uint32_t)mtu - headers;
+			*known = (uint32_t)mtu - headers;
 		uccl_own_close(fd);
 	}
-	return (uint32_t)uccl_min(found, nic->caps.mtu);
+	most = (uint32_t)uccl_min(uccl_max(most, *known), nic->caps.mtu);
+	*known = (uint32_t)uccl_min(*known, most);
+	return most;
 }
 
 static uint32_t slots_of(uint64_t granted, uint32_t bytes)
@@ -228,10 +222,16 @@ static void udp_disconnect(struct uccl_nic *nic, struct uccl_nic_peer *peer)
 	free(peer);
 }
 
+static bool udp_alive(struct uccl_nic *nic, struct uccl_nic_peer *peer)
+{
+	(void)nic;
+	return peer->live && uccl_udp_live_up(peer->live);
+}
+
 static int udp_wait_fd(struct uccl_nic *nic)
 {
 	struct udp *u = udp_of(nic);
-	struct epoll_event ev = {.events = EPOLLIN};
+	struct epoll_event ev = {.events = EPOLLIN}, edge = {.events = EPOLLIN | EPOLLET};
 	int fd, err;
 
 	/* Made only when asked for: a socket that someone polls pays for it with every packet. */
@@ -246,6 +246,9 @@ static int udp_wait_fd(struct uccl_nic *nic)
 		close(fd);
 		return err;
 	}
+	/* What is left at a door until it may be taken must not keep the owner awake. */
+	for (int i = 0; i < UDP_DOORS && u->door[i].fd >= 0; i++)
+		(void)epoll_ctl(fd, EPOLL_CTL_ADD, u->door[i].fd, &edge);
 	u->wait_fd = fd;
 	return fd;
 }
@@ -263,6 +266,7 @@ static void udp_close(struct uccl_nic *nic)
 	/* The port goes before the liveness connections: who then asks whether we live gets the true answer. */
 	if (u->rx_fd >= 0)
 		uccl_own_close(u->rx_fd);
+	uccl_udp_door_close(u);
 	if (u->live)
 		uccl_udp_live_close(u->live);
 	for (i = 0; i < u->nsocks; i++)
@@ -284,6 +288,9 @@ static const struct uccl_nic_ops udp_ops = {
 	.slots = udp_slots,
 	.connect = udp_connect,
 	.disconnect = udp_disconnect,
+	.alive = udp_alive,
+	.count = uccl_udp_count,
+	.guard = uccl_udp_guard,
 	.wait_fd = udp_wait_fd,
 	.addr = udp_addr,
 	.close = udp_close,
@@ -345,7 +352,7 @@ static int ports_open(struct udp *u, const struct uccl_nic_addr *at, bool livene
 	int tries, err;
 
 	for (tries = 1;; tries++) {
-		u->rx_fd = socket_bind(u, at, &walk);
+		u->rx_fd = uccl_udp_bind(u, at, &walk, false);
 		if (u->rx_fd == -FI_EADDRINUSE && tries > 1) {
 			UCCL_LOG(UCCL_LOG_WARN, "FI_UCCL_PORTS=%u-%u: no port is free for UDP and TCP both, going "
 						"without liveness connections",
@@ -382,7 +389,7 @@ static int ports_open(struct udp *u, const struct uccl_nic_addr *at, bool livene
 
 static void rx_socket_tune(struct udp *u, const struct uccl_nic_attr *attr)
 {
-	queue_set(u->rx_fd, SO_RCVBUFFORCE, SO_RCVBUF, attr->rx_bytes ? attr->rx_bytes : UDP_RX_DEFAULT);
+	uccl_udp_queue_set(u->rx_fd, SO_RCVBUFFORCE, SO_RCVBUF, attr->rx_bytes ? attr->rx_bytes : UDP_RX_DEFAULT);
 	u->gro = option_set(u->rx_fd, IPPROTO_UDP, UDP_GRO, 1);
 	if (attr->timestamps)
 		u->timestamps = option_set(u->rx_fd, SOL_SOCKET, SO_TIMESTAMPNS, 1);
@@ -441,6 +448,7 @@ static int caps_fill(struct udp *u, const struct uccl_nic_attr *attr, const stru
 	u->granted = (uint64_t)granted;
 	caps->rx_slots = slots_of(u->granted, caps->mtu);
 	caps->tx_sync = true;
+	caps->find_mtu = true;
 	caps->hints = caps->mtu > UDP_HINT_MTU;
 	caps->link_bps = place->link_bps;
 	caps->delay_ns = UDP_DELAY_NS;
@@ -499,6 +507,9 @@ int uccl_nic_udp_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic)
 	u->nic.ops = &udp_ops;
 	u->rx_fd = -1;
 	u->wait_fd = -1;
+	for (int i = 0; i < UDP_DOORS; i++)
+		u->door[i].fd = -1;
+	u->refused_len = UINT32_MAX;
 	u->self = place.addr;
 	u->family = family_of(&at);
 	u->ports = attr->ports;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Inside of the udp back end: udp.c opens and closes, udp_tx.c sends, udp_rx.c receives. Of the rest, uccl_doctor alone
+ * Inside of the udp back end: udp.c opens and closes, udp_tx.c sends, udp_rx.c receives, udp_door.c keeps
+ * strangers apart. Of the rest, uccl_doctor alone
  * includes this: it compares what is wished for here with what the host grants.
  */
 #ifndef UCCL_NIC_UDP_H
@@ -16,6 +17,8 @@
 #include "nic/udp_live.h"
 
 #define UDP_LABELS 512
+#define UDP_V4_HEADERS 28
+#define UDP_V6_HEADERS 48
 #define UDP_RX_DEFAULT (4u << 20) /* bytes wished for the receive queue */
 #define UDP_TX_QUEUE (2u << 20)	  /* bytes wished for one label's send queue */
 #define UDP_EVENTS 64	    /* UNREACH and GONE waiting for rx() */
@@ -24,6 +27,8 @@
 #define UDP_RX_CONTROL 64   /* room for a time stamp and a segment size */
 #define UDP_TX_BATCH 64	    /* packets a system call, and a GSO train */
 #define UDP_TX_CONTROL 24   /* room for one segment size */
+#define UDP_DOOR_BATCH 32   /* HELLOs a system call */
+#define UDP_DOOR_BYTES 128  /* room for one; what is longer is none */
 
 /* A transmit socket; its source port is what the network hashes. */
 struct udp_sock {
@@ -61,10 +66,14 @@ struct udp_cursor {
 	struct uccl_nic_addr src;
 };
 
+/* What the network, or the peer's kernel, says of somebody. */
 struct udp_event {
 	uint8_t kind;
+	uint8_t quote_len;
+	uint32_t bytes;		    /* TOO_LONG: what fits */
 	struct uccl_nic_peer *peer; /* NULL: whoever is at src */
 	struct uccl_nic_addr src;
+	uint8_t quote[UCCL_HDR_LEN]; /* how our packet began that this is about */
 };
 
 struct uccl_nic_peer {
@@ -81,6 +90,19 @@ struct udp_tx_batch {
 	int first[UDP_TX_BATCH + 1]; /* message m carries packets first[m] .. first[m + 1] */
 };
 
+/* Sockets at the same port, for HELLO. */
+enum { UDP_DOOR_KNOWN, UDP_DOOR_STRANGER, UDP_DOORS };
+
+struct udp_door {
+	int fd;		    /* -1: all comes by the other one */
+	uint32_t left;	    /* HELLOs that may be taken, as of filled_ns */
+	uint64_t filled_ns;
+	struct mmsghdr msg[UDP_DOOR_BATCH];
+	struct iovec iov[UDP_DOOR_BATCH];
+	struct sockaddr_in6 name[UDP_DOOR_BATCH]; /* or sockaddr_in, which is smaller */
+	_Alignas(8) uint8_t buf[UDP_DOOR_BATCH][UDP_DOOR_BYTES];
+};
+
 struct udp {
 	struct uccl_nic nic;
 	int family; /* of all sockets */
@@ -90,7 +112,9 @@ struct udp {
 	struct uccl_ports ports;
 	bool ports_short; /* that the range has no port left for a label was said */
 	bool gso, gro, timestamps;
-	bool fragment;		    /* the network is narrower than the interface: let IP cut packets */
+	uint64_t full_since;	    /* ENOBUFS from then on; 0: something was taken since */
+	uint32_t refused_len;	    /* such packets are refused so for good; UINT32_MAX: none are known */
+	bool gso_doubt;		    /* the kernel refused a train: if it is not too long, gso ends */
 	uint32_t place_mtu;	    /* UDP payload that the interface carries */
 	uint64_t granted;	    /* bytes of the receive queue */
 	struct uccl_nic_addr self;  /* what peers use */
@@ -108,6 +132,8 @@ struct udp {
 	uint8_t *buffers;
 	size_t buffers_len;
 	struct udp_cursor cur;
+	struct udp_door door[UDP_DOORS];
+	uint32_t door_waits; /* since the last look at the doors */
 
 	/* Seldom work: error queues and liveness. */
 	uint32_t calls;	       /* of rx() */
@@ -118,6 +144,7 @@ struct udp {
 	uint64_t live_at;
 	struct udp_event event[UDP_EVENTS];
 	int nevents;
+	uint8_t quotes[UDP_EVENTS][UCCL_HDR_LEN]; /* of the events that the last rx() handed up */
 };
 
 static inline struct udp *udp_of(struct uccl_nic *nic)
@@ -125,18 +152,36 @@ static inline struct udp *udp_of(struct uccl_nic *nic)
 	return uccl_container_of(nic, struct udp, nic);
 }
 
+/* Bytes before the payload of a UDP packet to there. */
+static inline uint32_t uccl_udp_headers(const struct uccl_nic_addr *to)
+{
+	return uccl_ifaddr_is_v4(to) ? UDP_V4_HEADERS : UDP_V6_HEADERS;
+}
+
 /* The transmit socket of a label, opened if need be; there always is one. udp.c */
 struct udp_sock *uccl_udp_sock(struct udp *u, uint16_t label);
-/* Let IP fragment from now on. udp.c */
-void uccl_udp_fragment(struct udp *u);
+/*
+ * A UDP socket of the back end's family, bound to `at`; without a port there, to the next one of the walk. NULL: to
+ * any, which is for sockets that send nothing. `beside`: with another one of ours, of which it is known. The descriptor
+ * or a negative error. udp.c
+ */
+int uccl_udp_bind(const struct udp *u, const struct uccl_nic_addr *at, struct uccl_ports_walk *walk, bool beside);
+/* Wish for a queue of so many bytes, by the option that needs a privilege or by the other. udp.c */
+void uccl_udp_queue_set(int fd, int force, int plain, uint32_t bytes);
 /* CLOCK_MONOTONIC_COARSE in ns: cheap, and good to some milliseconds. udp.c */
 uint64_t uccl_udp_now(void);
 
 /* Queue an event for rx(); one that is already waiting is not doubled. False: no room. udp_rx.c */
-bool uccl_udp_event(struct udp *u, uint8_t kind, const struct uccl_nic_addr *src, struct uccl_nic_peer *peer);
+bool uccl_udp_event(struct udp *u, const struct udp_event *event);
 /* Read the error queue of one socket. udp_rx.c */
 void uccl_udp_errors(struct udp *u, struct udp_sock *s);
 
+void uccl_udp_door_close(struct udp *u);
+/* Take HELLOs, as v[at..n), if it is time to. Returns the new `at`. `idle`: nothing else came. udp_door.c */
+int uccl_udp_door_rx(struct udp *u, struct uccl_rx *v, int at, int n, bool idle);
+
+void uccl_udp_guard(struct uccl_nic *nic, const struct uccl_nic_guard *g);
+void uccl_udp_count(struct uccl_nic *nic, struct uccl_stats *s);
 int uccl_udp_tx(struct uccl_nic *nic, struct uccl_tx *v, int n);
 int uccl_udp_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_hint *hints, int nhints);
 

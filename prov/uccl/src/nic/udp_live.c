@@ -8,6 +8,8 @@
  * TCP connection lives on one network path, and a path may die while the peer lives.
  * Descriptors are taken only from the lower half of the process's table: numbers are given lowest first, so
  * this bounds all liveness connections of the process to half of it without a counter shared by endpoints.
+ * Anybody can connect. What comes from an address where we have a peer is held for that peer; a few others are held,
+ * as a peer may come a moment before we know it. Who is turned out for one that came later asks again. PROTOCOL R159
  */
 #include "nic/udp_live.h"
 
@@ -18,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/queue.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -31,7 +34,8 @@
 
 #define LIVE_BACKLOG 512
 #define LIVE_EVENTS 64		/* events handled a poll */
-#define LIVE_ACCEPTED_MAX 65536 /* held for others; the descriptor table is normally the tighter bound */
+#define LIVE_STRANGERS 64 /* connections held that come from no peer's address; one more, and the oldest ends */
+#define LIVE_EACH 4	  /* and for each peer: one, and those of earlier lives of which we have not heard yet */
 #define LIVE_HELLO_LEN 16
 #define LIVE_TRIES 12			    /* broken connections in a row before a peer is left unwatched */
 #define LIVE_RETRY_NS (10 * UCCL_NS_PER_MS) /* wait before the second try; doubles */
@@ -55,8 +59,12 @@ struct entry {
 /* A connection someone made to us: held open, never read but to see that it ends. */
 struct accepted {
 	struct entry entry;
-	struct accepted *prev, *next;
+	bool peers;	/* comes from where a peer is, or was when it came */
+	uint8_t ip[16];
+	TAILQ_ENTRY(accepted) link;
 };
+
+TAILQ_HEAD(accepted_list, accepted); /* the oldest first */
 
 enum peer_state {
 	PEER_WAIT,	 /* no connection, next try at retry_at */
@@ -90,13 +98,15 @@ struct uccl_udp_live {
 	int spare_fd; /* given up for a moment to turn a connection away when descriptors are out */
 	int fd_limit; /* liveness descriptors stay below */
 	struct uccl_ports ports; /* of the connections that we make */
-	uint32_t naccepted;
+	struct uccl_nic_addr self;
+	struct accepted_list of_peers, strangers;
+	uint32_t nof_peers, nstrangers;
+	uint32_t npeers;
 	uint64_t retry_at; /* not later than the earliest retry_at of a waiting peer */
 	uint8_t hello[LIVE_HELLO_LEN];
-	struct accepted *accepted;
 	struct uccl_udp_live_peer *peers;
 	struct uccl_udp_live_peer *gone_head, **gone_tail;
-	struct accepted *dead; /* ended in this poll, freed after its events */
+	struct accepted_list dead; /* ended in this poll, freed after its events */
 };
 
 /* Taken out of epoll by hand: a forked child may hold the descriptor, and then close() would not do it. */
@@ -186,12 +196,21 @@ static void peer_error(struct uccl_udp_live *live, struct uccl_udp_live_peer *p,
 		peer_retry(live, p, now);
 }
 
-/* A socket that may be connected, from the next port of the range if there is one. Negative: a shortage. */
+/*
+ * A socket that may be connected, from our own address, by which the peer knows us, and from the next port of the range
+ * if there is one. Negative: a shortage.
+ */
 static int peer_socket(const struct uccl_udp_live *live, int family, struct uccl_ports_walk *walk)
 {
-	struct sockaddr_storage any = {.ss_family = (sa_family_t)family};
-	socklen_t len = family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+	struct sockaddr_storage from = {0};
+	socklen_t len = uccl_ifaddr_to_sock(&from, &live->self, AF_UNSPEC);
+	bool own = !uccl_ifaddr_is_any(&live->self) && from.ss_family == family;
 	int fd = uccl_own_socket(family, SOCK_STREAM | SOCK_NONBLOCK), err = 0;
+
+	if (!own) {
+		from = (struct sockaddr_storage){.ss_family = (sa_family_t)family};
+		len = family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+	}
 
 	if (fd < 0)
 		return -errno;
@@ -199,7 +218,11 @@ static int peer_socket(const struct uccl_udp_live *live, int family, struct uccl
 	if (uccl_ports_limited(&live->ports)) {
 		/* Connections to other places may begin at the same port. */
 		option_set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
-		err = uccl_ports_bind(fd, &any, len, &live->ports, walk);
+		err = uccl_ports_bind(fd, &from, len, &live->ports, walk);
+	} else if (own) {
+		/* The port is chosen when it is known to where: as many connections as without this. */
+		option_set(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
+		err = bind(fd, (struct sockaddr *)&from, len) ? -errno : 0;
 	}
 	if (!err && fd >= live->fd_limit)
 		err = -FI_EMFILE;
@@ -322,18 +345,57 @@ static void retries_run(struct uccl_udp_live *live, uint64_t now)
 
 /* Connections of others. */
 
+static void accepted_put(struct uccl_udp_live *live, struct accepted *a, bool peers)
+{
+	a->peers = peers;
+	TAILQ_INSERT_TAIL(peers ? &live->of_peers : &live->strangers, a, link);
+	++*(peers ? &live->nof_peers : &live->nstrangers);
+}
+
+static void accepted_take(struct uccl_udp_live *live, struct accepted *a)
+{
+	TAILQ_REMOVE(a->peers ? &live->of_peers : &live->strangers, a, link);
+	--*(a->peers ? &live->nof_peers : &live->nstrangers);
+}
+
 static void accepted_end(struct uccl_udp_live *live, struct accepted *a)
 {
 	entry_close(live, &a->entry);
-	if (a->prev)
-		a->prev->next = a->next;
-	else
-		live->accepted = a->next;
-	if (a->next)
-		a->next->prev = a->prev;
-	live->naccepted--;
-	a->next = live->dead;
-	live->dead = a;
+	accepted_take(live, a);
+	TAILQ_INSERT_TAIL(&live->dead, a, link);
+}
+
+static bool same_ip(const struct uccl_nic_addr *at, const uint8_t ip[16])
+{
+	return !memcmp(at->ip, ip, sizeof(at->ip));
+}
+
+/* One more is to be held, from there. Returns whether it is held for a peer. PROTOCOL R159 */
+static bool room_make(struct uccl_udp_live *live, const uint8_t ip[16])
+{
+	const struct uccl_udp_live_peer *p = live->peers;
+
+	while (p && !same_ip(&p->to, ip))
+		p = p->next;
+	if (!p && live->nstrangers >= LIVE_STRANGERS)
+		accepted_end(live, TAILQ_FIRST(&live->strangers));
+	if (p && live->nof_peers >= LIVE_EACH * live->npeers)
+		accepted_end(live, TAILQ_FIRST(&live->of_peers));
+	return p;
+}
+
+/* A peer is there from now on: what came from there before may be its. */
+static void strangers_settle(struct uccl_udp_live *live, const struct uccl_nic_addr *at)
+{
+	struct accepted *a, *next;
+
+	for (a = TAILQ_FIRST(&live->strangers); a; a = next) {
+		next = TAILQ_NEXT(a, link);
+		if (!same_ip(at, a->ip))
+			continue;
+		accepted_take(live, a);
+		accepted_put(live, a, true);
+	}
 }
 
 static void accepted_event(struct uccl_udp_live *live, struct accepted *a)
@@ -352,9 +414,13 @@ static void accepted_event(struct uccl_udp_live *live, struct accepted *a)
 /* Takes over the descriptor. */
 static void accepted_add(struct uccl_udp_live *live, int fd)
 {
+	struct sockaddr_storage sa;
+	socklen_t len = sizeof(sa);
+	struct uccl_nic_addr from;
 	struct accepted *a;
 
-	if (fd >= live->fd_limit || live->naccepted >= LIVE_ACCEPTED_MAX)
+	if (fd >= live->fd_limit || getpeername(fd, (struct sockaddr *)&sa, &len) ||
+	    uccl_ifaddr_from_sock(&from, (struct sockaddr *)&sa, len))
 		goto refuse;
 	keepalive_set(fd);
 	if (send(fd, live->hello, LIVE_HELLO_LEN, MSG_DONTWAIT | MSG_NOSIGNAL) != LIVE_HELLO_LEN)
@@ -364,15 +430,12 @@ static void accepted_add(struct uccl_udp_live *live, int fd)
 		goto refuse;
 	a->entry.kind = ENTRY_ACCEPTED;
 	a->entry.fd = fd;
+	memcpy(a->ip, from.ip, sizeof(a->ip));
 	if (watch(live, &a->entry, EPOLLIN, EPOLL_CTL_ADD)) {
 		free(a);
 		goto refuse;
 	}
-	a->next = live->accepted;
-	if (a->next)
-		a->next->prev = a;
-	live->accepted = a;
-	live->naccepted++;
+	accepted_put(live, a, room_make(live, a->ip));
 	return;
 refuse:
 	uccl_own_close(fd);
@@ -405,8 +468,8 @@ static void dead_free(struct uccl_udp_live *live)
 {
 	struct accepted *a;
 
-	while ((a = live->dead)) {
-		live->dead = a->next;
+	while ((a = TAILQ_FIRST(&live->dead))) {
+		TAILQ_REMOVE(&live->dead, a, link);
 		free(a);
 	}
 }
@@ -444,6 +507,11 @@ int uccl_udp_live_open(const struct uccl_nic_addr *self, uint64_t id, const stru
 	live->gone_tail = &live->gone_head;
 	live->retry_at = UCCL_NEVER;
 	live->ports = *ports;
+	live->self = *self;
+	live->self.port = 0;
+	TAILQ_INIT(&live->of_peers);
+	TAILQ_INIT(&live->strangers);
+	TAILQ_INIT(&live->dead);
 	memcpy(live->hello, live_magic, sizeof(live_magic));
 	uccl_put64(live->hello + sizeof(live_magic), id);
 	live->fd_limit = 512;
@@ -463,11 +531,12 @@ int uccl_udp_live_open(const struct uccl_nic_addr *self, uint64_t id, const stru
 void uccl_udp_live_close(struct uccl_udp_live *live)
 {
 	struct uccl_udp_live_peer *p;
+	struct accepted *a;
 
 	/* The listener goes first: who sees a connection end asks at once, and must be refused. */
 	entry_close(live, &live->listener);
-	while (live->accepted)
-		accepted_end(live, live->accepted);
+	while ((a = TAILQ_FIRST(&live->of_peers)) || (a = TAILQ_FIRST(&live->strangers)))
+		accepted_end(live, a);
 	dead_free(live);
 	while ((p = live->peers))
 		uccl_udp_live_disconnect(live, p);
@@ -493,6 +562,8 @@ int uccl_udp_live_connect(struct uccl_udp_live *live, const struct uccl_nic_addr
 	if (p->next)
 		p->next->prev = p;
 	live->peers = p;
+	live->npeers++;
+	strangers_settle(live, to);
 	peer_start(live, p, now);
 	*peer = p;
 	return 0;
@@ -516,7 +587,13 @@ void uccl_udp_live_disconnect(struct uccl_udp_live *live, struct uccl_udp_live_p
 		live->peers = p->next;
 	if (p->next)
 		p->next->prev = p->prev;
+	live->npeers--;
 	free(p);
+}
+
+bool uccl_udp_live_up(const struct uccl_udp_live_peer *p)
+{
+	return p->state == PEER_UP;
 }
 
 int uccl_udp_live_poll(struct uccl_udp_live *live, uint64_t now, void **gone, int max)

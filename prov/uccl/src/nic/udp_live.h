@@ -36,6 +36,9 @@ int uccl_udp_live_connect(struct uccl_udp_live *live, const struct uccl_nic_addr
 /* Stop to watch; nothing about this peer is reported any more. */
 void uccl_udp_live_disconnect(struct uccl_udp_live *live, struct uccl_udp_live_peer *peer);
 
+/* Is the peer's kernel known to hold a connection of its process with us now? */
+bool uccl_udp_live_up(const struct uccl_udp_live_peer *peer);
+
 /*
  * Work, never blocking. Fills gone[0..max) with the users of peers whose end is proven and returns how many; each
  * is reported once. `now` in ns, monotonic.

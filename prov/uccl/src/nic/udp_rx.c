@@ -29,20 +29,22 @@
 
 /* Events. */
 
-bool uccl_udp_event(struct udp *u, uint8_t kind, const struct uccl_nic_addr *src, struct uccl_nic_peer *peer)
+static bool event_same(const struct udp_event *a, const struct udp_event *b)
 {
-	struct udp_event *e;
+	return a->kind == b->kind && a->bytes == b->bytes && uccl_ifaddr_equal(&a->src, &b->src) &&
+	       a->quote_len == b->quote_len && !memcmp(a->quote, b->quote, a->quote_len);
+}
+
+bool uccl_udp_event(struct udp *u, const struct udp_event *event)
+{
 	int i;
 
 	for (i = 0; i < u->nevents; i++)
-		if (u->event[i].kind == kind && uccl_ifaddr_equal(&u->event[i].src, src))
+		if (event_same(&u->event[i], event))
 			return true;
 	if (u->nevents == UDP_EVENTS)
 		return false;
-	e = &u->event[u->nevents++];
-	e->kind = kind;
-	e->peer = peer;
-	e->src = *src;
+	u->event[u->nevents++] = *event;
 	return true;
 }
 
@@ -51,11 +53,17 @@ static int events_emit(struct udp *u, struct uccl_rx *v, int n)
 	int i, k = u->nevents < n ? u->nevents : n;
 
 	for (i = 0; i < k; i++) {
+		const struct udp_event *e = &u->event[i];
+
 		memset(&v[i], 0, sizeof(v[i]));
-		v[i].kind = u->event[i].kind;
-		v[i].peer = u->event[i].peer;
+		v[i].kind = e->kind;
+		v[i].peer = e->peer;
 		v[i].peer_id = v[i].peer ? v[i].peer->id : 0;
-		v[i].src = u->event[i].src;
+		v[i].src = e->src;
+		v[i].imm = e->bytes;
+		memcpy(u->quotes[i], e->quote, e->quote_len);
+		v[i].data = u->quotes[i];
+		v[i].len = e->quote_len;
 	}
 	u->nevents -= k;
 	memmove(u->event, u->event + k, (size_t)u->nevents * sizeof(u->event[0]));
@@ -74,13 +82,24 @@ static bool port_unreachable(const struct sock_extended_err *e)
 	return false;
 }
 
-static void error_read(struct udp *u, struct msghdr *h)
+/* A router that speaks of no length (RFC 1191 section 4) says 0. */
+static bool too_long(const struct sock_extended_err *e)
 {
-	struct uccl_nic_addr to;
+	if (e->ee_origin == SO_EE_ORIGIN_ICMP)
+		return e->ee_type == ICMP_DEST_UNREACH && e->ee_code == ICMP_FRAG_NEEDED;
+	if (e->ee_origin == SO_EE_ORIGIN_ICMP6)
+		return e->ee_type == ICMP6_PACKET_TOO_BIG;
+	return false;
+}
+
+static void error_read(struct udp *u, struct msghdr *h, size_t quoted)
+{
+	struct udp_event event = {.kind = UCCL_RX_UNREACH, .quote_len = (uint8_t)uccl_min(quoted, UCCL_HDR_LEN)};
 	struct cmsghdr *c;
 
-	if (uccl_ifaddr_from_sock(&to, h->msg_name, h->msg_namelen))
+	if (uccl_ifaddr_from_sock(&event.src, h->msg_name, h->msg_namelen))
 		return;
+	memcpy(event.quote, h->msg_iov->iov_base, event.quote_len);
 	for (c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c)) {
 		struct sock_extended_err e;
 
@@ -88,16 +107,25 @@ static void error_read(struct udp *u, struct msghdr *h)
 		    !(c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_RECVERR))
 			continue;
 		memcpy(&e, CMSG_DATA(c), sizeof(e));
-		if (port_unreachable(&e) && !uccl_udp_event(u, UCCL_RX_UNREACH, &to, NULL))
-			UCCL_LOG(UCCL_LOG_DEBUG, "an unreachable peer was not reported: too many at once");
+		if (too_long(&e)) {
+			event.kind = UCCL_RX_TOO_LONG;
+			event.bytes = e.ee_info - (uint32_t)uccl_min(e.ee_info, uccl_udp_headers(&event.src));
+		} else if (!port_unreachable(&e)) {
+			continue;
+		}
+		if (!uccl_udp_event(u, &event))
+			UCCL_LOG(UCCL_LOG_DEBUG, "a report of the network was not passed on: too many at once");
 	}
 }
 
 void uccl_udp_errors(struct udp *u, struct udp_sock *s)
 {
 	_Alignas(size_t) uint8_t control[256];
+	uint8_t quote[UCCL_HDR_LEN];
+	struct iovec iov = {.iov_base = quote, .iov_len = sizeof(quote)};
 	struct sockaddr_storage name;
 	struct msghdr h;
+	ssize_t got;
 	int i;
 
 	for (i = 0; i < ERRORS_AT_ONCE; i++) {
@@ -106,9 +134,13 @@ void uccl_udp_errors(struct udp *u, struct udp_sock *s)
 		h.msg_namelen = sizeof(name);
 		h.msg_control = control;
 		h.msg_controllen = sizeof(control);
-		if (recvmsg(s->fd, &h, MSG_ERRQUEUE | MSG_DONTWAIT) < 0)
+		h.msg_iov = &iov;
+		h.msg_iovlen = 1;
+		/* The payload of the packet that the report quotes, as much of it as there is. */
+		got = recvmsg(s->fd, &h, MSG_ERRQUEUE | MSG_DONTWAIT);
+		if (got < 0)
 			return;
-		error_read(u, &h);
+		error_read(u, &h, (size_t)got);
 	}
 }
 
@@ -138,7 +170,7 @@ static void live_poll(struct udp *u, uint64_t now)
 	for (i = 0; i < n; i++) {
 		struct uccl_nic_peer *p = gone[i];
 
-		uccl_udp_event(u, UCCL_RX_GONE, &p->to, p);
+		uccl_udp_event(u, &(struct udp_event){.kind = UCCL_RX_GONE, .peer = p, .src = p->to});
 	}
 }
 
@@ -350,5 +382,5 @@ int uccl_udp_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct ucc
 		if (c->i < c->count)
 			leftovers_keep(c);
 	}
-	return k;
+	return uccl_udp_door_rx(u, v, k, n, !k);
 }

@@ -14,6 +14,8 @@
 #include "nic/udp.h"
 
 #define TX_TRIES 3 /* of one message after errors that belong to an earlier one */
+/* A queue that stays full for so long is none: the interface takes no packet of this length. */
+#define FULL_MAX_NS (20 * UCCL_NS_PER_MS)
 
 enum verdict { TX_AGAIN, TX_LOST, TX_FULL, TX_REBUILD, TX_BAD };
 
@@ -58,7 +60,7 @@ static int batch_build(struct udp *u, struct uccl_tx *v, int n)
 	int i = 0, m = 0, niov = 0;
 
 	_Static_assert(CMSG_SPACE(sizeof(uint16_t)) <= UDP_TX_CONTROL, "control room");
-	while (i < n && i < UDP_TX_BATCH && v[i].label == v[0].label) {
+	while (i < n && i < UDP_TX_BATCH && v[i].label == v[0].label && v[i].answer == v[0].answer) {
 		struct msghdr *h = &b->msg[m].msg_hdr;
 		int left = n < UDP_TX_BATCH ? n - i : UDP_TX_BATCH - i;
 		int end = i + uccl_train_len(&v[i], left, u->gso ? UCCL_TRAIN_BYTES : 0);
@@ -84,22 +86,43 @@ static int batch_build(struct udp *u, struct uccl_tx *v, int n)
 	return m;
 }
 
-static size_t message_len(const struct msghdr *h)
+/*
+ * ENOBUFS: a queue below us was full and dropped it. That passes; but a link between virtual machines whose other side
+ * takes no packets of this length (MTU) says the same, for ever. All that wait behind it would wait for ever, too.
+ */
+static enum verdict dropped_judge(struct udp *u, uint32_t len)
 {
-	size_t i, len = 0;
+	uint64_t now;
 
-	for (i = 0; i < h->msg_iovlen; i++)
-		len += h->msg_iov[i].iov_len;
-	return len;
+	if (len >= u->refused_len)
+		return TX_LOST;
+	now = uccl_udp_now();
+	if (!u->full_since)
+		u->full_since = now;
+	if (now - u->full_since < FULL_MAX_NS)
+		return TX_FULL;
+	u->full_since = 0;
+	u->refused_len = len;
+	return TX_LOST;
 }
 
-static enum verdict error_judge(struct udp *u, struct udp_sock *s, const struct msghdr *h, int error, int tries)
+static void taken(struct udp *u, uint32_t len)
+{
+	u->full_since = 0;
+	if (len >= u->refused_len)
+		u->refused_len = UINT32_MAX;
+}
+
+/* `len`: bytes of one packet of the message. */
+static enum verdict error_judge(struct udp *u, struct udp_sock *s, const struct msghdr *h, uint32_t len, int error,
+				int tries)
 {
 	switch (error) {
 	case EAGAIN:
-	case ENOBUFS:
 	case ENOMEM:
 		return TX_FULL;
+	case ENOBUFS:
+		return dropped_judge(u, len);
 	case EINTR:
 		return TX_AGAIN;
 	case EFAULT:
@@ -108,21 +131,15 @@ static enum verdict error_judge(struct udp *u, struct udp_sock *s, const struct 
 	case EINVAL:
 		if (!h->msg_control)
 			return TX_LOST;
-		/* No checksum offload on the way out, or a path too narrow: the kernel cannot cut the train. */
-		UCCL_LOG(UCCL_LOG_INFO, "UDP segmentation refused (error %d), sending packet by packet", error);
+		/* No checksum offload on the way out, or packets too long: the kernel cannot cut the train. */
 		u->gso = false;
+		u->gso_doubt = true;
 		return TX_REBUILD;
-	case EMSGSIZE:
-		if (h->msg_control) {
-			u->gso = false;
-			return TX_REBUILD;
-		}
-		if (u->fragment || message_len(h) > u->nic.caps.mtu)
-			return TX_LOST;
-		uccl_udp_fragment(u);
-		return TX_AGAIN;
 	default:
-		/* Often the news of an earlier packet (ICMP), told by this call which sent nothing. */
+		/*
+		 * Often the news of an earlier packet (ICMP), told by this call which sent nothing. If it is EMSGSIZE
+		 * again, the interface has become narrower than it was: what is lost will show it.
+		 */
 		uccl_udp_errors(u, s);
 		return tries < TX_TRIES ? TX_AGAIN : TX_LOST;
 	}
@@ -136,17 +153,29 @@ static void lost_log(struct udp *u, int error)
 			 (unsigned long long)u->tx_errors);
 }
 
+/* A packet left that the kernel would not take as part of a train. */
+static void gso_judge(struct udp *u)
+{
+	if (!u->gso_doubt)
+		return;
+	u->gso_doubt = false;
+	UCCL_LOG(UCCL_LOG_INFO, "UDP segmentation refused, sending packet by packet");
+}
+
 /*
  * Send the packets at v that share a label. Returns how many were taken; *stop says why not more: the queue has no
  * room (1), or the next packet's payload is not memory that we may read (-FI_EFAULT).
  */
 static int batch_send(struct udp *u, struct uccl_tx *v, int n, int *stop)
 {
-	struct udp_sock *s = uccl_udp_sock(u, v[0].label);
+	struct udp_sock door = {.fd = u->door[UDP_DOOR_STRANGER].fd};
+	struct udp_sock *s = v[0].answer && door.fd >= 0 ? &door : uccl_udp_sock(u, v[0].label);
 	struct udp_tx_batch *b = u->tx;
 	int m = 0, tries = 0, count = batch_build(u, v, n), sent, error;
 
 	while (m < count) {
+		uint32_t len = uccl_tx_len(&v[b->first[m]]);
+
 		if (!b->msg[m].msg_hdr.msg_name) {
 			lost_log(u, EAFNOSUPPORT); /* an address that our sockets cannot name */
 			m++;
@@ -157,15 +186,20 @@ static int batch_send(struct udp *u, struct uccl_tx *v, int n, int *stop)
 		else
 			sent = sendmmsg(s->fd, &b->msg[m], (unsigned int)(count - m), MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (sent > 0) {
+			gso_judge(u);
+			taken(u, len);
 			m += sent;
 			tries = 0;
 			continue;
 		}
 		error = errno;
-		switch (error_judge(u, s, &b->msg[m].msg_hdr, error, tries++)) {
+		switch (error_judge(u, s, &b->msg[m].msg_hdr, len, error, tries++)) {
 		case TX_AGAIN:
 			break;
 		case TX_LOST:
+			/* Not the train was the reason. */
+			u->gso |= u->gso_doubt && error == EMSGSIZE;
+			u->gso_doubt &= !u->gso;
 			lost_log(u, error);
 			m++;
 			tries = 0;

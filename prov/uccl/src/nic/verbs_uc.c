@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The verbs-uc and verbs-rc back ends: packets as verbs-ud sends them, and writes straight into the peer's memory. The
- * NIC reads a write from the caller's own memory, registered as a whole and kept so (mrcache.h), or from a copy where
- * that cannot be; either way UCCL_RX_SENT says when.
- *
- * What came is read from the shared completion queues by whichever endpoint asks, and waits in its own endpoint's ring.
+ * The verbs-uc and verbs-rc back ends: packets as verbs-ud sends them, and writes straight into the peer's memory. One
+ * endpoint's table of functions, its peers, and what the two sides say.
  */
 #include "nic/verbs_uc.h"
 
@@ -14,24 +11,13 @@
 
 #ifdef HAVE_VERBS
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 #include "base/log.h"
-
-#define EVENTS_EVERY 1024 /* calls of rx(): even the busy look at what the NIC says of itself */
-/* Shorter buffers are copied: to register one costs more. */
-#define SOURCE_MIN 32768
-#define COPY_NS (100 * UCCL_NS_PER_MS) /* after the NIC refused, without asking again */
-/* A write of several packets, where the NIC stands losing one of them. */
-#define WRITE_MAX 32768
-#define WRITE_PACKETS 32 /* what is sent again has room for 64 pieces, which are a little smaller */
 
 /* Memory that peers write. */
 
@@ -66,151 +52,6 @@ static void uc_dereg(struct uccl_nic *nic, void *mr)
 		UCCL_LOG(UCCL_LOG_WARN, "%s: cannot deregister memory: %s", w->ud->port.name, strerror(errno));
 }
 
-/* Memory that we write from. */
-
-/* NULL: it has to be copied. */
-static const struct uccl_mrcache_entry *source_get(struct uc_dev *d, const struct uccl_tx *t)
-{
-	const struct uccl_mrcache_entry *e;
-	int err;
-
-	if (!t->buffer || t->buffer->iov_len < SOURCE_MIN || (d->copy_until && d->clock() < d->copy_until))
-		return NULL;
-	err = uccl_mrcache_get_kept(d->sources, t->buffer->iov_base, t->buffer->iov_len, &e);
-	d->copy_until = 0;
-	if (!err)
-		return e;
-	if (err != -FI_ENOSYS) {
-		UCCL_LOG(UCCL_LOG_INFO, "%s: cannot register a buffer to send from, so it is copied: %s", d->port.name,
-			 strerror(-err));
-		d->copy_until = d->clock() + COPY_NS;
-	}
-	return NULL;
-}
-
-/* Sending. */
-
-static void completion_take(struct uc_dev *d, const struct ibv_wc *wc)
-{
-	uint16_t which = uccl_verbs_sq_which(wc->wr_id);
-	struct uc_path *p = which < d->max_qp ? d->slot[which].path : NULL;
-
-	if (!p || !uccl_verbs_sq_known(&p->sq, wc))
-		return;
-	if (wc->status == IBV_WC_SUCCESS) {
-		uccl_verbs_sq_done(&p->sq, &d->tx, wc);
-		return;
-	}
-	d->stats.tx_errors++;
-	if (!(d->stats.tx_errors & (d->stats.tx_errors - 1)))
-		UCCL_LOG(UCCL_LOG_INFO, "%s: a direct write failed: status %d, vendor error %u (%llu times so far)",
-			 d->port.name, wc->status, wc->vendor_err, (unsigned long long)d->stats.tx_errors);
-	uccl_uc_path_broke(d, p);
-}
-
-/* Take in which writes the NIC has read. */
-static void writes_reap(struct uc_dev *d)
-{
-	struct ibv_wc wc[UC_CHAIN];
-	int i, n;
-
-	do {
-		n = d->lib->poll_cq(d->tx_cq, UC_CHAIN, wc);
-		for (i = 0; i < n; i++)
-			completion_take(d, &wc[i]);
-	} while (n == UC_CHAIN);
-}
-
-/* Make request i of this call. 1: made; 0: there is no room now; -1: the write is lost. */
-static int write_add(struct uc *w, const struct uccl_tx *t, int i)
-{
-	struct uc_peer *peer = (struct uc_peer *)t->peer;
-	struct uccl_verbs_sent sent = {.cookie = t->cookie, .owner = peer};
-	struct ibv_send_wr *wr = &w->wr[i];
-	struct uc_dev *d = w->dev;
-	struct uc_path *p;
-
-	/* Each will be told of. */
-	if (w->told_head - w->told_tail + d->tx.count - d->tx.nunused == w->told_size)
-		return 0;
-	if (!peer || !peer->joined || t->path >= peer->n || !t->payload_len || t->payload_len > d->tx.stride ||
-	    t->imm >> UCCL_IMM_BITS)
-		return -1;
-	p = &peer->set->path[t->path];
-	if (!p->able || d->link != UCCL_LINK_UP)
-		return -1;
-	if (!d->tx.nunused || !uccl_verbs_sq_room(&p->sq, d->port.max_qp_wr))
-		return 0;
-	sent.piece = d->tx.unused[--d->tx.nunused];
-	sent.source = source_get(d, t);
-	if (sent.source) {
-		w->sge[i].addr = (uintptr_t)t->payload;
-		w->sge[i].lkey = ((struct ibv_mr *)sent.source->mr)->lkey;
-		w->tx_direct++;
-		d->stats.tx_direct++;
-	} else {
-		w->sge[i].addr = (uintptr_t)uccl_verbs_piece(&d->tx, sent.piece);
-		w->sge[i].lkey = d->tx.mr->lkey;
-		memcpy(uccl_verbs_piece(&d->tx, sent.piece), t->payload, t->payload_len);
-	}
-	w->sge[i].length = t->payload_len;
-	wr->wr_id = uccl_verbs_sq_name(&p->sq, p->slot);
-	wr->sg_list = &w->sge[i];
-	wr->num_sge = 1;
-	wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-	wr->imm_data = htonl(t->imm | (uint32_t)peer->number << UCCL_IMM_BITS);
-	wr->wr.rdma.remote_addr = t->raddr;
-	wr->wr.rdma.rkey = (uint32_t)t->rkey;
-	if (uccl_verbs_sq_add(&p->sq, wr, sent, false))
-		w->chain[w->nchains++] = p;
-	return 1;
-}
-
-static void chains_post(struct uc *w)
-{
-	struct uc_dev *d = w->dev;
-	int i, err;
-
-	for (i = 0; i < w->nchains; i++) {
-		struct uc_path *p = w->chain[i];
-
-		uccl_verbs_sq_signal(&p->sq);
-		err = uccl_verbs_sq_post(d->lib, &p->sq, &d->tx, &d->stats.tx_lost);
-		d->stats.doorbells++;
-		p->set->used_ns = d->clock();
-		if (!err)
-			continue;
-		UCCL_LOG(UCCL_LOG_INFO, "%s: the NIC refuses direct writes: %s", d->port.name, strerror(err));
-		/* Packets will be, too, and say so. */
-		if (err == EACCES || err == EPERM)
-			d->link = UCCL_LINK_GONE;
-		else if (err != ENOMEM)
-			uccl_uc_path_broke(d, p);
-	}
-	w->nchains = 0;
-}
-
-static int writes_tx(struct uc *w, struct uccl_tx *v, int n)
-{
-	struct uc_dev *d = w->dev;
-	int i, did = 1;
-
-	uc_lock(w);
-	if (d->link != UCCL_LINK_GONE)
-		writes_reap(d);
-	for (i = 0; i < n && i < UC_CHAIN && did; i += did != 0) {
-		did = write_add(w, &v[i], i);
-		if (did >= 0)
-			continue;
-		d->stats.tx_lost++;
-		if (v[i].peer)
-			uccl_uc_told(w, v[i].cookie, ((struct uc_peer *)v[i].peer)->id);
-	}
-	chains_post(w);
-	uc_unlock(w);
-	return i;
-}
-
 static int uc_tx(struct uccl_nic *nic, struct uccl_tx *v, int n)
 {
 	struct uc *w = uc_of(nic);
@@ -219,223 +60,12 @@ static int uc_tx(struct uccl_nic *nic, struct uccl_tx *v, int n)
 	for (i = 0; i < n; i += k) {
 		for (end = i + 1; end < n && v[end].kind == v[i].kind; end++)
 			;
-		k = v[i].kind == UCCL_TX_WRITE ? writes_tx(w, v + i, end - i) :
+		k = v[i].kind == UCCL_TX_WRITE ? uccl_uc_tx(w, v + i, end - i) :
 						 w->packets->ops->tx(w->packets, v + i, end - i);
 		if (k <= 0)
 			return i ? i : k;
 	}
 	return n;
-}
-
-/* Receiving. */
-
-/*
- * A write that found no place any more says so by an error. UC goes on after it; on RC, and after any other error, the
- * queue pair does not. An error ends no more than that.
- */
-static void receive_failed(struct uc_dev *d, struct uc_path *p, const struct ibv_wc *wc)
-{
-	d->stats.rx_errors++;
-	if (!(d->stats.rx_errors & (d->stats.rx_errors - 1)))
-		UCCL_LOG(UCCL_LOG_INFO,
-			 "%s: receiving a direct write failed: status %d, vendor error %u (%llu times so far)",
-			 d->port.name, wc->status, wc->vendor_err, (unsigned long long)d->stats.rx_errors);
-	if (p && (d->type == IBV_QPT_RC || wc->status != IBV_WC_REM_ACCESS_ERR))
-		uccl_uc_path_broke(d, p);
-}
-
-/* One completion of a receive. False: it is nobody's. */
-static bool arrive(struct uc_dev *d, const struct ibv_wc *wc, uint64_t now)
-{
-	struct uc_path *p = uccl_uc_path_find(d, wc->qp_num);
-	struct uc_peer *peer;
-	uint32_t imm;
-	struct uc *w;
-
-	if (wc->status != IBV_WC_SUCCESS) {
-		receive_failed(d, p, wc);
-		return false;
-	}
-	imm = ntohl(wc->imm_data);
-	peer = p ? p->set->flow[imm >> UCCL_IMM_BITS] : NULL;
-	if (!peer || wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM || !(wc->wc_flags & IBV_WC_WITH_IMM)) {
-		d->stats.rx_bad++;
-		return false;
-	}
-	p->set->used_ns = now;
-	w = peer->w;
-	w->arrived[w->arrived_head++ % w->arrived_size] = (struct uc_arrived){
-		.peer = peer, .imm = imm & ((1u << UCCL_IMM_BITS) - 1), .len = wc->byte_len, .path = p->index};
-	uccl_uc_kick(w);
-	return true;
-}
-
-static void writes_poll(struct uc_dev *d)
-{
-	struct ibv_wc wc[UC_RX_BATCH];
-	int i, got = d->lib->poll_cq(d->rx_cq, UC_RX_BATCH, wc);
-	uint64_t now = got > 0 ? d->clock() : 0;
-
-	/* Each took a receive, whatever became of it. */
-	for (i = 0; i < got; i++)
-		d->srq_due += !arrive(d, &wc[i], now);
-}
-
-static void event_fill(struct uccl_rx *v, enum uccl_rx_kind kind, struct uc_peer *peer, uint16_t path)
-{
-	memset(v, 0, sizeof(*v));
-	v->kind = kind;
-	v->path = path;
-	v->peer = (struct uccl_nic_peer *)peer;
-	v->peer_id = peer->id;
-	v->src = peer->to;
-}
-
-static int news_tell(struct uc *w, struct uccl_rx *v, int n)
-{
-	struct uc_peer *peer;
-	uint16_t path;
-	int k = 0;
-
-	while (k < n && (peer = TAILQ_FIRST(&w->news))) {
-		for (path = 0; path < peer->n && k < n; path++) {
-			uint64_t bit = 1ull << (path % 64);
-
-			if (!(peer->news[path / 64] & bit))
-				continue;
-			if (peer->fenced[path / 64] & bit) {
-				peer->fenced[path / 64] &= ~bit;
-				event_fill(&v[k++], UCCL_RX_FENCED, peer, path);
-				if (k == n)
-					break;
-			}
-			peer->news[path / 64] &= ~bit;
-			event_fill(&v[k++],
-				   peer->set->path[path].able ? UCCL_RX_WRITE_ON : UCCL_RX_WRITE_OFF, peer, path);
-		}
-		if (path < peer->n)
-			break;
-		TAILQ_REMOVE(&w->news, peer, news_link);
-		peer->has_news = false;
-	}
-	return k;
-}
-
-void uccl_uc_told(struct uc *w, uint64_t cookie, uint64_t id)
-{
-	w->told[w->told_head++ % w->told_size] = (struct uc_told){.cookie = cookie, .id = id};
-}
-
-static int told_tell(struct uc *w, struct uccl_rx *v, int n)
-{
-	int k;
-
-	for (k = 0; k < n && w->told_tail != w->told_head; k++) {
-		const struct uc_told *t = &w->told[w->told_tail++ % w->told_size];
-
-		memset(&v[k], 0, sizeof(v[k]));
-		v[k].kind = UCCL_RX_SENT;
-		v[k].cookie = t->cookie;
-		v[k].peer_id = t->id;
-	}
-	return k;
-}
-
-static int arrived_tell(struct uc *w, struct uccl_rx *v, int n)
-{
-	int k = 0;
-
-	while (k < n && w->arrived_tail != w->arrived_head) {
-		const struct uc_arrived *a = &w->arrived[w->arrived_tail++ % w->arrived_size];
-
-		w->dev->srq_due++;
-		if (!a->peer)
-			continue;
-		event_fill(&v[k], UCCL_RX_WRITE, a->peer, a->path);
-		v[k].imm = a->imm;
-		v[k++].len = a->len;
-	}
-	return k;
-}
-
-static int writes_rx(struct uc *w, struct uccl_rx *v, int n)
-{
-	struct uc_dev *d = w->dev;
-	int k;
-
-	if (d->tx.nunused < d->tx.count)
-		writes_reap(d);
-	/* What one endpoint does not take in holds up nobody else's writes. */
-	if (d->nqps)
-		writes_poll(d);
-	k = news_tell(w, v, n);
-	k += told_tell(w, v + k, n - k);
-	k += arrived_tell(w, v + k, n - k);
-	if (d->srq_due >= UC_CHAIN || d->srq_due >= d->srq_depth / 2)
-		uccl_uc_dev_post(d);
-	return k;
-}
-
-static int uc_wait_fd(struct uccl_nic *nic)
-{
-	struct epoll_event ev = {.events = EPOLLIN};
-	struct uc *w = uc_of(nic);
-	int fd = w->packets->ops->wait_fd(w->packets);
-
-	if (fd < 0 || w->waiting_fd)
-		return fd;
-	if (w->kick_fd < 0)
-		w->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (w->kick_fd < 0 || (epoll_ctl(fd, EPOLL_CTL_ADD, w->kick_fd, &ev) && errno != EEXIST) ||
-	    (epoll_ctl(fd, EPOLL_CTL_ADD, w->dev->ctx->async_fd, &ev) && errno != EEXIST) ||
-	    epoll_ctl(fd, EPOLL_CTL_ADD, w->dev->channel->fd, &ev))
-		return -errno;
-	uc_lock(w);
-	w->waiting_fd = true;
-	uc_unlock(w);
-	return fd;
-}
-
-/* Nothing was found: time for the rest, and another look. */
-static int idle_rx(struct uc *w, struct uccl_rx *v, int n)
-{
-	struct uc_dev *d = w->dev;
-	uint64_t count;
-
-	/* Each look is a system call: those who spin look seldom. */
-	if (w->waiting_fd)
-		uccl_uc_dev_events(d);
-	if (d->link == UCCL_LINK_GONE)
-		return 0;
-	uccl_uc_dev_post(d);
-	uccl_uc_paths_retry(d);
-	uccl_uc_yield(d);
-	if (w->kicked && (read(w->kick_fd, &count, sizeof(count)) > 0 || errno == EAGAIN))
-		w->kicked = false;
-	if (w->waiting_fd)
-		uccl_uc_dev_arm(d);
-	return writes_rx(w, v, n);
-}
-
-/* Packets first, acknowledgements are among them; but when they are many, writes get their half. */
-static int uc_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_hint *hints, int nhints)
-{
-	struct uc *w = uc_of(nic);
-	int first = w->packets_filled ? n - n / 2 : n, k, more;
-	struct uc_dev *d = w->dev;
-
-	k = w->packets->ops->rx(w->packets, v, first, hints, nhints);
-	if (k < 0 || w->ud->link == UCCL_LINK_GONE)
-		return k;
-	w->packets_filled = k == first;
-	uc_lock(w);
-	if (++d->calls % EVENTS_EVERY == 0)
-		uccl_uc_dev_events(d);
-	more = d->link == UCCL_LINK_GONE ? 0 : writes_rx(w, v + k, n - k);
-	if (!(k + more))
-		more = idle_rx(w, v, n);
-	uc_unlock(w);
-	return k + more;
 }
 
 /* Peers. */
@@ -473,16 +103,12 @@ static void peer_finish(struct uc_peer *peer, uint32_t granted)
 
 static void peer_free(struct uc *w, struct uc_peer *peer)
 {
-	uint32_t i;
-
 	uc_lock(w);
 	if (peer->set && w->dev->link != UCCL_LINK_GONE)
-		writes_reap(w->dev);
+		uccl_uc_reap(w->dev);
 	if (peer->set)
 		uccl_uc_set_leave(w->dev, peer);
-	for (i = w->arrived_tail; i != w->arrived_head; i++)
-		if (w->arrived[i % w->arrived_size].peer == peer)
-			w->arrived[i % w->arrived_size].peer = NULL;
+	uccl_uc_arrived_forget(w, peer);
 	if (peer->has_news)
 		TAILQ_REMOVE(&w->news, peer, news_link);
 	peer_finish(peer, peer->granted);
@@ -656,8 +282,7 @@ static void uc_close(struct uccl_nic *nic)
 		uccl_uc_dev_put(w);
 	if (w->kick_fd >= 0)
 		close(w->kick_fd);
-	free(w->told);
-	free(w->arrived);
+	uccl_uc_ring_close(w);
 	if (w->packets)
 		w->packets->ops->close(w->packets);
 	free(w);
@@ -665,37 +290,16 @@ static void uc_close(struct uccl_nic *nic)
 
 #define UC_OPS(title)                                                                                                  \
 	{                                                                                                              \
-		.name = title, .tx = uc_tx, .rx = uc_rx, .slots = uc_slots, .connect = uc_connect,                     \
+		.name = title, .tx = uc_tx, .rx = uccl_uc_rx, .slots = uc_slots, .connect = uc_connect,                \
 		.disconnect = uc_disconnect, .fence = uc_fence, .reg = uc_reg, .dereg = uc_dereg,                      \
 		.prepare = uc_prepare, .finish = uc_finish, .offer = uc_offer, .accept = uc_accept,                    \
-		.renew = uc_renew, .count = uc_count, .wait_fd = uc_wait_fd, .addr = uc_addr, .close = uc_close,       \
+		.renew = uc_renew, .count = uc_count, .wait_fd = uccl_uc_wait_fd, .addr = uc_addr,                     \
+		.close = uc_close,                                                                                     \
 	}
 
 static const struct uccl_nic_ops uc_ops = UC_OPS("verbs-uc"), rc_ops = UC_OPS("verbs-rc");
 
 /* Opening. */
-
-/*
- * Soft-RoCE's UC is dead for ever after the loss of a packet in the middle of a write, or of its last: there a write is
- * one packet, unless a person wants it otherwise. Of other NICs nothing is known: a path that swallows writes is made
- * anew (PROTOCOL R84).
- */
-uint32_t uccl_verbs_write_max(const struct uccl_verbs_port *port, enum ibv_qp_type type, uint32_t wish)
-{
-	if (wish)
-		return (uint32_t)uccl_clamp(wish, port->mtu, WRITE_PACKETS * port->mtu);
-	return type == IBV_QPT_UC && !strcmp(port->driver, "rxe") ? port->mtu : WRITE_MAX;
-}
-
-static int rings_open(struct uc *w)
-{
-	w->told_size = UC_TOLD;
-	w->told = calloc(w->told_size, sizeof(*w->told));
-	for (w->arrived_size = 1; w->arrived_size < w->dev->srq_depth; w->arrived_size *= 2)
-		;
-	w->arrived = calloc(w->arrived_size, sizeof(*w->arrived));
-	return w->told && w->arrived ? 0 : -FI_ENOMEM;
-}
 
 int uccl_verbs_uc_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), enum ibv_qp_type type,
 		       const struct uccl_nic_attr *attr, struct uccl_nic **nic)
@@ -722,7 +326,7 @@ int uccl_verbs_uc_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), en
 	w->nic.caps.dereg_fences = true;
 	err = uccl_uc_dev_get(lib, clock, type, attr, w);
 	if (!err)
-		err = rings_open(w);
+		err = uccl_uc_ring_open(w);
 	if (err) {
 		uc_close(&w->nic);
 		return err;

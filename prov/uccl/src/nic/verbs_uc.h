@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Inside of the verbs-uc and verbs-rc back ends: everything of verbs-ud, and RDMA WRITE WITH IMM over connected queue
- * pairs. verbs_uc.c opens, closes, sends and receives for one endpoint; verbs_uc_dev.c has what all endpoints of this
+ * pairs. verbs_uc.c opens, closes and has the peers of one endpoint; verbs_uc_dev.c has what all endpoints of this
  * process share of a NIC; verbs_uc_join.c finds out which set of queue pairs a flow uses; verbs_uc_set.c makes their
- * queue pairs together with the peer. Nobody else includes this.
+ * queue pairs together with the peer. Nobody else includes this. Files call only those after them:
+ *
+ *	verbs_uc.c		the table of functions
+ *	verbs_uc_join.c		which set
+ *	verbs_uc_rx.c		what came
+ *	verbs_uc_tx.c		writes, and that they have left
+ *	verbs_uc_dev.c		what is shared
+ *	verbs_uc_set.c		queue pairs
+ *	verbs_uc_ring.c		what waits for an endpoint, which all of them fill
  *
  * A path to a peer is a pair of queue pairs, one on each side, of the same number, for both directions; a set is all of
  * them between two processes and their NICs, whatever endpoints they have: the flows of a set have numbers, which go in
@@ -239,14 +247,41 @@ static inline uint8_t uccl_uc_mtu(const struct uc_dev *d)
 /* With another table and clock, for tests; IBV_QPT_UC or IBV_QPT_RC. */
 int uccl_verbs_uc_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), enum ibv_qp_type type,
 		       const struct uccl_nic_attr *attr, struct uccl_nic **nic);
-/* The largest write that it makes on such a port, if `wish` is 0. */
-uint32_t uccl_verbs_write_max(const struct uccl_verbs_port *port, enum ibv_qp_type type, uint32_t wish);
-/* The endpoint is told that the NIC reads the payload of `cookie` no more; there is room. */
-void uccl_uc_told(struct uc *w, uint64_t cookie, uint64_t id);
 /* Of all endpoints of the process on this NIC; live as long as the back end. */
 const struct uccl_verbs_uc_stats *uccl_verbs_uc_stats(struct uccl_nic *nic);
 
+/* verbs_uc_tx.c */
+
+/* Send writes; how many were taken. Without the lock. */
+int uccl_uc_tx(struct uc *w, struct uccl_tx *v, int n);
+/* Take in which writes the NIC has read. With the lock held. */
+void uccl_uc_reap(struct uc_dev *d);
+
+/* verbs_uc_rx.c: uccl_nic_ops.rx and wait_fd. */
+
+int uccl_uc_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_hint *hints, int nhints);
+int uccl_uc_wait_fd(struct uccl_nic *nic);
+
+/* verbs_uc_ring.c: with the lock held. */
+
+/* When the device is known; undone by close, whether it succeeded or not. */
+int uccl_uc_ring_open(struct uc *w);
+void uccl_uc_ring_close(struct uc *w);
+/* There is something for an endpoint: wake its thread if that is another one, and sleeps. */
+void uccl_uc_kick(struct uc *w);
+/* The endpoint is told that the NIC reads the payload of `cookie` no more; there is room. */
+void uccl_uc_told(struct uc *w, uint64_t cookie, uint64_t id);
+/* A write came. Its endpoint is woken. */
+void uccl_uc_arrived(struct uc_peer *peer, uint32_t imm, uint32_t len, uint16_t path);
+/* The peer goes: nothing of it is told any more. */
+void uccl_uc_arrived_forget(struct uc *w, const struct uc_peer *peer);
+/* Tell of paths, of what was sent, of what came; how much of v was filled. */
+int uccl_uc_tell(struct uc *w, struct uccl_rx *v, int n);
+
 /* verbs_uc_dev.c: with the lock held, if nothing else is said. */
+
+/* The largest write that it makes on such a port, if `wish` is 0. */
+uint32_t uccl_verbs_write_max(const struct uccl_verbs_port *port, enum ibv_qp_type type, uint32_t wish);
 
 /*
  * Give w->dev that of the NIC of w->ud, made if there is none; it is to be put back. -FI_ENOSYS: there are no such
@@ -262,8 +297,6 @@ void uccl_uc_dev_post(struct uc_dev *d);
 void uccl_uc_dev_events(struct uc_dev *d);
 /* Empty the channel and ask for the next event. */
 void uccl_uc_dev_arm(struct uc_dev *d);
-/* There is something for an endpoint: wake its thread if that is another one, and sleeps. */
-void uccl_uc_kick(struct uc *w);
 
 static inline void uc_lock(struct uc *w)
 {

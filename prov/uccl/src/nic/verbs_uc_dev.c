@@ -27,18 +27,12 @@
 /* Registrations of the caller's memory that are kept while nothing is sent from it. */
 #define SOURCES 1024
 #define SOURCE_BYTES (1ull << 30)
+/* A write of several packets, where the NIC stands losing one of them. */
+#define WRITE_MAX 32768
+#define WRITE_PACKETS 32 /* what is sent again has room for 64 pieces, which are a little smaller */
 
 static TAILQ_HEAD(, uc_dev) devs = TAILQ_HEAD_INITIALIZER(devs);
 static pthread_mutex_t devs_lock = PTHREAD_MUTEX_INITIALIZER;
-
-void uccl_uc_kick(struct uc *w)
-{
-	uint64_t one = 1;
-
-	if (w == w->dev->serving || !w->waiting_fd || w->kicked)
-		return;
-	w->kicked = write(w->kick_fd, &one, sizeof(one)) == sizeof(one);
-}
 
 /* Memory that writes are sent from. */
 
@@ -213,6 +207,18 @@ void uccl_uc_dev_events(struct uc_dev *d)
 	}
 	if (errno && errno != EAGAIN && errno != EINTR)
 		d->link = UCCL_LINK_GONE;
+}
+
+/*
+ * Soft-RoCE's UC is dead for ever after the loss of a packet in the middle of a write, or of its last: there a write is
+ * one packet, unless a person wants it otherwise. Of other NICs nothing is known: a path that swallows writes is made
+ * anew (PROTOCOL R84).
+ */
+uint32_t uccl_verbs_write_max(const struct uccl_verbs_port *port, enum ibv_qp_type type, uint32_t wish)
+{
+	if (wish)
+		return (uint32_t)uccl_clamp(wish, port->mtu, WRITE_PACKETS * port->mtu);
+	return type == IBV_QPT_UC && !strcmp(port->driver, "rxe") ? port->mtu : WRITE_MAX;
 }
 
 /* Opening and closing; devs_lock is held. */

@@ -62,22 +62,6 @@ static int errno_code(void)
 
 /* Queue pairs. */
 
-int uccl_ud_qp_start(struct ud *u, struct ibv_qp *qp, bool sends, uint32_t qkey)
-{
-	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = u->port.port, .qkey = qkey};
-	int rc = u->lib->modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
-
-	if (!rc) {
-		a.qp_state = IBV_QPS_RTR;
-		rc = u->lib->modify_qp(qp, &a, IBV_QP_STATE);
-	}
-	if (!rc && sends) {
-		a.qp_state = IBV_QPS_RTS;
-		rc = u->lib->modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN);
-	}
-	return -rc;
-}
-
 /* It sends nothing. Its number is our address, so it must outlive the queue that belongs to sends. */
 static int receiver_open(struct ud *u)
 {

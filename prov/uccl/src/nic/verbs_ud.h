@@ -119,7 +119,7 @@ uint64_t uccl_ud_clock(void);
 /* Lives as long as the back end. */
 const struct uccl_verbs_ud_stats *uccl_verbs_ud_stats(struct uccl_nic *nic);
 
-/* Move a new queue pair to RTS (sends) or RTR. verbs_ud.c */
+/* Move a new queue pair to RTS (sends) or RTR. verbs_ud_port.c */
 int uccl_ud_qp_start(struct ud *u, struct ibv_qp *qp, bool sends, uint32_t qkey);
 /* Make the queue pair of a sender; 0 or an error. verbs_ud_tx.c */
 int uccl_ud_qp_make(struct ud *u, struct uccl_verbs_sq *q);
@@ -131,9 +131,11 @@ bool uccl_ud_qp_broke(struct ud *u, const struct ibv_qp *qp);
 int uccl_ud_tx_renew(struct ud *u);
 /* Take in what the NIC says of itself, and see whether it is still there. verbs_ud_event.c */
 void uccl_ud_events(struct ud *u);
-/* It is of no use any more. verbs_ud_event.c */
+/* Its link is so from now on; `why` is for the log. verbs_ud_port.c */
+void uccl_ud_link_set(struct ud *u, enum uccl_link link, const char *why);
+/* It is of no use any more. verbs_ud_port.c */
 void uccl_ud_gone(struct ud *u, const char *why);
-/* The caller of rx() is told how the NIC is; false: it knows. verbs_ud_event.c */
+/* The caller of rx() is told how the NIC is; false: it knows. verbs_ud_port.c */
 bool uccl_ud_link_tell(struct ud *u, struct uccl_rx *r);
 /* A peer that is watched. */
 struct ud_watch {

@@ -124,21 +124,6 @@ bool uccl_ud_gone_tell(struct ud *u, struct uccl_rx *r)
 
 /* The NIC. */
 
-static void link_set(struct ud *u, enum uccl_link link, const char *why)
-{
-	if (u->link == link || u->link == UCCL_LINK_GONE)
-		return;
-	UCCL_LOG(link == UCCL_LINK_UP ? UCCL_LOG_INFO : UCCL_LOG_WARN, "%s: %s", u->port.name, why);
-	u->stats.link_lost += link != UCCL_LINK_UP;
-	u->link = link;
-	u->link_news = true;
-}
-
-void uccl_ud_gone(struct ud *u, const char *why)
-{
-	link_set(u, UCCL_LINK_GONE, why);
-}
-
 /* The port or its address has changed, or both are back. */
 static void port_look(struct ud *u)
 {
@@ -156,7 +141,8 @@ static void port_look(struct ud *u)
 	}
 	if (link == UCCL_LINK_UP)
 		uccl_verbs_ahs_refresh(u->ahs, u->port.gid_index);
-	link_set(u, link, link == UCCL_LINK_UP ? "the link is back" : "the link is down, or the address is gone");
+	uccl_ud_link_set(u, link,
+			 link == UCCL_LINK_UP ? "the link is back" : "the link is down, or the address is gone");
 }
 
 static void cq_broke(struct ud *u, const struct ibv_async_event *e)
@@ -224,17 +210,6 @@ void uccl_ud_events(struct ud *u)
 	u->look_at = now + LOOK_NS;
 	if (u->shown && !uccl_verbs_present(u->ctx))
 		uccl_ud_gone(u, "the device was removed");
-}
-
-bool uccl_ud_link_tell(struct ud *u, struct uccl_rx *r)
-{
-	if (!u->link_news)
-		return false;
-	u->link_news = false;
-	memset(r, 0, sizeof(*r));
-	r->kind = UCCL_RX_LINK;
-	r->imm = u->link;
-	return true;
 }
 
 #endif

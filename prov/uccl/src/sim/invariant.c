@@ -171,7 +171,8 @@ static uint64_t flow_hash(const struct uccl_flow *f)
 	uint64_t h = hash(1, f, sizeof(*f));
 
 	h = hash(h, f->log, f->log_cap * sizeof(*f->log));
-	h = hash(h, f->rtxq, f->log_cap * sizeof(*f->rtxq));
+	for (int i = 0; i < UCCL_RTX_KINDS; i++)
+		h = hash(h, f->rtxq[i].csns, f->log_cap * sizeof(*f->rtxq[i].csns));
 	h = hash(h, f->paths, f->cfg.paths_tx * sizeof(*f->paths));
 	h = hash(h, f->usable, f->cfg.paths_tx * sizeof(*f->usable));
 	h = hash(h, f->rx_paths, f->cfg.paths_rx * sizeof(*f->rx_paths));
@@ -269,7 +270,7 @@ const char *uccl_sim_inv_forge(struct uccl_flow *f, uint32_t form, uint64_t now)
 
 static uint64_t flow_bytes(const struct uccl_flow *f)
 {
-	uint64_t sum = f->log_cap * (sizeof(*f->log) + sizeof(*f->rtxq));
+	uint64_t sum = f->log_cap * (sizeof(*f->log) + UCCL_RTX_KINDS * sizeof(*f->rtxq->csns));
 
 	sum += f->cfg.paths_tx * (sizeof(*f->paths) + sizeof(*f->usable));
 	sum += f->cfg.paths_rx * (sizeof(*f->rx_paths) + sizeof(*f->dirty)) + f->cfg.window / 8;
@@ -282,7 +283,8 @@ static const char *look_memory(const struct uccl_sim_world *w, const struct uccl
 {
 	const struct uccl_flow *f = &c->peer.flow;
 	const struct uccl_config *cfg = &e->cfg;
-	uint64_t window = cfg->window_chunks, cap = window * (sizeof(*f->log) + sizeof(*f->rtxq) + 1);
+	uint64_t window = cfg->window_chunks;
+	uint64_t cap = window * (sizeof(*f->log) + UCCL_RTX_KINDS * sizeof(*f->rtxq->csns) + 1);
 	const struct uccl_msg_rx *rx;
 	uint32_t n = 0;
 
@@ -311,6 +313,22 @@ static uint64_t unexpected_of(const struct conn_list *list)
 	return sum;
 }
 
+/* What one peer believes to be granted, and its packets under way, are counted here. */
+static void look_grant(struct uccl_sim_life *n, const struct conn *c)
+{
+	struct uccl_sim_world *w = n->w;
+	const struct conn *peer = NULL;
+
+	for (uint32_t i = 0; i < (uint32_t)w->o.nodes && !peer; i++)
+		if (w->node[i].alive)
+			peer = conn_by_token(w->node[i].e, c->hs.token_remote);
+	if (!peer || !peer->peer.open || !c->hs.token_remote)
+		return;
+	if (peer->peer.flow.slots > c->grant.told)
+		uccl_sim_violation(w, "I8: endpoint %u counts %u slots of port %u, which has %u", n->node,
+				   c->grant.told, c->peer.addr.nic.port, peer->peer.flow.slots);
+}
+
 static void look_engine(struct uccl_sim_life *n)
 {
 	struct uccl_sim_world *w = n->w;
@@ -323,11 +341,13 @@ static void look_engine(struct uccl_sim_life *n)
 	TAILQ_FOREACH(c, &e->conns, all) {
 		if (!c->peer.open)
 			continue;
-		slots += c->peer.flow.cfg.slots_rx;
+		slots += c->grant.told;
+		look_grant(n, c);
 		/* What was on its way when the peer heard that memory is short, and messages that had begun. */
 		most += (uint64_t)c->peer.flow.cfg.window * uccl_max(e->cfg.eager_bytes, c->peer.flow.cfg.chunk_bytes);
 	}
-	if (slots > uccl_max(room, 2 * (uint64_t)e->nopen))
+	/* One for each, whatever there is; then they may be more than fit. */
+	if (slots > uccl_max(room, room * 3 / 4 + e->nopen))
 		uccl_sim_violation(w, "I8: endpoint %u granted %llu slots of %llu", n->node, (unsigned long long)slots,
 				   (unsigned long long)room);
 	if (sum != m->unexpected_bytes)

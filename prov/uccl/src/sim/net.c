@@ -479,11 +479,9 @@ static void pkt_deliver(struct uccl_sim_event *ev)
 	uint64_t head = 0;
 
 	if (!n->sink) {
-		uint8_t dst = p->dst;
-
-		pkt_lose(p, &net->stats.lost_closed, "nobody listens");
 		if (from->sink && from->sink->unreach)
-			from->sink->unreach(from->arg, dst);
+			from->sink->unreach(from->arg, p);
+		pkt_lose(p, &net->stats.lost_closed, "nobody listens");
 		return;
 	}
 	p->arrived_ns = net->now;

@@ -106,8 +106,8 @@ struct uccl_sim_net_cfg {
 struct uccl_sim_sink {
 	/* Takes the packet over (uccl_sim_pkt_free). */
 	void (*packet)(void *arg, struct uccl_sim_pkt *p);
-	/* Nothing listens at node dst, to which this node sent. */
-	void (*unreach)(void *arg, uint8_t dst);
+	/* Nothing listens at the node to which this node sent p, which stays the caller's. */
+	void (*unreach)(void *arg, const struct uccl_sim_pkt *p);
 };
 
 struct uccl_sim_stats {

@@ -60,6 +60,7 @@ struct sim_later {
 	LIST_ENTRY(sim_later) link;
 	struct sim_nic *nic;
 	struct uccl_rx rx;
+	struct uccl_sim_pkt *pkt; /* holds what rx quotes */
 	uint64_t peer; /* serial that must still be connected, 0: any */
 };
 
@@ -145,11 +146,12 @@ static bool queue_push(struct sim_nic *s, const struct sim_entry *e)
 	return true;
 }
 
-static void push_event(struct sim_nic *s, const struct uccl_rx *rx)
+static void push_event(struct sim_nic *s, const struct uccl_rx *rx, struct uccl_sim_pkt *quoted)
 {
-	struct sim_entry e = {.rx = *rx, .pool = POOL_NONE};
+	struct sim_entry e = {.rx = *rx, .pkt = quoted, .pool = POOL_NONE};
 
-	queue_push(s, &e);
+	if (!queue_push(s, &e) && quoted)
+		uccl_sim_pkt_free(quoted);
 }
 
 static void later_fire(struct uccl_sim_event *ev)
@@ -160,17 +162,23 @@ static void later_fire(struct uccl_sim_event *ev)
 	LIST_REMOVE(l, link);
 	if (!l->peer || peer_find(s, l->peer)) {
 		uccl_sim_trace(s->net, s->net->now, (uint64_t)l->rx.kind << 32 | l->rx.path);
-		push_event(s, &l->rx);
+		push_event(s, &l->rx, l->pkt);
 	}
 	free(l);
 }
 
-static void push_later(struct sim_nic *s, const struct uccl_rx *rx, uint64_t peer, uint64_t at)
+/* `quoted`, if any, is taken over. */
+static void push_later(struct sim_nic *s, const struct uccl_rx *rx, struct uccl_sim_pkt *quoted, uint64_t peer,
+		       uint64_t at)
 {
 	struct sim_later *l = calloc(1, sizeof(*l));
 
-	if (!l)
+	if (!l) {
+		if (quoted)
+			uccl_sim_pkt_free(quoted);
 		return;
+	}
+	l->pkt = quoted;
 	l->ev.fire = later_fire;
 	l->nic = s;
 	l->rx = *rx;
@@ -184,7 +192,7 @@ static void tell(struct sim_nic *s, enum uccl_rx_kind kind, uint8_t node, uint64
 	struct uccl_rx rx = {.kind = (uint8_t)kind};
 
 	uccl_sim_addr(node, 0, &rx.src);
-	push_later(s, &rx, peer, at);
+	push_later(s, &rx, NULL, peer, at);
 }
 
 static uint64_t soon(struct sim_nic *s, uint64_t max_ns)
@@ -301,13 +309,20 @@ static void sink_packet(void *arg, struct uccl_sim_pkt *p)
 		packet_arrive(s, p);
 }
 
-static void sink_unreach(void *arg, uint8_t dst)
+static void sink_unreach(void *arg, const struct uccl_sim_pkt *p)
 {
 	struct sim_nic *s = arg;
+	uint32_t len = (uint32_t)uccl_min(p->len, UCCL_HDR_LEN);
+	struct uccl_rx rx = {.kind = UCCL_RX_UNREACH, .len = len};
+	struct uccl_sim_pkt *quoted = s->cfg.icmp ? uccl_sim_pkt_new(s->net, len) : NULL;
 
-	if (s->cfg.icmp)
-		/* An answer of the other host: as late as any packet, but never long after a restart. */
-		tell(s, UCCL_RX_UNREACH, dst, 0, soon(s, uccl_min(s->cfg.proof_ns, UCCL_NS_PER_MS)));
+	if (!quoted)
+		return;
+	memcpy(quoted->data, p->data, len);
+	rx.data = quoted->data;
+	uccl_sim_addr(p->dst, 0, &rx.src);
+	/* An answer of the other host: as late as any packet, but never long after a restart. */
+	push_later(s, &rx, quoted, 0, soon(s, uccl_min(s->cfg.proof_ns, UCCL_NS_PER_MS)));
 }
 
 static const struct uccl_sim_sink nic_sink = {.packet = sink_packet, .unreach = sink_unreach};
@@ -357,9 +372,9 @@ static int nic_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct u
 			continue;
 		*rx = e->rx;
 		if (e->pkt) {
-			if (s->cfg.ages)
+			if (s->cfg.ages && rx->kind == UCCL_RX_PACKET)
 				rx->age_ns = s->net->now - e->pkt->arrived_ns;
-			if (s->cfg.hints && got < nhints && hints[got].dst)
+			if (s->cfg.hints && got < nhints && hints[got].dst && rx->kind == UCCL_RX_PACKET)
 				rx_split(s, rx, e->pkt, &hints[got]);
 			e->pkt->next = s->handed;
 			s->handed = e->pkt;
@@ -435,7 +450,7 @@ static void tx_fire(struct uccl_sim_event *ev)
 	if (t->cookie == UCCL_NEVER)
 		nic_wake(s);
 	else
-		push_event(s, &rx);
+		push_event(s, &rx, NULL);
 	free(t);
 }
 
@@ -633,7 +648,7 @@ static int nic_fence(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint16_t 
 	if (!s->cfg.leaky)
 		p->fence[path] = uccl_max(p->fence[path], at);
 	if (!s->dead)
-		push_later(s, &rx, p->serial, at);
+		push_later(s, &rx, NULL, p->serial, at);
 	return 0;
 }
 
@@ -707,6 +722,8 @@ static void nic_stop(struct sim_nic *s)
 	s->ntx = 0;
 	while ((l = LIST_FIRST(&s->laters))) {
 		uccl_sim_cancel(s->net, &l->ev);
+		if (l->pkt)
+			uccl_sim_pkt_free(l->pkt);
 		LIST_REMOVE(l, link);
 		free(l);
 	}
@@ -788,6 +805,7 @@ int uccl_sim_nic_open(struct uccl_sim_net *net, uint8_t node, const struct uccl_
 		.labels = cfg->labels,
 		.tx_sync = cfg->tx_sync,
 		.train_bytes = cfg->train_bytes,
+		.find_mtu = !cfg->write_max,
 		.hints = cfg->hints,
 		.rx_slots = cfg->rx_slots,
 		.link_bps = cfg->link_bps,
@@ -840,6 +858,6 @@ void uccl_sim_nic_break(struct uccl_nic *nic, uint8_t node, uint16_t path)
 			continue;
 		uccl_sim_addr(node, 0, &rx.src);
 		p->fence[path] = uccl_max(p->fence[path], s->net->now);
-		push_later(s, &rx, p->serial, s->net->now);
+		push_later(s, &rx, NULL, p->serial, s->net->now);
 	}
 }

@@ -408,7 +408,24 @@ static uint32_t run_ghost(struct uccl_sim_world *w, const struct uccl_sim_option
 
 /* --- receive slots --- */
 
-/* The receiver looks only once in a while, so that its slots are full whenever they may be. */
+/* The receiver looks only once in a while, so that its slots are full whenever they may be, until all is there. */
+static void slots_fill(struct uccl_sim_world *w)
+{
+	for (int i = 0; i < 10000 && w->work.open && !w->violations; i++) {
+		uccl_sim_sleep(w, 0, w->net.now + 200 * UCCL_NS_PER_US);
+		uccl_sim_go(w, w->net.now + 250 * UCCL_NS_PER_US, true);
+	}
+}
+
+static uint32_t slots_end(struct uccl_sim_world *w)
+{
+	uccl_sim_finish(w);
+	if (w->slot_drops || w->slot_drops_write)
+		uccl_sim_violation(w, "%llu chunks and %llu writes found no slot", (unsigned long long)w->slot_drops,
+				   (unsigned long long)w->slot_drops_write);
+	return end(w);
+}
+
 static uint32_t run_slots(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
 {
 	uint32_t i;
@@ -417,15 +434,37 @@ static uint32_t run_slots(struct uccl_sim_world *w, const struct uccl_sim_option
 		return end(w);
 	for (i = 1; i < (uint32_t)o->nodes; i++)
 		stream(w, (uint8_t)i, 0, 20, 3 * (uint64_t)o->mtu + i * 1000, 0, NULL);
-	for (i = 0; i < 10000 && w->work.open && !w->violations; i++) {
-		uccl_sim_sleep(w, 0, w->net.now + 200 * UCCL_NS_PER_US);
-		uccl_sim_go(w, w->net.now + 250 * UCCL_NS_PER_US, true);
+	slots_fill(w);
+	return slots_end(w);
+}
+
+/*
+ * All are connected, one sends and has nearly all slots. Then it does not look any more, and all others begin at once;
+ * it comes back and sends, too, and the others stop looking.
+ */
+static uint32_t run_slots_turns(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
+{
+	uint64_t len = 100 * (uint64_t)o->mtu;
+	uint8_t i, one;
+
+	if (!begin(w, o, seed))
+		return end(w);
+	for (i = 1; i < (uint8_t)o->nodes; i++)
+		stream(w, i, 0, 1, 10, 0, NULL);
+	slots_fill(w);
+	for (one = 1; one < (uint8_t)o->nodes && !w->violations; one++) {
+		stream(w, one, 0, 4, len, 0, NULL);
+		slots_fill(w);
+		uccl_sim_sleep(w, one, w->net.now + 50 * MS);
+		for (i = 1; i < (uint8_t)o->nodes; i++)
+			stream(w, i, 0, 2, len, 0, NULL);
+		slots_fill(w);
+		for (i = 1; i < (uint8_t)o->nodes; i += 2)
+			uccl_sim_sleep(w, i, w->net.now + 20 * MS);
 	}
-	uccl_sim_finish(w);
-	if (w->slot_drops || w->slot_drops_write)
-		uccl_sim_violation(w, "%llu chunks and %llu writes found no slot", (unsigned long long)w->slot_drops,
-				   (unsigned long long)w->slot_drops_write);
-	return end(w);
+	if (!w->violations && !w->node[0].e->slots.returned)
+		uccl_sim_violation(w, "no slot was given back: the scene did not happen");
+	return slots_end(w);
 }
 
 /* --- death --- */
@@ -592,6 +631,8 @@ const struct uccl_sim_scenario uccl_sim_scenarios[] = {
 	{"ghost", "direct writes land after their receive is complete and reused", "nic=1 fence_us=3000", 0, run_ghost},
 	{"slots", "eight senders into 32 receive slots of a receiver that looks seldom", "nodes=9 slots=32 window=64",
 	 0, run_slots},
+	{"slots-turns", "one of eight senders, then all at once, some of which stop looking; 64 receive slots",
+	 "nodes=9 slots=64 window=64 keepalive_ms=0", 0, run_slots_turns},
 	{"slots-few", "eight senders into 4 receive slots: drops are allowed, an end is not",
 	 "nodes=9 slots=4 window=64 messages=120", 10, NULL},
 	{"death-gone", "a peer dies, its liveness connections tell", "nodes=3 icmp=0", 0, run_death_told},

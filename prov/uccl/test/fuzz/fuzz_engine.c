@@ -15,7 +15,7 @@
 
 #include "base/seq.h"
 #include "msg/atomic.h"
-#include "msg/rma.h"
+#include "msg/mep.h"
 
 #define STEPS_MAX 300
 #define OPS_MAX 300

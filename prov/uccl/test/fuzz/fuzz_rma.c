@@ -12,7 +12,7 @@
 
 #include "base/units.h"
 #include "msg/atomic.h"
-#include "msg/rma.h"
+#include "msg/mep.h"
 #include "policy/policies.h"
 
 #define REGIONS 3

@@ -232,6 +232,18 @@ static void slots_few__write(void **state)
 	scenario_holds("slots-few", "nic=1");
 }
 
+static void slots_turns__packet(void **state)
+{
+	(void)state;
+	scenario_holds("slots-turns", "nic=0");
+}
+
+static void slots_turns__write(void **state)
+{
+	(void)state;
+	scenario_holds("slots-turns", "nic=1");
+}
+
 static void wrap__packet(void **state)
 {
 	(void)state;
@@ -284,6 +296,8 @@ int main(void)
 		cmocka_unit_test(sleeper__write),
 		cmocka_unit_test(slots_few__packet),
 		cmocka_unit_test(slots_few__write),
+		cmocka_unit_test(slots_turns__packet),
+		cmocka_unit_test(slots_turns__write),
 		cmocka_unit_test(wrap__packet),
 		cmocka_unit_test(wrap__write),
 	};

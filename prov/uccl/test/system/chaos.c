@@ -2,7 +2,7 @@
 /*
  * Failure and bad input over the real provider, see util/chaos.
  *
- *	uccl_chaos [--dir DIR] [--long] [--slack FACTOR] [--seed N] [SCENARIO...]
+ *	uccl_chaos [--dir DIR] [--long] [--times N] [--slack FACTOR] [--seed N] [SCENARIO...]
  *
  * A line for each scenario, "ok" or "FAILED" first, figures after; the exit status is the number that failed.
  */
@@ -17,6 +17,7 @@
 static const struct scenario scenarios[] = {
 	{"kill", chaos_kill}, {"silence", chaos_silence}, {"restart", chaos_restart},
 	{"loss", chaos_loss}, {"corrupt", chaos_corrupt}, {"blackhole", chaos_blackhole},
+	{"link", chaos_link}, {"clock", chaos_clock},	  {"fork", chaos_fork},
 	{"wire", chaos_wire}, {"misuse", chaos_misuse},	  {"close", chaos_close},
 };
 
@@ -25,6 +26,7 @@ static const struct role roles[] = {
 	{"silence", role_silence},
 	{"restart-client", role_restart_client},
 	{"restart-server", role_restart_server},
+	{"host", role_host},
 	{"loss", role_loss},
 	{"corrupt", role_corrupt},
 	{"blackhole", role_blackhole},
@@ -40,7 +42,8 @@ static const struct role roles[] = {
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: uccl_chaos [--dir DIR] [--long] [--slack FACTOR] [--seed N] [SCENARIO...]\nscenarios:");
+	fprintf(stderr, "usage: uccl_chaos [--dir DIR] [--long] [--times N] [--slack FACTOR] [--seed N] "
+			"[SCENARIO...]\nscenarios:");
 	for (size_t i = 0; i < COUNT(scenarios); i++)
 		fprintf(stderr, " %s", scenarios[i].name);
 	fputc('\n', stderr);
@@ -79,7 +82,7 @@ static int run_named(const char *name)
 
 int main(int argc, char **argv)
 {
-	int failed = 0, i;
+	int failed = 0, times = 1, i;
 
 	if (argc == 7 && !strcmp(argv[1], "--rank"))
 		return rank_main(argv + 2);
@@ -88,6 +91,8 @@ int main(int argc, char **argv)
 	for (i = 1; i < argc && argv[i][0] == '-'; i++) {
 		if (!strcmp(argv[i], "--long"))
 			options.hours = true;
+		else if (!strcmp(argv[i], "--times") && i + 1 < argc)
+			times = atoi(argv[++i]);
 		else if (!strcmp(argv[i], "--dir") && i + 1 < argc)
 			options.dir = argv[++i];
 		else if (!strcmp(argv[i], "--slack") && i + 1 < argc)
@@ -102,10 +107,12 @@ int main(int argc, char **argv)
 	mkdir(options.dir, 0755);
 	signal(SIGPIPE, SIG_IGN);
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	if (i == argc)
-		for (size_t k = 0; k < COUNT(scenarios); k++)
-			failed += scenarios[k].run();
-	for (; i < argc; i++)
-		failed += run_named(argv[i]);
+	for (; times > 0; times--) {
+		if (i == argc)
+			for (size_t k = 0; k < COUNT(scenarios); k++)
+				failed += scenarios[k].run();
+		for (int k = i; k < argc; k++)
+			failed += run_named(argv[k]);
+	}
 	return failed > 100 ? 100 : failed;
 }

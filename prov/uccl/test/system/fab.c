@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "harness.h"
 
@@ -83,7 +84,9 @@ uint64_t fab_close(struct fab *f)
 	good(fi_close(&f->fabric->fid), "fi_close fabric");
 	left = own("/proc/self/fd");
 	rank_check(left == f->fds, "%u descriptors before, %u after", f->fds, left);
-	left = own("/proc/self/task");
+	/* Who joins a thread may go on a moment before the kernel has taken it out of the list. */
+	for (int i = 0; (left = own("/proc/self/task")) != f->threads && i < 1000; i++)
+		usleep(1000);
 	rank_check(left == f->threads, "%u threads before, %u after", f->threads, left);
 	fi_freeinfo(f->info);
 	memset(f, 0, sizeof(*f));

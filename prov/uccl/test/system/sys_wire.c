@@ -531,11 +531,8 @@ static void marks(struct world *w, struct ctl *c)
 int chaos_wire(void)
 {
 	static const char *const reasons[] = {
-		"shorter than the header",
-		"not ours, or another version",
-		"unknown type",
+		"dropped by the kernel: for nobody here, or no room",
 		"lengths do not agree",
-		"unknown token",
 		"wrong source address",
 		"path index out of range",
 		"already received",

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * One endpoint with many peers: what each costs, how long it takes until all are connected, whether they are served
- * alike, and what the processor does when nothing happens.
+ * One endpoint with many peers: what each costs, how long it takes until all are connected, how fast one of them is
+ * while all others are idle, whether all are served alike, and what the processor does when nothing happens.
  *
  *   uccl_peers [PEERS [SECONDS [PER_PROCESS]]]	(1000 5 100)
  *
- * The peers are endpoints of processes that this one starts, on the interface that FI_UCCL_NIC names (lo).
+ * The peers are endpoints of processes that this one starts, on the interface that FI_UCCL_NIC names (lo). The first
+ * has a process of its own, and is also the only peer of a second endpoint here: by turns it sends to that one (alone)
+ * and to the one with all the peers (among).
  */
 #include <malloc.h>
 #include <rdma/fabric.h>
@@ -34,13 +36,17 @@
 #define SETTLE_S 3		/* until no thread looks after what was late */
 #define IDLE_S 5
 #define RECVS 1024
+#define BIG (1 << 20)		/* messages of the one that is active, */
+#define BIG_DEPTH 4		/* so many at a time */
+#define TURNS 40		/* alone and among, */
+#define TURN_S 0.1		/* so long each */
 
-enum phase { OPENING, CONNECT, SEND, REST, END };
+enum phase { OPENING, CONNECT, ALONE, AMONG, SEND, REST, END };
 
 /* What all processes see. */
 struct board {
 	_Atomic int phase, ready, failed;
-	uint8_t hub[FI_UCCL_ADDR_LEN];
+	uint8_t hub[FI_UCCL_ADDR_LEN], second[FI_UCCL_ADDR_LEN];
 	uint8_t name[PEERS_MAX][FI_UCCL_ADDR_LEN];
 };
 
@@ -50,7 +56,7 @@ static struct fid_fabric *fabric;
 static struct fid_domain *domain;
 static struct fid_cq *cq;
 static struct fid_av *av;
-static uint8_t buf[RECVS][LEN];
+static uint8_t buf[RECVS][LEN], big[2 * BIG_DEPTH][BIG];
 
 #define call(rc, want)                                                                                                 \
 	do {                                                                                                           \
@@ -136,14 +142,21 @@ static void peers_send(struct peer *p, int n, fi_addr_t hub)
 			p[i].open++;
 }
 
+static void active_send(struct peer *p, fi_addr_t to)
+{
+	while (p->open < BIG_DEPTH && !fi_send(p->ep, big[0], BIG, NULL, to, p))
+		p->open++;
+}
+
 static int peers_main(int first, int n)
 {
 	struct peer *p = calloc((size_t)n, sizeof(*p));
 	struct fi_cq_msg_entry e;
-	fi_addr_t hub, src;
+	fi_addr_t hub, second, src;
 
 	domain_open();
 	call(fi_av_insert(av, board->hub, 1, &hub, 0, NULL), 1);
+	call(fi_av_insert(av, board->second, 1, &second, 0, NULL), 1);
 	for (int i = 0; i < n; i++) {
 		p[i].ep = ep_open(board->name[first + i]);
 		call(fi_recv(p[i].ep, p[i].in, LEN, NULL, FI_ADDR_UNSPEC, NULL), 0);
@@ -152,6 +165,8 @@ static int peers_main(int first, int n)
 	while (board->phase < END) {
 		if (board->phase == SEND)
 			peers_send(p, n, hub);
+		else if (!first && (board->phase == ALONE || board->phase == AMONG))
+			active_send(p, board->phase == ALONE ? second : hub);
 		/* A look at all endpoints is dear: take what it brought. */
 		for (int k = 0, ms = 20; k < n && completion(&e, &src, ms); k++, ms = 0)
 			if (e.flags & FI_SEND)
@@ -202,6 +217,80 @@ static void connect_all(struct fid_ep *ep, int n)
 	       (inserted - began) * 1e3, (now() - inserted) * 1e3);
 	printf("memory     %.1f KiB resident, %.1f KiB of heap for each peer\n", (double)(resident() - rss) / 1024 / n,
 	       (double)((long)mallinfo2().uordblks - heap) / 1024 / n);
+}
+
+static double cpu_of(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* Bytes that came until `end`, and then (idle) until nothing more comes. */
+static uint64_t active_receive(struct fid_ep *ep, double end, bool idle)
+{
+	struct fi_cq_msg_entry e;
+	uint64_t got = 0;
+	fi_addr_t src;
+
+	while (now() < end || idle) {
+		if (completion(&e, &src, idle ? 50 : 0)) {
+			got += e.len;
+			call(fi_recv(ep, e.op_context, BIG, NULL, FI_ADDR_UNSPEC, e.op_context), 0);
+		} else if (idle) {
+			break;
+		}
+	}
+	return got;
+}
+
+/* MB a second of processor time of both sides. */
+static double active_turn(struct fid_ep *ep, enum phase phase, clockid_t peer, double *mb)
+{
+	double cpu, got;
+
+	board->phase = phase;
+	active_receive(ep, now() + TURN_S / 5, false);
+	cpu = cpu_of(CLOCK_PROCESS_CPUTIME_ID) + cpu_of(peer);
+	got = (double)active_receive(ep, now() + TURN_S, false) / 1e6;
+	cpu = cpu_of(CLOCK_PROCESS_CPUTIME_ID) + cpu_of(peer) - cpu;
+	*mb += got;
+	board->phase = CONNECT;
+	active_receive(ep, 0, true);
+	return got / cpu;
+}
+
+/* One sends, all others are connected and silent. */
+static void one_active(struct fid_ep *ep, struct fid_ep *second, pid_t pid)
+{
+	double alone[TURNS], among[TURNS], share[TURNS], mb[2] = {0};
+	clockid_t peer;
+
+	call(clock_getcpuclockid(pid, &peer), 0);
+	for (int i = 0; i < 2 * BIG_DEPTH; i++) {
+		call(fi_recv(ep, big[i], BIG, NULL, FI_ADDR_UNSPEC, big[i]), 0);
+		call(fi_recv(second, big[i], BIG, NULL, FI_ADDR_UNSPEC, big[i]), 0);
+	}
+	for (int i = 0; i < TURNS; i++) {
+		alone[i] = active_turn(second, ALONE, peer, &mb[0]);
+		among[i] = active_turn(ep, AMONG, peer, &mb[1]);
+		share[i] = (among[i] + 1) / (alone[i] + 1);
+	}
+	qsort(alone, TURNS, sizeof(*alone), by_size);
+	qsort(among, TURNS, sizeof(*among), by_size);
+	qsort(share, TURNS, sizeof(*share), by_size);
+	printf("one active %.0f MB/s and %.0f MB for a second of processor time, alone %.0f and %.0f: %.3f of alone "
+	       "(median of %d pairs, %.3f to %.3f)\n",
+	       mb[1] / TURNS / TURN_S, among[TURNS / 2], mb[0] / TURNS / TURN_S, alone[TURNS / 2], share[TURNS / 2],
+	       TURNS, share[0], share[TURNS - 1]);
 }
 
 /* All send as fast as they may, for some seconds. */
@@ -271,9 +360,9 @@ int main(int argc, char **argv)
 {
 	int n = argc > 1 ? atoi(argv[1]) : 1000, seconds = argc > 2 ? atoi(argv[2]) : 5;
 	int each = argc > 3 ? atoi(argv[3]) : 100, children = 0, status, bad = 0;
-	uint8_t name[FI_UCCL_ADDR_LEN];
+	struct fid_ep *ep, *second;
 	struct rlimit files;
-	struct fid_ep *ep;
+	pid_t active = 0;
 
 	if (n < 1 || n > PEERS_MAX || seconds < 1 || each < 1) {
 		fprintf(stderr, "usage: uccl_peers [PEERS [SECONDS [PER_PROCESS]]]\n");
@@ -286,23 +375,28 @@ int main(int argc, char **argv)
 	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (board == MAP_FAILED)
 		return 1;
-	for (int first = 0; first < n; first += each, children++) {
-		if (fork())
+	for (int first = 0, count; first < n; first += count, children++) {
+		pid_t pid = fork();
+
+		count = !first ? 1 : n - first < each ? n - first : each;
+		active = first ? active : pid;
+		if (pid)
 			continue;
 		while (board->phase == OPENING && !board->failed)
 			usleep(1000);
 		if (!board->failed)
-			_exit(peers_main(first, n - first < each ? n - first : each));
+			_exit(peers_main(first, count));
 		_exit(1);
 	}
 	domain_open();
-	ep = ep_open(name);
-	memcpy(board->hub, name, sizeof(name));
+	ep = ep_open(board->hub);
+	second = ep_open(board->second);
 	board->phase = CONNECT;
 	while (board->ready < n && !board->failed)
 		usleep(1000);
 	if (!board->failed) {
 		connect_all(ep, n);
+		one_active(ep, second, active);
 		serve_all(ep, n, seconds);
 		sleep_all();
 	}
@@ -319,6 +413,7 @@ int main(int argc, char **argv)
 		}
 	}
 	call(fi_close(&ep->fid), 0);
+	call(fi_close(&second->fid), 0);
 	call(fi_close(&cq->fid), 0);
 	call(fi_close(&av->fid), 0);
 	call(fi_close(&domain->fid), 0);

@@ -5,7 +5,7 @@
 
 #include "world.h"
 
-#include "api/cm.h"
+#include "api/endpoint/cm.h"
 
 struct party {
 	struct fid_eq *eq;
@@ -73,9 +73,9 @@ static inline void party_say(struct party *p, const struct uccl_addr *to, enum u
 {
 	struct uccl_ep *ep = party_ep(p);
 
-	uccl_ep_lock(ep);
-	assert_int_equal(uccl_cm_say(ep, uccl_engine_peer(ep->engine, to, true), type, number, data, len), 0);
-	uccl_ep_unlock(ep);
+	uccl_driver_lock(&ep->driver);
+	assert_int_equal(uccl_cm_say(ep, uccl_engine_peer(ep->driver.engine, to, true), type, number, data, len), 0);
+	uccl_driver_unlock(&ep->driver);
 }
 
 /* How much `ep` has refused for this reason. */
@@ -83,9 +83,9 @@ static inline uint64_t ep_dropped(struct uccl_ep *ep, enum uccl_drop reason)
 {
 	uint64_t n;
 
-	uccl_ep_lock(ep);
-	n = uccl_engine_stats(ep->engine)->dropped[reason];
-	uccl_ep_unlock(ep);
+	uccl_driver_lock(&ep->driver);
+	n = uccl_engine_stats(ep->driver.engine)->dropped[reason];
+	uccl_driver_unlock(&ep->driver);
 	return n;
 }
 

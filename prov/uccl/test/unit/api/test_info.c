@@ -3,8 +3,8 @@
 
 #include <netinet/in.h>
 
-#include "api/address.h"
 #include "api/info.h"
+#include "api/offer/address.h"
 #include "nic/ifaddr.h"
 
 static int ask(struct fi_info *hints, struct fi_info **info)

@@ -20,10 +20,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/lib.h"
-#include "api/oldnames.h"
+#include "api/lib/lib.h"
+#include "api/lib/oldnames.h"
 #include "api/prov.h"
-#include "api/wait.h"
+#include "progress/wait.h"
 
 #define API FI_VERSION(1, 17)
 

@@ -244,6 +244,8 @@ void pair_init(struct pair *p, const struct pair_cfg *cfg)
 			.chunk_bytes = cfg->chunk_bytes,
 			.write_bytes = cfg->write_bytes,
 			.mtu = cfg->mtu,
+			.mtu_rx = cfg->mtu,
+			.find_mtu = cfg->find_mtu,
 			.train_bytes = cfg->train_bytes,
 			.window = cfg->window,
 			.paths_tx = cfg->paths,

@@ -91,6 +91,7 @@ struct pair_cfg {
 	bool tx_async; /* the NIC reads payload until it says SENT */
 	bool write_async; /* that of direct writes only */
 	bool fifo;
+	bool find_mtu;
 	bool fence_sync;  /* a fence is done when the upcall returns */
 	bool fence_never; /* a fence is never done */
 	uint64_t seed;

@@ -906,6 +906,75 @@ static void frag_rx__more_doubts_than_room(void **state)
 	pair_fini(&p);
 }
 
+/* So many chunks later, one of which comes by itself. */
+static void chunks_pass(struct uccl_flow *f, uint64_t n)
+{
+	struct uccl_hdr h = {.type = UCCL_PKT_CHUNK, .rtype = PAIR_RAW};
+	static const uint8_t rec[UCCL_REC_LEN];
+
+	f->rcv_nxt += n - 1;
+	f->rcv_high = f->rcv_nxt;
+	h.csn = (uint32_t)f->rcv_nxt;
+	h.rec = rec;
+	pair_feed(&p, 1, &h, NULL, NULL);
+}
+
+/* A write that may still come is cut off before its number is that of another chunk. PROTOCOL R146 */
+static void received__old_doubts_end(void **state)
+{
+	struct pair_cfg c = pair_direct();
+	struct uccl_flow *f;
+
+	(void)state;
+	c.fence_never = true;
+	c.csn[0] = 65536 - 4;
+	f = raw(c);
+	feed_desc(base(), 5, 2, 4096, 8192);
+	for (uint16_t i = 0; i < 2; i++)
+		feed_frag(&(struct frag){base() + 1 + i, 5, PAIR_GEN, i * 4096u, 0, 1, i, 4096});
+	chunks_pass(f, 2);
+	assert_int_equal(f->rcv_nxt, 65536 + 1);
+	/* A new one on another path. */
+	chunks_pass(f, (1 << 22) - 10);
+	feed_desc(f->rcv_nxt, 6, 1, 4096, 4096);
+	feed_frag(&(struct frag){f->rcv_nxt, 6, PAIR_GEN, 0, 0, 1, 2, 4096});
+	assert_int_equal(f->ndoubts, 3);
+	assert_int_equal(p.side[1].fences, 0);
+	chunks_pass(f, 8);
+	assert_int_equal(f->rcv_nxt, 65536 + (1 << 22) + 1);
+	assert_int_equal(p.side[1].fences, 2);
+	uccl_flow_fenced(f, 0, p.now);
+	assert_int_equal(f->ndoubts, 2);
+	/* A fence takes its time, and is not asked for with each chunk. */
+	for (int i = 0; i < 100; i++)
+		chunks_pass(f, 2);
+	assert_int_equal(p.side[1].fences, 2);
+	pair_fini(&p);
+}
+
+/* A write that comes a whole wrap late cannot be told from another; one that comes earlier, or later, is refused. */
+static void rx_write__a_wrap_ago(void **state)
+{
+	struct uccl_flow *f = raw(pair_direct());
+	uint64_t wrap = 1 << UCCL_IMM_CSN_BITS, window = f->cfg.window;
+	const uint64_t ages[] = {wrap / 2 + 1, wrap * 3 / 4, wrap - window - 1, wrap - window, wrap * 2 - window};
+
+	(void)state;
+	chunks_pass(f, 2 * wrap);
+	for (size_t i = 0; i < sizeof(ages) / sizeof(ages[0]); i++) {
+		feed_write(f->rcv_nxt - ages[i], 4096, 0);
+		assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_WINDOW), i + 1);
+	}
+	assert_int_equal(p.side[1].stats.writes_rx, 0);
+	assert_false(f->direct_off);
+	feed_write(f->rcv_nxt - (wrap - window + 1), 4096, 0);
+	assert_int_equal(p.side[1].stats.writes_rx, 1);
+	/* Up to half a wrap it is what the network doubled. */
+	feed_write(f->rcv_nxt - wrap / 2, 4096, 0);
+	assert_true(f->direct_off);
+	pair_fini(&p);
+}
+
 static void fence_message__each_path_once(void **state)
 {
 	struct pair_cfg c = pair_direct();
@@ -1183,6 +1252,8 @@ int main(void)
 		cmocka_unit_test(frag_rx__no_doubt_about_what_is_refused),
 		cmocka_unit_test(fenced__that_path_only),
 		cmocka_unit_test(frag_rx__more_doubts_than_room),
+		cmocka_unit_test(received__old_doubts_end),
+		cmocka_unit_test(rx_write__a_wrap_ago),
 		cmocka_unit_test(fence_message__each_path_once),
 		cmocka_unit_test(fence_message__done_at_once),
 		cmocka_unit_test(all__faults_by_chance),

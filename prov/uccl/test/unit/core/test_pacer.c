@@ -151,6 +151,90 @@ static void next__turns(void **state)
 	}
 }
 
+/* A loss brings a turn forward, once in each round. PROTOCOL R61 R145 */
+static void next__losses_come_first(void **state)
+{
+	static const int order[] = {4, 0, 1, 2, 3, 4, 0, 3, 1, 2};
+
+	(void)state;
+	start(LINK, &usual);
+	for (int i = 0; i < 5; i++)
+		heard(i, 0, 1024 * MIB);
+	for (size_t n = 0; n < sizeof(order) / sizeof(order[0]); n++) {
+		/* The last one always says so, another one in the second round only. */
+		uccl_pacer_heard(&p, &u[4], u[4].granted, 1024 * MIB, true, now);
+		if (n == 7)
+			uccl_pacer_heard(&p, &u[3], u[3].granted, 1024 * MIB, true, now);
+		assert_int_equal(wait_next(), order[n]);
+	}
+}
+
+/* Of so many that always want more, the first `liars` say every other us that they lost a lot. n: grants of each. */
+static void lie(int senders, int liars, uint64_t for_ns, uint64_t n[])
+{
+	uint64_t end = now + for_ns, lost[N] = {0};
+
+	for (int i = 0; i < senders; i++)
+		n[i] = 0;
+	while (now < end) {
+		for (int i = 0; i < senders; i++) {
+			if (i < liars && now / US % 2) {
+				lost[i] += 1024 * MIB;
+				uccl_pacer_heard(&p, &u[i], lost[i], lost[i] + MIB, true, now);
+			} else if (i >= liars) {
+				heard(i, u[i].granted, u[i].granted + MIB);
+			}
+		}
+		for (int i; (i = next()) >= 0;) {
+			n[i]++;
+			assert_true(p.grants < 100000);
+		}
+		now += US;
+	}
+}
+
+/* Who says that he lost something gets his turn earlier, and not more of them. PROTOCOL R61 */
+static void next__losses_bring_no_more(void **state)
+{
+	static const struct { int senders, liars; } cases[] = {{2, 1}, {8, 1}, {8, 4}, {N, N - 1}};
+	uint64_t n[N], line = LINK / 1000 * 970 / 8 / 1000 / usual.quantum; /* grants in a ms */
+
+	(void)state;
+	for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
+		uint64_t sum = 0;
+
+		start(LINK, &usual);
+		lie(cases[k].senders, cases[k].liars, 1000 * US, n);
+		for (int i = 0; i < cases[k].senders; i++) {
+			assert_in_range(n[i], line / (uint64_t)cases[k].senders * 97 / 100,
+					line / (uint64_t)cases[k].senders + 4);
+			sum += n[i];
+		}
+		assert_in_range(sum, line * 99 / 100, line + 5);
+	}
+}
+
+/* Nor is anything handed out at once because of it, or held up. PROTOCOL R61 */
+static void next__losses_take_no_room(void **state)
+{
+	uint64_t n[N], line = LINK / 1000 * 970 / 8 / 1000 / usual.quantum;
+
+	(void)state;
+	start(LINK, &usual);
+	lie(1, 1, 1000 * US, n);
+	assert_in_range(n[0], line * 99 / 100, line + 5);
+	/* One that wants nothing and always loses leaves all to another one. */
+	start(LINK, &usual);
+	n[0] = 0;
+	for (uint64_t lost = 1; lost <= 1000; lost++, now += US) {
+		uccl_pacer_heard(&p, &u[1], lost * 1024 * MIB, lost * 1024 * MIB, true, now);
+		heard(0, u[0].granted, u[0].granted + MIB);
+		for (int i; (i = next()) >= 0;)
+			n[0] += !i;
+	}
+	assert_in_range(n[0], line * 99 / 100, line + 5);
+}
+
 /* PROTOCOL R62 */
 static void next__ahead(void **state)
 {
@@ -484,6 +568,9 @@ int main(void)
 		cmocka_unit_test(next__nobody_wants),
 		cmocka_unit_test(next__lists),
 		cmocka_unit_test(next__turns),
+		cmocka_unit_test(next__losses_come_first),
+		cmocka_unit_test(next__losses_bring_no_more),
+		cmocka_unit_test(next__losses_take_no_room),
 		cmocka_unit_test(next__ahead),
 		cmocka_unit_test(next__all_ahead),
 		cmocka_unit_test(next__silent_ones_are_written_off),

@@ -506,6 +506,10 @@ static void flow_rx__demand(void **state)
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_CREDIT), 1);
 	feed_type(UCCL_PKT_DEMAND, UINT64_MAX);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_CREDIT), 2);
+	/* Nor may many steps lead to where numbers end. */
+	rx()->received_bytes = (1ull << 62) - 10;
+	feed_type(UCCL_PKT_DEMAND, 1ull << 62);
+	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_CREDIT), 3);
 	assert_int_equal(rx()->demand, 6000);
 	assert_false(rx()->credit_due);
 	pair_fini(&p);

@@ -1399,6 +1399,63 @@ static void tx_frag__pieces(void **state)
 	pair_fini(&p);
 }
 
+/* What leaves next: its type, and of fragments which one of which chunk. */
+static void one_leaves(uint8_t type, uint64_t csn, uint8_t index)
+{
+	struct uccl_tx tx = {0};
+
+	assert_int_equal(uccl_flow_tx(&p.side[0].f, &tx, p.now), 1);
+	assert_int_equal(tx.hdr[3], type);
+	assert_int_equal(uccl_get32(tx.hdr + 16), (uint32_t)csn);
+	if (type == UCCL_PKT_FRAG)
+		assert_int_equal(tx.hdr[32 + 16], index);
+}
+
+/*
+ * A small record that is lost while fragments leave goes behind them: each fragment belongs to one chunk. If that chunk
+ * came after all, the next one begins with its first.
+ */
+static void tx_frag__in_a_row(void **state)
+{
+	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
+	struct pair_cfg c = pair_direct();
+	uint64_t n = c.csn[0];
+	struct uccl_ack a;
+
+	(void)state;
+	c.paths = 1;
+	start(c);
+	pair_bulk(&p, 0, 16 * KIB);
+	pair_pump_one(&p, 0);
+	pair_record(&p, 0, 8);
+	pair_record(&p, 0, 8);
+	pair_pump_one(&p, 0);
+	lose_all();
+	/* The descriptor and the last of four writes came, */
+	a = pair_ack(&p, 0, c.csn[0] + 1);
+	a.nwords = 1;
+	a.sack[0] = 1ull << 2;
+	a.npaths = 1;
+	a.paths[0] = (struct uccl_ack_path){.write = true, .seq = (uint32_t)c.csn[0] + 4, .delay = UINT32_MAX};
+	pair_feed(&p, 0, &h, NULL, &a);
+	one_leaves(UCCL_PKT_FRAG, n + 1, 0);
+	/* and then the second record. */
+	a.sack[0] |= 1ull << 4;
+	a.paths[0] = (struct uccl_ack_path){.seq = 3, .echo = uccl_ts(p.now), .delay = UINT32_MAX};
+	pair_feed(&p, 0, &h, NULL, &a);
+	assert_int_equal(p.side[0].f.lost_bytes, 12 * KIB + 8);
+	for (uint8_t i = 1; i < 4; i++)
+		one_leaves(UCCL_PKT_FRAG, n + 1, i);
+	one_leaves(UCCL_PKT_CHUNK, n + 5, 0);
+	one_leaves(UCCL_PKT_FRAG, n + 2, 0);
+	one_leaves(UCCL_PKT_FRAG, n + 2, 1);
+	a.sack[0] |= 1;
+	a.npaths = 0;
+	pair_feed(&p, 0, &h, NULL, &a);
+	one_leaves(UCCL_PKT_FRAG, n + 3, 0);
+	pair_fini(&p);
+}
+
 /* A direct write is never sent as a direct write again. */
 static void tx_frag__never_written_twice(void **state)
 {
@@ -1581,6 +1638,44 @@ static void tx_retransmit__waits_for_paced_credit(void **state)
 	assert_int_equal(uccl_get64(p.wire[0]->h.rec + 8), 18 * KIB);
 	credit_limit = 23 * KIB;
 	assert_int_equal(pair_pump_one(&p, 0), 3);
+	pair_fini(&p);
+}
+
+/* Small records that were lost pass longer chunks that wait for credit, in their order. PROTOCOL R63 */
+static void tx_retransmit__small_ones_first(void **state)
+{
+	struct pair_cfg c = pair_packets();
+	struct uccl_ack a;
+	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
+
+	(void)state;
+	c.paths = 1;
+	c.credit = &credit_pull;
+	credit_limit = 20 * KIB;
+	start(c);
+	pair_bulk(&p, 0, 20 * KIB);
+	pair_pump_one(&p, 0);
+	for (int i = 0; i < 4; i++)
+		pair_record(&p, 0, 8);
+	pair_pump_one(&p, 0);
+	lose_all();
+	a = pair_ack(&p, 0, c.csn[0]);
+	a.nwords = 1;
+	a.sack[0] = 1ull << 21; /* the last but one */
+	a.npaths = 1;
+	a.paths[0] = (struct uccl_ack_path){.seq = 23, .echo = uccl_ts(p.now), .delay = UINT32_MAX};
+	pair_feed(&p, 0, &h, NULL, &a);
+	assert_int_equal(p.side[0].f.lost_bytes, 20 * KIB + 16);
+	/* One of the records is in flight, so what was lost first has to wait. */
+	assert_int_equal(pair_pump_one(&p, 0), 3);
+	for (uint32_t i = 0; i < 2; i++) {
+		assert_int_equal(p.wire[i]->h.type, UCCL_PKT_CHUNK);
+		assert_int_equal(p.wire[i]->h.csn, (uint32_t)(c.csn[0] + 20 + i));
+	}
+	assert_int_equal(p.wire[2]->h.type, UCCL_PKT_DEMAND);
+	credit_limit += 3 * KIB;
+	assert_int_equal(pair_pump_one(&p, 0), 3);
+	assert_int_equal(p.wire[3]->h.csn, (uint32_t)c.csn[0]);
 	pair_fini(&p);
 }
 
@@ -2093,6 +2188,7 @@ int main(void)
 		cmocka_unit_test(tx_burst__told_of_everything),
 		cmocka_unit_test(tx_want__slots),
 		cmocka_unit_test(tx_frag__pieces),
+		cmocka_unit_test(tx_frag__in_a_row),
 		cmocka_unit_test(tx_frag__never_written_twice),
 		cmocka_unit_test(tx_retransmit__not_gated),
 		cmocka_unit_test(tx_retransmit__within_slots),
@@ -2121,6 +2217,7 @@ int main(void)
 		cmocka_unit_test(tx_retransmit__spends_paced_credit),
 		cmocka_unit_test(tx_retransmit__descriptor_first),
 		cmocka_unit_test(tx_retransmit__waits_for_paced_credit),
+		cmocka_unit_test(tx_retransmit__small_ones_first),
 		cmocka_unit_test(tx_credit__demand),
 		cmocka_unit_test(tx_credit__asks_ahead),
 		cmocka_unit_test(tx_credit__tells_losses),

@@ -91,7 +91,7 @@ static void nic_tx_one(struct lan_nic *n, const struct uccl_tx *tx)
 	}
 	if (to < 0) {
 		if (l->icmp)
-			lan_event(l, n->node, UCCL_RX_UNREACH, tx->to);
+			lan_icmp(l, n->node, UCCL_RX_UNREACH, tx->to, tx->hdr, tx->hdr_len);
 		return;
 	}
 	ev = event_new(to, write ? UCCL_RX_WRITE : UCCL_RX_PACKET, &n->addr, len);
@@ -178,6 +178,8 @@ static int nic_connect(struct uccl_nic *nic, const struct uccl_nic_addr *to, uin
 	assert_true(paths > 0);
 	if (n->connect_error)
 		return n->connect_error;
+	if (node_at(n->lan, to) < 0)
+		return 0; /* a stranger: see lan_stranger */
 	assert_true(n->nlinks < 64);
 	n->link[n->nlinks] = (struct lan_link){.to = *to, .id = id, .live = true};
 	*peer = (struct uccl_nic_peer *)&n->link[n->nlinks++];
@@ -191,6 +193,12 @@ static void nic_disconnect(struct uccl_nic *nic, struct uccl_nic_peer *peer)
 	(void)nic;
 	assert_true(k->live);
 	k->live = false;
+}
+
+static bool nic_alive(struct uccl_nic *nic, struct uccl_nic_peer *peer)
+{
+	(void)nic;
+	return ((struct lan_link *)peer)->held;
 }
 
 static int nic_fence(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint16_t path)
@@ -255,6 +263,7 @@ static const struct uccl_nic_ops packet_ops = {
 	.rx = nic_rx,
 	.connect = nic_connect,
 	.disconnect = nic_disconnect,
+	.alive = nic_alive,
 	.addr = nic_addr,
 	.close = nic_close,
 };
@@ -312,6 +321,7 @@ static struct lan_nic *nic_new(struct lan *l, int i)
 		.write_max = l->writes ? 8192 : 0,
 		.labels = 8,
 		.tx_sync = !l->writes,
+		.find_mtu = l->find_mtu,
 		.hints = l->hints,
 		.rx_slots = 1000,
 		.delay_ns = 10000,
@@ -586,6 +596,34 @@ void lan_inject(struct lan *l, int i, int j, const void *data, uint32_t len)
 	lan_inject_from(l, i, &uccl_engine_addr(l->node[j].e)->nic, data, len);
 }
 
+struct conn *lan_stranger(struct lan *l, int i, const struct uccl_addr *who, bool keyless)
+{
+	struct uccl_engine *e = l->node[i].e;
+	struct uccl_addr remote = e->listener.local;
+	struct uccl_params mine = { .mtu = LAN_MTU, .window = 64, .msg_limit = 1, .paths = 1, .slots = 2, .csn = 1 };
+	struct uccl_listener self = { .local = *who };
+	uint8_t reply[UCCL_HDR_LEN], packet[UCCL_HDR_LEN + UCCL_INIT_MAX];
+	struct uccl_nic_addr to;
+	struct uccl_conn hs;
+	struct uccl_hdr h;
+	struct uccl_tx tx;
+
+	if (keyless)
+		memset(remote.key, 0, sizeof(remote.key));
+	uccl_conn_init(&hs, &remote, &mine, who->incarnation ^ 1, 5);
+	uccl_conn_start(&hs, l->now);
+	assert_int_equal(uccl_conn_tx(&hs, &self, &tx, packet, l->now), 1);
+	assert_int_equal(uccl_hdr_decode(&h, tx.hdr, UCCL_HDR_LEN), UCCL_DROP_COUNT);
+	assert_int_equal(uccl_listener_hello(&e->listener, &h, &who->nic, reply, &to, l->now), UCCL_DROP_COUNT);
+	assert_int_equal(uccl_hdr_decode(&h, reply, UCCL_HDR_LEN), UCCL_DROP_COUNT);
+	assert_int_equal(uccl_conn_cookie(&hs, &h, l->now), UCCL_DROP_COUNT);
+	assert_int_equal(uccl_conn_tx(&hs, &self, &tx, packet + UCCL_HDR_LEN, l->now), 1);
+	memcpy(packet, tx.hdr, UCCL_HDR_LEN);
+	lan_inject_from(l, i, &who->nic, packet, UCCL_HDR_LEN + tx.payload_len);
+	uccl_engine_poll(e, l->now);
+	return conn_find(e, &who->nic, who->incarnation);
+}
+
 void lan_inject_write(struct lan *l, int i, int j, uint32_t imm, uint32_t len, uint16_t path)
 {
 	const struct lan_link *k = link_to(l->node[i].nic, &l->node[j].nic->addr);
@@ -604,6 +642,48 @@ void lan_event(struct lan *l, int i, uint8_t kind, const struct uccl_nic_addr *s
 	struct lan_event *ev = event_new(i, kind, src, 0);
 
 	TAILQ_INSERT_TAIL(&l->node[i].nic->rxq, ev, link);
+}
+
+void lan_icmp(struct lan *l, int i, uint8_t kind, const struct uccl_nic_addr *to, const void *quote, uint32_t len)
+{
+	struct lan_event *ev = event_new(i, kind, to, len);
+
+	memcpy(ev->data, quote, len);
+	TAILQ_INSERT_TAIL(&l->node[i].nic->rxq, ev, link);
+}
+
+void lan_header_last(struct lan *l, int i, int j, uint8_t hdr[UCCL_HDR_LEN])
+{
+	const struct conn *c = lan_conn(l, i, j);
+	struct uccl_hdr h = {.type = UCCL_PKT_PROBE, .token = c->hs.token_remote};
+
+	h.pseq = c->peer.flow.paths[0].next_seq - 1;
+	uccl_hdr_encode(hdr, &h);
+}
+
+void lan_icmp_last(struct lan *l, int i, int j, uint8_t kind)
+{
+	uint8_t hdr[UCCL_HDR_LEN];
+
+	lan_header_last(l, i, j, hdr);
+	lan_icmp(l, i, kind, &l->node[j].nic->addr, hdr, sizeof(hdr));
+}
+
+void lan_too_long(struct lan *l, int i, int j, const uint8_t hdr[UCCL_HDR_LEN], uint32_t bytes)
+{
+	struct lan_event *ev = event_new(i, UCCL_RX_TOO_LONG, &l->node[j].nic->addr, UCCL_HDR_LEN);
+
+	memcpy(ev->data, hdr, UCCL_HDR_LEN);
+	ev->rx.imm = bytes;
+	TAILQ_INSERT_TAIL(&l->node[i].nic->rxq, ev, link);
+}
+
+void lan_hold(struct lan *l, int i, int j, bool held)
+{
+	struct lan_link *k = link_to(l->node[i].nic, &l->node[j].nic->addr);
+
+	assert_non_null(k);
+	k->held = held;
 }
 
 const struct uccl_stats *lan_stats(const struct lan *l, int i)

@@ -55,6 +55,7 @@ struct lan_link {
 	struct uccl_nic_addr to;
 	uint64_t id;
 	bool live;
+	bool held; /* its kernel holds a liveness connection */
 };
 
 struct lan_mr {
@@ -108,6 +109,7 @@ struct lan {
 	uint32_t mask;	    /* likewise */
 	bool icmp;	    /* a packet to nobody is reported to its sender */
 	bool writes, hints; /* what NICs opened from now on can do */
+	bool find_mtu;	    /* likewise: the way may carry less */
 	uint64_t packets;   /* sent so far */
 };
 
@@ -146,10 +148,24 @@ int lan_waiting(const struct lan *l, int i);
 /* Bytes that node i's NIC receives as a packet from node j's address. */
 void lan_inject(struct lan *l, int i, int j, const void *data, uint32_t len);
 void lan_inject_from(struct lan *l, int i, const struct uccl_nic_addr *src, const void *data, uint32_t len);
+/*
+ * Somebody who is no node, at `who` with an incarnation of its own, connects to node i and says no more. It knows the
+ * node's connect key, or (keyless) not. NULL: the node refused. Otherwise what the node has of it.
+ */
+struct conn *lan_stranger(struct lan *l, int i, const struct uccl_addr *who, bool keyless);
 /* A direct write of node j's that node i's NIC has placed, wherever. */
 void lan_inject_write(struct lan *l, int i, int j, uint32_t imm, uint32_t len, uint16_t path);
-/* An event about node j's address (UNREACH, GONE) or of a peer. */
+/* An event about node j's address (GONE) or of a peer. */
 void lan_event(struct lan *l, int i, uint8_t kind, const struct uccl_nic_addr *src);
+/* ICMP about a packet to `to`, of which it quotes the first bytes. */
+void lan_icmp(struct lan *l, int i, uint8_t kind, const struct uccl_nic_addr *to, const void *quote, uint32_t len);
+/* The same about the last packet of the flow from i to j, and its header. */
+void lan_icmp_last(struct lan *l, int i, int j, uint8_t kind);
+void lan_header_last(struct lan *l, int i, int j, uint8_t hdr[UCCL_HDR_LEN]);
+/* "Packet too long: I carry so many bytes", about a packet that began so. */
+void lan_too_long(struct lan *l, int i, int j, const uint8_t hdr[UCCL_HDR_LEN], uint32_t bytes);
+/* The liveness connection of node i's NIC to j stands, or not. */
+void lan_hold(struct lan *l, int i, int j, bool held);
 const struct uccl_stats *lan_stats(const struct lan *l, int i);
 
 void lan_fill(uint8_t *buf, uint64_t len, uint32_t seed);

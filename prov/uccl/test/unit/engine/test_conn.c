@@ -353,7 +353,7 @@ static void connect__retries(void **state)
 	nobody.incarnation = 5;
 	assert_int_equal(lan_send_to(l, 0, uccl_engine_peer(l->node[0].e, &nobody, true), src, 10, LAN_CTX(1)), 0);
 	lan_pass(l, SECOND);
-	assert_in_range(l->node[0].nic->txs, 6, 12);
+	assert_in_range(l->node[0].nic->txs, 14, 20);
 	lan_pass(l, 10 * SECOND);
 	txs = l->node[0].nic->txs;
 	assert_in_range(txs, 20, 40);
@@ -523,21 +523,20 @@ static void report__unreachable(void **state)
 static void report__not_enough(void **state)
 {
 	struct lan *l = lan_new_open(2);
-	const struct uccl_nic_addr *at = &uccl_engine_addr(l->node[1].e)->nic;
 
 	(void)state;
 	talk(l);
 	l->node[1].asleep = true;
 	for (int i = 0; i < 20; i++)
-		lan_event(l, 0, UCCL_RX_UNREACH, at);
+		lan_icmp_last(l, 0, 1, UCCL_RX_UNREACH);
 	lan_round(l);
 	lan_pass(l, 40 * MS);
-	lan_event(l, 0, UCCL_RX_UNREACH, at);
+	lan_icmp_last(l, 0, 1, UCCL_RX_UNREACH);
 	lan_pass(l, 5 * SECOND);
 	assert_int_equal(lan_conn(l, 0, 1)->unreach, 2);
 	assert_true(lan_conn(l, 0, 1)->peer.open);
 	/* The third. */
-	lan_event(l, 0, UCCL_RX_UNREACH, at);
+	lan_icmp_last(l, 0, 1, UCCL_RX_UNREACH);
 	lan_pass(l, 100 * MS);
 	assert_false(lan_conn(l, 0, 1)->peer.open);
 	lan_free(l);
@@ -552,7 +551,10 @@ static void report__heard_since(void **state)
 	(void)state;
 	talk(l);
 	for (int i = 0; i < 50; i++) {
-		lan_event(l, 0, i % 10 == 9 ? UCCL_RX_GONE : UCCL_RX_UNREACH, at);
+		if (i % 10 == 9)
+			lan_event(l, 0, UCCL_RX_GONE, at);
+		else
+			lan_icmp_last(l, 0, 1, UCCL_RX_UNREACH);
 		lan_pass(l, 60 * MS);
 	}
 	assert_true(lan_conn(l, 0, 1)->peer.open);
@@ -566,20 +568,107 @@ static void report__of_others(void **state)
 {
 	struct lan *l = lan_new_open(3);
 	struct uccl_nic_addr at = uccl_engine_addr(l->node[1].e)->nic;
+	uint8_t hdr[UCCL_HDR_LEN];
 
 	(void)state;
 	talk(l);
+	lan_header_last(l, 0, 1, hdr);
 	lan_peer(l, 0, 2);
 	at.port++;
 	for (int i = 0; i < 10; i++) {
-		lan_event(l, 0, UCCL_RX_UNREACH, &at);
+		lan_icmp(l, 0, UCCL_RX_UNREACH, &at, hdr, sizeof(hdr));
 		/* A peer that nothing was said to is not judged. */
-		lan_event(l, 0, UCCL_RX_UNREACH, &uccl_engine_addr(l->node[2].e)->nic);
+		lan_icmp(l, 0, UCCL_RX_UNREACH, &uccl_engine_addr(l->node[2].e)->nic, hdr, sizeof(hdr));
 		lan_pass(l, 20 * MS);
 	}
 	assert_int_equal(lan_conn(l, 0, 1)->unreach, 0);
 	assert_int_equal(lan_conn(l, 0, 2)->unreach, 0);
 	talk(l);
+	lan_free(l);
+}
+
+/* Whoever has not seen our packets cannot quote them, nor can who has only old ones. PROTOCOL R150 */
+static void report__quotes_nothing_of_ours(void **state)
+{
+	struct lan *l = lan_new_open(2);
+	const struct uccl_nic_addr *at = &uccl_engine_addr(l->node[1].e)->nic;
+	uint8_t good[UCCL_HDR_LEN], hdr[UCCL_HDR_LEN];
+
+	(void)state;
+	talk(l);
+	l->node[1].asleep = true;
+	for (int i = 0; i < 100; i++) {
+		uint32_t len = sizeof(hdr);
+
+		lan_header_last(l, 0, 1, good);
+		memcpy(hdr, good, sizeof(hdr));
+		switch (i % 10) {
+		case 0:
+			len = 0;
+			break;
+		case 1:
+			len = UCCL_QUOTE_MIN - 1;
+			break;
+		case 2:
+			hdr[0] ^= 1; /* not ours */
+			break;
+		case 3:
+			hdr[8] ^= 1; /* the token */
+			break;
+		case 4:
+			uccl_put32(hdr + 20, uccl_get32(hdr + 20) + 1); /* not sent yet */
+			break;
+		case 5:
+			uccl_put32(hdr + 20, uccl_get32(hdr + 20) - (1u << 22)); /* long ago */
+			break;
+		case 6:
+			uccl_put16(hdr + 6, 4); /* the path */
+			break;
+		case 7:
+			hdr[3] = UCCL_PKT_HELLO; /* that has another token */
+			break;
+		case 8:
+			hdr[3] = UCCL_PKT_INIT; /* and that has it elsewhere */
+			break;
+		default:
+			hdr[3] = UCCL_PKT_INIT;
+			len = UCCL_HDR_LEN - 1;
+			break;
+		}
+		lan_icmp(l, 0, UCCL_RX_UNREACH, at, hdr, len);
+		lan_pass(l, 20 * MS);
+	}
+	assert_int_equal(lan_conn(l, 0, 1)->unreach, 0);
+	assert_int_equal(lan_conn(l, 0, 1)->suspect_at, 0);
+	assert_int_equal(dropped(l, 0, UCCL_DROP_REPORT), 100);
+	/* The least that is quoted by anybody. */
+	lan_icmp(l, 0, UCCL_RX_UNREACH, at, good, UCCL_QUOTE_MIN);
+	lan_pass(l, MS);
+	assert_int_equal(lan_conn(l, 0, 1)->unreach, 1);
+	lan_free(l);
+}
+
+/* The peer's kernel knows better who lives. PROTOCOL R151 */
+static void report__while_its_kernel_holds_it(void **state)
+{
+	struct lan *l = lan_new_open(2);
+
+	(void)state;
+	talk(l);
+	lan_recv_from(l, 0, lan_peer(l, 0, 1), dst, 10, LAN_CTX(1));
+	l->node[1].asleep = true;
+	/* Two came before that connection stood. */
+	for (int i = 0; i < 50; i++) {
+		lan_hold(l, 0, 1, i > 1);
+		lan_icmp_last(l, 0, 1, UCCL_RX_UNREACH);
+		lan_pass(l, 20 * MS);
+	}
+	assert_int_equal(lan_waiting(l, 0), 0);
+	assert_int_equal(lan_conn(l, 0, 1)->unreach, 2);
+	lan_hold(l, 0, 1, false);
+	lan_icmp_last(l, 0, 1, UCCL_RX_UNREACH);
+	lan_pass(l, 100 * MS);
+	lan_expect(l, 0, LAN_CTX(1), FI_ECONNABORTED);
 	lan_free(l);
 }
 
@@ -903,30 +992,138 @@ static void forget__many(void **state)
 	lan_free(l);
 }
 
-/* The receive queue is shared out: the more peers, the less each. PROTOCOL R20 */
-static void slots__shared(void **state)
+static struct uccl_grant *grant_of(struct lan *l, int i)
 {
-	struct lan *l = lan_new_open(3);
-	uint16_t alone, shared;
+	return &lan_conn(l, 1, i)->grant;
+}
+
+/* Node 1 never promises more than its queue holds, and no peer uses more than node 1 counts. PROTOCOL R20 R142 */
+static void slots_check(struct lan *l)
+{
+	uint32_t sum = 0;
+
+	for (int i = 0; i < LAN_NODES; i++)
+		if (i != 1 && l->node[i].e && lan_conn(l, 1, i) && lan_conn(l, 1, i)->peer.open) {
+			sum += grant_of(l, i)->told;
+			if (lan_conn(l, i, 1)->peer.open)
+				assert_true(lan_conn(l, i, 1)->peer.flow.slots <= grant_of(l, i)->told);
+		}
+	assert_true(sum <= uccl_max(l->node[1].e->nic->caps.rx_slots, 3));
+}
+
+/* `n` long messages from each of these nodes to node 1. */
+static void slots_stream(struct lan *l, uint32_t nodes, int n)
+{
+	static uint8_t from[1 << 20], to[1 << 20];
+	int left = 0;
+
+	for (int k = 0; k < n; k++)
+		for (int i = 0; i < LAN_NODES; i++)
+			if (nodes & 1u << i) {
+				lan_recv_from(l, 1, lan_peer(l, 1, i), to, sizeof(to), LAN_CTX(200 + i));
+				assert_int_equal(lan_send(l, i, 1, from, sizeof(from), LAN_CTX(100 + i)), 0);
+				left++;
+			}
+	for (uint64_t end = l->now + SECOND; left && l->now < end;) {
+		if (!lan_round(l))
+			l->now += 1000;
+		slots_check(l);
+		while (lan_next(l, 1))
+			left--;
+	}
+	assert_int_equal(left, 0);
+	for (int i = 0; i < LAN_NODES; i++)
+		while (i != 1 && l->node[i].e && lan_next(l, i))
+			;
+}
+
+/* Who sends has nearly all of the receive queue, who is connected and silent a token. PROTOCOL R140 */
+static void slots__by_need(void **state)
+{
+	struct lan *l = lan_new_open(4);
+	uint32_t alone;
 
 	(void)state;
 	talk(l);
-	alone = lan_conn(l, 1, 0)->peer.flow.cfg.slots_rx;
-	assert_int_equal(alone, 750);
-	assert_int_equal(lan_send(l, 2, 1, src, 10, LAN_CTX(1)), 0);
+	slots_stream(l, 1, 20);
+	alone = grant_of(l, 0)->slots;
+	assert_in_range(alone, 600, 750);
+	lan_free(l);
+	l = lan_new_open(4);
+	for (int i = 0; i < 4; i++)
+		if (i != 1)
+			assert_int_equal(lan_send(l, i, 1, src, 10, LAN_CTX(1)), 0);
 	lan_run(l, SECOND);
-	shared = lan_conn(l, 1, 0)->peer.flow.cfg.slots_rx;
-	assert_int_equal(shared, 375);
-	assert_int_equal(lan_conn(l, 1, 2)->peer.flow.cfg.slots_rx, 375);
-	/* The end of one gives its share to the other; the next acknowledgement tells. */
+	slots_stream(l, 1, 20);
+	assert_in_range(grant_of(l, 0)->slots, alone * 3 / 5, alone);
+	assert_int_equal(lan_conn(l, 0, 1)->peer.flow.slots, grant_of(l, 0)->slots);
+	assert_in_range(grant_of(l, 2)->told, 2, 62);
+	/* All of them: alike, and without an end in between. */
+	slots_stream(l, 1 | 4 | 8, 20);
+	for (int i = 0; i < 4; i++)
+		if (i != 1)
+			assert_in_range(grant_of(l, i)->slots, 200, 250);
+	/* The end of the others leaves the queue to the last one. */
 	conn_fail(lan_conn(l, 1, 2), FI_ECONNABORTED, l->now);
-	assert_int_equal(lan_conn(l, 1, 0)->peer.flow.cfg.slots_rx, 750);
-	talk(l);
-	assert_int_equal(lan_conn(l, 0, 1)->peer.flow.slots, 750);
+	conn_fail(lan_conn(l, 1, 3), FI_ECONNABORTED, l->now);
+	slots_stream(l, 1, 20);
+	assert_in_range(grant_of(l, 0)->slots, 600, 750);
 	lan_free(l);
 }
 
-/* Two for each, unless there are more peers than slots: then each may have one under way, and no more. PROTOCOL R20 */
+/* A silent peer is asked to give back what another one needs, and until it has answered it keeps that. PROTOCOL R141 */
+static void slots__given_back(void **state)
+{
+	struct lan *l = lan_new_open(4);
+	uint32_t kept;
+
+	(void)state;
+	for (int i = 0; i < 4; i++)
+		if (i != 1)
+			assert_int_equal(lan_send(l, i, 1, src, 10, LAN_CTX(1)), 0);
+	lan_run(l, SECOND);
+	slots_stream(l, 1, 20);
+	kept = grant_of(l, 0)->told;
+	assert_true(kept > 400);
+	lan_pass(l, SECOND);
+	assert_int_equal(grant_of(l, 0)->told, kept);
+	/* It computes: nothing can be taken from it. */
+	l->node[0].asleep = true;
+	slots_stream(l, 4, 40);
+	assert_int_equal(grant_of(l, 0)->told, kept);
+	assert_true(l->node[1].e->slots.asked > 0);
+	assert_true(grant_of(l, 2)->told < 300);
+	l->node[0].asleep = false;
+	slots_stream(l, 4, 40);
+	assert_true(grant_of(l, 0)->told < 100);
+	assert_true(grant_of(l, 2)->told > 400);
+	lan_free(l);
+}
+
+/* Other endpoints of the process take a part of the queue. PROTOCOL R20 */
+static void slots__smaller_queue(void **state)
+{
+	struct lan *l = lan_new_open(3);
+
+	(void)state;
+	talk(l);
+	slots_stream(l, 1, 20);
+	assert_true(grant_of(l, 0)->told > 600);
+	l->node[1].e->nic->caps.rx_slots = 250;
+	assert_int_equal(lan_send(l, 2, 1, src, 10, LAN_CTX(1)), 0);
+	lan_run(l, 100 * MS);
+	for (int k = 0; k < 3; k++) {
+		lan_recv_from(l, 1, lan_peer(l, 1, 0), dst, 100, LAN_CTX(1));
+		assert_int_equal(lan_send(l, 0, 1, src, 100, LAN_CTX(2)), 0);
+		lan_run(l, 100 * MS);
+	}
+	assert_true(grant_of(l, 0)->told + grant_of(l, 2)->told <= 250);
+	/* One of its packets takes as much of the queue as one of who came later. */
+	assert_int_equal(grant_of(l, 0)->cost, grant_of(l, 2)->cost);
+	lan_free(l);
+}
+
+/* One for each, whatever there is: everything arrives. PROTOCOL R20 */
 static void slots__more_peers_than_slots(void **state)
 {
 	static const uint32_t holds[] = {4, 2, 1};
@@ -937,10 +1134,9 @@ static void slots__more_peers_than_slots(void **state)
 
 		l->node[1].e->nic->caps.rx_slots = holds[i];
 		talk(l);
-		assert_int_equal(lan_send(l, 2, 1, src, 10, LAN_CTX(1)), 0);
-		lan_run(l, SECOND);
-		assert_int_equal(lan_conn(l, 1, 0)->peer.flow.cfg.slots_rx, holds[i] < 2 ? 1 : 2);
-		assert_int_equal(lan_conn(l, 1, 2)->peer.flow.cfg.slots_rx, holds[i] < 2 ? 1 : 2);
+		slots_stream(l, 1 | 4, 2);
+		assert_in_range(grant_of(l, 0)->told, 1, 2);
+		assert_in_range(grant_of(l, 2)->told, 1, 2);
 		lan_free(l);
 	}
 }
@@ -1024,6 +1220,8 @@ int main(void)
 		cmocka_unit_test(report__not_enough),
 		cmocka_unit_test(report__heard_since),
 		cmocka_unit_test(report__of_others),
+		cmocka_unit_test(report__quotes_nothing_of_ours),
+		cmocka_unit_test(report__while_its_kernel_holds_it),
 		cmocka_unit_test(report__never_there),
 		cmocka_unit_test(report__gone),
 		cmocka_unit_test(scan__silence_is_not_death),
@@ -1037,7 +1235,9 @@ int main(void)
 		cmocka_unit_test(scan__no_keepalive),
 		cmocka_unit_test(forget__restarts),
 		cmocka_unit_test(forget__many),
-		cmocka_unit_test(slots__shared),
+		cmocka_unit_test(slots__by_need),
+		cmocka_unit_test(slots__given_back),
+		cmocka_unit_test(slots__smaller_queue),
 		cmocka_unit_test(slots__more_peers_than_slots),
 		cmocka_unit_test(close_seen__ends_the_peer),
 		cmocka_unit_test(writes__through_the_engine),

@@ -1538,6 +1538,116 @@ static void credit__peer_without(void **state)
 	credit_transfer((const char *const[]){"eqds", "auto"});
 }
 
+/* What a link on the way from 0 to 1 carries. */
+#define NARROW 1472
+
+static enum lan_verdict narrow(struct lan *l, const struct lan_event *ev)
+{
+	(void)l;
+	return ev->to == 1 && ev->rx.kind == UCCL_RX_PACKET && ev->rx.len > NARROW ? LAN_DROP : LAN_PASS;
+}
+
+static struct lan *lan_narrow(uint8_t security, uint32_t train_bytes)
+{
+	struct lan *l = lan_new();
+
+	l->find_mtu = true;
+	for (int i = 0; i < 2; i++) {
+		l->node[i].cfg.security = security;
+		l->node[i].train_bytes = train_bytes;
+		lan_open(l, i);
+	}
+	talk(l);
+	lan_fill(src, sizeof(src), 4);
+	return l;
+}
+
+static uint64_t transfer_ns(struct lan *l, int from, uint64_t len)
+{
+	uint64_t began = l->now, ns = 0;
+
+	memset(dst, 0, sizeof(dst));
+	lan_recv(l, !from, dst, len, LAN_CTX(2));
+	assert_int_equal(lan_send(l, from, !from, src, len, LAN_CTX(1)), 0);
+	while (!lan_waiting(l, !from) && l->now < began + SECOND)
+		lan_round(l);
+	ns = l->now - began;
+	lan_run(l, 100 * MS);
+	lan_expect(l, from, LAN_CTX(1), 0);
+	lan_expect(l, !from, LAN_CTX(2), 0);
+	lan_check(dst, len, 4);
+	return ns;
+}
+
+/* A receiver alone has a smaller MTU, and nobody says so. It goes on at once, and well. PROTOCOL R153 */
+static void mtu__black_hole(void **state)
+{
+	(void)state;
+	for (int k = 0; k < 4; k++) {
+		uint8_t security = k & 1 ? UCCL_SECURITY_PACKETS : UCCL_SECURITY_TRUSTED;
+		struct lan *l = lan_narrow(security, k & 2 ? 3 * LAN_MTU : 0);
+		const struct uccl_flow *f = &lan_conn(l, 0, 1)->peer.flow;
+
+		l->filter = narrow;
+		assert_in_range(transfer_ns(l, 0, sizeof(src)), 0, 100 * MS);
+		assert_int_equal(lan_stats(l, 0)->mtu_cuts, 1);
+		/* By and by the whole length is found; all of a transfer is in flight at once here, with one trial. */
+		for (int i = 0; i < 50; i++)
+			transfer_ns(l, 0, sizeof(src));
+		assert_in_range(f->pmtu.bytes + (k & 1 ? UCCL_SEAL_LEN : 0), NARROW - UCCL_PMTU_STEP, NARROW);
+		assert_int_equal(lan_stats(l, 0)->mtu_cuts, 1);
+		/* Eager ones, which are longer than a packet now, and the other direction, which is wide. */
+		assert_in_range(transfer_ns(l, 0, 9000), 0, 2 * MS);
+		assert_in_range(transfer_ns(l, 1, sizeof(src)), 0, 20 * MS);
+		assert_int_equal(lan_stats(l, 1)->mtu_cuts, 0);
+		/* The link is mended: a minute later packets are long again. */
+		l->filter = NULL;
+		lan_pass(l, 61 * SECOND);
+		transfer_ns(l, 0, sizeof(src));
+		transfer_ns(l, 0, sizeof(src));
+		assert_int_equal(f->pmtu.bytes, f->cfg.mtu);
+		lan_free(l);
+	}
+}
+
+/* "Packet too long" is believed if it quotes us, within bounds, and not for ever. PROTOCOL R150 R152 */
+static void mtu__told(void **state)
+{
+	(void)state;
+	for (int k = 0; k < 2; k++) {
+		struct lan *l = lan_narrow(k ? UCCL_SECURITY_CONTROL : UCCL_SECURITY_TRUSTED, 0);
+		const struct uccl_flow *f = &lan_conn(l, 0, 1)->peer.flow;
+		uint32_t most = f->cfg.mtu, seal = k ? UCCL_SEAL_LEN : 0;
+		uint8_t hdr[UCCL_HDR_LEN], forged[UCCL_HDR_LEN];
+
+		lan_header_last(l, 0, 1, hdr);
+		memcpy(forged, hdr, sizeof(hdr));
+		forged[15] ^= 1;
+		lan_too_long(l, 0, 1, forged, 600);
+		lan_pass(l, MS);
+		assert_int_equal(f->pmtu.bytes, most);
+		assert_int_equal(dropped(l, 0, UCCL_DROP_REPORT), 1);
+		lan_too_long(l, 0, 1, hdr, 8972);
+		lan_pass(l, MS);
+		assert_int_equal(f->pmtu.bytes, 8972 - seal);
+		transfer_ns(l, 0, sizeof(src));
+		lan_too_long(l, 0, 1, hdr, 10);
+		lan_pass(l, MS);
+		assert_int_equal(f->pmtu.bytes, UCCL_PMTU_BASE);
+		/* It was a lie: a minute later that is found out. */
+		transfer_ns(l, 0, sizeof(src));
+		assert_int_equal(f->pmtu.bytes, UCCL_PMTU_BASE);
+		lan_pass(l, 61 * SECOND);
+		transfer_ns(l, 0, sizeof(src));
+		assert_int_equal(f->pmtu.bytes, most);
+		lan_too_long(l, 0, 1, hdr, 1472);
+		lan_pass(l, MS);
+		assert_int_equal(f->pmtu.bytes, most);
+		assert_int_equal(lan_stats(l, 0)->rtx_packets, 0);
+		lan_free(l);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1553,6 +1663,8 @@ int main(void)
 		cmocka_unit_test(send__many_to_one),
 		cmocka_unit_test(send__inside_a_completion),
 		cmocka_unit_test(tx__whole_bursts),
+		cmocka_unit_test(mtu__black_hole),
+		cmocka_unit_test(mtu__told),
 		cmocka_unit_test(trains__broken),
 		cmocka_unit_test(trains__mended),
 		cmocka_unit_test(trains__little_traffic),

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "msg/rma.h"
+#include "msg/mep.h"
 
 #define SECOND UCCL_NS_PER_S
 #define MB (1u << 20)
@@ -84,6 +84,8 @@ static void share__a_stopped_reader(void **state)
 		lan_fill(region, MB, 3);
 		for (int i = 0; i < 200; i++)
 			rma(l, OTHER, write ? UCCL_OP_WRITE : UCCL_OP_READ, sink, write ? 0 : MB, NULL);
+		/* Its first slots are few: so long until most requests have left. */
+		lan_pass(l, 20 * UCCL_NS_PER_US);
 		l->node[OTHER].asleep = true;
 		lan_pass(l, 100 * UCCL_NS_PER_MS);
 		assert_true(lan_conn(l, VICTIM, OTHER)->peer.nrequests > 100);

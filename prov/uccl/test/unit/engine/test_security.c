@@ -423,6 +423,37 @@ static void restart__unproven(void **state)
 	}
 }
 
+/*
+ * ICMP has no seal: with keys it fails nobody, however well it quotes, neither who is connected nor who is not yet.
+ * PROTOCOL R151
+ */
+static void report__fails_nobody(void **state)
+{
+	(void)state;
+	for (uint8_t mode = UCCL_SECURITY_CONTROL; mode <= UCCL_SECURITY_PACKETS; mode++) {
+		struct lan *l = open_two(mode, mode);
+		struct uccl_addr nobody = *uccl_engine_addr(l->node[1].e);
+
+		lan_recv(l, 1, dst, 10, LAN_CTX(2));
+		assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(1)), 0);
+		lan_run(l, SECOND);
+		lan_expect(l, 0, LAN_CTX(1), 0);
+		lan_recv_from(l, 0, lan_peer(l, 0, 1), dst, 10, LAN_CTX(3));
+		l->node[1].asleep = true;
+		l->icmp = true;
+		nobody.nic.port = 9;
+		assert_int_equal(lan_send_to(l, 0, uccl_engine_peer(l->node[0].e, &nobody, true), src, 10, LAN_CTX(4)),
+				 0);
+		for (int i = 0; i < 200; i++) {
+			lan_icmp_last(l, 0, 1, UCCL_RX_UNREACH);
+			lan_pass(l, 50 * MS);
+		}
+		assert_int_equal(lan_waiting(l, 0), 0);
+		assert_int_equal(lan_conn(l, 0, 1)->suspect_at, 0);
+		lan_free(l);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -440,6 +471,7 @@ int main(void)
 		cmocka_unit_test(connect__both_at_once),
 		cmocka_unit_test(connect__forged_cookie),
 		cmocka_unit_test(restart__unproven),
+		cmocka_unit_test(report__fails_nobody),
 	};
 
 	return cmocka_run_group_tests_name("engine security", tests, NULL, NULL);

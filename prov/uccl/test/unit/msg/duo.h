@@ -14,7 +14,7 @@
 
 #include <rdma/fi_errno.h>
 
-#include "msg/rma.h"
+#include "msg/mep.h"
 
 #define DUO_CHUNK 1024
 #define DUO_WRITE 4096

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "msg/iov.h"
 
 #define SECOND UCCL_NS_PER_S
 

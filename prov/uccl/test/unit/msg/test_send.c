@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "msg/tx.h"
 
 #define SECOND UCCL_NS_PER_S
 
@@ -552,7 +553,7 @@ static void hold__rest_went_first(void **state)
 		op = TAILQ_FIRST(&p->sends);
 		if (acked) {
 			assert_true(uccl_flow_withdraw(&p->flow, &op->bulk));
-			msg_send_acked(p, &op->bulk);
+			msg_tx_acked(&op->bulk);
 		} else {
 			op->bulk.off = 1;
 		}
@@ -737,7 +738,7 @@ static void cts__bad(void **state)
 	assert_true(uccl_flow_idle(&d->side[0].peer.flow));
 	assert_null(duo_next(d, 0));
 	/* Another peer's handle. */
-	assert_int_equal(msg_cts(&d->side[0].self, rec, d->now), UCCL_DROP_HANDLE);
+	assert_int_equal(msg_tx_cts(&d->side[0].self, rec), UCCL_DROP_HANDLE);
 	/* All of this changed nothing: the real one is still good, once. */
 	duo_fill(src, 20000, 8);
 	assert_int_equal(duo_recv(d, 1, 0, dst, 20000, 0, 0, DUO_CTX(3)), 0);
@@ -792,7 +793,7 @@ static void fin__bad(void **state)
 	assert_int_equal(duo_deliver(d, 0, UCCL_REC_FIN, rec, NULL, 0), UCCL_DROP_HANDLE);
 	uccl_put32(rec, TAILQ_FIRST(&d->side[0].peer.sends)->id);
 	assert_int_equal(duo_deliver(d, 0, UCCL_REC_FIN, rec, src, 1), UCCL_DROP_RECORD);
-	assert_int_equal(msg_fin(&d->side[0].self, rec), UCCL_DROP_HANDLE);
+	assert_int_equal(msg_tx_fin(&d->side[0].self, rec), UCCL_DROP_HANDLE);
 	assert_null(duo_next(d, 0));
 	assert_int_equal(duo_recv(d, 1, 0, dst, 10, 0, 0, DUO_CTX(3)), 0);
 	duo_run(d, SECOND);

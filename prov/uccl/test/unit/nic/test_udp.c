@@ -107,6 +107,16 @@ static void packet_check(const struct uccl_rx *r, uint8_t mark, uint32_t len, ui
 	assert_memory_equal(flat, want, r->len);
 }
 
+/* A report quotes the header, which is 64 times mark. */
+static void quote_check(const struct uccl_rx *r, uint8_t mark)
+{
+	uint8_t want[UCCL_HDR_LEN];
+
+	memset(want, mark, sizeof(want));
+	assert_int_equal(r->len, sizeof(want));
+	assert_memory_equal(r->data, want, sizeof(want));
+}
+
 static void tx_all(struct uccl_nic *nic, struct uccl_tx *v, int n)
 {
 	int done = 0, round, k;
@@ -404,6 +414,7 @@ static void open__wildcard(void **state)
 	assert_int_equal(rx_wait(nic, v, 4, NULL, 0), 1);
 	assert_int_equal(v[0].kind, UCCL_RX_UNREACH);
 	assert_true(uccl_ifaddr_equal(&v[0].src, &lo));
+	quote_check(&v[0], 2);
 	nic->ops->close(nic);
 }
 
@@ -433,6 +444,7 @@ static void open__ipv6(void **state)
 	assert_int_equal(rx_wait(a, v, 2, NULL, 0), 1);
 	assert_int_equal(v[0].kind, UCCL_RX_UNREACH);
 	assert_true(uccl_ifaddr_equal(&v[0].src, &to));
+	quote_check(&v[0], 9);
 	a->ops->close(a);
 }
 
@@ -661,7 +673,6 @@ static void tx__hopeless_is_lost(void **state)
 	t[3] = packet(&to, 3, 100, 0);
 	tx_all(a, t, 4);
 	assert_int_equal(udp_of(a)->tx_errors, 2);
-	assert_false(udp_of(a)->fragment); /* our mistake, not a narrow path */
 	while (seen < 2) {
 		k = rx_wait(b, v, 4, NULL, 0);
 		assert_in_range(k, 1, 2);
@@ -680,32 +691,31 @@ static void tx__hopeless_is_lost(void **state)
 	b->ops->close(b);
 }
 
-/* Refused though not longer than what the interface allows: IP may fragment from then on, once and for all labels. */
-static void tx__narrow_path(void **state)
+/* What the interface does not carry is lost, once, and nothing is fragmented. */
+static void tx__too_long(void **state)
 {
 	struct uccl_nic *a = open_plain(0);
 	struct uccl_nic_addr to = addr_of(a);
 	struct uccl_tx t[2];
 	struct uccl_rx v[4];
-	socklen_t len = sizeof(int);
 	int label, value;
+	socklen_t len = sizeof(value);
 
 	(void)state;
-	a->caps.mtu = 70000; /* as if */
 	t[0] = packet(&to, 1, 66000, 0);
 	t[1] = packet(&to, 2, 100, 0);
 	t[1].label = 1;
 	tx_all(a, t, 2);
-	assert_true(udp_of(a)->fragment);
+	assert_int_equal(udp_of(a)->tx_errors, 1);
+	assert_int_equal(rx_wait(a, v, 4, NULL, 0), 1);
+	packet_check(&v[0], 2, 100, 0);
+	/* Nobody cuts packets, and the kernel learns no lengths from strangers. */
 	for (label = 0; label < 2; label++) {
 		assert_int_equal(getsockopt(uccl_udp_sock(udp_of(a), (uint16_t)label)->fd, IPPROTO_IP, IP_MTU_DISCOVER,
 					    &value, &len),
 				 0);
-		assert_int_equal(value, IP_PMTUDISC_DONT);
+		assert_int_equal(value, IP_PMTUDISC_PROBE);
 	}
-	assert_int_equal(udp_of(a)->tx_errors, 1);
-	assert_int_equal(rx_wait(a, v, 4, NULL, 0), 1);
-	packet_check(&v[0], 2, 100, 0);
 	a->ops->close(a);
 }
 
@@ -933,6 +943,7 @@ static void rx__unreachable(void **state)
 	assert_int_equal(rx_wait(a, v, 4, NULL, 0), 1);
 	assert_int_equal(v[0].kind, UCCL_RX_UNREACH);
 	assert_true(uccl_ifaddr_equal(&v[0].src, &to));
+	quote_check(&v[0], 1);
 	/* The pending error of one peer does not cost the packet to another. */
 	b = open_plain(0);
 	alive = addr_of(b);
@@ -956,20 +967,25 @@ static void event__bounded_and_single(void **state)
 	struct uccl_nic *a = open_plain(0);
 	struct uccl_nic_addr to = v4_loopback;
 	struct uccl_rx v[UDP_EVENTS];
+	struct udp_event event;
 	int i;
 
 	(void)state;
 	for (i = 0; i < UDP_EVENTS; i++) {
-		to.port = (uint16_t)(i + 1);
-		assert_true(uccl_udp_event(udp_of(a), UCCL_RX_UNREACH, &to, NULL));
-		assert_true(uccl_udp_event(udp_of(a), UCCL_RX_UNREACH, &to, NULL));
+		to.port = (uint16_t)(i / 2 + 1);
+		event = (struct udp_event){.kind = UCCL_RX_UNREACH, .src = to, .quote_len = 2, .quote = {1, i & 1}};
+		assert_true(uccl_udp_event(udp_of(a), &event));
+		assert_true(uccl_udp_event(udp_of(a), &event));
 	}
-	to.port++;
-	assert_false(uccl_udp_event(udp_of(a), UCCL_RX_UNREACH, &to, NULL));
+	event.src.port++;
+	assert_false(uccl_udp_event(udp_of(a), &event));
 	assert_int_equal(a->ops->rx(a, v, 10, NULL, 0), 10);
-	assert_int_equal(v[9].src.port, 10);
+	assert_int_equal(v[9].src.port, 5);
+	assert_int_equal(v[9].len, 2);
+	assert_memory_equal(v[9].data, "\1\1", 2);
 	assert_int_equal(a->ops->rx(a, v, UDP_EVENTS, NULL, 0), UDP_EVENTS - 10);
-	assert_int_equal(v[0].src.port, 11);
+	assert_int_equal(v[0].src.port, 6);
+	assert_memory_equal(v[0].data, "\1\0", 2);
 	a->ops->close(a);
 }
 
@@ -1038,14 +1054,18 @@ static void disconnect__drops_event(void **state)
 	struct uccl_nic_addr to[2] = {v4_loopback, v4_loopback};
 	struct uccl_nic_peer *peer[2];
 	struct uccl_rx v[4];
+	int i;
 
 	(void)state;
 	to[0].port = 1;
 	to[1].port = 2;
 	assert_int_equal(a->ops->connect(a, &to[0], 1, 1, &peer[0]), 0);
 	assert_int_equal(a->ops->connect(a, &to[1], 1, 1, &peer[1]), 0);
-	assert_true(uccl_udp_event(udp_of(a), UCCL_RX_GONE, &to[0], peer[0]));
-	assert_true(uccl_udp_event(udp_of(a), UCCL_RX_GONE, &to[1], peer[1]));
+	for (i = 0; i < 2; i++) {
+		struct udp_event event = {.kind = UCCL_RX_GONE, .peer = peer[i], .src = to[i]};
+
+		assert_true(uccl_udp_event(udp_of(a), &event));
+	}
 	a->ops->disconnect(a, peer[0]);
 	assert_int_equal(a->ops->rx(a, v, 4, NULL, 0), 1);
 	assert_ptr_equal(v[0].peer, peer[1]);
@@ -1105,7 +1125,7 @@ int main(void)
 		cmocka_unit_test(tx__without_gso),
 		cmocka_unit_test(tx__gso_refused),
 		cmocka_unit_test(tx__hopeless_is_lost),
-		cmocka_unit_test(tx__narrow_path),
+		cmocka_unit_test(tx__too_long),
 		cmocka_unit_test(tx__descriptors_run_out),
 		cmocka_unit_test(tx__receiver_overrun),
 		cmocka_unit_test(rx__hint_split),

@@ -341,6 +341,116 @@ static void poll__garbage_costs_its_connection(void **state)
 	uccl_udp_live_close(a);
 }
 
+/* From a loopback address. */
+static int dial_from(uint8_t last, uint16_t port)
+{
+	struct sockaddr_in sa = {.sin_family = AF_INET, .sin_port = htons(port)}, from = {.sin_family = AF_INET};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	sa.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	from.sin_addr.s_addr = htonl(0x7f000000 + last);
+	assert_int_equal(bind(fd, (struct sockaddr *)&from, sizeof(from)), 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
+	return fd;
+}
+
+/* Has its other end ended it? */
+static bool is_closed(int fd)
+{
+	uint8_t buf[16];
+	ssize_t n;
+
+	while ((n = recv(fd, buf, sizeof(buf), MSG_DONTWAIT)) > 0)
+		;
+	return !n;
+}
+
+#define DIALS 150 /* more than strangers are held */
+
+static void strangers_come(struct uccl_udp_live *live, uint16_t port, uint64_t *now, int fd[DIALS])
+{
+	for (int i = 0; i < DIALS; i++) {
+		fd[i] = dial_from(9, port);
+		if (i % 30 == 29)
+			settle(live, NULL, now);
+	}
+}
+
+/* Anybody can connect, and is held for a while only: the latest 64. */
+static void accept__few_strangers(void **state)
+{
+	struct uccl_nic_addr at;
+	struct uccl_udp_live *a = open_at(&at, 1);
+	uint64_t now = 1000;
+	int fd[DIALS];
+
+	(void)state;
+	strangers_come(a, at.port, &now, fd);
+	for (int i = 0; i < DIALS; i++) {
+		assert_int_equal(is_closed(fd[i]), i < DIALS - 64);
+		close(fd[i]);
+	}
+	uccl_udp_live_close(a);
+}
+
+/* Those that come from where a peer is stay, whether they came before we knew it or after; not any number of them. */
+static void accept__peers_stay(void **state)
+{
+	struct uccl_nic_addr at, to = loopback(1);
+	struct uccl_udp_live *a = open_at(&at, 1);
+	struct uccl_udp_live_peer *p;
+	uint64_t now = 1000;
+	int fd[DIALS], early, late, more[4];
+
+	(void)state;
+	early = dial_from(1, at.port);
+	settle(a, NULL, &now);
+	assert_int_equal(uccl_udp_live_connect(a, &to, NULL, now, &p), 0);
+	late = dial_from(1, at.port);
+	settle(a, NULL, &now);
+	strangers_come(a, at.port, &now, fd);
+	assert_false(is_closed(early));
+	assert_false(is_closed(late));
+	for (int i = 0; i < 4; i++)
+		more[i] = dial_from(1, at.port);
+	settle(a, NULL, &now);
+	assert_true(is_closed(early));
+	assert_true(is_closed(late));
+	for (int i = 0; i < 4; i++) {
+		assert_false(is_closed(more[i]));
+		close(more[i]);
+	}
+	for (int i = 0; i < DIALS; i++)
+		close(fd[i]);
+	close(early);
+	close(late);
+	uccl_udp_live_close(a);
+}
+
+/* It connects from the address by which peers know it. */
+static void connect__from_own_address(void **state)
+{
+	struct uccl_nic_addr at = loopback(0), to = loopback(0);
+	struct sockaddr_in from;
+	socklen_t len = sizeof(from);
+	struct uccl_udp_live_peer *p;
+	struct uccl_udp_live *live;
+	int fd = listener(&to.port), conn;
+
+	(void)state;
+	at.ip[15] = 7;
+	do
+		close(listener(&at.port));
+	while (uccl_udp_live_open(&at, 1, &any_port, &live));
+	assert_int_equal(uccl_udp_live_connect(live, &to, NULL, 1000, &p), 0);
+	conn = accept(fd, (struct sockaddr *)&from, &len);
+	assert_true(conn >= 0);
+	assert_int_equal(ntohl(from.sin_addr.s_addr), 0x7f000007);
+	close(conn);
+	close(fd);
+	uccl_udp_live_close(live);
+}
+
 /* With the lower half of the table used up nobody is watched, nobody is let in, and nothing fails. */
 static void connect__no_descriptors(void **state)
 {
@@ -468,6 +578,8 @@ int main(void)
 		cmocka_unit_test(connect__refused_first),   cmocka_unit_test(poll__restarted),
 		cmocka_unit_test(poll__broken_but_alive),   cmocka_unit_test(poll__foreign_listener),
 		cmocka_unit_test(poll__gives_up),	    cmocka_unit_test(poll__garbage_costs_its_connection),
+		cmocka_unit_test(accept__few_strangers),    cmocka_unit_test(accept__peers_stay),
+		cmocka_unit_test(connect__from_own_address),
 		cmocka_unit_test(connect__no_descriptors),  cmocka_unit_test(connect__from_range),
 		cmocka_unit_test(connect__range_taken),
 	};

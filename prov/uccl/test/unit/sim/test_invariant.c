@@ -88,14 +88,18 @@ static void look_credit__each(void **state)
 
 static void look_engine__slots(void **state)
 {
-	uint16_t keep;
+	struct uccl_grant *g;
+	uint32_t keep;
 
 	(void)state;
 	start("");
-	keep = flow()->cfg.slots_rx;
-	flow()->cfg.slots_rx = (uint16_t)(engine()->nic->caps.rx_slots + 1);
+	g = flow()->cfg.grant;
+	keep = g->told;
+	g->told = engine()->nic->caps.rx_slots + 1;
 	found("I8: endpoint 0 granted 257 slots of 256");
-	flow()->cfg.slots_rx = keep;
+	g->told = 0;
+	found("I8: endpoint 0 counts 0 slots of port 7001, which has");
+	g->told = keep;
 	end();
 }
 

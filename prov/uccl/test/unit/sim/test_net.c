@@ -33,9 +33,9 @@ static void seen_packet(void *arg, struct uccl_sim_pkt *p)
 	uccl_sim_pkt_free(p);
 }
 
-static void seen_unreach(void *arg, uint8_t dst)
+static void seen_unreach(void *arg, const struct uccl_sim_pkt *p)
 {
-	(void)dst;
+	assert_int_equal(p->data[0], 1);
 	((struct seen *)arg)->unreach++;
 }
 

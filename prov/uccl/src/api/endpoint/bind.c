@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* See bind.h. */
+#include "api/endpoint/bind.h"
+
+#include "api/endpoint/shared.h"
+#include "api/event/cntr.h"
+#include "api/event/cq.h"
+#include "api/event/eq.h"
+#include "api/object/domain.h"
+#include "api/peers/av.h"
+#include "progress/drivers.h"
+
+static int bind_cq(struct uccl_ep *ep, struct uccl_cq *cq, uint64_t flags)
+{
+	int rc;
+
+	if (flags & ~(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION) || !(flags & (FI_TRANSMIT | FI_RECV)) ||
+	    cq->domain != ep->domain)
+		return -FI_EINVAL;
+	if ((flags & FI_TRANSMIT && ep->tx_cq) || (flags & FI_RECV && ep->rx_cq))
+		return -FI_EINVAL;
+	rc = uccl_drivers_add(&cq->drivers, &ep->driver);
+	if (rc)
+		return rc;
+	if (flags & FI_TRANSMIT) {
+		ep->tx_cq = cq;
+		ep->tx_selective = flags & FI_SELECTIVE_COMPLETION;
+		atomic_fetch_add(&cq->refs, 1);
+	}
+	if (flags & FI_RECV) {
+		ep->rx_cq = cq;
+		ep->rx_selective = flags & FI_SELECTIVE_COMPLETION;
+		atomic_fetch_add(&cq->refs, 1);
+	}
+	uccl_driver_add_wait(&ep->driver, &cq->wait.w);
+	return 0;
+}
+
+static const uint64_t cntr_flags[UCCL_CNTR_SLOTS] = {
+	[UCCL_CNTR_SEND] = FI_SEND,
+	[UCCL_CNTR_RECV] = FI_RECV,
+	[UCCL_CNTR_READ] = FI_READ,
+	[UCCL_CNTR_WRITE] = FI_WRITE,
+	[UCCL_CNTR_REMOTE_READ] = FI_REMOTE_READ,
+	[UCCL_CNTR_REMOTE_WRITE] = FI_REMOTE_WRITE,
+};
+
+static int bind_cntr(struct uccl_ep *ep, struct uccl_cntr *cntr, uint64_t flags)
+{
+	uint64_t all = 0;
+	int rc;
+
+	for (int i = 0; i < UCCL_CNTR_SLOTS; i++) {
+		all |= cntr_flags[i];
+		if (flags & cntr_flags[i] && ep->cntr[i])
+			return -FI_EINVAL;
+	}
+	if (!flags || flags & ~all || cntr->domain != ep->domain)
+		return -FI_EINVAL;
+	/* Of an endpoint that works already; of others, uccl_driver_watch() will tell it. */
+	uccl_driver_lock(&ep->driver);
+	rc = ep->enabled ? uccl_driver_watch_by(&ep->driver, &cntr->wait.w) : 0;
+	uccl_driver_unlock(&ep->driver);
+	if (!rc)
+		rc = uccl_drivers_add(&cntr->drivers, &ep->driver);
+	if (rc)
+		return rc;
+	uccl_driver_lock(&ep->driver);
+	for (int i = 0; i < UCCL_CNTR_SLOTS; i++) {
+		if (flags & cntr_flags[i]) {
+			ep->cntr[i] = cntr;
+			atomic_fetch_add(&cntr->refs, 1);
+		}
+	}
+	uccl_driver_add_wait(&ep->driver, &cntr->wait.w);
+	uccl_driver_unlock(&ep->driver);
+	return 0;
+}
+
+int uccl_ep_bind_av(struct uccl_ep *ep, struct uccl_av *av)
+{
+	if (ep->av || ep->cm || av->domain != ep->domain)
+		return -FI_EINVAL;
+	ep->av = av;
+	ep->ctx_bits = av->ctx_bits;
+	ep->av_generation = atomic_load(av->generation);
+	atomic_fetch_add(&av->refs, 1);
+	return 0;
+}
+
+static int bind_srx(struct uccl_ep *ep, struct uccl_srx *srx)
+{
+	int rc;
+
+	if (ep->srx || srx->domain != ep->domain)
+		return -FI_EINVAL;
+	if (ep->data_takes)
+		return -FI_EOPNOTSUPP; /* they would look for a receive of the endpoint's own */
+	rc = uccl_drivers_add(&srx->drivers, &ep->driver);
+	if (rc)
+		return rc;
+	ep->srx = srx;
+	atomic_fetch_add(&srx->refs, 1);
+	return 0;
+}
+
+static int bind_stx(struct uccl_ep *ep, struct uccl_stx *stx)
+{
+	if (ep->tx_shared || stx->domain != ep->domain)
+		return -FI_EINVAL;
+	ep->tx_shared = true;
+	return 0;
+}
+
+/* For what becomes of a connection; a connectionless endpoint tells of joining groups of collectives only. */
+int uccl_ep_bind_eq(struct uccl_ep *ep, struct uccl_eq *eq)
+{
+	if (ep->eq)
+		return -FI_EINVAL;
+	if (ep->cm) {
+		int rc = uccl_drivers_add(&eq->drivers, &ep->driver);
+
+		if (rc)
+			return rc;
+		uccl_driver_add_wait(&ep->driver, &eq->wait.w);
+	}
+	ep->eq = eq;
+	atomic_fetch_add(&eq->refs, 1);
+	return 0;
+}
+
+/*
+ * fi_endpoint(3) asks for all before fi_enable. libfabric's own providers take more after it, and Sandia OpenSHMEM
+ * binds these two only then when it works with one endpoint.
+ */
+static bool bind_late(size_t fclass)
+{
+	return fclass == FI_CLASS_CNTR || fclass == FI_CLASS_STX_CTX;
+}
+
+int uccl_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+	struct uccl_ep *ep = uccl_ep_fid_of(fid)->ep;
+
+	if (ep->enabled && !bind_late(bfid->fclass))
+		return -FI_EOPBADSTATE;
+	switch (bfid->fclass) {
+	case FI_CLASS_AV:
+		return uccl_ep_bind_av(ep, uccl_container_of(bfid, struct uccl_av, fid.fid));
+	case FI_CLASS_CQ:
+		return bind_cq(ep, uccl_container_of(bfid, struct uccl_cq, fid.fid), flags);
+	case FI_CLASS_CNTR:
+		return bind_cntr(ep, uccl_container_of(bfid, struct uccl_cntr, fid.fid), flags);
+	case FI_CLASS_SRX_CTX:
+		return bind_srx(ep, uccl_container_of(bfid, struct uccl_srx, self.fid.fid));
+	case FI_CLASS_STX_CTX:
+		return bind_stx(ep, uccl_container_of(bfid, struct uccl_stx, fid.fid));
+	case FI_CLASS_EQ:
+		return uccl_ep_bind_eq(ep, uccl_container_of(bfid, struct uccl_eq, fid.fid));
+	default:
+		return -FI_EINVAL;
+	}
+}
+
+void uccl_ep_unbind(struct uccl_ep *ep)
+{
+	/* First: from here on no thread of ours, and nobody who reads another queue, is inside. */
+	uccl_domain_leave(ep->domain, &ep->driver);
+	uccl_triggers_forget(&ep->domain->triggers, NULL, ep);
+	uccl_driver_unwatch(&ep->driver);
+	if (ep->tx_cq)
+		uccl_drivers_remove(&ep->tx_cq->drivers, &ep->driver);
+	if (ep->rx_cq)
+		uccl_drivers_remove(&ep->rx_cq->drivers, &ep->driver);
+	if (ep->srx)
+		uccl_drivers_remove(&ep->srx->drivers, &ep->driver);
+	if (ep->cm && ep->eq)
+		uccl_drivers_remove(&ep->eq->drivers, &ep->driver);
+	for (int i = 0; i < UCCL_CNTR_SLOTS; i++)
+		if (ep->cntr[i])
+			uccl_drivers_remove(&ep->cntr[i]->drivers, &ep->driver);
+}
+
+void uccl_ep_drop_refs(struct uccl_ep *ep)
+{
+	if (ep->tx_cq)
+		atomic_fetch_sub(&ep->tx_cq->refs, 1);
+	if (ep->rx_cq)
+		atomic_fetch_sub(&ep->rx_cq->refs, 1);
+	for (int i = 0; i < UCCL_CNTR_SLOTS; i++)
+		if (ep->cntr[i])
+			atomic_fetch_sub(&ep->cntr[i]->refs, 1);
+	if (ep->av)
+		atomic_fetch_sub(&ep->av->refs, 1);
+	if (ep->srx)
+		atomic_fetch_sub(&ep->srx->refs, 1);
+	if (ep->eq)
+		atomic_fetch_sub(&ep->eq->refs, 1);
+	atomic_fetch_sub(&ep->domain->refs, 1);
+}

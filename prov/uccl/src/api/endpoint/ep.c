@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Life of endpoint objects. The engine is made when the program enables the endpoint, or earlier if it asks for the
+ * name first.
+ */
+#include "api/endpoint/ep.h"
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_ext_uccl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "api/endpoint/bind.h"
+#include "api/endpoint/cm.h"
+#include "api/endpoint/openops.h"
+#include "api/endpoint/option.h"
+#include "api/endpoint/sep.h"
+#include "api/endpoint/shared.h"
+#include "api/endpoint/start.h"
+#include "api/event/cntr.h"
+#include "api/event/cq.h"
+#include "api/event/eq.h"
+#include "api/lib/lib.h"
+#include "api/lib/nosys.h"
+#include "api/memory/device.h"
+#include "api/memory/mr.h"
+#include "api/object/domain.h"
+#include "api/offer/address.h"
+#include "api/offer/attr.h"
+#include "api/offer/device.h"
+#include "api/offer/named.h"
+#include "api/offer/place.h"
+#include "api/offer/source.h"
+#include "api/peers/av.h"
+#include "api/transfer/atomic.h"
+#include "api/transfer/coll.h"
+#include "api/transfer/msg.h"
+#include "api/transfer/rma.h"
+#include "api/transfer/tagged.h"
+#include "api/watch/live.h"
+#include "api/watch/stats.h"
+#include "api/watch/tracefile.h"
+#include "hmem/stage.h"
+#include "nic/ifaddr.h"
+#include "progress/automatic.h"
+#include "progress/drivers.h"
+#include "progress/linkshare.h"
+#include "progress/thread.h"
+
+static int ep_ran(struct uccl_driver *d, int n, uint64_t now)
+{
+	struct uccl_ep *ep = uccl_ep_of_driver(d);
+
+	if (ep->colls)
+		uccl_coll_run(ep, n, now);
+	if (ep->srx && (n > 0 || ep->srx_look))
+		n += uccl_srx_serve(ep, now);
+	if (ep->cm)
+		uccl_cm_run(ep, now);
+	if (ep->live)
+		uccl_live_refresh(ep->live, ep, now);
+	return n;
+}
+
+static void ep_after(struct uccl_driver *d)
+{
+	struct uccl_domain *domain = uccl_ep_of_driver(d)->domain;
+
+	if (uccl_triggers_due(&domain->triggers))
+		uccl_triggers_run(&domain->triggers);
+}
+
+static uint64_t ep_expiry(struct uccl_driver *d)
+{
+	struct uccl_ep *ep = uccl_ep_of_driver(d);
+
+	return ep->cm ? uccl_cm_expiry(ep) : UCCL_NEVER;
+}
+
+static const struct uccl_driver_ops ep_driver_ops = {
+	.ran = ep_ran,
+	.after = ep_after,
+	.expiry = ep_expiry,
+};
+
+/* The contexts of a scalable endpoint begin together. No lock is held. */
+static int ep_start(struct uccl_ep *ep)
+{
+	int rc;
+
+	if (ep->sep)
+		return uccl_sep_start(ep->sep);
+	uccl_driver_lock(&ep->driver);
+	rc = uccl_ep_start(ep, NULL);
+	uccl_driver_unlock(&ep->driver);
+	return rc;
+}
+
+/* Is there something that tells of what completes? */
+static bool tx_heard(const struct uccl_ep *ep)
+{
+	bool told = ep->tx_cq || ep->cntr[UCCL_CNTR_SEND];
+
+	return (!ep->can_send || told) &&
+	       (!ep->can_rma || told || ep->cntr[UCCL_CNTR_READ] || ep->cntr[UCCL_CNTR_WRITE]);
+}
+
+static bool rx_heard(const struct uccl_ep *ep)
+{
+	return !ep->can_recv || ep->rx_cq || ep->cntr[UCCL_CNTR_RECV];
+}
+
+static int ep_ready(const struct uccl_ep *ep)
+{
+	if (ep->enabled)
+		return -FI_EOPBADSTATE;
+	if (!ep->av && !ep->cm)
+		return -FI_ENOAV;
+	if ((ep->ways & UCCL_TX && !tx_heard(ep)) || (ep->ways & UCCL_RX && !rx_heard(ep)))
+		return -FI_ENOCQ;
+	return ep->ways & UCCL_RX && ep->rx_shared && !ep->srx ? -FI_EOPBADSTATE : 0;
+}
+
+static int ep_enable(struct uccl_ep *ep)
+{
+	int rc = ep->domain->auto_progress ? uccl_automatic_start(&ep->driver) : 0;
+
+	if (!rc)
+		rc = uccl_driver_watch(&ep->driver);
+	if (!rc)
+		ep->enabled = ep->ways;
+	return rc;
+}
+
+int uccl_ep_activate(struct uccl_ep *ep)
+{
+	int rc = ep_start(ep);
+
+	if (rc)
+		return rc;
+	uccl_driver_lock(&ep->driver);
+	rc = ep_enable(ep);
+	uccl_driver_unlock(&ep->driver);
+	return rc ? rc : uccl_domain_join(ep->domain, &ep->driver);
+}
+
+static int ep_close(struct fid *fid)
+{
+	struct uccl_ep *ep = uccl_ep_fid_of(fid)->ep;
+
+	if (&ep->self != uccl_ep_fid_of(fid)) {
+		atomic_fetch_sub(&ep->refs, 1);
+		free(uccl_ep_fid_of(fid));
+		return 0;
+	}
+	if (atomic_load(&ep->refs))
+		return -FI_EBUSY;
+	if (ep->sep)
+		uccl_sep_left(ep->sep, ep);
+	/*
+	 * In a forked child nothing is sent for the parent's endpoint, and its locks may be held for ever: only the
+	 * memory of this object is given back.
+	 */
+	if (ep->driver.forks != uccl_forks) {
+		uccl_named_close(ep->named, NULL);
+		uccl_ep_drop_refs(ep);
+		free(ep->cm);
+		uccl_coll_fini(ep);
+		free(ep->peers);
+		free(ep->sources);
+		free(ep);
+		return 0;
+	}
+	uccl_automatic_stop(&ep->driver);
+	uccl_ep_unbind(ep);
+	if (ep->cm)
+		uccl_cm_leave(ep);
+	ep->closing = true;
+	if (ep->driver.engine) {
+		uccl_named_close(ep->named, ep->driver.engine);
+		ep->named = NULL;
+		uccl_driver_linger(&ep->driver);
+		uccl_stats_write(ep);
+		uccl_ep_stop(ep);
+	}
+	uccl_coll_fini(ep);
+	uccl_ep_drop_refs(ep);
+	free(ep->cm);
+	uccl_driver_fini(&ep->driver);
+	free(ep->peers);
+	free(ep->sources);
+	free(ep);
+	return 0;
+}
+
+static struct fi_ops ep_fid_ops;
+
+/* An alias shares everything but the default flags. */
+static int ep_alias(struct uccl_ep_fid *f, struct fi_alias *alias)
+{
+	uint64_t flags = alias->flags & ~(FI_TRANSMIT | FI_RECV);
+	struct uccl_ep_fid *a;
+
+	if (!(alias->flags & (FI_TRANSMIT | FI_RECV)))
+		return -FI_EINVAL;
+	a = malloc(sizeof(*a));
+	if (!a)
+		return -FI_ENOMEM;
+	*a = *f;
+	if (alias->flags & FI_TRANSMIT)
+		a->tx_flags = flags;
+	if (alias->flags & FI_RECV)
+		a->rx_flags = flags;
+	atomic_fetch_add(&f->ep->refs, 1);
+	*alias->fid = &a->fid.fid;
+	return 0;
+}
+
+/* The direction whose flags are meant is one of the flags. */
+static int ep_opsflag(struct uccl_ep_fid *f, uint64_t *flags, bool set)
+{
+	uint64_t *own;
+
+	if (!(*flags & FI_TRANSMIT) == !(*flags & FI_RECV))
+		return -FI_EINVAL;
+	own = *flags & FI_TRANSMIT ? &f->tx_flags : &f->rx_flags;
+	if (set)
+		*own = *flags & ~(FI_TRANSMIT | FI_RECV);
+	else
+		*flags = *own;
+	return 0;
+}
+
+static int ep_control(struct fid *fid, int command, void *arg)
+{
+	struct uccl_ep_fid *f = uccl_ep_fid_of(fid);
+	int rc;
+
+	switch (command) {
+	case FI_ENABLE:
+		if (f->ep->driver.forks != uccl_forks)
+			return -FI_EOPBADSTATE;
+		rc = ep_ready(f->ep);
+		return rc ? rc : uccl_ep_activate(f->ep);
+	case FI_ALIAS:
+		return ep_alias(f, arg);
+	case FI_GETOPSFLAG:
+		return ep_opsflag(f, arg, false);
+	case FI_SETOPSFLAG:
+		return ep_opsflag(f, arg, true);
+	default:
+		return -FI_ENOSYS;
+	}
+}
+
+static ssize_t ep_cancel(struct fid *fid, void *context)
+{
+	struct uccl_ep *ep = uccl_ep_fid_of(fid)->ep;
+	int rc = -FI_EOPBADSTATE;
+
+	if (ep->driver.forks != uccl_forks)
+		return rc;
+	uccl_driver_lock(&ep->driver);
+	if (ep->driver.engine)
+		rc = uccl_engine_cancel(ep->driver.engine, context, uccl_clock());
+	uccl_driver_unlock(&ep->driver);
+	return rc;
+}
+
+static ssize_t ep_rx_size_left(struct fid_ep *fid)
+{
+	struct uccl_ep *ep = uccl_ep_fid_of(&fid->fid)->ep;
+
+	return ep->rx_size - uccl_min(ep->rx_open, ep->rx_size);
+}
+
+static ssize_t ep_tx_size_left(struct fid_ep *fid)
+{
+	struct uccl_ep *ep = uccl_ep_fid_of(&fid->fid)->ep;
+
+	return ep->tx_size - uccl_min(ep->tx_open, ep->tx_size);
+}
+
+static int ep_setname(fid_t fid, void *addr, size_t addrlen)
+{
+	struct uccl_ep *ep = uccl_ep_fid_of(fid)->ep;
+	struct uccl_addr a;
+
+	if (ep->driver.engine || ep->sep)
+		return -FI_EOPBADSTATE;
+	if (uccl_address_unpack(ep->addr_format, addr, addrlen, &a, NULL))
+		return -FI_EINVAL;
+	if (!uccl_ifaddr_is_any(&a.nic))
+		ep->src = a.nic;
+	ep->src.port = a.nic.port;
+	return 0;
+}
+
+static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
+{
+	struct uccl_ep *ep = uccl_ep_fid_of(fid)->ep;
+	struct uccl_addr a;
+	int rc;
+
+	/* Only the length is asked for: no need for an engine yet. */
+	if (!addr || !*addrlen) {
+		*addrlen = uccl_address_len(ep->addr_format, &ep->src);
+		return -FI_ETOOSMALL;
+	}
+	if (ep->driver.forks != uccl_forks)
+		return -FI_EOPBADSTATE;
+	if (ep->sep)
+		return fi_getname(uccl_sep_fid(ep->sep), addr, addrlen);
+	rc = ep_start(ep);
+	if (rc)
+		return rc;
+	if (!ep->cm || !uccl_cm_name(ep, &a))
+		a = *uccl_engine_addr(ep->driver.engine);
+	/* The address that was bound is one of the interface, never the wildcard: peers can reach it. */
+	return uccl_address_pack(ep->addr_format, &a, addr, addrlen);
+}
+
+static struct fi_ops ep_fid_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = ep_close,
+	.bind = uccl_ep_bind,
+	.control = ep_control,
+	.ops_open = uccl_openops_ep,
+	.tostr = uccl_no_tostr,
+	.ops_set = uccl_no_ops_set,
+};
+
+static struct fi_ops_ep ep_ops = {
+	.size = sizeof(struct fi_ops_ep),
+	.cancel = ep_cancel,
+	.getopt = uccl_ep_getopt,
+	.setopt = uccl_ep_setopt,
+	.tx_ctx = uccl_no_tx_ctx,
+	.rx_ctx = uccl_no_rx_ctx,
+	.rx_size_left = ep_rx_size_left,
+	.tx_size_left = ep_tx_size_left,
+};
+
+static struct fi_ops_cm ep_cm_ops = {
+	.size = sizeof(struct fi_ops_cm),
+	.setname = ep_setname,
+	.getname = ep_getname,
+	.getpeer = uccl_no_getpeer,
+	.connect = uccl_no_connect,
+	.listen = uccl_no_listen,
+	.accept = uccl_no_accept,
+	.reject = uccl_no_reject,
+	.shutdown = uccl_no_shutdown,
+	.join = uccl_coll_join,
+};
+
+static struct fi_ops_cm ep_connected_ops = {
+	.size = sizeof(struct fi_ops_cm),
+	.setname = ep_setname,
+	.getname = ep_getname,
+	.getpeer = uccl_cm_getpeer,
+	.connect = uccl_cm_connect,
+	.listen = uccl_no_listen,
+	.accept = uccl_cm_accept,
+	.reject = uccl_no_reject,
+	.shutdown = uccl_cm_shutdown,
+	.join = uccl_no_join,
+};
+
+/* What the program chose among the things that were offered. */
+static void ep_configure(struct uccl_ep *ep, const struct fi_info *info)
+{
+	const struct fi_tx_attr *tx = info->tx_attr;
+	const struct fi_rx_attr *rx = info->rx_attr;
+	uint64_t tx_caps = tx && tx->caps ? tx->caps : info->caps;
+	uint64_t rx_caps = rx && rx->caps ? rx->caps : info->caps;
+
+	if (!info->caps)
+		tx_caps = rx_caps = ~0ull;
+	/* FI_SEND and FI_RECV say nothing unless there are messages; nothing at all means all. */
+	ep->can_send = tx_caps & FI_SEND && tx_caps & (FI_MSG | FI_TAGGED);
+	ep->can_recv = rx_caps & FI_RECV && rx_caps & (FI_MSG | FI_TAGGED);
+	ep->can_rma = tx_caps & (FI_RMA | FI_ATOMIC) && !ep->can_send;
+	ep->rx_shared = info->ep_attr && info->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT;
+	ep->data_takes = (info->mode | (rx ? rx->mode : 0)) & FI_RX_CQ_DATA;
+	ep->directed = !ep->cm && rx_caps & FI_DIRECTED_RECV;
+	ep->strangers = !ep->cm && info->caps && (rx_caps | info->caps) & FI_SOURCE_ERR;
+	ep->source = rx_caps & FI_SOURCE || info->caps & FI_SOURCE;
+	memcpy(ep->group, ep->domain->group, sizeof(ep->group));
+	if (info->ep_attr && info->ep_attr->auth_key_size)
+		uccl_domain_group(ep->group, info->ep_attr->auth_key, info->ep_attr->auth_key_size);
+	ep->self.tx_flags = tx ? tx->op_flags : 0;
+	ep->self.rx_flags = rx ? rx->op_flags : 0;
+	ep->tx_size = tx && tx->size ? tx->size : UCCL_OPS_DEFAULT;
+	ep->rx_size = rx && rx->size ? rx->size : UCCL_OPS_DEFAULT;
+	ep->msg_max = UCCL_MSG_MAX;
+	if (info->ep_attr && info->ep_attr->type == FI_EP_DGRAM && info->ep_attr->max_msg_size)
+		ep->msg_max = uccl_min(ep->msg_max, info->ep_attr->max_msg_size);
+	ep->inject_max = uccl_min(ep->msg_max, ep->domain->params.inject_bytes);
+	ep->min_multi = UCCL_MIN_MULTI_DEFAULT;
+	/* Peers reach all regions of the domain through each of its endpoints. */
+	if (info->caps & FI_HMEM && !ep->domain->hmem)
+		ep->domain->hmem = uccl_device_find(&ep->domain->params);
+	ep->hmem = ep->domain->hmem;
+	ep->addr_format = info->addr_format ? info->addr_format : ep->domain->addr_format;
+}
+
+int uccl_ep_new(struct uccl_domain *d, const struct fi_info *info, uint8_t ways, size_t fclass, void *context,
+		struct uccl_ep **out)
+{
+	struct uccl_ep *ep = calloc(1, sizeof(*ep));
+
+	if (!ep)
+		return -FI_ENOMEM;
+	ep->domain = d;
+	ep->ways = ways;
+	if (info->ep_attr && info->ep_attr->type == FI_EP_MSG) {
+		ep->cm = uccl_cm_new();
+		if (!ep->cm) {
+			free(ep);
+			return -FI_ENOMEM;
+		}
+	}
+	ep_configure(ep, info);
+	if (uccl_source(info, &d->params, &ep->src)) {
+		free(ep->cm);
+		free(ep);
+		return -FI_EINVAL;
+	}
+	uccl_driver_init(&ep->driver, &ep_driver_ops, d->locking, &d->rescue.alarm);
+	ep->self.ep = ep;
+	ep->self.fid.fid.fclass = fclass;
+	ep->self.fid.fid.context = context;
+	ep->self.fid.fid.ops = &ep_fid_ops;
+	ep->self.fid.ops = &ep_ops;
+	ep->self.fid.cm = ep->cm ? &ep_connected_ops : &ep_cm_ops;
+	ep->self.fid.msg = &uccl_msg_ops;
+	ep->self.fid.rma = &uccl_rma_ops;
+	ep->self.fid.tagged = &uccl_tagged_ops;
+	ep->self.fid.atomic = &uccl_atomic_ops;
+	ep->self.fid.collective = fclass == FI_CLASS_EP && !ep->cm ? &uccl_coll_ops : &uccl_no_collective_ops;
+	atomic_fetch_add(&d->refs, 1);
+	*out = ep;
+	return 0;
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* See start.h. */
+#include "api/endpoint/start.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "api/event/cq.h"
+#include "api/lib/lib.h"
+#include "api/memory/mr.h"
+#include "api/object/domain.h"
+#include "api/offer/address.h"
+#include "api/offer/named.h"
+#include "api/offer/param.h"
+#include "api/offer/place.h"
+#include "api/watch/live.h"
+#include "api/watch/tracefile.h"
+#include "hmem/stage.h"
+
+static void fill_random(void *arg, void *buf, size_t len)
+{
+	uint8_t *p = buf;
+
+	(void)arg;
+	while (len) {
+		ssize_t n = getrandom(p, len, 0);
+
+		if (n > 0) {
+			p += n;
+			len -= n;
+		}
+	}
+}
+
+static uint64_t fault_clock(void *arg)
+{
+	(void)arg;
+	return uccl_clock();
+}
+
+/* Of this process. */
+static struct uccl_qp_budget qp_budget;
+
+/* Once in a process: paths are told apart by their source ports, and these are too few for so many. */
+static void few_ports_say(const struct uccl_params *p)
+{
+	static _Atomic bool said;
+	uint32_t ports = uccl_ports_count(&p->ports);
+
+	if (ports <= p->paths && !uccl_place_rdma(p) && !atomic_exchange(&said, true))
+		uccl_warn(FI_LOG_EP_CTRL,
+			  "FI_UCCL_PORTS=%u-%u: %u ports are enough for %u path%s, not for FI_UCCL_PATHS=%u\n",
+			  p->ports.first, p->ports.last, ports, ports - 1, ports > 2 ? "s" : "",
+			  (unsigned int)p->paths);
+}
+
+static int nic_open(struct uccl_ep *ep, struct uccl_nic **out)
+{
+	const struct uccl_params *p = &ep->domain->params;
+	struct uccl_nic_attr attr = {
+		.ifname = ep->domain->name,
+		.bind = ep->src,
+		.mtu = p->mtu,
+		.rx_bytes = p->rcvbuf_bytes,
+		.max_qp = (uint32_t)p->max_qp,
+		.srq_depth = (uint32_t)p->srq_depth,
+		.write_bytes = (uint32_t)p->write_bytes,
+		.budget = &qp_budget,
+		.ports = p->ports,
+		.liveness = p->liveness,
+		.timestamps = true,
+	};
+	struct uccl_nic *nic;
+	const char *why = "";
+	int rc;
+
+	/* No queue pair has a port of ours: others find it by one, see uccl_named_open. */
+	if (uccl_place_rdma(p) && !ep->src.pad)
+		attr.bind.port = 0;
+	fill_random(NULL, &attr.seed, sizeof(attr.seed));
+	if (uccl_ports_limited(&p->ports)) {
+		/* Each label costs a port that other processes want too: one for each path, and no spare ones. */
+		attr.labels = (uint16_t)p->paths;
+		few_ports_say(p);
+	}
+	rc = uccl_place_open(p, &attr, &nic);
+	if (rc) {
+		char place[UCCL_ADDRESS_TEXT];
+
+		uccl_address_place_text(&ep->src, place, sizeof(place));
+		uccl_warn(FI_LOG_EP_CTRL, "cannot open an endpoint at %s on interface %s: %s\n", place,
+			  ep->domain->name, uccl_lib.strerror(-rc));
+		return rc;
+	}
+	if (*p->fault) {
+		rc = uccl_nic_fault_open(nic, p->fault, fault_clock, NULL, out, &why);
+		if (rc) {
+			uccl_warn(FI_LOG_EP_CTRL, "FI_UCCL_FAULT: %s\n", why);
+			nic->ops->close(nic);
+		}
+		return rc;
+	}
+	*out = nic;
+	return 0;
+}
+
+/* Does a peer need our key? Programs that agree on a port, or exchange socket addresses, cannot pass one on. */
+static bool want_keyless(const struct uccl_ep *ep)
+{
+	uint64_t mode = ep->domain->params.keyless;
+
+	if (mode != UCCL_KEYLESS_AUTO)
+		return mode == UCCL_KEYLESS_YES;
+	/* Who asks for the address is told the key with it. */
+	if (uccl_place_rdma(&ep->domain->params))
+		return false;
+	/* Of connected endpoints only who listens is found by a port. */
+	if (ep->cm && !ep->listens)
+		return false;
+	return (ep->src.port && !ep->src_row) || uccl_address_is_sock(ep->addr_format);
+}
+
+/* What a program leaves unread must not grow with what others send. */
+static bool ep_room(void *arg)
+{
+	struct uccl_ep *ep = arg;
+
+	return !ep->rx_cq || !uccl_cq_full(ep->rx_cq);
+}
+
+/* Where there is no such memory each endpoint takes the link for its own. */
+static void link_share(struct uccl_ep *ep, struct uccl_engine_attr *attr)
+{
+	const struct uccl_credit_ops *credit = uccl_credit_find(attr->config->credit);
+	int err;
+
+	if (!credit || !credit->pull || !attr->nic->caps.link_bps)
+		return;
+	err = uccl_driver_share(&ep->driver, attr, ep->domain->name);
+	if (err)
+		uccl_warn(FI_LOG_EP_CTRL, "endpoints on %s do not share its line rate: no file in /dev/shm: %s\n",
+			  ep->domain->name, strerror(err));
+}
+
+/* At a port that was chosen for an endpoint without ports. */
+static int named_open(struct uccl_ep *ep)
+{
+	const struct uccl_params *p = &ep->domain->params;
+	struct uccl_nic_addr own = uccl_engine_addr(ep->driver.engine)->nic, *at;
+	int n, rc;
+
+	if (!uccl_place_rdma(p) || !ep->src.port)
+		return 0;
+	if (!uccl_named_allowed(p)) {
+		uccl_warn(FI_LOG_EP_CTRL,
+			  "peers cannot ask for this endpoint at port %u: FI_UCCL_KEYLESS=0 or FI_UCCL_SECURITY "
+			  "forbids it\n",
+			  ep->src.port);
+		return -FI_EADDRNOTAVAIL;
+	}
+	own.port = ep->src.port;
+	own.pad = 0;
+	own.scope = 0;
+	n = uccl_named_places(p, &own, &at);
+	if (n < 0)
+		return n;
+	rc = uccl_named_open(at, n, uccl_engine_addr(ep->driver.engine), &ep->named);
+	if (rc)
+		uccl_warn(FI_LOG_EP_CTRL, "peers cannot ask for this endpoint at port %u: %s\n", ep->src.port,
+			  uccl_lib.strerror(-rc));
+	free(at);
+	return rc;
+}
+
+int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity)
+{
+	struct uccl_config config;
+	struct uccl_engine_attr attr = {
+		.config = &config,
+		.random = fill_random,
+		.target = &uccl_mr_target,
+		.target_arg = ep,
+		.room = ep_room,
+		.room_arg = ep,
+		.data_takes = ep->data_takes,
+		.identity = identity,
+		.connected = ep->cm,
+		.group = ep->group,
+		.interface = ep->domain->name,
+	};
+	int rc;
+
+	if (ep->driver.engine)
+		return 0;
+	rc = nic_open(ep, &attr.nic);
+	if (rc)
+		return rc;
+	if (ep->hmem) {
+		rc = uccl_stage_open(ep->hmem, &ep->stage);
+		if (rc) {
+			attr.nic->ops->close(attr.nic);
+			return rc;
+		}
+		attr.device = &uccl_stage_device;
+		attr.device_arg = ep->stage;
+	}
+	uccl_params_config(&ep->domain->params, &config);
+	config.keyless = want_keyless(ep);
+	if (config.security)
+		uccl_mac_begin();
+	if (*ep->domain->params.trace)
+		ep->trace = uccl_tracefile_open(ep->domain->params.trace, ep->domain->params.trace_records);
+	attr.trace = ep->trace ? uccl_tracefile_ring(ep->trace) : NULL;
+	link_share(ep, &attr);
+	rc = uccl_driver_open(&ep->driver, &attr);
+	if (rc) {
+		uccl_warn(FI_LOG_EP_CTRL, "cannot start the endpoint on interface %s: %s\n", ep->domain->name,
+			  uccl_lib.strerror(-rc));
+		uccl_tracefile_close(ep->trace);
+		uccl_stage_close(ep->stage);
+		ep->trace = NULL;
+		ep->stage = NULL;
+		return rc;
+	}
+	if (ep->domain->params.live)
+		ep->live = uccl_live_open(ep);
+	rc = named_open(ep);
+	if (rc)
+		uccl_ep_stop(ep);
+	return rc;
+}
+
+void uccl_ep_stop(struct uccl_ep *ep)
+{
+	if (!ep->driver.engine)
+		return;
+	uccl_named_close(ep->named, ep->driver.engine);
+	uccl_live_close(ep->live);
+	uccl_driver_close(&ep->driver);
+	uccl_tracefile_close(ep->trace);
+	uccl_stage_close(ep->stage);
+	ep->stage = NULL;
+	ep->named = NULL;
+	ep->live = NULL;
+	ep->trace = NULL;
+}

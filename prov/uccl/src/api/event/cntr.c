@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* See cntr.h. */
+#include "api/event/cntr.h"
+
+#include <sched.h>
+#include <stdlib.h>
+
+#include "api/event/waitset.h"
+#include "api/lib/lib.h"
+#include "api/lib/nosys.h"
+#include "api/object/domain.h"
+#include "progress/driver.h"
+
+static struct uccl_cntr *cntr_of(struct fid_cntr *fid)
+{
+	return uccl_container_of(fid, struct uccl_cntr, fid);
+}
+
+/* Who moves it. */
+static struct uccl_drivers *movers(struct uccl_cntr *c)
+{
+	return atomic_load_explicit(&c->of_mr, memory_order_relaxed) ? &c->domain->all : &c->drivers;
+}
+
+void uccl_cntr_of_mr(struct uccl_cntr *c)
+{
+	if (!atomic_exchange(&c->of_mr, true))
+		uccl_domain_add_sleeper(c->domain, &c->sleeper);
+}
+
+void uccl_cntr_count(struct uccl_cntr *cntr, bool good)
+{
+	atomic_fetch_add(good ? &cntr->good : &cntr->bad, 1);
+	uccl_triggers_moved(&cntr->domain->triggers);
+	uccl_wait_signal(&cntr->wait.w);
+}
+
+/* Programs spin on this, so it runs the engines. */
+static uint64_t cntr_read(struct fid_cntr *fid)
+{
+	struct uccl_cntr *c = cntr_of(fid);
+
+	uccl_wait_awake(&c->wait.w);
+	uccl_drivers_poll(movers(c));
+	uccl_drivers_attend(&c->domain->drivers);
+	return atomic_load(&c->good);
+}
+
+static uint64_t cntr_readerr(struct fid_cntr *fid)
+{
+	struct uccl_cntr *c = cntr_of(fid);
+
+	uccl_drivers_poll(movers(c));
+	return atomic_load(&c->bad);
+}
+
+static int change(struct uccl_cntr *c, _Atomic uint64_t *v, uint64_t value, bool add)
+{
+	if (add)
+		atomic_fetch_add(v, value);
+	else
+		atomic_store(v, value);
+	uccl_wait_signal(&c->wait.w);
+	uccl_triggers_moved(&c->domain->triggers);
+	if (uccl_triggers_due(&c->domain->triggers))
+		uccl_triggers_run(&c->domain->triggers);
+	return 0;
+}
+
+static int cntr_add(struct fid_cntr *fid, uint64_t value)
+{
+	return change(cntr_of(fid), &cntr_of(fid)->good, value, true);
+}
+
+static int cntr_set(struct fid_cntr *fid, uint64_t value)
+{
+	return change(cntr_of(fid), &cntr_of(fid)->good, value, false);
+}
+
+static int cntr_adderr(struct fid_cntr *fid, uint64_t value)
+{
+	return change(cntr_of(fid), &cntr_of(fid)->bad, value, true);
+}
+
+static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
+{
+	return change(cntr_of(fid), &cntr_of(fid)->bad, value, false);
+}
+
+/* A program that waits although it said that it never would (FI_WAIT_NONE) waits awake. */
+static int cntr_spin(struct uccl_cntr *c, uint64_t threshold, int timeout)
+{
+	uint64_t bad = atomic_load(&c->bad), end = uccl_clock() + (uint64_t)timeout * UCCL_NS_PER_MS;
+
+	while (cntr_read(&c->fid) < threshold) {
+		if (atomic_load(&c->bad) != bad)
+			return -FI_EAVAIL;
+		if (timeout >= 0 && uccl_clock() >= end)
+			return -FI_ETIMEDOUT;
+		sched_yield();
+	}
+	return 0;
+}
+
+/* Ends when the threshold is reached, when another operation failed, or when the time is over. */
+static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
+{
+	struct uccl_cntr *c = cntr_of(fid);
+	uint64_t bad = atomic_load(&c->bad);
+	struct uccl_sleep sleep;
+	int rc = 1;
+
+	if (c->wait.obj == FI_WAIT_NONE)
+		return cntr_spin(c, threshold, timeout);
+	uccl_sleep_begin(&sleep, &c->wait.w, movers(c), &c->domain->drivers, timeout);
+	do {
+		if (cntr_read(fid) >= threshold)
+			rc = 0;
+		else if (atomic_load(&c->bad) != bad)
+			rc = -FI_EAVAIL;
+	} while (rc > 0 && uccl_sleep(&sleep));
+	uccl_sleep_end(&sleep);
+	return rc > 0 ? -FI_ETIMEDOUT : rc;
+}
+
+int uccl_cntr_trywait(struct uccl_cntr *c)
+{
+	uint64_t good = atomic_load(&c->good), bad = atomic_load(&c->bad);
+
+	if (c->wait.obj == FI_WAIT_NONE)
+		return -FI_EINVAL;
+	uccl_wait_enter_outside(&c->wait.w);
+	uccl_drivers_poll(movers(c));
+	if (atomic_load(&c->good) != good || atomic_load(&c->bad) != bad) {
+		uccl_wait_leave_outside(&c->wait.w);
+		return -FI_EAGAIN;
+	}
+	uccl_wait_until_outside(&c->wait.w,
+				uccl_min(uccl_drivers_expiry(movers(c)), uccl_drivers_expiry(&c->domain->drivers)));
+	return 0;
+}
+
+static int cntr_control(struct fid *fid, int command, void *arg)
+{
+	return uccl_waitobj_control(&uccl_container_of(fid, struct uccl_cntr, fid.fid)->wait, command, arg);
+}
+
+static int cntr_close(struct fid *fid)
+{
+	struct uccl_cntr *c = uccl_container_of(fid, struct uccl_cntr, fid.fid);
+
+	if (atomic_load(&c->refs))
+		return -FI_EBUSY;
+	uccl_domain_remove_sleeper(c->domain, &c->sleeper);
+	atomic_fetch_sub(&c->domain->refs, 1);
+	uccl_drivers_fini(&c->drivers);
+	uccl_waitset_remove(&c->wait);
+	free(c);
+	return 0;
+}
+
+static struct fi_ops cntr_fid_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = cntr_close,
+	.bind = uccl_no_bind,
+	.control = cntr_control,
+	.ops_open = uccl_no_ops_open,
+	.tostr = uccl_no_tostr,
+	.ops_set = uccl_no_ops_set,
+};
+
+static struct fi_ops_cntr cntr_ops = {
+	.size = sizeof(struct fi_ops_cntr),
+	.read = cntr_read,
+	.readerr = cntr_readerr,
+	.add = cntr_add,
+	.set = cntr_set,
+	.wait = cntr_wait,
+	.adderr = cntr_adderr,
+	.seterr = cntr_seterr,
+};
+
+int uccl_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **out, void *context)
+{
+	struct uccl_cntr *c;
+	int rc;
+
+	if (attr && (attr->events != FI_CNTR_EVENTS_COMP || attr->flags ||
+		     (attr->wait_set && attr->wait_obj != FI_WAIT_SET)))
+		return -FI_EINVAL;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return -FI_ENOMEM;
+	rc = uccl_waitset_add(&c->wait, attr ? attr->wait_obj : FI_WAIT_NONE, attr ? attr->wait_set : NULL,
+			      &c->fid.fid);
+	if (rc) {
+		free(c);
+		return rc;
+	}
+	c->domain = uccl_container_of(domain, struct uccl_domain, fid);
+	c->sleeper.wait = &c->wait.w;
+	uccl_drivers_init(&c->drivers, c->domain->locking);
+	c->fid.fid.fclass = FI_CLASS_CNTR;
+	c->fid.fid.context = context;
+	c->fid.fid.ops = &cntr_fid_ops;
+	c->fid.ops = &cntr_ops;
+	atomic_fetch_add(&c->domain->refs, 1);
+	*out = &c->fid;
+	return 0;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The functions of libfabric that the provider calls. The module is not linked to libfabric: it looks them up in the
+ * library that loads it, so that one binary serves every version and every bundled copy of it.
+ */
+#ifndef UCCL_API_LIB_H
+#define UCCL_API_LIB_H
+
+#include <errno.h>
+#include <rdma/fabric.h>
+#include <rdma/fi_errno.h>
+#include <rdma/providers/fi_log.h>
+#include <rdma/providers/fi_prov.h>
+#include <stdbool.h>
+
+#include "base/units.h"
+
+struct uccl_lib {
+	uint32_t version; /* of the library: decides how large its structs are */
+	struct fi_info *(*dupinfo)(const struct fi_info *info);
+	void (*freeinfo)(struct fi_info *info);
+	const char *(*strerror)(int err);
+	int (*log_enabled)(const struct fi_provider *prov, enum fi_log_level level, enum fi_log_subsys subsys);
+	void (*log)(const struct fi_provider *prov, enum fi_log_level level, enum fi_log_subsys subsys,
+		    const char *func, int line, const char *fmt, ...) FI_FORMAT_PRINTF(6, 7);
+	int (*param_define)(const struct fi_provider *prov, const char *name, enum fi_param_type type,
+			    const char *help, ...);
+	int (*param_get)(struct fi_provider *prov, const char *name, void *value);
+	char *(*tostr)(const void *data, enum fi_type type);
+};
+
+/* Holds stand-ins until uccl_lib_init(), and for each function that the library hides. */
+extern struct uccl_lib uccl_lib;
+/* Version of the provider, in libfabric's form; the numbers are configure.ac's. */
+#define UCCL_PROV_VERSION FI_VERSION(UCCL_PROV_MAJOR, UCCL_PROV_MINOR)
+
+/* By what libfabric knows the provider; fi_prov_ini says what it calls. */
+extern struct fi_provider uccl_prov;
+
+/* Look the functions up in the object that holds the code address `caller`. */
+void uccl_lib_init(const void *caller);
+
+#define UCCL_API_LOG(level, subsys, ...)                                                                               \
+	do {                                                                                                           \
+		if (uccl_lib.log_enabled(&uccl_prov, level, subsys)) {                                                 \
+			int saved_errno_ = errno;                                                                      \
+			uccl_lib.log(&uccl_prov, level, subsys, __func__, __LINE__, __VA_ARGS__);                      \
+			errno = saved_errno_;                                                                          \
+		}                                                                                                      \
+	} while (0)
+#define uccl_warn(subsys, ...) UCCL_API_LOG(FI_LOG_WARN, subsys, __VA_ARGS__)
+#define uccl_info(subsys, ...) UCCL_API_LOG(FI_LOG_INFO, subsys, __VA_ARGS__)
+
+#endif

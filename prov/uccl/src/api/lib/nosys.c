@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* See nosys.h. */
+#include "api/lib/nosys.h"
+
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_errno.h>
+
+/* No stub looks at what it was given. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
+int uccl_no_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+	return -FI_ENOSYS;
+}
+
+int uccl_no_control(struct fid *fid, int command, void *arg)
+{
+	return -FI_ENOSYS;
+}
+
+int uccl_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context)
+{
+	return -FI_ENOSYS;
+}
+
+int uccl_no_ops_set(struct fid *fid, const char *name, uint64_t flags, void *ops, void *context)
+{
+	return -FI_ENOSYS;
+}
+
+int uccl_no_tostr(const struct fid *fid, char *buf, size_t len)
+{
+	if (len)
+		buf[0] = '\0';
+	return -FI_ENOSYS;
+}
+
+int uccl_no_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum fi_op op,
+			 struct fi_atomic_attr *attr, uint64_t flags)
+{
+	return -FI_ENOSYS;
+}
+
+int uccl_no_tx_ctx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **tx_ep, void *context)
+{
+	return -FI_ENOSYS;
+}
+
+int uccl_no_rx_ctx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **rx_ep, void *context)
+{
+	return -FI_ENOSYS;
+}
+
+int uccl_no_getpeer(struct fid_ep *ep, void *addr, size_t *addrlen)
+{
+	return -FI_ENOSYS;
+}
+
+int uccl_no_connect(struct fid_ep *ep, const void *addr, const void *param, size_t paramlen)
+{
+	return -FI_ENOSYS;
+}
+
+int uccl_no_listen(struct fid_pep *pep)
+{
+	return -FI_ENOSYS;
+}
+
+int uccl_no_accept(struct fid_ep *ep, const void *param, size_t paramlen)
+{
+	return -FI_ENOSYS;
+}
+
+int uccl_no_reject(struct fid_pep *pep, fid_t handle, const void *param, size_t paramlen)
+{
+	return -FI_ENOSYS;
+}
+
+int uccl_no_shutdown(struct fid_ep *ep, uint64_t flags)
+{
+	return -FI_ENOSYS;
+}
+
+int uccl_no_join(struct fid_ep *ep, const void *addr, uint64_t flags, struct fid_mc **mc, void *context)
+{
+	return -FI_ENOSYS;
+}
+
+static int no_name(fid_t fid, void *addr, size_t *addrlen)
+{
+	return -FI_ENOSYS;
+}
+
+static int no_setname(fid_t fid, void *addr, size_t addrlen)
+{
+	return -FI_ENOSYS;
+}
+
+struct fi_ops_cm uccl_no_cm_ops = {
+	.size = sizeof(struct fi_ops_cm),
+	.setname = no_setname,
+	.getname = no_name,
+	.getpeer = uccl_no_getpeer,
+	.connect = uccl_no_connect,
+	.listen = uccl_no_listen,
+	.accept = uccl_no_accept,
+	.reject = uccl_no_reject,
+	.shutdown = uccl_no_shutdown,
+	.join = uccl_no_join,
+};
+
+static ssize_t no_cancel(fid_t fid, void *context)
+{
+	return -FI_ENOSYS;
+}
+
+static int no_getopt(fid_t fid, int level, int optname, void *optval, size_t *optlen)
+{
+	return -FI_ENOPROTOOPT;
+}
+
+static int no_setopt(fid_t fid, int level, int optname, const void *optval, size_t optlen)
+{
+	return -FI_ENOPROTOOPT;
+}
+
+ssize_t uccl_no_size_left(struct fid_ep *ep)
+{
+	return -FI_ENOSYS;
+}
+
+struct fi_ops_ep uccl_no_ep_ops = {
+	.size = sizeof(struct fi_ops_ep),
+	.cancel = no_cancel,
+	.getopt = no_getopt,
+	.setopt = no_setopt,
+	.tx_ctx = uccl_no_tx_ctx,
+	.rx_ctx = uccl_no_rx_ctx,
+	.rx_size_left = uccl_no_size_left,
+	.tx_size_left = uccl_no_size_left,
+};
+
+static ssize_t no_barrier(struct fid_ep *ep, fi_addr_t coll_addr, void *context)
+{
+	return -FI_ENOSYS;
+}
+
+static ssize_t no_broadcast(struct fid_ep *ep, void *buf, size_t count, void *desc, fi_addr_t coll_addr,
+			    fi_addr_t root_addr, enum fi_datatype datatype, uint64_t flags, void *context)
+{
+	return -FI_ENOSYS;
+}
+
+static ssize_t no_alltoall(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
+			   void *result_desc, fi_addr_t coll_addr, enum fi_datatype datatype, uint64_t flags,
+			   void *context)
+{
+	return -FI_ENOSYS;
+}
+
+static ssize_t no_allreduce(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
+			    void *result_desc, fi_addr_t coll_addr, enum fi_datatype datatype, enum fi_op op,
+			    uint64_t flags, void *context)
+{
+	return -FI_ENOSYS;
+}
+
+static ssize_t no_allgather(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
+			    void *result_desc, fi_addr_t coll_addr, enum fi_datatype datatype, uint64_t flags,
+			    void *context)
+{
+	return -FI_ENOSYS;
+}
+
+static ssize_t no_reduce_scatter(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
+				 void *result_desc, fi_addr_t coll_addr, enum fi_datatype datatype, enum fi_op op,
+				 uint64_t flags, void *context)
+{
+	return -FI_ENOSYS;
+}
+
+static ssize_t no_reduce(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
+			 void *result_desc, fi_addr_t coll_addr, fi_addr_t root_addr, enum fi_datatype datatype,
+			 enum fi_op op, uint64_t flags, void *context)
+{
+	return -FI_ENOSYS;
+}
+
+static ssize_t no_scatter(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
+			  void *result_desc, fi_addr_t coll_addr, fi_addr_t root_addr, enum fi_datatype datatype,
+			  uint64_t flags, void *context)
+{
+	return -FI_ENOSYS;
+}
+
+static ssize_t no_gather(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
+			 void *result_desc, fi_addr_t coll_addr, fi_addr_t root_addr, enum fi_datatype datatype,
+			 uint64_t flags, void *context)
+{
+	return -FI_ENOSYS;
+}
+
+static ssize_t no_msg(struct fid_ep *ep, const struct fi_msg_collective *msg, struct fi_ioc *resultv,
+		      void **result_desc, size_t result_count, uint64_t flags)
+{
+	return -FI_ENOSYS;
+}
+
+static ssize_t no_barrier2(struct fid_ep *ep, fi_addr_t coll_addr, uint64_t flags, void *context)
+{
+	return -FI_ENOSYS;
+}
+
+struct fi_ops_collective uccl_no_collective_ops = {
+	.size = sizeof(struct fi_ops_collective),
+	.barrier = no_barrier,
+	.broadcast = no_broadcast,
+	.alltoall = no_alltoall,
+	.allreduce = no_allreduce,
+	.allgather = no_allgather,
+	.reduce_scatter = no_reduce_scatter,
+	.reduce = no_reduce,
+	.scatter = no_scatter,
+	.gather = no_gather,
+	.msg = no_msg,
+	.barrier2 = no_barrier2,
+};

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Memory regions. The packet back ends need no registration, so a region is a descriptor for programs that insist on
+ * one, and, if peers may reach it, what requests are looked up in by key.
+ */
+#ifndef UCCL_API_MR_H
+#define UCCL_API_MR_H
+
+#include <rdma/fi_domain.h>
+
+#include "api/offer/attr.h"
+#include "base/hash.h"
+#include "msg/op.h"
+
+struct uccl_cntr;
+struct uccl_domain;
+struct uccl_ep;
+
+struct uccl_mr {
+	struct fid_mr fid;
+	struct uccl_domain *domain;
+	UT_hash_handle hh;	/* in the domain's table, by key, if peers may reach it */
+	bool entered;
+	bool device;		/* memory that the processor must not touch */
+	uint64_t access, offset;
+	uint64_t base, len;	/* what peers call its first byte; bytes of all pieces */
+	struct uccl_cntr *cntr[2]; /* of what peers do to it: reads, writes */
+	size_t iov_count;
+	struct iovec iov[UCCL_IOV_LIMIT];
+};
+
+extern struct fi_ops_mr uccl_mr_ops;
+/* How an endpoint (the argument) answers requests for memory of its domain. */
+extern const struct uccl_target_ops uccl_mr_target;
+
+#endif

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Address formats. fi_info.src_addr of an endpoint that may take any port has port 0, which the 56-byte form refuses on
+ * purpose (nobody can send there); it is written as port 1 with an incarnation that no endpoint has.
+ */
+#include "api/offer/address.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <rdma/fi_ext_uccl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "api/lib/lib.h"
+#include "nic/ifaddr.h"
+
+#define ANY_PORT 1
+#define ANY_INCARNATION UINT64_MAX
+
+bool uccl_address_format_ok(uint32_t format)
+{
+	return format == FI_ADDR_UCCL || uccl_address_is_sock(format);
+}
+
+bool uccl_address_is_sock(uint32_t format)
+{
+	return format == FI_SOCKADDR || format == FI_SOCKADDR_IN || format == FI_SOCKADDR_IN6;
+}
+
+static int format_family(uint32_t format)
+{
+	return format == FI_SOCKADDR_IN ? AF_INET : format == FI_SOCKADDR_IN6 ? AF_INET6 : AF_UNSPEC;
+}
+
+size_t uccl_address_len(uint32_t format, const struct uccl_nic_addr *nic)
+{
+	switch (format) {
+	case FI_ADDR_UCCL:
+		return UCCL_ADDR_LEN;
+	case FI_SOCKADDR_IN6:
+		return sizeof(struct sockaddr_in6);
+	case FI_SOCKADDR:
+		return uccl_ifaddr_is_v4(nic) ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+	default:
+		return sizeof(struct sockaddr_in);
+	}
+}
+
+int uccl_address_pack(uint32_t format, const struct uccl_addr *a, void *buf, size_t *len)
+{
+	uint8_t own[UCCL_ADDR_LEN];
+	struct sockaddr_storage ss;
+	size_t room = *len;
+	const void *src;
+
+	if (format == FI_ADDR_UCCL) {
+		struct uccl_addr any = *a;
+
+		if (!any.nic.port) {
+			any.nic.port = ANY_PORT;
+			any.incarnation = ANY_INCARNATION;
+		}
+		uccl_addr_encode(own, &any);
+		src = own;
+		*len = sizeof(own);
+	} else {
+		*len = uccl_ifaddr_to_sock(&ss, &a->nic, format_family(format));
+		src = &ss;
+		if (!*len)
+			return -FI_EINVAL;
+	}
+	if (room)
+		memcpy(buf, src, uccl_min(room, *len));
+	return room < *len ? -FI_ETOOSMALL : 0;
+}
+
+int uccl_address_new(uint32_t format, const struct uccl_addr *a, void **out, size_t *len)
+{
+	int rc;
+
+	*len = uccl_address_len(format, &a->nic);
+	*out = malloc(*len);
+	if (!*out)
+		return -FI_ENOMEM;
+	rc = uccl_address_pack(format, a, *out, len);
+	if (rc) {
+		free(*out);
+		*out = NULL;
+		*len = 0;
+	}
+	return rc;
+}
+
+int uccl_address_unpack(uint32_t format, const void *buf, size_t len, struct uccl_addr *a, size_t *used)
+{
+	sa_family_t family;
+	size_t need;
+	int rc;
+
+	if (!buf)
+		return -FI_EINVAL;
+	if (format == FI_ADDR_UCCL) {
+		if (used)
+			*used = UCCL_ADDR_LEN;
+		if (len < UCCL_ADDR_LEN)
+			return -FI_EINVAL;
+		rc = uccl_addr_decode(a, buf);
+		if (!rc && a->incarnation == ANY_INCARNATION && a->nic.port == ANY_PORT) {
+			a->incarnation = 0;
+			a->nic.port = 0;
+		}
+		return rc;
+	}
+	/* The slot of a foreign family is as long as the format says, so that its neighbours can still be read. */
+	if (used)
+		*used = format == FI_SOCKADDR_IN6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+	if (len < sizeof(family))
+		return -FI_EINVAL;
+	memcpy(&family, buf, sizeof(family));
+	if (family != AF_INET && family != AF_INET6)
+		return -FI_EINVAL;
+	if (format_family(format) != AF_UNSPEC && family != format_family(format))
+		return -FI_EINVAL;
+	need = family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+	if (used)
+		*used = need;
+	if (len < need)
+		return -FI_EINVAL;
+	memset(a, 0, sizeof(*a));
+	return uccl_ifaddr_from_sock(&a->nic, buf, need);
+}
+
+/* A number that is no port: getaddrinfo() would take its lower 16 bits. */
+static bool port_too_large(const char *service)
+{
+	char *end;
+	unsigned long v;
+
+	if (!service || *service < '0' || *service > '9')
+		return false;
+	errno = 0;
+	v = strtoul(service, &end, 10);
+	return !*end && (errno || v > UINT16_MAX);
+}
+
+int uccl_address_resolve(const char *node, const char *service, uint32_t format, bool numeric, bool passive,
+			 struct uccl_nic_addr *out, int max)
+{
+	struct addrinfo hints = { .ai_family = format_family(format), .ai_socktype = SOCK_DGRAM };
+	struct addrinfo *list, *ai;
+	int rc, n = 0;
+
+	hints.ai_flags = (numeric ? AI_NUMERICHOST : 0) | (passive ? AI_PASSIVE : 0);
+	rc = port_too_large(service) ? EAI_SERVICE : getaddrinfo(node, service, &hints, &list);
+	if (rc) {
+		uccl_info(FI_LOG_CORE, "node %s service %s: %s\n", node ? node : "(none)",
+			  service ? service : "(none)", gai_strerror(rc));
+		return -FI_ENODATA;
+	}
+	for (ai = list; ai && n < max; ai = ai->ai_next)
+		if (!uccl_ifaddr_from_sock(&out[n], ai->ai_addr, ai->ai_addrlen))
+			n++;
+	freeaddrinfo(list);
+	return n ? n : -FI_ENODATA;
+}
+
+void uccl_address_ip_text(const struct uccl_nic_addr *a, char *buf, size_t size)
+{
+	struct sockaddr_storage ss;
+	const void *ip = &((struct sockaddr_in6 *)&ss)->sin6_addr;
+
+	if (!size)
+		return;
+	buf[0] = '\0';
+	if (!uccl_ifaddr_to_sock(&ss, a, AF_UNSPEC))
+		return;
+	if (ss.ss_family == AF_INET)
+		ip = &((struct sockaddr_in *)&ss)->sin_addr;
+	if (!inet_ntop(ss.ss_family, ip, buf, size))
+		buf[0] = '\0';
+}
+
+size_t uccl_address_place_text(const struct uccl_nic_addr *a, char *buf, size_t size)
+{
+	char ip[INET6_ADDRSTRLEN];
+
+	uccl_address_ip_text(a, ip, sizeof(ip));
+	if (a->pad)
+		return snprintf(buf, size, "[%s]/qp%u", ip, a->scope & 0xffffff);
+	return snprintf(buf, size, uccl_ifaddr_is_v4(a) ? "%s:%u" : "[%s]:%u", ip, a->port);
+}
+
+size_t uccl_address_text(const struct uccl_addr *a, char *buf, size_t size)
+{
+	char place[UCCL_ADDRESS_TEXT];
+
+	uccl_address_place_text(&a->nic, place, sizeof(place));
+	return snprintf(buf, size, "fi_uccl://%s/%016llx", place, (unsigned long long)a->incarnation);
+}

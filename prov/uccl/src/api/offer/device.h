@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Memory of devices (FI_HMEM): who may use it. */
+#ifndef UCCL_API_OFFER_DEVICE_H
+#define UCCL_API_OFFER_DEVICE_H
+
+#include "api/offer/param.h"
+#include "hmem/hmem.h"
+
+/* The devices that these variables allow to use; NULL: none, or there are none. The first call looks for them. */
+const struct uccl_hmem_ops *uccl_device_find(const struct uccl_params *p);
+
+#endif

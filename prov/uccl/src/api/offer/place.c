@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "api/offer/place.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "base/units.h"
+#include "nic/verbs_dev.h"
+
+#define RAILS_MAX 8 /* the back end refuses more than it has room for */
+
+bool uccl_place_rdma(const struct uccl_params *p)
+{
+	return !strncmp(p->backend, "verbs", 5);
+}
+
+/* The part of a name like "mlx5_0+mlx5_1" that begins here: its length. */
+static size_t rail_len(const char *s)
+{
+	return strcspn(s, "+,");
+}
+
+/* NICs that FI_UCCL_NIC joins as rails; how many such names there are at most. */
+static int rails_wanted(const struct uccl_params *p)
+{
+	int n = 0;
+
+	for (const char *s = strchr(p->nic, '+'); s; s = strchr(s + 1, '+'))
+		n++;
+	return n;
+}
+
+/*
+ * One NIC of the name s[0..len), which joins several of list[0..n). 0: it does not, or one of them is not there. The
+ * first of them is the place that peers know.
+ */
+static int rails_join(const struct uccl_ifaddr *list, int n, const char *s, size_t len, struct uccl_ifaddr *out)
+{
+	const char *end = s + len;
+
+	if (!memchr(s, '+', len) || len >= sizeof(out->name))
+		return 0;
+	memset(out, 0, sizeof(*out));
+	for (const char *part = s; part < end; part += rail_len(part) + 1) {
+		int i;
+
+		for (i = 0; i < n; i++)
+			if (strlen(list[i].name) == rail_len(part) && !strncmp(list[i].name, part, rail_len(part)))
+				break;
+		if (i == n)
+			return 0;
+		if (part == s)
+			*out = list[i];
+		out->mtu = (uint32_t)uccl_min(out->mtu, list[i].mtu);
+		out->link_bps += part == s ? 0 : list[i].link_bps;
+	}
+	memcpy(out->name, s, len);
+	out->name[len] = '\0';
+	return 1;
+}
+
+static int rdma_list(const struct uccl_params *p, struct uccl_ifaddr **list)
+{
+	struct uccl_verbs_port *ports;
+	int n = uccl_verbs_list(NULL, &ports), all = n;
+
+	*list = NULL;
+	if (n <= 0)
+		return n;
+	*list = calloc((size_t)(n + rails_wanted(p)), sizeof(**list));
+	for (int i = 0; *list && i < n; i++) {
+		struct uccl_ifaddr *a = &(*list)[i];
+
+		_Static_assert(sizeof(a->name) >= sizeof(ports[i].name), "room for a device's name");
+		snprintf(a->name, sizeof(a->name), "%s", ports[i].name);
+		a->addr = ports[i].addr;
+		a->mtu = ports[i].mtu;
+		a->link_bps = ports[i].link_bps;
+	}
+	free(ports);
+	if (!*list)
+		return -FI_ENOMEM;
+	for (const char *s = p->nic; *s;) {
+		size_t len = strcspn(s, ",");
+
+		all += rails_join(*list, n, s, len, &(*list)[all]);
+		s += len + (s[len] == ',');
+	}
+	return all;
+}
+
+int uccl_place_list(const struct uccl_params *p, struct uccl_ifaddr **list)
+{
+	return uccl_place_rdma(p) ? rdma_list(p, list) : uccl_ifaddr_list(list);
+}
+
+static int rail_open(const struct uccl_params *p, const struct uccl_nic_attr *attr, struct uccl_nic **nic)
+{
+	static const struct {
+		const char *name;
+		int (*open)(const struct uccl_nic_attr *attr, struct uccl_nic **nic);
+	} ends[] = {
+		{"udp", uccl_nic_udp_open},
+		{"verbs-ud", uccl_nic_verbs_ud_open},
+		{"verbs-uc", uccl_nic_verbs_uc_open},
+		{"verbs-rc", uccl_nic_verbs_rc_open},
+	};
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		if (!strcmp(p->backend, ends[i].name))
+			return ends[i].open(attr, nic);
+	return -FI_EINVAL;
+}
+
+int uccl_place_open(const struct uccl_params *p, const struct uccl_nic_attr *attr, struct uccl_nic **nic)
+{
+	struct uccl_nic_attr one = *attr;
+	struct uccl_nic *rail[RAILS_MAX];
+	char name[UCCL_IFADDR_NAME];
+	int n = 0, rc = 0;
+
+	if (!attr->ifname || !strchr(attr->ifname, '+') || !uccl_place_rdma(p))
+		return rail_open(p, attr, nic);
+	one.ifname = name;
+	for (const char *s = attr->ifname; *s && !rc; s += rail_len(s) + (s[rail_len(s)] == '+')) {
+		snprintf(name, sizeof(name), "%.*s", (int)rail_len(s), s);
+		rc = n < RAILS_MAX ? rail_open(p, &one, &rail[n]) : -FI_EINVAL;
+		n += !rc;
+		/* The address that was asked for is of the first. */
+		memset(&one.bind, 0, sizeof(one.bind));
+	}
+	if (!rc)
+		return uccl_nic_rails_open(rail, n, nic);
+	while (n--)
+		rail[n]->ops->close(rail[n]);
+	return rc;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* See work.h. */
+#include "api/transfer/work.h"
+
+#include "api/event/cntr.h"
+#include "api/transfer/atomic.h"
+#include "api/transfer/trigger.h"
+#include "api/transfer/xfer.h"
+
+static struct uccl_deferred *deferred(struct uccl_trigger *t)
+{
+	return uccl_container_of(t, struct uccl_deferred, trigger);
+}
+
+static ssize_t post_atomic(struct uccl_trigger *t)
+{
+	return uccl_atomic_work(t->work);
+}
+
+static ssize_t post_add(struct uccl_trigger *t)
+{
+	return fi_cntr_add(&deferred(t)->target->fid, deferred(t)->value);
+}
+
+static ssize_t post_set(struct uccl_trigger *t)
+{
+	return fi_cntr_set(&deferred(t)->target->fid, deferred(t)->value);
+}
+
+static struct uccl_ep_fid *handle(struct fid_ep *ep)
+{
+	return uccl_container_of(ep, struct uccl_ep_fid, fid);
+}
+
+static int work_msg(struct uccl_deferred *t, const struct fi_op_msg *op, bool recv)
+{
+	const struct fi_msg *msg = &op->msg;
+	struct uccl_xfer x = {
+		.iov = msg->msg_iov, .count = msg->iov_count, .addr = msg->addr, .data = msg->data,
+		.context = msg->context, .flags = op->flags | FI_MSG,
+	};
+
+	uccl_deferred_on(t, handle(op->ep));
+	return uccl_deferred_xfer(t, &x, recv ? uccl_xfer_recv : uccl_xfer_send) ? 0 : -FI_EINVAL;
+}
+
+static int work_tagged(struct uccl_deferred *t, const struct fi_op_tagged *op, bool recv)
+{
+	const struct fi_msg_tagged *msg = &op->msg;
+	struct uccl_xfer x = {
+		.iov = msg->msg_iov, .count = msg->iov_count, .addr = msg->addr, .tag = msg->tag,
+		.ignore = msg->ignore, .data = msg->data, .context = msg->context, .flags = op->flags | FI_TAGGED,
+	};
+
+	uccl_deferred_on(t, handle(op->ep));
+	return uccl_deferred_xfer(t, &x, recv ? uccl_xfer_recv : uccl_xfer_send) ? 0 : -FI_EINVAL;
+}
+
+static int work_rma(struct uccl_deferred *t, const struct fi_op_rma *op, enum uccl_op_type type)
+{
+	const struct fi_msg_rma *msg = &op->msg;
+	struct uccl_rma x = {
+		.type = type, .iov = msg->msg_iov, .count = msg->iov_count, .addr = msg->addr, .data = msg->data,
+		.context = msg->context, .flags = op->flags, .nseg = (uint8_t)msg->rma_iov_count,
+	};
+
+	if (msg->rma_iov_count > UCCL_SEG_MAX)
+		return -FI_EINVAL;
+	for (uint8_t i = 0; i < x.nseg; i++)
+		x.seg[i] = (struct uccl_seg){ .addr = msg->rma_iov[i].addr, .len = msg->rma_iov[i].len,
+					      .key = msg->rma_iov[i].key };
+	uccl_deferred_on(t, handle(op->ep));
+	return uccl_deferred_rma(t, &x, uccl_xfer_rma) ? 0 : -FI_EINVAL;
+}
+
+static int work_cntr(struct uccl_deferred *t, const struct fi_op_cntr *op, ssize_t (*post)(struct uccl_trigger *t))
+{
+	t->trigger.post = post;
+	t->target = uccl_container_of(op->cntr, struct uccl_cntr, fid);
+	t->value = op->value;
+	return 0;
+}
+
+static int work_fill(struct uccl_deferred *t, const struct fi_deferred_work *w)
+{
+	switch (w->op_type) {
+	case FI_OP_SEND:
+	case FI_OP_RECV:
+		return work_msg(t, w->op.msg, w->op_type == FI_OP_RECV);
+	case FI_OP_TSEND:
+	case FI_OP_TRECV:
+		return work_tagged(t, w->op.tagged, w->op_type == FI_OP_TRECV);
+	case FI_OP_READ:
+		return work_rma(t, w->op.rma, UCCL_OP_READ);
+	case FI_OP_WRITE:
+		return work_rma(t, w->op.rma, UCCL_OP_WRITE);
+	case FI_OP_ATOMIC:
+	case FI_OP_FETCH_ATOMIC:
+	case FI_OP_COMPARE_ATOMIC:
+		/* The program's structures are ours until it is done. */
+		uccl_deferred_on(t, handle(w->op.atomic->ep));
+		t->trigger.post = post_atomic;
+		return 0;
+	case FI_OP_CNTR_ADD:
+		return work_cntr(t, w->op.cntr, post_add);
+	case FI_OP_CNTR_SET:
+		return work_cntr(t, w->op.cntr, post_set);
+	default:
+		return -FI_ENOSYS;
+	}
+}
+
+static int work_queue(struct uccl_domain *d, struct fi_deferred_work *w)
+{
+	struct uccl_deferred *t;
+	int rc;
+
+	if (!w->triggering_cntr)
+		return -FI_EINVAL;
+	t = uccl_deferred_new(w->triggering_cntr, w->threshold);
+	if (!t)
+		return -FI_ENOMEM;
+	t->trigger.work = w;
+	rc = work_fill(t, w);
+	if (rc) {
+		uccl_trigger_free(&t->trigger);
+		return rc;
+	}
+	t->x.done_cntr = t->rma.done_cntr = w->completion_cntr;
+	if (t->target && w->completion_cntr) {
+		uccl_trigger_free(&t->trigger);
+		return -FI_EINVAL;
+	}
+	uccl_triggers_arm(&d->triggers, &t->trigger);
+	return 0;
+}
+
+int uccl_work_control(struct uccl_domain *d, int command, void *arg)
+{
+	switch (command) {
+	case FI_QUEUE_WORK:
+		return work_queue(d, arg);
+	case FI_CANCEL_WORK:
+		return uccl_triggers_forget(&d->triggers, arg, NULL) ? 0 : -FI_ENOENT;
+	case FI_FLUSH_WORK:
+		uccl_triggers_forget(&d->triggers, NULL, NULL);
+		return 0;
+	default:
+		return -FI_ENOSYS;
+	}
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What happens to a flow by itself. Its timers: ack_at (delayed acknowledgement), rack_at (loss by time), probe_at
+ * (tail probe, then time-outs with back-off), next_tx_ns (pacing), path_at (quarantine, probation), close_at (CLOSE
+ * again).
+ */
+#include "core/internal.h"
+
+static void timeout_ask(struct uccl_flow *f, uint16_t path)
+{
+	/* A route that swallows everything may be all that the present labels have. */
+	if (f->backoff >= (f->cfg.paths_tx + 1u) / 2 + 2u)
+		flow_path_reroll(f, path);
+	flow_path_probe(f, path);
+}
+
+/*
+ * Nothing was acknowledged for the probe time-out. First a tail probe: a PROBE on the path of the oldest chunk,
+ * where it is also a later packet, and one where the last answer came from. Then time-outs: a PROBE on each of two
+ * paths, path after path. No payload is sent again to ask: what the peer, which may merely compute or be stopped, has
+ * not read yet would be there twice. Nor do the policies hear of a time-out before a loss is proven: silence is no
+ * congestion.
+ * PROTOCOL R54 R55
+ */
+static void probe_expire(struct uccl_flow *f, uint64_t now)
+{
+	struct uccl_sent *e = flow_sent(f, f->una);
+	uint16_t path = e->path, n = f->cfg.paths_tx;
+
+	if (!flow_outstanding(f)) {
+		f->probe_at = UCCL_NEVER;
+		return;
+	}
+	f->cfg.stats->probes++;
+	flow_trace(f, UCCL_TRACE_TIMEOUT, (uint8_t)uccl_min(f->backoff, UINT8_MAX), path, f->una, 0, 0, now);
+	if (f->backoff) {
+		f->cfg.stats->rtos++;
+		flow_control_forget(f);
+		/* First where the last answer came from. */
+		path = f->backoff == 1 && f->alive_path != path ? f->alive_path : (uint16_t)((path + f->backoff) % n);
+		timeout_ask(f, path);
+		if (n > 1)
+			timeout_ask(f, (uint16_t)((path + n / 2) % n));
+	} else {
+		flow_path_probe(f, path);
+		/* If the path is dead, another one's answer tells of it: if possible that which answered last. */
+		if (f->alive_path != path && uccl_path_usable(&f->paths[f->alive_path]))
+			flow_path_probe(f, f->alive_path);
+		else
+			flow_path_probe(f, flow_next_path(f));
+	}
+	/* As coarse as the time that its answer will echo, or that would seem older than the probe. */
+	f->probe_ns = now >> UCCL_TS_SHIFT << UCCL_TS_SHIFT;
+	if (f->backoff == 1) {
+		f->rto_ns = f->probe_ns;
+		f->rto_chunks = f->inflight_chunks;
+		f->rto_lost = 0;
+	}
+	if (f->backoff < 1000000)
+		f->backoff++;
+	flow_probe_arm(f, now);
+}
+
+uint64_t uccl_flow_expiry(const struct uccl_flow *f)
+{
+	uint64_t at = uccl_min(f->ack_at, uccl_min(f->rack_at, f->probe_at));
+
+	at = uccl_min(at, uccl_min(f->path_at, f->close_at));
+	/* Pacing matters only when something waits and nothing else will wake the flow. */
+	if (f->next_tx_ns > 0 && (!TAILQ_EMPTY(&f->bulk) || !TAILQ_EMPTY(&f->records)))
+		at = uccl_min(at, f->next_tx_ns);
+	if (f->starved)
+		at = uccl_min(at, f->demand_ns);
+	return at;
+}
+
+void uccl_flow_expire(struct uccl_flow *f, uint64_t now)
+{
+	if (now >= f->ack_at) {
+		f->ack_now = true;
+		f->ack_at = UCCL_NEVER;
+	}
+	if (now >= f->rack_at)
+		flow_detect(f, now);
+	if (now >= f->probe_at)
+		probe_expire(f, now);
+	if (now >= f->path_at)
+		flow_paths_expire(f, now);
+	if (now >= f->close_at) {
+		f->close_due = true;
+		f->close_at = now + uccl_max(uccl_flow_rto(f), 5 * UCCL_NS_PER_MS);
+	}
+	if (now >= f->next_tx_ns)
+		f->next_tx_ns = 0;
+}
+
+void uccl_flow_writes(struct uccl_flow *f, uint16_t path, bool on, uint64_t now)
+{
+	struct uccl_path *p;
+
+	if (!f->cfg.write_later || path >= f->cfg.paths_tx)
+		return;
+	p = &f->paths[path];
+	p->write_losses = 0;
+	if (on) {
+		p->write = UCCL_WRITE_TRIAL;
+		p->write_until = p->write_strikes ? now + (uccl_flow_rto(f) << p->write_strikes) : now;
+		return;
+	}
+	p->write = UCCL_WRITE_OFF;
+	flow_writes_lost(f, path, now);
+}

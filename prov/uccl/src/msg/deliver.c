@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* What a flow tells: every record goes to who it is for. */
+#include "msg/recv.h"
+#include "msg/serve.h"
+#include "msg/tx.h"
+
+static enum uccl_drop msg_deliver(struct uccl_flow *f, const struct uccl_chunk_in *in, uint64_t now)
+{
+	struct uccl_peer *p = f->user;
+
+	/* Where copies to devices do not keep up, payload comes again. */
+	if (p->mep->device && in->len && !in->placed && !p->mep->device->room(p->mep->device_arg))
+		return UCCL_DROP_MEMORY;
+	switch (in->rtype) {
+	case UCCL_REC_MSG:
+		if (p->mep->starved)
+			uccl_msg_retry(p->mep, now);
+		return msg_recv_env(p, in, now);
+	case UCCL_REC_EAGER:
+		return msg_rx_eager(p, in, now);
+	case UCCL_REC_DATA:
+	case UCCL_REC_REPLY:
+		return msg_rx_data(p, in, now);
+	case UCCL_REC_CTS:
+		return in->len ? UCCL_DROP_RECORD : msg_tx_cts(p, in->rec);
+	case UCCL_REC_REQ:
+		return msg_rx_stranger(p) ? UCCL_DROP_STATE : msg_req(p, in, now);
+	case UCCL_REC_FIN:
+	case UCCL_REC_RESP:
+		return in->len ? UCCL_DROP_RECORD : msg_tx_fin(p, in->rec);
+	default:
+		return UCCL_DROP_RECORD;
+	}
+}
+
+static void msg_settled(struct uccl_flow *f, uint32_t id, uint32_t gen, uint64_t now)
+{
+	msg_rx_settled(f->user, id, gen, now);
+}
+
+static void msg_fence(struct uccl_flow *f, uint16_t path, uint64_t now)
+{
+	struct uccl_peer *p = f->user;
+
+	p->mep->ops->fence(p, path, now);
+}
+
+static void msg_acked(struct uccl_flow *f, struct uccl_item *item, uint64_t now)
+{
+	(void)f;
+	switch (item->rtype) {
+	case UCCL_REC_RESP:
+	case UCCL_REC_REPLY:
+		msg_serve_acked(item, now);
+		return;
+	case UCCL_REC_CTS:
+	case UCCL_REC_FIN:
+		msg_rx_acked(item);
+		return;
+	default:
+		msg_tx_acked(item);
+		return;
+	}
+}
+
+const struct uccl_flow_ops uccl_msg_flow_ops = {
+	.deliver = msg_deliver,
+	.settled = msg_settled,
+	.fence = msg_fence,
+	.acked = msg_acked,
+};

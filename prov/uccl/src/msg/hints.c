@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Where payload will probably belong, before it is received: it need not be copied then. */
+#include "base/units.h"
+#include "msg/mep.h"
+
+/* Foreseeing the place of a payload pays from this chunk size on. */
+#define HINT_MIN 16384
+
+/* A matched message whose rest is on its way. */
+static bool rx_streams(const struct uccl_msg_rx *rx)
+{
+	return rx->iov && rx->niov == 1 && !rx->device && !rx->mr && rx->id && rx->hi < rx->limit;
+}
+
+/*
+ * Two payloads at one place would destroy each other before either can be moved away. Receives have no memory in
+ * common, but reads and writes may.
+ */
+static bool hint_apart(const struct uccl_rx_hint *hints, int n, const uint8_t *dst, uint64_t len)
+{
+	for (int i = 0; i < n; i++) {
+		const uint8_t *other = hints[i].dst;
+
+		if (dst < other + hints[i].len && other < dst + len)
+			return false;
+	}
+	return true;
+}
+
+int uccl_msg_hints(struct uccl_mep *m, struct uccl_rx_hint *hints, int n)
+{
+	const struct uccl_msg_rx *rx = m->stream;
+	uint64_t off, chunk;
+	int i = 0;
+
+	/* The kernel merges small packets; copying them costs less than undoing a wrong guess. */
+	if (!rx || rx->peer->flow.cfg.chunk_bytes < HINT_MIN)
+		return 0;
+	chunk = rx->peer->flow.cfg.chunk_bytes;
+	/* When this message is through, the peer goes on with the one that was granted next. */
+	for (; rx && i < n; rx = TAILQ_NEXT(rx, plink)) {
+		if (!rx_streams(rx))
+			continue;
+		for (off = rx->hi; i < n && off < rx->limit; off += chunk) {
+			uint8_t *dst = (uint8_t *)rx->iov[0].iov_base + off;
+			uint64_t len = uccl_min(chunk, rx->limit - off);
+
+			if (!hint_apart(hints, i, dst, len))
+				break;
+			hints[i].dst = dst;
+			hints[i++].len = (uint32_t)len;
+		}
+	}
+	return i;
+}
+
+uint8_t *uccl_msg_place(struct uccl_peer *p, const struct uccl_hdr *h)
+{
+	struct uccl_msg_rx *rx;
+	uint64_t off;
+
+	if (h->type != UCCL_PKT_CHUNK || (h->rtype != UCCL_REC_DATA && h->rtype != UCCL_REC_REPLY))
+		return NULL;
+	rx = msg_rx_by_id(p, uccl_get32(h->rec), uccl_get32(h->rec + 4));
+	off = uccl_get64(h->rec + 8);
+	if (!rx || !rx->iov || rx->niov != 1 || rx->device || off > rx->limit || h->payload_len > rx->limit - off)
+		return NULL;
+	return (uint8_t *)rx->iov[0].iov_base + off;
+}

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "msg/rx.h"
+
+#include "base/seq.h"
+#include "base/units.h"
+#include "msg/iov.h"
+#include "msg/posted.h"
+#include "msg/unexpected.h"
+
+struct uccl_msg_rx *msg_rx_new(struct uccl_peer *p, uint64_t mseq)
+{
+	struct uccl_msg_rx *rx = uccl_pool_get(&p->mep->rx_pool);
+
+	if (!rx)
+		return NULL;
+	rx->peer = p;
+	rx->mseq = mseq;
+	TAILQ_INSERT_TAIL(&p->rxs, rx, plink);
+	return rx;
+}
+
+bool msg_rx_hash(struct uccl_msg_rx *rx)
+{
+	HASH_ADD(hh, rx->peer->by_mseq, mseq, sizeof(rx->mseq), rx);
+	rx->hashed = rx->hh.tbl != NULL;
+	return rx->hashed;
+}
+
+void msg_rx_unhash(struct uccl_msg_rx *rx)
+{
+	struct uccl_peer *p = rx->peer;
+
+	if (rx->hashed) {
+		HASH_DEL(p->by_mseq, rx);
+		rx->hashed = false;
+	}
+}
+
+struct uccl_msg_rx *msg_rx_find(struct uccl_peer *p, uint64_t mseq)
+{
+	struct uccl_msg_rx *rx = NULL;
+
+	if (p->by_mseq)
+		HASH_FIND(hh, p->by_mseq, &mseq, sizeof(mseq), rx);
+	return rx;
+}
+
+struct uccl_msg_rx *msg_rx_by_id(struct uccl_peer *p, uint32_t id, uint32_t gen)
+{
+	struct uccl_msg_rx *rx = uccl_ids_find(&p->mep->rx_ids, id);
+
+	return rx && rx->peer == p && (uint32_t)rx->mseq == gen && !rx->finished ? rx : NULL;
+}
+
+void msg_rx_set_env(struct uccl_msg_rx *rx, const struct msg_rx_ops *ops, const struct uccl_env *env, uint64_t eager)
+{
+	rx->ops = ops;
+	rx->have_env = true;
+	rx->tag = env->tag;
+	rx->data = env->data;
+	rx->len = env->len;
+	rx->flags = env->flags;
+	rx->send_id = env->id;
+	rx->eager = eager;
+}
+
+void msg_rx_free(struct uccl_msg_rx *rx)
+{
+	struct uccl_peer *p = rx->peer;
+	struct uccl_mep *m = p->mep;
+
+	if (rx->copy.ticket)
+		msg_copy_end(m, &rx->copy);
+	msg_rx_unhash(rx);
+	msg_rx_buffer_free(rx);
+	msg_rx_unhold(rx);
+	if (rx->ops && rx->ops->freed)
+		rx->ops->freed(rx);
+	if (rx->id)
+		uccl_ids_put(&m->rx_ids, rx->id);
+	if (m->stream == rx)
+		m->stream = TAILQ_NEXT(rx, plink);
+	TAILQ_REMOVE(&p->rxs, rx, plink);
+	uccl_pool_put(&m->rx_pool, rx);
+}
+
+void msg_rx_release(struct uccl_msg_rx *rx)
+{
+	rx->finished = true;
+	if (rx->copy.ticket)
+		msg_copy_end(rx->peer->mep, &rx->copy);
+	if (!rx->cts.queued && !rx->cts.pending && !rx->fin.queued && !rx->fin.pending)
+		msg_rx_free(rx);
+}
+
+void msg_rx_failed(struct uccl_msg_rx *rx, int err)
+{
+	struct uccl_peer *p = rx->peer;
+
+	if (rx->mr) {
+		p->mep->ops->dereg(p, rx->mr);
+		rx->mr = NULL;
+	}
+	rx->iov = NULL;
+	if (rx->ops && rx->ops->failed)
+		rx->ops->failed(rx, err);
+	else
+		msg_rx_free(rx);
+}
+
+bool msg_rx_stranger(const struct uccl_peer *p)
+{
+	return p->mep->cm && p != p->mep->sole;
+}
+
+void msg_rx_drain(struct uccl_peer *p, uint64_t now)
+{
+	struct uccl_msg_rx *rx;
+
+	while (p->by_mseq && (rx = msg_rx_find(p, p->rx_mseq)) && rx->have_env &&
+	       msg_rx_meets(rx->flags, rx->got, rx->eager)) {
+		p->rx_mseq++;
+		/* Complete but for the receive: it need not be found by sequence any more. */
+		if (rx->got >= rx->eager)
+			msg_rx_unhash(rx);
+		rx->in_order = true;
+		rx->ops->turn(rx, now);
+	}
+	msg_peer_limits(p);
+}
+
+void msg_rx_match(struct uccl_mep *m, struct uccl_msg_rx *rx, struct uccl_op *recv, uint64_t now)
+{
+	struct uccl_op *op = msg_posted_take(m, recv, rx->len);
+
+	if (!op)
+		return;
+	uccl_match_unlist(&m->match, rx);
+	rx->ops->matched(rx, op, now);
+}
+
+bool msg_rx_covers(struct uccl_msg_rx *rx, uint64_t off, uint64_t len, uint64_t need)
+{
+	const uint8_t *key = rx->peer->mep->cover_key;
+
+	return uccl_cover_add(&rx->cover, off, off + len, key) &&
+	       (rx->got + len != need || uccl_cover_whole(&rx->cover, need, key));
+}
+
+/* To where it was matched to. */
+static inline void rx_in(struct uccl_msg_rx *rx, uint64_t off, const uint8_t *data, uint64_t len)
+{
+	if (rx->device)
+		msg_put(rx->peer->mep, &rx->copy, rx->iov, rx->niov, rx->device, off, data, len);
+	else
+		msg_copy_in(rx->iov, rx->niov, off, data, len);
+}
+
+void msg_rx_place(struct uccl_msg_rx *rx, uint64_t off, const uint8_t *data, uint64_t len)
+{
+	rx->got += len;
+	if (rx->iov) {
+		if (off < rx->limit)
+			rx_in(rx, off, data, uccl_min(len, rx->limit - off));
+		rx->hi = uccl_max(rx->hi, off + len);
+	} else if (rx->buf) {
+		memcpy(rx->buf + off, data, len);
+	}
+}
+
+void msg_rx_move(struct uccl_msg_rx *rx, uint64_t len)
+{
+	rx_in(rx, 0, rx->buf, len);
+}
+
+static void rx_complete(struct uccl_msg_rx *rx, uint64_t now);
+
+static void rx_copied(struct uccl_copy *c, uint64_t now)
+{
+	rx_complete(uccl_container_of(c, struct uccl_msg_rx, copy), now);
+}
+
+/* Everything that has a place is in its place. */
+static void rx_complete(struct uccl_msg_rx *rx, uint64_t now)
+{
+	struct uccl_peer *p = rx->peer;
+
+	if (rx->device) {
+		if (!msg_copied(p->mep, &rx->copy)) {
+			msg_copy_wait(p->mep, &rx->copy, rx_copied);
+			return;
+		}
+		msg_copy_end(p->mep, &rx->copy);
+	}
+	if (rx->doubts && p->mep->dereg_fences) {
+		/* What still comes finds no place. A message without a place was promised no write. PROTOCOL R26 */
+		if (rx->mr)
+			p->mep->ops->dereg(p, rx->mr);
+		rx->mr = NULL;
+		rx->doubts = 0;
+		uccl_flow_forgive(&p->flow, rx->id, (uint32_t)rx->mseq);
+	}
+	if (rx->doubts) {
+		/* A direct write may still come: the buffer stays ours until every path that it may be on is fenced. */
+		if (!rx->fencing) {
+			rx->fencing = true;
+			uccl_flow_fence_message(&p->flow, rx->id, (uint32_t)rx->mseq, now);
+		}
+		return;
+	}
+	if (rx->mr) {
+		p->mep->ops->dereg(p, rx->mr);
+		rx->mr = NULL;
+	}
+	rx->iov = NULL;
+	rx->ops->placed(rx, now);
+}
+
+void msg_rx_check(struct uccl_msg_rx *rx, uint64_t now)
+{
+	uint64_t need = rx->flags & UCCL_ENV_EAGER ? rx->eager : uccl_max(rx->limit, rx->eager);
+
+	if (rx->got >= need)
+		rx_complete(rx, now);
+}
+
+void msg_rx_expect(struct uccl_msg_rx *rx, uint64_t *rkey, uint64_t *raddr)
+{
+	struct uccl_peer *p = rx->peer;
+
+	if (rx->niov == 1 && !rx->device && p->flow.cfg.write_bytes && !p->flow.direct_off &&
+	    rx->limit >= rx->eager + MSG_DIRECT_MIN &&
+	    p->mep->ops->reg(p, rx->iov[0].iov_base, rx->limit, &rx->mr, rkey, raddr))
+		rx->mr = NULL;
+	if (!rx->mr)
+		*rkey = 0;
+	if (!p->mep->stream)
+		p->mep->stream = rx;
+}
+
+void msg_rx_cts(struct uccl_msg_rx *rx)
+{
+	struct uccl_peer *p = rx->peer;
+	struct uccl_cts cts = { .id = rx->send_id, .limit = rx->limit };
+
+	if (!rx->id)
+		rx->id = uccl_ids_get(&p->mep->rx_ids, rx);
+	if (!rx->id) {
+		/* A million messages under way: this one is cut to what is here. */
+		rx->limit = uccl_min(rx->limit, rx->eager);
+		cts.limit = rx->limit;
+	}
+	cts.rx = rx->id;
+	msg_rx_expect(rx, &cts.rkey, &cts.raddr);
+	rx->cts.rtype = UCCL_REC_CTS;
+	uccl_cts_encode(rx->cts.rec, &cts);
+	uccl_flow_submit(&p->flow, &rx->cts);
+	p->mep->ops->ready(p);
+}
+
+void msg_rx_fin(struct uccl_msg_rx *rx, uint32_t refusal)
+{
+	struct uccl_peer *p = rx->peer;
+	struct uccl_resp resp = { .id = rx->send_id, .err = refusal };
+
+	if (!(rx->flags & UCCL_ENV_DELIVERY) || !rx->send_id || p->dead)
+		return;
+	rx->fin.rtype = UCCL_REC_FIN;
+	uccl_resp_encode(rx->fin.rec, &resp);
+	uccl_flow_submit(&p->flow, &rx->fin);
+	p->mep->ops->ready(p);
+}
+
+enum uccl_drop msg_rx_eager(struct uccl_peer *p, const struct uccl_chunk_in *in, uint64_t now)
+{
+	uint64_t mseq = uccl_seq_expand(p->rx_mseq, uccl_get32(in->rec), 32);
+	uint64_t off = uccl_get64(in->rec + 8), total = uccl_get64(in->rec + 16);
+	struct uccl_msg_rx *rx = msg_rx_find(p, mseq);
+
+	if (!rx) {
+		if (mseq < p->rx_mseq)
+			return UCCL_DROP_HANDLE;
+		/* It may be of connection management: that tells its envelope. */
+		if (msg_rx_stranger(p) && total > UCCL_CM_MAX)
+			return UCCL_DROP_STATE;
+		if (mseq - p->rx_mseq >= UCCL_MSG_LIMIT || total > UCCL_EAGER_MAX || !in->len)
+			return UCCL_DROP_RECORD;
+		if (off > total || in->len > total - off)
+			return UCCL_DROP_RANGE;
+		rx = msg_rx_new(p, mseq);
+		if (!rx)
+			return UCCL_DROP_MEMORY;
+		rx->eager = total;
+		if (msg_rx_buffer(rx, total, 0) || !msg_rx_hash(rx)) {
+			msg_rx_free(rx);
+			return UCCL_DROP_MEMORY;
+		}
+	}
+	if (total != rx->eager || off > rx->eager || in->len > rx->eager - off || in->len > rx->eager - rx->got)
+		return UCCL_DROP_RANGE;
+	if (!msg_rx_covers(rx, off, in->len, rx->eager))
+		return UCCL_DROP_OVERLAP;
+	msg_rx_place(rx, off, in->data, in->len);
+	if (rx->got == rx->eager && rx->in_order) {
+		msg_rx_unhash(rx);
+		rx->ops->whole(rx, now);
+	} else if (rx->got == rx->eager) {
+		msg_rx_drain(p, now);
+	}
+	msg_peer_limits(p);
+	return UCCL_DROP_COUNT;
+}
+
+enum uccl_drop msg_rx_data(struct uccl_peer *p, const struct uccl_chunk_in *in, uint64_t now)
+{
+	struct uccl_msg_rx *rx = msg_rx_by_id(p, uccl_get32(in->rec), uccl_get32(in->rec + 4));
+	uint64_t off = uccl_get64(in->rec + 8);
+
+	if (!rx || !rx->iov)
+		return UCCL_DROP_HANDLE;
+	if (off < rx->eager || off > rx->limit || in->len > rx->limit - off ||
+	    in->len > rx->limit - uccl_min(rx->got, rx->limit))
+		return UCCL_DROP_RANGE;
+	if (!msg_rx_covers(rx, off, in->len, rx->limit))
+		return UCCL_DROP_OVERLAP;
+	if (in->doubtful)
+		rx->doubts++;
+	p->mep->stream = rx;
+	if (in->placed)
+		rx->got += in->len;
+	else
+		msg_rx_place(rx, off, in->data, in->len);
+	rx->hi = uccl_max(rx->hi, off + in->len);
+	msg_rx_check(rx, now);
+	return UCCL_DROP_COUNT;
+}
+
+void msg_rx_settled(struct uccl_peer *p, uint32_t id, uint32_t gen, uint64_t now)
+{
+	struct uccl_msg_rx *rx = msg_rx_by_id(p, id, gen);
+
+	if (rx && rx->doubts && !--rx->doubts)
+		msg_rx_check(rx, now);
+}
+
+void msg_rx_acked(struct uccl_item *item)
+{
+	struct uccl_msg_rx *rx = item->rtype == UCCL_REC_CTS ? uccl_container_of(item, struct uccl_msg_rx, cts)
+							      : uccl_container_of(item, struct uccl_msg_rx, fin);
+
+	if (rx->finished)
+		msg_rx_release(rx);
+}

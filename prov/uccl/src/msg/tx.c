@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "msg/tx.h"
+
+#include <stdlib.h>
+
+#include "base/units.h"
+#include "msg/pump.h"
+
+bool msg_tx_may_begin(const struct uccl_peer *p, const struct uccl_op *op)
+{
+	if (op->loading || (op->flags & UCCL_OPF_FENCE && !TAILQ_EMPTY(&p->sends)))
+		return false;
+	return p->open && (int32_t)((uint32_t)p->tx_mseq - p->flow.msg_limit) < 0;
+}
+
+static void tx_begin(struct uccl_op *op)
+{
+	op->mseq = (uint32_t)op->peer->tx_mseq++;
+	op->tx->submit(op);
+}
+
+void uccl_msg_kick(struct uccl_peer *p, uint64_t now)
+{
+	struct uccl_op *op;
+
+	(void)now;
+	op = TAILQ_FIRST(&p->pending);
+	if (!op || !msg_tx_may_begin(p, op))
+		return;
+	for (; op && msg_tx_may_begin(p, op); op = TAILQ_FIRST(&p->pending)) {
+		TAILQ_REMOVE(&p->pending, op, link);
+		TAILQ_INSERT_TAIL(&p->sends, op, link);
+		tx_begin(op);
+	}
+	p->mep->ops->ready(p);
+}
+
+void msg_tx_finish(struct uccl_op *op, int err)
+{
+	struct uccl_peer *p = op->peer;
+	struct uccl_mep *m = p->mep;
+
+	TAILQ_REMOVE(&p->sends, op, link);
+	if (op->copy.ticket)
+		msg_copy_end(m, &op->copy);
+	if (op->pump || op->pump_waits)
+		msg_pump_end(m, op);
+	if (op->id) {
+		uccl_ids_put(&m->send_ids, op->id);
+		op->id = 0;
+	}
+	if (op->bounce) {
+		free(op->bounce);
+		op->bounce = NULL;
+		m->copied_bytes -= op->bounce_len;
+	}
+	if (op->tx->ended)
+		op->tx->ended(op);
+	if (op->busy) {
+		/* done() was called when the copy was made. */
+		op->busy = false;
+		if (op->orphan)
+			uccl_pool_put(&m->op_pool, op);
+	} else {
+		op->err = err;
+		op->from = p;
+		op->done(op);
+	}
+	/* What was fenced off may be next. */
+	op = TAILQ_FIRST(&p->pending);
+	if (op && op->flags & UCCL_OPF_FENCE && TAILQ_EMPTY(&p->sends))
+		uccl_msg_kick(p, 0);
+}
+
+void msg_tx_arrived(struct uccl_op *op, uint8_t what)
+{
+	op->wait &= (uint8_t)~what;
+	if (!op->wait)
+		msg_tx_finish(op, op->fail);
+}
+
+/* It came from a device. */
+static void tx_loaded(struct uccl_copy *c, uint64_t now)
+{
+	struct uccl_op *op = uccl_container_of(c, struct uccl_op, copy);
+	struct uccl_peer *p = op->peer;
+
+	op->loading = false;
+	if (c->err) {
+		TAILQ_REMOVE(&p->pending, op, link);
+		TAILQ_INSERT_TAIL(&p->sends, op, link);
+		msg_tx_finish(op, c->err);
+	} else if (op->tx->loaded) {
+		op->tx->loaded(op);
+	}
+	uccl_msg_kick(p, now);
+}
+
+void msg_tx_load(struct uccl_mep *m, struct uccl_op *op)
+{
+	op->loading = true;
+	msg_copy_wait(m, &op->copy, tx_loaded);
+}
+
+void msg_tx_post(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
+{
+	struct uccl_peer *p = op->peer;
+
+	if (TAILQ_EMPTY(&p->pending) && msg_tx_may_begin(p, op)) {
+		TAILQ_INSERT_TAIL(&p->sends, op, link);
+		tx_begin(op);
+		m->ops->ready(p);
+	} else {
+		op->mseq = m->posts++;
+		TAILQ_INSERT_TAIL(&p->pending, op, link);
+		if (!p->open)
+			m->ops->connect(p, now);
+	}
+}
+
+void msg_tx_acked(struct uccl_item *item)
+{
+	struct uccl_op *op;
+
+	if (item->part) {
+		op = msg_pump_acked(item);
+		if (op)
+			msg_tx_arrived(op, MSG_WAIT_BULK);
+	} else if (item->bulk) {
+		op = uccl_container_of(item, struct uccl_op, bulk);
+		msg_tx_arrived(op, MSG_WAIT_BULK);
+	} else {
+		op = uccl_container_of(item, struct uccl_op, env);
+		msg_tx_arrived(op, MSG_WAIT_ENV);
+	}
+}
+
+enum uccl_drop msg_tx_cts(struct uccl_peer *p, const uint8_t *rec)
+{
+	struct uccl_cts cts;
+	struct uccl_op *op;
+	uint64_t sent;
+
+	uccl_cts_decode(&cts, rec);
+	op = uccl_ids_find(&p->mep->send_ids, cts.id);
+	if (!op || op->peer != p || !(op->wait & MSG_WAIT_CTS))
+		return UCCL_DROP_HANDLE;
+	sent = op->bulk.skip;
+	if (cts.limit > op->len)
+		return UCCL_DROP_RANGE;
+	if (cts.limit > sent && op->device) {
+		op->wait |= MSG_WAIT_BULK;
+		msg_pump_begin(op, &cts);
+	} else if (cts.limit > sent) {
+		op->bulk.rtype = UCCL_REC_DATA;
+		op->bulk.bulk = true;
+		op->bulk.want_ack = true;
+		op->bulk.iov = op->iov;
+		op->bulk.iov_count = op->iov_count;
+		op->bulk.len = cts.limit - sent;
+		op->bulk.direct = cts.rkey && p->flow.cfg.write_bytes;
+		op->bulk.rkey = cts.rkey;
+		op->bulk.raddr = cts.raddr;
+		uccl_rec_set_bulk(op->bulk.rec, cts.rx, op->mseq, sent);
+		op->wait |= MSG_WAIT_BULK;
+		uccl_flow_submit(&p->flow, &op->bulk);
+		p->mep->ops->ready(p);
+	}
+	msg_tx_arrived(op, MSG_WAIT_CTS);
+	return UCCL_DROP_COUNT;
+}
+
+enum uccl_drop msg_tx_fin(struct uccl_peer *p, const uint8_t *rec)
+{
+	struct uccl_resp resp;
+	struct uccl_op *op;
+
+	uccl_resp_decode(&resp, rec);
+	op = uccl_ids_find(&p->mep->send_ids, resp.id);
+	if (!op || op->peer != p || !(op->wait & MSG_WAIT_FIN))
+		return UCCL_DROP_HANDLE;
+	return op->tx->answered(op, &resp);
+}

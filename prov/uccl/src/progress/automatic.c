@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "progress/automatic.h"
+
+#include "progress/thread.h"
+
+static void *automatic_main(void *arg)
+{
+	struct uccl_driver *d = arg;
+
+	while (!atomic_load(&d->stop)) {
+		uccl_wait_enter(&d->own);
+		/* Those who look for what it brings spin again. */
+		if (uccl_driver_run(d) > 0) {
+			uccl_idle_reset(&d->idle);
+		} else if (!atomic_load(&d->stop)) {
+			uccl_wait_plan(&d->own, uccl_driver_expiry(d));
+			uccl_wait_sleep(&d->own, uccl_driver_expiry(d));
+		}
+		uccl_wait_leave(&d->own);
+	}
+	return NULL;
+}
+
+int uccl_automatic_start(struct uccl_driver *d)
+{
+	int rc;
+
+	rc = uccl_wait_open(&d->own);
+	if (rc)
+		return rc;
+	rc = uccl_wait_add(&d->own, uccl_driver_fd(d));
+	if (rc)
+		goto fail;
+	atomic_store(&d->stop, false);
+	rc = -uccl_thread_start(&d->thread, automatic_main, d);
+	if (rc)
+		goto fail;
+	d->automatic = true;
+	uccl_driver_add_wait(d, &d->own);
+	return 0;
+fail:
+	uccl_wait_close(&d->own);
+	return rc;
+}
+
+void uccl_automatic_stop(struct uccl_driver *d)
+{
+	if (!d->automatic)
+		return;
+	atomic_store(&d->stop, true);
+	uccl_wait_force(&d->own);
+	pthread_join(d->thread, NULL);
+	uccl_wait_close(&d->own);
+	d->automatic = false;
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* See driver.h. */
+#include "progress/driver.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <time.h>
+
+#include "base/units.h"
+#include "progress/folder.h"
+#include "progress/linkshare.h"
+#include "progress/thread.h"
+
+/* A close ends after this time even if the engine found a reason to wait longer. */
+#define CLOSE_MAX_NS (10 * UCCL_NS_PER_S)
+
+void uccl_driver_init(struct uccl_driver *d, const struct uccl_driver_ops *ops, bool locking, struct uccl_alarm *alarm)
+{
+	d->ops = ops;
+	d->locking = locking;
+	d->alarm = alarm;
+	d->forks = uccl_forks;
+	pthread_mutex_init(&d->lock, NULL);
+}
+
+void uccl_driver_fini(struct uccl_driver *d)
+{
+	pthread_mutex_destroy(&d->lock);
+}
+
+static uint32_t driver_sharers(void *arg, uint64_t now)
+{
+	return uccl_linkshare_busy(arg, now);
+}
+
+int uccl_driver_share(struct uccl_driver *d, struct uccl_engine_attr *attr, const char *link)
+{
+	char folder[64];
+
+	if (uccl_folder_path(folder, sizeof(folder)))
+		return 0;
+	d->linkshare = uccl_linkshare_open(folder, link);
+	if (!d->linkshare)
+		return errno;
+	attr->sharers = driver_sharers;
+	attr->sharers_arg = d->linkshare;
+	return 0;
+}
+
+int uccl_driver_open(struct uccl_driver *d, const struct uccl_engine_attr *attr)
+{
+	int rc = uccl_engine_open(attr, uccl_clock(), &d->engine);
+
+	if (rc) {
+		uccl_linkshare_close(d->linkshare);
+		d->linkshare = NULL;
+	}
+	return rc;
+}
+
+void uccl_driver_close(struct uccl_driver *d)
+{
+	uccl_engine_close(d->engine);
+	uccl_linkshare_close(d->linkshare);
+	d->linkshare = NULL;
+	d->engine = NULL;
+}
+
+void uccl_driver_add_wait(struct uccl_driver *d, struct uccl_wait *w)
+{
+	for (unsigned int i = 0; i < d->nwaits; i++)
+		if (d->waits[i] == w)
+			return;
+	assert(d->nwaits < UCCL_DRIVER_WAITS);
+	if (uccl_wait_opened(w))
+		d->waits[d->nwaits++] = w;
+}
+
+int uccl_driver_watch_by(struct uccl_driver *d, struct uccl_wait *w)
+{
+	return d->automatic ? 0 : uccl_wait_add(w, uccl_driver_fd(d));
+}
+
+int uccl_driver_watch(struct uccl_driver *d)
+{
+	int rc = 0;
+
+	for (unsigned int i = 0; i < d->nwaits && !rc; i++)
+		rc = uccl_driver_watch_by(d, d->waits[i]);
+	return rc;
+}
+
+void uccl_driver_unwatch(struct uccl_driver *d)
+{
+	int fd = uccl_driver_fd(d);
+
+	for (unsigned int i = 0; i < d->nwaits; i++)
+		uccl_wait_remove(d->waits[i], fd);
+	d->nwaits = 0;
+}
+
+/* The lock is held, and is given back. */
+static int driver_round(struct uccl_driver *d, uint64_t now)
+{
+	const struct uccl_driver_ops *ops = d->ops;
+	int n = 0;
+
+	if (d->engine) {
+		n = uccl_engine_poll(d->engine, now);
+		n = ops->ran(d, n, now);
+		if (n > 0)
+			uccl_driver_kick(d);
+	}
+	uccl_driver_unlock(d);
+	ops->after(d);
+	return n;
+}
+
+int uccl_driver_run(struct uccl_driver *d)
+{
+	/* The sockets of a parent belong to the parent. */
+	if (d->forks != uccl_forks)
+		return 0;
+	uccl_driver_lock(d);
+	return driver_round(d, uccl_clock());
+}
+
+/* Sleep until a packet comes, for a moment; or for that moment if the packet is for another thread. */
+static void driver_nap(struct uccl_driver *d)
+{
+	const struct timespec moment = { .tv_nsec = UCCL_NAP_NS };
+	struct pollfd pfd = { .events = POLLIN };
+
+	if (d->automatic) {
+		ppoll(NULL, 0, &moment, NULL);
+		return;
+	}
+	/* The first call makes it. */
+	uccl_driver_lock(d);
+	pfd.fd = uccl_driver_fd(d);
+	uccl_driver_unlock(d);
+	if (pfd.fd < 0)
+		sched_yield();
+	else
+		ppoll(&pfd, 1, &moment, NULL);
+}
+
+static void driver_idle(struct uccl_driver *d)
+{
+	uint64_t before;
+
+	switch (uccl_idle_next(&d->idle)) {
+	case UCCL_IDLE_YIELD:
+		before = uccl_clock();
+		sched_yield();
+		uccl_idle_yielded(&d->idle, uccl_clock() - before);
+		break;
+	case UCCL_IDLE_NAP:
+		driver_nap(d);
+		break;
+	default:
+		break;
+	}
+}
+
+/* After a round for the program, in which n things happened. */
+static void driver_called(struct uccl_driver *d, int n, uint64_t now)
+{
+	atomic_store_explicit(&d->called_ns, now, memory_order_relaxed);
+	if (n > 0 && uccl_alarm_asleep(d->alarm))
+		uccl_alarm_arm(d->alarm, uccl_driver_expiry(d));
+	if (n > 0)
+		uccl_idle_reset(&d->idle);
+}
+
+void uccl_driver_poll(struct uccl_driver *d)
+{
+	uint64_t now;
+	int n;
+
+	if (d->forks != uccl_forks)
+		return;
+	if (d->automatic) {
+		driver_idle(d);
+		return;
+	}
+	now = uccl_clock();
+	atomic_store_explicit(&d->read_ns, now, memory_order_relaxed);
+	uccl_driver_lock(d);
+	n = driver_round(d, now);
+	driver_called(d, n, now);
+	if (n <= 0)
+		driver_idle(d);
+}
+
+uint64_t uccl_driver_attend(struct uccl_driver *d, uint64_t now)
+{
+	if (d->forks != uccl_forks || d->automatic ||
+	    now < atomic_load_explicit(&d->read_ns, memory_order_relaxed) + UCCL_LEFT_NS)
+		return UCCL_NEVER;
+	if (d->locking && pthread_mutex_trylock(&d->lock))
+		return UCCL_NEVER;
+	driver_called(d, driver_round(d, now), now);
+	return uccl_driver_expiry(d);
+}
+
+uint64_t uccl_driver_expiry(struct uccl_driver *d)
+{
+	uint64_t at = UCCL_NEVER;
+
+	uccl_driver_lock(d);
+	if (d->engine)
+		at = uccl_min(uccl_engine_expiry(d->engine), d->ops->expiry(d));
+	uccl_driver_unlock(d);
+	return at;
+}
+
+int uccl_driver_fd(struct uccl_driver *d)
+{
+	int fd = d->engine ? uccl_engine_wait_fd(d->engine) : -1;
+
+	return fd < 0 ? -1 : fd;
+}
+
+void uccl_driver_linger(struct uccl_driver *d)
+{
+	uint64_t now = uccl_clock(), end = now + CLOSE_MAX_NS;
+	struct uccl_wait wait;
+
+	uccl_engine_drain(d->engine, now);
+	if (uccl_wait_open(&wait))
+		return;
+	uccl_wait_add(&wait, uccl_driver_fd(d));
+	for (;;) {
+		now = uccl_clock();
+		uccl_engine_poll(d->engine, now);
+		if (uccl_engine_drained(d->engine) || now >= end)
+			break;
+		uccl_wait_sleep(&wait, uccl_min(end, uccl_engine_expiry(d->engine)));
+	}
+	uccl_wait_close(&wait);
+}
+
+void uccl_driver_kick(struct uccl_driver *d)
+{
+	for (unsigned int i = 0; i < d->nwaits; i++)
+		if (atomic_load(&d->waits[i]->until))
+			uccl_wait_kick(d->waits[i], uccl_engine_expiry(d->engine));
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Who drives one engine, and when: its lock, the round that a caller or a thread of ours makes, those who sleep until
+ * it has something. Its owner (an endpoint) embeds it and says what else belongs to a round. The lock covers the engine
+ * and everything below, and what its owner keeps under it; the program takes it over under FI_THREAD_DOMAIN and
+ * FI_THREAD_COMPLETION.
+ *
+ * Order of locks: list of drivers, driver, completion queue.
+ */
+#ifndef UCCL_PROGRESS_DRIVER_H
+#define UCCL_PROGRESS_DRIVER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/units.h"
+#include "engine/engine.h"
+#include "progress/alarm.h"
+#include "progress/idle.h"
+#include "progress/wait.h"
+
+struct uccl_driver;
+struct uccl_linkshare;
+
+/* What the owner has to do with a round; each is needed. */
+struct uccl_driver_ops {
+	/* The engine ran, and `n` things happened: how many with those that the owner did. The lock is held. */
+	int (*ran)(struct uccl_driver *d, int n, uint64_t now);
+	/* The round is over, and the lock given back. */
+	void (*after)(struct uccl_driver *d);
+	/* When the owner wants a round for itself; UCCL_NEVER. The lock is held, the engine is there. */
+	uint64_t (*expiry)(struct uccl_driver *d);
+};
+
+/* A driver for which nobody looked for so long is left alone: others look after it. */
+#define UCCL_LEFT_NS (20 * UCCL_NS_PER_US)
+
+/* Wait objects that it may have to wake: two queues, six counters, an event queue, its own thread. */
+#define UCCL_DRIVER_WAITS 10
+
+struct uccl_driver {
+	const struct uccl_driver_ops *ops;
+	struct uccl_engine *engine;	/* NULL: not made yet */
+	pthread_mutex_t lock;
+	bool locking;
+	unsigned int forks;		/* uccl_forks when it was made */
+	struct uccl_alarm *alarm;	/* wakes who runs its timers while the program stays away */
+	struct uccl_linkshare *linkshare; /* NULL: none */
+	struct uccl_idle idle;		/* of the program's threads that look for what it brings */
+	_Atomic uint64_t called_ns;	/* when the program last drove it */
+	_Atomic uint64_t read_ns;	/* when somebody last looked for what it brings */
+	bool rescue_more;		/* the rescue thread's own: its last look found packets */
+	struct uccl_wait *waits[UCCL_DRIVER_WAITS];
+	unsigned int nwaits;
+
+	/* Its own thread (automatic.h). */
+	_Atomic bool automatic;		/* it is there */
+	_Atomic bool stop;
+	pthread_t thread;
+	struct uccl_wait own;		/* on which that thread sleeps */
+};
+
+void uccl_driver_init(struct uccl_driver *d, const struct uccl_driver_ops *ops, bool locking, struct uccl_alarm *alarm);
+/* The engine is gone. */
+void uccl_driver_fini(struct uccl_driver *d);
+
+/*
+ * Make the engine. If `link` is a name, it hands out its part of the credit of all who use that link; 0, or errno: it
+ * takes the whole link for its own. Undo that; the lock is held for both.
+ */
+int uccl_driver_share(struct uccl_driver *d, struct uccl_engine_attr *attr, const char *link);
+int uccl_driver_open(struct uccl_driver *d, const struct uccl_engine_attr *attr);
+void uccl_driver_close(struct uccl_driver *d);
+
+/* Who must be woken when it has something. Before uccl_driver_watch; one that is closed, or there already, is fine. */
+void uccl_driver_add_wait(struct uccl_driver *d, struct uccl_wait *w);
+/* From now on they wake when something arrives, unless its own thread does and then signals; no more. */
+int uccl_driver_watch(struct uccl_driver *d);
+/* One that is not of them, or comes late. */
+int uccl_driver_watch_by(struct uccl_driver *d, struct uccl_wait *w);
+void uccl_driver_unwatch(struct uccl_driver *d);
+
+/*
+ * Run the engine once, for a call of the program that looks for what it brings and found nothing. If it has its own
+ * thread that one does it, and the caller only leaves it room.
+ */
+void uccl_driver_poll(struct uccl_driver *d);
+/*
+ * The same at `now`, for a call that looks for something else, unless somebody is at it or was UCCL_LEFT_NS ago.
+ * Returns when it wants to run again; UCCL_NEVER: it is in good hands.
+ */
+uint64_t uccl_driver_attend(struct uccl_driver *d, uint64_t now);
+/* The same, for a thread of ours; the number of events. */
+int uccl_driver_run(struct uccl_driver *d);
+/* When it wants to run without anything arriving; UCCL_NEVER. */
+uint64_t uccl_driver_expiry(struct uccl_driver *d);
+/* Readable when something arrived; -1: there is no such descriptor. The lock is held. */
+int uccl_driver_fd(struct uccl_driver *d);
+/* Tell the peers that it ends, and stay until they know, but not for ever. Nobody else drives it. */
+void uccl_driver_linger(struct uccl_driver *d);
+
+/* Wake those who sleep longer than the engine now wants. The lock is held. */
+void uccl_driver_kick(struct uccl_driver *d);
+
+/* Something was posted: it may be due earlier than those who sleep know. The lock is held. */
+static inline void uccl_driver_posted(struct uccl_driver *d)
+{
+	uccl_driver_kick(d);
+	if (uccl_alarm_asleep(d->alarm))
+		uccl_alarm_arm(d->alarm, uccl_engine_expiry(d->engine));
+}
+
+static inline void uccl_driver_lock(struct uccl_driver *d)
+{
+	if (d->locking)
+		pthread_mutex_lock(&d->lock);
+}
+
+static inline void uccl_driver_unlock(struct uccl_driver *d)
+{
+	if (d->locking)
+		pthread_mutex_unlock(&d->lock);
+}
+
+#endif

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* See linkshare.h. */
+#include "progress/linkshare.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "progress/folder.h"
+
+#define SEATS 1024
+
+/* One endpoint. Whatever stands here is a number to be compared: nothing that another process writes can do harm. */
+struct seat {
+	_Atomic uint64_t owner; /* process; 0: free */
+	_Atomic uint64_t busy_ns;
+};
+
+struct uccl_linkshare {
+	struct seat *seats;
+	struct seat *mine; /* NULL: there was none left */
+	int folder, file;
+	char name[96];
+};
+
+/* The file, locked, which is still the one of that name. -1, errno set. */
+static int file_lock(struct uccl_linkshare *s)
+{
+	struct stat a, b;
+	int fd;
+
+	for (;;) {
+		fd = openat(s->folder, s->name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+		if (fd < 0)
+			return -1;
+		/* With memory for all of it: where there is none, a later store would end the process. */
+		if (flock(fd, LOCK_EX) || fstat(fd, &a) ||
+		    (errno = posix_fallocate(fd, 0, SEATS * sizeof(struct seat)))) {
+			close(fd);
+			return -1;
+		}
+		/* The last one may have taken it away while we waited. */
+		if (!fstatat(s->folder, s->name, &b, AT_SYMLINK_NOFOLLOW) && a.st_ino == b.st_ino)
+			return fd;
+		close(fd);
+	}
+}
+
+/* A seat of a process that is no more is free. */
+static bool seat_free(const struct seat *seat)
+{
+	uint64_t owner = atomic_load(&seat->owner);
+
+	return !owner || (kill((pid_t)owner, 0) && errno == ESRCH);
+}
+
+static struct seat *seat_take(struct seat *seats)
+{
+	for (int i = 0; i < SEATS; i++)
+		if (seat_free(&seats[i])) {
+			atomic_store(&seats[i].busy_ns, 0);
+			atomic_store(&seats[i].owner, (uint64_t)getpid());
+			return &seats[i];
+		}
+	return NULL;
+}
+
+struct uccl_linkshare *uccl_linkshare_open(const char *folder, const char *name)
+{
+	struct uccl_linkshare *s = calloc(1, sizeof(*s));
+	void *map = MAP_FAILED;
+
+	if (!s)
+		return NULL;
+	s->file = -1;
+	s->folder = uccl_folder_open(folder);
+	if (s->folder < 0)
+		goto fail;
+	snprintf(s->name, sizeof(s->name), ".link-%s", name);
+	for (char *c = s->name; *c; c++)
+		if (*c == '/')
+			*c = '_';
+	s->file = file_lock(s);
+	if (s->file < 0)
+		goto fail;
+	map = mmap(NULL, SEATS * sizeof(*s->seats), PROT_READ | PROT_WRITE, MAP_SHARED, s->file, 0);
+	if (map == MAP_FAILED)
+		goto fail;
+	s->seats = map;
+	s->mine = seat_take(s->seats);
+	flock(s->file, LOCK_UN);
+	return s;
+fail:
+	if (s->file >= 0)
+		close(s->file);
+	if (s->folder >= 0)
+		close(s->folder);
+	free(s);
+	return NULL;
+}
+
+uint32_t uccl_linkshare_busy(struct uccl_linkshare *s, uint64_t now)
+{
+	uint32_t n = 0;
+
+	if (s->mine)
+		atomic_store_explicit(&s->mine->busy_ns, now, memory_order_relaxed);
+	for (int i = 0; i < SEATS; i++) {
+		uint64_t at = atomic_load_explicit(&s->seats[i].busy_ns, memory_order_relaxed);
+
+		n += at && (at > now ? at - now : now - at) < UCCL_LINKSHARE_NS;
+	}
+	return n + !s->mine;
+}
+
+void uccl_linkshare_close(struct uccl_linkshare *s)
+{
+	bool last = true;
+
+	if (!s)
+		return;
+	if (!flock(s->file, LOCK_EX)) {
+		if (s->mine) {
+			atomic_store(&s->mine->busy_ns, 0);
+			atomic_store(&s->mine->owner, 0);
+		}
+		for (int i = 0; i < SEATS && last; i++)
+			last = seat_free(&s->seats[i]);
+		if (last)
+			unlinkat(s->folder, s->name, 0);
+	}
+	munmap(s->seats, SEATS * sizeof(*s->seats));
+	close(s->file);
+	close(s->folder);
+	free(s);
+}

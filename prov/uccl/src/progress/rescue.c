@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* See rescue.h. */
+#include "progress/rescue.h"
+
+#include <rdma/fi_errno.h>
+
+#include "base/units.h"
+#include "progress/driver.h"
+#include "progress/drivers.h"
+#include "progress/thread.h"
+
+/* It stays awake for so many rounds after the last thing in flight: a wake-up costs the program a system call. */
+#define LINGER_ROUNDS 64
+/* Something is due soon in so many rounds in a row: it is in flight, and no look at a peer now and then. */
+#define BUSY_ROUNDS 3
+
+/* One round over the drivers. Returns when the next is due; UCCL_NEVER: nothing is expected. */
+static uint64_t rescue_round(struct uccl_rescue *r)
+{
+	uint64_t now = uccl_clock(), next = UCCL_NEVER, after_ns = r->alarm.late_ns;
+
+	pthread_mutex_lock(&r->drivers->lock);
+	for (unsigned int i = 0; i < r->drivers->n; i++) {
+		struct uccl_driver *d = r->drivers->v[i];
+		uint64_t called = atomic_load_explicit(&d->called_ns, memory_order_relaxed);
+		uint64_t at = uccl_driver_expiry(d);
+		bool recent = called + after_ns > now;
+
+		/* Answers that found packets set off more: waiting for a timer between them would take seconds. */
+		if (!recent && (at <= now || (d->rescue_more && at != UCCL_NEVER))) {
+			d->rescue_more = uccl_driver_run(d) > 0;
+			at = d->rescue_more ? now : uccl_driver_expiry(d);
+		}
+		/* A program that waits for this time itself is left to do so. */
+		if (at != UCCL_NEVER)
+			next = uccl_min(next, uccl_max(at, recent ? called : now) + after_ns);
+	}
+	pthread_mutex_unlock(&r->drivers->lock);
+	return next;
+}
+
+/*
+ * Sleep until something is due, or is posted. Whoever posts from now on sees it and wakes us; who did before is seen by
+ * another look. True: woken.
+ */
+static bool rescue_park(struct uccl_rescue *r)
+{
+	uccl_alarm_lie_down(&r->alarm);
+	return uccl_alarm_doze(&r->alarm, rescue_round(r));
+}
+
+static void *rescue_main(void *arg)
+{
+	struct uccl_rescue *r = arg;
+	unsigned int quiet = 0, busy = 0;
+
+	while (!uccl_alarm_stopped(&r->alarm)) {
+		uint64_t next = rescue_round(r);
+
+		busy = next != UCCL_NEVER && next <= uccl_clock() + 2 * r->alarm.late_ns ? busy + 1 : 0;
+		if (busy >= BUSY_ROUNDS)
+			quiet = 0;
+		if (quiet < LINGER_ROUNDS) {
+			quiet++;
+			uccl_alarm_sleep(&r->alarm, uccl_clock() + r->alarm.late_ns);
+		} else if (rescue_park(r)) {
+			quiet = busy = 0;
+		}
+	}
+	return NULL;
+}
+
+int uccl_rescue_start(struct uccl_rescue *r, struct uccl_drivers *drivers, uint64_t after_ns)
+{
+	*r = (struct uccl_rescue){ .drivers = drivers };
+	if (!after_ns)
+		return 0;
+	uccl_alarm_init(&r->alarm, after_ns);
+	if (!uccl_thread_start(&r->thread, rescue_main, r))
+		return 0;
+	uccl_alarm_fini(&r->alarm);
+	return -FI_EAGAIN;
+}
+
+void uccl_rescue_stop(struct uccl_rescue *r)
+{
+	/* In a child the thread is not there, and its lock may be held for ever. */
+	if (!r->alarm.running || r->alarm.forks != uccl_forks)
+		return;
+	uccl_alarm_stop(&r->alarm);
+	pthread_join(r->thread, NULL);
+	uccl_alarm_fini(&r->alarm);
+}

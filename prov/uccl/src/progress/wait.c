@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* See wait.h. */
+#include "progress/wait.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/units.h"
+
+uint64_t uccl_clock(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * UCCL_NS_PER_S + ts.tv_nsec;
+}
+
+static struct timespec to_timespec(uint64_t ns)
+{
+	return (struct timespec){ .tv_sec = ns / UCCL_NS_PER_S, .tv_nsec = ns % UCCL_NS_PER_S };
+}
+
+void uccl_wait_init(struct uccl_wait *w)
+{
+	w->epfd = w->evfd = w->tmfd = -1;
+	atomic_init(&w->until, 0);
+	atomic_init(&w->signalled, false);
+	atomic_init(&w->forced, false);
+	atomic_init(&w->sleepers, 0);
+	atomic_init(&w->outside, false);
+}
+
+int uccl_wait_open(struct uccl_wait *w)
+{
+	int rc;
+
+	uccl_wait_init(w);
+	w->epfd = epoll_create1(EPOLL_CLOEXEC);
+	w->evfd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	w->tmfd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (w->epfd < 0 || w->evfd < 0 || w->tmfd < 0) {
+		rc = -errno;
+		uccl_wait_close(w);
+		return rc;
+	}
+	rc = uccl_wait_add(w, w->evfd);
+	if (!rc)
+		rc = uccl_wait_add(w, w->tmfd);
+	if (rc)
+		uccl_wait_close(w);
+	return rc;
+}
+
+void uccl_wait_close(struct uccl_wait *w)
+{
+	if (w->tmfd >= 0)
+		close(w->tmfd);
+	if (w->evfd >= 0)
+		close(w->evfd);
+	if (w->epfd >= 0)
+		close(w->epfd);
+	w->epfd = w->evfd = w->tmfd = -1;
+}
+
+int uccl_wait_add(struct uccl_wait *w, int fd)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.fd = fd };
+
+	if (!uccl_wait_opened(w) || fd < 0)
+		return 0;
+	/* An endpoint is bound to the same queue for both directions: its descriptor comes twice. */
+	if (epoll_ctl(w->epfd, EPOLL_CTL_ADD, fd, &ev) && errno != EEXIST)
+		return -errno;
+	return 0;
+}
+
+void uccl_wait_remove(struct uccl_wait *w, int fd)
+{
+	if (uccl_wait_opened(w) && fd >= 0)
+		epoll_ctl(w->epfd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+void uccl_wait_force(struct uccl_wait *w)
+{
+	uint64_t one = 1;
+	ssize_t n;
+
+	if (!uccl_wait_opened(w))
+		return;
+	/* Fails only when the count is at its end, and then it is readable anyway. */
+	n = write(w->evfd, &one, sizeof(one));
+	(void)n;
+	atomic_store(&w->forced, true);
+}
+
+void uccl_wait_signal(struct uccl_wait *w)
+{
+	uint64_t until = atomic_load(&w->until);
+
+	if (until == UCCL_WAIT_AWAKE) {
+		/* He sees this before he sleeps, or we see that he does. */
+		atomic_store(&w->signalled, true);
+		until = atomic_load(&w->until);
+	}
+	if (until > UCCL_WAIT_AWAKE)
+		uccl_wait_force(w);
+}
+
+void uccl_wait_kick(struct uccl_wait *w, uint64_t expiry)
+{
+	if (expiry < atomic_load(&w->until))
+		uccl_wait_force(w);
+}
+
+void uccl_wait_enter(struct uccl_wait *w)
+{
+	atomic_fetch_add(&w->sleepers, 1);
+	atomic_store(&w->until, UCCL_WAIT_AWAKE);
+}
+
+void uccl_wait_plan(struct uccl_wait *w, uint64_t until)
+{
+	atomic_store(&w->until, uccl_max(until, UCCL_WAIT_AWAKE + 1));
+}
+
+void uccl_wait_sleep(struct uccl_wait *w, uint64_t until)
+{
+	struct pollfd pfd = { .fd = w->epfd, .events = POLLIN };
+	struct timespec ts;
+	uint64_t now;
+
+	uccl_wait_plan(w, until);
+	if (atomic_exchange(&w->signalled, false))
+		return;
+	if (until == UCCL_NEVER) {
+		ppoll(&pfd, 1, NULL, NULL);
+		return;
+	}
+	now = uccl_clock();
+	ts = to_timespec(until > now ? until - now : 0);
+	ppoll(&pfd, 1, &ts, NULL);
+}
+
+/* Nobody is inside any more. */
+static void wait_rest(struct uccl_wait *w)
+{
+	uint64_t count;
+	ssize_t n;
+
+	atomic_store(&w->until, 0);
+	atomic_store(&w->signalled, false);
+	/* Empty already is as good. */
+	if (atomic_exchange(&w->forced, false)) {
+		n = read(w->evfd, &count, sizeof(count));
+		(void)n;
+	}
+}
+
+void uccl_wait_leave(struct uccl_wait *w)
+{
+	if (atomic_fetch_sub(&w->sleepers, 1) > 1 || atomic_load(&w->outside))
+		uccl_wait_force(w); /* the others may have counted on our time: they look again */
+	else
+		wait_rest(w);
+}
+
+static void set_timer(struct uccl_wait *w, uint64_t at)
+{
+	struct itimerspec its = { .it_value = to_timespec(at) };
+
+	if (uccl_wait_opened(w))
+		timerfd_settime(w->tmfd, TFD_TIMER_ABSTIME, &its, NULL);
+}
+
+void uccl_wait_enter_outside(struct uccl_wait *w)
+{
+	atomic_store(&w->outside, true);
+	atomic_store(&w->until, UCCL_NEVER);
+}
+
+void uccl_wait_until_outside(struct uccl_wait *w, uint64_t until)
+{
+	uccl_wait_plan(w, until);
+	set_timer(w, until == UCCL_NEVER ? 0 : uccl_max(until, 1));
+}
+
+void uccl_wait_leave_outside(struct uccl_wait *w)
+{
+	if (!atomic_exchange(&w->outside, false))
+		return;
+	set_timer(w, 0);
+	if (!atomic_load(&w->sleepers))
+		wait_rest(w);
+}

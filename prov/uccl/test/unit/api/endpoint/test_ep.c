@@ -1,0 +1,1240 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Endpoints over the real engine and the udp back end, on loopback. */
+#include "../world.h"
+
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_collective.h>
+#include <rdma/fi_rma.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "api/endpoint/ep.h"
+#include "api/event/cq.h"
+
+struct duo {
+	struct world w;
+	struct node a, b;
+	fi_addr_t to_b, to_a;
+};
+
+static void duo_open_with(struct duo *d, struct fi_info *hints, uint64_t bind_flags)
+{
+	world_open_with(&d->w, hints);
+	node_open_flags(&d->a, &d->w, FI_WAIT_FD, bind_flags);
+	node_open_flags(&d->b, &d->w, FI_WAIT_FD, bind_flags);
+	d->to_b = node_insert(&d->a, &d->b);
+	/* another index than b has at a, so that a mix-up shows */
+	node_insert(&d->b, &d->b);
+	d->to_a = node_insert(&d->b, &d->a);
+}
+
+static void duo_open(struct duo *d)
+{
+	duo_open_with(d, NULL, 0);
+}
+
+static void duo_close(struct duo *d)
+{
+	node_close(&d->a);
+	node_close(&d->b);
+	world_close(&d->w);
+}
+
+static void expect(struct node *n, struct node *other, void *context, uint64_t flags)
+{
+	struct fi_cq_tagged_entry e;
+
+	assert_int_equal(node_wait(n, other, &e, NULL), 1);
+	assert_ptr_equal(e.op_context, context);
+	assert_int_equal(e.flags, flags);
+}
+
+static void expect_error(struct node *n, struct node *other, void *context, int err, struct fi_cq_err_entry *out)
+{
+	struct fi_cq_tagged_entry e;
+
+	memset(out, 0, sizeof(*out));
+	assert_int_equal(node_wait(n, other, &e, NULL), -FI_EAVAIL);
+	assert_int_equal(fi_cq_readerr(n->cq, out, 0), 1);
+	assert_ptr_equal(out->op_context, context);
+	assert_int_equal(out->err, err);
+}
+
+static void enable__needs(void **state)
+{
+	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_TAGGED };
+	struct fi_av_attr av_attr = { .type = FI_AV_MAP };
+	struct fid_ep *ep;
+	struct fid_cq *cq;
+	struct fid_av *av;
+	struct world w;
+	char byte;
+
+	(void)state;
+	world_open(&w);
+	assert_int_equal(fi_endpoint(w.domain, w.info, &ep, NULL), 0);
+	assert_int_equal(fi_cq_open(w.domain, &cq_attr, &cq, NULL), 0);
+	assert_int_equal(fi_av_open(w.domain, &av_attr, &av, NULL), 0);
+	assert_int_equal(fi_enable(ep), -FI_ENOAV);
+	assert_int_equal(fi_ep_bind(ep, &av->fid, 0), 0);
+	assert_int_equal(fi_ep_bind(ep, &av->fid, 0), -FI_EINVAL);
+	assert_int_equal(fi_enable(ep), -FI_ENOCQ);
+	assert_int_equal(fi_ep_bind(ep, &cq->fid, 0), -FI_EINVAL);
+	assert_int_equal(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_WRITE), -FI_EINVAL);
+	assert_int_equal(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT), 0);
+	assert_int_equal(fi_enable(ep), -FI_ENOCQ);
+	assert_int_equal(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV), -FI_EINVAL);
+	assert_int_equal(fi_ep_bind(ep, &cq->fid, FI_RECV), 0);
+	assert_int_equal(fi_ep_bind(ep, &w.domain->fid, 0), -FI_EINVAL);
+	assert_int_equal(fi_send(ep, &byte, 1, NULL, 0, NULL), -FI_EOPBADSTATE);
+	assert_int_equal(fi_recv(ep, &byte, 1, NULL, 0, NULL), -FI_EOPBADSTATE);
+	assert_int_equal(fi_enable(ep), 0);
+	assert_int_equal(fi_enable(ep), -FI_EOPBADSTATE);
+	assert_int_equal(fi_close(&av->fid), -FI_EBUSY);
+	assert_int_equal(fi_close(&cq->fid), -FI_EBUSY);
+	assert_int_equal(fi_send(ep, &byte, 1, NULL, 99, NULL), -FI_EINVAL);
+	assert_int_equal(fi_close(&ep->fid), 0);
+	assert_int_equal(fi_close(&av->fid), 0);
+	assert_int_equal(fi_close(&cq->fid), 0);
+	world_close(&w);
+}
+
+/* Counters and shared transmit contexts may come after it; what an endpoint needs to begin may not. */
+static void bind__after_enable(void **state)
+{
+	struct fi_cntr_attr attr = { .wait_obj = FI_WAIT_FD };
+	char out[8] = "late", in[8] = "";
+	struct fid_cntr *rx, *tx;
+	struct pollfd pfd = { .events = POLLIN };
+	struct fid_stx *stx;
+	struct duo d;
+
+	(void)state;
+	duo_open(&d);
+	assert_int_equal(fi_cntr_open(d.w.domain, &attr, &rx, NULL), 0);
+	assert_int_equal(fi_cntr_open(d.w.domain, &attr, &tx, NULL), 0);
+	assert_int_equal(fi_stx_context(d.w.domain, NULL, &stx, NULL), 0);
+	assert_int_equal(fi_ep_bind(d.b.ep, &rx->fid, FI_RECV), 0);
+	assert_int_equal(fi_ep_bind(d.b.ep, &rx->fid, FI_RECV), -FI_EINVAL);
+	assert_int_equal(fi_ep_bind(d.b.ep, &rx->fid, FI_SEND), 0);
+	assert_int_equal(fi_ep_bind(d.a.ep, &tx->fid, FI_SEND), 0);
+	assert_int_equal(fi_ep_bind(d.a.ep, &stx->fid, 0), 0);
+	assert_int_equal(fi_close(&rx->fid), -FI_EBUSY);
+	assert_int_equal(fi_ep_bind(d.a.ep, &stx->fid, 0), -FI_EINVAL);
+	assert_int_equal(fi_close(&stx->fid), 0);
+	assert_int_equal(fi_ep_bind(d.a.ep, &d.a.av->fid, 0), -FI_EOPBADSTATE);
+	assert_int_equal(fi_ep_bind(d.a.ep, &d.a.cq->fid, FI_TRANSMIT), -FI_EOPBADSTATE);
+	/* what arrives wakes whoever sleeps there */
+	assert_int_equal(fi_control(&rx->fid, FI_GETWAIT, &pfd.fd), 0);
+	assert_int_equal(poll(&pfd, 1, 0), 0);
+	assert_int_equal(fi_trecv(d.b.ep, in, 8, NULL, FI_ADDR_UNSPEC, 1, 0, in), 0);
+	assert_int_equal(fi_tsend(d.a.ep, out, 8, NULL, d.to_b, 1, out), 0);
+	assert_int_equal(poll(&pfd, 1, (int)(PATIENCE_NS / UCCL_NS_PER_MS)), 1);
+	for (uint64_t end = uccl_clock() + PATIENCE_NS; uccl_clock() < end;)
+		if (fi_cntr_read(rx) == 1 && fi_cntr_read(tx) == 1)
+			break;
+	assert_int_equal(fi_cntr_read(rx), 1);
+	assert_int_equal(fi_cntr_read(tx), 1);
+	expect(&d.b, &d.a, in, FI_RECV | FI_TAGGED);
+	expect(&d.a, &d.b, out, FI_SEND | FI_TAGGED);
+	node_close(&d.a);
+	node_close(&d.b);
+	assert_int_equal(fi_close(&rx->fid), 0);
+	assert_int_equal(fi_close(&tx->fid), 0);
+	world_close(&d.w);
+}
+
+static void getname__before_enable(void **state)
+{
+	uint8_t one[FI_UCCL_ADDR_LEN], two[FI_UCCL_ADDR_LEN];
+	struct uccl_addr a;
+	struct fid_ep *ep;
+	struct world w;
+	size_t len = 0;
+
+	(void)state;
+	world_open(&w);
+	assert_int_equal(fi_endpoint(w.domain, w.info, &ep, NULL), 0);
+	assert_int_equal(fi_getname(&ep->fid, NULL, &len), -FI_ETOOSMALL);
+	assert_int_equal(len, FI_UCCL_ADDR_LEN);
+	len = 10;
+	assert_int_equal(fi_getname(&ep->fid, one, &len), -FI_ETOOSMALL);
+	assert_int_equal(len, FI_UCCL_ADDR_LEN);
+	assert_int_equal(fi_getname(&ep->fid, one, &len), 0);
+	assert_int_equal(fi_getname(&ep->fid, two, &len), 0);
+	assert_memory_equal(one, two, sizeof(one));
+	assert_int_equal(uccl_addr_decode(&a, one), 0);
+	assert_true(a.nic.port != 0 && !uccl_addr_keyless(&a));
+	assert_int_equal(fi_setname(&ep->fid, one, len), -FI_EOPBADSTATE);
+	assert_int_equal(fi_close(&ep->fid), 0);
+	world_close(&w);
+}
+
+static void msg__all_forms(void **state)
+{
+	char out[4] = "abc", in[4] = "";
+	struct iovec oiov[2] = { { out, 2 }, { out + 2, 2 } }, iiov[2] = { { in, 1 }, { in + 1, 3 } };
+	struct fi_msg om = { .msg_iov = oiov, .iov_count = 2, .data = 77 };
+	struct fi_msg im = { .msg_iov = iiov, .iov_count = 2, .addr = FI_ADDR_UNSPEC, .context = in };
+	struct fi_cq_tagged_entry e;
+	struct duo d;
+	fi_addr_t src;
+
+	(void)state;
+	duo_open(&d);
+	om.addr = d.to_b;
+	for (int form = 0; form < 6; form++) {
+		bool data = form >= 3 && form != 5;
+
+		memset(in, 0, sizeof(in));
+		if (form % 3 == 0)
+			world_post(fi_recv(d.b.ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, in), &d.a, &d.b);
+		else if (form % 3 == 1)
+			world_post(fi_recvv(d.b.ep, iiov, NULL, 2, d.to_a, in), &d.a, &d.b);
+		else
+			world_post(fi_recvmsg(d.b.ep, &im, 0), &d.a, &d.b);
+		switch (form) {
+		case 0:
+			world_post(fi_send(d.a.ep, out, sizeof(out), NULL, d.to_b, out), &d.a, &d.b);
+			break;
+		case 1:
+			world_post(fi_sendv(d.a.ep, oiov, NULL, 2, d.to_b, out), &d.a, &d.b);
+			break;
+		case 2:
+			world_post(fi_inject(d.a.ep, out, sizeof(out), d.to_b), &d.a, &d.b);
+			break;
+		case 3:
+			world_post(fi_senddata(d.a.ep, out, sizeof(out), NULL, 77, d.to_b, out), &d.a, &d.b);
+			break;
+		case 4:
+			world_post(fi_injectdata(d.a.ep, out, sizeof(out), 77, d.to_b), &d.a, &d.b);
+			break;
+		default:
+			om.context = out;
+			world_post(fi_sendmsg(d.a.ep, &om, FI_DELIVERY_COMPLETE), &d.a, &d.b);
+		}
+		assert_int_equal(node_wait(&d.b, &d.a, &e, &src), 1);
+		assert_ptr_equal(e.op_context, in);
+		assert_int_equal(e.flags, FI_RECV | FI_MSG | (data ? FI_REMOTE_CQ_DATA : 0));
+		assert_int_equal(e.len, sizeof(out));
+		assert_int_equal(e.data, data ? 77 : 0);
+		assert_int_equal(src, d.to_a);
+		assert_string_equal(in, "abc");
+		if (form != 2 && form != 4)
+			expect(&d.a, &d.b, out, FI_SEND | FI_MSG);
+	}
+	/* injected messages complete without a word */
+	assert_int_equal(fi_cq_read(d.a.cq, &e, 1), -FI_EAGAIN);
+	assert_int_equal(fi_sendmsg(d.a.ep, &(struct fi_msg){ .msg_iov = oiov, .iov_count = 5, .addr = d.to_b }, 0),
+			 -FI_EINVAL);
+	duo_close(&d);
+}
+
+static void tagged__all_forms(void **state)
+{
+	char out[4] = "abc", in[4] = "";
+	struct iovec oiov[2] = { { out, 2 }, { out + 2, 2 } }, iiov[2] = { { in, 1 }, { in + 1, 3 } };
+	struct fi_msg_tagged om = { .msg_iov = oiov, .iov_count = 2, .context = out, .data = 77 };
+	struct fi_msg_tagged im = { .msg_iov = iiov, .iov_count = 2, .addr = FI_ADDR_UNSPEC, .context = in };
+	struct fi_cq_tagged_entry e;
+	struct duo d;
+
+	(void)state;
+	duo_open(&d);
+	om.addr = d.to_b;
+	for (uint64_t form = 0; form < 6; form++) {
+		uint64_t tag = 0xfedcba9876543210 + form;
+		bool data = form >= 3;
+
+		memset(in, 0, sizeof(in));
+		om.tag = im.tag = tag;
+		if (form % 3 == 0)
+			world_post(fi_trecv(d.b.ep, in, sizeof(in), NULL, d.to_a, tag, 0, in), &d.a, &d.b);
+		else if (form % 3 == 1)
+			world_post(fi_trecvv(d.b.ep, iiov, NULL, 2, FI_ADDR_UNSPEC, 0, ~0ull, in), &d.a, &d.b);
+		else
+			world_post(fi_trecvmsg(d.b.ep, &im, 0), &d.a, &d.b);
+		switch (form) {
+		case 0:
+			world_post(fi_tsend(d.a.ep, out, sizeof(out), NULL, d.to_b, tag, out), &d.a, &d.b);
+			break;
+		case 1:
+			world_post(fi_tsendv(d.a.ep, oiov, NULL, 2, d.to_b, tag, out), &d.a, &d.b);
+			break;
+		case 2:
+			world_post(fi_tinject(d.a.ep, out, sizeof(out), d.to_b, tag), &d.a, &d.b);
+			break;
+		case 3:
+			world_post(fi_tsenddata(d.a.ep, out, sizeof(out), NULL, 77, d.to_b, tag, out), &d.a, &d.b);
+			break;
+		case 4:
+			world_post(fi_tinjectdata(d.a.ep, out, sizeof(out), 77, d.to_b, tag), &d.a, &d.b);
+			break;
+		default:
+			world_post(fi_tsendmsg(d.a.ep, &om, FI_REMOTE_CQ_DATA | FI_INJECT), &d.a, &d.b);
+			memset(out, 0, sizeof(out)); /* ours again */
+		}
+		assert_int_equal(node_wait(&d.b, &d.a, &e, NULL), 1);
+		assert_ptr_equal(e.op_context, in);
+		assert_int_equal(e.flags, FI_RECV | FI_TAGGED | (data ? FI_REMOTE_CQ_DATA : 0));
+		assert_int_equal(e.tag, tag);
+		assert_int_equal(e.data, data ? 77 : 0);
+		assert_string_equal(in, "abc");
+		if (form != 2 && form != 4)
+			expect(&d.a, &d.b, out, FI_SEND | FI_TAGGED);
+	}
+	duo_close(&d);
+}
+
+/* Sizes around every limit: injected, eager, chunks, rendezvous; unexpected and expected; to another and to itself. */
+static void tagged__sizes(void **state)
+{
+	static const size_t sizes[] = { 0, 1, 63, 64, 4096, 4097, 16384, 16385, 65535, 65536, 65537, 300001, 3000000 };
+	uint8_t *out = malloc(3000000), *in = malloc(3000000);
+	struct fi_cq_tagged_entry e;
+	struct duo d;
+	fi_addr_t to_self;
+
+	(void)state;
+	assert_non_null(out);
+	assert_non_null(in);
+	duo_open(&d);
+	to_self = node_insert(&d.a, &d.a);
+	for (size_t i = 0; i < 4 * uccl_array_len(sizes); i++) {
+		size_t n = sizes[i / 4];
+		bool early = i & 1, self = i & 2;
+		struct node *rx = self ? &d.a : &d.b;
+
+		for (size_t k = 0; k < n; k++)
+			out[k] = (uint8_t)(k * 7 + i);
+		memset(in, 0, n);
+		if (early)
+			world_post(fi_trecv(rx->ep, in, n, NULL, FI_ADDR_UNSPEC, i, 0, in), &d.a, &d.b);
+		world_post(fi_tsend(d.a.ep, out, n, NULL, self ? to_self : d.to_b, i, out), &d.a, &d.b);
+		for (int k = 0; k < 20 && !early; k++) {
+			(void)fi_cq_read(d.a.cq, NULL, 0);
+			(void)fi_cq_read(d.b.cq, NULL, 0);
+		}
+		if (!early)
+			world_post(fi_trecv(rx->ep, in, n, NULL, FI_ADDR_UNSPEC, i, 0, in), &d.a, &d.b);
+		for (int k = 0; k < 2; k++) {
+			/* to itself both completions come out of one queue, in either order */
+			struct node *from = k || self ? &d.a : &d.b;
+
+			assert_int_equal(node_wait(from, from == &d.a ? &d.b : &d.a, &e, NULL), 1);
+			if (e.flags & FI_RECV)
+				assert_int_equal(e.len, n);
+			assert_ptr_equal(e.op_context, e.flags & FI_RECV ? in : out);
+			if (self)
+				continue;
+			assert_true(k ? e.flags & FI_SEND : e.flags & FI_RECV);
+		}
+		assert_memory_equal(in, out, n);
+	}
+	duo_close(&d);
+	free(out);
+	free(in);
+}
+
+static void selective__completions(void **state)
+{
+	char out[4] = "abc", in[4] = "";
+	struct iovec iov = { out, 4 };
+	struct fi_msg m = { .msg_iov = &iov, .iov_count = 1, .context = out };
+	struct fi_info *h = world_hints();
+	struct fi_cq_tagged_entry e;
+	struct fid_ep *alias = NULL;
+	struct duo d;
+	int seen = 0;
+
+	(void)state;
+	h->rx_attr->op_flags = FI_COMPLETION;
+	duo_open_with(&d, h, FI_SELECTIVE_COMPLETION);
+	m.addr = d.to_b;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(fi_recv(d.b.ep, in, 4, NULL, FI_ADDR_UNSPEC, in), 0);
+	world_post(fi_send(d.a.ep, out, 4, NULL, d.to_b, out), &d.a, &d.b);
+	world_post(fi_sendmsg(d.a.ep, &m, FI_COMPLETION | FI_DELIVERY_COMPLETE), &d.a, &d.b);
+	/* an alias whose default is to complete */
+	assert_int_equal(fi_ep_alias(d.a.ep, &alias, FI_TRANSMIT | FI_COMPLETION), 0);
+	assert_int_equal(fi_close(&d.a.ep->fid), -FI_EBUSY);
+	world_post(fi_send(alias, out, 4, NULL, d.to_b, in), &d.a, &d.b);
+	for (int i = 0; i < 3; i++)
+		expect(&d.b, &d.a, in, FI_RECV | FI_MSG);
+	/* two of the three sends, in either order */
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(node_wait(&d.a, &d.b, &e, NULL), 1);
+		assert_int_equal(e.flags, FI_SEND | FI_MSG);
+		seen |= e.op_context == out ? 1 : e.op_context == in ? 2 : 4;
+	}
+	assert_int_equal(seen, 3);
+	assert_int_equal(fi_cq_read(d.a.cq, &e, 1), -FI_EAGAIN);
+	assert_int_equal(fi_close(&alias->fid), 0);
+	duo_close(&d);
+}
+
+static void opsflag__change(void **state)
+{
+	uint64_t flags = FI_TRANSMIT;
+	struct duo d;
+
+	(void)state;
+	duo_open(&d);
+	assert_int_equal(fi_control(&d.a.ep->fid, FI_GETOPSFLAG, &flags), 0);
+	assert_int_equal(flags, 0);
+	flags = FI_TRANSMIT | FI_DELIVERY_COMPLETE;
+	assert_int_equal(fi_control(&d.a.ep->fid, FI_SETOPSFLAG, &flags), 0);
+	flags = FI_TRANSMIT;
+	assert_int_equal(fi_control(&d.a.ep->fid, FI_GETOPSFLAG, &flags), 0);
+	assert_int_equal(flags, FI_DELIVERY_COMPLETE);
+	flags = FI_TRANSMIT | FI_RECV;
+	assert_int_equal(fi_control(&d.a.ep->fid, FI_GETOPSFLAG, &flags), -FI_EINVAL);
+	assert_int_equal(fi_control(&d.a.ep->fid, FI_BACKLOG, &flags), -FI_ENOSYS);
+	duo_close(&d);
+}
+
+static void cancel__and_truncation(void **state)
+{
+	char out[100] = "abc", in[10];
+	struct fi_cq_err_entry err;
+	struct duo d;
+
+	(void)state;
+	duo_open(&d);
+	assert_int_equal(fi_cancel(&d.b.ep->fid, in), -FI_ENOENT);
+	assert_int_equal(fi_trecv(d.b.ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, 1, 0, in), 0);
+	assert_int_equal(d.b.ep->ops->rx_size_left(d.b.ep), 4095);
+	assert_int_equal(fi_cancel(&d.b.ep->fid, in), 0);
+	assert_int_equal(d.b.ep->ops->rx_size_left(d.b.ep), 4096);
+	expect_error(&d.b, &d.a, in, FI_ECANCELED, &err);
+	assert_int_equal(fi_trecv(d.b.ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, 2, 0, in), 0);
+	world_post(fi_tsend(d.a.ep, out, sizeof(out), NULL, d.to_b, 2, out), &d.a, &d.b);
+	expect_error(&d.b, &d.a, in, FI_ETRUNC, &err);
+	assert_int_equal(err.len, sizeof(in));
+	assert_int_equal(err.olen, sizeof(out) - sizeof(in));
+	assert_int_equal(err.tag, 2);
+	assert_memory_equal(in, out, sizeof(in));
+	assert_non_null(strstr(fi_cq_strerror(d.b.cq, err.prov_errno, NULL, NULL, 0), "fi_uccl://127.0.0.1:"));
+	expect(&d.a, &d.b, out, FI_SEND | FI_TAGGED);
+	assert_int_equal(d.a.ep->ops->tx_size_left(d.a.ep), 4096);
+	duo_close(&d);
+}
+
+static void peek__claim_discard(void **state)
+{
+	char out[8] = "message", in[8] = "";
+	struct iovec iov = { in, sizeof(in) };
+	struct fi_msg_tagged m = { .msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .tag = 5, .context = in };
+	struct fi_msg_tagged look = { .addr = FI_ADDR_UNSPEC, .tag = 5, .context = in };
+	struct fi_cq_tagged_entry e;
+	struct fi_cq_err_entry err;
+	struct duo d;
+	ssize_t rc;
+
+	(void)state;
+	duo_open(&d);
+	assert_int_equal(fi_trecvmsg(d.b.ep, &look, FI_PEEK), 0);
+	expect_error(&d.b, &d.a, in, FI_ENOMSG, &err);
+	for (int i = 0; i < 3; i++)
+		world_post(fi_tsenddata(d.a.ep, out, sizeof(out), NULL, i, d.to_b, 5, out), &d.a, &d.b);
+	for (int i = 0; i < 3; i++)
+		expect(&d.a, &d.b, out, FI_SEND | FI_TAGGED);
+	do {
+		world_post(fi_trecvmsg(d.b.ep, &look, FI_PEEK | FI_CLAIM), &d.a, &d.b);
+		rc = node_wait(&d.b, &d.a, &e, NULL);
+		if (rc == -FI_EAVAIL)
+			fi_cq_readerr(d.b.cq, &err, 0);
+	} while (rc == -FI_EAVAIL);
+	assert_int_equal(e.len, sizeof(out));
+	assert_int_equal(e.data, 0);
+	assert_int_equal(e.tag, 5);
+	assert_int_equal(e.flags, FI_RECV | FI_TAGGED | FI_REMOTE_CQ_DATA);
+	/* the second one, thrown away unclaimed */
+	assert_int_equal(fi_trecvmsg(d.b.ep, &look, FI_PEEK | FI_DISCARD), 0);
+	assert_int_equal(node_wait(&d.b, &d.a, &e, NULL), 1);
+	assert_int_equal(e.data, 1);
+	/* the first, claimed, received */
+	assert_int_equal(fi_trecvmsg(d.b.ep, &m, FI_CLAIM), 0);
+	assert_int_equal(node_wait(&d.b, &d.a, &e, NULL), 1);
+	assert_int_equal(e.data, 0);
+	assert_string_equal(in, "message");
+	/* the third, claimed, thrown away */
+	assert_int_equal(fi_trecvmsg(d.b.ep, &look, FI_PEEK | FI_CLAIM), 0);
+	assert_int_equal(node_wait(&d.b, &d.a, &e, NULL), 1);
+	assert_int_equal(e.data, 2);
+	assert_int_equal(fi_trecvmsg(d.b.ep, &look, FI_CLAIM | FI_DISCARD), 0);
+	assert_int_equal(node_wait(&d.b, &d.a, &e, NULL), 1);
+	assert_int_equal(fi_trecvmsg(d.b.ep, &look, FI_PEEK), 0);
+	expect_error(&d.b, &d.a, in, FI_ENOMSG, &err);
+	assert_int_equal(fi_trecvmsg(d.b.ep, &look, FI_DISCARD), -FI_EINVAL);
+	assert_int_equal(d.b.ep->ops->rx_size_left(d.b.ep), 4096);
+	duo_close(&d);
+}
+
+static void multi_recv__buffer(void **state)
+{
+	char out[100], *buf = malloc(1000);
+	struct iovec iov = { buf, 1000 };
+	struct fi_msg m = { .msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = buf };
+	size_t room = 64, len = sizeof(room);
+	struct fi_cq_tagged_entry e;
+	struct duo d;
+
+	(void)state;
+	assert_non_null(buf);
+	duo_open(&d);
+	room = 150;
+	assert_int_equal(fi_setopt(&d.b.ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &room, sizeof(room)), 0);
+	room = 0;
+	assert_int_equal(fi_getopt(&d.b.ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &room, &len), 0);
+	assert_int_equal(room, 150);
+	assert_int_equal(fi_recvmsg(d.b.ep, &m, FI_MULTI_RECV), 0);
+	for (int i = 0; i < 9; i++) {
+		memset(out, 'a' + i, sizeof(out));
+		world_post(fi_send(d.a.ep, out, sizeof(out), NULL, d.to_b, out), &d.a, &d.b);
+		assert_int_equal(node_wait(&d.b, &d.a, &e, NULL), 1);
+		assert_ptr_equal(e.op_context, buf);
+		assert_int_equal(e.len, sizeof(out));
+		assert_ptr_equal(e.buf, buf + i * sizeof(out));
+		assert_memory_equal(e.buf, out, sizeof(out));
+		/* with less than 150 bytes left it comes back */
+		assert_int_equal(!!(e.flags & FI_MULTI_RECV), i == 8);
+		expect(&d.a, &d.b, out, FI_SEND | FI_MSG);
+	}
+	assert_int_equal(d.b.ep->ops->rx_size_left(d.b.ep), 4096);
+	duo_close(&d);
+	free(buf);
+}
+
+/* What others send into a multi-receive buffer stops at the queue's size until the program reads. */
+static void multi_recv__full_queue(void **state)
+{
+	enum { N = 1000, SIZE = 64 };
+	char buf[100], out;
+	struct iovec iov = { buf, sizeof(buf) };
+	struct fi_msg m = { .msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = buf };
+	struct fi_cq_tagged_entry e;
+	struct uccl_cq *cq;
+	struct duo d;
+
+	(void)state;
+	duo_open(&d);
+	cq = uccl_container_of(d.b.cq, struct uccl_cq, fid);
+	cq->limit = SIZE;
+	assert_int_equal(fi_recvmsg(d.b.ep, &m, FI_MULTI_RECV), 0);
+	for (int i = 0; i < N; i++)
+		world_post(fi_senddata(d.a.ep, &out, 0, NULL, (uint64_t)i, d.to_b, &out), &d.a, &d.b);
+	for (int i = 0; i < N; i++)
+		expect(&d.a, &d.b, &out, FI_SEND | FI_MSG);
+	assert_int_equal(cq->tail - cq->head, SIZE);
+	for (int i = 0; i < N; i++) {
+		assert_int_equal(node_wait(&d.b, &d.a, &e, NULL), 1);
+		assert_int_equal(e.data, i);
+		assert_true(cq->tail - cq->head < SIZE);
+	}
+	assert_int_equal(fi_cq_read(d.b.cq, &e, 1), -FI_EAGAIN);
+	duo_close(&d);
+}
+
+static void opt__values(void **state)
+{
+	bool yes = true;
+	size_t n = 1, len = 1;
+	struct fid *fid;
+	struct duo d;
+
+	(void)state;
+	duo_open(&d);
+	fid = &d.a.ep->fid;
+	assert_int_equal(fi_getopt(fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &n, &len), -FI_ETOOSMALL);
+	assert_int_equal(len, sizeof(n));
+	assert_int_equal(fi_getopt(fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE, &n, &len), -FI_ENOPROTOOPT);
+	assert_int_equal(fi_setopt(fid, FI_OPT_ENDPOINT, FI_OPT_FI_HMEM_P2P, &n, sizeof(int)), -FI_ENOPROTOOPT);
+	assert_int_equal(fi_setopt(fid, 9, FI_OPT_MIN_MULTI_RECV, &n, sizeof(n)), -FI_ENOPROTOOPT);
+	assert_int_equal(fi_setopt(fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &n, 1), -FI_EINVAL);
+	assert_int_equal(fi_setopt(fid, FI_OPT_ENDPOINT, 10, &yes, sizeof(yes)), 0);
+	assert_int_equal(fi_setopt(fid, FI_OPT_ENDPOINT, 11, &yes, sizeof(yes)), 0);
+	len = sizeof(yes);
+	assert_int_equal(fi_getopt(fid, FI_OPT_ENDPOINT, 11, &yes, &len), 0);
+	assert_false(yes);
+	n = 1 << 20;
+	assert_int_equal(fi_setopt(fid, FI_OPT_ENDPOINT, 16, &n, sizeof(n)), -FI_EINVAL);
+	/* Every option of a size: what there is may be asked for, no more. 12 to 19 are younger than our headers. */
+	for (int opt = 12; opt <= 19; opt++) {
+		len = sizeof(n);
+		assert_int_equal(fi_getopt(fid, FI_OPT_ENDPOINT, opt, &n, &len), 0);
+		assert_int_equal(n, opt < 15 ? 1ull << 40 : opt == 15 ? 65536 : 4096);
+		assert_int_equal(fi_setopt(fid, FI_OPT_ENDPOINT, opt, &n, sizeof(n)), 0);
+		n++;
+		assert_int_equal(fi_setopt(fid, FI_OPT_ENDPOINT, opt, &n, sizeof(n)), -FI_EINVAL);
+	}
+	assert_int_equal(fi_getopt(fid, FI_OPT_ENDPOINT, FI_OPT_TX_SIZE, &n, &len), 0);
+	assert_int_equal(n, d.w.info->tx_attr->size);
+	assert_int_equal(fi_getopt(fid, FI_OPT_ENDPOINT, FI_OPT_RX_SIZE, &n, &len), 0);
+	assert_int_equal(n, d.w.info->rx_attr->size);
+	assert_int_equal(fi_getopt(fid, FI_OPT_ENDPOINT, 20, &n, &len), -FI_ENOPROTOOPT);
+	duo_close(&d);
+}
+
+/* Who is not in the address vector is named by his address, and can be answered when it is inserted. */
+static void source_err__insert_and_answer(void **state)
+{
+	struct fi_info *h = world_hints();
+	struct fi_cq_err_entry err = { 0 };
+	fi_addr_t to_b, to_a, src;
+	struct fi_cq_tagged_entry e;
+	uint8_t in[8], out[8] = { 1 };
+	struct node a, b;
+	struct world w;
+
+	(void)state;
+	h->caps = FI_MSG | FI_SOURCE | FI_SOURCE_ERR;
+	world_open_with(&w, h);
+	node_open(&a, &w);
+	node_open(&b, &w);
+	to_b = node_insert(&a, &b);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(fi_recv(b.ep, in, 8, NULL, FI_ADDR_UNSPEC, in), 0);
+		assert_int_equal(fi_send(a.ep, out, 8, NULL, to_b, out), 0);
+		if (!i) {
+			expect_error(&b, &a, in, FI_EADDRNOTAVAIL, &err);
+			assert_int_equal(err.len, 8);
+			assert_int_equal(err.flags, FI_RECV | FI_MSG);
+			assert_int_equal(err.err_data_size, FI_UCCL_ADDR_LEN);
+			assert_int_equal(fi_av_insert(b.av, err.err_data, 1, &to_a, 0, NULL), 1);
+		} else {
+			assert_int_equal(node_wait(&b, &a, &e, &src), 1);
+			assert_int_equal(src, to_a);
+		}
+		node_expect(&a, &b, out, FI_SEND | FI_MSG);
+	}
+	assert_int_equal(fi_recv(a.ep, in, 8, NULL, FI_ADDR_UNSPEC, in), 0);
+	assert_int_equal(fi_send(b.ep, out, 8, NULL, to_a, out), 0);
+	assert_int_equal(node_wait(&a, &b, &e, &src), 1);
+	assert_int_equal(src, to_b);
+	node_close(&a);
+	node_close(&b);
+	world_close(&w);
+}
+
+static void inject__too_long(void **state)
+{
+	static char out[5000];
+	struct iovec iov = { out, sizeof(out) };
+	struct fi_msg m = { .msg_iov = &iov, .iov_count = 1 };
+	struct duo d;
+
+	(void)state;
+	duo_open(&d);
+	m.addr = d.to_b;
+	assert_int_equal(fi_inject(d.a.ep, out, 4097, d.to_b), -FI_EMSGSIZE);
+	assert_int_equal(fi_sendmsg(d.a.ep, &m, FI_INJECT), -FI_EMSGSIZE);
+	assert_int_equal(fi_inject(d.a.ep, out, 4096, d.to_b), 0);
+	duo_close(&d);
+}
+
+/* Datagrams: as long as fi_getinfo said, and no longer; what is posted for more takes them, too. */
+static void dgram__sizes(void **state)
+{
+	struct fi_info *h = world_hints();
+	uint8_t *out, *in;
+	size_t most, len = sizeof(most);
+	struct duo d;
+
+	(void)state;
+	h->ep_attr->type = FI_EP_DGRAM;
+	h->caps = FI_MSG;
+	duo_open_with(&d, h, 0);
+	most = d.w.info->ep_attr->max_msg_size;
+	out = malloc(most + 1);
+	in = malloc(2 * most);
+	for (size_t i = 0; i <= most; i++)
+		out[i] = (uint8_t)(i * 7 + i / 256);
+	assert_int_equal(fi_send(d.a.ep, out, most + 1, NULL, d.to_b, out), -FI_EMSGSIZE);
+	assert_int_equal(fi_inject(d.a.ep, out, d.w.info->tx_attr->inject_size + 1, d.to_b), -FI_EMSGSIZE);
+	assert_int_equal(fi_recv(d.b.ep, in, 2 * most, NULL, FI_ADDR_UNSPEC, in), 0);
+	assert_int_equal(fi_send(d.a.ep, out, most, NULL, d.to_b, out), 0);
+	expect(&d.b, &d.a, in, FI_RECV | FI_MSG);
+	expect(&d.a, &d.b, out, FI_SEND | FI_MSG);
+	assert_memory_equal(in, out, most);
+	/* FI_OPT_MAX_MSG_SIZE of later versions */
+	assert_int_equal(fi_getopt(&d.a.ep->fid, FI_OPT_ENDPOINT, 12, &len, &(size_t){ sizeof(len) }), 0);
+	assert_int_equal(len, most);
+	free(out);
+	free(in);
+	duo_close(&d);
+}
+
+static void forget_key(uint8_t *name)
+{
+	struct uccl_addr a;
+
+	assert_int_equal(uccl_addr_decode(&a, name), 0);
+	a.incarnation = 0;
+	memset(a.key, 0, sizeof(a.key));
+	uccl_addr_encode(name, &a);
+}
+
+/* Endpoints with one authorization key talk; with different ones, or with one and none, they do not. PROTOCOL R114 */
+static void auth_key__groups(void **state)
+{
+	static const char *const keys[] = { "", "a key", "another" };
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		for (int n = 0; n < 4; n++) {
+			/* with the connect key, and, those that match, without */
+			bool keyless = n == 3;
+			int k = keyless ? i : n;
+			struct fi_info *h = world_hints();
+			struct fi_cq_tagged_entry e;
+			struct fi_uccl_ops_ep *ops;
+			uint64_t refused = 0;
+			const char *why;
+			struct duo d;
+			char in[8];
+
+			setenv("FI_UCCL_KEYLESS", keyless ? "yes" : "no", 1);
+			/* One has it from its domain, the other one of its own. */
+			h->domain_attr->auth_key = (uint8_t *)strdup(keys[i]);
+			h->domain_attr->auth_key_size = strlen(keys[i]);
+			world_open_with(&d.w, h);
+			assert_int_equal(d.w.info->domain_attr->auth_key_size, strlen(keys[i]));
+			node_open(&d.a, &d.w);
+			free(d.w.info->ep_attr->auth_key);
+			d.w.info->ep_attr->auth_key = (uint8_t *)strdup(keys[k]);
+			d.w.info->ep_attr->auth_key_size = strlen(keys[k]);
+			node_open(&d.b, &d.w);
+			if (keyless)
+				forget_key(d.b.name);
+			d.to_b = node_insert(&d.a, &d.b);
+			assert_int_equal(fi_recv(d.b.ep, in, 8, NULL, FI_ADDR_UNSPEC, in), 0);
+			assert_int_equal(fi_inject(d.a.ep, "hello", 6, d.to_b), 0);
+			if (k == i || !k) {
+				/* none of its own: that of the domain */
+				expect(&d.b, &d.a, in, FI_RECV | FI_MSG);
+			} else {
+				fi_open_ops(&d.b.ep->fid, FI_UCCL_OPS_EP, 0, (void **)&ops, NULL);
+				for (uint64_t end = uccl_clock() + PATIENCE_NS; !refused && uccl_clock() < end;) {
+					(void)fi_cq_read(d.a.cq, NULL, 0);
+					assert_int_equal(fi_cq_read(d.b.cq, &e, 1), -FI_EAGAIN);
+					assert_int_equal(ops->dropped(d.b.ep, UCCL_DROP_MAC, &why, &refused), 0);
+				}
+				assert_true(refused > 0);
+			}
+			node_close(&d.b);
+			node_close(&d.a);
+			world_close(&d.w);
+		}
+	unsetenv("FI_UCCL_KEYLESS");
+}
+
+/* The unread completions reach the size of the queue: posting waits, and nothing is lost. */
+static void cq__back_pressure(void **state)
+{
+	struct fi_cq_attr attr = { .format = FI_CQ_FORMAT_TAGGED, .size = 100 };
+	struct fi_cq_tagged_entry e;
+	struct duo d;
+	struct fid_ep *ep;
+	struct fid_cq *cq;
+	int posted = 0, done = 0;
+	char out[8] = "", in[8];
+
+	(void)state;
+	duo_open(&d);
+	assert_int_equal(fi_endpoint(d.w.domain, d.w.info, &ep, NULL), 0);
+	assert_int_equal(fi_cq_open(d.w.domain, &attr, &cq, NULL), 0);
+	assert_int_equal(fi_ep_bind(ep, &d.a.av->fid, 0), 0);
+	assert_int_equal(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV), 0);
+	assert_int_equal(fi_enable(ep), 0);
+	for (int i = 0; i < 1000; i++)
+		assert_int_equal(fi_recv(d.b.ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, in), 0);
+	/* only posting drives this side; it must come to a stop at the size */
+	for (uint64_t end = uccl_clock() + PATIENCE_NS; posted < 1000 && uccl_clock() < end;) {
+		ssize_t rc = fi_send(ep, out, sizeof(out), NULL, d.to_b, out);
+
+		(void)fi_cq_read(d.b.cq, NULL, 0);
+		assert_true(rc == 0 || rc == -FI_EAGAIN);
+		posted += rc == 0;
+		/* far beyond the size: read it all, once */
+		if (rc == -FI_EAGAIN)
+			while (fi_cq_read(cq, &e, 1) == 1)
+				done++;
+	}
+	assert_int_equal(posted, 1000);
+	for (uint64_t end = uccl_clock() + PATIENCE_NS; done < 1000 && uccl_clock() < end;) {
+		(void)fi_cq_read(d.b.cq, NULL, 0);
+		done += fi_cq_read(cq, &e, 1) == 1;
+	}
+	assert_int_equal(done, 1000);
+	assert_int_equal(fi_close(&ep->fid), 0);
+	assert_int_equal(fi_close(&cq->fid), 0);
+	duo_close(&d);
+}
+
+static void cntr__counts(void **state)
+{
+	struct fi_cntr_attr attr = { .wait_obj = FI_WAIT_UNSPEC };
+	struct fid_cntr *tx, *rx;
+	struct fid_ep *a, *b;
+	struct world w;
+	struct fid_av *av;
+	uint8_t name[FI_UCCL_ADDR_LEN];
+	size_t len = sizeof(name);
+	fi_addr_t to_b;
+	char out[8] = "counted", in[8] = "";
+
+	(void)state;
+	world_open(&w);
+	/* without any queue */
+	assert_int_equal(fi_cntr_open(w.domain, &attr, &tx, NULL), 0);
+	assert_int_equal(fi_cntr_open(w.domain, &attr, &rx, NULL), 0);
+	assert_int_equal(fi_av_open(w.domain, &(struct fi_av_attr){ .type = FI_AV_TABLE }, &av, NULL), 0);
+	assert_int_equal(fi_endpoint(w.domain, w.info, &a, NULL), 0);
+	assert_int_equal(fi_endpoint(w.domain, w.info, &b, NULL), 0);
+	assert_int_equal(fi_ep_bind(a, &av->fid, 0), 0);
+	assert_int_equal(fi_ep_bind(b, &av->fid, 0), 0);
+	assert_int_equal(fi_ep_bind(a, &tx->fid, 0), -FI_EINVAL);
+	assert_int_equal(fi_ep_bind(a, &tx->fid, FI_SEND | FI_RECV | FI_READ | FI_WRITE), 0);
+	assert_int_equal(fi_ep_bind(a, &tx->fid, FI_SEND), -FI_EINVAL);
+	assert_int_equal(fi_ep_bind(b, &rx->fid, FI_RECV | FI_SEND | FI_REMOTE_READ | FI_REMOTE_WRITE), 0);
+	assert_int_equal(fi_enable(a), 0);
+	assert_int_equal(fi_enable(b), 0);
+	assert_int_equal(fi_getname(&b->fid, name, &len), 0);
+	assert_int_equal(fi_av_insert(av, name, 1, &to_b, 0, NULL), 1);
+	assert_int_equal(fi_trecv(b, in, sizeof(in), NULL, FI_ADDR_UNSPEC, 1, 0, NULL), 0);
+	assert_int_equal(fi_trecv(b, in, sizeof(in), NULL, FI_ADDR_UNSPEC, 1, 0, NULL), 0);
+	assert_int_equal(fi_tinject(a, out, sizeof(out), to_b, 1), 0);
+	assert_int_equal(fi_tsend(a, out, sizeof(out), NULL, to_b, 1, NULL), 0);
+	for (uint64_t end = uccl_clock() + PATIENCE_NS; fi_cntr_read(rx) < 2 && uccl_clock() < end;)
+		fi_cntr_read(tx);
+	assert_int_equal(fi_cntr_read(rx), 2);
+	for (uint64_t end = uccl_clock() + PATIENCE_NS; fi_cntr_read(tx) < 2 && uccl_clock() < end;)
+		fi_cntr_read(rx);
+	assert_int_equal(fi_cntr_wait(tx, 2, 1000), 0);
+	assert_string_equal(in, "counted");
+	/* a failure counts, too */
+	assert_int_equal(fi_trecv(b, in, sizeof(in), NULL, FI_ADDR_UNSPEC, 1, 0, in), 0);
+	assert_int_equal(fi_cancel(&b->fid, in), 0);
+	assert_int_equal(fi_cntr_readerr(rx), 1);
+	assert_int_equal(fi_cntr_wait(rx, 3, 10), -FI_ETIMEDOUT);
+	assert_int_equal(fi_close(&a->fid), 0);
+	assert_int_equal(fi_close(&b->fid), 0);
+	assert_int_equal(fi_close(&tx->fid), 0);
+	assert_int_equal(fi_close(&rx->fid), 0);
+	assert_int_equal(fi_close(&av->fid), 0);
+	world_close(&w);
+}
+
+/* A handle that was removed is no destination; the same index then means another peer, also in completions. */
+static void av__remove_and_reuse(void **state)
+{
+	char out[8] = "one", in[8] = "";
+	struct fi_cq_tagged_entry e;
+	struct node c;
+	struct duo d;
+	fi_addr_t src;
+
+	(void)state;
+	duo_open(&d);
+	node_open(&c, &d.w);
+	world_post(fi_send(d.a.ep, out, 8, NULL, d.to_b, out), &d.a, &d.b);
+	assert_int_equal(fi_recv(d.b.ep, in, 8, NULL, FI_ADDR_UNSPEC, in), 0);
+	assert_int_equal(node_wait(&d.b, &d.a, &e, &src), 1);
+	assert_int_equal(src, d.to_a);
+	expect(&d.a, &d.b, out, FI_SEND | FI_MSG);
+	assert_int_equal(fi_av_remove(d.a.av, &d.to_b, 1, 0), 0);
+	assert_int_equal(fi_send(d.a.ep, out, 8, NULL, d.to_b, out), -FI_EINVAL);
+	assert_int_equal(node_insert(&d.a, &c), d.to_b);
+	/* b forgets a: a message of a's has no source */
+	assert_int_equal(fi_av_remove(d.b.av, &d.to_a, 1, 0), 0);
+	assert_int_equal(fi_recv(c.ep, in, 8, NULL, FI_ADDR_UNSPEC, in), 0);
+	memset(in, 0, sizeof(in));
+	world_post(fi_send(d.a.ep, out, 8, NULL, d.to_b, out), &d.a, &c);
+	assert_int_equal(node_wait(&c, &d.a, &e, &src), 1);
+	assert_true(src == FI_ADDR_NOTAVAIL); /* c does not know a */
+	assert_string_equal(in, "one");
+	node_insert(&c, &c);
+	assert_int_equal(node_insert(&c, &d.a), 1);
+	assert_int_equal(fi_recv(c.ep, in, 8, NULL, 1, in), 0);
+	world_post(fi_send(d.a.ep, out, 8, NULL, d.to_b, out), &d.a, &c);
+	assert_int_equal(node_wait(&c, &d.a, &e, &src), 1);
+	assert_int_equal(src, 1);
+	node_close(&c);
+	duo_close(&d);
+}
+
+/* An endpoint that is closed and opened anew is another peer at another address, or fails what is sent to the old. */
+static void peer__restarts(void **state)
+{
+	char out[8] = "again", in[8] = "";
+	struct fi_cq_tagged_entry e;
+	struct fi_cq_err_entry err = { .err = 0 };
+	struct duo d;
+	fi_addr_t to_new;
+	ssize_t rc;
+
+	(void)state;
+	duo_open(&d);
+	world_post(fi_send(d.a.ep, out, 8, NULL, d.to_b, out), &d.a, &d.b);
+	assert_int_equal(fi_recv(d.b.ep, in, 8, NULL, FI_ADDR_UNSPEC, in), 0);
+	assert_int_equal(node_wait(&d.b, &d.a, &e, NULL), 1);
+	expect(&d.a, &d.b, out, FI_SEND | FI_MSG);
+	node_close(&d.b);
+	node_open(&d.b, &d.w);
+	to_new = node_insert(&d.a, &d.b);
+	assert_int_equal(fi_recv(d.b.ep, in, 8, NULL, FI_ADDR_UNSPEC, in), 0);
+	world_post(fi_send(d.a.ep, out, 8, NULL, to_new, out), &d.a, &d.b);
+	assert_int_equal(node_wait(&d.b, &d.a, &e, NULL), 1);
+	expect(&d.a, &d.b, out, FI_SEND | FI_MSG);
+	rc = fi_send(d.a.ep, out, 8, NULL, d.to_b, in);
+	if (!rc) {
+		rc = node_wait(&d.a, &d.b, &e, NULL);
+		assert_int_equal(rc, -FI_EAVAIL);
+		assert_int_equal(fi_cq_readerr(d.a.cq, &err, 0), 1);
+		assert_ptr_equal(err.op_context, in);
+		assert_non_null(strstr(err.err_data, "fi_uccl://127.0.0.1:"));
+	} else {
+		assert_true(rc < 0 && rc != -FI_EAGAIN);
+	}
+	duo_close(&d);
+}
+
+struct echo {
+	struct node *n;
+	fi_addr_t to;
+	int rounds;
+	_Atomic bool over;
+};
+
+/* Receives and sends back, asleep in between. */
+static void *echo_main(void *arg)
+{
+	struct echo *x = arg;
+	struct fi_cq_tagged_entry e;
+	char buf[64];
+
+	for (int i = 0; i < x->rounds; i++) {
+		int todo = 2;
+
+		assert_int_equal(fi_trecv(x->n->ep, buf, sizeof(buf), NULL, x->to, i, 0, NULL), 0);
+		while (todo) {
+			ssize_t rc = fi_cq_sread(x->n->cq, &e, 1, NULL, 20000);
+
+			if (rc == 1 && --todo)
+				while ((rc = fi_tsend(x->n->ep, buf, sizeof(buf), NULL, x->to, i, NULL)) == -FI_EAGAIN)
+					;
+			if (rc < 0) {
+				x->over = true;
+				return (void *)1;
+			}
+		}
+	}
+	x->over = true;
+	return NULL;
+}
+
+static void ping_pong_asleep(struct duo *d, int rounds)
+{
+	struct echo x = { .n = &d->b, .to = d->to_a, .rounds = rounds };
+	struct fi_cq_tagged_entry e;
+	char buf[64] = "ping";
+	pthread_t thread;
+	void *failed;
+
+	assert_int_equal(pthread_create(&thread, NULL, echo_main, &x), 0);
+	for (int i = 0; i < rounds; i++) {
+		assert_int_equal(fi_trecv(d->a.ep, buf, sizeof(buf), NULL, d->to_b, i, 0, buf), 0);
+		assert_int_equal(fi_tsend(d->a.ep, buf, sizeof(buf), NULL, d->to_b, i, NULL), 0);
+		for (int k = 0; k < 2; k++)
+			assert_int_equal(fi_cq_sread(d->a.cq, &e, 1, NULL, 20000), 1);
+	}
+	/* the other side still waits for the acknowledgement of its last message */
+	while (!x.over)
+		(void)fi_cq_read(d->a.cq, NULL, 0);
+	pthread_join(thread, &failed);
+	assert_null(failed);
+}
+
+static void sread__ping_pong(void **state)
+{
+	struct duo d;
+
+	(void)state;
+	duo_open(&d);
+	ping_pong_asleep(&d, 300);
+	duo_close(&d);
+}
+
+static void auto_progress__ping_pong(void **state)
+{
+	struct fi_info *h = world_hints();
+	struct duo d;
+
+	(void)state;
+	h->domain_attr->data_progress = FI_PROGRESS_AUTO;
+	h->domain_attr->threading = FI_THREAD_DOMAIN;
+	duo_open_with(&d, h, 0);
+	ping_pong_asleep(&d, 300);
+	duo_close(&d);
+}
+
+/* With FI_PROGRESS_AUTO a large message arrives although the receiver never looks at its queue. */
+static void auto_progress__receiver_idle(void **state)
+{
+	struct fi_info *h = world_hints();
+	size_t n = 2000000;
+	char *out = calloc(1, n), *in = malloc(n);
+	struct fi_cq_tagged_entry e;
+	struct duo d;
+
+	(void)state;
+	assert_non_null(out);
+	assert_non_null(in);
+	h->domain_attr->data_progress = FI_PROGRESS_AUTO;
+	duo_open_with(&d, h, 0);
+	assert_int_equal(fi_trecv(d.b.ep, in, n, NULL, FI_ADDR_UNSPEC, 1, 0, in), 0);
+	assert_int_equal(fi_tsend(d.a.ep, out, n, NULL, d.to_b, 1, out), 0);
+	assert_int_equal(fi_cq_sread(d.a.cq, &e, 1, NULL, 20000), 1);
+	assert_ptr_equal(e.op_context, out);
+	assert_int_equal(fi_cq_sread(d.b.cq, &e, 1, NULL, 20000), 1);
+	assert_memory_equal(in, out, n);
+	duo_close(&d);
+	free(out);
+	free(in);
+}
+
+/* Reading one queue of a domain in vain drives its other endpoints, whose peers may wait. */
+static void domain__idle_reads(void **state)
+{
+	char out[8] = "x", in[8];
+	struct iovec iov = { .iov_base = out, .iov_len = sizeof(out) };
+	struct fi_cq_tagged_entry e;
+	struct fi_msg msg;
+	struct world w;
+	struct node c;
+	struct duo d;
+	fi_addr_t to_b;
+
+	(void)state;
+	duo_open(&d);
+	world_open(&w);
+	node_open(&c, &w);
+	to_b = node_insert(&c, &d.b);
+	assert_int_equal(fi_recv(d.b.ep, in, 8, NULL, FI_ADDR_UNSPEC, in), 0);
+	/* Complete when acknowledged, so it is there: d.b's own queue was not read. */
+	msg = (struct fi_msg){ .msg_iov = &iov, .iov_count = 1, .addr = to_b, .context = out };
+	assert_int_equal(fi_sendmsg(c.ep, &msg, FI_COMPLETION | FI_TRANSMIT_COMPLETE), 0);
+	expect(&c, &d.a, out, FI_SEND | FI_MSG);
+	assert_int_equal(fi_cq_read(d.b.cq, &e, 1), 1);
+	node_close(&c);
+	world_close(&w);
+	duo_close(&d);
+}
+
+/* A program that sleeps in its own poll() is woken by what arrives. */
+static void trywait__arrival(void **state)
+{
+	struct pollfd pfd = { .events = POLLIN };
+	struct fi_cq_tagged_entry e;
+	char out[8] = "x", in[8];
+	struct fid *fids[1];
+	struct duo d;
+	uint64_t end = uccl_clock() + PATIENCE_NS;
+	ssize_t rc = -FI_EAGAIN;
+
+	(void)state;
+	duo_open(&d);
+	fids[0] = &d.b.cq->fid;
+	assert_int_equal(fi_control(fids[0], FI_GETWAIT, &pfd.fd), 0);
+	assert_int_equal(fi_recv(d.b.ep, in, 8, NULL, FI_ADDR_UNSPEC, in), 0);
+	world_post(fi_inject(d.a.ep, out, 8, d.to_b), &d.a, &d.a);
+	while (rc == -FI_EAGAIN && uccl_clock() < end) {
+		(void)fi_cq_read(d.a.cq, NULL, 0);
+		if (fi_trywait(d.w.fabric, fids, 1) == 0)
+			assert_true(poll(&pfd, 1, 200) >= 0);
+		rc = fi_cq_read(d.b.cq, &e, 1);
+	}
+	assert_int_equal(rc, 1);
+	duo_close(&d);
+}
+
+/* Endpoints that agree on a port find each other without a name, by socket addresses. */
+static void keyless__sockaddr(void **state)
+{
+	struct fi_info *h = world_hints();
+	struct sockaddr_in sin;
+	struct fi_cq_tagged_entry e;
+	size_t len = sizeof(sin);
+	char out[8] = "sock", in[8] = "";
+	struct node a, b;
+	struct world w;
+	fi_addr_t to_b, src, to_a;
+
+	(void)state;
+	h->addr_format = FI_SOCKADDR_IN;
+	world_open_with(&w, h);
+	for (int i = 0; i < 2; i++) {
+		struct node *n = i ? &b : &a;
+		struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_TAGGED };
+
+		assert_int_equal(fi_endpoint(w.domain, w.info, &n->ep, NULL), 0);
+		assert_int_equal(fi_cq_open(w.domain, &cq_attr, &n->cq, NULL), 0);
+		assert_int_equal(fi_av_open(w.domain, &(struct fi_av_attr){ .type = FI_AV_TABLE }, &n->av, NULL), 0);
+		assert_int_equal(fi_ep_bind(n->ep, &n->av->fid, 0), 0);
+		assert_int_equal(fi_ep_bind(n->ep, &n->cq->fid, FI_TRANSMIT | FI_RECV), 0);
+		assert_int_equal(fi_enable(n->ep), 0);
+	}
+	assert_int_equal(fi_getname(&b.ep->fid, &sin, &len), 0);
+	assert_int_equal(len, sizeof(sin));
+	assert_int_equal(sin.sin_family, AF_INET);
+	assert_int_not_equal(sin.sin_port, 0);
+	assert_int_equal(fi_av_insert(a.av, &sin, 1, &to_b, 0, NULL), 1);
+	assert_int_equal(fi_getname(&a.ep->fid, &sin, &len), 0);
+	assert_int_equal(fi_av_insert(b.av, &sin, 1, &to_a, 0, NULL), 1);
+	assert_int_equal(fi_recv(b.ep, in, 8, NULL, to_a, in), 0);
+	world_post(fi_send(a.ep, out, 8, NULL, to_b, out), &a, &b);
+	assert_int_equal(node_wait(&b, &a, &e, &src), 1);
+	assert_int_equal(src, to_a);
+	assert_string_equal(in, "sock");
+	expect(&a, &b, out, FI_SEND | FI_MSG);
+	node_close(&a);
+	node_close(&b);
+	world_close(&w);
+}
+
+/* In a child of fork the endpoint refuses to work and can be closed; the parent does not notice. */
+static void fork__child(void **state)
+{
+	char out[8] = "x", in[8];
+	struct duo d;
+	pid_t pid;
+	int status;
+
+	(void)state;
+	duo_open(&d);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		struct fi_cq_tagged_entry e;
+		int bad = 0;
+
+		bad += fi_send(d.a.ep, out, 8, NULL, d.to_b, out) != -FI_EOPBADSTATE;
+		bad += fi_recv(d.a.ep, in, 8, NULL, d.to_b, out) != -FI_EOPBADSTATE;
+		bad += fi_cancel(&d.a.ep->fid, out) != -FI_EOPBADSTATE;
+		bad += fi_cq_read(d.a.cq, &e, 1) != -FI_EAGAIN;
+		bad += fi_close(&d.a.ep->fid) != 0;
+		_exit(bad);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+	assert_int_equal(fi_recv(d.b.ep, in, 8, NULL, FI_ADDR_UNSPEC, in), 0);
+	world_post(fi_send(d.a.ep, out, 8, NULL, d.to_b, out), &d.a, &d.b);
+	expect(&d.b, &d.a, in, FI_RECV | FI_MSG);
+	expect(&d.a, &d.b, out, FI_SEND | FI_MSG);
+	duo_close(&d);
+}
+
+/* Every place in the tables that programs call blindly is filled. */
+static void ops__full(void **state)
+{
+	struct duo d;
+
+	(void)state;
+	duo_open(&d);
+#define FULL(table)                                                                                                    \
+	for (size_t i = 0; i < (table)->size / sizeof(void *); i++)                                                    \
+	assert_non_null(((void **)(table))[i])
+	FULL(d.w.fabric->fid.ops);
+	FULL(d.w.fabric->ops);
+	FULL(d.w.domain->fid.ops);
+	FULL(d.w.domain->ops);
+	FULL(d.w.domain->mr);
+	FULL(d.a.ep->fid.ops);
+	FULL(d.a.ep->ops);
+	FULL(d.a.ep->cm);
+	FULL(d.a.ep->msg);
+	FULL(d.a.ep->rma);
+	FULL(d.a.ep->tagged);
+	FULL(d.a.ep->atomic);
+	FULL(d.a.ep->collective);
+	FULL(d.a.av->fid.ops);
+	FULL(d.a.av->ops);
+	FULL(d.a.cq->fid.ops);
+	FULL(d.a.cq->ops);
+	FULL(d.w.info->nic->fid.ops);
+#undef FULL
+	assert_int_equal(fi_open_ops(&d.w.fabric->fid, "x", 0, (void **)&d, NULL), -FI_ENOSYS);
+	duo_close(&d);
+}
+
+/* FI_UCCL_STATS leaves one line of JSON per endpoint. */
+static void stats__file(void **state)
+{
+	char name[64], file[96], line[8192];
+	int objects = 0;
+	struct duo d;
+	FILE *f;
+
+	(void)state;
+	snprintf(name, sizeof(name), "%s/uccl-test-stats", getenv("TMPDIR") ? getenv("TMPDIR") : P_tmpdir);
+	snprintf(file, sizeof(file), "%s.%d", name, (int)getpid());
+	setenv("FI_UCCL_STATS", name, 1);
+	duo_open(&d);
+	unsetenv("FI_UCCL_STATS");
+	duo_close(&d);
+	f = fopen(file, "r");
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f))
+		if (line[0] == '{') {
+			assert_non_null(strstr(line, "\"tx_packets\":"));
+			assert_non_null(strstr(line, "}}\n"));
+			objects++;
+		}
+	fclose(f);
+	unlink(file);
+	assert_int_equal(objects, 2);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(enable__needs),
+		cmocka_unit_test(bind__after_enable),
+		cmocka_unit_test(getname__before_enable),
+		cmocka_unit_test(msg__all_forms),
+		cmocka_unit_test(tagged__all_forms),
+		cmocka_unit_test(tagged__sizes),
+		cmocka_unit_test(selective__completions),
+		cmocka_unit_test(opsflag__change),
+		cmocka_unit_test(cancel__and_truncation),
+		cmocka_unit_test(peek__claim_discard),
+		cmocka_unit_test(multi_recv__buffer),
+		cmocka_unit_test(multi_recv__full_queue),
+		cmocka_unit_test(opt__values),
+		cmocka_unit_test(source_err__insert_and_answer),
+		cmocka_unit_test(inject__too_long),
+		cmocka_unit_test(dgram__sizes),
+		cmocka_unit_test(auth_key__groups),
+		cmocka_unit_test(cq__back_pressure),
+		cmocka_unit_test(cntr__counts),
+		cmocka_unit_test(av__remove_and_reuse),
+		cmocka_unit_test(peer__restarts),
+		cmocka_unit_test(sread__ping_pong),
+		cmocka_unit_test(auto_progress__ping_pong),
+		cmocka_unit_test(auto_progress__receiver_idle),
+		cmocka_unit_test(domain__idle_reads),
+		cmocka_unit_test(trywait__arrival),
+		cmocka_unit_test(keyless__sockaddr),
+		cmocka_unit_test(fork__child),
+		cmocka_unit_test(ops__full),
+		cmocka_unit_test(stats__file),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Triggered operations and deferred work over the real engine, on loopback. */
+#include "../world.h"
+
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_trigger.h>
+
+static uint64_t mem[16];
+
+struct duo {
+	struct world w;
+	struct node a, b;
+	fi_addr_t to_b;
+	struct fid_mr *mr;
+	struct fid_cntr *c, *done;
+};
+
+static void duo_open(struct duo *d)
+{
+	struct fi_cntr_attr attr = { .wait_obj = FI_WAIT_UNSPEC };
+
+	world_open(&d->w);
+	node_open(&d->a, &d->w);
+	node_open(&d->b, &d->w);
+	d->to_b = node_insert(&d->a, &d->b);
+	memset(mem, 0, sizeof(mem));
+	assert_int_equal(fi_mr_reg(d->w.domain, mem, sizeof(mem), FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 7, 0, &d->mr,
+				   NULL),
+			 0);
+	assert_int_equal(fi_cntr_open(d->w.domain, &attr, &d->c, NULL), 0);
+	assert_int_equal(fi_cntr_open(d->w.domain, &attr, &d->done, NULL), 0);
+}
+
+static void duo_close(struct duo *d)
+{
+	assert_int_equal(fi_close(&d->mr->fid), 0);
+	node_close(&d->a);
+	node_close(&d->b);
+	assert_int_equal(fi_close(&d->c->fid), 0);
+	assert_int_equal(fi_close(&d->done->fid), 0);
+	world_close(&d->w);
+}
+
+static void expect(struct duo *d, struct node *n, void *context)
+{
+	struct fi_cq_tagged_entry e;
+
+	assert_int_equal(node_wait(n, n == &d->a ? &d->b : &d->a, &e, NULL), 1);
+	assert_ptr_equal(e.op_context, context);
+}
+
+/* Nothing is there yet, however often somebody looks. */
+static void nothing(struct duo *d)
+{
+	struct fi_cq_tagged_entry e;
+
+	for (int i = 0; i < 200; i++) {
+		assert_int_equal(fi_cq_read(d->a.cq, &e, 1), -FI_EAGAIN);
+		assert_int_equal(fi_cq_read(d->b.cq, &e, 1), -FI_EAGAIN);
+	}
+}
+
+static struct fi_triggered_context at(struct duo *d, size_t threshold)
+{
+	struct fi_triggered_context t = { .event_type = FI_TRIGGER_THRESHOLD };
+
+	t.trigger.threshold.cntr = d->c;
+	t.trigger.threshold.threshold = threshold;
+	return t;
+}
+
+static void trigger__each_kind(void **state)
+{
+	struct fi_triggered_context t1, t2, t3, bad = { .event_type = FI_TRIGGER_XPU };
+	uint64_t v = 5, in = 0;
+	struct iovec iov = { &v, 8 }, riov = { &in, 8 };
+	struct fi_ioc ioc = { &v, 1 };
+	struct fi_rma_iov rma = { .addr = 8, .len = 8, .key = 7 };
+	struct fi_rma_ioc rioc = { .addr = 8, .count = 1, .key = 7 };
+	struct fi_msg_rma wm = { .msg_iov = &iov, .iov_count = 1, .rma_iov = &rma, .rma_iov_count = 1, .context = &t1 };
+	struct fi_msg_atomic am = { .msg_iov = &ioc, .iov_count = 1, .rma_iov = &rioc, .rma_iov_count = 1,
+				    .datatype = FI_UINT64, .op = FI_SUM, .context = &t2 };
+	struct fi_msg sm = { .msg_iov = &iov, .iov_count = 1, .context = &t3 };
+	struct fi_msg rm = { .msg_iov = &riov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = &t3 };
+	struct duo d;
+
+	(void)state;
+	duo_open(&d);
+	wm.addr = am.addr = sm.addr = d.to_b;
+	t1 = at(&d, 1);
+	t2 = at(&d, 2);
+	t3 = at(&d, 3);
+	assert_int_equal(fi_sendmsg(d.a.ep, &sm, FI_TRIGGER | FI_TRANSMIT_COMPLETE), 0);
+	assert_int_equal(fi_recvmsg(d.b.ep, &rm, FI_TRIGGER), 0);
+	assert_int_equal(fi_atomicmsg(d.a.ep, &am, FI_TRIGGER), 0);
+	assert_int_equal(fi_writemsg(d.a.ep, &wm, FI_TRIGGER), 0);
+	/* a counter that somebody waits for stays, and a context must name one */
+	assert_int_equal(fi_close(&d.c->fid), -FI_EBUSY);
+	wm.context = &bad;
+	assert_int_equal(fi_writemsg(d.a.ep, &wm, FI_TRIGGER), -FI_EINVAL);
+	nothing(&d);
+	assert_int_equal(fi_cntr_add(d.c, 1), 0);
+	expect(&d, &d.a, &t1);
+	assert_int_equal(mem[1], 5);
+	nothing(&d);
+	assert_int_equal(fi_cntr_add(d.c, 1), 0);
+	expect(&d, &d.a, &t2);
+	assert_int_equal(mem[1], 10);
+	assert_int_equal(fi_cntr_set(d.c, 100), 0);
+	expect(&d, &d.b, &t3);
+	expect(&d, &d.a, &t3);
+	assert_int_equal(in, 5);
+	/* reached already */
+	wm.context = &t1;
+	assert_int_equal(fi_writemsg(d.a.ep, &wm, FI_TRIGGER), 0);
+	expect(&d, &d.a, &t1);
+	duo_close(&d);
+}
+
+/* Each piece of work counts, and by that triggers the next. */
+static void work__chain(void **state)
+{
+	uint64_t one = 11, two = 0;
+	struct iovec wiov = { &one, 8 }, riov = { &two, 8 };
+	struct fi_rma_iov rma = { .addr = 16, .len = 8, .key = 7 };
+	struct fi_op_rma w = { .msg = { .msg_iov = &wiov, .iov_count = 1, .rma_iov = &rma, .rma_iov_count = 1 } };
+	struct fi_op_rma r = { .msg = { .msg_iov = &riov, .iov_count = 1, .rma_iov = &rma, .rma_iov_count = 1 } };
+	struct fi_op_cntr add = { .value = 40 };
+	struct fi_deferred_work write = { .threshold = 1, .op_type = FI_OP_WRITE };
+	struct fi_deferred_work read = { .threshold = 1, .op_type = FI_OP_READ };
+	struct fi_deferred_work count = { .threshold = 2, .op_type = FI_OP_CNTR_ADD };
+	struct fi_deferred_work never = { .threshold = 1000, .op_type = FI_OP_WRITE };
+	struct fi_deferred_work odd = { .threshold = 1, .op_type = (enum fi_op_type)99 };
+	struct duo d;
+
+	(void)state;
+	duo_open(&d);
+	w.ep = r.ep = d.a.ep;
+	w.msg.addr = r.msg.addr = d.to_b;
+	write.triggering_cntr = never.triggering_cntr = odd.triggering_cntr = d.c;
+	read.triggering_cntr = count.triggering_cntr = d.done;
+	write.completion_cntr = read.completion_cntr = d.done;
+	write.op.rma = never.op.rma = &w;
+	read.op.rma = &r;
+	add.cntr = d.c;
+	count.op.cntr = &add;
+	assert_int_equal(fi_control(&d.w.domain->fid, FI_QUEUE_WORK, &count), 0);
+	assert_int_equal(fi_control(&d.w.domain->fid, FI_QUEUE_WORK, &read), 0);
+	assert_int_equal(fi_control(&d.w.domain->fid, FI_QUEUE_WORK, &never), 0);
+	assert_int_equal(fi_control(&d.w.domain->fid, FI_QUEUE_WORK, &write), 0);
+	assert_int_equal(fi_control(&d.w.domain->fid, FI_QUEUE_WORK, &odd), -FI_ENOSYS);
+	assert_int_equal(fi_cntr_add(d.c, 1), 0);
+	while (fi_cntr_read(d.c) < 41) {
+		(void)fi_cq_read(d.a.cq, NULL, 0);
+		(void)fi_cq_read(d.b.cq, NULL, 0);
+	}
+	assert_int_equal(fi_cntr_read(d.done), 2);
+	assert_true(mem[2] == 11 && two == 11);
+	assert_int_equal(fi_control(&d.w.domain->fid, FI_CANCEL_WORK, &write), -FI_ENOENT);
+	assert_int_equal(fi_control(&d.w.domain->fid, FI_CANCEL_WORK, &never), 0);
+	assert_int_equal(fi_control(&d.w.domain->fid, FI_QUEUE_WORK, &never), 0);
+	assert_int_equal(fi_control(&d.w.domain->fid, FI_FLUSH_WORK, NULL), 0);
+	assert_int_equal(fi_control(&d.w.domain->fid, FI_CANCEL_WORK, &never), -FI_ENOENT);
+	/* what waits for an endpoint goes with it */
+	assert_int_equal(fi_control(&d.w.domain->fid, FI_QUEUE_WORK, &never), 0);
+	duo_close(&d);
+}
+
+static void work__atomics(void **state)
+{
+	uint64_t five = 5, was[2] = { 0 }, ten = 10;
+	struct fi_ioc in = { &five, 1 }, cmp = { &ten, 1 }, out[2] = { { &was[0], 1 }, { &was[1], 1 } };
+	struct fi_rma_ioc rma = { .addr = 0, .count = 1, .key = 7 };
+	struct fi_msg_atomic msg = { .msg_iov = &in, .iov_count = 1, .rma_iov = &rma, .rma_iov_count = 1,
+				     .datatype = FI_UINT64, .op = FI_SUM };
+	struct fi_op_atomic a = { .msg = msg };
+	struct fi_op_fetch_atomic f = { .msg = msg, .fetch = { .msg_iov = &out[0], .iov_count = 1 } };
+	struct fi_op_compare_atomic c = { .msg = msg, .fetch = { .msg_iov = &out[1], .iov_count = 1 },
+					  .compare = { .msg_iov = &cmp, .iov_count = 1 } };
+	struct fi_deferred_work w[3] = { { .threshold = 1, .op_type = FI_OP_ATOMIC },
+					 { .threshold = 1, .op_type = FI_OP_FETCH_ATOMIC },
+					 { .threshold = 2, .op_type = FI_OP_COMPARE_ATOMIC } };
+	struct duo d;
+
+	(void)state;
+	duo_open(&d);
+	c.msg.op = FI_CSWAP;
+	a.ep = f.ep = c.ep = d.a.ep;
+	a.msg.addr = f.msg.addr = c.msg.addr = d.to_b;
+	w[0].op.atomic = &a;
+	w[1].op.fetch_atomic = &f;
+	w[2].op.compare_atomic = &c;
+	w[0].triggering_cntr = d.c;
+	w[1].triggering_cntr = w[2].triggering_cntr = d.done;
+	for (int i = 0; i < 3; i++) {
+		w[i].completion_cntr = d.done;
+		assert_int_equal(fi_control(&d.w.domain->fid, FI_QUEUE_WORK, &w[i]), 0);
+	}
+	assert_int_equal(fi_cntr_add(d.c, 1), 0);
+	while (fi_cntr_read(d.done) < 3) {
+		(void)fi_cq_read(d.a.cq, NULL, 0);
+		(void)fi_cq_read(d.b.cq, NULL, 0);
+	}
+	assert_true(was[0] == 5 && was[1] == 10 && mem[0] == 5);
+	duo_close(&d);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(trigger__each_kind),
+		cmocka_unit_test(work__chain),
+		cmocka_unit_test(work__atomics),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

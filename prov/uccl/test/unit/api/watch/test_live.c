@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "../world.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "api/watch/live.h"
+#include "engine/view.h"
+#include "progress/folder.h"
+
+/* This process's files; the name of one of them. */
+static int files(char *name, size_t size)
+{
+	char folder[64], mine[32];
+	struct dirent *f;
+	int n = 0;
+	DIR *d;
+
+	assert_int_equal(uccl_folder_path(folder, sizeof(folder)), 0);
+	snprintf(mine, sizeof(mine), "%d.", (int)getpid());
+	d = opendir(folder);
+	if (!d)
+		return 0;
+	while ((f = readdir(d)))
+		if (!strncmp(f->d_name, mine, strlen(mine))) {
+			snprintf(name, size, "%s/%s", folder, f->d_name);
+			n++;
+		}
+	closedir(d);
+	return n;
+}
+
+static void live__picture_of_an_endpoint(void **state)
+{
+	char name[400] = "", text[8];
+	struct uccl_view v;
+	struct world w;
+	struct node n;
+	struct stat st;
+	FILE *f;
+
+	(void)state;
+	setenv("FI_UCCL_LIVE", "1", 1);
+	world_open(&w);
+	unsetenv("FI_UCCL_LIVE");
+	assert_int_equal(files(name, sizeof(name)), 0);
+	node_open(&n, &w);
+	assert_int_equal(files(name, sizeof(name)), 1);
+	assert_int_equal(stat(name, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	/* All of it has memory: nothing that is stored there can fail. */
+	assert_true(st.st_blocks * 512 >= st.st_size);
+	f = fopen(name, "rb");
+	assert_non_null(f);
+	assert_int_equal(fread(&v, sizeof(v), 1, f), 1);
+	fclose(f);
+	assert_true(v.magic == UCCL_VIEW_MAGIC);
+	assert_int_equal(v.pid, getpid());
+	assert_int_equal(v.seq % 2, 0);
+	assert_string_equal(v.interface, "lo");
+	assert_string_equal(v.backend, "udp");
+	assert_int_equal(uccl_view_text(&v, text, sizeof(text)), sizeof(text) - 1);
+	node_close(&n);
+	assert_int_equal(files(name, sizeof(name)), 0);
+	world_close(&w);
+}
+
+/* It is drawn anew while the program drives the endpoint, and not more often than it should. */
+static void live__refreshed(void **state)
+{
+	uint64_t end = uccl_clock() + PATIENCE_NS;
+	struct fi_cq_tagged_entry e;
+	char name[400] = "";
+	struct uccl_view v = {0};
+	struct world w;
+	struct node n;
+	uint64_t first;
+	FILE *f;
+
+	(void)state;
+	setenv("FI_UCCL_LIVE", "1", 1);
+	world_open(&w);
+	unsetenv("FI_UCCL_LIVE");
+	node_open(&n, &w);
+	assert_int_equal(files(name, sizeof(name)), 1);
+	f = fopen(name, "rb");
+	assert_non_null(f);
+	setbuf(f, NULL);
+	assert_int_equal(fread(&v, sizeof(v), 1, f), 1);
+	first = v.at_ns;
+	while (v.at_ns == first && uccl_clock() < end) {
+		fi_cq_read(n.cq, &e, 1);
+		rewind(f);
+		assert_int_equal(fread(&v, sizeof(v), 1, f), 1);
+	}
+	fclose(f);
+	assert_true(v.at_ns - first >= 250 * UCCL_NS_PER_MS);
+	node_close(&n);
+	world_close(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(live__picture_of_an_endpoint),
+		cmocka_unit_test(live__refreshed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "../world.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "api/domain.h"
+#include "api/endpoint/ep.h"
+
+static char text[64 * 1024];
+
+/* What is in the file, which is removed. */
+static void slurp(const char *name)
+{
+	FILE *f = fopen(name, "r");
+
+	assert_non_null(f);
+	text[fread(text, 1, sizeof(text) - 1, f)] = '\0';
+	fclose(f);
+	unlink(name);
+}
+
+/* One message from a to b, and a is closed with FI_UCCL_STATS as `where`; what its engine had counted. */
+static struct uccl_stats close_with(const char *where)
+{
+	char out[100] = "x", in[100];
+	struct uccl_stats s;
+	struct uccl_ep *ep;
+	struct world w;
+	struct node a, b;
+	fi_addr_t to_b;
+
+	setenv("FI_UCCL_STATS", where, 1);
+	/* Nobody else works on the endpoint while it is looked at. */
+	setenv("FI_UCCL_RESCUE", "0", 1);
+	world_open(&w);
+	unsetenv("FI_UCCL_RESCUE");
+	unsetenv("FI_UCCL_STATS");
+	node_open(&a, &w);
+	node_open(&b, &w);
+	to_b = node_insert(&a, &b);
+	assert_int_equal(fi_recv(b.ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, in), 0);
+	world_post(fi_send(a.ep, out, sizeof(out), NULL, to_b, out), &a, &b);
+	node_expect(&b, &a, in, FI_RECV | FI_MSG);
+	node_expect(&a, &b, out, FI_SEND | FI_MSG);
+	/* Of a only: b writes nothing. */
+	ep = uccl_container_of(a.ep, struct uccl_ep_fid, fid)->ep;
+	ep->domain->params.stats[0] = '\0';
+	node_close(&b);
+	ep->domain->params.stats[0] = where[0];
+	uccl_driver_lock(&ep->driver);
+	s = *uccl_engine_stats(ep->driver.engine);
+	uccl_driver_unlock(&ep->driver);
+	node_close(&a);
+	world_close(&w);
+	return s;
+}
+
+static uint64_t counter(const char *name)
+{
+	char key[64];
+	char *at;
+
+	snprintf(key, sizeof(key), "\"%s\":", name);
+	at = strstr(text, key);
+	if (!at)
+		fail_msg("no %s in %s", key, text);
+	return strtoull(at + strlen(key), NULL, 10);
+}
+
+/* A report for a person, then a line for a program with every counter there is. */
+static void write__file(void **state)
+{
+	char where[] = "test_stats.XXXXXX", name[64];
+	struct uccl_stats s;
+	unsigned int n = 0;
+	char *json, *end;
+
+	(void)state;
+	close(mkstemp(where));
+	unlink(where);
+	s = close_with(where);
+	snprintf(name, sizeof(name), "%s.%d", where, (int)getpid());
+	slurp(name);
+	assert_non_null(strstr(text, "peer "));
+	json = strstr(text, "{\"pid\":");
+	assert_non_null(json);
+	assert_int_equal(counter("pid"), getpid());
+	assert_non_null(strstr(json, "\"interface\":\"lo\""));
+	assert_int_equal(counter("tx_bytes"), 100);
+	assert_int_equal(counter("connects"), s.connects);
+	assert_true(counter("tx_packets") >= s.tx_packets);
+	assert_int_equal(counter("rtx_packets"), s.rtx_packets);
+	end = strstr(json, "\"dropped\":{");
+	assert_non_null(end);
+	for (char *at = strstr(json, "\"interface\""); at < end; at++)
+		n += *at == ':';
+	/* Without the interface itself. */
+	assert_int_equal(n - 1, (sizeof(s) - sizeof(s.dropped)) / sizeof(uint64_t));
+	assert_int_equal(text[strlen(text) - 1], '\n');
+	assert_int_equal(text[strlen(text) - 2], '}');
+}
+
+static void write__stderr(void **state)
+{
+	char name[] = "test_stats.XXXXXX";
+	int fd = mkstemp(name), keep = dup(STDERR_FILENO);
+
+	(void)state;
+	assert_true(fd >= 0 && keep >= 0);
+	fflush(stderr);
+	assert_int_equal(dup2(fd, STDERR_FILENO), STDERR_FILENO);
+	close_with("stderr");
+	assert_int_equal(dup2(keep, STDERR_FILENO), STDERR_FILENO);
+	close(keep);
+	close(fd);
+	slurp(name);
+	assert_int_equal(counter("tx_bytes"), 100);
+}
+
+/* Where nothing can be written, the endpoint closes all the same. */
+static void write__nowhere(void **state)
+{
+	(void)state;
+	close_with("/nonexistent/folder/x");
+	close_with("");
+}
+
+/* Only its user may read it. */
+static void write__private(void **state)
+{
+	char where[] = "test_stats.XXXXXX", name[64];
+	struct stat st;
+
+	(void)state;
+	close(mkstemp(where));
+	unlink(where);
+	close_with(where);
+	snprintf(name, sizeof(name), "%s.%d", where, (int)getpid());
+	assert_int_equal(stat(name, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	slurp(name);
+}
+
+/* What somebody laid at that name is left alone: a link, another name of a file, a pipe (which would also hang). */
+static void write__traps(void **state)
+{
+	char where[] = "test_stats.XXXXXX", name[64], victim[80];
+	struct stat st;
+	int fd;
+
+	(void)state;
+	close(mkstemp(where));
+	unlink(where);
+	snprintf(name, sizeof(name), "%s.%d", where, (int)getpid());
+	snprintf(victim, sizeof(victim), "%s.victim", where);
+	close(open(victim, O_CREAT | O_WRONLY, 0600));
+	assert_int_equal(symlink(victim, name), 0);
+	close_with(where);
+	assert_int_equal(unlink(name), 0);
+	assert_int_equal(link(victim, name), 0);
+	close_with(where);
+	assert_int_equal(unlink(name), 0);
+	assert_int_equal(stat(victim, &st), 0);
+	assert_int_equal(st.st_size, 0);
+	unlink(victim);
+	assert_int_equal(mkfifo(name, 0600), 0);
+	close_with(where);
+	/* With a reader, too. */
+	fd = open(name, O_RDONLY | O_NONBLOCK);
+	assert_true(fd >= 0);
+	close_with(where);
+	assert_int_equal(read(fd, text, sizeof(text)), 0);
+	close(fd);
+	unlink(name);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(write__file),
+		cmocka_unit_test(write__stderr),
+		cmocka_unit_test(write__nowhere),
+		cmocka_unit_test(write__private),
+		cmocka_unit_test(write__traps),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Chunks in pieces: two flows and a network that carries less than both hosts. */
+#include "pair.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "core/internal.h"
+#include "policy/policies.h"
+
+#define KIB 1024u
+#define MS UCCL_NS_PER_MS
+
+static struct pair p;
+
+static struct uccl_flow *tx(void)
+{
+	return &p.side[0].f;
+}
+
+static const struct uccl_stats *stats(int side)
+{
+	return &p.side[side].stats;
+}
+
+/* Chunks of 8 KiB; the network towards side 1 carries *arg bytes, nothing that is longer arrives. */
+static void narrow(struct pair *q, struct pair_pkt *k)
+{
+	if (k->to == 1 && k->kind == UCCL_RX_PACKET && k->len > *(uint32_t *)q->arg)
+		k->fate = PAIR_DROP;
+}
+
+static void start(uint32_t *network)
+{
+	struct pair_cfg c = pair_packets();
+
+	c.chunk_bytes = 8192;
+	c.mtu = UCCL_HDR_LEN + 8192;
+	c.find_mtu = true;
+	pair_init(&p, &c);
+	p.filter = narrow;
+	p.arg = network;
+}
+
+/* A transfer through it ends, and soon; afterwards packets are as long as the network allows, nearly. */
+static void rx__black_hole(void **state)
+{
+	static const uint32_t networks[] = {8255, 4000, 1472, 1280, 1200, 600};
+
+	(void)state;
+	for (int i = 0; i < 6; i++) {
+		uint32_t network = networks[i];
+		uint64_t began;
+
+		start(&network);
+		began = p.now;
+		pair_bulk(&p, 0, 1000 * KIB);
+		assert_true(pair_finish(&p, UCCL_NS_PER_S));
+		assert_in_range(p.now - began, 0, 300 * MS);
+		assert_in_range(tx()->pmtu.bytes, UCCL_PMTU_LEAST, network);
+		assert_true(stats(0)->pieces_tx && stats(1)->pieces_rx);
+		pair_bulk(&p, 0, 20000 * KIB);
+		assert_true(pair_finish(&p, UCCL_NS_PER_S));
+		assert_in_range(tx()->pmtu.bytes, network - UCCL_PMTU_STEP, network);
+		/* From now on nothing is lost for it, and bulk is cut to fit. */
+		began = stats(0)->pieces_tx;
+		pair_bulk(&p, 0, 1000 * KIB);
+		assert_true(pair_finish(&p, UCCL_NS_PER_S));
+		assert_int_equal(stats(0)->pieces_tx, began);
+		pair_fini(&p);
+	}
+}
+
+/* Records are of the length that the owner knows, and leave in pieces. */
+static void rx__records(void **state)
+{
+	uint32_t network = 1472;
+	uint64_t lost;
+
+	(void)state;
+	start(&network);
+	for (int i = 0; i < 300; i++)
+		pair_record(&p, i % 5 == 0, (uint32_t)i * 27 % 8192);
+	assert_true(pair_finish(&p, UCCL_NS_PER_S));
+	assert_true(stats(1)->pieces_rx > 0);
+	lost = stats(0)->lost_proof + stats(0)->lost_rack + stats(0)->lost_rto;
+	for (int i = 0; i < 300; i++)
+		pair_record(&p, 0, 8192 - (uint32_t)i);
+	assert_true(pair_finish(&p, UCCL_NS_PER_S));
+	assert_int_equal(stats(0)->lost_proof + stats(0)->lost_rack + stats(0)->lost_rto, lost);
+	pair_fini(&p);
+}
+
+/* With every fault of a network at once, both ways. PROTOCOL R153 */
+static void rx__bad_network(void **state)
+{
+	uint32_t network = 1472;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 30; seed++) {
+		start(&network);
+		uccl_rng_seed(&p.rng, seed);
+		p.faults.loss = 0.05;
+		p.faults.dup = 0.1;
+		p.faults.reorder = 0.1;
+		p.faults.reorder_ns = 100 * UCCL_NS_PER_US;
+		for (int i = 0; i < 60; i++) {
+			pair_record(&p, i % 2, (uint32_t)uccl_rng_below(&p.rng, 8193));
+			if (i % 20 == 0)
+				pair_bulk(&p, i % 40 == 0, 200 * KIB);
+		}
+		assert_true(pair_finish(&p, 30 * UCCL_NS_PER_S));
+		pair_fini(&p);
+	}
+}
+
+/* The payload of a NIC that reads later is not given back before it has read all pieces. */
+static void tx__nic_reads_later(void **state)
+{
+	struct pair_cfg c = pair_packets();
+	uint32_t network = 1472;
+
+	(void)state;
+	c.chunk_bytes = 8192;
+	c.mtu = UCCL_HDR_LEN + 8192;
+	c.find_mtu = true;
+	c.tx_async = true;
+	pair_init(&p, &c);
+	p.filter = narrow;
+	p.arg = &network;
+	p.sent_delay = 5 * MS;
+	for (int i = 0; i < 100; i++)
+		pair_record(&p, 0, 8000);
+	assert_true(pair_finish(&p, UCCL_NS_PER_S));
+	pair_fini(&p);
+}
+
+/* Packets get shorter while a chunk leaves in pieces: it is cut anew. */
+static void tx__shorter_in_mid_row(void **state)
+{
+	uint32_t network = UINT32_MAX;
+	struct uccl_tx t;
+
+	(void)state;
+	start(&network);
+	uccl_flow_mtu_told(tx(), 4000, p.now);
+	pair_record(&p, 0, 8000);
+	assert_int_equal(uccl_flow_tx(tx(), &t, p.now), 1);
+	assert_int_equal(t.hdr[3], UCCL_PKT_PIECE);
+	assert_int_equal(t.hdr[33], 3);
+	uccl_flow_mtu_told(tx(), 2000, p.now);
+	assert_int_equal(uccl_flow_tx(tx(), &t, p.now), 1);
+	assert_int_equal(t.hdr[32], 0);
+	assert_int_equal(t.hdr[33], 5);
+	assert_true(pair_finish(&p, UCCL_NS_PER_S));
+	pair_fini(&p);
+}
+
+/* Some links let a train pass whose packets, each by itself, are too long for them. */
+static void narrow_singles(struct pair *q, struct pair_pkt *k)
+{
+	if (k->to == 1 && k->kind == UCCL_RX_PACKET && k->len > 1472 && (k->single || q->count++ % 20 == 0))
+		k->fate = PAIR_DROP;
+}
+
+static void rx__trains_pass(void **state)
+{
+	struct pair_cfg c = pair_packets();
+
+	(void)state;
+	c.chunk_bytes = 8192;
+	c.mtu = UCCL_HDR_LEN + 8192;
+	c.find_mtu = true;
+	c.train_bytes = 7 * 8192;
+	c.slots = 64;
+	pair_init(&p, &c);
+	p.filter = narrow_singles;
+	pair_bulk(&p, 0, 8000 * KIB);
+	assert_true(pair_finish(&p, 2 * UCCL_NS_PER_S));
+	assert_in_range(tx()->pmtu.bytes, UCCL_PMTU_BASE, 1472);
+	pair_fini(&p);
+}
+
+static struct uccl_piece piece_of(uint8_t index, uint8_t count, uint32_t total)
+{
+	static const uint8_t half[UCCL_PIECE_REC];
+
+	return (struct uccl_piece){.index = index, .count = count, .total = total, .half = half};
+}
+
+/* A made-up piece arrives at side 1. */
+static void feed(uint64_t csn, struct uccl_piece piece, uint32_t len)
+{
+	static const uint8_t payload[9000];
+	uint8_t rec[UCCL_REC_LEN];
+	struct uccl_hdr h = {.type = UCCL_PKT_PIECE, .rtype = PAIR_RAW, .csn = (uint32_t)csn, .rec = rec};
+
+	h.payload_len = (uint16_t)len;
+	uccl_piece_encode(rec, &piece);
+	pair_feed(&p, 1, &h, payload, NULL);
+}
+
+/* Pieces that do not fit their own numbers, or are of more than we take. PROTOCOL R153 */
+static void piece_rx__malformed(void **state)
+{
+	uint32_t network = UINT32_MAX;
+	uint64_t csn;
+
+	(void)state;
+	start(&network);
+	csn = p.side[1].f.rcv_nxt;
+	feed(csn, piece_of(0, 0, 100), 100);
+	feed(csn, piece_of(0, 1, 100), 100); /* one piece is none */
+	feed(csn, piece_of(2, 2, 100), 50);
+	feed(csn, piece_of(0, 65, 6500), 100);
+	feed(csn, piece_of(0, 2, 100), 49);
+	feed(csn, piece_of(0, 2, 100), 51);
+	feed(csn, piece_of(1, 2, 99), 50);
+	feed(csn, piece_of(1, 2, 100), 0);
+	feed(csn, piece_of(0, 2, 0), 0);
+	feed(csn, piece_of(1, 64, 64), 2);
+	feed(csn, piece_of(3, 4, 5), 1); /* nothing is left for the last */
+	feed(csn, piece_of(2, 4, 5), 2);
+	feed(csn, piece_of(0, 2, 8194), 4097);
+	feed(csn, piece_of(0, 64, UINT32_MAX), 0);
+	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 14);
+	for (int i = 0; i < UCCL_PIECED_MAX; i++)
+		assert_null(p.side[1].f.pieces[i]);
+	feed(csn, piece_of(0, 2, 8192), 4096);
+	feed(csn, piece_of(1, 2, 8192), 4096);
+	assert_int_equal(p.side[1].raw, 1);
+	assert_int_equal(p.side[1].raw_bytes, 8192);
+	pair_fini(&p);
+}
+
+/* Doubled pieces, pieces of another cut, and the whole chunk that comes late after all. PROTOCOL R153 */
+static void piece_rx__once(void **state)
+{
+	struct uccl_hdr whole = {.type = UCCL_PKT_CHUNK, .rtype = PAIR_RAW, .payload_len = 900};
+	static const uint8_t payload[900], rec[UCCL_REC_LEN];
+	uint32_t network = UINT32_MAX;
+	uint64_t csn;
+
+	(void)state;
+	start(&network);
+	csn = p.side[1].f.rcv_nxt;
+	feed(csn, piece_of(0, 3, 900), 300);
+	feed(csn, piece_of(0, 3, 900), 300);
+	feed(csn, piece_of(1, 3, 900), 300);
+	assert_int_equal(p.side[1].raw, 0);
+	/* Cut in two now: what came of three is nothing. */
+	feed(csn, piece_of(1, 2, 900), 450);
+	assert_int_equal(p.side[1].raw, 0);
+	feed(csn, piece_of(2, 3, 900), 300);
+	assert_int_equal(p.side[1].raw, 0);
+	feed(csn, piece_of(0, 2, 900), 450);
+	feed(csn, piece_of(1, 2, 900), 450);
+	assert_int_equal(p.side[1].raw, 1);
+	feed(csn, piece_of(1, 2, 900), 450);
+	assert_int_equal(p.side[1].raw, 1);
+	assert_int_equal(p.side[1].f.dups, 0); /* nobody sent too early */
+	/* The next one: in part, and then whole. */
+	feed(csn + 1, piece_of(1, 2, 900), 450);
+	whole.csn = (uint32_t)(csn + 1);
+	whole.rec = rec;
+	pair_feed(&p, 1, &whole, payload, NULL);
+	assert_int_equal(p.side[1].raw, 2);
+	for (int i = 0; i < UCCL_PIECED_MAX; i++)
+		assert_null(p.side[1].f.pieces[i]);
+	pair_fini(&p);
+}
+
+/* However many chunks somebody begins, few are kept, and the first that is missing always goes on. PROTOCOL R154 */
+static void piece_rx__few_are_kept(void **state)
+{
+	uint32_t network = UINT32_MAX;
+	uint64_t csn;
+
+	(void)state;
+	start(&network);
+	csn = p.side[1].f.rcv_nxt;
+	for (uint64_t k = 1; k <= 100; k++)
+		feed(csn + k, piece_of(0, 2, 8000), 4000);
+	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_MEMORY), 100 - UCCL_PIECED_MAX);
+	feed(csn, piece_of(0, 2, 8000), 4000);
+	feed(csn, piece_of(1, 2, 8000), 4000);
+	assert_int_equal(p.side[1].raw, 1);
+	/* It had the place of the latest of those that were kept. */
+	feed(csn + 15, piece_of(1, 2, 8000), 4000);
+	assert_int_equal(p.side[1].raw, 2);
+	feed(csn + 16, piece_of(1, 2, 8000), 4000);
+	assert_int_equal(p.side[1].raw, 2);
+	pair_fini(&p);
+}
+
+/* A receiver that cannot take a chunk now gets all of it again. */
+static uint32_t refusals;
+
+static enum uccl_drop refuse_some(struct pair *q, struct pair_side *s, const struct uccl_chunk_in *in)
+{
+	(void)q;
+	(void)s;
+	(void)in;
+	return refusals && refusals-- ? UCCL_DROP_MEMORY : UCCL_DROP_COUNT;
+}
+
+static void rx__no_memory_comes_again(void **state)
+{
+	uint32_t network = 1472;
+
+	(void)state;
+	start(&network);
+	pair_record(&p, 0, 8000);
+	assert_true(pair_finish(&p, UCCL_NS_PER_S));
+	p.refuse = refuse_some;
+	refusals = 5;
+	pair_record(&p, 0, 8000);
+	assert_true(pair_finish(&p, UCCL_NS_PER_S));
+	assert_int_equal(refusals, 0);
+	pair_fini(&p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rx__black_hole),
+		cmocka_unit_test(rx__records),
+		cmocka_unit_test(rx__bad_network),
+		cmocka_unit_test(tx__nic_reads_later),
+		cmocka_unit_test(tx__shorter_in_mid_row),
+		cmocka_unit_test(rx__trains_pass),
+		cmocka_unit_test(piece_rx__malformed),
+		cmocka_unit_test(piece_rx__once),
+		cmocka_unit_test(piece_rx__few_are_kept),
+		cmocka_unit_test(rx__no_memory_comes_again),
+	};
+
+	return cmocka_run_group_tests_name("piece", tests, NULL, NULL);
+}

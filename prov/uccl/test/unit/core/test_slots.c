@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "core/slots.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/rng.h"
+#include "base/units.h"
+#include "core/wire.h"
+
+#define MS UCCL_NS_PER_MS
+#define ROOM 1000
+#define MANY 1200
+
+static struct uccl_slots s;
+static struct uccl_grant g[MANY];
+static uint64_t now;
+
+/* So many peers of an endpoint whose queue holds `room` packets. */
+static void start(int n, uint32_t room)
+{
+	now = 1000 * MS;
+	uccl_slots_init(&s);
+	memset(g, 0, sizeof(g));
+	for (int i = 0; i < n; i++)
+		uccl_slots_open(&s, &g[i], room, 16384);
+}
+
+/* So many chunks came of it; what it is told. */
+static uint32_t tell(int i, uint32_t came)
+{
+	return uccl_slots_tell(&g[i], came, 0, now);
+}
+
+/* It takes what it was told last, and says so. */
+static void met(int i)
+{
+	uccl_slots_met(&g[i], g[i].turn);
+}
+
+static uint64_t sum(int n)
+{
+	uint64_t all = 0;
+
+	for (int i = 0; i < n; i++)
+		all += g[i].told;
+	return all;
+}
+
+/* All that are asked answer. */
+static void ask(void)
+{
+	struct uccl_grant *x;
+
+	while ((x = uccl_slots_ask(&s, now))) {
+		uccl_slots_tell(x, 0, 0, now);
+		uccl_slots_met(x, x->turn);
+	}
+}
+
+/* Who sends all the time, and is heard all the time, for so long. */
+static uint32_t send(int i, uint64_t ms)
+{
+	for (uint64_t end = now + ms * MS; now < end; now += MS / 4) {
+		tell(i, g[i].slots);
+		met(i);
+		ask();
+	}
+	return g[i].slots;
+}
+
+/* What is granted to one is bounded by what it can use, and by the queue; one chunk may always be under way. */
+static void open__bounds(void **state)
+{
+	static const uint32_t rooms[] = {0, 1, 2, 3, 10};
+
+	(void)state;
+	start(0, 0);
+	uccl_slots_open(&s, &g[0], 100000, 64);
+	assert_int_equal(g[0].slots, 16);
+	assert_int_equal(tell(0, 64), 64);
+	for (size_t i = 0; i < uccl_array_len(rooms); i++) {
+		start(1, rooms[i]);
+		assert_in_range(g[0].slots, 1, uccl_max(rooms[i], 1));
+		assert_in_range(send(0, 20), 1, uccl_max(rooms[i], 1));
+	}
+	start(1, ~0u);
+	assert_in_range(send(0, 20), 10000, 16384);
+	uccl_slots_close(&g[0]);
+	uccl_slots_close(&g[0]);
+	assert_int_equal(s.used | s.floors | s.quiet_used | s.npeers | s.nbusy, 0);
+}
+
+/* Many that only connect have no more than the part of tokens, and at least one slot each. PROTOCOL R20 */
+static void open__many_strangers(void **state)
+{
+	(void)state;
+	start(1, ROOM);
+	send(0, 20);
+	for (int i = 1; i < 500; i++) {
+		uccl_slots_open(&s, &g[i], ROOM, 16384);
+		assert_in_range(g[i].slots, 1, 16);
+		assert_true(sum(i + 1) - g[0].told <= 188 + (uint64_t)i);
+	}
+	/* The one that sends keeps more than half of the queue's share of it. */
+	assert_in_range(send(0, 100), 300, 750);
+}
+
+/* Alone, one has nearly all of it. */
+static void tell__alone(void **state)
+{
+	(void)state;
+	start(1, ROOM);
+	assert_int_equal(g[0].slots, 16);
+	assert_int_equal(send(0, 1), 687);
+}
+
+/* One active peer among many has nearly what it has alone. PROTOCOL R140 */
+static void tell__one_among_idle(void **state)
+{
+	static const int peers[] = {2, 10, 100, 400, 600, 1000};
+
+	(void)state;
+	for (size_t i = 0; i < uccl_array_len(peers); i++) {
+		start(peers[i], ROOM);
+		assert_true(g[peers[i] - 1].slots >= 1);
+		assert_in_range(send(0, 300), 400, 750);
+		/* Within the queue, as long as one for each fits beside that. */
+		if (peers[i] <= 400)
+			assert_true(sum(peers[i]) <= ROOM);
+		/* Small messages now and then are no need of more. */
+		tell(1, 1);
+		now += 20 * MS;
+		tell(1, 1);
+		assert_true(!g[1].busy || g[1].token == 1);
+	}
+}
+
+/* Its first chunks bring an idle one its share at once; nobody had to be asked. PROTOCOL R140 */
+static void tell__first_message(void **state)
+{
+	(void)state;
+	start(20, ROOM);
+	assert_in_range(tell(19, 3), 1, 8);
+	assert_in_range(tell(19, 1), 300, 600);
+	/* And the next one has a part of what was left, before the first has heard of it. */
+	assert_in_range(tell(18, 4), 50, 300);
+	assert_true(sum(20) <= 750);
+}
+
+/* Who was busy and sends no more leaves its part to the others; how long that takes depends on the round trip. */
+static void tell__quiet_after_a_while(void **state)
+{
+	(void)state;
+	start(3, ROOM);
+	tell(0, 100);
+	tell(1, 100);
+	uccl_slots_tell(&g[2], 100, 20 * MS, now);
+	assert_int_equal(s.nbusy, 3);
+	now += 11 * MS;
+	tell(0, 100);
+	assert_int_equal(s.nbusy, 2);
+	assert_true(g[2].busy);
+	now += 80 * MS;
+	tell(0, 100);
+	assert_int_equal(s.nbusy, 1);
+	assert_true(g[0].busy);
+}
+
+/* All become active at once: they share alike as soon as they have answered. PROTOCOL R20 R140 */
+static void tell__all_at_once(void **state)
+{
+	(void)state;
+	start(64, ROOM);
+	send(0, 50);
+	assert_in_range(g[0].slots, 400, 687);
+	for (int round = 0; round < 50; round++, now += MS / 10)
+		for (int i = 0; i < 64; i++) {
+			assert_true(tell(i, g[i].slots) >= 1);
+			met(i);
+			assert_true(sum(64) <= 750);
+		}
+	for (int i = 0; i < 64; i++)
+		assert_in_range(g[i].slots, 8, 12);
+	/* All but one go: it has everything again. */
+	for (int i = 1; i < 64; i++)
+		uccl_slots_close(&g[i]);
+	assert_in_range(send(0, 50), 600, 687);
+}
+
+/* A smaller grant counts only when it is known to be met: until then the peer may use the old one. PROTOCOL R142 */
+static void met__counts(void **state)
+{
+	uint32_t had, less;
+	uint8_t turn;
+
+	(void)state;
+	start(2, ROOM);
+	had = send(0, 5);
+	assert_in_range(had, 400, 600);
+	/* Another one needs a part, but what is left is less. */
+	tell(1, 64);
+	turn = g[0].turn;
+	/* Not within one instant: the peer could not tell the newer block by its time. */
+	g[0].told_ns = now;
+	assert_int_equal(tell(0, 10), had);
+	now += 1000;
+	less = tell(0, 10);
+	assert_true(less < had);
+	assert_int_equal(g[0].turn, (turn + 1) % UCCL_SLOTS_TURNS);
+	assert_int_equal(g[0].told, had);
+	/* Earlier turns say nothing, nor does anything in advance. */
+	for (int k = 2; k <= UCCL_SLOTS_TURNS; k++) {
+		uccl_slots_met(&g[0], (uint8_t)((turn + k) % UCCL_SLOTS_TURNS));
+		assert_int_equal(g[0].told, had);
+	}
+	assert_true(tell(1, g[1].slots) + had <= 750);
+	/* No second turn before the first is met: it could not be told apart. */
+	for (int i = 0; i < 10; i++, now += 1000) {
+		uccl_slots_open(&s, &g[2 + i], ROOM, 1024);
+		tell(2 + i, 100);
+		assert_int_equal(tell(0, 10), less);
+	}
+	assert_int_equal(g[0].turn, (turn + 1) % UCCL_SLOTS_TURNS);
+	for (int i = 0; i < 10; i++)
+		uccl_slots_close(&g[2 + i]);
+	met(0);
+	assert_int_equal(g[0].told, g[0].slots);
+	assert_true(tell(1, g[1].slots) > 300);
+	assert_true(sum(2) <= 750);
+	/* Met once is met. */
+	had = g[0].told;
+	met(0);
+	assert_int_equal(g[0].told, had);
+}
+
+/* What is on its way back may be told again in the same turn; the larger one counts. PROTOCOL R142 */
+static void met__raised_meanwhile(void **state)
+{
+	uint32_t had, less;
+
+	(void)state;
+	start(2, ROOM);
+	had = send(0, 5);
+	tell(1, 64);
+	now += 1000;
+	less = tell(0, 10);
+	assert_true(less < had);
+	uccl_slots_close(&g[1]);
+	assert_true(tell(0, 10) > less);
+	assert_true(g[0].slots <= had);
+	less = g[0].slots;
+	met(0);
+	assert_int_equal(g[0].told, less);
+}
+
+/* Who never answers keeps what it was told, and no more; the others keep their tokens. PROTOCOL R143 */
+static void ask__no_answer(void **state)
+{
+	uint32_t kept[8], asked = 0;
+	struct uccl_grant *x;
+
+	(void)state;
+	start(9, ROOM);
+	/* One after the other takes what it can get, and is never heard again. */
+	for (int i = 0; i < 8; i++, now += 20 * MS)
+		kept[i] = tell(i, g[i].slots);
+	for (uint64_t end = now + 60000 * MS; now < end; now += MS) {
+		tell(8, g[8].slots);
+		while ((x = uccl_slots_ask(&s, now))) {
+			assert_ptr_not_equal(x, &g[8]);
+			uccl_slots_tell(x, 0, 0, now);
+			asked++;
+		}
+		assert_true(sum(9) <= 750);
+	}
+	for (int i = 0; i < 8; i++)
+		assert_int_equal(g[i].told, kept[i]);
+	assert_true(g[8].slots >= 16);
+	/* It is asked more and more seldom. */
+	assert_in_range(asked, 8, 8 * 18);
+	/* Who connects now has something to begin with. */
+	uccl_slots_open(&s, &g[9], ROOM, 1024);
+	assert_true(tell(9, 1) >= 8);
+	uccl_slots_close(&g[9]);
+	/* One word of each, and the only active one has its share. */
+	for (int i = 0; i < 8; i++)
+		met(i);
+	assert_in_range(send(8, 10), 400, 687);
+}
+
+/* Nobody is asked for what nobody needs, and a shortage that is over is forgotten. PROTOCOL R141 */
+static void ask__only_if_needed(void **state)
+{
+	(void)state;
+	start(2, ROOM);
+	assert_true(s.ask_at == UCCL_NEVER);
+	send(0, 5);
+	now += 1000 * MS;
+	assert_true(s.ask_at == UCCL_NEVER);
+	assert_null(uccl_slots_ask(&s, now));
+	tell(0, 1);
+	assert_true(g[0].told > 400 && !g[0].returning);
+	/* Now somebody does, for a while. */
+	tell(1, 200);
+	assert_true(s.ask_at != UCCL_NEVER);
+	now += 20 * MS;
+	assert_null(uccl_slots_ask(&s, now));
+	assert_true(s.ask_at == UCCL_NEVER);
+}
+
+/* However many are quiet, few are looked at in a millisecond. */
+static void ask__few_at_a_time(void **state)
+{
+	(void)state;
+	start(MANY, 20000);
+	for (int i = 0; i < 20; i++, now += MS) {
+		int asked = 0;
+
+		tell(MANY - 1, g[MANY - 1].slots);
+		s.short_ns = now;
+		s.ask_at = uccl_min(s.ask_at, now);
+		while (uccl_slots_ask(&s, now))
+			asked++;
+		assert_true(asked <= 16);
+		assert_null(uccl_slots_ask(&s, now));
+	}
+}
+
+/* Packets of different sizes: each slot costs what it takes of the queue. */
+static void resize__sizes(void **state)
+{
+	(void)state;
+	start(1, ROOM);
+	uccl_slots_open(&s, &g[1], ROOM / 10, 16384);
+	for (int i = 0; i < 20; i++, now += MS / 4) {
+		tell(0, g[0].slots);
+		tell(1, g[1].slots);
+		met(0);
+		met(1);
+		assert_true(g[0].told + 10 * g[1].told <= 750);
+	}
+	assert_true(g[0].told > 300 && g[1].told > 30);
+	/* Others have a part of the queue now: the grants shrink. */
+	uccl_slots_resize(&g[0], ROOM / 2);
+	uccl_slots_resize(&g[1], ROOM / 20);
+	for (int i = 0; i < 20; i++, now += MS / 4) {
+		tell(0, g[0].slots);
+		tell(1, g[1].slots);
+		met(0);
+		met(1);
+	}
+	assert_true(g[0].told + 10 * g[1].told <= 375);
+	assert_true(g[0].told > 150 && g[1].told > 15);
+}
+
+/* Whatever happens, in whatever order: the books balance, and the queue is not promised twice. PROTOCOL R20 */
+static void all__by_chance(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 30; seed++) {
+		struct uccl_rng rng;
+		uint32_t room = 64u << seed % 5;
+		int n = 2 + (int)(seed % 16);
+
+		uccl_rng_seed(&rng, seed);
+		start(0, 0);
+		for (int step = 0; step < 20000; step++) {
+			int i = (int)uccl_rng_below(&rng, (uint64_t)n);
+			uint64_t used = 0, quiet = 0;
+			uint32_t nbusy = 0, npeers = 0;
+			struct uccl_grant *x;
+
+			now += uccl_rng_below(&rng, MS / 2);
+			if (!g[i].of)
+				uccl_slots_open(&s, &g[i], room, 1024);
+			else if (uccl_rng_chance(&rng, 0.002))
+				uccl_slots_close(&g[i]);
+			else if (uccl_rng_chance(&rng, 0.3))
+				uccl_slots_met(&g[i], (uint8_t)uccl_rng_below(&rng, UCCL_SLOTS_TURNS));
+			else
+				assert_in_range(tell(i, (uint32_t)uccl_rng_below(&rng, g[i].slots + 1)), 1, room);
+			while ((x = uccl_slots_ask(&s, now)))
+				uccl_slots_tell(x, 0, 0, now);
+			for (int k = 0; k < n; k++) {
+				assert_true(!g[k].of || (g[k].slots >= 1 && g[k].slots <= g[k].told));
+				assert_true(!g[k].of || g[k].returning || g[k].slots == g[k].told);
+				npeers += !!g[k].of;
+				nbusy += g[k].of && g[k].busy;
+				used += g[k].of ? g[k].told * g[k].cost : 0;
+				quiet += g[k].of && !g[k].busy ? g[k].told * g[k].cost : 0;
+			}
+			assert_int_equal(used, s.used);
+			assert_int_equal(quiet, s.quiet_used);
+			assert_int_equal(nbusy, s.nbusy);
+			assert_int_equal(npeers, s.npeers);
+			assert_true(used <= (uint64_t)1 << 32);
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(open__bounds),
+		cmocka_unit_test(open__many_strangers),
+		cmocka_unit_test(tell__alone),
+		cmocka_unit_test(tell__one_among_idle),
+		cmocka_unit_test(tell__first_message),
+		cmocka_unit_test(tell__quiet_after_a_while),
+		cmocka_unit_test(tell__all_at_once),
+		cmocka_unit_test(met__counts),
+		cmocka_unit_test(met__raised_meanwhile),
+		cmocka_unit_test(ask__no_answer),
+		cmocka_unit_test(ask__only_if_needed),
+		cmocka_unit_test(ask__few_at_a_time),
+		cmocka_unit_test(resize__sizes),
+		cmocka_unit_test(all__by_chance),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "../api/world.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include "api/endpoint/ep.h"
+#include "api/event/cq.h"
+#include "progress/automatic.h"
+#include "progress/drivers.h"
+
+static struct uccl_driver *inside(struct node *n)
+{
+	return &uccl_ep_of(n->ep)->driver;
+}
+
+static unsigned int unread(struct node *n)
+{
+	struct uccl_cq *cq = uccl_container_of(n->cq, struct uccl_cq, fid);
+
+	return cq->tail - cq->head;
+}
+
+struct two {
+	struct world w;
+	struct node a, b;
+	fi_addr_t to_b;
+};
+
+static void two_open(struct two *t, enum fi_progress progress)
+{
+	struct fi_info *h = world_hints();
+
+	h->domain_attr->data_progress = progress;
+	world_open_with(&t->w, h);
+	node_open(&t->a, &t->w);
+	node_open(&t->b, &t->w);
+	t->to_b = node_insert(&t->a, &t->b);
+}
+
+static void two_close(struct two *t)
+{
+	node_close(&t->a);
+	node_close(&t->b);
+	world_close(&t->w);
+}
+
+static void list__add_and_remove(void **state)
+{
+	struct uccl_drivers l;
+	struct uccl_driver *a, *b;
+	struct two t;
+
+	(void)state;
+	two_open(&t, FI_PROGRESS_MANUAL);
+	a = inside(&t.a);
+	b = inside(&t.b);
+	uccl_drivers_init(&l, true);
+	assert_true(uccl_drivers_expiry(&l) == UCCL_NEVER);
+	uccl_drivers_poll(&l);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(uccl_drivers_add(&l, a), 0);
+		assert_int_equal(uccl_drivers_add(&l, b), 0);
+		assert_int_equal(l.n, 2);
+	}
+	uccl_drivers_remove(&l, a);
+	uccl_drivers_remove(&l, a);
+	assert_int_equal(l.n, 1);
+	assert_ptr_equal(l.v[0], b);
+	uccl_drivers_remove(&l, b);
+	assert_int_equal(l.n, 0);
+	uccl_drivers_fini(&l);
+	two_close(&t);
+}
+
+/* A message needs both lists: one round of each after the other, until it is there. */
+static void list__poll_moves_data(void **state)
+{
+	uint64_t end = uccl_clock() + PATIENCE_NS;
+	char out[8] = "x", in[8];
+	struct uccl_drivers l;
+	struct two t;
+
+	(void)state;
+	two_open(&t, FI_PROGRESS_MANUAL);
+	uccl_drivers_init(&l, true);
+	assert_int_equal(uccl_drivers_add(&l, inside(&t.a)), 0);
+	assert_int_equal(uccl_drivers_add(&l, inside(&t.b)), 0);
+	world_post(fi_recv(t.b.ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, in), &t.a, &t.b);
+	world_post(fi_send(t.a.ep, out, sizeof(out), NULL, t.to_b, out), &t.a, &t.b);
+	/* The sender waits for an answer, so it has a timer. */
+	assert_true(uccl_drivers_expiry(&l) < UCCL_NEVER);
+	/* Somebody else is at it: not twice. */
+	pthread_mutex_lock(&l.lock);
+	for (int i = 0; i < 100; i++)
+		uccl_drivers_poll(&l);
+	assert_int_equal(unread(&t.b), 0);
+	pthread_mutex_unlock(&l.lock);
+	while (!unread(&t.b) && uccl_clock() < end)
+		uccl_drivers_poll(&l);
+	assert_int_equal(unread(&t.b), 1);
+	node_expect(&t.b, &t.a, in, FI_RECV | FI_MSG);
+	node_expect(&t.a, &t.b, out, FI_SEND | FI_MSG);
+	uccl_drivers_fini(&l);
+	two_close(&t);
+}
+
+/* Who was read lately is in good hands; who is left alone gets a turn, and as soon as it is due. */
+static void list__attend(void **state)
+{
+	uint64_t end = uccl_clock() + PATIENCE_NS, called;
+	struct uccl_drivers l;
+	struct two t;
+
+	(void)state;
+	two_open(&t, FI_PROGRESS_MANUAL);
+	uccl_drivers_init(&l, true);
+	assert_int_equal(uccl_drivers_add(&l, inside(&t.a)), 0);
+	assert_int_equal(uccl_drivers_add(&l, inside(&t.b)), 0);
+	atomic_store(&inside(&t.a)->read_ns, UCCL_NEVER - UCCL_LEFT_NS);
+	called = atomic_load(&inside(&t.a)->called_ns);
+	uccl_drivers_attend(&l);
+	assert_true(atomic_load(&inside(&t.a)->called_ns) == called);
+	/* Both were looked at, and not again before their time. */
+	assert_true(atomic_load(&l.attend_ns) > 0);
+	atomic_store(&l.attend_ns, UCCL_NEVER);
+	atomic_store(&inside(&t.a)->read_ns, 0);
+	uccl_drivers_attend(&l);
+	assert_true(atomic_load(&inside(&t.a)->called_ns) == called);
+	/* Somebody is at it. */
+	atomic_store(&l.attend_ns, 0);
+	pthread_mutex_lock(&inside(&t.a)->lock);
+	uccl_drivers_attend(&l);
+	pthread_mutex_unlock(&inside(&t.a)->lock);
+	assert_true(atomic_load(&inside(&t.a)->called_ns) == called);
+	while (atomic_load(&inside(&t.a)->called_ns) == called && uccl_clock() < end)
+		uccl_drivers_attend(&l);
+	assert_true(atomic_load(&inside(&t.a)->called_ns) > called);
+	uccl_drivers_fini(&l);
+	two_close(&t);
+}
+
+static void sleep__time(void **state)
+{
+	struct uccl_wait w;
+	struct uccl_sleep s;
+	uint64_t began;
+
+	(void)state;
+	assert_int_equal(uccl_wait_open(&w), 0);
+	began = uccl_clock();
+	uccl_sleep_begin(&s, &w, NULL, NULL, 20);
+	while (uccl_sleep(&s))
+		;
+	uccl_sleep_end(&s);
+	assert_true(uccl_clock() - began >= 20 * UCCL_NS_PER_MS);
+	/* No time: one look, no sleep. */
+	uccl_sleep_begin(&s, &w, NULL, NULL, 0);
+	assert_false(uccl_sleep(&s));
+	uccl_sleep_end(&s);
+	/* Without end; somebody signals. */
+	uccl_sleep_begin(&s, &w, NULL, NULL, -1);
+	uccl_wait_signal(&w);
+	assert_true(uccl_sleep(&s));
+	uccl_sleep_end(&s);
+	assert_int_equal(w.sleepers, 0);
+	uccl_wait_close(&w);
+}
+
+/* A sleeper gets up for the timers of either list, though his own time is far away. */
+static void sleep__for_timers(void **state)
+{
+	char out[8] = "x";
+	struct uccl_drivers l;
+	struct uccl_sleep s;
+	struct uccl_wait w;
+	uint64_t began;
+	struct two t;
+
+	(void)state;
+	two_open(&t, FI_PROGRESS_MANUAL);
+	uccl_drivers_init(&l, true);
+	assert_int_equal(uccl_drivers_add(&l, inside(&t.a)), 0);
+	assert_int_equal(fi_send(t.a.ep, out, sizeof(out), NULL, t.to_b, out), 0);
+	assert_int_equal(uccl_wait_open(&w), 0);
+	for (int i = 0; i < 2; i++) {
+		began = uccl_clock();
+		uccl_sleep_begin(&s, &w, i ? &l : NULL, i ? NULL : &l, (int)(2 * PATIENCE_NS / UCCL_NS_PER_MS));
+		assert_true(uccl_sleep(&s));
+		uccl_sleep_end(&s);
+		assert_true(uccl_clock() - began < PATIENCE_NS);
+	}
+	uccl_wait_close(&w);
+	node_expect(&t.a, &t.b, out, FI_SEND | FI_MSG);
+	uccl_drivers_fini(&l);
+	two_close(&t);
+}
+
+/* Nobody calls, and it arrives. */
+static void automatic__moves_data(void **state)
+{
+	uint64_t end = uccl_clock() + PATIENCE_NS;
+	char out[8] = "x", in[8];
+	struct two t;
+
+	(void)state;
+	two_open(&t, FI_PROGRESS_AUTO);
+	assert_true(inside(&t.a)->automatic);
+	world_post(fi_recv(t.b.ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, in), &t.a, &t.b);
+	world_post(fi_send(t.a.ep, out, sizeof(out), NULL, t.to_b, out), &t.a, &t.b);
+	while ((!unread(&t.a) || !unread(&t.b)) && uccl_clock() < end)
+		usleep(1000);
+	assert_int_equal(unread(&t.a), 1);
+	assert_int_equal(unread(&t.b), 1);
+	/* Stopping twice is stopping once. */
+	uccl_automatic_stop(inside(&t.a));
+	uccl_automatic_stop(inside(&t.a));
+	assert_false(inside(&t.a)->automatic);
+	two_close(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(list__add_and_remove), cmocka_unit_test(list__poll_moves_data),
+		cmocka_unit_test(list__attend),	cmocka_unit_test(sleep__time),
+		cmocka_unit_test(sleep__for_timers),	cmocka_unit_test(automatic__moves_data),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "progress/idle.h"
+
+#define US UCCL_NS_PER_US
+
+/* Empty rounds; how many of them were of this kind. Each yield takes `took_ns`. */
+static int rounds(struct uccl_idle *i, int n, enum uccl_idle_do kind, uint64_t took_ns)
+{
+	int count = 0;
+
+	while (n--) {
+		enum uccl_idle_do what = uccl_idle_next(i);
+
+		count += what == kind;
+		if (what == UCCL_IDLE_YIELD)
+			uccl_idle_yielded(i, took_ns);
+	}
+	return count;
+}
+
+/* Alone on its core: no call at all for a while, then a quick one now and then, and never a nap. */
+static void idle_next__alone(void **state)
+{
+	struct uccl_idle i = {0};
+
+	(void)state;
+	assert_int_equal(rounds(&i, 511, UCCL_IDLE_SPIN, US), 511);
+	assert_int_equal(rounds(&i, 1, UCCL_IDLE_YIELD, US), 1);
+	assert_int_equal(rounds(&i, 1600, UCCL_IDLE_YIELD, US), 100);
+	assert_int_equal(rounds(&i, 10000, UCCL_IDLE_NAP, US), 0);
+	/* Something came. */
+	uccl_idle_reset(&i);
+	assert_int_equal(rounds(&i, 511, UCCL_IDLE_SPIN, US), 511);
+}
+
+/* Others want the core: naps from now on, early, also after something came; now and then a look whether that is so. */
+static void idle_next__crowded(void **state)
+{
+	struct uccl_idle i = {0};
+
+	(void)state;
+	rounds(&i, 512, UCCL_IDLE_YIELD, 1000 * US);
+	uccl_idle_reset(&i);
+	assert_int_equal(rounds(&i, 15, UCCL_IDLE_SPIN, 0), 15);
+	assert_int_equal(rounds(&i, 1, UCCL_IDLE_NAP, 0), 1);
+	uccl_idle_reset(&i);
+	assert_int_equal(rounds(&i, 16 * 63, UCCL_IDLE_NAP, 0), 63);
+	assert_int_equal(rounds(&i, 16, UCCL_IDLE_YIELD, 1000 * US), 1);
+	assert_int_equal(rounds(&i, 16 * 64, UCCL_IDLE_NAP, 0), 64);
+	/* They are gone. */
+	assert_int_equal(rounds(&i, 16, UCCL_IDLE_YIELD, US), 1);
+	uccl_idle_reset(&i);
+	assert_int_equal(rounds(&i, 511, UCCL_IDLE_SPIN, US), 511);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(idle_next__alone),
+		cmocka_unit_test(idle_next__crowded),
+	};
+
+	return cmocka_run_group_tests_name("idle", tests, NULL, NULL);
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "progress/linkshare.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MS 1000000ull
+#define BEGIN (1000 * MS)
+
+static char folder[] = "uccl-linkshare-XXXXXX";
+static char file[64];
+
+static int begin(void **state)
+{
+	(void)state;
+	strcpy(folder + strlen(folder) - 6, "XXXXXX");
+	assert_non_null(mkdtemp(folder));
+	snprintf(file, sizeof(file), "%s/.link-mlx5_0:1", folder);
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	unlink(file);
+	return rmdir(folder);
+}
+
+static struct uccl_linkshare *open_one(void)
+{
+	struct uccl_linkshare *s = uccl_linkshare_open(folder, "mlx5_0:1");
+
+	assert_non_null(s);
+	return s;
+}
+
+/* All of it has memory: nothing that is stored there can fail. */
+static void open__has_memory(void **state)
+{
+	struct uccl_linkshare *s = open_one();
+	struct stat st;
+
+	(void)state;
+	assert_int_equal(stat(file, &st), 0);
+	assert_true(st.st_size >= 16384);
+	assert_true(st.st_blocks * 512 >= st.st_size);
+	uccl_linkshare_close(s);
+}
+
+/* Those count that handed something out lately. */
+static void busy__counts(void **state)
+{
+	struct uccl_linkshare *s[5];
+
+	(void)state;
+	for (int i = 0; i < 5; i++)
+		s[i] = open_one();
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(uccl_linkshare_busy(s[i], BEGIN), i + 1);
+	assert_int_equal(uccl_linkshare_busy(s[0], BEGIN + 19 * MS), 5);
+	assert_int_equal(uccl_linkshare_busy(s[1], BEGIN + 20 * MS), 2);
+	uccl_linkshare_close(s[0]);
+	assert_int_equal(uccl_linkshare_busy(s[1], BEGIN + 20 * MS), 1);
+	for (int i = 1; i < 5; i++)
+		uccl_linkshare_close(s[i]);
+	assert_int_equal(access(file, F_OK), -1);
+}
+
+static void open__another_nic(void **state)
+{
+	struct uccl_linkshare *a = open_one(), *b = uccl_linkshare_open(folder, "../etc/x");
+
+	(void)state;
+	assert_non_null(b);
+	assert_int_equal(uccl_linkshare_busy(a, BEGIN), 1);
+	assert_int_equal(uccl_linkshare_busy(b, BEGIN), 1);
+	uccl_linkshare_close(a);
+	uccl_linkshare_close(b);
+}
+
+/* Another process counts; one that was killed does not for long, and its seat is taken by others. */
+static void busy__processes(void **state)
+{
+	struct uccl_linkshare *s;
+	int up[2], status;
+	pid_t child;
+	char c;
+
+	(void)state;
+	assert_int_equal(pipe(up), 0);
+	child = fork();
+	if (!child) {
+		s = uccl_linkshare_open(folder, "mlx5_0:1");
+		c = s && uccl_linkshare_busy(s, BEGIN) == 1;
+		_exit(write(up[1], &c, 1) != 1);
+	}
+	assert_int_equal(read(up[0], &c, 1), 1);
+	assert_int_equal(c, 1);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	s = open_one();
+	/* It took the seat, which was not freed. */
+	assert_int_equal(uccl_linkshare_busy(s, BEGIN + MS), 1);
+	uccl_linkshare_close(s);
+	assert_int_equal(access(file, F_OK), -1);
+	close(up[0]);
+	close(up[1]);
+}
+
+/* Nonsense in the file, and more endpoints than it has room for. */
+static void busy__nonsense(void **state)
+{
+	struct uccl_linkshare *s = open_one(), *more;
+	int fd = open(file, O_RDWR);
+	uint64_t *word;
+	struct stat st;
+	uint32_t n;
+
+	(void)state;
+	assert_true(fd >= 0 && !fstat(fd, &st));
+	word = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_true(word != MAP_FAILED);
+	memset(word, 0xff, (size_t)st.st_size);
+	n = uccl_linkshare_busy(s, BEGIN);
+	assert_int_equal(n, 1);
+	/* All seats are taken by somebody who lives. */
+	for (size_t i = 0; i < (size_t)st.st_size / 16; i++) {
+		word[2 * i] = (uint64_t)getpid();
+		word[2 * i + 1] = BEGIN;
+	}
+	more = open_one();
+	n = uccl_linkshare_busy(more, BEGIN);
+	assert_int_equal(n, st.st_size / 16 + 1);
+	uccl_linkshare_close(more);
+	assert_int_equal(access(file, F_OK), 0);
+	uccl_linkshare_close(s);
+	munmap(word, (size_t)st.st_size);
+	close(fd);
+}
+
+/* Neither a folder that others may write to, nor a link that somebody laid. */
+static void open__not_ours(void **state)
+{
+	(void)state;
+	assert_int_equal(chmod(folder, 0777), 0);
+	assert_null(uccl_linkshare_open(folder, "mlx5_0:1"));
+	assert_int_equal(errno, EPERM);
+	assert_int_equal(chmod(folder, 0700), 0);
+	assert_int_equal(symlink("/etc/hostname", file), 0);
+	assert_null(uccl_linkshare_open(folder, "mlx5_0:1"));
+	assert_int_equal(errno, ELOOP);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(open__has_memory, begin, end),
+		cmocka_unit_test_setup_teardown(busy__counts, begin, end),
+		cmocka_unit_test_setup_teardown(open__another_nic, begin, end),
+		cmocka_unit_test_setup_teardown(busy__processes, begin, end),
+		cmocka_unit_test_setup_teardown(busy__nonsense, begin, end),
+		cmocka_unit_test_setup_teardown(open__not_ours, begin, end),
+	};
+
+	return cmocka_run_group_tests_name("linkshare", tests, NULL, NULL);
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "../api/world.h"
+
+#include <dirent.h>
+#include <sys/resource.h>
+#include <time.h>
+
+/* Threads of this process. */
+static int threads(void)
+{
+	DIR *d = opendir("/proc/self/task");
+	int n = 0;
+
+	assert_non_null(d);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n - 2;
+}
+
+static void setenv_world(struct world *w, const char *rescue, const char *fault, enum fi_progress progress)
+{
+	struct fi_info *h = world_hints();
+
+	h->domain_attr->threading = FI_THREAD_DOMAIN;
+	h->domain_attr->data_progress = progress;
+	setenv("FI_UCCL_RESCUE", rescue, 1);
+	if (fault)
+		setenv("FI_UCCL_FAULT", fault, 1);
+	world_open_with(w, h);
+	unsetenv("FI_UCCL_RESCUE");
+	unsetenv("FI_UCCL_FAULT");
+}
+
+/* Read until `want` completions came, or the time is over; returns how many. */
+static int reads(struct node *n, int want, uint64_t ns)
+{
+	uint64_t end = uccl_clock() + ns;
+	struct fi_cq_tagged_entry e;
+	int got = 0;
+
+	while (got < want && uccl_clock() < end)
+		if (fi_cq_read(n->cq, &e, 1) == 1)
+			got++;
+	return got;
+}
+
+/*
+ * A third of all packets is lost, and the sender never calls again: everything arrives all the same, unless there is no
+ * thread. The two are in domains of their own, so that nobody else drives the sender.
+ */
+static int stranded(const char *rescue, uint64_t patience)
+{
+	char in[40][8], out[8] = "x";
+	struct world wa, wb;
+	struct node a, b;
+	fi_addr_t to_b;
+	int got;
+
+	setenv_world(&wa, rescue, "drop=0.33,seed=5", FI_PROGRESS_MANUAL);
+	setenv_world(&wb, "0", NULL, FI_PROGRESS_MANUAL);
+	node_open(&a, &wa);
+	node_open(&b, &wb);
+	to_b = node_insert(&a, &b);
+	for (int i = 0; i < 40; i++)
+		assert_int_equal(fi_trecv(b.ep, in[i], 8, NULL, FI_ADDR_UNSPEC, 1, 0, in[i]), 0);
+	/* The first one connects them. */
+	assert_int_equal(fi_tinject(a.ep, out, 8, to_b, 1), 0);
+	for (uint64_t end = uccl_clock() + PATIENCE_NS; !reads(&b, 1, 1000000);) {
+		assert_true(uccl_clock() < end);
+		reads(&a, 1, 1000000);
+	}
+	for (int i = 1; i < 40; i++)
+		assert_int_equal(fi_tinject(a.ep, out, 8, to_b, 1), 0);
+	got = reads(&b, 39, patience);
+	node_close(&a);
+	node_close(&b);
+	world_close(&wa);
+	world_close(&wb);
+	return got;
+}
+
+static void rescue__lost_messages(void **state)
+{
+	(void)state;
+	assert_int_equal(stranded("10", PATIENCE_NS), 39);
+}
+
+static void rescue__none(void **state)
+{
+	(void)state;
+	assert_true(stranded("0", 300 * UCCL_NS_PER_MS) < 39);
+}
+
+/* A thread for each domain, if the program wants it and has no progress thread anyway. */
+static void rescue__threads(void **state)
+{
+	int before = threads();
+	struct world w[3];
+
+	(void)state;
+	setenv_world(&w[0], "10", NULL, FI_PROGRESS_MANUAL);
+	assert_int_equal(threads(), before + 1);
+	setenv_world(&w[1], "0", NULL, FI_PROGRESS_MANUAL);
+	setenv_world(&w[2], "10", NULL, FI_PROGRESS_AUTO);
+	assert_int_equal(threads(), before + 1);
+	for (int i = 0; i < 3; i++)
+		world_close(&w[i]);
+	assert_int_equal(threads(), before);
+}
+
+/* With nothing in flight it falls asleep for good; what is posted then is watched again. */
+static void rescue__sleeps_and_wakes(void **state)
+{
+	char in[8], out[8] = "x";
+	struct timespec cpu[2];
+	struct world wa, wb;
+	struct node a, b;
+	fi_addr_t to_b;
+
+	(void)state;
+	setenv_world(&wa, "1", "drop=0.5,seed=9", FI_PROGRESS_MANUAL);
+	setenv_world(&wb, "0", NULL, FI_PROGRESS_MANUAL);
+	node_open(&a, &wa);
+	node_open(&b, &wb);
+	to_b = node_insert(&a, &b);
+	for (int i = 0; i < 3; i++) {
+		const struct timespec pause = { .tv_nsec = 300 * 1000 * 1000 };
+
+		assert_int_equal(fi_trecv(b.ep, in, 8, NULL, FI_ADDR_UNSPEC, 1, 0, in), 0);
+		assert_int_equal(fi_tinject(a.ep, out, 8, to_b, 1), 0);
+		assert_int_equal(reads(&b, 1, PATIENCE_NS), 1);
+		/* Until the acknowledgement has come through, and the thread has had its last look. */
+		reads(&b, 1, 100 * UCCL_NS_PER_MS);
+		nanosleep(&pause, NULL);
+		clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu[0]);
+		nanosleep(&pause, NULL);
+		clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu[1]);
+		assert_true(cpu[1].tv_sec == cpu[0].tv_sec);
+		assert_true(cpu[1].tv_nsec - cpu[0].tv_nsec < 10 * 1000 * 1000);
+	}
+	node_close(&a);
+	node_close(&b);
+	world_close(&wa);
+	world_close(&wb);
+}
+
+/*
+ * A program that sleeps in the library with peers that are looked at now and then: the thread does not wake for itself,
+ * but what is lost later is found again.
+ */
+static void rescue__sleeps_with_peers(void **state)
+{
+	struct rusage use[2];
+	struct world wa, wb;
+	struct node a, b;
+	struct fi_cq_tagged_entry e;
+	fi_addr_t to_b;
+	char in[8];
+
+	(void)state;
+	setenv_world(&wa, "10", NULL, FI_PROGRESS_MANUAL);
+	setenv_world(&wb, "0", NULL, FI_PROGRESS_MANUAL);
+	node_open(&a, &wa);
+	node_open(&b, &wb);
+	to_b = node_insert(&a, &b);
+	assert_int_equal(fi_trecv(b.ep, in, 8, NULL, FI_ADDR_UNSPEC, 1, 0, in), 0);
+	assert_int_equal(fi_trecv(a.ep, in, 8, NULL, FI_ADDR_UNSPEC, 1, 0, in), 0);
+	assert_int_equal(fi_tinject(a.ep, "x", 1, to_b, 1), 0);
+	for (uint64_t end = uccl_clock() + PATIENCE_NS; !reads(&b, 1, 1000000);) {
+		assert_true(uccl_clock() < end);
+		reads(&a, 1, 1000000);
+	}
+	/* Its rounds after the last thing in flight. */
+	assert_int_equal(fi_cq_sread(a.cq, &e, 1, NULL, 1200), -FI_EAGAIN);
+	getrusage(RUSAGE_SELF, &use[0]);
+	assert_int_equal(fi_cq_sread(a.cq, &e, 1, NULL, 1000), -FI_EAGAIN);
+	getrusage(RUSAGE_SELF, &use[1]);
+	/* Rounds of 10 ms would be a hundred. */
+	assert_true(use[1].ru_nvcsw - use[0].ru_nvcsw < 50);
+	node_close(&a);
+	node_close(&b);
+	world_close(&wa);
+	world_close(&wb);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rescue__lost_messages),
+		cmocka_unit_test(rescue__none),
+		cmocka_unit_test(rescue__threads),
+		cmocka_unit_test(rescue__sleeps_and_wakes),
+		cmocka_unit_test(rescue__sleeps_with_peers),
+	};
+
+	return cmocka_run_group_tests_name("rescue", tests, NULL, NULL);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <signal.h>
+
+#include "progress/thread.h"
+
+static void *blocked(void *arg)
+{
+	pthread_sigmask(SIG_SETMASK, NULL, arg);
+	return arg;
+}
+
+/* Every signal that can be is blocked in the thread, and who started it takes those that it took. */
+static void thread_start__no_signals(void **state)
+{
+	sigset_t before, after, inside;
+	pthread_t t;
+	void *out;
+
+	(void)state;
+	sigemptyset(&before);
+	sigaddset(&before, SIGUSR2);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	sigemptyset(&inside);
+	assert_int_equal(uccl_thread_start(&t, blocked, &inside), 0);
+	assert_int_equal(pthread_join(t, &out), 0);
+	assert_ptr_equal(out, &inside);
+	pthread_sigmask(SIG_SETMASK, NULL, &after);
+	for (int i = 1; i < SIGRTMAX; i++) {
+		/* libc keeps two of its own from everybody. */
+		if (i == SIGKILL || i == SIGSTOP || (i > 31 && i < SIGRTMIN))
+			continue;
+		assert_int_equal(sigismember(&inside, i), 1);
+		assert_int_equal(sigismember(&after, i), i == SIGUSR2);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(thread_start__no_signals),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "../api/world.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "progress/wait.h"
+
+#define LONG_NS (20 * UCCL_NS_PER_S) /* a sleep that ends by itself has failed */
+
+static bool readable(const struct uccl_wait *w)
+{
+	struct pollfd p = { .fd = w->epfd, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 1;
+}
+
+static int next_fd(void)
+{
+	int fd = dup(0);
+
+	close(fd);
+	return fd;
+}
+
+/* Sleeps like a reader of a queue that finds nothing; how long it took. */
+static uint64_t sleep_until(struct uccl_wait *w, uint64_t until)
+{
+	uint64_t began = uccl_clock();
+
+	uccl_wait_enter(w);
+	uccl_wait_sleep(w, until);
+	uccl_wait_leave(w);
+	return uccl_clock() - began;
+}
+
+/* One that is closed does nothing. */
+static void init__closed(void **state)
+{
+	int fd = next_fd();
+	struct uccl_wait w;
+
+	(void)state;
+	uccl_wait_init(&w);
+	assert_false(uccl_wait_opened(&w));
+	assert_int_equal(uccl_wait_add(&w, 0), 0);
+	uccl_wait_remove(&w, 0);
+	uccl_wait_force(&w);
+	uccl_wait_close(&w);
+	assert_int_equal(next_fd(), fd);
+}
+
+/* Whichever of its descriptors cannot be had, the others are given back. */
+static void open__no_descriptors(void **state)
+{
+	struct rlimit keep, few;
+	struct uccl_wait w;
+	int fd = next_fd();
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &keep), 0);
+	for (int n = 0; n < 3; n++) {
+		few = keep;
+		few.rlim_cur = (rlim_t)(fd + n);
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+		assert_int_equal(uccl_wait_open(&w), -FI_EMFILE);
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &keep), 0);
+		assert_false(uccl_wait_opened(&w));
+		assert_int_equal(next_fd(), fd);
+	}
+}
+
+static void add__and_remove(void **state)
+{
+	struct uccl_wait w;
+	int p[2];
+
+	(void)state;
+	assert_int_equal(pipe(p), 0);
+	assert_int_equal(uccl_wait_open(&w), 0);
+	assert_int_equal(uccl_wait_add(&w, -1), 0);
+	assert_int_equal(uccl_wait_add(&w, p[0]), 0);
+	assert_int_equal(uccl_wait_add(&w, p[0]), 0);
+	assert_false(readable(&w));
+	assert_int_equal(write(p[1], "x", 1), 1);
+	assert_true(readable(&w));
+	assert_true(sleep_until(&w, uccl_clock() + LONG_NS) < LONG_NS / 2);
+	uccl_wait_remove(&w, p[0]);
+	assert_false(readable(&w));
+	assert_int_equal(uccl_wait_add(&w, 12345), -FI_EBADF);
+	uccl_wait_close(&w);
+	close(p[0]);
+	close(p[1]);
+}
+
+static void signal__only_sleepers(void **state)
+{
+	struct uccl_wait w;
+
+	(void)state;
+	assert_int_equal(uccl_wait_open(&w), 0);
+	/* Nobody is there: nothing is left behind. */
+	uccl_wait_signal(&w);
+	uccl_wait_kick(&w, 1);
+	assert_false(readable(&w));
+	/* Somebody is about to sleep. */
+	uccl_wait_enter(&w);
+	uccl_wait_signal(&w);
+	uccl_wait_sleep(&w, UCCL_NEVER);
+	uccl_wait_leave(&w);
+	assert_false(readable(&w));
+	/* Whoever sleeps or not. */
+	uccl_wait_force(&w);
+	assert_true(readable(&w));
+	uccl_wait_enter(&w);
+	uccl_wait_leave(&w);
+	assert_false(readable(&w));
+	uccl_wait_close(&w);
+}
+
+/* A signal for one who is awake costs no system call, and he does not sleep over it. */
+static void signal__awake(void **state)
+{
+	struct uccl_wait w;
+	uint64_t began = uccl_clock();
+
+	(void)state;
+	assert_int_equal(uccl_wait_open(&w), 0);
+	uccl_wait_enter(&w);
+	uccl_wait_signal(&w);
+	assert_false(readable(&w));
+	uccl_wait_sleep(&w, began + LONG_NS);
+	assert_true(uccl_clock() - began < LONG_NS / 2);
+	/* It was that signal, and no more. */
+	uccl_wait_sleep(&w, uccl_clock() + 20 * UCCL_NS_PER_MS);
+	assert_true(uccl_clock() - began >= 20 * UCCL_NS_PER_MS);
+	uccl_wait_leave(&w);
+	/* What one did not need does not keep the next one from sleeping. */
+	uccl_wait_enter(&w);
+	uccl_wait_signal(&w);
+	uccl_wait_leave(&w);
+	assert_true(sleep_until(&w, uccl_clock() + 20 * UCCL_NS_PER_MS) >= 20 * UCCL_NS_PER_MS);
+	/* Two are inside: whoever goes wakes the other, whom the signal may have been for. */
+	uccl_wait_enter(&w);
+	uccl_wait_enter(&w);
+	uccl_wait_signal(&w);
+	uccl_wait_leave(&w);
+	assert_true(readable(&w));
+	uccl_wait_leave(&w);
+	assert_false(readable(&w));
+	/* From the plan on. */
+	uccl_wait_enter(&w);
+	uccl_wait_plan(&w, UCCL_NEVER);
+	uccl_wait_signal(&w);
+	assert_true(readable(&w));
+	uccl_wait_leave(&w);
+	uccl_wait_close(&w);
+}
+
+/* Only a time before the sleeper's own wakes him. */
+static void kick__earlier_only(void **state)
+{
+	struct uccl_wait w;
+	uint64_t now;
+
+	(void)state;
+	assert_int_equal(uccl_wait_open(&w), 0);
+	uccl_wait_enter(&w);
+	now = uccl_clock();
+	uccl_wait_sleep(&w, now);
+	uccl_wait_kick(&w, now);
+	uccl_wait_kick(&w, UCCL_NEVER);
+	assert_false(readable(&w));
+	uccl_wait_kick(&w, now - 1);
+	assert_true(readable(&w));
+	uccl_wait_leave(&w);
+	assert_false(readable(&w));
+	/* Awake he will look by himself; not when he has made up his mind. */
+	uccl_wait_enter(&w);
+	uccl_wait_kick(&w, 5);
+	assert_false(readable(&w));
+	uccl_wait_plan(&w, UCCL_NEVER);
+	uccl_wait_kick(&w, UCCL_NEVER - 1);
+	assert_true(readable(&w));
+	uccl_wait_leave(&w);
+	uccl_wait_close(&w);
+}
+
+static void sleep__time(void **state)
+{
+	struct uccl_wait w;
+	uint64_t until;
+
+	(void)state;
+	assert_int_equal(uccl_wait_open(&w), 0);
+	until = uccl_clock() + 20 * UCCL_NS_PER_MS;
+	sleep_until(&w, until);
+	assert_true(uccl_clock() >= until);
+	/* In the past: not at all. */
+	assert_true(sleep_until(&w, 0) < LONG_NS / 2);
+	assert_true(sleep_until(&w, uccl_clock() - 1) < LONG_NS / 2);
+	uccl_wait_close(&w);
+}
+
+static void *second(void *arg)
+{
+	struct uccl_wait *w = arg;
+
+	uccl_wait_sleep(w, uccl_clock() + LONG_NS);
+	uccl_wait_leave(w);
+	return NULL;
+}
+
+/* One who goes wakes the others, who may have counted on his time; the last one clears up. */
+static void leave__others_look_again(void **state)
+{
+	uint64_t began = uccl_clock();
+	struct uccl_wait w;
+	pthread_t t;
+
+	(void)state;
+	assert_int_equal(uccl_wait_open(&w), 0);
+	uccl_wait_enter(&w);
+	uccl_wait_enter(&w); /* for the other one */
+	assert_int_equal(pthread_create(&t, NULL, second, &w), 0);
+	uccl_wait_leave(&w);
+	pthread_join(t, NULL);
+	assert_true(uccl_clock() - began < LONG_NS / 2);
+	assert_int_equal(w.sleepers, 0);
+	assert_false(readable(&w));
+	uccl_wait_close(&w);
+}
+
+/* The application sleeps on the descriptor itself. */
+static void outside__timer_and_signal(void **state)
+{
+	struct uccl_wait w;
+	struct pollfd p;
+
+	(void)state;
+	assert_int_equal(uccl_wait_open(&w), 0);
+	p = (struct pollfd){ .fd = w.epfd, .events = POLLIN };
+	uccl_wait_enter_outside(&w);
+	uccl_wait_until_outside(&w, uccl_clock() + 5 * UCCL_NS_PER_MS);
+	assert_int_equal(poll(&p, 1, 20000), 1);
+	uccl_wait_leave_outside(&w);
+	assert_false(readable(&w));
+	/* Without end; a signal is kept. */
+	uccl_wait_enter_outside(&w);
+	uccl_wait_until_outside(&w, UCCL_NEVER);
+	assert_false(readable(&w));
+	uccl_wait_signal(&w);
+	assert_true(readable(&w));
+	/* A thread of ours that comes and goes must not take it away. */
+	uccl_wait_enter(&w);
+	uccl_wait_leave(&w);
+	assert_true(readable(&w));
+	uccl_wait_awake(&w);
+	assert_false(readable(&w));
+	uccl_wait_leave_outside(&w);
+	/* A time in the past is now. */
+	uccl_wait_enter_outside(&w);
+	uccl_wait_until_outside(&w, 0);
+	assert_int_equal(poll(&p, 1, 20000), 1);
+	uccl_wait_leave_outside(&w);
+	uccl_wait_close(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(init__closed),		 cmocka_unit_test(open__no_descriptors),
+		cmocka_unit_test(add__and_remove),	 cmocka_unit_test(signal__only_sleepers),
+		cmocka_unit_test(signal__awake),
+		cmocka_unit_test(kick__earlier_only),	 cmocka_unit_test(sleep__time),
+		cmocka_unit_test(leave__others_look_again), cmocka_unit_test(outside__timer_and_signal),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
