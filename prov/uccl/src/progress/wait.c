@@ -28,6 +28,7 @@ static struct timespec to_timespec(uint64_t ns)
 void uccl_wait_init(struct uccl_wait *w)
 {
 	w->epfd = w->evfd = w->tmfd = -1;
+	w->door = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	atomic_init(&w->until, 0);
 	atomic_init(&w->signalled, false);
 	atomic_init(&w->forced, false);
@@ -119,8 +120,10 @@ void uccl_wait_kick(struct uccl_wait *w, uint64_t expiry)
 
 void uccl_wait_enter(struct uccl_wait *w)
 {
+	pthread_mutex_lock(&w->door);
 	atomic_fetch_add(&w->sleepers, 1);
 	atomic_store(&w->until, UCCL_WAIT_AWAKE);
+	pthread_mutex_unlock(&w->door);
 }
 
 void uccl_wait_plan(struct uccl_wait *w, uint64_t until)
@@ -146,7 +149,7 @@ void uccl_wait_sleep(struct uccl_wait *w, uint64_t until)
 	ppoll(&pfd, 1, &ts, NULL);
 }
 
-/* Nobody is inside any more. */
+/* Nobody is inside any more, and nobody comes in: the caller has the door. */
 static void wait_rest(struct uccl_wait *w)
 {
 	uint64_t count;
@@ -163,10 +166,12 @@ static void wait_rest(struct uccl_wait *w)
 
 void uccl_wait_leave(struct uccl_wait *w)
 {
+	pthread_mutex_lock(&w->door);
 	if (atomic_fetch_sub(&w->sleepers, 1) > 1 || atomic_load(&w->outside))
 		uccl_wait_force(w); /* the others may have counted on our time: they look again */
 	else
 		wait_rest(w);
+	pthread_mutex_unlock(&w->door);
 }
 
 static void set_timer(struct uccl_wait *w, uint64_t at)
@@ -179,8 +184,10 @@ static void set_timer(struct uccl_wait *w, uint64_t at)
 
 void uccl_wait_enter_outside(struct uccl_wait *w)
 {
+	pthread_mutex_lock(&w->door);
 	atomic_store(&w->outside, true);
 	atomic_store(&w->until, UCCL_NEVER);
+	pthread_mutex_unlock(&w->door);
 }
 
 void uccl_wait_until_outside(struct uccl_wait *w, uint64_t until)
@@ -191,9 +198,11 @@ void uccl_wait_until_outside(struct uccl_wait *w, uint64_t until)
 
 void uccl_wait_leave_outside(struct uccl_wait *w)
 {
-	if (!atomic_exchange(&w->outside, false))
-		return;
-	set_timer(w, 0);
-	if (!atomic_load(&w->sleepers))
-		wait_rest(w);
+	pthread_mutex_lock(&w->door);
+	if (atomic_exchange(&w->outside, false)) {
+		set_timer(w, 0);
+		if (!atomic_load(&w->sleepers))
+			wait_rest(w);
+	}
+	pthread_mutex_unlock(&w->door);
 }

@@ -10,6 +10,7 @@
 #ifndef UCCL_PROGRESS_WAIT_H
 #define UCCL_PROGRESS_WAIT_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,6 +23,8 @@ struct uccl_wait {
 	_Atomic uint64_t until;	/* when the latest sleeper wakes by itself, ns; UCCL_WAIT_AWAKE; 0: nobody is inside */
 	_Atomic bool signalled;	/* while he was awake */
 	_Atomic bool forced;	/* the eventfd is readable; set after it became so */
+	/* One at a time comes or goes: he who clears up after the last one takes nothing from one who just came. */
+	pthread_mutex_t door;
 	_Atomic int sleepers;	/* threads of ours */
 	_Atomic bool outside;	/* the application sleeps on the descriptor, or is about to */
 };

@@ -233,6 +233,38 @@ static void leave__others_look_again(void **state)
 	uccl_wait_close(&w);
 }
 
+#define ROUNDS 30000
+
+static void *comes_and_goes(void *arg)
+{
+	for (int n = 0; n < ROUNDS; n++) {
+		uccl_wait_enter(arg);
+		uccl_wait_leave(arg);
+	}
+	return NULL;
+}
+
+/* He who clears up after the last one must not take the wake-up of one who came meanwhile. */
+static void leave__takes_nothing_from_who_comes(void **state)
+{
+	struct uccl_wait w;
+	pthread_t t;
+
+	(void)state;
+	assert_int_equal(uccl_wait_open(&w), 0);
+	assert_int_equal(pthread_create(&t, NULL, comes_and_goes, &w), 0);
+	for (int n = 0; n < ROUNDS; n++) {
+		uccl_wait_enter(&w);
+		uccl_wait_signal(&w);
+		assert_true(atomic_load(&w.until) == UCCL_WAIT_AWAKE);
+		uccl_wait_leave(&w);
+	}
+	pthread_join(t, NULL);
+	assert_int_equal(w.sleepers, 0);
+	assert_false(readable(&w));
+	uccl_wait_close(&w);
+}
+
 /* The application sleeps on the descriptor itself. */
 static void outside__timer_and_signal(void **state)
 {
@@ -276,6 +308,7 @@ int main(void)
 		cmocka_unit_test(signal__awake),
 		cmocka_unit_test(kick__earlier_only),	 cmocka_unit_test(sleep__time),
 		cmocka_unit_test(leave__others_look_again), cmocka_unit_test(outside__timer_and_signal),
+		cmocka_unit_test(leave__takes_nothing_from_who_comes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
