@@ -2,7 +2,7 @@
 /* Encoding and decoding of packets. Nothing here has state. */
 #include "core/wire.h"
 
-static bool type_known(uint8_t type)
+bool uccl_type_known(uint8_t type)
 {
 	switch (type) {
 	case UCCL_PKT_HELLO:
@@ -69,7 +69,7 @@ enum uccl_drop uccl_hdr_decode(struct uccl_hdr *h, const uint8_t *data, uint32_t
 	h->payload_len = uccl_get16(data + 28);
 	h->tail_len = uccl_get16(data + 30);
 	h->rec = data + 32;
-	if (!type_known(h->type))
+	if (!uccl_type_known(h->type))
 		return UCCL_DROP_TYPE;
 	if ((uint32_t)UCCL_HDR_LEN + h->payload_len + h->tail_len + seal_len(h) != len || h->tail_len > UCCL_TAIL_MAX)
 		return UCCL_DROP_LENGTH;
@@ -91,7 +91,7 @@ enum uccl_drop uccl_quote_decode(struct uccl_hdr *h, const uint8_t *data, uint32
 		.pseq = uccl_get32(data + 20),
 		.rec = len < UCCL_HDR_LEN ? NULL : data + 32,
 	};
-	return type_known(h->type) ? UCCL_DROP_COUNT : UCCL_DROP_TYPE;
+	return uccl_type_known(h->type) ? UCCL_DROP_COUNT : UCCL_DROP_TYPE;
 }
 
 #define ACK_PATH_LEN 16

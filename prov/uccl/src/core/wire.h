@@ -57,6 +57,9 @@ struct uccl_hdr {
 	const uint8_t *rec;
 };
 
+/* Is it one of enum uccl_pkt_type? The one list of them for whoever sorts packets, here and in a NIC's filter. */
+bool uccl_type_known(uint8_t type);
+
 void uccl_hdr_encode(uint8_t out[UCCL_HDR_LEN], const struct uccl_hdr *h);
 
 /*

@@ -42,16 +42,14 @@ static void token_top(struct uccl_engine *e)
 
 static void nic_guard(struct uccl_engine *e)
 {
-	static const uint8_t types[] = { UCCL_PKT_COOKIE, UCCL_PKT_INIT_ACK, UCCL_PKT_ELSEWHERE, UCCL_PKT_ACK,
-					 UCCL_PKT_PROBE, UCCL_PKT_CREDIT, UCCL_PKT_DEMAND, UCCL_PKT_CLOSE,
-					 UCCL_PKT_CLOSE_ACK, UCCL_PKT_CHUNK, UCCL_PKT_DESC, UCCL_PKT_FRAG,
-					 UCCL_PKT_PIECE };
 	struct uccl_nic_guard g = { .magic = UCCL_MAGIC, .version = UCCL_VERSION, .hello = UCCL_PKT_HELLO,
 				    .init = UCCL_PKT_INIT, .token_top = e->token_top,
 				    .incarnation = e->listener.local.incarnation };
 
-	for (size_t i = 0; i < sizeof(types); i++)
-		g.types |= 1u << types[i];
+	/* The filter has a bit for each type. */
+	for (uint8_t type = 0; type < 32; type++)
+		if (uccl_type_known(type) && type != g.hello && type != g.init)
+			g.types |= 1u << type;
 	if (e->nic->ops->guard)
 		e->nic->ops->guard(e->nic, &g);
 }

@@ -128,6 +128,7 @@ static void hdr_decode__types(void **state)
 	for (unsigned int t = 0; t < 256; t++) {
 		bool known = memchr(types, (int)t, sizeof(types));
 
+		assert_int_equal(uccl_type_known((uint8_t)t), known);
 		h.type = (uint8_t)t;
 		uccl_hdr_encode(out, &h);
 		assert_int_equal(uccl_hdr_decode(&d, out, whole(&h)), known ? UCCL_DROP_COUNT : UCCL_DROP_TYPE);

@@ -30,6 +30,7 @@ static void talk(struct lan *l)
 struct stub_nic {
 	struct uccl_nic nic;
 	int closed;
+	struct uccl_nic_guard guard;
 };
 
 static void stub_close(struct uccl_nic *nic)
@@ -124,6 +125,39 @@ static void open__address(void **state)
 	assert_int_equal(uccl_engine_poll(e, 6), 0);
 	uccl_engine_close(e);
 	assert_int_equal(n.closed, 1);
+}
+
+static void stub_guard(struct uccl_nic *nic, const struct uccl_nic_guard *guard)
+{
+	((struct stub_nic *)nic)->guard = *guard;
+}
+
+/* What the engine would read is what the NIC is told to let pass, whatever types there are. */
+static void open__guard(void **state)
+{
+	static const struct uccl_nic_ops ops = {.addr = stub_addr, .close = stub_close, .guard = stub_guard};
+	struct stub_nic n = {.nic = {.ops = &ops, .caps = {.mtu = 1500, .labels = 1}}};
+	struct uccl_config cfg;
+	int calls = 0, known = 0;
+	struct uccl_engine_attr attr = {.nic = &n.nic, .config = &cfg, .random = stub_random, .random_arg = &calls};
+	struct uccl_engine *e;
+
+	(void)state;
+	uccl_config_default(&cfg);
+	assert_int_equal(uccl_engine_open(&attr, 5, &e), 0);
+	for (unsigned int t = 0; t < 256; t++) {
+		bool passes = t == n.guard.hello || t == n.guard.init || (t < 32 && n.guard.types >> t & 1);
+
+		assert_int_equal(passes, uccl_type_known((uint8_t)t));
+		known += passes;
+	}
+	assert_true(known > 2);
+	/* These two are judged by what is in their record, having no token of ours. */
+	assert_int_equal(n.guard.hello, UCCL_PKT_HELLO);
+	assert_int_equal(n.guard.init, UCCL_PKT_INIT);
+	assert_int_equal(n.guard.types & (1u << UCCL_PKT_HELLO | 1u << UCCL_PKT_INIT), 0);
+	assert_int_equal(n.guard.incarnation, uccl_engine_addr(e)->incarnation);
+	uccl_engine_close(e);
 }
 
 static void open__wait_fd(void **state)
@@ -1653,6 +1687,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(open__refuses_bad_config),
 		cmocka_unit_test(open__address),
+		cmocka_unit_test(open__guard),
 		cmocka_unit_test(open__wait_fd),
 		cmocka_unit_test(close__cancels),
 		cmocka_unit_test(poll__nothing_to_do),
