@@ -45,24 +45,42 @@ struct conn_record {
 	uint8_t data[CONN_RECORD_MAX];
 };
 
-/* A remote endpoint: message side, handshake, liveness. `peer` is first. */
+/* A remote endpoint: message side, handshake, liveness. `peer` is first. Who writes what stands before it. */
 struct conn {
 	struct uccl_peer peer;
 	struct uccl_engine *e;
 	struct uccl_conn hs;
-	struct uccl_timer hs_timer;
-	struct uccl_nic_peer *nic_peer;
+	struct uccl_held_clock held;	/* see conn_held() */
+	/* calls.c */
+	bool known;			/* somebody outside of the engine holds it */
+	/* out.c, wishes.c */
+	bool bad_memory;		/* an operation to it has a buffer that cannot be read */
+	/* life.c */
 	TAILQ_ENTRY(conn) all;		/* in uccl_engine.conns, or when dead in dead or kept */
 	TAILQ_ENTRY(conn) hsq;
 	bool in_hsq;
-	bool known;			/* somebody outside of the engine holds it */
+	struct uccl_timer hs_timer;
+	uint64_t ended_ns;
+	bool closed;			/* ended by the peer's CLOSE */
+	struct uccl_path *last_paths;	/* ended: what its paths had carried, for the report */
+	uint16_t nlast_paths;
+	/* conns.c */
+	struct conn_key key;		/* as it was told to us, or learnt */
+	UT_hash_handle hh_key, hh_token;
+	struct conn_place *place;	/* where it is; dead: NULL */
+	TAILQ_ENTRY(conn) there;	/* in place->conns */
 	bool half;			/* half-open: see conns_half_enter() */
 	struct conn_source *source;	/* of one that a stranger made, as long as it lives; else NULL */
 	TAILQ_ENTRY(conn) near;		/* half-open: in source->half */
-	uint64_t ended_ns;
-	bool closed;			/* ended by the peer's CLOSE */
-	bool bad_memory;		/* an operation to it has a buffer that cannot be read */
-	/* proof of death: reports of the host, confirmed by silence */
+	/* open.c */
+	struct uccl_nic_peer *nic_peer;
+	struct uccl_seal *seal;		/* NULL: without security, or never connected */
+	uint32_t number;		/* in the trace; 0: never connected */
+	/* slots.c */
+	struct uccl_grant grant;	/* from the handshake on */
+	/* records.c */
+	LIST_HEAD(, conn_record) records; /* of the back end, not acknowledged yet */
+	/* liveness.c: proof of death, reports of the host, confirmed by silence */
 	uint32_t unreach;
 	uint64_t unreach_ns;		/* first report since anything was heard */
 	uint64_t unreach_last;
@@ -71,17 +89,7 @@ struct conn {
 	uint64_t kept_ns;		/* last keepalive */
 	uint64_t looked_ns;		/* last look while something was expected of it; 0: nothing is */
 	uint64_t unanswered_ns;		/* it has let us wait so long, our own absences left out */
-	LIST_HEAD(, conn_record) records; /* of the back end, not acknowledged yet */
-	struct uccl_grant grant;	/* from the handshake on */
-	struct uccl_held_clock held;
-	struct uccl_path *last_paths;	/* ended: what its paths had carried, for the report */
-	uint16_t nlast_paths;
-	uint32_t number;		/* in the trace; 0: never connected */
-	struct conn_key key;		/* as it was told to us, or learnt */
-	UT_hash_handle hh_key, hh_token;
-	struct conn_place *place;	/* where it is; dead: NULL */
-	TAILQ_ENTRY(conn) there;	/* in place->conns */
-	struct uccl_seal *seal;		/* NULL: without security, or never connected */
+	/* tx.c */
 	uint8_t init_buf[UCCL_INIT_MAX];
 };
 
@@ -102,7 +110,9 @@ struct conn_source {
 	UT_hash_handle hh;
 };
 
+/* Who writes what stands before it; all may read. */
 struct uccl_engine {
+	/* engine.c: as it was opened */
 	struct uccl_nic *nic;
 	struct uccl_config cfg;
 	const struct uccl_cc_ops *cc;
@@ -111,50 +121,61 @@ struct uccl_engine {
 	double k[UCCL_POLICY_KINDS][UCCL_CONSTANTS_MAX]; /* values of their constants */
 	void (*random)(void *arg, void *buf, size_t len);
 	void *random_arg;
-	struct uccl_listener listener;
-	struct uccl_addr addr;		/* as others are given it */
-	struct uccl_mep mep;
-	struct uccl_stats stats;
-	struct uccl_trace *trace;
-	struct uccl_heap heap;
-	struct uccl_slots slots;	/* of the receive queue, */
-	uint32_t room;			/* which holds so many of the largest packets */
-	struct uccl_pacer pacer;	/* of credits to those who send to us */
-	struct uccl_timer pacer_timer;
 	uint32_t (*sharers)(void *arg, uint64_t now);	/* of the line rate */
 	void *sharers_arg;
-	uint64_t sharers_at;				/* when to ask again */
+	struct uccl_trace *trace;
+	const char *interface;		/* see uccl_engine_attr */
+	struct uccl_addr addr;		/* as others are given it */
+	uint16_t token_top;		/* the highest bits of all our tokens */
+	struct uccl_listener listener;
+	/* of all: messages, counters, timers, the time */
+	struct uccl_mep mep;
+	struct uccl_stats stats;
+	struct uccl_heap heap;
+	uint64_t now;			/* see engine_time() */
+	/* poll.c */
+	bool polling;			/* inside poll: sends posted by callbacks wait for its end */
+	uint64_t behind_ns;		/* since when each poll has left something in the NIC's queue; 0: not */
+	uint64_t polled_ns;		/* the last poll */
+	uint64_t away_ns;		/* in all: how late polls were for a timer, if that was not little */
+	struct uccl_pacer pacer;	/* of credits to those who send to us */
+	struct uccl_timer pacer_timer;
+	uint64_t sharers_at;		/* when to ask again who shares the line rate */
+	/* rx.c */
+	bool rx_more;			/* the last poll left something in the NIC's queue */
+	uint8_t *bounce;		/* mispredicted payloads of one round */
+	/* drain.c */
+	uint64_t drain_ns;		/* 0: open; else when draining began */
+	/* open.c */
+	uint32_t nopen;
+	uint32_t numbered;		/* peers that got a number for the trace */
+	/* liveness.c; see engine_look() */
+	uint64_t scan_at;		/* next look at keepalives, time-outs, suspects */
+	/* life.c */
 	struct conn_list conns, hsq;	/* all that are not dead; those with a handshake packet to send */
 	/*
 	 * Ended: in the order of their ends, until nothing refers to them any more; and those that somebody holds, or
 	 * that are second names of others.
 	 */
 	struct conn_list dead, kept;
-	uint32_t ndead;
+	uint32_t nconns, ndead;
+	enum uccl_link link;		/* of the NIC */
+	/* slots.c */
+	struct uccl_slots slots;	/* of the receive queue, */
+	uint32_t room;			/* which holds so many of the largest packets */
+	/* news.c */
+	bool mtu_told;			/* a person knows that a network is narrow */
+	bool trains_told;		/* a person knows that trains are broken here */
+	/* conns.c */
 	struct conn_list half;		/* half-open, in no other list; the oldest first */
 	uint32_t nhalf;
 	struct conn_source *by_ip;
 	struct conn *by_key, *by_token;
 	struct conn_place *by_place;
-	uint16_t token_top;		/* the highest bits of all our tokens */
 	struct conn *last;		/* what conn_by_token found last: trains come from one peer */
-	uint32_t nconns, nopen;
-	const char *interface;		/* see uccl_engine_attr */
-	bool mtu_told;			/* a person knows that a network is narrow */
-	bool trains_told;		/* a person knows that trains are broken here */
-	uint32_t numbered;		/* peers that got a number for the trace */
-	TAILQ_HEAD(, uccl_flow) ready;
-	uint64_t now;
-	uint64_t scan_at;		/* next look at keepalives, time-outs, suspects */
-	uint64_t drain_ns;		/* 0: open; else when draining began */
-	enum uccl_link link;		/* of the NIC */
-	bool rx_more;			/* the last poll left something in the NIC's queue */
-	uint64_t behind_ns;		/* since when each poll has; 0: not */
-	uint64_t polled_ns;		/* the last poll */
-	uint64_t away_ns;		/* in all: how late polls were for a timer, if that was not little */
+	/* tx.c, out.c */
 	struct uccl_held_clock nic_held; /* UCCL_HELD_NIC: the NIC takes no more */
-	bool polling;			/* inside poll: sends posted by callbacks wait for its end */
-	uint8_t *bounce;		/* mispredicted payloads of one round */
+	TAILQ_HEAD(, uccl_flow) ready;
 	int tx_head, tx_n;
 	struct uccl_tx txv[TX_BATCH];
 };
@@ -185,11 +206,41 @@ static inline void conn_held(struct conn *c, enum uccl_held why, uint64_t now)
 	uccl_held_set(&c->held, (uint8_t)why, c->e->away_ns, now);
 }
 
+/* Callers that took the time and then waited for their turn are late; in here it never goes back. */
+static inline uint64_t engine_time(struct uccl_engine *e, uint64_t now)
+{
+	return e->now = now > e->now ? now : e->now;
+}
+
+/* Peers are looked at no later than that. */
+static inline void engine_look(struct uccl_engine *e, uint64_t at)
+{
+	if (at < e->scan_at)
+		e->scan_at = at;
+}
+
+static inline uint64_t engine_random64(struct uccl_engine *e)
+{
+	uint64_t v;
+
+	do
+		e->random(e->random_arg, &v, sizeof(v));
+	while (!v);
+	return v;
+}
+
 /*
  * Files call only those below them:
  *
- *	engine.c	a turn: receive, timers, send
- *	conn.c		peers: from the first packet to the last
+ *	engine.c	an endpoint opens and closes
+ *	poll.c calls.c	what a poll does; what api asks for
+ *	rx.c drain.c	receiving; closing
+ *	tx.c wishes.c	sending; what msg wishes of a peer
+ *	handshake.c	who is there, and under which names
+ *	open.c		what both sides said becomes a flow
+ *	liveness.c	is it there? From the first doubt to the proof of death
+ *	life.c		connections come, end, and are forgotten
+ *	records.c slots.c news.c	what NICs tell each other; receive slots; what a person is told
  *	conns.c out.c	how peers are found; what leaves
  */
 
@@ -203,6 +254,8 @@ bool engine_tx_flush(struct uccl_engine *e);
  * has their payload back, so they must not be read any more. NICs that read later keep it until UCCL_RX_SENT.
  */
 void engine_tx_settle(struct uccl_engine *e);
+/* Packets of this peer that the NIC has not taken yet must not leave any more: their payload goes back. */
+void engine_tx_forget(struct conn *c);
 /* The next place in the batch; NULL: the NIC is full. */
 struct uccl_tx *engine_tx_slot(struct uccl_engine *e);
 /* It was filled. False: the NIC is full. */
@@ -241,36 +294,82 @@ void conns_half_leave(struct conn *c);
  */
 bool conns_half_room(struct uccl_engine *e, const uint8_t ip[16], struct conn **first);
 
-/* conn.c */
-extern const struct uccl_mep_ops engine_mep_ops;
-struct conn *conn_new(struct uccl_engine *e, const struct uccl_addr *addr);
-/* It stands in `list`. */
-void conn_free(struct conn *c, struct conn_list *list);
-void conn_fail(struct conn *c, int err, uint64_t now);
-/* A half-open connection is needed: its peer sent something, or somebody here asks for it. Without memory it fails. */
-void conn_wake(struct conn *c, uint64_t now);
-/* All half-open connections end; their peers are told, but not twice. */
-void conns_half_end(struct uccl_engine *e, uint64_t now);
-void conn_due(struct conn *c);
-/* Send what the back end has to say to its like at the peer. */
-void conn_say(struct conn *c);
-/* A handshake packet. */
-enum uccl_drop conn_rx(struct uccl_engine *e, const struct uccl_hdr *h, const uint8_t *payload,
-		       const struct uccl_nic_addr *src, uint64_t now);
-/* The liveness connection to the process at `at` ended. */
-void conn_gone(struct uccl_engine *e, const struct uccl_nic_addr *at, uint64_t now);
-/* A report of the network (ICMP). UCCL_DROP_REPORT: what it quotes is none of our packets. */
-enum uccl_drop conn_icmp(struct uccl_engine *e, const struct uccl_rx *rx, uint64_t now);
+/* slots.c */
+/* What the handshake grants is a promise from then on. Once for a connection; later calls do nothing. */
+void conn_grant(struct conn *c);
+/* Its packets have at most so many bytes. */
+void conn_slots_fit(struct conn *c, uint32_t mtu);
+/* The queue may be shared with other endpoints of the process, which come and go. */
+void slots_refit(struct uccl_engine *e);
 /* Quiet peers give back receive slots that busy ones need. */
 void conn_slots_ask(struct uccl_engine *e, uint64_t now);
-/* Keepalives, time-outs, suspects; sets e->scan_at. */
-void conn_scan(struct uccl_engine *e, uint64_t now);
-void conn_close_seen(struct conn *c, uint64_t now);
+
+/* records.c: of a flow on a NIC that has to agree before it writes */
+extern const struct uccl_flow_ops conn_flow_ops;
+/* Send what the back end has to say to its like at the peer. */
+void conn_say(struct conn *c);
+void conn_records_free(struct conn *c);
+
+/* news.c */
+/* It ended, for this reason (FI_Exxx). */
+void conn_end_told(struct conn *c, int err);
 /* Trains to this peer ended, or began again. */
 void conn_trains(struct conn *c);
 /* Packets to this peer have another length now. */
 void conn_pmtu(struct conn *c);
+
+/* life.c */
+struct conn *conn_new(struct uccl_engine *e, const struct uccl_addr *addr);
+/* It stands in `list`. */
+void conn_free(struct conn *c, struct conn_list *list);
+/* It has no part in handshakes any more. */
+void conn_rest(struct conn *c);
+/* It has a handshake packet to send, or waits for one. */
+void conn_due(struct conn *c);
+void conn_fail(struct conn *c, int err, uint64_t now);
+void conn_close_seen(struct conn *c, uint64_t now);
+/* All half-open connections end; their peers are told, but not twice. */
+void conns_half_end(struct uccl_engine *e, uint64_t now);
 /* The NIC's link went, came, or is gone for ever, which ends everything. */
 void conn_link(struct uccl_engine *e, enum uccl_link link, uint64_t now);
+/* Forgets those whose time is over; when the next one's is. */
+uint64_t conns_forget(struct uccl_engine *e, uint64_t now);
+
+/* liveness.c */
+/* From now on somebody looks whether it is there. */
+void conn_watch(struct conn *c, uint64_t now);
+/* The liveness connection to the process at `at` ended. */
+void conn_gone(struct uccl_engine *e, const struct uccl_nic_addr *at, uint64_t now);
+/* A report of the network (ICMP). UCCL_DROP_REPORT: what it quotes is none of our packets. */
+enum uccl_drop conn_icmp(struct uccl_engine *e, const struct uccl_rx *rx, uint64_t now);
+/* A COOKIE of a peer that is connected: the answer to the question who is there. */
+enum uccl_drop conn_answer(struct conn *c, const struct uccl_hdr *h, uint64_t now);
+/* Keepalives, time-outs, suspects; sets e->scan_at. */
+void conn_scan(struct uccl_engine *e, uint64_t now);
+
+/* open.c */
+/* Both sides know what they need: its key for sealing, if there is one, and then its flow. It fails without memory. */
+int conn_seal(struct conn *c);
+void conn_begin(struct conn *c, uint64_t now);
+/* A half-open connection is needed: its peer sent something, or somebody here asks for it. Without memory it fails. */
+void conn_wake(struct conn *c, uint64_t now);
+
+/* handshake.c */
+enum uccl_drop conn_rx(struct uccl_engine *e, const struct uccl_hdr *h, const uint8_t *payload,
+		       const struct uccl_nic_addr *src, uint64_t now);
+
+/* wishes.c */
+extern const struct uccl_mep_ops engine_mep_ops;
+
+/* tx.c */
+void engine_tx(struct uccl_engine *e, uint64_t now);
+
+/* rx.c */
+/* Returns how many packets and events came; sets e->rx_more. */
+int engine_rx(struct uccl_engine *e, uint64_t now);
+
+/* drain.c */
+/* Tell those peers that have all of what was accepted for them. */
+void engine_drain_step(struct uccl_engine *e, uint64_t now);
 
 #endif

@@ -29,7 +29,7 @@ bool engine_tx_flush(struct uccl_engine *e)
 			return false;
 		if (k == -FI_EFAULT) {
 			uccl_container_of(e->txv[e->tx_head].to, struct conn, peer.addr.nic)->bad_memory = true;
-			e->scan_at = e->now;
+			engine_look(e, e->now);
 		}
 		/* Any other error is a loss: what was in flight will be sent again. */
 		e->tx_head += k > 0 ? k : 1;
@@ -55,6 +55,20 @@ void engine_tx_settle(struct uccl_engine *e)
 			e->txv[n] = *tx;
 		n++;
 	}
+	e->tx_n = n;
+}
+
+void engine_tx_forget(struct conn *c)
+{
+	struct uccl_engine *e = c->e;
+	int n = e->tx_head;
+
+	for (int i = e->tx_head; i < e->tx_n; i++)
+		if (e->txv[i].to != &c->peer.addr.nic) {
+			if (n != i)
+				e->txv[n] = e->txv[i];
+			n++;
+		}
 	e->tx_n = n;
 }
 

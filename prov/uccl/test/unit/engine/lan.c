@@ -709,3 +709,25 @@ void lan_check(const uint8_t *buf, uint64_t len, uint32_t seed)
 		if (buf[i] != (uint8_t)uccl_rng_next(&r))
 			fail_msg("byte %llu of %llu is wrong", (unsigned long long)i, (unsigned long long)len);
 }
+
+uint64_t lan_dropped(const struct lan *l, int i, enum uccl_drop reason)
+{
+	return lan_stats(l, i)->dropped[reason];
+}
+
+void lan_talk(struct lan *l)
+{
+	static uint8_t src[100], dst[100];
+
+	lan_recv(l, 1, dst, sizeof(dst), LAN_CTX(101));
+	assert_int_equal(lan_send(l, 0, 1, src, sizeof(src), LAN_CTX(100)), 0);
+	lan_run(l, 100 * UCCL_NS_PER_MS);
+	lan_expect(l, 0, LAN_CTX(100), 0);
+	lan_expect(l, 1, LAN_CTX(101), 0);
+}
+
+enum lan_verdict lan_lossy(struct lan *l, const struct lan_event *ev)
+{
+	(void)ev;
+	return ++l->n % 13 == 0 ? LAN_DROP : l->n % 17 == 0 ? LAN_DOUBLE : LAN_PASS;
+}

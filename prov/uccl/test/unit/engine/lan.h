@@ -128,6 +128,8 @@ void lan_run(struct lan *l, uint64_t ns);
 /* Exactly `ns`, with all timers. */
 void lan_pass(struct lan *l, uint64_t ns);
 void lan_release(struct lan *l, bool reverse);
+/* A filter: some packets are lost, some come twice. */
+enum lan_verdict lan_lossy(struct lan *l, const struct lan_event *ev);
 
 /* The peer on node i that stands for node j; keyless: known by place only. */
 struct uccl_peer *lan_peer(struct lan *l, int i, int j);
@@ -140,6 +142,8 @@ int lan_send(struct lan *l, int i, int j, const void *buf, uint64_t len, void *c
 int lan_recv(struct lan *l, int i, void *buf, uint64_t len, void *context);
 /* A receive from one peer only. */
 int lan_recv_from(struct lan *l, int i, struct uccl_peer *p, void *buf, uint64_t len, void *context);
+/* One message of 100 bytes from node 0 to node 1. */
+void lan_talk(struct lan *l);
 const struct lan_comp *lan_next(struct lan *l, int i);
 /* Take the next completion of node i; it must be this one. */
 void lan_expect(struct lan *l, int i, void *context, int err);
@@ -167,6 +171,7 @@ void lan_too_long(struct lan *l, int i, int j, const uint8_t hdr[UCCL_HDR_LEN], 
 /* The liveness connection of node i's NIC to j stands, or not. */
 void lan_hold(struct lan *l, int i, int j, bool held);
 const struct uccl_stats *lan_stats(const struct lan *l, int i);
+uint64_t lan_dropped(const struct lan *l, int i, enum uccl_drop reason);
 
 void lan_fill(uint8_t *buf, uint64_t len, uint32_t seed);
 void lan_check(const uint8_t *buf, uint64_t len, uint32_t seed);

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* What api calls: peers by address, and operations. */
+#include <string.h>
+
+#include "engine/impl.h"
+
+/* Who is asked for by its place: the one that we are connected to, if there is one. */
+static struct conn *peer_there(struct uccl_engine *e, const struct uccl_nic_addr *at)
+{
+	struct conn *c, *found = NULL;
+
+	for (c = conns_at(e, at); c; c = TAILQ_NEXT(c, there))
+		if (!c->hs.remote.indirect && (!found || c->peer.open))
+			found = c;
+	return found;
+}
+
+struct uccl_peer *uccl_engine_peer(struct uccl_engine *e, const struct uccl_addr *addr, bool create)
+{
+	struct conn *c;
+
+	/* Who is at our own place is known. */
+	if (uccl_addr_keyless(addr) && uccl_nic_addr_equal(&addr->nic, &e->addr.nic))
+		addr = &e->addr;
+	c = conn_find(e, &addr->nic, addr->incarnation);
+	if (!c && uccl_addr_keyless(addr))
+		c = peer_there(e, &addr->nic);
+	if (!c && create)
+		c = conn_new(e, addr);
+	/* It connected to us first, without showing its key: now we know it. */
+	if (c && c->hs.state != UCCL_CONN_OPEN && !uccl_addr_keyless(addr)) {
+		memcpy(c->hs.remote.key, addr->key, UCCL_KEY_LEN);
+		uccl_key_mix(c->hs.remote.key, e->listener.group);
+	}
+	if (!c)
+		return NULL;
+	if (c->half)
+		conn_wake(c, e->now);
+	uccl_peer_hold(&c->peer);
+	return &c->peer;
+}
+
+void uccl_peer_hold(struct uccl_peer *p)
+{
+	peer_conn(p)->known = true;
+}
+
+const struct uccl_addr *uccl_peer_addr(const struct uccl_peer *p)
+{
+	return &uccl_peer_first(p)->addr;
+}
+
+bool uccl_peer_same(const struct uccl_peer *p, const struct uccl_peer *q)
+{
+	return uccl_peer_first(p) == uccl_peer_first(q);
+}
+
+bool uccl_peer_closed(const struct uccl_peer *p)
+{
+	return peer_conn(uccl_peer_first(p))->closed;
+}
+
+uint64_t uccl_peer_user(const struct uccl_peer *p)
+{
+	return uccl_peer_first(p)->user;
+}
+
+void uccl_peer_set_user(struct uccl_peer *p, uint64_t user)
+{
+	uccl_peer_first(p)->user = user;
+	uccl_peer_hold(p);
+}
+
+struct uccl_op *uccl_op_get(struct uccl_engine *e)
+{
+	return uccl_mep_op_get(&e->mep);
+}
+
+void uccl_op_put(struct uccl_engine *e, struct uccl_op *op)
+{
+	uccl_mep_op_put(&e->mep, op);
+}
+
+/* What a call queued leaves at once, unless a poll further up will do it. */
+static void engine_push(struct uccl_engine *e, uint64_t now)
+{
+	if (!e->polling && (!TAILQ_EMPTY(&e->ready) || !TAILQ_EMPTY(&e->hsq)))
+		engine_tx(e, now);
+}
+
+int uccl_engine_send(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
+{
+	int rc;
+
+	now = engine_time(e, now);
+	op->peer = uccl_peer_first(op->peer);
+	rc = uccl_msg_send(&e->mep, op, now);
+	engine_push(e, now);
+	return rc;
+}
+
+int uccl_engine_recv(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
+{
+	int rc;
+
+	now = engine_time(e, now);
+	op->peer = uccl_peer_first(op->peer);
+	rc = uccl_msg_recv(&e->mep, op, now);
+	engine_push(e, now);
+	return rc;
+}
+
+void uccl_engine_pair(struct uccl_engine *e, struct uccl_peer *p)
+{
+	e->mep.sole = uccl_peer_first(p);
+}
+
+void uccl_engine_shut(struct uccl_engine *e, int err)
+{
+	uccl_mep_gone(&e->mep, err);
+}
+
+void uccl_engine_refuse(struct uccl_engine *e, enum uccl_drop reason, uint64_t n)
+{
+	e->stats.dropped[reason] += n;
+}
+
+bool uccl_engine_unexpected(const struct uccl_engine *e, bool tagged)
+{
+	return !TAILQ_EMPTY(&e->mep.match.unexpected[tagged]);
+}
+
+int uccl_engine_rma(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
+{
+	int rc;
+
+	now = engine_time(e, now);
+	op->peer = uccl_peer_first(op->peer);
+	rc = uccl_msg_rma(&e->mep, op, now);
+	engine_push(e, now);
+	return rc;
+}
+
+void uccl_engine_revoke(struct uccl_engine *e, const void *region, uint64_t now)
+{
+	struct conn *c;
+
+	now = engine_time(e, now);
+	TAILQ_FOREACH(c, &e->conns, all)
+		uccl_msg_revoke(&c->peer, region, now);
+	engine_push(e, now);
+}
+
+int uccl_engine_cancel(struct uccl_engine *e, const void *context, uint64_t now)
+{
+	(void)now;
+	return uccl_msg_cancel(&e->mep, context);
+}
+
+int uccl_engine_peek(struct uccl_engine *e, struct uccl_op *op, bool claim, bool discard, uint64_t now)
+{
+	int rc;
+
+	now = engine_time(e, now);
+	op->peer = uccl_peer_first(op->peer);
+	rc = uccl_msg_peek(&e->mep, op, claim, discard, now);
+	engine_push(e, now);
+	return rc;
+}
+
+int uccl_engine_recv_claimed(struct uccl_engine *e, struct uccl_op *op, bool discard, uint64_t now)
+{
+	int rc;
+
+	now = engine_time(e, now);
+	rc = uccl_msg_recv_claimed(&e->mep, op, discard, now);
+	engine_push(e, now);
+	return rc;
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Handshakes, from the first HELLO: who asks, who is at a place and under which names, and what is refused.
+ */
+#include <assert.h>
+#include <rdma/fi_errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "engine/impl.h"
+
+/* One that is half-open gives way to others no earlier: whoever connects has said something by then. */
+#define HALF_KEEP_NS (2 * UCCL_NS_PER_S)
+
+/*
+ * May one more become half-open? If there are too many, the oldest gives way, and is told: it may be alive, and late.
+ * As long as that one is young the new one has to ask again. PROTOCOL R135
+ */
+static bool half_room(struct uccl_engine *e, const struct uccl_nic_addr *at, uint64_t now)
+{
+	struct conn *c;
+
+	if (!conns_half_room(e, at->ip, &c))
+		return false;
+	if (!c)
+		return true;
+	if (now - c->hs.opened_ns < HALF_KEEP_NS)
+		return false;
+	engine_tell(c, UCCL_PKT_CLOSE);
+	engine_tx_forget(c);
+	conns_half_leave(c);
+	conn_free(c, &e->conns);
+	return true;
+}
+
+/* `c`, known by its place only, is `first` by another name: there is one peer, and one connection. PROTOCOL R134 */
+static void conn_join(struct conn *c, struct conn *first, uint64_t now)
+{
+	struct uccl_engine *e = c->e;
+
+	/* A name by place that came later would have been given `first`; so both were asked for, and both stay. */
+	assert(c->known && first->known);
+	conn_rest(c);
+	engine_tx_forget(c);
+	conns_remove(c);
+	TAILQ_REMOVE(&e->conns, c, all);
+	TAILQ_INSERT_TAIL(&e->kept, c, all);
+	c->hs.state = UCCL_CONN_DEAD;
+	uccl_peer_join(&c->peer, &first->peer, now);
+}
+
+/* The incarnation of `c` is proven to be at its place: who was asked for by that place is it. */
+static void conn_meet(struct conn *c, uint64_t now)
+{
+	struct conn *other, *next;
+
+	c->peer.addr.incarnation = c->hs.remote.incarnation;
+	conns_learn(c, c->hs.remote.incarnation);
+	for (other = conns_at(c->e, &c->peer.addr.nic); other; other = next) {
+		next = TAILQ_NEXT(other, there);
+		if (other != c && !other->key.incarnation && !other->peer.self)
+			conn_join(other, c, now);
+	}
+}
+
+/* A COOKIE says who is there. */
+static void conn_named(struct conn *c, uint64_t now)
+{
+	struct conn *known = conn_find(c->e, &c->peer.addr.nic, c->hs.remote.incarnation);
+
+	if (c->key.incarnation || !known) {
+		conn_meet(c, now);
+		conn_due(c);
+	} else if (known->peer.dead) {
+		/* Two incarnations meet once. */
+		conn_fail(c, known->peer.dead, now);
+	} else {
+		conn_join(c, known, now);
+	}
+}
+
+/* At the place that `init` came from: is this a connection to another incarnation, which is known? */
+static bool conn_rival(const struct conn *c, const struct uccl_init *init)
+{
+	return !c->hs.remote.indirect && c->key.incarnation &&
+	       c->key.incarnation != init->from.incarnation;
+}
+
+/* It may be a late one, of an incarnation that ended before the one that we are connected to. */
+static bool conn_outdated(struct uccl_engine *e, const struct uccl_init *init)
+{
+	const struct conn *c;
+
+	for (c = conns_at(e, &init->from.nic); c; c = TAILQ_NEXT(c, there))
+		if (conn_rival(c, init) && c->hs.state == UCCL_CONN_OPEN && !uccl_conn_superseded(&c->hs, init))
+			return true;
+	return false;
+}
+
+/* Another incarnation at this place is proven: what we knew there before is dead. */
+static void conn_supersede(struct uccl_engine *e, const struct uccl_init *init, uint64_t now)
+{
+	struct conn *c, *next;
+
+	for (c = conns_at(e, &init->from.nic); c; c = next) {
+		next = TAILQ_NEXT(c, there);
+		if (conn_rival(c, init) && uccl_conn_superseded(&c->hs, init))
+			conn_fail(c, FI_ECONNRESET, now);
+	}
+}
+
+static enum uccl_drop conn_establish(struct conn *c, const struct uccl_init *init, bool is_ack, uint64_t now)
+{
+	bool was_open = c->hs.state == UCCL_CONN_OPEN;
+	enum uccl_drop reason = uccl_conn_open(&c->hs, init, is_ack, now);
+
+	if (reason != UCCL_DROP_COUNT)
+		return reason;
+	conn_supersede(c->e, init, now);
+	conn_meet(c, now);
+	conn_grant(c);
+	conn_due(c);
+	if (was_open)
+		return UCCL_DROP_COUNT;
+	if (conn_seal(c) || (!c->known && conns_half_enter(c))) {
+		conn_fail(c, FI_ENOMEM, now);
+		return UCCL_DROP_MEMORY;
+	}
+	if (!c->half)
+		conn_begin(c, now);
+	return c->peer.dead ? UCCL_DROP_MEMORY : UCCL_DROP_COUNT;
+}
+
+static enum uccl_drop rx_hello(struct uccl_engine *e, const struct uccl_hdr *h, const struct uccl_nic_addr *src,
+			       uint64_t now)
+{
+	struct uccl_tx tx;
+	struct uccl_nic_addr to;
+	enum uccl_drop reason;
+
+	memset(&tx, 0, offsetof(struct uccl_tx, hdr));
+	reason = uccl_listener_hello(&e->listener, h, src, tx.hdr, &to, now);
+	if (reason != UCCL_DROP_COUNT)
+		return reason;
+	tx.kind = UCCL_TX_PACKET;
+	tx.control = true;
+	tx.hdr_len = UCCL_HDR_LEN;
+	tx.cookie = UCCL_NEVER;
+	/* A label may cost a socket, and whoever asks has proved nothing: the first one is always there. PROTOCOL R5 */
+	tx.label = 0;
+	tx.answer = true;
+	tx.to = &to;
+	engine_tx_raw(e, &tx);
+	return UCCL_DROP_COUNT;
+}
+
+/* It asks for another security than ours: say so, with our parameters, and never connect. PROTOCOL R92 */
+static void conn_refuse(struct uccl_engine *e, const struct uccl_init *init, uint64_t now)
+{
+	struct conn *c = conn_find(e, &init->from.nic, init->from.incarnation);
+	struct uccl_tx tx;
+
+	if (!c)
+		c = conn_new(e, &init->from);
+	if (!c || c->hs.state == UCCL_CONN_OPEN)
+		return;
+	conn_fail(c, FI_EACCES, now);
+	c->hs.token_remote = init->token;
+	c->hs.ack_due = true;
+	memset(&tx, 0, offsetof(struct uccl_tx, hdr));
+	if (!uccl_conn_tx(&c->hs, &e->listener, &tx, c->init_buf, now))
+		return;
+	tx.to = &c->peer.addr.nic;
+	engine_tx_raw(e, &tx);
+}
+
+static enum uccl_drop rx_init(struct uccl_engine *e, const struct uccl_hdr *h, const uint8_t *payload,
+			      const struct uccl_nic_addr *src, uint64_t now)
+{
+	struct uccl_init init;
+	enum uccl_drop reason = uccl_listener_init(&e->listener, h, payload, src, &init, now);
+	struct conn *c;
+
+	if (reason == UCCL_DROP_SECURITY)
+		conn_refuse(e, &init, now);
+	if (reason != UCCL_DROP_COUNT)
+		return reason;
+	c = conn_find(e, &init.from.nic, init.from.incarnation);
+	if ((c && c->peer.dead) || conn_outdated(e, &init))
+		return UCCL_DROP_STALE;
+	if (!c) {
+		c = conn_find(e, &init.from.nic, 0);
+		if (c && c->peer.dead)
+			c = NULL;
+	}
+	if (!c && half_room(e, &init.from.nic, now))
+		c = conn_new(e, &init.from);
+	if (!c)
+		return UCCL_DROP_MEMORY;
+	return conn_establish(c, &init, false, now);
+}
+
+/*
+ * The peer is one of a row, at another place than we were told; we keep finding it by what we were told. It does not
+ * begin a connection of its own meanwhile: who is asked for so only receives.
+ */
+static enum uccl_drop rx_elsewhere(struct conn *c, const struct uccl_hdr *h, uint64_t now)
+{
+	enum uccl_drop reason = uccl_conn_elsewhere(&c->hs, h, now);
+
+	if (reason != UCCL_DROP_COUNT)
+		return reason;
+	c->peer.addr.nic = c->hs.remote.nic;
+	c->peer.addr.indirect = false;
+	if (conns_move(c))
+		conn_fail(c, FI_ENOMEM, now);
+	else
+		conn_due(c);
+	return reason;
+}
+
+enum uccl_drop conn_rx(struct uccl_engine *e, const struct uccl_hdr *h, const uint8_t *payload,
+		       const struct uccl_nic_addr *src, uint64_t now)
+{
+	enum uccl_drop reason;
+	struct uccl_init init;
+	struct conn *c;
+
+	if (h->type == UCCL_PKT_HELLO)
+		return e->drain_ns ? UCCL_DROP_STATE : rx_hello(e, h, src, now);
+	if (h->type == UCCL_PKT_INIT)
+		return e->drain_ns ? UCCL_DROP_STATE : rx_init(e, h, payload, src, now);
+	c = conn_by_token(e, h->token);
+	if (!c)
+		return UCCL_DROP_TOKEN;
+	if (memcmp(src->ip, c->peer.addr.nic.ip, sizeof(src->ip)))
+		return UCCL_DROP_SOURCE;
+	if (c->peer.dead)
+		return UCCL_DROP_STATE;
+	if (h->type == UCCL_PKT_ELSEWHERE)
+		return rx_elsewhere(c, h, now);
+	if (h->type == UCCL_PKT_COOKIE && c->peer.open)
+		return conn_answer(c, h, now);
+	if (h->type == UCCL_PKT_COOKIE) {
+		reason = uccl_conn_cookie(&c->hs, h, now);
+		if (reason == UCCL_DROP_STALE)
+			conn_fail(c, FI_ECONNRESET, now);
+		else if (reason == UCCL_DROP_COUNT)
+			conn_named(c, now);
+		return reason;
+	}
+	reason = uccl_conn_check_ack(&c->hs, &e->listener, h, payload, src, &init);
+	if (reason == UCCL_DROP_SECURITY && c->hs.state == UCCL_CONN_INIT)
+		conn_fail(c, FI_EACCES, now);
+	if (reason != UCCL_DROP_COUNT)
+		return reason;
+	if (c->hs.state == UCCL_CONN_IDLE || c->hs.state == UCCL_CONN_HELLO)
+		return UCCL_DROP_STATE;
+	if (conn_outdated(e, &init))
+		return UCCL_DROP_STALE;
+	return conn_establish(c, &init, true, now);
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Connections of an engine come, end, and are forgotten. One that ended is remembered for a while, so that what is late
+ * is known for what it is.
+ */
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "engine/impl.h"
+
+/* So many ended peers that nobody holds are remembered, each so long: a little more than any cookie is good. */
+#define DEAD_MAX 1024
+#define FORGET_NS (UCCL_COOKIE_LIFE_NS + 10 * UCCL_NS_PER_S)
+
+static void params_mine(struct uccl_engine *e, struct uccl_params *p)
+{
+	*p = (struct uccl_params){
+		.mtu = e->nic->caps.mtu,
+		/* PROTOCOL R93 */
+		.write_bytes = e->cfg.security == UCCL_SECURITY_PACKETS ? 0 : e->nic->caps.write_max,
+		.window = e->cfg.window_chunks,
+		.msg_limit = UCCL_MSG_LIMIT,
+		.paths = e->cfg.paths,
+		.slots = 1,
+		.csn = engine_random64(e) & 0xffffffff,
+		.epoch = (uint8_t)(engine_random64(e) & 15),
+		.security = e->cfg.security,
+	};
+	if (p->security)
+		e->random(e->random_arg, p->key, sizeof(p->key));
+}
+
+/*
+ * Ended peers nobody needs any more. Until then late packets of theirs are known for what they are: no INIT that they
+ * have sent is good for longer than its cookie. Who is held, or has messages that the application has not taken, stays.
+ * Strangers who come and go by thousands are remembered for less long: what they could bring back is themselves.
+ * PROTOCOL R133
+ */
+uint64_t conns_forget(struct uccl_engine *e, uint64_t now)
+{
+	struct conn *c;
+
+	/* Once over the list: who stays in it goes to its end. */
+	for (uint32_t n = e->ndead; n; n--) {
+		c = TAILQ_FIRST(&e->dead);
+		if (now - c->ended_ns < FORGET_NS && e->ndead <= DEAD_MAX)
+			break;
+		if (!c->known && TAILQ_EMPTY(&c->peer.rxs) && TAILQ_EMPTY(&c->peer.replies) &&
+		    !uccl_msg_copying(&e->mep)) {
+			conn_free(c, &e->dead);
+			e->ndead--;
+			continue;
+		}
+		TAILQ_REMOVE(&e->dead, c, all);
+		TAILQ_INSERT_TAIL(c->known ? &e->kept : &e->dead, c, all);
+		e->ndead -= c->known;
+		c->ended_ns = now;
+	}
+	c = TAILQ_FIRST(&e->dead);
+	return c ? c->ended_ns + FORGET_NS : UCCL_NEVER;
+}
+
+static uint64_t token_new(struct uccl_engine *e)
+{
+	uint64_t v;
+
+	do
+		v = (uint64_t)e->token_top << 48 | engine_random64(e) >> 16;
+	while (!v);
+	return v;
+}
+
+struct conn *conn_new(struct uccl_engine *e, const struct uccl_addr *addr)
+{
+	struct conn *c = calloc(1, sizeof(*c));
+	struct uccl_addr remote = *addr;
+	struct uccl_params mine;
+
+	conns_forget(e, e->now);
+	if (!c || e->nconns >= CONNS_MAX || uccl_heap_reserve(&e->heap, 2 * (e->nconns + 1) + 1))
+		goto nomem;
+	c->e = e;
+	uccl_peer_init(&c->peer, &e->mep, addr);
+	c->peer.self = uccl_nic_addr_equal(&addr->nic, &e->listener.local.nic) &&
+		       (!addr->incarnation || addr->incarnation == e->listener.local.incarnation);
+	params_mine(e, &mine);
+	uccl_key_mix(remote.key, e->listener.group);
+	uccl_conn_init(&c->hs, &remote, &mine, token_new(e), engine_random64(e));
+	uccl_held_init(&c->held, e->away_ns, e->now);
+	c->hs_timer.at = UCCL_NEVER;
+	c->hs_timer.kind = TIMER_HANDSHAKE;
+	if (conns_add(c))
+		goto nomem;
+	TAILQ_INSERT_TAIL(&e->conns, c, all);
+	e->nconns++;
+	if (e->link == UCCL_LINK_GONE)
+		conn_fail(c, FI_ENODEV, e->now);
+	else if (e->cfg.security && uccl_addr_keyless(addr) && !c->peer.self)
+		conn_fail(c, FI_EACCES, e->now);
+	return c;
+nomem:
+	free(c);
+	return NULL;
+}
+
+/* It has no part in handshakes any more. */
+void conn_rest(struct conn *c)
+{
+	struct uccl_engine *e = c->e;
+
+	if (c->in_hsq)
+		TAILQ_REMOVE(&e->hsq, c, hsq);
+	c->in_hsq = false;
+	uccl_heap_set(&e->heap, &c->hs_timer, UCCL_NEVER);
+	uccl_slots_close(&c->grant);
+}
+
+void conn_free(struct conn *c, struct conn_list *list)
+{
+	struct uccl_engine *e = c->e;
+
+	conn_rest(c);
+	conns_remove(c);
+	TAILQ_REMOVE(list, c, all);
+	e->nconns--;
+	free(c->last_paths);
+	free(c->seal);
+	free(c);
+}
+
+void conn_due(struct conn *c)
+{
+	struct uccl_engine *e = c->e;
+
+	if (!c->in_hsq) {
+		c->in_hsq = true;
+		TAILQ_INSERT_TAIL(&e->hsq, c, hsq);
+	}
+	uccl_heap_set(&e->heap, &c->hs_timer, uccl_conn_expiry(&c->hs));
+}
+
+void conn_fail(struct conn *c, int err, uint64_t now)
+{
+	struct uccl_engine *e = c->e;
+
+	if (c->peer.dead)
+		return;
+	if (c->half)
+		conns_half_leave(c);
+	conns_leave(c);
+	TAILQ_REMOVE(&e->conns, c, all);
+	TAILQ_INSERT_TAIL(&e->dead, c, all);
+	e->ndead++;
+	c->ended_ns = now;
+	engine_look(e, now + FORGET_NS);
+	conn_end_told(c, err);
+	engine_trace(e, UCCL_TRACE_PEER_END, 0, c, (uint32_t)(c->closed ? 0 : err));
+	if (c->peer.open) {
+		if (c->peer.flow.is_ready)
+			TAILQ_REMOVE(&e->ready, &c->peer.flow, ready);
+		uccl_heap_set(&e->heap, &c->peer.flow.timer, UCCL_NEVER);
+		c->last_paths = c->peer.flow.paths;
+		c->nlast_paths = c->peer.flow.cfg.paths_tx;
+		c->peer.flow.paths = NULL;
+		e->nopen--;
+	}
+	conn_held(c, UCCL_HELD_NOT, now);
+	engine_tx_forget(c);
+	if (c->nic_peer && e->nic->ops->disconnect)
+		e->nic->ops->disconnect(e->nic, c->nic_peer);
+	c->nic_peer = NULL;
+	c->hs.state = UCCL_CONN_DEAD;
+	c->hs.at = UCCL_NEVER;
+	c->hs.tx_due = c->hs.ack_due = false;
+	uccl_heap_set(&e->heap, &c->hs_timer, UCCL_NEVER);
+	if (c->closed || e->drain_ns)
+		e->stats.peers_closed++;
+	else
+		e->stats.peers_dead++;
+	uccl_peer_fail(&c->peer, err, now);
+	conn_records_free(c);
+	uccl_slots_close(&c->grant);
+	slots_refit(e);
+}
+
+void conn_close_seen(struct conn *c, uint64_t now)
+{
+	c->closed = true;
+	conn_fail(c, FI_ECONNABORTED, now);
+}
+
+void conns_half_end(struct uccl_engine *e, uint64_t now)
+{
+	struct conn *c;
+
+	while ((c = TAILQ_FIRST(&e->half))) {
+		engine_tell(c, UCCL_PKT_CLOSE);
+		conn_close_seen(c, now);
+	}
+}
+
+/* PROTOCOL R86 */
+void conn_link(struct uccl_engine *e, enum uccl_link link, uint64_t now)
+{
+	struct conn *c;
+
+	e->link = link;
+	/* When it is back, retransmissions go on: no time-out is long. */
+	e->stats.link_downs += link != UCCL_LINK_UP;
+	if (link != UCCL_LINK_GONE)
+		return;
+	conns_half_end(e, now);
+	while ((c = TAILQ_FIRST(&e->conns)))
+		conn_fail(c, FI_ENODEV, now);
+	uccl_mep_gone(&e->mep, FI_ENODEV);
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* What a poll does: receive, timers, credit, send. */
+#include "base/units.h"
+#include "engine/impl.h"
+
+/* With more than RX_ROUNDS left in the queue, timers wait; but no longer than this, whoever floods us. */
+#define TIMERS_WAIT_NS (5 * UCCL_NS_PER_MS)
+#define SHARERS_NS UCCL_NS_PER_MS /* between two looks at who shares the line rate */
+/* A poll that comes so much later than a timer wanted it: the program made no call, or its thread had no processor. */
+#define AWAY_NS UCCL_NS_PER_MS
+
+/*
+ * What a timer asks about may be in the queue already, behind packets of others: after an absence of ours it always is.
+ * PROTOCOL R131
+ */
+static bool timers_may(struct uccl_engine *e, uint64_t now)
+{
+	if (!e->rx_more) {
+		e->behind_ns = 0;
+		return true;
+	}
+	if (!e->behind_ns)
+		e->behind_ns = uccl_max(now, 1);
+	return now - e->behind_ns >= TIMERS_WAIT_NS;
+}
+
+static void engine_timers(struct uccl_engine *e, uint64_t now)
+{
+	struct uccl_timer *t;
+	struct conn *c;
+
+	while ((t = uccl_heap_min(&e->heap)) && t->at <= now) {
+		uccl_heap_set(&e->heap, t, UCCL_NEVER);
+		if (t->kind == TIMER_PACER)
+			continue; /* engine_credits comes next */
+		if (t->kind == TIMER_HANDSHAKE) {
+			c = uccl_container_of(t, struct conn, hs_timer);
+			uccl_conn_expire(&c->hs, now);
+			conn_due(c);
+		} else {
+			c = uccl_container_of(t, struct conn, peer.flow.timer);
+			uccl_flow_expire(&c->peer.flow, now);
+			engine_ready(c);
+		}
+	}
+	if (now >= e->scan_at)
+		conn_scan(e, now);
+}
+
+/* Others hand out credit for the same link: each its part. */
+static void link_share(struct uccl_engine *e, uint64_t now)
+{
+	if (!e->sharers || now < e->sharers_at)
+		return;
+	e->sharers_at = now + SHARERS_NS;
+	uccl_pacer_link(&e->pacer, e->nic->caps.link_bps / uccl_max(1, e->sharers(e->sharers_arg, now)));
+}
+
+/* Credits whose time has come, and when the next one's does. */
+static void engine_credits(struct uccl_engine *e, uint64_t now)
+{
+	struct uccl_pull *pull;
+	uint64_t at;
+
+	while ((pull = uccl_pacer_next(&e->pacer, now))) {
+		struct uccl_flow *f = uccl_container_of(pull, struct uccl_flow, pull);
+
+		link_share(e, now);
+		f->credit_due = true;
+		engine_ready(peer_conn(f->user));
+	}
+	at = uccl_pacer_expiry(&e->pacer, now);
+	if (at != e->pacer_timer.at)
+		uccl_heap_set(&e->heap, &e->pacer_timer, at);
+}
+
+/* Were we late? Who waits for the clock is on time, whoever else sleeps. */
+static void engine_absence(struct uccl_engine *e, uint64_t now)
+{
+	const struct uccl_timer *t = uccl_heap_min(&e->heap);
+	uint64_t due = uccl_max(e->polled_ns, t ? t->at : UCCL_NEVER);
+
+	if (now > due && now - due > AWAY_NS)
+		e->away_ns += now - due;
+	e->polled_ns = now;
+}
+
+int uccl_engine_poll(struct uccl_engine *e, uint64_t now)
+{
+	int n;
+
+	now = engine_time(e, now);
+	engine_absence(e, now);
+	e->polling = true;
+	n = engine_rx(e, now);
+	if (uccl_msg_waits(&e->mep))
+		uccl_msg_retry(&e->mep, now);
+	if (uccl_msg_copying(&e->mep))
+		n += uccl_msg_copies(&e->mep, now);
+	if (timers_may(e, now))
+		engine_timers(e, now);
+	engine_credits(e, now);
+	if (now >= e->slots.ask_at)
+		conn_slots_ask(e, now);
+	if (e->drain_ns)
+		engine_drain_step(e, now);
+	e->polling = false;
+	engine_tx_settle(e);
+	engine_tx(e, now);
+	return n;
+}
+
+uint64_t uccl_engine_expiry(const struct uccl_engine *e)
+{
+	struct uccl_timer *t = uccl_heap_min(&e->heap);
+	uint64_t at = uccl_min(t ? t->at : UCCL_NEVER, uccl_min(e->scan_at, e->slots.ask_at));
+
+	/* Something waits for the NIC to take it, or for a copy of which nothing else tells. */
+	return e->tx_n || !TAILQ_EMPTY(&e->ready) || uccl_msg_copying(&e->mep) ? e->now : at;
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What back ends tell each other, in records of the flow. On NICs that have to agree before they write, these records
+ * are ours and everything else is msg's.
+ */
+#include <stdlib.h>
+
+#include "base/units.h"
+#include "engine/impl.h"
+
+void conn_say(struct conn *c)
+{
+	const struct uccl_nic *nic = c->e->nic;
+	struct conn_record *r;
+	uint32_t len;
+
+	if (!nic->ops->offer || !c->peer.open || !c->peer.flow.cfg.write_bytes)
+		return;
+	/* Without memory it is said later: there will be more events. */
+	while ((r = calloc(1, sizeof(*r)))) {
+		len = nic->ops->offer(c->e->nic, c->nic_peer, r->data,
+				      (uint32_t)uccl_min(sizeof(r->data), c->peer.flow.cfg.chunk_bytes));
+		if (!len)
+			break;
+		r->iov = (struct iovec){.iov_base = r->data, .iov_len = len};
+		r->item.rtype = UCCL_REC_NIC;
+		r->item.iov = &r->iov;
+		r->item.iov_count = 1;
+		r->item.len = len;
+		LIST_INSERT_HEAD(&c->records, r, link);
+		uccl_flow_submit(&c->peer.flow, &r->item);
+		engine_ready(c);
+	}
+	free(r);
+}
+
+/* PROTOCOL R80 */
+static enum uccl_drop conn_hear(struct conn *c, const struct uccl_chunk_in *in)
+{
+	const struct uccl_nic *nic = c->e->nic;
+
+	if (!nic->ops->accept || !c->peer.flow.cfg.write_bytes)
+		return UCCL_DROP_STATE;
+	if (in->placed || nic->ops->accept(c->e->nic, c->nic_peer, in->data, in->len))
+		return UCCL_DROP_RECORD;
+	conn_say(c);
+	return UCCL_DROP_COUNT;
+}
+
+static enum uccl_drop flow_deliver(struct uccl_flow *f, const struct uccl_chunk_in *in, uint64_t now)
+{
+	return in->rtype == UCCL_REC_NIC ? conn_hear(f->user, in) : uccl_msg_flow_ops.deliver(f, in, now);
+}
+
+static void flow_settled(struct uccl_flow *f, uint32_t id, uint32_t gen, uint64_t now)
+{
+	uccl_msg_flow_ops.settled(f, id, gen, now);
+}
+
+static void flow_fence(struct uccl_flow *f, uint16_t path, uint64_t now)
+{
+	uccl_msg_flow_ops.fence(f, path, now);
+}
+
+static void flow_renew(struct uccl_flow *f, uint16_t path, uint64_t now)
+{
+	struct conn *c = f->user;
+
+	(void)now;
+	c->e->nic->ops->renew(c->e->nic, c->nic_peer, path);
+	conn_say(c);
+}
+
+static void flow_item_acked(struct uccl_flow *f, struct uccl_item *item, uint64_t now)
+{
+	struct conn_record *r;
+
+	if (item->rtype != UCCL_REC_NIC) {
+		uccl_msg_flow_ops.acked(f, item, now);
+		return;
+	}
+	r = uccl_container_of(item, struct conn_record, item);
+	LIST_REMOVE(r, link);
+	free(r);
+}
+
+const struct uccl_flow_ops conn_flow_ops = {
+	.deliver = flow_deliver,
+	.settled = flow_settled,
+	.fence = flow_fence,
+	.renew = flow_renew,
+	.acked = flow_item_acked,
+};
+
+void conn_records_free(struct conn *c)
+{
+	struct conn_record *r;
+
+	while ((r = LIST_FIRST(&c->records))) {
+		LIST_REMOVE(r, link);
+		free(r);
+	}
+}

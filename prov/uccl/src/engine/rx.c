@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Receiving: packets and events of the NIC find their connection. */
+#include <string.h>
+
+#include "base/units.h"
+#include "engine/impl.h"
+
+/* Rounds of receiving in one poll at most, so that sending is never far. */
+#define RX_ROUNDS 8
+
+static void drop(struct uccl_engine *e, enum uccl_drop reason)
+{
+	if (reason == UCCL_DROP_COUNT)
+		return;
+	e->stats.dropped[reason]++;
+	engine_trace(e, UCCL_TRACE_DROP, (uint8_t)reason, NULL, 0);
+}
+
+/* A packet for an open flow, and what its acknowledgement means for messages that wait. */
+static void rx_flow(struct conn *c, const struct uccl_hdr *h, const uint8_t *payload, const uint8_t *tail,
+		    uint64_t age_ns, uint64_t now)
+{
+	struct uccl_flow *f = &c->peer.flow;
+	bool was_short = f->peer_short;
+
+	uccl_flow_rx(f, h, payload, tail, age_ns, now);
+	if (f->peer_short && !was_short)
+		uccl_msg_hold(&c->peer);
+	uccl_msg_kick(&c->peer, now);
+	engine_ready(c);
+}
+
+/* PROTOCOL R90: both sides seal, or none. */
+static enum uccl_drop seal_check(struct conn *c, const struct uccl_rx *rx, const struct uccl_hdr *h)
+{
+	if (c->seal)
+		return uccl_seal_check(c->seal, rx->data, rx->len);
+	return h->flags & UCCL_FLAG_SEALED ? UCCL_DROP_SEAL : UCCL_DROP_COUNT;
+}
+
+static void rx_packet(struct uccl_engine *e, const struct uccl_rx *rx, const struct uccl_hdr *h,
+		      const uint8_t *payload, uint64_t now)
+{
+	enum uccl_drop reason;
+	struct conn *c;
+
+	if (h->type < UCCL_PKT_ACK) {
+		drop(e, conn_rx(e, h, payload, &rx->src, now));
+		return;
+	}
+	c = conn_by_token(e, h->token);
+	if (!c) {
+		drop(e, UCCL_DROP_TOKEN);
+		return;
+	}
+	if (memcmp(rx->src.ip, c->peer.addr.nic.ip, sizeof(rx->src.ip))) {
+		drop(e, UCCL_DROP_SOURCE);
+		return;
+	}
+	reason = seal_check(c, rx, h);
+	if (reason != UCCL_DROP_COUNT) {
+		drop(e, reason);
+		return;
+	}
+	if (c->half && h->type == UCCL_PKT_CLOSE)
+		conn_close_seen(c, now);
+	else if (c->half)
+		conn_wake(c, now);
+	if (!c->peer.open) {
+		/* Also the closer that did not hear our answer. */
+		if (c->closed && h->type == UCCL_PKT_CLOSE)
+			engine_tell(c, UCCL_PKT_CLOSE_ACK);
+		drop(e, UCCL_DROP_STATE);
+		return;
+	}
+	rx_flow(c, h, payload, payload + h->payload_len, rx->age_ns, now);
+}
+
+/* A packet as one piece of memory; NULL: it was dropped. `spare` holds mtu bytes. */
+static const uint8_t *rx_whole(struct uccl_engine *e, struct uccl_rx *rx, uint8_t *spare)
+{
+	uint32_t n = rx->len;
+
+	if (n < UCCL_HDR_LEN || n > e->nic->caps.mtu || rx->body_len + rx->rest_len + UCCL_HDR_LEN != n)
+		return NULL;
+	memcpy(spare, rx->data, UCCL_HDR_LEN);
+	memcpy(spare + UCCL_HDR_LEN, rx->body, rx->body_len);
+	if (rx->rest_len)
+		memcpy(spare + UCCL_HDR_LEN + rx->body_len, rx->rest, rx->rest_len);
+	return spare;
+}
+
+/*
+ * Payloads that the NIC scattered by prediction. A wrong guess put a payload where another one belongs, perhaps one of
+ * this same batch; so first every wrong one is moved out of the way, then the batch is processed as usual.
+ */
+static void rx_settle(struct uccl_engine *e, struct uccl_rx *v, int n)
+{
+	for (int i = 0; i < n; i++) {
+		struct uccl_rx *rx = &v[i];
+		const uint8_t *whole;
+		struct uccl_hdr h;
+		struct conn *c;
+
+		if (rx->kind != UCCL_RX_PACKET || !rx->split)
+			continue;
+		e->stats.hints++;
+		/* A tail behind a short payload lies where another payload of this batch may be copied: not in place.
+		 */
+		if (uccl_hdr_decode(&h, rx->data, rx->len) == UCCL_DROP_COUNT && h.payload_len == rx->body_len) {
+			c = conn_by_token(e, h.token);
+			if (c && c->peer.open && uccl_msg_place(&c->peer, &h) == rx->body) {
+				e->stats.hint_hits++;
+				continue;
+			}
+		}
+		whole = rx_whole(e, rx, e->bounce + (size_t)i * e->nic->caps.mtu);
+		rx->split = false;
+		rx->data = whole ? whole : rx->data;
+		rx->len = whole ? rx->len : 0;
+	}
+}
+
+static void rx_one(struct uccl_engine *e, struct uccl_rx *rx, uint64_t now)
+{
+	struct uccl_hdr h;
+	struct conn *c;
+	enum uccl_drop reason;
+
+	switch (rx->kind) {
+	case UCCL_RX_PACKET:
+		reason = uccl_hdr_decode(&h, rx->data, rx->len);
+		if (reason != UCCL_DROP_COUNT) {
+			drop(e, reason);
+			return;
+		}
+		if (!rx->split) {
+			rx_packet(e, rx, &h, rx->data + UCCL_HDR_LEN, now);
+			return;
+		}
+		/* In place; its tail was left in the rest. */
+		c = conn_by_token(e, h.token);
+		if (!c || !c->peer.open || memcmp(rx->src.ip, c->peer.addr.nic.ip, sizeof(rx->src.ip))) {
+			drop(e, UCCL_DROP_SOURCE);
+			return;
+		}
+		rx_flow(c, &h, rx->body, rx->rest, rx->age_ns, now);
+		return;
+	case UCCL_RX_UNREACH:
+	case UCCL_RX_TOO_LONG:
+		drop(e, conn_icmp(e, rx, now));
+		return;
+	case UCCL_RX_GONE:
+		conn_gone(e, &rx->src, now);
+		return;
+	case UCCL_RX_LINK:
+		conn_link(e, (enum uccl_link)rx->imm, now);
+		return;
+	default:
+		break;
+	}
+	/* Events of a connected peer: the id given to connect() is its token. */
+	c = conn_by_token(e, rx->peer_id);
+	if (!c || !c->peer.open)
+		return;
+	if (rx->kind == UCCL_RX_WRITE)
+		uccl_flow_rx_write(&c->peer.flow, rx->imm, rx->len, rx->path, now);
+	else if (rx->kind == UCCL_RX_SENT)
+		uccl_flow_sent(&c->peer.flow, rx->cookie, now);
+	else if (rx->kind == UCCL_RX_FENCED)
+		uccl_flow_fenced(&c->peer.flow, rx->path, now);
+	else if (rx->kind == UCCL_RX_WRITE_ON || rx->kind == UCCL_RX_WRITE_OFF)
+		uccl_flow_writes(&c->peer.flow, rx->path, rx->kind == UCCL_RX_WRITE_ON, now);
+	if (rx->kind != UCCL_RX_WRITE && rx->kind != UCCL_RX_SENT)
+		conn_say(c);
+	engine_ready(c);
+}
+
+int engine_rx(struct uccl_engine *e, uint64_t now)
+{
+	struct uccl_rx_hint hints[RX_BATCH];
+	struct uccl_rx v[RX_BATCH];
+	int total = 0;
+
+	e->rx_more = false;
+	for (int round = 0; round < RX_ROUNDS; round++) {
+		int nhints = e->bounce ? uccl_msg_hints(&e->mep, hints, RX_BATCH) : 0;
+		int n = e->nic->ops->rx(e->nic, v, RX_BATCH, hints, nhints);
+
+		if (n <= 0)
+			return total;
+		if (nhints)
+			rx_settle(e, v, n);
+		for (int i = 0; i < n; i++)
+			rx_one(e, &v[i], now);
+		total += n;
+		if (n < RX_BATCH)
+			return total;
+	}
+	e->rx_more = true;
+	return total;
+}

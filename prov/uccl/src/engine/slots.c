@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* What an engine grants its peers of its receive queue, and what it takes back. */
+#include "base/units.h"
+#include "engine/impl.h"
+
+static uint32_t nic_room(const struct uccl_engine *e, uint32_t bytes)
+{
+	return e->nic->ops->slots ? e->nic->ops->slots(e->nic, bytes) : e->nic->caps.rx_slots;
+}
+
+/* The largest packets that come from this peer. */
+static uint32_t conn_mtu(const struct conn *c)
+{
+	return c->peer.open ? c->peer.flow.cfg.mtu : c->e->nic->caps.mtu;
+}
+
+/* The queue may be shared with other endpoints of the process, which come and go. */
+void slots_refit(struct uccl_engine *e)
+{
+	uint32_t room = nic_room(e, e->nic->caps.mtu);
+	struct conn *c;
+
+	if (room == e->room)
+		return;
+	e->room = room;
+	TAILQ_FOREACH(c, &e->conns, all)
+		if (c->grant.of)
+			uccl_slots_resize(&c->grant, nic_room(e, conn_mtu(c)));
+	TAILQ_FOREACH(c, &e->half, all)
+		uccl_slots_resize(&c->grant, room);
+}
+
+/* What the handshake grants is a promise from then on. */
+void conn_grant(struct conn *c)
+{
+	struct uccl_engine *e = c->e;
+
+	if (c->grant.of)
+		return;
+	slots_refit(e);
+	uccl_slots_open(&e->slots, &c->grant, e->room, e->cfg.window_chunks);
+	c->hs.mine.slots = (uint16_t)c->grant.slots;
+}
+
+void conn_slots_fit(struct conn *c, uint32_t mtu)
+{
+	uccl_slots_resize(&c->grant, nic_room(c->e, mtu));
+}
+
+void conn_slots_ask(struct uccl_engine *e, uint64_t now)
+{
+	struct uccl_grant *g;
+
+	while ((g = uccl_slots_ask(&e->slots, now))) {
+		struct conn *c = uccl_container_of(g, struct conn, grant);
+
+		if (!c->peer.open)
+			continue;
+		uccl_flow_keepalive(&c->peer.flow, now);
+		engine_ready(c);
+	}
+}

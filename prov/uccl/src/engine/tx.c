@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Sending: handshakes first, then the flows that have something to send, in turns. */
+#include "engine/impl.h"
+
+/* Packets of one flow in one turn at most. */
+#define TX_TURN 64
+
+/* Handshake packets. */
+static bool tx_handshakes(struct uccl_engine *e, uint64_t now)
+{
+	struct conn *c;
+
+	while ((c = TAILQ_FIRST(&e->hsq))) {
+		struct uccl_tx *tx = engine_tx_slot(e);
+
+		if (!tx)
+			return false;
+		if (!uccl_conn_tx(&c->hs, &e->listener, tx, c->init_buf, now)) {
+			TAILQ_REMOVE(&e->hsq, c, hsq);
+			c->in_hsq = false;
+			uccl_heap_set(&e->heap, &c->hs_timer, uccl_conn_expiry(&c->hs));
+			continue;
+		}
+		tx->label = (uint16_t)(tx->label % e->nic->caps.labels);
+		tx->peer = c->nic_peer;
+		tx->to = &c->peer.addr.nic;
+		e->tx_n++;
+		/* init_buf is one: it must leave before the next step writes it. */
+		if (!engine_tx_flush(e))
+			return false;
+	}
+	return true;
+}
+
+/* This peer has sent all that it may. */
+static void tx_held(struct conn *c, uint64_t now)
+{
+	enum uccl_held why = uccl_flow_held(&c->peer.flow, now);
+
+	if (why == UCCL_HELD_NOT && !c->peer.flow.inflight_chunks) {
+		if (!TAILQ_EMPTY(&c->peer.sends))
+			why = UCCL_HELD_ANSWER;
+		else if (!TAILQ_EMPTY(&c->peer.pending) && !TAILQ_FIRST(&c->peer.pending)->loading)
+			why = UCCL_HELD_LIMIT;
+	}
+	/* Questions that could not leave are no silence of the peer. */
+	if (why == UCCL_HELD_SILENT && c->e->nic_held.why == UCCL_HELD_NIC)
+		why = UCCL_HELD_NOT;
+	conn_held(c, why, now);
+}
+
+/* The NIC takes no more, or does again. */
+static void tx_full(struct uccl_engine *e, bool full, uint64_t now)
+{
+	uccl_held_set(&e->nic_held, full ? UCCL_HELD_NIC : UCCL_HELD_NOT, e->away_ns, now);
+}
+
+void engine_tx(struct uccl_engine *e, uint64_t now)
+{
+	struct uccl_flow *f;
+
+	if ((e->tx_head && !engine_tx_flush(e)) || !tx_handshakes(e, now)) {
+		tx_full(e, true, now);
+		return;
+	}
+	while ((f = TAILQ_FIRST(&e->ready))) {
+		struct conn *c = peer_conn(f->user);
+		int sent = 0;
+
+		while (sent < TX_TURN) {
+			struct uccl_tx *tx = engine_tx_slot(e);
+
+			if (!tx)
+				goto out;
+			if (!uccl_flow_tx(f, tx, now))
+				break;
+			tx->peer = c->nic_peer;
+			tx->to = &c->peer.addr.nic;
+			if (c->seal && tx->kind == UCCL_TX_PACKET)
+				uccl_seal_put(c->seal, tx);
+			sent++;
+			if (!engine_tx_add(e))
+				goto out;
+		}
+		if (f->train.news)
+			conn_trains(c);
+		if (f->pmtu_news)
+			conn_pmtu(c);
+		TAILQ_REMOVE(&e->ready, f, ready);
+		if (sent == TX_TURN) {
+			/* Others have their turn, then this one goes on. */
+			TAILQ_INSERT_TAIL(&e->ready, f, ready);
+			continue;
+		}
+		f->is_ready = false;
+		uccl_heap_set(&e->heap, &f->timer, uccl_flow_expiry(f));
+		tx_held(c, now);
+		if (f->close_seen && !f->close_ack_due) {
+			/* Its answer is in the batch: let it leave, then this peer is history. */
+			engine_tx_flush(e);
+			conn_close_seen(c, now);
+		}
+	}
+out:
+	tx_full(e, !engine_tx_flush(e), now);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* What msg wishes of a peer: that it is connected, has a turn, and that its NIC may write to memory. */
+#include <rdma/fi_errno.h>
+
+#include "engine/impl.h"
+
+static void mep_ready(struct uccl_peer *p)
+{
+	engine_ready(peer_conn(p));
+}
+
+static void mep_connect(struct uccl_peer *p, uint64_t now)
+{
+	struct conn *c = peer_conn(p);
+
+	if (c->hs.state != UCCL_CONN_IDLE)
+		return;
+	conn_grant(c);
+	uccl_conn_start(&c->hs, now);
+	conn_held(c, UCCL_HELD_CONNECT, now);
+	conn_due(c);
+	conn_watch(c, now);
+}
+
+/* The peer, if it is still one, writes no more to what it was granted. */
+static void finish(struct conn *c)
+{
+	const struct uccl_nic *nic = c->e->nic;
+
+	if (nic->ops->finish && c->nic_peer)
+		nic->ops->finish(c->e->nic, c->nic_peer);
+}
+
+static int mep_reg(struct uccl_peer *p, void *buf, uint64_t len, void **mr, uint64_t *rkey, uint64_t *raddr)
+{
+	struct conn *c = peer_conn(p);
+	struct uccl_nic *nic = c->e->nic;
+	int rc;
+
+	if (nic->ops->prepare) {
+		rc = nic->ops->prepare(nic, c->nic_peer);
+		conn_say(c);
+		if (rc)
+			return rc;
+	}
+	rc = nic->ops->reg ? nic->ops->reg(nic, buf, len, mr, rkey, raddr) : -FI_ENOSYS;
+	if (rc)
+		finish(c);
+	return rc;
+}
+
+static void mep_dereg(struct uccl_peer *p, void *mr)
+{
+	struct conn *c = peer_conn(p);
+
+	c->e->nic->ops->dereg(c->e->nic, mr);
+	finish(c);
+}
+
+static void mep_fence(struct uccl_peer *p, uint16_t path, uint64_t now)
+{
+	struct conn *c = peer_conn(p);
+
+	(void)now;
+	if (c->e->nic->ops->fence)
+		c->e->nic->ops->fence(c->e->nic, c->nic_peer, path);
+}
+
+static void mep_broken(struct uccl_peer *p)
+{
+	struct conn *c = peer_conn(p);
+
+	c->bad_memory = true;
+	engine_look(c->e, c->e->now);
+}
+
+const struct uccl_mep_ops engine_mep_ops = {
+	.ready = mep_ready,
+	.connect = mep_connect,
+	.reg = mep_reg,
+	.dereg = mep_dereg,
+	.fence = mep_fence,
+	.broken = mep_broken,
+};

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "lan.h"
+
+#include <stdlib.h>
+
+#define MS UCCL_NS_PER_MS
+#define SECOND UCCL_NS_PER_S
+
+static uint8_t src[1 << 19], dst[1 << 19];
+
+static void peer__by_address(void **state)
+{
+	struct lan *l = lan_new_open(2);
+	struct uccl_addr addr = *uccl_engine_addr(l->node[1].e), keyless = {.nic = addr.nic};
+	struct uccl_engine *e = l->node[0].e;
+	struct uccl_peer *p;
+
+	(void)state;
+	assert_null(uccl_engine_peer(e, &addr, false));
+	p = uccl_engine_peer(e, &addr, true);
+	assert_non_null(p);
+	assert_ptr_equal(uccl_engine_peer(e, &addr, false), p);
+	/* By place alone it is the same. */
+	assert_ptr_equal(uccl_engine_peer(e, &keyless, false), p);
+	assert_true(uccl_peer_user(p) == UINT64_MAX);
+	uccl_peer_set_user(p, 17);
+	assert_true(uccl_peer_user(p) == 17);
+	assert_int_equal(uccl_peer_addr(p)->incarnation, addr.incarnation);
+	/* A dead one is not meant. */
+	conn_fail(peer_conn(p), FI_ECONNABORTED, l->now);
+	assert_null(uccl_engine_peer(e, &keyless, false));
+	assert_ptr_not_equal(uccl_engine_peer(e, &keyless, true), p);
+	lan_free(l);
+}
+
+static void op__calls_go_through(void **state)
+{
+	struct lan *l = lan_new_open(2);
+	struct uccl_engine *e = l->node[1].e;
+	struct uccl_op *op;
+
+	(void)state;
+	lan_recv(l, 1, dst, 10, LAN_CTX(1));
+	assert_int_equal(uccl_engine_cancel(e, LAN_CTX(2), l->now), -FI_ENOENT);
+	assert_int_equal(uccl_engine_cancel(e, LAN_CTX(1), l->now), 0);
+	lan_expect(l, 1, LAN_CTX(1), FI_ECANCELED);
+	lan_fill(src, 100000, 1);
+	assert_int_equal(lan_send(l, 0, 1, src, 100000, LAN_CTX(3)), 0);
+	assert_int_equal(lan_send(l, 0, 1, src, 100000, LAN_CTX(4)), 0);
+	lan_run(l, SECOND);
+	op = lan_op(l, 1, UCCL_OP_RECV, 0, dst, 100000);
+	op->context = LAN_CTX(5);
+	assert_int_equal(uccl_engine_recv_claimed(e, op, false, l->now), -FI_ENOMSG);
+	assert_int_equal(uccl_engine_peek(e, op, true, false, l->now), 0);
+	assert_int_equal(op->done_len, 100000);
+	assert_int_equal(uccl_engine_recv_claimed(e, op, false, l->now), 0);
+	op = lan_op(l, 1, UCCL_OP_RECV, 0, NULL, 0);
+	assert_int_equal(uccl_engine_peek(e, op, false, true, l->now), 0);
+	assert_int_equal(uccl_engine_peek(e, op, false, true, l->now), -FI_ENOMSG);
+	uccl_op_put(e, op);
+	lan_run(l, SECOND);
+	lan_expect(l, 1, LAN_CTX(5), 0);
+	lan_check(dst, 100000, 1);
+	assert_int_equal(lan_waiting(l, 0), 2);
+	lan_free(l);
+}
+
+/* Every call that brings a time brings the endpoint's forward, and none brings it back. */
+static void op__late_callers(void **state)
+{
+	struct lan *l = lan_new_open(2);
+	struct uccl_engine *e = l->node[0].e;
+	uint64_t start = l->now, now = start;
+	struct uccl_op *op;
+
+	(void)state;
+	for (int back = 0; back < 2; back++) {
+#define LATER() (back ? start : ++now)
+		op = lan_op(l, 0, UCCL_OP_SEND, 0, src, 10);
+		op->peer = lan_peer(l, 0, 1);
+		assert_int_equal(uccl_engine_send(e, op, LATER()), 0);
+		assert_int_equal(e->now, now);
+		op = lan_op(l, 0, UCCL_OP_READ, 0, dst, 10);
+		op->peer = lan_peer(l, 0, 1);
+		op->nseg = 1;
+		op->seg[0].len = 10;
+		assert_int_equal(uccl_engine_rma(e, op, LATER()), 0);
+		assert_int_equal(e->now, now);
+		op = lan_op(l, 0, UCCL_OP_RECV, 0, dst, 10);
+		assert_int_equal(uccl_engine_peek(e, op, true, false, LATER()), -FI_ENOMSG);
+		assert_int_equal(e->now, now);
+		assert_int_equal(uccl_engine_recv_claimed(e, op, false, LATER()), -FI_ENOMSG);
+		assert_int_equal(e->now, now);
+		assert_int_equal(uccl_engine_recv(e, op, LATER()), 0);
+		assert_int_equal(e->now, now);
+		uccl_engine_revoke(e, dst, LATER());
+		assert_int_equal(e->now, now);
+		uccl_engine_poll(e, LATER());
+		assert_int_equal(e->now, now);
+#undef LATER
+	}
+	uccl_engine_drain(e, start);
+	assert_int_equal(e->now, now);
+	lan_free(l);
+}
+
+/* All ops out: EAGAIN, and a multi-receive buffer goes on by itself when some come back. PROTOCOL R40 */
+static void op__exhausted(void **state)
+{
+	struct lan *l = lan_new_open(2);
+	struct uccl_op **held = calloc(70000, sizeof(*held)), *multi;
+	int n = 0;
+
+	(void)state;
+	assert_non_null(held);
+	multi = lan_op(l, 1, UCCL_OP_RECV, UCCL_OPF_MULTI, dst, 1000);
+	multi->min_multi = 1;
+	assert_int_equal(uccl_engine_recv(l->node[1].e, multi, l->now), 0);
+	while ((held[n] = lan_op(l, 1, UCCL_OP_RECV, 0, NULL, 0)))
+		n++;
+	assert_int_equal(n, 65535);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(i)), 0);
+	lan_pass(l, 100 * MS);
+	assert_int_equal(lan_waiting(l, 1), 0);
+	uccl_op_put(l->node[1].e, held[--n]);
+	lan_pass(l, SECOND);
+	assert_int_equal(lan_waiting(l, 1), 5);
+	assert_int_equal(lan_waiting(l, 0), 5);
+	while (n)
+		uccl_op_put(l->node[1].e, held[--n]);
+	free(held);
+	lan_free(l);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(peer__by_address),
+		cmocka_unit_test(op__calls_go_through),
+		cmocka_unit_test(op__late_callers),
+		cmocka_unit_test(op__exhausted),
+	};
+
+	return cmocka_run_group_tests_name("engine calls", tests, NULL, NULL);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "lan.h"
+
+#define MS UCCL_NS_PER_MS
+#define SECOND UCCL_NS_PER_S
+
+static uint8_t src[1 << 18], dst[1 << 18];
+
+static void new__found_by_place_and_incarnation(void **state)
+{
+	struct lan *l = lan_new_open(2);
+	struct uccl_addr addr = *uccl_engine_addr(l->node[1].e), other;
+	struct uccl_engine *e = l->node[0].e;
+	struct conn *c;
+
+	(void)state;
+	assert_null(conn_find(e, &addr.nic, addr.incarnation));
+	c = conn_new(e, &addr);
+	assert_non_null(c);
+	assert_ptr_equal(conn_find(e, &addr.nic, addr.incarnation), c);
+	assert_null(conn_find(e, &addr.nic, addr.incarnation + 1));
+	other = addr;
+	other.nic.port++;
+	assert_null(conn_find(e, &other.nic, addr.incarnation));
+	other = addr;
+	other.nic.ip[15] ^= 1;
+	assert_null(conn_find(e, &other.nic, addr.incarnation));
+	assert_ptr_equal(conn_by_token(e, c->hs.token_local), c);
+	assert_null(conn_by_token(e, c->hs.token_local + 1));
+	assert_false(c->peer.self);
+	conn_free(c, &e->conns);
+	assert_null(conn_find(e, &addr.nic, addr.incarnation));
+	assert_int_equal(e->nconns, 0);
+	/* Ourselves, by full address and by place. */
+	addr = *uccl_engine_addr(e);
+	assert_true(conn_new(e, &addr)->peer.self);
+	addr.incarnation = 0;
+	assert_true(conn_new(e, &addr)->peer.self);
+	addr.incarnation = 5;
+	assert_false(conn_new(e, &addr)->peer.self);
+	lan_free(l);
+}
+
+/*
+ * Peers that restart again and again. Who nobody knows is forgotten some time after its end; who is held stays, and so
+ * does one whose message was not taken yet. PROTOCOL R133
+ */
+static void forget__restarts(void **state)
+{
+	struct lan *l = lan_new_open(2);
+	struct uccl_engine *e = l->node[1].e;
+	struct uccl_peer *held = NULL;
+
+	(void)state;
+	for (int k = 0; k < 60; k++) {
+		if (k == 7)
+			held = lan_peer(l, 1, 0);
+		assert_int_equal(lan_send(l, 0, 1, src, 100, LAN_CTX(1)), 0);
+		/* One of them is not received, and so the last one stays. */
+		if (k != 50)
+			lan_recv(l, 1, dst, 100, LAN_CTX(2));
+		lan_pass(l, 10 * MS);
+		lan_kill(l, 0);
+		lan_open(l, 0);
+		l->node[1].ncomp = l->node[1].seen = 0;
+	}
+	/* The end of the last is proven by another one in its place. */
+	assert_int_equal(lan_send(l, 0, 1, src, 100, LAN_CTX(1)), 0);
+	lan_pass(l, 20 * SECOND);
+	assert_int_equal(e->nconns, 61);
+	lan_pass(l, 100 * SECOND);
+	assert_int_equal(e->nconns, 3);
+	assert_ptr_equal(conn_find(e, &held->addr.nic, held->addr.incarnation), peer_conn(held));
+	assert_int_not_equal(held->dead, 0);
+	/* The message is there, and then its sender may go. */
+	for (int i = 0; i < 2; i++) {
+		lan_recv(l, 1, dst, 100, LAN_CTX(3));
+		lan_expect(l, 1, LAN_CTX(3), 0);
+	}
+	lan_pass(l, 100 * SECOND);
+	assert_int_equal(e->nconns, 2);
+	lan_free(l);
+}
+
+/* Strangers by thousands, none of which anybody knows: what is remembered of them is bounded. PROTOCOL R133 */
+static void forget__many(void **state)
+{
+	struct lan *l = lan_new_open(2);
+	struct uccl_engine *e = l->node[1].e;
+	struct uccl_addr addr = *uccl_engine_addr(l->node[0].e);
+
+	(void)state;
+	lan_talk(l);
+	for (int k = 0; k < 5000; k++) {
+		addr.incarnation = 1000 + (uint64_t)k;
+		conn_fail(conn_new(e, &addr), FI_ECONNABORTED, l->now);
+		assert_true(e->nconns <= 1 + 1025);
+	}
+	/* The latest are known, and the living are not touched. */
+	assert_non_null(conn_find(e, &addr.nic, addr.incarnation));
+	assert_true(lan_conn(l, 1, 0)->peer.open);
+	lan_talk(l);
+	lan_free(l);
+}
+
+/* PROTOCOL R50 */
+static void close_seen__ends_the_peer(void **state)
+{
+	struct lan *l = lan_new_open(2);
+
+	(void)state;
+	lan_talk(l);
+	lan_recv_from(l, 0, lan_peer(l, 0, 1), dst, 10, LAN_CTX(1));
+	uccl_engine_drain(l->node[1].e, l->now);
+	lan_run(l, 50 * MS);
+	assert_true(uccl_engine_drained(l->node[1].e));
+	lan_expect(l, 0, LAN_CTX(1), FI_ECONNABORTED);
+	assert_int_equal(lan_stats(l, 0)->peers_closed, 1);
+	assert_int_equal(lan_stats(l, 0)->peers_dead, 0);
+	assert_true(uccl_peer_closed(lan_peer(l, 0, 1)));
+	assert_int_equal(lan_send(l, 0, 1, src, 10, NULL), -FI_ECONNABORTED);
+	lan_free(l);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(new__found_by_place_and_incarnation),
+		cmocka_unit_test(forget__restarts),
+		cmocka_unit_test(forget__many),
+		cmocka_unit_test(close_seen__ends_the_peer),
+	};
+
+	return cmocka_run_group_tests_name("engine life", tests, NULL, NULL);
+}

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "lan.h"
+
+#include <string.h>
+
+#define SECOND UCCL_NS_PER_S
+
+static uint8_t src[1 << 19], dst[1 << 19];
+
+/* The first 64 bytes of a data chunk for the message that node 1 receives. */
+static void data_header(struct lan *l, uint8_t *out, uint32_t csn, uint64_t off, uint16_t len, uint16_t tail)
+{
+	struct conn *c = lan_conn(l, 1, 0);
+	struct uccl_msg_rx *rx = TAILQ_FIRST(&c->peer.rxs);
+	uint8_t rec[UCCL_REC_LEN] = {0};
+	struct uccl_hdr h = {.type = UCCL_PKT_CHUNK,
+			     .rtype = UCCL_REC_DATA,
+			     .token = c->hs.token_local,
+			     .csn = (uint32_t)c->peer.flow.rcv_nxt + csn,
+			     .pseq = 1000 + csn,
+			     .payload_len = len,
+			     .tail_len = tail,
+			     .rec = rec};
+
+	uccl_rec_set_bulk(rec, rx->id, (uint32_t)rx->mseq, off);
+	uccl_hdr_encode(out, &h);
+}
+
+static enum lan_verdict hold_data(struct lan *l, const struct lan_event *ev)
+{
+	(void)l;
+	return ev->type == UCCL_PKT_CHUNK && ev->rtype == UCCL_REC_DATA ? LAN_HOLD : LAN_PASS;
+}
+
+#define CHUNK ((uint64_t)((LAN_MTU - UCCL_HDR_LEN - UCCL_TAIL_MAX) & ~1023u))
+#define FIRST CHUNK /* what the envelope carries */
+
+/* Node 1 has matched a message of n chunks behind the envelope; its data packets are held, the stream is known. */
+static struct lan *stream_start(unsigned int n)
+{
+	struct lan *l = lan_new();
+
+	l->hints = true;
+	l->node[0].cfg.eager_bytes = CHUNK;
+	lan_open(l, 0);
+	lan_open(l, 1);
+	lan_talk(l);
+	lan_fill(src, FIRST + n * CHUNK, 8);
+	memset(dst, 0xee, sizeof(dst));
+	lan_recv(l, 1, dst, FIRST + n * CHUNK, LAN_CTX(1));
+	l->filter = hold_data;
+	assert_int_equal(lan_send(l, 0, 1, src, FIRST + n * CHUNK, LAN_CTX(2)), 0);
+	for (int i = 0; i < 10 && TAILQ_EMPTY(&l->held); i++)
+		lan_round(l);
+	assert_false(TAILQ_EMPTY(&l->held));
+	lan_round(l);
+	l->node[1].e->mep.stream = TAILQ_FIRST(&lan_conn(l, 1, 0)->peer.rxs);
+	l->filter = NULL;
+	return l;
+}
+
+static void stream_end(struct lan *l, unsigned int n)
+{
+	lan_run(l, SECOND);
+	lan_expect(l, 1, LAN_CTX(1), 0);
+	lan_expect(l, 0, LAN_CTX(2), 0);
+	lan_check(dst, FIRST + n * CHUNK, 8);
+	assert_int_equal(dst[FIRST + n * CHUNK], 0xee);
+	lan_free(l);
+}
+
+/* PROTOCOL R44 */
+static void settle__right_predictions(void **state)
+{
+	struct lan *l = stream_start(5);
+
+	(void)state;
+	lan_release(l, false);
+	lan_round(l);
+	lan_round(l);
+	assert_int_equal(lan_stats(l, 1)->hint_hits, 5);
+	stream_end(l, 5);
+}
+
+/*
+ * All orders of four payloads in one round: where slot i's wrong payload lies, slot j's belongs. PROTOCOL R44
+ */
+static void settle__every_permutation(void **state)
+{
+	(void)state;
+	for (int code = 0; code < 256; code++) {
+		int at[4] = {code & 3, code >> 2 & 3, code >> 4 & 3, code >> 6 & 3}, fixed = 0;
+		struct lan_event *ev[4];
+		struct lan *l;
+
+		if ((1 << at[0] | 1 << at[1] | 1 << at[2] | 1 << at[3]) != 15)
+			continue;
+		l = stream_start(4);
+		for (int i = 0; i < 4; i++) {
+			ev[i] = TAILQ_FIRST(&l->held);
+			assert_non_null(ev[i]);
+			TAILQ_REMOVE(&l->held, ev[i], link);
+		}
+		for (int i = 0; i < 4; i++) {
+			TAILQ_INSERT_TAIL(&l->wire, ev[at[i]], link);
+			fixed += at[i] == i;
+		}
+		lan_round(l);
+		lan_round(l);
+		assert_int_equal(lan_stats(l, 1)->hint_hits, fixed);
+		stream_end(l, 4);
+	}
+}
+
+static enum lan_verdict jumble(struct lan *l, const struct lan_event *ev)
+{
+	struct uccl_rng *r = (struct uccl_rng *)(void *)&l->node[3].comp;
+
+	(void)ev;
+	switch (uccl_rng_below(r, 8)) {
+	case 0:
+		return LAN_DROP;
+	case 1:
+		return LAN_HOLD;
+	case 2:
+		return LAN_DOUBLE;
+	default:
+		return LAN_PASS;
+	}
+}
+
+/* Several streams both ways, reordered, lost, doubled, with acknowledgements between: the bytes are right. PROTOCOL R44
+ */
+static void settle__random(void **state)
+{
+	(void)state;
+	for (unsigned int seed = 0; seed < 12; seed++) {
+		struct lan *l = lan_new();
+
+		l->hints = true;
+		uccl_rng_seed((struct uccl_rng *)(void *)&l->node[3].comp, seed);
+		lan_open(l, 0);
+		lan_open(l, 1);
+		lan_fill(src, 260000, seed);
+		l->filter = jumble;
+		for (int s = 0; s < 2; s++)
+			for (int i = 0; i < 3; i++) {
+				lan_recv(l, s, dst + (s * 3 + i) * 80000, 80000, LAN_CTX(i));
+				assert_int_equal(lan_send(l, s, !s, src + i * 80000, 80000, LAN_CTX(10 + i)), 0);
+			}
+		for (int i = 0; i < 3000 && lan_waiting(l, 0) + lan_waiting(l, 1) < 12; i++) {
+			lan_pass(l, 100000);
+			lan_release(l, i & 1);
+		}
+		for (int s = 0; s < 2; s++) {
+			assert_int_equal(lan_waiting(l, s), 6);
+			assert_memory_equal(dst + s * 240000, src, 240000);
+			for (int i = 0; i < 6; i++)
+				assert_int_equal(lan_next(l, s)->err, 0);
+		}
+		l->filter = NULL;
+		lan_free(l);
+	}
+}
+
+/*
+ * A short payload with a tail, and another packet of the round whose bytes belong where that tail was scattered: the
+ * tail is read from a copy. PROTOCOL R44
+ */
+static void settle__tail_behind_a_short_payload(void **state)
+{
+	struct lan *l = stream_start(2);
+	uint8_t p[LAN_MTU], q[LAN_MTU];
+	struct uccl_ack ack = {.cum = (uint32_t)lan_conn(l, 1, 0)->peer.flow.una,
+			       .slots = 100,
+			       .msg_limit = UCCL_MSG_LIMIT};
+	uint16_t tail = (uint16_t)uccl_ack_encode(q + UCCL_HDR_LEN + 1000, &ack);
+	uint64_t acks;
+
+	(void)state;
+	/* Slot 0: bytes from 1000 on of the second chunk's place, by packet 2; slot 1: the first 1000, with a tail. */
+	data_header(l, q, 1, FIRST + CHUNK, 1000, tail);
+	memcpy(q + UCCL_HDR_LEN, src + FIRST + CHUNK, 1000);
+	data_header(l, p, 2, FIRST + CHUNK + 1000, (uint16_t)(CHUNK - 1000), 0);
+	memcpy(p + UCCL_HDR_LEN, src + FIRST + CHUNK + 1000, CHUNK - 1000);
+	lan_inject(l, 1, 0, p, (uint32_t)(UCCL_HDR_LEN + CHUNK - 1000));
+	lan_inject(l, 1, 0, q, UCCL_HDR_LEN + 1000u + tail);
+	acks = lan_stats(l, 1)->acks_rx;
+	lan_round(l);
+	assert_int_equal(lan_stats(l, 1)->acks_rx, acks + 1);
+	assert_int_equal(lan_stats(l, 1)->hint_hits, 0);
+	for (int i = 0; i < UCCL_DROP_COUNT; i++)
+		assert_int_equal(lan_dropped(l, 1, (enum uccl_drop)i), 0);
+	data_header(l, p, 0, FIRST, (uint16_t)CHUNK, 0);
+	memcpy(p + UCCL_HDR_LEN, src + FIRST, CHUNK);
+	lan_inject(l, 1, 0, p, (uint32_t)(UCCL_HDR_LEN + CHUNK));
+	lan_round(l);
+	lan_expect(l, 1, LAN_CTX(1), 0);
+	lan_check(dst, FIRST + 2 * CHUNK, 8);
+	lan_free(l);
+}
+
+/* Scattered and then refused: nobody's, foreign, malformed. */
+static void settle__refused(void **state)
+{
+	struct lan *l = stream_start(3);
+	uint8_t p[LAN_MTU];
+	uint64_t got = TAILQ_FIRST(&lan_conn(l, 1, 0)->peer.rxs)->got;
+
+	(void)state;
+	memset(p, 0x55, sizeof(p));
+	/* From another machine, exactly where it would belong. */
+	data_header(l, p, 0, FIRST, (uint16_t)CHUNK, 0);
+	memcpy(p + UCCL_HDR_LEN, src + FIRST, CHUNK);
+	lan_inject_from(l, 1, &(struct uccl_nic_addr){.port = 7}, p, (uint32_t)(UCCL_HDR_LEN + CHUNK));
+	lan_round(l);
+	assert_int_equal(lan_dropped(l, 1, UCCL_DROP_SOURCE), 1);
+	/* Unknown token; not ours at all; too short. */
+	uccl_put64(p + 8, 99);
+	lan_inject(l, 1, 0, p, (uint32_t)(UCCL_HDR_LEN + CHUNK));
+	lan_round(l);
+	assert_int_equal(lan_dropped(l, 1, UCCL_DROP_TOKEN), 1);
+	memset(p, 0x55, sizeof(p));
+	lan_inject(l, 1, 0, p, 5000);
+	lan_inject(l, 1, 0, p, 20);
+	lan_round(l);
+	assert_int_equal(lan_dropped(l, 1, UCCL_DROP_MAGIC), 1);
+	assert_int_equal(lan_dropped(l, 1, UCCL_DROP_SHORT), 1);
+	assert_int_equal(TAILQ_FIRST(&lan_conn(l, 1, 0)->peer.rxs)->got, got);
+	assert_int_equal(lan_waiting(l, 1), 0);
+	lan_release(l, false);
+	stream_end(l, 3);
+}
+
+/* PROTOCOL R1 R2 R3 */
+static void rx__checks(void **state)
+{
+	struct lan *l = lan_new_open(3);
+	uint8_t p[UCCL_HDR_LEN] = {0};
+	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
+	struct conn *c;
+
+	(void)state;
+	lan_talk(l);
+	c = lan_conn(l, 0, 1);
+	h.token = c->hs.token_local;
+	for (uint32_t n = 0; n < UCCL_HDR_LEN; n += 21)
+		lan_inject(l, 0, 1, p, n);
+	lan_inject(l, 0, 1, p, UCCL_HDR_LEN);
+	uccl_hdr_encode(p, &h);
+	p[2]++;
+	lan_inject(l, 0, 1, p, UCCL_HDR_LEN);
+	uccl_hdr_encode(p, &h);
+	p[3] = 99;
+	lan_inject(l, 0, 1, p, UCCL_HDR_LEN);
+	uccl_hdr_encode(p, &h);
+	p[28]++;
+	lan_inject(l, 0, 1, p, UCCL_HDR_LEN);
+	h.token++;
+	uccl_hdr_encode(p, &h);
+	lan_inject(l, 0, 1, p, UCCL_HDR_LEN);
+	h.token--;
+	uccl_hdr_encode(p, &h);
+	lan_inject(l, 0, 2, p, UCCL_HDR_LEN);
+	h.path = c->peer.flow.cfg.paths_rx;
+	uccl_hdr_encode(p, &h);
+	lan_inject(l, 0, 1, p, UCCL_HDR_LEN);
+	lan_round(l);
+	assert_int_equal(lan_dropped(l, 0, UCCL_DROP_SHORT), 4);
+	assert_int_equal(lan_dropped(l, 0, UCCL_DROP_MAGIC), 2);
+	assert_int_equal(lan_dropped(l, 0, UCCL_DROP_TYPE), 1);
+	assert_int_equal(lan_dropped(l, 0, UCCL_DROP_LENGTH), 1);
+	assert_int_equal(lan_dropped(l, 0, UCCL_DROP_TOKEN), 1);
+	assert_int_equal(lan_dropped(l, 0, UCCL_DROP_SOURCE), 1);
+	assert_int_equal(lan_dropped(l, 0, UCCL_DROP_PATH), 1);
+	/* A flow's packet before there is a flow. */
+	lan_peer(l, 0, 2);
+	h.token = lan_conn(l, 0, 2)->hs.token_local;
+	h.path = 0;
+	uccl_hdr_encode(p, &h);
+	lan_inject(l, 0, 2, p, UCCL_HDR_LEN);
+	lan_round(l);
+	assert_int_equal(lan_dropped(l, 0, UCCL_DROP_STATE), 1);
+	lan_talk(l);
+	lan_free(l);
+}
+
+/* Events of peers that are gone or never were. */
+static void rx__events_of_nobody(void **state)
+{
+	static const uint8_t kinds[] = {UCCL_RX_WRITE, UCCL_RX_SENT, UCCL_RX_FENCED, UCCL_RX_PATH_ERR};
+	struct lan *l = lan_new_open(2);
+
+	(void)state;
+	lan_talk(l);
+	for (unsigned int i = 0; i < uccl_array_len(kinds); i++)
+		for (int k = 0; k < 2; k++) {
+			struct lan_event *ev;
+
+			lan_event(l, 0, kinds[i], NULL);
+			ev = TAILQ_LAST(&l->node[0].nic->rxq, lan_events);
+			ev->rx.peer_id = k ? lan_conn(l, 0, 1)->hs.token_local : 4711;
+			ev->rx.path = 3;
+			ev->rx.cookie = 1ull << 40;
+		}
+	assert_int_equal(uccl_engine_poll(l->node[0].e, l->now), 8);
+	/* This NIC does not write. */
+	assert_int_equal(lan_dropped(l, 0, UCCL_DROP_PATH), 1);
+	lan_talk(l);
+	lan_free(l);
+}
+
+/* Bytes from a generator, some of them made to look right. Nothing breaks, and the endpoint works. PROTOCOL R1 */
+static void rx__garbage(void **state)
+{
+	(void)state;
+	for (int hints = 0; hints < 2; hints++) {
+		struct lan *l = lan_new();
+		struct uccl_rng r;
+		uint8_t p[2048];
+
+		l->hints = hints;
+		lan_open(l, 0);
+		lan_open(l, 1);
+		lan_talk(l);
+		uccl_rng_seed(&r, 99u + (unsigned int)hints);
+		for (int i = 0; i < 20000; i++) {
+			uint32_t len = (uint32_t)uccl_rng_below(&r, i % 3 ? 300 : sizeof(p));
+
+			for (uint32_t k = 0; k < len; k++)
+				p[k] = (uint8_t)uccl_rng_next(&r);
+			if (len >= UCCL_HDR_LEN && i % 8) {
+				uint16_t tail = (uint16_t)uccl_rng_below(&r, uccl_min(len - UCCL_HDR_LEN, 600) + 1);
+
+				uccl_put16(p, UCCL_MAGIC);
+				p[2] = UCCL_VERSION;
+				p[3] = (uint8_t)uccl_rng_below(&r, 20);
+				/* A connection that is closed by nonsense proves little. */
+				if (p[3] == UCCL_PKT_CLOSE)
+					p[3] = UCCL_PKT_CHUNK;
+				p[5] = (uint8_t)uccl_rng_below(&r, 7);
+				uccl_put16(p + 6, (uint16_t)uccl_rng_below(&r, 5));
+				if (i % 4)
+					uccl_put64(p + 8, lan_conn(l, 0, 1)->hs.token_local);
+				/* Far away, so that the chunks of the real peer keep their numbers. */
+				uccl_put32(p + 16, (uint32_t)lan_conn(l, 0, 1)->peer.flow.rcv_nxt + 2000 +
+							   (uint32_t)uccl_rng_below(&r, 100));
+				uccl_put16(p + 28, (uint16_t)(len - UCCL_HDR_LEN - tail));
+				uccl_put16(p + 30, tail);
+			}
+			lan_inject(l, 0, 1, p, len);
+			if (i % 5 == 0)
+				lan_round(l);
+			assert_true(!lan_conn(l, 0, 1)->peer.open || !uccl_flow_check(&lan_conn(l, 0, 1)->peer.flow));
+		}
+		lan_round(l);
+		assert_int_equal(l->node[0].e->nconns, 1);
+		assert_true(lan_conn(l, 0, 1)->peer.open);
+		lan_talk(l);
+		lan_free(l);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(settle__right_predictions),
+		cmocka_unit_test(settle__every_permutation),
+		cmocka_unit_test(settle__random),
+		cmocka_unit_test(settle__tail_behind_a_short_payload),
+		cmocka_unit_test(settle__refused),
+		cmocka_unit_test(rx__checks),
+		cmocka_unit_test(rx__events_of_nobody),
+		cmocka_unit_test(rx__garbage),
+	};
+
+	return cmocka_run_group_tests_name("engine rx", tests, NULL, NULL);
+}

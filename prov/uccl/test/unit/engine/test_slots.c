@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "lan.h"
+
+#define MS UCCL_NS_PER_MS
+#define SECOND UCCL_NS_PER_S
+
+static uint8_t src[1 << 18], dst[1 << 18];
+
+static struct uccl_grant *grant_of(struct lan *l, int i)
+{
+	return &lan_conn(l, 1, i)->grant;
+}
+
+/* Node 1 never promises more than its queue holds, and no peer uses more than node 1 counts. PROTOCOL R20 R142 */
+static void slots_check(struct lan *l)
+{
+	uint32_t sum = 0;
+
+	for (int i = 0; i < LAN_NODES; i++)
+		if (i != 1 && l->node[i].e && lan_conn(l, 1, i) && lan_conn(l, 1, i)->peer.open) {
+			sum += grant_of(l, i)->told;
+			if (lan_conn(l, i, 1)->peer.open)
+				assert_true(lan_conn(l, i, 1)->peer.flow.slots <= grant_of(l, i)->told);
+		}
+	assert_true(sum <= uccl_max(l->node[1].e->nic->caps.rx_slots, 3));
+}
+
+/* `n` long messages from each of these nodes to node 1. */
+static void slots_stream(struct lan *l, uint32_t nodes, int n)
+{
+	static uint8_t from[1 << 20], to[1 << 20];
+	int left = 0;
+
+	for (int k = 0; k < n; k++)
+		for (int i = 0; i < LAN_NODES; i++)
+			if (nodes & 1u << i) {
+				lan_recv_from(l, 1, lan_peer(l, 1, i), to, sizeof(to), LAN_CTX(200 + i));
+				assert_int_equal(lan_send(l, i, 1, from, sizeof(from), LAN_CTX(100 + i)), 0);
+				left++;
+			}
+	for (uint64_t end = l->now + SECOND; left && l->now < end;) {
+		if (!lan_round(l))
+			l->now += 1000;
+		slots_check(l);
+		while (lan_next(l, 1))
+			left--;
+	}
+	assert_int_equal(left, 0);
+	for (int i = 0; i < LAN_NODES; i++)
+		while (i != 1 && l->node[i].e && lan_next(l, i))
+			;
+}
+
+/* Who sends has nearly all of the receive queue, who is connected and silent a token. PROTOCOL R140 */
+static void slots__by_need(void **state)
+{
+	struct lan *l = lan_new_open(4);
+	uint32_t alone;
+
+	(void)state;
+	lan_talk(l);
+	slots_stream(l, 1, 20);
+	alone = grant_of(l, 0)->slots;
+	assert_in_range(alone, 600, 750);
+	lan_free(l);
+	l = lan_new_open(4);
+	for (int i = 0; i < 4; i++)
+		if (i != 1)
+			assert_int_equal(lan_send(l, i, 1, src, 10, LAN_CTX(1)), 0);
+	lan_run(l, SECOND);
+	slots_stream(l, 1, 20);
+	assert_in_range(grant_of(l, 0)->slots, alone * 3 / 5, alone);
+	assert_int_equal(lan_conn(l, 0, 1)->peer.flow.slots, grant_of(l, 0)->slots);
+	assert_in_range(grant_of(l, 2)->told, 2, 62);
+	/* All of them: alike, and without an end in between. */
+	slots_stream(l, 1 | 4 | 8, 20);
+	for (int i = 0; i < 4; i++)
+		if (i != 1)
+			assert_in_range(grant_of(l, i)->slots, 200, 250);
+	/* The end of the others leaves the queue to the last one. */
+	conn_fail(lan_conn(l, 1, 2), FI_ECONNABORTED, l->now);
+	conn_fail(lan_conn(l, 1, 3), FI_ECONNABORTED, l->now);
+	slots_stream(l, 1, 20);
+	assert_in_range(grant_of(l, 0)->slots, 600, 750);
+	lan_free(l);
+}
+
+/* A silent peer is asked to give back what another one needs, and until it has answered it keeps that. PROTOCOL R141 */
+static void slots__given_back(void **state)
+{
+	struct lan *l = lan_new_open(4);
+	uint32_t kept;
+
+	(void)state;
+	for (int i = 0; i < 4; i++)
+		if (i != 1)
+			assert_int_equal(lan_send(l, i, 1, src, 10, LAN_CTX(1)), 0);
+	lan_run(l, SECOND);
+	slots_stream(l, 1, 20);
+	kept = grant_of(l, 0)->told;
+	assert_true(kept > 400);
+	lan_pass(l, SECOND);
+	assert_int_equal(grant_of(l, 0)->told, kept);
+	/* It computes: nothing can be taken from it. */
+	l->node[0].asleep = true;
+	slots_stream(l, 4, 40);
+	assert_int_equal(grant_of(l, 0)->told, kept);
+	assert_true(l->node[1].e->slots.asked > 0);
+	assert_true(grant_of(l, 2)->told < 300);
+	l->node[0].asleep = false;
+	slots_stream(l, 4, 40);
+	assert_true(grant_of(l, 0)->told < 100);
+	assert_true(grant_of(l, 2)->told > 400);
+	lan_free(l);
+}
+
+/* Other endpoints of the process take a part of the queue. PROTOCOL R20 */
+static void slots__smaller_queue(void **state)
+{
+	struct lan *l = lan_new_open(3);
+
+	(void)state;
+	lan_talk(l);
+	slots_stream(l, 1, 20);
+	assert_true(grant_of(l, 0)->told > 600);
+	l->node[1].e->nic->caps.rx_slots = 250;
+	assert_int_equal(lan_send(l, 2, 1, src, 10, LAN_CTX(1)), 0);
+	lan_run(l, 100 * MS);
+	for (int k = 0; k < 3; k++) {
+		lan_recv_from(l, 1, lan_peer(l, 1, 0), dst, 100, LAN_CTX(1));
+		assert_int_equal(lan_send(l, 0, 1, src, 100, LAN_CTX(2)), 0);
+		lan_run(l, 100 * MS);
+	}
+	assert_true(grant_of(l, 0)->told + grant_of(l, 2)->told <= 250);
+	/* One of its packets takes as much of the queue as one of who came later. */
+	assert_int_equal(grant_of(l, 0)->cost, grant_of(l, 2)->cost);
+	lan_free(l);
+}
+
+/* One for each, whatever there is: everything arrives. PROTOCOL R20 */
+static void slots__more_peers_than_slots(void **state)
+{
+	static const uint32_t holds[] = {4, 2, 1};
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct lan *l = lan_new_open(3);
+
+		l->node[1].e->nic->caps.rx_slots = holds[i];
+		lan_talk(l);
+		slots_stream(l, 1 | 4, 2);
+		assert_in_range(grant_of(l, 0)->told, 1, 2);
+		assert_in_range(grant_of(l, 2)->told, 1, 2);
+		lan_free(l);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(slots__by_need),
+		cmocka_unit_test(slots__given_back),
+		cmocka_unit_test(slots__smaller_queue),
+		cmocka_unit_test(slots__more_peers_than_slots),
+	};
+
+	return cmocka_run_group_tests_name("engine slots", tests, NULL, NULL);
+}
