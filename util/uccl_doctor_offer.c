@@ -19,8 +19,8 @@
 #include "api/info.h"
 #include "api/lib/lib.h"
 #include "api/offer/address.h"
-#include "api/offer/nicattr.h"
 #include "api/offer/place.h"
+#include "api/offer/sysfs.h"
 #include "api/prov.h"
 #include "base/log.h"
 #include "nic/verbs_dev.h"
@@ -295,7 +295,7 @@ static void left_out_add(const struct doctor_host *h, const char *name, const st
 			      "if it should be used: FI_UCCL_NIC=%.200s,%s", h->params.nic, name);
 		return;
 	}
-	if (!uccl_nicattr_running(name)) {
+	if (!uccl_sysfs_running(UCCL_SYSFS, name)) {
 		doctor_advise(doctor_add(r, DOCTOR_NOTE, "offer", "not-offered", name, "it has no carrier"),
 			      "look at the cable and at the other end's port");
 		return;

@@ -20,6 +20,7 @@
 #include "api/offer/param.h"
 #include "api/offer/place.h"
 #include "api/offer/source.h"
+#include "api/offer/sysfs.h"
 #include "nic/ifaddr.h"
 
 /* Addresses of one name that are looked at. */
@@ -290,7 +291,7 @@ static bool query_wants(const struct query *q, const struct uccl_ifaddr *ifa, un
 	if (!uccl_source_fits(q->format, &ifa->addr) || (q->dgram && !dgram_fits(q, ifa)))
 		return false;
 	/* An idle bridge, a port without cable: only for those that name it, its address included. */
-	if (!q->domain_name && !*q->params.nic && !q->nsrc && !uccl_nicattr_running(ifa->name))
+	if (!q->domain_name && !*q->params.nic && !q->nsrc && !uccl_sysfs_running(UCCL_SYSFS, ifa->name))
 		return false;
 	if (!q->has_dest)
 		return true;
@@ -447,7 +448,7 @@ static int make_info(const struct query *q, const struct uccl_ifaddr *ifa, struc
 	}
 	rc = -FI_ENOMEM;
 	info->domain_attr->name = strdup(ifa->name);
-	info->nic = uccl_nicattr_new(ifa);
+	info->nic = uccl_nicattr_new(UCCL_SYSFS, ifa);
 	if (!info->domain_attr->name || !info->nic)
 		goto fail;
 	if (q->domain)

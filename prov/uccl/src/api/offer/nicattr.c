@@ -5,15 +5,14 @@
  */
 #include "api/offer/nicattr.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "api/lib/lib.h"
 #include "api/lib/nosys.h"
 #include "api/offer/address.h"
+#include "api/offer/sysfs.h"
 
 static struct fi_ops nic_ops;
 
@@ -137,65 +136,7 @@ static struct fi_ops nic_ops = {
 	.ops_set = uccl_no_ops_set,
 };
 
-/* A network interface, or else an RDMA device, whose name may end in :port. */
-static void sysfs_path(const char *name, const char *what, char *path, size_t size)
-{
-	int n = snprintf(path, size, "/sys/class/net/%s", name);
-
-	if (access(path, F_OK))
-		n = snprintf(path, size, "/sys/class/infiniband/%.*s", (int)strcspn(name, ":"), name);
-	snprintf(path + n, size - (size_t)n, "/%s", what);
-}
-
-/* The last part of what a link in sysfs points to: the PCI address, the driver's name. */
-static bool sysfs_link(const char *ifname, const char *what, char *out, size_t size)
-{
-	char path[PATH_MAX], target[PATH_MAX];
-	const char *last;
-	ssize_t n;
-
-	sysfs_path(ifname, what, path, sizeof(path));
-	n = readlink(path, target, sizeof(target) - 1);
-	if (n <= 0)
-		return false;
-	target[n] = '\0';
-	last = strrchr(target, '/');
-	last = last ? last + 1 : target;
-	if (strlen(last) >= size)
-		return false;
-	memcpy(out, last, strlen(last) + 1);
-	return true;
-}
-
-/* One line of a sysfs file, such as a PCI identity. NULL: none. */
-static char *sysfs_line(const char *ifname, const char *what)
-{
-	char path[PATH_MAX], line[64];
-	FILE *f;
-	char *got;
-
-	sysfs_path(ifname, what, path, sizeof(path));
-	f = fopen(path, "re");
-	if (!f)
-		return NULL;
-	got = fgets(line, sizeof(line), f);
-	fclose(f);
-	if (!got)
-		return NULL;
-	line[strcspn(line, "\n")] = '\0';
-	return strdup(line);
-}
-
-bool uccl_nicattr_running(const char *ifname)
-{
-	char *state = sysfs_line(ifname, "operstate");
-	bool down = state && !strcmp(state, "down");
-
-	free(state);
-	return !down;
-}
-
-struct fid_nic *uccl_nicattr_new(const struct uccl_ifaddr *ifa)
+struct fid_nic *uccl_nicattr_new(const char *sys, const struct uccl_ifaddr *ifa)
 {
 	struct fid_nic *nic = nic_alloc();
 	char text[UCCL_ADDRESS_TEXT];
@@ -203,23 +144,23 @@ struct fid_nic *uccl_nicattr_new(const struct uccl_ifaddr *ifa)
 
 	if (!nic)
 		return NULL;
-	if (sysfs_link(ifa->name, "device", text, sizeof(text)) &&
+	if (uccl_sysfs_link(sys, ifa->name, "device", text, sizeof(text)) &&
 	    sscanf(text, "%x:%x:%x.%x", &dom, &bus, &dev, &fn) == 4) {
 		nic->bus_attr->bus_type = FI_BUS_PCI;
 		nic->bus_attr->attr.pci =
 			(struct fi_pci_attr){ .domain_id = dom, .bus_id = bus, .device_id = dev, .function_id = fn };
 	}
-	if (sysfs_link(ifa->name, "device/driver", text, sizeof(text)))
+	if (uccl_sysfs_link(sys, ifa->name, "device/driver", text, sizeof(text)))
 		nic->device_attr->driver = strdup(text);
 	nic->device_attr->name = strdup(ifa->name);
-	nic->device_attr->device_id = sysfs_line(ifa->name, "device/device");
-	nic->device_attr->vendor_id = sysfs_line(ifa->name, "device/vendor");
+	nic->device_attr->device_id = uccl_sysfs_line(sys, ifa->name, "device/device");
+	nic->device_attr->vendor_id = uccl_sysfs_line(sys, ifa->name, "device/vendor");
 	uccl_address_ip_text(&ifa->addr, text, sizeof(text));
 	nic->link_attr->address = strdup(text);
 	nic->link_attr->mtu = ifa->mtu;
 	nic->link_attr->speed = ifa->link_bps;
 	nic->link_attr->state = FI_LINK_UP;
-	nic->link_attr->network_type = sysfs_line(ifa->name, "ports/1/link_layer"); /* RDMA devices have ports */
+	nic->link_attr->network_type = uccl_sysfs_line(sys, ifa->name, "ports/1/link_layer"); /* only RDMA devices */
 	if (!nic->link_attr->network_type)
 		nic->link_attr->network_type = strdup("Ethernet");
 	if (nic->device_attr->name && nic->link_attr->address && nic->link_attr->network_type)

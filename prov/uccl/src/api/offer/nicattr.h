@@ -7,10 +7,10 @@
 
 #include "nic/ifaddr.h"
 
-/* Describe an interface. NULL: out of memory. The caller's; goes with fi_close or with fi_freeinfo of its owner. */
-struct fid_nic *uccl_nicattr_new(const struct uccl_ifaddr *ifa);
-
-/* False: the kernel says that the interface has no carrier, whatever addresses it has. */
-bool uccl_nicattr_running(const char *ifname);
+/*
+ * Describe an interface, as sysfs in folder `sys` does (sysfs.h). NULL: out of memory. The caller's; goes with fi_close
+ * or with fi_freeinfo of its owner.
+ */
+struct fid_nic *uccl_nicattr_new(const char *sys, const struct uccl_ifaddr *ifa);
 
 #endif
