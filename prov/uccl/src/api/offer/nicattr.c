@@ -139,16 +139,15 @@ static struct fi_ops nic_ops = {
 struct fid_nic *uccl_nicattr_new(const char *sys, const struct uccl_ifaddr *ifa)
 {
 	struct fid_nic *nic = nic_alloc();
-	char text[UCCL_ADDRESS_TEXT];
-	unsigned int dom, bus, dev, fn;
+	char text[UCCL_ADDRESS_TEXT], device[PATH_MAX];
+	struct uccl_pci pci;
 
 	if (!nic)
 		return NULL;
-	if (uccl_sysfs_link(sys, ifa->name, "device", text, sizeof(text)) &&
-	    sscanf(text, "%x:%x:%x.%x", &dom, &bus, &dev, &fn) == 4) {
+	if (uccl_sysfs_device(sys, ifa->name, device) && uccl_sysfs_pci(device, &pci)) {
 		nic->bus_attr->bus_type = FI_BUS_PCI;
-		nic->bus_attr->attr.pci =
-			(struct fi_pci_attr){ .domain_id = dom, .bus_id = bus, .device_id = dev, .function_id = fn };
+		nic->bus_attr->attr.pci = (struct fi_pci_attr){ .domain_id = pci.domain, .bus_id = pci.bus,
+								.device_id = pci.device, .function_id = pci.function };
 	}
 	if (uccl_sysfs_link(sys, ifa->name, "device/driver", text, sizeof(text)))
 		nic->device_attr->driver = strdup(text);

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * What sysfs says about a NIC. `sys` is its folder: UCCL_SYSFS, or one that a test has made. `nic` is a network
- * interface, or else an RDMA device, whose name may end in :port.
+ * interface, or else an RDMA device, whose name may end in :port; of several that are joined ("mlx5_0+mlx5_1") it is
+ * the first.
  */
 #ifndef UCCL_API_SYSFS_H
 #define UCCL_API_SYSFS_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define UCCL_SYSFS "/sys"
 
@@ -19,5 +22,21 @@ char *uccl_sysfs_line(const char *sys, const char *nic, const char *what);
 
 /* False: the kernel says that the interface has no carrier, whatever addresses it has. */
 bool uccl_sysfs_running(const char *sys, const char *nic);
+
+struct uccl_pci {
+	uint16_t domain;
+	uint8_t bus, device, function;
+};
+
+/*
+ * The folder of the device that carries a NIC's packets, without links in its path. What has no PCI device of its own
+ * (a bond, a VLAN, a bridge, a macvlan) is where the interface below it is; an RDMA device without one (Soft-RoCE) is
+ * where the interface of its first GID is. Of several interfaces below it that is the active one, if the kernel says
+ * which (bonds), or else the first by name that has carrier, or else the first by name. False: there is no device.
+ */
+bool uccl_sysfs_device(const char *sys, const char *nic, char device[PATH_MAX]);
+
+/* The PCI device that a folder of uccl_sysfs_device() is, or is below (virtio, USB). False: none. */
+bool uccl_sysfs_pci(const char *device, struct uccl_pci *pci);
 
 #endif
