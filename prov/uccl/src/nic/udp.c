@@ -231,7 +231,7 @@ static bool udp_alive(struct uccl_nic *nic, struct uccl_nic_peer *peer)
 static int udp_wait_fd(struct uccl_nic *nic)
 {
 	struct udp *u = udp_of(nic);
-	struct epoll_event ev = {.events = EPOLLIN}, edge = {.events = EPOLLIN | EPOLLET};
+	struct epoll_event ev = {.events = EPOLLIN};
 	int fd, err;
 
 	/* Made only when asked for: a socket that someone polls pays for it with every packet. */
@@ -246,10 +246,13 @@ static int udp_wait_fd(struct uccl_nic *nic)
 		close(fd);
 		return err;
 	}
-	/* What is left at a door until it may be taken must not keep the owner awake. */
-	for (int i = 0; i < UDP_DOORS && u->door[i].fd >= 0; i++)
-		(void)epoll_ctl(fd, EPOLL_CTL_ADD, u->door[i].fd, &edge);
 	u->wait_fd = fd;
+	err = uccl_udp_door_wait(u);
+	if (err) {
+		u->wait_fd = -1;
+		close(fd);
+		return err;
+	}
 	return fd;
 }
 
@@ -273,6 +276,8 @@ static void udp_close(struct uccl_nic *nic)
 		uccl_own_close(u->sock[i].fd);
 	if (u->wait_fd >= 0)
 		close(u->wait_fd);
+	if (u->door_timer >= 0)
+		close(u->door_timer);
 	if (u->buffers)
 		munmap(u->buffers, u->buffers_len);
 	free(u->banks);
@@ -506,7 +511,7 @@ int uccl_nic_udp_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic)
 		return -FI_ENOMEM;
 	u->nic.ops = &udp_ops;
 	u->rx_fd = -1;
-	u->wait_fd = -1;
+	u->wait_fd = u->door_timer = -1;
 	for (int i = 0; i < UDP_DOORS; i++)
 		u->door[i].fd = -1;
 	u->refused_len = UINT32_MAX;

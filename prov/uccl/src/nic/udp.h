@@ -27,8 +27,10 @@
 #define UDP_RX_CONTROL 64   /* room for a time stamp and a segment size */
 #define UDP_TX_BATCH 64	    /* packets a system call, and a GSO train */
 #define UDP_TX_CONTROL 24   /* room for one segment size */
-#define UDP_DOOR_BATCH 32   /* HELLOs a system call */
-#define UDP_DOOR_BYTES 128  /* room for one; what is longer is none */
+#define UDP_DOOR_BATCH 16   /* HELLOs or INITs a system call, */
+#define UDP_DOOR_ROOM 64    /* and in one look at a door */
+#define UDP_DOOR_BYTES 256  /* room for one; what is longer is none */
+#define UDP_DOOR_SEEN 65536 /* HELLOs that a door remembers: those of a second of flood, and more */
 
 /* A transmit socket; its source port is what the network hashes. */
 struct udp_sock {
@@ -90,17 +92,24 @@ struct udp_tx_batch {
 	int first[UDP_TX_BATCH + 1]; /* message m carries packets first[m] .. first[m + 1] */
 };
 
-/* Sockets at the same port, for HELLO. */
-enum { UDP_DOOR_KNOWN, UDP_DOOR_STRANGER, UDP_DOORS };
+/* Sockets at the same port: for HELLO that expects us, for other HELLO, for INIT. */
+enum { UDP_DOOR_KNOWN, UDP_DOOR_STRANGER, UDP_DOOR_INIT, UDP_DOORS };
+
+/* So much of something in a time. */
+struct udp_budget {
+	uint32_t left; /* as of filled_ns */
+	uint64_t filled_ns;
+};
 
 struct udp_door {
-	int fd;		    /* -1: all comes by the other one */
-	uint32_t left;	    /* HELLOs that may be taken, as of filled_ns */
-	uint64_t filled_ns;
-	struct mmsghdr msg[UDP_DOOR_BATCH];
-	struct iovec iov[UDP_DOOR_BATCH];
-	struct sockaddr_in6 name[UDP_DOOR_BATCH]; /* or sockaddr_in, which is smaller */
-	_Alignas(8) uint8_t buf[UDP_DOOR_BATCH][UDP_DOOR_BYTES];
+	int fd; /* -1: all comes by the other one */
+	struct udp_budget reads, answers, firsts;
+	uint64_t refused;	      /* read and not handed up */
+	uint16_t seen[UDP_DOOR_SEEN]; /* HELLO: a mark of each that came, at a place that follows from what it says */
+	struct mmsghdr msg[UDP_DOOR_ROOM];
+	struct iovec iov[UDP_DOOR_ROOM];
+	struct sockaddr_in6 name[UDP_DOOR_ROOM]; /* or sockaddr_in, which is smaller */
+	_Alignas(8) uint8_t buf[UDP_DOOR_ROOM][UDP_DOOR_BYTES];
 };
 
 struct udp {
@@ -133,7 +142,14 @@ struct udp {
 	size_t buffers_len;
 	struct udp_cursor cur;
 	struct udp_door door[UDP_DOORS];
-	uint32_t door_waits; /* since the last look at the doors */
+	uint32_t door_waits; /* since the last look at one of the doors */
+	uint32_t door_turn;  /* which one is next */
+	uint64_t door_key;   /* of their memory */
+	uint64_t door_read;  /* packets from all of them so far */
+	/* Who sleeps on wait_fd is woken for the doors within a budget; then they leave the set for a time. */
+	struct udp_budget wakes;
+	int door_timer;	       /* in the set of wait_fd; -1 */
+	uint64_t doors_back_ns; /* 0: they are in the set */
 
 	/* Seldom work: error queues and liveness. */
 	uint32_t calls;	       /* of rx() */
@@ -177,7 +193,9 @@ bool uccl_udp_event(struct udp *u, const struct udp_event *event);
 void uccl_udp_errors(struct udp *u, struct udp_sock *s);
 
 void uccl_udp_door_close(struct udp *u);
-/* Take HELLOs, as v[at..n), if it is time to. Returns the new `at`. `idle`: nothing else came. udp_door.c */
+/* The doors are to wake who sleeps on wait_fd, too. 0 or a negative error. udp_door.c */
+int uccl_udp_door_wait(struct udp *u);
+/* Take HELLO and INIT, as v[at..n), if it is time to. Returns the new `at`. `idle`: nothing else came. udp_door.c */
 int uccl_udp_door_rx(struct udp *u, struct uccl_rx *v, int at, int n, bool idle);
 
 void uccl_udp_guard(struct uccl_nic *nic, const struct uccl_nic_guard *g);

@@ -4,9 +4,15 @@
  *
  * - A filter refuses what is for nobody here: too short, of another magic, version or type, with a token that this
  *   endpoint would not choose, or INIT to another incarnation. Such a packet is not queued and wakes nobody.
- * - HELLO, which everybody may send, goes to other sockets at the same port, the doors: one for those who know this
- *   endpoint's incarnation, as who has its whole address does, and one for the rest. However many come, they fill the
- *   queue of their door only, and rx() takes a bounded number a second from each. PROTOCOL R157, R158
+ * - HELLO and INIT, which everybody may send, go to other sockets at the same port, the doors: two for HELLO, of those
+ *   who know this endpoint's incarnation, as who has its whole address does, and of the rest; and one for INIT. However
+ *   many come, they fill the queue of their door only, and rx() takes a bounded number a second from each.
+ *   PROTOCOL R157, R158
+ *
+ * To read a HELLO costs little, to answer it much. Who gets no answer asks again and says the same; who makes up HELLOs
+ * from many places, to be as many, says something new each time. So a HELLO that came before goes first: of the others
+ * only few a second are answered, which is all of them on a usual day. A door knows those that it read by 16 bits each
+ * in a table of fixed size, where later ones take the places of earlier ones.
  *
  * Both are classic BPF, which needs no privileges. Without them (an old kernel, a sandbox) everything comes by the one
  * socket, as before: the engine checks the same again, and these only make it cheap.
@@ -16,23 +22,34 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <linux/sock_diag.h>
+#include <rdma/fi_errno.h>
 
 #include "base/le.h"
 #include "base/log.h"
 #include "nic/ownfd.h"
 #include "nic/udp.h"
 
-#define DOOR_QUEUE (256 << 10) /* bytes wished: some hundred HELLOs */
-#define DOOR_RATE 20000	       /* HELLOs taken from each a second */
-#define DOOR_BURST 300	       /* after a quiet time */
-/* Looks at the door cost a system call: one in so many calls of rx() that found packets, or a quarter of it. */
-#define DOOR_EVERY 16
-#define DOOR_IDLE 4
+#define DOOR_QUEUE (256 << 10) /* bytes wished: some hundred packets */
+#define DOOR_BURST 300	       /* of each of these, after a quiet time: */
+#define DOOR_READS 40000       /* packets read from a door in a second, */
+#define DOOR_ANSWERS 20000     /* HELLOs handed up of them, */
+#define DOOR_FIRSTS 4000       /* and those of them that were not seen before */
+/* A look at a door costs a system call: one in so many calls of rx() that found packets, or a third of it. */
+#define DOOR_EVERY 6
+#define DOOR_IDLE 3
+/* Who sleeps is woken for them so often a second, and after a quiet time; then they wait so long. */
+#define WAKE_RATE 1000
+#define WAKE_BURST 64
+#define WAKE_REST_NS (10 * UCCL_NS_PER_MS)
 
-/* Offsets in a packet: of INIT, for which incarnation it is; of HELLO, which one it expects. */
-enum { AT_MAGIC, AT_VERSION = 2, AT_TYPE, AT_TOKEN = 8, AT_FOR = 32 + 8, AT_EXPECTED = 32 + 16 };
+/* Offsets in a packet: of INIT, for which incarnation it is; of HELLO, its nonce, and which one it expects. */
+enum { AT_MAGIC, AT_VERSION = 2, AT_TYPE, AT_TOKEN = 8, AT_NONCE = 32, AT_FOR = 32 + 8, AT_EXPECTED = 32 + 16 };
 
 #define UDP_HEADER 8 /* where a filter's packet begins; to the program that chooses a socket it is cut off */
 #define OF_PACKET(at) (UDP_HEADER + (at))
@@ -86,7 +103,7 @@ static bool filter_attach(int fd, const struct uccl_nic_guard *g)
 	return !setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog));
 }
 
-/* Sockets have numbers in the order in which they were bound: HELLO goes to the doors, everything else to the first. */
+/* Sockets have numbers in the order in which they were bound: HELLO and INIT go to the doors, the rest to the first. */
 static bool steering_attach(int fd, const struct uccl_nic_guard *g)
 {
 	uint8_t incarnation[8];
@@ -94,14 +111,16 @@ static bool steering_attach(int fd, const struct uccl_nic_guard *g)
 	uccl_put64(incarnation, g->incarnation);
 	struct sock_filter code[] = {
 		/* 0 */ LOAD(BPF_B, AT_TYPE),
-		JUMP(BPF_JEQ, g->hello, 1, 2, 8),
-		/* 2: in its record, whom it expects */ LOAD(BPF_W, AT_EXPECTED),
-		JUMP(BPF_JEQ, as_loaded(incarnation), 3, 4, 7),
-		/* 4 */ LOAD(BPF_W, AT_EXPECTED + 4),
-		JUMP(BPF_JEQ, as_loaded(incarnation + 4), 5, 6, 7),
-		/* 6 */ BPF_STMT(BPF_RET | BPF_K, 1 + UDP_DOOR_KNOWN),
-		/* 7 */ BPF_STMT(BPF_RET | BPF_K, 1 + UDP_DOOR_STRANGER),
-		/* 8 */ BPF_STMT(BPF_RET | BPF_K, 0),
+		JUMP(BPF_JEQ, g->hello, 1, 3, 2),
+		JUMP(BPF_JEQ, g->init, 2, 9, 10),
+		/* 3: in its record, whom it expects */ LOAD(BPF_W, AT_EXPECTED),
+		JUMP(BPF_JEQ, as_loaded(incarnation), 4, 5, 8),
+		/* 5 */ LOAD(BPF_W, AT_EXPECTED + 4),
+		JUMP(BPF_JEQ, as_loaded(incarnation + 4), 6, 7, 8),
+		/* 7 */ BPF_STMT(BPF_RET | BPF_K, 1 + UDP_DOOR_KNOWN),
+		/* 8 */ BPF_STMT(BPF_RET | BPF_K, 1 + UDP_DOOR_STRANGER),
+		/* 9 */ BPF_STMT(BPF_RET | BPF_K, 1 + UDP_DOOR_INIT),
+		/* 10 */ BPF_STMT(BPF_RET | BPF_K, 0),
 	};
 	struct sock_fprog prog = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
 
@@ -110,7 +129,7 @@ static bool steering_attach(int fd, const struct uccl_nic_guard *g)
 
 static void messages_init(struct udp_door *d)
 {
-	for (int i = 0; i < UDP_DOOR_BATCH; i++) {
+	for (int i = 0; i < UDP_DOOR_ROOM; i++) {
 		struct msghdr *h = &d->msg[i].msg_hdr;
 
 		d->iov[i] = (struct iovec){.iov_base = d->buf[i], .iov_len = sizeof(d->buf[i])};
@@ -148,9 +167,9 @@ static int doors_open(struct udp *u, const struct uccl_nic_guard *g)
 			return u->door[i].fd;
 		uccl_udp_queue_set(u->door[i].fd, SO_RCVBUFFORCE, SO_RCVBUF, DOOR_QUEUE);
 		messages_init(&u->door[i]);
-		u->door[i].left = DOOR_BURST;
-		u->door[i].filled_ns = uccl_udp_now();
 	}
+	if (getrandom(&u->door_key, sizeof(u->door_key), 0) != sizeof(u->door_key))
+		return -FI_EIO;
 	return steering_attach(u->rx_fd, g) ? 0 : -errno;
 }
 
@@ -160,7 +179,7 @@ void uccl_udp_guard(struct uccl_nic *nic, const struct uccl_nic_guard *g)
 	int err = doors_open(u, g), none = 0;
 
 	if (err) {
-		UCCL_LOG(UCCL_LOG_INFO, "no sockets of their own for HELLO: %s", strerror(-err));
+		UCCL_LOG(UCCL_LOG_INFO, "no sockets of their own for HELLO and INIT: %s", strerror(-err));
 		uccl_udp_door_close(u);
 		(void)setsockopt(u->rx_fd, SOL_SOCKET, SO_REUSEPORT, &none, sizeof(none));
 	}
@@ -170,26 +189,64 @@ void uccl_udp_guard(struct uccl_nic *nic, const struct uccl_nic_guard *g)
 		(void)filter_attach(u->door[i].fd, g);
 }
 
-/* How many may be taken now. */
-static uint32_t door_left(struct udp_door *d)
+/* What may be had now, of `rate` a second and `burst` at once. It begins full. */
+static uint32_t budget_left(struct udp_budget *b, uint32_t rate, uint32_t burst, uint64_t now)
 {
-	uint64_t now = uccl_udp_now(), more = (now - d->filled_ns) * DOOR_RATE / UCCL_NS_PER_S;
+	uint64_t more = (uint64_t)uccl_min(now - b->filled_ns, UCCL_NS_PER_S) * rate / UCCL_NS_PER_S;
 
 	if (more) {
-		d->left = (uint32_t)uccl_min(d->left + more, DOOR_BURST);
-		d->filled_ns = now;
+		b->left = (uint32_t)uccl_min(b->left + more, burst);
+		b->filled_ns = now;
 	}
-	return (uint32_t)uccl_min(d->left, UDP_DOOR_BATCH);
+	return b->left;
 }
 
-static int door_take(struct udp_door *d, struct uccl_rx *v, int at, int n)
+static uint64_t stirred(uint64_t v)
 {
-	int most = (int)uccl_min(door_left(d), (uint32_t)(n - at)), got;
+	v = (v ^ v >> 32) * 0x9e3779b97f4a7c15;
+	v = (v ^ v >> 29) * 0xbf58476d1ce4e5b9;
+	return v ^ v >> 32;
+}
 
-	got = most ? recvmmsg(d->fd, d->msg, (unsigned int)most, MSG_DONTWAIT, NULL) : 0;
-	for (int i = 0; i < got; i++) {
+/* Did this HELLO come before, from the same address? From now on it did. */
+static bool seen_before(struct udp_door *d, uint64_t key, const struct uccl_rx *r)
+{
+	uint64_t h = stirred(uccl_get64(r->data + AT_NONCE) ^ key);
+	uint16_t *place, mark;
+	bool seen;
+
+	h = stirred(h ^ uccl_get64(r->src.ip));
+	h = stirred(h ^ uccl_get64(r->src.ip + 8));
+	place = &d->seen[h % UDP_DOOR_SEEN];
+	mark = (uint16_t)(h >> 48 | 1);
+	seen = *place == mark;
+	*place = mark;
+	return seen;
+}
+
+static bool hello_may(struct udp_door *d, uint64_t key, const struct uccl_rx *r, uint64_t now)
+{
+	bool seen = r->len >= UCCL_HDR_LEN && seen_before(d, key, r);
+
+	if (!budget_left(&d->answers, DOOR_ANSWERS, DOOR_BURST, now) ||
+	    (!seen && !budget_left(&d->firsts, DOOR_FIRSTS, DOOR_BURST, now)))
+		return false;
+	d->answers.left--;
+	d->firsts.left -= !seen;
+	return true;
+}
+
+/* One batch, into the room from `first` on and as v[*at..n). Returns whether there may be more. */
+static bool door_batch(struct udp *u, struct udp_door *d, int first, struct uccl_rx *v, int *at, int n, uint64_t now)
+{
+	uint32_t most = uccl_min(budget_left(&d->reads, DOOR_READS, DOOR_BURST, now), UDP_DOOR_BATCH);
+	int got;
+
+	most = uccl_min(most, (uint32_t)(n - *at));
+	got = most ? recvmmsg(d->fd, &d->msg[first], most, MSG_DONTWAIT, NULL) : 0;
+	for (int i = first; i < first + got; i++) {
 		struct msghdr *h = &d->msg[i].msg_hdr;
-		struct uccl_rx *r = &v[at++];
+		struct uccl_rx *r = &v[*at];
 
 		memset(r, 0, sizeof(*r));
 		r->kind = UCCL_RX_PACKET;
@@ -198,24 +255,123 @@ static int door_take(struct udp_door *d, struct uccl_rx *v, int at, int n)
 		r->len = d->msg[i].msg_len;
 		uccl_ifaddr_from_sock(&r->src, h->msg_name, h->msg_namelen);
 		h->msg_namelen = sizeof(d->name[i]);
+		if (d == &u->door[UDP_DOOR_INIT] || hello_may(d, u->door_key, r, now))
+			++*at;
+		else
+			d->refused++;
 	}
-	if (got > 0)
-		d->left -= (uint32_t)got;
+	if (got > 0) {
+		d->reads.left -= (uint32_t)got;
+		u->door_read += (uint32_t)got;
+	}
+	return got > 0 && (uint32_t)got == most;
+}
+
+static int door_take(struct udp *u, struct udp_door *d, struct uccl_rx *v, int at, int n)
+{
+	uint64_t now = uccl_udp_now();
+
+	/* What is refused makes room for more. */
+	for (int first = 0; first < UDP_DOOR_ROOM && at < n; first += UDP_DOOR_BATCH)
+		if (!door_batch(u, d, first, v, &at, n, now))
+			break;
 	return at;
+}
+
+/* The doors' sockets enter the set of wait_fd, or leave it. */
+static int doors_wake(struct udp *u, int op)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+
+	for (int i = 0; i < UDP_DOORS && u->door[i].fd >= 0; i++)
+		if (epoll_ctl(u->wait_fd, op, u->door[i].fd, &ev))
+			return -errno;
+	return 0;
+}
+
+int uccl_udp_door_wait(struct udp *u)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+	int err;
+
+	if (u->door[0].fd < 0)
+		return 0;
+	u->door_timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (u->door_timer < 0)
+		return -errno;
+	err = epoll_ctl(u->wait_fd, EPOLL_CTL_ADD, u->door_timer, &ev) ? -errno : doors_wake(u, EPOLL_CTL_ADD);
+	if (err) {
+		close(u->door_timer);
+		u->door_timer = -1;
+	}
+	return err;
+}
+
+/* By the fine clock: a timer that it does not see yet would keep the sleeper awake. */
+static uint64_t fine_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * UCCL_NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+static void timer_set(struct udp *u, uint64_t ns)
+{
+	struct itimerspec in = {.it_value.tv_nsec = (long)ns};
+
+	(void)timerfd_settime(u->door_timer, 0, &in, NULL);
+}
+
+static void doors_return(struct udp *u)
+{
+	if (!u->doors_back_ns || fine_now() < u->doors_back_ns)
+		return;
+	u->doors_back_ns = 0;
+	timer_set(u, 0);
+	(void)doors_wake(u, EPOLL_CTL_ADD);
+}
+
+/*
+ * Who sleeps has looked, and read nothing but what was at the doors, if anything: that counts. What may not be read now
+ * wakes nobody. PROTOCOL R162
+ */
+static void doors_woke(struct udp *u, bool read)
+{
+	uint64_t now = uccl_udp_now();
+	bool rest = !budget_left(&u->wakes, WAKE_RATE, WAKE_BURST, now);
+
+	if (read && !rest)
+		u->wakes.left--;
+	for (int i = 0; i < UDP_DOORS; i++)
+		rest |= !budget_left(&u->door[i].reads, DOOR_READS, DOOR_BURST, now);
+	if (!rest || u->doors_back_ns)
+		return;
+	u->doors_back_ns = fine_now() + WAKE_REST_NS;
+	timer_set(u, WAKE_REST_NS);
+	(void)doors_wake(u, EPOLL_CTL_DEL);
 }
 
 int uccl_udp_door_rx(struct udp *u, struct uccl_rx *v, int at, int n, bool idle)
 {
+	bool sleeper = idle && u->wait_fd >= 0;
+	uint64_t read = u->door_read;
+
 	if (u->door[0].fd < 0)
 		return at;
+	doors_return(u);
 	/* Who sleeps on the descriptor is not woken a second time. */
-	u->door_waits += idle ? (u->wait_fd >= 0 ? DOOR_EVERY : DOOR_IDLE) : 1;
-	if (u->door_waits < DOOR_EVERY)
+	if (sleeper && !u->doors_back_ns) {
+		for (int i = 0; i < UDP_DOORS && at < n; i++)
+			at = door_take(u, &u->door[i], v, at, n);
+		doors_woke(u, u->door_read != read);
+		return at;
+	}
+	u->door_waits += idle ? DOOR_IDLE : 1;
+	if (u->door_waits < DOOR_EVERY || at == n)
 		return at;
 	u->door_waits = 0;
-	for (int i = 0; i < UDP_DOORS && at < n; i++)
-		at = door_take(&u->door[i], v, at, n);
-	return at;
+	return door_take(u, &u->door[u->door_turn++ % UDP_DOORS], v, at, n);
 }
 
 static uint64_t refused_at(int fd)
@@ -232,5 +388,5 @@ void uccl_udp_count(struct uccl_nic *nic, struct uccl_stats *s)
 
 	s->dropped[UCCL_DROP_KERNEL] = refused_at(u->rx_fd);
 	for (int i = 0; i < UDP_DOORS; i++)
-		s->dropped[UCCL_DROP_KERNEL] += refused_at(u->door[i].fd);
+		s->dropped[UCCL_DROP_KERNEL] += refused_at(u->door[i].fd) + u->door[i].refused;
 }

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/conn.h"
 #include "core/wire.h"
 
 #define TOP 0xa55a
@@ -87,6 +88,17 @@ static void packet(uint8_t p[UCCL_HDR_LEN], uint8_t type, uint64_t about)
 		h.token = 0;
 	uccl_put64(rec + (type == UCCL_PKT_HELLO ? 16 : 8), about);
 	uccl_hdr_encode(p, &h);
+}
+
+/* HELLO from who never asked before. */
+static void shoot_new_hello(uint64_t about)
+{
+	static uint64_t nonce = 1;
+	uint8_t p[UCCL_HDR_LEN];
+
+	packet(p, UCCL_PKT_HELLO, about);
+	uccl_put64(p + 32, nonce++);
+	shoot(p, sizeof(p));
 }
 
 static void shoot_packet(uint8_t type, uint64_t about)
@@ -245,6 +257,88 @@ static void doors__rate(void **state)
 	assert_in_range(by_type[UCCL_PKT_HELLO], 250, 300 + 20 * (took / UCCL_NS_PER_MS + 11));
 }
 
+/* Of those that say something new each time only few are answered, and who repeats himself is among the answered. */
+static void doors__first_and_again(void **state)
+{
+	uint64_t began, took;
+	int by_type[256], news = 0, again = 0;
+
+	(void)state;
+	/* On a usual day everybody is. */
+	for (int i = 0; i < 100; i++)
+		shoot_new_hello(0);
+	take(by_type);
+	assert_int_equal(by_type[UCCL_PKT_HELLO], 100);
+	began = ns_now();
+	while ((took = ns_now() - began) < 200 * UCCL_NS_PER_MS) {
+		for (int i = 0; i < 200; i++)
+			shoot_new_hello(0);
+		take(by_type);
+		news += by_type[UCCL_PKT_HELLO];
+	}
+	assert_in_range(news, 100, 300 + 4 * (took / UCCL_NS_PER_MS + 11));
+	for (int i = 0; i < 10; i++, poll(NULL, 0, 10))
+		take(by_type);
+	for (int k = 0; k < 10; k++) {
+		for (int i = 0; i < 450; i++)
+			shoot_new_hello(0);
+		shoot_packet(UCCL_PKT_HELLO, 0);
+		/* Until there is nothing more to read. */
+		for (int i = 0; i < 5 * QUIET; i++) {
+			struct uccl_rx v[64];
+			int n = nic->ops->rx(nic, v, 64, NULL, 0);
+
+			for (int j = 0; j < n; j++)
+				again += !uccl_get64(v[j].data + 32);
+			if (!(i % QUIET))
+				poll(NULL, 0, 10);
+		}
+	}
+	/* The first time it is as good as the rest. */
+	assert_true(again >= 9);
+}
+
+/* A flood of INIT fills its door only, and takes a bounded part of the work, too. */
+static void doors__init(void **state)
+{
+	uint64_t began = ns_now(), took;
+	int by_type[256], inits = 0;
+	struct uccl_rx v[64];
+
+	(void)state;
+	for (int i = 0; i < MANY; i++)
+		shoot_packet(UCCL_PKT_INIT, INCARNATION);
+	shoot_packet(UCCL_PKT_CHUNK, 0);
+	assert_int_equal(nic->ops->rx(nic, v, 64, NULL, 0), 1);
+	assert_int_equal(v[0].data[3], UCCL_PKT_CHUNK);
+	assert_true(refused() > 0);
+	while ((took = ns_now() - began) < 100 * UCCL_NS_PER_MS) {
+		for (int i = 0; i < 512; i++)
+			shoot_packet(UCCL_PKT_INIT, INCARNATION);
+		take(by_type);
+		inits += by_type[UCCL_PKT_INIT];
+	}
+	assert_in_range(inits, 300, 300 + 40 * (took / UCCL_NS_PER_MS + 11));
+}
+
+/* The longest INIT comes whole. */
+static void doors__longest_init(void **state)
+{
+	uint8_t p[UCCL_HDR_LEN + UCCL_INIT_MAX] = {0};
+	struct uccl_rx v[8];
+	int n;
+
+	(void)state;
+	packet(p, UCCL_PKT_INIT, INCARNATION);
+	memset(p + UCCL_HDR_LEN, 0x5a, UCCL_INIT_MAX);
+	shoot(p, sizeof(p));
+	while (!(n = nic->ops->rx(nic, v, 8, NULL, 0)))
+		;
+	assert_int_equal(n, 1);
+	assert_int_equal(v[0].len, sizeof(p));
+	assert_memory_equal(v[0].data, p, sizeof(p));
+}
+
 /* What comes back because of answers to strangers is none of the labels' business; answers come from our port. */
 static void answers__from_the_door(void **state)
 {
@@ -303,6 +397,54 @@ static void wait_fd__hello(void **state)
 	}
 }
 
+/* However many come, who sleeps is woken a bounded number of times a second for them; for others at once. */
+static void wait_fd__flood(void **state)
+{
+	struct pollfd p = {.fd = nic->ops->wait_fd(nic), .events = POLLIN};
+	static const uint8_t types[] = {UCCL_PKT_HELLO, UCCL_PKT_INIT};
+	struct uccl_rx v[16];
+	uint64_t began, took;
+	int wakes, n;
+
+	(void)state;
+	for (int k = 0; k < 2; k++) {
+		began = ns_now();
+		for (wakes = 0; (took = ns_now() - began) < 300 * UCCL_NS_PER_MS;) {
+			shoot_packet(types[k], INCARNATION);
+			if (!poll(&p, 1, 0))
+				continue;
+			wakes++;
+			/* As an engine does. */
+			while (nic->ops->rx(nic, v, 16, NULL, 0) == 16)
+				;
+		}
+		/* 1000 a second and a timer every 10 ms, after 64; twice that for a coarse clock. */
+		assert_in_range(wakes, 10, 2 * (64 + took / UCCL_NS_PER_MS + took / UCCL_NS_PER_MS / 10));
+	}
+	/* Again until they rest: what peers send wakes nevertheless. */
+	for (int i = 0; i < 100000; i++) {
+		shoot_packet(UCCL_PKT_HELLO, INCARNATION);
+		if (!poll(&p, 1, 0))
+			break;
+		nic->ops->rx(nic, v, 16, NULL, 0);
+	}
+	assert_int_equal(poll(&p, 1, 0), 0);
+	shoot_packet(UCCL_PKT_CHUNK, 0);
+	assert_int_equal(poll(&p, 1, 0), 1);
+	assert_true(nic->ops->rx(nic, v, 16, NULL, 0) >= 1);
+	assert_int_equal(v[0].data[3], UCCL_PKT_CHUNK);
+	/* And what is left at the doors is not forgotten: it wakes by itself. */
+	for (n = 0; n < 1;) {
+		assert_int_equal(poll(&p, 1, 5000), 1);
+		n = nic->ops->rx(nic, v, 16, NULL, 0);
+	}
+	assert_int_equal(v[0].data[3], UCCL_PKT_HELLO);
+	/* Then there is silence. */
+	for (int i = 0; i < 100 && poll(&p, 1, 50); i++)
+		nic->ops->rx(nic, v, 16, NULL, 0);
+	assert_int_equal(poll(&p, 1, 0), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -311,9 +453,13 @@ int main(void)
 		cmocka_unit_test_setup_teardown(filter__tokens_and_incarnations, open_one, close_one),
 		cmocka_unit_test_setup_teardown(doors__apart, open_one, close_one),
 		cmocka_unit_test_setup_teardown(doors__rate, open_one, close_one),
+		cmocka_unit_test_setup_teardown(doors__first_and_again, open_one, close_one),
+		cmocka_unit_test_setup_teardown(doors__init, open_one, close_one),
+		cmocka_unit_test_setup_teardown(doors__longest_init, open_one, close_one),
 		cmocka_unit_test_setup_teardown(answers__from_the_door, open_one, close_one),
 		cmocka_unit_test_setup_teardown(guard__port_stays_ours, open_one, close_one),
 		cmocka_unit_test_setup_teardown(wait_fd__hello, open_one, close_one),
+		cmocka_unit_test_setup_teardown(wait_fd__flood, open_one, close_one),
 	};
 
 	return cmocka_run_group_tests_name("nic/udp_door", tests, NULL, NULL);
