@@ -426,7 +426,7 @@ void flow_doubts_age(struct uccl_flow *f, uint64_t csn, uint64_t now)
 {
 	struct path_set s = { 0 };
 
-	if (csn % DOUBT_LOOK)
+	if (!f->ndoubts || csn % DOUBT_LOOK)
 		return;
 	for (uint32_t i = 0; i < f->ndoubts; i++)
 		if (csn > f->doubts[i].csn + DOUBT_AGE)
