@@ -91,7 +91,8 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 	f->slots = cfg->slots_tx;
 	f->msg_limit = cfg->msg_limit_tx;
 	f->min_rtt_ns = UCCL_NEVER;
-	f->ack_at = f->rack_at = f->probe_at = f->close_at = UCCL_NEVER;
+	f->ack_at = f->rack_at = f->probe_at = UCCL_NEVER;
+	uccl_closing_init(&f->close);
 	f->heard_ns = f->progress_ns = f->told_ns = now;
 	f->fifo = cfg->fifo_paths;
 
@@ -556,12 +557,7 @@ void uccl_flow_keepalive(struct uccl_flow *f, uint64_t now)
 
 void uccl_flow_close(struct uccl_flow *f, uint64_t now)
 {
-	if (f->closing != UCCL_FLOW_OPEN)
-		return;
-	f->closing = UCCL_FLOW_CLOSING;
-	f->close_due = true;
-	f->close_began_ns = now;
-	f->close_at = now + uccl_max(uccl_flow_rto(f), 5 * UCCL_NS_PER_MS);
+	uccl_closing_begin(&f->close, uccl_flow_rto(f), now);
 }
 
 static const char *flow_check_paths(const struct uccl_flow *f)

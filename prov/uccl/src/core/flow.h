@@ -20,6 +20,7 @@
 #include "base/heap.h"
 #include "base/rng.h"
 #include "core/chunk.h"
+#include "core/closing.h"
 #include "core/pacer.h"
 #include "core/path.h"
 #include "core/pmtu.h"
@@ -211,8 +212,6 @@ struct uccl_flow_cfg {
 /* Control packets prefer so many paths: those that the peer reported last. */
 #define UCCL_CONTROL_PATHS 8
 
-enum uccl_flow_close { UCCL_FLOW_OPEN, UCCL_FLOW_CLOSING, UCCL_FLOW_CLOSED };
-
 struct uccl_flow {
 	struct uccl_flow_cfg cfg;
 	void *user;			/* the owner's */
@@ -347,13 +346,7 @@ struct uccl_flow {
 	bool fifo;			/* paths still count as FIFO */
 	bool direct_off;		/* duplicates by the network were seen: write no more to us */
 
-	/* closing */
-	enum uccl_flow_close closing;
-	bool close_seen;		/* the peer said CLOSE */
-	bool close_due, close_ack_due;
-	uint64_t close_at;
-	uint32_t close_tries;
-	uint64_t close_began_ns;
+	struct uccl_closing close;
 
 	/* plugs */
 	uint64_t cc[UCCL_CC_STATE / 8];
@@ -417,7 +410,7 @@ void uccl_flow_expire(struct uccl_flow *f, uint64_t now);
 
 /* Send a probe on the next path (keepalive). */
 void uccl_flow_keepalive(struct uccl_flow *f, uint64_t now);
-/* Say CLOSE until it is answered; uccl_flow.closing becomes CLOSED. */
+/* Say CLOSE until it is answered; uccl_flow.close.state becomes CLOSED. */
 void uccl_flow_close(struct uccl_flow *f, uint64_t now);
 /* Everything submitted was acknowledged. */
 bool uccl_flow_idle(const struct uccl_flow *f);

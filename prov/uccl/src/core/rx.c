@@ -165,15 +165,10 @@ void uccl_flow_rx(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *
 		uccl_event_rx_demand(f, demand, lost, now);
 		break;
 	case UCCL_PKT_CLOSE:
-		f->close_seen = true;
-		f->close_ack_due = true;
+		uccl_closing_heard(&f->close);
 		break;
 	case UCCL_PKT_CLOSE_ACK:
-		if (f->closing == UCCL_FLOW_CLOSING) {
-			f->closing = UCCL_FLOW_CLOSED;
-			f->close_at = UCCL_NEVER;
-			f->close_due = false;
-		}
+		uccl_closing_answered(&f->close);
 		break;
 	case UCCL_PKT_ACK:
 		break;

@@ -65,7 +65,7 @@ uint64_t uccl_flow_expiry(const struct uccl_flow *f)
 {
 	uint64_t at = uccl_min(f->ack_at, uccl_min(f->rack_at, f->probe_at));
 
-	at = uccl_min(at, uccl_min(f->path_at, f->close_at));
+	at = uccl_min(at, uccl_min(f->path_at, f->close.at));
 	/* Pacing matters only when something waits and nothing else will wake the flow. */
 	if (f->next_tx_ns > 0 && (!TAILQ_EMPTY(&f->bulk) || !TAILQ_EMPTY(&f->records)))
 		at = uccl_min(at, f->next_tx_ns);
@@ -86,10 +86,8 @@ void uccl_flow_expire(struct uccl_flow *f, uint64_t now)
 		probe_expire(f, now);
 	if (now >= f->path_at)
 		flow_paths_expire(f, now);
-	if (now >= f->close_at) {
-		f->close_due = true;
-		f->close_at = now + uccl_max(uccl_flow_rto(f), 5 * UCCL_NS_PER_MS);
-	}
+	if (now >= f->close.at)
+		uccl_closing_expire(&f->close, uccl_flow_rto(f), now);
 	if (now >= f->next_tx_ns)
 		f->next_tx_ns = 0;
 }

@@ -999,18 +999,12 @@ static int tx_credit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 
 int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 {
+	uint8_t end = uccl_closing_next(&f->close);
 	uint16_t path;
 
-	if (f->close_ack_due) {
-		f->close_ack_due = false;
-		return tx_control(f, tx, UCCL_PKT_CLOSE_ACK, 0, NULL, tx_control_path(f), true, now);
-	}
-	if (f->close_due) {
-		f->close_due = false;
-		f->close_tries++;
-		return tx_control(f, tx, UCCL_PKT_CLOSE, 0, NULL, tx_control_path(f), true, now);
-	}
-	if (f->close_seen)
+	if (end)
+		return tx_control(f, tx, end, 0, NULL, tx_control_path(f), true, now);
+	if (f->close.seen)
 		return 0;
 	if (flow_rtx_waits(f) && tx_retransmit(f, tx, now))
 		return 1;

@@ -11,7 +11,7 @@ void engine_drain_step(struct uccl_engine *e, uint64_t now)
 	struct conn *c;
 
 	TAILQ_FOREACH(c, &e->conns, all) {
-		if (!c->peer.open || c->peer.flow.closing != UCCL_FLOW_OPEN)
+		if (!c->peer.open || c->peer.flow.close.state != UCCL_FLOW_OPEN)
 			continue;
 		if (uccl_flow_idle(&c->peer.flow) || now - e->drain_ns >= DRAIN_DATA_NS) {
 			uccl_flow_close(&c->peer.flow, now);
@@ -43,10 +43,10 @@ bool uccl_engine_drained(const struct uccl_engine *e)
 		if (!c->peer.open && !TAILQ_EMPTY(&c->peer.pending) &&
 		    e->now - e->drain_ns < DRAIN_DATA_NS)
 			return false;
-		if (!c->peer.open || f->closing == UCCL_FLOW_CLOSED)
+		if (!c->peer.open || f->close.state == UCCL_FLOW_CLOSED)
 			continue;
 		/* Told, and not answered for the linger time: the peer will find it in its socket. */
-		if (f->closing == UCCL_FLOW_CLOSING && e->now - f->close_began_ns >= e->cfg.linger_ns)
+		if (f->close.state == UCCL_FLOW_CLOSING && e->now - f->close.began_ns >= e->cfg.linger_ns)
 			continue;
 		return false;
 	}

@@ -95,7 +95,7 @@ void engine_tx(struct uccl_engine *e, uint64_t now)
 		f->is_ready = false;
 		uccl_heap_set(&e->heap, &f->timer, uccl_flow_expiry(f));
 		tx_held(c, now);
-		if (f->close_seen && !f->close_ack_due) {
+		if (f->close.seen && !f->close.ack_due) {
 			/* Its answer is in the batch: let it leave, then this peer is history. */
 			engine_tx_flush(e);
 			conn_close_seen(c, now);

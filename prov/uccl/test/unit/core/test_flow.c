@@ -861,9 +861,9 @@ static void flow_expiry__earliest(void **state)
 	tx()->rack_at = p.now + 500;
 	tx()->probe_at = p.now + 400;
 	tx()->path_at = p.now + 300;
-	tx()->close_at = p.now + 200;
+	tx()->close.at = p.now + 200;
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + 200);
-	tx()->close_at = UCCL_NEVER;
+	tx()->close.at = UCCL_NEVER;
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + 300);
 	tx()->path_at = UCCL_NEVER;
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + 400);
@@ -937,11 +937,11 @@ static void flow_close__said_until_answered(void **state)
 		p.count = lost;
 		uccl_flow_close(tx(), p.now);
 		uccl_flow_close(tx(), p.now);
-		assert_int_equal(tx()->closing, UCCL_FLOW_CLOSING);
-		while (tx()->closing != UCCL_FLOW_CLOSED)
+		assert_int_equal(tx()->close.state, UCCL_FLOW_CLOSING);
+		while (tx()->close.state != UCCL_FLOW_CLOSED)
 			assert_true(pair_step(&p));
-		assert_true(p.side[1].f.close_seen);
-		assert_true(tx()->close_tries >= 1 && tx()->close_tries <= 1 + lost);
+		assert_true(p.side[1].f.close.seen);
+		assert_true(tx()->close.tries >= 1 && tx()->close.tries <= 1 + lost);
 		/* And then no more. */
 		assert_true(uccl_flow_expiry(tx()) == UCCL_NEVER);
 		assert_int_equal(pair_pump_one(&p, 0), 0);
@@ -958,7 +958,7 @@ static void flow_close__both(void **state)
 		p.count = lost;
 		uccl_flow_close(&p.side[0].f, p.now);
 		uccl_flow_close(&p.side[1].f, p.now);
-		while (p.side[0].f.closing != UCCL_FLOW_CLOSED || p.side[1].f.closing != UCCL_FLOW_CLOSED)
+		while (p.side[0].f.close.state != UCCL_FLOW_CLOSED || p.side[1].f.close.state != UCCL_FLOW_CLOSED)
 			assert_true(pair_step(&p));
 		pair_fini(&p);
 	}

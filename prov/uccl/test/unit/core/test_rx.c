@@ -520,7 +520,7 @@ static void flow_rx__close(void **state)
 	(void)state;
 	start(pair_packets());
 	feed_type(UCCL_PKT_CLOSE, 0);
-	assert_true(rx()->close_seen);
+	assert_true(rx()->close.seen);
 	assert_int_equal(pair_pump_one(&p, 1), 1);
 	assert_int_equal(p.wire[0]->h.type, UCCL_PKT_CLOSE_ACK);
 	/* Its answer was lost: asked again, answered again. */
@@ -536,11 +536,11 @@ static void flow_rx__close_ack(void **state)
 	start(pair_packets());
 	/* Nobody asked. */
 	feed_type(UCCL_PKT_CLOSE_ACK, 0);
-	assert_int_equal(rx()->closing, UCCL_FLOW_OPEN);
+	assert_int_equal(rx()->close.state, UCCL_FLOW_OPEN);
 	uccl_flow_close(rx(), p.now);
 	feed_type(UCCL_PKT_CLOSE_ACK, 0);
-	assert_int_equal(rx()->closing, UCCL_FLOW_CLOSED);
-	assert_true(rx()->close_at == UCCL_NEVER);
+	assert_int_equal(rx()->close.state, UCCL_FLOW_CLOSED);
+	assert_true(rx()->close.at == UCCL_NEVER);
 	assert_int_equal(pair_pump_one(&p, 1), 0);
 	pair_fini(&p);
 }

@@ -2042,7 +2042,7 @@ static void tx_control_path__answering_ones(void **state)
 	flow_path_alive(f, 2, p.now);
 	flow_path_alive(f, 6, p.now);
 	for (int i = 0; i < 160; i++) {
-		f->close_ack_due = true;
+		f->close.ack_due = true;
 		assert_int_equal(pair_pump_one(&p, 0), 1);
 		on[p.wire[0]->path]++;
 		lose_all();

@@ -588,7 +588,7 @@ static void half__closed(void **state)
 	uccl_flow_close(&lan_conn(l, 0, 1)->peer.flow, l->now);
 	engine_ready(lan_conn(l, 0, 1));
 	lan_run(l, 100 * UCCL_NS_PER_MS);
-	assert_int_equal(lan_conn(l, 0, 1)->peer.flow.closing, UCCL_FLOW_CLOSED);
+	assert_int_equal(lan_conn(l, 0, 1)->peer.flow.close.state, UCCL_FLOW_CLOSED);
 	assert_int_equal(l->node[1].e->nhalf, 0);
 	assert_int_equal(lan_stats(l, 1)->peers_closed, 1);
 	assert_int_equal(lan_stats(l, 1)->connects, 0);

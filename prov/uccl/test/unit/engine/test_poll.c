@@ -35,7 +35,7 @@ static void poll__late_caller(void **state)
 	assert_int_equal(lan_send(l, 0, 1, src, 60000, LAN_CTX(2)), 0);
 	uccl_engine_drain(l->node[0].e, l->now);
 	uccl_engine_poll(l->node[0].e, l->now - 1);
-	assert_int_equal(lan_conn(l, 0, 1)->peer.flow.closing, UCCL_FLOW_OPEN);
+	assert_int_equal(lan_conn(l, 0, 1)->peer.flow.close.state, UCCL_FLOW_OPEN);
 	l->node[1].asleep = false;
 	lan_recv(l, 1, dst, 60000, LAN_CTX(3));
 	lan_run(l, SECOND);

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* The end of a flow alone: no packet, no flow. */
+#include "core/closing.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/units.h"
+#include "core/wire.h"
+
+#define MS UCCL_NS_PER_MS
+
+static struct uccl_closing c;
+
+static int setup(void **state)
+{
+	(void)state;
+	uccl_closing_init(&c);
+	return 0;
+}
+
+static void init__open_and_silent(void **state)
+{
+	(void)state;
+	assert_int_equal(c.state, UCCL_FLOW_OPEN);
+	assert_int_equal(c.at, UCCL_NEVER);
+	assert_int_equal(uccl_closing_next(&c), 0);
+}
+
+static void begin__once(void **state)
+{
+	(void)state;
+	uccl_closing_begin(&c, 7 * MS, 100 * MS);
+	assert_int_equal(c.state, UCCL_FLOW_CLOSING);
+	assert_int_equal(c.at, 107 * MS);
+	assert_int_equal(uccl_closing_next(&c), UCCL_PKT_CLOSE);
+	assert_int_equal(uccl_closing_next(&c), 0);
+	uccl_closing_begin(&c, 7 * MS, 101 * MS);
+	assert_int_equal(c.began_ns, 100 * MS);
+	assert_int_equal(c.at, 107 * MS);
+	assert_int_equal(uccl_closing_next(&c), 0);
+}
+
+static void heard__each_time_answered(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		uccl_closing_heard(&c);
+		assert_int_equal(uccl_closing_next(&c), UCCL_PKT_CLOSE_ACK);
+		assert_int_equal(uccl_closing_next(&c), 0);
+	}
+	assert_true(c.seen);
+	assert_int_equal(c.state, UCCL_FLOW_OPEN);
+	assert_int_equal(c.tries, 0);
+}
+
+/* Both want it: the answer leaves first, then our own CLOSE. */
+static void heard__while_closing(void **state)
+{
+	(void)state;
+	uccl_closing_begin(&c, MS, 0);
+	uccl_closing_heard(&c);
+	assert_int_equal(uccl_closing_next(&c), UCCL_PKT_CLOSE_ACK);
+	assert_int_equal(uccl_closing_next(&c), UCCL_PKT_CLOSE);
+	assert_int_equal(uccl_closing_next(&c), 0);
+}
+
+static void answered__ends_it(void **state)
+{
+	(void)state;
+	uccl_closing_begin(&c, MS, 0);
+	uccl_closing_answered(&c);
+	assert_int_equal(c.state, UCCL_FLOW_CLOSED);
+	assert_int_equal(c.at, UCCL_NEVER);
+	assert_int_equal(uccl_closing_next(&c), 0);
+}
+
+/* An answer that nobody asked for closes nothing. */
+static void answered__unasked(void **state)
+{
+	(void)state;
+	uccl_closing_answered(&c);
+	assert_int_equal(c.state, UCCL_FLOW_OPEN);
+}
+
+static void expire__says_it_again(void **state)
+{
+	(void)state;
+	uccl_closing_begin(&c, MS, 0);
+	/* Not more often than every 5 ms. */
+	assert_int_equal(c.at, 5 * MS);
+	for (uint32_t i = 1; i <= 3; i++) {
+		assert_int_equal(uccl_closing_next(&c), UCCL_PKT_CLOSE);
+		assert_int_equal(c.tries, i);
+		uccl_closing_expire(&c, 9 * MS, c.at);
+		assert_int_equal(c.at, 5 * MS + i * 9 * MS);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(init__open_and_silent, setup),
+		cmocka_unit_test_setup(begin__once, setup),
+		cmocka_unit_test_setup(heard__each_time_answered, setup),
+		cmocka_unit_test_setup(heard__while_closing, setup),
+		cmocka_unit_test_setup(answered__ends_it, setup),
+		cmocka_unit_test_setup(answered__unasked, setup),
+		cmocka_unit_test_setup(expire__says_it_again, setup),
+	};
+
+	return cmocka_run_group_tests_name("closing", tests, NULL, NULL);
+}
