@@ -23,8 +23,8 @@ void flow_report_loss(struct uccl_flow *f, enum uccl_loss_kind kind, uint16_t pa
 		.path = path,
 		.bytes = bytes,
 		.inflight = f->inflight_bytes,
-		.srtt_ns = f->srtt_ns,
-		.last_rtt_ns = f->last_rtt_ns,
+		.srtt_ns = f->times.srtt_ns,
+		.last_rtt_ns = f->times.last_rtt_ns,
 	};
 
 	uccl_event_loss(f, &loss, now);
@@ -125,31 +125,6 @@ static uint64_t path_sample(const struct uccl_ack_path *p, uint64_t arrived, uin
 	return uccl_max((uint64_t)rtt << UCCL_TS_SHIFT, 1);
 }
 
-/*
- * What the peer's host takes is no matter of paths, so it is taken off their RTTs; but who does not wait for it asks
- * again and again, and a busy host gets busier. So its mean and its deviation are kept, as RFC 6298 has them for RTTs.
- * One long pause (the peer computed) says little of the next answer, so a sample counts for no more than twice of what
- * is waited for already; several in a row are believed. All that was sent before the last sample came waited for the
- * same.
- */
-static void flow_host(struct uccl_flow *f, uint64_t delay_ns, uint64_t now)
-{
-	uint64_t most = 2 * uccl_max(flow_host_wait(f), f->cfg.rto_min_ns);
-	uint64_t host = uccl_min(delay_ns > UCCL_ACK_DELAY_NS ? delay_ns - UCCL_ACK_DELAY_NS : 0, most);
-	uint64_t off = host > f->host_ns ? host - f->host_ns : f->host_ns - host;
-
-	f->host_heard_ns = now;
-	f->hostvar_ns = f->hostvar_ns - f->hostvar_ns / 4 + off / 4;
-	f->host_ns = f->host_ns - f->host_ns / 8 + host / 8;
-}
-
-static void flow_rtt(struct uccl_flow *f, uint64_t rtt_ns)
-{
-	f->last_rtt_ns = rtt_ns;
-	f->min_rtt_ns = uccl_min(f->min_rtt_ns, rtt_ns);
-	uccl_rtt_smooth(&f->srtt_ns, &f->rttvar_ns, rtt_ns);
-}
-
 /* The paths' lines: highest sequence numbers, RTT samples. Returns the fabric RTT to give to congestion control. */
 static uint64_t ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_t age_ns, uint64_t now)
 {
@@ -180,13 +155,13 @@ static uint64_t ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_
 			p->acked_seq = in->seq;
 			rtt = path_sample(in, arrived, &sent);
 		}
-		if (rtt && sent >= f->host_heard_ns)
+		if (rtt && sent >= f->times.host_heard_ns)
 			host = uccl_min(host, (uint64_t)in->delay << UCCL_TS_SHIFT);
 		f->rack_ns = uccl_max(f->rack_ns, sent);
 		flow_path_alive(f, in->path, arrived);
 		if (rtt) {
 			uccl_path_rtt(p, rtt);
-			flow_rtt(f, rtt);
+			uccl_times_rtt(&f->times, rtt);
 			flow_trace(f, UCCL_TRACE_RTT, 0, in->path, rtt, 0, 0, now);
 			uccl_event_path_sample(f, in->path, rtt, now);
 			if (!best || rtt < best)
@@ -194,14 +169,14 @@ static uint64_t ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_
 		}
 	}
 	if (host != UCCL_NEVER)
-		flow_host(f, host, now);
+		uccl_times_host(&f->times, host, now);
 	return best;
 }
 
 /* The peer saw duplicates: we resend too early. Learn to wait, forget again after a while. */
 static void reorder_learn(struct uccl_flow *f, uint32_t dups, uint64_t now)
 {
-	uint64_t srtt = uccl_max(f->srtt_ns, 1000);
+	uint64_t srtt = uccl_max(f->times.srtt_ns, 1000);
 
 	if ((int32_t)(dups - f->peer_dups) > 0) {
 		f->cfg.stats->spurious += dups - f->peer_dups;
@@ -284,7 +259,7 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 	reorder_learn(f, a->dups, now);
 	/* A peer that only listens would never know which of its paths bring its acknowledgements here. PROTOCOL R58 */
 	if (f->cfg.paths_rx > 1 &&
-	    (f->backoff > 1 || (info.bytes && now - f->told_ns >= uccl_max(REPORT_NS, f->srtt_ns))))
+	    (f->backoff > 1 || (info.bytes && now - f->told_ns >= uccl_max(REPORT_NS, f->times.srtt_ns))))
 		f->ack_now = true;
 	f->progress_ns = now;
 	/* An answer without news, as that of a path on probation, says nothing of what is waited for. PROTOCOL R54 */
@@ -294,8 +269,8 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 	}
 	if (info.bytes || info.rtt_ns) {
 		info.inflight = f->inflight_bytes;
-		info.srtt_ns = f->srtt_ns;
-		info.min_rtt_ns = f->min_rtt_ns;
+		info.srtt_ns = f->times.srtt_ns;
+		info.min_rtt_ns = f->times.min_rtt_ns;
 		info.app_limited = f->app_limited;
 		uccl_event_rx_ack(f, &info, now);
 	}
@@ -428,8 +403,8 @@ static bool sent_timed_out(const struct uccl_flow *f, const struct uccl_sent *e)
  */
 static uint64_t rack_wait(const struct uccl_flow *f, const struct uccl_path *p)
 {
-	return uccl_max(p->srtt_ns + 4 * p->rttvar_ns, f->srtt_ns + 2 * f->rttvar_ns) +
-	       uccl_max(f->min_rtt_ns == UCCL_NEVER ? 0 : f->min_rtt_ns / 4, f->reorder_ns);
+	return uccl_max(p->srtt_ns + 4 * p->rttvar_ns, f->times.srtt_ns + 2 * f->times.rttvar_ns) +
+	       uccl_max(f->times.min_rtt_ns == UCCL_NEVER ? 0 : f->times.min_rtt_ns / 4, f->reorder_ns);
 }
 
 /*

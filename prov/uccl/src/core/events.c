@@ -48,7 +48,7 @@ uint32_t uccl_event_chunk_size(struct uccl_flow *f, uint32_t want, uint64_t now)
 uint64_t uccl_event_pacing_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now)
 {
 	f->credit_used += bytes;
-	return f->cfg.cc->pace ? f->cfg.cc->pace(f->cc, bytes, f->srtt_ns, now) : now;
+	return f->cfg.cc->pace ? f->cfg.cc->pace(f->cc, bytes, f->times.srtt_ns, now) : now;
 }
 
 uint16_t uccl_event_select_path(struct uccl_flow *f, uint32_t bytes, uint64_t now)

@@ -90,7 +90,7 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 	f->rcv_nxt = f->rcv_high = cfg->csn_rx;
 	f->slots = cfg->slots_tx;
 	f->msg_limit = cfg->msg_limit_tx;
-	f->min_rtt_ns = UCCL_NEVER;
+	uccl_times_init(&f->times, cfg->rto_min_ns);
 	f->ack_at = f->rack_at = f->probe_at = UCCL_NEVER;
 	uccl_closing_init(&f->close);
 	f->heard_ns = f->progress_ns = f->told_ns = now;
@@ -243,26 +243,6 @@ bool uccl_flow_recent(const struct uccl_flow *f, uint16_t path, uint32_t pseq)
 	return path < f->cfg.paths_tx && pseq && f->paths[path].next_seq - 1 - pseq < RECENT_PACKETS;
 }
 
-uint64_t uccl_flow_rto(const struct uccl_flow *f)
-{
-	uint64_t rto = f->srtt_ns ? f->srtt_ns + 4 * f->rttvar_ns + UCCL_ACK_DELAY_NS : 4 * f->cfg.rto_min_ns;
-
-	return uccl_clamp(rto + flow_host_wait(f), f->cfg.rto_min_ns, UCCL_RTO_MAX_NS);
-}
-
-/*
- * The probe time-out is two RTTs (RFC 8985 section 7.2), or an RTT and four times its variation (RFC 9002 section
- * 6.2.1) where paths differ, and what an acknowledgement may be delayed; never later than the RTO. It has no floor: a
- * needless probe costs one small packet, a late one a stall of the whole tail.
- */
-static uint64_t flow_pto(const struct uccl_flow *f)
-{
-	if (!f->srtt_ns)
-		return uccl_flow_rto(f);
-	return uccl_min(uccl_max(2 * f->srtt_ns, f->srtt_ns + 4 * f->rttvar_ns) + UCCL_ACK_DELAY_NS +
-			flow_host_wait(f), uccl_flow_rto(f));
-}
-
 /* Two paths are asked per time-out, so as many time-outs as there are paths ask each of them twice. */
 static uint32_t probe_doublings(const struct uccl_flow *f)
 {
@@ -278,7 +258,7 @@ void flow_probe_arm(struct uccl_flow *f, uint64_t now)
 	if (!flow_outstanding(f))
 		f->probe_at = UCCL_NEVER;
 	else if (!f->backoff)
-		f->probe_at = now + flow_pto(f);
+		f->probe_at = now + uccl_times_pto(&f->times);
 	else
 		f->probe_at = now + uccl_min(uccl_flow_rto(f) << probe_doublings(f), UCCL_RTO_MAX_NS);
 }

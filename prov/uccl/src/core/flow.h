@@ -27,6 +27,7 @@
 #include "core/policy.h"
 #include "core/slots.h"
 #include "core/stats.h"
+#include "core/times.h"
 #include "core/train.h"
 #include "core/wire.h"
 
@@ -285,10 +286,7 @@ struct uccl_flow {
 	struct uccl_rng rng;
 
 	/* loss and time */
-	uint64_t srtt_ns, rttvar_ns, min_rtt_ns, last_rtt_ns;
-	/* How long the peer's host takes to answer, beyond what it may: mean and mean deviation. PROTOCOL R99 */
-	uint64_t host_ns, hostvar_ns;
-	uint64_t host_heard_ns;		/* when the last sample came */
+	struct uccl_times times;
 	uint64_t rack_ns;		/* latest transmission time among packets that were reported */
 	uint64_t rack_at;		/* when RACK looks again */
 	uint64_t probe_at;		/* tail probe, then time-outs */
@@ -414,8 +412,11 @@ void uccl_flow_keepalive(struct uccl_flow *f, uint64_t now);
 void uccl_flow_close(struct uccl_flow *f, uint64_t now);
 /* Everything submitted was acknowledged. */
 bool uccl_flow_idle(const struct uccl_flow *f);
-/* Smoothed RTT plus variation, the base of the time-out. */
-uint64_t uccl_flow_rto(const struct uccl_flow *f);
+/* The time-out. */
+static inline uint64_t uccl_flow_rto(const struct uccl_flow *f)
+{
+	return uccl_times_rto(&f->times);
+}
 
 /* Checks of the state that must always hold (invariant I6); a text if one is broken, else NULL. For tests. */
 const char *uccl_flow_check(const struct uccl_flow *f);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What the files of core share about a flow; nobody else includes this. Files call only those below them:
+ * What the files of core share about a flow; nobody else includes this. A flow is made of parts, which own their fields
+ * and know nothing of the flow: each has a header of its own, with its grammar, and nobody else writes its fields.
+ * These files connect them, and call only those below them:
  *
  *	rx.c		packets that arrived; timer.c: time that passed; tx.c: what may leave
  *	ack.c		what the peer has, and what that proves lost; direct.c: writes that arrived
@@ -17,10 +19,6 @@
 #include "core/flow.h"
 #include "core/trace.h"
 
-/* A receiver never delays an acknowledgement longer than this (RFC 9000 calls it max_ack_delay). */
-#define UCCL_ACK_DELAY_NS (100 * UCCL_NS_PER_US)
-/* Longest time between two probes of a silent peer. */
-#define UCCL_RTO_MAX_NS (200 * UCCL_NS_PER_MS)
 /* An RTT sample beyond this is a stopped clock or a forged echo, not a network. */
 #define UCCL_RTT_MAX_NS (10 * UCCL_NS_PER_S)
 /* In-path reordering that the loss proof learns to tolerate at most, packets. */
@@ -59,12 +57,6 @@ static inline uint32_t flow_payload(const struct uccl_flow *f, uint32_t bytes)
 	if (bytes == f->pmtu.most)
 		return f->cfg.chunk_bytes;
 	return (uint32_t)uccl_min(f->cfg.chunk_bytes, bytes - UCCL_HDR_LEN);
-}
-
-/* What the peer's host may take before silence says anything. PROTOCOL R99 */
-static inline uint64_t flow_host_wait(const struct uccl_flow *f)
-{
-	return f->host_ns + 4 * f->hostvar_ns;
 }
 
 static inline bool rcv_has(const struct uccl_flow *f, uint64_t csn)

@@ -45,7 +45,7 @@ static void rx_probe(struct uccl_flow *f, uint16_t path, uint64_t now)
 		f->dirty[0] = path;
 	}
 	f->ack_now = true;
-	if (f->answer_ns && now - f->answer_ns < uccl_max(f->cfg.rto_min_ns / 2, f->srtt_ns))
+	if (f->answer_ns && now - f->answer_ns < uccl_max(f->cfg.rto_min_ns / 2, f->times.srtt_ns))
 		return;
 	if (f->answer_ns && f->answer_ns >= f->reacted_ns) {
 		flow_control_unheard(f);

@@ -101,7 +101,7 @@ static uint16_t tx_ack(struct uccl_flow *f, uint8_t *tail, uint32_t room, bool p
 	a.msg_limit = f->rcv_msg_limit;
 	a.turn = 0;
 	if (f->cfg.grant) {
-		f->cfg.slots_rx = uccl_slots_tell(f->cfg.grant, f->owed, f->srtt_ns, now);
+		f->cfg.slots_rx = uccl_slots_tell(f->cfg.grant, f->owed, f->times.srtt_ns, now);
 		a.turn = f->cfg.grant->turn;
 	}
 	a.slots = f->cfg.slots_rx;

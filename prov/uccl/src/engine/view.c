@@ -82,8 +82,8 @@ static bool view_peer(struct uccl_view *v, size_t size, const struct conn *c, ui
 		p->inflight_bytes = f->inflight_bytes;
 		p->backoff = f->backoff;
 		p->window = f->cfg.cc->window(f->cc);
-		p->srtt_ns = f->srtt_ns;
-		p->min_rtt_ns = f->min_rtt_ns;
+		p->srtt_ns = f->times.srtt_ns;
+		p->min_rtt_ns = f->times.min_rtt_ns;
 		p->heard_ago_ns = now > f->heard_ns ? now - f->heard_ns : 0;
 		p->credit_used = f->credit_used;
 		p->credit_limit = f->cfg.credit->limit(f->cs);

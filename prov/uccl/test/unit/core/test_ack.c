@@ -521,12 +521,13 @@ static void path_sample__fabric_only(void **state)
 	p.now += 128 * US;
 	/* And 32 us in our own queue. */
 	assert_int_equal(flow_ack_rx(tx(), &a, uccl_ts(p.now), 32 * US, p.now), UCCL_DROP_COUNT);
-	assert_in_range(tx()->last_rtt_ns, 128 * US - 32 * US - 640 * 64 - 64, 128 * US - 32 * US - 640 * 64 + 64);
-	assert_int_equal(tx()->paths[0].srtt_ns, tx()->last_rtt_ns);
-	assert_int_equal(tx()->srtt_ns, tx()->last_rtt_ns);
-	assert_int_equal(tx()->min_rtt_ns, tx()->last_rtt_ns);
-	assert_int_equal(say.ack.rtt_ns, tx()->last_rtt_ns);
-	assert_int_equal(say.ack.srtt_ns, tx()->last_rtt_ns);
+	assert_in_range(tx()->times.last_rtt_ns,
+			128 * US - 32 * US - 640 * 64 - 64, 128 * US - 32 * US - 640 * 64 + 64);
+	assert_int_equal(tx()->paths[0].srtt_ns, tx()->times.last_rtt_ns);
+	assert_int_equal(tx()->times.srtt_ns, tx()->times.last_rtt_ns);
+	assert_int_equal(tx()->times.min_rtt_ns, tx()->times.last_rtt_ns);
+	assert_int_equal(say.ack.rtt_ns, tx()->times.last_rtt_ns);
+	assert_int_equal(say.ack.srtt_ns, tx()->times.last_rtt_ns);
 	pair_fini(&p);
 }
 
@@ -545,7 +546,7 @@ static void path_sample__each_number_once(void **state)
 	a = line(base(), 0, 1, p.now, 0);
 	take(&a);
 	assert_int_equal(say.acks, 1);
-	assert_in_range(tx()->last_rtt_ns, 99 * US, 101 * US);
+	assert_in_range(tx()->times.last_rtt_ns, 99 * US, 101 * US);
 	pair_fini(&p);
 }
 
@@ -559,25 +560,25 @@ static void path_sample__forged(void **state)
 	p.now += 100 * US;
 	a = line(base(), 0, 1, p.now + MS, 0); /* from the future */
 	assert_int_equal(take(&a), UCCL_DROP_COUNT);
-	assert_int_equal(tx()->srtt_ns, 0);
+	assert_int_equal(tx()->times.srtt_ns, 0);
 	assert_int_equal(tx()->rack_ns, 0);
 	a = line(base(), 0, 2, p.now - 50 * US, 50 * 1000 / 64 + 2); /* waited longer than it took */
 	take(&a);
-	assert_int_equal(tx()->srtt_ns, 0);
+	assert_int_equal(tx()->times.srtt_ns, 0);
 	a = line(base(), 0, 2, p.now - 50 * US, UINT32_MAX - 10); /* the difference would wrap to a small one */
 	tx()->paths[0].acked_seq = 1;
 	take(&a);
-	assert_int_equal(tx()->srtt_ns, 0);
+	assert_int_equal(tx()->times.srtt_ns, 0);
 	a = line(base(), 0, 3, p.now - 50 * US, UINT32_MAX); /* turnaround not known */
 	take(&a);
-	assert_int_equal(tx()->srtt_ns, 0);
+	assert_int_equal(tx()->times.srtt_ns, 0);
 	assert_in_range(tx()->rack_ns, p.now - 50 * US - 64, p.now - 50 * US + 64);
 	a = line(base(), 0, 4, p.now - 20 * UCCL_NS_PER_S, 0); /* not a network */
 	take(&a);
-	assert_int_equal(tx()->srtt_ns, 0);
+	assert_int_equal(tx()->times.srtt_ns, 0);
 	a = line(base(), 0, 5, p.now - 50 * US, 0);
 	take(&a);
-	assert_in_range(tx()->srtt_ns, 49 * US, 51 * US);
+	assert_in_range(tx()->times.srtt_ns, 49 * US, 51 * US);
 	pair_fini(&p);
 }
 
@@ -591,9 +592,9 @@ static void path_sample__smoothing(void **state)
 		a = line(base(), 0, i, p.now - (i & 1 ? 80 : 120) * US, 0);
 		take(&a);
 	}
-	assert_in_range(tx()->srtt_ns, 95 * US, 105 * US);
-	assert_in_range(tx()->rttvar_ns, 15 * US, 25 * US);
-	assert_in_range(tx()->min_rtt_ns, 79 * US, 81 * US);
+	assert_in_range(tx()->times.srtt_ns, 95 * US, 105 * US);
+	assert_in_range(tx()->times.rttvar_ns, 15 * US, 25 * US);
+	assert_in_range(tx()->times.min_rtt_ns, 79 * US, 81 * US);
 	pair_fini(&p);
 }
 
@@ -612,7 +613,7 @@ static void path_sample__writes(void **state)
 	a = line(base(), 0, (uint32_t)base() + 2, 0, 10 * 1000 / 64);
 	a.paths[0].write = true;
 	take(&a);
-	assert_in_range(tx()->last_rtt_ns, 90 * US - 64, 90 * US + 64);
+	assert_in_range(tx()->times.last_rtt_ns, 90 * US - 64, 90 * US + 64);
 	assert_int_equal(tx()->rack_ns, p.now - 100 * US);
 	pair_fini(&p);
 }
@@ -652,16 +653,16 @@ static void host__busy_peer_is_not_asked(void **state)
 	(void)state;
 	pair_init(&p, &c);
 	records(20);
-	assert_true(tx()->host_ns + tx()->hostvar_ns == 0);
+	assert_true(tx()->times.host_ns + tx()->times.hostvar_ns == 0);
 	p.side[1].host_ns = 20 * MS;
 	records(10);
-	assert_true(uccl_flow_rto(tx()) > 20 * MS && tx()->srtt_ns < MS);
+	assert_true(uccl_flow_rto(tx()) > 20 * MS && tx()->times.srtt_ns < MS);
 	assert_true(records(20) <= 40);
-	assert_in_range(tx()->host_ns, 15 * MS, 20 * MS);
+	assert_in_range(tx()->times.host_ns, 15 * MS, 20 * MS);
 	assert_int_equal(tx()->paths[0].state, UCCL_PATH_ACTIVE);
 	p.side[1].host_ns = 0;
 	records(100);
-	assert_true(flow_host_wait(tx()) < MS);
+	assert_true(uccl_times_host_wait(&tx()->times) < MS);
 	pair_fini(&p);
 }
 
@@ -676,7 +677,7 @@ static void host__one_pause_says_little(void **state)
 	for (int i = 0; i < 3; i++) {
 		p.side[1].host_ns = 100 * MS;
 		records(1);
-		assert_true(flow_host_wait(tx()) < 3 * MS);
+		assert_true(uccl_times_host_wait(&tx()->times) < 3 * MS);
 		p.side[1].host_ns = 0;
 		records(10);
 	}
@@ -935,10 +936,10 @@ static void reorder__bounded(void **state)
 		a.dups = i;
 		take(&a);
 		assert_true(tx()->reorder_pkts <= UCCL_REORDER_PKTS_MAX);
-		assert_true(tx()->reorder_ns <= 2 * tx()->srtt_ns);
+		assert_true(tx()->reorder_ns <= 2 * tx()->times.srtt_ns);
 	}
 	assert_int_equal(tx()->reorder_pkts, UCCL_REORDER_PKTS_MAX);
-	assert_int_equal(tx()->reorder_ns, 2 * tx()->srtt_ns);
+	assert_int_equal(tx()->reorder_ns, 2 * tx()->times.srtt_ns);
 	assert_int_equal(p.side[0].stats.spurious, 39);
 	/* An older count that comes late. */
 	a.dups = 3;
@@ -960,7 +961,7 @@ static void rack_start(void)
 	pair_bulk(&p, 0, 64 * KIB);
 	assert_true(pair_finish(&p, 10 * MS));
 	pair_run(&p, p.now + MS);
-	assert_in_range(tx()->srtt_ns, 19 * US, 23 * US);
+	assert_in_range(tx()->times.srtt_ns, 19 * US, 23 * US);
 }
 
 static void lose_path0_chunks(struct pair *q, struct pair_pkt *k)
@@ -1025,8 +1026,8 @@ static void rack__when(void **state)
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
 	due = e->sent_ns +
 	      uccl_max(tx()->paths[e->path].srtt_ns + 4 * tx()->paths[e->path].rttvar_ns,
-		       tx()->srtt_ns + 2 * tx()->rttvar_ns) +
-	      tx()->min_rtt_ns / 4;
+		       tx()->times.srtt_ns + 2 * tx()->times.rttvar_ns) +
+	      tx()->times.min_rtt_ns / 4;
 	assert_int_equal(tx()->rack_at, due);
 	assert_int_equal(uccl_flow_expiry(tx()), due);
 	uccl_flow_expire(tx(), due - 1);
@@ -1038,7 +1039,7 @@ static void rack__when(void **state)
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
 	assert_int_equal(tx()->rack_at, due + 50 * US);
 	/* So does one that learnt of reordering. */
-	tx()->reorder_ns = tx()->min_rtt_ns / 4 + 30 * US;
+	tx()->reorder_ns = tx()->times.min_rtt_ns / 4 + 30 * US;
 	tx()->reorder_until = UCCL_NEVER;
 	p.now = due + 50 * US;
 	flow_detect(tx(), p.now);
@@ -1288,7 +1289,7 @@ static void report__of_acknowledgements(void **state)
 	assert_int_equal(reports(MS - 11 * US, 0), 0);
 	assert_int_equal(reports(US, 0), 1);
 	/* Nor more often than once per RTT. */
-	tx()->srtt_ns = 3 * MS;
+	tx()->times.srtt_ns = 3 * MS;
 	assert_int_equal(reports(2 * MS, 0), 0);
 	assert_int_equal(reports(MS, 0), 1);
 	/* At once when it ends a row of time-outs; a tail probe is none. */

@@ -1141,7 +1141,7 @@ static void rx_write__early_leaves_the_rtt(void **state)
 	assert_true(p.count > 3);
 	assert_true(p.side[0].stats.rtx_packets >= 1);
 	/* The descriptor came again after 100 us and more. */
-	assert_true(p.side[0].f.srtt_ns < 21 * US);
+	assert_true(p.side[0].f.times.srtt_ns < 21 * US);
 	pair_fini(&p);
 }
 

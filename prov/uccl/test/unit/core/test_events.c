@@ -176,7 +176,7 @@ static void pacing_chunk__spends_credit(void **state)
 {
 	(void)state;
 	say.next = 777;
-	f.srtt_ns = 55;
+	f.times.srtt_ns = 55;
 	f.credit_used = 10;
 	assert_int_equal(uccl_event_pacing_chunk(&f, 1000, 5), 777);
 	assert_int_equal(f.credit_used, 1010);

@@ -200,25 +200,6 @@ static void flow_acked__by_cookie(void **state)
 	pair_fini(&p);
 }
 
-static void flow_rto__values(void **state)
-{
-	(void)state;
-	start(pair_packets());
-	assert_int_equal(uccl_flow_rto(tx()), 4 * MS); /* nothing known */
-	tx()->srtt_ns = 10 * US;
-	tx()->rttvar_ns = 5 * US;
-	assert_int_equal(uccl_flow_rto(tx()), MS); /* the least */
-	tx()->srtt_ns = 2 * MS;
-	tx()->rttvar_ns = MS;
-	assert_int_equal(uccl_flow_rto(tx()), 6 * MS + UCCL_ACK_DELAY_NS);
-	tx()->host_ns = 8 * MS;
-	tx()->hostvar_ns = 3 * MS;
-	assert_int_equal(uccl_flow_rto(tx()), 26 * MS + UCCL_ACK_DELAY_NS);
-	tx()->srtt_ns = UCCL_NS_PER_S;
-	assert_int_equal(uccl_flow_rto(tx()), UCCL_RTO_MAX_NS);
-	pair_fini(&p);
-}
-
 static void probe__tail_after_two_rtts(void **state)
 {
 	uint64_t sent;
@@ -226,8 +207,8 @@ static void probe__tail_after_two_rtts(void **state)
 	(void)state;
 	start(pair_packets());
 	transfer(100 * KIB);
-	tx()->srtt_ns = 400 * US;
-	tx()->rttvar_ns = 50 * US;
+	tx()->times.srtt_ns = 400 * US;
+	tx()->times.rttvar_ns = 50 * US;
 	sent = p.now;
 	pair_record(&p, 0, 100);
 	pair_pump_one(&p, 0);
@@ -245,8 +226,8 @@ static void probe__tail_after_variation(void **state)
 {
 	(void)state;
 	start(pair_packets());
-	tx()->srtt_ns = 300 * US;
-	tx()->rttvar_ns = 100 * US;
+	tx()->times.srtt_ns = 300 * US;
+	tx()->times.rttvar_ns = 100 * US;
 	pair_record(&p, 0, 1);
 	pair_pump_one(&p, 0);
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + 300 * US + 4 * 100 * US + UCCL_ACK_DELAY_NS);
@@ -258,13 +239,13 @@ static void probe__tail_bounds(void **state)
 {
 	(void)state;
 	start(pair_packets());
-	tx()->srtt_ns = 10 * US;
+	tx()->times.srtt_ns = 10 * US;
 	pair_record(&p, 0, 1);
 	pair_pump_one(&p, 0);
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + 20 * US + UCCL_ACK_DELAY_NS);
 	pair_fini(&p);
 	start(pair_packets());
-	tx()->srtt_ns = 150 * MS;
+	tx()->times.srtt_ns = 150 * MS;
 	pair_record(&p, 0, 1);
 	pair_pump_one(&p, 0);
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + 150 * MS + UCCL_ACK_DELAY_NS);
@@ -1378,7 +1359,6 @@ int main(void)
 		cmocka_unit_test(flow_withdraw__before_it_left),
 		cmocka_unit_test(flow_withdraw__too_late),
 		cmocka_unit_test(flow_acked__by_cookie),
-		cmocka_unit_test(flow_rto__values),
 		cmocka_unit_test(path_refresh__none_left),
 		cmocka_unit_test(path_refresh__ends_the_burst),
 		cmocka_unit_test(path_loss__black_hole),

@@ -52,7 +52,7 @@ static void engine_view__what_the_engine_knows(void **state)
 	p = uccl_view_first(&block.v);
 	assert_int_equal(p->port, 4001);
 	assert_int_equal(p->state, UCCL_VIEW_OPEN);
-	assert_int_equal(p->srtt_ns, f->srtt_ns);
+	assert_int_equal(p->srtt_ns, f->times.srtt_ns);
 	assert_int_equal(p->heard_ago_ns, 5);
 	assert_int_equal(p->slots, f->slots);
 	for (uint16_t i = 0; i < p->npaths; i++) {

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Part of a flow: how long things take. Two estimators that are never mixed: the fabric's round trip, without what the
+ * peer's host needs; and what the host needs to answer, beyond what it may. The time-outs follow from the two alone.
+ *
+ * The grammar: init first; `rtt` and `host` for samples; everything else only asks, at any time.
+ */
+#ifndef UCCL_CORE_TIMES_H
+#define UCCL_CORE_TIMES_H
+
+#include <stdint.h>
+
+#include "base/units.h"
+
+/* A receiver never delays an acknowledgement longer than this (RFC 9000 calls it max_ack_delay). */
+#define UCCL_ACK_DELAY_NS (100 * UCCL_NS_PER_US)
+/* Longest time between two probes of a silent peer. */
+#define UCCL_RTO_MAX_NS (200 * UCCL_NS_PER_MS)
+
+struct uccl_times {
+	uint64_t rto_min_ns;
+	/* The fabric: smoothed over all paths (0: no sample yet), the shortest (UCCL_NEVER: none), the latest. */
+	uint64_t srtt_ns, rttvar_ns, min_rtt_ns, last_rtt_ns;
+	/* The peer's host: mean and mean deviation. PROTOCOL R99 */
+	uint64_t host_ns, hostvar_ns;
+	uint64_t host_heard_ns;		/* when its last sample came */
+};
+
+void uccl_times_init(struct uccl_times *t, uint64_t rto_min_ns);
+/* A round trip, turnaround taken off. */
+void uccl_times_rtt(struct uccl_times *t, uint64_t rtt_ns);
+/* The peer's host took so long. */
+void uccl_times_host(struct uccl_times *t, uint64_t delay_ns, uint64_t now);
+
+/* What the peer's host may take before silence says anything. PROTOCOL R99 */
+static inline uint64_t uccl_times_host_wait(const struct uccl_times *t)
+{
+	return t->host_ns + 4 * t->hostvar_ns;
+}
+
+/* Smoothed RTT plus variation, the base of the time-out. */
+static inline uint64_t uccl_times_rto(const struct uccl_times *t)
+{
+	uint64_t rto = t->srtt_ns ? t->srtt_ns + 4 * t->rttvar_ns + UCCL_ACK_DELAY_NS : 4 * t->rto_min_ns;
+
+	return uccl_clamp(rto + uccl_times_host_wait(t), t->rto_min_ns, UCCL_RTO_MAX_NS);
+}
+
+/*
+ * The probe time-out is two RTTs (RFC 8985 section 7.2), or an RTT and four times its variation (RFC 9002 section
+ * 6.2.1) where paths differ, and what an acknowledgement may be delayed; never later than the RTO. It has no floor: a
+ * needless probe costs one small packet, a late one a stall of the whole tail.
+ */
+static inline uint64_t uccl_times_pto(const struct uccl_times *t)
+{
+	if (!t->srtt_ns)
+		return uccl_times_rto(t);
+	return uccl_min(uccl_max(2 * t->srtt_ns, t->srtt_ns + 4 * t->rttvar_ns) + UCCL_ACK_DELAY_NS +
+			uccl_times_host_wait(t), uccl_times_rto(t));
+}
+
+#endif
