@@ -216,7 +216,7 @@ static void slots_meet(struct uccl_flow *f)
 	if (f->slots_met == f->slots_turn || f->inflight_chunks > f->slots)
 		return;
 	f->slots_met = f->slots_turn;
-	f->ack_now = true;
+	uccl_owed_at_once(&f->owed);
 }
 
 enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32_t ts, uint64_t age_ns, uint64_t now)
@@ -259,9 +259,8 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 	reorder_learn(f, a->dups, now);
 	/* A peer that only listens would never know which of its paths bring its acknowledgements here. PROTOCOL R58 */
 	if (f->cfg.paths_rx > 1 &&
-	    (f->backoff > 1 || (info.bytes && now - f->told_ns >= uccl_max(REPORT_NS, f->times.srtt_ns))))
-		f->ack_now = true;
-	f->progress_ns = now;
+	    (f->backoff > 1 || (info.bytes && now - f->owed.told_ns >= uccl_max(REPORT_NS, f->times.srtt_ns))))
+		uccl_owed_at_once(&f->owed);
 	/* An answer without news, as that of a path on probation, says nothing of what is waited for. PROTOCOL R54 */
 	if (f->backoff || f->una != una || f->high_acked != high || info.bytes) {
 		f->backoff = 0;

@@ -76,23 +76,6 @@ static struct uccl_rx_slot *rx_slot(struct uccl_flow *f, uint64_t csn)
 	return &f->rx_slots[csn & (f->cfg.window - 1)];
 }
 
-/*
- * Note the write in its path's line of the next block. One that waits for its descriptor is not told of: the line
- * would prove that others are lost which only wait likewise. PROTOCOL R52
- */
-static void write_line(struct uccl_flow *f, uint16_t path, uint64_t csn, uint64_t came)
-{
-	struct uccl_rx_path *r = &f->rx_paths[path];
-
-	if (csn + 1 <= r->high_csn)
-		return;
-	r->high_csn = csn + 1;
-	r->write_ns = came;
-	if (!r->dirty && !r->write_dirty)
-		f->dirty[f->ndirty++] = path;
-	r->write_dirty = true;
-}
-
 /* Hand up bytes `from` to `to` of a chunk that the NIC has written. */
 static enum uccl_drop write_part(struct uccl_flow *f, const struct uccl_rx_desc *d, uint64_t off, uint64_t from,
 				 uint64_t to, uint64_t now)
@@ -152,7 +135,7 @@ static void write_deliver(struct uccl_flow *f, struct uccl_rx_desc *d, uint64_t 
 	flow_received(f, csn, len, false, now);
 	flow_doubts_age(f, csn, now);
 	/* Writes carry no request for an acknowledgement: the last one announced is taken for one. */
-	flow_owe_ack(f, csn, !desc_find(f, csn + 1) || (f->owed + 1ull) * len >= OWED_BYTES, now);
+	flow_owe_ack(f, csn, !desc_find(f, csn + 1) || (f->owed.chunks + 1ull) * len >= OWED_BYTES, now);
 }
 
 bool flow_desc_claims(struct uccl_flow *f, uint64_t csn)
@@ -171,10 +154,10 @@ enum uccl_drop flow_desc_check(const struct uccl_flow *f, uint64_t csn, const st
 
 	if (!f->cfg.write_bytes)
 		return UCCL_DROP_STATE;
-	if (d->chunk > f->cfg.write_bytes || d->count >= f->cfg.window - (csn - f->rcv_nxt))
+	if (d->chunk > f->cfg.write_bytes || d->count >= f->cfg.window - (csn - f->rcv.nxt))
 		return UCCL_DROP_RECORD;
 	for (uint64_t c = first; c < first + d->count; c++)
-		if (rcv_has(f, c))
+		if (uccl_arrived_has(&f->rcv, c))
 			return UCCL_DROP_RECORD;
 	return UCCL_DROP_COUNT;
 }
@@ -188,13 +171,13 @@ void flow_desc_rx(struct uccl_flow *f, uint64_t csn, const struct uccl_desc *d, 
 		struct uccl_rx_slot *s;
 		struct uccl_rx_desc *rd;
 
-		if (c < f->rcv_nxt || c - f->rcv_nxt >= f->cfg.window || rcv_has(f, c))
+		if (c < f->rcv.nxt || c - f->rcv.nxt >= f->cfg.window || uccl_arrived_has(&f->rcv, c))
 			continue;
 		s = rx_slot(f, c);
 		rd = desc_find(f, c);
 		if (s->early && rd) {
 			s->early = false;
-			write_line(f, s->wpath, c, s->came);
+			uccl_owed_write(&f->owed, s->wpath, c, s->came);
 			s->came = 0;
 			write_deliver(f, rd, c, s->wlen, now);
 		}
@@ -214,8 +197,7 @@ static void doubts_after_write(struct uccl_flow *f, uint64_t csn, uint16_t path,
 
 void uccl_flow_rx_write(struct uccl_flow *f, uint32_t imm, uint32_t len, uint16_t path, uint64_t now)
 {
-	uint64_t csn = uccl_seq_expand(f->rcv_nxt, imm, UCCL_IMM_CSN_BITS);
-	struct uccl_rx_path *r;
+	uint64_t csn = uccl_seq_expand(f->rcv.nxt, imm, UCCL_IMM_CSN_BITS);
 	struct uccl_rx_desc *d;
 	struct uccl_rx_slot *s;
 	bool late, had_doubt;
@@ -228,24 +210,21 @@ void uccl_flow_rx_write(struct uccl_flow *f, uint32_t imm, uint32_t len, uint16_
 		flow_drop(f, UCCL_DROP_EPOCH, path, now);
 		return;
 	}
-	late = csn < f->rcv_nxt;
-	if (csn < f->cfg.csn_rx || (!late && csn - f->rcv_nxt >= f->cfg.window)) {
+	late = csn < f->rcv.nxt;
+	if (csn < f->cfg.csn_rx || (!late && csn - f->rcv.nxt >= f->cfg.window)) {
 		flow_drop(f, UCCL_DROP_WINDOW, path, now);
 		return;
 	}
 	f->heard_ns = now;
 	f->cfg.stats->writes_rx++;
 	flow_trace(f, UCCL_TRACE_RX_WRITE, 0, path, csn, len, 0, now);
-	r = &f->rx_paths[path];
-	if (csn + 1 > r->seen_csn && !late) {
-		r->seen_csn = csn + 1;
-	} else if (csn + 1 < r->seen_csn && f->fifo) {
+	if (uccl_owed_seen(&f->owed, path, csn, late) && f->fifo) {
 		f->fifo = false;
 		f->cfg.stats->fifo_broken++;
 	}
 	had_doubt = doubt_find(f, csn);
 	doubts_after_write(f, csn, path, now);
-	if (late || rcv_has(f, csn)) {
+	if (late || uccl_arrived_has(&f->rcv, csn)) {
 		/* The late original of a chunk is expected once; anything else the network doubled. PROTOCOL R27 */
 		had_doubt = had_doubt || late_take(f, csn);
 		if (!had_doubt) {
@@ -253,13 +232,13 @@ void uccl_flow_rx_write(struct uccl_flow *f, uint32_t imm, uint32_t len, uint16_
 			f->cfg.stats->dup_writes++;
 		}
 		if (!late)
-			write_line(f, path, csn, now);
+			uccl_owed_write(&f->owed, path, csn, now);
 		flow_rx_dup(f, had_doubt, now);
 		return;
 	}
 	d = desc_find(f, csn);
 	if (d) {
-		write_line(f, path, csn, now);
+		uccl_owed_write(&f->owed, path, csn, now);
 		write_deliver(f, d, csn, len, now);
 		return;
 	}
@@ -366,7 +345,7 @@ enum uccl_drop flow_frag_rx(struct uccl_flow *f, const struct uccl_hdr *h, uint6
 		struct uccl_doubt *doubt = doubt_find(f, csn);
 
 		f->cfg.stats->doubtful++;
-		if (doubt && f->fifo && f->rx_paths[path].seen_csn > csn + 1)
+		if (doubt && f->fifo && f->owed.paths[path].seen_csn > csn + 1)
 			doubt_settle(f, doubt, now);
 	}
 	return reason;

@@ -55,11 +55,8 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 		f->rtxq[i].csns = calloc(f->log_cap, sizeof(*f->rtxq[i].csns));
 	f->paths = calloc(cfg->paths_tx, sizeof(*f->paths));
 	f->usable = calloc(cfg->paths_tx, sizeof(*f->usable));
-	f->rx_paths = calloc(cfg->paths_rx, sizeof(*f->rx_paths));
-	f->dirty = calloc(cfg->paths_rx, sizeof(*f->dirty));
-	f->rcv_map = calloc(cfg->window / 64, sizeof(*f->rcv_map));
 	if (!f->log || !f->rtxq[UCCL_RTX_SMALL].csns || !f->rtxq[UCCL_RTX_LONG].csns || !f->paths || !f->usable ||
-	    !f->rx_paths || !f->dirty || !f->rcv_map)
+	    !uccl_arrived_init(&f->rcv, cfg->window, cfg->csn_rx) || !uccl_owed_init(&f->owed, cfg->paths_rx, now))
 		goto nomem;
 	if (cfg->write_bytes) {
 		f->rx_slots = calloc(cfg->window, sizeof(*f->rx_slots));
@@ -87,13 +84,12 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 		uccl_pmtu_told(&f->pmtu, cfg->mtu_known, now);
 	flow_mtu_set(f);
 	f->una = f->nxt = f->high_acked = f->grant_cum = cfg->csn_tx;
-	f->rcv_nxt = f->rcv_high = cfg->csn_rx;
 	f->slots = cfg->slots_tx;
 	f->msg_limit = cfg->msg_limit_tx;
 	uccl_times_init(&f->times, cfg->rto_min_ns);
-	f->ack_at = f->rack_at = f->probe_at = UCCL_NEVER;
+	f->rack_at = f->probe_at = UCCL_NEVER;
 	uccl_closing_init(&f->close);
-	f->heard_ns = f->progress_ns = f->told_ns = now;
+	f->heard_ns = now;
 	f->fifo = cfg->fifo_paths;
 
 	pcfg.window_max = (uint64_t)pcfg.chunk_bytes * uccl_min(cfg->window, cfg->slots_tx ? 4096 : 64);
@@ -124,9 +120,8 @@ void uccl_flow_fini(struct uccl_flow *f)
 		free(f->rtxq[i].csns);
 	free(f->paths);
 	free(f->usable);
-	free(f->rx_paths);
-	free(f->dirty);
-	free(f->rcv_map);
+	uccl_arrived_fini(&f->rcv);
+	uccl_owed_fini(&f->owed);
 	free(f->rx_slots);
 	free(f->descs);
 	free(f->doubts);
@@ -570,7 +565,7 @@ const char *uccl_flow_check(const struct uccl_flow *f)
 
 	if (f->una > f->nxt || f->nxt - f->una > f->log_cap || f->log_cap > f->cfg.window)
 		return "send window bounds";
-	if (f->high_acked > f->nxt || f->rcv_nxt > f->rcv_high || f->rcv_high - f->rcv_nxt > f->cfg.window)
+	if (f->high_acked > f->nxt || f->rcv.nxt > f->rcv.high || f->rcv.high - f->rcv.nxt > f->cfg.window)
 		return "receive window bounds";
 	for (uint64_t c = f->una; c != f->nxt; c++) {
 		const struct uccl_sent *e = flow_sent(f, c);
@@ -595,7 +590,7 @@ const char *uccl_flow_check(const struct uccl_flow *f)
 		return "count of chunks in pieces";
 	if (unacked && f->probe_at == UCCL_NEVER)
 		return "something is not acknowledged and no timer runs";
-	if (rcv_has(f, f->rcv_nxt))
+	if (uccl_arrived_has(&f->rcv, f->rcv.nxt))
 		return "first missing chunk is marked received";
 	return flow_check_paths(f);
 }

@@ -19,8 +19,10 @@
 
 #include "base/heap.h"
 #include "base/rng.h"
+#include "core/arrived.h"
 #include "core/chunk.h"
 #include "core/closing.h"
+#include "core/owed.h"
 #include "core/pacer.h"
 #include "core/path.h"
 #include "core/pmtu.h"
@@ -127,18 +129,6 @@ struct uccl_rtxq {
 
 /* Records of control size and descriptors go first. PROTOCOL R63 */
 enum uccl_rtx_kind { UCCL_RTX_SMALL, UCCL_RTX_LONG, UCCL_RTX_KINDS };
-
-/* Receiving side of a path: what the acknowledgement block will say about it. */
-struct uccl_rx_path {
-	uint32_t high_seq;
-	bool dirty;		/* owed in the next block */
-	bool write_dirty;
-	uint64_t arrived_ns;
-	uint32_t echo;		/* apart from high_seq: as one load, both would wait for the stores of the decoder */
-	uint64_t high_csn;	/* direct writes: highest CSN + 1 of those taken in, 0: none */
-	uint64_t seen_csn;	/* likewise of those that came, with those that wait for their descriptor */
-	uint64_t write_ns;
-};
 
 /* Direct: state of one CSN in the receive window. */
 struct uccl_rx_slot {
@@ -297,7 +287,6 @@ struct uccl_flow {
 	uint64_t rto_ns;		/* when the latest row of time-outs began */
 	uint32_t rto_chunks, rto_lost;	/* in flight then, and lost of them so far; chunks 0: the policies have heard */
 	uint64_t heard_ns;		/* last accepted packet */
-	uint64_t progress_ns;		/* last new acknowledgement */
 	uint64_t reacted_ns;		/* the peer reported something new of ours */
 	uint64_t control_at;		/* next look at control packets that were not reported */
 	uint32_t reorder_pkts;		/* tolerance of the in-path proof, grows with spurious retransmissions */
@@ -307,22 +296,9 @@ struct uccl_flow {
 	bool app_limited;
 
 	/* receiving */
-	uint64_t rcv_nxt;		/* first CSN not received */
-	uint64_t rcv_high;		/* highest received + 1 */
-	uint64_t *rcv_map;		/* window bits, indexed by CSN */
-	struct uccl_rx_path *rx_paths;
-	uint16_t *dirty;		/* indices of dirty rx_paths */
-	uint16_t ndirty;
-	uint32_t dups;
-	uint32_t rcv_msg_limit;		/* what we grant; msg writes it */
-	bool rcv_short;			/* msg: no memory for unexpected payload, peers should send envelopes only */
-	uint32_t owed;			/* chunks received since the last block */
-	bool ack_now;
-	uint64_t ack_at;		/* delayed acknowledgement */
-	uint64_t told_ns;		/* when the last block left */
-	uint64_t answer_ns;		/* the last PROBE that was answered */
+	struct uccl_arrived rcv;
+	struct uccl_owed owed;
 	uint32_t unheard;		/* answers in a row that the peer does not know of */
-	uint8_t answers_more;		/* the answer goes on so many other paths, too */
 	uint64_t received_bytes;	/* bulk payload, for credits */
 	uint64_t demand;		/* what the peer wants to send in all */
 	uint64_t peer_lost;		/* what it told to have lost of that */

@@ -59,13 +59,6 @@ static inline uint32_t flow_payload(const struct uccl_flow *f, uint32_t bytes)
 	return (uint32_t)uccl_min(f->cfg.chunk_bytes, bytes - UCCL_HDR_LEN);
 }
 
-static inline bool rcv_has(const struct uccl_flow *f, uint64_t csn)
-{
-	uint64_t i = csn & (f->cfg.window - 1);
-
-	return f->rcv_map[i / 64] >> (i % 64) & 1;
-}
-
 static inline void flow_trace(const struct uccl_flow *f, enum uccl_trace_kind kind, uint8_t what, uint16_t path,
 			      uint64_t seq, uint32_t len, uint32_t arg, uint64_t now)
 {
@@ -134,10 +127,8 @@ void flow_chunk_parts(struct uccl_flow *f, uint64_t csn);
 /* received.c */
 void flow_received(struct uccl_flow *f, uint64_t csn, uint32_t bytes, bool rtx, uint64_t now);
 void flow_owe_ack(struct uccl_flow *f, uint64_t csn, bool ar, uint64_t now);
-/* `excused`: nobody sent too early, so the peer is not told to be more patient. */
+/* A chunk that is here already; see uccl_owed_dup. */
 void flow_rx_dup(struct uccl_flow *f, bool excused, uint64_t now);
-/* What arrived since the peer last heard us is told once more: the blocks that told it may be lost. */
-void flow_rx_paths_again(struct uccl_flow *f);
 
 /* direct.c */
 /* Is this chunk announced as a direct write? */

@@ -3,8 +3,6 @@
  * What arrived in packets: checks, duplicates, placement. No acknowledgement is sent here: the flow owes one
  * (received.c), and uccl_flow_tx lets any packet carry it.
  */
-#include <string.h>
-
 #include "base/seq.h"
 #include "core/internal.h"
 
@@ -15,49 +13,21 @@
 #define CREDIT_STEP_MAX ((uint64_t)1 << 48)
 #define CREDIT_MAX ((uint64_t)1 << 62)
 
-/* Note the packet in its path's line of the next acknowledgement block. */
-static void rx_path(struct uccl_flow *f, const struct uccl_hdr *h, uint64_t age_ns, uint64_t now)
-{
-	struct uccl_rx_path *r = &f->rx_paths[h->path];
-
-	if ((int32_t)(h->pseq - r->high_seq) <= 0)
-		return;
-	r->high_seq = h->pseq;
-	r->echo = h->ts;
-	r->arrived_ns = now > age_ns ? now - age_ns : now;
-	if (!r->dirty && !r->write_dirty)
-		f->dirty[f->ndirty++] = h->path;
-	r->dirty = true;
-}
-
-/*
- * An answer is due, with the line of this path first: it may be what the peer waits for. If the last answer is an RTT
- * old and none of ours was reported since, it was lost. PROTOCOL R57
- */
+/* An answer is due; if the last one was lost, several. PROTOCOL R57 */
 static void rx_probe(struct uccl_flow *f, uint16_t path, uint64_t now)
 {
-	uint16_t i = 0;
+	uint64_t gap = uccl_max(f->cfg.rto_min_ns / 2, f->times.srtt_ns);
 
-	while (i < f->ndirty && f->dirty[i] != path)
-		i++;
-	if (i < f->ndirty) {
-		memmove(f->dirty + 1, f->dirty, i * sizeof(*f->dirty));
-		f->dirty[0] = path;
-	}
-	f->ack_now = true;
-	if (f->answer_ns && now - f->answer_ns < uccl_max(f->cfg.rto_min_ns / 2, f->times.srtt_ns))
+	if (!uccl_owed_answer(&f->owed, path, gap, f->reacted_ns, now))
 		return;
-	if (f->answer_ns && f->answer_ns >= f->reacted_ns) {
-		flow_control_unheard(f);
-		flow_rx_paths_again(f);
-		f->answers_more = (uint8_t)(uccl_min(f->unheard < 3 ? 2 : ANSWERS_MAX, f->cfg.paths_tx) - 1);
-	}
-	f->answer_ns = now;
+	flow_control_unheard(f);
+	uccl_owed_again(&f->owed, f->reacted_ns);
+	uccl_owed_answer_more(&f->owed, (uint8_t)(uccl_min(f->unheard < 3 ? 2 : ANSWERS_MAX, f->cfg.paths_tx) - 1));
 }
 
 static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *payload, uint64_t now)
 {
-	uint64_t csn = uccl_seq_expand(f->rcv_nxt, h->csn, 32);
+	uint64_t csn = uccl_seq_expand(f->rcv.nxt, h->csn, 32);
 	struct uccl_chunk_in in = {
 		.rtype = h->rtype,
 		.rec = h->rec,
@@ -68,12 +38,12 @@ static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_
 	uint32_t bytes = h->payload_len;
 	struct uccl_desc d;
 
-	if (csn < f->rcv_nxt || (csn - f->rcv_nxt < f->cfg.window && rcv_has(f, csn))) {
+	if (csn < f->rcv.nxt || (csn - f->rcv.nxt < f->cfg.window && uccl_arrived_has(&f->rcv, csn))) {
 		/* Of pieces all are sent again when one was lost. */
 		flow_rx_dup(f, h->type == UCCL_PKT_PIECE, now);
 		return;
 	}
-	if (csn - f->rcv_nxt >= f->cfg.window) {
+	if (csn - f->rcv.nxt >= f->cfg.window) {
 		flow_drop(f, UCCL_DROP_WINDOW, h->path, now);
 		return;
 	}
@@ -103,7 +73,7 @@ static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_
 	if ((h->type == UCCL_PKT_FRAG || h->type == UCCL_PKT_PIECE) && !bytes) {
 		/* A part: the chunk is not there yet, the last one asks for the acknowledgement. */
 		if (h->flags & UCCL_FLAG_AR)
-			f->ack_at = uccl_min(f->ack_at, now + 1);
+			uccl_owed_until(&f->owed, now + 1);
 		return;
 	}
 	if (h->type != UCCL_PKT_FRAG)
@@ -138,7 +108,7 @@ void uccl_flow_rx(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *
 	f->cfg.stats->rx_packets++;
 	flow_trace(f, UCCL_TRACE_RX, h->type, h->path, h->csn, h->payload_len, h->pseq, now);
 	f->heard_ns = now;
-	rx_path(f, h, age_ns, now);
+	uccl_owed_packet(&f->owed, h->path, h->pseq, h->ts, now > age_ns ? now - age_ns : now);
 
 	switch (h->type) {
 	case UCCL_PKT_CHUNK:

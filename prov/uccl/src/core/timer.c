@@ -63,7 +63,7 @@ static void probe_expire(struct uccl_flow *f, uint64_t now)
 
 uint64_t uccl_flow_expiry(const struct uccl_flow *f)
 {
-	uint64_t at = uccl_min(f->ack_at, uccl_min(f->rack_at, f->probe_at));
+	uint64_t at = uccl_min(f->owed.at, uccl_min(f->rack_at, f->probe_at));
 
 	at = uccl_min(at, uccl_min(f->path_at, f->close.at));
 	/* Pacing matters only when something waits and nothing else will wake the flow. */
@@ -76,10 +76,8 @@ uint64_t uccl_flow_expiry(const struct uccl_flow *f)
 
 void uccl_flow_expire(struct uccl_flow *f, uint64_t now)
 {
-	if (now >= f->ack_at) {
-		f->ack_now = true;
-		f->ack_at = UCCL_NEVER;
-	}
+	if (now >= f->owed.at)
+		uccl_owed_expire(&f->owed);
 	if (now >= f->rack_at)
 		flow_detect(f, now);
 	if (now >= f->probe_at)

@@ -54,75 +54,25 @@
 static uint16_t tx_ack(struct uccl_flow *f, uint8_t *tail, uint32_t room, bool payload, bool sure, uint64_t now)
 {
 	struct uccl_ack a;
-	uint16_t kept = 0;
-	uint64_t span = f->rcv_high > f->rcv_nxt ? f->rcv_high - f->rcv_nxt - 1 : 0;
-	uint32_t lines = 0, line = uccl_ack_len(1, 0) - UCCL_ACK_FIXED;
+	uint32_t lines = uccl_owed_lines(&f->owed), line = uccl_ack_len(1, 0) - UCCL_ACK_FIXED;
+	uint8_t nwords = uccl_arrived_words(&f->rcv, UCCL_ACK_WORDS_MAX);
 
-	for (uint16_t i = 0; i < f->ndirty; i++)
-		lines += (uint32_t)f->rx_paths[f->dirty[i]].dirty + f->rx_paths[f->dirty[i]].write_dirty;
-	lines = (uint32_t)uccl_min(lines, UCCL_ACK_PATHS_MAX);
-	a.nwords = (uint8_t)uccl_min((span + 63) / 64, UCCL_ACK_WORDS_MAX);
-	if (uccl_ack_len((uint8_t)lines, a.nwords) > room) {
+	if (uccl_ack_len((uint8_t)lines, nwords) > room) {
 		if (payload)
 			return 0;
 		/* A path may need two lines. */
 		lines = (uint32_t)uccl_min(lines, uccl_max((room - UCCL_ACK_FIXED) / 2 / line, 2));
-		a.nwords = (uint8_t)uccl_min(a.nwords, (room - uccl_ack_len((uint8_t)lines, 0)) / 8);
+		nwords = (uint8_t)uccl_min(nwords, (room - uccl_ack_len((uint8_t)lines, 0)) / 8);
 	}
-
-	a.npaths = 0;
-	for (uint16_t i = 0; i < f->ndirty; i++) {
-		struct uccl_rx_path *r = &f->rx_paths[f->dirty[i]];
-
-		if ((uint32_t)a.npaths + r->dirty + r->write_dirty > lines) {
-			if (sure)
-				f->dirty[kept++] = f->dirty[i];
-			continue;
-		}
-		if (r->dirty)
-			a.paths[a.npaths++] = (struct uccl_ack_path){
-				.path = f->dirty[i],
-				.seq = r->high_seq,
-				.echo = r->echo,
-				.delay = (uint32_t)((now - r->arrived_ns) >> UCCL_TS_SHIFT),
-			};
-		if (r->write_dirty)
-			a.paths[a.npaths++] = (struct uccl_ack_path){
-				.path = f->dirty[i],
-				.write = true,
-				.seq = (uint32_t)(r->high_csn - 1),
-				.delay = (uint32_t)((now - r->write_ns) >> UCCL_TS_SHIFT),
-			};
-		if (sure)
-			r->dirty = r->write_dirty = false;
-	}
-	a.cum = (uint32_t)f->rcv_nxt;
-	a.dups = f->dups;
-	a.msg_limit = f->rcv_msg_limit;
+	uccl_arrived_tell(&f->rcv, &a, nwords);
 	a.turn = 0;
 	if (f->cfg.grant) {
-		f->cfg.slots_rx = uccl_slots_tell(f->cfg.grant, f->owed, f->times.srtt_ns, now);
+		f->cfg.slots_rx = uccl_slots_tell(f->cfg.grant, f->owed.chunks, f->times.srtt_ns, now);
 		a.turn = f->cfg.grant->turn;
 	}
 	a.slots = f->cfg.slots_rx;
 	a.met = f->slots_met;
-	a.rcv_short = f->rcv_short;
-	for (uint8_t w = 0; w < a.nwords; w++) {
-		a.sack[w] = 0;
-		for (unsigned int b = 0; b < 64; b++) {
-			uint64_t csn = f->rcv_nxt + 1 + 64u * w + b;
-
-			if (csn < f->rcv_high && rcv_has(f, csn))
-				a.sack[w] |= 1ull << b;
-		}
-	}
-	if (sure) {
-		f->ndirty = kept;
-		f->owed = 0;
-		f->told_ns = now;
-		f->ack_now = false;
-		f->ack_at = UCCL_NEVER;
-	}
+	uccl_owed_tell(&f->owed, &a, lines, sure, now);
 	f->cfg.stats->acks_tx++;
 	return (uint16_t)uccl_ack_encode(tail, &a);
 }
@@ -141,7 +91,7 @@ static void tx_packet(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_hdr *
 	tx->hdr_len = UCCL_HDR_LEN;
 	tx->tail_len = 0;
 	/* Behind a full packet there is no room even for the shortest block. */
-	if ((want_ack || f->owed || f->ack_now) &&
+	if ((want_ack || f->owed.chunks || f->owed.now) &&
 	    UCCL_HDR_LEN + tx->payload_len + UCCL_ACK_FIXED <= f->pmtu.bytes)
 		tx->tail_len = tx_ack(f, tx->tail, f->pmtu.bytes - UCCL_HDR_LEN - tx->payload_len, tx->payload_len,
 				      h->type != UCCL_PKT_PROBE || p->control, now);
@@ -358,10 +308,8 @@ static struct uccl_sent *log_new(struct uccl_flow *f, struct uccl_item *item, ui
 	f->inflight_bytes += len;
 	f->paths[path].inflight += len;
 	f->cfg.stats->tx_bytes += len;
-	if (was_idle) {
-		f->progress_ns = now;
+	if (was_idle)
 		f->backoff = 0;
-	}
 	/* The packets of a train leave in one instant, so the timer is right already. */
 	if (!f->backoff && (was_idle || f->armed_ns != now))
 		flow_probe_arm(f, now);
@@ -617,7 +565,7 @@ static int tx_probes(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 			f->paths[i].probe_due = false;
 			f->probes_due--;
 			if (f->backoff > 1)
-				flow_rx_paths_again(f);
+				uccl_owed_again(&f->owed, f->reacted_ns);
 			return tx_control(f, tx, UCCL_PKT_PROBE, UCCL_FLAG_AR, NULL, i, true, now);
 		}
 	return 0;
@@ -1016,11 +964,10 @@ int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		return 1;
 	if (tx_credit(f, tx, now))
 		return 1;
-	if (f->ack_now)
+	if (f->owed.now)
 		return tx_control(f, tx, UCCL_PKT_ACK, 0, NULL, tx_control_path(f), true, now);
-	if (f->answers_more) {
-		f->answers_more--;
-		flow_rx_paths_again(f);
+	if (uccl_owed_take_answer(&f->owed)) {
+		uccl_owed_again(&f->owed, f->reacted_ns);
 		path = f->unheard > 1 ? tx_control_path(f) : flow_next_path(f);
 		/* One after the other, but the first answer may have taken the same by preference. */
 		if (f->ncontrol && path == f->control[f->control_next % f->ncontrol])

@@ -30,15 +30,16 @@ void msg_peer_limits(struct uccl_peer *p)
 	uint32_t limit = (uint32_t)p->rx_mseq + UCCL_MSG_LIMIT - p->held;
 	struct uccl_flow *f = &p->flow;
 
-	f->rcv_short = peer_over(p, p->mep->unexpected_max, uccl_min(p->mep->unexpected_max, UCCL_HELD_LEAST), 0);
-	if ((int32_t)(limit - f->rcv_msg_limit) <= 0)
+	uccl_owed_short(&f->owed,
+			peer_over(p, p->mep->unexpected_max, uccl_min(p->mep->unexpected_max, UCCL_HELD_LEAST), 0));
+	if ((int32_t)(limit - f->owed.msg_limit) <= 0)
 		return;
 	/* It has used up what it knew of, so nothing will come that could be answered with this. */
-	if ((uint32_t)p->rx_mseq == f->rcv_msg_limit && p->open) {
-		f->ack_now = true;
+	if ((uint32_t)p->rx_mseq == f->owed.msg_limit && p->open) {
+		uccl_owed_at_once(&f->owed);
 		p->mep->ops->ready(p);
 	}
-	f->rcv_msg_limit = limit;
+	uccl_owed_grant(&f->owed, limit);
 }
 
 int msg_rx_hold(struct uccl_msg_rx *rx, uint64_t len)

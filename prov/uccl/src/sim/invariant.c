@@ -175,9 +175,9 @@ static uint64_t flow_hash(const struct uccl_flow *f)
 		h = hash(h, f->rtxq[i].csns, f->log_cap * sizeof(*f->rtxq[i].csns));
 	h = hash(h, f->paths, f->cfg.paths_tx * sizeof(*f->paths));
 	h = hash(h, f->usable, f->cfg.paths_tx * sizeof(*f->usable));
-	h = hash(h, f->rx_paths, f->cfg.paths_rx * sizeof(*f->rx_paths));
-	h = hash(h, f->dirty, f->cfg.paths_rx * sizeof(*f->dirty));
-	h = hash(h, f->rcv_map, f->cfg.window / 8);
+	h = hash(h, f->owed.paths, f->cfg.paths_rx * sizeof(*f->owed.paths));
+	h = hash(h, f->owed.dirty, f->cfg.paths_rx * sizeof(*f->owed.dirty));
+	h = hash(h, f->rcv.map, f->cfg.window / 8);
 	if (f->cfg.write_bytes) {
 		h = hash(h, f->rx_slots, f->cfg.window * sizeof(*f->rx_slots));
 		h = hash(h, f->descs, f->cfg.window * sizeof(*f->descs));
@@ -194,7 +194,7 @@ const char *uccl_sim_inv_forge(struct uccl_flow *f, uint32_t form, uint64_t now)
 		.type = UCCL_PKT_PROBE,
 		.flags = UCCL_FLAG_AR,
 		.token = f->cfg.token_rx,
-		.pseq = f->rx_paths[0].high_seq + 1,
+		.pseq = f->owed.paths[0].high_seq + 1,
 		.ts = uccl_ts(now),
 		.rec = rec,
 	};
@@ -273,7 +273,7 @@ static uint64_t flow_bytes(const struct uccl_flow *f)
 	uint64_t sum = f->log_cap * (sizeof(*f->log) + UCCL_RTX_KINDS * sizeof(*f->rtxq->csns));
 
 	sum += f->cfg.paths_tx * (sizeof(*f->paths) + sizeof(*f->usable));
-	sum += f->cfg.paths_rx * (sizeof(*f->rx_paths) + sizeof(*f->dirty)) + f->cfg.window / 8;
+	sum += f->cfg.paths_rx * (sizeof(*f->owed.paths) + sizeof(*f->owed.dirty)) + f->cfg.window / 8;
 	if (f->cfg.write_bytes)
 		sum += f->cfg.window * (sizeof(*f->rx_slots) + sizeof(*f->descs) + sizeof(*f->doubts));
 	return sum;
@@ -288,11 +288,11 @@ static const char *look_memory(const struct uccl_sim_world *w, const struct uccl
 	const struct uccl_msg_rx *rx;
 	uint32_t n = 0;
 
-	cap += UCCL_PATHS_MAX * (sizeof(*f->paths) + sizeof(*f->rx_paths) + 8);
+	cap += UCCL_PATHS_MAX * (sizeof(*f->paths) + sizeof(*f->owed.paths) + 8);
 	cap += window * (sizeof(*f->rx_slots) + sizeof(*f->descs) + sizeof(*f->doubts));
 	if (flow_bytes(f) > cap)
 		return "a flow holds more memory than its settings allow";
-	if (f->ndescs > f->cfg.window || f->ndoubts > f->cfg.window || f->ndirty > f->cfg.paths_rx)
+	if (f->ndescs > f->cfg.window || f->ndoubts > f->cfg.window || f->owed.ndirty > f->cfg.paths_rx)
 		return "a list of a flow is longer than its memory";
 	TAILQ_FOREACH(rx, &c->peer.rxs, plink)
 		n++;

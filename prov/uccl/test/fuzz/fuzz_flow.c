@@ -118,13 +118,13 @@ static void rx_packet(struct input *in, struct uccl_flow *f, uint64_t now)
 		.type = types[byte(in) % sizeof(types)],
 		.flags = byte(in),
 		.path = byte(in) % (f->cfg.paths_rx + 1u),
-		.csn = near(in, f->rcv_nxt, 80),
+		.csn = near(in, f->rcv.nxt, 80),
 		.ts = near(in, uccl_ts(now) - 20, 40),
 		.rec = rec,
 	};
 	uint8_t *body = NULL;
 
-	h.pseq = h.path < f->cfg.paths_rx ? f->rx_paths[h.path].high_seq + byte(in) % 4 : 1;
+	h.pseq = h.path < f->cfg.paths_rx ? f->owed.paths[h.path].high_seq + byte(in) % 4 : 1;
 	if (h.type == UCCL_PKT_DESC) {
 		struct uccl_desc d = {.id = byte(in) % 3,
 				      .gen = 1,
@@ -182,7 +182,7 @@ static void rx_packet(struct input *in, struct uccl_flow *f, uint64_t now)
 
 static void rx_write(struct input *in, struct uccl_flow *f, uint64_t now)
 {
-	uint32_t csn = near(in, f->rcv_nxt - 4, 80);
+	uint32_t csn = near(in, f->rcv.nxt - 4, 80);
 	uint8_t epoch = byte(in) < 250 ? f->cfg.epoch_rx : byte(in);
 
 	uccl_flow_rx_write(f, uccl_imm(csn, epoch), byte(in) % 9 * 64u, byte(in) % (f->cfg.paths_rx + 1u), now);
@@ -211,7 +211,7 @@ static void send_all(struct uccl_flow *f, uint64_t now)
 			struct uccl_ack a;
 
 			assert(uccl_ack_decode(&a, tx.tail, tx.tail_len) == UCCL_DROP_COUNT);
-			assert(a.cum == (uint32_t)f->rcv_nxt);
+			assert(a.cum == (uint32_t)f->rcv.nxt);
 		}
 	}
 	assert(n < TX_MAX);
@@ -304,7 +304,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			uccl_flow_expire(&f, now);
 			assert(!uccl_flow_check(&f));
 		}
-		assert(f.ndescs <= f.cfg.window && f.ndoubts <= f.cfg.window && f.ndirty <= f.cfg.paths_rx);
+		assert(f.ndescs <= f.cfg.window && f.ndoubts <= f.cfg.window && f.owed.ndirty <= f.cfg.paths_rx);
 		assert(say.settled + f.ndoubts == say.doubtful);
 	}
 	send_all(&f, now);

@@ -270,7 +270,7 @@ void pair_init(struct pair *p, const struct pair_cfg *cfg)
 		uccl_pacer_init(&s->pacer, cfg->link_bps);
 		PAIR_CHECK(!uccl_flow_init(&s->f, &c, s, p->now));
 		s->f.write_rtype = PAIR_BULK;
-		s->f.rcv_msg_limit = 100;
+		s->f.owed.msg_limit = 100;
 	}
 }
 
@@ -650,7 +650,7 @@ void pair_feed(struct pair *p, int to, struct uccl_hdr *h, const void *payload, 
 	if (!h->rec)
 		h->rec = rec;
 	if (!h->pseq && h->path < f->cfg.paths_rx)
-		h->pseq = f->rx_paths[h->path].high_seq + 1;
+		h->pseq = f->owed.paths[h->path].high_seq + 1;
 	h->token = f->cfg.token_rx;
 	h->ts = h->ts ? h->ts : uccl_ts(p->now);
 	h->tail_len = ack ? (uint16_t)uccl_ack_encode(tail, ack) : 0;

@@ -154,10 +154,10 @@ static void rx_write__tells_by_bytes(void **state)
 	feed_desc(base(), 0, 16, 32 * KIB, 16 * 32 * KIB);
 	feed_write(base() + 1, 32 * KIB, 0);
 	feed_write(base() + 2, 32 * KIB, 1);
-	assert_false(f->ack_now);
+	assert_false(f->owed.now);
 	feed_write(base() + 3, 32 * KIB, 2);
 	feed_write(base() + 4, 32 * KIB, 3);
-	assert_true(f->ack_now);
+	assert_true(f->owed.now);
 	pair_fini(&p);
 }
 
@@ -254,7 +254,7 @@ static void rx_write__late_original_settles(void **state)
 	/* It was expected, so it is no sign of a network that doubles. */
 	assert_false(p.side[1].f.direct_off);
 	assert_int_equal(p.side[1].stats.dup_writes, 0);
-	assert_int_equal(p.side[1].f.dups, 0);
+	assert_int_equal(p.side[1].f.owed.dups, 0);
 	pair_fini(&p);
 }
 
@@ -370,7 +370,7 @@ static void rx_write__doubled(void **state)
 	assert_true(pair_finish(&p, 20 * MS));
 	assert_true(p.side[1].f.direct_off);
 	assert_int_equal(p.side[1].stats.dup_writes, 1);
-	assert_int_equal(p.side[1].f.dups, 1);
+	assert_int_equal(p.side[1].f.owed.dups, 1);
 	pair_fini(&p);
 }
 
@@ -386,7 +386,7 @@ static void rx_write__doubled_before_its_descriptor(void **state)
 	assert_int_equal(p.side[1].stats.dup_writes, 1);
 	feed_desc(base(), 1000, 1, 4096, 4096);
 	assert_int_equal(p.side[1].raw, 1);
-	assert_int_equal(f->rcv_nxt, base() + 2);
+	assert_int_equal(f->rcv.nxt, base() + 2);
 	pair_fini(&p);
 }
 
@@ -473,9 +473,9 @@ static void rx_write__wrong_length(void **state)
 	feed_write(base() + 1, 4096, 0);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RANGE), 1);
 	assert_int_equal(p.side[1].raw, 0);
-	assert_int_equal(f->rcv_nxt, base() + 1);
+	assert_int_equal(f->rcv.nxt, base() + 1);
 	feed_frag(&(struct frag){base() + 1, 1000, PAIR_GEN, 0, 0, 1, 0, 4000});
-	assert_int_equal(f->rcv_nxt, base() + 2);
+	assert_int_equal(f->rcv.nxt, base() + 2);
 	pair_fini(&p);
 }
 
@@ -507,7 +507,7 @@ static void rx_write__after_some_fragments(void **state)
 	feed_write(base() + 1, 4096, 0);
 	assert_int_equal(p.side[1].raw_bytes, 4096);
 	assert_true(uccl_cover_whole(&parts, 4096, parts_key));
-	assert_int_equal(f->rcv_nxt, base() + 2);
+	assert_int_equal(f->rcv.nxt, base() + 2);
 	assert_int_equal(f->ndoubts, 0);
 	/* The other fragments are late now. */
 	feed_frag(&(struct frag){base() + 1, 1000, PAIR_GEN, 1024, 1, 4, 0, 1024});
@@ -550,10 +550,10 @@ static void desc_rx__malformed(void **state)
 	feed_desc(base(), 1, 1, 4097, 4097); /* larger writes than were agreed on */
 	feed_desc(base(), 1, p.cfg.window, 4096, (uint64_t)p.cfg.window * 4096);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 5);
-	assert_int_equal(f->rcv_nxt, base());
+	assert_int_equal(f->rcv.nxt, base());
 	assert_int_equal(f->ndescs, 0);
 	feed_desc(base(), 1, p.cfg.window - 1, 4096, (uint64_t)(p.cfg.window - 1) * 4096);
-	assert_int_equal(f->rcv_nxt, base() + 1);
+	assert_int_equal(f->rcv.nxt, base() + 1);
 	assert_int_equal(f->ndescs, 1);
 	pair_fini(&p);
 }
@@ -564,7 +564,7 @@ static void desc_rx__no_direct_flow(void **state)
 	start(pair_packets());
 	feed_desc(base(), 1, 1, 1024, 1024);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_STATE), 1);
-	assert_int_equal(p.side[1].f.rcv_nxt, base());
+	assert_int_equal(p.side[1].f.rcv.nxt, base());
 	pair_fini(&p);
 }
 
@@ -578,7 +578,7 @@ static void desc_rx__overlap(void **state)
 		feed_desc(base() + i, 1, 1, 4096, 4096);
 	/* Every second one is disjoint, and they end with the window. */
 	assert_int_equal(f->ndescs, p.cfg.window / 2);
-	assert_int_equal(f->rcv_nxt, base() + 1);
+	assert_int_equal(f->rcv.nxt, base() + 1);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD) + pair_dropped(&p, 1, UCCL_DROP_WINDOW),
 			 3 * p.cfg.window - p.cfg.window / 2);
 	/* The later one first. */
@@ -587,7 +587,7 @@ static void desc_rx__overlap(void **state)
 	feed_desc(base() + 1, 1, 1, 4096, 4096);
 	feed_desc(base(), 1, 1, 4096, 4096);
 	assert_int_equal(f->ndescs, 1);
-	assert_int_equal(f->rcv_nxt, base());
+	assert_int_equal(f->rcv.nxt, base());
 	/* And ranges that meet although the descriptors lie outside. */
 	feed_desc(base() + 5, 1, 4, 4096, 4 * 4096);
 	feed_desc(base() + 4, 1, 2, 4096, 2 * 4096);
@@ -620,7 +620,7 @@ static void desc_rx__chunk_inside(void **state)
 	pair_feed(&p, 1, &h, NULL, NULL);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 1);
 	assert_int_equal(p.side[1].raw, 0);
-	assert_int_equal(f->rcv_nxt, base() + 1);
+	assert_int_equal(f->rcv.nxt, base() + 1);
 	/* The other way round: the descriptor is nonsense. */
 	h = (struct uccl_hdr){.type = UCCL_PKT_CHUNK, .rtype = PAIR_RAW, .csn = (uint32_t)base() + 6};
 	pair_feed(&p, 1, &h, NULL, NULL);
@@ -643,12 +643,12 @@ static void desc_rx__held_write_is_forgotten(void **state)
 		h = (struct uccl_hdr){.type = UCCL_PKT_CHUNK, .rtype = PAIR_RAW, .csn = (uint32_t)(base() + i)};
 		pair_feed(&p, 1, &h, NULL, NULL);
 	}
-	assert_int_equal(f->rcv_nxt, base() + w);
+	assert_int_equal(f->rcv.nxt, base() + w);
 	assert_int_equal(p.side[1].raw, w);
 	/* The same place in the window, one turn later. */
 	feed_desc(base() + w, 1, 1, 4096, 4096);
 	assert_int_equal(p.side[1].raw, w);
-	assert_int_equal(f->rcv_nxt, base() + w + 1);
+	assert_int_equal(f->rcv.nxt, base() + w + 1);
 	pair_fini(&p);
 }
 
@@ -682,14 +682,14 @@ static void frag_rx__refused(void **state)
 		feed_frag(&t[i].v);
 		assert_int_equal(pair_dropped(&p, 1, t[i].why), before + 1);
 		assert_int_equal(p.side[1].raw, 0);
-		assert_int_equal(f->rcv_nxt, b + 1);
+		assert_int_equal(f->rcv.nxt, b + 1);
 	}
 	assert_int_equal(p.side[1].stats.rx_bytes, 0);
 	/* The exact ranges pass. */
 	feed_frag(&(struct frag){b + 2, 5, PAIR_GEN, 4096, 0, 1, 0, 4096});
 	feed_frag(&(struct frag){b + 3, 5, PAIR_GEN, 8192, 0, 1, 0, 1000});
 	feed_frag(&(struct frag){b + 1, 5, PAIR_GEN, 0, 0, 1, 0, 4096});
-	assert_int_equal(f->rcv_nxt, b + 4);
+	assert_int_equal(f->rcv.nxt, b + 4);
 	assert_int_equal(f->ndoubts, 3);
 	assert_int_equal(f->ndescs, 0);
 	pair_fini(&p);
@@ -718,9 +718,9 @@ static void frag_rx__each_once(void **state)
 	assert_int_equal(p.side[1].raw, 3);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_DUPLICATE), 3);
 	assert_int_equal(p.side[1].stats.rx_bytes, 3072);
-	assert_int_equal(f->rcv_nxt, base() + 1);
+	assert_int_equal(f->rcv.nxt, base() + 1);
 	feed_frag(&(struct frag){base() + 1, 5, PAIR_GEN, 3072, 3, 4, 0, 1024});
-	assert_int_equal(f->rcv_nxt, base() + 2);
+	assert_int_equal(f->rcv.nxt, base() + 2);
 	assert_int_equal(p.side[1].doubtful, 1);
 	pair_fini(&p);
 }
@@ -741,10 +741,10 @@ static void frag_rx__add_up(void **state)
 	feed_frag(&(struct frag){base() + 1, 5, PAIR_GEN, 0, 5, 9, 0, 4096});
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RANGE), 3);
 	assert_int_equal(p.side[1].raw_bytes, 1024);
-	assert_int_equal(f->rcv_nxt, base() + 1);
+	assert_int_equal(f->rcv.nxt, base() + 1);
 	assert_int_equal(f->ndoubts, 0);
 	feed_frag(&(struct frag){base() + 1, 5, PAIR_GEN, 1024, 1, 2, 0, 3072});
-	assert_int_equal(f->rcv_nxt, base() + 2);
+	assert_int_equal(f->rcv.nxt, base() + 2);
 	pair_fini(&p);
 }
 
@@ -782,7 +782,7 @@ static void frag_rx__lie_where_they_belong(void **state)
 	assert_int_equal(p.side[1].raw, 1);
 	for (uint8_t i = 3; i > 0; i--)
 		feed_frag(&(struct frag){csn, 5, PAIR_GEN, i * 1024u, i, 4, 0, 1024});
-	assert_int_equal(f->rcv_nxt, base() + 2);
+	assert_int_equal(f->rcv.nxt, base() + 2);
 	assert_int_equal(p.side[1].raw_bytes, 4096);
 	pair_fini(&p);
 }
@@ -794,10 +794,10 @@ static void frag_rx__as_many_as_possible(void **state)
 	(void)state;
 	feed_desc(base(), 5, 1, 4096, 4096);
 	for (uint8_t i = 0; i < UCCL_FRAG_MAX; i++) {
-		assert_int_equal(f->rcv_nxt, base() + 1);
+		assert_int_equal(f->rcv.nxt, base() + 1);
 		feed_frag(&(struct frag){base() + 1, 5, PAIR_GEN, i * 64u, i, UCCL_FRAG_MAX, 0, 64});
 	}
-	assert_int_equal(f->rcv_nxt, base() + 2);
+	assert_int_equal(f->rcv.nxt, base() + 2);
 	pair_fini(&p);
 }
 
@@ -838,12 +838,12 @@ static void frag_rx__no_doubt_about_what_is_refused(void **state)
 	feed_desc(base(), 5, 1, 4096, 4096);
 	feed_frag(&(struct frag){base() + 1, 5, PAIR_GEN, 0, 0, 1, 0, 4096});
 	assert_int_equal(f->ndoubts, 0);
-	assert_int_equal(f->rcv_nxt, base() + 1);
+	assert_int_equal(f->rcv.nxt, base() + 1);
 	/* Thrown away for good: received, but nobody's buffer is in doubt. */
 	why = UCCL_DROP_HANDLE;
 	feed_frag(&(struct frag){base() + 1, 5, PAIR_GEN, 0, 0, 1, 0, 4096});
 	assert_int_equal(f->ndoubts, 0);
-	assert_int_equal(f->rcv_nxt, base() + 2);
+	assert_int_equal(f->rcv.nxt, base() + 2);
 	assert_int_equal(p.side[1].settled, 0);
 	assert_int_equal(p.side[1].stats.doubtful, 0);
 	pair_fini(&p);
@@ -897,11 +897,11 @@ static void frag_rx__more_doubts_than_room(void **state)
 	for (int i = 0; i < 3; i++)
 		feed_frag(&(struct frag){csn + 1, 5, PAIR_GEN, off, 0, 1, 1, 4096});
 	assert_int_equal(p.side[1].fences, 1);
-	assert_int_equal(f->rcv_nxt, csn + 1);
+	assert_int_equal(f->rcv.nxt, csn + 1);
 	uccl_flow_fenced(f, f->doubts[0].path, p.now);
 	assert_int_equal(f->ndoubts, f->cfg.window * 3 / 4);
 	feed_frag(&(struct frag){csn + 1, 5, PAIR_GEN, off, 0, 1, 1, 4096});
-	assert_int_equal(f->rcv_nxt, csn + 2);
+	assert_int_equal(f->rcv.nxt, csn + 2);
 	assert_int_equal(p.side[1].fences, 1);
 	pair_fini(&p);
 }
@@ -912,9 +912,9 @@ static void chunks_pass(struct uccl_flow *f, uint64_t n)
 	struct uccl_hdr h = {.type = UCCL_PKT_CHUNK, .rtype = PAIR_RAW};
 	static const uint8_t rec[UCCL_REC_LEN];
 
-	f->rcv_nxt += n - 1;
-	f->rcv_high = f->rcv_nxt;
-	h.csn = (uint32_t)f->rcv_nxt;
+	f->rcv.nxt += n - 1;
+	f->rcv.high = f->rcv.nxt;
+	h.csn = (uint32_t)f->rcv.nxt;
 	h.rec = rec;
 	pair_feed(&p, 1, &h, NULL, NULL);
 }
@@ -933,15 +933,15 @@ static void received__old_doubts_end(void **state)
 	for (uint16_t i = 0; i < 2; i++)
 		feed_frag(&(struct frag){base() + 1 + i, 5, PAIR_GEN, i * 4096u, 0, 1, i, 4096});
 	chunks_pass(f, 2);
-	assert_int_equal(f->rcv_nxt, 65536 + 1);
+	assert_int_equal(f->rcv.nxt, 65536 + 1);
 	/* A new one on another path. */
 	chunks_pass(f, (1 << 22) - 10);
-	feed_desc(f->rcv_nxt, 6, 1, 4096, 4096);
-	feed_frag(&(struct frag){f->rcv_nxt, 6, PAIR_GEN, 0, 0, 1, 2, 4096});
+	feed_desc(f->rcv.nxt, 6, 1, 4096, 4096);
+	feed_frag(&(struct frag){f->rcv.nxt, 6, PAIR_GEN, 0, 0, 1, 2, 4096});
 	assert_int_equal(f->ndoubts, 3);
 	assert_int_equal(p.side[1].fences, 0);
 	chunks_pass(f, 8);
-	assert_int_equal(f->rcv_nxt, 65536 + (1 << 22) + 1);
+	assert_int_equal(f->rcv.nxt, 65536 + (1 << 22) + 1);
 	assert_int_equal(p.side[1].fences, 2);
 	uccl_flow_fenced(f, 0, p.now);
 	assert_int_equal(f->ndoubts, 2);
@@ -962,15 +962,15 @@ static void rx_write__a_wrap_ago(void **state)
 	(void)state;
 	chunks_pass(f, 2 * wrap);
 	for (size_t i = 0; i < sizeof(ages) / sizeof(ages[0]); i++) {
-		feed_write(f->rcv_nxt - ages[i], 4096, 0);
+		feed_write(f->rcv.nxt - ages[i], 4096, 0);
 		assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_WINDOW), i + 1);
 	}
 	assert_int_equal(p.side[1].stats.writes_rx, 0);
 	assert_false(f->direct_off);
-	feed_write(f->rcv_nxt - (wrap - window + 1), 4096, 0);
+	feed_write(f->rcv.nxt - (wrap - window + 1), 4096, 0);
 	assert_int_equal(p.side[1].stats.writes_rx, 1);
 	/* Up to half a wrap it is what the network doubled. */
-	feed_write(f->rcv_nxt - wrap / 2, 4096, 0);
+	feed_write(f->rcv.nxt - wrap / 2, 4096, 0);
 	assert_true(f->direct_off);
 	pair_fini(&p);
 }
@@ -1097,11 +1097,11 @@ static void rx_write__early_is_not_told(void **state)
 	(void)state;
 	feed_write(base() + 1, 4096, 2);
 	feed_write(base() + 2, 4096, 2);
-	assert_false(f->rx_paths[2].write_dirty);
-	assert_int_equal(f->ndirty, 0);
+	assert_false(f->owed.paths[2].write_dirty);
+	assert_int_equal(f->owed.ndirty, 0);
 	feed_desc(base(), 1, 2, 4096, 8192);
-	assert_true(f->rx_paths[2].write_dirty);
-	assert_true(f->rx_paths[2].high_csn == base() + 3);
+	assert_true(f->owed.paths[2].write_dirty);
+	assert_true(f->owed.paths[2].high_csn == base() + 3);
 	pair_fini(&p);
 }
 
@@ -1117,7 +1117,7 @@ static void rx_write__early_is_no_slow_path(void **state)
 	feed_write(base() + 2, 4096, 2);
 	p.now += 300 * US;
 	feed_desc(base(), 1, 2, 4096, 8192);
-	assert_int_equal(f->rx_paths[2].write_ns, p.now - 300 * US);
+	assert_int_equal(f->owed.paths[2].write_ns, p.now - 300 * US);
 	pair_fini(&p);
 }
 
@@ -1158,7 +1158,7 @@ static void rx_write__early_proves_nothing(void **state)
 	/* Blocks leave while the writes wait. */
 	for (int i = 0; i < 10; i++) {
 		pair_run(&p, p.now + 2 * US);
-		p.side[1].f.ack_now = true;
+		p.side[1].f.owed.now = true;
 		pair_pump_one(&p, 1);
 	}
 	assert_true(pair_finish(&p, 10 * MS));

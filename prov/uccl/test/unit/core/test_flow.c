@@ -72,7 +72,7 @@ static void flow_init__clean(void **state)
 	start(c);
 	assert_int_equal(tx()->una, c.csn[0]);
 	assert_int_equal(tx()->nxt, c.csn[0]);
-	assert_int_equal(tx()->rcv_nxt, c.csn[1]);
+	assert_int_equal(tx()->rcv.nxt, c.csn[1]);
 	assert_int_equal(tx()->slots, c.slots);
 	assert_int_equal(tx()->msg_limit, 100);
 	assert_int_equal(tx()->nusable, c.paths);
@@ -335,7 +335,7 @@ static void probe__silent_peer(void **state)
 	/* It wakes up, and only what it lost is sent again. */
 	p.side[1].stopped = false;
 	assert_true(pair_finish(&p, UCCL_NS_PER_S));
-	assert_int_equal(p.side[1].f.dups, 0);
+	assert_int_equal(p.side[1].f.owed.dups, 0);
 	pair_fini(&p);
 }
 
@@ -838,7 +838,7 @@ static void flow_expiry__earliest(void **state)
 {
 	(void)state;
 	start(pair_packets());
-	tx()->ack_at = p.now + 600;
+	tx()->owed.at = p.now + 600;
 	tx()->rack_at = p.now + 500;
 	tx()->probe_at = p.now + 400;
 	tx()->path_at = p.now + 300;
@@ -852,7 +852,7 @@ static void flow_expiry__earliest(void **state)
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + 500);
 	tx()->rack_at = UCCL_NEVER;
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + 600);
-	tx()->ack_at = UCCL_NEVER;
+	tx()->owed.at = UCCL_NEVER;
 	/* The pacer wakes only what waits. */
 	tx()->next_tx_ns = p.now + 100;
 	assert_true(uccl_flow_expiry(tx()) == UCCL_NEVER);
@@ -871,15 +871,15 @@ static void flow_expire__only_what_is_due(void **state)
 {
 	(void)state;
 	start(pair_packets());
-	tx()->ack_at = p.now + 1;
+	tx()->owed.at = p.now + 1;
 	tx()->next_tx_ns = p.now + 1;
 	uccl_flow_expire(tx(), p.now);
-	assert_false(tx()->ack_now);
+	assert_false(tx()->owed.now);
 	assert_int_equal(tx()->next_tx_ns, p.now + 1);
 	assert_int_equal(p.side[0].stats.probes, 0);
 	uccl_flow_expire(tx(), p.now + 1);
-	assert_true(tx()->ack_now);
-	assert_true(tx()->ack_at == UCCL_NEVER);
+	assert_true(tx()->owed.now);
+	assert_true(tx()->owed.at == UCCL_NEVER);
 	assert_int_equal(tx()->next_tx_ns, 0);
 	pair_fini(&p);
 }
@@ -971,8 +971,8 @@ static void flow_check__sees_each(void **state)
 	BROKEN(f->una = f->nxt + 1);
 	BROKEN(f->log_cap = f->cfg.window * 2);
 	BROKEN(f->high_acked = f->nxt + 1);
-	BROKEN(f->rcv_nxt = f->rcv_high + 1);
-	BROKEN(f->rcv_high = f->rcv_nxt + f->cfg.window + 1);
+	BROKEN(f->rcv.nxt = f->rcv.high + 1);
+	BROKEN(f->rcv.high = f->rcv.nxt + f->cfg.window + 1);
 	BROKEN(e->state = UCCL_SENT_FREE);
 	BROKEN(e->state = UCCL_SENT_LOST);
 	BROKEN(e->len++);
@@ -980,7 +980,7 @@ static void flow_check__sees_each(void **state)
 	BROKEN(f->probe_at = UCCL_NEVER);
 	BROKEN((e->state = UCCL_SENT_ACKED, f->inflight_chunks--, f->inflight_bytes -= 10));
 #undef BROKEN
-	f->rcv_map[(f->rcv_nxt & (f->cfg.window - 1)) / 64] |= 1ull << (f->rcv_nxt % 64);
+	f->rcv.map[(f->rcv.nxt & (f->cfg.window - 1)) / 64] |= 1ull << (f->rcv.nxt % 64);
 	assert_non_null(uccl_flow_check(f));
 	pair_fini(&p);
 }
@@ -1137,9 +1137,9 @@ static void probe__tells_again(void **state)
 	pair_record(&p, 0, 10);
 	pair_pump_one(&p, 0);
 	lose_all();
-	tx()->rx_paths[2] = (struct uccl_rx_path){.high_seq = 7, .arrived_ns = p.now};
+	tx()->owed.paths[2] = (struct uccl_rx_path){.high_seq = 7, .arrived_ns = p.now};
 	strike();
-	assert_int_equal(tx()->ndirty, 0);
+	assert_int_equal(tx()->owed.ndirty, 0);
 	lose_all();
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(strike(), 2);

@@ -213,7 +213,7 @@ static void piece_rx__malformed(void **state)
 
 	(void)state;
 	start(&network);
-	csn = p.side[1].f.rcv_nxt;
+	csn = p.side[1].f.rcv.nxt;
 	feed(csn, piece_of(0, 0, 100), 100);
 	feed(csn, piece_of(0, 1, 100), 100); /* one piece is none */
 	feed(csn, piece_of(2, 2, 100), 50);
@@ -248,7 +248,7 @@ static void piece_rx__once(void **state)
 
 	(void)state;
 	start(&network);
-	csn = p.side[1].f.rcv_nxt;
+	csn = p.side[1].f.rcv.nxt;
 	feed(csn, piece_of(0, 3, 900), 300);
 	feed(csn, piece_of(0, 3, 900), 300);
 	feed(csn, piece_of(1, 3, 900), 300);
@@ -263,7 +263,7 @@ static void piece_rx__once(void **state)
 	assert_int_equal(p.side[1].raw, 1);
 	feed(csn, piece_of(1, 2, 900), 450);
 	assert_int_equal(p.side[1].raw, 1);
-	assert_int_equal(p.side[1].f.dups, 0); /* nobody sent too early */
+	assert_int_equal(p.side[1].f.owed.dups, 0); /* nobody sent too early */
 	/* The next one: in part, and then whole. */
 	feed(csn + 1, piece_of(1, 2, 900), 450);
 	whole.csn = (uint32_t)(csn + 1);
@@ -283,7 +283,7 @@ static void piece_rx__few_are_kept(void **state)
 
 	(void)state;
 	start(&network);
-	csn = p.side[1].f.rcv_nxt;
+	csn = p.side[1].f.rcv.nxt;
 	for (uint64_t k = 1; k <= 100; k++)
 		feed(csn + k, piece_of(0, 2, 8000), 4000);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_MEMORY), 100 - UCCL_PIECED_MAX);

@@ -63,13 +63,13 @@ static void received__moves_the_window(void **state)
 	feed(base() + 1, 0, 0);
 	feed(base() + 2, 0, 0);
 	feed(base() + 4, 0, 0);
-	assert_int_equal(rx()->rcv_nxt, base());
-	assert_int_equal(rx()->rcv_high, base() + 5);
+	assert_int_equal(rx()->rcv.nxt, base());
+	assert_int_equal(rx()->rcv.high, base() + 5);
 	feed(base(), 0, 0);
-	assert_int_equal(rx()->rcv_nxt, base() + 3);
+	assert_int_equal(rx()->rcv.nxt, base() + 3);
 	feed(base() + 3, 0, 0);
-	assert_int_equal(rx()->rcv_nxt, base() + 5);
-	assert_int_equal(rx()->rcv_high, base() + 5);
+	assert_int_equal(rx()->rcv.nxt, base() + 5);
+	assert_int_equal(rx()->rcv.high, base() + 5);
 	assert_int_equal(p.side[1].raw, 5);
 	pair_fini(&p);
 }
@@ -85,11 +85,11 @@ static void received__long_way_out_of_order(void **state)
 	for (uint32_t i = 2047; i > 0; i--)
 		feed(base() + i, 0, 0);
 	assert_int_equal(p.side[1].raw, 2047);
-	assert_int_equal(rx()->rcv_nxt, base());
+	assert_int_equal(rx()->rcv.nxt, base());
 	feed(base(), 0, 0);
-	assert_int_equal(rx()->rcv_nxt, base() + 2048);
+	assert_int_equal(rx()->rcv.nxt, base() + 2048);
 	for (uint32_t i = 0; i < 2048 / 64; i++)
-		assert_true(rx()->rcv_map[i] == 0);
+		assert_true(rx()->rcv.map[i] == 0);
 	pair_fini(&p);
 }
 
@@ -127,13 +127,13 @@ static void owe_ack__one_small_chunk(void **state)
 	(void)state;
 	start(pair_packets());
 	feed(base(), 100, 0);
-	assert_false(rx()->ack_now);
-	assert_int_equal(rx()->ack_at, p.now + UCCL_ACK_DELAY_NS);
+	assert_false(rx()->owed.now);
+	assert_int_equal(rx()->owed.at, p.now + UCCL_ACK_DELAY_NS);
 	assert_int_equal(uccl_flow_expiry(rx()), p.now + UCCL_ACK_DELAY_NS);
 	/* The second does not push it back. */
 	p.now += 50 * US;
 	feed(base() + 1, 100, 0);
-	assert_int_equal(rx()->ack_at, p.now + 50 * US);
+	assert_int_equal(rx()->owed.at, p.now + 50 * US);
 	p.now += 50 * US;
 	uccl_flow_expire(rx(), p.now);
 	assert_int_equal(pair_pump_one(&p, 1), 1);
@@ -148,11 +148,11 @@ static void owe_ack__asked_for(void **state)
 	start(pair_packets());
 	/* At once, whatever its size. */
 	feed(base(), 10, UCCL_FLAG_AR);
-	assert_true(rx()->ack_now);
+	assert_true(rx()->owed.now);
 	pair_fini(&p);
 	start(pair_packets());
 	feed(base(), 60000, 0);
-	assert_false(rx()->ack_now);
+	assert_false(rx()->owed.now);
 	pair_fini(&p);
 }
 
@@ -164,23 +164,23 @@ static void owe_ack__every_so_many(void **state)
 	c.slots = 1024;
 	start(c);
 	for (uint32_t i = 0; i < 128; i++) {
-		assert_false(rx()->ack_now);
+		assert_false(rx()->owed.now);
 		feed(base() + i, 10, 0);
 	}
-	assert_true(rx()->ack_now);
+	assert_true(rx()->owed.now);
 	pair_fini(&p);
 	/* With few slots earlier, or the sender would stand still. */
 	c.slots = 8;
 	start(c);
 	feed(base(), 10, 0);
-	assert_false(rx()->ack_now);
+	assert_false(rx()->owed.now);
 	feed(base() + 1, 10, 0);
-	assert_true(rx()->ack_now);
+	assert_true(rx()->owed.now);
 	pair_fini(&p);
 	c.slots = 1;
 	start(c);
 	feed(base(), 10, 0);
-	assert_true(rx()->ack_now);
+	assert_true(rx()->owed.now);
 	pair_fini(&p);
 }
 
@@ -189,8 +189,8 @@ static void owe_ack__out_of_order(void **state)
 	(void)state;
 	start(pair_packets());
 	feed(base() + 1, 10, 0);
-	assert_false(rx()->ack_now);
-	assert_int_equal(rx()->ack_at, p.now + 20 * US);
+	assert_false(rx()->owed.now);
+	assert_int_equal(rx()->owed.at, p.now + 20 * US);
 	pair_fini(&p);
 }
 
@@ -220,13 +220,13 @@ static void rx_dup__always_answered(void **state)
 	(void)state;
 	start(pair_packets());
 	feed(base(), 10, 0);
-	rx()->ack_now = true;
+	rx()->owed.now = true;
 	pair_pump_one(&p, 1);
-	assert_true(rx()->ack_at == UCCL_NEVER);
+	assert_true(rx()->owed.at == UCCL_NEVER);
 	feed(base(), 10, UCCL_FLAG_RTX);
-	assert_int_equal(rx()->ack_at, p.now + 1);
-	assert_int_equal(rx()->owed, 1);
-	assert_int_equal(rx()->dups, 1);
+	assert_int_equal(rx()->owed.at, p.now + 1);
+	assert_int_equal(rx()->owed.chunks, 1);
+	assert_int_equal(rx()->owed.dups, 1);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_DUPLICATE), 1);
 	assert_int_equal(p.side[1].raw, 1);
 	pair_fini(&p);
@@ -239,10 +239,10 @@ static void rx_dup__counted(void **state)
 	start(pair_packets());
 	feed(base() + 5, 10, 0);
 	feed(base() + 5, 10, UCCL_FLAG_RTX);
-	assert_int_equal(rx()->dups, 1);
+	assert_int_equal(rx()->owed.dups, 1);
 	feed(base(), 10, 0);
 	feed(base(), 10, 0);
-	assert_int_equal(rx()->dups, 2);
+	assert_int_equal(rx()->owed.dups, 2);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_DUPLICATE), 2);
 	assert_int_equal(p.side[1].raw, 2);
 	assert_int_equal(rx()->received_bytes, 20);
@@ -259,9 +259,9 @@ static void rx_path__newest_only(void **state)
 	pair_feed(&p, 1, &h, NULL, NULL);
 	h = (struct uccl_hdr){.type = UCCL_PKT_PROBE, .path = 2, .pseq = 9, .ts = 222};
 	pair_feed(&p, 1, &h, NULL, NULL);
-	assert_int_equal(rx()->rx_paths[2].high_seq, 10);
-	assert_int_equal(rx()->rx_paths[2].echo, 111);
-	assert_int_equal(rx()->ndirty, 1);
+	assert_int_equal(rx()->owed.paths[2].high_seq, 10);
+	assert_int_equal(rx()->owed.paths[2].echo, 111);
+	assert_int_equal(rx()->owed.ndirty, 1);
 	pair_fini(&p);
 }
 
@@ -271,13 +271,13 @@ static void rx_path__number_wraps(void **state)
 
 	(void)state;
 	start(pair_packets());
-	rx()->rx_paths[1].high_seq = UINT32_MAX - 1;
+	rx()->owed.paths[1].high_seq = UINT32_MAX - 1;
 	h = (struct uccl_hdr){.type = UCCL_PKT_PROBE, .path = 1, .pseq = 3, .ts = 5};
 	pair_feed(&p, 1, &h, NULL, NULL);
-	assert_int_equal(rx()->rx_paths[1].high_seq, 3);
+	assert_int_equal(rx()->owed.paths[1].high_seq, 3);
 	h = (struct uccl_hdr){.type = UCCL_PKT_PROBE, .path = 1, .pseq = UINT32_MAX, .ts = 6};
 	pair_feed(&p, 1, &h, NULL, NULL);
-	assert_int_equal(rx()->rx_paths[1].high_seq, 3);
+	assert_int_equal(rx()->owed.paths[1].high_seq, 3);
 	pair_fini(&p);
 }
 
@@ -289,10 +289,10 @@ static void rx_path__age(void **state)
 	(void)state;
 	start(pair_packets());
 	uccl_flow_rx(rx(), &h, NULL, NULL, 700, p.now);
-	assert_int_equal(rx()->rx_paths[0].arrived_ns, p.now - 700);
+	assert_int_equal(rx()->owed.paths[0].arrived_ns, p.now - 700);
 	h.pseq = 2;
 	uccl_flow_rx(rx(), &h, NULL, NULL, p.now + 1, p.now);
-	assert_int_equal(rx()->rx_paths[0].arrived_ns, p.now);
+	assert_int_equal(rx()->owed.paths[0].arrived_ns, p.now);
 	pair_fini(&p);
 }
 
@@ -310,7 +310,7 @@ static void rx_chunk__window_edge(void **state)
 		feed(base() + c.window + 1, 0, 0);
 		assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_WINDOW), 2);
 		assert_int_equal(p.side[1].raw, 0);
-		assert_int_equal(rx()->rcv_high, base());
+		assert_int_equal(rx()->rcv.high, base());
 		feed(base() + c.window - 1, 0, 0);
 		assert_int_equal(p.side[1].raw, 1);
 		/* It has the place of what is a window behind, and is not taken for it. */
@@ -318,9 +318,9 @@ static void rx_chunk__window_edge(void **state)
 		assert_int_equal(p.side[1].raw, 1);
 		for (uint32_t n = 0; n < c.window - 1; n++)
 			feed(base() + n, 0, 0);
-		assert_int_equal(rx()->rcv_nxt, base() + c.window);
+		assert_int_equal(rx()->rcv.nxt, base() + c.window);
 		feed(base() + c.window, 0, 0);
-		assert_int_equal(rx()->rcv_nxt, base() + c.window + 1);
+		assert_int_equal(rx()->rcv.nxt, base() + c.window + 1);
 		assert_int_equal(p.side[1].raw, c.window + 1);
 		pair_fini(&p);
 	}
@@ -357,11 +357,11 @@ static void rx_chunk__no_memory(void **state)
 	p.arg = &why;
 	feed(base(), 10, 0);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_MEMORY), 1);
-	assert_int_equal(rx()->rcv_nxt, base());
+	assert_int_equal(rx()->rcv.nxt, base());
 	assert_int_equal(rx()->received_bytes, 0);
 	why = UCCL_DROP_COUNT;
 	feed(base(), 10, 0);
-	assert_int_equal(rx()->rcv_nxt, base() + 1);
+	assert_int_equal(rx()->rcv.nxt, base() + 1);
 	pair_fini(&p);
 }
 
@@ -396,7 +396,7 @@ static void rx_chunk__thrown_away(void **state)
 	p.arg = &why;
 	feed(base(), 10, 0);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_HANDLE), 1);
-	assert_int_equal(rx()->rcv_nxt, base() + 1);
+	assert_int_equal(rx()->rcv.nxt, base() + 1);
 	pair_fini(&p);
 }
 
@@ -435,7 +435,7 @@ static void flow_rx__bad_block(void **state)
 	assert_int_equal(p.side[1].raw, 0);
 	assert_int_equal(p.side[1].stats.rx_packets, 0);
 	assert_int_equal(rx()->heard_ns, p.now - 5);
-	assert_int_equal(rx()->ndirty, 0);
+	assert_int_equal(rx()->owed.ndirty, 0);
 	pair_fini(&p);
 }
 
@@ -447,7 +447,7 @@ static void flow_rx__heard(void **state)
 	feed_type(UCCL_PKT_ACK, 0);
 	assert_int_equal(rx()->heard_ns, p.now);
 	assert_int_equal(p.side[1].stats.rx_packets, 1);
-	assert_false(rx()->ack_now);
+	assert_false(rx()->owed.now);
 	pair_fini(&p);
 }
 

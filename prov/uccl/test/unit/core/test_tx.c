@@ -168,7 +168,7 @@ static void tx_ack__behind_data(void **state)
 		assert_false(a->paths[0].write);
 	}
 	/* Nothing is owed any more. */
-	assert_true(p.side[0].f.ack_at == UCCL_NEVER);
+	assert_true(p.side[0].f.owed.at == UCCL_NEVER);
 	pair_record(&p, 0, 100);
 	assert_int_equal(pair_pump_one(&p, 0), 1);
 	assert_int_equal(p.wire[1]->h.tail_len, 0);
@@ -264,7 +264,7 @@ static void tx_ack__more_paths_than_lines(void **state)
 	for (int n = 0; n < 3; n++) {
 		const struct uccl_ack *a;
 
-		p.side[0].f.ack_now = true;
+		p.side[0].f.owed.now = true;
 		pair_pump_one(&p, 0);
 		a = ack_of(p.wire[0]);
 		assert_int_equal(a->npaths, n < 2 ? UCCL_ACK_PATHS_MAX : 6);
@@ -273,7 +273,7 @@ static void tx_ack__more_paths_than_lines(void **state)
 		lose_all();
 	}
 	assert_int_equal(seen, (1u << 30) - 1);
-	assert_int_equal(p.side[0].f.ndirty, 0);
+	assert_int_equal(p.side[0].f.owed.ndirty, 0);
 	pair_fini(&p);
 }
 
@@ -287,7 +287,7 @@ static void tx_ack__bitmap(void **state)
 	feed_raw(p.cfg.csn[1] + 64, 0, 2, 0);
 	feed_raw(p.cfg.csn[1] + 65, 0, 3, 0);
 	feed_raw(p.cfg.csn[1] + 255, 0, 4, 0);
-	p.side[0].f.ack_now = true;
+	p.side[0].f.owed.now = true;
 	pair_pump_one(&p, 0);
 	a = ack_of(p.wire[0]);
 	assert_int_equal(a->nwords, 4);
@@ -360,7 +360,7 @@ static void log_room__keeps_what_is_lost(void **state)
 	assert_int_equal(p.nwire, 60);
 	pair_arrive(&p, 59);
 	lose_all();
-	p.side[1].f.ack_at = UCCL_NEVER;
+	p.side[1].f.owed.at = UCCL_NEVER;
 	/* The 60th arrived, 59 before it did not, and no slot is left. */
 	a = pair_ack(&p, 0, c.csn[0]);
 	a.nwords = 1;
@@ -395,7 +395,7 @@ static void log_room__window_edge(void **state)
 	/* All but the first: the window does not move. */
 	for (int i = 0; i < 63; i++)
 		pair_arrive(&p, 1);
-	p.side[1].f.ack_now = true;
+	p.side[1].f.owed.now = true;
 	pair_pump_one(&p, 1);
 	pair_arrive(&p, 1);
 	assert_int_equal(p.side[0].f.una, c.csn[0]);
@@ -404,7 +404,7 @@ static void log_room__window_edge(void **state)
 	/* The first: all of the rest may go. */
 	pair_arrive(&p, 0);
 	pair_lose(&p, 0);
-	p.side[1].f.ack_now = true;
+	p.side[1].f.owed.now = true;
 	pair_pump_one(&p, 1);
 	pair_arrive(&p, 0);
 	assert_int_equal(pair_pump_one(&p, 0), 6);
@@ -1215,7 +1215,7 @@ static void tx_write__held_back_lets_others_pass(void **state)
 	lose_all();
 	feed_raw(c.csn[1], 0, 1, UCCL_FLAG_AR);
 	feed_raw(c.csn[1] + 1, 0, 2, UCCL_FLAG_AR);
-	assert_true(p.side[0].f.ack_now);
+	assert_true(p.side[0].f.owed.now);
 	assert_int_equal(pair_pump_one(&p, 0), 1);
 	assert_int_equal(on_wire(1, UCCL_PKT_ACK), 1);
 	assert_false(p.side[0].f.app_limited);
@@ -1820,7 +1820,7 @@ static void flow_tx__silent_after_close(void **state)
 	start(pair_packets());
 	pair_feed(&p, 0, &h, NULL, NULL);
 	pair_record(&p, 0, 10);
-	p.side[0].f.ack_now = true;
+	p.side[0].f.owed.now = true;
 	assert_int_equal(pair_pump_one(&p, 0), 1);
 	assert_int_equal(p.wire[0]->h.type, UCCL_PKT_CLOSE_ACK);
 	pair_fini(&p);
@@ -1834,7 +1834,7 @@ static void flow_tx__control_rotates(void **state)
 	(void)state;
 	start(pair_packets());
 	for (int i = 0; i < 8; i++) {
-		p.side[0].f.ack_now = true;
+		p.side[0].f.owed.now = true;
 		assert_int_equal(pair_pump_one(&p, 0), 1);
 		assert_int_not_equal(p.wire[0]->path, last);
 		last = p.wire[0]->path;
@@ -2067,15 +2067,15 @@ static void tx_ack__not_paid_by_a_doubtful_path(void **state)
 	pair_arrive(&p, 0);
 	for (int i = 0; i < 3; i++)
 		flow_path_loss(f, 3, false, p.now);
-	f->ack_now = true;
+	f->owed.now = true;
 	assert_int_equal(pair_pump_one(&p, 0), 2);
 	assert_int_equal(p.wire[0]->h.type, UCCL_PKT_PROBE);
 	assert_int_equal(p.wire[0]->path, 3);
 	assert_int_equal(p.wire[1]->h.type, UCCL_PKT_ACK);
 	assert_int_equal(p.wire[0]->h.tail_len, p.wire[1]->h.tail_len);
 	assert_int_equal(p.wire[1]->h.tail_len, uccl_ack_len(1, 0));
-	assert_false(f->ack_now);
-	assert_int_equal(f->ndirty, 0);
+	assert_false(f->owed.now);
+	assert_int_equal(f->owed.ndirty, 0);
 	pair_fini(&p);
 }
 

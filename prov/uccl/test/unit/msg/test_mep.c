@@ -162,7 +162,7 @@ static void peer_opened__sends_what_waits(void **state)
 	assert_int_equal(d->side[0].connects, 3);
 	duo_connect(d);
 	assert_true(TAILQ_EMPTY(&d->side[0].peer.pending));
-	assert_int_equal(d->side[0].peer.flow.rcv_msg_limit, UCCL_MSG_LIMIT);
+	assert_int_equal(d->side[0].peer.flow.owed.msg_limit, UCCL_MSG_LIMIT);
 	assert_int_equal(d->side[0].peer.flow.write_rtype, UCCL_REC_DATA);
 	duo_run(d, SECOND);
 	assert_int_equal(d->side[0].ncomp, 3);

@@ -85,7 +85,7 @@ static void env__out_of_order(void **state)
 				assert_int_equal(dst[i * 16], i + 1);
 			}
 			assert_int_equal(d->side[1].peer.rx_mseq, 3);
-			assert_int_equal(d->side[1].peer.flow.rcv_msg_limit, 3 + UCCL_MSG_LIMIT);
+			assert_int_equal(d->side[1].peer.flow.owed.msg_limit, 3 + UCCL_MSG_LIMIT);
 			duo_free(d);
 		}
 }
@@ -1298,7 +1298,7 @@ static void short__envelopes_only(void **state)
 	duo_fill(src, 8000, 7);
 	duo_send(d, 0, 0, src, 8000, 0, DUO_CTX(0));
 	duo_run(d, SECOND);
-	assert_true(d->side[1].peer.flow.rcv_short);
+	assert_true(d->side[1].peer.flow.owed.rcv_short);
 	assert_true(d->side[0].peer.flow.peer_short);
 	assert_int_equal(d->side[1].m.unexpected_bytes, 8000);
 	for (int i = 1; i < 6; i++)

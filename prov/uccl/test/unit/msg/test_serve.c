@@ -463,7 +463,7 @@ static void serve__staging_limit(void **state)
 	assert_int_equal(d->side[1].peer.staged_bytes, UCCL_EAGER_MAX);
 	assert_int_equal(d->side[1].peer.nrequests, 10);
 	/* What waits counts against what the peer may send. */
-	assert_int_equal(d->side[1].peer.flow.rcv_msg_limit, (uint32_t)UCCL_MSG_LIMIT + 1);
+	assert_int_equal(d->side[1].peer.flow.owed.msg_limit, (uint32_t)UCCL_MSG_LIMIT + 1);
 	d->side[1].m.staged_bytes -= UCCL_STAGED_MAX - 10;
 	duo_run(d, SECOND);
 	for (int i = 0; i < 10; i++)
