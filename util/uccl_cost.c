@@ -141,7 +141,7 @@ static void turn(struct side *s, struct side *to, uint64_t now)
 	s->nsent = 0;
 	take(s, now);
 	while (uccl_pacer_next(&s->pacer, now))
-		s->f.credit_due = true;
+		uccl_credit_due(&s->f.credit);
 	if (uccl_flow_expiry(&s->f) <= now)
 		uccl_flow_expire(&s->f, now);
 	while (writes < ROUND_CHUNKS && uccl_flow_tx(&s->f, &tx, now)) {

@@ -319,7 +319,7 @@ static void sent_lost(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, en
 	e->repair = true;
 	rtx_push(f, e, csn);
 	f->paths[e->path].lost++;
-	f->lost_bytes += e->len;
+	uccl_credit_lost(&f->credit, e->len);
 	/* That a trial of the length is lost says nothing of path or network (RFC 8899 section 3). */
 	if (flow_mtu_lost(f, e, csn, now)) {
 		flow_trace(f, UCCL_TRACE_LOST, (uint8_t)kind, e->path, csn, e->len, 0, now);

@@ -7,7 +7,7 @@ uint64_t uccl_event_credit_left(const struct uccl_flow *f)
 {
 	uint64_t limit = f->cfg.credit->limit(f->cs);
 
-	return limit > f->credit_used ? limit - f->credit_used : 0;
+	return limit > f->credit.used ? limit - f->credit.used : 0;
 }
 
 bool uccl_event_credit_free(const struct uccl_flow *f)
@@ -47,7 +47,7 @@ uint32_t uccl_event_chunk_size(struct uccl_flow *f, uint32_t want, uint64_t now)
 
 uint64_t uccl_event_pacing_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now)
 {
-	f->credit_used += bytes;
+	uccl_credit_spend(&f->credit, bytes);
 	return f->cfg.cc->pace ? f->cfg.cc->pace(f->cc, bytes, f->times.srtt_ns, now) : now;
 }
 
@@ -67,9 +67,10 @@ bool uccl_event_tx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now)
 		/* What is under way may be writes that wait for just this descriptor: no grant would ever come. */
 		if (f->inflight_chunks && bytes > UCCL_CONTROL_BYTES)
 			return false;
-		f->credit_free += bytes;
+		uccl_credit_spend_free(&f->credit, bytes);
+	} else {
+		uccl_credit_spend(&f->credit, bytes);
 	}
-	f->credit_used += bytes;
 	return true;
 }
 
@@ -77,15 +78,16 @@ bool uccl_event_tx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now)
 static void rx_pull(struct uccl_flow *f, bool lost, uint64_t now)
 {
 	if (f->cfg.credit->pull)
-		uccl_pacer_heard(f->cfg.pacer, &f->pull, f->received_bytes + f->peer_lost, f->demand, lost, now);
+		uccl_pacer_heard(f->cfg.pacer, &f->credit.pull, uccl_credit_settled(&f->credit), f->credit.demand, lost,
+				 now);
 }
 
 static void rx_credit_due(struct uccl_flow *f, uint32_t bytes, uint64_t now)
 {
-	f->received_bytes += bytes;
+	uccl_credit_received(&f->credit, bytes);
 	rx_pull(f, false, now);
 	if (f->cfg.credit->grant)
-		f->credit_due = true;
+		uccl_credit_due(&f->credit);
 }
 
 void uccl_event_rx_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now)
@@ -112,23 +114,13 @@ void uccl_event_path_sample(struct uccl_flow *f, uint16_t path, uint64_t rtt_ns,
 
 void uccl_event_rx_credit(struct uccl_flow *f, uint64_t granted, uint64_t turn, uint64_t now)
 {
-	/* Packets overtake each other. PROTOCOL R65 */
-	if (turn < f->credit_turn)
-		return;
-	f->credit_turn = turn;
-	if (f->cfg.credit->on_credit)
+	if (uccl_credit_turn(&f->credit, turn) && f->cfg.credit->on_credit)
 		f->cfg.credit->on_credit(f->cs, granted, turn, now);
 }
 
 void uccl_event_rx_demand(struct uccl_flow *f, uint64_t demand, uint64_t lost, uint64_t now)
 {
-	bool more = lost > f->peer_lost;
-
-	f->demand = uccl_max(f->demand, demand);
-	f->peer_lost = uccl_max(f->peer_lost, lost);
-	/* What was granted already may have been lost: it is told again. PROTOCOL R21 */
-	f->credit_due = true;
-	rx_pull(f, more, now);
+	rx_pull(f, uccl_credit_heard(&f->credit, demand, lost), now);
 }
 
 void uccl_event_loss(struct uccl_flow *f, const struct uccl_loss_info *loss, uint64_t now)
@@ -141,9 +133,11 @@ void uccl_event_loss(struct uccl_flow *f, const struct uccl_loss_info *loss, uin
 
 uint64_t uccl_event_grant(struct uccl_flow *f, uint64_t *turn, uint64_t now)
 {
-	*turn = f->cfg.credit->pull ? f->pull.turn : 0;
+	const struct uccl_credit *c = &f->credit;
+
+	*turn = f->cfg.credit->pull ? c->pull.turn : 0;
 	if (f->cfg.credit->pull)
-		return uccl_pull_free(&f->pull) ? UINT64_MAX : f->pull.granted;
+		return uccl_pull_free(&c->pull) ? UINT64_MAX : c->pull.granted;
 	/* Who grants nothing holds nobody back. PROTOCOL R64 */
-	return f->cfg.credit->grant ? f->cfg.credit->grant(f->cs, f->received_bytes, f->demand, now) : UINT64_MAX;
+	return f->cfg.credit->grant ? f->cfg.credit->grant(f->cs, c->received, c->demand, now) : UINT64_MAX;
 }

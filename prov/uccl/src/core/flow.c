@@ -103,7 +103,7 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 		cfg->credit->init(f->cs, &pcfg, now);
 	if (cfg->credit->pull) {
 		cfg->credit->pull(&pcfg, &pull);
-		uccl_pull_init(cfg->pacer, &f->pull, &pull, now);
+		uccl_pull_init(cfg->pacer, &f->credit.pull, &pull, now);
 	}
 	return 0;
 nomem:
@@ -113,8 +113,8 @@ nomem:
 
 void uccl_flow_fini(struct uccl_flow *f)
 {
-	if (f->pull.cfg.quantum)
-		uccl_pull_fini(f->cfg.pacer, &f->pull);
+	if (f->credit.pull.cfg.quantum)
+		uccl_pull_fini(f->cfg.pacer, &f->credit.pull);
 	free(f->log);
 	for (int i = 0; i < UCCL_RTX_KINDS; i++)
 		free(f->rtxq[i].csns);

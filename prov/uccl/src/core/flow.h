@@ -22,6 +22,7 @@
 #include "core/arrived.h"
 #include "core/chunk.h"
 #include "core/closing.h"
+#include "core/credit.h"
 #include "core/owed.h"
 #include "core/pacer.h"
 #include "core/path.h"
@@ -231,14 +232,6 @@ struct uccl_flow {
 	uint64_t grant_ns;		/* and when it came */
 	uint32_t msg_limit;		/* likewise, message sequence numbers (msg reads it) */
 	uint64_t next_tx_ns;		/* pacing */
-	uint64_t credit_used;		/* bytes of payload sent; with paced credit, each time that they were sent */
-	uint64_t credit_free;		/* bytes of them that may leave without credit, for checks */
-	uint64_t lost_bytes;		/* with paced credit: of chunks declared lost, each time */
-	uint64_t credit_turn;		/* the peer's latest; see uccl_credit_ops.on_credit */
-	bool starved;			/* something waits for credit */
-	uint64_t demand_ns;		/* when the demand may be told again */
-	uint64_t demand_told;		/* the highest that was told */
-	uint64_t lost_told;		/* of lost_bytes */
 	struct uccl_item *desc_item;	/* a descriptor was sent: its writes come first */
 	uint32_t desc_left;
 	uint64_t desc_csn;
@@ -299,11 +292,7 @@ struct uccl_flow {
 	struct uccl_arrived rcv;
 	struct uccl_owed owed;
 	uint32_t unheard;		/* answers in a row that the peer does not know of */
-	uint64_t received_bytes;	/* bulk payload, for credits */
-	uint64_t demand;		/* what the peer wants to send in all */
-	uint64_t peer_lost;		/* what it told to have lost of that */
-	struct uccl_pull pull;		/* the pacer's, for credit policies that have one */
-	bool credit_due;
+	struct uccl_credit credit;
 	struct uccl_pieced *pieces[UCCL_PIECED_MAX]; /* chunks that came in part; NULL: none */
 	uint8_t npieces;		/* how many there are */
 

@@ -9,10 +9,6 @@
 /* Answers to a peer that does not hear us, at most; tiny packets, each on another path. PROTOCOL R57 */
 #define ANSWERS_MAX 4
 
-/* No count of bytes runs ahead so far, nor reaches the end of its numbers: it is nonsense. */
-#define CREDIT_STEP_MAX ((uint64_t)1 << 48)
-#define CREDIT_MAX ((uint64_t)1 << 62)
-
 /* An answer is due; if the last one was lost, several. PROTOCOL R57 */
 static void rx_probe(struct uccl_flow *f, uint16_t path, uint64_t now)
 {
@@ -126,9 +122,7 @@ void uccl_flow_rx(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *
 	case UCCL_PKT_DEMAND:
 		demand = uccl_get64(h->rec);
 		lost = uccl_get64(h->rec + 8);
-		/* It may be less than what came: records of control size cost no credit there, and are counted here. */
-		if ((demand > f->received_bytes && demand - f->received_bytes > CREDIT_STEP_MAX + f->peer_lost) ||
-		    (lost > f->peer_lost && lost - f->peer_lost > CREDIT_STEP_MAX) || (demand | lost) >= CREDIT_MAX) {
+		if (!uccl_credit_sane(&f->credit, demand, lost)) {
 			flow_drop(f, UCCL_DROP_CREDIT, h->path, now);
 			break;
 		}

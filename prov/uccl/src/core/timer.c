@@ -69,8 +69,8 @@ uint64_t uccl_flow_expiry(const struct uccl_flow *f)
 	/* Pacing matters only when something waits and nothing else will wake the flow. */
 	if (f->next_tx_ns > 0 && (!TAILQ_EMPTY(&f->bulk) || !TAILQ_EMPTY(&f->records)))
 		at = uccl_min(at, f->next_tx_ns);
-	if (f->starved)
-		at = uccl_min(at, f->demand_ns);
+	if (f->credit.starved)
+		at = uccl_min(at, f->credit.tell_ns);
 	return at;
 }
 

@@ -37,14 +37,10 @@
 #define AR_BYTES_MIN 131072
 /* Items whose bytes a demand counts at most. */
 #define DEMAND_ITEMS 64
-/* Bytes of told demand below which more is told: what 400 Gb/s carry in 20 us. */
-#define DEMAND_AHEAD (1u << 20)
 /* Bytes of a cache line, as common processors have them. */
 #define PREFETCH_STEP 64
 /* Payload that is one long piece comes by itself. */
 #define PREFETCH_MAX 4096
-/* Lost bytes that are told without waiting for another reason: a grant. */
-#define LOST_STEP 16384
 
 /*
  * Encode what we owe into the tail. Behind payload: all of it or nothing; else as much as `room` bytes hold, what is
@@ -624,8 +620,7 @@ static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	if (item->len > UCCL_CONTROL_BYTES) {
 		tx_paced(f, (uint32_t)item->len, now);
 	} else {
-		f->credit_used += item->len;
-		f->credit_free += item->len;
+		uccl_credit_spend_free(&f->credit, (uint32_t)item->len);
 	}
 	e = log_new(f, item, UCCL_PKT_CHUNK, item->rec, payload, (uint32_t)item->len,
 		    tx_path(f, (uint32_t)item->len, now), now);
@@ -892,20 +887,6 @@ static uint64_t tx_backlog(const struct uccl_flow *f)
 	return sum;
 }
 
-/*
- * More waits than credit is there for, and most of what was asked for has gone: ask before it runs out, as the answer
- * takes a round trip. PROTOCOL R60
- */
-static bool tx_wants_more(const struct uccl_flow *f, uint64_t backlog)
-{
-	uint64_t told = f->demand_told > f->credit_used ? f->demand_told - f->credit_used : 0;
-
-	/* The receiver takes what was lost for under way, and grants no further, until it is told. */
-	if (f->lost_bytes - f->lost_told >= LOST_STEP)
-		return true;
-	return backlog > told && told < DEMAND_AHEAD && backlog > uccl_event_credit_left(f);
-}
-
 /* Something waits for credit. */
 static bool tx_starved(struct uccl_flow *f)
 {
@@ -919,10 +900,9 @@ static int tx_credit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	uint8_t rec[UCCL_REC_LEN] = { 0 };
 	uint64_t backlog;
 
-	if (f->credit_due) {
+	if (uccl_credit_take_due(&f->credit)) {
 		uint64_t turn, grant = uccl_event_grant(f, &turn, now);
 
-		f->credit_due = false;
 		if (grant) {
 			uccl_put64(rec, grant);
 			uccl_put64(rec + 8, turn);
@@ -930,16 +910,15 @@ static int tx_credit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		}
 	}
 	/* Tell the demand, again every time-out (uccl_flow_expiry), so that a lost credit or demand never stalls. */
-	f->starved = tx_starved(f);
-	if (!f->starved && (!f->cfg.credit->pull || uccl_event_credit_free(f)))
+	uccl_credit_starve(&f->credit, tx_starved(f));
+	if (!f->credit.starved && (!f->cfg.credit->pull || uccl_event_credit_free(f)))
 		return 0;
 	backlog = tx_backlog(f);
-	if ((f->starved && now >= f->demand_ns) || (f->cfg.credit->pull && tx_wants_more(f, backlog))) {
-		f->demand_ns = now + uccl_flow_rto(f);
-		f->demand_told = f->credit_used + backlog;
-		uccl_put64(rec, f->demand_told);
-		uccl_put64(rec + 8, f->lost_bytes);
-		f->lost_told = f->lost_bytes;
+	/* With paced credit more is asked for before it runs out, as the answer takes a round trip. PROTOCOL R60 */
+	if ((f->credit.starved && now >= f->credit.tell_ns) ||
+	    (f->cfg.credit->pull && uccl_credit_wants(&f->credit, backlog, uccl_event_credit_left(f)))) {
+		uccl_put64(rec, uccl_credit_tell(&f->credit, backlog, now + uccl_flow_rto(f)));
+		uccl_put64(rec + 8, f->credit.lost);
 		return tx_control(f, tx, UCCL_PKT_DEMAND, 0, rec, tx_control_path(f), false, now);
 	}
 	return 0;

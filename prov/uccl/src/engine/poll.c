@@ -63,10 +63,10 @@ static void engine_credits(struct uccl_engine *e, uint64_t now)
 	uint64_t at;
 
 	while ((pull = uccl_pacer_next(&e->pacer, now))) {
-		struct uccl_flow *f = uccl_container_of(pull, struct uccl_flow, pull);
+		struct uccl_flow *f = uccl_container_of(pull, struct uccl_flow, credit.pull);
 
 		link_share(e, now);
-		f->credit_due = true;
+		uccl_credit_due(&f->credit);
 		engine_ready(peer_conn(f->user));
 	}
 	at = uccl_pacer_expiry(&e->pacer, now);

@@ -85,7 +85,7 @@ static bool view_peer(struct uccl_view *v, size_t size, const struct conn *c, ui
 		p->srtt_ns = f->times.srtt_ns;
 		p->min_rtt_ns = f->times.min_rtt_ns;
 		p->heard_ago_ns = now > f->heard_ns ? now - f->heard_ns : 0;
-		p->credit_used = f->credit_used;
+		p->credit_used = f->credit.used;
 		p->credit_limit = f->cfg.credit->limit(f->cs);
 	}
 	if (used)

@@ -256,8 +256,8 @@ static void host_pump(struct fhost *h)
 		return;
 	h->pumping = true;
 	while ((pull = uccl_pacer_next(&h->pacer, now))) {
-		f = uccl_container_of(pull, struct uccl_flow, pull);
-		f->credit_due = true;
+		f = uccl_container_of(pull, struct uccl_flow, credit.pull);
+		uccl_credit_due(&f->credit);
 		flow_ready(fflow_of(f));
 	}
 	uccl_heap_set(&h->heap, &h->pacing, uccl_pacer_expiry(&h->pacer, now));

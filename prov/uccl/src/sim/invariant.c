@@ -93,7 +93,7 @@ void uccl_sim_inv_packet(struct uccl_sim_world *w, const struct uccl_sim_pkt *p,
 
 static const char *look_credit(struct uccl_sim_inv *inv, const struct uccl_flow *f)
 {
-	uint64_t limit = f->cfg.credit->limit(f->cs), used = f->credit_used;
+	uint64_t limit = f->cfg.credit->limit(f->cs), used = f->credit.used;
 	struct sim_inv_flow *v = inv_flow(inv, f->cfg.token_rx);
 	const char *text = NULL;
 
@@ -102,10 +102,10 @@ static const char *look_credit(struct uccl_sim_inv *inv, const struct uccl_flow 
 	if (!v->seen)
 		v->first = limit;
 	/* What has left before it was held to its grants is under way. */
-	if (f->credit_turn != v->turn) {
-		v->turn = f->credit_turn;
+	if (f->credit.turn != v->turn) {
+		v->turn = f->credit.turn;
 		v->limit = 0;
-		v->unasked = used - f->credit_free;
+		v->unasked = used - f->credit.free;
 	}
 	if (limit < v->limit)
 		text = "credit was taken back";
@@ -115,7 +115,7 @@ static const char *look_credit(struct uccl_sim_inv *inv, const struct uccl_flow 
 				       limit > uccl_max(v->first == UCCL_NEVER ? 0 : v->first, v->announced))
 		text = "there is more credit than was granted";
 	else if (limit != UCCL_NEVER &&
-		 used - f->credit_free >
+		 used - f->credit.free >
 			 uccl_max(limit, v->unasked) + uccl_max(f->cfg.chunk_bytes, f->cfg.write_bytes))
 		text = "more was sent than there was credit for";
 	v->seen = true;

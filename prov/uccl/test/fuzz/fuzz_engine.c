@@ -461,12 +461,12 @@ static void say(struct input *in)
 		break;
 	}
 	case UCCL_PKT_CREDIT:
-		uccl_put64(rec, near(in, f->credit_used, 200) + byte(in) * 1000u);
-		uccl_put64(rec + 8, f->credit_turn + byte(in) % 3);
+		uccl_put64(rec, near(in, f->credit.used, 200) + byte(in) * 1000u);
+		uccl_put64(rec + 8, f->credit.turn + byte(in) % 3);
 		break;
 	case UCCL_PKT_DEMAND:
-		uccl_put64(rec, near(in, f->received_bytes, 200) + number(in, 3));
-		uccl_put64(rec + 8, f->peer_lost + number(in, 2));
+		uccl_put64(rec, near(in, f->credit.received, 200) + number(in, 3));
+		uccl_put64(rec + 8, f->credit.peer_lost + number(in, 2));
 		break;
 	case UCCL_PKT_COOKIE:
 		uccl_put64(rec, how & 8 ? c->hs.nonce : byte(in));

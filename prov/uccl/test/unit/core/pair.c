@@ -432,7 +432,7 @@ int pair_pump_one(struct pair *p, int from)
 	int n = 0;
 
 	while (uccl_pacer_next(&p->side[from].pacer, p->now))
-		f->credit_due = true;
+		uccl_credit_due(&f->credit);
 	for (memset(&tx, 0, sizeof(tx)); uccl_flow_tx(f, &tx, p->now); n++) {
 		bool chunk = tx.kind == UCCL_TX_WRITE || tx.hdr[3] >= UCCL_PKT_CHUNK;
 

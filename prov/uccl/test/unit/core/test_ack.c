@@ -1366,7 +1366,7 @@ static void rtx__small_ones_behind_what_waits(void **state)
 	while (p.nwire)
 		pair_lose(&p, 0);
 	assert_int_equal(tx()->nxt, n + 64);
-	tx()->credit_used = UINT64_MAX / 2;
+	tx()->credit.used = UINT64_MAX / 2;
 	stay_silent(1500);
 	take_newest(n, n + 32, n + 33, n + 62);
 	take_newest(n, n, n + 56, 0);

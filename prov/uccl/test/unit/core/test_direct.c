@@ -810,11 +810,11 @@ static void frag_rx__counts_for_credit(void **state)
 	feed_desc(base(), 5, 2, 4096, 8192);
 	for (uint8_t i = 0; i < 4; i++)
 		feed_frag(&(struct frag){base() + 1, 5, PAIR_GEN, i * 1024u, i, 4, 0, 1024});
-	assert_int_equal(f->received_bytes, 4096);
+	assert_int_equal(f->credit.received, 4096);
 	/* Half in fragments, then the write. */
 	feed_frag(&(struct frag){base() + 2, 5, PAIR_GEN, 4096, 0, 4, 0, 1024});
 	feed_write(base() + 2, 4096, 0);
-	assert_int_equal(f->received_bytes, 8192);
+	assert_int_equal(f->credit.received, 8192);
 	assert_int_equal(p.side[1].stats.rx_bytes, 8192);
 	pair_fini(&p);
 }

@@ -166,9 +166,9 @@ static void chunk_size__credit(void **state)
 {
 	(void)state;
 	say.limit = 5000;
-	f.credit_used = 4999;
+	f.credit.used = 4999;
 	assert_int_equal(uccl_event_chunk_size(&f, 1000, 5), 1000);
-	f.credit_used = 5000;
+	f.credit.used = 5000;
 	assert_int_equal(uccl_event_chunk_size(&f, 1000, 5), 0);
 }
 
@@ -177,9 +177,9 @@ static void pacing_chunk__spends_credit(void **state)
 	(void)state;
 	say.next = 777;
 	f.times.srtt_ns = 55;
-	f.credit_used = 10;
+	f.credit.used = 10;
 	assert_int_equal(uccl_event_pacing_chunk(&f, 1000, 5), 777);
-	assert_int_equal(f.credit_used, 1010);
+	assert_int_equal(f.credit.used, 1010);
 	assert_int_equal(say.bytes, 1000);
 	assert_int_equal(say.rtt_ns, 55);
 }
@@ -188,7 +188,7 @@ static void pacing_chunk__without_pacer(void **state)
 {
 	(void)state;
 	assert_int_equal(uccl_event_pacing_chunk(&f, 1000, 5), 5);
-	assert_int_equal(f.credit_used, 1000);
+	assert_int_equal(f.credit.used, 1000);
 }
 
 static void select_path__of_the_usable(void **state)
@@ -207,7 +207,7 @@ static void tx_rtx_chunk__slots_only(void **state)
 {
 	(void)state;
 	say.window = say.limit = 0;
-	f.credit_used = 1000;
+	f.credit.used = 1000;
 	f.next_tx_ns = UCCL_NEVER;
 	f.inflight_bytes = 1 << 20;
 	f.slots = 4;
@@ -238,11 +238,11 @@ static void tx_rtx_chunk__small_needs_no_credit(void **state)
 	f.cfg.credit = &ops;
 	f.slots = 4;
 	f.inflight_chunks = 1;
-	f.credit_used = say.limit = 1000;
+	f.credit.used = say.limit = 1000;
 	assert_true(uccl_event_tx_rtx_chunk(&f, 0, 5));
 	assert_true(uccl_event_tx_rtx_chunk(&f, UCCL_CONTROL_BYTES, 5));
-	assert_int_equal(f.credit_used, 1000 + UCCL_CONTROL_BYTES);
-	assert_int_equal(f.credit_free, UCCL_CONTROL_BYTES);
+	assert_int_equal(f.credit.used, 1000 + UCCL_CONTROL_BYTES);
+	assert_int_equal(f.credit.free, UCCL_CONTROL_BYTES);
 	assert_false(uccl_event_tx_rtx_chunk(&f, UCCL_CONTROL_BYTES + 1, 5));
 }
 
@@ -256,37 +256,37 @@ static void tx_rtx_chunk__paced_credit(void **state)
 	f.cfg.credit = &ops;
 	f.slots = 4;
 	f.inflight_chunks = 1;
-	f.credit_used = 1000;
+	f.credit.used = 1000;
 	say.limit = 1001;
 	assert_true(uccl_event_tx_rtx_chunk(&f, 500, 5));
-	assert_int_equal(f.credit_used, 1500);
+	assert_int_equal(f.credit.used, 1500);
 	assert_false(uccl_event_tx_rtx_chunk(&f, 500, 5));
-	assert_int_equal(f.credit_used, 1500);
+	assert_int_equal(f.credit.used, 1500);
 	f.inflight_chunks = 0;
-	assert_int_equal(f.credit_free, 0);
+	assert_int_equal(f.credit.free, 0);
 	assert_true(uccl_event_tx_rtx_chunk(&f, 500, 5));
-	assert_int_equal(f.credit_used, 2000);
-	assert_int_equal(f.credit_free, 500);
+	assert_int_equal(f.credit.used, 2000);
+	assert_int_equal(f.credit.free, 500);
 }
 
 static void rx_chunk__counts(void **state)
 {
 	(void)state;
 	uccl_event_rx_chunk(&f, 100, 5);
-	assert_int_equal(f.received_bytes, 100);
-	assert_true(f.credit_due);
-	f.credit_due = false;
+	assert_int_equal(f.credit.received, 100);
+	assert_true(f.credit.due);
+	f.credit.due = false;
 	uccl_event_rx_rtx_chunk(&f, 20, 6);
-	assert_int_equal(f.received_bytes, 120);
-	assert_true(f.credit_due);
+	assert_int_equal(f.credit.received, 120);
+	assert_true(f.credit.due);
 }
 
 static void rx_chunk__no_grants(void **state)
 {
 	(void)state;
 	uccl_event_rx_chunk(&f, 100, 5);
-	assert_int_equal(f.received_bytes, 100);
-	assert_false(f.credit_due);
+	assert_int_equal(f.credit.received, 100);
+	assert_false(f.credit.due);
 }
 
 static void rx_ack__passed_on(void **state)
@@ -326,7 +326,7 @@ static void rx_credit__earlier_turn(void **state)
 	uccl_event_rx_credit(&f, UINT64_MAX, 1, 6);
 	uccl_event_rx_credit(&f, 99999, 0, 6);
 	assert_int_equal(say.credits, 1);
-	assert_int_equal(f.credit_turn, 2);
+	assert_int_equal(f.credit.turn, 2);
 	/* Within a turn it is the policy that knows. */
 	uccl_event_rx_credit(&f, 12000, 2, 7);
 	assert_int_equal(say.credits, 2);
@@ -352,8 +352,8 @@ static void grant__what_it_is_told(void **state)
 	uint64_t turn = 3;
 
 	(void)state;
-	f.received_bytes = 50;
-	f.demand = 70;
+	f.credit.received = 50;
+	f.credit.demand = 70;
 	say.grant_value = 99;
 	assert_int_equal(uccl_event_grant(&f, &turn, 5), 99);
 	assert_int_equal(turn, 0);
@@ -368,7 +368,7 @@ static void grant__no_policy(void **state)
 
 	(void)state;
 	uccl_event_rx_demand(&f, 1000, 0, 5);
-	assert_true(f.credit_due);
+	assert_true(f.credit.due);
 	assert_true(uccl_event_grant(&f, &turn, 5) == UINT64_MAX);
 }
 
@@ -381,11 +381,11 @@ static void grant__of_a_turn(void **state)
 	(void)state;
 	pulls.pull = uccl_credit_auto.pull;
 	f.cfg.credit = &pulls;
-	f.pull.granted = 77;
-	f.pull.turn = 4;
+	f.credit.pull.granted = 77;
+	f.credit.pull.turn = 4;
 	assert_int_equal(uccl_event_grant(&f, &turn, 5), 77);
 	assert_int_equal(turn, 4);
-	f.pull.turn = 5;
+	f.credit.pull.turn = 5;
 	assert_true(uccl_event_grant(&f, &turn, 5) == UINT64_MAX);
 	assert_int_equal(turn, 5);
 }

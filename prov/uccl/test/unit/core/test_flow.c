@@ -861,8 +861,8 @@ static void flow_expiry__earliest(void **state)
 	pair_record(&p, 0, UCCL_CONTROL_BYTES + 1);
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + 100);
 	tx()->next_tx_ns = 0;
-	tx()->starved = true;
-	tx()->demand_ns = p.now + 50;
+	tx()->credit.starved = true;
+	tx()->credit.tell_ns = p.now + 50;
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + 50);
 	pair_fini(&p);
 }

@@ -245,7 +245,7 @@ static void rx_dup__counted(void **state)
 	assert_int_equal(rx()->owed.dups, 2);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_DUPLICATE), 2);
 	assert_int_equal(p.side[1].raw, 2);
-	assert_int_equal(rx()->received_bytes, 20);
+	assert_int_equal(rx()->credit.received, 20);
 	pair_fini(&p);
 }
 
@@ -358,7 +358,7 @@ static void rx_chunk__no_memory(void **state)
 	feed(base(), 10, 0);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_MEMORY), 1);
 	assert_int_equal(rx()->rcv.nxt, base());
-	assert_int_equal(rx()->received_bytes, 0);
+	assert_int_equal(rx()->credit.received, 0);
 	why = UCCL_DROP_COUNT;
 	feed(base(), 10, 0);
 	assert_int_equal(rx()->rcv.nxt, base() + 1);
@@ -487,31 +487,31 @@ static void flow_rx__demand(void **state)
 	c.credit = &uccl_credit_window;
 	start(c);
 	feed_type(UCCL_PKT_DEMAND, 5000);
-	assert_int_equal(rx()->demand, 5000);
-	assert_true(rx()->credit_due);
+	assert_int_equal(rx()->credit.demand, 5000);
+	assert_true(rx()->credit.due);
 	assert_int_equal(pair_pump_one(&p, 1), 1);
 	assert_int_equal(p.wire[0]->h.type, UCCL_PKT_CREDIT);
 	assert_true(uccl_get64(p.wire[0]->h.rec) >= 5000);
 	/* Less than before, or less than what came: answered all the same. */
 	feed_type(UCCL_PKT_DEMAND, 3000);
-	assert_int_equal(rx()->demand, 5000);
-	assert_true(rx()->credit_due);
-	rx()->credit_due = false;
-	rx()->received_bytes = 100000;
+	assert_int_equal(rx()->credit.demand, 5000);
+	assert_true(rx()->credit.due);
+	rx()->credit.due = false;
+	rx()->credit.received = 100000;
 	feed_type(UCCL_PKT_DEMAND, 6000);
-	assert_true(rx()->credit_due);
+	assert_true(rx()->credit.due);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_CREDIT), 0);
-	rx()->credit_due = false;
+	rx()->credit.due = false;
 	feed_type(UCCL_PKT_DEMAND, (1ull << 48) + 100001);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_CREDIT), 1);
 	feed_type(UCCL_PKT_DEMAND, UINT64_MAX);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_CREDIT), 2);
 	/* Nor may many steps lead to where numbers end. */
-	rx()->received_bytes = (1ull << 62) - 10;
+	rx()->credit.received = (1ull << 62) - 10;
 	feed_type(UCCL_PKT_DEMAND, 1ull << 62);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_CREDIT), 3);
-	assert_int_equal(rx()->demand, 6000);
-	assert_false(rx()->credit_due);
+	assert_int_equal(rx()->credit.demand, 6000);
+	assert_false(rx()->credit.due);
 	pair_fini(&p);
 }
 

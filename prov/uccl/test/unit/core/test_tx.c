@@ -1443,7 +1443,7 @@ static void tx_frag__in_a_row(void **state)
 	a.sack[0] |= 1ull << 4;
 	a.paths[0] = (struct uccl_ack_path){.seq = 3, .echo = uccl_ts(p.now), .delay = UINT32_MAX};
 	pair_feed(&p, 0, &h, NULL, &a);
-	assert_int_equal(p.side[0].f.lost_bytes, 12 * KIB + 8);
+	assert_int_equal(p.side[0].f.credit.lost, 12 * KIB + 8);
 	for (uint8_t i = 1; i < 4; i++)
 		one_leaves(UCCL_PKT_FRAG, n + 1, i);
 	one_leaves(UCCL_PKT_CHUNK, n + 5, 0);
@@ -1530,10 +1530,10 @@ static void tx_credit__tells_losses(void **state)
 	pair_pump_one(&p, 0);
 	assert_int_equal(pair_find(&p, 1, UCCL_PKT_DEMAND), -1);
 	lose_all();
-	f->lost_bytes += 16383;
+	f->credit.lost += 16383;
 	pair_pump_one(&p, 0);
 	assert_int_equal(pair_find(&p, 1, UCCL_PKT_DEMAND), -1);
-	f->lost_bytes++;
+	f->credit.lost++;
 	pair_pump_one(&p, 0);
 	assert_true(pair_find(&p, 1, UCCL_PKT_DEMAND) >= 0);
 	assert_int_equal(uccl_get64(p.wire[pair_find(&p, 1, UCCL_PKT_DEMAND)]->h.rec + 8), 16384);
@@ -1564,13 +1564,13 @@ static void tx_retransmit__spends_paced_credit(void **state)
 	pair_bulk(&p, 0, 12 * KIB);
 	pair_run(&p, p.now + 20 * MS);
 	/* Four were lost; the credit was spent, so one at a time goes again, when nothing else is under way. */
-	assert_int_equal(f->lost_bytes, 4 * KIB);
-	assert_int_equal(f->credit_used, 16 * KIB);
+	assert_int_equal(f->credit.lost, 4 * KIB);
+	assert_int_equal(f->credit.used, 16 * KIB);
 	assert_int_equal(p.side[0].stats.rtx_packets, 4);
 	assert_true(pair_done(&p));
 	/* The receiver knows of all 16: 12 came, 4 never will. */
-	assert_int_equal(p.side[1].f.received_bytes + p.side[1].f.peer_lost, 16 * KIB);
-	assert_int_equal(p.side[1].f.pull.received, 16 * KIB);
+	assert_int_equal(p.side[1].f.credit.received + p.side[1].f.credit.peer_lost, 16 * KIB);
+	assert_int_equal(p.side[1].f.credit.pull.received, 16 * KIB);
 	pair_fini(&p);
 }
 
@@ -1605,32 +1605,46 @@ static void tx_retransmit__descriptor_first(void **state)
 	pair_run(&p, p.now + 2 * MS);
 	assert_int_equal(p.count, 2);
 	assert_true(pair_done(&p));
-	assert_int_equal(f->lost_bytes, 4 * KIB);
+	assert_int_equal(f->credit.lost, 4 * KIB);
 	pair_fini(&p);
 }
 
-/* While something is in flight, they wait for credit: the same loss as in not_gated. PROTOCOL R63 */
-static void tx_retransmit__waits_for_paced_credit(void **state)
+/*
+ * With paced credit for it a bulk message of 20 chunks has left on one path, then so many small records. All is lost
+ * but the last but one.
+ */
+static void lose_but_one(uint32_t records)
 {
 	struct pair_cfg c = pair_packets();
-	struct uccl_ack a;
 	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
+	uint32_t sent = 20 + records;
+	struct uccl_ack a;
 
-	(void)state;
 	c.paths = 1;
 	c.credit = &credit_pull;
 	credit_limit = 20 * KIB;
 	start(c);
 	pair_bulk(&p, 0, 20 * KIB);
 	pair_pump_one(&p, 0);
+	for (uint32_t i = 0; i < records; i++)
+		pair_record(&p, 0, 8);
+	if (records)
+		pair_pump_one(&p, 0);
 	lose_all();
 	a = pair_ack(&p, 0, c.csn[0]);
 	a.nwords = 1;
-	a.sack[0] = 1ull << 17; /* the last but one */
+	a.sack[0] = 1ull << (sent - 3);
 	a.npaths = 1;
-	a.paths[0] = (struct uccl_ack_path){.seq = 19, .echo = uccl_ts(p.now), .delay = UINT32_MAX};
+	a.paths[0] = (struct uccl_ack_path){.seq = sent - 1, .echo = uccl_ts(p.now), .delay = UINT32_MAX};
 	pair_feed(&p, 0, &h, NULL, &a);
-	assert_int_equal(p.side[0].f.lost_bytes, 18 * KIB);
+}
+
+/* While something is in flight, they wait for credit: the same loss as in not_gated. PROTOCOL R63 */
+static void tx_retransmit__waits_for_paced_credit(void **state)
+{
+	(void)state;
+	lose_but_one(0);
+	assert_int_equal(p.side[0].f.credit.lost, 18 * KIB);
 	/* The last one is in flight: nothing but the demand leaves. */
 	assert_int_equal(pair_pump_one(&p, 0), 1);
 	assert_int_equal(p.wire[0]->h.type, UCCL_PKT_DEMAND);
@@ -1644,38 +1658,22 @@ static void tx_retransmit__waits_for_paced_credit(void **state)
 /* Small records that were lost pass longer chunks that wait for credit, in their order. PROTOCOL R63 */
 static void tx_retransmit__small_ones_first(void **state)
 {
-	struct pair_cfg c = pair_packets();
-	struct uccl_ack a;
-	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
+	uint64_t first;
 
 	(void)state;
-	c.paths = 1;
-	c.credit = &credit_pull;
-	credit_limit = 20 * KIB;
-	start(c);
-	pair_bulk(&p, 0, 20 * KIB);
-	pair_pump_one(&p, 0);
-	for (int i = 0; i < 4; i++)
-		pair_record(&p, 0, 8);
-	pair_pump_one(&p, 0);
-	lose_all();
-	a = pair_ack(&p, 0, c.csn[0]);
-	a.nwords = 1;
-	a.sack[0] = 1ull << 21; /* the last but one */
-	a.npaths = 1;
-	a.paths[0] = (struct uccl_ack_path){.seq = 23, .echo = uccl_ts(p.now), .delay = UINT32_MAX};
-	pair_feed(&p, 0, &h, NULL, &a);
-	assert_int_equal(p.side[0].f.lost_bytes, 20 * KIB + 16);
+	lose_but_one(4);
+	first = p.cfg.csn[0];
+	assert_int_equal(p.side[0].f.credit.lost, 20 * KIB + 16);
 	/* One of the records is in flight, so what was lost first has to wait. */
 	assert_int_equal(pair_pump_one(&p, 0), 3);
 	for (uint32_t i = 0; i < 2; i++) {
 		assert_int_equal(p.wire[i]->h.type, UCCL_PKT_CHUNK);
-		assert_int_equal(p.wire[i]->h.csn, (uint32_t)(c.csn[0] + 20 + i));
+		assert_int_equal(p.wire[i]->h.csn, (uint32_t)(first + 20 + i));
 	}
 	assert_int_equal(p.wire[2]->h.type, UCCL_PKT_DEMAND);
 	credit_limit += 3 * KIB;
 	assert_int_equal(pair_pump_one(&p, 0), 3);
-	assert_int_equal(p.wire[3]->h.csn, (uint32_t)c.csn[0]);
+	assert_int_equal(p.wire[3]->h.csn, (uint32_t)first);
 	pair_fini(&p);
 }
 
@@ -1716,7 +1714,7 @@ static void tx_credit__records_ask_too(void **state)
 		pair_record(&p, 0, 1000);
 	pair_run(&p, p.now + 20 * MS);
 	assert_int_equal(p.side[1].complete, 2);
-	assert_true(p.side[1].f.demand == 4000);
+	assert_true(p.side[1].f.credit.demand == 4000);
 	credit_limit = UINT64_MAX;
 	assert_true(pair_finish(&p, 10 * MS));
 	/* Small ones do not. */
@@ -1736,7 +1734,7 @@ static void tx_credit__direct_writes_ask_too(void **state)
 	start(c);
 	pair_bulk(&p, 0, 64 * KIB);
 	pair_run(&p, p.now + 20 * MS);
-	assert_true(p.side[1].f.demand == 64 * KIB);
+	assert_true(p.side[1].f.credit.demand == 64 * KIB);
 	credit_limit = UINT64_MAX;
 	assert_true(pair_finish(&p, 10 * MS));
 	pair_fini(&p);

@@ -69,9 +69,9 @@ static void look_credit__each(void **state)
 
 	(void)state;
 	start("credit=1");
-	flow()->credit_used--;
+	flow()->credit.used--;
 	found("I7: endpoint 0, flow to port 7001: credit that was used came back");
-	flow()->credit_used++;
+	flow()->credit.used++;
 	memcpy(keep, flow()->cs, sizeof(keep));
 	flow()->cfg.credit->on_credit(flow()->cs, 1ull << 40, 0, w.net.now);
 	found("there is more credit than was granted");
