@@ -17,6 +17,7 @@
 #include "api/offer/attr.h"
 #include "api/offer/named.h"
 #include "api/offer/nicattr.h"
+#include "api/offer/order.h"
 #include "api/offer/param.h"
 #include "api/offer/place.h"
 #include "api/offer/source.h"
@@ -52,31 +53,6 @@ struct query {
 	bool rdma;			/* the back end wants RDMA NICs */
 	bool dgram;			/* FI_EP_DGRAM */
 };
-
-/* An interface that fits, and what puts it before others: a smaller key. */
-struct candidate {
-	struct uccl_ifaddr ifa;
-	unsigned int rank;		/* place in FI_UCCL_NIC */
-	int order;			/* place in the list of the host */
-	bool last;			/* loopback, when the peer is elsewhere */
-	bool rdma;
-};
-
-static int candidate_cmp(const void *x, const void *y)
-{
-	const struct candidate *a = x, *b = y;
-	bool a4 = uccl_ifaddr_is_v4(&a->ifa.addr), b4 = uccl_ifaddr_is_v4(&b->ifa.addr);
-
-	if (a->rank != b->rank)
-		return a->rank < b->rank ? -1 : 1;
-	if (a->last != b->last)
-		return a->last - b->last;
-	if (a4 != b4 && !a->rdma)
-		return b4 - a4;
-	if (a->ifa.link_bps != b->ifa.link_bps)
-		return a->ifa.link_bps > b->ifa.link_bps ? -1 : 1;
-	return a->order - b->order;
-}
 
 static bool is_local(const struct uccl_nic_addr *a)
 {
@@ -301,7 +277,7 @@ static bool query_wants(const struct query *q, const struct uccl_ifaddr *ifa, un
 	return uccl_ifaddr_is_loopback(dest) ? ifa->loopback : q->dest_local || !ifa->loopback;
 }
 
-static int add_candidate(struct candidate *c, int n, const struct query *q, const struct uccl_ifaddr *ifa)
+static int add_candidate(struct uccl_candidate *c, int n, const struct query *q, const struct uccl_ifaddr *ifa)
 {
 	unsigned int rank;
 
@@ -324,7 +300,7 @@ static int add_candidate(struct candidate *c, int n, const struct query *q, cons
  * that ask for nothing in particular can reach each other: not loopback beside interfaces that lead outside, not IPv6
  * beside IPv4.
  */
-static int keep_one_network(struct candidate *c, int n, const struct query *q)
+static int keep_one_network(struct uccl_candidate *c, int n, const struct query *q)
 {
 	bool outside = false, v4 = false;
 	int kept = 0;
@@ -358,11 +334,11 @@ static bool source_find(const struct query *q, int i, const struct uccl_ifaddr *
 }
 
 /* Returns how many; *out is the caller's to free. */
-static int find_candidates(const struct query *q, struct candidate **out)
+static int find_candidates(const struct query *q, struct uccl_candidate **out)
 {
 	struct uccl_ifaddr *list, one;
 	int nlist = uccl_place_list(&q->params, &list), n = 0;
-	struct candidate *c;
+	struct uccl_candidate *c;
 
 	if (nlist < 0)
 		return nlist;
@@ -383,7 +359,7 @@ static int find_candidates(const struct query *q, struct candidate **out)
 		n = add_candidate(c, n, q, &list[i]);
 	free(list);
 	n = keep_one_network(c, n, q);
-	qsort(c, n, sizeof(*c), candidate_cmp);
+	uccl_order_sort(c, n);
 	*out = c;
 	return n;
 }
@@ -474,7 +450,7 @@ fail:
 static int answer(const struct query *q, struct fi_info **info)
 {
 	struct fi_info **tail = info;
-	struct candidate *c;
+	struct uccl_candidate *c;
 	int rc = 0, n = find_candidates(q, &c);
 
 	if (n < 0)

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "api/offer/order.h"
+
+#define GBPS 1000000000ull
+
+static struct uccl_candidate nic(const char *name, uint64_t gbps)
+{
+	static int order;
+	struct uccl_candidate c = {.order = order++};
+
+	snprintf(c.ifa.name, sizeof(c.ifa.name), "%s", name);
+	c.ifa.link_bps = gbps * GBPS;
+	c.ifa.addr.ip[10] = c.ifa.addr.ip[11] = 0xff;
+	c.ifa.addr.ip[12] = 10;
+	return c;
+}
+
+/* The names in their new order, "a b c". */
+static const char *sorted(struct uccl_candidate *c, int n)
+{
+	static char text[1024];
+
+	uccl_order_sort(c, n);
+	*text = '\0';
+	for (int i = 0; i < n; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s", i ? " " : "", c[i].ifa.name);
+	return text;
+}
+
+/* What has no known rate comes last. */
+static void sort__faster_first(void **state)
+{
+	struct uccl_candidate c[] = {nic("slow", 1), nic("unknown", 0), nic("fast", 200)};
+
+	(void)state;
+	assert_string_equal(sorted(c, 3), "fast slow unknown");
+}
+
+static void sort__stable(void **state)
+{
+	struct uccl_candidate c[] = {nic("b", 100), nic("a", 100), nic("d", 100), nic("c", 100)};
+
+	(void)state;
+	assert_string_equal(sorted(c, 4), "b a d c");
+}
+
+/* FI_UCCL_NIC decides before all else. */
+static void sort__named_first(void **state)
+{
+	struct uccl_candidate c[] = {nic("second", 400), nic("first", 1)};
+
+	(void)state;
+	c[0].rank = 1;
+	assert_string_equal(sorted(c, 2), "first second");
+}
+
+static void sort__loopback_and_family(void **state)
+{
+	struct uccl_candidate c[] = {nic("lo", 400), nic("v6", 400), nic("v4", 1)};
+
+	(void)state;
+	c[0].last = true;
+	c[1].ifa.addr.ip[10] = 0;
+	assert_string_equal(sorted(c, 3), "v4 v6 lo");
+	for (int i = 0; i < 3; i++) {
+		c[i].rdma = true;
+		c[i].last = false;
+	}
+	c[2].ifa.link_bps = 0;
+	assert_string_equal(sorted(c, 3), "v6 v4 lo");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(sort__faster_first),
+		cmocka_unit_test(sort__stable),
+		cmocka_unit_test(sort__named_first),
+		cmocka_unit_test(sort__loopback_and_family),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
