@@ -15,7 +15,9 @@
 #include "api/lib/oldnames.h"
 #include "api/offer/address.h"
 #include "api/offer/attr.h"
+#include "api/offer/hwloc.h"
 #include "api/offer/named.h"
+#include "api/offer/near.h"
 #include "api/offer/nicattr.h"
 #include "api/offer/order.h"
 #include "api/offer/param.h"
@@ -333,6 +335,24 @@ static bool source_find(const struct query *q, int i, const struct uccl_ifaddr *
 	return false;
 }
 
+/*
+ * How far the NICs are from where the caller may run. The addresses that a host name stands for are those that peers
+ * find by it, in an order that is the same everywhere. Who may run anywhere is as near to one as to the other.
+ */
+static void measure(const struct query *q, struct uccl_candidate *c, int n)
+{
+	struct uccl_near near;
+
+	if (n < 2 || q->nsrc)
+		return;
+	uccl_near_here(UCCL_SYSFS, &near);
+	if (!uccl_near_bound(&near))
+		return;
+	for (int i = 0; i < n; i++)
+		c[i].distance = uccl_near_distance(&near,
+						   uccl_near_nic(UCCL_SYSFS, uccl_hwloc_find(), c[i].ifa.name));
+}
+
 /* Returns how many; *out is the caller's to free. */
 static int find_candidates(const struct query *q, struct uccl_candidate **out)
 {
@@ -359,6 +379,7 @@ static int find_candidates(const struct query *q, struct uccl_candidate **out)
 		n = add_candidate(c, n, q, &list[i]);
 	free(list);
 	n = keep_one_network(c, n, q);
+	measure(q, c, n);
 	uccl_order_sort(c, n);
 	*out = c;
 	return n;

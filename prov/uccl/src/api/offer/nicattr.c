@@ -12,6 +12,8 @@
 #include "api/lib/lib.h"
 #include "api/lib/nosys.h"
 #include "api/offer/address.h"
+#include "api/offer/hwloc.h"
+#include "api/offer/near.h"
 #include "api/offer/sysfs.h"
 
 static struct fi_ops nic_ops;
@@ -99,29 +101,42 @@ static const char *or_none(const char *text)
 	return text ? text : "(none)";
 }
 
+/* Where it is now, seen from who asks now: no attribute, for another process may be elsewhere. */
+static void place_text(const char *name, char *buf, size_t size)
+{
+	uint64_t nodes = uccl_near_nic(UCCL_SYSFS, uccl_hwloc_find(), name);
+	struct uccl_near near;
+	char text[64];
+
+	uccl_near_here(UCCL_SYSFS, &near);
+	uccl_near_text(nodes, text, sizeof(text));
+	snprintf(buf, size, "numa_node: %s\n            distance: %u", text, uccl_near_distance(&near, nodes));
+}
+
 /* Appends to what buf holds, as the library expects of an object inside the text of an fi_info. */
 static int nic_tostr(const struct fid *fid, char *buf, size_t len)
 {
 	const struct fid_nic *nic = (const struct fid_nic *)fid;
 	const struct fi_link_attr *l = nic->link_attr;
 	size_t at = strnlen(buf, len);
-	char bus[32] = "unknown";
+	char bus[32] = "unknown", place[128];
 
 	if (nic->bus_attr->bus_type == FI_BUS_PCI)
 		snprintf(bus, sizeof(bus), "%04x:%02x:%02x.%x", nic->bus_attr->attr.pci.domain_id,
 			 nic->bus_attr->attr.pci.bus_id, nic->bus_attr->attr.pci.device_id,
 			 nic->bus_attr->attr.pci.function_id);
+	place_text(nic->device_attr->name, place, sizeof(place));
 	snprintf(buf + at, len - at,
 		 "    fid_nic:\n"
 		 "        fi_device_attr:\n"
 		 "            name: %s\n            device_id: %s\n            vendor_id: %s\n            driver: %s\n"
-		 "        fi_bus_attr:\n            pci: %s\n"
+		 "        fi_bus_attr:\n            pci: %s\n            %s\n"
 		 "        fi_link_attr:\n"
 		 "            address: %s\n            mtu: %zu\n            speed: %zu\n            state: %s\n"
 		 "            network_type: %s\n",
 		 or_none(nic->device_attr->name), or_none(nic->device_attr->device_id),
-		 or_none(nic->device_attr->vendor_id), or_none(nic->device_attr->driver), bus, or_none(l->address),
-		 l->mtu, l->speed, l->state == FI_LINK_UP ? "FI_LINK_UP" : "FI_LINK_UNKNOWN",
+		 or_none(nic->device_attr->vendor_id), or_none(nic->device_attr->driver), bus, place,
+		 or_none(l->address), l->mtu, l->speed, l->state == FI_LINK_UP ? "FI_LINK_UP" : "FI_LINK_UNKNOWN",
 		 or_none(l->network_type));
 	return 0;
 }

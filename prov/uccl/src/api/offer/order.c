@@ -16,6 +16,8 @@ static int candidate_cmp(const void *x, const void *y)
 		return b4 - a4;
 	if (a->ifa.link_bps != b->ifa.link_bps)
 		return a->ifa.link_bps > b->ifa.link_bps ? -1 : 1;
+	if (a->distance != b->distance)
+		return a->distance < b->distance ? -1 : 1;
 	return a->order - b->order;
 }
 

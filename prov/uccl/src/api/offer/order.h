@@ -11,6 +11,7 @@ struct uccl_candidate {
 	unsigned int rank;	/* place in FI_UCCL_NIC */
 	bool last;		/* loopback, when the peer is elsewhere */
 	bool rdma;		/* else IPv4 comes before IPv6, and before the rate of the link */
+	unsigned int distance;	/* from where the caller may run; matters among NICs of one rate */
 	int order;		/* place in the list of the host */
 };
 

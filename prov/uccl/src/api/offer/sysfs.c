@@ -187,3 +187,23 @@ bool uccl_sysfs_device(const char *sys, const char *nic, char device[PATH_MAX])
 	nic_path(sys, nic, "device", path, sizeof(path));
 	return realpath(path, device);
 }
+
+int uccl_sysfs_node(const char *device)
+{
+	char path[PATH_MAX + 16];
+	int node = -1;
+
+	for (size_t len = strlen(device); len && node < 0; len--) {
+		FILE *f;
+
+		if (device[len] != '/' && device[len] != '\0')
+			continue;
+		snprintf(path, sizeof(path), "%.*s/numa_node", (int)len, device);
+		f = fopen(path, "re");
+		if (f && fscanf(f, "%d", &node) != 1)
+			node = -1;
+		if (f)
+			fclose(f);
+	}
+	return node;
+}

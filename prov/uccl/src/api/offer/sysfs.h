@@ -39,4 +39,7 @@ bool uccl_sysfs_device(const char *sys, const char *nic, char device[PATH_MAX]);
 /* The PCI device that a folder of uccl_sysfs_device() is, or is below (virtio, USB). False: none. */
 bool uccl_sysfs_pci(const char *device, struct uccl_pci *pci);
 
+/* The NUMA node of a folder of uccl_sysfs_device(): of the first device on the way up that has one. -1: none has. */
+int uccl_sysfs_node(const char *device);
+
 #endif

@@ -12,10 +12,10 @@
 
 #define GBPS 1000000000ull
 
-static struct uccl_candidate nic(const char *name, uint64_t gbps)
+static struct uccl_candidate nic(const char *name, uint64_t gbps, unsigned int distance)
 {
 	static int order;
-	struct uccl_candidate c = {.order = order++};
+	struct uccl_candidate c = {.distance = distance, .order = order++};
 
 	snprintf(c.ifa.name, sizeof(c.ifa.name), "%s", name);
 	c.ifa.link_bps = gbps * GBPS;
@@ -36,10 +36,18 @@ static const char *sorted(struct uccl_candidate *c, int n)
 	return text;
 }
 
-/* What has no known rate comes last. */
+static void sort__nearest_of_one_rate(void **state)
+{
+	struct uccl_candidate c[] = {nic("far", 100, 21), nic("near", 100, 10), nic("middle", 100, 12)};
+
+	(void)state;
+	assert_string_equal(sorted(c, 3), "near middle far");
+}
+
+/* A slow NIC beside the processor is no reason to leave the fast one. */
 static void sort__faster_first(void **state)
 {
-	struct uccl_candidate c[] = {nic("slow", 1), nic("unknown", 0), nic("fast", 200)};
+	struct uccl_candidate c[] = {nic("slow", 1, 10), nic("unknown", 0, 10), nic("fast", 200, 32)};
 
 	(void)state;
 	assert_string_equal(sorted(c, 3), "fast slow unknown");
@@ -47,7 +55,7 @@ static void sort__faster_first(void **state)
 
 static void sort__stable(void **state)
 {
-	struct uccl_candidate c[] = {nic("b", 100), nic("a", 100), nic("d", 100), nic("c", 100)};
+	struct uccl_candidate c[] = {nic("b", 100, 10), nic("a", 100, 10), nic("d", 100, 10), nic("c", 100, 10)};
 
 	(void)state;
 	assert_string_equal(sorted(c, 4), "b a d c");
@@ -56,7 +64,7 @@ static void sort__stable(void **state)
 /* FI_UCCL_NIC decides before all else. */
 static void sort__named_first(void **state)
 {
-	struct uccl_candidate c[] = {nic("second", 400), nic("first", 1)};
+	struct uccl_candidate c[] = {nic("second", 400, 10), nic("first", 1, 21)};
 
 	(void)state;
 	c[0].rank = 1;
@@ -65,7 +73,7 @@ static void sort__named_first(void **state)
 
 static void sort__loopback_and_family(void **state)
 {
-	struct uccl_candidate c[] = {nic("lo", 400), nic("v6", 400), nic("v4", 1)};
+	struct uccl_candidate c[] = {nic("lo", 400, 10), nic("v6", 400, 10), nic("v4", 1, 21)};
 
 	(void)state;
 	c[0].last = true;
@@ -82,9 +90,8 @@ static void sort__loopback_and_family(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sort__faster_first),
-		cmocka_unit_test(sort__stable),
-		cmocka_unit_test(sort__named_first),
+		cmocka_unit_test(sort__nearest_of_one_rate), cmocka_unit_test(sort__faster_first),
+		cmocka_unit_test(sort__stable),		     cmocka_unit_test(sort__named_first),
 		cmocka_unit_test(sort__loopback_and_family),
 	};
 

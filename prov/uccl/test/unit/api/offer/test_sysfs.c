@@ -193,6 +193,29 @@ static void device__circle(void **state)
 	assert_string_equal(pci_of("a"), "");
 }
 
+static int node_of(const char *nic)
+{
+	char device[PATH_MAX];
+
+	assert_true(uccl_sysfs_device(tree, nic, device));
+	return uccl_sysfs_node(device);
+}
+
+static void node__on_the_way_up(void **state)
+{
+	(void)state;
+	nic_add("net", "eth0", "pci0000:00/0000:00:03.0/virtio0");
+	assert_int_equal(node_of("eth0"), -1);
+	tree_file("devices/pci0000:00/0000:00:03.0/numa_node", "-1\n");
+	assert_int_equal(node_of("eth0"), -1);
+	tree_file("devices/pci0000:00/numa_node", "3\n");
+	assert_int_equal(node_of("eth0"), 3);
+	tree_file("devices/pci0000:00/0000:00:03.0/numa_node", "12\n");
+	assert_int_equal(node_of("eth0"), 12);
+	tree_file("devices/pci0000:00/0000:00:03.0/virtio0/numa_node", "");
+	assert_int_equal(node_of("eth0"), 12);
+}
+
 #define each(name) cmocka_unit_test_setup_teardown(name, tree_make, tree_remove)
 
 int main(void)
@@ -207,6 +230,7 @@ int main(void)
 		each(device__below_a_front),
 		each(device__of_an_interface),
 		each(device__circle),
+		each(node__on_the_way_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

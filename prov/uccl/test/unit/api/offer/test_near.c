@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "../machine.h"
+
+#include "api/offer/hwloc.h"
+#include "api/offer/near.h"
+
+static struct uccl_near near;
+
+/* The machine, seen from these processors. */
+static struct uccl_near *from(int n, const int *cpus)
+{
+	cpu_set_t set[2];
+
+	CPU_ZERO_S(sizeof(set), set);
+	for (int i = 0; i < n; i++)
+		CPU_SET_S((size_t)cpus[i], sizeof(set), set);
+	uccl_near_from(tree, set, sizeof(set), &near);
+	return &near;
+}
+
+#define FROM(...) from(sizeof((int[]){__VA_ARGS__}) / sizeof(int), (int[]){__VA_ARGS__})
+
+/* Four nodes with two processors each, two nodes in a package, and one of memory alone. */
+static void machine_make(void)
+{
+	tree_file("devices/system/node/online", "0-4\n");
+	tree_file("devices/system/node/has_cpu", "0-3\n");
+	tree_file("devices/system/node/node0/cpulist", "0,4\n");
+	tree_file("devices/system/node/node1/cpulist", "1,5\n");
+	tree_file("devices/system/node/node2/cpulist", "2,6\n");
+	tree_file("devices/system/node/node3/cpulist", "3,1500-1502\n");
+	tree_file("devices/system/node/node4/cpulist", "\n");
+	tree_file("devices/system/node/node0/distance", "10 12 32 32 14\n");
+	tree_file("devices/system/node/node1/distance", "12 10 32 32 14\n");
+	tree_file("devices/system/node/node2/distance", "32 32 10 12 40\n");
+	tree_file("devices/system/node/node3/distance", "32 32 12 10 40\n");
+}
+
+static void from__one_node(void **state)
+{
+	(void)state;
+	machine_make();
+	FROM(4);
+	assert_int_equal(near.nodes, 0xf);
+	assert_int_equal(near.here, 1);
+	assert_true(uccl_near_bound(&near));
+	assert_int_equal(near.farthest, 32);
+	assert_int_equal(uccl_near_distance(&near, 1 << 0), 10);
+	assert_int_equal(uccl_near_distance(&near, 1 << 1), 12);
+	assert_int_equal(uccl_near_distance(&near, 1 << 2), 32);
+	assert_int_equal(uccl_near_distance(&near, 1 << 4), 14);
+	/* near a package is near its nearest node */
+	assert_int_equal(uccl_near_distance(&near, 3 << 0), 10);
+	assert_int_equal(uccl_near_distance(&near, 3 << 2), 32);
+	/* nowhere, everywhere, not of this machine */
+	assert_int_equal(uccl_near_distance(&near, 0), 32);
+	assert_int_equal(uccl_near_distance(&near, 0xf), 32);
+	assert_int_equal(uccl_near_distance(&near, 1ull << 60), 32);
+	FROM(1501);
+	assert_int_equal(near.here, 8);
+	assert_int_equal(near.farthest, 40);
+}
+
+static void from__several_nodes(void **state)
+{
+	(void)state;
+	machine_make();
+	FROM(0, 6);
+	assert_int_equal(near.here, 5);
+	assert_true(uccl_near_bound(&near));
+	assert_int_equal(uccl_near_distance(&near, 1 << 0), 10);
+	assert_int_equal(uccl_near_distance(&near, 1 << 1), 12);
+	assert_int_equal(uccl_near_distance(&near, 1 << 2), 10);
+	assert_int_equal(uccl_near_distance(&near, 1 << 3), 12);
+	assert_int_equal(near.farthest, 14);
+}
+
+/* Who may run anywhere is as near to one as to the other. */
+static void from__everywhere(void **state)
+{
+	(void)state;
+	machine_make();
+	FROM(0, 1, 2, 3);
+	assert_false(uccl_near_bound(&near));
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(uccl_near_distance(&near, 1ull << i), 10);
+}
+
+/* Processors that no node has: sysfs of another machine, or none. */
+static void from__nowhere(void **state)
+{
+	(void)state;
+	FROM(0);
+	assert_false(uccl_near_bound(&near));
+	assert_int_equal(uccl_near_distance(&near, 1), uccl_near_distance(&near, 0));
+	machine_make();
+	FROM(1000);
+	assert_false(uccl_near_bound(&near));
+	assert_int_equal(uccl_near_distance(&near, 1), uccl_near_distance(&near, 2));
+}
+
+/* Files that are there but say nothing, too much, or nonsense. */
+static void from__odd_files(void **state)
+{
+	(void)state;
+	tree_file("devices/system/node/online", "0-1,70-9000\n");
+	tree_file("devices/system/node/has_cpu", "0-1,70\n");
+	tree_file("devices/system/node/node0/cpulist", "-5\n");
+	tree_file("devices/system/node/node1/cpulist", "1-99999999\n");
+	tree_file("devices/system/node/node1/distance", "x");
+	FROM(1);
+	assert_int_equal(near.nodes, 3);
+	assert_int_equal(near.here, 2);
+	tree_file("devices/system/node/node1/distance", "");
+	FROM(1);
+	assert_int_equal(uccl_near_distance(&near, 1), 20);
+	assert_int_equal(uccl_near_distance(&near, 2), 10);
+}
+
+static void nic__of_sysfs(void **state)
+{
+	(void)state;
+	tree_file("devices/pci0000:00/0000:00:03.0/numa_node", "-1\n");
+	tree_folder("devices/pci0000:00/0000:00:03.0/virtio0");
+	tree_file("devices/pci0000:80/0000:80:01.0/0000:81:00.0/numa_node", "1\n");
+	tree_folder("devices/pci0000:80/0000:80:01.0/0000:81:00.0/virtio1");
+	tree_link("class/net/eth0/device", "../../../devices/pci0000:00/0000:00:03.0/virtio0");
+	tree_link("class/net/eth1/device", "../../../devices/pci0000:80/0000:80:01.0/0000:81:00.0/virtio1");
+	tree_link("class/net/bond0/lower_eth1", "../eth1");
+	assert_int_equal(uccl_near_nic(tree, NULL, "eth0"), 0);
+	assert_int_equal(uccl_near_nic(tree, NULL, "eth1"), 2);
+	assert_int_equal(uccl_near_nic(tree, NULL, "bond0"), 2);
+	assert_int_equal(uccl_near_nic(tree, NULL, "gone"), 0);
+	tree_file("devices/pci0000:80/0000:80:01.0/0000:81:00.0/numa_node", "64\n");
+	assert_int_equal(uccl_near_nic(tree, NULL, "eth1"), 0);
+}
+
+/* What hwloc knows goes before sysfs; what it does not know, sysfs may. */
+static void nic__of_hwloc(void **state)
+{
+	struct uccl_hwloc *h;
+	const char *missing;
+
+	(void)state;
+	tree_file("devices/pci0000:80/0000:81:00.0/numa_node", "0\n");
+	tree_link("class/net/eth0/device", "../../../devices/pci0000:80/0000:81:00.0");
+	tree_file("devices/pci0000:80/0000:99:00.0/numa_node", "0\n");
+	tree_link("class/net/eth1/device", "../../../devices/pci0000:80/0000:99:00.0");
+	machine_xml("machine.xml");
+	setenv("HWLOC_XMLFILE", tree_path("machine.xml"), 1);
+	if (uccl_hwloc_open(UCCL_HWLOC_FILE, &h, &missing))
+		skip();
+	assert_int_equal(uccl_near_nic(tree, h, "eth0"), 2);
+	assert_int_equal(uccl_near_nic(tree, h, "eth1"), 1);
+	uccl_hwloc_close(h);
+	unsetenv("HWLOC_XMLFILE");
+}
+
+static void text__of_a_set(void **state)
+{
+	char text[16], small[4];
+
+	(void)state;
+	uccl_near_text(0, text, sizeof(text));
+	assert_string_equal(text, "unknown");
+	uccl_near_text(1ull << 63 | 5, text, sizeof(text));
+	assert_string_equal(text, "0,2,63");
+	uccl_near_text(~0ull, small, sizeof(small));
+	assert_string_equal(small, "0,1");
+}
+
+/* This machine, whatever it is: some node is here, and none is nearer. */
+static void here__this_machine(void **state)
+{
+	(void)state;
+	uccl_near_here(UCCL_SYSFS, &near);
+	assert_int_equal(near.here & ~near.nodes, 0);
+	for (int i = 0; i < UCCL_NEAR_NODES; i++)
+		if (near.here & 1ull << i)
+			assert_int_equal(near.distance[i], 10);
+	assert_true(near.farthest >= 10);
+}
+
+#define each(name) cmocka_unit_test_setup_teardown(name, tree_make, tree_remove)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		each(from__one_node),	each(from__several_nodes), each(from__everywhere), each(from__nowhere),
+		each(from__odd_files),	each(nic__of_sysfs),	   each(nic__of_hwloc),  each(text__of_a_set),
+		each(here__this_machine),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
