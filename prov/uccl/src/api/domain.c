@@ -30,7 +30,7 @@
 
 static int domain_close(struct fid *fid)
 {
-	struct uccl_domain *d = uccl_container_of(fid, struct uccl_domain, fid.fid);
+	struct uccl_domain *d = uccl_domain_of(fid);
 
 	if (atomic_load(&d->refs))
 		return -FI_EBUSY;
@@ -62,7 +62,7 @@ static int domain_endpoint2(struct fid_domain *domain, struct fi_info *info, str
 
 static int domain_control(struct fid *fid, int command, void *arg)
 {
-	return uccl_work_control(uccl_container_of(fid, struct uccl_domain, fid.fid), command, arg);
+	return uccl_work_control(uccl_domain_of(fid), command, arg);
 }
 
 static struct fi_ops domain_fid_ops = {
@@ -90,11 +90,11 @@ static struct fi_ops_domain domain_ops = {
 	.endpoint2 = domain_endpoint2,
 };
 
-struct uccl_domain *uccl_domain_of(struct fid_domain *domain)
+struct uccl_domain *uccl_domain_ours(struct fid_domain *domain)
 {
 	if (domain->fid.fclass != FI_CLASS_DOMAIN || domain->ops != &domain_ops)
 		return NULL;
-	return uccl_container_of(domain, struct uccl_domain, fid);
+	return uccl_domain_of(&domain->fid);
 }
 
 int uccl_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain, void *context)
@@ -120,7 +120,7 @@ int uccl_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid
 		uccl_warn(FI_LOG_DOMAIN, "interface %s has no usable address\n", d->name);
 		goto fail;
 	}
-	d->fabric = uccl_container_of(fabric, struct uccl_fabric, fid);
+	d->fabric = uccl_fabric_of(&fabric->fid);
 	d->mr_mode = a->mr_mode;
 	d->hmem = info->caps & FI_HMEM ? uccl_device_find(&d->params) : NULL;
 	uccl_domain_group(d->group, a->auth_key, a->auth_key_size);

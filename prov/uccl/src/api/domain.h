@@ -8,6 +8,6 @@
 int uccl_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain, void *context);
 
 /* Ours, or NULL: opened by another provider. */
-struct uccl_domain *uccl_domain_of(struct fid_domain *domain);
+struct uccl_domain *uccl_domain_ours(struct fid_domain *domain);
 
 #endif

@@ -18,7 +18,7 @@
 
 static int fabric_close(struct fid *fid)
 {
-	struct uccl_fabric *f = uccl_container_of(fid, struct uccl_fabric, fid.fid);
+	struct uccl_fabric *f = uccl_fabric_of(fid);
 
 	if (atomic_load(&f->refs))
 		return -FI_EBUSY;
@@ -35,13 +35,13 @@ static int fabric_trywait(struct fid_fabric *fabric, struct fid **fids, int coun
 
 		switch (fids[i]->fclass) {
 		case FI_CLASS_CQ:
-			rc = uccl_cq_trywait(uccl_container_of(fids[i], struct uccl_cq, fid.fid));
+			rc = uccl_cq_trywait(uccl_cq_of(fids[i]));
 			break;
 		case FI_CLASS_CNTR:
-			rc = uccl_cntr_trywait(uccl_container_of(fids[i], struct uccl_cntr, fid.fid));
+			rc = uccl_cntr_trywait(uccl_cntr_of(fids[i]));
 			break;
 		case FI_CLASS_EQ:
-			rc = uccl_eq_trywait(uccl_container_of(fids[i], struct uccl_eq, fid.fid));
+			rc = uccl_eq_trywait(uccl_eq_of(fids[i]));
 			break;
 		case FI_CLASS_WAIT:
 			rc = uccl_waitset_trywait(uccl_container_of(fids[i], struct fid_wait, fid));

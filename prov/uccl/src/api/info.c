@@ -229,7 +229,7 @@ static int query_objects(struct query *q)
 		return -FI_ENODATA;
 	}
 	if (d && d->domain) {
-		q->domain = uccl_domain_of(d->domain);
+		q->domain = uccl_domain_ours(d->domain);
 		if (!q->domain) {
 			uccl_info(FI_LOG_CORE, "no match: the open domain belongs to another provider\n");
 			return -FI_ENODATA;

@@ -146,17 +146,17 @@ int uccl_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 		return -FI_EOPBADSTATE;
 	switch (bfid->fclass) {
 	case FI_CLASS_AV:
-		return uccl_ep_bind_av(ep, uccl_container_of(bfid, struct uccl_av, fid.fid));
+		return uccl_ep_bind_av(ep, uccl_av_of(bfid));
 	case FI_CLASS_CQ:
-		return bind_cq(ep, uccl_container_of(bfid, struct uccl_cq, fid.fid), flags);
+		return bind_cq(ep, uccl_cq_of(bfid), flags);
 	case FI_CLASS_CNTR:
-		return bind_cntr(ep, uccl_container_of(bfid, struct uccl_cntr, fid.fid), flags);
+		return bind_cntr(ep, uccl_cntr_of(bfid), flags);
 	case FI_CLASS_SRX_CTX:
-		return bind_srx(ep, uccl_container_of(bfid, struct uccl_srx, self.fid.fid));
+		return bind_srx(ep, uccl_srx_of(bfid));
 	case FI_CLASS_STX_CTX:
-		return bind_stx(ep, uccl_container_of(bfid, struct uccl_stx, fid.fid));
+		return bind_stx(ep, uccl_stx_of(bfid));
 	case FI_CLASS_EQ:
-		return uccl_ep_bind_eq(ep, uccl_container_of(bfid, struct uccl_eq, fid.fid));
+		return uccl_ep_bind_eq(ep, uccl_eq_of(bfid));
 	default:
 		return -FI_EINVAL;
 	}

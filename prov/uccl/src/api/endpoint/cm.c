@@ -377,7 +377,7 @@ static int connect_locked(struct uccl_ep *ep, const void *param, size_t paramlen
 
 int uccl_cm_connect(struct fid_ep *fid, const void *addr, const void *param, size_t paramlen)
 {
-	struct uccl_ep *ep = uccl_ep_of(fid);
+	struct uccl_ep *ep = uccl_ep_fid_of(&fid->fid)->ep;
 	struct uccl_addr to;
 	int rc;
 
@@ -413,7 +413,7 @@ static int accept_locked(struct uccl_ep *ep, const void *param, size_t paramlen)
 
 int uccl_cm_accept(struct fid_ep *fid, const void *param, size_t paramlen)
 {
-	struct uccl_ep *ep = uccl_ep_of(fid);
+	struct uccl_ep *ep = uccl_ep_fid_of(&fid->fid)->ep;
 	int rc = begin(ep, ASKED, paramlen);
 
 	if (rc)
@@ -442,7 +442,7 @@ static int shutdown_locked(struct uccl_ep *ep)
 
 int uccl_cm_shutdown(struct fid_ep *fid, uint64_t flags)
 {
-	struct uccl_ep *ep = uccl_ep_of(fid);
+	struct uccl_ep *ep = uccl_ep_fid_of(&fid->fid)->ep;
 	int rc;
 
 	if (flags)
@@ -457,7 +457,7 @@ int uccl_cm_shutdown(struct fid_ep *fid, uint64_t flags)
 
 int uccl_cm_getpeer(struct fid_ep *fid, void *addr, size_t *addrlen)
 {
-	struct uccl_ep *ep = uccl_ep_of(fid);
+	struct uccl_ep *ep = uccl_ep_fid_of(&fid->fid)->ep;
 
 	return ep->sole ? uccl_address_pack(ep->addr_format, &ep->cm->peer, addr, addrlen) : -FI_ENOTCONN;
 }

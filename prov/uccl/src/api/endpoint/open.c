@@ -8,7 +8,7 @@
 
 int uccl_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **out, void *context)
 {
-	struct uccl_domain *d = uccl_container_of(domain, struct uccl_domain, fid);
+	struct uccl_domain *d = uccl_domain_of(&domain->fid);
 	struct uccl_ep *ep;
 	int rc;
 

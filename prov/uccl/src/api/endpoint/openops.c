@@ -35,7 +35,7 @@ static int look(struct uccl_ep *ep, struct uccl_view *v, size_t size)
 
 static int ops_stats(struct fid_ep *fid, struct fi_uccl_stats *out, size_t size)
 {
-	struct uccl_ep *ep = uccl_ep_of(fid);
+	struct uccl_ep *ep = uccl_ep_fid_of(&fid->fid)->ep;
 	const struct uccl_stats *s;
 	struct fi_uccl_stats st;
 	struct uccl_view v;
@@ -110,7 +110,7 @@ static ssize_t ops_peers(struct fid_ep *fid, void *peers, size_t count, size_t s
 	ssize_t n = 0;
 	int rc;
 
-	v = look_at_all(uccl_ep_of(fid), &rc);
+	v = look_at_all(uccl_ep_fid_of(&fid->fid)->ep, &rc);
 	if (!v)
 		return rc;
 	for (p = uccl_view_first(v); p; p = uccl_view_next(v, p), n++) {
@@ -126,7 +126,7 @@ static ssize_t ops_peers(struct fid_ep *fid, void *peers, size_t count, size_t s
 static int ops_dropped(struct fid_ep *fid, unsigned int i, const char **why, uint64_t *count)
 {
 	struct uccl_view v;
-	int rc = look(uccl_ep_of(fid), &v, sizeof(v));
+	int rc = look(uccl_ep_fid_of(&fid->fid)->ep, &v, sizeof(v));
 
 	if (rc)
 		return rc;

@@ -229,7 +229,7 @@ static int pep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	if (bfid->fclass != FI_CLASS_EQ || flags)
 		return -FI_EINVAL;
 	return p->listening ? -FI_EOPBADSTATE :
-			      uccl_ep_bind_eq(p->ep, uccl_container_of(bfid, struct uccl_eq, fid.fid));
+			      uccl_ep_bind_eq(p->ep, uccl_eq_of(bfid));
 }
 
 static int pep_control(struct fid *fid, int command, void *arg)
@@ -330,7 +330,7 @@ int uccl_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pe
 	p->info = uccl_lib.dupinfo(info);
 	rc = p->info ? fi_domain(fabric, info, &p->domain, NULL) : -FI_ENOMEM;
 	if (!rc)
-		rc = uccl_ep_new(uccl_container_of(p->domain, struct uccl_domain, fid), info,
+		rc = uccl_ep_new(uccl_domain_of(&p->domain->fid), info,
 				 UCCL_TX | UCCL_RX, FI_CLASS_PEP, NULL, &p->ep);
 	if (rc) {
 		pep_close(&p->fid.fid);

@@ -201,7 +201,7 @@ static int sep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 		return -FI_EINVAL;
 	for (unsigned int i = 0; i < sep->n && !rc; i++)
 		if (sep->ctx[i])
-			rc = uccl_ep_bind_av(sep->ctx[i], uccl_container_of(bfid, struct uccl_av, fid.fid));
+			rc = uccl_ep_bind_av(sep->ctx[i], uccl_av_of(bfid));
 	sep->bound = !rc;
 	return rc;
 }
@@ -311,7 +311,7 @@ static int contexts_make(struct uccl_sep *sep, const struct fi_info *info)
 
 int uccl_sep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **out, void *context)
 {
-	struct uccl_domain *d = uccl_container_of(domain, struct uccl_domain, fid);
+	struct uccl_domain *d = uccl_domain_of(&domain->fid);
 	const struct fi_ep_attr *a = info->ep_attr;
 	unsigned int ntx = a ? asked(a->tx_ctx_cnt) : 1, nrx = a ? asked(a->rx_ctx_cnt) : 1;
 	static pthread_once_t once = PTHREAD_ONCE_INIT;

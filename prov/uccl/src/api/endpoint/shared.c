@@ -18,11 +18,6 @@
 #include "api/transfer/tagged.h"
 #include "progress/thread.h"
 
-static struct uccl_srx *srx_of(struct fid *fid)
-{
-	return uccl_container_of(fid, struct uccl_srx, self.fid.fid);
-}
-
 static bool tagged(const struct uccl_xfer *x)
 {
 	return x->flags & FI_TAGGED;
@@ -209,7 +204,7 @@ ssize_t uccl_srx_peek(struct uccl_srx *srx, const struct uccl_xfer *x)
 
 static ssize_t srx_cancel(struct fid *fid, void *context)
 {
-	struct uccl_srx *srx = srx_of(fid);
+	struct uccl_srx *srx = uccl_srx_of(fid);
 	struct uccl_srx_recv *r = NULL;
 
 	if (srx->domain->forks != uccl_forks)
@@ -235,7 +230,7 @@ static int srx_getopt(fid_t fid, int level, int name, void *optval, size_t *optl
 {
 	if (level != FI_OPT_ENDPOINT || name != FI_OPT_MIN_MULTI_RECV)
 		return -FI_ENOPROTOOPT;
-	return uccl_ep_give_size(optval, optlen, srx_of(fid)->min_multi);
+	return uccl_ep_give_size(optval, optlen, uccl_srx_of(fid)->min_multi);
 }
 
 static int srx_setopt(fid_t fid, int level, int name, const void *optval, size_t optlen)
@@ -244,13 +239,13 @@ static int srx_setopt(fid_t fid, int level, int name, const void *optval, size_t
 		return -FI_ENOPROTOOPT;
 	if (optlen != sizeof(size_t))
 		return -FI_EINVAL;
-	memcpy(&srx_of(fid)->min_multi, optval, optlen);
+	memcpy(&uccl_srx_of(fid)->min_multi, optval, optlen);
 	return 0;
 }
 
 static ssize_t srx_rx_size_left(struct fid_ep *fid)
 {
-	struct uccl_srx *srx = srx_of(&fid->fid);
+	struct uccl_srx *srx = uccl_srx_of(&fid->fid);
 	ssize_t left;
 
 	pthread_mutex_lock(&srx->lock);
@@ -276,7 +271,7 @@ static int srx_control(struct fid *fid, int command, void *arg)
 
 static int srx_close(struct fid *fid)
 {
-	struct uccl_srx *srx = srx_of(fid);
+	struct uccl_srx *srx = uccl_srx_of(fid);
 
 	if (atomic_load(&srx->refs))
 		return -FI_EBUSY;
@@ -311,7 +306,7 @@ static struct fi_ops_ep srx_ops = {
 
 int uccl_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **out, void *context)
 {
-	struct uccl_domain *d = uccl_container_of(domain, struct uccl_domain, fid);
+	struct uccl_domain *d = uccl_domain_of(&domain->fid);
 	struct uccl_srx *srx;
 
 	if (attr && attr->size > UCCL_OPS_DEFAULT)
@@ -347,7 +342,7 @@ int uccl_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid
 
 static int stx_close(struct fid *fid)
 {
-	struct uccl_stx *stx = uccl_container_of(fid, struct uccl_stx, fid.fid);
+	struct uccl_stx *stx = uccl_stx_of(fid);
 
 	atomic_fetch_sub(&stx->domain->refs, 1);
 	free(stx);
@@ -366,7 +361,7 @@ static struct fi_ops stx_fid_ops = {
 
 int uccl_stx_open(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_stx **out, void *context)
 {
-	struct uccl_domain *d = uccl_container_of(domain, struct uccl_domain, fid);
+	struct uccl_domain *d = uccl_domain_of(&domain->fid);
 	struct uccl_stx *stx = calloc(1, sizeof(*stx));
 
 	(void)attr;

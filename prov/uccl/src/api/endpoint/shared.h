@@ -12,6 +12,7 @@
 #include "api/endpoint/ep.h"
 #include "api/transfer/xfer.h"
 #include "base/pool.h"
+#include "base/units.h"
 #include "progress/drivers.h"
 
 /* A receive that waits, or a multi-receive buffer. */
@@ -37,11 +38,21 @@ struct uccl_srx {
 	struct uccl_pool pool;
 };
 
+static inline struct uccl_srx *uccl_srx_of(struct fid *fid)
+{
+	return uccl_container_of(fid, struct uccl_srx, self.fid.fid);
+}
+
 /* Endpoints take nothing from it, and it may be closed before they are: Sandia OpenSHMEM does so. */
 struct uccl_stx {
 	struct fid_stx fid;
 	struct uccl_domain *domain;
 };
+
+static inline struct uccl_stx *uccl_stx_of(struct fid *fid)
+{
+	return uccl_container_of(fid, struct uccl_stx, fid.fid);
+}
 
 int uccl_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **srx, void *context);
 int uccl_stx_open(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_stx **stx, void *context);

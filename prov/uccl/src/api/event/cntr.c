@@ -11,11 +11,6 @@
 #include "api/object/domain.h"
 #include "progress/driver.h"
 
-static struct uccl_cntr *cntr_of(struct fid_cntr *fid)
-{
-	return uccl_container_of(fid, struct uccl_cntr, fid);
-}
-
 /* Who moves it. */
 static struct uccl_drivers *movers(struct uccl_cntr *c)
 {
@@ -38,7 +33,7 @@ void uccl_cntr_count(struct uccl_cntr *cntr, bool good)
 /* Programs spin on this, so it runs the engines. */
 static uint64_t cntr_read(struct fid_cntr *fid)
 {
-	struct uccl_cntr *c = cntr_of(fid);
+	struct uccl_cntr *c = uccl_cntr_of(&fid->fid);
 
 	uccl_wait_awake(&c->wait.w);
 	uccl_drivers_poll(movers(c));
@@ -48,7 +43,7 @@ static uint64_t cntr_read(struct fid_cntr *fid)
 
 static uint64_t cntr_readerr(struct fid_cntr *fid)
 {
-	struct uccl_cntr *c = cntr_of(fid);
+	struct uccl_cntr *c = uccl_cntr_of(&fid->fid);
 
 	uccl_drivers_poll(movers(c));
 	return atomic_load(&c->bad);
@@ -69,22 +64,30 @@ static int change(struct uccl_cntr *c, _Atomic uint64_t *v, uint64_t value, bool
 
 static int cntr_add(struct fid_cntr *fid, uint64_t value)
 {
-	return change(cntr_of(fid), &cntr_of(fid)->good, value, true);
+	struct uccl_cntr *c = uccl_cntr_of(&fid->fid);
+
+	return change(c, &c->good, value, true);
 }
 
 static int cntr_set(struct fid_cntr *fid, uint64_t value)
 {
-	return change(cntr_of(fid), &cntr_of(fid)->good, value, false);
+	struct uccl_cntr *c = uccl_cntr_of(&fid->fid);
+
+	return change(c, &c->good, value, false);
 }
 
 static int cntr_adderr(struct fid_cntr *fid, uint64_t value)
 {
-	return change(cntr_of(fid), &cntr_of(fid)->bad, value, true);
+	struct uccl_cntr *c = uccl_cntr_of(&fid->fid);
+
+	return change(c, &c->bad, value, true);
 }
 
 static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
 {
-	return change(cntr_of(fid), &cntr_of(fid)->bad, value, false);
+	struct uccl_cntr *c = uccl_cntr_of(&fid->fid);
+
+	return change(c, &c->bad, value, false);
 }
 
 /* A program that waits although it said that it never would (FI_WAIT_NONE) waits awake. */
@@ -105,7 +108,7 @@ static int cntr_spin(struct uccl_cntr *c, uint64_t threshold, int timeout)
 /* Ends when the threshold is reached, when another operation failed, or when the time is over. */
 static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 {
-	struct uccl_cntr *c = cntr_of(fid);
+	struct uccl_cntr *c = uccl_cntr_of(&fid->fid);
 	uint64_t bad = atomic_load(&c->bad);
 	struct uccl_sleep sleep;
 	int rc = 1;
@@ -142,12 +145,12 @@ int uccl_cntr_trywait(struct uccl_cntr *c)
 
 static int cntr_control(struct fid *fid, int command, void *arg)
 {
-	return uccl_waitobj_control(&uccl_container_of(fid, struct uccl_cntr, fid.fid)->wait, command, arg);
+	return uccl_waitobj_control(&uccl_cntr_of(fid)->wait, command, arg);
 }
 
 static int cntr_close(struct fid *fid)
 {
-	struct uccl_cntr *c = uccl_container_of(fid, struct uccl_cntr, fid.fid);
+	struct uccl_cntr *c = uccl_cntr_of(fid);
 
 	if (atomic_load(&c->refs))
 		return -FI_EBUSY;
@@ -197,7 +200,7 @@ int uccl_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct 
 		free(c);
 		return rc;
 	}
-	c->domain = uccl_container_of(domain, struct uccl_domain, fid);
+	c->domain = uccl_domain_of(&domain->fid);
 	c->sleeper.wait = &c->wait.w;
 	uccl_drivers_init(&c->drivers, c->domain->locking);
 	c->fid.fid.fclass = FI_CLASS_CNTR;

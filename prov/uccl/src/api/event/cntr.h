@@ -9,6 +9,7 @@
 
 #include "api/event/waitobj.h"
 #include "api/object/domain.h"
+#include "base/units.h"
 #include "progress/drivers.h"
 
 struct uccl_cntr {
@@ -22,6 +23,11 @@ struct uccl_cntr {
 	struct uccl_waitobj wait;
 	struct uccl_drivers drivers;
 };
+
+static inline struct uccl_cntr *uccl_cntr_of(struct fid *fid)
+{
+	return uccl_container_of(fid, struct uccl_cntr, fid.fid);
+}
 
 int uccl_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr, void *context);
 

@@ -191,7 +191,7 @@ static bool ring_empty(struct uccl_cq *cq)
 /* A read that finds entries does not run the engines, so a round trip costs one round of them. */
 static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src)
 {
-	struct uccl_cq *cq = uccl_container_of(fid, struct uccl_cq, fid);
+	struct uccl_cq *cq = uccl_cq_of(&fid->fid);
 	ssize_t n;
 
 	uccl_wait_awake(&cq->wait.w);
@@ -251,7 +251,7 @@ static void give_data(struct uccl_cq *cq, struct uccl_cq_error *error, struct fi
 
 static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *out, uint64_t flags)
 {
-	struct uccl_cq *cq = uccl_container_of(fid, struct uccl_cq, fid);
+	struct uccl_cq *cq = uccl_cq_of(&fid->fid);
 	struct uccl_cq_entry *slot;
 	struct uccl_cq_error *error;
 	fi_addr_t nobody = FI_ADDR_NOTAVAIL;
@@ -285,7 +285,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *out, uint6
 
 static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src, const void *cond, int timeout)
 {
-	struct uccl_cq *cq = uccl_container_of(fid, struct uccl_cq, fid);
+	struct uccl_cq *cq = uccl_cq_of(&fid->fid);
 	struct uccl_sleep sleep;
 	ssize_t n;
 
@@ -310,7 +310,7 @@ static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void 
 
 static int cq_signal(struct fid_cq *fid)
 {
-	struct uccl_cq *cq = uccl_container_of(fid, struct uccl_cq, fid);
+	struct uccl_cq *cq = uccl_cq_of(&fid->fid);
 
 	if (cq->wait.obj == FI_WAIT_NONE)
 		return -FI_ENOSYS;
@@ -322,7 +322,7 @@ static int cq_signal(struct fid_cq *fid)
 /* err_data is not read: older programs pass on what they never set. The latest error is remembered instead. */
 static const char *cq_strerror(struct fid_cq *fid, int prov_errno, const void *err_data, char *buf, size_t len)
 {
-	struct uccl_cq *cq = uccl_container_of(fid, struct uccl_cq, fid);
+	struct uccl_cq *cq = uccl_cq_of(&fid->fid);
 	int err = prov_errno < 0 ? -prov_errno : prov_errno;
 	const char *text = uccl_lib.strerror(err);
 
@@ -358,12 +358,12 @@ int uccl_cq_trywait(struct uccl_cq *cq)
 
 static int cq_control(struct fid *fid, int command, void *arg)
 {
-	return uccl_waitobj_control(&uccl_container_of(fid, struct uccl_cq, fid.fid)->wait, command, arg);
+	return uccl_waitobj_control(&uccl_cq_of(fid)->wait, command, arg);
 }
 
 static int cq_close(struct fid *fid)
 {
-	struct uccl_cq *cq = uccl_container_of(fid, struct uccl_cq, fid.fid);
+	struct uccl_cq *cq = uccl_cq_of(fid);
 
 	if (atomic_load(&cq->refs))
 		return -FI_EBUSY;
@@ -428,7 +428,7 @@ int uccl_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_
 		free(cq);
 		return rc;
 	}
-	cq->domain = uccl_container_of(domain, struct uccl_domain, fid);
+	cq->domain = uccl_domain_of(&domain->fid);
 	cq->locking = cq->domain->locking;
 	cq->format = a->format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_CONTEXT : a->format;
 	cq->limit = uccl_clamp(a->size ? a->size : UCCL_CQ_DEFAULT, UCCL_CQ_MIN, UINT32_MAX / 4);

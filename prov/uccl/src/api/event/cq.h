@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 
 #include "api/event/waitobj.h"
+#include "base/units.h"
 #include "progress/drivers.h"
 
 #define UCCL_CQ_MIN 64
@@ -45,6 +46,11 @@ struct uccl_cq {
 	bool overrun;			/* memory ran out: completions were lost */
 	struct uccl_cq_error *last;	/* its err_data belongs to the program until the next read */
 };
+
+static inline struct uccl_cq *uccl_cq_of(struct fid *fid)
+{
+	return uccl_container_of(fid, struct uccl_cq, fid.fid);
+}
 
 int uccl_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq, void *context);
 

@@ -121,7 +121,7 @@ void uccl_eq_forget(struct uccl_eq *eq, const struct fid *fid)
 
 static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, uint64_t flags)
 {
-	struct uccl_eq *eq = uccl_container_of(fid, struct uccl_eq, fid);
+	struct uccl_eq *eq = uccl_eq_of(&fid->fid);
 	struct uccl_event *ev;
 	ssize_t rc;
 
@@ -171,7 +171,7 @@ static void give_err_data(const struct uccl_eq *eq, struct uccl_event *ev, struc
 
 static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint64_t flags)
 {
-	struct uccl_eq *eq = uccl_container_of(fid, struct uccl_eq, fid);
+	struct uccl_eq *eq = uccl_eq_of(&fid->fid);
 	ssize_t rc = -FI_EAGAIN;
 	struct uccl_event *ev;
 
@@ -197,7 +197,7 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint6
 
 static ssize_t eq_write(struct fid_eq *fid, uint32_t event, const void *buf, size_t len, uint64_t flags)
 {
-	struct uccl_eq *eq = uccl_container_of(fid, struct uccl_eq, fid);
+	struct uccl_eq *eq = uccl_eq_of(&fid->fid);
 	int rc;
 
 	(void)flags;
@@ -209,7 +209,7 @@ static ssize_t eq_write(struct fid_eq *fid, uint32_t event, const void *buf, siz
 
 static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, int timeout, uint64_t flags)
 {
-	struct uccl_eq *eq = uccl_container_of(fid, struct uccl_eq, fid);
+	struct uccl_eq *eq = uccl_eq_of(&fid->fid);
 	struct uccl_sleep sleep;
 	ssize_t rc;
 
@@ -236,7 +236,7 @@ static const char *eq_strerror(struct fid_eq *fid, int prov_errno, const void *e
 
 static int eq_close(struct fid *fid)
 {
-	struct uccl_eq *eq = uccl_container_of(fid, struct uccl_eq, fid.fid);
+	struct uccl_eq *eq = uccl_eq_of(fid);
 	struct uccl_event *ev;
 
 	if (atomic_load(&eq->refs))
@@ -256,7 +256,7 @@ static int eq_close(struct fid *fid)
 
 static int eq_control(struct fid *fid, int command, void *arg)
 {
-	return uccl_waitobj_control(&uccl_container_of(fid, struct uccl_eq, fid.fid)->wait, command, arg);
+	return uccl_waitobj_control(&uccl_eq_of(fid)->wait, command, arg);
 }
 
 static struct fi_ops eq_fid_ops = {
@@ -291,7 +291,7 @@ int uccl_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_
 		free(eq);
 		return rc;
 	}
-	eq->fabric = uccl_container_of(fabric, struct uccl_fabric, fid);
+	eq->fabric = uccl_fabric_of(&fabric->fid);
 	eq->writable = attr && attr->flags & FI_WRITE;
 	pthread_mutex_init(&eq->lock, NULL);
 	STAILQ_INIT(&eq->events);

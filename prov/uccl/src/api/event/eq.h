@@ -12,6 +12,7 @@
 #include <sys/queue.h>
 
 #include "api/event/waitobj.h"
+#include "base/units.h"
 #include "progress/drivers.h"
 
 struct uccl_fabric;
@@ -28,6 +29,11 @@ struct uccl_eq {
 	STAILQ_HEAD(, uccl_event) events;
 	struct uccl_event *told; /* the last error: its err_data is the reader's until the next one */
 };
+
+static inline struct uccl_eq *uccl_eq_of(struct fid *fid)
+{
+	return uccl_container_of(fid, struct uccl_eq, fid.fid);
+}
 
 int uccl_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq, void *context);
 

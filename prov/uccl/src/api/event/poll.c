@@ -19,18 +19,18 @@ struct poll_set {
 	size_t n;
 };
 
-static struct poll_set *set_of(struct fid_poll *fid)
+static struct poll_set *set_of(struct fid *fid)
 {
-	return uccl_container_of(fid, struct poll_set, fid);
+	return uccl_container_of(fid, struct poll_set, fid.fid);
 }
 
 /* The count of references of what can be in a set; NULL: it cannot. */
 static _Atomic int *refs_of(struct fid *fid)
 {
 	if (fid->fclass == FI_CLASS_CQ)
-		return &uccl_container_of(fid, struct uccl_cq, fid.fid)->refs;
+		return &uccl_cq_of(fid)->refs;
 	if (fid->fclass == FI_CLASS_CNTR)
-		return &uccl_container_of(fid, struct uccl_cntr, fid.fid)->refs;
+		return &uccl_cntr_of(fid)->refs;
 	return NULL;
 }
 
@@ -40,8 +40,8 @@ static bool has_event(struct fid *fid)
 	uint64_t now;
 
 	if (fid->fclass == FI_CLASS_CQ)
-		return uccl_cq_ready(uccl_container_of(fid, struct uccl_cq, fid.fid));
-	c = uccl_container_of(fid, struct uccl_cntr, fid.fid);
+		return uccl_cq_ready(uccl_cq_of(fid));
+	c = uccl_cntr_of(fid);
 	now = fi_cntr_read(&c->fid) + fi_cntr_readerr(&c->fid);
 	if (now == c->seen)
 		return false;
@@ -51,7 +51,7 @@ static bool has_event(struct fid *fid)
 
 static int set_poll(struct fid_poll *fid, void **context, int count)
 {
-	struct poll_set *s = set_of(fid);
+	struct poll_set *s = set_of(&fid->fid);
 	int n = 0;
 
 	pthread_mutex_lock(&s->lock);
@@ -64,7 +64,7 @@ static int set_poll(struct fid_poll *fid, void **context, int count)
 
 static int set_add(struct fid_poll *fid, struct fid *event, uint64_t flags)
 {
-	struct poll_set *s = set_of(fid);
+	struct poll_set *s = set_of(&fid->fid);
 	_Atomic int *refs = refs_of(event);
 	struct fid **v;
 
@@ -83,7 +83,7 @@ static int set_add(struct fid_poll *fid, struct fid *event, uint64_t flags)
 
 static int set_del(struct fid_poll *fid, struct fid *event, uint64_t flags)
 {
-	struct poll_set *s = set_of(fid);
+	struct poll_set *s = set_of(&fid->fid);
 	int rc = -FI_EINVAL;
 
 	(void)flags;
@@ -101,7 +101,7 @@ static int set_del(struct fid_poll *fid, struct fid *event, uint64_t flags)
 
 static int set_close(struct fid *fid)
 {
-	struct poll_set *s = uccl_container_of(fid, struct poll_set, fid.fid);
+	struct poll_set *s = set_of(fid);
 
 	for (size_t i = 0; i < s->n; i++)
 		atomic_fetch_sub(refs_of(s->v[i]), 1);
@@ -138,7 +138,7 @@ int uccl_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct 
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return -FI_ENOMEM;
-	s->domain = uccl_container_of(domain, struct uccl_domain, fid);
+	s->domain = uccl_domain_of(&domain->fid);
 	pthread_mutex_init(&s->lock, NULL);
 	s->fid.fid.fclass = FI_CLASS_POLL;
 	s->fid.fid.ops = &set_fid_ops;

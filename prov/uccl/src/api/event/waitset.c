@@ -24,9 +24,9 @@ struct uccl_waitset {
 	size_t n;
 };
 
-static struct uccl_waitset *set_of(struct fid_wait *fid)
+static struct uccl_waitset *set_of(struct fid *fid)
 {
-	return uccl_container_of(fid, struct uccl_waitset, fid);
+	return uccl_container_of(fid, struct uccl_waitset, fid.fid);
 }
 
 static int member_add(struct uccl_waitset *s, struct uccl_waitobj *w, struct fid *fid)
@@ -52,12 +52,12 @@ int uccl_waitset_add(struct uccl_waitobj *w, enum fi_wait_obj obj, struct fid_wa
 
 	if (rc || obj != FI_WAIT_SET)
 		return rc;
-	rc = member_add(set_of(set), w, member);
+	rc = member_add(set_of(&set->fid), w, member);
 	if (rc) {
 		uccl_waitobj_close(w);
 		return rc;
 	}
-	w->set = set_of(set);
+	w->set = set_of(&set->fid);
 	/* Its own descriptor is not for the program. */
 	w->obj = FI_WAIT_SET;
 	return 0;
@@ -83,7 +83,7 @@ void uccl_waitset_remove(struct uccl_waitobj *w)
 
 int uccl_waitset_trywait(struct fid_wait *set)
 {
-	struct uccl_waitset *s = set_of(set);
+	struct uccl_waitset *s = set_of(&set->fid);
 	int rc = 0;
 
 	pthread_mutex_lock(&s->lock);
@@ -107,7 +107,7 @@ static void set_awake(struct uccl_waitset *s)
 static int set_wait(struct fid_wait *fid, int timeout)
 {
 	uint64_t until = timeout < 0 ? UCCL_NEVER : uccl_clock() + timeout * UCCL_NS_PER_MS;
-	struct uccl_waitset *s = set_of(fid);
+	struct uccl_waitset *s = set_of(&fid->fid);
 	int rc;
 
 	while (!(rc = uccl_waitset_trywait(fid))) {
@@ -121,7 +121,7 @@ static int set_wait(struct fid_wait *fid, int timeout)
 
 static int set_close(struct fid *fid)
 {
-	struct uccl_waitset *s = uccl_container_of(fid, struct uccl_waitset, fid.fid);
+	struct uccl_waitset *s = set_of(fid);
 
 	if (s->n)
 		return -FI_EBUSY;
@@ -135,7 +135,7 @@ static int set_close(struct fid *fid)
 
 static int set_control(struct fid *fid, int command, void *arg)
 {
-	return uccl_waitobj_control(&uccl_container_of(fid, struct uccl_waitset, fid.fid)->wait, command, arg);
+	return uccl_waitobj_control(&set_of(fid)->wait, command, arg);
 }
 
 static struct fi_ops set_fid_ops = {
@@ -169,7 +169,7 @@ int uccl_waitset_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, stru
 		free(s);
 		return rc;
 	}
-	s->fabric = uccl_container_of(fabric, struct uccl_fabric, fid);
+	s->fabric = uccl_fabric_of(&fabric->fid);
 	pthread_mutex_init(&s->lock, NULL);
 	s->fid.fid.fclass = FI_CLASS_WAIT;
 	s->fid.fid.ops = &set_fid_ops;

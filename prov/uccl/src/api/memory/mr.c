@@ -64,7 +64,7 @@ static void mr_leave(struct uccl_mr *mr)
 
 static int mr_close(struct fid *fid)
 {
-	struct uccl_mr *mr = uccl_container_of(fid, struct uccl_mr, fid.fid);
+	struct uccl_mr *mr = uccl_mr_of(fid);
 
 	mr_leave(mr);
 	for (int i = 0; i < 2; i++)
@@ -98,13 +98,13 @@ static int mr_bind_cntr(struct uccl_mr *mr, struct uccl_cntr *cntr, uint64_t fla
 /* Endpoints are taken as an offer that we do not need. */
 static int mr_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
-	struct uccl_mr *mr = uccl_container_of(fid, struct uccl_mr, fid.fid);
+	struct uccl_mr *mr = uccl_mr_of(fid);
 
 	if (bfid->fclass == FI_CLASS_EP || bfid->fclass == FI_CLASS_SEP || bfid->fclass == FI_CLASS_RX_CTX)
 		return 0;
 	if (bfid->fclass != FI_CLASS_CNTR)
 		return -FI_EINVAL;
-	return mr_bind_cntr(mr, uccl_container_of(bfid, struct uccl_cntr, fid.fid), flags);
+	return mr_bind_cntr(mr, uccl_cntr_of(bfid), flags);
 }
 
 static int mr_control(struct fid *fid, int command, void *arg)
@@ -323,7 +323,7 @@ static int on_device(const struct uccl_domain *d, const struct iovec *iov, size_
 static int mr_open(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access, uint64_t offset,
 		   uint64_t key, uint64_t flags, struct fid_mr **out, void *context)
 {
-	struct uccl_domain *d = uccl_container_of(fid, struct uccl_domain, fid.fid);
+	struct uccl_domain *d = uccl_domain_of(fid);
 	struct uccl_mr *mr;
 	int rc, device;
 
@@ -378,7 +378,7 @@ static int mr_reg(struct fid *fid, const void *buf, size_t len, uint64_t access,
  */
 static int mr_dmabuf(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags, struct fid_mr **mr)
 {
-	const struct uccl_domain *d = uccl_container_of(fid, struct uccl_domain, fid.fid);
+	const struct uccl_domain *d = uccl_domain_of(fid);
 	const struct mr_dmabuf *buf = (const void *)attr->mr_iov;
 	struct iovec iov;
 
@@ -406,7 +406,7 @@ static int iface_check(const struct uccl_domain *d, const struct fi_mr_attr *att
 /* What kind of memory it really is tells the driver: programs say FI_HMEM_CUDA of pinned host memory, too. */
 static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags, struct fid_mr **mr)
 {
-	struct uccl_domain *d = uccl_container_of(fid, struct uccl_domain, fid.fid);
+	struct uccl_domain *d = uccl_domain_of(fid);
 	int rc = fid->fclass == FI_CLASS_DOMAIN ? iface_check(d, attr) : -FI_EINVAL;
 
 	if (rc)

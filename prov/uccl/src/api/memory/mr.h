@@ -10,6 +10,7 @@
 
 #include "api/offer/attr.h"
 #include "base/hash.h"
+#include "base/units.h"
 #include "msg/op.h"
 
 struct uccl_cntr;
@@ -28,6 +29,11 @@ struct uccl_mr {
 	size_t iov_count;
 	struct iovec iov[UCCL_IOV_LIMIT];
 };
+
+static inline struct uccl_mr *uccl_mr_of(struct fid *fid)
+{
+	return uccl_container_of(fid, struct uccl_mr, fid.fid);
+}
 
 extern struct fi_ops_mr uccl_mr_ops;
 /* How an endpoint (the argument) answers requests for memory of its domain. */

@@ -10,6 +10,7 @@
 #include "api/object/fabric.h"
 #include "api/object/trigger.h"
 #include "api/offer/param.h"
+#include "base/units.h"
 #include "core/addr.h"
 #include "nic/ifaddr.h"
 #include "progress/drivers.h"
@@ -50,6 +51,11 @@ struct uccl_domain {
 	struct uccl_mr *mrs;	/* registered for remote access, by key */
 	uint64_t next_key;
 };
+
+static inline struct uccl_domain *uccl_domain_of(struct fid *fid)
+{
+	return uccl_container_of(fid, struct uccl_domain, fid.fid);
+}
 
 /* An endpoint was enabled, or is about to be closed; its lock is not held. -FI_ENOMEM. */
 int uccl_domain_join(struct uccl_domain *d, struct uccl_driver *driver);

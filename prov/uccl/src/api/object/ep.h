@@ -42,11 +42,6 @@ static inline struct uccl_ep_fid *uccl_ep_fid_of(struct fid *fid)
 	return uccl_container_of(fid, struct uccl_ep_fid, fid.fid);
 }
 
-static inline struct uccl_ep *uccl_ep_of(struct fid_ep *fid)
-{
-	return uccl_container_of(fid, struct uccl_ep_fid, fid)->ep;
-}
-
 enum uccl_cntr_slot {
 	UCCL_CNTR_SEND, UCCL_CNTR_RECV, UCCL_CNTR_READ, UCCL_CNTR_WRITE, UCCL_CNTR_REMOTE_READ,
 	UCCL_CNTR_REMOTE_WRITE, UCCL_CNTR_SLOTS

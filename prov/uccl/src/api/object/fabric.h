@@ -7,10 +7,17 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "base/units.h"
+
 struct uccl_fabric {
 	struct fid_fabric fid; /* api_version is set by the library after the open */
 	_Atomic int refs;      /* open children */
 };
+
+static inline struct uccl_fabric *uccl_fabric_of(struct fid *fid)
+{
+	return uccl_container_of(fid, struct uccl_fabric, fid.fid);
+}
 
 /* True if the program was written for this version of the interface or a later one: its structs have the fields. */
 static inline bool uccl_fabric_api(const struct uccl_fabric *f, int major, int minor)

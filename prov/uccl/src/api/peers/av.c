@@ -263,7 +263,7 @@ static int insertion_end(struct insertion *ins)
 static int av_insert(struct fid_av *fid, const void *addr, size_t count, fi_addr_t *fi_addr, uint64_t flags,
 		     void *context)
 {
-	struct uccl_av *av = uccl_container_of(fid, struct uccl_av, fid);
+	struct uccl_av *av = uccl_av_of(&fid->fid);
 	const uint8_t *p = addr;
 	struct insertion ins;
 	int rc = insertion_begin(&ins, av, fi_addr, flags, context);
@@ -305,7 +305,7 @@ static void insertion_name(struct insertion *ins, const char *node, const char *
 static int av_insertsvc(struct fid_av *fid, const char *node, const char *service, fi_addr_t *fi_addr, uint64_t flags,
 			void *context)
 {
-	struct uccl_av *av = uccl_container_of(fid, struct uccl_av, fid);
+	struct uccl_av *av = uccl_av_of(&fid->fid);
 	struct insertion ins;
 	int rc = insertion_begin(&ins, av, fi_addr, flags, context);
 
@@ -364,7 +364,7 @@ static int nth_node(const char *node, size_t i, char *out, size_t size)
 static int av_insertsym(struct fid_av *fid, const char *node, size_t nodecnt, const char *service, size_t svccnt,
 			fi_addr_t *fi_addr, uint64_t flags, void *context)
 {
-	struct uccl_av *av = uccl_container_of(fid, struct uccl_av, fid);
+	struct uccl_av *av = uccl_av_of(&fid->fid);
 	struct insertion ins;
 	unsigned long port;
 	char *end;
@@ -393,7 +393,7 @@ static int av_insertsym(struct fid_av *fid, const char *node, size_t nodecnt, co
 
 static int av_remove(struct fid_av *fid, fi_addr_t *fi_addr, size_t count, uint64_t flags)
 {
-	struct uccl_av *av = uccl_container_of(fid, struct uccl_av, fid);
+	struct uccl_av *av = uccl_av_of(&fid->fid);
 	int rc = 0;
 
 	(void)flags;
@@ -426,7 +426,7 @@ static int av_remove(struct fid_av *fid, fi_addr_t *fi_addr, size_t count, uint6
 
 static int av_lookup(struct fid_av *fid, fi_addr_t fi_addr, void *addr, size_t *addrlen)
 {
-	struct uccl_av *av = uccl_container_of(fid, struct uccl_av, fid);
+	struct uccl_av *av = uccl_av_of(&fid->fid);
 	struct uccl_addr a;
 	int rc = uccl_av_get(av, fi_addr, &a);
 
@@ -439,7 +439,7 @@ static int av_lookup(struct fid_av *fid, fi_addr_t fi_addr, void *addr, size_t *
 
 static const char *av_straddr(struct fid_av *fid, const void *addr, char *buf, size_t *len)
 {
-	struct uccl_av *av = uccl_container_of(fid, struct uccl_av, fid);
+	struct uccl_av *av = uccl_av_of(&fid->fid);
 	struct uccl_addr a;
 	size_t need;
 
@@ -453,19 +453,19 @@ static const char *av_straddr(struct fid_av *fid, const void *addr, char *buf, s
 
 static int av_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
-	struct uccl_av *av = uccl_container_of(fid, struct uccl_av, fid.fid);
+	struct uccl_av *av = uccl_av_of(fid);
 
 	(void)flags;
 	if (bfid->fclass != FI_CLASS_EQ || av->eq)
 		return -FI_EINVAL;
-	av->eq = uccl_container_of(bfid, struct uccl_eq, fid.fid);
+	av->eq = uccl_eq_of(bfid);
 	atomic_fetch_add(&av->eq->refs, 1);
 	return 0;
 }
 
 static int av_close(struct fid *fid)
 {
-	struct uccl_av *av = uccl_container_of(fid, struct uccl_av, fid.fid);
+	struct uccl_av *av = uccl_av_of(fid);
 
 	if (atomic_load(&av->refs))
 		return -FI_EBUSY;
@@ -519,7 +519,7 @@ int uccl_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_
 	if (!av)
 		return -FI_ENOMEM;
 	av->ctx_bits = attr ? (uint8_t)attr->rx_ctx_bits : 0;
-	av->domain = uccl_container_of(domain, struct uccl_domain, fid);
+	av->domain = uccl_domain_of(&domain->fid);
 	av->async = attr && attr->flags & FI_EVENT;
 	av->free_list = AV_END;
 	av->generation = &av->own_generation;

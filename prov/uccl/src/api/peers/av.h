@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/units.h"
 #include "core/addr.h"
 
 struct uccl_avshare;
@@ -39,6 +40,11 @@ struct uccl_av {
 	uint32_t *buckets;	/* `cap` of them, a power of two: heads of chains by addr_hash() */
 	uint32_t free_list;
 };
+
+static inline struct uccl_av *uccl_av_of(struct fid *fid)
+{
+	return uccl_container_of(fid, struct uccl_av, fid.fid);
+}
 
 int uccl_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av, void *context);
 

@@ -10,11 +10,6 @@
 #include "api/peers/av.h"
 #include "base/units.h"
 
-static struct uccl_avset *set_of(const struct fid_av_set *fid)
-{
-	return uccl_container_of((struct fid_av_set *)(uintptr_t)fid, struct uccl_avset, fid);
-}
-
 static size_t find(const struct uccl_avset *s, fi_addr_t addr)
 {
 	size_t i = 0;
@@ -56,9 +51,9 @@ fi_addr_t *uccl_avset_members(struct uccl_avset *s, size_t *n)
 
 static int set_union(struct fid_av_set *dst, const struct fid_av_set *src)
 {
-	struct uccl_avset *s = set_of(dst);
+	struct uccl_avset *s = uccl_avset_of(&dst->fid);
 	size_t n;
-	fi_addr_t *v = uccl_avset_members(set_of(src), &n);
+	fi_addr_t *v = uccl_avset_members(uccl_avset_of(&src->fid), &n);
 	int rc = v ? 0 : -FI_ENOMEM;
 
 	pthread_mutex_lock(&s->lock);
@@ -72,10 +67,10 @@ static int set_union(struct fid_av_set *dst, const struct fid_av_set *src)
 /* Keep those of which `src` has, or has not, the address. */
 static int filter(struct fid_av_set *dst, const struct fid_av_set *src, bool has)
 {
-	struct uccl_avset *s = set_of(dst), other = { 0 };
+	struct uccl_avset *s = uccl_avset_of(&dst->fid), other = { 0 };
 	size_t n = 0;
 
-	other.v = uccl_avset_members(set_of(src), &other.n);
+	other.v = uccl_avset_members(uccl_avset_of(&src->fid), &other.n);
 	if (!other.v)
 		return -FI_ENOMEM;
 	pthread_mutex_lock(&s->lock);
@@ -100,7 +95,7 @@ static int set_diff(struct fid_av_set *dst, const struct fid_av_set *src)
 
 static int set_insert(struct fid_av_set *fid, fi_addr_t addr)
 {
-	struct uccl_avset *s = set_of(fid);
+	struct uccl_avset *s = uccl_avset_of(&fid->fid);
 	struct uccl_addr known;
 	int rc = uccl_av_get(s->av, addr, &known);
 
@@ -114,7 +109,7 @@ static int set_insert(struct fid_av_set *fid, fi_addr_t addr)
 
 static int set_remove(struct fid_av_set *fid, fi_addr_t addr)
 {
-	struct uccl_avset *s = set_of(fid);
+	struct uccl_avset *s = uccl_avset_of(&fid->fid);
 	int rc = -FI_EINVAL;
 	size_t i;
 
@@ -137,7 +132,7 @@ static int set_addr(struct fid_av_set *fid, fi_addr_t *coll_addr)
 
 static int set_close(struct fid *fid)
 {
-	struct uccl_avset *s = uccl_container_of(fid, struct uccl_avset, fid.fid);
+	struct uccl_avset *s = uccl_avset_of(fid);
 
 	atomic_fetch_sub(&s->av->refs, 1);
 	pthread_mutex_destroy(&s->lock);
@@ -195,7 +190,7 @@ int uccl_avset_open(struct fid_av *av, struct fi_av_set_attr *attr, struct fid_a
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return -FI_ENOMEM;
-	s->av = uccl_container_of(av, struct uccl_av, fid);
+	s->av = uccl_av_of(&av->fid);
 	if (attr->start_addr != FI_ADDR_NOTAVAIL)
 		rc = set_range(s, attr);
 	if (rc) {

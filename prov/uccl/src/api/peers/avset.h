@@ -6,6 +6,8 @@
 #include <pthread.h>
 #include <rdma/fi_collective.h>
 
+#include "base/units.h"
+
 struct uccl_av;
 
 struct uccl_avset {
@@ -15,6 +17,12 @@ struct uccl_avset {
 	fi_addr_t *v;
 	size_t n, cap;
 };
+
+/* What is read only is a set, too. */
+static inline struct uccl_avset *uccl_avset_of(const struct fid *fid)
+{
+	return uccl_container_of((uintptr_t)fid, struct uccl_avset, fid.fid);
+}
 
 /*
  * fi_av_set(3). -FI_EINVAL: a range without stride, or a communication key, which is for fabrics that manage groups

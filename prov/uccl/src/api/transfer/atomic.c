@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * See atomic.h. Every form becomes one request: places and buffers in bytes instead of elements. xfer.c does the rest.
+ * See atomic.h. Every form becomes one request: places and buffers in bytes instead of elements. xfer.h does the rest.
  */
 #include "api/transfer/atomic.h"
 
@@ -17,11 +17,6 @@ _Static_assert((int)UCCL_INT8 == FI_INT8 && (int)UCCL_UINT64 == FI_UINT64 && (in
 _Static_assert((int)UCCL_MIN == FI_MIN && (int)UCCL_LXOR == FI_LXOR && (int)UCCL_ATOMIC_READ == FI_ATOMIC_READ &&
 		       (int)UCCL_CSWAP == FI_CSWAP && (int)UCCL_MSWAP == FI_MSWAP,
 	       "operations have libfabric's numbers");
-
-static inline struct uccl_ep_fid *handle(struct fid_ep *ep)
-{
-	return uccl_container_of(ep, struct uccl_ep_fid, fid);
-}
 
 /* The arguments of every form together. */
 struct call {
@@ -77,6 +72,7 @@ static ssize_t post(struct fid_ep *ep, const struct call *c)
 		.context = c->context, .flags = c->flags, .done_cntr = c->done_cntr,
 		.quiet = c->quiet,
 	};
+	struct uccl_ep_fid *f = uccl_ep_fid_of(&ep->fid);
 	uint64_t len = 0;
 
 	if (!uccl_atomic_valid(c->type, c->datatype, c->op))
@@ -99,10 +95,9 @@ static ssize_t post(struct fid_ep *ep, const struct call *c)
 		return -FI_EINVAL;
 	if (len > UCCL_ORDER_MAX)
 		return -FI_EMSGSIZE;
-	if (handle(ep)->ep && (on_device(handle(ep)->ep, operand, args.noperand) ||
-			       on_device(handle(ep)->ep, compare, args.ncompare)))
+	if (f->ep && (on_device(f->ep, operand, args.noperand) || on_device(f->ep, compare, args.ncompare)))
 		return -FI_EOPNOTSUPP;
-	return uccl_xfer_rma(handle(ep), &x);
+	return uccl_xfer_rma(f, &x);
 }
 
 static uint64_t rma_count(const struct fi_ioc *ioc, size_t n)
@@ -121,7 +116,8 @@ static ssize_t atomic_writev(struct fid_ep *ep, const struct fi_ioc *iov, void *
 	struct fi_rma_ioc rma = { .addr = addr, .count = rma_count(iov, count), .key = key };
 	struct call c = {
 		.type = UCCL_OP_ATOMIC, .datatype = datatype, .op = op, .operand = iov, .noperand = count,
-		.dest = dest_addr, .rma = &rma, .nrma = 1, .context = context, .flags = handle(ep)->tx_flags,
+		.dest = dest_addr, .rma = &rma, .nrma = 1, .context = context,
+		.flags = uccl_ep_fid_of(&ep->fid)->tx_flags,
 	};
 
 	(void)desc;
@@ -170,7 +166,7 @@ static ssize_t atomic_readwritev(struct fid_ep *ep, const struct fi_ioc *iov, vo
 	struct call c = {
 		.type = UCCL_OP_FETCH, .datatype = datatype, .op = op, .operand = iov, .noperand = count,
 		.result = resultv, .nresult = result_count, .dest = dest_addr, .rma = &rma, .nrma = 1,
-		.context = context, .flags = handle(ep)->tx_flags,
+		.context = context, .flags = uccl_ep_fid_of(&ep->fid)->tx_flags,
 	};
 
 	(void)desc;
@@ -213,7 +209,8 @@ static ssize_t atomic_compwritev(struct fid_ep *ep, const struct fi_ioc *iov, vo
 	struct call c = {
 		.type = UCCL_OP_COMPARE, .datatype = datatype, .op = op, .operand = iov, .noperand = count,
 		.compare = comparev, .ncompare = compare_count, .result = resultv, .nresult = result_count,
-		.dest = dest_addr, .rma = &rma, .nrma = 1, .context = context, .flags = handle(ep)->tx_flags,
+		.dest = dest_addr, .rma = &rma, .nrma = 1, .context = context,
+		.flags = uccl_ep_fid_of(&ep->fid)->tx_flags,
 	};
 
 	(void)desc;

@@ -628,7 +628,7 @@ static bool usable(const struct uccl_ep *ep)
 int uccl_coll_join(struct fid_ep *fid, const void *addr, uint64_t flags, struct fid_mc **mc, void *context)
 {
 	const struct fi_collective_addr *to = addr;
-	struct uccl_ep *ep = uccl_ep_of(fid);
+	struct uccl_ep *ep = uccl_ep_fid_of(&fid->fid)->ep;
 	struct uccl_avset *set;
 	int rc;
 
@@ -640,7 +640,7 @@ int uccl_coll_join(struct fid_ep *fid, const void *addr, uint64_t flags, struct 
 		return -FI_ENOEQ;
 	if (!to || !to->set || to->coll_addr == FI_ADDR_NOTAVAIL)
 		return -FI_EOPNOTSUPP; /* a group that somebody else manages */
-	set = uccl_container_of((struct fid_av_set *)(uintptr_t)to->set, struct uccl_avset, fid);
+	set = uccl_avset_of(&to->set->fid);
 	if (set->av != ep->av)
 		return -FI_EINVAL;
 	uccl_driver_lock(&ep->driver);
@@ -719,7 +719,7 @@ static int call_plan(const struct group *g, const struct call *x, struct uccl_co
 
 static ssize_t coll_call(struct fid_ep *fid, const struct call *x)
 {
-	struct uccl_ep_fid *f = uccl_container_of(fid, struct uccl_ep_fid, fid);
+	struct uccl_ep_fid *f = uccl_ep_fid_of(&fid->fid);
 	uint64_t flags = x->flags | f->tx_flags, now = uccl_clock();
 	struct uccl_ep *ep = f->ep;
 	struct uccl_coll_plan plan;

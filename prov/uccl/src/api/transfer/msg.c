@@ -5,14 +5,9 @@
 #include "api/lib/lib.h"
 #include "api/transfer/xfer.h"
 
-static inline struct uccl_ep_fid *handle(struct fid_ep *ep)
-{
-	return uccl_container_of(ep, struct uccl_ep_fid, fid);
-}
-
 static ssize_t msg_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t src_addr, void *context)
 {
-	struct uccl_ep_fid *f = handle(ep);
+	struct uccl_ep_fid *f = uccl_ep_fid_of(&ep->fid);
 	struct iovec iov = { .iov_base = buf, .iov_len = len };
 	struct uccl_xfer x = {
 		.iov = &iov, .desc = &desc, .count = 1, .addr = src_addr,
@@ -25,7 +20,7 @@ static ssize_t msg_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi
 static ssize_t msg_recvv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count, fi_addr_t src_addr,
 			 void *context)
 {
-	struct uccl_ep_fid *f = handle(ep);
+	struct uccl_ep_fid *f = uccl_ep_fid_of(&ep->fid);
 	struct uccl_xfer x = {
 		.iov = iov, .desc = desc, .count = count, .addr = src_addr,
 		.context = context, .flags = f->rx_flags | FI_MSG,
@@ -36,7 +31,7 @@ static ssize_t msg_recvv(struct fid_ep *ep, const struct iovec *iov, void **desc
 
 static ssize_t msg_recvmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t flags)
 {
-	struct uccl_ep_fid *f = handle(ep);
+	struct uccl_ep_fid *f = uccl_ep_fid_of(&ep->fid);
 	struct uccl_xfer x = {
 		.iov = msg->msg_iov, .desc = msg->desc, .count = msg->iov_count, .addr = msg->addr,
 		.context = msg->context, .flags = flags | FI_MSG,
@@ -50,7 +45,7 @@ static ssize_t msg_recvmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t
 static ssize_t msg_send(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t dest_addr,
 			void *context)
 {
-	struct uccl_ep_fid *f = handle(ep);
+	struct uccl_ep_fid *f = uccl_ep_fid_of(&ep->fid);
 	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
 	struct uccl_xfer x = {
 		.iov = &iov, .desc = &desc, .count = 1, .addr = dest_addr,
@@ -63,7 +58,7 @@ static ssize_t msg_send(struct fid_ep *ep, const void *buf, size_t len, void *de
 static ssize_t msg_sendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count, fi_addr_t dest_addr,
 			 void *context)
 {
-	struct uccl_ep_fid *f = handle(ep);
+	struct uccl_ep_fid *f = uccl_ep_fid_of(&ep->fid);
 	struct uccl_xfer x = {
 		.iov = iov, .desc = desc, .count = count, .addr = dest_addr,
 		.context = context, .flags = f->tx_flags | FI_MSG,
@@ -79,7 +74,7 @@ static ssize_t msg_sendmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t
 		.data = msg->data, .context = msg->context, .flags = flags | FI_MSG,
 	};
 
-	return uccl_xfer_send(handle(ep), &x);
+	return uccl_xfer_send(uccl_ep_fid_of(&ep->fid), &x);
 }
 
 static ssize_t msg_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t dest_addr)
@@ -90,13 +85,13 @@ static ssize_t msg_inject(struct fid_ep *ep, const void *buf, size_t len, fi_add
 		.flags = FI_INJECT | FI_MSG, .quiet = true,
 	};
 
-	return uccl_xfer_send(handle(ep), &x);
+	return uccl_xfer_send(uccl_ep_fid_of(&ep->fid), &x);
 }
 
 static ssize_t msg_senddata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data,
 			    fi_addr_t dest_addr, void *context)
 {
-	struct uccl_ep_fid *f = handle(ep);
+	struct uccl_ep_fid *f = uccl_ep_fid_of(&ep->fid);
 	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
 	struct uccl_xfer x = {
 		.iov = &iov, .desc = &desc, .count = 1, .addr = dest_addr,
@@ -114,7 +109,7 @@ static ssize_t msg_injectdata(struct fid_ep *ep, const void *buf, size_t len, ui
 		.data = data, .flags = FI_INJECT | FI_REMOTE_CQ_DATA | FI_MSG, .quiet = true,
 	};
 
-	return uccl_xfer_send(handle(ep), &x);
+	return uccl_xfer_send(uccl_ep_fid_of(&ep->fid), &x);
 }
 
 struct fi_ops_msg uccl_msg_ops = {

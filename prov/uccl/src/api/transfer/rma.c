@@ -5,11 +5,6 @@
 #include "api/lib/lib.h"
 #include "api/transfer/xfer.h"
 
-static inline struct uccl_ep_fid *handle(struct fid_ep *ep)
-{
-	return uccl_container_of(ep, struct uccl_ep_fid, fid);
-}
-
 static uint64_t bytes(const struct iovec *iov, size_t count)
 {
 	uint64_t len = 0;
@@ -23,7 +18,7 @@ static ssize_t one(struct fid_ep *ep, struct uccl_rma *x, uint64_t addr, uint64_
 {
 	x->seg[0] = (struct uccl_seg){ .addr = addr, .len = bytes(x->iov, x->count), .key = key };
 	x->nseg = 1;
-	return uccl_xfer_rma(handle(ep), x);
+	return uccl_xfer_rma(uccl_ep_fid_of(&ep->fid), x);
 }
 
 static ssize_t rma_msg(struct fid_ep *ep, const struct fi_msg_rma *msg, struct uccl_rma *x)
@@ -42,7 +37,7 @@ static ssize_t rma_msg(struct fid_ep *ep, const struct fi_msg_rma *msg, struct u
 
 		x->seg[i] = (struct uccl_seg){ .addr = r->addr, .len = r->len, .key = r->key };
 	}
-	return uccl_xfer_rma(handle(ep), x);
+	return uccl_xfer_rma(uccl_ep_fid_of(&ep->fid), x);
 }
 
 static ssize_t rma_readv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count, fi_addr_t src_addr,
@@ -50,7 +45,7 @@ static ssize_t rma_readv(struct fid_ep *ep, const struct iovec *iov, void **desc
 {
 	struct uccl_rma x = {
 		.type = UCCL_OP_READ, .iov = iov, .desc = desc, .count = count, .addr = src_addr,
-		.context = context, .flags = handle(ep)->tx_flags & ~FI_REMOTE_CQ_DATA,
+		.context = context, .flags = uccl_ep_fid_of(&ep->fid)->tx_flags & ~FI_REMOTE_CQ_DATA,
 	};
 
 	return one(ep, &x, addr, key);
@@ -76,7 +71,7 @@ static ssize_t rma_writev(struct fid_ep *ep, const struct iovec *iov, void **des
 {
 	struct uccl_rma x = {
 		.type = UCCL_OP_WRITE, .iov = iov, .desc = desc, .count = count, .addr = dest_addr,
-		.context = context, .flags = handle(ep)->tx_flags,
+		.context = context, .flags = uccl_ep_fid_of(&ep->fid)->tx_flags,
 	};
 
 	return one(ep, &x, addr, key);
@@ -115,7 +110,7 @@ static ssize_t rma_writedata(struct fid_ep *ep, const void *buf, size_t len, voi
 	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
 	struct uccl_rma x = {
 		.type = UCCL_OP_WRITE, .iov = &iov, .desc = &desc, .count = 1, .addr = dest_addr, .data = data,
-		.context = context, .flags = handle(ep)->tx_flags | FI_REMOTE_CQ_DATA,
+		.context = context, .flags = uccl_ep_fid_of(&ep->fid)->tx_flags | FI_REMOTE_CQ_DATA,
 	};
 
 	return one(ep, &x, addr, key);

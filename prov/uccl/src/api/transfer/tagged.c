@@ -5,15 +5,10 @@
 #include "api/lib/lib.h"
 #include "api/transfer/xfer.h"
 
-static inline struct uccl_ep_fid *handle(struct fid_ep *ep)
-{
-	return uccl_container_of(ep, struct uccl_ep_fid, fid);
-}
-
 static ssize_t tagged_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t src_addr, uint64_t tag,
 			   uint64_t ignore, void *context)
 {
-	struct uccl_ep_fid *f = handle(ep);
+	struct uccl_ep_fid *f = uccl_ep_fid_of(&ep->fid);
 	struct iovec iov = { .iov_base = buf, .iov_len = len };
 	struct uccl_xfer x = {
 		.iov = &iov, .desc = &desc, .count = 1, .addr = src_addr,
@@ -27,7 +22,7 @@ static ssize_t tagged_recv(struct fid_ep *ep, void *buf, size_t len, void *desc,
 static ssize_t tagged_recvv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
 			    fi_addr_t src_addr, uint64_t tag, uint64_t ignore, void *context)
 {
-	struct uccl_ep_fid *f = handle(ep);
+	struct uccl_ep_fid *f = uccl_ep_fid_of(&ep->fid);
 	struct uccl_xfer x = {
 		.iov = iov, .desc = desc, .count = count, .addr = src_addr,
 		.tag = tag, .ignore = ignore,
@@ -39,7 +34,7 @@ static ssize_t tagged_recvv(struct fid_ep *ep, const struct iovec *iov, void **d
 
 static ssize_t tagged_recvmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg, uint64_t flags)
 {
-	struct uccl_ep_fid *f = handle(ep);
+	struct uccl_ep_fid *f = uccl_ep_fid_of(&ep->fid);
 	struct uccl_xfer x = {
 		.iov = msg->msg_iov, .desc = msg->desc, .count = msg->iov_count, .addr = msg->addr,
 		.tag = msg->tag, .ignore = msg->ignore,
@@ -54,7 +49,7 @@ static ssize_t tagged_recvmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg
 static ssize_t tagged_send(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t dest_addr,
 			   uint64_t tag, void *context)
 {
-	struct uccl_ep_fid *f = handle(ep);
+	struct uccl_ep_fid *f = uccl_ep_fid_of(&ep->fid);
 	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
 	struct uccl_xfer x = {
 		.iov = &iov, .desc = &desc, .count = 1, .addr = dest_addr,
@@ -68,7 +63,7 @@ static ssize_t tagged_send(struct fid_ep *ep, const void *buf, size_t len, void 
 static ssize_t tagged_sendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
 			    fi_addr_t dest_addr, uint64_t tag, void *context)
 {
-	struct uccl_ep_fid *f = handle(ep);
+	struct uccl_ep_fid *f = uccl_ep_fid_of(&ep->fid);
 	struct uccl_xfer x = {
 		.iov = iov, .desc = desc, .count = count, .addr = dest_addr,
 		.tag = tag,
@@ -86,7 +81,7 @@ static ssize_t tagged_sendmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg
 		.data = msg->data, .context = msg->context, .flags = flags | FI_TAGGED,
 	};
 
-	return uccl_xfer_send(handle(ep), &x);
+	return uccl_xfer_send(uccl_ep_fid_of(&ep->fid), &x);
 }
 
 static ssize_t tagged_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t dest_addr, uint64_t tag)
@@ -98,13 +93,13 @@ static ssize_t tagged_inject(struct fid_ep *ep, const void *buf, size_t len, fi_
 		.flags = FI_INJECT | FI_TAGGED, .quiet = true,
 	};
 
-	return uccl_xfer_send(handle(ep), &x);
+	return uccl_xfer_send(uccl_ep_fid_of(&ep->fid), &x);
 }
 
 static ssize_t tagged_senddata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data,
 			       fi_addr_t dest_addr, uint64_t tag, void *context)
 {
-	struct uccl_ep_fid *f = handle(ep);
+	struct uccl_ep_fid *f = uccl_ep_fid_of(&ep->fid);
 	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
 	struct uccl_xfer x = {
 		.iov = &iov, .desc = &desc, .count = 1, .addr = dest_addr,
@@ -125,7 +120,7 @@ static ssize_t tagged_injectdata(struct fid_ep *ep, const void *buf, size_t len,
 		.data = data, .flags = FI_INJECT | FI_REMOTE_CQ_DATA | FI_TAGGED, .quiet = true,
 	};
 
-	return uccl_xfer_send(handle(ep), &x);
+	return uccl_xfer_send(uccl_ep_fid_of(&ep->fid), &x);
 }
 
 struct fi_ops_tagged uccl_tagged_ops = {

@@ -25,7 +25,7 @@ static ssize_t post_rma(struct uccl_trigger *trigger)
 
 struct uccl_deferred *uccl_deferred_new(struct fid_cntr *fid, uint64_t threshold)
 {
-	struct uccl_cntr *cntr = uccl_container_of(fid, struct uccl_cntr, fid);
+	struct uccl_cntr *cntr = uccl_cntr_of(&fid->fid);
 	struct uccl_deferred *t = calloc(1, sizeof(*t));
 
 	if (!t)

@@ -27,11 +27,6 @@ static ssize_t post_set(struct uccl_trigger *t)
 	return fi_cntr_set(&deferred(t)->target->fid, deferred(t)->value);
 }
 
-static struct uccl_ep_fid *handle(struct fid_ep *ep)
-{
-	return uccl_container_of(ep, struct uccl_ep_fid, fid);
-}
-
 static int work_msg(struct uccl_deferred *t, const struct fi_op_msg *op, bool recv)
 {
 	const struct fi_msg *msg = &op->msg;
@@ -40,7 +35,7 @@ static int work_msg(struct uccl_deferred *t, const struct fi_op_msg *op, bool re
 		.context = msg->context, .flags = op->flags | FI_MSG,
 	};
 
-	uccl_deferred_on(t, handle(op->ep));
+	uccl_deferred_on(t, uccl_ep_fid_of(&op->ep->fid));
 	return uccl_deferred_xfer(t, &x, recv ? uccl_xfer_recv : uccl_xfer_send) ? 0 : -FI_EINVAL;
 }
 
@@ -52,7 +47,7 @@ static int work_tagged(struct uccl_deferred *t, const struct fi_op_tagged *op, b
 		.ignore = msg->ignore, .data = msg->data, .context = msg->context, .flags = op->flags | FI_TAGGED,
 	};
 
-	uccl_deferred_on(t, handle(op->ep));
+	uccl_deferred_on(t, uccl_ep_fid_of(&op->ep->fid));
 	return uccl_deferred_xfer(t, &x, recv ? uccl_xfer_recv : uccl_xfer_send) ? 0 : -FI_EINVAL;
 }
 
@@ -69,14 +64,14 @@ static int work_rma(struct uccl_deferred *t, const struct fi_op_rma *op, enum uc
 	for (uint8_t i = 0; i < x.nseg; i++)
 		x.seg[i] = (struct uccl_seg){ .addr = msg->rma_iov[i].addr, .len = msg->rma_iov[i].len,
 					      .key = msg->rma_iov[i].key };
-	uccl_deferred_on(t, handle(op->ep));
+	uccl_deferred_on(t, uccl_ep_fid_of(&op->ep->fid));
 	return uccl_deferred_rma(t, &x, uccl_xfer_rma) ? 0 : -FI_EINVAL;
 }
 
 static int work_cntr(struct uccl_deferred *t, const struct fi_op_cntr *op, ssize_t (*post)(struct uccl_trigger *t))
 {
 	t->trigger.post = post;
-	t->target = uccl_container_of(op->cntr, struct uccl_cntr, fid);
+	t->target = uccl_cntr_of(&op->cntr->fid);
 	t->value = op->value;
 	return 0;
 }
@@ -98,7 +93,7 @@ static int work_fill(struct uccl_deferred *t, const struct fi_deferred_work *w)
 	case FI_OP_FETCH_ATOMIC:
 	case FI_OP_COMPARE_ATOMIC:
 		/* The program's structures are ours until it is done. */
-		uccl_deferred_on(t, handle(w->op.atomic->ep));
+		uccl_deferred_on(t, uccl_ep_fid_of(&w->op.atomic->ep->fid));
 		t->trigger.post = post_atomic;
 		return 0;
 	case FI_OP_CNTR_ADD:

@@ -79,7 +79,7 @@ static void report_failure(struct uccl_cq *cq, struct uccl_cntr *cntr, const str
 static void deferred_done(const struct uccl_op *op)
 {
 	if (op->api_more)
-		uccl_cntr_count(uccl_container_of((struct fid_cntr *)op->api_more, struct uccl_cntr, fid), !op->err);
+		uccl_cntr_count(uccl_cntr_of(&((struct fid_cntr *)op->api_more)->fid), !op->err);
 }
 
 static void send_done(struct uccl_op *op)

@@ -64,7 +64,7 @@ static inline void party_close(struct party *p)
 
 static inline struct uccl_ep *party_ep(struct party *p)
 {
-	return uccl_container_of(p->ep, struct uccl_ep_fid, fid)->ep;
+	return uccl_ep_fid_of(&p->ep->fid)->ep;
 }
 
 /* A message of connection management that the library would not send. The rescue thread may use the engine, too. */

@@ -51,7 +51,7 @@ struct two {
 
 static struct uccl_driver *inside(struct node *n)
 {
-	return &uccl_ep_of(n->ep)->driver;
+	return &uccl_ep_fid_of(&n->ep->fid)->ep->driver;
 }
 
 /* From here on b's driver is counted. */

@@ -11,7 +11,7 @@
 
 static struct uccl_driver *inside(struct node *n)
 {
-	return &uccl_ep_of(n->ep)->driver;
+	return &uccl_ep_fid_of(&n->ep->fid)->ep->driver;
 }
 
 static unsigned int unread(struct node *n)

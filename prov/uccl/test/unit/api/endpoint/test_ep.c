@@ -523,7 +523,7 @@ static void multi_recv__full_queue(void **state)
 
 	(void)state;
 	duo_open(&d);
-	cq = uccl_container_of(d.b.cq, struct uccl_cq, fid);
+	cq = uccl_cq_of(&d.b.cq->fid);
 	cq->limit = SIZE;
 	assert_int_equal(fi_recvmsg(d.b.ep, &m, FI_MULTI_RECV), 0);
 	for (int i = 0; i < N; i++)

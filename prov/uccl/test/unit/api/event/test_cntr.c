@@ -40,13 +40,13 @@ static void read__all_changes(void **state)
 	c = cntr_open(&w, FI_WAIT_NONE);
 	assert_int_equal(fi_cntr_read(c), 0);
 	assert_int_equal(fi_cntr_add(c, 5), 0);
-	uccl_cntr_count(uccl_container_of(c, struct uccl_cntr, fid), true);
+	uccl_cntr_count(uccl_cntr_of(&c->fid), true);
 	assert_int_equal(fi_cntr_read(c), 6);
 	assert_int_equal(fi_cntr_set(c, 100), 0);
 	assert_int_equal(fi_cntr_read(c), 100);
 	assert_int_equal(fi_cntr_readerr(c), 0);
 	assert_int_equal(fi_cntr_adderr(c, 2), 0);
-	uccl_cntr_count(uccl_container_of(c, struct uccl_cntr, fid), false);
+	uccl_cntr_count(uccl_cntr_of(&c->fid), false);
 	assert_int_equal(fi_cntr_readerr(c), 3);
 	assert_int_equal(fi_cntr_seterr(c, 1), 0);
 	assert_int_equal(fi_cntr_readerr(c), 1);
@@ -58,7 +58,7 @@ static void read__all_changes(void **state)
 static void *count_later(void *arg)
 {
 	for (int i = 0; i < 10; i++)
-		uccl_cntr_count(uccl_container_of((struct fid_cntr *)arg, struct uccl_cntr, fid), true);
+		uccl_cntr_count(uccl_cntr_of(&((struct fid_cntr *)arg)->fid), true);
 	return NULL;
 }
 
@@ -90,7 +90,7 @@ static void wait__ends(void **state)
 
 static void *fail_later(void *arg)
 {
-	uccl_cntr_count(uccl_container_of((struct fid_cntr *)arg, struct uccl_cntr, fid), false);
+	uccl_cntr_count(uccl_cntr_of(&((struct fid_cntr *)arg)->fid), false);
 	return NULL;
 }
 

@@ -18,7 +18,7 @@ static struct fid_cq *cq_open(struct world *w, enum fi_cq_format format, enum fi
 
 static struct uccl_cq *inside(struct fid_cq *cq)
 {
-	return uccl_container_of(cq, struct uccl_cq, fid);
+	return uccl_cq_of(&cq->fid);
 }
 
 static void push(struct fid_cq *cq, uint64_t i)

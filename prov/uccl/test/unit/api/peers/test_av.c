@@ -35,7 +35,7 @@ static struct fid_av *av_open(struct world *w, uint64_t flags)
 
 static struct uccl_av *inside(struct fid_av *av)
 {
-	return uccl_container_of(av, struct uccl_av, fid);
+	return uccl_av_of(&av->fid);
 }
 
 static fi_addr_t insert(struct fid_av *av, const struct uccl_addr *a)
@@ -226,7 +226,7 @@ static void context__of_an_rdma_nic(void **state)
 	first.nic.pad = other.nic.pad = keyless.nic.pad = 0xc001;
 	first.nic.scope = 0x1000011;
 	world_open(&w);
-	snprintf(uccl_domain_of(w.domain)->params.backend, UCCL_PARAM_NAME, "verbs-ud");
+	snprintf(uccl_domain_of(&w.domain->fid)->params.backend, UCCL_PARAM_NAME, "verbs-ud");
 	assert_int_equal(fi_av_open(w.domain, &attr, &av, NULL), 0);
 	assert_int_equal(insert(av, &other), 0);
 	assert_int_equal(insert(av, &first), 1);

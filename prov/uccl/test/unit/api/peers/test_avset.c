@@ -21,7 +21,7 @@ static struct uccl_avset *set_open(struct bench *b, fi_addr_t from, fi_addr_t to
 	assert_int_equal(fi_av_set(b->av, &attr, &fid, b), 0);
 	assert_int_equal(fid->fid.fclass, FI_CLASS_AV_SET);
 	assert_ptr_equal(fid->fid.context, b);
-	return uccl_container_of(fid, struct uccl_avset, fid);
+	return uccl_avset_of(&fid->fid);
 }
 
 /* N addresses, of which number 4 was removed again. */

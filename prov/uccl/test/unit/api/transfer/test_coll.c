@@ -489,7 +489,7 @@ static void news_done(struct uccl_op *op)
 /* What another side may say of members: `len` bytes of an index. */
 static void news_send(struct node *from, const struct node *to, fi_addr_t group, uint32_t who, uint64_t len)
 {
-	struct uccl_ep *ep = uccl_container_of(from->ep, struct uccl_ep_fid, fid)->ep;
+	struct uccl_ep *ep = uccl_ep_fid_of(&from->ep->fid)->ep;
 	struct uccl_addr addr;
 	struct uccl_op *op;
 	uint8_t news[8];

@@ -210,7 +210,7 @@ static void rma__full_queue(void **state)
 
 	(void)state;
 	duo_open(&d, 0, FI_REMOTE_WRITE);
-	cq = uccl_container_of(d.b.cq, struct uccl_cq, fid);
+	cq = uccl_cq_of(&d.b.cq->fid);
 	cq->limit = SIZE_CQ;
 	for (int i = 0; i < N; i++) {
 		size_t len = i % 50 ? 8 : LARGE;

@@ -46,7 +46,7 @@ static struct uccl_stats close_with(const char *where)
 	node_expect(&b, &a, in, FI_RECV | FI_MSG);
 	node_expect(&a, &b, out, FI_SEND | FI_MSG);
 	/* Of a only: b writes nothing. */
-	ep = uccl_container_of(a.ep, struct uccl_ep_fid, fid)->ep;
+	ep = uccl_ep_fid_of(&a.ep->fid)->ep;
 	ep->domain->params.stats[0] = '\0';
 	node_close(&b);
 	ep->domain->params.stats[0] = where[0];
