@@ -15,7 +15,6 @@
 #include "api/endpoint/cm.h"
 #include "api/endpoint/openops.h"
 #include "api/endpoint/option.h"
-#include "api/endpoint/sep.h"
 #include "api/endpoint/shared.h"
 #include "api/endpoint/start.h"
 #include "api/event/cntr.h"
@@ -89,8 +88,8 @@ static int ep_start(struct uccl_ep *ep)
 {
 	int rc;
 
-	if (ep->sep)
-		return uccl_sep_start(ep->sep);
+	if (ep->whole)
+		return ep->whole_ops->start(ep->whole);
 	uccl_driver_lock(&ep->driver);
 	rc = uccl_ep_start(ep, NULL);
 	uccl_driver_unlock(&ep->driver);
@@ -156,8 +155,8 @@ static int ep_close(struct fid *fid)
 	}
 	if (atomic_load(&ep->refs))
 		return -FI_EBUSY;
-	if (ep->sep)
-		uccl_sep_left(ep->sep, ep);
+	if (ep->whole)
+		ep->whole_ops->left(ep->whole, ep);
 	/*
 	 * In a forked child nothing is sent for the parent's endpoint, and its locks may be held for ever: only the
 	 * memory of this object is given back.
@@ -287,7 +286,7 @@ static int ep_setname(fid_t fid, void *addr, size_t addrlen)
 	struct uccl_ep *ep = uccl_ep_fid_of(fid)->ep;
 	struct uccl_addr a;
 
-	if (ep->driver.engine || ep->sep)
+	if (ep->driver.engine || ep->whole)
 		return -FI_EOPBADSTATE;
 	if (uccl_address_unpack(ep->addr_format, addr, addrlen, &a, NULL))
 		return -FI_EINVAL;
@@ -310,8 +309,8 @@ static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
 	}
 	if (ep->driver.forks != uccl_forks)
 		return -FI_EOPBADSTATE;
-	if (ep->sep)
-		return fi_getname(uccl_sep_fid(ep->sep), addr, addrlen);
+	if (ep->whole)
+		return ep->whole_ops->getname(ep->whole, addr, addrlen);
 	rc = ep_start(ep);
 	if (rc)
 		return rc;

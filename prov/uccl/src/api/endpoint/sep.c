@@ -45,11 +45,6 @@ static struct uccl_sep *sep_of(struct fid *fid)
 	return uccl_container_of(fid, struct uccl_sep, self.fid.fid);
 }
 
-struct fid *uccl_sep_fid(struct uccl_sep *sep)
-{
-	return &sep->self.fid.fid;
-}
-
 /* A port of the row that was not the program's choice is bound to the range. */
 static bool outside(const struct uccl_ports *range, const struct uccl_ep *ep)
 {
@@ -125,7 +120,7 @@ static int start_all(struct uccl_sep *sep)
 	return rc;
 }
 
-int uccl_sep_start(struct uccl_sep *sep)
+static int sep_start(struct uccl_sep *sep)
 {
 	int rc = 0;
 
@@ -137,7 +132,7 @@ int uccl_sep_start(struct uccl_sep *sep)
 	return rc;
 }
 
-void uccl_sep_left(struct uccl_sep *sep, const struct uccl_ep *ep)
+static void sep_left(struct uccl_sep *sep, const struct uccl_ep *ep)
 {
 	for (unsigned int i = 0; i < sep->n; i++) {
 		if (sep->ctx[i] == ep) {
@@ -213,7 +208,7 @@ static int sep_control(struct fid *fid, int command, void *arg)
 	(void)arg;
 	if (command != FI_ENABLE)
 		return -FI_ENOSYS;
-	return sep->bound ? uccl_sep_start(sep) : -FI_ENOAV;
+	return sep->bound ? sep_start(sep) : -FI_ENOAV;
 }
 
 static int sep_close(struct fid *fid)
@@ -247,9 +242,8 @@ static int sep_setname(fid_t fid, void *addr, size_t addrlen)
 	return 0;
 }
 
-static int sep_getname(fid_t fid, void *addr, size_t *addrlen)
+static int sep_name(struct uccl_sep *sep, void *addr, size_t *addrlen)
 {
-	struct uccl_sep *sep = sep_of(fid);
 	int rc;
 
 	if (!addr || !*addrlen) {
@@ -258,8 +252,13 @@ static int sep_getname(fid_t fid, void *addr, size_t *addrlen)
 	}
 	if (sep->domain->forks != uccl_forks)
 		return -FI_EOPBADSTATE;
-	rc = uccl_sep_start(sep);
+	rc = sep_start(sep);
 	return rc ? rc : uccl_address_pack(sep->addr_format, &sep->addr, addr, addrlen);
+}
+
+static int sep_getname(fid_t fid, void *addr, size_t *addrlen)
+{
+	return sep_name(sep_of(fid), addr, addrlen);
 }
 
 static struct fi_ops sep_fid_ops = {
@@ -294,6 +293,12 @@ static unsigned int asked(size_t n)
 	return n ? (unsigned int)uccl_min(n, UINT32_MAX) : 1;
 }
 
+static const struct uccl_whole_ops whole_ops = {
+	.start = sep_start,
+	.getname = sep_name,
+	.left = sep_left,
+};
+
 static int contexts_make(struct uccl_sep *sep, const struct fi_info *info)
 {
 	int rc = 0;
@@ -303,8 +308,10 @@ static int contexts_make(struct uccl_sep *sep, const struct fi_info *info)
 
 		rc = uccl_ep_new(sep->domain, info, rx ? UCCL_RX : UCCL_TX, rx ? FI_CLASS_RX_CTX : FI_CLASS_TX_CTX,
 				 NULL, &sep->ctx[i]);
-		if (!rc)
-			sep->ctx[i]->sep = sep;
+		if (!rc) {
+			sep->ctx[i]->whole_ops = &whole_ops;
+			sep->ctx[i]->whole = sep;
+		}
 	}
 	return rc;
 }

@@ -47,9 +47,20 @@ enum uccl_cntr_slot {
 	UCCL_CNTR_REMOTE_WRITE, UCCL_CNTR_SLOTS
 };
 
+/* What a context asks of the scalable endpoint that it belongs to. No lock of an endpoint is held. */
+struct uccl_whole_ops {
+	/* All contexts begin together: make their engines, if they are not there. */
+	int (*start)(struct uccl_sep *whole);
+	/* They have one name, as fi_getname(3) gives it. */
+	int (*getname)(struct uccl_sep *whole, void *addr, size_t *addrlen);
+	/* This context is about to be closed. */
+	void (*left)(struct uccl_sep *whole, const struct uccl_ep *ep);
+};
+
 struct uccl_ep {
 	struct uccl_ep_fid self;
-	struct uccl_sep *sep;		/* the endpoint that it is a context of; NULL: none */
+	const struct uccl_whole_ops *whole_ops; /* of the endpoint that it is a context of; NULL: it is none */
+	struct uccl_sep *whole;
 	struct uccl_domain *domain;
 	struct uccl_driver driver;
 	struct uccl_cm *cm;		/* FI_EP_MSG; NULL: connectionless */

@@ -622,7 +622,7 @@ fail:
 
 static bool usable(const struct uccl_ep *ep)
 {
-	return ep && !ep->sep && ep->enabled == (UCCL_TX | UCCL_RX) && ep->driver.forks == uccl_forks && ep->tx_cq;
+	return ep && !ep->whole && ep->enabled == (UCCL_TX | UCCL_RX) && ep->driver.forks == uccl_forks && ep->tx_cq;
 }
 
 int uccl_coll_join(struct fid_ep *fid, const void *addr, uint64_t flags, struct fid_mc **mc, void *context)
