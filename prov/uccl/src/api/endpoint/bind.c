@@ -8,6 +8,7 @@
 #include "api/event/eq.h"
 #include "api/object/domain.h"
 #include "api/peers/av.h"
+#include "api/transfer/srx.h"
 #include "progress/drivers.h"
 
 static int bind_cq(struct uccl_ep *ep, struct uccl_cq *cq, uint64_t flags)

@@ -5,225 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/endpoint/ep.h"
 #include "api/endpoint/option.h"
-#include "api/event/cq.h"
-#include "api/lib/lib.h"
 #include "api/lib/nosys.h"
 #include "api/object/domain.h"
 #include "api/offer/attr.h"
 #include "api/transfer/atomic.h"
 #include "api/transfer/msg.h"
 #include "api/transfer/rma.h"
+#include "api/transfer/srx.h"
 #include "api/transfer/tagged.h"
-#include "progress/thread.h"
-
-static bool tagged(const struct uccl_xfer *x)
-{
-	return x->flags & FI_TAGGED;
-}
-
-static bool multi(const struct uccl_xfer *x)
-{
-	return x->flags & FI_MULTI_RECV;
-}
-
-/* Off the list; it stays while messages are on their way into it. The lock is held. */
-static void unpost(struct uccl_srx *srx, struct uccl_srx_recv *r)
-{
-	TAILQ_REMOVE(&srx->posted[tagged(&r->x)], r, link);
-	r->posted = false;
-	if (!r->children)
-		uccl_pool_put(&srx->pool, r);
-}
-
-/* A message in a multi-receive buffer is complete. */
-static void child_done(struct uccl_op *op)
-{
-	struct uccl_srx *srx = ((struct uccl_ep *)op->api)->srx;
-	struct uccl_srx_recv *r = op->api_more;
-
-	pthread_mutex_lock(&srx->lock);
-	if (!--r->children && !r->posted) {
-		op->flags |= UCCL_OPF_MULTI;
-		uccl_pool_put(&srx->pool, r);
-	}
-	pthread_mutex_unlock(&srx->lock);
-	op->api_more = NULL;
-	uccl_xfer_recv_done(op);
-}
-
-/* Of r for a message of `len` bytes: all of it, or what a multi-receive buffer has left. The lock is held. */
-static void take(struct uccl_srx *srx, struct uccl_srx_recv *r, struct uccl_op *op, uint64_t len)
-{
-	uint64_t used = uccl_min(len, r->iov[0].iov_len);
-
-	if (!multi(&r->x)) {
-		unpost(srx, r);
-		return;
-	}
-	op->api_more = r;
-	op->done = child_done;
-	r->children++;
-	r->iov[0].iov_base = (uint8_t *)r->iov[0].iov_base + used;
-	r->iov[0].iov_len -= used;
-	if (r->iov[0].iov_len < uccl_max(srx->min_multi, 1))
-		unpost(srx, r);
-}
-
-/* The request for one of the receives; false: it is directed at somebody whom this endpoint does not know. */
-static bool fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_srx_recv *r)
-{
-	struct uccl_xfer x = r->x;
-
-	x.flags &= ~FI_MULTI_RECV;
-	return !uccl_xfer_recv_fill(ep, op, &x);
-}
-
-/* The first receive that fits a message of this endpoint meets it. */
-static bool serve_one(struct uccl_ep *ep, bool kind, uint64_t now)
-{
-	struct uccl_op *op = uccl_op_get(ep->driver.engine);
-	struct uccl_srx *srx = ep->srx;
-	struct uccl_srx_recv *r;
-
-	if (!op) {
-		ep->srx_look = true;
-		return false;
-	}
-	pthread_mutex_lock(&srx->lock);
-	TAILQ_FOREACH(r, &srx->posted[kind], link) {
-		if (!fill(ep, op, r) || uccl_engine_peek(ep->driver.engine, op, false, false, now))
-			continue;
-		/* Looking left the message's words in the request: afresh, for the receive itself. */
-		uint64_t len = op->done_len;
-
-		fill(ep, op, r);
-		op->from = NULL;
-		op->done_len = 0;
-		take(srx, r, op, len);
-		break;
-	}
-	if (!r)
-		atomic_store_explicit(&ep->srx_waits, true, memory_order_relaxed);
-	pthread_mutex_unlock(&srx->lock);
-	if (!r) {
-		uccl_op_put(ep->driver.engine, op);
-		return false;
-	}
-	ep->rx_open++;
-	uccl_engine_recv(ep->driver.engine, op, now);
-	return true;
-}
-
-int uccl_srx_serve(struct uccl_ep *ep, uint64_t now)
-{
-	int n = 0;
-
-	ep->srx_look = false;
-	atomic_store_explicit(&ep->srx_waits, false, memory_order_relaxed);
-	for (int kind = 0; kind < 2; kind++)
-		while (uccl_engine_unexpected(ep->driver.engine, kind) && serve_one(ep, kind, now))
-			n++;
-	return n;
-}
-
-ssize_t uccl_srx_recv(struct uccl_srx *srx, const struct uccl_xfer *x)
-{
-	struct uccl_srx_recv *r;
-
-	if (srx->domain->forks != uccl_forks)
-		return -FI_EOPBADSTATE;
-	if (x->count > UCCL_IOV_MAX || (multi(x) && (tagged(x) || x->count != 1)) || x->flags & FI_TRIGGER)
-		return -FI_EINVAL;
-	for (size_t i = 0; i < x->count; i++)
-		if (x->iov[i].iov_len > UCCL_MSG_MAX)
-			return -FI_EMSGSIZE;
-	pthread_mutex_lock(&srx->lock);
-	r = uccl_pool_get(&srx->pool);
-	if (r) {
-		r->x = *x;
-		r->x.iov = r->iov;
-		r->x.desc = NULL; /* they are the caller's */
-		if (x->count)
-			memcpy(r->iov, x->iov, x->count * sizeof(*x->iov));
-		r->posted = true;
-		r->children = 0;
-		TAILQ_INSERT_TAIL(&srx->posted[tagged(x)], r, link);
-	}
-	pthread_mutex_unlock(&srx->lock);
-	/* Messages that found nothing in the list have said so before the lock was ours. */
-	pthread_mutex_lock(&srx->drivers.lock);
-	for (unsigned int i = 0; i < srx->drivers.n; i++) {
-		struct uccl_ep *ep = uccl_ep_of_driver(srx->drivers.v[i]);
-
-		if (!atomic_load_explicit(&ep->srx_waits, memory_order_relaxed))
-			continue;
-		uccl_driver_lock(&ep->driver);
-		if (ep->enabled && uccl_srx_serve(ep, uccl_clock()))
-			uccl_driver_kick(&ep->driver);
-		uccl_driver_unlock(&ep->driver);
-	}
-	pthread_mutex_unlock(&srx->drivers.lock);
-	return r ? 0 : -FI_EAGAIN;
-}
-
-/* What no endpoint has done is told where the first endpoint tells of receives. The lock of the list is held. */
-static void tell(struct uccl_srx *srx, const struct uccl_xfer *x, int err, uint64_t flags, const char *text)
-{
-	struct fi_cq_tagged_entry e = {
-		.op_context = x->context, .flags = FI_RECV | (x->flags & (FI_TAGGED | FI_MSG)) | flags, .tag = x->tag,
-	};
-
-	struct uccl_cq *cq = srx->drivers.n ? uccl_ep_of_driver(srx->drivers.v[0])->rx_cq : NULL;
-
-	if (cq)
-		uccl_cq_push_error(cq, &e, err, 0, text);
-}
-
-ssize_t uccl_srx_peek(struct uccl_srx *srx, const struct uccl_xfer *x)
-{
-	ssize_t rc = -FI_ENOMSG;
-
-	if (srx->domain->forks != uccl_forks)
-		return -FI_EOPBADSTATE;
-	pthread_mutex_lock(&srx->drivers.lock);
-	for (unsigned int i = 0; i < srx->drivers.n && rc == -FI_ENOMSG; i++) {
-		struct uccl_ep *ep = uccl_ep_of_driver(srx->drivers.v[i]);
-
-		if (ep->enabled)
-			rc = uccl_xfer_peek_one(ep, x, true);
-	}
-	if (rc == -FI_ENOMSG && srx->drivers.n) {
-		tell(srx, x, FI_ENOMSG, 0, "no such message");
-		rc = 0;
-	}
-	pthread_mutex_unlock(&srx->drivers.lock);
-	return rc;
-}
 
 static ssize_t srx_cancel(struct fid *fid, void *context)
 {
-	struct uccl_srx *srx = uccl_srx_of(fid);
-	struct uccl_srx_recv *r = NULL;
-
-	if (srx->domain->forks != uccl_forks)
-		return -FI_EOPBADSTATE;
-	pthread_mutex_lock(&srx->drivers.lock);
-	pthread_mutex_lock(&srx->lock);
-	for (int kind = 0; kind < 2 && !r; kind++)
-		TAILQ_FOREACH(r, &srx->posted[kind], link)
-			if (r->x.context == context)
-				break;
-	if (r) {
-		/* Messages are still coming into a multi-receive buffer: the last of them gives it back. */
-		if (!r->children)
-			tell(srx, &r->x, FI_ECANCELED, multi(&r->x) ? FI_MULTI_RECV : 0, "canceled");
-		unpost(srx, r);
-	}
-	pthread_mutex_unlock(&srx->lock);
-	pthread_mutex_unlock(&srx->drivers.lock);
-	return r ? 0 : -FI_ENOENT;
+	return uccl_srx_cancel(uccl_srx_of(fid), context);
 }
 
 static int srx_getopt(fid_t fid, int level, int name, void *optval, size_t *optlen)
@@ -245,13 +39,7 @@ static int srx_setopt(fid_t fid, int level, int name, const void *optval, size_t
 
 static ssize_t srx_rx_size_left(struct fid_ep *fid)
 {
-	struct uccl_srx *srx = uccl_srx_of(&fid->fid);
-	ssize_t left;
-
-	pthread_mutex_lock(&srx->lock);
-	left = srx->size - srx->pool.used;
-	pthread_mutex_unlock(&srx->lock);
-	return left;
+	return uccl_srx_size_left(uccl_srx_of(&fid->fid));
 }
 
 /* Queues and vectors belong to the endpoints; here they are taken as an offer that is not needed. */

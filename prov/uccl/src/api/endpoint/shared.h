@@ -1,47 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Shared contexts. A shared receive context keeps the receives of several endpoints: a message that comes to one of
- * them waits there as an unexpected one, and that endpoint then takes the first receive of the context that fits. A
- * shared transmit context is a name only, for the endpoints of a domain compete for nothing that it could share out.
+ * Shared contexts as objects. What a shared receive context does is in transfer/srx.h. A shared transmit context is a
+ * name only, for the endpoints of a domain compete for nothing that it could share out.
  */
 #ifndef UCCL_API_SHARED_H
 #define UCCL_API_SHARED_H
 
-#include <sys/queue.h>
+#include <rdma/fi_endpoint.h>
 
-#include "api/endpoint/ep.h"
-#include "api/transfer/xfer.h"
-#include "base/pool.h"
 #include "base/units.h"
-#include "progress/drivers.h"
 
-/* A receive that waits, or a multi-receive buffer. */
-struct uccl_srx_recv {
-	TAILQ_ENTRY(uccl_srx_recv) link;
-	struct uccl_xfer x;
-	struct iovec iov[UCCL_IOV_MAX];
-	bool posted;			/* in the list */
-	uint32_t children;		/* multi-receive: messages under way */
-};
-
-TAILQ_HEAD(uccl_srx_list, uccl_srx_recv);
-
-struct uccl_srx {
-	struct uccl_ep_fid self;
-	struct uccl_domain *domain;
-	_Atomic int refs;		/* bound endpoints */
-	struct uccl_drivers drivers;
-	size_t min_multi;
-	uint32_t size;
-	pthread_mutex_t lock;		/* of what follows; taken after an endpoint's */
-	struct uccl_srx_list posted[2];	/* [tagged] */
-	struct uccl_pool pool;
-};
-
-static inline struct uccl_srx *uccl_srx_of(struct fid *fid)
-{
-	return uccl_container_of(fid, struct uccl_srx, self.fid.fid);
-}
+struct uccl_domain;
 
 /* Endpoints take nothing from it, and it may be closed before they are: Sandia OpenSHMEM does so. */
 struct uccl_stx {
@@ -56,11 +25,5 @@ static inline struct uccl_stx *uccl_stx_of(struct fid *fid)
 
 int uccl_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **srx, void *context);
 int uccl_stx_open(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_stx **stx, void *context);
-
-/* As the functions of xfer.h. */
-ssize_t uccl_srx_recv(struct uccl_srx *srx, const struct uccl_xfer *x);
-ssize_t uccl_srx_peek(struct uccl_srx *srx, const struct uccl_xfer *x);
-/* Give this endpoint's waiting messages their receives; how many. The endpoint's lock is held. */
-int uccl_srx_serve(struct uccl_ep *ep, uint64_t now);
 
 #endif

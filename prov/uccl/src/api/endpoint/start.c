@@ -8,12 +8,12 @@
 
 #include "api/event/cq.h"
 #include "api/lib/lib.h"
-#include "api/memory/mr.h"
 #include "api/object/domain.h"
 #include "api/offer/address.h"
 #include "api/offer/named.h"
 #include "api/offer/param.h"
 #include "api/offer/place.h"
+#include "api/transfer/target.h"
 #include "api/watch/live.h"
 #include "api/watch/tracefile.h"
 #include "hmem/stage.h"
@@ -179,7 +179,7 @@ int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity)
 	struct uccl_engine_attr attr = {
 		.config = &config,
 		.random = fill_random,
-		.target = &uccl_mr_target,
+		.target = &uccl_ep_target,
 		.target_arg = ep,
 		.room = ep_room,
 		.room_arg = ep,

@@ -11,15 +11,12 @@
 #include <unistd.h>
 
 #include "api/event/cntr.h"
-#include "api/event/cq.h"
 #include "api/lib/lib.h"
 #include "api/lib/nosys.h"
 #include "api/lib/oldnames.h"
 #include "api/memory/device.h"
 #include "api/object/domain.h"
-#include "api/object/ep.h"
 #include "api/offer/attr.h"
-#include "api/transfer/xfer.h"
 #include "progress/thread.h"
 
 #define REMOTE_ACCESS (FI_REMOTE_READ | FI_REMOTE_WRITE)
@@ -206,9 +203,9 @@ static bool mapped(const struct iovec *iov, bool write)
 	return true;
 }
 
-static int mr_resolve(void *arg, const struct uccl_seg *seg, uint32_t access, struct iovec *iov, void **region)
+int uccl_mr_resolve(struct uccl_domain *d, const struct uccl_seg *seg, uint32_t access, bool devices, struct iovec *iov,
+		    void **region)
 {
-	struct uccl_domain *d = ((struct uccl_ep *)arg)->domain;
 	uint64_t need = (access & UCCL_ACCESS_READ ? FI_REMOTE_READ : 0) |
 			(access & UCCL_ACCESS_WRITE ? FI_REMOTE_WRITE : 0);
 	struct uccl_mr *mr;
@@ -220,7 +217,7 @@ static int mr_resolve(void *arg, const struct uccl_seg *seg, uint32_t access, st
 	mr = find_key(d, seg->key);
 	if (!mr) {
 		rc = -UCCL_REFUSED_KEY;
-	} else if (need & ~mr->access || (mr->device && !((struct uccl_ep *)arg)->stage)) {
+	} else if (need & ~mr->access || (mr->device && !devices)) {
 		rc = -UCCL_REFUSED_ACCESS;
 	} else {
 		off = seg->addr - mr->base;
@@ -237,77 +234,6 @@ static int mr_resolve(void *arg, const struct uccl_seg *seg, uint32_t access, st
 			return -UCCL_REFUSED_RANGE;
 	return rc;
 }
-
-static bool mr_device(void *arg, const void *region)
-{
-	(void)arg;
-	return ((const struct uccl_mr *)region)->device;
-}
-
-static void mr_lock(void *arg)
-{
-	pthread_mutex_lock(&((struct uccl_ep *)arg)->domain->atomic_lock);
-}
-
-static void mr_unlock(void *arg)
-{
-	pthread_mutex_unlock(&((struct uccl_ep *)arg)->domain->atomic_lock);
-}
-
-/*
- * A region tells of every operation that changes it, also of one that reads as well (fi_mr(3)); an endpoint takes that
- * one for a read (fi_endpoint(3)). Both kinds may lead to one counter, which then counts the operation once.
- */
-static void region_count(const struct uccl_mr *mr, bool read, bool write)
-{
-	struct uccl_cntr *reads = read ? mr->cntr[0] : NULL, *writes = write ? mr->cntr[1] : NULL;
-
-	if (writes)
-		uccl_cntr_count(writes, true);
-	if (reads && reads != writes)
-		uccl_cntr_count(reads, true);
-}
-
-/* Remote CQ data becomes a completion, everything a count. */
-static void mr_event(void *arg, const struct uccl_rma_event *ev)
-{
-	struct uccl_ep *ep = arg;
-	bool read = ev->fetch || !ev->write;
-	struct uccl_cntr *cntr = ep->cntr[read ? UCCL_CNTR_REMOTE_READ : UCCL_CNTR_REMOTE_WRITE];
-	struct fi_cq_tagged_entry e = {
-		.flags = FI_REMOTE_CQ_DATA | (ev->atomic ? FI_ATOMIC : FI_RMA) |
-			 (read ? FI_REMOTE_READ : FI_REMOTE_WRITE),
-		.len = ev->len,
-		.data = ev->data,
-	};
-
-	if (ep->closing)
-		return;
-	if (ev->recv)
-		uccl_xfer_recv_data(ev->recv, e.flags);
-	else if (ev->has_data && ep->rx_cq)
-		uccl_xfer_report_recv(ep, &e, ev->from);
-	if (cntr)
-		uccl_cntr_count(cntr, true);
-	for (uint8_t i = 0; i < ev->nregions; i++) {
-		struct uccl_mr *mr = ev->regions[i];
-		bool again = false;
-
-		/* One operation counts once, however many of its segments lie in one region. */
-		for (uint8_t k = 0; k < i; k++)
-			again |= ev->regions[k] == mr;
-		if (!again)
-			region_count(mr, read, ev->write);
-	}
-}
-
-const struct uccl_target_ops uccl_mr_target = {
-	.resolve = mr_resolve,
-	.device = mr_device,
-	.lock = mr_lock,
-	.unlock = mr_unlock,
-	.event = mr_event,
-};
 
 /* 1: all of it is memory of a device; 0: nothing is; -FI_EINVAL: some is. */
 static int on_device(const struct uccl_domain *d, const struct iovec *iov, size_t count)

@@ -15,7 +15,6 @@
 
 struct uccl_cntr;
 struct uccl_domain;
-struct uccl_ep;
 
 struct uccl_mr {
 	struct fid_mr fid;
@@ -36,7 +35,11 @@ static inline struct uccl_mr *uccl_mr_of(struct fid *fid)
 }
 
 extern struct fi_ops_mr uccl_mr_ops;
-/* How an endpoint (the argument) answers requests for memory of its domain. */
-extern const struct uccl_target_ops uccl_mr_target;
+/*
+ * Where is the memory that a peer names? As uccl_target_ops.resolve; `devices`: what the processor must not touch can
+ * be reached.
+ */
+int uccl_mr_resolve(struct uccl_domain *d, const struct uccl_seg *seg, uint32_t access, bool devices, struct iovec *iov,
+		    void **region);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* See msg.h. Each form fills in what it has; xfer.c does the rest. */
+/* See msg.h. Each form fills in what it has; xfer.h does the rest. */
 #include "api/transfer/msg.h"
 
 #include "api/lib/lib.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* See rma.h. Each form fills in what it has; xfer.c does the rest. */
+/* See rma.h. Each form fills in what it has; xfer.h does the rest. */
 #include "api/transfer/rma.h"
 
 #include "api/lib/lib.h"

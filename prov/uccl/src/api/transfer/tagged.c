@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* See tagged.h. Each form fills in what it has; xfer.c does the rest. */
+/* See tagged.h. Each form fills in what it has; xfer.h does the rest. */
 #include "api/transfer/tagged.h"
 
 #include "api/lib/lib.h"

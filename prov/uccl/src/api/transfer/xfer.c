@@ -1,328 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/*
- * The hot path of api: from a call of the program to a request of the engine, and from a finished request to a
- * completion. Nothing here allocates, reads the environment or makes texts, except for failures.
- */
+/* See xfer.h. Is the handle of use, and who takes what it is asked for? */
 #include "api/transfer/xfer.h"
 
-#include <stdio.h>
-#include <string.h>
-
-#include "api/endpoint/shared.h"
-#include "api/event/cntr.h"
-#include "api/event/cq.h"
 #include "api/lib/lib.h"
-#include "api/memory/device.h"
-#include "api/object/domain.h"
-#include "api/offer/address.h"
-#include "api/offer/attr.h"
-#include "api/peers/av.h"
-#include "api/peers/lookup.h"
+#include "api/transfer/request.h"
+#include "api/transfer/srx.h"
 #include "api/transfer/trigger.h"
-#include "api/watch/tracefile.h"
 #include "progress/thread.h"
-
-_Static_assert(UCCL_IOV_LIMIT == UCCL_IOV_MAX, "what fi_info promises is what an operation holds");
-
-/* uccl_op.api_flags: the flags of the completion, and this one if there is to be one. */
-#define WANT_COMPLETION FI_COMPLETION
-
-static void failure_text(const struct uccl_op *op, char *buf, size_t size)
-{
-	static const char *const whats[] = {
-		[UCCL_OP_SEND] = "send to", [UCCL_OP_RECV] = "receive from",
-		[UCCL_OP_WRITE] = "write to", [UCCL_OP_READ] = "read from",
-		[UCCL_OP_ATOMIC] = "atomic at", [UCCL_OP_FETCH] = "fetching atomic at",
-		[UCCL_OP_COMPARE] = "comparing atomic at",
-	};
-	static const char *const refusals[UCCL_REFUSED_COUNT] = {
-		[UCCL_REFUSED_KEY] = "it has no region with this key",
-		[UCCL_REFUSED_ACCESS] = "the region does not permit this kind of access",
-		[UCCL_REFUSED_RANGE] = "the place is outside of the region",
-		[UCCL_REFUSED_REVOKED] = "the region was closed meanwhile",
-		[UCCL_REFUSED_ATOMIC] = "it does not support this atomic operation",
-	};
-	const char *what = whats[op->type];
-	char who[UCCL_ADDRESS_TEXT] = "any peer";
-
-	if (op->from || op->peer)
-		uccl_address_text(uccl_peer_addr(op->from ? op->from : op->peer), who, sizeof(who));
-	if (op->err == FI_ETRUNC)
-		snprintf(buf, size, "%s %s: the message has %llu bytes, the buffer %llu", what, who,
-			 (unsigned long long)(op->done_len + op->olen), (unsigned long long)op->done_len);
-	else if (op->refusal)
-		snprintf(buf, size, "%s %s refused: %s (key 0x%llx, 0x%llx + %llu)", what, who, refusals[op->refusal],
-			 (unsigned long long)op->seg[0].key, (unsigned long long)op->seg[0].addr,
-			 (unsigned long long)op->seg[0].len);
-	else
-		snprintf(buf, size, "%s %s: %s", what, who, uccl_lib.strerror(op->err));
-}
-
-/* A failure is told even if no completion was asked for. */
-static void report_failure(struct uccl_cq *cq, struct uccl_cntr *cntr, const struct uccl_op *op,
-			   const struct fi_cq_tagged_entry *e)
-{
-	char text[UCCL_ERR_DATA_MAX];
-
-	failure_text(op, text, sizeof(text));
-	if (op->err != FI_ECANCELED && op->err != FI_ENOMSG) {
-		uccl_info(FI_LOG_EP_DATA, "%s\n", text);
-		uccl_tracefile_error(((struct uccl_ep *)op->api)->trace, op->err, uccl_clock());
-	}
-	if (cq)
-		uccl_cq_push_error(cq, e, op->err, op->olen, text);
-	if (cntr)
-		uccl_cntr_count(cntr, false);
-}
-
-/* The counter of deferred work is told besides those of the endpoint. */
-static void deferred_done(const struct uccl_op *op)
-{
-	if (op->api_more)
-		uccl_cntr_count(uccl_cntr_of(&((struct fid_cntr *)op->api_more)->fid), !op->err);
-}
-
-static void send_done(struct uccl_op *op)
-{
-	struct uccl_ep *ep = op->api;
-	struct fi_cq_tagged_entry e = { .op_context = op->context, .flags = op->api_flags & ~WANT_COMPLETION };
-
-	ep->tx_open--;
-	deferred_done(op);
-	if (ep->closing) {
-		/* nobody is left to tell */
-	} else if (op->err) {
-		op->olen = 0;
-		e.tag = op->tag;
-		report_failure(ep->tx_cq, ep->cntr[UCCL_CNTR_SEND], op, &e);
-	} else {
-		if (op->api_flags & WANT_COMPLETION)
-			uccl_cq_push(ep->tx_cq, &e, FI_ADDR_NOTAVAIL);
-		if (ep->cntr[UCCL_CNTR_SEND])
-			uccl_cntr_count(ep->cntr[UCCL_CNTR_SEND], true);
-	}
-	uccl_op_put(ep->driver.engine, op);
-}
-
-static void rma_done(struct uccl_op *op)
-{
-	bool read = op->type != UCCL_OP_WRITE && op->type != UCCL_OP_ATOMIC;
-	struct uccl_ep *ep = op->api;
-	struct uccl_cntr *cntr = ep->cntr[read ? UCCL_CNTR_READ : UCCL_CNTR_WRITE];
-	struct fi_cq_tagged_entry e = { .op_context = op->context, .flags = op->api_flags & ~WANT_COMPLETION };
-
-	ep->tx_open--;
-	deferred_done(op);
-	if (ep->closing) {
-		/* nobody is left to tell */
-	} else if (op->err) {
-		op->olen = 0;
-		report_failure(ep->tx_cq, cntr, op, &e);
-	} else {
-		if (op->api_flags & WANT_COMPLETION)
-			uccl_cq_push(ep->tx_cq, &e, FI_ADDR_NOTAVAIL);
-		if (cntr)
-			uccl_cntr_count(cntr, true);
-	}
-	uccl_op_put(ep->driver.engine, op);
-}
-
-void uccl_xfer_report_recv(struct uccl_ep *ep, const struct fi_cq_tagged_entry *e, struct uccl_peer *from)
-{
-	fi_addr_t src = ep->source ? uccl_ep_source(ep, from) : FI_ADDR_NOTAVAIL;
-	uint8_t raw[UCCL_ERR_DATA_MAX];
-	size_t len = sizeof(raw);
-
-	if (!ep->strangers || !from || src != FI_ADDR_NOTAVAIL ||
-	    uccl_address_pack(ep->addr_format, uccl_peer_addr(from), raw, &len))
-		uccl_cq_push(ep->rx_cq, e, src);
-	else
-		uccl_cq_push_stranger(ep->rx_cq, e, raw, len);
-}
-
-static void recv_report(struct uccl_ep *ep, struct uccl_op *op)
-{
-	struct fi_cq_tagged_entry e = {
-		.op_context = op->context,
-		.flags = op->api_flags & ~WANT_COMPLETION,
-		.len = op->done_len,
-		.buf = op->done_buf,
-		.tag = op->api_flags & FI_TAGGED ? op->tag : 0,
-	};
-	struct uccl_cntr *cntr = ep->cntr[UCCL_CNTR_RECV];
-
-	if (op->flags & UCCL_OPF_DATA) {
-		e.flags |= FI_REMOTE_CQ_DATA;
-		e.data = op->data;
-	}
-	if (op->flags & UCCL_OPF_MULTI)
-		e.flags |= FI_MULTI_RECV;
-	if (op->err) {
-		report_failure(ep->rx_cq, cntr, op, &e);
-		return;
-	}
-	/* The program must learn that a multi-receive buffer is its own again. */
-	if (op->api_flags & WANT_COMPLETION || (op->flags & UCCL_OPF_MULTI && ep->rx_cq))
-		uccl_xfer_report_recv(ep, &e, op->from);
-	if (cntr)
-		uccl_cntr_count(cntr, true);
-}
-
-void uccl_xfer_recv_data(struct uccl_op *op, uint64_t flags)
-{
-	op->api_flags = flags | WANT_COMPLETION;
-}
-
-void uccl_xfer_recv_done(struct uccl_op *op)
-{
-	struct uccl_ep *ep = op->api;
-
-	/* A child is one of many messages in a buffer that was posted once. */
-	if (!(op->flags & UCCL_OPF_CHILD) || op->flags & UCCL_OPF_MULTI)
-		ep->rx_open--;
-	deferred_done(op);
-	if (!ep->closing)
-		recv_report(ep, op);
-	uccl_op_put(ep->driver.engine, op);
-}
-
-/* Copy the buffers into the request; false: too many, or too long in all. */
-static inline bool op_buffers(const struct uccl_ep *ep, struct uccl_op *op, const struct uccl_xfer *x)
-{
-	uint64_t len = 0;
-
-	if (x->count > UCCL_IOV_MAX)
-		return false;
-	for (size_t i = 0; i < x->count; i++) {
-		op->iov[i] = x->iov[i];
-		if (x->iov[i].iov_len > UCCL_MSG_MAX)
-			return false;
-		len += x->iov[i].iov_len;
-	}
-	op->iov_count = x->count;
-	op->len = len;
-	if (ep->hmem)
-		op->device = uccl_device_mask(ep, x->iov, x->count, x->desc);
-	return len <= UCCL_MSG_MAX;
-}
-
-static inline struct uccl_peer *find_peer(struct uccl_ep *ep, fi_addr_t addr)
-{
-	if (!ep->av)
-		return ep->sole;
-	if (ep->av_generation != atomic_load_explicit(ep->av->generation, memory_order_relaxed))
-		uccl_ep_forget(ep);
-	if (uccl_ep_slot(ep, addr) < ep->npeers && ep->peers[uccl_ep_slot(ep, addr)])
-		return ep->peers[uccl_ep_slot(ep, addr)];
-	return uccl_ep_peer_lookup(ep, addr);
-}
 
 static inline bool usable(const struct uccl_ep *ep, uint8_t way)
 {
 	return ep && ep->enabled & way && ep->driver.forks == uccl_forks;
-}
-
-/* Too much is open or unread. The caller may do nothing but try again, so this is where things move. */
-static ssize_t busy(struct uccl_ep *ep, uint64_t now)
-{
-	uccl_engine_poll(ep->driver.engine, now);
-	ep->srx_look = true;
-	uccl_driver_kick(&ep->driver);
-	return -FI_EAGAIN;
-}
-
-/* Of two levels of completion the stronger one counts; without any the buffer may be reused, no more (fi_cq(3)). */
-static inline uint32_t send_opf(uint64_t flags)
-{
-	uint32_t opf = (flags & FI_TAGGED ? UCCL_OPF_TAGGED : 0) | (flags & FI_REMOTE_CQ_DATA ? UCCL_OPF_DATA : 0) |
-		       (flags & FI_INJECT ? UCCL_OPF_INJECT : 0);
-
-	if (flags & FI_DELIVERY_COMPLETE)
-		return opf | UCCL_OPF_DELIVERY;
-	return opf | (flags & FI_TRANSMIT_COMPLETE ? UCCL_OPF_ACKED : UCCL_OPF_EARLY);
-}
-
-static void post_refused(const struct uccl_peer *peer, int rc)
-{
-	char who[UCCL_ADDRESS_TEXT];
-
-	uccl_address_text(uccl_peer_addr(peer), who, sizeof(who));
-	uccl_info(FI_LOG_EP_DATA, "an operation to %s cannot be posted: %s\n", who, uccl_lib.strerror(-rc));
-}
-
-/* A request to `addr`, with room for its completion if it is to be `reported`; NULL: *rc says why there is none. */
-static struct uccl_op *tx_begin(struct uccl_ep *ep, fi_addr_t addr, bool reported, uint64_t now, ssize_t *rc)
-{
-	struct uccl_peer *peer;
-	struct uccl_op *op;
-
-	if (reported && uccl_cq_full(ep->tx_cq)) {
-		*rc = busy(ep, now);
-		return NULL;
-	}
-	peer = find_peer(ep, addr);
-	if (!peer) {
-		*rc = ep->av ? -FI_EINVAL : -FI_ENOTCONN;
-		return NULL;
-	}
-	op = uccl_op_get(ep->driver.engine);
-	if (!op) {
-		*rc = busy(ep, now);
-		return NULL;
-	}
-	op->peer = peer;
-	return op;
-}
-
-/* Post what was filled with `rc`; upon an error the request goes back. */
-static ssize_t tx_post(struct uccl_ep *ep, struct uccl_op *op, int rc,
-		       int (*post)(struct uccl_engine *e, struct uccl_op *op, uint64_t now), uint64_t now)
-{
-	const struct uccl_peer *peer = op->peer;
-
-	if (rc) {
-		uccl_op_put(ep->driver.engine, op);
-		return rc;
-	}
-	ep->tx_open++;
-	rc = post(ep->driver.engine, op, now);
-	if (rc) {
-		ep->tx_open--;
-		uccl_op_put(ep->driver.engine, op);
-		if (rc == -FI_EAGAIN)
-			return busy(ep, now);
-		post_refused(peer, rc);
-		return rc;
-	}
-	uccl_driver_posted(&ep->driver);
-	return 0;
-}
-
-/* Fill a send; 0 or an error, upon which it goes back. */
-static int send_fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_xfer *x, bool want)
-{
-	op->type = UCCL_OP_SEND;
-	op->flags = send_opf(x->flags) | (x->flags & FI_FENCE ? UCCL_OPF_FENCE : 0);
-	op->tag = x->tag;
-	op->data = x->data;
-	op->context = x->context;
-	op->api_flags = FI_SEND | (x->flags & (FI_TAGGED | FI_MSG)) | (want ? WANT_COMPLETION : 0);
-	op->api = ep;
-	op->api_more = x->done_cntr;
-	op->done = send_done;
-	if (!op_buffers(ep, op, x))
-		return x->count > UCCL_IOV_MAX ? -FI_EINVAL : -FI_EMSGSIZE;
-	return op->len > (x->flags & FI_INJECT ? ep->inject_max : ep->msg_max) ? -FI_EMSGSIZE : 0;
-}
-
-static ssize_t send_locked(struct uccl_ep *ep, const struct uccl_xfer *x)
-{
-	bool want = ep->tx_cq && !x->quiet && (!ep->tx_selective || x->flags & FI_COMPLETION);
-	uint64_t now = uccl_clock();
-	ssize_t rc;
-	struct uccl_op *op = tx_begin(ep, x->addr, want, now, &rc);
-
-	return op ? tx_post(ep, op, send_fill(ep, op, x, want), uccl_engine_send, now) : rc;
 }
 
 ssize_t uccl_xfer_send(struct uccl_ep_fid *f, const struct uccl_xfer *x)
@@ -335,57 +23,9 @@ ssize_t uccl_xfer_send(struct uccl_ep_fid *f, const struct uccl_xfer *x)
 	if (x->flags & FI_TRIGGER)
 		return uccl_trigger_xfer(f, x, uccl_xfer_send);
 	uccl_driver_lock(&ep->driver);
-	rc = send_locked(ep, x);
+	rc = uccl_request_send(ep, x);
 	uccl_driver_unlock(&ep->driver);
 	return rc;
-}
-
-/* Fill a request for remote memory; 0 or an error, upon which it goes back. */
-static int rma_fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_rma *x)
-{
-	bool want = ep->tx_cq && !x->quiet && (!ep->tx_selective || x->flags & FI_COMPLETION);
-	bool atomic = x->type != UCCL_OP_WRITE && x->type != UCCL_OP_READ;
-	struct uccl_xfer buffers = { .iov = x->iov, .desc = x->desc, .count = x->count };
-	uint64_t len = 0;
-
-	op->type = (uint8_t)x->type;
-	op->flags = (x->flags & FI_REMOTE_CQ_DATA ? UCCL_OPF_DATA : 0) | (x->flags & FI_INJECT ? UCCL_OPF_INJECT : 0) |
-		    (x->flags & FI_FENCE ? UCCL_OPF_FENCE : 0);
-	op->datatype = x->datatype;
-	op->atomic = x->atomic;
-	op->args = x->args;
-	op->nseg = x->nseg;
-	for (uint8_t i = 0; i < x->nseg; i++) {
-		op->seg[i] = x->seg[i];
-		if (x->seg[i].len > UCCL_MSG_MAX)
-			return -FI_EMSGSIZE;
-		len += x->seg[i].len;
-	}
-	op->data = x->data;
-	op->context = x->context;
-	op->api_flags = (atomic ? FI_ATOMIC : FI_RMA) |
-			(x->type == UCCL_OP_WRITE || x->type == UCCL_OP_ATOMIC ? FI_WRITE : FI_READ) |
-			(want ? WANT_COMPLETION : 0);
-	op->api = ep;
-	op->api_more = x->done_cntr;
-	op->done = rma_done;
-	if (!op_buffers(ep, op, &buffers))
-		return x->count > UCCL_IOV_MAX ? -FI_EINVAL : -FI_EMSGSIZE;
-	/* Its operands are looked at, too: atomic.c. */
-	if (atomic && op->device)
-		return -FI_EOPNOTSUPP;
-	if (x->type != UCCL_OP_ATOMIC && op->len != len)
-		return -FI_EINVAL;
-	return x->type == UCCL_OP_WRITE && x->flags & FI_INJECT && len > ep->inject_max ? -FI_EMSGSIZE : 0;
-}
-
-static ssize_t rma_locked(struct uccl_ep *ep, const struct uccl_rma *x)
-{
-	uint64_t now = uccl_clock();
-	ssize_t rc;
-	struct uccl_op *op = tx_begin(ep, x->addr, ep->tx_cq, now, &rc);
-
-	return op ? tx_post(ep, op, rma_fill(ep, op, x), uccl_engine_rma, now) : rc;
 }
 
 ssize_t uccl_xfer_rma(struct uccl_ep_fid *f, const struct uccl_rma *x)
@@ -398,65 +38,9 @@ ssize_t uccl_xfer_rma(struct uccl_ep_fid *f, const struct uccl_rma *x)
 	if (x->flags & FI_TRIGGER)
 		return uccl_trigger_rma(f, x, uccl_xfer_rma);
 	uccl_driver_lock(&ep->driver);
-	rc = rma_locked(ep, x);
+	rc = uccl_request_rma(ep, x);
 	uccl_driver_unlock(&ep->driver);
 	return rc;
-}
-
-int uccl_xfer_recv_fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_xfer *x)
-{
-	bool want = ep->rx_cq && (!ep->rx_selective || x->flags & FI_COMPLETION);
-
-	op->type = UCCL_OP_RECV;
-	op->flags = x->flags & FI_TAGGED ? UCCL_OPF_TAGGED : 0;
-	op->tag = x->tag;
-	op->ignore = x->ignore;
-	op->context = x->context;
-	op->api_flags = FI_RECV | (x->flags & (FI_TAGGED | FI_MSG)) | (want ? WANT_COMPLETION : 0);
-	op->api = ep;
-	op->api_more = x->done_cntr;
-	op->done = uccl_xfer_recv_done;
-	if (!op_buffers(ep, op, x))
-		return x->count > UCCL_IOV_MAX ? -FI_EINVAL : -FI_EMSGSIZE;
-	if (x->flags & FI_MULTI_RECV) {
-		if (x->flags & FI_TAGGED || x->count != 1)
-			return -FI_EINVAL;
-		op->flags |= UCCL_OPF_MULTI;
-		op->min_multi = ep->min_multi;
-	}
-	/* Without FI_DIRECTED_RECV the source is ignored, as the interface says. */
-	if (ep->directed && x->addr != FI_ADDR_UNSPEC) {
-		op->flags |= UCCL_OPF_DIRECTED;
-		op->peer = find_peer(ep, x->addr);
-		if (!op->peer)
-			return -FI_EINVAL;
-	}
-	return 0;
-}
-
-static ssize_t recv_locked(struct uccl_ep *ep, const struct uccl_xfer *x)
-{
-	uint64_t now = uccl_clock();
-	struct uccl_op *op;
-	int rc;
-
-	if (ep->rx_cq && uccl_cq_full(ep->rx_cq))
-		return busy(ep, now);
-	op = uccl_op_get(ep->driver.engine);
-	if (!op)
-		return busy(ep, now);
-	rc = uccl_xfer_recv_fill(ep, op, x);
-	if (!rc) {
-		ep->rx_open++;
-		rc = uccl_engine_recv(ep->driver.engine, op, now);
-		if (!rc) {
-			uccl_driver_kick(&ep->driver);
-			return 0;
-		}
-		ep->rx_open--;
-	}
-	uccl_op_put(ep->driver.engine, op);
-	return rc == -FI_EAGAIN ? busy(ep, now) : rc;
 }
 
 ssize_t uccl_xfer_recv(struct uccl_ep_fid *f, const struct uccl_xfer *x)
@@ -471,67 +55,23 @@ ssize_t uccl_xfer_recv(struct uccl_ep_fid *f, const struct uccl_xfer *x)
 	if (x->flags & FI_TRIGGER)
 		return uccl_trigger_xfer(f, x, uccl_xfer_recv);
 	uccl_driver_lock(&ep->driver);
-	rc = recv_locked(ep, x);
-	uccl_driver_unlock(&ep->driver);
-	return rc;
-}
-
-/* The answer to a question about the unexpected messages is a completion, too; "none" is a failed one. */
-static ssize_t peek_locked(struct uccl_ep *ep, const struct uccl_xfer *x, bool silent)
-{
-	bool claim = x->flags & FI_CLAIM, discard = x->flags & FI_DISCARD, peek = x->flags & FI_PEEK;
-	uint64_t now = uccl_clock();
-	struct uccl_op *op;
-	int rc;
-
-	if ((ep->rx_cq && uccl_cq_full(ep->rx_cq)) || !(op = uccl_op_get(ep->driver.engine)))
-		return busy(ep, now);
-	rc = uccl_xfer_recv_fill(ep, op, x);
-	if (rc) {
-		uccl_op_put(ep->driver.engine, op);
-		return rc;
-	}
-	ep->rx_open++;
-	if (!peek) {
-		rc = uccl_engine_recv_claimed(ep->driver.engine, op, discard, now);
-		if (!rc)
-			return 0;
-	} else {
-		/* What has arrived but was not looked at counts. */
-		uccl_engine_poll(ep->driver.engine, now);
-		ep->srx_look = true;
-		rc = uccl_engine_peek(ep->driver.engine, op, claim, discard, now);
-		op->api_flags |= WANT_COMPLETION & (ep->rx_cq ? ~0ull : 0);
-		op->done_buf = NULL;
-	}
-	if (rc == -FI_ENOMSG && silent) {
-		ep->rx_open--;
-		uccl_op_put(ep->driver.engine, op);
-		return rc;
-	}
-	op->err = -rc;
-	if (rc)
-		op->done_len = op->olen = 0;
-	uccl_xfer_recv_done(op);
-	uccl_driver_kick(&ep->driver);
-	return 0;
-}
-
-ssize_t uccl_xfer_peek_one(struct uccl_ep *ep, const struct uccl_xfer *x, bool silent)
-{
-	ssize_t rc;
-
-	uccl_driver_lock(&ep->driver);
-	rc = peek_locked(ep, x, silent);
+	rc = uccl_request_recv(ep, x);
 	uccl_driver_unlock(&ep->driver);
 	return rc;
 }
 
 ssize_t uccl_xfer_peek(struct uccl_ep_fid *f, const struct uccl_xfer *x)
 {
+	ssize_t rc;
+
 	if (!(x->flags & (FI_PEEK | FI_CLAIM)))
 		return -FI_EINVAL;
 	if (f->srx)
 		return uccl_srx_peek(f->srx, x);
-	return usable(f->ep, UCCL_RX) ? uccl_xfer_peek_one(f->ep, x, false) : -FI_EOPBADSTATE;
+	if (!usable(f->ep, UCCL_RX))
+		return -FI_EOPBADSTATE;
+	uccl_driver_lock(&f->ep->driver);
+	rc = uccl_request_peek(f->ep, x, false);
+	uccl_driver_unlock(&f->ep->driver);
+	return rc;
 }

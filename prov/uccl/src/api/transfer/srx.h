@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What a shared receive context keeps: the receives of several endpoints. A message that comes to one of them waits
+ * there as an unexpected one, and that endpoint then takes the first receive of the context that fits.
+ */
+#ifndef UCCL_API_SRX_H
+#define UCCL_API_SRX_H
+
+#include <sys/queue.h>
+
+#include "api/transfer/op.h"
+#include "base/pool.h"
+#include "base/units.h"
+#include "progress/drivers.h"
+
+/* A receive that waits, or a multi-receive buffer. */
+struct uccl_srx_recv {
+	TAILQ_ENTRY(uccl_srx_recv) link;
+	struct uccl_xfer x;
+	struct iovec iov[UCCL_IOV_MAX];
+	bool posted;			/* in the list */
+	uint32_t children;		/* multi-receive: messages under way */
+};
+
+TAILQ_HEAD(uccl_srx_list, uccl_srx_recv);
+
+struct uccl_srx {
+	struct uccl_ep_fid self;
+	struct uccl_domain *domain;
+	_Atomic int refs;		/* bound endpoints */
+	struct uccl_drivers drivers;
+	size_t min_multi;
+	uint32_t size;
+	pthread_mutex_t lock;		/* of what follows; taken after an endpoint's */
+	struct uccl_srx_list posted[2];	/* [tagged] */
+	struct uccl_pool pool;
+};
+
+static inline struct uccl_srx *uccl_srx_of(struct fid *fid)
+{
+	return uccl_container_of(fid, struct uccl_srx, self.fid.fid);
+}
+
+/* As the functions of xfer.h. No lock is held. */
+ssize_t uccl_srx_recv(struct uccl_srx *srx, const struct uccl_xfer *x);
+ssize_t uccl_srx_peek(struct uccl_srx *srx, const struct uccl_xfer *x);
+/* As fi_cancel(3). */
+ssize_t uccl_srx_cancel(struct uccl_srx *srx, void *context);
+/* How many more receives it can keep. */
+ssize_t uccl_srx_size_left(struct uccl_srx *srx);
+/* Give this endpoint's waiting messages their receives; how many. The endpoint's lock is held. */
+int uccl_srx_serve(struct uccl_ep *ep, uint64_t now);
+
+#endif
