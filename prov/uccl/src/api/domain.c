@@ -22,7 +22,7 @@
 #include "api/offer/address.h"
 #include "api/offer/device.h"
 #include "api/offer/source.h"
-#include "api/peers/av.h"
+#include "api/peers/avops.h"
 #include "api/transfer/atomic.h"
 #include "api/transfer/coll.h"
 #include "api/transfer/work.h"

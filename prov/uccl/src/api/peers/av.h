@@ -46,7 +46,13 @@ static inline struct uccl_av *uccl_av_of(struct fid *fid)
 	return uccl_container_of(fid, struct uccl_av, fid.fid);
 }
 
-int uccl_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av, void *context);
+void uccl_av_init(struct uccl_av *av);
+void uccl_av_fini(struct uccl_av *av);
+
+/* The handle of one more address: the lowest that is free. -FI_ENOMEM; -FI_EACCES: the table is another's. */
+int uccl_av_insert(struct uccl_av *av, const struct uccl_addr *addr, fi_addr_t *out);
+/* -FI_EINVAL: some were no handles. */
+int uccl_av_remove(struct uccl_av *av, const fi_addr_t *fi_addr, size_t count);
 
 /*
  * Is this entry the address? 2: exactly; 1: one of both has no incarnation; 0: no. The place of an indirect address is

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* The calls of fi_av(3): what programs name is found out here, av.h keeps it. */
+#ifndef UCCL_API_AVOPS_H
+#define UCCL_API_AVOPS_H
+
+#include <rdma/fi_domain.h>
+
+int uccl_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av, void *context);
+
+#endif
