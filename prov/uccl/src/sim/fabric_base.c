@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "sim/fabric_scene.h"
+#include "sim/fabric_stacks.h"
 
 #define PORT_FIRST 0xc000
 #define PORTS 4096
@@ -544,8 +544,8 @@ static int stack_open(struct uccl_fab_scene *s)
 	if (!st)
 		return -FI_ENOMEM;
 	s->st = st;
-	st->gbn = !strcmp(s->cfg.stack, "gbn");
-	st->spray = !strcmp(s->cfg.stack, "spray");
+	st->gbn = s->stack == &uccl_fab_stack_gbn;
+	st->spray = s->stack == &uccl_fab_stack_spray;
 	st->link = (double)t->host_bps / 8e9;
 	st->base_ns = 2.0 * (double)uccl_fab_one_way(&s->net, 0, t->hosts - 1, s->cfg.mtu) / UCCL_PS_PER_NS;
 	st->bdp = st->link * st->base_ns;

@@ -13,7 +13,7 @@
 #include "base/heap.h"
 #include "base/units.h"
 #include "core/flow.h"
-#include "sim/fabric_scene.h"
+#include "sim/fabric_stacks.h"
 
 #define RTYPE_DATA 1
 #define PORT_FIRST 0xc000

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "sim/fabric_stacks.h"
 
 #define MAIN 0
 #define BESIDE 1
@@ -351,14 +352,25 @@ static uint64_t ideal(const struct uccl_fab_play *p)
 	return sum;
 }
 
+static const struct uccl_fab_stack *stack_find(const char *name)
+{
+	static const struct uccl_fab_stack *const stacks[] = {&uccl_fab_stack_uccl, &uccl_fab_stack_gbn,
+							      &uccl_fab_stack_sr, &uccl_fab_stack_spray};
+
+	for (size_t i = 0; i < uccl_array_len(stacks); i++)
+		if (!strcmp(stacks[i]->name, name))
+			return stacks[i];
+	return NULL;
+}
+
 int uccl_fab_play_run(struct uccl_fab_play *p, void (*progress)(const struct uccl_fab_scene *s))
 {
 	p->rc = tree_default(&p->cfg.topo);
-	p->cfg.stack = p->names[0];
+	p->cfg.stack = stack_find(p->names[0]);
 	p->cfg.cc = p->names[1];
 	p->cfg.path = p->names[2];
 	p->cfg.credit = p->names[3];
-	if (strcmp(p->cfg.stack, "uccl") != 0) {
+	if (p->cfg.stack != &uccl_fab_stack_uccl) {
 		/* They have their own, and no writes. */
 		p->cfg.cc = p->cfg.path = p->cfg.credit = "-";
 		p->cfg.chunk = 0;
@@ -421,9 +433,9 @@ void uccl_fab_play_table(const struct uccl_fab_play *p, FILE *out)
 		t->hosts, (double)t->host_bps / 1e9, t->tiers, t->hosts_per_tor, t->spines, (double)p->bytes / 1e6,
 		(unsigned long long)p->cfg.seed);
 	if (strcmp(p->cfg.cc, "-") == 0)
-		fprintf(out, "%s, %u queue pairs, mtu %u\n", p->cfg.stack, p->cfg.qps, p->cfg.mtu);
+		fprintf(out, "%s, %u queue pairs, mtu %u\n", p->names[0], p->cfg.qps, p->cfg.mtu);
 	else
-		fprintf(out, "%s, cc %s, path %s, credit %s, %u paths, chunk %u, mtu %u\n", p->cfg.stack, p->cfg.cc,
+		fprintf(out, "%s, cc %s, path %s, credit %s, %u paths, chunk %u, mtu %u\n", p->names[0], p->cfg.cc,
 			p->cfg.path, p->cfg.credit, p->cfg.paths, p->cfg.chunk, p->cfg.mtu);
 	if (p->rc)
 		fprintf(out, "NOT FINISHED: %s (%u of %u operations arrived)\n",
@@ -458,7 +470,7 @@ void uccl_fab_play_csv(const struct uccl_fab_play *p, FILE *out, bool heads)
 		fprintf(out,
 			"%s,%s,%s,%s,%s,%s,%u,%u,%llu,%u,%.1f,%.1f,%.1f,%.1f,%.1f,%.1f,%.4f,%llu,%llu,%llu,%llu,"
 			"%llu,%llu,%llu,%d\n",
-			p->name, row[i].group, p->cfg.stack, p->cfg.cc, p->cfg.path, p->cfg.credit, p->cfg.topo.hosts,
+			p->name, row[i].group, p->names[0], p->cfg.cc, p->cfg.path, p->cfg.credit, p->cfg.topo.hosts,
 			p->cfg.chunk, (unsigned long long)p->cfg.seed, row[i].r.n, row[i].time_us,
 			(double)p->ideal_ns / 1e3, row[i].gbps, row[i].r.p50_ns / 1e3, row[i].r.p99_ns / 1e3,
 			row[i].r.p999_ns / 1e3, row[i].r.jain, (unsigned long long)uccl_fab_max_queue(s),
@@ -477,7 +489,7 @@ void uccl_fab_play_json(const struct uccl_fab_play *p, FILE *out)
 		"{\"scene\": \"%s\", \"stack\": \"%s\", \"cc\": \"%s\", \"path\": \"%s\", \"credit\": \"%s\", "
 		"\"hosts\": %u, \"seed\": %llu, \"finished\": %s, \"ideal_us\": %.3f, \"max_queue\": "
 		"%llu,\n\"fct_us\": {",
-		p->name, p->cfg.stack, p->cfg.cc, p->cfg.path, p->cfg.credit, p->cfg.topo.hosts,
+		p->name, p->names[0], p->cfg.cc, p->cfg.path, p->cfg.credit, p->cfg.topo.hosts,
 		(unsigned long long)p->cfg.seed, p->rc ? "false" : "true", (double)p->ideal_ns / 1e3,
 		(unsigned long long)uccl_fab_max_queue(s));
 	for (uint8_t g = MAIN; g <= BESIDE; g++) {

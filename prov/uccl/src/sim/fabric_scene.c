@@ -15,9 +15,6 @@
 #define STRANGERS 4
 #define STRANGER_PORT 0x4000
 
-const struct uccl_fab_stack *const uccl_fab_stacks[] = {&uccl_fab_stack_uccl, &uccl_fab_stack_gbn, &uccl_fab_stack_sr,
-							&uccl_fab_stack_spray, NULL};
-
 /* A hash of a place: ranges that cover [0, n) once each telescope to g(n) - g(0). */
 static uint64_t cover_of(uint64_t x)
 {
@@ -111,9 +108,7 @@ int uccl_fab_scene_open(struct uccl_fab_scene *s, const struct uccl_fab_cfg *cfg
 
 	memset(s, 0, sizeof(*s));
 	s->cfg = *cfg;
-	for (int i = 0; uccl_fab_stacks[i]; i++)
-		if (!strcmp(uccl_fab_stacks[i]->name, cfg->stack))
-			s->stack = uccl_fab_stacks[i];
+	s->stack = cfg->stack;
 	if (!s->stack || !cfg->mtu || !cfg->paths || !cfg->labels || !(cfg->background >= 0 && cfg->background <= 0.9))
 		return -FI_EINVAL;
 	rc = uccl_fab_init(&s->net, &cfg->topo, &none, cfg->seed);

@@ -38,9 +38,12 @@ struct uccl_fab_op {
 	void *item; /* the stack's */
 };
 
+struct uccl_fab_stack;
+
 struct uccl_fab_cfg {
 	struct uccl_fab_topo topo;
-	const char *stack, *cc, *path, *credit; /* names */
+	const struct uccl_fab_stack *stack;
+	const char *cc, *path, *credit; /* names */
 	uint16_t paths, labels;
 	uint32_t mtu;	     /* payload of a packet on the link */
 	uint32_t chunk;	     /* bytes of a write; 0: packets only */
@@ -144,9 +147,5 @@ struct uccl_fab_result {
 void uccl_fab_result(const struct uccl_fab_scene *s, uint8_t group, struct uccl_fab_result *r);
 /* Largest queue of data in any switch, bytes. */
 uint64_t uccl_fab_max_queue(const struct uccl_fab_scene *s);
-
-extern const struct uccl_fab_stack uccl_fab_stack_uccl;
-extern const struct uccl_fab_stack uccl_fab_stack_gbn, uccl_fab_stack_sr, uccl_fab_stack_spray; /* fabric_base.c */
-extern const struct uccl_fab_stack *const uccl_fab_stacks[];					/* ends with NULL */
 
 #endif

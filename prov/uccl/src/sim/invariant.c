@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "sim/invariant.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/internal.h"
 #include "engine/impl.h"
-#include "sim/world.h"
+#include "sim/life.h"
 
 /* A flow's credit, by the token of packets to it. */
 struct sim_inv_flow {

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The applications of a world. Every message has a number, which the receiver learns from remote CQ data, tag or the
+ * See work.h. Every message has a number, which the receiver learns from remote CQ data, tag or the
  * first bytes, and a pattern of its own. Receives are made so that every message finds one whatever the order of
  * arrival: all receives of one kind at one endpoint are alike, and there are as many as messages.
  *
  * A buffer that comes back is overwritten at once, as an application would, and looked at again up to ten seconds
  * later: whoever still writes into it, or still sends from it, is found out.
  */
+#include "sim/work.h"
+
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/le.h"
 #include "sim/check.h"
-#include "sim/world.h"
+#include "sim/life.h"
 
 #define TAG_SHIFT 16
 #define QUARANTINE_NS (12 * UCCL_NS_PER_S)

@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Life and death of the endpoints of a world, the phases of a run, and the checks that look inside the engines. */
+/* See world.h. The checks here look inside the engines. */
+#include "sim/world.h"
+
 #include <rdma/fi_errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/impl.h"
-#include "sim/world.h"
 
-/* Rounds of one poll at most; more means that the engine never comes to rest. */
-#define POLL_ROUNDS 256
-/* Polls in a row that achieve nothing although the engine asked for each at once. */
-#define SPINS_MAX 2000
-/* An engine that the NIC keeps waiting looks again this much later, unless the NIC wakes it before. */
-#define BUSY_NS (20 * UCCL_NS_PER_US)
 /* A run has ten thousand events, a large one a million. */
 #define EVENTS_MAX 20000000u
 #define CLOSE_BOUND_NS (20 * UCCL_NS_PER_S)
@@ -34,216 +28,9 @@ struct sim_action {
 	uint64_t arg;
 };
 
-/*
- * With flipped bits that pass, operations may fail and bytes be wrong. What must still hold: memory is safe (I1), each
- * operation completes once (I2), flows stay consistent (I6), nobody spins or sleeps for ever (I10).
- */
-static bool excused(const struct uccl_sim_world *w, const char *text)
-{
-	static const char *const always[] = {"I1:", "I2:", "I6:", "I10:"};
-	uint32_t i;
-
-	if (w->o.corrupt_pass <= 0)
-		return false;
-	for (i = 0; i < uccl_array_len(always); i++) {
-		if (!strncmp(text, always[i], strlen(always[i])))
-			return false;
-	}
-	return true;
-}
-
-void uccl_sim_violation(struct uccl_sim_world *w, const char *fmt, ...)
-{
-	char text[sizeof(w->first)];
-	va_list ap;
-	int n;
-
-	if (excused(w, fmt))
-		return;
-	n = snprintf(text, sizeof(text), "[%.6f s] ", (double)(w->net.now - (uint64_t)w->o.start_ns) / 1e9);
-	va_start(ap, fmt);
-	vsnprintf(text + n, sizeof(text) - (size_t)n, fmt, ap);
-	va_end(ap);
-	if (!w->violations++)
-		memcpy(w->first, text, sizeof(text));
-	if (w->print && w->violations <= 20)
-		w->print(text);
-}
-
-static void say(struct uccl_sim_world *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-static void say(struct uccl_sim_world *w, const char *fmt, ...)
-{
-	char text[256];
-	va_list ap;
-	int n;
-
-	if (!w->print || !w->verbose)
-		return;
-	n = snprintf(text, sizeof(text), "[%.6f s] ", (double)(w->net.now - (uint64_t)w->o.start_ns) / 1e9);
-	va_start(ap, fmt);
-	vsnprintf(text + n, sizeof(text) - (size_t)n, fmt, ap);
-	va_end(ap);
-	w->print(text);
-}
-
-/* --- one endpoint --- */
-
-static void life_random(void *arg, void *buf, size_t len)
-{
-	struct uccl_sim_life *n = arg;
-	uint8_t *p = buf;
-
-	while (len--)
-		*p++ = (uint8_t)uccl_rng_next(&n->random);
-}
-
-static void life_violation(void *arg, const char *text)
-{
-	struct uccl_sim_life *n = arg;
-
-	uccl_sim_violation(n->w, "I1: at endpoint %u: %s", n->node, text);
-}
-
-void uccl_sim_wake(struct uccl_sim_life *n)
-{
-	struct uccl_sim_world *w = n->w;
-	uint64_t at = uccl_max(w->net.now, n->asleep_until);
-
-	if (!n->alive)
-		return;
-	if (w->o.poll_us > 0)
-		at += uccl_rng_below(&w->rng, US(w->o.poll_us) + 1);
-	if (!n->poll.place || n->poll.at > at)
-		uccl_sim_at(&w->net, &n->poll, at);
-}
-
-static void life_wake(void *arg)
-{
-	uccl_sim_wake(arg);
-}
-
-/* When the engine wants to be called again: at once only if it waits for the NIC. */
-static void life_schedule(struct uccl_sim_life *n)
-{
-	struct uccl_sim_world *w = n->w;
-	uint64_t at = uccl_engine_expiry(n->e), refused = uccl_sim_nic_stats(n->nic)->tx_refused;
-
-	if (at > w->net.now) {
-		n->spins = 0;
-	} else {
-		if (refused == n->refused && ++n->spins > SPINS_MAX) {
-			uccl_sim_violation(w, "I10: endpoint %u asks to be called at once again and again", n->node);
-			n->spins = 0;
-		}
-		at = w->net.now + (refused != n->refused ? BUSY_NS : 1000);
-	}
-	n->refused = refused;
-	if (at == UCCL_NEVER)
-		return;
-	if (w->o.poll_us > 0 && at > w->net.now + BUSY_NS)
-		at += uccl_rng_below(&w->rng, US(w->o.poll_us) + 1);
-	if (!n->poll.place || n->poll.at > at)
-		uccl_sim_at(&w->net, &n->poll, at);
-}
-
-static void life_poll(struct uccl_sim_event *ev)
-{
-	struct uccl_sim_life *n = uccl_container_of(ev, struct uccl_sim_life, poll);
-	struct uccl_sim_world *w = n->w;
-	int i;
-
-	if (!n->alive)
-		return;
-	if (w->net.now < n->asleep_until) {
-		uccl_sim_at(&w->net, &n->poll, n->asleep_until);
-		return;
-	}
-	/* As a program does: what is there is read, and only when nothing is the engine runs. */
-	for (i = 0; i < POLL_ROUNDS; i++) {
-		n->unread = 0;
-		if (uccl_engine_poll(n->e, w->net.now) <= 0 && !n->unread)
-			break;
-	}
-	if (i == POLL_ROUNDS)
-		uccl_sim_violation(w, "I10: endpoint %u finds events without end", n->node);
-	life_schedule(n);
-}
-
-static bool life_room(void *arg)
-{
-	const struct uccl_sim_life *n = arg;
-
-	return n->unread < (uint32_t)n->w->o.cq;
-}
-
-static void nic_config(const struct uccl_sim_world *w, struct uccl_sim_life *n, struct uccl_sim_nic_cfg *c)
-{
-	const struct uccl_sim_options *o = &w->o;
-	bool write = o->nic > 0;
-
-	*c = (struct uccl_sim_nic_cfg){
-		.mtu = (uint32_t)o->mtu,
-		.write_max = write ? (uint32_t)o->write_max : 0,
-		.labels = (uint16_t)o->labels,
-		.tx_sync = !write && o->tx_sync > 0,
-		.hints = o->hints > 0,
-		.ages = o->ages > 0,
-		.shared_slots = o->shared > 0,
-		.liveness = o->liveness > 0,
-		.icmp = o->icmp > 0,
-		.train_bytes = !write && o->tx_sync > 0 && o->trains > 0 ? UCCL_TRAIN_BYTES : 0,
-		.train_fault = (enum uccl_train_fault)o->train_fault,
-		.leaky = o->leaky > 0,
-		.rx_slots = (uint32_t)o->slots,
-		.tx_depth = (uint32_t)o->tx_depth,
-		.read_ns = US(o->read_us),
-		.fence_ns = US(o->fence_us),
-		.proof_ns = US(o->proof_us),
-		.link_bps = (uint64_t)o->rate_mbps * 1000000,
-		/* There and back on the slowest route, and a little for those who poll late. */
-		.delay_ns = US(20 + 2 * (o->delay_us + o->spread_us + o->jitter_us) + o->poll_us),
-		.rto_min_ns = 2 * UCCL_NS_PER_MS,
-		.owner = (struct uccl_owner *)(uintptr_t)&w->owner,
-		.wake = life_wake,
-		.violation = life_violation,
-		.arg = n,
-	};
-}
-
-static void engine_config(const struct uccl_sim_world *w, struct uccl_config *c)
-{
-	const struct uccl_sim_options *o = &w->o;
-
-	uccl_config_default(c);
-	c->cc = uccl_cc_names()[(int)o->cc];
-	c->path = uccl_path_names()[(int)o->path];
-	c->credit = uccl_credit_names()[(int)o->credit];
-	c->paths = (uint16_t)o->paths;
-	c->chunk_bytes = (uint32_t)o->chunk;
-	c->eager_bytes = (uint32_t)o->eager;
-	c->inject_bytes = (uint32_t)o->inject;
-	c->window_chunks = (uint32_t)o->window;
-	c->unexpected_bytes = (uint32_t)o->unexpected_kb * 1024;
-	c->peer_timeout_ns = MS(o->peer_timeout_ms);
-	c->connect_timeout_ns = MS(o->connect_timeout_ms);
-	c->keepalive_ns = MS(o->keepalive_ms);
-	c->keyless = o->keyless > 0;
-	c->fifo_paths = o->fifo > 0;
-}
-
 int uccl_sim_boot(struct uccl_sim_world *w, uint8_t node)
 {
 	struct uccl_sim_life *n = &w->node[node];
-	struct uccl_sim_nic_cfg nic;
-	struct uccl_config cfg;
-	struct uccl_engine_attr attr = {
-		.config = &cfg,
-		.random = life_random,
-		.random_arg = n,
-		.room = life_room,
-		.room_arg = n,
-	};
 	bool again = n->w != NULL;
 	int rc;
 
@@ -252,24 +39,17 @@ int uccl_sim_boot(struct uccl_sim_world *w, uint8_t node)
 	n->life += again;
 	n->w = w;
 	n->node = node;
-	n->poll.fire = life_poll;
 	n->asleep_until = 0;
 	n->spins = 0;
 	n->refused = 0;
 	uccl_rng_seed(&n->random, uccl_rng_next(&w->rng));
 	sim_life_init(n);
-	nic_config(w, n, &nic);
-	engine_config(w, &cfg);
-	rc = uccl_sim_nic_open(&w->net, node, &nic, &n->nic);
-	if (rc)
-		return rc;
-	attr.nic = n->nic;
-	rc = uccl_engine_open(&attr, w->net.now, &n->e);
+	rc = uccl_sim_life_open(n);
 	if (rc)
 		return rc;
 	w->addr[node][n->life] = *uccl_engine_addr(n->e);
 	n->alive = true;
-	say(w, "endpoint %u begins life %u", node, n->life);
+	uccl_sim_say(w, "endpoint %u begins life %u", node, n->life);
 	uccl_sim_wake(n);
 	return 0;
 }
@@ -302,7 +82,7 @@ void uccl_sim_kill(struct uccl_sim_world *w, uint8_t node)
 
 	if (!n->alive)
 		return;
-	say(w, "endpoint %u dies", node);
+	uccl_sim_say(w, "endpoint %u dies", node);
 	w->deaths = true;
 	uccl_sim_nic_kill(n->nic);
 	life_end(w, node);
@@ -312,7 +92,7 @@ void uccl_sim_sleep(struct uccl_sim_world *w, uint8_t node, uint64_t until)
 {
 	struct uccl_sim_life *n = &w->node[node];
 
-	say(w, "endpoint %u sleeps for %.3f ms", node, (double)(until - w->net.now) / 1e6);
+	uccl_sim_say(w, "endpoint %u sleeps for %.3f ms", node, (double)(until - w->net.now) / 1e6);
 	n->asleep_until = uccl_max(n->asleep_until, until);
 }
 
@@ -326,7 +106,7 @@ static void action_fire(struct uccl_sim_event *ev)
 
 	switch (a->kind) {
 	case ACT_HEAL:
-		say(w, "the network is healed");
+		uccl_sim_say(w, "the network is healed");
 		w->healed = true;
 		uccl_sim_heal(&w->net);
 		break;
@@ -461,11 +241,12 @@ static void world_show(void *arg, const struct uccl_sim_pkt *p, const char *what
 	uccl_sim_inv_packet(w, p, what);
 	if (w->verbose < 2)
 		return;
-	say(w, "%u -> %u type %u route %u path %u csn %u len %u%s%s%s", p->src, p->dst, p->type, p->route, p->path,
-	    p->kind == UCCL_TX_WRITE ? p->imm
-	    : p->len >= 20	     ? uccl_get32(p->data + 16)
-				     : 0,
-	    p->len, p->copy ? " (double)" : "", what ? ": " : "", what ? what : "");
+	uccl_sim_say(w, "%u -> %u type %u route %u path %u csn %u len %u%s%s%s", p->src, p->dst, p->type, p->route,
+		     p->path,
+		     p->kind == UCCL_TX_WRITE ? p->imm
+		     : p->len >= 20	      ? uccl_get32(p->data + 16)
+					      : 0,
+		     p->len, p->copy ? " (double)" : "", what ? ": " : "", what ? what : "");
 }
 
 int uccl_sim_world_open(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
@@ -635,7 +416,7 @@ static void close_all(struct uccl_sim_world *w)
 	for (i = 0; i < (uint8_t)w->o.nodes && !w->violations; i++) {
 		if (!w->node[i].alive)
 			continue;
-		say(w, "endpoint %u closes", i);
+		uccl_sim_say(w, "endpoint %u closes", i);
 		uccl_engine_drain(w->node[i].e, w->net.now);
 		uccl_sim_wake(&w->node[i]);
 		uccl_sim_go(w, w->net.now + uccl_rng_below(&w->rng, 5 * UCCL_NS_PER_MS), false);

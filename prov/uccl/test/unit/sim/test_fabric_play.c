@@ -42,6 +42,8 @@ static void set__values(void **state)
 	assert_int_equal(uccl_fab_play_set(&p, text), -22);
 	assert_int_equal(uccl_fab_play_set(&p, "cc=swift:beta=0.7:ai=2,path=reps"), 0);
 	assert_string_equal(p.names[1], "swift:beta=0.7:ai=2");
+	assert_int_equal(uccl_fab_play_set(&p, "stack=nothing"), 0);
+	assert_int_equal(uccl_fab_play_run(&p, NULL), -22);
 }
 
 static void play(const char *name, const char *set)

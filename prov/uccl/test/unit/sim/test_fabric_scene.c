@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/units.h"
+#include "sim/fabric_stacks.h"
 
 static struct uccl_fab_scene s;
 
@@ -26,7 +27,7 @@ static struct uccl_fab_cfg config(void)
 				.delay_ps = 1000000,
 				.queue_bytes = 1u << 20,
 			},
-		.stack = "uccl",
+		.stack = &uccl_fab_stack_uccl,
 		.cc = "swift",
 		.path = "pow2",
 		.credit = "none",
@@ -47,7 +48,7 @@ static void open__refuses(void **state)
 	struct uccl_fab_cfg c = config();
 
 	(void)state;
-	c.stack = "nothing";
+	c.stack = NULL;
 	assert_int_not_equal(uccl_fab_scene_open(&s, &c), 0);
 	c = config();
 	c.cc = "nothing";
@@ -156,7 +157,8 @@ static void ideal__by_hand(void **state)
 /* What others send arrives at their rate, and all that is sent beside it; the ideal knows how much is left. */
 static void background__takes_its_share(void **state)
 {
-	static const char *const stacks[] = {"uccl", "gbn", "sr", "spray"};
+	static const struct uccl_fab_stack *const stacks[] = {&uccl_fab_stack_uccl, &uccl_fab_stack_gbn,
+							      &uccl_fab_stack_sr, &uccl_fab_stack_spray};
 	struct uccl_fab_cfg c = config();
 	double ns, rate;
 

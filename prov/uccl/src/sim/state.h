@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* What a world of endpoints is made of: world.h. */
+#ifndef UCCL_SIM_STATE_H
+#define UCCL_SIM_STATE_H
+
+#include "engine/engine.h"
+#include "sim/invariant.h"
+#include "sim/nic_sim.h"
+#include "sim/options.h"
+
+#define UCCL_SIM_WORLD_NODES 10
+#define UCCL_SIM_LIVES 8 /* incarnations of one node at most */
+
+struct uccl_sim_world;
+struct sim_msg;
+struct sim_recv;
+struct sim_reuse;
+
+/* How a message finds its receive. Of each kind all receives of one endpoint are alike, but for those of EXACT. */
+enum uccl_sim_match {
+	UCCL_SIM_EXACT,	   /* tagged, a receive of its own */
+	UCCL_SIM_ANY,	   /* tagged, any source */
+	UCCL_SIM_DIRECTED, /* tagged, receives name the source */
+	UCCL_SIM_PEEK,	   /* tagged, looked for */
+	UCCL_SIM_UNTAGGED,
+	UCCL_SIM_UNTAGGED_DIRECTED,
+	UCCL_SIM_MULTI, /* untagged, multi-receive buffers */
+	UCCL_SIM_MATCHES,
+};
+
+/* One endpoint, perhaps in its second life. */
+struct uccl_sim_life {
+	struct uccl_sim_world *w;
+	uint8_t node;
+	bool alive;
+	uint32_t life; /* 0: the first */
+	struct uccl_engine *e;
+	struct uccl_nic *nic;
+	struct uccl_rng random; /* for the engine */
+	struct uccl_sim_event poll;
+	struct uccl_sim_event peek;
+	uint64_t asleep_until;
+	uint32_t spins;			/* polls in a row that did nothing and asked for another at once */
+	uint64_t refused;		/* the NIC's count at the last poll */
+	uint8_t untagged;		/* enum uccl_sim_match of untagged messages to this node */
+	uint64_t cap[UCCL_SIM_MATCHES]; /* largest message to this node of each kind */
+	uint32_t peeks;			/* messages still to be looked for */
+	uint32_t multis;		/* messages still to come into multi-receive buffers */
+	uint32_t multi_posted;		/* such buffers now posted or planned */
+	uint64_t order;			/* receives posted */
+	uint32_t posted;		/* operations that have not completed */
+	uint32_t unread;		/* completions that the application has not read */
+	uint32_t children;		/* I9: under way into multi-receive buffers when they were too many */
+};
+
+struct uccl_sim_work {
+	struct sim_msg **msgs;
+	uint32_t nmsgs, msgs_cap;
+	struct sim_recv **recvs;
+	uint32_t nrecvs, recvs_cap;
+	uint32_t open;			   /* messages that must still end */
+	LIST_HEAD(, sim_reuse) reuse_list; /* buffers in quarantine */
+	uint32_t reuses;		   /* how many */
+	uint64_t order;			   /* messages posted */
+	uint32_t received, failed, cancelled, truncated;
+	bool ending; /* left-over receives are being cancelled */
+};
+
+struct uccl_sim_world {
+	struct uccl_sim_options o;
+	uint64_t seed;
+	struct uccl_sim_net net;
+	struct uccl_owner owner;
+	struct uccl_sim_inv inv;
+	struct uccl_rng rng; /* of applications and disasters */
+	struct uccl_sim_life node[UCCL_SIM_WORLD_NODES];
+	struct uccl_addr addr[UCCL_SIM_WORLD_NODES][UCCL_SIM_LIVES];
+	struct uccl_sim_work work;
+	struct sim_action *action;
+	uint32_t nactions;
+	bool healed;
+	bool deaths; /* some endpoint died */
+	uint32_t violations;
+	char first[512]; /* text of the first violation */
+	uint64_t checks;
+	uint64_t train_drops, train_tests, trains_off; /* likewise, and of their engines */
+	uint64_t slot_drops_write, slot_drops, fenced, writes, bad_key; /* of NICs that were closed */
+	/* Print what goes wrong and, if `verbose`, all that happens. NULL: silence. */
+	void (*print)(const char *text);
+	int verbose;
+};
+
+#endif
