@@ -2,6 +2,7 @@
 #include "engine/config.h"
 
 #include "base/units.h"
+#include "core/policy.h"
 
 void uccl_config_default(struct uccl_config *c)
 {
@@ -19,4 +20,11 @@ void uccl_config_default(struct uccl_config *c)
 		.keepalive_ns = UCCL_NS_PER_S,
 		.linger_ns = 200 * UCCL_NS_PER_MS,
 	};
+}
+
+bool uccl_config_pulls(const struct uccl_config *c)
+{
+	const struct uccl_credit_ops *credit = uccl_credit_find(c->credit);
+
+	return credit && credit->pull;
 }

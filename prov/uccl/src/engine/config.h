@@ -26,5 +26,7 @@ struct uccl_config {
 };
 
 void uccl_config_default(struct uccl_config *c);
+/* Is credit handed out by the rate of a link? */
+bool uccl_config_pulls(const struct uccl_config *c);
 
 #endif

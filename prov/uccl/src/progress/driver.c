@@ -3,7 +3,6 @@
 #include "progress/driver.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <poll.h>
 #include <sched.h>
 #include <time.h>
@@ -30,29 +29,15 @@ void uccl_driver_fini(struct uccl_driver *d)
 	pthread_mutex_destroy(&d->lock);
 }
 
-static uint32_t driver_sharers(void *arg, uint64_t now)
-{
-	return uccl_linkshare_busy(arg, now);
-}
-
-int uccl_driver_share(struct uccl_driver *d, struct uccl_engine_attr *attr, const char *link)
-{
-	char folder[64];
-
-	if (uccl_folder_path(folder, sizeof(folder)))
-		return 0;
-	d->linkshare = uccl_linkshare_open(folder, link);
-	if (!d->linkshare)
-		return errno;
-	attr->sharers = driver_sharers;
-	attr->sharers_arg = d->linkshare;
-	return 0;
-}
-
 int uccl_driver_open(struct uccl_driver *d, const struct uccl_engine_attr *attr)
 {
-	int rc = uccl_engine_open(attr, uccl_clock(), &d->engine);
+	struct uccl_engine_attr with = *attr;
+	char folder[64];
+	int rc;
 
+	if (!uccl_folder_path(folder, sizeof(folder)))
+		d->linkshare = uccl_linkshare_join(folder, &with);
+	rc = uccl_engine_open(&with, uccl_clock(), &d->engine);
 	if (rc) {
 		uccl_linkshare_close(d->linkshare);
 		d->linkshare = NULL;

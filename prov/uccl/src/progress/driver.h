@@ -66,11 +66,7 @@ void uccl_driver_init(struct uccl_driver *d, const struct uccl_driver_ops *ops, 
 /* The engine is gone. */
 void uccl_driver_fini(struct uccl_driver *d);
 
-/*
- * Make the engine. If `link` is a name, it hands out its part of the credit of all who use that link; 0, or errno: it
- * takes the whole link for its own. Undo that; the lock is held for both.
- */
-int uccl_driver_share(struct uccl_driver *d, struct uccl_engine_attr *attr, const char *link);
+/* Make the engine, which shares its link with others (linkshare.h); undo that. The lock is held for both. */
 int uccl_driver_open(struct uccl_driver *d, const struct uccl_engine_attr *attr);
 void uccl_driver_close(struct uccl_driver *d);
 

@@ -9,11 +9,13 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "progress/folder.h"
 
 #define SEATS 1024
@@ -119,6 +121,28 @@ uint32_t uccl_linkshare_busy(struct uccl_linkshare *s, uint64_t now)
 		n += at && (at > now ? at - now : now - at) < UCCL_LINKSHARE_NS;
 	}
 	return n + !s->mine;
+}
+
+static uint32_t link_sharers(void *arg, uint64_t now)
+{
+	return uccl_linkshare_busy(arg, now);
+}
+
+struct uccl_linkshare *uccl_linkshare_join(const char *folder, struct uccl_engine_attr *attr)
+{
+	struct uccl_linkshare *s;
+
+	if (!attr->interface || !attr->nic->caps.link_bps || !uccl_config_pulls(attr->config))
+		return NULL;
+	s = uccl_linkshare_open(folder, attr->interface);
+	if (!s) {
+		UCCL_LOG(UCCL_LOG_WARN, "endpoints on %s do not share its line rate: no file in /dev/shm: %s",
+			 attr->interface, strerror(errno));
+		return NULL;
+	}
+	attr->sharers = link_sharers;
+	attr->sharers_arg = s;
+	return s;
 }
 
 void uccl_linkshare_close(struct uccl_linkshare *s)

@@ -7,13 +7,18 @@
 #ifndef UCCL_PROGRESS_LINKSHARE_H
 #define UCCL_PROGRESS_LINKSHARE_H
 
-#include <stdint.h>
+#include "engine/engine.h"
 
 /* An endpoint that handed out nothing for so long does not count. */
 #define UCCL_LINKSHARE_NS 20000000ull
 
 struct uccl_linkshare;
 
+/*
+ * Who hands out credit by the rate of a link shares it with the others on it: sets attr->sharers. NULL: it does not, or
+ * cannot, and takes the whole link for its own.
+ */
+struct uccl_linkshare *uccl_linkshare_join(const char *folder, struct uccl_engine_attr *attr);
 /* Of the NIC `name`, with the files in `folder`; NULL, errno set: it cannot be had, and everybody is alone. */
 struct uccl_linkshare *uccl_linkshare_open(const char *folder, const char *name);
 /*

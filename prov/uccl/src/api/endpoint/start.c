@@ -3,7 +3,6 @@
 #include "api/endpoint/start.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 
 #include "api/event/cq.h"
@@ -129,20 +128,6 @@ static bool ep_room(void *arg)
 	return !ep->rx_cq || !uccl_cq_full(ep->rx_cq);
 }
 
-/* Where there is no such memory each endpoint takes the link for its own. */
-static void link_share(struct uccl_ep *ep, struct uccl_engine_attr *attr)
-{
-	const struct uccl_credit_ops *credit = uccl_credit_find(attr->config->credit);
-	int err;
-
-	if (!credit || !credit->pull || !attr->nic->caps.link_bps)
-		return;
-	err = uccl_driver_share(&ep->driver, attr, ep->domain->name);
-	if (err)
-		uccl_warn(FI_LOG_EP_CTRL, "endpoints on %s do not share its line rate: no file in /dev/shm: %s\n",
-			  ep->domain->name, strerror(err));
-}
-
 /* At a port that was chosen for an endpoint without ports. */
 static int named_open(struct uccl_ep *ep)
 {
@@ -212,7 +197,6 @@ int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity)
 	if (*ep->domain->params.trace)
 		ep->trace = uccl_tracefile_open(ep->domain->params.trace, ep->domain->params.trace_records);
 	attr.trace = ep->trace ? uccl_tracefile_ring(ep->trace) : NULL;
-	link_share(ep, &attr);
 	rc = uccl_driver_open(&ep->driver, &attr);
 	if (rc) {
 		uccl_warn(FI_LOG_EP_CTRL, "cannot start the endpoint on interface %s: %s\n", ep->domain->name,

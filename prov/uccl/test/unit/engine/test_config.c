@@ -66,6 +66,20 @@ static void default__cautious(void **state)
 	assert_false(c.fifo_paths);
 }
 
+static void pulls__eqds(void **state)
+{
+	struct uccl_config c;
+
+	(void)state;
+	uccl_config_default(&c);
+	c.credit = "none";
+	assert_false(uccl_config_pulls(&c));
+	c.credit = "eqds";
+	assert_true(uccl_config_pulls(&c));
+	c.credit = "nothing";
+	assert_false(uccl_config_pulls(&c));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -73,6 +87,7 @@ int main(void)
 		cmocka_unit_test(default__within_bounds),
 		cmocka_unit_test(default__patient),
 		cmocka_unit_test(default__cautious),
+		cmocka_unit_test(pulls__eqds),
 	};
 
 	return cmocka_run_group_tests_name("config", tests, NULL, NULL);

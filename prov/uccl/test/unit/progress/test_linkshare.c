@@ -163,6 +163,38 @@ static void open__not_ours(void **state)
 	assert_int_equal(errno, ELOOP);
 }
 
+/* Only who hands out credit by a rate that is known has something to share. */
+static void join__decides(void **state)
+{
+	struct uccl_nic nic = { .caps.link_bps = 1000000000 };
+	struct uccl_config config;
+	struct uccl_engine_attr attr = { .nic = &nic, .config = &config, .interface = "mlx5_0:1" };
+	struct uccl_linkshare *s, *other;
+
+	(void)state;
+	uccl_config_default(&config);
+	config.credit = "none";
+	assert_null(uccl_linkshare_join(folder, &attr));
+	config.credit = "eqds";
+	nic.caps.link_bps = 0;
+	assert_null(uccl_linkshare_join(folder, &attr));
+	assert_null(attr.sharers);
+	assert_int_equal(access(file, F_OK), -1);
+	nic.caps.link_bps = 1000000000;
+	s = uccl_linkshare_join(folder, &attr);
+	assert_non_null(s);
+	other = open_one();
+	uccl_linkshare_busy(other, BEGIN);
+	assert_int_equal(attr.sharers(attr.sharers_arg, BEGIN), 2);
+	uccl_linkshare_close(other);
+	uccl_linkshare_close(s);
+	attr.sharers = NULL;
+	assert_int_equal(chmod(folder, 0777), 0);
+	assert_null(uccl_linkshare_join(folder, &attr));
+	assert_null(attr.sharers);
+	assert_int_equal(chmod(folder, 0700), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -172,6 +204,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(busy__processes, begin, end),
 		cmocka_unit_test_setup_teardown(busy__nonsense, begin, end),
 		cmocka_unit_test_setup_teardown(open__not_ours, begin, end),
+		cmocka_unit_test_setup_teardown(join__decides, begin, end),
 	};
 
 	return cmocka_run_group_tests_name("linkshare", tests, NULL, NULL);
