@@ -13,6 +13,7 @@
  *   --newcomers N honest peers that connect during the flood of each shape (6)
  *   --least PCT   goodput to be kept (0: any)
  *   --pin 1       the endpoint has a processor for itself, if the host has two
+ *   --bare 1      the kernel refuses the endpoint its programs that sort packets, as in a sandbox
  *   --count N     no measurements: send N datagrams, of all these shapes by turns, and look what happened
  *   SHAPE         of random short header hello closed cookie data ack init replay, or garbage, handshake, all (all)
  *
@@ -51,6 +52,7 @@
 #include "base/rng.h"
 #include "base/units.h"
 #include "core/conn.h"
+#include "../unit/nic/sandbox.h"
 
 #define SOURCES 10000
 #define BATCH 32
@@ -101,7 +103,7 @@ static struct shared {
 
 static struct {
 	uint64_t rate, count;
-	int rounds, ms, newcomers, least, pin;
+	int rounds, ms, newcomers, least, pin, bare;
 	size_t size;
 } opt = { .rate = 100000, .rounds = 9, .ms = 200, .newcomers = 6, .size = 65536 };
 
@@ -754,11 +756,15 @@ int main(int argc, char **argv)
 			opt.least = (int)v;
 		else if (!strcmp(argv[first], "--pin"))
 			opt.pin = (int)v;
+		else if (!strcmp(argv[first], "--bare"))
+			opt.bare = (int)v;
 		else if (!strcmp(argv[first], "--count"))
 			opt.count = (uint64_t)v;
 		else
 			need(false, "usage: see the beginning of uccl_flood.c");
 	}
+	if (opt.bare)
+		need(sandbox_refuse(SO_ATTACH_FILTER) && sandbox_refuse(SO_ATTACH_REUSEPORT_CBPF), "no seccomp");
 	sh = mmap(NULL, sizeof(*sh), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	need(sh != MAP_FAILED, "no memory");
 	victim = child_start(victim_main);
