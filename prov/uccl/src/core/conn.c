@@ -435,9 +435,11 @@ enum uccl_drop uccl_listener_init(const struct uccl_listener *l, const struct uc
 	if (reason != UCCL_DROP_COUNT)
 		return reason;
 	out->asked_ns = uccl_get64(h->rec + 16);
+	/* One from the future is older than any: the difference wraps. Most that are made up end here, cheaply. */
+	if (now - out->asked_ns > UCCL_COOKIE_LIFE_NS)
+		return UCCL_DROP_COOKIE;
 	cookie_make(l, &out->from.nic, out->from.incarnation, out->asked_ns, cookie);
-	/* One from the future is older than any: the difference wraps. */
-	if (now - out->asked_ns > UCCL_COOKIE_LIFE_NS || !uccl_mac_equal(cookie, h->rec + 16))
+	if (!uccl_mac_equal(cookie, h->rec + 16))
 		return UCCL_DROP_COOKIE;
 	if (mac_right(h, payload, l->local.key))
 		return security_agree(l, h, payload, l->local.key, out);
