@@ -198,11 +198,14 @@ void uccl_wait_until_outside(struct uccl_wait *w, uint64_t until)
 
 void uccl_wait_leave_outside(struct uccl_wait *w)
 {
+	bool was;
+
 	pthread_mutex_lock(&w->door);
-	if (atomic_exchange(&w->outside, false)) {
+	was = atomic_exchange(&w->outside, false);
+	if (was)
 		set_timer(w, 0);
-		if (!atomic_load(&w->sleepers))
-			wait_rest(w);
-	}
+	/* Who was about to wake us may have done so after we had left: that is for nobody. */
+	if ((was || atomic_load(&w->forced)) && !atomic_load(&w->sleepers))
+		wait_rest(w);
 	pthread_mutex_unlock(&w->door);
 }

@@ -292,6 +292,11 @@ static void outside__timer_and_signal(void **state)
 	uccl_wait_awake(&w);
 	assert_false(readable(&w));
 	uccl_wait_leave_outside(&w);
+	/* Somebody was about to wake us when we left: it is not for the next sleep. */
+	uccl_wait_force(&w);
+	assert_true(readable(&w));
+	uccl_wait_leave_outside(&w);
+	assert_false(readable(&w));
 	/* A time in the past is now. */
 	uccl_wait_enter_outside(&w);
 	uccl_wait_until_outside(&w, 0);
