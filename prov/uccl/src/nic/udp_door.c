@@ -39,7 +39,7 @@
 #define DOOR_BURST 300	       /* of each of these, after a quiet time: */
 #define DOOR_READS 40000       /* packets read from a door in a second, */
 #define DOOR_ANSWERS 20000     /* HELLOs handed up of them, */
-#define DOOR_FIRSTS 4000       /* and those of them that were not seen before */
+#define DOOR_FIRSTS 2000       /* and those of them that were not seen before */
 /* A look at a door costs a system call: one in so many calls of rx() that found packets, or a third of it. */
 #define DOOR_EVERY 6
 #define DOOR_IDLE 3
