@@ -202,14 +202,9 @@ static int silence_error(const struct uccl_engine *e, int err)
 }
 
 /* Of all that connection management waits for, only what this peer is to say. */
-static bool conn_managed(const struct uccl_engine *e, const struct conn *c)
+static bool conn_managed(const struct conn *c)
 {
-	const struct uccl_op *op;
-
-	TAILQ_FOREACH(op, &e->mep.match.posted[UCCL_KIND_CM], link)
-		if (op->flags & UCCL_OPF_DIRECTED && op->peer == &c->peer)
-			return true;
-	return false;
+	return !TAILQ_EMPTY(&c->peer.directed[UCCL_KIND_CM]);
 }
 
 static bool conn_interested(const struct uccl_engine *e, const struct conn *c)
@@ -218,7 +213,7 @@ static bool conn_interested(const struct uccl_engine *e, const struct conn *c)
 	       !TAILQ_EMPTY(&c->peer.pending) ||
 	       !TAILQ_EMPTY(&e->mep.match.posted[UCCL_KIND_UNTAGGED]) ||
 	       !TAILQ_EMPTY(&e->mep.match.posted[UCCL_KIND_TAGGED]) ||
-	       !TAILQ_EMPTY(&e->mep.match.posted[UCCL_KIND_COLL]) || conn_managed(e, c);
+	       !TAILQ_EMPTY(&e->mep.match.posted[UCCL_KIND_COLL]) || conn_managed(c);
 }
 
 /* Operations cannot end before this peer says something. */

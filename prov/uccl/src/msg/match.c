@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "msg/match.h"
 
+#include "msg/mep.h"
 #include "msg/record.h"
 
 void uccl_match_init(struct uccl_match *m)
@@ -44,12 +45,31 @@ struct uccl_msg_rx *uccl_match_unexpected(struct uccl_match *m, const struct ucc
 
 void uccl_match_post(struct uccl_match *m, struct uccl_op *recv)
 {
-	TAILQ_INSERT_TAIL(&m->posted[uccl_op_kind(recv)], recv, link);
+	enum uccl_match_kind kind = uccl_op_kind(recv);
+
+	TAILQ_INSERT_TAIL(&m->posted[kind], recv, link);
+	if (recv->flags & UCCL_OPF_DIRECTED)
+		TAILQ_INSERT_TAIL(&recv->peer->directed[kind], recv, directed_link);
 }
 
 void uccl_match_unpost(struct uccl_match *m, struct uccl_op *recv)
 {
-	TAILQ_REMOVE(&m->posted[uccl_op_kind(recv)], recv, link);
+	enum uccl_match_kind kind = uccl_op_kind(recv);
+
+	TAILQ_REMOVE(&m->posted[kind], recv, link);
+	if (recv->flags & UCCL_OPF_DIRECTED)
+		TAILQ_REMOVE(&recv->peer->directed[kind], recv, directed_link);
+}
+
+void uccl_match_rename(struct uccl_peer *p, struct uccl_peer *first)
+{
+	struct uccl_op *recv;
+
+	for (int t = 0; t < UCCL_KINDS; t++) {
+		TAILQ_FOREACH(recv, &p->directed[t], directed_link)
+			recv->peer = first;
+		TAILQ_CONCAT(&first->directed[t], &p->directed[t], directed_link);
+	}
 }
 
 void uccl_match_list(struct uccl_match *m, struct uccl_msg_rx *rx)

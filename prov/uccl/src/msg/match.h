@@ -20,8 +20,11 @@ struct uccl_op *uccl_match_posted(const struct uccl_match *m, enum uccl_match_ki
 				  uint64_t tag);
 /* First unexpected message that this receive takes; it stays listed. NULL: none. */
 struct uccl_msg_rx *uccl_match_unexpected(struct uccl_match *m, const struct uccl_op *recv);
+/* Posted receives that name a peer are found from that peer, too, in their order. */
 void uccl_match_post(struct uccl_match *m, struct uccl_op *recv);
 void uccl_match_unpost(struct uccl_match *m, struct uccl_op *recv);
+/* Posted receives that name `p` name `first` from now on. */
+void uccl_match_rename(struct uccl_peer *p, struct uccl_peer *first);
 void uccl_match_list(struct uccl_match *m, struct uccl_msg_rx *rx);
 void uccl_match_unlist(struct uccl_match *m, struct uccl_msg_rx *rx);
 /* Keep a listed message for `context`; take it again. */

@@ -40,7 +40,7 @@ void uccl_mep_init(struct uccl_mep *m, const struct uccl_mep_ops *ops, struct uc
 void uccl_mep_gone(struct uccl_mep *m, int err)
 {
 	m->gone = err;
-	msg_posted_fail(m, NULL, err);
+	msg_posted_end(m, err);
 }
 
 /* Nobody will take it any more. */
@@ -65,7 +65,7 @@ void uccl_mep_fini(struct uccl_mep *m, uint64_t now)
 			rx_drop(rx);
 		}
 	}
-	msg_posted_fail(m, NULL, FI_ECANCELED);
+	msg_posted_end(m, FI_ECANCELED);
 	while ((rx = TAILQ_FIRST(&m->match.claimed))) {
 		TAILQ_REMOVE(&m->match.claimed, rx, link);
 		rx_drop(rx);
@@ -118,6 +118,8 @@ void uccl_peer_init(struct uccl_peer *p, struct uccl_mep *m, const struct uccl_a
 	p->user = UINT64_MAX;
 	TAILQ_INIT(&p->pending);
 	TAILQ_INIT(&p->sends);
+	for (int t = 0; t < UCCL_KINDS; t++)
+		TAILQ_INIT(&p->directed[t]);
 	TAILQ_INIT(&p->rxs);
 	TAILQ_INIT(&p->requests);
 	TAILQ_INIT(&p->replies);
@@ -144,10 +146,7 @@ void uccl_peer_join(struct uccl_peer *p, struct uccl_peer *first, uint64_t now)
 	TAILQ_FOREACH(rx, &p->rxs, plink)
 		rx->peer = first;
 	TAILQ_CONCAT(&first->rxs, &p->rxs, plink);
-	for (int t = 0; t < UCCL_KINDS; t++)
-		TAILQ_FOREACH(op, &m->match.posted[t], link)
-			if (op->flags & UCCL_OPF_DIRECTED && op->peer == p)
-				op->peer = first;
+	uccl_match_rename(p, first);
 	if (m->sole == p)
 		m->sole = first;
 	if (first->user == UINT64_MAX)
@@ -194,7 +193,6 @@ static void peer_left(struct uccl_peer *p)
 
 void uccl_peer_fail(struct uccl_peer *p, int err, uint64_t now)
 {
-	struct uccl_mep *m = p->mep;
 	struct uccl_msg_rx *rx, *next;
 	struct uccl_op *op;
 
@@ -222,9 +220,8 @@ void uccl_peer_fail(struct uccl_peer *p, int err, uint64_t now)
 		msg_rx_failed(rx, err);
 	for (rx = TAILQ_FIRST(&p->rxs); rx; rx = next) {
 		next = TAILQ_NEXT(rx, plink);
-		if (!rx->self)
-			msg_rx_failed(rx, err);
+		msg_rx_failed(rx, err);
 	}
 	peer_left(p);
-	msg_posted_fail(m, p, err);
+	msg_posted_fail(p, err);
 }

@@ -52,6 +52,7 @@ struct uccl_peer {
 	struct uccl_op_list sends;	/* begun and not complete */
 	uint64_t tx_mseq;		/* next message sequence number */
 
+	struct uccl_op_list directed[UCCL_KINDS]; /* posted receives that name it, see uccl_match_post() */
 	uint64_t rx_mseq;		/* next message in order */
 	struct uccl_msg_rx *by_mseq;	/* messages of which chunks are missing, or that came too early */
 	struct uccl_msg_rx_list rxs;	/* every message on its way in */

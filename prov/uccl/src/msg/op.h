@@ -143,6 +143,7 @@ struct uccl_op {
 
 	/* msg's own */
 	TAILQ_ENTRY(uccl_op) link;
+	TAILQ_ENTRY(uccl_op) directed_link; /* recv: in uccl_peer.directed, if DIRECTED */
 	const struct msg_tx_ops *tx; /* send: what it is */
 	uint32_t mseq;		/* send: place in the pair's message order; before it begins: uccl_mep.posts */
 	uint32_t id;		/* handle that the peer uses for this op, 0: none */

@@ -135,14 +135,20 @@ int uccl_msg_cancel(struct uccl_mep *m, const void *context)
 	return -FI_ENOENT;
 }
 
-void msg_posted_fail(struct uccl_mep *m, struct uccl_peer *p, int err)
+void msg_posted_end(struct uccl_mep *m, int err)
 {
-	struct uccl_op *op, *next;
+	struct uccl_op *op;
 
 	for (int t = 0; t < UCCL_KINDS; t++)
-		for (op = TAILQ_FIRST(&m->match.posted[t]); op; op = p ? next : TAILQ_FIRST(&m->match.posted[t])) {
-			next = TAILQ_NEXT(op, link);
-			if (!p || (op->flags & UCCL_OPF_DIRECTED && op->peer == p))
-				posted_end(m, op, p, err);
-		}
+		while ((op = TAILQ_FIRST(&m->match.posted[t])))
+			posted_end(m, op, NULL, err);
+}
+
+void msg_posted_fail(struct uccl_peer *p, int err)
+{
+	struct uccl_op *op;
+
+	for (int t = 0; t < UCCL_KINDS; t++)
+		while ((op = TAILQ_FIRST(&p->directed[t])))
+			posted_end(p->mep, op, p, err);
 }

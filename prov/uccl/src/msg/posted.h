@@ -19,8 +19,10 @@ bool msg_posted_room(const struct uccl_mep *m);
 int msg_posted_result(struct uccl_op *op, uint8_t flags, uint64_t tag, uint64_t data, uint64_t len, uint64_t placed);
 /* It is complete: 0 or a positive FI_Exxx. The program may post and match again before this returns. */
 void msg_posted_done(struct uccl_op *op, struct uccl_peer *from, int err);
-/* Nothing comes any more, for anybody or from this peer (NULL: anybody): those that wait end with this FI_Exxx. */
-void msg_posted_fail(struct uccl_mep *m, struct uccl_peer *p, int err);
+/* Nothing comes any more: those that wait end with this FI_Exxx. */
+void msg_posted_end(struct uccl_mep *m, int err);
+/* Nothing comes of this peer any more: likewise those that name it. */
+void msg_posted_fail(struct uccl_peer *p, int err);
 
 /* May remote data of this peer, or of ourselves, complete now? */
 bool msg_data_room(const struct uccl_mep *m, const struct uccl_peer *p);

@@ -12,6 +12,16 @@
 
 static struct uccl_peer alice, bob;
 
+static int peers(void **state)
+{
+	static const struct uccl_addr addr;
+
+	(void)state;
+	uccl_peer_init(&alice, NULL, &addr);
+	uccl_peer_init(&bob, NULL, &addr);
+	return 0;
+}
+
 static struct uccl_op recv_op(uint32_t flags, uint64_t tag, uint64_t ignore)
 {
 	return (struct uccl_op){.type = UCCL_OP_RECV,
@@ -244,20 +254,71 @@ static void claim__kept_for_its_context(void **state)
 	assert_null(uccl_match_claimed(&m, &one));
 }
 
+/* Who is named by receives finds them, each kind in its order; others are not among them. */
+static void post__found_from_the_peer(void **state)
+{
+	struct uccl_op any = recv_op(0, 0, 0), first = recv_op(UCCL_OPF_DIRECTED, 0, 0);
+	struct uccl_op second = recv_op(UCCL_OPF_DIRECTED, 0, 0), cm = recv_op(UCCL_OPF_DIRECTED | UCCL_OPF_CM, 0, 0);
+	struct uccl_match m;
+
+	(void)state;
+	uccl_match_init(&m);
+	uccl_match_post(&m, &first);
+	uccl_match_post(&m, &any);
+	uccl_match_post(&m, &cm);
+	uccl_match_post(&m, &second);
+	assert_ptr_equal(TAILQ_FIRST(&alice.directed[UCCL_KIND_UNTAGGED]), &first);
+	assert_ptr_equal(TAILQ_NEXT(&first, directed_link), &second);
+	assert_null(TAILQ_NEXT(&second, directed_link));
+	assert_ptr_equal(TAILQ_FIRST(&alice.directed[UCCL_KIND_CM]), &cm);
+	assert_true(TAILQ_EMPTY(&bob.directed[UCCL_KIND_UNTAGGED]));
+	uccl_match_unpost(&m, &first);
+	uccl_match_unpost(&m, &any);
+	uccl_match_unpost(&m, &cm);
+	assert_ptr_equal(TAILQ_FIRST(&alice.directed[UCCL_KIND_UNTAGGED]), &second);
+	assert_true(TAILQ_EMPTY(&alice.directed[UCCL_KIND_CM]));
+}
+
+/* A name that turns out to be another one: its receives are posted as before, and found from that one. */
+static void rename__moves_receives(void **state)
+{
+	struct uccl_op op = recv_op(UCCL_OPF_TAGGED | UCCL_OPF_DIRECTED, 1, 0), other = op, any = recv_op(0, 0, 0);
+	struct uccl_match m;
+
+	(void)state;
+	uccl_match_init(&m);
+	other.peer = &bob;
+	any.peer = &alice;
+	uccl_match_post(&m, &op);
+	uccl_match_post(&m, &other);
+	uccl_match_post(&m, &any);
+	uccl_match_rename(&alice, &bob);
+	assert_true(TAILQ_EMPTY(&alice.directed[UCCL_KIND_TAGGED]));
+	assert_ptr_equal(op.peer, &bob);
+	assert_ptr_equal(any.peer, &alice);
+	assert_null(uccl_match_posted(&m, UCCL_KIND_TAGGED, &alice, 1));
+	assert_ptr_equal(uccl_match_posted(&m, UCCL_KIND_TAGGED, &bob, 1), &op);
+	uccl_match_unpost(&m, &op);
+	uccl_match_unpost(&m, &other);
+	assert_true(TAILQ_EMPTY(&bob.directed[UCCL_KIND_TAGGED]));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(init__empty),
-		cmocka_unit_test(posted__exact_tag),
-		cmocka_unit_test(posted__ignored_bits),
-		cmocka_unit_test(posted__ignored_bits_of_the_receive),
-		cmocka_unit_test(posted__in_post_order),
-		cmocka_unit_test(posted__directed),
-		cmocka_unit_test(posted__peer_without_flag),
-		cmocka_unit_test(posted__tagged_and_untagged_apart),
-		cmocka_unit_test(posted__collective_apart),
-		cmocka_unit_test(unexpected__in_order_of_arrival),
-		cmocka_unit_test(claim__kept_for_its_context),
+		cmocka_unit_test_setup(init__empty, peers),
+		cmocka_unit_test_setup(posted__exact_tag, peers),
+		cmocka_unit_test_setup(posted__ignored_bits, peers),
+		cmocka_unit_test_setup(posted__ignored_bits_of_the_receive, peers),
+		cmocka_unit_test_setup(posted__in_post_order, peers),
+		cmocka_unit_test_setup(posted__directed, peers),
+		cmocka_unit_test_setup(posted__peer_without_flag, peers),
+		cmocka_unit_test_setup(posted__tagged_and_untagged_apart, peers),
+		cmocka_unit_test_setup(posted__collective_apart, peers),
+		cmocka_unit_test_setup(unexpected__in_order_of_arrival, peers),
+		cmocka_unit_test_setup(claim__kept_for_its_context, peers),
+		cmocka_unit_test_setup(post__found_from_the_peer, peers),
+		cmocka_unit_test_setup(rename__moves_receives, peers),
 	};
 
 	return cmocka_run_group_tests_name("match", tests, NULL, NULL);

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/units.h"
 
@@ -440,6 +442,40 @@ static void peer_fail__hurts_nobody_else(void **state)
 	duo_free(d);
 }
 
+/* However many receives are posted: the end of a peer looks at none that does not name it. */
+static void peer_fail__looks_at_its_own(void **state)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), len = (1000 * sizeof(struct uccl_op) + page - 1) & ~(page - 1);
+	struct uccl_op *others = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct duo *d = duo_open();
+	struct uccl_match *m = &d->side[1].m.match;
+
+	(void)state;
+	assert_ptr_not_equal(others, MAP_FAILED);
+	duo_recv(d, 1, UCCL_OPF_DIRECTED, dst, 100, 0, 0, DUO_CTX(1));
+	duo_recv(d, 1, 0, dst, 100, 0, 0, DUO_CTX(2));
+	for (int i = 0; i < 1000; i++) {
+		others[i].type = UCCL_OP_RECV;
+		others[i].flags = i & 1 ? UCCL_OPF_DIRECTED : 0;
+		others[i].peer = &d->side[1].self;
+		uccl_match_post(m, &others[i]);
+	}
+	duo_recv(d, 1, 0, dst, 100, 0, 0, DUO_CTX(3));
+	duo_recv(d, 1, UCCL_OPF_DIRECTED, dst, 100, 0, 0, DUO_CTX(4));
+	assert_int_equal(mprotect(others, len, PROT_NONE), 0);
+	uccl_peer_fail(&d->side[1].peer, FI_ECONNABORTED, d->now);
+	assert_int_equal(mprotect(others, len, PROT_READ | PROT_WRITE), 0);
+	assert_int_equal(d->side[1].ncomp, 2);
+	expect(d, 1, DUO_CTX(1), FI_ECONNABORTED);
+	expect(d, 1, DUO_CTX(4), FI_ECONNABORTED);
+	for (int i = 0; i < 1000; i++)
+		uccl_match_unpost(m, &others[i]);
+	munmap(others, len);
+	assert_int_equal(uccl_msg_cancel(&d->side[1].m, DUO_CTX(2)), 0);
+	assert_int_equal(uccl_msg_cancel(&d->side[1].m, DUO_CTX(3)), 0);
+	duo_free(d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -458,6 +494,7 @@ int main(void)
 		cmocka_unit_test(peer_fail__multi),
 		cmocka_unit_test(peer_fail__while_fencing),
 		cmocka_unit_test(peer_fail__hurts_nobody_else),
+		cmocka_unit_test(peer_fail__looks_at_its_own),
 	};
 
 	return cmocka_run_group_tests_name("mep", tests, NULL, NULL);
