@@ -6,28 +6,53 @@
 /* Data that was accepted and not acknowledged keeps a closing endpoint this long at most. */
 #define DRAIN_DATA_NS (5 * UCCL_NS_PER_S)
 
+/* Told, and it has answered; or not, for the linger time: the peer will find it in its socket. */
+static bool drain_answered(const struct uccl_engine *e, const struct conn *c)
+{
+	const struct uccl_flow *f = &c->peer.flow;
+
+	return f->close.state == UCCL_FLOW_CLOSED ||
+	       (f->close.state == UCCL_FLOW_CLOSING && e->now - f->close.began_ns >= e->cfg.linger_ns);
+}
+
+/*
+ * Only those to which something is still to be said, and the longest told, are looked at: so a poll costs nothing for
+ * all the others, which are told at once and answer in any order.
+ */
 void engine_drain_step(struct uccl_engine *e, uint64_t now)
 {
-	struct conn *c;
+	bool late = now - e->drain_ns >= DRAIN_DATA_NS;
+	struct conn *c, *next;
 
-	TAILQ_FOREACH(c, &e->conns, all) {
-		if (!c->peer.open || c->peer.flow.close.state != UCCL_FLOW_OPEN)
+	for (c = TAILQ_FIRST(&e->untold); c; c = next) {
+		struct uccl_flow *f = &c->peer.flow;
+
+		next = TAILQ_NEXT(c, drain);
+		if (!c->peer.open || (f->close.state == UCCL_FLOW_OPEN && !uccl_flow_idle(f) && !late))
 			continue;
-		if (uccl_flow_idle(&c->peer.flow) || now - e->drain_ns >= DRAIN_DATA_NS) {
-			uccl_flow_close(&c->peer.flow, now);
+		if (f->close.state == UCCL_FLOW_OPEN) {
+			uccl_flow_close(f, now);
 			engine_ready(c);
 		}
+		conn_drain_set(c, &e->told);
 	}
+	while ((c = TAILQ_FIRST(&e->told)) && drain_answered(e, c))
+		conn_drain_set(c, NULL);
 }
 
 void uccl_engine_drain(struct uccl_engine *e, uint64_t now)
 {
+	struct conn *c;
+
 	if (e->drain_ns)
 		return;
 	/* Lingering is measured from here, whenever the last poll was. */
 	now = engine_time(e, now);
 	e->drain_ns = now ? now : 1;
 	conns_half_end(e, now);
+	TAILQ_FOREACH(c, &e->conns, all)
+		if (c->hs.state != UCCL_CONN_IDLE)
+			conn_drain_set(c, &e->untold);
 	engine_drain_step(e, now);
 	engine_tx(e, now);
 }
@@ -36,19 +61,12 @@ bool uccl_engine_drained(const struct uccl_engine *e)
 {
 	const struct conn *c;
 
-	TAILQ_FOREACH(c, &e->conns, all) {
-		const struct uccl_flow *f = &c->peer.flow;
-
-		/* What waits for a connection was accepted, too. */
-		if (!c->peer.open && !TAILQ_EMPTY(&c->peer.pending) &&
-		    e->now - e->drain_ns < DRAIN_DATA_NS)
+	/* What waits for a connection was accepted, too. */
+	TAILQ_FOREACH(c, &e->untold, drain)
+		if (c->peer.open || (!TAILQ_EMPTY(&c->peer.pending) && e->now - e->drain_ns < DRAIN_DATA_NS))
 			return false;
-		if (!c->peer.open || f->close.state == UCCL_FLOW_CLOSED)
-			continue;
-		/* Told, and not answered for the linger time: the peer will find it in its socket. */
-		if (f->close.state == UCCL_FLOW_CLOSING && e->now - f->close.began_ns >= e->cfg.linger_ns)
-			continue;
-		return false;
-	}
+	TAILQ_FOREACH(c, &e->told, drain)
+		if (!drain_answered(e, c))
+			return false;
 	return true;
 }

@@ -115,6 +115,8 @@ int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct u
 	TAILQ_INIT(&e->kept);
 	TAILQ_INIT(&e->hsq);
 	TAILQ_INIT(&e->ready);
+	TAILQ_INIT(&e->untold);
+	TAILQ_INIT(&e->told);
 	e->now = e->polled_ns = now;
 	uccl_held_init(&e->nic_held, 0, now);
 	e->scan_at = UCCL_NEVER;

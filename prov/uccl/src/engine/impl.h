@@ -45,6 +45,8 @@ struct conn_record {
 	uint8_t data[CONN_RECORD_MAX];
 };
 
+TAILQ_HEAD(conn_list, conn);
+
 /* A remote endpoint: message side, handshake, liveness. `peer` is first. Who writes what stands before it. */
 struct conn {
 	struct uccl_peer peer;
@@ -76,6 +78,9 @@ struct conn {
 	struct uccl_nic_peer *nic_peer;
 	struct uccl_seal *seal;		/* NULL: without security, or never connected */
 	uint32_t number;		/* in the trace; 0: never connected */
+	/* drain.c; see conn_drain_set() */
+	TAILQ_ENTRY(conn) drain;
+	struct conn_list *draining;	/* where: uccl_engine.untold or told; NULL: in none */
 	/* slots.c */
 	struct uccl_grant grant;	/* from the handshake on */
 	/* records.c */
@@ -92,8 +97,6 @@ struct conn {
 	/* tx.c */
 	uint8_t init_buf[UCCL_INIT_MAX];
 };
-
-TAILQ_HEAD(conn_list, conn);
 
 /* The living at one place: seldom more than one. */
 struct conn_place {
@@ -146,6 +149,7 @@ struct uccl_engine {
 	uint8_t *bounce;		/* mispredicted payloads of one round */
 	/* drain.c */
 	uint64_t drain_ns;		/* 0: open; else when draining began */
+	struct conn_list untold, told;	/* draining: who is to be told, and who was, and may answer */
 	/* open.c */
 	uint32_t nopen;
 	uint32_t numbered;		/* peers that got a number for the trace */
@@ -217,6 +221,16 @@ static inline void engine_look(struct uccl_engine *e, uint64_t at)
 {
 	if (at < e->scan_at)
 		e->scan_at = at;
+}
+
+/* While the endpoint drains: it is in this list from now on; NULL: in none, nobody waits for it. */
+static inline void conn_drain_set(struct conn *c, struct conn_list *list)
+{
+	if (c->draining)
+		TAILQ_REMOVE(c->draining, c, drain);
+	c->draining = list;
+	if (list)
+		TAILQ_INSERT_TAIL(list, c, drain);
 }
 
 static inline uint64_t engine_random64(struct uccl_engine *e)

@@ -113,6 +113,7 @@ void conn_rest(struct conn *c)
 	if (c->in_hsq)
 		TAILQ_REMOVE(&e->hsq, c, hsq);
 	c->in_hsq = false;
+	conn_drain_set(c, NULL);
 	uccl_heap_set(&e->heap, &c->hs_timer, UCCL_NEVER);
 	uccl_slots_close(&c->grant);
 }
@@ -150,6 +151,7 @@ void conn_fail(struct conn *c, int err, uint64_t now)
 	if (c->half)
 		conns_half_leave(c);
 	conns_leave(c);
+	conn_drain_set(c, NULL);
 	TAILQ_REMOVE(&e->conns, c, all);
 	TAILQ_INSERT_TAIL(&e->dead, c, all);
 	e->ndead++;

@@ -17,6 +17,8 @@ static void mep_connect(struct uccl_peer *p, uint64_t now)
 		return;
 	conn_grant(c);
 	uccl_conn_start(&c->hs, now);
+	if (c->e->drain_ns)
+		conn_drain_set(c, &c->e->untold);
 	conn_held(c, UCCL_HELD_CONNECT, now);
 	conn_due(c);
 	conn_watch(c, now);

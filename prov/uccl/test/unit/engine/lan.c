@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static void events_free(struct lan_events *q)
 {
@@ -708,6 +709,14 @@ void lan_check(const uint8_t *buf, uint64_t len, uint32_t seed)
 	for (uint64_t i = 0; i < len; i++)
 		if (buf[i] != (uint8_t)uccl_rng_next(&r))
 			fail_msg("byte %llu of %llu is wrong", (unsigned long long)i, (unsigned long long)len);
+}
+
+double lan_cpu_s(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
 uint64_t lan_dropped(const struct lan *l, int i, enum uccl_drop reason)

@@ -171,6 +171,8 @@ void lan_too_long(struct lan *l, int i, int j, const uint8_t hdr[UCCL_HDR_LEN], 
 /* The liveness connection of node i's NIC to j stands, or not. */
 void lan_hold(struct lan *l, int i, int j, bool held);
 const struct uccl_stats *lan_stats(const struct lan *l, int i);
+/* Processor time of this thread, for tests of what something costs. */
+double lan_cpu_s(void);
 uint64_t lan_dropped(const struct lan *l, int i, enum uccl_drop reason);
 
 void lan_fill(uint8_t *buf, uint64_t len, uint32_t seed);
