@@ -35,8 +35,9 @@ static void sent_off_flight(struct uccl_flow *f, struct uccl_sent *e)
 	f->inflight_chunks--;
 	f->inflight_bytes -= e->len;
 	f->paths[e->path].inflight -= e->len;
-	f->pieced -= e->pieced;
-	e->pieced = false;
+	f->pieced -= e->pieces > 0;
+	f->pieces_more -= e->pieces;
+	e->pieces = 0;
 }
 
 /* Returns the bytes that this acknowledged for the first time. */
@@ -213,7 +214,7 @@ static bool grants_stand(struct uccl_flow *f, uint64_t cum, uint32_t ts, uint64_
 /* The peer waits for the places that it took back. PROTOCOL R142 */
 static void slots_meet(struct uccl_flow *f)
 {
-	if (f->slots_met == f->slots_turn || f->inflight_chunks > f->slots)
+	if (f->slots_met == f->slots_turn || flow_slots_used(f) > f->slots)
 		return;
 	f->slots_met = f->slots_turn;
 	uccl_owed_at_once(&f->owed);

@@ -2,6 +2,7 @@
 #include "core/events.h"
 
 #include "base/units.h"
+#include "core/internal.h"
 
 uint64_t uccl_event_credit_left(const struct uccl_flow *f)
 {
@@ -59,7 +60,7 @@ uint16_t uccl_event_select_path(struct uccl_flow *f, uint32_t bytes, uint64_t no
 bool uccl_event_tx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now)
 {
 	(void)now;
-	if (f->inflight_chunks && f->inflight_chunks >= f->slots)
+	if (f->inflight_chunks && flow_slots_used(f) >= f->slots)
 		return false;
 	if (!f->cfg.credit->pull)
 		return true;

@@ -561,7 +561,7 @@ static const char *flow_check_paths(const struct uccl_flow *f)
 const char *uccl_flow_check(const struct uccl_flow *f)
 {
 	uint64_t bytes = 0;
-	uint32_t chunks = 0, unacked = 0, repairs = 0, pieced = 0;
+	uint32_t chunks = 0, unacked = 0, repairs = 0, pieced = 0, more = 0;
 
 	if (f->una > f->nxt || f->nxt - f->una > f->log_cap || f->log_cap > f->cfg.window)
 		return "send window bounds";
@@ -578,7 +578,8 @@ const char *uccl_flow_check(const struct uccl_flow *f)
 		}
 		unacked += e->state != UCCL_SENT_ACKED;
 		repairs += e->repair;
-		pieced += e->pieced;
+		pieced += e->pieces > 0;
+		more += e->pieces;
 	}
 	if (bytes != f->inflight_bytes || chunks != f->inflight_chunks)
 		return "bytes in flight are not the sum of the chunks";
@@ -586,7 +587,7 @@ const char *uccl_flow_check(const struct uccl_flow *f)
 		return "first chunk of the window is acknowledged";
 	if (repairs != f->repairs)
 		return "count of lost chunks";
-	if (pieced != f->pieced || pieced > UCCL_PIECED_MAX)
+	if (pieced != f->pieced || pieced > UCCL_PIECED_MAX || more != f->pieces_more)
 		return "count of chunks in pieces";
 	if (unacked && f->probe_at == UCCL_NEVER)
 		return "something is not acknowledged and no timer runs";

@@ -111,7 +111,7 @@ struct uccl_sent {
 	uint16_t nic_reads;	/* transmissions whose payload the NIC may still read */
 	uint8_t behind;		/* direct write: chunks behind its descriptor */
 	bool single;		/* the first transmission was by itself on purpose */
-	bool pieced;		/* in flight in pieces */
+	uint8_t pieces;		/* in flight in pieces: how many beyond one; 0: it is not */
 	bool alone;		/* the latest transmission was in no train */
 	uint32_t packet;	/* bytes of the latest transmission's longest packet */
 	uint32_t pseq;		/* path sequence number of the latest transmission */
@@ -240,7 +240,8 @@ struct uccl_flow {
 	struct uccl_chunk chunk;	/* of direct writes */
 	uint16_t write_rr;		/* where the next path that may carry writes is looked for */
 	uint32_t frag_next;		/* a chunk that leaves in fragments or pieces is under way: the next of them */
-	uint32_t pieced;		/* chunks in flight in pieces */
+	uint32_t pieced, pieces_more;	/* chunks in flight in pieces; packets that these are beyond one each */
+	bool pieces_wait;		/* a chunk in pieces waits for places: nothing new leaves before it */
 	struct uccl_pmtu pmtu;		/* how long packets may be; as cfg.mtu without cfg.find_mtu */
 	bool pmtu_news;			/* that changed: for the owner, who takes it back */
 	uint32_t chunk_bytes;		/* payload of the largest packet that leaves now, and of a train of them: */

@@ -55,7 +55,7 @@ enum uccl_held uccl_flow_held(const struct uccl_flow *f, uint64_t now)
 		return UCCL_HELD_SILENT;
 	if (!waits)
 		return f->repairs ? UCCL_HELD_LOSS : UCCL_HELD_NOT;
-	if (f->inflight_chunks && f->inflight_chunks >= f->slots)
+	if (f->inflight_chunks && flow_slots_used(f) >= f->slots)
 		return UCCL_HELD_SLOTS;
 	if ((!again || f->cfg.credit->pull) && !uccl_event_credit_left(f))
 		return UCCL_HELD_CREDIT;

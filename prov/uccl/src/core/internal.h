@@ -51,6 +51,12 @@ static inline bool flow_outstanding(const struct uccl_flow *f)
 	return f->inflight_chunks || flow_rtx_waits(f);
 }
 
+/* Places of the peer's receive queue that what is in flight may take: one for each packet. */
+static inline uint32_t flow_slots_used(const struct uccl_flow *f)
+{
+	return f->inflight_chunks + f->pieces_more;
+}
+
 /* Payload of the largest chunk in packets of so many bytes. */
 static inline uint32_t flow_payload(const struct uccl_flow *f, uint32_t bytes)
 {

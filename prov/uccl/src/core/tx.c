@@ -180,7 +180,7 @@ static uint32_t tx_want(const struct uccl_flow *f, const struct uccl_item *item,
 	if (!f->cfg.train_bytes || f->inflight_bytes < AR_BYTES_MIN + f->train_bytes)
 		return len;
 	train = uccl_min(f->burst_left < len ? tx_burst(f) : f->burst_left, item->len - item->off);
-	if ((f->slots - f->inflight_chunks) * (uint64_t)f->chunk_bytes < train)
+	if ((f->slots - flow_slots_used(f)) * (uint64_t)f->chunk_bytes < train)
 		return 0;
 	return (uint32_t)train;
 }
@@ -254,7 +254,7 @@ static bool log_room(struct uccl_flow *f)
 
 static bool tx_room(struct uccl_flow *f)
 {
-	if (f->inflight_chunks && f->inflight_chunks >= f->slots)
+	if (f->inflight_chunks && (flow_slots_used(f) >= f->slots || f->pieces_wait))
 		return false;
 	return log_room(f);
 }
@@ -335,7 +335,7 @@ static bool tx_held(struct uccl_flow *f, uint64_t now)
 static uint8_t tx_ar(struct uccl_flow *f, const struct uccl_item *item, bool last, uint32_t len, uint64_t now)
 {
 	f->since_ar += len;
-	if (f->since_ar < uccl_max(AR_BYTES_MIN, f->inflight_bytes / 4) && f->inflight_chunks + 1 < f->slots &&
+	if (f->since_ar < uccl_max(AR_BYTES_MIN, f->inflight_bytes / 4) && flow_slots_used(f) + 1 < f->slots &&
 	    !(last && item->want_ack) && !tx_held(f, now))
 		return 0;
 	f->since_ar = 0;
@@ -357,7 +357,7 @@ static bool tx_single(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, ui
 	uint32_t rest = (UCCL_TRAIN_TRIAL - 1) * f->chunk_bytes;
 	struct uccl_train_chunk c = { .csn = csn, .una = f->una, .path = e->path };
 
-	c.more = item->bulk && item->len - item->off >= rest && f->slots >= f->inflight_chunks + UCCL_TRAIN_TRIAL &&
+	c.more = item->bulk && item->len - item->off >= rest && f->slots >= flow_slots_used(f) + UCCL_TRAIN_TRIAL &&
 		 tx_allowed(f, rest, now);
 	e->single = uccl_train_single(&f->train, &c, &f->rng, f->cfg.stats, now);
 	return e->single;
@@ -446,10 +446,17 @@ static bool tx_long(const struct uccl_flow *f, uint32_t len)
 	return UCCL_HDR_LEN + len > f->pmtu.bytes;
 }
 
+static uint32_t tx_piece_count(const struct uccl_flow *f, uint32_t len)
+{
+	uint32_t most = f->pmtu.bytes - UCCL_HDR_LEN;
+
+	return (len + most - 1) / most;
+}
+
 /* Send a piece of a chunk that is too long for the way. True: it was the last. */
 static bool tx_piece(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, uint64_t now)
 {
-	uint32_t most = f->pmtu.bytes - UCCL_HDR_LEN, count = (e->len + most - 1) / most;
+	uint32_t count = tx_piece_count(f, e->len);
 	uint32_t size = uccl_piece_len(e->len, (uint8_t)count);
 	uint8_t rec[UCCL_REC_LEN];
 	struct uccl_piece piece = {
@@ -474,8 +481,9 @@ static bool tx_piece(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *
 	if (last) {
 		e->packet = UCCL_HDR_LEN + size;
 		e->alone = true;
-		e->pieced = true;
+		e->pieces = (uint8_t)(count - 1);
 		f->pieced++;
+		f->pieces_more += count - 1;
 	}
 	return last;
 }
@@ -527,6 +535,11 @@ static int tx_retransmit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	if (!f->frag_next) {
 		/* The receiver keeps no more in part. PROTOCOL R154 */
 		if (parts && f->pieced == UCCL_PIECED_MAX)
+			return 0;
+		/* Each piece takes a place of the receive queue. PROTOCOL R165 */
+		f->pieces_wait = parts && !e->write && f->inflight_chunks &&
+				 flow_slots_used(f) + tx_piece_count(f, e->len) > f->slots;
+		if (f->pieces_wait)
 			return 0;
 		if (!uccl_event_tx_rtx_chunk(f, e->len, now))
 			return 0;
@@ -933,6 +946,7 @@ int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		return tx_control(f, tx, end, 0, NULL, tx_control_path(f), true, now);
 	if (f->close.seen)
 		return 0;
+	f->pieces_wait = false;
 	if (flow_rtx_waits(f) && tx_retransmit(f, tx, now))
 		return 1;
 	if (tx_probes(f, tx, now))

@@ -161,6 +161,69 @@ static void tx__shorter_in_mid_row(void **state)
 	pair_fini(&p);
 }
 
+/* Each piece takes a place of the receive queue, and what fills more than all of it goes alone. PROTOCOL R165 */
+static void tx__pieces_take_slots(void **state)
+{
+	(void)state;
+	for (uint32_t slots = 1; slots <= 20; slots++) {
+		uint32_t network = 1472, count = 6, n = 0;
+		struct pair_cfg c = pair_packets();
+		struct uccl_tx t;
+
+		c.chunk_bytes = 8192;
+		c.mtu = UCCL_HDR_LEN + 8192;
+		c.find_mtu = true;
+		c.slots = slots;
+		pair_init(&p, &c);
+		p.filter = narrow;
+		p.arg = &network;
+		uccl_flow_mtu_told(tx(), network, p.now);
+		for (int i = 0; i < 10; i++)
+			pair_record(&p, 0, 8000);
+		while (uccl_flow_tx(tx(), &t, p.now)) {
+			assert_int_equal(t.hdr[3], UCCL_PKT_PIECE);
+			assert_int_equal(t.hdr[33], count);
+			n++;
+		}
+		assert_int_equal(n, uccl_max(slots / count, 1) * count);
+		assert_int_equal(flow_slots_used(tx()), n);
+		assert_int_equal(uccl_flow_check(tx()), 0);
+		assert_true(pair_finish(&p, UCCL_NS_PER_S));
+		assert_int_equal(flow_slots_used(tx()), 0);
+		pair_fini(&p);
+	}
+}
+
+static void count_new(struct pair *q, struct pair_pkt *k)
+{
+	q->count += k->to == 1 && k->kind == UCCL_RX_PACKET && k->h.type == UCCL_PKT_CHUNK;
+}
+
+/* What waits for places is not overtaken by chunks that need only one: it would wait as long as there are such. */
+static void tx__pieces_have_their_turn(void **state)
+{
+	struct pair_cfg c = pair_packets();
+
+	(void)state;
+	c.chunk_bytes = 8192;
+	c.mtu = UCCL_HDR_LEN + 8192;
+	c.find_mtu = true;
+	c.slots = 8;
+	pair_init(&p, &c);
+	p.filter = count_new;
+	uccl_flow_mtu_told(tx(), 1472, p.now);
+	pair_bulk(&p, 0, 1000 * KIB);
+	pair_pump(&p);
+	assert_int_equal(flow_slots_used(tx()), 8);
+	pair_record(&p, 0, 8000);
+	p.count = 0;
+	while (!stats(0)->pieces_tx)
+		assert_true(pair_step(&p));
+	assert_in_range(p.count, 0, 1);
+	assert_true(pair_finish(&p, UCCL_NS_PER_S));
+	pair_fini(&p);
+}
+
 /* Some links let a train pass whose packets, each by itself, are too long for them. */
 static void narrow_singles(struct pair *q, struct pair_pkt *k)
 {
@@ -333,6 +396,8 @@ int main(void)
 		cmocka_unit_test(rx__bad_network),
 		cmocka_unit_test(tx__nic_reads_later),
 		cmocka_unit_test(tx__shorter_in_mid_row),
+		cmocka_unit_test(tx__pieces_take_slots),
+		cmocka_unit_test(tx__pieces_have_their_turn),
 		cmocka_unit_test(rx__trains_pass),
 		cmocka_unit_test(piece_rx__malformed),
 		cmocka_unit_test(piece_rx__once),
