@@ -293,20 +293,16 @@ static void conn_scan_one(struct uccl_engine *e, struct conn *c, uint64_t now)
 
 void conn_scan(struct uccl_engine *e, uint64_t now)
 {
-	uint64_t next = conns_forget(e, now);
 	struct conn *c, *after;
 
+	/* Whoever fails here asks for a look, too. */
+	e->scan_at = conns_forget(e, now);
 	for (c = TAILQ_FIRST(&e->conns); c; c = after) {
 		after = TAILQ_NEXT(c, all);
 		if (c->hs.state == UCCL_CONN_IDLE)
 			continue;
 		conn_scan_one(e, c, now);
-		if (c->peer.dead)
-			continue;
-		if (c->suspect_at)
-			next = uccl_min(next, c->suspect_at);
-		else
-			next = uccl_min(next, now + scan_every(e));
+		if (!c->peer.dead)
+			engine_look(e, c->suspect_at ? c->suspect_at : now + scan_every(e));
 	}
-	e->scan_at = next;
 }

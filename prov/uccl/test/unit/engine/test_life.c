@@ -103,6 +103,25 @@ static void forget__many(void **state)
 	lan_free(l);
 }
 
+/* The only peer, which nobody holds, ends because it was silent: it is forgotten, too. PROTOCOL R133 */
+static void forget__the_last(void **state)
+{
+	struct lan *l = lan_new_open(2);
+	struct uccl_nic_addr at = uccl_engine_addr(l->node[0].e)->nic;
+	struct uccl_engine *e = l->node[1].e;
+
+	(void)state;
+	lan_talk(l);
+	lan_kill(l, 0);
+	lan_event(l, 1, UCCL_RX_GONE, &at);
+	lan_pass(l, 5 * SECOND);
+	assert_int_equal(e->ndead, 1);
+	lan_pass(l, 200 * SECOND);
+	assert_int_equal(e->nconns, 0);
+	assert_true(uccl_engine_expiry(e) == UCCL_NEVER);
+	lan_free(l);
+}
+
 /* PROTOCOL R50 */
 static void close_seen__ends_the_peer(void **state)
 {
@@ -128,6 +147,7 @@ int main(void)
 		cmocka_unit_test(new__found_by_place_and_incarnation),
 		cmocka_unit_test(forget__restarts),
 		cmocka_unit_test(forget__many),
+		cmocka_unit_test(forget__the_last),
 		cmocka_unit_test(close_seen__ends_the_peer),
 	};
 
