@@ -14,7 +14,7 @@
 #define WAIT_DEFAULT 600
 
 static struct {
-	bool json, listen;
+	bool json, listen, nics;
 	int peers;
 	struct doctor_peer_opt peer;
 } opt = { .peers = PEERS_DEFAULT, .peer = { .clients = 1, .wait_s = WAIT_DEFAULT } };
@@ -22,11 +22,13 @@ static struct {
 static int usage(FILE *f)
 {
 	fprintf(f, "usage: uccl_doctor [--json] [--peers N]            examine this host\n"
+		   "       uccl_doctor --nics [--json]                 where its NICs are, and how far\n"
 		   "       uccl_doctor --listen [ADDRESS] [--port P] [--clients N] [--wait S]\n"
 		   "       uccl_doctor HOST [--json] [--port P] [--labels N] [--expect N]\n"
 		   "                                                   measure to HOST, which listens, and back\n"
 		   "  -j, --json       the same facts for programs\n"
 		   "  -n, --peers N    peers that descriptors should suffice for (%d)\n"
+		   "  -i, --nics       a table of the NICs\n"
 		   "  -s, --listen     wait for another host's uccl_doctor\n"
 		   "  -p, --port P     TCP port to meet at (%d, or the first of FI_UCCL_PORTS)\n"
 		   "  -c, --clients N  end after so many (1; 0: never)\n"
@@ -66,6 +68,15 @@ static void host_examine(struct doctor_report *r)
 	free(h);
 }
 
+static int nics_print(void)
+{
+	struct doctor_host *h = calloc(1, sizeof(*h));
+	int status = h ? doctor_nics(h, opt.json) : 2;
+
+	free(h);
+	return status;
+}
+
 /* What the variables say about paths and packets. False: they are not valid. */
 static bool variables_read(void)
 {
@@ -89,6 +100,7 @@ static void options_read(int argc, char **argv)
 {
 	static const struct option longs[] = {
 		{ "json", no_argument, NULL, 'j' },	   { "peers", required_argument, NULL, 'n' },
+		{ "nics", no_argument, NULL, 'i' },
 		{ "listen", no_argument, NULL, 's' },	   { "port", required_argument, NULL, 'p' },
 		{ "clients", required_argument, NULL, 'c' }, { "wait", required_argument, NULL, 'w' },
 		{ "labels", required_argument, NULL, 'l' },  { "expect", required_argument, NULL, 'e' },
@@ -96,10 +108,11 @@ static void options_read(int argc, char **argv)
 	};
 	int c;
 
-	while ((c = getopt_long(argc, argv, "jn:sp:c:w:l:e:h", longs, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "jn:isp:c:w:l:e:h", longs, NULL)) != -1) {
 		switch (c) {
 		case 'j': opt.json = true; break;
 		case 'n': opt.peers = number("peers", optarg, 1, 1000000); break;
+		case 'i': opt.nics = true; break;
 		case 's': opt.listen = true; break;
 		case 'p': opt.peer.port = (uint16_t)number("port", optarg, 1, 65535); break;
 		case 'c': opt.peer.clients = number("clients", optarg, 0, 1000000000); break;
@@ -122,6 +135,8 @@ int main(int argc, char **argv)
 
 	options_read(argc, argv);
 	signal(SIGPIPE, SIG_IGN);
+	if (opt.nics)
+		return opt.listen || opt.peer.host ? usage(stderr) : nics_print();
 	if ((opt.listen || opt.peer.host) && !variables_read())
 		return 2;
 	if (opt.listen)

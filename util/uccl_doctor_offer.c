@@ -19,6 +19,8 @@
 #include "api/info.h"
 #include "api/lib/lib.h"
 #include "api/offer/address.h"
+#include "api/offer/hwloc.h"
+#include "api/offer/near.h"
 #include "api/offer/place.h"
 #include "api/offer/sysfs.h"
 #include "api/prov.h"
@@ -26,6 +28,7 @@
 #include "nic/verbs_dev.h"
 #include "nic/verbs_lib.h"
 #include "uccl_doctor_host.h"
+#include "uccl_doctor_nics.h"
 
 #define API FI_VERSION(1, 17)
 #define WARNINGS 16
@@ -502,4 +505,80 @@ bool doctor_offer(struct doctor_host *h, struct doctor_report *r)
 		backend_add(h, backends[i], r);
 	left_out(h, r);
 	return true;
+}
+
+static void nic_add(struct doctor_nic *nic, int *n, const struct uccl_ifaddr *ifa, bool rdma, int place)
+{
+	/* One address of each is enough. */
+	for (int i = 0; i < *n; i++)
+		if (nic[i].rdma == rdma && !strcmp(nic[i].ifa.name, ifa->name))
+			return;
+	if (*n == DOCTOR_PLACES)
+		return;
+	nic[*n].ifa = *ifa;
+	nic[*n].rdma = rdma;
+	nic[(*n)++].place = place;
+}
+
+/* All that a back end of this name could use, behind what is offered. */
+static void nics_of(const char *backend, struct uccl_params p, struct doctor_nic *nic, int *n)
+{
+	struct uccl_ifaddr *list;
+	int all;
+
+	snprintf(p.backend, sizeof(p.backend), "%s", backend);
+	all = uccl_place_list(&p, &list);
+	for (int i = 0; i < all; i++)
+		nic_add(nic, n, &list[i], uccl_place_rdma(&p), 0);
+	if (all > 0)
+		free(list);
+}
+
+static int nics_find(struct doctor_host *h, struct doctor_nic *nic)
+{
+	struct uccl_ifaddr ifa;
+	struct fi_info *info;
+	int n = 0, place = 0;
+
+	if (!uccl_getinfo(API, NULL, NULL, 0, NULL, &info)) {
+		for (const struct fi_info *i = info; i; i = i->next)
+			if (place_of(h, i, &ifa))
+				nic_add(nic, &n, &ifa, h->rdma, ++place);
+		uccl_lib.freeinfo(info);
+	}
+	nics_of("udp", h->params, nic, &n);
+	nics_of("verbs-uc", h->params, nic, &n);
+	return n;
+}
+
+int doctor_nics(struct doctor_host *h, bool json)
+{
+	struct doctor_nic *nic = calloc(DOCTOR_PLACES, sizeof(*nic));
+	const struct uccl_hwloc *hwloc;
+	char why[UCCL_PARAM_TEXT] = "";
+	struct doctor_gpu *gpu = NULL;
+	struct uccl_near near;
+	int n, ngpu;
+
+	provider_start();
+	if (!nic || uccl_params_read(&h->params, why, sizeof(why))) {
+		fprintf(stderr, "uccl_doctor: %s\n", nic ? why : "no memory");
+		free(nic);
+		return 2;
+	}
+	h->rdma = uccl_place_rdma(&h->params);
+	hwloc = uccl_hwloc_find();
+	uccl_near_here(UCCL_SYSFS, &near);
+	n = nics_find(h, nic);
+	for (int i = 0; i < n; i++) {
+		if (!uccl_sysfs_device(UCCL_SYSFS, nic[i].ifa.name, nic[i].device))
+			*nic[i].device = '\0';
+		nic[i].nodes = *nic[i].device ? uccl_near_nodes(hwloc, nic[i].device) : 0;
+		nic[i].distance = uccl_near_distance(&near, nic[i].nodes);
+	}
+	ngpu = doctor_gpus(UCCL_SYSFS, hwloc, &gpu);
+	(json ? doctor_nics_json : doctor_nics_text)(nic, n, gpu, ngpu, &near, hwloc ? "hwloc" : "sysfs", stdout);
+	free(gpu);
+	free(nic);
+	return 0;
 }
