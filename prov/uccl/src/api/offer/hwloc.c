@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include <rdma/fi_errno.h>
 
@@ -169,6 +170,11 @@ static void process_open(void)
 {
 	const char *missing;
 
+	/* In a program with other rights than who started it: plug-ins come from where the environment says. */
+	if (getauxval(AT_SECURE)) {
+		uccl_info(FI_LOG_CORE, "hwloc is not used: this program has other rights than who started it\n");
+		return;
+	}
 	if (uccl_hwloc_open(UCCL_HWLOC_FILE, &of_process, &missing))
 		uccl_info(FI_LOG_CORE, "hwloc cannot be used, sysfs says where NICs are: %s is missing\n", missing);
 }

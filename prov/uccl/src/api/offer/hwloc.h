@@ -24,7 +24,10 @@ void uccl_hwloc_close(struct uccl_hwloc *hwloc);
 /* NUMA nodes near a device, a bit per number up to 63. 0: not known, or no device of this machine. */
 uint64_t uccl_hwloc_nodes(const struct uccl_hwloc *hwloc, const struct uccl_pci *pci);
 
-/* That of the process, which the first call opens; it may take some tens of ms. NULL: it cannot be used. */
+/*
+ * That of the process, which the first call opens; it may take some tens of ms. NULL: it cannot be used, or must not be
+ * because the program has other rights than who started it.
+ */
 const struct uccl_hwloc *uccl_hwloc_find(void);
 
 #endif
