@@ -356,17 +356,6 @@ static uint32_t strangers(struct lan *l, uint32_t first, uint32_t n)
 	return taken;
 }
 
-static void talk(struct lan *l)
-{
-	static uint8_t src[100], dst[100];
-
-	lan_recv(l, 1, dst, 100, LAN_CTX(101));
-	assert_int_equal(lan_send(l, 0, 1, src, 100, LAN_CTX(100)), 0);
-	lan_run(l, UCCL_NS_PER_S);
-	lan_expect(l, 0, LAN_CTX(100), 0);
-	lan_expect(l, 1, LAN_CTX(101), 0);
-}
-
 /* Who connects and says nothing costs little, and takes little from those who talk. PROTOCOL R135 */
 static void half__takes_little(void **state)
 {
@@ -377,7 +366,7 @@ static void half__takes_little(void **state)
 	uint32_t slots;
 
 	(void)state;
-	talk(l);
+	lan_talk(l);
 	e = l->node[1].e;
 	slots = lan_conn(l, 1, 0)->peer.flow.cfg.slots_rx;
 	assert_int_equal(strangers(l, 1, 500), 500);
@@ -400,7 +389,7 @@ static void half__takes_little(void **state)
 	assert_int_equal(e->nhalf, 499);
 	assert_int_equal(e->nopen, 2);
 	assert_true(lan_conn(l, 1, 0)->peer.flow.cfg.slots_rx >= slots / 4);
-	talk(l);
+	lan_talk(l);
 	lan_free(l);
 }
 
@@ -467,7 +456,7 @@ static void half__bounded(void **state)
 	assert_int_equal(e->nhalf, 4096);
 	assert_int_equal(e->nconns, 4096);
 	/* Who talks is none of them. */
-	talk(l);
+	lan_talk(l);
 	lan_free(l);
 }
 

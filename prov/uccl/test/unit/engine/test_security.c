@@ -53,11 +53,6 @@ static struct lan *open_two(uint8_t a, uint8_t b)
 	return l;
 }
 
-static uint64_t dropped(const struct lan *l, int i, enum uccl_drop reason)
-{
-	return lan_stats(l, i)->dropped[reason];
-}
-
 static uint64_t dropped_all(const struct lan *l, int i)
 {
 	uint64_t n = 0;
@@ -166,7 +161,7 @@ static void rx__replayed(void **state)
 	}
 	lan_run(l, 100 * MS);
 	assert_true(sealed > 20);
-	assert_int_equal(dropped(l, 0, UCCL_DROP_REPLAY) + dropped(l, 1, UCCL_DROP_REPLAY), sealed);
+	assert_int_equal(lan_dropped(l, 0, UCCL_DROP_REPLAY) + lan_dropped(l, 1, UCCL_DROP_REPLAY), sealed);
 	assert_int_equal(dropped_all(l, 0) + dropped_all(l, 1), sealed);
 	talk(l, 0, 1000);
 	lan_free(l);
@@ -191,7 +186,7 @@ static void rx__reflected(void **state)
 	}
 	lan_run(l, 100 * MS);
 	assert_true(sealed > 2);
-	assert_int_equal(dropped(l, 0, UCCL_DROP_SEAL), sealed);
+	assert_int_equal(lan_dropped(l, 0, UCCL_DROP_SEAL), sealed);
 	talk(l, 0, 1000);
 	lan_free(l);
 }
@@ -223,8 +218,8 @@ static void rx__changed(void **state)
 	}
 	assert_true(n > 300);
 	assert_int_equal(dropped_all(l, 1) - before, n);
-	assert_true(dropped(l, 1, UCCL_DROP_SEAL) > n / 4);
-	assert_int_equal(dropped(l, 1, UCCL_DROP_REPLAY), 0);
+	assert_true(lan_dropped(l, 1, UCCL_DROP_SEAL) > n / 4);
+	assert_int_equal(lan_dropped(l, 1, UCCL_DROP_REPLAY), 0);
 	assert_int_equal(lan_stats(l, 1)->peers_dead + lan_stats(l, 1)->peers_closed, 0);
 	talk(l, 0, 1000);
 	lan_free(l);
@@ -248,7 +243,7 @@ static void rx__forged(void **state)
 		lan_inject(l, 1, 0, p, sizeof(p));
 		lan_run(l, 100 * MS);
 		assert_int_equal(lan_stats(l, 1)->peers_closed, !mode);
-		assert_int_equal(dropped(l, 1, UCCL_DROP_SEAL), mode ? 2 : 1);
+		assert_int_equal(lan_dropped(l, 1, UCCL_DROP_SEAL), mode ? 2 : 1);
 		if (mode)
 			talk(l, 0, 1000);
 		lan_free(l);
@@ -274,7 +269,7 @@ static void rx__close_again(void **state)
 		closes++;
 	}
 	assert_true(closes > 0);
-	assert_int_equal(dropped(l, 1, UCCL_DROP_REPLAY), closes);
+	assert_int_equal(lan_dropped(l, 1, UCCL_DROP_REPLAY), closes);
 	for (int i = 0; i < nkept; i++)
 		assert_true(is_sealed(&kept[i]));
 	lan_free(l);
@@ -296,7 +291,7 @@ static void connect__refused(void **state)
 			lan_run(l, 100 * MS);
 			lan_expect(l, 0, LAN_CTX(2), FI_EACCES);
 			lan_expect(l, 1, LAN_CTX(1), FI_EACCES);
-			assert_true(dropped(l, 0, UCCL_DROP_SECURITY) && dropped(l, 1, UCCL_DROP_SECURITY));
+			assert_true(lan_dropped(l, 0, UCCL_DROP_SECURITY) && lan_dropped(l, 1, UCCL_DROP_SECURITY));
 			assert_int_equal(lan_stats(l, 0)->connects + lan_stats(l, 1)->connects, 0);
 			assert_int_equal(lan_send(l, 0, 1, src, 100, LAN_CTX(3)), -FI_EACCES);
 			lan_free(l);
@@ -351,7 +346,7 @@ static void connect__both_at_once(void **state)
 	lan_run(l, 100 * MS);
 	assert_int_equal(lan_waiting(l, 0), 2);
 	assert_int_equal(lan_waiting(l, 1), 2);
-	assert_int_equal(dropped(l, 0, UCCL_DROP_SEAL) + dropped(l, 1, UCCL_DROP_SEAL), 0);
+	assert_int_equal(lan_dropped(l, 0, UCCL_DROP_SEAL) + lan_dropped(l, 1, UCCL_DROP_SEAL), 0);
 	lan_free(l);
 }
 
@@ -392,7 +387,7 @@ static void connect__forged_cookie(void **state)
 			} else {
 				talk(l, 0, 1000);
 			}
-			assert_true(dropped(l, 0, UCCL_DROP_COOKIE) > 0);
+			assert_true(lan_dropped(l, 0, UCCL_DROP_COOKIE) > 0);
 			lan_free(l);
 		}
 }
@@ -413,7 +408,7 @@ static void restart__unproven(void **state)
 			lan_pass(l, 5 * SECOND);
 			lan_expect(l, 0, LAN_CTX(1), FI_ECONNABORTED);
 		} else {
-			assert_true(dropped(l, 0, UCCL_DROP_STALE) > 0);
+			assert_true(lan_dropped(l, 0, UCCL_DROP_STALE) > 0);
 			l->node[1].asleep = false;
 			lan_pass(l, 10 * SECOND);
 			assert_int_equal(lan_waiting(l, 0), 0);
