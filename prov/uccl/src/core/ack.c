@@ -34,7 +34,7 @@ static void sent_off_flight(struct uccl_flow *f, struct uccl_sent *e)
 {
 	f->inflight_chunks--;
 	f->inflight_bytes -= e->len;
-	f->paths[e->path].inflight -= e->len;
+	uccl_path_land(&f->paths.list[e->path], e->len);
 	f->pieced -= e->pieces > 0;
 	f->pieces_more -= e->pieces;
 	e->pieces = 0;
@@ -52,10 +52,10 @@ static uint32_t ack_one(struct uccl_flow *f, uint64_t csn, uint64_t now)
 		sent_off_flight(f, e);
 	/* Nothing but the write can have brought it; its path's line may be lost, or come behind this. PROTOCOL R84 */
 	if (e->write && e->ntx == 1) {
-		flow_write_seen(f, e->path, csn);
+		uccl_paths_write_seen(&f->paths, e->path, csn);
 		uccl_chunk_fate(&f->chunk, false);
 	}
-	flow_path_long_acked(f, e);
+	uccl_paths_long_acked(&f->paths, e->path, e->len);
 	flow_mtu_acked(f, e, csn, now);
 	f->repairs -= e->repair;
 	e->repair = false;
@@ -100,7 +100,7 @@ static enum uccl_drop ack_check(const struct uccl_flow *f, const struct uccl_ack
 		if (p->path >= f->cfg.paths_tx)
 			return UCCL_DROP_PATH;
 		if (p->write ? uccl_seq_expand(f->nxt, p->seq, 32) >= f->nxt :
-			       (int32_t)(p->seq - f->paths[p->path].next_seq) >= 0)
+			       (int32_t)(p->seq - f->paths.list[p->path].next_seq) >= 0)
 			return UCCL_DROP_ACK;
 	}
 	return UCCL_DROP_COUNT;
@@ -133,17 +133,16 @@ static uint64_t ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_
 
 	for (int i = 0; i < a->npaths; i++) {
 		const struct uccl_ack_path *in = &a->paths[i];
-		struct uccl_path *p = &f->paths[in->path];
+		struct uccl_path *p = &f->paths.list[in->path];
 		uint64_t rtt = 0, sent = 0;
 
 		if (in->write) {
 			uint64_t csn = uccl_seq_expand(f->nxt, in->seq, 32);
 			const struct uccl_sent *e;
 
-			if (csn + 1 <= p->acked_csn || csn < f->una)
+			if (csn < f->una || !uccl_path_acked_write(p, csn))
 				continue;
-			p->acked_csn = csn + 1;
-			flow_write_seen(f, in->path, csn);
+			uccl_paths_write_seen(&f->paths, in->path, csn);
 			e = flow_sent(f, csn);
 			if (e->write && e->ntx == 1) {
 				sent = e->sent_ns;
@@ -151,15 +150,14 @@ static uint64_t ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_
 					rtt = arrived - sent - ((uint64_t)in->delay << UCCL_TS_SHIFT);
 			}
 		} else {
-			if ((int32_t)(in->seq - p->acked_seq) <= 0)
+			if (!uccl_path_acked(p, in->seq))
 				continue;
-			p->acked_seq = in->seq;
 			rtt = path_sample(in, arrived, &sent);
 		}
 		if (rtt && sent >= f->times.host_heard_ns)
 			host = uccl_min(host, (uint64_t)in->delay << UCCL_TS_SHIFT);
 		f->rack_ns = uccl_max(f->rack_ns, sent);
-		flow_path_alive(f, in->path, arrived);
+		uccl_paths_alive(&f->paths, in->path, arrived);
 		if (rtt) {
 			uccl_path_rtt(p, rtt);
 			uccl_times_rtt(&f->times, rtt);
@@ -235,7 +233,8 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 
 	stand = grants_stand(f, cum, ts, now);
 	info.rtt_ns = ack_paths(f, a, age_ns, now);
-	flow_control_check(f, now);
+	if (uccl_paths_look(&f->paths, f->rack_ns))
+		uccl_paths_overdue(&f->paths, f->rack_ns, uccl_flow_rto(f), now);
 	for (uint64_t csn = f->una; csn < cum; csn++)
 		info.bytes += ack_one(f, csn, now);
 	for (int w = 0; w < a->nwords; w++)
@@ -282,7 +281,7 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 /* Has anything later than this been reported on its path? */
 static bool sent_overtaken(const struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn)
 {
-	const struct uccl_path *p = &f->paths[e->path];
+	const struct uccl_path *p = &f->paths.list[e->path];
 
 	return e->write && e->ntx == 1 ? p->acked_csn > csn : (int32_t)(p->acked_seq - e->pseq) > 0;
 }
@@ -319,7 +318,7 @@ static void sent_lost(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, en
 	f->repairs += !e->repair;
 	e->repair = true;
 	rtx_push(f, e, csn);
-	f->paths[e->path].lost++;
+	uccl_path_lost(&f->paths.list[e->path]);
 	uccl_credit_lost(&f->credit, e->len);
 	/* That a trial of the length is lost says nothing of path or network (RFC 8899 section 3). */
 	if (flow_mtu_lost(f, e, csn, now)) {
@@ -327,23 +326,23 @@ static void sent_lost(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, en
 		e->timed_out = kind == UCCL_LOSS_RTO;
 		return;
 	}
-	flow_path_long_lost(f, e, now);
+	uccl_paths_long_lost(&f->paths, e->path, e->len, e->sent_ns, uccl_flow_rto(f), now);
 	if (f->cfg.train_bytes > f->cfg.chunk_bytes && e->ntx == 1)
 		uccl_train_lost(&f->train, csn, e->single, f->una, f->nxt, f->cfg.stats, now);
 	flow_trace(f, UCCL_TRACE_LOST, (uint8_t)kind, e->path, csn, e->len, 0, now);
 	e->timed_out = kind == UCCL_LOSS_RTO;
 	if (e->write && e->ntx == 1) {
 		uccl_chunk_fate(&f->chunk, true);
-		flow_write_lost(f, e->path, csn, now);
+		uccl_paths_write_lost(&f->paths, e->path, csn, now);
 	}
 	if (kind == UCCL_LOSS_PROOF) {
 		f->cfg.stats->lost_proof++;
 	} else if (kind == UCCL_LOSS_RACK) {
 		f->cfg.stats->lost_rack++;
-		flow_path_loss(f, e->path, false, now);
+		uccl_paths_loss(&f->paths, e->path, false, uccl_flow_rto(f), now);
 	} else {
 		f->cfg.stats->lost_rto++;
-		flow_path_loss(f, e->path, !sent_overtaken(f, e, csn), now);
+		uccl_paths_loss(&f->paths, e->path, !sent_overtaken(f, e, csn), uccl_flow_rto(f), now);
 		kind = UCCL_LOSS_RACK;
 	}
 	if (timeout_proven(f, e))
@@ -373,7 +372,7 @@ void flow_chunk_parts(struct uccl_flow *f, uint64_t csn)
 /* A later packet of the same path was reported: what it overtook is lost, if the path keeps order. PROTOCOL R52 */
 static bool sent_proven_lost(const struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn)
 {
-	const struct uccl_path *p = &f->paths[e->path];
+	const struct uccl_path *p = &f->paths.list[e->path];
 
 	if (e->write && e->ntx == 1)
 		return p->acked_csn > csn + 1 + f->reorder_pkts;
@@ -415,15 +414,15 @@ static uint64_t rack_wait(const struct uccl_flow *f, const struct uccl_path *p)
 static void rack_ask(struct uccl_flow *f, struct uccl_sent *e, uint64_t wait, uint64_t now)
 {
 	if (!e->overdue++) {
-		if (f->paths[e->path].next_seq == e->pseq + 1 && !(e->write && e->ntx == 1))
-			flow_path_probe(f, e->path);
+		if (f->paths.list[e->path].next_seq == e->pseq + 1 && !(e->write && e->ntx == 1))
+			uccl_paths_probe(&f->paths, e->path);
 		return;
 	}
 	/* One question is enough for all that are so late: its answer will speak for them. PROTOCOL R55 */
 	if (f->asked_ns >= e->sent_ns + wait)
 		return;
 	f->asked_ns = now;
-	flow_path_probe(f, f->alive_path);
+	uccl_paths_probe(&f->paths, f->paths.alive);
 }
 
 void flow_detect(struct uccl_flow *f, uint64_t now)
@@ -450,7 +449,7 @@ void flow_detect(struct uccl_flow *f, uint64_t now)
 		}
 		if (e->sent_ns >= f->rack_ns)
 			continue;
-		wait = rack_wait(f, &f->paths[e->path]);
+		wait = rack_wait(f, &f->paths.list[e->path]);
 		if (sent_timed_out(f, e)) {
 			due = e->sent_ns + wait;
 			if (now >= due)

@@ -54,7 +54,7 @@ uint64_t uccl_event_pacing_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t n
 
 uint16_t uccl_event_select_path(struct uccl_flow *f, uint32_t bytes, uint64_t now)
 {
-	return f->cfg.pathsel->select(f->ps, f->paths, f->usable, f->nusable, bytes, &f->rng, now);
+	return f->cfg.pathsel->select(f->ps, f->paths.list, f->paths.usable, f->paths.nusable, bytes, &f->rng, now);
 }
 
 bool uccl_event_tx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now)
@@ -110,7 +110,7 @@ void uccl_event_rx_ack(struct uccl_flow *f, const struct uccl_ack_info *info, ui
 void uccl_event_path_sample(struct uccl_flow *f, uint16_t path, uint64_t rtt_ns, uint64_t now)
 {
 	if (f->cfg.pathsel->on_ack)
-		f->cfg.pathsel->on_ack(f->ps, f->paths, path, rtt_ns, false, now);
+		f->cfg.pathsel->on_ack(f->ps, f->paths.list, path, rtt_ns, false, now);
 }
 
 void uccl_event_rx_credit(struct uccl_flow *f, uint64_t granted, uint64_t turn, uint64_t now)

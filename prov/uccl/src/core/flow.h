@@ -25,7 +25,7 @@
 #include "core/credit.h"
 #include "core/owed.h"
 #include "core/pacer.h"
-#include "core/path.h"
+#include "core/paths.h"
 #include "core/pmtu.h"
 #include "core/policy.h"
 #include "core/slots.h"
@@ -201,9 +201,6 @@ struct uccl_flow_cfg {
 /* Chunks in pieces that a sender has in flight, and a receiver keeps. */
 #define UCCL_PIECED_MAX 16
 
-/* Control packets prefer so many paths: those that the peer reported last. */
-#define UCCL_CONTROL_PATHS 8
-
 struct uccl_flow {
 	struct uccl_flow_cfg cfg;
 	void *user;			/* the owner's */
@@ -238,7 +235,6 @@ struct uccl_flow {
 	uint64_t desc_offset;		/* next byte of it, from the item's start */
 	uint32_t desc_chunk;
 	struct uccl_chunk chunk;	/* of direct writes */
-	uint16_t write_rr;		/* where the next path that may carry writes is looked for */
 	uint32_t frag_next;		/* a chunk that leaves in fragments or pieces is under way: the next of them */
 	uint32_t pieced, pieces_more;	/* chunks in flight in pieces; packets that these are beyond one each */
 	bool pieces_wait;		/* a chunk in pieces waits for places: nothing new leaves before it */
@@ -248,25 +244,8 @@ struct uccl_flow {
 	uint32_t train_bytes;		/* as in cfg, or less */
 	uint64_t since_ar;		/* bytes sent since the last request for an acknowledgement */
 
-	/* paths */
-	struct uccl_path *paths;
-	uint16_t *usable;
-	uint16_t nusable;
-	uint16_t next_label;
-	uint16_t control[UCCL_CONTROL_PATHS]; /* paths in service that the peer reported lately */
-	uint8_t ncontrol;
-	uint8_t control_old;		/* the next of them to make room */
-	uint8_t control_next;		/* the next of them to carry something */
-	uint8_t control_turn;		/* now and then another path is tried, */
-	uint16_t control_rr;		/* one after the other */
-	uint16_t alive_path;		/* reported last */
-	uint16_t probes_due;		/* paths with a probe to send */
-	uint16_t burst_path;		/* small packets: the path of the burst under way */
-	uint32_t burst_left;		/* bytes left in it */
-	uint32_t burst_bytes;		/* of the next burst; 0: as usual */
-	bool burst_new;			/* the next packet begins one */
+	struct uccl_paths paths;
 	struct uccl_train train;	/* do trains reach the peer? */
-	uint64_t path_at;		/* earliest end of a quarantine or probation */
 	struct uccl_rng rng;
 
 	/* loss and time */
@@ -281,8 +260,6 @@ struct uccl_flow {
 	uint64_t rto_ns;		/* when the latest row of time-outs began */
 	uint32_t rto_chunks, rto_lost;	/* in flight then, and lost of them so far; chunks 0: the policies have heard */
 	uint64_t heard_ns;		/* last accepted packet */
-	uint64_t reacted_ns;		/* the peer reported something new of ours */
-	uint64_t control_at;		/* next look at control packets that were not reported */
 	uint32_t reorder_pkts;		/* tolerance of the in-path proof, grows with spurious retransmissions */
 	uint64_t reorder_ns;		/* likewise of RACK */
 	uint64_t reorder_until;		/* when the tolerance begins to shrink again */
@@ -292,7 +269,6 @@ struct uccl_flow {
 	/* receiving */
 	struct uccl_arrived rcv;
 	struct uccl_owed owed;
-	uint32_t unheard;		/* answers in a row that the peer does not know of */
 	struct uccl_credit credit;
 	struct uccl_pieced *pieces[UCCL_PIECED_MAX]; /* chunks that came in part; NULL: none */
 	uint8_t npieces;		/* how many there are */

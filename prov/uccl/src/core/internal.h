@@ -6,7 +6,7 @@
  *
  *	rx.c		packets that arrived; timer.c: time that passed; tx.c: what may leave
  *	ack.c		what the peer has, and what that proves lost; direct.c: writes that arrived
- *	flow.c		life, queues, paths; received.c: what arrived and is owed for it
+ *	flow.c		life, queues; received.c: what arrived and is owed for it
  *	events.c	what policies are asked
  */
 #ifndef UCCL_CORE_INTERNAL_H
@@ -84,28 +84,6 @@ static inline void flow_drop(struct uccl_flow *f, enum uccl_drop reason, uint16_
 void flow_item_unqueue(struct uccl_flow *f, struct uccl_item *item);
 void flow_item_done(struct uccl_flow *f, struct uccl_item *item, uint64_t now);
 void flow_probe_arm(struct uccl_flow *f, uint64_t now);
-void flow_path_refresh(struct uccl_flow *f);
-/* Something sent on this path was lost although others moved; `silent`: through a whole time-out. PROTOCOL R17 */
-void flow_path_loss(struct uccl_flow *f, uint16_t path, bool silent, uint64_t now);
-/* A chunk longer than a probe is lost, or acknowledged. */
-void flow_path_long_lost(struct uccl_flow *f, const struct uccl_sent *e, uint64_t now);
-void flow_path_long_acked(struct uccl_flow *f, const struct uccl_sent *e);
-/* A block that arrived then reports a packet of this path for the first time. */
-void flow_path_alive(struct uccl_flow *f, uint16_t path, uint64_t arrived);
-void flow_path_reroll(struct uccl_flow *f, uint16_t path);
-/* The next of those in service, one after the other. */
-uint16_t flow_next_path(struct uccl_flow *f);
-/* No path is known to work any more. */
-void flow_control_forget(struct uccl_flow *f);
-/* Paths that were out of service for their time. PROTOCOL R17 */
-void flow_paths_expire(struct uccl_flow *f, uint64_t now);
-/* A PROBE leaves on this path as soon as it can. */
-void flow_path_probe(struct uccl_flow *f, uint16_t path);
-/* Control packets that left long before what the peer reports now, and were not reported. PROTOCOL R56 */
-void flow_control_check(struct uccl_flow *f, uint64_t now);
-/* A PROBE was answered and the peer asks again as if it had not been. PROTOCOL R57 */
-void flow_control_unheard(struct uccl_flow *f);
-
 /* A chunk was lost, or acknowledged: what it says of the length of packets. Lost: true if it was a trial of that. */
 bool flow_mtu_lost(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn, uint64_t now);
 void flow_mtu_acked(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn, uint64_t now);
@@ -122,9 +100,6 @@ void flow_report_loss(struct uccl_flow *f, enum uccl_loss_kind kind, uint16_t pa
 /* Find lost chunks; arms the RACK timer for the rest. */
 void flow_detect(struct uccl_flow *f, uint64_t now);
 
-/* A direct write on this path was lost, or one was reported. */
-void flow_write_lost(struct uccl_flow *f, uint16_t path, uint64_t csn, uint64_t now);
-void flow_write_seen(struct uccl_flow *f, uint16_t path, uint64_t csn);
 /* Every write under way on this path is lost. */
 void flow_writes_lost(struct uccl_flow *f, uint16_t path, uint64_t now);
 /* A new chunk leaves in parts, as one that was lost: of a write that was announced, or in pieces. */

@@ -66,6 +66,67 @@ void uccl_rtt_smooth(uint64_t *srtt_ns, uint64_t *rttvar_ns, uint64_t rtt_ns);
 /* Take in a sample of this path. rtt_ns > 0. */
 void uccl_path_rtt(struct uccl_path *p, uint64_t rtt_ns);
 
+/* A packet of so many bytes of payload leaves on it; returns its number. */
+static inline uint32_t uccl_path_sent(struct uccl_path *p, uint32_t bytes)
+{
+	p->tx_packets++;
+	p->tx_bytes += bytes;
+	return p->next_seq++;
+}
+
+/* A direct write of so many bytes leaves on it. A path on trial tries with this CSN. */
+static inline void uccl_path_wrote(struct uccl_path *p, uint32_t bytes, uint64_t csn)
+{
+	p->tx_packets++;
+	p->tx_bytes += bytes;
+	if (p->write != UCCL_WRITE_TRIAL)
+		return;
+	p->write = UCCL_WRITE_TRYING;
+	p->write_csn = csn;
+}
+
+/* What left last is a control packet: it should be reported. */
+static inline void uccl_path_asked(struct uccl_path *p, uint64_t now)
+{
+	if (p->ask_ns)
+		return;
+	p->ask_ns = now;
+	p->ask_seq = p->next_seq - 1;
+}
+
+/* Bytes in flight: more of them, or less. */
+static inline void uccl_path_fly(struct uccl_path *p, uint32_t bytes)
+{
+	p->inflight += bytes;
+}
+
+static inline void uccl_path_land(struct uccl_path *p, uint32_t bytes)
+{
+	p->inflight -= bytes;
+}
+
+static inline void uccl_path_lost(struct uccl_path *p)
+{
+	p->lost++;
+}
+
+/* The peer reports this number, or CSN of a direct write. False: no news. */
+static inline bool uccl_path_acked(struct uccl_path *p, uint32_t seq)
+{
+	if ((int32_t)(seq - p->acked_seq) <= 0)
+		return false;
+	p->acked_seq = seq;
+	return true;
+}
+
+static inline bool uccl_path_acked_write(struct uccl_path *p, uint64_t csn)
+{
+	if (csn + 1 <= p->acked_csn)
+		return false;
+	p->acked_csn = csn + 1;
+	return true;
+}
+
 static inline bool uccl_path_usable(const struct uccl_path *p)
 {
 	return p->state == UCCL_PATH_ACTIVE;

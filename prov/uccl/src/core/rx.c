@@ -13,12 +13,14 @@
 static void rx_probe(struct uccl_flow *f, uint16_t path, uint64_t now)
 {
 	uint64_t gap = uccl_max(f->cfg.rto_min_ns / 2, f->times.srtt_ns);
+	uint8_t answers;
 
-	if (!uccl_owed_answer(&f->owed, path, gap, f->reacted_ns, now))
+	if (!uccl_owed_answer(&f->owed, path, gap, f->paths.reacted_ns, now))
 		return;
-	flow_control_unheard(f);
-	uccl_owed_again(&f->owed, f->reacted_ns);
-	uccl_owed_answer_more(&f->owed, (uint8_t)(uccl_min(f->unheard < 3 ? 2 : ANSWERS_MAX, f->cfg.paths_tx) - 1));
+	uccl_paths_unheard(&f->paths);
+	uccl_owed_again(&f->owed, f->paths.reacted_ns);
+	answers = (uint8_t)uccl_min(f->paths.unheard < 3 ? 2 : ANSWERS_MAX, f->cfg.paths_tx);
+	uccl_owed_answer_more(&f->owed, (uint8_t)(answers - 1));
 }
 
 static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *payload, uint64_t now)

@@ -10,8 +10,8 @@ static void timeout_ask(struct uccl_flow *f, uint16_t path)
 {
 	/* A route that swallows everything may be all that the present labels have. */
 	if (f->backoff >= (f->cfg.paths_tx + 1u) / 2 + 2u)
-		flow_path_reroll(f, path);
-	flow_path_probe(f, path);
+		uccl_paths_reroll(&f->paths, path);
+	uccl_paths_probe(&f->paths, path);
 }
 
 /*
@@ -35,19 +35,19 @@ static void probe_expire(struct uccl_flow *f, uint64_t now)
 	flow_trace(f, UCCL_TRACE_TIMEOUT, (uint8_t)uccl_min(f->backoff, UINT8_MAX), path, f->una, 0, 0, now);
 	if (f->backoff) {
 		f->cfg.stats->rtos++;
-		flow_control_forget(f);
+		uccl_paths_forget(&f->paths);
 		/* First where the last answer came from. */
-		path = f->backoff == 1 && f->alive_path != path ? f->alive_path : (uint16_t)((path + f->backoff) % n);
+		path = f->backoff == 1 && f->paths.alive != path ? f->paths.alive : (uint16_t)((path + f->backoff) % n);
 		timeout_ask(f, path);
 		if (n > 1)
 			timeout_ask(f, (uint16_t)((path + n / 2) % n));
 	} else {
-		flow_path_probe(f, path);
+		uccl_paths_probe(&f->paths, path);
 		/* If the path is dead, another one's answer tells of it: if possible that which answered last. */
-		if (f->alive_path != path && uccl_path_usable(&f->paths[f->alive_path]))
-			flow_path_probe(f, f->alive_path);
+		if (f->paths.alive != path && uccl_path_usable(&f->paths.list[f->paths.alive]))
+			uccl_paths_probe(&f->paths, f->paths.alive);
 		else
-			flow_path_probe(f, flow_next_path(f));
+			uccl_paths_probe(&f->paths, uccl_paths_next(&f->paths));
 	}
 	/* As coarse as the time that its answer will echo, or that would seem older than the probe. */
 	f->probe_ns = now >> UCCL_TS_SHIFT << UCCL_TS_SHIFT;
@@ -65,7 +65,7 @@ uint64_t uccl_flow_expiry(const struct uccl_flow *f)
 {
 	uint64_t at = uccl_min(f->owed.at, uccl_min(f->rack_at, f->probe_at));
 
-	at = uccl_min(at, uccl_min(f->path_at, f->close.at));
+	at = uccl_min(at, uccl_min(f->paths.at, f->close.at));
 	/* Pacing matters only when something waits and nothing else will wake the flow. */
 	if (f->next_tx_ns > 0 && (!TAILQ_EMPTY(&f->bulk) || !TAILQ_EMPTY(&f->records)))
 		at = uccl_min(at, f->next_tx_ns);
@@ -82,8 +82,8 @@ void uccl_flow_expire(struct uccl_flow *f, uint64_t now)
 		flow_detect(f, now);
 	if (now >= f->probe_at)
 		probe_expire(f, now);
-	if (now >= f->path_at)
-		flow_paths_expire(f, now);
+	if (now >= f->paths.at)
+		uccl_paths_expire(&f->paths, uccl_flow_rto(f), now);
 	if (now >= f->close.at)
 		uccl_closing_expire(&f->close, uccl_flow_rto(f), now);
 	if (now >= f->next_tx_ns)
@@ -92,17 +92,9 @@ void uccl_flow_expire(struct uccl_flow *f, uint64_t now)
 
 void uccl_flow_writes(struct uccl_flow *f, uint16_t path, bool on, uint64_t now)
 {
-	struct uccl_path *p;
-
 	if (!f->cfg.write_later || path >= f->cfg.paths_tx)
 		return;
-	p = &f->paths[path];
-	p->write_losses = 0;
-	if (on) {
-		p->write = UCCL_WRITE_TRIAL;
-		p->write_until = p->write_strikes ? now + (uccl_flow_rto(f) << p->write_strikes) : now;
-		return;
-	}
-	p->write = UCCL_WRITE_OFF;
-	flow_writes_lost(f, path, now);
+	uccl_paths_writes(&f->paths, path, on, uccl_flow_rto(f), now);
+	if (!on)
+		flow_writes_lost(f, path, now);
 }

@@ -22,8 +22,6 @@
 #define WRITE_CHOICE_BYTES 8192
 /* A bulk item's turn among others: long enough that a receiver can foresee where the next payload belongs. */
 #define TURN_BYTES (4u << 20)
-/* One in so many control packets leaves on any path in service. */
-#define CONTROL_OTHERS 8
 /* Bytes in flight up to which a path that answered a time-out is preferred. */
 #define ALIVE_BYTES (2 * BURST_BYTES)
 /*
@@ -77,11 +75,10 @@ static uint16_t tx_ack(struct uccl_flow *f, uint8_t *tail, uint32_t room, bool p
 static void tx_packet(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_hdr *h, uint16_t path, bool want_ack,
 		      uint64_t now)
 {
-	struct uccl_path *p = &f->paths[path];
+	struct uccl_path *p = &f->paths.list[path];
 
 	tx->kind = UCCL_TX_PACKET;
-	tx->burst = f->burst_new;
-	f->burst_new = false;
+	tx->burst = uccl_burst_take_fresh(&f->paths.burst);
 	tx->path = path;
 	tx->label = p->label;
 	tx->hdr_len = UCCL_HDR_LEN;
@@ -93,13 +90,11 @@ static void tx_packet(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_hdr *
 				      h->type != UCCL_PKT_PROBE || p->control, now);
 	h->path = path;
 	h->token = f->cfg.token_tx;
-	h->pseq = p->next_seq++;
+	h->pseq = uccl_path_sent(p, tx->payload_len);
 	h->ts = uccl_ts(now);
 	h->payload_len = (uint16_t)tx->payload_len;
 	h->tail_len = tx->tail_len;
 	uccl_hdr_encode(tx->hdr, h);
-	p->tx_packets++;
-	p->tx_bytes += tx->payload_len;
 	f->cfg.stats->tx_packets++;
 	flow_trace(f, h->flags & UCCL_FLAG_RTX ? UCCL_TRACE_TX_AGAIN : UCCL_TRACE_TX, h->type, path, h->csn,
 		   tx->payload_len, h->pseq, now);
@@ -118,28 +113,8 @@ static int tx_control(struct uccl_flow *f, struct uccl_tx *tx, uint8_t type, uin
 	tx->payload_len = 0;
 	tx->cookie = UCCL_NEVER;
 	tx_packet(f, tx, &h, path, want_ack, now);
-	if (!f->paths[path].ask_ns) {
-		f->paths[path].ask_ns = now;
-		f->paths[path].ask_seq = f->paths[path].next_seq - 1;
-	}
+	uccl_path_asked(&f->paths.list[path], now);
 	return 1;
-}
-
-/* Paths that the peer reported lately, and a small share of the others, so that they can be. PROTOCOL R56 */
-static uint16_t tx_control_path(struct uccl_flow *f)
-{
-	if (f->unheard > 1) {
-		/* Nothing comes through: any path may be the one that does, and then any label. PROTOCOL R57 */
-		f->control_rr = (uint16_t)((f->control_rr + 1) % f->cfg.paths_tx);
-		if (f->unheard > f->cfg.paths_tx / 2 + 2u)
-			flow_path_reroll(f, f->control_rr);
-		return f->control_rr;
-	}
-	if (f->ncontrol && ++f->control_turn % CONTROL_OTHERS) {
-		f->control_next = (uint8_t)((f->control_next + 1) % f->ncontrol);
-		return f->control[f->control_next];
-	}
-	return flow_next_path(f);
 }
 
 static uint32_t tx_burst(const struct uccl_flow *f)
@@ -159,13 +134,12 @@ static void tx_burst_align(struct uccl_flow *f, uint64_t bytes)
 		return;
 	/* In a stream of messages trains go on across their borders: there will be fewer, and the pipe is full. */
 	if (f->inflight_bytes >= 2ull * burst) {
-		f->burst_bytes = burst;
+		uccl_burst_plan(&f->paths.burst, burst);
 		return;
 	}
-	f->burst_bytes = count > 1 ? (uint32_t)uccl_min(share + f->chunk_bytes, burst) : burst;
-	if (f->burst_left < uccl_min(bytes, share))
-		f->burst_left = 0;
-	f->burst_left = (uint32_t)uccl_min(f->burst_left, f->burst_bytes);
+	if (count > 1)
+		burst = (uint32_t)uccl_min(share + f->chunk_bytes, burst);
+	uccl_burst_align(&f->paths.burst, burst, uccl_min(bytes, share));
 }
 
 /*
@@ -179,7 +153,7 @@ static uint32_t tx_want(const struct uccl_flow *f, const struct uccl_item *item,
 	/* So much of it was asked for that an acknowledgement is on its way. */
 	if (!f->cfg.train_bytes || f->inflight_bytes < AR_BYTES_MIN + f->train_bytes)
 		return len;
-	train = uccl_min(f->burst_left < len ? tx_burst(f) : f->burst_left, item->len - item->off);
+	train = uccl_min(f->paths.burst.left < len ? tx_burst(f) : f->paths.burst.left, item->len - item->off);
 	if ((f->slots - flow_slots_used(f)) * (uint64_t)f->chunk_bytes < train)
 		return 0;
 	return (uint32_t)train;
@@ -188,13 +162,15 @@ static uint32_t tx_want(const struct uccl_flow *f, const struct uccl_item *item,
 /* The path for payload: a new choice per chunk, or per burst of small packets. */
 static uint16_t tx_path(struct uccl_flow *f, uint32_t bytes, uint64_t now)
 {
-	if (f->burst_left < bytes || !f->burst_left) {
-		f->burst_left = f->burst_bytes ? f->burst_bytes : tx_burst(f);
-		f->burst_path = uccl_event_select_path(f, (uint32_t)uccl_max(f->burst_left, bytes), now);
-		f->burst_new = f->cfg.train_bytes > 0;
+	struct uccl_burst *b = &f->paths.burst;
+
+	if (uccl_burst_over(b, bytes)) {
+		uint32_t size = uccl_burst_size(b, tx_burst(f));
+
+		uccl_burst_begin(b, uccl_event_select_path(f, (uint32_t)uccl_max(size, bytes), now), size,
+				 f->cfg.train_bytes > 0);
 	}
-	f->burst_left -= (uint32_t)uccl_min(f->burst_left, uccl_max(bytes, 1024));
-	return f->burst_path;
+	return uccl_burst_take(b, bytes);
 }
 
 /*
@@ -203,14 +179,15 @@ static uint16_t tx_path(struct uccl_flow *f, uint32_t bytes, uint64_t now)
  */
 static uint16_t tx_rtx_path(struct uccl_flow *f, const struct uccl_sent *e, uint64_t now)
 {
-	const struct uccl_path *p = &f->paths[f->alive_path];
+	const struct uccl_path *p = &f->paths.list[f->paths.alive];
 
 	if (e->timed_out && uccl_path_usable(p) && p->inflight < ALIVE_BYTES)
-		return f->alive_path;
-	if (f->ncontrol) {
-		f->control_next = (uint8_t)((f->control_next + 1) % f->ncontrol);
-		if (f->paths[f->control[f->control_next]].inflight < ALIVE_BYTES)
-			return f->control[f->control_next];
+		return f->paths.alive;
+	if (f->paths.ncontrol) {
+		uint16_t path = uccl_paths_control_next(&f->paths);
+
+		if (f->paths.list[path].inflight < ALIVE_BYTES)
+			return path;
 	}
 	return tx_path(f, e->len, now);
 }
@@ -302,7 +279,7 @@ static struct uccl_sent *log_new(struct uccl_flow *f, struct uccl_item *item, ui
 	f->nxt++;
 	f->inflight_chunks++;
 	f->inflight_bytes += len;
-	f->paths[path].inflight += len;
+	uccl_path_fly(&f->paths.list[path], len);
 	f->cfg.stats->tx_bytes += len;
 	if (was_idle)
 		f->backoff = 0;
@@ -384,7 +361,7 @@ static void tx_chunk(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *
 	tx->payload_len = e->len;
 	/* With tx_sync nobody tells of it, but the engine asks by it what became of a chunk that waits for the NIC. */
 	tx->cookie = e->len ? csn : UCCL_NEVER;
-	e->pseq = f->paths[e->path].next_seq;
+	e->pseq = f->paths.list[e->path].next_seq;
 	if (!f->cfg.tx_sync && e->len) {
 		e->nic_reads++;
 		e->item->pending++;
@@ -414,7 +391,7 @@ static bool tx_part(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e
 		f->frag_next = 0;
 		h->flags |= UCCL_FLAG_AR;
 	}
-	e->pseq = f->paths[e->path].next_seq;
+	e->pseq = f->paths.list[e->path].next_seq;
 	tx_packet(f, tx, h, e->path, false, now);
 	return !f->frag_next;
 }
@@ -558,7 +535,7 @@ static int tx_retransmit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		sent_again(e, now);
 		f->inflight_chunks++;
 		f->inflight_bytes += e->len;
-		f->paths[e->path].inflight += e->len;
+		uccl_path_fly(&f->paths.list[e->path], e->len);
 		if (!parts)
 			tx_chunk(f, tx, e, csn, UCCL_FLAG_RTX | UCCL_FLAG_AR, now);
 		if (!f->backoff)
@@ -569,15 +546,14 @@ static int tx_retransmit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 
 static int tx_probes(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 {
-	for (uint16_t i = 0; f->probes_due && i < f->cfg.paths_tx; i++)
-		if (f->paths[i].probe_due) {
-			f->paths[i].probe_due = false;
-			f->probes_due--;
-			if (f->backoff > 1)
-				uccl_owed_again(&f->owed, f->reacted_ns);
-			return tx_control(f, tx, UCCL_PKT_PROBE, UCCL_FLAG_AR, NULL, i, true, now);
-		}
-	return 0;
+	uint16_t path;
+
+	if (!f->paths.probes_due)
+		return 0;
+	path = uccl_paths_take_probe(&f->paths);
+	if (f->backoff > 1)
+		uccl_owed_again(&f->owed, f->paths.reacted_ns);
+	return tx_control(f, tx, UCCL_PKT_PROBE, UCCL_FLAG_AR, NULL, path, true, now);
 }
 
 /*
@@ -658,26 +634,6 @@ static void tx_bulk_turn(struct uccl_flow *f, uint32_t len)
 		f->bulk_turn = false;
 }
 
-static bool write_may(const struct uccl_path *p, uint64_t now)
-{
-	return p->write == UCCL_WRITE_ON || (p->write == UCCL_WRITE_TRIAL && now >= p->write_until);
-}
-
-/* How many writes may be announced now: one for each path that is to be tried, if there is none that works. */
-static uint32_t tx_writes_may(const struct uccl_flow *f, uint64_t now)
-{
-	uint32_t n = 0;
-
-	for (uint16_t i = 0; i < f->nusable; i++) {
-		const struct uccl_path *p = &f->paths[f->usable[i]];
-
-		if (p->write == UCCL_WRITE_ON)
-			return DESC_CHUNKS_MAX;
-		n += write_may(p, now);
-	}
-	return n;
-}
-
 /* Announce the next direct writes of an item, at most so many. */
 static int tx_desc(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_item *item, uint32_t most, uint64_t now)
 {
@@ -701,7 +657,7 @@ static int tx_desc(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_item *it
 	d.len = uccl_min(run, (uint64_t)d.count * d.chunk);
 	uccl_desc_encode(rec, &d);
 	/* All that it describes waits for it, unreported: no path is tried with it. PROTOCOL R56 */
-	e = log_new(f, item, UCCL_PKT_DESC, rec, NULL, 0, tx_control_path(f), now);
+	e = log_new(f, item, UCCL_PKT_DESC, rec, NULL, 0, uccl_paths_control(&f->paths), now);
 	tx_chunk(f, tx, e, f->nxt - 1, 0, now);
 	f->desc_item = item;
 	f->desc_left = d.count;
@@ -709,18 +665,6 @@ static int tx_desc(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_item *it
 	f->desc_offset = item->off + d.len;
 	f->desc_chunk = d.chunk;
 	return 1;
-}
-
-/* The path that was chosen if it may carry writes, else the next in service that may; PATHS_MAX: none. */
-static uint16_t tx_write_path(struct uccl_flow *f, uint16_t path, uint64_t now)
-{
-	for (uint16_t i = 0; i <= f->nusable; i++) {
-		if (write_may(&f->paths[path], now))
-			return path;
-		f->write_rr = (uint16_t)((f->write_rr + 1) % f->nusable);
-		path = f->usable[f->write_rr];
-	}
-	return UCCL_PATHS_MAX;
 }
 
 /* One direct write of the announced run. */
@@ -746,10 +690,10 @@ static int tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	uccl_rec_set_bulk(rec, uccl_get32(item->rec), uccl_get32(item->rec + 4), uccl_get64(item->rec + 8) + item->off);
 	tx_paced(f, len, now);
 	if (len >= WRITE_CHOICE_BYTES)
-		f->burst_left = 0;
+		uccl_burst_end(&f->paths.burst);
 	path = tx_path(f, len, now);
-	f->burst_new = false;
-	able = tx_write_path(f, path, now);
+	uccl_burst_take_fresh(&f->paths.burst);
+	able = uccl_paths_for_write(&f->paths, path, now);
 	e = log_new(f, item, UCCL_PKT_FRAG, rec, payload, len, able < UCCL_PATHS_MAX ? able : path, now);
 	e->write = true;
 	e->behind = (uint8_t)(f->nxt - 1 - f->desc_csn);
@@ -764,10 +708,7 @@ static int tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		flow_chunk_parts(f, f->nxt - 1);
 		return tx_retransmit(f, tx, now);
 	}
-	if (f->paths[able].write == UCCL_WRITE_TRIAL) {
-		f->paths[able].write = UCCL_WRITE_TRYING;
-		f->paths[able].write_csn = f->nxt - 1;
-	}
+	uccl_path_wrote(&f->paths.list[able], len, f->nxt - 1);
 	if (!f->cfg.tx_sync || f->cfg.write_async) {
 		e->nic_reads++;
 		item->pending++;
@@ -778,7 +719,7 @@ static int tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	tx->burst = false;
 	tx->single = false;
 	tx->path = e->path;
-	tx->label = f->paths[e->path].label;
+	tx->label = f->paths.list[e->path].label;
 	tx->hdr_len = tx->tail_len = 0;
 	tx->payload = payload;
 	tx->payload_len = len;
@@ -788,8 +729,6 @@ static int tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	tx->rkey = item->rkey;
 	tx->raddr = item->raddr + uccl_get64(rec + 8);
 	tx->cookie = f->nxt - 1;
-	f->paths[e->path].tx_packets++;
-	f->paths[e->path].tx_bytes += len;
 	f->cfg.stats->writes_tx++;
 	flow_trace(f, UCCL_TRACE_TX_WRITE, 0, e->path, tx->cookie, len, 0, now);
 	return 1;
@@ -809,9 +748,9 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		f->app_limited = false;
 		return 0;
 	}
-	most = item->direct && f->cfg.write_bytes ? tx_writes_may(f, now) : 0;
+	most = item->direct && f->cfg.write_bytes ? uccl_paths_writes_may(&f->paths, DESC_CHUNKS_MAX, now) : 0;
 	if (most)
-		return tx_desc(f, tx, item, (uint32_t)uccl_min(most, DESC_CHUNKS_MAX), now);
+		return tx_desc(f, tx, item, most, now);
 	trial = f->cfg.find_mtu ? uccl_pmtu_next(&f->pmtu, now) : 0;
 	len = trial ? flow_payload(f, trial) : 0;
 	if (item->len - item->off < len || item_payload(item, item->off, len, &payload) < len)
@@ -919,7 +858,7 @@ static int tx_credit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		if (grant) {
 			uccl_put64(rec, grant);
 			uccl_put64(rec + 8, turn);
-			return tx_control(f, tx, UCCL_PKT_CREDIT, 0, rec, tx_control_path(f), false, now);
+			return tx_control(f, tx, UCCL_PKT_CREDIT, 0, rec, uccl_paths_control(&f->paths), false, now);
 		}
 	}
 	/* Tell the demand, again every time-out (uccl_flow_expiry), so that a lost credit or demand never stalls. */
@@ -932,7 +871,7 @@ static int tx_credit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	    (f->cfg.credit->pull && uccl_credit_wants(&f->credit, backlog, uccl_event_credit_left(f)))) {
 		uccl_put64(rec, uccl_credit_tell(&f->credit, backlog, now + uccl_flow_rto(f)));
 		uccl_put64(rec + 8, f->credit.lost);
-		return tx_control(f, tx, UCCL_PKT_DEMAND, 0, rec, tx_control_path(f), false, now);
+		return tx_control(f, tx, UCCL_PKT_DEMAND, 0, rec, uccl_paths_control(&f->paths), false, now);
 	}
 	return 0;
 }
@@ -943,7 +882,7 @@ int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	uint16_t path;
 
 	if (end)
-		return tx_control(f, tx, end, 0, NULL, tx_control_path(f), true, now);
+		return tx_control(f, tx, end, 0, NULL, uccl_paths_control(&f->paths), true, now);
 	if (f->close.seen)
 		return 0;
 	f->pieces_wait = false;
@@ -958,13 +897,13 @@ int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	if (tx_credit(f, tx, now))
 		return 1;
 	if (f->owed.now)
-		return tx_control(f, tx, UCCL_PKT_ACK, 0, NULL, tx_control_path(f), true, now);
+		return tx_control(f, tx, UCCL_PKT_ACK, 0, NULL, uccl_paths_control(&f->paths), true, now);
 	if (uccl_owed_take_answer(&f->owed)) {
-		uccl_owed_again(&f->owed, f->reacted_ns);
-		path = f->unheard > 1 ? tx_control_path(f) : flow_next_path(f);
+		uccl_owed_again(&f->owed, f->paths.reacted_ns);
+		path = f->paths.unheard > 1 ? uccl_paths_control(&f->paths) : uccl_paths_next(&f->paths);
 		/* One after the other, but the first answer may have taken the same by preference. */
-		if (f->ncontrol && path == f->control[f->control_next % f->ncontrol])
-			path = flow_next_path(f);
+		if (f->paths.ncontrol && path == f->paths.control[f->paths.control_next % f->paths.ncontrol])
+			path = uccl_paths_next(&f->paths);
 		return tx_control(f, tx, UCCL_PKT_ACK, 0, NULL, path, true, now);
 	}
 	return 0;

@@ -56,7 +56,7 @@ static void view_paths(struct uccl_view_path *out, const struct uccl_path *paths
 static bool view_peer(struct uccl_view *v, size_t size, const struct conn *c, uint64_t now)
 {
 	const struct uccl_flow *f = &c->peer.flow;
-	const struct uccl_path *paths = c->peer.open ? f->paths : c->last_paths;
+	const struct uccl_path *paths = c->peer.open ? f->paths.list : c->last_paths;
 	uint16_t n = c->peer.open ? f->cfg.paths_tx : c->nlast_paths, used = paths ? count_used(paths, n) : 0;
 	struct uccl_view_peer *p;
 
@@ -76,7 +76,7 @@ static bool view_peer(struct uccl_view *v, size_t size, const struct conn *c, ui
 	if (c->peer.open) {
 		p->short_of_memory = f->peer_short;
 		p->without_trains = f->train.state >= UCCL_TRAINS_OFF;
-		p->nusable = f->nusable;
+		p->nusable = f->paths.nusable;
 		p->slots = f->slots;
 		p->inflight_chunks = f->inflight_chunks;
 		p->inflight_bytes = f->inflight_bytes;

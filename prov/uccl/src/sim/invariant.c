@@ -175,8 +175,8 @@ static uint64_t flow_hash(const struct uccl_flow *f)
 	h = hash(h, f->log, f->log_cap * sizeof(*f->log));
 	for (int i = 0; i < UCCL_RTX_KINDS; i++)
 		h = hash(h, f->rtxq[i].csns, f->log_cap * sizeof(*f->rtxq[i].csns));
-	h = hash(h, f->paths, f->cfg.paths_tx * sizeof(*f->paths));
-	h = hash(h, f->usable, f->cfg.paths_tx * sizeof(*f->usable));
+	h = hash(h, f->paths.list, f->cfg.paths_tx * sizeof(*f->paths.list));
+	h = hash(h, f->paths.usable, f->cfg.paths_tx * sizeof(*f->paths.usable));
 	h = hash(h, f->owed.paths, f->cfg.paths_rx * sizeof(*f->owed.paths));
 	h = hash(h, f->owed.dirty, f->cfg.paths_rx * sizeof(*f->owed.dirty));
 	h = hash(h, f->rcv.map, f->cfg.window / 8);
@@ -231,7 +231,7 @@ const char *uccl_sim_inv_forge(struct uccl_flow *f, uint32_t form, uint64_t now)
 		break;
 	case 4:
 		a.npaths = 1;
-		a.paths[0] = (struct uccl_ack_path){.seq = f->paths[0].next_seq};
+		a.paths[0] = (struct uccl_ack_path){.seq = f->paths.list[0].next_seq};
 		break;
 	case 5:
 		a.npaths = 1;
@@ -242,11 +242,11 @@ const char *uccl_sim_inv_forge(struct uccl_flow *f, uint32_t form, uint64_t now)
 		break;
 	default:
 		/* A good line first: nothing of a block is taken before all of it was looked at. */
-		if (f->paths[0].next_seq == f->paths[0].acked_seq + 1)
+		if (f->paths.list[0].next_seq == f->paths.list[0].acked_seq + 1)
 			return NULL;
 		a.npaths = 2;
-		a.paths[0] = (struct uccl_ack_path){.seq = f->paths[0].next_seq - 1, .echo = uccl_ts(now)};
-		a.paths[1] = (struct uccl_ack_path){.seq = f->paths[0].next_seq};
+		a.paths[0] = (struct uccl_ack_path){.seq = f->paths.list[0].next_seq - 1, .echo = uccl_ts(now)};
+		a.paths[1] = (struct uccl_ack_path){.seq = f->paths.list[0].next_seq};
 		break;
 	}
 	h.tail_len = (uint16_t)uccl_ack_encode(tail, &a);
@@ -274,7 +274,7 @@ static uint64_t flow_bytes(const struct uccl_flow *f)
 {
 	uint64_t sum = f->log_cap * (sizeof(*f->log) + UCCL_RTX_KINDS * sizeof(*f->rtxq->csns));
 
-	sum += f->cfg.paths_tx * (sizeof(*f->paths) + sizeof(*f->usable));
+	sum += f->cfg.paths_tx * (sizeof(*f->paths.list) + sizeof(*f->paths.usable));
 	sum += f->cfg.paths_rx * (sizeof(*f->owed.paths) + sizeof(*f->owed.dirty)) + f->cfg.window / 8;
 	if (f->cfg.write_bytes)
 		sum += f->cfg.window * (sizeof(*f->rx_slots) + sizeof(*f->descs) + sizeof(*f->doubts));
@@ -290,7 +290,7 @@ static const char *look_memory(const struct uccl_sim_world *w, const struct uccl
 	const struct uccl_msg_rx *rx;
 	uint32_t n = 0;
 
-	cap += UCCL_PATHS_MAX * (sizeof(*f->paths) + sizeof(*f->owed.paths) + 8);
+	cap += UCCL_PATHS_MAX * (sizeof(*f->paths.list) + sizeof(*f->owed.paths) + 8);
 	cap += window * (sizeof(*f->rx_slots) + sizeof(*f->descs) + sizeof(*f->doubts));
 	if (flow_bytes(f) > cap)
 		return "a flow holds more memory than its settings allow";

@@ -92,7 +92,7 @@ static void block(struct input *in, const struct uccl_flow *f, struct uccl_ack *
 		p->path = byte(in) % 5;
 		p->write = byte(in) & 1;
 		p->seq = near(in, p->write		      ? f->nxt - 8
-				  : p->path < f->cfg.paths_tx ? f->paths[p->path].next_seq - 8
+				  : p->path < f->cfg.paths_tx ? f->paths.list[p->path].next_seq - 8
 							      : 0);
 		p->echo = near(in, uccl_ts(now) - 20);
 		p->delay = byte(in) & 1 ? byte(in) : UINT32_MAX;

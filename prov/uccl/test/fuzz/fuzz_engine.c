@@ -402,7 +402,7 @@ static uint16_t block(struct input *in, const struct uccl_flow *f, uint8_t *tail
 		a.paths[i] = (struct uccl_ack_path){
 			.path = path,
 			.write = !(byte(in) & 7),
-			.seq = f->paths[path].next_seq - 1 - byte(in) % 3,
+			.seq = f->paths.list[path].next_seq - 1 - byte(in) % 3,
 			.echo = uccl_ts(w.l->now - byte(in) * 1000u),
 			.delay = byte(in) & 1 ? UINT32_MAX : byte(in),
 		};

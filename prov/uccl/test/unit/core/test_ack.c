@@ -125,7 +125,7 @@ static void ack_rx__cumulative(void **state)
 	assert_int_equal(tx()->una, base() + 3);
 	assert_int_equal(tx()->inflight_chunks, 2);
 	assert_int_equal(tx()->inflight_bytes, 200);
-	assert_int_equal(tx()->paths[0].inflight, 200);
+	assert_int_equal(tx()->paths.list[0].inflight, 200);
 	assert_int_equal(p.side[0].acked, 3);
 	assert_int_equal(say.acks, 1);
 	assert_int_equal(say.ack.bytes, 300);
@@ -274,7 +274,7 @@ static void ack_rx__path_number_never_sent(void **state)
 	refused(&a, UCCL_DROP_ACK);
 	a = line(base(), 0, 5, p.now, 0);
 	assert_int_equal(take(&a), UCCL_DROP_COUNT);
-	assert_int_equal(tx()->paths[0].acked_seq, 5);
+	assert_int_equal(tx()->paths.list[0].acked_seq, 5);
 	pair_fini(&p);
 }
 
@@ -294,7 +294,7 @@ static void ack_rx__write_never_sent(void **state)
 	refused(&a, UCCL_DROP_ACK);
 	a.paths[0].seq--;
 	assert_int_equal(take(&a), UCCL_DROP_COUNT);
-	assert_int_equal(tx()->paths[0].acked_csn, base() + 5);
+	assert_int_equal(tx()->paths.list[0].acked_csn, base() + 5);
 	pair_fini(&p);
 }
 
@@ -522,7 +522,7 @@ static void path_sample__fabric_only(void **state)
 	assert_int_equal(flow_ack_rx(tx(), &a, uccl_ts(p.now), 32 * US, p.now), UCCL_DROP_COUNT);
 	assert_in_range(tx()->times.last_rtt_ns,
 			128 * US - 32 * US - 640 * 64 - 64, 128 * US - 32 * US - 640 * 64 + 64);
-	assert_int_equal(tx()->paths[0].srtt_ns, tx()->times.last_rtt_ns);
+	assert_int_equal(tx()->paths.list[0].srtt_ns, tx()->times.last_rtt_ns);
 	assert_int_equal(tx()->times.srtt_ns, tx()->times.last_rtt_ns);
 	assert_int_equal(tx()->times.min_rtt_ns, tx()->times.last_rtt_ns);
 	assert_int_equal(say.ack.rtt_ns, tx()->times.last_rtt_ns);
@@ -565,7 +565,7 @@ static void path_sample__forged(void **state)
 	take(&a);
 	assert_int_equal(tx()->times.srtt_ns, 0);
 	a = line(base(), 0, 2, p.now - 50 * US, UINT32_MAX - 10); /* the difference would wrap to a small one */
-	tx()->paths[0].acked_seq = 1;
+	tx()->paths.list[0].acked_seq = 1;
 	take(&a);
 	assert_int_equal(tx()->times.srtt_ns, 0);
 	a = line(base(), 0, 3, p.now - 50 * US, UINT32_MAX); /* turnaround not known */
@@ -658,7 +658,7 @@ static void host__busy_peer_is_not_asked(void **state)
 	assert_true(uccl_flow_rto(tx()) > 20 * MS && tx()->times.srtt_ns < MS);
 	assert_true(records(20) <= 40);
 	assert_in_range(tx()->times.host_ns, 15 * MS, 20 * MS);
-	assert_int_equal(tx()->paths[0].state, UCCL_PATH_ACTIVE);
+	assert_int_equal(tx()->paths.list[0].state, UCCL_PATH_ACTIVE);
 	p.side[1].host_ns = 0;
 	records(100);
 	assert_true(uccl_times_host_wait(&tx()->times) < MS);
@@ -978,7 +978,7 @@ static void rack__later_on_another_path(void **state)
 	(void)state;
 	rack_start();
 	p.filter = lose_path0_chunks;
-	tx()->burst_left = 0;
+	tx()->paths.burst.left = 0;
 	pair_bulk(&p, 0, 33 * KIB);
 	pair_pump(&p);
 	e = flow_sent(tx(), tx()->una);
@@ -1007,10 +1007,10 @@ static void rack__when(void **state)
 	(void)state;
 	rack_start();
 	first = tx()->nxt;
-	tx()->burst_left = 0;
+	tx()->paths.burst.left = 0;
 	pair_record(&p, 0, 100);
 	pair_pump_one(&p, 0);
-	tx()->burst_left = 0;
+	tx()->paths.burst.left = 0;
 	p.now += 64;
 	pair_record(&p, 0, 100);
 	pair_pump_one(&p, 0);
@@ -1024,7 +1024,7 @@ static void rack__when(void **state)
 	take(&a);
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
 	due = e->sent_ns +
-	      uccl_max(tx()->paths[e->path].srtt_ns + 4 * tx()->paths[e->path].rttvar_ns,
+	      uccl_max(tx()->paths.list[e->path].srtt_ns + 4 * tx()->paths.list[e->path].rttvar_ns,
 		       tx()->times.srtt_ns + 2 * tx()->times.rttvar_ns) +
 	      tx()->times.min_rtt_ns / 4;
 	assert_int_equal(tx()->rack_at, due);
@@ -1032,7 +1032,7 @@ static void rack__when(void **state)
 	uccl_flow_expire(tx(), due - 1);
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
 	/* A slower path waits longer. (The other timers, which ask too, are not run from here on.) */
-	tx()->paths[e->path].srtt_ns += 50 * US;
+	tx()->paths.list[e->path].srtt_ns += 50 * US;
 	p.now = due;
 	flow_detect(tx(), p.now);
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
@@ -1042,27 +1042,27 @@ static void rack__when(void **state)
 	tx()->reorder_until = UCCL_NEVER;
 	p.now = due + 50 * US;
 	flow_detect(tx(), p.now);
-	assert_false(tx()->paths[e->path].probe_due);
+	assert_false(tx()->paths.list[e->path].probe_due);
 	p.now += 30 * US;
 	wait = p.now - e->sent_ns;
 	flow_detect(tx(), p.now);
-	assert_true(tx()->paths[e->path].probe_due);
+	assert_true(tx()->paths.list[e->path].probe_due);
 	assert_int_equal(tx()->rack_at, e->sent_ns + 2 * wait);
 	p.now = tx()->rack_at;
 	flow_detect(tx(), p.now);
-	assert_int_equal(tx()->alive_path, flow_sent(tx(), first + 1)->path);
-	assert_true(tx()->paths[tx()->alive_path].probe_due);
+	assert_int_equal(tx()->paths.alive, flow_sent(tx(), first + 1)->path);
+	assert_true(tx()->paths.list[tx()->paths.alive].probe_due);
 	assert_int_equal(tx()->rack_at, UCCL_NEVER);
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
 	flow_detect(tx(), p.now + UCCL_NS_PER_S);
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
 	/* News of what left just less than a wait later, then of the question. */
 	pair_pump_one(&p, 0);
-	a = line(first, tx()->alive_path, tx()->paths[tx()->alive_path].next_seq - 2, e->sent_ns + wait - 64,
+	a = line(first, tx()->paths.alive, tx()->paths.list[tx()->paths.alive].next_seq - 2, e->sent_ns + wait - 64,
 		 (uint32_t)((wait - 20 * US) >> UCCL_TS_SHIFT));
 	a.nwords = 1;
 	a.sack[0] = 1;
-	tx()->paths[tx()->alive_path].next_seq++;
+	tx()->paths.list[tx()->paths.alive].next_seq++;
 	a.paths[0].seq++;
 	take(&a);
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
@@ -1093,7 +1093,7 @@ static void rack__same_instant(void **state)
 		first = tx()->nxt;
 		p.now += digits;
 		for (int i = 0; i < 2; i++) {
-			tx()->burst_left = 0;
+			tx()->paths.burst.left = 0;
 			pair_record(&p, 0, 100);
 			pair_pump_one(&p, 0);
 		}
@@ -1122,7 +1122,7 @@ static void rack__recency(void **state)
 	rack_start();
 	first = tx()->nxt;
 	for (int i = 0; i < 3; i++) {
-		tx()->burst_left = 0;
+		tx()->paths.burst.left = 0;
 		pair_record(&p, 0, 100);
 		pair_pump_one(&p, 0);
 		p.now += 200 * US;
@@ -1139,7 +1139,7 @@ static void rack__recency(void **state)
 	take(&a);
 	assert_int_equal(e->state, UCCL_SENT_LOST);
 	assert_int_equal(flow_sent(tx(), first + 2)->state, UCCL_SENT_INFLIGHT);
-	tx()->burst_left = 0;
+	tx()->paths.burst.left = 0;
 	pair_pump_one(&p, 0);
 	again = e->sent_ns;
 	assert_int_equal(again, p.now);
@@ -1223,7 +1223,7 @@ static void rack_ask__one_question_for_all(void **state)
 	first = tx()->nxt;
 	for (uint64_t i = 0; i < n; i++) {
 		p.now += US;
-		tx()->burst_left = 0;
+		tx()->paths.burst.left = 0;
 		pair_record(&p, 0, 100);
 		pair_pump_one(&p, 0);
 	}
@@ -1242,12 +1242,12 @@ static void rack_ask__one_question_for_all(void **state)
 	while (tx()->rack_at != UCCL_NEVER) {
 		p.now = uccl_max(p.now, tx()->rack_at);
 		flow_detect(tx(), p.now);
-		questions += tx()->paths[tx()->alive_path].probe_due;
+		questions += tx()->paths.list[tx()->paths.alive].probe_due;
 		pair_pump_one(&p, 0);
 		while (p.nwire)
 			pair_lose(&p, 0);
 	}
-	assert_int_equal(tx()->alive_path, last->path);
+	assert_int_equal(tx()->paths.alive, last->path);
 	assert_in_range(questions, 1, 3);
 	pair_fini(&p);
 }
@@ -1329,7 +1329,7 @@ static void take_newest(uint64_t cum, uint64_t from, uint64_t to, uint64_t chunk
 		uint16_t path = flow_sent(tx(), csn)->path;
 
 		a.paths[a.npaths++] = (struct uccl_ack_path){.path = path,
-							     .seq = tx()->paths[path].next_seq - 1,
+							     .seq = tx()->paths.list[path].next_seq - 1,
 							     .echo = uccl_ts(p.now),
 							     .delay = UINT32_MAX};
 	}

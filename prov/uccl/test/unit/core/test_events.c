@@ -196,8 +196,8 @@ static void select_path__of_the_usable(void **state)
 	uint16_t usable[] = {3, 5, 8};
 
 	(void)state;
-	f.usable = usable;
-	f.nusable = 3;
+	f.paths.usable = usable;
+	f.paths.nusable = 3;
 	assert_int_equal(uccl_event_select_path(&f, 42, 5), 8);
 	assert_int_equal(say.bytes, 42);
 }

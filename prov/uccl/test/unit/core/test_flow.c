@@ -75,15 +75,15 @@ static void flow_init__clean(void **state)
 	assert_int_equal(tx()->rcv.nxt, c.csn[1]);
 	assert_int_equal(tx()->slots, c.slots);
 	assert_int_equal(tx()->msg_limit, 100);
-	assert_int_equal(tx()->nusable, c.paths);
+	assert_int_equal(tx()->paths.nusable, c.paths);
 	assert_true(uccl_flow_expiry(tx()) == UCCL_NEVER);
 	assert_true(uccl_flow_idle(tx()));
 	assert_int_equal(pair_pump_one(&p, 0), 0);
 	/* Labels of one flow differ. */
 	for (int i = 0; i < c.paths; i++) {
-		assert_true(tx()->paths[i].label < c.labels);
-		assert_false(seen[tx()->paths[i].label]);
-		seen[tx()->paths[i].label] = true;
+		assert_true(tx()->paths.list[i].label < c.labels);
+		assert_false(seen[tx()->paths.list[i].label]);
+		seen[tx()->paths.list[i].label] = true;
 	}
 	pair_fini(&p);
 }
@@ -97,7 +97,7 @@ static void flow_init__neighbours_spread(void **state)
 	c.labels = 32;
 	for (c.seed = 1; c.seed < 60; c.seed++) {
 		start(c);
-		firsts |= 1u << tx()->paths[0].label;
+		firsts |= 1u << tx()->paths.list[0].label;
 		pair_fini(&p);
 	}
 	assert_true(__builtin_popcount(firsts) > 16);
@@ -111,7 +111,7 @@ static void flow_init__fewer_labels_than_paths(void **state)
 	c.labels = 1;
 	start(c);
 	for (int i = 0; i < c.paths; i++)
-		assert_int_equal(tx()->paths[i].label, 0);
+		assert_int_equal(tx()->paths.list[i].label, 0);
 	transfer(100 * KIB);
 	pair_fini(&p);
 }
@@ -362,7 +362,7 @@ static void probe__new_labels_at_last(void **state)
 	(void)state;
 	start(pair_packets());
 	for (int i = 0; i < p.cfg.paths; i++)
-		dead |= 1u << tx()->paths[i].label;
+		dead |= 1u << tx()->paths.list[i].label;
 	p.filter = black_labels;
 	p.arg = &dead;
 	pair_bulk(&p, 0, 100 * KIB);
@@ -388,15 +388,15 @@ static void path_loss__black_hole(void **state)
 	transfer(2000 * KIB);
 	pair_run(&p, p.now + 2 * MS);
 	assert_true(p.side[0].stats.quarantined >= 1);
-	assert_int_not_equal(tx()->paths[2].state, UCCL_PATH_ACTIVE);
+	assert_int_not_equal(tx()->paths.list[2].state, UCCL_PATH_ACTIVE);
 	for (int i = 0; i < 4; i++)
 		if (i != 2)
-			assert_int_equal(tx()->paths[i].state, UCCL_PATH_ACTIVE);
-	assert_int_equal(tx()->nusable, 3);
-	carried = tx()->paths[2].tx_bytes;
+			assert_int_equal(tx()->paths.list[i].state, UCCL_PATH_ACTIVE);
+	assert_int_equal(tx()->paths.nusable, 3);
+	carried = tx()->paths.list[2].tx_bytes;
 	transfer(500 * KIB);
 	/* Nothing of the application's goes there. */
-	assert_int_equal(tx()->paths[2].tx_bytes, carried);
+	assert_int_equal(tx()->paths.list[2].tx_bytes, carried);
 	pair_fini(&p);
 }
 
@@ -408,28 +408,28 @@ static void path_loss__long_chunks_alone(void **state)
 
 	(void)state;
 	start(pair_packets());
-	q = &tx()->paths[1];
+	q = &tx()->paths.list[1];
 	for (int round = 0; round < 3; round++) {
 		assert_int_equal(q->state, UCCL_PATH_ACTIVE);
 		e.sent_ns = p.now += 10 * US;
 		p.now += 10 * US;
 		for (int i = 0; i < 5; i++)
-			flow_path_long_lost(tx(), &e, p.now);
+			uccl_paths_long_lost(&tx()->paths, e.path, e.len, e.sent_ns, uccl_flow_rto(tx()), p.now);
 		assert_int_equal(q->long_losses, round + 1);
-		flow_path_alive(tx(), 1, p.now);
+		uccl_paths_alive(&tx()->paths, 1, p.now);
 	}
 	assert_int_equal(q->state, UCCL_PATH_QUARANTINE);
 	assert_false(q->control);
-	assert_int_equal(tx()->nusable, 3);
+	assert_int_equal(tx()->paths.nusable, 3);
 	/* With its new label it is left at the first time. */
 	p.now = q->until;
 	uccl_flow_expire(tx(), p.now);
 	assert_int_equal(q->state, UCCL_PATH_PROBATION);
 	q->acked_seq = q->fresh_seq;
-	flow_path_alive(tx(), 1, p.now);
+	uccl_paths_alive(&tx()->paths, 1, p.now);
 	assert_int_equal(q->state, UCCL_PATH_ACTIVE);
 	e.sent_ns = p.now;
-	flow_path_long_lost(tx(), &e, p.now + 1);
+	uccl_paths_long_lost(&tx()->paths, e.path, e.len, e.sent_ns, uccl_flow_rto(tx()), p.now + 1);
 	assert_int_equal(q->state, UCCL_PATH_QUARANTINE);
 	pair_fini(&p);
 }
@@ -444,26 +444,26 @@ static void path_loss__long_chunks_now_and_then(void **state)
 	for (int i = 0; i < 10; i++) {
 		e.sent_ns = small.sent_ns = p.now;
 		p.now += 10 * US;
-		flow_path_long_lost(tx(), &small, p.now);
-		assert_int_equal(tx()->paths[1].long_losses, 0);
-		flow_path_long_lost(tx(), &e, p.now);
+		uccl_paths_long_lost(&tx()->paths, small.path, small.len, small.sent_ns, uccl_flow_rto(tx()), p.now);
+		assert_int_equal(tx()->paths.list[1].long_losses, 0);
+		uccl_paths_long_lost(&tx()->paths, e.path, e.len, e.sent_ns, uccl_flow_rto(tx()), p.now);
 		if (i % 2) {
-			flow_path_long_acked(tx(), &e);
-			assert_int_equal(tx()->paths[1].long_losses, 0);
+			uccl_paths_long_acked(&tx()->paths, e.path, e.len);
+			assert_int_equal(tx()->paths.list[1].long_losses, 0);
 		} else {
-			flow_path_long_acked(tx(), &small);
-			assert_int_equal(tx()->paths[1].long_losses, 1);
-			flow_path_long_acked(tx(), &e);
+			uccl_paths_long_acked(&tx()->paths, small.path, small.len);
+			assert_int_equal(tx()->paths.list[1].long_losses, 1);
+			uccl_paths_long_acked(&tx()->paths, e.path, e.len);
 		}
 	}
-	assert_int_equal(tx()->paths[1].state, UCCL_PATH_ACTIVE);
-	tx()->nusable = 1;
+	assert_int_equal(tx()->paths.list[1].state, UCCL_PATH_ACTIVE);
+	tx()->paths.nusable = 1;
 	for (int i = 0; i < 10; i++) {
 		e.sent_ns = p.now;
 		p.now += 10 * US;
-		flow_path_long_lost(tx(), &e, p.now);
+		uccl_paths_long_lost(&tx()->paths, e.path, e.len, e.sent_ns, uccl_flow_rto(tx()), p.now);
 	}
-	assert_int_equal(tx()->paths[1].state, UCCL_PATH_ACTIVE);
+	assert_int_equal(tx()->paths.list[1].state, UCCL_PATH_ACTIVE);
 	pair_fini(&p);
 }
 
@@ -498,8 +498,8 @@ static void path_loss__short_routes(void **state)
 static void suspected(uint16_t path)
 {
 	for (int i = 0; i < 3; i++)
-		flow_path_loss(tx(), path, false, p.now);
-	assert_int_equal(tx()->paths[path].state, UCCL_PATH_SUSPECT);
+		uccl_paths_loss(&tx()->paths, path, false, uccl_flow_rto(tx()), p.now);
+	assert_int_equal(tx()->paths.list[path].state, UCCL_PATH_SUSPECT);
 }
 
 /* Suspected, asked, and silent. */
@@ -509,26 +509,26 @@ static void quarantined(uint16_t path)
 	pair_pump_one(&p, 0);
 	lose_all();
 	assert_int_equal(strike(), 0);
-	assert_int_equal(tx()->paths[path].state, UCCL_PATH_QUARANTINE);
+	assert_int_equal(tx()->paths.list[path].state, UCCL_PATH_QUARANTINE);
 }
 
 static void path_loss__three_in_a_row(void **state)
 {
 	(void)state;
 	start(pair_packets());
-	flow_path_loss(tx(), 1, false, p.now);
-	flow_path_loss(tx(), 1, false, p.now);
-	flow_path_alive(tx(), 1, p.now);
-	flow_path_loss(tx(), 1, false, p.now);
-	flow_path_loss(tx(), 1, false, p.now);
-	assert_int_equal(tx()->paths[1].state, UCCL_PATH_ACTIVE);
-	assert_int_equal(tx()->nusable, 4);
-	flow_path_loss(tx(), 1, false, p.now);
-	assert_int_equal(tx()->paths[1].state, UCCL_PATH_SUSPECT);
-	assert_int_equal(tx()->nusable, 3);
+	uccl_paths_loss(&tx()->paths, 1, false, uccl_flow_rto(tx()), p.now);
+	uccl_paths_loss(&tx()->paths, 1, false, uccl_flow_rto(tx()), p.now);
+	uccl_paths_alive(&tx()->paths, 1, p.now);
+	uccl_paths_loss(&tx()->paths, 1, false, uccl_flow_rto(tx()), p.now);
+	uccl_paths_loss(&tx()->paths, 1, false, uccl_flow_rto(tx()), p.now);
+	assert_int_equal(tx()->paths.list[1].state, UCCL_PATH_ACTIVE);
+	assert_int_equal(tx()->paths.nusable, 4);
+	uccl_paths_loss(&tx()->paths, 1, false, uccl_flow_rto(tx()), p.now);
+	assert_int_equal(tx()->paths.list[1].state, UCCL_PATH_SUSPECT);
+	assert_int_equal(tx()->paths.nusable, 3);
 	for (int i = 0; i < 3; i++)
-		assert_int_not_equal(tx()->usable[i], 1);
-	assert_int_equal(tx()->path_at, tx()->paths[1].until);
+		assert_int_not_equal(tx()->paths.usable[i], 1);
+	assert_int_equal(tx()->paths.at, tx()->paths.list[1].until);
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + uccl_flow_rto(tx()));
 	assert_int_equal(p.side[0].stats.quarantined, 0);
 	pair_fini(&p);
@@ -543,15 +543,15 @@ static void path_loss__one_of_many(void **state)
 	c.paths = 32;
 	c.labels = 64;
 	start(c);
-	flow_path_loss(tx(), 1, false, p.now);
-	assert_int_equal(tx()->paths[1].state, UCCL_PATH_SUSPECT);
-	assert_int_equal(tx()->nusable, 31);
+	uccl_paths_loss(&tx()->paths, 1, false, uccl_flow_rto(tx()), p.now);
+	assert_int_equal(tx()->paths.list[1].state, UCCL_PATH_SUSPECT);
+	assert_int_equal(tx()->paths.nusable, 31);
 	/* Now they are few. */
-	flow_path_loss(tx(), 2, false, p.now);
-	flow_path_loss(tx(), 2, false, p.now);
-	assert_int_equal(tx()->paths[2].state, UCCL_PATH_ACTIVE);
-	flow_path_loss(tx(), 2, false, p.now);
-	assert_int_equal(tx()->paths[2].state, UCCL_PATH_SUSPECT);
+	uccl_paths_loss(&tx()->paths, 2, false, uccl_flow_rto(tx()), p.now);
+	uccl_paths_loss(&tx()->paths, 2, false, uccl_flow_rto(tx()), p.now);
+	assert_int_equal(tx()->paths.list[2].state, UCCL_PATH_ACTIVE);
+	uccl_paths_loss(&tx()->paths, 2, false, uccl_flow_rto(tx()), p.now);
+	assert_int_equal(tx()->paths.list[2].state, UCCL_PATH_SUSPECT);
 	pair_fini(&p);
 }
 
@@ -567,13 +567,13 @@ static void path_suspect__silent(void **state)
 	assert_int_equal(pair_pump_one(&p, 0), 1);
 	assert_int_equal(p.wire[0]->h.type, UCCL_PKT_PROBE);
 	assert_int_equal(p.wire[0]->path, 1);
-	assert_int_equal(p.wire[0]->label, tx()->paths[1].label);
+	assert_int_equal(p.wire[0]->label, tx()->paths.list[1].label);
 	lose_all();
 	assert_int_equal(pair_pump_one(&p, 0), 0);
 	assert_int_equal(strike(), 0);
 	assert_int_equal(p.now - began, uccl_flow_rto(tx()));
-	assert_int_equal(tx()->paths[1].state, UCCL_PATH_QUARANTINE);
-	assert_int_equal(tx()->path_at, p.now + uccl_flow_rto(tx()));
+	assert_int_equal(tx()->paths.list[1].state, UCCL_PATH_QUARANTINE);
+	assert_int_equal(tx()->paths.at, p.now + uccl_flow_rto(tx()));
 	assert_int_equal(p.side[0].stats.quarantined, 1);
 	assert_int_equal(p.side[0].stats.rerolled, 0);
 	pair_fini(&p);
@@ -586,18 +586,18 @@ static void path_suspect__answers(void **state)
 
 	(void)state;
 	start(pair_packets());
-	label = tx()->paths[1].label;
-	tx()->paths[1].srtt_ns = 20 * US;
+	label = tx()->paths.list[1].label;
+	tx()->paths.list[1].srtt_ns = 20 * US;
 	suspected(1);
 	pair_pump_one(&p, 0);
 	pair_arrive(&p, 0);
 	pair_pump_one(&p, 1);
 	pair_arrive(&p, 0);
-	assert_int_equal(tx()->paths[1].state, UCCL_PATH_ACTIVE);
-	assert_int_equal(tx()->paths[1].label, label);
-	assert_int_not_equal(tx()->paths[1].srtt_ns, 0);
-	assert_int_equal(tx()->nusable, 4);
-	assert_true(tx()->path_at == UCCL_NEVER);
+	assert_int_equal(tx()->paths.list[1].state, UCCL_PATH_ACTIVE);
+	assert_int_equal(tx()->paths.list[1].label, label);
+	assert_int_not_equal(tx()->paths.list[1].srtt_ns, 0);
+	assert_int_equal(tx()->paths.nusable, 4);
+	assert_true(tx()->paths.at == UCCL_NEVER);
 	assert_int_equal(p.side[0].stats.quarantined, 0);
 	pair_fini(&p);
 }
@@ -618,8 +618,8 @@ static void path_suspect__old_news(void **state)
 	a.npaths = 1;
 	a.paths[0] = (struct uccl_ack_path){.path = 1, .seq = 1, .echo = uccl_ts(p.now)};
 	pair_feed(&p, 0, &h, NULL, &a);
-	assert_int_equal(tx()->paths[1].acked_seq, 1);
-	assert_int_equal(tx()->paths[1].state, UCCL_PATH_SUSPECT);
+	assert_int_equal(tx()->paths.list[1].acked_seq, 1);
+	assert_int_equal(tx()->paths.list[1].state, UCCL_PATH_SUSPECT);
 	pair_fini(&p);
 }
 
@@ -628,9 +628,9 @@ static void path_suspect__own_time(void **state)
 {
 	(void)state;
 	start(pair_packets());
-	tx()->paths[1].srtt_ns = 50 * MS;
+	tx()->paths.list[1].srtt_ns = 50 * MS;
 	suspected(1);
-	assert_int_equal(tx()->paths[1].until, p.now + 50 * MS + UCCL_ACK_DELAY_NS);
+	assert_int_equal(tx()->paths.list[1].until, p.now + 50 * MS + UCCL_ACK_DELAY_NS);
 	pair_fini(&p);
 }
 
@@ -644,15 +644,15 @@ static void path_quarantine__answers(void **state)
 	lose_all();
 	strike();
 	lose_all();
-	assert_int_equal(tx()->paths[1].state, UCCL_PATH_QUARANTINE);
-	flow_path_probe(tx(), 1);
+	assert_int_equal(tx()->paths.list[1].state, UCCL_PATH_QUARANTINE);
+	uccl_paths_probe(&tx()->paths, 1);
 	pair_pump_one(&p, 0);
 	assert_int_equal(p.wire[0]->path, 1);
 	pair_arrive(&p, 0);
 	pair_pump_one(&p, 1);
 	pair_arrive(&p, 0);
-	assert_int_equal(tx()->paths[1].state, UCCL_PATH_ACTIVE);
-	assert_int_equal(tx()->nusable, 4);
+	assert_int_equal(tx()->paths.list[1].state, UCCL_PATH_ACTIVE);
+	assert_int_equal(tx()->paths.nusable, 4);
 	pair_fini(&p);
 }
 
@@ -674,13 +674,13 @@ static void path_loss__silent_through_a_timeout(void **state)
 	lose_all();
 	strike(); /* the time-out, on others */
 	assert_int_equal(p.side[0].stats.rtos, 1);
-	assert_int_equal(tx()->paths[0].state, UCCL_PATH_ACTIVE);
+	assert_int_equal(tx()->paths.list[0].state, UCCL_PATH_ACTIVE);
 	pair_arrive_all(&p, 1);
 	pair_pump_one(&p, 1);
 	pair_arrive_all(&p, 0);
 	assert_int_equal(p.side[0].stats.lost_rto, 1);
 	assert_int_equal(p.side[0].stats.lost_rack + p.side[0].stats.lost_proof, 0);
-	assert_int_equal(tx()->paths[0].state, UCCL_PATH_SUSPECT);
+	assert_int_equal(tx()->paths.list[0].state, UCCL_PATH_SUSPECT);
 	assert_true(pair_finish(&p, 100 * MS));
 	pair_fini(&p);
 }
@@ -693,10 +693,10 @@ static void path_loss__last_path_stays(void **state)
 	suspected(1);
 	suspected(2);
 	for (int i = 0; i < 300; i++)
-		flow_path_loss(tx(), 3, false, p.now);
-	assert_int_equal(tx()->paths[3].state, UCCL_PATH_ACTIVE);
-	assert_int_equal(tx()->nusable, 1);
-	assert_int_equal(tx()->usable[0], 3);
+		uccl_paths_loss(&tx()->paths, 3, false, uccl_flow_rto(tx()), p.now);
+	assert_int_equal(tx()->paths.list[3].state, UCCL_PATH_ACTIVE);
+	assert_int_equal(tx()->paths.nusable, 1);
+	assert_int_equal(tx()->paths.usable[0], 3);
 	pair_fini(&p);
 }
 
@@ -710,7 +710,7 @@ static void path_loss__one_path_flow(void **state)
 	p.faults.loss = 0.5;
 	transfer(100 * KIB);
 	assert_int_equal(p.side[0].stats.quarantined, 0);
-	assert_int_equal(tx()->paths[0].state, UCCL_PATH_ACTIVE);
+	assert_int_equal(tx()->paths.list[0].state, UCCL_PATH_ACTIVE);
 	pair_fini(&p);
 }
 
@@ -720,17 +720,17 @@ static void path_refresh__none_left(void **state)
 	(void)state;
 	start(pair_packets());
 	for (int i = 0; i < 4; i++)
-		tx()->paths[i].state = UCCL_PATH_QUARANTINE;
-	flow_path_refresh(tx());
-	assert_int_equal(tx()->nusable, 4);
-	tx()->paths[2].state = UCCL_PATH_PROBATION;
-	flow_path_refresh(tx());
-	assert_int_equal(tx()->nusable, 1);
-	assert_int_equal(tx()->usable[0], 2);
-	tx()->paths[1].state = UCCL_PATH_ACTIVE;
-	flow_path_refresh(tx());
-	assert_int_equal(tx()->nusable, 1);
-	assert_int_equal(tx()->usable[0], 1);
+		tx()->paths.list[i].state = UCCL_PATH_QUARANTINE;
+	uccl_paths_refresh(&tx()->paths);
+	assert_int_equal(tx()->paths.nusable, 4);
+	tx()->paths.list[2].state = UCCL_PATH_PROBATION;
+	uccl_paths_refresh(&tx()->paths);
+	assert_int_equal(tx()->paths.nusable, 1);
+	assert_int_equal(tx()->paths.usable[0], 2);
+	tx()->paths.list[1].state = UCCL_PATH_ACTIVE;
+	uccl_paths_refresh(&tx()->paths);
+	assert_int_equal(tx()->paths.nusable, 1);
+	assert_int_equal(tx()->paths.usable[0], 1);
 	pair_fini(&p);
 }
 
@@ -758,29 +758,29 @@ static void paths_expire__probation_and_back(void **state)
 
 	(void)state;
 	start(pair_packets());
-	label = tx()->paths[1].label;
-	next = tx()->next_label;
+	label = tx()->paths.list[1].label;
+	next = tx()->paths.next_label;
 	quarantined(1);
 	assert_int_equal(strike(), 1);
 	k = p.wire[0];
 	/* A new label, and a question on it. */
-	assert_int_equal(tx()->paths[1].state, UCCL_PATH_PROBATION);
+	assert_int_equal(tx()->paths.list[1].state, UCCL_PATH_PROBATION);
 	assert_int_equal(k->h.type, UCCL_PKT_PROBE);
 	assert_int_equal(k->path, 1);
 	assert_int_equal(k->label, next);
 	assert_int_not_equal(k->label, label);
 	assert_int_equal(p.side[0].stats.rerolled, 1);
-	assert_int_equal(tx()->paths[1].rerolls, 1);
-	assert_int_equal(tx()->nusable, 3);
+	assert_int_equal(tx()->paths.list[1].rerolls, 1);
+	assert_int_equal(tx()->paths.nusable, 3);
 	/* Answered: in service, its RTT to be learnt anew. */
-	tx()->paths[1].srtt_ns = 5;
+	tx()->paths.list[1].srtt_ns = 5;
 	pair_arrive(&p, 0);
 	pair_pump_one(&p, 1);
 	pair_arrive(&p, 0);
-	assert_int_equal(tx()->paths[1].state, UCCL_PATH_ACTIVE);
-	assert_int_equal(tx()->nusable, 4);
-	assert_true(tx()->path_at == UCCL_NEVER);
-	assert_int_equal(tx()->paths[1].strikes, 0);
+	assert_int_equal(tx()->paths.list[1].state, UCCL_PATH_ACTIVE);
+	assert_int_equal(tx()->paths.nusable, 4);
+	assert_true(tx()->paths.at == UCCL_NEVER);
+	assert_int_equal(tx()->paths.list[1].strikes, 0);
 	pair_fini(&p);
 }
 
@@ -796,19 +796,19 @@ static void paths_expire__longer_each_time(void **state)
 		uint64_t began = p.now;
 
 		assert_int_equal(strike(), 1);
-		assert_int_equal(tx()->paths[1].state, UCCL_PATH_PROBATION);
+		assert_int_equal(tx()->paths.list[1].state, UCCL_PATH_PROBATION);
 		assert_int_equal(p.now - began, gap ? 2 * gap : uccl_flow_rto(tx()));
 		gap = p.now - began;
 		lose_all();
 		assert_int_equal(strike(), 0);
-		assert_int_equal(tx()->paths[1].state, UCCL_PATH_QUARANTINE);
+		assert_int_equal(tx()->paths.list[1].state, UCCL_PATH_QUARANTINE);
 		assert_int_equal(p.side[0].stats.quarantined, 2 + i);
 	}
 	/* But not for ever longer. */
 	strike();
 	lose_all();
 	strike();
-	assert_int_equal(tx()->paths[1].until - p.now, uccl_flow_rto(tx()) << 8);
+	assert_int_equal(tx()->paths.list[1].until - p.now, uccl_flow_rto(tx()) << 8);
 	pair_fini(&p);
 }
 
@@ -824,13 +824,13 @@ static void paths_expire__healed(void **state)
 	p.arg = &dead;
 	p.side[1].f.cfg.slots_rx = 40;
 	transfer(2000 * KIB);
-	assert_int_not_equal(tx()->paths[1].state, UCCL_PATH_ACTIVE);
+	assert_int_not_equal(tx()->paths.list[1].state, UCCL_PATH_ACTIVE);
 	dead = 0;
 	pair_run(&p, p.now + 5 * UCCL_NS_PER_S);
-	assert_int_equal(tx()->paths[1].state, UCCL_PATH_ACTIVE);
-	carried = tx()->paths[1].tx_bytes;
+	assert_int_equal(tx()->paths.list[1].state, UCCL_PATH_ACTIVE);
+	carried = tx()->paths.list[1].tx_bytes;
 	transfer(500 * KIB);
-	assert_true(tx()->paths[1].tx_bytes > carried + 50 * KIB);
+	assert_true(tx()->paths.list[1].tx_bytes > carried + 50 * KIB);
 	pair_fini(&p);
 }
 
@@ -841,12 +841,12 @@ static void flow_expiry__earliest(void **state)
 	tx()->owed.at = p.now + 600;
 	tx()->rack_at = p.now + 500;
 	tx()->probe_at = p.now + 400;
-	tx()->path_at = p.now + 300;
+	tx()->paths.at = p.now + 300;
 	tx()->close.at = p.now + 200;
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + 200);
 	tx()->close.at = UCCL_NEVER;
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + 300);
-	tx()->path_at = UCCL_NEVER;
+	tx()->paths.at = UCCL_NEVER;
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + 400);
 	tx()->probe_at = UCCL_NEVER;
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + 500);
@@ -997,15 +997,15 @@ static void path_alive__another_label(void **state)
 		uccl_flow_keepalive(tx(), p.now);
 		pair_pump_one(&p, 0);
 	}
-	flow_path_reroll(tx(), 1);
+	uccl_paths_reroll(&tx()->paths, 1);
 	a = pair_ack(&p, 0, p.cfg.csn[0]);
 	a.npaths = 2;
 	a.paths[0] = (struct uccl_ack_path){.path = 2, .seq = 1, .echo = uccl_ts(p.now)};
 	a.paths[1] = (struct uccl_ack_path){.path = 1, .seq = 1, .echo = uccl_ts(p.now)};
 	pair_feed(&p, 0, &h, NULL, &a);
-	assert_int_equal(tx()->alive_path, 2);
-	assert_int_equal(tx()->ncontrol, 1);
-	assert_int_equal(tx()->control[0], 2);
+	assert_int_equal(tx()->paths.alive, 2);
+	assert_int_equal(tx()->paths.ncontrol, 1);
+	assert_int_equal(tx()->paths.control[0], 2);
 	pair_fini(&p);
 }
 
@@ -1018,14 +1018,14 @@ static void path_alive__control_list(void **state)
 	c.paths = 16;
 	start(c);
 	for (uint16_t i = 0; i < 12; i++)
-		flow_path_alive(tx(), i, p.now);
-	assert_int_equal(tx()->ncontrol, UCCL_CONTROL_PATHS);
+		uccl_paths_alive(&tx()->paths, i, p.now);
+	assert_int_equal(tx()->paths.ncontrol, UCCL_CONTROL_PATHS);
 	for (int i = 0; i < 4; i++)
-		assert_false(tx()->paths[i].control);
-	flow_path_alive(tx(), 11, p.now);
-	assert_int_equal(tx()->ncontrol, UCCL_CONTROL_PATHS);
+		assert_false(tx()->paths.list[i].control);
+	uccl_paths_alive(&tx()->paths, 11, p.now);
+	assert_int_equal(tx()->paths.ncontrol, UCCL_CONTROL_PATHS);
 	suspected(7);
-	assert_int_equal(tx()->ncontrol, UCCL_CONTROL_PATHS - 1);
+	assert_int_equal(tx()->paths.ncontrol, UCCL_CONTROL_PATHS - 1);
 	assert_null(uccl_flow_check(tx()));
 	pair_fini(&p);
 }
@@ -1037,11 +1037,11 @@ static void path_alive__after_half_the_numbers(void **state)
 
 	(void)state;
 	start(pair_packets());
-	q = &tx()->paths[1];
+	q = &tx()->paths.list[1];
 	for (uint32_t i = 1; i <= 4; i++) {
 		q->acked_seq = i * 0x50000000u;
 		q->losses = 2;
-		flow_path_alive(tx(), 1, p.now);
+		uccl_paths_alive(&tx()->paths, 1, p.now);
 		assert_int_equal(q->losses, 0);
 	}
 	q->acked_seq = 0;
@@ -1056,20 +1056,20 @@ static void control_check__unreported(void **state)
 
 	(void)state;
 	start(pair_packets());
-	q = &tx()->paths[1];
+	q = &tx()->paths.list[1];
 	for (int i = 0; i < 3; i++) {
-		flow_path_alive(tx(), 1, p.now);
+		uccl_paths_alive(&tx()->paths, 1, p.now);
 		q->losses = (uint8_t)i;
 		q->ask_ns = p.now;
 		tx()->rack_ns = p.now + uccl_flow_rto(tx()) - 1;
-		tx()->control_at = 0;
-		flow_control_check(tx(), p.now);
+		tx()->paths.control_at = 0;
+		uccl_paths_overdue(&tx()->paths, tx()->rack_ns, uccl_flow_rto(tx()), p.now);
 		assert_int_equal(q->losses, i);
 		assert_true(q->control);
 		tx()->rack_ns++;
-		tx()->control_at = 0;
+		tx()->paths.control_at = 0;
 		assert_int_equal(q->state, UCCL_PATH_ACTIVE);
-		flow_control_check(tx(), p.now);
+		uccl_paths_overdue(&tx()->paths, tx()->rack_ns, uccl_flow_rto(tx()), p.now);
 		assert_false(q->control);
 		assert_int_equal(q->ask_ns, 0);
 	}
@@ -1088,12 +1088,12 @@ static void control_check__one_of_many(void **state)
 	c.labels = 64;
 	start(c);
 	for (uint16_t i = 0; i < 64; i++)
-		tx()->paths[i].ask_ns = p.now;
+		tx()->paths.list[i].ask_ns = p.now;
 	tx()->rack_ns = p.now + uccl_flow_rto(tx());
-	flow_control_check(tx(), p.now);
-	assert_int_equal(tx()->paths[63].losses, 1);
-	assert_int_equal(tx()->nusable, 64);
-	assert_int_equal(tx()->probes_due, 0);
+	uccl_paths_overdue(&tx()->paths, tx()->rack_ns, uccl_flow_rto(tx()), p.now);
+	assert_int_equal(tx()->paths.list[63].losses, 1);
+	assert_int_equal(tx()->paths.nusable, 64);
+	assert_int_equal(tx()->paths.probes_due, 0);
 	tx()->rack_ns = 0;
 	pair_fini(&p);
 }
@@ -1119,10 +1119,10 @@ static void control_check__acknowledgements_leave_dead_paths(void **state)
 	p.arg = &dead;
 	p.side[1].f.cfg.slots_rx = 40;
 	transfer(8000 * KIB);
-	assert_int_not_equal(p.side[1].f.paths[1].state, UCCL_PATH_ACTIVE);
-	assert_int_not_equal(p.side[1].f.paths[2].state, UCCL_PATH_ACTIVE);
-	assert_int_equal(p.side[1].f.nusable, 2);
-	carried = p.side[1].f.paths[0].tx_packets + p.side[1].f.paths[3].tx_packets;
+	assert_int_not_equal(p.side[1].f.paths.list[1].state, UCCL_PATH_ACTIVE);
+	assert_int_not_equal(p.side[1].f.paths.list[2].state, UCCL_PATH_ACTIVE);
+	assert_int_equal(p.side[1].f.paths.nusable, 2);
+	carried = p.side[1].f.paths.list[0].tx_packets + p.side[1].f.paths.list[3].tx_packets;
 	assert_true(carried * 10 > p.side[1].stats.tx_packets * 8);
 	pair_fini(&p);
 }
@@ -1166,7 +1166,7 @@ static void probe__last_answer_first(void **state)
 	c.chunk_bytes = 4096;
 	c.mtu = 4096 + UCCL_HDR_LEN + UCCL_TAIL_MAX;
 	start(c);
-	flow_path_alive(tx(), 2, p.now);
+	uccl_paths_alive(&tx()->paths, 2, p.now);
 	pair_record(&p, 0, 3000);
 	pair_pump_one(&p, 0);
 	assert_int_equal(p.wire[0]->path, 0);
@@ -1180,7 +1180,7 @@ static void probe__last_answer_first(void **state)
 	assert_int_equal(p.wire[0]->path, 0);
 	assert_int_equal(p.wire[1]->path, 2);
 	/* Nothing is known to work any more. */
-	assert_int_equal(tx()->ncontrol, 0);
+	assert_int_equal(tx()->paths.ncontrol, 0);
 	pair_fini(&p);
 }
 
@@ -1188,13 +1188,13 @@ static void probe__last_answer_first(void **state)
 
 static struct uccl_path *path(uint16_t i)
 {
-	return &tx()->paths[i];
+	return &tx()->paths.list[i];
 }
 
 static void start_later(void)
 {
 	start(pair_direct());
-	tx()->cfg.write_later = true;
+	tx()->cfg.write_later = tx()->paths.write_later = true;
 	for (uint16_t i = 0; i < tx()->cfg.paths_tx; i++)
 		path(i)->write = UCCL_WRITE_OFF;
 }
@@ -1340,7 +1340,7 @@ static void writes__renewed_with_the_label(void **state)
 	path(1)->write = UCCL_WRITE_ON;
 	path(1)->state = UCCL_PATH_QUARANTINE;
 	path(1)->until = p.now + US;
-	flow_path_refresh(tx());
+	uccl_paths_refresh(&tx()->paths);
 	p.now += 2 * US;
 	uccl_flow_expire(tx(), p.now);
 	assert_int_equal(path(1)->state, UCCL_PATH_PROBATION);

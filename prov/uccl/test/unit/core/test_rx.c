@@ -583,7 +583,7 @@ static void rx_probe__unheard(void **state)
 	(void)state;
 	c.paths = 8;
 	start(c);
-	flow_path_alive(rx(), 5, p.now);
+	uccl_paths_alive(&rx()->paths, 5, p.now);
 	p.now += MS;
 	assert_int_equal(answers(NULL, &paths), 1);
 	/* At once again: it cannot have heard yet. */
@@ -594,7 +594,7 @@ static void rx_probe__unheard(void **state)
 	p.now += 3 * MS;
 	assert_int_equal(answers(NULL, &paths), 2);
 	assert_int_equal(__builtin_popcount(paths), 2);
-	assert_int_equal(rx()->ncontrol, 0);
+	assert_int_equal(rx()->paths.ncontrol, 0);
 	assert_int_equal(p.side[1].stats.rerolled, 0);
 	for (int i = 0; i < 8; i++) {
 		p.now += 3 * MS;
@@ -609,12 +609,12 @@ static void rx_probe__unheard(void **state)
 	p.now += 3 * MS;
 	a = pair_ack(&p, 1, p.cfg.csn[1]);
 	a.npaths = 1;
-	a.paths[0] = (struct uccl_ack_path){.path = 3, .seq = rx()->paths[3].next_seq - 1, .echo = uccl_ts(p.now)};
-	rx()->paths[3].fresh_seq = 1;
+	a.paths[0] = (struct uccl_ack_path){.path = 3, .seq = rx()->paths.list[3].next_seq - 1, .echo = uccl_ts(p.now)};
+	rx()->paths.list[3].fresh_seq = 1;
 	assert_int_equal(answers(&a, &paths), 1);
-	assert_int_equal(rx()->unheard, 0);
-	assert_int_equal(rx()->ncontrol, 1);
-	assert_int_equal(rx()->control[0], 3);
+	assert_int_equal(rx()->paths.unheard, 0);
+	assert_int_equal(rx()->paths.ncontrol, 1);
+	assert_int_equal(rx()->paths.control[0], 3);
 	pair_fini(&p);
 }
 
@@ -626,7 +626,7 @@ static void rx_probe__unheard_since_the_same_instant(void **state)
 	(void)state;
 	start(pair_packets());
 	p.now += MS;
-	flow_path_alive(rx(), 3, p.now);
+	uccl_paths_alive(&rx()->paths, 3, p.now);
 	assert_int_equal(answers(NULL, &paths), 1);
 	p.now += 3 * MS;
 	assert_int_equal(answers(NULL, &paths), 2);
@@ -642,8 +642,8 @@ static void rx_probe__unheard_on_one_path(void **state)
 	(void)state;
 	c.paths = 2;
 	start(c);
-	rx()->cfg.paths_tx = 1;
-	rx()->nusable = 1;
+	rx()->cfg.paths_tx = rx()->paths.n = 1;
+	rx()->paths.nusable = 1;
 	for (int i = 0; i < 6; i++) {
 		assert_int_equal(answers(NULL, &paths), 1);
 		p.now += 3 * MS;

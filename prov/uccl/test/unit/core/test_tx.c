@@ -314,13 +314,13 @@ static void tx_packet__numbers_per_path(void **state)
 
 		assert_int_equal(p.wire[i]->path, path);
 		assert_int_equal(p.wire[i]->h.path, path);
-		assert_int_equal(p.wire[i]->label, f->paths[path].label);
+		assert_int_equal(p.wire[i]->label, f->paths.list[path].label);
 		assert_int_equal(p.wire[i]->h.pseq, 1 + i / 32 * 8 + i % 8);
 		assert_int_equal(p.wire[i]->h.csn, (uint32_t)p.cfg.csn[0] + i);
 	}
-	assert_int_equal(f->paths[1].tx_packets, 32);
-	assert_int_equal(f->paths[1].tx_bytes, 32 * KIB);
-	assert_int_equal(f->paths[1].inflight, 32 * KIB);
+	assert_int_equal(f->paths.list[1].tx_packets, 32);
+	assert_int_equal(f->paths.list[1].tx_bytes, 32 * KIB);
+	assert_int_equal(f->paths.list[1].inflight, 32 * KIB);
 	pair_fini(&p);
 }
 
@@ -1168,7 +1168,7 @@ static void tx_desc__where_it_answered(void **state)
 		pair_pump_one(&p, 0);
 		k = p.wire[0];
 		assert_int_equal(k->h.type, UCCL_PKT_DESC);
-		there += p.side[0].f.paths[k->path].control;
+		there += p.side[0].f.paths.list[k->path].control;
 		assert_true(pair_finish(&p, 10 * MS));
 	}
 	/* All but the first, of which nothing is known, and one in eight. */
@@ -2037,8 +2037,8 @@ static void tx_control_path__answering_ones(void **state)
 	c.paths = 8;
 	start(c);
 	f = &p.side[0].f;
-	flow_path_alive(f, 2, p.now);
-	flow_path_alive(f, 6, p.now);
+	uccl_paths_alive(&f->paths, 2, p.now);
+	uccl_paths_alive(&f->paths, 6, p.now);
 	for (int i = 0; i < 160; i++) {
 		f->close.ack_due = true;
 		assert_int_equal(pair_pump_one(&p, 0), 1);
@@ -2064,7 +2064,7 @@ static void tx_ack__not_paid_by_a_doubtful_path(void **state)
 	pair_pump_one(&p, 1);
 	pair_arrive(&p, 0);
 	for (int i = 0; i < 3; i++)
-		flow_path_loss(f, 3, false, p.now);
+		uccl_paths_loss(&f->paths, 3, false, uccl_flow_rto(f), p.now);
 	f->owed.now = true;
 	assert_int_equal(pair_pump_one(&p, 0), 2);
 	assert_int_equal(p.wire[0]->h.type, UCCL_PKT_PROBE);
@@ -2095,7 +2095,7 @@ static void tx_rtx_path__lately_answered(void **state)
 	do {
 		/* Several events may fall into one tick of the clock, each with news of other paths. */
 		for (uint32_t i = 0; i < c.paths; i++)
-			if (f->paths[i].control || !f->ncontrol)
+			if (f->paths.list[i].control || !f->paths.ncontrol)
 				control[i] = uccl_ts(p.now);
 		assert_true(pair_step(&p));
 		for (uint32_t i = 0; i < p.nwire; i++) {
@@ -2103,7 +2103,8 @@ static void tx_rtx_path__lately_answered(void **state)
 
 			if (k->h.type != UCCL_PKT_CHUNK || !(k->h.flags & UCCL_FLAG_RTX) || k->h.ts != uccl_ts(p.now))
 				continue;
-			assert_true(f->paths[k->path].control || !f->ncontrol || control[k->path] == k->h.ts);
+			assert_true(f->paths.list[k->path].control || !f->paths.ncontrol ||
+				    control[k->path] == k->h.ts);
 			again++;
 		}
 	} while (again < 100);
@@ -2147,8 +2148,8 @@ static void tx_rtx_path__where_it_answered(void **state)
 		if (k->h.type != UCCL_PKT_CHUNK)
 			continue;
 		if (flow_sent(f, uccl_seq_expand(f->una, k->h.csn, 32))->timed_out && there < 64)
-			assert_int_equal(k->path, f->alive_path);
-		there += k->path == f->alive_path;
+			assert_int_equal(k->path, f->paths.alive);
+		there += k->path == f->paths.alive;
 	}
 	assert_true(there >= 64 && there < 150);
 	assert_true(pair_finish(&p, 100 * MS));

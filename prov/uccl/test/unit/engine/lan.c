@@ -658,7 +658,7 @@ void lan_header_last(struct lan *l, int i, int j, uint8_t hdr[UCCL_HDR_LEN])
 	const struct conn *c = lan_conn(l, i, j);
 	struct uccl_hdr h = {.type = UCCL_PKT_PROBE, .token = c->hs.token_remote};
 
-	h.pseq = c->peer.flow.paths[0].next_seq - 1;
+	h.pseq = c->peer.flow.paths.list[0].next_seq - 1;
 	uccl_hdr_encode(hdr, &h);
 }
 

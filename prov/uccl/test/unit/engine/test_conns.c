@@ -376,7 +376,7 @@ static void half__takes_little(void **state)
 	c = conn_find(e, &a.nic, a.incarnation);
 	/* What handshakes grant is less and less. */
 	assert_true(TAILQ_LAST(&e->half, conn_list)->hs.mine.slots <= 2);
-	assert_null(c->peer.flow.paths);
+	assert_null(c->peer.flow.paths.list);
 	assert_ptr_equal(TAILQ_FIRST(&e->conns), lan_conn(l, 1, 0));
 	assert_null(TAILQ_NEXT(lan_conn(l, 1, 0), all));
 	/* Nobody looks after them. */

@@ -77,10 +77,10 @@ static void report__path_states(void **state)
 	for (uint8_t i = 0; i < uccl_array_len(word); i++) {
 		char line[64];
 
-		lan_conn(l, 0, 1)->peer.flow.paths[1].state = i;
+		lan_conn(l, 0, 1)->peer.flow.paths.list[1].state = i;
 		uccl_engine_report(l->node[0].e, text, sizeof(text), l->now);
 		assert_true(snprintf(line, sizeof(line), "label %u %s: packets",
-				     lan_conn(l, 0, 1)->peer.flow.paths[1].label, word[i]) < (int)sizeof(line));
+				     lan_conn(l, 0, 1)->peer.flow.paths.list[1].label, word[i]) < (int)sizeof(line));
 		assert_non_null(strstr(text, line));
 	}
 	lan_free(l);

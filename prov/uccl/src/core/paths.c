@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "core/paths.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "core/times.h"
+
+/* A path is suspected after this many losses in a row while others moved. PROTOCOL R17 */
+#define PATH_LOSSES_MAX 3
+/*
+ * Of so many paths each carries something too seldom to wait for three: a dead eighth of 256 would take 25 MB to be
+ * found. To be without one of them for a round trip costs nothing.
+ */
+#define PATHS_MANY 32
+/* Longer than what control packets and probes are: that these come through says nothing of it. */
+#define PATH_LONG 512
+/* So many times in a row is a path left for it. PROTOCOL R102 */
+#define PATH_LONG_LOSSES_MAX 3
+/* A path carries no direct writes any more after so many losses of them in a row. PROTOCOL R84 */
+#define WRITE_LOSSES_MAX 3
+/* One in so many control packets leaves on any path in service. */
+#define CONTROL_OTHERS 8
+
+void uccl_paths_refresh(struct uccl_paths *s)
+{
+	uint16_t n = 0;
+
+	s->at = UCCL_NEVER;
+	for (uint16_t i = 0; i < s->n; i++) {
+		if (uccl_path_usable(&s->list[i]))
+			s->usable[n++] = i;
+		else
+			s->at = uccl_min(s->at, s->list[i].until);
+	}
+	for (uint16_t i = 0; !n && i < s->n; i++)
+		if (s->list[i].state != UCCL_PATH_QUARANTINE)
+			s->usable[n++] = i;
+	for (uint16_t i = 0; !n && i < s->n; i++)
+		s->usable[i] = i;
+	s->nusable = n ? n : s->n;
+	uccl_burst_end(&s->burst);
+}
+
+bool uccl_paths_init(struct uccl_paths *s, const struct uccl_paths_cfg *cfg)
+{
+	memset(s, 0, sizeof(*s));
+	s->n = cfg->n;
+	s->labels = cfg->labels;
+	s->write_later = cfg->write_later;
+	s->stats = cfg->stats;
+	s->ops = cfg->ops;
+	s->list = calloc(cfg->n, sizeof(*s->list));
+	s->usable = calloc(cfg->n, sizeof(*s->usable));
+	if (!s->list || !s->usable)
+		return false;
+	for (uint16_t i = 0; i < cfg->n; i++) {
+		uccl_path_init(&s->list[i], (uint16_t)((cfg->first_label + i) % cfg->labels));
+		s->list[i].write = cfg->writes && !cfg->write_later ? UCCL_WRITE_ON : UCCL_WRITE_OFF;
+	}
+	s->next_label = (uint16_t)((cfg->first_label + cfg->n) % cfg->labels);
+	uccl_paths_refresh(s);
+	return true;
+}
+
+void uccl_paths_fini(struct uccl_paths *s)
+{
+	free(s->list);
+	free(s->usable);
+	s->list = NULL;
+	s->usable = NULL;
+}
+
+void uccl_paths_reroll(struct uccl_paths *s, uint16_t path)
+{
+	s->list[path].label = s->next_label;
+	s->list[path].fresh_seq = s->list[path].next_seq;
+	s->list[path].ask_ns = 0;
+	s->next_label = (uint16_t)((s->next_label + 1) % s->labels);
+	s->list[path].rerolls++;
+	s->stats->rerolled++;
+}
+
+void uccl_paths_probe(struct uccl_paths *s, uint16_t path)
+{
+	s->probes_due += !s->list[path].probe_due;
+	s->list[path].probe_due = true;
+}
+
+/* The NIC makes the path anew for writes; then one of them has to show that it works, the later the more often not. */
+static void write_renew(struct uccl_paths *s, uint16_t path, uint64_t now)
+{
+	struct uccl_path *p = &s->list[path];
+
+	if (!s->write_later || p->write == UCCL_WRITE_OFF)
+		return;
+	if (p->write == UCCL_WRITE_TRYING && p->write_strikes < 8)
+		p->write_strikes++;
+	p->write = UCCL_WRITE_OFF;
+	p->write_losses = 0;
+	s->stats->write_renewed++;
+	s->ops->renew(s, path, now);
+}
+
+void uccl_paths_write_lost(struct uccl_paths *s, uint16_t path, uint64_t csn, uint64_t now)
+{
+	struct uccl_path *p = &s->list[path];
+
+	/* A later one came: the path works. */
+	if (csn < p->acked_csn)
+		return;
+	if (p->write_losses < UINT8_MAX)
+		p->write_losses++;
+	if (p->write == UCCL_WRITE_TRYING || p->write_losses >= WRITE_LOSSES_MAX)
+		write_renew(s, path, now);
+}
+
+void uccl_paths_write_seen(struct uccl_paths *s, uint16_t path, uint64_t csn)
+{
+	struct uccl_path *p = &s->list[path];
+
+	p->write_losses = 0;
+	/* What was written before tells of what the path was before. */
+	if (p->write != UCCL_WRITE_TRYING || csn < p->write_csn)
+		return;
+	p->write = UCCL_WRITE_ON;
+	p->write_strikes = 0;
+}
+
+static void control_add(struct uccl_paths *s, uint16_t path)
+{
+	uint8_t i = s->control_old;
+
+	if (s->ncontrol < UCCL_CONTROL_PATHS) {
+		i = s->ncontrol++;
+	} else {
+		s->list[s->control[i]].control = false;
+		s->control_old = (uint8_t)((i + 1) % UCCL_CONTROL_PATHS);
+	}
+	s->control[i] = path;
+	s->list[path].control = true;
+}
+
+static void control_remove(struct uccl_paths *s, uint16_t path)
+{
+	for (uint8_t i = 0; s->list[path].control && i < s->ncontrol; i++)
+		if (s->control[i] == path) {
+			s->control[i] = s->control[--s->ncontrol];
+			s->list[path].control = false;
+		}
+}
+
+void uccl_paths_forget(struct uccl_paths *s)
+{
+	while (s->ncontrol)
+		control_remove(s, s->control[0]);
+}
+
+void uccl_paths_unheard(struct uccl_paths *s)
+{
+	if (s->unheard < UINT16_MAX)
+		s->unheard++;
+	if (s->unheard > 1)
+		uccl_paths_forget(s);
+}
+
+static void path_state(struct uccl_paths *s, struct uccl_path *p, enum uccl_path_state state, uint64_t until,
+		       uint64_t now)
+{
+	s->ops->changed(s, (uint16_t)(p - s->list), state, now);
+	p->state = (uint8_t)state;
+	p->until = until;
+	p->losses = 0;
+	if (state != UCCL_PATH_ACTIVE)
+		p->fresh_seq = p->next_seq;
+}
+
+static void path_quarantine(struct uccl_paths *s, struct uccl_path *p, uint64_t rto_ns, uint64_t now)
+{
+	path_state(s, p, UCCL_PATH_QUARANTINE, now + (rto_ns << p->strikes), now);
+	if (p->strikes < 8)
+		p->strikes++;
+	s->stats->quarantined++;
+}
+
+/* The time-out of a path that may be slower than most. */
+static uint64_t path_rto(const struct uccl_path *p, uint64_t rto_ns)
+{
+	uint64_t rto = p->srtt_ns ? p->srtt_ns + 4 * p->rttvar_ns + UCCL_ACK_DELAY_NS : 0;
+
+	return uccl_clamp(rto, rto_ns, UCCL_RTO_MAX_NS);
+}
+
+/* `n` losses more; `most` of them in a row are suspicious. */
+static void path_losses(struct uccl_paths *s, uint16_t path, uint32_t n, uint32_t most, uint64_t rto_ns,
+			uint64_t now)
+{
+	struct uccl_path *p = &s->list[path];
+
+	p->losses = (uint8_t)uccl_min(p->losses + n, UINT8_MAX);
+	if (p->state != UCCL_PATH_ACTIVE || p->losses < most || s->nusable < 2)
+		return;
+	path_state(s, p, UCCL_PATH_SUSPECT, now + path_rto(p, rto_ns), now);
+	control_remove(s, path);
+	uccl_paths_probe(s, path);
+	uccl_paths_refresh(s);
+}
+
+void uccl_paths_overdue(struct uccl_paths *s, uint64_t reported_ns, uint64_t rto_ns, uint64_t now)
+{
+	s->control_at = reported_ns + rto_ns / 2;
+	for (uint16_t i = 0; i < s->n; i++) {
+		struct uccl_path *p = &s->list[i];
+
+		if (!p->ask_ns || reported_ns < p->ask_ns + rto_ns)
+			continue;
+		p->ask_ns = 0;
+		control_remove(s, i);
+		/* Reports name twelve paths at a time, so of many one says little. */
+		path_losses(s, i, 1, PATH_LOSSES_MAX, rto_ns, now);
+	}
+}
+
+void uccl_paths_loss(struct uccl_paths *s, uint16_t path, bool silent, uint64_t rto_ns, uint64_t now)
+{
+	path_losses(s, path, silent ? PATH_LOSSES_MAX : 1, s->nusable < PATHS_MANY ? PATH_LOSSES_MAX : 1, rto_ns,
+		    now);
+}
+
+void uccl_paths_long_lost(struct uccl_paths *s, uint16_t path, uint32_t len, uint64_t sent_ns, uint64_t rto_ns,
+			  uint64_t now)
+{
+	struct uccl_path *p = &s->list[path];
+
+	if (len <= PATH_LONG || sent_ns < p->long_ns)
+		return;
+	p->long_ns = now;
+	if (p->long_losses < UINT8_MAX)
+		p->long_losses++;
+	if (p->long_losses < PATH_LONG_LOSSES_MAX || s->nusable < 2 ||
+	    (p->state != UCCL_PATH_ACTIVE && p->state != UCCL_PATH_SUSPECT))
+		return;
+	control_remove(s, path);
+	path_quarantine(s, p, rto_ns, now);
+	uccl_paths_refresh(s);
+}
+
+void uccl_paths_long_acked(struct uccl_paths *s, uint16_t path, uint32_t len)
+{
+	if (len > PATH_LONG)
+		s->list[path].long_losses = 0;
+}
+
+void uccl_paths_alive(struct uccl_paths *s, uint16_t path, uint64_t arrived)
+{
+	struct uccl_path *p = &s->list[path];
+
+	s->reacted_ns = arrived;
+	s->unheard = 0;
+	/* What was sent before tells of the label before, or of better times. */
+	if ((int32_t)(p->acked_seq - p->fresh_seq) < 0)
+		return;
+	p->fresh_seq = p->acked_seq;
+	p->losses = 0;
+	if (p->ask_ns && (int32_t)(p->acked_seq - p->ask_seq) >= 0)
+		p->ask_ns = 0;
+	s->alive = path;
+	if (p->state != UCCL_PATH_ACTIVE) {
+		if (p->state == UCCL_PATH_PROBATION) {
+			p->srtt_ns = 0;
+			if (p->strikes)
+				p->strikes--;
+		}
+		path_state(s, p, UCCL_PATH_ACTIVE, 0, arrived);
+		uccl_paths_refresh(s);
+	}
+	if (!p->control && p->state == UCCL_PATH_ACTIVE)
+		control_add(s, path);
+}
+
+/*
+ * Quarantine ends: a new label, on probation. Suspicion or probation ends without an answer: quarantine, the longer the
+ * more often.
+ */
+void uccl_paths_expire(struct uccl_paths *s, uint64_t rto_ns, uint64_t now)
+{
+	for (uint16_t i = 0; i < s->n; i++) {
+		struct uccl_path *p = &s->list[i];
+
+		if (uccl_path_usable(p) || now < p->until)
+			continue;
+		if (p->state == UCCL_PATH_QUARANTINE) {
+			uccl_paths_reroll(s, i);
+			/* Another label on another path, perhaps: one more such time, and it is left. */
+			p->long_losses = PATH_LONG_LOSSES_MAX - 1;
+			p->long_ns = now;
+			write_renew(s, i, now);
+			path_state(s, p, UCCL_PATH_PROBATION, now + 2 * rto_ns, now);
+			uccl_paths_probe(s, i);
+		} else {
+			path_quarantine(s, p, rto_ns, now);
+		}
+	}
+	uccl_paths_refresh(s);
+}
+
+uint16_t uccl_paths_next(struct uccl_paths *s)
+{
+	s->control_rr = (uint16_t)((s->control_rr + 1) % s->nusable);
+	return s->usable[s->control_rr];
+}
+
+void uccl_paths_keepalive(struct uccl_paths *s)
+{
+	s->control_rr = (uint16_t)((s->control_rr + 1) % s->n);
+	uccl_paths_probe(s, s->control_rr);
+}
+
+uint16_t uccl_paths_take_probe(struct uccl_paths *s)
+{
+	for (uint16_t i = 0; s->probes_due && i < s->n; i++)
+		if (s->list[i].probe_due) {
+			s->list[i].probe_due = false;
+			s->probes_due--;
+			return i;
+		}
+	return UCCL_PATHS_MAX;
+}
+
+uint16_t uccl_paths_control(struct uccl_paths *s)
+{
+	if (s->unheard > 1) {
+		/* Nothing comes through: any path may be the one that does, and then any label. PROTOCOL R57 */
+		s->control_rr = (uint16_t)((s->control_rr + 1) % s->n);
+		if (s->unheard > s->n / 2 + 2u)
+			uccl_paths_reroll(s, s->control_rr);
+		return s->control_rr;
+	}
+	if (s->ncontrol && ++s->control_turn % CONTROL_OTHERS)
+		return uccl_paths_control_next(s);
+	return uccl_paths_next(s);
+}
+
+uint16_t uccl_paths_control_next(struct uccl_paths *s)
+{
+	s->control_next = (uint8_t)((s->control_next + 1) % s->ncontrol);
+	return s->control[s->control_next];
+}
+
+static bool write_may(const struct uccl_path *p, uint64_t now)
+{
+	return p->write == UCCL_WRITE_ON || (p->write == UCCL_WRITE_TRIAL && now >= p->write_until);
+}
+
+uint32_t uccl_paths_writes_may(const struct uccl_paths *s, uint32_t most, uint64_t now)
+{
+	uint32_t n = 0;
+
+	for (uint16_t i = 0; i < s->nusable; i++) {
+		const struct uccl_path *p = &s->list[s->usable[i]];
+
+		if (p->write == UCCL_WRITE_ON)
+			return most;
+		n += write_may(p, now);
+	}
+	return (uint32_t)uccl_min(n, most);
+}
+
+uint16_t uccl_paths_for_write(struct uccl_paths *s, uint16_t path, uint64_t now)
+{
+	for (uint16_t i = 0; i <= s->nusable; i++) {
+		if (write_may(&s->list[path], now))
+			return path;
+		s->write_rr = (uint16_t)((s->write_rr + 1) % s->nusable);
+		path = s->usable[s->write_rr];
+	}
+	return UCCL_PATHS_MAX;
+}
+
+void uccl_paths_writes(struct uccl_paths *s, uint16_t path, bool on, uint64_t rto_ns, uint64_t now)
+{
+	struct uccl_path *p = &s->list[path];
+
+	p->write_losses = 0;
+	p->write = on ? UCCL_WRITE_TRIAL : UCCL_WRITE_OFF;
+	if (on)
+		p->write_until = p->write_strikes ? now + (rto_ns << p->write_strikes) : now;
+}
+
+const char *uccl_paths_check(const struct uccl_paths *s)
+{
+	uint32_t due = 0, control = 0, active = 0;
+
+	for (uint16_t i = 0; i < s->n; i++) {
+		const struct uccl_path *p = &s->list[i];
+
+		due += p->probe_due;
+		control += p->control;
+		active += p->state == UCCL_PATH_ACTIVE;
+		if (p->state != UCCL_PATH_ACTIVE && (p->control || p->until < s->at))
+			return "a path out of service is used, or has no timer";
+	}
+	for (uint8_t i = 0; i < s->ncontrol; i++)
+		if (!s->list[s->control[i]].control)
+			return "list of paths for control";
+	if (due != s->probes_due || control != s->ncontrol)
+		return "count of probes or of paths for control";
+	if (!s->nusable || (active && active != s->nusable))
+		return "paths in service";
+	return NULL;
+}

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* The paths of a flow alone: what the peer reports is made up. What a flow makes of them is in test_flow. */
+#include "core/paths.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/units.h"
+
+#define N 16
+#define LABELS 40
+#define MS UCCL_NS_PER_MS
+#define RTO (2 * MS)
+
+static struct uccl_paths s;
+static struct uccl_stats stats;
+static uint32_t changes, renews;
+
+static void changed(struct uccl_paths *p, uint16_t path, enum uccl_path_state state, uint64_t now)
+{
+	assert_ptr_equal(p, &s);
+	assert_true(path < N && state <= UCCL_PATH_PROBATION && now);
+	changes++;
+}
+
+static void renew(struct uccl_paths *p, uint16_t path, uint64_t now)
+{
+	assert_ptr_equal(p, &s);
+	assert_true(path < N && now);
+	renews++;
+}
+
+static void begin(bool writes, bool later)
+{
+	static const struct uccl_paths_ops ops = {.changed = changed, .renew = renew};
+	struct uccl_paths_cfg cfg = {
+		.n = N,
+		.labels = LABELS,
+		.first_label = LABELS - 2,
+		.writes = writes,
+		.write_later = later,
+		.stats = &stats,
+		.ops = &ops,
+	};
+
+	stats = (struct uccl_stats){0};
+	changes = renews = 0;
+	assert_true(uccl_paths_init(&s, &cfg));
+}
+
+static void end(void)
+{
+	assert_null(uccl_paths_check(&s));
+	uccl_paths_fini(&s);
+}
+
+/* A packet leaves on this path, and is reported. */
+static void answer(uint16_t path, uint64_t now)
+{
+	uint32_t seq = uccl_path_sent(&s.list[path], 8);
+
+	assert_true(uccl_path_acked(&s.list[path], seq));
+	uccl_paths_alive(&s, path, now);
+}
+
+static void init__all_in_service(void **state)
+{
+	(void)state;
+	begin(false, false);
+	assert_int_equal(s.nusable, N);
+	assert_int_equal(s.at, UCCL_NEVER);
+	for (uint16_t i = 0; i < N; i++) {
+		assert_int_equal(s.list[i].label, (LABELS - 2 + i) % LABELS);
+		assert_int_equal(s.list[i].write, UCCL_WRITE_OFF);
+	}
+	assert_int_equal(s.next_label, N - 2);
+	end();
+}
+
+/* Three losses in a row make a suspect, its silence a quarantine; then it is tried with another label. PROTOCOL R17 */
+static void loss__to_quarantine_and_back(void **state)
+{
+	uint64_t now = 100 * MS;
+
+	(void)state;
+	begin(false, false);
+	for (int i = 0; i < 2; i++)
+		uccl_paths_loss(&s, 3, false, RTO, now);
+	assert_int_equal(s.nusable, N);
+	uccl_paths_loss(&s, 3, false, RTO, now);
+	assert_int_equal(s.list[3].state, UCCL_PATH_SUSPECT);
+	assert_int_equal(s.nusable, N - 1);
+	assert_int_equal(s.at, now + RTO);
+	assert_int_equal(uccl_paths_take_probe(&s), 3);
+	assert_int_equal(uccl_paths_take_probe(&s), UCCL_PATHS_MAX);
+	now = s.at;
+	uccl_paths_expire(&s, RTO, now);
+	assert_int_equal(s.list[3].state, UCCL_PATH_QUARANTINE);
+	assert_int_equal(stats.quarantined, 1);
+	now = s.at;
+	uccl_paths_expire(&s, RTO, now);
+	assert_int_equal(s.list[3].state, UCCL_PATH_PROBATION);
+	assert_int_equal(s.list[3].label, N - 2);
+	assert_int_equal(stats.rerolled, 1);
+	assert_int_equal(uccl_paths_take_probe(&s), 3);
+	answer(3, now + MS);
+	assert_int_equal(s.list[3].state, UCCL_PATH_ACTIVE);
+	assert_int_equal(s.nusable, N);
+	assert_int_equal(changes, 4);
+	end();
+}
+
+/* Silence through a whole time-out is enough. */
+static void loss__silent(void **state)
+{
+	(void)state;
+	begin(false, false);
+	uccl_paths_loss(&s, 0, true, RTO, MS);
+	assert_int_equal(s.list[0].state, UCCL_PATH_SUSPECT);
+	answer(0, 2 * MS);
+	assert_int_equal(s.list[0].state, UCCL_PATH_ACTIVE);
+	assert_int_equal(uccl_paths_take_probe(&s), 0);
+	end();
+}
+
+/* PROTOCOL R102 */
+static void long_lost__round_by_round(void **state)
+{
+	(void)state;
+	begin(false, false);
+	/* All of one round trip. */
+	for (int i = 0; i < 9; i++)
+		uccl_paths_long_lost(&s, 1, 4000, MS, RTO, 2 * MS);
+	assert_int_equal(s.list[1].state, UCCL_PATH_ACTIVE);
+	uccl_paths_long_lost(&s, 1, 4000, 3 * MS, RTO, 4 * MS);
+	uccl_paths_long_lost(&s, 1, 100, 5 * MS, RTO, 6 * MS); /* short */
+	assert_int_equal(s.list[1].state, UCCL_PATH_ACTIVE);
+	uccl_paths_long_lost(&s, 1, 4000, 5 * MS, RTO, 6 * MS);
+	assert_int_equal(s.list[1].state, UCCL_PATH_QUARANTINE);
+	uccl_paths_long_acked(&s, 1, 100);
+	assert_int_equal(s.list[1].long_losses, 3);
+	uccl_paths_long_acked(&s, 1, 4000);
+	assert_int_equal(s.list[1].long_losses, 0);
+	end();
+}
+
+/* Those that were reported last carry control packets, the others one in eight. PROTOCOL R56 */
+static void control__reported_ones(void **state)
+{
+	uint32_t others = 0;
+
+	(void)state;
+	begin(false, false);
+	for (uint16_t i = 0; i < UCCL_CONTROL_PATHS + 2; i++)
+		answer(i, MS);
+	assert_int_equal(s.ncontrol, UCCL_CONTROL_PATHS);
+	assert_false(s.list[0].control || s.list[1].control);
+	assert_true(s.list[2].control);
+	for (int i = 0; i < 800; i++)
+		others += !s.list[uccl_paths_control(&s)].control;
+	assert_in_range(others, 20, 100);
+	uccl_paths_forget(&s);
+	assert_int_equal(s.ncontrol, 0);
+	end();
+}
+
+/* A control packet that left long before what is reported now counts as lost. PROTOCOL R56 */
+static void overdue__unreported(void **state)
+{
+	(void)state;
+	begin(false, false);
+	answer(2, MS);
+	uccl_path_sent(&s.list[2], 0);
+	uccl_path_asked(&s.list[2], 10 * MS);
+	uccl_paths_overdue(&s, 10 * MS + RTO - 1, RTO, 20 * MS);
+	assert_true(s.list[2].control);
+	assert_int_equal(s.list[2].losses, 0);
+	/* Not looked at again so soon. */
+	assert_false(uccl_paths_look(&s, 10 * MS + RTO));
+	assert_true(uccl_paths_look(&s, 11 * MS + RTO - 1));
+	uccl_paths_overdue(&s, 11 * MS + RTO, RTO, 20 * MS);
+	assert_false(s.list[2].control);
+	assert_int_equal(s.list[2].losses, 1);
+	end();
+}
+
+/* Nobody hears us: any path, then any label. PROTOCOL R57 */
+static void unheard__any_path(void **state)
+{
+	uint64_t met = 0;
+
+	(void)state;
+	begin(false, false);
+	answer(5, MS);
+	uccl_paths_unheard(&s);
+	assert_int_equal(s.ncontrol, 1);
+	uccl_paths_unheard(&s);
+	assert_int_equal(s.ncontrol, 0);
+	for (int i = 0; i < N; i++)
+		met |= 1ull << uccl_paths_control(&s);
+	assert_int_equal(met, (1ull << N) - 1);
+	assert_int_equal(stats.rerolled, 0);
+	for (int i = 0; i < N; i++)
+		uccl_paths_unheard(&s);
+	uccl_paths_control(&s);
+	assert_int_equal(stats.rerolled, 1);
+	answer(5, 2 * MS);
+	assert_int_equal(s.unheard, 0);
+	end();
+}
+
+/* A path that swallows writes is made anew, then tried with one. PROTOCOL R84 */
+static void writes__trial(void **state)
+{
+	struct uccl_path *p;
+
+	(void)state;
+	begin(true, true);
+	p = &s.list[4];
+	assert_int_equal(uccl_paths_writes_may(&s, 32, MS), 0);
+	assert_int_equal(uccl_paths_for_write(&s, 4, MS), UCCL_PATHS_MAX);
+	uccl_paths_writes(&s, 4, true, RTO, MS);
+	assert_int_equal(uccl_paths_writes_may(&s, 32, MS), 1);
+	assert_int_equal(uccl_paths_for_write(&s, 0, MS), 4);
+	uccl_path_wrote(p, 4096, 70);
+	assert_int_equal(p->write, UCCL_WRITE_TRYING);
+	assert_int_equal(uccl_paths_writes_may(&s, 32, MS), 0);
+	uccl_paths_write_lost(&s, 4, 70, 2 * MS);
+	assert_int_equal(renews, 1);
+	assert_int_equal(p->write, UCCL_WRITE_OFF);
+	/* It failed once: the next trial waits. */
+	uccl_paths_writes(&s, 4, true, RTO, 3 * MS);
+	assert_int_equal(p->write_until, 3 * MS + 2 * RTO);
+	assert_int_equal(uccl_paths_writes_may(&s, 32, 3 * MS), 0);
+	uccl_path_wrote(p, 4096, 80);
+	uccl_paths_write_seen(&s, 4, 79);
+	assert_int_equal(p->write, UCCL_WRITE_TRYING);
+	uccl_paths_write_seen(&s, 4, 80);
+	assert_int_equal(p->write, UCCL_WRITE_ON);
+	assert_int_equal(uccl_paths_writes_may(&s, 32, 3 * MS), 32);
+	/* Three in a row. */
+	for (uint64_t csn = 81; csn < 84; csn++) {
+		assert_int_equal(renews, 1);
+		uccl_paths_write_lost(&s, 4, csn, 4 * MS);
+	}
+	assert_int_equal(renews, 2);
+	end();
+}
+
+static void burst__one_choice_for_many(void **state)
+{
+	struct uccl_burst b = {0};
+
+	(void)state;
+	assert_true(uccl_burst_over(&b, 1));
+	assert_int_equal(uccl_burst_size(&b, 8192), 8192);
+	uccl_burst_begin(&b, 7, 8192, true);
+	assert_true(uccl_burst_take_fresh(&b));
+	assert_false(uccl_burst_take_fresh(&b));
+	/* Short ones count as a kilobyte. */
+	for (int i = 0; i < 8; i++) {
+		assert_false(uccl_burst_over(&b, 8));
+		assert_int_equal(uccl_burst_take(&b, 8), 7);
+	}
+	assert_true(uccl_burst_over(&b, 8));
+	uccl_burst_plan(&b, 3000);
+	assert_int_equal(uccl_burst_size(&b, 8192), 3000);
+	uccl_burst_begin(&b, 1, 3000, false);
+	uccl_burst_align(&b, 2000, 2500);
+	assert_int_equal(b.left, 2000);
+	uccl_burst_align(&b, 4000, 2001);
+	assert_int_equal(b.left, 0);
+	uccl_burst_begin(&b, 1, 4000, false);
+	uccl_burst_end(&b);
+	assert_true(uccl_burst_over(&b, 1));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(init__all_in_service),
+		cmocka_unit_test(loss__to_quarantine_and_back),
+		cmocka_unit_test(loss__silent),
+		cmocka_unit_test(long_lost__round_by_round),
+		cmocka_unit_test(control__reported_ones),
+		cmocka_unit_test(overdue__unreported),
+		cmocka_unit_test(unheard__any_path),
+		cmocka_unit_test(writes__trial),
+		cmocka_unit_test(burst__one_choice_for_many),
+	};
+
+	return cmocka_run_group_tests_name("paths", tests, NULL, NULL);
+}
