@@ -14,8 +14,6 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <rdma/fi_errno.h>
@@ -23,7 +21,6 @@
 #include "base/log.h"
 #include "nic/ownfd.h"
 
-#define UDP_LABEL_QUEUE (64 << 10) /* bytes of a label's receive queue: room for some twenty ICMP errors */
 #define UDP_MTU_MIN 512
 #define UDP_V4_MAX 65507
 #define UDP_V6_MAX 65487
@@ -35,120 +32,6 @@
 #define UDP_RTO_MIN_NS (4 * UCCL_NS_PER_MS)
 /* Slots are a little more than a power of two apart: else the heads of all would share one set of the cache. */
 #define UDP_SLOT_STRIDE (UDP_RX_BYTES + 320)
-
-static bool option_set(int fd, int level, int name, int value)
-{
-	return !setsockopt(fd, level, name, &value, sizeof(value));
-}
-
-void uccl_udp_queue_set(int fd, int force, int plain, uint32_t bytes)
-{
-	if (!option_set(fd, SOL_SOCKET, force, (int)bytes))
-		option_set(fd, SOL_SOCKET, plain, (int)bytes);
-}
-
-/*
- * Nobody cuts our packets, and the kernel believes nothing of what anybody says of their length (RFC 4821, RFC 8899):
- * packets that the interface carries leave, and the news comes to us, who can tell whether it is ours.
- */
-static void mtu_discover_set(int family, int fd)
-{
-	option_set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);
-	if (family != AF_INET6)
-		return;
-	option_set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE);
-	option_set(fd, IPPROTO_IPV6, IPV6_DONTFRAG, 1);
-}
-
-uint64_t uccl_udp_now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
-	return (uint64_t)t.tv_sec * UCCL_NS_PER_S + (uint64_t)t.tv_nsec;
-}
-
-int uccl_udp_bind(const struct udp *u, const struct uccl_nic_addr *at, struct uccl_ports_walk *walk, bool beside)
-{
-	struct sockaddr_storage sa;
-	socklen_t len = uccl_ifaddr_to_sock(&sa, at, u->family);
-	static const struct uccl_ports any;
-	int fd, err;
-
-	fd = uccl_own_socket(u->family, SOCK_DGRAM | SOCK_NONBLOCK);
-	if (fd < 0)
-		return -errno;
-	if (u->family == AF_INET6)
-		option_set(fd, IPPROTO_IPV6, IPV6_V6ONLY, !uccl_ifaddr_is_any(at));
-	if (beside)
-		option_set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
-	err = uccl_ports_bind(fd, &sa, len, walk ? &u->ports : &any, walk);
-	if (err) {
-		uccl_own_close(fd);
-		return err;
-	}
-	return fd;
-}
-
-/* What to say when the range has no free port: it is the user's to enlarge it. */
-static void ports_short_say(const struct udp *u, const char *what)
-{
-	UCCL_LOG(UCCL_LOG_WARN,
-		 "FI_UCCL_PORTS=%u-%u: no port %s, all %u were tried; an endpoint needs 2 ports of this host at least, "
-		 "and up to %u with FI_UCCL_PATHS as it is",
-		 u->ports.first, u->ports.last, what, uccl_ports_count(&u->ports), 1u + u->nic.caps.labels);
-}
-
-/* Labels. */
-
-static int label_socket_open(const struct udp *u)
-{
-	struct uccl_ports_walk walk = uccl_ports_walk();
-	int fd = uccl_udp_bind(u, &u->local, &walk, false);
-
-	if (fd < 0)
-		return fd;
-	if (fd >= u->fd_limit && u->nsocks) {
-		uccl_own_close(fd);
-		return -FI_EMFILE;
-	}
-	option_set(fd, IPPROTO_IP, IP_RECVERR, 1);
-	if (u->family == AF_INET6)
-		option_set(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
-	mtu_discover_set(u->family, fd);
-	uccl_udp_queue_set(fd, SO_SNDBUFFORCE, SO_SNDBUF, UDP_TX_QUEUE);
-	/* Nobody answers to a label's port, what strays there must not pile up; but ICMP errors queue here too. */
-	option_set(fd, SOL_SOCKET, SO_RCVBUF, UDP_LABEL_QUEUE);
-	return fd;
-}
-
-static struct udp_sock *label_open(struct udp *u, uint16_t label)
-{
-	int fd = label_socket_open(u);
-
-	if (fd < 0) {
-		/* Packets flow on, with less entropy; the label stays with the socket it got. */
-		u->sock_of[label] = (int16_t)(label % u->nsocks);
-		UCCL_LOG(UCCL_LOG_INFO, "no socket for label %u, it shares one of the other %d: %s", label, u->nsocks,
-			 strerror(-fd));
-		if (fd == -FI_EADDRINUSE && !u->ports_short) {
-			u->ports_short = true;
-			ports_short_say(u, "left for another path");
-		}
-	} else {
-		u->sock[u->nsocks].fd = fd;
-		u->sock_of[label] = (int16_t)u->nsocks++;
-	}
-	return &u->sock[u->sock_of[label]];
-}
-
-struct udp_sock *uccl_udp_sock(struct udp *u, uint16_t label)
-{
-	label %= UDP_LABELS;
-	if (u->sock_of[label] < 0)
-		return label_open(u, label);
-	return &u->sock[u->sock_of[label]];
-}
 
 /* Operations. */
 
@@ -395,9 +278,9 @@ static int ports_open(struct udp *u, const struct uccl_nic_addr *at, bool livene
 static void rx_socket_tune(struct udp *u, const struct uccl_nic_attr *attr)
 {
 	uccl_udp_queue_set(u->rx_fd, SO_RCVBUFFORCE, SO_RCVBUF, attr->rx_bytes ? attr->rx_bytes : UDP_RX_DEFAULT);
-	u->gro = option_set(u->rx_fd, IPPROTO_UDP, UDP_GRO, 1);
+	u->gro = uccl_udp_option_set(u->rx_fd, IPPROTO_UDP, UDP_GRO, 1);
 	if (attr->timestamps)
-		u->timestamps = option_set(u->rx_fd, SOL_SOCKET, SO_TIMESTAMPNS, 1);
+		u->timestamps = uccl_udp_option_set(u->rx_fd, SOL_SOCKET, SO_TIMESTAMPNS, 1);
 }
 
 static void bank_init(struct udp *u, struct udp_bank *b, uint8_t *buffers)
@@ -461,27 +344,6 @@ static int caps_fill(struct udp *u, const struct uccl_nic_attr *attr, const stru
 	return 0;
 }
 
-/* The first label's socket exists from the start, so that there always is one to fall back on. */
-static int first_label_open(struct udp *u)
-{
-	struct rlimit limit;
-	socklen_t len = sizeof(int);
-	int fd, value;
-
-	memset(u->sock_of, 0xff, sizeof(u->sock_of));
-	u->fd_limit = 768;
-	if (!getrlimit(RLIMIT_NOFILE, &limit)) /* the last quarter is the application's */
-		u->fd_limit = (int)uccl_min(limit.rlim_cur / 4 * 3, 1 << 30);
-	fd = label_socket_open(u);
-	if (fd < 0)
-		return fd;
-	u->sock[u->nsocks].fd = fd;
-	u->sock_of[0] = (int16_t)u->nsocks++;
-	u->gso = !getsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &value, &len);
-	u->nic.caps.train_bytes = u->gso ? UCCL_TRAIN_BYTES : 0;
-	return 0;
-}
-
 /* An address to bind to, for the family that it has; the IPv6 wildcard also takes IPv4 if it can. */
 static int family_of(const struct uccl_nic_addr *at)
 {
@@ -534,7 +396,7 @@ int uccl_nic_udp_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic)
 	rx_socket_tune(u, attr);
 	err = caps_fill(u, attr, &place);
 	if (!err)
-		err = first_label_open(u);
+		err = uccl_udp_labels_open(u);
 	if (!err)
 		err = memory_alloc(u);
 	if (err)
@@ -543,7 +405,7 @@ int uccl_nic_udp_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic)
 	return 0;
 fail:
 	if (err == -FI_EADDRINUSE && uccl_ports_limited(&u->ports) && (!at.port || u->rx_fd >= 0))
-		ports_short_say(u, "is free");
+		uccl_udp_ports_short_say(u, "is free");
 	udp_close(&u->nic);
 	return err;
 }

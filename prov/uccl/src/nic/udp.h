@@ -174,18 +174,24 @@ static inline uint32_t uccl_udp_headers(const struct uccl_nic_addr *to)
 	return uccl_ifaddr_is_v4(to) ? UDP_V4_HEADERS : UDP_V6_HEADERS;
 }
 
-/* The transmit socket of a label, opened if need be; there always is one. udp.c */
+/* The transmit socket of a label, opened if need be; there always is one. udp_sock.c */
 struct udp_sock *uccl_udp_sock(struct udp *u, uint16_t label);
 /*
  * A UDP socket of the back end's family, bound to `at`; without a port there, to the next one of the walk. NULL: to
  * any, which is for sockets that send nothing. `beside`: with another one of ours, of which it is known. The descriptor
- * or a negative error. udp.c
+ * or a negative error. udp_sock.c
  */
 int uccl_udp_bind(const struct udp *u, const struct uccl_nic_addr *at, struct uccl_ports_walk *walk, bool beside);
-/* Wish for a queue of so many bytes, by the option that needs a privilege or by the other. udp.c */
+/* Wish for a queue of so many bytes, by the option that needs a privilege or by the other. udp_sock.c */
 void uccl_udp_queue_set(int fd, int force, int plain, uint32_t bytes);
-/* CLOCK_MONOTONIC_COARSE in ns: cheap, and good to some milliseconds. udp.c */
+/* CLOCK_MONOTONIC_COARSE in ns: cheap, and good to some milliseconds. udp_sock.c */
 uint64_t uccl_udp_now(void);
+/* False: the kernel has no such option, or does not let us. udp_sock.c */
+bool uccl_udp_option_set(int fd, int level, int name, int value);
+/* The first label, so that there always is one to fall back on. udp_sock.c */
+int uccl_udp_labels_open(struct udp *u);
+/* What to say when the range has no free port: it is the user's to enlarge it. udp_sock.c */
+void uccl_udp_ports_short_say(const struct udp *u, const char *what);
 
 /* Queue an event for rx(); one that is already waiting is not doubled. False: no room. udp_rx.c */
 bool uccl_udp_event(struct udp *u, const struct udp_event *event);
