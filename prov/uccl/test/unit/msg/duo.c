@@ -717,3 +717,58 @@ void duo_check(const uint8_t *buf, uint64_t len, uint32_t seed)
 		if (buf[i] != pattern(i, seed))
 			fail_msg("byte %llu of %llu is wrong", (unsigned long long)i, (unsigned long long)len);
 }
+
+const struct duo_comp *duo_expect(struct duo *d, int s, void *context, int err, uint64_t len)
+{
+	const struct duo_comp *c = duo_next(d, s);
+
+	assert_non_null(c);
+	assert_ptr_equal(c->context, context);
+	assert_int_equal(c->err, err);
+	assert_int_equal(c->len, len);
+	return c;
+}
+
+void duo_expect_from(struct duo *d, int s, void *context, int err, uint64_t len)
+{
+	const struct duo_comp *c = duo_next(d, s);
+
+	assert_non_null(c);
+	assert_ptr_equal(c->context, context);
+	assert_int_equal(c->err, err);
+	if (c->type == UCCL_OP_RECV)
+		assert_int_equal(c->len, len);
+	assert_ptr_equal(c->from, &d->side[s].peer);
+}
+
+void duo_quiet(struct duo *d)
+{
+	assert_null(duo_next(d, 0));
+	assert_null(duo_next(d, 1));
+}
+
+void duo_all_done(struct duo *d, int n)
+{
+	assert_int_equal(duo_waiting(d, 0), n);
+	for (int i = 0; i < n; i++)
+		assert_int_equal(duo_next(d, 0)->err, 0);
+	for (int s = 0; s < 2; s++) {
+		assert_int_equal(d->side[s].m.op_pool.used, 0);
+		assert_int_equal(d->side[s].m.rx_pool.used, 0);
+		assert_int_equal(d->side[s].m.serve_pool.used, 0);
+		assert_int_equal(d->side[s].m.reply_pool.used, 0);
+	}
+	duo_free(d);
+}
+
+enum duo_verdict duo_hold_all(struct duo *d, const struct duo_pkt *p)
+{
+	(void)d;
+	(void)p;
+	return DUO_HOLD;
+}
+
+struct uccl_env duo_eager_env(uint32_t mseq, uint64_t tag, uint64_t len)
+{
+	return (struct uccl_env){.flags = UCCL_ENV_TAGGED | UCCL_ENV_EAGER, .mseq = mseq, .tag = tag, .len = len};
+}

@@ -162,8 +162,19 @@ int duo_atomic(struct duo *d, int s, uint8_t type, uint8_t datatype, uint8_t ato
 const struct duo_comp *duo_next(struct duo *d, int s);
 /* Number of completions not looked at. */
 int duo_waiting(const struct duo *d, int s);
+/* The next completion of side s is this one. */
+const struct duo_comp *duo_expect(struct duo *d, int s, void *context, int err, uint64_t len);
+/* The same, with the other side as its peer; of what is sent the length is not looked at. */
+void duo_expect_from(struct duo *d, int s, void *context, int err, uint64_t len);
+/* Neither side has a completion. */
+void duo_quiet(struct duo *d);
+/* Side 0 has n completions, all good, and nothing is left in memory; ends both. */
+void duo_all_done(struct duo *d, int n);
+/* A filter. */
+enum duo_verdict duo_hold_all(struct duo *d, const struct duo_pkt *p);
 /* Hand a record straight to side s, as its flow would. */
 enum uccl_drop duo_deliver(struct duo *d, int s, uint8_t rtype, const uint8_t *rec, const void *data, uint32_t len);
+struct uccl_env duo_eager_env(uint32_t mseq, uint64_t tag, uint64_t len);
 enum uccl_drop duo_envelope(struct duo *d, int s, const struct uccl_env *env, const void *data, uint32_t len);
 enum uccl_drop duo_eager(struct duo *d, int s, uint32_t mseq, uint64_t off, uint64_t total, const void *data,
 			 uint32_t len);

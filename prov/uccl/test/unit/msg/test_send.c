@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "duo.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/units.h"
@@ -10,25 +9,6 @@
 #define SECOND UCCL_NS_PER_S
 
 static uint8_t src[1 << 18], dst[1 << 18];
-
-static void expect(struct duo *d, int s, void *context, int err, uint64_t len)
-{
-	const struct duo_comp *c = duo_next(d, s);
-
-	assert_non_null(c);
-	assert_ptr_equal(c->context, context);
-	assert_int_equal(c->err, err);
-	if (c->type == UCCL_OP_RECV)
-		assert_int_equal(c->len, len);
-	assert_ptr_equal(c->from, &d->side[s].peer);
-}
-
-static enum duo_verdict hold_all(struct duo *d, const struct duo_pkt *p)
-{
-	(void)d;
-	(void)p;
-	return DUO_HOLD;
-}
 
 static enum duo_verdict drop_rec_fin(struct duo *d, const struct duo_pkt *p)
 {
@@ -71,8 +51,8 @@ static void send__sizes(void **state)
 				assert_int_equal(duo_recv(d, 1, 0, dst, n, 0, 0, DUO_CTX(2)), 0);
 				duo_run(d, SECOND);
 			}
-			expect(d, 0, DUO_CTX(1), 0, 0);
-			expect(d, 1, DUO_CTX(2), 0, n);
+			duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
+			duo_expect_from(d, 1, DUO_CTX(2), 0, n);
 			duo_check(dst, n, i);
 			assert_int_equal(dst[n], 0xee);
 			assert_null(duo_next(d, 0));
@@ -93,7 +73,7 @@ static void send__eager_limit(void **state)
 	assert_int_equal(duo_send(d, 0, 0, src, DUO_EAGER, 0, DUO_CTX(1)), 0);
 	assert_int_equal(duo_send(d, 0, 0, src, DUO_EAGER + 1, 0, DUO_CTX(2)), 0);
 	duo_run(d, SECOND);
-	expect(d, 0, DUO_CTX(1), 0, 0);
+	duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
 	assert_null(duo_next(d, 0));
 	/* The first chunk of the second is all that came. */
 	assert_int_equal(d->side[1].m.unexpected_bytes, DUO_EAGER + DUO_CHUNK);
@@ -166,11 +146,11 @@ static void send__inject_copies(void **state)
 		assert_int_equal(duo_recv(d, 1, 0, dst, n, 0, 0, DUO_CTX(2)), 0);
 		assert_int_equal(duo_send(d, 0, UCCL_OPF_INJECT, src, n, 0, DUO_CTX(1)), 0);
 		/* Complete at once, and msg keeps what it needs. */
-		expect(d, 0, DUO_CTX(1), 0, 0);
+		duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
 		assert_int_equal(d->side[0].m.op_pool.used, 1);
 		memset(src, 0, n);
 		duo_run(d, SECOND);
-		expect(d, 1, DUO_CTX(2), 0, n);
+		duo_expect_from(d, 1, DUO_CTX(2), 0, n);
 		duo_check(dst, n, i);
 		assert_null(duo_next(d, 0));
 		assert_int_equal(d->side[0].m.op_pool.used, 0);
@@ -182,7 +162,7 @@ static void early(struct duo *d, int s, const void *buf, uint64_t n, void *conte
 {
 	assert_int_equal(duo_send(d, s, UCCL_OPF_EARLY, buf, n, 0, context), 0);
 	if (at_once)
-		expect(d, s, context, 0, 0);
+		duo_expect_from(d, s, context, 0, 0);
 	else
 		assert_null(duo_next(d, s));
 }
@@ -208,7 +188,7 @@ static void send__early(void **state)
 	early(d, 0, big + 2 * UCCL_COPY_MAX, 1024, DUO_CTX(2), true);
 	memset(big + 2 * UCCL_COPY_MAX, 0, 1024);
 	duo_run(d, SECOND);
-	expect(d, 0, DUO_CTX(1), 0, 0);
+	duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
 	assert_null(duo_next(d, 0));
 	early(d, 0, big + 3 * UCCL_COPY_MAX, UCCL_COPY_MAX, DUO_CTX(3), true);
 	memset(big + 3 * UCCL_COPY_MAX, 0, UCCL_COPY_MAX);
@@ -225,7 +205,7 @@ static void send__early(void **state)
 	duo_run(d, SECOND);
 	assert_int_equal(duo_recv(d, 1, 0, big, sizeof(big), 0, 0, DUO_CTX(14)), 0);
 	duo_run(d, SECOND);
-	expect(d, 0, DUO_CTX(4), 0, 0);
+	duo_expect_from(d, 0, DUO_CTX(4), 0, 0);
 	assert_int_equal(d->side[0].m.copied_bytes, 0);
 	assert_int_equal(d->side[0].m.op_pool.used, 0);
 	duo_free(d);
@@ -258,7 +238,7 @@ static void send__inject_waits(void **state)
 	struct duo *d = duo_open();
 
 	(void)state;
-	d->filter = hold_all;
+	d->filter = duo_hold_all;
 	duo_fill(src, 300, 3);
 	assert_int_equal(duo_send(d, 0, UCCL_OPF_INJECT | UCCL_OPF_ACKED, src, 300, 0, DUO_CTX(1)), 0);
 	assert_int_equal(duo_send(d, 0, UCCL_OPF_INJECT | UCCL_OPF_DELIVERY, src, 300, 0, DUO_CTX(2)), 0);
@@ -267,15 +247,15 @@ static void send__inject_waits(void **state)
 	d->filter = NULL;
 	duo_release(d, false);
 	duo_run(d, SECOND);
-	expect(d, 0, DUO_CTX(1), 0, 0);
+	duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
 	assert_null(duo_next(d, 0));
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(duo_recv(d, 1, 0, dst, 300, 0, 0, DUO_CTX(3)), 0);
 		duo_run(d, SECOND);
-		expect(d, 1, DUO_CTX(3), 0, 300);
+		duo_expect_from(d, 1, DUO_CTX(3), 0, 300);
 		duo_check(dst, 300, 3);
 	}
-	expect(d, 0, DUO_CTX(2), 0, 0);
+	duo_expect_from(d, 0, DUO_CTX(2), 0, 0);
 	assert_int_equal(d->side[0].m.copied_bytes, 0);
 	duo_free(d);
 }
@@ -291,7 +271,7 @@ static void send__early_is_not_put_twice(void **state)
 	assert_int_equal(duo_waiting(d, 0), 3);
 	assert_int_equal(d->side[0].m.op_pool.used, 3);
 	/* Never acknowledged: the peer's end frees them, without a second completion. */
-	d->filter = hold_all;
+	d->filter = duo_hold_all;
 	duo_run(d, 10 * UCCL_NS_PER_MS);
 	assert_int_equal(d->side[0].m.op_pool.used, 3);
 	uccl_peer_fail(&d->side[0].peer, FI_ECONNABORTED, d->now);
@@ -306,15 +286,15 @@ static void send__completes_on_ack(void **state)
 	struct duo *d = duo_open();
 
 	(void)state;
-	d->filter = hold_all;
+	d->filter = duo_hold_all;
 	assert_int_equal(duo_send(d, 0, 0, src, 100, 0, DUO_CTX(1)), 0);
 	assert_int_equal(duo_send(d, 0, 0, src, 5000, 0, DUO_CTX(2)), 0);
 	duo_run(d, 20 * UCCL_NS_PER_MS);
 	assert_null(duo_next(d, 0));
 	d->filter = NULL;
 	duo_run(d, SECOND);
-	expect(d, 0, DUO_CTX(1), 0, 0);
-	expect(d, 0, DUO_CTX(2), 0, 0);
+	duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
+	duo_expect_from(d, 0, DUO_CTX(2), 0, 0);
 	duo_free(d);
 }
 
@@ -338,8 +318,8 @@ static void send__delivery_waits_for_fin(void **state)
 		d->n = 2;
 		assert_int_equal(duo_recv(d, 1, 0, dst, n, 0, 0, DUO_CTX(2)), 0);
 		duo_run(d, SECOND);
-		expect(d, 0, DUO_CTX(1), 0, 0);
-		expect(d, 1, DUO_CTX(2), 0, n);
+		duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
+		duo_expect_from(d, 1, DUO_CTX(2), 0, n);
 		duo_check(dst, n, i);
 		assert_int_equal(d->side[1].m.rx_pool.used, 0);
 		duo_free(d);
@@ -412,15 +392,15 @@ static void send__without_connection(void **state)
 	assert_int_equal(d->side[0].connects, 1);
 	assert_int_equal(duo_send(d, 0, UCCL_OPF_INJECT, src, 8, 0, DUO_CTX(2)), 0);
 	assert_int_equal(d->side[0].peer.tx_mseq, 0);
-	expect(d, 0, DUO_CTX(2), 0, 0);
+	duo_expect_from(d, 0, DUO_CTX(2), 0, 0);
 	assert_int_equal(duo_recv(d, 1, 0, dst, 4096, 0, 0, DUO_CTX(3)), 0);
 	assert_int_equal(duo_recv(d, 1, 0, dst + 4096, 4096, 0, 0, DUO_CTX(4)), 0);
 	duo_connect(d);
 	duo_run(d, SECOND);
 	/* The second is shorter, so it is complete first; the receives are matched in order all the same. */
-	expect(d, 1, DUO_CTX(4), 0, 8);
-	expect(d, 1, DUO_CTX(3), 0, 3000);
-	expect(d, 0, DUO_CTX(1), 0, 0);
+	duo_expect_from(d, 1, DUO_CTX(4), 0, 8);
+	duo_expect_from(d, 1, DUO_CTX(3), 0, 3000);
+	duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
 	duo_check(dst, 3000, 4);
 	duo_free(d);
 }
@@ -453,89 +433,9 @@ static void send__no_handle(void **state)
 	/* What needs none still goes. */
 	assert_int_equal(duo_send(d, 0, 0, src, 10, 0, DUO_CTX(1)), 0);
 	duo_run(d, SECOND);
-	expect(d, 0, DUO_CTX(1), 0, 0);
+	duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
 	uccl_ids_fini(ids);
 	uccl_ids_init(ids);
-	duo_free(d);
-}
-
-/* PROTOCOL R34 */
-static void kick__message_limit(void **state)
-{
-	struct duo *d = duo_open();
-	struct uccl_peer *p = &d->side[0].peer;
-
-	(void)state;
-	p->flow.msg_limit = 2;
-	for (int i = 0; i < 5; i++) {
-		src[i] = (uint8_t)(i + 1);
-		assert_int_equal(duo_send(d, 0, 0, src + i, 1, 0, DUO_CTX(i)), 0);
-		assert_int_equal(duo_recv(d, 1, 0, dst + i, 1, 0, 0, DUO_CTX(i)), 0);
-	}
-	assert_int_equal(p->tx_mseq, 2);
-	uccl_msg_kick(p, d->now);
-	assert_int_equal(p->tx_mseq, 2);
-	p->flow.msg_limit = 4;
-	uccl_msg_kick(p, d->now);
-	assert_int_equal(p->tx_mseq, 4);
-	p->flow.msg_limit = 2;
-	/* The acknowledgement of what arrived raises it. */
-	duo_run(d, SECOND);
-	assert_int_equal(p->flow.msg_limit, 5 + UCCL_MSG_LIMIT);
-	assert_memory_equal(src, dst, 5);
-	for (int i = 0; i < 5; i++) {
-		expect(d, 0, DUO_CTX(i), 0, 0);
-		expect(d, 1, DUO_CTX(i), 0, 1);
-	}
-	duo_free(d);
-}
-
-/* The receiver's grant wraps at 32 bits. PROTOCOL R34 */
-static void kick__message_limit_wraps(void **state)
-{
-	struct duo *d = duo_open();
-
-	(void)state;
-	d->side[0].peer.tx_mseq = d->side[1].peer.rx_mseq = 0xfffffffe;
-	d->side[0].peer.flow.msg_limit = (uint32_t)(0xfffffffe + UCCL_MSG_LIMIT);
-	for (int i = 0; i < 6; i++) {
-		assert_int_equal(duo_send(d, 0, 0, src, i == 3 ? 3000 : 1, (uint64_t)i, DUO_CTX(i)), 0);
-		assert_int_equal(duo_recv(d, 1, 0, dst, 4000, 0, 0, DUO_CTX(i)), 0);
-	}
-	duo_run(d, SECOND);
-	for (int i = 0; i < 6; i++) {
-		const struct duo_comp *c = duo_next(d, 1);
-
-		assert_int_equal(c->len, c->context == DUO_CTX(3) ? 3000 : 1);
-	}
-	assert_int_equal(d->side[1].peer.rx_mseq, 0x100000004);
-	assert_int_equal(d->side[0].peer.flow.msg_limit, 4 + UCCL_MSG_LIMIT);
-	duo_free(d);
-}
-
-/*
- * A small message that waited at the limit needs a handle when its turn comes and the peer is short of memory.
- * PROTOCOL R34 R43
- */
-static void kick__waited_until_peer_short(void **state)
-{
-	struct duo *d = duo_open();
-	struct uccl_peer *p = &d->side[0].peer;
-
-	(void)state;
-	duo_fill(src, 100, 5);
-	p->flow.msg_limit = 0;
-	assert_int_equal(duo_send(d, 0, 0, src, 100, 0, DUO_CTX(1)), 0);
-	p->flow.msg_limit = UCCL_MSG_LIMIT;
-	p->flow.peer_short = true;
-	uccl_msg_kick(p, d->now);
-	duo_run(d, SECOND);
-	assert_int_equal(d->side[1].stats.dropped[UCCL_DROP_RECORD], 0);
-	assert_int_equal(duo_recv(d, 1, 0, dst, 100, 0, 0, DUO_CTX(2)), 0);
-	duo_run(d, SECOND);
-	expect(d, 0, DUO_CTX(1), 0, 0);
-	expect(d, 1, DUO_CTX(2), 0, 100);
-	duo_check(dst, 100, 5);
 	duo_free(d);
 }
 
@@ -567,25 +467,6 @@ static void hold__rest_went_first(void **state)
 		uccl_peer_fail(p, FI_ECONNABORTED, d->now);
 		duo_free(d);
 	}
-}
-
-/* Messages keep their order through the wait: none overtakes. PROTOCOL R34 */
-static void kick__keeps_order(void **state)
-{
-	struct duo *d = duo_open();
-	struct uccl_peer *p = &d->side[0].peer;
-
-	(void)state;
-	for (int i = 0; i < 20; i++) {
-		src[i] = (uint8_t)i;
-		p->flow.msg_limit = i < 10 ? 3 : 9;
-		assert_int_equal(duo_send(d, 0, 0, src + i, 1, 0, DUO_CTX(i)), 0);
-		assert_int_equal(duo_recv(d, 1, 0, dst + i, 1, 0, 0, DUO_CTX(i)), 0);
-	}
-	duo_run(d, SECOND);
-	assert_int_equal(duo_waiting(d, 1), 20);
-	assert_memory_equal(src, dst, 20);
-	duo_free(d);
 }
 
 static void self__posted(void **state)
@@ -703,105 +584,6 @@ static void self__out_of_memory(void **state)
 	duo_free(d);
 }
 
-/* PROTOCOL R31 */
-static void cts__bad(void **state)
-{
-	struct duo *d = duo_open();
-	struct uccl_cts cts = {.rx = 1, .limit = 20000};
-	uint8_t rec[UCCL_REC_LEN];
-
-	(void)state;
-	assert_int_equal(duo_send(d, 0, 0, src, 20000, 0, DUO_CTX(1)), 0);
-	assert_int_equal(duo_send(d, 0, UCCL_OPF_DELIVERY, src, 10, 0, DUO_CTX(2)), 0);
-	duo_run(d, SECOND);
-	/* No such handle; a handle of an op that waits for no CTS; one of another generation. */
-	cts.id = 0;
-	uccl_cts_encode(rec, &cts);
-	assert_int_equal(duo_deliver(d, 0, UCCL_REC_CTS, rec, NULL, 0), UCCL_DROP_HANDLE);
-	cts.id = TAILQ_LAST(&d->side[0].peer.sends, uccl_op_list)->id;
-	uccl_cts_encode(rec, &cts);
-	assert_int_equal(duo_deliver(d, 0, UCCL_REC_CTS, rec, NULL, 0), UCCL_DROP_HANDLE);
-	cts.id = TAILQ_FIRST(&d->side[0].peer.sends)->id + (1u << 20);
-	uccl_cts_encode(rec, &cts);
-	assert_int_equal(duo_deliver(d, 0, UCCL_REC_CTS, rec, NULL, 0), UCCL_DROP_HANDLE);
-	/* More than the message; with payload. */
-	cts.id = TAILQ_FIRST(&d->side[0].peer.sends)->id;
-	cts.limit = 20001;
-	uccl_cts_encode(rec, &cts);
-	assert_int_equal(duo_deliver(d, 0, UCCL_REC_CTS, rec, NULL, 0), UCCL_DROP_RANGE);
-	cts.limit = UINT64_MAX;
-	uccl_cts_encode(rec, &cts);
-	assert_int_equal(duo_deliver(d, 0, UCCL_REC_CTS, rec, NULL, 0), UCCL_DROP_RANGE);
-	cts.limit = 20000;
-	uccl_cts_encode(rec, &cts);
-	assert_int_equal(duo_deliver(d, 0, UCCL_REC_CTS, rec, src, 1), UCCL_DROP_RECORD);
-	assert_true(uccl_flow_idle(&d->side[0].peer.flow));
-	assert_null(duo_next(d, 0));
-	/* Another peer's handle. */
-	assert_int_equal(msg_tx_cts(&d->side[0].self, rec), UCCL_DROP_HANDLE);
-	/* All of this changed nothing: the real one is still good, once. */
-	duo_fill(src, 20000, 8);
-	assert_int_equal(duo_recv(d, 1, 0, dst, 20000, 0, 0, DUO_CTX(3)), 0);
-	duo_run(d, SECOND);
-	expect(d, 0, DUO_CTX(1), 0, 0);
-	expect(d, 1, DUO_CTX(3), 0, 20000);
-	assert_int_equal(duo_deliver(d, 0, UCCL_REC_CTS, rec, NULL, 0), UCCL_DROP_HANDLE);
-	duo_free(d);
-}
-
-/* The receiver may cut the message to what it has a place for, or to what it has already. PROTOCOL R31 */
-static void cts__truncates(void **state)
-{
-	static const uint64_t room[] = {0, 1, 1023, 1024, 1025, 5000, 49999};
-
-	(void)state;
-	for (int late = 0; late < 2; late++)
-		for (unsigned int i = 0; i < uccl_array_len(room); i++) {
-			struct duo *d = duo_open();
-
-			duo_fill(src, 50000, i);
-			memset(dst, 0xee, 60000);
-			if (!late)
-				assert_int_equal(duo_recv(d, 1, 0, dst, room[i], 0, 0, DUO_CTX(2)), 0);
-			assert_int_equal(duo_send(d, 0, 0, src, 50000, 0, DUO_CTX(1)), 0);
-			duo_run(d, SECOND);
-			if (late)
-				assert_int_equal(duo_recv(d, 1, 0, dst, room[i], 0, 0, DUO_CTX(2)), 0);
-			duo_run(d, SECOND);
-			expect(d, 0, DUO_CTX(1), 0, 0);
-			assert_int_equal(d->side[1].comp[0].olen, 50000 - room[i]);
-			expect(d, 1, DUO_CTX(2), FI_ETRUNC, room[i]);
-			duo_check(dst, room[i], i);
-			for (uint64_t k = room[i]; k < 60000; k++)
-				assert_int_equal(dst[k], 0xee);
-			duo_free(d);
-		}
-}
-
-/* PROTOCOL R33 */
-static void fin__bad(void **state)
-{
-	struct duo *d = duo_open();
-	uint8_t rec[UCCL_REC_LEN] = {0};
-
-	(void)state;
-	assert_int_equal(duo_send(d, 0, UCCL_OPF_DELIVERY, src, 10, 0, DUO_CTX(1)), 0);
-	assert_int_equal(duo_send(d, 0, 0, src, 20000, 0, DUO_CTX(2)), 0);
-	duo_run(d, SECOND);
-	assert_int_equal(duo_deliver(d, 0, UCCL_REC_FIN, rec, NULL, 0), UCCL_DROP_HANDLE);
-	uccl_put32(rec, TAILQ_LAST(&d->side[0].peer.sends, uccl_op_list)->id);
-	assert_int_equal(duo_deliver(d, 0, UCCL_REC_FIN, rec, NULL, 0), UCCL_DROP_HANDLE);
-	uccl_put32(rec, TAILQ_FIRST(&d->side[0].peer.sends)->id);
-	assert_int_equal(duo_deliver(d, 0, UCCL_REC_FIN, rec, src, 1), UCCL_DROP_RECORD);
-	assert_int_equal(msg_tx_fin(&d->side[0].self, rec), UCCL_DROP_HANDLE);
-	assert_null(duo_next(d, 0));
-	assert_int_equal(duo_recv(d, 1, 0, dst, 10, 0, 0, DUO_CTX(3)), 0);
-	duo_run(d, SECOND);
-	expect(d, 0, DUO_CTX(1), 0, 0);
-	assert_int_equal(duo_deliver(d, 0, UCCL_REC_FIN, rec, NULL, 0), UCCL_DROP_HANDLE);
-	duo_free(d);
-}
-
 /* Many messages at once, both ways, with loss: each comes once, whole, in order. */
 static enum duo_verdict drop_some(struct duo *d, const struct duo_pkt *p)
 {
@@ -864,18 +646,11 @@ int main(void)
 		cmocka_unit_test(send__to_the_dead),
 		cmocka_unit_test(send__no_handle),
 		cmocka_unit_test(send__many_with_loss),
-		cmocka_unit_test(kick__message_limit),
-		cmocka_unit_test(kick__message_limit_wraps),
-		cmocka_unit_test(kick__waited_until_peer_short),
 		cmocka_unit_test(hold__rest_went_first),
-		cmocka_unit_test(kick__keeps_order),
 		cmocka_unit_test(self__posted),
 		cmocka_unit_test(self__unexpected),
 		cmocka_unit_test(self__directed),
 		cmocka_unit_test(self__out_of_memory),
-		cmocka_unit_test(cts__bad),
-		cmocka_unit_test(cts__truncates),
-		cmocka_unit_test(fin__bad),
 	};
 
 	return cmocka_run_group_tests_name("send", tests, NULL, NULL);

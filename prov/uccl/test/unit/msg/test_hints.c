@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "duo.h"
+
+#include "base/units.h"
+
+#define SECOND UCCL_NS_PER_S
+
+static uint8_t src[1 << 18], dst[1 << 18];
+
+#define HINT 16384u
+
+/* The hints follow the stream; place() agrees with them. PROTOCOL R44 */
+static void hints__follow_the_stream(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_rx_hint h[16];
+	struct uccl_msg_rx *rx;
+	uint8_t rec[UCCL_REC_LEN] = {0};
+	struct uccl_hdr hdr = {.type = UCCL_PKT_CHUNK, .rtype = UCCL_REC_DATA, .rec = rec, .payload_len = HINT};
+	struct uccl_env env = {.len = 6 * HINT + 10, .id = 9};
+
+	(void)state;
+	d->filter = duo_hold_all;
+	assert_int_equal(uccl_msg_hints(&d->side[1].m, h, 16), 0);
+	d->side[1].peer.flow.cfg.chunk_bytes = HINT;
+	duo_recv(d, 1, 0, dst, env.len, 0, 0, DUO_CTX(1));
+	assert_int_equal(duo_envelope(d, 1, &env, src, HINT), UCCL_DROP_COUNT);
+	/* Granted: what its envelope did not carry comes next. */
+	assert_int_equal(uccl_msg_hints(&d->side[1].m, h, 16), 6);
+	assert_ptr_equal(h[0].dst, dst + HINT);
+	rx = TAILQ_FIRST(&d->side[1].peer.rxs);
+	uccl_rec_set_bulk(rec, rx->id, 0, HINT);
+	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, HINT), UCCL_DROP_COUNT);
+	assert_int_equal(uccl_msg_hints(&d->side[1].m, h, 16), 5);
+	for (int i = 0; i < 5; i++) {
+		assert_ptr_equal(h[i].dst, dst + (2 + i) * HINT);
+		assert_int_equal(h[i].len, i == 4 ? 10 : HINT);
+		uccl_rec_set_bulk(rec, rx->id, 0, (uint64_t)(2 + i) * HINT);
+		hdr.payload_len = (uint16_t)h[i].len;
+		assert_ptr_equal(uccl_msg_place(&d->side[1].peer, &hdr), h[i].dst);
+	}
+	assert_int_equal(uccl_msg_hints(&d->side[1].m, h, 2), 2);
+	/* Small chunks are not worth a guess. */
+	d->side[1].peer.flow.cfg.chunk_bytes = DUO_CHUNK;
+	assert_int_equal(uccl_msg_hints(&d->side[1].m, h, 16), 0);
+	d->side[1].peer.flow.cfg.chunk_bytes = HINT;
+	/* A gap: what lies before the furthest byte is not hinted. */
+	uccl_rec_set_bulk(rec, rx->id, 0, 3 * HINT);
+	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, HINT), UCCL_DROP_COUNT);
+	assert_int_equal(uccl_msg_hints(&d->side[1].m, h, 16), 3);
+	assert_ptr_equal(h[0].dst, dst + 4 * HINT);
+	/* Whatever is not the rest of this message has no place. */
+	hdr.payload_len = HINT;
+	assert_ptr_equal(uccl_msg_place(&d->side[1].peer, &hdr), dst + 3 * HINT);
+	assert_null(uccl_msg_place(&d->side[1].self, &hdr));
+	hdr.rtype = UCCL_REC_EAGER;
+	assert_null(uccl_msg_place(&d->side[1].peer, &hdr));
+	hdr.rtype = UCCL_REC_DATA;
+	hdr.type = UCCL_PKT_FRAG;
+	assert_null(uccl_msg_place(&d->side[1].peer, &hdr));
+	hdr.type = UCCL_PKT_CHUNK;
+	uccl_rec_set_bulk(rec, rx->id, 0, env.len - HINT + 1);
+	assert_null(uccl_msg_place(&d->side[1].peer, &hdr));
+	uccl_rec_set_bulk(rec, rx->id, 0, env.len + 1);
+	assert_null(uccl_msg_place(&d->side[1].peer, &hdr));
+	uccl_rec_set_bulk(rec, rx->id, 1, HINT);
+	assert_null(uccl_msg_place(&d->side[1].peer, &hdr));
+	/* Complete: no hints. */
+	uccl_rec_set_bulk(rec, rx->id, 0, 2 * HINT);
+	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, HINT), UCCL_DROP_COUNT);
+	uccl_rec_set_bulk(rec, rx->id, 0, 4 * HINT);
+	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 2 * HINT + 10), UCCL_DROP_COUNT);
+	duo_expect(d, 1, DUO_CTX(1), 0, env.len);
+	assert_int_equal(uccl_msg_hints(&d->side[1].m, h, 16), 0);
+	duo_free(d);
+}
+
+static enum duo_verdict lose_data(struct duo *d, const struct duo_pkt *p)
+{
+	return p->type == UCCL_PKT_CHUNK && p->rtype == UCCL_REC_DATA && ++d->n == 5 ? DUO_DROP : DUO_PASS;
+}
+
+/* No single place: no hints. */
+static void hints__split_receive(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_op *op = duo_op(d, 1, UCCL_OP_RECV, 0);
+	struct uccl_rx_hint h[4];
+
+	(void)state;
+	op->iov[0] = (struct iovec){.iov_base = dst, .iov_len = 10000};
+	op->iov[1] = (struct iovec){.iov_base = dst + 20000, .iov_len = 20000};
+	op->iov_count = 2;
+	op->len = 30000;
+	assert_int_equal(uccl_msg_recv(&d->side[1].m, op, d->now), 0);
+	duo_send(d, 0, 0, src, 30000, 0, NULL);
+	d->filter = lose_data;
+	for (int i = 0; i < 3; i++)
+		duo_round(d);
+	assert_non_null(d->side[1].m.stream);
+	d->side[1].peer.flow.cfg.chunk_bytes = HINT;
+	assert_int_equal(uccl_msg_hints(&d->side[1].m, h, 4), 0);
+	d->side[1].peer.flow.cfg.chunk_bytes = DUO_CHUNK;
+	duo_run(d, SECOND);
+	assert_int_equal(duo_next(d, 1)->len, 30000);
+	duo_free(d);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(hints__follow_the_stream),
+		cmocka_unit_test(hints__split_receive),
+	};
+
+	return cmocka_run_group_tests_name("hints", tests, NULL, NULL);
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "duo.h"
+
+#include "base/units.h"
+
+#define SECOND UCCL_NS_PER_S
+
+static uint8_t src[1 << 18], dst[1 << 18];
+
+/* PROTOCOL R42 */
+static void short__envelopes_only(void **state)
+{
+	struct duo *d = duo_open();
+
+	(void)state;
+	d->side[1].m.unexpected_max = 4000;
+	duo_fill(src, 8000, 7);
+	duo_send(d, 0, 0, src, 8000, 0, DUO_CTX(0));
+	duo_run(d, SECOND);
+	assert_true(d->side[1].peer.flow.owed.rcv_short);
+	assert_true(d->side[0].peer.flow.peer_short);
+	assert_int_equal(d->side[1].m.unexpected_bytes, 8000);
+	for (int i = 1; i < 6; i++)
+		duo_send(d, 0, i == 5 ? UCCL_OPF_INJECT : 0, src, (uint64_t)i * 1500, 0, DUO_CTX(i));
+	duo_send(d, 0, 0, src, 0, 0, DUO_CTX(6));
+	duo_run(d, SECOND);
+	/* Not a byte more, and what has none is complete. */
+	assert_int_equal(d->side[1].m.unexpected_bytes, 8000);
+	assert_int_equal(d->side[1].stats.unexpected_bytes_max, 8000);
+	assert_int_equal(duo_waiting(d, 0), 3);
+	for (int i = 0; i < 7; i++) {
+		uint64_t n = i == 0 ? 8000 : i == 6 ? 0 : (uint64_t)i * 1500;
+
+		duo_recv(d, 1, 0, dst, 8000, 0, 0, DUO_CTX(i));
+		duo_run(d, SECOND);
+		duo_expect(d, 1, DUO_CTX(i), 0, n);
+		duo_check(dst, n, 7);
+	}
+	assert_int_equal(duo_waiting(d, 0), 7);
+	/* The next message tells that there is room again. */
+	duo_send(d, 0, 0, src, 100, 0, NULL);
+	duo_run(d, SECOND);
+	assert_false(d->side[0].peer.flow.peer_short);
+	duo_free(d);
+}
+
+/*
+ * What was queued before the receiver ran short follows as envelopes too: no more comes unasked than is in flight, and
+ * every message arrives in the end, whole and in order. PROTOCOL R42
+ */
+static void short__queued_too(void **state)
+{
+	static const uint64_t sizes[] = { 1000, 0, 5000, 300, 1024, 8192 };
+	const int n = 600;
+	struct duo *d = duo_open();
+	const struct duo_comp *c;
+
+	(void)state;
+	d->side[1].m.unexpected_max = 4000;
+	duo_fill(src, 8192, 7);
+	for (int i = 0; i < n; i++)
+		assert_int_equal(duo_send(d, 0, i % 5 == 4 ? UCCL_OPF_INJECT : 0, src, sizes[i % 6], 0, DUO_CTX(i)), 0);
+	duo_run(d, SECOND);
+	/* Envelopes go first, so the window holds the beginnings of 256 messages; all would have been 1.5 MB. */
+	assert_in_range(d->side[1].stats.unexpected_bytes_max, 4000, 256 * 15516 / 6);
+	for (int i = 0; i < n; i++) {
+		assert_int_equal(duo_recv(d, 1, 0, dst, 8192, 0, 0, DUO_CTX(i)), 0);
+		duo_run(d, SECOND);
+		duo_expect(d, 1, DUO_CTX(i), 0, sizes[i % 6]);
+		duo_check(dst, sizes[i % 6], 7);
+	}
+	for (int i = 0; i < n; i++) {
+		c = duo_next(d, 0);
+		assert_non_null(c);
+		assert_int_equal(c->err, 0);
+	}
+	assert_null(duo_next(d, 0));
+	assert_int_equal(d->side[0].m.copied_bytes, 0);
+	duo_free(d);
+}
+
+/* A peer that goes on all the same fills no more than an honest one may have had in flight. PROTOCOL R42 */
+static void short__ignored(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_env env = { .len = UCCL_EAGER_MAX, .flags = UCCL_ENV_EAGER };
+	uint64_t most = (2 * 4000 + UCCL_HELD_MORE) / 2;
+	enum uccl_drop reason;
+
+	(void)state;
+	d->side[1].m.unexpected_max = 4000;
+	do {
+		reason = duo_envelope(d, 1, &env, src, 1);
+		env.mseq++;
+	} while (reason == UCCL_DROP_COUNT && env.mseq < 1000);
+	assert_int_equal(reason, UCCL_DROP_MEMORY);
+	assert_in_range(d->side[1].peer.unexpected_bytes, most - 2 * UCCL_EAGER_MAX, most);
+	env.mseq += 1;
+	assert_int_equal(duo_envelope(d, 1, &env, src, 1), UCCL_DROP_MEMORY);
+	assert_int_equal(duo_eager(d, 1, 2000, 0, UCCL_EAGER_MAX, src, 1), UCCL_DROP_MEMORY);
+	uccl_peer_fail(&d->side[1].peer, FI_ECONNABORTED, d->now);
+	duo_free(d);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(short__envelopes_only),
+		cmocka_unit_test(short__queued_too),
+		cmocka_unit_test(short__ignored),
+	};
+
+	return cmocka_run_group_tests_name("unexpected", tests, NULL, NULL);
+}
