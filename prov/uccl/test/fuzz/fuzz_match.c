@@ -81,6 +81,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memset(ops, 0, sizeof(ops));
 	memset(rxs, 0, sizeof(rxs));
 	uccl_match_init(&match);
+	for (int i = 0; i < 3; i++)
+		for (int t = 0; t < UCCL_KINDS; t++)
+			TAILQ_INIT(&peers[i].directed[t]);
 	for (; size >= STEP; data += STEP, size -= STEP) {
 		struct uccl_peer *peer = &peers[data[1] % 3];
 		bool tagged = data[2] & 1;
@@ -139,15 +142,24 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break;
 		}
 	}
-	/* What is left is what the model has left, in its order. */
+	/* What is left is what the model has left, in its order; of a peer's own, too. */
 	for (int t = 0; t < 2; t++) {
+		struct uccl_op *own[3];
 		int i = 0;
 
+		for (int p = 0; p < 3; p++)
+			own[p] = TAILQ_FIRST(&peers[p].directed[t]);
 		TAILQ_FOREACH(op, &match.posted[t], link) {
 			while (!!(model.posted[i]->flags & UCCL_OPF_TAGGED) != t)
 				i++;
 			assert(op == model.posted[i++]);
+			if (op->flags & UCCL_OPF_DIRECTED) {
+				assert(op == own[op->peer - peers]);
+				own[op->peer - peers] = TAILQ_NEXT(op, directed_link);
+			}
 		}
+		for (int p = 0; p < 3; p++)
+			assert(!own[p]);
 	}
 	return 0;
 }
