@@ -2,19 +2,28 @@
 #include "core/pmtu.h"
 
 #include "base/units.h"
+#include "core/wire.h"
 
 /* Doublings of UCCL_PMTU_RAISE_NS that pass UCCL_PMTU_RAISE_MAX_NS. */
 #define STRIKES_MAX 4
 
 void uccl_pmtu_init(struct uccl_pmtu *p, uint32_t most)
 {
-	*p = (struct uccl_pmtu){ .bytes = most, .most = most, .bad = most + 1 };
+	/* Each piece of the longest chunk has a number. */
+	uint32_t piece = UCCL_HDR_LEN + (most - UCCL_HDR_LEN + UCCL_PIECE_COUNT - 1) / UCCL_PIECE_COUNT;
+
+	*p = (struct uccl_pmtu){
+		.bytes = most,
+		.most = most,
+		.least = (uint32_t)uccl_max(piece, UCCL_PMTU_LEAST),
+		.bad = most + 1,
+	};
 }
 
 /* What is no longer than this goes on when long ones get lost. */
 static uint32_t floor_of(const struct uccl_pmtu *p)
 {
-	return p->bytes > UCCL_PMTU_BASE ? UCCL_PMTU_BASE : UCCL_PMTU_LEAST;
+	return p->bytes > UCCL_PMTU_BASE ? UCCL_PMTU_BASE : p->least;
 }
 
 static void size_set(struct uccl_pmtu *p, uint32_t bytes)

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/units.h"
+#include "core/wire.h"
 
 #define MS UCCL_NS_PER_MS
 #define SECOND UCCL_NS_PER_S
@@ -60,6 +61,20 @@ static void lost__black_hole(void **state)
 	assert_int_equal(p.bytes, UCCL_PMTU_LEAST);
 	assert_false(three_rounds(UCCL_PMTU_LEAST));
 	assert_int_equal(p.bytes, UCCL_PMTU_LEAST);
+}
+
+/* However short packets get, the longest chunk goes in so many pieces as a PIECE can number. */
+static void lost__pieces_have_numbers(void **state)
+{
+	(void)state;
+	for (uint32_t most = UCCL_HDR_LEN + 1; most <= UINT16_MAX; most++) {
+		uccl_pmtu_init(&p, most);
+		while (three_rounds(p.bytes))
+			;
+		assert_true(p.bytes <= most);
+		assert_true((p.bytes - UCCL_HDR_LEN) * UCCL_PIECE_COUNT >= most - UCCL_HDR_LEN);
+	}
+	assert_in_range(p.bytes, UCCL_PMTU_LEAST, UCCL_PMTU_BASE - 1);
 }
 
 /* Many losses of one round trip are one, short packets say nothing, and one long one that arrives says all. */
@@ -216,6 +231,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lost__black_hole),
+		cmocka_unit_test(lost__pieces_have_numbers),
 		cmocka_unit_test(lost__by_chance),
 		cmocka_unit_test(tried__finds_it),
 		cmocka_unit_test(tried__thrice),
