@@ -57,10 +57,11 @@ uint16_t uccl_event_select_path(struct uccl_flow *f, uint32_t bytes, uint64_t no
 	return f->cfg.pathsel->select(f->ps, f->paths.list, f->paths.usable, f->paths.nusable, bytes, &f->rng, now);
 }
 
-bool uccl_event_tx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now)
+bool uccl_event_tx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, bool desc, uint64_t now)
 {
 	(void)now;
-	if (f->inflight_chunks && flow_slots_used(f) >= f->slots)
+	/* The writes behind a descriptor keep their slots until it came: with fewer slots it would wait for ever. */
+	if (!desc && f->inflight_chunks && flow_slots_used(f) >= f->slots)
 		return false;
 	if (!f->cfg.credit->pull)
 		return true;

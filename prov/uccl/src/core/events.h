@@ -20,10 +20,10 @@ uint64_t uccl_event_pacing_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t n
 /* onSelectPath: an index of f->paths. */
 uint16_t uccl_event_select_path(struct uccl_flow *f, uint32_t bytes, uint64_t now);
 /*
- * onTxRtxChunk: may the retransmission of so many bytes leave? Gated by receive slots and by paced credit, which it
- * then spends; not by the window, nor by other credit. PROTOCOL R13 R14 R63
+ * onTxRtxChunk: may the retransmission of so many bytes leave? Gated by receive slots, unless it is a descriptor, and
+ * by paced credit, which it then spends; not by the window, nor by other credit. PROTOCOL R13 R14 R63 R166
  */
-bool uccl_event_tx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now);
+bool uccl_event_tx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, bool desc, uint64_t now);
 /* onRxChunk, onRxRtxChunk: payload arrived for the first time. */
 void uccl_event_rx_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now);
 void uccl_event_rx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now);

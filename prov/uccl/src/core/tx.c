@@ -518,7 +518,7 @@ static int tx_retransmit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 				 flow_slots_used(f) + tx_piece_count(f, e->len) > f->slots;
 		if (f->pieces_wait)
 			return 0;
-		if (!uccl_event_tx_rtx_chunk(f, e->len, now))
+		if (!uccl_event_tx_rtx_chunk(f, e->len, e->type == UCCL_PKT_DESC, now))
 			return 0;
 		e->path = tx_rtx_path(f, e, now);
 	}

@@ -212,14 +212,15 @@ static void tx_rtx_chunk__slots_only(void **state)
 	f.inflight_bytes = 1 << 20;
 	f.slots = 4;
 	f.inflight_chunks = 3;
-	assert_true(uccl_event_tx_rtx_chunk(&f, 1000, 5));
+	assert_true(uccl_event_tx_rtx_chunk(&f, 1000, false, 5));
 	f.inflight_chunks = 4;
-	assert_false(uccl_event_tx_rtx_chunk(&f, 1000, 5));
+	assert_false(uccl_event_tx_rtx_chunk(&f, 1000, false, 5));
+	assert_true(uccl_event_tx_rtx_chunk(&f, 0, true, 5));
 	/* One may always leave: a peer that grants nothing is asked. */
 	f.slots = 0;
-	assert_false(uccl_event_tx_rtx_chunk(&f, 1000, 5));
+	assert_false(uccl_event_tx_rtx_chunk(&f, 1000, false, 5));
 	f.inflight_chunks = 0;
-	assert_true(uccl_event_tx_rtx_chunk(&f, 1000, 5));
+	assert_true(uccl_event_tx_rtx_chunk(&f, 1000, false, 5));
 }
 
 static void pull_none(const struct uccl_policy_cfg *cfg, struct uccl_pull_cfg *pull)
@@ -239,11 +240,11 @@ static void tx_rtx_chunk__small_needs_no_credit(void **state)
 	f.slots = 4;
 	f.inflight_chunks = 1;
 	f.credit.used = say.limit = 1000;
-	assert_true(uccl_event_tx_rtx_chunk(&f, 0, 5));
-	assert_true(uccl_event_tx_rtx_chunk(&f, UCCL_CONTROL_BYTES, 5));
+	assert_true(uccl_event_tx_rtx_chunk(&f, 0, false, 5));
+	assert_true(uccl_event_tx_rtx_chunk(&f, UCCL_CONTROL_BYTES, false, 5));
 	assert_int_equal(f.credit.used, 1000 + UCCL_CONTROL_BYTES);
 	assert_int_equal(f.credit.free, UCCL_CONTROL_BYTES);
-	assert_false(uccl_event_tx_rtx_chunk(&f, UCCL_CONTROL_BYTES + 1, 5));
+	assert_false(uccl_event_tx_rtx_chunk(&f, UCCL_CONTROL_BYTES + 1, false, 5));
 }
 
 /* Paced credit is spent by them too, unless nothing is in flight. PROTOCOL R63 */
@@ -258,13 +259,13 @@ static void tx_rtx_chunk__paced_credit(void **state)
 	f.inflight_chunks = 1;
 	f.credit.used = 1000;
 	say.limit = 1001;
-	assert_true(uccl_event_tx_rtx_chunk(&f, 500, 5));
+	assert_true(uccl_event_tx_rtx_chunk(&f, 500, false, 5));
 	assert_int_equal(f.credit.used, 1500);
-	assert_false(uccl_event_tx_rtx_chunk(&f, 500, 5));
+	assert_false(uccl_event_tx_rtx_chunk(&f, 500, false, 5));
 	assert_int_equal(f.credit.used, 1500);
 	f.inflight_chunks = 0;
 	assert_int_equal(f.credit.free, 0);
-	assert_true(uccl_event_tx_rtx_chunk(&f, 500, 5));
+	assert_true(uccl_event_tx_rtx_chunk(&f, 500, false, 5));
 	assert_int_equal(f.credit.used, 2000);
 	assert_int_equal(f.credit.free, 500);
 }
