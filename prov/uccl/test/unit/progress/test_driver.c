@@ -90,24 +90,30 @@ static void nothing(struct node *n)
 }
 
 /*
- * Whoever reads an empty queue does not touch what another one reads as often: only b's own reads take its lock. (A
- * machine that lets other programs run in between makes it look left alone, now and then.)
+ * Whoever reads an empty queue does not touch what another one reads as often: only b's own reads take its lock. (On a
+ * machine that is slow, or lets other programs run in between, it does look left alone: those reads are told apart.)
  */
 static void poll__others_read_theirs(void **state)
 {
+	uint64_t before, began = 0, ended;
+	int slow = 0;
 	struct two t;
 
 	(void)state;
 	two_open(&t, FI_PROGRESS_MANUAL);
 	for (int i = 0; i < READS; i++) {
+		before = began;
+		began = uccl_clock();
 		nothing(&t.a);
 		nothing(&t.b);
 		/* Nobody naps: what is not read for so long is left alone. */
 		uccl_idle_reset(&inside(&t.a)->idle);
 		uccl_idle_reset(&inside(&t.b)->idle);
+		ended = uccl_clock();
+		slow += ended - before >= UCCL_LEFT_NS;
 	}
-	assert_in_range(seen.rounds, READS, READS + READS / 20);
-	assert_in_range(seen.expiries, 0, READS / 10);
+	assert_in_range(seen.rounds, READS, READS + READS / 20 + slow);
+	assert_in_range(seen.expiries, 0, READS / 10 + slow);
 	two_close(&t);
 }
 
