@@ -151,7 +151,17 @@ static struct fi_ops nic_ops = {
 	.ops_set = uccl_no_ops_set,
 };
 
-struct fid_nic *uccl_nicattr_new(const char *sys, const struct uccl_ifaddr *ifa)
+/* Is it a PCI device itself? */
+static bool own_pci(const char *sys, const char *name)
+{
+	char text[UCCL_ADDRESS_TEXT];
+	int len = 0;
+
+	return uccl_sysfs_link(sys, name, "device", text, sizeof(text)) &&
+	       sscanf(text, "%*x:%*x:%*x.%*x%n", &len) != EOF && len && !text[len];
+}
+
+struct fid_nic *uccl_nicattr_new(const char *sys, const struct uccl_ifaddr *ifa, bool any_pci)
 {
 	struct fid_nic *nic = nic_alloc();
 	char text[UCCL_ADDRESS_TEXT], device[PATH_MAX];
@@ -159,7 +169,9 @@ struct fid_nic *uccl_nicattr_new(const char *sys, const struct uccl_ifaddr *ifa)
 
 	if (!nic)
 		return NULL;
-	if (uccl_sysfs_device(sys, ifa->name, device) && uccl_sysfs_pci(device, &pci)) {
+	/* MPICH ends a program whose NIC has an address that its own list of PCI devices lacks. */
+	if ((any_pci || own_pci(sys, ifa->name)) && uccl_sysfs_device(sys, ifa->name, device) &&
+	    uccl_sysfs_pci(device, &pci)) {
 		nic->bus_attr->bus_type = FI_BUS_PCI;
 		nic->bus_attr->attr.pci = (struct fi_pci_attr){ .domain_id = pci.domain, .bus_id = pci.bus,
 								.device_id = pci.device, .function_id = pci.function };

@@ -3,14 +3,17 @@
 #ifndef UCCL_API_NICATTR_H
 #define UCCL_API_NICATTR_H
 
+#include <stdbool.h>
+
 #include <rdma/fabric.h>
 
 #include "nic/ifaddr.h"
 
 /*
- * Describe an interface, as sysfs in folder `sys` does (sysfs.h). NULL: out of memory. The caller's; goes with fi_close
- * or with fi_freeinfo of its owner.
+ * Describe an interface, as sysfs in folder `sys` does (sysfs.h). `any_pci`: with the PCI address of what it is behind
+ * or above (virtio, bonds, VLANs), not only one of its own. NULL: out of memory. The caller's; goes with fi_close or
+ * with fi_freeinfo of its owner.
  */
-struct fid_nic *uccl_nicattr_new(const char *sys, const struct uccl_ifaddr *ifa);
+struct fid_nic *uccl_nicattr_new(const char *sys, const struct uccl_ifaddr *ifa, bool any_pci);
 
 #endif
