@@ -5,6 +5,7 @@
 
 #include <rdma/fabric.h>
 
+#include "api/lib/oldnames.h"
 #include "api/offer/param.h"
 
 /* Places in a scatter list. */
