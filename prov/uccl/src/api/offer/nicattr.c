@@ -155,10 +155,9 @@ static struct fi_ops nic_ops = {
 static bool own_pci(const char *sys, const char *name)
 {
 	char text[UCCL_ADDRESS_TEXT];
-	int len = 0;
+	struct uccl_pci pci;
 
-	return uccl_sysfs_link(sys, name, "device", text, sizeof(text)) &&
-	       sscanf(text, "%*x:%*x:%*x.%*x%n", &len) != EOF && len && !text[len];
+	return uccl_sysfs_link(sys, name, "device", text, sizeof(text)) && uccl_sysfs_pci(text, &pci);
 }
 
 struct fid_nic *uccl_nicattr_new(const char *sys, const struct uccl_ifaddr *ifa, bool any_pci)
