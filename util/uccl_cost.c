@@ -232,7 +232,7 @@ static int side_init(struct side *s, const char *cc, const char *path, const cha
 	uccl_pacer_init(&s->pacer, LINK_BPS);
 	if (uccl_flow_init(&s->f, &cfg, s, 0))
 		return -1;
-	s->f.write_rtype = 1;
+	uccl_landing_rtype(&s->f.landing, 1);
 	return 0;
 }
 

@@ -32,6 +32,22 @@ static void paths_renew(struct uccl_paths *s, uint16_t path, uint64_t now)
 
 static const struct uccl_paths_ops paths_ops = { .changed = paths_changed, .renew = paths_renew };
 
+static void landing_settled(struct uccl_landing *l, uint32_t id, uint32_t gen, uint64_t now)
+{
+	struct uccl_flow *f = uccl_container_of(l, struct uccl_flow, landing);
+
+	f->cfg.ops->settled(f, id, gen, now);
+}
+
+static void landing_fence(struct uccl_landing *l, uint16_t path, uint64_t now)
+{
+	struct uccl_flow *f = uccl_container_of(l, struct uccl_flow, landing);
+
+	f->cfg.ops->fence(f, path, now);
+}
+
+static const struct uccl_landing_ops landing_ops = { .settled = landing_settled, .fence = landing_fence };
+
 int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *user, uint64_t now)
 {
 	struct uccl_policy_cfg pcfg = {
@@ -46,6 +62,14 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 		.write_later = cfg->write_later,
 		.stats = cfg->stats,
 		.ops = &paths_ops,
+	};
+	struct uccl_landing_cfg landing = {
+		.window = cfg->window,
+		.write_bytes = cfg->write_bytes,
+		.paths = cfg->paths_rx,
+		.fifo = cfg->fifo_paths,
+		.stats = cfg->stats,
+		.ops = &landing_ops,
 	};
 	struct uccl_pull_cfg pull;
 
@@ -66,14 +90,10 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 		f->rtxq[i].csns = calloc(f->log_cap, sizeof(*f->rtxq[i].csns));
 	if (!f->log || !f->rtxq[UCCL_RTX_SMALL].csns || !f->rtxq[UCCL_RTX_LONG].csns ||
 	    !uccl_paths_init(&f->paths, &paths) ||
-	    !uccl_arrived_init(&f->rcv, cfg->window, cfg->csn_rx) || !uccl_owed_init(&f->owed, cfg->paths_rx, now))
+	    !uccl_arrived_init(&f->rcv, cfg->window, cfg->csn_rx) || !uccl_owed_init(&f->owed, cfg->paths_rx, now) ||
+	    !uccl_landing_init(&f->landing, &landing))
 		goto nomem;
 	if (cfg->write_bytes) {
-		f->rx_slots = calloc(cfg->window, sizeof(*f->rx_slots));
-		f->descs = calloc(cfg->window, sizeof(*f->descs));
-		f->doubts = calloc(cfg->window, sizeof(*f->doubts));
-		if (!f->rx_slots || !f->descs || !f->doubts)
-			goto nomem;
 		/* What is lost must fit into the fragments that there may be. */
 		uccl_chunk_init(&f->chunk,
 				(uint32_t)uccl_min(cfg->write_bytes, (uint64_t)UCCL_FRAG_MAX * cfg->chunk_bytes),
@@ -90,7 +110,6 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 	f->rack_at = f->probe_at = UCCL_NEVER;
 	uccl_closing_init(&f->close);
 	f->heard_ns = now;
-	f->fifo = cfg->fifo_paths;
 
 	pcfg.window_max = (uint64_t)pcfg.chunk_bytes * uccl_min(cfg->window, cfg->slots_tx ? 4096 : 64);
 	pcfg.k = cfg->k[UCCL_POLICY_CC];
@@ -121,9 +140,7 @@ void uccl_flow_fini(struct uccl_flow *f)
 	uccl_paths_fini(&f->paths);
 	uccl_arrived_fini(&f->rcv);
 	uccl_owed_fini(&f->owed);
-	free(f->rx_slots);
-	free(f->descs);
-	free(f->doubts);
+	uccl_landing_fini(&f->landing);
 	for (int i = 0; i < UCCL_PIECED_MAX; i++)
 		free(f->pieces[i]);
 	memset(f, 0, sizeof(*f));

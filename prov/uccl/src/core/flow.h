@@ -23,6 +23,7 @@
 #include "core/chunk.h"
 #include "core/closing.h"
 #include "core/credit.h"
+#include "core/landing.h"
 #include "core/owed.h"
 #include "core/pacer.h"
 #include "core/paths.h"
@@ -131,33 +132,6 @@ struct uccl_rtxq {
 /* Records of control size and descriptors go first. PROTOCOL R63 */
 enum uccl_rtx_kind { UCCL_RTX_SMALL, UCCL_RTX_LONG, UCCL_RTX_KINDS };
 
-/* Direct: state of one CSN in the receive window. */
-struct uccl_rx_slot {
-	union {
-		uint64_t frags;	/* fragments received, a bit each */
-		uint64_t came;	/* early: when the write came, ns */
-	};
-	uint32_t piece;		/* bytes of each but the last; 0: none came */
-	uint32_t wlen;		/* a write arrived before its descriptor: its bytes */
-	uint16_t wpath;
-	bool early;		/* such a write is held */
-	uint8_t nfrags;		/* how many there are in all */
-};
-
-/* Direct: an accepted descriptor whose chunks are not all received. */
-struct uccl_rx_desc {
-	uint64_t first;		/* CSN */
-	struct uccl_desc d;
-	uint32_t left;
-};
-
-/* Direct: a chunk that was completed by packets while its write was not seen. */
-struct uccl_doubt {
-	uint64_t csn;
-	uint32_t id, gen;
-	uint16_t path;
-};
-
 struct uccl_flow_cfg {
 	const struct uccl_cc_ops *cc;
 	const struct uccl_path_ops *pathsel;
@@ -193,8 +167,6 @@ struct uccl_flow_cfg {
 	uint64_t seed;
 };
 
-/* Writes that may come after their place is closed: so many are remembered, more count as doubled by the network. */
-#define UCCL_LATE_MAX 64
 /* Payload up to this counts as control: neither the congestion window nor credit holds it back. */
 #define UCCL_CONTROL_BYTES 256
 
@@ -273,19 +245,7 @@ struct uccl_flow {
 	struct uccl_pieced *pieces[UCCL_PIECED_MAX]; /* chunks that came in part; NULL: none */
 	uint8_t npieces;		/* how many there are */
 
-	/* direct writes, receiving side */
-	struct uccl_rx_slot *rx_slots;	/* window entries */
-	struct uccl_rx_desc *descs;
-	uint32_t ndescs;
-	struct uccl_doubt *doubts;
-	uint32_t ndoubts;
-	uint16_t fencing; /* path + 1 that is fenced to make room for doubts; 0: none */
-	uint64_t late[UCCL_LATE_MAX]; /* CSN + 1 of doubts that ended with their place; 0: free */
-	uint8_t nlate;		/* the next of them to make room */
-	uint8_t write_rtype; /* record type that msg sees for a chunk that came by direct write; msg sets it */
-	bool fifo;			/* paths still count as FIFO */
-	bool direct_off;		/* duplicates by the network were seen: write no more to us */
-
+	struct uccl_landing landing;	/* direct writes, receiving side */
 	struct uccl_closing close;
 
 	/* plugs */

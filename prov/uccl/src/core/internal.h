@@ -112,19 +112,11 @@ void flow_owe_ack(struct uccl_flow *f, uint64_t csn, bool ar, uint64_t now);
 void flow_rx_dup(struct uccl_flow *f, bool excused, uint64_t now);
 
 /* direct.c */
-/* Is this chunk announced as a direct write? */
-bool flow_desc_claims(struct uccl_flow *f, uint64_t csn);
-/* Can a well-formed descriptor be taken? UCCL_DROP_COUNT, or why not. */
-enum uccl_drop flow_desc_check(const struct uccl_flow *f, uint64_t csn, const struct uccl_desc *d);
+/* A descriptor that uccl_landing_check lets pass was received as chunk csn. */
 void flow_desc_rx(struct uccl_flow *f, uint64_t csn, const struct uccl_desc *d, uint64_t now);
 /* *complete: bytes of the chunk that this fragment completed, 0: it did not. */
 enum uccl_drop flow_frag_rx(struct uccl_flow *f, const struct uccl_hdr *h, uint64_t csn, const uint8_t *payload,
 			    uint32_t *complete, uint64_t now);
-
-/* Chunk csn has come: doubts that are too old for their numbers end. PROTOCOL R146 */
-void flow_doubts_age(struct uccl_flow *f, uint64_t csn, uint64_t now);
-
-#define UCCL_FRAG_MAX 64
 
 /* piece.c */
 /* A piece came. With the last of a chunk it is `in`, until flow_pieces_end; else in->data is NULL. */

@@ -13,9 +13,7 @@
 /* A chunk has come, of so many bytes, perhaps sent again: move the window. */
 void flow_received(struct uccl_flow *f, uint64_t csn, uint32_t bytes, bool rtx, uint64_t now)
 {
-	/* What is known of this chunk must not be taken for the one that has its place a window later. */
-	if (f->rx_slots)
-		f->rx_slots[csn & (f->cfg.window - 1)] = (struct uccl_rx_slot){ 0 };
+	uccl_landing_forget(&f->landing, csn);
 	if (f->npieces)
 		flow_pieces_end(f, csn);
 	uccl_arrived_take(&f->rcv, csn);

@@ -48,8 +48,8 @@ static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_
 	if (h->type == UCCL_PKT_DESC)
 		reason = uccl_desc_decode(&d, h->rec);
 	if (h->type == UCCL_PKT_DESC && reason == UCCL_DROP_COUNT)
-		reason = flow_desc_check(f, csn, &d);
-	if (h->type != UCCL_PKT_FRAG && flow_desc_claims(f, csn))
+		reason = uccl_landing_check(&f->landing, &f->rcv, csn, &d);
+	if (h->type != UCCL_PKT_FRAG && uccl_landing_desc(&f->landing, csn))
 		reason = UCCL_DROP_RECORD;
 	if (reason != UCCL_DROP_COUNT) {
 		/* Nonsense from an authenticated peer: not taken, so it hurts only itself. */
@@ -77,7 +77,7 @@ static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_
 	if (h->type != UCCL_PKT_FRAG)
 		f->cfg.stats->rx_bytes += bytes;
 	flow_received(f, csn, bytes, h->flags & UCCL_FLAG_RTX, now);
-	flow_doubts_age(f, csn, now);
+	uccl_landing_age(&f->landing, csn, now);
 	flow_owe_ack(f, csn, h->flags & UCCL_FLAG_AR, now);
 	if (h->type == UCCL_PKT_DESC)
 		flow_desc_rx(f, csn, &d, now);

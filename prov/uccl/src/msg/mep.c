@@ -159,7 +159,7 @@ void uccl_peer_opened(struct uccl_peer *p, uint64_t now)
 {
 	p->open = true;
 	uccl_owed_grant(&p->flow.owed, UCCL_MSG_LIMIT);
-	p->flow.write_rtype = UCCL_REC_DATA;
+	uccl_landing_rtype(&p->flow.landing, UCCL_REC_DATA);
 	uccl_msg_kick(p, now);
 }
 

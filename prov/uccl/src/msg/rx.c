@@ -228,7 +228,7 @@ void msg_rx_expect(struct uccl_msg_rx *rx, uint64_t *rkey, uint64_t *raddr)
 {
 	struct uccl_peer *p = rx->peer;
 
-	if (rx->niov == 1 && !rx->device && p->flow.cfg.write_bytes && !p->flow.direct_off &&
+	if (rx->niov == 1 && !rx->device && p->flow.cfg.write_bytes && !p->flow.landing.off &&
 	    rx->limit >= rx->eager + MSG_DIRECT_MIN &&
 	    p->mep->ops->reg(p, rx->iov[0].iov_base, rx->limit, &rx->mr, rkey, raddr))
 		rx->mr = NULL;

@@ -120,7 +120,7 @@ static enum uccl_drop flow_deliver(struct uccl_flow *f, const struct uccl_chunk_
 		return UCCL_DROP_RECORD;
 	}
 	uccl_fab_arrived(s, op, uccl_get64(in->rec + 8), in->len);
-	if (s->ops[op].end_ns && f->ndoubts)
+	if (s->ops[op].end_ns && f->landing.ndoubts)
 		uccl_flow_fence_message(f, op, 1, now);
 	return UCCL_DROP_COUNT;
 }
@@ -418,7 +418,7 @@ static int flow_make(struct uccl_fab_scene *s, struct fhost *h, uint32_t to, str
 		return -FI_ENOMEM;
 	}
 	ff->f.timer.at = UCCL_NEVER;
-	ff->f.write_rtype = RTYPE_DATA;
+	uccl_landing_rtype(&ff->f.landing, RTYPE_DATA);
 	ff->host = h;
 	ff->to = to;
 	ff->next = h->flows;

@@ -181,9 +181,9 @@ static uint64_t flow_hash(const struct uccl_flow *f)
 	h = hash(h, f->owed.dirty, f->cfg.paths_rx * sizeof(*f->owed.dirty));
 	h = hash(h, f->rcv.map, f->cfg.window / 8);
 	if (f->cfg.write_bytes) {
-		h = hash(h, f->rx_slots, f->cfg.window * sizeof(*f->rx_slots));
-		h = hash(h, f->descs, f->cfg.window * sizeof(*f->descs));
-		h = hash(h, f->doubts, f->cfg.window * sizeof(*f->doubts));
+		h = hash(h, f->landing.slots, f->cfg.window * sizeof(*f->landing.slots));
+		h = hash(h, f->landing.descs, f->cfg.window * sizeof(*f->landing.descs));
+		h = hash(h, f->landing.doubts, f->cfg.window * sizeof(*f->landing.doubts));
 	}
 	return h;
 }
@@ -270,6 +270,11 @@ const char *uccl_sim_inv_forge(struct uccl_flow *f, uint32_t form, uint64_t now)
 
 /* --- I13, I8 --- */
 
+static uint64_t landing_bytes(const struct uccl_landing *l, uint64_t window)
+{
+	return window * (sizeof(*l->slots) + sizeof(*l->descs) + sizeof(*l->doubts));
+}
+
 static uint64_t flow_bytes(const struct uccl_flow *f)
 {
 	uint64_t sum = f->log_cap * (sizeof(*f->log) + UCCL_RTX_KINDS * sizeof(*f->rtxq->csns));
@@ -277,7 +282,7 @@ static uint64_t flow_bytes(const struct uccl_flow *f)
 	sum += f->cfg.paths_tx * (sizeof(*f->paths.list) + sizeof(*f->paths.usable));
 	sum += f->cfg.paths_rx * (sizeof(*f->owed.paths) + sizeof(*f->owed.dirty)) + f->cfg.window / 8;
 	if (f->cfg.write_bytes)
-		sum += f->cfg.window * (sizeof(*f->rx_slots) + sizeof(*f->descs) + sizeof(*f->doubts));
+		sum += landing_bytes(&f->landing, f->cfg.window);
 	return sum;
 }
 
@@ -291,10 +296,11 @@ static const char *look_memory(const struct uccl_sim_world *w, const struct uccl
 	uint32_t n = 0;
 
 	cap += UCCL_PATHS_MAX * (sizeof(*f->paths.list) + sizeof(*f->owed.paths) + 8);
-	cap += window * (sizeof(*f->rx_slots) + sizeof(*f->descs) + sizeof(*f->doubts));
+	cap += landing_bytes(&f->landing, window);
 	if (flow_bytes(f) > cap)
 		return "a flow holds more memory than its settings allow";
-	if (f->ndescs > f->cfg.window || f->ndoubts > f->cfg.window || f->owed.ndirty > f->cfg.paths_rx)
+	if (f->landing.ndescs > f->cfg.window || f->landing.ndoubts > f->cfg.window ||
+	    f->owed.ndirty > f->cfg.paths_rx)
 		return "a list of a flow is longer than its memory";
 	TAILQ_FOREACH(rx, &c->peer.rxs, plink)
 		n++;

@@ -304,8 +304,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			uccl_flow_expire(&f, now);
 			assert(!uccl_flow_check(&f));
 		}
-		assert(f.ndescs <= f.cfg.window && f.ndoubts <= f.cfg.window && f.owed.ndirty <= f.cfg.paths_rx);
-		assert(say.settled + f.ndoubts == say.doubtful);
+		assert(f.landing.ndescs <= f.cfg.window && f.landing.ndoubts <= f.cfg.window);
+		assert(f.owed.ndirty <= f.cfg.paths_rx);
+		assert(say.settled + f.landing.ndoubts == say.doubtful);
 	}
 	send_all(&f, now);
 	uccl_flow_fini(&f);

@@ -269,7 +269,7 @@ void pair_init(struct pair *p, const struct pair_cfg *cfg)
 		s->id = (uint8_t)i;
 		uccl_pacer_init(&s->pacer, cfg->link_bps);
 		PAIR_CHECK(!uccl_flow_init(&s->f, &c, s, p->now));
-		s->f.write_rtype = PAIR_BULK;
+		uccl_landing_rtype(&s->f.landing, PAIR_BULK);
 		s->f.owed.msg_limit = 100;
 	}
 }

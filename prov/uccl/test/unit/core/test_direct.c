@@ -34,7 +34,7 @@ static struct pair_cfg direct_fifo(void)
 static struct uccl_flow *raw(struct pair_cfg cfg)
 {
 	start(cfg);
-	p.side[1].f.write_rtype = PAIR_RAW;
+	uccl_landing_rtype(&p.side[1].f.landing, PAIR_RAW);
 	return &p.side[1].f;
 }
 
@@ -137,7 +137,7 @@ static void rx_write__in_order(void **state)
 	assert_int_equal(p.side[1].stats.writes_rx, 17);
 	assert_int_equal(p.side[0].stats.rtx_packets, 0);
 	assert_int_equal(p.side[1].stats.doubtful, 0);
-	assert_int_equal(p.side[1].f.ndescs, 0);
+	assert_int_equal(p.side[1].f.landing.ndescs, 0);
 	assert_int_equal(p.side[1].stats.rx_bytes, 64 * KIB + 100);
 	pair_fini(&p);
 }
@@ -194,9 +194,9 @@ static void rx_write__lost(void **state)
 	assert_int_equal(p.side[1].stats.doubtful, 1);
 	assert_int_equal(p.side[1].stats.fences, 1);
 	assert_int_equal(p.side[1].fences, 1);
-	assert_int_equal(p.side[1].f.ndoubts, 0);
+	assert_int_equal(p.side[1].f.landing.ndoubts, 0);
 	assert_int_equal(p.side[1].stats.rx_bytes, 128 * KIB);
-	assert_false(p.side[1].f.direct_off);
+	assert_false(p.side[1].f.landing.off);
 	pair_fini(&p);
 }
 
@@ -228,7 +228,7 @@ static void rx_write__only_one_lost_fence_at_once(void **state)
 	pair_bulk(&p, 0, 4 * KIB);
 	assert_true(pair_finish(&p, 20 * MS));
 	assert_int_equal(p.side[1].fences, 1);
-	assert_int_equal(p.side[1].f.ndoubts, 0);
+	assert_int_equal(p.side[1].f.landing.ndoubts, 0);
 	pair_fini(&p);
 }
 
@@ -248,11 +248,11 @@ static void rx_write__late_original_settles(void **state)
 	assert_int_equal(p.side[0].acked, 1);
 	assert_int_equal(p.side[1].doubtful, 1);
 	assert_int_equal(p.side[1].complete, 0);
-	assert_int_equal(p.side[1].f.ndoubts, 1);
+	assert_int_equal(p.side[1].f.landing.ndoubts, 1);
 	assert_true(pair_finish(&p, 2 * MS));
 	assert_int_equal(p.side[1].settled, 1);
 	/* It was expected, so it is no sign of a network that doubles. */
-	assert_false(p.side[1].f.direct_off);
+	assert_false(p.side[1].f.landing.off);
 	assert_int_equal(p.side[1].stats.dup_writes, 0);
 	assert_int_equal(p.side[1].f.owed.dups, 0);
 	pair_fini(&p);
@@ -276,7 +276,7 @@ static void rx_write__doubt_holds_completion(void **state)
 	pair_run(&p, p.now + 200 * MS);
 	assert_int_equal(p.side[0].acked, 2);
 	assert_int_equal(p.side[1].complete, 1);
-	assert_int_equal(p.side[1].f.ndoubts, 1);
+	assert_int_equal(p.side[1].f.landing.ndoubts, 1);
 	pair_fini(&p);
 }
 
@@ -293,11 +293,11 @@ static void rx_write__fifo_later_write_settles(void **state)
 	pair_bulk(&p, 0, 64 * KIB);
 	pair_run(&p, p.now + 100 * MS);
 	assert_int_equal(p.side[1].complete, 0);
-	assert_int_equal(p.side[1].f.ndoubts, 1);
+	assert_int_equal(p.side[1].f.landing.ndoubts, 1);
 	pair_bulk(&p, 0, 128 * KIB);
 	assert_true(pair_finish(&p, 20 * MS));
 	assert_int_equal(p.side[1].settled, 1);
-	assert_true(p.side[1].f.fifo);
+	assert_true(p.side[1].f.landing.fifo);
 	pair_fini(&p);
 }
 
@@ -326,11 +326,11 @@ static void rx_write__fifo_other_path(void **state)
 	(void)state;
 	feed_desc(base(), 1000, 4, 4096, 4 * 4096);
 	feed_frag(&(struct frag){base() + 1, 1000, PAIR_GEN, 0, 0, 1, 2, 4096});
-	assert_int_equal(f->ndoubts, 1);
+	assert_int_equal(f->landing.ndoubts, 1);
 	feed_write(base() + 2, 4096, 3);
-	assert_int_equal(f->ndoubts, 1);
+	assert_int_equal(f->landing.ndoubts, 1);
 	feed_write(base() + 3, 4096, 2);
-	assert_int_equal(f->ndoubts, 0);
+	assert_int_equal(f->landing.ndoubts, 0);
 	assert_int_equal(p.side[1].settled, 1);
 	pair_fini(&p);
 }
@@ -344,17 +344,17 @@ static void rx_write__fifo_ends(void **state)
 	feed_desc(base(), 1000, 8, 4096, 8 * 4096);
 	feed_frag(&(struct frag){base() + 1, 1000, PAIR_GEN, 0, 0, 1, 2, 4096});
 	feed_write(base() + 3, 4096, 1);
-	assert_true(f->fifo);
+	assert_true(f->landing.fifo);
 	feed_write(base() + 2, 4096, 1);
-	assert_false(f->fifo);
+	assert_false(f->landing.fifo);
 	assert_int_equal(p.side[1].stats.fifo_broken, 1);
 	feed_write(base() + 4, 4096, 2);
 	feed_write(base() + 5, 4096, 2);
-	assert_int_equal(f->ndoubts, 1);
-	assert_false(f->fifo);
+	assert_int_equal(f->landing.ndoubts, 1);
+	assert_false(f->landing.fifo);
 	/* A new doubt with a later write already seen: the same. */
 	feed_frag(&(struct frag){base() + 6, 1000, PAIR_GEN, 5 * 4096, 0, 1, 2, 4096});
-	assert_int_equal(f->ndoubts, 2);
+	assert_int_equal(f->landing.ndoubts, 2);
 	pair_fini(&p);
 }
 
@@ -368,7 +368,7 @@ static void rx_write__doubled(void **state)
 	p.arg = &n;
 	pair_bulk(&p, 0, 64 * KIB);
 	assert_true(pair_finish(&p, 20 * MS));
-	assert_true(p.side[1].f.direct_off);
+	assert_true(p.side[1].f.landing.off);
 	assert_int_equal(p.side[1].stats.dup_writes, 1);
 	assert_int_equal(p.side[1].f.owed.dups, 1);
 	pair_fini(&p);
@@ -380,9 +380,9 @@ static void rx_write__doubled_before_its_descriptor(void **state)
 
 	(void)state;
 	feed_write(base() + 1, 4096, 0);
-	assert_false(f->direct_off);
+	assert_false(f->landing.off);
 	feed_write(base() + 1, 4096, 0);
-	assert_true(f->direct_off);
+	assert_true(f->landing.off);
 	assert_int_equal(p.side[1].stats.dup_writes, 1);
 	feed_desc(base(), 1000, 1, 4096, 4096);
 	assert_int_equal(p.side[1].raw, 1);
@@ -399,10 +399,10 @@ static void rx_write__doubled_after_a_doubt(void **state)
 	feed_desc(base(), 1000, 1, 4096, 4096);
 	feed_frag(&(struct frag){base() + 1, 1000, PAIR_GEN, 0, 0, 1, 0, 4096});
 	feed_write(base() + 1, 4096, 0);
-	assert_false(f->direct_off);
+	assert_false(f->landing.off);
 	assert_int_equal(p.side[1].settled, 1);
 	feed_write(base() + 1, 4096, 0);
-	assert_true(f->direct_off);
+	assert_true(f->landing.off);
 	pair_fini(&p);
 }
 
@@ -425,10 +425,10 @@ static void rx_write__refused(void **state)
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_WINDOW), 2);
 	assert_int_equal(p.side[1].raw, 0);
 	assert_int_equal(p.side[1].stats.writes_rx, 0);
-	assert_false(f->direct_off);
+	assert_false(f->landing.off);
 	/* The last of the window is held. */
 	feed_write(base() + p.cfg.window, 100, 0);
-	assert_true(f->rx_slots[(base() + p.cfg.window) & (p.cfg.window - 1)].early);
+	assert_true(f->landing.slots[(base() + p.cfg.window) & (p.cfg.window - 1)].early);
 	feed_write(base() + 1, 4096, 0);
 	assert_int_equal(p.side[1].raw, 1);
 	pair_fini(&p);
@@ -445,11 +445,11 @@ static void rx_write__below_zero(void **state)
 	f = raw(c);
 	feed_desc(0, 1000, 2, 4096, 8192);
 	feed_frag(&(struct frag){1, 1000, PAIR_GEN, 0, 0, 1, 0, 4096});
-	assert_int_equal(f->ndoubts, 1);
+	assert_int_equal(f->landing.ndoubts, 1);
 	feed_write((1u << 28) - 1, 4096, 0);
-	assert_int_equal(f->ndoubts, 1);
+	assert_int_equal(f->landing.ndoubts, 1);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_WINDOW), 1);
-	assert_false(f->direct_off);
+	assert_false(f->landing.off);
 	pair_fini(&p);
 }
 
@@ -508,7 +508,7 @@ static void rx_write__after_some_fragments(void **state)
 	assert_int_equal(p.side[1].raw_bytes, 4096);
 	assert_true(uccl_cover_whole(&parts, 4096, parts_key));
 	assert_int_equal(f->rcv.nxt, base() + 2);
-	assert_int_equal(f->ndoubts, 0);
+	assert_int_equal(f->landing.ndoubts, 0);
 	/* The other fragments are late now. */
 	feed_frag(&(struct frag){base() + 1, 1000, PAIR_GEN, 1024, 1, 4, 0, 1024});
 	assert_int_equal(p.side[1].raw_bytes, 4096);
@@ -551,10 +551,10 @@ static void desc_rx__malformed(void **state)
 	feed_desc(base(), 1, p.cfg.window, 4096, (uint64_t)p.cfg.window * 4096);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 5);
 	assert_int_equal(f->rcv.nxt, base());
-	assert_int_equal(f->ndescs, 0);
+	assert_int_equal(f->landing.ndescs, 0);
 	feed_desc(base(), 1, p.cfg.window - 1, 4096, (uint64_t)(p.cfg.window - 1) * 4096);
 	assert_int_equal(f->rcv.nxt, base() + 1);
-	assert_int_equal(f->ndescs, 1);
+	assert_int_equal(f->landing.ndescs, 1);
 	pair_fini(&p);
 }
 
@@ -577,7 +577,7 @@ static void desc_rx__overlap(void **state)
 	for (uint32_t i = 0; i < 3 * p.cfg.window; i++)
 		feed_desc(base() + i, 1, 1, 4096, 4096);
 	/* Every second one is disjoint, and they end with the window. */
-	assert_int_equal(f->ndescs, p.cfg.window / 2);
+	assert_int_equal(f->landing.ndescs, p.cfg.window / 2);
 	assert_int_equal(f->rcv.nxt, base() + 1);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD) + pair_dropped(&p, 1, UCCL_DROP_WINDOW),
 			 3 * p.cfg.window - p.cfg.window / 2);
@@ -586,12 +586,12 @@ static void desc_rx__overlap(void **state)
 	f = raw(pair_direct());
 	feed_desc(base() + 1, 1, 1, 4096, 4096);
 	feed_desc(base(), 1, 1, 4096, 4096);
-	assert_int_equal(f->ndescs, 1);
+	assert_int_equal(f->landing.ndescs, 1);
 	assert_int_equal(f->rcv.nxt, base());
 	/* And ranges that meet although the descriptors lie outside. */
 	feed_desc(base() + 5, 1, 4, 4096, 4 * 4096);
 	feed_desc(base() + 4, 1, 2, 4096, 2 * 4096);
-	assert_int_equal(f->ndescs, 2);
+	assert_int_equal(f->landing.ndescs, 2);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 2);
 	pair_fini(&p);
 }
@@ -602,10 +602,10 @@ static void desc_rx__beyond_the_window(void **state)
 
 	(void)state;
 	feed_desc(base() + 10, 1, p.cfg.window - 10, 4096, (uint64_t)(p.cfg.window - 10) * 4096);
-	assert_int_equal(f->ndescs, 0);
+	assert_int_equal(f->landing.ndescs, 0);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 1);
 	feed_desc(base() + 10, 1, p.cfg.window - 11, 4096, (uint64_t)(p.cfg.window - 11) * 4096);
-	assert_int_equal(f->ndescs, 1);
+	assert_int_equal(f->landing.ndescs, 1);
 	pair_fini(&p);
 }
 
@@ -626,7 +626,7 @@ static void desc_rx__chunk_inside(void **state)
 	pair_feed(&p, 1, &h, NULL, NULL);
 	feed_desc(base() + 5, 1, 2, 4096, 8192);
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 2);
-	assert_int_equal(f->ndescs, 1);
+	assert_int_equal(f->landing.ndescs, 1);
 	pair_fini(&p);
 }
 
@@ -690,8 +690,8 @@ static void frag_rx__refused(void **state)
 	feed_frag(&(struct frag){b + 3, 5, PAIR_GEN, 8192, 0, 1, 0, 1000});
 	feed_frag(&(struct frag){b + 1, 5, PAIR_GEN, 0, 0, 1, 0, 4096});
 	assert_int_equal(f->rcv.nxt, b + 4);
-	assert_int_equal(f->ndoubts, 3);
-	assert_int_equal(f->ndescs, 0);
+	assert_int_equal(f->landing.ndoubts, 3);
+	assert_int_equal(f->landing.ndescs, 0);
 	pair_fini(&p);
 }
 
@@ -742,7 +742,7 @@ static void frag_rx__add_up(void **state)
 	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RANGE), 3);
 	assert_int_equal(p.side[1].raw_bytes, 1024);
 	assert_int_equal(f->rcv.nxt, base() + 1);
-	assert_int_equal(f->ndoubts, 0);
+	assert_int_equal(f->landing.ndoubts, 0);
 	feed_frag(&(struct frag){base() + 1, 5, PAIR_GEN, 1024, 1, 2, 0, 3072});
 	assert_int_equal(f->rcv.nxt, base() + 2);
 	pair_fini(&p);
@@ -837,12 +837,12 @@ static void frag_rx__no_doubt_about_what_is_refused(void **state)
 	p.arg = &why;
 	feed_desc(base(), 5, 1, 4096, 4096);
 	feed_frag(&(struct frag){base() + 1, 5, PAIR_GEN, 0, 0, 1, 0, 4096});
-	assert_int_equal(f->ndoubts, 0);
+	assert_int_equal(f->landing.ndoubts, 0);
 	assert_int_equal(f->rcv.nxt, base() + 1);
 	/* Thrown away for good: received, but nobody's buffer is in doubt. */
 	why = UCCL_DROP_HANDLE;
 	feed_frag(&(struct frag){base() + 1, 5, PAIR_GEN, 0, 0, 1, 0, 4096});
-	assert_int_equal(f->ndoubts, 0);
+	assert_int_equal(f->landing.ndoubts, 0);
 	assert_int_equal(f->rcv.nxt, base() + 2);
 	assert_int_equal(p.side[1].settled, 0);
 	assert_int_equal(p.side[1].stats.doubtful, 0);
@@ -857,16 +857,16 @@ static void fenced__that_path_only(void **state)
 	feed_desc(base(), 5, 6, 4096, 6 * 4096);
 	for (uint16_t i = 0; i < 6; i++)
 		feed_frag(&(struct frag){base() + 1 + i, 5, PAIR_GEN, i * 4096u, 0, 1, i % 3, 4096});
-	assert_int_equal(f->ndoubts, 6);
+	assert_int_equal(f->landing.ndoubts, 6);
 	uccl_flow_fenced(f, 1, p.now);
-	assert_int_equal(f->ndoubts, 4);
-	for (uint32_t i = 0; i < f->ndoubts; i++)
-		assert_int_not_equal(f->doubts[i].path, 1);
+	assert_int_equal(f->landing.ndoubts, 4);
+	for (uint32_t i = 0; i < f->landing.ndoubts; i++)
+		assert_int_not_equal(f->landing.doubts[i].path, 1);
 	uccl_flow_fenced(f, 3, p.now);
-	assert_int_equal(f->ndoubts, 4);
+	assert_int_equal(f->landing.ndoubts, 4);
 	uccl_flow_fenced(f, 0, p.now);
 	uccl_flow_fenced(f, 2, p.now);
-	assert_int_equal(f->ndoubts, 0);
+	assert_int_equal(f->landing.ndoubts, 0);
 	assert_int_equal(p.side[1].settled, 6);
 	pair_fini(&p);
 }
@@ -891,15 +891,15 @@ static void frag_rx__more_doubts_than_room(void **state)
 			feed_frag(&(struct frag){csn + 1 + i, 5, PAIR_GEN, i * 4096u, 0, 1, i % 4, 4096});
 		csn += 9;
 	}
-	assert_int_equal(f->ndoubts, f->cfg.window);
+	assert_int_equal(f->landing.ndoubts, f->cfg.window);
 	assert_int_equal(p.side[1].fences, 0);
 	feed_desc(csn, 5, 1, 4096, 4096);
 	for (int i = 0; i < 3; i++)
 		feed_frag(&(struct frag){csn + 1, 5, PAIR_GEN, off, 0, 1, 1, 4096});
 	assert_int_equal(p.side[1].fences, 1);
 	assert_int_equal(f->rcv.nxt, csn + 1);
-	uccl_flow_fenced(f, f->doubts[0].path, p.now);
-	assert_int_equal(f->ndoubts, f->cfg.window * 3 / 4);
+	uccl_flow_fenced(f, f->landing.doubts[0].path, p.now);
+	assert_int_equal(f->landing.ndoubts, f->cfg.window * 3 / 4);
 	feed_frag(&(struct frag){csn + 1, 5, PAIR_GEN, off, 0, 1, 1, 4096});
 	assert_int_equal(f->rcv.nxt, csn + 2);
 	assert_int_equal(p.side[1].fences, 1);
@@ -938,13 +938,13 @@ static void received__old_doubts_end(void **state)
 	chunks_pass(f, (1 << 22) - 10);
 	feed_desc(f->rcv.nxt, 6, 1, 4096, 4096);
 	feed_frag(&(struct frag){f->rcv.nxt, 6, PAIR_GEN, 0, 0, 1, 2, 4096});
-	assert_int_equal(f->ndoubts, 3);
+	assert_int_equal(f->landing.ndoubts, 3);
 	assert_int_equal(p.side[1].fences, 0);
 	chunks_pass(f, 8);
 	assert_int_equal(f->rcv.nxt, 65536 + (1 << 22) + 1);
 	assert_int_equal(p.side[1].fences, 2);
 	uccl_flow_fenced(f, 0, p.now);
-	assert_int_equal(f->ndoubts, 2);
+	assert_int_equal(f->landing.ndoubts, 2);
 	/* A fence takes its time, and is not asked for with each chunk. */
 	for (int i = 0; i < 100; i++)
 		chunks_pass(f, 2);
@@ -966,12 +966,12 @@ static void rx_write__a_wrap_ago(void **state)
 		assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_WINDOW), i + 1);
 	}
 	assert_int_equal(p.side[1].stats.writes_rx, 0);
-	assert_false(f->direct_off);
+	assert_false(f->landing.off);
 	feed_write(f->rcv.nxt - (wrap - window + 1), 4096, 0);
 	assert_int_equal(p.side[1].stats.writes_rx, 1);
 	/* Up to half a wrap it is what the network doubled. */
 	feed_write(f->rcv.nxt - wrap / 2, 4096, 0);
-	assert_true(f->direct_off);
+	assert_true(f->landing.off);
 	pair_fini(&p);
 }
 
@@ -1012,7 +1012,7 @@ static void fence_message__done_at_once(void **state)
 		feed_frag(&(struct frag){base() + 1 + i, 5, PAIR_GEN, i * 4096u, 0, 1, i, 4096});
 	uccl_flow_fence_message(f, 5, PAIR_GEN, p.now);
 	assert_int_equal(p.side[1].fences, 4);
-	assert_int_equal(f->ndoubts, 0);
+	assert_int_equal(f->landing.ndoubts, 0);
 	pair_fini(&p);
 }
 
@@ -1038,8 +1038,8 @@ static void soak(struct pair_cfg c, uint64_t seed, double loss, double reorder)
 	}
 	assert_true(pair_finish(&p, 20 * UCCL_NS_PER_S));
 	for (int s = 0; s < 2; s++) {
-		assert_int_equal(p.side[s].f.ndoubts, 0);
-		assert_int_equal(p.side[s].f.ndescs, 0);
+		assert_int_equal(p.side[s].f.landing.ndoubts, 0);
+		assert_int_equal(p.side[s].f.landing.ndescs, 0);
 	}
 	pair_fini(&p);
 }
@@ -1176,19 +1176,19 @@ static void forgive__late_write_expected_once(void **state)
 	(void)state;
 	feed_desc(base(), 1, 2, 4096, 8192);
 	feed_frag(&v);
-	assert_int_equal(f->ndoubts, 1);
+	assert_int_equal(f->landing.ndoubts, 1);
 	uccl_flow_forgive(f, 1, PAIR_GEN + 1);
 	uccl_flow_forgive(f, 2, PAIR_GEN);
-	assert_int_equal(f->ndoubts, 1);
+	assert_int_equal(f->landing.ndoubts, 1);
 	uccl_flow_forgive(f, 1, PAIR_GEN);
-	assert_int_equal(f->ndoubts, 0);
+	assert_int_equal(f->landing.ndoubts, 0);
 	assert_int_equal(p.side[1].settled, 0);
 	feed_write(base() + 1, 4096, 1);
 	assert_int_equal(p.side[1].stats.dup_writes, 0);
-	assert_false(f->direct_off);
+	assert_false(f->landing.off);
 	feed_write(base() + 1, 4096, 1);
 	assert_int_equal(p.side[1].stats.dup_writes, 1);
-	assert_true(f->direct_off);
+	assert_true(f->landing.off);
 	pair_fini(&p);
 }
 

@@ -165,7 +165,7 @@ static void peer_opened__sends_what_waits(void **state)
 	duo_connect(d);
 	assert_true(TAILQ_EMPTY(&d->side[0].peer.pending));
 	assert_int_equal(d->side[0].peer.flow.owed.msg_limit, UCCL_MSG_LIMIT);
-	assert_int_equal(d->side[0].peer.flow.write_rtype, UCCL_REC_DATA);
+	assert_int_equal(d->side[0].peer.flow.landing.rtype, UCCL_REC_DATA);
 	duo_run(d, SECOND);
 	assert_int_equal(d->side[0].ncomp, 3);
 	duo_free(d);

@@ -448,7 +448,7 @@ static void direct__closed_in_doubt(void **state)
 	duo_check(dst, 50000, 5);
 	assert_int_equal(d->side[1].fences, 0);
 	assert_int_equal(d->side[1].deregs, 1);
-	assert_int_equal(d->side[1].peer.flow.ndoubts, 0);
+	assert_int_equal(d->side[1].peer.flow.landing.ndoubts, 0);
 	memset(dst, 0xa5, 50000);
 	duo_release(d, false);
 	duo_run(d, SECOND);

@@ -133,10 +133,10 @@ static void look_memory__lists(void **state)
 
 	(void)state;
 	start("nic=1");
-	keep = flow()->ndescs;
-	flow()->ndescs = flow()->cfg.window + 1;
+	keep = flow()->landing.ndescs;
+	flow()->landing.ndescs = flow()->cfg.window + 1;
 	found("I13: endpoint 0, flow to port 7001: a list of a flow is longer");
-	flow()->ndescs = keep;
+	flow()->landing.ndescs = keep;
 	keep = flow()->log_cap;
 	flow()->log_cap = flow()->cfg.window * 64;
 	w.inv.looks = 0;
