@@ -163,13 +163,24 @@ static void gso_judge(struct udp *u)
 }
 
 /*
+ * Where answers to strangers leave: at our port, by a socket that hears nothing of what they bring back (no RECVERR).
+ * At a label's socket each report of a closed port would be the error of the next packet to a peer. PROTOCOL R157
+ */
+static struct udp_sock answer_sock(const struct udp *u)
+{
+	int door = u->door[UDP_DOOR_STRANGER].fd;
+
+	return (struct udp_sock){.fd = door >= 0 ? door : u->rx_fd};
+}
+
+/*
  * Send the packets at v that share a label. Returns how many were taken; *stop says why not more: the queue has no
  * room (1), or the next packet's payload is not memory that we may read (-FI_EFAULT).
  */
 static int batch_send(struct udp *u, struct uccl_tx *v, int n, int *stop)
 {
-	struct udp_sock door = {.fd = u->door[UDP_DOOR_STRANGER].fd};
-	struct udp_sock *s = v[0].answer && door.fd >= 0 ? &door : uccl_udp_sock(u, v[0].label);
+	struct udp_sock answer = answer_sock(u);
+	struct udp_sock *s = v[0].answer ? &answer : uccl_udp_sock(u, v[0].label);
 	struct udp_tx_batch *b = u->tx;
 	int m = 0, tries = 0, count = batch_build(u, v, n), sent, error;
 

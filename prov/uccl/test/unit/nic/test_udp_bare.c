@@ -134,24 +134,49 @@ static void rx__every_type(void **state)
 	}
 }
 
+/* `out` gets a port. */
+static uint16_t out_bound(void)
+{
+	struct sockaddr_in from = {.sin_family = AF_INET};
+	socklen_t len = sizeof(from);
+
+	assert_int_equal(bind(out, (struct sockaddr *)&from, len), 0);
+	assert_int_equal(getsockname(out, (struct sockaddr *)&from, &len), 0);
+	return ntohs(from.sin_port);
+}
+
+/* An answer to a stranger leaves from our port. */
 static void answer__leaves(void **state)
 {
-	struct uccl_nic_addr at;
+	struct uccl_nic_addr at = v4_loopback, own;
 	struct uccl_tx t = {.kind = UCCL_TX_PACKET, .answer = true, .hdr_len = UCCL_HDR_LEN, .to = &at};
-	struct sockaddr_storage from;
+	struct sockaddr_in from;
 	socklen_t len = sizeof(from);
 	struct pollfd p = {.fd = out, .events = POLLIN};
 	uint8_t buf[128];
 
 	(void)state;
-	assert_int_equal(bind(out, (struct sockaddr *)&(struct sockaddr_in){.sin_family = AF_INET},
-			      sizeof(struct sockaddr_in)), 0);
-	assert_int_equal(getsockname(out, (struct sockaddr *)&from, &len), 0);
-	at = v4_loopback;
-	at.port = ntohs(((struct sockaddr_in *)&from)->sin_port);
+	nic->ops->addr(nic, &own);
+	at.port = out_bound();
 	assert_int_equal(nic->ops->tx(nic, &t, 1), 1);
 	assert_int_equal(poll(&p, 1, 5000), 1);
-	assert_int_equal(recv(out, buf, sizeof(buf), 0), UCCL_HDR_LEN);
+	assert_int_equal(recvfrom(out, buf, sizeof(buf), 0, (struct sockaddr *)&from, &len), UCCL_HDR_LEN);
+	assert_int_equal(ntohs(from.sin_port), own.port);
+}
+
+/* What comes back because of answers to strangers is none of the labels' business: no work, and no news of anybody. */
+static void answer__to_a_closed_port(void **state)
+{
+	struct uccl_nic_addr closed = v4_loopback;
+	struct uccl_tx t = {.kind = UCCL_TX_PACKET, .answer = true, .hdr_len = UCCL_HDR_LEN, .to = &closed};
+	int by_type[256];
+
+	(void)state;
+	closed.port = 9;
+	for (int i = 0; i < 50; i++)
+		assert_int_equal(nic->ops->tx(nic, &t, 1), 1);
+	assert_int_equal(recvmsg(udp_of(nic)->sock[0].fd, &(struct msghdr){0}, MSG_ERRQUEUE | MSG_DONTWAIT), -1);
+	assert_int_equal(take(by_type), 0);
 }
 
 /* Nobody joins the port, with or without sockets of ours beside. */
@@ -240,6 +265,7 @@ static int here(bool filter, bool doors)
 		cmocka_unit_test_setup_teardown(guard__parts, open_one, close_one),
 		cmocka_unit_test_setup_teardown(rx__every_type, open_one, close_one),
 		cmocka_unit_test_setup_teardown(answer__leaves, open_one, close_one),
+		cmocka_unit_test_setup_teardown(answer__to_a_closed_port, open_one, close_one),
 		cmocka_unit_test_setup_teardown(guard__port_stays_ours, open_one, close_one),
 		cmocka_unit_test_setup_teardown(wait_fd__wakes, open_one, close_one),
 		cmocka_unit_test_setup_teardown(engine__refuses_by_itself, open_one, close_one),
