@@ -79,6 +79,7 @@ enum uccl_rx_kind {
 	UCCL_RX_TOO_LONG,  /* the same of a packet that was too long: the network carries `imm` bytes */
 	UCCL_RX_GONE,	   /* proof that the process behind `src` ended (liveness connection closed) */
 	UCCL_RX_LINK,	   /* of the NIC itself: imm is an enum uccl_link */
+	UCCL_RX_REFUSED,   /* something that the back end keeps to itself, and counts; there may be more behind it */
 };
 
 /* How a NIC is. */

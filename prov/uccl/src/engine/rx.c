@@ -156,6 +156,8 @@ static void rx_one(struct uccl_engine *e, struct uccl_rx *rx, uint64_t now)
 	case UCCL_RX_LINK:
 		conn_link(e, (enum uccl_link)rx->imm, now);
 		return;
+	case UCCL_RX_REFUSED:
+		return;
 	default:
 		break;
 	}

@@ -146,6 +146,7 @@ struct udp {
 	uint32_t door_turn;  /* which one is next */
 	uint64_t door_key;   /* of their memory */
 	uint64_t door_read;  /* packets from all of them so far */
+	struct uccl_nic_guard gate; /* without doors: what HELLO and INIT are, to bound them all the same; else zero */
 	/* Who sleeps on wait_fd is woken for the doors within a budget; then they leave the set for a time. */
 	struct udp_budget wakes;
 	int door_timer;	       /* in the set of wait_fd; -1 */
@@ -203,6 +204,8 @@ void uccl_udp_door_close(struct udp *u);
 int uccl_udp_door_wait(struct udp *u);
 /* Take HELLO and INIT, as v[at..n), if it is time to. Returns the new `at`. `idle`: nothing else came. udp_door.c */
 int uccl_udp_door_rx(struct udp *u, struct uccl_rx *v, int at, int n, bool idle);
+/* A packet that came by the one socket, while there are no doors: does its door's budget allow it? udp_door.c */
+bool uccl_udp_gate_may(struct udp *u, const struct uccl_rx *r);
 
 void uccl_udp_guard(struct uccl_nic *nic, const struct uccl_nic_guard *g);
 void uccl_udp_count(struct uccl_nic *nic, struct uccl_stats *s);

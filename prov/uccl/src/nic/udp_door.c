@@ -15,7 +15,8 @@
  * in a table of fixed size, where later ones take the places of earlier ones.
  *
  * Both are classic BPF, which needs no privileges. Without them (an old kernel, a sandbox) everything comes by the one
- * socket, as before: the engine checks the same again, and these only make it cheap.
+ * socket. Then HELLO and INIT are bounded where they are handed up, by the same budgets: they may fill the queue, but
+ * not the time. The rest the engine checks again, and the filter only makes it cheap.
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -168,19 +169,22 @@ static int doors_open(struct udp *u, const struct uccl_nic_guard *g)
 		uccl_udp_queue_set(u->door[i].fd, SO_RCVBUFFORCE, SO_RCVBUF, DOOR_QUEUE);
 		messages_init(&u->door[i]);
 	}
-	if (getrandom(&u->door_key, sizeof(u->door_key), 0) != sizeof(u->door_key))
-		return -FI_EIO;
 	return steering_attach(u->rx_fd, g) ? 0 : -errno;
 }
 
 void uccl_udp_guard(struct uccl_nic *nic, const struct uccl_nic_guard *g)
 {
 	struct udp *u = udp_of(nic);
-	int err = doors_open(u, g), none = 0;
+	int err, none = 0;
 
+	/* Who knew it could choose whose HELLO is forgotten for his; without random numbers that must do. */
+	if (getrandom(&u->door_key, sizeof(u->door_key), 0) != sizeof(u->door_key))
+		u->door_key = g->incarnation;
+	err = doors_open(u, g);
 	if (err) {
 		UCCL_LOG(UCCL_LOG_INFO, "no sockets of their own for HELLO and INIT: %s", strerror(-err));
 		uccl_udp_door_close(u);
+		u->gate = *g;
 		(void)setsockopt(u->rx_fd, SOL_SOCKET, SO_REUSEPORT, &none, sizeof(none));
 	}
 	if (!filter_attach(u->rx_fd, g))
@@ -234,6 +238,28 @@ static bool hello_may(struct udp_door *d, uint64_t key, const struct uccl_rx *r,
 	d->answers.left--;
 	d->firsts.left -= !seen;
 	return true;
+}
+
+bool uccl_udp_gate_may(struct udp *u, const struct uccl_rx *r)
+{
+	uint64_t now;
+	struct udp_door *d = &u->door[UDP_DOOR_INIT];
+	bool hello;
+
+	if (r->len < UCCL_HDR_LEN || (r->data[AT_TYPE] != u->gate.hello && r->data[AT_TYPE] != u->gate.init))
+		return true;
+	hello = r->data[AT_TYPE] == u->gate.hello;
+	if (hello)
+		d = &u->door[uccl_get64(r->data + AT_EXPECTED) == u->gate.incarnation ? UDP_DOOR_KNOWN :
+											UDP_DOOR_STRANGER];
+	u->door_read++;
+	now = uccl_udp_now();
+	if (budget_left(&d->reads, DOOR_READS, DOOR_BURST, now) && (!hello || hello_may(d, u->door_key, r, now))) {
+		d->reads.left--;
+		return true;
+	}
+	d->refused++;
+	return false;
 }
 
 /* One batch, into the room from `first` on and as v[*at..n). Returns whether there may be more. */

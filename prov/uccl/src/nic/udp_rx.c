@@ -256,8 +256,10 @@ static void message_open(struct udp_cursor *c)
 }
 
 /* Hand up packets from the cursor on, as v[at..n); at most to the end of the batch. Returns the new `at`. */
-static int cursor_emit(struct udp_cursor *c, struct uccl_rx *v, int at, int n)
+static int cursor_emit(struct udp *u, struct uccl_rx *v, int at, int n)
 {
+	struct udp_cursor *c = &u->cur;
+
 	while (at < n && c->i < c->count) {
 		struct mmsghdr *m = &c->bank->msg[c->i];
 		struct udp_slot *s = &c->bank->slot[c->i];
@@ -283,6 +285,8 @@ static int cursor_emit(struct udp_cursor *c, struct uccl_rx *v, int at, int n)
 			r->rest = s->buf + UCCL_HDR_LEN;
 			r->rest_len = r->len - UCCL_HDR_LEN - r->body_len;
 		}
+		if (u->gate.version && !uccl_udp_gate_may(u, r))
+			r->kind = UCCL_RX_REFUSED;
 		at++;
 		c->off += c->seg;
 		if (c->off >= m->msg_len) {
@@ -367,7 +371,7 @@ int uccl_udp_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct ucc
 	if (u->nevents)
 		k = events_emit(u, v, n);
 	if (c->i < c->count) {
-		k = cursor_emit(c, v, k, n);
+		k = cursor_emit(u, v, k, n);
 		/* What was just handed up must stay where it is. */
 		bank = bank == &u->banks[0] ? &u->banks[1] : &u->banks[0];
 	}
@@ -378,7 +382,7 @@ int uccl_udp_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct ucc
 	if (got < 0)
 		return k ? k : got;
 	if (got) {
-		k = cursor_emit(c, v, k, n);
+		k = cursor_emit(u, v, k, n);
 		if (c->i < c->count)
 			leftovers_keep(c);
 	}

@@ -12,99 +12,33 @@
 #include <cmocka.h>
 
 #include <poll.h>
-#include <rdma/fi_errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "core/wire.h"
 #include "engine/engine.h"
 #include "sandbox.h"
+#include "stranger.h"
 
-#define TOP 0xa55a
-#define INCARNATION 0x1122334455667788
-#define QUIET 200
 #define NONSENSE 300
-
-static const struct uccl_nic_addr v4_loopback = {.ip = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1}};
-static struct uccl_nic_guard guard = {.magic = UCCL_MAGIC,
-				      .version = UCCL_VERSION,
-				      .hello = UCCL_PKT_HELLO,
-				      .init = UCCL_PKT_INIT,
-				      .token_top = TOP,
-				      .incarnation = INCARNATION};
+#define MANY 3000
 
 /* What this child has. */
 static bool has_filter, has_doors;
 
-static struct uccl_nic *nic;
-static struct sockaddr_storage to;
-static socklen_t to_len;
-static int out;
-
 static int open_one(void **state)
 {
-	struct uccl_nic_attr attr = {.bind = v4_loopback};
-	struct uccl_nic_addr at;
-
 	(void)state;
-	for (uint8_t type = 0; type < 32; type++)
-		if (uccl_type_known(type) && type != guard.hello && type != guard.init)
-			guard.types |= 1u << type;
-	assert_int_equal(uccl_nic_udp_open(&attr, &nic), 0);
-	nic->ops->guard(nic, &guard);
-	nic->ops->addr(nic, &at);
-	to_len = uccl_ifaddr_to_sock(&to, &at, AF_INET);
-	out = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	assert_true(out >= 0);
-	return 0;
+	return stranger_open(0);
 }
 
-static int close_one(void **state)
+static void shoot_short(void)
 {
-	(void)state;
-	nic->ops->close(nic);
-	close(out);
-	return 0;
-}
+	uint8_t p[UCCL_HDR_LEN];
 
-static void shoot(uint8_t type, size_t len)
-{
-	uint8_t p[UCCL_HDR_LEN], rec[UCCL_REC_LEN] = {0};
-	struct uccl_hdr h = {.type = type, .token = (uint64_t)TOP << 48 | 1, .rec = rec};
-
-	uccl_put64(rec + (type == UCCL_PKT_HELLO ? 16 : 8), INCARNATION);
-	uccl_hdr_encode(p, &h);
-	assert_int_equal(sendto(out, p, len, 0, (struct sockaddr *)&to, to_len), (ssize_t)len);
-}
-
-static int take(int by_type[256])
-{
-	struct uccl_rx v[64];
-	int n, total = 0;
-
-	memset(by_type, 0, 256 * sizeof(*by_type));
-	for (int i = 0; i < QUIET; i++) {
-		n = nic->ops->rx(nic, v, 64, NULL, 0);
-		assert_true(n >= 0);
-		for (int k = 0; k < n; k++)
-			by_type[v[k].len > 3 ? v[k].data[3] : 0]++;
-		total += n;
-	}
-	return total;
-}
-
-static uint64_t refused(void)
-{
-	struct uccl_stats s = {0};
-
-	nic->ops->count(nic, &s);
-	return s.dropped[UCCL_DROP_KERNEL];
+	packet(p, UCCL_PKT_ACK, 0);
+	shoot(p, sizeof(p) - 1);
 }
 
 /* What the sandbox should have taken away is away, and nothing else. */
@@ -114,7 +48,7 @@ static void guard__parts(void **state)
 
 	(void)state;
 	assert_int_equal(udp_of(nic)->door[0].fd >= 0, has_doors);
-	shoot(UCCL_PKT_ACK, UCCL_HDR_LEN - 1);
+	shoot_short();
 	assert_int_equal(take(by_type), !has_filter);
 	assert_int_equal(refused(), has_filter);
 }
@@ -128,10 +62,96 @@ static void rx__every_type(void **state)
 	for (int type = 0; type < 256; type++) {
 		bool known = uccl_type_known((uint8_t)type);
 
-		shoot((uint8_t)type, UCCL_HDR_LEN);
+		shoot_packet((uint8_t)type, INCARNATION);
 		assert_int_equal(take(by_type), known || !has_filter);
 		assert_int_equal(by_type[type], known || !has_filter);
 	}
+}
+
+/* However many come, and however often one looks: no more than so many a second are taken, whoever sends them. */
+static void hello__rate(void **state)
+{
+	uint64_t began = ns_now(), took;
+	int by_type[256], hellos = 0;
+
+	(void)state;
+	while ((took = ns_now() - began) < 100 * UCCL_NS_PER_MS) {
+		for (int i = 0; i < 512; i++)
+			shoot_packet(UCCL_PKT_HELLO, 0);
+		take(by_type);
+		hellos += by_type[UCCL_PKT_HELLO];
+	}
+	took = ns_now() - began;
+	/* What a pause allows, 20 a millisecond, and one step of the coarse clock. */
+	assert_true((uint64_t)hellos <= 300 + 20 * (took / UCCL_NS_PER_MS + 11));
+	assert_true(hellos >= 300);
+	/* After some time there is room again, in the end for a burst only. */
+	poll(NULL, 0, 200);
+	for (int i = 0; i < MANY; i++)
+		shoot_packet(UCCL_PKT_HELLO, 0);
+	began = ns_now();
+	take(by_type);
+	took = ns_now() - began;
+	assert_in_range(by_type[UCCL_PKT_HELLO], 250, 300 + 20 * (took / UCCL_NS_PER_MS + 11));
+}
+
+/* Of those that say something new each time only few are answered, and who repeats himself is among the answered. */
+static void hello__first_and_again(void **state)
+{
+	uint64_t began, took;
+	int by_type[256], news = 0, again = 0;
+
+	(void)state;
+	/* On a usual day everybody is. */
+	for (int i = 0; i < 100; i++)
+		shoot_new_hello(0);
+	take(by_type);
+	assert_int_equal(by_type[UCCL_PKT_HELLO], 100);
+	began = ns_now();
+	do {
+		for (int i = 0; i < 200; i++)
+			shoot_new_hello(0);
+		take(by_type);
+		news += by_type[UCCL_PKT_HELLO];
+	} while ((took = ns_now() - began) < 200 * UCCL_NS_PER_MS);
+	assert_in_range(news, 100, 300 + 2 * (took / UCCL_NS_PER_MS + 11));
+	for (int i = 0; i < 10; i++, poll(NULL, 0, 10))
+		take(by_type);
+	for (int k = 0; k < 10; k++) {
+		uint64_t end = udp_of(nic)->door_read + 451;
+
+		for (int i = 0; i < 450; i++)
+			shoot_new_hello(0);
+		shoot_packet(UCCL_PKT_HELLO, 0);
+		for (int i = 0; i < 10 * QUIET && udp_of(nic)->door_read < end; i++) {
+			struct uccl_rx v[64];
+			int n = nic->ops->rx(nic, v, 64, NULL, 0);
+
+			for (int j = 0; j < n; j++)
+				again += v[j].kind == UCCL_RX_PACKET && !uccl_get64(v[j].data + 32);
+			if (i % QUIET == QUIET - 1)
+				poll(NULL, 0, 20);
+		}
+	}
+	/* The first time it is as good as the rest, and a busy host may lose some. */
+	assert_true(again >= 6);
+}
+
+/* INIT takes a bounded part of the work, too. */
+static void init__rate(void **state)
+{
+	uint64_t began = ns_now(), took;
+	int by_type[256], inits = 0;
+
+	(void)state;
+	/* A busy host may have had no time for more than one round. */
+	do {
+		for (int i = 0; i < 512; i++)
+			shoot_packet(UCCL_PKT_INIT, INCARNATION);
+		take(by_type);
+		inits += by_type[UCCL_PKT_INIT];
+	} while ((took = ns_now() - began) < 100 * UCCL_NS_PER_MS);
+	assert_in_range(inits, 200, 300 + 40 * (took / UCCL_NS_PER_MS + 11));
 }
 
 /* `out` gets a port. */
@@ -199,7 +219,7 @@ static void wait_fd__wakes(void **state)
 	(void)state;
 	assert_int_equal(poll(&p, 1, 0), 0);
 	for (size_t i = 0; i < sizeof(types); i++) {
-		shoot(types[i], UCCL_HDR_LEN);
+		shoot_packet(types[i], INCARNATION);
 		assert_int_equal(poll(&p, 1, 5000), 1);
 		assert_int_equal(nic->ops->rx(nic, v, 8, NULL, 0), 1);
 		assert_int_equal(v[0].data[3], types[i]);
@@ -215,41 +235,42 @@ static void bytes(void *arg, void *buf, size_t len)
 	assert_int_equal(getrandom(buf, len, 0), (ssize_t)len);
 }
 
-static uint64_t now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * UCCL_NS_PER_S + (uint64_t)t.tv_nsec;
-}
-
-static void engine__refuses_by_itself(void **state)
+/* To which the stranger sends from now on. It closes the back end. */
+static struct uccl_engine *engine_open(struct uccl_nic **mine)
 {
 	struct uccl_nic_attr at = {.bind = v4_loopback};
 	struct uccl_config cfg;
 	struct uccl_engine_attr attr = {.config = &cfg, .random = bytes};
+	struct uccl_engine *e;
+
+	uccl_config_default(&cfg);
+	assert_int_equal(uccl_nic_udp_open(&at, mine), 0);
+	attr.nic = *mine;
+	assert_int_equal(uccl_engine_open(&attr, ns_now(), &e), 0);
+	to_len = uccl_ifaddr_to_sock(&to, &uccl_engine_addr(e)->nic, AF_INET);
+	return e;
+}
+
+static void engine__refuses_by_itself(void **state)
+{
 	const struct uccl_stats *s;
 	struct uccl_nic *mine;
 	struct uccl_engine *e;
 	uint64_t end;
 
 	(void)state;
-	uccl_config_default(&cfg);
-	assert_int_equal(uccl_nic_udp_open(&at, &mine), 0);
-	attr.nic = mine;
-	assert_int_equal(uccl_engine_open(&attr, now(), &e), 0);
-	to_len = uccl_ifaddr_to_sock(&to, &uccl_engine_addr(e)->nic, AF_INET);
+	e = engine_open(&mine);
 	s = uccl_engine_stats(e);
 	/* Too short; of no type; a token of nobody; INIT to another incarnation. */
 	for (int i = 0; i < NONSENSE; i++) {
-		shoot(UCCL_PKT_ACK, 10);
-		shoot(200, UCCL_HDR_LEN);
-		shoot(UCCL_PKT_ACK, UCCL_HDR_LEN);
-		shoot(UCCL_PKT_INIT, UCCL_HDR_LEN);
-		uccl_engine_poll(e, now());
+		shoot_short();
+		shoot_packet(200, 0);
+		shoot_packet(UCCL_PKT_ACK, 0);
+		shoot_packet(UCCL_PKT_INIT, INCARNATION);
+		uccl_engine_poll(e, ns_now());
 	}
-	for (end = now() + 100 * UCCL_NS_PER_MS; now() < end;)
-		uccl_engine_poll(e, now());
+	for (end = ns_now() + 100 * UCCL_NS_PER_MS; ns_now() < end;)
+		uccl_engine_poll(e, ns_now());
 	assert_int_equal(s->dropped[UCCL_DROP_SHORT], has_filter ? 0 : NONSENSE);
 	assert_int_equal(s->dropped[UCCL_DROP_TYPE], has_filter ? 0 : NONSENSE);
 	assert_int_equal(s->dropped[UCCL_DROP_TOKEN], has_filter ? 0 : NONSENSE);
@@ -259,16 +280,58 @@ static void engine__refuses_by_itself(void **state)
 	uccl_engine_close(e);
 }
 
+/* Of HELLOs that are new it answers few, whoever sorts them; what it does not answer is counted, as nothing else. */
+static void engine__answers_few(void **state)
+{
+	const struct uccl_stats *s;
+	struct uccl_stats kernel = {0};
+	uint64_t answered = 0;
+	struct uccl_nic *mine;
+	struct uccl_engine *e;
+	uint8_t p[UCCL_HDR_LEN];
+	uint64_t took, began;
+	uint16_t port = out_bound();
+
+	(void)state;
+	e = engine_open(&mine);
+	s = uccl_engine_stats(e);
+	began = ns_now();
+	for (int i = 0; i < MANY; i++) {
+		packet(p, UCCL_PKT_HELLO, 0);
+		uccl_put64(p + 32, (uint64_t)i + 1);
+		uccl_put64(p + 40, 5); /* whose incarnation is that */
+		uccl_put16(p + 56, port);
+		shoot(p, sizeof(p));
+		uccl_engine_poll(e, ns_now());
+		answered += recv(out, p, sizeof(p), MSG_DONTWAIT) == UCCL_HDR_LEN;
+	}
+	took = ns_now() - began;
+	for (uint64_t end = ns_now() + 50 * UCCL_NS_PER_MS; ns_now() < end;)
+		uccl_engine_poll(e, ns_now());
+	while (recv(out, p, sizeof(p), MSG_DONTWAIT) == UCCL_HDR_LEN)
+		answered++;
+	mine->ops->count(mine, &kernel);
+	assert_in_range(answered, 250, 300 + 2 * (took / UCCL_NS_PER_MS + 61));
+	assert_int_equal(answered + kernel.dropped[UCCL_DROP_KERNEL], MANY);
+	for (int i = 0; i < UCCL_DROP_COUNT; i++)
+		assert_true(i == UCCL_DROP_KERNEL || !s->dropped[i]);
+	uccl_engine_close(e);
+}
+
 static int here(bool filter, bool doors)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(guard__parts, open_one, close_one),
-		cmocka_unit_test_setup_teardown(rx__every_type, open_one, close_one),
-		cmocka_unit_test_setup_teardown(answer__leaves, open_one, close_one),
-		cmocka_unit_test_setup_teardown(answer__to_a_closed_port, open_one, close_one),
-		cmocka_unit_test_setup_teardown(guard__port_stays_ours, open_one, close_one),
-		cmocka_unit_test_setup_teardown(wait_fd__wakes, open_one, close_one),
-		cmocka_unit_test_setup_teardown(engine__refuses_by_itself, open_one, close_one),
+		cmocka_unit_test_setup_teardown(guard__parts, open_one, stranger_close),
+		cmocka_unit_test_setup_teardown(rx__every_type, open_one, stranger_close),
+		cmocka_unit_test_setup_teardown(hello__rate, open_one, stranger_close),
+		cmocka_unit_test_setup_teardown(hello__first_and_again, open_one, stranger_close),
+		cmocka_unit_test_setup_teardown(init__rate, open_one, stranger_close),
+		cmocka_unit_test_setup_teardown(answer__leaves, open_one, stranger_close),
+		cmocka_unit_test_setup_teardown(answer__to_a_closed_port, open_one, stranger_close),
+		cmocka_unit_test_setup_teardown(guard__port_stays_ours, open_one, stranger_close),
+		cmocka_unit_test_setup_teardown(wait_fd__wakes, open_one, stranger_close),
+		cmocka_unit_test_setup_teardown(engine__refuses_by_itself, open_one, stranger_close),
+		cmocka_unit_test_setup_teardown(engine__answers_few, open_one, stranger_close),
 	};
 
 	has_filter = filter;
