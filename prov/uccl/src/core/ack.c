@@ -2,19 +2,14 @@
 /*
  * What the peer acknowledged, and what that proves lost, in this order: (1) proof: a later packet of the same path
  * arrived; (2) RACK (RFC 8985) across paths: something arrived that was sent later by more than this chunk's path may
- * take. The sender's clock convicts nothing while the peer is silent: it only asks. (3) tail probe and (4) time-out are
- * timers, in flow.c.
+ * take. How much that is, rack.c knows. The sender's clock convicts nothing while the peer is silent: it only asks. (3)
+ * tail probe and (4) time-out are timers, in flow.c.
  */
 #include "base/seq.h"
 #include "core/internal.h"
 
-/* Tolerance learnt from spurious retransmissions is kept this many smoothed RTTs. */
-#define REORDER_MEMORY_RTTS 64
 /* What arrives from a peer that we owe nothing is reported this often at most, and not more than once per RTT. */
 #define REPORT_NS UCCL_NS_PER_MS
-
-/* How often the paths are asked for a chunk that later ones overtook: its own, then one that works. */
-#define RACK_ASKS 2
 
 void flow_report_loss(struct uccl_flow *f, enum uccl_loss_kind kind, uint16_t path, uint64_t bytes, uint64_t now)
 {
@@ -156,7 +151,7 @@ static uint64_t ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_
 		}
 		if (rtt && sent >= f->times.host_heard_ns)
 			host = uccl_min(host, (uint64_t)in->delay << UCCL_TS_SHIFT);
-		f->rack_ns = uccl_max(f->rack_ns, sent);
+		uccl_rack_reported(&f->rack, sent);
 		uccl_paths_alive(&f->paths, in->path, arrived);
 		if (rtt) {
 			uccl_path_rtt(p, rtt);
@@ -170,24 +165,6 @@ static uint64_t ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_
 	if (host != UCCL_NEVER)
 		uccl_times_host(&f->times, host, now);
 	return best;
-}
-
-/* The peer saw duplicates: we resend too early. Learn to wait, forget again after a while. */
-static void reorder_learn(struct uccl_flow *f, uint32_t dups, uint64_t now)
-{
-	uint64_t srtt = uccl_max(f->times.srtt_ns, 1000);
-
-	if ((int32_t)(dups - f->peer_dups) > 0) {
-		f->cfg.stats->spurious += dups - f->peer_dups;
-		f->peer_dups = dups;
-		f->reorder_pkts = (uint32_t)uccl_clamp(f->reorder_pkts * 2, 2, UCCL_REORDER_PKTS_MAX);
-		f->reorder_ns = uccl_clamp(f->reorder_ns * 2, srtt / 4, 2 * srtt);
-		f->reorder_until = now + REORDER_MEMORY_RTTS * srtt;
-	} else if (now >= f->reorder_until && (f->reorder_pkts || f->reorder_ns)) {
-		f->reorder_pkts /= 2;
-		f->reorder_ns /= 2;
-		f->reorder_until = now + REORDER_MEMORY_RTTS * srtt;
-	}
 }
 
 /*
@@ -233,8 +210,8 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 
 	stand = grants_stand(f, cum, ts, now);
 	info.rtt_ns = ack_paths(f, a, age_ns, now);
-	if (uccl_paths_look(&f->paths, f->rack_ns))
-		uccl_paths_overdue(&f->paths, f->rack_ns, uccl_flow_rto(f), now);
+	if (uccl_paths_look(&f->paths, f->rack.reported_ns))
+		uccl_paths_overdue(&f->paths, f->rack.reported_ns, uccl_flow_rto(f), now);
 	for (uint64_t csn = f->una; csn < cum; csn++)
 		info.bytes += ack_one(f, csn, now);
 	for (int w = 0; w < a->nwords; w++)
@@ -256,7 +233,7 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 	}
 	flow_una_advance(f);
 	flow_trace(f, UCCL_TRACE_ACK, 0, 0, cum, (uint32_t)info.bytes, 0, now);
-	reorder_learn(f, a->dups, now);
+	f->cfg.stats->spurious += uccl_rack_dups(&f->rack, a->dups, f->times.srtt_ns, now);
 	/* A peer that only listens would never know which of its paths bring its acknowledgements here. PROTOCOL R58 */
 	if (f->cfg.paths_rx > 1 &&
 	    (f->backoff > 1 || (info.bytes && now - f->owed.told_ns >= uccl_max(REPORT_NS, f->times.srtt_ns))))
@@ -375,8 +352,8 @@ static bool sent_proven_lost(const struct uccl_flow *f, const struct uccl_sent *
 	const struct uccl_path *p = &f->paths.list[e->path];
 
 	if (e->write && e->ntx == 1)
-		return p->acked_csn > csn + 1 + f->reorder_pkts;
-	return (int32_t)(p->acked_seq - e->pseq) > (int32_t)f->reorder_pkts;
+		return uccl_rack_proof(&f->rack, (int64_t)(p->acked_csn - csn - 1));
+	return uccl_rack_proof(&f->rack, (int32_t)(p->acked_seq - e->pseq));
 }
 
 /*
@@ -393,17 +370,7 @@ static bool sent_unannounced(struct uccl_flow *f, const struct uccl_sent *e, uin
 /* Was it in flight when a time-out struck, and has the peer answered since? */
 static bool sent_timed_out(const struct uccl_flow *f, const struct uccl_sent *e)
 {
-	return e->sent_ns < f->rto_ns && f->rto_ns <= f->rack_ns;
-}
-
-/*
- * How long a chunk may take on this path before time says something: its own path's RTT and variation, or the flow's
- * if that is longer, and what was learnt of reordering.
- */
-static uint64_t rack_wait(const struct uccl_flow *f, const struct uccl_path *p)
-{
-	return uccl_max(p->srtt_ns + 4 * p->rttvar_ns, f->times.srtt_ns + 2 * f->times.rttvar_ns) +
-	       uccl_max(f->times.min_rtt_ns == UCCL_NEVER ? 0 : f->times.min_rtt_ns / 4, f->reorder_ns);
+	return e->sent_ns < f->rto_ns && f->rto_ns <= f->rack.reported_ns;
 }
 
 /*
@@ -411,58 +378,53 @@ static uint64_t rack_wait(const struct uccl_flow *f, const struct uccl_path *p)
  * path's queue may have grown. So its path is asked, unless something later is under way there and will tell; and
  * then, in case the path is dead, the one that works: its answer is news of something sent much later.
  */
-static void rack_ask(struct uccl_flow *f, struct uccl_sent *e, uint64_t wait, uint64_t now)
+static void sent_ask(struct uccl_flow *f, struct uccl_sent *e, uint64_t wait, uint64_t now)
 {
 	if (!e->overdue++) {
 		if (f->paths.list[e->path].next_seq == e->pseq + 1 && !(e->write && e->ntx == 1))
 			uccl_paths_probe(&f->paths, e->path);
 		return;
 	}
-	/* One question is enough for all that are so late: its answer will speak for them. PROTOCOL R55 */
-	if (f->asked_ns >= e->sent_ns + wait)
-		return;
-	f->asked_ns = now;
-	uccl_paths_probe(&f->paths, f->paths.alive);
+	if (uccl_rack_ask(&f->rack, e->sent_ns + wait, now))
+		uccl_paths_probe(&f->paths, f->paths.alive);
 }
 
 void flow_detect(struct uccl_flow *f, uint64_t now)
 {
 	/* Without a newer delivery nothing is inferred; a probe's answer speaks for the whole window. PROTOCOL R53 */
-	bool probed = f->probe_ns && f->rack_ns >= f->probe_ns;
+	bool probed = f->probe_ns && f->rack.reported_ns >= f->probe_ns;
 	uint64_t end = probed ? f->nxt : f->high_acked;
 
-	f->rack_at = UCCL_NEVER;
+	uccl_rack_look(&f->rack);
 	for (uint64_t csn = f->una; csn < end; csn++) {
 		struct uccl_sent *e = flow_sent(f, csn);
-		uint64_t wait, due;
+		bool timed_out;
+		uint64_t wait;
 
 		/* All that follows left later still. */
-		if (csn >= f->high_acked && e->ntx == 1 && e->sent_ns >= f->rack_ns)
+		if (csn >= f->high_acked && e->ntx == 1 && e->sent_ns >= f->rack.reported_ns)
 			break;
 		if (e->state != UCCL_SENT_INFLIGHT)
 			continue;
-		if (!sent_timed_out(f, e) && sent_unannounced(f, e, csn))
+		timed_out = sent_timed_out(f, e);
+		if (!timed_out && sent_unannounced(f, e, csn))
 			continue;
 		if (sent_proven_lost(f, e, csn)) {
 			sent_lost(f, e, csn, UCCL_LOSS_PROOF, now);
 			continue;
 		}
-		if (e->sent_ns >= f->rack_ns)
+		if (e->sent_ns >= f->rack.reported_ns)
 			continue;
-		wait = rack_wait(f, &f->paths.list[e->path]);
-		if (sent_timed_out(f, e)) {
-			due = e->sent_ns + wait;
-			if (now >= due)
-				sent_lost(f, e, csn, UCCL_LOSS_RTO, now);
-			else
-				f->rack_at = uccl_min(f->rack_at, due);
-		} else if (f->rack_ns - e->sent_ns >= wait) {
-			sent_lost(f, e, csn, UCCL_LOSS_RACK, now);
-		} else if (e->overdue < RACK_ASKS) {
-			if (now >= e->sent_ns + (e->overdue + 1) * wait)
-				rack_ask(f, e, wait, now);
-			if (e->overdue < RACK_ASKS)
-				f->rack_at = uccl_min(f->rack_at, e->sent_ns + (e->overdue + 1) * wait);
+		wait = uccl_rack_wait(&f->rack, &f->paths.list[e->path], &f->times);
+		switch (uccl_rack_judge(&f->rack, e->sent_ns, wait, e->overdue, timed_out, now)) {
+		case UCCL_RACK_LOST:
+			sent_lost(f, e, csn, timed_out ? UCCL_LOSS_RTO : UCCL_LOSS_RACK, now);
+			break;
+		case UCCL_RACK_ASK:
+			sent_ask(f, e, wait, now);
+			break;
+		case UCCL_RACK_KEEP:
+			break;
 		}
 	}
 }

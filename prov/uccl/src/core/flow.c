@@ -107,7 +107,8 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 	f->slots = cfg->slots_tx;
 	f->msg_limit = cfg->msg_limit_tx;
 	uccl_times_init(&f->times, cfg->rto_min_ns);
-	f->rack_at = f->probe_at = UCCL_NEVER;
+	uccl_rack_init(&f->rack);
+	f->probe_at = UCCL_NEVER;
 	uccl_closing_init(&f->close);
 	f->heard_ns = now;
 

@@ -29,6 +29,7 @@
 #include "core/paths.h"
 #include "core/pmtu.h"
 #include "core/policy.h"
+#include "core/rack.h"
 #include "core/slots.h"
 #include "core/stats.h"
 #include "core/times.h"
@@ -222,20 +223,14 @@ struct uccl_flow {
 
 	/* loss and time */
 	struct uccl_times times;
-	uint64_t rack_ns;		/* latest transmission time among packets that were reported */
-	uint64_t rack_at;		/* when RACK looks again */
+	struct uccl_rack rack;		/* what is late */
 	uint64_t probe_at;		/* tail probe, then time-outs */
 	uint64_t armed_ns;		/* when it was set */
 	uint32_t backoff;		/* probes in a row without any answer */
 	uint64_t probe_ns;		/* when the latest probe left */
-	uint64_t asked_ns;		/* when a path that works was last asked for overtaken chunks */
 	uint64_t rto_ns;		/* when the latest row of time-outs began */
 	uint32_t rto_chunks, rto_lost;	/* in flight then, and lost of them so far; chunks 0: the policies have heard */
 	uint64_t heard_ns;		/* last accepted packet */
-	uint32_t reorder_pkts;		/* tolerance of the in-path proof, grows with spurious retransmissions */
-	uint64_t reorder_ns;		/* likewise of RACK */
-	uint64_t reorder_until;		/* when the tolerance begins to shrink again */
-	uint32_t peer_dups;		/* the peer's count of duplicates */
 	bool app_limited;
 
 	/* receiving */

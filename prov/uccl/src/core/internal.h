@@ -21,8 +21,6 @@
 
 /* An RTT sample beyond this is a stopped clock or a forged echo, not a network. */
 #define UCCL_RTT_MAX_NS (10 * UCCL_NS_PER_S)
-/* In-path reordering that the loss proof learns to tolerate at most, packets. */
-#define UCCL_REORDER_PKTS_MAX 256
 
 static inline struct uccl_sent *flow_sent(const struct uccl_flow *f, uint64_t csn)
 {

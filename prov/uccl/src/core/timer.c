@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What happens to a flow by itself. Its timers: ack_at (delayed acknowledgement), rack_at (loss by time), probe_at
+ * What happens to a flow by itself. Its timers: ack_at (delayed acknowledgement), rack.at (loss by time), probe_at
  * (tail probe, then time-outs with back-off), next_tx_ns (pacing), path_at (quarantine, probation), close_at (CLOSE
  * again).
  */
@@ -63,7 +63,7 @@ static void probe_expire(struct uccl_flow *f, uint64_t now)
 
 uint64_t uccl_flow_expiry(const struct uccl_flow *f)
 {
-	uint64_t at = uccl_min(f->owed.at, uccl_min(f->rack_at, f->probe_at));
+	uint64_t at = uccl_min(f->owed.at, uccl_min(f->rack.at, f->probe_at));
 
 	at = uccl_min(at, uccl_min(f->paths.at, f->close.at));
 	/* Pacing matters only when something waits and nothing else will wake the flow. */
@@ -78,7 +78,7 @@ void uccl_flow_expire(struct uccl_flow *f, uint64_t now)
 {
 	if (now >= f->owed.at)
 		uccl_owed_expire(&f->owed);
-	if (now >= f->rack_at)
+	if (now >= f->rack.at)
 		flow_detect(f, now);
 	if (now >= f->probe_at)
 		probe_expire(f, now);

@@ -205,7 +205,7 @@ const char *uccl_sim_inv_forge(struct uccl_flow *f, uint32_t form, uint64_t now)
 	uint64_t was, bit = f->nxt - f->una - 1;
 	uint8_t tail[UCCL_TAIL_MAX];
 
-	a.dups = f->peer_dups;
+	a.dups = f->rack.dups;
 	/* A grant that must not be believed. */
 	a.slots ^= 1;
 	switch (form) {

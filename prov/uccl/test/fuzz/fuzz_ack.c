@@ -80,7 +80,7 @@ static void block(struct input *in, const struct uccl_flow *f, struct uccl_ack *
 
 	memset(a, 0, sizeof(*a));
 	a->cum = near(in, f->una);
-	a->dups = f->peer_dups + byte(in) % 3;
+	a->dups = f->rack.dups + byte(in) % 3;
 	a->msg_limit = near(in, f->msg_limit);
 	a->slots = byte(in);
 	a->rcv_short = shape & 1;

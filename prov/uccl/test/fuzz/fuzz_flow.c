@@ -155,7 +155,7 @@ static void rx_packet(struct input *in, struct uccl_flow *f, uint64_t now)
 
 		memset(&a, 0, sizeof(a));
 		a.cum = near(in, f->una, 20);
-		a.dups = f->peer_dups + (byte(in) & 1);
+		a.dups = f->rack.dups + (byte(in) & 1);
 		a.slots = byte(in) % 70;
 		a.msg_limit = byte(in);
 		a.nwords = byte(in) % 3;

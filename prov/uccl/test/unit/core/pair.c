@@ -668,7 +668,7 @@ struct uccl_ack pair_ack(const struct pair *p, int to, uint64_t cum)
 		.cum = (uint32_t)cum,
 		.slots = p->cfg.slots,
 		.msg_limit = 100,
-		.dups = p->side[to].f.peer_dups,
+		.dups = p->side[to].f.rack.dups,
 	};
 }
 

@@ -180,7 +180,7 @@ static void refused(const struct uccl_ack *a, enum uccl_drop why)
 {
 	struct uccl_ack lie = *a;
 	struct uccl_stats before = p.side[0].stats;
-	uint64_t una = tx()->una, slots = tx()->slots, rack = tx()->rack_ns;
+	uint64_t una = tx()->una, slots = tx()->slots, rack = tx()->rack.reported_ns;
 
 	lie.slots = 9;
 	lie.msg_limit = 1000;
@@ -188,9 +188,9 @@ static void refused(const struct uccl_ack *a, enum uccl_drop why)
 	assert_int_equal(take(&lie), why);
 	assert_int_equal(tx()->una, una);
 	assert_int_equal(tx()->slots, slots);
-	assert_int_equal(tx()->rack_ns, rack);
+	assert_int_equal(tx()->rack.reported_ns, rack);
 	assert_int_equal(tx()->msg_limit, 100);
-	assert_int_equal(tx()->peer_dups, 0);
+	assert_int_equal(tx()->rack.dups, 0);
 	assert_int_equal(say.acks, 0);
 	assert_memory_equal(&before, &p.side[0].stats, sizeof(before));
 }
@@ -560,7 +560,7 @@ static void path_sample__forged(void **state)
 	a = line(base(), 0, 1, p.now + MS, 0); /* from the future */
 	assert_int_equal(take(&a), UCCL_DROP_COUNT);
 	assert_int_equal(tx()->times.srtt_ns, 0);
-	assert_int_equal(tx()->rack_ns, 0);
+	assert_int_equal(tx()->rack.reported_ns, 0);
 	a = line(base(), 0, 2, p.now - 50 * US, 50 * 1000 / 64 + 2); /* waited longer than it took */
 	take(&a);
 	assert_int_equal(tx()->times.srtt_ns, 0);
@@ -571,7 +571,7 @@ static void path_sample__forged(void **state)
 	a = line(base(), 0, 3, p.now - 50 * US, UINT32_MAX); /* turnaround not known */
 	take(&a);
 	assert_int_equal(tx()->times.srtt_ns, 0);
-	assert_in_range(tx()->rack_ns, p.now - 50 * US - 64, p.now - 50 * US + 64);
+	assert_in_range(tx()->rack.reported_ns, p.now - 50 * US - 64, p.now - 50 * US + 64);
 	a = line(base(), 0, 4, p.now - 20 * UCCL_NS_PER_S, 0); /* not a network */
 	take(&a);
 	assert_int_equal(tx()->times.srtt_ns, 0);
@@ -613,7 +613,7 @@ static void path_sample__writes(void **state)
 	a.paths[0].write = true;
 	take(&a);
 	assert_in_range(tx()->times.last_rtt_ns, 90 * US - 64, 90 * US + 64);
-	assert_int_equal(tx()->rack_ns, p.now - 100 * US);
+	assert_int_equal(tx()->rack.reported_ns, p.now - 100 * US);
 	pair_fini(&p);
 }
 
@@ -802,8 +802,8 @@ static void proof__tolerance_edge(void **state)
 
 	(void)state;
 	start_n(one_path(), 10);
-	tx()->reorder_pkts = 4;
-	tx()->reorder_until = UCCL_NEVER;
+	tx()->rack.pkts = 4;
+	tx()->rack.until = UCCL_NEVER;
 	a = line(base(), 0, 5, p.now, UINT32_MAX);
 	a.nwords = 1;
 	a.sack[0] = 1 << 3; /* base + 4 has number 5: four later than number 1 */
@@ -897,8 +897,8 @@ static void reorder__learnt_and_forgotten(void **state)
 	assert_true(pair_finish(&p, 10 * MS));
 	assert_int_equal(p.side[0].stats.rtx_packets, 1);
 	assert_int_equal(p.side[0].stats.spurious, 1);
-	assert_int_equal(tx()->reorder_pkts, 2);
-	assert_true(tx()->reorder_ns > 0);
+	assert_int_equal(tx()->rack.pkts, 2);
+	assert_true(tx()->rack.ns > 0);
 	/* The late chunk is overtaken by 55: a few times until that much is tolerated. */
 	for (int i = 0; i < 10; i++) {
 		if (i == 7)
@@ -917,8 +917,8 @@ static void reorder__learnt_and_forgotten(void **state)
 		assert_true(pair_finish(&p, 10 * MS));
 		pair_run(&p, p.now + MS);
 	}
-	assert_int_equal(tx()->reorder_pkts, 0);
-	assert_int_equal(tx()->reorder_ns, 0);
+	assert_int_equal(tx()->rack.pkts, 0);
+	assert_int_equal(tx()->rack.ns, 0);
 	pair_fini(&p);
 }
 
@@ -934,16 +934,16 @@ static void reorder__bounded(void **state)
 		a = pair_ack(&p, 0, base());
 		a.dups = i;
 		take(&a);
-		assert_true(tx()->reorder_pkts <= UCCL_REORDER_PKTS_MAX);
-		assert_true(tx()->reorder_ns <= 2 * tx()->times.srtt_ns);
+		assert_true(tx()->rack.pkts <= UCCL_RACK_PKTS_MAX);
+		assert_true(tx()->rack.ns <= 2 * tx()->times.srtt_ns);
 	}
-	assert_int_equal(tx()->reorder_pkts, UCCL_REORDER_PKTS_MAX);
-	assert_int_equal(tx()->reorder_ns, 2 * tx()->times.srtt_ns);
+	assert_int_equal(tx()->rack.pkts, UCCL_RACK_PKTS_MAX);
+	assert_int_equal(tx()->rack.ns, 2 * tx()->times.srtt_ns);
 	assert_int_equal(p.side[0].stats.spurious, 39);
 	/* An older count that comes late. */
 	a.dups = 3;
 	take(&a);
-	assert_int_equal(tx()->peer_dups, 39);
+	assert_int_equal(tx()->rack.dups, 39);
 	assert_int_equal(p.side[0].stats.spurious, 39);
 	pair_fini(&p);
 }
@@ -1027,7 +1027,7 @@ static void rack__when(void **state)
 	      uccl_max(tx()->paths.list[e->path].srtt_ns + 4 * tx()->paths.list[e->path].rttvar_ns,
 		       tx()->times.srtt_ns + 2 * tx()->times.rttvar_ns) +
 	      tx()->times.min_rtt_ns / 4;
-	assert_int_equal(tx()->rack_at, due);
+	assert_int_equal(tx()->rack.at, due);
 	assert_int_equal(uccl_flow_expiry(tx()), due);
 	uccl_flow_expire(tx(), due - 1);
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
@@ -1036,10 +1036,10 @@ static void rack__when(void **state)
 	p.now = due;
 	flow_detect(tx(), p.now);
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
-	assert_int_equal(tx()->rack_at, due + 50 * US);
+	assert_int_equal(tx()->rack.at, due + 50 * US);
 	/* So does one that learnt of reordering. */
-	tx()->reorder_ns = tx()->times.min_rtt_ns / 4 + 30 * US;
-	tx()->reorder_until = UCCL_NEVER;
+	tx()->rack.ns = tx()->times.min_rtt_ns / 4 + 30 * US;
+	tx()->rack.until = UCCL_NEVER;
 	p.now = due + 50 * US;
 	flow_detect(tx(), p.now);
 	assert_false(tx()->paths.list[e->path].probe_due);
@@ -1047,12 +1047,12 @@ static void rack__when(void **state)
 	wait = p.now - e->sent_ns;
 	flow_detect(tx(), p.now);
 	assert_true(tx()->paths.list[e->path].probe_due);
-	assert_int_equal(tx()->rack_at, e->sent_ns + 2 * wait);
-	p.now = tx()->rack_at;
+	assert_int_equal(tx()->rack.at, e->sent_ns + 2 * wait);
+	p.now = tx()->rack.at;
 	flow_detect(tx(), p.now);
 	assert_int_equal(tx()->paths.alive, flow_sent(tx(), first + 1)->path);
 	assert_true(tx()->paths.list[tx()->paths.alive].probe_due);
-	assert_int_equal(tx()->rack_at, UCCL_NEVER);
+	assert_int_equal(tx()->rack.at, UCCL_NEVER);
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
 	flow_detect(tx(), p.now + UCCL_NS_PER_S);
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
@@ -1104,7 +1104,7 @@ static void rack__same_instant(void **state)
 		a.nwords = 1;
 		a.sack[0] = 1;
 		take(&a);
-		assert_int_equal(tx()->rack_at, UCCL_NEVER);
+		assert_int_equal(tx()->rack.at, UCCL_NEVER);
 		flow_detect(tx(), p.now + UCCL_NS_PER_S);
 		assert_int_equal(flow_sent(tx(), first)->state, UCCL_SENT_INFLIGHT);
 		pair_fini(&p);
@@ -1149,7 +1149,7 @@ static void rack__recency(void **state)
 	a.sack[0] = 3;
 	take(&a);
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
-	assert_true(tx()->rack_at == UCCL_NEVER);
+	assert_true(tx()->rack.at == UCCL_NEVER);
 	p.now += 300 * US;
 	take(&a);
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
@@ -1239,8 +1239,8 @@ static void rack_ask__one_question_for_all(void **state)
 	a.nwords = 1;
 	a.sack[0] = 1ull << (n - 2);
 	take(&a);
-	while (tx()->rack_at != UCCL_NEVER) {
-		p.now = uccl_max(p.now, tx()->rack_at);
+	while (tx()->rack.at != UCCL_NEVER) {
+		p.now = uccl_max(p.now, tx()->rack.at);
 		flow_detect(tx(), p.now);
 		questions += tx()->paths.list[tx()->paths.alive].probe_due;
 		pair_pump_one(&p, 0);

@@ -839,7 +839,7 @@ static void flow_expiry__earliest(void **state)
 	(void)state;
 	start(pair_packets());
 	tx()->owed.at = p.now + 600;
-	tx()->rack_at = p.now + 500;
+	tx()->rack.at = p.now + 500;
 	tx()->probe_at = p.now + 400;
 	tx()->paths.at = p.now + 300;
 	tx()->close.at = p.now + 200;
@@ -850,7 +850,7 @@ static void flow_expiry__earliest(void **state)
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + 400);
 	tx()->probe_at = UCCL_NEVER;
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + 500);
-	tx()->rack_at = UCCL_NEVER;
+	tx()->rack.at = UCCL_NEVER;
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + 600);
 	tx()->owed.at = UCCL_NEVER;
 	/* The pacer wakes only what waits. */
@@ -1061,20 +1061,20 @@ static void control_check__unreported(void **state)
 		uccl_paths_alive(&tx()->paths, 1, p.now);
 		q->losses = (uint8_t)i;
 		q->ask_ns = p.now;
-		tx()->rack_ns = p.now + uccl_flow_rto(tx()) - 1;
+		tx()->rack.reported_ns = p.now + uccl_flow_rto(tx()) - 1;
 		tx()->paths.control_at = 0;
-		uccl_paths_overdue(&tx()->paths, tx()->rack_ns, uccl_flow_rto(tx()), p.now);
+		uccl_paths_overdue(&tx()->paths, tx()->rack.reported_ns, uccl_flow_rto(tx()), p.now);
 		assert_int_equal(q->losses, i);
 		assert_true(q->control);
-		tx()->rack_ns++;
+		tx()->rack.reported_ns++;
 		tx()->paths.control_at = 0;
 		assert_int_equal(q->state, UCCL_PATH_ACTIVE);
-		uccl_paths_overdue(&tx()->paths, tx()->rack_ns, uccl_flow_rto(tx()), p.now);
+		uccl_paths_overdue(&tx()->paths, tx()->rack.reported_ns, uccl_flow_rto(tx()), p.now);
 		assert_false(q->control);
 		assert_int_equal(q->ask_ns, 0);
 	}
 	assert_int_equal(q->state, UCCL_PATH_SUSPECT);
-	tx()->rack_ns = 0;
+	tx()->rack.reported_ns = 0;
 	pair_fini(&p);
 }
 
@@ -1089,12 +1089,12 @@ static void control_check__one_of_many(void **state)
 	start(c);
 	for (uint16_t i = 0; i < 64; i++)
 		tx()->paths.list[i].ask_ns = p.now;
-	tx()->rack_ns = p.now + uccl_flow_rto(tx());
-	uccl_paths_overdue(&tx()->paths, tx()->rack_ns, uccl_flow_rto(tx()), p.now);
+	tx()->rack.reported_ns = p.now + uccl_flow_rto(tx());
+	uccl_paths_overdue(&tx()->paths, tx()->rack.reported_ns, uccl_flow_rto(tx()), p.now);
 	assert_int_equal(tx()->paths.list[63].losses, 1);
 	assert_int_equal(tx()->paths.nusable, 64);
 	assert_int_equal(tx()->paths.probes_due, 0);
-	tx()->rack_ns = 0;
+	tx()->rack.reported_ns = 0;
 	pair_fini(&p);
 }
 
