@@ -228,7 +228,7 @@ void flow_item_unqueue(struct uccl_flow *f, struct uccl_item *item)
 
 bool uccl_flow_withdraw(struct uccl_flow *f, struct uccl_item *item)
 {
-	if (!item->queued || item->off || item->pending || f->desc_item == item)
+	if (!item->queued || item->off || item->pending || f->announced.item == item)
 		return false;
 	flow_item_unqueue(f, item);
 	return true;

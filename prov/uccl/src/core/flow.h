@@ -19,6 +19,7 @@
 
 #include "base/heap.h"
 #include "base/rng.h"
+#include "core/announced.h"
 #include "core/arrived.h"
 #include "core/chunk.h"
 #include "core/closing.h"
@@ -202,11 +203,7 @@ struct uccl_flow {
 	uint64_t grant_ns;		/* and when it came */
 	uint32_t msg_limit;		/* likewise, message sequence numbers (msg reads it) */
 	uint64_t next_tx_ns;		/* pacing */
-	struct uccl_item *desc_item;	/* a descriptor was sent: its writes come first */
-	uint32_t desc_left;
-	uint64_t desc_csn;
-	uint64_t desc_offset;		/* next byte of it, from the item's start */
-	uint32_t desc_chunk;
+	struct uccl_announced announced; /* a descriptor was sent: its writes come first */
 	struct uccl_chunk chunk;	/* of direct writes */
 	uint32_t frag_next;		/* a chunk that leaves in fragments or pieces is under way: the next of them */
 	uint32_t pieced, pieces_more;	/* chunks in flight in pieces; packets that these are beyond one each */

@@ -649,28 +649,22 @@ static int tx_desc(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_item *it
 	run = uccl_min(run, item->len - item->off);
 	if (!room)
 		return 0;
-	d.count = (uint32_t)uccl_min(uccl_min(room, most), (run + chunk - 1) / chunk);
+	uccl_announced_cut(&d, run, chunk, uccl_min(room, most));
 	d.id = uccl_get32(item->rec);
 	d.gen = uccl_get32(item->rec + 4);
 	d.offset = uccl_get64(item->rec + 8) + item->off;
-	d.chunk = chunk;
-	d.len = uccl_min(run, (uint64_t)d.count * d.chunk);
 	uccl_desc_encode(rec, &d);
 	/* All that it describes waits for it, unreported: no path is tried with it. PROTOCOL R56 */
 	e = log_new(f, item, UCCL_PKT_DESC, rec, NULL, 0, uccl_paths_control(&f->paths), now);
 	tx_chunk(f, tx, e, f->nxt - 1, 0, now);
-	f->desc_item = item;
-	f->desc_left = d.count;
-	f->desc_csn = f->nxt - 1;
-	f->desc_offset = item->off + d.len;
-	f->desc_chunk = d.chunk;
+	uccl_announced_begin(&f->announced, item, f->nxt - 1, item->off, &d);
 	return 1;
 }
 
 /* One direct write of the announced run. */
 static int tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 {
-	struct uccl_item *item = f->desc_item;
+	struct uccl_item *item = f->announced.item;
 	uint64_t pos = item->skip + item->off;
 	const uint8_t *payload;
 	uint8_t rec[UCCL_REC_LEN] = { 0 };
@@ -682,7 +676,7 @@ static int tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		f->app_limited = false;
 		return 0;
 	}
-	len = item_payload(item, item->off, (uint32_t)uccl_min(f->desc_chunk, f->desc_offset - item->off), &payload);
+	len = item_payload(item, item->off, uccl_announced_next(&f->announced, item->off), &payload);
 	if (!tx_allowed(f, len, now)) {
 		f->app_limited = false;
 		return 0;
@@ -696,13 +690,10 @@ static int tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	able = uccl_paths_for_write(&f->paths, path, now);
 	e = log_new(f, item, UCCL_PKT_FRAG, rec, payload, len, able < UCCL_PATHS_MAX ? able : path, now);
 	e->write = true;
-	e->behind = (uint8_t)(f->nxt - 1 - f->desc_csn);
+	e->behind = (uint8_t)(f->nxt - 1 - f->announced.csn);
 	item->off += len;
-	if (!--f->desc_left) {
-		f->desc_item = NULL;
-		if (item->off == item->len)
-			flow_item_unqueue(f, item);
-	}
+	if (uccl_announced_left(&f->announced) && item->off == item->len)
+		flow_item_unqueue(f, item);
 	tx_bulk_turn(f, len);
 	if (able == UCCL_PATHS_MAX) {
 		flow_chunk_parts(f, f->nxt - 1);
@@ -892,7 +883,7 @@ int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		return 1;
 	f->app_limited = true;
 	/* Chunks of a descriptor follow it without a gap; if they have to wait, credit and acknowledgements do not. */
-	if (f->desc_item ? tx_write(f, tx, now) : tx_new(f, tx, now))
+	if (f->announced.item ? tx_write(f, tx, now) : tx_new(f, tx, now))
 		return 1;
 	if (tx_credit(f, tx, now))
 		return 1;

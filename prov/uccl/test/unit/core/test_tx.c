@@ -1211,7 +1211,7 @@ static void tx_write__held_back_lets_others_pass(void **state)
 	pair_bulk(&p, 0, 64 * KIB);
 	pair_pump_one(&p, 0);
 	assert_int_equal(writes_on_wire(1), 4); /* of 1 KiB */
-	assert_non_null(p.side[0].f.desc_item);
+	assert_non_null(p.side[0].f.announced.item);
 	lose_all();
 	feed_raw(c.csn[1], 0, 1, UCCL_FLAG_AR);
 	feed_raw(c.csn[1] + 1, 0, 2, UCCL_FLAG_AR);

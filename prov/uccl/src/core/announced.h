@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Part of a flow: the direct writes that a descriptor announced and that have not left yet. They follow it without a
+ * gap, so nothing else that is new leaves before them, and there is one such run at a time.
+ *
+ * The grammar: all zero at first. While there is no `item`: `cut` a run of bytes for a descriptor, and `begin` when
+ * that leaves; then `next` before each write and `left` when it leaves, until the last.
+ */
+#ifndef UCCL_CORE_ANNOUNCED_H
+#define UCCL_CORE_ANNOUNCED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/units.h"
+#include "core/wire.h"
+
+struct uccl_item;
+
+struct uccl_announced {
+	struct uccl_item *item;	/* whose bytes they are, the flow's; NULL: there are none */
+	uint64_t csn;		/* of the descriptor */
+	uint64_t end;		/* of the run, from the item's start */
+	uint32_t chunk;		/* bytes of each but the last */
+	uint32_t left;		/* writes to leave */
+};
+
+/* Of `run` > 0 bytes the first, in `most` > 0 writes of `chunk` bytes, the last perhaps less: d->count, chunk, len. */
+static inline void uccl_announced_cut(struct uccl_desc *d, uint64_t run, uint32_t chunk, uint64_t most)
+{
+	d->count = (uint32_t)uccl_min(most, (run + chunk - 1) / chunk);
+	d->chunk = chunk;
+	d->len = uccl_min(run, (uint64_t)d->count * chunk);
+}
+
+/* Such a descriptor left as chunk csn: it is about the item's bytes from `off` on. */
+static inline void uccl_announced_begin(struct uccl_announced *a, struct uccl_item *item, uint64_t csn, uint64_t off,
+					const struct uccl_desc *d)
+{
+	*a = (struct uccl_announced){
+		.item = item, .csn = csn, .end = off + d->len, .chunk = d->chunk, .left = d->count
+	};
+}
+
+/* Bytes of the next write, which begins at `off`. */
+static inline uint32_t uccl_announced_next(const struct uccl_announced *a, uint64_t off)
+{
+	return (uint32_t)uccl_min(a->chunk, a->end - off);
+}
+
+/* It leaves. True: it was the last. */
+static inline bool uccl_announced_left(struct uccl_announced *a)
+{
+	if (--a->left)
+		return false;
+	a->item = NULL;
+	return true;
+}
+
+#endif
