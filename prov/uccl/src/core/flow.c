@@ -110,6 +110,7 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 	uccl_rack_init(&f->rack);
 	f->probe_at = UCCL_NEVER;
 	uccl_closing_init(&f->close);
+	uccl_pieces_init(&f->pieces, cfg->mtu_rx - UCCL_HDR_LEN);
 	f->heard_ns = now;
 
 	pcfg.window_max = (uint64_t)pcfg.chunk_bytes * uccl_min(cfg->window, cfg->slots_tx ? 4096 : 64);
@@ -142,8 +143,7 @@ void uccl_flow_fini(struct uccl_flow *f)
 	uccl_arrived_fini(&f->rcv);
 	uccl_owed_fini(&f->owed);
 	uccl_landing_fini(&f->landing);
-	for (int i = 0; i < UCCL_PIECED_MAX; i++)
-		free(f->pieces[i]);
+	uccl_pieces_fini(&f->pieces);
 	memset(f, 0, sizeof(*f));
 }
 

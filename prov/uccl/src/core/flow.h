@@ -28,6 +28,7 @@
 #include "core/owed.h"
 #include "core/pacer.h"
 #include "core/paths.h"
+#include "core/pieces.h"
 #include "core/pmtu.h"
 #include "core/policy.h"
 #include "core/rack.h"
@@ -172,9 +173,6 @@ struct uccl_flow_cfg {
 /* Payload up to this counts as control: neither the congestion window nor credit holds it back. */
 #define UCCL_CONTROL_BYTES 256
 
-/* Chunks in pieces that a sender has in flight, and a receiver keeps. */
-#define UCCL_PIECED_MAX 16
-
 struct uccl_flow {
 	struct uccl_flow_cfg cfg;
 	void *user;			/* the owner's */
@@ -234,8 +232,7 @@ struct uccl_flow {
 	struct uccl_arrived rcv;
 	struct uccl_owed owed;
 	struct uccl_credit credit;
-	struct uccl_pieced *pieces[UCCL_PIECED_MAX]; /* chunks that came in part; NULL: none */
-	uint8_t npieces;		/* how many there are */
+	struct uccl_pieces pieces;	/* chunks that came in part */
 
 	struct uccl_landing landing;	/* direct writes, receiving side */
 	struct uccl_closing close;

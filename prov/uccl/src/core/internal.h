@@ -116,11 +116,4 @@ void flow_desc_rx(struct uccl_flow *f, uint64_t csn, const struct uccl_desc *d, 
 enum uccl_drop flow_frag_rx(struct uccl_flow *f, const struct uccl_hdr *h, uint64_t csn, const uint8_t *payload,
 			    uint32_t *complete, uint64_t now);
 
-/* piece.c */
-/* A piece came. With the last of a chunk it is `in`, until flow_pieces_end; else in->data is NULL. */
-enum uccl_drop flow_piece_rx(struct uccl_flow *f, const struct uccl_hdr *h, uint64_t csn, const uint8_t *payload,
-			     struct uccl_chunk_in *in);
-/* What came of this chunk is not needed any more. */
-void flow_pieces_end(struct uccl_flow *f, uint64_t csn);
-
 #endif

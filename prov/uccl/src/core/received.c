@@ -14,8 +14,7 @@
 void flow_received(struct uccl_flow *f, uint64_t csn, uint32_t bytes, bool rtx, uint64_t now)
 {
 	uccl_landing_forget(&f->landing, csn);
-	if (f->npieces)
-		flow_pieces_end(f, csn);
+	uccl_pieces_end(&f->pieces, csn);
 	uccl_arrived_take(&f->rcv, csn);
 	if (rtx)
 		uccl_event_rx_rtx_chunk(f, bytes, now);

@@ -23,6 +23,23 @@ static void rx_probe(struct uccl_flow *f, uint16_t path, uint64_t now)
 	uccl_owed_answer_more(&f->owed, (uint8_t)(answers - 1));
 }
 
+/* A piece came. With the last of a chunk that is `in`; else in->data is NULL. */
+static enum uccl_drop rx_piece(struct uccl_flow *f, const struct uccl_hdr *h, uint64_t csn, const uint8_t *payload,
+			       struct uccl_chunk_in *in)
+{
+	const struct uccl_pieced *whole;
+	enum uccl_drop reason = uccl_pieces_take(&f->pieces, h, csn, payload, &whole);
+
+	in->data = NULL;
+	f->cfg.stats->pieces_rx += reason == UCCL_DROP_COUNT;
+	if (!whole)
+		return reason;
+	in->rec = whole->rec;
+	in->data = whole->data;
+	in->len = whole->total;
+	return reason;
+}
+
 static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *payload, uint64_t now)
 {
 	uint64_t csn = uccl_seq_expand(f->rcv.nxt, h->csn, 32);
@@ -59,7 +76,7 @@ static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_
 	if (h->type == UCCL_PKT_FRAG)
 		reason = flow_frag_rx(f, h, csn, payload, &bytes, now);
 	else if (h->type == UCCL_PKT_PIECE)
-		reason = flow_piece_rx(f, h, csn, payload, &in);
+		reason = rx_piece(f, h, csn, payload, &in);
 	if (h->type == UCCL_PKT_PIECE)
 		bytes = in.data ? in.len : 0;
 	if (reason == UCCL_DROP_COUNT && (h->type == UCCL_PKT_CHUNK || (h->type == UCCL_PKT_PIECE && bytes)))
