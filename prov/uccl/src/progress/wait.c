@@ -93,7 +93,10 @@ void uccl_wait_force(struct uccl_wait *w)
 
 	if (!uccl_wait_opened(w))
 		return;
-	/* Fails only when the count is at its end, and then it is readable anyway. */
+	/*
+	 * Fails only when the count is at its end, and then it is readable anyway. Noted after it: a sleeper who leaves
+	 * between the two leaves it to the next one, who wakes once in vain. Noted before, it could stay for good.
+	 */
 	n = write(w->evfd, &one, sizeof(one));
 	(void)n;
 	atomic_store(&w->forced, true);
