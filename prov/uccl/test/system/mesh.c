@@ -369,7 +369,8 @@ bool mesh_finished(const struct mesh *m)
 	return true;
 }
 
-bool mesh_control(struct mesh *m, const struct ctl *c)
+/* Obey CTL_STOP and CTL_LIMIT; false: it was something else. */
+static bool mesh_control(struct mesh *m, const struct ctl *c)
 {
 	uint64_t v[8] = {0};
 
@@ -388,6 +389,18 @@ bool mesh_control(struct mesh *m, const struct ctl *c)
 	m->frozen = false;
 	m->limited = true;
 	return true;
+}
+
+bool mesh_next(struct mesh *m, struct ctl *c)
+{
+	if (rank_poll(m->r, c)) {
+		if (mesh_control(m, c))
+			c->type = 0;
+		return true;
+	}
+	c->type = 0;
+	mesh_step(m);
+	return !mesh_finished(m);
 }
 
 uint32_t mesh_in_flight(const struct mesh *m, int peer)
@@ -421,4 +434,14 @@ void mesh_close(struct mesh *m)
 	for (int i = 0; i < MESH_MULTI; i++)
 		if (!m->multi[i].open)
 			free(m->multi_mem[i]);
+}
+
+void mesh_end(struct mesh *m)
+{
+	struct rank *r = m->r;
+	uint64_t v[3] = {m->bytes >> 10, m->wrong};
+
+	mesh_close(m);
+	v[2] = fab_close(&r->fab) / 1000000;
+	rank_tell(r, CTL_DONE, 0, v, 3);
 }

@@ -61,8 +61,13 @@ void mesh_open(struct mesh *m, struct rank *r, const struct mesh_cfg *cfg);
 void mesh_step(struct mesh *m);
 /* All streams that did not die have done their messages in both directions. */
 bool mesh_finished(const struct mesh *m);
-/* Obey CTL_STOP and CTL_LIMIT; false: it was something else. */
-bool mesh_control(struct mesh *m, const struct ctl *c);
+/*
+ * One round of a rank that has nothing else to do: a step, or what the conductor said. That is in c if it is of the
+ * scenario's own; if it was about the mesh, or nothing, c->type is 0. False: all is done.
+ */
+bool mesh_next(struct mesh *m, struct ctl *c);
+/* At the end of the rank: mesh and endpoint are closed, and CTL_DONE says KiB checked, wrong bytes, ms for closing. */
+void mesh_end(struct mesh *m);
 /* Operations in flight of one stream. */
 uint32_t mesh_in_flight(const struct mesh *m, int peer);
 /* Cancel the multi-receive buffers, free memory. */

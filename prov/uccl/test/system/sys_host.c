@@ -101,13 +101,7 @@ void role_host(struct rank *r)
 	rank_join(r, NULL, RANKS);
 	mesh_open(&m, r, &cfg);
 	rank_tell(r, CTL_READY, 0, NULL, 0);
-	for (;;) {
-		if (!rank_poll(r, &c)) {
-			mesh_step(&m);
-			if (mesh_finished(&m))
-				break;
-			continue;
-		}
+	while (mesh_next(&m, &c)) {
 		switch (c.type) {
 		case HOST_CLOCK:
 			clock_moved_ns = (int64_t)c.v[0];
@@ -127,15 +121,13 @@ void role_host(struct rank *r)
 				rank_mourns(&m);
 			rank_tell(r, HOST_OK, 0, NULL, 0);
 			break;
+		case 0:
+			break;
 		default:
-			rank_check(mesh_control(&m, &c), "the conductor said %u", c.type);
+			rank_fail("the conductor said %u", c.type);
 		}
 	}
-	v[0] = m.bytes >> 10;
-	v[1] = m.wrong;
-	mesh_close(&m);
-	v[2] = fab_close(&r->fab) / 1000000;
-	rank_tell(r, CTL_DONE, 0, v, 3);
+	mesh_end(&m);
 }
 
 /* ---- the conductor */

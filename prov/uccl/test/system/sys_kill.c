@@ -151,13 +151,7 @@ void role_kill(struct rank *r)
 	mesh_open(&m, r, &cfg);
 	m.s[VICTIM].may_die = r->index != VICTIM;
 	rank_tell(r, CTL_READY, 0, NULL, 0);
-	for (;;) {
-		if (!rank_poll(r, &c)) {
-			mesh_step(&m);
-			if (mesh_finished(&m))
-				break;
-			continue;
-		}
+	while (mesh_next(&m, &c)) {
 		if (c.type == KILL_BULK) {
 			if (r->index == VICTIM)
 				victim_begin(&x);
@@ -166,8 +160,8 @@ void role_kill(struct rank *r)
 			rank_tell(r, KILL_STARTED, 0, NULL, 0);
 		} else if (c.type == KILL_KILLED) {
 			after_death(&x, &m, c.v[0]);
-		} else {
-			rank_check(mesh_control(&m, &c), "the conductor said %u", c.type);
+		} else if (c.type) {
+			rank_fail("the conductor said %u", c.type);
 		}
 	}
 	for (int p = 0; p < RANKS; p++)

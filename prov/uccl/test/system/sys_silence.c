@@ -46,13 +46,7 @@ void role_silence(struct rank *r)
 	rank_join(r, NULL, RANKS);
 	mesh_open(&m, r, &cfg);
 	rank_tell(r, CTL_READY, 0, NULL, 0);
-	for (;;) {
-		if (!rank_poll(r, &c)) {
-			mesh_step(&m);
-			if (mesh_finished(&m))
-				break;
-			continue;
-		}
+	while (mesh_next(&m, &c)) {
 		switch (c.type) {
 		case SILENCE_MARK:
 			v[0] = tap_count(port_of_place(r->place[SILENT]), &v[1]);
@@ -65,8 +59,10 @@ void role_silence(struct rank *r)
 			sleep_ms((unsigned int)c.v[0]);
 			rank_tell(r, SILENCE_AWAKE, 0, NULL, 0);
 			break;
+		case 0:
+			break;
 		default:
-			rank_check(mesh_control(&m, &c), "the conductor said %u", c.type);
+			rank_fail("the conductor said %u", c.type);
 		}
 	}
 	v[0] = m.bytes >> 20;

@@ -97,17 +97,11 @@ void role_wire_rank(struct rank *r)
 		tap_keep(port_of_place(r->place[TARGET]), kept, KEEP);
 	mesh_open(&m, r, &cfg);
 	rank_tell(r, CTL_READY, 0, NULL, 0);
-	for (;;) {
+	while (mesh_next(&m, &c)) {
 		if (recording && tap_kept() == KEEP) {
 			kept_write(r->index, "ab");
 			recording = false;
 			rank_tell(r, WIRE_RECORDED, 0, NULL, 0);
-		}
-		if (!rank_poll(r, &c)) {
-			mesh_step(&m);
-			if (mesh_finished(&m))
-				break;
-			continue;
 		}
 		switch (c.type) {
 		case WIRE_RECORD:
@@ -130,15 +124,13 @@ void role_wire_rank(struct rank *r)
 			if (r->index != 1)
 				m.s[other].dead = true;
 			break;
+		case 0:
+			break;
 		default:
-			rank_check(mesh_control(&m, &c), "the conductor said %u", c.type);
+			rank_fail("the conductor said %u", c.type);
 		}
 	}
-	v[0] = m.bytes >> 10;
-	v[1] = m.wrong;
-	mesh_close(&m);
-	v[2] = fab_close(&r->fab) / 1000000;
-	rank_tell(r, CTL_DONE, 0, v, 3);
+	mesh_end(&m);
 }
 
 /* ---- the attacker */
