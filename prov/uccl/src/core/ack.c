@@ -17,7 +17,7 @@ void flow_report_loss(struct uccl_flow *f, enum uccl_loss_kind kind, uint16_t pa
 		.kind = kind,
 		.path = path,
 		.bytes = bytes,
-		.inflight = f->inflight_bytes,
+		.inflight = f->sent.inflight_bytes,
 		.srtt_ns = f->times.srtt_ns,
 		.last_rtt_ns = f->times.last_rtt_ns,
 	};
@@ -25,26 +25,17 @@ void flow_report_loss(struct uccl_flow *f, enum uccl_loss_kind kind, uint16_t pa
 	uccl_event_loss(f, &loss, now);
 }
 
-static void sent_off_flight(struct uccl_flow *f, struct uccl_sent *e)
-{
-	f->inflight_chunks--;
-	f->inflight_bytes -= e->len;
-	uccl_path_land(&f->paths.list[e->path], e->len);
-	f->pieced -= e->pieces > 0;
-	f->pieces_more -= e->pieces;
-	e->pieces = 0;
-}
-
 /* Returns the bytes that this acknowledged for the first time. */
 static uint32_t ack_one(struct uccl_flow *f, uint64_t csn, uint64_t now)
 {
-	struct uccl_sent *e = flow_sent(f, csn);
+	struct uccl_sent *e = uccl_sent_at(&f->sent, csn);
 	struct uccl_item *item = e->item;
 
 	if (e->state == UCCL_SENT_ACKED)
 		return 0;
 	if (e->state == UCCL_SENT_INFLIGHT)
-		sent_off_flight(f, e);
+		uccl_path_land(&f->paths.list[e->path], e->len);
+	uccl_sent_acked(&f->sent, csn);
 	/* Nothing but the write can have brought it; its path's line may be lost, or come behind this. PROTOCOL R84 */
 	if (e->write && e->ntx == 1) {
 		uccl_paths_write_seen(&f->paths, e->path, csn);
@@ -52,27 +43,8 @@ static uint32_t ack_one(struct uccl_flow *f, uint64_t csn, uint64_t now)
 	}
 	uccl_paths_long_acked(&f->paths, e->path, e->len);
 	flow_mtu_acked(f, e, csn, now);
-	f->repairs -= e->repair;
-	e->repair = false;
-	e->state = UCCL_SENT_ACKED;
-	if (csn >= f->high_acked)
-		f->high_acked = csn + 1;
-	item->pending--;
 	flow_item_done(f, item, now);
 	return e->len;
-}
-
-/* The window's edge moves over what is acknowledged and no longer read by the NIC. */
-void flow_una_advance(struct uccl_flow *f)
-{
-	while (f->una != f->nxt) {
-		struct uccl_sent *e = flow_sent(f, f->una);
-
-		if (e->state != UCCL_SENT_ACKED || e->nic_reads)
-			break;
-		e->state = UCCL_SENT_FREE;
-		f->una++;
-	}
 }
 
 /* First look at everything: a block is taken whole or not at all. PROTOCOL R18 */
@@ -80,12 +52,12 @@ static enum uccl_drop ack_check(const struct uccl_flow *f, const struct uccl_ack
 {
 	uint64_t base = cum + 1;
 
-	if (cum > f->nxt)
+	if (cum > f->sent.nxt)
 		return UCCL_DROP_ACK;
 	for (int w = a->nwords - 1; w >= 0; w--) {
 		if (!a->sack[w])
 			continue;
-		if (base + 64u * (unsigned int)w + 63u - (unsigned int)__builtin_clzll(a->sack[w]) >= f->nxt)
+		if (base + 64u * (unsigned int)w + 63u - (unsigned int)__builtin_clzll(a->sack[w]) >= f->sent.nxt)
 			return UCCL_DROP_ACK;
 		break;
 	}
@@ -94,7 +66,7 @@ static enum uccl_drop ack_check(const struct uccl_flow *f, const struct uccl_ack
 
 		if (p->path >= f->cfg.paths_tx)
 			return UCCL_DROP_PATH;
-		if (p->write ? uccl_seq_expand(f->nxt, p->seq, 32) >= f->nxt :
+		if (p->write ? uccl_seq_expand(f->sent.nxt, p->seq, 32) >= f->sent.nxt :
 			       (int32_t)(p->seq - f->paths.list[p->path].next_seq) >= 0)
 			return UCCL_DROP_ACK;
 	}
@@ -132,13 +104,13 @@ static uint64_t ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_
 		uint64_t rtt = 0, sent = 0;
 
 		if (in->write) {
-			uint64_t csn = uccl_seq_expand(f->nxt, in->seq, 32);
+			uint64_t csn = uccl_seq_expand(f->sent.nxt, in->seq, 32);
 			const struct uccl_sent *e;
 
-			if (csn < f->una || !uccl_path_acked_write(p, csn))
+			if (csn < f->sent.una || !uccl_path_acked_write(p, csn))
 				continue;
 			uccl_paths_write_seen(&f->paths, in->path, csn);
-			e = flow_sent(f, csn);
+			e = uccl_sent_at(&f->sent, csn);
 			if (e->write && e->ntx == 1) {
 				sent = e->sent_ns;
 				if (arrived > sent + ((uint64_t)in->delay << UCCL_TS_SHIFT))
@@ -189,7 +161,7 @@ static bool grants_stand(struct uccl_flow *f, uint64_t cum, uint32_t ts, uint64_
 /* The peer waits for the places that it took back. PROTOCOL R142 */
 static void slots_meet(struct uccl_flow *f)
 {
-	if (f->slots_met == f->slots_turn || flow_slots_used(f) > f->slots)
+	if (f->slots_met == f->slots_turn || uccl_sent_packets(&f->sent) > f->slots)
 		return;
 	f->slots_met = f->slots_turn;
 	uccl_owed_at_once(&f->owed);
@@ -197,9 +169,9 @@ static void slots_meet(struct uccl_flow *f)
 
 enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32_t ts, uint64_t age_ns, uint64_t now)
 {
-	uint64_t cum = uccl_seq_expand(f->una, a->cum, 32);
+	uint64_t cum = uccl_seq_expand(f->sent.una, a->cum, 32);
 	struct uccl_ack_info info = { 0 };
-	uint64_t una = f->una, high = f->high_acked;
+	uint64_t una = f->sent.una, high = f->sent.high_acked;
 	enum uccl_drop reason;
 	bool stand;
 
@@ -212,13 +184,13 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 	info.rtt_ns = ack_paths(f, a, age_ns, now);
 	if (uccl_paths_look(&f->paths, f->rack.reported_ns))
 		uccl_paths_overdue(&f->paths, f->rack.reported_ns, uccl_flow_rto(f), now);
-	for (uint64_t csn = f->una; csn < cum; csn++)
+	for (uint64_t csn = f->sent.una; csn < cum; csn++)
 		info.bytes += ack_one(f, csn, now);
 	for (int w = 0; w < a->nwords; w++)
 		for (uint64_t bits = a->sack[w]; bits; bits &= bits - 1) {
 			uint64_t csn = cum + 1 + 64u * (unsigned int)w + (unsigned int)__builtin_ctzll(bits);
 
-			if (csn >= f->una)
+			if (csn >= f->sent.una)
 				info.bytes += ack_one(f, csn, now);
 		}
 	/* Older than what we know: its paths' lines may still be news, its grants are not. PROTOCOL R19 */
@@ -231,7 +203,7 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 		if (f->cfg.grant)
 			uccl_slots_met(f->cfg.grant, a->met);
 	}
-	flow_una_advance(f);
+	uccl_sent_advance(&f->sent);
 	flow_trace(f, UCCL_TRACE_ACK, 0, 0, cum, (uint32_t)info.bytes, 0, now);
 	f->cfg.stats->spurious += uccl_rack_dups(&f->rack, a->dups, f->times.srtt_ns, now);
 	/* A peer that only listens would never know which of its paths bring its acknowledgements here. PROTOCOL R58 */
@@ -239,12 +211,12 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 	    (f->backoff > 1 || (info.bytes && now - f->owed.told_ns >= uccl_max(REPORT_NS, f->times.srtt_ns))))
 		uccl_owed_at_once(&f->owed);
 	/* An answer without news, as that of a path on probation, says nothing of what is waited for. PROTOCOL R54 */
-	if (f->backoff || f->una != una || f->high_acked != high || info.bytes) {
+	if (f->backoff || f->sent.una != una || f->sent.high_acked != high || info.bytes) {
 		f->backoff = 0;
 		flow_probe_arm(f, now);
 	}
 	if (info.bytes || info.rtt_ns) {
-		info.inflight = f->inflight_bytes;
+		info.inflight = f->sent.inflight_bytes;
 		info.srtt_ns = f->times.srtt_ns;
 		info.min_rtt_ns = f->times.min_rtt_ns;
 		info.app_limited = f->app_limited;
@@ -264,19 +236,6 @@ static bool sent_overtaken(const struct uccl_flow *f, const struct uccl_sent *e,
 }
 
 /*
- * There is always room: what holds up one of these queues holds up new chunks of its kind too, so that all that is in
- * it was in the log together when it was last empty, and each is in it once.
- */
-static void rtx_push(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn)
-{
-	bool small = e->len <= UCCL_CONTROL_BYTES && !e->write;
-	struct uccl_rtxq *q = &f->rtxq[small ? UCCL_RTX_SMALL : UCCL_RTX_LONG];
-
-	assert(q->tail - q->head < f->log_cap);
-	q->csns[q->tail++ & (f->log_cap - 1)] = csn;
-}
-
-/*
  * A row of time-outs is told to the policies once, and only when it proves to have cost half of what was in flight: the
  * peer's silence alone is no congestion, nor is one loss in it more than any other. PROTOCOL R132
  */
@@ -288,26 +247,22 @@ static bool timeout_proven(struct uccl_flow *f, const struct uccl_sent *e)
 	return true;
 }
 
-static void sent_lost(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, enum uccl_loss_kind kind, uint64_t now)
+static void sent_lost(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn, enum uccl_loss_kind kind,
+		      uint64_t now)
 {
-	sent_off_flight(f, e);
-	e->state = UCCL_SENT_LOST;
-	f->repairs += !e->repair;
-	e->repair = true;
-	rtx_push(f, e, csn);
+	uccl_path_land(&f->paths.list[e->path], e->len);
+	uccl_sent_lost(&f->sent, csn, kind == UCCL_LOSS_RTO);
 	uccl_path_lost(&f->paths.list[e->path]);
 	uccl_credit_lost(&f->credit, e->len);
 	/* That a trial of the length is lost says nothing of path or network (RFC 8899 section 3). */
 	if (flow_mtu_lost(f, e, csn, now)) {
 		flow_trace(f, UCCL_TRACE_LOST, (uint8_t)kind, e->path, csn, e->len, 0, now);
-		e->timed_out = kind == UCCL_LOSS_RTO;
 		return;
 	}
 	uccl_paths_long_lost(&f->paths, e->path, e->len, e->sent_ns, uccl_flow_rto(f), now);
 	if (f->cfg.train_bytes > f->cfg.chunk_bytes && e->ntx == 1)
-		uccl_train_lost(&f->train, csn, e->single, f->una, f->nxt, f->cfg.stats, now);
+		uccl_train_lost(&f->train, csn, e->single, f->sent.una, f->sent.nxt, f->cfg.stats, now);
 	flow_trace(f, UCCL_TRACE_LOST, (uint8_t)kind, e->path, csn, e->len, 0, now);
-	e->timed_out = kind == UCCL_LOSS_RTO;
 	if (e->write && e->ntx == 1) {
 		uccl_chunk_fate(&f->chunk, true);
 		uccl_paths_write_lost(&f->paths, e->path, csn, now);
@@ -329,21 +284,12 @@ static void sent_lost(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, en
 
 void flow_writes_lost(struct uccl_flow *f, uint16_t path, uint64_t now)
 {
-	for (uint64_t csn = f->una; csn < f->nxt; csn++) {
-		struct uccl_sent *e = flow_sent(f, csn);
+	for (uint64_t csn = f->sent.una; csn < f->sent.nxt; csn++) {
+		struct uccl_sent *e = uccl_sent_at(&f->sent, csn);
 
 		if (e->state == UCCL_SENT_INFLIGHT && e->write && e->ntx == 1 && e->path == path)
 			sent_lost(f, e, csn, UCCL_LOSS_PROOF, now);
 	}
-}
-
-void flow_chunk_parts(struct uccl_flow *f, uint64_t csn)
-{
-	struct uccl_sent *e = flow_sent(f, csn);
-
-	sent_off_flight(f, e);
-	e->state = UCCL_SENT_LOST;
-	rtx_push(f, e, csn);
 }
 
 /* A later packet of the same path was reported: what it overtook is lost, if the path keeps order. PROTOCOL R52 */
@@ -362,9 +308,9 @@ static bool sent_proven_lost(const struct uccl_flow *f, const struct uccl_sent *
  */
 static bool sent_unannounced(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn)
 {
-	if (!e->write || e->ntx != 1 || csn - e->behind < f->una)
+	if (!e->write || e->ntx != 1 || csn - e->behind < f->sent.una)
 		return false;
-	return flow_sent(f, csn - e->behind)->state != UCCL_SENT_ACKED;
+	return uccl_sent_at(&f->sent, csn - e->behind)->state != UCCL_SENT_ACKED;
 }
 
 /* Was it in flight when a time-out struck, and has the peer answered since? */
@@ -380,7 +326,7 @@ static bool sent_timed_out(const struct uccl_flow *f, const struct uccl_sent *e)
  */
 static void sent_ask(struct uccl_flow *f, struct uccl_sent *e, uint64_t wait, uint64_t now)
 {
-	if (!e->overdue++) {
+	if (!uccl_sent_ask(e)) {
 		if (f->paths.list[e->path].next_seq == e->pseq + 1 && !(e->write && e->ntx == 1))
 			uccl_paths_probe(&f->paths, e->path);
 		return;
@@ -393,16 +339,16 @@ void flow_detect(struct uccl_flow *f, uint64_t now)
 {
 	/* Without a newer delivery nothing is inferred; a probe's answer speaks for the whole window. PROTOCOL R53 */
 	bool probed = f->probe_ns && f->rack.reported_ns >= f->probe_ns;
-	uint64_t end = probed ? f->nxt : f->high_acked;
+	uint64_t end = probed ? f->sent.nxt : f->sent.high_acked;
 
 	uccl_rack_look(&f->rack);
-	for (uint64_t csn = f->una; csn < end; csn++) {
-		struct uccl_sent *e = flow_sent(f, csn);
+	for (uint64_t csn = f->sent.una; csn < end; csn++) {
+		struct uccl_sent *e = uccl_sent_at(&f->sent, csn);
 		bool timed_out;
 		uint64_t wait;
 
 		/* All that follows left later still. */
-		if (csn >= f->high_acked && e->ntx == 1 && e->sent_ns >= f->rack.reported_ns)
+		if (csn >= f->sent.high_acked && e->ntx == 1 && e->sent_ns >= f->rack.reported_ns)
 			break;
 		if (e->state != UCCL_SENT_INFLIGHT)
 			continue;

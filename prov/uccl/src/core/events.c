@@ -28,7 +28,7 @@ uint64_t uccl_event_window(const struct uccl_flow *f)
 
 uint32_t uccl_event_write_size(const struct uccl_flow *f)
 {
-	return uccl_chunk_bytes(&f->chunk, uccl_event_window(f), f->inflight_bytes, f->slots);
+	return uccl_chunk_bytes(&f->chunk, uccl_event_window(f), f->sent.inflight_bytes, f->slots);
 }
 
 uint32_t uccl_event_chunk_size(struct uccl_flow *f, uint32_t want, uint64_t now)
@@ -36,7 +36,7 @@ uint32_t uccl_event_chunk_size(struct uccl_flow *f, uint32_t want, uint64_t now)
 	uint64_t window = uccl_event_window(f);
 
 	/* One chunk may always be in flight: below that, pacing holds the rate (uccl_event_pacing_chunk). */
-	if (f->inflight_bytes && f->inflight_bytes + want > window)
+	if (f->sent.inflight_bytes && f->sent.inflight_bytes + want > window)
 		return 0;
 	if (now < f->next_tx_ns)
 		return 0;
@@ -61,13 +61,13 @@ bool uccl_event_tx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, bool desc, uin
 {
 	(void)now;
 	/* The writes behind a descriptor keep their slots until it came: with fewer slots it would wait for ever. */
-	if (!desc && f->inflight_chunks && flow_slots_used(f) >= f->slots)
+	if (!desc && f->sent.inflight_chunks && uccl_sent_packets(&f->sent) >= f->slots)
 		return false;
 	if (!f->cfg.credit->pull)
 		return true;
 	if (uccl_event_credit_spent(f)) {
 		/* What is under way may be writes that wait for just this descriptor: no grant would ever come. */
-		if (f->inflight_chunks && bytes > UCCL_CONTROL_BYTES)
+		if (f->sent.inflight_chunks && bytes > UCCL_CONTROL_BYTES)
 			return false;
 		uccl_credit_spend_free(&f->credit, bytes);
 	} else {

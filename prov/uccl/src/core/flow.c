@@ -9,7 +9,6 @@
 
 #include "core/internal.h"
 
-#define LOG_CAP_MIN 64
 /* Packets of a path that the network may still send news of: what 100 Gb/s carry in half a second. */
 #define RECENT_PACKETS (1u << 22)
 
@@ -84,11 +83,7 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 	uccl_rng_seed(&f->rng, cfg->seed);
 	/* Neighbouring flows begin at different labels, so that few flows already use many routes. */
 	paths.first_label = (uint16_t)uccl_rng_below(&f->rng, cfg->labels);
-	f->log_cap = LOG_CAP_MIN;
-	f->log = calloc(f->log_cap, sizeof(*f->log));
-	for (int i = 0; i < UCCL_RTX_KINDS; i++)
-		f->rtxq[i].csns = calloc(f->log_cap, sizeof(*f->rtxq[i].csns));
-	if (!f->log || !f->rtxq[UCCL_RTX_SMALL].csns || !f->rtxq[UCCL_RTX_LONG].csns ||
+	if (!uccl_sent_init(&f->sent, cfg->window, cfg->csn_tx) ||
 	    !uccl_paths_init(&f->paths, &paths) ||
 	    !uccl_arrived_init(&f->rcv, cfg->window, cfg->csn_rx) || !uccl_owed_init(&f->owed, cfg->paths_rx, now) ||
 	    !uccl_landing_init(&f->landing, &landing))
@@ -103,7 +98,7 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 	if (cfg->find_mtu && cfg->mtu_known)
 		uccl_pmtu_told(&f->pmtu, cfg->mtu_known, now);
 	flow_mtu_set(f);
-	f->una = f->nxt = f->high_acked = f->grant_cum = cfg->csn_tx;
+	f->grant_cum = cfg->csn_tx;
 	f->slots = cfg->slots_tx;
 	f->msg_limit = cfg->msg_limit_tx;
 	uccl_times_init(&f->times, cfg->rto_min_ns);
@@ -136,9 +131,7 @@ void uccl_flow_fini(struct uccl_flow *f)
 {
 	if (f->credit.pull.cfg.quantum)
 		uccl_pull_fini(f->cfg.pacer, &f->credit.pull);
-	free(f->log);
-	for (int i = 0; i < UCCL_RTX_KINDS; i++)
-		free(f->rtxq[i].csns);
+	uccl_sent_fini(&f->sent);
 	uccl_paths_fini(&f->paths);
 	uccl_arrived_fini(&f->rcv);
 	uccl_owed_fini(&f->owed);
@@ -173,7 +166,7 @@ static void flow_mtu_set(struct uccl_flow *f)
 	f->train_bytes = f->cfg.train_bytes / f->cfg.chunk_bytes * f->chunk_bytes;
 	uccl_burst_align(&f->paths.burst, 0, 0);
 	/* Pieces are of another length now: those that left may stay, what is under way begins anew. */
-	f->frag_next = 0;
+	uccl_sent_parts_anew(&f->sent);
 }
 
 static void mtu_changed(struct uccl_flow *f, bool cut)
@@ -242,12 +235,13 @@ void flow_item_done(struct uccl_flow *f, struct uccl_item *item, uint64_t now)
 
 bool uccl_flow_idle(const struct uccl_flow *f)
 {
-	return TAILQ_EMPTY(&f->small) && TAILQ_EMPTY(&f->records) && TAILQ_EMPTY(&f->bulk) && f->una == f->nxt;
+	return TAILQ_EMPTY(&f->small) && TAILQ_EMPTY(&f->records) && TAILQ_EMPTY(&f->bulk) &&
+	       f->sent.una == f->sent.nxt;
 }
 
 bool uccl_flow_acked(const struct uccl_flow *f, uint64_t cookie)
 {
-	return cookie < f->una || (cookie < f->nxt && flow_sent(f, cookie)->state == UCCL_SENT_ACKED);
+	return uccl_sent_is_acked(&f->sent, cookie);
 }
 
 bool uccl_flow_recent(const struct uccl_flow *f, uint16_t path, uint32_t pseq)
@@ -267,7 +261,7 @@ static uint32_t probe_doublings(const struct uccl_flow *f)
 void flow_probe_arm(struct uccl_flow *f, uint64_t now)
 {
 	f->armed_ns = now;
-	if (!flow_outstanding(f))
+	if (!uccl_sent_outstanding(&f->sent))
 		f->probe_at = UCCL_NEVER;
 	else if (!f->backoff)
 		f->probe_at = now + uccl_times_pto(&f->times);
@@ -288,36 +282,15 @@ void uccl_flow_close(struct uccl_flow *f, uint64_t now)
 
 const char *uccl_flow_check(const struct uccl_flow *f)
 {
-	uint64_t bytes = 0;
-	uint32_t chunks = 0, unacked = 0, repairs = 0, pieced = 0, more = 0;
+	const char *broken = uccl_sent_check(&f->sent);
 
-	if (f->una > f->nxt || f->nxt - f->una > f->log_cap || f->log_cap > f->cfg.window)
-		return "send window bounds";
-	if (f->high_acked > f->nxt || f->rcv.nxt > f->rcv.high || f->rcv.high - f->rcv.nxt > f->cfg.window)
+	if (broken)
+		return broken;
+	if (f->rcv.nxt > f->rcv.high || f->rcv.high - f->rcv.nxt > f->cfg.window)
 		return "receive window bounds";
-	for (uint64_t c = f->una; c != f->nxt; c++) {
-		const struct uccl_sent *e = flow_sent(f, c);
-
-		if (e->state == UCCL_SENT_FREE)
-			return "free entry inside the window";
-		if (e->state == UCCL_SENT_INFLIGHT) {
-			bytes += e->len;
-			chunks++;
-		}
-		unacked += e->state != UCCL_SENT_ACKED;
-		repairs += e->repair;
-		pieced += e->pieces > 0;
-		more += e->pieces;
-	}
-	if (bytes != f->inflight_bytes || chunks != f->inflight_chunks)
-		return "bytes in flight are not the sum of the chunks";
-	if (f->una != f->nxt && flow_sent(f, f->una)->state == UCCL_SENT_ACKED && !flow_sent(f, f->una)->nic_reads)
-		return "first chunk of the window is acknowledged";
-	if (repairs != f->repairs)
-		return "count of lost chunks";
-	if (pieced != f->pieced || pieced > UCCL_PIECED_MAX || more != f->pieces_more)
+	if (f->sent.pieced > UCCL_PIECED_MAX)
 		return "count of chunks in pieces";
-	if (unacked && f->probe_at == UCCL_NEVER)
+	if (uccl_sent_unacked(&f->sent) && f->probe_at == UCCL_NEVER)
 		return "something is not acknowledged and no timer runs";
 	if (uccl_arrived_has(&f->rcv, f->rcv.nxt))
 		return "first missing chunk is marked received";

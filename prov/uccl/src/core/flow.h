@@ -15,7 +15,6 @@
 #define UCCL_CORE_FLOW_H
 
 #include <sys/queue.h>
-#include <sys/uio.h>
 
 #include "base/heap.h"
 #include "base/rng.h"
@@ -24,6 +23,7 @@
 #include "core/chunk.h"
 #include "core/closing.h"
 #include "core/credit.h"
+#include "core/item.h"
 #include "core/landing.h"
 #include "core/owed.h"
 #include "core/pacer.h"
@@ -32,6 +32,7 @@
 #include "core/pmtu.h"
 #include "core/policy.h"
 #include "core/rack.h"
+#include "core/sent.h"
 #include "core/slots.h"
 #include "core/stats.h"
 #include "core/times.h"
@@ -39,33 +40,6 @@
 #include "core/wire.h"
 
 struct uccl_flow;
-
-/*
- * A unit handed to the flow: one record (a single chunk) or, with `bulk`, a byte range that the flow cuts into
- * chunks. Embedded in its owner and the flow's until `acked` was called for it or the flow ended.
- */
-struct uccl_item {
-	TAILQ_ENTRY(uccl_item) link;
-	uint8_t rtype;		/* msg's record type */
-	bool bulk;		/* rec[8..16) is advanced by what was sent */
-	bool want_ack;		/* someone waits for the acknowledgement: ask for it with the last chunk */
-	bool queued;		/* in the send queue */
-	bool direct;		/* bulk: write straight to rkey/raddr + offset */
-	bool part;		/* msg's own: of a payload that comes in parts (struct uccl_pump) */
-	uint8_t iov_count;
-	uint8_t rec[UCCL_REC_LEN];
-	const struct iovec *iov; /* payload; stays valid until acked */
-	uint64_t skip;		/* bulk: first byte of the iov that belongs to this item */
-	uint64_t len;		/* payload bytes in all, from `skip` on */
-	uint64_t off;		/* bytes cut into chunks so far */
-	uint32_t pending;	/* chunks sent, and NIC reads of the payload, not accounted for yet */
-	uint32_t deficit;	/* round robin among bulk items: bytes left in this turn */
-	uint32_t order;		/* among records: when it was submitted */
-	void *mr;		/* direct: local registration */
-	uint64_t rkey, raddr;	/* direct: the peer's grant */
-};
-
-TAILQ_HEAD(uccl_item_list, uccl_item);
 
 /* A chunk that arrived for msg. */
 struct uccl_chunk_in {
@@ -96,44 +70,6 @@ struct uccl_flow_ops {
 	/* Every byte of the item was received by the peer and no NIC read of it is left. */
 	void (*acked)(struct uccl_flow *f, struct uccl_item *item, uint64_t now);
 };
-
-enum uccl_sent_state { UCCL_SENT_FREE, UCCL_SENT_INFLIGHT, UCCL_SENT_LOST, UCCL_SENT_ACKED };
-
-/* Log of what was sent: one entry per CSN in [una, nxt). */
-struct uccl_sent {
-	uint8_t state;
-	uint8_t type;
-	uint8_t rtype;
-	uint8_t ntx;		/* transmissions so far, saturating */
-	bool write;		/* the first transmission was a direct write */
-	uint8_t overdue;	/* how often was asked for it since the latest transmission */
-	bool last;		/* last chunk of its item */
-	bool timed_out;		/* it was in flight through a time-out, and lost */
-	bool repair;		/* counts in uccl_flow.repairs */
-	uint16_t path;		/* of the latest transmission */
-	uint16_t orig_path;	/* of the direct write */
-	uint16_t nic_reads;	/* transmissions whose payload the NIC may still read */
-	uint8_t behind;		/* direct write: chunks behind its descriptor */
-	bool single;		/* the first transmission was by itself on purpose */
-	uint8_t pieces;		/* in flight in pieces: how many beyond one; 0: it is not */
-	bool alone;		/* the latest transmission was in no train */
-	uint32_t packet;	/* bytes of the latest transmission's longest packet */
-	uint32_t pseq;		/* path sequence number of the latest transmission */
-	uint32_t len;
-	uint64_t sent_ns;	/* latest transmission */
-	const uint8_t *payload;
-	struct uccl_item *item;
-	uint8_t rec[UCCL_REC_LEN];
-};
-
-/* Lost CSNs in the order of discovery: a ring of uccl_flow.log_cap. Some of them may have been acknowledged since. */
-struct uccl_rtxq {
-	uint64_t *csns;
-	uint32_t head, tail;
-};
-
-/* Records of control size and descriptors go first. PROTOCOL R63 */
-enum uccl_rtx_kind { UCCL_RTX_SMALL, UCCL_RTX_LONG, UCCL_RTX_KINDS };
 
 struct uccl_flow_cfg {
 	const struct uccl_cc_ops *cc;
@@ -170,9 +106,6 @@ struct uccl_flow_cfg {
 	uint64_t seed;
 };
 
-/* Payload up to this counts as control: neither the congestion window nor credit holds it back. */
-#define UCCL_CONTROL_BYTES 256
-
 struct uccl_flow {
 	struct uccl_flow_cfg cfg;
 	void *user;			/* the owner's */
@@ -185,14 +118,7 @@ struct uccl_flow {
 	uint32_t order;			/* of the next record */
 	int32_t records_ahead;		/* bytes that records have sent more than bulk, while bulk waited */
 	bool bulk_turn;			/* until bulk has caught up by a burst */
-	struct uccl_sent *log;		/* window entries, indexed by CSN */
-	uint32_t log_cap;		/* a power of two, grows to cfg.window */
-	uint64_t una, nxt;		/* first CSN not acknowledged; next CSN to be given */
-	uint64_t high_acked;		/* highest acknowledged CSN + 1 */
-	struct uccl_rtxq rtxq[UCCL_RTX_KINDS];
-	uint32_t repairs;		/* chunks that were lost and are not acknowledged yet */
-	uint32_t inflight_chunks;
-	uint64_t inflight_bytes;
+	struct uccl_sent_log sent;
 	uint32_t slots;			/* the peer's latest grant */
 	uint8_t slots_turn, slots_met;	/* its turn, and the latest that no more is in flight than was granted by it */
 	bool peer_short;		/* the peer asked for envelopes only */
@@ -203,8 +129,6 @@ struct uccl_flow {
 	uint64_t next_tx_ns;		/* pacing */
 	struct uccl_announced announced; /* a descriptor was sent: its writes come first */
 	struct uccl_chunk chunk;	/* of direct writes */
-	uint32_t frag_next;		/* a chunk that leaves in fragments or pieces is under way: the next of them */
-	uint32_t pieced, pieces_more;	/* chunks in flight in pieces; packets that these are beyond one each */
 	bool pieces_wait;		/* a chunk in pieces waits for places: nothing new leaves before it */
 	struct uccl_pmtu pmtu;		/* how long packets may be; as cfg.mtu without cfg.find_mtu */
 	bool pmtu_news;			/* that changed: for the owner, who takes it back */

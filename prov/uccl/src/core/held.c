@@ -47,25 +47,25 @@ void uccl_held_change(struct uccl_held_clock *h, uint8_t why, uint64_t away_ns, 
 /* The bounds of tx.c, looked at after it has found that one of them is reached. */
 enum uccl_held uccl_flow_held(const struct uccl_flow *f, uint64_t now)
 {
-	bool again = flow_rtx_waits(f);
+	bool again = uccl_sent_waits(&f->sent);
 	bool waits = again || f->announced.item || !TAILQ_EMPTY(&f->records) || !TAILQ_EMPTY(&f->bulk);
 
 	/* One unanswered question may be a lost packet. */
-	if (flow_outstanding(f) && f->backoff > 1)
+	if (uccl_sent_outstanding(&f->sent) && f->backoff > 1)
 		return UCCL_HELD_SILENT;
 	if (!waits)
-		return f->repairs ? UCCL_HELD_LOSS : UCCL_HELD_NOT;
-	if (f->inflight_chunks && flow_slots_used(f) >= f->slots)
+		return f->sent.repairs ? UCCL_HELD_LOSS : UCCL_HELD_NOT;
+	if (f->sent.inflight_chunks && uccl_sent_packets(&f->sent) >= f->slots)
 		return UCCL_HELD_SLOTS;
 	if ((!again || f->cfg.credit->pull) && !uccl_event_credit_left(f))
 		return UCCL_HELD_CREDIT;
-	if (f->repairs)
+	if (f->sent.repairs)
 		return UCCL_HELD_LOSS;
-	if (f->nxt - f->una >= f->cfg.window)
+	if (f->sent.nxt - f->sent.una >= f->cfg.window)
 		return UCCL_HELD_CHUNKS;
 	if (now < f->next_tx_ns)
 		return UCCL_HELD_PACE;
-	if (!f->inflight_chunks)
+	if (!f->sent.inflight_chunks)
 		return UCCL_HELD_NOT;
 	/* A train waits for room in the smaller of the two. */
 	return (uint64_t)f->slots * f->chunk_bytes < uccl_event_window(f) ? UCCL_HELD_SLOTS : UCCL_HELD_WINDOW;

@@ -22,39 +22,6 @@
 /* An RTT sample beyond this is a stopped clock or a forged echo, not a network. */
 #define UCCL_RTT_MAX_NS (10 * UCCL_NS_PER_S)
 
-static inline struct uccl_sent *flow_sent(const struct uccl_flow *f, uint64_t csn)
-{
-	return &f->log[csn & (f->log_cap - 1)];
-}
-
-static inline bool rtxq_empty(const struct uccl_rtxq *q)
-{
-	return q->head == q->tail;
-}
-
-static inline bool flow_rtx_waits(const struct uccl_flow *f)
-{
-	return !rtxq_empty(&f->rtxq[UCCL_RTX_SMALL]) || !rtxq_empty(&f->rtxq[UCCL_RTX_LONG]);
-}
-
-/* Does this entry of a queue still have to be sent again? */
-static inline bool flow_still_lost(const struct uccl_flow *f, uint64_t csn)
-{
-	return csn >= f->una && flow_sent(f, csn)->state == UCCL_SENT_LOST;
-}
-
-/* Something was sent and is not acknowledged. (Between una and nxt there may be nothing but reads of our NIC.) */
-static inline bool flow_outstanding(const struct uccl_flow *f)
-{
-	return f->inflight_chunks || flow_rtx_waits(f);
-}
-
-/* Places of the peer's receive queue that what is in flight may take: one for each packet. */
-static inline uint32_t flow_slots_used(const struct uccl_flow *f)
-{
-	return f->inflight_chunks + f->pieces_more;
-}
-
 /* Payload of the largest chunk in packets of so many bytes. */
 static inline uint32_t flow_payload(const struct uccl_flow *f, uint32_t bytes)
 {
@@ -92,7 +59,6 @@ void flow_mtu_acked(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn
  * reason why it was refused (nothing changed).
  */
 enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32_t ts, uint64_t age_ns, uint64_t now);
-void flow_una_advance(struct uccl_flow *f);
 /* Tell the policies about a loss of `bytes`. */
 void flow_report_loss(struct uccl_flow *f, enum uccl_loss_kind kind, uint16_t path, uint64_t bytes, uint64_t now);
 /* Find lost chunks; arms the RACK timer for the rest. */
@@ -100,8 +66,6 @@ void flow_detect(struct uccl_flow *f, uint64_t now);
 
 /* Every write under way on this path is lost. */
 void flow_writes_lost(struct uccl_flow *f, uint16_t path, uint64_t now);
-/* A new chunk leaves in parts, as one that was lost: of a write that was announced, or in pieces. */
-void flow_chunk_parts(struct uccl_flow *f, uint64_t csn);
 
 /* received.c */
 void flow_received(struct uccl_flow *f, uint64_t csn, uint32_t bytes, bool rtx, uint64_t now);

@@ -24,15 +24,15 @@ static void timeout_ask(struct uccl_flow *f, uint16_t path)
  */
 static void probe_expire(struct uccl_flow *f, uint64_t now)
 {
-	struct uccl_sent *e = flow_sent(f, f->una);
+	struct uccl_sent *e = uccl_sent_at(&f->sent, f->sent.una);
 	uint16_t path = e->path, n = f->cfg.paths_tx;
 
-	if (!flow_outstanding(f)) {
+	if (!uccl_sent_outstanding(&f->sent)) {
 		f->probe_at = UCCL_NEVER;
 		return;
 	}
 	f->cfg.stats->probes++;
-	flow_trace(f, UCCL_TRACE_TIMEOUT, (uint8_t)uccl_min(f->backoff, UINT8_MAX), path, f->una, 0, 0, now);
+	flow_trace(f, UCCL_TRACE_TIMEOUT, (uint8_t)uccl_min(f->backoff, UINT8_MAX), path, f->sent.una, 0, 0, now);
 	if (f->backoff) {
 		f->cfg.stats->rtos++;
 		uccl_paths_forget(&f->paths);
@@ -53,7 +53,7 @@ static void probe_expire(struct uccl_flow *f, uint64_t now)
 	f->probe_ns = now >> UCCL_TS_SHIFT << UCCL_TS_SHIFT;
 	if (f->backoff == 1) {
 		f->rto_ns = f->probe_ns;
-		f->rto_chunks = f->inflight_chunks;
+		f->rto_chunks = f->sent.inflight_chunks;
 		f->rto_lost = 0;
 	}
 	if (f->backoff < 1000000)

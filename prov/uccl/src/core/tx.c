@@ -4,7 +4,6 @@
  * writes of a descriptor that was sent, records, bulk, credit, and an acknowledgement that nothing else carried.
  * There is no second way to send.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/internal.h"
@@ -119,7 +118,7 @@ static int tx_control(struct uccl_flow *f, struct uccl_tx *tx, uint8_t type, uin
 
 static uint32_t tx_burst(const struct uccl_flow *f)
 {
-	uint64_t part = f->inflight_bytes / BURSTS_IN_FLIGHT;
+	uint64_t part = f->sent.inflight_bytes / BURSTS_IN_FLIGHT;
 
 	return (uint32_t)uccl_max(uccl_clamp(part, BURST_BYTES_MIN, BURST_BYTES), f->train_bytes);
 }
@@ -133,7 +132,7 @@ static void tx_burst_align(struct uccl_flow *f, uint64_t bytes)
 	if (!f->cfg.train_bytes)
 		return;
 	/* In a stream of messages trains go on across their borders: there will be fewer, and the pipe is full. */
-	if (f->inflight_bytes >= 2ull * burst) {
+	if (f->sent.inflight_bytes >= 2ull * burst) {
 		uccl_burst_plan(&f->paths.burst, burst);
 		return;
 	}
@@ -151,10 +150,10 @@ static uint32_t tx_want(const struct uccl_flow *f, const struct uccl_item *item,
 	uint64_t train;
 
 	/* So much of it was asked for that an acknowledgement is on its way. */
-	if (!f->cfg.train_bytes || f->inflight_bytes < AR_BYTES_MIN + f->train_bytes)
+	if (!f->cfg.train_bytes || f->sent.inflight_bytes < AR_BYTES_MIN + f->train_bytes)
 		return len;
 	train = uccl_min(f->paths.burst.left < len ? tx_burst(f) : f->paths.burst.left, item->len - item->off);
-	if ((f->slots - flow_slots_used(f)) * (uint64_t)f->chunk_bytes < train)
+	if ((f->slots - uccl_sent_packets(&f->sent)) * (uint64_t)f->chunk_bytes < train)
 		return 0;
 	return (uint32_t)train;
 }
@@ -192,48 +191,11 @@ static uint16_t tx_rtx_path(struct uccl_flow *f, const struct uccl_sent *e, uint
 	return tx_path(f, e->len, now);
 }
 
-/* Make room for one more entry in the log: it doubles until the window. False: full, or no memory. PROTOCOL R12 */
-static bool log_room(struct uccl_flow *f)
-{
-	uint32_t cap = f->log_cap * 2;
-	uint64_t *csns[UCCL_RTX_KINDS];
-	struct uccl_sent *log;
-
-	if (f->nxt - f->una < f->log_cap)
-		return true;
-	if (cap > f->cfg.window)
-		return false;
-	log = calloc(cap, sizeof(*log));
-	for (int i = 0; i < UCCL_RTX_KINDS; i++)
-		csns[i] = calloc(cap, sizeof(*csns[i]));
-	if (!log || !csns[UCCL_RTX_SMALL] || !csns[UCCL_RTX_LONG]) {
-		free(log);
-		free(csns[UCCL_RTX_SMALL]);
-		free(csns[UCCL_RTX_LONG]);
-		return false;
-	}
-	for (uint64_t c = f->una; c != f->nxt; c++)
-		log[c & (cap - 1)] = *flow_sent(f, c);
-	for (int i = 0; i < UCCL_RTX_KINDS; i++) {
-		struct uccl_rtxq *q = &f->rtxq[i];
-		uint32_t n = 0;
-
-		while (!rtxq_empty(q))
-			csns[i][n++] = q->csns[q->head++ & (f->log_cap - 1)];
-		free(q->csns);
-		*q = (struct uccl_rtxq){ .csns = csns[i], .tail = n };
-	}
-	free(f->log);
-	f->log = log;
-	f->log_cap = cap;
-	return true;
-}
-
 static bool tx_room(struct uccl_flow *f)
 {
-	if (f->inflight_chunks && (flow_slots_used(f) >= f->slots || f->pieces_wait))
+	if (f->sent.inflight_chunks && (uccl_sent_packets(&f->sent) >= f->slots || f->pieces_wait))
 		return false;
-	return log_room(f);
+	return uccl_sent_room(&f->sent);
 }
 
 /* The buffer that holds byte `*pos` of an item's buffers, and where in it; NULL: they end before. */
@@ -257,28 +219,19 @@ static uint32_t item_payload(const struct uccl_item *item, uint64_t off, uint32_
 	return iov ? (uint32_t)uccl_min(want, iov->iov_len - pos) : 0;
 }
 
-/* Enter the next CSN in the log. */
-static struct uccl_sent *log_new(struct uccl_flow *f, struct uccl_item *item, uint8_t type, const uint8_t *rec,
+/* It must leave in pieces. */
+static bool tx_long(const struct uccl_flow *f, uint32_t len)
+{
+	return UCCL_HDR_LEN + len > f->pmtu.bytes;
+}
+
+/* The next chunk leaves: it is in flight. */
+static struct uccl_sent *tx_enter(struct uccl_flow *f, struct uccl_item *item, uint8_t type, const uint8_t *rec,
 				 const uint8_t *payload, uint32_t len, uint16_t path, uint64_t now)
 {
-	struct uccl_sent *e = flow_sent(f, f->nxt);
-	bool was_idle = !flow_outstanding(f);
+	bool was_idle = !uccl_sent_outstanding(&f->sent);
+	struct uccl_sent *e = uccl_sent_add(&f->sent, item, type, rec, payload, len, path, now);
 
-	memset(e, 0, offsetof(struct uccl_sent, rec));
-	e->state = UCCL_SENT_INFLIGHT;
-	e->type = type;
-	e->rtype = item->rtype;
-	e->ntx = 1;
-	e->path = e->orig_path = path;
-	e->len = len;
-	e->sent_ns = now;
-	e->payload = payload;
-	e->item = item;
-	memcpy(e->rec, rec, UCCL_REC_LEN);
-	item->pending++;
-	f->nxt++;
-	f->inflight_chunks++;
-	f->inflight_bytes += len;
 	uccl_path_fly(&f->paths.list[path], len);
 	f->cfg.stats->tx_bytes += len;
 	if (was_idle)
@@ -304,7 +257,7 @@ static void tx_paced(struct uccl_flow *f, uint32_t bytes, uint64_t now)
 /* A window so small that nothing else asks for its acknowledgement is full, and more waits. */
 static bool tx_held(struct uccl_flow *f, uint64_t now)
 {
-	return (!TAILQ_EMPTY(&f->bulk) || !TAILQ_EMPTY(&f->records)) && f->inflight_bytes < 2 * AR_BYTES_MIN &&
+	return (!TAILQ_EMPTY(&f->bulk) || !TAILQ_EMPTY(&f->records)) && f->sent.inflight_bytes < 2 * AR_BYTES_MIN &&
 	       !tx_allowed(f, f->chunk_bytes, now);
 }
 
@@ -312,8 +265,8 @@ static bool tx_held(struct uccl_flow *f, uint64_t now)
 static uint8_t tx_ar(struct uccl_flow *f, const struct uccl_item *item, bool last, uint32_t len, uint64_t now)
 {
 	f->since_ar += len;
-	if (f->since_ar < uccl_max(AR_BYTES_MIN, f->inflight_bytes / 4) && flow_slots_used(f) + 1 < f->slots &&
-	    !(last && item->want_ack) && !tx_held(f, now))
+	if (f->since_ar < uccl_max(AR_BYTES_MIN, f->sent.inflight_bytes / 4) &&
+	    uccl_sent_packets(&f->sent) + 1 < f->slots && !(last && item->want_ack) && !tx_held(f, now))
 		return 0;
 	f->since_ar = 0;
 	return UCCL_FLAG_AR;
@@ -332,11 +285,11 @@ static bool tx_single(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, ui
 {
 	const struct uccl_item *item = e->item;
 	uint32_t rest = (UCCL_TRAIN_TRIAL - 1) * f->chunk_bytes;
-	struct uccl_train_chunk c = { .csn = csn, .una = f->una, .path = e->path };
+	struct uccl_train_chunk c = { .csn = csn, .una = f->sent.una, .path = e->path };
 
-	c.more = item->bulk && item->len - item->off >= rest && f->slots >= flow_slots_used(f) + UCCL_TRAIN_TRIAL &&
-		 tx_allowed(f, rest, now);
-	e->single = uccl_train_single(&f->train, &c, &f->rng, f->cfg.stats, now);
+	c.more = item->bulk && item->len - item->off >= rest &&
+		 f->slots >= uccl_sent_packets(&f->sent) + UCCL_TRAIN_TRIAL && tx_allowed(f, rest, now);
+	uccl_sent_single(e, uccl_train_single(&f->train, &c, &f->rng, f->cfg.stats, now));
 	return e->single;
 }
 
@@ -361,21 +314,19 @@ static void tx_chunk(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *
 	tx->payload_len = e->len;
 	/* With tx_sync nobody tells of it, but the engine asks by it what became of a chunk that waits for the NIC. */
 	tx->cookie = e->len ? csn : UCCL_NEVER;
-	e->pseq = f->paths.list[e->path].next_seq;
-	if (!f->cfg.tx_sync && e->len) {
-		e->nic_reads++;
-		e->item->pending++;
-	}
+	if (!f->cfg.tx_sync && e->len)
+		uccl_sent_read(e);
 	tx_packet(f, tx, &h, e->path, false, now);
-	e->packet = UCCL_HDR_LEN + e->len + tx->tail_len;
-	e->alone = tx->single || !f->cfg.train_bytes;
+	uccl_sent_left(e, h.pseq);
+	uccl_sent_packet(e, UCCL_HDR_LEN + e->len + tx->tail_len, tx->single || !f->cfg.train_bytes);
 }
 
 /* One of `count` packets, of `size` bytes each but the last, that a chunk leaves in. True: it was the last. */
 static bool tx_part(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, struct uccl_hdr *h,
 		    uint32_t size, uint32_t count, uint64_t now)
 {
-	uint32_t off = f->frag_next * size;
+	uint32_t off = f->sent.frag_next * size;
+	bool last;
 
 	tx->control = false;
 	tx->single = true;
@@ -384,16 +335,14 @@ static bool tx_part(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e
 	tx->cookie = UCCL_NEVER;
 	if (!f->cfg.tx_sync) {
 		tx->cookie = csn;
-		e->nic_reads++;
-		e->item->pending++;
+		uccl_sent_read(e);
 	}
-	if (++f->frag_next == count) {
-		f->frag_next = 0;
+	last = uccl_sent_part(&f->sent, count);
+	if (last)
 		h->flags |= UCCL_FLAG_AR;
-	}
-	e->pseq = f->paths.list[e->path].next_seq;
 	tx_packet(f, tx, h, e->path, false, now);
-	return !f->frag_next;
+	uccl_sent_left(e, h->pseq);
+	return last;
 }
 
 /* Send a packet-sized piece of a chunk whose direct write was lost. True: it was the last piece. */
@@ -410,17 +359,11 @@ static bool tx_frag(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e
 	};
 
 	memcpy(rec, e->rec, UCCL_REC_LEN);
-	uccl_put64(rec + 8, uccl_get64(e->rec + 8) + f->frag_next * f->cfg.chunk_bytes);
-	rec[16] = (uint8_t)f->frag_next;
+	uccl_put64(rec + 8, uccl_get64(e->rec + 8) + f->sent.frag_next * f->cfg.chunk_bytes);
+	rec[16] = (uint8_t)f->sent.frag_next;
 	rec[17] = (uint8_t)count;
 	uccl_put16(rec + 18, e->orig_path);
 	return tx_part(f, tx, e, csn, &h, f->cfg.chunk_bytes, count, now);
-}
-
-/* It must leave in pieces. */
-static bool tx_long(const struct uccl_flow *f, uint32_t len)
-{
-	return UCCL_HDR_LEN + len > f->pmtu.bytes;
 }
 
 static uint32_t tx_piece_count(const struct uccl_flow *f, uint32_t len)
@@ -437,10 +380,10 @@ static bool tx_piece(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *
 	uint32_t size = uccl_piece_len(e->len, (uint8_t)count);
 	uint8_t rec[UCCL_REC_LEN];
 	struct uccl_piece piece = {
-		.index = (uint8_t)f->frag_next,
+		.index = (uint8_t)f->sent.frag_next,
 		.count = (uint8_t)count,
 		.total = e->len,
-		.half = e->rec + f->frag_next % 2 * UCCL_PIECE_REC,
+		.half = e->rec + f->sent.frag_next % 2 * UCCL_PIECE_REC,
 	};
 	struct uccl_hdr h = {
 		.type = UCCL_PKT_PIECE,
@@ -455,72 +398,33 @@ static bool tx_piece(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *
 	last = tx_part(f, tx, e, csn, &h, size, count, now);
 	f->cfg.stats->pieces_tx++;
 	/* The next time it may be of other pieces. */
-	if (last) {
-		e->packet = UCCL_HDR_LEN + size;
-		e->alone = true;
-		e->pieces = (uint8_t)(count - 1);
-		f->pieced++;
-		f->pieces_more += count - 1;
-	}
+	if (last)
+		uccl_sent_pieces(&f->sent, e, count, UCCL_HDR_LEN + size);
 	return last;
 }
 
-static void sent_again(struct uccl_sent *e, uint64_t now)
-{
-	e->sent_ns = now;
-	e->overdue = 0;
-	if (e->ntx < UINT8_MAX)
-		e->ntx++;
-}
-
-/* Is there one in this queue that was not acknowledged meanwhile? It is at the head then. */
-static bool rtxq_ready(struct uccl_flow *f, struct uccl_rtxq *q)
-{
-	while (!rtxq_empty(q) && !flow_still_lost(f, q->csns[q->head & (f->log_cap - 1)])) {
-		q->head++;
-		if (q == &f->rtxq[UCCL_RTX_LONG])
-			f->frag_next = 0;
-	}
-	return !rtxq_empty(q);
-}
-
-/* Small ones first, but the fragments of a chunk leave in a row. NULL: nothing is to be sent again. PROTOCOL R63 */
-static struct uccl_rtxq *rtxq_next(struct uccl_flow *f)
-{
-	struct uccl_rtxq *small = &f->rtxq[UCCL_RTX_SMALL], *longer = &f->rtxq[UCCL_RTX_LONG];
-
-	if (f->frag_next && rtxq_ready(f, longer))
-		return longer;
-	if (rtxq_ready(f, small))
-		return small;
-	return rtxq_ready(f, longer) ? longer : NULL;
-}
-
-/* The chunk that has been known to be lost for longest. */
 static int tx_retransmit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 {
-	struct uccl_rtxq *q = rtxq_next(f);
 	bool done = true, parts, again;
 	struct uccl_sent *e;
 	uint64_t csn;
 
-	if (!q)
+	e = uccl_sent_next(&f->sent, &csn);
+	if (!e)
 		return 0;
-	csn = q->csns[q->head & (f->log_cap - 1)];
-	e = flow_sent(f, csn);
 	parts = e->write || tx_long(f, e->len);
-	if (!f->frag_next) {
+	if (!f->sent.frag_next) {
 		/* The receiver keeps no more in part. PROTOCOL R154 */
-		if (parts && f->pieced == UCCL_PIECED_MAX)
+		if (parts && f->sent.pieced == UCCL_PIECED_MAX)
 			return 0;
 		/* Each piece takes a place of the receive queue. PROTOCOL R165 */
-		f->pieces_wait = parts && !e->write && f->inflight_chunks &&
-				 flow_slots_used(f) + tx_piece_count(f, e->len) > f->slots;
+		f->pieces_wait = parts && !e->write && f->sent.inflight_chunks &&
+				 uccl_sent_packets(&f->sent) + tx_piece_count(f, e->len) > f->slots;
 		if (f->pieces_wait)
 			return 0;
 		if (!uccl_event_tx_rtx_chunk(f, e->len, e->type == UCCL_PKT_DESC, now))
 			return 0;
-		e->path = tx_rtx_path(f, e, now);
+		uccl_sent_route(e, tx_rtx_path(f, e, now));
 	}
 	again = e->ntx > 0;
 	if (e->write)
@@ -530,11 +434,7 @@ static int tx_retransmit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	f->cfg.stats->rtx_packets += again;
 	f->cfg.stats->rtx_bytes += !again ? 0 : parts ? tx->payload_len : e->len;
 	if (done) {
-		q->head++;
-		e->state = UCCL_SENT_INFLIGHT;
-		sent_again(e, now);
-		f->inflight_chunks++;
-		f->inflight_bytes += e->len;
+		uccl_sent_again(&f->sent, e, now);
 		uccl_path_fly(&f->paths.list[e->path], e->len);
 		if (!parts)
 			tx_chunk(f, tx, e, csn, UCCL_FLAG_RTX | UCCL_FLAG_AR, now);
@@ -542,6 +442,14 @@ static int tx_retransmit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 			flow_probe_arm(f, now);
 	}
 	return 1;
+}
+
+/* What is new cannot leave in one packet: it waits as if it were lost, and leaves now if it may. */
+static int tx_parts(struct uccl_flow *f, struct uccl_tx *tx, const struct uccl_sent *e, uint64_t now)
+{
+	uccl_path_land(&f->paths.list[e->path], e->len);
+	uccl_sent_parts(&f->sent, f->sent.nxt - 1);
+	return tx_retransmit(f, tx, now);
 }
 
 static int tx_probes(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
@@ -591,7 +499,7 @@ static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	trial = f->cfg.find_mtu && tx_long(f, (uint32_t)item->len);
 	if (trial && !uccl_pmtu_may(&f->pmtu, UCCL_HDR_LEN + (uint32_t)item->len, now)) {
 		/* In pieces, as soon as those before it have left. */
-		if (!rtxq_empty(&f->rtxq[UCCL_RTX_LONG]) || f->pieced == UCCL_PIECED_MAX)
+		if (!uccl_rtxq_empty(&f->sent.rtxq[UCCL_RTX_LONG]) || f->sent.pieced == UCCL_PIECED_MAX)
 			return 0;
 		trial = false;
 	}
@@ -611,17 +519,13 @@ static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	} else {
 		uccl_credit_spend_free(&f->credit, (uint32_t)item->len);
 	}
-	e = log_new(f, item, UCCL_PKT_CHUNK, item->rec, payload, (uint32_t)item->len,
+	e = tx_enter(f, item, UCCL_PKT_CHUNK, item->rec, payload, (uint32_t)item->len,
 		    tx_path(f, (uint32_t)item->len, now), now);
 	if (trial) {
-		uccl_pmtu_try(&f->pmtu, f->nxt - 1, UCCL_HDR_LEN + e->len);
-	} else if (tx_long(f, e->len)) {
-		e->ntx = 0;
-		e->single = true;
-		flow_chunk_parts(f, f->nxt - 1);
-		return tx_retransmit(f, tx, now);
-	}
-	tx_chunk(f, tx, e, f->nxt - 1, tx_ar(f, item, true, e->len, now), now);
+		uccl_pmtu_try(&f->pmtu, f->sent.nxt - 1, UCCL_HDR_LEN + e->len);
+	} else if (tx_long(f, e->len))
+		return tx_parts(f, tx, e, now);
+	tx_chunk(f, tx, e, f->sent.nxt - 1, tx_ar(f, item, true, e->len, now), now);
 	return 1;
 }
 
@@ -640,8 +544,8 @@ static int tx_desc(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_item *it
 	const uint8_t *ptr;
 	uint32_t chunk = uccl_event_write_size(f);
 	uint64_t run = item_payload(item, item->off, UINT32_MAX, &ptr);
-	uint64_t room = uccl_min(f->slots > f->inflight_chunks + 1 ? f->slots - f->inflight_chunks - 1 : 1,
-				 f->cfg.window - (f->nxt - f->una) - 1);
+	uint64_t room = uccl_min(f->slots > f->sent.inflight_chunks + 1 ? f->slots - f->sent.inflight_chunks - 1 : 1,
+				 f->cfg.window - (f->sent.nxt - f->sent.una) - 1);
 	struct uccl_desc d;
 	uint8_t rec[UCCL_REC_LEN] = { 0 };
 	struct uccl_sent *e;
@@ -655,9 +559,9 @@ static int tx_desc(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_item *it
 	d.offset = uccl_get64(item->rec + 8) + item->off;
 	uccl_desc_encode(rec, &d);
 	/* All that it describes waits for it, unreported: no path is tried with it. PROTOCOL R56 */
-	e = log_new(f, item, UCCL_PKT_DESC, rec, NULL, 0, uccl_paths_control(&f->paths), now);
-	tx_chunk(f, tx, e, f->nxt - 1, 0, now);
-	uccl_announced_begin(&f->announced, item, f->nxt - 1, item->off, &d);
+	e = tx_enter(f, item, UCCL_PKT_DESC, rec, NULL, 0, uccl_paths_control(&f->paths), now);
+	tx_chunk(f, tx, e, f->sent.nxt - 1, 0, now);
+	uccl_announced_begin(&f->announced, item, f->sent.nxt - 1, item->off, &d);
 	return 1;
 }
 
@@ -688,22 +592,17 @@ static int tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	path = tx_path(f, len, now);
 	uccl_burst_take_fresh(&f->paths.burst);
 	able = uccl_paths_for_write(&f->paths, path, now);
-	e = log_new(f, item, UCCL_PKT_FRAG, rec, payload, len, able < UCCL_PATHS_MAX ? able : path, now);
-	e->write = true;
-	e->behind = (uint8_t)(f->nxt - 1 - f->announced.csn);
+	e = tx_enter(f, item, UCCL_PKT_FRAG, rec, payload, len, able < UCCL_PATHS_MAX ? able : path, now);
+	uccl_sent_write(e, (uint8_t)(f->sent.nxt - 1 - f->announced.csn));
 	item->off += len;
 	if (uccl_announced_left(&f->announced) && item->off == item->len)
 		flow_item_unqueue(f, item);
 	tx_bulk_turn(f, len);
-	if (able == UCCL_PATHS_MAX) {
-		flow_chunk_parts(f, f->nxt - 1);
-		return tx_retransmit(f, tx, now);
-	}
-	uccl_path_wrote(&f->paths.list[able], len, f->nxt - 1);
-	if (!f->cfg.tx_sync || f->cfg.write_async) {
-		e->nic_reads++;
-		item->pending++;
-	}
+	if (able == UCCL_PATHS_MAX)
+		return tx_parts(f, tx, e, now);
+	uccl_path_wrote(&f->paths.list[able], len, f->sent.nxt - 1);
+	if (!f->cfg.tx_sync || f->cfg.write_async)
+		uccl_sent_read(e);
 
 	tx->kind = UCCL_TX_WRITE;
 	tx->control = false;
@@ -716,10 +615,10 @@ static int tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	tx->payload_len = len;
 	tx->buffer = item_buffer(item, &pos);
 	tx->mr = item->mr;
-	tx->imm = uccl_imm(f->nxt - 1, f->cfg.epoch_tx);
+	tx->imm = uccl_imm(f->sent.nxt - 1, f->cfg.epoch_tx);
 	tx->rkey = item->rkey;
 	tx->raddr = item->raddr + uccl_get64(rec + 8);
-	tx->cookie = f->nxt - 1;
+	tx->cookie = f->sent.nxt - 1;
 	f->cfg.stats->writes_tx++;
 	flow_trace(f, UCCL_TRACE_TX_WRITE, 0, e->path, tx->cookie, len, 0, now);
 	return 1;
@@ -760,12 +659,11 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	uccl_put64(rec + 8, uccl_get64(item->rec + 8) + item->off);
 	item->off += len;
 	tx_paced(f, len, now);
-	e = log_new(f, item, UCCL_PKT_CHUNK, rec, payload, len, tx_path(f, len, now), now);
+	e = tx_enter(f, item, UCCL_PKT_CHUNK, rec, payload, len, tx_path(f, len, now), now);
 	if (trial)
-		uccl_pmtu_try(&f->pmtu, f->nxt - 1, trial);
+		uccl_pmtu_try(&f->pmtu, f->sent.nxt - 1, trial);
 	if (item->off == item->len) {
 		flow_item_unqueue(f, item);
-		e->last = true;
 	} else {
 		/* Deficit round robin (Shreedhar and Varghese 1995): TURN_BYTES is the quantum. */
 		item->deficit += len;
@@ -776,7 +674,7 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		}
 	}
 	tx_bulk_turn(f, len);
-	tx_chunk(f, tx, e, f->nxt - 1, tx_ar(f, item, e->last, len, now), now);
+	tx_chunk(f, tx, e, f->sent.nxt - 1, tx_ar(f, item, item->off == item->len, len, now), now);
 	return 1;
 }
 
@@ -804,19 +702,13 @@ static int tx_new(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
  */
 static uint64_t tx_backlog(const struct uccl_flow *f)
 {
-	const struct uccl_rtxq *q = &f->rtxq[UCCL_RTX_LONG];
 	const struct uccl_item *item;
 	uint64_t sum = 0;
 	int n = 0;
 
 	/* What waits to be sent again: all that is neither in flight nor acknowledged, and not small. */
 	if (f->cfg.credit->pull)
-		for (uint32_t i = q->head; i != q->tail; i++) {
-			uint64_t csn = q->csns[i & (f->log_cap - 1)];
-
-			/* Behind what waits there may be some whose place another has. */
-			sum += flow_still_lost(f, csn) ? flow_sent(f, csn)->len : 0;
-		}
+		sum = uccl_sent_backlog(&f->sent);
 	TAILQ_FOREACH(item, &f->records, link) {
 		if (++n > DEMAND_ITEMS)
 			return sum;
@@ -834,7 +726,7 @@ static uint64_t tx_backlog(const struct uccl_flow *f)
 static bool tx_starved(struct uccl_flow *f)
 {
 	return (!TAILQ_EMPTY(&f->bulk) || !TAILQ_EMPTY(&f->records) ||
-		(f->cfg.credit->pull && !rtxq_empty(&f->rtxq[UCCL_RTX_LONG]))) &&
+		(f->cfg.credit->pull && !uccl_rtxq_empty(&f->sent.rtxq[UCCL_RTX_LONG]))) &&
 	       uccl_event_credit_spent(f);
 }
 
@@ -877,7 +769,7 @@ int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	if (f->close.seen)
 		return 0;
 	f->pieces_wait = false;
-	if (flow_rtx_waits(f) && tx_retransmit(f, tx, now))
+	if (uccl_sent_waits(&f->sent) && tx_retransmit(f, tx, now))
 		return 1;
 	if (tx_probes(f, tx, now))
 		return 1;
@@ -902,18 +794,8 @@ int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 
 void uccl_flow_sent(struct uccl_flow *f, uint64_t cookie, uint64_t now)
 {
-	struct uccl_sent *e;
-	struct uccl_item *item;
+	struct uccl_item *item = uccl_sent_read_end(&f->sent, cookie);
 
-	/* Entries with NIC reads stay in the log: una does not pass them (ack.c). */
-	if (cookie < f->una || cookie >= f->nxt)
-		return;
-	e = flow_sent(f, cookie);
-	if (!e->nic_reads)
-		return;
-	e->nic_reads--;
-	item = e->item;
-	flow_una_advance(f);
-	item->pending--;
-	flow_item_done(f, item, now);
+	if (item)
+		flow_item_done(f, item, now);
 }

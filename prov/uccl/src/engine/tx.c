@@ -37,7 +37,7 @@ static void tx_held(struct conn *c, uint64_t now)
 {
 	enum uccl_held why = uccl_flow_held(&c->peer.flow, now);
 
-	if (why == UCCL_HELD_NOT && !c->peer.flow.inflight_chunks) {
+	if (why == UCCL_HELD_NOT && !c->peer.flow.sent.inflight_chunks) {
 		if (!TAILQ_EMPTY(&c->peer.sends))
 			why = UCCL_HELD_ANSWER;
 		else if (!TAILQ_EMPTY(&c->peer.pending) && !TAILQ_FIRST(&c->peer.pending)->loading)

@@ -78,8 +78,8 @@ static bool view_peer(struct uccl_view *v, size_t size, const struct conn *c, ui
 		p->without_trains = f->train.state >= UCCL_TRAINS_OFF;
 		p->nusable = f->paths.nusable;
 		p->slots = f->slots;
-		p->inflight_chunks = f->inflight_chunks;
-		p->inflight_bytes = f->inflight_bytes;
+		p->inflight_chunks = f->sent.inflight_chunks;
+		p->inflight_bytes = f->sent.inflight_bytes;
 		p->backoff = f->backoff;
 		p->window = f->cfg.cc->window(f->cc);
 		p->srtt_ns = f->times.srtt_ns;

@@ -172,9 +172,9 @@ static uint64_t flow_hash(const struct uccl_flow *f)
 {
 	uint64_t h = hash(1, f, sizeof(*f));
 
-	h = hash(h, f->log, f->log_cap * sizeof(*f->log));
+	h = hash(h, f->sent.log, f->sent.cap * sizeof(*f->sent.log));
 	for (int i = 0; i < UCCL_RTX_KINDS; i++)
-		h = hash(h, f->rtxq[i].csns, f->log_cap * sizeof(*f->rtxq[i].csns));
+		h = hash(h, f->sent.rtxq[i].csns, f->sent.cap * sizeof(*f->sent.rtxq[i].csns));
 	h = hash(h, f->paths.list, f->cfg.paths_tx * sizeof(*f->paths.list));
 	h = hash(h, f->paths.usable, f->cfg.paths_tx * sizeof(*f->paths.usable));
 	h = hash(h, f->owed.paths, f->cfg.paths_rx * sizeof(*f->owed.paths));
@@ -200,9 +200,9 @@ const char *uccl_sim_inv_forge(struct uccl_flow *f, uint32_t form, uint64_t now)
 		.ts = uccl_ts(now),
 		.rec = rec,
 	};
-	struct uccl_ack a = {.cum = (uint32_t)f->una, .slots = (uint16_t)f->slots, .msg_limit = f->msg_limit};
+	struct uccl_ack a = {.cum = (uint32_t)f->sent.una, .slots = (uint16_t)f->slots, .msg_limit = f->msg_limit};
 	enum uccl_drop reason = UCCL_DROP_ACK;
-	uint64_t was, bit = f->nxt - f->una - 1;
+	uint64_t was, bit = f->sent.nxt - f->sent.una - 1;
 	uint8_t tail[UCCL_TAIL_MAX];
 
 	a.dups = f->rack.dups;
@@ -214,10 +214,10 @@ const char *uccl_sim_inv_forge(struct uccl_flow *f, uint32_t form, uint64_t now)
 		reason = UCCL_DROP_PATH;
 		break;
 	case 1:
-		a.cum = (uint32_t)f->nxt + 1;
+		a.cum = (uint32_t)f->sent.nxt + 1;
 		break;
 	case 2:
-		if (f->una == f->nxt || bit / 64 >= UCCL_ACK_WORDS_MAX)
+		if (f->sent.una == f->sent.nxt || bit / 64 >= UCCL_ACK_WORDS_MAX)
 			return NULL;
 		a.nwords = (uint8_t)(bit / 64 + 1);
 		a.sack[bit / 64] = 1ull << bit % 64;
@@ -235,7 +235,7 @@ const char *uccl_sim_inv_forge(struct uccl_flow *f, uint32_t form, uint64_t now)
 		break;
 	case 5:
 		a.npaths = 1;
-		a.paths[0] = (struct uccl_ack_path){.write = true, .seq = (uint32_t)f->nxt};
+		a.paths[0] = (struct uccl_ack_path){.write = true, .seq = (uint32_t)f->sent.nxt};
 		break;
 	case 6:
 		reason = UCCL_DROP_COUNT; /* whatever the decoder calls it */
@@ -277,7 +277,7 @@ static uint64_t landing_bytes(const struct uccl_landing *l, uint64_t window)
 
 static uint64_t flow_bytes(const struct uccl_flow *f)
 {
-	uint64_t sum = f->log_cap * (sizeof(*f->log) + UCCL_RTX_KINDS * sizeof(*f->rtxq->csns));
+	uint64_t sum = f->sent.cap * (sizeof(*f->sent.log) + UCCL_RTX_KINDS * sizeof(*f->sent.rtxq->csns));
 
 	sum += f->cfg.paths_tx * (sizeof(*f->paths.list) + sizeof(*f->paths.usable));
 	sum += f->cfg.paths_rx * (sizeof(*f->owed.paths) + sizeof(*f->owed.dirty)) + f->cfg.window / 8;
@@ -291,7 +291,7 @@ static const char *look_memory(const struct uccl_sim_world *w, const struct uccl
 	const struct uccl_flow *f = &c->peer.flow;
 	const struct uccl_config *cfg = &e->cfg;
 	uint64_t window = cfg->window_chunks;
-	uint64_t cap = window * (sizeof(*f->log) + UCCL_RTX_KINDS * sizeof(*f->rtxq->csns) + 1);
+	uint64_t cap = window * (sizeof(*f->sent.log) + UCCL_RTX_KINDS * sizeof(*f->sent.rtxq->csns) + 1);
 	const struct uccl_msg_rx *rx;
 	uint32_t n = 0;
 

@@ -295,15 +295,9 @@ void uccl_sim_world_close(struct uccl_sim_world *w)
 /* Is there something that only time or the peer can move? What the NIC alone still holds comes back as UCCL_RX_SENT. */
 static bool flow_waits(const struct uccl_flow *f)
 {
-	uint64_t c;
-
 	if (!TAILQ_EMPTY(&f->records) || !TAILQ_EMPTY(&f->bulk))
 		return true;
-	for (c = f->una; c != f->nxt; c++) {
-		if (f->log[c & (f->log_cap - 1)].state != UCCL_SENT_ACKED)
-			return true;
-	}
-	return false;
+	return uccl_sent_unacked(&f->sent) > 0;
 }
 
 /* Invariants I6 (flows) and I10 (whoever waits for a live peer has a timer); others are in invariant.c. */

@@ -79,7 +79,7 @@ static void block(struct input *in, const struct uccl_flow *f, struct uccl_ack *
 	uint8_t shape = byte(in);
 
 	memset(a, 0, sizeof(*a));
-	a->cum = near(in, f->una);
+	a->cum = near(in, f->sent.una);
 	a->dups = f->rack.dups + byte(in) % 3;
 	a->msg_limit = near(in, f->msg_limit);
 	a->slots = byte(in);
@@ -91,7 +91,7 @@ static void block(struct input *in, const struct uccl_flow *f, struct uccl_ack *
 
 		p->path = byte(in) % 5;
 		p->write = byte(in) & 1;
-		p->seq = near(in, p->write		      ? f->nxt - 8
+		p->seq = near(in, p->write		      ? f->sent.nxt - 8
 				  : p->path < f->cfg.paths_tx ? f->paths.list[p->path].next_seq - 8
 							      : 0);
 		p->echo = near(in, uccl_ts(now) - 20);
@@ -139,7 +139,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memset(&tx, 0, sizeof(tx));
 	assert(!uccl_flow_init(&f, &cfg, NULL, now));
 	while (in.at < in.end) {
-		uint64_t una = f.una, nxt = f.nxt;
+		uint64_t una = f.sent.una, nxt = f.sent.nxt;
 		uint8_t tail[UCCL_TAIL_MAX];
 		struct uccl_hdr h = {.type = UCCL_PKT_ACK, .pseq = 1, .rec = payload};
 		struct uccl_ack a;
@@ -160,19 +160,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		now += 64u * byte(&in);
 		if (now >= uccl_flow_expiry(&f))
 			uccl_flow_expire(&f, now);
-		for (uint64_t c = f.una; byte(&in) & 1 && c < f.nxt; c++)
+		for (uint64_t c = f.sent.una; byte(&in) & 1 && c < f.sent.nxt; c++)
 			uccl_flow_sent(&f, c, now);
-		una = f.una;
-		nxt = f.nxt;
+		una = f.sent.una;
+		nxt = f.sent.nxt;
 		before = stats.dropped[UCCL_DROP_ACK] + stats.dropped[UCCL_DROP_PATH];
 		block(&in, &f, &a, now);
 		h.tail_len = (uint16_t)uccl_ack_encode(tail, &a);
 		uccl_flow_rx(&f, &h, NULL, tail, 64u * byte(&in), now);
-		assert(f.una >= una && f.nxt == nxt);
+		assert(f.sent.una >= una && f.sent.nxt == nxt);
 		if (stats.dropped[UCCL_DROP_ACK] + stats.dropped[UCCL_DROP_PATH] != before)
-			assert(f.una == una);
+			assert(f.sent.una == una);
 		assert(!uccl_flow_check(&f));
-		assert(f.nxt - f.una <= f.cfg.window && f.high_acked <= f.nxt);
+		assert(f.sent.nxt - f.sent.una <= f.cfg.window && f.sent.high_acked <= f.sent.nxt);
 		assert(acked <= (uint32_t)used);
 	}
 	uccl_flow_fini(&f);

@@ -377,17 +377,17 @@ static uint32_t record(struct input *in, struct uccl_peer *p, struct uccl_hdr *h
 
 static uint16_t block(struct input *in, const struct uccl_flow *f, uint8_t *tail)
 {
-	struct uccl_ack a = {.cum = (uint32_t)near(in, f->una, 3), .dups = byte(in) & 31 ? 0 : byte(in)};
+	struct uccl_ack a = {.cum = (uint32_t)near(in, f->sent.una, 3), .dups = byte(in) & 31 ? 0 : byte(in)};
 	uint8_t how = byte(in);
 
 	if (how & 1)
-		a.cum = (uint32_t)(f->una + (f->nxt - f->una) * byte(in) / 255);
+		a.cum = (uint32_t)(f->sent.una + (f->sent.nxt - f->sent.una) * byte(in) / 255);
 	a.slots = how & 2 ? byte(in) % 4 : 1000;
 	a.msg_limit = f->msg_limit + (how & 4 ? byte(in) : 0);
 	a.rcv_short = how & 8;
 	a.nwords = how & 16 ? byte(in) % 3 : 0;
 	for (uint8_t i = 0; i < a.nwords; i++) {
-		uint64_t room = f->nxt - uccl_seq_expand(f->una, a.cum, 32);
+		uint64_t room = f->sent.nxt - uccl_seq_expand(f->sent.una, a.cum, 32);
 
 		a.sack[i] = number(in, 8);
 		/* Of what was sent, most of the time. */
@@ -407,7 +407,7 @@ static uint16_t block(struct input *in, const struct uccl_flow *f, uint8_t *tail
 			.delay = byte(in) & 1 ? UINT32_MAX : byte(in),
 		};
 		if (a.paths[i].write)
-			a.paths[i].seq = (uint32_t)(f->nxt - 1 - byte(in) % 4);
+			a.paths[i].seq = (uint32_t)(f->sent.nxt - 1 - byte(in) % 4);
 	}
 	return (uint16_t)uccl_ack_encode(tail, &a);
 }

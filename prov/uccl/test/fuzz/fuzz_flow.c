@@ -154,7 +154,7 @@ static void rx_packet(struct input *in, struct uccl_flow *f, uint64_t now)
 		struct uccl_ack a;
 
 		memset(&a, 0, sizeof(a));
-		a.cum = near(in, f->una, 20);
+		a.cum = near(in, f->sent.una, 20);
 		a.dups = f->rack.dups + (byte(in) & 1);
 		a.slots = byte(in) % 70;
 		a.msg_limit = byte(in);
@@ -165,7 +165,7 @@ static void rx_packet(struct input *in, struct uccl_flow *f, uint64_t now)
 		for (int i = 0; i < a.npaths; i++) {
 			a.paths[i].path = byte(in) % 5;
 			a.paths[i].write = byte(in) & 1;
-			a.paths[i].seq = a.paths[i].write ? near(in, f->una, 20) : near(in, 1, 40);
+			a.paths[i].seq = a.paths[i].write ? near(in, f->sent.una, 20) : near(in, 1, 40);
 			a.paths[i].echo = near(in, uccl_ts(now) - 20, 40);
 			a.paths[i].delay = byte(in);
 		}
@@ -282,7 +282,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			now = uccl_max(now, uccl_flow_expiry(&f) == UCCL_NEVER ? now : uccl_flow_expiry(&f));
 			break;
 		case 4:
-			uccl_flow_sent(&f, f.una + byte(&in) % 64, now);
+			uccl_flow_sent(&f, f.sent.una + byte(&in) % 64, now);
 			break;
 		case 5:
 			if (f.cfg.write_bytes)

@@ -122,9 +122,9 @@ static void ack_rx__cumulative(void **state)
 	start_n(one_path(), 5);
 	a = pair_ack(&p, 0, base() + 3);
 	assert_int_equal(take(&a), UCCL_DROP_COUNT);
-	assert_int_equal(tx()->una, base() + 3);
-	assert_int_equal(tx()->inflight_chunks, 2);
-	assert_int_equal(tx()->inflight_bytes, 200);
+	assert_int_equal(tx()->sent.una, base() + 3);
+	assert_int_equal(tx()->sent.inflight_chunks, 2);
+	assert_int_equal(tx()->sent.inflight_bytes, 200);
 	assert_int_equal(tx()->paths.list[0].inflight, 200);
 	assert_int_equal(p.side[0].acked, 3);
 	assert_int_equal(say.acks, 1);
@@ -147,11 +147,11 @@ static void ack_rx__selective(void **state)
 	a.nwords = 1;
 	a.sack[0] = 2 | 4; /* base + 3, base + 4 */
 	assert_int_equal(take(&a), UCCL_DROP_COUNT);
-	assert_int_equal(tx()->una, base() + 1);
+	assert_int_equal(tx()->sent.una, base() + 1);
 	assert_int_equal(p.side[0].acked, 3);
-	assert_int_equal(tx()->high_acked, base() + 5);
-	assert_int_equal(flow_sent(tx(), base() + 1)->state, UCCL_SENT_INFLIGHT);
-	assert_int_equal(flow_sent(tx(), base() + 2)->state, UCCL_SENT_INFLIGHT);
+	assert_int_equal(tx()->sent.high_acked, base() + 5);
+	assert_int_equal(uccl_sent_at(&tx()->sent, base() + 1)->state, UCCL_SENT_INFLIGHT);
+	assert_int_equal(uccl_sent_at(&tx()->sent, base() + 2)->state, UCCL_SENT_INFLIGHT);
 	assert_int_equal(say.ack.bytes, 300);
 	a.sack[0] = 1 | 2 | 4;
 	assert_int_equal(take(&a), UCCL_DROP_COUNT);
@@ -170,7 +170,7 @@ static void ack_rx__far_words(void **state)
 	a.nwords = 4;
 	a.sack[3] = 1ull << 6; /* base + 1 + 192 + 6 = the last of 200 */
 	assert_int_equal(take(&a), UCCL_DROP_COUNT);
-	assert_int_equal(tx()->high_acked, base() + 200);
+	assert_int_equal(tx()->sent.high_acked, base() + 200);
 	assert_int_equal(p.side[0].acked, 1);
 	pair_fini(&p);
 }
@@ -180,13 +180,13 @@ static void refused(const struct uccl_ack *a, enum uccl_drop why)
 {
 	struct uccl_ack lie = *a;
 	struct uccl_stats before = p.side[0].stats;
-	uint64_t una = tx()->una, slots = tx()->slots, rack = tx()->rack.reported_ns;
+	uint64_t una = tx()->sent.una, slots = tx()->slots, rack = tx()->rack.reported_ns;
 
 	lie.slots = 9;
 	lie.msg_limit = 1000;
 	lie.dups = 5;
 	assert_int_equal(take(&lie), why);
-	assert_int_equal(tx()->una, una);
+	assert_int_equal(tx()->sent.una, una);
 	assert_int_equal(tx()->slots, slots);
 	assert_int_equal(tx()->rack.reported_ns, rack);
 	assert_int_equal(tx()->msg_limit, 100);
@@ -214,7 +214,7 @@ static void ack_rx__beyond_what_was_sent(void **state)
 		refused(&a, UCCL_DROP_ACK);
 		a = pair_ack(&p, 0, base() + 5);
 		assert_int_equal(take(&a), UCCL_DROP_COUNT);
-		assert_int_equal(tx()->una, base() + 5);
+		assert_int_equal(tx()->sent.una, base() + 5);
 		assert_true(tx()->probe_at == UCCL_NEVER);
 		pair_fini(&p);
 	}
@@ -318,7 +318,7 @@ static void ack_rx__old(void **state)
 	assert_int_equal(tx()->slots, 50);
 	assert_int_equal(tx()->msg_limit, 120);
 	assert_true(tx()->peer_short);
-	assert_int_equal(tx()->una, base() + 3);
+	assert_int_equal(tx()->sent.una, base() + 3);
 	/* What it says of later chunks is true nevertheless. */
 	assert_int_equal(p.side[0].acked, 4);
 	pair_fini(&p);
@@ -363,11 +363,11 @@ static void ack_rx__overtaken_while_read(void **state)
 
 	(void)state;
 	start_n(one_path(), 5);
-	flow_sent(tx(), base())->nic_reads = 1;
+	uccl_sent_at(&tx()->sent, base())->nic_reads = 1;
 	a = pair_ack(&p, 0, base() + 3);
 	a.slots = 2;
 	take_at(&a, 100);
-	assert_int_equal(tx()->una, base());
+	assert_int_equal(tx()->sent.una, base());
 	a = pair_ack(&p, 0, base() + 2);
 	a.slots = 500;
 	take_at(&a, 90);
@@ -376,7 +376,7 @@ static void ack_rx__overtaken_while_read(void **state)
 	a.slots = 500;
 	take_at(&a, 99);
 	assert_int_equal(tx()->slots, 2);
-	flow_sent(tx(), base())->nic_reads = 0;
+	uccl_sent_at(&tx()->sent, base())->nic_reads = 0;
 	pair_fini(&p);
 }
 
@@ -391,14 +391,14 @@ static void slots_meet__when(void **state)
 	a.slots = 2;
 	a.turn = 3;
 	take_at(&a, 1);
-	assert_int_equal(tx()->inflight_chunks, 4);
+	assert_int_equal(tx()->sent.inflight_chunks, 4);
 	assert_int_equal(tx()->slots_met, 0);
 	tx()->owed.now = false;
 	a = pair_ack(&p, 0, base() + 3);
 	a.slots = 2;
 	a.turn = 3;
 	take_at(&a, 2);
-	assert_int_equal(tx()->inflight_chunks, 2);
+	assert_int_equal(tx()->sent.inflight_chunks, 2);
 	assert_int_equal(tx()->slots_met, 3);
 	assert_true(tx()->owed.now);
 	/* Older blocks have older turns. */
@@ -781,8 +781,8 @@ static void proof__own_path_only(void **state)
 
 	(void)state;
 	start_n(pair_packets(), 100);
-	assert_int_equal(flow_sent(tx(), base())->path, 0);
-	assert_int_equal(flow_sent(tx(), base() + 24)->path, 3);
+	assert_int_equal(uccl_sent_at(&tx()->sent, base())->path, 0);
+	assert_int_equal(uccl_sent_at(&tx()->sent, base() + 24)->path, 3);
 	a = line(base(), 3, 1, p.now, UINT32_MAX);
 	a.nwords = 1;
 	a.sack[0] = 1ull << 23; /* base + 24: on path 3 */
@@ -791,7 +791,7 @@ static void proof__own_path_only(void **state)
 	a = line(base(), 0, 2, p.now, UINT32_MAX);
 	take(&a);
 	assert_int_equal(p.side[0].stats.lost_proof, 1);
-	assert_int_equal(flow_sent(tx(), base())->state, UCCL_SENT_LOST);
+	assert_int_equal(uccl_sent_at(&tx()->sent, base())->state, UCCL_SENT_LOST);
 	pair_fini(&p);
 }
 
@@ -830,7 +830,7 @@ static void proof__lost_again(void **state)
 	take(&a);
 	assert_int_equal(p.side[0].stats.lost_proof, 1);
 	assert_int_equal(pair_pump_one(&p, 0), 1); /* number 11 */
-	assert_int_equal(flow_sent(tx(), base())->ntx, 2);
+	assert_int_equal(uccl_sent_at(&tx()->sent, base())->ntx, 2);
 	/* The same news again: it was sent after that. */
 	take(&a);
 	a.paths[0].seq = 11;
@@ -857,24 +857,24 @@ static void proof__writes(void **state)
 	pair_init(&p, &c);
 	pair_bulk(&p, 0, 192 * KIB); /* descriptor, then writes +1 .. +6 over paths 0 1 0 1 0 1 */
 	pair_pump_one(&p, 0);
-	assert_int_equal(flow_sent(tx(), base() + 1)->path, 0);
-	assert_int_equal(flow_sent(tx(), base() + 2)->path, 1);
+	assert_int_equal(uccl_sent_at(&tx()->sent, base() + 1)->path, 0);
+	assert_int_equal(uccl_sent_at(&tx()->sent, base() + 2)->path, 1);
 	a = line(base() + 1, 0, (uint32_t)base() + 3, 0, 0);
 	a.paths[0].write = true;
 	a.nwords = 1;
 	a.sack[0] = 1 << 1; /* +3 */
 	take(&a);
 	assert_int_equal(p.side[0].stats.lost_proof, 1);
-	assert_int_equal(flow_sent(tx(), base() + 1)->state, UCCL_SENT_LOST);
-	assert_int_equal(flow_sent(tx(), base() + 2)->state, UCCL_SENT_INFLIGHT);
+	assert_int_equal(uccl_sent_at(&tx()->sent, base() + 1)->state, UCCL_SENT_LOST);
+	assert_int_equal(uccl_sent_at(&tx()->sent, base() + 2)->state, UCCL_SENT_INFLIGHT);
 	/* It came, but is held until its descriptor does: the line names it, the bitmap does not. */
 	a = line(base() + 1, 1, (uint32_t)base() + 4, 0, 0);
 	a.paths[0].write = true;
 	a.nwords = 1;
 	a.sack[0] = 1 << 3; /* +5 */
 	take(&a);
-	assert_int_equal(flow_sent(tx(), base() + 2)->state, UCCL_SENT_LOST);
-	assert_int_equal(flow_sent(tx(), base() + 4)->state, UCCL_SENT_INFLIGHT);
+	assert_int_equal(uccl_sent_at(&tx()->sent, base() + 2)->state, UCCL_SENT_LOST);
+	assert_int_equal(uccl_sent_at(&tx()->sent, base() + 4)->state, UCCL_SENT_INFLIGHT);
 	pair_fini(&p);
 }
 
@@ -981,7 +981,7 @@ static void rack__later_on_another_path(void **state)
 	tx()->paths.burst.left = 0;
 	pair_bulk(&p, 0, 33 * KIB);
 	pair_pump(&p);
-	e = flow_sent(tx(), tx()->una);
+	e = uccl_sent_at(&tx()->sent, tx()->sent.una);
 	assert_int_equal(e->path, 0);
 	sent = e->sent_ns;
 	/* The last chunk goes over path 1, a little later: with it time can tell. */
@@ -1006,7 +1006,7 @@ static void rack__when(void **state)
 
 	(void)state;
 	rack_start();
-	first = tx()->nxt;
+	first = tx()->sent.nxt;
 	tx()->paths.burst.left = 0;
 	pair_record(&p, 0, 100);
 	pair_pump_one(&p, 0);
@@ -1014,11 +1014,11 @@ static void rack__when(void **state)
 	p.now += 64;
 	pair_record(&p, 0, 100);
 	pair_pump_one(&p, 0);
-	e = flow_sent(tx(), first);
-	assert_int_not_equal(e->path, flow_sent(tx(), first + 1)->path);
+	e = uccl_sent_at(&tx()->sent, first);
+	assert_int_not_equal(e->path, uccl_sent_at(&tx()->sent, first + 1)->path);
 	p.now += 20 * US;
-	a = line(first, flow_sent(tx(), first + 1)->path, flow_sent(tx(), first + 1)->pseq,
-		 flow_sent(tx(), first + 1)->sent_ns, 0);
+	a = line(first, uccl_sent_at(&tx()->sent, first + 1)->path, uccl_sent_at(&tx()->sent, first + 1)->pseq,
+		 uccl_sent_at(&tx()->sent, first + 1)->sent_ns, 0);
 	a.nwords = 1;
 	a.sack[0] = 1;
 	take(&a);
@@ -1050,7 +1050,7 @@ static void rack__when(void **state)
 	assert_int_equal(tx()->rack.at, e->sent_ns + 2 * wait);
 	p.now = tx()->rack.at;
 	flow_detect(tx(), p.now);
-	assert_int_equal(tx()->paths.alive, flow_sent(tx(), first + 1)->path);
+	assert_int_equal(tx()->paths.alive, uccl_sent_at(&tx()->sent, first + 1)->path);
 	assert_true(tx()->paths.list[tx()->paths.alive].probe_due);
 	assert_int_equal(tx()->rack.at, UCCL_NEVER);
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
@@ -1090,23 +1090,24 @@ static void rack__same_instant(void **state)
 	(void)state;
 	for (unsigned int digits = 0; digits < 64; digits += 7) {
 		rack_start();
-		first = tx()->nxt;
+		first = tx()->sent.nxt;
 		p.now += digits;
 		for (int i = 0; i < 2; i++) {
 			tx()->paths.burst.left = 0;
 			pair_record(&p, 0, 100);
 			pair_pump_one(&p, 0);
 		}
-		assert_int_equal(flow_sent(tx(), first)->sent_ns, flow_sent(tx(), first + 1)->sent_ns);
+		assert_int_equal(uccl_sent_at(&tx()->sent, first)->sent_ns,
+				 uccl_sent_at(&tx()->sent, first + 1)->sent_ns);
 		p.now += 20 * US + 63;
-		a = line(first, flow_sent(tx(), first + 1)->path, flow_sent(tx(), first + 1)->pseq,
-			 flow_sent(tx(), first + 1)->sent_ns, 0);
+		a = line(first, uccl_sent_at(&tx()->sent, first + 1)->path, uccl_sent_at(&tx()->sent, first + 1)->pseq,
+			 uccl_sent_at(&tx()->sent, first + 1)->sent_ns, 0);
 		a.nwords = 1;
 		a.sack[0] = 1;
 		take(&a);
 		assert_int_equal(tx()->rack.at, UCCL_NEVER);
 		flow_detect(tx(), p.now + UCCL_NS_PER_S);
-		assert_int_equal(flow_sent(tx(), first)->state, UCCL_SENT_INFLIGHT);
+		assert_int_equal(uccl_sent_at(&tx()->sent, first)->state, UCCL_SENT_INFLIGHT);
 		pair_fini(&p);
 	}
 }
@@ -1120,7 +1121,7 @@ static void rack__recency(void **state)
 
 	(void)state;
 	rack_start();
-	first = tx()->nxt;
+	first = tx()->sent.nxt;
 	for (int i = 0; i < 3; i++) {
 		tx()->paths.burst.left = 0;
 		pair_record(&p, 0, 100);
@@ -1129,16 +1130,16 @@ static void rack__recency(void **state)
 	}
 	while (p.nwire)
 		pair_lose(&p, 0);
-	e = flow_sent(tx(), first);
+	e = uccl_sent_at(&tx()->sent, first);
 	/* first on path a, first + 1 on b, first + 2 on a. */
-	a = line(first, flow_sent(tx(), first + 1)->path, flow_sent(tx(), first + 1)->pseq,
-		 flow_sent(tx(), first + 1)->sent_ns, (uint32_t)(480 * US >> UCCL_TS_SHIFT));
+	a = line(first, uccl_sent_at(&tx()->sent, first + 1)->path, uccl_sent_at(&tx()->sent, first + 1)->pseq,
+		 uccl_sent_at(&tx()->sent, first + 1)->sent_ns, (uint32_t)(480 * US >> UCCL_TS_SHIFT));
 	a.nwords = 1;
 	a.sack[0] = 1;
 	p.now += 100 * US;
 	take(&a);
 	assert_int_equal(e->state, UCCL_SENT_LOST);
-	assert_int_equal(flow_sent(tx(), first + 2)->state, UCCL_SENT_INFLIGHT);
+	assert_int_equal(uccl_sent_at(&tx()->sent, first + 2)->state, UCCL_SENT_INFLIGHT);
 	tx()->paths.burst.left = 0;
 	pair_pump_one(&p, 0);
 	again = e->sent_ns;
@@ -1220,7 +1221,7 @@ static void rack_ask__one_question_for_all(void **state)
 
 	(void)state;
 	rack_start();
-	first = tx()->nxt;
+	first = tx()->sent.nxt;
 	for (uint64_t i = 0; i < n; i++) {
 		p.now += US;
 		tx()->paths.burst.left = 0;
@@ -1230,10 +1231,10 @@ static void rack_ask__one_question_for_all(void **state)
 	while (p.nwire)
 		pair_lose(&p, 0);
 	/* Of the last one's path nothing else is missing. */
-	last = flow_sent(tx(), first + n - 1);
+	last = uccl_sent_at(&tx()->sent, first + n - 1);
 	for (uint64_t i = 0; i < n - 1; i++)
-		if (flow_sent(tx(), first + i)->path == last->path)
-			flow_sent(tx(), first + i)->path = (uint16_t)((last->path + 1) % p.cfg.paths);
+		if (uccl_sent_at(&tx()->sent, first + i)->path == last->path)
+			uccl_sent_at(&tx()->sent, first + i)->path = (uint16_t)((last->path + 1) % p.cfg.paths);
 	p.now += 20 * US;
 	a = line(first, last->path, last->pseq, last->sent_ns, 0);
 	a.nwords = 1;
@@ -1265,7 +1266,7 @@ static int reports(uint64_t after_ns, uint32_t backoff)
 		pair_lose(&p, 0);
 	p.now += after_ns;
 	tx()->backoff = backoff;
-	a = pair_ack(&p, 0, tx()->nxt);
+	a = pair_ack(&p, 0, tx()->sent.nxt);
 	pair_feed(&p, 0, &h, NULL, &a);
 	n = pair_pump_one(&p, 0);
 	if (n)
@@ -1326,7 +1327,7 @@ static void take_newest(uint64_t cum, uint64_t from, uint64_t to, uint64_t chunk
 		a.sack[(chunk - cum - 1) / 64] = 1ull << ((chunk - cum - 1) % 64);
 	}
 	for (uint64_t csn = from; csn < to; csn += 8) {
-		uint16_t path = flow_sent(tx(), csn)->path;
+		uint16_t path = uccl_sent_at(&tx()->sent, csn)->path;
 
 		a.paths[a.npaths++] = (struct uccl_ack_path){.path = path,
 							     .seq = tx()->paths.list[path].next_seq - 1,
@@ -1365,26 +1366,26 @@ static void rtx__small_ones_behind_what_waits(void **state)
 	}
 	while (p.nwire)
 		pair_lose(&p, 0);
-	assert_int_equal(tx()->nxt, n + 64);
+	assert_int_equal(tx()->sent.nxt, n + 64);
 	tx()->credit.used = UINT64_MAX / 2;
 	stay_silent(1500);
 	take_newest(n, n + 32, n + 33, n + 62);
 	take_newest(n, n, n + 56, 0);
 	/* The long one is first now, and all before it came after all. */
 	take_newest(n + 32, 0, 0, 0);
-	assert_int_equal(tx()->una, n + 32);
+	assert_int_equal(tx()->sent.una, n + 32);
 	for (int i = 0; i < 32; i++) {
 		pair_record(&p, 0, 8);
 		pair_pump_one(&p, 0);
 	}
-	assert_int_equal(tx()->nxt, n + 96);
+	assert_int_equal(tx()->sent.nxt, n + 96);
 	stay_silent(1500);
 	/* Again, until the ring would have been full more than once. */
 	take_newest(n + 32, n + 64, n + 96, n + 95);
-	q = &tx()->rtxq[UCCL_RTX_LONG];
+	q = &tx()->sent.rtxq[UCCL_RTX_LONG];
 	assert_int_equal(q->tail - q->head, 2);
 	assert_int_equal(q->csns[q->head % 64], n + 32);
-	assert_true(rtxq_empty(&tx()->rtxq[UCCL_RTX_SMALL]));
+	assert_true(uccl_rtxq_empty(&tx()->sent.rtxq[UCCL_RTX_SMALL]));
 	pair_fini(&p);
 }
 

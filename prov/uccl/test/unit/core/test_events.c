@@ -144,13 +144,13 @@ static int start_bare(void **state)
 static void chunk_size__window(void **state)
 {
 	(void)state;
-	f.inflight_bytes = 9000;
+	f.sent.inflight_bytes = 9000;
 	assert_int_equal(uccl_event_chunk_size(&f, 1000, 5), 1000);
 	assert_int_equal(uccl_event_chunk_size(&f, 1001, 5), 0);
 	/* A window below one chunk still lets one chunk fly. */
 	say.window = 10;
 	assert_int_equal(uccl_event_chunk_size(&f, 1000, 5), 0);
-	f.inflight_bytes = 0;
+	f.sent.inflight_bytes = 0;
 	assert_int_equal(uccl_event_chunk_size(&f, 1000, 5), 1000);
 }
 
@@ -209,17 +209,17 @@ static void tx_rtx_chunk__slots_only(void **state)
 	say.window = say.limit = 0;
 	f.credit.used = 1000;
 	f.next_tx_ns = UCCL_NEVER;
-	f.inflight_bytes = 1 << 20;
+	f.sent.inflight_bytes = 1 << 20;
 	f.slots = 4;
-	f.inflight_chunks = 3;
+	f.sent.inflight_chunks = 3;
 	assert_true(uccl_event_tx_rtx_chunk(&f, 1000, false, 5));
-	f.inflight_chunks = 4;
+	f.sent.inflight_chunks = 4;
 	assert_false(uccl_event_tx_rtx_chunk(&f, 1000, false, 5));
 	assert_true(uccl_event_tx_rtx_chunk(&f, 0, true, 5));
 	/* One may always leave: a peer that grants nothing is asked. */
 	f.slots = 0;
 	assert_false(uccl_event_tx_rtx_chunk(&f, 1000, false, 5));
-	f.inflight_chunks = 0;
+	f.sent.inflight_chunks = 0;
 	assert_true(uccl_event_tx_rtx_chunk(&f, 1000, false, 5));
 }
 
@@ -238,7 +238,7 @@ static void tx_rtx_chunk__small_needs_no_credit(void **state)
 	ops.pull = pull_none;
 	f.cfg.credit = &ops;
 	f.slots = 4;
-	f.inflight_chunks = 1;
+	f.sent.inflight_chunks = 1;
 	f.credit.used = say.limit = 1000;
 	assert_true(uccl_event_tx_rtx_chunk(&f, 0, false, 5));
 	assert_true(uccl_event_tx_rtx_chunk(&f, UCCL_CONTROL_BYTES, false, 5));
@@ -256,14 +256,14 @@ static void tx_rtx_chunk__paced_credit(void **state)
 	ops.pull = pull_none;
 	f.cfg.credit = &ops;
 	f.slots = 4;
-	f.inflight_chunks = 1;
+	f.sent.inflight_chunks = 1;
 	f.credit.used = 1000;
 	say.limit = 1001;
 	assert_true(uccl_event_tx_rtx_chunk(&f, 500, false, 5));
 	assert_int_equal(f.credit.used, 1500);
 	assert_false(uccl_event_tx_rtx_chunk(&f, 500, false, 5));
 	assert_int_equal(f.credit.used, 1500);
-	f.inflight_chunks = 0;
+	f.sent.inflight_chunks = 0;
 	assert_int_equal(f.credit.free, 0);
 	assert_true(uccl_event_tx_rtx_chunk(&f, 500, false, 5));
 	assert_int_equal(f.credit.used, 2000);

@@ -70,8 +70,8 @@ static void flow_init__clean(void **state)
 
 	(void)state;
 	start(c);
-	assert_int_equal(tx()->una, c.csn[0]);
-	assert_int_equal(tx()->nxt, c.csn[0]);
+	assert_int_equal(tx()->sent.una, c.csn[0]);
+	assert_int_equal(tx()->sent.nxt, c.csn[0]);
 	assert_int_equal(tx()->rcv.nxt, c.csn[1]);
 	assert_int_equal(tx()->slots, c.slots);
 	assert_int_equal(tx()->msg_limit, 100);
@@ -265,7 +265,7 @@ static void probe__asks_on_its_path(void **state)
 		assert_int_equal(p.wire[i]->h.type, UCCL_PKT_PROBE);
 		assert_true(p.wire[i]->h.flags & UCCL_FLAG_AR);
 	}
-	assert_int_equal(p.wire[0]->path, flow_sent(tx(), tx()->una)->path);
+	assert_int_equal(p.wire[0]->path, uccl_sent_at(&tx()->sent, tx()->sent.una)->path);
 	pair_lose(&p, 1);
 	pair_arrive(&p, 0);
 	assert_true(pair_finish(&p, MS / 2));
@@ -331,7 +331,7 @@ static void probe__silent_peer(void **state)
 	assert_int_equal(paths, 15);
 	assert_int_equal(p.side[0].stats.rtos, 40);
 	assert_int_equal(p.side[0].stats.rtx_packets, 0);
-	assert_int_equal(tx()->inflight_chunks, 200);
+	assert_int_equal(tx()->sent.inflight_chunks, 200);
 	/* It wakes up, and only what it lost is sent again. */
 	p.side[1].stopped = false;
 	assert_true(pair_finish(&p, UCCL_NS_PER_S));
@@ -958,7 +958,7 @@ static void flow_check__sees_each(void **state)
 	pair_pump_one(&p, 0);
 	assert_null(uccl_flow_check(f));
 	keep = *f;
-	e = flow_sent(f, f->una);
+	e = uccl_sent_at(&f->sent, f->sent.una);
 	kept = *e;
 #define BROKEN(change)                                                                                                 \
 	do {                                                                                                           \
@@ -968,17 +968,17 @@ static void flow_check__sees_each(void **state)
 		*e = kept;                                                                                             \
 		assert_null(uccl_flow_check(f));                                                                       \
 	} while (0)
-	BROKEN(f->una = f->nxt + 1);
-	BROKEN(f->log_cap = f->cfg.window * 2);
-	BROKEN(f->high_acked = f->nxt + 1);
+	BROKEN(f->sent.una = f->sent.nxt + 1);
+	BROKEN(f->sent.cap = f->cfg.window * 2);
+	BROKEN(f->sent.high_acked = f->sent.nxt + 1);
 	BROKEN(f->rcv.nxt = f->rcv.high + 1);
 	BROKEN(f->rcv.high = f->rcv.nxt + f->cfg.window + 1);
 	BROKEN(e->state = UCCL_SENT_FREE);
 	BROKEN(e->state = UCCL_SENT_LOST);
 	BROKEN(e->len++);
-	BROKEN(f->inflight_chunks--);
+	BROKEN(f->sent.inflight_chunks--);
 	BROKEN(f->probe_at = UCCL_NEVER);
-	BROKEN((e->state = UCCL_SENT_ACKED, f->inflight_chunks--, f->inflight_bytes -= 10));
+	BROKEN((e->state = UCCL_SENT_ACKED, f->sent.inflight_chunks--, f->sent.inflight_bytes -= 10));
 #undef BROKEN
 	f->rcv.map[(f->rcv.nxt & (f->cfg.window - 1)) / 64] |= 1ull << (f->rcv.nxt % 64);
 	assert_non_null(uccl_flow_check(f));

@@ -239,13 +239,13 @@ static void flow_held__loss(void **state)
 	cc_bytes = 16 * KIB;
 	assert_int_equal(held_sending(64 * KIB), UCCL_HELD_WINDOW);
 	pair_lose(&p, 0);
-	while (!p.side[0].f.repairs && pair_step(&p))
+	while (!p.side[0].f.sent.repairs && pair_step(&p))
 		;
-	assert_int_equal(p.side[0].f.repairs, 1);
+	assert_int_equal(p.side[0].f.sent.repairs, 1);
 	pair_pump_one(&p, 0);
 	assert_int_equal(held(), UCCL_HELD_LOSS);
 	assert_true(pair_finish(&p, 100 * MS));
-	assert_int_equal(p.side[0].f.repairs, 0);
+	assert_int_equal(p.side[0].f.sent.repairs, 0);
 	assert_int_equal(held(), UCCL_HELD_NOT);
 	pair_fini(&p);
 }
@@ -257,7 +257,7 @@ static void flow_held__loss_at_the_end(void **state)
 	start(256);
 	assert_int_equal(held_sending(8 * KIB), UCCL_HELD_NOT);
 	pair_lose(&p, 0);
-	while (!p.side[0].f.repairs && pair_step(&p))
+	while (!p.side[0].f.sent.repairs && pair_step(&p))
 		;
 	pair_pump_one(&p, 0);
 	assert_int_equal(held(), UCCL_HELD_LOSS);

@@ -186,10 +186,10 @@ static void tx__pieces_take_slots(void **state)
 			n++;
 		}
 		assert_int_equal(n, uccl_max(slots / count, 1) * count);
-		assert_int_equal(flow_slots_used(tx()), n);
+		assert_int_equal(uccl_sent_packets(&tx()->sent), n);
 		assert_int_equal(uccl_flow_check(tx()), 0);
 		assert_true(pair_finish(&p, UCCL_NS_PER_S));
-		assert_int_equal(flow_slots_used(tx()), 0);
+		assert_int_equal(uccl_sent_packets(&tx()->sent), 0);
 		pair_fini(&p);
 	}
 }
@@ -214,7 +214,7 @@ static void tx__pieces_have_their_turn(void **state)
 	uccl_flow_mtu_told(tx(), 1472, p.now);
 	pair_bulk(&p, 0, 1000 * KIB);
 	pair_pump(&p);
-	assert_int_equal(flow_slots_used(tx()), 8);
+	assert_int_equal(uccl_sent_packets(&tx()->sent), 8);
 	pair_record(&p, 0, 8000);
 	p.count = 0;
 	while (!stats(0)->pieces_tx)

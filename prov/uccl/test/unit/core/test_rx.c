@@ -116,7 +116,7 @@ static void received__long_way_between_flows(void **state)
 	while (p.count < 4)
 		assert_true(pair_step(&p));
 	assert_int_equal(p.side[1].complete, 1499);
-	assert_int_equal(p.side[0].f.una, base());
+	assert_int_equal(p.side[0].f.sent.una, base());
 	assert_true(pair_finish(&p, 20 * MS));
 	assert_int_equal(p.side[0].stats.rtx_packets, 4);
 	pair_fini(&p);

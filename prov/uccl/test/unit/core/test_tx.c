@@ -324,7 +324,7 @@ static void tx_packet__numbers_per_path(void **state)
 	pair_fini(&p);
 }
 
-static void log_room__grows_to_the_window(void **state)
+static void tx_room__grows_to_the_window(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -334,16 +334,16 @@ static void log_room__grows_to_the_window(void **state)
 	start(c);
 	for (int i = 0; i < 3000; i++)
 		pair_record(&p, 0, (uint32_t)i % 100);
-	assert_int_equal(p.side[0].f.log_cap, 64);
+	assert_int_equal(p.side[0].f.sent.cap, 64);
 	pair_pump_one(&p, 0);
-	assert_int_equal(p.side[0].f.log_cap, 2048);
-	assert_int_equal(p.side[0].f.nxt - p.side[0].f.una, 2048);
+	assert_int_equal(p.side[0].f.sent.cap, 2048);
+	assert_int_equal(p.side[0].f.sent.nxt - p.side[0].f.sent.una, 2048);
 	assert_true(pair_finish(&p, 10 * MS));
 	pair_fini(&p);
 }
 
 /* It grows while some chunks wait to be sent again. */
-static void log_room__keeps_what_is_lost(void **state)
+static void tx_room__keeps_what_is_lost(void **state)
 {
 	struct pair_cfg c = pair_packets();
 	struct uccl_ack a;
@@ -376,11 +376,11 @@ static void log_room__keeps_what_is_lost(void **state)
 	pair_feed(&p, 0, &h, NULL, &a);
 	assert_true(pair_finish(&p, 100 * MS));
 	assert_int_equal(p.side[0].stats.rtx_packets, 59);
-	assert_int_equal(p.side[0].f.log_cap, 128);
+	assert_int_equal(p.side[0].f.sent.cap, 128);
 	pair_fini(&p);
 }
 
-static void log_room__window_edge(void **state)
+static void tx_room__window_edge(void **state)
 {
 	struct pair_cfg c = pair_packets();
 
@@ -391,14 +391,14 @@ static void log_room__window_edge(void **state)
 	for (int i = 0; i < 70; i++)
 		pair_record(&p, 0, 10);
 	assert_int_equal(pair_pump_one(&p, 0), 64);
-	assert_int_equal(p.side[0].f.nxt - p.side[0].f.una, 64);
+	assert_int_equal(p.side[0].f.sent.nxt - p.side[0].f.sent.una, 64);
 	/* All but the first: the window does not move. */
 	for (int i = 0; i < 63; i++)
 		pair_arrive(&p, 1);
 	p.side[1].f.owed.now = true;
 	pair_pump_one(&p, 1);
 	pair_arrive(&p, 1);
-	assert_int_equal(p.side[0].f.una, c.csn[0]);
+	assert_int_equal(p.side[0].f.sent.una, c.csn[0]);
 	assert_int_equal(pair_pump_one(&p, 0), 1);
 	assert_int_equal(p.wire[1]->h.csn, (uint32_t)c.csn[0]);
 	/* The first: all of the rest may go. */
@@ -433,7 +433,7 @@ static void tx_room__slots(void **state)
 	a.slots = 6;
 	h = (struct uccl_hdr){.type = UCCL_PKT_ACK};
 	pair_feed(&p, 0, &h, NULL, &a);
-	assert_int_equal(p.side[0].f.inflight_chunks, 7);
+	assert_int_equal(p.side[0].f.sent.inflight_chunks, 7);
 	assert_int_equal(pair_pump_one(&p, 0), 0);
 	/* No slots: one chunk at a time asks. */
 	a.cum += 7;
@@ -547,7 +547,7 @@ static void tx_ar__full_window(void **state)
 		assert_int_equal(p.wire[i]->h.flags, i == 7 ? UCCL_FLAG_AR : 0);
 	/* Answered without delay. */
 	pair_run(&p, p.now + 2 * c.delay_ns + US);
-	assert_int_equal(p.side[0].f.nxt - c.csn[0], 16);
+	assert_int_equal(p.side[0].f.sent.nxt - c.csn[0], 16);
 	pair_fini(&p);
 	/* Not if nothing waits for it. */
 	start(c);
@@ -980,8 +980,8 @@ static void tx_bulk__pacing_below_one_chunk(void **state)
 	/* Acknowledged long before: the next one waits for its time all the same, and then leaves by the flow's own
 	 * timer. */
 	pair_run(&p, p.now + 499 * US);
-	assert_int_equal(p.side[0].f.inflight_chunks, 0);
-	assert_int_equal(p.side[0].f.nxt - c.csn[0], 1);
+	assert_int_equal(p.side[0].f.sent.inflight_chunks, 0);
+	assert_int_equal(p.side[0].f.sent.nxt - c.csn[0], 1);
 	assert_int_equal(uccl_flow_expiry(&p.side[0].f), began + 500 * US);
 	assert_true(pair_finish(&p, 20 * MS));
 	assert_true(p.now - began >= 9 * 500 * US);
@@ -1301,9 +1301,9 @@ static void tx_retransmit__within_slots(void **state)
 	a.npaths = 1;
 	a.paths[0] = (struct uccl_ack_path){.seq = 20, .echo = uccl_ts(p.now), .delay = UINT32_MAX};
 	pair_feed(&p, 0, &h, NULL, &a);
-	assert_int_equal(p.side[0].f.inflight_chunks, 0);
+	assert_int_equal(p.side[0].f.sent.inflight_chunks, 0);
 	assert_int_equal(pair_pump_one(&p, 0), 5);
-	assert_int_equal(p.side[0].f.inflight_chunks, 5);
+	assert_int_equal(p.side[0].f.sent.inflight_chunks, 5);
 	pair_fini(&p);
 }
 
@@ -1633,7 +1633,7 @@ static void tx_retransmit__descriptor_past_slots(void **state)
 	p.filter = lose_descriptor;
 	pair_bulk(&p, 0, 64 * KIB);
 	pair_pump_one(&p, 0);
-	assert_int_equal(p.side[0].f.inflight_chunks, 17);
+	assert_int_equal(p.side[0].f.sent.inflight_chunks, 17);
 	p.side[1].f.cfg.slots_rx = 8;
 	pair_run(&p, p.now + 20 * MS);
 	assert_int_equal(p.count, 1);
@@ -1889,13 +1889,13 @@ static void flow_sent__holds_the_source(void **state)
 	pair_record(&p, 0, 0);
 	pair_run(&p, p.now + 5 * MS);
 	assert_int_equal(p.side[1].complete, 2);
-	assert_int_equal(f->inflight_chunks, 0);
+	assert_int_equal(f->sent.inflight_chunks, 0);
 	/* The empty one has nothing to read. */
 	assert_int_equal(p.side[0].acked, 1);
-	assert_int_equal(f->una, c.csn[0]);
+	assert_int_equal(f->sent.una, c.csn[0]);
 	pair_run(&p, p.now + 6 * MS);
 	assert_int_equal(p.side[0].acked, 2);
-	assert_int_equal(f->una, c.csn[0] + 2);
+	assert_int_equal(f->sent.una, c.csn[0] + 2);
 	pair_fini(&p);
 }
 
@@ -1916,10 +1916,10 @@ static void flow_sent__writes_only(void **state)
 	pair_run(&p, p.now + 5 * MS);
 	assert_int_equal(p.side[1].complete, 2);
 	assert_int_equal(p.side[0].acked, 1);
-	assert_int_equal(f->nxt - f->una, 3);
+	assert_int_equal(f->sent.nxt - f->sent.una, 3);
 	pair_run(&p, p.now + 6 * MS);
 	assert_int_equal(p.side[0].acked, 2);
-	assert_int_equal(f->una, f->nxt);
+	assert_int_equal(f->sent.una, f->sent.nxt);
 	/* What is sent again goes in packets, which nobody tells of. */
 	p.faults.loss = 0.3;
 	pair_bulk(&p, 0, 256 * KIB);
@@ -1943,14 +1943,14 @@ static void flow_sent__unknown(void **state)
 	uccl_flow_sent(f, c.csn[0], p.now); /* empty: no read was announced */
 	uccl_flow_sent(f, c.csn[0] + 1, p.now);
 	uccl_flow_sent(f, UCCL_NEVER, p.now);
-	assert_int_equal(flow_sent(f, c.csn[0])->item->pending, 1);
+	assert_int_equal(uccl_sent_at(&f->sent, c.csn[0])->item->pending, 1);
 	assert_int_equal(p.side[0].acked, 0);
 	/* Numbers that have the same place in the log as a chunk that is being read. */
 	pair_record(&p, 0, 50);
 	pair_pump_one(&p, 0);
-	uccl_flow_sent(f, c.csn[0] + 1 - f->log_cap, p.now);
-	uccl_flow_sent(f, c.csn[0] + 1 + f->log_cap, p.now);
-	assert_int_equal(flow_sent(f, c.csn[0] + 1)->nic_reads, 1);
+	uccl_flow_sent(f, c.csn[0] + 1 - f->sent.cap, p.now);
+	uccl_flow_sent(f, c.csn[0] + 1 + f->sent.cap, p.now);
+	assert_int_equal(uccl_sent_at(&f->sent, c.csn[0] + 1)->nic_reads, 1);
 	assert_true(pair_finish(&p, MS));
 	pair_fini(&p);
 }
@@ -2180,7 +2180,7 @@ static void tx_rtx_path__where_it_answered(void **state)
 
 		if (k->h.type != UCCL_PKT_CHUNK)
 			continue;
-		if (flow_sent(f, uccl_seq_expand(f->una, k->h.csn, 32))->timed_out && there < 64)
+		if (uccl_sent_at(&f->sent, uccl_seq_expand(f->sent.una, k->h.csn, 32))->timed_out && there < 64)
 			assert_int_equal(k->path, f->paths.alive);
 		there += k->path == f->paths.alive;
 	}
@@ -2200,9 +2200,9 @@ int main(void)
 		cmocka_unit_test(tx_ack__more_paths_than_lines),
 		cmocka_unit_test(tx_ack__bitmap),
 		cmocka_unit_test(tx_packet__numbers_per_path),
-		cmocka_unit_test(log_room__grows_to_the_window),
-		cmocka_unit_test(log_room__keeps_what_is_lost),
-		cmocka_unit_test(log_room__window_edge),
+		cmocka_unit_test(tx_room__grows_to_the_window),
+		cmocka_unit_test(tx_room__keeps_what_is_lost),
+		cmocka_unit_test(tx_room__window_edge),
 		cmocka_unit_test(tx_room__slots),
 		cmocka_unit_test(item_payload__iovs),
 		cmocka_unit_test(item_payload__cuts),

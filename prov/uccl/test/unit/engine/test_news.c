@@ -143,7 +143,7 @@ static void trains__little_traffic(void **state)
 		lan_pass(l, 20 * MS);
 		lan_expect(l, 0, LAN_CTX(2), 0);
 		lan_expect(l, 1, LAN_CTX(1), 0);
-		assert_int_equal(lan_conn(l, 0, 1)->peer.flow.una, lan_conn(l, 0, 1)->peer.flow.nxt);
+		assert_int_equal(lan_conn(l, 0, 1)->peer.flow.sent.una, lan_conn(l, 0, 1)->peer.flow.sent.nxt);
 	}
 	assert_true(l->node[0].nic->train_drops > 0);
 	lan_free(l);

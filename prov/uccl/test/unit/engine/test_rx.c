@@ -171,7 +171,7 @@ static void settle__tail_behind_a_short_payload(void **state)
 {
 	struct lan *l = stream_start(2);
 	uint8_t p[LAN_MTU], q[LAN_MTU];
-	struct uccl_ack ack = {.cum = (uint32_t)lan_conn(l, 1, 0)->peer.flow.una,
+	struct uccl_ack ack = {.cum = (uint32_t)lan_conn(l, 1, 0)->peer.flow.sent.una,
 			       .slots = 100,
 			       .msg_limit = UCCL_MSG_LIMIT};
 	uint16_t tail = (uint16_t)uccl_ack_encode(q + UCCL_HDR_LEN + 1000, &ack);

@@ -324,7 +324,7 @@ static void half_way(struct lan *l)
 
 	while (lan_stats(l, 1)->rx_bytes < had + sizeof(src) / 4)
 		lan_round(l);
-	assert_true(lan_conn(l, 0, 1)->peer.flow.inflight_chunks > 0);
+	assert_true(lan_conn(l, 0, 1)->peer.flow.sent.inflight_chunks > 0);
 }
 
 static void slow__peer_stopped(void **state)

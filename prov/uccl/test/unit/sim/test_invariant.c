@@ -42,7 +42,7 @@ static void start(const char *options)
 	uccl_sim_plan(&w, &p);
 	uccl_sim_go(&w, w.net.now + 500 * UCCL_NS_PER_US, false);
 	assert_true(TAILQ_FIRST(&engine()->conns)->peer.open);
-	assert_true(flow()->inflight_chunks);
+	assert_true(flow()->sent.inflight_chunks);
 	uccl_sim_check(&w);
 	assert_int_equal(w.violations, 0);
 	assert_true(w.inv.looks > 0);
@@ -137,11 +137,11 @@ static void look_memory__lists(void **state)
 	flow()->landing.ndescs = flow()->cfg.window + 1;
 	found("I13: endpoint 0, flow to port 7001: a list of a flow is longer");
 	flow()->landing.ndescs = keep;
-	keep = flow()->log_cap;
-	flow()->log_cap = flow()->cfg.window * 64;
+	keep = flow()->sent.cap;
+	flow()->sent.cap = flow()->cfg.window * 64;
 	w.inv.looks = 0;
 	found("a flow holds more memory");
-	flow()->log_cap = keep;
+	flow()->sent.cap = keep;
 	msgs = engine()->mep.rx_pool.max;
 	engine()->mep.rx_pool.max = (uint32_t)-UCCL_MSG_LIMIT;
 	found("a peer has more messages under way");

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* What is handed to a flow to be sent. */
+#ifndef UCCL_CORE_ITEM_H
+#define UCCL_CORE_ITEM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <sys/uio.h>
+
+#include "core/wire.h"
+
+/* Payload up to this counts as control: neither the congestion window nor credit holds it back. */
+#define UCCL_CONTROL_BYTES 256
+
+/*
+ * One record (a single chunk) or, with `bulk`, a byte range that the flow cuts into chunks. Embedded in its owner and
+ * the flow's until `acked` was called for it or the flow ended.
+ */
+struct uccl_item {
+	TAILQ_ENTRY(uccl_item) link;
+	uint8_t rtype;		/* msg's record type */
+	bool bulk;		/* rec[8..16) is advanced by what was sent */
+	bool want_ack;		/* someone waits for the acknowledgement: ask for it with the last chunk */
+	bool queued;		/* in the send queue */
+	bool direct;		/* bulk: write straight to rkey/raddr + offset */
+	bool part;		/* msg's own: of a payload that comes in parts (struct uccl_pump) */
+	uint8_t iov_count;
+	uint8_t rec[UCCL_REC_LEN];
+	const struct iovec *iov; /* payload; stays valid until acked */
+	uint64_t skip;		/* bulk: first byte of the iov that belongs to this item */
+	uint64_t len;		/* payload bytes in all, from `skip` on */
+	uint64_t off;		/* bytes cut into chunks so far */
+	uint32_t pending;	/* the log's: chunks sent, and NIC reads of the payload, not accounted for yet */
+	uint32_t deficit;	/* round robin among bulk items: bytes left in this turn */
+	uint32_t order;		/* among records: when it was submitted */
+	void *mr;		/* direct: local registration */
+	uint64_t rkey, raddr;	/* direct: the peer's grant */
+};
+
+TAILQ_HEAD(uccl_item_list, uccl_item);
+
+#endif

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "core/sent.h"
+
+#include <stdlib.h>
+
+#define CAP_MIN 64
+
+/* Memory for so many entries, the queues empty. False: there is none, and nothing is held. */
+static bool sent_alloc(struct uccl_sent_log *l, uint32_t cap)
+{
+	bool ok;
+
+	l->cap = cap;
+	l->log = calloc(cap, sizeof(*l->log));
+	ok = l->log;
+	for (int i = 0; i < UCCL_RTX_KINDS; i++) {
+		l->rtxq[i] = (struct uccl_rtxq){ .csns = calloc(cap, sizeof(*l->rtxq[i].csns)) };
+		ok = ok && l->rtxq[i].csns;
+	}
+	if (!ok)
+		uccl_sent_fini(l);
+	return ok;
+}
+
+bool uccl_sent_init(struct uccl_sent_log *l, uint32_t window, uint64_t first)
+{
+	*l = (struct uccl_sent_log){ .window = window, .una = first, .nxt = first, .high_acked = first };
+	return sent_alloc(l, CAP_MIN);
+}
+
+void uccl_sent_fini(struct uccl_sent_log *l)
+{
+	free(l->log);
+	l->log = NULL;
+	for (int i = 0; i < UCCL_RTX_KINDS; i++) {
+		free(l->rtxq[i].csns);
+		l->rtxq[i].csns = NULL;
+	}
+}
+
+bool uccl_sent_grow(struct uccl_sent_log *l)
+{
+	struct uccl_sent_log was = *l;
+
+	if (was.cap == was.window)
+		return false;
+	if (!sent_alloc(l, was.cap * 2)) {
+		*l = was;
+		return false;
+	}
+	for (uint64_t c = l->una; c != l->nxt; c++)
+		*uccl_sent_at(l, c) = *uccl_sent_at(&was, c);
+	for (int i = 0; i < UCCL_RTX_KINDS; i++) {
+		struct uccl_rtxq *from = &was.rtxq[i], *to = &l->rtxq[i];
+
+		while (!uccl_rtxq_empty(from))
+			to->csns[to->tail++] = from->csns[from->head++ & (was.cap - 1)];
+	}
+	uccl_sent_fini(&was);
+	return true;
+}
+
+/*
+ * There is always room: what holds up one of these queues holds up new chunks of its kind too, so that all that is in
+ * it was in the log together when it was last empty, and each is in it once.
+ */
+static void sent_wait(struct uccl_sent_log *l, struct uccl_sent *e, uint64_t csn)
+{
+	struct uccl_rtxq *q = uccl_sent_queue(l, e);
+
+	assert(e->state == UCCL_SENT_INFLIGHT && q->tail - q->head < l->cap);
+	uccl_sent_land(l, e);
+	e->state = UCCL_SENT_LOST;
+	q->csns[q->tail++ & (l->cap - 1)] = csn;
+}
+
+void uccl_sent_lost(struct uccl_sent_log *l, uint64_t csn, bool timed_out)
+{
+	struct uccl_sent *e = uccl_sent_at(l, csn);
+
+	sent_wait(l, e, csn);
+	l->repairs += !e->repair;
+	e->repair = true;
+	e->timed_out = timed_out;
+}
+
+void uccl_sent_parts(struct uccl_sent_log *l, uint64_t csn)
+{
+	struct uccl_sent *e = uccl_sent_at(l, csn);
+
+	/* In place of a write, the first transmission that counts is over. */
+	if (!e->write) {
+		e->ntx = 0;
+		e->single = true;
+	}
+	sent_wait(l, e, csn);
+}
+
+uint64_t uccl_sent_backlog(const struct uccl_sent_log *l)
+{
+	const struct uccl_rtxq *q = &l->rtxq[UCCL_RTX_LONG];
+	uint64_t sum = 0;
+
+	for (uint32_t i = q->head; i != q->tail; i++) {
+		uint64_t csn = q->csns[i & (l->cap - 1)];
+
+		/* Behind what waits there may be some whose place another has. */
+		sum += uccl_sent_is_lost(l, csn) ? uccl_sent_at(l, csn)->len : 0;
+	}
+	return sum;
+}
+
+uint32_t uccl_sent_unacked(const struct uccl_sent_log *l)
+{
+	uint32_t n = 0;
+
+	for (uint64_t c = l->una; c != l->nxt; c++)
+		n += uccl_sent_at(l, c)->state != UCCL_SENT_ACKED;
+	return n;
+}
+
+const char *uccl_sent_check(const struct uccl_sent_log *l)
+{
+	const struct uccl_sent *first = uccl_sent_at(l, l->una);
+	uint64_t bytes = 0;
+	uint32_t chunks = 0, repairs = 0, pieced = 0, more = 0;
+
+	if (l->una > l->nxt || l->nxt - l->una > l->cap || l->cap > l->window || l->high_acked > l->nxt)
+		return "send window bounds";
+	for (uint64_t c = l->una; c != l->nxt; c++) {
+		const struct uccl_sent *e = uccl_sent_at(l, c);
+
+		if (e->state == UCCL_SENT_FREE)
+			return "free entry inside the window";
+		if (e->state == UCCL_SENT_INFLIGHT) {
+			bytes += e->len;
+			chunks++;
+		}
+		repairs += e->repair;
+		pieced += e->pieces > 0;
+		more += e->pieces;
+	}
+	if (bytes != l->inflight_bytes || chunks != l->inflight_chunks)
+		return "bytes in flight are not the sum of the chunks";
+	if (l->una != l->nxt && first->state == UCCL_SENT_ACKED && !first->nic_reads)
+		return "first chunk of the window is acknowledged";
+	if (repairs != l->repairs)
+		return "count of lost chunks";
+	if (pieced != l->pieced || more != l->pieces_more)
+		return "count of chunks in pieces";
+	return NULL;
+}

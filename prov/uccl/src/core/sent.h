@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Part of a flow: the log of what was sent, and what of it is to be sent again. It has an entry for each chunk number
+ * (CSN) in [una, nxt), and sums over them. An entry is written here only:
+ *
+ *	free --add--> in flight --acked--> acknowledged --advance--> free
+ *	              in flight --lost, parts--> lost --again--> in flight
+ *	                                         lost --acked--> acknowledged
+ *
+ * The grammar: init. If there is `room`, `add` for each chunk that leaves for the first time; at once after it `write`,
+ * or `parts` if it cannot leave in one packet. For each packet of it `left`, then `packet` or `pieces`, and `read` if
+ * the NIC reads the payload later; `read_end` when it has. `acked` and `lost` for what is known of it, then `advance`.
+ * What was lost waits: `next` says what leaves first of it, `route` on which path, `part` counts its packets, and
+ * `again` follows its last one.
+ *
+ * As in RFC 9002 and its implementations (the retransmission buffer of ngtcp2, the packet spaces of quinn), what is
+ * lost is an entry's state, not its place: an acknowledgement that comes after all finds it, and the queue may say so
+ * late.
+ */
+#ifndef UCCL_CORE_SENT_H
+#define UCCL_CORE_SENT_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "core/item.h"
+
+enum uccl_sent_state { UCCL_SENT_FREE, UCCL_SENT_INFLIGHT, UCCL_SENT_LOST, UCCL_SENT_ACKED };
+
+struct uccl_sent {
+	uint8_t state;
+	uint8_t type;
+	uint8_t rtype;
+	uint8_t ntx;		/* transmissions so far, saturating */
+	bool write;		/* the first transmission was a direct write */
+	uint8_t overdue;	/* how often was asked for it since the latest transmission */
+	bool timed_out;		/* it was in flight through a time-out, and lost */
+	bool repair;		/* counts in uccl_sent_log.repairs */
+	uint16_t path;		/* of the latest transmission */
+	uint16_t orig_path;	/* of the direct write */
+	uint16_t nic_reads;	/* transmissions whose payload the NIC may still read */
+	uint8_t behind;		/* direct write: chunks behind its descriptor */
+	bool single;		/* the first transmission was by itself on purpose */
+	uint8_t pieces;		/* in flight in pieces: how many beyond one; 0: it is not */
+	bool alone;		/* the latest transmission was in no train */
+	uint32_t packet;	/* bytes of the latest transmission's longest packet */
+	uint32_t pseq;		/* path sequence number of the latest transmission */
+	uint32_t len;
+	uint64_t sent_ns;	/* latest transmission */
+	const uint8_t *payload;
+	struct uccl_item *item;
+	uint8_t rec[UCCL_REC_LEN];
+};
+
+/* Lost CSNs in the order of discovery: a ring of uccl_sent_log.cap. Some of them may have been acknowledged since. */
+struct uccl_rtxq {
+	uint64_t *csns;
+	uint32_t head, tail;
+};
+
+/* Records of control size and descriptors go first. PROTOCOL R63 */
+enum uccl_rtx_kind { UCCL_RTX_SMALL, UCCL_RTX_LONG, UCCL_RTX_KINDS };
+
+struct uccl_sent_log {
+	struct uccl_sent *log;	/* `cap` entries, indexed by CSN */
+	uint32_t cap;		/* a power of two, grows to `window` */
+	uint32_t window;	/* chunks */
+	uint64_t una, nxt;	/* first CSN not acknowledged; next CSN to be given */
+	uint64_t high_acked;	/* highest acknowledged CSN + 1 */
+	struct uccl_rtxq rtxq[UCCL_RTX_KINDS];
+	uint32_t frag_next;	/* the first of the long ones leaves in fragments or pieces: the next of them */
+	uint32_t repairs;	/* chunks that were lost and are not acknowledged yet */
+	uint32_t inflight_chunks;
+	uint64_t inflight_bytes;
+	uint32_t pieced, pieces_more; /* chunks in flight in pieces; packets that these are beyond one each */
+};
+
+/* `window`: entries at most, a power of two, at least 64; `first`: the first CSN. False: no memory. */
+bool uccl_sent_init(struct uccl_sent_log *l, uint32_t window, uint64_t first);
+void uccl_sent_fini(struct uccl_sent_log *l);
+/* See uccl_sent_room. */
+bool uccl_sent_grow(struct uccl_sent_log *l);
+/* It is lost. `timed_out`: it was in flight through a time-out. */
+void uccl_sent_lost(struct uccl_sent_log *l, uint64_t csn, bool timed_out);
+/* A new one leaves in parts, as one that was lost: of a write that was announced, or in pieces. */
+void uccl_sent_parts(struct uccl_sent_log *l, uint64_t csn);
+/* Bytes that are to be sent again, without small ones. */
+uint64_t uccl_sent_backlog(const struct uccl_sent_log *l);
+/* Chunks that are not acknowledged, counted one by one: for checks. */
+uint32_t uccl_sent_unacked(const struct uccl_sent_log *l);
+/* Checks of what must always hold; a text if something is broken, else NULL. For tests. */
+const char *uccl_sent_check(const struct uccl_sent_log *l);
+
+/* The entry of a CSN in [una, nxt). */
+static inline struct uccl_sent *uccl_sent_at(const struct uccl_sent_log *l, uint64_t csn)
+{
+	return &l->log[csn & (l->cap - 1)];
+}
+
+static inline bool uccl_rtxq_empty(const struct uccl_rtxq *q)
+{
+	return q->head == q->tail;
+}
+
+/* Something waits to be sent again, if it was not acknowledged meanwhile. */
+static inline bool uccl_sent_waits(const struct uccl_sent_log *l)
+{
+	return !uccl_rtxq_empty(&l->rtxq[UCCL_RTX_SMALL]) || !uccl_rtxq_empty(&l->rtxq[UCCL_RTX_LONG]);
+}
+
+/* Something was sent and is not acknowledged. (Between una and nxt there may be nothing but reads of our NIC.) */
+static inline bool uccl_sent_outstanding(const struct uccl_sent_log *l)
+{
+	return l->inflight_chunks || uccl_sent_waits(l);
+}
+
+/* Packets in flight: each may take a place of the peer's receive queue. */
+static inline uint32_t uccl_sent_packets(const struct uccl_sent_log *l)
+{
+	return l->inflight_chunks + l->pieces_more;
+}
+
+/* Was this one, which was sent, acknowledged? */
+static inline bool uccl_sent_is_acked(const struct uccl_sent_log *l, uint64_t csn)
+{
+	return csn < l->una || (csn < l->nxt && uccl_sent_at(l, csn)->state == UCCL_SENT_ACKED);
+}
+
+/* Does this one of a queue still have to be sent again? */
+static inline bool uccl_sent_is_lost(const struct uccl_sent_log *l, uint64_t csn)
+{
+	return csn >= l->una && uccl_sent_at(l, csn)->state == UCCL_SENT_LOST;
+}
+
+/* Is there room for one more entry? The log doubles until the window. False: full, or no memory. PROTOCOL R12 */
+static inline bool uccl_sent_room(struct uccl_sent_log *l)
+{
+	return l->nxt - l->una < l->cap || uccl_sent_grow(l);
+}
+
+/* The next CSN is in flight: a chunk of this item. Its item waits for it. Returns the entry. */
+static inline struct uccl_sent *uccl_sent_add(struct uccl_sent_log *l, struct uccl_item *item, uint8_t type,
+					      const uint8_t *rec, const uint8_t *payload, uint32_t len, uint16_t path,
+					      uint64_t now)
+{
+	struct uccl_sent *e = uccl_sent_at(l, l->nxt);
+
+	memset(e, 0, offsetof(struct uccl_sent, rec));
+	e->state = UCCL_SENT_INFLIGHT;
+	e->type = type;
+	e->rtype = item->rtype;
+	e->ntx = 1;
+	e->path = e->orig_path = path;
+	e->len = len;
+	e->sent_ns = now;
+	e->payload = payload;
+	e->item = item;
+	memcpy(e->rec, rec, UCCL_REC_LEN);
+	item->pending++;
+	l->nxt++;
+	l->inflight_chunks++;
+	l->inflight_bytes += len;
+	return e;
+}
+
+/* It is a direct write, so many chunks behind its descriptor. */
+static inline void uccl_sent_write(struct uccl_sent *e, uint8_t behind)
+{
+	e->write = true;
+	e->behind = behind;
+}
+
+/* It is to leave by itself, or not. */
+static inline void uccl_sent_single(struct uccl_sent *e, bool single)
+{
+	e->single = single;
+}
+
+/* What is sent again leaves on this path. */
+static inline void uccl_sent_route(struct uccl_sent *e, uint16_t path)
+{
+	e->path = path;
+}
+
+/* A packet of it left on its path with this number. */
+static inline void uccl_sent_left(struct uccl_sent *e, uint32_t pseq)
+{
+	e->pseq = pseq;
+}
+
+/* That packet had so many bytes, and was in no train, if `alone`. */
+static inline void uccl_sent_packet(struct uccl_sent *e, uint32_t bytes, bool alone)
+{
+	e->packet = bytes;
+	e->alone = alone;
+}
+
+/* It left in so many pieces, which had so many bytes each at most: those are in flight with it. */
+static inline void uccl_sent_pieces(struct uccl_sent_log *l, struct uccl_sent *e, uint32_t count, uint32_t bytes)
+{
+	uccl_sent_packet(e, bytes, true);
+	e->pieces = (uint8_t)(count - 1);
+	l->pieced++;
+	l->pieces_more += count - 1;
+}
+
+/* The NIC will read the payload: entry and item wait for it. */
+static inline void uccl_sent_read(struct uccl_sent *e)
+{
+	e->nic_reads++;
+	e->item->pending++;
+}
+
+/* The window's edge moves over what is acknowledged and no longer read by the NIC. */
+static inline void uccl_sent_advance(struct uccl_sent_log *l)
+{
+	while (l->una != l->nxt) {
+		struct uccl_sent *e = uccl_sent_at(l, l->una);
+
+		if (e->state != UCCL_SENT_ACKED || e->nic_reads)
+			break;
+		e->state = UCCL_SENT_FREE;
+		l->una++;
+	}
+}
+
+/* A read is over, and the edge may advance. Returns the item that waits for one thing less; NULL: no such read. */
+static inline struct uccl_item *uccl_sent_read_end(struct uccl_sent_log *l, uint64_t csn)
+{
+	struct uccl_item *item;
+	struct uccl_sent *e;
+
+	/* Entries that are read stay in the log. */
+	if (csn < l->una || csn >= l->nxt)
+		return NULL;
+	e = uccl_sent_at(l, csn);
+	if (!e->nic_reads)
+		return NULL;
+	e->nic_reads--;
+	item = e->item;
+	uccl_sent_advance(l);
+	item->pending--;
+	return item;
+}
+
+/* The peer is asked for it once more. Returns how often it was before, since it left. */
+static inline uint8_t uccl_sent_ask(struct uccl_sent *e)
+{
+	return e->overdue++;
+}
+
+static inline void uccl_sent_land(struct uccl_sent_log *l, struct uccl_sent *e)
+{
+	l->inflight_chunks--;
+	l->inflight_bytes -= e->len;
+	l->pieced -= e->pieces > 0;
+	l->pieces_more -= e->pieces;
+	e->pieces = 0;
+}
+
+/* It is acknowledged, which it was not: in flight, or lost. Its item waits for one thing less. */
+static inline void uccl_sent_acked(struct uccl_sent_log *l, uint64_t csn)
+{
+	struct uccl_sent *e = uccl_sent_at(l, csn);
+
+	if (e->state == UCCL_SENT_INFLIGHT)
+		uccl_sent_land(l, e);
+	l->repairs -= e->repair;
+	e->repair = false;
+	e->state = UCCL_SENT_ACKED;
+	if (csn >= l->high_acked)
+		l->high_acked = csn + 1;
+	e->item->pending--;
+}
+
+/* What was to leave of the parts under way is of no use: they begin anew. */
+static inline void uccl_sent_parts_anew(struct uccl_sent_log *l)
+{
+	l->frag_next = 0;
+}
+
+/* One of `count` parts of what is first leaves. True: it is the last. */
+static inline bool uccl_sent_part(struct uccl_sent_log *l, uint32_t count)
+{
+	if (++l->frag_next < count)
+		return false;
+	l->frag_next = 0;
+	return true;
+}
+
+/* Is there one in this queue that was not acknowledged meanwhile? It is at the head then. */
+static inline bool uccl_sent_ready(struct uccl_sent_log *l, struct uccl_rtxq *q)
+{
+	while (!uccl_rtxq_empty(q) && !uccl_sent_is_lost(l, q->csns[q->head & (l->cap - 1)])) {
+		q->head++;
+		/* Of a small one none were under way: it waits for those. */
+		uccl_sent_parts_anew(l);
+	}
+	return !uccl_rtxq_empty(q);
+}
+
+/*
+ * What is sent again next: of each queue what has been known to be lost for longest. Small ones first, but the parts of
+ * a chunk leave in a row. NULL: nothing. PROTOCOL R63
+ */
+static inline struct uccl_sent *uccl_sent_next(struct uccl_sent_log *l, uint64_t *csn)
+{
+	struct uccl_rtxq *small = &l->rtxq[UCCL_RTX_SMALL], *q = &l->rtxq[UCCL_RTX_LONG];
+
+	if (!(l->frag_next && uccl_sent_ready(l, q)) && uccl_sent_ready(l, small))
+		q = small;
+	else if (!uccl_sent_ready(l, q))
+		return NULL;
+	*csn = q->csns[q->head & (l->cap - 1)];
+	return uccl_sent_at(l, *csn);
+}
+
+static inline struct uccl_rtxq *uccl_sent_queue(struct uccl_sent_log *l, const struct uccl_sent *e)
+{
+	return &l->rtxq[e->len <= UCCL_CONTROL_BYTES && !e->write ? UCCL_RTX_SMALL : UCCL_RTX_LONG];
+}
+
+/* That one has left, all of it, and is in flight again. */
+static inline void uccl_sent_again(struct uccl_sent_log *l, struct uccl_sent *e, uint64_t now)
+{
+	uccl_sent_queue(l, e)->head++;
+	e->state = UCCL_SENT_INFLIGHT;
+	e->sent_ns = now;
+	e->overdue = 0;
+	if (e->ntx < UINT8_MAX)
+		e->ntx++;
+	l->inflight_chunks++;
+	l->inflight_bytes += e->len;
+}
+
+#endif
