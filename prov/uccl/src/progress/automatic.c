@@ -9,10 +9,7 @@ static void *automatic_main(void *arg)
 
 	while (!atomic_load(&d->stop)) {
 		uccl_wait_enter(&d->own);
-		/* Those who look for what it brings spin again. */
-		if (uccl_driver_run(d) > 0) {
-			uccl_idle_reset(&d->idle);
-		} else if (!atomic_load(&d->stop)) {
+		if (uccl_driver_run(d) <= 0 && !atomic_load(&d->stop)) {
 			uccl_wait_plan(&d->own, uccl_driver_expiry(d));
 			uccl_wait_sleep(&d->own, uccl_driver_expiry(d));
 		}

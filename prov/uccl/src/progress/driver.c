@@ -3,9 +3,6 @@
 #include "progress/driver.h"
 
 #include <assert.h>
-#include <poll.h>
-#include <sched.h>
-#include <time.h>
 
 #include "base/units.h"
 #include "progress/folder.h"
@@ -86,6 +83,13 @@ void uccl_driver_unwatch(struct uccl_driver *d)
 	d->nwaits = 0;
 }
 
+/* Not as uccl_driver_lock: who looks changes nothing. */
+static void driver_enter(struct uccl_driver *d)
+{
+	if (d->locking)
+		pthread_mutex_lock(&d->lock);
+}
+
 /* The lock is held, and is given back. */
 static int driver_round(struct uccl_driver *d, uint64_t now)
 {
@@ -95,8 +99,11 @@ static int driver_round(struct uccl_driver *d, uint64_t now)
 	if (d->engine) {
 		n = uccl_engine_poll(d->engine, now);
 		n = ops->ran(d, n, now);
-		if (n > 0)
+		if (n > 0) {
+			atomic_store_explicit(&d->brought_ns, now, memory_order_relaxed);
+			uccl_driver_stir(d);
 			uccl_driver_kick(d);
+		}
 	}
 	uccl_driver_unlock(d);
 	ops->after(d);
@@ -108,46 +115,8 @@ int uccl_driver_run(struct uccl_driver *d)
 	/* The sockets of a parent belong to the parent. */
 	if (d->forks != uccl_forks)
 		return 0;
-	uccl_driver_lock(d);
+	driver_enter(d);
 	return driver_round(d, uccl_clock());
-}
-
-/* Sleep until a packet comes, for a moment; or for that moment if the packet is for another thread. */
-static void driver_nap(struct uccl_driver *d)
-{
-	const struct timespec moment = { .tv_nsec = UCCL_NAP_NS };
-	struct pollfd pfd = { .events = POLLIN };
-
-	if (d->automatic) {
-		ppoll(NULL, 0, &moment, NULL);
-		return;
-	}
-	/* The first call makes it. */
-	uccl_driver_lock(d);
-	pfd.fd = uccl_driver_fd(d);
-	uccl_driver_unlock(d);
-	if (pfd.fd < 0)
-		sched_yield();
-	else
-		ppoll(&pfd, 1, &moment, NULL);
-}
-
-static void driver_idle(struct uccl_driver *d)
-{
-	uint64_t before;
-
-	switch (uccl_idle_next(&d->idle)) {
-	case UCCL_IDLE_YIELD:
-		before = uccl_clock();
-		sched_yield();
-		uccl_idle_yielded(&d->idle, uccl_clock() - before);
-		break;
-	case UCCL_IDLE_NAP:
-		driver_nap(d);
-		break;
-	default:
-		break;
-	}
 }
 
 /* After a round for the program, in which n things happened. */
@@ -156,28 +125,41 @@ static void driver_called(struct uccl_driver *d, int n, uint64_t now)
 	atomic_store_explicit(&d->called_ns, now, memory_order_relaxed);
 	if (n > 0 && uccl_alarm_asleep(d->alarm))
 		uccl_alarm_arm(d->alarm, uccl_driver_expiry(d));
-	if (n > 0)
-		uccl_idle_reset(&d->idle);
 }
 
-void uccl_driver_poll(struct uccl_driver *d)
+bool uccl_driver_poll(struct uccl_driver *d, uint64_t since, uint64_t now)
 {
-	uint64_t now;
 	int n;
 
 	if (d->forks != uccl_forks)
-		return;
-	if (d->automatic) {
-		driver_idle(d);
-		return;
-	}
-	now = uccl_clock();
+		return false;
+	if (d->automatic)
+		return atomic_load_explicit(&d->brought_ns, memory_order_relaxed) > since;
 	atomic_store_explicit(&d->read_ns, now, memory_order_relaxed);
-	uccl_driver_lock(d);
+	driver_enter(d);
 	n = driver_round(d, now);
 	driver_called(d, n, now);
-	if (n <= 0)
-		driver_idle(d);
+	return n > 0;
+}
+
+void uccl_driver_seen(struct uccl_driver *d, uint64_t now)
+{
+	atomic_store_explicit(&d->read_ns, now, memory_order_relaxed);
+}
+
+bool uccl_driver_silent(const struct uccl_driver *d, uint64_t since)
+{
+	return !d->automatic && atomic_load_explicit(&d->brought_ns, memory_order_relaxed) <= since;
+}
+
+int uccl_driver_look_fd(struct uccl_driver *d)
+{
+	int fd;
+
+	driver_enter(d);
+	fd = uccl_driver_fd(d);
+	uccl_driver_unlock(d);
+	return fd;
 }
 
 uint64_t uccl_driver_attend(struct uccl_driver *d, uint64_t now)
@@ -195,7 +177,7 @@ uint64_t uccl_driver_expiry(struct uccl_driver *d)
 {
 	uint64_t at = UCCL_NEVER;
 
-	uccl_driver_lock(d);
+	driver_enter(d);
 	if (d->engine)
 		at = uccl_min(uccl_engine_expiry(d->engine), d->ops->expiry(d));
 	uccl_driver_unlock(d);

@@ -18,7 +18,6 @@
 #include "base/units.h"
 #include "engine/engine.h"
 #include "progress/alarm.h"
-#include "progress/idle.h"
 #include "progress/wait.h"
 
 struct uccl_driver;
@@ -48,7 +47,8 @@ struct uccl_driver {
 	unsigned int forks;		/* uccl_forks when it was made */
 	struct uccl_alarm *alarm;	/* wakes who runs its timers while the program stays away */
 	struct uccl_linkshare *linkshare; /* NULL: none */
-	struct uccl_idle idle;		/* of the program's threads that look for what it brings */
+	_Atomic uint64_t brought_ns;	/* when a round last found something */
+	_Atomic uint32_t stirs;		/* counts rounds that found something, and whoever else had the lock */
 	_Atomic uint64_t called_ns;	/* when the program last drove it */
 	_Atomic uint64_t read_ns;	/* when somebody last looked for what it brings */
 	bool rescue_more;		/* the rescue thread's own: its last look found packets */
@@ -80,16 +80,22 @@ void uccl_driver_unwatch(struct uccl_driver *d);
 
 /*
  * Run the engine once, for a call of the program that looks for what it brings and found nothing. If it has its own
- * thread that one does it, and the caller only leaves it room.
+ * thread that one does it. True: it has found something since `since`.
  */
-void uccl_driver_poll(struct uccl_driver *d);
+bool uccl_driver_poll(struct uccl_driver *d, uint64_t since, uint64_t now);
+/* The same for a call that knows that it has nothing, so that no round is needed. */
+void uccl_driver_seen(struct uccl_driver *d, uint64_t now);
 /*
- * The same at `now`, for a call that looks for something else, unless somebody is at it or was UCCL_LEFT_NS ago.
+ * A round at `now`, for a call that looks for something else, unless somebody is at it or was UCCL_LEFT_NS ago.
  * Returns when it wants to run again; UCCL_NEVER: it is in good hands.
  */
 uint64_t uccl_driver_attend(struct uccl_driver *d, uint64_t now);
 /* The same, for a thread of ours; the number of events. */
 int uccl_driver_run(struct uccl_driver *d);
+/* Is there nobody else to drive it, and did it bring nothing since `since`? */
+bool uccl_driver_silent(const struct uccl_driver *d, uint64_t since);
+/* As uccl_driver_fd, for who does not have the lock. */
+int uccl_driver_look_fd(struct uccl_driver *d);
 /* When it wants to run without anything arriving; UCCL_NEVER. */
 uint64_t uccl_driver_expiry(struct uccl_driver *d);
 /* Readable when something arrived; -1: there is no such descriptor. The lock is held. */
@@ -108,10 +114,19 @@ static inline void uccl_driver_posted(struct uccl_driver *d)
 		uccl_alarm_arm(d->alarm, uccl_engine_expiry(d->engine));
 }
 
+/* Something happened, or may be left to do for the next round. The lock is held. */
+static inline void uccl_driver_stir(struct uccl_driver *d)
+{
+	atomic_store_explicit(&d->stirs, atomic_load_explicit(&d->stirs, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+}
+
+/* For all but rounds of the engine, and those who only look. */
 static inline void uccl_driver_lock(struct uccl_driver *d)
 {
 	if (d->locking)
 		pthread_mutex_lock(&d->lock);
+	uccl_driver_stir(d);
 }
 
 static inline void uccl_driver_unlock(struct uccl_driver *d)

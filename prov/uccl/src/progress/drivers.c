@@ -2,21 +2,29 @@
 /* See drivers.h. */
 #include "progress/drivers.h"
 
+#include <poll.h>
 #include <rdma/fi_errno.h>
+#include <sched.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/units.h"
 #include "progress/driver.h"
+
+/* Descriptors that a nap looks at, at most. */
+#define NAP_FDS 16
 
 void uccl_drivers_init(struct uccl_drivers *l, bool locking)
 {
 	*l = (struct uccl_drivers){ .locking = locking };
 	pthread_mutex_init(&l->lock, NULL);
+	uccl_silence_init(&l->silence);
 }
 
 void uccl_drivers_fini(struct uccl_drivers *l)
 {
 	pthread_mutex_destroy(&l->lock);
+	uccl_silence_fini(&l->silence);
 	free(l->v);
 }
 
@@ -38,6 +46,9 @@ int uccl_drivers_add(struct uccl_drivers *l, struct uccl_driver *d)
 		l->v = v;
 		l->cap = l->cap * 2 + 1;
 	}
+	rc = uccl_silence_reserve(&l->silence, l->cap);
+	if (rc)
+		goto out;
 	l->v[l->n++] = d;
 out:
 	pthread_mutex_unlock(&l->lock);
@@ -49,6 +60,7 @@ void uccl_drivers_remove(struct uccl_drivers *l, struct uccl_driver *d)
 	pthread_mutex_lock(&l->lock);
 	for (unsigned int i = 0; i < l->n; i++) {
 		if (l->v[i] == d) {
+			uccl_silence_clear(&l->silence);
 			l->v[i] = l->v[--l->n];
 			break;
 		}
@@ -56,12 +68,94 @@ void uccl_drivers_remove(struct uccl_drivers *l, struct uccl_driver *d)
 	pthread_mutex_unlock(&l->lock);
 }
 
+/* One round at `now`. Did it bring anything? */
+static bool drivers_round(struct uccl_drivers *l, uint64_t now)
+{
+	bool brought = false;
+
+	uccl_silence_look(&l->silence, l->v, l->n, now);
+	for (unsigned int i = 0; i < l->n; i++) {
+		struct uccl_driver *d = l->v[i];
+
+		if (uccl_silence_lasts(&l->silence, i, d, now))
+			continue;
+		if (uccl_driver_poll(d, l->polled_ns, now))
+			brought = true;
+		else if (l->n >= UCCL_SILENCE_MIN)
+			uccl_silence_begin(&l->silence, i, d, now);
+		/* What comes next is measured from when it is looked at. */
+		if (i + 1 < l->n)
+			now = uccl_clock();
+	}
+	l->polled_ns = now;
+	return brought;
+}
+
+/* What tells of anything that they have. Returns how many descriptors; -1: too many, or some have none. */
+static int drivers_fds(struct uccl_drivers *l, struct pollfd *pfd, unsigned int max)
+{
+	unsigned int n = 0;
+
+	if (l->silence.n)
+		pfd[n++] = (struct pollfd){ .fd = l->silence.epfd, .events = POLLIN };
+	for (unsigned int i = 0; i < l->n; i++) {
+		struct uccl_driver *d = l->v[i];
+
+		if (d->automatic || uccl_is_silent(&l->silence, i))
+			continue;
+		if (n == max)
+			return -1;
+		pfd[n] = (struct pollfd){ .fd = uccl_driver_look_fd(d), .events = POLLIN };
+		if (pfd[n++].fd < 0)
+			return -1;
+	}
+	return (int)n;
+}
+
+/* Sleep until a packet comes, for a moment; or for that moment if the packets are for other threads. */
+static void drivers_nap(struct uccl_drivers *l)
+{
+	const struct timespec moment = { .tv_nsec = UCCL_NAP_NS };
+	struct pollfd pfd[NAP_FDS];
+	int n = drivers_fds(l, pfd, NAP_FDS);
+	uint64_t now;
+
+	if (n < 0)
+		sched_yield();
+	else
+		ppoll(pfd, (nfds_t)n, &moment, NULL);
+	/* They were looked at all the time. */
+	now = uccl_clock();
+	for (unsigned int i = 0; i < l->n; i++)
+		uccl_driver_seen(l->v[i], now);
+}
+
+static void drivers_idle(struct uccl_drivers *l)
+{
+	uint64_t before;
+
+	switch (uccl_idle_next(&l->idle)) {
+	case UCCL_IDLE_YIELD:
+		before = uccl_clock();
+		sched_yield();
+		uccl_idle_yielded(&l->idle, uccl_clock() - before);
+		break;
+	case UCCL_IDLE_NAP:
+		drivers_nap(l);
+		break;
+	default:
+		break;
+	}
+}
+
 void uccl_drivers_poll(struct uccl_drivers *l)
 {
-	if (l->locking && pthread_mutex_trylock(&l->lock))
+	if (!l->n || (l->locking && pthread_mutex_trylock(&l->lock)))
 		return;
-	for (unsigned int i = 0; i < l->n; i++)
-		uccl_driver_poll(l->v[i]);
+	if (drivers_round(l, uccl_clock()))
+		uccl_idle_reset(&l->idle);
+	else
+		drivers_idle(l);
 	if (l->locking)
 		pthread_mutex_unlock(&l->lock);
 }

@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "progress/idle.h"
+#include "progress/silence.h"
 #include "progress/wait.h"
 
 struct uccl_driver;
@@ -23,6 +25,9 @@ struct uccl_drivers {
 	_Atomic unsigned int n; /* changed under the lock, always */
 	_Atomic uint64_t attend_ns; /* when to look after those that are left alone */
 	unsigned int cap;
+	struct uccl_idle idle;	/* of those who poll */
+	uint64_t polled_ns;	/* when somebody did */
+	struct uccl_silence silence;
 };
 
 void uccl_drivers_init(struct uccl_drivers *l, bool locking);
@@ -30,7 +35,10 @@ void uccl_drivers_fini(struct uccl_drivers *l);
 /* Adding one that is there already is fine. -FI_ENOMEM. */
 int uccl_drivers_add(struct uccl_drivers *l, struct uccl_driver *d);
 void uccl_drivers_remove(struct uccl_drivers *l, struct uccl_driver *d);
-/* One round of every engine; nothing if another thread is at it. */
+/*
+ * One round of every engine that may have something; nothing if another thread is at it. Where none had, the caller
+ * leaves others room to run.
+ */
 void uccl_drivers_poll(struct uccl_drivers *l);
 /*
  * The caller looks for something else and finds nothing. Now and then, or whenever one is due, those that are left

@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "api/endpoint/ep.h"
+#include "api/event/cq.h"
 #include "progress/driver.h"
 
 #define READS 4000
@@ -107,8 +108,8 @@ static void poll__others_read_theirs(void **state)
 		nothing(&t.a);
 		nothing(&t.b);
 		/* Nobody naps: what is not read for so long is left alone. */
-		uccl_idle_reset(&inside(&t.a)->idle);
-		uccl_idle_reset(&inside(&t.b)->idle);
+		uccl_idle_reset(&uccl_cq_of(&t.a.cq->fid)->drivers.idle);
+		uccl_idle_reset(&uccl_cq_of(&t.b.cq->fid)->drivers.idle);
 		ended = uccl_clock();
 		slow += ended - before >= UCCL_LEFT_NS;
 	}

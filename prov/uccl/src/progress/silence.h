@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Many endpoints behind one queue, of which few have anything: to look at a silent one costs system calls each time. So
+ * one descriptor tells of all that have been silent for a while, and only those are driven that it names, that somebody
+ * else had to do with, or whose time has come.
+ *
+ * Its owner is a list of drivers (drivers.h), which numbers them, and calls all of this one at a time.
+ */
+#ifndef UCCL_PROGRESS_SILENCE_H
+#define UCCL_PROGRESS_SILENCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/units.h"
+
+struct uccl_driver;
+
+/* With fewer than this nothing is silent: to ask would cost as much as to look. */
+#define UCCL_SILENCE_MIN 4
+/* Nothing for so long: a socket that is asked for costs more with every packet, so not after a moment. */
+#define UCCL_SILENCE_NS (10 * UCCL_NS_PER_MS)
+
+/* One of them. */
+struct uccl_silent {
+	int fd;			/* its descriptor; -1: it is not silent */
+	uint32_t stirs;		/* of the driver, when it became so */
+};
+
+struct uccl_silence {
+	int epfd;		/* of those that are silent; -1: not made */
+	struct uccl_silent *of;	/* by number */
+	unsigned int cap;	/* places of that */
+	unsigned int n;		/* how many are */
+	unsigned int forks;	/* uccl_forks when epfd was made */
+	uint64_t expiry;	/* when the first of them wants to run by itself */
+};
+
+void uccl_silence_init(struct uccl_silence *s);
+void uccl_silence_fini(struct uccl_silence *s);
+/* There will be so many. -FI_ENOMEM. */
+int uccl_silence_reserve(struct uccl_silence *s, unsigned int n);
+
+/* A round of driver `d`, number `i`, brought nothing at `now`: is it silent from now on? */
+void uccl_silence_begin(struct uccl_silence *s, unsigned int i, struct uccl_driver *d, uint64_t now);
+static inline bool uccl_is_silent(const struct uccl_silence *s, unsigned int i)
+{
+	return s->of[i].fd >= 0;
+}
+
+/* Is it still, as far as is known at `now`? Then it counts as looked at. */
+bool uccl_silence_lasts(struct uccl_silence *s, unsigned int i, struct uccl_driver *d, uint64_t now);
+/* Of the `n` drivers `v`: those that have something, or are due at `now`, are silent no more. */
+void uccl_silence_look(struct uccl_silence *s, struct uccl_driver *const *v, unsigned int n, uint64_t now);
+/* None of them is; numbers may change. */
+void uccl_silence_clear(struct uccl_silence *s);
+
+#endif
