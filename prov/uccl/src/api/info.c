@@ -445,7 +445,7 @@ static int make_info(const struct query *q, const struct uccl_ifaddr *ifa, struc
 	}
 	rc = -FI_ENOMEM;
 	info->domain_attr->name = strdup(ifa->name);
-	info->nic = uccl_nicattr_new(UCCL_SYSFS, ifa, !strcmp(q->params.pci, "all"));
+	info->nic = uccl_nicattr_new(UCCL_SYSFS, ifa, uccl_nicattr_pci(q->params.pci));
 	if (!info->domain_attr->name || !info->nic)
 		goto fail;
 	if (q->domain)

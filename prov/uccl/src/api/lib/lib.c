@@ -7,6 +7,8 @@
 #include "api/lib/lib.h"
 
 #include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
 #include <rdma/fi_ext_uccl.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -267,4 +269,42 @@ void uccl_lib_init(const void *caller)
 		uccl_lib = found;
 	}
 	dlclose(lib); /* it stays: it is the one that called */
+}
+
+/* The library number `skip` whose file name begins so. */
+struct search {
+	const char *begin;
+	int skip;
+	char path[PATH_MAX];
+};
+
+static int search_look(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct search *s = arg;
+	const char *slash = strrchr(info->dlpi_name, '/'), *file = slash ? slash + 1 : info->dlpi_name;
+
+	(void)size;
+	if (strncmp(file, s->begin, strlen(s->begin)) || s->skip--)
+		return 0;
+	snprintf(s->path, sizeof(s->path), "%s", info->dlpi_name);
+	return 1;
+}
+
+bool uccl_lib_loaded(const char *file, const char *symbol)
+{
+	/* Of what was loaded for one part of a program only (RTLD_LOCAL, as Python does) dlsym alone knows nothing. */
+	for (int i = 0;; i++) {
+		struct search s = { .begin = file, .skip = i };
+		void *lib, *at = NULL;
+
+		if (!dl_iterate_phdr(search_look, &s))
+			return false;
+		lib = dlopen(s.path, RTLD_NOLOAD | RTLD_LAZY);
+		if (!lib)
+			continue;
+		find(lib, symbol, &at);
+		dlclose(lib);
+		if (at)
+			return true;
+	}
 }

@@ -40,6 +40,9 @@ extern struct fi_provider uccl_prov;
 /* Look the functions up in the object that holds the code address `caller`. */
 void uccl_lib_init(const void *caller);
 
+/* Has this process loaded a library whose file name begins so and which has this symbol? However it was loaded. */
+bool uccl_lib_loaded(const char *file, const char *symbol);
+
 #define UCCL_API_LOG(level, subsys, ...)                                                                               \
 	do {                                                                                                           \
 		if (uccl_lib.log_enabled(&uccl_prov, level, subsys)) {                                                 \

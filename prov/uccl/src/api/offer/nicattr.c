@@ -151,29 +151,30 @@ static struct fi_ops nic_ops = {
 	.ops_set = uccl_no_ops_set,
 };
 
-/* Is it a PCI device itself? */
-static bool own_pci(const char *sys, const char *name)
+/*
+ * MPICH looks for the address of each NIC in its own list of devices (MPIR_hwtopo_is_dev_close_by_pci), and ends the
+ * program if it is not there. That of PyPI has no PCI devices at all. Without an address it takes the first NIC, which
+ * is the nearest (order.h). The symbol is one that programs use, so it is in every MPICH, and what was made from it.
+ */
+bool uccl_nicattr_pci(const char *choice)
 {
-	char text[UCCL_ADDRESS_TEXT];
-	struct uccl_pci pci;
-
-	return uccl_sysfs_link(sys, name, "device", text, sizeof(text)) && uccl_sysfs_pci(text, &pci);
+	if (strcmp(choice, "auto"))
+		return !strcmp(choice, "all");
+	return !uccl_lib_loaded("libmpi", "MPIR_Dup_fn");
 }
 
-struct fid_nic *uccl_nicattr_new(const char *sys, const struct uccl_ifaddr *ifa, bool any_pci)
+struct fid_nic *uccl_nicattr_new(const char *sys, const struct uccl_ifaddr *ifa, bool pci)
 {
 	struct fid_nic *nic = nic_alloc();
 	char text[UCCL_ADDRESS_TEXT], device[PATH_MAX];
-	struct uccl_pci pci;
+	struct uccl_pci at;
 
 	if (!nic)
 		return NULL;
-	/* MPICH ends a program whose NIC has an address that its own list of PCI devices lacks. */
-	if ((any_pci || own_pci(sys, ifa->name)) && uccl_sysfs_device(sys, ifa->name, device) &&
-	    uccl_sysfs_pci(device, &pci)) {
+	if (pci && uccl_sysfs_device(sys, ifa->name, device) && uccl_sysfs_pci(device, &at)) {
 		nic->bus_attr->bus_type = FI_BUS_PCI;
-		nic->bus_attr->attr.pci = (struct fi_pci_attr){ .domain_id = pci.domain, .bus_id = pci.bus,
-								.device_id = pci.device, .function_id = pci.function };
+		nic->bus_attr->attr.pci = (struct fi_pci_attr){ .domain_id = at.domain, .bus_id = at.bus,
+								.device_id = at.device, .function_id = at.function };
 	}
 	if (uccl_sysfs_link(sys, ifa->name, "device/driver", text, sizeof(text)))
 		nic->device_attr->driver = strdup(text);

@@ -10,10 +10,13 @@
 #include "nic/ifaddr.h"
 
 /*
- * Describe an interface, as sysfs in folder `sys` does (sysfs.h). `any_pci`: with the PCI address of what it is behind
- * or above (virtio, bonds, VLANs), not only one of its own. NULL: out of memory. The caller's; goes with fi_close or
- * with fi_freeinfo of its owner.
+ * Describe an interface, as sysfs in folder `sys` does (sysfs.h). `pci`: with its PCI address, or that of what it is
+ * behind or above (virtio, bonds, VLANs). NULL: out of memory. The caller's; goes with fi_close or with fi_freeinfo of
+ * its owner.
  */
-struct fid_nic *uccl_nicattr_new(const char *sys, const struct uccl_ifaddr *ifa, bool any_pci);
+struct fid_nic *uccl_nicattr_new(const char *sys, const struct uccl_ifaddr *ifa, bool pci);
+
+/* Is this program told of PCI addresses? `choice`: uccl_params.pci. */
+bool uccl_nicattr_pci(const char *choice);
 
 #endif

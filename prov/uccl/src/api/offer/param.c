@@ -59,7 +59,7 @@ static const char *const *order_names(void)
 
 static const char *const *pci_names(void)
 {
-	static const char *const names[] = { "own", "all", NULL };
+	static const char *const names[] = { "auto", "all", "none", NULL };
 
 	return names;
 }
@@ -90,8 +90,8 @@ static const struct param table[] = {
 	CHOICE("FI_UCCL_BACKEND", "udp", backend_names, backend, "what moves the packets"),
 	TEXT("FI_UCCL_NIC", nic,
 	     "network interfaces (RDMA back ends: devices) that may be used, by name, with commas between; empty: any"),
-	CHOICE("FI_UCCL_PCI", "own", pci_names, pci,
-	       "whose PCI address programs are told; own: of PCI devices, all: of virtio, bonds and VLANs, too"),
+	CHOICE("FI_UCCL_PCI", "auto", pci_names, pci,
+	       "PCI addresses of NICs; auto: told to all programs but MPICH's, all: to these, too, none: to nobody"),
 	/* The back end comes first: defaults of others depend on it. */
 	POLICY("FI_UCCL_CC", "swift", "nscc", UCCL_POLICY_CC, uccl_cc_names, cc, "congestion control"),
 	POLICY("FI_UCCL_PATH", "pow2", "reps", UCCL_POLICY_PATH, uccl_path_names, path,

@@ -20,7 +20,7 @@ enum uccl_keyless { UCCL_KEYLESS_NO, UCCL_KEYLESS_YES, UCCL_KEYLESS_AUTO };
 struct uccl_params {
 	char backend[UCCL_PARAM_NAME];
 	char cuda[UCCL_PARAM_NAME];
-	char pci[UCCL_PARAM_NAME];	/* "own", "all": see uccl_nicattr_new */
+	char pci[UCCL_PARAM_NAME];	/* "auto", "all", "none": see uccl_nicattr_pci */
 	char nic[UCCL_PARAM_TEXT];	/* interface names with commas between; empty: any */
 	char cc[UCCL_PARAM_TEXT];
 	char path[UCCL_PARAM_TEXT];

@@ -4,6 +4,7 @@
 #include "api/info.h"
 #include "api/offer/param.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 
 static void init__finds_library(void **state)
@@ -116,13 +117,33 @@ static void ini__version(void **state)
 	assert_string_equal(text, PACKAGE_VERSION);
 }
 
+/* What nobody else in the program sees is found, too, and only as long as it is there. */
+static void loaded__local(void **state)
+{
+	static const char file[] = "libthread_db.so.1"; /* of the C library, and nothing here needs it */
+	void *lib;
+
+	(void)state;
+	assert_true(uccl_lib_loaded("libc.so", "printf"));
+	assert_false(uccl_lib_loaded("libc.so", "td_init"));
+	assert_false(uccl_lib_loaded("libthread_db", "td_init"));
+	lib = dlopen(file, RTLD_LAZY | RTLD_LOCAL);
+	if (!lib)
+		skip();
+	assert_true(uccl_lib_loaded("libthread_db", "td_init"));
+	assert_true(uccl_lib_loaded("lib", "td_init"));
+	assert_false(uccl_lib_loaded("libthread_db", "MPIR_Dup_fn"));
+	dlclose(lib);
+	assert_false(uccl_lib_loaded("libthread_db", "td_init"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(init__finds_library), cmocka_unit_test(standin__dupinfo),
 		cmocka_unit_test(standin__strerror),   cmocka_unit_test(standin__log_enabled),
 		cmocka_unit_test(standin__param_get),  cmocka_unit_test(init__alias),
-		cmocka_unit_test(ini__version),
+		cmocka_unit_test(ini__version),	       cmocka_unit_test(loaded__local),
 	};
 
 	standin = uccl_lib;

@@ -6,14 +6,14 @@
 #include "api/offer/nicattr.h"
 
 /* The text of what is known about it, which is what fi_info -v shows. */
-static const char *shown(const char *name, bool any_pci)
+static const char *shown(const char *name, bool pci)
 {
 	static char text[2048];
 	struct uccl_ifaddr ifa = {.addr.ip = {[10] = 0xff, [11] = 0xff, [12] = 192, [14] = 2, [15] = 7}, .mtu = 1500};
 	struct fid_nic *nic, *dup;
 
 	snprintf(ifa.name, sizeof(ifa.name), "%s", name);
-	nic = uccl_nicattr_new(tree, &ifa, any_pci);
+	nic = uccl_nicattr_new(tree, &ifa, pci);
 	assert_non_null(nic);
 	assert_int_equal(nic->fid.ops->control(&nic->fid, FI_DUP, &dup), 0);
 	assert_int_equal(nic->fid.ops->close(&nic->fid), 0);
@@ -24,7 +24,7 @@ static const char *shown(const char *name, bool any_pci)
 }
 
 #define shows(name, part) assert_non_null(strstr(shown(name, true), part))
-#define shows_own(name, part) assert_non_null(strstr(shown(name, false), part))
+#define hides(name) assert_non_null(strstr(shown(name, false), "pci: unknown\n"))
 
 static void new__pci(void **state)
 {
@@ -34,7 +34,7 @@ static void new__pci(void **state)
 	tree_link("devices/pci0000:00/0000:00:02.0/0000:3b:00.1/driver", "../../../../bus/pci/drivers/ice");
 	tree_file("devices/pci0000:00/0000:00:02.0/0000:3b:00.1/vendor", "0x8086\n");
 	shows("eth0", "pci: 0000:3b:00.1\n");
-	shows_own("eth0", "pci: 0000:3b:00.1\n");
+	hides("eth0");
 	shows("eth0", "driver: ice\n");
 	shows("eth0", "vendor_id: 0x8086\n");
 	shows("eth0", "address: 192.0.2.7\n");
@@ -48,7 +48,7 @@ static void new__virtio(void **state)
 	tree_link("class/net/eth0/device", "../../../devices/pci0000:00/0000:00:03.0/virtio0");
 	tree_link("devices/pci0000:00/0000:00:03.0/virtio0/driver", "../../../../bus/virtio/drivers/virtio_net");
 	shows("eth0", "pci: 0000:00:03.0\n");
-	shows_own("eth0", "pci: unknown\n");
+	hides("eth0");
 	shows("eth0", "driver: virtio_net\n");
 }
 
@@ -60,7 +60,7 @@ static void new__bond(void **state)
 	tree_link("class/net/eth0/device", "../../../devices/pci0000:00/0000:01:00.0");
 	tree_link("class/net/bond0/lower_eth0", "../eth0");
 	shows("bond0", "pci: 0000:01:00.0\n");
-	shows_own("bond0", "pci: unknown\n");
+	hides("bond0");
 	shows("bond0", "driver: (none)\n");
 }
 
@@ -73,6 +73,15 @@ static void new__without_device(void **state)
 	shows("gone", "pci: unknown\n");
 }
 
+/* No MPICH is in this process. */
+static void pci__choices(void **state)
+{
+	(void)state;
+	assert_true(uccl_nicattr_pci("auto"));
+	assert_true(uccl_nicattr_pci("all"));
+	assert_false(uccl_nicattr_pci("none"));
+}
+
 #define each(name) cmocka_unit_test_setup_teardown(name, tree_make, tree_remove)
 
 int main(void)
@@ -82,6 +91,7 @@ int main(void)
 		each(new__virtio),
 		each(new__bond),
 		each(new__without_device),
+		cmocka_unit_test(pci__choices),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
