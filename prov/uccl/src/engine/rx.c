@@ -96,6 +96,8 @@ static const uint8_t *rx_whole(struct uccl_engine *e, struct uccl_rx *rx, uint8_
  */
 static void rx_settle(struct uccl_engine *e, struct uccl_rx *v, int n)
 {
+	int right = 0, wrong = 0;
+
 	for (int i = 0; i < n; i++) {
 		struct uccl_rx *rx = &v[i];
 		const uint8_t *whole;
@@ -104,21 +106,24 @@ static void rx_settle(struct uccl_engine *e, struct uccl_rx *v, int n)
 
 		if (rx->kind != UCCL_RX_PACKET || !rx->split)
 			continue;
-		e->stats.hints++;
 		/* A tail behind a short payload lies where another payload of this batch may be copied: not in place.
 		 */
 		if (uccl_hdr_decode(&h, rx->data, rx->len) == UCCL_DROP_COUNT && h.payload_len == rx->body_len) {
 			c = conn_by_token(e, h.token);
 			if (c && c->peer.open && uccl_msg_place(&c->peer, &h) == rx->body) {
-				e->stats.hint_hits++;
+				right++;
 				continue;
 			}
 		}
+		wrong++;
 		whole = rx_whole(e, rx, e->bounce + (size_t)i * e->nic->caps.mtu);
 		rx->split = false;
 		rx->data = whole ? whole : rx->data;
 		rx->len = whole ? rx->len : 0;
 	}
+	e->stats.hints += (uint64_t)(right + wrong);
+	e->stats.hint_hits += (uint64_t)right;
+	uccl_msg_hinted(&e->mep, right, wrong);
 }
 
 static void rx_one(struct uccl_engine *e, struct uccl_rx *rx, uint64_t now)

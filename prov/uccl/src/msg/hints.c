@@ -6,6 +6,16 @@
 /* Foreseeing the place of a payload pays from this chunk size on. */
 #define HINT_MIN 16384
 
+/*
+ * A right guess saves a copy, a wrong one costs one. So with more wrong than right, of the latest SURPRISE_GAIN
+ * receptions or so, there is no guess for REST receptions; of the next ones a few must be right. (Each reception counts
+ * once: a packet that is lost makes all behind it wrong.)
+ */
+#define SURPRISE_GAIN 8
+#define SURPRISE_MAX 128
+#define SURPRISE_AGAIN 96
+#define REST 256
+
 /* A matched message whose rest is on its way. */
 static bool rx_streams(const struct uccl_msg_rx *rx)
 {
@@ -27,15 +37,37 @@ static bool hint_apart(const struct uccl_rx_hint *hints, int n, const uint8_t *d
 	return true;
 }
 
+void uccl_msg_hinted(struct uccl_mep *m, int right, int wrong)
+{
+	struct uccl_peer *p;
+
+	if (!m->stream || right + wrong == 0)
+		return;
+	p = m->stream->peer;
+	if (wrong <= right) {
+		p->surprise = (uint8_t)(p->surprise - p->surprise / SURPRISE_GAIN);
+		return;
+	}
+	p->surprise = (uint8_t)(p->surprise + (UINT8_MAX - p->surprise) / SURPRISE_GAIN);
+	if (p->surprise < SURPRISE_MAX)
+		return;
+	p->surprise = SURPRISE_AGAIN;
+	p->unforeseen = REST;
+}
+
 int uccl_msg_hints(struct uccl_mep *m, struct uccl_rx_hint *hints, int n)
 {
-	const struct uccl_msg_rx *rx = m->stream;
+	struct uccl_msg_rx *rx = m->stream;
 	uint64_t off, chunk;
 	int i = 0;
 
 	/* The kernel merges small packets; copying them costs less than undoing a wrong guess. */
 	if (!rx || rx->peer->flow.cfg.chunk_bytes < HINT_MIN)
 		return 0;
+	if (rx->peer->unforeseen) {
+		rx->peer->unforeseen--;
+		return 0;
+	}
 	chunk = rx->peer->flow.cfg.chunk_bytes;
 	/* When this message is through, the peer goes on with the one that was granted next. */
 	for (; rx && i < n; rx = TAILQ_NEXT(rx, plink)) {

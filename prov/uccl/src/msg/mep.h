@@ -56,6 +56,8 @@ struct uccl_peer {
 	uint64_t rx_mseq;		/* next message in order */
 	struct uccl_msg_rx *by_mseq;	/* messages of which chunks are missing, or that came too early */
 	struct uccl_msg_rx_list rxs;	/* every message on its way in */
+	uint8_t surprise;		/* hints.c: how often lately its payloads were not what was foreseen, of 256, */
+	uint16_t unforeseen;		/* and how many times more nothing is foreseen of it */
 	uint64_t unexpected_bytes;	/* its share of mep's, */
 	uint32_t held;			/* likewise */
 	bool left;			/* it ended: what is held of it counts in mep's left_*, too */
@@ -220,8 +222,13 @@ void uccl_msg_hold(struct uccl_peer *p);
 /* The peer's message limit rose: begin what waits. */
 void uccl_msg_kick(struct uccl_peer *p, uint64_t now);
 
-/* Where the next payloads probably belong, in order. Returns how many hints were filled. */
+/*
+ * Where the next payloads probably belong, in order. Returns how many hints were filled: none for a while where they
+ * would be from a peer whose payloads are seldom what was foreseen.
+ */
 int uccl_msg_hints(struct uccl_mep *m, struct uccl_rx_hint *hints, int n);
+/* What came to those places: so many were right, so many wrong. Before any of it is processed. */
+void uccl_msg_hinted(struct uccl_mep *m, int right, int wrong);
 /* Where the payload of this chunk belongs, if it is the rest of a matched message; else NULL. */
 uint8_t *uccl_msg_place(struct uccl_peer *p, const struct uccl_hdr *h);
 

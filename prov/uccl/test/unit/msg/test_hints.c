@@ -75,6 +75,59 @@ static void hints__follow_the_stream(void **state)
 	duo_free(d);
 }
 
+/* Looks at what is foreseen, until something is; how many. */
+static int looks(struct duo *d)
+{
+	struct uccl_rx_hint h[16];
+	int n = 0;
+
+	while (!uccl_msg_hints(&d->side[1].m, h, 16))
+		assert_true(++n < 1000);
+	return n;
+}
+
+/* Nothing is foreseen of a peer of whom most of it was wrong; it is tried again after a while. */
+static void hints__wrong(void **state)
+{
+	struct uccl_env env = {.len = 6 * HINT, .id = 9};
+	struct duo *d = duo_open();
+	struct uccl_mep *m = &d->side[1].m;
+	int bad = 0;
+
+	(void)state;
+	d->filter = duo_hold_all;
+	uccl_msg_hinted(m, 0, 1);
+	d->side[1].peer.flow.cfg.chunk_bytes = HINT;
+	duo_recv(d, 1, 0, dst, env.len, 0, 0, DUO_CTX(1));
+	assert_int_equal(duo_envelope(d, 1, &env, src, HINT), UCCL_DROP_COUNT);
+	/* One of eight receptions, whatever its number of packets. */
+	for (int i = 0; i < 1000; i++) {
+		uccl_msg_hinted(m, i % 8 ? 1 : 0, i % 8 ? 0 : 16);
+		assert_int_equal(looks(d), 0);
+	}
+	/* More of them right than wrong; and none came. */
+	for (int i = 0; i < 1000; i++) {
+		uccl_msg_hinted(m, i % 2 ? 8 : 0, i % 2 ? 7 : 0);
+		assert_int_equal(looks(d), 0);
+	}
+	while (!looks(d)) {
+		uccl_msg_hinted(m, 1, 2);
+		assert_true(++bad < 10);
+	}
+	assert_true(bad > 4);
+	/* Still so: sooner. */
+	for (bad = 0; !looks(d); bad++)
+		uccl_msg_hinted(m, 0, 1);
+	assert_in_range(bad, 1, 3);
+	/* It is as it was. */
+	for (int i = 0; i < 100; i++)
+		uccl_msg_hinted(m, 16, 0);
+	for (bad = 0; !looks(d); bad++)
+		uccl_msg_hinted(m, 0, 1);
+	assert_true(bad > 4);
+	duo_free(d);
+}
+
 static enum duo_verdict lose_data(struct duo *d, const struct duo_pkt *p)
 {
 	return p->type == UCCL_PKT_CHUNK && p->rtype == UCCL_REC_DATA && ++d->n == 5 ? DUO_DROP : DUO_PASS;
@@ -110,6 +163,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(hints__follow_the_stream),
+		cmocka_unit_test(hints__wrong),
 		cmocka_unit_test(hints__split_receive),
 	};
 
