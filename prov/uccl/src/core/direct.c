@@ -2,7 +2,7 @@
 /*
  * Receiving side of direct writes. A write has 32 bits of header, so a descriptor in the packet stream tells where the
  * chunks that follow it belong. The NIC writes before software can look; therefore:
- *  - a chunk is written directly at most once (tx.c), what is sent again comes as packets (FRAG) and is copied here;
+ *  - a chunk is written directly at most once, what is sent again comes as packets (FRAG) and is copied here;
  *  - a chunk completed by packets whose write was not seen leaves a doubt: the write may still land. The message's
  * buffer stays ours until the doubt is settled: the write arrives, or the path is fenced, or, only if the operator
  * declared paths FIFO, a later write on the same path arrives. One step backwards on any path ends FIFO for good.

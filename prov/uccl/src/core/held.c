@@ -44,7 +44,7 @@ void uccl_held_change(struct uccl_held_clock *h, uint8_t why, uint64_t away_ns, 
 	h->why = why;
 }
 
-/* The bounds of tx.c, looked at after it has found that one of them is reached. */
+/* The bounds of what leaves (tx.h), looked at after one of them was found to be reached. */
 enum uccl_held uccl_flow_held(const struct uccl_flow *f, uint64_t now)
 {
 	bool again = uccl_sent_waits(&f->sent);

@@ -4,10 +4,12 @@
 #define UCCL_CORE_ITEM_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/queue.h>
 #include <sys/uio.h>
 
+#include "base/units.h"
 #include "core/wire.h"
 
 /* Payload up to this counts as control: neither the congestion window nor credit holds it back. */
@@ -39,5 +41,27 @@ struct uccl_item {
 };
 
 TAILQ_HEAD(uccl_item_list, uccl_item);
+
+/* The buffer that holds byte `*pos` of an item's buffers, and where in it; NULL: they end before. */
+static inline const struct iovec *uccl_item_buffer(const struct uccl_item *item, uint64_t *pos)
+{
+	for (uint8_t i = 0; i < item->iov_count; i++) {
+		if (*pos < item->iov[i].iov_len)
+			return &item->iov[i];
+		*pos -= item->iov[i].iov_len;
+	}
+	return NULL;
+}
+
+/* Contiguous payload of an item from byte `off` on: at most `want` bytes, cut at the end of an iov. */
+static inline uint32_t uccl_item_payload(const struct uccl_item *item, uint64_t off, uint32_t want,
+					 const uint8_t **ptr)
+{
+	uint64_t pos = item->skip + off;
+	const struct iovec *iov = uccl_item_buffer(item, &pos);
+
+	*ptr = iov ? (const uint8_t *)iov->iov_base + pos : NULL;
+	return iov ? (uint32_t)uccl_min(want, iov->iov_len - pos) : 0;
+}
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * What was received, and is owed for it: the window, and when an acknowledgement is due. Chunks come here from packets
- * (rx.c) and from direct writes (direct.c). The acknowledgement itself is put together where packets are made (tx.c).
+ * (rx.c) and from direct writes (direct.c). The acknowledgement itself is put together in tx_packet.c.
  */
 #include "core/internal.h"
 

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Chunks: their entry in the log, the request for their acknowledgement, and the packet in which they leave. */
+#include "core/tx.h"
+
+/* Bytes of a cache line, as common processors have them. */
+#define PREFETCH_STEP 64
+/* Payload that is one long piece comes by itself. */
+#define PREFETCH_MAX 4096
+
+struct uccl_sent *flow_tx_enter(struct uccl_flow *f, struct uccl_item *item, uint8_t type, const uint8_t *rec,
+				const uint8_t *payload, uint32_t len, uint16_t path, uint64_t now)
+{
+	bool was_idle = !uccl_sent_outstanding(&f->sent);
+	struct uccl_sent *e = uccl_sent_add(&f->sent, item, type, rec, payload, len, path, now);
+
+	uccl_path_fly(&f->paths.list[path], len);
+	f->cfg.stats->tx_bytes += len;
+	if (was_idle)
+		f->backoff = 0;
+	/* The packets of a train leave in one instant, so the timer is right already. */
+	if (!f->backoff && (was_idle || f->armed_ns != now))
+		flow_probe_arm(f, now);
+	return e;
+}
+
+/* A window so small that nothing else asks for its acknowledgement is full, and more waits. */
+static bool tx_held(struct uccl_flow *f, uint64_t now)
+{
+	return (!TAILQ_EMPTY(&f->bulk) || !TAILQ_EMPTY(&f->records)) && f->sent.inflight_bytes < 2 * UCCL_TX_AR_BYTES &&
+	       !flow_tx_allowed(f, f->chunk_bytes, now);
+}
+
+uint8_t flow_tx_ar(struct uccl_flow *f, const struct uccl_item *item, bool last, uint32_t len, uint64_t now)
+{
+	f->since_ar += len;
+	if (f->since_ar < uccl_max(UCCL_TX_AR_BYTES, f->sent.inflight_bytes / 4) &&
+	    uccl_sent_packets(&f->sent) + 1 < f->slots && !(last && item->want_ack) && !tx_held(f, now))
+		return 0;
+	f->since_ar = 0;
+	return UCCL_FLAG_AR;
+}
+
+/* The NIC's call will copy the payload at once: let it come to the cache while the rest of the train is made. */
+static void tx_prefetch(const struct uccl_flow *f, const uint8_t *payload, uint32_t len)
+{
+	if (f->cfg.tx_sync && len <= PREFETCH_MAX)
+		for (uint32_t i = 0; i < len; i += PREFETCH_STEP)
+			__builtin_prefetch(payload + i, 0, 2);
+}
+
+/* Trains to this peer are in doubt: must this chunk, which is new, leave by itself? */
+static bool tx_single(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, uint64_t now)
+{
+	const struct uccl_item *item = e->item;
+	uint32_t rest = (UCCL_TRAIN_TRIAL - 1) * f->chunk_bytes;
+	struct uccl_train_chunk c = { .csn = csn, .una = f->sent.una, .path = e->path };
+
+	c.more = item->bulk && item->len - item->off >= rest &&
+		 f->slots >= uccl_sent_packets(&f->sent) + UCCL_TRAIN_TRIAL && flow_tx_allowed(f, rest, now);
+	uccl_sent_single(e, uccl_train_single(&f->train, &c, &f->rng, f->cfg.stats, now));
+	return e->single;
+}
+
+void flow_tx_chunk(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, uint8_t flags,
+		   uint64_t now)
+{
+	struct uccl_hdr h = {
+		.type = e->type,
+		.flags = flags,
+		.rtype = e->rtype,
+		.csn = (uint32_t)csn,
+		.rec = e->rec,
+	};
+
+	tx_prefetch(f, e->payload, e->len);
+	tx->control = false;
+	/* PROTOCOL R160 */
+	tx->single = flags & UCCL_FLAG_RTX || csn + 1 == f->pmtu.trial ||
+		     (f->train.state != UCCL_TRAINS_ON && tx_single(f, e, csn, now));
+	tx->payload = e->payload;
+	tx->payload_len = e->len;
+	/* With tx_sync nobody tells of it, but the engine asks by it what became of a chunk that waits for the NIC. */
+	tx->cookie = e->len ? csn : UCCL_NEVER;
+	if (!f->cfg.tx_sync && e->len)
+		uccl_sent_read(e);
+	flow_tx_packet(f, tx, &h, e->path, false, now);
+	uccl_sent_left(e, h.pseq);
+	uccl_sent_packet(e, UCCL_HDR_LEN + e->len + tx->tail_len, tx->single || !f->cfg.train_bytes);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Credit that we grant, and the demand for what we need. */
+#include "core/tx.h"
+
+/* Items whose bytes a demand counts at most. */
+#define DEMAND_ITEMS 64
+
+/*
+ * Bytes that wait and cost credit, so that the receiver knows what to grant. Of a long queue the beginning will do: the
+ * demand is told again when that has gone.
+ */
+static uint64_t tx_backlog(const struct uccl_flow *f)
+{
+	const struct uccl_item *item;
+	uint64_t sum = 0;
+	int n = 0;
+
+	/* What waits to be sent again: all that is neither in flight nor acknowledged, and not small. */
+	if (f->cfg.credit->pull)
+		sum = uccl_sent_backlog(&f->sent);
+	TAILQ_FOREACH(item, &f->records, link) {
+		if (++n > DEMAND_ITEMS)
+			return sum;
+		sum += item->len;
+	}
+	TAILQ_FOREACH(item, &f->bulk, link) {
+		if (++n > DEMAND_ITEMS)
+			break;
+		sum += item->len - item->off;
+	}
+	return sum;
+}
+
+/* Something waits for credit. */
+static bool tx_starved(struct uccl_flow *f)
+{
+	return (!TAILQ_EMPTY(&f->bulk) || !TAILQ_EMPTY(&f->records) ||
+		(f->cfg.credit->pull && !uccl_rtxq_empty(&f->sent.rtxq[UCCL_RTX_LONG]))) &&
+	       uccl_event_credit_spent(f);
+}
+
+int flow_tx_credit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
+{
+	uint8_t rec[UCCL_REC_LEN] = { 0 };
+	uint64_t backlog;
+
+	if (uccl_credit_take_due(&f->credit)) {
+		uint64_t turn, grant = uccl_event_grant(f, &turn, now);
+
+		if (grant) {
+			uccl_put64(rec, grant);
+			uccl_put64(rec + 8, turn);
+			return flow_tx_control(f, tx, UCCL_PKT_CREDIT, 0, rec, uccl_paths_control(&f->paths), false,
+					       now);
+		}
+	}
+	/* Tell the demand, again every time-out (uccl_flow_expiry), so that a lost credit or demand never stalls. */
+	uccl_credit_starve(&f->credit, tx_starved(f));
+	if (!f->credit.starved && (!f->cfg.credit->pull || uccl_event_credit_free(f)))
+		return 0;
+	backlog = tx_backlog(f);
+	/* With paced credit more is asked for before it runs out, as the answer takes a round trip. PROTOCOL R60 */
+	if ((f->credit.starved && now >= f->credit.tell_ns) ||
+	    (f->cfg.credit->pull && uccl_credit_wants(&f->credit, backlog, uccl_event_credit_left(f)))) {
+		uccl_put64(rec, uccl_credit_tell(&f->credit, backlog, now + uccl_flow_rto(f)));
+		uccl_put64(rec + 8, f->credit.lost);
+		return flow_tx_control(f, tx, UCCL_PKT_DEMAND, 0, rec, uccl_paths_control(&f->paths), false, now);
+	}
+	return 0;
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* What has not been sent yet: records and bulk. */
+#include <string.h>
+
+#include "core/tx.h"
+
+/* A bulk item's turn among others: long enough that a receiver can foresee where the next payload belongs. */
+#define TURN_BYTES (4u << 20)
+/* Chunks of one descriptor of direct writes at most. */
+#define DESC_CHUNKS_MAX 32
+
+/*
+ * The record that leaves next: the oldest, but a small one does not wait for a longer one that is held back, by window,
+ * pacing or credit, or because it is bulk's turn. PROTOCOL R14
+ */
+static struct uccl_item *tx_next_record(struct uccl_flow *f, uint64_t now)
+{
+	struct uccl_item *small = TAILQ_FIRST(&f->small), *item = TAILQ_FIRST(&f->records);
+
+	if (!item || (small && (int32_t)(small->order - item->order) < 0))
+		return small;
+	if (!f->bulk_turn && flow_tx_allowed(f, (uint32_t)item->len, now))
+		return item;
+	f->app_limited = false;
+	return small;
+}
+
+static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
+{
+	const uint8_t *payload = NULL;
+	struct uccl_item *item, *more;
+	struct uccl_sent *e;
+	bool trial;
+
+	if (TAILQ_EMPTY(&f->small) && TAILQ_EMPTY(&f->records))
+		return 0;
+	if (!flow_tx_room(f)) {
+		f->app_limited = false;
+		return 0;
+	}
+	item = tx_next_record(f, now);
+	if (!item)
+		return 0;
+	trial = f->cfg.find_mtu && flow_tx_long(f, (uint32_t)item->len);
+	if (trial && !uccl_pmtu_may(&f->pmtu, UCCL_HDR_LEN + (uint32_t)item->len, now)) {
+		/* In pieces, as soon as those before it have left. */
+		if (!uccl_rtxq_empty(&f->sent.rtxq[UCCL_RTX_LONG]) || f->sent.pieced == UCCL_PIECED_MAX)
+			return 0;
+		trial = false;
+	}
+	if (item->len)
+		uccl_item_payload(item, 0, (uint32_t)item->len, &payload);
+	item->off = item->len;
+	flow_item_unqueue(f, item);
+	more = TAILQ_FIRST(&f->bulk);
+	if (more) {
+		if (!more->off)
+			flow_tx_burst_align(f, item->len + more->len);
+		f->records_ahead += (int32_t)(UCCL_HDR_LEN + item->len);
+	}
+	/* Small ones wait for nothing, but what they take is counted, as it is at the receiver. */
+	if (item->len > UCCL_CONTROL_BYTES) {
+		flow_tx_paced(f, (uint32_t)item->len, now);
+	} else {
+		uccl_credit_spend_free(&f->credit, (uint32_t)item->len);
+	}
+	e = flow_tx_enter(f, item, UCCL_PKT_CHUNK, item->rec, payload, (uint32_t)item->len,
+			  flow_tx_path(f, (uint32_t)item->len, now), now);
+	if (trial) {
+		uccl_pmtu_try(&f->pmtu, f->sent.nxt - 1, UCCL_HDR_LEN + e->len);
+	} else if (flow_tx_long(f, e->len))
+		return flow_tx_parts(f, tx, e, now);
+	flow_tx_chunk(f, tx, e, f->sent.nxt - 1, flow_tx_ar(f, item, true, e->len, now), now);
+	return 1;
+}
+
+static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
+{
+	struct uccl_item *item = TAILQ_FIRST(&f->bulk);
+	const uint8_t *payload;
+	uint8_t rec[UCCL_REC_LEN];
+	struct uccl_sent *e;
+	uint32_t len, want, most, trial;
+
+	if (!item)
+		return 0;
+	if (!flow_tx_room(f)) {
+		f->app_limited = false;
+		return 0;
+	}
+	most = item->direct && f->cfg.write_bytes ? uccl_paths_writes_may(&f->paths, DESC_CHUNKS_MAX, now) : 0;
+	if (most)
+		return flow_tx_desc(f, tx, item, most, now);
+	trial = f->cfg.find_mtu ? uccl_pmtu_next(&f->pmtu, now) : 0;
+	len = trial ? flow_payload(f, trial) : 0;
+	if (item->len - item->off < len || uccl_item_payload(item, item->off, len, &payload) < len)
+		trial = 0;
+	if (!trial)
+		len = uccl_item_payload(item, item->off, (uint32_t)uccl_min(f->chunk_bytes, item->len - item->off),
+					&payload);
+	if (!item->off)
+		flow_tx_burst_align(f, item->len);
+	want = flow_tx_want(f, item, len);
+	if (!want || !flow_tx_allowed(f, want, now)) {
+		f->app_limited = false;
+		return 0;
+	}
+	memcpy(rec, item->rec, UCCL_REC_LEN);
+	uccl_put64(rec + 8, uccl_get64(item->rec + 8) + item->off);
+	item->off += len;
+	flow_tx_paced(f, len, now);
+	e = flow_tx_enter(f, item, UCCL_PKT_CHUNK, rec, payload, len, flow_tx_path(f, len, now), now);
+	if (trial)
+		uccl_pmtu_try(&f->pmtu, f->sent.nxt - 1, trial);
+	if (item->off == item->len) {
+		flow_item_unqueue(f, item);
+	} else {
+		/* Deficit round robin (Shreedhar and Varghese 1995): TURN_BYTES is the quantum. */
+		item->deficit += len;
+		if (item->deficit >= TURN_BYTES) {
+			item->deficit = 0;
+			TAILQ_REMOVE(&f->bulk, item, link);
+			TAILQ_INSERT_TAIL(&f->bulk, item, link);
+		}
+	}
+	flow_tx_bulk_turn(f, len);
+	flow_tx_chunk(f, tx, e, f->sent.nxt - 1, flow_tx_ar(f, item, item->off == item->len, len, now), now);
+	return 1;
+}
+
+int flow_tx_new(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
+{
+	if (TAILQ_EMPTY(&f->bulk)) {
+		f->records_ahead = 0;
+		f->bulk_turn = false;
+	} else if (f->records_ahead >= UCCL_TX_RECORDS_AHEAD) {
+		f->bulk_turn = true;
+	}
+	if (f->bulk_turn && tx_bulk(f, tx, now))
+		return 1;
+	return tx_record(f, tx, now) || tx_bulk(f, tx, now);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * May something new leave, how much must there be room for, and on which path: window, credit and pace, bursts, and
+ * whether it is the turn of records or of bulk.
+ */
+#include "core/tx.h"
+
+/*
+ * Bursts are shorter while little is in flight: of fewer choices than this the places are uneven whoever makes them. On
+ * eight links that carry 1 MB together, bursts of 32 KiB left a quarter of them empty.
+ */
+#define BURST_BYTES_MIN 8192
+#define BURSTS_IN_FLIGHT 128
+
+static uint32_t tx_burst(const struct uccl_flow *f)
+{
+	uint64_t part = f->sent.inflight_bytes / BURSTS_IN_FLIGHT;
+
+	return (uint32_t)uccl_max(uccl_clamp(part, BURST_BYTES_MIN, UCCL_TX_BURST_BYTES), f->train_bytes);
+}
+
+void flow_tx_burst_align(struct uccl_flow *f, uint64_t bytes)
+{
+	uint32_t burst = tx_burst(f);
+	uint64_t count = (bytes + burst - 1) / burst, share = bytes / uccl_max(count, 1);
+
+	if (!f->cfg.train_bytes)
+		return;
+	/* In a stream of messages trains go on across their borders: there will be fewer, and the pipe is full. */
+	if (f->sent.inflight_bytes >= 2ull * burst) {
+		uccl_burst_plan(&f->paths.burst, burst);
+		return;
+	}
+	if (count > 1)
+		burst = (uint32_t)uccl_min(share + f->chunk_bytes, burst);
+	uccl_burst_align(&f->paths.burst, burst, uccl_min(bytes, share));
+}
+
+uint16_t flow_tx_path(struct uccl_flow *f, uint32_t bytes, uint64_t now)
+{
+	struct uccl_burst *b = &f->paths.burst;
+
+	if (uccl_burst_over(b, bytes)) {
+		uint32_t size = uccl_burst_size(b, tx_burst(f));
+
+		uccl_burst_begin(b, uccl_event_select_path(f, (uint32_t)uccl_max(size, bytes), now), size,
+				 f->cfg.train_bytes > 0);
+	}
+	return uccl_burst_take(b, bytes);
+}
+
+bool flow_tx_allowed(struct uccl_flow *f, uint32_t bytes, uint64_t now)
+{
+	return uccl_event_chunk_size(f, bytes, now) != 0;
+}
+
+void flow_tx_paced(struct uccl_flow *f, uint32_t bytes, uint64_t now)
+{
+	f->next_tx_ns = uccl_event_pacing_chunk(f, bytes, now);
+}
+
+uint32_t flow_tx_want(const struct uccl_flow *f, const struct uccl_item *item, uint32_t len)
+{
+	uint64_t train;
+
+	/* So much of it was asked for that an acknowledgement is on its way. */
+	if (!f->cfg.train_bytes || f->sent.inflight_bytes < UCCL_TX_AR_BYTES + f->train_bytes)
+		return len;
+	train = uccl_min(f->paths.burst.left < len ? tx_burst(f) : f->paths.burst.left, item->len - item->off);
+	if ((f->slots - uccl_sent_packets(&f->sent)) * (uint64_t)f->chunk_bytes < train)
+		return 0;
+	return (uint32_t)train;
+}
+
+void flow_tx_bulk_turn(struct uccl_flow *f, uint32_t len)
+{
+	if (f->records_ahead > 0)
+		f->records_ahead -= (int32_t)len;
+	if (f->records_ahead <= UCCL_TX_RECORDS_AHEAD - (int32_t)uccl_max(UCCL_TX_BURST_BYTES, f->train_bytes))
+		f->bulk_turn = false;
+}
