@@ -305,13 +305,15 @@ static void engine__answers_few(void **state)
 		uccl_engine_poll(e, ns_now());
 		answered += recv(out, p, sizeof(p), MSG_DONTWAIT) == UCCL_HDR_LEN;
 	}
-	took = ns_now() - began;
-	for (uint64_t end = ns_now() + 50 * UCCL_NS_PER_MS; ns_now() < end;)
+	/* A busy host may have left some at the doors. */
+	do {
 		uccl_engine_poll(e, ns_now());
-	while (recv(out, p, sizeof(p), MSG_DONTWAIT) == UCCL_HDR_LEN)
-		answered++;
-	mine->ops->count(mine, &kernel);
-	assert_in_range(answered, 250, 300 + 2 * (took / UCCL_NS_PER_MS + 61));
+		while (recv(out, p, sizeof(p), MSG_DONTWAIT) == UCCL_HDR_LEN)
+			answered++;
+		mine->ops->count(mine, &kernel);
+		took = ns_now() - began;
+	} while (answered + kernel.dropped[UCCL_DROP_KERNEL] < MANY && took < 20 * UCCL_NS_PER_S);
+	assert_in_range(answered, 250, 300 + 2 * (took / UCCL_NS_PER_MS + 11));
 	assert_int_equal(answered + kernel.dropped[UCCL_DROP_KERNEL], MANY);
 	for (int i = 0; i < UCCL_DROP_COUNT; i++)
 		assert_true(i == UCCL_DROP_KERNEL || !s->dropped[i]);
