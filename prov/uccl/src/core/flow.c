@@ -77,9 +77,7 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 	memset(f, 0, sizeof(*f));
 	f->cfg = *cfg;
 	f->user = user;
-	TAILQ_INIT(&f->small);
-	TAILQ_INIT(&f->records);
-	TAILQ_INIT(&f->bulk);
+	uccl_sendq_init(&f->sendq);
 	uccl_rng_seed(&f->rng, cfg->seed);
 	/* Neighbouring flows begin at different labels, so that few flows already use many routes. */
 	paths.first_label = (uint16_t)uccl_rng_below(&f->rng, cfg->labels);
@@ -140,22 +138,11 @@ void uccl_flow_fini(struct uccl_flow *f)
 	memset(f, 0, sizeof(*f));
 }
 
-static struct uccl_item_list *item_queue(struct uccl_flow *f, const struct uccl_item *item)
-{
-	if (item->bulk)
-		return &f->bulk;
-	return item->len > UCCL_CONTROL_BYTES ? &f->records : &f->small;
-}
-
 void uccl_flow_submit(struct uccl_flow *f, struct uccl_item *item)
 {
 	assert(!item->queued && !item->pending);
 	assert(item->bulk ? item->len > 0 : item->len <= f->cfg.chunk_bytes);
-	item->queued = true;
-	item->off = 0;
-	item->deficit = 0;
-	item->order = f->order++;
-	TAILQ_INSERT_TAIL(item_queue(f, item), item, link);
+	uccl_sendq_add(&f->sendq, item);
 }
 
 /* What follows from the length of packets. */
@@ -213,17 +200,11 @@ void uccl_flow_mtu_told(struct uccl_flow *f, uint32_t bytes, uint64_t now)
 		mtu_changed(f, true);
 }
 
-void flow_item_unqueue(struct uccl_flow *f, struct uccl_item *item)
-{
-	TAILQ_REMOVE(item_queue(f, item), item, link);
-	item->queued = false;
-}
-
 bool uccl_flow_withdraw(struct uccl_flow *f, struct uccl_item *item)
 {
 	if (!item->queued || item->off || item->pending || f->announced.item == item)
 		return false;
-	flow_item_unqueue(f, item);
+	uccl_sendq_remove(&f->sendq, item);
 	return true;
 }
 
@@ -235,8 +216,7 @@ void flow_item_done(struct uccl_flow *f, struct uccl_item *item, uint64_t now)
 
 bool uccl_flow_idle(const struct uccl_flow *f)
 {
-	return TAILQ_EMPTY(&f->small) && TAILQ_EMPTY(&f->records) && TAILQ_EMPTY(&f->bulk) &&
-	       f->sent.una == f->sent.nxt;
+	return uccl_sendq_empty(&f->sendq) && f->sent.una == f->sent.nxt;
 }
 
 bool uccl_flow_acked(const struct uccl_flow *f, uint64_t cookie)

@@ -32,6 +32,7 @@
 #include "core/pmtu.h"
 #include "core/policy.h"
 #include "core/rack.h"
+#include "core/sendq.h"
 #include "core/sent.h"
 #include "core/slots.h"
 #include "core/stats.h"
@@ -114,10 +115,7 @@ struct uccl_flow {
 	bool is_ready;
 
 	/* sending */
-	struct uccl_item_list small, records, bulk; /* records of control size, longer ones, byte ranges */
-	uint32_t order;			/* of the next record */
-	int32_t records_ahead;		/* bytes that records have sent more than bulk, while bulk waited */
-	bool bulk_turn;			/* until bulk has caught up by a burst */
+	struct uccl_sendq sendq;
 	struct uccl_sent_log sent;
 	uint32_t slots;			/* the peer's latest grant */
 	uint8_t slots_turn, slots_met;	/* its turn, and the latest that no more is in flight than was granted by it */
@@ -172,10 +170,7 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 /* Items still queued are forgotten: their owner gets no upcall. */
 void uccl_flow_fini(struct uccl_flow *f);
 
-/*
- * Queue an item. Records leave in their order, but a small one passes a longer one that is held back; records leave
- * before bulk, until bulk is a turn behind; bulk items share by deficit round robin.
- */
+/* Queue an item. In which order they leave: core/sendq.h. */
 void uccl_flow_submit(struct uccl_flow *f, struct uccl_item *item);
 /* Take back an item that has never been sent from (off == 0, pending == 0). False: too late. */
 bool uccl_flow_withdraw(struct uccl_flow *f, struct uccl_item *item);

@@ -48,7 +48,7 @@ void uccl_held_change(struct uccl_held_clock *h, uint8_t why, uint64_t away_ns, 
 enum uccl_held uccl_flow_held(const struct uccl_flow *f, uint64_t now)
 {
 	bool again = uccl_sent_waits(&f->sent);
-	bool waits = again || f->announced.item || !TAILQ_EMPTY(&f->records) || !TAILQ_EMPTY(&f->bulk);
+	bool waits = again || f->announced.item || uccl_sendq_waits(&f->sendq);
 
 	/* One unanswered question may be a lost packet. */
 	if (uccl_sent_outstanding(&f->sent) && f->backoff > 1)

@@ -46,7 +46,6 @@ static inline void flow_drop(struct uccl_flow *f, enum uccl_drop reason, uint16_
 }
 
 /* flow.c */
-void flow_item_unqueue(struct uccl_flow *f, struct uccl_item *item);
 void flow_item_done(struct uccl_flow *f, struct uccl_item *item, uint64_t now);
 void flow_probe_arm(struct uccl_flow *f, uint64_t now);
 /* A chunk was lost, or acknowledged: what it says of the length of packets. Lost: true if it was a trial of that. */

@@ -20,11 +20,11 @@
  * the flow's until `acked` was called for it or the flow ended.
  */
 struct uccl_item {
-	TAILQ_ENTRY(uccl_item) link;
+	TAILQ_ENTRY(uccl_item) link; /* the queue's */
 	uint8_t rtype;		/* msg's record type */
 	bool bulk;		/* rec[8..16) is advanced by what was sent */
 	bool want_ack;		/* someone waits for the acknowledgement: ask for it with the last chunk */
-	bool queued;		/* in the send queue */
+	bool queued;		/* the queue's (sendq.h): it is in it */
 	bool direct;		/* bulk: write straight to rkey/raddr + offset */
 	bool part;		/* msg's own: of a payload that comes in parts (struct uccl_pump) */
 	uint8_t iov_count;
@@ -32,10 +32,10 @@ struct uccl_item {
 	const struct iovec *iov; /* payload; stays valid until acked */
 	uint64_t skip;		/* bulk: first byte of the iov that belongs to this item */
 	uint64_t len;		/* payload bytes in all, from `skip` on */
-	uint64_t off;		/* bytes cut into chunks so far */
-	uint32_t pending;	/* the log's: chunks sent, and NIC reads of the payload, not accounted for yet */
-	uint32_t deficit;	/* round robin among bulk items: bytes left in this turn */
-	uint32_t order;		/* among records: when it was submitted */
+	uint64_t off;		/* the queue's: bytes cut into chunks so far */
+	uint32_t pending;	/* the log's (sent.h): chunks sent, and NIC reads of the payload, not over yet */
+	uint32_t deficit;	/* the queue's: bytes sent in this turn, */
+	uint32_t order;		/* and when it was submitted, among others */
 	void *mr;		/* direct: local registration */
 	uint64_t rkey, raddr;	/* direct: the peer's grant */
 };

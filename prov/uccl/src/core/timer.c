@@ -67,7 +67,7 @@ uint64_t uccl_flow_expiry(const struct uccl_flow *f)
 
 	at = uccl_min(at, uccl_min(f->paths.at, f->close.at));
 	/* Pacing matters only when something waits and nothing else will wake the flow. */
-	if (f->next_tx_ns > 0 && (!TAILQ_EMPTY(&f->bulk) || !TAILQ_EMPTY(&f->records)))
+	if (f->next_tx_ns > 0 && uccl_sendq_waits(&f->sendq))
 		at = uccl_min(at, f->next_tx_ns);
 	if (f->credit.starved)
 		at = uccl_min(at, f->credit.tell_ns);

@@ -21,11 +21,6 @@
  * sends whole trains (uccl_flow_cfg.train_bytes): there a system call costs as much as the copy of 16 KiB.
  */
 #define UCCL_TX_BURST_BYTES 32768
-/*
- * Records may be so many bytes ahead of bulk that waits; then they take turns. With less, the last bytes of each eager
- * message would go between the first of the next ones, and the receiver would not foresee where they belong.
- */
-#define UCCL_TX_RECORDS_AHEAD (256 * 1024)
 /* An acknowledgement is asked for at least every so many bytes of a long transfer. */
 #define UCCL_TX_AR_BYTES 131072
 
@@ -43,8 +38,6 @@ uint32_t flow_tx_want(const struct uccl_flow *f, const struct uccl_item *item, u
 uint16_t flow_tx_path(struct uccl_flow *f, uint32_t bytes, uint64_t now);
 /* So many bytes come together: they begin a burst unless the one under way holds them, and share bursts evenly. */
 void flow_tx_burst_align(struct uccl_flow *f, uint64_t bytes);
-/* Bulk has caught up by so many bytes with the records that left before it. A burst of them is a turn. */
-void flow_tx_bulk_turn(struct uccl_flow *f, uint32_t len);
 
 /* tx_packet.c */
 /* Everything a packet has in common, into `tx` and `h`. Payload must have been set. PROTOCOL R4 */
@@ -81,10 +74,7 @@ int flow_tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now);
 int flow_tx_credit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now);
 
 /* tx_new.c */
-/*
- * Something that has not been sent yet. Records first: they are what others wait for. But a stream of them must not
- * starve a long transfer: once it is far behind, it takes turns with them by bytes. PROTOCOL R130
- */
+/* Something that has not been sent yet. */
 int flow_tx_new(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now);
 
 /* Is there a place for one more chunk, at the peer and in the log? PROTOCOL R13 */
@@ -93,6 +83,12 @@ static inline bool flow_tx_room(struct uccl_flow *f)
 	if (f->sent.inflight_chunks && (uccl_sent_packets(&f->sent) >= f->slots || f->pieces_wait))
 		return false;
 	return uccl_sent_room(&f->sent);
+}
+
+/* So many bytes of this range leave. */
+static inline void flow_tx_bulk_left(struct uccl_flow *f, struct uccl_item *item, uint32_t len)
+{
+	uccl_sendq_bulk(&f->sendq, item, len, (uint32_t)uccl_max(UCCL_TX_BURST_BYTES, f->train_bytes));
 }
 
 /* A chunk of so many bytes must leave in pieces. */

@@ -26,7 +26,7 @@ struct uccl_sent *flow_tx_enter(struct uccl_flow *f, struct uccl_item *item, uin
 /* A window so small that nothing else asks for its acknowledgement is full, and more waits. */
 static bool tx_held(struct uccl_flow *f, uint64_t now)
 {
-	return (!TAILQ_EMPTY(&f->bulk) || !TAILQ_EMPTY(&f->records)) && f->sent.inflight_bytes < 2 * UCCL_TX_AR_BYTES &&
+	return uccl_sendq_waits(&f->sendq) && f->sent.inflight_bytes < 2 * UCCL_TX_AR_BYTES &&
 	       !flow_tx_allowed(f, f->chunk_bytes, now);
 }
 

@@ -11,30 +11,18 @@
  */
 static uint64_t tx_backlog(const struct uccl_flow *f)
 {
-	const struct uccl_item *item;
-	uint64_t sum = 0;
-	int n = 0;
+	uint64_t sum = uccl_sendq_bytes(&f->sendq, DEMAND_ITEMS);
 
 	/* What waits to be sent again: all that is neither in flight nor acknowledged, and not small. */
 	if (f->cfg.credit->pull)
-		sum = uccl_sent_backlog(&f->sent);
-	TAILQ_FOREACH(item, &f->records, link) {
-		if (++n > DEMAND_ITEMS)
-			return sum;
-		sum += item->len;
-	}
-	TAILQ_FOREACH(item, &f->bulk, link) {
-		if (++n > DEMAND_ITEMS)
-			break;
-		sum += item->len - item->off;
-	}
+		sum += uccl_sent_backlog(&f->sent);
 	return sum;
 }
 
 /* Something waits for credit. */
 static bool tx_starved(struct uccl_flow *f)
 {
-	return (!TAILQ_EMPTY(&f->bulk) || !TAILQ_EMPTY(&f->records) ||
+	return (uccl_sendq_waits(&f->sendq) ||
 		(f->cfg.credit->pull && !uccl_rtxq_empty(&f->sent.rtxq[UCCL_RTX_LONG]))) &&
 	       uccl_event_credit_spent(f);
 }

@@ -4,8 +4,6 @@
 
 #include "core/tx.h"
 
-/* A bulk item's turn among others: long enough that a receiver can foresee where the next payload belongs. */
-#define TURN_BYTES (4u << 20)
 /* Chunks of one descriptor of direct writes at most. */
 #define DESC_CHUNKS_MAX 32
 
@@ -15,14 +13,13 @@
  */
 static struct uccl_item *tx_next_record(struct uccl_flow *f, uint64_t now)
 {
-	struct uccl_item *small = TAILQ_FIRST(&f->small), *item = TAILQ_FIRST(&f->records);
+	struct uccl_item *item = uccl_sendq_long_first(&f->sendq);
 
-	if (!item || (small && (int32_t)(small->order - item->order) < 0))
-		return small;
-	if (!f->bulk_turn && flow_tx_allowed(f, (uint32_t)item->len, now))
+	if (item && !f->sendq.bulk_turn && flow_tx_allowed(f, (uint32_t)item->len, now))
 		return item;
-	f->app_limited = false;
-	return small;
+	if (item)
+		f->app_limited = false;
+	return TAILQ_FIRST(&f->sendq.small);
 }
 
 static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
@@ -32,7 +29,7 @@ static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	struct uccl_sent *e;
 	bool trial;
 
-	if (TAILQ_EMPTY(&f->small) && TAILQ_EMPTY(&f->records))
+	if (!uccl_sendq_has_records(&f->sendq))
 		return 0;
 	if (!flow_tx_room(f)) {
 		f->app_limited = false;
@@ -50,14 +47,10 @@ static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	}
 	if (item->len)
 		uccl_item_payload(item, 0, (uint32_t)item->len, &payload);
-	item->off = item->len;
-	flow_item_unqueue(f, item);
-	more = TAILQ_FIRST(&f->bulk);
-	if (more) {
-		if (!more->off)
-			flow_tx_burst_align(f, item->len + more->len);
-		f->records_ahead += (int32_t)(UCCL_HDR_LEN + item->len);
-	}
+	uccl_sendq_record(&f->sendq, item, UCCL_HDR_LEN + (uint32_t)item->len);
+	more = TAILQ_FIRST(&f->sendq.bulk);
+	if (more && !more->off)
+		flow_tx_burst_align(f, item->len + more->len);
 	/* Small ones wait for nothing, but what they take is counted, as it is at the receiver. */
 	if (item->len > UCCL_CONTROL_BYTES) {
 		flow_tx_paced(f, (uint32_t)item->len, now);
@@ -66,9 +59,9 @@ static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	}
 	e = flow_tx_enter(f, item, UCCL_PKT_CHUNK, item->rec, payload, (uint32_t)item->len,
 			  flow_tx_path(f, (uint32_t)item->len, now), now);
-	if (trial) {
+	if (trial)
 		uccl_pmtu_try(&f->pmtu, f->sent.nxt - 1, UCCL_HDR_LEN + e->len);
-	} else if (flow_tx_long(f, e->len))
+	else if (flow_tx_long(f, e->len))
 		return flow_tx_parts(f, tx, e, now);
 	flow_tx_chunk(f, tx, e, f->sent.nxt - 1, flow_tx_ar(f, item, true, e->len, now), now);
 	return 1;
@@ -76,7 +69,7 @@ static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 
 static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 {
-	struct uccl_item *item = TAILQ_FIRST(&f->bulk);
+	struct uccl_item *item = TAILQ_FIRST(&f->sendq.bulk);
 	const uint8_t *payload;
 	uint8_t rec[UCCL_REC_LEN];
 	struct uccl_sent *e;
@@ -107,36 +100,19 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	}
 	memcpy(rec, item->rec, UCCL_REC_LEN);
 	uccl_put64(rec + 8, uccl_get64(item->rec + 8) + item->off);
-	item->off += len;
+	flow_tx_bulk_left(f, item, len);
+	uccl_sendq_share(&f->sendq, item, len);
 	flow_tx_paced(f, len, now);
 	e = flow_tx_enter(f, item, UCCL_PKT_CHUNK, rec, payload, len, flow_tx_path(f, len, now), now);
 	if (trial)
 		uccl_pmtu_try(&f->pmtu, f->sent.nxt - 1, trial);
-	if (item->off == item->len) {
-		flow_item_unqueue(f, item);
-	} else {
-		/* Deficit round robin (Shreedhar and Varghese 1995): TURN_BYTES is the quantum. */
-		item->deficit += len;
-		if (item->deficit >= TURN_BYTES) {
-			item->deficit = 0;
-			TAILQ_REMOVE(&f->bulk, item, link);
-			TAILQ_INSERT_TAIL(&f->bulk, item, link);
-		}
-	}
-	flow_tx_bulk_turn(f, len);
 	flow_tx_chunk(f, tx, e, f->sent.nxt - 1, flow_tx_ar(f, item, item->off == item->len, len, now), now);
 	return 1;
 }
 
 int flow_tx_new(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 {
-	if (TAILQ_EMPTY(&f->bulk)) {
-		f->records_ahead = 0;
-		f->bulk_turn = false;
-	} else if (f->records_ahead >= UCCL_TX_RECORDS_AHEAD) {
-		f->bulk_turn = true;
-	}
-	if (f->bulk_turn && tx_bulk(f, tx, now))
+	if (uccl_sendq_turn(&f->sendq) && tx_bulk(f, tx, now))
 		return 1;
 	return tx_record(f, tx, now) || tx_bulk(f, tx, now);
 }

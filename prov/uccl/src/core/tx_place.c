@@ -71,11 +71,3 @@ uint32_t flow_tx_want(const struct uccl_flow *f, const struct uccl_item *item, u
 		return 0;
 	return (uint32_t)train;
 }
-
-void flow_tx_bulk_turn(struct uccl_flow *f, uint32_t len)
-{
-	if (f->records_ahead > 0)
-		f->records_ahead -= (int32_t)len;
-	if (f->records_ahead <= UCCL_TX_RECORDS_AHEAD - (int32_t)uccl_max(UCCL_TX_BURST_BYTES, f->train_bytes))
-		f->bulk_turn = false;
-}

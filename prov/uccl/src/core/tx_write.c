@@ -59,10 +59,8 @@ int flow_tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	able = uccl_paths_for_write(&f->paths, path, now);
 	e = flow_tx_enter(f, item, UCCL_PKT_FRAG, rec, payload, len, able < UCCL_PATHS_MAX ? able : path, now);
 	uccl_sent_write(e, (uint8_t)(f->sent.nxt - 1 - f->announced.csn));
-	item->off += len;
-	if (uccl_announced_left(&f->announced) && item->off == item->len)
-		flow_item_unqueue(f, item);
-	flow_tx_bulk_turn(f, len);
+	uccl_announced_left(&f->announced);
+	flow_tx_bulk_left(f, item, len);
 	if (able == UCCL_PATHS_MAX)
 		return flow_tx_parts(f, tx, e, now);
 	uccl_path_wrote(&f->paths.list[able], len, f->sent.nxt - 1);

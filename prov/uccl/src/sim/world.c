@@ -295,7 +295,7 @@ void uccl_sim_world_close(struct uccl_sim_world *w)
 /* Is there something that only time or the peer can move? What the NIC alone still holds comes back as UCCL_RX_SENT. */
 static bool flow_waits(const struct uccl_flow *f)
 {
-	if (!TAILQ_EMPTY(&f->records) || !TAILQ_EMPTY(&f->bulk))
+	if (uccl_sendq_waits(&f->sendq))
 		return true;
 	return uccl_sent_unacked(&f->sent) > 0;
 }

@@ -895,7 +895,7 @@ static void tx_new__bulk_turn_held_back(void **state)
 	assert_int_equal(pair_pump_one(&p, 0), 1);
 	/* Nobody is forgotten. */
 	assert_true(pair_finish(&p, 100 * MS));
-	assert_false(p.side[0].f.bulk_turn);
+	assert_false(p.side[0].f.sendq.bulk_turn);
 	pair_fini(&p);
 }
 
@@ -917,7 +917,7 @@ static void tx_new__bulk_turn_waits_for_its_train(void **state)
 	assert_in_range(n, 241, 249);
 	for (int i = 241; i < n; i++)
 		assert_int_equal(p.wire[i]->h.rtype, PAIR_BULK);
-	assert_true(p.side[0].f.bulk_turn);
+	assert_true(p.side[0].f.sendq.bulk_turn);
 	assert_true(pair_finish(&p, 100 * MS));
 	pair_fini(&p);
 }
