@@ -88,26 +88,48 @@ static void engine_push(struct uccl_engine *e, uint64_t now)
 		engine_tx(e, now);
 }
 
-int uccl_engine_send(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
+/* An operation comes in, for whom it really is; call_end follows it. Returns its time. */
+static uint64_t call_begin(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
 {
-	int rc;
-
-	now = engine_time(e, now);
 	op->peer = uccl_peer_first(op->peer);
-	rc = uccl_msg_send(&e->mep, op, now);
+	return engine_time(e, now);
+}
+
+static int call_end(struct uccl_engine *e, int rc, uint64_t now)
+{
 	engine_push(e, now);
 	return rc;
 }
 
+int uccl_engine_send(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
+{
+	now = call_begin(e, op, now);
+	return call_end(e, uccl_msg_send(&e->mep, op, now), now);
+}
+
 int uccl_engine_recv(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
 {
-	int rc;
+	now = call_begin(e, op, now);
+	return call_end(e, uccl_msg_recv(&e->mep, op, now), now);
+}
 
+int uccl_engine_rma(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
+{
+	now = call_begin(e, op, now);
+	return call_end(e, uccl_msg_rma(&e->mep, op, now), now);
+}
+
+int uccl_engine_peek(struct uccl_engine *e, struct uccl_op *op, bool claim, bool discard, uint64_t now)
+{
+	now = call_begin(e, op, now);
+	return call_end(e, uccl_msg_peek(&e->mep, op, claim, discard, now), now);
+}
+
+int uccl_engine_recv_claimed(struct uccl_engine *e, struct uccl_op *op, bool discard, uint64_t now)
+{
+	/* Of whom it is was found out when it was claimed. */
 	now = engine_time(e, now);
-	op->peer = uccl_peer_first(op->peer);
-	rc = uccl_msg_recv(&e->mep, op, now);
-	engine_push(e, now);
-	return rc;
+	return call_end(e, uccl_msg_recv_claimed(&e->mep, op, discard, now), now);
 }
 
 void uccl_engine_pair(struct uccl_engine *e, struct uccl_peer *p)
@@ -130,17 +152,6 @@ bool uccl_engine_unexpected(const struct uccl_engine *e, bool tagged)
 	return !TAILQ_EMPTY(&e->mep.match.unexpected[tagged]);
 }
 
-int uccl_engine_rma(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
-{
-	int rc;
-
-	now = engine_time(e, now);
-	op->peer = uccl_peer_first(op->peer);
-	rc = uccl_msg_rma(&e->mep, op, now);
-	engine_push(e, now);
-	return rc;
-}
-
 void uccl_engine_revoke(struct uccl_engine *e, const void *region, uint64_t now)
 {
 	struct conn *c;
@@ -155,25 +166,4 @@ int uccl_engine_cancel(struct uccl_engine *e, const void *context, uint64_t now)
 {
 	(void)now;
 	return uccl_msg_cancel(&e->mep, context);
-}
-
-int uccl_engine_peek(struct uccl_engine *e, struct uccl_op *op, bool claim, bool discard, uint64_t now)
-{
-	int rc;
-
-	now = engine_time(e, now);
-	op->peer = uccl_peer_first(op->peer);
-	rc = uccl_msg_peek(&e->mep, op, claim, discard, now);
-	engine_push(e, now);
-	return rc;
-}
-
-int uccl_engine_recv_claimed(struct uccl_engine *e, struct uccl_op *op, bool discard, uint64_t now)
-{
-	int rc;
-
-	now = engine_time(e, now);
-	rc = uccl_msg_recv_claimed(&e->mep, op, discard, now);
-	engine_push(e, now);
-	return rc;
 }
