@@ -348,6 +348,33 @@ uint16_t uccl_paths_control_next(struct uccl_paths *s)
 	return s->control[s->control_next];
 }
 
+static void ask_on(struct uccl_paths *s, uint16_t path, uint32_t unanswered)
+{
+	/* A route that swallows everything may be all that the present labels have. */
+	if (unanswered >= (s->n + 1u) / 2 + 2u)
+		uccl_paths_reroll(s, path);
+	uccl_paths_probe(s, path);
+}
+
+void uccl_paths_ask(struct uccl_paths *s, uint16_t path, uint32_t unanswered)
+{
+	if (!unanswered) {
+		uccl_paths_probe(s, path);
+		/* If the path is dead, another one's answer tells of it: if possible that which answered last. */
+		if (s->alive != path && uccl_path_usable(&s->list[s->alive]))
+			uccl_paths_probe(s, s->alive);
+		else
+			uccl_paths_probe(s, uccl_paths_next(s));
+		return;
+	}
+	uccl_paths_forget(s);
+	/* First where the last answer came from. */
+	path = unanswered == 1 && s->alive != path ? s->alive : (uint16_t)((path + unanswered) % s->n);
+	ask_on(s, path, unanswered);
+	if (s->n > 1)
+		ask_on(s, (uint16_t)((path + s->n / 2) % s->n), unanswered);
+}
+
 static bool write_may(const struct uccl_path *p, uint64_t now)
 {
 	return p->write == UCCL_WRITE_ON || (p->write == UCCL_WRITE_TRIAL && now >= p->write_until);

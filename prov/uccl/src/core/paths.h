@@ -76,6 +76,12 @@ void uccl_paths_probe(struct uccl_paths *s, uint16_t path);
 uint16_t uccl_paths_take_probe(struct uccl_paths *s);
 /* A PROBE on the next path. */
 void uccl_paths_keepalive(struct uccl_paths *s);
+/*
+ * The peer does not report what left on this path, nor did it answer the last `unanswered` questions: ask it by PROBEs
+ * on two paths. At first on the same path, where a PROBE is also a later packet, and on the one that answered last;
+ * then on path after path, at last with new labels. PROTOCOL R54 R55
+ */
+void uccl_paths_ask(struct uccl_paths *s, uint16_t path, uint32_t unanswered);
 
 /* Something sent on this path was lost although others moved; `silent`: through a whole time-out. PROTOCOL R17 */
 void uccl_paths_loss(struct uccl_paths *s, uint16_t path, bool silent, uint64_t rto_ns, uint64_t now);

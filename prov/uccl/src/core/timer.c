@@ -6,26 +6,15 @@
  */
 #include "core/internal.h"
 
-static void timeout_ask(struct uccl_flow *f, uint16_t path)
-{
-	/* A route that swallows everything may be all that the present labels have. */
-	if (f->backoff >= (f->cfg.paths_tx + 1u) / 2 + 2u)
-		uccl_paths_reroll(&f->paths, path);
-	uccl_paths_probe(&f->paths, path);
-}
-
 /*
- * Nothing was acknowledged for the probe time-out. First a tail probe: a PROBE on the path of the oldest chunk,
- * where it is also a later packet, and one where the last answer came from. Then time-outs: a PROBE on each of two
- * paths, path after path. No payload is sent again to ask: what the peer, which may merely compute or be stopped, has
- * not read yet would be there twice. Nor do the policies hear of a time-out before a loss is proven: silence is no
- * congestion.
+ * Nothing was acknowledged for the probe time-out: first a tail probe, then time-outs. No payload is sent again to ask:
+ * what the peer, which may merely compute or be stopped, has not read yet would be there twice. Nor do the policies hear
+ * of a time-out before a loss is proven: silence is no congestion.
  * PROTOCOL R54 R55
  */
 static void probe_expire(struct uccl_flow *f, uint64_t now)
 {
-	struct uccl_sent *e = uccl_sent_at(&f->sent, f->sent.una);
-	uint16_t path = e->path, n = f->cfg.paths_tx;
+	uint16_t path = uccl_sent_at(&f->sent, f->sent.una)->path;
 
 	if (!uccl_sent_outstanding(&f->sent)) {
 		f->probe_at = UCCL_NEVER;
@@ -33,22 +22,8 @@ static void probe_expire(struct uccl_flow *f, uint64_t now)
 	}
 	f->cfg.stats->probes++;
 	flow_trace(f, UCCL_TRACE_TIMEOUT, (uint8_t)uccl_min(f->backoff, UINT8_MAX), path, f->sent.una, 0, 0, now);
-	if (f->backoff) {
-		f->cfg.stats->rtos++;
-		uccl_paths_forget(&f->paths);
-		/* First where the last answer came from. */
-		path = f->backoff == 1 && f->paths.alive != path ? f->paths.alive : (uint16_t)((path + f->backoff) % n);
-		timeout_ask(f, path);
-		if (n > 1)
-			timeout_ask(f, (uint16_t)((path + n / 2) % n));
-	} else {
-		uccl_paths_probe(&f->paths, path);
-		/* If the path is dead, another one's answer tells of it: if possible that which answered last. */
-		if (f->paths.alive != path && uccl_path_usable(&f->paths.list[f->paths.alive]))
-			uccl_paths_probe(&f->paths, f->paths.alive);
-		else
-			uccl_paths_probe(&f->paths, uccl_paths_next(&f->paths));
-	}
+	f->cfg.stats->rtos += f->backoff > 0;
+	uccl_paths_ask(&f->paths, path, f->backoff);
 	/* As coarse as the time that its answer will echo, or that would seem older than the probe. */
 	f->probe_ns = now >> UCCL_TS_SHIFT << UCCL_TS_SHIFT;
 	if (f->backoff == 1) {

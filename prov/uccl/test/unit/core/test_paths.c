@@ -33,11 +33,11 @@ static void renew(struct uccl_paths *p, uint16_t path, uint64_t now)
 	renews++;
 }
 
-static void begin(bool writes, bool later)
+static void begin_n(uint16_t n, bool writes, bool later)
 {
 	static const struct uccl_paths_ops ops = {.changed = changed, .renew = renew};
 	struct uccl_paths_cfg cfg = {
-		.n = N,
+		.n = n,
 		.labels = LABELS,
 		.first_label = LABELS - 2,
 		.writes = writes,
@@ -49,6 +49,11 @@ static void begin(bool writes, bool later)
 	stats = (struct uccl_stats){0};
 	changes = renews = 0;
 	assert_true(uccl_paths_init(&s, &cfg));
+}
+
+static void begin(bool writes, bool later)
+{
+	begin_n(N, writes, later);
 }
 
 static void end(void)
@@ -187,6 +192,64 @@ static void overdue__unreported(void **state)
 	end();
 }
 
+/* The PROBEs that a question makes are on these two paths, no others. */
+static void asked(uint16_t path, uint32_t unanswered, uint16_t one, uint16_t other)
+{
+	uccl_paths_ask(&s, path, unanswered);
+	assert_int_equal(s.probes_due, 1 + (one != other));
+	assert_true(s.list[one].probe_due && s.list[other].probe_due);
+	while (uccl_paths_take_probe(&s) != UCCL_PATHS_MAX)
+		;
+}
+
+/* First on the path in question, and where the last answer came from if that is another one in service. R54 */
+static void ask__its_path_and_another(void **state)
+{
+	(void)state;
+	begin(false, false);
+	answer(5, MS);
+	asked(3, 0, 3, 5);
+	assert_int_equal(s.ncontrol, 1);
+	/* It is the path in question, or out of service: then the next one. */
+	asked(5, 0, 5, 1);
+	uccl_paths_loss(&s, 5, true, RTO, 2 * MS);
+	assert_int_equal(uccl_paths_take_probe(&s), 5);
+	asked(3, 0, 3, 2);
+	assert_int_equal(stats.rerolled, 0);
+	end();
+}
+
+/* Then path after path, with their opposites; no path is known to work any more, and no label at last. R55 */
+static void ask__path_after_path(void **state)
+{
+	(void)state;
+	begin(false, false);
+	answer(5, MS);
+	asked(3, 1, 5, 5 + N / 2);
+	assert_int_equal(s.ncontrol, 0);
+	asked(5, 1, 6, 6 + N / 2);
+	for (uint32_t i = 2; i < N / 2 + 2; i++)
+		asked(3, i, (uint16_t)((3 + i) % N), (uint16_t)((3 + i + N / 2) % N));
+	assert_int_equal(stats.rerolled, 0);
+	asked(3, N / 2 + 2, (3 + N / 2 + 2) % N, 5);
+	assert_int_equal(stats.rerolled, 2);
+	assert_int_equal(s.list[5].rerolls, 1);
+	end();
+}
+
+/* There is one path only. */
+static void ask__alone(void **state)
+{
+	(void)state;
+	begin_n(1, false, false);
+	asked(0, 0, 0, 0);
+	for (uint32_t i = 1; i < 4; i++) {
+		asked(0, i, 0, 0);
+		assert_int_equal(stats.rerolled, i == 3);
+	}
+	end();
+}
+
 /* Nobody hears us: any path, then any label. PROTOCOL R57 */
 static void unheard__any_path(void **state)
 {
@@ -287,6 +350,9 @@ int main(void)
 		cmocka_unit_test(long_lost__round_by_round),
 		cmocka_unit_test(control__reported_ones),
 		cmocka_unit_test(overdue__unreported),
+		cmocka_unit_test(ask__its_path_and_another),
+		cmocka_unit_test(ask__path_after_path),
+		cmocka_unit_test(ask__alone),
 		cmocka_unit_test(unheard__any_path),
 		cmocka_unit_test(writes__trial),
 		cmocka_unit_test(burst__one_choice_for_many),
