@@ -72,6 +72,15 @@ void uccl_paths_fini(struct uccl_paths *s)
 	s->usable = NULL;
 }
 
+struct uccl_path *uccl_paths_take_list(struct uccl_paths *s, uint16_t *n)
+{
+	struct uccl_path *list = s->list;
+
+	*n = s->n;
+	s->list = NULL;
+	return list;
+}
+
 void uccl_paths_reroll(struct uccl_paths *s, uint16_t path)
 {
 	s->list[path].label = s->next_label;

@@ -65,6 +65,8 @@ struct uccl_paths {
 /* False: no memory. */
 bool uccl_paths_init(struct uccl_paths *s, const struct uccl_paths_cfg *cfg);
 void uccl_paths_fini(struct uccl_paths *s);
+/* The paths as they are, `*n` of them: the caller's, who frees them. Nothing may follow but fini. */
+struct uccl_path *uccl_paths_take_list(struct uccl_paths *s, uint16_t *n);
 
 /* Rebuild the list of those in service; with none left, all that are not in quarantine, then simply all. */
 void uccl_paths_refresh(struct uccl_paths *s);

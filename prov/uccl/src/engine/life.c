@@ -163,9 +163,7 @@ void conn_fail(struct conn *c, int err, uint64_t now)
 		if (c->peer.flow.is_ready)
 			TAILQ_REMOVE(&e->ready, &c->peer.flow, ready);
 		uccl_heap_set(&e->heap, &c->peer.flow.timer, UCCL_NEVER);
-		c->last_paths = c->peer.flow.paths.list;
-		c->nlast_paths = c->peer.flow.cfg.paths_tx;
-		c->peer.flow.paths.list = NULL;
+		c->last_paths = uccl_paths_take_list(&c->peer.flow.paths, &c->nlast_paths);
 		e->nopen--;
 	}
 	conn_held(c, UCCL_HELD_NOT, now);

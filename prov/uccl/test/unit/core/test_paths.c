@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <cmocka.h>
 
 #include "base/units.h"
@@ -83,6 +84,23 @@ static void init__all_in_service(void **state)
 	}
 	assert_int_equal(s.next_label, N - 2);
 	end();
+}
+
+/* What is taken is not freed with the rest. */
+static void take_list__outlives_the_paths(void **state)
+{
+	struct uccl_path *list;
+	uint16_t n = 0;
+
+	(void)state;
+	begin(false, false);
+	uccl_path_sent(&s.list[3], 8);
+	list = uccl_paths_take_list(&s, &n);
+	assert_int_equal(n, N);
+	assert_null(s.list);
+	uccl_paths_fini(&s);
+	assert_int_equal(list[3].tx_packets, 1);
+	free(list);
 }
 
 /* Three losses in a row make a suspect, its silence a quarantine; then it is tried with another label. PROTOCOL R17 */
@@ -345,6 +363,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(init__all_in_service),
+		cmocka_unit_test(take_list__outlives_the_paths),
 		cmocka_unit_test(loss__to_quarantine_and_back),
 		cmocka_unit_test(loss__silent),
 		cmocka_unit_test(long_lost__round_by_round),
