@@ -3,7 +3,7 @@
  * What the peer acknowledged, and what that proves lost, in this order: (1) proof: a later packet of the same path
  * arrived; (2) RACK (RFC 8985) across paths: something arrived that was sent later by more than this chunk's path may
  * take. How much that is, rack.c knows. The sender's clock convicts nothing while the peer is silent: it only asks. (3)
- * tail probe and (4) time-out are timers, in flow.c.
+ * tail probe and (4) time-out are timers, in timer.c.
  */
 #include "base/seq.h"
 #include "core/internal.h"
@@ -208,13 +208,12 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 	f->cfg.stats->spurious += uccl_rack_dups(&f->rack, a->dups, f->times.srtt_ns, now);
 	/* A peer that only listens would never know which of its paths bring its acknowledgements here. PROTOCOL R58 */
 	if (f->cfg.paths_rx > 1 &&
-	    (f->backoff > 1 || (info.bytes && now - f->owed.told_ns >= uccl_max(REPORT_NS, f->times.srtt_ns))))
+	    (uccl_asking_long(&f->asking) ||
+	     (info.bytes && now - f->owed.told_ns >= uccl_max(REPORT_NS, f->times.srtt_ns))))
 		uccl_owed_at_once(&f->owed);
 	/* An answer without news, as that of a path on probation, says nothing of what is waited for. PROTOCOL R54 */
-	if (f->backoff || f->sent.una != una || f->sent.high_acked != high || info.bytes) {
-		f->backoff = 0;
-		flow_probe_arm(f, now);
-	}
+	if (f->asking.backoff || f->sent.una != una || f->sent.high_acked != high || info.bytes)
+		uccl_asking_over(&f->asking, &f->times, uccl_sent_outstanding(&f->sent), now);
 	if (info.bytes || info.rtt_ns) {
 		info.inflight = f->sent.inflight_bytes;
 		info.srtt_ns = f->times.srtt_ns;
@@ -233,18 +232,6 @@ static bool sent_overtaken(const struct uccl_flow *f, const struct uccl_sent *e,
 	const struct uccl_path *p = &f->paths.list[e->path];
 
 	return e->write && e->ntx == 1 ? p->acked_csn > csn : (int32_t)(p->acked_seq - e->pseq) > 0;
-}
-
-/*
- * A row of time-outs is told to the policies once, and only when it proves to have cost half of what was in flight: the
- * peer's silence alone is no congestion, nor is one loss in it more than any other. PROTOCOL R132
- */
-static bool timeout_proven(struct uccl_flow *f, const struct uccl_sent *e)
-{
-	if (!f->rto_chunks || e->sent_ns >= f->rto_ns || 2 * ++f->rto_lost < f->rto_chunks)
-		return false;
-	f->rto_chunks = 0;
-	return true;
 }
 
 static void sent_lost(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn, enum uccl_loss_kind kind,
@@ -277,7 +264,8 @@ static void sent_lost(struct uccl_flow *f, const struct uccl_sent *e, uint64_t c
 		uccl_paths_loss(&f->paths, e->path, !sent_overtaken(f, e, csn), uccl_flow_rto(f), now);
 		kind = UCCL_LOSS_RACK;
 	}
-	if (timeout_proven(f, e))
+	/* The peer's silence alone is no congestion, nor is one loss in it more than any other. PROTOCOL R132 */
+	if (uccl_asking_proven(&f->asking, e->sent_ns))
 		kind = UCCL_LOSS_RTO;
 	flow_report_loss(f, kind, e->path, e->len, now);
 }
@@ -313,12 +301,6 @@ static bool sent_unannounced(struct uccl_flow *f, const struct uccl_sent *e, uin
 	return uccl_sent_at(&f->sent, csn - e->behind)->state != UCCL_SENT_ACKED;
 }
 
-/* Was it in flight when a time-out struck, and has the peer answered since? */
-static bool sent_timed_out(const struct uccl_flow *f, const struct uccl_sent *e)
-{
-	return e->sent_ns < f->rto_ns && f->rto_ns <= f->rack.reported_ns;
-}
-
 /*
  * Later ones came and this one should have been heard of. The clock does not convict it: the peer may be busy, or this
  * path's queue may have grown. So its path is asked, unless something later is under way there and will tell; and
@@ -338,7 +320,7 @@ static void sent_ask(struct uccl_flow *f, struct uccl_sent *e, uint64_t wait, ui
 void flow_detect(struct uccl_flow *f, uint64_t now)
 {
 	/* Without a newer delivery nothing is inferred; a probe's answer speaks for the whole window. PROTOCOL R53 */
-	bool probed = f->probe_ns && f->rack.reported_ns >= f->probe_ns;
+	bool probed = uccl_asking_answered(&f->asking, f->rack.reported_ns);
 	uint64_t end = probed ? f->sent.nxt : f->sent.high_acked;
 
 	uccl_rack_look(&f->rack);
@@ -352,7 +334,7 @@ void flow_detect(struct uccl_flow *f, uint64_t now)
 			break;
 		if (e->state != UCCL_SENT_INFLIGHT)
 			continue;
-		timed_out = sent_timed_out(f, e);
+		timed_out = uccl_asking_survived(&f->asking, e->sent_ns, f->rack.reported_ns);
 		if (!timed_out && sent_unannounced(f, e, csn))
 			continue;
 		if (sent_proven_lost(f, e, csn)) {

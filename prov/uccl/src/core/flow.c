@@ -12,9 +12,6 @@
 /* Packets of a path that the network may still send news of: what 100 Gb/s carry in half a second. */
 #define RECENT_PACKETS (1u << 22)
 
-/* So many time-outs at most are not repetition: they ask on other paths, then on the same ones with other labels. */
-#define PROBES_EAGER_MAX 16
-
 static void flow_mtu_set(struct uccl_flow *f);
 
 static void paths_changed(struct uccl_paths *s, uint16_t path, enum uccl_path_state state, uint64_t now)
@@ -101,7 +98,7 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 	f->msg_limit = cfg->msg_limit_tx;
 	uccl_times_init(&f->times, cfg->rto_min_ns);
 	uccl_rack_init(&f->rack);
-	f->probe_at = UCCL_NEVER;
+	uccl_asking_init(&f->asking, cfg->paths_tx);
 	uccl_closing_init(&f->close);
 	uccl_pieces_init(&f->pieces, cfg->mtu_rx - UCCL_HDR_LEN);
 	f->heard_ns = now;
@@ -229,26 +226,6 @@ bool uccl_flow_recent(const struct uccl_flow *f, uint16_t path, uint32_t pseq)
 	return path < f->cfg.paths_tx && pseq && f->paths.list[path].next_seq - 1 - pseq < RECENT_PACKETS;
 }
 
-/* Two paths are asked per time-out, so as many time-outs as there are paths ask each of them twice. */
-static uint32_t probe_doublings(const struct uccl_flow *f)
-{
-	uint32_t eager = (uint32_t)uccl_min(f->cfg.paths_tx, PROBES_EAGER_MAX);
-
-	return f->backoff - 1 > eager ? (uint32_t)uccl_min(f->backoff - 1 - eager, 16) : 0;
-}
-
-/* Exactly one timer runs whenever something is not acknowledged. */
-void flow_probe_arm(struct uccl_flow *f, uint64_t now)
-{
-	f->armed_ns = now;
-	if (!uccl_sent_outstanding(&f->sent))
-		f->probe_at = UCCL_NEVER;
-	else if (!f->backoff)
-		f->probe_at = now + uccl_times_pto(&f->times);
-	else
-		f->probe_at = now + uccl_min(uccl_flow_rto(f) << probe_doublings(f), UCCL_RTO_MAX_NS);
-}
-
 void uccl_flow_keepalive(struct uccl_flow *f, uint64_t now)
 {
 	uccl_paths_keepalive(&f->paths);
@@ -270,7 +247,7 @@ const char *uccl_flow_check(const struct uccl_flow *f)
 		return "receive window bounds";
 	if (f->sent.pieced > UCCL_PIECED_MAX)
 		return "count of chunks in pieces";
-	if (uccl_sent_unacked(&f->sent) && f->probe_at == UCCL_NEVER)
+	if (uccl_sent_unacked(&f->sent) && f->asking.at == UCCL_NEVER)
 		return "something is not acknowledged and no timer runs";
 	if (uccl_arrived_has(&f->rcv, f->rcv.nxt))
 		return "first missing chunk is marked received";

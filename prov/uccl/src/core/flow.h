@@ -34,6 +34,7 @@
 #include "core/rack.h"
 #include "core/sendq.h"
 #include "core/sent.h"
+#include "core/asking.h"
 #include "core/slots.h"
 #include "core/stats.h"
 #include "core/times.h"
@@ -141,12 +142,7 @@ struct uccl_flow {
 	/* loss and time */
 	struct uccl_times times;
 	struct uccl_rack rack;		/* what is late */
-	uint64_t probe_at;		/* tail probe, then time-outs */
-	uint64_t armed_ns;		/* when it was set */
-	uint32_t backoff;		/* probes in a row without any answer */
-	uint64_t probe_ns;		/* when the latest probe left */
-	uint64_t rto_ns;		/* when the latest row of time-outs began */
-	uint32_t rto_chunks, rto_lost;	/* in flight then, and lost of them so far; chunks 0: the policies have heard */
+	struct uccl_asking asking;	/* tail probe, then time-outs */
 	uint64_t heard_ns;		/* last accepted packet */
 	bool app_limited;
 

@@ -50,8 +50,7 @@ enum uccl_held uccl_flow_held(const struct uccl_flow *f, uint64_t now)
 	bool again = uccl_sent_waits(&f->sent);
 	bool waits = again || f->announced.item || uccl_sendq_waits(&f->sendq);
 
-	/* One unanswered question may be a lost packet. */
-	if (uccl_sent_outstanding(&f->sent) && f->backoff > 1)
+	if (uccl_sent_outstanding(&f->sent) && uccl_asking_long(&f->asking))
 		return UCCL_HELD_SILENT;
 	if (!waits)
 		return f->sent.repairs ? UCCL_HELD_LOSS : UCCL_HELD_NOT;

@@ -47,7 +47,6 @@ static inline void flow_drop(struct uccl_flow *f, enum uccl_drop reason, uint16_
 
 /* flow.c */
 void flow_item_done(struct uccl_flow *f, struct uccl_item *item, uint64_t now);
-void flow_probe_arm(struct uccl_flow *f, uint64_t now);
 /* A chunk was lost, or acknowledged: what it says of the length of packets. Lost: true if it was a trial of that. */
 bool flow_mtu_lost(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn, uint64_t now);
 void flow_mtu_acked(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn, uint64_t now);

@@ -1,44 +1,35 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What happens to a flow by itself. Its timers: ack_at (delayed acknowledgement), rack.at (loss by time), probe_at
- * (tail probe, then time-outs with back-off), next_tx_ns (pacing), path_at (quarantine, probation), close_at (CLOSE
+ * What happens to a flow by itself. Its timers: owed.at (delayed acknowledgement), rack.at (loss by time), asking.at
+ * (tail probe, then time-outs with back-off), next_tx_ns (pacing), paths.at (quarantine, probation), close.at (CLOSE
  * again).
  */
 #include "core/internal.h"
 
 /*
  * Nothing was acknowledged for the probe time-out: first a tail probe, then time-outs. No payload is sent again to ask:
- * what the peer, which may merely compute or be stopped, has not read yet would be there twice. Nor do the policies hear
- * of a time-out before a loss is proven: silence is no congestion.
- * PROTOCOL R54 R55
+ * what the peer, which may merely compute or be stopped, has not read yet would be there twice. Nor do the policies
+ * hear of a time-out before a loss is proven: silence is no congestion. PROTOCOL R54 R55
  */
-static void probe_expire(struct uccl_flow *f, uint64_t now)
+static void asking_expire(struct uccl_flow *f, uint64_t now)
 {
 	uint16_t path = uccl_sent_at(&f->sent, f->sent.una)->path;
+	uint32_t unanswered = f->asking.backoff;
 
 	if (!uccl_sent_outstanding(&f->sent)) {
-		f->probe_at = UCCL_NEVER;
+		uccl_asking_arm(&f->asking, &f->times, false, now);
 		return;
 	}
 	f->cfg.stats->probes++;
-	flow_trace(f, UCCL_TRACE_TIMEOUT, (uint8_t)uccl_min(f->backoff, UINT8_MAX), path, f->sent.una, 0, 0, now);
-	f->cfg.stats->rtos += f->backoff > 0;
-	uccl_paths_ask(&f->paths, path, f->backoff);
-	/* As coarse as the time that its answer will echo, or that would seem older than the probe. */
-	f->probe_ns = now >> UCCL_TS_SHIFT << UCCL_TS_SHIFT;
-	if (f->backoff == 1) {
-		f->rto_ns = f->probe_ns;
-		f->rto_chunks = f->sent.inflight_chunks;
-		f->rto_lost = 0;
-	}
-	if (f->backoff < 1000000)
-		f->backoff++;
-	flow_probe_arm(f, now);
+	flow_trace(f, UCCL_TRACE_TIMEOUT, (uint8_t)uccl_min(unanswered, UINT8_MAX), path, f->sent.una, 0, 0, now);
+	f->cfg.stats->rtos += unanswered > 0;
+	uccl_paths_ask(&f->paths, path, unanswered);
+	uccl_asking_expire(&f->asking, &f->times, f->sent.inflight_chunks, now);
 }
 
 uint64_t uccl_flow_expiry(const struct uccl_flow *f)
 {
-	uint64_t at = uccl_min(f->owed.at, uccl_min(f->rack.at, f->probe_at));
+	uint64_t at = uccl_min(f->owed.at, uccl_min(f->rack.at, f->asking.at));
 
 	at = uccl_min(at, uccl_min(f->paths.at, f->close.at));
 	/* Pacing matters only when something waits and nothing else will wake the flow. */
@@ -55,8 +46,8 @@ void uccl_flow_expire(struct uccl_flow *f, uint64_t now)
 		uccl_owed_expire(&f->owed);
 	if (now >= f->rack.at)
 		flow_detect(f, now);
-	if (now >= f->probe_at)
-		probe_expire(f, now);
+	if (now >= f->asking.at)
+		asking_expire(f, now);
 	if (now >= f->paths.at)
 		uccl_paths_expire(&f->paths, uccl_flow_rto(f), now);
 	if (now >= f->close.at)

@@ -13,7 +13,7 @@ static int tx_probes(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	if (!f->paths.probes_due)
 		return 0;
 	path = uccl_paths_take_probe(&f->paths);
-	if (f->backoff > 1)
+	if (uccl_asking_long(&f->asking))
 		uccl_owed_again(&f->owed, f->paths.reacted_ns);
 	return flow_tx_control(f, tx, UCCL_PKT_PROBE, UCCL_FLAG_AR, NULL, path, true, now);
 }

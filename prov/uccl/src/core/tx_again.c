@@ -146,8 +146,8 @@ int flow_tx_retransmit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		uccl_path_fly(&f->paths.list[e->path], e->len);
 		if (!parts)
 			flow_tx_chunk(f, tx, e, csn, UCCL_FLAG_RTX | UCCL_FLAG_AR, now);
-		if (!f->backoff)
-			flow_probe_arm(f, now);
+		if (!f->asking.backoff)
+			uccl_asking_arm(&f->asking, &f->times, true, now);
 	}
 	return 1;
 }

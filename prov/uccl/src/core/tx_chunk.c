@@ -15,11 +15,7 @@ struct uccl_sent *flow_tx_enter(struct uccl_flow *f, struct uccl_item *item, uin
 
 	uccl_path_fly(&f->paths.list[path], len);
 	f->cfg.stats->tx_bytes += len;
-	if (was_idle)
-		f->backoff = 0;
-	/* The packets of a train leave in one instant, so the timer is right already. */
-	if (!f->backoff && (was_idle || f->armed_ns != now))
-		flow_probe_arm(f, now);
+	uccl_asking_sent(&f->asking, &f->times, was_idle, now);
 	return e;
 }
 

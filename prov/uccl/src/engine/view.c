@@ -80,7 +80,7 @@ static bool view_peer(struct uccl_view *v, size_t size, const struct conn *c, ui
 		p->slots = f->slots;
 		p->inflight_chunks = f->sent.inflight_chunks;
 		p->inflight_bytes = f->sent.inflight_bytes;
-		p->backoff = f->backoff;
+		p->backoff = f->asking.backoff;
 		p->window = f->cfg.cc->window(f->cc);
 		p->srtt_ns = f->times.srtt_ns;
 		p->min_rtt_ns = f->times.min_rtt_ns;

@@ -215,7 +215,7 @@ static void ack_rx__beyond_what_was_sent(void **state)
 		a = pair_ack(&p, 0, base() + 5);
 		assert_int_equal(take(&a), UCCL_DROP_COUNT);
 		assert_int_equal(tx()->sent.una, base() + 5);
-		assert_true(tx()->probe_at == UCCL_NEVER);
+		assert_true(tx()->asking.at == UCCL_NEVER);
 		pair_fini(&p);
 	}
 }
@@ -471,23 +471,23 @@ static void ack_rx__no_news_keeps_the_timer(void **state)
 	start_n(one_path(), 5);
 	a = pair_ack(&p, 0, base() + 1);
 	take(&a);
-	at = tx()->probe_at;
+	at = tx()->asking.at;
 	assert_true(at > p.now);
 	for (int i = 0; i < 5; i++) {
 		p.now += (at - p.now) / 2;
 		take(&a);
-		assert_int_equal(tx()->probe_at, at);
+		assert_int_equal(tx()->asking.at, at);
 	}
 	a = pair_ack(&p, 0, base() + 2);
 	take(&a);
-	assert_true(tx()->probe_at > at);
+	assert_true(tx()->asking.at > at);
 	/* A later one is news, too. */
-	at = tx()->probe_at;
+	at = tx()->asking.at;
 	p.now += 1000;
 	a.nwords = 1;
 	a.sack[0] = 1;
 	take(&a);
-	assert_true(tx()->probe_at > at);
+	assert_true(tx()->asking.at > at);
 	pair_fini(&p);
 }
 
@@ -502,10 +502,10 @@ static void ack_rx__ends_the_back_off(void **state)
 		uccl_flow_expire(tx(), p.now);
 		pair_pump_one(&p, 0);
 	}
-	assert_int_equal(tx()->backoff, 3);
+	assert_int_equal(tx()->asking.backoff, 3);
 	a = pair_ack(&p, 0, base() + 1);
 	take(&a);
-	assert_int_equal(tx()->backoff, 0);
+	assert_int_equal(tx()->asking.backoff, 0);
 	pair_fini(&p);
 }
 
@@ -1265,7 +1265,7 @@ static int reports(uint64_t after_ns, uint32_t backoff)
 	while (p.nwire)
 		pair_lose(&p, 0);
 	p.now += after_ns;
-	tx()->backoff = backoff;
+	tx()->asking.backoff = backoff;
 	a = pair_ack(&p, 0, tx()->sent.nxt);
 	pair_feed(&p, 0, &h, NULL, &a);
 	n = pair_pump_one(&p, 0);

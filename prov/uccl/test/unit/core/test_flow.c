@@ -840,7 +840,7 @@ static void flow_expiry__earliest(void **state)
 	start(pair_packets());
 	tx()->owed.at = p.now + 600;
 	tx()->rack.at = p.now + 500;
-	tx()->probe_at = p.now + 400;
+	tx()->asking.at = p.now + 400;
 	tx()->paths.at = p.now + 300;
 	tx()->close.at = p.now + 200;
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + 200);
@@ -848,7 +848,7 @@ static void flow_expiry__earliest(void **state)
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + 300);
 	tx()->paths.at = UCCL_NEVER;
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + 400);
-	tx()->probe_at = UCCL_NEVER;
+	tx()->asking.at = UCCL_NEVER;
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + 500);
 	tx()->rack.at = UCCL_NEVER;
 	assert_int_equal(uccl_flow_expiry(tx()), p.now + 600);
@@ -977,7 +977,7 @@ static void flow_check__sees_each(void **state)
 	BROKEN(e->state = UCCL_SENT_LOST);
 	BROKEN(e->len++);
 	BROKEN(f->sent.inflight_chunks--);
-	BROKEN(f->probe_at = UCCL_NEVER);
+	BROKEN(f->asking.at = UCCL_NEVER);
 	BROKEN((e->state = UCCL_SENT_ACKED, f->sent.inflight_chunks--, f->sent.inflight_bytes -= 10));
 #undef BROKEN
 	f->rcv.map[(f->rcv.nxt & (f->cfg.window - 1)) / 64] |= 1ull << (f->rcv.nxt % 64);

@@ -1968,7 +1968,7 @@ static void flow_sent__no_probe_for_a_read(void **state)
 	pair_run(&p, p.now + UCCL_NS_PER_S);
 	assert_int_equal(p.side[0].acked, 1);
 	assert_int_equal(p.side[0].stats.probes, 0);
-	assert_int_equal(p.side[0].f.backoff, 0);
+	assert_int_equal(p.side[0].f.asking.backoff, 0);
 	pair_fini(&p);
 }
 

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "core/asking.h"
+
+#include "core/wire.h"
+
+/* So many time-outs at most are not repetition: they ask on other paths, then on the same ones with other labels. */
+#define EAGER_MAX 16
+/* The time-out grows by no more than this factor, as a shift. */
+#define DOUBLINGS_MAX 16
+/* Questions are not counted beyond this. */
+#define BACKOFF_MAX 1000000
+
+void uccl_asking_init(struct uccl_asking *s, uint16_t npaths)
+{
+	*s = (struct uccl_asking){ .at = UCCL_NEVER, .npaths = npaths };
+}
+
+/* Two paths are asked per time-out, so as many time-outs as there are paths ask each of them twice. PROTOCOL R55 */
+static uint32_t doublings(const struct uccl_asking *s)
+{
+	uint32_t eager = (uint32_t)uccl_min(s->npaths, EAGER_MAX);
+
+	return s->backoff - 1 > eager ? (uint32_t)uccl_min(s->backoff - 1 - eager, DOUBLINGS_MAX) : 0;
+}
+
+void uccl_asking_arm(struct uccl_asking *s, const struct uccl_times *t, bool waits, uint64_t now)
+{
+	s->armed_ns = now;
+	if (!waits)
+		s->at = UCCL_NEVER;
+	else if (!s->backoff)
+		s->at = now + uccl_times_pto(t);
+	else
+		s->at = now + uccl_min(uccl_times_rto(t) << doublings(s), UCCL_RTO_MAX_NS);
+}
+
+void uccl_asking_over(struct uccl_asking *s, const struct uccl_times *t, bool waits, uint64_t now)
+{
+	s->backoff = 0;
+	uccl_asking_arm(s, t, waits, now);
+}
+
+void uccl_asking_expire(struct uccl_asking *s, const struct uccl_times *t, uint32_t chunks, uint64_t now)
+{
+	/* Or the answer, which echoes a time as coarse as this, would seem to be one to something older. */
+	s->asked_ns = now >> UCCL_TS_SHIFT << UCCL_TS_SHIFT;
+	if (s->backoff == 1) {
+		s->row_ns = s->asked_ns;
+		s->row_chunks = chunks;
+		s->row_lost = 0;
+	}
+	if (s->backoff < BACKOFF_MAX)
+		s->backoff++;
+	uccl_asking_arm(s, t, true, now);
+}
+
+bool uccl_asking_proven(struct uccl_asking *s, uint64_t sent_ns)
+{
+	if (!s->row_chunks || sent_ns >= s->row_ns || 2 * ++s->row_lost < s->row_chunks)
+		return false;
+	s->row_chunks = 0;
+	return true;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Part of a flow: when a silent peer is asked. If something is in flight and nothing is heard of it, a tail probe asks
+ * first, then one time-out after the other, ever more seldom. All questions until the next answer are one row. Silence
+ * is no congestion, so a row counts as a loss only when it proves to have cost half of what was in flight.
+ *
+ * The grammar: init. `sent` and `arm` when something leaves, `over` when the peer answers; `expire` at `at`, once it
+ * was asked; `survived` of chunks in flight, `proven` of those that are lost. How the peer is asked is the caller's.
+ */
+#ifndef UCCL_CORE_ASKING_H
+#define UCCL_CORE_ASKING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/units.h"
+#include "core/times.h"
+
+struct uccl_asking {
+	uint64_t at;		/* when to ask; UCCL_NEVER: nothing is in flight */
+	uint64_t armed_ns;	/* when that was set */
+	uint32_t backoff;	/* questions in a row without any answer: the tail probe, then time-outs */
+	uint64_t asked_ns;	/* when the latest of them left, as coarse as its answer's echo; 0: none did */
+	uint64_t row_ns;	/* likewise the first time-out of the latest row; 0: there was none */
+	uint32_t row_chunks, row_lost; /* in flight then, and lost of them so far; chunks 0: it was told */
+	uint16_t npaths;
+};
+
+void uccl_asking_init(struct uccl_asking *s, uint16_t npaths);
+/* `waits`: something is in flight. Exactly one timer runs then, and none otherwise. */
+void uccl_asking_arm(struct uccl_asking *s, const struct uccl_times *t, bool waits, uint64_t now);
+/* The peer has answered, or told something new. */
+void uccl_asking_over(struct uccl_asking *s, const struct uccl_times *t, bool waits, uint64_t now);
+/* It is `at`, and the peer was asked, while so many chunks are in flight. */
+void uccl_asking_expire(struct uccl_asking *s, const struct uccl_times *t, uint32_t chunks, uint64_t now);
+/*
+ * A chunk that left at sent_ns is lost. True: with it half of what was in flight when the latest row of time-outs
+ * began; once for each row. PROTOCOL R132
+ */
+bool uccl_asking_proven(struct uccl_asking *s, uint64_t sent_ns);
+
+/* New data leaves; `first`: nothing was in flight before. */
+static inline void uccl_asking_sent(struct uccl_asking *s, const struct uccl_times *t, bool first, uint64_t now)
+{
+	if (first)
+		s->backoff = 0;
+	/* The packets of a train leave in one instant, so the timer is right already. */
+	if (!s->backoff && (first || s->armed_ns != now))
+		uccl_asking_arm(s, t, true, now);
+}
+
+/* A time-out struck and was not answered. One unanswered question may be a lost packet. */
+static inline bool uccl_asking_long(const struct uccl_asking *s)
+{
+	return s->backoff > 1;
+}
+
+/* Is the last question answered, if what the peer reported left at reported_ns? It speaks for all in flight. */
+static inline bool uccl_asking_answered(const struct uccl_asking *s, uint64_t reported_ns)
+{
+	return s->asked_ns && reported_ns >= s->asked_ns;
+}
+
+/* Was what left at sent_ns in flight when a time-out struck, and has the peer answered since? */
+static inline bool uccl_asking_survived(const struct uccl_asking *s, uint64_t sent_ns, uint64_t reported_ns)
+{
+	return sent_ns < s->row_ns && s->row_ns <= reported_ns;
+}
+
+#endif
