@@ -139,48 +139,18 @@ static uint64_t ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_
 	return best;
 }
 
-/*
- * Do these grants stand? Blocks of one cumulative number overtake each other on different paths, so the time at which
- * the packet left decides among those. What is said long after the last of them is news, whatever that clock shows.
- * PROTOCOL R19
- */
-static bool grants_stand(struct uccl_flow *f, uint64_t cum, uint32_t ts, uint64_t now)
-{
-	/* The first chunk not acknowledged may be an earlier one: the NIC still reads some. */
-	if (cum < f->grant_cum)
-		return false;
-	if (cum == f->grant_cum && f->grant_ns && (int32_t)(ts - f->grant_ts) < 0 &&
-	    now - f->grant_ns < UCCL_RTT_MAX_NS)
-		return false;
-	f->grant_cum = cum;
-	f->grant_ts = ts;
-	f->grant_ns = now;
-	return true;
-}
-
-/* The peer waits for the places that it took back. PROTOCOL R142 */
-static void slots_meet(struct uccl_flow *f)
-{
-	if (f->slots_met == f->slots_turn || uccl_sent_packets(&f->sent) > f->slots)
-		return;
-	f->slots_met = f->slots_turn;
-	uccl_owed_at_once(&f->owed);
-}
-
 enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32_t ts, uint64_t age_ns, uint64_t now)
 {
 	uint64_t cum = uccl_seq_expand(f->sent.una, a->cum, 32);
 	struct uccl_ack_info info = { 0 };
 	uint64_t una = f->sent.una, high = f->sent.high_acked;
 	enum uccl_drop reason;
-	bool stand;
 
 	reason = ack_check(f, a, cum);
 	if (reason != UCCL_DROP_COUNT)
 		return reason;
 	f->cfg.stats->acks_rx++;
 
-	stand = grants_stand(f, cum, ts, now);
 	info.rtt_ns = ack_paths(f, a, age_ns, now);
 	if (uccl_paths_look(&f->paths, f->rack.reported_ns))
 		uccl_paths_overdue(&f->paths, f->rack.reported_ns, uccl_flow_rto(f), now);
@@ -194,15 +164,8 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 				info.bytes += ack_one(f, csn, now);
 		}
 	/* Older than what we know: its paths' lines may still be news, its grants are not. PROTOCOL R19 */
-	if (stand) {
-		f->slots = a->slots;
-		f->slots_turn = a->turn;
-		f->peer_short = a->rcv_short;
-		if ((int32_t)(a->msg_limit - f->msg_limit) > 0)
-			f->msg_limit = a->msg_limit;
-		if (f->cfg.grant)
-			uccl_slots_met(f->cfg.grant, a->met);
-	}
+	if (uccl_granted_heard(&f->granted, a, cum, ts, now) && f->cfg.grant)
+		uccl_slots_met(f->cfg.grant, a->met);
 	uccl_sent_advance(&f->sent);
 	flow_trace(f, UCCL_TRACE_ACK, 0, 0, cum, (uint32_t)info.bytes, 0, now);
 	f->cfg.stats->spurious += uccl_rack_dups(&f->rack, a->dups, f->times.srtt_ns, now);
@@ -222,7 +185,8 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 		uccl_event_rx_ack(f, &info, now);
 	}
 	flow_detect(f, now);
-	slots_meet(f);
+	if (uccl_granted_meet(&f->granted, uccl_sent_packets(&f->sent)))
+		uccl_owed_at_once(&f->owed);
 	return UCCL_DROP_COUNT;
 }
 

@@ -28,7 +28,7 @@ uint64_t uccl_event_window(const struct uccl_flow *f)
 
 uint32_t uccl_event_write_size(const struct uccl_flow *f)
 {
-	return uccl_chunk_bytes(&f->chunk, uccl_event_window(f), f->sent.inflight_bytes, f->slots);
+	return uccl_chunk_bytes(&f->chunk, uccl_event_window(f), f->sent.inflight_bytes, f->granted.slots);
 }
 
 uint32_t uccl_event_chunk_size(struct uccl_flow *f, uint32_t want, uint64_t now)
@@ -61,7 +61,7 @@ bool uccl_event_tx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, bool desc, uin
 {
 	(void)now;
 	/* The writes behind a descriptor keep their slots until it came: with fewer slots it would wait for ever. */
-	if (!desc && f->sent.inflight_chunks && uccl_sent_packets(&f->sent) >= f->slots)
+	if (!desc && f->sent.inflight_chunks && uccl_sent_packets(&f->sent) >= f->granted.slots)
 		return false;
 	if (!f->cfg.credit->pull)
 		return true;

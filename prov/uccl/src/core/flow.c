@@ -93,9 +93,7 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 	if (cfg->find_mtu && cfg->mtu_known)
 		uccl_pmtu_told(&f->pmtu, cfg->mtu_known, now);
 	flow_mtu_set(f);
-	f->grant_cum = cfg->csn_tx;
-	f->slots = cfg->slots_tx;
-	f->msg_limit = cfg->msg_limit_tx;
+	uccl_granted_init(&f->granted, cfg->slots_tx, cfg->msg_limit_tx, cfg->csn_tx);
 	uccl_times_init(&f->times, cfg->rto_min_ns);
 	uccl_rack_init(&f->rack);
 	uccl_asking_init(&f->asking, cfg->paths_tx);

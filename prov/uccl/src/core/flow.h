@@ -23,6 +23,7 @@
 #include "core/chunk.h"
 #include "core/closing.h"
 #include "core/credit.h"
+#include "core/granted.h"
 #include "core/item.h"
 #include "core/landing.h"
 #include "core/owed.h"
@@ -118,13 +119,7 @@ struct uccl_flow {
 	/* sending */
 	struct uccl_sendq sendq;
 	struct uccl_sent_log sent;
-	uint32_t slots;			/* the peer's latest grant */
-	uint8_t slots_turn, slots_met;	/* its turn, and the latest that no more is in flight than was granted by it */
-	bool peer_short;		/* the peer asked for envelopes only */
-	uint64_t grant_cum;		/* cumulative number of the block with these grants, */
-	uint32_t grant_ts;		/* when its packet left, by the peer's clock */
-	uint64_t grant_ns;		/* and when it came */
-	uint32_t msg_limit;		/* likewise, message sequence numbers (msg reads it) */
+	struct uccl_granted granted;	/* by the peer; msg reads what is about messages */
 	uint64_t next_tx_ns;		/* pacing */
 	struct uccl_announced announced; /* a descriptor was sent: its writes come first */
 	struct uccl_chunk chunk;	/* of direct writes */

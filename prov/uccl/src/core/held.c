@@ -54,7 +54,7 @@ enum uccl_held uccl_flow_held(const struct uccl_flow *f, uint64_t now)
 		return UCCL_HELD_SILENT;
 	if (!waits)
 		return f->sent.repairs ? UCCL_HELD_LOSS : UCCL_HELD_NOT;
-	if (f->sent.inflight_chunks && uccl_sent_packets(&f->sent) >= f->slots)
+	if (f->sent.inflight_chunks && uccl_sent_packets(&f->sent) >= f->granted.slots)
 		return UCCL_HELD_SLOTS;
 	if ((!again || f->cfg.credit->pull) && !uccl_event_credit_left(f))
 		return UCCL_HELD_CREDIT;
@@ -67,5 +67,5 @@ enum uccl_held uccl_flow_held(const struct uccl_flow *f, uint64_t now)
 	if (!f->sent.inflight_chunks)
 		return UCCL_HELD_NOT;
 	/* A train waits for room in the smaller of the two. */
-	return (uint64_t)f->slots * f->chunk_bytes < uccl_event_window(f) ? UCCL_HELD_SLOTS : UCCL_HELD_WINDOW;
+	return (uint64_t)f->granted.slots * f->chunk_bytes < uccl_event_window(f) ? UCCL_HELD_SLOTS : UCCL_HELD_WINDOW;
 }

@@ -127,7 +127,7 @@ int flow_tx_retransmit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 			return 0;
 		/* Each piece takes a place of the receive queue. PROTOCOL R165 */
 		f->pieces_wait = parts && !e->write && f->sent.inflight_chunks &&
-				 uccl_sent_packets(&f->sent) + tx_piece_count(f, e->len) > f->slots;
+				 uccl_sent_packets(&f->sent) + tx_piece_count(f, e->len) > f->granted.slots;
 		if (f->pieces_wait)
 			return 0;
 		if (!uccl_event_tx_rtx_chunk(f, e->len, e->type == UCCL_PKT_DESC, now))

@@ -30,7 +30,7 @@ uint8_t flow_tx_ar(struct uccl_flow *f, const struct uccl_item *item, bool last,
 {
 	f->since_ar += len;
 	if (f->since_ar < uccl_max(UCCL_TX_AR_BYTES, f->sent.inflight_bytes / 4) &&
-	    uccl_sent_packets(&f->sent) + 1 < f->slots && !(last && item->want_ack) && !tx_held(f, now))
+	    uccl_sent_packets(&f->sent) + 1 < f->granted.slots && !(last && item->want_ack) && !tx_held(f, now))
 		return 0;
 	f->since_ar = 0;
 	return UCCL_FLAG_AR;
@@ -52,7 +52,7 @@ static bool tx_single(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, ui
 	struct uccl_train_chunk c = { .csn = csn, .una = f->sent.una, .path = e->path };
 
 	c.more = item->bulk && item->len - item->off >= rest &&
-		 f->slots >= uccl_sent_packets(&f->sent) + UCCL_TRAIN_TRIAL && flow_tx_allowed(f, rest, now);
+		 f->granted.slots >= uccl_sent_packets(&f->sent) + UCCL_TRAIN_TRIAL && flow_tx_allowed(f, rest, now);
 	uccl_sent_single(e, uccl_train_single(&f->train, &c, &f->rng, f->cfg.stats, now));
 	return e->single;
 }

@@ -27,7 +27,7 @@ static uint16_t tx_ack(struct uccl_flow *f, uint8_t *tail, uint32_t room, bool p
 		a.turn = f->cfg.grant->turn;
 	}
 	a.slots = f->cfg.slots_rx;
-	a.met = f->slots_met;
+	a.met = f->granted.met;
 	uccl_owed_tell(&f->owed, &a, lines, sure, now);
 	f->cfg.stats->acks_tx++;
 	return (uint16_t)uccl_ack_encode(tail, &a);

@@ -10,7 +10,8 @@ int flow_tx_desc(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_item *item
 	const uint8_t *ptr;
 	uint32_t chunk = uccl_event_write_size(f);
 	uint64_t run = uccl_item_payload(item, item->off, UINT32_MAX, &ptr);
-	uint64_t room = uccl_min(f->slots > f->sent.inflight_chunks + 1 ? f->slots - f->sent.inflight_chunks - 1 : 1,
+	uint32_t slots = f->granted.slots;
+	uint64_t room = uccl_min(slots > f->sent.inflight_chunks + 1 ? slots - f->sent.inflight_chunks - 1 : 1,
 				 f->cfg.window - (f->sent.nxt - f->sent.una) - 1);
 	struct uccl_desc d;
 	uint8_t rec[UCCL_REC_LEN] = { 0 };

@@ -21,10 +21,10 @@ static void rx_flow(struct conn *c, const struct uccl_hdr *h, const uint8_t *pay
 		    uint64_t age_ns, uint64_t now)
 {
 	struct uccl_flow *f = &c->peer.flow;
-	bool was_short = f->peer_short;
+	bool was_short = f->granted.envelopes_only;
 
 	uccl_flow_rx(f, h, payload, tail, age_ns, now);
-	if (f->peer_short && !was_short)
+	if (f->granted.envelopes_only && !was_short)
 		uccl_msg_hold(&c->peer);
 	uccl_msg_kick(&c->peer, now);
 	engine_ready(c);

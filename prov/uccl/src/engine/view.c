@@ -74,10 +74,10 @@ static bool view_peer(struct uccl_view *v, size_t size, const struct conn *c, ui
 	p->held_for_ns = now > c->held.began_ns ? now - c->held.began_ns : 0;
 	uccl_held_read(&c->held, p->held_ns, c->e->away_ns, now);
 	if (c->peer.open) {
-		p->short_of_memory = f->peer_short;
+		p->short_of_memory = f->granted.envelopes_only;
 		p->without_trains = f->train.state >= UCCL_TRAINS_OFF;
 		p->nusable = f->paths.nusable;
-		p->slots = f->slots;
+		p->slots = f->granted.slots;
 		p->inflight_chunks = f->sent.inflight_chunks;
 		p->inflight_bytes = f->sent.inflight_bytes;
 		p->backoff = f->asking.backoff;

@@ -217,7 +217,7 @@ static inline bool uccl_mep_room(const struct uccl_mep *m)
 {
 	return !m->room || m->room(m->room_arg);
 }
-/* The peer ran short of memory for unexpected messages (uccl_flow.peer_short): send it envelopes only. */
+/* The peer ran short of memory for unexpected messages (uccl_flow.granted.envelopes_only): send it envelopes only. */
 void uccl_msg_hold(struct uccl_peer *p);
 /* The peer's message limit rose: begin what waits. */
 void uccl_msg_kick(struct uccl_peer *p, uint64_t now);

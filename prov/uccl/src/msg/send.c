@@ -126,12 +126,12 @@ static void send_submit(struct uccl_op *op)
 	bool cm = op->flags & UCCL_OPF_CM;
 
 	first = uccl_min(first, uccl_min(p->flow.cfg.chunk_bytes, uccl_max(p->mep->eager_max, EAGER_LEAST)));
-	if ((p->flow.peer_short && !cm) || op->device)
+	if ((p->flow.granted.envelopes_only && !cm) || op->device)
 		first = 0;
 	op->wait = MSG_WAIT_ENV;
 	env.flags = uccl_env_flags_of(op);
 	/* Nobody asks for the rest of what connection management says. PROTOCOL R110 */
-	if (op->len == first || cm || (op->len <= p->mep->eager_max && !p->flow.peer_short)) {
+	if (op->len == first || cm || (op->len <= p->mep->eager_max && !p->flow.granted.envelopes_only)) {
 		env.flags |= UCCL_ENV_EAGER;
 		if (op->flags & UCCL_OPF_DELIVERY) {
 			env.flags |= UCCL_ENV_DELIVERY;
@@ -338,7 +338,7 @@ int uccl_msg_send(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 		return send_self(m, op, now);
 	op->id = 0;
 	/* What has to wait may find the peer short of memory when its turn comes. */
-	if (op->len > m->eager_max || op->device || (op->flags & UCCL_OPF_DELIVERY) || p->flow.peer_short ||
+	if (op->len > m->eager_max || op->device || (op->flags & UCCL_OPF_DELIVERY) || p->flow.granted.envelopes_only ||
 	    !msg_tx_may_begin(p, op) || !TAILQ_EMPTY(&p->pending) || op->iov_count > 1 ||
 	    op->len > p->flow.cfg.chunk_bytes) {
 		op->id = uccl_ids_get(&m->send_ids, op);

@@ -10,7 +10,7 @@ bool msg_tx_may_begin(const struct uccl_peer *p, const struct uccl_op *op)
 {
 	if (op->loading || (op->flags & UCCL_OPF_FENCE && !TAILQ_EMPTY(&p->sends)))
 		return false;
-	return p->open && (int32_t)((uint32_t)p->tx_mseq - p->flow.msg_limit) < 0;
+	return p->open && (int32_t)((uint32_t)p->tx_mseq - p->flow.granted.msg_limit) < 0;
 }
 
 static void tx_begin(struct uccl_op *op)

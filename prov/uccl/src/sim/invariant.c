@@ -200,14 +200,17 @@ const char *uccl_sim_inv_forge(struct uccl_flow *f, uint32_t form, uint64_t now)
 		.ts = uccl_ts(now),
 		.rec = rec,
 	};
-	struct uccl_ack a = {.cum = (uint32_t)f->sent.una, .slots = (uint16_t)f->slots, .msg_limit = f->msg_limit};
+	struct uccl_ack a = {
+		.cum = (uint32_t)f->sent.una,
+		.dups = f->rack.dups,
+		/* A grant that must not be believed. */
+		.slots = (uint16_t)f->granted.slots ^ 1,
+		.msg_limit = f->granted.msg_limit,
+	};
 	enum uccl_drop reason = UCCL_DROP_ACK;
 	uint64_t was, bit = f->sent.nxt - f->sent.una - 1;
 	uint8_t tail[UCCL_TAIL_MAX];
 
-	a.dups = f->rack.dups;
-	/* A grant that must not be believed. */
-	a.slots ^= 1;
 	switch (form) {
 	case 0:
 		h.path = f->cfg.paths_rx;
@@ -332,9 +335,9 @@ static void look_grant(struct uccl_sim_life *n, const struct conn *c)
 			peer = conn_by_token(w->node[i].e, c->hs.token_remote);
 	if (!peer || !peer->peer.open || !c->hs.token_remote)
 		return;
-	if (peer->peer.flow.slots > c->grant.told)
+	if (peer->peer.flow.granted.slots > c->grant.told)
 		uccl_sim_violation(w, "I8: endpoint %u counts %u slots of port %u, which has %u", n->node,
-				   c->grant.told, c->peer.addr.nic.port, peer->peer.flow.slots);
+				   c->grant.told, c->peer.addr.nic.port, peer->peer.flow.granted.slots);
 }
 
 static void look_engine(struct uccl_sim_life *n)

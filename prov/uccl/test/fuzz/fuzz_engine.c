@@ -383,7 +383,7 @@ static uint16_t block(struct input *in, const struct uccl_flow *f, uint8_t *tail
 	if (how & 1)
 		a.cum = (uint32_t)(f->sent.una + (f->sent.nxt - f->sent.una) * byte(in) / 255);
 	a.slots = how & 2 ? byte(in) % 4 : 1000;
-	a.msg_limit = f->msg_limit + (how & 4 ? byte(in) : 0);
+	a.msg_limit = f->granted.msg_limit + (how & 4 ? byte(in) : 0);
 	a.rcv_short = how & 8;
 	a.nwords = how & 16 ? byte(in) % 3 : 0;
 	for (uint8_t i = 0; i < a.nwords; i++) {

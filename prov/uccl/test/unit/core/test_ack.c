@@ -180,16 +180,16 @@ static void refused(const struct uccl_ack *a, enum uccl_drop why)
 {
 	struct uccl_ack lie = *a;
 	struct uccl_stats before = p.side[0].stats;
-	uint64_t una = tx()->sent.una, slots = tx()->slots, rack = tx()->rack.reported_ns;
+	uint64_t una = tx()->sent.una, slots = tx()->granted.slots, rack = tx()->rack.reported_ns;
 
 	lie.slots = 9;
 	lie.msg_limit = 1000;
 	lie.dups = 5;
 	assert_int_equal(take(&lie), why);
 	assert_int_equal(tx()->sent.una, una);
-	assert_int_equal(tx()->slots, slots);
+	assert_int_equal(tx()->granted.slots, slots);
 	assert_int_equal(tx()->rack.reported_ns, rack);
-	assert_int_equal(tx()->msg_limit, 100);
+	assert_int_equal(tx()->granted.msg_limit, 100);
 	assert_int_equal(tx()->rack.dups, 0);
 	assert_int_equal(say.acks, 0);
 	assert_memory_equal(&before, &p.side[0].stats, sizeof(before));
@@ -315,9 +315,9 @@ static void ack_rx__old(void **state)
 	a.nwords = 1;
 	a.sack[0] = 1 << 1; /* base + 4 */
 	assert_int_equal(take(&a), UCCL_DROP_COUNT);
-	assert_int_equal(tx()->slots, 50);
-	assert_int_equal(tx()->msg_limit, 120);
-	assert_true(tx()->peer_short);
+	assert_int_equal(tx()->granted.slots, 50);
+	assert_int_equal(tx()->granted.msg_limit, 120);
+	assert_true(tx()->granted.envelopes_only);
 	assert_int_equal(tx()->sent.una, base() + 3);
 	/* What it says of later chunks is true nevertheless. */
 	assert_int_equal(p.side[0].acked, 4);
@@ -335,24 +335,24 @@ static void ack_rx__overtaken_grants(void **state)
 	a.slots = 500;
 	/* Any time is news at first, and the clock of the other host may wrap. */
 	take_at(&a, UINT32_MAX - 5);
-	assert_int_equal(tx()->slots, 500);
+	assert_int_equal(tx()->granted.slots, 500);
 	a.slots = 2;
 	a.rcv_short = true;
 	take_at(&a, UINT32_MAX - 6);
-	assert_int_equal(tx()->slots, 500);
-	assert_false(tx()->peer_short);
+	assert_int_equal(tx()->granted.slots, 500);
+	assert_false(tx()->granted.envelopes_only);
 	a.slots = 400;
 	take_at(&a, 3);
-	assert_int_equal(tx()->slots, 400);
+	assert_int_equal(tx()->granted.slots, 400);
 	/* Further on is later, whatever the clock shows; and after a long time no clock is compared. */
 	a = pair_ack(&p, 0, base() + 4);
 	a.slots = 300;
 	take_at(&a, 1);
-	assert_int_equal(tx()->slots, 300);
+	assert_int_equal(tx()->granted.slots, 300);
 	p.now += UCCL_RTT_MAX_NS;
 	a.slots = 200;
 	take_at(&a, 0);
-	assert_int_equal(tx()->slots, 200);
+	assert_int_equal(tx()->granted.slots, 200);
 	pair_fini(&p);
 }
 
@@ -371,11 +371,11 @@ static void ack_rx__overtaken_while_read(void **state)
 	a = pair_ack(&p, 0, base() + 2);
 	a.slots = 500;
 	take_at(&a, 90);
-	assert_int_equal(tx()->slots, 2);
+	assert_int_equal(tx()->granted.slots, 2);
 	a = pair_ack(&p, 0, base() + 3);
 	a.slots = 500;
 	take_at(&a, 99);
-	assert_int_equal(tx()->slots, 2);
+	assert_int_equal(tx()->granted.slots, 2);
 	uccl_sent_at(&tx()->sent, base())->nic_reads = 0;
 	pair_fini(&p);
 }
@@ -392,20 +392,20 @@ static void slots_meet__when(void **state)
 	a.turn = 3;
 	take_at(&a, 1);
 	assert_int_equal(tx()->sent.inflight_chunks, 4);
-	assert_int_equal(tx()->slots_met, 0);
+	assert_int_equal(tx()->granted.met, 0);
 	tx()->owed.now = false;
 	a = pair_ack(&p, 0, base() + 3);
 	a.slots = 2;
 	a.turn = 3;
 	take_at(&a, 2);
 	assert_int_equal(tx()->sent.inflight_chunks, 2);
-	assert_int_equal(tx()->slots_met, 3);
+	assert_int_equal(tx()->granted.met, 3);
 	assert_true(tx()->owed.now);
 	/* Older blocks have older turns. */
 	tx()->owed.now = false;
 	a.turn = 2;
 	take_at(&a, 1);
-	assert_int_equal(tx()->slots_met, 3);
+	assert_int_equal(tx()->granted.met, 3);
 	assert_false(tx()->owed.now);
 	pair_fini(&p);
 }
@@ -446,18 +446,18 @@ static void ack_rx__grants(void **state)
 	a.slots = 7;
 	a.msg_limit = 200;
 	take(&a);
-	assert_int_equal(tx()->slots, 7);
-	assert_int_equal(tx()->msg_limit, 200);
+	assert_int_equal(tx()->granted.slots, 7);
+	assert_int_equal(tx()->granted.msg_limit, 200);
 	/* Slots go both ways, message numbers only up; both may wrap. */
 	a.slots = 3;
 	a.msg_limit = 150;
 	take(&a);
-	assert_int_equal(tx()->slots, 3);
-	assert_int_equal(tx()->msg_limit, 200);
-	tx()->msg_limit = UINT32_MAX - 1;
+	assert_int_equal(tx()->granted.slots, 3);
+	assert_int_equal(tx()->granted.msg_limit, 200);
+	tx()->granted.msg_limit = UINT32_MAX - 1;
 	a.msg_limit = 5;
 	take(&a);
-	assert_int_equal(tx()->msg_limit, 5);
+	assert_int_equal(tx()->granted.msg_limit, 5);
 	pair_fini(&p);
 }
 

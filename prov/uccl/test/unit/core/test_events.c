@@ -210,14 +210,14 @@ static void tx_rtx_chunk__slots_only(void **state)
 	f.credit.used = 1000;
 	f.next_tx_ns = UCCL_NEVER;
 	f.sent.inflight_bytes = 1 << 20;
-	f.slots = 4;
+	f.granted.slots = 4;
 	f.sent.inflight_chunks = 3;
 	assert_true(uccl_event_tx_rtx_chunk(&f, 1000, false, 5));
 	f.sent.inflight_chunks = 4;
 	assert_false(uccl_event_tx_rtx_chunk(&f, 1000, false, 5));
 	assert_true(uccl_event_tx_rtx_chunk(&f, 0, true, 5));
 	/* One may always leave: a peer that grants nothing is asked. */
-	f.slots = 0;
+	f.granted.slots = 0;
 	assert_false(uccl_event_tx_rtx_chunk(&f, 1000, false, 5));
 	f.sent.inflight_chunks = 0;
 	assert_true(uccl_event_tx_rtx_chunk(&f, 1000, false, 5));
@@ -237,7 +237,7 @@ static void tx_rtx_chunk__small_needs_no_credit(void **state)
 	(void)state;
 	ops.pull = pull_none;
 	f.cfg.credit = &ops;
-	f.slots = 4;
+	f.granted.slots = 4;
 	f.sent.inflight_chunks = 1;
 	f.credit.used = say.limit = 1000;
 	assert_true(uccl_event_tx_rtx_chunk(&f, 0, false, 5));
@@ -255,7 +255,7 @@ static void tx_rtx_chunk__paced_credit(void **state)
 	(void)state;
 	ops.pull = pull_none;
 	f.cfg.credit = &ops;
-	f.slots = 4;
+	f.granted.slots = 4;
 	f.sent.inflight_chunks = 1;
 	f.credit.used = 1000;
 	say.limit = 1001;

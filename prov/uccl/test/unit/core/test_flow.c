@@ -73,8 +73,8 @@ static void flow_init__clean(void **state)
 	assert_int_equal(tx()->sent.una, c.csn[0]);
 	assert_int_equal(tx()->sent.nxt, c.csn[0]);
 	assert_int_equal(tx()->rcv.nxt, c.csn[1]);
-	assert_int_equal(tx()->slots, c.slots);
-	assert_int_equal(tx()->msg_limit, 100);
+	assert_int_equal(tx()->granted.slots, c.slots);
+	assert_int_equal(tx()->granted.msg_limit, 100);
 	assert_int_equal(tx()->paths.nusable, c.paths);
 	assert_true(uccl_flow_expiry(tx()) == UCCL_NEVER);
 	assert_true(uccl_flow_idle(tx()));
@@ -1315,7 +1315,7 @@ static void writes__end_in_the_middle(void **state)
 	start_later();
 	uccl_flow_writes(tx(), 0, true, p.now);
 	path(0)->write = UCCL_WRITE_ON;
-	tx()->slots = 6;
+	tx()->granted.slots = 6;
 	pair_bulk(&p, 0, 64 * KIB);
 	p.arg = &left;
 	p.filter = writes_lost;

@@ -1637,7 +1637,7 @@ static void tx_retransmit__descriptor_past_slots(void **state)
 	p.side[1].f.cfg.slots_rx = 8;
 	pair_run(&p, p.now + 20 * MS);
 	assert_int_equal(p.count, 1);
-	assert_int_equal(p.side[0].f.slots, 8);
+	assert_int_equal(p.side[0].f.granted.slots, 8);
 	assert_true(pair_done(&p));
 	pair_fini(&p);
 }

@@ -165,7 +165,7 @@ static void unexpected__of_one_peer(void **state)
 
 	(void)state;
 	flood(l, 32768, 3000);
-	assert_true(lan_peer(l, OTHER, VICTIM)->flow.peer_short);
+	assert_true(lan_peer(l, OTHER, VICTIM)->flow.granted.envelopes_only);
 	assert_in_range(held_bytes(&l->node[VICTIM].e->mep), 32 * MB, 70 * MB);
 	lan_pass(l, 10 * UCCL_NS_PER_MS);
 	for (int i = 0; i < 3; i++) {
@@ -175,7 +175,7 @@ static void unexpected__of_one_peer(void **state)
 		lan_run(l, 100 * UCCL_NS_PER_MS);
 		lan_expect(l, HONEST, LAN_CTX(3), 0);
 		lan_expect(l, VICTIM, LAN_CTX(2), 0);
-		assert_false(lan_peer(l, HONEST, VICTIM)->flow.peer_short);
+		assert_false(lan_peer(l, HONEST, VICTIM)->flow.granted.envelopes_only);
 		assert_in_range(l->packets - before, 2, 4);
 	}
 	lan_free(l);

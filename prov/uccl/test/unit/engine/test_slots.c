@@ -20,7 +20,7 @@ static void slots_check(struct lan *l)
 		if (i != 1 && l->node[i].e && lan_conn(l, 1, i) && lan_conn(l, 1, i)->peer.open) {
 			sum += grant_of(l, i)->told;
 			if (lan_conn(l, i, 1)->peer.open)
-				assert_true(lan_conn(l, i, 1)->peer.flow.slots <= grant_of(l, i)->told);
+				assert_true(lan_conn(l, i, 1)->peer.flow.granted.slots <= grant_of(l, i)->told);
 		}
 	assert_true(sum <= uccl_max(l->node[1].e->nic->caps.rx_slots, 3));
 }
@@ -70,7 +70,7 @@ static void slots__by_need(void **state)
 	lan_run(l, SECOND);
 	slots_stream(l, 1, 20);
 	assert_in_range(grant_of(l, 0)->slots, alone * 3 / 5, alone);
-	assert_int_equal(lan_conn(l, 0, 1)->peer.flow.slots, grant_of(l, 0)->slots);
+	assert_int_equal(lan_conn(l, 0, 1)->peer.flow.granted.slots, grant_of(l, 0)->slots);
 	assert_in_range(grant_of(l, 2)->told, 2, 62);
 	/* All of them: alike, and without an end in between. */
 	slots_stream(l, 1 | 4 | 8, 20);

@@ -54,7 +54,7 @@ static void engine_view__what_the_engine_knows(void **state)
 	assert_int_equal(p->state, UCCL_VIEW_OPEN);
 	assert_int_equal(p->srtt_ns, f->times.srtt_ns);
 	assert_int_equal(p->heard_ago_ns, 5);
-	assert_int_equal(p->slots, f->slots);
+	assert_int_equal(p->slots, f->granted.slots);
 	for (uint16_t i = 0; i < p->npaths; i++) {
 		assert_true(uccl_view_paths(p)[i].packets > 0);
 		packets += uccl_view_paths(p)[i].packets;

@@ -428,8 +428,8 @@ static void pkt_arrive(struct duo *d, const struct duo_pkt *p)
 {
 	struct duo_side *s = &d->side[p->to];
 	struct uccl_flow *f = &s->peer.flow;
-	uint32_t limit = f->msg_limit;
-	bool was_short = f->peer_short;
+	uint32_t limit = f->granted.msg_limit;
+	bool was_short = f->granted.envelopes_only;
 	struct uccl_hdr h;
 
 	if (!s->peer.open)
@@ -448,9 +448,9 @@ static void pkt_arrive(struct duo *d, const struct duo_pkt *p)
 		assert_int_equal(h.token, f->cfg.token_rx);
 		uccl_flow_rx(f, &h, p->data + UCCL_HDR_LEN, p->data + UCCL_HDR_LEN + h.payload_len, 0, d->now);
 	}
-	if (f->peer_short && !was_short)
+	if (f->granted.envelopes_only && !was_short)
 		uccl_msg_hold(&s->peer);
-	if (limit != f->msg_limit)
+	if (limit != f->granted.msg_limit)
 		uccl_msg_kick(&s->peer, d->now);
 }
 

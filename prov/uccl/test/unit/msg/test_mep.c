@@ -185,7 +185,7 @@ static void peer_fail__sends(void **state)
 		if (when)
 			duo_connect(d);
 		if (when == 1)
-			d->side[0].peer.flow.msg_limit = 4;
+			d->side[0].peer.flow.granted.msg_limit = 4;
 		d->filter = hold_all;
 		for (unsigned int f = 0; f < uccl_array_len(flags); f++)
 			for (unsigned int i = 0; i < uccl_array_len(sizes); i++)

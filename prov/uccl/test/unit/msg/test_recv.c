@@ -391,10 +391,10 @@ static void cm__said_whole(void **state)
 		d->side[0].m.eager_max = 0;
 		d->side[1].m.cm = true;
 		duo_fill(src, UCCL_CM_MAX, 6);
-		d->side[0].peer.flow.peer_short = !queued;
+		d->side[0].peer.flow.granted.envelopes_only = !queued;
 		assert_int_equal(duo_send(d, 0, UCCL_OPF_CM, src, UCCL_CM_MAX, 5, DUO_CTX(1)), 0);
 		if (queued) {
-			d->side[0].peer.flow.peer_short = true;
+			d->side[0].peer.flow.granted.envelopes_only = true;
 			uccl_msg_hold(&d->side[0].peer);
 		}
 		duo_recv(d, 1, UCCL_OPF_CM, dst, UCCL_CM_MAX, 0, UINT64_MAX, DUO_CTX(2));

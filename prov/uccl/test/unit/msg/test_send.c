@@ -457,7 +457,7 @@ static void hold__rest_went_first(void **state)
 		} else {
 			op->bulk.off = 1;
 		}
-		p->flow.peer_short = true;
+		p->flow.granted.envelopes_only = true;
 		uccl_msg_hold(p);
 		uccl_env_decode(&env, op->env.rec);
 		assert_true(env.flags & UCCL_ENV_EAGER);

@@ -313,7 +313,7 @@ static void revoke__write(void **state)
 				duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
 				duo_region(d, 1, 1, dst, sizeof(dst), BOTH);
 				memset(src, 0x11, lens[i]);
-				d->side[0].peer.flow.slots = 20;
+				d->side[0].peer.flow.granted.slots = 20;
 				duo_rma(d, 0, UCCL_OP_WRITE, 0, src, lens[i], 0, 1, DUO_CTX(1));
 				/* another region is nobody's business */
 				duo_rma(d, 0, UCCL_OP_WRITE, 0, src, lens[i], 0, 2, DUO_CTX(2));

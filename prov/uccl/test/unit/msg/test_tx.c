@@ -17,7 +17,7 @@ static void kick__message_limit(void **state)
 	struct uccl_peer *p = &d->side[0].peer;
 
 	(void)state;
-	p->flow.msg_limit = 2;
+	p->flow.granted.msg_limit = 2;
 	for (int i = 0; i < 5; i++) {
 		src[i] = (uint8_t)(i + 1);
 		assert_int_equal(duo_send(d, 0, 0, src + i, 1, 0, DUO_CTX(i)), 0);
@@ -26,13 +26,13 @@ static void kick__message_limit(void **state)
 	assert_int_equal(p->tx_mseq, 2);
 	uccl_msg_kick(p, d->now);
 	assert_int_equal(p->tx_mseq, 2);
-	p->flow.msg_limit = 4;
+	p->flow.granted.msg_limit = 4;
 	uccl_msg_kick(p, d->now);
 	assert_int_equal(p->tx_mseq, 4);
-	p->flow.msg_limit = 2;
+	p->flow.granted.msg_limit = 2;
 	/* The acknowledgement of what arrived raises it. */
 	duo_run(d, SECOND);
-	assert_int_equal(p->flow.msg_limit, 5 + UCCL_MSG_LIMIT);
+	assert_int_equal(p->flow.granted.msg_limit, 5 + UCCL_MSG_LIMIT);
 	assert_memory_equal(src, dst, 5);
 	for (int i = 0; i < 5; i++) {
 		duo_expect_from(d, 0, DUO_CTX(i), 0, 0);
@@ -48,7 +48,7 @@ static void kick__message_limit_wraps(void **state)
 
 	(void)state;
 	d->side[0].peer.tx_mseq = d->side[1].peer.rx_mseq = 0xfffffffe;
-	d->side[0].peer.flow.msg_limit = (uint32_t)(0xfffffffe + UCCL_MSG_LIMIT);
+	d->side[0].peer.flow.granted.msg_limit = (uint32_t)(0xfffffffe + UCCL_MSG_LIMIT);
 	for (int i = 0; i < 6; i++) {
 		assert_int_equal(duo_send(d, 0, 0, src, i == 3 ? 3000 : 1, (uint64_t)i, DUO_CTX(i)), 0);
 		assert_int_equal(duo_recv(d, 1, 0, dst, 4000, 0, 0, DUO_CTX(i)), 0);
@@ -60,7 +60,7 @@ static void kick__message_limit_wraps(void **state)
 		assert_int_equal(c->len, c->context == DUO_CTX(3) ? 3000 : 1);
 	}
 	assert_int_equal(d->side[1].peer.rx_mseq, 0x100000004);
-	assert_int_equal(d->side[0].peer.flow.msg_limit, 4 + UCCL_MSG_LIMIT);
+	assert_int_equal(d->side[0].peer.flow.granted.msg_limit, 4 + UCCL_MSG_LIMIT);
 	duo_free(d);
 }
 
@@ -75,10 +75,10 @@ static void kick__waited_until_peer_short(void **state)
 
 	(void)state;
 	duo_fill(src, 100, 5);
-	p->flow.msg_limit = 0;
+	p->flow.granted.msg_limit = 0;
 	assert_int_equal(duo_send(d, 0, 0, src, 100, 0, DUO_CTX(1)), 0);
-	p->flow.msg_limit = UCCL_MSG_LIMIT;
-	p->flow.peer_short = true;
+	p->flow.granted.msg_limit = UCCL_MSG_LIMIT;
+	p->flow.granted.envelopes_only = true;
 	uccl_msg_kick(p, d->now);
 	duo_run(d, SECOND);
 	assert_int_equal(d->side[1].stats.dropped[UCCL_DROP_RECORD], 0);
@@ -99,7 +99,7 @@ static void kick__keeps_order(void **state)
 	(void)state;
 	for (int i = 0; i < 20; i++) {
 		src[i] = (uint8_t)i;
-		p->flow.msg_limit = i < 10 ? 3 : 9;
+		p->flow.granted.msg_limit = i < 10 ? 3 : 9;
 		assert_int_equal(duo_send(d, 0, 0, src + i, 1, 0, DUO_CTX(i)), 0);
 		assert_int_equal(duo_recv(d, 1, 0, dst + i, 1, 0, 0, DUO_CTX(i)), 0);
 	}

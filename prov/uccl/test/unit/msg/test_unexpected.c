@@ -18,7 +18,7 @@ static void short__envelopes_only(void **state)
 	duo_send(d, 0, 0, src, 8000, 0, DUO_CTX(0));
 	duo_run(d, SECOND);
 	assert_true(d->side[1].peer.flow.owed.rcv_short);
-	assert_true(d->side[0].peer.flow.peer_short);
+	assert_true(d->side[0].peer.flow.granted.envelopes_only);
 	assert_int_equal(d->side[1].m.unexpected_bytes, 8000);
 	for (int i = 1; i < 6; i++)
 		duo_send(d, 0, i == 5 ? UCCL_OPF_INJECT : 0, src, (uint64_t)i * 1500, 0, DUO_CTX(i));
@@ -40,7 +40,7 @@ static void short__envelopes_only(void **state)
 	/* The next message tells that there is room again. */
 	duo_send(d, 0, 0, src, 100, 0, NULL);
 	duo_run(d, SECOND);
-	assert_false(d->side[0].peer.flow.peer_short);
+	assert_false(d->side[0].peer.flow.granted.envelopes_only);
 	duo_free(d);
 }
 

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "core/granted.h"
+
+#include "base/units.h"
+
+/* What is said so long after the last grant is news, whatever the peer's clock shows. */
+#define OLD_NS (10 * UCCL_NS_PER_S)
+
+void uccl_granted_init(struct uccl_granted *g, uint32_t slots, uint32_t msg_limit, uint64_t csn)
+{
+	*g = (struct uccl_granted){ .slots = slots, .msg_limit = msg_limit, .cum = csn };
+}
+
+/*
+ * Blocks of one cumulative number overtake each other on different paths, so the time at which the packet left decides
+ * among those.
+ */
+static bool stands(const struct uccl_granted *g, uint64_t cum, uint32_t ts, uint64_t now)
+{
+	if (cum != g->cum)
+		return cum > g->cum;
+	return !g->heard_ns || (int32_t)(ts - g->ts) >= 0 || now - g->heard_ns >= OLD_NS;
+}
+
+bool uccl_granted_heard(struct uccl_granted *g, const struct uccl_ack *a, uint64_t cum, uint32_t ts, uint64_t now)
+{
+	if (!stands(g, cum, ts, now))
+		return false;
+	g->cum = cum;
+	g->ts = ts;
+	g->heard_ns = now;
+	g->slots = a->slots;
+	g->turn = a->turn;
+	g->envelopes_only = a->rcv_short;
+	/* Numbers that may have been used are not taken back. */
+	if ((int32_t)(a->msg_limit - g->msg_limit) > 0)
+		g->msg_limit = a->msg_limit;
+	return true;
+}

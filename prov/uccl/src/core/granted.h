@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Part of a flow: what the peer grants us: places in its receive queue, message sequence numbers, and whether it takes
+ * payload that it does not expect. What we grant is in slots.h.
+ *
+ * The grammar: init; `heard` for each acknowledgement block that is taken, then `meet`. The rest is read.
+ */
+#ifndef UCCL_CORE_GRANTED_H
+#define UCCL_CORE_GRANTED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/wire.h"
+
+struct uccl_granted {
+	uint32_t slots;		/* places in its receive queue: packets that may be in flight */
+	uint32_t msg_limit;	/* the first message sequence number that may not be used; it wraps */
+	bool envelopes_only;	/* it is short of memory: no payload that it does not expect */
+	uint8_t turn, met;	/* the turn of `slots`, and the latest by which no more was in flight than granted */
+	/* The block with these grants: its cumulative number, when it left by the peer's clock, and when it came. */
+	uint64_t cum;
+	uint32_t ts;
+	uint64_t heard_ns;	/* 0: none came yet */
+};
+
+/* The first grants, of the handshake; csn: the first that we send. */
+void uccl_granted_init(struct uccl_granted *g, uint32_t slots, uint32_t msg_limit, uint64_t csn);
+/*
+ * A block that left at `ts`, by the peer's clock, and acknowledges all before `cum`. False: it was overtaken by another
+ * one, its grants are no news. PROTOCOL R19
+ */
+bool uccl_granted_heard(struct uccl_granted *g, const struct uccl_ack *a, uint64_t cum, uint32_t ts, uint64_t now);
+
+/*
+ * So many places are in use. True: for the first time no more than the grant of this turn allows, and the peer waits to
+ * hear that. PROTOCOL R142
+ */
+static inline bool uccl_granted_meet(struct uccl_granted *g, uint32_t used)
+{
+	if (g->met == g->turn || used > g->slots)
+		return false;
+	g->met = g->turn;
+	return true;
+}
+
+#endif

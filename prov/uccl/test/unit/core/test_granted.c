@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* What the peer grants, alone: its blocks are made up. */
+#include "core/granted.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/units.h"
+
+#define FIRST 1000
+
+static struct uccl_granted g;
+
+static int setup(void **state)
+{
+	(void)state;
+	uccl_granted_init(&g, 256, 100, FIRST);
+	return 0;
+}
+
+static bool heard(uint64_t cum, uint32_t ts, uint16_t slots, uint64_t now)
+{
+	const struct uccl_ack a = {.slots = slots, .msg_limit = g.msg_limit};
+
+	return uccl_granted_heard(&g, &a, cum, ts, now);
+}
+
+static void init__of_the_handshake(void **state)
+{
+	(void)state;
+	assert_int_equal(g.slots, 256);
+	assert_int_equal(g.msg_limit, 100);
+	assert_false(g.envelopes_only);
+	assert_false(uccl_granted_meet(&g, 0));
+}
+
+/* Any time is news at first, and the clock of the other host may wrap. */
+static void heard__the_later_one(void **state)
+{
+	(void)state;
+	assert_true(heard(FIRST, UINT32_MAX - 5, 50, 1));
+	assert_int_equal(g.slots, 50);
+	assert_false(heard(FIRST, UINT32_MAX - 6, 60, 2));
+	assert_int_equal(g.slots, 50);
+	/* The same packet once more. */
+	assert_true(heard(FIRST, UINT32_MAX - 5, 50, 3));
+	assert_true(heard(FIRST, 3, 70, 4));
+	assert_int_equal(g.slots, 70);
+	assert_false(heard(FIRST, UINT32_MAX, 60, 5));
+}
+
+/* Who acknowledges more is later, whatever the clock shows, and who acknowledges less never is. PROTOCOL R19 */
+static void heard__further_on(void **state)
+{
+	(void)state;
+	assert_false(heard(FIRST - 1, 9, 60, 1));
+	assert_true(heard(FIRST + 3, 9, 60, 1));
+	assert_true(heard(FIRST + 4, 1, 40, 2));
+	assert_int_equal(g.slots, 40);
+	assert_false(heard(FIRST + 3, 100, 70, 3));
+	assert_false(heard(FIRST + 3, 100, 70, UCCL_NEVER));
+	assert_int_equal(g.slots, 40);
+	/* And it is its clock that counts from then on. */
+	assert_true(heard(FIRST + 4, 2, 30, 4));
+}
+
+/* A clock that jumped back convinces us after a while. */
+static void heard__no_clock_for_ever(void **state)
+{
+	uint64_t now = 7;
+
+	(void)state;
+	assert_true(heard(FIRST, 1u << 30, 60, now));
+	assert_false(heard(FIRST, 5, 40, now + 10 * UCCL_NS_PER_S - 1));
+	/* What was not believed does not put that off. */
+	assert_true(heard(FIRST, 5, 40, now + 10 * UCCL_NS_PER_S));
+	assert_int_equal(g.slots, 40);
+}
+
+/* Message numbers never go back, and they wrap; places and memory come and go. */
+static void heard__message_numbers(void **state)
+{
+	struct uccl_ack a = {.slots = 7, .turn = 3, .msg_limit = 200, .rcv_short = true};
+
+	(void)state;
+	assert_true(uccl_granted_heard(&g, &a, FIRST, 1, 1));
+	assert_int_equal(g.slots, 7);
+	assert_int_equal(g.turn, 3);
+	assert_int_equal(g.msg_limit, 200);
+	assert_true(g.envelopes_only);
+	a = (struct uccl_ack){.slots = 0, .turn = 4, .msg_limit = 150};
+	assert_true(uccl_granted_heard(&g, &a, FIRST, 2, 2));
+	assert_int_equal(g.slots, 0);
+	assert_int_equal(g.turn, 4);
+	assert_int_equal(g.msg_limit, 200);
+	assert_false(g.envelopes_only);
+	g.msg_limit = UINT32_MAX - 1;
+	a.msg_limit = 5;
+	assert_true(uccl_granted_heard(&g, &a, FIRST, 3, 3));
+	assert_int_equal(g.msg_limit, 5);
+	/* Nothing at all of one that was overtaken. */
+	a = (struct uccl_ack){.slots = 9, .turn = 9, .msg_limit = 9, .rcv_short = true};
+	assert_false(uccl_granted_heard(&g, &a, FIRST, 2, 4));
+	assert_int_equal(g.slots, 0);
+	assert_int_equal(g.turn, 4);
+	assert_int_equal(g.msg_limit, 5);
+	assert_false(g.envelopes_only);
+}
+
+/* Said once for each turn, when no more is in flight than it allows. PROTOCOL R142 */
+static void meet__once_for_a_turn(void **state)
+{
+	(void)state;
+	heard(FIRST, 1, 4, 1);
+	g.turn = 1;
+	assert_false(uccl_granted_meet(&g, 5));
+	assert_int_equal(g.met, 0);
+	assert_true(uccl_granted_meet(&g, 4));
+	assert_int_equal(g.met, 1);
+	assert_false(uccl_granted_meet(&g, 3));
+	/* Another turn, and another after it before the first was met: only the latest counts. */
+	g.turn = 2;
+	g.slots = 2;
+	assert_false(uccl_granted_meet(&g, 3));
+	g.turn = 3;
+	g.slots = 1;
+	assert_false(uccl_granted_meet(&g, 2));
+	assert_true(uccl_granted_meet(&g, 1));
+	assert_int_equal(g.met, 3);
+	/* The number of turns wraps. */
+	g.turn = 0;
+	assert_true(uccl_granted_meet(&g, 0));
+	assert_int_equal(g.met, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(init__of_the_handshake, setup),
+		cmocka_unit_test_setup(heard__the_later_one, setup),
+		cmocka_unit_test_setup(heard__further_on, setup),
+		cmocka_unit_test_setup(heard__no_clock_for_ever, setup),
+		cmocka_unit_test_setup(heard__message_numbers, setup),
+		cmocka_unit_test_setup(meet__once_for_a_turn, setup),
+	};
+
+	return cmocka_run_group_tests_name("granted", tests, NULL, NULL);
+}
