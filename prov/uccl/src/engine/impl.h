@@ -145,6 +145,7 @@ struct uccl_engine {
 	struct uccl_timer pacer_timer;
 	uint64_t sharers_at;		/* when to ask again who shares the line rate */
 	/* rx.c */
+	int rx_refused;			/* packets of this poll that went to nobody */
 	bool rx_more;			/* the last poll left something in the NIC's queue */
 	uint8_t *bounce;		/* mispredicted payloads of one round */
 	/* drain.c */

@@ -3,7 +3,7 @@
 #include "base/units.h"
 #include "engine/impl.h"
 
-/* With more than RX_ROUNDS left in the queue, timers wait; but no longer than this, whoever floods us. */
+/* With more left in the queue than a poll reads, timers wait; but no longer than this, whoever floods us. */
 #define TIMERS_WAIT_NS (5 * UCCL_NS_PER_MS)
 #define SHARERS_NS UCCL_NS_PER_MS /* between two looks at who shares the line rate */
 /* A poll that comes so much later than a timer wanted it: the program made no call, or its thread had no processor. */

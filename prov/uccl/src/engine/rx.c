@@ -5,14 +5,16 @@
 #include "base/units.h"
 #include "engine/impl.h"
 
-/* Rounds of receiving in one poll at most, so that sending is never far. */
-#define RX_ROUNDS 8
+/* Packets of one poll, so that sending is never far. What is refused is cheap and may be more: peers are behind it. */
+#define RX_TAKEN (8 * RX_BATCH)
+#define RX_MOST (64 * RX_BATCH)
 
 static void drop(struct uccl_engine *e, enum uccl_drop reason)
 {
 	if (reason == UCCL_DROP_COUNT)
 		return;
 	e->stats.dropped[reason]++;
+	e->rx_refused++;
 	engine_trace(e, UCCL_TRACE_DROP, (uint8_t)reason, NULL, 0);
 }
 
@@ -162,6 +164,7 @@ static void rx_one(struct uccl_engine *e, struct uccl_rx *rx, uint64_t now)
 		conn_link(e, (enum uccl_link)rx->imm, now);
 		return;
 	case UCCL_RX_REFUSED:
+		e->rx_refused++;
 		return;
 	default:
 		break;
@@ -190,7 +193,8 @@ int engine_rx(struct uccl_engine *e, uint64_t now)
 	int total = 0;
 
 	e->rx_more = false;
-	for (int round = 0; round < RX_ROUNDS; round++) {
+	e->rx_refused = 0;
+	while (total - e->rx_refused < RX_TAKEN && total < RX_MOST) {
 		int nhints = e->bounce ? uccl_msg_hints(&e->mep, hints, RX_BATCH) : 0;
 		int n = e->nic->ops->rx(e->nic, v, RX_BATCH, hints, nhints);
 

@@ -166,6 +166,31 @@ static enum lan_verdict drop_first_to_one(struct lan *l, const struct lan_event 
 	return ev->to == 1 && ev->type == UCCL_PKT_CHUNK && !l->n++ ? LAN_DROP : LAN_PASS;
 }
 
+/* What is refused does not count for what a poll takes: who sends to us waits behind it no longer than that costs. */
+static void rx__behind_what_is_refused(void **state)
+{
+	static const uint8_t junk[UCCL_HDR_LEN];
+	struct lan *l = lan_new_open(3);
+	uint64_t taken;
+
+	(void)state;
+	lan_recv(l, 1, dst, 64, LAN_CTX(2));
+	assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(1)), 0);
+	lan_run(l, 10 * MS);
+	lan_expect(l, 0, LAN_CTX(1), 0);
+	taken = lan_stats(l, 0)->dropped[UCCL_DROP_MAGIC];
+	/* All of it in one poll, with room for what else there may be; but a poll ends. */
+	for (int k = 0; k < 1000; k++)
+		lan_inject(l, 0, 2, junk, sizeof(junk));
+	uccl_engine_poll(l->node[0].e, l->now);
+	assert_int_equal(lan_stats(l, 0)->dropped[UCCL_DROP_MAGIC] - taken, 1000);
+	for (int k = 0; k < 2000; k++)
+		lan_inject(l, 0, 2, junk, sizeof(junk));
+	uccl_engine_poll(l->node[0].e, l->now);
+	assert_in_range(lan_stats(l, 0)->dropped[UCCL_DROP_MAGIC] - taken, 1000 + 1000, 1000 + 1100);
+	lan_free(l);
+}
+
 /* A queue that never gets empty does not stop the clock: somebody floods us, and a packet of ours was lost. */
 static void timers__under_a_flood(void **state)
 {
@@ -183,7 +208,7 @@ static void timers__under_a_flood(void **state)
 	assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(3)), 0);
 	for (uint64_t end = l->now + 100 * MS; l->now < end && !lan_waiting(l, 0);) {
 		/* As much as a poll reads. */
-		for (int k = 0; k < 128; k++)
+		for (int k = 0; k < 1024; k++)
 			lan_inject(l, 0, 2, junk, sizeof(junk));
 		lan_round(l);
 	}
@@ -283,6 +308,7 @@ int main(void)
 		cmocka_unit_test(poll__late_caller),
 		cmocka_unit_test(expiry__announces_every_packet),
 		cmocka_unit_test(timers__after_what_has_arrived),
+		cmocka_unit_test(rx__behind_what_is_refused),
 		cmocka_unit_test(timers__under_a_flood),
 		cmocka_unit_test(host__away_is_no_loss),
 		cmocka_unit_test(credit__window_policy),
