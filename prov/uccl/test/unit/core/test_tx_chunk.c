@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* What asks for its acknowledgement, and what leaves by itself. */
+#include "sender.h"
+
+static void tx_ar__when(void **state)
+{
+	(void)state;
+	start(pair_packets());
+	pair_record(&p, 0, 10)->item.want_ack = false;
+	pair_record(&p, 0, 10)->item.want_ack = true;
+	pair_pump_one(&p, 0);
+	assert_false(p.wire[0]->h.flags & UCCL_FLAG_AR);
+	assert_int_equal(p.wire[1]->h.flags, UCCL_FLAG_AR);
+	lose_all();
+	/* Of a bulk item with want_ack the last chunk, and one every 128 KiB. */
+	pair_bulk(&p, 0, 200 * KIB);
+	pair_pump_one(&p, 0);
+	for (uint32_t i = 0; i < 200; i++)
+		assert_int_equal(p.wire[i]->h.flags, i == 127 || i == 199 ? UCCL_FLAG_AR : 0);
+	pair_fini(&p);
+}
+
+static void tx_ar__last_slot(void **state)
+{
+	struct pair_cfg c = pair_packets();
+
+	(void)state;
+	c.slots = 4;
+	start(c);
+	for (int i = 0; i < 6; i++)
+		pair_record(&p, 0, 10)->item.want_ack = false;
+	assert_int_equal(pair_pump_one(&p, 0), 4);
+	assert_false(p.wire[0]->h.flags & UCCL_FLAG_AR);
+	assert_true(p.wire[3]->h.flags & UCCL_FLAG_AR);
+	pair_fini(&p);
+}
+
+/* Nothing else would ask for it: the window is smaller than the distance between two questions. */
+static void tx_ar__full_window(void **state)
+{
+	struct pair_cfg c = pair_packets();
+
+	(void)state;
+	c.cc = &cc_set;
+	cc_bytes = 8 * KIB;
+	cc_gap_ns = 0;
+	start(c);
+	pair_bulk(&p, 0, 20 * KIB)->item.want_ack = false;
+	assert_int_equal(pair_pump_one(&p, 0), 8);
+	for (uint32_t i = 0; i < 8; i++)
+		assert_int_equal(p.wire[i]->h.flags, i == 7 ? UCCL_FLAG_AR : 0);
+	/* Answered without delay. */
+	pair_run(&p, p.now + 2 * c.delay_ns + US);
+	assert_int_equal(p.side[0].f.sent.nxt - c.csn[0], 16);
+	pair_fini(&p);
+	/* Not if nothing waits for it. */
+	start(c);
+	pair_bulk(&p, 0, 8 * KIB)->item.want_ack = false;
+	assert_int_equal(pair_pump_one(&p, 0), 8);
+	assert_int_equal(p.wire[7]->h.flags, 0);
+	pair_fini(&p);
+}
+
+static void lose_some(struct pair *q, struct pair_pkt *k)
+{
+	bool again = k->h.flags & UCCL_FLAG_RTX;
+
+	if (k->kind != UCCL_RX_PACKET || k->h.type != UCCL_PKT_CHUNK)
+		return;
+	assert_int_equal(k->single, again);
+	q->count += again;
+	if (!again && k->h.csn % 2)
+		k->fate = PAIR_DROP;
+}
+
+/* What is lost goes again by itself: the train may have been the reason. New packets form trains, as before. */
+static void tx_single__again(void **state)
+{
+	(void)state;
+	start(pair_trains());
+	p.filter = lose_some;
+	pair_bulk(&p, 0, 20 * KIB);
+	assert_true(pair_finish(&p, 100 * MS));
+	assert_in_range(p.count, 10, 12);
+	pair_fini(&p);
+}
+
+static void tx_single__probe(void **state)
+{
+	int i;
+
+	(void)state;
+	start(pair_trains());
+	uccl_flow_keepalive(&p.side[0].f, p.now);
+	assert_true(pair_pump_one(&p, 0) >= 1);
+	i = pair_find(&p, 1, UCCL_PKT_PROBE);
+	assert_true(i >= 0);
+	assert_true(p.wire[i]->single);
+	/* Its answer need not. */
+	pair_arrive_all(&p, 1);
+	assert_true(pair_pump_one(&p, 1) >= 1);
+	i = pair_find(&p, 0, UCCL_PKT_ACK);
+	assert_true(i >= 0);
+	assert_false(p.wire[i]->single);
+	pair_fini(&p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(tx_ar__when),
+		cmocka_unit_test(tx_ar__last_slot),
+		cmocka_unit_test(tx_ar__full_window),
+		cmocka_unit_test(tx_single__again),
+		cmocka_unit_test(tx_single__probe),
+	};
+
+	return cmocka_run_group_tests_name("tx_chunk", tests, NULL, NULL);
+}

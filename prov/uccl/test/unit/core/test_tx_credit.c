@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Credit and the demand for it. */
+#include "sender.h"
+
+static void tx_credit__demand(void **state)
+{
+	struct pair_cfg c = pair_packets();
+	int i;
+
+	(void)state;
+	c.credit = &credit_set;
+	credit_limit = 4096;
+	start(c);
+	pair_bulk(&p, 0, 20 * KIB);
+	assert_int_equal(pair_pump_one(&p, 0), 5);
+	i = pair_find(&p, 1, UCCL_PKT_DEMAND);
+	assert_true(i == 4);
+	assert_int_equal(uccl_get64(p.wire[i]->h.rec), 20 * KIB);
+	/* Not again at once. */
+	assert_int_equal(pair_pump_one(&p, 0), 0);
+	pair_fini(&p);
+}
+
+/* With a pacer the demand leaves before the credit is used up, as the answer takes a round trip. PROTOCOL R60 */
+static void tx_credit__asks_ahead(void **state)
+{
+	struct pair_cfg c = pair_packets();
+	int i;
+
+	(void)state;
+	c.credit = &credit_pull;
+	c.slots = 8;
+	credit_limit = 12 * KIB;
+	start(c);
+	pair_bulk(&p, 0, 20 * KIB);
+	/* It cannot send all of its credit yet, but what waits is more than that. */
+	assert_int_equal(pair_pump_one(&p, 0), 9);
+	i = pair_find(&p, 1, UCCL_PKT_DEMAND);
+	assert_true(i == 8);
+	assert_int_equal(uccl_get64(p.wire[i]->h.rec), 20 * KIB);
+	assert_int_equal(uccl_get64(p.wire[i]->h.rec + 8), 0);
+	assert_int_equal(pair_pump_one(&p, 0), 0);
+	pair_fini(&p);
+	/* Nothing is asked for while credit is there for all that waits. */
+	credit_limit = 20 * KIB;
+	start(c);
+	pair_bulk(&p, 0, 20 * KIB);
+	pair_pump_one(&p, 0);
+	assert_int_equal(pair_find(&p, 1, UCCL_PKT_DEMAND), -1);
+	pair_fini(&p);
+}
+
+/* What was lost is told at once, also while credit is left: the receiver takes it for under way. PROTOCOL R60 */
+static void tx_credit__tells_losses(void **state)
+{
+	struct pair_cfg c = pair_packets();
+	struct uccl_flow *f = &p.side[0].f;
+
+	(void)state;
+	c.credit = &credit_pull;
+	credit_limit = 1 << 20;
+	start(c);
+	pair_bulk(&p, 0, 64 * KIB);
+	pair_pump_one(&p, 0);
+	assert_int_equal(pair_find(&p, 1, UCCL_PKT_DEMAND), -1);
+	lose_all();
+	f->credit.lost += 16383;
+	pair_pump_one(&p, 0);
+	assert_int_equal(pair_find(&p, 1, UCCL_PKT_DEMAND), -1);
+	f->credit.lost++;
+	pair_pump_one(&p, 0);
+	assert_true(pair_find(&p, 1, UCCL_PKT_DEMAND) >= 0);
+	assert_int_equal(uccl_get64(p.wire[pair_find(&p, 1, UCCL_PKT_DEMAND)]->h.rec + 8), 16384);
+	assert_int_equal(pair_pump_one(&p, 0), 0);
+	pair_fini(&p);
+}
+
+/* Everything acknowledged, no credit, the demand lost: nothing but its own timer gets the flow going again. */
+static void tx_credit__demand_again(void **state)
+{
+	struct pair_cfg c = pair_packets();
+
+	(void)state;
+	c.credit = &credit_set;
+	credit_limit = 4096;
+	start(c);
+	pair_bulk(&p, 0, 20 * KIB);
+	pair_pump_one(&p, 0);
+	pair_lose(&p, (uint32_t)pair_find(&p, 1, UCCL_PKT_DEMAND));
+	for (int i = 0; i < 5; i++) {
+		while (pair_find(&p, 1, UCCL_PKT_DEMAND) < 0) {
+			assert_true(pair_step(&p));
+			pair_pump_one(&p, 0);
+		}
+		pair_lose(&p, (uint32_t)pair_find(&p, 1, UCCL_PKT_DEMAND));
+	}
+	credit_limit = UINT64_MAX;
+	assert_true(pair_finish(&p, 10 * MS));
+	pair_fini(&p);
+}
+
+/* Records of more than control size wait for credit too, with no bulk in sight. */
+static void tx_credit__records_ask_too(void **state)
+{
+	struct pair_cfg c = pair_packets();
+
+	(void)state;
+	c.credit = &credit_set;
+	credit_limit = 2000;
+	start(c);
+	for (int i = 0; i < 4; i++)
+		pair_record(&p, 0, 1000);
+	pair_run(&p, p.now + 20 * MS);
+	assert_int_equal(p.side[1].complete, 2);
+	assert_true(p.side[1].f.credit.demand == 4000);
+	credit_limit = UINT64_MAX;
+	assert_true(pair_finish(&p, 10 * MS));
+	/* Small ones do not. */
+	credit_limit = 0;
+	pair_record(&p, 0, 256);
+	assert_true(pair_finish(&p, 10 * MS));
+	pair_fini(&p);
+}
+
+static void tx_credit__direct_writes_ask_too(void **state)
+{
+	struct pair_cfg c = pair_direct();
+
+	(void)state;
+	c.credit = &credit_set;
+	credit_limit = 8192;
+	start(c);
+	pair_bulk(&p, 0, 64 * KIB);
+	pair_run(&p, p.now + 20 * MS);
+	assert_true(p.side[1].f.credit.demand == 64 * KIB);
+	credit_limit = UINT64_MAX;
+	assert_true(pair_finish(&p, 10 * MS));
+	pair_fini(&p);
+}
+
+static void lose_credits(struct pair *q, struct pair_pkt *k)
+{
+	if (k->kind == UCCL_RX_PACKET && (k->h.type == UCCL_PKT_CREDIT || k->h.type == UCCL_PKT_DEMAND) &&
+	    uccl_rng_chance(&q->rng, *(double *)q->arg))
+		k->fate = PAIR_DROP;
+}
+
+static void tx_credit__lost_ones_never_stall(void **state)
+{
+	static double share[] = {0, 0.5, 0.9};
+	static const struct uccl_credit_ops *const credits[] = {&uccl_credit_window, &uccl_credit_eqds,
+								 &uccl_credit_auto};
+
+	(void)state;
+	for (unsigned int i = 0; i < uccl_array_len(share); i++)
+		for (unsigned int kind = 0; kind < 2 * uccl_array_len(credits); kind++) {
+			struct pair_cfg c = kind & 1 ? pair_direct() : pair_packets();
+
+			c.credit = credits[kind / 2];
+			c.link_bps = 10000000000ull;
+			c.slots = 64;
+			c.window = 64;
+			c.seed = i + 1;
+			start(c);
+			p.filter = lose_credits;
+			p.arg = &share[i];
+			p.faults.loss = 0.02;
+			for (int n = 0; n < 3; n++) {
+				pair_bulk(&p, 0, 600 * KIB);
+				pair_bulk(&p, 1, 600 * KIB);
+				for (int r = 0; r < 50; r++)
+					pair_record(&p, 0, 1000);
+			}
+			assert_true(pair_finish(&p, 60 * UCCL_NS_PER_S));
+			pair_fini(&p);
+		}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(tx_credit__demand),
+		cmocka_unit_test(tx_credit__asks_ahead),
+		cmocka_unit_test(tx_credit__tells_losses),
+		cmocka_unit_test(tx_credit__demand_again),
+		cmocka_unit_test(tx_credit__records_ask_too),
+		cmocka_unit_test(tx_credit__direct_writes_ask_too),
+		cmocka_unit_test(tx_credit__lost_ones_never_stall),
+	};
+
+	return cmocka_run_group_tests_name("tx_credit", tests, NULL, NULL);
+}

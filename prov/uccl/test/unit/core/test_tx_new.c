@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Records and bulk: which leaves, and where it is cut. */
+#include "sender.h"
+
+/* With a congestion window of so many bytes, and no pacing. */
+static void start_window(struct pair_cfg cfg, uint64_t bytes)
+{
+	cfg.cc = &cc_set;
+	cc_bytes = bytes;
+	cc_gap_ns = 0;
+	start(cfg);
+}
+
+static void item_payload__iovs(void **state)
+{
+	(void)state;
+	start(pair_packets());
+	for (int parts = 1; parts <= 8; parts++) {
+		struct pair_obj *o = pair_make(&p, 0, 5000 + (uint32_t)parts, true, parts);
+
+		uccl_flow_submit(&p.side[0].f, &o->item);
+	}
+	assert_true(pair_finish(&p, 10 * MS));
+	pair_fini(&p);
+}
+
+/* Chunks are cut at the end of each part; empty parts are stepped over, `skip` begins inside one. */
+static void item_payload__cuts(void **state)
+{
+	static const uint32_t want[] = {1024, 476, 24, 1024, 976};
+	struct pair_obj *o;
+
+	(void)state;
+	start(pair_packets());
+	o = pair_make(&p, 0, 3524, true, 1);
+	o->iov[0].iov_len = 1500;
+	o->iov[1] = (struct iovec){NULL, 0};
+	o->iov[2] = (struct iovec){o->src + 1500, 24};
+	o->iov[3] = (struct iovec){o->src + 1524, 2000};
+	o->item.iov_count = 4;
+	uccl_flow_submit(&p.side[0].f, &o->item);
+	pair_pump_one(&p, 0);
+	assert_int_equal(p.nwire, uccl_array_len(want));
+	for (uint32_t i = 0; i < p.nwire; i++)
+		assert_int_equal(p.wire[i]->h.payload_len, want[i]);
+	assert_true(pair_finish(&p, 10 * MS));
+	pair_fini(&p);
+}
+
+static void item_payload__skip(void **state)
+{
+	struct pair_obj *o;
+	uint8_t front[700];
+
+	(void)state;
+	start(pair_packets());
+	o = pair_make(&p, 0, 3000, true, 1);
+	memset(front, 0, sizeof(front));
+	o->iov[1] = o->iov[0];
+	o->iov[0] = (struct iovec){front, sizeof(front)};
+	o->item.iov_count = 2;
+	o->item.skip = sizeof(front);
+	uccl_flow_submit(&p.side[0].f, &o->item);
+	assert_true(pair_finish(&p, 10 * MS));
+	pair_fini(&p);
+}
+
+static void tx_record__small_ones_pass_a_full_window(void **state)
+{
+	struct pair_cfg c = pair_packets();
+
+	(void)state;
+	start_window(c, 2048);
+	pair_bulk(&p, 0, 10 * KIB);
+	assert_int_equal(pair_pump_one(&p, 0), 2);
+	pair_record(&p, 0, 256);
+	assert_int_equal(pair_pump_one(&p, 0), 1);
+	pair_record(&p, 0, 257);
+	assert_int_equal(pair_pump_one(&p, 0), 0);
+	assert_false(p.side[0].f.app_limited);
+	assert_true(pair_finish(&p, 10 * MS));
+	pair_fini(&p);
+}
+
+/* A grant behind large records that the window holds back: the other direction waits for it. */
+static void tx_record__small_ones_pass_held_records(void **state)
+{
+	struct pair_cfg c = pair_packets();
+
+	(void)state;
+	start_window(c, 2048);
+	for (int i = 0; i < 4; i++)
+		pair_record(&p, 0, KIB);
+	pair_record(&p, 0, 3);
+	pair_record(&p, 0, KIB);
+	pair_record(&p, 0, 4);
+	assert_int_equal(pair_pump_one(&p, 0), 4);
+	assert_int_equal(p.wire[0]->h.payload_len, KIB);
+	assert_int_equal(p.wire[1]->h.payload_len, KIB);
+	assert_int_equal(p.wire[2]->h.payload_len, 3);
+	assert_int_equal(p.wire[3]->h.payload_len, 4);
+	assert_false(p.side[0].f.app_limited);
+	assert_true(pair_finish(&p, 10 * MS));
+	pair_fini(&p);
+}
+
+/* Where nothing is held back, nobody is overtaken. */
+static void tx_record__in_order(void **state)
+{
+	static const uint16_t len[] = {KIB, 3, 500, 0, 256, 257};
+
+	(void)state;
+	start(pair_packets());
+	for (int i = 0; i < 6; i++)
+		pair_record(&p, 0, len[i]);
+	assert_int_equal(pair_pump_one(&p, 0), 6);
+	for (int i = 0; i < 6; i++)
+		assert_int_equal(p.wire[i]->h.payload_len, len[i]);
+	pair_fini(&p);
+}
+
+/* Records that go on and on and a long transfer share by bytes, whatever the records' size. PROTOCOL R130 */
+static void tx_new__records_and_bulk_take_turns(void **state)
+{
+	static const struct {
+		uint32_t len;
+		int n;
+	} records[] = {{0, 8000}, {200, 3000}, {KIB, 1000}};
+
+	(void)state;
+	for (size_t k = 0; k < uccl_array_len(records); k++) {
+		struct pair_cfg c = pair_packets();
+		int64_t ahead = 0, bulk = 0;
+
+		c.window = c.slots = 16384;
+		start(c);
+		pair_bulk(&p, 0, 1024 * KIB);
+		for (int i = 0; i < records[k].n; i++)
+			pair_record(&p, 0, records[k].len);
+		pair_pump_one(&p, 0);
+		for (uint32_t i = 0; i < p.nwire && bulk < 100 * KIB; i++) {
+			const struct uccl_hdr *h = &p.wire[i]->h;
+
+			bulk += h->rtype == PAIR_BULK ? h->payload_len : 0;
+			ahead += h->rtype == PAIR_BULK ? -(int64_t)h->payload_len : UCCL_HDR_LEN + h->payload_len;
+			assert_true(ahead <= 256 * KIB + UCCL_HDR_LEN + KIB);
+			assert_true(!bulk || ahead >= (256 - 32 - 1) * KIB);
+		}
+		assert_true(bulk >= 100 * KIB);
+		pair_fini(&p);
+	}
+}
+
+/* Bulk's turn, but the window is full: longer records wait for it, small ones for nothing. */
+static void tx_new__bulk_turn_held_back(void **state)
+{
+	struct pair_cfg c = pair_packets();
+
+	(void)state;
+	c.window = c.slots = 4096;
+	start_window(c, 250 * KIB);
+	pair_bulk(&p, 0, 64 * KIB);
+	for (int i = 0; i < 270; i++)
+		pair_record(&p, 0, KIB);
+	/* 241 records of 1088 bytes are far enough ahead; the rest of the window is bulk's. */
+	assert_int_equal(pair_pump_one(&p, 0), 250);
+	assert_int_equal(p.wire[240]->h.rtype, PAIR_RECORD);
+	assert_int_equal(p.wire[241]->h.rtype, PAIR_BULK);
+	assert_int_equal(p.wire[249]->h.rtype, PAIR_BULK);
+	pair_record(&p, 0, 5);
+	assert_int_equal(pair_pump_one(&p, 0), 1);
+	/* Nobody is forgotten. */
+	assert_true(pair_finish(&p, 100 * MS));
+	assert_false(p.side[0].f.sendq.bulk_turn);
+	pair_fini(&p);
+}
+
+/* Bulk's turn, and it waits for room for a whole train: records that would fit do not take that away. */
+static void tx_new__bulk_turn_waits_for_its_train(void **state)
+{
+	struct pair_cfg c = pair_packets();
+	int n;
+
+	(void)state;
+	c.window = c.slots = 4096;
+	c.train_bytes = 32 * KIB;
+	start_window(c, 250 * KIB);
+	pair_bulk(&p, 0, 64 * KIB);
+	for (int i = 0; i < 270; i++)
+		pair_record(&p, 0, KIB);
+	n = pair_pump_one(&p, 0);
+	/* The end of the train under way has room. */
+	assert_in_range(n, 241, 249);
+	for (int i = 241; i < n; i++)
+		assert_int_equal(p.wire[i]->h.rtype, PAIR_BULK);
+	assert_true(p.side[0].f.sendq.bulk_turn);
+	assert_true(pair_finish(&p, 100 * MS));
+	pair_fini(&p);
+}
+
+static void tx_record__before_bulk(void **state)
+{
+	(void)state;
+	start(pair_packets());
+	pair_bulk(&p, 0, 4 * KIB);
+	pair_record(&p, 0, 7);
+	pair_record(&p, 0, 8);
+	pair_pump_one(&p, 0);
+	assert_int_equal(p.wire[0]->h.payload_len, 7);
+	assert_int_equal(p.wire[1]->h.payload_len, 8);
+	assert_int_equal(p.wire[2]->h.payload_len, 1024);
+	pair_fini(&p);
+}
+
+static void tx_bulk__round_robin(void **state)
+{
+	struct pair_cfg c = pair_packets();
+	uint32_t turns = 0, last = UINT32_MAX, run = 0;
+
+	(void)state;
+	c.window = 4096;
+	c.slots = 4096;
+	c.chunk_bytes = 16 * KIB;
+	c.mtu = 20 * KIB;
+	start(c);
+	pair_bulk(&p, 0, 16384 * KIB);
+	pair_bulk(&p, 0, 16384 * KIB);
+	pair_bulk(&p, 0, 16384 * KIB);
+	pair_pump_one(&p, 0);
+	assert_int_equal(p.nwire, 3072);
+	for (uint32_t i = 0; i < p.nwire; i++) {
+		uint32_t id = uccl_get32(p.wire[i]->data + 32);
+
+		run = id == last ? run + 1 : 1;
+		turns += id != last;
+		last = id;
+		assert_true(run <= 256); /* 4 MiB a turn */
+	}
+	assert_int_equal(turns, 12);
+	pair_fini(&p);
+}
+
+static void tx_bulk__pacing_below_one_chunk(void **state)
+{
+	struct pair_cfg c = pair_packets();
+	uint64_t began;
+
+	(void)state;
+	c.cc = &cc_set;
+	cc_bytes = 100;
+	cc_gap_ns = 500 * US;
+	start(c);
+	began = p.now;
+	pair_bulk(&p, 0, 10 * KIB);
+	assert_int_equal(pair_pump_one(&p, 0), 1);
+	/* Acknowledged long before: the next one waits for its time all the same, and then leaves by the flow's own
+	 * timer. */
+	pair_run(&p, p.now + 499 * US);
+	assert_int_equal(p.side[0].f.sent.inflight_chunks, 0);
+	assert_int_equal(p.side[0].f.sent.nxt - c.csn[0], 1);
+	assert_int_equal(uccl_flow_expiry(&p.side[0].f), began + 500 * US);
+	assert_true(pair_finish(&p, 20 * MS));
+	assert_true(p.now - began >= 9 * 500 * US);
+	assert_true(p.now - began < 10 * 500 * US);
+	pair_fini(&p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(item_payload__iovs),
+		cmocka_unit_test(item_payload__cuts),
+		cmocka_unit_test(item_payload__skip),
+		cmocka_unit_test(tx_record__small_ones_pass_a_full_window),
+		cmocka_unit_test(tx_record__small_ones_pass_held_records),
+		cmocka_unit_test(tx_record__in_order),
+		cmocka_unit_test(tx_new__records_and_bulk_take_turns),
+		cmocka_unit_test(tx_new__bulk_turn_held_back),
+		cmocka_unit_test(tx_new__bulk_turn_waits_for_its_train),
+		cmocka_unit_test(tx_record__before_bulk),
+		cmocka_unit_test(tx_bulk__round_robin),
+		cmocka_unit_test(tx_bulk__pacing_below_one_chunk),
+	};
+
+	return cmocka_run_group_tests_name("tx_new", tests, NULL, NULL);
+}
