@@ -9,7 +9,6 @@
 #ifndef UCCL_CORE_ANNOUNCED_H
 #define UCCL_CORE_ANNOUNCED_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -49,13 +48,11 @@ static inline uint32_t uccl_announced_next(const struct uccl_announced *a, uint6
 	return (uint32_t)uccl_min(a->chunk, a->end - off);
 }
 
-/* It leaves. True: it was the last. */
-static inline bool uccl_announced_left(struct uccl_announced *a)
+/* It leaves. With the last one the run is over: there is no `item`. */
+static inline void uccl_announced_left(struct uccl_announced *a)
 {
-	if (--a->left)
-		return false;
-	a->item = NULL;
-	return true;
+	if (!--a->left)
+		a->item = NULL;
 }
 
 #endif

@@ -68,7 +68,6 @@ static void left__until_the_last(void **state)
 			uint64_t off = from[i];
 			struct uccl_desc d = {0};
 			uint32_t n = 0;
-			bool last;
 
 			uccl_announced_cut(&d, run, 4 * KIB, 8);
 			uccl_announced_begin(&a, item, CSN, off, &d);
@@ -79,10 +78,9 @@ static void left__until_the_last(void **state)
 				assert_ptr_equal(a.item, item);
 				assert_true(len == 4 * KIB || (n + 1 == d.count && len > 0 && len < 4 * KIB));
 				off += len;
-				last = uccl_announced_left(&a);
+				uccl_announced_left(&a);
 				n++;
-			} while (!last);
-			assert_null(a.item);
+			} while (a.item);
 			assert_int_equal(n, d.count);
 			assert_true(off == from[i] + d.len);
 		}
