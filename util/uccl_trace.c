@@ -91,6 +91,7 @@ static const char *type_text(uint8_t type)
 		[UCCL_PKT_CHUNK] = "chunk",   [UCCL_PKT_DESC] = "desc",
 		[UCCL_PKT_FRAG] = "frag",
 		[UCCL_PKT_PIECE] = "piece",
+		[UCCL_PKT_PART] = "part",
 	};
 
 	return type < uccl_array_len(text) && text[type] ? text[type] : "?";

@@ -30,11 +30,12 @@ static uint32_t ack_one(struct uccl_flow *f, uint64_t csn, uint64_t now)
 {
 	struct uccl_sent *e = uccl_sent_at(&f->sent, csn);
 	struct uccl_item *item = e->item;
+	uint32_t bytes = uccl_sent_missing(e);
 
 	if (e->state == UCCL_SENT_ACKED)
 		return 0;
 	if (e->state == UCCL_SENT_INFLIGHT)
-		uccl_path_land(&f->paths.list[e->path], e->len);
+		uccl_path_land(&f->paths.list[e->path], e->flying);
 	uccl_sent_acked(&f->sent, csn);
 	/* Nothing but the write can have brought it; its path's line may be lost, or come behind this. PROTOCOL R84 */
 	if (e->write && e->ntx == 1) {
@@ -44,7 +45,25 @@ static uint32_t ack_one(struct uccl_flow *f, uint64_t csn, uint64_t now)
 	uccl_paths_long_acked(&f->paths, e->path, e->len);
 	flow_mtu_acked(f, e, csn, now);
 	flow_item_done(f, item, now);
-	return e->len;
+	return bytes;
+}
+
+/* The same of some of its parts. */
+static uint32_t ack_parts(struct uccl_flow *f, uint64_t csn, uint64_t have, uint64_t now)
+{
+	struct uccl_sent *e = uccl_sent_at(&f->sent, csn);
+	uint64_t news = have & ~e->parts.have;
+	uint16_t path = e->path;
+	uint32_t bytes;
+
+	if (e->state == UCCL_SENT_ACKED || !news)
+		return 0;
+	if (news == uccl_parts_missing(&e->parts))
+		return ack_one(f, csn, now);
+	uccl_paths_long_acked(&f->paths, path, e->parts.each);
+	flow_mtu_acked(f, e, csn, now);
+	uccl_path_land(&f->paths.list[path], uccl_sent_named(&f->sent, csn, news, &bytes));
+	return bytes;
 }
 
 /* First look at everything: a block is taken whole or not at all. PROTOCOL R18 */
@@ -60,6 +79,18 @@ static enum uccl_drop ack_check(const struct uccl_flow *f, const struct uccl_ack
 		if (base + 64u * (unsigned int)w + 63u - (unsigned int)__builtin_clzll(a->sack[w]) >= f->sent.nxt)
 			return UCCL_DROP_ACK;
 		break;
+	}
+	for (int i = 0; i < a->nparts; i++) {
+		uint64_t csn = cum + a->parts[i].ahead;
+		const struct uccl_sent *e;
+
+		if (csn >= f->sent.nxt)
+			return UCCL_DROP_ACK;
+		if (csn < f->sent.una)
+			continue;
+		e = uccl_sent_at(&f->sent, csn);
+		if (!e->parts.count || a->parts[i].have & ~uccl_parts_all(&e->parts))
+			return UCCL_DROP_ACK;
 	}
 	for (int i = 0; i < a->npaths; i++) {
 		const struct uccl_ack_path *p = &a->paths[i];
@@ -163,6 +194,9 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 			if (csn >= f->sent.una)
 				info.bytes += ack_one(f, csn, now);
 		}
+	for (int i = 0; i < a->nparts; i++)
+		if (cum + a->parts[i].ahead >= f->sent.una)
+			info.bytes += ack_parts(f, cum + a->parts[i].ahead, a->parts[i].have, now);
 	/* Older than what we know: its paths' lines may still be news, its grants are not. PROTOCOL R19 */
 	if (uccl_granted_heard(&f->granted, a, cum, ts, now) && f->cfg.grant)
 		uccl_slots_met(f->cfg.grant, a->met);
@@ -195,25 +229,39 @@ static bool sent_overtaken(const struct uccl_flow *f, const struct uccl_sent *e,
 {
 	const struct uccl_path *p = &f->paths.list[e->path];
 
-	return e->write && e->ntx == 1 ? p->acked_csn > csn : (int32_t)(p->acked_seq - e->pseq) > 0;
+	return e->write && e->ntx == 1 ? p->acked_csn > csn : (int32_t)(p->acked_seq - uccl_sent_pseq(e)) > 0;
+}
+
+/* Packets were lost that left once: one, or these parts of the entry. */
+static void sent_train_lost(struct uccl_flow *f, const struct uccl_sent *e, uint64_t map, uint64_t now)
+{
+	uint64_t una = uccl_sent_number_una(&f->sent);
+
+	for (; map; map &= map - 1)
+		uccl_train_lost(&f->train, e->number + (unsigned int)__builtin_ctzll(map), e->single, una,
+				f->sent.numbers, f->cfg.stats, now);
 }
 
 static void sent_lost(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn, enum uccl_loss_kind kind,
 		      uint64_t now)
 {
-	uccl_path_land(&f->paths.list[e->path], e->len);
+	bool overtaken = sent_overtaken(f, e, csn);
+	uint64_t map = e->parts.count ? e->fly : 1;
+	uint32_t bytes = e->flying;
+
+	uccl_path_land(&f->paths.list[e->path], bytes);
 	uccl_sent_lost(&f->sent, csn, kind == UCCL_LOSS_RTO);
 	uccl_path_lost(&f->paths.list[e->path]);
-	uccl_credit_lost(&f->credit, e->len);
+	uccl_credit_lost(&f->credit, bytes);
 	/* That a trial of the length is lost says nothing of path or network (RFC 8899 section 3). */
 	if (flow_mtu_lost(f, e, csn, now)) {
-		flow_trace(f, UCCL_TRACE_LOST, (uint8_t)kind, e->path, csn, e->len, 0, now);
+		flow_trace(f, UCCL_TRACE_LOST, (uint8_t)kind, e->path, csn, bytes, 0, now);
 		return;
 	}
 	uccl_paths_long_lost(&f->paths, e->path, e->len, e->sent_ns, uccl_flow_rto(f), now);
 	if (f->cfg.train_bytes > f->cfg.chunk_bytes && e->ntx == 1)
-		uccl_train_lost(&f->train, csn, e->single, f->sent.una, f->sent.nxt, f->cfg.stats, now);
-	flow_trace(f, UCCL_TRACE_LOST, (uint8_t)kind, e->path, csn, e->len, 0, now);
+		sent_train_lost(f, e, map, now);
+	flow_trace(f, UCCL_TRACE_LOST, (uint8_t)kind, e->path, csn, bytes, 0, now);
 	if (e->write && e->ntx == 1) {
 		uccl_chunk_fate(&f->chunk, true);
 		uccl_paths_write_lost(&f->paths, e->path, csn, now);
@@ -225,13 +273,13 @@ static void sent_lost(struct uccl_flow *f, const struct uccl_sent *e, uint64_t c
 		uccl_paths_loss(&f->paths, e->path, false, uccl_flow_rto(f), now);
 	} else {
 		f->cfg.stats->lost_rto++;
-		uccl_paths_loss(&f->paths, e->path, !sent_overtaken(f, e, csn), uccl_flow_rto(f), now);
+		uccl_paths_loss(&f->paths, e->path, !overtaken, uccl_flow_rto(f), now);
 		kind = UCCL_LOSS_RACK;
 	}
 	/* The peer's silence alone is no congestion, nor is one loss in it more than any other. PROTOCOL R132 */
 	if (uccl_asking_proven(&f->asking, e->sent_ns))
 		kind = UCCL_LOSS_RTO;
-	flow_report_loss(f, kind, e->path, e->len, now);
+	flow_report_loss(f, kind, e->path, bytes, now);
 }
 
 void flow_writes_lost(struct uccl_flow *f, uint16_t path, uint64_t now)
@@ -251,7 +299,7 @@ static bool sent_proven_lost(const struct uccl_flow *f, const struct uccl_sent *
 
 	if (e->write && e->ntx == 1)
 		return uccl_rack_proof(&f->rack, (int64_t)(p->acked_csn - csn - 1));
-	return uccl_rack_proof(&f->rack, (int32_t)(p->acked_seq - e->pseq));
+	return uccl_rack_proof(&f->rack, (int32_t)(p->acked_seq - uccl_sent_pseq(e)));
 }
 
 /*

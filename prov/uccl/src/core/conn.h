@@ -33,6 +33,7 @@ struct uccl_params {
 	uint64_t csn;		/* first chunk sequence number it will send */
 	uint8_t epoch;		/* of its direct writes */
 	uint8_t security;	/* enum uccl_security */
+	uint8_t parts;		/* of a chunk that it takes at most; 0: none */
 	uint8_t key[UCCL_LONG_KEY]; /* that packets to it are sealed with; random; UCCL_SECURITY_TRUSTED: not told */
 };
 

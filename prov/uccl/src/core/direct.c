@@ -64,7 +64,7 @@ static void write_deliver(struct uccl_flow *f, struct uccl_rx_desc *d, uint64_t 
 	if (reason == UCCL_DROP_MEMORY)
 		return;
 	uccl_landing_take(&f->landing, d);
-	flow_received(f, csn, len, false, now);
+	flow_received(f, csn, len, true, false, now);
 	uccl_landing_age(&f->landing, csn, now);
 	/* Writes carry no request for an acknowledgement: the last one announced is taken for one. */
 	flow_owe_ack(f, csn,

@@ -71,6 +71,8 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 
 	assert(cfg->window && !(cfg->window & (cfg->window - 1)));
 	assert(cfg->pacer || !cfg->credit->pull);
+	assert(!cfg->parts_tx || (cfg->tx_sync && !cfg->write_bytes));
+	assert(!cfg->parts_rx || !cfg->write_bytes);
 	memset(f, 0, sizeof(*f));
 	f->cfg = *cfg;
 	f->user = user;
@@ -88,6 +90,11 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 		uccl_chunk_init(&f->chunk,
 				(uint32_t)uccl_min(cfg->write_bytes, (uint64_t)UCCL_FRAG_MAX * cfg->chunk_bytes),
 				cfg->chunk_bytes);
+	}
+	if (cfg->parts_rx) {
+		f->rx_parts = calloc(cfg->window, sizeof(*f->rx_parts));
+		if (!f->rx_parts)
+			goto nomem;
 	}
 	uccl_pmtu_init(&f->pmtu, cfg->mtu);
 	if (cfg->find_mtu && cfg->mtu_known)
@@ -130,6 +137,7 @@ void uccl_flow_fini(struct uccl_flow *f)
 	uccl_owed_fini(&f->owed);
 	uccl_landing_fini(&f->landing);
 	uccl_pieces_fini(&f->pieces);
+	free(f->rx_parts);
 	memset(f, 0, sizeof(*f));
 }
 
@@ -143,12 +151,19 @@ void uccl_flow_submit(struct uccl_flow *f, struct uccl_item *item)
 /* What follows from the length of packets. */
 static void flow_mtu_set(struct uccl_flow *f)
 {
+	uint32_t bytes;
+	uint16_t path;
+
 	f->chunk_bytes = flow_payload(f, f->pmtu.bytes);
 	/* As many packets as of the full length. */
 	f->train_bytes = f->cfg.train_bytes / f->cfg.chunk_bytes * f->chunk_bytes;
 	uccl_burst_align(&f->paths.burst, 0, 0);
 	/* Pieces are of another length now: those that left may stay, what is under way begins anew. */
 	uccl_sent_parts_anew(&f->sent);
+	/* Parts that did not leave come later, with those that are lost. */
+	bytes = uccl_sent_row_end(&f->sent, &path);
+	if (bytes)
+		uccl_path_land(&f->paths.list[path], bytes);
 }
 
 static void mtu_changed(struct uccl_flow *f, bool cut)

@@ -28,6 +28,7 @@
 #include "core/landing.h"
 #include "core/owed.h"
 #include "core/pacer.h"
+#include "core/parts.h"
 #include "core/paths.h"
 #include "core/pieces.h"
 #include "core/pmtu.h"
@@ -94,6 +95,8 @@ struct uccl_flow_cfg {
 	uint32_t mtu_known;	/* what the host knows of the way: the first packets are no longer; 0: nothing */
 	bool find_mtu;		/* the way may carry less than `mtu`: find it out. Not with direct writes */
 	uint32_t train_bytes;	/* payload that the NIC likes to send as one; 0: indifferent */
+	uint8_t parts_tx;	/* so many parts of a chunk the peer takes: a train is a chunk. Needs tx_sync */
+	bool parts_rx;		/* we take parts. Not with direct writes */
 	uint32_t window;	/* chunks, a power of two, 64..16384 */
 	uint16_t paths_tx, paths_rx;
 	uint16_t labels;	/* entropy labels that the NIC offers */
@@ -145,7 +148,9 @@ struct uccl_flow {
 	struct uccl_arrived rcv;
 	struct uccl_owed owed;
 	struct uccl_credit credit;
-	struct uccl_pieces pieces;	/* chunks that came in part */
+	struct uccl_pieces pieces;	/* chunks and parts of which pieces came */
+	struct uccl_parts *rx_parts;	/* window entries: chunks of which parts came */
+	uint32_t nrx_parts;		/* how many there are */
 
 	struct uccl_landing landing;	/* direct writes, receiving side */
 	struct uccl_closing close;

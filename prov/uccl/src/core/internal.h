@@ -7,6 +7,7 @@
  *	rx.c		packets that arrived; timer.c: time that passed; tx.c: what may leave
  *	ack.c		what the peer has, and what that proves lost; direct.c: writes that arrived
  *	flow.c		life, queues; received.c: what arrived and is owed for it
+ *	part.c		chunks of which parts came
  *	events.c	what policies are asked
  */
 #ifndef UCCL_CORE_INTERNAL_H
@@ -66,10 +67,26 @@ void flow_detect(struct uccl_flow *f, uint64_t now);
 void flow_writes_lost(struct uccl_flow *f, uint16_t path, uint64_t now);
 
 /* received.c */
-void flow_received(struct uccl_flow *f, uint64_t csn, uint32_t bytes, bool rtx, uint64_t now);
+/* So many bytes of a chunk came, `whole`: and with them all of it. Perhaps they were sent again. */
+void flow_received(struct uccl_flow *f, uint64_t csn, uint32_t bytes, bool whole, bool rtx, uint64_t now);
 void flow_owe_ack(struct uccl_flow *f, uint64_t csn, bool ar, uint64_t now);
 /* A chunk that is here already; see uccl_owed_dup. */
 void flow_rx_dup(struct uccl_flow *f, bool excused, uint64_t now);
+
+/* part.c */
+/* A part came, with its record and payload; `taken`: it need not come again. */
+enum uccl_drop flow_part_rx(struct uccl_flow *f, uint64_t csn, const struct uccl_chunk_in *in, bool *taken,
+			    uint64_t now);
+/* Has a part of this chunk of the window come? */
+bool flow_parts_begun(const struct uccl_flow *f, uint64_t csn);
+/* If so: are all there; is one missing before another that is there? */
+bool flow_parts_whole(const struct uccl_flow *f, uint64_t csn);
+bool flow_parts_gap(const struct uccl_flow *f, uint64_t csn);
+/* Is this the record of a PIECE of a part that has come? */
+bool flow_parts_piece_had(const struct uccl_flow *f, uint64_t csn, const uint8_t *rec);
+void flow_parts_end(struct uccl_flow *f, uint64_t csn);
+/* Which parts came of chunks that are not whole, at most so many chunks. */
+void flow_parts_tell(const struct uccl_flow *f, struct uccl_ack *a, uint8_t most);
 
 /* direct.c */
 /* A descriptor that uccl_landing_check lets pass was received as chunk csn. */

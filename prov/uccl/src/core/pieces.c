@@ -18,23 +18,34 @@ void uccl_pieces_fini(struct uccl_pieces *p)
 	p->n = 0;
 }
 
-static struct uccl_pieced **place_of(struct uccl_pieces *p, uint64_t csn)
+static struct uccl_pieced **place_of(struct uccl_pieces *p, uint64_t csn, uint8_t part)
 {
 	for (int i = 0; i < UCCL_PIECED_MAX; i++)
-		if (p->list[i] && p->list[i]->csn == csn)
+		if (p->list[i] && p->list[i]->csn == csn && p->list[i]->part == part)
 			return &p->list[i];
 	return NULL;
 }
 
-void uccl_pieces_drop(struct uccl_pieces *p, uint64_t csn)
+static void place_free(struct uccl_pieces *p, struct uccl_pieced **place)
 {
-	struct uccl_pieced **place = place_of(p, csn);
-
-	if (!place)
-		return;
 	free(*place);
 	*place = NULL;
 	p->n--;
+}
+
+void uccl_pieces_part_end(struct uccl_pieces *p, uint64_t csn, uint8_t part)
+{
+	struct uccl_pieced **place = place_of(p, csn, part);
+
+	if (place)
+		place_free(p, place);
+}
+
+void uccl_pieces_drop(struct uccl_pieces *p, uint64_t csn)
+{
+	for (int i = 0; i < UCCL_PIECED_MAX; i++)
+		if (p->list[i] && p->list[i]->csn == csn)
+			place_free(p, &p->list[i]);
 }
 
 /* A free place, or that of the latest chunk, if it is later than this: the first that is missing always goes on. */
@@ -59,11 +70,12 @@ static struct uccl_pieced *pieced_new(struct uccl_pieces *p, uint64_t csn, const
 	if (!place)
 		return NULL;
 	if (*place)
-		uccl_pieces_drop(p, (*place)->csn);
+		place_free(p, place);
 	*place = malloc(sizeof(**place) + piece->total);
 	if (!*place)
 		return NULL;
-	**place = (struct uccl_pieced){ .csn = csn, .total = piece->total, .count = piece->count, .rtype = rtype };
+	**place = (struct uccl_pieced){ .csn = csn, .total = piece->total, .count = piece->count,
+					.part = piece->part, .rtype = rtype };
 	p->n++;
 	return *place;
 }
@@ -71,16 +83,17 @@ static struct uccl_pieced *pieced_new(struct uccl_pieces *p, uint64_t csn, const
 enum uccl_drop uccl_pieces_take(struct uccl_pieces *p, const struct uccl_hdr *h, uint64_t csn, const uint8_t *payload,
 				const struct uccl_pieced **whole)
 {
-	struct uccl_pieced **place = place_of(p, csn), *c;
+	struct uccl_pieced **place, *c;
 	struct uccl_piece piece;
 
 	*whole = NULL;
 	if (uccl_piece_decode(&piece, h->rec, h->payload_len) != UCCL_DROP_COUNT || piece.total > p->most)
 		return UCCL_DROP_RECORD;
+	place = place_of(p, csn, piece.part);
 	/* The way got narrower, or wider, since: it was cut in another way. */
 	if (place && ((*place)->count != piece.count || (*place)->total != piece.total ||
 		      (*place)->rtype != h->rtype)) {
-		uccl_pieces_drop(p, csn);
+		place_free(p, place);
 		place = NULL;
 	}
 	c = place ? *place : pieced_new(p, csn, &piece, h->rtype);

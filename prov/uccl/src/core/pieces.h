@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Part of a flow: chunks that come in pieces, because they are too long for the way. They are put together here, and
- * there is room for few of them: who sends more than it may loses them. PROTOCOL R153 R154
+ * Part of a flow: chunks, and parts of chunks, that come in pieces, because they are too long for the way. They are put
+ * together here, and there is room for few of them: who sends more than it may loses them. PROTOCOL R153 R154
  *
- * The grammar: init. `take` for each piece; `end` for each chunk that is here, in whatever it came.
+ * The grammar: init. `take` for each piece; `part_end` for each part, and `end` for each chunk that is here, in
+ * whatever it came.
  */
 #ifndef UCCL_CORE_PIECES_H
 #define UCCL_CORE_PIECES_H
@@ -12,15 +13,16 @@
 
 #include "core/wire.h"
 
-/* Chunks in pieces that a sender has in flight, and a receiver keeps. */
+/* Chunks and parts in pieces that a sender has in flight, and a receiver keeps. */
 #define UCCL_PIECED_MAX 16
 
-/* A chunk of which pieces came. */
+/* A chunk, or a part of one, of which pieces came. */
 struct uccl_pieced {
 	uint64_t csn;
 	uint64_t have;		/* pieces, a bit each */
-	uint32_t total;		/* bytes of the chunk */
+	uint32_t total;		/* bytes of it in all */
 	uint8_t count, rtype;
+	uint8_t part;		/* as in struct uccl_piece */
 	uint8_t rec[UCCL_REC_LEN];
 	uint8_t data[];
 };
@@ -28,7 +30,7 @@ struct uccl_pieced {
 struct uccl_pieces {
 	struct uccl_pieced *list[UCCL_PIECED_MAX]; /* NULL: a free place */
 	uint32_t most;		/* bytes of a chunk */
-	uint8_t n;		/* chunks */
+	uint8_t n;		/* chunks and parts */
 };
 
 /* `most`: bytes of the longest chunk that the peer may send. */
@@ -41,7 +43,9 @@ void uccl_pieces_fini(struct uccl_pieces *p);
  */
 enum uccl_drop uccl_pieces_take(struct uccl_pieces *p, const struct uccl_hdr *h, uint64_t csn, const uint8_t *payload,
 				const struct uccl_pieced **whole);
-/* What came of chunk csn is not needed any more. */
+/* What came of this part of it, as in struct uccl_piece, is not needed any more. */
+void uccl_pieces_part_end(struct uccl_pieces *p, uint64_t csn, uint8_t part);
+/* What came of chunk csn, and of its parts, is not needed any more. */
 void uccl_pieces_drop(struct uccl_pieces *p, uint64_t csn);
 
 /* Likewise, most often there is nothing. */

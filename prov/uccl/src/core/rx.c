@@ -23,21 +23,57 @@ static void rx_probe(struct uccl_flow *f, uint16_t path, uint64_t now)
 	uccl_owed_answer_more(&f->owed, (uint8_t)(answers - 1));
 }
 
-/* A piece came. With the last of a chunk that is `in`; else in->data is NULL. */
+/* One part of a chunk. False: there is no memory for it now. */
+static bool rx_part(struct uccl_flow *f, const struct uccl_hdr *h, uint64_t csn, const struct uccl_chunk_in *in,
+		    uint64_t now)
+{
+	bool taken;
+	enum uccl_drop reason = flow_part_rx(f, csn, in, &taken, now);
+
+	if (reason == UCCL_DROP_DUPLICATE) {
+		flow_rx_dup(f, h->type == UCCL_PKT_PIECE, now);
+		return true;
+	}
+	if (reason != UCCL_DROP_COUNT)
+		flow_drop(f, reason, h->path, now);
+	if (!taken)
+		return reason != UCCL_DROP_MEMORY;
+	f->cfg.stats->rx_bytes += in->len;
+	flow_received(f, csn, in->len, flow_parts_whole(f, csn), h->flags & UCCL_FLAG_RTX, now);
+	flow_owe_ack(f, csn, h->flags & UCCL_FLAG_AR, now);
+	return true;
+}
+
+/*
+ * A piece came. With the last of a chunk that is `in`; else in->data is NULL. The last piece of a part is that part.
+ * What came in parts comes in parts again.
+ */
 static enum uccl_drop rx_piece(struct uccl_flow *f, const struct uccl_hdr *h, uint64_t csn, const uint8_t *payload,
-			       struct uccl_chunk_in *in)
+			       struct uccl_chunk_in *in, uint64_t now)
 {
 	const struct uccl_pieced *whole;
-	enum uccl_drop reason = uccl_pieces_take(&f->pieces, h, csn, payload, &whole);
+	enum uccl_drop reason;
+	uint8_t part;
 
 	in->data = NULL;
+	if (flow_parts_piece_had(f, csn, h->rec)) {
+		flow_rx_dup(f, true, now);
+		return UCCL_DROP_COUNT;
+	}
+	reason = uccl_pieces_take(&f->pieces, h, csn, payload, &whole);
 	f->cfg.stats->pieces_rx += reason == UCCL_DROP_COUNT;
 	if (!whole)
 		return reason;
 	in->rec = whole->rec;
 	in->data = whole->data;
 	in->len = whole->total;
-	return reason;
+	part = whole->part;
+	if (!part && !flow_parts_begun(f, csn))
+		return reason;
+	if (!part || rx_part(f, h, csn, in, now))
+		uccl_pieces_part_end(&f->pieces, csn, part);
+	in->data = NULL;
+	return part ? reason : UCCL_DROP_RECORD;
 }
 
 static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *payload, uint64_t now)
@@ -68,15 +104,21 @@ static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_
 		reason = uccl_landing_check(&f->landing, &f->rcv, csn, &d);
 	if (h->type != UCCL_PKT_FRAG && uccl_landing_desc(&f->landing, csn))
 		reason = UCCL_DROP_RECORD;
+	if ((h->type == UCCL_PKT_CHUNK || h->type == UCCL_PKT_DESC) && flow_parts_begun(f, csn))
+		reason = UCCL_DROP_RECORD;
 	if (reason != UCCL_DROP_COUNT) {
 		/* Nonsense from an authenticated peer: not taken, so it hurts only itself. */
 		flow_drop(f, reason, h->path, now);
 		return;
 	}
+	if (h->type == UCCL_PKT_PART) {
+		rx_part(f, h, csn, &in, now);
+		return;
+	}
 	if (h->type == UCCL_PKT_FRAG)
 		reason = flow_frag_rx(f, h, csn, payload, &bytes, now);
 	else if (h->type == UCCL_PKT_PIECE)
-		reason = rx_piece(f, h, csn, payload, &in);
+		reason = rx_piece(f, h, csn, payload, &in, now);
 	if (h->type == UCCL_PKT_PIECE)
 		bytes = in.data ? in.len : 0;
 	if (reason == UCCL_DROP_COUNT && (h->type == UCCL_PKT_CHUNK || (h->type == UCCL_PKT_PIECE && bytes)))
@@ -93,7 +135,7 @@ static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_
 	}
 	if (h->type != UCCL_PKT_FRAG)
 		f->cfg.stats->rx_bytes += bytes;
-	flow_received(f, csn, bytes, h->flags & UCCL_FLAG_RTX, now);
+	flow_received(f, csn, bytes, true, h->flags & UCCL_FLAG_RTX, now);
 	uccl_landing_age(&f->landing, csn, now);
 	flow_owe_ack(f, csn, h->flags & UCCL_FLAG_AR, now);
 	if (h->type == UCCL_PKT_DESC)
@@ -130,6 +172,7 @@ void uccl_flow_rx(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *
 	case UCCL_PKT_DESC:
 	case UCCL_PKT_FRAG:
 	case UCCL_PKT_PIECE:
+	case UCCL_PKT_PART:
 		rx_chunk(f, h, payload, now);
 		break;
 	case UCCL_PKT_PROBE:

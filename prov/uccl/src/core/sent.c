@@ -24,7 +24,8 @@ static bool sent_alloc(struct uccl_sent_log *l, uint32_t cap)
 
 bool uccl_sent_init(struct uccl_sent_log *l, uint32_t window, uint64_t first)
 {
-	*l = (struct uccl_sent_log){ .window = window, .una = first, .nxt = first, .high_acked = first };
+	*l = (struct uccl_sent_log){ .window = window, .una = first, .nxt = first, .high_acked = first,
+				     .numbers = first };
 	return sent_alloc(l, CAP_MIN);
 }
 
@@ -96,6 +97,96 @@ void uccl_sent_parts(struct uccl_sent_log *l, uint64_t csn)
 	sent_wait(l, e, csn);
 }
 
+/* What is in flight of it besides one packet. */
+static void row_count(struct uccl_sent_log *l, struct uccl_sent *e)
+{
+	uint32_t n = (uint32_t)__builtin_popcountll(e->fly);
+
+	l->pieces_more -= e->pieces;
+	l->pieced -= e->pieced;
+	e->pieces = (uint16_t)(n * e->each - 1);
+	e->pieced = (uint8_t)(e->each > 1 ? n : 0);
+	l->pieces_more += e->pieces;
+	l->pieced += e->pieced;
+}
+
+/* They are in flight, though the first of them leaves only next. */
+static void row_begin(struct uccl_sent_log *l, uint64_t csn, uint64_t map, const struct uccl_row_cfg *cfg)
+{
+	struct uccl_sent *e = uccl_sent_at(l, csn);
+
+	assert(map && !l->out.left);
+	l->out = (struct uccl_sent_row){ .csn = csn, .left = map, .flags = cfg->flags, .last = cfg->last };
+	e->fly = e->row = map;
+	e->each = (uint8_t)cfg->each;
+	uccl_sent_left(e, cfg->pseq + (uint32_t)__builtin_popcountll(map) * cfg->each - 1);
+	row_count(l, e);
+}
+
+void uccl_sent_train(struct uccl_sent_log *l, uint8_t count, const struct uccl_row_cfg *cfg)
+{
+	struct uccl_sent *e = uccl_sent_at(l, l->nxt - 1);
+
+	uccl_parts_init(&e->parts, e->len, count);
+	l->numbers += count - 1u;
+	row_begin(l, l->nxt - 1, uccl_parts_all(&e->parts), cfg);
+}
+
+void uccl_sent_row(struct uccl_sent_log *l, uint64_t csn, uint64_t map, const struct uccl_row_cfg *cfg, uint64_t now)
+{
+	struct uccl_sent *e = uccl_sent_at(l, csn);
+	uint32_t others;
+
+	uccl_sent_again(l, e, now);
+	others = e->flying - uccl_parts_bytes(&e->parts, map);
+	e->flying -= others;
+	l->inflight_bytes -= others;
+	row_begin(l, csn, map, cfg);
+}
+
+/* These parts are in flight no more. */
+static uint32_t row_land(struct uccl_sent_log *l, uint64_t csn, uint64_t map)
+{
+	struct uccl_sent *e = uccl_sent_at(l, csn);
+	uint32_t bytes;
+
+	map &= e->fly;
+	if (!map)
+		return 0;
+	bytes = uccl_parts_bytes(&e->parts, map);
+	if (map == e->fly) {
+		/* The others wait for this, or did not leave. */
+		sent_wait(l, e, csn);
+		return bytes;
+	}
+	e->fly &= ~map;
+	e->flying -= bytes;
+	l->inflight_bytes -= bytes;
+	row_count(l, e);
+	if (l->out.left && l->out.csn == csn)
+		l->out.left &= ~map;
+	return bytes;
+}
+
+uint32_t uccl_sent_row_end(struct uccl_sent_log *l, uint16_t *path)
+{
+	uint64_t left = l->out.left;
+
+	l->out.left = 0;
+	if (!left)
+		return 0;
+	*path = uccl_sent_at(l, l->out.csn)->path;
+	return row_land(l, l->out.csn, left);
+}
+
+uint32_t uccl_sent_named(struct uccl_sent_log *l, uint64_t csn, uint64_t have, uint32_t *news)
+{
+	*news = uccl_parts_took(&uccl_sent_at(l, csn)->parts, have);
+	if (csn >= l->high_acked)
+		l->high_acked = csn + 1;
+	return row_land(l, csn, have);
+}
+
 uint64_t uccl_sent_backlog(const struct uccl_sent_log *l)
 {
 	const struct uccl_rtxq *q = &l->rtxq[UCCL_RTX_LONG];
@@ -105,7 +196,7 @@ uint64_t uccl_sent_backlog(const struct uccl_sent_log *l)
 		uint64_t csn = q->csns[i & (l->cap - 1)];
 
 		/* Behind what waits there may be some whose place another has. */
-		sum += uccl_sent_is_lost(l, csn) ? uccl_sent_at(l, csn)->len : 0;
+		sum += uccl_sent_is_lost(l, csn) ? uccl_sent_missing(uccl_sent_at(l, csn)) : 0;
 	}
 	return sum;
 }
@@ -133,11 +224,17 @@ const char *uccl_sent_check(const struct uccl_sent_log *l)
 		if (e->state == UCCL_SENT_FREE)
 			return "free entry inside the window";
 		if (e->state == UCCL_SENT_INFLIGHT) {
-			bytes += e->len;
+			bytes += e->flying;
 			chunks++;
+			if (e->parts.count ? e->flying != uccl_parts_bytes(&e->parts, e->fly) || !e->fly ||
+						     e->fly & e->parts.have :
+					     e->flying != e->len)
+				return "bytes of a chunk in flight";
+		} else if (e->flying || e->fly || e->pieces || e->pieced) {
+			return "a chunk that is not in flight has something in flight";
 		}
 		repairs += e->repair;
-		pieced += e->pieces > 0;
+		pieced += e->pieced;
 		more += e->pieces;
 	}
 	if (bytes != l->inflight_bytes || chunks != l->inflight_chunks)
@@ -148,5 +245,8 @@ const char *uccl_sent_check(const struct uccl_sent_log *l)
 		return "count of lost chunks";
 	if (pieced != l->pieced || more != l->pieces_more)
 		return "count of chunks in pieces";
+	if (l->out.left && (l->out.csn < l->una || l->out.csn >= l->nxt ||
+			    l->out.left & ~uccl_sent_at(l, l->out.csn)->fly))
+		return "parts that are to leave";
 	return NULL;
 }

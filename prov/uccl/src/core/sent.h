@@ -13,6 +13,10 @@
  * What was lost waits: `next` says what leaves first of it, `route` on which path, `part` counts its packets, and
  * `again` follows its last one.
  *
+ * A chunk that leaves as a train: `train` at once after `add`. Its parts leave in rows, the first of all of them, later
+ * ones by `row` of those that are missing; `row_next` counts a part of a row that left, `row_end` ends the row early.
+ * `named` for parts that the peer has. Whenever none is in flight and some are missing, it waits to be sent again.
+ *
  * As in RFC 9002 and its implementations (the retransmission buffer of ngtcp2, the packet spaces of quinn), what is
  * lost is an entry's state, not its place: an acknowledgement that comes after all finds it, and the queue may say so
  * late.
@@ -27,6 +31,7 @@
 #include <string.h>
 
 #include "core/item.h"
+#include "core/parts.h"
 
 enum uccl_sent_state { UCCL_SENT_FREE, UCCL_SENT_INFLIGHT, UCCL_SENT_LOST, UCCL_SENT_ACKED };
 
@@ -44,11 +49,17 @@ struct uccl_sent {
 	uint16_t nic_reads;	/* transmissions whose payload the NIC may still read */
 	uint8_t behind;		/* direct write: chunks behind its descriptor */
 	bool single;		/* the first transmission was by itself on purpose */
-	uint8_t pieces;		/* in flight in pieces: how many beyond one; 0: it is not */
+	uint16_t pieces;	/* in flight in several packets: how many beyond one */
+	uint8_t pieced;		/* in flight in pieces: how many chunks or parts of it the peer puts together */
+	uint8_t each;		/* packets of a part in flight */
 	bool alone;		/* the latest transmission was in no train */
 	uint32_t packet;	/* bytes of the latest transmission's longest packet */
 	uint32_t pseq;		/* path sequence number of the latest transmission */
 	uint32_t len;
+	uint32_t flying;	/* bytes of it in flight */
+	struct uccl_parts parts; /* those that the peer has */
+	uint64_t fly, row;	/* parts in flight; and those that left in the latest row */
+	uint64_t number;	/* of its first packet among all that left first; its others follow */
 	uint64_t sent_ns;	/* latest transmission */
 	const uint8_t *payload;
 	struct uccl_item *item;
@@ -64,6 +75,14 @@ struct uccl_rtxq {
 /* Records of control size and descriptors go first. PROTOCOL R63 */
 enum uccl_rtx_kind { UCCL_RTX_SMALL, UCCL_RTX_LONG, UCCL_RTX_KINDS };
 
+/* Parts of a chunk that leave in a row. */
+struct uccl_sent_row {
+	uint64_t csn;
+	uint64_t left;		/* those that have not left, a bit each; 0: there is no row */
+	uint8_t flags;		/* of the header of each, */
+	uint8_t last;		/* and of the last one besides */
+};
+
 struct uccl_sent_log {
 	struct uccl_sent *log;	/* `cap` entries, indexed by CSN */
 	uint32_t cap;		/* a power of two, grows to `window` */
@@ -75,7 +94,9 @@ struct uccl_sent_log {
 	uint32_t repairs;	/* chunks that were lost and are not acknowledged yet */
 	uint32_t inflight_chunks;
 	uint64_t inflight_bytes;
-	uint32_t pieced, pieces_more; /* chunks in flight in pieces; packets that these are beyond one each */
+	uint32_t pieced, pieces_more; /* sums of `pieced` and `pieces` */
+	struct uccl_sent_row out;	/* that leaves now */
+	uint64_t numbers;	/* packets that left first, from the first CSN on */
 };
 
 /* `window`: entries at most, a power of two, at least 64; `first`: the first CSN. False: no memory. */
@@ -154,7 +175,8 @@ static inline struct uccl_sent *uccl_sent_add(struct uccl_sent_log *l, struct uc
 	e->rtype = item->rtype;
 	e->ntx = 1;
 	e->path = e->orig_path = path;
-	e->len = len;
+	e->len = e->flying = len;
+	e->number = l->numbers++;
 	e->sent_ns = now;
 	e->payload = payload;
 	e->item = item;
@@ -202,7 +224,8 @@ static inline void uccl_sent_packet(struct uccl_sent *e, uint32_t bytes, bool al
 static inline void uccl_sent_pieces(struct uccl_sent_log *l, struct uccl_sent *e, uint32_t count, uint32_t bytes)
 {
 	uccl_sent_packet(e, bytes, true);
-	e->pieces = (uint8_t)(count - 1);
+	e->pieces = (uint16_t)(count - 1);
+	e->pieced = 1;
 	l->pieced++;
 	l->pieces_more += count - 1;
 }
@@ -255,10 +278,14 @@ static inline uint8_t uccl_sent_ask(struct uccl_sent *e)
 static inline void uccl_sent_land(struct uccl_sent_log *l, struct uccl_sent *e)
 {
 	l->inflight_chunks--;
-	l->inflight_bytes -= e->len;
-	l->pieced -= e->pieces > 0;
+	l->inflight_bytes -= e->flying;
+	l->pieced -= e->pieced;
 	l->pieces_more -= e->pieces;
-	e->pieces = 0;
+	e->pieces = e->pieced = 0;
+	e->flying = 0;
+	e->fly = 0;
+	if (l->out.left && uccl_sent_at(l, l->out.csn) == e)
+		l->out.left = 0;
 }
 
 /* It is acknowledged, which it was not: in flight, or lost. Its item waits for one thing less. */
@@ -332,8 +359,60 @@ static inline void uccl_sent_again(struct uccl_sent_log *l, struct uccl_sent *e,
 	e->overdue = 0;
 	if (e->ntx < UINT8_MAX)
 		e->ntx++;
+	e->flying = e->len;
 	l->inflight_chunks++;
 	l->inflight_bytes += e->len;
+}
+
+/* Bytes of a chunk that the peer is not known to have. */
+static inline uint32_t uccl_sent_missing(const struct uccl_sent *e)
+{
+	return e->parts.count ? uccl_parts_bytes(&e->parts, uccl_parts_missing(&e->parts)) : e->len;
+}
+
+/* Number of the first packet that is not acknowledged, and of the next one, as uccl_sent.number has them. */
+static inline uint64_t uccl_sent_number_una(const struct uccl_sent_log *l)
+{
+	return l->una == l->nxt ? l->numbers : uccl_sent_at(l, l->una)->number;
+}
+
+/* How a row leaves: each part in so many packets, the first of which has this number on its path. */
+struct uccl_row_cfg {
+	uint32_t each, pseq;
+	uint8_t flags, last; /* of headers: see struct uccl_sent_row */
+};
+
+/* The latest one leaves as a train of so many parts. */
+void uccl_sent_train(struct uccl_sent_log *l, uint8_t count, const struct uccl_row_cfg *cfg);
+/* These parts of the one that is first to be sent again leave. */
+void uccl_sent_row(struct uccl_sent_log *l, uint64_t csn, uint64_t map, const struct uccl_row_cfg *cfg, uint64_t now);
+/* What was to leave of a row waits. Returns bytes that are in flight no more, on *path. */
+uint32_t uccl_sent_row_end(struct uccl_sent_log *l, uint16_t *path);
+/* The peer has these parts of a chunk that is not acknowledged, but not all. Returns likewise; *news: new bytes. */
+uint32_t uccl_sent_named(struct uccl_sent_log *l, uint64_t csn, uint64_t have, uint32_t *news);
+
+/* The part that leaves next. */
+static inline uint8_t uccl_sent_row_at(const struct uccl_sent_log *l)
+{
+	return (uint8_t)__builtin_ctzll(l->out.left);
+}
+
+/* Is it the last one of the row? */
+static inline bool uccl_sent_row_last(const struct uccl_sent_log *l)
+{
+	return !(l->out.left & (l->out.left - 1));
+}
+
+/* All of it has left. */
+static inline void uccl_sent_row_next(struct uccl_sent_log *l)
+{
+	l->out.left &= l->out.left - 1;
+}
+
+/* Number on its path of the last packet of it that is missing. Those of a row have numbers in a row. */
+static inline uint32_t uccl_sent_pseq(const struct uccl_sent *e)
+{
+	return e->pseq - (e->parts.count ? uccl_parts_behind(e->row, e->fly) * e->each : 0);
 }
 
 #endif

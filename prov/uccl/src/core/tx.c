@@ -20,9 +20,13 @@ static int tx_probes(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 
 int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 {
-	uint8_t end = uccl_closing_next(&f->close);
 	uint16_t path;
+	uint8_t end;
 
+	/* The packets of a row have numbers in a row. */
+	if (f->sent.out.left && !f->close.seen)
+		return flow_tx_row(f, tx, now);
+	end = uccl_closing_next(&f->close);
 	if (end)
 		return flow_tx_control(f, tx, end, 0, NULL, uccl_paths_control(&f->paths), true, now);
 	if (f->close.seen)

@@ -5,7 +5,8 @@
  *	tx.c		what leaves next
  *	tx_new.c	records and bulk; tx_credit.c: credit and the demand for it
  *	tx_write.c	direct writes
- *	tx_again.c	what was lost, and what leaves in parts
+ *	tx_again.c	what was lost
+ *	tx_part.c	chunks in parts; tx_slice.c: fragments and pieces
  *	tx_chunk.c	a chunk in one packet
  *	tx_packet.c	packets; tx_place.c: is there room, and on which path
  *
@@ -36,6 +37,8 @@ void flow_tx_paced(struct uccl_flow *f, uint32_t bytes, uint64_t now);
 uint32_t flow_tx_want(const struct uccl_flow *f, const struct uccl_item *item, uint32_t len);
 /* The path for payload: a new choice per chunk, or per burst of small packets. */
 uint16_t flow_tx_path(struct uccl_flow *f, uint32_t bytes, uint64_t now);
+/* Bytes of the burst under way, if the next packet belongs to it, or of the next burst. */
+uint32_t flow_tx_burst_left(const struct uccl_flow *f, uint32_t bytes);
 /* So many bytes come together: they begin a burst unless the one under way holds them, and share bursts evenly. */
 void flow_tx_burst_align(struct uccl_flow *f, uint64_t bytes);
 
@@ -53,9 +56,51 @@ struct uccl_sent *flow_tx_enter(struct uccl_flow *f, struct uccl_item *item, uin
 				const uint8_t *payload, uint32_t len, uint16_t path, uint64_t now);
 /* Which flag asks for the acknowledgement of this chunk, if any. The chunk is in the log already. */
 uint8_t flow_tx_ar(struct uccl_flow *f, const struct uccl_item *item, bool last, uint32_t len, uint64_t now);
+/* The NIC's call will copy the payload at once: let it come to the cache while the rest of the train is made. */
+void flow_tx_prefetch(const struct uccl_flow *f, const uint8_t *payload, uint32_t len);
 /* Send the chunk of log entry `e` as a packet: first time or again. */
 void flow_tx_chunk(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, uint8_t flags,
 		   uint64_t now);
+
+/* tx_slice.c */
+/* What leaves in `count` packets, each of `size` bytes but the last: a chunk, or a part of one. */
+struct uccl_slices {
+	const uint8_t *payload;
+	uint32_t len, size, count;
+};
+
+/* In how many packets does this leave? */
+uint32_t flow_tx_packets(const struct uccl_flow *f, uint32_t len);
+/* One of them. True: it was the last. */
+bool flow_tx_slice(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, struct uccl_hdr *h,
+		   const struct uccl_slices *s, uint64_t now);
+/* A packet-sized fragment of a chunk whose direct write was lost. True: it was the last. */
+bool flow_tx_frag(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, uint64_t now);
+/*
+ * A piece of what is too long for the way: a chunk, or part `part` - 1 of one, of which `s` has payload and length.
+ * `whole` is its record. True: it was the last.
+ */
+bool flow_tx_piece(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, struct uccl_slices *s,
+		   const uint8_t *whole, uint8_t part, uint64_t now);
+/* A piece of the chunk of this entry. True: it was the last. */
+bool flow_tx_pieces(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, uint64_t now);
+
+/* tx_part.c */
+/* The next packet of a row of parts that is under way. */
+int flow_tx_row(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now);
+/* How many parts of so many packets each may leave now. One always may, if nothing else is in flight. */
+uint32_t flow_tx_parts_room(const struct uccl_flow *f, uint32_t each);
+/* These parts of it, which is first to be sent again, are a row that is under way. */
+void flow_tx_parts_again(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, uint64_t map, uint64_t now);
+/*
+ * The length of a chunk in parts that may leave now, of payload that lies together, of which there are `len` bytes, a
+ * packet, or more, and for so much of which `want` says that it may. No more than `len`: it leaves in a packet.
+ */
+uint32_t flow_tx_train_len(struct uccl_flow *f, const struct uccl_item *item, uint32_t len, uint32_t want,
+			   uint64_t now);
+/* The chunk that was entered last leaves as a train, in packets of so many bytes; `ar`: the flag of its last one. */
+int flow_tx_train(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint32_t packet, uint8_t ar,
+		  uint64_t now);
 
 /* tx_again.c */
 /* The chunk that has been known to be lost for longest, or a part of it. */

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What leaves once more, as it was lost, and what leaves in parts: fragments of a direct write, pieces of what is too
- * long for the way.
+ * What leaves once more, as it was lost: chunks, and parts of them; and what leaves in fragments or pieces, as if it
+ * were lost.
  */
-#include <string.h>
-
 #include "core/tx.h"
 
 /* Bytes in flight up to which a path that answered a time-out is preferred. */
@@ -29,86 +27,35 @@ static uint16_t tx_rtx_path(struct uccl_flow *f, const struct uccl_sent *e, uint
 	return flow_tx_path(f, e->len, now);
 }
 
-/* One of `count` packets, of `size` bytes each but the last, that a chunk leaves in. True: it was the last. */
-static bool tx_part(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, struct uccl_hdr *h,
-		    uint32_t size, uint32_t count, uint64_t now)
+/* So many bytes that were lost may leave now. */
+static bool tx_lost_allowed(struct uccl_flow *f, uint32_t bytes, bool desc, uint64_t now)
 {
-	uint32_t off = f->sent.frag_next * size;
-	bool last;
-
-	tx->control = false;
-	tx->single = true;
-	tx->payload = e->payload + off;
-	tx->payload_len = (uint32_t)uccl_min(e->len - off, size);
-	tx->cookie = UCCL_NEVER;
-	if (!f->cfg.tx_sync) {
-		tx->cookie = csn;
-		uccl_sent_read(e);
-	}
-	last = uccl_sent_part(&f->sent, count);
-	if (last)
-		h->flags |= UCCL_FLAG_AR;
-	flow_tx_packet(f, tx, h, e->path, false, now);
-	uccl_sent_left(e, h->pseq);
-	return last;
+	return uccl_event_tx_rtx_chunk(f, bytes, desc, now);
 }
 
-/* Send a packet-sized piece of a chunk whose direct write was lost. True: it was the last piece. */
-static bool tx_frag(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, uint64_t now)
+/* Parts of a chunk that are missing: as many as may leave. */
+static int tx_parts_again(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, uint64_t now)
 {
-	uint32_t count = (e->len + f->cfg.chunk_bytes - 1) / f->cfg.chunk_bytes;
-	uint8_t rec[UCCL_REC_LEN];
-	struct uccl_hdr h = {
-		.type = UCCL_PKT_FRAG,
-		.flags = UCCL_FLAG_RTX,
-		.rtype = e->rtype,
-		.csn = (uint32_t)csn,
-		.rec = rec,
-	};
+	uint32_t each = flow_tx_packets(f, e->parts.each), room = flow_tx_parts_room(f, each), bytes;
+	uint64_t map;
 
-	memcpy(rec, e->rec, UCCL_REC_LEN);
-	uccl_put64(rec + 8, uccl_get64(e->rec + 8) + f->sent.frag_next * f->cfg.chunk_bytes);
-	rec[16] = (uint8_t)f->sent.frag_next;
-	rec[17] = (uint8_t)count;
-	uccl_put16(rec + 18, e->orig_path);
-	return tx_part(f, tx, e, csn, &h, f->cfg.chunk_bytes, count, now);
-}
-
-static uint32_t tx_piece_count(const struct uccl_flow *f, uint32_t len)
-{
-	uint32_t most = f->pmtu.bytes - UCCL_HDR_LEN;
-
-	return (len + most - 1) / most;
-}
-
-/* Send a piece of a chunk that is too long for the way. True: it was the last. */
-static bool tx_piece(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, uint64_t now)
-{
-	uint32_t count = tx_piece_count(f, e->len);
-	uint32_t size = uccl_piece_len(e->len, (uint8_t)count);
-	uint8_t rec[UCCL_REC_LEN];
-	struct uccl_piece piece = {
-		.index = (uint8_t)f->sent.frag_next,
-		.count = (uint8_t)count,
-		.total = e->len,
-		.half = e->rec + f->sent.frag_next % 2 * UCCL_PIECE_REC,
-	};
-	struct uccl_hdr h = {
-		.type = UCCL_PKT_PIECE,
-		.flags = e->ntx ? UCCL_FLAG_RTX : 0,
-		.rtype = e->rtype,
-		.csn = (uint32_t)csn,
-		.rec = rec,
-	};
-	bool last;
-
-	uccl_piece_encode(rec, &piece);
-	last = tx_part(f, tx, e, csn, &h, size, count, now);
-	f->cfg.stats->pieces_tx++;
-	/* The next time it may be of other pieces. */
-	if (last)
-		uccl_sent_pieces(&f->sent, e, count, UCCL_HDR_LEN + size);
-	return last;
+	/* A credit of any size lets one go. PROTOCOL R63 */
+	if (f->cfg.credit->pull)
+		room = (uint32_t)uccl_min(room, uccl_event_credit_left(f) / e->parts.each + 1);
+	map = uccl_parts_first(uccl_parts_missing(&e->parts), room);
+	/* Those of several packets have their turn, too. PROTOCOL R165 */
+	f->pieces_wait = !map && each > 1;
+	if (!map)
+		return 0;
+	bytes = uccl_parts_bytes(&e->parts, map);
+	if (!tx_lost_allowed(f, bytes, false, now))
+		return 0;
+	uccl_sent_route(e, tx_rtx_path(f, e, now));
+	uccl_path_fly(&f->paths.list[e->path], bytes);
+	flow_tx_parts_again(f, e, csn, map, now);
+	if (!f->asking.backoff)
+		uccl_asking_arm(&f->asking, &f->times, true, now);
+	return flow_tx_row(f, tx, now);
 }
 
 int flow_tx_retransmit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
@@ -120,6 +67,8 @@ int flow_tx_retransmit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	e = uccl_sent_next(&f->sent, &csn);
 	if (!e)
 		return 0;
+	if (e->parts.count)
+		return tx_parts_again(f, tx, e, csn, now);
 	parts = e->write || flow_tx_long(f, e->len);
 	if (!f->sent.frag_next) {
 		/* The receiver keeps no more in part. PROTOCOL R154 */
@@ -127,18 +76,18 @@ int flow_tx_retransmit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 			return 0;
 		/* Each piece takes a place of the receive queue. PROTOCOL R165 */
 		f->pieces_wait = parts && !e->write && f->sent.inflight_chunks &&
-				 uccl_sent_packets(&f->sent) + tx_piece_count(f, e->len) > f->granted.slots;
+				 uccl_sent_packets(&f->sent) + flow_tx_packets(f, e->len) > f->granted.slots;
 		if (f->pieces_wait)
 			return 0;
-		if (!uccl_event_tx_rtx_chunk(f, e->len, e->type == UCCL_PKT_DESC, now))
+		if (!tx_lost_allowed(f, e->len, e->type == UCCL_PKT_DESC, now))
 			return 0;
 		uccl_sent_route(e, tx_rtx_path(f, e, now));
 	}
 	again = e->ntx > 0;
 	if (e->write)
-		done = tx_frag(f, tx, e, csn, now);
+		done = flow_tx_frag(f, tx, e, csn, now);
 	else if (parts)
-		done = tx_piece(f, tx, e, csn, now);
+		done = flow_tx_pieces(f, tx, e, csn, now);
 	f->cfg.stats->rtx_packets += again;
 	f->cfg.stats->rtx_bytes += !again ? 0 : parts ? tx->payload_len : e->len;
 	if (done) {

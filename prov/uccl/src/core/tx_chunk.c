@@ -36,8 +36,7 @@ uint8_t flow_tx_ar(struct uccl_flow *f, const struct uccl_item *item, bool last,
 	return UCCL_FLAG_AR;
 }
 
-/* The NIC's call will copy the payload at once: let it come to the cache while the rest of the train is made. */
-static void tx_prefetch(const struct uccl_flow *f, const uint8_t *payload, uint32_t len)
+void flow_tx_prefetch(const struct uccl_flow *f, const uint8_t *payload, uint32_t len)
 {
 	if (f->cfg.tx_sync && len <= PREFETCH_MAX)
 		for (uint32_t i = 0; i < len; i += PREFETCH_STEP)
@@ -45,11 +44,11 @@ static void tx_prefetch(const struct uccl_flow *f, const uint8_t *payload, uint3
 }
 
 /* Trains to this peer are in doubt: must this chunk, which is new, leave by itself? */
-static bool tx_single(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, uint64_t now)
+static bool tx_single(struct uccl_flow *f, struct uccl_sent *e, uint64_t now)
 {
 	const struct uccl_item *item = e->item;
 	uint32_t rest = (UCCL_TRAIN_TRIAL - 1) * f->chunk_bytes;
-	struct uccl_train_chunk c = { .csn = csn, .una = f->sent.una, .path = e->path };
+	struct uccl_train_chunk c = { .csn = e->number, .una = uccl_sent_number_una(&f->sent), .path = e->path };
 
 	c.more = item->bulk && item->len - item->off >= rest &&
 		 f->granted.slots >= uccl_sent_packets(&f->sent) + UCCL_TRAIN_TRIAL && flow_tx_allowed(f, rest, now);
@@ -68,11 +67,11 @@ void flow_tx_chunk(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e,
 		.rec = e->rec,
 	};
 
-	tx_prefetch(f, e->payload, e->len);
+	flow_tx_prefetch(f, e->payload, e->len);
 	tx->control = false;
 	/* PROTOCOL R160 */
 	tx->single = flags & UCCL_FLAG_RTX || csn + 1 == f->pmtu.trial ||
-		     (f->train.state != UCCL_TRAINS_ON && tx_single(f, e, csn, now));
+		     (f->train.state != UCCL_TRAINS_ON && tx_single(f, e, now));
 	tx->payload = e->payload;
 	tx->payload_len = e->len;
 	/* With tx_sync nobody tells of it, but the engine asks by it what became of a chunk that waits for the NIC. */

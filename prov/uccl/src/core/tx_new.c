@@ -73,7 +73,8 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	const uint8_t *payload;
 	uint8_t rec[UCCL_REC_LEN];
 	struct uccl_sent *e;
-	uint32_t len, want, most, trial;
+	uint32_t len, want, most, trial, packet;
+	uint8_t ar;
 
 	if (!item)
 		return 0;
@@ -98,6 +99,9 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		f->app_limited = false;
 		return 0;
 	}
+	packet = len;
+	if (!trial)
+		len = flow_tx_train_len(f, item, packet, want, now);
 	memcpy(rec, item->rec, UCCL_REC_LEN);
 	uccl_put64(rec + 8, uccl_get64(item->rec + 8) + item->off);
 	flow_tx_bulk_left(f, item, len);
@@ -106,7 +110,10 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	e = flow_tx_enter(f, item, UCCL_PKT_CHUNK, rec, payload, len, flow_tx_path(f, len, now), now);
 	if (trial)
 		uccl_pmtu_try(&f->pmtu, f->sent.nxt - 1, trial);
-	flow_tx_chunk(f, tx, e, f->sent.nxt - 1, flow_tx_ar(f, item, item->off == item->len, len, now), now);
+	ar = flow_tx_ar(f, item, item->off == item->len, len, now);
+	if (len > packet)
+		return flow_tx_train(f, tx, e, packet, ar, now);
+	flow_tx_chunk(f, tx, e, f->sent.nxt - 1, ar, now);
 	return 1;
 }
 

@@ -10,17 +10,20 @@
 static uint16_t tx_ack(struct uccl_flow *f, uint8_t *tail, uint32_t room, bool payload, bool sure, uint64_t now)
 {
 	struct uccl_ack a;
-	uint32_t lines = uccl_owed_lines(&f->owed), line = uccl_ack_len(1, 0) - UCCL_ACK_FIXED;
+	uint32_t lines = uccl_owed_lines(&f->owed), line = uccl_ack_len(1, 0, 0) - UCCL_ACK_FIXED;
 	uint8_t nwords = uccl_arrived_words(&f->rcv, UCCL_ACK_WORDS_MAX);
 
-	if (uccl_ack_len((uint8_t)lines, nwords) > room) {
+	if (uccl_ack_len((uint8_t)lines, nwords, 0) > room) {
 		if (payload)
 			return 0;
 		/* A path may need two lines. */
 		lines = (uint32_t)uccl_min(lines, uccl_max((room - UCCL_ACK_FIXED) / 2 / line, 2));
-		nwords = (uint8_t)uccl_min(nwords, (room - uccl_ack_len((uint8_t)lines, 0)) / 8);
+		nwords = (uint8_t)uccl_min(nwords, (room - uccl_ack_len((uint8_t)lines, 0, 0)) / 8);
 	}
 	uccl_arrived_tell(&f->rcv, &a, nwords);
+	a.nparts = 0;
+	if (f->nrx_parts)
+		flow_parts_tell(f, &a, uccl_ack_parts_fit((uint8_t)lines, nwords, room));
 	a.turn = 0;
 	if (f->cfg.grant) {
 		f->cfg.slots_rx = uccl_slots_tell(f->cfg.grant, f->owed.chunks, f->times.srtt_ns, now);
@@ -44,8 +47,8 @@ void flow_tx_packet(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_hdr *h,
 	tx->label = p->label;
 	tx->hdr_len = UCCL_HDR_LEN;
 	tx->tail_len = 0;
-	/* Behind a full packet there is no room even for the shortest block. */
-	if ((want_ack || f->owed.chunks || f->owed.now) &&
+	/* Behind a full packet there is no room even for the shortest block; and those of a train have one length. */
+	if ((want_ack || f->owed.chunks || f->owed.now) && h->type != UCCL_PKT_PART &&
 	    UCCL_HDR_LEN + tx->payload_len + UCCL_ACK_FIXED <= f->pmtu.bytes)
 		tx->tail_len = tx_ack(f, tx->tail, f->pmtu.bytes - UCCL_HDR_LEN - tx->payload_len, tx->payload_len,
 				      h->type != UCCL_PKT_PROBE || p->control, now);

@@ -19,6 +19,13 @@ static uint32_t tx_burst(const struct uccl_flow *f)
 	return (uint32_t)uccl_max(uccl_clamp(part, BURST_BYTES_MIN, UCCL_TX_BURST_BYTES), f->train_bytes);
 }
 
+uint32_t flow_tx_burst_left(const struct uccl_flow *f, uint32_t bytes)
+{
+	const struct uccl_burst *b = &f->paths.burst;
+
+	return uccl_burst_over(b, bytes) ? uccl_burst_size(b, tx_burst(f)) : b->left;
+}
+
 void flow_tx_burst_align(struct uccl_flow *f, uint64_t bytes)
 {
 	uint32_t burst = tx_burst(f);

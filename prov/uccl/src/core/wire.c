@@ -2,6 +2,8 @@
 /* Encoding and decoding of packets. Nothing here has state. */
 #include "core/wire.h"
 
+#include "base/units.h"
+
 bool uccl_type_known(uint8_t type)
 {
 	switch (type) {
@@ -20,6 +22,7 @@ bool uccl_type_known(uint8_t type)
 	case UCCL_PKT_DESC:
 	case UCCL_PKT_FRAG:
 	case UCCL_PKT_PIECE:
+	case UCCL_PKT_PART:
 		return true;
 	default:
 		return false;
@@ -96,10 +99,18 @@ enum uccl_drop uccl_quote_decode(struct uccl_hdr *h, const uint8_t *data, uint32
 
 #define ACK_PATH_LEN 16
 #define ACK_PATH_WRITE 0x8000
+#define ACK_PARTS_LEN 12
 
-uint32_t uccl_ack_len(uint8_t npaths, uint8_t nwords)
+uint32_t uccl_ack_len(uint8_t npaths, uint8_t nwords, uint8_t nparts)
 {
-	return UCCL_ACK_FIXED + npaths * ACK_PATH_LEN + nwords * 8u;
+	return UCCL_ACK_FIXED + npaths * ACK_PATH_LEN + nwords * 8u + nparts * ACK_PARTS_LEN;
+}
+
+uint8_t uccl_ack_parts_fit(uint8_t npaths, uint8_t nwords, uint32_t room)
+{
+	uint32_t len = uccl_ack_len(npaths, nwords, 0), most = (uint32_t)uccl_min(room, UCCL_TAIL_MAX);
+
+	return len < most ? (uint8_t)uccl_min((most - len) / ACK_PARTS_LEN, UCCL_ACK_PARTS_MAX) : 0;
 }
 
 _Static_assert(UCCL_ACK_FIXED + UCCL_ACK_PATHS_MAX * ACK_PATH_LEN + UCCL_ACK_WORDS_MAX * 8 <= UCCL_TAIL_MAX,
@@ -124,12 +135,18 @@ uint32_t uccl_ack_encode(uint8_t *out, const struct uccl_ack *a)
 	}
 	for (int i = 0; i < a->nwords; i++, p += 8)
 		uccl_put64(p, a->sack[i]);
+	for (int i = 0; i < a->nparts; i++, p += ACK_PARTS_LEN) {
+		uccl_put16(p, a->parts[i].ahead);
+		uccl_put16(p + 2, 0);
+		uccl_put64(p + 4, a->parts[i].have);
+	}
 	return (uint32_t)(p - out);
 }
 
 enum uccl_drop uccl_ack_decode(struct uccl_ack *a, const uint8_t *in, uint32_t len)
 {
 	const uint8_t *p = in + UCCL_ACK_FIXED;
+	uint32_t least, parts;
 
 	if (len < UCCL_ACK_FIXED)
 		return UCCL_DROP_LENGTH;
@@ -142,9 +159,13 @@ enum uccl_drop uccl_ack_decode(struct uccl_ack *a, const uint8_t *in, uint32_t l
 	a->turn = in[14] >> 4 & (UCCL_SLOTS_TURNS - 1);
 	a->met = in[14] >> 6;
 	a->nwords = in[15];
-	if (a->npaths > UCCL_ACK_PATHS_MAX || a->nwords > UCCL_ACK_WORDS_MAX ||
-	    uccl_ack_len(a->npaths, a->nwords) != len)
+	least = uccl_ack_len(a->npaths, a->nwords, 0);
+	if (a->npaths > UCCL_ACK_PATHS_MAX || a->nwords > UCCL_ACK_WORDS_MAX || least > len)
 		return UCCL_DROP_LENGTH;
+	parts = (len - least) / ACK_PARTS_LEN;
+	if (parts > UCCL_ACK_PARTS_MAX || least + parts * ACK_PARTS_LEN != len)
+		return UCCL_DROP_LENGTH;
+	a->nparts = (uint8_t)parts;
 	for (int i = 0; i < a->npaths; i++, p += ACK_PATH_LEN) {
 		uint16_t path = uccl_get16(p);
 
@@ -158,6 +179,12 @@ enum uccl_drop uccl_ack_decode(struct uccl_ack *a, const uint8_t *in, uint32_t l
 	}
 	for (int i = 0; i < a->nwords; i++, p += 8)
 		a->sack[i] = uccl_get64(p);
+	for (int i = 0; i < a->nparts; i++, p += ACK_PARTS_LEN) {
+		a->parts[i].ahead = uccl_get16(p);
+		a->parts[i].have = uccl_get64(p + 4);
+		if (i && a->parts[i].ahead <= a->parts[i - 1].ahead)
+			return UCCL_DROP_ACK;
+	}
 	return UCCL_DROP_COUNT;
 }
 
@@ -183,30 +210,58 @@ enum uccl_drop uccl_desc_decode(struct uccl_desc *d, const uint8_t rec[UCCL_REC_
 	return UCCL_DROP_COUNT;
 }
 
+/*
+ * Does this one of `count` lie where it says? All but the last are of one length, and none is empty. No packet is
+ * longer than 65535 bytes, so no sum overflows.
+ */
+static bool slice_fits(uint8_t index, uint8_t count, uint32_t total, uint32_t len)
+{
+	uint32_t each = uccl_piece_len(total, count), before = index * each;
+
+	if (index + 1u == count)
+		return len && before + len == total;
+	/* And then it is before the last one, too. */
+	return len && len == each && before + len < total;
+}
+
+void uccl_part_encode(uint8_t rec[UCCL_REC_LEN], const struct uccl_chunk_part *p)
+{
+	rec[24] = p->index;
+	rec[25] = p->count;
+	uccl_put16(rec + 26, 0);
+	uccl_put32(rec + 28, p->total);
+}
+
+enum uccl_drop uccl_part_decode(struct uccl_chunk_part *p, const uint8_t rec[UCCL_REC_LEN], uint32_t len)
+{
+	p->index = rec[24];
+	p->count = rec[25];
+	p->total = uccl_get32(rec + 28);
+	if (p->count < 2 || p->count > UCCL_PART_COUNT || p->total > (uint32_t)p->count * UINT16_MAX ||
+	    !slice_fits(p->index, p->count, p->total, len))
+		return UCCL_DROP_RECORD;
+	return UCCL_DROP_COUNT;
+}
+
 void uccl_piece_encode(uint8_t rec[UCCL_REC_LEN], const struct uccl_piece *p)
 {
 	memset(rec, 0, UCCL_REC_LEN);
 	rec[0] = p->index;
 	rec[1] = p->count;
+	rec[2] = p->part;
 	uccl_put32(rec + 4, p->total);
 	memcpy(rec + 8, p->half, UCCL_PIECE_REC);
 }
 
 enum uccl_drop uccl_piece_decode(struct uccl_piece *p, const uint8_t rec[UCCL_REC_LEN], uint32_t len)
 {
-	uint32_t each, before;
-
 	p->index = rec[0];
 	p->count = rec[1];
+	p->part = uccl_piece_part(rec);
 	p->total = uccl_get32(rec + 4);
 	p->half = rec + 8;
-	/* No packet is longer than 65535 bytes, so no sum below overflows. */
-	if (p->count < 2 || p->count > UCCL_PIECE_COUNT || !len || p->total > UINT16_MAX)
+	if (p->count < 2 || p->count > UCCL_PIECE_COUNT || p->part > UCCL_PART_COUNT || p->total > UINT16_MAX ||
+	    !slice_fits(p->index, p->count, p->total, len))
 		return UCCL_DROP_RECORD;
-	each = uccl_piece_len(p->total, p->count);
-	before = p->index * each;
-	if (p->index + 1u == p->count)
-		return before + len == p->total ? UCCL_DROP_COUNT : UCCL_DROP_RECORD;
-	/* And then it is before the last one, too. */
-	return len == each && before + len < p->total ? UCCL_DROP_COUNT : UCCL_DROP_RECORD;
+	return UCCL_DROP_COUNT;
 }

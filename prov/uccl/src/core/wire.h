@@ -35,7 +35,8 @@ enum uccl_pkt_type {
 	UCCL_PKT_CHUNK = 16,	/* rtype and rec belong to msg */
 	UCCL_PKT_DESC = 17,	/* descriptor of the direct writes that follow it in CSN order */
 	UCCL_PKT_FRAG = 18,	/* part of a directly written chunk that has to be sent again */
-	UCCL_PKT_PIECE = 19,	/* part of a CHUNK that is too long for the way to the peer */
+	UCCL_PKT_PIECE = 19,	/* piece of a CHUNK or PART that is too long for the way to the peer */
+	UCCL_PKT_PART = 20,	/* part of a CHUNK that leaves as a train; it has a place by itself */
 };
 
 #define UCCL_FLAG_AR (1u << 0)	  /* acknowledge at once */
@@ -89,10 +90,17 @@ struct uccl_ack_path {
 
 #define UCCL_ACK_PATHS_MAX 12
 #define UCCL_ACK_WORDS_MAX 48 /* 64-bit words of the selective bitmap */
+#define UCCL_ACK_PARTS_MAX 16 /* chunks of which a part has come */
 #define UCCL_ACK_FIXED 16
 #define UCCL_SLOTS_MAX 0x7fff
 /* Grants of slots are numbered modulo this, see core/slots.h. */
 #define UCCL_SLOTS_TURNS 4
+
+/* A chunk of which some parts have come. */
+struct uccl_ack_parts {
+	uint16_t ahead;	/* its CSN, behind the cumulative number */
+	uint64_t have;	/* these, a bit each */
+};
 
 /* Decoded acknowledgement block. */
 struct uccl_ack {
@@ -106,11 +114,15 @@ struct uccl_ack {
 	uint8_t npaths;
 	uint8_t nwords;
 	struct uccl_ack_path paths[UCCL_ACK_PATHS_MAX];
+	uint8_t nparts;
 	uint64_t sack[UCCL_ACK_WORDS_MAX]; /* bit i of word w: CSN cum + 1 + 64 w + i was received */
+	struct uccl_ack_parts parts[UCCL_ACK_PARTS_MAX]; /* `ahead` rises */
 };
 
-/* Bytes of the encoded block; at most UCCL_TAIL_MAX. */
-uint32_t uccl_ack_len(uint8_t npaths, uint8_t nwords);
+/* Bytes of the encoded block; at most UCCL_TAIL_MAX, if the parts are no more than uccl_ack_parts_fit. */
+uint32_t uccl_ack_len(uint8_t npaths, uint8_t nwords, uint8_t nparts);
+/* How many chunks in parts a block can tell of that has `room` bytes. */
+uint8_t uccl_ack_parts_fit(uint8_t npaths, uint8_t nwords, uint32_t room);
 uint32_t uccl_ack_encode(uint8_t *out, const struct uccl_ack *a);
 enum uccl_drop uccl_ack_decode(struct uccl_ack *a, const uint8_t *in, uint32_t len);
 
@@ -142,20 +154,44 @@ void uccl_desc_encode(uint8_t rec[UCCL_REC_LEN], const struct uccl_desc *d);
 /* UCCL_DROP_RECORD: count 0 or too large, chunk 0, or len does not make count chunks, or offset + len overflows. */
 enum uccl_drop uccl_desc_decode(struct uccl_desc *d, const uint8_t rec[UCCL_REC_LEN]);
 
+/*
+ * Part of a chunk that left as a train. Its record is that of the chunk, of which only the first bytes mean something
+ * and [8..16) is the place of its first byte; behind it stand which part it is of how many, and bytes of the chunk in
+ * all. Parts are of one length, but for the last.
+ */
+#define UCCL_PART_COUNT 64
+#define UCCL_PART_REC 24
+
+struct uccl_chunk_part {
+	uint8_t index, count;
+	uint32_t total;
+};
+
+/* `rec` has the chunk's first UCCL_PART_REC bytes already. */
+void uccl_part_encode(uint8_t rec[UCCL_REC_LEN], const struct uccl_chunk_part *p);
+/* UCCL_DROP_RECORD: one part or too many, no such part, or not of `len` bytes. */
+enum uccl_drop uccl_part_decode(struct uccl_chunk_part *p, const uint8_t rec[UCCL_REC_LEN], uint32_t len);
+
 /* Pieces of a chunk: the most that there may be, and bytes of its record that each brings. */
 #define UCCL_PIECE_COUNT 64
 #define UCCL_PIECE_REC (UCCL_REC_LEN / 2)
 
 /*
- * Record of a PIECE: which of how many, and bytes of the chunk in all. Pieces are of one length, but for the last.
- * Those of even index bring the first half of the chunk's record, the others the second.
+ * Record of a PIECE: which of how many, and bytes of the CHUNK or PART in all. Pieces are of one length, but for the
+ * last. Those of even index bring the first half of its record, the others the second.
  */
 struct uccl_piece {
 	uint8_t index, count;
+	uint8_t part;	/* index of the PART that it is a piece of, + 1; 0: of a CHUNK */
 	uint32_t total;
 	const uint8_t *half; /* UCCL_PIECE_REC bytes */
 };
 
+/* Of which PART a PIECE is, as in struct uccl_piece; not checked. */
+static inline uint8_t uccl_piece_part(const uint8_t rec[UCCL_REC_LEN])
+{
+	return rec[2];
+}
 void uccl_piece_encode(uint8_t rec[UCCL_REC_LEN], const struct uccl_piece *p);
 /* UCCL_DROP_RECORD: one piece or too many, no such piece, or not of `len` bytes. */
 enum uccl_drop uccl_piece_decode(struct uccl_piece *p, const uint8_t rec[UCCL_REC_LEN], uint32_t len);

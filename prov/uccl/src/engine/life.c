@@ -27,6 +27,7 @@ static void params_mine(struct uccl_engine *e, struct uccl_params *p)
 		.csn = engine_random64(e) & 0xffffffff,
 		.epoch = (uint8_t)(engine_random64(e) & 15),
 		.security = e->cfg.security,
+		.parts = UCCL_PART_COUNT,
 	};
 	if (p->security)
 		e->random(e->random_arg, p->key, sizeof(p->key));

@@ -64,6 +64,8 @@ static int conn_opened(struct conn *c, uint64_t now)
 	if (e->cfg.chunk_bytes)
 		cfg.chunk_bytes = (uint32_t)uccl_clamp(e->cfg.chunk_bytes, 128, cfg.chunk_bytes);
 	cfg.train_bytes = caps->train_bytes / mtu * cfg.chunk_bytes;
+	cfg.parts_rx = !cfg.write_bytes;
+	cfg.parts_tx = cfg.parts_rx && caps->tx_sync ? t->parts : 0;
 	rc = uccl_flow_init(&c->peer.flow, &cfg, &c->peer, now);
 	if (rc)
 		return rc;

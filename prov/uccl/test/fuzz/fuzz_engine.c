@@ -418,6 +418,7 @@ static void say(struct input *in)
 		UCCL_PKT_CHUNK, UCCL_PKT_CHUNK, UCCL_PKT_CHUNK,	 UCCL_PKT_CHUNK, UCCL_PKT_CHUNK,     UCCL_PKT_CHUNK,
 		UCCL_PKT_ACK,	UCCL_PKT_ACK,	UCCL_PKT_PROBE,	 UCCL_PKT_DESC,	 UCCL_PKT_DESC,	     UCCL_PKT_FRAG,
 		UCCL_PKT_FRAG,	UCCL_PKT_CREDIT, UCCL_PKT_DEMAND, UCCL_PKT_CLOSE, UCCL_PKT_CLOSE_ACK, UCCL_PKT_COOKIE,
+		UCCL_PKT_PART,	UCCL_PKT_PART,	 UCCL_PKT_PART,
 	};
 	uint8_t rec[UCCL_REC_LEN] = {0}, payload[3200], packet[UCCL_HDR_LEN + 3200 + UCCL_TAIL_MAX + UCCL_SEAL_LEN];
 	struct conn *c = foe(), *own = lan_conn(w.l, HOSTILE, VICTIM);
@@ -440,6 +441,18 @@ static void say(struct input *in)
 	case UCCL_PKT_CHUNK:
 		tx.payload_len = record(in, &c->peer, &h, rec, payload);
 		break;
+	case UCCL_PKT_PART: {
+		struct uccl_chunk_part part = {.count = (uint8_t)(2 + byte(in) % 4)};
+
+		/* All of what is granted, or a little more, or less. */
+		tx.payload_len = record(in, &c->peer, &h, rec, payload);
+		part.total = tx.payload_len * part.count - (how & 8 ? 1 : 0);
+		part.index = byte(in) % (part.count + 1u);
+		uccl_put64(rec + 8, uccl_get64(rec + 8) - (uint64_t)part.index * tx.payload_len);
+		tx.payload_len -= how & 8 && part.index + 1 == part.count && tx.payload_len;
+		uccl_part_encode(rec, &part);
+		break;
+	}
 	case UCCL_PKT_DESC:
 	case UCCL_PKT_FRAG: {
 		struct uccl_msg_rx *rx = taken(in, &c->peer);

@@ -26,6 +26,7 @@ struct input {
 static struct {
 	const uint8_t *payload; /* of the packet that is looked at now */
 	uint32_t len;
+	bool pieces;	/* it is one of several */
 	uint8_t refuse; /* what deliver answers */
 	uint64_t doubtful, settled;
 	bool fence_now;
@@ -55,7 +56,10 @@ static enum uccl_drop deliver(struct uccl_flow *f, const struct uccl_chunk_in *i
 	if (in->placed) {
 		assert(f->cfg.write_bytes && in->len <= f->cfg.write_bytes && !in->data);
 	} else {
-		assert(in->len == say.len && (!in->len || in->data == say.payload));
+		/* What came in pieces was put together elsewhere. */
+		assert(say.pieces || (in->len == say.len && (!in->len || in->data == say.payload)));
+		for (uint32_t i = 0; i < in->len; i++)
+			assert(in->data[i] == 0x5a);
 	}
 	switch (say.refuse) {
 	case 1:
@@ -110,7 +114,8 @@ static void rx_packet(struct input *in, struct uccl_flow *f, uint64_t now)
 	static const uint8_t types[] = {
 		UCCL_PKT_CHUNK,	 UCCL_PKT_CHUNK, UCCL_PKT_DESC,	     UCCL_PKT_DESC,	UCCL_PKT_FRAG,
 		UCCL_PKT_FRAG,	 UCCL_PKT_FRAG,	 UCCL_PKT_ACK,	     UCCL_PKT_PROBE,	UCCL_PKT_CREDIT,
-		UCCL_PKT_DEMAND, UCCL_PKT_ACK,	 UCCL_PKT_CLOSE_ACK, UCCL_PKT_INIT_ACK,
+		UCCL_PKT_DEMAND, UCCL_PKT_ACK,	 UCCL_PKT_CLOSE_ACK, UCCL_PKT_INIT_ACK, UCCL_PKT_PART,
+		UCCL_PKT_PART,	 UCCL_PKT_PIECE, UCCL_PKT_PIECE,
 	};
 	uint32_t len = byte(in) & 1 ? byte(in) : 0, tail = 0;
 	uint8_t rec[UCCL_REC_LEN] = {0}, tail_bytes[UCCL_TAIL_MAX];
@@ -142,6 +147,19 @@ static void rx_packet(struct input *in, struct uccl_flow *f, uint64_t now)
 		rec[17] = byte(in) % 5;
 		rec[18] = byte(in) % 5;
 		len = byte(in) % 3 * 64u;
+	} else if (h.type == UCCL_PKT_PART) {
+		struct uccl_chunk_part part = {.index = byte(in) % 5, .count = byte(in) % 5};
+
+		part.total = byte(in) % 4 * 64u;
+		uccl_part_encode(rec, &part);
+		len = byte(in) & 7 ? uccl_piece_len(part.total, part.count ? part.count : 1) : byte(in);
+	} else if (h.type == UCCL_PKT_PIECE) {
+		static const uint8_t half[UCCL_PIECE_REC] = {[8] = 1, [9] = 3, [12] = 192};
+		struct uccl_piece piece = {.index = byte(in) % 3, .count = byte(in) % 4, .part = byte(in) % 5,
+					   .total = 64, .half = half};
+
+		uccl_piece_encode(rec, &piece);
+		len = byte(in) & 7 ? uccl_piece_len(piece.total, piece.count ? piece.count : 1) : byte(in);
 	} else {
 		uccl_put64(rec, number(in, byte(in) % 9));
 	}
@@ -161,6 +179,11 @@ static void rx_packet(struct input *in, struct uccl_flow *f, uint64_t now)
 		a.nwords = byte(in) % 3;
 		for (int i = 0; i < a.nwords; i++)
 			a.sack[i] = number(in, 2);
+		a.nparts = f->cfg.parts_tx ? byte(in) % 3 : 0;
+		for (int i = 0; i < a.nparts; i++) {
+			a.parts[i].ahead = (uint16_t)(i + byte(in) % 3 + (i ? a.parts[i - 1].ahead : 0));
+			a.parts[i].have = number(in, 2);
+		}
 		a.npaths = byte(in) % 3;
 		for (int i = 0; i < a.npaths; i++) {
 			a.paths[i].path = byte(in) % 5;
@@ -176,6 +199,7 @@ static void rx_packet(struct input *in, struct uccl_flow *f, uint64_t now)
 	h.tail_len = (uint16_t)tail;
 	say.payload = body;
 	say.len = len;
+	say.pieces = h.type == UCCL_PKT_PIECE;
 	uccl_flow_rx(f, &h, body, tail_bytes, byte(in) * 64u, now);
 	free(body);
 }
@@ -244,6 +268,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.slots_rx = 60,
 		.epoch_rx = 3,
 		.tx_sync = !(shape & 16),
+		.mtu_rx = shape & 32 ? 2048 : 512 + UCCL_HDR_LEN,
+		.parts_tx = shape & 16 ? 0 : 1 + (shape & 63),
+		.parts_rx = !(shape & 16),
+		.train_bytes = shape & 16 ? 0 : 20 * 512,
 		.fifo_paths = shape & 64,
 		.rto_min_ns = UCCL_NS_PER_MS,
 		.link_bps = 10000000000,

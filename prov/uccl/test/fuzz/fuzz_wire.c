@@ -20,7 +20,7 @@ static void ack_try(const uint8_t *data, uint32_t len)
 	if (uccl_ack_decode(&a, data, len) != UCCL_DROP_COUNT)
 		return;
 	assert(a.npaths <= UCCL_ACK_PATHS_MAX && a.nwords <= UCCL_ACK_WORDS_MAX);
-	assert(uccl_ack_len(a.npaths, a.nwords) == len && len <= sizeof(again));
+	assert(uccl_ack_len(a.npaths, a.nwords, a.nparts) == len && len <= sizeof(again));
 	assert(uccl_ack_encode(again, &a) == len);
 	assert(uccl_ack_decode(&b, again, len) == UCCL_DROP_COUNT);
 	assert(a.cum == b.cum && a.dups == b.dups && a.msg_limit == b.msg_limit && a.slots == b.slots);
@@ -32,6 +32,32 @@ static void ack_try(const uint8_t *data, uint32_t len)
 	}
 	for (int i = 0; i < a.nwords; i++)
 		assert(a.sack[i] == b.sack[i]);
+	for (int i = 0; i < a.nparts; i++) {
+		assert(!i || a.parts[i].ahead > a.parts[i - 1].ahead);
+		assert(a.parts[i].ahead == b.parts[i].ahead && a.parts[i].have == b.parts[i].have);
+	}
+}
+
+static void part_try(const uint8_t *rec, uint32_t len)
+{
+	struct uccl_chunk_part part;
+	struct uccl_piece piece;
+	uint8_t again[UCCL_REC_LEN];
+
+	if (uccl_part_decode(&part, rec, len) == UCCL_DROP_COUNT) {
+		assert(part.index < part.count && part.count <= UCCL_PART_COUNT && len);
+		assert(part.index * (uint64_t)uccl_piece_len(part.total, part.count) + len <= part.total);
+		assert(uccl_piece_len(part.total, part.count) <= UINT16_MAX);
+		memcpy(again, rec, sizeof(again));
+		again[26] = again[27] = 0;
+		uccl_part_encode(again, &part);
+		assert(!memcmp(again + 28, rec + 28, 4) && !memcmp(again, rec, 26));
+	}
+	if (uccl_piece_decode(&piece, rec, len) == UCCL_DROP_COUNT) {
+		assert(piece.index < piece.count && piece.count <= UCCL_PIECE_COUNT && len);
+		assert(piece.part <= UCCL_PART_COUNT && piece.half == rec + 8);
+		assert(piece.index * uccl_piece_len(piece.total, piece.count) + len <= piece.total);
+	}
 }
 
 static void desc_try(const uint8_t *rec)
@@ -77,6 +103,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (h.tail_len)
 			ack_try(data + UCCL_HDR_LEN + h.payload_len, h.tail_len);
 		desc_try(h.rec);
+		part_try(h.rec, h.payload_len);
 	}
 	ack_try(data, (uint32_t)size);
 	if (size >= UCCL_REC_LEN)

@@ -247,6 +247,8 @@ void pair_init(struct pair *p, const struct pair_cfg *cfg)
 			.mtu_rx = cfg->mtu,
 			.find_mtu = cfg->find_mtu,
 			.train_bytes = cfg->train_bytes,
+			.parts_tx = cfg->parts ? UCCL_PART_COUNT : 0,
+			.parts_rx = cfg->parts,
 			.window = cfg->window,
 			.paths_tx = cfg->paths,
 			.paths_rx = cfg->paths,
@@ -670,6 +672,13 @@ struct uccl_ack pair_ack(const struct pair *p, int to, uint64_t cum)
 		.msg_limit = 100,
 		.dups = p->side[to].f.rack.dups,
 	};
+}
+
+enum uccl_drop pair_refuse_some(struct pair *p, struct pair_side *s, const struct uccl_chunk_in *in)
+{
+	(void)s;
+	(void)in;
+	return p->refusals && p->refusals-- ? UCCL_DROP_MEMORY : UCCL_DROP_COUNT;
 }
 
 uint64_t pair_dropped(const struct pair *p, int side, enum uccl_drop reason)

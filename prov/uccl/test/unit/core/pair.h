@@ -92,6 +92,7 @@ struct pair_cfg {
 	bool write_async; /* that of direct writes only */
 	bool fifo;
 	bool find_mtu;
+	bool parts;	  /* trains are chunks; not with tx_async or writes */
 	bool fence_sync;  /* a fence is done when the upcall returns */
 	bool fence_never; /* a fence is never done */
 	uint64_t seed;
@@ -111,6 +112,7 @@ struct pair {
 	uint32_t count; /* likewise */
 	/* Called before a chunk is delivered; anything but UCCL_DROP_COUNT is what the flow is told. */
 	enum uccl_drop (*refuse)(struct pair *p, struct pair_side *s, const struct uccl_chunk_in *in);
+	uint32_t refusals; /* pair_refuse_some */
 	struct {
 		double loss, dup, reorder;
 		uint64_t reorder_ns; /* extra delay of what is overtaken, at most */
@@ -160,6 +162,8 @@ void pair_feed(struct pair *p, int to, struct uccl_hdr *h, const void *payload, 
 /* A made-up acknowledgement block: cumulative number, slots as granted, everything else empty. */
 struct uccl_ack pair_ack(const struct pair *p, int to, uint64_t cum);
 
+/* For pair.refuse: there is no memory for the next pair.refusals chunks. */
+enum uccl_drop pair_refuse_some(struct pair *p, struct pair_side *s, const struct uccl_chunk_in *in);
 /* Things that this side refused for this reason. */
 uint64_t pair_dropped(const struct pair *p, int side, enum uccl_drop reason);
 

@@ -360,16 +360,6 @@ static void piece_rx__few_are_kept(void **state)
 }
 
 /* A receiver that cannot take a chunk now gets all of it again. */
-static uint32_t refusals;
-
-static enum uccl_drop refuse_some(struct pair *q, struct pair_side *s, const struct uccl_chunk_in *in)
-{
-	(void)q;
-	(void)s;
-	(void)in;
-	return refusals && refusals-- ? UCCL_DROP_MEMORY : UCCL_DROP_COUNT;
-}
-
 static void rx__no_memory_comes_again(void **state)
 {
 	uint32_t network = 1472;
@@ -378,11 +368,11 @@ static void rx__no_memory_comes_again(void **state)
 	start(&network);
 	pair_record(&p, 0, 8000);
 	assert_true(pair_finish(&p, UCCL_NS_PER_S));
-	p.refuse = refuse_some;
-	refusals = 5;
+	p.refuse = pair_refuse_some;
+	p.refusals = 5;
 	pair_record(&p, 0, 8000);
 	assert_true(pair_finish(&p, UCCL_NS_PER_S));
-	assert_int_equal(refusals, 0);
+	assert_int_equal(p.refusals, 0);
 	pair_fini(&p);
 }
 

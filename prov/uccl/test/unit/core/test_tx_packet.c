@@ -211,7 +211,7 @@ static void tx_ack__not_paid_by_a_doubtful_path(void **state)
 	assert_int_equal(p.wire[0]->path, 3);
 	assert_int_equal(p.wire[1]->h.type, UCCL_PKT_ACK);
 	assert_int_equal(p.wire[0]->h.tail_len, p.wire[1]->h.tail_len);
-	assert_int_equal(p.wire[1]->h.tail_len, uccl_ack_len(1, 0));
+	assert_int_equal(p.wire[1]->h.tail_len, uccl_ack_len(1, 0, 0));
 	assert_false(f->owed.now);
 	assert_int_equal(f->owed.ndirty, 0);
 	pair_fini(&p);

@@ -16,6 +16,7 @@ static const uint8_t types[] = {
 	UCCL_PKT_HELLO, UCCL_PKT_COOKIE, UCCL_PKT_INIT,	  UCCL_PKT_INIT_ACK, UCCL_PKT_ACK,
 	UCCL_PKT_PROBE, UCCL_PKT_CREDIT, UCCL_PKT_DEMAND, UCCL_PKT_CLOSE,    UCCL_PKT_CLOSE_ACK,
 	UCCL_PKT_CHUNK, UCCL_PKT_DESC,	 UCCL_PKT_FRAG,  UCCL_PKT_ELSEWHERE, UCCL_PKT_PIECE,
+	UCCL_PKT_PART,
 };
 
 static uint8_t rec[UCCL_REC_LEN];
@@ -231,10 +232,28 @@ static void quote_decode__parts(void **state)
 static void ack_len__sizes(void **state)
 {
 	(void)state;
-	assert_int_equal(uccl_ack_len(0, 0), 16);
-	assert_int_equal(uccl_ack_len(1, 0), 32);
-	assert_int_equal(uccl_ack_len(0, 1), 24);
-	assert_true(uccl_ack_len(UCCL_ACK_PATHS_MAX, UCCL_ACK_WORDS_MAX) <= UCCL_TAIL_MAX);
+	assert_int_equal(uccl_ack_len(0, 0, 0), 16);
+	assert_int_equal(uccl_ack_len(1, 0, 0), 32);
+	assert_int_equal(uccl_ack_len(0, 1, 0), 24);
+	assert_int_equal(uccl_ack_len(0, 0, 1), 28);
+	assert_true(uccl_ack_len(UCCL_ACK_PATHS_MAX, UCCL_ACK_WORDS_MAX, 0) <= UCCL_TAIL_MAX);
+}
+
+/* As many as there is room for, in whatever else is told, and one more would be too long. */
+static void ack_parts_fit__every_room(void **state)
+{
+	(void)state;
+	for (uint8_t lines = 0; lines <= UCCL_ACK_PATHS_MAX; lines++)
+		for (uint8_t words = 0; words <= UCCL_ACK_WORDS_MAX; words++)
+			for (uint32_t room = 0; room <= UCCL_TAIL_MAX + 20; room++) {
+				uint8_t n = uccl_ack_parts_fit(lines, words, room);
+				uint32_t most = (uint32_t)uccl_min(room, UCCL_TAIL_MAX);
+
+				assert_true(n <= UCCL_ACK_PARTS_MAX);
+				assert_true(!n || uccl_ack_len(lines, words, n) <= most);
+				assert_true(n == UCCL_ACK_PARTS_MAX ||
+					    uccl_ack_len(lines, words, (uint8_t)(n + 1)) > most);
+			}
 }
 
 static void ack_encode__round_trip(void **state)
@@ -250,8 +269,12 @@ static void ack_encode__round_trip(void **state)
 		a.rcv_short = n & 1;
 		a.turn = (uint8_t)(n % UCCL_SLOTS_TURNS);
 		a.met = (uint8_t)((n + 1) % UCCL_SLOTS_TURNS);
+		a.nparts = (uint8_t)(n * 4 % (UCCL_ACK_PARTS_MAX + 1));
+		a.nparts = (uint8_t)uccl_min(a.nparts, uccl_ack_parts_fit(a.npaths, a.nwords, UCCL_TAIL_MAX));
+		for (uint8_t i = 0; i < a.nparts; i++)
+			a.parts[i] = (struct uccl_ack_parts){(uint16_t)(i * 1000u), UINT64_MAX >> i};
 		len = uccl_ack_encode(out, &a);
-		assert_int_equal(len, uccl_ack_len(a.npaths, a.nwords));
+		assert_int_equal(len, uccl_ack_len(a.npaths, a.nwords, a.nparts));
 		memset(&d, 0xff, sizeof(d));
 		assert_int_equal(uccl_ack_decode(&d, out, len), UCCL_DROP_COUNT);
 		assert_int_equal(d.cum, a.cum);
@@ -271,6 +294,11 @@ static void ack_encode__round_trip(void **state)
 			assert_int_equal(d.paths[i].delay, a.paths[i].delay);
 		}
 		assert_memory_equal(d.sack, a.sack, a.nwords * sizeof(a.sack[0]));
+		assert_int_equal(d.nparts, a.nparts);
+		for (int i = 0; i < a.nparts; i++) {
+			assert_int_equal(d.parts[i].ahead, a.parts[i].ahead);
+			assert_true(d.parts[i].have == a.parts[i].have);
+		}
 	}
 }
 
@@ -317,10 +345,10 @@ static void ack_decode__counts(void **state)
 	/* More than the decoded block holds, although the length agrees. */
 	memset(out, 0, sizeof(out));
 	out[14] = UCCL_ACK_PATHS_MAX + 1;
-	assert_int_equal(uccl_ack_decode(&d, out, uccl_ack_len(out[14], 0)), UCCL_DROP_LENGTH);
+	assert_int_equal(uccl_ack_decode(&d, out, uccl_ack_len(out[14], 0, 0)), UCCL_DROP_LENGTH);
 	out[14] = 0;
 	out[15] = UCCL_ACK_WORDS_MAX + 1;
-	assert_int_equal(uccl_ack_decode(&d, out, uccl_ack_len(0, out[15])), UCCL_DROP_LENGTH);
+	assert_int_equal(uccl_ack_decode(&d, out, uccl_ack_len(0, out[15], 0)), UCCL_DROP_LENGTH);
 }
 
 static void ack_decode__path(void **state)
@@ -333,6 +361,31 @@ static void ack_decode__path(void **state)
 	a.paths[1].path = UCCL_PATHS_MAX;
 	len = uccl_ack_encode(out, &a);
 	assert_int_equal(uccl_ack_decode(&d, out, len), UCCL_DROP_PATH);
+}
+
+/* Chunks in parts: whole entries, no more than there may be, each once and in order. */
+static void ack_decode__parts(void **state)
+{
+	struct uccl_ack a = block(1, 1), d;
+	uint8_t out[4096] = {0};
+	uint32_t len;
+
+	(void)state;
+	a.nparts = 3;
+	for (uint8_t i = 0; i < 3; i++)
+		a.parts[i] = (struct uccl_ack_parts){(uint16_t)(i * 2u), 1};
+	len = uccl_ack_encode(out, &a);
+	for (uint32_t cut = 1; cut < 12; cut++)
+		assert_int_equal(uccl_ack_decode(&d, out, len - cut), UCCL_DROP_LENGTH);
+	assert_int_equal(uccl_ack_decode(&d, out, len - 12), UCCL_DROP_COUNT);
+	assert_int_equal(d.nparts, 2);
+	a.parts[2].ahead = 2;
+	len = uccl_ack_encode(out, &a);
+	assert_int_equal(uccl_ack_decode(&d, out, len), UCCL_DROP_ACK);
+	a.parts[2].ahead = 1;
+	len = uccl_ack_encode(out, &a);
+	assert_int_equal(uccl_ack_decode(&d, out, len), UCCL_DROP_ACK);
+	assert_int_equal(uccl_ack_decode(&d, out, uccl_ack_len(1, 1, UCCL_ACK_PARTS_MAX + 1)), UCCL_DROP_LENGTH);
 }
 
 static void ts__wraps(void **state)
@@ -400,6 +453,70 @@ static void desc_decode__malformed(void **state)
 	}
 }
 
+static void part_encode__layout(void **state)
+{
+	static const uint8_t want[8] = {5, 40, 0, 0, 0x44, 0x33, 0x02, 0};
+	const struct uccl_chunk_part p = {.index = 5, .count = 40, .total = 0x23344};
+	uint8_t out[UCCL_REC_LEN];
+
+	(void)state;
+	memset(out, 0x77, sizeof(out));
+	uccl_part_encode(out, &p);
+	for (int i = 0; i < UCCL_PART_REC; i++)
+		assert_int_equal(out[i], 0x77);
+	assert_memory_equal(out + UCCL_PART_REC, want, sizeof(want));
+}
+
+/* Of every length and every number of parts: exactly those that make up the chunk. PROTOCOL R170 */
+static void part_decode__every_cut(void **state)
+{
+	uint8_t out[UCCL_REC_LEN] = {0};
+
+	(void)state;
+	for (uint32_t total = 0; total <= 150; total++)
+		for (uint32_t count = 0; count <= 66; count++) {
+			uint32_t each = count ? (total + count - 1) / count : 0, sum = 0, good = 0;
+
+			for (uint32_t index = 0; index <= count + 1; index++) {
+				const struct uccl_chunk_part p = {(uint8_t)index, (uint8_t)count, total};
+				struct uccl_chunk_part d;
+
+				uccl_part_encode(out, &p);
+				for (uint32_t len = 0; len <= each + 2; len++) {
+					if (uccl_part_decode(&d, out, len) != UCCL_DROP_COUNT)
+						continue;
+					assert_in_range(count, 2, UCCL_PART_COUNT);
+					assert_true(index < count && len);
+					assert_int_equal(d.index, index);
+					assert_int_equal(d.count, count);
+					assert_int_equal(d.total, total);
+					assert_true(index * each + len <= total);
+					sum += len;
+					good++;
+				}
+			}
+			/* No two lengths of one part, and if none is empty, all of the chunk. */
+			if (count >= 2 && count <= UCCL_PART_COUNT && each * (count - 1) < total) {
+				assert_int_equal(good, count);
+				assert_int_equal(sum, total);
+			}
+		}
+}
+
+/* No part is longer than a packet can be, even if the last one is not. PROTOCOL R170 */
+static void part_decode__too_long(void **state)
+{
+	struct uccl_chunk_part p = {.index = 39, .count = 40, .total = 40u * 65560 - 39}, d;
+	uint8_t out[UCCL_REC_LEN] = {0};
+
+	(void)state;
+	uccl_part_encode(out, &p);
+	assert_int_equal(uccl_part_decode(&d, out, 65521), UCCL_DROP_RECORD);
+	p.total = 40u * UINT16_MAX;
+	uccl_part_encode(out, &p);
+	assert_int_equal(uccl_part_decode(&d, out, UINT16_MAX), UCCL_DROP_COUNT);
+}
+
 static void rec_set_bulk__layout(void **state)
 {
 	static const uint8_t want[16] = {4, 3, 2, 1, 8, 7, 6, 5, 0x10, 0x0f, 0x0e, 0x0d, 0x0c, 0x0b, 0x0a, 9};
@@ -423,15 +540,20 @@ int main(void)
 		cmocka_unit_test(hdr_decode__path),
 		cmocka_unit_test(quote_decode__parts),
 		cmocka_unit_test(ack_len__sizes),
+		cmocka_unit_test(ack_parts_fit__every_room),
 		cmocka_unit_test(ack_encode__round_trip),
 		cmocka_unit_test(ack_encode__slots_leave_room_for_the_flag),
 		cmocka_unit_test(ack_decode__short),
 		cmocka_unit_test(ack_decode__counts),
 		cmocka_unit_test(ack_decode__path),
+		cmocka_unit_test(ack_decode__parts),
 		cmocka_unit_test(ts__wraps),
 		cmocka_unit_test(imm__layout),
 		cmocka_unit_test(desc_encode__round_trip),
 		cmocka_unit_test(desc_decode__malformed),
+		cmocka_unit_test(part_encode__layout),
+		cmocka_unit_test(part_decode__every_cut),
+		cmocka_unit_test(part_decode__too_long),
 		cmocka_unit_test(rec_set_bulk__layout),
 	};
 

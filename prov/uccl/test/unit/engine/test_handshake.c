@@ -444,10 +444,49 @@ static void rx__forged_cookie(void **state)
 	lan_free(l);
 }
 
+static enum lan_verdict count_parts(struct lan *l, const struct lan_event *ev)
+{
+	if (ev->rx.kind == UCCL_RX_PACKET && ev->type == UCCL_PKT_PART)
+		l->mask |= 1u << ev->to;
+	return LAN_PASS;
+}
+
+/* Who says that it takes no parts of chunks, as older ones do by saying nothing, gets none. PROTOCOL R170 */
+static void parts__an_older_peer(void **state)
+{
+	(void)state;
+	for (unsigned int older = 0; older < 2; older++) {
+		struct lan *l = lan_new();
+
+		for (int i = 0; i < 2; i++) {
+			l->node[i].cfg.chunk_bytes = 1024;
+			l->node[i].train_bytes = 32 * LAN_MTU;
+			lan_open(l, i);
+		}
+		lan_recv(l, 0, dst, sizeof(dst), LAN_CTX(1));
+		assert_int_equal(lan_send(l, 1, 0, src, sizeof(src), LAN_CTX(2)), 0);
+		if (older)
+			lan_conn(l, 1, 0)->hs.mine.parts = 0;
+		l->mask = 0;
+		l->filter = count_parts;
+		lan_run(l, SECOND);
+		lan_expect(l, 0, LAN_CTX(1), 0);
+		lan_expect(l, 1, LAN_CTX(2), 0);
+		lan_recv(l, 1, dst, sizeof(dst), LAN_CTX(3));
+		assert_int_equal(lan_send(l, 0, 1, src, sizeof(src), LAN_CTX(4)), 0);
+		lan_run(l, SECOND);
+		lan_expect(l, 0, LAN_CTX(4), 0);
+		lan_expect(l, 1, LAN_CTX(3), 0);
+		assert_int_equal(l->mask, older ? 1 : 3);
+		lan_free(l);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(connect__on_first_send),
+		cmocka_unit_test(parts__an_older_peer),
 		cmocka_unit_test(connect__both_at_once),
 		cmocka_unit_test(connect__any_loss),
 		cmocka_unit_test(connect__doubled),

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Receiving side of chunks that come in parts: each part is delivered when it comes, by its place in the message, and a
+ * map says which have. Nothing of them is kept here. PROTOCOL R170 R171
+ */
+#include <string.h>
+
+#include "core/internal.h"
+
+static struct uccl_parts *parts_of(const struct uccl_flow *f, uint64_t csn)
+{
+	return &f->rx_parts[csn & (f->cfg.window - 1)];
+}
+
+enum uccl_drop flow_part_rx(struct uccl_flow *f, uint64_t csn, const struct uccl_chunk_in *in, bool *taken,
+			    uint64_t now)
+{
+	struct uccl_chunk_in one = *in;
+	uint8_t rec[UCCL_REC_LEN];
+	struct uccl_parts *parts;
+	enum uccl_drop reason;
+	struct uccl_chunk_part part;
+
+	*taken = false;
+	if (!f->rx_parts)
+		return UCCL_DROP_STATE;
+	if (uccl_part_decode(&part, in->rec, in->len) != UCCL_DROP_COUNT)
+		return UCCL_DROP_RECORD;
+	parts = parts_of(f, csn);
+	if (parts->count && (parts->count != part.count || parts->total != part.total))
+		return UCCL_DROP_RECORD;
+	if (parts->count && uccl_parts_has(parts, part.index))
+		return UCCL_DROP_DUPLICATE;
+	if (!parts->count) {
+		uccl_parts_init(parts, part.total, part.count);
+		f->nrx_parts++;
+	}
+	memcpy(rec, in->rec, UCCL_PART_REC);
+	memset(rec + UCCL_PART_REC, 0, UCCL_REC_LEN - UCCL_PART_REC);
+	uccl_put64(rec + 8, uccl_get64(rec + 8) + uccl_parts_at(parts, part.index));
+	one.rec = rec;
+	reason = f->cfg.ops->deliver(f, &one, now);
+	*taken = reason != UCCL_DROP_MEMORY;
+	if (*taken)
+		uccl_parts_take(parts, part.index);
+	return reason;
+}
+
+bool flow_parts_begun(const struct uccl_flow *f, uint64_t csn)
+{
+	return f->nrx_parts && parts_of(f, csn)->count;
+}
+
+bool flow_parts_whole(const struct uccl_flow *f, uint64_t csn)
+{
+	return !uccl_parts_missing(parts_of(f, csn));
+}
+
+bool flow_parts_gap(const struct uccl_flow *f, uint64_t csn)
+{
+	return f->nrx_parts && parts_of(f, csn)->have & (parts_of(f, csn)->have + 1);
+}
+
+bool flow_parts_piece_had(const struct uccl_flow *f, uint64_t csn, const uint8_t *rec)
+{
+	uint8_t part = uccl_piece_part(rec);
+
+	return part && part <= UCCL_PART_COUNT && flow_parts_begun(f, csn) &&
+	       uccl_parts_has(parts_of(f, csn), (uint8_t)(part - 1));
+}
+
+void flow_parts_end(struct uccl_flow *f, uint64_t csn)
+{
+	struct uccl_parts *parts;
+
+	if (!f->nrx_parts)
+		return;
+	parts = parts_of(f, csn);
+	f->nrx_parts -= parts->count > 0;
+	*parts = (struct uccl_parts){ 0 };
+}
+
+void flow_parts_tell(const struct uccl_flow *f, struct uccl_ack *a, uint8_t most)
+{
+	uint32_t seen = 0;
+
+	a->nparts = 0;
+	for (uint64_t csn = f->rcv.nxt; seen < f->nrx_parts && a->nparts < most; csn++) {
+		const struct uccl_parts *parts = parts_of(f, csn);
+
+		seen += parts->count > 0;
+		if (parts->have)
+			a->parts[a->nparts++] = (struct uccl_ack_parts){ .ahead = (uint16_t)(csn - f->rcv.nxt),
+									 .have = parts->have };
+	}
+}
