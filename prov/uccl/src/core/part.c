@@ -24,14 +24,16 @@ enum uccl_drop flow_part_rx(struct uccl_flow *f, uint64_t csn, const struct uccl
 	*taken = false;
 	if (!f->rx_parts)
 		return UCCL_DROP_STATE;
-	if (uccl_part_decode(&part, in->rec, in->len) != UCCL_DROP_COUNT)
-		return UCCL_DROP_RECORD;
+	uccl_part_read(&part, in->rec);
 	parts = parts_of(f, csn);
-	if (parts->count && (parts->count != part.count || parts->total != part.total))
+	if (parts->count && (parts->count != part.count || parts->total != part.total ||
+			     !uccl_parts_fits(parts, part.index, in->len)))
 		return UCCL_DROP_RECORD;
 	if (parts->count && uccl_parts_has(parts, part.index))
 		return UCCL_DROP_DUPLICATE;
 	if (!parts->count) {
+		if (uccl_part_decode(&part, in->rec, in->len) != UCCL_DROP_COUNT)
+			return UCCL_DROP_RECORD;
 		uccl_parts_init(parts, part.total, part.count);
 		f->nrx_parts++;
 	}
@@ -58,7 +60,9 @@ bool flow_parts_whole(const struct uccl_flow *f, uint64_t csn)
 
 bool flow_parts_gap(const struct uccl_flow *f, uint64_t csn)
 {
-	return f->nrx_parts && parts_of(f, csn)->have & (parts_of(f, csn)->have + 1);
+	uint64_t have = parts_of(f, csn)->have;
+
+	return have & (have + 1);
 }
 
 bool flow_parts_piece_had(const struct uccl_flow *f, uint64_t csn, const uint8_t *rec)
@@ -71,11 +75,8 @@ bool flow_parts_piece_had(const struct uccl_flow *f, uint64_t csn, const uint8_t
 
 void flow_parts_end(struct uccl_flow *f, uint64_t csn)
 {
-	struct uccl_parts *parts;
+	struct uccl_parts *parts = parts_of(f, csn);
 
-	if (!f->nrx_parts)
-		return;
-	parts = parts_of(f, csn);
 	f->nrx_parts -= parts->count > 0;
 	*parts = (struct uccl_parts){ 0 };
 }

@@ -76,6 +76,12 @@ static inline uint32_t uccl_parts_behind(uint64_t map, uint64_t other)
 	return last == 63 ? 0 : (uint32_t)__builtin_popcountll(map >> (last + 1));
 }
 
+/* Can this be a part of it, of so many bytes? */
+static inline bool uccl_parts_fits(const struct uccl_parts *p, uint8_t index, uint32_t len)
+{
+	return index < p->count && len == uccl_parts_len(p, index);
+}
+
 static inline bool uccl_parts_has(const struct uccl_parts *p, uint8_t index)
 {
 	return p->have >> index & 1;

@@ -15,7 +15,8 @@ void flow_received(struct uccl_flow *f, uint64_t csn, uint32_t bytes, bool whole
 	if (whole) {
 		uccl_landing_forget(&f->landing, csn);
 		uccl_pieces_end(&f->pieces, csn);
-		flow_parts_end(f, csn);
+		if (f->nrx_parts)
+			flow_parts_end(f, csn);
 		uccl_arrived_take(&f->rcv, csn);
 	}
 	if (rtx)
@@ -32,7 +33,8 @@ void flow_owe_ack(struct uccl_flow *f, uint64_t csn, bool ar, uint64_t now)
 {
 	uint32_t every = (uint32_t)uccl_clamp(f->cfg.slots_rx / 4, 1, ACK_EVERY_MAX);
 	/* A gap is there, or was filled (RFC 5681 section 4.2). */
-	bool gap = csn > f->rcv.nxt || csn + 1 < f->rcv.high || (csn == f->rcv.nxt && flow_parts_gap(f, csn));
+	bool gap = csn > f->rcv.nxt || csn + 1 < f->rcv.high ||
+		   (f->nrx_parts && csn == f->rcv.nxt && flow_parts_gap(f, csn));
 
 	uccl_owed_chunk(&f->owed, ar ? 0 : every, now + (gap ? ACK_REORDER_NS : UCCL_ACK_DELAY_NS));
 }

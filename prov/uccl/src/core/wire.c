@@ -234,9 +234,7 @@ void uccl_part_encode(uint8_t rec[UCCL_REC_LEN], const struct uccl_chunk_part *p
 
 enum uccl_drop uccl_part_decode(struct uccl_chunk_part *p, const uint8_t rec[UCCL_REC_LEN], uint32_t len)
 {
-	p->index = rec[24];
-	p->count = rec[25];
-	p->total = uccl_get32(rec + 28);
+	uccl_part_read(p, rec);
 	if (p->count < 2 || p->count > UCCL_PART_COUNT || p->total > (uint32_t)p->count * UINT16_MAX ||
 	    !slice_fits(p->index, p->count, p->total, len))
 		return UCCL_DROP_RECORD;

@@ -169,6 +169,13 @@ struct uccl_chunk_part {
 
 /* `rec` has the chunk's first UCCL_PART_REC bytes already. */
 void uccl_part_encode(uint8_t rec[UCCL_REC_LEN], const struct uccl_chunk_part *p);
+/* What it says, not checked. */
+static inline void uccl_part_read(struct uccl_chunk_part *p, const uint8_t rec[UCCL_REC_LEN])
+{
+	p->index = rec[24];
+	p->count = rec[25];
+	p->total = uccl_get32(rec + 28);
+}
 /* UCCL_DROP_RECORD: one part or too many, no such part, or not of `len` bytes. */
 enum uccl_drop uccl_part_decode(struct uccl_chunk_part *p, const uint8_t rec[UCCL_REC_LEN], uint32_t len);
 

@@ -26,9 +26,13 @@ static void init__every_cut(void **state)
 				assert_int_equal(uccl_parts_bytes(&p, 1ull << i), uccl_parts_len(&p, i));
 				assert_in_range(uccl_parts_len(&p, i), 1, p.each);
 				assert_false(uccl_parts_has(&p, i));
+				for (uint32_t len = 0; len <= p.each + 1u; len++)
+					assert_int_equal(uccl_parts_fits(&p, i, len), len == uccl_parts_len(&p, i));
 				at += uccl_parts_len(&p, i);
 			}
 			assert_int_equal(at, total);
+			assert_false(uccl_parts_fits(&p, (uint8_t)count, p.each));
+			assert_false(uccl_parts_fits(&p, UINT8_MAX, 0));
 			assert_int_equal(__builtin_popcountll(uccl_parts_all(&p)), count);
 			assert_true(uccl_parts_missing(&p) == uccl_parts_all(&p));
 			assert_int_equal(uccl_parts_bytes(&p, uccl_parts_all(&p)), total);
