@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What large messages in small packets cost: two engines over a NIC that hands packets on and copies no payload, as UDP
+ * on an interface of MTU 1500 with trains, in virtual time. Prints ns by the machine's clock for a train of 44 packets,
+ * with the acknowledgements for it; contrib/check-cost counts the instructions of cost_sender and cost_receiver. What
+ * the kernel does is not in it; the receiver's copy of the payload is.
+ */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/rng.h"
+#include "base/units.h"
+#include "engine/engine.h"
+
+#define MTU 1472
+#define TRAIN 44
+#define MESSAGE (4u << 20)
+#define MESSAGES 4 /* under way at a time */
+#define RING 8192
+#define SLOTS 1724
+/* Virtual time between two rounds. */
+#define ROUND_NS (5 * UCCL_NS_PER_US)
+
+struct wire {
+	struct uccl_nic nic;
+	struct wire *other;
+	struct uccl_nic_addr addr;
+	uint8_t (*packet)[MTU]; /* on their way to this side */
+	uint32_t len[RING];
+	uint32_t head, tail;
+	uint64_t sent;
+};
+
+static struct wire wire[2];
+static struct uccl_engine *engine[2];
+static struct uccl_peer *peer;
+static uint8_t *memory[2];
+static struct uccl_rng rng;
+static uint64_t now = UCCL_NS_PER_MS, ns[2];
+static long long done;
+static int under_way[2], next[2];
+
+static int wire_tx(struct uccl_nic *nic, struct uccl_tx *v, int n)
+{
+	struct wire *w = (struct wire *)nic, *to = w->other;
+	int i;
+
+	for (i = 0; i < n && to->head - to->tail < RING; i++, to->head++) {
+		uint8_t *p = to->packet[to->head % RING];
+		const struct uccl_tx *t = &v[i];
+
+		/* Of a long payload nobody looks at the bytes. */
+		memcpy(p, t->hdr, t->hdr_len);
+		if (t->payload_len && t->payload_len < MTU / 2)
+			memcpy(p + t->hdr_len, t->payload, t->payload_len);
+		if (t->tail_len)
+			memcpy(p + t->hdr_len + t->payload_len, t->tail, t->tail_len);
+		to->len[to->head % RING] = (uint32_t)t->hdr_len + t->payload_len + t->tail_len;
+	}
+	w->sent += (uint64_t)i;
+	return i;
+}
+
+static int wire_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_hint *hints, int nhints)
+{
+	struct wire *w = (struct wire *)nic;
+	int i;
+
+	(void)hints;
+	(void)nhints;
+	for (i = 0; i < n && w->tail != w->head; i++, w->tail++)
+		v[i] = (struct uccl_rx){ .kind = UCCL_RX_PACKET, .credit = 1, .data = w->packet[w->tail % RING],
+					 .len = w->len[w->tail % RING], .src = w->other->addr };
+	return i;
+}
+
+static uint32_t wire_slots(struct uccl_nic *nic, uint32_t bytes)
+{
+	(void)nic;
+	(void)bytes;
+	return SLOTS;
+}
+
+static void wire_addr(struct uccl_nic *nic, struct uccl_nic_addr *out)
+{
+	*out = ((struct wire *)nic)->addr;
+}
+
+static void wire_close(struct uccl_nic *nic)
+{
+	(void)nic;
+}
+
+static const struct uccl_nic_ops wire_ops = {
+	.name = "wire", .tx = wire_tx, .rx = wire_rx, .slots = wire_slots, .addr = wire_addr, .close = wire_close,
+};
+
+static void seeded(void *arg, void *buf, size_t len)
+{
+	for (uint8_t *p = buf; len; len--)
+		*p++ = (uint8_t)uccl_rng_next(arg);
+}
+
+static void sent(struct uccl_op *op)
+{
+	under_way[0]--;
+	done++;
+	uccl_op_put(engine[0], op);
+}
+
+static void received(struct uccl_op *op)
+{
+	under_way[1]--;
+	uccl_op_put(engine[1], op);
+}
+
+/* Post until so many are under way. False: no memory, or the peer is gone. */
+static bool post(int side)
+{
+	for (; under_way[side] < MESSAGES; under_way[side]++) {
+		struct uccl_op *op = uccl_op_get(engine[side]);
+
+		if (!op)
+			return false;
+		op->type = side ? UCCL_OP_RECV : UCCL_OP_SEND;
+		op->iov[0] = (struct iovec){ memory[side] + (size_t)(next[side]++ % MESSAGES) * MESSAGE, MESSAGE };
+		op->iov_count = 1;
+		op->len = MESSAGE;
+		op->done = side ? received : sent;
+		op->peer = side ? NULL : peer;
+		if (side ? uccl_engine_recv(engine[1], op, now) : uccl_engine_send(engine[0], op, now))
+			return false;
+	}
+	return true;
+}
+
+/* Two names, so that a profiler can tell them apart. */
+static __attribute__((noinline)) bool cost_sender(void)
+{
+	bool ok = post(0);
+
+	uccl_engine_poll(engine[0], now);
+	__asm__ volatile("");
+	return ok;
+}
+
+static __attribute__((noinline)) bool cost_receiver(void)
+{
+	bool ok = post(1);
+
+	uccl_engine_poll(engine[1], now);
+	__asm__ volatile("# not the same function");
+	return ok;
+}
+
+static uint64_t clock_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * UCCL_NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
+static bool begin(void)
+{
+	struct uccl_config cfg;
+
+	uccl_rng_seed(&rng, 3);
+	uccl_config_default(&cfg);
+	for (int i = 0; i < 2; i++) {
+		struct wire *w = &wire[i];
+		struct uccl_engine_attr attr = { .nic = &w->nic, .config = &cfg, .random = seeded, .random_arg = &rng };
+
+		w->nic = (struct uccl_nic){
+			.ops = &wire_ops,
+			.caps = { .mtu = MTU, .labels = 512, .tx_sync = true, .rx_slots = SLOTS, .train_bytes = 65000,
+				  .delay_ns = 500 * UCCL_NS_PER_US, .rto_min_ns = 4 * UCCL_NS_PER_MS },
+		};
+		w->addr = (struct uccl_nic_addr){ .ip = { [10] = 0xff, [11] = 0xff, [12] = 10 }, .port = 99 };
+		w->addr.ip[15] = (uint8_t)(1 + i);
+		w->other = &wire[!i];
+		w->packet = calloc(RING, sizeof(*w->packet));
+		memory[i] = calloc(MESSAGES, MESSAGE);
+		if (!w->packet || !memory[i] || uccl_engine_open(&attr, now, &engine[i]))
+			return false;
+	}
+	peer = uccl_engine_peer(engine[0], uccl_engine_addr(engine[1]), true);
+	return peer;
+}
+
+int main(int argc, char **argv)
+{
+	long long messages = argc > 1 ? atoll(argv[1]) : 400;
+	double trains;
+
+	if (argc > 2 || messages <= 0) {
+		fprintf(stderr, "usage: uccl_train [MESSAGES]\n"
+				"  ns for a train of %d packets, of messages of %u bytes, without the kernel.\n"
+				"  contrib/check-cost counts the instructions.\n",
+			TRAIN, MESSAGE);
+		return 2;
+	}
+	if (!begin()) {
+		fprintf(stderr, "uccl_train: no engines\n");
+		return 1;
+	}
+	for (uint64_t rounds = 0; done < messages; rounds++, now += ROUND_NS) {
+		uint64_t began = clock_ns(), middle;
+		bool ok = cost_sender();
+
+		middle = clock_ns();
+		ok = cost_receiver() && ok;
+		ns[0] += middle - began;
+		ns[1] += clock_ns() - middle;
+		if (!ok || rounds > (uint64_t)messages * MESSAGE) {
+			fprintf(stderr, "uccl_train: nothing moves\n");
+			return 1;
+		}
+	}
+	trains = (double)wire[0].sent / TRAIN;
+	printf("%lld messages, %llu packets and %llu back: sender %.0f ns, receiver %.0f ns a train of %d\n", done,
+	       (unsigned long long)wire[0].sent, (unsigned long long)wire[1].sent, (double)ns[0] / trains,
+	       (double)ns[1] / trains, TRAIN);
+	/* What it took, and not less: each packet once, with few that are none of payload. */
+	return wire[0].sent * (MTU - 64) > (uint64_t)done * MESSAGE * 11 / 10;
+}
