@@ -76,7 +76,10 @@ static void some_open(struct some *t)
 		t->to[i] = node_insert(&t->other, &t->n[i]);
 		seen.of[i] = inside(&t->n[i]);
 		seen.rounds[i] = 0;
-		seen.real = seen.of[i]->ops;
+	}
+	/* Other threads drive them, too: from here on these are only read. */
+	seen.real = seen.of[0]->ops;
+	for (int i = 0; i < NODES; i++) {
 		ops_set(seen.of[i], &counting);
 		assert_int_equal(uccl_drivers_add(&t->l, seen.of[i]), 0);
 	}
