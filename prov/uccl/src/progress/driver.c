@@ -129,17 +129,14 @@ static void driver_called(struct uccl_driver *d, int n, uint64_t now)
 
 bool uccl_driver_poll(struct uccl_driver *d, uint64_t since, uint64_t now)
 {
-	int n;
-
 	if (d->forks != uccl_forks)
 		return false;
-	if (d->automatic)
-		return atomic_load_explicit(&d->brought_ns, memory_order_relaxed) > since;
-	atomic_store_explicit(&d->read_ns, now, memory_order_relaxed);
-	driver_enter(d);
-	n = driver_round(d, now);
-	driver_called(d, n, now);
-	return n > 0;
+	if (!d->automatic) {
+		atomic_store_explicit(&d->read_ns, now, memory_order_relaxed);
+		driver_enter(d);
+		driver_called(d, driver_round(d, now), now);
+	}
+	return atomic_load_explicit(&d->brought_ns, memory_order_relaxed) > since;
 }
 
 void uccl_driver_seen(struct uccl_driver *d, uint64_t now)

@@ -80,7 +80,7 @@ void uccl_driver_unwatch(struct uccl_driver *d);
 
 /*
  * Run the engine once, for a call of the program that looks for what it brings and found nothing. If it has its own
- * thread that one does it. True: it has found something since `since`.
+ * thread that one does it. True: it has found something since `since`, in this round or for another queue of its.
  */
 bool uccl_driver_poll(struct uccl_driver *d, uint64_t since, uint64_t now);
 /* The same for a call that knows that it has nothing, so that no round is needed. */
