@@ -9,15 +9,6 @@ void uccl_pieces_init(struct uccl_pieces *p, uint32_t most)
 	*p = (struct uccl_pieces){ .most = most };
 }
 
-void uccl_pieces_fini(struct uccl_pieces *p)
-{
-	for (int i = 0; i < UCCL_PIECED_MAX; i++) {
-		free(p->list[i]);
-		p->list[i] = NULL;
-	}
-	p->n = 0;
-}
-
 static struct uccl_pieced **place_of(struct uccl_pieces *p, uint64_t csn, uint8_t part)
 {
 	for (int i = 0; i < UCCL_PIECED_MAX; i++)
@@ -31,6 +22,13 @@ static void place_free(struct uccl_pieces *p, struct uccl_pieced **place)
 	free(*place);
 	*place = NULL;
 	p->n--;
+}
+
+void uccl_pieces_fini(struct uccl_pieces *p)
+{
+	for (int i = 0; i < UCCL_PIECED_MAX; i++)
+		if (p->list[i])
+			place_free(p, &p->list[i]);
 }
 
 void uccl_pieces_part_end(struct uccl_pieces *p, uint64_t csn, uint8_t part)

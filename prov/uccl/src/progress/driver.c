@@ -132,7 +132,7 @@ bool uccl_driver_poll(struct uccl_driver *d, uint64_t since, uint64_t now)
 	if (d->forks != uccl_forks)
 		return false;
 	if (!d->automatic) {
-		atomic_store_explicit(&d->read_ns, now, memory_order_relaxed);
+		uccl_driver_seen(d, now);
 		driver_enter(d);
 		driver_called(d, driver_round(d, now), now);
 	}

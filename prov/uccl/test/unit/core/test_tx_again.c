@@ -2,12 +2,25 @@
 /* What is sent again, and fragments of direct writes. */
 #include "sender.h"
 
+/* Of 20 chunks that left on one path the peer has the last alone. `slots`: its grant; 0: as it was. */
+static void tell_the_last(const struct pair_cfg *c, uint16_t slots)
+{
+	struct uccl_ack a = pair_ack(&p, 0, c->csn[0]);
+	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
+
+	a.nwords = 1;
+	a.sack[0] = 1ull << 18;
+	if (slots)
+		a.slots = slots;
+	a.npaths = 1;
+	a.paths[0] = (struct uccl_ack_path){.seq = 20, .echo = uccl_ts(p.now), .delay = UINT32_MAX};
+	pair_feed(&p, 0, &h, NULL, &a);
+}
+
 /* Lost chunks pass a closed window, a spent credit and the pacer. */
 static void tx_retransmit__not_gated(void **state)
 {
 	struct pair_cfg c = pair_packets();
-	struct uccl_ack a;
-	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
 
 	(void)state;
 	c.paths = 1;
@@ -22,12 +35,7 @@ static void tx_retransmit__not_gated(void **state)
 	lose_all();
 	cc_bytes = credit_limit = 0;
 	p.side[0].f.next_tx_ns = p.now + UCCL_NS_PER_S;
-	a = pair_ack(&p, 0, c.csn[0]);
-	a.nwords = 1;
-	a.sack[0] = 1ull << 18; /* the last */
-	a.npaths = 1;
-	a.paths[0] = (struct uccl_ack_path){.seq = 20, .echo = uccl_ts(p.now), .delay = UINT32_MAX};
-	pair_feed(&p, 0, &h, NULL, &a);
+	tell_the_last(&c, 0);
 	assert_int_equal(pair_pump_one(&p, 0), 19);
 	for (uint32_t i = 0; i < p.nwire; i++) {
 		assert_int_equal(p.wire[i]->h.csn, (uint32_t)c.csn[0] + i);
@@ -40,8 +48,6 @@ static void tx_retransmit__not_gated(void **state)
 static void tx_retransmit__within_slots(void **state)
 {
 	struct pair_cfg c = pair_packets();
-	struct uccl_ack a;
-	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
 
 	(void)state;
 	c.paths = 1;
@@ -49,13 +55,7 @@ static void tx_retransmit__within_slots(void **state)
 	pair_bulk(&p, 0, 20 * KIB);
 	pair_pump_one(&p, 0);
 	lose_all();
-	a = pair_ack(&p, 0, c.csn[0]);
-	a.nwords = 1;
-	a.sack[0] = 1ull << 18;
-	a.slots = 5;
-	a.npaths = 1;
-	a.paths[0] = (struct uccl_ack_path){.seq = 20, .echo = uccl_ts(p.now), .delay = UINT32_MAX};
-	pair_feed(&p, 0, &h, NULL, &a);
+	tell_the_last(&c, 5);
 	assert_int_equal(p.side[0].f.sent.inflight_chunks, 0);
 	assert_int_equal(pair_pump_one(&p, 0), 5);
 	assert_int_equal(p.side[0].f.sent.inflight_chunks, 5);
@@ -75,18 +75,12 @@ static void tx_retransmit__acknowledged_meanwhile(void **state)
 	pair_bulk(&p, 0, 20 * KIB);
 	pair_pump_one(&p, 0);
 	lose_all();
-	a = pair_ack(&p, 0, c.csn[0]);
-	a.nwords = 1;
-	a.sack[0] = 1ull << 18;
-	a.npaths = 1;
-	a.paths[0] = (struct uccl_ack_path){.seq = 20, .echo = uccl_ts(p.now), .delay = UINT32_MAX};
-	pair_feed(&p, 0, &h, NULL, &a);
+	tell_the_last(&c, 0);
 	assert_int_equal(p.side[0].stats.lost_proof, 19);
 	/* Some behind the window's edge, some inside. */
 	a = pair_ack(&p, 0, c.csn[0] + 10);
 	a.nwords = 1;
 	a.sack[0] = 0x1f; /* + 11 .. + 15 */
-	h = (struct uccl_hdr){.type = UCCL_PKT_ACK};
 	pair_feed(&p, 0, &h, NULL, &a);
 	assert_int_equal(pair_pump_one(&p, 0), 4);
 	assert_int_equal(p.wire[0]->h.csn, (uint32_t)c.csn[0] + 10);
@@ -106,14 +100,8 @@ static void tx_retransmit__all_acknowledged(void **state)
 	pair_bulk(&p, 0, 20 * KIB);
 	pair_pump_one(&p, 0);
 	lose_all();
-	a = pair_ack(&p, 0, c.csn[0]);
-	a.nwords = 1;
-	a.sack[0] = 1ull << 18;
-	a.npaths = 1;
-	a.paths[0] = (struct uccl_ack_path){.seq = 20, .echo = uccl_ts(p.now), .delay = UINT32_MAX};
-	pair_feed(&p, 0, &h, NULL, &a);
+	tell_the_last(&c, 0);
 	a = pair_ack(&p, 0, c.csn[0] + 20);
-	h = (struct uccl_hdr){.type = UCCL_PKT_ACK};
 	pair_feed(&p, 0, &h, NULL, &a);
 	assert_int_equal(pair_pump_one(&p, 0), 0);
 	assert_int_equal(p.side[0].acked, 1);
