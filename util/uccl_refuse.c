@@ -61,7 +61,7 @@ static int wire_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct 
 	n = (int)uccl_min((uint32_t)n, wire.left);
 	wire.left -= (uint32_t)n;
 	for (int i = 0; i < n; i++)
-		v[i] = (struct uccl_rx){ .kind = UCCL_RX_PACKET, .credit = 1, .data = wire.packet, .len = wire.len,
+		v[i] = (struct uccl_rx){ .kind = UCCL_RX_PACKET, .data = wire.packet, .len = wire.len,
 					 .src = there };
 	return n;
 }

@@ -14,12 +14,13 @@
 #include "base/rng.h"
 #include "base/units.h"
 #include "engine/engine.h"
+#include "nic/train.h"
 
 #define MTU 1472
 #define TRAIN 44
 #define MESSAGE (4u << 20)
 #define MESSAGES 4 /* under way at a time */
-#define RING 8192
+#define RING 1024 /* trains on their way */
 #define SLOTS 1724
 /* Virtual time between two rounds. */
 #define ROUND_NS (5 * UCCL_NS_PER_US)
@@ -28,8 +29,8 @@ struct wire {
 	struct uccl_nic nic;
 	struct wire *other;
 	struct uccl_nic_addr addr;
-	uint8_t (*packet)[MTU]; /* on their way to this side */
-	uint32_t len[RING];
+	uint8_t (*train)[UCCL_TRAIN_BYTES]; /* on their way to this side, as the kernel hands them up (UDP_GRO) */
+	uint32_t len[RING], each[RING];
 	uint32_t head, tail;
 	uint64_t sent;
 };
@@ -43,22 +44,30 @@ static uint64_t now = UCCL_NS_PER_MS, ns[2];
 static long long done;
 static int under_way[2], next[2];
 
+/* Of a long payload nobody looks at the bytes. */
+static uint32_t packet_copy(uint8_t *p, const struct uccl_tx *t)
+{
+	memcpy(p, t->hdr, t->hdr_len);
+	if (t->payload_len && t->payload_len < MTU / 2)
+		memcpy(p + t->hdr_len, t->payload, t->payload_len);
+	if (t->tail_len)
+		memcpy(p + t->hdr_len + t->payload_len, t->tail, t->tail_len);
+	return uccl_tx_len(t);
+}
+
 static int wire_tx(struct uccl_nic *nic, struct uccl_tx *v, int n)
 {
 	struct wire *w = (struct wire *)nic, *to = w->other;
-	int i;
+	int i = 0;
 
-	for (i = 0; i < n && to->head - to->tail < RING; i++, to->head++) {
-		uint8_t *p = to->packet[to->head % RING];
-		const struct uccl_tx *t = &v[i];
+	while (i < n && to->head - to->tail < RING) {
+		uint32_t at = to->head++ % RING, len = 0;
+		int end = i + uccl_train_len(&v[i], n - i, UCCL_TRAIN_BYTES);
 
-		/* Of a long payload nobody looks at the bytes. */
-		memcpy(p, t->hdr, t->hdr_len);
-		if (t->payload_len && t->payload_len < MTU / 2)
-			memcpy(p + t->hdr_len, t->payload, t->payload_len);
-		if (t->tail_len)
-			memcpy(p + t->hdr_len + t->payload_len, t->tail, t->tail_len);
-		to->len[to->head % RING] = (uint32_t)t->hdr_len + t->payload_len + t->tail_len;
+		to->each[at] = end - i > 1 ? uccl_tx_len(&v[i]) : 0;
+		for (; i < end; i++)
+			len += packet_copy(to->train[at] + len, &v[i]);
+		to->len[at] = len;
 	}
 	w->sent += (uint64_t)i;
 	return i;
@@ -72,8 +81,9 @@ static int wire_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct 
 	(void)hints;
 	(void)nhints;
 	for (i = 0; i < n && w->tail != w->head; i++, w->tail++)
-		v[i] = (struct uccl_rx){ .kind = UCCL_RX_PACKET, .credit = 1, .data = w->packet[w->tail % RING],
-					 .len = w->len[w->tail % RING], .src = w->other->addr };
+		v[i] = (struct uccl_rx){ .kind = UCCL_RX_PACKET, .data = w->train[w->tail % RING],
+					 .len = w->len[w->tail % RING], .each = w->each[w->tail % RING],
+					 .src = w->other->addr };
 	return i;
 }
 
@@ -182,9 +192,9 @@ static bool begin(void)
 		w->addr = (struct uccl_nic_addr){ .ip = { [10] = 0xff, [11] = 0xff, [12] = 10 }, .port = 99 };
 		w->addr.ip[15] = (uint8_t)(1 + i);
 		w->other = &wire[!i];
-		w->packet = calloc(RING, sizeof(*w->packet));
+		w->train = calloc(RING, sizeof(*w->train));
 		memory[i] = calloc(MESSAGES, MESSAGE);
-		if (!w->packet || !memory[i] || uccl_engine_open(&attr, now, &engine[i]))
+		if (!w->train || !memory[i] || uccl_engine_open(&attr, now, &engine[i]))
 			return false;
 	}
 	peer = uccl_engine_peer(engine[0], uccl_engine_addr(engine[1]), true);

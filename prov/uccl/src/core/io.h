@@ -93,6 +93,8 @@ enum uccl_link {
  * One thing that arrived. A packet is one buffer (`data`, `len`), except when the NIC was given hints
  * and has split it: then data holds the first UCCL_HDR_LEN bytes, body/body_len what went to the hinted place
  * and rest/rest_len what followed. Buffers belong to the NIC and are valid until the next rx() call.
+ * Packets from one place that came together (GRO) may be one thing: one behind the other in `data`, all but the last
+ * of one length.
  */
 struct uccl_rx {
 	uint8_t kind;
@@ -102,7 +104,7 @@ struct uccl_rx {
 	uint32_t body_len;
 	uint32_t rest_len;
 	uint32_t imm;
-	uint32_t credit;	/* PACKET: how many packets the NIC handed up as one (GRO), for counters */
+	uint32_t each;		/* PACKET: bytes of each of those that are handed up as one, see above; 0: it is one */
 	const uint8_t *data;
 	uint8_t *body;
 	const uint8_t *rest;

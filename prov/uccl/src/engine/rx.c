@@ -40,17 +40,23 @@ static enum uccl_drop seal_check(struct conn *c, const struct uccl_rx *rx, const
 	return h->flags & UCCL_FLAG_SEALED ? UCCL_DROP_SEAL : UCCL_DROP_COUNT;
 }
 
-static void rx_packet(struct uccl_engine *e, const struct uccl_rx *rx, const struct uccl_hdr *h,
-		      const uint8_t *payload, uint64_t now)
+static void rx_packet(struct uccl_engine *e, const struct uccl_rx *rx, uint64_t now)
 {
 	enum uccl_drop reason;
+	const uint8_t *payload = rx->data + UCCL_HDR_LEN;
+	struct uccl_hdr h;
 	struct conn *c;
 
-	if (h->type < UCCL_PKT_ACK) {
-		drop(e, conn_rx(e, h, payload, &rx->src, now));
+	reason = uccl_hdr_decode(&h, rx->data, rx->len);
+	if (reason != UCCL_DROP_COUNT) {
+		drop(e, reason);
 		return;
 	}
-	c = conn_by_token(e, h->token);
+	if (h.type < UCCL_PKT_ACK) {
+		drop(e, conn_rx(e, &h, payload, &rx->src, now));
+		return;
+	}
+	c = conn_by_token(e, h.token);
 	if (!c) {
 		drop(e, UCCL_DROP_TOKEN);
 		return;
@@ -59,23 +65,62 @@ static void rx_packet(struct uccl_engine *e, const struct uccl_rx *rx, const str
 		drop(e, UCCL_DROP_SOURCE);
 		return;
 	}
-	reason = seal_check(c, rx, h);
+	reason = seal_check(c, rx, &h);
 	if (reason != UCCL_DROP_COUNT) {
 		drop(e, reason);
 		return;
 	}
-	if (c->half && h->type == UCCL_PKT_CLOSE)
+	if (c->half && h.type == UCCL_PKT_CLOSE)
 		conn_close_seen(c, now);
 	else if (c->half)
 		conn_wake(c, now);
 	if (!c->peer.open) {
 		/* Also the closer that did not hear our answer. */
-		if (c->closed && h->type == UCCL_PKT_CLOSE)
+		if (c->closed && h.type == UCCL_PKT_CLOSE)
 			engine_tell(c, UCCL_PKT_CLOSE_ACK);
 		drop(e, UCCL_DROP_STATE);
 		return;
 	}
-	rx_flow(c, h, payload, payload + h->payload_len, rx->age_ns, now);
+	rx_flow(c, &h, payload, payload + h.payload_len, rx->age_ns, now);
+}
+
+/* A packet that the NIC put in its place; its tail was left in the rest. */
+static void rx_placed(struct uccl_engine *e, const struct uccl_rx *rx, uint64_t now)
+{
+	struct uccl_hdr h;
+	struct conn *c;
+	enum uccl_drop reason = uccl_hdr_decode(&h, rx->data, rx->len);
+
+	if (reason != UCCL_DROP_COUNT) {
+		drop(e, reason);
+		return;
+	}
+	c = conn_by_token(e, h.token);
+	if (!c || !c->peer.open || memcmp(rx->src.ip, c->peer.addr.nic.ip, sizeof(rx->src.ip))) {
+		drop(e, UCCL_DROP_SOURCE);
+		return;
+	}
+	rx_flow(c, &h, rx->body, rx->rest, rx->age_ns, now);
+}
+
+/* One packet, or what came together. Returns how many. */
+static int rx_packets(struct uccl_engine *e, struct uccl_rx *rx, uint64_t now)
+{
+	uint32_t left = rx->len;
+	int n = 0;
+
+	if (rx->split) {
+		rx_placed(e, rx, now);
+		return 1;
+	}
+	do {
+		rx->len = rx->each ? (uint32_t)uccl_min(rx->each, left) : left;
+		rx_packet(e, rx, now);
+		rx->data += rx->len;
+		left -= rx->len;
+		n++;
+	} while (left);
+	return n;
 }
 
 /* A packet as one piece of memory; NULL: it was dropped. `spare` holds mtu bytes. */
@@ -128,51 +173,34 @@ static void rx_settle(struct uccl_engine *e, struct uccl_rx *v, int n)
 	uccl_msg_hinted(&e->mep, right, wrong);
 }
 
-static void rx_one(struct uccl_engine *e, struct uccl_rx *rx, uint64_t now)
+/* Returns how many packets or events that were. */
+static int rx_one(struct uccl_engine *e, struct uccl_rx *rx, uint64_t now)
 {
-	struct uccl_hdr h;
 	struct conn *c;
-	enum uccl_drop reason;
 
 	switch (rx->kind) {
 	case UCCL_RX_PACKET:
-		reason = uccl_hdr_decode(&h, rx->data, rx->len);
-		if (reason != UCCL_DROP_COUNT) {
-			drop(e, reason);
-			return;
-		}
-		if (!rx->split) {
-			rx_packet(e, rx, &h, rx->data + UCCL_HDR_LEN, now);
-			return;
-		}
-		/* In place; its tail was left in the rest. */
-		c = conn_by_token(e, h.token);
-		if (!c || !c->peer.open || memcmp(rx->src.ip, c->peer.addr.nic.ip, sizeof(rx->src.ip))) {
-			drop(e, UCCL_DROP_SOURCE);
-			return;
-		}
-		rx_flow(c, &h, rx->body, rx->rest, rx->age_ns, now);
-		return;
+		return rx_packets(e, rx, now);
 	case UCCL_RX_UNREACH:
 	case UCCL_RX_TOO_LONG:
 		drop(e, conn_icmp(e, rx, now));
-		return;
+		return 1;
 	case UCCL_RX_GONE:
 		conn_gone(e, &rx->src, now);
-		return;
+		return 1;
 	case UCCL_RX_LINK:
 		conn_link(e, (enum uccl_link)rx->imm, now);
-		return;
+		return 1;
 	case UCCL_RX_REFUSED:
 		e->rx_refused++;
-		return;
+		return 1;
 	default:
 		break;
 	}
 	/* Events of a connected peer: the id given to connect() is its token. */
 	c = conn_by_token(e, rx->peer_id);
 	if (!c || !c->peer.open)
-		return;
+		return 1;
 	if (rx->kind == UCCL_RX_WRITE)
 		uccl_flow_rx_write(&c->peer.flow, rx->imm, rx->len, rx->path, now);
 	else if (rx->kind == UCCL_RX_SENT)
@@ -184,6 +212,7 @@ static void rx_one(struct uccl_engine *e, struct uccl_rx *rx, uint64_t now)
 	if (rx->kind != UCCL_RX_WRITE && rx->kind != UCCL_RX_SENT)
 		conn_say(c);
 	engine_ready(c);
+	return 1;
 }
 
 int engine_rx(struct uccl_engine *e, uint64_t now)
@@ -203,8 +232,7 @@ int engine_rx(struct uccl_engine *e, uint64_t now)
 		if (nhints)
 			rx_settle(e, v, n);
 		for (int i = 0; i < n; i++)
-			rx_one(e, &v[i], now);
-		total += n;
+			total += rx_one(e, &v[i], now);
 		if (n < RX_BATCH)
 			return total;
 	}

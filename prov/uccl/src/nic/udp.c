@@ -163,7 +163,7 @@ static void udp_close(struct uccl_nic *nic)
 		close(u->door_timer);
 	if (u->buffers)
 		munmap(u->buffers, u->buffers_len);
-	free(u->banks);
+	free(u->bank);
 	free(u->tx);
 	free(u);
 }
@@ -304,17 +304,15 @@ static void bank_init(struct udp *u, struct udp_bank *b, uint8_t *buffers)
 
 static int memory_alloc(struct udp *u)
 {
-	u->buffers_len = 2 * UDP_RX_BATCH * (size_t)UDP_SLOT_STRIDE;
+	u->buffers_len = UDP_RX_BATCH * (size_t)UDP_SLOT_STRIDE;
 	u->buffers = mmap(NULL, u->buffers_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (u->buffers == MAP_FAILED)
 		u->buffers = NULL;
-	u->banks = calloc(2, sizeof(*u->banks));
+	u->bank = calloc(1, sizeof(*u->bank));
 	u->tx = calloc(1, sizeof(*u->tx));
-	if (!u->buffers || !u->banks || !u->tx)
+	if (!u->buffers || !u->bank || !u->tx)
 		return -FI_ENOMEM;
-	bank_init(u, &u->banks[0], u->buffers);
-	bank_init(u, &u->banks[1], u->buffers + u->buffers_len / 2);
-	u->cur.bank = &u->banks[0];
+	bank_init(u, u->bank, u->buffers);
 	return 0;
 }
 

@@ -45,27 +45,12 @@ struct udp_slot {
 	uint8_t *buf; /* UDP_RX_BYTES */
 };
 
-/*
- * A batch of messages. There are two: while packets of one batch are handed up late (a GRO train was longer than
- * the caller's array), the other receives.
- */
+/* A batch of messages. */
 struct udp_bank {
 	struct mmsghdr msg[UDP_RX_BATCH];
 	struct udp_slot slot[UDP_RX_BATCH];
 	int used;   /* messages of the last receive, whose lengths the kernel wrote */
 	int hinted; /* the first so many slots scatter to a hint */
-};
-
-/* Where handing up stands. */
-struct udp_cursor {
-	struct udp_bank *bank;
-	int i, count;	   /* message, of how many */
-	int hint_base;	   /* message i was received with hint hint_base + i */
-	uint32_t off, seg; /* bytes of message i handed up, bytes a packet; seg 0: message not looked at */
-	uint32_t packets;  /* in message i */
-	uint64_t realtime; /* of the receive; 0: no time stamps */
-	uint64_t age_ns;   /* of message i */
-	struct uccl_nic_addr src;
 };
 
 /* What the network, or the peer's kernel, says of somebody. */
@@ -137,10 +122,9 @@ struct udp {
 	struct udp_tx_batch *tx;
 
 	/* Receiving. */
-	struct udp_bank *banks; /* 2 */
+	struct udp_bank *bank;
 	uint8_t *buffers;
 	size_t buffers_len;
-	struct udp_cursor cur;
 	struct udp_door door[UDP_DOORS];
 	uint32_t door_waits; /* since the last look at one of the doors */
 	uint32_t door_turn;  /* which one is next */
@@ -204,7 +188,10 @@ void uccl_udp_door_close(struct udp *u);
 int uccl_udp_door_wait(struct udp *u);
 /* Take HELLO and INIT, as v[at..n), if it is time to. Returns the new `at`. `idle`: nothing else came. udp_door.c */
 int uccl_udp_door_rx(struct udp *u, struct uccl_rx *v, int at, int n, bool idle);
-/* A packet that came by the one socket, while there are no doors: does its door's budget allow it? udp_door.c */
+/*
+ * Packets that came by the one socket, while there are no doors: do the doors' budgets allow it? Of several that came
+ * together, all or none: who is a peer of ours sends no HELLO and no INIT with others. udp_door.c
+ */
 bool uccl_udp_gate_may(struct udp *u, const struct uccl_rx *r);
 
 void uccl_udp_guard(struct uccl_nic *nic, const struct uccl_nic_guard *g);

@@ -240,7 +240,7 @@ static bool hello_may(struct udp_door *d, uint64_t key, const struct uccl_rx *r,
 	return true;
 }
 
-bool uccl_udp_gate_may(struct udp *u, const struct uccl_rx *r)
+static bool one_may(struct udp *u, const struct uccl_rx *r)
 {
 	uint64_t now;
 	struct udp_door *d = &u->door[UDP_DOOR_INIT];
@@ -262,6 +262,20 @@ bool uccl_udp_gate_may(struct udp *u, const struct uccl_rx *r)
 	return false;
 }
 
+bool uccl_udp_gate_may(struct udp *u, const struct uccl_rx *r)
+{
+	struct uccl_rx one = *r;
+	bool may = true;
+
+	if (!r->each)
+		return one_may(u, r);
+	for (uint32_t left = r->len; left; left -= one.len, one.data += one.len) {
+		one.len = (uint32_t)uccl_min(r->each, left);
+		may = one_may(u, &one) && may;
+	}
+	return may;
+}
+
 /* One batch, into the room from `first` on and as v[*at..n). Returns whether there may be more. */
 static bool door_batch(struct udp *u, struct udp_door *d, int first, struct uccl_rx *v, int *at, int n, uint64_t now)
 {
@@ -276,7 +290,6 @@ static bool door_batch(struct udp *u, struct udp_door *d, int first, struct uccl
 
 		memset(r, 0, sizeof(*r));
 		r->kind = UCCL_RX_PACKET;
-		r->credit = 1;
 		r->data = d->buf[i];
 		r->len = d->msg[i].msg_len;
 		uccl_ifaddr_from_sock(&r->src, h->msg_name, h->msg_namelen);

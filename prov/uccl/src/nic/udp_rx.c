@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Receiving from the UDP socket: one recvmmsg a call of rx(), trains that the kernel merged (UDP_GRO) cut again,
- * payloads scattered to hinted places. Also the seldom work: error queues and liveness.
- *
- * uccl_rx.credit is the number of packets of the train on its first packet and 0 on the others, so its sum counts
- * packets and its non-zero values count messages of the kernel.
+ * Receiving from the UDP socket: one recvmmsg a call of rx(), payloads scattered to hinted places. Trains that the
+ * kernel merged (UDP_GRO) go up as they are. Also the seldom work: error queues and liveness.
  */
 #include <errno.h>
 #include <time.h>
@@ -220,16 +217,19 @@ static void message_join(struct udp_bank *b, int i, uint32_t len)
 	b->msg[i].msg_hdr.msg_iovlen = 1;
 }
 
-/* Read what the kernel says about the message under the cursor. */
-static void message_open(struct udp_cursor *c)
+/* Message i, with what the kernel says about it; `realtime` of its receive, 0: no time stamps. */
+static void message_take(struct udp_bank *b, int i, uint64_t realtime, struct uccl_rx *r)
 {
-	struct mmsghdr *m = &c->bank->msg[c->i];
+	struct mmsghdr *m = &b->msg[i];
+	struct udp_slot *s = &b->slot[i];
 	uint32_t segment = 0;
 	struct cmsghdr *h;
 
-	c->off = 0;
-	c->age_ns = 0;
-	uccl_ifaddr_from_sock(&c->src, m->msg_hdr.msg_name, m->msg_hdr.msg_namelen);
+	memset(r, 0, offsetof(struct uccl_rx, src));
+	r->kind = UCCL_RX_PACKET;
+	r->data = s->buf;
+	r->len = m->msg_len;
+	uccl_ifaddr_from_sock(&r->src, m->msg_hdr.msg_name, m->msg_hdr.msg_namelen);
 	for (h = CMSG_FIRSTHDR(&m->msg_hdr); h; h = CMSG_NXTHDR(&m->msg_hdr, h)) {
 		if (h->cmsg_level == IPPROTO_UDP && h->cmsg_type == UDP_GRO) {
 			int value;
@@ -242,68 +242,21 @@ static void message_open(struct udp_cursor *c)
 
 			memcpy(&t, CMSG_DATA(h), sizeof(t));
 			at = (uint64_t)t.tv_sec * UCCL_NS_PER_S + (uint64_t)t.tv_nsec;
-			if (at < c->realtime && c->realtime - at <= AGE_MAX_NS)
-				c->age_ns = c->realtime - at;
+			if (at < realtime && realtime - at <= AGE_MAX_NS)
+				r->age_ns = realtime - at;
 		}
 	}
-	c->packets = 1;
-	c->seg = m->msg_len ? m->msg_len : 1; /* an empty datagram is one packet too */
-	if (segment && segment < m->msg_len) {
-		c->seg = segment;
-		c->packets = (m->msg_len + segment - 1) / segment;
-		message_join(c->bank, c->i, m->msg_len);
+	if (segment && segment < r->len) {
+		r->each = segment;
+		message_join(b, i, r->len);
 	}
-}
-
-/* Hand up packets from the cursor on, as v[at..n); at most to the end of the batch. Returns the new `at`. */
-static int cursor_emit(struct udp *u, struct uccl_rx *v, int at, int n)
-{
-	struct udp_cursor *c = &u->cur;
-
-	while (at < n && c->i < c->count) {
-		struct mmsghdr *m = &c->bank->msg[c->i];
-		struct udp_slot *s = &c->bank->slot[c->i];
-		struct uccl_rx *r = &v[at];
-
-		if (!c->seg) {
-			message_open(c);
-			/* hints[k] may only ever show up in v[k]. */
-			if (c->hint_base + c->i != at)
-				message_join(c->bank, c->i, m->msg_len);
-		}
-		memset(r, 0, offsetof(struct uccl_rx, src));
-		r->kind = UCCL_RX_PACKET;
-		r->src = c->src;
-		r->age_ns = c->age_ns;
-		r->credit = c->off ? 0 : c->packets;
-		r->data = s->buf + c->off;
-		r->len = m->msg_len - c->off < c->seg ? m->msg_len - c->off : c->seg;
-		if (m->msg_hdr.msg_iovlen > 1 && r->len > UCCL_HDR_LEN) {
-			r->split = true;
-			r->body = s->iov[1].iov_base;
-			r->body_len = (uint32_t)uccl_min(r->len - UCCL_HDR_LEN, s->iov[1].iov_len);
-			r->rest = s->buf + UCCL_HDR_LEN;
-			r->rest_len = r->len - UCCL_HDR_LEN - r->body_len;
-		}
-		if (u->gate.version && !uccl_udp_gate_may(u, r))
-			r->kind = UCCL_RX_REFUSED;
-		at++;
-		c->off += c->seg;
-		if (c->off >= m->msg_len) {
-			c->i++;
-			c->seg = 0;
-		}
+	if (m->msg_hdr.msg_iovlen > 1 && r->len > UCCL_HDR_LEN) {
+		r->split = true;
+		r->body = s->iov[1].iov_base;
+		r->body_len = (uint32_t)uccl_min(r->len - UCCL_HDR_LEN, s->iov[1].iov_len);
+		r->rest = s->buf + UCCL_HDR_LEN;
+		r->rest_len = r->len - UCCL_HDR_LEN - r->body_len;
 	}
-	return at;
-}
-
-/* What is left waits for the next call, when hinted places may no longer be there. */
-static void leftovers_keep(struct udp_cursor *c)
-{
-	int i;
-
-	for (i = c->i; i < c->count; i++)
-		message_join(c->bank, i, c->bank->msg[i].msg_len);
 }
 
 static void bank_prepare(struct udp_bank *b, const struct uccl_rx_hint *hints, int nhints)
@@ -331,10 +284,10 @@ static void bank_prepare(struct udp_bank *b, const struct uccl_rx_hint *hints, i
 	b->hinted = nhints;
 }
 
-/* Fill the cursor with up to n messages. Their number, 0, or a negative error. */
-static int batch_receive(struct udp *u, struct udp_bank *b, int n, const struct uccl_rx_hint *hints, int nhints)
+/* Up to n messages of the kernel. Their number, 0, or a negative error. */
+static int batch_receive(struct udp *u, int n, const struct uccl_rx_hint *hints, int nhints)
 {
-	struct udp_cursor *c = &u->cur;
+	struct udp_bank *b = u->bank;
 	int got;
 
 	if (n > UDP_RX_BATCH)
@@ -351,40 +304,29 @@ static int batch_receive(struct udp *u, struct udp_bank *b, int n, const struct 
 		return -errno;
 	}
 	b->used = got;
-	c->bank = b;
-	c->i = 0;
-	c->count = got;
-	c->seg = 0;
-	c->realtime = u->timestamps ? realtime_ns() : 0;
 	return got;
 }
 
 int uccl_udp_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_hint *hints, int nhints)
 {
 	struct udp *u = udp_of(nic);
-	struct udp_cursor *c = &u->cur;
-	struct udp_bank *bank = c->bank;
+	uint64_t realtime;
 	int k = 0, got;
 
 	if (u->tx_seen || u->wait_fd >= 0 || ++u->calls % CLOCK_EVERY == 0)
 		seldom(u);
 	if (u->nevents)
 		k = events_emit(u, v, n);
-	if (c->i < c->count) {
-		k = cursor_emit(u, v, k, n);
-		/* What was just handed up must stay where it is. */
-		bank = bank == &u->banks[0] ? &u->banks[1] : &u->banks[0];
-	}
 	if (k == n)
 		return k;
-	c->hint_base = k;
-	got = batch_receive(u, bank, n - k, nhints > k ? hints + k : NULL, nhints > k ? nhints - k : 0);
+	got = batch_receive(u, n - k, nhints > k ? hints + k : NULL, nhints > k ? nhints - k : 0);
 	if (got < 0)
 		return k ? k : got;
-	if (got) {
-		k = cursor_emit(u, v, k, n);
-		if (c->i < c->count)
-			leftovers_keep(c);
+	realtime = got && u->timestamps ? realtime_ns() : 0;
+	for (int i = 0; i < got; i++, k++) {
+		message_take(u->bank, i, realtime, &v[k]);
+		if (u->gate.version && !uccl_udp_gate_may(u, &v[k]))
+			v[k].kind = UCCL_RX_REFUSED;
 	}
 	return uccl_udp_door_rx(u, v, k, n, !k);
 }

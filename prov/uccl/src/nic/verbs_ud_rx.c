@@ -149,7 +149,6 @@ static bool packet_read(struct ud *u, const struct ibv_wc *wc, struct uccl_rx *r
 	r->kind = UCCL_RX_PACKET;
 	r->src.scope = wc->src_qp & UD_QPN_MASK;
 	r->src.pad = u->port.infiniband ? wc->slid : UD_ROCE_PAD;
-	r->credit = 1;
 	r->data = grh + UD_GRH;
 	r->len = wc->byte_len - UD_GRH;
 	return true;

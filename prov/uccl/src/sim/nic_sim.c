@@ -34,6 +34,9 @@ struct sim_mr {
 	uint64_t len, rkey, raddr;
 };
 
+/* Most bytes that one rx() hands over in trains. */
+#define TOGETHER (4 * UCCL_TRAIN_BYTES)
+
 /* One entry of the receive queue. */
 struct sim_entry {
 	struct uccl_rx rx;
@@ -81,6 +84,8 @@ struct sim_nic {
 	struct sim_entry *ring;
 	uint32_t head, count, cap;
 	struct uccl_sim_pkt *handed; /* packets that the last rx() handed over */
+	uint8_t *together;	     /* with train_bytes: TOGETHER bytes, those that it handed over as one */
+	uint32_t together_used;
 	uint32_t used[POOL_COUNT], limit[POOL_COUNT];
 	struct uccl_sim_event room;
 };
@@ -230,7 +235,6 @@ static void packet_arrive(struct sim_nic *s, struct uccl_sim_pkt *p)
 	e.rx.kind = UCCL_RX_PACKET;
 	entry_source(&e, p, (uint16_t)(LABEL_PORT + p->label));
 	e.rx.data = p->data;
-	e.rx.credit = 1;
 	if (!queue_push(s, &e)) {
 		uccl_sim_pkt_free(p);
 		return;
@@ -354,32 +358,72 @@ static void free_handed(struct sim_nic *s)
 	}
 }
 
+static struct sim_entry *rx_take(struct sim_nic *s)
+{
+	struct sim_entry *e = &s->ring[s->head];
+
+	s->head = (s->head + 1) & (s->cap - 1);
+	s->count--;
+	if (e->pool != POOL_NONE)
+		s->used[e->pool]--;
+	if (e->pkt && !e->bad) {
+		e->pkt->next = s->handed;
+		s->handed = e->pkt;
+	}
+	return e;
+}
+
+/* As a kernel does (GRO): what comes from one place and is no longer than the first goes up with it. */
+static void rx_together(struct sim_nic *s, struct uccl_rx *rx)
+{
+	uint32_t each = rx->len;
+	uint8_t *to = s->together + s->together_used;
+
+	if (!each || s->together_used + each > TOGETHER)
+		return;
+	memcpy(to, rx->data, each);
+	for (uint32_t last = each; s->count && last == each;) {
+		const struct sim_entry *e = &s->ring[s->head];
+
+		last = e->rx.len;
+		if (e->rx.kind != UCCL_RX_PACKET || e->bad || !last || last > each ||
+		    memcmp(&e->rx.src, &rx->src, sizeof(rx->src)) || rx->len + last > UCCL_TRAIN_BYTES ||
+		    s->together_used + rx->len + last > TOGETHER)
+			break;
+		memcpy(to + rx->len, e->rx.data, last);
+		rx->len += last;
+		rx->each = each;
+		rx_take(s);
+	}
+	if (!rx->each)
+		return;
+	rx->data = to;
+	s->together_used += rx->len;
+}
+
 static int nic_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_hint *hints, int nhints)
 {
 	struct sim_nic *s = sim_nic(nic);
 	int got = 0;
 
 	free_handed(s);
+	s->together_used = 0;
 	while (got < n && s->count && !s->dead) {
-		struct sim_entry *e = &s->ring[s->head];
+		const struct sim_entry *e = rx_take(s);
 		struct uccl_rx *rx = &v[got];
 
-		s->head = (s->head + 1) & (s->cap - 1);
-		s->count--;
-		if (e->pool != POOL_NONE)
-			s->used[e->pool]--;
 		if (e->bad)
 			continue;
 		*rx = e->rx;
-		if (e->pkt) {
-			if (s->cfg.ages && rx->kind == UCCL_RX_PACKET)
-				rx->age_ns = s->net->now - e->pkt->arrived_ns;
-			if (s->cfg.hints && got < nhints && hints[got].dst && rx->kind == UCCL_RX_PACKET)
-				rx_split(s, rx, e->pkt, &hints[got]);
-			e->pkt->next = s->handed;
-			s->handed = e->pkt;
-		}
 		got++;
+		if (!e->pkt || rx->kind != UCCL_RX_PACKET)
+			continue;
+		if (s->cfg.ages)
+			rx->age_ns = s->net->now - e->pkt->arrived_ns;
+		if (s->cfg.hints && got <= nhints && hints[got - 1].dst)
+			rx_split(s, rx, e->pkt, &hints[got - 1]);
+		else if (s->together)
+			rx_together(s, rx);
 	}
 	return got;
 }
@@ -748,6 +792,7 @@ static void nic_close(struct uccl_nic *nic)
 	}
 	free_handed(s);
 	free(s->ring);
+	free(s->together);
 	free(s);
 }
 
@@ -796,8 +841,12 @@ int uccl_sim_nic_open(struct uccl_sim_net *net, uint8_t node, const struct uccl_
 	if (net->node[node].sink)
 		return -FI_EADDRINUSE;
 	s = calloc(1, sizeof(*s));
-	if (!s)
+	if (s && cfg->train_bytes)
+		s->together = malloc(TOGETHER);
+	if (!s || (cfg->train_bytes && !s->together)) {
+		free(s);
 		return -FI_ENOMEM;
+	}
 	s->base.ops = cfg->write_max ? &nic_ops : &packet_ops;
 	s->base.caps = (struct uccl_nic_caps){
 		.mtu = cfg->mtu,

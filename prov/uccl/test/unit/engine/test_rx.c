@@ -286,6 +286,38 @@ static void rx__checks(void **state)
 }
 
 /* Events of peers that are gone or never were. */
+/* What came as one is packets all the same: each is judged by itself, the last may be shorter. */
+static void rx__together(void **state)
+{
+	struct lan *l = lan_new_open(2);
+	uint8_t p[6 * UCCL_HDR_LEN];
+	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
+	struct conn *c;
+	uint64_t before;
+
+	(void)state;
+	lan_talk(l);
+	c = lan_conn(l, 0, 1);
+	before = l->node[0].e->stats.rx_packets;
+	h.token = c->hs.token_local;
+	for (uint32_t cut = 0; cut <= UCCL_HDR_LEN; cut++) {
+		for (int i = 0; i < 6; i++) {
+			h.token += i == 3;
+			uccl_hdr_encode(p + i * UCCL_HDR_LEN, &h);
+			h.token -= i == 3;
+		}
+		p[UCCL_HDR_LEN]++;
+		lan_inject(l, 0, 1, p, 5 * UCCL_HDR_LEN + cut);
+		TAILQ_LAST(&l->node[0].nic->rxq, lan_events)->rx.each = UCCL_HDR_LEN;
+		lan_round(l);
+	}
+	assert_int_equal(l->node[0].e->stats.rx_packets - before, 3 * (UCCL_HDR_LEN + 1) + 1);
+	assert_int_equal(lan_dropped(l, 0, UCCL_DROP_MAGIC), UCCL_HDR_LEN + 1);
+	assert_int_equal(lan_dropped(l, 0, UCCL_DROP_TOKEN), UCCL_HDR_LEN + 1);
+	assert_int_equal(lan_dropped(l, 0, UCCL_DROP_SHORT), UCCL_HDR_LEN - 1);
+	lan_free(l);
+}
+
 static void rx__events_of_nobody(void **state)
 {
 	static const uint8_t kinds[] = {UCCL_RX_WRITE, UCCL_RX_SENT, UCCL_RX_FENCED, UCCL_RX_PATH_ERR};
@@ -370,6 +402,7 @@ int main(void)
 		cmocka_unit_test(settle__tail_behind_a_short_payload),
 		cmocka_unit_test(settle__refused),
 		cmocka_unit_test(rx__checks),
+		cmocka_unit_test(rx__together),
 		cmocka_unit_test(rx__events_of_nobody),
 		cmocka_unit_test(rx__garbage),
 	};

@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <netinet/in.h>
+#include <netinet/udp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,6 +95,30 @@ static void hello__rate(void **state)
 	take(by_type);
 	took = ns_now() - began;
 	assert_in_range(by_type[UCCL_PKT_HELLO], 250, 300 + 20 * (took / UCCL_NS_PER_MS + 11));
+}
+
+/* Those that come as one are counted one by one; more than is allowed go together. */
+static void hello__in_trains(void **state)
+{
+	uint8_t p[50 * UCCL_HDR_LEN];
+	uint64_t began = ns_now(), took;
+	int each = UCCL_HDR_LEN, hellos = 0;
+
+	(void)state;
+	assert_int_equal(setsockopt(out, IPPROTO_UDP, UDP_SEGMENT, &each, sizeof(each)), 0);
+	for (int i = 0; i < 50; i++)
+		packet(p + i * UCCL_HDR_LEN, UCCL_PKT_HELLO, 0);
+	for (int round = 0; round < 40; round++) {
+		struct uccl_rx v[16];
+		int n;
+
+		shoot(p, sizeof(p));
+		while ((n = nic->ops->rx(nic, v, 16, NULL, 0)) > 0)
+			for (int i = 0; i < n; i++)
+				hellos += v[i].kind == UCCL_RX_PACKET ? (int)(v[i].len / UCCL_HDR_LEN) : 0;
+	}
+	took = ns_now() - began;
+	assert_in_range(hellos, 50, 300 + 20 * (took / UCCL_NS_PER_MS + 11));
 }
 
 /* Of those that say something new each time only few are answered, and who repeats himself is among the answered. */
@@ -326,6 +352,7 @@ static int here(bool filter, bool doors)
 		cmocka_unit_test_setup_teardown(guard__parts, open_one, stranger_close),
 		cmocka_unit_test_setup_teardown(rx__every_type, open_one, stranger_close),
 		cmocka_unit_test_setup_teardown(hello__rate, open_one, stranger_close),
+		cmocka_unit_test_setup_teardown(hello__in_trains, open_one, stranger_close),
 		cmocka_unit_test_setup_teardown(hello__first_and_again, open_one, stranger_close),
 		cmocka_unit_test_setup_teardown(init__rate, open_one, stranger_close),
 		cmocka_unit_test_setup_teardown(answer__leaves, open_one, stranger_close),

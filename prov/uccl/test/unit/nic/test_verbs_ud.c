@@ -120,7 +120,7 @@ static void packet_check(const struct uccl_rx *r, uint8_t mark, uint32_t len, ui
 
 	assert_int_equal(r->kind, UCCL_RX_PACKET);
 	assert_false(r->split);
-	assert_int_equal(r->credit, 1);
+	assert_int_equal(r->each, 0);
 	assert_int_equal(r->len, 64 + len + tail);
 	memset(want, mark, 64);
 	memcpy(want + 64, payload, len);

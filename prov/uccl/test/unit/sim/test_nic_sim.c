@@ -170,6 +170,38 @@ static void tx__packet_arrives_whole(void **state)
 	bench_close(b);
 }
 
+/* With trains, what waits goes up as one: from one place, of one length but for the last. */
+static void rx__together(void **state)
+{
+	static const uint32_t len[] = {100, 100, 40, 100, 70, 90};
+	struct bench *b = bench_open(false);
+	uint8_t body[100] = {0};
+
+	(void)state;
+	for (uint8_t i = 0; i < 2; i++)
+		b->nic[i]->ops->close(b->nic[i]);
+	b->cfg.train_bytes = UCCL_TRAIN_BYTES;
+	b->cfg.rx_slots = 16;
+	for (uint8_t i = 0; i < 2; i++)
+		assert_int_equal(uccl_sim_nic_open(&b->net, i, &b->cfg, &b->nic[i]), 0);
+	assert_int_equal(b->nic[0]->ops->connect(b->nic[0], &b->addr[1], 0, 4, &b->peer[0]), 0);
+	for (uint8_t i = 0; i < 6; i++)
+		assert_int_equal(send_packet(b, i, body, len[i]), 1);
+	uccl_sim_run(&b->net, 100000);
+	assert_int_equal(bench_rx(b, 1), 3);
+	assert_int_equal(b->rx[0].each, 167);
+	assert_int_equal(b->rx[0].len, 2 * 167 + 107);
+	for (uint8_t i = 0; i < 3; i++)
+		assert_int_equal(b->rx[0].data[i * 167], i);
+	assert_int_equal(b->rx[1].each, 167);
+	assert_int_equal(b->rx[1].len, 167 + 137);
+	assert_int_equal(b->rx[1].data[0], 3);
+	assert_int_equal(b->rx[1].data[167], 4);
+	assert_int_equal(b->rx[2].each, 0);
+	assert_int_equal(b->rx[2].len, 157);
+	bench_close(b);
+}
+
 static void tx__refuses_what_does_not_fit(void **state)
 {
 	struct bench *b = bench_open(false);
@@ -520,6 +552,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(open__checks_its_arguments),
 		cmocka_unit_test(tx__packet_arrives_whole),
+		cmocka_unit_test(rx__together),
 		cmocka_unit_test(tx__refuses_what_does_not_fit),
 		cmocka_unit_test(tx__async_reads_until_sent),
 		cmocka_unit_test(rx__splits_at_a_hint),
