@@ -95,6 +95,7 @@ struct conn {
 	uint64_t looked_ns;		/* last look while something was expected of it; 0: nothing is */
 	uint64_t unanswered_ns;		/* it has let us wait so long, our own absences left out */
 	/* tx.c */
+	int32_t turn;			/* bytes left of its turn among peers; < 0: of the next one, taken already */
 	uint8_t init_buf[UCCL_INIT_MAX];
 };
 

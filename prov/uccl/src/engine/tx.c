@@ -2,8 +2,13 @@
 /* Sending: handshakes first, then the flows that have something to send, in turns. */
 #include "engine/impl.h"
 
-/* Packets of one flow in one turn at most. */
-#define TX_TURN 64
+/*
+ * Payload of a turn: about a train, which is not cut. With turns of packets, who sends long ones would have most of the
+ * NIC. PROTOCOL R163
+ */
+#define TX_TURN 65536
+/* What is shorter costs as much as so many bytes. */
+#define TX_LEAST 1024
 
 /* Handshake packets. */
 static bool tx_handshakes(struct uccl_engine *e, uint64_t now)
@@ -55,6 +60,43 @@ static void tx_full(struct uccl_engine *e, bool full, uint64_t now)
 	uccl_held_set(&e->nic_held, full ? UCCL_HELD_NIC : UCCL_HELD_NOT, e->away_ns, now);
 }
 
+/* Why a turn ended: the NIC takes no more, nothing may leave any more, or others wait. */
+enum tx_end { TX_FULL, TX_NOTHING, TX_OTHERS };
+
+static enum tx_end tx_turn(struct uccl_engine *e, struct conn *c, uint64_t now)
+{
+	struct uccl_flow *f = &c->peer.flow;
+	enum tx_end end = TX_OTHERS;
+	int32_t left = c->turn;
+
+	/* The packets of a train leave together. */
+	while (left > 0 || f->sent.out.left) {
+		struct uccl_tx *tx = engine_tx_slot(e);
+
+		end = TX_FULL;
+		if (!tx)
+			break;
+		end = TX_NOTHING;
+		if (!uccl_flow_tx(f, tx, now))
+			break;
+		tx->peer = c->nic_peer;
+		tx->to = &c->peer.addr.nic;
+		if (c->seal && tx->kind == UCCL_TX_PACKET)
+			uccl_seal_put(c->seal, tx);
+		left -= (int32_t)uccl_max(tx->payload_len, TX_LEAST);
+		end = TX_FULL;
+		if (!engine_tx_add(e))
+			break;
+		end = TX_OTHERS;
+	}
+	c->turn = left;
+	return end;
+}
+
+/*
+ * Deficit round robin among peers (Shreedhar and Varghese 1995). A turn that the NIC stops goes on in the next poll: if
+ * it began anew, who sends to a NIC that is always full would never let go of it.
+ */
 void engine_tx(struct uccl_engine *e, uint64_t now)
 {
 	struct uccl_flow *f;
@@ -65,33 +107,21 @@ void engine_tx(struct uccl_engine *e, uint64_t now)
 	}
 	while ((f = TAILQ_FIRST(&e->ready))) {
 		struct conn *c = peer_conn(f->user);
-		int sent = 0;
+		enum tx_end end = tx_turn(e, c, now);
 
-		while (sent < TX_TURN) {
-			struct uccl_tx *tx = engine_tx_slot(e);
-
-			if (!tx)
-				goto out;
-			if (!uccl_flow_tx(f, tx, now))
-				break;
-			tx->peer = c->nic_peer;
-			tx->to = &c->peer.addr.nic;
-			if (c->seal && tx->kind == UCCL_TX_PACKET)
-				uccl_seal_put(c->seal, tx);
-			sent++;
-			if (!engine_tx_add(e))
-				goto out;
-		}
+		if (end == TX_FULL)
+			break;
 		if (f->train.news)
 			conn_trains(c);
 		if (f->pmtu_news)
 			conn_pmtu(c);
 		TAILQ_REMOVE(&e->ready, f, ready);
-		if (sent == TX_TURN) {
-			/* Others have their turn, then this one goes on. */
+		if (end == TX_OTHERS) {
+			c->turn += TX_TURN;
 			TAILQ_INSERT_TAIL(&e->ready, f, ready);
 			continue;
 		}
+		c->turn = TX_TURN;
 		f->is_ready = false;
 		uccl_heap_set(&e->heap, &f->timer, uccl_flow_expiry(f));
 		tx_held(c, now);
@@ -101,6 +131,5 @@ void engine_tx(struct uccl_engine *e, uint64_t now)
 			conn_close_seen(c, now);
 		}
 	}
-out:
 	tx_full(e, !engine_tx_flush(e), now);
 }

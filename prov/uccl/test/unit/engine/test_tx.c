@@ -207,6 +207,94 @@ static void tx__forgets_the_dead(void **state)
 	lan_free(l);
 }
 
+static int64_t ahead;	/* bytes that node 1 was sent more than node 2, as turns count them */
+
+static enum lan_verdict count_turns(struct lan *l, const struct lan_event *ev)
+{
+	int64_t cost = (int64_t)uccl_max(ev->rx.len - UCCL_HDR_LEN, 1024);
+
+	(void)l;
+	if (!ev->from)
+		ahead += ev->to == 1 ? cost : -cost;
+	return LAN_PASS;
+}
+
+/* A flow in the midst of a train goes on first. */
+static void expect_whole_trains(struct lan *l)
+{
+	for (int to = 1; to < 3; to++) {
+		const struct uccl_flow *f = &lan_conn(l, 0, to)->peer.flow;
+
+		assert_true(!f->sent.out.left || TAILQ_FIRST(&l->node[0].e->ready) == f);
+		l->n += f->sent.out.left > 0;
+	}
+}
+
+/*
+ * Node 0 has plenty for node 2, in long messages, and for node 1 in messages of such a length. Its NIC takes 8 packets
+ * in a round, so it is always full. Neither gets more than the other, but for a turn and a train (`train`: of the
+ * longest). PROTOCOL R163
+ */
+static void send_to_two(struct lan *l, uint64_t len, int64_t train, int rounds)
+{
+	lan_talk(l);
+	lan_recv(l, 2, dst, 100, LAN_CTX(1));
+	assert_int_equal(lan_send(l, 0, 2, src, 100, LAN_CTX(2)), 0);
+	lan_run(l, SECOND);
+	l->node[0].nic->room = 0;
+	for (int i = 0; i < 1000; i++) {
+		lan_recv(l, 1, dst, len, LAN_CTX(1));
+		assert_int_equal(lan_send(l, 0, 1, src, len, LAN_CTX(2)), 0);
+	}
+	for (int i = 0; i < 4; i++) {
+		lan_recv(l, 2, dst, sizeof(src), LAN_CTX(1));
+		assert_int_equal(lan_send(l, 0, 2, src, sizeof(src), LAN_CTX(2)), 0);
+	}
+	l->filter = count_turns;
+	for (int i = -(TX_BATCH / 8); i < rounds; i++) {
+		/* What waited for the NIC has left: all of it was for the first. */
+		if (!i)
+			ahead = 0;
+		l->node[0].nic->room = 8;
+		lan_round(l);
+		expect_whole_trains(l);
+		if (i > 0)
+			assert_in_range(ahead + 65536 + train, 0, 2 * (65536 + train));
+	}
+	l->filter = NULL;
+	l->node[0].nic->room = -1;
+	lan_run(l, SECOND);
+	assert_int_equal(lan_waiting(l, 2), 5);
+	lan_free(l);
+}
+
+static void tx__turns_by_bytes(void **state)
+{
+	(void)state;
+	send_to_two(lan_new_open(3), 2000, LAN_MTU, 100);
+}
+
+/* Short packets count for more than they are: each is a call, or work in the kernel. */
+static void tx__turns_of_short_packets(void **state)
+{
+	(void)state;
+	send_to_two(lan_new_open(3), 100, LAN_MTU, 60);
+}
+
+static void tx__turns_end_with_a_train(void **state)
+{
+	struct lan *l = lan_new();
+
+	(void)state;
+	l->node[0].train_bytes = 65536;
+	for (int i = 0; i < 3; i++) {
+		l->node[i].cfg.chunk_bytes = 1500;
+		lan_open(l, i);
+	}
+	send_to_two(l, 900, 65536, 100);
+	assert_true(l->n > 10);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -216,6 +304,9 @@ int main(void)
 		cmocka_unit_test(tx__errors),
 		cmocka_unit_test(tx__acknowledged_while_it_waits),
 		cmocka_unit_test(tx__forgets_the_dead),
+		cmocka_unit_test(tx__turns_by_bytes),
+		cmocka_unit_test(tx__turns_of_short_packets),
+		cmocka_unit_test(tx__turns_end_with_a_train),
 	};
 
 	return cmocka_run_group_tests_name("engine tx", tests, NULL, NULL);
