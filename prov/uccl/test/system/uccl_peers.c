@@ -5,9 +5,10 @@
  *
  *   uccl_peers [PEERS [SECONDS [PER_PROCESS]]]	(1000 5 100)
  *
- * The peers are endpoints of processes that this one starts, on the interface that FI_UCCL_NIC names (lo). The first
- * has a process of its own, and is also the only peer of a second endpoint here: by turns it sends to that one (alone)
- * and to the one with all the peers (among).
+ * The peers are endpoints of processes that this one starts, on the interface that FI_UCCL_NIC names (lo), as many in
+ * each. One more has a process of its own, and is also the only peer of a second endpoint here: by turns it sends to
+ * that one (alone) and to the one with all the peers (among). When all are served it is silent, for its process has
+ * more time for it than the others have for each of theirs.
  */
 #include <malloc.h>
 #include <rdma/fabric.h>
@@ -47,7 +48,7 @@ enum phase { OPENING, CONNECT, ALONE, AMONG, SEND, REST, END };
 struct board {
 	_Atomic int phase, ready, failed;
 	uint8_t hub[FI_UCCL_ADDR_LEN], second[FI_UCCL_ADDR_LEN];
-	uint8_t name[PEERS_MAX][FI_UCCL_ADDR_LEN];
+	uint8_t name[PEERS_MAX + 1][FI_UCCL_ADDR_LEN]; /* the first is the one that is active alone */
 };
 
 static struct board *board;
@@ -163,7 +164,7 @@ static int peers_main(int first, int n)
 	}
 	board->ready += n;
 	while (board->phase < END) {
-		if (board->phase == SEND)
+		if (board->phase == SEND && first)
 			peers_send(p, n, hub);
 		else if (!first && (board->phase == ALONE || board->phase == AMONG))
 			active_send(p, board->phase == ALONE ? second : hub);
@@ -293,10 +294,10 @@ static void one_active(struct fid_ep *ep, struct fid_ep *second, pid_t pid)
 	       TURNS, share[0], share[TURNS - 1]);
 }
 
-/* All send as fast as they may, for some seconds. */
+/* All but the first send as fast as they may, for some seconds. */
 static void serve_all(struct fid_ep *ep, int n, int seconds)
 {
-	uint64_t *got = calloc((size_t)n, sizeof(*got)), all = 0, least = UINT64_MAX, most = 0;
+	uint64_t *got = calloc((size_t)n + 1, sizeof(*got)), all = 0, least = UINT64_MAX, most = 0;
 	double began, sum = 0, squares = 0;
 	struct fi_cq_msg_entry e;
 	fi_addr_t src;
@@ -307,13 +308,13 @@ static void serve_all(struct fid_ep *ep, int n, int seconds)
 	began = now();
 	while (now() < began + seconds) {
 		for (int k = 0; k < 256 && completion(&e, &src, 1); k++) {
-			if (src < (fi_addr_t)n)
+			if (src <= (fi_addr_t)n)
 				got[src]++;
 			call(fi_recv(ep, e.op_context, LEN, NULL, FI_ADDR_UNSPEC, e.op_context), 0);
 		}
 	}
 	board->phase = REST;
-	for (int i = 0; i < n; i++) {
+	for (int i = 1; i <= n; i++) {
 		all += got[i];
 		least = got[i] < least ? got[i] : least;
 		most = got[i] > most ? got[i] : most;
@@ -359,7 +360,7 @@ static void sleep_all(void)
 int main(int argc, char **argv)
 {
 	int n = argc > 1 ? atoi(argv[1]) : 1000, seconds = argc > 2 ? atoi(argv[2]) : 5;
-	int each = argc > 3 ? atoi(argv[3]) : 100, children = 0, status, bad = 0;
+	int each = argc > 3 ? atoi(argv[3]) : 100, processes, children = 0, status, bad = 0;
 	struct fid_ep *ep, *second;
 	struct rlimit files;
 	pid_t active = 0;
@@ -375,10 +376,12 @@ int main(int argc, char **argv)
 	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (board == MAP_FAILED)
 		return 1;
-	for (int first = 0, count; first < n; first += count, children++) {
+	/* The active one; then as few processes as will do, with as many peers in each. */
+	processes = (n + each - 1) / each;
+	for (int first = 0, count; first <= n; first += count, children++) {
 		pid_t pid = fork();
 
-		count = !first ? 1 : n - first < each ? n - first : each;
+		count = !first ? 1 : n / processes + (children <= n % processes);
 		active = first ? active : pid;
 		if (pid)
 			continue;
@@ -392,10 +395,10 @@ int main(int argc, char **argv)
 	ep = ep_open(board->hub);
 	second = ep_open(board->second);
 	board->phase = CONNECT;
-	while (board->ready < n && !board->failed)
+	while (board->ready <= n && !board->failed)
 		usleep(1000);
 	if (!board->failed) {
-		connect_all(ep, n);
+		connect_all(ep, n + 1);
 		one_active(ep, second, active);
 		serve_all(ep, n, seconds);
 		sleep_all();
