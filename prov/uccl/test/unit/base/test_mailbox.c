@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "base/mailbox.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <sched.h>
+
+#include "base/gate.h"
+#include "base/rng.h"
+
+#define LETTERS 200000
+#define GATES 5000
+
+static struct uccl_letter numbered(uint64_t n)
+{
+	return (struct uccl_letter){.kind = (uint8_t)n, .err = -(int32_t)n, .off = n, .len = ~n, .id = (uint32_t)n};
+}
+
+static void put__until_full(void **state)
+{
+	struct uccl_mailbox b;
+	struct uccl_letter l;
+
+	(void)state;
+	assert_true(uccl_mailbox_init(&b, 8));
+	for (uint64_t round = 0; round < 5; round++) {
+		assert_false(uccl_mailbox_take(&b, &l));
+		for (uint64_t i = 0; i < 8; i++) {
+			assert_int_equal(uccl_mailbox_room(&b), 8 - i);
+			l = numbered(round * 100 + i);
+			assert_true(uccl_mailbox_put(&b, &l));
+		}
+		l = numbered(1000);
+		assert_int_equal(uccl_mailbox_room(&b), 0);
+		assert_false(uccl_mailbox_put(&b, &l));
+		for (uint64_t i = 0; i < 8; i++) {
+			assert_true(uccl_mailbox_take(&b, &l));
+			assert_int_equal(l.off, round * 100 + i);
+			assert_int_equal(l.err, -(int)(round * 100 + i));
+		}
+	}
+	uccl_mailbox_fini(&b);
+}
+
+/* The counts of letters pass 2^32. */
+static void put__counts_wrap(void **state)
+{
+	struct uccl_mailbox b;
+	struct uccl_letter l;
+
+	(void)state;
+	assert_true(uccl_mailbox_init(&b, 4));
+	atomic_store(&b.put, UINT32_MAX - 1);
+	atomic_store(&b.taken, UINT32_MAX - 1);
+	b.seen_taken = b.seen_put = UINT32_MAX - 1;
+	for (uint64_t i = 0; i < 4; i++) {
+		l = numbered(i);
+		assert_true(uccl_mailbox_put(&b, &l));
+	}
+	assert_false(uccl_mailbox_put(&b, &l));
+	for (uint64_t i = 0; i < 4; i++) {
+		assert_true(uccl_mailbox_take(&b, &l));
+		assert_int_equal(l.off, i);
+	}
+	assert_false(uccl_mailbox_take(&b, &l));
+	uccl_mailbox_fini(&b);
+}
+
+/* Any order of both sides, from a seed, beside a count of what must be in it. */
+static void take__any_order(void **state)
+{
+	uint64_t in = 0, out = 0;
+	struct uccl_mailbox b;
+	struct uccl_letter l;
+	struct uccl_rng r;
+
+	(void)state;
+	uccl_rng_seed(&r, 11);
+	assert_true(uccl_mailbox_init(&b, 16));
+	for (int i = 0; i < 100000; i++) {
+		/* Now the one is ahead, now the other. */
+		if (uccl_rng_chance(&r, i / 1000 % 2 ? 0.7 : 0.3)) {
+			l = numbered(in);
+			assert_int_equal(uccl_mailbox_put(&b, &l), in - out < 16);
+			in += in - out < 16;
+		} else {
+			assert_int_equal(uccl_mailbox_take(&b, &l), in > out);
+			if (in > out)
+				assert_int_equal(l.off, out++);
+		}
+	}
+	assert_true(out > 10000);
+	uccl_mailbox_fini(&b);
+}
+
+static uint64_t plain[LETTERS];
+
+static void *sender(void *arg)
+{
+	for (uint64_t i = 0; i < LETTERS; i++) {
+		struct uccl_letter l = numbered(i);
+
+		/* Not atomic: the letter is what makes it known. */
+		plain[i] = i + 1;
+		l.what = &plain[i];
+		while (!uccl_mailbox_put(arg, &l))
+			sched_yield();
+	}
+	return NULL;
+}
+
+/* Two threads: each letter once, in order, and what was done before it. */
+static void take__two_threads(void **state)
+{
+	struct uccl_mailbox b;
+	struct uccl_letter l;
+	pthread_t t;
+
+	(void)state;
+	assert_true(uccl_mailbox_init(&b, 64));
+	assert_int_equal(pthread_create(&t, NULL, sender, &b), 0);
+	for (uint64_t i = 0; i < LETTERS; i++) {
+		while (!uccl_mailbox_take(&b, &l))
+			sched_yield();
+		assert_int_equal(l.off, i);
+		assert_int_equal(l.len, ~i);
+		assert_int_equal(*(uint64_t *)l.what, i + 1);
+	}
+	assert_false(uccl_mailbox_take(&b, &l));
+	pthread_join(t, NULL);
+	uccl_mailbox_fini(&b);
+}
+
+struct guarded {
+	struct uccl_gate gate;
+	uint64_t memory; /* not atomic: the gate's */
+};
+
+static struct guarded guarded[GATES];
+static _Atomic int next_gate, last_in;
+
+/* Writes to memory that is not its own any more when the gate is shut. */
+static void *writer(void *arg)
+{
+	uint64_t *refused = arg;
+
+	for (int i = 0; i < GATES; i = atomic_load(&next_gate)) {
+		struct guarded *g = &guarded[i];
+
+		if (uccl_gate_enter(&g->gate)) {
+			g->memory++;
+			atomic_store_explicit(&last_in, i + 1, memory_order_relaxed);
+			uccl_gate_leave(&g->gate);
+		} else {
+			++*refused;
+		}
+	}
+	return NULL;
+}
+
+static void gate__nobody_inside(void **state)
+{
+	uint64_t refused = 0;
+	pthread_t t;
+
+	(void)state;
+	assert_int_equal(pthread_create(&t, NULL, writer, &refused), 0);
+	for (int i = 0; i < GATES; i++) {
+		while (atomic_load_explicit(&last_in, memory_order_relaxed) != i + 1)
+			sched_yield();
+		uccl_gate_shut(&guarded[i].gate);
+		assert_true(guarded[i].memory > 0);
+		guarded[i].memory = 7;
+		atomic_store(&next_gate, i + 1);
+	}
+	pthread_join(t, NULL);
+	for (int i = 0; i < GATES; i++) {
+		assert_int_equal(guarded[i].memory, 7);
+		assert_false(uccl_gate_enter(&guarded[i].gate));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(put__until_full),
+		cmocka_unit_test(put__counts_wrap),
+		cmocka_unit_test(take__any_order),
+		cmocka_unit_test(take__two_threads),
+		cmocka_unit_test(gate__nobody_inside),
+	};
+
+	return cmocka_run_group_tests_name("mailbox", tests, NULL, NULL);
+}
