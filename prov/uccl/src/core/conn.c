@@ -103,6 +103,7 @@ static void params_encode(uint8_t *p, const struct uccl_params *v)
 	p[28] = v->epoch;
 	p[29] = v->security;
 	p[30] = v->parts;
+	p[31] = v->lanes;
 }
 
 static enum uccl_drop params_decode(struct uccl_params *v, const uint8_t *p)
@@ -117,11 +118,13 @@ static enum uccl_drop params_decode(struct uccl_params *v, const uint8_t *p)
 	v->epoch = p[28];
 	v->security = p[29];
 	v->parts = p[30];
+	v->lanes = p[31];
 	memset(v->key, 0, sizeof(v->key));
 	if (v->mtu < MTU_MIN || v->mtu > MTU_MAX || v->window < WINDOW_MIN || v->window > WINDOW_MAX ||
 	    v->window & (v->window - 1) || !v->paths || v->paths > UCCL_PATHS_MAX || !v->slots ||
 	    v->write_bytes > 1u << 30 || v->csn >> 48 || v->epoch > 15 ||
-	    v->security >= UCCL_SECURITY_COUNT || v->parts > UCCL_PART_COUNT)
+	    v->security >= UCCL_SECURITY_COUNT || v->parts > UCCL_PART_COUNT ||
+	    v->lanes > UCCL_LANES_MAX)
 		return UCCL_DROP_RANGE;
 	return UCCL_DROP_COUNT;
 }

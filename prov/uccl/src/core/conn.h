@@ -34,10 +34,13 @@ struct uccl_params {
 	uint8_t epoch;		/* of its direct writes */
 	uint8_t security;	/* enum uccl_security */
 	uint8_t parts;		/* of a chunk that it takes at most; 0: none */
+	uint8_t lanes;		/* that it has, UCCL_LANES_MAX at most */
 	uint8_t key[UCCL_LONG_KEY]; /* that packets to it are sealed with; random; UCCL_SECURITY_TRUSTED: not told */
 };
 
 #define UCCL_PARAMS_LEN 40
+/* Lanes of one endpoint at most. */
+#define UCCL_LANES_MAX 16
 /* Payload of INIT and INIT_ACK, and with a key for seals. */
 #define UCCL_INIT_PAYLOAD (UCCL_ADDR_LEN + UCCL_PARAMS_LEN + UCCL_MAC_LEN)
 #define UCCL_INIT_MAX (UCCL_INIT_PAYLOAD + UCCL_WRAP_LEN)

@@ -28,7 +28,8 @@ void engine_drain_step(struct uccl_engine *e, uint64_t now)
 		struct uccl_flow *f = &c->peer.flow;
 
 		next = TAILQ_NEXT(c, drain);
-		if (!c->peer.open || (f->close.state == UCCL_FLOW_OPEN && !uccl_flow_idle(f) && !late))
+		if (!c->peer.open ||
+		    (f->close.state == UCCL_FLOW_OPEN && (!uccl_flow_idle(f) || c->peer.nsliced) && !late))
 			continue;
 		if (f->close.state == UCCL_FLOW_OPEN) {
 			uccl_flow_close(f, now);

@@ -117,6 +117,8 @@ int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct u
 	TAILQ_INIT(&e->ready);
 	TAILQ_INIT(&e->untold);
 	TAILQ_INIT(&e->told);
+	if (attr->lane_line)
+		uccl_lane_init(&e->mep, &e->lane, &engine_lane_ops, attr->lane_line, attr->lane_number);
 	e->now = e->polled_ns = now;
 	uccl_held_init(&e->nic_held, 0, now);
 	e->scan_at = UCCL_NEVER;
@@ -140,12 +142,15 @@ void uccl_engine_close(struct uccl_engine *e)
 		c->closed = true;
 		conn_fail(c, FI_ECANCELED, e->now);
 	}
+	if (e->mep.lanes)
+		uccl_lanes_fini(&e->mep, e->now);
 	uccl_mep_fini(&e->mep, e->now);
 	TAILQ_CONCAT(&e->dead, &e->kept, all);
 	while ((c = TAILQ_FIRST(&e->dead)))
 		conn_free(c, &e->dead);
 	e->nic->ops->close(e->nic);
 	uccl_heap_fini(&e->heap);
+	free(e->lane_addr);
 	free(e->bounce);
 	free(e);
 }
@@ -158,6 +163,17 @@ const struct uccl_addr *uccl_engine_addr(const struct uccl_engine *e)
 void uccl_engine_row(struct uccl_engine *e, uint64_t first, const struct uccl_nic_addr *at, uint32_t n)
 {
 	e->listener.row = (struct uccl_row){ .first = first, .n = n, .at = at };
+}
+
+int uccl_engine_lanes(struct uccl_engine *e, struct uccl_engine *const *lane, struct uccl_line *const *line, uint8_t n)
+{
+	e->lane_addr = calloc(n, sizeof(*e->lane_addr));
+	if (!e->lane_addr)
+		return -FI_ENOMEM;
+	for (uint8_t k = 0; k < n; k++)
+		e->lane_addr[k] = lane[k]->addr;
+	uccl_lanes_init(&e->mep, &e->lanes, line, n);
+	return 0;
 }
 
 int uccl_engine_wait_fd(const struct uccl_engine *e)

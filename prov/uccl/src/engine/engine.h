@@ -15,6 +15,7 @@
 #include "nic/nic.h"
 
 struct uccl_engine;
+struct uccl_line;
 
 struct uccl_engine_attr {
 	struct uccl_nic *nic;			/* taken over: closed with the engine, also when open fails */
@@ -45,6 +46,9 @@ struct uccl_engine_attr {
 	void *room_arg;
 	bool data_takes;			/* see uccl_mep.data_takes */
 	const char *interface;			/* its name, for messages; borrowed until close; NULL: none */
+	/* It is lane `lane_number` of another engine, which it hears of by this line; NULL: it is none. */
+	struct uccl_line *lane_line;
+	uint8_t lane_number;
 };
 
 int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct uccl_engine **e);
@@ -61,6 +65,13 @@ const struct uccl_addr *uccl_engine_addr(const struct uccl_engine *e);
  * same key. Lives longer than the engine.
  */
 void uccl_engine_row(struct uccl_engine *e, uint64_t first, const struct uccl_nic_addr *at, uint32_t n);
+
+/*
+ * The endpoint has these engines as lanes, each with a line; before it has peers. They are opened before with its key
+ * and incarnations of their own, may be polled by other threads, and are closed before it, with nobody polling it then.
+ * -FI_ENOMEM.
+ */
+int uccl_engine_lanes(struct uccl_engine *e, struct uccl_engine *const *lane, struct uccl_line *const *line, uint8_t n);
 
 /* One round: receive, timers, send, completions. Returns the number of events handled; 0: nothing happened. */
 int uccl_engine_poll(struct uccl_engine *e, uint64_t now);

@@ -10,7 +10,8 @@
 #include "core/held.h"
 #include "core/trace.h"
 #include "engine/engine.h"
-#include "msg/mep.h"
+#include "msg/lane.h"
+#include "msg/lanes.h"
 
 /* Remote endpoints that one endpoint remembers, dead ones included: what strangers can make it keep is bounded. */
 #define CONNS_MAX (1u << 17)
@@ -34,6 +35,8 @@ struct conn_key {
 
 /* Record type of what back ends say to each other; PROTOCOL.md section 5. The rest belongs to msg. */
 #define UCCL_REC_NIC 64
+/* Where a lane is; section 6. */
+#define UCCL_REC_LANE 65
 
 /* Small enough to pass as control, wherever payload has to wait. */
 #define CONN_RECORD_MAX 256
@@ -84,7 +87,9 @@ struct conn {
 	/* slots.c */
 	struct uccl_grant grant;	/* from the handshake on */
 	/* records.c */
-	LIST_HEAD(, conn_record) records; /* of the back end, not acknowledged yet */
+	LIST_HEAD(, conn_record) records; /* of the back end and about lanes, not acknowledged yet */
+	/* wishes.c */
+	bool lane_lost;			/* one of our lanes has lost it */
 	/* liveness.c: proof of death, reports of the host, confirmed by silence */
 	uint32_t unreach;
 	uint64_t unreach_ns;		/* first report since anything was heard */
@@ -132,6 +137,9 @@ struct uccl_engine {
 	struct uccl_addr addr;		/* as others are given it */
 	uint16_t token_top;		/* the highest bits of all our tokens */
 	struct uccl_listener listener;
+	struct uccl_lanes lanes;	/* mep.lanes, if it has some, */
+	struct uccl_addr *lane_addr;	/* and where they are */
+	struct uccl_lane lane;		/* mep.lane, if it is one */
 	/* of all: messages, counters, timers, the time */
 	struct uccl_mep mep;
 	struct uccl_stats stats;
@@ -249,7 +257,8 @@ static inline uint64_t engine_random64(struct uccl_engine *e)
  * Files call only those below them:
  *
  *	engine.c	an endpoint opens and closes
- *	poll.c calls.c	what a poll does; what api asks for
+ *	poll.c lane.c	what a poll does; what home says to its lane
+ *	calls.c		what api asks for
  *	rx.c drain.c	receiving; closing
  *	tx.c wishes.c	sending; what msg wishes of a peer
  *	handshake.c	who is there, and under which names
@@ -325,6 +334,11 @@ extern const struct uccl_flow_ops conn_flow_ops;
 /* Send what the back end has to say to its like at the peer. */
 void conn_say(struct conn *c);
 void conn_records_free(struct conn *c);
+/* Tell a peer that has lanes, too, where ours are. */
+void conn_lanes_say(struct conn *c);
+
+/* lane.c: of a lane */
+extern const struct uccl_lane_ops engine_lane_ops;
 
 /* news.c */
 /* It ended, for this reason (FI_Exxx). */

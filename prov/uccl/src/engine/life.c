@@ -28,6 +28,7 @@ static void params_mine(struct uccl_engine *e, struct uccl_params *p)
 		.epoch = (uint8_t)(engine_random64(e) & 15),
 		.security = e->cfg.security,
 		.parts = UCCL_PART_COUNT,
+		.lanes = e->lanes.n,
 	};
 	if (p->security)
 		e->random(e->random_arg, p->key, sizeof(p->key));
@@ -48,7 +49,7 @@ uint64_t conns_forget(struct uccl_engine *e, uint64_t now)
 		c = TAILQ_FIRST(&e->dead);
 		if (now - c->ended_ns < FORGET_NS && e->ndead <= DEAD_MAX)
 			break;
-		if (!c->known && TAILQ_EMPTY(&c->peer.rxs) && TAILQ_EMPTY(&c->peer.replies) &&
+		if (!c->known && TAILQ_EMPTY(&c->peer.rxs) && TAILQ_EMPTY(&c->peer.replies) && !c->peer.nsliced &&
 		    !uccl_msg_copying(&e->mep)) {
 			conn_free(c, &e->dead);
 			e->ndead--;

@@ -259,6 +259,10 @@ static void conn_scan_one(struct uccl_engine *e, struct conn *c, uint64_t now)
 		conn_fail(c, FI_EFAULT, now);
 		return;
 	}
+	if (c->lane_lost) {
+		conn_fail(c, FI_ECONNABORTED, now);
+		return;
+	}
 	if (c->suspect_at) {
 		if (heard > uccl_max(c->unreach_ns, c->gone_ns)) {
 			/* It lives: the report was old, or forged. */

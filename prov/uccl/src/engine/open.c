@@ -21,7 +21,8 @@ static int conn_opened(struct conn *c, uint64_t now)
 		.credit = e->credit,
 		.k = {e->k[UCCL_POLICY_CC], e->k[UCCL_POLICY_PATH], e->k[UCCL_POLICY_CREDIT]},
 		.pacer = &e->pacer,
-		.ops = e->nic->ops->offer ? &conn_flow_ops : &uccl_msg_flow_ops,
+		.ops = e->mep.lane ? &uccl_lane_flow_ops :
+		       e->nic->ops->offer || (e->lanes.n && t->lanes) ? &conn_flow_ops : &uccl_msg_flow_ops,
 		.stats = &e->stats,
 		.trace = e->trace,
 		.token_tx = c->hs.token_remote,
@@ -85,6 +86,7 @@ static int conn_opened(struct conn *c, uint64_t now)
 	conn_watch(c, now);
 	uccl_peer_opened(&c->peer, now);
 	conn_say(c);
+	conn_lanes_say(c);
 	engine_ready(c);
 	return 0;
 }

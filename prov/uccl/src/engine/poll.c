@@ -85,6 +85,14 @@ static void engine_absence(struct uccl_engine *e, uint64_t now)
 	e->polled_ns = now;
 }
 
+/* Of our lanes, or of home to a lane. */
+static int engine_letters(struct uccl_engine *e, uint64_t now)
+{
+	if (e->mep.lanes)
+		return uccl_lanes_poll(&e->mep, now);
+	return e->mep.lane ? uccl_lane_poll(&e->mep, now) : 0;
+}
+
 int uccl_engine_poll(struct uccl_engine *e, uint64_t now)
 {
 	int n;
@@ -92,7 +100,7 @@ int uccl_engine_poll(struct uccl_engine *e, uint64_t now)
 	now = engine_time(e, now);
 	engine_absence(e, now);
 	e->polling = true;
-	n = engine_rx(e, now);
+	n = engine_letters(e, now) + engine_rx(e, now);
 	if (uccl_msg_waits(&e->mep))
 		uccl_msg_retry(&e->mep, now);
 	if (uccl_msg_copying(&e->mep))
@@ -107,6 +115,8 @@ int uccl_engine_poll(struct uccl_engine *e, uint64_t now)
 	e->polling = false;
 	engine_tx_settle(e);
 	engine_tx(e, now);
+	if (e->mep.lane)
+		uccl_lane_tell(&e->mep);
 	return n;
 }
 
@@ -116,5 +126,8 @@ uint64_t uccl_engine_expiry(const struct uccl_engine *e)
 	uint64_t at = uccl_min(t ? t->at : UCCL_NEVER, uccl_min(e->scan_at, e->slots.ask_at));
 
 	/* Something waits for the NIC to take it, or for a copy of which nothing else tells. */
-	return e->tx_n || !TAILQ_EMPTY(&e->ready) || uccl_msg_copying(&e->mep) ? e->now : at;
+	if (e->tx_n || !TAILQ_EMPTY(&e->ready) || uccl_msg_copying(&e->mep))
+		return e->now;
+	/* A letter waits for room in a mailbox. */
+	return (e->mep.lanes && uccl_lanes_waits(&e->mep)) || (e->mep.lane && uccl_lane_waits(&e->mep)) ? e->now : at;
 }

@@ -3,10 +3,25 @@
  * What back ends tell each other, in records of the flow. On NICs that have to agree before they write, these records
  * are ours and everything else is msg's.
  */
+#include <rdma/fi_errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/units.h"
 #include "engine/impl.h"
+
+/* It leaves in its turn, and is freed when the peer has it. */
+static void record_submit(struct conn *c, struct conn_record *r, uint8_t rtype, uint32_t len)
+{
+	r->iov = (struct iovec){.iov_base = r->data, .iov_len = len};
+	r->item.rtype = rtype;
+	r->item.iov = &r->iov;
+	r->item.iov_count = 1;
+	r->item.len = len;
+	LIST_INSERT_HEAD(&c->records, r, link);
+	uccl_flow_submit(&c->peer.flow, &r->item);
+	engine_ready(c);
+}
 
 void conn_say(struct conn *c)
 {
@@ -22,16 +37,51 @@ void conn_say(struct conn *c)
 				      (uint32_t)uccl_min(sizeof(r->data), c->peer.flow.cfg.chunk_bytes));
 		if (!len)
 			break;
-		r->iov = (struct iovec){.iov_base = r->data, .iov_len = len};
-		r->item.rtype = UCCL_REC_NIC;
-		r->item.iov = &r->iov;
-		r->item.iov_count = 1;
-		r->item.len = len;
-		LIST_INSERT_HEAD(&c->records, r, link);
-		uccl_flow_submit(&c->peer.flow, &r->item);
-		engine_ready(c);
+		record_submit(c, r, UCCL_REC_NIC, len);
 	}
 	free(r);
+}
+
+/* PROTOCOL R187: number, how many, zero (6), address */
+#define LANE_BYTES (8 + UCCL_ADDR_LEN)
+
+void conn_lanes_say(struct conn *c)
+{
+	struct uccl_engine *e = c->e;
+	uint8_t n = (uint8_t)uccl_min(e->lanes.n, c->hs.theirs.lanes);
+
+	for (uint8_t k = 0; k < n; k++) {
+		struct conn_record *r = calloc(1, sizeof(*r));
+		struct uccl_addr addr = e->lane_addr[k];
+
+		/* Without memory there are fewer. */
+		if (!r)
+			return;
+		memset(addr.key, 0, sizeof(addr.key));
+		r->data[0] = k;
+		r->data[1] = n;
+		uccl_addr_encode(r->data + 8, &addr);
+		record_submit(c, r, UCCL_REC_LANE, LANE_BYTES);
+	}
+}
+
+/* The peer says where a lane of its is. It has the key of its home. PROTOCOL R187 */
+static enum uccl_drop lane_hear(struct conn *c, const struct uccl_chunk_in *in)
+{
+	static const uint8_t none[UCCL_KEY_LEN];
+	struct uccl_engine *e = c->e;
+	struct uccl_addr addr;
+	int rc;
+
+	if (!e->lanes.n)
+		return UCCL_DROP_STATE;
+	if (in->placed || in->len != LANE_BYTES || in->data[0] >= in->data[1] ||
+	    in->data[1] > c->hs.theirs.lanes || uccl_addr_decode(&addr, in->data + 8) || uccl_addr_keyless(&addr))
+		return UCCL_DROP_RECORD;
+	memcpy(addr.key, c->hs.remote.key, UCCL_KEY_LEN);
+	uccl_key_mix(addr.key, e->listener.group);
+	rc = uccl_lanes_meet(&c->peer, in->data[0], &addr, memcmp(addr.key, none, sizeof(none)));
+	return rc == -FI_EINVAL ? UCCL_DROP_RECORD : UCCL_DROP_COUNT;
 }
 
 /* PROTOCOL R80 */
@@ -49,6 +99,8 @@ static enum uccl_drop conn_hear(struct conn *c, const struct uccl_chunk_in *in)
 
 static enum uccl_drop flow_deliver(struct uccl_flow *f, const struct uccl_chunk_in *in, uint64_t now)
 {
+	if (in->rtype == UCCL_REC_LANE)
+		return lane_hear(f->user, in);
 	return in->rtype == UCCL_REC_NIC ? conn_hear(f->user, in) : uccl_msg_flow_ops.deliver(f, in, now);
 }
 
@@ -75,7 +127,7 @@ static void flow_item_acked(struct uccl_flow *f, struct uccl_item *item, uint64_
 {
 	struct conn_record *r;
 
-	if (item->rtype != UCCL_REC_NIC) {
+	if (item->rtype != UCCL_REC_NIC && item->rtype != UCCL_REC_LANE) {
 		uccl_msg_flow_ops.acked(f, item, now);
 		return;
 	}

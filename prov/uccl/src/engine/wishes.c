@@ -76,6 +76,14 @@ static void mep_broken(struct uccl_peer *p)
 	engine_look(c->e, c->e->now);
 }
 
+static void mep_lost(struct uccl_peer *p)
+{
+	struct conn *c = peer_conn(p);
+
+	c->lane_lost = true;
+	engine_look(c->e, c->e->now);
+}
+
 const struct uccl_mep_ops engine_mep_ops = {
 	.ready = mep_ready,
 	.connect = mep_connect,
@@ -83,4 +91,5 @@ const struct uccl_mep_ops engine_mep_ops = {
 	.dereg = mep_dereg,
 	.fence = mep_fence,
 	.broken = mep_broken,
+	.lost = mep_lost,
 };

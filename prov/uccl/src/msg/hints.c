@@ -16,10 +16,10 @@
 #define SURPRISE_AGAIN 96
 #define REST 256
 
-/* A matched message whose rest is on its way. */
+/* A matched message whose rest is on its way. Where lanes put bytes nothing may be that was only foreseen. */
 static bool rx_streams(const struct uccl_msg_rx *rx)
 {
-	return rx->iov && rx->niov == 1 && !rx->device && !rx->mr && rx->id && rx->hi < rx->limit;
+	return rx->iov && rx->niov == 1 && !rx->device && !rx->mr && !rx->berth && rx->id && rx->hi < rx->limit;
 }
 
 /*
@@ -95,7 +95,8 @@ uint8_t *uccl_msg_place(struct uccl_peer *p, const struct uccl_hdr *h)
 		return NULL;
 	rx = msg_rx_by_id(p, uccl_get32(h->rec), uccl_get32(h->rec + 4));
 	off = uccl_get64(h->rec + 8);
-	if (!rx || !rx->iov || rx->niov != 1 || rx->device || off > rx->limit || h->payload_len > rx->limit - off)
+	if (!rx || !rx->iov || rx->niov != 1 || rx->device || rx->berth || off > rx->limit ||
+	    h->payload_len > rx->limit - off)
 		return NULL;
 	return (uint8_t *)rx->iov[0].iov_base + off;
 }

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "msg/home.h"
+#include "msg/lane.h"
 #include "msg/posted.h"
 #include "msg/recv.h"
 #include "msg/reply.h"
@@ -158,6 +160,8 @@ void uccl_peer_join(struct uccl_peer *p, struct uccl_peer *first, uint64_t now)
 void uccl_peer_opened(struct uccl_peer *p, uint64_t now)
 {
 	p->open = true;
+	if (p->mep->lane)
+		msg_lane_opened(p);
 	uccl_owed_grant(&p->flow.owed, UCCL_MSG_LIMIT);
 	uccl_landing_rtype(&p->flow.landing, UCCL_REC_DATA);
 	uccl_msg_kick(p, now);
@@ -194,7 +198,7 @@ static void peer_left(struct uccl_peer *p)
 void uccl_peer_fail(struct uccl_peer *p, int err, uint64_t now)
 {
 	struct uccl_msg_rx *rx, *next;
-	struct uccl_op *op;
+	struct uccl_op *op, *after;
 
 	if (p->dead)
 		return;
@@ -205,6 +209,10 @@ void uccl_peer_fail(struct uccl_peer *p, int err, uint64_t now)
 	if (p->open)
 		uccl_flow_fini(&p->flow);
 	p->open = false;
+	if (p->ways)
+		msg_lanes_part(p);
+	if (p->mep->lane)
+		msg_lane_ended(p, err);
 	msg_serve_ended(p, now);
 	TAILQ_CONCAT(&p->sends, &p->pending, link);
 	/* The flow forgot its items: nothing of ours is queued there any more. */
@@ -213,8 +221,16 @@ void uccl_peer_fail(struct uccl_peer *p, int err, uint64_t now)
 		rx->cts.queued = rx->fin.queued = false;
 		rx->cts.pending = rx->fin.pending = 0;
 	}
-	while ((op = TAILQ_FIRST(&p->sends)))
-		msg_tx_finish(op, err);
+	for (op = TAILQ_FIRST(&p->sends); op; op = after) {
+		after = TAILQ_NEXT(op, link);
+		if (msg_lanes_stop(op)) {
+			msg_tx_finish(op, err);
+			continue;
+		}
+		/* Lanes still read its buffer: it ends with their last answer. PROTOCOL R186 */
+		op->fail = err;
+		op->wait = MSG_WAIT_BULK;
+	}
 	/* Those whose turn came first are the first to end. */
 	while ((rx = TAILQ_FIRST(&p->requests)))
 		msg_rx_failed(rx, err);

@@ -17,8 +17,10 @@
  *
  *	deliver.c				what flows tell: each record goes to who it is for
  *	mep.c					life and failure of endpoint and peers
+ *	lanes.c  lane.c				what lanes answer; a message endpoint that is a lane itself
  *	send.c  recv.c  rma.c  serve.c		what messages and requests are; hints.c: where payload will belong
  *	tx.c    rx.c    reply.c			what all that leaves has in common, or comes; what goes back
+ *	home.c  line.c  berth.c			what lanes are told: peers, places, payload
  *	pump.c  posted.c  unexpected.c		payload from devices, receives, memory for what has no place yet
  *	target.c				our memory, as requests name it
  *	match.c  device.c  iov.c		queues and copies
@@ -69,6 +71,8 @@ struct uccl_peer {
 	struct uccl_reply_list replies;	/* what goes back to it, */
 	uint32_t nreplies;		/* how many, */
 	uint64_t staged_bytes;		/* and its share of mep's */
+	struct uccl_way **ways;		/* home's: to it, by lane; NULL: no lane reaches it */
+	uint32_t nsliced;		/* sends whose payload is at lanes */
 };
 
 TAILQ_HEAD(uccl_peer_list, uccl_peer);
@@ -85,6 +89,8 @@ struct uccl_mep_ops {
 	void (*fence)(struct uccl_peer *p, uint16_t path, uint64_t now);
 	/* The rest of a message cannot be had from its buffer: end this peer, but not before this returns. */
 	void (*broken)(struct uccl_peer *p);
+	/* Likewise, as a lane has lost it. */
+	void (*lost)(struct uccl_peer *p);
 };
 
 struct uccl_mep {
@@ -131,6 +137,8 @@ struct uccl_mep {
 	bool retrying;			/* requests that wait for room have their turn */
 	bool messages_next;		/* who has the first turn: messages, or requests */
 	struct uccl_msg_rx *stream;	/* the message whose payload came last: where the next belongs, probably */
+	struct uccl_lanes *lanes;	/* of an endpoint that has some (home.h); else NULL */
+	struct uccl_lane *lane;		/* it is one itself (lane.h); else NULL */
 };
 
 extern const struct uccl_flow_ops uccl_msg_flow_ops;

@@ -259,8 +259,6 @@ static void rma_ended(struct uccl_op *op)
 	if (!rx)
 		return;
 	op->rx = NULL;
-	if (rx->mr)
-		rx->peer->mep->ops->dereg(rx->peer, rx->mr);
 	msg_rx_free(rx);
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/seq.h"
 #include "base/units.h"
+#include "msg/home.h"
 #include "msg/iov.h"
 #include "msg/posted.h"
 #include "msg/unexpected.h"
@@ -64,6 +65,16 @@ void msg_rx_set_env(struct uccl_msg_rx *rx, const struct msg_rx_ops *ops, const 
 	rx->eager = eager;
 }
 
+void msg_rx_close(struct uccl_msg_rx *rx)
+{
+	if (rx->berth)
+		msg_lanes_shut(rx);
+	if (rx->mr)
+		rx->peer->mep->ops->dereg(rx->peer, rx->mr);
+	rx->mr = NULL;
+	rx->iov = NULL;
+}
+
 void msg_rx_free(struct uccl_msg_rx *rx)
 {
 	struct uccl_peer *p = rx->peer;
@@ -71,6 +82,7 @@ void msg_rx_free(struct uccl_msg_rx *rx)
 
 	if (rx->copy.ticket)
 		msg_copy_end(m, &rx->copy);
+	msg_rx_close(rx);
 	msg_rx_unhash(rx);
 	msg_rx_buffer_free(rx);
 	msg_rx_unhold(rx);
@@ -95,13 +107,7 @@ void msg_rx_release(struct uccl_msg_rx *rx)
 
 void msg_rx_failed(struct uccl_msg_rx *rx, int err)
 {
-	struct uccl_peer *p = rx->peer;
-
-	if (rx->mr) {
-		p->mep->ops->dereg(p, rx->mr);
-		rx->mr = NULL;
-	}
-	rx->iov = NULL;
+	msg_rx_close(rx);
 	if (rx->ops && rx->ops->failed)
 		rx->ops->failed(rx, err);
 	else
@@ -208,11 +214,7 @@ static void rx_complete(struct uccl_msg_rx *rx, uint64_t now)
 		}
 		return;
 	}
-	if (rx->mr) {
-		p->mep->ops->dereg(p, rx->mr);
-		rx->mr = NULL;
-	}
-	rx->iov = NULL;
+	msg_rx_close(rx);
 	rx->ops->placed(rx, now);
 }
 
@@ -252,6 +254,8 @@ void msg_rx_cts(struct uccl_msg_rx *rx)
 	}
 	cts.rx = rx->id;
 	msg_rx_expect(rx, &cts.rkey, &cts.raddr);
+	if (p->ways && rx->niov == 1 && !rx->device && !cts.rkey && rx->id)
+		cts.raddr = msg_lanes_land(rx, (uint8_t *)rx->iov[0].iov_base + rx->eager, rx->eager, rx->limit);
 	rx->cts.rtype = UCCL_REC_CTS;
 	uccl_cts_encode(rx->cts.rec, &cts);
 	uccl_flow_submit(&p->flow, &rx->cts);
@@ -321,6 +325,9 @@ enum uccl_drop msg_rx_data(struct uccl_peer *p, const struct uccl_chunk_in *in, 
 	if (off < rx->eager || off > rx->limit || in->len > rx->limit - off ||
 	    in->len > rx->limit - uccl_min(rx->got, rx->limit))
 		return UCCL_DROP_RANGE;
+	/* All of it comes by lanes, or nothing. PROTOCOL R182 */
+	if (rx->berth && !msg_berth_claim(rx->berth))
+		return UCCL_DROP_OVERLAP;
 	if (!msg_rx_covers(rx, off, in->len, rx->limit))
 		return UCCL_DROP_OVERLAP;
 	if (in->doubtful)

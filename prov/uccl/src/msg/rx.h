@@ -87,6 +87,7 @@ struct uccl_msg_rx {
 	struct uccl_op *self;		/* a message to ourselves: the send */
 	void *claim;			/* context that claimed it */
 	void *mr;			/* direct: registration of the receive buffer */
+	struct uccl_berth *berth;	/* lanes may put its payload there; NULL: they may not */
 	struct uccl_item cts, fin;
 	UT_hash_handle hh;		/* in its peer's table, by message sequence */
 };
@@ -104,6 +105,8 @@ struct uccl_msg_rx *msg_rx_find(struct uccl_peer *p, uint64_t mseq);
 /* By our handle, and its sequence number. NULL: nothing more of it is expected. */
 struct uccl_msg_rx *msg_rx_by_id(struct uccl_peer *p, uint32_t id, uint32_t gen);
 void msg_rx_set_env(struct uccl_msg_rx *rx, const struct msg_rx_ops *ops, const struct uccl_env *env, uint64_t eager);
+/* When this returns nothing is written any more to where it was to be placed. */
+void msg_rx_close(struct uccl_msg_rx *rx);
 void msg_rx_free(struct uccl_msg_rx *rx);
 /* It is done with: freed now, or when the last of its records is acknowledged. */
 void msg_rx_release(struct uccl_msg_rx *rx);

@@ -461,10 +461,7 @@ void uccl_msg_revoke(struct uccl_peer *p, const void *region, uint64_t now)
 		if (!rx->serve || !rx->iov || !uses(rx->serve, region))
 			continue;
 		/* A registration that ends is a fence, too. */
-		if (rx->mr)
-			p->mep->ops->dereg(p, rx->mr);
-		rx->mr = NULL;
-		rx->iov = NULL;
+		msg_rx_close(rx);
 		if (rx->flags & UCCL_ENV_EAGER) {
 			/* What comes of it goes nowhere, and then it is answered. */
 			rx->serve->refusal = UCCL_REFUSED_REVOKED;

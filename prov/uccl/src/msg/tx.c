@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/units.h"
+#include "msg/home.h"
 #include "msg/pump.h"
 
 bool msg_tx_may_begin(const struct uccl_peer *p, const struct uccl_op *op)
@@ -151,6 +152,8 @@ enum uccl_drop msg_tx_cts(struct uccl_peer *p, const uint8_t *rec)
 	if (cts.limit > sent && op->device) {
 		op->wait |= MSG_WAIT_BULK;
 		msg_pump_begin(op, &cts);
+	} else if (cts.limit > sent && !cts.rkey && msg_lanes_send(op, sent, cts.limit, cts.rx, cts.raddr)) {
+		op->wait |= MSG_WAIT_BULK;
 	} else if (cts.limit > sent) {
 		op->bulk.rtype = UCCL_REC_DATA;
 		op->bulk.bulk = true;

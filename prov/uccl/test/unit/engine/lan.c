@@ -359,6 +359,9 @@ void lan_open(struct lan *l, int i)
 					.random = lan_random,
 					.random_arg = &l->rng,
 					.target = l->node[i].target,
+					.lane_line = l->node[i].lane_line,
+					.lane_number = l->node[i].lane_number,
+					.identity = l->node[i].identity,
 					.sharers = l->node[i].sharers ? lan_sharers : NULL,
 					.sharers_arg = &l->node[i],
 					.interface = "eth-lan"};

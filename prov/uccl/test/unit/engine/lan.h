@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Up to four engines on a network in memory: one virtual clock, one queue, random numbers from a seed. A test may drop,
- * hold or double packets, stop a NIC, make it fail, kill a node, or put bytes and events into a NIC by hand.
+ * Up to eight engines on a network in memory: one virtual clock, one queue, random numbers from a seed. A test may
+ * drop, hold or double packets, stop a NIC, make it fail, kill a node, or put bytes and events into a NIC by hand.
  */
 #ifndef UCCL_TEST_ENGINE_LAN_H
 #define UCCL_TEST_ENGINE_LAN_H
@@ -19,7 +19,7 @@
 #include "engine/impl.h"
 #include "nic/train.h"
 
-#define LAN_NODES 4
+#define LAN_NODES 8
 #define LAN_COMPS 2048
 #define LAN_DELAY_NS 5000ull
 #define LAN_MTU 20000
@@ -97,6 +97,9 @@ struct lan_node {
 	enum uccl_train_fault train_fault; /* at any time */
 	uint32_t sharers;
 	const struct uccl_target_ops *target; /* its registered memory */
+	struct uccl_line *lane_line; /* it is a lane */
+	uint8_t lane_number;
+	const struct uccl_addr *identity;
 };
 
 struct lan {

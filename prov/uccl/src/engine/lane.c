@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* What home says to an engine that is its lane: whom to meet, and of whom to part. */
+#include <rdma/fi_errno.h>
+
+#include "engine/impl.h"
+
+static struct uccl_peer *lane_meet(struct uccl_mep *m, const struct uccl_way *w, uint64_t now)
+{
+	struct uccl_engine *e = uccl_container_of(m, struct uccl_engine, mep);
+	struct uccl_peer *p = uccl_engine_peer(e, &w->addr, true);
+
+	if (p && w->connect && !p->dead)
+		m->ops->connect(p, now);
+	return p;
+}
+
+/* Home has ended it, and said why; nobody refers to it any more. */
+static void lane_part(struct uccl_peer *p, uint64_t now)
+{
+	struct conn *c = peer_conn(p);
+
+	c->closed = true;
+	c->known = false;
+	conn_fail(c, FI_ECONNABORTED, now);
+}
+
+const struct uccl_lane_ops engine_lane_ops = { .meet = lane_meet, .part = lane_part };

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "msg/berth.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+
+struct uccl_berth *msg_berth_new(uint8_t *to, uint64_t from, uint64_t limit, uint32_t id, uint32_t gen)
+{
+	uint64_t units = (limit - from + UCCL_UNIT_BYTES - 1) / UCCL_UNIT_BYTES;
+	struct uccl_berth *b;
+
+	if (units > UINT32_MAX)
+		return NULL;
+	b = calloc(1, sizeof(*b) + units * sizeof(*b->unit));
+	if (!b)
+		return NULL;
+	b->to = to;
+	b->from = from;
+	b->limit = limit;
+	b->id = id;
+	b->gen = gen;
+	b->units = (uint32_t)units;
+	return b;
+}
+
+struct uccl_berth_lane *msg_berth_lane(struct uccl_berth *b, uint8_t k, struct uccl_peer *from)
+{
+	struct uccl_berth_lane *l = &b->lane[k];
+
+	l->berth = b;
+	l->from = from;
+	l->key = (uint64_t)b->id << 32 | b->gen;
+	return l;
+}
+
+static bool unit_claim(struct uccl_berth_unit *u, uint8_t owner)
+{
+	uint8_t was = 0;
+
+	return atomic_compare_exchange_strong(&u->owner, &was, owner) || was == owner;
+}
+
+bool msg_berth_claim(struct uccl_berth *b)
+{
+	for (uint32_t i = 0; i < b->units && !b->mine; i++)
+		if (!unit_claim(&b->unit[i], UCCL_UNIT_HOME))
+			return false;
+	b->mine = true;
+	return true;
+}
+
+void msg_berth_shut(struct uccl_berth *b)
+{
+	for (int k = 0; k < UCCL_LANES_MAX; k++)
+		uccl_gate_shut(&b->lane[k].gate);
+}
+
+uint32_t msg_berth_unit(const struct uccl_berth *b, uint32_t i, uint64_t *end)
+{
+	uint64_t begin = b->from + (uint64_t)i * UCCL_UNIT_BYTES;
+
+	*end = uccl_min(begin + UCCL_UNIT_BYTES, b->limit);
+	return (uint32_t)(*end - begin);
+}
+
+enum uccl_drop msg_berth_put(struct uccl_berth *b, uint8_t k, uint64_t off, const uint8_t *data, uint32_t len,
+			     const uint8_t key[UCCL_KEY_LEN], bool *whole)
+{
+	struct uccl_berth_unit *u;
+	uint64_t end, at;
+	uint32_t bytes;
+
+	*whole = false;
+	if (off < b->from || off >= b->limit || len > b->limit - off)
+		return UCCL_DROP_RANGE;
+	u = &b->unit[(off - b->from) / UCCL_UNIT_BYTES];
+	bytes = msg_berth_unit(b, (uint32_t)(u - b->unit), &end);
+	if (!len || len > end - off)
+		return UCCL_DROP_RANGE;
+	if (!unit_claim(u, (uint8_t)(k + 1)) || len > bytes - u->got)
+		return UCCL_DROP_OVERLAP;
+	at = off - (end - bytes);
+	if (!uccl_cover_add(&u->cover, at, at + len, key) ||
+	    (u->got + len == bytes && !uccl_cover_whole(&u->cover, bytes, key)))
+		return UCCL_DROP_OVERLAP;
+	if (!uccl_gate_enter(&b->lane[k].gate))
+		return UCCL_DROP_HANDLE;
+	memcpy(b->to + (off - b->from), data, len);
+	uccl_gate_leave(&b->lane[k].gate);
+	u->got += len;
+	*whole = u->got == bytes;
+	return UCCL_DROP_COUNT;
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "msg/home.h"
+
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+
+#include "base/units.h"
+#include "msg/rx.h"
+
+void uccl_lanes_init(struct uccl_mep *m, struct uccl_lanes *l, struct uccl_line *const *line, uint8_t n)
+{
+	*l = (struct uccl_lanes){ .n = n };
+	for (uint8_t k = 0; k < n; k++)
+		l->line[k] = line[k];
+	TAILQ_INIT(&l->sliced);
+	m->lanes = l;
+}
+
+int uccl_lanes_meet(struct uccl_peer *p, uint8_t k, const struct uccl_addr *addr, bool connect)
+{
+	struct uccl_lanes *l = p->mep->lanes;
+	struct uccl_way *w;
+
+	if (k >= l->n || p->dead || (p->ways && p->ways[k]))
+		return -FI_EINVAL;
+	if (!p->ways && !(p->ways = calloc(l->n, sizeof(struct uccl_way *))))
+		return -FI_ENOMEM;
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return -FI_ENOMEM;
+	w->lane = k;
+	w->addr = *addr;
+	w->connect = connect;
+	w->peer = p;
+	if (!msg_line_try(l->line[k], &(struct uccl_letter){ .kind = UCCL_LETTER_MEET, .who = w }, true)) {
+		free(w);
+		return -FI_EAGAIN;
+	}
+	p->ways[k] = w;
+	return 0;
+}
+
+void msg_lanes_part(struct uccl_peer *p)
+{
+	struct uccl_lanes *l = p->mep->lanes;
+
+	for (uint8_t k = 0; p->ways && k < l->n; k++) {
+		struct uccl_way *w = p->ways[k];
+
+		if (!w)
+			continue;
+		w->peer = NULL;
+		w->note.letter = (struct uccl_letter){ .kind = UCCL_LETTER_PART, .who = w };
+		msg_line_say(l->line[k], &w->note);
+	}
+	free(p->ways);
+	p->ways = NULL;
+}
+
+uint64_t msg_lanes_land(struct uccl_msg_rx *rx, uint8_t *to, uint64_t from, uint64_t limit)
+{
+	struct uccl_peer *p = rx->peer;
+	struct uccl_lanes *l = p->mep->lanes;
+	struct uccl_berth *b;
+
+	if (!p->ways || limit - from < UCCL_LANES_MIN)
+		return 0;
+	b = msg_berth_new(to, from, limit, rx->id, (uint32_t)rx->mseq);
+	if (!b)
+		return 0;
+	for (uint8_t k = 0; k < l->n; k++) {
+		struct uccl_way *w = p->ways[k];
+		struct uccl_letter letter = { .kind = UCCL_LETTER_LAND };
+
+		if (!w || !w->there)
+			continue;
+		letter.what = msg_berth_lane(b, k, w->there);
+		if (msg_line_try(l->line[k], &letter, false))
+			b->told |= (uint16_t)(1u << k);
+	}
+	if (!b->told) {
+		free(b);
+		return 0;
+	}
+	b->rx = rx;
+	rx->berth = b;
+	return UCCL_CTS_LANES | b->told;
+}
+
+void msg_lanes_shut(struct uccl_msg_rx *rx)
+{
+	struct uccl_lanes *l = rx->peer->mep->lanes;
+	struct uccl_berth *b = rx->berth;
+
+	if (!b)
+		return;
+	msg_berth_shut(b);
+	rx->berth = NULL;
+	b->rx = NULL;
+	for (uint8_t k = 0; k < l->n; k++) {
+		if (!(b->told & 1u << k))
+			continue;
+		b->lane[k].note.letter = (struct uccl_letter){ .kind = UCCL_LETTER_FORGET, .what = &b->lane[k] };
+		msg_line_say(l->line[k], &b->lane[k].note);
+	}
+}
+
+/* The lane with the least to send, of those that reach the peer and have room; NULL: none has. */
+static struct uccl_way *way_best(const struct uccl_sliced *s)
+{
+	const struct uccl_peer *p = s->op->peer;
+	const struct uccl_lanes *l = p->mep->lanes;
+	struct uccl_way *best = NULL;
+
+	for (uint8_t k = 0; k < l->n; k++) {
+		struct uccl_way *w = p->ways[k];
+
+		if (w && w->open && s->lanes & 1u << k && l->line[k]->slices < UCCL_LINE_SLICES &&
+		    (!best || l->line[k]->bytes < l->line[best->lane]->bytes))
+			best = w;
+	}
+	return best;
+}
+
+/* Hand out one slice. False: no lane takes it now. */
+static bool slice_out(struct uccl_sliced *s)
+{
+	struct uccl_op *op = s->op;
+	uint64_t n = uccl_min(s->limit - s->at, UCCL_UNIT_BYTES);
+	struct uccl_way *w = way_best(s);
+	struct uccl_line *line;
+	struct uccl_letter letter;
+
+	if (!w)
+		return false;
+	line = op->peer->mep->lanes->line[w->lane];
+	letter = (struct uccl_letter){
+		.kind = UCCL_LETTER_SEND,
+		.who = w->there,
+		.what = s,
+		.at = (uint8_t *)op->iov[0].iov_base + s->at,
+		.off = s->at,
+		.len = n,
+		.id = s->rx,
+		.gen = op->mseq,
+	};
+	if (!msg_line_try(line, &letter, true))
+		return false;
+	line->slices++;
+	line->bytes += n;
+	s->out++;
+	s->at += n;
+	return true;
+}
+
+void msg_lanes_more(struct uccl_mep *m)
+{
+	struct uccl_sliced *s, *next;
+
+	for (s = TAILQ_FIRST(&m->lanes->sliced); s; s = next) {
+		next = TAILQ_NEXT(s, link);
+		while (s->at < s->limit && slice_out(s))
+			;
+		if (s->at == s->limit)
+			TAILQ_REMOVE(&m->lanes->sliced, s, link);
+	}
+}
+
+bool msg_lanes_send(struct uccl_op *op, uint64_t at, uint64_t limit, uint32_t rx, uint64_t lanes)
+{
+	struct uccl_peer *p = op->peer;
+	struct uccl_mep *m = p->mep;
+	struct uccl_sliced *s;
+
+	if (!m->lanes || !p->ways || !(lanes & UCCL_CTS_LANES) || op->iov_count != 1)
+		return false;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return false;
+	s->op = op;
+	s->at = at;
+	s->limit = limit;
+	s->rx = rx;
+	s->lanes = (uint16_t)lanes;
+	/* If no lane takes the first one, home is as good. */
+	if (!slice_out(s)) {
+		free(s);
+		return false;
+	}
+	op->sliced = s;
+	p->nsliced++;
+	if (s->at < s->limit) {
+		TAILQ_INSERT_TAIL(&m->lanes->sliced, s, link);
+		msg_lanes_more(m);
+	}
+	return true;
+}
+
+bool msg_lanes_stop(struct uccl_op *op)
+{
+	struct uccl_sliced *s = op->sliced;
+
+	if (!s)
+		return true;
+	if (s->at < s->limit)
+		TAILQ_REMOVE(&op->peer->mep->lanes->sliced, s, link);
+	s->at = s->limit;
+	if (s->out)
+		return false;
+	op->sliced = NULL;
+	op->peer->nsliced--;
+	free(s);
+	return true;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * An endpoint that has lanes, as its home sees them: which of them reach a peer, where their payload may land, and how
+ * a large message is shared among them. What they answer is in lanes.c.
+ */
+#ifndef UCCL_MSG_HOME_H
+#define UCCL_MSG_HOME_H
+
+#include "msg/line.h"
+#include "msg/mep.h"
+
+/* Bytes behind the envelope from which on a message is shared: at least two units. */
+#define UCCL_LANES_MIN (2 * UCCL_UNIT_BYTES)
+/* In CTS, where the place for direct writes would be: that lanes may carry it, and which, by bits. */
+#define UCCL_CTS_LANES (1ull << 16)
+
+/* A message whose payload goes over lanes. */
+struct uccl_sliced {
+	TAILQ_ENTRY(uccl_sliced) link;
+	struct uccl_op *op;
+	uint64_t at, limit;		/* what is still to be handed out */
+	uint32_t rx;			/* the receiver's handle */
+	uint16_t lanes;			/* that the receiver takes it from, by bits */
+	uint32_t out;			/* slices that are not answered */
+};
+
+struct uccl_lanes {
+	uint8_t n;
+	struct uccl_line *line[UCCL_LANES_MAX];
+	TAILQ_HEAD(, uccl_sliced) sliced; /* of which there is something to hand out */
+};
+
+/* The endpoint has these lanes from now on; `l` is made by the caller, and stays. */
+void uccl_lanes_init(struct uccl_mep *m, struct uccl_lanes *l, struct uccl_line *const *line, uint8_t n);
+
+/*
+ * The peer's lane k is at addr, whose key we know if `connect`. Once for each; -FI_EINVAL: we know of it already, or
+ * have no such lane; -FI_ENOMEM, -FI_EAGAIN: it is not used.
+ */
+int uccl_lanes_meet(struct uccl_peer *p, uint8_t k, const struct uccl_addr *addr, bool connect);
+/* The peer ended. Lanes stop sending to it and receiving from it; what they have of its operations comes back. */
+void msg_lanes_part(struct uccl_peer *p);
+
+/*
+ * Bytes [from, limit) of this message, which belong to `to`, may come over lanes: what CTS says of it; 0: they may
+ * not.
+ */
+uint64_t msg_lanes_land(struct uccl_msg_rx *rx, uint8_t *to, uint64_t from, uint64_t limit);
+/* It may not any more; nothing is written there when this returns. */
+void msg_lanes_shut(struct uccl_msg_rx *rx);
+
+/* Bytes [at, limit) of this message go over lanes, of those that CTS named. False: over none of them. */
+bool msg_lanes_send(struct uccl_op *op, uint64_t at, uint64_t limit, uint32_t rx, uint64_t lanes);
+/* Hand out what lanes have room for. */
+void msg_lanes_more(struct uccl_mep *m);
+/* Nothing more of it is handed out. True: nothing of it is at a lane either, and it is shared no more. */
+bool msg_lanes_stop(struct uccl_op *op);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "msg/line.h"
+
+bool uccl_line_init(struct uccl_line *l)
+{
+	*l = (struct uccl_line){ .wake = NULL };
+	TAILQ_INIT(&l->later);
+	if (uccl_mailbox_init(&l->down, UCCL_LINE_LETTERS) && uccl_mailbox_init(&l->up, UCCL_LINE_LETTERS))
+		return true;
+	uccl_line_fini(l);
+	return false;
+}
+
+void uccl_line_fini(struct uccl_line *l)
+{
+	uccl_mailbox_fini(&l->down);
+	uccl_mailbox_fini(&l->up);
+}
+
+/* Half of the other box is for answers. */
+static bool line_put(struct uccl_line *l, const struct uccl_letter *letter, bool answer)
+{
+	if (l->unanswered + answer > UCCL_LINE_LETTERS / 2 || !uccl_mailbox_put(&l->down, letter))
+		return false;
+	l->unanswered += answer;
+	if (l->wake)
+		l->wake(l->arg, false);
+	return true;
+}
+
+bool msg_line_try(struct uccl_line *l, const struct uccl_letter *letter, bool answer)
+{
+	return TAILQ_EMPTY(&l->later) && line_put(l, letter, answer);
+}
+
+void msg_line_say(struct uccl_line *l, struct uccl_note *n)
+{
+	if (!msg_line_try(l, &n->letter, true))
+		TAILQ_INSERT_TAIL(&l->later, n, link);
+}
+
+void msg_line_go(struct uccl_line *l)
+{
+	struct uccl_note *n;
+
+	while ((n = TAILQ_FIRST(&l->later)) && line_put(l, &n->letter, true))
+		TAILQ_REMOVE(&l->later, n, link);
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "msg/berth.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#define UNIT UCCL_UNIT_BYTES
+#define FROM 100u
+#define LIMIT (FROM + 2 * UNIT + 1000)
+
+static const uint8_t key[UCCL_KEY_LEN] = {4, 2};
+static uint8_t src[LIMIT], dst[LIMIT + 8];
+
+static struct uccl_berth *berth(void)
+{
+	struct uccl_berth *b = msg_berth_new(dst + FROM, FROM, LIMIT, 1, 2);
+
+	assert_non_null(b);
+	for (size_t i = 0; i < sizeof(src); i++)
+		src[i] = (uint8_t)(i * 7 + i / 251 + 1);
+	memset(dst, 0, sizeof(dst));
+	return b;
+}
+
+static enum uccl_drop put(struct uccl_berth *b, uint8_t k, uint64_t off, uint32_t len, bool *whole)
+{
+	return msg_berth_put(b, k, off, src + off, len, key, whole);
+}
+
+static void put__whole_units(void **state)
+{
+	struct uccl_berth *b = berth();
+	uint64_t end;
+	bool whole;
+
+	(void)state;
+	assert_int_equal(b->units, 3);
+	assert_int_equal(msg_berth_unit(b, 2, &end), 1000);
+	assert_int_equal(end, LIMIT);
+	assert_int_equal(put(b, 1, FROM + UNIT + 10, UNIT - 10, &whole), UCCL_DROP_COUNT);
+	assert_false(whole);
+	assert_int_equal(put(b, 1, FROM + UNIT, 10, &whole), UCCL_DROP_COUNT);
+	assert_true(whole);
+	assert_int_equal(put(b, 0, FROM, UNIT, &whole), UCCL_DROP_COUNT);
+	assert_true(whole);
+	assert_int_equal(put(b, 0, FROM + 2 * UNIT, 1000, &whole), UCCL_DROP_COUNT);
+	assert_true(whole);
+	assert_memory_equal(dst + FROM, src + FROM, LIMIT - FROM);
+	for (int i = 0; i < 8; i++)
+		assert_int_equal(dst[LIMIT + i], 0);
+	free(b);
+}
+
+/* PROTOCOL R181 */
+static void put__outside(void **state)
+{
+	static const struct {
+		uint64_t off;
+		uint32_t len;
+	} bad[] = {
+		{0, 10}, {FROM - 1, 1}, {FROM - 1, 2}, {LIMIT, 1}, {LIMIT - 1, 2}, {LIMIT + 1, 1}, {UINT64_MAX, 1},
+		{FROM, 0}, {FROM, UNIT + 1}, {FROM + UNIT - 1, 2}, {FROM + 2 * UNIT, 1001}, {FROM + 1, UINT32_MAX},
+	};
+	struct uccl_berth *b = berth();
+	bool whole;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_int_equal(msg_berth_put(b, 0, bad[i].off, src, bad[i].len, key, &whole), UCCL_DROP_RANGE);
+		assert_false(whole);
+	}
+	for (size_t i = 0; i < sizeof(dst); i++)
+		assert_int_equal(dst[i], 0);
+	/* Nobody has taken a unit by that. */
+	assert_true(msg_berth_claim(b));
+	free(b);
+}
+
+/* PROTOCOL R182 */
+static void put__once(void **state)
+{
+	struct uccl_berth *b = berth();
+	bool whole;
+
+	(void)state;
+	assert_int_equal(put(b, 0, FROM, 100, &whole), UCCL_DROP_COUNT);
+	/* Another lane, or home, brings none of this unit, */
+	assert_int_equal(put(b, 1, FROM + 100, 100, &whole), UCCL_DROP_OVERLAP);
+	assert_false(msg_berth_claim(b));
+	/* and the same one no byte twice. */
+	assert_int_equal(put(b, 0, FROM, 100, &whole), UCCL_DROP_OVERLAP);
+	assert_int_equal(put(b, 0, FROM + 99, 100, &whole), UCCL_DROP_OVERLAP);
+	assert_int_equal(put(b, 0, FROM + 100, UNIT - 100, &whole), UCCL_DROP_COUNT);
+	assert_true(whole);
+	/* What is whole takes nothing more. */
+	memset(dst, 0, sizeof(dst));
+	assert_int_equal(put(b, 0, FROM, 1, &whole), UCCL_DROP_OVERLAP);
+	assert_false(whole);
+	assert_int_equal(dst[FROM], 0);
+	free(b);
+}
+
+/* As many bytes as there must be are not enough. PROTOCOL R182 */
+static void put__not_by_number(void **state)
+{
+	struct uccl_berth *b = berth();
+	uint32_t left = UNIT;
+	bool whole;
+
+	(void)state;
+	/* Every second of the first ten is a gap; then more than the runs that are kept. */
+	for (uint64_t at = FROM; at < FROM + 20; at += 2, left--)
+		assert_int_equal(put(b, 0, at, 1, &whole), UCCL_DROP_COUNT);
+	assert_int_equal(put(b, 0, FROM + 20, UNIT - 20, &whole), UCCL_DROP_COUNT);
+	left -= UNIT - 20;
+	assert_int_equal(left, 10);
+	for (uint64_t at = FROM; left > 1; at += 2, left--) {
+		assert_int_equal(put(b, 0, at + (at > FROM + 8), 1, &whole), UCCL_DROP_COUNT);
+		assert_false(whole);
+	}
+	assert_int_equal(put(b, 0, FROM + 19, 1, &whole), UCCL_DROP_OVERLAP);
+	assert_false(whole);
+	free(b);
+}
+
+/* PROTOCOL R182 */
+static void claim__home_alone(void **state)
+{
+	struct uccl_berth *b = berth();
+	bool whole;
+
+	(void)state;
+	assert_true(msg_berth_claim(b));
+	assert_true(msg_berth_claim(b));
+	for (uint64_t at = FROM; at < LIMIT; at += UNIT)
+		assert_int_equal(put(b, 0, at, 10, &whole), UCCL_DROP_OVERLAP);
+	free(b);
+}
+
+/* PROTOCOL R183 */
+static void shut__no_write(void **state)
+{
+	struct uccl_berth *b = berth();
+	bool whole;
+
+	(void)state;
+	assert_int_equal(put(b, 0, FROM, 100, &whole), UCCL_DROP_COUNT);
+	msg_berth_shut(b);
+	for (uint8_t k = 0; k < UCCL_LANES_MAX; k++)
+		assert_int_not_equal(put(b, k, FROM + (k ? UNIT : 100), 100, &whole), UCCL_DROP_COUNT);
+	assert_int_equal(dst[FROM + 100], 0);
+	assert_int_equal(dst[FROM + UNIT], 0);
+	free(b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(put__whole_units),
+		cmocka_unit_test(put__outside),
+		cmocka_unit_test(put__once),
+		cmocka_unit_test(put__not_by_number),
+		cmocka_unit_test(claim__home_alone),
+		cmocka_unit_test(shut__no_write),
+	};
+
+	return cmocka_run_group_tests_name("berth", tests, NULL, NULL);
+}
