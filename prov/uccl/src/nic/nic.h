@@ -44,6 +44,7 @@ struct uccl_nic_attr {
 	struct uccl_nic_addr bind;	/* local address; all zero ip: of the interface; port 0: ephemeral */
 	uint32_t mtu;			/* cap on the packet size; 0: from the interface */
 	uint32_t rx_bytes;		/* wish for the receive queue, bytes; 0: default */
+	uint64_t nodes;			/* NUMA nodes near the NIC, a bit each, for memory that it uses; 0: unknown */
 	struct uccl_ports ports;	/* of all sockets, but for bind.port; all zero: any */
 	uint16_t labels;		/* most entropy labels, where they cost ports; 0: what the back end has */
 	bool liveness;			/* keep a kernel-held liveness connection to every peer */

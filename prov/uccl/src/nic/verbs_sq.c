@@ -7,12 +7,34 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <rdma/fi_errno.h>
 
 #include "base/log.h"
 
 /* Memory. */
+
+/* Of the kernel, whose header is not always as new as it. */
+#define POLICY_DEFAULT 0
+#define POLICY_PREFERRED 1	/* the first of the nodes */
+#define POLICY_PREFERRED_MANY 5 /* since Linux 5.15: any of them */
+
+/*
+ * Pages of these nodes, or of others if these are full. They are taken when they are registered. What cannot be had is
+ * no error: the memory is as good, only farther. Who has chosen nodes for the process (numactl) is not overruled.
+ */
+static void slab_near(void *base, size_t len, uint64_t nodes)
+{
+	int policy;
+
+	if (!nodes || syscall(SYS_get_mempolicy, &policy, NULL, 0ul, NULL, 0ul) || policy != POLICY_DEFAULT)
+		return;
+	/* The kernel counts one bit less than it is told. */
+	if (syscall(SYS_mbind, base, len, POLICY_PREFERRED_MANY, &nodes, 65ul, 0u))
+		syscall(SYS_mbind, base, len, POLICY_PREFERRED, &nodes, 65ul, 0u);
+}
 
 /* Registered, or nothing. Kept out of children: a page that both have is copied under the NIC's hands. */
 static int slab_try(const struct uccl_verbs *lib, struct ibv_pd *pd, struct uccl_verbs_slab *s, int access)
@@ -24,6 +46,7 @@ static int slab_try(const struct uccl_verbs *lib, struct ibv_pd *pd, struct uccl
 	if (base == MAP_FAILED)
 		return -FI_ENOMEM;
 	madvise(base, s->len, MADV_DONTFORK);
+	slab_near(base, s->len, s->nodes);
 	s->mr = lib->reg_mr(pd, base, s->len, access);
 	if (!s->mr) {
 		munmap(base, s->len);

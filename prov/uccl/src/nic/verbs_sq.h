@@ -24,6 +24,7 @@ struct uccl_verbs_slab {
 	uint8_t *base;
 	size_t len;
 	struct ibv_mr *mr;
+	uint64_t nodes;	  /* set before it is opened: as in uccl_nic_attr */
 	uint32_t stride, count;
 	uint32_t *unused; /* stack of pieces that nobody has; NULL: not kept */
 	uint32_t nunused;

@@ -292,6 +292,7 @@ static struct uc_dev *dev_new(const struct uc_dev_key *key, const struct uccl_ni
 	d->type = key->type;
 	d->mark = key->mark;
 	d->labels = u->flows > 1;
+	d->tx.nodes = attr->nodes;
 	d->max_qp = (uint32_t)uccl_clamp(attr->max_qp ? attr->max_qp : UC_QPS, 1, UC_QPS_MAX);
 	d->budget = attr->budget ? attr->budget : &d->own_budget;
 	pthread_mutex_init(&d->lock, NULL);

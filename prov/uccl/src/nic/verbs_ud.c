@@ -187,16 +187,17 @@ static uint32_t round64(uint32_t n)
 	return (n + 63) & ~63u;
 }
 
-static int memory_open(struct ud *u, uint32_t rx_bytes)
+static int memory_open(struct ud *u, const struct uccl_nic_attr *attr)
 {
 	/* Whoever sends the largest packet that the port carries must not break the queue pair, whatever our MTU. */
 	uint32_t rx_stride = UD_SKEW + UD_GRH + round64(u->port.mtu);
 	uint32_t most = (uint32_t)uccl_min(uccl_min(u->port.max_qp_wr, u->port.max_cqe), RX_MAX);
-	uint32_t count = (uint32_t)uccl_clamp((rx_bytes ? rx_bytes : RX_BYTES) / rx_stride, RX_MIN, most);
+	uint32_t count = (uint32_t)uccl_clamp((attr->rx_bytes ? attr->rx_bytes : RX_BYTES) / rx_stride, RX_MIN, most);
 	int err;
 
 	if (most < RX_MIN)
 		return -FI_ENOSPC;
+	u->rx.nodes = u->tx.nodes = attr->nodes;
 	err = uccl_verbs_slab_open(u->lib, u->pd, u->port.name, &u->rx, rx_stride, count, RX_MIN,
 				   IBV_ACCESS_LOCAL_WRITE, false);
 	/* A little more than a power of two apart: else the heads of all would share one set of the cache. */
@@ -313,7 +314,7 @@ int uccl_verbs_ud_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), co
 		err = place_make(u, attr);
 	if (!err) {
 		u->pd = lib->alloc_pd(u->ctx);
-		err = u->pd ? memory_open(u, attr->rx_bytes) : errno_code();
+		err = u->pd ? memory_open(u, attr) : errno_code();
 	}
 	if (!err)
 		err = queues_open(u);

@@ -7,6 +7,9 @@
 
 #include <rdma/fi_errno.h>
 
+#include "api/offer/hwloc.h"
+#include "api/offer/near.h"
+#include "api/offer/sysfs.h"
 #include "base/units.h"
 #include "nic/verbs_dev.h"
 
@@ -108,10 +111,14 @@ static int rail_open(const struct uccl_params *p, const struct uccl_nic_attr *at
 		{"verbs-uc", uccl_nic_verbs_uc_open},
 		{"verbs-rc", uccl_nic_verbs_rc_open},
 	};
+	struct uccl_nic_attr near = *attr;
 
+	/* What sockets receive is copied by a processor: it is near to whose thread comes first, and shall be. */
+	if (attr->ifname && uccl_place_rdma(p))
+		near.nodes = uccl_near_nic(UCCL_SYSFS, uccl_hwloc_find(), attr->ifname);
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
 		if (!strcmp(p->backend, ends[i].name))
-			return ends[i].open(attr, nic);
+			return ends[i].open(&near, nic);
 	return -FI_EINVAL;
 }
 

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -236,6 +237,35 @@ static int fake_dealloc_pd(struct ibv_pd *ibpd)
 	return 0;
 }
 
+/* False: the kernel does not say. */
+static bool policy_read(void *addr, int *policy, unsigned long *nodes)
+{
+	unsigned long of_address = 2;
+
+	*nodes = 0;
+	return !syscall(SYS_get_mempolicy, policy, nodes, 8 * sizeof(*nodes), addr, addr ? of_address : 0);
+}
+
+bool fake_verbs_numa(void)
+{
+	unsigned long nodes;
+	int policy;
+
+	return policy_read(NULL, &policy, &nodes);
+}
+
+/* MPOL_DEFAULT; MPOL_PREFERRED, or of many. */
+static void policy_count(void *addr)
+{
+	unsigned long nodes;
+	int policy;
+
+	if (!policy_read(addr, &policy, &nodes))
+		return;
+	fake_now->pub.anywhere += !policy;
+	fake_now->pub.near += (policy == 1 || policy == 5) && nodes == 1;
+}
+
 static struct ibv_mr *mr_make(struct ibv_pd *pd, void *addr, size_t len, uint64_t iova, int access)
 {
 	struct fake_mr *m;
@@ -251,6 +281,7 @@ static struct ibv_mr *mr_make(struct ibv_pd *pd, void *addr, size_t len, uint64_
 	((struct fake_pd *)pd)->users++;
 	TAILQ_INSERT_TAIL(&fake_now->mrs, m, all);
 	fake_now->pub.mrs++;
+	policy_count(addr);
 	return &m->mr;
 }
 

@@ -67,6 +67,8 @@ struct fake_verbs {
 	char violation[128]; /* the latest */
 	/* objects that exist */
 	int contexts, pds, mrs, channels, cqs, srqs, qps, ahs;
+	/* regions that were registered of memory that comes from NUMA node 0 first, or from anywhere */
+	int near, anywhere;
 };
 
 struct fake_verbs *fake_verbs_new(void);
@@ -74,6 +76,8 @@ struct fake_verbs *fake_verbs_new(void);
 void fake_verbs_free(struct fake_verbs *f);
 /* The table; there is one fake at a time. */
 const struct uccl_verbs *fake_verbs_lib(void);
+/* Does the kernel tell where memory comes from? */
+bool fake_verbs_numa(void);
 /* Objects that exist. */
 int fake_verbs_live(const struct fake_verbs *f);
 

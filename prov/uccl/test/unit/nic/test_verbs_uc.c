@@ -269,6 +269,18 @@ static void open__write_bytes(void **state)
 	}
 }
 
+/* The headers and bodies of writes that are copied are on the nodes of the NIC, as the memory of UD is. */
+static void open__memory_near(void **state)
+{
+	struct uccl_nic_attr attr = {.ifname = "rxe0", .nodes = 1};
+
+	(void)state;
+	if (!fake_verbs_numa())
+		skip();
+	assert_int_equal(uccl_verbs_uc_open(fake_verbs_lib(), clock_read, IBV_QPT_UC, &attr, &nic[0]), 0);
+	assert_int_equal(fake->near, 3);
+}
+
 /* A shared receive queue that holds less: fewer slots, or none at all. */
 static void open__small_srq(void **state)
 {
@@ -937,6 +949,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(open__caps, begin, end),
 		cmocka_unit_test_setup_teardown(open__write_bytes, begin, end),
+		cmocka_unit_test_setup_teardown(open__memory_near, begin, end),
 		cmocka_unit_test_setup_teardown(open__small_srq, begin, end),
 		cmocka_unit_test_setup_teardown(open__none_of_that_kind, begin, end),
 		cmocka_unit_test_setup_teardown(open__errors, begin, end),

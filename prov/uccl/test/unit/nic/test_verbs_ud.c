@@ -16,6 +16,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/rng.h"
 #include "fake_verbs.h"
@@ -171,6 +173,42 @@ static void expect(struct uccl_nic *nic, uint8_t mark)
 /* A pair of endpoints on two NICs. */
 static struct uccl_nic *nic[2];
 static struct uccl_nic_addr at[2];
+
+/* What the NIC reads and writes is on its nodes, if they are known. */
+static void open__memory_near(void **state)
+{
+	struct uccl_nic *n;
+
+	(void)state;
+	if (!fake_verbs_numa())
+		skip();
+	n = open_attr(&(struct uccl_nic_attr){.ifname = "rxe0", .nodes = 1});
+	assert_int_equal(fake->mrs, 2);
+	assert_int_equal(fake->near, 2);
+	n->ops->close(n);
+	/* Nobody knows; and a node that is not there is no error. */
+	n = open_dev("rxe0");
+	n->ops->close(n);
+	n = open_attr(&(struct uccl_nic_attr){.ifname = "rxe0", .nodes = 1ull << 63});
+	n->ops->close(n);
+	assert_int_equal(fake->near, 2);
+	assert_int_equal(fake->anywhere, 4);
+}
+
+/* Somebody has chosen nodes for the whole process. */
+static void open__memory_as_chosen(void **state)
+{
+	unsigned long nodes = 1;
+	struct uccl_nic *n;
+
+	(void)state;
+	if (!fake_verbs_numa() || syscall(SYS_set_mempolicy, 2 /* MPOL_BIND */, &nodes, 65ul))
+		skip();
+	n = open_attr(&(struct uccl_nic_attr){.ifname = "rxe0", .nodes = 1});
+	assert_int_equal(syscall(SYS_set_mempolicy, 0, NULL, 0ul), 0);
+	assert_int_equal(fake->near, 0);
+	n->ops->close(n);
+}
 
 static void pair_open(void)
 {
@@ -1277,6 +1315,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(open__refuses, begin, end),
 		cmocka_unit_test_setup_teardown(open__every_call_fails, begin, end),
 		cmocka_unit_test_setup_teardown(open__memory_short, begin, end),
+		cmocka_unit_test_setup_teardown(open__memory_near, begin, end),
+		cmocka_unit_test_setup_teardown(open__memory_as_chosen, begin, end),
 		cmocka_unit_test_setup_teardown(addr__places, begin, end),
 		cmocka_unit_test_setup_teardown(qkey__every_secret_bit, begin, end),
 		cmocka_unit_test_setup_teardown(tx__there_and_back, begin, end),
