@@ -181,6 +181,11 @@ int uccl_engine_wait_fd(const struct uccl_engine *e)
 	return e->nic->ops->wait_fd ? e->nic->ops->wait_fd(e->nic) : -FI_ENOSYS;
 }
 
+void uccl_engine_watched(struct uccl_engine *e, bool yes)
+{
+	e->nic->watched = yes;
+}
+
 const struct uccl_stats *uccl_engine_stats(struct uccl_engine *e)
 {
 	if (e->nic->ops->count)

@@ -81,6 +81,8 @@ uint64_t uccl_engine_expiry(const struct uccl_engine *e);
 
 /* Readable when something arrived; -FI_ENOSYS without one. */
 int uccl_engine_wait_fd(const struct uccl_engine *e);
+/* Does somebody sleep on that, or is about to? Then a round leaves nothing there that would only wake him again. */
+void uccl_engine_watched(struct uccl_engine *e, bool yes);
 
 /*
  * Begin to close: tell every peer that this endpoint goes. Poll until uccl_engine_drained() or the linger time is over.

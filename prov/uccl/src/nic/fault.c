@@ -566,6 +566,7 @@ static int fault_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct
 	k = sent_emit(f, v, n);
 	if (k == n)
 		return k;
+	f->inner->watched = nic->watched;
 	got = f->inner->ops->rx(f->inner, v + k, n - k, nhints > k ? hints + k : NULL, nhints > k ? nhints - k : 0);
 	if (got < 0)
 		return k ? k : got;

@@ -128,6 +128,7 @@ struct uccl_nic_ops {
 struct uccl_nic {
 	const struct uccl_nic_ops *ops;
 	struct uccl_nic_caps caps;
+	bool watched; /* its owner says: somebody sleeps on wait_fd, or is about to */
 };
 
 /* Back ends. */

@@ -372,6 +372,7 @@ int uccl_nic_udp_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic)
 	u->nic.ops = &udp_ops;
 	u->rx_fd = -1;
 	u->wait_fd = u->door_timer = -1;
+	u->door_idle = true;
 	for (int i = 0; i < UDP_DOORS; i++)
 		u->door[i].fd = -1;
 	u->refused_len = UINT32_MAX;

@@ -21,16 +21,16 @@
 #define UDP_V6_HEADERS 48
 #define UDP_RX_DEFAULT (4u << 20) /* bytes wished for the receive queue */
 #define UDP_TX_QUEUE (2u << 20)	  /* bytes wished for one label's send queue */
-#define UDP_EVENTS 64	    /* UNREACH and GONE waiting for rx() */
-#define UDP_RX_BATCH 32	    /* messages a system call */
-#define UDP_RX_BYTES 65536  /* room for one message; no UDP datagram or GRO train is longer */
-#define UDP_RX_CONTROL 64   /* room for a time stamp and a segment size */
-#define UDP_TX_BATCH 64	    /* packets a system call, and a GSO train */
-#define UDP_TX_CONTROL 24   /* room for one segment size */
-#define UDP_DOOR_BATCH 16   /* HELLOs or INITs a system call, */
-#define UDP_DOOR_ROOM 64    /* and in one look at a door */
-#define UDP_DOOR_BYTES 256  /* room for one; what is longer is none */
-#define UDP_DOOR_SEEN 65536 /* HELLOs that a door remembers: those of a second of flood, and more */
+#define UDP_EVENTS 64		  /* UNREACH and GONE waiting for rx() */
+#define UDP_RX_BATCH 32		  /* messages a system call */
+#define UDP_RX_BYTES 65536	  /* room for one message; no UDP datagram or GRO train is longer */
+#define UDP_RX_CONTROL 64	  /* room for a time stamp and a segment size */
+#define UDP_TX_BATCH 64		  /* packets a system call, and a GSO train */
+#define UDP_TX_CONTROL 24	  /* room for one segment size */
+#define UDP_DOOR_BATCH 16	  /* HELLOs or INITs a system call, */
+#define UDP_DOOR_ROOM 64	  /* and in one look at a door */
+#define UDP_DOOR_BYTES 256	  /* room for one; what is longer is none */
+#define UDP_DOOR_SEEN 65536	  /* HELLOs that a door remembers: those of a second of flood, and more */
 
 /* A transmit socket; its source port is what the network hashes. */
 struct udp_sock {
@@ -126,14 +126,16 @@ struct udp {
 	uint8_t *buffers;
 	size_t buffers_len;
 	struct udp_door door[UDP_DOORS];
-	uint32_t door_waits; /* since the last look at one of the doors */
-	uint32_t door_turn;  /* which one is next */
-	uint64_t door_key;   /* of their memory */
-	uint64_t door_read;  /* packets from all of them so far */
+	uint32_t door_waits;	    /* since the last look at one of the doors */
+	uint64_t door_looked;	    /* when that was, by the fine clock */
+	bool door_idle;		    /* the last rx() found nothing else */
+	uint32_t door_turn;	    /* which one is next */
+	uint64_t door_key;	    /* of their memory */
+	uint64_t door_read;	    /* packets from all of them so far */
 	struct uccl_nic_guard gate; /* without doors: what HELLO and INIT are, to bound them all the same; else zero */
 	/* Who sleeps on wait_fd is woken for the doors within a budget; then they leave the set for a time. */
 	struct udp_budget wakes;
-	int door_timer;	       /* in the set of wait_fd; -1 */
+	int door_timer;		/* in the set of wait_fd; -1 */
 	uint64_t doors_back_ns; /* 0: they are in the set */
 
 	/* Seldom work: error queues and liveness. */

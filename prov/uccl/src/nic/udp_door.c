@@ -41,9 +41,15 @@
 #define DOOR_READS 40000       /* packets read from a door in a second, */
 #define DOOR_ANSWERS 20000     /* HELLOs handed up of them, */
 #define DOOR_FIRSTS 2000       /* and those of them that were not seen before */
-/* A look at a door costs a system call: one in so many calls of rx() that found packets, or a third of it. */
+/*
+ * A look at a door costs a system call, which delays what comes next: one in so many calls of rx() that found packets,
+ * or a third of it, and no sooner than so long after the last one. With packets in hand their receiver waits, too.
+ */
 #define DOOR_EVERY 6
 #define DOOR_IDLE 3
+#define DOOR_IDLE_NS (20 * UCCL_NS_PER_US)
+#define DOOR_BUSY_NS (200 * UCCL_NS_PER_US)
+#define DOOR_LATE_NS (200 * UCCL_NS_PER_US) /* an idle call after this looks at all of them */
 /* Who sleeps is woken for them so often a second, and after a quiet time; then they wait so long. */
 #define WAKE_RATE 1000
 #define WAKE_BURST 64
@@ -393,22 +399,31 @@ static void doors_woke(struct udp *u, bool read)
 
 int uccl_udp_door_rx(struct udp *u, struct uccl_rx *v, int at, int n, bool idle)
 {
-	bool sleeper = idle && u->wait_fd >= 0;
-	uint64_t read = u->door_read;
+	/* After packets somebody who goes to sleep is woken at once if a door has something: no need to look before. */
+	bool woken = idle && u->door_idle && u->nic.watched;
+	uint64_t read = u->door_read, now, rest;
 
 	if (u->door[0].fd < 0)
 		return at;
+	u->door_idle = idle;
 	doors_return(u);
-	/* Who sleeps on the descriptor is not woken a second time. */
-	if (sleeper && !u->doors_back_ns) {
+	u->door_waits += idle ? DOOR_IDLE : 1;
+	if (at == n || (!idle && u->door_waits < DOOR_EVERY))
+		return at;
+	now = fine_now();
+	rest = now - u->door_looked;
+	/* Who sleeps on the descriptor is not woken a second time; who calls seldom has it all at once. */
+	if ((woken && !u->doors_back_ns) || (idle && rest >= DOOR_LATE_NS)) {
+		u->door_looked = now;
 		for (int i = 0; i < UDP_DOORS && at < n; i++)
 			at = door_take(u, &u->door[i], v, at, n);
-		doors_woke(u, u->door_read != read);
+		if (woken && !u->doors_back_ns)
+			doors_woke(u, u->door_read != read);
 		return at;
 	}
-	u->door_waits += idle ? DOOR_IDLE : 1;
-	if (u->door_waits < DOOR_EVERY || at == n)
+	if (u->door_waits < DOOR_EVERY || rest < (idle ? DOOR_IDLE_NS : DOOR_BUSY_NS))
 		return at;
+	u->door_looked = now;
 	u->door_waits = 0;
 	return door_take(u, &u->door[u->door_turn++ % UDP_DOORS], v, at, n);
 }

@@ -90,6 +90,14 @@ static void driver_enter(struct uccl_driver *d)
 		pthread_mutex_lock(&d->lock);
 }
 
+static bool driver_watched(const struct uccl_driver *d)
+{
+	for (unsigned int i = 0; i < d->nwaits; i++)
+		if (atomic_load_explicit(&d->waits[i]->until, memory_order_relaxed))
+			return true;
+	return false;
+}
+
 /* The lock is held, and is given back. */
 static int driver_round(struct uccl_driver *d, uint64_t now)
 {
@@ -97,6 +105,7 @@ static int driver_round(struct uccl_driver *d, uint64_t now)
 	int n = 0;
 
 	if (d->engine) {
+		uccl_engine_watched(d->engine, driver_watched(d));
 		n = uccl_engine_poll(d->engine, now);
 		n = ops->ran(d, n, now);
 		if (n > 0) {

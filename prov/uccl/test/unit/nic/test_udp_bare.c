@@ -243,6 +243,7 @@ static void wait_fd__wakes(void **state)
 	struct uccl_rx v[8];
 
 	(void)state;
+	nic->watched = true;
 	assert_int_equal(poll(&p, 1, 0), 0);
 	for (size_t i = 0; i < sizeof(types); i++) {
 		shoot_packet(types[i], INCARNATION);

@@ -6,6 +6,7 @@
 
 #include "api/endpoint/ep.h"
 #include "api/event/cq.h"
+#include "engine/impl.h"
 #include "progress/driver.h"
 
 #define READS 4000
@@ -15,6 +16,7 @@ static struct {
 	const struct uccl_driver_ops *real;
 	pthread_t who;
 	_Atomic int rounds, expiries, others;
+	_Atomic int watched; /* rounds of which the NIC knew that somebody was about to sleep */
 } seen;
 
 static void note(_Atomic int *what)
@@ -28,6 +30,7 @@ static void note(_Atomic int *what)
 static int count_ran(struct uccl_driver *d, int n, uint64_t now)
 {
 	note(&seen.rounds);
+	atomic_fetch_add(&seen.watched, d->engine->nic->watched);
 	return seen.real->ran(d, n, now);
 }
 
@@ -67,7 +70,7 @@ static void two_open(struct two *t, enum fi_progress progress)
 	t->to_b = node_insert(&t->a, &t->b);
 	seen.real = inside(&t->b)->ops;
 	seen.who = pthread_self();
-	seen.rounds = seen.expiries = seen.others = 0;
+	seen.rounds = seen.expiries = seen.others = seen.watched = 0;
 	uccl_driver_lock(inside(&t->b));
 	inside(&t->b)->ops = &counting;
 	uccl_driver_unlock(inside(&t->b));
@@ -115,6 +118,24 @@ static void poll__others_read_theirs(void **state)
 	}
 	assert_in_range(seen.rounds, READS, READS + READS / 20 + slow);
 	assert_in_range(seen.expiries, 0, READS / 10 + slow);
+	two_close(&t);
+}
+
+/* A NIC looks for what would wake a sleeper only while there is one: not for who once slept and reads since. */
+static void poll__who_sleeps_says_so(void **state)
+{
+	struct fi_cq_tagged_entry e;
+	struct two t;
+
+	(void)state;
+	two_open(&t, FI_PROGRESS_MANUAL);
+	nothing(&t.b);
+	assert_int_equal(seen.watched, 0);
+	assert_int_equal(fi_cq_sread(t.b.cq, &e, 1, NULL, 1), -FI_EAGAIN);
+	assert_true(seen.watched > 0);
+	seen.watched = 0;
+	nothing(&t.b);
+	assert_int_equal(seen.watched, 0);
 	two_close(&t);
 }
 
@@ -186,6 +207,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(poll__others_read_theirs),
+		cmocka_unit_test(poll__who_sleeps_says_so),
 		cmocka_unit_test(poll__who_is_left_alone),
 		cmocka_unit_test(poll__has_its_own_thread),
 	};
