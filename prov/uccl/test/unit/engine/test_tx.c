@@ -295,6 +295,55 @@ static void tx__turns_end_with_a_train(void **state)
 	assert_true(l->n > 10);
 }
 
+/* Rounds until a small message has arrived behind so many long ones. Its NIC takes 4 packets in a round. */
+static int small_behind(int longs, uint32_t train_bytes)
+{
+	struct lan *l = lan_new();
+	const struct lan_comp *got = NULL;
+	int rounds = 0;
+
+	l->node[0].train_bytes = train_bytes;
+	for (int i = 0; i < 2; i++) {
+		l->node[i].cfg.chunk_bytes = 1400;
+		lan_open(l, i);
+	}
+	lan_talk(l);
+	for (int i = 0; i < longs; i++) {
+		lan_recv(l, 1, dst, sizeof(src), LAN_CTX(1));
+		assert_int_equal(lan_send(l, 0, 1, src, sizeof(src), LAN_CTX(2)), 0);
+	}
+	for (int i = 0; i < 30; i++) {
+		l->node[0].nic->room = 4;
+		lan_round(l);
+	}
+	lan_recv(l, 1, dst, 64, LAN_CTX(1));
+	assert_int_equal(lan_send(l, 0, 1, src, 64, LAN_CTX(2)), 0);
+	for (; !got; rounds++) {
+		l->node[0].nic->room = 4;
+		lan_round(l);
+		got = lan_waiting(l, 1) ? lan_next(l, 1) : NULL;
+	}
+	/* It was the first to arrive. */
+	assert_int_equal(got->len, 64);
+	l->node[0].nic->room = -1;
+	lan_run(l, SECOND);
+	lan_free(l);
+	return rounds;
+}
+
+/* It waits for no more than what the NIC was to get already. PROTOCOL R130 */
+static void tx__small_ones_pass_long_ones(void **state)
+{
+	(void)state;
+	for (uint32_t train = 0; train <= 65536; train += 65536) {
+		int alone = small_behind(0, train);
+
+		assert_int_equal(alone, 2);
+		assert_in_range(small_behind(1, train), alone, alone + TX_BATCH / 4);
+		assert_in_range(small_behind(4, train), alone, alone + TX_BATCH / 4);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -304,6 +353,7 @@ int main(void)
 		cmocka_unit_test(tx__errors),
 		cmocka_unit_test(tx__acknowledged_while_it_waits),
 		cmocka_unit_test(tx__forgets_the_dead),
+		cmocka_unit_test(tx__small_ones_pass_long_ones),
 		cmocka_unit_test(tx__turns_by_bytes),
 		cmocka_unit_test(tx__turns_of_short_packets),
 		cmocka_unit_test(tx__turns_end_with_a_train),
