@@ -122,6 +122,15 @@ static struct uccl_way *way_best(const struct uccl_sliced *s)
 	return best;
 }
 
+/* Does any of them reach the peer? */
+static bool ways_any(const struct uccl_peer *p, uint64_t lanes)
+{
+	for (uint8_t k = 0; k < p->mep->lanes->n; k++)
+		if (p->ways[k] && p->ways[k]->open && lanes & 1u << k)
+			return true;
+	return false;
+}
+
 /* Hand out one slice. False: no lane takes it now. */
 static bool slice_out(struct uccl_sliced *s)
 {
@@ -172,7 +181,8 @@ bool msg_lanes_send(struct uccl_op *op, uint64_t at, uint64_t limit, uint32_t rx
 	struct uccl_mep *m = p->mep;
 	struct uccl_sliced *s;
 
-	if (!m->lanes || !p->ways || !(lanes & UCCL_CTS_LANES) || op->iov_count != 1)
+	if (!m->lanes || !p->ways || !(lanes & UCCL_CTS_LANES) || op->iov_count != 1 ||
+	    !ways_any(p, lanes))
 		return false;
 	s = calloc(1, sizeof(*s));
 	if (!s)
@@ -182,17 +192,11 @@ bool msg_lanes_send(struct uccl_op *op, uint64_t at, uint64_t limit, uint32_t rx
 	s->limit = limit;
 	s->rx = rx;
 	s->lanes = (uint16_t)lanes;
-	/* If no lane takes the first one, home is as good. */
-	if (!slice_out(s)) {
-		free(s);
-		return false;
-	}
 	op->sliced = s;
 	p->nsliced++;
-	if (s->at < s->limit) {
-		TAILQ_INSERT_TAIL(&m->lanes->sliced, s, link);
-		msg_lanes_more(m);
-	}
+	/* What lanes have no room for waits for them: home has enough to do. */
+	TAILQ_INSERT_TAIL(&m->lanes->sliced, s, link);
+	msg_lanes_more(m);
 	return true;
 }
 

@@ -102,17 +102,22 @@ int uccl_lanes_poll(struct uccl_mep *m, uint64_t now)
 		}
 		msg_line_go(line);
 	}
-	if (n)
+	if (n || !TAILQ_EMPTY(&lanes->sliced))
 		msg_lanes_more(m);
 	return n;
 }
 
 bool uccl_lanes_waits(const struct uccl_mep *m)
 {
-	for (uint8_t k = 0; k < m->lanes->n; k++)
+	bool idle = true;
+
+	for (uint8_t k = 0; k < m->lanes->n; k++) {
 		if (!TAILQ_EMPTY(&m->lanes->line[k]->later))
 			return true;
-	return false;
+		idle = idle && !m->lanes->line[k]->slices;
+	}
+	/* Nothing is at lanes whose end would tell that there is room. */
+	return idle && !TAILQ_EMPTY(&m->lanes->sliced);
 }
 
 /* As the lane would have answered: it is not there any more. */

@@ -256,10 +256,16 @@ static void letters__no_room(void **state)
 	before = carried(l, LANE(0, 0));
 	assert_true(before > UCCL_UNIT_BYTES);
 	line[0][0].unanswered += full;
-	one_message(l);
-	assert_int_equal(carried(l, LANE(0, 0)), before);
+	lan_recv(l, HOME(1), dst[1], BYTES, LAN_CTX(2));
+	assert_int_equal(lan_send(l, HOME(0), HOME(1), src[0], BYTES, LAN_CTX(3)), 0);
+	lan_run(l, MS);
+	assert_int_equal(lan_waiting(l, HOME(0)), 0);
+	assert_true(uccl_engine_expiry(l->node[HOME(0)].e) <= l->now);
 	line[0][0].unanswered -= full;
-	one_message(l);
+	lan_run(l, SECOND);
+	lan_expect(l, HOME(0), LAN_CTX(3), 0);
+	lan_expect(l, HOME(1), LAN_CTX(2), 0);
+	lan_check(dst[1], BYTES, 1);
 	assert_true(carried(l, LANE(0, 0)) > before);
 
 	/* It cannot be told to forget: it is, later, and in between nothing else is said to it. */
