@@ -53,7 +53,6 @@ struct query {
 	struct uccl_addr dest;
 	bool has_dest, dest_local;
 	bool rdma;			/* the back end wants RDMA NICs */
-	bool pci;			/* entries have PCI addresses */
 	bool dgram;			/* FI_EP_DGRAM */
 };
 
@@ -446,7 +445,7 @@ static int make_info(const struct query *q, const struct uccl_ifaddr *ifa, struc
 	}
 	rc = -FI_ENOMEM;
 	info->domain_attr->name = strdup(ifa->name);
-	info->nic = uccl_nicattr_new(UCCL_SYSFS, ifa, q->pci);
+	info->nic = uccl_nicattr_new(UCCL_SYSFS, ifa, uccl_nicattr_pci(q->params.pci));
 	if (!info->domain_attr->name || !info->nic)
 		goto fail;
 	if (q->domain)
@@ -551,8 +550,6 @@ int uccl_getinfo(uint32_t version, const char *node, const char *service, uint64
 	if (!uccl_attr_match(hints, version, &q->params))
 		goto out;
 	q->rdma = uccl_place_rdma(&q->params);
-	/* Once for all entries: it looks through what the program has loaded. */
-	q->pci = uccl_nicattr_pci(q->params.pci);
 	if (q->rdma && uccl_address_is_sock(q->format)) {
 		uccl_info(FI_LOG_CORE, "no match: endpoints of RDMA NICs have no socket addresses\n");
 		goto out;

@@ -39,8 +39,6 @@ struct uccl_params {
 };
 
 #define UCCL_PARAMS_LEN 40
-/* Lanes of one endpoint at most. */
-#define UCCL_LANES_MAX 16
 /* Payload of INIT and INIT_ACK, and with a key for seals. */
 #define UCCL_INIT_PAYLOAD (UCCL_ADDR_LEN + UCCL_PARAMS_LEN + UCCL_MAC_LEN)
 #define UCCL_INIT_MAX (UCCL_INIT_PAYLOAD + UCCL_WRAP_LEN)

@@ -12,6 +12,9 @@
 
 #include "core/path.h"
 
+/* Lanes of one endpoint at most. */
+#define UCCL_LANES_MAX 16
+
 /* Bytes of the fixed header of every packet on an established flow (PROTOCOL.md section 2). */
 #define UCCL_HDR_LEN 64
 /* Most bytes of the acknowledgement block that may follow the payload. */

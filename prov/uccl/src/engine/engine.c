@@ -176,6 +176,25 @@ int uccl_engine_lanes(struct uccl_engine *e, struct uccl_engine *const *lane, st
 	return 0;
 }
 
+struct uccl_line *uccl_line_new(void (*wake)(void *arg, bool home), void *arg)
+{
+	struct uccl_line *l = aligned_alloc(_Alignof(struct uccl_line), sizeof(*l));
+
+	if (!l || !uccl_line_init(l)) {
+		free(l);
+		return NULL;
+	}
+	l->wake = wake;
+	l->arg = arg;
+	return l;
+}
+
+void uccl_line_free(struct uccl_line *l)
+{
+	uccl_line_fini(l);
+	free(l);
+}
+
 int uccl_engine_wait_fd(const struct uccl_engine *e)
 {
 	return e->nic->ops->wait_fd ? e->nic->ops->wait_fd(e->nic) : -FI_ENOSYS;

@@ -25,7 +25,7 @@ int uccl_automatic_start(struct uccl_driver *d)
 	rc = uccl_wait_open(&d->own);
 	if (rc)
 		return rc;
-	rc = uccl_wait_add(&d->own, uccl_driver_fd(d));
+	rc = uccl_driver_wakes(d, &d->own);
 	if (rc)
 		goto fail;
 	atomic_store(&d->stop, false);

@@ -6,6 +6,7 @@
 
 #include "base/units.h"
 #include "progress/folder.h"
+#include "progress/lanes.h"
 #include "progress/linkshare.h"
 #include "progress/thread.h"
 
@@ -44,7 +45,10 @@ int uccl_driver_open(struct uccl_driver *d, const struct uccl_engine_attr *attr)
 
 void uccl_driver_close(struct uccl_driver *d)
 {
+	uccl_lane_set_close(d->lanes);
 	uccl_engine_close(d->engine);
+	uccl_lane_set_free(d->lanes);
+	d->lanes = NULL;
 	uccl_linkshare_close(d->linkshare);
 	d->linkshare = NULL;
 	d->engine = NULL;
@@ -62,7 +66,14 @@ void uccl_driver_add_wait(struct uccl_driver *d, struct uccl_wait *w)
 
 int uccl_driver_watch_by(struct uccl_driver *d, struct uccl_wait *w)
 {
-	return d->automatic ? 0 : uccl_wait_add(w, uccl_driver_fd(d));
+	return d->automatic ? 0 : uccl_driver_wakes(d, w);
+}
+
+int uccl_driver_wakes(struct uccl_driver *d, struct uccl_wait *w)
+{
+	int rc = uccl_wait_add(w, uccl_driver_fd(d));
+
+	return rc || !d->lanes ? rc : uccl_wait_add(w, uccl_lane_set_fd(d->lanes));
 }
 
 int uccl_driver_watch(struct uccl_driver *d)
@@ -78,8 +89,11 @@ void uccl_driver_unwatch(struct uccl_driver *d)
 {
 	int fd = uccl_driver_fd(d);
 
-	for (unsigned int i = 0; i < d->nwaits; i++)
+	for (unsigned int i = 0; i < d->nwaits; i++) {
 		uccl_wait_remove(d->waits[i], fd);
+		if (d->lanes)
+			uccl_wait_remove(d->waits[i], uccl_lane_set_fd(d->lanes));
+	}
 	d->nwaits = 0;
 }
 
@@ -98,6 +112,14 @@ static bool driver_watched(const struct uccl_driver *d)
 	return false;
 }
 
+/* The engine runs once; lanes that say something from here on wake somebody. */
+static int driver_engine(struct uccl_driver *d, uint64_t now)
+{
+	if (d->lanes)
+		uccl_lane_set_heard(d->lanes);
+	return uccl_engine_poll(d->engine, now);
+}
+
 /* The lock is held, and is given back. */
 static int driver_round(struct uccl_driver *d, uint64_t now)
 {
@@ -106,7 +128,7 @@ static int driver_round(struct uccl_driver *d, uint64_t now)
 
 	if (d->engine) {
 		uccl_engine_watched(d->engine, driver_watched(d));
-		n = uccl_engine_poll(d->engine, now);
+		n = driver_engine(d, now);
 		n = ops->ran(d, n, now);
 		if (n > 0) {
 			atomic_store_explicit(&d->brought_ns, now, memory_order_relaxed);
@@ -155,7 +177,7 @@ void uccl_driver_seen(struct uccl_driver *d, uint64_t now)
 
 bool uccl_driver_silent(const struct uccl_driver *d, uint64_t since)
 {
-	return !d->automatic && atomic_load_explicit(&d->brought_ns, memory_order_relaxed) <= since;
+	return !d->automatic && !d->lanes && atomic_load_explicit(&d->brought_ns, memory_order_relaxed) <= since;
 }
 
 int uccl_driver_look_fd(struct uccl_driver *d)
@@ -205,10 +227,10 @@ void uccl_driver_linger(struct uccl_driver *d)
 	uccl_engine_drain(d->engine, now);
 	if (uccl_wait_open(&wait))
 		return;
-	uccl_wait_add(&wait, uccl_driver_fd(d));
+	uccl_driver_wakes(d, &wait);
 	for (;;) {
 		now = uccl_clock();
-		uccl_engine_poll(d->engine, now);
+		driver_engine(d, now);
 		if (uccl_engine_drained(d->engine) || now >= end)
 			break;
 		uccl_wait_sleep(&wait, uccl_min(end, uccl_engine_expiry(d->engine)));

@@ -21,6 +21,7 @@
 #include "progress/wait.h"
 
 struct uccl_driver;
+struct uccl_lane_set;
 struct uccl_linkshare;
 
 /* What the owner has to do with a round; each is needed. */
@@ -47,6 +48,7 @@ struct uccl_driver {
 	unsigned int forks;		/* uccl_forks when it was made */
 	struct uccl_alarm *alarm;	/* wakes who runs its timers while the program stays away */
 	struct uccl_linkshare *linkshare; /* NULL: none */
+	struct uccl_lane_set *lanes;	/* of its engine; NULL: none. Closed with it */
 	_Atomic uint64_t brought_ns;	/* when a round last found something */
 	_Atomic uint32_t stirs;		/* counts rounds that found something, and whoever else had the lock */
 	_Atomic uint64_t called_ns;	/* when the program last drove it */
@@ -74,6 +76,8 @@ void uccl_driver_close(struct uccl_driver *d);
 void uccl_driver_add_wait(struct uccl_driver *d, struct uccl_wait *w);
 /* From now on they wake when something arrives, unless its own thread does and then signals; no more. */
 int uccl_driver_watch(struct uccl_driver *d);
+/* What arrives wakes this one, whoever drives it. */
+int uccl_driver_wakes(struct uccl_driver *d, struct uccl_wait *w);
 /* One that is not of them, or comes late. */
 int uccl_driver_watch_by(struct uccl_driver *d, struct uccl_wait *w);
 void uccl_driver_unwatch(struct uccl_driver *d);

@@ -2,6 +2,7 @@
 /* See start.h. */
 #include "api/endpoint/start.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
@@ -16,6 +17,7 @@
 #include "api/watch/live.h"
 #include "api/watch/tracefile.h"
 #include "hmem/stage.h"
+#include "progress/lanes.h"
 
 static void fill_random(void *arg, void *buf, size_t len)
 {
@@ -54,7 +56,8 @@ static void few_ports_say(const struct uccl_params *p)
 			  (unsigned int)p->paths);
 }
 
-static int nic_open(struct uccl_ep *ep, struct uccl_nic **out)
+/* At ep->src, or, `beside` it, at any port. */
+static int nic_open(struct uccl_ep *ep, bool beside, struct uccl_nic **out)
 {
 	const struct uccl_params *p = &ep->domain->params;
 	struct uccl_nic_attr attr = {
@@ -75,7 +78,7 @@ static int nic_open(struct uccl_ep *ep, struct uccl_nic **out)
 	int rc;
 
 	/* No queue pair has a port of ours: others find it by one, see uccl_named_open. */
-	if (uccl_place_rdma(p) && !ep->src.pad)
+	if ((uccl_place_rdma(p) && !ep->src.pad) || beside)
 		attr.bind.port = 0;
 	fill_random(NULL, &attr.seed, sizeof(attr.seed));
 	if (uccl_ports_limited(&p->ports)) {
@@ -158,6 +161,27 @@ static int named_open(struct uccl_ep *ep)
 	return rc;
 }
 
+static int lane_nic(void *arg, struct uccl_nic **out)
+{
+	return nic_open(arg, true, out);
+}
+
+/* Payload may go over other cores. */
+static void lanes_open(struct uccl_ep *ep, const struct uccl_engine_attr *attr)
+{
+	const struct uccl_params *p = &ep->domain->params;
+	uint32_t processors = 1;
+	cpu_set_t may;
+	uint8_t n;
+
+	if (!p->lanes || uccl_place_rdma(p))
+		return;
+	if (!sched_getaffinity(0, sizeof(may), &may))
+		processors = (uint32_t)CPU_COUNT(&may);
+	n = uccl_lanes_count(p->lanes, processors, 1);
+	ep->driver.lanes = uccl_lane_set_open(ep->driver.engine, attr, n, lane_nic, ep);
+}
+
 int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity)
 {
 	struct uccl_config config;
@@ -178,7 +202,7 @@ int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity)
 
 	if (ep->driver.engine)
 		return 0;
-	rc = nic_open(ep, &attr.nic);
+	rc = nic_open(ep, false, &attr.nic);
 	if (rc)
 		return rc;
 	if (ep->hmem) {
@@ -207,6 +231,7 @@ int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity)
 		ep->stage = NULL;
 		return rc;
 	}
+	lanes_open(ep, &attr);
 	if (ep->domain->params.live)
 		ep->live = uccl_live_open(ep);
 	rc = named_open(ep);

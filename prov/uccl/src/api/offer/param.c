@@ -15,6 +15,7 @@
 
 #include "api/lib/lib.h"
 #include "core/policy.h"
+#include "progress/lanes.h"
 
 /* The prefix that the library itself puts before the names of this provider's variables. */
 #define PREFIX_LEN (sizeof("FI_UCCL_") - 1)
@@ -30,6 +31,7 @@ enum form {
 	FORM_BOOL,
 	FORM_KEYLESS,	/* a boolean or "auto" */
 	FORM_PORTS,	/* see uccl_ports_parse */
+	FORM_LANES,	/* a number or "auto" */
 };
 
 struct param {
@@ -140,6 +142,9 @@ static const struct param table[] = {
 	      "receive buffer of an endpoint's socket; 0: the provider chooses"),
 	RANGE("FI_UCCL_PORTS", FORM_PORTS, "", 1, 65535, ports,
 	      "ports of this host that the provider's sockets may use, as first-last; empty: any"),
+	RANGE("FI_UCCL_LANES", FORM_LANES, "0", 0, UCCL_LANES_MAX, lanes,
+	      "threads of an endpoint that carry payload of large messages (udp); auto: by the processors that the "
+	      "process may use"),
 	RANGE("FI_UCCL_RX_CQ_DATA", FORM_BOOL, "0", 0, 1, rx_cq_data,
 	      "1: programs that offer the mode FI_RX_CQ_DATA get it, and remote CQ data of RMA use a receive"),
 	RANGE("FI_UCCL_LIVENESS", FORM_BOOL, "1", 0, 1, liveness,
@@ -170,6 +175,10 @@ static void unit_text(const struct param *t, char *buf, size_t size)
 		return;
 	case FORM_KEYLESS:
 		snprintf(buf, size, "0, 1 or auto");
+		return;
+	case FORM_LANES:
+		snprintf(buf, size, "auto, or number, %llu to %llu", (unsigned long long)t->lo,
+			 (unsigned long long)t->hi);
 		return;
 	case FORM_PORTS:
 		snprintf(buf, size, "first-last, two numbers, %llu to %llu, the second larger than the first",
@@ -331,6 +340,12 @@ static int read_value(const struct param *t, const char *text, struct uccl_param
 			return read_bool(text, num);
 		*num = UCCL_KEYLESS_AUTO;
 		return 0;
+	case FORM_LANES:
+		if (!strcasecmp(text, "auto")) {
+			*num = UCCL_LANES_AUTO;
+			return 0;
+		}
+		return read_number(text, false, num) || *num > t->hi ? -FI_EINVAL : 0;
 	case FORM_PORTS:
 		return uccl_ports_parse(text, field);
 	default:

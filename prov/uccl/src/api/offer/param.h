@@ -37,6 +37,7 @@ struct uccl_params {
 	uint64_t peer_timeout_ns, connect_timeout_ns, keepalive_ns, linger_ns;
 	uint64_t keyless;		/* enum uccl_keyless */
 	uint64_t rx_cq_data;
+	uint64_t lanes;			/* see uccl_lanes_count */
 	struct uccl_ports ports;
 	uint64_t mtu, rcvbuf_bytes, liveness, max_qp, srq_depth, write_bytes;
 };

@@ -5,6 +5,7 @@
 
 #include "api/offer/param.h"
 #include "core/seal.h"
+#include "progress/lanes.h"
 
 static struct uccl_params p;
 static char why[UCCL_PARAM_TEXT];
@@ -142,6 +143,10 @@ static void read__values(void **state)
 	assert_int_equal(p.liveness, 0);
 	assert_int_equal(read_with("FI_UCCL_KEYLESS", "yes"), 0);
 	assert_int_equal(p.keyless, UCCL_KEYLESS_YES);
+	assert_int_equal(read_with("FI_UCCL_LANES", "16"), 0);
+	assert_int_equal(p.lanes, 16);
+	assert_int_equal(read_with("FI_UCCL_LANES", "auto"), 0);
+	assert_true(p.lanes == UCCL_LANES_AUTO);
 	assert_int_equal(read_with("FI_UCCL_PATH_ORDER", "fifo"), 0);
 	assert_string_equal(p.path_order, "fifo");
 	assert_int_equal(read_with("FI_UCCL_PORTS", "47000-47015"), 0);
@@ -170,6 +175,7 @@ static void read__refuses(void **state)
 		{ "FI_UCCL_MTU", "511" },      { "FI_UCCL_MTU", "64k" },
 		{ "FI_UCCL_CC", "swift:bta=1" }, { "FI_UCCL_CC", "swift:beta=-1" }, { "FI_UCCL_CREDIT", "none:x=1" },
 		{ "FI_UCCL_PORTS", "5-1" },     { "FI_UCCL_PORTS", "0-99999" },	{ "FI_UCCL_PORTS", "abc" },
+		{ "FI_UCCL_LANES", "17" },      { "FI_UCCL_LANES", "all" },	{ "FI_UCCL_LANES", "-1" },
 		{ "FI_UCCL_SECURITY", "0" },   { "FI_UCCL_FAULT", "drop=2" }, { "FI_UCCL_FAULT", "nonsense" },
 	};
 

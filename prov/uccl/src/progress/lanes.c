@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "progress/lanes.h"
+
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/units.h"
+#include "progress/thread.h"
+#include "progress/wait.h"
+
+/* More than four share one NIC's queues badly, and the program has cores for itself. */
+#define AUTO_MOST 4
+
+struct lane {
+	struct uccl_lane_set *set;
+	struct uccl_line *line;
+	struct uccl_engine *engine;
+	struct uccl_wait wait;
+	pthread_t thread;
+	bool running;
+	_Atomic bool stop;
+};
+
+struct uccl_lane_set {
+	int fd;
+	_Atomic bool said;	/* and fd was made readable, or is about to be */
+	uint8_t n;
+	struct lane lane[UCCL_LANES_MAX];
+};
+
+uint8_t uccl_lanes_count(uint64_t want, uint32_t processors, uint32_t processes)
+{
+	uint64_t mine;
+
+	if (want != UCCL_LANES_AUTO)
+		return (uint8_t)uccl_min(want, UCCL_LANES_MAX);
+	mine = processors / uccl_max(processes, 1);
+	return (uint8_t)(mine > 1 ? uccl_min(mine - 1, AUTO_MOST) : 0);
+}
+
+/* In the thread of the other side. */
+static void lane_wake(void *arg, bool home)
+{
+	struct lane *l = arg;
+	uint64_t one = 1;
+
+	if (!home)
+		uccl_wait_signal(&l->wait);
+	else if (!atomic_exchange(&l->set->said, true) && write(l->set->fd, &one, sizeof(one)) < 0)
+		atomic_store(&l->set->said, false);
+}
+
+static void *lane_main(void *arg)
+{
+	struct lane *l = arg;
+
+	while (!atomic_load(&l->stop)) {
+		uccl_wait_enter(&l->wait);
+		if (uccl_engine_poll(l->engine, uccl_clock()) <= 0 && !atomic_load(&l->stop)) {
+			uint64_t at = uccl_engine_expiry(l->engine);
+
+			uccl_wait_plan(&l->wait, at);
+			uccl_wait_sleep(&l->wait, at);
+		}
+		uccl_wait_leave(&l->wait);
+	}
+	return NULL;
+}
+
+static void lane_stop(struct lane *l)
+{
+	atomic_store(&l->stop, true);
+	uccl_wait_force(&l->wait);
+	if (l->running)
+		pthread_join(l->thread, NULL);
+	l->running = false;
+	if (l->engine)
+		uccl_engine_close(l->engine);
+	l->engine = NULL;
+}
+
+static void lane_free(struct lane *l)
+{
+	uccl_wait_close(&l->wait);
+	if (l->line)
+		uccl_line_free(l->line);
+}
+
+/* Its engine, not yet its thread. */
+static int lane_open(struct lane *l, const struct uccl_engine_attr *attr, const struct uccl_addr *identity, uint8_t k)
+{
+	struct uccl_engine_attr with = {
+		.nic = attr->nic,
+		.config = attr->config,
+		.random = attr->random,
+		.random_arg = attr->random_arg,
+		.group = attr->group,
+		.interface = attr->interface,
+		.identity = identity,
+		.lane_number = k,
+	};
+	int rc;
+
+	uccl_wait_init(&l->wait);
+	l->line = with.lane_line = uccl_line_new(lane_wake, l);
+	if (!l->line) {
+		attr->nic->ops->close(attr->nic);
+		return -FI_ENOMEM;
+	}
+	rc = uccl_engine_open(&with, uccl_clock(), &l->engine);
+	if (!rc)
+		rc = uccl_wait_open(&l->wait);
+	if (!rc)
+		uccl_engine_watched(l->engine, true);
+	return rc ? rc : uccl_wait_add(&l->wait, uccl_engine_wait_fd(l->engine));
+}
+
+struct uccl_lane_set *uccl_lane_set_open(struct uccl_engine *home, const struct uccl_engine_attr *attr, uint8_t n,
+					 int (*nic)(void *arg, struct uccl_nic **out), void *arg)
+{
+	struct uccl_lane_set *s = n ? calloc(1, sizeof(*s)) : NULL;
+	struct uccl_engine *engine[UCCL_LANES_MAX];
+	struct uccl_line *line[UCCL_LANES_MAX];
+	struct uccl_addr identity = *uccl_engine_addr(home);
+	struct uccl_engine_attr with = *attr;
+
+	if (!s)
+		return NULL;
+	s->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	while (s->fd >= 0 && s->n < n && !nic(arg, &with.nic)) {
+		struct lane *l = &s->lane[s->n];
+
+		l->set = s;
+		do
+			attr->random(attr->random_arg, &identity.incarnation, sizeof(identity.incarnation));
+		while (!identity.incarnation);
+		if (lane_open(l, &with, &identity, s->n)) {
+			lane_stop(l);
+			lane_free(l);
+			break;
+		}
+		engine[s->n] = l->engine;
+		line[s->n++] = l->line;
+	}
+	if (!s->n || uccl_engine_lanes(home, engine, line, s->n)) {
+		uccl_lane_set_close(s);
+		uccl_lane_set_free(s);
+		return NULL;
+	}
+	/* One without a thread never says that it knows a peer, so it is not used. */
+	for (uint8_t k = 0; k < s->n; k++)
+		s->lane[k].running = !uccl_thread_start(&s->lane[k].thread, lane_main, &s->lane[k]);
+	return s;
+}
+
+void uccl_lane_set_close(struct uccl_lane_set *s)
+{
+	for (uint8_t k = 0; s && k < s->n; k++)
+		lane_stop(&s->lane[k]);
+}
+
+void uccl_lane_set_free(struct uccl_lane_set *s)
+{
+	if (!s)
+		return;
+	for (uint8_t k = 0; k < s->n; k++)
+		lane_free(&s->lane[k]);
+	if (s->fd >= 0)
+		close(s->fd);
+	free(s);
+}
+
+int uccl_lane_set_fd(const struct uccl_lane_set *s)
+{
+	return s->fd;
+}
+
+void uccl_lane_set_heard(struct uccl_lane_set *s)
+{
+	uint64_t n;
+
+	/* Before letters are read: what is said from here on is told again. */
+	if (atomic_load_explicit(&s->said, memory_order_relaxed)) {
+		while (read(s->fd, &n, sizeof(n)) > 0)
+			;
+		atomic_store(&s->said, false);
+	}
+}
