@@ -4,7 +4,7 @@
  *
  * The grammar (all calls by the owner; `now` in ns, last, never backwards):
  *   commands   uccl_flow_submit
- *   inputs     uccl_flow_rx, uccl_flow_sent, uccl_flow_fenced, uccl_flow_expire
+ *   inputs     uccl_flow_rx, uccl_flow_rx_parts, uccl_flow_sent, uccl_flow_fenced, uccl_flow_expire
  *   outputs    uccl_flow_tx (call until it returns 0), uccl_flow_expiry, and the upcalls in uccl_flow_ops
  * After any command or input, call uccl_flow_tx until 0, then ask uccl_flow_expiry.
  *
@@ -51,6 +51,8 @@ struct uccl_chunk_in {
 	const uint8_t *rec;	/* UCCL_REC_LEN bytes */
 	const uint8_t *data;	/* payload, perhaps already where it belongs; NULL if placed */
 	uint32_t len;
+	uint32_t parts;		/* so many parts of a chunk in a row; 0: it is not in parts */
+	uint32_t each;		/* of more than one: bytes of each but the last. Before each is a header */
 	bool placed;		/* written directly by the NIC */
 	bool doubtful;		/* a direct write of the same bytes may still come (uccl_flow_ops.settled) */
 };
@@ -59,7 +61,7 @@ struct uccl_flow_ops {
 	/*
 	 * A chunk, once. UCCL_DROP_COUNT: taken. UCCL_DROP_MEMORY: cannot be taken now, it counts as not received and
 	 * will come again. Any other reason: it is thrown away for good, and acknowledged: the same bytes would fail
-	 * again.
+	 * again. Several parts are taken together or not at all; if not, they come one by one.
 	 */
 	enum uccl_drop (*deliver)(struct uccl_flow *f, const struct uccl_chunk_in *in, uint64_t now);
 	/* Direct: the doubt about one earlier doubtful chunk of handle id is over. */
@@ -176,6 +178,9 @@ bool uccl_flow_withdraw(struct uccl_flow *f, struct uccl_item *item);
  */
 void uccl_flow_rx(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *payload, const uint8_t *tail,
 		  uint64_t age_ns, uint64_t now);
+/* Packets that uccl_part_row found to be parts in a row: `len` bytes, and the header of the first. */
+void uccl_flow_rx_parts(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *data, uint32_t len,
+			uint64_t age_ns, uint64_t now);
 void uccl_flow_rx_write(struct uccl_flow *f, uint32_t imm, uint32_t len, uint16_t path, uint64_t now);
 
 /* Fill one thing to send; 0: nothing now. tx->to and tx->peer are the caller's to set. */

@@ -69,12 +69,13 @@ void flow_writes_lost(struct uccl_flow *f, uint16_t path, uint64_t now);
 /* received.c */
 /* So many bytes of a chunk came, `whole`: and with them all of it. Perhaps they were sent again. */
 void flow_received(struct uccl_flow *f, uint64_t csn, uint32_t bytes, bool whole, bool rtx, uint64_t now);
-void flow_owe_ack(struct uccl_flow *f, uint64_t csn, bool ar, uint64_t now);
+/* `packets` of it came; `ar`: and its sender asks. */
+void flow_owe_ack(struct uccl_flow *f, uint64_t csn, uint32_t packets, bool ar, uint64_t now);
 /* A chunk that is here already; see uccl_owed_dup. */
 void flow_rx_dup(struct uccl_flow *f, bool excused, uint64_t now);
 
 /* part.c */
-/* A part came, with its record and payload; `taken`: it need not come again. */
+/* A part came, or several in a row, with record and payload of the first; `taken`: none need come again. */
 enum uccl_drop flow_part_rx(struct uccl_flow *f, uint64_t csn, const struct uccl_chunk_in *in, bool *taken,
 			    uint64_t now);
 /* Has a part of this chunk of the window come? */

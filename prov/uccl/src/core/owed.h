@@ -115,10 +115,11 @@ static inline void uccl_owed_until(struct uccl_owed *o, uint64_t at)
 	o->at = uccl_min(o->at, at);
 }
 
-/* A chunk came: a block is due at `at`, or at once, if so many were not told of. */
-static inline void uccl_owed_chunk(struct uccl_owed *o, uint32_t every, uint64_t at)
+/* So many packets of a chunk came: a block is due at `at`, or at once, if `every` of them were not told of. */
+static inline void uccl_owed_chunk(struct uccl_owed *o, uint32_t packets, uint32_t every, uint64_t at)
 {
-	if (++o->chunks >= every)
+	o->chunks += packets;
+	if (o->chunks >= every)
 		uccl_owed_at_once(o);
 	else
 		uccl_owed_until(o, at);

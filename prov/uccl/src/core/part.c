@@ -16,35 +16,41 @@ enum uccl_drop flow_part_rx(struct uccl_flow *f, uint64_t csn, const struct uccl
 			    uint64_t now)
 {
 	struct uccl_chunk_in one = *in;
+	uint32_t before = (in->parts - 1u) * in->each, last;
 	uint8_t rec[UCCL_REC_LEN];
 	struct uccl_parts *parts;
 	enum uccl_drop reason;
 	struct uccl_chunk_part part;
+	uint64_t map;
 
 	*taken = false;
 	if (!f->rx_parts)
 		return UCCL_DROP_STATE;
 	uccl_part_read(&part, in->rec);
 	parts = parts_of(f, csn);
-	if (parts->count && (parts->count != part.count || parts->total != part.total ||
-			     !uccl_parts_fits(parts, part.index, in->len)))
+	if (parts->count && (parts->count != part.count || parts->total != part.total))
 		return UCCL_DROP_RECORD;
-	if (parts->count && uccl_parts_has(parts, part.index))
-		return UCCL_DROP_DUPLICATE;
 	if (!parts->count) {
-		if (uccl_part_decode(&part, in->rec, in->len) != UCCL_DROP_COUNT)
+		if (uccl_part_decode(&part, in->rec, before ? in->each : in->len) != UCCL_DROP_COUNT)
 			return UCCL_DROP_RECORD;
 		uccl_parts_init(parts, part.total, part.count);
 		f->nrx_parts++;
 	}
+	last = part.index + in->parts - 1u;
+	if (last >= parts->count || !uccl_parts_fits(parts, (uint8_t)last, in->len - before) ||
+	    (before && in->each != parts->each))
+		return UCCL_DROP_RECORD;
+	map = uccl_parts_row(part.index, (uint8_t)last);
+	if (parts->have & map)
+		return UCCL_DROP_DUPLICATE;
 	memcpy(rec, in->rec, UCCL_PART_REC);
 	memset(rec + UCCL_PART_REC, 0, UCCL_REC_LEN - UCCL_PART_REC);
 	uccl_put64(rec + 8, uccl_get64(rec + 8) + uccl_parts_at(parts, part.index));
 	one.rec = rec;
 	reason = f->cfg.ops->deliver(f, &one, now);
-	*taken = reason != UCCL_DROP_MEMORY;
+	*taken = reason != UCCL_DROP_MEMORY && (in->parts == 1 || reason == UCCL_DROP_COUNT);
 	if (*taken)
-		uccl_parts_take(parts, part.index);
+		uccl_parts_took(parts, map);
 	return reason;
 }
 

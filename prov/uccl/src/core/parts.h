@@ -3,7 +3,7 @@
  * A chunk in parts: up to 64 slices of one length, but for the last, that leave as one train, and a map of those that
  * are where they belong. The sender's log has one of these for a chunk, and so has the receiver.
  *
- * The grammar: all zero (no parts) at first; init, then `take` for what is there. A map is a bit for each part.
+ * The grammar: all zero (no parts) at first; init, then `took` for what is there. A map is a bit for each part.
  */
 #ifndef UCCL_CORE_PARTS_H
 #define UCCL_CORE_PARTS_H
@@ -87,11 +87,10 @@ static inline bool uccl_parts_has(const struct uccl_parts *p, uint8_t index)
 	return p->have >> index & 1;
 }
 
-/* It is there. True: that was the last that was missing. */
-static inline bool uccl_parts_take(struct uccl_parts *p, uint8_t index)
+/* Map of those from `first` to `last`. */
+static inline uint64_t uccl_parts_row(uint8_t first, uint8_t last)
 {
-	p->have |= 1ull << index;
-	return p->have == uccl_parts_all(p);
+	return ~0ull >> (63 - last) & ~0ull << first;
 }
 
 /* Those are there. Returns how many bytes of them were not before. */

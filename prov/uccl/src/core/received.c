@@ -29,14 +29,14 @@ void flow_received(struct uccl_flow *f, uint64_t csn, uint32_t bytes, bool whole
  * Who asks is answered in the same round: the sender's application waits for it, and ours may not come back to poll
  * before it has heard of that by other means.
  */
-void flow_owe_ack(struct uccl_flow *f, uint64_t csn, bool ar, uint64_t now)
+void flow_owe_ack(struct uccl_flow *f, uint64_t csn, uint32_t packets, bool ar, uint64_t now)
 {
 	uint32_t every = (uint32_t)uccl_clamp(f->cfg.slots_rx / 4, 1, ACK_EVERY_MAX);
 	/* A gap is there, or was filled (RFC 5681 section 4.2). */
 	bool gap = csn > f->rcv.nxt || csn + 1 < f->rcv.high ||
 		   (f->nrx_parts && csn == f->rcv.nxt && flow_parts_gap(f, csn));
 
-	uccl_owed_chunk(&f->owed, ar ? 0 : every, now + (gap ? ACK_REORDER_NS : UCCL_ACK_DELAY_NS));
+	uccl_owed_chunk(&f->owed, packets, ar ? 0 : every, now + (gap ? ACK_REORDER_NS : UCCL_ACK_DELAY_NS));
 }
 
 void flow_rx_dup(struct uccl_flow *f, bool excused, uint64_t now)

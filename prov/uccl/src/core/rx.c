@@ -23,25 +23,32 @@ static void rx_probe(struct uccl_flow *f, uint16_t path, uint64_t now)
 	uccl_owed_answer_more(&f->owed, (uint8_t)(answers - 1));
 }
 
+/* What parts that were taken in leave behind. */
+static void rx_parts_taken(struct uccl_flow *f, const struct uccl_hdr *h, uint64_t csn, const struct uccl_chunk_in *in,
+			   uint64_t now)
+{
+	f->cfg.stats->rx_bytes += in->len;
+	flow_received(f, csn, in->len, flow_parts_whole(f, csn), h->flags & UCCL_FLAG_RTX, now);
+	flow_owe_ack(f, csn, in->parts, h->flags & UCCL_FLAG_AR, now);
+}
+
 /* One part of a chunk. False: there is no memory for it now. */
-static bool rx_part(struct uccl_flow *f, const struct uccl_hdr *h, uint64_t csn, const struct uccl_chunk_in *in,
-		    uint64_t now)
+static bool rx_part(struct uccl_flow *f, const struct uccl_hdr *h, uint64_t csn, struct uccl_chunk_in *in, uint64_t now)
 {
 	bool taken;
-	enum uccl_drop reason = flow_part_rx(f, csn, in, &taken, now);
+	enum uccl_drop reason;
 
+	in->parts = 1;
+	reason = flow_part_rx(f, csn, in, &taken, now);
 	if (reason == UCCL_DROP_DUPLICATE) {
 		flow_rx_dup(f, h->type == UCCL_PKT_PIECE, now);
 		return true;
 	}
 	if (reason != UCCL_DROP_COUNT)
 		flow_drop(f, reason, h->path, now);
-	if (!taken)
-		return reason != UCCL_DROP_MEMORY;
-	f->cfg.stats->rx_bytes += in->len;
-	flow_received(f, csn, in->len, flow_parts_whole(f, csn), h->flags & UCCL_FLAG_RTX, now);
-	flow_owe_ack(f, csn, h->flags & UCCL_FLAG_AR, now);
-	return true;
+	if (taken)
+		rx_parts_taken(f, h, csn, in, now);
+	return taken || reason != UCCL_DROP_MEMORY;
 }
 
 /*
@@ -137,9 +144,19 @@ static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_
 		f->cfg.stats->rx_bytes += bytes;
 	flow_received(f, csn, bytes, true, h->flags & UCCL_FLAG_RTX, now);
 	uccl_landing_age(&f->landing, csn, now);
-	flow_owe_ack(f, csn, h->flags & UCCL_FLAG_AR, now);
+	flow_owe_ack(f, csn, 1, h->flags & UCCL_FLAG_AR, now);
 	if (h->type == UCCL_PKT_DESC)
 		flow_desc_rx(f, csn, &d, now);
+}
+
+/* So many packets with numbers in a row came, this the first. */
+static void rx_heard(struct uccl_flow *f, const struct uccl_hdr *h, uint32_t n, uint64_t age_ns, uint64_t now)
+{
+	f->cfg.stats->rx_packets += n;
+	for (uint32_t i = 0; f->cfg.trace && i < n; i++)
+		flow_trace(f, UCCL_TRACE_RX, h->type, h->path, h->csn, h->payload_len, h->pseq + i, now);
+	f->heard_ns = now;
+	uccl_owed_packet(&f->owed, h->path, h->pseq + n - 1, h->ts, now > age_ns ? now - age_ns : now);
 }
 
 void uccl_flow_rx(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *payload, const uint8_t *tail,
@@ -162,10 +179,7 @@ void uccl_flow_rx(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *
 			return;
 		}
 	}
-	f->cfg.stats->rx_packets++;
-	flow_trace(f, UCCL_TRACE_RX, h->type, h->path, h->csn, h->payload_len, h->pseq, now);
-	f->heard_ns = now;
-	uccl_owed_packet(&f->owed, h->path, h->pseq, h->ts, now > age_ns ? now - age_ns : now);
+	rx_heard(f, h, 1, age_ns, now);
 
 	switch (h->type) {
 	case UCCL_PKT_CHUNK:
@@ -202,4 +216,44 @@ void uccl_flow_rx(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *
 		flow_drop(f, UCCL_DROP_STATE, h->path, now);
 		break;
 	}
+}
+
+/* All of them in one go. False: nothing happened. PROTOCOL R173 */
+static bool rx_row(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *data, uint32_t len, uint64_t age_ns,
+		   uint64_t now)
+{
+	uint64_t csn = uccl_seq_expand(f->rcv.nxt, h->csn, 32);
+	uint32_t each = UCCL_HDR_LEN + h->payload_len, n = (len + each - 1) / each;
+	struct uccl_chunk_in in = {
+		.rtype = h->rtype,
+		.rec = h->rec,
+		.data = data + UCCL_HDR_LEN,
+		.len = len - n * UCCL_HDR_LEN,
+		.parts = n,
+		.each = h->payload_len,
+	};
+	bool taken;
+
+	if (h->path >= f->cfg.paths_rx || csn < f->rcv.nxt || csn - f->rcv.nxt >= f->cfg.window ||
+	    uccl_arrived_has(&f->rcv, csn))
+		return false;
+	flow_part_rx(f, csn, &in, &taken, now);
+	if (!taken)
+		return false;
+	rx_heard(f, h, n, age_ns, now);
+	rx_parts_taken(f, h, csn, &in, now);
+	return true;
+}
+
+void uccl_flow_rx_parts(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *data, uint32_t len,
+			uint64_t age_ns, uint64_t now)
+{
+	uint32_t each = UCCL_HDR_LEN + h->payload_len;
+	struct uccl_hdr one;
+
+	if (rx_row(f, h, data, len, age_ns, now))
+		return;
+	for (uint32_t at = 0; at < len; at += each)
+		if (uccl_hdr_decode(&one, data + at, (uint32_t)uccl_min(each, len - at)) == UCCL_DROP_COUNT)
+			uccl_flow_rx(f, &one, data + at + UCCL_HDR_LEN, NULL, age_ns, now);
 }

@@ -241,6 +241,32 @@ enum uccl_drop uccl_part_decode(struct uccl_chunk_part *p, const uint8_t rec[UCC
 	return UCCL_DROP_COUNT;
 }
 
+/* Is it the header of the part behind that one, in a packet of `len` bytes? PROTOCOL R173 */
+static bool part_follows(const uint8_t *before, const uint8_t *p, uint32_t len)
+{
+	return !((uccl_get64(p) ^ uccl_get64(before)) & ~((uint64_t)UCCL_FLAG_AR << 32)) &&
+	       uccl_get64(p + 8) == uccl_get64(before + 8) &&
+	       uccl_get64(p + 16) == uccl_get64(before + 16) + (1ull << 32) &&
+	       uccl_get32(p + 24) == uccl_get32(before + 24) && uccl_get32(p + 28) == len - UCCL_HDR_LEN &&
+	       uccl_get64(p + 32) == uccl_get64(before + 32) && uccl_get64(p + 40) == uccl_get64(before + 40) &&
+	       uccl_get64(p + 48) == uccl_get64(before + 48) && uccl_get64(p + 56) == uccl_get64(before + 56) + 1;
+}
+
+uint32_t uccl_part_row(struct uccl_hdr *h, const uint8_t *data, uint32_t each, uint32_t len)
+{
+	uint32_t at = (uint32_t)uccl_min(each, len), n;
+
+	if (h->type != UCCL_PKT_PART || h->tail_len || h->flags & UCCL_FLAG_SEALED)
+		return at;
+	for (; len - at > UCCL_HDR_LEN; at += n) {
+		n = (uint32_t)uccl_min(each, len - at);
+		if (!part_follows(data + at - each, data + at, n))
+			break;
+		h->flags |= data[at + 4] & UCCL_FLAG_AR;
+	}
+	return at;
+}
+
 void uccl_piece_encode(uint8_t rec[UCCL_REC_LEN], const struct uccl_piece *p)
 {
 	memset(rec, 0, UCCL_REC_LEN);

@@ -179,6 +179,13 @@ static inline void uccl_part_read(struct uccl_chunk_part *p, const uint8_t rec[U
 /* UCCL_DROP_RECORD: one part or too many, no such part, or not of `len` bytes. */
 enum uccl_drop uccl_part_decode(struct uccl_chunk_part *p, const uint8_t rec[UCCL_REC_LEN], uint32_t len);
 
+/*
+ * Of `len` bytes at `data`, packets of `each` bytes but the last, which may be shorter: how many from the first on are
+ * parts in a row, which differ by what counts them, and by AR, and by nothing else? In bytes. h: header of the first,
+ * which decoded well; it gets AR if one of the others has it. Where there is no such row, those of the first.
+ */
+uint32_t uccl_part_row(struct uccl_hdr *h, const uint8_t *data, uint32_t each, uint32_t len);
+
 /* Pieces of a chunk: the most that there may be, and bytes of its record that each brings. */
 #define UCCL_PIECE_COUNT 64
 #define UCCL_PIECE_REC (UCCL_REC_LEN / 2)

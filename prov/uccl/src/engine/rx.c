@@ -40,35 +40,40 @@ static enum uccl_drop seal_check(struct conn *c, const struct uccl_rx *rx, const
 	return h->flags & UCCL_FLAG_SEALED ? UCCL_DROP_SEAL : UCCL_DROP_COUNT;
 }
 
-static void rx_packet(struct uccl_engine *e, const struct uccl_rx *rx, uint64_t now)
+/*
+ * The first of the packets that are left of what came as one, `left` bytes, and what else can be taken in with it.
+ * Returns the bytes of that.
+ */
+static uint32_t rx_packet(struct uccl_engine *e, const struct uccl_rx *rx, uint32_t left, uint64_t now)
 {
 	enum uccl_drop reason;
 	const uint8_t *payload = rx->data + UCCL_HDR_LEN;
 	struct uccl_hdr h;
 	struct conn *c;
+	uint32_t row;
 
 	reason = uccl_hdr_decode(&h, rx->data, rx->len);
 	if (reason != UCCL_DROP_COUNT) {
 		drop(e, reason);
-		return;
+		return rx->len;
 	}
 	if (h.type < UCCL_PKT_ACK) {
 		drop(e, conn_rx(e, &h, payload, &rx->src, now));
-		return;
+		return rx->len;
 	}
 	c = conn_by_token(e, h.token);
 	if (!c) {
 		drop(e, UCCL_DROP_TOKEN);
-		return;
+		return rx->len;
 	}
 	if (memcmp(rx->src.ip, c->peer.addr.nic.ip, sizeof(rx->src.ip))) {
 		drop(e, UCCL_DROP_SOURCE);
-		return;
+		return rx->len;
 	}
 	reason = seal_check(c, rx, &h);
 	if (reason != UCCL_DROP_COUNT) {
 		drop(e, reason);
-		return;
+		return rx->len;
 	}
 	if (c->half && h.type == UCCL_PKT_CLOSE)
 		conn_close_seen(c, now);
@@ -79,9 +84,16 @@ static void rx_packet(struct uccl_engine *e, const struct uccl_rx *rx, uint64_t 
 		if (c->closed && h.type == UCCL_PKT_CLOSE)
 			engine_tell(c, UCCL_PKT_CLOSE_ACK);
 		drop(e, UCCL_DROP_STATE);
-		return;
+		return rx->len;
 	}
-	rx_flow(c, &h, payload, payload + h.payload_len, rx->age_ns, now);
+	row = left > rx->len ? uccl_part_row(&h, rx->data, rx->len, left) : rx->len;
+	if (row == rx->len) {
+		rx_flow(c, &h, payload, payload + h.payload_len, rx->age_ns, now);
+	} else {
+		uccl_flow_rx_parts(&c->peer.flow, &h, rx->data, row, rx->age_ns, now);
+		engine_ready(c);
+	}
+	return row;
 }
 
 /* A packet that the NIC put in its place; its tail was left in the rest. */
@@ -106,7 +118,7 @@ static void rx_placed(struct uccl_engine *e, const struct uccl_rx *rx, uint64_t 
 /* One packet, or what came together. Returns how many. */
 static int rx_packets(struct uccl_engine *e, struct uccl_rx *rx, uint64_t now)
 {
-	uint32_t left = rx->len;
+	uint32_t left = rx->len, taken;
 	int n = 0;
 
 	if (rx->split) {
@@ -115,10 +127,10 @@ static int rx_packets(struct uccl_engine *e, struct uccl_rx *rx, uint64_t now)
 	}
 	do {
 		rx->len = rx->each ? (uint32_t)uccl_min(rx->each, left) : left;
-		rx_packet(e, rx, now);
-		rx->data += rx->len;
-		left -= rx->len;
-		n++;
+		taken = rx_packet(e, rx, left, now);
+		n += taken > rx->len ? (int)((taken + rx->len - 1) / rx->len) : 1;
+		rx->data += taken;
+		left -= taken;
 	} while (left);
 	return n;
 }

@@ -174,6 +174,22 @@ void msg_rx_place(struct uccl_msg_rx *rx, uint64_t off, const uint8_t *data, uin
 	}
 }
 
+/* The same of what came in a packet, or in parts in a row. */
+static void rx_place_all(struct uccl_msg_rx *rx, uint64_t off, const struct uccl_chunk_in *in)
+{
+	uint32_t each = in->parts > 1 ? in->each : in->len;
+	const uint8_t *data = in->data;
+
+	for (uint32_t left = in->len; left;) {
+		uint32_t n = (uint32_t)uccl_min(each, left);
+
+		msg_rx_place(rx, off, data, n);
+		off += n;
+		left -= n;
+		data += n + UCCL_HDR_LEN;
+	}
+}
+
 void msg_rx_move(struct uccl_msg_rx *rx, uint64_t len)
 {
 	rx_in(rx, 0, rx->buf, len);
@@ -304,7 +320,7 @@ enum uccl_drop msg_rx_eager(struct uccl_peer *p, const struct uccl_chunk_in *in,
 		return UCCL_DROP_RANGE;
 	if (!msg_rx_covers(rx, off, in->len, rx->eager))
 		return UCCL_DROP_OVERLAP;
-	msg_rx_place(rx, off, in->data, in->len);
+	rx_place_all(rx, off, in);
 	if (rx->got == rx->eager && rx->in_order) {
 		msg_rx_unhash(rx);
 		rx->ops->whole(rx, now);
@@ -336,7 +352,7 @@ enum uccl_drop msg_rx_data(struct uccl_peer *p, const struct uccl_chunk_in *in, 
 	if (in->placed)
 		rx->got += in->len;
 	else
-		msg_rx_place(rx, off, in->data, in->len);
+		rx_place_all(rx, off, in);
 	rx->hi = uccl_max(rx->hi, off + in->len);
 	msg_rx_check(rx, now);
 	return UCCL_DROP_COUNT;

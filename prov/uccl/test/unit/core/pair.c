@@ -78,6 +78,7 @@ static enum uccl_drop side_deliver(struct uccl_flow *f, const struct uccl_chunk_
 	struct pair_side *s = side_of(f), *peer = &s->pair->side[!s->id];
 	uint32_t id = uccl_get32(in->rec);
 	uint64_t off = uccl_get64(in->rec + 8);
+	uint32_t each = in->parts > 1 ? in->each : in->len;
 	struct pair_obj *o;
 
 	PAIR_CHECK(now == s->pair->now);
@@ -108,8 +109,8 @@ static enum uccl_drop side_deliver(struct uccl_flow *f, const struct uccl_chunk_
 	PAIR_CHECK(off <= o->len && in->len <= o->len - off && in->len <= o->len - o->got);
 	if (in->doubtful)
 		o->doubts++;
-	if (!in->placed)
-		memcpy(o->dst + off, in->data, in->len);
+	for (uint32_t at = 0, n = 0; !in->placed && at < in->len; at += each, n++)
+		memcpy(o->dst + off + at, in->data + at + n * UCCL_HDR_LEN, uccl_min(each, in->len - at));
 	o->got += in->len;
 	PAIR_CHECK(uccl_cover_add(&o->cover, off, off + in->len, cover_key));
 	PAIR_CHECK(o->got < o->len || uccl_cover_whole(&o->cover, o->len, cover_key));

@@ -88,11 +88,11 @@ static void seen__steps_back(void **state)
 static void chunk__when_a_block_is_due(void **state)
 {
 	(void)state;
-	uccl_owed_chunk(&o, 3, 900);
-	uccl_owed_chunk(&o, 3, 800);
+	uccl_owed_chunk(&o, 1, 3, 900);
+	uccl_owed_chunk(&o, 1, 3, 800);
 	assert_int_equal(o.at, 800);
 	assert_false(o.now);
-	uccl_owed_chunk(&o, 3, 850);
+	uccl_owed_chunk(&o, 1, 3, 850);
 	assert_int_equal(o.at, 800);
 	assert_true(o.now);
 	uccl_owed_tell(&o, &a, 12, true, 810);
@@ -190,7 +190,7 @@ static void tell__not_sure(void **state)
 {
 	(void)state;
 	uccl_owed_packet(&o, 4, 1, 0, 1000);
-	uccl_owed_chunk(&o, 1, 2000);
+	uccl_owed_chunk(&o, 1, 1, 2000);
 	uccl_owed_tell(&o, &a, 12, false, 1500);
 	assert_int_equal(a.npaths, 1);
 	assert_int_equal(uccl_owed_lines(&o), 1);

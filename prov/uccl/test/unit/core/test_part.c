@@ -508,6 +508,190 @@ static void part_rx__malformed(void **state)
 	pair_fini(&p);
 }
 
+/* A train of the sender as one piece of memory; each packet but the last has `each` bytes. */
+static uint32_t train_flat(uint8_t *flat, uint32_t *each)
+{
+	uint32_t len = 0;
+	struct uccl_tx t;
+
+	*each = 0;
+	while (uccl_flow_tx(tx(), &t, p.now)) {
+		assert_int_equal(t.hdr[3], UCCL_PKT_PART);
+		*each = *each ? *each : UCCL_HDR_LEN + t.payload_len;
+		memcpy(flat + len, t.hdr, UCCL_HDR_LEN);
+		memcpy(flat + len + UCCL_HDR_LEN, t.payload, t.payload_len);
+		len += UCCL_HDR_LEN + t.payload_len;
+	}
+	return len;
+}
+
+/* Hand up packets first to last - 1 of it as one. */
+static void feed_row(uint8_t *flat, uint32_t len, uint32_t each, uint32_t first, uint32_t last)
+{
+	uint8_t *data = flat + first * each;
+	uint32_t row = (uint32_t)uccl_min(last * each, len) - first * each;
+	struct uccl_hdr h;
+
+	assert_int_equal(uccl_hdr_decode(&h, data, (uint32_t)uccl_min(each, row)), UCCL_DROP_COUNT);
+	assert_int_equal(uccl_part_row(&h, data, each, row), row);
+	p.steps++;
+	uccl_flow_rx_parts(&p.side[1].f, &h, data, row, 0, p.now);
+	assert_int_equal(uccl_flow_check(&p.side[1].f), 0);
+}
+
+static uint32_t delivered;
+static uint32_t none_of; /* more than so many parts are refused, */
+static enum uccl_drop why; /* for this reason */
+
+static enum uccl_drop count_rows(struct pair *q, struct pair_side *s, const struct uccl_chunk_in *in)
+{
+	(void)q;
+	(void)s;
+	if (in->parts > none_of)
+		return why;
+	delivered++;
+	return UCCL_DROP_COUNT;
+}
+
+/* A row is taken in one go: one upcall, one decision on the acknowledgement; each packet is counted. PROTOCOL R173 */
+static void parts_rx__in_one_go(void **state)
+{
+	static uint8_t flat[65536];
+
+	(void)state;
+	for (uint32_t less = 0; less < 2; less++) {
+		uint32_t each, len;
+		struct uccl_flow *f;
+
+		start(40);
+		f = &p.side[1].f;
+		p.refuse = count_rows;
+		delivered = 0;
+		none_of = 64;
+		pair_bulk(&p, 0, 40 * PACKET - less);
+		len = train_flat(flat, &each);
+		feed_row(flat, len, each, 0, 30);
+		assert_int_equal(delivered, 1);
+		assert_int_equal(f->nrx_parts, 1);
+		assert_int_equal(f->owed.chunks, 30);
+		assert_false(f->owed.now);
+		assert_int_equal(f->owed.paths[flat[6]].high_seq, uccl_get32(flat + 20) + 29);
+		feed_row(flat, len, each, 30, 40);
+		assert_int_equal(delivered, 2);
+		assert_int_equal(stats(1)->rx_packets, 40);
+		assert_int_equal(stats(1)->rx_bytes, 40 * PACKET - less);
+		assert_int_equal(f->nrx_parts, 0);
+		assert_int_equal(p.side[1].complete, 1);
+		/* The last one asks. */
+		assert_true(f->owed.now);
+		assert_true(pair_finish(&p, UCCL_NS_PER_S));
+		pair_fini(&p);
+	}
+}
+
+/* Rows of which some parts came before, or that are refused: as if they came one by one. PROTOCOL R173 */
+static void parts_rx__as_one_by_one(void **state)
+{
+	static uint8_t flat[65536];
+	struct uccl_rng rng;
+
+	(void)state;
+	uccl_rng_seed(&rng, 11);
+	for (int round = 0; round < 300; round++) {
+		uint32_t count = 2 + (uint32_t)uccl_rng_below(&rng, 62), each, len, dups = 0;
+		uint64_t came = 0, all = ~0ull >> (64 - count);
+		const struct uccl_parts *parts;
+
+		start(64);
+		parts = p.side[1].f.rx_parts;
+		p.refuse = count_rows;
+		pair_bulk(&p, 0, count * PACKET - (uint32_t)uccl_rng_below(&rng, count / 2));
+		len = train_flat(flat, &each);
+		for (int k = 0; k < 8; k++) {
+			uint32_t first = k == 7 ? 0 : (uint32_t)uccl_rng_below(&rng, count);
+			uint32_t last = k == 7 ? count : first + 1 + (uint32_t)uccl_rng_below(&rng, count - first);
+			uint64_t row = uccl_parts_row((uint8_t)first, (uint8_t)(last - 1));
+
+			/* A row is refused, its parts are not. */
+			none_of = uccl_rng_below(&rng, 4) ? 64 : 1;
+			why = uccl_rng_below(&rng, 2) ? UCCL_DROP_MEMORY : UCCL_DROP_RANGE;
+			feed_row(flat, len, each, first, last);
+			dups += (uint32_t)__builtin_popcountll(row & came);
+			came |= row;
+			assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_DUPLICATE), dups);
+			assert_int_equal(p.side[1].f.owed.dups, dups);
+			if (came != all)
+				assert_true(parts[p.side[1].f.rcv.nxt & (p.cfg.window - 1)].have == came);
+		}
+		assert_int_equal(p.side[1].complete, 1);
+		/* Nothing but parts came, each counted. */
+		assert_int_equal(stats(1)->rx_bytes, len - count * UCCL_HDR_LEN);
+		none_of = 0;
+		feed_row(flat, len, each, 0, count);
+		assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_DUPLICATE), dups + count);
+		p.refuse = NULL;
+		assert_true(pair_finish(&p, UCCL_NS_PER_S));
+		pair_fini(&p);
+	}
+}
+
+/* Hand up n packets as one: parts from `first` on of `count`, of `each` bytes, the last of `last`. */
+static void feed_raw(uint16_t path, uint64_t csn, const struct uccl_chunk_part *first, uint32_t n, uint16_t each,
+		     uint16_t last)
+{
+	static uint8_t flat[65536], rec[UCCL_REC_LEN];
+	struct uccl_hdr h = {.type = UCCL_PKT_PART, .rtype = PAIR_RAW, .path = path, .token = p.side[1].f.cfg.token_rx,
+			     .csn = (uint32_t)csn, .pseq = 1000, .payload_len = each, .rec = rec};
+	uint32_t step = UCCL_HDR_LEN + each;
+
+	uccl_part_encode(rec, first);
+	for (uint32_t i = 0; i < n; i++, h.pseq++) {
+		h.payload_len = i + 1 < n ? each : last;
+		uccl_hdr_encode(flat + i * step, &h);
+		uccl_put64(rec + 24, uccl_get64(rec + 24) + 1);
+	}
+	feed_row(flat, (n - 1) * step + UCCL_HDR_LEN + last, step, 0, n);
+}
+
+/* A row that does not fit its chunk, the window or a path: as if its packets came one by one. PROTOCOL R173 */
+static void parts_rx__malformed(void **state)
+{
+	struct uccl_chunk_part at = {.index = 0, .count = 3, .total = 2500};
+	const struct uccl_flow *f = &p.side[1].f;
+	uint64_t csn;
+
+	(void)state;
+	start(40);
+	csn = f->rcv.nxt;
+	/* Parts of 834, 834 and 832 bytes. */
+	feed_raw(f->cfg.paths_rx, csn, &at, 3, 834, 832);
+	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_PATH), 3);
+	feed_raw(0, csn + p.cfg.window, &at, 3, 834, 832);
+	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_WINDOW), 3);
+	feed_raw(0, csn, &at, 2, 834, 833);
+	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 1);
+	assert_int_equal(p.side[1].raw_bytes, 834);
+	at.index = 1;
+	feed_raw(0, csn, &at, 2, 900, 832);
+	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 2);
+	assert_int_equal(p.side[1].raw_bytes, 834 + 832);
+	/* Behind the last there are none, nor do they begin anew, however many come. */
+	at.index = 255;
+	feed_raw(0, csn, &at, 2, 834, 834);
+	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 4);
+	at.index = 1;
+	feed_raw(0, csn, &at, 72, 834, 834);
+	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD) + pair_dropped(&p, 1, UCCL_DROP_DUPLICATE), 4 + 71);
+	assert_int_equal(p.side[1].raw_bytes, 2500);
+	/* Of a chunk that is whole, behind one that is not. */
+	at.index = 0;
+	feed_raw(0, csn + 2, &at, 3, 834, 832);
+	assert_int_equal(p.side[1].raw_bytes, 5000);
+	feed_raw(0, csn + 2, &at, 3, 834, 832);
+	assert_int_equal(p.side[1].raw_bytes, 5000);
+	pair_fini(&p);
+}
+
 /* What could not be taken is not named, and comes again. PROTOCOL R41 */
 static void part_rx__no_memory_comes_again(void **state)
 {
@@ -648,6 +832,9 @@ int main(void)
 		cmocka_unit_test(rtx__parts_in_pieces),
 		cmocka_unit_test(ack_rx__lies_about_parts),
 		cmocka_unit_test(part_rx__malformed),
+		cmocka_unit_test(parts_rx__in_one_go),
+		cmocka_unit_test(parts_rx__as_one_by_one),
+		cmocka_unit_test(parts_rx__malformed),
 		cmocka_unit_test(part_rx__no_memory_comes_again),
 		cmocka_unit_test(part_rx__gap),
 		cmocka_unit_test(part_rx__pieces),

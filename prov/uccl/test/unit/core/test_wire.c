@@ -517,6 +517,79 @@ static void part_decode__too_long(void **state)
 	assert_int_equal(uccl_part_decode(&d, out, UINT16_MAX), UCCL_DROP_COUNT);
 }
 
+#define ROW_EACH (UCCL_HDR_LEN + 10)
+#define ROW_LEN (4 * ROW_EACH + UCCL_HDR_LEN + 7)
+
+/* Five parts of 10 bytes, the last of 7. */
+static struct uccl_hdr row_make(uint8_t *data, uint8_t flags)
+{
+	struct uccl_hdr h, first = {0};
+
+	memset(data, 0xaa, ROW_LEN);
+	for (uint8_t i = 0; i < 5; i++) {
+		struct uccl_chunk_part part = {.index = i, .count = 5, .total = 47};
+		uint8_t rec[UCCL_REC_LEN] = {1, 2, 3};
+
+		uccl_part_encode(rec, &part);
+		h = (struct uccl_hdr){.type = UCCL_PKT_PART, .flags = flags, .rtype = 66, .path = 3, .token = 9};
+		h.csn = 77;
+		h.pseq = 0xfffffffe + i;
+		h.ts = 99;
+		h.payload_len = i < 4 ? 10 : 7;
+		h.rec = rec;
+		uccl_hdr_encode(data + i * ROW_EACH, &h);
+	}
+	assert_int_equal(uccl_hdr_decode(&first, data, ROW_EACH), UCCL_DROP_COUNT);
+	return first;
+}
+
+/* Whatever else differs than what counts parts, the row ends before it; AR is taken along. PROTOCOL R173 */
+static void part_row__every_bit(void **state)
+{
+	static uint8_t data[ROW_LEN];
+	struct uccl_hdr h;
+
+	(void)state;
+	for (uint32_t bit = 0; bit < 8 * UCCL_HDR_LEN; bit++)
+		for (uint32_t i = 1; i < 5; i++) {
+			bool ar = bit == 32;
+
+			h = row_make(data, 0);
+			data[i * ROW_EACH + bit / 8] ^= (uint8_t)(1u << bit % 8);
+			assert_int_equal(uccl_part_row(&h, data, ROW_EACH, ROW_LEN), ar ? ROW_LEN : i * ROW_EACH);
+			assert_int_equal(h.flags, ar ? UCCL_FLAG_AR : 0);
+		}
+}
+
+/* Of each length: no byte behind it is looked at. Nor is there a row of anything else. */
+static void part_row__every_length(void **state)
+{
+	struct uccl_hdr h, first;
+	uint8_t data[ROW_LEN];
+
+	(void)state;
+	for (uint32_t len = ROW_EACH; len < ROW_LEN; len++) {
+		uint8_t *exact = malloc(len);
+
+		assert_non_null(exact);
+		h = row_make(data, UCCL_FLAG_RTX);
+		memcpy(exact, data, len);
+		assert_int_equal(uccl_part_row(&h, exact, ROW_EACH, len), len / ROW_EACH * ROW_EACH);
+		free(exact);
+	}
+	first = row_make(data, 0);
+	h = first;
+	assert_int_equal(uccl_part_row(&h, data, ROW_EACH, ROW_LEN), ROW_LEN);
+	h.type = UCCL_PKT_CHUNK;
+	assert_int_equal(uccl_part_row(&h, data, ROW_EACH, ROW_LEN), ROW_EACH);
+	h = first;
+	h.tail_len = 1;
+	assert_int_equal(uccl_part_row(&h, data, ROW_EACH, ROW_LEN), ROW_EACH);
+	h = row_make(data, UCCL_FLAG_AR);
+	h.flags |= UCCL_FLAG_SEALED;
+	assert_int_equal(uccl_part_row(&h, data, ROW_EACH, ROW_LEN), ROW_EACH);
+}
+
 static void rec_set_bulk__layout(void **state)
 {
 	static const uint8_t want[16] = {4, 3, 2, 1, 8, 7, 6, 5, 0x10, 0x0f, 0x0e, 0x0d, 0x0c, 0x0b, 0x0a, 9};
@@ -554,6 +627,8 @@ int main(void)
 		cmocka_unit_test(part_encode__layout),
 		cmocka_unit_test(part_decode__every_cut),
 		cmocka_unit_test(part_decode__too_long),
+		cmocka_unit_test(part_row__every_bit),
+		cmocka_unit_test(part_row__every_length),
 		cmocka_unit_test(rec_set_bulk__layout),
 	};
 

@@ -16,6 +16,32 @@ static void deliver__unknown_records(void **state)
 	duo_free(d);
 }
 
+/* Of records that do not say where their payload belongs there are no parts. PROTOCOL R173 */
+static void deliver__parts(void **state)
+{
+	struct duo *d = duo_open();
+	uint8_t rec[UCCL_REC_LEN] = {0};
+	struct uccl_env env = {.len = 100, .flags = UCCL_ENV_EAGER};
+	struct uccl_chunk_in envelope = {.rtype = UCCL_REC_MSG, .rec = rec, .data = src, .len = 100};
+
+	(void)state;
+	for (int t = 0; t < 256; t++) {
+		struct uccl_chunk_in in = {.rtype = (uint8_t)t, .rec = rec, .data = src, .len = 100, .each = 50};
+		bool bulk = t == UCCL_REC_EAGER || t == UCCL_REC_DATA || t == UCCL_REC_REPLY;
+		struct uccl_flow *f = &d->side[1].peer.flow;
+
+		for (in.parts = 1; in.parts <= 2; in.parts++)
+			assert_int_equal(uccl_msg_flow_ops.deliver(f, &in, d->now) == UCCL_DROP_RECORD, !bulk);
+	}
+	assert_int_equal(d->side[1].m.rx_pool.used, 0);
+	uccl_env_encode(rec, &env);
+	envelope.parts = 1;
+	assert_int_equal(uccl_msg_flow_ops.deliver(&d->side[1].peer.flow, &envelope, d->now), UCCL_DROP_RECORD);
+	envelope.parts = 0;
+	assert_int_equal(uccl_msg_flow_ops.deliver(&d->side[1].peer.flow, &envelope, d->now), UCCL_DROP_COUNT);
+	duo_free(d);
+}
+
 /* A settled doubt of a message that is gone. */
 static void settled__unknown(void **state)
 {
@@ -31,6 +57,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(deliver__unknown_records),
+		cmocka_unit_test(deliver__parts),
 		cmocka_unit_test(settled__unknown),
 	};
 
