@@ -341,6 +341,53 @@ static void rtx__few_slots(void **state)
 	pair_fini(&p);
 }
 
+static uint64_t paced_limit;
+
+static uint64_t paced_credit(const void *cs)
+{
+	(void)cs;
+	return paced_limit;
+}
+
+static void paced_pull(const struct uccl_policy_cfg *cfg, struct uccl_pull_cfg *pull)
+{
+	(void)cfg;
+	*pull = (struct uccl_pull_cfg){.quantum = KIB};
+}
+
+/* Of many that are lost as many leave as there is paced credit for, and one in any case. PROTOCOL R63 R172 */
+static void rtx__few_credits(void **state)
+{
+	static const struct uccl_credit_ops ops = {.name = "paced", .limit = paced_credit, .pull = paced_pull};
+	struct pair_cfg c = trains(40);
+
+	(void)state;
+	c.credit = &ops;
+	c.paths = 1;
+	for (uint32_t more = 0; more < 45 * PACKET; more += 700) {
+		struct uccl_hdr h = {.type = UCCL_PKT_ACK};
+		uint32_t n = 0;
+		struct uccl_ack a;
+		struct uccl_tx t;
+
+		paced_limit = 40 * PACKET;
+		pair_init(&p, &c);
+		pair_bulk(&p, 0, 40 * PACKET);
+		assert_int_equal(pair_pump_one(&p, 0), 40);
+		a = pair_ack(&p, 0, tx()->sent.una);
+		a.nparts = 1;
+		a.parts[0] = (struct uccl_ack_parts){.have = 1ull << 39};
+		a.npaths = 1;
+		a.paths[0] = (struct uccl_ack_path){.seq = tx()->paths.list[0].next_seq - 1, .echo = uccl_ts(p.now)};
+		pair_feed(&p, 0, &h, NULL, &a);
+		paced_limit += more;
+		while (uccl_flow_tx(tx(), &t, p.now))
+			n += t.hdr[3] == UCCL_PKT_PART;
+		assert_int_equal(n, uccl_min(more / PACKET + 1, 39));
+		pair_fini(&p);
+	}
+}
+
 static void only_losses(struct pair *q, struct pair_pkt *k)
 {
 	if (k->h.type == UCCL_PKT_PART && k->h.flags & UCCL_FLAG_RTX && k->kind == UCCL_RX_PACKET)
@@ -412,6 +459,43 @@ static void rtx__parts_in_pieces(void **state)
 		assert_in_range(tx()->pmtu.bytes, network - UCCL_PMTU_STEP, network);
 		pair_fini(&p);
 	}
+}
+
+/* The first train is lost; what is new after that is counted. */
+static void lose_first_train(struct pair *q, struct pair_pkt *k)
+{
+	if (k->to != 1 || k->kind != UCCL_RX_PACKET || k->h.type < UCCL_PKT_CHUNK || k->h.flags & UCCL_FLAG_RTX)
+		return;
+	q->count++;
+	if (k->h.csn == (uint32_t)q->cfg.csn[0])
+		k->fate = PAIR_DROP;
+}
+
+/* Parts that wait for the places of their pieces are not overtaken by what needs only one. PROTOCOL R165 */
+static void rtx__pieces_have_their_turn(void **state)
+{
+	struct pair_cfg c = pair_packets();
+
+	(void)state;
+	c.chunk_bytes = 8192;
+	c.mtu = UCCL_HDR_LEN + 8192;
+	c.find_mtu = true;
+	c.parts = true;
+	c.train_bytes = 4 * 8192;
+	c.slots = 8;
+	pair_init(&p, &c);
+	p.filter = lose_first_train;
+	pair_bulk(&p, 0, 1000 * KIB);
+	pair_pump(&p);
+	assert_int_equal(p.count, 8);
+	uccl_flow_mtu_told(tx(), 1200, p.now);
+	p.count = 0;
+	while (!stats(0)->pieces_tx)
+		assert_true(pair_step(&p));
+	/* Those that left before the loss was known: no more than there are places. */
+	assert_in_range(p.count, 0, 8);
+	assert_true(pair_finish(&p, UCCL_NS_PER_S));
+	pair_fini(&p);
 }
 
 /* A made-up part arrives at side 1. */
@@ -828,8 +912,10 @@ int main(void)
 		cmocka_unit_test(rtx__named_before),
 		cmocka_unit_test(rtx__counts_what_is_lost),
 		cmocka_unit_test(rtx__few_slots),
+		cmocka_unit_test(rtx__few_credits),
 		cmocka_unit_test(all__bad_network),
 		cmocka_unit_test(rtx__parts_in_pieces),
+		cmocka_unit_test(rtx__pieces_have_their_turn),
 		cmocka_unit_test(ack_rx__lies_about_parts),
 		cmocka_unit_test(part_rx__malformed),
 		cmocka_unit_test(parts_rx__in_one_go),
