@@ -9,7 +9,7 @@
 #include "core/io.h"
 
 #define UCCL_TRAIN_BYTES 65000	/* of a train in all */
-#define UCCL_TRAIN_PACKET 8000	/* larger packets gain nothing from a train */
+#define UCCL_TRAIN_PACKET 32000	/* of larger ones no two fit */
 
 /* Ways in which trains break. */
 enum uccl_train_fault {

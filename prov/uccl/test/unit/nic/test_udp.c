@@ -835,9 +835,10 @@ static void rx__hint_split(void **state)
 
 static void rx__hint_per_slot(void **state)
 {
-	static uint8_t dst[3][20000];
+	/* So long that no two of them share a train. */
+	static uint8_t dst[3][33000];
 	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
-	struct uccl_rx_hint hint[3] = {{dst[0], 20000}, {dst[1], 0}, {dst[2], 20000}};
+	struct uccl_rx_hint hint[3] = {{dst[0], 33000}, {dst[1], 0}, {dst[2], 33000}};
 	struct uccl_nic_addr to = addr_of(b);
 	struct uccl_rx v[8];
 	struct uccl_tx t[5];
@@ -845,11 +846,11 @@ static void rx__hint_per_slot(void **state)
 
 	(void)state;
 	for (i = 0; i < 5; i++)
-		t[i] = packet(&to, (uint8_t)i, 20000, 24);
+		t[i] = packet(&to, (uint8_t)i, 33000, 24);
 	tx_all(a, t, 5);
 	assert_int_equal(rx_wait(b, v, 8, hint, 3), 5); /* loopback delivers within the send */
 	for (i = 0; i < 5; i++) {
-		packet_check(&v[i], (uint8_t)i, 20000, 24);
+		packet_check(&v[i], (uint8_t)i, 33000, 24);
 		assert_int_equal(v[i].split, i == 0 || i == 2);
 		if (v[i].split)
 			assert_ptr_equal(v[i].body, dst[i]);
