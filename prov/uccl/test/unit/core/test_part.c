@@ -640,7 +640,7 @@ static enum uccl_drop count_rows(struct pair *q, struct pair_side *s, const stru
 /* A row is taken in one go: one upcall, one decision on the acknowledgement; each packet is counted. PROTOCOL R173 */
 static void parts_rx__in_one_go(void **state)
 {
-	static uint8_t flat[65536];
+	static uint8_t flat[UCCL_PART_COUNT * (UCCL_HDR_LEN + PACKET)];
 
 	(void)state;
 	for (uint32_t less = 0; less < 2; less++) {
@@ -676,7 +676,7 @@ static void parts_rx__in_one_go(void **state)
 /* Rows of which some parts came before, or that are refused: as if they came one by one. PROTOCOL R173 */
 static void parts_rx__as_one_by_one(void **state)
 {
-	static uint8_t flat[65536];
+	static uint8_t flat[UCCL_PART_COUNT * (UCCL_HDR_LEN + PACKET)];
 	struct uccl_rng rng;
 
 	(void)state;
