@@ -88,7 +88,8 @@ uint32_t flow_tx_train_len(struct uccl_flow *f, const struct uccl_item *item, ui
 	uint64_t left = uccl_event_credit_left(f);
 	const uint8_t *payload;
 
-	if (f->cfg.parts_tx < 2 || f->train.state != UCCL_TRAINS_ON || most < 2 || len < f->chunk_bytes)
+	if (f->cfg.parts_tx < 2 || item->len < f->cfg.parts_from || f->train.state != UCCL_TRAINS_ON || most < 2 ||
+	    len < f->chunk_bytes)
 		return len;
 	most = (uint32_t)uccl_min(most, f->cfg.parts_tx);
 	most = (uint32_t)uccl_min(most, uccl_max(flow_tx_burst_left(f, len) / len, 1));
