@@ -43,6 +43,7 @@ struct param {
 	size_t offset;
 	const char *help;
 	const char *rdma_def;	/* with RDMA NICs; NULL: the same */
+	bool nearest;		/* a number out of range becomes the nearest in it: a wish, not a promise */
 };
 
 static const char *const *backend_names(void)
@@ -82,11 +83,12 @@ static const char *const *security_names(void)
 }
 
 #define AT(field) offsetof(struct uccl_params, field)
-#define TEXT(name, field, help) { name, FORM_TEXT, "", 0, 0, NULL, AT(field), help, NULL }
-#define CHOICE(name, def, names, field, help) { name, FORM_CHOICE, def, 0, 0, names, AT(field), help, NULL }
+#define TEXT(name, field, help) { name, FORM_TEXT, "", 0, 0, NULL, AT(field), help, NULL, false }
+#define CHOICE(name, def, names, field, help) { name, FORM_CHOICE, def, 0, 0, names, AT(field), help, NULL, false }
 #define POLICY(name, def, rdma, kind, names, field, help) \
-	{ name, FORM_POLICY, def, kind, 0, names, AT(field), help, rdma }
-#define RANGE(name, form, def, lo, hi, field, help) { name, form, def, lo, hi, NULL, AT(field), help, NULL }
+	{ name, FORM_POLICY, def, kind, 0, names, AT(field), help, rdma, false }
+#define RANGE(name, form, def, lo, hi, field, help) { name, form, def, lo, hi, NULL, AT(field), help, NULL, false }
+#define NEAREST(name, form, def, lo, hi, field, help) { name, form, def, lo, hi, NULL, AT(field), help, NULL, true }
 
 static const struct param table[] = {
 	CHOICE("FI_UCCL_BACKEND", "udp", backend_names, backend, "what moves the packets"),
@@ -105,8 +107,8 @@ static const struct param table[] = {
 	RANGE("FI_UCCL_PATHS", FORM_NUMBER, "16", 1, 256, paths, "paths to each peer"),
 	RANGE("FI_UCCL_CHUNK", FORM_BYTES, "0", 0, 1 << 20, chunk_bytes,
 	      "largest piece of a message that is sent, acknowledged and repeated as one; 0: what a packet holds"),
-	RANGE("FI_UCCL_EAGER", FORM_BYTES, "65536", 0, 65536, eager_bytes,
-	      "messages up to this size are sent without asking the receiver first"),
+	NEAREST("FI_UCCL_EAGER", FORM_BYTES, "65536", 0, 65536, eager_bytes,
+		"messages up to this size are sent without asking the receiver first"),
 	RANGE("FI_UCCL_INJECT", FORM_BYTES, "4096", 8, 1 << 16, inject_bytes, "largest injected message"),
 	RANGE("FI_UCCL_WINDOW", FORM_NUMBER, "2048", 64, 16384, window_chunks, "most chunks in flight to a peer"),
 	RANGE("FI_UCCL_UNEXPECTED", FORM_BYTES, "64m", 1 << 16, UINT32_MAX, unexpected_bytes,
@@ -314,6 +316,19 @@ static int read_choice(const struct param *t, const char *text, char *out)
 	return -FI_EINVAL;
 }
 
+/* Some other number may do: say which. */
+static int read_nearest(const struct param *t, const char *text, uint64_t *num)
+{
+	uint64_t near = uccl_clamp(*num, t->lo, t->hi);
+
+	if (!t->nearest)
+		return -FI_EINVAL;
+	uccl_warn(FI_LOG_CORE, "%s=%.200s is out of range (%llu to %llu): %llu is used\n", t->name, text,
+		  (unsigned long long)t->lo, (unsigned long long)t->hi, (unsigned long long)near);
+	*num = near;
+	return 0;
+}
+
 /* why: what is wrong, where more is known than what the help says. */
 static int read_value(const struct param *t, const char *text, struct uccl_params *p, char *why, size_t size)
 {
@@ -349,8 +364,9 @@ static int read_value(const struct param *t, const char *text, struct uccl_param
 	case FORM_PORTS:
 		return uccl_ports_parse(text, field);
 	default:
-		if (read_number(text, t->form == FORM_BYTES, num) ||
-		    ((*num < t->lo || *num > t->hi) && strcmp(text, t->def)))
+		if (read_number(text, t->form == FORM_BYTES, num))
+			return -FI_EINVAL;
+		if ((*num < t->lo || *num > t->hi) && strcmp(text, t->def) && read_nearest(t, text, num))
 			return -FI_EINVAL;
 		if (t->form == FORM_SECONDS)
 			*num *= UCCL_NS_PER_S;

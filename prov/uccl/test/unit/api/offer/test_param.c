@@ -159,6 +159,26 @@ static void read__values(void **state)
 	assert_string_equal(p.fault, "drop=0.01,seed=7");
 }
 
+/* How much leaves unasked is a wish: the nearest that is possible is used, and told of. */
+static void read__nearest(void **state)
+{
+	struct uccl_lib keep = uccl_lib;
+
+	(void)state;
+	uccl_lib.log_enabled = log_always;
+	uccl_lib.log = log_note;
+	warned[0] = '\0';
+	assert_int_equal(read_with("FI_UCCL_EAGER", "65536"), 0);
+	assert_int_equal(p.eager_bytes, 65536);
+	assert_int_equal(read_with("FI_UCCL_EAGER", "0"), 0);
+	assert_int_equal(p.eager_bytes, 0);
+	assert_string_equal(warned, "");
+	assert_int_equal(read_with("FI_UCCL_EAGER", "128k"), 0);
+	uccl_lib = keep;
+	assert_int_equal(p.eager_bytes, 65536);
+	assert_string_equal(warned, "FI_UCCL_EAGER=128k is out of range (0 to 65536): 65536 is used\n");
+}
+
 /* Each refusal names the variable and the value. */
 static void read__refuses(void **state)
 {
@@ -285,6 +305,7 @@ int main(void)
 		cmocka_unit_test(read__defaults),
 		cmocka_unit_test(read__defaults_of_rdma),
 		cmocka_unit_test(read__values),
+		cmocka_unit_test(read__nearest),
 		cmocka_unit_test(read__policy_constants),
 		cmocka_unit_test(read__refuses),     cmocka_unit_test(read__too_long),
 		cmocka_unit_test(distrust__files), cmocka_unit_test(nic_wanted__list),
