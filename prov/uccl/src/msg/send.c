@@ -79,11 +79,26 @@ static bool send_is_early(const struct uccl_op *op, int copied)
 	return copied && !(op->flags & (UCCL_OPF_ACKED | UCCL_OPF_DELIVERY));
 }
 
+/* It is short enough to leave without an answer of the peer. */
+static bool is_short(const struct uccl_mep *m, const struct uccl_op *op)
+{
+	return op->len <= uccl_max(m->eager_max, EAGER_LEAST);
+}
+
 /* What goes without CTS must be where the processor can read it. */
 static bool must_copy(const struct uccl_mep *m, const struct uccl_op *op)
 {
-	return op->flags & UCCL_OPF_INJECT ||
-	       (op->device && !op->peer->self && op->len <= uccl_max(m->eager_max, EAGER_LEAST));
+	return op->flags & UCCL_OPF_INJECT || (op->device && !op->peer->self && is_short(m, op));
+}
+
+/*
+ * May the program hear of it before the peer has it? Who hears may make no call for long, and what the peer has to ask
+ * for would lie here until somebody answers.
+ */
+static bool may_be_early(const struct uccl_mep *m, const struct uccl_op *op)
+{
+	return op->flags & UCCL_OPF_EARLY && !op->device &&
+	       (op->peer->self || (is_short(m, op) && !op->peer->flow.granted.envelopes_only));
 }
 
 /*
@@ -95,7 +110,7 @@ static int send_may_copy(struct uccl_mep *m, struct uccl_op *op)
 	bool must = must_copy(m, op);
 	int rc;
 
-	if (!must && (op->device || !(op->flags & UCCL_OPF_EARLY) || !copy_pays(op)))
+	if (!must && (!may_be_early(m, op) || !copy_pays(op)))
 		return 0;
 	rc = send_copy(m, op);
 	return !rc ? 1 : must ? rc : 0;

@@ -181,7 +181,7 @@ static void send__early(void **state)
 		assert_int_equal(duo_recv(d, 1, 0, into + i * UCCL_COPY_MAX, UCCL_COPY_MAX, 0, 0, DUO_CTX(10 + i)), 0);
 	for (int i = 0; i < 4; i++)
 		duo_fill(big + i * UCCL_COPY_MAX, UCCL_COPY_MAX, i);
-	/* The first is copied whole although it goes by rendezvous here. */
+	d->side[0].m.eager_max = UCCL_EAGER_MAX;
 	early(d, 0, big, UCCL_COPY_MAX, DUO_CTX(0), true);
 	memset(big, 0, UCCL_COPY_MAX);
 	early(d, 0, big + UCCL_COPY_MAX, 1025, DUO_CTX(1), false);
@@ -208,6 +208,36 @@ static void send__early(void **state)
 	duo_expect_from(d, 0, DUO_CTX(4), 0, 0);
 	assert_int_equal(d->side[0].m.copied_bytes, 0);
 	assert_int_equal(d->side[0].m.op_pool.used, 0);
+	duo_free(d);
+}
+
+/*
+ * What the peer has to ask for is not complete before it did: a program that makes no call after that would not answer.
+ */
+static void send__early_is_unasked(void **state)
+{
+	struct duo *d = duo_open();
+
+	(void)state;
+	d->side[0].m.eager_max = 0;
+	duo_fill(src, 200, 1);
+	early(d, 0, src, 64, DUO_CTX(1), true);
+	early(d, 0, src + 64, 65, DUO_CTX(2), false);
+	duo_run(d, SECOND);
+	assert_null(duo_next(d, 0));
+	assert_int_equal(duo_recv(d, 1, 0, dst, 64, 0, 0, DUO_CTX(3)), 0);
+	assert_int_equal(duo_recv(d, 1, 0, dst + 64, 65, 0, 0, DUO_CTX(4)), 0);
+	duo_run(d, SECOND);
+	duo_expect_from(d, 0, DUO_CTX(2), 0, 0);
+	duo_expect_from(d, 1, DUO_CTX(3), 0, 64);
+	duo_expect_from(d, 1, DUO_CTX(4), 0, 65);
+	duo_check(dst, 129, 1);
+	/* Nor where the peer is short of memory. */
+	d->side[0].m.eager_max = DUO_EAGER;
+	d->side[0].peer.flow.granted.envelopes_only = true;
+	early(d, 0, src, 64, DUO_CTX(5), false);
+	d->side[0].peer.flow.granted.envelopes_only = false;
+	early(d, 0, src, 65, DUO_CTX(6), true);
 	duo_free(d);
 }
 
@@ -527,7 +557,9 @@ static void self__unexpected(void **state)
 	duo_fill(src, 300, 7);
 	assert_int_equal(self_send(d, 0, src, 300, DUO_CTX(1)), 0);
 	assert_int_equal(self_send(d, UCCL_OPF_INJECT, src, 200, DUO_CTX(2)), 0);
-	assert_int_equal(self_send(d, UCCL_OPF_EARLY, src, 0, DUO_CTX(3)), 0);
+	/* Nobody has to answer, however little goes unasked. */
+	d->side[0].m.eager_max = 0;
+	assert_int_equal(self_send(d, UCCL_OPF_EARLY, src, 100, DUO_CTX(3)), 0);
 	/* The first is complete when it is received, the others were copied. */
 	assert_int_equal(duo_waiting(d, 0), 2);
 	assert_ptr_equal(duo_next(d, 0)->context, DUO_CTX(2));
@@ -546,7 +578,7 @@ static void self__unexpected(void **state)
 	assert_int_equal(duo_next(d, 0)->len, 200);
 	duo_check(dst, 200, 7);
 	assert_int_equal(duo_recv(d, 0, 0, dst, 1000, 0, 0, DUO_CTX(6)), 0);
-	assert_int_equal(duo_next(d, 0)->len, 0);
+	assert_int_equal(duo_next(d, 0)->len, 100);
 	assert_null(duo_next(d, 0));
 	assert_int_equal(d->side[0].m.op_pool.used, 0);
 	assert_int_equal(d->side[0].m.rx_pool.used, 0);
@@ -635,6 +667,7 @@ int main(void)
 		cmocka_unit_test(send__iov_splits),
 		cmocka_unit_test(send__inject_copies),
 		cmocka_unit_test(send__early),
+		cmocka_unit_test(send__early_is_unasked),
 		cmocka_unit_test(send__inject_waits),
 		cmocka_unit_test(send__inject_memory),
 		cmocka_unit_test(send__early_is_not_put_twice),
