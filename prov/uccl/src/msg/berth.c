@@ -65,9 +65,22 @@ uint32_t msg_berth_unit(const struct uccl_berth *b, uint32_t i, uint64_t *end)
 	return (uint32_t)(*end - begin);
 }
 
-enum uccl_drop msg_berth_put(struct uccl_berth *b, uint8_t k, uint64_t off, const uint8_t *data, uint32_t len,
+/* Between parts in a row there are headers. */
+static void payload_copy(uint8_t *to, const struct uccl_chunk_in *in)
+{
+	uint32_t each = in->parts > 1 ? in->each : in->len;
+	const uint8_t *data = in->data;
+
+	for (uint32_t at = 0; at < in->len; at += each) {
+		memcpy(to + at, data, uccl_min(each, in->len - at));
+		data += each + UCCL_HDR_LEN;
+	}
+}
+
+enum uccl_drop msg_berth_put(struct uccl_berth *b, uint8_t k, uint64_t off, const struct uccl_chunk_in *in,
 			     const uint8_t key[UCCL_KEY_LEN], bool *whole)
 {
+	uint32_t len = in->len;
 	struct uccl_berth_unit *u;
 	uint64_t end, at;
 	uint32_t bytes;
@@ -87,7 +100,7 @@ enum uccl_drop msg_berth_put(struct uccl_berth *b, uint8_t k, uint64_t off, cons
 		return UCCL_DROP_OVERLAP;
 	if (!uccl_gate_enter(&b->lane[k].gate))
 		return UCCL_DROP_HANDLE;
-	memcpy(b->to + (off - b->from), data, len);
+	payload_copy(b->to + (off - b->from), in);
 	uccl_gate_leave(&b->lane[k].gate);
 	u->got += len;
 	*whole = u->got == bytes;

@@ -17,6 +17,7 @@
 #include "base/gate.h"
 #include "base/mailbox.h"
 #include "core/conn.h"
+#include "core/flow.h"
 #include "core/stats.h"
 
 /* What one lane carries of a message at a time, from a multiple of it behind the first byte on. On the wire. */
@@ -82,10 +83,11 @@ void msg_berth_shut(struct uccl_berth *b);
 uint32_t msg_berth_unit(const struct uccl_berth *b, uint32_t i, uint64_t *end);
 
 /*
- * Lane k brings bytes from `off` on of the message. UCCL_DROP_COUNT: they are in place; *whole: with them a unit is
- * whole. Else why they are refused, and nothing was touched. `key`: of the lane's covers.
+ * Lane k brings bytes from `off` on of the message: the payload of `in`, perhaps of several parts. UCCL_DROP_COUNT:
+ * they are in place; *whole: with them a unit is whole. Else why they are refused, and nothing was touched. `key`: of
+ * the lane's covers.
  */
-enum uccl_drop msg_berth_put(struct uccl_berth *b, uint8_t k, uint64_t off, const uint8_t *data, uint32_t len,
+enum uccl_drop msg_berth_put(struct uccl_berth *b, uint8_t k, uint64_t off, const struct uccl_chunk_in *in,
 			     const uint8_t key[UCCL_KEY_LEN], bool *whole);
 
 #endif

@@ -243,8 +243,7 @@ enum uccl_drop msg_lane_data(struct uccl_peer *p, const struct uccl_chunk_in *in
 
 	if (!bl || bl->from != p)
 		return UCCL_DROP_HANDLE;
-	reason = msg_berth_put(bl->berth, l->number, uccl_get64(in->rec + 8), in->data, in->len, p->mep->cover_key,
-			       &whole);
+	reason = msg_berth_put(bl->berth, l->number, uccl_get64(in->rec + 8), in, p->mep->cover_key, &whole);
 	if (whole && !bl->whole++)
 		TAILQ_INSERT_TAIL(&l->whole, bl, news);
 	return reason;

@@ -30,7 +30,9 @@ static struct uccl_berth *berth(void)
 
 static enum uccl_drop put(struct uccl_berth *b, uint8_t k, uint64_t off, uint32_t len, bool *whole)
 {
-	return msg_berth_put(b, k, off, src + off, len, key, whole);
+	struct uccl_chunk_in in = {.data = src + off, .len = len};
+
+	return msg_berth_put(b, k, off, &in, key, whole);
 }
 
 static void put__whole_units(void **state)
@@ -57,6 +59,24 @@ static void put__whole_units(void **state)
 	free(b);
 }
 
+/* What the kernel merged comes as it is: a header before each part but the first. PROTOCOL R173 */
+static void put__parts_in_a_row(void **state)
+{
+	uint8_t row[3 * (1000 + UCCL_HDR_LEN)];
+	struct uccl_chunk_in in = {.data = row, .len = 2500, .parts = 3, .each = 1000};
+	struct uccl_berth *b = berth();
+	bool whole;
+
+	(void)state;
+	memset(row, 0xaa, sizeof(row));
+	for (uint32_t i = 0; i < 3; i++)
+		memcpy(row + i * (1000 + UCCL_HDR_LEN), src + FROM + i * 1000, i < 2 ? 1000 : 500);
+	assert_int_equal(msg_berth_put(b, 0, FROM, &in, key, &whole), UCCL_DROP_COUNT);
+	assert_memory_equal(dst + FROM, src + FROM, 2500);
+	assert_int_equal(dst[FROM + 2500], 0);
+	free(b);
+}
+
 /* PROTOCOL R181 */
 static void put__outside(void **state)
 {
@@ -72,7 +92,9 @@ static void put__outside(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		assert_int_equal(msg_berth_put(b, 0, bad[i].off, src, bad[i].len, key, &whole), UCCL_DROP_RANGE);
+		struct uccl_chunk_in in = {.data = src, .len = bad[i].len};
+
+		assert_int_equal(msg_berth_put(b, 0, bad[i].off, &in, key, &whole), UCCL_DROP_RANGE);
 		assert_false(whole);
 	}
 	for (size_t i = 0; i < sizeof(dst); i++)
@@ -163,6 +185,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(put__whole_units),
+		cmocka_unit_test(put__parts_in_a_row),
 		cmocka_unit_test(put__outside),
 		cmocka_unit_test(put__once),
 		cmocka_unit_test(put__not_by_number),
