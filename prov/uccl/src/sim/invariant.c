@@ -329,10 +329,11 @@ static void look_grant(struct uccl_sim_life *n, const struct conn *c)
 {
 	struct uccl_sim_world *w = n->w;
 	const struct conn *peer = NULL;
+	struct uccl_engine *e;
 
-	for (uint32_t i = 0; i < (uint32_t)w->o.nodes && !peer; i++)
-		if (w->node[i].alive)
-			peer = conn_by_token(w->node[i].e, c->hs.token_remote);
+	for (uint32_t i = 0; i < (uint32_t)w->o.nodes; i++)
+		for (uint8_t k = 0; !peer && (e = uccl_sim_engine(&w->node[i], k)); k++)
+			peer = conn_by_token(e, c->hs.token_remote);
 	if (!peer || !peer->peer.open || !c->hs.token_remote)
 		return;
 	if (peer->peer.flow.granted.slots > c->grant.told)
@@ -340,10 +341,9 @@ static void look_grant(struct uccl_sim_life *n, const struct conn *c)
 				   c->grant.told, c->peer.addr.nic.port, peer->peer.flow.granted.slots);
 }
 
-static void look_engine(struct uccl_sim_life *n)
+static void look_engine(struct uccl_sim_life *n, const struct uccl_engine *e)
 {
 	struct uccl_sim_world *w = n->w;
-	const struct uccl_engine *e = n->e;
 	const struct uccl_mep *m = &e->mep;
 	uint64_t slots = 0, most = m->unexpected_max, room = e->nic->caps.rx_slots;
 	uint64_t sum = unexpected_of(&e->conns) + unexpected_of(&e->dead) + unexpected_of(&e->kept);
@@ -375,13 +375,13 @@ static void look_engine(struct uccl_sim_life *n)
 		uccl_sim_violation(w, "I13: endpoint %u knows %u peers", n->node, e->nconns);
 }
 
-void uccl_sim_inv_look(struct uccl_sim_life *n)
+void uccl_sim_inv_look(struct uccl_sim_life *n, const struct uccl_engine *e)
 {
 	struct uccl_sim_world *w = n->w;
 	struct conn *c;
 
-	look_engine(n);
-	TAILQ_FOREACH(c, &n->e->conns, all) {
+	look_engine(n, e);
+	TAILQ_FOREACH(c, &e->conns, all) {
 		const char *text;
 
 		if (!c->peer.open)
@@ -390,7 +390,7 @@ void uccl_sim_inv_look(struct uccl_sim_life *n)
 		if (text)
 			uccl_sim_violation(w, "I7: endpoint %u, flow to port %u: %s", n->node, c->peer.addr.nic.port,
 					   text);
-		text = look_memory(w, n->e, c);
+		text = look_memory(w, e, c);
 		if (text)
 			uccl_sim_violation(w, "I13: endpoint %u, flow to port %u: %s", n->node, c->peer.addr.nic.port,
 					   text);

@@ -31,6 +31,7 @@
 
 struct uccl_sim_world;
 struct uccl_sim_life;
+struct uccl_engine;
 struct uccl_flow;
 struct sim_inv_flow;
 
@@ -47,8 +48,8 @@ struct uccl_sim_inv {
 
 /* A packet arrived (`what` NULL), or did not. */
 void uccl_sim_inv_packet(struct uccl_sim_world *w, const struct uccl_sim_pkt *p, const char *what);
-/* Look into an endpoint that lives. */
-void uccl_sim_inv_look(struct uccl_sim_life *n);
+/* Look into an endpoint that lives: its engine, or that of a lane. */
+void uccl_sim_inv_look(struct uccl_sim_life *n, const struct uccl_engine *e);
 /* I9: an operation of this application completes; `child`: one that it did not post. */
 void uccl_sim_inv_done(struct uccl_sim_life *n, bool child);
 /* I11 for one form; a text if the flow changed, or did not refuse it. NULL: well, or this form cannot be made now. */

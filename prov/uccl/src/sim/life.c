@@ -127,6 +127,61 @@ static void life_schedule(struct uccl_sim_life *n)
 		uccl_sim_at(&w->net, &n->poll, at);
 }
 
+/* --- its lanes --- */
+
+static void poll_soon(struct uccl_sim_world *w, struct uccl_sim_event *poll, uint64_t asleep_until, double late_us)
+{
+	uint64_t at = uccl_max(w->net.now, asleep_until);
+
+	at += uccl_rng_below(&w->rng, US(late_us) + 1);
+	if (!poll->place || poll->at > at)
+		uccl_sim_at(&w->net, poll, at);
+}
+
+static void lane_wake(void *arg)
+{
+	struct uccl_sim_lane *l = arg;
+
+	if (l->e)
+		poll_soon(l->home->w, &l->poll, l->asleep_until, l->home->w->o.poll_us);
+}
+
+/* Who polls for another reason reads the letter before. */
+static void line_wake(void *arg, bool home)
+{
+	struct uccl_sim_lane *l = arg;
+	struct uccl_sim_life *n = l->home;
+
+	if (home && n->alive)
+		poll_soon(n->w, &n->poll, n->asleep_until, n->w->o.letter_us);
+	else if (!home && l->e)
+		poll_soon(n->w, &l->poll, l->asleep_until, n->w->o.letter_us);
+}
+
+static void lane_poll(struct uccl_sim_event *ev)
+{
+	struct uccl_sim_lane *l = uccl_container_of(ev, struct uccl_sim_lane, poll);
+	struct uccl_sim_world *w = l->home->w;
+	uint64_t at;
+	int i;
+
+	if (w->net.now < l->asleep_until) {
+		uccl_sim_at(&w->net, &l->poll, l->asleep_until);
+		return;
+	}
+	for (i = 0; i < POLL_ROUNDS; i++)
+		if (uccl_engine_poll(l->e, w->net.now) <= 0)
+			break;
+	if (i == POLL_ROUNDS)
+		uccl_sim_violation(w, "I10: a lane of endpoint %u finds events without end", l->home->node);
+	at = uccl_engine_expiry(l->e);
+	if (at == UCCL_NEVER)
+		return;
+	at = uccl_max(at, w->net.now + BUSY_NS);
+	if (!l->poll.place || l->poll.at > at)
+		uccl_sim_at(&w->net, &l->poll, at);
+}
+
 static void life_poll(struct uccl_sim_event *ev)
 {
 	struct uccl_sim_life *n = uccl_container_of(ev, struct uccl_sim_life, poll);
@@ -186,6 +241,7 @@ static void nic_config(const struct uccl_sim_world *w, struct uccl_sim_life *n, 
 		.rto_min_ns = 2 * UCCL_NS_PER_MS,
 		.owner = (struct uccl_owner *)(uintptr_t)&w->owner,
 		.wake = life_wake,
+		.wake_arg = n,
 		.violation = life_violation,
 		.arg = n,
 	};
@@ -212,6 +268,84 @@ static void engine_config(const struct uccl_sim_world *w, struct uccl_config *c)
 	c->fifo_paths = o->fifo > 0;
 }
 
+/* After the home, with its key. */
+static int lane_open(struct uccl_sim_life *n, uint8_t k, const struct uccl_config *cfg)
+{
+	struct uccl_sim_world *w = n->w;
+	struct uccl_addr identity = *uccl_engine_addr(n->e);
+	struct uccl_sim_lane *l = &n->lane[k];
+	struct uccl_sim_nic_cfg nic;
+	struct uccl_engine_attr attr = {
+		.config = cfg,
+		.random = life_random,
+		.random_arg = n,
+		.identity = &identity,
+		.lane_number = k,
+	};
+	int rc;
+
+	*l = (struct uccl_sim_lane){.home = n, .poll.fire = lane_poll};
+	identity.incarnation += k + 1;
+	nic_config(w, n, &nic);
+	nic.wake = lane_wake;
+	nic.wake_arg = l;
+	l->line = attr.lane_line = uccl_line_new(line_wake, l);
+	if (!l->line)
+		return -FI_ENOMEM;
+	rc = uccl_sim_nic_open(&w->net, (uint8_t)(w->o.nodes + n->node * w->o.lanes + k), &nic, &l->nic);
+	if (rc)
+		return rc;
+	attr.nic = l->nic;
+	rc = uccl_engine_open(&attr, w->net.now, &l->e);
+	if (!rc)
+		lane_wake(l);
+	return rc;
+}
+
+static int lanes_open(struct uccl_sim_life *n, const struct uccl_config *cfg)
+{
+	struct uccl_engine *e[UCCL_SIM_LANES];
+	struct uccl_line *line[UCCL_SIM_LANES];
+	uint8_t lanes = (uint8_t)n->w->o.lanes;
+	int rc;
+
+	for (uint8_t k = 0; k < lanes; k++) {
+		rc = lane_open(n, k, cfg);
+		if (rc)
+			return rc;
+		e[k] = n->lane[k].e;
+		line[k] = n->lane[k].line;
+	}
+	return lanes ? uccl_engine_lanes(n->e, e, line, lanes) : 0;
+}
+
+void uccl_sim_lanes_close(struct uccl_sim_life *n)
+{
+	for (uint8_t k = 0; k < (uint8_t)n->w->o.lanes; k++) {
+		struct uccl_sim_lane *l = &n->lane[k];
+
+		struct uccl_engine *e = l->e;
+
+		uccl_sim_cancel(&n->w->net, &l->poll);
+		n->w->over_lanes += uccl_engine_stats(e)->tx_bytes;
+		l->e = NULL;
+		uccl_engine_close(e);
+	}
+}
+
+void uccl_sim_lanes_free(struct uccl_sim_life *n)
+{
+	for (uint8_t k = 0; k < (uint8_t)n->w->o.lanes; k++)
+		uccl_line_free(n->lane[k].line);
+}
+
+struct uccl_engine *uccl_sim_engine(const struct uccl_sim_life *n, uint8_t i)
+{
+	if (!n->alive || i > (uint8_t)n->w->o.lanes)
+		return NULL;
+	return i ? n->lane[i - 1].e : n->e;
+}
+
 int uccl_sim_life_open(struct uccl_sim_life *n)
 {
 	struct uccl_sim_world *w = n->w;
@@ -233,5 +367,6 @@ int uccl_sim_life_open(struct uccl_sim_life *n)
 	if (rc)
 		return rc;
 	attr.nic = n->nic;
-	return uccl_engine_open(&attr, w->net.now, &n->e);
+	rc = uccl_engine_open(&attr, w->net.now, &n->e);
+	return rc ? rc : lanes_open(n, &cfg);
 }

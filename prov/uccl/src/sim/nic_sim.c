@@ -100,7 +100,7 @@ static struct sim_nic *sim_nic(const struct uccl_nic *nic)
 static void nic_wake(struct sim_nic *s)
 {
 	if (s->cfg.wake)
-		s->cfg.wake(s->cfg.arg);
+		s->cfg.wake(s->cfg.wake_arg);
 }
 
 static void nic_check(struct sim_nic *s, const void *ptr, uint64_t len, enum uccl_owner_right right)

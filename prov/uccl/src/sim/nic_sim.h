@@ -35,6 +35,7 @@ struct uccl_sim_nic_cfg {
 	struct uccl_owner *owner; /* checks every access to memory; NULL: none */
 	/* Something is there for rx(), or tx() may take more. */
 	void (*wake)(void *arg);
+	void *wake_arg;
 	/* Invariant I1 is broken. */
 	void (*violation)(void *arg, const char *text);
 	void *arg;

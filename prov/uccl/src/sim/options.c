@@ -7,7 +7,9 @@
 
 #include "base/units.h"
 #include "core/policy.h"
+#include "msg/berth.h"
 #include "sim/options.h"
+#include "sim/state.h"
 
 static const struct option {
 	const char *name;
@@ -248,11 +250,30 @@ static void draw_trains(struct uccl_sim_options *o, struct uccl_rng *r, bool fau
 		o->train_fault = pick(r, 1, 2, 3, 4);
 }
 
+/* Who has lanes has messages for them, some before lanes have met. */
+static void draw_lanes(struct uccl_sim_options *o, struct uccl_rng *r)
+{
+	o->size_max = pick(r, 3, 6, 10) * UCCL_UNIT_BYTES;
+	o->messages = uccl_min((uint64_t)o->messages, 30);
+	o->work_ms = pick(r, 5, 50, 300);
+	o->big = pick(r, 0.4, 0.7);
+	o->vector *= 0.3;
+	/* A NIC that tells late what it has read takes minutes for these. */
+	o->read_us = uccl_min((uint64_t)o->read_us, 20);
+	o->letter_us = pick(r, 0, 2, 50, 1000);
+	o->lane_sleeps = pick(r, 0, 1, 3);
+}
+
 /* Combinations that promise nothing, or would test only the simulator. */
 static void reconcile(struct uccl_sim_options *o)
 {
 	if (o->fifo)
 		o->reorder = o->stall = o->dup = 0;
+	if (o->lanes > 0) {
+		o->lanes = uccl_min((uint64_t)o->lanes, UCCL_SIM_LANES);
+		o->nic = o->keyless = 0;
+		o->nodes = uccl_min((uint64_t)o->nodes, UCCL_SIM_NODES / (1 + (uint64_t)o->lanes));
+	}
 	if (o->nodes < 2)
 		o->kills = o->restarts = 0;
 	if (o->keyless)
@@ -290,5 +311,10 @@ void uccl_sim_options_draw(struct uccl_sim_options *o, uint64_t seed, const char
 	draw_trains(o, &r, faults);
 	if (forced)
 		uccl_sim_options_set(o, forced);
+	/* Not drawn by themselves, for the same reason; what goes with them is. */
+	if (o->lanes > 0) {
+		draw_lanes(o, &r);
+		uccl_sim_options_set(o, forced);
+	}
 	reconcile(o);
 }

@@ -103,6 +103,9 @@
 	X(kills, 0, "endpoints that die for good")                                                                     \
 	X(sleeps, 0, "times that an endpoint does not poll")                                                           \
 	X(sleep_ms, 100, "longest of them")                                                                            \
+	X(lanes, 0, "lanes of each endpoint, 2 at most; on a packet NIC")                                              \
+	X(lane_sleeps, 0, "times that a lane does not poll, of each endpoint")                                         \
+	X(letter_us, 0, "who sleeps sees a letter of a lane, or of home, up to this late")                             \
 	X(cq, 65536, "unread completions at which an application takes no more into multi-receive buffers")            \
 	X(check_every, 64, "events between checks of inner state")                                                     \
 	X(bound_ms, 60000, "after the faults everything must be done within this")

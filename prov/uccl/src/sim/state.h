@@ -28,6 +28,18 @@ enum uccl_sim_match {
 	UCCL_SIM_MATCHES,
 };
 
+#define UCCL_SIM_LANES 2
+
+/* A lane of an endpoint: a node of the network, of the same host. */
+struct uccl_sim_lane {
+	struct uccl_sim_life *home;
+	struct uccl_line *line;
+	struct uccl_engine *e;
+	struct uccl_nic *nic;
+	struct uccl_sim_event poll;
+	uint64_t asleep_until;
+};
+
 /* One endpoint, perhaps in its second life. */
 struct uccl_sim_life {
 	struct uccl_sim_world *w;
@@ -36,6 +48,7 @@ struct uccl_sim_life {
 	uint32_t life; /* 0: the first */
 	struct uccl_engine *e;
 	struct uccl_nic *nic;
+	struct uccl_sim_lane lane[UCCL_SIM_LANES];
 	struct uccl_rng random; /* for the engine */
 	struct uccl_sim_event poll;
 	struct uccl_sim_event peek;
@@ -84,6 +97,7 @@ struct uccl_sim_world {
 	char first[512]; /* text of the first violation */
 	uint64_t checks;
 	uint64_t train_drops, train_tests, trains_off; /* likewise, and of their engines */
+	uint64_t over_lanes; /* bytes that lanes sent */
 	uint64_t slot_drops_write, slot_drops, fenced, writes, bad_key; /* of NICs that were closed */
 	/* Print what goes wrong and, if `verbose`, all that happens. NULL: silence. */
 	void (*print)(const char *text);

@@ -853,12 +853,13 @@ struct sim_msg *uccl_sim_plan(struct uccl_sim_world *w, const struct uccl_sim_pl
 void sim_life_init(struct uccl_sim_life *n)
 {
 	struct uccl_sim_world *w = n->w;
-	const uint64_t caps[] = {64, 1024, 16384, (uint64_t)w->o.size_max};
+	const uint64_t top = (uint64_t)w->o.size_max, large = w->o.lanes > 0 ? top : 16384;
+	const uint64_t caps[] = {64, 1024, large, top};
 	uint32_t i;
 
 	for (i = 0; i < UCCL_SIM_MATCHES; i++)
-		n->cap[i] = uccl_min(caps[uccl_rng_below(&w->rng, 4)], (uint64_t)w->o.size_max);
-	n->cap[UCCL_SIM_EXACT] = n->cap[UCCL_SIM_PEEK] = (uint64_t)w->o.size_max;
+		n->cap[i] = uccl_min(caps[uccl_rng_below(&w->rng, 4)], top);
+	n->cap[UCCL_SIM_EXACT] = n->cap[UCCL_SIM_PEEK] = top;
 	n->untagged = UCCL_SIM_UNTAGGED + (uint8_t)uccl_rng_below(&w->rng, 2);
 	if (uccl_rng_chance(&w->rng, w->o.multi))
 		n->untagged = UCCL_SIM_MULTI;

@@ -18,7 +18,7 @@
 #define MS(x) ((uint64_t)((x)*1e6))
 #define US(x) ((uint64_t)((x)*1e3))
 
-enum action_kind { ACT_HEAL, ACT_RESTART, ACT_BOOT, ACT_KILL, ACT_SLEEP, ACT_BREAK };
+enum action_kind { ACT_HEAL, ACT_RESTART, ACT_BOOT, ACT_KILL, ACT_SLEEP, ACT_LANE, ACT_BREAK };
 
 /* A disaster at its time. */
 struct sim_action {
@@ -70,7 +70,9 @@ static void life_end(struct uccl_sim_world *w, uint8_t node)
 	w->bad_key += st->bad_key;
 	n->alive = false;
 	uccl_sim_cancel(&w->net, &n->poll);
+	uccl_sim_lanes_close(n);
 	uccl_engine_close(n->e);
+	uccl_sim_lanes_free(n);
 	n->nic = NULL;
 	sim_work_death(w, node, n->life);
 	n->e = NULL;
@@ -85,6 +87,8 @@ void uccl_sim_kill(struct uccl_sim_world *w, uint8_t node)
 	uccl_sim_say(w, "endpoint %u dies", node);
 	w->deaths = true;
 	uccl_sim_nic_kill(n->nic);
+	for (uint8_t k = 0; k < (uint8_t)w->o.lanes; k++)
+		uccl_sim_nic_kill(n->lane[k].nic);
 	life_end(w, node);
 }
 
@@ -94,6 +98,12 @@ void uccl_sim_sleep(struct uccl_sim_world *w, uint8_t node, uint64_t until)
 
 	uccl_sim_say(w, "endpoint %u sleeps for %.3f ms", node, (double)(until - w->net.now) / 1e6);
 	n->asleep_until = uccl_max(n->asleep_until, until);
+}
+
+static void lane_sleep(struct uccl_sim_world *w, uint8_t node, uint8_t k, uint64_t until)
+{
+	uccl_sim_say(w, "lane %u of endpoint %u stops for %.3f ms", k, node, (double)(until - w->net.now) / 1e6);
+	w->node[node].lane[k].asleep_until = until;
 }
 
 /* --- disasters --- */
@@ -127,6 +137,9 @@ static void action_fire(struct uccl_sim_event *ev)
 	case ACT_SLEEP:
 		if (n->alive)
 			uccl_sim_sleep(w, a->node, w->net.now + a->arg);
+		break;
+	case ACT_LANE:
+		lane_sleep(w, a->node, (uint8_t)(a->arg % (uint64_t)w->o.lanes), w->net.now + a->arg);
 		break;
 	case ACT_BREAK:
 		if (n->alive)
@@ -166,9 +179,10 @@ void uccl_sim_plan_disasters(struct uccl_sim_world *w)
 	const struct uccl_sim_options *o = &w->o;
 	uint32_t restarts = (uint32_t)o->restarts, kills = (uint32_t)o->kills, sleeps = (uint32_t)o->sleeps;
 	uint32_t breaks = (uint32_t)o->breaks, i;
+	uint32_t stops = o->lanes > 0 ? (uint32_t)(o->nodes * o->lane_sleeps) : 0;
 	uint64_t start = w->net.now, span = MS(o->fault_ms), nodes = (uint64_t)o->nodes;
 
-	w->action = calloc(restarts + kills + sleeps + breaks + 1, sizeof(*w->action));
+	w->action = calloc(restarts + kills + sleeps + breaks + stops + 1, sizeof(*w->action));
 	if (!w->action)
 		return;
 	for (i = 0; i < (uint32_t)o->holes; i++)
@@ -191,6 +205,9 @@ void uccl_sim_plan_disasters(struct uccl_sim_world *w)
 			    uccl_rng_below(&w->rng, nodes) << 16 | uccl_rng_below(&w->rng, (uint64_t)o->paths));
 	for (i = 0; i < (uint32_t)o->shrinks; i++)
 		plan_hole(w, uccl_rng_chance(&w->rng, 0.5), (uint32_t)o->shrink_to);
+	for (i = 0; i < stops; i++)
+		plan_action(w, ACT_LANE, (uint8_t)(i % nodes), start + uccl_rng_below(&w->rng, MS(o->work_ms) + 1),
+			    uccl_rng_below(&w->rng, MS(o->sleep_ms) + 1));
 	plan_action(w, ACT_HEAL, 0, start + span, 0);
 }
 
@@ -199,7 +216,7 @@ void uccl_sim_plan_disasters(struct uccl_sim_world *w)
 static void net_config(const struct uccl_sim_options *o, struct uccl_sim_net_cfg *c)
 {
 	*c = (struct uccl_sim_net_cfg){
-		.nodes = (uint8_t)o->nodes,
+		.nodes = (uint8_t)(o->nodes * (1 + o->lanes)),
 		.routes = (uint8_t)o->routes,
 		.delay_ns = US(o->delay_us),
 		.spread_ns = US(o->spread_us),
@@ -301,13 +318,13 @@ static bool flow_waits(const struct uccl_flow *f)
 }
 
 /* Invariants I6 (flows) and I10 (whoever waits for a live peer has a timer); others are in invariant.c. */
-static void life_check(struct uccl_sim_life *n)
+static void life_check(struct uccl_sim_life *n, const struct uccl_engine *e)
 {
 	struct uccl_sim_world *w = n->w;
 	bool waits = false;
 	struct conn *c;
 
-	TAILQ_FOREACH(c, &n->e->conns, all) {
+	TAILQ_FOREACH(c, &e->conns, all) {
 		const char *text = c->peer.open ? uccl_flow_check(&c->peer.flow) : NULL;
 
 		if (text)
@@ -316,21 +333,21 @@ static void life_check(struct uccl_sim_life *n)
 		waits |= !c->peer.dead && !c->peer.self &&
 			 (!TAILQ_EMPTY(&c->peer.pending) || (c->peer.open && flow_waits(&c->peer.flow)));
 	}
-	if (waits && uccl_engine_expiry(n->e) == UCCL_NEVER && w->o.keepalive_ms > 0)
+	if (waits && uccl_engine_expiry(e) == UCCL_NEVER && w->o.keepalive_ms > 0)
 		uccl_sim_violation(w, "I10: endpoint %u waits for a peer and has no timer", n->node);
 }
 
 void uccl_sim_check(struct uccl_sim_world *w)
 {
-	uint8_t i;
+	struct uccl_engine *e;
+	uint8_t i, k;
 
 	w->checks++;
-	for (i = 0; i < (uint8_t)w->o.nodes; i++) {
-		if (!w->node[i].alive)
-			continue;
-		life_check(&w->node[i]);
-		uccl_sim_inv_look(&w->node[i]);
-	}
+	for (i = 0; i < (uint8_t)w->o.nodes; i++)
+		for (k = 0; (e = uccl_sim_engine(&w->node[i], k)); k++) {
+			life_check(&w->node[i], e);
+			uccl_sim_inv_look(&w->node[i], e);
+		}
 }
 
 bool uccl_sim_go(struct uccl_sim_world *w, uint64_t until, bool done)
@@ -377,6 +394,27 @@ static bool any_operation(const struct uccl_sim_world *w)
 	return false;
 }
 
+/* Lanes have nothing that home has not, and nothing is unanswered. */
+static void check_lanes(struct uccl_sim_world *w, const struct uccl_sim_life *n)
+{
+	for (uint8_t k = 0; k < (uint8_t)w->o.lanes; k++) {
+		const struct uccl_sim_lane *l = &n->lane[k];
+		uint32_t berths = 0;
+
+		for (int i = 0; i < UCCL_LANE_TABLE; i++)
+			berths += !LIST_EMPTY(&l->e->lane.berths[i]);
+		if (l->e->mep.op_pool.used || berths || l->line->unanswered || l->line->slices || l->line->bytes ||
+		    !TAILQ_EMPTY(&l->line->later) || uccl_mailbox_look(&l->line->up, 0))
+			uccl_sim_violation(w, "I16: lane %u of endpoint %u still has %u slices, places of %u messages; "
+					   "%u letters unanswered, of them slices %u (%llu bytes)", k, n->node,
+					   l->e->mep.op_pool.used, berths, l->line->unanswered, l->line->slices,
+					   (unsigned long long)l->line->bytes);
+		if (uccl_sim_nic_stats(l->nic)->mrs)
+			uccl_sim_violation(w, "I16: lane %u of endpoint %u still has %u registrations", k, n->node,
+					   uccl_sim_nic_stats(l->nic)->mrs);
+	}
+}
+
 /* All operations are over: nothing of them may be left in the engines (I16). */
 static void check_leaks(struct uccl_sim_world *w)
 {
@@ -387,6 +425,7 @@ static void check_leaks(struct uccl_sim_world *w)
 
 		if (!n->alive)
 			continue;
+		check_lanes(w, n);
 		if (n->e->mep.op_pool.used)
 			uccl_sim_violation(w, "I16: endpoint %u still holds %u operations", i, n->e->mep.op_pool.used);
 		if (n->e->mep.rx_pool.used && !w->deaths && w->o.corrupt_pass <= 0)
@@ -428,6 +467,16 @@ static void close_all(struct uccl_sim_world *w)
 	}
 }
 
+/* Until when it, or a lane of it, does not poll. */
+static uint64_t life_asleep(const struct uccl_sim_life *n)
+{
+	uint64_t until = n->asleep_until;
+
+	for (uint8_t k = 0; k < (uint8_t)n->w->o.lanes; k++)
+		until = uccl_max(until, n->lane[k].asleep_until);
+	return until;
+}
+
 uint32_t uccl_sim_finish(struct uccl_sim_world *w)
 {
 	const struct uccl_sim_options *o = &w->o;
@@ -441,7 +490,7 @@ uint32_t uccl_sim_finish(struct uccl_sim_world *w)
 		w->healed = true;
 		uccl_sim_heal(&w->net);
 	}
-	bound = w->net.now + MS(o->bound_ms) + MS(o->sleeps > 0 ? o->sleep_ms : 0);
+	bound = w->net.now + MS(o->bound_ms) + MS(o->sleeps > 0 || o->lane_sleeps > 0 ? o->sleep_ms : 0);
 	if (w->deaths)
 		bound += MS(o->peer_timeout_ms + o->connect_timeout_ms);
 	/* An endpoint that dies and comes back has new messages; so `open` may rise again, but not after the faults. */
@@ -454,7 +503,7 @@ uint32_t uccl_sim_finish(struct uccl_sim_world *w)
 	if (!w->violations) {
 		sim_work_cancel_rest(w);
 		for (i = 0, settled = w->net.now; i < (uint8_t)o->nodes; i++)
-			settled = uccl_max(settled, w->node[i].asleep_until);
+			settled = uccl_max(settled, life_asleep(&w->node[i]));
 		uccl_sim_go(w, settled + SETTLE_NS, false);
 	}
 	/* Injected messages to the dead are held until the death is noticed. */

@@ -69,6 +69,18 @@ static void seed__paced_credit(void **state)
 	}
 }
 
+/* Payload over lanes, whose letters are late and which stop for a while. */
+static void seed__lanes(void **state)
+{
+	uint64_t seed;
+
+	(void)state;
+	for (seed = 1; seed <= 40; seed++)
+		run_seed(seed, seed % 2 ? "lanes=1" : "lanes=2");
+	for (seed = 1; seed <= 20; seed++)
+		run_seed(seed, "lanes=2,corrupt=0.05,corrupt_pass=1,bound_ms=2000,peer_timeout_ms=1000");
+}
+
 static void sabotage_bytes__packet(void **state)
 {
 	(void)state;
@@ -97,6 +109,7 @@ int main(void)
 		cmocka_unit_test(seed__many),
 		cmocka_unit_test(seed__hostile_bits),
 		cmocka_unit_test(seed__paced_credit),
+		cmocka_unit_test(seed__lanes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,7 +51,7 @@ static void start(const char *options)
 /* The next look finds this and nothing else. */
 static void found(const char *what)
 {
-	uccl_sim_inv_look(&w.node[0]);
+	uccl_sim_inv_look(&w.node[0], w.node[0].e);
 	assert_int_equal(w.violations, 1);
 	assert_non_null(strstr(w.first, what));
 	w.violations = 0;
@@ -81,7 +81,7 @@ static void look_credit__each(void **state)
 	found("credit was taken back");
 	found("more was sent than there was credit for");
 	memcpy(flow()->cs, keep, sizeof(keep));
-	uccl_sim_inv_look(&w.node[0]);
+	uccl_sim_inv_look(&w.node[0], w.node[0].e);
 	assert_int_equal(w.violations, 0);
 	end();
 }

@@ -63,6 +63,7 @@ static struct bench *bench_open(bool write)
 		.proof_ns = 200,
 		.owner = &b->owner,
 		.wake = bench_wake,
+		.wake_arg = b,
 		.violation = bench_violation,
 		.arg = b,
 	};
