@@ -3,8 +3,11 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 
 #include <rdma/fi_errno.h>
@@ -79,4 +82,37 @@ int uccl_ports_bind(int fd, const struct sockaddr_storage *at, socklen_t len, co
 			return -errno;
 	}
 	return -FI_EADDRINUSE;
+}
+
+/* Sockets of a network namespace, as the system counts them. */
+static bool sockets_count(int family, uint32_t *n)
+{
+	const char *name = family == AF_INET6 ? "UDP6: inuse" : "UDP: inuse";
+	FILE *f = fopen(family == AF_INET6 ? "/proc/net/sockstat6" : "/proc/net/sockstat", "re");
+	size_t len = strlen(name);
+	char line[256];
+	bool found = false;
+
+	while (f && !found && fgets(line, sizeof(line), f))
+		found = !strncmp(line, name, len) && sscanf(line + len, "%" SCNu32, n) == 1;
+	if (f)
+		fclose(f);
+	return found;
+}
+
+static bool range_read(uint32_t *first, uint32_t *last)
+{
+	FILE *f = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
+	bool read = f && fscanf(f, "%" SCNu32 " %" SCNu32, first, last) == 2 && *first <= *last;
+
+	if (f)
+		fclose(f);
+	return read;
+}
+
+bool uccl_ports_spare(int family)
+{
+	uint32_t used, first, last;
+
+	return !range_read(&first, &last) || !sockets_count(family, &used) || used < (last - first + 1) / 4 * 3;
 }

@@ -46,4 +46,10 @@ uint16_t uccl_ports_next(const struct uccl_ports *ports, struct uccl_ports_walk 
 int uccl_ports_bind(int fd, const struct sockaddr_storage *at, socklen_t len, const struct uccl_ports *ports,
 		    struct uccl_ports_walk *walk);
 
+/*
+ * Has the host ports to spare, of those that the system chooses among: do UDP sockets of this family leave a quarter of
+ * them? The last ones are for others, and to find one of them takes the system milliseconds. True if nothing is known.
+ */
+bool uccl_ports_spare(int family);
+
 #endif

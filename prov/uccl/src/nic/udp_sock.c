@@ -84,8 +84,12 @@ void uccl_udp_ports_short_say(const struct udp *u, const char *what)
 static int label_socket_open(const struct udp *u)
 {
 	struct uccl_ports_walk walk = uccl_ports_walk();
-	int fd = uccl_udp_bind(u, &u->local, &walk, false);
+	int fd;
 
+	/* Of its own ports a host with many endpoints needs some for others. Of FI_UCCL_PORTS all are for us. */
+	if (u->nsocks && !uccl_ports_limited(&u->ports) && !uccl_ports_spare(u->family))
+		return -FI_EADDRINUSE;
+	fd = uccl_udp_bind(u, &u->local, &walk, false);
 	if (fd < 0)
 		return fd;
 	if (fd >= u->fd_limit && u->nsocks) {
@@ -111,7 +115,7 @@ static struct udp_sock *label_open(struct udp *u, uint16_t label)
 		u->sock_of[label] = (int16_t)(label % u->nsocks);
 		UCCL_LOG(UCCL_LOG_INFO, "no socket for label %u, it shares one of the other %d: %s", label, u->nsocks,
 			 strerror(-fd));
-		if (fd == -FI_EADDRINUSE && !u->ports_short) {
+		if (fd == -FI_EADDRINUSE && uccl_ports_limited(&u->ports) && !u->ports_short) {
 			u->ports_short = true;
 			uccl_udp_ports_short_say(u, "left for another path");
 		}

@@ -9,6 +9,9 @@
 #include <cmocka.h>
 
 #include <netinet/in.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <rdma/fi_errno.h>
@@ -218,6 +221,46 @@ static void bind__outside(void **state)
 	close(fd);
 }
 
+/* In a network namespace of its own: whether it is so. */
+static bool range_set(const char *range)
+{
+	FILE *f = unshare(CLONE_NEWNET) ? NULL : fopen("/proc/sys/net/ipv4/ip_local_port_range", "w");
+
+	return f && fputs(range, f) >= 0 && !fclose(f);
+}
+
+/* Of 40 ports 10 are left to others, whoever has the rest; sockets of the other family do not count. */
+static int spare_child(void)
+{
+	struct sockaddr_storage any = {.ss_family = AF_INET};
+
+	if (!range_set("40000 40039"))
+		return 77;
+	for (int i = 0; i < 30; i++) {
+		if (!uccl_ports_spare(AF_INET))
+			return 1;
+		if (bind(udp_socket(), (struct sockaddr *)&any, sizeof(struct sockaddr_in)))
+			return 2;
+	}
+	return uccl_ports_spare(AF_INET) || !uccl_ports_spare(AF_INET6);
+}
+
+static void spare__a_quarter(void **state)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	(void)state;
+	assert_true(pid >= 0);
+	if (!pid)
+		_exit(spare_child());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 77)
+		skip(); /* needs root */
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -226,6 +269,7 @@ int main(void)
 		cmocka_unit_test(bind__order),
 		cmocka_unit_test(bind__passes_neighbours), cmocka_unit_test(bind__exhausted),
 		cmocka_unit_test(bind__other_error), cmocka_unit_test(bind__outside),
+		cmocka_unit_test(spare__a_quarter),
 	};
 
 	return cmocka_run_group_tests_name("nic/ports", tests, NULL, NULL);

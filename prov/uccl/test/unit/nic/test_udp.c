@@ -10,12 +10,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <rdma/fi_errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -769,6 +772,51 @@ static void tx__descriptors_run_out(void **state)
 	b->ops->close(b);
 }
 
+/* A network namespace of its own, with a loopback, where the system has these ports to choose among. */
+static bool host_of(const char *range)
+{
+	struct ifreq up = {.ifr_name = "lo", .ifr_flags = IFF_LOOPBACK | IFF_UP | IFF_RUNNING};
+	int fd = unshare(CLONE_NEWNET) ? -1 : socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool done = fd >= 0 && !ioctl(fd, SIOCSIFFLAGS, &up);
+	FILE *f = done ? fopen("/proc/sys/net/ipv4/ip_local_port_range", "w") : NULL;
+
+	if (fd >= 0)
+		close(fd);
+	return f && fputs(range, f) >= 0 && !fclose(f);
+}
+
+/* The same with ports of the host: of 40 two are for receiving, and 10 are left to others. */
+static int ports_child(void)
+{
+	struct uccl_nic *a, *b;
+
+	if (!host_of("40000 40039"))
+		return 77;
+	a = open_plain(0);
+	b = open_plain(0);
+	send_labels(a, b, 60);
+	if (udp_of(a)->nsocks != 27)
+		return 1;
+	send_labels(b, a, 60);
+	return udp_of(b)->nsocks != 1;
+}
+
+static void tx__ports_run_out(void **state)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	(void)state;
+	assert_true(pid >= 0);
+	if (!pid)
+		_exit(ports_child());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 77)
+		skip(); /* needs root */
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 /* A receiver that does not read: packets are lost in its queue, and the sender is never stuck. */
 static void tx__receiver_overrun(void **state)
 {
@@ -1146,6 +1194,7 @@ int main(void)
 		cmocka_unit_test(tx__hopeless_is_lost),
 		cmocka_unit_test(tx__too_long),
 		cmocka_unit_test(tx__descriptors_run_out),
+		cmocka_unit_test(tx__ports_run_out),
 		cmocka_unit_test(tx__receiver_overrun),
 		cmocka_unit_test(rx__hint_split),
 		cmocka_unit_test(rx__hint_per_slot),
