@@ -249,8 +249,8 @@ static bool is_up(const char *name)
 	return up;
 }
 
-/* Would a program that names this interface get it? */
-static bool offered_by_name(const char *name)
+/* Would a program get something that asks for these capabilities (0: for none), on this interface (NULL: on any)? */
+static bool offered_to(uint64_t caps, const char *name)
 {
 	struct fi_info *hints = uccl_lib.dupinfo(NULL), *info = NULL;
 	int rc = -FI_ENOMEM;
@@ -258,8 +258,9 @@ static bool offered_by_name(const char *name)
 	said.reason[0] = '\0';
 	if (!hints)
 		return false;
-	hints->domain_attr->name = strdup(name);
-	if (hints->domain_attr->name)
+	hints->caps = caps;
+	hints->domain_attr->name = name ? strdup(name) : NULL;
+	if (!name || hints->domain_attr->name)
 		rc = uccl_getinfo(API, NULL, NULL, 0, hints, &info);
 	if (!rc)
 		uccl_lib.freeinfo(info);
@@ -303,7 +304,7 @@ static void left_out_add(const struct doctor_host *h, const char *name, const st
 			      "look at the cable and at the other end's port");
 		return;
 	}
-	if (!offered_by_name(name)) {
+	if (!offered_to(0, name)) {
 		doctor_add(r, DOCTOR_NOTE, "offer", "not-offered", name, "%s",
 			   *said.reason ? said.reason : "the provider does not say why");
 		return;
@@ -312,6 +313,16 @@ static void left_out_add(const struct doctor_host *h, const char *name, const st
 		       a->loopback ? "loopback is for programs that name it where other interfaces lead outside" :
 				     "only for programs that name it: others of this host have IPv4, this has IPv6");
 	doctor_advise(f, "if it should be used: FI_UCCL_NIC=%s", name);
+}
+
+/* FI_HMEM, for programs that ask for it. */
+static void gpu_memory_add(struct doctor_report *r)
+{
+	if (offered_to(FI_MSG | FI_HMEM, NULL))
+		doctor_add(r, DOCTOR_OK, "offer", "gpu-memory", NULL, "offered to programs that ask for it (FI_HMEM)");
+	else
+		doctor_advise(doctor_add(r, DOCTOR_NOTE, "offer", "gpu-memory", NULL, "not offered: %s", said.reason),
+			      "nothing, if no program passes memory of GPUs");
 }
 
 static void left_out(const struct doctor_host *h, struct doctor_report *r)
@@ -500,6 +511,7 @@ bool doctor_offer(struct doctor_host *h, struct doctor_report *r)
 					 "FI_UCCL_FAULT is set: faults are put into what is sent"),
 			      "unset FI_UCCL_FAULT, it is for tests");
 	entries_add(h, r);
+	gpu_memory_add(r);
 	library_add(h, r);
 	for (size_t i = 0; i < sizeof(backends) / sizeof(backends[0]); i++)
 		backend_add(h, backends[i], r);

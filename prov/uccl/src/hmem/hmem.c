@@ -8,11 +8,10 @@
 #include "hmem/cuda.h"
 
 static const struct uccl_hmem_ops *found;
+static const char *missing;
 
 static void look(void)
 {
-	const char *missing;
-
 	if (uccl_cuda_open(UCCL_CUDA_FILE, &missing))
 		UCCL_LOG(UCCL_LOG_INFO, "memory of GPUs cannot be used: %s is missing", missing);
 	else
@@ -25,4 +24,10 @@ const struct uccl_hmem_ops *uccl_hmem_find(void)
 
 	pthread_once(&once, look);
 	return found;
+}
+
+const char *uccl_hmem_missing(void)
+{
+	uccl_hmem_find();
+	return missing;
 }

@@ -38,5 +38,7 @@ struct uccl_hmem_ops {
 
 /* The devices of this host, looked for by the first call; NULL: there are none that serve. */
 const struct uccl_hmem_ops *uccl_hmem_find(void);
+/* What it did not find; NULL: nothing was missing. */
+const char *uccl_hmem_missing(void);
 
 #endif

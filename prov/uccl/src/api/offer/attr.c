@@ -100,9 +100,13 @@ bool uccl_attr_type_ok(enum fi_ep_type type)
 /* Memory of devices is for those who ask for it, where there are some. */
 static bool caps_match(const char *what, uint64_t caps, enum fi_ep_type type, const struct uccl_params *p)
 {
-	uint64_t device = caps & FI_HMEM && uccl_device_find(p) ? FI_HMEM : 0;
+	char why[UCCL_DEVICE_WHY];
 
-	check_bits(what, caps, caps_of(type) | device);
+	if (caps & FI_HMEM && !uccl_device_find(p)) {
+		uccl_device_why_not(p, why, sizeof(why));
+		refuse("%s has FI_HMEM, but memory of GPUs cannot be used: %s\n", what, why);
+	}
+	check_bits(what, caps, caps_of(type) | FI_HMEM);
 	return true;
 }
 

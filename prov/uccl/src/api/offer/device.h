@@ -8,5 +8,8 @@
 
 /* The devices that these variables allow to use; NULL: none, or there are none. The first call looks for them. */
 const struct uccl_hmem_ops *uccl_device_find(const struct uccl_params *p);
+/* If there are none: why not, for people. */
+#define UCCL_DEVICE_WHY 128
+void uccl_device_why_not(const struct uccl_params *p, char *buf, size_t size);
 
 #endif

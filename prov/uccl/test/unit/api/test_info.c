@@ -197,6 +197,26 @@ static void getinfo__for_utilities(void **state)
 	fi_freeinfo(h);
 }
 
+/* Who asks for memory of GPUs hears why there is none. */
+static void getinfo__says_why_no_gpu(void **state)
+{
+	static const char *const set[][3] = {
+		{ "FI_UCCL_CUDA", "off", "memory of GPUs cannot be used: FI_UCCL_CUDA is off\n" },
+		{ "FI_UCCL_BACKEND", "verbs-ud", "only FI_UCCL_BACKEND=udp can, here it is verbs-ud\n" },
+		{ "FI_UCCL_CUDA", "auto", " is missing\n" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < uccl_array_len(set); i++) {
+		setenv(set[i][0], set[i][1], 1);
+		world_listen(FI_LOG_INFO);
+		refused(h->caps = FI_MSG | FI_HMEM);
+		if (!strstr(world_heard(), set[i][2]))
+			fail_msg("\"%s\" does not say \"%s\"", world_ear.text, set[i][2]);
+		unsetenv(set[i][0]);
+	}
+}
+
 static void getinfo__grants(void **state)
 {
 	(void)state;
@@ -683,6 +703,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(getinfo__no_hints),  cmocka_unit_test(getinfo__one_network),
 		cmocka_unit_test(getinfo__refuses),   cmocka_unit_test(getinfo__consumers),
+		cmocka_unit_test(getinfo__says_why_no_gpu),
 		cmocka_unit_test(getinfo__grants),
 		cmocka_unit_test(getinfo__dgram),     cmocka_unit_test(getinfo__for_utilities),
 		cmocka_unit_test(getinfo__connected),

@@ -17,6 +17,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext_uccl.h>
 #include <rdma/fi_tagged.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,6 +40,51 @@ static inline struct fi_info *world_hints(void)
 	h->ep_attr->type = FI_EP_RDM;
 	h->domain_attr->name = strdup("lo");
 	return h;
+}
+
+/* What the provider logs between the two, up to this level. */
+static struct {
+	struct uccl_lib lib;
+	enum fi_log_level level;
+	char text[1024];
+} world_ear;
+
+static inline int world_hears(const struct fi_provider *prov, enum fi_log_level level, enum fi_log_subsys subsys)
+{
+	(void)prov;
+	(void)subsys;
+	return level <= world_ear.level;
+}
+
+static inline void world_note(const struct fi_provider *prov, enum fi_log_level level, enum fi_log_subsys subsys,
+			      const char *func, int line, const char *fmt, ...)
+{
+	size_t n = strlen(world_ear.text);
+	va_list ap;
+
+	(void)prov;
+	(void)level;
+	(void)subsys;
+	(void)func;
+	(void)line;
+	va_start(ap, fmt);
+	vsnprintf(world_ear.text + n, sizeof(world_ear.text) - n, fmt, ap);
+	va_end(ap);
+}
+
+static inline void world_listen(enum fi_log_level level)
+{
+	world_ear.lib = uccl_lib;
+	world_ear.level = level;
+	world_ear.text[0] = '\0';
+	uccl_lib.log_enabled = world_hears;
+	uccl_lib.log = world_note;
+}
+
+static inline const char *world_heard(void)
+{
+	uccl_lib = world_ear.lib;
+	return world_ear.text;
 }
 
 struct world {

@@ -18,6 +18,7 @@ static void find__once(void **state)
 	(void)state;
 	assert_ptr_equal(h, &uccl_cuda_hmem);
 	assert_ptr_equal(uccl_hmem_find(), h);
+	assert_null(uccl_hmem_missing());
 	assert_int_equal(h->where(p), 0);
 	fake_cuda_free(p);
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../world.h"
 
-#include <stdio.h>
-
 #include "api/offer/param.h"
 #include "core/seal.h"
 #include "progress/lanes.h"
@@ -21,45 +19,17 @@ static int read_with(const char *name, const char *value)
 	return rc;
 }
 
-static char warned[256];
-
-static int log_always(const struct fi_provider *prov, enum fi_log_level level, enum fi_log_subsys subsys)
-{
-	(void)prov;
-	(void)level;
-	(void)subsys;
-	return 1;
-}
-
-static void log_note(const struct fi_provider *prov, enum fi_log_level level, enum fi_log_subsys subsys,
-		     const char *func, int line, const char *fmt, ...)
-{
-	size_t n = strlen(warned);
-	va_list ap;
-
-	(void)prov;
-	(void)subsys;
-	(void)func;
-	(void)line;
-	if (level != FI_LOG_WARN)
-		return;
-	va_start(ap, fmt);
-	vsnprintf(warned + n, sizeof(warned) - n, fmt, ap);
-	va_end(ap);
-}
-
 static void define__warns_of_unknown(void **state)
 {
-	struct uccl_lib keep = uccl_lib;
+	const char *warned;
 
 	(void)state;
-	uccl_lib.log_enabled = log_always;
-	uccl_lib.log = log_note;
+	world_listen(FI_LOG_WARN);
 	setenv("FI_UCCL_PATHS", "4", 1);
 	setenv("FI_UCCL_PATHZ", "4", 1);
 	setenv("FI_UCCL_PAT", "", 1);
 	uccl_params_define();
-	uccl_lib = keep;
+	warned = world_heard();
 	unsetenv("FI_UCCL_PATHS");
 	unsetenv("FI_UCCL_PATHZ");
 	unsetenv("FI_UCCL_PAT");
@@ -162,21 +132,17 @@ static void read__values(void **state)
 /* How much leaves unasked is a wish: the nearest that is possible is used, and told of. */
 static void read__nearest(void **state)
 {
-	struct uccl_lib keep = uccl_lib;
-
 	(void)state;
-	uccl_lib.log_enabled = log_always;
-	uccl_lib.log = log_note;
-	warned[0] = '\0';
+	world_listen(FI_LOG_WARN);
 	assert_int_equal(read_with("FI_UCCL_EAGER", "65536"), 0);
 	assert_int_equal(p.eager_bytes, 65536);
 	assert_int_equal(read_with("FI_UCCL_EAGER", "0"), 0);
 	assert_int_equal(p.eager_bytes, 0);
-	assert_string_equal(warned, "");
+	assert_string_equal(world_heard(), "");
+	world_listen(FI_LOG_WARN);
 	assert_int_equal(read_with("FI_UCCL_EAGER", "128k"), 0);
-	uccl_lib = keep;
 	assert_int_equal(p.eager_bytes, 65536);
-	assert_string_equal(warned, "FI_UCCL_EAGER=128k is out of range (0 to 65536): 65536 is used\n");
+	assert_string_equal(world_heard(), "FI_UCCL_EAGER=128k is out of range (0 to 65536): 65536 is used\n");
 }
 
 /* Each refusal names the variable and the value. */
