@@ -112,8 +112,8 @@ static bool want_keyless(const struct uccl_ep *ep)
 {
 	uint64_t mode = ep->domain->params.keyless;
 
-	if (mode != UCCL_KEYLESS_AUTO)
-		return mode == UCCL_KEYLESS_YES;
+	if (mode != UCCL_SWITCH_AUTO)
+		return mode == UCCL_SWITCH_YES;
 	/* Who asks for the address is told the key with it. */
 	if (uccl_place_rdma(&ep->domain->params))
 		return false;

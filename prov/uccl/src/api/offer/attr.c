@@ -218,6 +218,20 @@ static uint64_t answer_caps(const struct fi_info *hints)
 	return caps | FREE_CAPS;
 }
 
+/*
+ * Most who offer it do not want to pay for it, and some must have what they offered (NCCL's GIN). Those of the first
+ * kind that we know are MPIs, and these have tags.
+ */
+static uint64_t answer_mode(const struct fi_info *hints, const struct uccl_params *p)
+{
+	uint64_t caps = hints ? hints->caps : 0;
+
+	if (!hints || p->rx_cq_data == UCCL_SWITCH_NO ||
+	    (p->rx_cq_data == UCCL_SWITCH_AUTO && (caps & (FI_MSG | FI_RMA | FI_TAGGED)) != (FI_MSG | FI_RMA)))
+		return 0;
+	return hints->mode & FI_RX_CQ_DATA;
+}
+
 bool uccl_attr_match(const struct fi_info *hints, uint32_t version, const struct uccl_params *p)
 {
 	uint64_t caps = answer_caps(hints);
@@ -370,8 +384,7 @@ int uccl_attr_fill(struct fi_info *info, const struct fi_info *hints, uint32_t v
 	/* Who names nothing may not know GPUs, and looking for them takes long: only if the user says so. */
 	if ((!hints || !hints->caps) && !strcmp(p->cuda, "on") && uccl_device_find(p))
 		info->caps |= FI_HMEM;
-	/* Most who offer it do not want to pay for it, and some must have what they offered (NCCL's GIN). */
-	info->mode = hints && p->rx_cq_data ? hints->mode & FI_RX_CQ_DATA : 0;
+	info->mode = answer_mode(hints, p);
 	info->rx_attr->mode = info->mode;
 	fill_tx(info, hints ? hints->tx_attr : NULL, p);
 	fill_rx(info, hints ? hints->rx_attr : NULL, p);

@@ -29,7 +29,7 @@ enum form {
 	FORM_SECONDS,	/* kept as ns */
 	FORM_MILLIS,	/* kept as ns */
 	FORM_BOOL,
-	FORM_KEYLESS,	/* a boolean or "auto" */
+	FORM_SWITCH,	/* a boolean or "auto" */
 	FORM_PORTS,	/* see uccl_ports_parse */
 	FORM_LANES,	/* a number or "auto" */
 };
@@ -124,7 +124,7 @@ static const struct param table[] = {
 	      "0: none"),
 	RANGE("FI_UCCL_LINGER", FORM_MILLIS, "200", 0, 600000, linger_ns,
 	      "closing an endpoint waits at most so long for its peers to hear of it"),
-	RANGE("FI_UCCL_KEYLESS", FORM_KEYLESS, "auto", 0, 0, keyless,
+	RANGE("FI_UCCL_KEYLESS", FORM_SWITCH, "auto", 0, 0, keyless,
 	      "accept peers that know IP and port but not the connect key; auto: endpoints with a port of the "
 	      "program's choice or with socket addresses do"),
 	CHOICE("FI_UCCL_SECURITY", "trusted", security_names, security,
@@ -147,8 +147,9 @@ static const struct param table[] = {
 	RANGE("FI_UCCL_LANES", FORM_LANES, "0", 0, UCCL_LANES_MAX, lanes,
 	      "threads of an endpoint that carry payload of large messages (udp); auto: by the processors that the "
 	      "process may use"),
-	RANGE("FI_UCCL_RX_CQ_DATA", FORM_BOOL, "0", 0, 1, rx_cq_data,
-	      "1: programs that offer the mode FI_RX_CQ_DATA get it, and remote CQ data of RMA use a receive"),
+	RANGE("FI_UCCL_RX_CQ_DATA", FORM_SWITCH, "auto", 0, 0, rx_cq_data,
+	      "1: programs that offer the mode FI_RX_CQ_DATA get it, and remote CQ data of RMA use a receive; auto: "
+	      "those that ask for messages and RMA, not for tags"),
 	RANGE("FI_UCCL_LIVENESS", FORM_BOOL, "1", 0, 1, liveness,
 	      "hold a TCP connection to each peer, so that the end of a process is noticed at once"),
 	TEXT("FI_UCCL_STATS", stats,
@@ -175,7 +176,7 @@ static void unit_text(const struct param *t, char *buf, size_t size)
 	case FORM_BOOL:
 		snprintf(buf, size, "0 or 1");
 		return;
-	case FORM_KEYLESS:
+	case FORM_SWITCH:
 		snprintf(buf, size, "0, 1 or auto");
 		return;
 	case FORM_LANES:
@@ -350,10 +351,10 @@ static int read_value(const struct param *t, const char *text, struct uccl_param
 		return 0;
 	case FORM_BOOL:
 		return read_bool(text, num);
-	case FORM_KEYLESS:
+	case FORM_SWITCH:
 		if (strcasecmp(text, "auto"))
 			return read_bool(text, num);
-		*num = UCCL_KEYLESS_AUTO;
+		*num = UCCL_SWITCH_AUTO;
 		return 0;
 	case FORM_LANES:
 		if (!strcasecmp(text, "auto")) {
@@ -474,7 +475,7 @@ void uccl_params_config(const struct uccl_params *p, struct uccl_config *c)
 	c->connect_timeout_ns = p->connect_timeout_ns;
 	c->keepalive_ns = p->keepalive_ns;
 	c->linger_ns = p->linger_ns;
-	c->keyless = p->keyless == UCCL_KEYLESS_YES;
+	c->keyless = p->keyless == UCCL_SWITCH_YES;
 	c->fifo_paths = !strcmp(p->path_order, "fifo");
 	while (strcmp(p->security, security_names()[c->security]))
 		c->security++;

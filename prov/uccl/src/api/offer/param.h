@@ -14,7 +14,7 @@
 #define UCCL_PARAM_TEXT 512
 #define UCCL_PARAM_NAME 32
 
-enum uccl_keyless { UCCL_KEYLESS_NO, UCCL_KEYLESS_YES, UCCL_KEYLESS_AUTO };
+enum uccl_switch { UCCL_SWITCH_NO, UCCL_SWITCH_YES, UCCL_SWITCH_AUTO };
 
 /* The values, in the units of the engine. Plain data: copied freely. */
 struct uccl_params {

@@ -227,6 +227,14 @@ static void getinfo__grants(void **state)
 	granted(h->caps = FI_SOURCE, info->caps & FI_MSG && info->caps & FI_TAGGED);
 	granted(h->caps = 0, info->caps & FI_TAGGED && info->caps & FI_DIRECTED_RECV);
 	granted(h->mode = FI_CONTEXT | FI_RX_CQ_DATA, info->mode == 0);
+	/* Who has no tags, and remote memory: NCCL's GIN must have what it offers. */
+	granted((h->mode = FI_RX_CQ_DATA, h->caps = FI_MSG | FI_RMA), info->mode == FI_RX_CQ_DATA);
+	granted((h->mode = FI_RX_CQ_DATA, h->caps = FI_MSG | FI_RMA | FI_TAGGED), info->mode == 0);
+	granted((h->mode = FI_RX_CQ_DATA, h->caps = FI_MSG), info->mode == 0);
+	granted((h->mode = FI_RX_CQ_DATA, h->caps = FI_RMA), info->mode == 0);
+	granted(h->caps = FI_MSG | FI_RMA, info->mode == 0);
+	setenv("FI_UCCL_RX_CQ_DATA", "0", 1);
+	granted((h->mode = FI_RX_CQ_DATA, h->caps = FI_MSG | FI_RMA), info->mode == 0);
 	setenv("FI_UCCL_RX_CQ_DATA", "1", 1);
 	granted(h->mode = FI_CONTEXT | FI_RX_CQ_DATA, info->mode == FI_RX_CQ_DATA && !info->next);
 	granted(h->mode = FI_CONTEXT, info->mode == 0 && info->rx_attr->mode == 0);

@@ -66,7 +66,7 @@ static void read__defaults(void **state)
 	assert_string_equal(p.nic, "");
 	assert_string_equal(p.fault, "");
 	assert_int_equal(p.liveness, 1);
-	assert_int_equal(p.keyless, UCCL_KEYLESS_AUTO);
+	assert_int_equal(p.keyless, UCCL_SWITCH_AUTO);
 }
 
 /* RDMA NICs have other defaults; what is set holds all the same. */
@@ -112,7 +112,11 @@ static void read__values(void **state)
 	assert_int_equal(read_with("FI_UCCL_LIVENESS", "off"), 0);
 	assert_int_equal(p.liveness, 0);
 	assert_int_equal(read_with("FI_UCCL_KEYLESS", "yes"), 0);
-	assert_int_equal(p.keyless, UCCL_KEYLESS_YES);
+	assert_int_equal(p.keyless, UCCL_SWITCH_YES);
+	assert_int_equal(read_with("FI_UCCL_RX_CQ_DATA", "auto"), 0);
+	assert_int_equal(p.rx_cq_data, UCCL_SWITCH_AUTO);
+	assert_int_equal(read_with("FI_UCCL_RX_CQ_DATA", "0"), 0);
+	assert_int_equal(p.rx_cq_data, UCCL_SWITCH_NO);
 	assert_int_equal(read_with("FI_UCCL_LANES", "16"), 0);
 	assert_int_equal(p.lanes, 16);
 	assert_int_equal(read_with("FI_UCCL_LANES", "auto"), 0);
