@@ -16,6 +16,7 @@
 
 #define RMA_MODE (FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
 #define OPT_CUDA_API_PERMITTED 10
+#define OPT_SHARED_MEMORY_PERMITTED 11
 #define MR_DMABUF (1ull << 40)
 #define CTX(n) ((void *)(uintptr_t)(n))
 
@@ -674,10 +675,177 @@ static void device__options(void **state)
 
 	world_open(&w);
 	node_open(&n, &w);
+	/* Without that memory there is nothing to call for. */
 	assert_int_equal(set(&n, OPT_CUDA_API_PERMITTED, &no, sizeof(no)), 0);
+	len = sizeof(is);
+	assert_int_equal(fi_getopt(&n.ep->fid, FI_OPT_ENDPOINT, OPT_CUDA_API_PERMITTED, &is, &len), 0);
+	assert_false(is);
 	assert_int_equal(set(&n, FI_OPT_FI_HMEM_P2P, &p2p, sizeof(p2p)), -FI_ENOPROTOOPT);
 	node_close(&n);
 	world_close(&w);
+}
+
+#define NCCL_CAPS (FI_MSG | FI_RMA | FI_HMEM | FI_LOCAL_COMM | FI_REMOTE_COMM)
+#define NCCL_MR (RMA_MODE | FI_MR_LOCAL | FI_MR_HMEM)
+#define CONTEXTS (FI_CONTEXT | FI_CONTEXT2)
+#define SENDRECV_ANSWER                                                                                                \
+	"uccl/lo MSG RMA TAGGED READ RECV SEND MULTI_RECV SOURCE HMEM LOCAL REMOTE; mode -; "                          \
+	"mr VIRT_ADDR ALLOCATED PROV_KEY; SAFE MANUAL; order SAS; data 8 key 8 inject 4096 name 56\n"
+
+/*
+ * What the plug-in aws-ofi-nccl asks for, in its three ways to use libfabric, and all that comes back. FI_UCCL_NIC
+ * names one NIC, and the plug-in must have one answer for each.
+ */
+static const struct nccl {
+	const char *name;
+	int minor; /* of interface 1 */
+	uint64_t caps, mode, order;
+	int mr_mode;
+	enum fi_threading threading;
+	size_t cq_data;
+	bool named; /* domain and fabric are named */
+	const char *answer;
+} nccl[] = {
+	{ "SENDRECV, dmabuf", 20, NCCL_CAPS | FI_TAGGED | FI_READ, CONTEXTS, FI_ORDER_SAS, NCCL_MR | FI_MR_ENDPOINT,
+	  FI_THREAD_SAFE, 0, false, SENDRECV_ANSWER },
+	{ "SENDRECV", 18, NCCL_CAPS | FI_TAGGED | FI_READ, CONTEXTS, FI_ORDER_SAS, NCCL_MR | FI_MR_ENDPOINT,
+	  FI_THREAD_SAFE, 0, false, SENDRECV_ANSWER },
+	{ "RDMA", 20, NCCL_CAPS, CONTEXTS, 0, NCCL_MR | FI_MR_ENDPOINT, FI_THREAD_COMPLETION, 4, false,
+	  "uccl/lo MSG RMA READ WRITE RECV SEND REMOTE_READ REMOTE_WRITE MULTI_RECV SOURCE HMEM LOCAL REMOTE; mode -; "
+	  "mr VIRT_ADDR ALLOCATED PROV_KEY; COMPLETION MANUAL; order SAS and more; "
+	  "data 8 key 8 inject 4096 name 56\n" },
+	{ "GIN", 18, NCCL_CAPS | FI_SOURCE, CONTEXTS | FI_RX_CQ_DATA, 0, NCCL_MR, FI_THREAD_COMPLETION, 4, true,
+	  "uccl/lo MSG RMA READ WRITE RECV SEND REMOTE_READ REMOTE_WRITE MULTI_RECV SOURCE HMEM LOCAL REMOTE; "
+	  "mode RX_CQ_DATA; mr VIRT_ADDR ALLOCATED PROV_KEY; COMPLETION MANUAL; order SAS and more; "
+	  "data 8 key 8 inject 4096 name 56\n" },
+};
+
+struct bit {
+	uint64_t bit;
+	const char *name;
+};
+
+static const struct bit cap_names[] = {
+	{ FI_MSG, "MSG" }, { FI_RMA, "RMA" }, { FI_TAGGED, "TAGGED" }, { FI_ATOMIC, "ATOMIC" }, { FI_READ, "READ" },
+	{ FI_WRITE, "WRITE" }, { FI_RECV, "RECV" }, { FI_SEND, "SEND" }, { FI_REMOTE_READ, "REMOTE_READ" },
+	{ FI_REMOTE_WRITE, "REMOTE_WRITE" }, { FI_MULTI_RECV, "MULTI_RECV" }, { FI_SOURCE, "SOURCE" },
+	{ FI_HMEM, "HMEM" }, { FI_LOCAL_COMM, "LOCAL" }, { FI_REMOTE_COMM, "REMOTE" }, { 0, NULL },
+};
+static const struct bit mode_names[] = {
+	{ FI_CONTEXT, "CONTEXT" }, { FI_CONTEXT2, "CONTEXT2" }, { FI_RX_CQ_DATA, "RX_CQ_DATA" }, { 0, NULL },
+};
+static const struct bit mr_names[] = {
+	{ FI_MR_LOCAL, "LOCAL" }, { FI_MR_VIRT_ADDR, "VIRT_ADDR" }, { FI_MR_ALLOCATED, "ALLOCATED" },
+	{ FI_MR_PROV_KEY, "PROV_KEY" }, { FI_MR_ENDPOINT, "ENDPOINT" }, { FI_MR_HMEM, "HMEM" }, { 0, NULL },
+};
+
+/* " A B" of the bits that are set; what has no name is a number. */
+static void bits_add(char *text, size_t size, uint64_t bits, const struct bit *names)
+{
+	size_t n = strlen(text);
+
+	if (!bits)
+		n += (size_t)snprintf(text + n, size - n, " -");
+	for (; names->name; names++) {
+		if (bits & names->bit)
+			n += (size_t)snprintf(text + n, size - n, " %s", names->name);
+		bits &= ~names->bit;
+	}
+	if (bits)
+		snprintf(text + n, size - n, " 0x%llx", (unsigned long long)bits);
+}
+
+static void answer_add(char *text, size_t size, const struct fi_info *i)
+{
+	static const char *const threading[] = { "?", "SAFE", "FID", "DOMAIN", "COMPLETION", "ENDPOINT" };
+	static const char *const progress[] = { "?", "AUTO", "MANUAL" };
+	size_t n = strlen(text);
+
+	snprintf(text + n, size - n, "%s/%s", i->fabric_attr->name, i->domain_attr->name);
+	bits_add(text, size, i->caps, cap_names);
+	strcat(text, "; mode");
+	bits_add(text, size, i->mode, mode_names);
+	strcat(text, "; mr");
+	bits_add(text, size, (uint64_t)i->domain_attr->mr_mode, mr_names);
+	n = strlen(text);
+	snprintf(text + n, size - n, "; %s %s; order %s; data %zu key %zu inject %zu name %zu\n",
+		 threading[i->domain_attr->threading], progress[i->domain_attr->data_progress],
+		 i->tx_attr->msg_order == FI_ORDER_SAS ? "SAS" : i->tx_attr->msg_order & FI_ORDER_SAS ? "SAS and more" :
+		 "none", i->domain_attr->cq_data_size, i->domain_attr->mr_key_size, i->tx_attr->inject_size,
+		 i->src_addrlen);
+}
+
+static struct fi_info *nccl_ask(const struct nccl *c)
+{
+	struct fi_info *h = fi_allocinfo(), *info;
+
+	h->caps = c->caps;
+	h->mode = c->mode;
+	h->ep_attr->type = FI_EP_RDM;
+	h->domain_attr->mr_mode = c->mr_mode;
+	h->domain_attr->mr_key_size = 2;
+	h->domain_attr->threading = c->threading;
+	h->domain_attr->cq_data_size = c->cq_data;
+	h->tx_attr->msg_order = h->rx_attr->msg_order = c->order;
+	if (c->named) {
+		h->domain_attr->name = strdup("lo");
+		h->fabric_attr->name = strdup("uccl");
+	}
+	assert_int_equal(fi_prov_ini()->getinfo(FI_VERSION(1, c->minor), NULL, NULL, 0, h, &info), 0);
+	fi_freeinfo(h);
+	return info;
+}
+
+static void device__nccl_answers(void **state)
+{
+	(void)state;
+	setenv("FI_UCCL_NIC", "lo", 1);
+	for (size_t i = 0; i < sizeof(nccl) / sizeof(nccl[0]); i++) {
+		struct fi_info *info = nccl_ask(&nccl[i]);
+		char text[2048] = "";
+
+		print_message("%s\n", nccl[i].name);
+		for (const struct fi_info *k = info; k; k = k->next)
+			answer_add(text, sizeof(text), k);
+		assert_string_equal(text, nccl[i].answer);
+		fi_freeinfo(info);
+	}
+	unsetenv("FI_UCCL_NIC");
+}
+
+/*
+ * The plug-in's endpoint: told that calls of CUDA are needed, it keeps to memory of the host by itself; any other error
+ * ends it.
+ */
+static void device__nccl_endpoints(void **state)
+{
+	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_DATA, .size = 12288 };
+	bool no = false, may = false;
+	size_t len = sizeof(may);
+	struct fid_cq *cq;
+	struct world w;
+
+	(void)state;
+	setenv("FI_UCCL_NIC", "lo", 1);
+	for (size_t i = 0; i < sizeof(nccl) / sizeof(nccl[0]); i++) {
+		struct node n;
+
+		w.info = nccl_ask(&nccl[i]);
+		assert_int_equal(fi_prov_ini()->fabric(w.info->fabric_attr, &w.fabric, NULL), 0);
+		w.fabric->api_version = FI_VERSION(1, (uint32_t)nccl[i].minor);
+		assert_int_equal(fi_domain(w.fabric, w.info, &w.domain, NULL), 0);
+		assert_int_equal(fi_cq_open(w.domain, &cq_attr, &cq, NULL), 0);
+		node_open(&n, &w);
+		assert_int_equal(set(&n, OPT_SHARED_MEMORY_PERMITTED, &no, sizeof(no)), 0);
+		assert_int_equal(set(&n, OPT_CUDA_API_PERMITTED, &no, sizeof(no)), -FI_EOPNOTSUPP);
+		/* It is as it was. */
+		assert_int_equal(fi_getopt(&n.ep->fid, FI_OPT_ENDPOINT, OPT_CUDA_API_PERMITTED, &may, &len), 0);
+		assert_true(may);
+		node_close(&n);
+		assert_int_equal(fi_close(&cq->fid), 0);
+		world_close(&w);
+	}
+	unsetenv("FI_UCCL_NIC");
 }
 
 int main(void)
@@ -686,6 +854,8 @@ int main(void)
 		cmocka_unit_test(device__getinfo),
 		cmocka_unit_test(device__regions),
 		cmocka_unit_test(device__options),
+		cmocka_unit_test(device__nccl_answers),
+		cmocka_unit_test(device__nccl_endpoints),
 		cmocka_unit_test(device__messages),
 		cmocka_unit_test(device__order),
 		cmocka_unit_test(device__multi_recv),
