@@ -21,7 +21,7 @@
 #define PINGS 100
 #define PING_MS 250   /* for one */
 #define PINGS_MS 5000 /* for all */
-#define MTU_PROBES 4  /* of one size: one of them is enough */
+#define MTU_PROBES DOCTOR_LABELS /* of one size, one of each source port, as some may be blocked: one is enough */
 #define MTU_LEAST 512 /* the provider's least packet */
 #define MTU_GRAIN 1
 #define LOSS_PROBES 2000
