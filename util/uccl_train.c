@@ -18,8 +18,8 @@
 
 #define MTU 1472
 #define TRAIN 44
-#define MESSAGE (4u << 20)
-#define MESSAGES 4 /* under way at a time */
+#define MESSAGE_MAX (64 << 20)
+#define WINDOW_MAX 256
 #define RING 1024 /* trains on their way */
 #define SLOTS 1724
 /* Virtual time between two rounds. */
@@ -32,7 +32,7 @@ struct wire {
 	uint8_t (*train)[UCCL_TRAIN_BYTES]; /* on their way to this side, as the kernel hands them up (UDP_GRO) */
 	uint32_t len[RING], each[RING];
 	uint32_t head, tail;
-	uint64_t sent;
+	uint64_t sent, calls, trains; /* packets; and those of the kernel that a real NIC would need */
 };
 
 static struct wire wire[2];
@@ -43,6 +43,8 @@ static struct uccl_rng rng;
 static uint64_t now = UCCL_NS_PER_MS, ns[2];
 static long long done;
 static int under_way[2], next[2];
+static size_t message = 4u << 20;
+static int most = 4; /* messages under way at a time */
 
 /* Of a long payload nobody looks at the bytes. */
 static uint32_t packet_copy(uint8_t *p, const struct uccl_tx *t)
@@ -68,7 +70,9 @@ static int wire_tx(struct uccl_nic *nic, struct uccl_tx *v, int n)
 		for (; i < end; i++)
 			len += packet_copy(to->train[at] + len, &v[i]);
 		to->len[at] = len;
+		w->trains++;
 	}
+	w->calls += i > 0;
 	w->sent += (uint64_t)i;
 	return i;
 }
@@ -130,15 +134,15 @@ static void received(struct uccl_op *op)
 /* Post until so many are under way. False: no memory, or the peer is gone. */
 static bool post(int side)
 {
-	for (; under_way[side] < MESSAGES; under_way[side]++) {
+	for (; under_way[side] < most; under_way[side]++) {
 		struct uccl_op *op = uccl_op_get(engine[side]);
 
 		if (!op)
 			return false;
 		op->type = side ? UCCL_OP_RECV : UCCL_OP_SEND;
-		op->iov[0] = (struct iovec){ memory[side] + (size_t)(next[side]++ % MESSAGES) * MESSAGE, MESSAGE };
+		op->iov[0] = (struct iovec){ memory[side] + (size_t)(next[side]++ % most) * message, message };
 		op->iov_count = 1;
-		op->len = MESSAGE;
+		op->len = message;
 		op->done = side ? received : sent;
 		op->peer = side ? NULL : peer;
 		if (side ? uccl_engine_recv(engine[1], op, now) : uccl_engine_send(engine[0], op, now))
@@ -193,7 +197,7 @@ static bool begin(void)
 		w->addr.ip[15] = (uint8_t)(1 + i);
 		w->other = &wire[!i];
 		w->train = calloc(RING, sizeof(*w->train));
-		memory[i] = calloc(MESSAGES, MESSAGE);
+		memory[i] = calloc((size_t)most, message);
 		if (!w->train || !memory[i] || uccl_engine_open(&attr, now, &engine[i]))
 			return false;
 	}
@@ -201,16 +205,28 @@ static bool begin(void)
 	return peer;
 }
 
+/* A whole number from 1 to `max`; 0: it is none. */
+static long long number(const char *text, long long max)
+{
+	char *end;
+	long long v = strtoll(text, &end, 10);
+
+	return *text && !*end && v > 0 && v <= max ? v : 0;
+}
+
 int main(int argc, char **argv)
 {
-	long long messages = argc > 1 ? atoll(argv[1]) : 400;
+	long long messages = argc > 1 ? number(argv[1], INT32_MAX) : 400;
 	double trains;
 
-	if (argc > 2 || messages <= 0) {
-		fprintf(stderr, "usage: uccl_train [MESSAGES]\n"
-				"  ns for a train of %d packets, of messages of %u bytes, without the kernel.\n"
+	message = argc > 2 ? (size_t)number(argv[2], MESSAGE_MAX) : message;
+	most = argc > 3 ? (int)number(argv[3], WINDOW_MAX) : most;
+	if (argc > 4 || !messages || !message || !most) {
+		fprintf(stderr, "usage: uccl_train [MESSAGES [BYTES [WINDOW]]]\n"
+				"  ns for a train of %d packets, of messages of %zu bytes, %d under way, without\n"
+				"  the kernel, and how many packets, trains and calls of the NIC a message takes.\n"
 				"  contrib/check-cost counts the instructions.\n",
-			TRAIN, MESSAGE);
+			TRAIN, message, most);
 		return 2;
 	}
 	if (!begin()) {
@@ -225,7 +241,7 @@ int main(int argc, char **argv)
 		ok = cost_receiver() && ok;
 		ns[0] += middle - began;
 		ns[1] += clock_ns() - middle;
-		if (!ok || rounds > (uint64_t)messages * MESSAGE) {
+		if (!ok || rounds > (uint64_t)messages * (message + 100)) {
 			fprintf(stderr, "uccl_train: nothing moves\n");
 			return 1;
 		}
@@ -234,6 +250,10 @@ int main(int argc, char **argv)
 	printf("%lld messages, %llu packets and %llu back: sender %.0f ns, receiver %.0f ns a train of %d\n", done,
 	       (unsigned long long)wire[0].sent, (unsigned long long)wire[1].sent, (double)ns[0] / trains,
 	       (double)ns[1] / trains, TRAIN);
+	printf("a message: %.2f packets in %.2f trains and %.2f calls, %.2f packets and %.2f calls back\n",
+	       (double)wire[0].sent / (double)done, (double)wire[0].trains / (double)done,
+	       (double)wire[0].calls / (double)done, (double)wire[1].sent / (double)done,
+	       (double)wire[1].calls / (double)done);
 	/* What it took, and not less: each packet once, with few that are none of payload. */
-	return wire[0].sent * (MTU - 64) > (uint64_t)done * MESSAGE * 11 / 10;
+	return message >= TRAIN * MTU && wire[0].sent * (MTU - 64) > (uint64_t)done * message * 11 / 10;
 }
