@@ -33,9 +33,9 @@ void flow_tx_burst_align(struct uccl_flow *f, uint64_t bytes)
 
 	if (!f->cfg.train_bytes)
 		return;
-	/* In a stream of messages trains go on across their borders: there will be fewer, and the pipe is full. */
+	/* In a stream long messages go on in the train of the one before: there will be fewer, and the pipe is full. */
 	if (f->sent.inflight_bytes >= 2ull * burst) {
-		uccl_burst_plan(&f->paths.burst, burst);
+		uccl_burst_align(&f->paths.burst, burst, bytes <= burst ? bytes : 0);
 		return;
 	}
 	if (count > 1)
