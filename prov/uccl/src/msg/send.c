@@ -168,7 +168,8 @@ static void send_submit(struct uccl_op *op)
 
 	op->env.rtype = UCCL_REC_MSG;
 	op->env.bulk = false;
-	op->env.want_ack = !op->busy && !(op->wait & MSG_WAIT_FIN);
+	/* What follows at once asks for the acknowledgement of both. */
+	op->env.want_ack = !op->busy && !(op->wait & (MSG_WAIT_FIN | MSG_WAIT_BULK));
 	op->env.iov = op->iov;
 	op->env.iov_count = op->iov_count;
 	op->env.skip = 0;

@@ -328,6 +328,34 @@ static void send__completes_on_ack(void **state)
 	duo_free(d);
 }
 
+static enum duo_verdict count_asking(struct duo *d, const struct duo_pkt *p)
+{
+	if (p->to == 1 && p->kind == UCCL_TX_PACKET && p->type == UCCL_PKT_CHUNK)
+		d->n += p->data[4] & UCCL_FLAG_AR;
+	return DUO_PASS;
+}
+
+/* One acknowledgement is asked for, with the last packet that leaves at once. PROTOCOL R168 */
+static void send__asks_once(void **state)
+{
+	static const uint64_t len[] = {100, DUO_CHUNK, DUO_CHUNK + 1, DUO_EAGER};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(len) / sizeof(len[0]); i++) {
+		struct duo *d = duo_open();
+
+		d->filter = count_asking;
+		d->n = 0;
+		assert_int_equal(duo_recv(d, 1, 0, dst, len[i], 0, 0, DUO_CTX(2)), 0);
+		assert_int_equal(duo_send(d, 0, 0, src, len[i], 0, DUO_CTX(1)), 0);
+		duo_run(d, SECOND);
+		duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
+		duo_expect_from(d, 1, DUO_CTX(2), 0, len[i]);
+		assert_int_equal(d->n, 1);
+		duo_free(d);
+	}
+}
+
 /* PROTOCOL R33 */
 static void send__delivery_waits_for_fin(void **state)
 {
@@ -672,6 +700,7 @@ int main(void)
 		cmocka_unit_test(send__inject_memory),
 		cmocka_unit_test(send__early_is_not_put_twice),
 		cmocka_unit_test(send__completes_on_ack),
+		cmocka_unit_test(send__asks_once),
 		cmocka_unit_test(send__delivery_waits_for_fin),
 		cmocka_unit_test(send__delivery_posted_first),
 		cmocka_unit_test(send__remote_data),
