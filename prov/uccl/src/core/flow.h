@@ -98,7 +98,6 @@ struct uccl_flow_cfg {
 	bool find_mtu;		/* the way may carry less than `mtu`: find it out. Not with direct writes */
 	uint32_t train_bytes;	/* payload that the NIC likes to send as one; 0: indifferent */
 	uint8_t parts_tx;	/* so many parts of a chunk the peer takes: a train is a chunk. Needs tx_sync */
-	uint32_t parts_from;	/* bulk of fewer bytes leaves in chunks of their own all the same */
 	bool parts_rx;		/* we take parts. Not with direct writes */
 	uint32_t window;	/* chunks, a power of two, 64..16384 */
 	uint16_t paths_tx, paths_rx;

@@ -88,8 +88,8 @@ uint32_t flow_tx_train_len(struct uccl_flow *f, const struct uccl_item *item, ui
 	uint64_t left = uccl_event_credit_left(f);
 	const uint8_t *payload;
 
-	if (f->cfg.parts_tx < 2 || item->len < f->cfg.parts_from || f->train.state != UCCL_TRAINS_ON || most < 2 ||
-	    len < f->chunk_bytes)
+	if (f->cfg.parts_tx < 2 || f->train.state != UCCL_TRAINS_ON || most < 2 || len < f->chunk_bytes ||
+	    item->len - item->off < 2ull * len)
 		return len;
 	most = (uint32_t)uccl_min(most, f->cfg.parts_tx);
 	most = (uint32_t)uccl_min(most, uccl_max(flow_tx_burst_left(f, len) / len, 1));
@@ -97,6 +97,8 @@ uint32_t flow_tx_train_len(struct uccl_flow *f, const struct uccl_item *item, ui
 	most = (uint32_t)uccl_min(most, left / len + 1);
 	total = (uint32_t)uccl_min(item->len - item->off, (uint64_t)most * len);
 	total = uccl_item_payload(item, item->off, total, &payload);
+	/* What fills no packet is the next chunk: only packets of one length share a train. PROTOCOL R167 */
+	total -= total % len;
 	for (room = total / len; total > want && room > 1 && !flow_tx_allowed(f, total, now); total = room * len)
 		room /= 2;
 	return total;

@@ -6,12 +6,6 @@
 #include "base/units.h"
 #include "engine/impl.h"
 
-/*
- * Packets of parts are shorter than the packet of the envelope before them, so both are two trains for the kernel, and
- * the first is acknowledged by itself. A message of a few packets loses more by that than one entry in the log saves.
- */
-#define PARTS_FROM (32u << 10)
-
 /* Both sides know what they need: make the flow. */
 static int conn_opened(struct conn *c, uint64_t now)
 {
@@ -73,7 +67,6 @@ static int conn_opened(struct conn *c, uint64_t now)
 	cfg.train_bytes = caps->train_bytes / mtu * cfg.chunk_bytes;
 	cfg.parts_rx = !cfg.write_bytes;
 	cfg.parts_tx = cfg.parts_rx && caps->tx_sync ? t->parts : 0;
-	cfg.parts_from = PARTS_FROM;
 	rc = uccl_flow_init(&c->peer.flow, &cfg, &c->peer, now);
 	if (rc)
 		return rc;

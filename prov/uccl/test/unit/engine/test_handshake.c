@@ -482,38 +482,11 @@ static void parts__an_older_peer(void **state)
 	}
 }
 
-/* A short message leaves in chunks of its own, which share one train with its first packet; a long one in parts. */
-static void parts__of_long_messages(void **state)
-{
-	static const size_t len[] = {20000, 100000};
-
-	(void)state;
-	for (int i = 0; i < 2; i++) {
-		struct lan *l = lan_new();
-
-		for (int k = 0; k < 2; k++) {
-			l->node[k].cfg.chunk_bytes = 1024;
-			l->node[k].train_bytes = 32 * LAN_MTU;
-			lan_open(l, k);
-		}
-		l->mask = 0;
-		l->filter = count_parts;
-		lan_recv(l, 1, dst, sizeof(dst), LAN_CTX(1));
-		assert_int_equal(lan_send(l, 0, 1, src, len[i], LAN_CTX(2)), 0);
-		lan_run(l, SECOND);
-		lan_expect(l, 0, LAN_CTX(2), 0);
-		lan_expect(l, 1, LAN_CTX(1), 0);
-		assert_int_equal(l->mask, i ? 2 : 0);
-		lan_free(l);
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(connect__on_first_send),
 		cmocka_unit_test(parts__an_older_peer),
-		cmocka_unit_test(parts__of_long_messages),
 		cmocka_unit_test(connect__both_at_once),
 		cmocka_unit_test(connect__any_loss),
 		cmocka_unit_test(connect__doubled),
