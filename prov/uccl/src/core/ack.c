@@ -219,7 +219,8 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 		uccl_event_rx_ack(f, &info, now);
 	}
 	flow_detect(f, now);
-	if (uccl_granted_meet(&f->granted, uccl_sent_packets(&f->sent)))
+	/* Of what is under way in pieces or fragments some may have left. */
+	if (uccl_granted_meet(&f->granted, uccl_sent_packets(&f->sent) + f->sent.frag_next))
 		uccl_owed_at_once(&f->owed);
 	return UCCL_DROP_COUNT;
 }

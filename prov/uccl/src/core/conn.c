@@ -17,6 +17,9 @@
 #define MTU_MAX 65535
 #define WINDOW_MIN 64
 #define WINDOW_MAX 16384
+/* Byte 32 of parameters. PROTOCOL R180 */
+#define GRANT_WAITS 1
+#define GRANT_NONE 2
 
 /* PROTOCOL R114 */
 void uccl_key_mix(uint8_t key[UCCL_KEY_LEN], const uint8_t group[UCCL_KEY_LEN])
@@ -98,12 +101,14 @@ static void params_encode(uint8_t *p, const struct uccl_params *v)
 	uccl_put32(p + 8, v->window);
 	uccl_put32(p + 12, v->msg_limit);
 	uccl_put16(p + 16, v->paths);
-	uccl_put16(p + 18, v->slots);
+	/* For those who know of no grant of 0. */
+	uccl_put16(p + 18, (uint16_t)uccl_max(v->slots, 1));
 	uccl_put64(p + 20, v->csn);
 	p[28] = v->epoch;
 	p[29] = v->security;
 	p[30] = v->parts;
 	p[31] = v->lanes;
+	p[32] = (uint8_t)(v->waits ? GRANT_WAITS | (v->slots ? 0 : GRANT_NONE) : 0);
 }
 
 static enum uccl_drop params_decode(struct uccl_params *v, const uint8_t *p)
@@ -119,6 +124,7 @@ static enum uccl_drop params_decode(struct uccl_params *v, const uint8_t *p)
 	v->security = p[29];
 	v->parts = p[30];
 	v->lanes = p[31];
+	v->waits = p[32] & GRANT_WAITS;
 	memset(v->key, 0, sizeof(v->key));
 	if (v->mtu < MTU_MIN || v->mtu > MTU_MAX || v->window < WINDOW_MIN || v->window > WINDOW_MAX ||
 	    v->window & (v->window - 1) || !v->paths || v->paths > UCCL_PATHS_MAX || !v->slots ||
@@ -126,6 +132,8 @@ static enum uccl_drop params_decode(struct uccl_params *v, const uint8_t *p)
 	    v->security >= UCCL_SECURITY_COUNT || v->parts > UCCL_PART_COUNT ||
 	    v->lanes > UCCL_LANES_MAX)
 		return UCCL_DROP_RANGE;
+	if (v->waits && p[32] & GRANT_NONE)
+		v->slots = 0;
 	return UCCL_DROP_COUNT;
 }
 

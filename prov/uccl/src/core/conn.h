@@ -29,10 +29,11 @@ struct uccl_params {
 	uint32_t window;	/* chunks out of order that it can hold, a power of two */
 	uint32_t msg_limit;	/* message sequence numbers below this may be sent at once */
 	uint16_t paths;		/* paths it will send on */
-	uint16_t slots;		/* chunks that may be in flight towards it */
+	uint16_t slots;		/* packets that may be in flight towards it; 0: who sends has to ask first */
 	uint64_t csn;		/* first chunk sequence number it will send */
 	uint8_t epoch;		/* of its direct writes */
 	uint8_t security;	/* enum uccl_security */
+	bool waits;		/* it takes a grant of no slots */
 	uint8_t parts;		/* of a chunk that it takes at most; 0: none */
 	uint8_t lanes;		/* that it has, UCCL_LANES_MAX at most */
 	uint8_t key[UCCL_LONG_KEY]; /* that packets to it are sealed with; random; UCCL_SECURITY_TRUSTED: not told */

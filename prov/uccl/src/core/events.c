@@ -61,7 +61,7 @@ bool uccl_event_tx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, bool desc, uin
 {
 	(void)now;
 	/* The writes behind a descriptor keep their slots until it came: with fewer slots it would wait for ever. */
-	if (!desc && f->sent.inflight_chunks && uccl_sent_packets(&f->sent) >= f->granted.slots)
+	if (uccl_sent_packets(&f->sent) >= f->granted.slots && !(desc && f->sent.inflight_chunks))
 		return false;
 	if (!f->cfg.credit->pull)
 		return true;

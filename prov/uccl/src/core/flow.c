@@ -108,7 +108,7 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 	uccl_pieces_init(&f->pieces, cfg->mtu_rx - UCCL_HDR_LEN);
 	f->heard_ns = now;
 
-	pcfg.window_max = (uint64_t)pcfg.chunk_bytes * uccl_min(cfg->window, cfg->slots_tx ? 4096 : 64);
+	pcfg.window_max = (uint64_t)pcfg.chunk_bytes * uccl_min(cfg->window, 4096);
 	pcfg.k = cfg->k[UCCL_POLICY_CC];
 	cfg->cc->init(f->cc, &pcfg, now);
 	pcfg.k = cfg->k[UCCL_POLICY_PATH];
@@ -243,6 +243,11 @@ void uccl_flow_keepalive(struct uccl_flow *f, uint64_t now)
 {
 	uccl_paths_keepalive(&f->paths);
 	(void)now;
+}
+
+void uccl_flow_tell(struct uccl_flow *f)
+{
+	uccl_owed_at_once(&f->owed);
 }
 
 void uccl_flow_close(struct uccl_flow *f, uint64_t now)

@@ -102,7 +102,7 @@ struct uccl_flow_cfg {
 	uint32_t window;	/* chunks, a power of two, 64..16384 */
 	uint16_t paths_tx, paths_rx;
 	uint16_t labels;	/* entropy labels that the NIC offers */
-	uint16_t slots_tx;	/* first grant of receive slots by the peer */
+	uint16_t slots_tx;	/* first grant of receive slots by the peer; 0: ask for them */
 	uint16_t slots_rx;	/* what we grant */
 	struct uccl_grant *grant; /* decides on that, the owner's; NULL: it stays as it is */
 	uint32_t msg_limit_tx;	/* first grant of message sequence numbers by the peer */
@@ -219,6 +219,8 @@ void uccl_flow_expire(struct uccl_flow *f, uint64_t now);
 
 /* Send a probe on the next path (keepalive). */
 void uccl_flow_keepalive(struct uccl_flow *f, uint64_t now);
+/* An acknowledgement block leaves at once: it has news for the peer. */
+void uccl_flow_tell(struct uccl_flow *f);
 /* Say CLOSE until it is answered; uccl_flow.close.state becomes CLOSED. */
 void uccl_flow_close(struct uccl_flow *f, uint64_t now);
 /* Everything submitted was acknowledged. */

@@ -5,6 +5,10 @@
 
 /* What is said so long after the last grant is news, whatever the peer's clock shows. */
 #define OLD_NS (10 * UCCL_NS_PER_S)
+/* The longest time between two questions, and what chance adds: one of so many parts at most. */
+#define WANT_MAX_NS UCCL_NS_PER_S
+#define WANT_SPREAD 4
+#define WANT_DOUBLINGS 10
 
 void uccl_granted_init(struct uccl_granted *g, uint32_t slots, uint32_t msg_limit, uint64_t csn)
 {
@@ -30,10 +34,22 @@ bool uccl_granted_heard(struct uccl_granted *g, const struct uccl_ack *a, uint64
 	g->ts = ts;
 	g->heard_ns = now;
 	g->slots = a->slots;
+	if (g->slots) {
+		g->wants = 0;
+		g->want_at = 0;
+	}
 	g->turn = a->turn;
 	g->envelopes_only = a->rcv_short;
 	/* Numbers that may have been used are not taken back. */
 	if ((int32_t)(a->msg_limit - g->msg_limit) > 0)
 		g->msg_limit = a->msg_limit;
 	return true;
+}
+
+void uccl_granted_wanted(struct uccl_granted *g, uint64_t rto_ns, struct uccl_rng *rng, uint64_t now)
+{
+	uint64_t ns = uccl_min(rto_ns << uccl_min(g->wants, WANT_DOUBLINGS), WANT_MAX_NS);
+
+	g->wants++;
+	g->want_at = now + ns + uccl_rng_below(rng, ns / WANT_SPREAD + 1);
 }

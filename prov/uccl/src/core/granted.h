@@ -3,7 +3,8 @@
  * Part of a flow: what the peer grants us: places in its receive queue, message sequence numbers, and whether it takes
  * payload that it does not expect. What we grant is in slots.h.
  *
- * The grammar: init; `heard` for each acknowledgement block that is taken, then `meet`. The rest is read.
+ * The grammar: init; `heard` for each acknowledgement block that is taken, then `meet`. `wanted` when a slot was asked
+ * for. The rest is read.
  */
 #ifndef UCCL_CORE_GRANTED_H
 #define UCCL_CORE_GRANTED_H
@@ -11,10 +12,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/rng.h"
 #include "core/wire.h"
 
 struct uccl_granted {
-	uint32_t slots;		/* places in its receive queue: packets that may be in flight */
+	uint32_t slots;		/* places in its receive queue: packets that may be in flight; 0: ask for one */
 	uint32_t msg_limit;	/* the first message sequence number that may not be used; it wraps */
 	bool envelopes_only;	/* it is short of memory: no payload that it does not expect */
 	uint8_t turn, met;	/* the turn of `slots`, and the latest by which no more was in flight than granted */
@@ -22,6 +24,8 @@ struct uccl_granted {
 	uint64_t cum;
 	uint32_t ts;
 	uint64_t heard_ns;	/* 0: none came yet */
+	uint64_t want_at;	/* no slots, and something to send: when to ask */
+	uint32_t wants;		/* questions in a row */
 };
 
 /* The first grants, of the handshake; csn: the first that we send. */
@@ -31,6 +35,8 @@ void uccl_granted_init(struct uccl_granted *g, uint32_t slots, uint32_t msg_limi
  * one, its grants are no news. PROTOCOL R19
  */
 bool uccl_granted_heard(struct uccl_granted *g, const struct uccl_ack *a, uint64_t cum, uint32_t ts, uint64_t now);
+/* A slot was asked for: when to ask again, by the time-out, spread by chance. PROTOCOL R179 */
+void uccl_granted_wanted(struct uccl_granted *g, uint64_t rto_ns, struct uccl_rng *rng, uint64_t now);
 
 /*
  * So many places are in use. True: for the first time no more than the grant of this turn allows, and the peer waits to

@@ -52,6 +52,8 @@ enum uccl_held uccl_flow_held(const struct uccl_flow *f, uint64_t now)
 
 	if (uccl_sent_outstanding(&f->sent) && uccl_asking_long(&f->asking))
 		return UCCL_HELD_SILENT;
+	if (!f->granted.slots && flow_more(f))
+		return UCCL_HELD_SLOTS;
 	if (!waits)
 		return f->sent.repairs ? UCCL_HELD_LOSS : UCCL_HELD_NOT;
 	if (f->sent.inflight_chunks && uccl_sent_packets(&f->sent) >= f->granted.slots)

@@ -39,6 +39,12 @@ static inline void flow_trace(const struct uccl_flow *f, enum uccl_trace_kind ki
 								       (uint8_t)kind, what });
 }
 
+/* Something waits to be sent, new or lost. */
+static inline bool flow_more(const struct uccl_flow *f)
+{
+	return !uccl_sendq_empty(&f->sendq) || uccl_sent_waits(&f->sent) || f->announced.item;
+}
+
 /* Something from the wire is refused. */
 static inline void flow_drop(struct uccl_flow *f, enum uccl_drop reason, uint16_t path, uint64_t now)
 {

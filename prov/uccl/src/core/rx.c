@@ -149,6 +149,13 @@ static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_
 		flow_desc_rx(f, csn, &d, now);
 }
 
+/* Of chunks those that ask for something say whether more waits for a slot. PROTOCOL R178 */
+static void rx_more(struct uccl_flow *f, const struct uccl_hdr *h)
+{
+	if (h->flags && f->cfg.grant)
+		uccl_slots_more(f->cfg.grant, h->flags & UCCL_FLAG_WANT);
+}
+
 /* So many packets with numbers in a row came, this the first. */
 static void rx_heard(struct uccl_flow *f, const struct uccl_hdr *h, uint32_t n, uint64_t age_ns, uint64_t now)
 {
@@ -187,9 +194,12 @@ void uccl_flow_rx(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *
 	case UCCL_PKT_FRAG:
 	case UCCL_PKT_PIECE:
 	case UCCL_PKT_PART:
+		rx_more(f, h);
 		rx_chunk(f, h, payload, now);
 		break;
 	case UCCL_PKT_PROBE:
+		if (f->cfg.grant && h->flags & UCCL_FLAG_WANT)
+			uccl_slots_want(f->cfg.grant, now);
 		rx_probe(f, h->path, now);
 		break;
 	case UCCL_PKT_CREDIT:
@@ -241,6 +251,7 @@ static bool rx_row(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t 
 	if (!taken)
 		return false;
 	rx_heard(f, h, n, age_ns, now);
+	rx_more(f, h);
 	rx_parts_taken(f, h, csn, &in, now);
 	return true;
 }

@@ -16,6 +16,12 @@
 /* Of that, the part of tokens; and what only those get who have less than a token. */
 #define TOKENS (GRANTED / 4)
 #define RESERVE (QUEUE / 16)
+/* More than that is never granted, but to those who waited long: as much as RESERVE. */
+#define GRANTED_MAX (QUEUE - RESERVE)
+/* So long: all quiet ones were asked by then, and those who have slots do not answer. */
+#define STARVED_NS (100 * UCCL_NS_PER_MS)
+/* With fewer slots than those who send a turn is so many chunks, and no longer than it takes to be quiet. */
+#define TURN_CHUNKS 16
 /* What a handshake grants at most: many may connect at once, and some never say anything. */
 #define FIRST_SLOTS 16
 /* Who sent less than half a token for so long, and for so many round trips, is not busy. */
@@ -34,19 +40,23 @@ void uccl_slots_init(struct uccl_slots *s)
 	memset(s, 0, sizeof(*s));
 	TAILQ_INIT(&s->busy);
 	TAILQ_INIT(&s->quiet);
+	TAILQ_INIT(&s->line);
 	s->ask_at = UCCL_NEVER;
 }
 
 /*
  * If one slot for each is more than tokens may take, it is granted all the same: busy peers need the rest. As long as
- * everything fits. With still more peers the queue may overflow, whatever is done; so those who might send something,
- * but do not, take nothing from those who do.
+ * everything fits.
  */
 static uint64_t slots_granted(const struct uccl_slots *s)
 {
-	if (s->floors > QUEUE - (GRANTED - TOKENS))
-		return GRANTED + s->floors;
-	return uccl_max(GRANTED, GRANTED - TOKENS + s->floors);
+	return uccl_clamp(GRANTED - TOKENS + s->floors, GRANTED, GRANTED_MAX);
+}
+
+/* Not every peer can have one: those who might send something, but do not, take nothing from those who do. */
+static bool slots_scarce(const struct uccl_slots *s)
+{
+	return s->npeers > 1 && s->floors > GRANTED_MAX - (GRANTED - TOKENS);
 }
 
 static uint64_t slots_left(const struct uccl_slots *s, uint64_t reserve)
@@ -61,6 +71,23 @@ static uint64_t slots_token(const struct uccl_slots *s)
 	return uccl_max(TOKENS, s->floors) / s->npeers;
 }
 
+/* Somebody lacks a slot, or would if it had something to send. */
+static bool slots_pressed(const struct uccl_slots *s)
+{
+	return s->nline || (slots_scarce(s) && (s->quiet_used > TOKENS || !slots_left(s, RESERVE)));
+}
+
+/*
+ * Can it have its first slot now? In a queue so short that one slot is more than may be granted there is one all the
+ * same. PROTOCOL R177
+ */
+static bool slots_first(const struct uccl_slots *s, const struct uccl_grant *g, bool starved)
+{
+	uint64_t all = GRANTED_MAX + (starved ? uccl_max(RESERVE, g->cost) : 0);
+
+	return !s->used || s->used + g->cost <= uccl_min(all, QUEUE);
+}
+
 /* Powers of two: so tokens change seldom as peers come and go. */
 static uint32_t grant_token(const struct uccl_grant *g)
 {
@@ -69,30 +96,42 @@ static uint32_t grant_token(const struct uccl_grant *g)
 	return 1u << (63 - __builtin_clzll(n));
 }
 
-/* Its part if it is busy. */
-static uint32_t grant_fair(const struct uccl_grant *g)
+/* Its part if it is busy, in the unit of cost. Who waits in the line is about to be. */
+static uint64_t grant_part(const struct uccl_grant *g)
 {
 	const struct uccl_slots *s = g->of;
-	uint64_t all = slots_granted(s) - RESERVE, tokens = slots_token(s) * (s->npeers - s->nbusy);
-	uint64_t part = (all - uccl_min(tokens, all)) * 4 / (4 * uccl_max(s->nbusy, 1) + (s->npeers > s->nbusy));
+	uint32_t active = s->nbusy + s->nline;
+	uint64_t all = slots_granted(s) - RESERVE, tokens = slots_token(s) * (s->npeers - active);
 
-	return (uint32_t)uccl_clamp(part / g->cost, 1, g->most);
+	if (slots_scarce(s))
+		tokens = uccl_min(tokens, TOKENS);
+	return (all - uccl_min(tokens, all)) * 4 / (4 * uccl_max(active, 1) + (s->npeers > active));
 }
 
 static void grant_parts(struct uccl_grant *g)
 {
+	uint64_t part;
+
 	if (g->fair_change == g->of->change)
 		return;
 	g->fair_change = g->of->change;
 	g->token = grant_token(g);
-	g->fair = uccl_max(grant_fair(g), g->token);
+	part = grant_part(g) / g->cost;
+	g->turns = !part;
+	g->fair = uccl_max((uint32_t)uccl_clamp(part, 1, g->most), g->token);
+}
+
+/* What counts of so many slots. */
+static uint64_t grant_cost(const struct uccl_grant *g, uint32_t told)
+{
+	return (told - (told && g->beyond)) * g->cost;
 }
 
 /* It may believe to have so many from now on. */
 static void grant_told(struct uccl_grant *g, uint32_t told)
 {
 	struct uccl_slots *s = g->of;
-	uint64_t was = g->told * g->cost, is = told * g->cost;
+	uint64_t was = grant_cost(g, g->told), is = grant_cost(g, told);
 
 	s->used += is - was;
 	if (!g->busy)
@@ -104,7 +143,7 @@ static void grant_told(struct uccl_grant *g, uint32_t told)
 static void grant_list(struct uccl_grant *g, bool busy)
 {
 	struct uccl_slots *s = g->of;
-	uint64_t used = g->told * g->cost;
+	uint64_t used = grant_cost(g, g->told);
 
 	TAILQ_REMOVE(g->busy ? &s->busy : &s->quiet, g, link);
 	TAILQ_INSERT_TAIL(busy ? &s->busy : &s->quiet, g, link);
@@ -127,9 +166,43 @@ static void slots_calm(struct uccl_slots *s, uint64_t now)
 	}
 }
 
+static void line_enter(struct uccl_grant *g, uint64_t now)
+{
+	struct uccl_slots *s = g->of;
+
+	if (g->waits)
+		return;
+	grant_list(g, false);
+	g->waits = true;
+	g->line_ns = now;
+	TAILQ_INSERT_TAIL(&s->line, g, line);
+	s->nline++;
+	s->change++;
+}
+
+static void line_leave(struct uccl_grant *g)
+{
+	struct uccl_slots *s = g->of;
+
+	if (!g->waits)
+		return;
+	g->waits = false;
+	TAILQ_REMOVE(&s->line, g, line);
+	s->nline--;
+	s->change++;
+}
+
+/* Something came back: who is first in the line may have it. */
+static void slots_freed(struct uccl_slots *s)
+{
+	if (s->nline)
+		s->ask_at = 0;
+}
+
 void uccl_slots_open(struct uccl_slots *s, struct uccl_grant *g, uint32_t room, uint32_t most)
 {
 	uint64_t left;
+	uint32_t least;
 
 	memset(g, 0, sizeof(*g));
 	g->of = s;
@@ -142,9 +215,23 @@ void uccl_slots_open(struct uccl_slots *s, struct uccl_grant *g, uint32_t room, 
 	TAILQ_INSERT_TAIL(&s->quiet, g, link);
 	grant_parts(g);
 	/* Those who only connect have no more than all tokens, or they would take it from who is busy. */
-	left = uccl_min(TOKENS - uccl_min(s->quiet_used, TOKENS), slots_left(s, 0));
-	grant_told(g, (uint32_t)uccl_clamp(left / g->cost, 1, uccl_min(g->token, FIRST_SLOTS)));
+	left = uccl_min(TOKENS - uccl_min(s->quiet_used, TOKENS), s->nline ? 0 : slots_left(s, 0));
+	/* Beyond that one for each, while everybody can have one. */
+	least = !s->nline && (!slots_scarce(s) || !s->used) && slots_first(s, g, false);
+	grant_told(g, (uint32_t)uccl_clamp(left / g->cost, least, uccl_min(g->token, FIRST_SLOTS)));
 	g->slots = g->told;
+}
+
+/* PROTOCOL R180 */
+void uccl_slots_least(struct uccl_grant *g)
+{
+	g->least = true;
+	line_leave(g);
+	if (!g->told) {
+		g->beyond = !slots_first(g->of, g, false);
+		grant_told(g, 1);
+	}
+	g->slots = uccl_max(g->slots, 1);
 }
 
 void uccl_slots_resize(struct uccl_grant *g, uint32_t room)
@@ -158,6 +245,7 @@ void uccl_slots_resize(struct uccl_grant *g, uint32_t room)
 	s->floors += g->cost;
 	s->change++;
 	grant_told(g, told);
+	slots_freed(s);
 }
 
 void uccl_slots_close(struct uccl_grant *g)
@@ -166,12 +254,14 @@ void uccl_slots_close(struct uccl_grant *g)
 
 	if (!s)
 		return;
+	line_leave(g);
 	grant_list(g, false);
 	grant_told(g, 0);
 	TAILQ_REMOVE(&s->quiet, g, link);
 	s->floors -= g->cost;
 	s->npeers--;
 	s->change++;
+	slots_freed(s);
 	g->of = NULL;
 }
 
@@ -204,13 +294,34 @@ static void slots_short(struct uccl_slots *s, uint64_t now)
 	s->ask_at = uccl_min(s->ask_at, now);
 }
 
+/* It was given a slot, or began to use it, and others have to wait: may it go on? */
+static bool grant_has_turn(const struct uccl_grant *g, uint64_t now)
+{
+	return g->turn_came < TURN_CHUNKS && now - g->turn_ns < (g->turn_came ? g->quiet_ns : STARVED_NS);
+}
+
+/* What it should have now. PROTOCOL R178 */
+static uint32_t grant_want(const struct uccl_grant *g, uint64_t now)
+{
+	const struct uccl_slots *s = g->of;
+	bool more = g->more || g->least;
+	uint32_t want = g->busy ? g->fair : g->token;
+
+	if (!slots_scarce(s) || !slots_pressed(s))
+		return want;
+	if (!more || (g->turns ? s->nline && !grant_has_turn(g, now) : !g->busy && !grant_has_turn(g, now)))
+		want = 0;
+	return uccl_max(want, g->least);
+}
+
 /* PROTOCOL R20 R140 */
 static void grant_raise(struct uccl_grant *g, uint32_t want, uint64_t now)
 {
 	struct uccl_slots *s = g->of;
 	uint32_t top = g->told;
 
-	if (want > g->told && !g->returning) {
+	/* Nobody passes the line. PROTOCOL R178 */
+	if (want > g->told && !g->returning && !s->nline) {
 		top += (uint32_t)uccl_min(slots_left(s, RESERVE) / g->cost, want - top);
 		if (top < g->token)
 			top = (uint32_t)uccl_min(g->token, g->told + slots_left(s, 0) / g->cost);
@@ -231,12 +342,15 @@ uint16_t uccl_slots_tell(struct uccl_grant *g, uint32_t came, uint64_t srtt_ns, 
 	grant_parts(g);
 	if (came) {
 		grant_came(g, came, srtt_ns, now);
+		if (!g->turn_came)
+			g->turn_ns = now;
+		g->turn_came += came;
 		grant_parts(g);
 	}
 	/* The queue became smaller, or many connected at once. */
-	if (s->used > slots_granted(s))
+	if (s->used > slots_granted(s) || slots_pressed(s))
 		slots_short(s, now);
-	want = g->busy ? g->fair : g->token;
+	want = g->waits ? 0 : grant_want(g, now);
 	if (want > g->slots) {
 		grant_raise(g, want, now);
 	} else if (want + g->slots / NEARLY < g->slots && !g->returning && s->ask_at != UCCL_NEVER &&
@@ -259,6 +373,36 @@ void uccl_slots_met(struct uccl_grant *g, uint8_t turn)
 	g->asks = 0;
 	g->of->returned++;
 	grant_told(g, g->slots);
+	slots_freed(g->of);
+}
+
+void uccl_slots_want(struct uccl_grant *g, uint64_t now)
+{
+	struct uccl_slots *s = g->of;
+
+	g->more = true;
+	if (!g->slots) {
+		line_enter(g, now);
+		slots_short(s, now);
+	} else if (!g->turn_came) {
+		/* What told it so was lost. */
+		g->turn_ns = now;
+	}
+}
+
+struct uccl_grant *uccl_slots_serve(struct uccl_slots *s, uint64_t now)
+{
+	struct uccl_grant *g = TAILQ_FIRST(&s->line);
+
+	/* What it has not given back yet it may as well use. */
+	if (!g || (!g->told && !slots_first(s, g, now - g->line_ns >= STARVED_NS)))
+		return NULL;
+	line_leave(g);
+	grant_told(g, uccl_max(g->told, 1));
+	g->slots = 1;
+	g->turn_ns = now;
+	g->turn_came = 0;
+	return g;
 }
 
 struct uccl_grant *uccl_slots_ask(struct uccl_slots *s, uint64_t now)
@@ -268,6 +412,8 @@ struct uccl_grant *uccl_slots_ask(struct uccl_slots *s, uint64_t now)
 	if (now < s->ask_at)
 		return NULL;
 	slots_calm(s, now);
+	if (s->nline)
+		s->short_ns = now;
 	if (now - s->short_ns >= QUIET_NS) {
 		s->ask_at = UCCL_NEVER;
 		return NULL;
@@ -277,7 +423,7 @@ struct uccl_grant *uccl_slots_ask(struct uccl_slots *s, uint64_t now)
 		g = TAILQ_FIRST(&s->quiet);
 		grant_list(g, false);
 		grant_parts(g);
-		if (now < g->ask_at || (!g->returning && g->told <= g->token + g->told / NEARLY))
+		if (now < g->ask_at || (!g->returning && g->told <= grant_want(g, now) + g->told / NEARLY))
 			continue;
 		g->ask_at = now + (ASK_NS << g->asks);
 		g->asks = (uint8_t)uccl_min(g->asks + 1, ASK_DOUBLINGS);

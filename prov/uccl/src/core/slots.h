@@ -12,6 +12,11 @@
  * sent half a token or more. While not all are busy, a quarter of a part stays free for the next one: its first
  * acknowledgement brings it that, and the rest comes as soon as others have heard of it.
  *
+ * With so many peers that not even one slot for each fits, some have none. Who has none and something to send asks
+ * (`want`), waits in a line, and is given one slot when there is one (`serve`). While there is a line nobody is told
+ * more than before; who says that nothing of its own waits gives all of it back; and if not all who send can have one,
+ * they take turns. So the sum of what is told never exceeds the queue (PROTOCOL R177 to R179).
+ *
  * Nobody is asked to give back what nobody needs. When a busy peer cannot have its part, busy ones that have more than
  * theirs are told less with their next acknowledgements, and quiet ones are asked, some of them every millisecond. Who
  * does not answer (it computes, or is hostile) keeps what it was told, and no more.
@@ -46,14 +51,24 @@ struct uccl_grant {
 	uint64_t quiet_ns;	/* who sent little for so long is not busy */
 	uint64_t told_ns;
 	uint64_t ask_at;
+	TAILQ_ENTRY(uccl_grant) line;	/* in uccl_slots.line, */
+	uint64_t line_ns;		/* since then */
+	bool waits;			/* whether it is */
+	bool more;		/* it said that more of its own waits */
+	bool least;		/* it knows of no grant of 0, */
+	bool beyond;		/* and has one slot that is promised twice: it does not count */
+	uint64_t turn_ns;	/* when it was given its first slot, or sent the first chunk with that, */
+	uint32_t turn_came;	/* and chunks since then */
+	bool turns;		/* as of fair_change: those who send are more than there are slots */
 };
 
 TAILQ_HEAD(uccl_grant_list, uccl_grant);
 
 struct uccl_slots {
 	struct uccl_grant_list busy, quiet; /* least recently busy first; quiet ones in the order of being looked at */
-	uint32_t npeers, nbusy;
-	uint32_t change;	/* counts changes of those two */
+	struct uccl_grant_list line; /* who waits for a slot, and is quiet: first come, first served */
+	uint32_t npeers, nbusy, nline;
+	uint32_t change;	/* counts changes of those three */
 	uint64_t used, quiet_used; /* what is told, in all and to quiet peers */
 	uint64_t floors;	/* one slot for each */
 	uint64_t short_ns;	/* when somebody could last not have its part */
@@ -66,7 +81,7 @@ void uccl_slots_init(struct uccl_slots *s);
 
 /*
  * A peer that may send from now on, in packets of which the queue holds `room`, and of which it can have `most` in
- * flight. Its first grant is g->slots.
+ * flight. Its first grant is g->slots, perhaps 0.
  */
 void uccl_slots_open(struct uccl_slots *s, struct uccl_grant *g, uint32_t room, uint32_t most);
 /* The queue holds another number of its packets. */
@@ -79,10 +94,21 @@ void uccl_slots_close(struct uccl_grant *g);
  * known. The block's turn is g->turn.
  */
 uint16_t uccl_slots_tell(struct uccl_grant *g, uint32_t came, uint64_t srtt_ns, uint64_t now);
+/* A chunk came, and says whether more waits to be sent. */
+static inline void uccl_slots_more(struct uccl_grant *g, bool more)
+{
+	g->more = more;
+}
+/* It has nothing left to send with, and something to send. */
+void uccl_slots_want(struct uccl_grant *g, uint64_t now);
+/* It knows of no grant of 0: from now on it has one at least, whatever there is. */
+void uccl_slots_least(struct uccl_grant *g);
 /* The newest block of the peer says that it has met this turn. */
 void uccl_slots_met(struct uccl_grant *g, uint8_t turn);
 
 /* Call from s->ask_at on, until NULL: the next peer to send a block to, as it is to give back what it does not use. */
 struct uccl_grant *uccl_slots_ask(struct uccl_slots *s, uint64_t now);
+/* Before that, until NULL: the next one that waited and has a slot now, to be told at once. */
+struct uccl_grant *uccl_slots_serve(struct uccl_slots *s, uint64_t now);
 
 #endif

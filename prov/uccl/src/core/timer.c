@@ -2,7 +2,7 @@
 /*
  * What happens to a flow by itself. Its timers: owed.at (delayed acknowledgement), rack.at (loss by time), asking.at
  * (tail probe, then time-outs with back-off), next_tx_ns (pacing), paths.at (quarantine, probation), close.at (CLOSE
- * again).
+ * again), granted.want_at (no receive slots).
  */
 #include "core/internal.h"
 
@@ -35,6 +35,8 @@ uint64_t uccl_flow_expiry(const struct uccl_flow *f)
 	/* Pacing matters only when something waits and nothing else will wake the flow. */
 	if (f->next_tx_ns > 0 && uccl_sendq_waits(&f->sendq))
 		at = uccl_min(at, f->next_tx_ns);
+	if (!f->granted.slots && flow_more(f))
+		at = uccl_min(at, f->granted.want_at);
 	if (f->credit.starved)
 		at = uccl_min(at, f->credit.tell_ns);
 	return at;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * What leaves next. One call fills one packet or one direct write, in this order: closing, retransmissions, probes, the
- * writes of a descriptor that was sent, records, bulk, credit, and an acknowledgement that nothing else carried.
+ * writes of a descriptor that was sent, records, bulk, the question for a receive slot, credit, and an acknowledgement
+ * that nothing else carried.
  * There is no second way to send.
  */
 #include "core/tx.h"
@@ -16,6 +17,18 @@ static int tx_probes(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	if (uccl_asking_long(&f->asking))
 		uccl_owed_again(&f->owed, f->paths.reacted_ns);
 	return flow_tx_control(f, tx, UCCL_PKT_PROBE, UCCL_FLAG_AR, NULL, path, true, now);
+}
+
+/* The peer has taken all receive slots back, or never granted any. PROTOCOL R179 */
+static int tx_want(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
+{
+	uint16_t path;
+
+	if (f->granted.slots || now < f->granted.want_at || !flow_more(f))
+		return 0;
+	path = f->granted.wants ? uccl_paths_next(&f->paths) : uccl_paths_control(&f->paths);
+	uccl_granted_wanted(&f->granted, uccl_flow_rto(f), &f->rng, now);
+	return flow_tx_control(f, tx, UCCL_PKT_PROBE, UCCL_FLAG_AR | UCCL_FLAG_WANT, NULL, path, true, now);
 }
 
 int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
@@ -39,6 +52,8 @@ int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	f->app_limited = true;
 	/* Chunks of a descriptor follow it without a gap; if they have to wait, credit and acknowledgements do not. */
 	if (f->announced.item ? flow_tx_write(f, tx, now) : flow_tx_new(f, tx, now))
+		return 1;
+	if (tx_want(f, tx, now))
 		return 1;
 	if (flow_tx_credit(f, tx, now))
 		return 1;

@@ -125,7 +125,7 @@ int flow_tx_new(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now);
 /* Is there a place for one more chunk, at the peer and in the log? PROTOCOL R13 */
 static inline bool flow_tx_room(struct uccl_flow *f)
 {
-	if (f->sent.inflight_chunks && (uccl_sent_packets(&f->sent) >= f->granted.slots || f->pieces_wait))
+	if (uccl_sent_packets(&f->sent) >= f->granted.slots || (f->sent.inflight_chunks && f->pieces_wait))
 		return false;
 	return uccl_sent_room(&f->sent);
 }

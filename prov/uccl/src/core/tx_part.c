@@ -65,7 +65,7 @@ uint32_t flow_tx_parts_room(const struct uccl_flow *f, uint32_t each)
 
 	if (each > 1)
 		n = (uint32_t)uccl_min(n, UCCL_PIECED_MAX - f->sent.pieced);
-	return f->sent.inflight_chunks ? n : (uint32_t)uccl_max(n, 1);
+	return f->sent.inflight_chunks || !f->granted.slots ? n : (uint32_t)uccl_max(n, 1);
 }
 
 void flow_tx_parts_again(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, uint64_t map, uint64_t now)

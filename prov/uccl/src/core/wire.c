@@ -244,7 +244,7 @@ enum uccl_drop uccl_part_decode(struct uccl_chunk_part *p, const uint8_t rec[UCC
 /* Is it the header of the part behind that one, in a packet of `len` bytes? PROTOCOL R173 */
 static bool part_follows(const uint8_t *before, const uint8_t *p, uint32_t len)
 {
-	return !((uccl_get64(p) ^ uccl_get64(before)) & ~((uint64_t)UCCL_FLAG_AR << 32)) &&
+	return !((uccl_get64(p) ^ uccl_get64(before)) & ~((uint64_t)UCCL_FLAGS_ROW << 32)) &&
 	       uccl_get64(p + 8) == uccl_get64(before + 8) &&
 	       uccl_get64(p + 16) == uccl_get64(before + 16) + (1ull << 32) &&
 	       uccl_get32(p + 24) == uccl_get32(before + 24) && uccl_get32(p + 28) == len - UCCL_HDR_LEN &&
@@ -262,7 +262,7 @@ uint32_t uccl_part_row(struct uccl_hdr *h, const uint8_t *data, uint32_t each, u
 		n = (uint32_t)uccl_min(each, len - at);
 		if (!part_follows(data + at - each, data + at, n))
 			break;
-		h->flags |= data[at + 4] & UCCL_FLAG_AR;
+		h->flags |= data[at + 4] & UCCL_FLAGS_ROW;
 	}
 	return at;
 }

@@ -41,7 +41,10 @@ enum uccl_pkt_type {
 
 #define UCCL_FLAG_AR (1u << 0)	  /* acknowledge at once */
 #define UCCL_FLAG_RTX (1u << 1)	  /* sent before */
+#define UCCL_FLAG_WANT (1u << 2)  /* more waits to be sent; PROBE: and there is no slot for it */
 #define UCCL_FLAG_SEALED (1u << 3) /* a seal follows the tail */
+/* Those in which parts of a row may differ. */
+#define UCCL_FLAGS_ROW (UCCL_FLAG_AR | UCCL_FLAG_WANT)
 
 /* Decoded fixed header. `rec` points into the packet. */
 struct uccl_hdr {
@@ -181,8 +184,9 @@ enum uccl_drop uccl_part_decode(struct uccl_chunk_part *p, const uint8_t rec[UCC
 
 /*
  * Of `len` bytes at `data`, packets of `each` bytes but the last, which may be shorter: how many from the first on are
- * parts in a row, which differ by what counts them, and by AR, and by nothing else? In bytes. h: header of the first,
- * which decoded well; it gets AR if one of the others has it. Where there is no such row, those of the first.
+ * parts in a row, which differ by what counts them, and by UCCL_FLAGS_ROW, and by nothing else? In bytes. h: header of
+ * the first, which decoded well; it gets those flags that one of the others has. Where there is no such row, those of
+ * the first.
  */
 uint32_t uccl_part_row(struct uccl_hdr *h, const uint8_t *data, uint32_t each, uint32_t len);
 

@@ -120,6 +120,7 @@ static enum uccl_drop conn_establish(struct conn *c, const struct uccl_init *ini
 	conn_supersede(c->e, init, now);
 	conn_meet(c, now);
 	conn_grant(c);
+	conn_slots_known(c);
 	conn_due(c);
 	if (was_open)
 		return UCCL_DROP_COUNT;

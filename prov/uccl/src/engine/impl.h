@@ -322,11 +322,13 @@ bool conns_half_room(struct uccl_engine *e, const uint8_t ip[16], struct conn **
 /* slots.c */
 /* What the handshake grants is a promise from then on. Once for a connection; later calls do nothing. */
 void conn_grant(struct conn *c);
+/* What the peer takes is known. */
+void conn_slots_known(struct conn *c);
 /* Its packets have at most so many bytes. */
 void conn_slots_fit(struct conn *c, uint32_t mtu);
 /* The queue may be shared with other endpoints of the process, which come and go. */
 void slots_refit(struct uccl_engine *e);
-/* Quiet peers give back receive slots that busy ones need. */
+/* Who waited for a receive slot hears of it; quiet peers give back those that busy ones need. */
 void conn_slots_ask(struct uccl_engine *e, uint64_t now);
 
 /* records.c: of a flow on a NIC that has to agree before it writes */

@@ -24,6 +24,7 @@ static void params_mine(struct uccl_engine *e, struct uccl_params *p)
 		.msg_limit = UCCL_MSG_LIMIT,
 		.paths = e->cfg.paths,
 		.slots = 1,
+		.waits = true,
 		.csn = engine_random64(e) & 0xffffffff,
 		.epoch = (uint8_t)(engine_random64(e) & 15),
 		.security = e->cfg.security,

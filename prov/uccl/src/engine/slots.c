@@ -42,6 +42,14 @@ void conn_grant(struct conn *c)
 	c->hs.mine.slots = (uint16_t)c->grant.slots;
 }
 
+void conn_slots_known(struct conn *c)
+{
+	if (c->hs.theirs.waits)
+		return;
+	uccl_slots_least(&c->grant);
+	c->hs.mine.slots = (uint16_t)c->grant.slots;
+}
+
 void conn_slots_fit(struct conn *c, uint32_t mtu)
 {
 	uccl_slots_resize(&c->grant, nic_room(c->e, mtu));
@@ -51,6 +59,14 @@ void conn_slots_ask(struct uccl_engine *e, uint64_t now)
 {
 	struct uccl_grant *g;
 
+	while ((g = uccl_slots_serve(&e->slots, now))) {
+		struct conn *c = uccl_container_of(g, struct conn, grant);
+
+		if (!c->peer.open)
+			continue;
+		uccl_flow_tell(&c->peer.flow);
+		engine_ready(c);
+	}
 	while ((g = uccl_slots_ask(&e->slots, now))) {
 		struct conn *c = uccl_container_of(g, struct conn, grant);
 

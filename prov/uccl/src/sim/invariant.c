@@ -357,8 +357,9 @@ static void look_engine(struct uccl_sim_life *n, const struct uccl_engine *e)
 		/* What was on its way when the peer heard that memory is short, and messages that had begun. */
 		most += (uint64_t)c->peer.flow.cfg.window * uccl_max(e->cfg.eager_bytes, c->peer.flow.cfg.chunk_bytes);
 	}
-	/* One for each, whatever there is; then they may be more than fit. */
-	if (slots > uccl_max(room, room * 3 / 4 + e->nopen))
+	TAILQ_FOREACH(c, &e->half, all)
+		slots += c->grant.told;
+	if (slots > room)
 		uccl_sim_violation(w, "I8: endpoint %u granted %llu slots of %llu", n->node, (unsigned long long)slots,
 				   (unsigned long long)room);
 	if (sum != m->unexpected_bytes)

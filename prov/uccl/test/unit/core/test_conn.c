@@ -876,6 +876,28 @@ static void listener_init__stale(void **state)
 	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_STALE);
 }
 
+/* No slots, for those who take that; others are told of one. PROTOCOL R180 */
+static void params__no_slots(void **state)
+{
+	for (unsigned int i = 0; i < 4; i++) {
+		struct uccl_init in;
+		struct pkt init;
+		const uint8_t *p;
+
+		start(state);
+		conn[0].mine.waits = i & 1;
+		conn[0].mine.slots = i & 2 ? 7 : 0;
+		until_init(&init);
+		/* Of the parameters, behind the address. */
+		p = init.payload + UCCL_ADDR_LEN;
+		assert_int_equal(uccl_get16(p + 18), i & 2 ? 7 : 1);
+		assert_int_equal(p[32], i & 1 ? (i & 2 ? 1 : 3) : 0);
+		assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COUNT);
+		assert_int_equal(in.params.waits, i & 1);
+		assert_int_equal(in.params.slots, i & 2 ? 7 : !(i & 1));
+	}
+}
+
 static void listener_init__params(void **state)
 {
 	static const struct {
@@ -903,7 +925,7 @@ static void listener_init__params(void **state)
 		P(paths, 1, true),
 		P(paths, 256, true),
 		P(paths, 257, false),
-		P(slots, 0, false),
+		P(slots, 0, true),
 		P(slots, 1, true),
 		P(write_bytes, 0, true),
 		P(write_bytes, 1u << 30, true),
@@ -1184,6 +1206,7 @@ int main(void)
 		cmocka_unit_test_setup(listener_init__every_bit, start),
 		cmocka_unit_test_setup(listener_init__malformed, start),
 		cmocka_unit_test_setup(listener_init__stale, start),
+		cmocka_unit_test_setup(params__no_slots, start),
 		cmocka_unit_test_setup(listener_init__params, start),
 		cmocka_unit_test_setup(check_ack__good, start),
 		cmocka_unit_test_setup(check_ack__impostor, start),

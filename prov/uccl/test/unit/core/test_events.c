@@ -216,10 +216,14 @@ static void tx_rtx_chunk__slots_only(void **state)
 	f.sent.inflight_chunks = 4;
 	assert_false(uccl_event_tx_rtx_chunk(&f, 1000, false, 5));
 	assert_true(uccl_event_tx_rtx_chunk(&f, 0, true, 5));
-	/* One may always leave: a peer that grants nothing is asked. */
+	/* Nothing to a peer that grants nothing, but a descriptor that its own writes wait for. PROTOCOL R177 */
 	f.granted.slots = 0;
 	assert_false(uccl_event_tx_rtx_chunk(&f, 1000, false, 5));
+	assert_true(uccl_event_tx_rtx_chunk(&f, 0, true, 5));
 	f.sent.inflight_chunks = 0;
+	assert_false(uccl_event_tx_rtx_chunk(&f, 1000, false, 5));
+	assert_false(uccl_event_tx_rtx_chunk(&f, 0, true, 5));
+	f.granted.slots = 1;
 	assert_true(uccl_event_tx_rtx_chunk(&f, 1000, false, 5));
 }
 

@@ -136,6 +136,31 @@ static void meet__once_for_a_turn(void **state)
 	assert_int_equal(g.met, 0);
 }
 
+/* No slots: asked again after the time-out, more and more seldom, up to a second, spread by chance. PROTOCOL R179 */
+static void wanted__more_and_more_seldom(void **state)
+{
+	uint64_t ms = UCCL_NS_PER_MS, spread = 0, now = 5;
+	struct uccl_rng rng;
+
+	(void)state;
+	uccl_rng_seed(&rng, 7);
+	assert_true(heard(FIRST, 1, 0, 1));
+	assert_int_equal(g.want_at, 0);
+	for (uint64_t i = 0; i < 100; i++, now = g.want_at) {
+		uint64_t least = uccl_min(10 * ms << uccl_min(i, 20), 1000 * ms);
+
+		uccl_granted_wanted(&g, 10 * ms, &rng, now);
+		assert_in_range(g.want_at - now, least, least + least / 4);
+		spread |= i ? (g.want_at - now) - least : 0;
+	}
+	assert_true(spread > 0);
+	/* That there is still none changes nothing; one is one, and later none is asked for at once. */
+	assert_true(heard(FIRST, 2, 0, now));
+	assert_true(g.want_at == now && g.wants == 100);
+	assert_true(heard(FIRST, 3, 1, now));
+	assert_true(!g.want_at && !g.wants);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -145,6 +170,7 @@ int main(void)
 		cmocka_unit_test_setup(heard__no_clock_for_ever, setup),
 		cmocka_unit_test_setup(heard__message_numbers, setup),
 		cmocka_unit_test_setup(meet__once_for_a_turn, setup),
+		cmocka_unit_test_setup(wanted__more_and_more_seldom, setup),
 	};
 
 	return cmocka_run_group_tests_name("granted", tests, NULL, NULL);

@@ -719,6 +719,33 @@ static void parts_rx__in_one_go(void **state)
 	}
 }
 
+/* The last one says whether more waits for a slot. PROTOCOL R178 */
+static void parts_rx__says_whether_more_waits(void **state)
+{
+	static uint8_t flat[UCCL_PART_COUNT * (UCCL_HDR_LEN + PACKET)];
+
+	(void)state;
+	for (int more = 0; more < 2; more++) {
+		struct uccl_slots slots;
+		struct uccl_grant grant;
+		uint32_t each, len;
+
+		start(40);
+		uccl_slots_init(&slots);
+		uccl_slots_open(&slots, &grant, 256, 256);
+		grant.more = !more;
+		p.side[1].f.cfg.grant = &grant;
+		pair_bulk(&p, 0, 40 * PACKET);
+		len = train_flat(flat, &each);
+		if (more)
+			flat[39 * each + 4] |= UCCL_FLAG_WANT;
+		feed_row(flat, len, each, 0, 40);
+		assert_int_equal(p.side[1].complete, 1);
+		assert_int_equal(grant.more, more);
+		pair_fini(&p);
+	}
+}
+
 /* Rows of which some parts came before, or that are refused: as if they came one by one. PROTOCOL R173 */
 static void parts_rx__as_one_by_one(void **state)
 {
@@ -966,6 +993,7 @@ int main(void)
 		cmocka_unit_test(ack_rx__lies_about_parts),
 		cmocka_unit_test(part_rx__malformed),
 		cmocka_unit_test(parts_rx__in_one_go),
+		cmocka_unit_test(parts_rx__says_whether_more_waits),
 		cmocka_unit_test(parts_rx__as_one_by_one),
 		cmocka_unit_test(parts_rx__malformed),
 		cmocka_unit_test(part_rx__no_memory_comes_again),

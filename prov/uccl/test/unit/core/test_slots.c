@@ -103,11 +103,243 @@ static void open__many_strangers(void **state)
 	send(0, 20);
 	for (int i = 1; i < 500; i++) {
 		uccl_slots_open(&s, &g[i], ROOM, 16384);
-		assert_in_range(g[i].slots, 1, 16);
+		assert_in_range(g[i].slots, sum(i) < ROOM * 14 / 16, 16);
 		assert_true(sum(i + 1) - g[0].told <= 188 + (uint64_t)i);
+		assert_true(sum(i + 1) <= ROOM);
 	}
 	/* The one that sends keeps more than half of the queue's share of it. */
 	assert_in_range(send(0, 100), 300, 750);
+}
+
+/* More than fit: the first have something to begin with, the others have to ask. PROTOCOL R177 */
+static void open__more_than_fit(void **state)
+{
+	static const uint32_t rooms[] = {1, 2, 3, 4, 5, 16, 64, 1000};
+
+	(void)state;
+	for (size_t i = 0; i < uccl_array_len(rooms); i++) {
+		start(MANY, rooms[i]);
+		assert_true(sum(MANY) >= 1 && sum(MANY) <= rooms[i]);
+		assert_int_equal(g[MANY - 1].slots, 0);
+		for (int k = 0; k < MANY; k++) {
+			assert_true(g[k].slots <= 16);
+			assert_true(!k || g[k].slots <= g[k - 1].slots);
+		}
+		/* Who has nothing to send is given no more later, either. */
+		for (int k = 0; k < MANY; k++, now += 1000) {
+			tell(k, 0);
+			met(k);
+		}
+		assert_true(sum(MANY) <= uccl_max(rooms[i] * 4 / 16, 1));
+	}
+}
+
+/* A peer with something to send: it asks, and uses what it is told. True: it could send a chunk. */
+static bool turn(int i, bool more)
+{
+	if (!g[i].slots) {
+		uccl_slots_want(&g[i], now);
+		while (uccl_slots_serve(&s, now))
+			;
+	}
+	if (!g[i].slots)
+		return false;
+	uccl_slots_more(&g[i], more);
+	tell(i, 1);
+	met(i);
+	return true;
+}
+
+/* All want one at once: first come, first served, nobody passes, and nothing is promised twice. PROTOCOL R178 */
+static void want__in_a_line(void **state)
+{
+	struct uccl_grant *x;
+	uint32_t had = 0;
+
+	(void)state;
+	start(100, 16);
+	for (int i = 99; i >= 0; i--)
+		if (!g[i].slots)
+			uccl_slots_want(&g[i], now);
+		else
+			had++;
+	assert_int_equal(s.nline + had, 100);
+	for (int i = 99; (x = uccl_slots_serve(&s, now)); i--)
+		assert_ptr_equal(x, &g[i]);
+	assert_in_range(sum(100), 12, 15);
+	x = TAILQ_FIRST(&s.line);
+	/* Asking twice is asking once. */
+	uccl_slots_want(x, now);
+	uccl_slots_want(TAILQ_NEXT(x, line), now);
+	assert_ptr_equal(TAILQ_FIRST(&s.line), x);
+	/* Its turn has not come, whatever else is told. */
+	assert_int_equal(uccl_slots_tell(x, 0, 0, now), 0);
+	/* Who has one and sends has no more, as long as there is a line. */
+	uccl_slots_more(&g[99], true);
+	for (int i = 0; i < 10; i++, now += 1000)
+		assert_int_equal(tell(99, 1), 1);
+	/* Who says that nothing more waits gives it back with that. */
+	uccl_slots_more(&g[98], false);
+	assert_int_equal(tell(98, 1), 0);
+	assert_null(uccl_slots_serve(&s, now));
+	met(98);
+	assert_int_equal(s.ask_at, 0);
+	assert_ptr_equal(uccl_slots_serve(&s, now), x);
+	/* And who ends, in or out of the line. */
+	uccl_slots_close(TAILQ_FIRST(&s.line));
+	x = TAILQ_FIRST(&s.line);
+	assert_null(uccl_slots_serve(&s, now));
+	uccl_slots_close(&g[97]);
+	assert_ptr_equal(uccl_slots_serve(&s, now), x);
+	for (int i = 0; i < 100; i++)
+		uccl_slots_close(&g[i]);
+	assert_int_equal(s.used | s.floors | s.quiet_used | s.npeers | s.nbusy | s.nline, 0);
+}
+
+/* What was to be given back, and is not yet, is given again at its turn: it takes no second place. */
+static void want__before_it_was_met(void **state)
+{
+	uint64_t used;
+
+	(void)state;
+	start(100, 16);
+	for (int i = 99; i >= 0; i--)
+		uccl_slots_want(&g[i], now);
+	while (uccl_slots_serve(&s, now))
+		;
+	now += 1000;
+	uccl_slots_more(&g[99], false);
+	assert_int_equal(tell(99, 1), 0);
+	assert_true(g[99].returning && g[99].told == 1);
+	used = s.used;
+	uccl_slots_want(&g[99], now);
+	while (s.nline > 1)
+		uccl_slots_close(TAILQ_FIRST(&s.line));
+	assert_ptr_equal(uccl_slots_serve(&s, now), &g[99]);
+	assert_int_equal(s.used, used);
+	met(99);
+	assert_int_equal(g[99].told, 1);
+	assert_int_equal(g[99].slots, 1);
+}
+
+/* All send without end, many more than there are slots: they take turns, and nobody has much more. PROTOCOL R178 */
+static void want__turns(void **state)
+{
+	static const int peers[] = {3, 17, 100};
+	static const uint32_t rooms[] = {1, 2, 7, 64};
+	static uint64_t sent[MANY];
+
+	(void)state;
+	for (size_t r = 0; r < uccl_array_len(rooms); r++)
+		for (size_t n = 0; n < uccl_array_len(peers); n++) {
+			double all = 0, squares = 0;
+
+			start(peers[n], rooms[r]);
+			memset(sent, 0, sizeof(sent));
+			for (int round = 0; round < 20 * 16 * peers[n]; round++, now += 20 * UCCL_NS_PER_US) {
+				struct uccl_grant *x;
+
+				for (int i = 0; i < peers[n]; i++)
+					sent[i] += turn(i, true);
+				while (uccl_slots_serve(&s, now))
+					;
+				while ((x = uccl_slots_ask(&s, now))) {
+					uccl_slots_tell(x, 0, 0, now);
+					uccl_slots_met(x, x->turn);
+				}
+				assert_true(s.used <= (uint64_t)1 << 32);
+			}
+			for (int i = 0; i < peers[n]; i++) {
+				assert_true(sent[i] > 0);
+				all += (double)sent[i];
+				squares += (double)sent[i] * (double)sent[i];
+			}
+			assert_true(all * all / squares / peers[n] >= 0.98);
+		}
+}
+
+/* What told it of its slot was lost: it asks again, keeps the slot, and its time begins anew. PROTOCOL R179 */
+static void want__again(void **state)
+{
+	(void)state;
+	start(100, 16);
+	for (int i = 99; i >= 0; i--)
+		uccl_slots_want(&g[i], now);
+	while (uccl_slots_serve(&s, now))
+		;
+	for (int k = 0; k < 20; k++) {
+		assert_int_equal(tell(99, 0), 1);
+		now += 90 * MS;
+		uccl_slots_want(&g[99], now);
+		assert_false(g[99].waits);
+	}
+	/* Who does not ask, nor send, has had its time. */
+	now += 101 * MS;
+	assert_int_equal(tell(99, 0), 0);
+}
+
+/* Those who have slots do not answer: after a while there are a few for others, in turn. PROTOCOL R179 */
+static void want__starved(void **state)
+{
+	static uint64_t sent[MANY];
+	int had = 0;
+
+	(void)state;
+	start(200, 64);
+	for (int i = 0; i < 100; i++)
+		had += turn(i, false) && g[i].slots;
+	for (int i = 0; i < 100; i++)
+		if (!g[i].slots)
+			uccl_slots_want(&g[i], now);
+	while (uccl_slots_serve(&s, now))
+		;
+	/* All of these are silent from now on. */
+	assert_true(sum(100) >= 60 * 7 / 8);
+	while (s.nline)
+		uccl_slots_close(TAILQ_FIRST(&s.line));
+	for (int ms = 0; ms < 2000; ms++, now += MS) {
+		for (int i = 100; i < 200; i++)
+			sent[i] += turn(i, true);
+		while (uccl_slots_serve(&s, now))
+			;
+		while (uccl_slots_ask(&s, now))
+			;
+		assert_true(s.used <= (uint64_t)1 << 32);
+	}
+	for (int i = 100; i < 200; i++)
+		assert_true(sent[i] > 0);
+}
+
+/* Who knows of no grant of 0 is promised one, and if that does not fit it takes it from nobody. PROTOCOL R180 */
+static void least__one(void **state)
+{
+	uint64_t used;
+
+	(void)state;
+	start(100, 16);
+	for (int i = 0; i < 90; i++)
+		uccl_slots_want(&g[i], now);
+	while (uccl_slots_serve(&s, now))
+		;
+	used = s.used;
+	uccl_slots_least(TAILQ_FIRST(&s.line));
+	uccl_slots_least(&g[95]);
+	assert_int_equal(g[95].slots, 1);
+	assert_int_equal(g[95].told, 1);
+	assert_int_equal(s.used, used);
+	for (int k = 0; k < 50; k++, now += MS) {
+		assert_true(tell(95, 20) >= 1);
+		met(95);
+	}
+	for (int i = 0; i < 100; i++)
+		uccl_slots_close(&g[i]);
+	assert_int_equal(s.used | s.quiet_used | s.nline, 0);
+	/* One that fits counts. */
+	start(1, 16);
+	used = s.used;
+	uccl_slots_least(&g[0]);
+	assert_int_equal(s.used, used);
+	assert_false(g[0].beyond);
 }
 
 /* Alone, one has nearly all of it. */
@@ -127,11 +359,11 @@ static void tell__one_among_idle(void **state)
 	(void)state;
 	for (size_t i = 0; i < uccl_array_len(peers); i++) {
 		start(peers[i], ROOM);
-		assert_true(g[peers[i] - 1].slots >= 1);
+		assert_true(g[peers[i] - 1].slots >= (peers[i] <= 375));
+		for (int k = 0; k < peers[i]; k++)
+			uccl_slots_more(&g[k], true);
 		assert_in_range(send(0, 300), 400, 750);
-		/* Within the queue, as long as one for each fits beside that. */
-		if (peers[i] <= 400)
-			assert_true(sum(peers[i]) <= ROOM);
+		assert_true(sum(peers[i]) <= ROOM);
 		/* Small messages now and then are no need of more. */
 		tell(1, 1);
 		now += 20 * MS;
@@ -364,7 +596,7 @@ static void all__by_chance(void **state)
 	(void)state;
 	for (uint64_t seed = 1; seed <= 30; seed++) {
 		struct uccl_rng rng;
-		uint32_t room = 64u << seed % 5;
+		uint32_t room = seed % 6 ? 64u << seed % 5 : 1 + (uint32_t)seed / 6;
 		int n = 2 + (int)(seed % 16);
 
 		uccl_rng_seed(&rng, seed);
@@ -372,7 +604,7 @@ static void all__by_chance(void **state)
 		for (int step = 0; step < 20000; step++) {
 			int i = (int)uccl_rng_below(&rng, (uint64_t)n);
 			uint64_t used = 0, quiet = 0;
-			uint32_t nbusy = 0, npeers = 0;
+			uint32_t nbusy = 0, npeers = 0, nline = 0;
 			struct uccl_grant *x;
 
 			now += uccl_rng_below(&rng, MS / 2);
@@ -380,14 +612,23 @@ static void all__by_chance(void **state)
 				uccl_slots_open(&s, &g[i], room, 1024);
 			else if (uccl_rng_chance(&rng, 0.002))
 				uccl_slots_close(&g[i]);
+			else if (uccl_rng_chance(&rng, 0.1))
+				uccl_slots_want(&g[i], now);
+			else if (uccl_rng_chance(&rng, 0.1))
+				uccl_slots_more(&g[i], uccl_rng_chance(&rng, 0.5));
 			else if (uccl_rng_chance(&rng, 0.3))
 				uccl_slots_met(&g[i], (uint8_t)uccl_rng_below(&rng, UCCL_SLOTS_TURNS));
 			else
-				assert_in_range(tell(i, (uint32_t)uccl_rng_below(&rng, g[i].slots + 1)), 1, room);
+				assert_in_range(tell(i, (uint32_t)uccl_rng_below(&rng, g[i].slots + 1)), 0, room);
+			if (uccl_rng_chance(&rng, 0.5))
+				while (uccl_slots_serve(&s, now))
+					;
 			while ((x = uccl_slots_ask(&s, now)))
 				uccl_slots_tell(x, 0, 0, now);
 			for (int k = 0; k < n; k++) {
-				assert_true(!g[k].of || (g[k].slots >= 1 && g[k].slots <= g[k].told));
+				assert_true(!g[k].of || g[k].slots <= g[k].told);
+				assert_true(!g[k].of || !g[k].waits || !g[k].slots);
+				nline += g[k].of && g[k].waits;
 				assert_true(!g[k].of || g[k].returning || g[k].slots == g[k].told);
 				npeers += !!g[k].of;
 				nbusy += g[k].of && g[k].busy;
@@ -398,6 +639,7 @@ static void all__by_chance(void **state)
 			assert_int_equal(quiet, s.quiet_used);
 			assert_int_equal(nbusy, s.nbusy);
 			assert_int_equal(npeers, s.npeers);
+			assert_int_equal(nline, s.nline);
 			assert_true(used <= (uint64_t)1 << 32);
 		}
 	}
@@ -408,6 +650,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(open__bounds),
 		cmocka_unit_test(open__many_strangers),
+		cmocka_unit_test(open__more_than_fit),
 		cmocka_unit_test(tell__alone),
 		cmocka_unit_test(tell__one_among_idle),
 		cmocka_unit_test(tell__first_message),
@@ -415,6 +658,12 @@ int main(void)
 		cmocka_unit_test(tell__all_at_once),
 		cmocka_unit_test(met__counts),
 		cmocka_unit_test(met__raised_meanwhile),
+		cmocka_unit_test(want__in_a_line),
+		cmocka_unit_test(want__before_it_was_met),
+		cmocka_unit_test(want__turns),
+		cmocka_unit_test(want__again),
+		cmocka_unit_test(want__starved),
+		cmocka_unit_test(least__one),
 		cmocka_unit_test(ask__no_answer),
 		cmocka_unit_test(ask__only_if_needed),
 		cmocka_unit_test(ask__few_at_a_time),

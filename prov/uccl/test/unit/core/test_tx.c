@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* What leaves next, when payload is given back, and all of it at once. */
+#include "core/held.h"
 #include "sender.h"
 
 static void lose_all_data(struct pair *q, struct pair_pkt *k)
@@ -219,6 +220,71 @@ static void all__numbers_wrap(void **state)
 	soak(c, 4, 0.05, 0.02, 0.1);
 }
 
+/* The peer tells side 0 of so many slots, and acknowledges so many chunks. */
+static void granted(uint16_t slots, uint32_t acked)
+{
+	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
+	struct uccl_ack a = pair_ack(&p, 0, p.cfg.csn[0] + acked);
+
+	a.slots = slots;
+	pair_feed(&p, 0, &h, NULL, &a);
+}
+
+/* No slots: nothing leaves but the question for one, at once, and again if no answer comes. PROTOCOL R179 */
+static void want__asks(void **state)
+{
+	struct uccl_flow *f = &p.side[0].f;
+
+	(void)state;
+	start(pair_packets());
+	granted(0, 0);
+	assert_int_equal(pair_pump_one(&p, 0), 0);
+	pair_record(&p, 0, 10);
+	assert_int_equal(uccl_flow_expiry(f), 0);
+	for (int i = 0; i < 5; i++) {
+		assert_int_equal(pair_pump_one(&p, 0), 1);
+		assert_int_equal(p.wire[0]->h.type, UCCL_PKT_PROBE);
+		assert_int_equal(p.wire[0]->h.flags, UCCL_FLAG_AR | UCCL_FLAG_WANT);
+		assert_true(p.wire[0]->h.tail_len > 0);
+		lose_all();
+		assert_int_equal(pair_pump_one(&p, 0), 0);
+		assert_int_equal(uccl_flow_held(f, p.now), UCCL_HELD_SLOTS);
+		assert_true(uccl_flow_expiry(f) > p.now);
+		/* That there is still none is no reason to ask earlier. */
+		granted(0, 0);
+		assert_int_equal(pair_pump_one(&p, 0), 0);
+		p.now = uccl_flow_expiry(f);
+	}
+	granted(1, 0);
+	pair_record(&p, 0, 10);
+	assert_int_equal(pair_pump_one(&p, 0), 1);
+	assert_int_equal(p.wire[0]->h.type, UCCL_PKT_CHUNK);
+	lose_all();
+	/* Taken back with its acknowledgement: the next question leaves at once. */
+	granted(0, 1);
+	assert_true(pair_pump_one(&p, 0) >= 1);
+	assert_int_equal(p.wire[0]->h.type, UCCL_PKT_PROBE);
+	assert_true(p.wire[0]->h.flags & UCCL_FLAG_WANT);
+	pair_fini(&p);
+}
+
+/* Who grants hears with each packet that asks for an answer whether more comes. PROTOCOL R178 */
+static void want__says_whether_more_waits(void **state)
+{
+	(void)state;
+	start(pair_packets());
+	granted(1, 0);
+	pair_record(&p, 0, 10);
+	pair_record(&p, 0, 10);
+	for (uint32_t i = 0; i < 2; i++) {
+		assert_int_equal(pair_pump_one(&p, 0), 1);
+		assert_int_equal(p.wire[0]->h.flags, UCCL_FLAG_AR | (i ? 0 : UCCL_FLAG_WANT));
+		lose_all();
+		granted(1, i + 1);
+	}
+	pair_fini(&p);
+}
+
 static void all__few_slots(void **state)
 {
 	struct pair_cfg c = pair_packets();
@@ -296,6 +362,8 @@ int main(void)
 		cmocka_unit_test(flow_sent__no_probe_for_a_read),
 		cmocka_unit_test(all__faults_by_chance),
 		cmocka_unit_test(all__numbers_wrap),
+		cmocka_unit_test(want__asks),
+		cmocka_unit_test(want__says_whether_more_waits),
 		cmocka_unit_test(all__few_slots),
 		cmocka_unit_test(all__policies),
 		cmocka_unit_test(all__first_window_lost),

@@ -113,12 +113,13 @@ static void tx_room__slots(void **state)
 	pair_feed(&p, 0, &h, NULL, &a);
 	assert_int_equal(p.side[0].f.sent.inflight_chunks, 7);
 	assert_int_equal(pair_pump_one(&p, 0), 0);
-	/* No slots: one chunk at a time asks. */
+	/* No slots: no chunk, but the question for one. PROTOCOL R177 */
 	a.cum += 7;
 	a.slots = 0;
 	h = (struct uccl_hdr){.type = UCCL_PKT_ACK};
 	pair_feed(&p, 0, &h, NULL, &a);
 	assert_int_equal(pair_pump_one(&p, 0), 1);
+	assert_int_equal(p.side[0].f.sent.inflight_chunks, 0);
 	pair_fini(&p);
 }
 

@@ -552,12 +552,12 @@ static void part_row__every_bit(void **state)
 	(void)state;
 	for (uint32_t bit = 0; bit < 8 * UCCL_HDR_LEN; bit++)
 		for (uint32_t i = 1; i < 5; i++) {
-			bool ar = bit == 32;
+			uint8_t flag = bit == 32 ? UCCL_FLAG_AR : bit == 34 ? UCCL_FLAG_WANT : 0;
 
 			h = row_make(data, 0);
 			data[i * ROW_EACH + bit / 8] ^= (uint8_t)(1u << bit % 8);
-			assert_int_equal(uccl_part_row(&h, data, ROW_EACH, ROW_LEN), ar ? ROW_LEN : i * ROW_EACH);
-			assert_int_equal(h.flags, ar ? UCCL_FLAG_AR : 0);
+			assert_int_equal(uccl_part_row(&h, data, ROW_EACH, ROW_LEN), flag ? ROW_LEN : i * ROW_EACH);
+			assert_int_equal(h.flags, flag);
 		}
 }
 

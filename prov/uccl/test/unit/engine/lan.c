@@ -612,6 +612,7 @@ struct conn *lan_stranger(struct lan *l, int i, const struct uccl_addr *who, boo
 	struct uccl_hdr h;
 	struct uccl_tx tx;
 
+	mine.waits = !l->older;
 	if (keyless)
 		memset(remote.key, 0, sizeof(remote.key));
 	uccl_conn_init(&hs, &remote, &mine, who->incarnation ^ 1, 5);

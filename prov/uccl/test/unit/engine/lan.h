@@ -113,6 +113,7 @@ struct lan {
 	bool icmp;	    /* a packet to nobody is reported to its sender */
 	bool writes, hints; /* what NICs opened from now on can do */
 	bool find_mtu;	    /* likewise: the way may carry less */
+	bool older;	    /* strangers know of no grant of 0 */
 	uint64_t packets;   /* sent so far */
 };
 

@@ -418,14 +418,14 @@ static void half__once(void **state)
  * Their number is bounded, in all and from one address. The oldest gives way, but not before it had time to speak:
  * until then the latest has to ask again. PROTOCOL R135
  */
-static void half__bounded(void **state)
+static void half_bounded(bool older)
 {
 	struct lan *l = two();
 	struct uccl_engine *e = l->node[1].e;
 	struct uccl_addr a = stranger(0), one = a;
 	uint32_t taken = 0;
 
-	(void)state;
+	l->older = older;
 	/* From one address. */
 	for (uint16_t k = 0; k < 3000; k++) {
 		one.nic.port = (uint16_t)(2000 + k);
@@ -458,6 +458,14 @@ static void half__bounded(void **state)
 	/* Who talks is none of them. */
 	lan_talk(l);
 	lan_free(l);
+}
+
+/* Those who take no grant of 0 cannot keep others from theirs. PROTOCOL R180 */
+static void half__bounded(void **state)
+{
+	(void)state;
+	half_bounded(false);
+	half_bounded(true);
 }
 
 /*
