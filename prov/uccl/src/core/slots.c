@@ -18,6 +18,8 @@
 #define RESERVE (QUEUE / 16)
 /* More than that is never granted, but to those who waited long: as much as RESERVE. */
 #define GRANTED_MAX (QUEUE - RESERVE)
+/* So much, and not more, is for one slot of each peer. */
+#define FLOORS_MAX (GRANTED_MAX - (GRANTED - TOKENS))
 /* So long: all quiet ones were asked by then, and those who have slots do not answer. */
 #define STARVED_NS (100 * UCCL_NS_PER_MS)
 /* With fewer slots than those who send a turn is so many chunks, and no longer than it takes to be quiet. */
@@ -56,7 +58,7 @@ static uint64_t slots_granted(const struct uccl_slots *s)
 /* Not every peer can have one: those who might send something, but do not, take nothing from those who do. */
 static bool slots_scarce(const struct uccl_slots *s)
 {
-	return s->npeers > 1 && s->floors > GRANTED_MAX - (GRANTED - TOKENS);
+	return s->npeers > 1 && s->floors > FLOORS_MAX;
 }
 
 static uint64_t slots_left(const struct uccl_slots *s, uint64_t reserve)
@@ -68,7 +70,7 @@ static uint64_t slots_left(const struct uccl_slots *s, uint64_t reserve)
 
 static uint64_t slots_token(const struct uccl_slots *s)
 {
-	return uccl_max(TOKENS, s->floors) / s->npeers;
+	return uccl_clamp(s->floors, TOKENS, FLOORS_MAX) / s->npeers;
 }
 
 /* Somebody lacks a slot, or would if it had something to send. */
@@ -294,6 +296,14 @@ static void slots_short(struct uccl_slots *s, uint64_t now)
 	s->ask_at = uccl_min(s->ask_at, now);
 }
 
+/* Whoever is first in the line has waited long. */
+static bool slots_starved(const struct uccl_slots *s, uint64_t now)
+{
+	const struct uccl_grant *first = TAILQ_FIRST(&s->line);
+
+	return first && now - first->line_ns >= STARVED_NS;
+}
+
 /* It was given a slot, or began to use it, and others have to wait: may it go on? */
 static bool grant_has_turn(const struct uccl_grant *g, uint64_t now)
 {
@@ -304,12 +314,12 @@ static bool grant_has_turn(const struct uccl_grant *g, uint64_t now)
 static uint32_t grant_want(const struct uccl_grant *g, uint64_t now)
 {
 	const struct uccl_slots *s = g->of;
-	bool more = g->more || g->least;
+	bool more = g->more || g->least, turns = g->turns || slots_starved(s, now);
 	uint32_t want = g->busy ? g->fair : g->token;
 
-	if (!slots_scarce(s) || !slots_pressed(s))
+	if (!slots_pressed(s))
 		return want;
-	if (!more || (g->turns ? s->nline && !grant_has_turn(g, now) : !g->busy && !grant_has_turn(g, now)))
+	if (!more || (turns ? s->nline && !grant_has_turn(g, now) : !g->busy && !grant_has_turn(g, now)))
 		want = 0;
 	return uccl_max(want, g->least);
 }
@@ -395,7 +405,7 @@ struct uccl_grant *uccl_slots_serve(struct uccl_slots *s, uint64_t now)
 	struct uccl_grant *g = TAILQ_FIRST(&s->line);
 
 	/* What it has not given back yet it may as well use. */
-	if (!g || (!g->told && !slots_first(s, g, now - g->line_ns >= STARVED_NS)))
+	if (!g || (!g->told && !slots_first(s, g, slots_starved(s, now))))
 		return NULL;
 	line_leave(g);
 	grant_told(g, uccl_max(g->told, 1));

@@ -184,16 +184,44 @@ static void want__in_a_line(void **state)
 	assert_null(uccl_slots_serve(&s, now));
 	met(98);
 	assert_int_equal(s.ask_at, 0);
+	/* Nor has who has one the place that just came free. */
+	assert_int_equal(tell(99, 1), 1);
 	assert_ptr_equal(uccl_slots_serve(&s, now), x);
 	/* And who ends, in or out of the line. */
 	uccl_slots_close(TAILQ_FIRST(&s.line));
 	x = TAILQ_FIRST(&s.line);
 	assert_null(uccl_slots_serve(&s, now));
+	s.ask_at = UCCL_NEVER;
 	uccl_slots_close(&g[97]);
+	assert_int_equal(s.ask_at, 0);
 	assert_ptr_equal(uccl_slots_serve(&s, now), x);
 	for (int i = 0; i < 100; i++)
 		uccl_slots_close(&g[i]);
 	assert_int_equal(s.used | s.floors | s.quiet_used | s.npeers | s.nbusy | s.nline, 0);
+}
+
+/* Who waits for a large packet is not passed by those who send short ones, new ones neither. PROTOCOL R178 */
+static void want__large_packets(void **state)
+{
+	uint32_t told;
+
+	(void)state;
+	start(2, 64);
+	uccl_slots_open(&s, &g[2], 1, 64);
+	assert_int_equal(g[2].slots, 0);
+	uccl_slots_want(&g[2], now);
+	assert_null(uccl_slots_serve(&s, now));
+	told = g[0].told;
+	uccl_slots_more(&g[0], true);
+	assert_in_range(tell(0, told), 1, told);
+	assert_true(g[0].fair > told && !g[0].turns);
+	uccl_slots_open(&s, &g[3], 64, 64);
+	assert_int_equal(g[3].slots, 0);
+	/* A larger queue is looked at. */
+	s.ask_at = UCCL_NEVER;
+	uccl_slots_resize(&g[2], 64);
+	assert_int_equal(s.ask_at, 0);
+	assert_ptr_equal(uccl_slots_serve(&s, now), &g[2]);
 }
 
 /* What was to be given back, and is not yet, is given again at its turn: it takes no second place. */
@@ -310,9 +338,32 @@ static void want__starved(void **state)
 		assert_true(sent[i] > 0);
 }
 
+/* Who has one, or many, and is silent is asked as long as somebody waits. The last place is never promised twice. */
+static void want__asks_the_silent(void **state)
+{
+	struct uccl_grant *x;
+	uint32_t asked = 0;
+
+	(void)state;
+	start(3, 1);
+	for (int i = 0; i < 3; i++)
+		uccl_slots_want(&g[i], now);
+	for (int ms = 0; ms < 1000; ms++, now += MS) {
+		assert_null(uccl_slots_serve(&s, now));
+		while ((x = uccl_slots_ask(&s, now))) {
+			assert_int_equal(x->told, 1);
+			uccl_slots_tell(x, 0, 0, now);
+			asked++;
+		}
+		assert_true(s.ask_at != UCCL_NEVER);
+	}
+	assert_in_range(asked, 3, 10);
+}
+
 /* Who knows of no grant of 0 is promised one, and if that does not fit it takes it from nobody. PROTOCOL R180 */
 static void least__one(void **state)
 {
+	struct uccl_grant *x;
 	uint64_t used;
 
 	(void)state;
@@ -322,7 +373,9 @@ static void least__one(void **state)
 	while (uccl_slots_serve(&s, now))
 		;
 	used = s.used;
-	uccl_slots_least(TAILQ_FIRST(&s.line));
+	x = TAILQ_FIRST(&s.line);
+	uccl_slots_least(x);
+	assert_false(x->waits);
 	uccl_slots_least(&g[95]);
 	assert_int_equal(g[95].slots, 1);
 	assert_int_equal(g[95].told, 1);
@@ -362,7 +415,7 @@ static void tell__one_among_idle(void **state)
 		assert_true(g[peers[i] - 1].slots >= (peers[i] <= 375));
 		for (int k = 0; k < peers[i]; k++)
 			uccl_slots_more(&g[k], true);
-		assert_in_range(send(0, 300), 400, 750);
+		assert_in_range(send(0, 300), peers[i] <= 375 ? 400 : 500, 750);
 		assert_true(sum(peers[i]) <= ROOM);
 		/* Small messages now and then are no need of more. */
 		tell(1, 1);
@@ -659,10 +712,12 @@ int main(void)
 		cmocka_unit_test(met__counts),
 		cmocka_unit_test(met__raised_meanwhile),
 		cmocka_unit_test(want__in_a_line),
+		cmocka_unit_test(want__large_packets),
 		cmocka_unit_test(want__before_it_was_met),
 		cmocka_unit_test(want__turns),
 		cmocka_unit_test(want__again),
 		cmocka_unit_test(want__starved),
+		cmocka_unit_test(want__asks_the_silent),
 		cmocka_unit_test(least__one),
 		cmocka_unit_test(ask__no_answer),
 		cmocka_unit_test(ask__only_if_needed),
