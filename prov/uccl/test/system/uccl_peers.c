@@ -270,12 +270,10 @@ static double active_turn(struct fid_ep *ep, enum phase phase, clockid_t peer, d
 }
 
 /* One sends, all others are connected and silent. */
-static void one_active(struct fid_ep *ep, struct fid_ep *second, pid_t pid)
+static void one_active(struct fid_ep *ep, struct fid_ep *second, clockid_t peer)
 {
 	double alone[TURNS], among[TURNS], share[TURNS], mb[2] = {0};
-	clockid_t peer;
 
-	call(clock_getcpuclockid(pid, &peer), 0);
 	for (int i = 0; i < 2 * BIG_DEPTH; i++) {
 		call(fi_recv(ep, big[i], BIG, NULL, FI_ADDR_UNSPEC, big[i]), 0);
 		call(fi_recv(second, big[i], BIG, NULL, FI_ADDR_UNSPEC, big[i]), 0);
@@ -294,11 +292,21 @@ static void one_active(struct fid_ep *ep, struct fid_ep *second, pid_t pid)
 	       TURNS, share[0], share[TURNS - 1]);
 }
 
+/* Of all processes. */
+static double cpu_all(const clockid_t *child, int children)
+{
+	double sum = cpu_of(CLOCK_PROCESS_CPUTIME_ID);
+
+	for (int i = 0; i < children; i++)
+		sum += cpu_of(child[i]);
+	return sum;
+}
+
 /* All but the first send as fast as they may, for some seconds. */
-static void serve_all(struct fid_ep *ep, int n, int seconds)
+static void serve_all(struct fid_ep *ep, int n, int seconds, const clockid_t *child, int children)
 {
 	uint64_t *got = calloc((size_t)n + 1, sizeof(*got)), all = 0, least = UINT64_MAX, most = 0;
-	double began, sum = 0, squares = 0;
+	double began, cpu, own, sum = 0, squares = 0;
 	struct fi_cq_msg_entry e;
 	fi_addr_t src;
 
@@ -306,6 +314,8 @@ static void serve_all(struct fid_ep *ep, int n, int seconds)
 		call(fi_recv(ep, buf[i], LEN, NULL, FI_ADDR_UNSPEC, buf[i]), 0);
 	board->phase = SEND;
 	began = now();
+	own = cpu_of(CLOCK_PROCESS_CPUTIME_ID);
+	cpu = cpu_all(child, children);
 	while (now() < began + seconds) {
 		for (int k = 0; k < 256 && completion(&e, &src, 1); k++) {
 			if (src <= (fi_addr_t)n)
@@ -313,6 +323,8 @@ static void serve_all(struct fid_ep *ep, int n, int seconds)
 			call(fi_recv(ep, e.op_context, LEN, NULL, FI_ADDR_UNSPEC, e.op_context), 0);
 		}
 	}
+	cpu = cpu_all(child, children) - cpu;
+	own = cpu_of(CLOCK_PROCESS_CPUTIME_ID) - own;
 	board->phase = REST;
 	for (int i = 1; i <= n; i++) {
 		all += got[i];
@@ -325,6 +337,8 @@ static void serve_all(struct fid_ep *ep, int n, int seconds)
 	       "Jain's index %.3f\n",
 	       (double)all / seconds, LEN, (double)all * LEN / seconds / 1e6, sum / n, (unsigned long long)least,
 	       (unsigned long long)most, sum * sum / (n * squares + !squares));
+	printf("cost       %.1f us of processor time a message, %.1f of them here\n", cpu * 1e6 / ((double)all + !all),
+	       own * 1e6 / ((double)all + !all));
 	/* what is still on its way */
 	while (completion(&e, &src, 500))
 		call(fi_recv(ep, e.op_context, LEN, NULL, FI_ADDR_UNSPEC, e.op_context), 0);
@@ -363,7 +377,7 @@ int main(int argc, char **argv)
 	int each = argc > 3 ? atoi(argv[3]) : 100, processes, children = 0, status, bad = 0;
 	struct fid_ep *ep, *second;
 	struct rlimit files;
-	pid_t active = 0;
+	clockid_t child[PEERS_MAX + 1];
 
 	if (n < 1 || n > PEERS_MAX || seconds < 1 || each < 1) {
 		fprintf(stderr, "usage: uccl_peers [PEERS [SECONDS [PER_PROCESS]]]\n");
@@ -382,9 +396,10 @@ int main(int argc, char **argv)
 		pid_t pid = fork();
 
 		count = !first ? 1 : n / processes + (children <= n % processes);
-		active = first ? active : pid;
-		if (pid)
+		if (pid) {
+			call(clock_getcpuclockid(pid, &child[children]), 0);
 			continue;
+		}
 		while (board->phase == OPENING && !board->failed)
 			usleep(1000);
 		if (!board->failed)
@@ -399,8 +414,8 @@ int main(int argc, char **argv)
 		usleep(1000);
 	if (!board->failed) {
 		connect_all(ep, n + 1);
-		one_active(ep, second, active);
-		serve_all(ep, n, seconds);
+		one_active(ep, second, child[0]);
+		serve_all(ep, n, seconds, child, children);
 		sleep_all();
 	}
 	board->phase = END;
