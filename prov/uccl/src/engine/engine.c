@@ -205,6 +205,11 @@ void uccl_engine_watched(struct uccl_engine *e, bool yes)
 	e->nic->watched = yes;
 }
 
+void uccl_engine_empty(struct uccl_engine *e, bool yes)
+{
+	e->nic->empty = yes;
+}
+
 const struct uccl_stats *uccl_engine_stats(struct uccl_engine *e)
 {
 	if (e->nic->ops->count)

@@ -88,6 +88,8 @@ uint64_t uccl_engine_expiry(const struct uccl_engine *e);
 int uccl_engine_wait_fd(const struct uccl_engine *e);
 /* Does somebody sleep on that, or is about to? Then a round leaves nothing there that would only wake him again. */
 void uccl_engine_watched(struct uccl_engine *e, bool yes);
+/* Was that asked at the time of the next rounds, and is not readable? Then they need not look for what arrived. */
+void uccl_engine_empty(struct uccl_engine *e, bool yes);
 
 /*
  * Begin to close: tell every peer that this endpoint goes. Poll until uccl_engine_drained() or the linger time is over.

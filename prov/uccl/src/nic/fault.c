@@ -567,6 +567,7 @@ static int fault_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct
 	if (k == n)
 		return k;
 	f->inner->watched = nic->watched;
+	f->inner->empty = nic->empty;
 	got = f->inner->ops->rx(f->inner, v + k, n - k, nhints > k ? hints + k : NULL, nhints > k ? nhints - k : 0);
 	if (got < 0)
 		return k ? k : got;

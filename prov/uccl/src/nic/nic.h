@@ -129,6 +129,7 @@ struct uccl_nic {
 	const struct uccl_nic_ops *ops;
 	struct uccl_nic_caps caps;
 	bool watched; /* its owner says: somebody sleeps on wait_fd, or is about to */
+	bool empty;   /* its owner says: wait_fd was asked, and is not readable: rx() may leave its look */
 };
 
 /* Back ends. */

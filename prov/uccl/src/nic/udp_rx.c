@@ -317,7 +317,7 @@ int uccl_udp_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct ucc
 		seldom(u);
 	if (u->nevents)
 		k = events_emit(u, v, n);
-	if (k == n)
+	if (k == n || nic->empty)
 		return k;
 	got = batch_receive(u, n - k, nhints > k ? hints + k : NULL, nhints > k ? nhints - k : 0);
 	if (got < 0)

@@ -120,14 +120,15 @@ static int driver_engine(struct uccl_driver *d, uint64_t now)
 	return uccl_engine_poll(d->engine, now);
 }
 
-/* The lock is held, and is given back. */
-static int driver_round(struct uccl_driver *d, uint64_t now)
+/* The lock is held, and is given back. `empty`: nothing arrived. */
+static int driver_round(struct uccl_driver *d, bool empty, uint64_t now)
 {
 	const struct uccl_driver_ops *ops = d->ops;
 	int n = 0;
 
 	if (d->engine) {
 		uccl_engine_watched(d->engine, driver_watched(d));
+		uccl_engine_empty(d->engine, empty);
 		n = driver_engine(d, now);
 		n = ops->ran(d, n, now);
 		if (n > 0) {
@@ -147,7 +148,7 @@ int uccl_driver_run(struct uccl_driver *d)
 	if (d->forks != uccl_forks)
 		return 0;
 	driver_enter(d);
-	return driver_round(d, uccl_clock());
+	return driver_round(d, false, uccl_clock());
 }
 
 /* After a round for the program, in which n things happened. */
@@ -158,14 +159,14 @@ static void driver_called(struct uccl_driver *d, int n, uint64_t now)
 		uccl_alarm_arm(d->alarm, uccl_driver_expiry(d));
 }
 
-bool uccl_driver_poll(struct uccl_driver *d, uint64_t since, uint64_t now)
+bool uccl_driver_poll(struct uccl_driver *d, bool empty, uint64_t since, uint64_t now)
 {
 	if (d->forks != uccl_forks)
 		return false;
 	if (!d->automatic) {
 		uccl_driver_seen(d, now);
 		driver_enter(d);
-		driver_called(d, driver_round(d, now), now);
+		driver_called(d, driver_round(d, empty, now), now);
 	}
 	return atomic_load_explicit(&d->brought_ns, memory_order_relaxed) > since;
 }
@@ -190,14 +191,15 @@ int uccl_driver_look_fd(struct uccl_driver *d)
 	return fd;
 }
 
-uint64_t uccl_driver_attend(struct uccl_driver *d, uint64_t now)
+uint64_t uccl_driver_attend(struct uccl_driver *d, uint64_t since, uint64_t now)
 {
-	if (d->forks != uccl_forks || d->automatic ||
-	    now < atomic_load_explicit(&d->read_ns, memory_order_relaxed) + UCCL_LEFT_NS)
+	uint64_t read = atomic_load_explicit(&d->read_ns, memory_order_relaxed);
+
+	if (d->forks != uccl_forks || d->automatic || read >= since || now < read + UCCL_LEFT_NS)
 		return UCCL_NEVER;
 	if (d->locking && pthread_mutex_trylock(&d->lock))
 		return UCCL_NEVER;
-	driver_called(d, driver_round(d, now), now);
+	driver_called(d, driver_round(d, false, now), now);
 	return uccl_driver_expiry(d);
 }
 

@@ -84,16 +84,17 @@ void uccl_driver_unwatch(struct uccl_driver *d);
 
 /*
  * Run the engine once, for a call of the program that looks for what it brings and found nothing. If it has its own
- * thread that one does it. True: it has found something since `since`, in this round or for another queue of its.
+ * thread that one does it. `empty`: its descriptor was asked at `now`, and nothing had arrived. True: it has found
+ * something since `since`, in this round or for another queue of its.
  */
-bool uccl_driver_poll(struct uccl_driver *d, uint64_t since, uint64_t now);
+bool uccl_driver_poll(struct uccl_driver *d, bool empty, uint64_t since, uint64_t now);
 /* The same for a call that knows that it has nothing, so that no round is needed. */
 void uccl_driver_seen(struct uccl_driver *d, uint64_t now);
 /*
- * A round at `now`, for a call that looks for something else, unless somebody is at it or was UCCL_LEFT_NS ago.
- * Returns when it wants to run again; UCCL_NEVER: it is in good hands.
+ * A round at `now`, for a call that looks for something else, unless somebody is at it or was since `since` or
+ * UCCL_LEFT_NS ago. Returns when it wants to run again; UCCL_NEVER: it is in good hands.
  */
-uint64_t uccl_driver_attend(struct uccl_driver *d, uint64_t now);
+uint64_t uccl_driver_attend(struct uccl_driver *d, uint64_t since, uint64_t now);
 /* The same, for a thread of ours; the number of events. */
 int uccl_driver_run(struct uccl_driver *d);
 /* Is there nobody else to drive it, and did it bring nothing since `since`? */

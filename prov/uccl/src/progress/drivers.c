@@ -68,25 +68,30 @@ void uccl_drivers_remove(struct uccl_drivers *l, struct uccl_driver *d)
 	pthread_mutex_unlock(&l->lock);
 }
 
-/* One round at `now`. Did it bring anything? */
-static bool drivers_round(struct uccl_drivers *l, uint64_t now)
+/* One round at `asked`. Did it bring anything? */
+static bool drivers_round(struct uccl_drivers *l, uint64_t asked)
 {
+	uint64_t now = asked;
 	bool brought = false;
 
-	uccl_silence_look(&l->silence, l->v, l->n, now);
+	atomic_store_explicit(&l->began_ns, asked, memory_order_relaxed);
+	uccl_silence_look(&l->silence, l->v, l->n, asked);
 	for (unsigned int i = 0; i < l->n; i++) {
 		struct uccl_driver *d = l->v[i];
+		bool came, empty;
 
 		if (uccl_silence_lasts(&l->silence, i, d, now))
 			continue;
-		if (uccl_driver_poll(d, l->polled_ns, now))
-			brought = true;
-		else if (l->n >= UCCL_SILENCE_MIN)
-			uccl_silence_begin(&l->silence, i, d, now);
+		/* Its timers that fall due only now wait for another round, which sees what arrived. PROTOCOL R131 */
+		empty = uccl_silence_empty(&l->silence, i);
+		came = uccl_driver_poll(d, empty, l->polled_ns, empty ? asked : now);
+		uccl_silence_driven(&l->silence, i, d, came, l->n < UCCL_SILENCE_MIN, now);
+		brought |= came;
 		/* What comes next is measured from when it is looked at. */
 		if (i + 1 < l->n)
 			now = uccl_clock();
 	}
+	uccl_silence_round(&l->silence, brought);
 	l->polled_ns = now;
 	return brought;
 }
@@ -160,9 +165,9 @@ void uccl_drivers_poll(struct uccl_drivers *l)
 		pthread_mutex_unlock(&l->lock);
 }
 
-void uccl_drivers_attend(struct uccl_drivers *l)
+void uccl_drivers_attend(struct uccl_drivers *l, const struct uccl_drivers *polled)
 {
-	uint64_t now, at, next;
+	uint64_t since = UCCL_NEVER, now, at, next;
 
 	if (atomic_load_explicit(&l->n, memory_order_relaxed) < 2)
 		return;
@@ -170,10 +175,12 @@ void uccl_drivers_attend(struct uccl_drivers *l)
 	at = atomic_load_explicit(&l->attend_ns, memory_order_relaxed);
 	if (now < at || (l->locking && pthread_mutex_trylock(&l->lock)))
 		return;
+	if (atomic_load_explicit(&polled->n, memory_order_relaxed))
+		since = atomic_load_explicit(&polled->began_ns, memory_order_relaxed);
 	next = now + UCCL_LEFT_NS;
 	atomic_store_explicit(&l->attend_ns, next, memory_order_relaxed);
 	for (unsigned int i = 0; i < l->n; i++)
-		next = uccl_min(next, uccl_driver_attend(l->v[i], now));
+		next = uccl_min(next, uccl_driver_attend(l->v[i], since, now));
 	atomic_store_explicit(&l->attend_ns, next, memory_order_relaxed);
 	if (l->locking)
 		pthread_mutex_unlock(&l->lock);

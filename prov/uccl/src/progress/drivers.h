@@ -27,6 +27,7 @@ struct uccl_drivers {
 	unsigned int cap;
 	struct uccl_idle idle;	/* of those who poll */
 	uint64_t polled_ns;	/* when somebody did */
+	_Atomic uint64_t began_ns; /* when that round began: many take longer than UCCL_LEFT_NS */
 	struct uccl_silence silence;
 };
 
@@ -41,11 +42,11 @@ void uccl_drivers_remove(struct uccl_drivers *l, struct uccl_driver *d);
  */
 void uccl_drivers_poll(struct uccl_drivers *l);
 /*
- * The caller looks for something else and finds nothing. Now and then, or whenever one is due, those that are left
- * alone get a turn: a peer may wait for one whose queue nobody reads any more. While none is, it costs a look at the
- * clock, however many there are.
+ * The caller has polled `polled`, looks for something else, and finds nothing. Now and then, or whenever one is due,
+ * those that are left alone get a turn: a peer may wait for one whose queue nobody reads any more. While none is, it
+ * costs a look at the clock, however many there are.
  */
-void uccl_drivers_attend(struct uccl_drivers *l);
+void uccl_drivers_attend(struct uccl_drivers *l, const struct uccl_drivers *polled);
 /* The earliest time that an engine without its own thread wants to run without anything arriving. */
 uint64_t uccl_drivers_expiry(struct uccl_drivers *l);
 

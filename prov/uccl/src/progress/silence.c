@@ -37,32 +37,30 @@ int uccl_silence_reserve(struct uccl_silence *s, unsigned int n)
 	if (!of)
 		return -FI_ENOMEM;
 	for (unsigned int i = s->cap; i < n; i++)
-		of[i].fd = -1;
+		of[i] = (struct uccl_silent){ .fd = -1 };
 	s->of = of;
 	s->cap = n;
 	return 0;
 }
 
-void uccl_silence_begin(struct uccl_silence *s, unsigned int i, struct uccl_driver *d, uint64_t now)
+/* From now on the descriptor tells of it. */
+static void silence_begin(struct uccl_silence *s, unsigned int i, struct uccl_driver *d)
 {
 	struct epoll_event ev = { .events = EPOLLIN, .data.u32 = i };
 	struct uccl_silent *q = &s->of[i];
 	int fd;
 
-	if (!uccl_driver_silent(d, now - uccl_min(now, UCCL_SILENCE_NS)))
-		return;
 	if (s->epfd < 0) {
 		s->epfd = epoll_create1(EPOLL_CLOEXEC);
 		s->forks = uccl_forks;
 	}
-	q->stirs = atomic_load_explicit(&d->stirs, memory_order_relaxed);
 	fd = uccl_driver_look_fd(d);
 	/* No descriptors left: it is looked at as before. */
 	if (fd < 0 || s->epfd < 0 || epoll_ctl(s->epfd, EPOLL_CTL_ADD, fd, &ev))
 		return;
+	q->named = q->due = false;
 	q->fd = fd;
 	s->n++;
-	s->expiry = uccl_min(s->expiry, uccl_driver_expiry(d));
 }
 
 static void silence_end(struct uccl_silence *s, unsigned int i)
@@ -74,14 +72,37 @@ static void silence_end(struct uccl_silence *s, unsigned int i)
 
 bool uccl_silence_lasts(struct uccl_silence *s, unsigned int i, struct uccl_driver *d, uint64_t now)
 {
-	if (!s->n || !uccl_is_silent(s, i))
+	const struct uccl_silent *q = &s->of[i];
+
+	if (!s->n || !uccl_is_silent(s, i) || q->named || q->due ||
+	    q->stirs != atomic_load_explicit(&d->stirs, memory_order_relaxed))
 		return false;
-	if (s->of[i].stirs != atomic_load_explicit(&d->stirs, memory_order_relaxed)) {
-		silence_end(s, i);
-		return false;
-	}
 	uccl_driver_seen(d, now);
 	return true;
+}
+
+void uccl_silence_driven(struct uccl_silence *s, unsigned int i, struct uccl_driver *d, bool brought, bool few,
+			 uint64_t now)
+{
+	struct uccl_silent *q = &s->of[i];
+	bool often = s->rounds - q->rounds < UCCL_SILENCE_ROUNDS;
+
+	if (brought)
+		q->rounds = s->rounds;
+	/* In this order: who stirs it after that has stirred it, who did before made it due earlier. */
+	q->stirs = atomic_load_explicit(&d->stirs, memory_order_relaxed);
+	if (!uccl_is_silent(s, i)) {
+		if (brought || few ||
+		    !uccl_driver_silent(d, often ? now - uccl_min(now, UCCL_SILENCE_NS) : UCCL_NEVER))
+			return;
+		silence_begin(s, i, d);
+	} else if (brought && often) {
+		silence_end(s, i);
+	}
+	if (!uccl_is_silent(s, i))
+		return;
+	q->named = q->due = false;
+	s->expiry = uccl_min(s->expiry, uccl_driver_expiry(d));
 }
 
 /* The time of one of them has come, perhaps. */
@@ -93,9 +114,8 @@ static void silence_expire(struct uccl_silence *s, struct uccl_driver *const *v,
 		if (!uccl_is_silent(s, i))
 			continue;
 		at = uccl_driver_expiry(v[i]);
-		if (at <= now)
-			silence_end(s, i);
-		else
+		s->of[i].due = at <= now;
+		if (at > now)
 			expiry = uccl_min(expiry, at);
 	}
 	s->expiry = expiry;
@@ -117,7 +137,7 @@ void uccl_silence_look(struct uccl_silence *s, struct uccl_driver *const *v, uns
 	}
 	came = epoll_wait(s->epfd, ev, EVENTS, 0);
 	for (int i = 0; i < came; i++)
-		silence_end(s, ev[i].data.u32);
+		s->of[ev[i].data.u32].named = true;
 	if (now >= s->expiry)
 		silence_expire(s, v, n, now);
 }

@@ -37,7 +37,7 @@ static uint64_t cntr_read(struct fid_cntr *fid)
 
 	uccl_wait_awake(&c->wait.w);
 	uccl_drivers_poll(movers(c));
-	uccl_drivers_attend(&c->domain->drivers);
+	uccl_drivers_attend(&c->domain->drivers, movers(c));
 	return atomic_load(&c->good);
 }
 

@@ -197,7 +197,7 @@ static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_
 	uccl_wait_awake(&cq->wait.w);
 	if (!count) {
 		uccl_drivers_poll(&cq->drivers);
-		uccl_drivers_attend(&cq->domain->drivers);
+		uccl_drivers_attend(&cq->domain->drivers, &cq->drivers);
 		return ring_empty(cq) ? -FI_EAGAIN : 0;
 	}
 	n = ring_take(cq, buf, count, src);
@@ -206,7 +206,7 @@ static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_
 	uccl_drivers_poll(&cq->drivers);
 	n = ring_take(cq, buf, count, src);
 	if (n == -FI_EAGAIN)
-		uccl_drivers_attend(&cq->domain->drivers);
+		uccl_drivers_attend(&cq->domain->drivers, &cq->drivers);
 	return n;
 }
 

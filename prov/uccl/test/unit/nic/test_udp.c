@@ -817,6 +817,25 @@ static void tx__ports_run_out(void **state)
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
+/* Whoever asked wait_fd, and knows that nothing is there, is spared the look. */
+static void rx__empty(void **state)
+{
+	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
+	struct uccl_nic_addr to = addr_of(b);
+	struct uccl_tx t = packet(&to, 1, 10, 0);
+	struct uccl_rx v[1];
+
+	(void)state;
+	tx_all(a, &t, 1);
+	b->empty = true;
+	assert_int_equal(b->ops->rx(b, v, 1, NULL, 0), 0);
+	b->empty = false;
+	assert_int_equal(rx_wait(b, v, 1, NULL, 0), 1);
+	packet_check(&v[0], 1, 10, 0);
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
 /* A receiver that does not read: packets are lost in its queue, and the sender is never stuck. */
 static void tx__receiver_overrun(void **state)
 {
@@ -1195,6 +1214,7 @@ int main(void)
 		cmocka_unit_test(tx__too_long),
 		cmocka_unit_test(tx__descriptors_run_out),
 		cmocka_unit_test(tx__ports_run_out),
+		cmocka_unit_test(rx__empty),
 		cmocka_unit_test(tx__receiver_overrun),
 		cmocka_unit_test(rx__hint_split),
 		cmocka_unit_test(rx__hint_per_slot),

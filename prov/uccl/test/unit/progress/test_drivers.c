@@ -109,33 +109,66 @@ static void list__poll_moves_data(void **state)
 static void list__attend(void **state)
 {
 	uint64_t end = uccl_clock() + PATIENCE_NS, called;
-	struct uccl_drivers l;
+	struct uccl_drivers l, none;
 	struct two t;
 
 	(void)state;
 	two_open(&t, FI_PROGRESS_MANUAL);
+	uccl_drivers_init(&none, true);
 	uccl_drivers_init(&l, true);
 	assert_int_equal(uccl_drivers_add(&l, inside(&t.a)), 0);
 	assert_int_equal(uccl_drivers_add(&l, inside(&t.b)), 0);
 	atomic_store(&inside(&t.a)->read_ns, UCCL_NEVER - UCCL_LEFT_NS);
 	called = atomic_load(&inside(&t.a)->called_ns);
-	uccl_drivers_attend(&l);
+	uccl_drivers_attend(&l, &none);
 	assert_true(atomic_load(&inside(&t.a)->called_ns) == called);
 	/* Both were looked at, and not again before their time. */
 	assert_true(atomic_load(&l.attend_ns) > 0);
 	atomic_store(&l.attend_ns, UCCL_NEVER);
 	atomic_store(&inside(&t.a)->read_ns, 0);
-	uccl_drivers_attend(&l);
+	uccl_drivers_attend(&l, &none);
 	assert_true(atomic_load(&inside(&t.a)->called_ns) == called);
 	/* Somebody is at it. */
 	atomic_store(&l.attend_ns, 0);
 	pthread_mutex_lock(&inside(&t.a)->lock);
-	uccl_drivers_attend(&l);
+	uccl_drivers_attend(&l, &none);
 	pthread_mutex_unlock(&inside(&t.a)->lock);
 	assert_true(atomic_load(&inside(&t.a)->called_ns) == called);
 	while (atomic_load(&inside(&t.a)->called_ns) == called && uccl_clock() < end)
-		uccl_drivers_attend(&l);
+		uccl_drivers_attend(&l, &none);
 	assert_true(atomic_load(&inside(&t.a)->called_ns) > called);
+	uccl_drivers_fini(&l);
+	uccl_drivers_fini(&none);
+	two_close(&t);
+}
+
+/* Whoever was looked at in the caller's own round is in good hands, however long that took. */
+static void list__attend_after_a_long_round(void **state)
+{
+	uint64_t end = uccl_clock() + PATIENCE_NS, began = uccl_clock(), called;
+	struct uccl_drivers l, polled;
+	struct two t;
+
+	(void)state;
+	two_open(&t, FI_PROGRESS_MANUAL);
+	uccl_drivers_init(&l, true);
+	uccl_drivers_init(&polled, true);
+	assert_int_equal(uccl_drivers_add(&l, inside(&t.a)), 0);
+	assert_int_equal(uccl_drivers_add(&l, inside(&t.b)), 0);
+	assert_int_equal(uccl_drivers_add(&polled, inside(&t.b)), 0);
+	atomic_store(&polled.began_ns, began);
+	while (uccl_clock() < began + 2 * UCCL_LEFT_NS)
+		;
+	atomic_store(&inside(&t.a)->read_ns, began);
+	called = atomic_load(&inside(&t.a)->called_ns);
+	uccl_drivers_attend(&l, &polled);
+	assert_true(atomic_load(&inside(&t.a)->called_ns) == called);
+	/* In the next one it was not. */
+	atomic_store(&polled.began_ns, began + 1);
+	while (atomic_load(&inside(&t.a)->called_ns) == called && uccl_clock() < end)
+		uccl_drivers_attend(&l, &polled);
+	assert_true(atomic_load(&inside(&t.a)->called_ns) > called);
+	uccl_drivers_fini(&polled);
 	uccl_drivers_fini(&l);
 	two_close(&t);
 }
@@ -223,7 +256,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(list__add_and_remove), cmocka_unit_test(list__poll_moves_data),
-		cmocka_unit_test(list__attend),	cmocka_unit_test(sleep__time),
+		cmocka_unit_test(list__attend), cmocka_unit_test(list__attend_after_a_long_round),
+		cmocka_unit_test(sleep__time),
 		cmocka_unit_test(sleep__for_timers),	cmocka_unit_test(automatic__moves_data),
 	};
 

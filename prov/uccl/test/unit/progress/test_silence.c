@@ -161,6 +161,46 @@ static void silent__until_something_comes(void **state)
 	some_close(&t);
 }
 
+static void some_send(struct some *t, int i, char *out, char *in)
+{
+	uint64_t end = uccl_clock() + PATIENCE_NS;
+
+	assert_int_equal(fi_recv(t->n[i].ep, in, 8, NULL, FI_ADDR_UNSPEC, in), 0);
+	assert_int_equal(fi_send(t->other.ep, out, 8, NULL, t->to[i], out), 0);
+	while (!unread(&t->n[i])) {
+		uccl_drivers_poll(&t->l);
+		assert_true(uccl_clock() < end);
+	}
+}
+
+/* Who has nothing while others have something is silent soon, and stays so if it has something now and then. */
+static void silent__among_busy_ones(void **state)
+{
+	char out[8] = "x", in[8];
+	struct some t;
+
+	(void)state;
+	some_open(&t);
+	some_meet(&t, 2);
+	/* As if others had been busy since. No time passes. */
+	uccl_drivers_poll(&t.l);
+	t.l.silence.rounds += UCCL_SILENCE_ROUNDS;
+	for (int i = 0; i < 3; i++)
+		uccl_drivers_poll(&t.l);
+	assert_int_equal(t.l.silence.n, NODES);
+	t.l.silence.rounds += UCCL_SILENCE_ROUNDS;
+	some_send(&t, 2, out, in);
+	assert_true(uccl_is_silent(&t.l.silence, 2));
+	node_expect(&t.n[2], &t.other, in, FI_RECV | FI_MSG);
+	node_expect(&t.other, &t.n[2], out, FI_SEND | FI_MSG);
+	/* Nobody else has anything: now it is worth a look each time. */
+	some_send(&t, 2, out, in);
+	assert_false(uccl_is_silent(&t.l.silence, 2));
+	node_expect(&t.n[2], &t.other, in, FI_RECV | FI_MSG);
+	node_expect(&t.other, &t.n[2], out, FI_SEND | FI_MSG);
+	some_close(&t);
+}
+
 /* Who was posted to is looked at, and so is who has a timer: one that asks a peer that does not answer. */
 static void silent__until_posted_or_due(void **state)
 {
@@ -251,6 +291,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(silent__until_something_comes),
+		cmocka_unit_test(silent__among_busy_ones),
 		cmocka_unit_test(silent__until_posted_or_due),
 		cmocka_unit_test(silent__remove),
 		cmocka_unit_test(silent__fork),
