@@ -40,6 +40,17 @@ static enum uccl_drop seal_check(struct conn *c, const struct uccl_rx *rx, const
 	return h->flags & UCCL_FLAG_SEALED ? UCCL_DROP_SEAL : UCCL_DROP_COUNT;
 }
 
+/* The connection that a packet is for; NULL: there is none, which was counted. */
+static struct conn *rx_conn(struct uccl_engine *e, const struct uccl_rx *rx, const struct uccl_hdr *h)
+{
+	struct conn *c = conn_by_token(e, h->token);
+
+	if (c && !memcmp(rx->src.ip, c->peer.addr.nic.ip, sizeof(rx->src.ip)))
+		return c;
+	drop(e, c ? UCCL_DROP_SOURCE : UCCL_DROP_TOKEN);
+	return NULL;
+}
+
 /*
  * The first of the packets that are left of what came as one, `left` bytes, and what else can be taken in with it.
  * Returns the bytes of that.
@@ -61,15 +72,9 @@ static uint32_t rx_packet(struct uccl_engine *e, const struct uccl_rx *rx, uint3
 		drop(e, conn_rx(e, &h, payload, &rx->src, now));
 		return rx->len;
 	}
-	c = conn_by_token(e, h.token);
-	if (!c) {
-		drop(e, UCCL_DROP_TOKEN);
+	c = rx_conn(e, rx, &h);
+	if (!c)
 		return rx->len;
-	}
-	if (memcmp(rx->src.ip, c->peer.addr.nic.ip, sizeof(rx->src.ip))) {
-		drop(e, UCCL_DROP_SOURCE);
-		return rx->len;
-	}
 	reason = seal_check(c, rx, &h);
 	if (reason != UCCL_DROP_COUNT) {
 		drop(e, reason);
@@ -107,12 +112,12 @@ static void rx_placed(struct uccl_engine *e, const struct uccl_rx *rx, uint64_t 
 		drop(e, reason);
 		return;
 	}
-	c = conn_by_token(e, h.token);
-	if (!c || !c->peer.open || memcmp(rx->src.ip, c->peer.addr.nic.ip, sizeof(rx->src.ip))) {
-		drop(e, UCCL_DROP_SOURCE);
-		return;
-	}
-	rx_flow(c, &h, rx->body, rx->rest, rx->age_ns, now);
+	c = rx_conn(e, rx, &h);
+	/* It was open when the packet was placed; an earlier one of the same poll may have ended it. */
+	if (c && !c->peer.open)
+		drop(e, UCCL_DROP_STATE);
+	else if (c)
+		rx_flow(c, &h, rx->body, rx->rest, rx->age_ns, now);
 }
 
 /* One packet, or what came together. Returns how many. */

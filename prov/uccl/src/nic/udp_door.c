@@ -399,25 +399,26 @@ static void doors_woke(struct udp *u, bool read)
 
 int uccl_udp_door_rx(struct udp *u, struct uccl_rx *v, int at, int n, bool idle)
 {
-	/* After packets somebody who goes to sleep is woken at once if a door has something: no need to look before. */
-	bool woken = idle && u->door_idle && u->nic.watched;
+	bool was_idle = u->door_idle, woken;
 	uint64_t read = u->door_read, now, rest;
 
 	if (u->door[0].fd < 0)
 		return at;
 	u->door_idle = idle;
 	doors_return(u);
+	/* After packets somebody who goes to sleep is woken at once if a door has something: no need to look before. */
+	woken = idle && was_idle && u->nic.watched && !u->doors_back_ns;
 	u->door_waits += idle ? DOOR_IDLE : 1;
 	if (at == n || (!idle && u->door_waits < DOOR_EVERY))
 		return at;
 	now = fine_now();
 	rest = now - u->door_looked;
 	/* Who sleeps on the descriptor is not woken a second time; who calls seldom has it all at once. */
-	if ((woken && !u->doors_back_ns) || (idle && rest >= DOOR_LATE_NS)) {
+	if (woken || (idle && rest >= DOOR_LATE_NS)) {
 		u->door_looked = now;
 		for (int i = 0; i < UDP_DOORS && at < n; i++)
 			at = door_take(u, &u->door[i], v, at, n);
-		if (woken && !u->doors_back_ns)
+		if (woken)
 			doors_woke(u, u->door_read != read);
 		return at;
 	}
