@@ -108,9 +108,13 @@ void msg_tx_post(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 	struct uccl_peer *p = op->peer;
 
 	if (TAILQ_EMPTY(&p->pending) && msg_tx_may_begin(p, op)) {
+		bool held = !TAILQ_EMPTY(&p->flow.sendq.bulk);
+
 		TAILQ_INSERT_TAIL(&p->sends, op, link);
 		tx_begin(op);
-		m->ops->ready(p);
+		/* Its rest waits behind others: for the beginning alone no call is made. PROTOCOL R169 */
+		if (!held || !(op->wait & (MSG_WAIT_BULK | MSG_WAIT_CTS)))
+			m->ops->ready(p);
 	} else {
 		op->mseq = m->posts++;
 		TAILQ_INSERT_TAIL(&p->pending, op, link);

@@ -15,7 +15,7 @@ static struct duo_side *peer_side(struct uccl_peer *p)
 
 static void side_ready(struct uccl_peer *p)
 {
-	(void)p;
+	peer_side(p)->readies++;
 }
 
 static void side_connect(struct uccl_peer *p, uint64_t now)

@@ -73,7 +73,8 @@ struct duo_side {
 	struct uccl_stats stats;
 	struct uccl_peer peer; /* the other side */
 	struct uccl_peer self; /* this side */
-	uint32_t connects;     /* times msg asked to connect */
+	uint32_t connects;     /* times msg asked to connect, */
+	uint32_t readies;      /* and said that something may leave */
 	uint32_t regs, deregs, fences;
 	bool reg_fails;
 	int broken;

@@ -109,6 +109,33 @@ static void kick__keeps_order(void **state)
 	duo_free(d);
 }
 
+/* While payload waits, the beginning of a long message leaves with it, or before a short one. PROTOCOL R169 */
+static void post__long_ones_wait(void **state)
+{
+	static const struct { uint64_t len; bool leaves; } post[] = {
+		{DUO_CHUNK, true}, {DUO_EAGER, true}, {DUO_EAGER, false}, {DUO_EAGER + 1, false},
+		{DUO_CHUNK + 1, false}, {DUO_CHUNK, true}, {0, true},
+	};
+	enum { POSTS = sizeof(post) / sizeof(post[0]) };
+	struct duo *d = duo_open();
+
+	(void)state;
+	for (int i = 0; i < POSTS; i++) {
+		d->side[0].readies = 0;
+		assert_int_equal(duo_recv(d, 1, 0, dst, post[i].len, 0, 0, DUO_CTX(i)), 0);
+		assert_int_equal(duo_send(d, 0, 0, src, post[i].len, 0, DUO_CTX(i)), 0);
+		assert_int_equal(d->side[0].readies, post[i].leaves);
+	}
+	duo_run(d, SECOND);
+	assert_int_equal(duo_waiting(d, 0), POSTS);
+	assert_int_equal(duo_waiting(d, 1), POSTS);
+	/* Nothing waits any more. */
+	d->side[0].readies = 0;
+	assert_int_equal(duo_send(d, 0, 0, src, DUO_EAGER + 1, 0, DUO_CTX(POSTS)), 0);
+	assert_int_equal(d->side[0].readies, 1);
+	duo_free(d);
+}
+
 /* PROTOCOL R31 */
 static void cts__bad(void **state)
 {
@@ -215,6 +242,7 @@ int main(void)
 		cmocka_unit_test(kick__message_limit_wraps),
 		cmocka_unit_test(kick__waited_until_peer_short),
 		cmocka_unit_test(kick__keeps_order),
+		cmocka_unit_test(post__long_ones_wait),
 		cmocka_unit_test(cts__bad),
 		cmocka_unit_test(cts__truncates),
 		cmocka_unit_test(fin__bad),
