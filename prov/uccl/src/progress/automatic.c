@@ -3,18 +3,22 @@
 
 #include "progress/thread.h"
 
+static int driver_poll(void *arg)
+{
+	return uccl_driver_run(arg);
+}
+
+static uint64_t driver_expiry(void *arg)
+{
+	return uccl_driver_expiry(arg);
+}
+
 static void *automatic_main(void *arg)
 {
+	const struct uccl_wait_work work = { .poll = driver_poll, .expiry = driver_expiry, .arg = arg };
 	struct uccl_driver *d = arg;
 
-	while (!atomic_load(&d->stop)) {
-		uccl_wait_enter(&d->own);
-		if (uccl_driver_run(d) <= 0 && !atomic_load(&d->stop)) {
-			uccl_wait_plan(&d->own, uccl_driver_expiry(d));
-			uccl_wait_sleep(&d->own, uccl_driver_expiry(d));
-		}
-		uccl_wait_leave(&d->own);
-	}
+	uccl_wait_serve(&d->own, &d->stop, &work);
 	return NULL;
 }
 

@@ -30,14 +30,11 @@ struct uccl_lane_set {
 	struct lane lane[UCCL_LANES_MAX];
 };
 
-uint8_t uccl_lanes_count(uint64_t want, uint32_t processors, uint32_t processes)
+uint8_t uccl_lanes_count(uint64_t want, uint32_t processors)
 {
-	uint64_t mine;
-
 	if (want != UCCL_LANES_AUTO)
 		return (uint8_t)uccl_min(want, UCCL_LANES_MAX);
-	mine = processors / uccl_max(processes, 1);
-	return (uint8_t)(mine > 1 ? uccl_min(mine - 1, AUTO_MOST) : 0);
+	return (uint8_t)(processors > 1 ? uccl_min(processors - 1, AUTO_MOST) : 0);
 }
 
 /* In the thread of the other side. */
@@ -52,20 +49,22 @@ static void lane_wake(void *arg, bool home)
 		atomic_store(&l->set->said, false);
 }
 
+static int lane_poll(void *arg)
+{
+	return uccl_engine_poll(arg, uccl_clock());
+}
+
+static uint64_t lane_expiry(void *arg)
+{
+	return uccl_engine_expiry(arg);
+}
+
 static void *lane_main(void *arg)
 {
 	struct lane *l = arg;
+	const struct uccl_wait_work work = { .poll = lane_poll, .expiry = lane_expiry, .arg = l->engine };
 
-	while (!atomic_load(&l->stop)) {
-		uccl_wait_enter(&l->wait);
-		if (uccl_engine_poll(l->engine, uccl_clock()) <= 0 && !atomic_load(&l->stop)) {
-			uint64_t at = uccl_engine_expiry(l->engine);
-
-			uccl_wait_plan(&l->wait, at);
-			uccl_wait_sleep(&l->wait, at);
-		}
-		uccl_wait_leave(&l->wait);
-	}
+	uccl_wait_serve(&l->wait, &l->stop, &work);
 	return NULL;
 }
 

@@ -14,10 +14,10 @@ struct uccl_lane_set;
 #define UCCL_LANES_AUTO UINT64_MAX
 
 /*
- * Of so many processors that this process may use, shared by so many processes of its kind: the program keeps one, and
- * each lane has one; never more than four by itself.
+ * With so many processors for this process (uccl_ranks_processors): the program keeps one, and each lane has one; never
+ * more than four by itself.
  */
-uint8_t uccl_lanes_count(uint64_t want, uint32_t processors, uint32_t processes);
+uint8_t uccl_lanes_count(uint64_t want, uint32_t processors);
 
 /*
  * Lanes for `home`, before it has peers: `attr` as home was opened with, each on a NIC that `nic` opens. Fewer if not

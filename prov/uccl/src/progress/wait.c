@@ -185,6 +185,18 @@ static void set_timer(struct uccl_wait *w, uint64_t at)
 		timerfd_settime(w->tmfd, TFD_TIMER_ABSTIME, &its, NULL);
 }
 
+void uccl_wait_serve(struct uccl_wait *w, const _Atomic bool *stop, const struct uccl_wait_work *work)
+{
+	while (!atomic_load(stop)) {
+		uccl_wait_enter(w);
+		if (work->poll(work->arg) <= 0 && !atomic_load(stop)) {
+			uccl_wait_plan(w, work->expiry(work->arg));
+			uccl_wait_sleep(w, work->expiry(work->arg));
+		}
+		uccl_wait_leave(w);
+	}
+}
+
 void uccl_wait_enter_outside(struct uccl_wait *w)
 {
 	pthread_mutex_lock(&w->door);

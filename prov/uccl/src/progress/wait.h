@@ -61,6 +61,16 @@ void uccl_wait_plan(struct uccl_wait *w, uint64_t until);
 void uccl_wait_sleep(struct uccl_wait *w, uint64_t until);
 void uccl_wait_leave(struct uccl_wait *w);
 
+/* A thread's work: `poll` says whether there was any, `expiry` when there will be some although nothing happens. */
+struct uccl_wait_work {
+	int (*poll)(void *arg);
+	uint64_t (*expiry)(void *arg);
+	void *arg;
+};
+
+/* Do it until `stop` is true, whose setter forces; sleep while there is none. */
+void uccl_wait_serve(struct uccl_wait *w, const _Atomic bool *stop, const struct uccl_wait_work *work);
+
 /* The application is going to sleep on the descriptor, which becomes readable at `until` at the latest. */
 void uccl_wait_enter_outside(struct uccl_wait *w);
 void uccl_wait_until_outside(struct uccl_wait *w, uint64_t until);

@@ -2,7 +2,6 @@
 /* See start.h. */
 #include "api/endpoint/start.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
@@ -18,6 +17,7 @@
 #include "api/watch/tracefile.h"
 #include "hmem/stage.h"
 #include "progress/lanes.h"
+#include "progress/ranks.h"
 
 static void fill_random(void *arg, void *buf, size_t len)
 {
@@ -170,15 +170,11 @@ static int lane_nic(void *arg, struct uccl_nic **out)
 static void lanes_open(struct uccl_ep *ep, const struct uccl_engine_attr *attr)
 {
 	const struct uccl_params *p = &ep->domain->params;
-	uint32_t processors = 1;
-	cpu_set_t may;
 	uint8_t n;
 
 	if (!p->lanes || uccl_place_rdma(p))
 		return;
-	if (!sched_getaffinity(0, sizeof(may), &may))
-		processors = (uint32_t)CPU_COUNT(&may);
-	n = uccl_lanes_count(p->lanes, processors, 1);
+	n = uccl_lanes_count(p->lanes, uccl_ranks_processors());
 	ep->driver.lanes = uccl_lane_set_open(ep->driver.engine, attr, n, lane_nic, ep);
 }
 

@@ -305,6 +305,50 @@ static void outside__timer_and_signal(void **state)
 	uccl_wait_close(&w);
 }
 
+struct work {
+	_Atomic bool stop;
+	int polls, asked;
+};
+
+/* Twice there is something, then nothing, and at the end it is told to stop. */
+static int work_poll(void *arg)
+{
+	struct work *k = arg;
+
+	k->polls++;
+	if (k->polls == 5)
+		atomic_store(&k->stop, true);
+	return k->polls <= 2;
+}
+
+/* Before a sleep, and again when kicks count. */
+static uint64_t work_expiry(void *arg)
+{
+	struct work *k = arg;
+
+	k->asked++;
+	return uccl_clock() + UCCL_NS_PER_MS;
+}
+
+static void serve__until_stopped(void **state)
+{
+	struct work k = { .polls = 0 };
+	const struct uccl_wait_work work = { .poll = work_poll, .expiry = work_expiry, .arg = &k };
+	struct uccl_wait w;
+
+	(void)state;
+	uccl_wait_init(&w);
+	assert_int_equal(uccl_wait_open(&w), 0);
+	uccl_wait_serve(&w, &k.stop, &work);
+	assert_int_equal(k.polls, 5);
+	assert_int_equal(k.asked, 2 * 2);
+	/* It has left. */
+	assert_int_equal(w.sleepers, 0);
+	uccl_wait_serve(&w, &k.stop, &work);
+	assert_int_equal(k.polls, 5);
+	uccl_wait_close(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -314,6 +358,7 @@ int main(void)
 		cmocka_unit_test(kick__earlier_only),	 cmocka_unit_test(sleep__time),
 		cmocka_unit_test(leave__others_look_again), cmocka_unit_test(outside__timer_and_signal),
 		cmocka_unit_test(leave__takes_nothing_from_who_comes),
+		cmocka_unit_test(serve__until_stopped),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

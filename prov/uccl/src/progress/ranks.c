@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "progress/ranks.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/units.h"
+
+/* More on one host is a mistake of somebody. */
+#define RANKS_MOST 4096
+
+/* The first number: in Slurm's "4(x2),3" that may be another host's. */
+static uint32_t ranks_said(const char *name)
+{
+	const char *text = getenv(name);
+	unsigned long n = text ? strtoul(text, NULL, 10) : 0;
+
+	return n <= RANKS_MOST ? (uint32_t)n : 0;
+}
+
+uint32_t uccl_ranks_here(void)
+{
+	/* Of Open MPI, MPICH and Intel MPI, MVAPICH, Cray PALS, torchrun; of Slurm, a step before its job. */
+	static const char *const names[] = {
+		"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_LOCAL_SIZE", "PALS_LOCAL_SIZE",
+		"LOCAL_WORLD_SIZE", "SLURM_STEP_TASKS_PER_NODE", "SLURM_NTASKS_PER_NODE",
+	};
+
+	for (size_t i = 0; i < uccl_array_len(names); i++) {
+		uint32_t n = ranks_said(names[i]);
+
+		if (n)
+			return n;
+	}
+	return 1;
+}
+
+uint32_t uccl_ranks_share(uint32_t ours, uint32_t all, uint32_t ranks)
+{
+	return uccl_max(uccl_min(ours, uccl_max(all, ours) / uccl_max(ranks, 1)), 1);
+}
+
+static uint32_t processors_of(pid_t pid)
+{
+	cpu_set_t may;
+
+	return sched_getaffinity(pid, sizeof(may), &may) ? 0 : (uint32_t)CPU_COUNT(&may);
+}
+
+uint32_t uccl_ranks_processors(void)
+{
+	return uccl_ranks_share(processors_of(0), processors_of(getppid()), uccl_ranks_here());
+}
