@@ -151,6 +151,27 @@ static void put__not_by_number(void **state)
 	free(b);
 }
 
+/* More bytes than there are, of which nobody can see any more that they came. PROTOCOL R182 */
+static void put__not_too_many(void **state)
+{
+	const uint64_t at = FROM + 2 * UNIT;
+	struct uccl_berth *b = berth();
+	bool whole;
+
+	(void)state;
+	for (uint32_t i = 0; i < 5; i++)
+		assert_int_equal(put(b, 0, at + 20 * i, 10, &whole), UCCL_DROP_COUNT);
+	assert_int_equal(put(b, 0, at + 50, 10, &whole), UCCL_DROP_COUNT);
+	assert_int_equal(put(b, 0, at + 90, 910, &whole), UCCL_DROP_COUNT);
+	assert_int_equal(put(b, 0, at + 10, 40, &whole), UCCL_DROP_OVERLAP);
+	assert_false(whole);
+	assert_int_equal(put(b, 0, at + 10, 10, &whole), UCCL_DROP_COUNT);
+	assert_int_equal(put(b, 0, at + 30, 10, &whole), UCCL_DROP_COUNT);
+	assert_int_equal(put(b, 0, at + 70, 10, &whole), UCCL_DROP_COUNT);
+	assert_true(whole);
+	free(b);
+}
+
 /* PROTOCOL R182 */
 static void claim__home_alone(void **state)
 {
@@ -189,6 +210,7 @@ int main(void)
 		cmocka_unit_test(put__outside),
 		cmocka_unit_test(put__once),
 		cmocka_unit_test(put__not_by_number),
+		cmocka_unit_test(put__not_too_many),
 		cmocka_unit_test(claim__home_alone),
 		cmocka_unit_test(shut__no_write),
 	};
