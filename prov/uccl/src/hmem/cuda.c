@@ -14,6 +14,7 @@
 
 #define CUDA_NOT_READY 600
 #define STREAM_NON_BLOCKING 1u
+#define EVENT_BLOCKING_SYNC 1u /* who waits for it sleeps; by default the driver looks again and again */
 #define EVENT_DISABLE_TIMING 2u
 #define HOST_PORTABLE 1u
 #define ATTR_MEMORY_TYPE 2
@@ -35,6 +36,7 @@ static struct {
 	int (*event_create)(void **event, unsigned int flags);
 	int (*event_record)(void *event, void *stream);
 	int (*event_query)(void *event);
+	int (*event_wait)(void *event);
 	int (*event_destroy)(void *event);
 	int (*host_alloc)(void **mem, size_t len, unsigned int flags);
 	int (*host_free)(void *mem);
@@ -63,6 +65,7 @@ static const struct {
 	FUNCTION("cuEventCreate", event_create),
 	FUNCTION("cuEventRecord", event_record),
 	FUNCTION("cuEventQuery", event_query),
+	FUNCTION("cuEventSynchronize", event_wait),
 	FUNCTION("cuEventDestroy_v2", event_destroy),
 	FUNCTION("cuMemHostAlloc", host_alloc),
 	FUNCTION("cuMemFreeHost", host_free),
@@ -231,7 +234,7 @@ static struct uccl_hmem_mark *cuda_mark(struct uccl_hmem_queue *q)
 		q->idle = m->next;
 	} else {
 		m = calloc(1, sizeof(*m));
-		if (!m || cu.event_create(&m->event, EVENT_DISABLE_TIMING)) {
+		if (!m || cu.event_create(&m->event, EVENT_BLOCKING_SYNC | EVENT_DISABLE_TIMING)) {
 			free(m);
 			leave(0);
 			return NULL;
@@ -256,6 +259,12 @@ static int cuda_passed(struct uccl_hmem_queue *q, struct uccl_hmem_mark *m)
 	return rc ? -FI_EIO : 1;
 }
 
+static void cuda_wait(struct uccl_hmem_queue *q, struct uccl_hmem_mark *m)
+{
+	if (enter(q))
+		leave(cu.event_wait(m->event));
+}
+
 const struct uccl_hmem_ops uccl_cuda_hmem = {
 	.name = "cuda",
 	.count = cuda_count,
@@ -270,4 +279,5 @@ const struct uccl_hmem_ops uccl_cuda_hmem = {
 	.move = cuda_move,
 	.mark = cuda_mark,
 	.passed = cuda_passed,
+	.wait = cuda_wait,
 };

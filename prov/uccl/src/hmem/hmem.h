@@ -34,6 +34,8 @@ struct uccl_hmem_ops {
 	struct uccl_hmem_mark *(*mark)(struct uccl_hmem_queue *q);
 	/* 1: everything before it is done; 0: not yet; -FI_EIO: it failed. The mark is gone unless it is 0. */
 	int (*passed)(struct uccl_hmem_queue *q, struct uccl_hmem_mark *mark);
+	/* Sleep until everything before it is done or has failed; passed() tells which. */
+	void (*wait)(struct uccl_hmem_queue *q, struct uccl_hmem_mark *mark);
 };
 
 /* The devices of this host, looked for by the first call; NULL: there are none that serve. */

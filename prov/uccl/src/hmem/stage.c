@@ -15,6 +15,8 @@
 /* Pieces, and marks, that are under way at most. */
 #define PIECES 1024u
 #define MARKS 64u
+/* Who stays for a copy looks so many times before it sleeps: a short copy is done before a sleeper would be awake. */
+#define LOOKS 16
 /* Where a piece begins that is not the continuation of the one before. */
 #define ALIGN 64u
 
@@ -290,6 +292,21 @@ static uint64_t stage_poll(void *arg)
 	return s->done;
 }
 
+static uint64_t stage_wait(void *arg)
+{
+	struct uccl_stage *s = arg;
+	uint64_t was = s->done;
+	const struct mark *m;
+
+	for (int i = 0; i < LOOKS; i++)
+		if (stage_poll(s) != was)
+			return s->done;
+	m = &s->mark[s->past_marks % MARKS];
+	if (s->past_marks < s->nmarks && m->mark)
+		s->hmem->wait(s->queue[m->device], m->mark);
+	return stage_poll(s);
+}
+
 static struct job *job_new(struct uccl_stage *s, enum kind kind, void *dst, const void *src, uint64_t len, int *err,
 			   uint64_t own)
 {
@@ -400,6 +417,7 @@ const struct uccl_device_ops uccl_stage_device = {
 	.get = stage_get,
 	.move = stage_move,
 	.poll = stage_poll,
+	.wait = stage_wait,
 	.alloc = stage_alloc,
 	.free = stage_free,
 	.room = stage_room,

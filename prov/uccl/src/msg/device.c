@@ -111,7 +111,7 @@ void msg_copy_wait(struct uccl_mep *m, struct uccl_copy *c, void (*done)(struct 
 static void stay(struct uccl_mep *m, uint64_t ticket)
 {
 	while (m->copies_done < ticket)
-		m->copies_done = m->device->poll(m->device_arg);
+		m->copies_done = m->device->wait(m->device_arg);
 }
 
 void msg_copy_end(struct uccl_mep *m, struct uccl_copy *c)

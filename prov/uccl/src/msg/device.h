@@ -27,6 +27,8 @@ struct uccl_device_ops {
 	uint64_t (*move)(void *arg, void *dst, const void *src, uint64_t len, int *err);
 	/* Go on; the number of the last copy that is done with all before it. Never waits. */
 	uint64_t (*poll)(void *arg);
+	/* The same for those who stay until a copy is done: it sleeps if nothing more is done soon. */
+	uint64_t (*wait)(void *arg);
 	/*
 	 * Memory of the host that get() fills without another copy, and not much of it; NULL: none now. It is given
 	 * back when no copy to it is under way.

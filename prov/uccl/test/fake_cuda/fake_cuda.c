@@ -43,6 +43,7 @@ struct work {
 };
 
 struct event {
+	bool sleeps;		/* who waits for it does */
 	unsigned int open;	/* marks of it that are not passed */
 	int err;
 };
@@ -58,7 +59,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static TAILQ_HEAD(, memory) memories = TAILQ_HEAD_INITIALIZER(memories);
 static struct stream *streams;
 static struct stream default_stream = { .works = TAILQ_HEAD_INITIALIZER(default_stream.works) };
-static unsigned int delay = 3, copies, pending, fail_at, seed = 1;
+static unsigned int delay = 3, copies, pending, queries, sleeps, fail_at, seed = 1;
 static bool fail_late;
 static char contexts[DEVICES_MAX];
 static __thread int stack[64];
@@ -186,6 +187,16 @@ API unsigned int fake_cuda_copies(void)
 API unsigned int fake_cuda_pending(void)
 {
 	return pending;
+}
+
+API unsigned int fake_cuda_queries(void)
+{
+	return queries;
+}
+
+API unsigned int fake_cuda_sleeps(void)
+{
+	return sleeps;
 }
 
 static unsigned int chance(unsigned int n)
@@ -394,9 +405,13 @@ API int cuStreamDestroy_v2(void *stream)
 
 API int cuEventCreate(void **out, unsigned int flags)
 {
-	(void)flags;
-	*out = calloc(1, sizeof(struct event));
-	return *out ? 0 : OUT_OF_MEMORY;
+	struct event *e = calloc(1, sizeof(*e));
+
+	*out = e;
+	if (!e)
+		return OUT_OF_MEMORY;
+	e->sleeps = flags & 1;
+	return 0;
 }
 
 API int cuEventRecord(void *event, void *stream)
@@ -414,6 +429,29 @@ API int cuEventRecord(void *event, void *stream)
 	return rc;
 }
 
+/* One query's time passes for all. */
+static void time_passes(void)
+{
+	for (struct stream *s = streams; s; s = s->next)
+		stream_run(s, false);
+	stream_run(&default_stream, false);
+}
+
+API int cuEventSynchronize(void *event)
+{
+	struct event *e = event;
+
+	if (!depth)
+		return INVALID_CONTEXT;
+	pthread_mutex_lock(&lock);
+	if (e->sleeps)
+		sleeps++;
+	while (e->open)
+		time_passes();
+	pthread_mutex_unlock(&lock);
+	return e->err;
+}
+
 API int cuEventQuery(void *event)
 {
 	struct event *e = event;
@@ -422,9 +460,8 @@ API int cuEventQuery(void *event)
 	if (!depth)
 		return INVALID_CONTEXT;
 	pthread_mutex_lock(&lock);
-	for (struct stream *s = streams; s; s = s->next)
-		stream_run(s, false);
-	stream_run(&default_stream, false);
+	queries++;
+	time_passes();
 	rc = e->open ? NOT_READY : e->err;
 	pthread_mutex_unlock(&lock);
 	return rc;

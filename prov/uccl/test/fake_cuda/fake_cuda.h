@@ -28,5 +28,8 @@ int fake_cuda_synced(const void *device);
 /* Asynchronous copies that were begun so far, and those that are not done. */
 unsigned int fake_cuda_copies(void);
 unsigned int fake_cuda_pending(void);
+/* How often an event was asked whether it has passed, and how often somebody slept until it had. */
+unsigned int fake_cuda_queries(void);
+unsigned int fake_cuda_sleeps(void);
 
 #endif

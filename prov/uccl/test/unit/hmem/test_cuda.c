@@ -102,12 +102,42 @@ static void copies__in_order(void **state)
 	fake_cuda_free(b);
 }
 
+/* It sleeps until all is done, and does not look again and again. */
+static void wait__sleeps(void **state)
+{
+	void *a = fake_cuda_alloc(0, 100);
+	struct uccl_hmem_queue *q;
+	struct uccl_hmem_mark *m;
+	unsigned int queries, sleeps;
+	char *host;
+
+	(void)state;
+	assert_int_equal(h->open(0, &q), 0);
+	host = h->pin(q, 100);
+	for (int late = 0; late < 2; late++) {
+		fake_cuda_fail(late, 1);
+		assert_int_equal(h->put(q, a, host, 100), 0);
+		m = h->mark(q);
+		queries = fake_cuda_queries();
+		sleeps = fake_cuda_sleeps();
+		h->wait(q, m);
+		assert_int_equal(fake_cuda_pending(), 0);
+		assert_int_equal(fake_cuda_queries(), queries);
+		assert_int_equal(fake_cuda_sleeps(), sleeps + 1);
+		assert_int_equal(h->passed(q, m), late ? -FI_EIO : 1);
+	}
+	h->unpin(q, host);
+	h->close(q);
+	fake_cuda_free(a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(open__what_is_missing),
 		cmocka_unit_test(where__by_the_driver),
 		cmocka_unit_test(copies__in_order),
+		cmocka_unit_test(wait__sleeps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -229,6 +229,35 @@ static void stage__failures(void **state)
 	end();
 }
 
+/* Who stays for a copy that is long sleeps; one that is short is seen by looking. */
+static void stage__wait(void **state)
+{
+	unsigned int queries, sleeps = fake_cuda_sleeps();
+	uint64_t last;
+
+	(void)state;
+	begin();
+	fake_cuda_delay(8);
+	for (int i = 0; i < 20; i++) {
+		last = d->put(s, gpu[0], in, 100, true, &err);
+		assert_int_equal(d->wait(s), last);
+	}
+	assert_int_equal(fake_cuda_sleeps(), sleeps);
+	fake_cuda_delay(1000000);
+	last = d->put(s, gpu[0], in, 3u << 20, true, &err);
+	queries = fake_cuda_queries();
+	for (int i = 0; d->poll(s) < last && i < 1000; i++)
+		d->wait(s);
+	assert_int_equal(d->poll(s), last);
+	assert_true(fake_cuda_sleeps() > sleeps);
+	assert_true(fake_cuda_queries() - queries < 1000);
+	/* Nothing is under way. */
+	assert_int_equal(d->wait(s), last);
+	assert_int_equal(err, 0);
+	fake_cuda_delay(3);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -239,6 +268,7 @@ int main(void)
 		cmocka_unit_test(stage__two_devices),
 		cmocka_unit_test(stage__loans),
 		cmocka_unit_test(stage__failures),
+		cmocka_unit_test(stage__wait),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -190,7 +190,6 @@ static uint8_t *gpu_at(struct duo_gpu *g, const uint8_t *p)
 	return on_gpu(p) ? g->mem + (p - DUO_GPU) : (uint8_t *)(uintptr_t)p;
 }
 
-/* Who stays until a copy is done is not kept for ever. */
 static uint64_t gpu_poll(void *arg)
 {
 	struct duo_gpu *g = arg;
@@ -233,11 +232,21 @@ static void gpu_free(void *arg, void *mem)
 	free(mem);
 }
 
+/* Who stays until a copy is done is not kept for ever. */
+static uint64_t gpu_wait(void *arg)
+{
+	struct duo_gpu *g = arg;
+
+	g->waits++;
+	return gpu_poll(arg);
+}
+
 static const struct uccl_device_ops gpu_ops = {
 	.put = gpu_put,
 	.get = gpu_get,
 	.move = gpu_move,
 	.poll = gpu_poll,
+	.wait = gpu_wait,
 	.alloc = gpu_alloc,
 	.free = gpu_free,
 	.room = gpu_room,

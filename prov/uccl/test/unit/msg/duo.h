@@ -114,6 +114,7 @@ struct duo_gpu {
 	bool full;   /* takes no more payload */
 	bool lends;  /* memory, and counts it */
 	int loans;
+	int waits;   /* calls that stayed for a copy */
 	int failing; /* so many of the next ones fail */
 };
 

@@ -92,8 +92,10 @@ static void copies__by_their_numbers(void **state)
 	assert_int_equal(uccl_msg_copies(m, d->now), 0);
 	assert_true(uccl_msg_copying(m));
 	g->stuck = false;
-	/* Who does not wait any more is not called. */
+	/* Who does not wait any more is not called. Only who stays waits. */
+	assert_int_equal(g->waits, 0);
 	msg_copy_end(m, &waiter[1]);
+	assert_int_equal(g->waits, 1);
 	assert_int_equal(nfired, 0);
 	assert_int_equal(uccl_msg_copies(m, d->now), 2);
 	assert_int_equal(fired[0], 0);
