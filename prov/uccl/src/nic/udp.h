@@ -141,6 +141,8 @@ struct udp {
 	/* Seldom work: error queues and liveness. */
 	uint32_t calls;	       /* of rx() */
 	bool tx_seen;	       /* something was sent since the last look at the clock */
+	bool unanswered;       /* something was sent, and nothing has come since */
+	bool errors_due;       /* as of the last look at the clock */
 	uint64_t errors_at;    /* next look at the error queues */
 	uint64_t errors_until; /* replies to what was sent may come until then */
 	struct uccl_udp_live *live;

@@ -17,6 +17,8 @@
 #include "nic/udp.h"
 
 #define ERRORS_EVERY_NS (50 * UCCL_NS_PER_MS)
+/* If somebody answers, all that is sent may be answered: that is no reason to look, but then others may be gone. */
+#define ERRORS_ANYWAY_NS (350 * UCCL_NS_PER_MS)
 #define ERRORS_LINGER_NS UCCL_NS_PER_S /* an ICMP answer comes sooner or is not waited for */
 #define ERRORS_AT_ONCE 64	       /* read from one queue at a time */
 #define LIVE_EVERY_NS (10 * UCCL_NS_PER_MS)
@@ -141,12 +143,14 @@ void uccl_udp_errors(struct udp *u, struct udp_sock *s)
 	}
 }
 
-/* One poll() for all label sockets says which queues are worth a call. */
+/* One poll() for all label sockets says which queues are worth a call; with many of them that is dear. */
 static void errors_poll(struct udp *u)
 {
 	struct pollfd p[UDP_LABELS];
 	int i;
 
+	u->errors_due = false;
+	u->errors_at = uccl_udp_now() + ERRORS_EVERY_NS;
 	for (i = 0; i < u->nsocks; i++)
 		p[i] = (struct pollfd){.fd = u->sock[i].fd};
 	if (poll(p, (nfds_t)u->nsocks, 0) <= 0)
@@ -179,11 +183,11 @@ static void seldom(struct udp *u)
 	if (u->tx_seen) {
 		u->tx_seen = false;
 		u->errors_until = now + ERRORS_LINGER_NS;
+		u->unanswered = true;
 	}
-	if (now >= u->errors_at && now < u->errors_until) {
-		u->errors_at = now + ERRORS_EVERY_NS;
+	u->errors_due = now >= u->errors_at && now < u->errors_until;
+	if (u->errors_due && now >= u->errors_at + ERRORS_ANYWAY_NS)
 		errors_poll(u);
-	}
 	if (u->live && now >= u->live_at) {
 		u->live_at = now + (u->wait_fd >= 0 ? LIVE_EVERY_SLEEPER_NS : LIVE_EVERY_NS);
 		live_poll(u, now);
@@ -317,11 +321,19 @@ int uccl_udp_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct ucc
 		seldom(u);
 	if (u->nevents)
 		k = events_emit(u, v, n);
-	if (k == n || nic->empty)
+	if (k == n)
 		return k;
-	got = batch_receive(u, n - k, nhints > k ? hints + k : NULL, nhints > k ? nhints - k : 0);
+	got = nic->empty ? 0 : batch_receive(u, n - k, nhints > k ? hints + k : NULL, nhints > k ? nhints - k : 0);
 	if (got < 0)
 		return k ? k : got;
+	if (got) {
+		u->unanswered = false;
+	} else if (u->unanswered && u->errors_due) {
+		errors_poll(u);
+		k += events_emit(u, v + k, n - k);
+	}
+	if (nic->empty)
+		return k;
 	realtime = got && u->timestamps ? realtime_ns() : 0;
 	for (int i = 0; i < got; i++, k++) {
 		message_take(u->bank, i, realtime, &v[k]);

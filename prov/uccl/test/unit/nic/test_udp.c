@@ -817,6 +817,61 @@ static void tx__ports_run_out(void **state)
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
+/* Error queues are looked at when nobody answers. */
+static void rx__errors_unanswered(void **state)
+{
+	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
+	struct uccl_nic_addr to_a = addr_of(a), to_b = addr_of(b);
+	struct uccl_tx there = packet(&to_b, 1, 10, 0), back = packet(&to_a, 2, 10, 0);
+	struct udp *u = udp_of(a);
+	struct uccl_rx v[1];
+	uint64_t began;
+
+	(void)state;
+	/* Again if this process was away, for then it is time anyway. */
+	do {
+		began = u->errors_at = uccl_udp_now();
+		tx_all(a, &there, 1);
+		tx_all(b, &back, 1);
+		assert_int_equal(a->ops->rx(a, v, 1, NULL, 0), 1);
+	} while (uccl_udp_now() - began > 300 * UCCL_NS_PER_MS);
+	assert_true(u->errors_at == began);
+	assert_int_equal(a->ops->rx(a, v, 1, NULL, 0), 0);
+	assert_true(u->errors_at == began);
+	tx_all(a, &there, 1);
+	assert_int_equal(a->ops->rx(a, v, 1, NULL, 0), 0);
+	assert_true(u->errors_at > began);
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+/* One who answers does not hide for long that another is gone. */
+static void rx__unreachable_beside_answers(void **state)
+{
+	struct uccl_nic *a = open_plain(0), *b = open_plain(0), *gone = open_plain(0);
+	struct uccl_nic_addr to_a = addr_of(a), to_b = addr_of(b), to_gone = addr_of(gone);
+	struct uccl_tx out = packet(&to_gone, 1, 10, 0), there = packet(&to_b, 1, 10, 0);
+	struct uccl_tx back = packet(&to_a, 2, 10, 0);
+	bool told = false;
+	struct uccl_rx v[8];
+
+	(void)state;
+	gone->ops->close(gone);
+	/* By another socket than what follows, which would bring the news itself. */
+	out.label = 1;
+	tx_all(a, &out, 1);
+	for (int i = 0; i < ROUNDS && !told; i++) {
+		tx_all(a, &there, 1);
+		tx_all(b, &back, 1);
+		for (int n = a->ops->rx(a, v, 8, NULL, 0); n > 0; n--)
+			told |= v[n - 1].kind == UCCL_RX_UNREACH;
+		usleep(1000);
+	}
+	assert_true(told);
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
 /* Whoever asked wait_fd, and knows that nothing is there, is spared the look. */
 static void rx__empty(void **state)
 {
@@ -1214,6 +1269,8 @@ int main(void)
 		cmocka_unit_test(tx__too_long),
 		cmocka_unit_test(tx__descriptors_run_out),
 		cmocka_unit_test(tx__ports_run_out),
+		cmocka_unit_test(rx__errors_unanswered),
+		cmocka_unit_test(rx__unreachable_beside_answers),
 		cmocka_unit_test(rx__empty),
 		cmocka_unit_test(tx__receiver_overrun),
 		cmocka_unit_test(rx__hint_split),
