@@ -124,8 +124,12 @@ static uint64_t path_sample(const struct uccl_ack_path *p, uint64_t arrived, uin
 	return uccl_max((uint64_t)rtt << UCCL_TS_SHIFT, 1);
 }
 
-/* The paths' lines: highest sequence numbers, RTT samples. Returns the fabric RTT to give to congestion control. */
-static uint64_t ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_t age_ns, uint64_t now)
+/*
+ * The paths' lines: highest sequence numbers, RTT samples, marks. Returns the fabric RTT to give to congestion control.
+ * *marked: bytes that are newly reported as marked.
+ */
+static uint64_t ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_t age_ns, uint64_t *marked,
+			  uint64_t now)
 {
 	uint64_t arrived = now > age_ns ? now - age_ns : now, best = 0, host = UCCL_NEVER;
 
@@ -134,6 +138,8 @@ static uint64_t ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_
 		struct uccl_path *p = &f->paths.list[in->path];
 		uint64_t rtt = 0, sent = 0;
 
+		/* Also of a line that says nothing else new. */
+		*marked += uccl_path_marked(p, in->marked) * (uint64_t)UCCL_MARK_BYTES;
 		if (in->write) {
 			uint64_t csn = uccl_seq_expand(f->sent.nxt, in->seq, 32);
 			const struct uccl_sent *e;
@@ -160,7 +166,7 @@ static uint64_t ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_
 			uccl_path_rtt(p, rtt);
 			uccl_times_rtt(&f->times, rtt);
 			flow_trace(f, UCCL_TRACE_RTT, 0, in->path, rtt, 0, 0, now);
-			uccl_event_path_sample(f, in->path, rtt, now);
+			uccl_event_path_sample(f, in->path, rtt, uccl_path_take_marked(p), now);
 			if (!best || rtt < best)
 				best = rtt;
 		}
@@ -182,7 +188,8 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 		return reason;
 	f->cfg.stats->acks_rx++;
 
-	info.rtt_ns = ack_paths(f, a, age_ns, now);
+	info.rtt_ns = ack_paths(f, a, age_ns, &info.marked, now);
+	f->cfg.stats->marked_tx += info.marked;
 	if (uccl_paths_look(&f->paths, f->rack.reported_ns))
 		uccl_paths_overdue(&f->paths, f->rack.reported_ns, uccl_flow_rto(f), now);
 	for (uint64_t csn = f->sent.una; csn < cum; csn++)
@@ -211,7 +218,7 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 	/* An answer without news, as that of a path on probation, says nothing of what is waited for. PROTOCOL R54 */
 	if (f->asking.backoff || f->sent.una != una || f->sent.high_acked != high || info.bytes)
 		uccl_asking_over(&f->asking, &f->times, uccl_sent_outstanding(&f->sent), now);
-	if (info.bytes || info.rtt_ns) {
+	if (info.bytes || info.rtt_ns || info.marked) {
 		info.inflight = f->sent.inflight_bytes;
 		info.srtt_ns = f->times.srtt_ns;
 		info.min_rtt_ns = f->times.min_rtt_ns;

@@ -108,10 +108,10 @@ void uccl_event_rx_ack(struct uccl_flow *f, const struct uccl_ack_info *info, ui
 		f->cfg.cc->on_ack(f->cc, info, now);
 }
 
-void uccl_event_path_sample(struct uccl_flow *f, uint16_t path, uint64_t rtt_ns, uint64_t now)
+void uccl_event_path_sample(struct uccl_flow *f, uint16_t path, uint64_t rtt_ns, bool marked, uint64_t now)
 {
 	if (f->cfg.pathsel->on_ack)
-		f->cfg.pathsel->on_ack(f->ps, f->paths.list, path, rtt_ns, false, now);
+		f->cfg.pathsel->on_ack(f->ps, f->paths.list, path, rtt_ns, marked, now);
 }
 
 void uccl_event_rx_credit(struct uccl_flow *f, uint64_t granted, uint64_t turn, uint64_t now)

@@ -29,8 +29,8 @@ void uccl_event_rx_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now);
 void uccl_event_rx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now);
 /* onRxACK: one acknowledgement block was taken in. */
 void uccl_event_rx_ack(struct uccl_flow *f, const struct uccl_ack_info *info, uint64_t now);
-/* One path's RTT sample. */
-void uccl_event_path_sample(struct uccl_flow *f, uint16_t path, uint64_t rtt_ns, uint64_t now);
+/* One path's RTT sample; `marked`: the network has marked something on it since the last one. */
+void uccl_event_path_sample(struct uccl_flow *f, uint16_t path, uint64_t rtt_ns, bool marked, uint64_t now);
 /* onRxCredit. turn: see uccl_credit_ops.on_credit. */
 void uccl_event_rx_credit(struct uccl_flow *f, uint64_t granted, uint64_t turn, uint64_t now);
 /* The sender tells what it wants to have sent in all, and what was lost of it. */

@@ -52,6 +52,7 @@ struct uccl_tx {
 	bool burst;		/* the first of a train: better sent with it than with those before */
 	bool answer;		/* to a stranger: what comes back because of it must not disturb what goes to peers */
 	bool single;		/* never to be made part of a train (see nic/train.h) */
+	bool ect;		/* the network may mark it instead of throwing it away (caps.marks) */
 	uint16_t path;		/* the sender's path index; meaning is the flow's */
 	uint16_t label;		/* entropy label: which source port, QP or flow label */
 	uint16_t hdr_len;
@@ -102,6 +103,7 @@ enum uccl_link {
 struct uccl_rx {
 	uint8_t kind;
 	bool split;
+	bool marked;		/* PACKET: the network marked it, or all that are handed up as one (caps.marks) */
 	uint16_t path;
 	uint32_t len;
 	uint32_t body_len;

@@ -99,6 +99,11 @@ void uccl_owed_again(struct uccl_owed *o, uint64_t reacted_ns)
 	}
 }
 
+static uint16_t owed_marks(const struct uccl_rx_path *r)
+{
+	return (uint16_t)((r->marked + UCCL_MARK_BYTES - 1) / UCCL_MARK_BYTES);
+}
+
 void uccl_owed_tell(struct uccl_owed *o, struct uccl_ack *ack, uint32_t lines, bool sure, uint64_t now)
 {
 	uint16_t kept = 0;
@@ -118,6 +123,7 @@ void uccl_owed_tell(struct uccl_owed *o, struct uccl_ack *ack, uint32_t lines, b
 				.seq = r->high_seq,
 				.echo = r->echo,
 				.delay = (uint32_t)((now - r->arrived_ns) >> UCCL_TS_SHIFT),
+				.marked = owed_marks(r),
 			};
 		if (r->write_dirty)
 			ack->paths[ack->npaths++] = (struct uccl_ack_path){
@@ -125,6 +131,7 @@ void uccl_owed_tell(struct uccl_owed *o, struct uccl_ack *ack, uint32_t lines, b
 				.write = true,
 				.seq = (uint32_t)(r->high_csn - 1),
 				.delay = (uint32_t)((now - r->write_ns) >> UCCL_TS_SHIFT),
+				.marked = owed_marks(r),
 			};
 		if (sure)
 			r->dirty = r->write_dirty = false;

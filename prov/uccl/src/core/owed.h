@@ -3,9 +3,9 @@
  * Part of a flow: what the peer is owed for what arrived. Of each path the latest packet and the latest direct write,
  * the count of duplicates, and when the next acknowledgement block is due: at once (`now`), or at `at`.
  *
- * The grammar: init. `packet`, `write`, `chunk`, `dup`, `soon`, `at_once` and `answer` for what arrived, `expire` at
- * `at`; when a block leaves, `tell` puts together its part of it, and nothing is owed any more. `again` owes once more
- * what the peer may not have heard.
+ * The grammar: init. `packet`, `marked`, `write`, `chunk`, `dup`, `soon`, `at_once` and `answer` for what arrived,
+ * `expire` at `at`; when a block leaves, `tell` puts together its part of it, and nothing is owed any more.
+ * `again` owes once more what the peer may not have heard.
  */
 #ifndef UCCL_CORE_OWED_H
 #define UCCL_CORE_OWED_H
@@ -26,6 +26,7 @@ struct uccl_rx_path {
 	uint64_t high_csn;	/* direct writes: highest CSN + 1 of those taken in, 0: none */
 	uint64_t seen_csn;	/* likewise of those that came, with those that wait for their descriptor */
 	uint64_t write_ns;
+	uint64_t marked;	/* payload that came marked, bytes */
 };
 
 struct uccl_owed {
@@ -89,6 +90,19 @@ static inline void uccl_owed_packet(struct uccl_owed *o, uint16_t path, uint32_t
 	r->high_seq = pseq;
 	r->echo = ts;
 	r->arrived_ns = arrived;
+	uccl_owed_mark(o, path);
+	r->dirty = true;
+}
+
+/*
+ * So many bytes of payload came marked on a path, in packets that were told of: those of an old one count, too, or its
+ * mark would be lost with the order. PROTOCOL R189
+ */
+static inline void uccl_owed_marked(struct uccl_owed *o, uint16_t path, uint32_t bytes)
+{
+	struct uccl_rx_path *r = &o->paths[path];
+
+	r->marked += bytes;
 	uccl_owed_mark(o, path);
 	r->dirty = true;
 }

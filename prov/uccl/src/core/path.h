@@ -37,6 +37,8 @@ struct uccl_path {
 	uint8_t write_strikes;	/* trials that failed: the back-off */
 	bool probe_due;		/* a probe wants to leave on it */
 	bool control;		/* among those that control packets prefer */
+	bool marked;		/* marks were reported since its last RTT sample */
+	uint16_t marks;		/* as reported last, see struct uccl_ack_path */
 	uint16_t label;		/* the NIC's entropy label now in use */
 	uint32_t next_seq;	/* sequence number of the next packet on this path, starts at 1 */
 	uint32_t fresh_seq;	/* packets from here on tell of the present label, and are later than a suspicion */
@@ -108,6 +110,30 @@ static inline void uccl_path_land(struct uccl_path *p, uint32_t bytes)
 static inline void uccl_path_lost(struct uccl_path *p)
 {
 	p->lost++;
+}
+
+/*
+ * The peer reports so many marks in all, in units of UCCL_MARK_BYTES. Returns how many are new: none if the report is
+ * older than the last one. PROTOCOL R190
+ */
+static inline uint16_t uccl_path_marked(struct uccl_path *p, uint16_t marks)
+{
+	int16_t news = (int16_t)(marks - p->marks);
+
+	if (news <= 0)
+		return 0;
+	p->marks = marks;
+	p->marked = true;
+	return (uint16_t)news;
+}
+
+/* Were marks reported since this was asked last? */
+static inline bool uccl_path_take_marked(struct uccl_path *p)
+{
+	bool marked = p->marked;
+
+	p->marked = false;
+	return marked;
 }
 
 /* The peer reports this number, or CSN of a direct write. False: no news. */

@@ -50,7 +50,7 @@ struct uccl_ack_info {
 	uint64_t rtt_ns;	/* fabric RTT sample (turnaround taken off), 0: none in this ACK */
 	uint64_t srtt_ns;	/* smoothed, of all paths */
 	uint64_t min_rtt_ns;
-	bool ecn;
+	uint64_t marked;	/* bytes newly reported as marked by the network (ECN); 0 where nobody counts marks */
 	bool app_limited;	/* the window was not what held the sender back */
 };
 
@@ -72,6 +72,7 @@ struct uccl_loss_info {
 
 struct uccl_cc_ops {
 	const char *name;
+	bool marks; /* it slows down for marks: the network may mark packets instead of throwing them away (RFC 3168) */
 	const struct uccl_constant *constants; /* ends with a NULL name; NULL: none */
 	void (*init)(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now);
 	/* Bytes allowed in flight; required. May be below one chunk: then pace() spreads chunks. */
@@ -94,7 +95,10 @@ struct uccl_path_ops {
 	 */
 	uint16_t (*select)(void *ps, const struct uccl_path *paths, const uint16_t *usable, uint16_t n, uint32_t bytes,
 			   struct uccl_rng *rng, uint64_t now);
-	/* A sample of a path; what it reports still counts as in flight. */
+	/*
+	 * A sample of a path; what it reports still counts as in flight. `ecn`: the network has marked something on it
+	 * since the last one.
+	 */
 	void (*on_ack)(void *ps, const struct uccl_path *paths, uint16_t path, uint64_t rtt_ns, bool ecn, uint64_t now);
 	void (*on_loss)(void *ps, uint16_t path, enum uccl_loss_kind kind, uint64_t now);
 };

@@ -156,14 +156,19 @@ static void rx_more(struct uccl_flow *f, const struct uccl_hdr *h)
 		uccl_slots_more(f->cfg.grant, h->flags & UCCL_FLAG_WANT);
 }
 
-/* So many packets with numbers in a row came, this the first. */
-static void rx_heard(struct uccl_flow *f, const struct uccl_hdr *h, uint32_t n, uint64_t age_ns, uint64_t now)
+/* So many packets with numbers in a row came, this the first, with so many bytes of payload in all. */
+static void rx_heard(struct uccl_flow *f, const struct uccl_hdr *h, uint32_t n, uint32_t bytes, uint64_t age_ns,
+		     uint64_t now)
 {
 	f->cfg.stats->rx_packets += n;
 	for (uint32_t i = 0; f->cfg.trace && i < n; i++)
 		flow_trace(f, UCCL_TRACE_RX, h->type, h->path, h->csn, h->payload_len, h->pseq + i, now);
 	f->heard_ns = now;
 	uccl_owed_packet(&f->owed, h->path, h->pseq + n - 1, h->ts, now > age_ns ? now - age_ns : now);
+	if (h->marked && bytes) {
+		f->cfg.stats->marked_rx += bytes;
+		uccl_owed_marked(&f->owed, h->path, bytes);
+	}
 }
 
 void uccl_flow_rx(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *payload, const uint8_t *tail,
@@ -186,7 +191,7 @@ void uccl_flow_rx(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *
 			return;
 		}
 	}
-	rx_heard(f, h, 1, age_ns, now);
+	rx_heard(f, h, 1, h->payload_len, age_ns, now);
 
 	switch (h->type) {
 	case UCCL_PKT_CHUNK:
@@ -250,7 +255,7 @@ static bool rx_row(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t 
 	flow_part_rx(f, csn, &in, &taken, now);
 	if (!taken)
 		return false;
-	rx_heard(f, h, n, age_ns, now);
+	rx_heard(f, h, n, in.len, age_ns, now);
 	rx_more(f, h);
 	rx_parts_taken(f, h, csn, &in, now);
 	return true;
@@ -265,6 +270,8 @@ void uccl_flow_rx_parts(struct uccl_flow *f, const struct uccl_hdr *h, const uin
 	if (rx_row(f, h, data, len, age_ns, now))
 		return;
 	for (uint32_t at = 0; at < len; at += each)
-		if (uccl_hdr_decode(&one, data + at, (uint32_t)uccl_min(each, len - at)) == UCCL_DROP_COUNT)
+		if (uccl_hdr_decode(&one, data + at, (uint32_t)uccl_min(each, len - at)) == UCCL_DROP_COUNT) {
+			one.marked = h->marked;
 			uccl_flow_rx(f, &one, data + at + UCCL_HDR_LEN, NULL, age_ns, now);
+		}
 }

@@ -62,6 +62,7 @@ struct uccl_stats {
 	uint64_t pieces_tx, pieces_rx;	   /* packets with a part of a chunk */
 	uint64_t mtu_cuts, mtu_raises;	   /* times that packets to a peer were made shorter, and longer */
 	uint64_t slots_asked, slots_returned; /* silent peers asked to give receive slots back; grants that came back */
+	uint64_t marked_rx, marked_tx;	   /* bytes of payload that the network marked (ECN): to here, and from here */
 	uint64_t link_downs;		   /* how often the NIC's link was lost */
 	uint64_t hints, hint_hits;	   /* payloads scattered by prediction: tried, right */
 	uint64_t unexpected, unexpected_bytes_max;

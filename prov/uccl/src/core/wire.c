@@ -71,6 +71,7 @@ enum uccl_drop uccl_hdr_decode(struct uccl_hdr *h, const uint8_t *data, uint32_t
 	h->ts = uccl_get32(data + 24);
 	h->payload_len = uccl_get16(data + 28);
 	h->tail_len = uccl_get16(data + 30);
+	h->marked = false;
 	h->rec = data + 32;
 	if (!uccl_type_known(h->type))
 		return UCCL_DROP_TYPE;
@@ -128,7 +129,7 @@ uint32_t uccl_ack_encode(uint8_t *out, const struct uccl_ack *a)
 	out[15] = a->nwords;
 	for (int i = 0; i < a->npaths; i++, p += ACK_PATH_LEN) {
 		uccl_put16(p, (uint16_t)(a->paths[i].path | (a->paths[i].write ? ACK_PATH_WRITE : 0)));
-		uccl_put16(p + 2, 0);
+		uccl_put16(p + 2, a->paths[i].marked);
 		uccl_put32(p + 4, a->paths[i].seq);
 		uccl_put32(p + 8, a->paths[i].echo);
 		uccl_put32(p + 12, a->paths[i].delay);
@@ -171,6 +172,7 @@ enum uccl_drop uccl_ack_decode(struct uccl_ack *a, const uint8_t *in, uint32_t l
 
 		a->paths[i].write = path & ACK_PATH_WRITE;
 		a->paths[i].path = path & (uint16_t)~ACK_PATH_WRITE;
+		a->paths[i].marked = uccl_get16(p + 2);
 		a->paths[i].seq = uccl_get32(p + 4);
 		a->paths[i].echo = uccl_get32(p + 8);
 		a->paths[i].delay = uccl_get32(p + 12);

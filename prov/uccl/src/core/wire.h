@@ -58,6 +58,7 @@ struct uccl_hdr {
 	uint32_t ts;
 	uint16_t payload_len;
 	uint16_t tail_len;
+	bool marked; /* not in the packet: the network marked it (ECN); whoever decodes sets it */
 	const uint8_t *rec;
 };
 
@@ -89,8 +90,10 @@ struct uccl_ack_path {
 	uint32_t seq;	/* highest sequence number seen on that path */
 	uint32_t echo;	/* ts of the packet that arrived last on it (not for writes) */
 	uint32_t delay; /* turnaround: from its arrival to this block, units of ts; UINT32_MAX: unknown */
+	uint16_t marked; /* payload that came marked on it since the flow began, UCCL_MARK_BYTES each, rounded up */
 };
 
+#define UCCL_MARK_BYTES 1024u
 #define UCCL_ACK_PATHS_MAX 12
 #define UCCL_ACK_WORDS_MAX 48 /* 64-bit words of the selective bitmap */
 #define UCCL_ACK_PARTS_MAX 16 /* chunks of which a part has come */

@@ -19,6 +19,8 @@
 	  "steepness of the cubic function (RFC 9438, 4.1)")							\
 	X(beta, 0.7, 0.1, 0.99, "share",									\
 	  "share of the window that is left after congestion (4.6)")						\
+	X(beta_ecn, 0.85, 0.1, 0.99, "share",									\
+	  "the same after marks of the network, whose queues are short (RFC 8511, 3.1)")			\
 	X(growth, 1.5, 1.01, 10, "windows",									\
 	  "the window may grow by this factor in one RTT (4.2)")						\
 	X(min_chunks, 2, 1, 1e4, "chunks",									\
@@ -121,23 +123,23 @@ static void cubic_avoid(struct cubic *c, double acked, uint64_t srtt_ns)
 }
 
 /* Remember the window before a reduction and derive the threshold from it, once per RTT. False: too early. */
-static bool cubic_threshold(struct cubic *c, uint64_t srtt_ns, uint64_t now)
+static bool cubic_threshold(struct cubic *c, double beta, uint64_t srtt_ns, uint64_t now)
 {
 	if (c->reduced_ns != UCCL_NEVER && now - c->reduced_ns < srtt_ns)
 		return false;
 	c->reduced_ns = now;
 	c->w_prior = c->window;
-	c->ssthresh = fmax(c->window * c->k->beta, c->k->min_chunks);
+	c->ssthresh = fmax(c->window * beta, c->k->min_chunks);
 	return true;
 }
 
 /* Congestion: plateau, threshold and window (4.6, 4.7). */
-static void cubic_reduce(struct cubic *c, uint64_t srtt_ns, uint64_t now)
+static void cubic_reduce(struct cubic *c, double beta, uint64_t srtt_ns, uint64_t now)
 {
-	if (!cubic_threshold(c, srtt_ns, now))
+	if (!cubic_threshold(c, beta, srtt_ns, now))
 		return;
 	/* Fast convergence: who did not get back to the old plateau leaves room for newcomers. */
-	c->w_max = c->window < c->w_max ? c->window * (1 + c->k->beta) / 2 : c->window;
+	c->w_max = c->window < c->w_max ? c->window * (1 + beta) / 2 : c->window;
 	c->window = fmin(fmin(c->ssthresh, c->window_max), c->window);
 	c->in_epoch = false;
 	c->reduced = true;
@@ -151,8 +153,8 @@ static void cubic_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now
 
 	c->acked_ns = now;
 	c->timed_out = false;
-	if (ack->ecn) {
-		cubic_reduce(c, ack->srtt_ns, now);
+	if (ack->marked) {
+		cubic_reduce(c, c->k->beta_ecn, ack->srtt_ns, now);
 		return;
 	}
 	if (ack->app_limited)
@@ -173,12 +175,12 @@ static void cubic_on_loss(void *cc, const struct uccl_loss_info *loss, uint64_t 
 	struct cubic *c = cc;
 
 	if (loss->kind != UCCL_LOSS_RTO) {
-		cubic_reduce(c, loss->srtt_ns, now);
+		cubic_reduce(c, c->k->beta, loss->srtt_ns, now);
 		return;
 	}
 	/* The threshold remembers the window before the first time-out of a row (RFC 5681 section 3.1). */
 	if (!c->timed_out)
-		cubic_threshold(c, loss->srtt_ns, now);
+		cubic_threshold(c, c->k->beta, loss->srtt_ns, now);
 	c->timed_out = true;
 	c->window = 1;
 	c->in_epoch = false;
@@ -187,6 +189,7 @@ static void cubic_on_loss(void *cc, const struct uccl_loss_info *loss, uint64_t 
 
 const struct uccl_cc_ops uccl_cc_cubic = {
 	.name = "cubic",
+	.marks = true,
 	.constants = cubic_constants,
 	.init = cubic_init,
 	.window = cubic_window,

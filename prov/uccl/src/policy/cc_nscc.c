@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * NSCC, the congestion control of Ultra Ethernet's senders, in a form that knows the delay alone: NICs do not tell
- * software of ECN marks. Of its four cases (marked or not, delay above or below the target) two are left, and the
- * decrease, which is for marked packets above the target, takes the place of the increase for unmarked ones whenever
- * the average delay, too, is above the target. What is said of NSCC elsewhere does not hold for this variant.
+ * NSCC, the congestion control of Ultra Ethernet's senders. Its four cases are marked by the network (ECN) or not, with
+ * the delay above the target or below: unmarked packets make the window grow, by much or by little; marked ones make it
+ * shrink above the target, and leave it as it is below.
+ *
+ * Many networks mark nothing, and most RDMA NICs do not tell software of marks. Where no mark has come for a while, the
+ * delay alone decides: the decrease takes the place of the increase for unmarked packets whenever the average delay,
+ * too, is above the target. What is said of NSCC elsewhere does not hold for this variant.
  *
  * The reference is told its round trip without queues. Here it is the least that was seen, or all would be queue to a
  * flow that goes farther than is normal for its NIC; and what is normal for the NIC stays the least target.
@@ -65,6 +68,8 @@
 	  "quick adapt: and the delay was above this, or something was lost (reference)")			\
 	X(adjust_pkts, 8, 1, 1e4, "packets",									\
 	  "the gains are applied after this many packets, or after a round trip (reference)")			\
+	X(mark_rtts, 32, 1, 1e6, "RTTs",									\
+	  "after a mark the network is taken for one that marks, for so many round trips with queues")		\
 	X(link_gbps, 10, 0.001, 1e5, "Gb/s",									\
 	  "line rate, if the NIC does not know its own")
 
@@ -87,6 +92,7 @@ struct nscc {
 	double achieved;	      /* bytes acknowledged in this round trip */
 	uint64_t adjust_at, round_at; /* ends of the present round trips */
 	uint64_t decreased_ns;	      /* UCCL_NEVER: not yet */
+	uint64_t marked_ns;	      /* when the last mark was heard of; UCCL_NEVER: none yet */
 	bool lost;		      /* something was lost in this round trip */
 };
 
@@ -130,7 +136,7 @@ static void nscc_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
 	nscc_base(n, n->normal_ns);
 	n->window = fmin(n->window_max, k->max_bdps * nscc_bdp(n) + k->first_chunks * n->chunk);
 	n->adjust_at = n->round_at = now + (uint64_t)n->base_ns;
-	n->decreased_ns = UCCL_NEVER;
+	n->decreased_ns = n->marked_ns = UCCL_NEVER;
 }
 
 static void nscc_set(struct nscc *n, double bytes)
@@ -192,13 +198,22 @@ static void nscc_decrease(struct nscc *n, uint64_t now)
 	nscc_set(n, n->window * fmax(1 - n->k->gamma * (n->avg_ns - n->target_ns) / n->avg_ns, n->k->md_floor));
 }
 
+/* Would the network have marked what waits too long? */
+static bool nscc_marked_lately(const struct nscc *n, uint64_t now)
+{
+	return n->marked_ns != UCCL_NEVER &&
+	       (double)(now - n->marked_ns) < n->k->mark_rtts * (n->base_ns + n->target_ns);
+}
+
 static void nscc_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)
 {
 	struct nscc *n = cc;
-	double bytes = (double)ack->bytes, delay;
+	double bytes = (double)ack->bytes, clean = fmax(0, bytes - (double)ack->marked), delay;
 
 	n->achieved += bytes;
 	n->acked += bytes;
+	if (ack->marked)
+		n->marked_ns = now;
 	if (ack->min_rtt_ns && ack->min_rtt_ns != UINT64_MAX && (double)ack->min_rtt_ns != n->base_ns) {
 		nscc_base(n, (double)ack->min_rtt_ns);
 		nscc_set(n, n->window);
@@ -210,17 +225,17 @@ static void nscc_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)
 	n->avg_ns += (1 - pow(1 - n->k->ewma, fmax(1, bytes / n->k->mss))) * (delay - n->avg_ns);
 	if (now >= n->round_at && nscc_quick_adapt(n, delay, now))
 		return;
-	n->fast = delay < n->k->fast_us * (double)UCCL_NS_PER_US ? n->fast + bytes : 0;
-	if (delay >= n->target_ns && n->avg_ns > n->target_ns)
+	n->fast = delay < n->k->fast_us * (double)UCCL_NS_PER_US && !ack->marked ? n->fast + bytes : 0;
+	if (delay >= n->target_ns && n->avg_ns > n->target_ns && (ack->marked || !nscc_marked_lately(n, now)))
 		nscc_decrease(n, now);
 	else if (ack->app_limited)
 		n->acked = 0;
 	else if (n->fast > n->window)
 		nscc_set(n, n->window + n->k->fast * n->a * bytes);
 	else if (delay < n->target_ns)
-		n->inc += bytes * n->alpha * (n->target_ns - delay);
+		n->inc += clean * n->alpha * (n->target_ns - delay);
 	else
-		n->inc += bytes * n->fair;
+		n->inc += clean * n->fair;
 	nscc_adjust(n, now);
 }
 
@@ -237,6 +252,7 @@ static void nscc_on_loss(void *cc, const struct uccl_loss_info *loss, uint64_t n
 
 const struct uccl_cc_ops uccl_cc_nscc = {
 	.name = "nscc",
+	.marks = true,
 	.constants = nscc_constants,
 	.init = nscc_init,
 	.window = nscc_window,

@@ -14,6 +14,10 @@
  *   starve at its floor, so the flow's smallest RTT bounds the target from below. The price: a flow that begins in a
  *   queue that never drains takes it for distance until it does.
  *
+ * - Marks of the network (ECN) are taken as DCTCP takes them (RFC 8257): a round trip with marks takes half of the
+ *   marked share, averaged, off the window, or what the delay takes if that is more. Queues that mark are shorter than
+ *   those that a clock of software sees.
+ *
  * Constants "of the reference" are those of Swift in Broadcom's csg-htsim, the published simulator.
  */
 #include "policy/policies.h"
@@ -58,6 +62,8 @@
 	X(loss_horizon, 256, 1, 1e6, "chunks",									\
 	  "loss_share is averaged over this many chunks; losing 3.1 % of them by chance (1 packet "		\
 	  "of 256, 8 packets a chunk) stays 8 deviations below it")						\
+	X(mark_gain, 0.0625, 0.0001, 1, "",									\
+	  "weight of one round trip in the share of marked bytes (RFC 8257: 1/16)")				\
 	X(rto_limit, 2, 1, 100, "",										\
 	  "after this many time-outs in a row the window is one chunk; each earlier time-out halves "		\
 	  "it")													\
@@ -78,6 +84,9 @@ struct swift {
 	double fs_alpha;   /* flow scaling, ns: alpha / sqrt(window in chunks) + beta */
 	double fs_beta;
 	double loss_share;     /* 0..1, moving average */
+	double mark_share;     /* 0..1, moving average over round trips; at first 1 (RFC 8257 section 3.3) */
+	double acked, marked;  /* bytes in this round trip */
+	uint64_t round_ns;     /* when it began */
 	uint64_t min_rtt_ns;   /* as the flow reports it; 0: none yet */
 	uint64_t decreased_ns; /* time of the last decrease; UCCL_NEVER: none yet */
 	uint64_t rto_ns;       /* time of the last time-out; UCCL_NEVER: none yet */
@@ -94,7 +103,6 @@ static void swift_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now
 	double bps = cfg->link_bps ? (double)cfg->link_bps : k->link_gbps * 1e9;
 	double steep = 1 / sqrt(k->fs_min) - 1 / sqrt(k->fs_max);
 
-	(void)now;
 	assert(cfg->chunk_bytes > 0);
 	assert(cfg->window_max >= cfg->chunk_bytes);
 	s->k = k;
@@ -107,6 +115,9 @@ static void swift_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now
 	s->fs_alpha = k->fs_range * (s->base_ns + s->serial_ns) / steep;
 	s->fs_beta = -s->fs_alpha / sqrt(k->fs_max);
 	s->loss_share = 0;
+	s->mark_share = 1;
+	s->acked = s->marked = 0;
+	s->round_ns = now;
 	s->min_rtt_ns = 0;
 	s->decreased_ns = UCCL_NEVER;
 	s->rto_ns = UCCL_NEVER;
@@ -183,25 +194,41 @@ static uint64_t swift_pace(void *cc, uint32_t bytes, uint64_t srtt_ns, uint64_t 
 	return now + (uint64_t)(rtt * bytes / s->window);
 }
 
+/* Count marks; the average moves once in a round trip (RFC 8257 section 3.3). */
+static void swift_marks(struct swift *s, const struct uccl_ack_info *ack, uint64_t now)
+{
+	s->acked += (double)ack->bytes;
+	s->marked += (double)ack->marked;
+	if (!s->acked || !swift_rtt_since(s->round_ns, ack->srtt_ns, now))
+		return;
+	s->mark_share += s->k->mark_gain * (fmin(1, s->marked / s->acked) - s->mark_share);
+	s->acked = s->marked = 0;
+	s->round_ns = now;
+}
+
 static void swift_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)
 {
 	struct swift *s = cc;
-	double delay = (double)ack->rtt_ns, target;
+	double delay = (double)ack->rtt_ns, target, factor = 1;
+	bool late = false;
 
 	s->rtos = 0;
 	swift_count(s, ack->bytes, 0);
-	if (!ack->rtt_ns)
-		return;
-	if (ack->min_rtt_ns && ack->min_rtt_ns != UINT64_MAX)
-		s->min_rtt_ns = ack->min_rtt_ns;
-	target = swift_target(s);
-	if (delay < target) {
-		if (!ack->app_limited)
-			swift_increase(s, ack->bytes);
-		return;
+	swift_marks(s, ack, now);
+	if (ack->marked)
+		factor = 1 - s->mark_share / 2;
+	if (ack->rtt_ns) {
+		if (ack->min_rtt_ns && ack->min_rtt_ns != UINT64_MAX)
+			s->min_rtt_ns = ack->min_rtt_ns;
+		target = swift_target(s);
+		late = delay >= target;
+		if (late)
+			factor = fmin(factor, fmax(1 - s->k->beta * (delay - target) / delay, 1 - s->k->max_mdf));
 	}
-	swift_decrease(s, fmax(1 - s->k->beta * (delay - target) / delay, 1 - s->k->max_mdf),
-		       ack->srtt_ns ? ack->srtt_ns : ack->rtt_ns, now);
+	if (late || ack->marked)
+		swift_decrease(s, factor, ack->srtt_ns ? ack->srtt_ns : ack->rtt_ns, now);
+	else if (ack->rtt_ns && !ack->app_limited)
+		swift_increase(s, ack->bytes);
 }
 
 /*
@@ -237,6 +264,7 @@ static void swift_on_loss(void *cc, const struct uccl_loss_info *loss, uint64_t 
 
 const struct uccl_cc_ops uccl_cc_swift = {
 	.name = "swift",
+	.marks = true,
 	.constants = swift_constants,
 	.init = swift_init,
 	.window = swift_window,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * REPS, recycled entropies (Bonato et al., arXiv 2407.21625): a path that just brought an acknowledgement in good time
- * is used once more; if none is left, one is drawn. The original knows good from bad by ECN marks, which software does
- * not see; here the RTT tells. No evaluation of this variant was published.
+ * is used once more; if none is left, one is drawn. The original knows good from bad by ECN marks. They are
+ * taken here too where they come, and a path that was marked is not used once more; where they do not, the RTT tells,
+ * as it does beside them. No evaluation of this variant was published.
  *
  * After a time-out nothing is drawn for a while (freezing): paths that are known to work are used over and over.
  *

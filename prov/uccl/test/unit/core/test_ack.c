@@ -1389,6 +1389,38 @@ static void rtx__small_ones_behind_what_waits(void **state)
 	pair_fini(&p);
 }
 
+/* New marks reach congestion control as bytes, once, also from a line that says nothing else new. PROTOCOL R190 */
+static void marks__reach_the_policies(void **state)
+{
+	struct uccl_ack a;
+
+	(void)state;
+	start_n(one_path(), 5);
+	a = line(base(), 0, 2, p.now, 0);
+	a.paths[0].marked = 3;
+	p.now += 100 * US;
+	take(&a);
+	assert_int_equal(say.acks, 1);
+	assert_int_equal(say.ack.marked, 3 * UCCL_MARK_BYTES);
+	assert_true(say.ack.rtt_ns > 0);
+	take(&a);
+	assert_int_equal(say.acks, 1);
+	a.paths[0].marked = 4;
+	take(&a);
+	assert_int_equal(say.acks, 2);
+	assert_int_equal(say.ack.marked, UCCL_MARK_BYTES);
+	assert_int_equal(say.ack.rtt_ns, 0);
+	/* The path tells of it with its next sample. */
+	assert_true(tx()->paths.list[0].marked);
+	a = line(base(), 0, 3, p.now, 0);
+	a.paths[0].marked = 4;
+	take(&a);
+	assert_int_equal(say.ack.marked, 0);
+	assert_false(tx()->paths.list[0].marked);
+	assert_int_equal(tx()->cfg.stats->marked_tx, 4 * UCCL_MARK_BYTES);
+	pair_fini(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1434,6 +1466,7 @@ int main(void)
 		cmocka_unit_test(rack_ask__one_question_for_all),
 		cmocka_unit_test(report__of_acknowledgements),
 		cmocka_unit_test(rtx__small_ones_behind_what_waits),
+		cmocka_unit_test(marks__reach_the_policies),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

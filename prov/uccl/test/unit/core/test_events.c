@@ -21,6 +21,7 @@ static struct {
 	uint16_t path;
 	enum uccl_loss_kind kind;
 	int acks, losses, samples, path_losses, credits, grants;
+	bool ecn;
 } say;
 
 static uint64_t cc_window(const void *cc)
@@ -68,9 +69,9 @@ static void ps_on_ack(void *ps, const struct uccl_path *paths, uint16_t path, ui
 {
 	(void)paths;
 	(void)ps;
-	(void)ecn;
 	(void)now;
 	say.samples++;
+	say.ecn = ecn;
 	say.path = path;
 	say.rtt_ns = rtt_ns;
 }
@@ -308,10 +309,13 @@ static void rx_ack__passed_on(void **state)
 static void path_sample__passed_on(void **state)
 {
 	(void)state;
-	uccl_event_path_sample(&f, 3, 900, 5);
+	uccl_event_path_sample(&f, 3, 900, true, 5);
 	assert_int_equal(say.samples, 1);
 	assert_int_equal(say.path, 3);
 	assert_int_equal(say.rtt_ns, 900);
+	assert_true(say.ecn);
+	uccl_event_path_sample(&f, 3, 900, false, 5);
+	assert_false(say.ecn);
 }
 
 static void rx_credit__passed_on(void **state)
@@ -403,7 +407,7 @@ static void all__hooks_are_optional(void **state)
 
 	(void)state;
 	uccl_event_rx_ack(&f, &info, 5);
-	uccl_event_path_sample(&f, 0, 9, 5);
+	uccl_event_path_sample(&f, 0, 9, false, 5);
 	uccl_event_rx_credit(&f, 9, 0, 5);
 	uccl_event_loss(&f, &loss, 5);
 	uccl_event_grant(&f, &turn, 5);

@@ -211,6 +211,44 @@ static void grant__told_with_each_block(void **state)
 	}
 }
 
+/* Marks are told as a sum, to the next KiB, in every line of the path; it wraps. PROTOCOL R189 */
+static void marked__all_that_came(void **state)
+{
+	(void)state;
+	uccl_owed_packet(&o, 2, 10, 111, 1000);
+	uccl_owed_marked(&o, 2, 1);
+	uccl_owed_write(&o, 2, 70, 2000);
+	uccl_owed_tell(&o, &a, 12, true, 3000);
+	assert_int_equal(a.npaths, 2);
+	assert_int_equal(a.paths[0].marked, 1);
+	assert_int_equal(a.paths[1].marked, 1);
+	uccl_owed_marked(&o, 2, 1023);
+	uccl_owed_tell(&o, &a, 12, true, 3000);
+	assert_int_equal(a.paths[0].marked, 1);
+	uccl_owed_marked(&o, 2, 1);
+	uccl_owed_tell(&o, &a, 12, true, 3000);
+	assert_int_equal(a.paths[0].marked, 2);
+	uccl_owed_marked(&o, 2, 65535 * 1024);
+	uccl_owed_tell(&o, &a, 12, true, 3000);
+	assert_int_equal(a.paths[0].marked, 1);
+}
+
+/* The mark of a packet that was overtaken is told, too: its path gets a line, which says nothing else new. */
+static void marked__of_an_old_packet(void **state)
+{
+	(void)state;
+	uccl_owed_packet(&o, 2, 10, 111, 1000);
+	uccl_owed_tell(&o, &a, 12, true, 3000);
+	uccl_owed_packet(&o, 2, 9, 222, 4000);
+	assert_int_equal(uccl_owed_lines(&o), 0);
+	uccl_owed_marked(&o, 2, 500);
+	assert_int_equal(uccl_owed_lines(&o), 1);
+	uccl_owed_tell(&o, &a, 12, true, 5000);
+	assert_int_equal(a.npaths, 1);
+	assert_int_equal(a.paths[0].seq, 10);
+	assert_int_equal(a.paths[0].marked, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -227,6 +265,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(tell__no_room, setup, teardown),
 		cmocka_unit_test_setup_teardown(tell__not_sure, setup, teardown),
 		cmocka_unit_test_setup_teardown(grant__told_with_each_block, setup, teardown),
+		cmocka_unit_test_setup_teardown(marked__all_that_came, setup, teardown),
+		cmocka_unit_test_setup_teardown(marked__of_an_old_packet, setup, teardown),
 	};
 
 	return cmocka_run_group_tests_name("owed", tests, NULL, NULL);

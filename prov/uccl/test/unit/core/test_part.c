@@ -655,6 +655,8 @@ static uint32_t train_flat(uint8_t *flat, uint32_t *each)
 	return len;
 }
 
+static bool row_marked; /* the network marks all of them */
+
 /* Hand up packets first to last - 1 of it as one. */
 static void feed_row(uint8_t *flat, uint32_t len, uint32_t each, uint32_t first, uint32_t last)
 {
@@ -664,6 +666,7 @@ static void feed_row(uint8_t *flat, uint32_t len, uint32_t each, uint32_t first,
 
 	assert_int_equal(uccl_hdr_decode(&h, data, (uint32_t)uccl_min(each, row)), UCCL_DROP_COUNT);
 	assert_int_equal(uccl_part_row(&h, data, each, row), row);
+	h.marked = row_marked;
 	p.steps++;
 	uccl_flow_rx_parts(&p.side[1].f, &h, data, row, 0, p.now);
 	assert_int_equal(uccl_flow_check(&p.side[1].f), 0);
@@ -970,6 +973,35 @@ static void tell__the_earliest(void **state)
 	pair_fini(&p);
 }
 
+/* A row is marked as a whole, and each byte counts once, whether it is taken in one go or not. PROTOCOL R189 */
+static void parts_rx__marks(void **state)
+{
+	static uint8_t flat[UCCL_PART_COUNT * (UCCL_HDR_LEN + PACKET)];
+	uint32_t each, len;
+	uint16_t path;
+
+	(void)state;
+	start(40);
+	p.refuse = count_rows;
+	none_of = 64;
+	pair_bulk(&p, 0, 40 * PACKET);
+	len = train_flat(flat, &each);
+	path = flat[6];
+	row_marked = true;
+	feed_row(flat, len, each, 0, 10);
+	assert_true(p.side[1].f.owed.paths[path].marked == 10 * PACKET);
+	/* Some of it came before. */
+	feed_row(flat, len, each, 5, 15);
+	assert_true(p.side[1].f.owed.paths[path].marked == 20 * PACKET);
+	row_marked = false;
+	feed_row(flat, len, each, 15, 40);
+	assert_true(p.side[1].f.owed.paths[path].marked == 20 * PACKET);
+	assert_true(pair_finish(&p, UCCL_NS_PER_S));
+	assert_true(stats(1)->marked_rx == 20 * PACKET);
+	assert_true(stats(0)->marked_tx == 20 * PACKET + UCCL_MARK_BYTES - 20 * PACKET % UCCL_MARK_BYTES);
+	pair_fini(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1001,6 +1033,7 @@ int main(void)
 		cmocka_unit_test(part_rx__pieces),
 		cmocka_unit_test(part_rx__not_expected),
 		cmocka_unit_test(tell__the_earliest),
+		cmocka_unit_test(parts_rx__marks),
 	};
 
 	return cmocka_run_group_tests_name("part", tests, NULL, NULL);

@@ -90,12 +90,34 @@ static void path_usable__active_only(void **state)
 	}
 }
 
+/* Sums are compared, so that a report that was overtaken takes nothing back, whatever they wrap to. PROTOCOL R190 */
+static void path_marked__news_only(void **state)
+{
+	struct uccl_path p;
+
+	(void)state;
+	uccl_path_init(&p, 0);
+	assert_false(uccl_path_take_marked(&p));
+	assert_int_equal(uccl_path_marked(&p, 0), 0);
+	assert_false(uccl_path_take_marked(&p));
+	assert_int_equal(uccl_path_marked(&p, 7), 7);
+	assert_int_equal(uccl_path_marked(&p, 7), 0);
+	assert_int_equal(uccl_path_marked(&p, 5), 0);
+	assert_int_equal(uccl_path_marked(&p, 32774), 32767);
+	assert_int_equal(uccl_path_marked(&p, 65535), 32761);
+	assert_int_equal(uccl_path_marked(&p, 2), 3);
+	assert_int_equal(uccl_path_marked(&p, 65535), 0);
+	assert_true(uccl_path_take_marked(&p));
+	assert_false(uccl_path_take_marked(&p));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(path_init__clean),	    cmocka_unit_test(path_rtt__first_sample),
 		cmocka_unit_test(path_rtt__smoothing),	    cmocka_unit_test(path_rtt__never_zero),
 		cmocka_unit_test(path_usable__active_only),
+		cmocka_unit_test(path_marked__news_only),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -680,6 +680,33 @@ static void rx_probe__line_first(void **state)
 	pair_fini(&p);
 }
 
+/* Marks of all packets with payload count, in order or not, also of what came before. PROTOCOL R189 */
+static void rx_path__marks(void **state)
+{
+	static const uint8_t payload[600];
+	struct uccl_hdr h;
+
+	(void)state;
+	start(pair_packets());
+	h = (struct uccl_hdr){.type = UCCL_PKT_PROBE, .path = 2, .pseq = 10, .marked = true};
+	pair_feed(&p, 1, &h, NULL, NULL);
+	assert_int_equal(rx()->owed.paths[2].marked, 0);
+	for (int i = 0; i < 2; i++) {
+		h = (struct uccl_hdr){.type = UCCL_PKT_CHUNK,
+				      .path = 2,
+				      .pseq = 9,
+				      .csn = (uint32_t)p.cfg.csn[0],
+				      .payload_len = sizeof(payload),
+				      .marked = true};
+		pair_feed(&p, 1, &h, payload, NULL);
+	}
+	h.marked = false;
+	pair_feed(&p, 1, &h, payload, NULL);
+	assert_int_equal(rx()->owed.paths[2].marked, 1200);
+	assert_int_equal(rx()->cfg.stats->marked_rx, 1200);
+	pair_fini(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -714,6 +741,7 @@ int main(void)
 		cmocka_unit_test(rx_probe__unheard_since_the_same_instant),
 		cmocka_unit_test(rx_probe__unheard_on_one_path),
 		cmocka_unit_test(rx_probe__line_first),
+		cmocka_unit_test(rx_path__marks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -184,6 +184,7 @@ static struct uccl_ack block(uint8_t npaths, uint8_t nwords)
 			.seq = 0x80000000u + (unsigned int)i,
 			.echo = 0x10u * (unsigned int)i,
 			.delay = i ? (uint32_t)i : UINT32_MAX,
+			.marked = (uint16_t)(UINT16_MAX - i),
 		};
 	for (int i = 0; i < nwords; i++)
 		a.sack[i] = 0x8000000000000001ull + ((uint64_t)i << 8);
@@ -292,6 +293,7 @@ static void ack_encode__round_trip(void **state)
 			assert_int_equal(d.paths[i].seq, a.paths[i].seq);
 			assert_int_equal(d.paths[i].echo, a.paths[i].echo);
 			assert_int_equal(d.paths[i].delay, a.paths[i].delay);
+			assert_int_equal(d.paths[i].marked, a.paths[i].marked);
 		}
 		assert_memory_equal(d.sack, a.sack, a.nwords * sizeof(a.sack[0]));
 		assert_int_equal(d.nparts, a.nparts);

@@ -252,6 +252,62 @@ static void window__bounds(void **state)
 	assert_int_equal(uccl_cc_nscc.pace(cc, CHUNK, 20 * US, now), now);
 }
 
+static void ack_marked(uint64_t bytes, uint64_t marked, uint64_t delay_ns)
+{
+	const struct uccl_ack_info info = {.bytes = bytes, .marked = marked, .rtt_ns = 12 * US + delay_ns};
+
+	uccl_cc_nscc.on_ack(cc, &info, now);
+}
+
+/*
+ * The four cases: marks below the target leave the window as it is; above it unmarked bytes make it grow, marked ones
+ * shrink, once the average is above it, too.
+ */
+static void on_ack__marks(void **state)
+{
+	double before;
+
+	(void)state;
+	now += US;
+	ack_marked(50 * 4096, 50 * 4096, 1000);
+	near(WINDOW);
+	/* Half of it is marked: the other half counts. */
+	ack(8 * 4096, 1000);
+	before = (double)uccl_cc_nscc.window(cc) - WINDOW;
+	assert_true(before > 100);
+	setup(state);
+	now += US;
+	ack_marked(8 * 4096, 4 * 4096, 1000);
+	near(WINDOW + before / 2);
+	/* Far above the target without a mark: it grows, as the network would have marked what is too much. */
+	before = (double)uccl_cc_nscc.window(cc);
+	for (int i = 0; i < 4; i++)
+		ack(50 * 4096, 48000);
+	assert_true((double)uccl_cc_nscc.window(cc) > before);
+	before = (double)uccl_cc_nscc.window(cc);
+	ack_marked(50 * 4096, 1, 48000);
+	assert_true((double)uccl_cc_nscc.window(cc) < before);
+}
+
+/* Where no mark has come for long the delay alone decides. */
+static void on_ack__marks_end(void **state)
+{
+	double before;
+
+	(void)state;
+	now += US;
+	ack_marked(4096, 4096, 0);
+	/* 32 round trips, each with queues of the target. */
+	now += (uint64_t)(32 * (12000 + TARGET)) - 1;
+	ack(50 * 4096, 48000);
+	before = (double)uccl_cc_nscc.window(cc);
+	ack(50 * 4096, 48000);
+	assert_true((double)uccl_cc_nscc.window(cc) >= before);
+	now += 2;
+	ack(50 * 4096, 48000);
+	assert_true((double)uccl_cc_nscc.window(cc) < before);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -266,6 +322,8 @@ int main(void)
 		cmocka_unit_test_setup(on_ack__decrease, setup),
 		cmocka_unit_test_setup(on_ack__quick_adapt, setup),
 		cmocka_unit_test_setup(on_ack__no_quick_adapt, setup),
+		cmocka_unit_test_setup(on_ack__marks, setup),
+		cmocka_unit_test_setup(on_ack__marks_end, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

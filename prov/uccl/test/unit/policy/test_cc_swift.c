@@ -519,6 +519,73 @@ static void loop__incast(void **state)
 	assert_true(sum * sum / (N * squares) > 0.95);
 }
 
+static void ack_marked(uint64_t bytes, uint64_t marked, uint64_t rtt_ns, uint64_t now)
+{
+	const struct uccl_ack_info info = {
+		.bytes = bytes, .marked = marked, .rtt_ns = rtt_ns, .srtt_ns = 20 * US, .min_rtt_ns = 10 * US};
+
+	uccl_cc_swift.on_ack(cc, &info, now);
+}
+
+/*
+ * RFC 8257 sections 3.3 and 3.4: the share of marked bytes moves by 1/16 in a round trip, from 1 at first; once in a
+ * round trip with marks half of it is taken off.
+ */
+static void on_ack__marks(void **state)
+{
+	uint64_t now = 0;
+	double share = 1, w;
+
+	(void)state;
+	uccl_cc_swift.init(cc, &cfg, now);
+	w = (double)window();
+	for (int i = 1; i < 40; i++) {
+		now += 20 * US;
+		share += (0.25 - share) / 16;
+		ack_marked(CHUNK, CHUNK / 4, 10 * US, now);
+		w = fmax(CHUNK * 0.1, w * (1 - share / 2));
+		assert_in_range(window(), (uint64_t)w - 1, (uint64_t)w + 1);
+		/* The same round trip: no second time, no growth either; what is counted belongs to the next one. */
+		ack_marked(CHUNK, CHUNK / 4, 10 * US, now + US);
+		assert_in_range(window(), (uint64_t)w - 1, (uint64_t)w + 1);
+	}
+}
+
+/* What was marked cannot be more than what arrived, whatever a peer says. */
+static void on_ack__marks_too_many(void **state)
+{
+	uint64_t now = 0, w;
+
+	(void)state;
+	uccl_cc_swift.init(cc, &cfg, now);
+	for (int i = 0; i < 100; i++) {
+		now += 20 * US;
+		w = window();
+		ack_marked(100, UINT32_MAX, 10 * US, now);
+		assert_true(window() + 1 >= w / 2);
+	}
+	assert_int_equal(window(), CHUNK / 10);
+}
+
+/* Far above the target the delay takes as much as it would without marks. */
+static void on_ack__marks_and_delay(void **state)
+{
+	uint64_t now = 20 * US;
+
+	(void)state;
+	for (int marked = 0; marked < 2; marked++) {
+		uint64_t w;
+
+		uccl_cc_swift.init(cc, &cfg, now);
+		/* Long without marks: next to nothing is taken for one. */
+		for (int i = 0; i < 200; i++, now += 20 * US)
+			ack(CHUNK, 10 * US, now);
+		w = window();
+		ack_marked(CHUNK, (uint64_t)marked, 10000 * US, now += 20 * US);
+		assert_in_range(window(), w / 2 - 1, w / 2 + 1);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -546,6 +613,9 @@ int main(void)
 		cmocka_unit_test(loop__fills_the_link),
 		cmocka_unit_test(loop__random_loss),
 		cmocka_unit_test(loop__incast),
+		cmocka_unit_test(on_ack__marks),
+		cmocka_unit_test(on_ack__marks_too_many),
+		cmocka_unit_test(on_ack__marks_and_delay),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
