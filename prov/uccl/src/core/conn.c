@@ -109,6 +109,7 @@ static void params_encode(uint8_t *p, const struct uccl_params *v)
 	p[30] = v->parts;
 	p[31] = v->lanes;
 	p[32] = (uint8_t)(v->waits ? GRANT_WAITS | (v->slots ? 0 : GRANT_NONE) : 0);
+	p[33] = v->marks;
 }
 
 static enum uccl_drop params_decode(struct uccl_params *v, const uint8_t *p)
@@ -125,6 +126,7 @@ static enum uccl_drop params_decode(struct uccl_params *v, const uint8_t *p)
 	v->parts = p[30];
 	v->lanes = p[31];
 	v->waits = p[32] & GRANT_WAITS;
+	v->marks = p[33] & 1;
 	memset(v->key, 0, sizeof(v->key));
 	if (v->mtu < MTU_MIN || v->mtu > MTU_MAX || v->window < WINDOW_MIN || v->window > WINDOW_MAX ||
 	    v->window & (v->window - 1) || !v->paths || v->paths > UCCL_PATHS_MAX || !v->slots ||
@@ -200,6 +202,7 @@ int uccl_conn_tx(struct uccl_conn *c, const struct uccl_listener *l, struct uccl
 	tx->control = true;
 	tx->burst = false;
 	tx->single = false;
+	tx->ect = false;
 	tx->path = 0;
 	/* Retries rotate over the labels, so that one dead route does not keep us apart. */
 	tx->label = (uint16_t)(c->tries % 16);

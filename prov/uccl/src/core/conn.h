@@ -36,6 +36,7 @@ struct uccl_params {
 	bool waits;		/* it takes a grant of no slots */
 	uint8_t parts;		/* of a chunk that it takes at most; 0: none */
 	uint8_t lanes;		/* that it has, UCCL_LANES_MAX at most */
+	bool marks;		/* it tells which packets the network marked */
 	uint8_t key[UCCL_LONG_KEY]; /* that packets to it are sealed with; random; UCCL_SECURITY_TRUSTED: not told */
 };
 

@@ -81,6 +81,7 @@ struct conn {
 	struct uccl_nic_peer *nic_peer;
 	struct uccl_seal *seal;		/* NULL: without security, or never connected */
 	uint32_t number;		/* in the trace; 0: never connected */
+	bool ect;			/* packets to it may be marked by the network: it tells us, and we listen */
 	/* drain.c; see conn_drain_set() */
 	TAILQ_ENTRY(conn) drain;
 	struct conn_list *draining;	/* where: uccl_engine.untold or told; NULL: in none */

@@ -71,6 +71,8 @@ static int conn_opened(struct conn *c, uint64_t now)
 	if (rc)
 		return rc;
 	c->peer.flow.timer.at = UCCL_NEVER;
+	/* PROTOCOL R188 */
+	c->ect = caps->marks && t->marks && e->cc->marks;
 	if (e->nic->ops->connect) {
 		rc = e->nic->ops->connect(e->nic, &c->peer.addr.nic, c->hs.token_local, cfg.paths_tx, &c->nic_peer);
 		if (rc) {

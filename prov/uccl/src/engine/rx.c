@@ -68,6 +68,7 @@ static uint32_t rx_packet(struct uccl_engine *e, const struct uccl_rx *rx, uint3
 		drop(e, reason);
 		return rx->len;
 	}
+	h.marked = rx->marked;
 	if (h.type < UCCL_PKT_ACK) {
 		drop(e, conn_rx(e, &h, payload, &rx->src, now));
 		return rx->len;
@@ -112,6 +113,7 @@ static void rx_placed(struct uccl_engine *e, const struct uccl_rx *rx, uint64_t 
 		drop(e, reason);
 		return;
 	}
+	h.marked = rx->marked;
 	c = rx_conn(e, rx, &h);
 	/* It was open when the packet was placed; an earlier one of the same poll may have ended it. */
 	if (c && !c->peer.open)

@@ -81,6 +81,7 @@ static enum tx_end tx_turn(struct uccl_engine *e, struct conn *c, uint64_t now)
 			break;
 		tx->peer = c->nic_peer;
 		tx->to = &c->peer.addr.nic;
+		tx->ect = c->ect;
 		if (c->seal && tx->kind == UCCL_TX_PACKET)
 			uccl_seal_put(c->seal, tx);
 		left -= (int32_t)uccl_max(tx->payload_len, TX_LEAST);

@@ -22,6 +22,7 @@ struct uccl_nic_caps {
 	bool hints;		/* rx() can scatter to hinted places */
 	bool find_mtu;		/* the network may carry less than the NIC: the engine finds out how much */
 	bool reliable;		/* the NIC itself retransmits (RC) */
+	bool marks;		/* packets say that the network may mark them (ECN), and rx() tells which it did */
 	uint32_t train_bytes;	/* neighbours to one place with one label leave as one up to this; 0: each by itself */
 	bool dereg_fences;	/* when dereg() returns, no earlier write can touch the memory */
 	uint32_t rx_slots;	/* packets of `mtu` bytes that the receive queue holds for sure */
@@ -49,6 +50,7 @@ struct uccl_nic_attr {
 	uint16_t labels;		/* most entropy labels, where they cost ports; 0: what the back end has */
 	bool liveness;			/* keep a kernel-held liveness connection to every peer */
 	bool timestamps;		/* fill uccl_rx.age_ns */
+	bool ecn;			/* ask the network for marks, if the back end can */
 	uint64_t seed;			/* fault wrapper, port choice */
 	/* RDMA NICs: marks of data and of control packets, RoCE's TOS byte and InfiniBand's service level. */
 	uint8_t data_class, data_level;

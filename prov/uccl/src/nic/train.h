@@ -23,8 +23,8 @@ enum uccl_train_fault {
 };
 
 /*
- * How many of v[0..n) leave as one train; 1: v[0] by itself. They have one label, one place and one length, but for the
- * last, which may be shorter; and none is `single`. `bytes`: of a train at most, 0: no trains.
+ * How many of v[0..n) leave as one train; 1: v[0] by itself. They have one label, one place, one `ect` and one length,
+ * but for the last, which may be shorter; and none is `single`. `bytes`: of a train at most, 0: no trains.
  */
 int uccl_train_len(const struct uccl_tx *v, int n, uint32_t bytes);
 /* Going through a batch: the train that the latest packet belongs to. All zero at first. */

@@ -281,6 +281,9 @@ static void rx_socket_tune(struct udp *u, const struct uccl_nic_attr *attr)
 	u->gro = uccl_udp_option_set(u->rx_fd, IPPROTO_UDP, UDP_GRO, 1);
 	if (attr->timestamps)
 		u->timestamps = uccl_udp_option_set(u->rx_fd, SOL_SOCKET, SO_TIMESTAMPNS, 1);
+	/* What goes to an IPv4 address comes by the same socket. The receive socket sends nothing but answers. */
+	u->ecn = attr->ecn && uccl_udp_option_set(u->rx_fd, IPPROTO_IP, IP_RECVTOS, 1) &&
+		 (u->family != AF_INET6 || uccl_udp_option_set(u->rx_fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1));
 }
 
 static void bank_init(struct udp *u, struct udp_bank *b, uint8_t *buffers)
@@ -297,7 +300,7 @@ static void bank_init(struct udp *u, struct udp_bank *b, uint8_t *buffers)
 		h->msg_iovlen = 1;
 		h->msg_name = &s->name;
 		h->msg_namelen = sizeof(s->name);
-		h->msg_control = u->gro || u->timestamps ? s->control : NULL;
+		h->msg_control = u->gro || u->timestamps || u->ecn ? s->control : NULL;
 		h->msg_controllen = h->msg_control ? sizeof(s->control) : 0;
 	}
 }
@@ -335,6 +338,7 @@ static int caps_fill(struct udp *u, const struct uccl_nic_attr *attr, const stru
 	caps->rx_slots = slots_of(u->granted, caps->mtu);
 	caps->tx_sync = true;
 	caps->find_mtu = true;
+	caps->marks = u->ecn;
 	caps->hints = caps->mtu > UDP_HINT_MTU;
 	caps->link_bps = place->link_bps;
 	caps->delay_ns = UDP_DELAY_NS;

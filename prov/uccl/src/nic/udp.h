@@ -24,9 +24,9 @@
 #define UDP_EVENTS 64		  /* UNREACH and GONE waiting for rx() */
 #define UDP_RX_BATCH 32		  /* messages a system call */
 #define UDP_RX_BYTES 65536	  /* room for one message; no UDP datagram or GRO train is longer */
-#define UDP_RX_CONTROL 64	  /* room for a time stamp and a segment size */
+#define UDP_RX_CONTROL 88	  /* room for a time stamp, a segment size and a traffic class */
 #define UDP_TX_BATCH 64		  /* packets a system call, and a GSO train */
-#define UDP_TX_CONTROL 24	  /* room for one segment size */
+#define UDP_TX_CONTROL 48	  /* room for a segment size and a traffic class */
 #define UDP_DOOR_BATCH 16	  /* HELLOs or INITs a system call, */
 #define UDP_DOOR_ROOM 64	  /* and in one look at a door */
 #define UDP_DOOR_BYTES 256	  /* room for one; what is longer is none */
@@ -106,6 +106,7 @@ struct udp {
 	struct uccl_ports ports;
 	bool ports_short; /* that the range has no port left for a label was said */
 	bool gso, gro, timestamps;
+	bool ecn;		    /* what label sockets send may be marked, unless a packet says that it must not */
 	uint64_t full_since;	    /* ENOBUFS from then on; 0: something was taken since */
 	uint32_t refused_len;	    /* such packets are refused so for good; UINT32_MAX: none are known */
 	bool gso_doubt;		    /* the kernel refused a train: if it is not too long, gso ends */
@@ -173,6 +174,8 @@ struct udp_sock *uccl_udp_sock(struct udp *u, uint16_t label);
 int uccl_udp_bind(const struct udp *u, const struct uccl_nic_addr *at, struct uccl_ports_walk *walk, bool beside);
 /* Wish for a queue of so many bytes, by the option that needs a privilege or by the other. udp_sock.c */
 void uccl_udp_queue_set(int fd, int force, int plain, uint32_t bytes);
+/* The network may mark what the socket sends (RFC 3168, ECT(0)). False: the kernel does not let us. udp_sock.c */
+bool uccl_udp_ect_set(const struct udp *u, int fd);
 /* CLOCK_MONOTONIC_COARSE in ns: cheap, and good to some milliseconds. udp_sock.c */
 uint64_t uccl_udp_now(void);
 /* False: the kernel has no such option, or does not let us. udp_sock.c */

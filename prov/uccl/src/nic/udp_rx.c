@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <time.h>
 #include <netinet/icmp6.h>
+#include <netinet/ip.h>
 #include <netinet/ip_icmp.h>
 #include <netinet/udp.h>
 #include <poll.h>
@@ -240,6 +241,13 @@ static void message_take(struct udp_bank *b, int i, uint64_t realtime, struct uc
 
 			memcpy(&value, CMSG_DATA(h), sizeof(value));
 			segment = value > 0 ? (uint32_t)value : 0;
+		} else if ((h->cmsg_level == IPPROTO_IP && h->cmsg_type == IP_TOS) ||
+			   (h->cmsg_level == IPPROTO_IPV6 && h->cmsg_type == IPV6_TCLASS)) {
+			/* One byte, or an int of the host's order. Those of a train are all of one class. */
+			int value = 0;
+
+			memcpy(&value, CMSG_DATA(h), h->cmsg_type == IP_TOS ? 1 : sizeof(value));
+			r->marked = IPTOS_ECN(value) == IPTOS_ECN_CE;
 		} else if (h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_TIMESTAMPNS) {
 			struct timespec t;
 			uint64_t at;

@@ -37,18 +37,35 @@ static int packet_gather(struct iovec *iov, struct uccl_tx *t)
 	return n;
 }
 
-static void segment_set(struct msghdr *h, uint8_t *control, uint32_t size)
+/* Add a control message to those of h, which lie in `control`. */
+static void control_add(struct msghdr *h, uint8_t *control, int level, int type, const void *value, size_t len)
 {
-	uint16_t value = (uint16_t)size;
-	struct cmsghdr *c;
+	struct cmsghdr *c = (struct cmsghdr *)(control + h->msg_controllen);
 
 	h->msg_control = control;
-	h->msg_controllen = CMSG_SPACE(sizeof(value));
-	c = CMSG_FIRSTHDR(h);
-	c->cmsg_level = IPPROTO_UDP;
-	c->cmsg_type = UDP_SEGMENT;
-	c->cmsg_len = CMSG_LEN(sizeof(value));
-	memcpy(CMSG_DATA(c), &value, sizeof(value));
+	h->msg_controllen += CMSG_SPACE(len);
+	c->cmsg_level = level;
+	c->cmsg_type = type;
+	c->cmsg_len = CMSG_LEN(len);
+	memcpy(CMSG_DATA(c), value, len);
+}
+
+static void segment_add(struct msghdr *h, uint8_t *control, uint32_t size)
+{
+	uint16_t value = (uint16_t)size;
+
+	control_add(h, control, IPPROTO_UDP, UDP_SEGMENT, &value, sizeof(value));
+}
+
+/* It must not be marked, though what else the socket sends may be. */
+static void unmarked_add(struct msghdr *h, uint8_t *control, const struct uccl_nic_addr *to)
+{
+	const int none = 0;
+
+	if (uccl_ifaddr_is_v4(to))
+		control_add(h, control, IPPROTO_IP, IP_TOS, &none, sizeof(none));
+	else
+		control_add(h, control, IPPROTO_IPV6, IPV6_TCLASS, &none, sizeof(none));
 }
 
 /* Make messages of the first packets of v that share a label. Returns how many messages. */
@@ -59,7 +76,7 @@ static int batch_build(struct udp *u, struct uccl_tx *v, int n)
 	socklen_t name_len = 0;
 	int i = 0, m = 0, niov = 0;
 
-	_Static_assert(CMSG_SPACE(sizeof(uint16_t)) <= UDP_TX_CONTROL, "control room");
+	_Static_assert(CMSG_SPACE(sizeof(uint16_t)) + CMSG_SPACE(sizeof(int)) <= UDP_TX_CONTROL, "control room");
 	while (i < n && i < UDP_TX_BATCH && v[i].label == v[0].label && v[i].answer == v[0].answer) {
 		struct msghdr *h = &b->msg[m].msg_hdr;
 		int left = n < UDP_TX_BATCH ? n - i : UDP_TX_BATCH - i;
@@ -76,7 +93,9 @@ static int batch_build(struct udp *u, struct uccl_tx *v, int n)
 		h->msg_controllen = 0;
 		h->msg_flags = 0;
 		if (end - i > 1)
-			segment_set(h, b->control[m], uccl_tx_len(&v[i]));
+			segment_add(h, b->control[m], uccl_tx_len(&v[i]));
+		if (u->ecn && !v[i].ect)
+			unmarked_add(h, b->control[m], v[i].to);
 		b->first[m++] = i;
 		for (; i < end; i++)
 			niov += packet_gather(&b->iov[niov], &v[i]);
@@ -113,9 +132,8 @@ static void taken(struct udp *u, uint32_t len)
 		u->refused_len = UINT32_MAX;
 }
 
-/* `len`: bytes of one packet of the message. */
-static enum verdict error_judge(struct udp *u, struct udp_sock *s, const struct msghdr *h, uint32_t len, int error,
-				int tries)
+/* `len`: bytes of one packet of the message, which is a `train` or not. */
+static enum verdict error_judge(struct udp *u, struct udp_sock *s, bool train, uint32_t len, int error, int tries)
 {
 	switch (error) {
 	case EAGAIN:
@@ -129,7 +147,7 @@ static enum verdict error_judge(struct udp *u, struct udp_sock *s, const struct 
 		return TX_BAD;
 	case EIO:
 	case EINVAL:
-		if (!h->msg_control)
+		if (!train)
 			return TX_LOST;
 		/* No checksum offload on the way out, or packets too long: the kernel cannot cut the train. */
 		u->gso = false;
@@ -204,7 +222,7 @@ static int batch_send(struct udp *u, struct uccl_tx *v, int n, int *stop)
 			continue;
 		}
 		error = errno;
-		switch (error_judge(u, s, &b->msg[m].msg_hdr, len, error, tries++)) {
+		switch (error_judge(u, s, b->first[m + 1] - b->first[m] > 1, len, error, tries++)) {
 		case TX_AGAIN:
 			break;
 		case TX_LOST:

@@ -72,6 +72,7 @@ static int nic_open(struct uccl_ep *ep, bool beside, struct uccl_nic **out)
 		.ports = p->ports,
 		.liveness = p->liveness,
 		.timestamps = true,
+		.ecn = p->ecn,
 	};
 	struct uccl_nic *nic;
 	const char *why = "";

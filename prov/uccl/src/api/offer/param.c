@@ -150,6 +150,8 @@ static const struct param table[] = {
 	RANGE("FI_UCCL_RX_CQ_DATA", FORM_SWITCH, "auto", 0, 0, rx_cq_data,
 	      "1: programs that offer the mode FI_RX_CQ_DATA get it, and remote CQ data of RMA use a receive; auto: "
 	      "those that ask for messages and RMA, not for tags"),
+	RANGE("FI_UCCL_ECN", FORM_BOOL, "1", 0, 1, ecn,
+	      "let the network mark packets instead of throwing them away, where back end and congestion control can"),
 	RANGE("FI_UCCL_LIVENESS", FORM_BOOL, "1", 0, 1, liveness,
 	      "hold a TCP connection to each peer, so that the end of a process is noticed at once"),
 	TEXT("FI_UCCL_STATS", stats,

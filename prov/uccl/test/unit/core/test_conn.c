@@ -1170,6 +1170,22 @@ static void security__keyless(void **state)
 	assert_int_equal(ack_at(0, &ack, &in), UCCL_DROP_KEYLESS);
 }
 
+/* PROTOCOL R188 */
+static void params__marks(void **state)
+{
+	for (int i = 0; i < 2; i++) {
+		struct uccl_init in;
+		struct pkt init;
+
+		start(state);
+		conn[0].mine.marks = i;
+		until_init(&init);
+		assert_int_equal(init.payload[UCCL_ADDR_LEN + 33], i);
+		assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COUNT);
+		assert_int_equal(in.params.marks, i);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1217,6 +1233,7 @@ int main(void)
 		cmocka_unit_test_setup(security__differs, start),
 		cmocka_unit_test_setup(security__no_downgrade, start),
 		cmocka_unit_test_setup(security__keyless, start),
+		cmocka_unit_test_setup(params__marks, start),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

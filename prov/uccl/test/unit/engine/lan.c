@@ -99,6 +99,7 @@ static void nic_tx_one(struct lan_nic *n, const struct uccl_tx *tx)
 	ev->from = n->node;
 	ev->rx.imm = tx->imm;
 	ev->rx.path = tx->path;
+	ev->rx.marked = tx->ect;
 	ev->rkey = tx->rkey;
 	ev->raddr = tx->raddr;
 	p = ev->data;
@@ -323,6 +324,7 @@ static struct lan_nic *nic_new(struct lan *l, int i)
 		.labels = 8,
 		.tx_sync = !l->writes,
 		.find_mtu = l->find_mtu,
+		.marks = l->marks,
 		.hints = l->hints,
 		.rx_slots = 1000,
 		.delay_ns = 10000,

@@ -482,6 +482,39 @@ static void parts__an_older_peer(void **state)
 	}
 }
 
+/* Packets may be marked if we slow down for that and the peer tells of it; no handshake may. PROTOCOL R188 */
+static void marks__who_may_be_marked(void **state)
+{
+	static const char *const cc[] = {"swift", "nscc", "cubic", "none", "timely"};
+
+	(void)state;
+	for (unsigned int n = 0; n < 5 * 4; n++) {
+		struct lan *l = lan_new();
+		bool reacts = n % 5 < 3, mine = n / 5 & 1, theirs = n / 5 & 2;
+		const struct uccl_stats *s;
+
+		for (int i = 0; i < 2; i++) {
+			l->node[i].cfg.cc = cc[n % 5];
+			l->marks = i ? theirs : mine;
+			lan_open(l, i);
+		}
+		lan_recv(l, 1, dst, sizeof(dst), LAN_CTX(1));
+		assert_int_equal(lan_send(l, 0, 1, src, sizeof(src), LAN_CTX(2)), 0);
+		lan_run(l, SECOND);
+		lan_expect(l, 1, LAN_CTX(1), 0);
+		lan_expect(l, 0, LAN_CTX(2), 0);
+		s = &l->node[1].e->stats;
+		assert_int_equal(lan_conn(l, 0, 1)->ect, reacts && mine && theirs);
+		assert_true(s->marked_rx == (reacts && mine && theirs ? s->rx_bytes : 0));
+		if (reacts && mine && theirs)
+			assert_in_range(l->node[0].e->stats.marked_tx, s->marked_rx,
+					s->marked_rx + 4 * UCCL_MARK_BYTES);
+		else
+			assert_true(!l->node[0].e->stats.marked_tx);
+		lan_free(l);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -503,6 +536,7 @@ int main(void)
 		cmocka_unit_test(rx__hello_keeps_no_label),
 		cmocka_unit_test(rx__handshake_checks),
 		cmocka_unit_test(rx__forged_cookie),
+		cmocka_unit_test(marks__who_may_be_marked),
 	};
 
 	return cmocka_run_group_tests_name("engine handshake", tests, NULL, NULL);

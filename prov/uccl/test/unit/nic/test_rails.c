@@ -176,6 +176,7 @@ static void tx__both_rails(void **state)
 {
 	(void)state;
 	assert_int_equal(nic[0]->caps.labels % RAILS, 0);
+	assert_false(nic[0]->caps.marks);
 	assert_int_equal(nic[0]->caps.link_bps, 2 * inner[0][0]->caps.link_bps);
 	assert_int_equal(sixteen(0), 16);
 	assert_int_equal(by_device[0], 16);

@@ -70,6 +70,16 @@ static void len__neighbours(void **state)
 }
 
 /* Which of 12 are hit: a train of four, a single one, a train of three with a shorter last, a train of four. */
+/* A train has one traffic class. */
+static void len__marks(void **state)
+{
+	(void)state;
+	v[2].ect = true;
+	assert_int_equal(uccl_train_len(v, 20, UCCL_TRAIN_BYTES), 2);
+	v[0].ect = v[1].ect = true;
+	assert_int_equal(uccl_train_len(v, 20, UCCL_TRAIN_BYTES), 3);
+}
+
 static void hits(enum uccl_train_fault fault, const char *want)
 {
 	struct uccl_train_walk w = {0};
@@ -103,6 +113,7 @@ int main(void)
 		cmocka_unit_test_setup(len__alike, setup),
 		cmocka_unit_test_setup(len__lengths, setup),
 		cmocka_unit_test_setup(len__neighbours, setup),
+		cmocka_unit_test_setup(len__marks, setup),
 		cmocka_unit_test_setup(hit__each_fault, setup),
 	};
 

@@ -1246,6 +1246,90 @@ static void wait_fd__readable(void **state)
 	b->ops->close(b);
 }
 
+/* What the socket of a plain program sees of a packet's class. */
+static int class_of(int fd, bool v4)
+{
+	_Alignas(size_t) uint8_t control[64];
+	uint8_t byte[64];
+	struct iovec iov = {.iov_base = byte, .iov_len = sizeof(byte)};
+	struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	struct cmsghdr *c;
+	int value = 0;
+
+	assert_int_equal(poll(&p, 1, 5000), 1);
+	assert_true(recvmsg(fd, &h, 0) > 0);
+	c = CMSG_FIRSTHDR(&h);
+	assert_non_null(c);
+	assert_int_equal(c->cmsg_level, v4 ? IPPROTO_IP : IPPROTO_IPV6);
+	memcpy(&value, CMSG_DATA(c), v4 ? 1 : sizeof(value));
+	return value;
+}
+
+/* Packets may be marked where they say so: alone, in trains, in one call with others, to IPv4 by a socket of IPv6. */
+static void tx__class(void **state)
+{
+	(void)state;
+	for (int kind = 0; kind < 6; kind++) {
+		bool v4 = kind % 3 != 1, ecn = kind < 3;
+		struct uccl_nic_addr any = {.port = 0}, to = v4 ? v4_loopback : v6_loopback;
+		struct uccl_nic *a = open_attr(&(struct uccl_nic_attr){
+			.bind = kind % 3 == 2 ? any : to, .ifname = kind % 3 == 2 ? "lo" : NULL, .ecn = ecn});
+		struct sockaddr_storage sa;
+		socklen_t len = uccl_ifaddr_to_sock(&sa, &to, v4 ? AF_INET : AF_INET6);
+		int fd = socket(sa.ss_family, SOCK_DGRAM, 0), on = 1;
+		struct uccl_tx t[7];
+
+		assert_int_equal(a->caps.marks, ecn);
+		assert_int_equal(bind(fd, (struct sockaddr *)&sa, len), 0);
+		assert_int_equal(getsockname(fd, (struct sockaddr *)&sa, &len), 0);
+		assert_int_equal(setsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_RECVTOS : IPV6_RECVTCLASS, &on,
+					    sizeof(on)), 0);
+		uccl_ifaddr_from_sock(&to, (struct sockaddr *)&sa, len);
+		for (int i = 0; i < 7; i++) {
+			t[i] = packet(&to, (uint8_t)i, 100, 0);
+			t[i].ect = i == 1 || i > 3;
+		}
+		tx_all(a, t, 7);
+		for (int i = 0; i < 7; i++)
+			assert_int_equal(class_of(fd, v4), ecn && t[i].ect ? 2 : 0);
+		close(fd);
+		a->ops->close(a);
+	}
+}
+
+/* Marks are handed up, of the one and the other family, beside all that the kernel says of a packet. */
+static void rx__marked(void **state)
+{
+	(void)state;
+	for (int kind = 0; kind < 8; kind++) {
+		bool v4 = kind & 1, ecn = kind & 2, any = kind & 4;
+		struct uccl_nic_addr wild = {.port = 0}, at = v4 ? v4_loopback : v6_loopback;
+		struct uccl_nic *b = open_attr(&(struct uccl_nic_attr){
+			.bind = any ? wild : at, .ifname = any ? NULL : "lo", .ecn = ecn, .timestamps = true});
+		struct sockaddr_storage sa;
+		socklen_t len;
+		struct uccl_rx v[1];
+		int fd;
+
+		at.port = addr_of(b).port;
+		len = uccl_ifaddr_to_sock(&sa, &at, v4 ? AF_INET : AF_INET6);
+		fd = socket(sa.ss_family, SOCK_DGRAM, 0);
+		for (int tos = 0; tos < 256; tos += tos < 4 ? 1 : 63) {
+			uint8_t byte[64] = {0};
+
+			assert_int_equal(setsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_TOS : IPV6_TCLASS, &tos,
+						    sizeof(tos)), 0);
+			assert_int_equal(sendto(fd, byte, sizeof(byte), 0, (struct sockaddr *)&sa, len), sizeof(byte));
+			assert_int_equal(rx_wait(b, v, 1, NULL, 0), 1);
+			assert_int_equal(v[0].marked, ecn && (tos & 3) == 3);
+			assert_true(v[0].age_ns > 0);
+		}
+		close(fd);
+		b->ops->close(b);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1283,6 +1367,8 @@ int main(void)
 		cmocka_unit_test(rx__gone_when_killed),
 		cmocka_unit_test(disconnect__drops_event),
 		cmocka_unit_test(wait_fd__readable),
+		cmocka_unit_test(tx__class),
+		cmocka_unit_test(rx__marked),
 	};
 
 	payload_fill();

@@ -111,6 +111,9 @@ static void read__values(void **state)
 	assert_string_equal(p.cc, "swift:target_us=40,beta=0.7");
 	assert_int_equal(read_with("FI_UCCL_LIVENESS", "off"), 0);
 	assert_int_equal(p.liveness, 0);
+	assert_int_equal(p.ecn, 1);
+	assert_int_equal(read_with("FI_UCCL_ECN", "0"), 0);
+	assert_int_equal(p.ecn, 0);
 	assert_int_equal(read_with("FI_UCCL_KEYLESS", "yes"), 0);
 	assert_int_equal(p.keyless, UCCL_SWITCH_YES);
 	assert_int_equal(read_with("FI_UCCL_RX_CQ_DATA", "auto"), 0);
