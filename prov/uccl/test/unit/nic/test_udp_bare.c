@@ -91,10 +91,13 @@ static void hello__rate(void **state)
 	poll(NULL, 0, 200);
 	for (int i = 0; i < MANY; i++)
 		shoot_packet(UCCL_PKT_HELLO, 0);
-	began = ns_now();
-	take(by_type);
+	/* Looks are bound to the clock, too: a fast machine makes many calls between two of them. */
+	for (began = ns_now(), hellos = 0; (took = ns_now() - began) < 50 * UCCL_NS_PER_MS;) {
+		take(by_type);
+		hellos += by_type[UCCL_PKT_HELLO];
+	}
 	took = ns_now() - began;
-	assert_in_range(by_type[UCCL_PKT_HELLO], 250, 300 + 20 * (took / UCCL_NS_PER_MS + 11));
+	assert_in_range(hellos, 250, 300 + 20 * (took / UCCL_NS_PER_MS + 11));
 }
 
 /* Those that come as one are counted one by one; more than is allowed go together. */
