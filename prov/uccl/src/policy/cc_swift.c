@@ -215,8 +215,9 @@ static void swift_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now
 	s->rtos = 0;
 	swift_count(s, ack->bytes, 0);
 	swift_marks(s, ack, now);
+	/* Down to a chunk in a round trip: a switch that marks everything must not stop us (RFC 8257 section 3.4). */
 	if (ack->marked)
-		factor = 1 - s->mark_share / 2;
+		factor = fmax(1 - s->mark_share / 2, fmin(1, s->chunk / s->window));
 	if (ack->rtt_ns) {
 		if (ack->min_rtt_ns && ack->min_rtt_ns != UINT64_MAX)
 			s->min_rtt_ns = ack->min_rtt_ns;

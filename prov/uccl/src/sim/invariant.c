@@ -43,6 +43,44 @@ static struct sim_inv_flow *inv_flow(struct uccl_sim_inv *inv, uint64_t token)
 	return v;
 }
 
+/* --- I20 --- */
+
+void uccl_sim_inv_marks_add(struct uccl_sim_world *w, const struct uccl_sim_life *n)
+{
+	struct uccl_engine *e;
+
+	for (uint8_t k = 0; (e = uccl_sim_engine(n, k)); k++) {
+		const struct uccl_stats *s = uccl_engine_stats(e);
+
+		w->marked_rx += s->marked_rx;
+		w->marked_tx += s->marked_tx;
+		w->connects += s->connects;
+	}
+}
+
+void uccl_sim_inv_marks(struct uccl_sim_world *w)
+{
+	const struct uccl_sim_stats *s = &w->net.stats;
+	uint64_t slot_drops = w->slot_drops, room;
+
+	for (uint8_t i = 0; i < (uint8_t)w->o.nodes; i++) {
+		uccl_sim_inv_marks_add(w, &w->node[i]);
+		slot_drops += w->node[i].alive ? uccl_sim_nic_stats(w->node[i].nic)->slot_drops : 0;
+	}
+	/* Each path of each side tells of its marks to the next KiB. A flipped length may count for anything. */
+	room = w->connects * (uint64_t)w->o.paths * UCCL_MARK_BYTES;
+	if (w->o.corrupt_pass <= 0 && (w->marked_rx > w->marked || w->marked_tx > w->marked_rx + room))
+		uccl_sim_violation(w, "I20: %llu bytes came marked, receivers counted %llu, senders heard of %llu",
+				   (unsigned long long)w->marked, (unsigned long long)w->marked_rx,
+				   (unsigned long long)w->marked_tx);
+	if (w->deaths || slot_drops + s->lost_random + s->lost_hole + s->lost_queue + s->lost_corrupt +
+				 s->lost_script + s->lost_closed + s->truncated)
+		return;
+	if (w->marked_tx < w->marked_rx)
+		uccl_sim_violation(w, "I20: receivers counted %llu marked bytes, senders heard of %llu",
+				   (unsigned long long)w->marked_rx, (unsigned long long)w->marked_tx);
+}
+
 void uccl_sim_inv_fini(struct uccl_sim_inv *inv)
 {
 	free(inv->flows);
@@ -60,6 +98,14 @@ static void credit_seen(struct sim_inv_flow *v, uint64_t granted)
 }
 
 /* --- packets --- */
+
+/* What a receiver may count. */
+static uint32_t marked_payload(const struct uccl_sim_pkt *p)
+{
+	struct uccl_hdr h;
+
+	return uccl_hdr_decode(&h, p->data, p->len) == UCCL_DROP_COUNT ? h.payload_len : 0;
+}
 
 void uccl_sim_inv_packet(struct uccl_sim_world *w, const struct uccl_sim_pkt *p, const char *what)
 {
@@ -82,6 +128,8 @@ void uccl_sim_inv_packet(struct uccl_sim_world *w, const struct uccl_sim_pkt *p,
 	if (what)
 		return;
 	inv->heard[p->src][p->dst] += p->len;
+	if (p->marked)
+		w->marked += marked_payload(p);
 	if (p->kind == UCCL_TX_PACKET && question)
 		inv->asked[p->src][p->dst] += p->len;
 	if (p->kind == UCCL_TX_PACKET && p->type == UCCL_PKT_CREDIT && p->len >= UCCL_HDR_LEN) {

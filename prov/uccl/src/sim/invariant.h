@@ -23,6 +23,8 @@
  *   I18  one seed, one trace                          uccl_sim --twice, test_sim_seeds
  *   I19  no network that treats packets alike is       world.c
  *        taken for one that breaks trains
+ *   I20  of the network's marks none is made up, and    here
+ *        where nothing is lost none is forgotten
  */
 #ifndef UCCL_SIM_INVARIANT_H
 #define UCCL_SIM_INVARIANT_H
@@ -55,6 +57,10 @@ void uccl_sim_inv_done(struct uccl_sim_life *n, bool child);
 /* I11 for one form; a text if the flow changed, or did not refuse it. NULL: well, or this form cannot be made now. */
 const char *uccl_sim_inv_forge(struct uccl_flow *f, uint32_t form, uint64_t now);
 #define UCCL_SIM_INV_FORMS 8
+/* I20, when nothing is open any more. */
+void uccl_sim_inv_marks(struct uccl_sim_world *w);
+/* An endpoint ends: what it knew of marks. */
+void uccl_sim_inv_marks_add(struct uccl_sim_world *w, const struct uccl_sim_life *n);
 void uccl_sim_inv_fini(struct uccl_sim_inv *inv);
 
 #endif

@@ -448,6 +448,15 @@ void uccl_sim_depart(struct uccl_sim_net *net, struct uccl_sim_pkt *p, uint64_t 
 	pkt_fly(p, at, extra + script_ns);
 }
 
+/* Is a packet marked that waits so long at its port? Draws only where marks are on, as faults do. */
+static bool pkt_marks(struct uccl_sim_net *net, uint64_t wait_ns)
+{
+	const struct uccl_sim_net_cfg *c = &net->cfg;
+
+	return (c->mark_bytes && c->rate_bps && wait_ns > wire_ns(net, c->mark_bytes)) ||
+	       (c->mark > 0 && uccl_rng_chance(&net->rng, c->mark));
+}
+
 /* At the port of the destination. */
 static void pkt_arrive(struct uccl_sim_event *ev)
 {
@@ -456,6 +465,10 @@ static void pkt_arrive(struct uccl_sim_event *ev)
 	struct uccl_sim_node *n = &net->node[p->dst];
 	uint64_t from = uccl_max(n->ingress_ns, net->now);
 
+	if (p->ect && pkt_marks(net, from - net->now)) {
+		p->marked = true;
+		net->stats.marked++;
+	}
 	if (net->cfg.rate_bps) {
 		if (from - net->now > wire_ns(net, net->cfg.queue_bytes)) {
 			pkt_lose(p, &net->stats.lost_queue, "queue full");

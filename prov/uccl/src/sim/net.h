@@ -43,6 +43,8 @@ struct uccl_sim_pkt {
 	bool control;
 	bool copy; /* a duplicate made by the network */
 	bool torn; /* a write of which only a part arrives, without its event */
+	bool ect;    /* the network may mark it, */
+	bool marked; /* and did */
 	uint16_t label, path, route;
 	uint64_t number;			 /* of this source-destination pair, from 0 */
 	uint64_t posted_ns, sent_ns, arrived_ns; /* handed to the NIC, left the node, reached the other */
@@ -92,6 +94,8 @@ struct uccl_sim_net_cfg {
 	uint64_t jitter_ns;   /* per packet, uniform */
 	uint64_t rate_bps;    /* of every port, 0: infinite */
 	uint64_t queue_bytes; /* of every port; what does not fit is dropped (ingress) or refused (egress) */
+	uint64_t mark_bytes;  /* of a port: what comes while so many wait is marked if it may be; 0: nothing is */
+	double mark;	      /* and so is this share of all packets, at random */
 	bool fifo;	      /* a route never reorders */
 	struct uccl_sim_faults faults;
 };
@@ -113,7 +117,7 @@ struct uccl_sim_sink {
 struct uccl_sim_stats {
 	uint64_t events, sent, delivered, bytes;
 	uint64_t lost_random, lost_hole, lost_queue, lost_corrupt, lost_script, lost_closed;
-	uint64_t duplicated, delayed, truncated, corrupted, torn, paused;
+	uint64_t duplicated, delayed, truncated, corrupted, torn, paused, marked;
 };
 
 struct uccl_sim_route {

@@ -233,6 +233,7 @@ static void packet_arrive(struct sim_nic *s, struct uccl_sim_pkt *p)
 		return;
 	}
 	e.rx.kind = UCCL_RX_PACKET;
+	e.rx.marked = p->marked;
 	entry_source(&e, p, (uint16_t)(LABEL_PORT + p->label));
 	e.rx.data = p->data;
 	if (!queue_push(s, &e)) {
@@ -373,7 +374,7 @@ static struct sim_entry *rx_take(struct sim_nic *s)
 	return e;
 }
 
-/* As a kernel does (GRO): what comes from one place and is no longer than the first goes up with it. */
+/* As a kernel does (GRO): what comes from one place, is no longer and of the same class goes up with the first. */
 static void rx_together(struct sim_nic *s, struct uccl_rx *rx)
 {
 	uint32_t each = rx->len;
@@ -386,7 +387,7 @@ static void rx_together(struct sim_nic *s, struct uccl_rx *rx)
 		const struct sim_entry *e = &s->ring[s->head];
 
 		last = e->rx.len;
-		if (e->rx.kind != UCCL_RX_PACKET || e->bad || !last || last > each ||
+		if (e->rx.kind != UCCL_RX_PACKET || e->bad || !last || last > each || e->rx.marked != rx->marked ||
 		    memcmp(&e->rx.src, &rx->src, sizeof(rx->src)) || rx->len + last > UCCL_TRAIN_BYTES ||
 		    s->together_used + rx->len + last > TOGETHER)
 			break;
@@ -450,6 +451,7 @@ static struct uccl_sim_pkt *tx_packet(struct sim_nic *s, const struct uccl_tx *t
 	p->control = tx->control;
 	p->path = tx->path;
 	p->label = tx->label;
+	p->ect = tx->ect && !write;
 	p->len = head + tx->payload_len + tail;
 	p->posted_ns = s->net->now;
 	p->imm = tx->imm;
@@ -854,6 +856,7 @@ int uccl_sim_nic_open(struct uccl_sim_net *net, uint8_t node, const struct uccl_
 		.labels = cfg->labels,
 		.tx_sync = cfg->tx_sync,
 		.train_bytes = cfg->train_bytes,
+		.marks = cfg->marks,
 		.find_mtu = !cfg->write_max,
 		.hints = cfg->hints,
 		.rx_slots = cfg->rx_slots,

@@ -253,6 +253,15 @@ static void draw_trains(struct uccl_sim_options *o, struct uccl_rng *r, bool fau
 		o->train_fault = pick(r, 1, 2, 3, 4);
 }
 
+/* With marks by the queue, and some by chance, or the faster half of the networks would have none. */
+static void draw_marks(struct uccl_sim_options *o, struct uccl_rng *r)
+{
+	if (!uccl_rng_chance(r, 0.3))
+		return;
+	o->mark_kb = pick(r, 1, 16, 64, 256);
+	o->mark = pick(r, 0, 0.01, 0.3, 1);
+}
+
 /* Who has lanes has messages for them, some before lanes have met. */
 static void draw_lanes(struct uccl_sim_options *o, struct uccl_rng *r)
 {
@@ -312,6 +321,7 @@ void uccl_sim_options_draw(struct uccl_sim_options *o, uint64_t seed, const char
 	if (faults)
 		draw_links(o, &r);
 	draw_trains(o, &r, faults);
+	draw_marks(o, &r);
 	if (forced)
 		uccl_sim_options_set(o, forced);
 	/* Not drawn by themselves, for the same reason; what goes with them is. */

@@ -34,6 +34,8 @@
 	X(leaky, 0, "NIC is broken: neither fence nor dereg stops a write")                                            \
 	X(rate_mbps, 10000, "rate of every port, 0: infinite")                                                         \
 	X(queue_kb, 1024, "queue of every port")                                                                       \
+	X(mark_kb, 0, "queue of a port from which on packets are marked (ECN), 0: none are")                          \
+	X(mark, 0, "packets marked at random")                                                                         \
 	X(delay_us, 5, "delay of the fastest route")                                                                   \
 	X(spread_us, 5, "slower routes have up to this more")                                                          \
 	X(jitter_us, 1, "random delay of a packet")                                                                    \

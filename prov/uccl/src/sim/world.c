@@ -68,6 +68,7 @@ static void life_end(struct uccl_sim_world *w, uint8_t node)
 	w->fenced += st->fenced;
 	w->writes += st->rx_writes;
 	w->bad_key += st->bad_key;
+	uccl_sim_inv_marks_add(w, n);
 	n->alive = false;
 	uccl_sim_cancel(&w->net, &n->poll);
 	uccl_sim_lanes_close(n);
@@ -223,6 +224,8 @@ static void net_config(const struct uccl_sim_options *o, struct uccl_sim_net_cfg
 		.jitter_ns = US(o->jitter_us),
 		.rate_bps = (uint64_t)(o->rate_mbps * 1e6),
 		.queue_bytes = (uint64_t)(o->queue_kb * 1024),
+		.mark_bytes = (uint64_t)(o->mark_kb * 1024),
+		.mark = o->mark,
 		.fifo = o->fifo > 0,
 		.faults =
 			{
@@ -511,6 +514,8 @@ uint32_t uccl_sim_finish(struct uccl_sim_world *w)
 		uccl_sim_go(w, w->net.now + UCCL_NS_PER_S, false);
 	if (!w->violations)
 		check_leaks(w);
+	if (!w->violations)
+		uccl_sim_inv_marks(w);
 	if (!w->violations)
 		close_all(w);
 	if (!w->violations)
