@@ -8,7 +8,7 @@
 # Environment: ROCE_ACCEL (kvm or tcg; by default kvm where it really boots), ROCE_KERNEL (Debian package of the kernel).
 ROCE_KERNEL=${ROCE_KERNEL:-linux-image-amd64}
 ROCE_CACHE=${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}/uccl
-ROCE_MODULES="virtio_pci 9pnet_virtio 9p overlay virtio_console virtio_net virtio_rng veth 8021q ifb sch_ingress
+ROCE_MODULES="virtio_pci 9pnet_virtio 9p overlay virtio_console virtio_net virtio_rng veth bridge 8021q ifb sch_ingress
 	cls_matchall act_mirred sch_netem sch_tbf af_packet crc32_generic crc32_pclmul rdma_rxe ib_uverbs rdma_ucm"
 # What of the environment reaches the commands.
 ROCE_ENV='^((FI|UCCL|OMPI|PRTE|PMIX|MPIR|MPICH|HYDRA|NCCL|UCX|IBV|RDMAV|LD)_.*|[A-Z]+SAN_OPTIONS'
@@ -37,7 +37,7 @@ exec /busybox switch_root /new /bin/bash /run/roce/init
 roce_packages() {
 	local missing="" p
 	[ "$(uname -m)" = x86_64 ] || die "Soft-RoCE machines are made for x86_64 only, this is $(uname -m)"
-	for p in qemu-system-x86_64 busybox modprobe depmod cpio ip tc rdma ethtool setpriv ibv_devinfo ib_write_bw; do
+	for p in qemu-system-x86_64 busybox perl chrt modprobe depmod cpio ip tc rdma ethtool setpriv ibv_devinfo ib_write_bw; do
 		PATH=$PATH:/usr/sbin:/sbin command -v $p >/dev/null || missing="$missing $p"
 	done
 	[ -z "$missing" ] && return
@@ -122,11 +122,17 @@ kernel_unpack() {
 	esac
 }
 
-# roce_accel: set $accel and $cpu. A /dev/kvm can be there and yet hang a stock kernel, so it is tried, once in each boot
-# of this host.
+# roce_accel: set $accel, $cpu and $clock. A /dev/kvm can be there and yet hang a stock kernel, so it is tried, once in each
+# boot of this host. With $virtual the machine's clock counts instructions, a nanosecond each, and leaps over idle time,
+# from tick to tick (nohz=off). While a file of this host is waited for roce-pace keeps it from leaping.
 roce_accel() {
 	local seen=$ROCE_CACHE/kvm-$(cat /proc/sys/kernel/random/boot_id)
-	accel=${ROCE_ACCEL:-}
+	accel=${ROCE_ACCEL:-} clock=() tick=""
+	if [ -n "${virtual-}" ]; then
+		accel=tcg,thread=single cpu=max,-erms,-pclmulqdq tick=nohz=off
+		clock=(-icount "shift=0,sleep=off" -rtc clock=vm)
+		return
+	fi
 	if [ -z "$accel" ]; then
 		accel=tcg
 		if [ -r /dev/kvm ] && [ -w /dev/kvm ]; then
@@ -165,7 +171,7 @@ roce_begin() {
 	trap roce_end EXIT
 	trap 'exit 130' INT
 	trap 'exit 143' TERM HUP
-	cp "$TOP/util/roce-init" "$job/init"
+	cp "$TOP/util/roce-init" "$job/init" && cp "$TOP/util/roce-pace" "$job/pace" || exit 1
 	{
 		compgen -e | grep -E "$ROCE_ENV" | while read -r v; do printf 'export %s=%q\n' "$v" "${!v}"; done
 		printf 'cd %q\n' "$PWD"
@@ -186,9 +192,9 @@ roce_end() {
 vm_start() {
 	local host=$1 cpus=$2 mem=$3 limit=$4 out dir n=0 qemu
 	shift 4
-	qemu=(qemu-system-x86_64 -M q35 -accel "$accel" -cpu "$cpu" -smp "$cpus" -m "$mem" -nodefaults -no-user-config
+	qemu=(qemu-system-x86_64 -M q35 -accel "$accel" -cpu "$cpu" "${clock[@]}" -smp "$cpus" -m "$mem" -nodefaults -no-user-config
 		-display none -no-reboot -kernel "$kernel" -initrd "$initrd"
-		-append "console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check mitigations=off roce=$host"
+		-append "console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check mitigations=off $tick roce=$host"
 		-serial "file:$job/console.$host" -device virtio-rng-pci -device virtio-serial-pci)
 	qemu+=(-fsdev "local,id=root,path=/,security_model=none,multidevs=remap,readonly=on"
 		-device virtio-9p-pci,fsdev=root,mount_tag=root
@@ -256,7 +262,7 @@ vm_wait() {
 	wait "${cats[@]:2*(host-1):2}" 2>/dev/null
 	[ ! -s "$job/status.$host" ] || return "$(cat "$job/status.$host")"
 	if [ $rc = 124 ] || [ $rc = 137 ]; then
-		note "host $host: its machine did not stop"
+		note "host $host: its machine did not stop${virtual:+ within $real real seconds}"
 		rc=124
 	else
 		note "host $host: its machine ended (status $rc) without a result"
