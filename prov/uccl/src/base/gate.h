@@ -8,6 +8,10 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
+
+/* So often it is looked at whether somebody is inside, before who shuts it rests: what is done there is short. */
+#define UCCL_GATE_LOOKS 1000
 
 /* All zero: open, nobody inside. */
 struct uccl_gate {
@@ -30,12 +34,16 @@ static inline void uccl_gate_leave(struct uccl_gate *g)
 	atomic_store_explicit(&g->inside, false, memory_order_release);
 }
 
-static inline void uccl_gate_shut(struct uccl_gate *g)
+/*
+ * Who is inside for longer has perhaps no processor, or waits for a page: `rest` lets others run. It is told how often
+ * it was called before. NULL: there is no other thread.
+ */
+static inline void uccl_gate_shut(struct uccl_gate *g, void (*rest)(uint32_t times))
 {
 	atomic_store(&g->closed, true);
-	/* Inside something is copied, no more. */
-	while (atomic_load(&g->inside))
-		;
+	for (uint32_t n = 0; atomic_load(&g->inside); n++)
+		if (n >= UCCL_GATE_LOOKS && rest)
+			rest(n - UCCL_GATE_LOOKS);
 }
 
 #endif

@@ -176,7 +176,7 @@ int uccl_engine_lanes(struct uccl_engine *e, struct uccl_engine *const *lane, st
 	return 0;
 }
 
-struct uccl_line *uccl_line_new(void (*wake)(void *arg, bool home), void *arg)
+struct uccl_line *uccl_line_new(void (*wake)(void *arg, bool home), void (*rest)(uint32_t times), void *arg)
 {
 	struct uccl_line *l = aligned_alloc(_Alignof(struct uccl_line), sizeof(*l));
 
@@ -185,6 +185,7 @@ struct uccl_line *uccl_line_new(void (*wake)(void *arg, bool home), void *arg)
 		return NULL;
 	}
 	l->wake = wake;
+	l->rest = rest;
 	l->arg = arg;
 	return l;
 }

@@ -73,8 +73,8 @@ void uccl_engine_row(struct uccl_engine *e, uint64_t first, const struct uccl_ni
  */
 int uccl_engine_lanes(struct uccl_engine *e, struct uccl_engine *const *lane, struct uccl_line *const *line, uint8_t n);
 
-/* What home and a lane say to each other goes by it; `wake` is msg/line.h's. NULL: no memory. */
-struct uccl_line *uccl_line_new(void (*wake)(void *arg, bool home), void *arg);
+/* What home and a lane say to each other goes by it; `wake` and `rest` are msg/line.h's. NULL: no memory. */
+struct uccl_line *uccl_line_new(void (*wake)(void *arg, bool home), void (*rest)(uint32_t times), void *arg);
 /* Both engines are closed. */
 void uccl_line_free(struct uccl_line *l);
 

@@ -51,10 +51,10 @@ bool msg_berth_claim(struct uccl_berth *b)
 	return true;
 }
 
-void msg_berth_shut(struct uccl_berth *b)
+void msg_berth_shut(struct uccl_berth *b, void (*rest)(uint32_t times))
 {
 	for (int k = 0; k < UCCL_LANES_MAX; k++)
-		uccl_gate_shut(&b->lane[k].gate);
+		uccl_gate_shut(&b->lane[k].gate, rest);
 }
 
 uint32_t msg_berth_unit(const struct uccl_berth *b, uint32_t i, uint64_t *end)

@@ -76,8 +76,8 @@ struct uccl_berth *msg_berth_new(uint8_t *to, uint64_t from, uint64_t limit, uin
 struct uccl_berth_lane *msg_berth_lane(struct uccl_berth *b, uint8_t k, struct uccl_peer *from);
 /* Home brings the bytes itself. False: lanes have begun. */
 bool msg_berth_claim(struct uccl_berth *b);
-/* When this returns no lane writes there any more. */
-void msg_berth_shut(struct uccl_berth *b);
+/* When this returns no lane writes there any more. `rest`: see base/gate.h. */
+void msg_berth_shut(struct uccl_berth *b, void (*rest)(uint32_t times));
 
 /* Bytes of unit i, and its end in the message. */
 uint32_t msg_berth_unit(const struct uccl_berth *b, uint32_t i, uint64_t *end);

@@ -94,7 +94,7 @@ void msg_lanes_shut(struct uccl_msg_rx *rx)
 
 	if (!b)
 		return;
-	msg_berth_shut(b);
+	msg_berth_shut(b, l->line[0]->rest);
 	rx->berth = NULL;
 	b->rx = NULL;
 	for (uint8_t k = 0; k < l->n; k++) {

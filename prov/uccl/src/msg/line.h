@@ -40,6 +40,8 @@ struct uccl_line {
 	/* There is a letter for home, or for the lane; in the thread of the other. NULL: both look by themselves. */
 	void (*wake)(void *arg, bool home);
 	void *arg;
+	/* Home waits for what the lane does right now; see base/gate.h. NULL: lanes have no threads. */
+	void (*rest)(uint32_t times);
 	/* Home's own. */
 	TAILQ_HEAD(, uccl_note) later;	/* what waits for room */
 	uint32_t unanswered;		/* letters to which an answer must come */

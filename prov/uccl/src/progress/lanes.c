@@ -2,8 +2,10 @@
 #include "progress/lanes.h"
 
 #include <rdma/fi_errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/units.h"
@@ -12,6 +14,9 @@
 
 /* More than four share one NIC's queues badly, and the program has cores for itself. */
 #define AUTO_MOST 4
+/* Who has no processor gets one by so many yields, or is asleep: then we sleep, too. */
+#define REST_YIELDS 64
+#define REST_NS (20 * UCCL_NS_PER_US)
 
 struct lane {
 	struct uccl_lane_set *set;
@@ -47,6 +52,17 @@ static void lane_wake(void *arg, bool home)
 		uccl_wait_signal(&l->wait);
 	else if (!atomic_exchange(&l->set->said, true) && write(l->set->fd, &one, sizeof(one)) < 0)
 		atomic_store(&l->set->said, false);
+}
+
+/* Home waits for a thread of a lane. */
+static void lane_rest(uint32_t times)
+{
+	const struct timespec ts = { .tv_nsec = REST_NS };
+
+	if (times < REST_YIELDS)
+		sched_yield();
+	else
+		nanosleep(&ts, NULL);
 }
 
 static int lane_poll(void *arg)
@@ -103,7 +119,7 @@ static int lane_open(struct lane *l, const struct uccl_engine_attr *attr, const 
 	int rc;
 
 	uccl_wait_init(&l->wait);
-	l->line = with.lane_line = uccl_line_new(lane_wake, l);
+	l->line = with.lane_line = uccl_line_new(lane_wake, lane_rest, l);
 	if (!l->line) {
 		attr->nic->ops->close(attr->nic);
 		return -FI_ENOMEM;

@@ -290,7 +290,7 @@ static int lane_open(struct uccl_sim_life *n, uint8_t k, const struct uccl_confi
 	nic_config(w, n, &nic);
 	nic.wake = lane_wake;
 	nic.wake_arg = l;
-	l->line = attr.lane_line = uccl_line_new(line_wake, l);
+	l->line = attr.lane_line = uccl_line_new(line_wake, NULL, l);
 	if (!l->line)
 		return -FI_ENOMEM;
 	rc = uccl_sim_nic_open(&w->net, (uint8_t)(w->o.nodes + n->node * w->o.lanes + k), &nic, &l->nic);

@@ -173,7 +173,7 @@ static void gate__nobody_inside(void **state)
 	for (int i = 0; i < GATES; i++) {
 		while (atomic_load_explicit(&last_in, memory_order_relaxed) != i + 1)
 			sched_yield();
-		uccl_gate_shut(&guarded[i].gate);
+		uccl_gate_shut(&guarded[i].gate, NULL);
 		assert_true(guarded[i].memory > 0);
 		guarded[i].memory = 7;
 		atomic_store(&next_gate, i + 1);
@@ -185,6 +185,29 @@ static void gate__nobody_inside(void **state)
 	}
 }
 
+static struct uccl_gate slow;
+static uint32_t rests;
+
+static void rest(uint32_t times)
+{
+	assert_int_equal(times, rests);
+	if (++rests == 10)
+		uccl_gate_leave(&slow);
+}
+
+/* Who is inside and does not come out is not waited for without a rest, by which he may. */
+static void gate__rests(void **state)
+{
+	(void)state;
+	assert_true(uccl_gate_enter(&slow));
+	uccl_gate_shut(&slow, rest);
+	assert_int_equal(rests, 10);
+	assert_false(uccl_gate_enter(&slow));
+	/* Nobody inside: no rest. */
+	uccl_gate_shut(&slow, rest);
+	assert_int_equal(rests, 10);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -193,6 +216,7 @@ int main(void)
 		cmocka_unit_test(take__any_order),
 		cmocka_unit_test(take__two_threads),
 		cmocka_unit_test(gate__nobody_inside),
+		cmocka_unit_test(gate__rests),
 	};
 
 	return cmocka_run_group_tests_name("mailbox", tests, NULL, NULL);

@@ -194,12 +194,38 @@ static void shut__no_write(void **state)
 
 	(void)state;
 	assert_int_equal(put(b, 0, FROM, 100, &whole), UCCL_DROP_COUNT);
-	msg_berth_shut(b);
+	msg_berth_shut(b, NULL);
 	for (uint8_t k = 0; k < UCCL_LANES_MAX; k++)
 		assert_int_not_equal(put(b, k, FROM + (k ? UNIT : 100), 100, &whole), UCCL_DROP_COUNT);
 	assert_int_equal(dst[FROM + 100], 0);
 	assert_int_equal(dst[FROM + UNIT], 0);
 	free(b);
+}
+
+static struct uccl_gate *resting;
+static uint32_t rests;
+
+static void rest(uint32_t times)
+{
+	assert_int_equal(times, rests);
+	if (++rests == 3)
+		uccl_gate_leave(resting);
+}
+
+/* It waits for each lane that is inside, and lets it run. PROTOCOL R183 */
+static void shut__waits(void **state)
+{
+	(void)state;
+	for (uint8_t k = 0; k < UCCL_LANES_MAX; k++) {
+		struct uccl_berth *b = berth();
+
+		resting = &b->lane[k].gate;
+		rests = 0;
+		assert_true(uccl_gate_enter(resting));
+		msg_berth_shut(b, rest);
+		assert_int_equal(rests, 3);
+		free(b);
+	}
 }
 
 int main(void)
@@ -213,6 +239,7 @@ int main(void)
 		cmocka_unit_test(put__not_too_many),
 		cmocka_unit_test(claim__home_alone),
 		cmocka_unit_test(shut__no_write),
+		cmocka_unit_test(shut__waits),
 	};
 
 	return cmocka_run_group_tests_name("berth", tests, NULL, NULL);
