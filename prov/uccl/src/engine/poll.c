@@ -125,6 +125,8 @@ uint64_t uccl_engine_expiry(const struct uccl_engine *e)
 	struct uccl_timer *t = uccl_heap_min(&e->heap);
 	uint64_t at = uccl_min(t ? t->at : UCCL_NEVER, uccl_min(e->scan_at, e->slots.ask_at));
 
+	if (e->nic->ops->expiry)
+		at = uccl_min(at, uccl_max(e->nic->ops->expiry(e->nic), e->now));
 	/* Something waits for the NIC to take it, or for a copy of which nothing else tells. */
 	if (e->tx_n || !TAILQ_EMPTY(&e->ready) || uccl_msg_copying(&e->mep))
 		return e->now;

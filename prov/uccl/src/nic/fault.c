@@ -725,6 +725,18 @@ static int fault_wait_fd(struct uccl_nic *nic)
 	return f->inner->ops->wait_fd(f->inner);
 }
 
+/* Nothing else wakes those who sleep until it is time to send what is held, or to tell what was sent. */
+static uint64_t fault_expiry(struct uccl_nic *nic)
+{
+	struct fault *f = fault_of(nic);
+	struct uccl_timer *t = uccl_heap_min(&f->heap);
+	uint64_t at = f->inner->ops->expiry ? f->inner->ops->expiry(f->inner) : UCCL_NEVER;
+
+	if (f->nsent)
+		return 0;
+	return t ? uccl_min(t->at, at) : at;
+}
+
 static void fault_addr(struct uccl_nic *nic, struct uccl_nic_addr *out)
 {
 	struct fault *f = fault_of(nic);
@@ -777,6 +789,7 @@ static void ops_fill(struct uccl_nic_ops *ours, const struct uccl_nic_ops *inner
 		.count = inner->count ? fault_count : NULL,
 		.guard = inner->guard ? fault_guard : NULL,
 		.wait_fd = inner->wait_fd ? fault_wait_fd : NULL,
+		.expiry = fault_expiry,
 		.addr = inner->addr ? fault_addr : NULL,
 		.close = fault_close,
 	};

@@ -122,6 +122,8 @@ struct uccl_nic_ops {
 	void (*guard)(struct uccl_nic *nic, const struct uccl_nic_guard *guard);
 	/* A descriptor that polls readable when rx() has something; -FI_ENOSYS without one. */
 	int (*wait_fd)(struct uccl_nic *nic);
+	/* When rx() must be called though wait_fd says nothing; 0: at once; UCCL_NEVER. NULL: never. */
+	uint64_t (*expiry)(struct uccl_nic *nic);
 	/* Where packets to this NIC must go. */
 	void (*addr)(struct uccl_nic *nic, struct uccl_nic_addr *out);
 	void (*close)(struct uccl_nic *nic);

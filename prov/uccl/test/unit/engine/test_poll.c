@@ -71,6 +71,37 @@ static void expiry__announces_every_packet(void **state)
 	lan_free(l);
 }
 
+static uint64_t nic_at;
+
+static uint64_t nic_expiry(struct uccl_nic *nic)
+{
+	(void)nic;
+	return nic_at;
+}
+
+/* Nor does the NIC wait longer than it says, be it past already. */
+static void expiry__of_the_nic(void **state)
+{
+	struct lan *l = lan_new_open(2);
+	struct uccl_engine *e = l->node[0].e;
+	const struct uccl_nic_ops *was = e->nic->ops;
+	struct uccl_nic_ops ops = *was;
+
+	(void)state;
+	lan_talk(l);
+	assert_true(uccl_engine_expiry(e) > l->now + 10);
+	ops.expiry = nic_expiry;
+	e->nic->ops = &ops;
+	nic_at = l->now + 10;
+	assert_int_equal(uccl_engine_expiry(e), nic_at);
+	nic_at = 0;
+	assert_int_equal(uccl_engine_expiry(e), e->now);
+	nic_at = UCCL_NEVER;
+	assert_true(uccl_engine_expiry(e) > l->now + 10);
+	e->nic->ops = was;
+	lan_free(l);
+}
+
 /*
  * The application was away. Its queue holds the acknowledgement that it waits for, behind packets of another peer: no
  * timer fires before that was read. PROTOCOL R131
@@ -307,6 +338,7 @@ int main(void)
 		cmocka_unit_test(poll__nothing_to_do),
 		cmocka_unit_test(poll__late_caller),
 		cmocka_unit_test(expiry__announces_every_packet),
+		cmocka_unit_test(expiry__of_the_nic),
 		cmocka_unit_test(timers__after_what_has_arrived),
 		cmocka_unit_test(rx__behind_what_is_refused),
 		cmocka_unit_test(timers__under_a_flood),

@@ -640,6 +640,48 @@ static void rx__delay_keeps_order(void **state)
 	nic->ops->close(nic);
 }
 
+/* When the next of them is due; what the inner back end cannot take is due at once. */
+static void expiry__held(void **state)
+{
+	struct uccl_nic *nic = open_spec("delay_us=500", true);
+	uint64_t start = now_ns;
+	struct uccl_rx v[4];
+
+	(void)state;
+	assert_true(nic->ops->expiry(nic) == UCCL_NEVER);
+	send_range(nic, 0, 2);
+	now_ns += UCCL_NS_PER_US;
+	send_range(nic, 2, 3);
+	assert_true(nic->ops->expiry(nic) == start + 500 * UCCL_NS_PER_US);
+	now_ns = nic->ops->expiry(nic);
+	fake.room = 0;
+	nic->ops->rx(nic, v, 4, NULL, 0);
+	assert_true(nic->ops->expiry(nic) <= now_ns);
+	fake.room = 100;
+	for (int i = 0; i < 3; i++) {
+		now_ns = uccl_max(now_ns, nic->ops->expiry(nic));
+		nic->ops->rx(nic, v, 4, NULL, 0);
+	}
+	assert_int_equal(fake.n, 3);
+	assert_true(nic->ops->expiry(nic) == UCCL_NEVER);
+	nic->ops->close(nic);
+}
+
+/* Nor does anybody else tell of packets that were lost here, or copied. */
+static void expiry__sent(void **state)
+{
+	struct uccl_nic *nic = open_spec("drop=1", false);
+	struct uccl_rx v[4];
+
+	(void)state;
+	send_range(nic, 0, 1);
+	assert_int_equal(nic->ops->expiry(nic), 0);
+	assert_int_equal(nic->ops->rx(nic, v, 4, NULL, 0), 1);
+	assert_int_equal(v[0].kind, UCCL_RX_SENT);
+	assert_true(nic->ops->expiry(nic) == UCCL_NEVER);
+	nic->ops->close(nic);
+}
+
 static void rx__full_keeps_held(void **state)
 {
 	struct uccl_nic *nic = open_spec("delay_us=1", true);
@@ -897,6 +939,8 @@ int main(void)
 		cmocka_unit_test(tx__blackhole_window),
 		cmocka_unit_test(tx__corrupt_one_bit_of_a_copy),
 		cmocka_unit_test(rx__delay_keeps_order),
+		cmocka_unit_test(expiry__held),
+		cmocka_unit_test(expiry__sent),
 		cmocka_unit_test(rx__full_keeps_held),
 		cmocka_unit_test(rx__held_is_bounded),
 		cmocka_unit_test(tx__reorder_and_jitter_lose_nothing),
