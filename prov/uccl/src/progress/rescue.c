@@ -13,12 +13,19 @@
 #define LINGER_ROUNDS 64
 /* Something is due soon in so many rounds in a row: it is in flight, and no look at a peer now and then. */
 #define BUSY_ROUNDS 3
+/*
+ * What comes asks for more: a handshake is two round trips, and a new peer grants a few packets at first. So after a
+ * look that found packets it looks again soon, but not more often than this: all else that comes is for the program.
+ */
+#define HASTE_NS (200 * UCCL_NS_PER_US)
+#define HASTE_ROUNDS 16
 
-/* One round over the drivers. Returns when the next is due; UCCL_NEVER: nothing is expected. */
-static uint64_t rescue_round(struct uccl_rescue *r)
+/* One round over the drivers. *found: it brought packets. Returns when the next is due; UCCL_NEVER: never. */
+static uint64_t rescue_round(struct uccl_rescue *r, bool *found)
 {
 	uint64_t now = uccl_clock(), next = UCCL_NEVER, after_ns = r->alarm.late_ns;
 
+	*found = false;
 	pthread_mutex_lock(&r->drivers->lock);
 	for (unsigned int i = 0; i < r->drivers->n; i++) {
 		struct uccl_driver *d = r->drivers->v[i];
@@ -29,6 +36,7 @@ static uint64_t rescue_round(struct uccl_rescue *r)
 		/* Answers that found packets set off more: waiting for a timer between them would take seconds. */
 		if (!recent && (at <= now || (d->rescue_more && at != UCCL_NEVER))) {
 			d->rescue_more = uccl_driver_run(d) > 0;
+			*found |= d->rescue_more;
 			at = d->rescue_more ? now : uccl_driver_expiry(d);
 		}
 		/* A program that waits for this time itself is left to do so. */
@@ -45,18 +53,26 @@ static uint64_t rescue_round(struct uccl_rescue *r)
  */
 static bool rescue_park(struct uccl_rescue *r)
 {
+	bool found;
+
 	uccl_alarm_lie_down(&r->alarm);
-	return uccl_alarm_doze(&r->alarm, rescue_round(r));
+	return uccl_alarm_doze(&r->alarm, rescue_round(r, &found));
 }
 
 static void *rescue_main(void *arg)
 {
 	struct uccl_rescue *r = arg;
-	unsigned int quiet = 0, busy = 0;
+	unsigned int quiet = 0, busy = 0, haste = 0;
+	bool found;
 
 	while (!uccl_alarm_stopped(&r->alarm)) {
-		uint64_t next = rescue_round(r);
+		uint64_t next = rescue_round(r, &found);
 
+		haste = found ? haste + 1 : 0;
+		if (found && haste <= HASTE_ROUNDS) {
+			uccl_alarm_sleep(&r->alarm, uccl_clock() + uccl_min(HASTE_NS, r->alarm.late_ns));
+			continue;
+		}
 		busy = next != UCCL_NEVER && next <= uccl_clock() + 2 * r->alarm.late_ns ? busy + 1 : 0;
 		if (busy >= BUSY_ROUNDS)
 			quiet = 0;

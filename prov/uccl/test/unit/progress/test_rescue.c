@@ -86,6 +86,37 @@ static void rescue__lost_messages(void **state)
 	assert_int_equal(stranded("10", PATIENCE_NS), 39);
 }
 
+/*
+ * A program that has sent some messages to a new peer calls no more. The thread answers what its looks bring: it does
+ * not wait for the next one with each step of the handshake, and with the messages that the peer takes only then.
+ */
+static void rescue__early_messages(void **state)
+{
+	char in[40][8], out[8] = "x";
+	struct world wa, wb;
+	struct node a, b;
+	uint64_t start;
+	fi_addr_t to_b;
+
+	(void)state;
+	setenv_world(&wa, "2000", NULL, FI_PROGRESS_MANUAL);
+	setenv_world(&wb, "0", NULL, FI_PROGRESS_MANUAL);
+	node_open(&a, &wa);
+	node_open(&b, &wb);
+	to_b = node_insert(&a, &b);
+	for (int i = 0; i < 40; i++)
+		assert_int_equal(fi_trecv(b.ep, in[i], 8, NULL, FI_ADDR_UNSPEC, 1, 0, in[i]), 0);
+	start = uccl_clock();
+	for (int i = 0; i < 40; i++)
+		assert_int_equal(fi_tinject(a.ep, out, 8, to_b, 1), 0);
+	assert_int_equal(reads(&b, 40, PATIENCE_NS), 40);
+	assert_true(uccl_clock() - start < 3900 * UCCL_NS_PER_MS);
+	node_close(&a);
+	node_close(&b);
+	world_close(&wa);
+	world_close(&wb);
+}
+
 static void rescue__none(void **state)
 {
 	(void)state;
@@ -188,6 +219,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rescue__lost_messages),
+		cmocka_unit_test(rescue__early_messages),
 		cmocka_unit_test(rescue__none),
 		cmocka_unit_test(rescue__threads),
 		cmocka_unit_test(rescue__sleeps_and_wakes),
