@@ -35,8 +35,13 @@ uint32_t uccl_event_chunk_size(struct uccl_flow *f, uint32_t want, uint64_t now)
 {
 	uint64_t window = uccl_event_window(f);
 
-	/* One chunk may always be in flight: below that, pacing holds the rate (uccl_event_pacing_chunk). */
-	if (f->sent.inflight_bytes && f->sent.inflight_bytes + want > window)
+	/*
+	 * One packet may always be in flight: below that, pacing holds the rate (uccl_event_pacing_chunk). What takes
+	 * more than one fits the window even alone: a long train is the queue of a slow link by itself, the window
+	 * shrinks for the delay that it sees, and pacing then waits ever longer for the next one.
+	 */
+	if (f->sent.inflight_bytes + want > window &&
+	    (f->sent.inflight_bytes || want > uccl_max(f->cfg.chunk_bytes, f->cfg.write_bytes)))
 		return 0;
 	if (now < f->next_tx_ns)
 		return 0;

@@ -127,6 +127,7 @@ static int start(void **state)
 	memset(&f, 0, sizeof(f));
 	say.window = 10000;
 	say.limit = UINT64_MAX;
+	f.cfg.chunk_bytes = 1000;
 	f.cfg.cc = &cc;
 	f.cfg.pathsel = &ps;
 	f.cfg.credit = &cr;
@@ -153,6 +154,13 @@ static void chunk_size__window(void **state)
 	assert_int_equal(uccl_event_chunk_size(&f, 1000, 5), 0);
 	f.sent.inflight_bytes = 0;
 	assert_int_equal(uccl_event_chunk_size(&f, 1000, 5), 1000);
+	/* A train is not one packet, and a direct write is. */
+	assert_int_equal(uccl_event_chunk_size(&f, 1001, 5), 0);
+	say.window = 1001;
+	assert_int_equal(uccl_event_chunk_size(&f, 1001, 5), 1001);
+	f.cfg.write_bytes = 8000;
+	assert_int_equal(uccl_event_chunk_size(&f, 8000, 5), 8000);
+	assert_int_equal(uccl_event_chunk_size(&f, 8001, 5), 0);
 }
 
 static void chunk_size__pacing(void **state)

@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "base/units.h"
 #include "core/tx.h"
 #include "policy/policies.h"
 
@@ -166,6 +167,46 @@ static void tx__no_more_than_credit(void **state)
 		sum += t.payload_len;
 	assert_int_equal(sum, 3 * PACKET);
 	pair_fini(&p);
+}
+
+static uint64_t some_window;
+
+static void init_of_test(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
+{
+	(void)cc;
+	(void)cfg;
+	(void)now;
+}
+
+static uint64_t window_of_test(const void *cc)
+{
+	(void)cc;
+	return some_window;
+}
+
+/* One packet may leave at any window. A train fits the window even with nothing in flight. PROTOCOL R172 */
+static void tx__no_longer_than_the_window(void **state)
+{
+	static const struct uccl_cc_ops ops = {
+		.name = "some", .init = init_of_test, .window = window_of_test
+	};
+
+	(void)state;
+	for (uint32_t n = 0; n < 50; n++) {
+		struct pair_cfg c = trains(40);
+		struct uccl_tx t;
+		uint32_t sum = 0;
+
+		some_window = n * PACKET + 1;
+		c.cc = &ops;
+		pair_init(&p, &c);
+		pair_bulk(&p, 0, 100 * PACKET);
+		while (uccl_flow_tx(tx(), &t, p.now))
+			sum += t.payload_len;
+		assert_in_range(sum, PACKET, uccl_max(n, 1) * PACKET);
+		assert_true(2 * sum > n * PACKET);
+		pair_fini(&p);
+	}
 }
 
 /* Acknowledged, or forged to be, while it leaves: nothing more of it is read. PROTOCOL R16 */
@@ -1010,6 +1051,7 @@ int main(void)
 		cmocka_unit_test(tx__parts_take_slots),
 		cmocka_unit_test(tx__no_trains),
 		cmocka_unit_test(tx__no_more_than_credit),
+		cmocka_unit_test(tx__no_longer_than_the_window),
 		cmocka_unit_test(tx__acknowledged_while_it_leaves),
 		cmocka_unit_test(tx__shorter_while_it_leaves),
 		cmocka_unit_test(tx__shares_a_train),
