@@ -176,12 +176,30 @@ static uint64_t ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_
 	return best;
 }
 
+/*
+ * Of what leaves in slices some have left, and took all places that there are: did those come, or never will? True:
+ * there are places again.
+ */
+static bool ack_begun(struct uccl_flow *f)
+{
+	const struct uccl_sent_begun *b = &f->sent.begun;
+
+	if (!b->flying)
+		return false;
+	if ((int32_t)(f->paths.list[b->path].acked_seq - b->pseq) < 0 &&
+	    !(uccl_asking_answered(&f->asking, f->rack.reported_ns) && b->sent_ns < f->asking.asked_ns))
+		return false;
+	uccl_sent_landed(&f->sent);
+	return true;
+}
+
 enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32_t ts, uint64_t age_ns, uint64_t now)
 {
 	uint64_t cum = uccl_seq_expand(f->sent.una, a->cum, 32);
 	struct uccl_ack_info info = { 0 };
 	uint64_t una = f->sent.una, high = f->sent.high_acked;
 	enum uccl_drop reason;
+	bool news;
 
 	reason = ack_check(f, a, cum);
 	if (reason != UCCL_DROP_COUNT)
@@ -208,6 +226,7 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 	if (uccl_granted_heard(&f->granted, a, cum, ts, now) && f->cfg.grant)
 		uccl_slots_met(f->cfg.grant, a->met);
 	uccl_sent_advance(&f->sent);
+	news = ack_begun(f);
 	flow_trace(f, UCCL_TRACE_ACK, 0, 0, cum, (uint32_t)info.bytes, 0, now);
 	f->cfg.stats->spurious += uccl_rack_dups(&f->rack, a->dups, f->times.srtt_ns, now);
 	/* A peer that only listens would never know which of its paths bring its acknowledgements here. PROTOCOL R58 */
@@ -216,7 +235,7 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 	     (info.bytes && now - f->owed.told_ns >= uccl_max(REPORT_NS, f->times.srtt_ns))))
 		uccl_owed_at_once(&f->owed);
 	/* An answer without news, as that of a path on probation, says nothing of what is waited for. PROTOCOL R54 */
-	if (f->asking.backoff || f->sent.una != una || f->sent.high_acked != high || info.bytes)
+	if (news || f->asking.backoff || f->sent.una != una || f->sent.high_acked != high || info.bytes)
 		uccl_asking_over(&f->asking, &f->times, uccl_sent_outstanding(&f->sent), now);
 	if (info.bytes || info.rtt_ns || info.marked) {
 		info.inflight = f->sent.inflight_bytes;
@@ -226,8 +245,7 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 		uccl_event_rx_ack(f, &info, now);
 	}
 	flow_detect(f, now);
-	/* Of what is under way in pieces or fragments some may have left. */
-	if (uccl_granted_meet(&f->granted, uccl_sent_packets(&f->sent) + f->sent.frag_next))
+	if (uccl_granted_meet(&f->granted, uccl_sent_packets(&f->sent)))
 		uccl_owed_at_once(&f->owed);
 	return UCCL_DROP_COUNT;
 }

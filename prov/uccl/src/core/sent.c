@@ -144,6 +144,16 @@ void uccl_sent_row(struct uccl_sent_log *l, uint64_t csn, uint64_t map, const st
 	row_begin(l, csn, map, cfg);
 }
 
+void uccl_sent_row_left(struct uccl_sent_log *l, uint64_t csn, uint64_t now)
+{
+	const struct uccl_row_cfg cfg = { .each = l->begun.flying, .pseq = l->begun.pseq + 1 - l->begun.flying };
+	uint64_t map = 1ull << l->begun.part;
+
+	l->begun.flying = 0;
+	uccl_sent_row(l, csn, map, &cfg, now);
+	l->out.left = 0;
+}
+
 /* These parts are in flight no more. */
 static uint32_t row_land(struct uccl_sent_log *l, uint64_t csn, uint64_t map)
 {
@@ -163,8 +173,12 @@ static uint32_t row_land(struct uccl_sent_log *l, uint64_t csn, uint64_t map)
 	e->flying -= bytes;
 	l->inflight_bytes -= bytes;
 	row_count(l, e);
-	if (l->out.left && l->out.csn == csn)
+	if (l->out.left && l->out.csn == csn) {
+		/* Of the next one some pieces may have left. */
+		if (map >> uccl_sent_row_at(l) & 1)
+			uccl_sent_parts_anew(l);
 		l->out.left &= ~map;
+	}
 	return bytes;
 }
 
@@ -245,6 +259,8 @@ const char *uccl_sent_check(const struct uccl_sent_log *l)
 		return "count of lost chunks";
 	if (pieced != l->pieced || more != l->pieces_more)
 		return "count of chunks in pieces";
+	if (l->begun.flying > l->begun.next || (l->begun.flying && l->out.left))
+		return "what is begun";
 	if (l->out.left && (l->out.csn < l->una || l->out.csn >= l->nxt ||
 			    l->out.left & ~uccl_sent_at(l, l->out.csn)->fly))
 		return "parts that are to leave";

@@ -10,8 +10,9 @@
  * The grammar: init. If there is `room`, `add` for each chunk that leaves for the first time; at once after it `write`,
  * or `parts` if it cannot leave in one packet. For each packet of it `left`, then `packet` or `pieces`, and `read` if
  * the NIC reads the payload later; `read_end` when it has. `acked` and `lost` for what is known of it, then `advance`.
- * What was lost waits: `next` says what leaves first of it, `route` on which path, `part` counts its packets, and
- * `again` follows its last one.
+ * What was lost waits: `next` says what leaves first of it, `route` on which path, `part` and then `flies` count its
+ * packets, `landed` says that those are in flight no more, and `pieces`, if there are several, and
+ * `again` follow its last one. If it was a part of a chunk in parts, `row_left` follows instead.
  *
  * A chunk that leaves as a train: `train` at once after `add`. Its parts leave in rows, the first of all of them, later
  * ones by `row` of those that are missing; `row_next` counts a part of a row that left, `row_end` ends the row early.
@@ -83,6 +84,19 @@ struct uccl_sent_row {
 	uint8_t last;		/* and of the last one besides */
 };
 
+/*
+ * The long one that is first, or a part of it, leaves in fragments or pieces; so do parts of a row. What waits is in
+ * flight only when all of it has left, so until then those that did are counted here.
+ */
+struct uccl_sent_begun {
+	uint32_t next;		/* the next of them; 0: none has left */
+	uint32_t flying;	/* of one that waits: of those that left so many are in flight, with others before */
+	uint8_t part;		/* it is this part */
+	uint16_t path;		/* the latest of them left on this path, */
+	uint32_t pseq;		/* with this number there, */
+	uint64_t sent_ns;	/* then */
+};
+
 struct uccl_sent_log {
 	struct uccl_sent *log;	/* `cap` entries, indexed by CSN */
 	uint32_t cap;		/* a power of two, grows to `window` */
@@ -90,7 +104,7 @@ struct uccl_sent_log {
 	uint64_t una, nxt;	/* first CSN not acknowledged; next CSN to be given */
 	uint64_t high_acked;	/* highest acknowledged CSN + 1 */
 	struct uccl_rtxq rtxq[UCCL_RTX_KINDS];
-	uint32_t frag_next;	/* the first of the long ones leaves in fragments or pieces: the next of them */
+	struct uccl_sent_begun begun;
 	uint32_t repairs;	/* chunks that were lost and are not acknowledged yet */
 	uint32_t inflight_chunks;
 	uint64_t inflight_bytes;
@@ -141,7 +155,7 @@ static inline bool uccl_sent_outstanding(const struct uccl_sent_log *l)
 /* Packets in flight: each may take a place of the peer's receive queue. */
 static inline uint32_t uccl_sent_packets(const struct uccl_sent_log *l)
 {
-	return l->inflight_chunks + l->pieces_more;
+	return l->inflight_chunks + l->pieces_more + l->begun.flying;
 }
 
 /* Was this one, which was sent, acknowledged? */
@@ -220,14 +234,14 @@ static inline void uccl_sent_packet(struct uccl_sent *e, uint32_t bytes, bool al
 	e->alone = alone;
 }
 
-/* It left in so many pieces, which had so many bytes each at most: those are in flight with it. */
-static inline void uccl_sent_pieces(struct uccl_sent_log *l, struct uccl_sent *e, uint32_t count, uint32_t bytes)
+/* All of it has left, which was begun: what is in flight of it is in flight with it. `pieced`: in pieces. */
+static inline void uccl_sent_pieces(struct uccl_sent_log *l, struct uccl_sent *e, bool pieced)
 {
-	uccl_sent_packet(e, bytes, true);
-	e->pieces = (uint16_t)(count - 1);
-	e->pieced = 1;
-	l->pieced++;
-	l->pieces_more += count - 1;
+	e->pieces = (uint16_t)(l->begun.flying - 1);
+	e->pieced = pieced;
+	l->pieced += e->pieced;
+	l->pieces_more += e->pieces;
+	l->begun.flying = 0;
 }
 
 /* The NIC will read the payload: entry and item wait for it. */
@@ -275,6 +289,12 @@ static inline uint8_t uccl_sent_ask(struct uccl_sent *e)
 	return e->overdue++;
 }
 
+/* What was to leave of what is begun is of no use: it begins anew. */
+static inline void uccl_sent_parts_anew(struct uccl_sent_log *l)
+{
+	l->begun.next = l->begun.flying = 0;
+}
+
 static inline void uccl_sent_land(struct uccl_sent_log *l, struct uccl_sent *e)
 {
 	l->inflight_chunks--;
@@ -284,14 +304,29 @@ static inline void uccl_sent_land(struct uccl_sent_log *l, struct uccl_sent *e)
 	e->pieces = e->pieced = 0;
 	e->flying = 0;
 	e->fly = 0;
-	if (l->out.left && uccl_sent_at(l, l->out.csn) == e)
+	if (l->out.left && uccl_sent_at(l, l->out.csn) == e) {
 		l->out.left = 0;
+		uccl_sent_parts_anew(l);
+	}
+}
+
+/* Is there one in this queue that was not acknowledged meanwhile? It is at the head then. */
+static inline bool uccl_sent_ready(struct uccl_sent_log *l, struct uccl_rtxq *q)
+{
+	while (!uccl_rtxq_empty(q) && !uccl_sent_is_lost(l, q->csns[q->head & (l->cap - 1)])) {
+		q->head++;
+		/* It may have been begun. */
+		if (q == &l->rtxq[UCCL_RTX_LONG])
+			uccl_sent_parts_anew(l);
+	}
+	return !uccl_rtxq_empty(q);
 }
 
 /* It is acknowledged, which it was not: in flight, or lost. Its item waits for one thing less. */
 static inline void uccl_sent_acked(struct uccl_sent_log *l, uint64_t csn)
 {
 	struct uccl_sent *e = uccl_sent_at(l, csn);
+	bool lost = e->state == UCCL_SENT_LOST;
 
 	if (e->state == UCCL_SENT_INFLIGHT)
 		uccl_sent_land(l, e);
@@ -301,32 +336,32 @@ static inline void uccl_sent_acked(struct uccl_sent_log *l, uint64_t csn)
 	if (csn >= l->high_acked)
 		l->high_acked = csn + 1;
 	e->item->pending--;
+	if (lost && l->begun.flying)
+		uccl_sent_ready(l, &l->rtxq[UCCL_RTX_LONG]);
 }
 
-/* What was to leave of the parts under way is of no use: they begin anew. */
-static inline void uccl_sent_parts_anew(struct uccl_sent_log *l)
-{
-	l->frag_next = 0;
-}
-
-/* One of `count` parts of what is first leaves. True: it is the last. */
+/* One of `count` packets of what is begun leaves. True: it is the last. */
 static inline bool uccl_sent_part(struct uccl_sent_log *l, uint32_t count)
 {
-	if (++l->frag_next < count)
+	if (++l->begun.next < count)
 		return false;
-	l->frag_next = 0;
+	l->begun.next = 0;
 	return true;
 }
 
-/* Is there one in this queue that was not acknowledged meanwhile? It is at the head then. */
-static inline bool uccl_sent_ready(struct uccl_sent_log *l, struct uccl_rtxq *q)
+/* That packet of what waits, the first or the next, is in flight. */
+static inline void uccl_sent_flies(struct uccl_sent_log *l, const struct uccl_sent *e, uint64_t now)
 {
-	while (!uccl_rtxq_empty(q) && !uccl_sent_is_lost(l, q->csns[q->head & (l->cap - 1)])) {
-		q->head++;
-		/* Of a small one none were under way: it waits for those. */
-		uccl_sent_parts_anew(l);
-	}
-	return !uccl_rtxq_empty(q);
+	l->begun.flying++;
+	l->begun.path = e->path;
+	l->begun.pseq = e->pseq;
+	l->begun.sent_ns = now;
+}
+
+/* Those that left are in flight no more. */
+static inline void uccl_sent_landed(struct uccl_sent_log *l)
+{
+	l->begun.flying = 0;
 }
 
 /*
@@ -337,9 +372,20 @@ static inline struct uccl_sent *uccl_sent_next(struct uccl_sent_log *l, uint64_t
 {
 	struct uccl_rtxq *small = &l->rtxq[UCCL_RTX_SMALL], *q = &l->rtxq[UCCL_RTX_LONG];
 
-	if (!(l->frag_next && uccl_sent_ready(l, q)) && uccl_sent_ready(l, small))
+	if (!(l->begun.next && uccl_sent_ready(l, q)) && uccl_sent_ready(l, small))
 		q = small;
 	else if (!uccl_sent_ready(l, q))
+		return NULL;
+	*csn = q->csns[q->head & (l->cap - 1)];
+	return uccl_sent_at(l, *csn);
+}
+
+/* The same of small ones alone. */
+static inline struct uccl_sent *uccl_sent_next_small(struct uccl_sent_log *l, uint64_t *csn)
+{
+	struct uccl_rtxq *q = &l->rtxq[UCCL_RTX_SMALL];
+
+	if (!uccl_sent_ready(l, q))
 		return NULL;
 	*csn = q->csns[q->head & (l->cap - 1)];
 	return uccl_sent_at(l, *csn);
@@ -386,6 +432,8 @@ struct uccl_row_cfg {
 void uccl_sent_train(struct uccl_sent_log *l, uint8_t count, const struct uccl_row_cfg *cfg);
 /* These parts of the one that is first to be sent again leave. */
 void uccl_sent_row(struct uccl_sent_log *l, uint64_t csn, uint64_t map, const struct uccl_row_cfg *cfg, uint64_t now);
+/* A part of the one that is first to be sent again has left, as it was begun: it is a row that is over. */
+void uccl_sent_row_left(struct uccl_sent_log *l, uint64_t csn, uint64_t now);
 /* What was to leave of a row waits. Returns bytes that are in flight no more, on *path. */
 uint32_t uccl_sent_row_end(struct uccl_sent_log *l, uint16_t *path);
 /* The peer has these parts of a chunk that is not acknowledged, but not all. Returns likewise; *news: new bytes. */

@@ -86,9 +86,12 @@ bool flow_tx_piece(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e,
 bool flow_tx_pieces(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, uint64_t now);
 
 /* tx_part.c */
+/* A part in a packet of its own, or the next piece of it. True: all of it has left. */
+bool flow_tx_part(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, uint8_t index,
+		  uint8_t flags, uint64_t now);
 /* The next packet of a row of parts that is under way. */
 int flow_tx_row(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now);
-/* How many parts of so many packets each may leave now. One always may, if nothing else is in flight. */
+/* How many parts of so many packets each may leave now. */
 uint32_t flow_tx_parts_room(const struct uccl_flow *f, uint32_t each);
 /* These parts of it, which is first to be sent again, are a row that is under way. */
 void flow_tx_parts_again(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, uint64_t map, uint64_t now);

@@ -7,9 +7,8 @@
 
 #include "core/tx.h"
 
-/* A part in a packet of its own, or the next piece of it. True: all of it has left. */
-static bool tx_part(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, uint8_t index,
-		    uint8_t flags, uint64_t now)
+bool flow_tx_part(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, uint8_t index,
+		  uint8_t flags, uint64_t now)
 {
 	struct uccl_chunk_part part = { .index = index, .count = e->parts.count, .total = e->parts.total };
 	struct uccl_slices s = { .payload = e->payload + uccl_parts_at(&e->parts, index),
@@ -50,7 +49,7 @@ int flow_tx_row(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	bool again = r->flags & UCCL_FLAG_RTX;
 	uint32_t pseq = e->pseq;
 
-	if (tx_part(f, tx, e, r->csn, uccl_sent_row_at(&f->sent), flags, now))
+	if (flow_tx_part(f, tx, e, r->csn, uccl_sent_row_at(&f->sent), flags, now))
 		uccl_sent_row_next(&f->sent);
 	/* While it leaves, the number of its last packet is what will be. */
 	uccl_sent_left(e, r->left ? pseq : f->paths.list[e->path].next_seq - 1);
@@ -65,7 +64,7 @@ uint32_t flow_tx_parts_room(const struct uccl_flow *f, uint32_t each)
 
 	if (each > 1)
 		n = (uint32_t)uccl_min(n, UCCL_PIECED_MAX - f->sent.pieced);
-	return f->sent.inflight_chunks || !f->granted.slots ? n : (uint32_t)uccl_max(n, 1);
+	return n;
 }
 
 void flow_tx_parts_again(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, uint64_t map, uint64_t now)

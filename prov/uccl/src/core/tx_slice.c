@@ -7,7 +7,7 @@
 bool flow_tx_slice(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, struct uccl_hdr *h,
 		   const struct uccl_slices *s, uint64_t now)
 {
-	uint32_t off = f->sent.frag_next * s->size;
+	uint32_t off = f->sent.begun.next * s->size;
 	bool last;
 
 	tx->control = false;
@@ -20,7 +20,8 @@ bool flow_tx_slice(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e,
 		uccl_sent_read(e);
 	}
 	last = uccl_sent_part(&f->sent, s->count);
-	if (last)
+	/* That one which fills the peer's places makes room for the next ones. */
+	if (last || (e->state == UCCL_SENT_LOST && uccl_sent_packets(&f->sent) + 1 >= f->granted.slots))
 		h->flags |= UCCL_FLAG_AR;
 	flow_tx_packet(f, tx, h, e->path, false, now);
 	uccl_sent_left(e, h->pseq);
@@ -45,8 +46,8 @@ bool flow_tx_frag(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, 
 	};
 
 	memcpy(rec, e->rec, UCCL_REC_LEN);
-	uccl_put64(rec + 8, uccl_get64(e->rec + 8) + f->sent.frag_next * f->cfg.chunk_bytes);
-	rec[16] = (uint8_t)f->sent.frag_next;
+	uccl_put64(rec + 8, uccl_get64(e->rec + 8) + f->sent.begun.next * f->cfg.chunk_bytes);
+	rec[16] = (uint8_t)f->sent.begun.next;
 	rec[17] = (uint8_t)s.count;
 	uccl_put16(rec + 18, e->orig_path);
 	return flow_tx_slice(f, tx, e, csn, &h, &s, now);
@@ -75,11 +76,11 @@ bool flow_tx_piece(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e,
 	s->count = flow_tx_packets(f, s->len);
 	s->size = uccl_piece_len(s->len, (uint8_t)s->count);
 	piece = (struct uccl_piece){
-		.index = (uint8_t)f->sent.frag_next,
+		.index = (uint8_t)f->sent.begun.next,
 		.count = (uint8_t)s->count,
 		.part = part,
 		.total = s->len,
-		.half = whole + f->sent.frag_next % 2 * UCCL_PIECE_REC,
+		.half = whole + f->sent.begun.next % 2 * UCCL_PIECE_REC,
 	};
 	uccl_piece_encode(rec, &piece);
 	f->cfg.stats->pieces_tx++;
@@ -92,7 +93,6 @@ bool flow_tx_pieces(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e
 
 	if (!flow_tx_piece(f, tx, e, csn, &s, e->rec, 0, now))
 		return false;
-	/* The next time it may be of other pieces. */
-	uccl_sent_pieces(&f->sent, e, s.count, UCCL_HDR_LEN + s.size);
+	uccl_sent_packet(e, UCCL_HDR_LEN + s.size, true);
 	return true;
 }

@@ -112,10 +112,7 @@ static void draw_nic(struct uccl_sim_options *o, struct uccl_rng *r)
 	o->shared = uccl_rng_chance(r, 0.2);
 	o->liveness = pick(r, 0, 1, 1);
 	o->icmp = pick(r, 0, 1, 1);
-	o->slots = pick(r, 3, 16, 64, 256, 256, 1024);
-	/* All pieces of a long packet must fit, or they would be lost again and again. */
-	if (o->mtu > 1500)
-		o->slots = uccl_max(o->slots, 16);
+	o->slots = pick(r, 2, 3, 16, 64, 256, 256, 1024);
 	o->tx_depth = pick(r, 4, 64, 256, 256);
 	o->read_us = pick(r, 0, 2, 20, 1000);
 	o->fence_us = pick(r, 1, 100, 5000);

@@ -443,7 +443,7 @@ int pair_pump_one(struct pair *p, int from)
 		bool chunk = write || (tx.hdr[3] >= UCCL_PKT_CHUNK && !again);
 
 		PAIR_CHECK(n < TX_MAX);
-		PAIR_CHECK(!chunk || f->sent.inflight_chunks <= uccl_max(f->granted.slots, 1));
+		PAIR_CHECK(!chunk || uccl_sent_packets(&f->sent) <= f->granted.slots);
 		PAIR_CHECK(f->sent.nxt - f->sent.una <= f->cfg.window);
 		wire_put(p, from, &tx);
 		flow_ok(p);

@@ -570,6 +570,90 @@ static void rtx__pieces_have_their_turn(void **state)
 	pair_fini(&p);
 }
 
+/* Nor do parts in more pieces than there are places need more. PROTOCOL R165 */
+static void lose_some_pieces(struct pair *q, struct pair_pkt *k)
+{
+	if (k->to == 1 && k->kind == UCCL_RX_PACKET && k->h.type == UCCL_PKT_PIECE && q->count++ % 20 == 7)
+		k->fate = PAIR_DROP;
+}
+
+static void rtx__pieces_within_slots(void **state)
+{
+	struct pair_cfg c = pair_packets();
+
+	(void)state;
+	c.chunk_bytes = 8192;
+	c.mtu = UCCL_HDR_LEN + 8192;
+	c.find_mtu = true;
+	c.parts = true;
+	c.train_bytes = 4 * 8192;
+	for (c.slots = 2; c.slots < 10; c.slots++) {
+		pair_init(&p, &c);
+		p.side[1].f.cfg.slots_rx = c.slots;
+		pair_bulk(&p, 0, 50 * 8192);
+		pair_pump(&p);
+		assert_true(uccl_sent_packets(&tx()->sent) > 0);
+		while (p.nwire)
+			pair_lose(&p, 0);
+		uccl_flow_mtu_told(tx(), 1200, p.now);
+		p.filter = lose_some_pieces;
+		assert_true(pair_finish(&p, 5 * UCCL_NS_PER_S));
+		assert_true(stats(0)->pieces_tx > 16);
+		pair_fini(&p);
+	}
+}
+
+/* An acknowledgement that names the part of which pieces leave ends them: those of the next one begin at the first. */
+static void rtx__named_while_its_pieces_leave(void **state)
+{
+	struct pair_cfg c = pair_packets();
+	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
+	struct uccl_ack a;
+	struct uccl_tx t;
+
+	(void)state;
+	c.chunk_bytes = 8192;
+	c.mtu = UCCL_HDR_LEN + 8192;
+	c.find_mtu = true;
+	c.parts = true;
+	c.train_bytes = 4 * 8192;
+	c.paths = 1;
+	/* A part is eight pieces: more than there are places, or all of them in a row. */
+	for (c.slots = 5; c.slots <= 32; c.slots += 27) {
+		pair_init(&p, &c);
+		pair_bulk(&p, 0, 4 * 8192);
+		pair_pump_one(&p, 0);
+		pair_record(&p, 0, 10);
+		pair_pump_one(&p, 0);
+		while (p.nwire)
+			pair_lose(&p, 0);
+		uccl_flow_mtu_told(tx(), 1200, p.now);
+		a = pair_ack(&p, 0, tx()->sent.una);
+		a.slots = c.slots;
+		a.nwords = 1;
+		a.sack[0] = 1;
+		a.npaths = 1;
+		a.paths[0] = (struct uccl_ack_path){.seq = 5, .echo = uccl_ts(p.now), .delay = UINT32_MAX};
+		pair_feed(&p, 0, &h, NULL, &a);
+		for (uint8_t i = 0; i < 3; i++) {
+			assert_int_equal(uccl_flow_tx(tx(), &t, p.now), 1);
+			assert_int_equal(t.hdr[3], UCCL_PKT_PIECE);
+			assert_int_equal(t.hdr[32], i);
+			assert_int_equal(t.hdr[34], 1);
+		}
+		a.npaths = 0;
+		a.nparts = 1;
+		a.parts[0] = (struct uccl_ack_parts){.have = 1};
+		pair_feed(&p, 0, &h, NULL, &a);
+		assert_int_equal(uccl_flow_check(tx()), 0);
+		assert_int_equal(uccl_flow_tx(tx(), &t, p.now), 1);
+		assert_int_equal(t.hdr[3], UCCL_PKT_PIECE);
+		assert_int_equal(t.hdr[32], 0);
+		assert_int_equal(t.hdr[34], 2);
+		pair_fini(&p);
+	}
+}
+
 /* A made-up part arrives at side 1. */
 static void feed(uint64_t csn, uint8_t index, uint8_t count, uint32_t total, uint32_t len)
 {
@@ -1064,6 +1148,8 @@ int main(void)
 		cmocka_unit_test(all__bad_network),
 		cmocka_unit_test(rtx__parts_in_pieces),
 		cmocka_unit_test(rtx__pieces_have_their_turn),
+		cmocka_unit_test(rtx__pieces_within_slots),
+		cmocka_unit_test(rtx__named_while_its_pieces_leave),
 		cmocka_unit_test(ack_rx__lies_about_parts),
 		cmocka_unit_test(part_rx__malformed),
 		cmocka_unit_test(parts_rx__in_one_go),

@@ -249,12 +249,23 @@ static void parts__new_ones(void **state)
 	uccl_sent_route(e, 9);
 	assert_false(uccl_sent_part(&l, 3));
 	uccl_sent_left(e, 40);
+	uccl_sent_flies(&l, e, 4000);
 	assert_false(uccl_sent_part(&l, 3));
-	assert_int_equal(l.frag_next, 2);
+	uccl_sent_flies(&l, e, 4000);
+	assert_int_equal(l.begun.next, 2);
+	/* Nothing of it is in flight but those that left. */
+	assert_int_equal(l.inflight_chunks, 0);
+	assert_int_equal(uccl_sent_packets(&l), 2);
+	assert_null(uccl_sent_check(&l));
 	assert_true(uccl_sent_part(&l, 3));
-	assert_int_equal(l.frag_next, 0);
+	assert_int_equal(l.begun.next, 0);
 	uccl_sent_left(e, 42);
-	uccl_sent_pieces(&l, e, 3, 400);
+	uccl_sent_flies(&l, e, 4500);
+	assert_int_equal(l.begun.path, 9);
+	assert_int_equal(l.begun.pseq, 42);
+	assert_int_equal(l.begun.sent_ns, 4500);
+	uccl_sent_packet(e, 400, true);
+	uccl_sent_pieces(&l, e, true);
 	uccl_sent_again(&l, e, 5000);
 	assert_int_equal(e->ntx, 1);
 	assert_int_equal(e->path, 9);
@@ -297,7 +308,7 @@ static void part__in_a_row(void **state)
 	uccl_sent_acked(&l, n);
 	assert_non_null(uccl_sent_next(&l, &csn));
 	assert_true(csn == n + 1);
-	assert_int_equal(l.frag_next, 0);
+	assert_int_equal(l.begun.next, 0);
 	again(n + 2);
 	assert_non_null(uccl_sent_next(&l, &csn));
 	assert_true(csn == n + 1);
@@ -310,7 +321,7 @@ static void part__in_a_row(void **state)
 	uccl_sent_lost(&l, n + 2, false);
 	uccl_sent_acked(&l, n + 1);
 	again(n + 2);
-	assert_int_equal(l.frag_next, 0);
+	assert_int_equal(l.begun.next, 0);
 }
 
 static void again__counts(void **state)
@@ -512,7 +523,10 @@ static void model_again(struct uccl_rng *rng)
 	assert_true(csn == FIRST + next);
 	model[next].pieces = (uint8_t)(is_small(&model[next]) ? 0 : count - 1);
 	if (model[next].pieces)
-		uccl_sent_pieces(&l, e, count, 100);
+		for (uint32_t i = 0; i < count; i++)
+			uccl_sent_flies(&l, e, 0);
+	if (model[next].pieces)
+		uccl_sent_pieces(&l, e, true);
 	uccl_sent_again(&l, e, 0);
 	model[next].state = UCCL_SENT_INFLIGHT;
 }

@@ -199,6 +199,171 @@ static void tx_frag__in_a_row(void **state)
 	pair_fini(&p);
 }
 
+static void count_fragments(struct pair *q, struct pair_pkt *k)
+{
+	q->count += k->to == 1 && k->kind == UCCL_RX_PACKET && k->h.type == UCCL_PKT_FRAG;
+}
+
+/* Fragments leave as the peer has places for them: the last one asks, and its answer lets the next ones go. */
+static void tx_frag__within_slots(void **state)
+{
+	struct pair_cfg c = pair_direct();
+	uint32_t most = 0;
+
+	(void)state;
+	c.slots = 3;
+	start(c);
+	p.side[1].f.cfg.slots_rx = 3;
+	p.filter = count_fragments;
+	pair_bulk(&p, 0, 8 * KIB);
+	pair_pump_one(&p, 0);
+	/* Two writes are lost: eight fragments. */
+	while (pair_find_write(&p, 1) >= 0)
+		pair_lose(&p, (uint32_t)pair_find_write(&p, 1));
+	while (!pair_done(&p)) {
+		uint32_t there = 0;
+
+		assert_true(pair_step(&p));
+		for (uint32_t i = 0; i < p.nwire; i++)
+			there += p.wire[i]->to == 1 && p.wire[i]->kind == UCCL_RX_PACKET &&
+				 p.wire[i]->h.type == UCCL_PKT_FRAG;
+		most = (uint32_t)uccl_max(most, there);
+	}
+	assert_int_equal(most, 3);
+	assert_int_equal(p.count, 8);
+	/* None but the one about the writes. */
+	assert_int_equal(p.side[0].stats.probes, 1);
+	pair_fini(&p);
+}
+
+/* A lost one takes no places for ever: the answer to a question lets the others go. */
+static void lose_every_third(struct pair *q, struct pair_pkt *k)
+{
+	if (k->to == 1 && k->kind == UCCL_RX_PACKET && k->h.type == UCCL_PKT_FRAG && k->h.flags & UCCL_FLAG_AR &&
+	    q->count++ % 3 == 0)
+		k->fate = PAIR_DROP;
+}
+
+static void tx_frag__lost_within_slots(void **state)
+{
+	struct pair_cfg c = pair_direct();
+
+	(void)state;
+	for (c.slots = 1; c.slots < 8; c.slots++) {
+		start(c);
+		p.side[1].f.cfg.slots_rx = c.slots;
+		p.filter = lose_every_third;
+		pair_bulk(&p, 0, 8 * KIB);
+		pair_pump_one(&p, 0);
+		while (pair_find_write(&p, 1) >= 0)
+			pair_lose(&p, (uint32_t)pair_find_write(&p, 1));
+		assert_true(pair_finish(&p, UCCL_NS_PER_S));
+		pair_fini(&p);
+	}
+}
+
+/* The path of the first fragment carries nothing more, from the last of those on for which there were places. */
+static void lose_its_path(struct pair *q, struct pair_pkt *k)
+{
+	if (k->to != 1 || k->kind != UCCL_RX_PACKET)
+		return;
+	if (!q->count && k->h.type == UCCL_PKT_FRAG && k->h.flags & UCCL_FLAG_AR)
+		q->count = 1u + k->path;
+	if (q->count == 1u + k->path)
+		k->fate = PAIR_DROP;
+}
+
+/* Nobody ever hears of those: an answer by another path says that they take no places. */
+static void tx_frag__path_dies_within_slots(void **state)
+{
+	struct pair_cfg c = pair_direct();
+
+	(void)state;
+	c.slots = 3;
+	start(c);
+	p.side[1].f.cfg.slots_rx = 3;
+	p.filter = lose_its_path;
+	pair_bulk(&p, 0, 8 * KIB);
+	pair_pump_one(&p, 0);
+	while (pair_find_write(&p, 1) >= 0)
+		pair_lose(&p, (uint32_t)pair_find_write(&p, 1));
+	assert_true(pair_finish(&p, 100 * MS));
+	assert_true(p.count > 0);
+	pair_fini(&p);
+}
+
+/* What comes after all, while some of it waits for places, holds none of them. */
+static void tx_frag__came_while_it_waits(void **state)
+{
+	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
+	struct pair_cfg c = pair_direct();
+	struct uccl_flow *f = &p.side[0].f;
+	uint64_t n = c.csn[0];
+	struct uccl_ack a;
+
+	(void)state;
+	c.paths = 1;
+	start(c);
+	pair_bulk(&p, 0, 16 * KIB);
+	pair_pump_one(&p, 0);
+	lose_all();
+	/* The descriptor and the last of four writes came, and there are three places. */
+	a = pair_ack(&p, 0, n + 1);
+	a.nwords = 1;
+	a.sack[0] = 1ull << 2;
+	a.slots = 3;
+	a.npaths = 1;
+	a.paths[0] = (struct uccl_ack_path){.write = true, .seq = (uint32_t)n + 4, .delay = UINT32_MAX};
+	pair_feed(&p, 0, &h, NULL, &a);
+	for (uint8_t i = 0; i < 3; i++)
+		one_leaves(UCCL_PKT_FRAG, n + 1, i);
+	assert_int_equal(pair_pump_one(&p, 0), 0);
+	assert_int_equal(uccl_sent_packets(&f->sent), 3);
+	a.cum = (uint32_t)n + 2;
+	a.sack[0] = 1ull << 1;
+	a.npaths = 0;
+	pair_feed(&p, 0, &h, NULL, &a);
+	assert_int_equal(uccl_sent_packets(&f->sent), 0);
+	one_leaves(UCCL_PKT_FRAG, n + 2, 0);
+	pair_fini(&p);
+}
+
+/* A descriptor passes what is begun and waits for places, which writes have that wait for it. PROTOCOL R166 */
+static void tx_frag__descriptor_passes(void **state)
+{
+	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
+	struct pair_cfg c = pair_direct();
+	uint64_t n = c.csn[0];
+	struct uccl_ack a;
+
+	(void)state;
+	c.paths = 1;
+	start(c);
+	pair_bulk(&p, 0, 16 * KIB);
+	pair_pump_one(&p, 0);
+	pair_bulk(&p, 0, 16 * KIB);
+	pair_pump_one(&p, 0);
+	lose_all();
+	/* The last of the first four writes came: those before it are lost. */
+	a = pair_ack(&p, 0, n + 1);
+	a.nwords = 1;
+	a.sack[0] = 1ull << 2;
+	a.slots = 6;
+	a.npaths = 1;
+	a.paths[0] = (struct uccl_ack_path){.write = true, .seq = (uint32_t)n + 4, .delay = UINT32_MAX};
+	pair_feed(&p, 0, &h, NULL, &a);
+	one_leaves(UCCL_PKT_FRAG, n + 1, 0);
+	assert_int_equal(pair_pump_one(&p, 0), 0);
+	/* So is the second descriptor; three of its writes have all places that there are. */
+	a.slots = 3;
+	a.sack[0] |= 1ull << 7;
+	a.paths[0] = (struct uccl_ack_path){.seq = 3, .echo = uccl_ts(p.now), .delay = UINT32_MAX};
+	pair_feed(&p, 0, &h, NULL, &a);
+	one_leaves(UCCL_PKT_DESC, n + 5, 0);
+	assert_int_equal(pair_pump_one(&p, 0), 0);
+	pair_fini(&p);
+}
+
 /* A direct write is never sent as a direct write again. */
 static void tx_frag__never_written_twice(void **state)
 {
@@ -241,6 +406,41 @@ static void tx_retransmit__spends_paced_credit(void **state)
 	/* The receiver knows of all 16: 12 came, 4 never will. */
 	assert_int_equal(p.side[1].f.credit.received + p.side[1].f.credit.peer_lost, 16 * KIB);
 	assert_int_equal(p.side[1].f.credit.pull.received, 16 * KIB);
+	pair_fini(&p);
+}
+
+static void narrow(struct pair *q, struct pair_pkt *k)
+{
+	(void)q;
+	if (UCCL_HDR_LEN + k->h.payload_len > 1472)
+		k->fate = PAIR_DROP;
+}
+
+/*
+ * A record too long for the way leaves in pieces, by way of what is sent again, but it spends its credit once: the
+ * receiver counts it once, and what is missing to it would never be granted. PROTOCOL R63
+ */
+static void tx_retransmit__pieces_spend_once(void **state)
+{
+	struct pair_cfg c = pair_packets();
+	struct uccl_flow *f = &p.side[0].f;
+
+	(void)state;
+	c.credit = &credit_pull;
+	c.chunk_bytes = 8 * KIB;
+	c.mtu = UCCL_HDR_LEN + 8 * KIB;
+	c.find_mtu = true;
+	credit_limit = 1000 * KIB;
+	start(c);
+	p.filter = narrow;
+	for (int i = 0; i < 8; i++) {
+		pair_record(&p, 0, 6 * KIB);
+		assert_true(pair_finish(&p, UCCL_NS_PER_S));
+	}
+	assert_true(p.side[0].stats.pieces_tx > 0);
+	assert_int_equal(p.side[1].f.credit.received, 8 * 6 * KIB);
+	/* All that was spent has come, or is told to be lost. */
+	assert_int_equal(f->credit.used - f->credit.lost, 8 * 6 * KIB);
 	pair_fini(&p);
 }
 
@@ -464,12 +664,18 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tx_frag__pieces),
 		cmocka_unit_test(tx_frag__in_a_row),
+		cmocka_unit_test(tx_frag__within_slots),
+		cmocka_unit_test(tx_frag__lost_within_slots),
+		cmocka_unit_test(tx_frag__path_dies_within_slots),
+		cmocka_unit_test(tx_frag__came_while_it_waits),
+		cmocka_unit_test(tx_frag__descriptor_passes),
 		cmocka_unit_test(tx_frag__never_written_twice),
 		cmocka_unit_test(tx_retransmit__not_gated),
 		cmocka_unit_test(tx_retransmit__within_slots),
 		cmocka_unit_test(tx_retransmit__acknowledged_meanwhile),
 		cmocka_unit_test(tx_retransmit__all_acknowledged),
 		cmocka_unit_test(tx_retransmit__spends_paced_credit),
+		cmocka_unit_test(tx_retransmit__pieces_spend_once),
 		cmocka_unit_test(tx_retransmit__descriptor_first),
 		cmocka_unit_test(tx_retransmit__descriptor_past_slots),
 		cmocka_unit_test(tx_retransmit__waits_for_paced_credit),
