@@ -39,7 +39,9 @@ static uint64_t eqds_initial(const struct uccl_policy_cfg *cfg)
 {
 	const struct eqds_k *k = UCCL_K(eqds, cfg);
 
-	return (uint64_t)fmax(eqds_bdp(cfg) / k->speculative_share, cfg->chunk_bytes * k->speculative_chunks);
+	double share = fmin(eqds_bdp(cfg) / k->speculative_share, k->speculative_bytes);
+
+	return (uint64_t)fmax(share, cfg->chunk_bytes * k->speculative_chunks);
 }
 
 static void eqds_init(void *cs, const struct uccl_policy_cfg *cfg, uint64_t now)

@@ -11,6 +11,8 @@
 	X(speculative_share, 16, 1, 1e6, "",									\
 	  "the speculative window is this part (1/N) of the bandwidth-delay product (see "			\
 	  "credit_eqds.c; EQDS: 1)")										\
+	X(speculative_bytes, 65536, 0, 1e9, "bytes",								\
+	  "and no more than this: what is normal for a host is no room in a queue (ours)")			\
 	X(speculative_chunks, 2, 1, 1e4, "chunks",								\
 	  "but at least this many chunks: those of fifteen senders fit into a queue of 1 MB")			\
 	X(window_bdps, 2, 0.1, 100, "BDPs",									\

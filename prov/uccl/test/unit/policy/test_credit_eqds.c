@@ -32,11 +32,15 @@ static void init__sizes(void **state)
 	assert_int_equal(pull.idle, 64 * KIB);
 	assert_int_equal(pull.quantum, 64 * KIB);
 	assert_int_equal(pull.window, 64 * KIB + 1200000 + 256 * KIB);
-	/* 100 us: 5,000,000 bytes. */
-	start(4 * KIB, 400000000000ull, 100000);
-	assert_int_equal(uccl_credit_eqds.limit(cs), 312500);
+	/* 40 Gb/s and 100 us: 500,000 bytes. */
+	start(4 * KIB, 40000000000ull, 100000);
+	assert_int_equal(uccl_credit_eqds.limit(cs), 31250);
 	assert_int_equal(pull.quantum, 16 * KIB);
-	assert_int_equal(pull.window, 312500 + 10000000 + 32 * KIB);
+	assert_int_equal(pull.window, 31250 + 1000000 + 32 * KIB);
+	/* What hosts are late by is no room in a queue: ten times as much, and a sixteenth of it would be 312,500. */
+	start(4 * KIB, 400000000000ull, 100000);
+	assert_int_equal(uccl_credit_eqds.limit(cs), 64 * KIB);
+	assert_int_equal(pull.window, 64 * KIB + 10000000 + 32 * KIB);
 	/* Nothing is known: 10 Gb/s and 25 us are 31,250 bytes. */
 	start(4 * KIB, 0, 0);
 	assert_int_equal(uccl_credit_eqds.limit(cs), 8 * KIB);
