@@ -36,6 +36,7 @@ static uint32_t ack_one(struct uccl_flow *f, uint64_t csn, uint64_t now)
 		return 0;
 	if (e->state == UCCL_SENT_INFLIGHT)
 		uccl_path_land(&f->paths.list[e->path], e->flying);
+	uccl_rate_acked(&f->rate, &e->rate, e->sent_ns, bytes);
 	uccl_sent_acked(&f->sent, csn);
 	/* Nothing but the write can have brought it; its path's line may be lost, or come behind this. PROTOCOL R84 */
 	if (e->write && e->ntx == 1) {
@@ -63,6 +64,7 @@ static uint32_t ack_parts(struct uccl_flow *f, uint64_t csn, uint64_t have, uint
 	uccl_paths_long_acked(&f->paths, path, e->parts.each);
 	flow_mtu_acked(f, e, csn, now);
 	uccl_path_land(&f->paths.list[path], uccl_sent_named(&f->sent, csn, news, &bytes));
+	uccl_rate_acked(&f->rate, &e->rate, e->sent_ns, bytes);
 	return bytes;
 }
 
@@ -124,14 +126,11 @@ static uint64_t path_sample(const struct uccl_ack_path *p, uint64_t arrived, uin
 	return uccl_max((uint64_t)rtt << UCCL_TS_SHIFT, 1);
 }
 
-/*
- * The paths' lines: highest sequence numbers, RTT samples, marks. Returns the fabric RTT to give to congestion control.
- * *marked: bytes that are newly reported as marked.
- */
-static uint64_t ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_t age_ns, uint64_t *marked,
-			  uint64_t now)
+/* The paths' lines: highest sequence numbers, RTT samples, marks; and what congestion control is to know of them. */
+static void ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_t arrived, struct uccl_ack_info *info,
+		      uint64_t now)
 {
-	uint64_t arrived = now > age_ns ? now - age_ns : now, best = 0, host = UCCL_NEVER;
+	uint64_t host = UCCL_NEVER;
 
 	for (int i = 0; i < a->npaths; i++) {
 		const struct uccl_ack_path *in = &a->paths[i];
@@ -139,7 +138,7 @@ static uint64_t ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_
 		uint64_t rtt = 0, sent = 0;
 
 		/* Also of a line that says nothing else new. */
-		*marked += uccl_path_marked(p, in->marked) * (uint64_t)UCCL_MARK_BYTES;
+		info->marked += uccl_path_marked(p, in->marked) * (uint64_t)UCCL_MARK_BYTES;
 		if (in->write) {
 			uint64_t csn = uccl_seq_expand(f->sent.nxt, in->seq, 32);
 			const struct uccl_sent *e;
@@ -167,13 +166,24 @@ static uint64_t ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_
 			uccl_times_rtt(&f->times, rtt);
 			flow_trace(f, UCCL_TRACE_RTT, 0, in->path, rtt, 0, 0, now);
 			uccl_event_path_sample(f, in->path, rtt, uccl_path_take_marked(p), now);
-			if (!best || rtt < best)
-				best = rtt;
+			if (!info->rtt_ns || rtt < info->rtt_ns) {
+				info->rtt_ns = rtt;
+				info->path = in->path;
+			}
 		}
 	}
 	if (host != UCCL_NEVER)
 		uccl_times_host(&f->times, host, now);
-	return best;
+}
+
+/* The sample of the delivery rate that an acknowledgement makes. */
+static void ack_rate(struct uccl_flow *f, struct uccl_ack_info *info, uint64_t arrived)
+{
+	info->rate = uccl_rate_sample(&f->rate, f->times.min_rtt_ns, arrived);
+	info->delivered = f->rate.delivered;
+	/* What the receiver holds back says nothing of the network. */
+	if (!uccl_sendq_waits(&f->sendq) || f->credit.starved || uccl_sent_packets(&f->sent) >= f->granted.slots)
+		uccl_rate_limited(&f->rate, f->sent.inflight_bytes);
 }
 
 /*
@@ -197,6 +207,7 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 {
 	uint64_t cum = uccl_seq_expand(f->sent.una, a->cum, 32);
 	struct uccl_ack_info info = { 0 };
+	uint64_t arrived = now > age_ns ? now - age_ns : now;
 	uint64_t una = f->sent.una, high = f->sent.high_acked;
 	enum uccl_drop reason;
 	bool news;
@@ -206,7 +217,7 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 		return reason;
 	f->cfg.stats->acks_rx++;
 
-	info.rtt_ns = ack_paths(f, a, age_ns, &info.marked, now);
+	ack_paths(f, a, arrived, &info, now);
 	f->cfg.stats->marked_tx += info.marked;
 	if (uccl_paths_look(&f->paths, f->rack.reported_ns))
 		uccl_paths_overdue(&f->paths, f->rack.reported_ns, uccl_flow_rto(f), now);
@@ -242,6 +253,7 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 		info.srtt_ns = f->times.srtt_ns;
 		info.min_rtt_ns = f->times.min_rtt_ns;
 		info.app_limited = f->app_limited;
+		ack_rate(f, &info, arrived);
 		uccl_event_rx_ack(f, &info, now);
 	}
 	flow_detect(f, now);

@@ -141,6 +141,7 @@ struct uccl_flow {
 
 	/* loss and time */
 	struct uccl_times times;
+	struct uccl_rate rate;		/* at which the network delivers */
 	struct uccl_rack rack;		/* what is late */
 	struct uccl_asking asking;	/* tail probe, then time-outs */
 	uint64_t heard_ns;		/* last accepted packet */

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "core/path.h"
+#include "core/rate.h"
 
 #define UCCL_CC_STATE 192
 #define UCCL_PATHSEL_STATE 512
@@ -48,10 +49,17 @@ struct uccl_ack_info {
 	uint64_t bytes;		/* newly acknowledged */
 	uint64_t inflight;	/* bytes still in flight after it */
 	uint64_t rtt_ns;	/* fabric RTT sample (turnaround taken off), 0: none in this ACK */
+	uint16_t path;		/* of which path; the least one of an ACK that has several */
 	uint64_t srtt_ns;	/* smoothed, of all paths */
 	uint64_t min_rtt_ns;
 	uint64_t marked;	/* bytes newly reported as marked by the network (ECN); 0 where nobody counts marks */
 	bool app_limited;	/* the window was not what held the sender back */
+	/*
+	 * A sample of the delivery rate (core/rate.h). A round trip is over when rate.prior reaches what was
+	 * `delivered` when it began.
+	 */
+	uint64_t delivered;	/* bytes since the flow began */
+	struct uccl_rate_sample rate;
 };
 
 enum uccl_loss_kind {

@@ -33,6 +33,7 @@
 
 #include "core/item.h"
 #include "core/parts.h"
+#include "core/rate.h"
 
 enum uccl_sent_state { UCCL_SENT_FREE, UCCL_SENT_INFLIGHT, UCCL_SENT_LOST, UCCL_SENT_ACKED };
 
@@ -62,6 +63,7 @@ struct uccl_sent {
 	uint64_t fly, row;	/* parts in flight; and those that left in the latest row */
 	uint64_t number;	/* of its first packet among all that left first; its others follow */
 	uint64_t sent_ns;	/* latest transmission */
+	struct uccl_rate_stamp rate; /* likewise, the owner's */
 	const uint8_t *payload;
 	struct uccl_item *item;
 	uint8_t rec[UCCL_REC_LEN];

@@ -143,6 +143,7 @@ int flow_tx_retransmit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		if (parts)
 			uccl_sent_pieces(&f->sent, e, !e->write);
 		uccl_sent_again(&f->sent, e, now);
+		uccl_rate_sent(&f->rate, &e->rate, false, now);
 		if (!parts)
 			flow_tx_chunk(f, tx, e, csn, UCCL_FLAG_RTX | UCCL_FLAG_AR, now);
 		tx_again_left(f, e, e->len, now);

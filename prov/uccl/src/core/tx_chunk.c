@@ -13,6 +13,7 @@ struct uccl_sent *flow_tx_enter(struct uccl_flow *f, struct uccl_item *item, uin
 	bool was_idle = !uccl_sent_outstanding(&f->sent);
 	struct uccl_sent *e = uccl_sent_add(&f->sent, item, type, rec, payload, len, path, now);
 
+	uccl_rate_sent(&f->rate, &e->rate, was_idle, now);
 	uccl_path_fly(&f->paths.list[path], len);
 	f->cfg.stats->tx_bytes += len;
 	uccl_asking_sent(&f->asking, &f->times, was_idle, now);

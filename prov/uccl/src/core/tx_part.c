@@ -77,6 +77,7 @@ void flow_tx_parts_again(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn,
 	};
 
 	uccl_sent_row(&f->sent, csn, map, &cfg, now);
+	uccl_rate_sent(&f->rate, &e->rate, false, now);
 	uccl_sent_packet(e, UCCL_HDR_LEN + e->parts.each, true);
 }
 

@@ -13,7 +13,8 @@
 	X(cubic)                                                                                                       \
 	X(timely)                                                                                                      \
 	X(nscc)                                                                                                        \
-	X(none)
+	X(none)                                                                                                        \
+	X(bbr)
 
 #define UCCL_PATH_POLICIES(X)                                                                                          \
 	X(pow2)                                                                                                        \

@@ -253,9 +253,9 @@ static void engine_config(const struct uccl_sim_world *w, struct uccl_config *c)
 	const struct uccl_sim_options *o = &w->o;
 
 	uccl_config_default(c);
-	c->cc = uccl_cc_names()[(int)o->cc];
-	c->path = uccl_path_names()[(int)o->path];
-	c->credit = uccl_credit_names()[(int)o->credit];
+	c->cc = uccl_sim_cc[(int)o->cc];
+	c->path = uccl_sim_path[(int)o->path];
+	c->credit = uccl_sim_credit[(int)o->credit];
 	c->paths = (uint16_t)o->paths;
 	c->chunk_bytes = (uint32_t)o->chunk;
 	c->eager_bytes = (uint32_t)o->eager;

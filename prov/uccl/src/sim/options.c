@@ -90,13 +90,17 @@ void uccl_sim_options_help(void (*line)(const char *name, double value, const ch
 #define pick(r, ...)                                                                                                   \
 	((const double[]){__VA_ARGS__})[uccl_rng_below(r, sizeof((const double[]){__VA_ARGS__}) / sizeof(double))]
 
-static double pick_names(struct uccl_rng *r, const char *const *names)
-{
-	uint64_t n = 0;
+/*
+ * What the options cc, path and credit mean. New policies come last and are not among those that pick_names draws, so
+ * that a seed means what it meant before there were any; what draws them comes last in uccl_sim_options_draw.
+ */
+const char *const uccl_sim_cc[] = {"swift", "cubic", "timely", "nscc", "none", "bbr", NULL};
+const char *const uccl_sim_path[] = {"pow2", "reps", "rr", "hash", NULL};
+const char *const uccl_sim_credit[] = {"none", "window", "eqds", "auto", NULL};
 
-	while (names[n])
-		n++;
-	/* The first is the default: half of all runs. */
+/* The first is the default: half of all runs. */
+static double pick_names(struct uccl_rng *r, uint64_t n)
+{
 	return uccl_rng_chance(r, 0.5) ? 0 : (double)uccl_rng_below(r, n);
 }
 
@@ -132,9 +136,9 @@ static void draw_net(struct uccl_sim_options *o, struct uccl_rng *r)
 
 static void draw_engine(struct uccl_sim_options *o, struct uccl_rng *r)
 {
-	o->cc = pick_names(r, uccl_cc_names());
-	o->path = pick_names(r, uccl_path_names());
-	o->credit = pick_names(r, uccl_credit_names());
+	o->cc = pick_names(r, 5);
+	o->path = pick_names(r, 4);
+	o->credit = pick_names(r, 4);
 	o->paths = pick(r, 1, 4, 8, 32, 256);
 	o->chunk = pick(r, 0, 0, 0, 512, 2048);
 	o->eager = pick(r, 256, 4096, 16384, 16384, 65536);
@@ -319,6 +323,9 @@ void uccl_sim_options_draw(struct uccl_sim_options *o, uint64_t seed, const char
 		draw_links(o, &r);
 	draw_trains(o, &r, faults);
 	draw_marks(o, &r);
+	/* The other seeds keep their policy. */
+	if (uccl_rng_chance(&r, 0.1))
+		o->cc = 5;
 	if (forced)
 		uccl_sim_options_set(o, forced);
 	/* Not drawn by themselves, for the same reason; what goes with them is. */

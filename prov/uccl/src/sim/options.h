@@ -118,6 +118,9 @@ struct uccl_sim_options {
 #undef X
 };
 
+/* The policies that the options cc, path and credit count; each list ends with NULL. */
+extern const char *const uccl_sim_cc[], *const uccl_sim_path[], *const uccl_sim_credit[];
+
 /* No faults, everything ordinary. */
 void uccl_sim_options_default(struct uccl_sim_options *o);
 /* What a seed says. `forced` is a text of name=value, separated by commas or spaces, that overrides; may be NULL. */

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <rdma/fi_errno.h>
+#include "core/policy.h"
 #include <string.h>
 
 static void set__reads_pairs(void **state)
@@ -83,6 +84,35 @@ static void print__round_trip(void **state)
 	assert_int_equal(uccl_sim_options_print(&a, NULL, 0), strlen("nodes=4"));
 }
 
+/* A seed names its policies, whatever others there are; and none is forgotten. */
+static void names__fixed(void **state)
+{
+	const char *const *const fixed[] = {uccl_sim_cc, uccl_sim_path, uccl_sim_credit};
+	const char *const *const all[] = {uccl_cc_names(), uccl_path_names(), uccl_credit_names()};
+	struct uccl_sim_options o;
+	int later = 0;
+
+	(void)state;
+	for (int kind = 0; kind < UCCL_POLICY_KINDS; kind++)
+		for (const char *const *n = all[kind]; *n; n++) {
+			const char *const *f = fixed[kind];
+
+			while (*f && strcmp(*f, *n))
+				f++;
+			assert_non_null(*f);
+		}
+	for (uint64_t seed = 0; seed < 200; seed++) {
+		uccl_sim_options_draw(&o, seed, NULL);
+		assert_true(o.cc < 6 && o.path < 4 && o.credit < 4);
+		later += o.cc >= 5;
+	}
+	assert_in_range(later, 10, 30);
+	uccl_sim_options_draw(&o, 9, NULL);
+	assert_string_equal(uccl_sim_cc[(int)o.cc], "cubic");
+	assert_string_equal(uccl_sim_path[(int)o.path], "hash");
+	assert_string_equal(uccl_sim_credit[(int)o.credit], "eqds");
+}
+
 static uint32_t lines;
 
 static void help_line(const char *name, double value, const char *text)
@@ -104,6 +134,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(set__reads_pairs),  cmocka_unit_test(set__refuses_nonsense),
 		cmocka_unit_test(draw__is_the_seed), cmocka_unit_test(draw__forced_options_win),
+		cmocka_unit_test(names__fixed),
 		cmocka_unit_test(print__round_trip), cmocka_unit_test(help__shows_each),
 	};
 
