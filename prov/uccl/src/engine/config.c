@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "engine/config.h"
 
+#include "base/shipped.h"
 #include "base/units.h"
 #include "core/policy.h"
 
 void uccl_config_default(struct uccl_config *c)
 {
+	/* Who has no RDMA NIC, or does not say. */
 	*c = (struct uccl_config){
-		.cc = "swift",
-		.path = "pow2",
-		.credit = "none",
-		.paths = 16,
+		.cc = UCCL_UDP_CC,
+		.path = UCCL_UDP_PATH,
+		.credit = UCCL_UDP_CREDIT,
+		.paths = UCCL_UDP_PATHS,
+		.chunk_bytes = UCCL_CHUNK,
 		.eager_bytes = 65536,
 		.inject_bytes = 4096,
-		.window_chunks = 2048,
+		.window_chunks = UCCL_WINDOW,
 		.unexpected_bytes = 64u << 20,
 		.peer_timeout_ns = 600 * UCCL_NS_PER_S,
 		.connect_timeout_ns = 600 * UCCL_NS_PER_S,

@@ -28,8 +28,6 @@
 #define UDP_PORT_TRIES 32
 /* What the kernel charges for one packet beyond its bytes: headers, sk_buff, and rounding to a page. */
 #define UDP_TRUESIZE(mtu) ((((uint64_t)(mtu) + 512 + 4095) & ~4095ull) + 768)
-#define UDP_DELAY_NS (500 * UCCL_NS_PER_US) /* schedulers of two hosts, not queues, make this much */
-#define UDP_RTO_MIN_NS (4 * UCCL_NS_PER_MS)
 /* Slots are a little more than a power of two apart: else the heads of all would share one set of the cache. */
 #define UDP_SLOT_STRIDE (UDP_RX_BYTES + 320)
 
@@ -341,8 +339,8 @@ static int caps_fill(struct udp *u, const struct uccl_nic_attr *attr, const stru
 	caps->marks = u->ecn;
 	caps->hints = caps->mtu > UDP_HINT_MTU;
 	caps->link_bps = place->link_bps;
-	caps->delay_ns = UDP_DELAY_NS;
-	caps->rto_min_ns = UDP_RTO_MIN_NS;
+	caps->delay_ns = UCCL_UDP_DELAY_US * UCCL_NS_PER_US;
+	caps->rto_min_ns = UCCL_UDP_RTO_MIN_US * UCCL_NS_PER_US;
 	return 0;
 }
 

@@ -11,12 +11,13 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "base/shipped.h"
 #include "base/units.h"
 #include "nic/ifaddr.h"
 #include "nic/nic.h"
 #include "nic/udp_live.h"
 
-#define UDP_LABELS 512
+#define UDP_LABELS UCCL_UDP_LABELS
 #define UDP_V4_HEADERS 28
 #define UDP_V6_HEADERS 48
 #define UDP_RX_DEFAULT (4u << 20) /* bytes wished for the receive queue */

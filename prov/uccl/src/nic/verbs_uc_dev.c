@@ -21,14 +21,14 @@
 #include <rdma/fi_errno.h>
 
 #include "base/log.h"
+#include "base/shipped.h"
 
 #define SRQ_MIN 8
 #define TX_MIN 64
 /* Registrations of the caller's memory that are kept while nothing is sent from it. */
 #define SOURCES 1024
 #define SOURCE_BYTES (1ull << 30)
-/* A write of several packets, where the NIC stands losing one of them. */
-#define WRITE_MAX 32768
+/* Packets of a write, where the NIC stands losing one of them. */
 #define WRITE_PACKETS 32 /* what is sent again has room for 64 pieces, which are a little smaller */
 
 static TAILQ_HEAD(, uc_dev) devs = TAILQ_HEAD_INITIALIZER(devs);
@@ -218,7 +218,7 @@ uint32_t uccl_verbs_write_max(const struct uccl_verbs_port *port, enum ibv_qp_ty
 {
 	if (wish)
 		return (uint32_t)uccl_clamp(wish, port->mtu, WRITE_PACKETS * port->mtu);
-	return type == IBV_QPT_UC && !strcmp(port->driver, "rxe") ? port->mtu : WRITE_MAX;
+	return type == IBV_QPT_UC && !strcmp(port->driver, "rxe") ? port->mtu : UCCL_VERBS_WRITE;
 }
 
 /* Opening and closing; devs_lock is held. */

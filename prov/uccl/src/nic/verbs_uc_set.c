@@ -21,6 +21,7 @@
 #define YIELD_NS (10 * UCCL_NS_PER_MS) /* between two looks for what could be given to another back end */
 #define IDLE_NS UCCL_NS_PER_S		/* a set that nobody used for so long may go for another peer's */
 /* RC: the NIC asks again after 4.096 us << 17, half a second; the protocol has sent by other ways long before. */
+#define SET_SURE 16 /* queue pairs of a set that are not held back for others */
 #define RC_TIMEOUT 17
 #define RC_RETRIES 7
 #define RC_RNR_TIMER 12 /* 0.64 ms */
@@ -279,10 +280,16 @@ void uccl_uc_yield(struct uc_dev *d)
 		atomic_store(&d->budget->wanted, false);
 }
 
+/* Who has many queue pairs gets more only while half of all are free: peers that come later need some, too. */
+static bool room_shared(const struct uc_dev *d, const struct uc_set *s)
+{
+	return s->nqps < SET_SURE || atomic_load(&d->budget->used) < d->max_qp / 2;
+}
+
 /* The leader begins a new pair: a queue pair of its own, which is to be offered. */
 static bool pair_begin(struct uc_dev *d, struct uc_path *p)
 {
-	if (!room_make(d, p->set) || path_make(d, p))
+	if (!room_shared(d, p->set) || !room_make(d, p->set) || path_make(d, p))
 		return false;
 	p->gen++;
 	return true;

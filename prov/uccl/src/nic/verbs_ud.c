@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/shipped.h"
 
 #define RX_BYTES (4u << 20) /* of receive buffers, if nothing is wished */
 #define RX_MIN 128	    /* receive buffers that there must be, or it is no use */
@@ -43,8 +44,10 @@ struct profile {
  * of 1 to 100 ms were seen. Nearer to the wire, Swift takes all of that for congestion and stands at its floor.
  */
 static const struct profile profile_rxe = {UD_QPS, 1, 50 * UCCL_NS_PER_MS, 20 * UCCL_NS_PER_MS};
-static const struct profile profile_roce = {8, 256, 50 * UCCL_NS_PER_US, UCCL_NS_PER_MS};
-static const struct profile profile_infiniband = {UD_QPS, 1, 50 * UCCL_NS_PER_US, UCCL_NS_PER_MS};
+static const struct profile profile_roce = {8, UCCL_VERBS_LABELS, UCCL_VERBS_DELAY_US * UCCL_NS_PER_US,
+					    UCCL_VERBS_RTO_MIN_US * UCCL_NS_PER_US};
+static const struct profile profile_infiniband = {UD_QPS, 1, UCCL_VERBS_DELAY_US * UCCL_NS_PER_US,
+						  UCCL_VERBS_RTO_MIN_US * UCCL_NS_PER_US};
 
 static const struct profile *profile_of(const struct uccl_verbs_port *p)
 {

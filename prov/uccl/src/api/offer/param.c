@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "api/lib/lib.h"
+#include "base/shipped.h"
 #include "core/policy.h"
 #include "progress/lanes.h"
 
@@ -88,6 +89,8 @@ static const char *const *security_names(void)
 #define POLICY(name, def, rdma, kind, names, field, help) \
 	{ name, FORM_POLICY, def, kind, 0, names, AT(field), help, rdma, false }
 #define RANGE(name, form, def, lo, hi, field, help) { name, form, def, lo, hi, NULL, AT(field), help, NULL, false }
+#define RANGE_BY(name, form, def, rdma, lo, hi, field, help) \
+	{ name, form, def, lo, hi, NULL, AT(field), help, rdma, false }
 #define NEAREST(name, form, def, lo, hi, field, help) { name, form, def, lo, hi, NULL, AT(field), help, NULL, true }
 
 static const struct param table[] = {
@@ -97,20 +100,22 @@ static const struct param table[] = {
 	CHOICE("FI_UCCL_PCI", "auto", pci_names, pci,
 	       "PCI addresses of NICs; auto: told to all programs but MPICH's, all: to these, too, none: to nobody"),
 	/* The back end comes first: defaults of others depend on it. */
-	POLICY("FI_UCCL_CC", "swift", "nscc", UCCL_POLICY_CC, uccl_cc_names, cc, "congestion control"),
-	POLICY("FI_UCCL_PATH", "pow2", "reps", UCCL_POLICY_PATH, uccl_path_names, path,
+	POLICY("FI_UCCL_CC", UCCL_UDP_CC, UCCL_VERBS_CC, UCCL_POLICY_CC, uccl_cc_names, cc, "congestion control"),
+	POLICY("FI_UCCL_PATH", UCCL_UDP_PATH, UCCL_VERBS_PATH, UCCL_POLICY_PATH, uccl_path_names, path,
 	       "how the path of a packet is chosen"),
-	POLICY("FI_UCCL_CREDIT", "none", NULL, UCCL_POLICY_CREDIT, uccl_credit_names, credit,
+	POLICY("FI_UCCL_CREDIT", UCCL_UDP_CREDIT, UCCL_VERBS_CREDIT, UCCL_POLICY_CREDIT, uccl_credit_names, credit,
 	       "receiver-driven credits"),
 	CHOICE("FI_UCCL_PATH_ORDER", "any", order_names, path_order,
 	       "fifo: you promise that no path ever reorders packets"),
-	RANGE("FI_UCCL_PATHS", FORM_NUMBER, "16", 1, 256, paths, "paths to each peer"),
-	RANGE("FI_UCCL_CHUNK", FORM_BYTES, "0", 0, 1 << 20, chunk_bytes,
+	RANGE_BY("FI_UCCL_PATHS", FORM_NUMBER, UCCL_TEXT(UCCL_UDP_PATHS), UCCL_TEXT(UCCL_VERBS_PATHS), 1, 256, paths,
+		 "paths to each peer"),
+	RANGE("FI_UCCL_CHUNK", FORM_BYTES, UCCL_TEXT(UCCL_CHUNK), 0, 1 << 20, chunk_bytes,
 	      "largest piece of a message that is sent, acknowledged and repeated as one; 0: what a packet holds"),
 	NEAREST("FI_UCCL_EAGER", FORM_BYTES, "65536", 0, 65536, eager_bytes,
 		"messages up to this size are sent without asking the receiver first"),
 	RANGE("FI_UCCL_INJECT", FORM_BYTES, "4096", 8, 1 << 16, inject_bytes, "largest injected message"),
-	RANGE("FI_UCCL_WINDOW", FORM_NUMBER, "2048", 64, 16384, window_chunks, "most chunks in flight to a peer"),
+	RANGE("FI_UCCL_WINDOW", FORM_NUMBER, UCCL_TEXT(UCCL_WINDOW), 64, 16384, window_chunks,
+	      "most chunks in flight to a peer"),
 	RANGE("FI_UCCL_UNEXPECTED", FORM_BYTES, "64m", 1 << 16, UINT32_MAX, unexpected_bytes,
 	      "payload of messages without a posted receive that an endpoint keeps"),
 	RANGE("FI_UCCL_PEER_TIMEOUT", FORM_SECONDS, "600", 0, 31536000, peer_timeout_ns,
@@ -236,14 +241,15 @@ void uccl_params_define(void)
 	for (char **var = environ; var && *var; var++)
 		warn_unknown(*var);
 	for (size_t i = 0; i < uccl_array_len(table); i++) {
+		const char *def = table[i].def, *rdma = table[i].rdma_def ? table[i].rdma_def : def;
+		bool differs = strcmp(rdma, def);
 		char name[UCCL_PARAM_NAME], unit[256];
 
 		short_name(&table[i], name, sizeof(name));
 		unit_text(&table[i], unit, sizeof(unit));
 		uccl_lib.param_define(&owner, name, FI_PARAM_STRING, "%s (%s; default: %s%s%s)", table[i].help, unit,
-				      *table[i].def ? table[i].def : "none",
-				      table[i].rdma_def ? ", with RDMA NICs " : "",
-				      table[i].rdma_def ? table[i].rdma_def : "");
+				      *def ? def : "none", differs ? ", with RDMA NICs " : "",
+				      differs ? rdma : "");
 	}
 }
 

@@ -77,15 +77,19 @@ static void read__defaults_of_rdma(void **state)
 	assert_int_equal(uccl_params_read(&p, why, sizeof(why)), 0);
 	assert_string_equal(p.cc, "nscc");
 	assert_string_equal(p.path, "reps");
-	setenv("FI_UCCL_CC", "swift", 1);
+	assert_string_equal(p.credit, "auto");
+	assert_int_equal(p.paths, 64);
+	setenv("FI_UCCL_CC", "cubic", 1);
 	assert_int_equal(uccl_params_read(&p, why, sizeof(why)), 0);
-	assert_string_equal(p.cc, "swift");
+	assert_string_equal(p.cc, "cubic");
 	assert_string_equal(p.path, "reps");
 	unsetenv("FI_UCCL_CC");
 	unsetenv("FI_UCCL_BACKEND");
 	assert_int_equal(uccl_params_read(&p, why, sizeof(why)), 0);
 	assert_string_equal(p.cc, "swift");
 	assert_string_equal(p.path, "pow2");
+	assert_string_equal(p.credit, "none");
+	assert_int_equal(p.paths, 16);
 }
 
 static void read__values(void **state)
