@@ -56,6 +56,12 @@ static void few_ports_say(const struct uccl_params *p)
 			  (unsigned int)p->paths);
 }
 
+/* The byte of the IP header that has this traffic class (RFC 2474), and permits no marks. */
+static uint8_t tos(uint64_t dscp)
+{
+	return (uint8_t)(dscp << 2);
+}
+
 /* At ep->src, or, `beside` it, at any port. */
 static int nic_open(struct uccl_ep *ep, bool beside, struct uccl_nic **out)
 {
@@ -73,6 +79,8 @@ static int nic_open(struct uccl_ep *ep, bool beside, struct uccl_nic **out)
 		.liveness = p->liveness,
 		.timestamps = true,
 		.ecn = p->ecn,
+		.data_class = tos(p->dscp),
+		.control_class = tos(p->control_dscp),
 	};
 	struct uccl_nic *nic;
 	const char *why = "";

@@ -116,6 +116,11 @@ static void read__values(void **state)
 	assert_int_equal(read_with("FI_UCCL_LIVENESS", "off"), 0);
 	assert_int_equal(p.liveness, 0);
 	assert_int_equal(p.ecn, 1);
+	assert_int_equal(p.dscp, 0);
+	assert_int_equal(p.control_dscp, 48);
+	assert_int_equal(read_with("FI_UCCL_CONTROL_DSCP", "64"), -FI_EINVAL);
+	assert_int_equal(read_with("FI_UCCL_CONTROL_DSCP", "63"), 0);
+	assert_int_equal(p.control_dscp, 63);
 	assert_int_equal(read_with("FI_UCCL_ECN", "0"), 0);
 	assert_int_equal(p.ecn, 0);
 	assert_int_equal(read_with("FI_UCCL_KEYLESS", "yes"), 0);
