@@ -12,12 +12,16 @@
 
 #include "sim/fabric_play.h"
 
+/* Of one run. */
+#define SEEDS_MAX 1000
+
 static void usage(void)
 {
-	puts("usage: uccl_sim fabric SCENE [NAME=VALUE,...] [--csv | --json] [--quiet]\n"
+	puts("usage: uccl_sim fabric SCENE [NAME=VALUE,...] [--seeds A-B] [--csv | --json] [--quiet]\n"
 	     "       uccl_sim fabric --list | --options\n"
 	     "  Sizes may end in k or m (powers of two), chances may be written as 1/256. The table goes to standard\n"
-	     "  output and is the same on every machine; progress and what it took go to standard error.");
+	     "  output and is the same on every machine; progress and what it took go to standard error. With --seeds\n"
+	     "  there is a line for each seed, and the median and the worst of all.");
 }
 
 static double seconds(void)
@@ -56,12 +60,84 @@ static bool policies_wrong(const struct uccl_fab_play *p)
 	return false;
 }
 
+/* "A-B". False: it is none. */
+static bool read_seeds(const char *text, uint64_t *first, uint64_t *last)
+{
+	char *end;
+
+	*first = strtoull(text, &end, 10);
+	if (end == text || *end != '-')
+		return false;
+	text = end + 1;
+	*last = strtoull(text, &end, 10);
+	return end > text && !*end && *first <= *last && *last - *first < SEEDS_MAX;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+static void figures_print(const char *name, const double v[UCCL_FAB_FIGURES])
+{
+	printf("%-8s %9.2f %9.2f %10.1f %9.3f %9.3f %9.0f\n", name, v[UCCL_FAB_OVER], v[UCCL_FAB_MEDIAN],
+	       v[UCCL_FAB_BESIDE], v[UCCL_FAB_LEAST], v[UCCL_FAB_AGAIN], v[UCCL_FAB_DROPPED]);
+}
+
+/* The same scene with one seed after the other: what is chosen stays chosen. */
+static int run_seeds(const char *scene, char **sets, uint64_t first, uint64_t last)
+{
+	static struct uccl_fab_play p;
+	uint64_t n = last - first + 1, done = 0;
+	double(*v)[SEEDS_MAX] = calloc(UCCL_FAB_FIGURES, sizeof(*v)), mid[UCCL_FAB_FIGURES], worst[UCCL_FAB_FIGURES];
+	bool failed = !v;
+
+	printf("%-8s %9s %9s %10s %9s %9s %9s\n", "seed", "over %", "p50 %", "beside us", "least", "again %",
+	       "dropped");
+	for (uint64_t seed = first; v && seed <= last; seed++) {
+		double one[UCCL_FAB_FIGURES];
+		char name[32];
+
+		uccl_fab_play_init(&p, scene);
+		for (char **set = sets; *set; set++)
+			uccl_fab_play_set(&p, *set);
+		p.cfg.seed = seed;
+		snprintf(name, sizeof(name), "%llu", (unsigned long long)seed);
+		if (uccl_fab_play_run(&p, NULL)) {
+			printf("%-8s NOT FINISHED: %s\n", name, p.scene.broken[0] ? p.scene.broken : "out of time");
+			failed = true;
+		} else {
+			uccl_fab_play_figures(&p, one);
+			figures_print(name, one);
+			for (int k = 0; k < UCCL_FAB_FIGURES; k++)
+				v[k][done] = one[k];
+			done++;
+		}
+		fflush(stdout);
+		uccl_fab_play_close(&p);
+	}
+	for (int k = 0; done && k < UCCL_FAB_FIGURES; k++) {
+		qsort(v[k], done, sizeof(double), by_size);
+		mid[k] = (v[k][(done - 1) / 2] + v[k][done / 2]) / 2;
+		worst[k] = v[k][k == UCCL_FAB_LEAST ? 0 : done - 1];
+	}
+	if (done) {
+		figures_print("median", mid);
+		figures_print("worst", worst);
+	}
+	free(v);
+	return failed || done < n;
+}
+
 int uccl_sim_fabric(int argc, char **argv)
 {
 	static const struct option longs[] = {
 		{"csv", no_argument, NULL, 'c'},
 		{"json", no_argument, NULL, 'j'},
 		{"quiet", no_argument, NULL, 'q'},
+		{"seeds", required_argument, NULL, 's'},
 		{"options", no_argument, NULL, 'o'},
 		{"list", no_argument, NULL, 'l'},
 		{"help", no_argument, NULL, 'h'},
@@ -69,7 +145,10 @@ int uccl_sim_fabric(int argc, char **argv)
 	};
 	static struct uccl_fab_play p;
 	bool csv = false, json = false, quiet = false;
+	uint64_t first = 1, last = 0;
 	struct rusage use;
+	const char *useless;
+	char **sets, *scene;
 	double began;
 	int c, rc;
 
@@ -77,6 +156,11 @@ int uccl_sim_fabric(int argc, char **argv)
 		csv |= c == 'c';
 		json |= c == 'j';
 		quiet |= c == 'q';
+		if (c == 's' && !read_seeds(optarg, &first, &last)) {
+			fprintf(stderr, "--seeds %s: two numbers, the second not less and less than %d more\n", optarg,
+				SEEDS_MAX);
+			return 2;
+		}
 		if (c == 'o') {
 			uccl_fab_play_options(stdout);
 			return 0;
@@ -94,6 +178,8 @@ int uccl_sim_fabric(int argc, char **argv)
 		usage();
 		return 2;
 	}
+	scene = argv[optind];
+	sets = argv + optind + 1;
 	while (++optind < argc)
 		if (uccl_fab_play_set(&p, argv[optind])) {
 			fprintf(stderr, "bad option in %s; --options shows them\n", argv[optind]);
@@ -101,6 +187,14 @@ int uccl_sim_fabric(int argc, char **argv)
 		}
 	if (policies_wrong(&p))
 		return 2;
+	useless = uccl_fab_play_useless(&p);
+	if (useless) {
+		fprintf(stderr, "%s changes nothing: the scene has no use for it, or it goes with another option\n",
+			useless);
+		return 2;
+	}
+	if (first <= last)
+		return run_seeds(scene, sets, first, last);
 	began = seconds();
 	rc = uccl_fab_play_run(&p, quiet ? NULL : progress);
 	if (rc && !p.scene.net.events) {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * The provider's own flows on the fabric: core and policies as they are in the product, one NIC and one progress loop
- * per host. What is left out: the handshake, tag matching and rendezvous of messages, the processor's time (it is part
- * of the links' delay). With cfg.chunk, chunks are RDMA writes over UC: packets of the link's size, one behind the
- * other on one path; if one of them is lost, or overtaken, the NIC drops the write. All else is packets over UD.
+ * per host. What is left out: the handshake, receive slots, tag matching and rendezvous of messages, the processor's
+ * time (it is part of the links' delay). With cfg.chunk, chunks are RDMA writes over UC: packets of the link's size,
+ * one behind the other on one path; if one of them is lost, or overtaken, the NIC drops the write. All else is packets
+ * over UD, which may leave in trains.
  */
 #include <assert.h>
 #include <rdma/fi_errno.h>
@@ -234,7 +235,7 @@ static void post(struct fhost *h, struct fflow *ff, const struct uccl_tx *tx)
 			left -= (uint32_t)uccl_min(left, mtu);
 		} else {
 			p->bytes = UCCL_FAB_ROCE_BYTES + UCCL_FAB_DETH_BYTES + tx->hdr_len + left + tx->tail_len;
-			p->cls = tx->payload_len ? UCCL_FAB_DATA : UCCL_FAB_CONTROL;
+			p->cls = tx->payload_len || !s->cfg.control ? UCCL_FAB_DATA : UCCL_FAB_CONTROL;
 		}
 		uccl_fab_send(&s->net, p);
 	}
@@ -263,12 +264,14 @@ static void host_pump(struct fhost *h)
 	uccl_heap_set(&h->heap, &h->pacing, uccl_pacer_expiry(&h->pacer, now));
 	while (uccl_fab_backlog(&s->net, h->id) < s->cfg.post_bytes && (f = TAILQ_FIRST(&h->ready))) {
 		TAILQ_REMOVE(&h->ready, f, ready);
-		if (uccl_flow_tx(f, &st->tx, now)) {
+		/* The packets of a train leave together. */
+		do {
+			f->is_ready = uccl_flow_tx(f, &st->tx, now);
+			if (f->is_ready)
+				post(h, fflow_of(f), &st->tx);
+		} while (f->is_ready && f->sent.out.left);
+		if (f->is_ready)
 			TAILQ_INSERT_TAIL(&h->ready, f, ready);
-			post(h, fflow_of(f), &st->tx);
-		} else {
-			f->is_ready = false;
-		}
 		uccl_heap_set(&h->heap, &f->timer, uccl_flow_expiry(f));
 	}
 	h->pumping = false;
@@ -290,6 +293,7 @@ static void stack_deliver(struct uccl_fab *n, struct uccl_fab_pkt *p)
 	struct uccl_fab_scene *s = n->user;
 	struct unit *u = p->unit;
 	struct fflow *ff = u->to;
+	const struct fstack *st = s->st;
 	uint64_t now = uccl_fab_now(s);
 	struct uccl_hdr h;
 	bool whole;
@@ -306,7 +310,8 @@ static void stack_deliver(struct uccl_fab *n, struct uccl_fab_pkt *p)
 
 		if (uccl_hdr_decode(&h, u->hdr, len) != UCCL_DROP_COUNT)
 			uccl_fab_broken(s, "a packet does not decode");
-		else if (!credit_lost(s, &h))
+		h.marked = p->ecn && s->cfg.marks && st->cc->marks;
+		if (!s->broken[0] && !credit_lost(s, &h))
 			uccl_flow_rx(&ff->f, &h, PAYLOAD, u->hdr + UCCL_HDR_LEN, 0, now);
 	}
 	ff->host->pumping = false;
@@ -383,6 +388,7 @@ static int flow_make(struct uccl_fab_scene *s, struct fhost *h, uint32_t to, str
 	uint32_t chunk = c->mtu - UCCL_HDR_LEN;
 	uint16_t paths = (uint16_t)uccl_max(c->paths / c->engines, 1);
 	uint64_t unit = (uint64_t)(h - st->hosts) % st->loops;
+	uint32_t train = c->chunk ? 0 : c->train / c->mtu * chunk;
 	const struct uccl_flow_cfg cfg = {
 		.cc = st->cc,
 		.pathsel = st->pathsel,
@@ -398,6 +404,10 @@ static int flow_make(struct uccl_fab_scene *s, struct fhost *h, uint32_t to, str
 		.chunk_bytes = chunk,
 		.write_bytes = c->chunk,
 		.mtu = c->mtu,
+		.mtu_rx = c->mtu,
+		.train_bytes = train,
+		.parts_tx = train ? UCCL_PART_COUNT : 0,
+		.parts_rx = train != 0,
 		.window = c->window,
 		.paths_tx = paths,
 		.paths_rx = paths,
@@ -407,8 +417,9 @@ static int flow_make(struct uccl_fab_scene *s, struct fhost *h, uint32_t to, str
 		.msg_limit_tx = 1,
 		.tx_sync = true,
 		.link_bps = c->topo.host_bps / c->engines,
-		.delay_ns = 2 * uccl_fab_one_way(&s->net, h->id, to, c->mtu) / UCCL_PS_PER_NS,
-		.rto_min_ns = 100 * UCCL_NS_PER_US,
+		.delay_ns = c->delay_ns ? c->delay_ns :
+					  2 * uccl_fab_one_way(&s->net, h->id, to, c->mtu) / UCCL_PS_PER_NS,
+		.rto_min_ns = c->rto_min_ns,
 		.seed = c->seed ^ (unit << 48 ^ (uint64_t)h->id << 32 ^ to) * 0x9e3779b97f4a7c15ull,
 	};
 
@@ -506,7 +517,7 @@ static int stack_open(struct uccl_fab_scene *s)
 	st->credit = uccl_credit_find(c->credit);
 	if (uccl_policies_values((const char *const[]){c->cc, c->path, c->credit}, st->k) || c->mtu < 512 ||
 	    c->labels < c->paths || c->engines > 64 || c->ranks > 64 || c->labels > UINT16_MAX - PORT_FIRST ||
-	    c->window < 64 || (c->window & (c->window - 1)))
+	    c->window < 64 || (c->window & (c->window - 1)) || !c->rto_min_ns)
 		return -FI_EINVAL;
 	st->loops = (uint32_t)c->engines * c->ranks;
 	if (st->loops > UINT8_MAX)

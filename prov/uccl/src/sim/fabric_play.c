@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "sim/fabric_play.h"
 
+#include <math.h>
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/shipped.h"
 #include "base/units.h"
+#include "nic/train.h"
 #include "sim/fabric_stacks.h"
 
 #define MAIN 0
@@ -14,10 +17,11 @@
 const char *const uccl_fab_plays[][2] = {
 	{"permutation", "every host sends to one other and receives from one"},
 	{"incast", "`senders` hosts send to one, beside a permutation of as many others"},
-	{"alltoall", "every host sends its share to every other"},
+	{"stagger", "`senders` hosts send to one, each begins `stagger` ns after the one before it"},
+	{"alltoall", "every host sends its share to every other, or more to some (`skew`)"},
 	{"ring", "allreduce by a ring over all hosts, in the order of a shuffle"},
 	{"loss", "permutation while the last link of every host loses packets"},
-	{"spine", "permutation while a switch of the topmost tier is slow, dead or coming and going"},
+	{"spine", "permutation while switches of the topmost tier are slow, dead or coming and going"},
 	{NULL, NULL},
 };
 
@@ -27,54 +31,71 @@ struct option {
 	uint16_t size;
 	size_t off;
 	const char *text;
+	const char *scenes; /* that it is for, with blanks around each; NULL: all */
+	char stack;	    /* u: the provider's own; b: baselines; 0: all */
 };
 
 #define P(field) sizeof(((struct uccl_fab_play *)0)->field), offsetof(struct uccl_fab_play, field)
 
 static const struct option options[] = {
-	{"hosts", 'u', P(cfg.topo.hosts), "NICs"},
-	{"tiers", 'u', P(cfg.topo.tiers), "2: tor and spine; 3: tor, aggregation, core"},
-	{"per_tor", 'u', P(cfg.topo.hosts_per_tor), "hosts of a tor; 0: a full fat tree of so many hosts"},
-	{"tors_per_pod", 'u', P(cfg.topo.tors_per_pod), "3 tiers"},
-	{"spines", 'u', P(cfg.topo.spines), "2 tiers: spines; 3 tiers: aggregation switches of a pod"},
-	{"cores_per_agg", 'u', P(cfg.topo.cores_per_agg), "3 tiers"},
-	{"rails", 'u', P(cfg.topo.rails), "NICs of a server, each on a tor of its own; 0: none"},
-	{"gbps", 'g', P(cfg.topo.host_bps), "Gb/s of a host's link"},
-	{"up_gbps", 'g', P(cfg.topo.up_bps), "Gb/s of a link between switches; less: oversubscribed"},
-	{"delay", 'u', P(cfg.topo.delay_ps), "ps of a link and the switch behind it"},
-	{"queue", 'u', P(cfg.topo.queue_bytes), "bytes of data queue per port"},
-	{"ecn_lo", 'u', P(cfg.topo.ecn_lo), "bytes where marking begins"},
-	{"ecn_hi", 'u', P(cfg.topo.ecn_hi), "bytes where it is certain; 0: none"},
-	{"trim", 'u', P(cfg.topo.trim), "1: full queues cut payload off instead of dropping"},
-	{"stack", 's', P(names[0]), "what carries the data"},
-	{"cc", 's', P(names[1]), "congestion control; with constants: name:constant=value:..."},
-	{"path", 's', P(names[2]), "choice of paths, likewise"},
-	{"credit", 's', P(names[3]), "receiver credits, likewise"},
-	{"paths", 'u', P(cfg.paths), "paths of a connection"},
-	{"labels", 'u', P(cfg.labels), "source ports to choose from"},
-	{"mtu", 'u', P(cfg.mtu), "payload of a packet on the link"},
-	{"chunk", 'u', P(cfg.chunk), "bytes of a write; 0: packets only"},
-	{"window", 'u', P(cfg.window), "chunks, a power of two"},
-	{"post", 'u', P(cfg.post_bytes), "bytes posted ahead of the NIC"},
-	{"engines", 'u', P(cfg.engines), "of a rank, over which each of its connections is split"},
-	{"ranks", 'u', P(cfg.ranks), "that share a NIC; permutation, loss, spine: and what it sends"},
-	{"background", 'd', P(cfg.background), "share of every host's link that one-path flows of others take"},
-	{"strangers", 'u', P(cfg.strangers), "such flows that begin at a host; 0: 4"},
-	{"credit_loss", 'd', P(cfg.credit_loss), "chance of a credit, or of the demand for one, to be lost"},
-	{"qps", 'u', P(cfg.qps), "baselines: queue pairs of a connection"},
-	{"seed", 'u', P(cfg.seed), "of everything that is drawn"},
-	{"bin", 'u', P(cfg.bin_ns), "ns of the steps of the series of goodput; 0: none"},
-	{"limit", 'u', P(cfg.limit_ns), "virtual ns after which a run is given up"},
-	{"bytes", 'u', P(bytes), "that a host sends; ring: that it reduces"},
-	{"senders", 'u', P(senders), "incast: to the one receiver"},
-	{"at", 'u', P(at_ns), "spine: ns when it falls ill"},
-	{"flap", 'u', P(flap_ns), "spine: ns that it is ill and well in turn; 0: it stays ill"},
-	{"reroute", 'u', P(reroute_ns), "spine: ns after which routing leaves it; 0: never"},
-	{"rate", 'd', P(rate), "spine: share of its rate that is left; 0: it swallows everything"},
-	{"loss", 'd', P(loss), "loss: chance of a packet to be lost by itself"},
-	{"burst", 'd', P(burst), "loss: chance of a burst to begin with a packet"},
-	{"mean", 'd', P(mean), "loss: packets of a burst on average"},
+	{"hosts", 'u', P(cfg.topo.hosts), "NICs", NULL, 0},
+	{"tiers", 'u', P(cfg.topo.tiers), "2: tor and spine; 3: tor, aggregation, core", NULL, 0},
+	{"per_tor", 'u', P(cfg.topo.hosts_per_tor), "hosts of a tor; 0: a full fat tree of so many hosts", NULL, 0},
+	{"tors_per_pod", 'u', P(cfg.topo.tors_per_pod), "3 tiers", NULL, 0},
+	{"spines", 'u', P(cfg.topo.spines), "2 tiers: spines; 3 tiers: aggregation switches of a pod", NULL, 0},
+	{"cores_per_agg", 'u', P(cfg.topo.cores_per_agg), "3 tiers", NULL, 0},
+	{"rails", 'u', P(cfg.topo.rails), "NICs of a server, each on a tor of its own; 0: none", NULL, 0},
+	{"gbps", 'g', P(cfg.topo.host_bps), "Gb/s of a host's link", NULL, 0},
+	{"up_gbps", 'g', P(cfg.topo.up_bps), "Gb/s of a link between switches; less: oversubscribed", NULL, 0},
+	{"delay", 'u', P(cfg.topo.delay_ps), "ps of a link and the switch behind it", NULL, 0},
+	{"queue", 'u', P(cfg.topo.queue_bytes), "bytes of data queue per port", NULL, 0},
+	{"ecn_lo", 'u', P(cfg.topo.ecn_lo), "bytes where marking begins", NULL, 0},
+	{"ecn_hi", 'u', P(cfg.topo.ecn_hi), "bytes where it is certain; 0: none", NULL, 0},
+	{"trim", 'u', P(cfg.topo.trim), "1: full queues cut payload off instead of dropping", NULL, 0},
+	{"stack", 's', P(names[0]), "what carries the data", NULL, 0},
+	{"profile", 's', P(profile),
+	 "udp, verbs: what is shipped for such NICs; lab: 256 paths, exact delays", NULL, 'u'},
+	{"cc", 's', P(names[1]), "congestion control; with constants: name:constant=value:...", NULL, 'u'},
+	{"path", 's', P(names[2]), "choice of paths, likewise", NULL, 'u'},
+	{"credit", 's', P(names[3]), "receiver credits, likewise", NULL, 'u'},
+	{"paths", 'u', P(cfg.paths), "paths of a connection", NULL, 'u'},
+	{"labels", 'u', P(cfg.labels), "source ports to choose from", NULL, 'u'},
+	{"mtu", 'u', P(cfg.mtu), "payload of a packet on the link", NULL, 0},
+	{"chunk", 'u', P(cfg.chunk), "bytes of a write; 0: packets only", NULL, 'u'},
+	{"window", 'u', P(cfg.window), "chunks, a power of two", NULL, 'u'},
+	{"train", 'u', P(cfg.train), "chunk=0: bytes of packets that leave as one; 0: each by itself", NULL, 'u'},
+	{"delay_ns", 'u', P(cfg.delay_ns),
+	 "ns that flows take for normal; 0: what is true of each pair of hosts", NULL, 'u'},
+	{"rto_ns", 'u', P(cfg.rto_min_ns), "ns: floor of time-outs", NULL, 'u'},
+	{"marks", 'u', P(cfg.marks), "1: flows hear of marks (ecn_lo, ecn_hi)", NULL, 'u'},
+	{"control", 'u', P(cfg.control), "1: acknowledgements and credits go before data; 0: as data", NULL, 'u'},
+	{"post", 'u', P(cfg.post_bytes), "bytes posted ahead of the NIC", NULL, 0},
+	{"engines", 'u', P(cfg.engines), "of a rank, over which each of its connections is split", NULL, 'u'},
+	{"ranks", 'u', P(cfg.ranks), "that share a NIC; permutation, loss, spine: and what it sends", NULL, 'u'},
+	{"background", 'd', P(cfg.background),
+	 "share of every host's link that one-path flows of others take", NULL, 0},
+	{"strangers", 'u', P(cfg.strangers), "such flows that begin at a host; 0: 4", NULL, 0},
+	{"credit_loss", 'd', P(cfg.credit_loss), "chance of a credit, or of the demand for one, to be lost", NULL, 'u'},
+	{"qps", 'u', P(cfg.qps), "baselines: queue pairs of a connection", NULL, 'b'},
+	{"seed", 'u', P(cfg.seed), "of everything that is drawn", NULL, 0},
+	{"bin", 'u', P(cfg.bin_ns), "ns of the steps of the series of goodput; 0: none", NULL, 0},
+	{"limit", 'u', P(cfg.limit_ns), "virtual ns after which a run is given up", NULL, 0},
+	{"bytes", 'u', P(bytes), "that a host sends; ring: that it reduces", NULL, 0},
+	{"senders", 'u', P(senders), "incast: to the one receiver", " incast stagger ", 0},
+	{"skew", 'd', P(skew), "alltoall: exponent of Zipf's law by which hosts get more or less; 0: all the same",
+	 " alltoall ", 0},
+	{"stagger", 'u', P(stagger_ns), "stagger: ns between two that begin", " stagger ", 0},
+	{"victims", 'u', P(victims), "spine: so many fall ill together", " spine ", 0},
+	{"at", 'u', P(at_ns), "spine: ns when it falls ill", " spine ", 0},
+	{"flap", 'u', P(flap_ns), "spine: ns that it is ill and well in turn; 0: it stays ill", " spine ", 0},
+	{"reroute", 'u', P(reroute_ns), "spine: ns after which routing leaves it; 0: never", " spine ", 0},
+	{"rate", 'd', P(rate), "spine: share of its rate that is left; 0: it swallows everything", " spine ", 0},
+	{"loss", 'd', P(loss), "loss: chance of a packet to be lost by itself", " loss ", 0},
+	{"burst", 'd', P(burst), "loss: chance of a burst to begin with a packet", " loss ", 0},
+	{"mean", 'd', P(mean), "loss: packets of a burst on average", " loss ", 0},
 };
+
+_Static_assert(uccl_array_len(options) <= 64, "uccl_fab_play.given has a bit for each");
 
 void uccl_fab_play_options(FILE *out)
 {
@@ -83,6 +104,43 @@ void uccl_fab_play_options(FILE *out)
 	uccl_fab_play_init(&p, uccl_fab_plays[0][0]);
 	for (size_t i = 0; i < uccl_array_len(options); i++)
 		fprintf(out, "  %-14s %s\n", options[i].name, options[i].text);
+}
+
+/* All that a profile says, but what was set by itself. -FI_EINVAL: there is none of this name. */
+static int profile_set(struct uccl_fab_play *p)
+{
+	static const struct uccl_shipped lab = {
+		.cc = "swift",
+		.path = "pow2",
+		.credit = "none",
+		.paths = 256,
+		.labels = 4096,
+		.write_bytes = 32768,
+		.window = 256,
+		.rto_min_ns = 100 * UCCL_NS_PER_US,
+		.control_apart = true,
+	};
+	const struct uccl_shipped *s = !strcmp(p->profile, "lab") ? &lab : uccl_shipped_find(p->profile);
+	struct uccl_fab_play was = *p;
+
+	if (!s)
+		return -FI_EINVAL;
+	strcpy(p->names[1], s->cc);
+	strcpy(p->names[2], s->path);
+	strcpy(p->names[3], s->credit);
+	p->cfg.paths = s->paths;
+	p->cfg.labels = s->labels;
+	p->cfg.chunk = s->write_bytes;
+	p->cfg.window = s->window;
+	p->cfg.train = s->trains ? UCCL_TRAIN_BYTES : 0;
+	p->cfg.delay_ns = s->delay_ns;
+	p->cfg.rto_min_ns = s->rto_min_ns;
+	p->cfg.marks = s->marks;
+	p->cfg.control = s->control_apart;
+	for (size_t i = 0; i < uccl_array_len(options); i++)
+		if (p->given >> i & 1)
+			memcpy((char *)p + options[i].off, (char *)&was + options[i].off, options[i].size);
+	return 0;
 }
 
 int uccl_fab_play_init(struct uccl_fab_play *p, const char *name)
@@ -104,11 +162,7 @@ int uccl_fab_play_init(struct uccl_fab_play *p, const char *name)
 				.queue_bytes = 1u << 20,
 				.trim_bytes = 64 + UCCL_FAB_ROCE_BYTES,
 			},
-		.paths = 256,
-		.labels = 4096,
 		.mtu = 4096,
-		.chunk = 32768,
-		.window = 256,
 		.post_bytes = 65536,
 		.engines = 1,
 		.ranks = 1,
@@ -117,11 +171,12 @@ int uccl_fab_play_init(struct uccl_fab_play *p, const char *name)
 		.limit_ns = 10 * UCCL_NS_PER_S,
 	};
 	strcpy(p->names[0], "uccl");
-	strcpy(p->names[1], "swift");
-	strcpy(p->names[2], "pow2");
-	strcpy(p->names[3], "none");
+	strcpy(p->profile, "lab");
+	profile_set(p);
 	p->bytes = 4u << 20;
 	p->senders = 15;
+	p->stagger_ns = 100 * UCCL_NS_PER_US;
+	p->victims = 1;
 	p->mean = 8;
 	p->at_ns = 50 * UCCL_NS_PER_US;
 	if (!strcmp(name, "loss"))
@@ -141,11 +196,12 @@ static int set_one(struct uccl_fab_play *p, const char *name, const char *value)
 
 		if (strcmp(o->name, name))
 			continue;
+		p->given |= 1ull << i;
 		if (o->type == 's') {
 			if (strlen(value) >= o->size)
 				return -FI_EINVAL;
 			strcpy(at, value);
-			return 0;
+			return o->off == offsetof(struct uccl_fab_play, profile) ? profile_set(p) : 0;
 		}
 		real = strtod(value, &end);
 		if (*end == '/' && end > value)
@@ -183,6 +239,48 @@ int uccl_fab_play_set(struct uccl_fab_play *p, const char *text)
 			return -FI_EINVAL;
 	}
 	return 0;
+}
+
+/* Of those that depend on the value of another one: does it change nothing? */
+static bool idle_beside(const struct uccl_fab_play *p, const char *name)
+{
+	const struct uccl_fab_cfg *c = &p->cfg;
+	const struct uccl_credit_ops *credit = uccl_credit_find(p->names[3]);
+	bool own = !strcmp(p->names[0], "uccl");
+
+	if (!strcmp(name, "tors_per_pod") || !strcmp(name, "cores_per_agg"))
+		return c->topo.tiers != 3;
+	if (!strcmp(name, "ecn_lo") || !strcmp(name, "ecn_hi"))
+		return !c->topo.ecn_hi || (own && !c->marks);
+	if (!strcmp(name, "marks"))
+		return !c->topo.ecn_hi;
+	if (!strcmp(name, "train"))
+		return c->chunk;
+	if (!strcmp(name, "strangers"))
+		return c->background <= 0;
+	if (!strcmp(name, "credit_loss"))
+		return !credit || !credit->pull;
+	if (!strcmp(name, "mean"))
+		return p->burst <= 0;
+	return false;
+}
+
+const char *uccl_fab_play_useless(const struct uccl_fab_play *p)
+{
+	bool own = !strcmp(p->names[0], "uccl");
+	char scene[32];
+
+	snprintf(scene, sizeof(scene), " %s ", p->name);
+	for (size_t i = 0; i < uccl_array_len(options); i++) {
+		const struct option *o = &options[i];
+
+		if (!(p->given >> i & 1))
+			continue;
+		if ((o->scenes && !strstr(o->scenes, scene)) || (o->stack && (o->stack == 'u') != own) ||
+		    idle_beside(p, o->name))
+			return o->name;
+	}
+	return NULL;
 }
 
 /* A full fat tree for so many hosts, if nothing else was asked for. */
@@ -257,7 +355,9 @@ static void sicken(struct uccl_fab_scene *s, uint64_t arg)
 	struct uccl_fab_play *p = uccl_container_of(s, struct uccl_fab_play, scene);
 
 	p->sick = arg ? !p->sick : true;
-	uccl_fab_fault_switch(&s->net, p->victim, p->sick && p->rate <= 0, p->sick && p->rate > 0 ? p->rate : 1);
+	for (uint32_t i = 0; i < p->victims; i++)
+		uccl_fab_fault_switch(&s->net, p->victim + i, p->sick && p->rate <= 0,
+				      p->sick && p->rate > 0 ? p->rate : 1);
 	if (p->flap_ns)
 		uccl_fab_scene_turn(s, &p->turns[0], uccl_fab_now(s) + p->flap_ns);
 }
@@ -267,7 +367,68 @@ static void leave(struct uccl_fab_scene *s, uint64_t arg)
 	struct uccl_fab_play *p = uccl_container_of(s, struct uccl_fab_play, scene);
 
 	(void)arg;
-	uccl_fab_route(&s->net, p->victim, false);
+	for (uint32_t i = 0; i < p->victims; i++)
+		uccl_fab_route(&s->net, p->victim + i, false);
+}
+
+/*
+ * Who is the how manieth in favour is drawn; the k-th gets 1 / k^skew of what the first gets. So a few are sent more to
+ * than they can take, as the experts of a mixture that most tokens are for.
+ */
+static void play_alltoall(struct uccl_fab_play *p, const uint32_t *order, uint32_t n)
+{
+	double sum = 0;
+
+	for (uint32_t k = 1; k <= n; k++)
+		sum += pow(k, -p->skew);
+	for (uint32_t d = 1; d < n; d++)
+		for (uint32_t i = 0; i < n; i++) {
+			uint32_t to = (i + d) % n;
+			/* What is for itself stays at home. */
+			double rest = sum - pow(i + 1, -p->skew), share = pow(to + 1, -p->skew) / rest;
+			uint64_t bytes = p->skew > 0 ? (uint64_t)((double)p->bytes * share) : p->bytes / (n - 1);
+
+			uccl_fab_scene_add(&p->scene, order[i], order[to], uccl_max(bytes, 1), 0, MAIN);
+		}
+}
+
+/* When the shares of staggered senders are measured: from 10 round trips per sender after the last began. */
+static void look(struct uccl_fab_scene *s, uint64_t arg)
+{
+	struct uccl_fab_play *p = uccl_container_of(s, struct uccl_fab_play, scene);
+	double least = 0, sum = 0;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < s->nops; i++) {
+		struct uccl_fab_op *op = &s->ops[i];
+		double got = (double)(op->got - p->seen[i]);
+
+		p->seen[i] = op->got;
+		least = n && least < got ? least : got;
+		sum += got;
+		n++;
+	}
+	if (arg)
+		p->least = sum > 0 ? least * n / sum : 0;
+}
+
+static int play_stagger(struct uccl_fab_play *p, const uint32_t *order, uint32_t k)
+{
+	struct uccl_fab_scene *s = &p->scene;
+	uint64_t rtt = 2 * uccl_fab_one_way(&s->net, 0, p->cfg.topo.hosts - 1, p->cfg.mtu) / UCCL_PS_PER_NS;
+	uint64_t from = (k - 1) * p->stagger_ns + 10 * rtt * k;
+
+	p->seen = calloc(k, sizeof(*p->seen));
+	if (!p->seen)
+		return -FI_ENOMEM;
+	for (uint32_t i = 0; i < k; i++)
+		uccl_fab_scene_add(s, order[i + 1], order[0], p->bytes, i * p->stagger_ns, MAIN);
+	for (int i = 0; i < 2; i++) {
+		p->turns[i].fn = look;
+		p->turns[i].arg = (uint64_t)i;
+		uccl_fab_scene_turn(s, &p->turns[i], from + (uint64_t)i * 10 * rtt * k);
+	}
+	return 0;
 }
 
 static int prepare(struct uccl_fab_play *p)
@@ -275,25 +436,26 @@ static int prepare(struct uccl_fab_play *p)
 	struct uccl_fab_scene *s = &p->scene;
 	uint32_t n = p->cfg.topo.hosts, *order, k = (uint32_t)p->senders;
 	struct uccl_rng rng;
+	int rc = 0;
 
 	uccl_rng_seed(&rng, p->cfg.seed);
 	order = shuffle(&rng, n);
+	if (((!strcmp(p->name, "incast") || !strcmp(p->name, "stagger")) && (!k || k + 1 > n)) ||
+	    p->victims > uccl_fab_switches(&s->net, p->cfg.topo.tiers)) {
+		free(order);
+		return -FI_EINVAL;
+	}
 	if (!strcmp(p->name, "incast")) {
 		uint32_t rest = (uint32_t)uccl_min(n - k - 1, k + 1);
 
-		if (!k || k + 1 > n) {
-			free(order);
-			return -FI_EINVAL;
-		}
 		for (uint32_t i = 1; i <= k; i++)
 			uccl_fab_scene_add(s, order[i], order[0], p->bytes, 0, MAIN);
 		if (rest > 1)
 			permute(p, order + k + 1, rest, BESIDE);
+	} else if (!strcmp(p->name, "stagger")) {
+		rc = play_stagger(p, order, k);
 	} else if (!strcmp(p->name, "alltoall")) {
-		for (uint32_t d = 1; d < n; d++)
-			for (uint32_t i = 0; i < n; i++)
-				uccl_fab_scene_add(s, order[i], order[(i + d) % n], uccl_max(p->bytes / (n - 1), 1), 0,
-						   MAIN);
+		play_alltoall(p, order, n);
 	} else if (!strcmp(p->name, "ring")) {
 		play_ring(p, order, n);
 	} else {
@@ -312,44 +474,78 @@ static int prepare(struct uccl_fab_play *p)
 			uccl_fab_scene_turn(s, &p->turns[1], p->at_ns + p->reroute_ns);
 		}
 	}
-	return 0;
+	return rc;
+}
+
+/* Bytes on the way through one place in one direction: a host's link, or all uplinks of a tor or of a pod. */
+struct cut {
+	uint64_t bytes;
+	uint64_t way; /* the shortest, ps */
+};
+
+static void cut_add(struct cut *c, const struct uccl_fab_play *p, const struct uccl_fab_op *op)
+{
+	uint32_t last = (uint32_t)((op->bytes - 1) % p->cfg.mtu) + 1 + UCCL_FAB_ROCE_BYTES;
+	uint64_t way = uccl_fab_one_way(&p->scene.net, op->src, op->dst, last);
+
+	c->way = c->bytes ? uccl_min(c->way, way) : way;
+	c->bytes += op->bytes;
+}
+
+static uint64_t cut_ns(const struct uccl_fab_play *p, const struct cut *c, double bps)
+{
+	return c->bytes ? uccl_fab_ideal_cut(&p->scene, c->bytes, bps, c->way) : 0;
 }
 
 /*
- * What no transport can beat: every host has to send, or to receive, so many bytes with their headers, and the last
- * packet has its way to go, the shortest that there is; a ring does that once per step, along the chains of what waits
- * for what.
+ * What no transport can beat: so many bytes with their headers have to leave a host, a tor or a pod, or to enter it,
+ * and the last packet has its way to go, the shortest that there is; a ring does that once per step, along the chains
+ * of what waits for what. Faults are not counted.
  */
 static uint64_t ideal(const struct uccl_fab_play *p)
 {
 	const struct uccl_fab_scene *s = &p->scene;
-	uint32_t n = p->cfg.topo.hosts;
-	uint64_t sum = 0, best = UCCL_NEVER;
+	const struct uccl_fab_topo *t = &p->cfg.topo;
+	uint32_t n = t->hosts, tors = s->net.tors, pods = s->net.pods, per_pod = t->tiers == 3 ? t->tors_per_pod : tors;
+	double tor_bps = (double)t->up_bps * t->spines, pod_bps = tor_bps * t->cores_per_agg;
+	uint64_t most = 0;
+	struct cut *cut;
 
-	if (!strcmp(p->name, "incast") || !strcmp(p->name, "alltoall")) {
-		bool incast = !strcmp(p->name, "incast");
-
-		for (uint32_t i = 0; i < s->nops; i++)
-			if (s->ops[i].group == MAIN && (incast || s->ops[i].src == s->ops[0].src))
-				sum += s->ops[i].bytes;
-		for (uint32_t i = 0; i < s->nops; i++)
-			if (s->ops[i].group == MAIN)
-				best = uccl_min(best, uccl_fab_ideal(s, s->ops[i].src, s->ops[i].dst, sum));
-		return best;
-	}
 	if (!strcmp(p->name, "ring")) {
 		for (uint32_t i = 0; i < n; i++) {
 			uint64_t chain = 0;
 
 			for (uint32_t op = i; op != UINT32_MAX; op = s->ops[op].next)
 				chain += uccl_fab_ideal(s, s->ops[op].src, s->ops[op].dst, s->ops[op].bytes);
-			sum = uccl_max(sum, chain);
+			most = uccl_max(most, chain);
 		}
-		return sum;
+		return most;
 	}
-	for (uint32_t i = 0; i < s->nops; i++)
-		sum = uccl_max(sum, uccl_fab_ideal(s, s->ops[i].src, s->ops[i].dst, p->bytes));
-	return sum;
+	cut = uccl_fab_need(calloc(2 * ((size_t)n + tors + pods), sizeof(*cut)));
+	for (uint32_t i = 0; i < s->nops; i++) {
+		const struct uccl_fab_op *op = &s->ops[i];
+		uint32_t a = uccl_fab_tor(&s->net, op->src), b = uccl_fab_tor(&s->net, op->dst);
+
+		if (op->group != MAIN)
+			continue;
+		cut_add(&cut[2 * op->src], p, op);
+		cut_add(&cut[2 * op->dst + 1], p, op);
+		if (a == b)
+			continue;
+		cut_add(&cut[2 * (n + a)], p, op);
+		cut_add(&cut[2 * (n + b) + 1], p, op);
+		if (a / per_pod == b / per_pod)
+			continue;
+		cut_add(&cut[2 * (n + tors + a / per_pod)], p, op);
+		cut_add(&cut[2 * (n + tors + b / per_pod) + 1], p, op);
+	}
+	for (uint32_t i = 0; i < 2 * (n + tors + pods); i++)
+		most = uccl_max(most, cut_ns(p, &cut[i],
+					     i < 2 * n		? (double)t->host_bps
+					     : i < 2 * (n + tors) ? tor_bps
+								  : pod_bps));
+	free(cut);
+	return most;
 }
 
 static const struct uccl_fab_stack *stack_find(const char *name)
@@ -389,6 +585,8 @@ int uccl_fab_play_run(struct uccl_fab_play *p, void (*progress)(const struct ucc
 
 void uccl_fab_play_close(struct uccl_fab_play *p)
 {
+	free(p->seen);
+	p->seen = NULL;
 	uccl_fab_scene_close(&p->scene);
 }
 
@@ -422,6 +620,20 @@ static int rows(const struct uccl_fab_play *p, struct row row[2])
 	return n;
 }
 
+void uccl_fab_play_figures(const struct uccl_fab_play *p, double v[UCCL_FAB_FIGURES])
+{
+	const struct uccl_fab_scene *s = &p->scene;
+	struct row row[2];
+	int n = rows(p, row);
+
+	v[UCCL_FAB_OVER] = n ? row[0].over : 0;
+	v[UCCL_FAB_MEDIAN] = n ? (row[0].r.p50_ns / (double)p->ideal_ns - 1) * 100 : 0;
+	v[UCCL_FAB_BESIDE] = n > 1 ? row[1].time_us : 0;
+	v[UCCL_FAB_LEAST] = p->least;
+	v[UCCL_FAB_AGAIN] = (double)(s->stats.rtx_bytes + s->rtx_bytes) * 100 / (double)uccl_max(s->bytes, 1);
+	v[UCCL_FAB_DROPPED] = (double)s->net.dropped;
+}
+
 void uccl_fab_play_table(const struct uccl_fab_play *p, FILE *out)
 {
 	const struct uccl_fab_scene *s = &p->scene;
@@ -435,8 +647,8 @@ void uccl_fab_play_table(const struct uccl_fab_play *p, FILE *out)
 	if (strcmp(p->cfg.cc, "-") == 0)
 		fprintf(out, "%s, %u queue pairs, mtu %u\n", p->names[0], p->cfg.qps, p->cfg.mtu);
 	else
-		fprintf(out, "%s, cc %s, path %s, credit %s, %u paths, chunk %u, mtu %u\n", p->names[0], p->cfg.cc,
-			p->cfg.path, p->cfg.credit, p->cfg.paths, p->cfg.chunk, p->cfg.mtu);
+		fprintf(out, "%s as %s, cc %s, path %s, credit %s, %u paths, chunk %u, mtu %u\n", p->names[0],
+			p->profile, p->cfg.cc, p->cfg.path, p->cfg.credit, p->cfg.paths, p->cfg.chunk, p->cfg.mtu);
 	if (p->rc)
 		fprintf(out, "NOT FINISHED: %s (%u of %u operations arrived)\n",
 			s->broken[0] ? s->broken : "out of time", s->done, s->nops);
@@ -454,6 +666,8 @@ void uccl_fab_play_table(const struct uccl_fab_play *p, FILE *out)
 		(unsigned long long)s->net.marked, (unsigned long long)(s->stats.rtx_bytes + s->rtx_bytes),
 		(double)(s->stats.rtx_bytes + s->rtx_bytes) * 100 / (double)(s->bytes ? s->bytes : 1),
 		(unsigned long long)s->stats.spurious);
+	if (p->seen)
+		fprintf(out, "least share %.3f\n", p->least);
 }
 
 void uccl_fab_play_csv(const struct uccl_fab_play *p, FILE *out, bool heads)

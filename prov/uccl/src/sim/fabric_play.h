@@ -15,17 +15,24 @@ struct uccl_fab_play {
 	uint64_t bytes;	     /* per host */
 	uint64_t senders;    /* incast: of one receiver */
 	uint64_t at_ns;	     /* when the fault strikes */
+	uint64_t stagger_ns; /* stagger: between two that begin */
+	uint64_t victims;    /* spine: so many */
+	double skew;	     /* alltoall: exponent of Zipf's law */
 	uint64_t flap_ns;    /* spine: it comes and goes in this rhythm; 0: it stays away */
 	uint64_t reroute_ns; /* spine: routing leaves it after this time; 0: never */
 	double rate;	     /* spine: what is left of its rate; 0: it swallows everything */
 	double loss, burst, mean;
 	char names[4][256]; /* of stack and policies */
+	char profile[16];
+	uint64_t given; /* options that were set, a bit each in the order of the table */
 	/* state */
 	struct uccl_fab_turn turns[2];
 	uint32_t victim;
 	bool sick;
+	uint64_t *seen; /* stagger: bytes of each operation at the last look */
 	/* results */
 	int rc;		   /* of uccl_fab_scene_run */
+	double least;	   /* stagger: the least share, of an even one, between the two looks */
 	uint64_t ideal_ns; /* of the longest operation of the main group, alone */
 };
 
@@ -33,9 +40,24 @@ struct uccl_fab_play {
 int uccl_fab_play_init(struct uccl_fab_play *p, const char *name);
 /* "name=value,...". -FI_EINVAL: no such option, or not a number. */
 int uccl_fab_play_set(struct uccl_fab_play *p, const char *text);
+/* An option that was set and changes nothing in this scene, or beside the others. NULL: there is none. */
+const char *uccl_fab_play_useless(const struct uccl_fab_play *p);
 /* Run it; p->scene stays open for a look. What uccl_fab_scene_open or _run return. */
 int uccl_fab_play_run(struct uccl_fab_play *p, void (*progress)(const struct uccl_fab_scene *s));
 void uccl_fab_play_close(struct uccl_fab_play *p);
+
+/* What a run of many seeds is told by. */
+enum uccl_fab_figure {
+	UCCL_FAB_OVER,	  /* %, of the last operation over the ideal */
+	UCCL_FAB_MEDIAN,  /* %, of the median operation */
+	UCCL_FAB_BESIDE,  /* us, of the last one beside */
+	UCCL_FAB_LEAST,	  /* stagger: the least share */
+	UCCL_FAB_AGAIN,	  /* % of all bytes that were sent again */
+	UCCL_FAB_DROPPED, /* packets, by full queues */
+	UCCL_FAB_FIGURES,
+};
+
+void uccl_fab_play_figures(const struct uccl_fab_play *p, double v[UCCL_FAB_FIGURES]);
 
 /* One line per group. Nothing in it depends on the machine. */
 void uccl_fab_play_table(const struct uccl_fab_play *p, FILE *out);

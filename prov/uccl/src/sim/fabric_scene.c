@@ -283,18 +283,29 @@ int uccl_fab_scene_run(struct uccl_fab_scene *s, void (*progress)(const struct u
 	return s->done < s->nops ? -FI_ETIMEDOUT : 0;
 }
 
-uint64_t uccl_fab_ideal(const struct uccl_fab_scene *s, uint32_t src, uint32_t dst, uint64_t bytes)
+/* Of the last packet. */
+static uint32_t last_bytes(const struct uccl_fab_cfg *c, uint64_t bytes)
+{
+	return (uint32_t)(bytes - ((bytes + c->mtu - 1) / c->mtu - 1) * c->mtu) + UCCL_FAB_ROCE_BYTES;
+}
+
+uint64_t uccl_fab_ideal_cut(const struct uccl_fab_scene *s, uint64_t bytes, double bps, uint64_t way_ps)
 {
 	const struct uccl_fab_cfg *c = &s->cfg;
 	uint64_t chunk = c->chunk ? c->chunk : c->mtu, packets = (bytes + c->mtu - 1) / c->mtu;
 	uint64_t wire = bytes + packets * UCCL_FAB_ROCE_BYTES;
-	uint32_t last = (uint32_t)(bytes - (packets - 1) * c->mtu) + UCCL_FAB_ROCE_BYTES;
-	double per_byte = 8e12 / (double)c->topo.host_bps / (1 - c->background);
+	double per_byte = 8e12 / bps / (1 - c->background);
 
 	if (c->chunk)
 		wire += (bytes + chunk - 1) / chunk * (UCCL_FAB_RETH_BYTES + UCCL_FAB_IMM_BYTES);
-	wire = (uint64_t)((double)(wire - last) * per_byte);
-	return (wire + uccl_fab_one_way(&s->net, src, dst, last)) / UCCL_PS_PER_NS;
+	wire = (uint64_t)((double)(wire - last_bytes(c, bytes)) * per_byte);
+	return (wire + way_ps) / UCCL_PS_PER_NS;
+}
+
+uint64_t uccl_fab_ideal(const struct uccl_fab_scene *s, uint32_t src, uint32_t dst, uint64_t bytes)
+{
+	return uccl_fab_ideal_cut(s, bytes, (double)s->cfg.topo.host_bps,
+				  uccl_fab_one_way(&s->net, src, dst, last_bytes(&s->cfg, bytes)));
 }
 
 static int by_size(const void *a, const void *b)

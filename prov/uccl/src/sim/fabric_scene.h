@@ -48,6 +48,11 @@ struct uccl_fab_cfg {
 	uint32_t mtu;	     /* payload of a packet on the link */
 	uint32_t chunk;	     /* bytes of a write; 0: packets only */
 	uint32_t window;     /* chunks */
+	uint32_t train;	     /* bytes of packets that leave as one, where there are no writes; 0: each by itself */
+	uint64_t delay_ns;   /* that flows take for normal; 0: what is true of each pair of hosts */
+	uint64_t rto_min_ns; /* floor of time-outs */
+	uint8_t marks;	     /* flows hear of the network's marks (ECN) */
+	uint8_t control;     /* acknowledgements and credits have a class of their own; else that of data */
 	uint32_t post_bytes; /* posted ahead of the NIC */
 	uint16_t engines;    /* of a rank, over which each of its connections is split; 0: 1 */
 	uint16_t ranks;	     /* that share a host's NIC; 0: 1 */
@@ -135,6 +140,9 @@ static inline uint64_t uccl_fab_now(const struct uccl_fab_scene *s)
 
 /* Payload and wire headers at line rate, and one way through the empty network for the last packet: ns. */
 uint64_t uccl_fab_ideal(const struct uccl_fab_scene *s, uint32_t src, uint32_t dst, uint64_t bytes);
+
+/* The same of what passes through a place of another rate, with this way to go, ps. */
+uint64_t uccl_fab_ideal_cut(const struct uccl_fab_scene *s, uint64_t bytes, double bps, uint64_t way_ps);
 
 /* Of the operations of one group. */
 struct uccl_fab_result {

@@ -85,6 +85,22 @@ static void life_violation(void *arg, const char *text)
 	uccl_sim_violation(n->w, "I1: at endpoint %u: %s", n->node, text);
 }
 
+/* No later than that. */
+static void poll_at(struct uccl_sim_world *w, struct uccl_sim_event *poll, uint64_t at)
+{
+	if (!poll->place || poll->at > at)
+		uccl_sim_at(&w->net, poll, at);
+}
+
+/* Its thread sleeps, and polls when it wakes. */
+static bool poll_asleep(struct uccl_sim_world *w, struct uccl_sim_event *poll, uint64_t asleep_until)
+{
+	if (w->net.now >= asleep_until)
+		return false;
+	uccl_sim_at(&w->net, poll, asleep_until);
+	return true;
+}
+
 void uccl_sim_wake(struct uccl_sim_life *n)
 {
 	struct uccl_sim_world *w = n->w;
@@ -94,8 +110,7 @@ void uccl_sim_wake(struct uccl_sim_life *n)
 		return;
 	if (w->o.poll_us > 0)
 		at += uccl_rng_below(&w->rng, US(w->o.poll_us) + 1);
-	if (!n->poll.place || n->poll.at > at)
-		uccl_sim_at(&w->net, &n->poll, at);
+	poll_at(w, &n->poll, at);
 }
 
 static void life_wake(void *arg)
@@ -123,8 +138,7 @@ static void life_schedule(struct uccl_sim_life *n)
 		return;
 	if (w->o.poll_us > 0 && at > w->net.now + BUSY_NS)
 		at += uccl_rng_below(&w->rng, US(w->o.poll_us) + 1);
-	if (!n->poll.place || n->poll.at > at)
-		uccl_sim_at(&w->net, &n->poll, at);
+	poll_at(w, &n->poll, at);
 }
 
 /* --- its lanes --- */
@@ -134,8 +148,7 @@ static void poll_soon(struct uccl_sim_world *w, struct uccl_sim_event *poll, uin
 	uint64_t at = uccl_max(w->net.now, asleep_until);
 
 	at += uccl_rng_below(&w->rng, US(late_us) + 1);
-	if (!poll->place || poll->at > at)
-		uccl_sim_at(&w->net, poll, at);
+	poll_at(w, poll, at);
 }
 
 static void lane_wake(void *arg)
@@ -165,10 +178,8 @@ static void lane_poll(struct uccl_sim_event *ev)
 	uint64_t at;
 	int i;
 
-	if (w->net.now < l->asleep_until) {
-		uccl_sim_at(&w->net, &l->poll, l->asleep_until);
+	if (poll_asleep(w, &l->poll, l->asleep_until))
 		return;
-	}
 	for (i = 0; i < POLL_ROUNDS; i++)
 		if (uccl_engine_poll(l->e, w->net.now) <= 0)
 			break;
@@ -178,8 +189,7 @@ static void lane_poll(struct uccl_sim_event *ev)
 	if (at == UCCL_NEVER)
 		return;
 	at = uccl_max(at, w->net.now + BUSY_NS);
-	if (!l->poll.place || l->poll.at > at)
-		uccl_sim_at(&w->net, &l->poll, at);
+	poll_at(w, &l->poll, at);
 }
 
 static void life_poll(struct uccl_sim_event *ev)
@@ -188,12 +198,8 @@ static void life_poll(struct uccl_sim_event *ev)
 	struct uccl_sim_world *w = n->w;
 	int i;
 
-	if (!n->alive)
+	if (!n->alive || poll_asleep(w, &n->poll, n->asleep_until))
 		return;
-	if (w->net.now < n->asleep_until) {
-		uccl_sim_at(&w->net, &n->poll, n->asleep_until);
-		return;
-	}
 	/* As a program does: what is there is read, and only when nothing is the engine runs. */
 	for (i = 0; i < POLL_ROUNDS; i++) {
 		n->unread = 0;

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "base/shipped.h"
 #include "base/units.h"
 
 static struct uccl_fab_play p;
@@ -46,6 +47,42 @@ static void set__values(void **state)
 	assert_int_equal(uccl_fab_play_run(&p, NULL), -22);
 }
 
+/* A profile is what the product has as defaults; what was asked for by name stays, before or after it. */
+static void set__profile(void **state)
+{
+	const struct uccl_shipped *udp = uccl_shipped_find("udp"), *verbs = uccl_shipped_find("verbs");
+
+	(void)state;
+	assert_int_equal(uccl_fab_play_init(&p, "permutation"), 0);
+	assert_string_equal(p.profile, "lab");
+	assert_int_equal(uccl_fab_play_set(&p, "profile=verbs"), 0);
+	assert_string_equal(p.names[1], verbs->cc);
+	assert_string_equal(p.names[2], verbs->path);
+	assert_string_equal(p.names[3], verbs->credit);
+	assert_int_equal(p.cfg.paths, verbs->paths);
+	assert_int_equal(p.cfg.labels, verbs->labels);
+	assert_int_equal(p.cfg.chunk, verbs->write_bytes);
+	assert_int_equal(p.cfg.window, verbs->window);
+	assert_int_equal(p.cfg.delay_ns, verbs->delay_ns);
+	assert_int_equal(p.cfg.rto_min_ns, verbs->rto_min_ns);
+	assert_int_equal(p.cfg.train, 0);
+	assert_int_equal(p.cfg.marks, verbs->marks);
+	assert_int_equal(p.cfg.control, verbs->control_apart);
+	assert_int_equal(uccl_fab_play_set(&p, "paths=77,profile=udp,cc=cubic,rto_ns=5000000"), 0);
+	assert_int_equal(p.cfg.paths, 77);
+	assert_string_equal(p.names[1], "cubic");
+	assert_string_equal(p.names[2], udp->path);
+	assert_int_equal(p.cfg.chunk, 0);
+	assert_true(p.cfg.train > 0);
+	assert_int_equal(p.cfg.delay_ns, udp->delay_ns);
+	assert_int_equal(p.cfg.rto_min_ns, 5 * UCCL_NS_PER_MS);
+	assert_int_equal(p.cfg.control, udp->control_apart);
+	assert_int_equal(uccl_fab_play_set(&p, "profile=lab"), 0);
+	assert_int_equal(p.cfg.paths, 77);
+	assert_int_equal(p.cfg.control, 1);
+	assert_int_equal(uccl_fab_play_set(&p, "profile=nothing"), -22);
+}
+
 static void play(const char *name, const char *set)
 {
 	assert_int_equal(uccl_fab_play_init(&p, name), 0);
@@ -70,6 +107,10 @@ static void run__all(void **state)
 		     "hosts=16,bytes=256k,senders=7,tiers=2,per_tor=4,spines=2,rails=4,path=hash");
 		uccl_fab_play_close(&p);
 		play(uccl_fab_plays[i][0], "hosts=16,bytes=300000,senders=7,engines=3,ranks=2,credit=auto");
+		uccl_fab_play_close(&p);
+		play(uccl_fab_plays[i][0], "hosts=16,bytes=300000,senders=7,profile=verbs");
+		uccl_fab_play_close(&p);
+		play(uccl_fab_plays[i][0], "hosts=16,bytes=300000,senders=7,profile=udp,credit=auto");
 		uccl_fab_play_close(&p);
 	}
 }
@@ -120,6 +161,146 @@ static void run__same_seed_same_run(void **state)
 	free(c);
 }
 
+/* In the class of data acknowledgements wait behind it: somewhere a queue holds more, and it takes longer. */
+static void control__in_class_of_data(void **state)
+{
+	char *apart = text("permutation", "hosts=16,bytes=1m,profile=verbs,control=1", uccl_fab_play_json);
+	char *same = text("permutation", "hosts=16,bytes=1m,profile=verbs,control=0", uccl_fab_play_json);
+	char *shipped = text("permutation", "hosts=16,bytes=1m,profile=verbs", uccl_fab_play_json);
+
+	(void)state;
+	assert_string_not_equal(apart, same);
+	assert_string_equal(shipped, uccl_shipped_find("verbs")->control_apart ? apart : same);
+	free(apart);
+	free(same);
+	free(shipped);
+}
+
+static const char *useless(const char *name, const char *set)
+{
+	assert_int_equal(uccl_fab_play_init(&p, name), 0);
+	assert_int_equal(uccl_fab_play_set(&p, set), 0);
+	return uccl_fab_play_useless(&p);
+}
+
+/* What changes nothing is told. */
+static void useless__options(void **state)
+{
+	(void)state;
+	assert_null(useless("permutation", "hosts=16,profile=udp,paths=8,chunk=0,train=9000"));
+	assert_null(useless("loss", "loss=1/64,burst=0.01,mean=4"));
+	assert_null(useless("incast", "senders=3,credit=eqds,credit_loss=0.1"));
+	assert_null(useless("stagger", "senders=3,stagger=5"));
+	assert_null(useless("alltoall", "skew=0.6"));
+	assert_null(useless("spine", "victims=2,rate=0.1,at=0,flap=7,reroute=5"));
+	assert_null(useless("permutation", "stack=gbn,qps=4,ecn_lo=1k,ecn_hi=2k"));
+	assert_null(useless("permutation", "ecn_lo=1k,ecn_hi=2k,marks=1"));
+	assert_string_equal(useless("permutation", "loss=1/64"), "loss");
+	assert_string_equal(useless("loss", "mean=4"), "mean");
+	assert_string_equal(useless("loss", "senders=4"), "senders");
+	assert_string_equal(useless("incast", "skew=1"), "skew");
+	assert_string_equal(useless("incast", "credit_loss=0.1"), "credit_loss");
+	assert_string_equal(useless("ring", "stagger=1"), "stagger");
+	assert_string_equal(useless("permutation", "victims=1"), "victims");
+	assert_string_equal(useless("permutation", "qps=4"), "qps");
+	assert_string_equal(useless("permutation", "stack=gbn,paths=4"), "paths");
+	assert_string_equal(useless("permutation", "ecn_lo=1k,ecn_hi=2k"), "ecn_lo");
+	assert_string_equal(useless("permutation", "marks=1"), "marks");
+	assert_string_equal(useless("permutation", "train=9000"), "train");
+	assert_string_equal(useless("permutation", "strangers=2"), "strangers");
+	assert_string_equal(useless("permutation", "tiers=2,cores_per_agg=2"), "cores_per_agg");
+}
+
+/* Links between switches at a quarter: no permutation whose flows cross can be through in the time of a host's link. */
+static void ideal__counts_uplinks(void **state)
+{
+	uint64_t full, quarter;
+
+	(void)state;
+	play("permutation", "hosts=32,tiers=2,bytes=1m");
+	full = p.ideal_ns;
+	uccl_fab_play_close(&p);
+	play("permutation", "hosts=32,tiers=2,bytes=1m,up_gbps=100");
+	quarter = p.ideal_ns;
+	uccl_fab_play_close(&p);
+	assert_in_range(quarter * 10, 25 * full, 41 * full);
+	/* Pods of four hosts with one link each to two switches that join them. */
+	play("permutation", "hosts=16,per_tor=2,tors_per_pod=2,spines=2,cores_per_agg=2,bytes=1m");
+	full = p.ideal_ns;
+	uccl_fab_play_close(&p);
+	play("permutation", "hosts=16,per_tor=2,tors_per_pod=2,spines=1,cores_per_agg=1,up_gbps=800,bytes=1m");
+	assert_true(p.ideal_ns > full * 5 / 4);
+	uccl_fab_play_close(&p);
+}
+
+/* By Zipf's law; the one that gets the most says what is ideal. */
+static void alltoall__skewed(void **state)
+{
+	uint64_t in[16] = {0}, out[16] = {0}, most = 0, least = UINT64_MAX, sum = 0;
+
+	(void)state;
+	play("alltoall", "hosts=16,bytes=1m,skew=1");
+	for (uint32_t i = 0; i < p.scene.nops; i++) {
+		in[p.scene.ops[i].dst] += p.scene.ops[i].bytes;
+		out[p.scene.ops[i].src] += p.scene.ops[i].bytes;
+	}
+	for (int i = 0; i < 16; i++) {
+		assert_in_range(out[i], (1u << 20) - 16, 1u << 20);
+		most = uccl_max(most, in[i]);
+		least = uccl_min(least, in[i]);
+		sum += in[i];
+	}
+	assert_true(most > 8 * least && most > 3 * sum / 16);
+	assert_true(p.ideal_ns > most * 8 / 400);
+	uccl_fab_play_close(&p);
+}
+
+static void stagger__least_share(void **state)
+{
+	double v[UCCL_FAB_FIGURES];
+
+	(void)state;
+	play("stagger", "hosts=16,senders=4,bytes=32m,credit=eqds,path=reps");
+	assert_int_equal(p.scene.nops, 4);
+	for (uint32_t i = 1; i < 4; i++)
+		assert_true(p.scene.ops[i].start_ns > p.scene.ops[i - 1].start_ns);
+	uccl_fab_play_figures(&p, v);
+	assert_true(v[UCCL_FAB_LEAST] > 0.5 && v[UCCL_FAB_LEAST] <= 1);
+	uccl_fab_play_close(&p);
+}
+
+static void spine__several(void **state)
+{
+	uint64_t well;
+
+	(void)state;
+	play("spine", "hosts=32,tiers=2,bytes=1m,at=0,rate=1,victims=4");
+	well = p.scene.last_ns;
+	uccl_fab_play_close(&p);
+	/* Nothing gets past all of them. */
+	play("spine", "hosts=32,tiers=2,bytes=1m,at=0,rate=0.1,victims=4");
+	assert_true(p.scene.last_ns > well * 4);
+	uccl_fab_play_close(&p);
+	assert_int_equal(uccl_fab_play_init(&p, "spine"), 0);
+	assert_int_equal(uccl_fab_play_set(&p, "hosts=32,tiers=2,victims=5"), 0);
+	assert_int_equal(uccl_fab_play_run(&p, NULL), -22);
+	uccl_fab_play_close(&p);
+}
+
+/* What the network marks reaches congestion control, where the profile says so. */
+static void marks__heard(void **state)
+{
+	(void)state;
+	play("incast", "hosts=16,bytes=1m,profile=udp,ecn_lo=50k,ecn_hi=200k");
+	assert_true(p.scene.net.marked > 0);
+	assert_true(p.scene.stats.marked_rx > 0 && p.scene.stats.marked_tx > 0);
+	uccl_fab_play_close(&p);
+	play("incast", "hosts=16,bytes=1m,profile=udp,ecn_lo=50k,ecn_hi=200k,marks=0");
+	assert_true(p.scene.net.marked > 0);
+	assert_int_equal(p.scene.stats.marked_rx, 0);
+	uccl_fab_play_close(&p);
+}
+
 static void csv_with_heads(const struct uccl_fab_play *play, FILE *f)
 {
 	uccl_fab_play_csv(play, f, true);
@@ -145,7 +326,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(set__values),	cmocka_unit_test(run__all),
 		cmocka_unit_test(run__counts),	cmocka_unit_test(run__same_seed_same_run),
-		cmocka_unit_test(csv__columns),
+		cmocka_unit_test(csv__columns),	cmocka_unit_test(set__profile),
+		cmocka_unit_test(useless__options), cmocka_unit_test(ideal__counts_uplinks),
+		cmocka_unit_test(alltoall__skewed), cmocka_unit_test(stagger__least_share),
+		cmocka_unit_test(spine__several),
+		cmocka_unit_test(marks__heard),	cmocka_unit_test(control__in_class_of_data),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

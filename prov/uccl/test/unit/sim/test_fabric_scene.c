@@ -36,6 +36,7 @@ static struct uccl_fab_cfg config(void)
 		.mtu = 4096,
 		.chunk = 32768,
 		.window = 256,
+		.rto_min_ns = 100000,
 		.post_bytes = 65536,
 		.seed = 1,
 		.bin_ns = 1000,
