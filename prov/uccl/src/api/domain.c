@@ -39,6 +39,7 @@ static int domain_close(struct fid *fid)
 	atomic_fetch_sub(&d->fabric->refs, 1);
 	uccl_drivers_fini(&d->drivers);
 	uccl_drivers_fini(&d->all);
+	uccl_dmabufs_fini(&d->dmabufs);
 	pthread_mutex_destroy(&d->mr_lock);
 	pthread_mutex_destroy(&d->atomic_lock);
 	free(d);
@@ -143,6 +144,7 @@ int uccl_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid
 	}
 	uccl_drivers_init(&d->all, d->locking);
 	uccl_triggers_init(&d->triggers);
+	uccl_dmabufs_init(&d->dmabufs);
 	d->forks = uccl_forks;
 	pthread_mutex_init(&d->mr_lock, NULL);
 	pthread_mutex_init(&d->atomic_lock, NULL);

@@ -33,19 +33,38 @@ static void finish(struct conn *c)
 		nic->ops->finish(c->e->nic, c->nic_peer);
 }
 
-static int mep_reg(struct uccl_peer *p, void *buf, uint64_t len, void **mr, uint64_t *rkey, uint64_t *raddr)
+static int reg(struct conn *c, void *buf, uint64_t len, const struct uccl_nic_device *device, void **mr,
+	       uint64_t *rkey, uint64_t *raddr)
+{
+	struct uccl_nic *nic = c->e->nic;
+
+	if (device)
+		return nic->ops->reg_device(nic, buf, len, device, mr, rkey, raddr);
+	return nic->ops->reg ? nic->ops->reg(nic, buf, len, mr, rkey, raddr) : -FI_ENOSYS;
+}
+
+static int mep_reg(struct uccl_peer *p, void *buf, uint64_t len, bool device, void **mr, uint64_t *rkey,
+		   uint64_t *raddr)
 {
 	struct conn *c = peer_conn(p);
 	struct uccl_nic *nic = c->e->nic;
+	const struct uccl_device_ops *ops = c->e->mep.device;
+	struct uccl_nic_device of = { .arg = c->e->mep.device_arg };
 	int rc;
 
+	if (device) {
+		of.number = nic->ops->reg_device && ops->direct ? ops->direct(of.arg, buf) : -FI_ENOSYS;
+		if (of.number < 0)
+			return of.number;
+		of.dmabuf = ops->dmabuf;
+	}
 	if (nic->ops->prepare) {
 		rc = nic->ops->prepare(nic, c->nic_peer);
 		conn_say(c);
 		if (rc)
 			return rc;
 	}
-	rc = nic->ops->reg ? nic->ops->reg(nic, buf, len, mr, rkey, raddr) : -FI_ENOSYS;
+	rc = reg(c, buf, len, device ? &of : NULL, mr, rkey, raddr);
 	if (rc)
 		finish(c);
 	return rc;

@@ -3,10 +3,10 @@
 #include "hmem/cuda.h"
 
 #include <dlfcn.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <rdma/fi_errno.h>
 
@@ -21,6 +21,14 @@
 #define ATTR_SYNC_MEMOPS 6
 #define ATTR_DEVICE_ORDINAL 9
 #define MEMORY_DEVICE 2u
+#define DEVICE_FLUSH_OPTIONS 117
+#define DEVICE_WRITES_ORDERING 118
+#define DEVICE_DMA_BUF 124
+#define FLUSH_BY_HOST 1
+#define ORDERED_FOR_OWNER 100 /* the device itself sees what NICs wrote in the order in which they did */
+#define FLUSH_CURRENT_CONTEXT 0
+#define FLUSH_TO_OWNER 100
+#define RANGE_DMA_BUF 1
 
 /* Of the driver. All return 0 or an error. */
 static struct {
@@ -45,13 +53,19 @@ static struct {
 	int (*move)(uintptr_t to, uintptr_t from, size_t len, void *stream);
 	int (*attribute)(void *value, int attribute, uintptr_t p);
 	int (*attribute_set)(const void *value, int attribute, uintptr_t p);
+	/* Those that follow are missing in older drivers. */
+	int (*device_attribute)(int *value, int attribute, int device);
+	int (*range_handle)(void *handle, uintptr_t p, size_t len, int type, unsigned long long flags);
+	int (*flush)(int target, int scope);
 } cu;
 
-#define FUNCTION(name, field) {name, &cu.field}
+#define FUNCTION(name, field) {name, &cu.field, false}
+#define NEW_FUNCTION(name, field) {name, &cu.field, true}
 
 static const struct {
 	const char *name;
 	void *at;
+	bool may_lack;
 } functions[] = {
 	FUNCTION("cuInit", init),
 	FUNCTION("cuDeviceGetCount", count),
@@ -74,6 +88,9 @@ static const struct {
 	FUNCTION("cuMemcpyAsync", move),
 	FUNCTION("cuPointerGetAttribute", attribute),
 	FUNCTION("cuPointerSetAttribute", attribute_set),
+	NEW_FUNCTION("cuDeviceGetAttribute", device_attribute),
+	NEW_FUNCTION("cuMemGetHandleForAddressRange", range_handle),
+	NEW_FUNCTION("cuFlushGPUDirectRDMAWrites", flush),
 };
 
 static int ngpus;
@@ -88,6 +105,9 @@ struct uccl_hmem_queue {
 	int device;
 	void *ctx, *stream;
 	struct uccl_hmem_mark *idle;
+	bool ordered;	/* what NICs wrote needs no flush, */
+	bool flushes;	/* or there is one */
+	bool dmabufs;
 };
 
 int uccl_cuda_open(const char *file, const char **missing)
@@ -102,7 +122,7 @@ int uccl_cuda_open(const char *file, const char **missing)
 
 		*missing = functions[i].name;
 		memcpy(functions[i].at, &at, sizeof(at));
-		if (!at) {
+		if (!at && !functions[i].may_lack) {
 			dlclose(lib);
 			return -FI_ENOSYS;
 		}
@@ -160,6 +180,14 @@ static int leave(int rc)
 	return rc;
 }
 
+/* 0 for what an older driver does not know. */
+static int device_has(const struct uccl_hmem_queue *q, int attribute)
+{
+	int value = 0;
+
+	return cu.device_attribute && !cu.device_attribute(&value, attribute, q->device) ? value : 0;
+}
+
 static int cuda_open(int device, struct uccl_hmem_queue **out)
 {
 	struct uccl_hmem_queue *q = calloc(1, sizeof(*q));
@@ -175,6 +203,9 @@ static int cuda_open(int device, struct uccl_hmem_queue **out)
 		free(q);
 		return -FI_EIO;
 	}
+	q->ordered = device_has(q, DEVICE_WRITES_ORDERING) >= ORDERED_FOR_OWNER;
+	q->flushes = cu.flush && device_has(q, DEVICE_FLUSH_OPTIONS) & FLUSH_BY_HOST;
+	q->dmabufs = cu.range_handle && device_has(q, DEVICE_DMA_BUF);
 	*out = q;
 	return 0;
 }
@@ -265,6 +296,33 @@ static void cuda_wait(struct uccl_hmem_queue *q, struct uccl_hmem_mark *m)
 		leave(cu.event_wait(m->event));
 }
 
+static bool cuda_direct(struct uccl_hmem_queue *q)
+{
+	return q->ordered || q->flushes;
+}
+
+/* The driver takes whole pages of the host. */
+static int cuda_dmabuf(struct uccl_hmem_queue *q, const void *p, uint64_t len, uint64_t *off)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = (uintptr_t)p & ~(page - 1);
+	uintptr_t end = ((uintptr_t)p + len + page - 1) & ~(page - 1);
+	int fd = -1;
+
+	if (!q->dmabufs)
+		return -FI_ENOSYS;
+	if (!enter(q) || leave(cu.range_handle(&fd, start, end - start, RANGE_DMA_BUF, 0)) || fd < 0)
+		return -FI_EFAULT;
+	*off = (uintptr_t)p - start;
+	return fd;
+}
+
+static int cuda_flush(struct uccl_hmem_queue *q)
+{
+	if (q->ordered)
+		return 0;
+	return enter(q) && !leave(cu.flush(FLUSH_CURRENT_CONTEXT, FLUSH_TO_OWNER)) ? 0 : -FI_EIO;
+}
+
 const struct uccl_hmem_ops uccl_cuda_hmem = {
 	.name = "cuda",
 	.count = cuda_count,
@@ -280,4 +338,7 @@ const struct uccl_hmem_ops uccl_cuda_hmem = {
 	.mark = cuda_mark,
 	.passed = cuda_passed,
 	.wait = cuda_wait,
+	.direct = cuda_direct,
+	.dmabuf = cuda_dmabuf,
+	.flush = cuda_flush,
 };

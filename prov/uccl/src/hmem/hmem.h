@@ -6,6 +6,7 @@
 #ifndef UCCL_HMEM_HMEM_H
 #define UCCL_HMEM_HMEM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct uccl_hmem_queue; /* copies of one device, done in the order in which they were begun */
@@ -36,6 +37,15 @@ struct uccl_hmem_ops {
 	int (*passed)(struct uccl_hmem_queue *q, struct uccl_hmem_mark *mark);
 	/* Sleep until everything before it is done or has failed; passed() tells which. */
 	void (*wait)(struct uccl_hmem_queue *q, struct uccl_hmem_mark *mark);
+	/* May NICs write to this device, since flush() can say when it sees what they wrote? */
+	bool (*direct)(struct uccl_hmem_queue *q);
+	/*
+	 * A dmabuf for such NICs, of the pages that have these bytes, which lie from *off on in it: its descriptor,
+	 * which is the caller's to close. -FI_ENOSYS: the device has none; -FI_EFAULT: it makes none of this memory.
+	 */
+	int (*dmabuf)(struct uccl_hmem_queue *q, const void *p, uint64_t len, uint64_t *off);
+	/* Until the device sees what NICs wrote to it before. 0, or -FI_EIO. */
+	int (*flush)(struct uccl_hmem_queue *q);
 };
 
 /* The devices of this host, looked for by the first call; NULL: there are none that serve. */

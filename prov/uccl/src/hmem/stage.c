@@ -53,6 +53,7 @@ struct mark {
 
 struct uccl_stage {
 	const struct uccl_hmem_ops *hmem;
+	struct uccl_dmabufs *given;	/* for NICs; NULL: they must not write */
 	struct uccl_hmem_queue **queue;	/* by device; NULL: not used yet */
 	int ndevices;
 	struct uccl_hmem_queue *pinner;	/* through which the ring was had */
@@ -69,14 +70,15 @@ struct uccl_stage {
 	struct mark mark[MARKS];
 };
 
-int uccl_stage_open(const struct uccl_hmem_ops *hmem, struct uccl_stage **out)
+int uccl_stage_open(const struct uccl_stage_attr *attr, struct uccl_stage **out)
 {
 	struct uccl_stage *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return -FI_ENOMEM;
-	s->hmem = hmem;
-	s->ndevices = hmem->count();
+	s->hmem = attr->hmem;
+	s->given = attr->given;
+	s->ndevices = s->hmem->count();
 	s->queue = calloc((size_t)s->ndevices, sizeof(struct uccl_hmem_queue *));
 	if (!s->queue) {
 		free(s);
@@ -412,6 +414,34 @@ static bool stage_room(void *arg)
 	return s->backlog < UCCL_STAGE_BACKLOG;
 }
 
+static int stage_direct(void *arg, const void *p)
+{
+	struct uccl_stage *s = arg;
+	int device = s->given ? device_of(s, p) : -1;
+
+	return device >= 0 && s->hmem->direct(s->queue[device]) ? device : -FI_ENOSYS;
+}
+
+static int stage_dmabuf(void *arg, const void *p, uint64_t len, uint64_t *off)
+{
+	struct uccl_stage *s = arg;
+	int fd = uccl_dmabufs_find(s->given, p, len, off);
+	int device;
+
+	if (fd != -FI_ENOENT)
+		return fd;
+	device = device_of(s, p);
+	return device < 0 ? -FI_EIO : s->hmem->dmabuf(s->queue[device], p, len, off);
+}
+
+static int stage_flush(void *arg, const void *p)
+{
+	struct uccl_stage *s = arg;
+	int device = device_of(s, p);
+
+	return device < 0 ? -FI_EIO : s->hmem->flush(s->queue[device]);
+}
+
 const struct uccl_device_ops uccl_stage_device = {
 	.put = stage_put,
 	.get = stage_get,
@@ -421,4 +451,7 @@ const struct uccl_device_ops uccl_stage_device = {
 	.alloc = stage_alloc,
 	.free = stage_free,
 	.room = stage_room,
+	.direct = stage_direct,
+	.flush = stage_flush,
+	.dmabuf = stage_dmabuf,
 };

@@ -6,6 +6,7 @@
 #ifndef UCCL_HMEM_STAGE_H
 #define UCCL_HMEM_STAGE_H
 
+#include "hmem/dmabufs.h"
 #include "hmem/hmem.h"
 #include "msg/device.h"
 
@@ -21,8 +22,13 @@
 
 struct uccl_stage;
 
+struct uccl_stage_attr {
+	const struct uccl_hmem_ops *hmem;
+	struct uccl_dmabufs *given;	/* lives longer; NULL: NICs must not write to devices */
+};
+
 /* -FI_ENOMEM. */
-int uccl_stage_open(const struct uccl_hmem_ops *hmem, struct uccl_stage **s);
+int uccl_stage_open(const struct uccl_stage_attr *attr, struct uccl_stage **s);
 /* Nothing may be queued any more. */
 void uccl_stage_close(struct uccl_stage *s);
 

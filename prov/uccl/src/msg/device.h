@@ -37,6 +37,14 @@ struct uccl_device_ops {
 	void (*free)(void *arg, void *mem);
 	/* May payload of peers be taken that must be copied? */
 	bool (*room)(void *arg);
+	/*
+	 * The number of the device that this address is of, if NICs may write to it; -FI_ENOSYS: they may not. Then
+	 * flush() stays until the device sees what they wrote: 0, or -FI_EIO. NULL, all three: they may never.
+	 */
+	int (*direct)(void *arg, const void *p);
+	int (*flush)(void *arg, const void *p);
+	/* A dmabuf that has these bytes, from *off on; its descriptor is the caller's to close. -FI_Exxx: none. */
+	int (*dmabuf)(void *arg, const void *p, uint64_t len, uint64_t *off);
 };
 
 /* Somebody who waits for copies. */

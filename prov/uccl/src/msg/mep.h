@@ -84,7 +84,8 @@ struct uccl_mep_ops {
 	/* Begin to connect to this peer. */
 	void (*connect)(struct uccl_peer *p, uint64_t now);
 	/* Direct writes: register a receive buffer, undo it (which is also a fence), fence a path. */
-	int (*reg)(struct uccl_peer *p, void *buf, uint64_t len, void **mr, uint64_t *rkey, uint64_t *raddr);
+	int (*reg)(struct uccl_peer *p, void *buf, uint64_t len, bool device, void **mr, uint64_t *rkey,
+		   uint64_t *raddr);
 	void (*dereg)(struct uccl_peer *p, void *mr);
 	void (*fence)(struct uccl_peer *p, uint16_t path, uint64_t now);
 	/* The rest of a message cannot be had from its buffer: end this peer, but not before this returns. */

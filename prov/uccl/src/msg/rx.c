@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "msg/rx.h"
 
+#include <rdma/fi_errno.h>
+
 #include "base/seq.h"
 #include "base/units.h"
 #include "msg/home.h"
@@ -230,6 +232,10 @@ static void rx_complete(struct uccl_msg_rx *rx, uint64_t now)
 		}
 		return;
 	}
+	/* Memory that was written is not memory that the device sees. PROTOCOL R191 */
+	if (rx->unseen && p->mep->device->flush(p->mep->device_arg, rx->iov[0].iov_base))
+		rx->copy.err = FI_EIO;
+	rx->unseen = false;
 	msg_rx_close(rx);
 	rx->ops->placed(rx, now);
 }
@@ -246,9 +252,9 @@ void msg_rx_expect(struct uccl_msg_rx *rx, uint64_t *rkey, uint64_t *raddr)
 {
 	struct uccl_peer *p = rx->peer;
 
-	if (rx->niov == 1 && !rx->device && p->flow.cfg.write_bytes && !p->flow.landing.off &&
+	if (rx->niov == 1 && p->flow.cfg.write_bytes && !p->flow.landing.off &&
 	    rx->limit >= rx->eager + MSG_DIRECT_MIN &&
-	    p->mep->ops->reg(p, rx->iov[0].iov_base, rx->limit, &rx->mr, rkey, raddr))
+	    p->mep->ops->reg(p, rx->iov[0].iov_base, rx->limit, rx->device, &rx->mr, rkey, raddr))
 		rx->mr = NULL;
 	if (!rx->mr)
 		*rkey = 0;
@@ -349,10 +355,12 @@ enum uccl_drop msg_rx_data(struct uccl_peer *p, const struct uccl_chunk_in *in, 
 	if (in->doubtful)
 		rx->doubts++;
 	p->mep->stream = rx;
-	if (in->placed)
+	if (in->placed) {
 		rx->got += in->len;
-	else
+		rx->unseen = rx->device;
+	} else {
 		rx_place_all(rx, off, in);
+	}
 	rx->hi = uccl_max(rx->hi, off + in->len);
 	msg_rx_check(rx, now);
 	return UCCL_DROP_COUNT;

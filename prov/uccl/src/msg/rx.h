@@ -75,6 +75,7 @@ struct uccl_msg_rx {
 	uint32_t send_id;		/* sender's handle */
 	uint32_t id;			/* our handle, 0: none */
 	uint32_t doubts;		/* direct writes that may still land */
+	bool unseen;			/* some landed on a device, which may not see them yet */
 	uint8_t *buf;			/* payload that came before it was matched */
 	uint64_t buf_len;
 	struct uccl_op *op;		/* the receive it matched */

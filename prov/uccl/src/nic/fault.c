@@ -704,6 +704,14 @@ static int fault_reg(struct uccl_nic *nic, void *buf, uint64_t len, void **mr, u
 	return f->inner->ops->reg(f->inner, buf, len, mr, rkey, raddr);
 }
 
+static int fault_reg_device(struct uccl_nic *nic, void *buf, uint64_t len, const struct uccl_nic_device *device,
+			    void **mr, uint64_t *rkey, uint64_t *raddr)
+{
+	struct fault *f = fault_of(nic);
+
+	return f->inner->ops->reg_device(f->inner, buf, len, device, mr, rkey, raddr);
+}
+
 static void fault_dereg(struct uccl_nic *nic, void *mr)
 {
 	struct fault *f = fault_of(nic);
@@ -785,6 +793,7 @@ static void ops_fill(struct uccl_nic_ops *ours, const struct uccl_nic_ops *inner
 		.accept = inner->accept ? fault_accept : NULL,
 		.renew = inner->renew ? fault_renew : NULL,
 		.reg = inner->reg ? fault_reg : NULL,
+		.reg_device = inner->reg_device ? fault_reg_device : NULL,
 		.dereg = inner->dereg ? fault_dereg : NULL,
 		.count = inner->count ? fault_count : NULL,
 		.guard = inner->guard ? fault_guard : NULL,

@@ -74,6 +74,14 @@ struct uccl_nic_guard {
 	uint64_t incarnation; /* of this endpoint */
 };
 
+/* Memory of a device, and who owns it. */
+struct uccl_nic_device {
+	int number; /* of the device on this host */
+	/* As uccl_device_ops.dmabuf. */
+	int (*dmabuf)(void *arg, const void *p, uint64_t len, uint64_t *off);
+	void *arg;
+};
+
 struct uccl_nic;
 
 struct uccl_nic_ops {
@@ -101,6 +109,12 @@ struct uccl_nic_ops {
 	int (*fence)(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint16_t path);
 	/* Register memory that peers may write; *rkey and *raddr are what the peer must use. */
 	int (*reg)(struct uccl_nic *nic, void *buf, uint64_t len, void **mr, uint64_t *rkey, uint64_t *raddr);
+	/*
+	 * The same for memory of a device, by a dmabuf, or by its address where the kernel knows that. -FI_EOPNOTSUPP:
+	 * not on this NIC, and that device is not tried again. NULL: this NIC reaches no device.
+	 */
+	int (*reg_device)(struct uccl_nic *nic, void *buf, uint64_t len, const struct uccl_nic_device *device,
+			  void **mr, uint64_t *rkey, uint64_t *raddr);
 	void (*dereg)(struct uccl_nic *nic, void *mr);
 	/*
 	 * Back ends whose two sides must agree before they write: what they say to each other, in records that the open

@@ -404,6 +404,16 @@ static int rails_reg(struct uccl_nic *nic, void *buf, uint64_t len, void **mr, u
 	return r->rail[0]->ops->reg(r->rail[0], buf, len, mr, rkey, raddr);
 }
 
+static int rails_reg_device(struct uccl_nic *nic, void *buf, uint64_t len, const struct uccl_nic_device *device,
+			    void **mr, uint64_t *rkey, uint64_t *raddr)
+{
+	struct rails *r = rails_of(nic);
+
+	if (!r->rail[0]->ops->reg_device)
+		return -FI_EOPNOTSUPP;
+	return r->rail[0]->ops->reg_device(r->rail[0], buf, len, device, mr, rkey, raddr);
+}
+
 static void rails_dereg(struct uccl_nic *nic, void *mr)
 {
 	struct rails *r = rails_of(nic);
@@ -457,6 +467,7 @@ static const struct uccl_nic_ops rails_ops = {
 	.disconnect = rails_disconnect,
 	.fence = rails_fence,
 	.reg = rails_reg,
+	.reg_device = rails_reg_device,
 	.dereg = rails_dereg,
 	.prepare = rails_prepare,
 	.finish = rails_finish,

@@ -119,6 +119,7 @@ int uccl_verbs_load(struct uccl_verbs *v, const char *file, const char **missing
 	*missing = "_ibv_query_gid_ex";
 	if (!symbol_find(lib, *missing, &query_gid_sized))
 		goto fail;
+	symbol_find(lib, "ibv_reg_dmabuf_mr", &v->reg_dmabuf_mr);
 	v->query_gid = verbs_query_gid;
 	v->query_port = verbs_query_port;
 	v->poll_cq = verbs_poll_cq;

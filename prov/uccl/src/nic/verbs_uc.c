@@ -21,20 +21,23 @@
 
 /* Memory that peers write. */
 
+#define REMOTE (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
+
 /*
  * The peer names memory by a number of which the bits above the page are random: knowing a key is not enough.
  */
-static int uc_reg(struct uccl_nic *nic, void *buf, uint64_t len, void **out, uint64_t *rkey, uint64_t *raddr)
+static int iova_of(const void *buf, uint64_t *iova)
 {
-	struct uc *w = uc_of(nic);
-	struct ibv_mr *mr;
-	uint64_t iova;
-
-	if (getrandom(&iova, sizeof(iova), 0) != sizeof(iova))
+	if (getrandom(iova, sizeof(*iova), 0) != sizeof(*iova))
 		return -FI_EIO;
 	/* The highest bit is clear, so that no end of it wraps. */
-	iova = (iova >> 1 & ~4095ull) | ((uintptr_t)buf & 4095);
-	mr = w->dev->lib->reg_mr_iova(w->dev->pd, buf, len, iova, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	*iova = (*iova >> 1 & ~4095ull) | ((uintptr_t)buf & 4095);
+	return 0;
+}
+
+/* What was registered at `iova`, if it was. */
+static int reg_made(struct ibv_mr *mr, uint64_t iova, void **out, uint64_t *rkey, uint64_t *raddr)
+{
 	if (!mr)
 		return errno > 0 ? -errno : -FI_EIO;
 	*out = mr;
@@ -42,6 +45,91 @@ static int uc_reg(struct uccl_nic *nic, void *buf, uint64_t len, void **out, uin
 	*rkey = mr->rkey | 1ull << 32;
 	*raddr = iova;
 	return 0;
+}
+
+static int uc_reg(struct uccl_nic *nic, void *buf, uint64_t len, void **out, uint64_t *rkey, uint64_t *raddr)
+{
+	struct uc *w = uc_of(nic);
+	uint64_t iova;
+	int rc = iova_of(buf, &iova);
+
+	return rc ? rc : reg_made(w->dev->lib->reg_mr_iova(w->dev->pd, buf, len, iova, REMOTE), iova, out, rkey, raddr);
+}
+
+/* Memory of devices. */
+
+/* Says nothing of the next registration. */
+static bool scarce(int rc)
+{
+	return rc == -FI_ENOMEM || rc == -FI_EAGAIN || rc == -FI_EMFILE || rc == -ENFILE || rc == -FI_EINTR;
+}
+
+static struct ibv_mr *reg_dmabuf(struct uc_dev *d, void *buf, uint64_t len, uint64_t iova,
+				 const struct uccl_nic_device *device)
+{
+	struct ibv_mr *mr;
+	uint64_t off;
+	int fd, err;
+
+	fd = d->lib->reg_dmabuf_mr ? device->dmabuf(device->arg, buf, len, &off) : -FI_ENOSYS;
+	if (fd < 0) {
+		errno = -fd;
+		return NULL;
+	}
+	mr = d->lib->reg_dmabuf_mr(d->pd, off, len, iova, fd, REMOTE);
+	err = errno;
+	/* The registration has a reference of its own. */
+	close(fd);
+	errno = err;
+	return mr;
+}
+
+static void gpu_told(struct uc_dev *d, int number, enum uc_gpu_way way, int by_dmabuf, int by_peer)
+{
+	static const char *const how[] = {
+		[UC_GPU_DMABUF] = "as a dmabuf",
+		[UC_GPU_PEER] = "by its address (peer memory)",
+	};
+
+	atomic_store(&d->gpu_way[number], way);
+	if (way == UC_GPU_NONE)
+		UCCL_LOG(UCCL_LOG_WARN,
+			 "%s: memory of GPU %d cannot be registered, so payload is copied: as a dmabuf: %s; by its "
+			 "address: %s (is nvidia-peermem loaded?)",
+			 d->port.name, number, strerror(-by_dmabuf), strerror(-by_peer));
+	else
+		UCCL_LOG(UCCL_LOG_INFO, "%s: memory of GPU %d is registered %s", d->port.name, number, how[way]);
+}
+
+/* The way that worked once is the only one that is tried again. PROTOCOL R192 */
+static int uc_reg_device(struct uccl_nic *nic, void *buf, uint64_t len, const struct uccl_nic_device *device,
+			 void **out, uint64_t *rkey, uint64_t *raddr)
+{
+	struct uc_dev *d = uc_of(nic)->dev;
+	uint8_t way = device->number < UC_GPUS ? atomic_load(&d->gpu_way[device->number]) : UC_GPU_NONE;
+	int by_dmabuf = -FI_ENOSYS, rc;
+	uint64_t iova;
+
+	if (way == UC_GPU_NONE)
+		return -FI_EOPNOTSUPP;
+	rc = iova_of(buf, &iova);
+	if (rc)
+		return rc;
+	if (way != UC_GPU_PEER) {
+		by_dmabuf = rc = reg_made(reg_dmabuf(d, buf, len, iova, device), iova, out, rkey, raddr);
+		if (!rc && way == UC_GPU_UNKNOWN)
+			gpu_told(d, device->number, UC_GPU_DMABUF, 0, 0);
+		if (!rc || way == UC_GPU_DMABUF || scarce(rc))
+			return rc;
+	}
+	rc = reg_made(d->lib->reg_mr_iova(d->pd, buf, len, iova, REMOTE), iova, out, rkey, raddr);
+	if (way != UC_GPU_UNKNOWN || scarce(rc))
+		return rc;
+	if (!rc)
+		gpu_told(d, device->number, UC_GPU_PEER, 0, 0);
+	else if (atomic_fetch_add(&d->gpu_failed[device->number], 1) + 1 == UC_GPU_TRIES)
+		gpu_told(d, device->number, UC_GPU_NONE, by_dmabuf, rc);
+	return rc;
 }
 
 static void uc_dereg(struct uccl_nic *nic, void *mr)
@@ -291,7 +379,8 @@ static void uc_close(struct uccl_nic *nic)
 #define UC_OPS(title)                                                                                                  \
 	{                                                                                                              \
 		.name = title, .tx = uc_tx, .rx = uccl_uc_rx, .slots = uc_slots, .connect = uc_connect,                \
-		.disconnect = uc_disconnect, .fence = uc_fence, .reg = uc_reg, .dereg = uc_dereg,                      \
+		.disconnect = uc_disconnect, .fence = uc_fence, .reg = uc_reg, .reg_device = uc_reg_device,            \
+		.dereg = uc_dereg,                                                                                     \
 		.prepare = uc_prepare, .finish = uc_finish, .offer = uc_offer, .accept = uc_accept,                    \
 		.renew = uc_renew, .count = uc_count, .wait_fd = uccl_uc_wait_fd, .addr = uc_addr,                     \
 		.close = uc_close,                                                                                     \

@@ -28,6 +28,7 @@
 #ifdef HAVE_VERBS
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/queue.h>
 
 #include "base/hash.h"
@@ -167,6 +168,11 @@ struct uc_dev_key {
 	char name[UCCL_VERBS_NAME];
 };
 
+/* How memory of a device is registered, found out by the first registrations of it. */
+enum uc_gpu_way { UC_GPU_UNKNOWN, UC_GPU_DMABUF, UC_GPU_PEER, UC_GPU_NONE };
+#define UC_GPUS 64 /* that are told apart; what is beyond is never written directly */
+#define UC_GPU_TRIES 4 /* one that fails may be of memory that is not like the other */
+
 /* What all endpoints of this process share of one NIC. */
 struct uc_dev {
 	TAILQ_ENTRY(uc_dev) all;
@@ -196,6 +202,8 @@ struct uc_dev {
 	struct uccl_verbs_slab tx; /* a piece for each write under way, its payload in it if it had to be copied */
 	struct uccl_mrcache *sources;
 	uint64_t copy_until; /* nothing can be registered */
+	/* By device: enum uc_gpu_way, and how often neither way worked. */
+	_Atomic uint8_t gpu_way[UC_GPUS], gpu_failed[UC_GPUS];
 	TAILQ_HEAD(, uc_set) sets;
 	TAILQ_HEAD(, uc_path) waiting;
 	struct uc_path *by_qpn;

@@ -2,8 +2,10 @@
 /* See fake_cuda.h. Functions of the driver have the names, signatures and numbers of its documentation. */
 #include "fake_cuda.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,6 +17,8 @@
 #define INVALID_VALUE 1
 #define OUT_OF_MEMORY 2
 #define INVALID_CONTEXT 201
+#define INVALID_PTX 218
+#define NOT_FOUND 500
 #define NOT_READY 600
 #define LAUNCH_FAILED 719
 
@@ -27,6 +31,7 @@ struct memory {
 	uint8_t *at;		/* what programs see */
 	uint8_t *shadow;	/* where the bytes can be reached; NULL: memory of the host */
 	size_t len;
+	int fd;			/* of the device's: its bytes as a file */
 	int device;
 	bool synced;
 };
@@ -61,6 +66,10 @@ static struct stream *streams;
 static struct stream default_stream = { .works = TAILQ_HEAD_INITIALIZER(default_stream.works) };
 static unsigned int delay = 3, copies, pending, queries, sleeps, fail_at, seed = 1;
 static bool fail_late;
+static int ordering = 100, flush_options = 1, dmabufs = 1;
+static unsigned int flushes, launches;
+static int programs = 1;
+static char module, function;
 static char contexts[DEVICES_MAX];
 static __thread int stack[64];
 static __thread int depth;
@@ -110,7 +119,7 @@ static void *alloc_locked(int device, size_t len)
 	m->shadow = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	m->len = len;
 	m->device = device;
-	close(fd);
+	m->fd = fd;
 	TAILQ_INSERT_TAIL(&memories, m, link);
 	return m->at;
 }
@@ -135,6 +144,7 @@ API void fake_cuda_free(void *p)
 		TAILQ_REMOVE(&memories, m, link);
 		munmap(m->at, m->len);
 		munmap(m->shadow, m->len);
+		close(m->fd);
 		free(m);
 	}
 	pthread_mutex_unlock(&lock);
@@ -197,6 +207,38 @@ API unsigned int fake_cuda_queries(void)
 API unsigned int fake_cuda_sleeps(void)
 {
 	return sleeps;
+}
+
+API void fake_cuda_direct(int order, int options, int dmabuf)
+{
+	ordering = order;
+	flush_options = options;
+	dmabufs = dmabuf;
+}
+
+API void fake_cuda_programs(int takes)
+{
+	programs = takes;
+}
+
+API unsigned int fake_cuda_launches(void)
+{
+	return launches;
+}
+
+API unsigned int fake_cuda_flushes(void)
+{
+	return flushes;
+}
+
+API void *fake_cuda_shadow(void *device)
+{
+	void *p;
+
+	pthread_mutex_lock(&lock);
+	p = reach(device, 1, true);
+	pthread_mutex_unlock(&lock);
+	return p;
 }
 
 static unsigned int chance(unsigned int n)
@@ -566,4 +608,101 @@ API int cuPointerSetAttribute(const void *value, int attribute, uintptr_t p)
 		m->synced = *(const unsigned int *)value;
 	pthread_mutex_unlock(&lock);
 	return m && attribute == 6 ? 0 : INVALID_VALUE;
+}
+
+API int cuDeviceGetAttribute(int *value, int attribute, int device)
+{
+	if (device < 0 || device >= devices())
+		return INVALID_VALUE;
+	*value = attribute == 117 ? flush_options : attribute == 118 ? ordering : attribute == 124 ? dmabufs : 0;
+	return 0;
+}
+
+API int cuModuleLoadData(void **out, const void *text)
+{
+	if (!depth)
+		return INVALID_CONTEXT;
+	*out = &module;
+	return programs && strstr(text, ".visible .entry uccl_scatter(") ? 0 : INVALID_PTX;
+}
+
+API int cuModuleGetFunction(void **out, void *in, const char *name)
+{
+	*out = &function;
+	return in == &module && !strcmp(name, "uccl_scatter") ? 0 : NOT_FOUND;
+}
+
+API int cuModuleUnload(void *in)
+{
+	return in == &module && depth ? 0 : INVALID_VALUE;
+}
+
+/* Memory of a device, or of the host if it is pinned. */
+static void *reach_any(uint64_t p, size_t len)
+{
+	struct memory *m = find((void *)(uintptr_t)p);
+
+	return m ? reach((void *)(uintptr_t)p, len, m->shadow) : NULL;
+}
+
+/* Our program: what its text says, done backwards, since nobody may count on an order. */
+API int cuLaunchKernel(void *f, unsigned int n, unsigned int y, unsigned int z, unsigned int threads, unsigned int ty,
+		       unsigned int tz, unsigned int shared, void *stream, void **params, void **extra)
+{
+	const struct {
+		uint64_t to[128], from[128];
+		uint32_t len[128];
+	} *v = params[0];
+	int rc = 0;
+
+	if (!depth)
+		return INVALID_CONTEXT;
+	if (f != &function || !n || n > 128 || y * z * ty * tz != 1 || threads < 15 || shared || extra || programs == 2)
+		return INVALID_VALUE;
+	pthread_mutex_lock(&lock);
+	if (fail_at == 1 && !fail_late) {
+		fail_at = 0;
+		rc = INVALID_VALUE;
+	}
+	for (unsigned int i = 0; i < n && !rc; i++)
+		if (!reach_any(v->to[i], v->len[i]) || !reach_any(v->from[i], v->len[i]))
+			rc = INVALID_VALUE;
+	for (unsigned int i = n; i-- > 0 && !rc;)
+		stream_add(stream, reach_any(v->to[i], v->len[i]), reach_any(v->from[i], v->len[i]), v->len[i], NULL);
+	if (!rc) {
+		copies -= n;
+		launches++;
+	}
+	pthread_mutex_unlock(&lock);
+	return rc;
+}
+
+/* As the driver has it: whole pages of one memory, in a context. The file's position tells where the dmabuf begins. */
+API int cuMemGetHandleForAddressRange(void *handle, uintptr_t p, size_t len, int type, unsigned long long flags)
+{
+	char path[32];
+	struct memory *m;
+	int fd = -1;
+
+	if (!depth)
+		return INVALID_CONTEXT;
+	pthread_mutex_lock(&lock);
+	m = find((void *)p);
+	if (m && m->shadow && dmabufs == 1 && type == 1 && !flags && len && !((p | len) & 4095) &&
+	    p + len <= (((uintptr_t)m->at + m->len + 4095) & ~(uintptr_t)4095)) {
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", m->fd);
+		fd = open(path, O_RDWR | O_CLOEXEC);
+		lseek(fd, (off_t)(p - (uintptr_t)m->at), SEEK_SET);
+	}
+	pthread_mutex_unlock(&lock);
+	*(int *)handle = fd;
+	return fd < 0 ? INVALID_VALUE : 0;
+}
+
+API int cuFlushGPUDirectRDMAWrites(int target, int scope)
+{
+	if (!depth)
+		return INVALID_CONTEXT;
+	flushes++;
+	return target || scope != 100 || flush_options != 1 ? INVALID_VALUE : 0;
 }

@@ -31,5 +31,17 @@ unsigned int fake_cuda_pending(void);
 /* How often an event was asked whether it has passed, and how often somebody slept until it had. */
 unsigned int fake_cuda_queries(void);
 unsigned int fake_cuda_sleeps(void);
+/*
+ * What devices are from the next queue on: the order in which they see what NICs wrote (0: none; 100 at first), how
+ * that can be flushed (bit 0: by a call, which fails if another bit is set, too), and whether there are dmabufs (2:
+ * there are, of no memory).
+ */
+void fake_cuda_direct(int ordering, int flush_options, int dmabufs);
+unsigned int fake_cuda_flushes(void);
+/* 0: no program is taken from now on; 2: it is, and cannot be launched; 1 at first. Its launches so far. */
+void fake_cuda_programs(int takes);
+unsigned int fake_cuda_launches(void);
+/* Where the processor, and NICs, can reach memory of a device; NULL: it is none. */
+void *fake_cuda_shadow(void *device);
 
 #endif

@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "api/endpoint/cm.h"
+#include "api/object/domain.h"
 #include "api/offer/attr.h"
+#include "api/offer/place.h"
 
 /* Options of libfabric versions after 1.17. */
 #define OPT_CUDA_API_PERMITTED 10
@@ -41,10 +43,9 @@ static int give_bool(void *optval, size_t *optlen, bool value)
 	return 0;
 }
 
-/* The NIC never reaches a device's memory by itself. */
-static int give_p2p(void *optval, size_t *optlen)
+static int give_p2p(const struct uccl_ep *ep, void *optval, size_t *optlen)
 {
-	int p2p = FI_HMEM_P2P_DISABLED;
+	int p2p = ep->direct ? FI_HMEM_P2P_ENABLED : FI_HMEM_P2P_DISABLED;
 
 	if (*optlen < sizeof(p2p)) {
 		*optlen = sizeof(p2p);
@@ -55,7 +56,8 @@ static int give_p2p(void *optval, size_t *optlen)
 	return 0;
 }
 
-static int take_p2p(const void *optval, size_t optlen)
+/* Small messages, and all that is sent, are copied even where NICs write to devices: so it cannot be required. */
+static int take_p2p(struct uccl_ep *ep, const void *optval, size_t optlen)
 {
 	int p2p;
 
@@ -64,7 +66,14 @@ static int take_p2p(const void *optval, size_t optlen)
 	memcpy(&p2p, optval, sizeof(p2p));
 	if (p2p < FI_HMEM_P2P_ENABLED || p2p > FI_HMEM_P2P_DISABLED)
 		return -FI_EINVAL;
-	return p2p == FI_HMEM_P2P_REQUIRED ? -FI_EOPNOTSUPP : 0;
+	if (p2p == FI_HMEM_P2P_REQUIRED)
+		return -FI_EOPNOTSUPP;
+	/* What was granted to peers cannot be taken back. */
+	if (ep->stage && p2p == FI_HMEM_P2P_DISABLED && ep->direct)
+		return -FI_EOPBADSTATE;
+	if (!ep->stage)
+		ep->direct = p2p != FI_HMEM_P2P_DISABLED && uccl_place_writes(&ep->domain->params);
+	return 0;
 }
 
 /* Without calls of CUDA memory of GPUs cannot be reached; who has none of it may forbid them. */
@@ -114,7 +123,7 @@ int uccl_ep_getopt(fid_t fid, int level, int name, void *optval, size_t *optlen)
 	if (name == OPT_CUDA_API_PERMITTED || name == OPT_SHARED_MEMORY_PERMITTED)
 		return give_bool(optval, optlen, name == OPT_CUDA_API_PERMITTED && ep->hmem);
 	if (name == FI_OPT_FI_HMEM_P2P && ep->hmem)
-		return give_p2p(optval, optlen);
+		return give_p2p(ep, optval, optlen);
 	if (name == FI_OPT_CM_DATA_SIZE && ep->cm)
 		return uccl_ep_give_size(optval, optlen, UCCL_CM_DATA_MAX);
 	return opt_size(ep, name) ? uccl_ep_give_size(optval, optlen, opt_size(ep, name)) : -FI_ENOPROTOOPT;
@@ -133,7 +142,7 @@ int uccl_ep_setopt(fid_t fid, int level, int name, const void *optval, size_t op
 	if (name == OPT_SHARED_MEMORY_PERMITTED)
 		return optlen == sizeof(bool) ? 0 : -FI_EINVAL;
 	if (name == FI_OPT_FI_HMEM_P2P && ep->hmem)
-		return take_p2p(optval, optlen);
+		return take_p2p(ep, optval, optlen);
 	if (name != FI_OPT_MIN_MULTI_RECV && !opt_size(ep, name))
 		return -FI_ENOPROTOOPT;
 	if (optlen != sizeof(size))

@@ -211,7 +211,12 @@ int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity)
 	if (rc)
 		return rc;
 	if (ep->hmem) {
-		rc = uccl_stage_open(ep->hmem, &ep->stage);
+		struct uccl_stage_attr stage = {
+			.hmem = ep->hmem,
+			.given = ep->direct ? &ep->domain->dmabufs : NULL,
+		};
+
+		rc = uccl_stage_open(&stage, &ep->stage);
 		if (rc) {
 			attr.nic->ops->close(attr.nic);
 			return rc;

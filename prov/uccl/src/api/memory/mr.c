@@ -17,6 +17,7 @@
 #include "api/memory/device.h"
 #include "api/object/domain.h"
 #include "api/offer/attr.h"
+#include "api/offer/place.h"
 #include "progress/thread.h"
 
 #define REMOTE_ACCESS (FI_REMOTE_READ | FI_REMOTE_WRITE)
@@ -67,6 +68,8 @@ static int mr_close(struct fid *fid)
 	for (int i = 0; i < 2; i++)
 		if (mr->cntr[i])
 			atomic_fetch_sub(&mr->cntr[i]->refs, 1);
+	if (mr->given)
+		uccl_dmabufs_take(&mr->domain->dmabufs, mr->given);
 	atomic_fetch_sub(&mr->domain->refs, 1);
 	free(mr);
 	return 0;
@@ -299,14 +302,15 @@ static int mr_reg(struct fid *fid, const void *buf, size_t len, uint64_t access,
 }
 
 /*
- * A region that is passed as a dmabuf is reached by its address: the descriptor is for NICs that read devices. One that
- * has none, or is not a device's, cannot be.
+ * A region that is passed as a dmabuf is copied by its address; the descriptor is for NICs that write to devices. One
+ * that has no address, or is not a device's, cannot be. Without such NICs the descriptor is not looked at.
  */
 static int mr_dmabuf(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags, struct fid_mr **mr)
 {
-	const struct uccl_domain *d = uccl_domain_of(fid);
+	struct uccl_domain *d = uccl_domain_of(fid);
 	const struct mr_dmabuf *buf = (const void *)attr->mr_iov;
 	struct iovec iov;
+	int rc;
 
 	if (!d->hmem)
 		return -FI_EOPNOTSUPP;
@@ -315,8 +319,15 @@ static int mr_dmabuf(struct fid *fid, const struct fi_mr_attr *attr, uint64_t fl
 	iov = (struct iovec){ .iov_base = (char *)buf->base_addr + buf->offset, .iov_len = buf->len };
 	if (!buf->base_addr || on_device(d, &iov, 1) != 1)
 		return -FI_EOPNOTSUPP;
-	return mr_open(fid, &iov, 1, attr->access, attr->offset, attr->requested_key, flags & ~MR_DMABUF, mr,
-		       attr->context);
+	rc = mr_open(fid, &iov, 1, attr->access, attr->offset, attr->requested_key, flags & ~MR_DMABUF, mr,
+		     attr->context);
+	if (rc || !uccl_place_writes(&d->params))
+		return rc;
+	rc = uccl_dmabufs_give(&d->dmabufs, iov.iov_base, iov.iov_len, buf->fd, buf->offset,
+			       &uccl_mr_of(&(*mr)->fid)->given);
+	if (rc)
+		mr_close(&(*mr)->fid);
+	return rc;
 }
 
 /* iface and the fields behind it are there for programs that have FI_HMEM; those of others are not read. */

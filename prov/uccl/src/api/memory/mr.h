@@ -14,6 +14,7 @@
 #include "msg/op.h"
 
 struct uccl_cntr;
+struct uccl_dmabuf;
 struct uccl_domain;
 
 struct uccl_mr {
@@ -22,6 +23,7 @@ struct uccl_mr {
 	UT_hash_handle hh;	/* in the domain's table, by key, if peers may reach it */
 	bool entered;
 	bool device;		/* memory that the processor must not touch */
+	struct uccl_dmabuf *given; /* as which the program passed it; NULL: it did not */
 	uint64_t access, offset;
 	uint64_t base, len;	/* what peers call its first byte; bytes of all pieces */
 	struct uccl_cntr *cntr[2]; /* of what peers do to it: reads, writes */

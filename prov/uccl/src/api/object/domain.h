@@ -12,6 +12,7 @@
 #include "api/offer/param.h"
 #include "base/units.h"
 #include "core/addr.h"
+#include "hmem/dmabufs.h"
 #include "nic/ifaddr.h"
 #include "progress/drivers.h"
 #include "progress/rescue.h"
@@ -47,6 +48,7 @@ struct uccl_domain {
 	struct uccl_params params;
 	/* Devices, if it or an endpoint of it was opened with FI_HMEM; NULL: none. */
 	const struct uccl_hmem_ops *_Atomic hmem;
+	struct uccl_dmabufs dmabufs; /* of them that the program gave us */
 	pthread_mutex_t mr_lock;
 	struct uccl_mr *mrs;	/* registered for remote access, by key */
 	uint64_t next_key;

@@ -71,6 +71,7 @@ struct uccl_ep {
 	struct uccl_tracefile *trace;	/* NULL: no trace */
 	const struct uccl_hmem_ops *hmem; /* devices whose memory may be passed; NULL: none */
 	struct uccl_stage *stage;	/* what copies from and to them; NULL: not yet */
+	bool direct;			/* the NIC may write to them by itself */
 	uint8_t ways;			/* UCCL_TX, UCCL_RX: a context has one of them */
 	uint8_t enabled;		/* the same, or 0 */
 	bool closing;			/* what completes now is not reported */

@@ -4,19 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/offer/place.h"
-
 const struct uccl_hmem_ops *uccl_device_find(const struct uccl_params *p)
 {
-	return uccl_place_rdma(p) || !strcmp(p->cuda, "off") ? NULL : uccl_hmem_find();
+	return !strcmp(p->cuda, "off") ? NULL : uccl_hmem_find();
 }
 
 void uccl_device_why_not(const struct uccl_params *p, char *buf, size_t size)
 {
 	if (!strcmp(p->cuda, "off"))
 		snprintf(buf, size, "FI_UCCL_CUDA is off");
-	else if (uccl_place_rdma(p))
-		snprintf(buf, size, "only FI_UCCL_BACKEND=udp can, here it is %s", p->backend);
 	else
 		snprintf(buf, size, "%s is missing", uccl_hmem_missing());
 }

@@ -14,9 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../fake_cuda/fake_cuda.h"
 #include "../nic/fake_verbs.h"
 #include "base/rng.h"
 #include "base/units.h"
+#include "hmem/cuda.h"
+#include "hmem/stage.h"
 #include "nic/verbs_uc.h"
 
 #define ENGINES 4 /* of most tests */
@@ -40,6 +43,7 @@ static uint32_t max_qp;
 static bool apart; /* no two engines share queue pairs, as if each were a process */
 static struct uccl_qp_budget *budget, shared;
 static const struct uccl_addr *identity; /* of the next engine, unless NULL */
+static struct uccl_stage *stage;	 /* of the next engine */
 
 static uint64_t clock_read(void)
 {
@@ -74,6 +78,7 @@ static int begin(void **state)
 	apart = false;
 	budget = NULL;
 	identity = NULL;
+	stage = NULL;
 	for (size_t i = 0; i < LONG; i++)
 		src[i] = (uint8_t)uccl_rng_next(&rng);
 	return 0;
@@ -102,6 +107,8 @@ static void engine_open(int i, const char *device)
 	struct uccl_nic_attr nic = {
 		.ifname = device, .max_qp = max_qp, .budget = budget, .rx_bytes = rx_bytes};
 
+	attr.device = stage ? &uccl_stage_device : NULL;
+	attr.device_arg = stage;
 	/* What has a traffic class of its own goes by queue pairs of its own. */
 	if (apart)
 		nic.data_class = (uint8_t)(i * 4);
@@ -432,6 +439,109 @@ static void message_kept(int from, int to, uint64_t ns)
 	run(20 * UCCL_NS_PER_MS);
 	for (size_t i = 0; i < LONG; i++)
 		assert_int_equal(dst[to][i], 0xa5);
+}
+
+/* Memory of the host, and of the GPU if the kernel knows it by its address. */
+static void *host_only(void *addr)
+{
+	return fake_cuda_shadow(addr) ? NULL : addr;
+}
+
+static void *peer_or_host(void *addr)
+{
+	void *at = fake_cuda_shadow(addr);
+
+	return at ? at : addr;
+}
+
+static void gpu_message(int from, void *in, bool in_device, int to, void *out, bool out_device)
+{
+	struct uccl_op *r = op_new(to, UCCL_OP_RECV, out, LONG), *s = op_new(from, UCCL_OP_SEND, in, LONG);
+
+	r->device = out_device;
+	s->device = in_device;
+	assert_int_equal(uccl_engine_recv(e[to], r, now), 0);
+	s->peer = peer(from, to);
+	assert_int_equal(uccl_engine_send(e[from], s, now), 0);
+	run(SECOND / 4);
+}
+
+/* To and from the memory of a GPU beside engine 1; the first message comes while queue pairs are made. */
+static void gpu_messages(void *gpu, bool direct)
+{
+	unsigned int flushes = fake_cuda_flushes();
+
+	for (int i = 0; i < 2; i++) {
+		memset(fake_cuda_shadow(gpu), 0x33, LONG);
+		memset(dst[0], 0, LONG);
+		gpu_message(0, src, false, 1, gpu, true);
+		assert_memory_equal(fake_cuda_shadow(gpu), src, LONG);
+		gpu_message(1, gpu, true, 0, dst[0], false);
+		assert_memory_equal(dst[0], src, LONG);
+	}
+	assert_int_equal(errors, 0);
+	assert_int_equal(dones[0], 4);
+	assert_int_equal(dones[1], 4);
+	if (direct)
+		assert_true(st(1)->writes_rx >= LONG / 32768 - 2);
+	else
+		assert_int_equal(st(1)->writes_rx, 0);
+	assert_int_equal(fake_cuda_flushes() - flushes, direct ? 1 : 0);
+}
+
+enum { BY_DMABUF, BY_ADDRESS, UNKNOWN, UNSEEN };
+
+static void gpu_written(int way)
+{
+	struct uccl_dmabufs given;
+	struct uccl_stage_attr attr = {.hmem = &uccl_cuda_hmem, .given = &given};
+	const char *missing;
+	void *gpu;
+
+	assert_int_equal(uccl_cuda_open(UCCL_CUDA_FILE, &missing), 0);
+	fake_cuda_direct(0, way != UNSEEN, way == BY_DMABUF || way == UNSEEN);
+	fake->peer_memory = way == BY_ADDRESS ? peer_or_host : host_only;
+	gpu = fake_cuda_alloc(0, LONG);
+	kind = IBV_QPT_UC;
+	uccl_dmabufs_init(&given);
+	engine_open(0, "rxe0");
+	assert_int_equal(uccl_stage_open(&attr, &stage), 0);
+	engine_open(1, "rxe1");
+	gpu_messages(gpu, way <= BY_ADDRESS);
+	assert_int_equal(fake->dmabufs > 0, way == BY_DMABUF);
+	for (int i = 0; i < 2; i++) {
+		uccl_engine_close(e[i]);
+		e[i] = NULL;
+	}
+	uccl_stage_close(stage);
+	uccl_dmabufs_fini(&given);
+	fake_cuda_free(gpu);
+	fake_cuda_direct(100, 1, 1);
+}
+
+/* PROTOCOL R191 R192 */
+static void gpu__by_dmabuf(void **state)
+{
+	(void)state;
+	gpu_written(BY_DMABUF);
+}
+
+static void gpu__by_address(void **state)
+{
+	(void)state;
+	gpu_written(BY_ADDRESS);
+}
+
+static void gpu__not_registered(void **state)
+{
+	(void)state;
+	gpu_written(UNKNOWN);
+}
+
+static void gpu__nobody_knows_when_it_sees(void **state)
+{
+	(void)state;
+	gpu_written(UNSEEN);
 }
 
 /* PROTOCOL R80 R81 R82: the first message goes in packets and makes the queue pairs, the next is written, both ways. */
@@ -1194,6 +1304,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(writes__uc_large, begin, end),
 		cmocka_unit_test_setup_teardown(writes__rc, begin, end),
 		cmocka_unit_test_setup_teardown(writes__infiniband, begin, end),
+		cmocka_unit_test_setup_teardown(gpu__by_dmabuf, begin, end),
+		cmocka_unit_test_setup_teardown(gpu__by_address, begin, end),
+		cmocka_unit_test_setup_teardown(gpu__not_registered, begin, end),
+		cmocka_unit_test_setup_teardown(gpu__nobody_knows_when_it_sees, begin, end),
 		cmocka_unit_test_setup_teardown(writes__uc_bad_network, begin, end),
 		cmocka_unit_test_setup_teardown(writes__uc_doubled, begin, end),
 		cmocka_unit_test_setup_teardown(writes__uc_wedged, begin, end),

@@ -9,6 +9,7 @@
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../../fake_cuda/fake_cuda.h"
 
@@ -131,6 +132,68 @@ static void wait__sleeps(void **state)
 	fake_cuda_free(a);
 }
 
+/* What NICs wrote is seen at once, after a flush, or nobody knows when. */
+static void direct__by_the_driver(void **state)
+{
+	static const struct {
+		int ordering, options;
+		bool direct;
+		unsigned int flushes;
+		int rc;
+	} cases[] = {
+		{0, 0, false, 0, 0}, {0, 2, false, 0, 0}, {0, 1, true, 1, 0},	 {0, 3, true, 1, -FI_EIO},
+		{99, 1, true, 1, 0}, {100, 0, true, 0, 0}, {100, 1, true, 0, 0}, {200, 0, true, 0, 0},
+	};
+	struct uccl_hmem_queue *q;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		unsigned int before = fake_cuda_flushes();
+
+		fake_cuda_direct(cases[i].ordering, cases[i].options, 1);
+		assert_int_equal(h->open(0, &q), 0);
+		assert_int_equal(h->direct(q), cases[i].direct);
+		if (cases[i].direct)
+			assert_int_equal(h->flush(q), cases[i].rc);
+		assert_int_equal(fake_cuda_flushes() - before, cases[i].flushes);
+		h->close(q);
+	}
+	fake_cuda_direct(100, 1, 1);
+}
+
+/* Whole pages that have the bytes, wherever these begin and end. */
+static void dmabuf__whole_pages(void **state)
+{
+	char *a = fake_cuda_alloc(0, 10000), text[8];
+	static const size_t at[] = {0, 1, 4095, 4096, 5000, 9999};
+	struct uccl_hmem_queue *q;
+	uint64_t off;
+	int fd;
+
+	(void)state;
+	assert_int_equal(h->open(0, &q), 0);
+	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++) {
+		fake_cuda_write(a + at[i], "x", 1);
+		fd = h->dmabuf(q, a + at[i], 10000 - at[i], &off);
+		assert_true(fd >= 0);
+		assert_int_equal(off, at[i] % 4096);
+		/* The fake's dmabufs begin at their position. */
+		assert_int_equal(lseek(fd, (off_t)off, SEEK_CUR), (off_t)at[i]);
+		assert_int_equal(read(fd, text, 1), 1);
+		assert_int_equal(text[0], 'x');
+		close(fd);
+	}
+	assert_int_equal(h->dmabuf(q, a, 16384, &off), -FI_EFAULT);
+	assert_int_equal(h->dmabuf(q, text, 4, &off), -FI_EFAULT);
+	h->close(q);
+	fake_cuda_direct(100, 1, 0);
+	assert_int_equal(h->open(0, &q), 0);
+	assert_int_equal(h->dmabuf(q, a, 100, &off), -FI_ENOSYS);
+	h->close(q);
+	fake_cuda_direct(100, 1, 1);
+	fake_cuda_free(a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -138,6 +201,8 @@ int main(void)
 		cmocka_unit_test(where__by_the_driver),
 		cmocka_unit_test(copies__in_order),
 		cmocka_unit_test(wait__sleeps),
+		cmocka_unit_test(direct__by_the_driver),
+		cmocka_unit_test(dmabuf__whole_pages),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,9 +6,12 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include <fcntl.h>
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "../../fake_cuda/fake_cuda.h"
 #include "hmem/cuda.h"
@@ -17,6 +20,8 @@
 
 static const struct uccl_device_ops *const d = &uccl_stage_device;
 static struct uccl_stage *s;
+static struct uccl_dmabufs given;
+static struct uccl_stage_attr attr = { .hmem = &uccl_cuda_hmem, .given = &given };
 static uint8_t *gpu[2], *in, *out;
 static int err;
 
@@ -27,6 +32,7 @@ static int setup(void **state)
 	(void)state;
 	setenv("FAKE_CUDA_DEVICES", "2", 1);
 	assert_int_equal(uccl_cuda_open(UCCL_CUDA_FILE, &missing), 0);
+	uccl_dmabufs_init(&given);
 	for (int i = 0; i < 2; i++)
 		gpu[i] = fake_cuda_alloc(i, BYTES);
 	in = malloc(BYTES);
@@ -50,7 +56,7 @@ static void begin(void)
 {
 	err = 0;
 	memset(out, 0, BYTES);
-	assert_int_equal(uccl_stage_open(&uccl_cuda_hmem, &s), 0);
+	assert_int_equal(uccl_stage_open(&attr, &s), 0);
 }
 
 static void end(void)
@@ -258,6 +264,51 @@ static void stage__wait(void **state)
 	end();
 }
 
+/* What NICs may write to, and by which dmabuf: one of the program's comes first. */
+static void stage__direct(void **state)
+{
+	unsigned int flushes = fake_cuda_flushes();
+	struct uccl_dmabuf *one;
+	int fd, mine = open("/dev/null", O_RDONLY);
+	struct stat null, found;
+	uint64_t off;
+
+	(void)state;
+	fake_cuda_direct(0, 1, 1);
+	begin();
+	assert_int_equal(d->direct(s, gpu[1] + 5), 1);
+	assert_int_equal(d->direct(s, gpu[0]), 0);
+	assert_int_equal(d->direct(s, in), -FI_ENOSYS);
+	assert_int_equal(d->flush(s, gpu[1]), 0);
+	assert_int_equal(fake_cuda_flushes() - flushes, 1);
+	assert_int_equal(d->flush(s, in), -FI_EIO);
+	fd = d->dmabuf(s, gpu[1] + 5000, 100, &off);
+	assert_true(fd >= 0);
+	assert_int_equal(off, 5000 - 4096);
+	close(fd);
+	assert_int_equal(d->dmabuf(s, in, 100, &off), -FI_EIO);
+	assert_int_equal(uccl_dmabufs_give(&given, gpu[1] + 4096, 8192, mine, 70000, &one), 0);
+	fd = d->dmabuf(s, gpu[1] + 5000, 100, &off);
+	assert_int_equal(fstat(fd, &found), 0);
+	assert_int_equal(fstat(mine, &null), 0);
+	assert_int_equal(found.st_rdev, null.st_rdev);
+	assert_int_equal(off, 70000 + 5000 - 4096);
+	close(fd);
+	uccl_dmabufs_take(&given, one);
+	close(mine);
+	end();
+	/* Nobody could say when the device sees it. */
+	fake_cuda_direct(0, 0, 1);
+	begin();
+	assert_int_equal(d->direct(s, gpu[0]), -FI_ENOSYS);
+	end();
+	/* Nor if it is not wished. */
+	fake_cuda_direct(100, 1, 1);
+	assert_int_equal(uccl_stage_open(&(struct uccl_stage_attr){ .hmem = &uccl_cuda_hmem }, &s), 0);
+	assert_int_equal(d->direct(s, gpu[0]), -FI_ENOSYS);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -269,6 +320,7 @@ int main(void)
 		cmocka_unit_test(stage__loans),
 		cmocka_unit_test(stage__failures),
 		cmocka_unit_test(stage__wait),
+		cmocka_unit_test(stage__direct),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -24,12 +24,19 @@ static void side_connect(struct uccl_peer *p, uint64_t now)
 	peer_side(p)->connects++;
 }
 
-static int side_reg(struct uccl_peer *p, void *buf, uint64_t len, void **mr, uint64_t *rkey, uint64_t *raddr)
+static bool on_gpu(const void *p)
+{
+	return (const uint8_t *)p >= DUO_GPU && (const uint8_t *)p < DUO_GPU + DUO_GPU_BYTES;
+}
+
+static int side_reg(struct uccl_peer *p, void *buf, uint64_t len, bool device, void **mr, uint64_t *rkey,
+		    uint64_t *raddr)
 {
 	struct duo_side *s = peer_side(p);
 	uint32_t i = s->regs;
 
-	if (s->reg_fails)
+	assert_int_equal(device, on_gpu(buf));
+	if (s->reg_fails || (device && !s->gpu->direct))
 		return -FI_ENOMEM;
 	assert_true(i < 64);
 	s->regs++;
@@ -135,11 +142,6 @@ static void side_event(void *arg, const struct uccl_rma_event *ev)
 	}
 }
 
-static bool on_gpu(const void *p)
-{
-	return (const uint8_t *)p >= DUO_GPU && (const uint8_t *)p < DUO_GPU + DUO_GPU_BYTES;
-}
-
 static bool side_device(void *arg, const void *region)
 {
 	(void)arg;
@@ -241,6 +243,15 @@ static uint64_t gpu_wait(void *arg)
 	return gpu_poll(arg);
 }
 
+static int gpu_flush(void *arg, const void *p)
+{
+	struct duo_gpu *g = arg;
+
+	assert_true(on_gpu(p));
+	g->flushes++;
+	return g->flush_fails ? -FI_EIO : 0;
+}
+
 static const struct uccl_device_ops gpu_ops = {
 	.put = gpu_put,
 	.get = gpu_get,
@@ -250,6 +261,7 @@ static const struct uccl_device_ops gpu_ops = {
 	.alloc = gpu_alloc,
 	.free = gpu_free,
 	.room = gpu_room,
+	.flush = gpu_flush,
 };
 
 struct duo_gpu *duo_gpu(struct duo *d, int s)
@@ -450,7 +462,8 @@ static void pkt_arrive(struct duo *d, const struct duo_pkt *p)
 		/* A NIC refuses what lies outside a live registration, and so tears nothing. */
 		if (!mr->live || p->raddr < (uintptr_t)mr->buf || p->raddr + p->len > (uintptr_t)mr->buf + mr->len)
 			return;
-		memcpy((void *)(uintptr_t)p->raddr, p->data, p->len);
+		memcpy(s->gpu ? gpu_at(s->gpu, (uint8_t *)(uintptr_t)p->raddr) : (uint8_t *)(uintptr_t)p->raddr,
+		       p->data, p->len);
 		uccl_flow_rx_write(f, p->imm, p->len, p->path, d->now);
 	} else {
 		assert_int_equal(uccl_hdr_decode(&h, p->data, p->len), UCCL_DROP_COUNT);

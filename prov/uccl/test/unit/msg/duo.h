@@ -116,6 +116,9 @@ struct duo_gpu {
 	int loans;
 	int waits;   /* calls that stayed for a copy */
 	int failing; /* so many of the next ones fail */
+	bool direct; /* the NIC may write to it */
+	int flushes; /* of what it wrote */
+	bool flush_fails;
 };
 
 struct duo {

@@ -133,6 +133,141 @@ static void recv__waits_for_its_copies(void **state)
 		}
 }
 
+/*
+ * A NIC that may write to the device does; what came in packets is copied. The device sees it when the receive is
+ * complete, which is after a flush. PROTOCOL R191
+ */
+static void recv__written_by_the_nic(void **state)
+{
+	static const uint64_t sizes[] = {20000, 65536 + 4095, 200001};
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++)
+		for (int late = 0; late < 2; late++) {
+			struct duo *d = duo_open_writes();
+			struct duo_gpu *g = duo_gpu(d, 1);
+
+			g->direct = true;
+			g->stuck = true;
+			duo_fill(host[0], sizes[i], i);
+			if (!late)
+				duo_recv(d, 1, 0, DUO_GPU, sizes[i], 0, 0, DUO_CTX(1));
+			duo_send(d, 0, 0, host[0], sizes[i], 0, DUO_CTX(2));
+			duo_run(d, 20 * MS);
+			if (late)
+				duo_recv(d, 1, 0, DUO_GPU, sizes[i], 0, 0, DUO_CTX(1));
+			duo_run(d, 20 * MS);
+			expect(d, 1, NULL, 0);
+			assert_true(d->side[0].stats.writes_tx >= (sizes[i] - DUO_CHUNK) / DUO_WRITE);
+			assert_int_equal(g->flushes, 0);
+			/* Only what came before the memory was known, or is too short to be written. */
+			g->stuck = false;
+			duo_run(d, 20 * MS);
+			expect(d, 1, DUO_CTX(1), 0);
+			assert_int_equal(g->flushes, 1);
+			assert_int_equal(d->side[1].regs, 1);
+			assert_int_equal(d->side[1].deregs, 1);
+			duo_check(g->mem, sizes[i], i);
+			assert_int_equal(g->mem[sizes[i]], 0);
+			duo_free(d);
+		}
+}
+
+/* What nobody can say that the device sees was not received. */
+static void recv__flush_fails(void **state)
+{
+	struct duo *d = duo_open_writes();
+	struct duo_gpu *g = duo_gpu(d, 1);
+
+	(void)state;
+	g->direct = g->flush_fails = true;
+	duo_recv(d, 1, 0, DUO_GPU, 50000, 0, 0, DUO_CTX(1));
+	duo_send(d, 0, 0, host[0], 50000, 0, DUO_CTX(2));
+	duo_run(d, 20 * MS);
+	expect(d, 1, DUO_CTX(1), FI_EIO);
+	assert_int_equal(d->side[1].deregs, 1);
+	duo_free(d);
+}
+
+/* Nothing was written, nothing needs a flush: the NIC does not reach the device, or all came in packets. */
+static void recv__no_flush_for_copies(void **state)
+{
+	(void)state;
+	for (int direct = 0; direct < 2; direct++) {
+		struct duo *d = duo_open_writes();
+		struct duo_gpu *g = duo_gpu(d, 1);
+		uint64_t n = direct ? 3000 : 50000;
+
+		g->direct = direct;
+		g->flush_fails = true;
+		duo_fill(host[0], n, 3);
+		duo_recv(d, 1, 0, DUO_GPU, n, 0, 0, DUO_CTX(1));
+		duo_send(d, 0, 0, host[0], n, 0, DUO_CTX(2));
+		duo_run(d, 20 * MS);
+		expect(d, 1, DUO_CTX(1), 0);
+		assert_int_equal(g->flushes, 0);
+		assert_int_equal(d->side[0].stats.writes_tx, 0);
+		duo_check(g->mem, n, 3);
+		duo_free(d);
+	}
+}
+
+static enum duo_verdict lose_fifth_write(struct duo *d, const struct duo_pkt *p)
+{
+	return p->kind == UCCL_TX_WRITE && ++d->n == 5 ? DUO_DROP : DUO_PASS;
+}
+
+/* A write that was lost comes in packets, which are copied. It is in doubt: then the flush comes last. */
+static void recv__written_and_copied(void **state)
+{
+	struct duo *d = duo_open_writes();
+	struct duo_gpu *g = duo_gpu(d, 1);
+
+	(void)state;
+	g->direct = true;
+	d->auto_fence = false;
+	d->filter = lose_fifth_write;
+	duo_fill(host[0], 100000, 4);
+	duo_recv(d, 1, 0, DUO_GPU, 100000, 0, 0, DUO_CTX(1));
+	duo_send(d, 0, 0, host[0], 100000, 0, DUO_CTX(2));
+	duo_run(d, 500 * MS);
+	expect(d, 1, NULL, 0);
+	assert_int_equal(g->flushes, 0);
+	assert_int_equal(d->side[1].deregs, 0);
+	assert_int_equal(d->side[1].fences, 1);
+	uccl_flow_fenced(&d->side[1].peer.flow, d->side[1].fence_path[0], d->now);
+	expect(d, 1, DUO_CTX(1), 0);
+	assert_int_equal(g->flushes, 1);
+	duo_check(g->mem, 100000, 4);
+	duo_free(d);
+}
+
+/* Writes of RMA to a device, and what comes back for reads. */
+static void rma__written_by_the_nic(void **state)
+{
+	struct duo *d = duo_open_writes();
+	struct duo_gpu *g = duo_gpu(d, 1);
+	uint64_t key = duo_region(d, 1, 0, DUO_GPU, 200000, UCCL_ACCESS_READ | UCCL_ACCESS_WRITE);
+
+	(void)state;
+	g->direct = true;
+	duo_fill(host[0], 100000, 4);
+	assert_int_equal(duo_rma(d, 0, UCCL_OP_WRITE, 0, host[0], 100000, 0, key, DUO_CTX(1)), 0);
+	duo_run(d, 20 * MS);
+	expect(d, 0, DUO_CTX(1), 0);
+	duo_check(g->mem, 100000, 4);
+	assert_int_equal(g->flushes, 1);
+	assert_true(d->side[0].stats.writes_tx > 0);
+	key = duo_region(d, 0, 0, host[0], 100000, UCCL_ACCESS_READ);
+	duo_fill(host[0], 100000, 5);
+	assert_int_equal(duo_rma(d, 1, UCCL_OP_READ, 0, DUO_GPU + 300000, 100000, 0, key, DUO_CTX(2)), 0);
+	duo_run(d, 20 * MS);
+	expect(d, 1, DUO_CTX(2), 0);
+	duo_check(g->mem + 300000, 100000, 5);
+	assert_int_equal(g->flushes, 2);
+	duo_free(d);
+}
+
 /* PROTOCOL R33: what the sender hears is that the bytes are in their place, not that they are on the way there. */
 static void send__delivery_waits_for_copies(void **state)
 {
@@ -519,6 +654,11 @@ int main(void)
 		cmocka_unit_test(copies__pieces_of_both_kinds),
 		cmocka_unit_test(copies__by_their_numbers),
 		cmocka_unit_test(recv__waits_for_its_copies),
+		cmocka_unit_test(recv__written_by_the_nic),
+		cmocka_unit_test(recv__flush_fails),
+		cmocka_unit_test(recv__no_flush_for_copies),
+		cmocka_unit_test(recv__written_and_copied),
+		cmocka_unit_test(rma__written_by_the_nic),
 		cmocka_unit_test(send__delivery_waits_for_copies),
 		cmocka_unit_test(send__in_order_behind_a_copy),
 		cmocka_unit_test(send__injected_at_once),

@@ -27,6 +27,8 @@ struct fake_mr {
 	struct ibv_mr mr;
 	uint64_t iova; /* what the peer must name for mr.addr */
 	int access;
+	void *map; /* of a dmabuf */
+	size_t map_len;
 	TAILQ_ENTRY(fake_mr) all;
 };
 

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -296,7 +297,40 @@ static struct ibv_mr *fake_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t len
 	BEGIN_NULL("reg_mr_iova");
 	if ((iova ^ (uintptr_t)addr) & 4095)
 		fake_violation("reg_mr_iova: another place in the page");
+	if (fake_now->pub.peer_memory) {
+		addr = fake_now->pub.peer_memory(addr);
+		if (!addr) {
+			errno = EFAULT;
+			return NULL;
+		}
+	}
 	return mr_make(pd, addr, len, iova, access);
+}
+
+/* As the kernel: the same place in the page. A dmabuf of the tests is a file that begins at its position. */
+static struct ibv_mr *fake_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t len, uint64_t iova, int fd,
+					 int access)
+{
+	uint64_t in_page = offset & 4095;
+	struct fake_mr *m;
+	uint8_t *map;
+	off_t base;
+
+	BEGIN_NULL("reg_dmabuf_mr");
+	if ((iova ^ offset) & 4095)
+		fake_violation("reg_dmabuf_mr: another place in the page");
+	base = lseek(fd, 0, SEEK_CUR);
+	map = base < 0 ? MAP_FAILED : mmap(NULL, len + in_page, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+					   base + (off_t)(offset - in_page));
+	if (map == MAP_FAILED) {
+		errno = EINVAL;
+		return NULL;
+	}
+	m = (struct fake_mr *)mr_make(pd, map + in_page, len, iova, access);
+	m->map = map;
+	m->map_len = len + in_page;
+	fake_now->pub.dmabufs++;
+	return &m->mr;
 }
 
 static int fake_dereg_mr(struct ibv_mr *mr)
@@ -307,6 +341,8 @@ static int fake_dereg_mr(struct ibv_mr *mr)
 	TAILQ_REMOVE(&fake_now->mrs, m, all);
 	((struct fake_pd *)mr->pd)->users--;
 	fake_now->pub.mrs--;
+	if (m->map)
+		munmap(m->map, m->map_len);
 	free(m);
 	return 0;
 }
@@ -673,6 +709,7 @@ static const struct uccl_verbs table = {
 	.dealloc_pd = fake_dealloc_pd,
 	.reg_mr = fake_reg_mr,
 	.reg_mr_iova = fake_reg_mr_iova,
+	.reg_dmabuf_mr = fake_reg_dmabuf_mr,
 	.dereg_mr = fake_dereg_mr,
 	.create_comp_channel = fake_create_comp_channel,
 	.destroy_comp_channel = fake_destroy_comp_channel,

@@ -69,6 +69,12 @@ struct fake_verbs {
 	int contexts, pds, mrs, channels, cqs, srqs, qps, ahs;
 	/* regions that were registered of memory that comes from NUMA node 0 first, or from anywhere */
 	int near, anywhere;
+	int dmabufs; /* registrations of such, ever */
+	/*
+	 * Where the memory is that reg_mr_iova is given the address of, for memory that the processor must not touch;
+	 * NULL: the kernel does not know such an address. Not set: it is where it seems to be.
+	 */
+	void *(*peer_memory)(void *addr);
 };
 
 struct fake_verbs *fake_verbs_new(void);

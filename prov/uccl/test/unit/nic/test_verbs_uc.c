@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/le.h"
 #include "base/rng.h"
@@ -341,6 +342,228 @@ static void reg__elsewhere(void **state)
 	nic[0]->ops->dereg(nic[0], q.mr);
 	fake_verbs_fail(fake, "reg_mr_iova", 1, ENOMEM);
 	assert_int_equal(nic[0]->ops->reg(nic[0], dst[0], 10, &p.mr, &p.rkey, &p.raddr), -ENOMEM);
+}
+
+/* Memory of a device: a file, of which the processor has no address; `dst[0]` is what it seems to be at. */
+static struct {
+	int fd, calls, err;
+	uint8_t *bytes;
+} gpu;
+
+static int gpu_dmabuf(void *arg, const void *p, uint64_t len, uint64_t *off)
+{
+	uintptr_t start = (uintptr_t)dst[0] & ~(uintptr_t)4095;
+	int fd;
+
+	assert_ptr_equal(arg, &gpu);
+	assert_true((uint8_t *)p >= dst[0] && (uint8_t *)p + len <= dst[0] + sizeof(dst[0]));
+	gpu.calls++;
+	if (gpu.err)
+		return gpu.err;
+	fd = dup(gpu.fd);
+	*off = (uintptr_t)p - start;
+	return fd;
+}
+
+static void *gpu_peer_memory(void *addr)
+{
+	return gpu.bytes + ((uintptr_t)addr - ((uintptr_t)dst[0] & ~(uintptr_t)4095));
+}
+
+static void *no_peer_memory(void *addr)
+{
+	(void)addr;
+	return NULL;
+}
+
+static const struct uccl_nic_device gpu_device = {.number = 3, .dmabuf = gpu_dmabuf, .arg = &gpu};
+
+static void gpu_begin(void)
+{
+	size_t bytes = sizeof(dst[0]) + 8192;
+
+	memset(&gpu, 0, sizeof(gpu));
+	gpu.fd = memfd_create("gpu", 0);
+	assert_int_equal(ftruncate(gpu.fd, (off_t)bytes), 0);
+	gpu.bytes = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, gpu.fd, 0);
+	fake->peer_memory = no_peer_memory;
+}
+
+static void gpu_end(void)
+{
+	munmap(gpu.bytes, sizeof(dst[0]) + 8192);
+	close(gpu.fd);
+}
+
+static int gpu_reg(int i, uint32_t off, uint32_t len, struct place *p)
+{
+	return nic[i]->ops->reg_device(nic[i], dst[0] + off, len, &gpu_device, &p->mr, &p->rkey, &p->raddr);
+}
+
+/* A way that works is the one for all that comes; the other one is not tried again. PROTOCOL R192 */
+static void reg_device__dmabuf(void **state)
+{
+	struct place p, q;
+	unsigned int calls;
+	int free_fd;
+
+	(void)state;
+	open_both(IBV_QPT_UC);
+	gpu_begin();
+	free_fd = dup(gpu.fd);
+	close(free_fd);
+	assert_int_equal(gpu_reg(0, 777, 9000, &p), 0);
+	assert_int_equal(fake->dmabufs, 1);
+	assert_true(p.rkey && p.raddr != (uintptr_t)dst[0] + 777);
+	assert_int_equal(p.raddr & 4095, ((uintptr_t)dst[0] + 777) & 4095);
+	/* The descriptor was given back, the region is there still. */
+	assert_int_equal(dup(gpu.fd), free_fd);
+	close(free_fd);
+	assert_int_equal(gpu_reg(0, 0, 10, &q), 0);
+	assert_int_equal(fake->dmabufs, 2);
+	nic[0]->ops->dereg(nic[0], p.mr);
+	nic[0]->ops->dereg(nic[0], q.mr);
+	/* One that fails is of this memory. */
+	calls = fake_verbs_calls(fake, "reg_mr_iova");
+	gpu.err = -FI_EFAULT;
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(gpu_reg(0, 0, 10, &p), -FI_EFAULT);
+	gpu.err = 0;
+	fake_verbs_fail(fake, "reg_dmabuf_mr", 1, EINVAL);
+	assert_int_equal(gpu_reg(0, 0, 10, &p), -FI_EINVAL);
+	assert_int_equal(fake_verbs_calls(fake, "reg_mr_iova"), calls);
+	assert_int_equal(gpu_reg(0, 0, 10, &p), 0);
+	nic[0]->ops->dereg(nic[0], p.mr);
+	gpu_end();
+}
+
+static void reg_device__peer_memory(void **state)
+{
+	struct place p;
+
+	(void)state;
+	open_both(IBV_QPT_RC);
+	gpu_begin();
+	gpu.err = -FI_ENOSYS;
+	fake->peer_memory = gpu_peer_memory;
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(gpu_reg(0, 100, 5000, &p), 0);
+		assert_int_equal(gpu.calls, 1);
+		nic[0]->ops->dereg(nic[0], p.mr);
+	}
+	/* Each device has its own way, and each NIC. */
+	gpu.err = 0;
+	assert_int_equal(gpu_reg(1, 100, 5000, &p), 0);
+	nic[1]->ops->dereg(nic[1], p.mr);
+	assert_int_equal(fake->dmabufs, 1);
+	fake->peer_memory = no_peer_memory;
+	assert_int_equal(gpu_reg(0, 100, 5000, &p), -FI_EFAULT);
+	gpu_end();
+}
+
+/* Neither way works: after some tries nobody asks any more, but for want of something nothing is concluded. */
+static void reg_device__neither(void **state)
+{
+	static const int scarce[] = {ENOMEM, EAGAIN, EMFILE, ENFILE, EINTR};
+	struct uccl_nic_device far = gpu_device;
+	unsigned int calls;
+	struct place p;
+
+	(void)state;
+	open_both(IBV_QPT_UC);
+	gpu_begin();
+	far.number = UC_GPUS;
+	assert_int_equal(nic[0]->ops->reg_device(nic[0], dst[0], 10, &far, &p.mr, &p.rkey, &p.raddr), -FI_EOPNOTSUPP);
+	assert_int_equal(gpu.calls, 0);
+	for (int i = 0; i < 50; i++) {
+		gpu.err = -scarce[i % 5];
+		assert_int_equal(gpu_reg(0, 0, 10, &p), gpu.err);
+		gpu.err = -FI_EFAULT;
+		fake_verbs_fail(fake, "reg_mr_iova", 1, scarce[i % 5]);
+		assert_int_equal(gpu_reg(0, 0, 10, &p), -scarce[i % 5]);
+	}
+	for (int i = 0; i < UC_GPU_TRIES; i++)
+		assert_int_equal(gpu_reg(0, 0, 10, &p), -FI_EFAULT);
+	gpu.calls = 0;
+	gpu.err = 0;
+	calls = fake_verbs_calls(fake, "reg_mr_iova");
+	assert_int_equal(gpu_reg(0, 0, 10, &p), -FI_EOPNOTSUPP);
+	assert_int_equal(gpu.calls, 0);
+	assert_int_equal(fake_verbs_calls(fake, "reg_mr_iova"), calls);
+	gpu_end();
+}
+
+/* A way that works later is found as well, if it was not too late. */
+static void reg_device__one_bad_memory(void **state)
+{
+	struct place p;
+
+	(void)state;
+	open_both(IBV_QPT_UC);
+	gpu_begin();
+	gpu.err = -FI_EFAULT;
+	for (int i = 0; i < UC_GPU_TRIES - 1; i++)
+		assert_int_equal(gpu_reg(0, 0, 10, &p), -FI_EFAULT);
+	gpu.err = 0;
+	assert_int_equal(gpu_reg(0, 0, 10, &p), 0);
+	nic[0]->ops->dereg(nic[0], p.mr);
+	gpu.err = -FI_EFAULT;
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(gpu_reg(0, 0, 10, &p), -FI_EFAULT);
+	gpu.err = 0;
+	assert_int_equal(gpu_reg(0, 0, 10, &p), 0);
+	nic[0]->ops->dereg(nic[0], p.mr);
+	gpu_end();
+}
+
+/* A library from before dmabufs. */
+static void reg_device__old_library(void **state)
+{
+	struct uccl_verbs old = *fake_verbs_lib();
+	struct uccl_nic_attr attr = {.ifname = "rxe0"};
+	struct place p;
+
+	(void)state;
+	old.reg_dmabuf_mr = NULL;
+	assert_int_equal(uccl_verbs_uc_open(&old, clock_read, IBV_QPT_UC, &attr, &nic[0]), 0);
+	gpu_begin();
+	fake->peer_memory = gpu_peer_memory;
+	assert_int_equal(gpu_reg(0, 100, 5000, &p), 0);
+	assert_int_equal(gpu.calls, 0);
+	nic[0]->ops->dereg(nic[0], p.mr);
+	gpu_end();
+	nic[0]->ops->close(nic[0]);
+	nic[0] = NULL;
+}
+
+/* What a peer writes is in the device, whichever way it was registered; and nowhere else. */
+static void reg_device__written(void **state)
+{
+	size_t page = (uintptr_t)dst[0] & 4095;
+	struct uccl_rx last;
+	struct uccl_tx tx;
+	struct place p;
+
+	(void)state;
+	join(IBV_QPT_UC);
+	gpu_begin();
+	assert_int_equal(gpu_reg(0, 1000, 5000, &p), 0);
+	assert_int_equal(fake->dmabufs, 1);
+	tx = write_of(1, &p, 1, 5, 0, 4096);
+	tx.raddr = p.raddr + 100;
+	memset(dst[0], 0x11, sizeof(dst[0]));
+	assert_int_equal(nic[1]->ops->tx(nic[1], &tx, 1), 1);
+	assert_int_equal(events(0, &last), 1);
+	assert_int_equal(last.imm, 5);
+	assert_memory_equal(gpu.bytes + page + 1100, src, 4096);
+	for (size_t i = 0; i < sizeof(dst[0]); i++) {
+		assert_int_equal(dst[0][i], 0x11);
+		if (i < 1100 || i >= 1100 + 4096)
+			assert_int_equal(gpu.bytes[page + i], 0);
+	}
+	events(1, NULL);
+	nic[0]->ops->dereg(nic[0], p.mr);
+	gpu_end();
 }
 
 /* Bytes, immediate, path and length of a write, and what it does not touch. */
@@ -954,6 +1177,12 @@ int main(void)
 		cmocka_unit_test_setup_teardown(open__none_of_that_kind, begin, end),
 		cmocka_unit_test_setup_teardown(open__errors, begin, end),
 		cmocka_unit_test_setup_teardown(reg__elsewhere, begin, end),
+		cmocka_unit_test_setup_teardown(reg_device__dmabuf, begin, end),
+		cmocka_unit_test_setup_teardown(reg_device__peer_memory, begin, end),
+		cmocka_unit_test_setup_teardown(reg_device__neither, begin, end),
+		cmocka_unit_test_setup_teardown(reg_device__one_bad_memory, begin, end),
+		cmocka_unit_test_setup_teardown(reg_device__old_library, begin, end),
+		cmocka_unit_test_setup_teardown(reg_device__written, begin, end),
 		cmocka_unit_test_setup_teardown(tx__uc, begin, end),
 		cmocka_unit_test_setup_teardown(tx__rc, begin, end),
 		cmocka_unit_test_setup_teardown(tx__chains, begin, end),

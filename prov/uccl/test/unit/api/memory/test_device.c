@@ -8,11 +8,15 @@
 #include "../../../fake_cuda/fake_cuda.h"
 #include "../world.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_collective.h>
 #include <rdma/fi_rma.h>
 
 #include "api/memory/mr.h"
+#include "api/object/domain.h"
 
 #define RMA_MODE (FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
 #define OPT_CUDA_API_PERMITTED 10
@@ -685,6 +689,79 @@ static void device__options(void **state)
 	world_close(&w);
 }
 
+/* As if the domain were of a NIC that writes by itself, which is not there: nothing is enabled. */
+static void writing_open(struct world *w)
+{
+	struct fi_info *h = device_hints();
+
+	world_open_with(w, h);
+	strcpy(uccl_domain_of(&w->domain->fid)->params.backend, "verbs-uc");
+}
+
+static int p2p_of(struct fid_ep *ep)
+{
+	int p2p = -1;
+	size_t len = sizeof(p2p);
+
+	assert_int_equal(fi_getopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_FI_HMEM_P2P, &p2p, &len), 0);
+	return p2p;
+}
+
+static void device__options_of_a_nic_that_writes(void **state)
+{
+	static const int sets[][3] = { { FI_HMEM_P2P_REQUIRED, -FI_EOPNOTSUPP, FI_HMEM_P2P_ENABLED },
+				       { FI_HMEM_P2P_DISABLED, 0, FI_HMEM_P2P_DISABLED },
+				       { FI_HMEM_P2P_PREFERRED, 0, FI_HMEM_P2P_ENABLED },
+				       { FI_HMEM_P2P_DISABLED, 0, FI_HMEM_P2P_DISABLED },
+				       { FI_HMEM_P2P_REQUIRED, -FI_EOPNOTSUPP, FI_HMEM_P2P_DISABLED },
+				       { FI_HMEM_P2P_ENABLED, 0, FI_HMEM_P2P_ENABLED } };
+	struct fid_ep *ep;
+	struct world w;
+
+	(void)state;
+	writing_open(&w);
+	assert_int_equal(fi_endpoint(w.domain, w.info, &ep, NULL), 0);
+	assert_int_equal(p2p_of(ep), FI_HMEM_P2P_ENABLED);
+	for (int i = 0; i < 6; i++) {
+		assert_int_equal(fi_setopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_FI_HMEM_P2P, &sets[i][0], sizeof(int)),
+				 sets[i][1]);
+		assert_int_equal(p2p_of(ep), sets[i][2]);
+	}
+	fi_close(&ep->fid);
+	world_close(&w);
+}
+
+/* There the descriptor is kept for the NIC as long as the region is, and one that is none is refused. */
+static void device__dmabufs_of_a_nic_that_writes(void **state)
+{
+	struct buf d = buf_new(true, 8192);
+	struct { int fd; uint64_t offset; size_t len; void *base; } dmabuf = { memfd_create("x", 0), 96, 4000, d.at };
+	struct fi_mr_attr attr = { .mr_iov = (void *)&dmabuf, .iov_count = 1, .iface = FI_HMEM_CUDA,
+				   .access = FI_REMOTE_WRITE };
+	struct uccl_dmabufs *all;
+	struct fid_mr *mr;
+	struct world w;
+	uint64_t off;
+	int fd;
+
+	(void)state;
+	writing_open(&w);
+	all = &uccl_domain_of(&w.domain->fid)->dmabufs;
+	assert_int_equal(fi_mr_regattr(w.domain, &attr, MR_DMABUF, &mr), 0);
+	fd = uccl_dmabufs_find(all, d.at + 100, 10, &off);
+	assert_true(fd >= 0);
+	assert_int_equal(off, 100);
+	close(fd);
+	assert_int_equal(uccl_dmabufs_find(all, d.at, 10, &off), -FI_ENOENT);
+	fi_close(&mr->fid);
+	assert_int_equal(uccl_dmabufs_find(all, d.at + 100, 10, &off), -FI_ENOENT);
+	close(dmabuf.fd);
+	assert_int_equal(fi_mr_regattr(w.domain, &attr, MR_DMABUF, &mr), -FI_EBADF);
+	/* Nothing is left of it: the domain can be closed. */
+	world_close(&w);
+	buf_free(&d);
+}
+
 #define NCCL_CAPS (FI_MSG | FI_RMA | FI_HMEM | FI_LOCAL_COMM | FI_REMOTE_COMM)
 #define NCCL_MR (RMA_MODE | FI_MR_LOCAL | FI_MR_HMEM)
 #define CONTEXTS (FI_CONTEXT | FI_CONTEXT2)
@@ -854,6 +931,8 @@ int main(void)
 		cmocka_unit_test(device__getinfo),
 		cmocka_unit_test(device__regions),
 		cmocka_unit_test(device__options),
+		cmocka_unit_test(device__options_of_a_nic_that_writes),
+		cmocka_unit_test(device__dmabufs_of_a_nic_that_writes),
 		cmocka_unit_test(device__nccl_answers),
 		cmocka_unit_test(device__nccl_endpoints),
 		cmocka_unit_test(device__messages),
