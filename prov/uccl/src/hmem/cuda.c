@@ -10,7 +10,9 @@
 
 #include <rdma/fi_errno.h>
 
+#include "base/log.h"
 #include "base/units.h"
+#include "hmem/scatter_ptx.h"
 
 #define CUDA_NOT_READY 600
 #define STREAM_NON_BLOCKING 1u
@@ -57,6 +59,12 @@ static struct {
 	int (*device_attribute)(int *value, int attribute, int device);
 	int (*range_handle)(void *handle, uintptr_t p, size_t len, int type, unsigned long long flags);
 	int (*flush)(int target, int scope);
+	int (*module_load)(void **module, const void *text);
+	int (*module_unload)(void *module);
+	int (*module_function)(void **function, void *module, const char *name);
+	int (*launch)(void *function, unsigned int blocks_x, unsigned int blocks_y, unsigned int blocks_z,
+		      unsigned int threads_x, unsigned int threads_y, unsigned int threads_z, unsigned int shared_bytes,
+		      void *stream, void **params, void **extra);
 } cu;
 
 #define FUNCTION(name, field) {name, &cu.field, false}
@@ -91,6 +99,10 @@ static const struct {
 	NEW_FUNCTION("cuDeviceGetAttribute", device_attribute),
 	NEW_FUNCTION("cuMemGetHandleForAddressRange", range_handle),
 	NEW_FUNCTION("cuFlushGPUDirectRDMAWrites", flush),
+	NEW_FUNCTION("cuModuleLoadData", module_load),
+	NEW_FUNCTION("cuModuleUnload", module_unload),
+	NEW_FUNCTION("cuModuleGetFunction", module_function),
+	NEW_FUNCTION("cuLaunchKernel", launch),
 };
 
 static int ngpus;
@@ -108,6 +120,8 @@ struct uccl_hmem_queue {
 	bool ordered;	/* what NICs wrote needs no flush, */
 	bool flushes;	/* or there is one */
 	bool dmabufs;
+	void *module, *scatter;	/* NULL: there is none yet, or the device does not take our program */
+	bool loaded;		/* it was tried */
 };
 
 int uccl_cuda_open(const char *file, const char **missing)
@@ -188,6 +202,23 @@ static int device_has(const struct uccl_hmem_queue *q, int attribute)
 	return cu.device_attribute && !cu.device_attribute(&value, attribute, q->device) ? value : 0;
 }
 
+/* The driver translates it, for some ms the first time, and keeps what it made on disk. */
+static void program_load(struct uccl_hmem_queue *q)
+{
+	int rc = -1;
+
+	if (!cu.module_load || !cu.module_unload || !cu.module_function || !cu.launch || !enter(q))
+		return;
+	rc = cu.module_load(&q->module, uccl_scatter_ptx);
+	if (rc)
+		q->module = NULL;
+	else if ((rc = cu.module_function(&q->scatter, q->module, UCCL_SCATTER_ENTRY)))
+		q->scatter = NULL;
+	leave(0);
+	if (rc)
+		UCCL_LOG(UCCL_LOG_INFO, "the GPU does not take our program for copies: error %d of the driver", rc);
+}
+
 static int cuda_open(int device, struct uccl_hmem_queue **out)
 {
 	struct uccl_hmem_queue *q = calloc(1, sizeof(*q));
@@ -221,6 +252,8 @@ static void cuda_close(struct uccl_hmem_queue *q)
 		free(m);
 	}
 	cu.stream_destroy(q->stream);
+	if (q->module)
+		cu.module_unload(q->module);
 	if (in)
 		leave(0);
 	cu.ctx_release(q->device);
@@ -253,6 +286,32 @@ static int cuda_get(struct uccl_hmem_queue *q, void *host, const void *device, u
 static int cuda_move(struct uccl_hmem_queue *q, void *to, const void *from, uint64_t len)
 {
 	return enter(q) && !leave(cu.move((uintptr_t)to, (uintptr_t)from, len, q->stream)) ? 0 : -FI_EFAULT;
+}
+
+static int cuda_scatter(struct uccl_hmem_queue *q, const struct uccl_hmem_run *run, unsigned int n)
+{
+	struct uccl_scatter_param param;
+	void *params[] = {&param};
+
+	_Static_assert(UCCL_HMEM_RUNS == UCCL_SCATTER_RUNS, "as many as it is asked for");
+	if (!q->loaded)
+		program_load(q);
+	q->loaded = true;
+	if (!q->scatter)
+		return -FI_ENOSYS;
+	if (!n)
+		return 0;
+	/* The launch takes all of it, so that none of it must be defined. */
+	for (unsigned int i = 0; i < n; i++) {
+		param.to[i] = (uintptr_t)run[i].to;
+		param.from[i] = (uintptr_t)run[i].from;
+		param.len[i] = (uint32_t)run[i].len;
+	}
+	if (!enter(q))
+		return -FI_EFAULT;
+	return leave(cu.launch(q->scatter, n, 1, 1, UCCL_SCATTER_THREADS, 1, 1, 0, q->stream, params, NULL)) ?
+		       -FI_EFAULT :
+		       0;
 }
 
 static struct uccl_hmem_mark *cuda_mark(struct uccl_hmem_queue *q)
@@ -335,6 +394,7 @@ const struct uccl_hmem_ops uccl_cuda_hmem = {
 	.put = cuda_put,
 	.get = cuda_get,
 	.move = cuda_move,
+	.scatter = cuda_scatter,
 	.mark = cuda_mark,
 	.passed = cuda_passed,
 	.wait = cuda_wait,

@@ -12,6 +12,16 @@
 struct uccl_hmem_queue; /* copies of one device, done in the order in which they were begun */
 struct uccl_hmem_mark;	/* a place in a queue */
 
+/* Bytes to copy, from and to memory of the device, or of pin(). */
+struct uccl_hmem_run {
+	void *to;
+	const void *from;
+	uint64_t len;
+};
+
+/* Most of them that can be begun by one call. */
+#define UCCL_HMEM_RUNS 128
+
 struct uccl_hmem_ops {
 	const char *name;
 	/* How many devices there are. */
@@ -31,6 +41,12 @@ struct uccl_hmem_ops {
 	int (*put)(struct uccl_hmem_queue *q, void *device, const void *host, uint64_t len);
 	int (*get)(struct uccl_hmem_queue *q, void *host, const void *device, uint64_t len);
 	int (*move)(struct uccl_hmem_queue *q, void *to, const void *from, uint64_t len);
+	/*
+	 * Begin n copies at once, by a program of the device; in which order they are done is open. -FI_ENOSYS: the
+	 * device has no such program; -FI_EFAULT: it does not want to, and nothing was begun. The first call may take
+	 * some ms; n may be 0.
+	 */
+	int (*scatter)(struct uccl_hmem_queue *q, const struct uccl_hmem_run *run, unsigned int n);
 	/* Mark what was begun so far; NULL: it cannot be. */
 	struct uccl_hmem_mark *(*mark)(struct uccl_hmem_queue *q);
 	/* 1: everything before it is done; 0: not yet; -FI_EIO: it failed. The mark is gone unless it is 0. */

@@ -2,7 +2,7 @@
 /*
  * See stage.h. A job is what was asked for; it becomes pieces, each of which has its bytes in the ring and is one copy
  * of the device. Pieces are begun together and marked together, so a round of the engine costs one event. Neighbouring
- * small payloads become one piece.
+ * small payloads become one piece; short pieces that belong to many places are one launch of a program of the device.
  */
 #include "hmem/stage.h"
 
@@ -19,6 +19,11 @@
 #define LOOKS 16
 /* Where a piece begins that is not the continuation of the one before. */
 #define ALIGN 64u
+/* Devices move so many bytes at once, from a multiple of it on: bytes in the ring lie as those of the device. */
+#define WORD 16u
+/* So many pieces in a row, of at most so many bytes, are one launch: then it pays (util/bench-results.md). */
+#define RUNS_LEAST 4u
+#define RUN_MOST (32u << 10)
 
 enum kind { PUT, GET, MOVE };
 
@@ -62,6 +67,7 @@ struct uccl_stage {
 	uint64_t head, tail;		/* bytes given out, and given back */
 	uint64_t queued, done;		/* tickets */
 	uint64_t backlog;		/* bytes of payload that jobs own */
+	bool plain;			/* nothing is launched */
 	TAILQ_HEAD(, job) jobs;		/* not all in pieces yet */
 	/* Counted from the beginning: made, begun, marked, done. */
 	uint64_t made, begun, marked, past;
@@ -78,6 +84,7 @@ int uccl_stage_open(const struct uccl_stage_attr *attr, struct uccl_stage **out)
 		return -FI_ENOMEM;
 	s->hmem = attr->hmem;
 	s->given = attr->given;
+	s->plain = !attr->scatter;
 	s->ndevices = s->hmem->count();
 	s->queue = calloc((size_t)s->ndevices, sizeof(struct uccl_hmem_queue *));
 	if (!s->queue) {
@@ -109,9 +116,13 @@ static int device_of(struct uccl_stage *s, const void *p)
 
 	if (device < 0 || device >= s->ndevices)
 		return -1;
-	if (!s->queue[device] && s->hmem->open(device, &s->queue[device])) {
-		s->queue[device] = NULL;
-		return -1;
+	if (!s->queue[device]) {
+		if (s->hmem->open(device, &s->queue[device])) {
+			s->queue[device] = NULL;
+			return -1;
+		}
+		/* The program is made ready now, not when it is needed. */
+		s->plain = s->plain || s->hmem->scatter(s->queue[device], NULL, 0);
 	}
 	if (!s->ring) {
 		s->pinner = s->queue[device];
@@ -125,13 +136,14 @@ static struct piece *piece_at(struct uccl_stage *s, uint64_t i)
 	return &s->piece[i % PIECES];
 }
 
-/* A place in the ring for `len` bytes, which do not go around its end; NULL: not now. */
-static uint8_t *ring_get(struct uccl_stage *s, uint64_t len)
+/* A place in the ring for `len` bytes of that place on a device, which do not go around its end; NULL: not now. */
+static uint8_t *ring_get(struct uccl_stage *s, const uint8_t *at, uint64_t len)
 {
-	uint64_t head = (s->head + ALIGN - 1) & ~(uint64_t)(ALIGN - 1);
+	uint64_t in_word = (uintptr_t)at % WORD;
+	uint64_t head = ((s->head + ALIGN - 1) & ~(uint64_t)(ALIGN - 1)) + in_word;
 
 	if (head % UCCL_STAGE_RING + len > UCCL_STAGE_RING)
-		head += UCCL_STAGE_RING - head % UCCL_STAGE_RING;
+		head += UCCL_STAGE_RING - head % UCCL_STAGE_RING + in_word;
 	if (head + len - s->tail > UCCL_STAGE_RING)
 		return NULL;
 	s->head = head + len;
@@ -180,7 +192,7 @@ static bool job_step(struct uccl_stage *s, struct job *j)
 		at = j->dst + j->at;
 	else if (j->kind == MOVE || device < 0)
 		len = j->len - j->at;
-	else if (!(at = ring_get(s, len)))
+	else if (!(at = ring_get(s, (j->kind == GET ? j->src : j->dst) + j->at, len)))
 		return false;
 	if (device < 0)
 		*j->err = FI_EIO;
@@ -226,6 +238,47 @@ static void piece_begin(struct uccl_stage *s, struct piece *p)
 	}
 }
 
+/* Does one of them write where that is written? Those of a launch have no order. */
+static bool runs_meet(const struct uccl_hmem_run *v, unsigned int n, const uint8_t *at, uint64_t len)
+{
+	for (unsigned int i = 0; i < n; i++)
+		if (at < (const uint8_t *)v[i].to + v[i].len && (const uint8_t *)v[i].to < at + len)
+			return true;
+	return false;
+}
+
+/* How many of the pieces that come next can go by one launch: short ones of one kind and device. */
+static unsigned int runs_find(struct uccl_stage *s, struct uccl_hmem_run *v)
+{
+	const struct piece *first = piece_at(s, s->begun), *p;
+	unsigned int n = 0;
+
+	for (uint64_t i = s->begun; i < s->made && n < UCCL_HMEM_RUNS; i++, n++) {
+		p = piece_at(s, i);
+		if (p->device < 0 || p->device != first->device || p->kind != first->kind || p->len > RUN_MOST ||
+		    p->kind == MOVE || (p->kind == PUT && runs_meet(v, n, p->dst, p->len)))
+			break;
+		v[n] = p->kind == PUT ? (struct uccl_hmem_run){ .to = p->dst, .from = p->at, .len = p->len } :
+					(struct uccl_hmem_run){ .to = p->at, .from = p->src, .len = p->len };
+	}
+	return n;
+}
+
+/* False: the next piece has to be begun by itself. */
+static bool runs_begin(struct uccl_stage *s)
+{
+	struct uccl_hmem_run v[UCCL_HMEM_RUNS];
+	unsigned int n;
+
+	if (s->plain || s->made - s->begun < RUNS_LEAST || (n = runs_find(s, v)) < RUNS_LEAST)
+		return false;
+	/* What does not work once is not tried for ever. */
+	s->plain = s->hmem->scatter(s->queue[piece_at(s, s->begun)->device], v, n) != 0;
+	if (!s->plain)
+		s->begun += n;
+	return !s->plain;
+}
+
 static void pieces_mark(struct uccl_stage *s, int device)
 {
 	if (s->marked == s->begun)
@@ -247,13 +300,14 @@ static void pieces_begin(struct uccl_stage *s)
 		device = s->mark[(s->nmarks - 1) % MARKS].device;
 	if (s->nmarks - s->past_marks == MARKS)
 		return;
-	for (; s->begun < s->made; s->begun++) {
+	while (s->begun < s->made) {
 		struct piece *p = piece_at(s, s->begun);
 
 		if (p->device >= 0 && device >= 0 && p->device != device)
 			break;
 		device = p->device >= 0 ? p->device : device;
-		piece_begin(s, p);
+		if (!runs_begin(s))
+			piece_begin(s, piece_at(s, s->begun++));
 	}
 	pieces_mark(s, device);
 }

@@ -214,6 +214,7 @@ int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity)
 		struct uccl_stage_attr stage = {
 			.hmem = ep->hmem,
 			.given = ep->direct ? &ep->domain->dmabufs : NULL,
+			.scatter = ep->domain->params.scatter,
 		};
 
 		rc = uccl_stage_open(&stage, &ep->stage);

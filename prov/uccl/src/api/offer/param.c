@@ -145,6 +145,8 @@ static const struct param table[] = {
 	      "most bytes of one direct write (verbs-uc, verbs-rc); 0: what suits the NIC"),
 	CHOICE("FI_UCCL_CUDA", "auto", cuda_names, cuda,
 	       "memory of GPUs: auto: for programs that ask for FI_HMEM; on: also for those that name no capabilities"),
+	RANGE("FI_UCCL_SCATTER", FORM_BOOL, "0", 0, 1, scatter,
+	      "short copies to and from many places of a GPU are one launch of a kernel; see fi_uccl(7) before"),
 	RANGE("FI_UCCL_RCVBUF", FORM_BYTES, "0", 0, 1 << 30, rcvbuf_bytes,
 	      "receive buffer of an endpoint's socket; 0: the provider chooses"),
 	RANGE("FI_UCCL_PORTS", FORM_PORTS, "", 1, 65535, ports,

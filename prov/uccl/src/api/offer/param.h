@@ -39,7 +39,7 @@ struct uccl_params {
 	uint64_t rx_cq_data;
 	uint64_t lanes;			/* see uccl_lanes_count */
 	struct uccl_ports ports;
-	uint64_t mtu, rcvbuf_bytes, liveness, ecn, dscp, control_dscp, max_qp, srq_depth, write_bytes;
+	uint64_t mtu, rcvbuf_bytes, liveness, ecn, dscp, control_dscp, max_qp, srq_depth, write_bytes, scatter;
 };
 
 /* Make the variables known to the library (fi_info -e), and warn of those in the environment that there are not. */

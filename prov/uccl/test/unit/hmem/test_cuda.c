@@ -194,6 +194,64 @@ static void dmabuf__whole_pages(void **state)
 	fake_cuda_free(a);
 }
 
+/* Short copies of any length, in memory of either kind, by one launch. */
+static void scatter__runs(void **state)
+{
+	static const uint32_t lens[] = {1, 15, 16, 17, 100, 1000};
+	unsigned int launches = fake_cuda_launches(), copies = fake_cuda_copies();
+	struct uccl_hmem_run run[UCCL_HMEM_RUNS];
+	char *a = fake_cuda_alloc(0, UCCL_HMEM_RUNS * 1024), *host, seen[1024];
+	struct uccl_hmem_queue *q;
+
+	(void)state;
+	assert_int_equal(h->open(0, &q), 0);
+	host = h->pin(q, UCCL_HMEM_RUNS * 2048);
+	for (int i = 0; i < UCCL_HMEM_RUNS * 1024; i++)
+		host[i] = (char)(i * 7 + (i >> 8));
+	for (int i = 0; i < UCCL_HMEM_RUNS; i++)
+		run[i] = (struct uccl_hmem_run){ a + i * 1024, host + i * 1000, lens[i % 6] };
+	assert_int_equal(h->scatter(q, run, UCCL_HMEM_RUNS), 0);
+	assert_int_equal(h->scatter(q, run, 0), 0);
+	assert_int_equal(passed(q), 1);
+	assert_int_equal(fake_cuda_launches() - launches, 1);
+	assert_int_equal(fake_cuda_copies() - copies, 0);
+	for (int i = 0; i < UCCL_HMEM_RUNS; i++) {
+		fake_cuda_read(seen, a + i * 1024, 1024);
+		assert_memory_equal(seen, host + i * 1000, lens[i % 6]);
+		for (uint32_t k = lens[i % 6]; k < 1024; k++)
+			assert_int_equal(seen[k], 0);
+	}
+	/* And back. */
+	for (int i = 0; i < 6; i++)
+		run[i] = (struct uccl_hmem_run){ host + UCCL_HMEM_RUNS * 1024 + i * 1000, a + i * 1024, lens[i] };
+	assert_int_equal(h->scatter(q, run, 6), 0);
+	assert_int_equal(passed(q), 1);
+	for (int i = 0; i < 6; i++)
+		assert_memory_equal(host + UCCL_HMEM_RUNS * 1024 + i * 1000, host + i * 1000, lens[i]);
+	run[3].from = seen;
+	assert_int_equal(h->scatter(q, run, 6), -FI_EFAULT);
+	fake_cuda_fail(1, 1);
+	assert_int_equal(h->scatter(q, run, 3), 0);
+	assert_int_equal(passed(q), -FI_EIO);
+	h->unpin(q, host);
+	h->close(q);
+	fake_cuda_free(a);
+}
+
+static void scatter__no_program(void **state)
+{
+	struct uccl_hmem_run run = {0};
+	struct uccl_hmem_queue *q;
+
+	(void)state;
+	fake_cuda_programs(0);
+	assert_int_equal(h->open(0, &q), 0);
+	assert_int_equal(h->scatter(q, &run, 0), -FI_ENOSYS);
+	assert_int_equal(h->scatter(q, &run, 1), -FI_ENOSYS);
+	h->close(q);
+	fake_cuda_programs(1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -203,6 +261,8 @@ int main(void)
 		cmocka_unit_test(wait__sleeps),
 		cmocka_unit_test(direct__by_the_driver),
 		cmocka_unit_test(dmabuf__whole_pages),
+		cmocka_unit_test(scatter__runs),
+		cmocka_unit_test(scatter__no_program),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

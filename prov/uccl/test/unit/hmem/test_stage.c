@@ -264,6 +264,135 @@ static void stage__wait(void **state)
 	end();
 }
 
+/* Place i of some that do not touch, in an order that is none. */
+static size_t spread(size_t i)
+{
+	return (i * 37 % 200) * 2000 + i % 19;
+}
+
+static uint64_t spread_put(size_t n)
+{
+	uint64_t last = 0;
+
+	for (size_t i = 0; i < n; i++)
+		last = d->put(s, gpu[0] + spread(i), in + i * 1500, 1400 + i % 3, false, &err);
+	return last;
+}
+
+static void spread_check(size_t n)
+{
+	fake_cuda_read(out, gpu[0], 500000);
+	for (size_t i = 0; i < n; i++)
+		assert_memory_equal(out + spread(i), in + i * 1500, 1400 + i % 3);
+}
+
+/* Short pieces to many places, or from many, take few launches and no copies of their own. */
+static void stage__launches(void **state)
+{
+	unsigned int copies = fake_cuda_copies(), launches = fake_cuda_launches();
+	uint64_t last = 0;
+
+	(void)state;
+	/* Not unless it is wished. */
+	begin();
+	finish(spread_put(200));
+	assert_int_equal(fake_cuda_copies() - copies, 200);
+	copies += 200;
+	end();
+	attr.scatter = true;
+	begin();
+	finish(spread_put(200));
+	assert_int_equal(err, 0);
+	spread_check(200);
+	assert_int_equal(fake_cuda_copies() - copies, 0);
+	assert_int_equal(fake_cuda_launches() - launches, 2);
+	for (size_t i = 0; i < 200; i++)
+		last = d->get(s, out + 600000 + i * 1500, gpu[0] + spread(i), 1400, &err);
+	finish(last);
+	for (size_t i = 0; i < 200; i++)
+		assert_memory_equal(out + 600000 + i * 1500, in + i * 1500, 1400);
+	assert_int_equal(fake_cuda_copies() - copies, 0);
+	assert_int_equal(fake_cuda_launches() - launches, 4);
+	end();
+	/* Three are not worth it, and long ones are not short. */
+	begin();
+	finish(spread_put(3));
+	assert_int_equal(fake_cuda_launches() - launches, 4);
+	for (size_t i = 0; i < 8; i++)
+		last = d->put(s, gpu[0] + i * 100000, in, 50000, false, &err);
+	finish(last);
+	assert_int_equal(fake_cuda_launches() - launches, 4);
+	assert_int_equal(fake_cuda_copies() - copies, 11);
+	end();
+	attr.scatter = false;
+}
+
+/* What meets in one place is done in its order; of one launch nothing is. Bytes lie in the ring as on the device. */
+static void stage__launches_in_order(void **state)
+{
+	unsigned int launches = fake_cuda_launches();
+	uint8_t one[64];
+	uint64_t last = 0;
+
+	(void)state;
+	attr.scatter = true;
+	begin();
+	for (size_t i = 0; i < 3000; i++) {
+		memset(one, (int)i, sizeof(one));
+		d->put(s, gpu[0] + i % 50 * 40, one, sizeof(one), false, &err);
+		memset(one, 0xee, sizeof(one));
+		if (i % 50 == 49)
+			last = d->get(s, out + i / 50 * 2100, gpu[0], 2024, &err);
+		if (i % 170 == 0)
+			d->poll(s);
+	}
+	finish(last);
+	for (size_t k = 0; k < 60; k++)
+		for (size_t i = 0; i < 49; i++)
+			for (size_t b = 0; b < 40; b++)
+				assert_int_equal(out[k * 2100 + i * 40 + b], (uint8_t)(k * 50 + i));
+	end();
+	begin();
+	for (size_t i = 0; i < 100; i++)
+		last = d->put(s, gpu[0] + i % 2 * 5000 + i % 20 * 100, in + i, 90, false, &err);
+	finish(last);
+	assert_true(fake_cuda_launches() - launches >= 5);
+	fake_cuda_read(out, gpu[0], 10000);
+	for (size_t i = 80; i < 100; i++)
+		assert_memory_equal(out + i % 2 * 5000 + i % 20 * 100, in + i, 90);
+	end();
+	attr.scatter = false;
+}
+
+/* A device that has no program, or does not run it: one copy each, as ever. */
+static void stage__launches_fail(void **state)
+{
+	static const int programs[] = {0, 2};
+
+	(void)state;
+	attr.scatter = true;
+	for (int i = 0; i < 2; i++) {
+		unsigned int copies = fake_cuda_copies(), launches = fake_cuda_launches();
+
+		fake_cuda_programs(programs[i]);
+		begin();
+		finish(spread_put(200));
+		assert_int_equal(err, 0);
+		spread_check(200);
+		assert_int_equal(fake_cuda_copies() - copies, 200);
+		assert_int_equal(fake_cuda_launches() - launches, 0);
+		end();
+	}
+	fake_cuda_programs(1);
+	/* What was launched and fails later is told to whom it concerns. */
+	begin();
+	fake_cuda_fail(1, 1);
+	finish(spread_put(100));
+	assert_int_equal(err, FI_EIO);
+	end();
+	attr.scatter = false;
+}
+
 /* What NICs may write to, and by which dmabuf: one of the program's comes first. */
 static void stage__direct(void **state)
 {
@@ -320,6 +449,9 @@ int main(void)
 		cmocka_unit_test(stage__loans),
 		cmocka_unit_test(stage__failures),
 		cmocka_unit_test(stage__wait),
+		cmocka_unit_test(stage__launches),
+		cmocka_unit_test(stage__launches_in_order),
+		cmocka_unit_test(stage__launches_fail),
 		cmocka_unit_test(stage__direct),
 	};
 
