@@ -36,7 +36,9 @@
 TAILQ_HEAD(uccl_reply_list, uccl_reply);
 
 /* What the first request of a peer waits for: a reply or staging memory, or room for the completion of its data. */
-enum uccl_block { UCCL_BLOCK_NOT, UCCL_BLOCK_REPLY, UCCL_BLOCK_ROOM, UCCL_BLOCK_COPY, UCCL_BLOCK_COUNT };
+enum uccl_block {
+	UCCL_BLOCK_NOT, UCCL_BLOCK_REPLY, UCCL_BLOCK_ROOM, UCCL_BLOCK_COPY, UCCL_BLOCK_CLAIM, UCCL_BLOCK_COUNT
+};
 
 /* A remote endpoint as messages see it. Its flow exists while `open`. */
 struct uccl_peer {
@@ -121,6 +123,7 @@ struct uccl_mep {
 	uint64_t copies_queued, copies_done;
 	uint64_t pumped_bytes;		/* memory of pumps */
 	struct uccl_copy_list copies;
+	const void *claimer;		/* whose atomic on a device is under way; NULL: nobody's */
 	struct uccl_op_list pumps;	/* sends that wait for memory to bring their payload from a device */
 	uint32_t posts;			/* that had to wait: their order, whatever name the peer was given */
 	struct uccl_pool op_pool, rx_pool, serve_pool, reply_pool;
@@ -213,13 +216,14 @@ void uccl_msg_retry(struct uccl_mep *m, uint64_t now);
 
 static inline bool uccl_msg_waits(const struct uccl_mep *m)
 {
-	return m->starved || !TAILQ_EMPTY(&m->blocked[UCCL_BLOCK_ROOM]);
+	return m->starved || !TAILQ_EMPTY(&m->blocked[UCCL_BLOCK_ROOM]) || !TAILQ_EMPTY(&m->blocked[UCCL_BLOCK_CLAIM]);
 }
 
-/* Is something to be done by uccl_msg_copies()? */
+/* Is something to be done by uccl_msg_copies(), or does somebody wait for what another endpoint has claimed? */
 static inline bool uccl_msg_copying(const struct uccl_mep *m)
 {
-	return m->copies_queued != m->copies_done || !TAILQ_EMPTY(&m->copies);
+	return m->copies_queued != m->copies_done || !TAILQ_EMPTY(&m->copies) ||
+	       !TAILQ_EMPTY(&m->blocked[UCCL_BLOCK_CLAIM]);
 }
 
 static inline bool uccl_mep_room(const struct uccl_mep *m)

@@ -45,6 +45,7 @@ struct uccl_seg {
 struct uccl_atomic_args {
 	const struct iovec *operand, *compare;
 	uint8_t noperand, ncompare;
+	uint16_t operand_device, compare_device; /* which of them are memory of a device */
 };
 
 /* Rights that a registration must give. */
@@ -86,6 +87,12 @@ struct uccl_target_ops {
 	/* Around every atomic operation: nobody else's may come between. */
 	void (*lock)(void *arg);
 	void (*unlock)(void *arg);
+	/*
+	 * The same for memory of a device, where an operation takes longer than a call: between these two nobody else
+	 * claims. Never waits; false: somebody has. NULL, both: nobody else could.
+	 */
+	bool (*claim)(void *arg);
+	void (*release)(void *arg);
 	void (*event)(void *arg, const struct uccl_rma_event *ev);
 };
 
@@ -121,7 +128,7 @@ struct uccl_op {
 	uint64_t data;
 	uint64_t len;		/* sum of the iov lengths */
 	struct iovec iov[UCCL_IOV_MAX]; /* FETCH, COMPARE: for what comes back. ATOMIC: none */
-	uint16_t device;	/* which of them are memory of a device, by bits; not of atomics */
+	uint16_t device;	/* which of them are memory of a device, by bits */
 	struct uccl_seg seg[UCCL_SEG_MAX]; /* RMA: where in the peer's memory */
 	uint8_t nseg;
 	uint8_t datatype, atomic; /* enum uccl_datatype, enum uccl_atomic (msg/atomic.h): libfabric's numbers */

@@ -75,9 +75,13 @@ static int head_make(struct uccl_mep *m, struct uccl_op *op, uint64_t payload)
 		op->iov_count = 1;
 	} else if (op->type != UCCL_OP_READ) {
 		at = iov_bytes(op->args->operand, op->args->noperand);
-		msg_copy_out(op->args->operand, op->args->noperand, 0, op->body.iov_base, at);
-		msg_copy_out(op->args->compare, op->args->ncompare, 0, (uint8_t *)op->body.iov_base + at,
-			     payload - at);
+		msg_get(m, &op->copy, op->args->operand, op->args->noperand, op->args->operand_device, 0,
+			op->body.iov_base, at);
+		msg_get(m, &op->copy, op->args->compare, op->args->ncompare, op->args->compare_device, 0,
+			(uint8_t *)op->body.iov_base + at, payload - at);
+		op->loading = op->copy.ticket && !(op->flags & UCCL_OPF_INJECT) && !op->peer->self;
+		if (op->copy.ticket && !op->loading)
+			msg_copy_end(m, &op->copy);
 	}
 	return -op->copy.err;
 }
@@ -219,13 +223,19 @@ static void self_copied(struct uccl_copy *c, uint64_t now)
 static int rma_self(struct uccl_mep *m, struct uccl_op *op)
 {
 	struct uccl_req req = req_of(op);
+	int refusal;
 
 	if (op->flags & UCCL_OPF_DATA && !msg_data_room(m, op->peer)) {
 		head_drop(m, op);
 		return -FI_EAGAIN;
 	}
+	refusal = msg_target_self(m, op, &req);
+	if (refusal < 0) {
+		head_drop(m, op);
+		return refusal;
+	}
 	rma_count(m, op);
-	op->refusal = (uint8_t)msg_target_self(m, op, &req);
+	op->refusal = (uint8_t)refusal;
 	if (op->refusal || msg_copied(m, &op->copy))
 		self_finish(m, op);
 	else

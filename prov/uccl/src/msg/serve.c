@@ -7,10 +7,12 @@
 #include "msg/serve.h"
 
 #include <rdma/fi_errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/seq.h"
 #include "base/units.h"
+#include "msg/atomic.h"
 #include "msg/iov.h"
 #include "msg/posted.h"
 #include "msg/reply.h"
@@ -31,7 +33,7 @@ static bool serve_room(const struct uccl_peer *p, bool has_data)
 }
 
 /*
- * Execute a request of which everything is there, unless it must wait. UCCL_BLOCK_COPY: a write to a device, which has
+ * Execute a request of which everything is there, unless it must wait. UCCL_BLOCK_COPY: it writes to a device, and has
  * to be kept until its bytes are there.
  */
 static enum uccl_block serve_whole(struct uccl_peer *p, const struct uccl_env *env, const struct uccl_req *req,
@@ -50,14 +52,11 @@ static enum uccl_block serve_whole(struct uccl_peer *p, const struct uccl_env *e
 		return UCCL_BLOCK_REPLY;
 	if (msg_target_knows(req))
 		refusal = msg_target_find(m, req, &at);
-	/* Atomics would have to be done by the device. */
-	if (!refusal && at.device && req->kind > UCCL_RMA_READ)
-		refusal = UCCL_REFUSED_ATOMIC;
 	if (refusal) {
 		msg_reply_answer(r, refusal);
 		return UCCL_BLOCK_NOT;
 	}
-	if (at.device && req->kind == UCCL_RMA_WRITE) {
+	if (at.device && req->kind != UCCL_RMA_READ) {
 		msg_reply_free(r);
 		return UCCL_BLOCK_COPY;
 	}
@@ -184,6 +183,49 @@ static bool serve_written(struct uccl_msg_rx *rx)
 	return true;
 }
 
+/*
+ * An atomic, all of which is here. On a device it is read, done here, and written back, while no other one is under way
+ * there. False: it is on its way, or another one is. PROTOCOL R193
+ */
+static bool serve_atomic(struct uccl_msg_rx *rx, enum uccl_block *blocked)
+{
+	struct uccl_mep *m = rx->peer->mep;
+	struct uccl_serve *s = rx->serve;
+	struct msg_place at;
+	uint64_t len = s->req.len;
+
+	if (s->req.kind <= UCCL_RMA_READ || !len || !msg_target_knows(&s->req))
+		return true;
+	if (!s->found) {
+		if (s->refusal || msg_target_find(m, &s->req, &at) || !at.device)
+			return true;
+		if (!msg_target_claim(m, rx)) {
+			*blocked = UCCL_BLOCK_CLAIM;
+			return false;
+		}
+		s->found = malloc(2 * len);
+		s->refusal = s->found ? (uint8_t)serve_attach(rx) : UCCL_REFUSED_ATOMIC;
+		if (!s->refusal)
+			msg_get(m, &rx->copy, rx->iov, rx->niov, rx->device, 0, s->found, len);
+	}
+	for (;;) {
+		if (!msg_copied(m, &rx->copy)) {
+			msg_copy_wait(m, &rx->copy, serve_copied);
+			return false;
+		}
+		if (rx->copy.err && !s->refusal)
+			s->refusal = UCCL_REFUSED_RANGE;
+		if (s->stored || s->refusal)
+			break;
+		s->stored = true;
+		msg_target_apply(&s->req, rx->buf, s->found, s->found + len);
+		if (s->req.atomic != UCCL_ATOMIC_READ)
+			msg_put(m, &rx->copy, rx->iov, rx->niov, rx->device, 0, s->found, len);
+	}
+	msg_target_release(m, rx);
+	return true;
+}
+
 /* The first of the requests whose turn has come. True: it is done with, and no more in the list. */
 static bool serve_first(struct uccl_msg_rx *rx, enum uccl_block *blocked)
 {
@@ -191,6 +233,7 @@ static bool serve_first(struct uccl_msg_rx *rx, enum uccl_block *blocked)
 	struct uccl_serve *s = rx->serve;
 	struct uccl_env env = env_of(rx);
 	struct uccl_reply *r;
+	bool fetched;
 
 	if (!(rx->flags & UCCL_ENV_EAGER)) {
 		if (!serve_room(p, s->has_data)) {
@@ -208,7 +251,7 @@ static bool serve_first(struct uccl_msg_rx *rx, enum uccl_block *blocked)
 	/* Its payload goes straight to its place, unless some has come already. */
 	if (rx->got < rx->eager && !rx->buf && !rx->iov && !s->refusal)
 		s->refusal = (uint8_t)serve_attach(rx);
-	if (rx->got < rx->eager || (p->mep->device && !serve_written(rx)))
+	if (rx->got < rx->eager || (p->mep->device && (!serve_written(rx) || !serve_atomic(rx, blocked))))
 		return false;
 	if (!rx->iov && !s->refusal) {
 		*blocked = serve_whole(p, &env, &s->req, rx->buf);
@@ -221,14 +264,21 @@ static bool serve_first(struct uccl_msg_rx *rx, enum uccl_block *blocked)
 		*blocked = UCCL_BLOCK_ROOM;
 		return false;
 	}
-	r = msg_reply_get(p, rx->send_id, NULL, 0);
+	fetched = s->found && !s->refusal && s->req.rx;
+	r = msg_reply_get(p, rx->send_id, fetched ? &s->req : NULL, (uint32_t)rx->mseq);
 	if (!r) {
 		*blocked = UCCL_BLOCK_REPLY;
 		return false;
 	}
 	if (!s->refusal)
 		msg_target_tell(p->mep, p, &s->req, s->regions, s->nregions, s->has_data, s->data);
-	msg_reply_answer(r, s->refusal);
+	if (fetched) {
+		memcpy(r->feed->buf, s->found + s->req.len, s->req.len);
+		msg_reply_fetched(r);
+		p->mep->ops->ready(p);
+	} else {
+		msg_reply_answer(r, s->refusal);
+	}
 	msg_rx_free(rx);
 	return true;
 }
@@ -295,6 +345,8 @@ static void serve_freed(struct uccl_msg_rx *rx)
 {
 	if (rx->serve->queued)
 		serve_unqueue(rx);
+	msg_target_release(rx->peer->mep, rx);
+	free(rx->serve->found);
 	uccl_pool_put(&rx->peer->mep->serve_pool, rx->serve);
 }
 
@@ -388,12 +440,28 @@ enum uccl_drop msg_req(struct uccl_peer *p, const struct uccl_chunk_in *in, uint
 	return req_keep(p, rx, mseq, turn, &env, &req, data, len, now);
 }
 
+/* An atomic on a device may have been done since, here or at another endpoint. */
+static void serve_claims(struct uccl_mep *m, uint64_t now)
+{
+	struct uccl_peer_list *l = &m->blocked[UCCL_BLOCK_CLAIM];
+	const struct uccl_peer *last = TAILQ_LAST(l, uccl_peer_list);
+	struct uccl_peer *p;
+
+	while (!m->claimer && (p = TAILQ_FIRST(l))) {
+		serve_unblock(p);
+		serve_run(p, now);
+		if (p == last)
+			break;
+	}
+}
+
 void msg_serve_retry(struct uccl_mep *m, uint64_t now)
 {
 	struct uccl_peer_list *l = &m->blocked[UCCL_BLOCK_ROOM];
 	const struct uccl_peer *last = TAILQ_LAST(l, uccl_peer_list);
 	struct uccl_peer *p;
 
+	serve_claims(m, now);
 	m->retrying = true;
 	while ((p = TAILQ_FIRST(l)) && uccl_mep_room(m)) {
 		/* The next room is for the next one. */

@@ -13,6 +13,8 @@ struct uccl_serve {
 	bool queued;		/* its turn has come, or all of it but room: in the peer's list of requests */
 	bool placed;		/* a large write that is in place and waits for room */
 	uint8_t refusal;	/* its memory was revoked while the payload came */
+	bool stored;		/* an atomic on a device was done, and is on its way there */
+	uint8_t *found;		/* what it works on, and behind it what was there before; NULL: not begun, or none */
 	uint8_t nregions;
 	uint8_t niov;
 	void *regions[UCCL_SEG_MAX];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "msg/target.h"
 
+#include <rdma/fi_errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,6 +104,30 @@ void msg_target_atomic(struct uccl_mep *m, const struct uccl_req *req, const str
 	m->target->unlock(m->target_arg);
 }
 
+bool msg_target_claim(struct uccl_mep *m, const void *claimer)
+{
+	if (m->claimer || (m->target->claim && !m->target->claim(m->target_arg)))
+		return false;
+	m->claimer = claimer;
+	return true;
+}
+
+void msg_target_release(struct uccl_mep *m, const void *claimer)
+{
+	if (!m->claimer || m->claimer != claimer)
+		return;
+	m->claimer = NULL;
+	if (m->target->release)
+		m->target->release(m->target_arg);
+}
+
+void msg_target_apply(const struct uccl_req *req, const uint8_t *body, uint8_t *now, uint8_t *result)
+{
+	uccl_atomic_apply(req->datatype, req->atomic, now, req->atomic == UCCL_ATOMIC_READ ? NULL : body,
+			  req->kind == UCCL_RMA_COMPARE ? body + req->len : NULL, result,
+			  req->len / uccl_atomic_size(req->datatype));
+}
+
 void msg_target_tell(struct uccl_mep *m, struct uccl_peer *from, const struct uccl_req *req, void *const *regions,
 		 uint8_t nregions, bool has_data, uint64_t data)
 {
@@ -151,6 +176,32 @@ void msg_target_self_tell(struct uccl_mep *m, struct uccl_op *op, const struct u
 		self_tell(m, op, req, &at);
 }
 
+/* The caller stays until each copy is done. 0, or enum uccl_refusal; -FI_EAGAIN. */
+static int self_device(struct uccl_mep *m, struct uccl_op *op, const struct uccl_req *req, const struct msg_place *at)
+{
+	uint8_t *now = malloc(2 * req->len);
+
+	if (!now)
+		return UCCL_REFUSED_ATOMIC;
+	if (!msg_target_claim(m, op)) {
+		free(now);
+		return -FI_EAGAIN;
+	}
+	msg_get(m, &op->copy, at->iov, at->niov, at->device, 0, now, req->len);
+	msg_copy_end(m, &op->copy);
+	if (!op->copy.err) {
+		msg_target_apply(req, op->body.iov_base, now, now + req->len);
+		if (req->atomic != UCCL_ATOMIC_READ)
+			msg_put(m, &op->copy, at->iov, at->niov, at->device, 0, now, req->len);
+		if (req->kind != UCCL_RMA_ATOMIC)
+			msg_put(m, &op->copy, op->iov, op->iov_count, op->device, 0, now + req->len, req->len);
+		msg_copy_end(m, &op->copy);
+	}
+	msg_target_release(m, op);
+	free(now);
+	return op->copy.err ? UCCL_REFUSED_RANGE : UCCL_REFUSED_NOT;
+}
+
 int msg_target_self(struct uccl_mep *m, struct uccl_op *op, const struct uccl_req *req)
 {
 	uint8_t *result = NULL;
@@ -166,14 +217,16 @@ int msg_target_self(struct uccl_mep *m, struct uccl_op *op, const struct uccl_re
 		msg_move(m, &op->copy, at.iov, at.niov, at.device, op->iov, op->iov_count, op->device, req->len);
 	} else if (req->kind == UCCL_RMA_READ) {
 		msg_move(m, &op->copy, op->iov, op->iov_count, op->device, at.iov, at.niov, at.device, req->len);
-	} else if (at.device) {
-		return UCCL_REFUSED_ATOMIC;
+	} else if (at.device && req->len) {
+		refusal = self_device(m, op, req, &at);
+		if (refusal)
+			return refusal;
 	} else if (req->len) {
 		if (req->kind != UCCL_RMA_ATOMIC && !(result = malloc(req->len)))
 			return UCCL_REFUSED_ATOMIC;
 		msg_target_atomic(m, req, &at, op->body.iov_base, result);
 		if (result)
-			msg_copy_in(op->iov, op->iov_count, 0, result, req->len);
+			msg_put(m, &op->copy, op->iov, op->iov_count, op->device, 0, result, req->len);
 		free(result);
 	}
 	if (msg_copied(m, &op->copy))

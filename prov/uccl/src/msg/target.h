@@ -25,13 +25,24 @@ uint64_t msg_target_payload(const struct uccl_req *req);
 /* The operation itself; an element may lie across two pieces of a region. */
 void msg_target_atomic(struct uccl_mep *m, const struct uccl_req *req, const struct msg_place *at, const uint8_t *body,
 		       uint8_t *result);
+/*
+ * Around an atomic on memory of a device, of which there is one at a time. False: not now. PROTOCOL R193
+ */
+bool msg_target_claim(struct uccl_mep *m, const void *claimer);
+/* Does nothing for who has not claimed. */
+void msg_target_release(struct uccl_mep *m, const void *claimer);
+/* On `now`, what was read there: it becomes what is to be there, and `result`, unless NULL, what was. */
+void msg_target_apply(const struct uccl_req *req, const uint8_t *body, uint8_t *now, uint8_t *result);
 /* It is done: tell the owner of the regions, and complete what remote data complete. */
 void msg_target_tell(struct uccl_mep *m, struct uccl_peer *from, const struct uccl_req *req, void *const *regions,
 		     uint8_t nregions, bool has_data, uint64_t data);
 /* Nobody will be told of what was done there. */
 void msg_target_forget(void **regions, uint8_t *count, const void *region);
 
-/* An operation on our own memory; it is told of here unless copies are under way. 0, or enum uccl_refusal. */
+/*
+ * An operation on our own memory; it is told of here unless copies are under way. 0, or enum uccl_refusal; -FI_EAGAIN:
+ * another atomic on a device has to be done before.
+ */
 int msg_target_self(struct uccl_mep *m, struct uccl_op *op, const struct uccl_req *req);
 /* They are done now, and did not fail. */
 void msg_target_self_tell(struct uccl_mep *m, struct uccl_op *op, const struct uccl_req *req);

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
@@ -274,7 +275,7 @@ static void open_all(void)
 	size_t len = sizeof(mine);
 	int rc;
 
-	hints->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_HMEM;
+	hints->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_HMEM;
 	hints->ep_attr->type = FI_EP_RDM;
 	hints->domain_attr->mr_mode = RMA_MODE | FI_MR_HMEM;
 	hints->fabric_attr->prov_name = strdup("uccl");
@@ -417,6 +418,100 @@ static void multi_recv(bool gpu)
 	}
 	buf_free(&b);
 	meet();
+}
+
+static uint64_t word_get(const struct buf *b, unsigned int i)
+{
+	uint64_t v;
+
+	if (b->gpu)
+		must(cu.get(&v, (uintptr_t)b->at + 8 * i, 8));
+	else
+		memcpy(&v, b->at + 8 * i, 8);
+	return v;
+}
+
+static void word_set(struct buf *b, unsigned int i, uint64_t v)
+{
+	if (b->gpu)
+		must(cu.put((uintptr_t)b->at + 8 * i, &v, 8));
+	else
+		memcpy(b->at + 8 * i, &v, 8);
+}
+
+static void word_check(const struct buf *b, unsigned int i, uint64_t want, const char *what)
+{
+	uint64_t v = word_get(b, i);
+
+	checks++;
+	if (v == want)
+		return;
+	printf("WRONG: %s, word %u of side %d (%s) is %llu, not %llu\n", what, i, role, b->gpu ? "GPU" : "host",
+	       (unsigned long long)v, (unsigned long long)want);
+	fflush(stdout);
+	wrong++;
+}
+
+/* us for one atomic that fetches; both sides do so to each other at once. Words: operand, compare, result, target. */
+static double atomics(bool gpu0, bool gpu1)
+{
+	enum { OPERAND, COMPARE, RESULT, TARGET, WORDS = 8, N = 300 };
+	struct buf b = buf_new(role ? gpu1 : gpu0, 8 * WORDS, true);
+	uint8_t *operand = b.at, *compare = b.at + 8 * COMPARE, *result = b.at + 8 * RESULT;
+	uint64_t at;
+	double t;
+
+	swap_keys(&b);
+	at = b.addr + 8 * TARGET;
+	for (unsigned int i = 0; i < WORDS; i++)
+		word_set(&b, i, 0);
+	word_set(&b, OPERAND, 3);
+	if (b.gpu)
+		must(cu.synchronize());
+	meet();
+	t = now();
+	for (unsigned int i = 0; i < N; i++) {
+		post(fi_fetch_atomic(ep, operand, 1, NULL, result, NULL, peer, at, b.key, FI_UINT64, FI_SUM, NULL));
+		completion("fetch");
+		word_check(&b, RESULT, 3 * i, "fetch");
+	}
+	t = now() - t;
+	meet();
+	word_check(&b, TARGET, 3 * N, "sums");
+	meet();
+	for (unsigned int i = 0; i < N; i++)
+		post(fi_atomic(ep, operand, 1, NULL, peer, at, b.key, FI_UINT64, FI_SUM, NULL));
+	for (unsigned int i = 0; i < N; i++)
+		completion("atomic");
+	meet();
+	word_check(&b, TARGET, 6 * N, "more sums");
+	word_set(&b, COMPARE, 6 * N);
+	word_set(&b, OPERAND, 77);
+	if (b.gpu)
+		must(cu.synchronize());
+	meet();
+	for (unsigned int i = 0; i < 2; i++) {
+		post(fi_compare_atomic(ep, operand, 1, NULL, compare, NULL, result, NULL, peer, at, b.key, FI_UINT64,
+				       FI_CSWAP, NULL));
+		completion("swap");
+		word_check(&b, RESULT, i ? 77 : 6 * N, "swap");
+	}
+	meet();
+	word_check(&b, TARGET, 77, "swapped");
+	buf_free(&b);
+	meet();
+	return t / N * 1e6;
+}
+
+static void all_atomics(void)
+{
+	double hh = atomics(false, false), dh = atomics(true, false);
+	double hd = atomics(false, true), dd = atomics(true, true);
+
+	if (!role)
+		printf("fetching atomics, us: host-host %.1f, GPU-host %.1f, host-GPU %.1f, GPU-GPU %.1f\n", hh, dh,
+		       hd, dd);
+	fflush(stdout);
 }
 
 static void all_transfers(void)
@@ -628,6 +723,7 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	for (int i = 0; i < rounds; i++)
 		all_transfers();
+	all_atomics();
 	tell_wrong();
 	rates();
 	meet();

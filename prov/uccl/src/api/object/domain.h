@@ -43,6 +43,7 @@ struct uccl_domain {
 	unsigned int forks;	/* uccl_forks when it was opened */
 	struct uccl_triggers triggers;
 	pthread_mutex_t atomic_lock; /* around every atomic operation of a peer */
+	_Atomic bool claimed;	/* one of them on memory of a device is under way */
 	struct uccl_rescue rescue;
 	int mr_mode;
 	struct uccl_params params;

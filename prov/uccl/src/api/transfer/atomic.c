@@ -55,10 +55,9 @@ static uint64_t bytes(const struct iovec *iov, size_t n)
 	return len;
 }
 
-/* Operands are read by the processor. */
-static bool on_device(const struct uccl_ep *ep, const struct iovec *iov, uint8_t n)
+static uint16_t on_device(const struct uccl_ep *ep, const struct iovec *iov, uint8_t n)
 {
-	return ep->hmem && uccl_device_mask(ep, iov, n, NULL);
+	return ep && ep->hmem ? uccl_device_mask(ep, iov, n, NULL) : 0;
 }
 
 static ssize_t post(struct fid_ep *ep, const struct call *c)
@@ -95,8 +94,8 @@ static ssize_t post(struct fid_ep *ep, const struct call *c)
 		return -FI_EINVAL;
 	if (len > UCCL_ORDER_MAX)
 		return -FI_EMSGSIZE;
-	if (f->ep && (on_device(f->ep, operand, args.noperand) || on_device(f->ep, compare, args.ncompare)))
-		return -FI_EOPNOTSUPP;
+	args.operand_device = on_device(f->ep, operand, args.noperand);
+	args.compare_device = on_device(f->ep, compare, args.ncompare);
 	return uccl_xfer_rma(f, &x);
 }
 

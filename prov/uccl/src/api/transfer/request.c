@@ -179,9 +179,6 @@ static int rma_fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_rm
 	op->done = uccl_report_rma;
 	if (!op_buffers(ep, op, &buffers))
 		return x->count > UCCL_IOV_MAX ? -FI_EINVAL : -FI_EMSGSIZE;
-	/* Its operands are looked at, too: atomic.c. */
-	if (atomic && op->device)
-		return -FI_EOPNOTSUPP;
 	if (x->type != UCCL_OP_ATOMIC && op->len != len)
 		return -FI_EINVAL;
 	return x->type == UCCL_OP_WRITE && x->flags & FI_INJECT && len > ep->inject_max ? -FI_EMSGSIZE : 0;

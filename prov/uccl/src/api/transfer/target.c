@@ -30,6 +30,16 @@ static void target_unlock(void *arg)
 	pthread_mutex_unlock(&((struct uccl_ep *)arg)->domain->atomic_lock);
 }
 
+static bool target_claim(void *arg)
+{
+	return !atomic_exchange(&((struct uccl_ep *)arg)->domain->claimed, true);
+}
+
+static void target_release(void *arg)
+{
+	atomic_store(&((struct uccl_ep *)arg)->domain->claimed, false);
+}
+
 /*
  * A region tells of every operation that changes it, also of one that reads as well (fi_mr(3)); an endpoint takes that
  * one for a read (fi_endpoint(3)). Both kinds may lead to one counter, which then counts the operation once.
@@ -82,5 +92,7 @@ const struct uccl_target_ops uccl_ep_target = {
 	.device = target_device,
 	.lock = target_lock,
 	.unlock = target_unlock,
+	.claim = target_claim,
+	.release = target_release,
 	.event = target_event,
 };

@@ -125,6 +125,25 @@ static void side_unlock(void *arg)
 	assert_int_equal(s->locks++ % 2, 1);
 }
 
+static bool side_claim(void *arg)
+{
+	struct duo_side *s = arg;
+
+	if (s->claimed || s->claimed_elsewhere)
+		return false;
+	s->claims++;
+	s->claimed = true;
+	return true;
+}
+
+static void side_release(void *arg)
+{
+	struct duo_side *s = arg;
+
+	assert_true(s->claimed);
+	s->claimed = false;
+}
+
 static void side_event(void *arg, const struct uccl_rma_event *ev)
 {
 	struct duo_side *s = arg;
@@ -153,6 +172,8 @@ static const struct uccl_target_ops side_target = {
 	.device = side_device,
 	.lock = side_lock,
 	.unlock = side_unlock,
+	.claim = side_claim,
+	.release = side_release,
 	.event = side_event,
 };
 
@@ -198,11 +219,12 @@ static uint64_t gpu_poll(void *arg)
 	struct duo_gpu_copy *c;
 
 	while (!g->stuck && (c = TAILQ_FIRST(&g->copies))) {
-		if (g->failing) {
+		if (g->failing && !g->passing) {
 			g->failing--;
 			*c->err = FI_EIO;
 		} else {
 			memcpy(gpu_at(g, c->dst), gpu_at(g, c->src), c->len);
+			g->passing -= g->passing > 0;
 		}
 		TAILQ_REMOVE(&g->copies, c, link);
 		free(c);
@@ -661,14 +683,24 @@ int duo_rma(struct duo *d, int s, uint8_t type, uint32_t flags, void *buf, uint6
 int duo_atomic(struct duo *d, int s, uint8_t type, uint8_t datatype, uint8_t atomic, const void *operand,
 	       const void *compare, void *result, uint64_t n, uint64_t addr, uint64_t key, void *context)
 {
+	return duo_atomic_to(d, &d->side[s].peer, s, type, datatype, atomic, operand, compare, result, n, addr, key,
+			     context);
+}
+
+int duo_atomic_to(struct duo *d, struct uccl_peer *to, int s, uint8_t type, uint8_t datatype, uint8_t atomic,
+		  const void *operand, const void *compare, void *result, uint64_t n, uint64_t addr, uint64_t key,
+		  void *context)
+{
 	uint64_t len = n * uccl_atomic_size(datatype);
 	struct iovec from = {.iov_base = (void *)(uintptr_t)operand, .iov_len = len};
 	struct iovec with = {.iov_base = (void *)(uintptr_t)compare, .iov_len = len};
 	struct uccl_atomic_args args = {
-		.operand = &from, .noperand = operand != NULL, .compare = &with, .ncompare = compare != NULL};
+		.operand = &from, .noperand = operand != NULL, .compare = &with, .ncompare = compare != NULL,
+		.operand_device = on_gpu(operand), .compare_device = on_gpu(compare)};
 	struct uccl_op *op = duo_op(d, s, type, 0);
 
 	assert_non_null(op);
+	op->peer = to;
 	op->datatype = datatype;
 	op->atomic = atomic;
 	op->args = &args;

@@ -86,6 +86,8 @@ struct duo_side {
 	bool hidden;
 	struct duo_region region[4];
 	int locks;
+	bool claimed, claimed_elsewhere; /* its atomics on devices */
+	int claims;
 	int events;
 	struct uccl_rma_event event; /* the last one */
 	void (*hook)(struct duo_side *s, struct uccl_op *op); /* runs inside done() */
@@ -115,7 +117,8 @@ struct duo_gpu {
 	bool lends;  /* memory, and counts it */
 	int loans;
 	int waits;   /* calls that stayed for a copy */
-	int failing; /* so many of the next ones fail */
+	int failing; /* so many of the next ones fail, */
+	int passing; /* but for so many before them */
 	bool direct; /* the NIC may write to it */
 	int flushes; /* of what it wrote */
 	bool flush_fails;
@@ -163,6 +166,10 @@ int duo_rma(struct duo *d, int s, uint8_t type, uint32_t flags, void *buf, uint6
 /* Post an atomic of n elements; compare and result as the type needs. */
 int duo_atomic(struct duo *d, int s, uint8_t type, uint8_t datatype, uint8_t atomic, const void *operand,
 	       const void *compare, void *result, uint64_t n, uint64_t addr, uint64_t key, void *context);
+/* The same, to a peer of side s. */
+int duo_atomic_to(struct duo *d, struct uccl_peer *to, int s, uint8_t type, uint8_t datatype, uint8_t atomic,
+		  const void *operand, const void *compare, void *result, uint64_t n, uint64_t addr, uint64_t key,
+		  void *context);
 /* The oldest completion of side s not looked at yet; NULL: none. */
 const struct duo_comp *duo_next(struct duo *d, int s);
 /* Number of completions not looked at. */

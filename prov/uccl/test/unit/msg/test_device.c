@@ -6,6 +6,7 @@
 
 #include "base/units.h"
 #include "duo.h"
+#include "msg/atomic.h"
 
 #define MS UCCL_NS_PER_MS
 
@@ -490,19 +491,231 @@ static void read__told_when_copied(void **state)
 	duo_free(d);
 }
 
-static void atomic__refused(void **state)
+static uint64_t *gpu_words(struct duo_gpu *g, uint64_t at)
+{
+	return (uint64_t *)(void *)(g->mem + at);
+}
+
+/* On a device at the target, with operands and results of either kind, alone and together. PROTOCOL R193 */
+static void atomic__on_devices(void **state)
+{
+	(void)state;
+	for (int bits = 0; bits < 16; bits++) {
+		struct duo *d = duo_open();
+		struct duo_gpu *near = duo_gpu(d, 0), *far = duo_gpu(d, 1);
+		uint64_t at[100], operand[100], compare[100], result[100], copies;
+		uint64_t *place = bits & 1 ? gpu_words(far, 64) : at, *old = bits & 8 ? gpu_words(near, 8192) : result;
+		uint64_t key = duo_region(d, 1, 0, bits & 1 ? DUO_GPU + 64 : (uint8_t *)at, sizeof(at),
+					  UCCL_ACCESS_WRITE | UCCL_ACCESS_READ);
+
+		for (int i = 0; i < 100; i++) {
+			place[i] = (uint64_t)i;
+			operand[i] = 1000 + (uint64_t)i;
+			compare[i] = i % 2 ? (uint64_t)i : 7777;
+			old[i] = 0xabcd;
+		}
+		memcpy(near->mem, operand, sizeof(operand));
+		memcpy(near->mem + 4096, compare, sizeof(compare));
+		far->stuck = near->stuck = true;
+		duo_atomic(d, 0, UCCL_OP_ATOMIC, UCCL_UINT64, UCCL_SUM, bits & 2 ? DUO_GPU : (uint8_t *)operand, NULL,
+			   NULL, 100, 0, key, DUO_CTX(1));
+		duo_run(d, 20 * MS);
+		if (bits & 3)
+			expect(d, 0, NULL, 0);
+		far->stuck = near->stuck = false;
+		duo_run(d, 20 * MS);
+		expect(d, 0, DUO_CTX(1), 0);
+		for (int i = 0; i < 100; i++)
+			assert_int_equal(place[i], 1000 + 2 * i);
+		duo_atomic(d, 0, UCCL_OP_FETCH, UCCL_UINT64, UCCL_MIN, bits & 2 ? DUO_GPU : (uint8_t *)operand, NULL,
+			   bits & 8 ? DUO_GPU + 8192 : (uint8_t *)result, 100, 0, key, DUO_CTX(2));
+		duo_run(d, 20 * MS);
+		expect(d, 0, DUO_CTX(2), 0);
+		for (int i = 0; i < 100; i++) {
+			assert_int_equal(old[i], 1000 + 2 * i);
+			assert_int_equal(place[i], 1000 + i);
+			place[i] = (uint64_t)i;
+		}
+		duo_atomic(d, 0, UCCL_OP_COMPARE, UCCL_UINT64, UCCL_CSWAP, bits & 2 ? DUO_GPU : (uint8_t *)operand,
+			   bits & 4 ? DUO_GPU + 4096 : (uint8_t *)compare,
+			   bits & 8 ? DUO_GPU + 8192 : (uint8_t *)result, 100, 0, key, DUO_CTX(3));
+		duo_run(d, 20 * MS);
+		expect(d, 0, DUO_CTX(3), 0);
+		for (int i = 0; i < 100; i++) {
+			assert_int_equal(old[i], i);
+			assert_int_equal(place[i], i % 2 ? 1000 + i : i);
+		}
+		/* Nothing is written by who only reads. */
+		copies = far->queued;
+		duo_atomic(d, 0, UCCL_OP_FETCH, UCCL_UINT64, UCCL_ATOMIC_READ, NULL, NULL,
+			   bits & 8 ? DUO_GPU + 8192 : (uint8_t *)result, 100, 0, key, DUO_CTX(4));
+		duo_run(d, 20 * MS);
+		expect(d, 0, DUO_CTX(4), 0);
+		for (int i = 0; i < 100; i++)
+			assert_int_equal(old[i], i % 2 ? 1000 + i : i);
+		assert_int_equal(far->queued - copies, bits & 1);
+		assert_int_equal(d->side[1].claims, bits & 1 ? 4 : 0);
+		assert_int_equal(d->side[1].events, 4);
+		assert_false(d->side[1].claimed);
+		duo_free(d);
+	}
+}
+
+/* What is behind it waits; it waits for one that is under way at another endpoint. */
+static void atomic__one_at_a_time(void **state)
 {
 	struct duo *d = duo_open();
-	uint64_t key = duo_region(d, 1, 0, DUO_GPU, 64, UCCL_ACCESS_WRITE | UCCL_ACCESS_READ), one = 1, old = 0;
-	const struct duo_comp *c;
+	struct duo_gpu *g = duo_gpu(d, 1);
+	uint64_t key = duo_region(d, 1, 0, DUO_GPU, 64, UCCL_ACCESS_WRITE | UCCL_ACCESS_READ), one = 1, old[20];
 
 	(void)state;
-	duo_gpu(d, 1);
-	assert_int_equal(duo_atomic(d, 0, UCCL_OP_FETCH, 7, 2, &one, NULL, &old, 1, 0, key, DUO_CTX(1)), 0);
+	d->side[1].claimed_elsewhere = true;
+	for (int i = 0; i < 20; i++)
+		assert_int_equal(duo_atomic(d, 0, UCCL_OP_FETCH, UCCL_UINT64, UCCL_SUM, &one, NULL, &old[i], 1, 8, key,
+					    DUO_CTX(i + 1)), 0);
 	duo_run(d, 20 * MS);
-	c = duo_next(d, 0);
-	assert_non_null(c);
-	assert_int_equal(c->refusal, UCCL_REFUSED_ATOMIC);
+	expect(d, 0, NULL, 0);
+	assert_int_equal(d->side[1].claims, 0);
+	assert_true(uccl_msg_waits(&d->side[1].m) && uccl_msg_copying(&d->side[1].m));
+	d->side[1].claimed_elsewhere = false;
+	uccl_msg_retry(&d->side[1].m, d->now);
+	duo_run(d, 20 * MS);
+	for (int i = 0; i < 20; i++) {
+		expect(d, 0, DUO_CTX(i + 1), 0);
+		assert_int_equal(old[i], i);
+	}
+	assert_int_equal(*gpu_words(g, 8), 20);
+	assert_int_equal(d->side[1].claims, 20);
+	assert_false(uccl_msg_copying(&d->side[1].m));
+	duo_free(d);
+}
+
+/* On the way there or back: told, and nobody else has to wait for ever. */
+static void atomic__copy_fails(void **state)
+{
+	(void)state;
+	for (int k = 0; k < 2; k++) {
+		struct duo *d = duo_open();
+		struct duo_gpu *g = duo_gpu(d, 1);
+		uint64_t key = duo_region(d, 1, 0, DUO_GPU, 64, UCCL_ACCESS_WRITE | UCCL_ACCESS_READ), one = 1, old = 7;
+		const struct duo_comp *c;
+
+		g->failing = 1;
+		g->passing = k;
+		assert_int_equal(duo_atomic(d, 0, UCCL_OP_FETCH, UCCL_UINT64, UCCL_SUM, &one, NULL, &old, 1, 0, key,
+					    DUO_CTX(1)), 0);
+		duo_run(d, 20 * MS);
+		c = duo_next(d, 0);
+		assert_non_null(c);
+		assert_int_equal(c->refusal, UCCL_REFUSED_RANGE);
+		assert_int_equal(old, 7);
+		assert_int_equal(*gpu_words(g, 0), 0);
+		assert_false(d->side[1].claimed);
+		assert_int_equal(duo_atomic(d, 0, UCCL_OP_FETCH, UCCL_UINT64, UCCL_SUM, &one, NULL, &old, 1, 0, key,
+					    DUO_CTX(2)), 0);
+		duo_run(d, 20 * MS);
+		expect(d, 0, DUO_CTX(2), 0);
+		assert_int_equal(old, 0);
+		assert_int_equal(*gpu_words(g, 0), 1);
+		duo_free(d);
+	}
+}
+
+/* An operand that cannot be read is not sent. */
+static void atomic__operand_fails(void **state)
+{
+	struct duo *d = duo_open();
+	struct duo_gpu *g = duo_gpu(d, 0);
+	uint64_t at = 5, key = duo_region(d, 1, 0, &at, 8, UCCL_ACCESS_WRITE | UCCL_ACCESS_READ);
+
+	(void)state;
+	g->failing = 1;
+	assert_int_equal(duo_atomic(d, 0, UCCL_OP_ATOMIC, UCCL_UINT64, UCCL_SUM, DUO_GPU, NULL, NULL, 1, 0, key,
+				    DUO_CTX(1)), 0);
+	duo_run(d, 20 * MS);
+	expect(d, 0, DUO_CTX(1), FI_EIO);
+	assert_int_equal(at, 5);
+	duo_free(d);
+}
+
+/* The region ends, or the peer, while one is on its way: it is refused or forgotten, and the claim is given back. */
+static void atomic__ends_on_the_way(void **state)
+{
+	(void)state;
+	for (int k = 0; k < 2; k++) {
+		struct duo *d = duo_open();
+		struct duo_gpu *g = duo_gpu(d, 1);
+		uint64_t key = duo_region(d, 1, 0, DUO_GPU, 64, UCCL_ACCESS_WRITE | UCCL_ACCESS_READ), one = 1;
+		const struct duo_comp *c;
+
+		g->stuck = true;
+		assert_int_equal(duo_atomic(d, 0, UCCL_OP_ATOMIC, UCCL_UINT64, UCCL_SUM, &one, NULL, NULL, 1, 0, key,
+					    DUO_CTX(1)), 0);
+		duo_run(d, 20 * MS);
+		assert_true(d->side[1].claimed);
+		g->stuck = false;
+		if (k) {
+			uccl_peer_fail(&d->side[1].peer, FI_ECONNRESET, d->now);
+			assert_false(d->side[1].claimed);
+			uccl_peer_fail(&d->side[0].peer, FI_ECONNRESET, d->now);
+			expect(d, 0, DUO_CTX(1), FI_ECONNRESET);
+			assert_int_equal(*gpu_words(g, 0), 0);
+		} else {
+			d->side[1].region[0].live = false;
+			uccl_msg_revoke(&d->side[1].peer, &d->side[1].region[0], d->now);
+			duo_run(d, 20 * MS);
+			c = duo_next(d, 0);
+			assert_non_null(c);
+			assert_int_equal(c->refusal, UCCL_REFUSED_REVOKED);
+			assert_int_equal(*gpu_words(g, 0), 0);
+			assert_false(d->side[1].claimed);
+		}
+		duo_free(d);
+	}
+}
+
+/* On our own memory. */
+static void atomic__self(void **state)
+{
+	struct duo *d = duo_open();
+	struct duo_gpu *g = duo_gpu(d, 0);
+	uint64_t key = duo_region(d, 0, 0, DUO_GPU, 64, UCCL_ACCESS_WRITE | UCCL_ACCESS_READ), one = 1, old = 9;
+	struct uccl_peer *to = &d->side[0].self;
+
+	(void)state;
+	*gpu_words(g, 0) = 41;
+	*gpu_words(g, 4096) = 1;
+	assert_int_equal(duo_atomic_to(d, to, 0, UCCL_OP_FETCH, UCCL_UINT64, UCCL_SUM, &one, NULL, &old, 1, 0, key,
+				       DUO_CTX(1)), 0);
+	duo_run(d, MS);
+	expect(d, 0, DUO_CTX(1), 0);
+	assert_int_equal(old, 41);
+	assert_int_equal(*gpu_words(g, 0), 42);
+	assert_int_equal(duo_atomic_to(d, to, 0, UCCL_OP_FETCH, UCCL_UINT64, UCCL_SUM, DUO_GPU + 4096, NULL,
+				       DUO_GPU + 8192, 1, 0, key, DUO_CTX(2)), 0);
+	duo_run(d, MS);
+	expect(d, 0, DUO_CTX(2), 0);
+	assert_int_equal(*gpu_words(g, 8192), 42);
+	assert_int_equal(*gpu_words(g, 0), 43);
+	/* An operand on the device, the rest on the host. */
+	key = duo_region(d, 0, 1, &old, 8, UCCL_ACCESS_WRITE);
+	assert_int_equal(duo_atomic_to(d, to, 0, UCCL_OP_ATOMIC, UCCL_UINT64, UCCL_SUM, DUO_GPU + 4096, NULL, NULL, 1,
+				       0, key, DUO_CTX(5)), 0);
+	key = 1;
+	duo_run(d, MS);
+	expect(d, 0, DUO_CTX(5), 0);
+	assert_int_equal(old, 42);
+	d->side[0].claimed_elsewhere = true;
+	assert_int_equal(duo_atomic_to(d, to, 0, UCCL_OP_FETCH, UCCL_UINT64, UCCL_SUM, &one, NULL, &old, 1, 0, key,
+				       DUO_CTX(3)), -FI_EAGAIN);
+	assert_int_equal(*gpu_words(g, 0), 43);
+	d->side[0].claimed_elsewhere = false;
+	g->failing = 1;
+	assert_int_equal(duo_atomic_to(d, to, 0, UCCL_OP_FETCH, UCCL_UINT64, UCCL_SUM, &one, NULL, &old, 1, 0, key,
+				       DUO_CTX(4)), 0);
+	duo_run(d, MS);
+	assert_int_equal(duo_next(d, 0)->refusal, UCCL_REFUSED_RANGE);
+	assert_false(d->side[0].claimed);
 	duo_free(d);
 }
 
@@ -669,7 +882,12 @@ int main(void)
 		cmocka_unit_test(write__copy_fails),
 		cmocka_unit_test(rma__between_devices),
 		cmocka_unit_test(read__told_when_copied),
-		cmocka_unit_test(atomic__refused),
+		cmocka_unit_test(atomic__on_devices),
+		cmocka_unit_test(atomic__one_at_a_time),
+		cmocka_unit_test(atomic__copy_fails),
+		cmocka_unit_test(atomic__operand_fails),
+		cmocka_unit_test(atomic__ends_on_the_way),
+		cmocka_unit_test(atomic__self),
 		cmocka_unit_test(revoke__on_the_way),
 		cmocka_unit_test(peer_fail__on_the_way),
 		cmocka_unit_test(peer_fail__read_on_the_way),
