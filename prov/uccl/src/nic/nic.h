@@ -39,6 +39,13 @@ struct uccl_qp_budget {
 	_Atomic bool wanted;	/* somebody found none left: who has idle ones gives them back */
 };
 
+/* Who runs the program of the xdp back end. */
+enum uccl_xdp_mode {
+	UCCL_XDP_AUTO,	  /* the driver if it can, else the kernel */
+	UCCL_XDP_NATIVE,  /* the driver */
+	UCCL_XDP_GENERIC, /* the kernel */
+};
+
 /* How to open one. Strings are borrowed for the call. */
 struct uccl_nic_attr {
 	const char *ifname;		/* interface or device; NULL: any (bind to the wildcard address) */
@@ -51,6 +58,7 @@ struct uccl_nic_attr {
 	bool liveness;			/* keep a kernel-held liveness connection to every peer */
 	bool timestamps;		/* fill uccl_rx.age_ns */
 	bool ecn;			/* ask the network for marks, if the back end can */
+	enum uccl_xdp_mode xdp_mode;
 	uint64_t seed;			/* fault wrapper, port choice */
 	/* RDMA NICs: marks of data and of control packets, RoCE's TOS byte and InfiniBand's service level. */
 	uint8_t data_class, data_level;
@@ -152,6 +160,11 @@ struct uccl_nic {
 
 /* Back ends. */
 int uccl_nic_udp_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic);
+/*
+ * The same packets past the kernel, on a queue of the Ethernet NIC attr->ifname (AF_XDP). The reason is logged when it
+ * cannot be opened. -FI_ENODEV: no interface was named, or there is none of that name.
+ */
+int uccl_nic_xdp_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic);
 /*
  * Packets by UD queue pairs of an RDMA NIC. attr->ifname is a device, a device and port ("mlx5_0:1"), a network
  * interface, or NULL; attr->bind.ip is the GID to use, or zero, and its port is 0. -FI_ENODEV: there is no such NIC,

@@ -102,6 +102,12 @@ int uccl_own_accept(int listener, int flags)
 	return own_end(accept4(listener, NULL, NULL, flags | SOCK_CLOEXEC));
 }
 
+void uccl_own_take(int fd)
+{
+	own_begin();
+	own_end(fd);
+}
+
 void uccl_own_close(int fd)
 {
 	own_begin();

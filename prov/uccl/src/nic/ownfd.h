@@ -10,6 +10,8 @@
 /* As socket() and accept4(), always with SOCK_CLOEXEC. */
 int uccl_own_socket(int family, int type);
 int uccl_own_accept(int listener, int flags);
+/* From now on it is one of them; a fork between its opening and this keeps it. */
+void uccl_own_take(int fd);
 /* Close one of them. */
 void uccl_own_close(int fd);
 

@@ -81,6 +81,7 @@ static int nic_open(struct uccl_ep *ep, bool beside, struct uccl_nic **out)
 		.ecn = p->ecn,
 		.data_class = tos(p->dscp),
 		.control_class = tos(p->control_dscp),
+		.xdp_mode = uccl_params_xdp_mode(p),
 	};
 	struct uccl_nic *nic;
 	const char *why = "";

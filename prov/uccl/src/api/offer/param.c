@@ -49,7 +49,7 @@ struct param {
 
 static const char *const *backend_names(void)
 {
-	static const char *const names[] = { "udp", "verbs-uc", "verbs-rc", "verbs-ud", NULL };
+	static const char *const names[] = { "udp", "xdp", "verbs-uc", "verbs-rc", "verbs-ud", NULL };
 
 	return names;
 }
@@ -73,6 +73,24 @@ static const char *const *cuda_names(void)
 	static const char *const names[] = { "auto", "on", "off", NULL };
 
 	return names;
+}
+
+/* In the order of enum uccl_xdp_mode. */
+static const char *const *xdp_names(void)
+{
+	static const char *const names[] = {"auto", "native", "generic", NULL};
+
+	return names;
+}
+
+enum uccl_xdp_mode uccl_params_xdp_mode(const struct uccl_params *p)
+{
+	const char *const *names = xdp_names();
+	int mode = UCCL_XDP_AUTO;
+
+	while (names[mode] && strcmp(names[mode], p->xdp))
+		mode++;
+	return names[mode] ? (enum uccl_xdp_mode)mode : UCCL_XDP_AUTO;
 }
 
 /* In the order of enum uccl_security. */
@@ -147,6 +165,9 @@ static const struct param table[] = {
 	       "memory of GPUs: auto: for programs that ask for FI_HMEM; on: also for those that name no capabilities"),
 	RANGE("FI_UCCL_SCATTER", FORM_BOOL, "0", 0, 1, scatter,
 	      "short copies to and from many places of a GPU are one launch of a kernel; see fi_uccl(7) before"),
+	CHOICE("FI_UCCL_XDP", "auto", xdp_names, xdp,
+	       "who runs the program of the back end xdp: native: the NIC's driver; generic: the kernel, slower; auto: "
+	       "the driver if it can"),
 	RANGE("FI_UCCL_RCVBUF", FORM_BYTES, "0", 0, 1 << 30, rcvbuf_bytes,
 	      "receive buffer of an endpoint's socket; 0: the provider chooses"),
 	RANGE("FI_UCCL_PORTS", FORM_PORTS, "", 1, 65535, ports,

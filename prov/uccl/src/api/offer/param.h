@@ -38,6 +38,7 @@ struct uccl_params {
 	uint64_t keyless;		/* enum uccl_keyless */
 	uint64_t rx_cq_data;
 	uint64_t lanes;			/* see uccl_lanes_count */
+	char xdp[UCCL_PARAM_NAME];
 	struct uccl_ports ports;
 	uint64_t mtu, rcvbuf_bytes, liveness, ecn, dscp, control_dscp, max_qp, srq_depth, write_bytes, scatter;
 };
@@ -61,6 +62,9 @@ void uccl_params_distrust(struct uccl_params *p);
 
 /* The engine's part. Strings of *c point into *p. */
 void uccl_params_config(const struct uccl_params *p, struct uccl_config *c);
+
+/* FI_UCCL_XDP. */
+enum uccl_xdp_mode uccl_params_xdp_mode(const struct uccl_params *p);
 
 /* True if `name` is allowed by FI_UCCL_NIC; *rank is its place in that list (0 without a list). */
 bool uccl_params_nic_wanted(const struct uccl_params *p, const char *name, unsigned int *rank);

@@ -100,9 +100,26 @@ static int rdma_list(const struct uccl_params *p, struct uccl_ifaddr **list)
 	return all;
 }
 
+/* The loopback interface has no queues and no frames. */
+static int ether_list(struct uccl_ifaddr **list)
+{
+	int n = uccl_ifaddr_list(list), kept = 0;
+
+	for (int i = 0; i < n; i++)
+		if (!(*list)[i].loopback)
+			(*list)[kept++] = (*list)[i];
+	if (n <= 0 || kept)
+		return n < 0 ? n : kept;
+	free(*list);
+	*list = NULL;
+	return 0;
+}
+
 int uccl_place_list(const struct uccl_params *p, struct uccl_ifaddr **list)
 {
-	return uccl_place_rdma(p) ? rdma_list(p, list) : uccl_ifaddr_list(list);
+	if (uccl_place_rdma(p))
+		return rdma_list(p, list);
+	return strcmp(p->backend, "xdp") ? uccl_ifaddr_list(list) : ether_list(list);
 }
 
 static int rail_open(const struct uccl_params *p, const struct uccl_nic_attr *attr, struct uccl_nic **nic)
@@ -112,6 +129,7 @@ static int rail_open(const struct uccl_params *p, const struct uccl_nic_attr *at
 		int (*open)(const struct uccl_nic_attr *attr, struct uccl_nic **nic);
 	} ends[] = {
 		{"udp", uccl_nic_udp_open},
+		{"xdp", uccl_nic_xdp_open},
 		{"verbs-ud", uccl_nic_verbs_ud_open},
 		{"verbs-uc", uccl_nic_verbs_uc_open},
 		{"verbs-rc", uccl_nic_verbs_rc_open},

@@ -64,6 +64,7 @@ static void read__defaults(void **state)
 	assert_false(c.fifo_paths);
 	assert_string_equal(p.backend, "udp");
 	assert_string_equal(p.nic, "");
+	assert_int_equal(uccl_params_xdp_mode(&p), UCCL_XDP_AUTO);
 	assert_string_equal(p.fault, "");
 	assert_int_equal(p.liveness, 1);
 	assert_int_equal(p.keyless, UCCL_SWITCH_AUTO);
@@ -95,6 +96,10 @@ static void read__defaults_of_rdma(void **state)
 static void read__values(void **state)
 {
 	(void)state;
+	assert_int_equal(read_with("FI_UCCL_XDP", "native"), 0);
+	assert_int_equal(uccl_params_xdp_mode(&p), UCCL_XDP_NATIVE);
+	assert_int_equal(read_with("FI_UCCL_XDP", "generic"), 0);
+	assert_int_equal(uccl_params_xdp_mode(&p), UCCL_XDP_GENERIC);
 	assert_int_equal(read_with("FI_UCCL_EAGER", "32k"), 0);
 	assert_int_equal(p.eager_bytes, 32768);
 	assert_int_equal(read_with("FI_UCCL_UNEXPECTED", "2M"), 0);

@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The xdp back end: the datagrams of the udp back end, past the kernel's stack, on a queue of an Ethernet NIC. It
+ * stands on a udp back end, which holds the port, the label sockets (their ports are ours to send from, and what
+ * routers report comes to them) and the liveness connections, and keeps strangers apart.
+ *
+ * What leaves to a place whose way is known (ways.h) is written as a frame; everything else goes by a socket: places
+ * of this host, neighbours that the kernel has to find first, answers to strangers. What comes for us by our queue,
+ * with a token of ours, is taken by an XDP program (xdp_prog.h); all the rest goes its usual way, and of that rest
+ * udp receives what is for us: HELLO and INIT, what comes by other queues, what is longer than a frame. So both are
+ * always looked at.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rdma/fi_errno.h>
+
+#include "base/log.h"
+#include "nic/frame.h"
+#include "nic/nic.h"
+#include "nic/train.h"
+#include "nic/udp.h"
+#include "nic/ways.h"
+#include "nic/xdp.h"
+#include "nic/xdp_prog.h"
+#include "nic/xsk.h"
+
+/* With frames in hand the sockets are looked at in one of so many calls. */
+#define SOCKETS_EVERY 8
+#define NEWS_EVERY_NS (4 * UCCL_NS_PER_MS)
+#define AGE_MAX_NS UCCL_NS_PER_S /* beyond: no time stamp of this frame */
+#define DOWN_NS (100 * UCCL_NS_PER_MS) /* after an error all goes by sockets for so long */
+
+struct xdp {
+	struct uccl_nic nic;
+	struct uccl_nic *inner; /* a udp back end */
+	struct udp *udp;	/* the same */
+	char ifname[IF_NAMESIZE];
+	struct uccl_nic_addr self;
+	struct uccl_xdp_prog prog;
+	struct uccl_xsk *xsk; /* NULL: no queue yet, or none was left: all goes by sockets */
+	int ifindex;
+	bool tried; /* to get a queue */
+	bool guarded;
+	struct uccl_nic_guard guard;
+	struct uccl_ways *ways;
+	bool ecn, timestamps;
+	uint16_t port_of[UDP_LABELS]; /* 0: not asked yet */
+	uint64_t now;		      /* of the last look at the clock, coarse */
+	uint64_t news_at, down_until;
+	uint32_t calls;
+	bool hungry;   /* wait_fd is readable when there is room to send, too */
+	int wait_fd;   /* epoll of both; -1 */
+	struct uccl_xdp_stats stats; /* all but kicks */
+};
+
+static struct xdp *xdp_of(struct uccl_nic *nic)
+{
+	return uccl_container_of(nic, struct xdp, nic);
+}
+
+/* Sending. */
+
+/* The source port of a label: that of its socket. */
+static uint16_t label_port(struct xdp *x, uint16_t label)
+{
+	uint16_t *port = &x->port_of[label % UDP_LABELS];
+	struct sockaddr_storage sa;
+	socklen_t len = sizeof(sa);
+	struct uccl_nic_addr a;
+
+	if (*port)
+		return *port;
+	if (!getsockname(uccl_udp_sock(x->udp, label)->fd, (struct sockaddr *)&sa, &len) &&
+	    !uccl_ifaddr_from_sock(&a, (struct sockaddr *)&sa, len))
+		*port = a.port;
+	return *port;
+}
+
+static bool same_ip(const struct uccl_nic_addr *a, const struct uccl_nic_addr *b)
+{
+	return a == b || (!memcmp(a->ip, b->ip, sizeof(a->ip)) && a->scope == b->scope);
+}
+
+/* NULL: by a socket. `last`: the packet before, whose way was `way`. */
+static const struct uccl_frame_way *way_of(struct xdp *x, const struct uccl_tx *t, const struct uccl_tx *last,
+					   const struct uccl_frame_way *way)
+{
+	if (t->answer || uccl_tx_len(t) + uccl_frame_headers(t->to) > UCCL_XSK_MOST || x->now < x->down_until)
+		return NULL;
+	return way && last && same_ip(last->to, t->to) ? way : uccl_ways_find(x->ways, t->to, x->now);
+}
+
+/* One packet as a frame. False: no room now. */
+static bool frame_put(struct xdp *x, const struct uccl_frame_way *way, const struct uccl_tx *t, uint16_t port)
+{
+	struct iovec piece[3] = {{(void *)t->hdr, t->hdr_len},
+				 {(void *)t->payload, t->payload_len},
+				 {(void *)t->tail, t->tail_len}};
+	uint8_t *room = uccl_xsk_room(x->xsk);
+	uint32_t len;
+
+	if (!room)
+		return false;
+	len = uccl_frame_build(room, way, port, t->to, x->ecn && t->ect, piece, 3);
+	if (len)
+		uccl_xsk_put(x->xsk, len);
+	return true;
+}
+
+static void kick(struct xdp *x)
+{
+	int err = uccl_xsk_kick(x->xsk);
+
+	if (!err || err == -FI_EAGAIN)
+		return;
+	if (x->now >= x->down_until)
+		UCCL_LOG(UCCL_LOG_INFO, "xdp: %s: sending failed: %s; by sockets for now", x->ifname, strerror(-err));
+	x->down_until = x->now + DOWN_NS;
+}
+
+/* Who sleeps while frames wait to leave is woken when there is room for them. */
+static void hunger_set(struct xdp *x)
+{
+	bool want = uccl_xsk_waits(x->xsk) && x->now >= x->down_until;
+	struct epoll_event ev = {.events = want ? EPOLLIN | EPOLLOUT : EPOLLIN};
+
+	if (want == x->hungry || x->wait_fd < 0)
+		return;
+	x->hungry = want;
+	(void)epoll_ctl(x->wait_fd, EPOLL_CTL_MOD, x->xsk->fd, &ev);
+}
+
+static int xdp_tx(struct uccl_nic *nic, struct uccl_tx *v, int n)
+{
+	struct xdp *x = xdp_of(nic);
+	const struct uccl_frame_way *way = NULL;
+	int done = 0, rc = 0;
+	bool put = false;
+
+	if (!x->xsk)
+		return x->inner->ops->tx(x->inner, v, n);
+	x->now = uccl_udp_now();
+	while (done < n) {
+		uint16_t port;
+		int run = 1;
+
+		way = way_of(x, &v[done], done ? &v[done - 1] : NULL, way);
+		port = way ? label_port(x, v[done].label) : 0;
+		if (port) {
+			if (!frame_put(x, way, &v[done], port)) {
+				kick(x);
+				if (!frame_put(x, way, &v[done], port))
+					break;
+			}
+			put = true;
+			x->stats.frames_out++;
+			done++;
+			continue;
+		}
+		/* Its neighbours that have the same place, too: no question is asked twice. */
+		while (done + run < n && same_ip(v[done].to, v[done + run].to) &&
+		       v[done].answer == v[done + run].answer && uccl_tx_len(&v[done]) <= uccl_tx_len(&v[done + run]))
+			run++;
+		rc = x->inner->ops->tx(x->inner, v + done, run);
+		if (rc <= 0)
+			break;
+		done += rc;
+		x->stats.sockets_out += (uint64_t)rc;
+		way = NULL;
+	}
+	if (put) {
+		x->udp->tx_seen = true; /* what is reported of it comes to the label sockets */
+		kick(x);
+	}
+	return done || rc >= 0 ? done : rc;
+}
+
+/* Receiving. */
+
+static uint64_t monotonic_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * UCCL_NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+/* How long a frame has waited for us; 0: unknown. The kernel keeps room in front of each frame (xsk.h). */
+static uint64_t frame_age(const uint8_t *frame, uint64_t now)
+{
+	struct uccl_xdp_stamp s;
+
+	memcpy(&s, frame - sizeof(s), sizeof(s));
+	return s.mark == UCCL_XDP_STAMPED && s.at_ns < now && now - s.at_ns <= AGE_MAX_NS ? now - s.at_ns : 0;
+}
+
+static int frames_take(struct xdp *x, struct uccl_rx *v, int n)
+{
+	struct uccl_xsk_frame got[UCCL_XSK_LENT];
+	int k = 0, count = uccl_xsk_rx(x->xsk, got, n < UCCL_XSK_LENT ? n : UCCL_XSK_LENT);
+	uint64_t now = count && x->timestamps ? monotonic_ns() : 0;
+
+	for (int i = 0; i < count; i++) {
+		struct uccl_rx *r = &v[k];
+		struct uccl_frame f;
+
+		if (uccl_frame_parse(got[i].data, got[i].len, &f) != UCCL_FRAME_GOOD || f.dst.port != x->self.port ||
+		    memcmp(f.dst.ip, x->self.ip, sizeof(f.dst.ip))) {
+			x->stats.refused++;
+			continue;
+		}
+		memset(r, 0, offsetof(struct uccl_rx, src));
+		r->kind = UCCL_RX_PACKET;
+		r->data = f.data;
+		r->len = f.len;
+		r->marked = f.marked;
+		r->src = f.src;
+		r->age_ns = now ? frame_age(got[i].data, now) : 0;
+		k++;
+	}
+	x->stats.frames_in += (uint64_t)k;
+	return k;
+}
+
+static int xdp_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_hint *hints, int nhints)
+{
+	struct xdp *x = xdp_of(nic);
+	int k = 0, got;
+
+	(void)hints;
+	(void)nhints;
+	x->inner->watched = nic->watched;
+	x->inner->empty = nic->empty;
+	if (!x->xsk)
+		return x->inner->ops->rx(x->inner, v, n, NULL, 0);
+	if (uccl_xsk_waits(x->xsk)) {
+		x->now = uccl_udp_now();
+		kick(x);
+	}
+	if (x->now >= x->news_at) {
+		x->news_at = x->now + NEWS_EVERY_NS;
+		uccl_ways_poll(x->ways);
+	}
+	if (!nic->empty)
+		k = frames_take(x, v, n);
+	if (k < n && (!k || ++x->calls % SOCKETS_EVERY == 0)) {
+		got = x->inner->ops->rx(x->inner, v + k, n - k, NULL, 0);
+		if (got < 0 && !k)
+			return got;
+		k += got > 0 ? got : 0;
+		x->stats.sockets_in += (uint64_t)(got > 0 ? got : 0);
+	}
+	hunger_set(x);
+	return k;
+}
+
+/* The rest. */
+
+static uint32_t xdp_path_mtu(struct uccl_nic *nic, const struct uccl_nic_addr *to, uint32_t *known)
+{
+	struct xdp *x = xdp_of(nic);
+	uint32_t most = x->inner->ops->path_mtu(x->inner, to, known);
+
+	/* A packet that fits no frame would be as slow as udp. */
+	if ((x->xsk || !x->tried) && uccl_ways_ours(x->ways, to))
+		most = (uint32_t)uccl_min(most, UCCL_XSK_MOST - uccl_frame_headers(to));
+	*known = (uint32_t)uccl_min(*known, most);
+	return most;
+}
+
+static uint32_t xdp_slots(struct uccl_nic *nic, uint32_t bytes)
+{
+	struct xdp *x = xdp_of(nic);
+
+	return (uint32_t)uccl_min(x->inner->ops->slots(x->inner, bytes), UCCL_XSK_RX);
+}
+
+/* The text that says what was refused, in the log; returns err. */
+static int refuse(const char *ifname, const char *what, int err)
+{
+	UCCL_LOG(UCCL_LOG_WARN, "xdp: %s was refused: %s: %s", ifname, what, strerror(-err));
+	return err;
+}
+
+static struct uccl_xdp_rule rule_of(const struct xdp *x)
+{
+	struct uccl_xdp_rule rule;
+
+	uccl_xdp_rule_fill(&rule, &x->self, UCCL_XSK_MOST, x->guarded ? &x->guard : NULL);
+	return rule;
+}
+
+/*
+ * Take a queue, once. Programs open endpoints that they never use, as Open MPI does, and queues are few: so that is not
+ * done before there is a peer. Without a queue all goes by sockets.
+ */
+static void queue_take(struct xdp *x)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+	struct uccl_xdp_rule rule = rule_of(x);
+	const char *what;
+	int err;
+
+	if (x->tried)
+		return;
+	x->tried = true;
+	err = uccl_xsk_open(x->ifindex, x->prog.queues, !x->prog.native, &x->xsk, &what);
+	if (err == -FI_EBUSY) {
+		UCCL_LOG(UCCL_LOG_WARN,
+			 "xdp: all queues of %s are taken (one for each endpoint and lane that has peers), this "
+			 "endpoint uses kernel sockets; with \"ethtool -L %s combined N\" there may be more",
+			 x->ifname, x->ifname);
+		return;
+	}
+	if (err) {
+		refuse(x->ifname, what, err);
+		return;
+	}
+	err = x->wait_fd >= 0 && epoll_ctl(x->wait_fd, EPOLL_CTL_ADD, x->xsk->fd, &ev) ? -errno : 0;
+	if (!err)
+		err = uccl_xdp_prog_steer(&x->prog, x->xsk->queue, x->xsk->fd, &rule);
+	if (err) {
+		refuse(x->ifname, "to steer packets to the socket", err);
+		uccl_xsk_close(x->xsk);
+		x->xsk = NULL;
+		return;
+	}
+	/* The kernel would join what the program must see one by one. */
+	if (!x->prog.native && x->udp->gro)
+		x->udp->gro = !uccl_udp_option_set(x->udp->rx_fd, IPPROTO_UDP, UDP_GRO, 0);
+	UCCL_LOG(UCCL_LOG_INFO, "xdp: %s, queue %u of at most %u, %s XDP, %s", x->ifname, x->xsk->queue,
+		 x->prog.queues, x->prog.native ? "native" : "generic", x->xsk->zero_copy ? "zero copy" : "by copies");
+}
+
+static int xdp_connect(struct uccl_nic *nic, const struct uccl_nic_addr *to, uint64_t id, uint16_t paths,
+		       struct uccl_nic_peer **peer)
+{
+	struct xdp *x = xdp_of(nic);
+
+	queue_take(x);
+	return x->inner->ops->connect(x->inner, to, id, paths, peer);
+}
+
+static void xdp_disconnect(struct uccl_nic *nic, struct uccl_nic_peer *peer)
+{
+	struct uccl_nic *inner = xdp_of(nic)->inner;
+
+	inner->ops->disconnect(inner, peer);
+}
+
+static bool xdp_alive(struct uccl_nic *nic, struct uccl_nic_peer *peer)
+{
+	struct uccl_nic *inner = xdp_of(nic)->inner;
+
+	return inner->ops->alive(inner, peer);
+}
+
+static void xdp_count(struct uccl_nic *nic, struct uccl_stats *s)
+{
+	struct xdp *x = xdp_of(nic);
+
+	x->inner->ops->count(x->inner, s);
+	if (x->xsk)
+		s->dropped[UCCL_DROP_KERNEL] += uccl_xsk_dropped(x->xsk) + x->stats.refused;
+}
+
+static void xdp_guard(struct uccl_nic *nic, const struct uccl_nic_guard *g)
+{
+	struct xdp *x = xdp_of(nic);
+	struct uccl_xdp_rule rule;
+	int err;
+
+	x->inner->ops->guard(x->inner, g);
+	x->guard = *g;
+	x->guarded = true;
+	if (!x->xsk)
+		return;
+	rule = rule_of(x);
+	err = uccl_xdp_prog_rule(&x->prog, x->xsk->queue, &rule);
+	if (err)
+		UCCL_LOG(UCCL_LOG_INFO, "xdp: %s: no filter for strangers' packets: %s", x->ifname, strerror(-err));
+}
+
+static int xdp_wait_fd(struct uccl_nic *nic)
+{
+	struct xdp *x = xdp_of(nic);
+	struct epoll_event ev = {.events = EPOLLIN};
+	int inner = x->inner->ops->wait_fd(x->inner), fd, err;
+
+	if (inner < 0 || x->wait_fd >= 0)
+		return inner < 0 ? inner : x->wait_fd;
+	fd = epoll_create1(EPOLL_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (epoll_ctl(fd, EPOLL_CTL_ADD, inner, &ev) ||
+	    (x->xsk && epoll_ctl(fd, EPOLL_CTL_ADD, x->xsk->fd, &ev))) {
+		err = -errno;
+		close(fd);
+		return err;
+	}
+	x->wait_fd = fd;
+	return fd;
+}
+
+static void xdp_addr(struct uccl_nic *nic, struct uccl_nic_addr *out)
+{
+	*out = xdp_of(nic)->self;
+}
+
+struct uccl_xdp_stats uccl_xdp_stats(struct uccl_nic *nic)
+{
+	struct xdp *x = xdp_of(nic);
+	struct uccl_xdp_stats s = x->stats;
+
+	s.kicks = x->xsk ? x->xsk->kicks : 0;
+	return s;
+}
+
+static void xdp_close(struct uccl_nic *nic)
+{
+	struct xdp *x = xdp_of(nic);
+	struct uccl_xdp_stats s;
+
+	if (x->wait_fd >= 0)
+		close(x->wait_fd);
+	if (x->xsk) {
+		(void)uccl_xsk_kick(x->xsk);
+		s = uccl_xdp_stats(nic);
+		UCCL_LOG(UCCL_LOG_INFO,
+			 "xdp: %s, queue %u: %" PRIu64 " frames sent with %" PRIu64 " calls, %" PRIu64
+			 " received, %" PRIu64 " refused; by sockets %" PRIu64 " sent, %" PRIu64 " received",
+			 x->ifname, x->xsk->queue, s.frames_out, s.kicks, s.frames_in, s.refused, s.sockets_out,
+			 s.sockets_in);
+		uccl_xsk_close(x->xsk);
+	}
+	uccl_xdp_prog_close(&x->prog);
+	if (x->ways)
+		uccl_ways_close(x->ways);
+	x->inner->ops->close(x->inner);
+	free(x);
+}
+
+static const struct uccl_nic_ops xdp_ops = {
+	.name = "xdp",
+	.tx = xdp_tx,
+	.rx = xdp_rx,
+	.path_mtu = xdp_path_mtu,
+	.slots = xdp_slots,
+	.connect = xdp_connect,
+	.disconnect = xdp_disconnect,
+	.alive = xdp_alive,
+	.count = xdp_count,
+	.guard = xdp_guard,
+	.wait_fd = xdp_wait_fd,
+	.addr = xdp_addr,
+	.close = xdp_close,
+};
+
+/* Opening. */
+
+/* What takes privileges is tried at once. */
+static int program_open(struct xdp *x, const struct uccl_nic_attr *attr)
+{
+	const char *what;
+	int err = uccl_xsk_may(&what);
+
+	if (!err)
+		err = uccl_xdp_prog_open(x->ifindex, attr->xdp_mode, &x->prog, &what);
+	return err ? refuse(x->ifname, what, err) : 0;
+}
+
+static int inner_open(struct xdp *x, const struct uccl_nic_attr *attr)
+{
+	int err = uccl_nic_udp_open(attr, &x->inner);
+
+	if (err)
+		return err;
+	x->udp = udp_of(x->inner);
+	x->inner->ops->addr(x->inner, &x->self);
+	x->nic.caps = x->inner->caps;
+	/* Frames leave one by one, and are handed up where they lie. */
+	x->udp->gso = false;
+	x->inner->caps.hints = false;
+	x->nic.caps.hints = false;
+	x->nic.caps.train_bytes = x->inner->caps.train_bytes = 0;
+	x->nic.caps.rx_slots = (uint32_t)uccl_min(x->nic.caps.rx_slots, UCCL_XSK_RX);
+	x->ecn = x->udp->ecn;
+	x->timestamps = attr->timestamps;
+	return 0;
+}
+
+int uccl_nic_xdp_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic)
+{
+	int ifindex = attr->ifname ? (int)if_nametoindex(attr->ifname) : 0, err;
+	struct xdp *x;
+
+	if (!attr->ifname || !ifindex)
+		return -FI_ENODEV;
+	x = calloc(1, sizeof(*x));
+	if (!x)
+		return -FI_ENOMEM;
+	x->nic.ops = &xdp_ops;
+	x->ifindex = ifindex;
+	x->wait_fd = -1;
+	x->prog = (struct uccl_xdp_prog){.link_fd = -1, .xsks_fd = -1, .rules_fd = -1};
+	strncpy(x->ifname, attr->ifname, sizeof(x->ifname) - 1);
+	err = inner_open(x, attr);
+	if (err) {
+		free(x);
+		return err;
+	}
+	err = uccl_ways_open(ifindex, x->ifname, &x->self, &x->ways);
+	if (err)
+		err = refuse(x->ifname, "to learn its Ethernet address and routes", err);
+	else
+		err = program_open(x, attr);
+	if (err) {
+		xdp_close(&x->nic);
+		return err;
+	}
+	*nic = &x->nic;
+	return 0;
+}

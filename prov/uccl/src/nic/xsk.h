@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * An AF_XDP socket on one queue of an interface, with memory of its own for frames. Frames received are lent to the
+ * caller until its next uccl_xsk_rx(); room for frames to be sent is asked for one by one.
+ */
+#ifndef UCCL_NIC_XSK_H
+#define UCCL_NIC_XSK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stddef.h>
+
+#define UCCL_XSK_RX 2048    /* frames that wait for the NIC or for us */
+#define UCCL_XSK_TX 1024    /* on their way out */
+#define UCCL_XSK_FRAME 4096 /* bytes, of which the kernel keeps 256 in front of what it receives */
+#define UCCL_XSK_MOST (UCCL_XSK_FRAME - 256)
+#define UCCL_XSK_LENT 64 /* frames that one uccl_xsk_rx() hands out, at most */
+
+struct uccl_xsk_ring {
+	uint32_t *producer, *consumer, *flags;
+	void *entries;
+	uint32_t mask, at; /* our end of it, as far as it was not told yet */
+	void *map;
+	size_t map_len;
+};
+
+struct uccl_xsk {
+	int fd;
+	uint32_t queue;
+	bool zero_copy;
+	uint8_t *memory;
+	size_t memory_len;
+	struct uccl_xsk_ring fill, done, rx, tx;
+	uint64_t lent[UCCL_XSK_LENT];
+	uint32_t nlent;
+	uint32_t room[UCCL_XSK_TX]; /* frames that nobody uses */
+	uint32_t nroom;
+	uint64_t kicks; /* system calls to send */
+};
+
+struct uccl_xsk_frame {
+	const uint8_t *data;
+	uint32_t len;
+};
+
+/* May this process have such a socket at all? Else *what says what was refused. */
+int uccl_xsk_may(const char **what);
+/*
+ * On the first of queues 0 .. queues - 1 that nobody has; with `copy` always by copies, else without if the driver can.
+ * -FI_EBUSY: all are taken. Other errors: *what is a static text that says what was refused.
+ */
+int uccl_xsk_open(int ifindex, uint32_t queues, bool copy, struct uccl_xsk **out, const char **what);
+void uccl_xsk_close(struct uccl_xsk *x);
+
+/* Up to n frames; what was lent before goes back to the NIC. */
+int uccl_xsk_rx(struct uccl_xsk *x, struct uccl_xsk_frame *v, int n);
+
+/* Room for a frame of UCCL_XSK_FRAME bytes; NULL: none now. It is used by uccl_xsk_put(), or asked for again. */
+uint8_t *uccl_xsk_room(struct uccl_xsk *x);
+/* The room that was asked for last has a frame of so many bytes: it is to leave with the next kick. */
+void uccl_xsk_put(struct uccl_xsk *x, uint32_t len);
+/* Send all that is to leave. 0; -FI_EAGAIN: some of it waits for another kick; or another error: the link is down. */
+int uccl_xsk_kick(struct uccl_xsk *x);
+/* Does something wait for another kick? */
+bool uccl_xsk_waits(const struct uccl_xsk *x);
+/* Frames that the kernel threw away because we were too slow, or for other reasons. */
+uint64_t uccl_xsk_dropped(const struct uccl_xsk *x);
+
+#endif
