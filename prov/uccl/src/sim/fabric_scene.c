@@ -253,6 +253,7 @@ static int by_start(const void *a, const void *b)
 
 int uccl_fab_scene_run(struct uccl_fab_scene *s, void (*progress)(const struct uccl_fab_scene *s))
 {
+	const uint64_t limit = uccl_min(s->cfg.limit_ns, UINT64_MAX / UCCL_PS_PER_NS) * UCCL_PS_PER_NS;
 	struct uccl_fab_ops net = s->stack->net;
 	bool chained = false;
 
@@ -268,14 +269,11 @@ int uccl_fab_scene_run(struct uccl_fab_scene *s, void (*progress)(const struct u
 	}
 	s->net.ops = &net;
 	begin_some(s);
-	while (s->done < s->nops && !s->broken[0]) {
-		for (uint32_t k = 0; k < LOOK_EVENTS && s->done < s->nops && !s->broken[0]; k++)
-			if (!uccl_fab_step(&s->net))
-				uccl_fab_broken(s, "nothing is under way and something has not arrived");
-		if (progress)
+	for (uint64_t k = 1; s->done < s->nops && !s->broken[0] && s->net.q.now <= limit; k++) {
+		if (!uccl_fab_step(&s->net))
+			uccl_fab_broken(s, "nothing is under way and something has not arrived");
+		if (progress && k % LOOK_EVENTS == 0)
 			progress(s);
-		if (uccl_fab_now(s) > s->cfg.limit_ns)
-			break;
 	}
 	s->net.ops = &s->stack->net;
 	if (s->broken[0])

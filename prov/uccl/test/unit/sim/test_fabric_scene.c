@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <cmocka.h>
+#include <rdma/fi_errno.h>
 
 #include "base/units.h"
 #include "sim/fabric_stacks.h"
@@ -138,6 +139,12 @@ static void run__gives_up(void **state)
 		uccl_fab_fault_switch(&s.net, uccl_fab_switch(&s.net, 2, i), true, 1);
 	assert_int_not_equal(uccl_fab_scene_run(&s, NULL), 0);
 	assert_int_equal(s.done, 0);
+	uccl_fab_scene_close(&s);
+	/* Also where little happens: it would take 26 us. */
+	c.limit_ns = 20 * UCCL_NS_PER_US;
+	assert_int_equal(uccl_fab_scene_open(&s, &c), 0);
+	uccl_fab_scene_add(&s, 0, 5, 1000000, 0, 0);
+	assert_int_equal(uccl_fab_scene_run(&s, NULL), -FI_ETIMEDOUT);
 	uccl_fab_scene_close(&s);
 }
 
