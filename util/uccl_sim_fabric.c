@@ -2,11 +2,14 @@
 /* uccl_sim fabric: scenes on a simulated data-centre network. */
 #include "uccl_sim_fabric.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -14,14 +17,16 @@
 
 /* Of one run. */
 #define SEEDS_MAX 1000
+#define JOBS_MAX 1024
 
 static void usage(void)
 {
-	puts("usage: uccl_sim fabric SCENE [NAME=VALUE,...] [--seeds A-B] [--csv | --json] [--quiet]\n"
+	puts("usage: uccl_sim fabric SCENE [NAME=VALUE,...] [--seeds A-B [--jobs N]] [--csv | --json] [--quiet]\n"
 	     "       uccl_sim fabric --list | --options\n"
 	     "  Sizes may end in k or m (powers of two), chances may be written as 1/256. The table goes to standard\n"
 	     "  output and is the same on every machine; progress and what it took go to standard error. With --seeds\n"
-	     "  there is a line for each seed, and the median and the worst of all.");
+	     "  there is a line for each seed, and the median and the worst of all. With --jobs, N seeds at a time\n"
+	     "  are run by processes of their own, 0: as many as there are processors; it prints the same.");
 }
 
 static double seconds(void)
@@ -73,6 +78,20 @@ static bool read_seeds(const char *text, uint64_t *first, uint64_t *last)
 	return end > text && !*end && *first <= *last && *last - *first < SEEDS_MAX;
 }
 
+/* How many at a time; 0: as many as there are processors. */
+static bool read_jobs(const char *text, uint64_t *jobs)
+{
+	char *end;
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+	*jobs = strtoull(text, &end, 10);
+	if (end == text || *end || *text == '-' || *jobs > JOBS_MAX)
+		return false;
+	if (!*jobs)
+		*jobs = cpus > 1 ? (uint64_t)cpus : 1;
+	return true;
+}
+
 static int by_size(const void *a, const void *b)
 {
 	const double *x = a, *y = b;
@@ -86,49 +105,135 @@ static void figures_print(const char *name, const double v[UCCL_FAB_FIGURES])
 	       v[UCCL_FAB_BESIDE], v[UCCL_FAB_LEAST], v[UCCL_FAB_AGAIN], v[UCCL_FAB_DROPPED]);
 }
 
-/* The same scene with one seed after the other: what is chosen stays chosen. */
-static int run_seeds(const char *scene, char **sets, uint64_t first, uint64_t last)
+/* What became of one seed. */
+struct outcome {
+	bool done; /* the run came to an end, whatever that was */
+	int rc;
+	double v[UCCL_FAB_FIGURES];
+	char broken[sizeof(((struct uccl_fab_scene *)0)->broken)];
+};
+
+/* What is chosen stays chosen. */
+static void seed_run(const char *scene, char **sets, uint64_t seed, struct outcome *o)
 {
 	static struct uccl_fab_play p;
-	uint64_t n = last - first + 1, done = 0;
-	double(*v)[SEEDS_MAX] = calloc(UCCL_FAB_FIGURES, sizeof(*v)), mid[UCCL_FAB_FIGURES], worst[UCCL_FAB_FIGURES];
-	bool failed = !v;
 
-	printf("%-8s %9s %9s %10s %9s %9s %9s\n", "seed", "over %", "p50 %", "beside us", "least", "again %",
-	       "dropped");
-	for (uint64_t seed = first; v && seed <= last; seed++) {
-		double one[UCCL_FAB_FIGURES];
+	uccl_fab_play_init(&p, scene);
+	for (char **set = sets; *set; set++)
+		uccl_fab_play_set(&p, *set);
+	p.cfg.seed = seed;
+	o->rc = uccl_fab_play_run(&p, NULL);
+	if (o->rc)
+		snprintf(o->broken, sizeof(o->broken), "%s",
+			 p.scene.broken[0]     ? p.scene.broken
+			 : p.scene.net.events ? "out of time"
+					       : strerror(-o->rc));
+	else
+		uccl_fab_play_figures(&p, o->v);
+	uccl_fab_play_close(&p);
+	o->done = true;
+}
+
+/* Those that are known and have not been printed, in the order of seeds. */
+static void seeds_print(const struct outcome *o, uint64_t first, uint64_t n, uint64_t *printed)
+{
+	for (; *printed < n && o[*printed].done; ++*printed) {
 		char name[32];
 
-		uccl_fab_play_init(&p, scene);
-		for (char **set = sets; *set; set++)
-			uccl_fab_play_set(&p, *set);
-		p.cfg.seed = seed;
-		snprintf(name, sizeof(name), "%llu", (unsigned long long)seed);
-		if (uccl_fab_play_run(&p, NULL)) {
-			printf("%-8s NOT FINISHED: %s\n", name, p.scene.broken[0] ? p.scene.broken : "out of time");
-			failed = true;
-		} else {
-			uccl_fab_play_figures(&p, one);
-			figures_print(name, one);
-			for (int k = 0; k < UCCL_FAB_FIGURES; k++)
-				v[k][done] = one[k];
-			done++;
-		}
-		fflush(stdout);
-		uccl_fab_play_close(&p);
+		snprintf(name, sizeof(name), "%llu", (unsigned long long)(first + *printed));
+		if (o[*printed].rc)
+			printf("%-8s NOT FINISHED: %s\n", name, o[*printed].broken);
+		else
+			figures_print(name, o[*printed].v);
 	}
-	for (int k = 0; done && k < UCCL_FAB_FIGURES; k++) {
-		qsort(v[k], done, sizeof(double), by_size);
-		mid[k] = (v[k][(done - 1) / 2] + v[k][done / 2]) / 2;
-		worst[k] = v[k][k == UCCL_FAB_LEAST ? 0 : done - 1];
+	fflush(stdout);
+}
+
+/* One that ended has said what became of it, or it was killed. False: there is none. */
+static bool job_end(struct outcome *o, const pid_t *pids, uint64_t begun)
+{
+	int status;
+	pid_t pid = wait(&status);
+
+	for (uint64_t i = 0; i < begun; i++) {
+		if (pids[i] != pid || o[i].done)
+			continue;
+		o[i].rc = -ECHILD;
+		snprintf(o[i].broken, sizeof(o[i].broken), "its process ended by %s",
+			 WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "itself");
+		o[i].done = true;
+	}
+	return pid > 0;
+}
+
+/* A run is a function of its seed, so it matters to nothing but the time who makes it, and when. */
+static bool seeds_run(const char *scene, char **sets, uint64_t first, uint64_t n, uint64_t jobs, struct outcome *o)
+{
+	pid_t pids[SEEDS_MAX];
+	uint64_t begun = 0, ended = 0, printed = 0;
+
+	while (ended < n) {
+		if (jobs == 1) {
+			seed_run(scene, sets, first + ended, &o[ended]);
+			ended++;
+		} else if (begun < n && begun - ended < jobs) {
+			pids[begun] = fork();
+			if (!pids[begun]) {
+				seed_run(scene, sets, first + begun, &o[begun]);
+				_exit(0);
+			}
+			if (pids[begun] > 0)
+				begun++;
+			else if (begun == ended || !job_end(o, pids, begun))
+				return false;
+			else
+				ended++;
+		} else if (job_end(o, pids, begun)) {
+			ended++;
+		} else {
+			return false;
+		}
+		seeds_print(o, first, n, &printed);
+	}
+	return true;
+}
+
+/* The same scene with many seeds. */
+static int run_seeds(const char *scene, char **sets, uint64_t first, uint64_t last, uint64_t jobs)
+{
+	uint64_t n = last - first + 1, done = 0;
+	double mid[UCCL_FAB_FIGURES], worst[UCCL_FAB_FIGURES], v[SEEDS_MAX];
+	/* Processes of their own write into it, too. */
+	struct outcome *o = mmap(NULL, n * sizeof(*o), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (o == MAP_FAILED) {
+		perror("--seeds");
+		return 1;
+	}
+	printf("%-8s %9s %9s %10s %9s %9s %9s\n", "seed", "over %", "p50 %", "beside us", "least", "again %",
+	       "dropped");
+	fflush(stdout);
+	if (!seeds_run(scene, sets, first, n, jobs, o)) {
+		perror("--jobs");
+		return 1;
+	}
+	for (int k = 0; k < UCCL_FAB_FIGURES; k++) {
+		done = 0;
+		for (uint64_t i = 0; i < n; i++)
+			if (!o[i].rc)
+				v[done++] = o[i].v[k];
+		if (!done)
+			break;
+		qsort(v, done, sizeof(double), by_size);
+		mid[k] = (v[(done - 1) / 2] + v[done / 2]) / 2;
+		worst[k] = v[k == UCCL_FAB_LEAST ? 0 : done - 1];
 	}
 	if (done) {
 		figures_print("median", mid);
 		figures_print("worst", worst);
 	}
-	free(v);
-	return failed || done < n;
+	munmap(o, n * sizeof(*o));
+	return done < n;
 }
 
 int uccl_sim_fabric(int argc, char **argv)
@@ -138,6 +243,7 @@ int uccl_sim_fabric(int argc, char **argv)
 		{"json", no_argument, NULL, 'j'},
 		{"quiet", no_argument, NULL, 'q'},
 		{"seeds", required_argument, NULL, 's'},
+		{"jobs", required_argument, NULL, 'J'},
 		{"options", no_argument, NULL, 'o'},
 		{"list", no_argument, NULL, 'l'},
 		{"help", no_argument, NULL, 'h'},
@@ -145,7 +251,7 @@ int uccl_sim_fabric(int argc, char **argv)
 	};
 	static struct uccl_fab_play p;
 	bool csv = false, json = false, quiet = false;
-	uint64_t first = 1, last = 0;
+	uint64_t first = 1, last = 0, jobs = 1;
 	struct rusage use;
 	const char *useless;
 	char **sets, *scene;
@@ -159,6 +265,10 @@ int uccl_sim_fabric(int argc, char **argv)
 		if (c == 's' && !read_seeds(optarg, &first, &last)) {
 			fprintf(stderr, "--seeds %s: two numbers, the second not less and less than %d more\n", optarg,
 				SEEDS_MAX);
+			return 2;
+		}
+		if (c == 'J' && !read_jobs(optarg, &jobs)) {
+			fprintf(stderr, "--jobs %s: a number up to %d\n", optarg, JOBS_MAX);
 			return 2;
 		}
 		if (c == 'o') {
@@ -194,7 +304,11 @@ int uccl_sim_fabric(int argc, char **argv)
 		return 2;
 	}
 	if (first <= last)
-		return run_seeds(scene, sets, first, last);
+		return run_seeds(scene, sets, first, last, jobs);
+	if (jobs != 1) {
+		fputs("--jobs is for --seeds\n", stderr);
+		return 2;
+	}
 	began = seconds();
 	rc = uccl_fab_play_run(&p, quiet ? NULL : progress);
 	if (rc && !p.scene.net.events) {
