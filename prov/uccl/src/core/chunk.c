@@ -3,6 +3,8 @@
 
 #include <assert.h>
 
+#include "core/wire.h"
+
 /*
  * Shrinks when more than one of so many is lost, grows when fewer than one of eight times as many is: twice the size,
  * twice the share that is lost, so there is a factor of four between that nobody swings over.
@@ -25,7 +27,7 @@ void uccl_chunk_init(struct uccl_chunk *c, uint32_t most, uint32_t packet)
 {
 	assert(most && packet);
 	*c = (struct uccl_chunk){ .bytes = most, .most = most, .least = most };
-	while (c->least % 2 == 0 && c->least / 2 >= packet)
+	while (c->least % (2 * UCCL_WORD) == 0 && c->least / 2 >= packet)
 		c->least /= 2;
 }
 

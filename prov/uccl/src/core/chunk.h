@@ -12,7 +12,7 @@
 
 struct uccl_chunk {
 	uint32_t bytes;		/* as losses have it */
-	uint32_t most, least;	/* bytes; most is least times a power of two */
+	uint32_t most, least;	/* bytes; most is least times a power of two, and least of whole words if most is */
 	uint32_t sent, lost;	/* whose fate is known, since bytes changed or was confirmed */
 };
 

@@ -28,7 +28,7 @@ static inline uint32_t flow_payload(const struct uccl_flow *f, uint32_t bytes)
 {
 	if (bytes == f->pmtu.most)
 		return f->cfg.chunk_bytes;
-	return (uint32_t)uccl_min(f->cfg.chunk_bytes, bytes - UCCL_HDR_LEN);
+	return (uint32_t)uccl_min(f->cfg.chunk_bytes, uccl_words(bytes - UCCL_HDR_LEN));
 }
 
 static inline void flow_trace(const struct uccl_flow *f, enum uccl_trace_kind kind, uint8_t what, uint16_t path,

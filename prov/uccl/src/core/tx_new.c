@@ -109,7 +109,7 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	flow_tx_paced(f, len, now);
 	e = flow_tx_enter(f, item, UCCL_PKT_CHUNK, rec, payload, len, flow_tx_path(f, len, now), now);
 	if (trial)
-		uccl_pmtu_try(&f->pmtu, f->sent.nxt - 1, trial);
+		uccl_pmtu_try(&f->pmtu, f->sent.nxt - 1, len < f->cfg.chunk_bytes ? UCCL_HDR_LEN + len : trial);
 	ar = flow_tx_ar(f, item, item->off == item->len, len, now);
 	if (len > packet)
 		return flow_tx_train(f, tx, e, packet, ar, now);

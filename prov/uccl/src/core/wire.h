@@ -222,6 +222,14 @@ static inline uint32_t uccl_piece_len(uint32_t total, uint8_t count)
 	return (total + count - 1) / count;
 }
 
+/* Payload is cut at multiples of so many bytes of its message. PROTOCOL R216 */
+#define UCCL_WORD 8
+
+static inline uint32_t uccl_words(uint32_t bytes)
+{
+	return bytes & ~(UCCL_WORD - 1u);
+}
+
 /* First 16 bytes of rec in every record that carries bulk payload: DATA, eager DATA, FRAG. */
 static inline void uccl_rec_set_bulk(uint8_t *rec, uint32_t id, uint32_t gen, uint64_t offset)
 {

@@ -32,7 +32,7 @@ static int conn_opened(struct conn *c, uint64_t now)
 		.mtu = mtu,
 		.mtu_rx = c->hs.mine.mtu - seal,
 		.mtu_known = known - seal,
-		.write_bytes = (uint32_t)uccl_min(c->hs.mine.write_bytes, t->write_bytes),
+		.write_bytes = uccl_words((uint32_t)uccl_min(c->hs.mine.write_bytes, t->write_bytes)),
 		.window = (uint32_t)uccl_min(e->cfg.window_chunks, t->window),
 		.paths_tx = c->hs.mine.paths,
 		.paths_rx = t->paths,
@@ -64,6 +64,7 @@ static int conn_opened(struct conn *c, uint64_t now)
 	cfg.chunk_bytes = mtu > 16384 ? ((mtu - UCCL_HDR_LEN - UCCL_TAIL_MAX) & ~1023u) : mtu - UCCL_HDR_LEN;
 	if (e->cfg.chunk_bytes)
 		cfg.chunk_bytes = (uint32_t)uccl_clamp(e->cfg.chunk_bytes, 128, cfg.chunk_bytes);
+	cfg.chunk_bytes = uccl_words(cfg.chunk_bytes);
 	cfg.train_bytes = caps->train_bytes / mtu * cfg.chunk_bytes;
 	cfg.parts_rx = !cfg.write_bytes;
 	cfg.parts_tx = cfg.parts_rx && caps->tx_sync ? t->parts : 0;

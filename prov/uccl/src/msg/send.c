@@ -137,10 +137,11 @@ static void send_submit(struct uccl_op *op)
 {
 	struct uccl_peer *p = op->peer;
 	uint64_t first = op->iov_count ? uccl_min(op->iov[0].iov_len, op->len) : 0;
+	uint32_t most = (uint32_t)uccl_max(p->mep->eager_max, EAGER_LEAST);
 	struct uccl_env env = { .tag = op->tag, .data = op->data, .len = op->len };
 	bool cm = op->flags & UCCL_OPF_CM;
 
-	first = uccl_min(first, uccl_min(p->flow.cfg.chunk_bytes, uccl_max(p->mep->eager_max, EAGER_LEAST)));
+	first = uccl_min(first, uccl_min(p->flow.cfg.chunk_bytes, op->len > most ? uccl_words(most) : most));
 	if ((p->flow.granted.envelopes_only && !cm) || op->device)
 		first = 0;
 	op->wait = MSG_WAIT_ENV;

@@ -24,9 +24,9 @@ static void init__sizes(void **state)
 	assert_int_equal(c.least, 4 * KIB);
 	uccl_chunk_init(&c, 1000, 4000);
 	assert_int_equal(c.least, 1000);
-	/* Halves that are no whole bytes are none. */
-	uccl_chunk_init(&c, 12 * 5, 1);
-	assert_int_equal(c.least, 15);
+	/* Halves that are no whole words are none. PROTOCOL R216 */
+	uccl_chunk_init(&c, 8 * 12 * 5, 1);
+	assert_int_equal(c.least, 8 * 15);
 }
 
 /* What so many packets of which each is lost by this chance make of it in the long run: the mean of bytes. */

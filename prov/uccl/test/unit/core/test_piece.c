@@ -14,6 +14,7 @@
 #include "policy/policies.h"
 
 #define KIB 1024u
+#define ODD (8001 * KIB - 1) /* bytes */
 #define MS UCCL_NS_PER_MS
 
 static struct pair p;
@@ -72,6 +73,57 @@ static void rx__black_hole(void **state)
 		pair_bulk(&p, 0, 1000 * KIB);
 		assert_true(pair_finish(&p, UCCL_NS_PER_S));
 		assert_int_equal(stats(0)->pieces_tx, began);
+		pair_fini(&p);
+	}
+}
+
+/* Where in the range that it is cut from does what this packet delivers end? */
+static uint64_t end_of(const struct pair_pkt *k)
+{
+	uint64_t at = uccl_get64(k->h.rec + 8) + k->h.payload_len;
+	struct uccl_chunk_part part;
+
+	if (k->h.type == UCCL_PKT_CHUNK)
+		return at;
+	uccl_part_read(&part, k->h.rec);
+	return at + part.index * uccl_piece_len(part.total, part.count);
+}
+
+/* What is delivered by itself ends on a word, or where its range ends. Pieces are delivered when all are there. */
+static void words(struct pair *q, struct pair_pkt *k)
+{
+	if (k->kind == UCCL_RX_PACKET && (k->h.type == UCCL_PKT_CHUNK || k->h.type == UCCL_PKT_PART) &&
+	    k->h.rtype == PAIR_BULK) {
+		PAIR_CHECK(end_of(k) % UCCL_WORD == 0 || end_of(k) == ODD);
+		q->count++;
+	}
+	narrow(q, k);
+}
+
+/* Whatever the network carries, also while that is found out, and in trains. PROTOCOL R216 */
+static void bulk__whole_words(void **state)
+{
+	static const uint32_t networks[] = {8255, 8254, 4001, 3999, 1475, 1473, 1201, 603};
+
+	(void)state;
+	for (int i = 0; i < 16; i++) {
+		struct pair_cfg c = pair_packets();
+		uint32_t network = networks[i / 2];
+
+		c.chunk_bytes = 8192;
+		c.mtu = UCCL_HDR_LEN + 8195;
+		c.find_mtu = true;
+		c.parts = i % 2;
+		c.train_bytes = c.parts * 5 * 8192u;
+		pair_init(&p, &c);
+		p.filter = words;
+		p.arg = &network;
+		for (int k = 0; k < 3; k++) {
+			pair_bulk(&p, 0, ODD);
+			assert_true(pair_finish(&p, UCCL_NS_PER_S));
+		}
+		assert_true(p.count > 0);
+		assert_in_range(tx()->pmtu.bytes, network - UCCL_PMTU_STEP - UCCL_WORD, network);
 		pair_fini(&p);
 	}
 }
@@ -380,6 +432,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rx__black_hole),
+		cmocka_unit_test(bulk__whole_words),
 		cmocka_unit_test(rx__records),
 		cmocka_unit_test(rx__bad_network),
 		cmocka_unit_test(tx__nic_reads_later),

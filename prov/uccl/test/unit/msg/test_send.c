@@ -241,6 +241,35 @@ static void send__early_is_unasked(void **state)
 	duo_free(d);
 }
 
+/* What an envelope carries of a message ends on a word, if it is not all of it. PROTOCOL R216 */
+static void send__whole_words(void **state)
+{
+	static const uint64_t eager[] = {0, 100, 101, 500, 2001}, sizes[] = {64, 65, 100, 101, 499, 1001, 1024, 3001};
+	struct duo *d = duo_open();
+
+	(void)state;
+	for (int i = 0; i < 5; i++)
+		for (int k = 0; k < 8; k++) {
+			uint64_t most = uccl_max(eager[i], 64), n = sizes[k];
+			const struct uccl_item *item;
+
+			d->side[0].m.eager_max = eager[i];
+			duo_fill(src, n, n);
+			assert_int_equal(duo_recv(d, 1, 0, dst, n, 0, 0, DUO_CTX(2)), 0);
+			assert_int_equal(duo_send(d, 0, 0, src, n, 0, DUO_CTX(1)), 0);
+			item = TAILQ_FIRST(&d->side[0].peer.flow.sendq.small);
+			item = item ? item : TAILQ_FIRST(&d->side[0].peer.flow.sendq.records);
+			assert_non_null(item);
+			most = uccl_min(most, DUO_CHUNK);
+			assert_int_equal(item->len, n <= most ? n : most & ~7ull);
+			duo_run(d, SECOND);
+			duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
+			duo_expect_from(d, 1, DUO_CTX(2), 0, n);
+			duo_check(dst, n, n);
+		}
+	duo_free(d);
+}
+
 /* What is injected and not acknowledged holds memory: there is an end to it, and it comes back. */
 static void send__inject_memory(void **state)
 {
@@ -696,6 +725,7 @@ int main(void)
 		cmocka_unit_test(send__inject_copies),
 		cmocka_unit_test(send__early),
 		cmocka_unit_test(send__early_is_unasked),
+		cmocka_unit_test(send__whole_words),
 		cmocka_unit_test(send__inject_waits),
 		cmocka_unit_test(send__inject_memory),
 		cmocka_unit_test(send__early_is_not_put_twice),
