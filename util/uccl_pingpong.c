@@ -188,7 +188,7 @@ static void stream_recv(struct bench *b, size_t size, int window)
 				b->transport->recv(b, s, s->buf, size, b->tag);
 			else
 				slot_set(s, false);
-		} else if (!known && ++turn % 64 == 0 && oob_ready(b, &sent, sizeof(sent))) {
+		} else if (!known && (b->events || ++turn % 64 == 0) && oob_ready(b, &sent, sizeof(sent))) {
 			known = true;
 			barrier(b);
 		}
@@ -291,7 +291,7 @@ static void sizes_parse(struct bench *b, char *text)
 static void usage(void)
 {
 	puts("usage: uccl_pingpong [-p PROVIDER] [-P PORT] [-s SIZE,...] [-t SECONDS] [-m lat|bw|both|stream]\n"
-	     "                     [-w WINDOW] [-T LIMIT] [-6] [HOST]\n"
+	     "                     [-w WINDOW] [-T LIMIT] [-e] [-6] [HOST]\n"
 	     "  Server without HOST, client with it; both need the same -p, -s, -m, -w and -6.\n"
 	     "  -p  provider, for example uccl, tcp, 'tcp;ofi_rxm' (uccl); sockets: plain TCP, one connection;\n"
 	     "      sockets:N: N connections (1 to 16), each with threads that send and receive\n"
@@ -302,6 +302,7 @@ static void usage(void)
 	     "  -w  at most so many messages before an answer in bw, and one window to warm up, for slow networks;\n"
 	     "      or so many under way in stream\n"
 	     "  -T  the whole run ends by SIGALRM after so many seconds (600)\n"
+	     "  -e  sleep until something happens, instead of polling (providers only)\n"
 	     "  -6  by IPv6");
 }
 
@@ -313,10 +314,13 @@ int main(int argc, char **argv)
 	int c, i;
 
 	sizes_parse(&b, sizes);
-	while ((c = getopt(argc, argv, "6p:P:s:t:m:w:T:h")) != -1) {
+	while ((c = getopt(argc, argv, "6ep:P:s:t:m:w:T:h")) != -1) {
 		switch (c) {
 		case '6':
 			b.v6 = true;
+			break;
+		case 'e':
+			b.events = true;
 			break;
 		case 'p':
 			b.provider = optarg;

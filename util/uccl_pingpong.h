@@ -32,7 +32,7 @@ struct transport {
 	void (*open)(struct bench *b);
 	void (*send)(struct bench *b, struct slot *s, const void *buf, size_t len, uint64_t tag);
 	void (*recv)(struct bench *b, struct slot *s, void *buf, size_t len, uint64_t tag);
-	void (*progress)(struct bench *b);	       /* never waits */
+	void (*progress)(struct bench *b);	       /* waits a millisecond at most */
 	void (*wait)(struct bench *b, struct slot *s); /* until it is done */
 	void (*close)(struct bench *b);
 };
@@ -47,6 +47,7 @@ struct bench {
 	const char *port;
 	bool client, v6;
 	bool lat, bw, stream;
+	bool events; /* sleep instead of polling */
 	double seconds; /* of one measurement */
 	int window;	/* of bw, as asked for; 0: by size */
 	size_t size[SIZES_MAX];
