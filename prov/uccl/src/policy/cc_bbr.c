@@ -86,10 +86,11 @@ struct bbr {
 	uint64_t inflight;
 	double lost, marked;	   /* since then, bytes */
 	double round_bw;	   /* most that was delivered in it */
-	uint32_t rounds;	   /* in this state, */
-	uint32_t last;		   /* and how many there are to be */
+	uint32_t rounds;	   /* in this state */
+	uint32_t cruise;	   /* how many there are to be between two probes */
 	uint32_t flat;		   /* round trips without growth */
 	uint8_t state;
+	bool spoilt;		   /* this probe met congestion */
 	bool full;		   /* the rate was found */
 };
 
@@ -105,11 +106,10 @@ static double bbr_bdp(const struct bbr *b)
 	return bbr_bw(b) * (double)b->rtt_ns;
 }
 
-static void bbr_enter(struct bbr *b, enum bbr_state state, uint32_t last)
+static void bbr_enter(struct bbr *b, enum bbr_state state)
 {
 	b->state = (uint8_t)state;
 	b->rounds = 0;
-	b->last = last;
 }
 
 static void bbr_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
@@ -214,7 +214,7 @@ static void bbr_congested(struct bbr *b)
 		break;
 	case BBR_UP:
 		b->hi = fmax((double)b->inflight, b->k->beta * bbr_bdp(b) * b->k->window_gain);
-		b->last = 0;
+		b->spoilt = true;
 		break;
 	case BBR_DRAIN:
 	case BBR_DOWN:
@@ -230,20 +230,22 @@ static void bbr_cruise(struct bbr *b, uint64_t now)
 {
 	uint32_t least = (uint32_t)b->k->cruise_rounds;
 
-	bbr_enter(b, BBR_CRUISE, least + (uint32_t)((now / 64) % (least + 1u)));
+	bbr_enter(b, BBR_CRUISE);
+	b->cruise = least + (uint32_t)((now / 64) % (least + 1u));
 }
 
 static void bbr_up(struct bbr *b)
 {
 	/* Probes see the network as it is. */
 	b->bw_lo = b->lo = INFINITY;
-	bbr_enter(b, BBR_UP, UINT32_MAX);
+	b->spoilt = false;
+	bbr_enter(b, BBR_UP);
 }
 
 static void bbr_look_rtt(struct bbr *b)
 {
 	b->rtt_was = b->rtt_ns;
-	bbr_enter(b, BBR_RTT, UINT32_MAX);
+	bbr_enter(b, BBR_RTT);
 }
 
 static void bbr_down(struct bbr *b)
@@ -256,7 +258,7 @@ static void bbr_down(struct bbr *b)
 		b->bw[1] = b->bw[0];
 		b->bw[0] = 0;
 	}
-	bbr_enter(b, BBR_DOWN, UINT32_MAX);
+	bbr_enter(b, BBR_DOWN);
 }
 
 /* With each acknowledgement; `round`: a round trip is over. */
@@ -271,7 +273,7 @@ static void bbr_step(struct bbr *b, bool round, uint64_t now)
 	switch ((enum bbr_state)b->state) {
 	case BBR_STARTUP:
 		if (b->full)
-			bbr_enter(b, BBR_DRAIN, UINT32_MAX);
+			bbr_enter(b, BBR_DRAIN);
 		break;
 	case BBR_DRAIN:
 		if (inflight <= bdp || b->rounds > b->k->full_rounds)
@@ -282,15 +284,15 @@ static void bbr_step(struct bbr *b, bool round, uint64_t now)
 			bbr_cruise(b, now);
 		break;
 	case BBR_CRUISE:
-		if (b->rounds >= b->last)
+		if (b->rounds >= b->cruise)
 			bbr_up(b);
 		break;
 	case BBR_UP:
 		/* What was allowed while nothing was lost is allowed from now on. */
-		if (b->last && round && inflight > b->hi)
+		if (!b->spoilt && round && inflight > b->hi)
 			b->hi = inflight;
-		if (!b->last || b->rounds > 2 || (b->rounds && inflight >= b->k->up_gain * bdp)) {
-			if (b->last && b->hi < INFINITY)
+		if (b->spoilt || b->rounds > 2 || (b->rounds && inflight >= b->k->up_gain * bdp)) {
+			if (!b->spoilt && b->hi < INFINITY)
 				b->hi *= b->k->up_gain;
 			bbr_down(b);
 		}
