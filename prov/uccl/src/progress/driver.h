@@ -53,7 +53,7 @@ struct uccl_driver {
 	_Atomic uint32_t stirs;		/* counts rounds that found something, and whoever else had the lock */
 	_Atomic uint64_t called_ns;	/* when the program last drove it */
 	_Atomic uint64_t read_ns;	/* when somebody last looked for what it brings */
-	bool rescue_more;		/* the rescue thread's own: its last look found packets */
+	bool rescue_more;		/* the rescue thread's own: a look not long ago found packets */
 	struct uccl_wait *waits[UCCL_DRIVER_WAITS];
 	unsigned int nwaits;
 

@@ -15,13 +15,34 @@
 #define BUSY_ROUNDS 3
 /*
  * What comes asks for more: a handshake is two round trips, and a new peer grants a few packets at first. So after a
- * look that found packets it looks again soon, but not more often than this: all else that comes is for the program.
+ * look that found packets it looks again soon, and once more after twice that time, as long as a peer may take to
+ * answer. But so many looks in a row that found something are enough: all else that comes is for the program.
  */
 #define HASTE_NS (200 * UCCL_NS_PER_US)
 #define HASTE_ROUNDS 16
 
-/* One round over the drivers. *found: it brought packets. Returns when the next is due; UCCL_NEVER: never. */
-static uint64_t rescue_round(struct uccl_rescue *r, bool *found)
+/* The pauses between looks after one that found packets. */
+struct haste {
+	uint64_t pause_ns; /* 0: none, a look is due with a timer */
+	unsigned int found; /* looks in a row, pauses of haste between them, that found packets */
+};
+
+/* After a look of this outcome: is the next one in haste? */
+static bool haste_goes_on(struct haste *h, bool found, uint64_t late_ns)
+{
+	h->pause_ns = found ? HASTE_NS : 2 * h->pause_ns;
+	h->found += found;
+	if (h->pause_ns && h->pause_ns < late_ns && h->found <= HASTE_ROUNDS)
+		return true;
+	*h = (struct haste){0};
+	return false;
+}
+
+/*
+ * One round over the drivers; `haste`: also over those that found packets not long ago. *found: it brought packets.
+ * Returns when the next is due; UCCL_NEVER: never.
+ */
+static uint64_t rescue_round(struct uccl_rescue *r, bool haste, bool *found)
 {
 	uint64_t now = uccl_clock(), next = UCCL_NEVER, after_ns = r->alarm.late_ns;
 
@@ -31,13 +52,15 @@ static uint64_t rescue_round(struct uccl_rescue *r, bool *found)
 		struct uccl_driver *d = r->drivers->v[i];
 		uint64_t called = atomic_load_explicit(&d->called_ns, memory_order_relaxed);
 		uint64_t at = uccl_driver_expiry(d);
-		bool recent = called + after_ns > now;
+		bool recent = called + after_ns > now, news;
 
+		d->rescue_more &= haste;
 		/* Answers that found packets set off more: waiting for a timer between them would take seconds. */
 		if (!recent && (at <= now || (d->rescue_more && at != UCCL_NEVER))) {
-			d->rescue_more = uccl_driver_run(d) > 0;
-			*found |= d->rescue_more;
-			at = d->rescue_more ? now : uccl_driver_expiry(d);
+			news = uccl_driver_run(d) > 0;
+			d->rescue_more |= news;
+			*found |= news;
+			at = news ? now : uccl_driver_expiry(d);
 		}
 		/* A program that waits for this time itself is left to do so. */
 		if (at != UCCL_NEVER)
@@ -56,21 +79,21 @@ static bool rescue_park(struct uccl_rescue *r)
 	bool found;
 
 	uccl_alarm_lie_down(&r->alarm);
-	return uccl_alarm_doze(&r->alarm, rescue_round(r, &found));
+	return uccl_alarm_doze(&r->alarm, rescue_round(r, false, &found));
 }
 
 static void *rescue_main(void *arg)
 {
 	struct uccl_rescue *r = arg;
-	unsigned int quiet = 0, busy = 0, haste = 0;
+	unsigned int quiet = 0, busy = 0;
+	struct haste haste = {0};
 	bool found;
 
 	while (!uccl_alarm_stopped(&r->alarm)) {
-		uint64_t next = rescue_round(r, &found);
+		uint64_t next = rescue_round(r, haste.pause_ns != 0, &found);
 
-		haste = found ? haste + 1 : 0;
-		if (found && haste <= HASTE_ROUNDS) {
-			uccl_alarm_sleep(&r->alarm, uccl_clock() + uccl_min(HASTE_NS, r->alarm.late_ns));
+		if (haste_goes_on(&haste, found, r->alarm.late_ns)) {
+			uccl_alarm_sleep(&r->alarm, uccl_clock() + haste.pause_ns);
 			continue;
 		}
 		busy = next != UCCL_NEVER && next <= uccl_clock() + 2 * r->alarm.late_ns ? busy + 1 : 0;
