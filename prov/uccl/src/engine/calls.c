@@ -152,6 +152,14 @@ bool uccl_engine_unexpected(const struct uccl_engine *e, bool tagged)
 	return !TAILQ_EMPTY(&e->mep.match.unexpected[tagged]);
 }
 
+void uccl_engine_copy(struct uccl_engine *e, struct uccl_copy *c, struct iovec to, bool to_device, struct iovec from,
+		      bool from_device, void (*done)(struct uccl_copy *c, uint64_t now))
+{
+	*c = (struct uccl_copy){ 0 };
+	msg_move(&e->mep, c, &to, 1, to_device, &from, 1, from_device, uccl_min(to.iov_len, from.iov_len));
+	msg_copy_wait(&e->mep, c, done);
+}
+
 void uccl_engine_revoke(struct uccl_engine *e, const void *region, uint64_t now)
 {
 	struct conn *c;

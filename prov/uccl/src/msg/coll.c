@@ -45,6 +45,42 @@ uint8_t *uccl_coll_total(const struct uccl_coll_plan *p, uint64_t *len)
 	return in_place(p) ? p->dst : p->acc;
 }
 
+uint64_t uccl_coll_given(const struct uccl_coll_plan *p)
+{
+	switch (p->kind) {
+	case UCCL_BARRIER:
+		return 0;
+	case UCCL_BROADCAST:
+		return p->rank == p->root ? p->len : 0;
+	case UCCL_ALLTOALL:
+	case UCCL_REDUCE_SCATTER:
+		return p->n * p->len;
+	case UCCL_SCATTER:
+		return p->rank == p->root ? p->n * p->len : 0;
+	default:
+		return p->len;
+	}
+}
+
+uint64_t uccl_coll_got(const struct uccl_coll_plan *p)
+{
+	switch (p->kind) {
+	case UCCL_BARRIER:
+		return 0;
+	case UCCL_BROADCAST:
+		return p->rank == p->root ? 0 : p->len;
+	case UCCL_ALLTOALL:
+	case UCCL_ALLGATHER:
+		return p->n * p->len;
+	case UCCL_REDUCE:
+		return p->rank == p->root ? p->len : 0;
+	case UCCL_GATHER:
+		return p->rank == p->root ? p->n * p->len : 0;
+	default:
+		return p->len;
+	}
+}
+
 /* The buffers may be one and the same. */
 static void copy(uint8_t *to, const uint8_t *from, uint64_t len)
 {

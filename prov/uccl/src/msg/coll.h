@@ -43,6 +43,10 @@ uint64_t uccl_coll_tmp(const struct uccl_coll_plan *p);
 /* Where a reduction adds up, and how many bytes that are. */
 uint8_t *uccl_coll_total(const struct uccl_coll_plan *p, uint64_t *len);
 
+/* Bytes that this member has to give, and that it gets: of BROADCAST the same memory, which the root gives. */
+uint64_t uccl_coll_given(const struct uccl_coll_plan *p);
+uint64_t uccl_coll_got(const struct uccl_coll_plan *p);
+
 /* Before the first step, and after the last: what stays with this member. */
 void uccl_coll_begin(const struct uccl_coll_plan *p);
 void uccl_coll_end(const struct uccl_coll_plan *p);

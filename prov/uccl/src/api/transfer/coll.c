@@ -77,6 +77,14 @@ struct group {
 	uint8_t news[4];
 };
 
+/* What the processor must not touch is worked on in memory of the host. */
+struct staged {
+	struct uccl_copy copy;
+	struct coll *c;
+	void *device;	/* NULL: it is where the processor can work on it */
+	uint64_t len;
+};
+
 struct coll {
 	TAILQ_ENTRY(coll) link;
 	struct group *g;
@@ -90,6 +98,9 @@ struct coll {
 	bool has_step, asked;	/* the step is known; its receive is posted */
 	bool combine;		/* what the last step brought is to be added */
 	bool through;		/* no more steps */
+	bool begun;		/* what this member gives is there */
+	bool stored;		/* what it gets is on its way to a device, or need not be */
+	struct staged given, got;
 	uint32_t open;
 	struct slot slots[OPEN_MAX];
 	uint64_t scratch;
@@ -233,6 +244,35 @@ static int coll_post(struct coll *c, bool send, uint64_t now)
 	return rc == -FI_EAGAIN ? rc : 0;
 }
 
+static void staged_copied(struct uccl_copy *copy, uint64_t now)
+{
+	struct staged *s = uccl_container_of(copy, struct staged, copy);
+	struct group *g = s->c->g;
+
+	(void)now;
+	s->c->open--;
+	g->ep->colls->look = true;
+	/* The others wait for what we cannot give. */
+	if (copy->err && !g->ep->closing)
+		members_break(g->ep, g->hash, copy->err, g->rank, true);
+}
+
+/* Between a device and where it is worked on. */
+static void staged_move(struct staged *s, void *host, bool to_device)
+{
+	struct iovec there = { .iov_base = s->device, .iov_len = s->len };
+	struct iovec here = { .iov_base = host, .iov_len = s->len };
+	struct uccl_engine *engine = s->c->g->ep->driver.engine;
+
+	if (!s->device || !s->len)
+		return;
+	s->c->open++;
+	if (to_device)
+		uccl_engine_copy(engine, &s->copy, there, true, here, false, staged_copied);
+	else
+		uccl_engine_copy(engine, &s->copy, here, false, there, true, staged_copied);
+}
+
 /* The messages of one step. False: not all could be posted now. */
 static bool step_post(struct coll *c, uint64_t now)
 {
@@ -257,6 +297,12 @@ static void step_combine(struct coll *c)
 /* As far as it goes without something else happening. */
 static void coll_advance(struct coll *c, uint64_t now)
 {
+	if (!c->begun) {
+		if (c->open || c->g->err)
+			return;
+		uccl_coll_begin(&c->plan);
+		c->begun = true;
+	}
 	while (!c->g->err && !c->through) {
 		if (c->combine && c->open)
 			return;
@@ -264,7 +310,7 @@ static void coll_advance(struct coll *c, uint64_t now)
 			step_combine(c);
 		if (!c->has_step && !uccl_coll_step(&c->plan, c->step, &c->s)) {
 			c->through = true;
-			return;
+			break;
 		}
 		c->has_step = true;
 		if ((c->s.wait && c->open && !c->asked) || c->open + 2 > OPEN_MAX)
@@ -276,6 +322,11 @@ static void coll_advance(struct coll *c, uint64_t now)
 		c->combine = c->s.combine;
 		c->has_step = c->asked = false;
 		c->step++;
+	}
+	if (!c->g->err && c->through && !c->open && !c->stored) {
+		c->stored = true;
+		uccl_coll_end(&c->plan);
+		staged_move(&c->got, c->plan.dst, true);
 	}
 }
 
@@ -315,8 +366,6 @@ static void coll_finish(struct coll *c)
 	TAILQ_REMOVE(&g->colls, c, link);
 	g->ncolls--;
 	g->ep->colls->scratch -= c->scratch;
-	if (!g->err)
-		uccl_coll_end(&c->plan);
 	if (!g->joined) {
 		group_joined(g);
 	} else if (g->err) {
@@ -405,7 +454,7 @@ static void group_run(struct group *g, uint64_t now)
 	for (c = TAILQ_FIRST(&g->colls); c; c = next) {
 		next = TAILQ_NEXT(c, link);
 		coll_advance(c, now);
-		if ((c->through || g->err) && !c->open)
+		if ((c->stored || g->err) && !c->open)
 			coll_finish(c);
 	}
 }
@@ -485,12 +534,42 @@ static struct fi_ops mc_fid_ops = {
 	.ops_set = uccl_no_ops_set,
 };
 
+/* A broadcast has one buffer: what the root gives, and what the others get. */
+static const void *given_at(const struct uccl_coll_plan *plan)
+{
+	return plan->kind == UCCL_BROADCAST ? plan->dst : plan->src;
+}
+
+/* What of it is on a device. */
+static struct staged staged_of(const struct uccl_ep *ep, const void *at, uint64_t len)
+{
+	if (!len || !uccl_device_has(ep, at))
+		return (struct staged){ 0 };
+	ep->hmem->sync(at);
+	return (struct staged){ .device = (void *)(uintptr_t)at, .len = len };
+}
+
+/* Let the plan work on memory of the host, and bring what this member gives there. */
+static void coll_stage(struct coll *c, uint8_t *memory)
+{
+	c->given.c = c->got.c = c;
+	if (c->given.device && c->plan.kind == UCCL_BROADCAST)
+		c->plan.dst = memory;
+	else if (c->given.device)
+		c->plan.src = memory;
+	if (c->got.device)
+		c->plan.dst = memory + c->given.len;
+	staged_move(&c->given, memory, false);
+}
+
 /* A collective of a group; 0, or nothing has happened. The lock is held. */
 static int coll_begin(struct group *g, const struct uccl_coll_plan *plan, uint8_t datatype, uint8_t op, bool want,
 		      void *context, uint64_t now)
 {
+	struct staged given = staged_of(g->ep, given_at(plan), uccl_coll_given(plan));
+	struct staged got = staged_of(g->ep, plan->dst, uccl_coll_got(plan));
 	struct uccl_colls *all = g->ep->colls;
-	uint64_t acc = uccl_coll_acc(plan), need = acc + uccl_coll_tmp(plan);
+	uint64_t acc = uccl_coll_acc(plan), sum = acc + uccl_coll_tmp(plan), need = sum + given.len + got.len;
 	struct coll *c;
 
 	if (g->ncolls >= COLLS_MAX || (need && all->scratch && all->scratch + need > UCCL_COLL_SCRATCH_MAX))
@@ -508,10 +587,12 @@ static int coll_begin(struct group *g, const struct uccl_coll_plan *plan, uint8_
 	c->want = want;
 	c->context = context;
 	c->scratch = need;
+	c->given = given;
+	c->got = got;
 	all->scratch += need;
 	TAILQ_INSERT_TAIL(&g->colls, c, link);
 	g->ncolls++;
-	uccl_coll_begin(&c->plan);
+	coll_stage(c, c->memory + sum);
 	all->look = true;
 	uccl_coll_run(g->ep, 0, now);
 	uccl_driver_posted(&g->ep->driver);
@@ -731,9 +812,6 @@ static ssize_t coll_call(struct fid_ep *fid, const struct call *x)
 	uccl_driver_lock(&ep->driver);
 	g = group_find(ep, x->coll);
 	rc = !g ? -FI_EINVAL : g->err ? -g->err : call_plan(g, x, &plan);
-	/* What they bring together is computed by the processor. */
-	if (!rc && (uccl_device_has(ep, x->buf) || uccl_device_has(ep, x->result)))
-		rc = -FI_EOPNOTSUPP;
 	if (!rc && uccl_cq_full(ep->tx_cq))
 		rc = -FI_EAGAIN;
 	if (!rc)

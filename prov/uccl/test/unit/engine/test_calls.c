@@ -133,6 +133,32 @@ static void op__exhausted(void **state)
 	lan_free(l);
 }
 
+static void copied(struct uccl_copy *c, uint64_t now)
+{
+	(void)now;
+	c->err = -1;
+}
+
+/* Even what is done at once is told of later. */
+static void copy__told_by_a_poll(void **state)
+{
+	struct lan *l = lan_new_open(2);
+	struct iovec to = {.iov_base = dst, .iov_len = 10}, from = {.iov_base = src, .iov_len = 20};
+	struct uccl_copy c = {.err = 5, .queued = true};
+
+	(void)state;
+	lan_fill(src, 20, 1);
+	memset(dst, 0, 20);
+	uccl_engine_copy(l->node[0].e, &c, to, false, from, false, copied);
+	assert_int_equal(c.err, 0);
+	assert_memory_equal(dst, src, 10);
+	assert_int_equal(dst[10], 0);
+	assert_true(uccl_engine_expiry(l->node[0].e) <= l->now);
+	lan_run(l, MS);
+	assert_int_equal(c.err, -1);
+	lan_free(l);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -140,6 +166,7 @@ int main(void)
 		cmocka_unit_test(op__calls_go_through),
 		cmocka_unit_test(op__late_callers),
 		cmocka_unit_test(op__exhausted),
+		cmocka_unit_test(copy__told_by_a_poll),
 	};
 
 	return cmocka_run_group_tests_name("engine calls", tests, NULL, NULL);

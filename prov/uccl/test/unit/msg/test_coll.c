@@ -121,6 +121,8 @@ static void run(enum uccl_coll_kind kind, uint32_t n, uint32_t root)
 			m[r].plan.acc = NULL;
 		if (!uccl_coll_tmp(&m[r].plan))
 			m[r].plan.tmp = NULL;
+		/* Nor reads where it said that it gives nothing. */
+		memset(m[r].src + uccl_coll_given(&m[r].plan), 0xdd, sizeof(m[r].src) - uccl_coll_given(&m[r].plan));
 		uccl_coll_begin(&m[r].plan);
 		for (uint32_t k = 0; k < n; k++)
 			for (int phase = 0; phase < 2; phase++)
@@ -137,6 +139,8 @@ static void run(enum uccl_coll_kind kind, uint32_t n, uint32_t root)
 		assert_false(m[r].more);
 		for (uint32_t k = 0; k < n; k++)
 			assert_true(STAILQ_EMPTY(&box[r][k][0]) && STAILQ_EMPTY(&box[r][k][1]));
+		for (uint64_t i = uccl_coll_got(&m[r].plan); i < sizeof(m[r].dst); i++)
+			assert_true(m[r].dst[i] == 0xee || (kind == UCCL_BROADCAST && r == root && i < LEN));
 	}
 }
 
@@ -264,6 +268,36 @@ static void allgather_alltoall__parts(void **state)
 	}
 }
 
+/* Of four members, at the root 1 and at another one. */
+static void given_got__how_much(void **state)
+{
+	static const struct {
+		enum uccl_coll_kind kind;
+		uint64_t given_root, given, got_root, got;
+	} want[] = {
+		{UCCL_BARRIER, 0, 0, 0, 0},
+		{UCCL_BROADCAST, 3, 0, 0, 3},
+		{UCCL_ALLTOALL, 12, 12, 12, 12},
+		{UCCL_ALLREDUCE, 3, 3, 3, 3},
+		{UCCL_ALLGATHER, 3, 3, 12, 12},
+		{UCCL_REDUCE_SCATTER, 12, 12, 3, 3},
+		{UCCL_REDUCE, 3, 3, 3, 0},
+		{UCCL_SCATTER, 12, 0, 3, 3},
+		{UCCL_GATHER, 3, 3, 12, 0},
+	};
+
+	(void)state;
+	for (unsigned int i = 0; i < sizeof(want) / sizeof(*want); i++) {
+		struct uccl_coll_plan p = {.kind = want[i].kind, .n = 4, .rank = 1, .root = 1, .len = 3};
+
+		assert_int_equal(uccl_coll_given(&p), want[i].given_root);
+		assert_int_equal(uccl_coll_got(&p), want[i].got_root);
+		p.rank = 2;
+		assert_int_equal(uccl_coll_given(&p), want[i].given);
+		assert_int_equal(uccl_coll_got(&p), want[i].got);
+	}
+}
+
 /* A step that does not wait touches nothing that an earlier one still reads or writes. */
 static void step__apart_unless_it_waits(void **state)
 {
@@ -303,6 +337,7 @@ int main(void)
 		cmocka_unit_test(reduce_scatter__own_part),
 		cmocka_unit_test(scatter_gather__parts),
 		cmocka_unit_test(allgather_alltoall__parts),
+		cmocka_unit_test(given_got__how_much),
 		cmocka_unit_test(step__apart_unless_it_waits),
 	};
 

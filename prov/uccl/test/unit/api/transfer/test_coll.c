@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* Collectives of several endpoints over the real engine, on loopback. */
+#include "../../../fake_cuda/fake_cuda.h"
 #include "../world.h"
 
 #include <rdma/fi_collective.h>
@@ -17,6 +18,7 @@ struct member {
 	struct fid_av_set *set;
 	struct fid_mc *mc;
 	uint64_t in[COUNT * N], out[COUNT * N];
+	uint64_t *from, *to;	/* what calls are given: these, or memory of a device that is to have the same bytes */
 	bool gone;
 };
 
@@ -53,12 +55,12 @@ static void set_open(struct member *m, fi_addr_t from, uint64_t stride)
 	assert_int_equal(fi_av_set(m->node.av, &attr, &m->set, NULL), 0);
 }
 
-static void bench_open(void)
+static void bench_open_with(uint64_t caps)
 {
 	struct fi_info *h = world_hints();
 
 	memset(&b, 0, sizeof(b));
-	h->caps = FI_MSG | FI_TAGGED | FI_COLLECTIVE;
+	h->caps = FI_MSG | FI_TAGGED | FI_COLLECTIVE | caps;
 	world_open_with(&b.w, h);
 	assert_true(b.w.info->caps & FI_COLLECTIVE);
 	for (int i = 0; i < N; i++)
@@ -67,7 +69,14 @@ static void bench_open(void)
 		for (int k = 0; k < N; k++)
 			assert_int_equal(node_insert(&b.m[i].node, &b.m[k].node), k);
 		set_open(&b.m[i], 0, 1);
+		b.m[i].from = b.m[i].in;
+		b.m[i].to = b.m[i].out;
 	}
+}
+
+static void bench_open(void)
+{
+	bench_open_with(0);
 }
 
 static void member_close(struct member *m)
@@ -167,6 +176,25 @@ static void expect_all(void *context)
 	}
 }
 
+/* What calls find in memory of a device, and what they left there. */
+static void give(struct member *m)
+{
+	if (m->from != m->in)
+		fake_cuda_write(m->from, m->in, sizeof(m->in));
+	if (m->to != m->out)
+		fake_cuda_write(m->to, m->out, sizeof(m->out));
+}
+
+static void take_all(void)
+{
+	for (int i = 0; i < N; i++) {
+		if (b.m[i].from != b.m[i].in)
+			fake_cuda_read(b.m[i].in, b.m[i].from, sizeof(b.m[i].in));
+		if (b.m[i].to != b.m[i].out)
+			fake_cuda_read(b.m[i].out, b.m[i].to, sizeof(b.m[i].out));
+	}
+}
+
 static uint64_t value(int rank, size_t i)
 {
 	return (uint64_t)rank * 1000000 + i;
@@ -186,49 +214,49 @@ static uint64_t sum(size_t i)
 			for (size_t i_ = 0; i_ < COUNT * N; i_++)                                                      \
 				m->in[i_] = value(r, i_);                                                              \
 			memset(m->out, 0xee, sizeof(m->out));                                                          \
+			give(m);                                                                                       \
 			assert_int_equal(call, 0);                                                                     \
 		}                                                                                                      \
 		expect_all(&b);                                                                                        \
+		take_all();                                                                                            \
 	} while (0)
 
-static void coll__every_kind(void **state)
+static void every_kind(void)
 {
 	static const size_t counts[] = { 1, 7, COUNT };
 	static const enum fi_datatype U64 = FI_UINT64;
 
-	(void)state;
-	bench_open();
 	join_all();
 	for (int k = 0; k < 3; k++) {
 		size_t n = counts[k];
 		fi_addr_t root = (fi_addr_t)k;
 
 		FOR_ALL(fi_barrier(m->node.ep, g, &b));
-		FOR_ALL(fi_allreduce(m->node.ep, m->in, n, NULL, m->out, NULL, g, U64, FI_SUM, 0, &b));
+		FOR_ALL(fi_allreduce(m->node.ep, m->from, n, NULL, m->to, NULL, g, U64, FI_SUM, 0, &b));
 		for (int r = 0; r < N; r++)
 			for (size_t i = 0; i < n; i++)
 				assert_int_equal(b.m[r].out[i], sum(i));
-		FOR_ALL(fi_reduce(m->node.ep, m->in, n, NULL, m->out, NULL, g, root, U64, FI_MAX, 0, &b));
+		FOR_ALL(fi_reduce(m->node.ep, m->from, n, NULL, m->to, NULL, g, root, U64, FI_MAX, 0, &b));
 		for (size_t i = 0; i < n; i++)
 			assert_int_equal(b.m[k].out[i], value(N - 1, i));
-		FOR_ALL(fi_reduce_scatter(m->node.ep, m->in, n, NULL, m->out, NULL, g, U64, FI_SUM, 0, &b));
+		FOR_ALL(fi_reduce_scatter(m->node.ep, m->from, n, NULL, m->to, NULL, g, U64, FI_SUM, 0, &b));
 		for (int r = 0; r < N; r++)
 			for (size_t i = 0; i < n; i++)
 				assert_int_equal(b.m[r].out[i], sum((size_t)r * n + i));
-		FOR_ALL(fi_broadcast(m->node.ep, r == k ? m->in : m->out, n, NULL, g, root, U64, 0, &b));
+		FOR_ALL(fi_broadcast(m->node.ep, r == k ? m->from : m->to, n, NULL, g, root, U64, 0, &b));
 		for (int r = 0; r < N; r++)
 			assert_true(r == k || !memcmp(b.m[r].out, b.m[k].in, n * 8));
-		FOR_ALL(fi_scatter(m->node.ep, r == k ? m->in : NULL, n, NULL, m->out, NULL, g, root, U64, 0, &b));
+		FOR_ALL(fi_scatter(m->node.ep, r == k ? m->from : NULL, n, NULL, m->to, NULL, g, root, U64, 0, &b));
 		for (int r = 0; r < N; r++)
 			assert_memory_equal(b.m[r].out, b.m[k].in + (size_t)r * n, n * 8);
-		FOR_ALL(fi_gather(m->node.ep, m->in, n, NULL, r == k ? m->out : NULL, NULL, g, root, U64, 0, &b));
+		FOR_ALL(fi_gather(m->node.ep, m->from, n, NULL, r == k ? m->to : NULL, NULL, g, root, U64, 0, &b));
 		for (int r = 0; r < N; r++)
 			assert_memory_equal(b.m[k].out + (size_t)r * n, b.m[r].in, n * 8);
-		FOR_ALL(fi_allgather(m->node.ep, m->in, n, NULL, m->out, NULL, g, U64, 0, &b));
+		FOR_ALL(fi_allgather(m->node.ep, m->from, n, NULL, m->to, NULL, g, U64, 0, &b));
 		for (int r = 0; r < N; r++)
 			for (int s = 0; s < N; s++)
 				assert_memory_equal(b.m[r].out + (size_t)s * n, b.m[s].in, n * 8);
-		FOR_ALL(fi_alltoall(m->node.ep, m->in, n, NULL, m->out, NULL, g, U64, 0, &b));
+		FOR_ALL(fi_alltoall(m->node.ep, m->from, n, NULL, m->to, NULL, g, U64, 0, &b));
 		for (int r = 0; r < N; r++)
 			for (int s = 0; s < N; s++)
 				assert_memory_equal(b.m[r].out + (size_t)s * n, b.m[s].in + (size_t)r * n, n * 8);
@@ -236,6 +264,94 @@ static void coll__every_kind(void **state)
 	assert_int_equal(fi_close(&b.m[0].node.ep->fid), -FI_EBUSY);
 	leave_all();
 	bench_close();
+}
+
+static void coll__every_kind(void **state)
+{
+	(void)state;
+	bench_open();
+	every_kind();
+}
+
+/* Some members have one buffer on a device, some both; the processor cannot touch either. */
+static void devices_open(void)
+{
+	bench_open_with(FI_HMEM);
+	for (int i = 0; i < N; i++) {
+		if (i != 1)
+			b.m[i].from = fake_cuda_alloc(0, sizeof(b.m[i].in));
+		if (i != 2)
+			b.m[i].to = fake_cuda_alloc(0, sizeof(b.m[i].out));
+		assert_true(b.m[i].from && b.m[i].to);
+	}
+}
+
+static void devices_free(uint64_t *const *from, uint64_t *const *to)
+{
+	for (int i = 0; i < N; i++) {
+		if (i != 1)
+			fake_cuda_free(from[i]);
+		if (i != 2)
+			fake_cuda_free(to[i]);
+	}
+}
+
+static void coll__on_devices(void **state)
+{
+	uint64_t *from[N], *to[N];
+
+	(void)state;
+	devices_open();
+	for (int i = 0; i < N; i++) {
+		from[i] = b.m[i].from;
+		to[i] = b.m[i].to;
+	}
+	every_kind();
+	assert_int_equal(fake_cuda_pending(), 0);
+	devices_free(from, to);
+}
+
+/* What one member cannot give, or cannot put where it is to be, ends it for all. */
+static void coll__copy_fails(void **state)
+{
+	uint64_t *from[N], *to[N];
+
+	(void)state;
+	for (unsigned int way = 0; way < 4; way++) {
+		devices_open();
+		for (int i = 0; i < N; i++) {
+			from[i] = b.m[i].from;
+			to[i] = b.m[i].to;
+		}
+		join_all();
+		for (int i = 0; i < N; i++)
+			give(&b.m[i]);
+		/* The first to give is member 0; four give, and then the first one gets. */
+		fake_cuda_fail(way & 2 ? 5 : 1, way & 1);
+		for (int i = 0; i < N; i++)
+			assert_int_equal(fi_allreduce(b.m[i].node.ep, b.m[i].from, 7, NULL, b.m[i].to, NULL,
+						      fi_mc_addr(b.m[i].mc), FI_UINT64, FI_SUM, 0, &b),
+					 0);
+		for (int i = 0, bad = 0; i < N; i++) {
+			struct fi_cq_err_entry err = { 0 };
+			struct fi_cq_tagged_entry e;
+			ssize_t rc = completion(&b.m[i], &e);
+
+			bad += rc == -FI_EAVAIL;
+			/* When it comes to that, others may be through. */
+			assert_true(rc == -FI_EAVAIL || (way & 2 && rc == 1));
+			assert_true(i < N - 1 || bad);
+			if (rc == 1)
+				continue;
+			assert_int_equal(fi_cq_readerr(b.m[i].node.cq, &err, 0), 1);
+			assert_ptr_equal(err.op_context, &b);
+			assert_true(err.err == (way & 1 ? FI_EIO : FI_EFAULT) || err.err == FI_ECONNABORTED);
+		}
+		leave_all();
+		bench_close();
+		assert_int_equal(fake_cuda_pending(), 0);
+		devices_free(from, to);
+	}
 }
 
 /* The same through the one call for all of them. */
@@ -555,6 +671,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(coll__every_kind),
+		cmocka_unit_test(coll__on_devices),
+		cmocka_unit_test(coll__copy_fails),
 		cmocka_unit_test(coll__msg),
 		cmocka_unit_test(coll__many_beside_messages),
 		cmocka_unit_test(join__groups),
