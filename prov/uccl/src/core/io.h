@@ -60,7 +60,7 @@ struct uccl_tx {
 	uint32_t payload_len;
 	const void *payload;	/* stays valid until UCCL_RX_SENT, or until tx() returns (caps.tx_sync, write_async) */
 	const struct iovec *buffer; /* WRITE: of the application, payload is a part of it; valid during tx() */
-	void *mr;		/* WRITE: the local registration of payload */
+	void *mr;		/* payload that only the NIC can read: uccl_nic_ops.source; else NULL */
 	uint32_t imm;		/* WRITE */
 	uint64_t rkey;		/* WRITE: remote key and offset as the peer granted them */
 	uint64_t raddr;

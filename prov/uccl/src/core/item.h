@@ -36,7 +36,7 @@ struct uccl_item {
 	uint32_t pending;	/* the log's (sent.h): chunks sent, and NIC reads of the payload, not over yet */
 	uint32_t deficit;	/* the queue's: bytes sent in this turn, */
 	uint32_t order;		/* and when it was submitted, among others */
-	void *mr;		/* direct: local registration */
+	void *mr;		/* payload that only the NIC can read: what its packets say of it (uccl_tx.mr) */
 	uint64_t rkey, raddr;	/* direct: the peer's grant */
 };
 

@@ -35,6 +35,7 @@ bool flow_tx_part(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, 
 	/* PROTOCOL R160 */
 	tx->single = flags & UCCL_FLAG_RTX;
 	tx->payload = s.payload;
+	tx->mr = e->item->mr;
 	tx->payload_len = s.len;
 	tx->cookie = csn;
 	flow_tx_packet(f, tx, &h, e->path, false, now);

@@ -78,6 +78,31 @@ static void mep_dereg(struct uccl_peer *p, void *mr)
 	finish(c);
 }
 
+/* A seal needs all bytes of a packet, which the processor cannot read there. PROTOCOL R223 */
+static int mep_source(struct uccl_peer *p, const void *buf, uint64_t len, void **source)
+{
+	struct conn *c = peer_conn(p);
+	struct uccl_nic *nic = c->e->nic;
+	const struct uccl_device_ops *ops = c->e->mep.device;
+	struct uccl_nic_device of = { .arg = c->e->mep.device_arg };
+
+	if (!nic->ops->source || !ops->source || c->seal)
+		return -FI_ENOSYS;
+	of.number = ops->source(of.arg, buf);
+	if (of.number < 0)
+		return of.number;
+	of.dmabuf = ops->dmabuf;
+	of.range = ops->range;
+	return nic->ops->source(nic, buf, len, &of, source);
+}
+
+static void mep_source_put(struct uccl_peer *p, void *source)
+{
+	struct uccl_nic *nic = peer_conn(p)->e->nic;
+
+	nic->ops->source_put(nic, source);
+}
+
 static void mep_fence(struct uccl_peer *p, uint16_t path, uint64_t now)
 {
 	struct conn *c = peer_conn(p);
@@ -108,6 +133,8 @@ const struct uccl_mep_ops engine_mep_ops = {
 	.connect = mep_connect,
 	.reg = mep_reg,
 	.dereg = mep_dereg,
+	.source = mep_source,
+	.source_put = mep_source_put,
 	.fence = mep_fence,
 	.broken = mep_broken,
 	.lost = mep_lost,

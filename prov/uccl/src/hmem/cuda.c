@@ -21,7 +21,10 @@
 #define HOST_PORTABLE 1u
 #define ATTR_MEMORY_TYPE 2
 #define ATTR_SYNC_MEMOPS 6
+#define ATTR_BUFFER_ID 7
 #define ATTR_DEVICE_ORDINAL 9
+#define ATTR_RANGE_START 11
+#define ATTR_RANGE_SIZE 12
 #define MEMORY_DEVICE 2u
 #define DEVICE_FLUSH_OPTIONS 117
 #define DEVICE_WRITES_ORDERING 118
@@ -167,6 +170,20 @@ static int cuda_where(const void *p)
 	if (ngpus > 1 && cu.attribute(&ordinal, ATTR_DEVICE_ORDINAL, (uintptr_t)p))
 		return -1;
 	return ordinal;
+}
+
+static int cuda_range(const void *p, uintptr_t *start, uint64_t *len, uint64_t *id)
+{
+	unsigned long long number = 0;
+	size_t size = 0;
+
+	if (cuda_where(p) < 0 || cu.attribute(start, ATTR_RANGE_START, (uintptr_t)p) ||
+	    cu.attribute(&size, ATTR_RANGE_SIZE, (uintptr_t)p) ||
+	    cu.attribute(&number, ATTR_BUFFER_ID, (uintptr_t)p))
+		return -FI_EFAULT;
+	*len = size;
+	*id = number;
+	return 0;
 }
 
 /*
@@ -386,6 +403,7 @@ const struct uccl_hmem_ops uccl_cuda_hmem = {
 	.name = "cuda",
 	.count = cuda_count,
 	.where = cuda_where,
+	.range = cuda_range,
 	.sync = cuda_sync,
 	.open = cuda_open,
 	.close = cuda_close,

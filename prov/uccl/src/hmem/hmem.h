@@ -28,6 +28,11 @@ struct uccl_hmem_ops {
 	int (*count)(void);
 	/* The device whose memory this address is of; -1: it is the host's. Any thread may ask. */
 	int (*where)(const void *p);
+	/*
+	 * The allocation that an address is of: where it begins, its bytes, and a number that no other one ever gets.
+	 * -FI_EFAULT: it is of none. Any thread may ask.
+	 */
+	int (*range)(const void *p, uintptr_t *start, uint64_t *len, uint64_t *id);
 	/* The program's own copies to this memory are there when its calls return, from now on. */
 	void (*sync)(const void *p);
 	/* A queue of its own, which waits for no work of the program. -FI_EIO: the device does not want to. */

@@ -58,7 +58,7 @@ struct mark {
 
 struct uccl_stage {
 	const struct uccl_hmem_ops *hmem;
-	struct uccl_dmabufs *given;	/* for NICs; NULL: they must not write */
+	struct uccl_dmabufs *given;	/* for NICs; NULL: they must not touch devices */
 	struct uccl_hmem_queue **queue;	/* by device; NULL: not used yet */
 	int ndevices;
 	struct uccl_hmem_queue *pinner;	/* through which the ring was had */
@@ -476,6 +476,21 @@ static int stage_direct(void *arg, const void *p)
 	return device >= 0 && s->hmem->direct(s->queue[device]) ? device : -FI_ENOSYS;
 }
 
+static int stage_source(void *arg, const void *p)
+{
+	struct uccl_stage *s = arg;
+	int device = s->given ? device_of(s, p) : -1;
+
+	return device >= 0 ? device : -FI_ENOSYS;
+}
+
+static int stage_range(void *arg, const void *p, uintptr_t *start, uint64_t *len, uint64_t *id)
+{
+	struct uccl_stage *s = arg;
+
+	return s->hmem->range(p, start, len, id);
+}
+
 static int stage_dmabuf(void *arg, const void *p, uint64_t len, uint64_t *off)
 {
 	struct uccl_stage *s = arg;
@@ -508,4 +523,6 @@ const struct uccl_device_ops uccl_stage_device = {
 	.direct = stage_direct,
 	.flush = stage_flush,
 	.dmabuf = stage_dmabuf,
+	.source = stage_source,
+	.range = stage_range,
 };

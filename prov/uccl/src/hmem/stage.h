@@ -24,7 +24,7 @@ struct uccl_stage;
 
 struct uccl_stage_attr {
 	const struct uccl_hmem_ops *hmem;
-	struct uccl_dmabufs *given;	/* lives longer; NULL: NICs must not write to devices */
+	struct uccl_dmabufs *given;	/* lives longer; NULL: NICs must not touch devices */
 	bool scatter;			/* programs of the device may be launched to copy */
 };
 

@@ -39,12 +39,16 @@ struct uccl_device_ops {
 	bool (*room)(void *arg);
 	/*
 	 * The number of the device that this address is of, if NICs may write to it; -FI_ENOSYS: they may not. Then
-	 * flush() stays until the device sees what they wrote: 0, or -FI_EIO. NULL, all three: they may never.
+	 * flush() stays until the device sees what they wrote: 0, or -FI_EIO. NULL, all five: they may never.
 	 */
 	int (*direct)(void *arg, const void *p);
 	int (*flush)(void *arg, const void *p);
 	/* A dmabuf that has these bytes, from *off on; its descriptor is the caller's to close. -FI_Exxx: none. */
 	int (*dmabuf)(void *arg, const void *p, uint64_t len, uint64_t *off);
+	/* The number of the device that this address is of, if NICs may read it; -FI_ENOSYS: they may not. */
+	int (*source)(void *arg, const void *p);
+	/* The allocation it is of: where it begins, its bytes, its number, which no other one ever gets. -FI_EFAULT */
+	int (*range)(void *arg, const void *p, uintptr_t *start, uint64_t *len, uint64_t *id);
 };
 
 /* Somebody who waits for copies. */

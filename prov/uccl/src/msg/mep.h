@@ -90,6 +90,12 @@ struct uccl_mep_ops {
 		   uint64_t *raddr);
 	void (*dereg)(struct uccl_peer *p, void *mr);
 	void (*fence)(struct uccl_peer *p, uint16_t path, uint64_t now);
+	/*
+	 * Let the NIC read payload from memory of a device, what of it goes by packets, too: *source is for
+	 * uccl_item.mr, until it is put back. -FI_Exxx: it cannot.
+	 */
+	int (*source)(struct uccl_peer *p, const void *buf, uint64_t len, void **source);
+	void (*source_put)(struct uccl_peer *p, void *source);
 	/* The rest of a message cannot be had from its buffer: end this peer, but not before this returns. */
 	void (*broken)(struct uccl_peer *p);
 	/* Likewise, as a lane has lost it. */

@@ -168,6 +168,7 @@ struct uccl_op {
 	int fail;		/* why it ends when what is under way has come back */
 	bool loading;		/* send: its payload is on its way from a device; it is not begun before */
 	struct uccl_copy copy;	/* of that, or of a message to ourselves */
+	void *source;		/* send: as the NIC reads its payload on a device; NULL: it does not */
 	struct uccl_pump *pump;	/* send: a large payload comes from a device in parts */
 	TAILQ_ENTRY(uccl_op) pump_link;
 	bool pump_waits;	/* for memory to do so */

@@ -46,6 +46,9 @@ void msg_tx_finish(struct uccl_op *op, int err)
 		msg_copy_end(m, &op->copy);
 	if (op->pump || op->pump_waits)
 		msg_pump_end(m, op);
+	if (op->source)
+		m->ops->source_put(p, op->source);
+	op->source = NULL;
 	if (op->id) {
 		uccl_ids_put(&m->send_ids, op->id);
 		op->id = 0;
@@ -140,6 +143,15 @@ void msg_tx_acked(struct uccl_item *item)
 	}
 }
 
+/* Can the NIC read it where it lies, on a device? PROTOCOL R221 */
+static bool tx_reads(struct uccl_op *op)
+{
+	const struct uccl_peer *p = op->peer;
+
+	return op->iov_count == 1 &&
+	       !p->mep->ops->source(op->peer, op->iov[0].iov_base, op->iov[0].iov_len, &op->source);
+}
+
 enum uccl_drop msg_tx_cts(struct uccl_peer *p, const uint8_t *rec)
 {
 	struct uccl_cts cts;
@@ -153,10 +165,11 @@ enum uccl_drop msg_tx_cts(struct uccl_peer *p, const uint8_t *rec)
 	sent = op->bulk.skip;
 	if (cts.limit > op->len)
 		return UCCL_DROP_RANGE;
-	if (cts.limit > sent && op->device) {
+	if (cts.limit > sent && op->device && !tx_reads(op)) {
 		op->wait |= MSG_WAIT_BULK;
 		msg_pump_begin(op, &cts);
-	} else if (cts.limit > sent && !cts.rkey && msg_lanes_send(op, sent, cts.limit, cts.rx, cts.raddr)) {
+	} else if (cts.limit > sent && !cts.rkey && !op->device &&
+		   msg_lanes_send(op, sent, cts.limit, cts.rx, cts.raddr)) {
 		op->wait |= MSG_WAIT_BULK;
 	} else if (cts.limit > sent) {
 		op->bulk.rtype = UCCL_REC_DATA;
@@ -164,6 +177,7 @@ enum uccl_drop msg_tx_cts(struct uccl_peer *p, const uint8_t *rec)
 		op->bulk.want_ack = true;
 		op->bulk.iov = op->iov;
 		op->bulk.iov_count = op->iov_count;
+		op->bulk.mr = op->source;
 		op->bulk.len = cts.limit - sent;
 		op->bulk.direct = cts.rkey && p->flow.cfg.write_bytes;
 		op->bulk.rkey = cts.rkey;

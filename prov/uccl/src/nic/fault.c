@@ -322,9 +322,10 @@ static bool loss_draw(struct fault *f)
 	return f->bad;
 }
 
-static bool can_copy(const struct fault *f, const struct uccl_tx *t)
+/* What only the NIC can read it cannot. */
+static bool can_copy(const struct uccl_tx *t)
 {
-	return t->kind == UCCL_TX_PACKET && (f->nic.caps.tx_sync || !t->mr);
+	return t->kind == UCCL_TX_PACKET && !t->mr;
 }
 
 /* `broken`: it would leave in a train, whose fault hits it. */
@@ -342,7 +343,7 @@ static struct fate fate_draw(struct fault *f, const struct uccl_tx *t, bool brok
 	fate.drop = loss_draw(f) || (broken && s->train != UCCL_TRAIN_CORRUPT);
 	if (t->control && !fate.drop)
 		fate.drop = uccl_rng_chance(&f->rng, s->drop_control);
-	if (fate.drop || !can_copy(f, t))
+	if (fate.drop || !can_copy(t))
 		return fate;
 	fate.dup = uccl_rng_chance(&f->rng, s->dup);
 	fate.corrupt = uccl_rng_chance(&f->rng, s->corrupt) || broken;
@@ -712,6 +713,21 @@ static int fault_reg_device(struct uccl_nic *nic, void *buf, uint64_t len, const
 	return f->inner->ops->reg_device(f->inner, buf, len, device, mr, rkey, raddr);
 }
 
+static int fault_source(struct uccl_nic *nic, const void *buf, uint64_t len, const struct uccl_nic_device *device,
+			void **source)
+{
+	struct uccl_nic *inner = fault_of(nic)->inner;
+
+	return inner->ops->source(inner, buf, len, device, source);
+}
+
+static void fault_source_put(struct uccl_nic *nic, void *source)
+{
+	struct uccl_nic *inner = fault_of(nic)->inner;
+
+	inner->ops->source_put(inner, source);
+}
+
 static void fault_dereg(struct uccl_nic *nic, void *mr)
 {
 	struct fault *f = fault_of(nic);
@@ -795,6 +811,8 @@ static void ops_fill(struct uccl_nic_ops *ours, const struct uccl_nic_ops *inner
 		.reg = inner->reg ? fault_reg : NULL,
 		.reg_device = inner->reg_device ? fault_reg_device : NULL,
 		.dereg = inner->dereg ? fault_dereg : NULL,
+		.source = inner->source ? fault_source : NULL,
+		.source_put = inner->source_put ? fault_source_put : NULL,
 		.count = inner->count ? fault_count : NULL,
 		.guard = inner->guard ? fault_guard : NULL,
 		.wait_fd = inner->wait_fd ? fault_wait_fd : NULL,

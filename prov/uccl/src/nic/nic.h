@@ -85,8 +85,9 @@ struct uccl_nic_guard {
 /* Memory of a device, and who owns it. */
 struct uccl_nic_device {
 	int number; /* of the device on this host */
-	/* As uccl_device_ops.dmabuf. */
+	/* As those of uccl_device_ops. */
 	int (*dmabuf)(void *arg, const void *p, uint64_t len, uint64_t *off);
+	int (*range)(void *arg, const void *p, uintptr_t *start, uint64_t *len, uint64_t *id);
 	void *arg;
 };
 
@@ -124,6 +125,14 @@ struct uccl_nic_ops {
 	int (*reg_device)(struct uccl_nic *nic, void *buf, uint64_t len, const struct uccl_nic_device *device,
 			  void **mr, uint64_t *rkey, uint64_t *raddr);
 	void (*dereg)(struct uccl_nic *nic, void *mr);
+	/*
+	 * Let the NIC read payload of packets and writes from memory of a device: then uccl_tx.mr of these is *source,
+	 * until source_put(). The NIC may read it for longer than tx() says; the memory is held for it. -FI_Exxx: not
+	 * this memory, or not now; the processor has to bring the payload. NULL, both: it always has to.
+	 */
+	int (*source)(struct uccl_nic *nic, const void *buf, uint64_t len, const struct uccl_nic_device *device,
+		      void **source);
+	void (*source_put)(struct uccl_nic *nic, void *source);
 	/*
 	 * Back ends whose two sides must agree before they write: what they say to each other, in records that the open
 	 * flow brings once, in any order. NULL: writes can go at once. All five or none.

@@ -15,6 +15,7 @@
 
 #define UCCL_VERBS_SQ_DEPTH 128 /* requests of one queue pair, at most */
 
+struct uccl_devcache_entry;
 struct uccl_mrcache_entry;
 
 /* Registered memory cut into equal pieces. */
@@ -50,7 +51,8 @@ static inline uint8_t *uccl_verbs_piece(const struct uccl_verbs_slab *s, uint32_
 struct uccl_verbs_sent {
 	uint32_t piece;
 	struct uccl_verbs_ah *ah; /* NULL: it needs none */
-	/* Of a write, for uccl_verbs_slab.freed. */
+	struct uccl_devcache_entry *gpu; /* payload that is read from a device, for uccl_verbs_slab.freed; NULL */
+	/* Of a write, likewise. */
 	const struct uccl_mrcache_entry *source; /* NULL: what is in the piece */
 	uint64_t cookie;
 	void *owner;

@@ -58,78 +58,46 @@ static int uc_reg(struct uccl_nic *nic, void *buf, uint64_t len, void **out, uin
 
 /* Memory of devices. */
 
-/* Says nothing of the next registration. */
-static bool scarce(int rc)
-{
-	return rc == -FI_ENOMEM || rc == -FI_EAGAIN || rc == -FI_EMFILE || rc == -ENFILE || rc == -FI_EINTR;
-}
-
-static struct ibv_mr *reg_dmabuf(struct uc_dev *d, void *buf, uint64_t len, uint64_t iova,
-				 const struct uccl_nic_device *device)
-{
-	struct ibv_mr *mr;
-	uint64_t off;
-	int fd, err;
-
-	fd = d->lib->reg_dmabuf_mr ? device->dmabuf(device->arg, buf, len, &off) : -FI_ENOSYS;
-	if (fd < 0) {
-		errno = -fd;
-		return NULL;
-	}
-	mr = d->lib->reg_dmabuf_mr(d->pd, off, len, iova, fd, REMOTE);
-	err = errno;
-	/* The registration has a reference of its own. */
-	close(fd);
-	errno = err;
-	return mr;
-}
-
-static void gpu_told(struct uc_dev *d, int number, enum uc_gpu_way way, int by_dmabuf, int by_peer)
-{
-	static const char *const how[] = {
-		[UC_GPU_DMABUF] = "as a dmabuf",
-		[UC_GPU_PEER] = "by its address (peer memory)",
-	};
-
-	atomic_store(&d->gpu_way[number], way);
-	if (way == UC_GPU_NONE)
-		UCCL_LOG(UCCL_LOG_WARN,
-			 "%s: memory of GPU %d cannot be registered, so payload is copied: as a dmabuf: %s; by its "
-			 "address: %s (is nvidia-peermem loaded?)",
-			 d->port.name, number, strerror(-by_dmabuf), strerror(-by_peer));
-	else
-		UCCL_LOG(UCCL_LOG_INFO, "%s: memory of GPU %d is registered %s", d->port.name, number, how[way]);
-}
-
-/* The way that worked once is the only one that is tried again. PROTOCOL R192 */
 static int uc_reg_device(struct uccl_nic *nic, void *buf, uint64_t len, const struct uccl_nic_device *device,
 			 void **out, uint64_t *rkey, uint64_t *raddr)
 {
 	struct uc_dev *d = uc_of(nic)->dev;
-	uint8_t way = device->number < UC_GPUS ? atomic_load(&d->gpu_way[device->number]) : UC_GPU_NONE;
-	int by_dmabuf = -FI_ENOSYS, rc;
+	struct ibv_mr *mr = NULL;
 	uint64_t iova;
+	int rc = iova_of(buf, &iova);
 
-	if (way == UC_GPU_NONE)
-		return -FI_EOPNOTSUPP;
-	rc = iova_of(buf, &iova);
+	if (!rc)
+		rc = uccl_verbs_gpu_reg(&d->gpus, d->lib, d->pd, d->port.name, buf, len, iova, REMOTE, device, &mr);
+	return rc ? rc : reg_made(mr, iova, out, rkey, raddr);
+}
+
+/* What was lost goes once more by packets, so these must be able to read it, too. PROTOCOL R221 */
+static int uc_source(struct uccl_nic *nic, const void *buf, uint64_t len, const struct uccl_nic_device *device,
+		     void **out)
+{
+	struct uc *w = uc_of(nic);
+	int rc = w->packets->ops->source(w->packets, buf, len, device, out);
+	struct uccl_verbs_source *s = *out;
+
 	if (rc)
 		return rc;
-	if (way != UC_GPU_PEER) {
-		by_dmabuf = rc = reg_made(reg_dmabuf(d, buf, len, iova, device), iova, out, rkey, raddr);
-		if (!rc && way == UC_GPU_UNKNOWN)
-			gpu_told(d, device->number, UC_GPU_DMABUF, 0, 0);
-		if (!rc || way == UC_GPU_DMABUF || scarce(rc))
-			return rc;
-	}
-	rc = reg_made(d->lib->reg_mr_iova(d->pd, buf, len, iova, REMOTE), iova, out, rkey, raddr);
-	if (way != UC_GPU_UNKNOWN || scarce(rc))
-		return rc;
-	if (!rc)
-		gpu_told(d, device->number, UC_GPU_PEER, 0, 0);
-	else if (atomic_fetch_add(&d->gpu_failed[device->number], 1) + 1 == UC_GPU_TRIES)
-		gpu_told(d, device->number, UC_GPU_NONE, by_dmabuf, rc);
+	uc_lock(w);
+	rc = uccl_devcache_get(w->dev->gpu_sources.cache, buf, len, device, &s->writes);
+	uc_unlock(w);
+	if (rc)
+		w->packets->ops->source_put(w->packets, s);
 	return rc;
+}
+
+static void uc_source_put(struct uccl_nic *nic, void *source)
+{
+	struct uccl_verbs_source *s = source;
+	struct uc *w = uc_of(nic);
+
+	uc_lock(w);
+	uccl_devcache_put(w->dev->gpu_sources.cache, s->writes);
+	uc_unlock(w);
+	w->packets->ops->source_put(w->packets, s);
 }
 
 static void uc_dereg(struct uccl_nic *nic, void *mr)
@@ -380,7 +348,7 @@ static void uc_close(struct uccl_nic *nic)
 	{                                                                                                              \
 		.name = title, .tx = uc_tx, .rx = uccl_uc_rx, .slots = uc_slots, .connect = uc_connect,                \
 		.disconnect = uc_disconnect, .fence = uc_fence, .reg = uc_reg, .reg_device = uc_reg_device,            \
-		.dereg = uc_dereg,                                                                                     \
+		.dereg = uc_dereg, .source = uc_source, .source_put = uc_source_put,                                   \
 		.prepare = uc_prepare, .finish = uc_finish, .offer = uc_offer, .accept = uc_accept,                    \
 		.renew = uc_renew, .count = uc_count, .wait_fd = uccl_uc_wait_fd, .addr = uc_addr,                     \
 		.close = uc_close,                                                                                     \

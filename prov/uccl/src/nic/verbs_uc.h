@@ -168,11 +168,6 @@ struct uc_dev_key {
 	char name[UCCL_VERBS_NAME];
 };
 
-/* How memory of a device is registered, found out by the first registrations of it. */
-enum uc_gpu_way { UC_GPU_UNKNOWN, UC_GPU_DMABUF, UC_GPU_PEER, UC_GPU_NONE };
-#define UC_GPUS 64 /* that are told apart; what is beyond is never written directly */
-#define UC_GPU_TRIES 4 /* one that fails may be of memory that is not like the other */
-
 /* What all endpoints of this process share of one NIC. */
 struct uc_dev {
 	TAILQ_ENTRY(uc_dev) all;
@@ -202,8 +197,8 @@ struct uc_dev {
 	struct uccl_verbs_slab tx; /* a piece for each write under way, its payload in it if it had to be copied */
 	struct uccl_mrcache *sources;
 	uint64_t copy_until; /* nothing can be registered */
-	/* By device: enum uc_gpu_way, and how often neither way worked. */
-	_Atomic uint8_t gpu_way[UC_GPUS], gpu_failed[UC_GPUS];
+	struct uccl_verbs_gpus gpus;
+	struct uccl_verbs_gpu_keep gpu_sources; /* memory of devices that writes are sent from */
 	TAILQ_HEAD(, uc_set) sets;
 	TAILQ_HEAD(, uc_path) waiting;
 	struct uc_path *by_qpn;

@@ -63,6 +63,8 @@ static void write_freed(void *arg, const struct uccl_verbs_sent *sent)
 
 	if (sent->source)
 		uccl_mrcache_put(d->sources, sent->source);
+	if (sent->gpu)
+		uccl_devcache_put(d->gpu_sources.cache, sent->gpu);
 	uccl_uc_told(w, sent->cookie, peer->id);
 	uccl_uc_kick(w);
 }
@@ -230,6 +232,10 @@ static int queues_open(struct uc_dev *d, uint32_t write_max)
 
 	if (!err)
 		err = uccl_mrcache_open(&source_ops, d, SOURCES, SOURCE_BYTES, &d->sources);
+	d->gpu_sources = (struct uccl_verbs_gpu_keep){.gpus = &d->gpus, .lib = d->lib, .pd = d->pd,
+						      .name = d->port.name};
+	if (!err)
+		err = uccl_verbs_gpu_keep_open(&d->gpu_sources);
 	if (err)
 		return err;
 	d->tx.freed = write_freed;
@@ -249,6 +255,7 @@ static void dev_close(struct uc_dev *d)
 		d->lib->destroy_comp_channel(d->channel);
 	if (d->sources)
 		uccl_mrcache_close(d->sources);
+	uccl_verbs_gpu_keep_close(&d->gpu_sources);
 	uccl_verbs_slab_close(d->lib, &d->tx);
 	if (d->pd)
 		d->lib->dealloc_pd(d->pd);

@@ -91,8 +91,15 @@ static int write_add(struct uc *w, const struct uccl_tx *t, int i)
 	if (!d->tx.nunused || !uccl_verbs_sq_room(&p->sq, d->port.max_qp_wr))
 		return 0;
 	sent.piece = d->tx.unused[--d->tx.nunused];
-	sent.source = source_get(d, t);
-	if (sent.source) {
+	sent.source = t->mr ? NULL : source_get(d, t);
+	if (t->mr) {
+		sent.gpu = ((const struct uccl_verbs_source *)t->mr)->writes;
+		uccl_devcache_hold(sent.gpu);
+		w->sge[i].addr = (uintptr_t)t->payload;
+		w->sge[i].lkey = uccl_verbs_source_key(sent.gpu);
+		w->tx_direct++;
+		d->stats.tx_direct++;
+	} else if (sent.source) {
 		w->sge[i].addr = (uintptr_t)t->payload;
 		w->sge[i].lkey = ((struct ibv_mr *)sent.source->mr)->lkey;
 		w->tx_direct++;

@@ -147,6 +147,7 @@ static void ud_close(struct uccl_nic *nic)
 		close(u->kick_fd);
 	if (u->channel)
 		u->lib->destroy_comp_channel(u->channel);
+	uccl_verbs_gpu_keep_close(&u->gpu_sources);
 	uccl_verbs_slab_close(u->lib, &u->rx);
 	uccl_verbs_slab_close(u->lib, &u->tx);
 	if (u->pd)
@@ -175,6 +176,8 @@ static void ud_disconnect(struct uccl_nic *nic, struct uccl_nic_peer *peer)
 static const struct uccl_nic_ops ud_ops = {
 	.name = "verbs-ud",
 	.tx = uccl_ud_tx,
+	.source = uccl_ud_source,
+	.source_put = uccl_ud_source_put,
 	.rx = uccl_ud_rx,
 	.connect = ud_connect,
 	.disconnect = ud_disconnect,
@@ -188,6 +191,15 @@ static const struct uccl_nic_ops ud_ops = {
 static uint32_t round64(uint32_t n)
 {
 	return (n + 63) & ~63u;
+}
+
+/* The NIC reads a packet's payload no more. */
+static void packet_freed(void *arg, const struct uccl_verbs_sent *sent)
+{
+	struct ud *u = arg;
+
+	if (sent->gpu)
+		uccl_devcache_put(u->gpu_sources.cache, sent->gpu);
 }
 
 static int memory_open(struct ud *u, const struct uccl_nic_attr *attr)
@@ -208,8 +220,14 @@ static int memory_open(struct ud *u, const struct uccl_nic_attr *attr)
 	if (!err)
 		err = uccl_verbs_slab_open(u->lib, u->pd, u->port.name, &u->tx, round64(u->nic.caps.mtu) + 64, count,
 					   TX_MIN, 0, true);
+	u->gpu_sources = (struct uccl_verbs_gpu_keep){.gpus = &u->gpus, .lib = u->lib, .pd = u->pd,
+						      .name = u->port.name};
+	if (!err)
+		err = uccl_verbs_gpu_keep_open(&u->gpu_sources);
 	if (err)
 		return err;
+	u->tx.freed = packet_freed;
+	u->tx.freed_arg = u;
 	u->posted = calloc(u->rx.count, sizeof(*u->posted));
 	u->returned = calloc(u->rx.count, sizeof(*u->returned));
 	return u->posted && u->returned ? 0 : -FI_ENOMEM;

@@ -20,6 +20,7 @@
 #include "nic/udp_live.h"
 #include "nic/verbs_ah.h"
 #include "nic/verbs_dev.h"
+#include "nic/verbs_gpu.h"
 #include "nic/verbs_lib.h"
 #include "nic/verbs_sq.h"
 
@@ -27,6 +28,7 @@
 #define UD_SKEW 24	   /* a receive buffer's start, so that the packet in it lies at a multiple of 64 */
 #define UD_CHAIN 32	   /* requests a doorbell, at most */
 #define UD_RX_BATCH 32	   /* packets that one call of rx() hands up, at most */
+#define UD_PARTS 3	   /* of a packet whose payload is elsewhere: header, payload, tail */
 #define UD_QPS 64	   /* that send data, at most */
 #define UD_CONTROL_QPS 4   /* that send control packets */
 #define UD_TX_SLOTS 512	   /* packets on their way into the NIC */
@@ -65,7 +67,9 @@ struct ud {
 	struct uccl_verbs_ahs *ahs;
 	struct uccl_verbs_slab tx;
 	struct ibv_send_wr wr[UD_CHAIN];
-	struct ibv_sge sge[UD_CHAIN];
+	struct ibv_sge sge[UD_CHAIN][UD_PARTS];
+	struct uccl_verbs_gpus gpus;
+	struct uccl_verbs_gpu_keep gpu_sources; /* memory of devices that packets are sent from */
 	struct uccl_verbs_sq *chain[UD_CHAIN]; /* queue pairs that this call has something for */
 	int nchains;
 
@@ -119,6 +123,12 @@ uint64_t uccl_ud_clock(void);
 /* Lives as long as the back end. */
 const struct uccl_verbs_ud_stats *uccl_verbs_ud_stats(struct uccl_nic *nic);
 
+/* Can packets of several parts be sent? */
+static inline bool ud_gathers(const struct ud *u)
+{
+	return u->port.max_sge >= UD_PARTS;
+}
+
 /* Move a new queue pair to RTS (sends) or RTR. verbs_ud_port.c */
 int uccl_ud_qp_start(struct ud *u, struct ibv_qp *qp, bool sends, uint32_t qkey);
 /* Make the queue pair of a sender; 0 or an error. verbs_ud_tx.c */
@@ -155,6 +165,9 @@ bool uccl_ud_gone_tell(struct ud *u, struct uccl_rx *r);
 void uccl_ud_post(struct ud *u);
 
 int uccl_ud_tx(struct uccl_nic *nic, struct uccl_tx *v, int n);
+int uccl_ud_source(struct uccl_nic *nic, const void *buf, uint64_t len, const struct uccl_nic_device *device,
+		   void **source);
+void uccl_ud_source_put(struct uccl_nic *nic, void *source);
 int uccl_ud_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_hint *hints, int nhints);
 int uccl_ud_wait_fd(struct uccl_nic *nic);
 

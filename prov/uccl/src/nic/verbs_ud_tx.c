@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Sending on UD queue pairs. A packet is copied into registered memory, payload included, so that the caller has it
- * back at once; what goes to one queue pair in a call is one chain and one doorbell. A queue pair that breaks takes
- * along what it had, and is made anew.
+ * back at once, unless only the NIC can read it; what goes to one queue pair in a call is one chain and one doorbell. A
+ * queue pair that breaks takes along what it had, and is made anew.
  */
 #include "nic/verbs_ud.h"
 
@@ -34,7 +34,7 @@ int uccl_ud_qp_make(struct ud *u, struct uccl_verbs_sq *q)
 	if (uccl_verbs_sq_init(q))
 		goto fail;
 	init.cap.max_send_wr = (uint32_t)uccl_min(UCCL_VERBS_SQ_DEPTH, u->port.max_qp_wr);
-	init.cap.max_send_sge = 1;
+	init.cap.max_send_sge = ud_gathers(u) ? UD_PARTS : 1;
 	init.cap.max_recv_wr = 1;
 	init.cap.max_recv_sge = 1;
 	q->qp = u->lib->create_qp(u->pd, &init);
@@ -106,6 +106,36 @@ static struct uccl_verbs_sq *qp_of(struct ud *u, bool control, uint16_t label)
 	return NULL;
 }
 
+/* Memory of devices. */
+
+int uccl_ud_source(struct uccl_nic *nic, const void *buf, uint64_t len, const struct uccl_nic_device *device,
+		   void **out)
+{
+	struct ud *u = ud_of(nic);
+	struct uccl_verbs_source *s;
+	int rc;
+
+	if (!ud_gathers(u))
+		return -FI_EOPNOTSUPP;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return -FI_ENOMEM;
+	rc = uccl_devcache_get(u->gpu_sources.cache, buf, len, device, &s->packets);
+	if (rc)
+		free(s);
+	else
+		*out = s;
+	return rc;
+}
+
+void uccl_ud_source_put(struct uccl_nic *nic, void *source)
+{
+	struct uccl_verbs_source *s = source;
+
+	uccl_devcache_put(ud_of(nic)->gpu_sources.cache, s->packets);
+	free(s);
+}
+
 /* Completions. */
 
 static void error_take(struct ud *u, struct uccl_verbs_sq *q, const struct ibv_wc *wc)
@@ -170,6 +200,23 @@ static uint32_t packet_copy(uint8_t *at, const struct uccl_tx *t)
 	return (uint32_t)(p - at) + t->tail_len;
 }
 
+/* Payload that only the NIC can read stays where it is; it is held until the NIC has. */
+static void packet_gather(struct ibv_send_wr *wr, struct ibv_sge *sge, uint8_t *at, const struct uccl_tx *t,
+			  struct uccl_verbs_sent *sent)
+{
+	uint32_t lkey = sge->lkey;
+
+	sent->gpu = ((const struct uccl_verbs_source *)t->mr)->packets;
+	uccl_devcache_hold(sent->gpu);
+	memcpy(at, t->hdr, t->hdr_len);
+	memcpy(at + t->hdr_len, t->tail, t->tail_len);
+	sge[0].length = t->hdr_len;
+	sge[1] = (struct ibv_sge){.addr = (uintptr_t)t->payload, .length = t->payload_len,
+				  .lkey = uccl_verbs_source_key(sent->gpu)};
+	sge[2] = (struct ibv_sge){.addr = (uintptr_t)at + t->hdr_len, .length = t->tail_len, .lkey = lkey};
+	wr->num_sge = t->tail_len ? UD_PARTS : UD_PARTS - 1;
+}
+
 /* A number of its own for each label, of which the NIC makes a UDP source port of its own. */
 static uint32_t flow_of(const struct ud *u, uint16_t label)
 {
@@ -183,8 +230,9 @@ static uint32_t flow_of(const struct ud *u, uint16_t label)
 static int packet_add(struct ud *u, const struct uccl_tx *t, int i)
 {
 	uint32_t len = (uint32_t)t->hdr_len + t->payload_len + t->tail_len;
-	struct uccl_verbs_sent sent;
+	struct uccl_verbs_sent sent = {.piece = 0};
 	struct ibv_send_wr *wr = &u->wr[i];
+	struct ibv_sge *sge = u->sge[i];
 	struct uccl_verbs_sq *q;
 	uint8_t *at;
 	int err;
@@ -201,12 +249,15 @@ static int packet_add(struct ud *u, const struct uccl_tx *t, int i)
 		return err == -FI_EAGAIN ? 0 : -1;
 	sent.piece = u->tx.unused[--u->tx.nunused];
 	at = uccl_verbs_piece(&u->tx, sent.piece);
-	u->sge[i].addr = (uintptr_t)at;
-	u->sge[i].length = packet_copy(at, t);
-	u->sge[i].lkey = u->tx.mr->lkey;
+	sge->addr = (uintptr_t)at;
+	sge->lkey = u->tx.mr->lkey;
 	wr->wr_id = uccl_verbs_sq_name(q, (uint16_t)(q - u->qp));
-	wr->sg_list = &u->sge[i];
+	wr->sg_list = sge;
 	wr->num_sge = 1;
+	if (t->mr && t->payload_len)
+		packet_gather(wr, sge, at, t, &sent);
+	else
+		sge->length = packet_copy(at, t);
 	wr->opcode = IBV_WR_SEND;
 	wr->wr.ud.ah = sent.ah->ah;
 	wr->wr.ud.remote_qpn = t->to->scope & UD_QPN_MASK;

@@ -33,6 +33,7 @@ struct memory {
 	size_t len;
 	int fd;			/* of the device's: its bytes as a file */
 	int device;
+	unsigned long long number; /* no other has it */
 	bool synced;
 };
 
@@ -104,6 +105,8 @@ static void *reach(const void *p, size_t len, bool device)
 	return device && len <= m->len - off ? m->shadow + off : NULL;
 }
 
+static unsigned long long numbers;
+
 static void *alloc_locked(int device, size_t len)
 {
 	struct memory *m = calloc(1, sizeof(*m));
@@ -119,6 +122,7 @@ static void *alloc_locked(int device, size_t len)
 	m->shadow = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	m->len = len;
 	m->device = device;
+	m->number = ++numbers;
 	m->fd = fd;
 	TAILQ_INSERT_TAIL(&memories, m, link);
 	return m->at;
@@ -592,6 +596,12 @@ API int cuPointerGetAttribute(void *value, int attribute, uintptr_t p)
 		*(unsigned int *)value = m->shadow ? 2 : 1;
 	else if (attribute == 9)
 		*(int *)value = m->device;
+	else if (attribute == 7)
+		*(unsigned long long *)value = m->number;
+	else if (attribute == 11)
+		*(uintptr_t *)value = (uintptr_t)m->at;
+	else if (attribute == 12)
+		*(size_t *)value = m->len;
 	else
 		rc = INVALID_VALUE;
 	pthread_mutex_unlock(&lock);

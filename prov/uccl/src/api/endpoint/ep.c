@@ -402,7 +402,7 @@ static void ep_configure(struct uccl_ep *ep, const struct fi_info *info)
 	if (info->caps & FI_HMEM && !ep->domain->hmem)
 		ep->domain->hmem = uccl_device_find(&ep->domain->params);
 	ep->hmem = ep->domain->hmem;
-	ep->direct = ep->hmem && uccl_place_writes(&ep->domain->params);
+	ep->direct = ep->hmem && uccl_place_rdma(&ep->domain->params);
 	ep->addr_format = info->addr_format ? info->addr_format : ep->domain->addr_format;
 }
 

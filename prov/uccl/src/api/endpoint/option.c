@@ -72,7 +72,7 @@ static int take_p2p(struct uccl_ep *ep, const void *optval, size_t optlen)
 	if (ep->stage && p2p == FI_HMEM_P2P_DISABLED && ep->direct)
 		return -FI_EOPBADSTATE;
 	if (!ep->stage)
-		ep->direct = p2p != FI_HMEM_P2P_DISABLED && uccl_place_writes(&ep->domain->params);
+		ep->direct = p2p != FI_HMEM_P2P_DISABLED && uccl_place_rdma(&ep->domain->params);
 	return 0;
 }
 

@@ -321,7 +321,7 @@ static int mr_dmabuf(struct fid *fid, const struct fi_mr_attr *attr, uint64_t fl
 		return -FI_EOPNOTSUPP;
 	rc = mr_open(fid, &iov, 1, attr->access, attr->offset, attr->requested_key, flags & ~MR_DMABUF, mr,
 		     attr->context);
-	if (rc || !uccl_place_writes(&d->params))
+	if (rc || !uccl_place_rdma(&d->params))
 		return rc;
 	rc = uccl_dmabufs_give(&d->dmabufs, iov.iov_base, iov.iov_len, buf->fd, buf->offset,
 			       &uccl_mr_of(&(*mr)->fid)->given);

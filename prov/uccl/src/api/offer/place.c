@@ -20,11 +20,6 @@ bool uccl_place_rdma(const struct uccl_params *p)
 	return !strncmp(p->backend, "verbs", 5);
 }
 
-bool uccl_place_writes(const struct uccl_params *p)
-{
-	return !strcmp(p->backend, "verbs-uc") || !strcmp(p->backend, "verbs-rc");
-}
-
 /* The part of a name like "mlx5_0+mlx5_1" that begins here: its length. */
 static size_t rail_len(const char *s)
 {

@@ -6,10 +6,11 @@
 #include "api/offer/param.h"
 #include "nic/ifaddr.h"
 
-/* True: places are queue pairs of RDMA NICs. They have no port numbers, so no host name or socket address finds one. */
+/*
+ * True: places are queue pairs of RDMA NICs. They have no port numbers, so no host name or socket address finds one.
+ * Such NICs may reach memory of devices by themselves.
+ */
 bool uccl_place_rdma(const struct uccl_params *p);
-/* Do these variables choose a back end that writes to memory of peers by itself? */
-bool uccl_place_writes(const struct uccl_params *p);
 
 /*
  * The interfaces, or RDMA NICs by their device names, that the back end can use: how many; *list is the caller's to

@@ -18,6 +18,7 @@
 #include "../nic/fake_verbs.h"
 #include "base/rng.h"
 #include "base/units.h"
+#include "core/seal.h"
 #include "hmem/cuda.h"
 #include "hmem/stage.h"
 #include "nic/verbs_uc.h"
@@ -44,6 +45,7 @@ static bool apart; /* no two engines share queue pairs, as if each were a proces
 static struct uccl_qp_budget *budget, shared;
 static const struct uccl_addr *identity; /* of the next engine, unless NULL */
 static struct uccl_stage *stage;	 /* of the next engine */
+static uint8_t security;
 
 static uint64_t clock_read(void)
 {
@@ -79,6 +81,7 @@ static int begin(void **state)
 	budget = NULL;
 	identity = NULL;
 	stage = NULL;
+	security = 0;
 	for (size_t i = 0; i < LONG; i++)
 		src[i] = (uint8_t)uccl_rng_next(&rng);
 	return 0;
@@ -114,6 +117,7 @@ static void engine_open(int i, const char *device)
 		nic.data_class = (uint8_t)(i * 4);
 
 	uccl_config_default(&cfg);
+	cfg.security = security;
 	if (timeout_ns)
 		cfg.peer_timeout_ns = cfg.connect_timeout_ns = timeout_ns;
 	if (kind == IBV_QPT_UD)
@@ -466,18 +470,23 @@ static void gpu_message(int from, void *in, bool in_device, int to, void *out, b
 	run(SECOND / 4);
 }
 
-/* To and from the memory of a GPU beside engine 1; the first message comes while queue pairs are made. */
-static void gpu_messages(void *gpu, bool direct)
+/*
+ * To and from the memory of a GPU beside engine 1; the first message comes while queue pairs are made. `read`: the NIC
+ * takes all from there that it sends, also what it sends again; nobody copies.
+ */
+static void gpu_messages(void *gpu, bool direct, bool read)
 {
-	unsigned int flushes = fake_cuda_flushes();
+	unsigned int flushes = fake_cuda_flushes(), copies;
 
 	for (int i = 0; i < 2; i++) {
 		memset(fake_cuda_shadow(gpu), 0x33, LONG);
 		memset(dst[0], 0, LONG);
 		gpu_message(0, src, false, 1, gpu, true);
 		assert_memory_equal(fake_cuda_shadow(gpu), src, LONG);
+		copies = fake_cuda_copies();
 		gpu_message(1, gpu, true, 0, dst[0], false);
 		assert_memory_equal(dst[0], src, LONG);
+		assert_int_equal(fake_cuda_copies() == copies, read);
 	}
 	assert_int_equal(errors, 0);
 	assert_int_equal(dones[0], 4);
@@ -489,7 +498,34 @@ static void gpu_messages(void *gpu, bool direct)
 	assert_int_equal(fake_cuda_flushes() - flushes, direct ? 1 : 0);
 }
 
-enum { BY_DMABUF, BY_ADDRESS, UNKNOWN, UNSEEN };
+/* From that memory only, on a network that loses, doubles and delays. */
+static void gpu_bad_network(void *gpu)
+{
+	unsigned int copies = fake_cuda_copies();
+
+	memcpy(fake_cuda_shadow(gpu), src, LONG);
+	fake->hook = chance;
+	for (int i = 0; i < 5; i++) {
+		memset(dst[0], 0, LONG);
+		gpu_message(1, gpu, true, 0, dst[0], false);
+		run(SECOND);
+		assert_memory_equal(dst[0], src, LONG);
+	}
+	fake->hook = NULL;
+	run(SECOND / 4);
+	assert_int_equal(errors, 0);
+	assert_int_equal(dones[0], 5);
+	assert_int_equal(dones[1], 5);
+	assert_true(st(1)->rtx_packets > 0);
+	assert_int_equal(fake_cuda_copies(), copies);
+	/* All was held once, and by what was sent. */
+	assert_int_equal(uccl_devcache_stats(kind == IBV_QPT_UD ? ud_of(nics[1])->gpu_sources.cache :
+								  uc_of(nics[1])->dev->gpu_sources.cache)
+				 .entries,
+			 1);
+}
+
+enum { BY_DMABUF, BY_ADDRESS, UNKNOWN, UNSEEN, PACKETS, SEALED, BAD_NETWORK };
 
 static void gpu_written(int way)
 {
@@ -499,16 +535,20 @@ static void gpu_written(int way)
 	void *gpu;
 
 	assert_int_equal(uccl_cuda_open(UCCL_CUDA_FILE, &missing), 0);
-	fake_cuda_direct(0, way != UNSEEN, way == BY_DMABUF || way == UNSEEN);
+	fake_cuda_direct(0, way != UNSEEN, way != BY_ADDRESS && way != UNKNOWN);
 	fake->peer_memory = way == BY_ADDRESS ? peer_or_host : host_only;
 	gpu = fake_cuda_alloc(0, LONG);
-	kind = IBV_QPT_UC;
+	kind = way == PACKETS ? IBV_QPT_UD : IBV_QPT_UC;
+	security = way == SEALED ? UCCL_SECURITY_CONTROL : 0;
 	uccl_dmabufs_init(&given);
 	engine_open(0, "rxe0");
 	assert_int_equal(uccl_stage_open(&attr, &stage), 0);
 	engine_open(1, "rxe1");
-	gpu_messages(gpu, way <= BY_ADDRESS);
-	assert_int_equal(fake->dmabufs > 0, way == BY_DMABUF);
+	if (way == BAD_NETWORK)
+		gpu_bad_network(gpu);
+	else
+		gpu_messages(gpu, way <= BY_ADDRESS || way == SEALED, way != UNKNOWN && way != SEALED);
+	assert_int_equal(fake->dmabufs > 0, way != BY_ADDRESS && way != UNKNOWN);
 	for (int i = 0; i < 2; i++) {
 		uccl_engine_close(e[i]);
 		e[i] = NULL;
@@ -542,6 +582,27 @@ static void gpu__nobody_knows_when_it_sees(void **state)
 {
 	(void)state;
 	gpu_written(UNSEEN);
+}
+
+/* PROTOCOL R221 */
+static void gpu__sent_by_packets(void **state)
+{
+	(void)state;
+	gpu_written(PACKETS);
+}
+
+/* PROTOCOL R223 */
+static void gpu__sealed_is_copied(void **state)
+{
+	(void)state;
+	gpu_written(SEALED);
+}
+
+/* PROTOCOL R221 */
+static void gpu__sent_on_a_bad_network(void **state)
+{
+	(void)state;
+	gpu_written(BAD_NETWORK);
 }
 
 /* PROTOCOL R80 R81 R82: the first message goes in packets and makes the queue pairs, the next is written, both ways. */
@@ -1308,6 +1369,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(gpu__by_address, begin, end),
 		cmocka_unit_test_setup_teardown(gpu__not_registered, begin, end),
 		cmocka_unit_test_setup_teardown(gpu__nobody_knows_when_it_sees, begin, end),
+		cmocka_unit_test_setup_teardown(gpu__sent_by_packets, begin, end),
+		cmocka_unit_test_setup_teardown(gpu__sealed_is_copied, begin, end),
+		cmocka_unit_test_setup_teardown(gpu__sent_on_a_bad_network, begin, end),
 		cmocka_unit_test_setup_teardown(writes__uc_bad_network, begin, end),
 		cmocka_unit_test_setup_teardown(writes__uc_doubled, begin, end),
 		cmocka_unit_test_setup_teardown(writes__uc_wedged, begin, end),

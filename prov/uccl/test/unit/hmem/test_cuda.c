@@ -162,6 +162,26 @@ static void direct__by_the_driver(void **state)
 }
 
 /* Whole pages that have the bytes, wherever these begin and end. */
+/* Whoever gets an address again gets another number. */
+static void range__of_the_allocation(void **state)
+{
+	char *a = fake_cuda_alloc(0, 10000), *b = fake_cuda_alloc(0, 10000), host;
+	uint64_t len, id, other;
+	uintptr_t start;
+
+	(void)state;
+	assert_int_equal(h->range(a + 9999, &start, &len, &id), 0);
+	assert_int_equal(start, (uintptr_t)a);
+	assert_int_equal(len, 10000);
+	assert_int_equal(h->range(b, &start, &len, &other), 0);
+	assert_int_equal(start, (uintptr_t)b);
+	assert_int_not_equal(id, other);
+	assert_int_equal(h->range(&host, &start, &len, &id), -FI_EFAULT);
+	fake_cuda_free(a);
+	assert_int_equal(h->range(a, &start, &len, &id), -FI_EFAULT);
+	fake_cuda_free(b);
+}
+
 static void dmabuf__whole_pages(void **state)
 {
 	char *a = fake_cuda_alloc(0, 10000), text[8];
@@ -260,6 +280,7 @@ int main(void)
 		cmocka_unit_test(copies__in_order),
 		cmocka_unit_test(wait__sleeps),
 		cmocka_unit_test(direct__by_the_driver),
+		cmocka_unit_test(range__of_the_allocation),
 		cmocka_unit_test(dmabuf__whole_pages),
 		cmocka_unit_test(scatter__runs),
 		cmocka_unit_test(scatter__no_program),

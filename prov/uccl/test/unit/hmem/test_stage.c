@@ -400,11 +400,17 @@ static void stage__direct(void **state)
 	struct uccl_dmabuf *one;
 	int fd, mine = open("/dev/null", O_RDONLY);
 	struct stat null, found;
-	uint64_t off;
+	uintptr_t start;
+	uint64_t off, len, id;
 
 	(void)state;
 	fake_cuda_direct(0, 1, 1);
 	begin();
+	assert_int_equal(d->source(s, gpu[1] + 5), 1);
+	assert_int_equal(d->source(s, in), -FI_ENOSYS);
+	assert_int_equal(d->range(s, gpu[1] + 5, &start, &len, &id), 0);
+	assert_int_equal(start, (uintptr_t)gpu[1]);
+	assert_int_equal(d->range(s, in, &start, &len, &id), -FI_EFAULT);
 	assert_int_equal(d->direct(s, gpu[1] + 5), 1);
 	assert_int_equal(d->direct(s, gpu[0]), 0);
 	assert_int_equal(d->direct(s, in), -FI_ENOSYS);
@@ -426,15 +432,17 @@ static void stage__direct(void **state)
 	uccl_dmabufs_take(&given, one);
 	close(mine);
 	end();
-	/* Nobody could say when the device sees it. */
+	/* Nobody could say when the device sees it; to read it is well. */
 	fake_cuda_direct(0, 0, 1);
 	begin();
 	assert_int_equal(d->direct(s, gpu[0]), -FI_ENOSYS);
+	assert_int_equal(d->source(s, gpu[0]), 0);
 	end();
 	/* Nor if it is not wished. */
 	fake_cuda_direct(100, 1, 1);
 	assert_int_equal(uccl_stage_open(&(struct uccl_stage_attr){ .hmem = &uccl_cuda_hmem }, &s), 0);
 	assert_int_equal(d->direct(s, gpu[0]), -FI_ENOSYS);
+	assert_int_equal(d->source(s, gpu[0]), -FI_ENOSYS);
 	end();
 }
 

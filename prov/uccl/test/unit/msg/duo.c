@@ -56,6 +56,38 @@ static void side_dereg(struct uccl_peer *p, void *mr)
 	peer_side(p)->deregs++;
 }
 
+static int side_source(struct uccl_peer *p, const void *buf, uint64_t len, void **source)
+{
+	struct duo_gpu *g = peer_side(p)->gpu;
+
+	assert_true(on_gpu(buf) && on_gpu((const uint8_t *)buf + len - 1));
+	if (!g->reads)
+		return -FI_ENOSYS;
+	g->sources++;
+	*source = g;
+	return 0;
+}
+
+static void side_source_put(struct uccl_peer *p, void *source)
+{
+	assert_ptr_equal(source, peer_side(p)->gpu);
+	peer_side(p)->gpu->sources--;
+}
+
+/* Payload, where it can be read. */
+static const uint8_t *payload_at(const struct uccl_tx *tx)
+{
+	struct duo_gpu *g = tx->mr;
+
+	assert_int_equal(on_gpu(tx->payload), g != NULL);
+	if (!g)
+		return tx->payload;
+	/* Somebody holds it. */
+	assert_true(g->sources > 0);
+	g->read += tx->payload_len;
+	return g->mem + ((const uint8_t *)tx->payload - DUO_GPU);
+}
+
 static void side_fence(struct uccl_peer *p, uint16_t path, uint64_t now)
 {
 	struct duo_side *s = peer_side(p);
@@ -75,6 +107,8 @@ static const struct uccl_mep_ops side_ops = {
 	.connect = side_connect,
 	.reg = side_reg,
 	.dereg = side_dereg,
+	.source = side_source,
+	.source_put = side_source_put,
 	.fence = side_fence,
 	.broken = side_broken,
 };
@@ -441,7 +475,7 @@ static void pkt_add(struct duo *d, int from, const struct uccl_tx *tx)
 		to += tx->hdr_len;
 	}
 	if (tx->payload_len)
-		memcpy(to, tx->payload, tx->payload_len);
+		memcpy(to, payload_at(tx), tx->payload_len);
 	if (tx->kind == UCCL_TX_PACKET && tx->tail_len)
 		memcpy(to + tx->payload_len, tx->tail, tx->tail_len);
 	if (d->writes && tx->payload_len && tx->cookie != UCCL_NEVER) {

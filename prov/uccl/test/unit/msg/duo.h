@@ -120,6 +120,9 @@ struct duo_gpu {
 	int failing; /* so many of the next ones fail, */
 	int passing; /* but for so many before them */
 	bool direct; /* the NIC may write to it */
+	bool reads;  /* the NIC may read it */
+	int sources; /* so many hold what it reads */
+	uint64_t read; /* bytes that it read */
 	int flushes; /* of what it wrote */
 	bool flush_fails;
 };

@@ -190,6 +190,71 @@ static void recv__flush_fails(void **state)
 	duo_free(d);
 }
 
+static enum duo_verdict every_third_lost(struct duo *d, const struct duo_pkt *p)
+{
+	(void)p;
+	return d->n++ % 3 ? DUO_PASS : DUO_DROP;
+}
+
+/*
+ * A NIC that may read the device does, for writes and for packets, also for those that are lost and leave again; nobody
+ * copies. PROTOCOL R221
+ */
+static void send__read_by_the_nic(void **state)
+{
+	static const uint64_t sizes[] = {65537, 65536 + 4095, 200001};
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++)
+		for (int way = 0; way < 8; way++) {
+			struct duo *d = way & 1 ? duo_open_writes() : duo_open();
+			struct duo_gpu *g = duo_gpu(d, 0);
+
+			g->reads = true;
+			g->stuck = true;
+			d->filter = way & 2 ? every_third_lost : NULL;
+			duo_fill(g->mem, sizes[i], i);
+			duo_recv(d, 1, 0, host[1], sizes[i], 0, 0, DUO_CTX(1));
+			duo_send(d, 0, way & 4 ? UCCL_OPF_DELIVERY : 0, DUO_GPU, sizes[i], 0, DUO_CTX(2));
+			duo_run(d, 2000 * MS);
+			expect(d, 1, DUO_CTX(1), 0);
+			expect(d, 0, DUO_CTX(2), 0);
+			assert_true(g->read >= sizes[i]);
+			assert_int_equal(g->queued, 0);
+			assert_int_equal(g->sources, 0);
+			duo_check(host[1], sizes[i], i);
+			duo_free(d);
+		}
+}
+
+/* One that may not leaves it to copies, and what is read ends with its peer. */
+static void send__not_read_by_the_nic(void **state)
+{
+	struct duo *d = duo_open_writes();
+	struct duo_gpu *g = duo_gpu(d, 0);
+
+	(void)state;
+	duo_fill(g->mem, 100000, 3);
+	duo_recv(d, 1, 0, host[1], 100000, 0, 0, DUO_CTX(1));
+	duo_send(d, 0, 0, DUO_GPU, 100000, 0, DUO_CTX(2));
+	duo_run(d, 20 * MS);
+	expect(d, 1, DUO_CTX(1), 0);
+	expect(d, 0, DUO_CTX(2), 0);
+	assert_true(g->queued > 0);
+	assert_int_equal(g->read, 0);
+	duo_check(host[1], 100000, 3);
+
+	g->reads = true;
+	duo_recv(d, 1, 0, host[1], 250000, 0, 0, DUO_CTX(1));
+	duo_send(d, 0, 0, DUO_GPU, 250000, 0, DUO_CTX(2));
+	while (!g->sources)
+		duo_round(d);
+	uccl_peer_fail(&d->side[0].peer, FI_ECONNRESET, d->now);
+	assert_int_equal(g->sources, 0);
+	expect(d, 0, DUO_CTX(2), FI_ECONNRESET);
+	duo_free(d);
+}
+
 /* Nothing was written, nothing needs a flush: the NIC does not reach the device, or all came in packets. */
 static void recv__no_flush_for_copies(void **state)
 {
@@ -869,6 +934,8 @@ int main(void)
 		cmocka_unit_test(recv__waits_for_its_copies),
 		cmocka_unit_test(recv__written_by_the_nic),
 		cmocka_unit_test(recv__flush_fails),
+		cmocka_unit_test(send__read_by_the_nic),
+		cmocka_unit_test(send__not_read_by_the_nic),
 		cmocka_unit_test(recv__no_flush_for_copies),
 		cmocka_unit_test(recv__written_and_copied),
 		cmocka_unit_test(rma__written_by_the_nic),

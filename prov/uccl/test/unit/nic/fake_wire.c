@@ -140,12 +140,14 @@ static bool gather(const struct fake_qp *q, const struct fake_wr *w, uint8_t *ou
 
 	for (i = 0; i < w->wr.num_sge; i++) {
 		const struct ibv_sge *s = &w->sge[i];
+		const struct fake_mr *m = w->inlined ? NULL : mr_find(q->qp.pd, s->lkey, s->addr, s->length, 0);
 
-		if (!w->inlined && !mr_find(q->qp.pd, s->lkey, s->addr, s->length, 0)) {
+		if (!w->inlined && !m) {
 			fake_violation("a send of %u bytes is outside of its region", s->length);
 			return false;
 		}
-		memcpy(out + at, w->inlined ? w->inlined + at : (const uint8_t *)(uintptr_t)s->addr, s->length);
+		/* The region may know memory that the processor cannot touch at this address. */
+		memcpy(out + at, m ? (const uint8_t *)m->mr.addr + (s->addr - m->iova) : w->inlined + at, s->length);
 		at += s->length;
 	}
 	return true;

@@ -348,6 +348,7 @@ static void reg__elsewhere(void **state)
 static struct {
 	int fd, calls, err;
 	uint8_t *bytes;
+	uint64_t number;
 } gpu;
 
 static int gpu_dmabuf(void *arg, const void *p, uint64_t len, uint64_t *off)
@@ -376,7 +377,18 @@ static void *no_peer_memory(void *addr)
 	return NULL;
 }
 
-static const struct uccl_nic_device gpu_device = {.number = 3, .dmabuf = gpu_dmabuf, .arg = &gpu};
+static int gpu_range(void *arg, const void *p, uintptr_t *start, uint64_t *len, uint64_t *id)
+{
+	assert_ptr_equal(arg, &gpu);
+	(void)p;
+	*start = (uintptr_t)dst[0];
+	*len = sizeof(dst[0]);
+	*id = gpu.number;
+	return 0;
+}
+
+static const struct uccl_nic_device gpu_device = {
+	.number = 3, .dmabuf = gpu_dmabuf, .range = gpu_range, .arg = &gpu};
 
 static void gpu_begin(void)
 {
@@ -472,7 +484,7 @@ static void reg_device__neither(void **state)
 	(void)state;
 	open_both(IBV_QPT_UC);
 	gpu_begin();
-	far.number = UC_GPUS;
+	far.number = UCCL_VERBS_GPUS;
 	assert_int_equal(nic[0]->ops->reg_device(nic[0], dst[0], 10, &far, &p.mr, &p.rkey, &p.raddr), -FI_EOPNOTSUPP);
 	assert_int_equal(gpu.calls, 0);
 	for (int i = 0; i < 50; i++) {
@@ -482,7 +494,7 @@ static void reg_device__neither(void **state)
 		fake_verbs_fail(fake, "reg_mr_iova", 1, scarce[i % 5]);
 		assert_int_equal(gpu_reg(0, 0, 10, &p), -scarce[i % 5]);
 	}
-	for (int i = 0; i < UC_GPU_TRIES; i++)
+	for (int i = 0; i < UCCL_VERBS_GPU_TRIES; i++)
 		assert_int_equal(gpu_reg(0, 0, 10, &p), -FI_EFAULT);
 	gpu.calls = 0;
 	gpu.err = 0;
@@ -502,7 +514,7 @@ static void reg_device__one_bad_memory(void **state)
 	open_both(IBV_QPT_UC);
 	gpu_begin();
 	gpu.err = -FI_EFAULT;
-	for (int i = 0; i < UC_GPU_TRIES - 1; i++)
+	for (int i = 0; i < UCCL_VERBS_GPU_TRIES - 1; i++)
 		assert_int_equal(gpu_reg(0, 0, 10, &p), -FI_EFAULT);
 	gpu.err = 0;
 	assert_int_equal(gpu_reg(0, 0, 10, &p), 0);
@@ -514,6 +526,107 @@ static void reg_device__one_bad_memory(void **state)
 	assert_int_equal(gpu_reg(0, 0, 10, &p), 0);
 	nic[0]->ops->dereg(nic[0], p.mr);
 	gpu_end();
+}
+
+/* Writes and packets of memory that only the NIC can read, which is held until it has. PROTOCOL R221 */
+static void source__writes_and_packets(void **state)
+{
+	size_t page = (uintptr_t)dst[0] & 4095;
+	struct uccl_nic_addr to;
+	struct uccl_rx v[16];
+	struct uccl_tx tx;
+	struct place p;
+	void *source;
+	int mrs;
+
+	(void)state;
+	join(IBV_QPT_UC);
+	assert_int_equal(nic[0]->ops->reg(nic[0], dst[1], sizeof(dst[1]), &p.mr, &p.rkey, &p.raddr), 0);
+	gpu_begin();
+	mrs = fake->mrs;
+	assert_int_equal(nic[1]->ops->source(nic[1], dst[0] + 100, 5000, &gpu_device, &source), 0);
+	/* One for packets, one for writes. */
+	assert_int_equal(fake->mrs, mrs + 2);
+	for (size_t i = 0; i < sizeof(dst[0]); i++)
+		gpu.bytes[page + i] = (uint8_t)(i * 7 + 1);
+	memset(dst[0], 0x11, sizeof(dst[0]));
+	memset(dst[1], 0, sizeof(dst[1]));
+	tx = write_of(1, &p, 1, 5, 0, 4096);
+	tx.payload = dst[0] + 100;
+	tx.mr = source;
+	assert_int_equal(nic[1]->ops->tx(nic[1], &tx, 1), 1);
+	assert_int_equal(events(0, NULL), 1);
+	assert_memory_equal(dst[1], gpu.bytes + page + 100, 4096);
+	events(1, NULL);
+	/* The packet leaves late, after its owner has put the source back and the memory became another one. */
+	fake->stall = true;
+	nic[0]->ops->addr(nic[0], &to);
+	tx = (struct uccl_tx){.kind = UCCL_TX_PACKET, .hdr_len = 64, .payload = dst[0] + 300, .payload_len = 1000,
+			      .tail_len = 20, .to = &to, .mr = source};
+	memset(tx.hdr, 0x22, 64);
+	memset(tx.tail, 0x33, 20);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(nic[1]->ops->tx(nic[1], &tx, 1), 1);
+		tx.tail_len = 0;
+	}
+	memset(tx.hdr, 0, 64);
+	nic[1]->ops->source_put(nic[1], source);
+	gpu.number++;
+	assert_int_equal(nic[1]->ops->source(nic[1], dst[0] + 100, 5000, &gpu_device, &source), 0);
+	assert_int_equal(fake->mrs, mrs + 3);
+	nic[1]->ops->source_put(nic[1], source);
+	fake_verbs_run(fake);
+	fake->stall = false;
+	assert_int_equal(nic[0]->ops->rx(nic[0], v, 16, NULL, 0), 2);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(v[i].kind, UCCL_RX_PACKET);
+		assert_int_equal(v[i].len, i ? 1064 : 1084);
+		assert_int_equal(v[i].data[63], 0x22);
+		assert_memory_equal(v[i].data + 64, gpu.bytes + page + 300, 1000);
+		assert_true(i || v[i].data[1083] == 0x33);
+	}
+	/* Who finds out the key can do nothing with it. */
+	assert_int_equal(nic[1]->ops->source(nic[1], dst[0] + 100, 5000, &gpu_device, &source), 0);
+	p.rkey = ((struct ibv_mr *)((struct uccl_verbs_source *)source)->writes->mr)->rkey | 1ull << 32;
+	p.raddr = (uintptr_t)dst[0] + 100;
+	tx = write_of(0, &p, 2, 5, 0, 100);
+	assert_int_equal(nic[0]->ops->tx(nic[0], &tx, 1), 1);
+	assert_int_equal(events(1, NULL), 0);
+	assert_int_equal(fake->stats.bad_rkey, 1);
+	assert_int_equal(gpu.bytes[page + 100], (uint8_t)(100 * 7 + 1));
+	nic[1]->ops->source_put(nic[1], source);
+	nic[0]->ops->dereg(nic[0], p.mr);
+	gpu_end();
+}
+
+/* It is for both or for none, and what cannot be had leaves nothing behind. */
+static void source__refused(void **state)
+{
+	struct uccl_nic_device no_range = gpu_device;
+	void *source;
+	int mrs;
+
+	(void)state;
+	open_both(IBV_QPT_RC);
+	gpu_begin();
+	mrs = fake->mrs;
+	no_range.range = NULL;
+	assert_int_equal(nic[0]->ops->source(nic[0], dst[0], 10, &no_range, &source), -FI_ENOSYS);
+	for (unsigned int i = 1; i < 3; i++) {
+		fake_verbs_fail(fake, "reg_dmabuf_mr", i, ENOMEM);
+		assert_int_equal(nic[0]->ops->source(nic[0], dst[0], 10, &gpu_device, &source), -FI_ENOMEM);
+	}
+	/* That for packets is kept. */
+	assert_int_equal(fake->mrs, mrs + 1);
+	assert_int_equal(nic[0]->ops->source(nic[0], dst[0], 10, &gpu_device, &source), 0);
+	assert_int_equal(fake->mrs, mrs + 2);
+	nic[0]->ops->source_put(nic[0], source);
+	gpu_end();
+	nic[0]->ops->close(nic[0]);
+	/* A NIC whose requests have two parts cannot put payload between header and tail. */
+	dev[0]->attr.max_sge = 2;
+	assert_int_equal(open_rc(0, IBV_QPT_RC, 0), 0);
+	assert_int_equal(nic[0]->ops->source(nic[0], dst[0], 10, &gpu_device, &source), -FI_EOPNOTSUPP);
 }
 
 /* A library from before dmabufs. */
@@ -1177,6 +1290,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(open__none_of_that_kind, begin, end),
 		cmocka_unit_test_setup_teardown(open__errors, begin, end),
 		cmocka_unit_test_setup_teardown(reg__elsewhere, begin, end),
+		cmocka_unit_test_setup_teardown(source__writes_and_packets, begin, end),
+		cmocka_unit_test_setup_teardown(source__refused, begin, end),
 		cmocka_unit_test_setup_teardown(reg_device__dmabuf, begin, end),
 		cmocka_unit_test_setup_teardown(reg_device__peer_memory, begin, end),
 		cmocka_unit_test_setup_teardown(reg_device__neither, begin, end),

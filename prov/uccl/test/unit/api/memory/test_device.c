@@ -743,6 +743,12 @@ static void device__options_of_a_nic_that_writes(void **state)
 
 	(void)state;
 	writing_open(&w);
+	/* One that only reads. */
+	strcpy(uccl_domain_of(&w.domain->fid)->params.backend, "verbs-ud");
+	assert_int_equal(fi_endpoint(w.domain, w.info, &ep, NULL), 0);
+	assert_int_equal(p2p_of(ep), FI_HMEM_P2P_ENABLED);
+	fi_close(&ep->fid);
+	strcpy(uccl_domain_of(&w.domain->fid)->params.backend, "verbs-uc");
 	assert_int_equal(fi_endpoint(w.domain, w.info, &ep, NULL), 0);
 	assert_int_equal(p2p_of(ep), FI_HMEM_P2P_ENABLED);
 	for (int i = 0; i < 6; i++) {
