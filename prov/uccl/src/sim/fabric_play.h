@@ -7,6 +7,9 @@
 
 #include "sim/fabric_scene.h"
 
+/* Groups of operations. */
+enum { UCCL_FAB_MAIN, UCCL_FAB_OTHER };
+
 struct uccl_fab_play {
 	struct uccl_fab_scene scene;
 	struct uccl_fab_cfg cfg;
@@ -45,6 +48,8 @@ const char *uccl_fab_play_useless(const struct uccl_fab_play *p);
 /* Run it; p->scene stays open for a look. What uccl_fab_scene_open or _run return. */
 int uccl_fab_play_run(struct uccl_fab_play *p, void (*progress)(const struct uccl_fab_scene *s));
 void uccl_fab_play_close(struct uccl_fab_play *p);
+
+/* What it has to say (fabric_report.c). */
 
 /* What a run of many seeds is told by. */
 enum uccl_fab_figure {

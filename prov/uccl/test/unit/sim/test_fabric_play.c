@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-#include "sim/fabric_play.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <string.h>
 #include <cmocka.h>
 
 #include "base/shipped.h"
 #include "base/units.h"
-
-static struct uccl_fab_play p;
+#include "play.h"
 
 static void set__values(void **state)
 {
@@ -83,17 +79,6 @@ static void set__profile(void **state)
 	assert_int_equal(uccl_fab_play_set(&p, "profile=nothing"), -22);
 }
 
-static void play(const char *name, const char *set)
-{
-	assert_int_equal(uccl_fab_play_init(&p, name), 0);
-	assert_int_equal(uccl_fab_play_set(&p, set), 0);
-	assert_int_equal(uccl_fab_play_run(&p, NULL), 0);
-	assert_int_equal(p.scene.done, p.scene.nops);
-	assert_string_equal(p.scene.broken, "");
-	/* Nothing is faster than light. */
-	assert_true(p.scene.last_ns - p.scene.first_ns >= p.ideal_ns);
-}
-
 /* All scenes, small, with writes and with packets, end, with every byte in its place once. */
 static void run__all(void **state)
 {
@@ -113,37 +98,6 @@ static void run__all(void **state)
 		play(uccl_fab_plays[i][0], "hosts=16,bytes=300000,senders=7,profile=udp,credit=auto");
 		uccl_fab_play_close(&p);
 	}
-}
-
-static void run__counts(void **state)
-{
-	(void)state;
-	play("incast", "hosts=16,bytes=64k,senders=5");
-	assert_int_equal(p.scene.nops, 5 + 6);
-	uccl_fab_play_close(&p);
-	play("alltoall", "hosts=16,bytes=60k");
-	assert_int_equal(p.scene.nops, 16 * 15);
-	uccl_fab_play_close(&p);
-	play("ring", "hosts=16,bytes=64k");
-	assert_int_equal(p.scene.nops, 16 * 30);
-	for (uint32_t i = 16; i < p.scene.nops; i++)
-		assert_true(p.scene.ops[i].start_ns > 0);
-	uccl_fab_play_close(&p);
-}
-
-/* Text of a run; the caller frees it. */
-static char *text(const char *name, const char *set, void (*print)(const struct uccl_fab_play *, FILE *))
-{
-	char *buf = NULL;
-	size_t len = 0;
-	FILE *f = open_memstream(&buf, &len);
-
-	assert_non_null(f);
-	play(name, set);
-	print(&p, f);
-	fclose(f);
-	uccl_fab_play_close(&p);
-	return buf;
 }
 
 static void run__same_seed_same_run(void **state)
@@ -211,82 +165,6 @@ static void useless__options(void **state)
 	assert_string_equal(useless("permutation", "tiers=2,cores_per_agg=2"), "cores_per_agg");
 }
 
-/* Links between switches at a quarter: no permutation whose flows cross can be through in the time of a host's link. */
-static void ideal__counts_uplinks(void **state)
-{
-	uint64_t full, quarter;
-
-	(void)state;
-	play("permutation", "hosts=32,tiers=2,bytes=1m");
-	full = p.ideal_ns;
-	uccl_fab_play_close(&p);
-	play("permutation", "hosts=32,tiers=2,bytes=1m,up_gbps=100");
-	quarter = p.ideal_ns;
-	uccl_fab_play_close(&p);
-	assert_in_range(quarter * 10, 25 * full, 41 * full);
-	/* Pods of four hosts with one link each to two switches that join them. */
-	play("permutation", "hosts=16,per_tor=2,tors_per_pod=2,spines=2,cores_per_agg=2,bytes=1m");
-	full = p.ideal_ns;
-	uccl_fab_play_close(&p);
-	play("permutation", "hosts=16,per_tor=2,tors_per_pod=2,spines=1,cores_per_agg=1,up_gbps=800,bytes=1m");
-	assert_true(p.ideal_ns > full * 5 / 4);
-	uccl_fab_play_close(&p);
-}
-
-/* By Zipf's law; the one that gets the most says what is ideal. */
-static void alltoall__skewed(void **state)
-{
-	uint64_t in[16] = {0}, out[16] = {0}, most = 0, least = UINT64_MAX, sum = 0;
-
-	(void)state;
-	play("alltoall", "hosts=16,bytes=1m,skew=1");
-	for (uint32_t i = 0; i < p.scene.nops; i++) {
-		in[p.scene.ops[i].dst] += p.scene.ops[i].bytes;
-		out[p.scene.ops[i].src] += p.scene.ops[i].bytes;
-	}
-	for (int i = 0; i < 16; i++) {
-		assert_in_range(out[i], (1u << 20) - 16, 1u << 20);
-		most = uccl_max(most, in[i]);
-		least = uccl_min(least, in[i]);
-		sum += in[i];
-	}
-	assert_true(most > 8 * least && most > 3 * sum / 16);
-	assert_true(p.ideal_ns > most * 8 / 400);
-	uccl_fab_play_close(&p);
-}
-
-static void stagger__least_share(void **state)
-{
-	double v[UCCL_FAB_FIGURES];
-
-	(void)state;
-	play("stagger", "hosts=16,senders=4,bytes=32m,credit=eqds,path=reps");
-	assert_int_equal(p.scene.nops, 4);
-	for (uint32_t i = 1; i < 4; i++)
-		assert_true(p.scene.ops[i].start_ns > p.scene.ops[i - 1].start_ns);
-	uccl_fab_play_figures(&p, v);
-	assert_true(v[UCCL_FAB_LEAST] > 0.5 && v[UCCL_FAB_LEAST] <= 1);
-	uccl_fab_play_close(&p);
-}
-
-static void spine__several(void **state)
-{
-	uint64_t well;
-
-	(void)state;
-	play("spine", "hosts=32,tiers=2,bytes=1m,at=0,rate=1,victims=4");
-	well = p.scene.last_ns;
-	uccl_fab_play_close(&p);
-	/* Nothing gets past all of them. */
-	play("spine", "hosts=32,tiers=2,bytes=1m,at=0,rate=0.1,victims=4");
-	assert_true(p.scene.last_ns > well * 4);
-	uccl_fab_play_close(&p);
-	assert_int_equal(uccl_fab_play_init(&p, "spine"), 0);
-	assert_int_equal(uccl_fab_play_set(&p, "hosts=32,tiers=2,victims=5"), 0);
-	assert_int_equal(uccl_fab_play_run(&p, NULL), -22);
-	uccl_fab_play_close(&p);
-}
-
 /* What the network marks reaches congestion control, where the profile says so. */
 static void marks__heard(void **state)
 {
@@ -301,36 +179,16 @@ static void marks__heard(void **state)
 	uccl_fab_play_close(&p);
 }
 
-static void csv_with_heads(const struct uccl_fab_play *play, FILE *f)
-{
-	uccl_fab_play_csv(play, f, true);
-}
-
-static void csv__columns(void **state)
-{
-	char *csv = text("incast", "hosts=16,bytes=64k,senders=5", csv_with_heads), *save, *line;
-	uint32_t lines = 0, commas[4] = {0};
-
-	(void)state;
-	for (line = strtok_r(csv, "\n", &save); line; line = strtok_r(NULL, "\n", &save), lines++)
-		for (const char *c = line; *c; c++)
-			commas[lines] += *c == ',';
-	assert_int_equal(lines, 3);
-	assert_int_equal(commas[0], commas[1]);
-	assert_int_equal(commas[0], commas[2]);
-	free(csv);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(set__values),	cmocka_unit_test(run__all),
-		cmocka_unit_test(run__counts),	cmocka_unit_test(run__same_seed_same_run),
-		cmocka_unit_test(csv__columns),	cmocka_unit_test(set__profile),
-		cmocka_unit_test(useless__options), cmocka_unit_test(ideal__counts_uplinks),
-		cmocka_unit_test(alltoall__skewed), cmocka_unit_test(stagger__least_share),
-		cmocka_unit_test(spine__several),
-		cmocka_unit_test(marks__heard),	cmocka_unit_test(control__in_class_of_data),
+		cmocka_unit_test(set__values),
+		cmocka_unit_test(set__profile),
+		cmocka_unit_test(run__all),
+		cmocka_unit_test(run__same_seed_same_run),
+		cmocka_unit_test(control__in_class_of_data),
+		cmocka_unit_test(useless__options),
+		cmocka_unit_test(marks__heard),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

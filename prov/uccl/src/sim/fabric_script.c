@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "sim/fabric_script.h"
+
+#include <math.h>
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+
+/* A random order of [0, n). */
+static uint32_t *shuffle(struct uccl_rng *r, uint32_t n)
+{
+	uint32_t *v = uccl_fab_need(malloc(n * sizeof(*v)));
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t k = (uint32_t)uccl_rng_below(r, i + 1);
+
+		v[i] = v[k];
+		v[k] = i;
+	}
+	return v;
+}
+
+static void permute(struct uccl_fab_play *p, const uint32_t *hosts, uint32_t n, uint8_t group)
+{
+	/* One cycle through all of them in a random order: nobody sends to itself. */
+	for (uint32_t i = 0; i < n; i++)
+		for (uint8_t r = 0; r < p->cfg.ranks; r++) {
+			uint32_t op = uccl_fab_scene_add(&p->scene, hosts[i], hosts[(i + 1) % n],
+							 uccl_max(p->bytes / p->cfg.ranks, 1), 0, group);
+
+			p->scene.ops[op].rank = r;
+		}
+}
+
+static void play_ring(struct uccl_fab_play *p, const uint32_t *hosts, uint32_t n)
+{
+	uint32_t steps = 2 * (n - 1);
+	uint64_t part = uccl_max(p->bytes / n, 1);
+
+	/* Step k of host i waits for step k - 1 of the host before it. */
+	for (uint32_t k = 0; k < steps; k++)
+		for (uint32_t i = 0; i < n; i++) {
+			uint32_t op = uccl_fab_scene_add(&p->scene, hosts[i], hosts[(i + 1) % n], part,
+							 k ? UCCL_NEVER : 0, UCCL_FAB_MAIN);
+
+			if (k)
+				p->scene.ops[(k - 1) * n + (i + n - 1) % n].next = op;
+		}
+}
+
+static void sicken(struct uccl_fab_scene *s, uint64_t arg)
+{
+	struct uccl_fab_play *p = uccl_container_of(s, struct uccl_fab_play, scene);
+
+	p->sick = arg ? !p->sick : true;
+	for (uint32_t i = 0; i < p->victims; i++)
+		uccl_fab_fault_switch(&s->net, p->victim + i, p->sick && p->rate <= 0,
+				      p->sick && p->rate > 0 ? p->rate : 1);
+	if (p->flap_ns)
+		uccl_fab_scene_turn(s, &p->turns[0], uccl_fab_now(s) + p->flap_ns);
+}
+
+static void leave(struct uccl_fab_scene *s, uint64_t arg)
+{
+	struct uccl_fab_play *p = uccl_container_of(s, struct uccl_fab_play, scene);
+
+	(void)arg;
+	for (uint32_t i = 0; i < p->victims; i++)
+		uccl_fab_route(&s->net, p->victim + i, false);
+}
+
+/*
+ * Who is the how manieth in favour is drawn; the k-th gets 1 / k^skew of what the first gets. So a few are sent more to
+ * than they can take, as the experts of a mixture that most tokens are for.
+ */
+static void play_alltoall(struct uccl_fab_play *p, const uint32_t *order, uint32_t n)
+{
+	double sum = 0;
+
+	for (uint32_t k = 1; k <= n; k++)
+		sum += pow(k, -p->skew);
+	for (uint32_t d = 1; d < n; d++)
+		for (uint32_t i = 0; i < n; i++) {
+			uint32_t to = (i + d) % n;
+			/* What is for itself stays at home. */
+			double rest = sum - pow(i + 1, -p->skew), share = pow(to + 1, -p->skew) / rest;
+			uint64_t bytes = p->skew > 0 ? (uint64_t)((double)p->bytes * share) : p->bytes / (n - 1);
+
+			uccl_fab_scene_add(&p->scene, order[i], order[to], uccl_max(bytes, 1), 0, UCCL_FAB_MAIN);
+		}
+}
+
+/* When the shares of staggered senders are measured: from 10 round trips per sender after the last began. */
+static void look(struct uccl_fab_scene *s, uint64_t arg)
+{
+	struct uccl_fab_play *p = uccl_container_of(s, struct uccl_fab_play, scene);
+	double least = 0, sum = 0;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < s->nops; i++) {
+		struct uccl_fab_op *op = &s->ops[i];
+		double got = (double)(op->got - p->seen[i]);
+
+		p->seen[i] = op->got;
+		least = n && least < got ? least : got;
+		sum += got;
+		n++;
+	}
+	if (arg)
+		p->least = sum > 0 ? least * n / sum : 0;
+}
+
+static int play_stagger(struct uccl_fab_play *p, const uint32_t *order, uint32_t k)
+{
+	struct uccl_fab_scene *s = &p->scene;
+	uint64_t rtt = 2 * uccl_fab_one_way(&s->net, 0, p->cfg.topo.hosts - 1, p->cfg.mtu) / UCCL_PS_PER_NS;
+	uint64_t from = (k - 1) * p->stagger_ns + 10 * rtt * k;
+
+	p->seen = calloc(k, sizeof(*p->seen));
+	if (!p->seen)
+		return -FI_ENOMEM;
+	for (uint32_t i = 0; i < k; i++)
+		uccl_fab_scene_add(s, order[i + 1], order[0], p->bytes, i * p->stagger_ns, UCCL_FAB_MAIN);
+	for (int i = 0; i < 2; i++) {
+		p->turns[i].fn = look;
+		p->turns[i].arg = (uint64_t)i;
+		uccl_fab_scene_turn(s, &p->turns[i], from + (uint64_t)i * 10 * rtt * k);
+	}
+	return 0;
+}
+
+int uccl_fab_script(struct uccl_fab_play *p)
+{
+	struct uccl_fab_scene *s = &p->scene;
+	uint32_t n = p->cfg.topo.hosts, *order, k = (uint32_t)p->senders;
+	struct uccl_rng rng;
+	int rc = 0;
+
+	uccl_rng_seed(&rng, p->cfg.seed);
+	order = shuffle(&rng, n);
+	if (((!strcmp(p->name, "incast") || !strcmp(p->name, "stagger")) && (!k || k + 1 > n)) ||
+	    p->victims > uccl_fab_switches(&s->net, p->cfg.topo.tiers)) {
+		free(order);
+		return -FI_EINVAL;
+	}
+	if (!strcmp(p->name, "incast")) {
+		uint32_t rest = (uint32_t)uccl_min(n - k - 1, k + 1);
+
+		for (uint32_t i = 1; i <= k; i++)
+			uccl_fab_scene_add(s, order[i], order[0], p->bytes, 0, UCCL_FAB_MAIN);
+		if (rest > 1)
+			permute(p, order + k + 1, rest, UCCL_FAB_OTHER);
+	} else if (!strcmp(p->name, "stagger")) {
+		rc = play_stagger(p, order, k);
+	} else if (!strcmp(p->name, "alltoall")) {
+		play_alltoall(p, order, n);
+	} else if (!strcmp(p->name, "ring")) {
+		play_ring(p, order, n);
+	} else {
+		permute(p, order, n, UCCL_FAB_MAIN);
+	}
+	free(order);
+	if (!strcmp(p->name, "loss"))
+		uccl_fab_fault_loss(&s->net, p->loss, p->burst, p->mean);
+	if (!strcmp(p->name, "spine")) {
+		p->victim = uccl_fab_switch(&s->net, p->cfg.topo.tiers, 0);
+		p->turns[0].fn = sicken;
+		p->turns[0].arg = p->flap_ns;
+		uccl_fab_scene_turn(s, &p->turns[0], p->at_ns);
+		if (p->reroute_ns) {
+			p->turns[1].fn = leave;
+			uccl_fab_scene_turn(s, &p->turns[1], p->at_ns + p->reroute_ns);
+		}
+	}
+	return rc;
+}
+
+/* Bytes on the way through one place in one direction: a host's link, or all uplinks of a tor or of a pod. */
+struct cut {
+	uint64_t bytes;
+	uint64_t way; /* the shortest, ps */
+};
+
+static void cut_add(struct cut *c, const struct uccl_fab_play *p, const struct uccl_fab_op *op)
+{
+	uint32_t last = (uint32_t)((op->bytes - 1) % p->cfg.mtu) + 1 + UCCL_FAB_ROCE_BYTES;
+	uint64_t way = uccl_fab_one_way(&p->scene.net, op->src, op->dst, last);
+
+	c->way = c->bytes ? uccl_min(c->way, way) : way;
+	c->bytes += op->bytes;
+}
+
+static uint64_t cut_ns(const struct uccl_fab_play *p, const struct cut *c, double bps)
+{
+	return c->bytes ? uccl_fab_ideal_cut(&p->scene, c->bytes, bps, c->way) : 0;
+}
+
+/*
+ * What no transport can beat: so many bytes with their headers have to leave a host, a tor or a pod, or to enter it,
+ * and the last packet has its way to go, the shortest that there is; a ring does that once per step, along the chains
+ * of what waits for what. Faults are not counted.
+ */
+uint64_t uccl_fab_script_ideal(const struct uccl_fab_play *p)
+{
+	const struct uccl_fab_scene *s = &p->scene;
+	const struct uccl_fab_topo *t = &p->cfg.topo;
+	uint32_t n = t->hosts, tors = s->net.tors, pods = s->net.pods, per_pod = t->tiers == 3 ? t->tors_per_pod : tors;
+	double tor_bps = (double)t->up_bps * t->spines, pod_bps = tor_bps * t->cores_per_agg;
+	uint64_t most = 0;
+	struct cut *cut;
+
+	if (!strcmp(p->name, "ring")) {
+		for (uint32_t i = 0; i < n; i++) {
+			uint64_t chain = 0;
+
+			for (uint32_t op = i; op != UINT32_MAX; op = s->ops[op].next)
+				chain += uccl_fab_ideal(s, s->ops[op].src, s->ops[op].dst, s->ops[op].bytes);
+			most = uccl_max(most, chain);
+		}
+		return most;
+	}
+	cut = uccl_fab_need(calloc(2 * ((size_t)n + tors + pods), sizeof(*cut)));
+	for (uint32_t i = 0; i < s->nops; i++) {
+		const struct uccl_fab_op *op = &s->ops[i];
+		uint32_t a = uccl_fab_tor(&s->net, op->src), b = uccl_fab_tor(&s->net, op->dst);
+
+		if (op->group != UCCL_FAB_MAIN)
+			continue;
+		cut_add(&cut[2 * op->src], p, op);
+		cut_add(&cut[2 * op->dst + 1], p, op);
+		if (a == b)
+			continue;
+		cut_add(&cut[2 * (n + a)], p, op);
+		cut_add(&cut[2 * (n + b) + 1], p, op);
+		if (a / per_pod == b / per_pod)
+			continue;
+		cut_add(&cut[2 * (n + tors + a / per_pod)], p, op);
+		cut_add(&cut[2 * (n + tors + b / per_pod) + 1], p, op);
+	}
+	for (uint32_t i = 0; i < 2 * (n + tors + pods); i++)
+		most = uccl_max(most, cut_ns(p, &cut[i],
+					     i < 2 * n		? (double)t->host_bps
+					     : i < 2 * (n + tors) ? tor_bps
+								  : pod_bps));
+	free(cut);
+	return most;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Who sends what to whom, and when, in a named scene, and how fast that could be at best. */
+#ifndef UCCL_SIM_FABRIC_SCRIPT_H
+#define UCCL_SIM_FABRIC_SCRIPT_H
+
+#include "sim/fabric_play.h"
+
+/* Give the open p->scene its operations and its faults. -FI_EINVAL: the network is too small for it; -FI_ENOMEM. */
+int uccl_fab_script(struct uccl_fab_play *p);
+/* What no transport can beat, ns: from the main group's first start to its last arrival. Faults are not counted. */
+uint64_t uccl_fab_script_ideal(const struct uccl_fab_play *p);
+
+#endif
