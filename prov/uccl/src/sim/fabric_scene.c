@@ -136,10 +136,12 @@ void uccl_fab_scene_close(struct uccl_fab_scene *s)
 		s->stack->close(s);
 	uccl_fab_fini(&s->net);
 	free(s->ops);
+	free(s->edges);
 	free(s->bins);
 	free(s->strangers);
 	s->strangers = NULL;
 	s->ops = NULL;
+	s->edges = NULL;
 	s->bins = NULL;
 	s->st = NULL;
 }
@@ -160,9 +162,21 @@ uint32_t uccl_fab_scene_add(struct uccl_fab_scene *s, uint32_t src, uint32_t dst
 	op->bytes = bytes;
 	op->start_ns = start_ns;
 	op->group = group;
-	op->next = UINT32_MAX;
+	op->after = UINT32_MAX;
 	s->bytes += bytes;
 	return s->nops++;
+}
+
+void uccl_fab_scene_after(struct uccl_fab_scene *s, uint32_t op, uint32_t before)
+{
+	if (s->nedges == s->edges_cap) {
+		s->edges_cap = s->edges_cap ? 2 * s->edges_cap : 1024;
+		s->edges = uccl_fab_need(realloc(s->edges, s->edges_cap * sizeof(*s->edges)));
+	}
+	s->edges[s->nedges] = (struct uccl_fab_edge){.op = op, .next = s->ops[before].after};
+	s->ops[before].after = s->nedges++;
+	s->ops[op].start_ns = UCCL_NEVER;
+	s->ops[op].waits++;
 }
 
 void uccl_fab_scene_turn(struct uccl_fab_scene *s, struct uccl_fab_turn *t, uint64_t at_ns)
@@ -240,8 +254,9 @@ void uccl_fab_arrived(struct uccl_fab_scene *s, uint32_t i, uint64_t off, uint64
 	op->end_ns = now;
 	s->last_ns = now;
 	s->done++;
-	if (op->next != UINT32_MAX)
-		op_begin(s, op->next);
+	for (uint32_t e = op->after; e != UINT32_MAX; e = s->edges[e].next)
+		if (!--s->ops[s->edges[e].op].waits)
+			op_begin(s, s->edges[e].op);
 }
 
 static int by_start(const void *a, const void *b)
@@ -255,12 +270,9 @@ int uccl_fab_scene_run(struct uccl_fab_scene *s, void (*progress)(const struct u
 {
 	const uint64_t limit = uccl_min(s->cfg.limit_ns, UINT64_MAX / UCCL_PS_PER_NS) * UCCL_PS_PER_NS;
 	struct uccl_fab_ops net = s->stack->net;
-	bool chained = false;
 
-	for (uint32_t i = 0; i < s->nops; i++)
-		chained |= s->ops[i].next != UINT32_MAX;
-	/* Chains name operations by number. */
-	if (!chained)
+	/* Those that wait name others by number. */
+	if (!s->nedges)
 		qsort(s->ops, s->nops, sizeof(*s->ops), by_start);
 	net.event = scene_event;
 	if (s->strangers) {

@@ -31,11 +31,18 @@ struct uccl_fab_op {
 	uint64_t got;	   /* bytes that arrived, once each */
 	uint64_t cover;	   /* sum over [a, b) that arrived of g(b) - g(a): tells whether they are the whole */
 	uint32_t src, dst;
-	uint32_t next; /* operation that may begin when this one has arrived; UINT32_MAX: none */
-	uint8_t group; /* for reports */
+	uint32_t after; /* first of those that wait for this one, in uccl_fab_scene.edges; UINT32_MAX: none */
+	uint32_t waits; /* so many have to arrive before it begins */
+	uint8_t group;	/* for reports */
 	uint8_t rank;  /* at both ends */
 	bool begun;
 	void *item; /* the stack's */
+};
+
+/* An operation that waits for another one. */
+struct uccl_fab_edge {
+	uint32_t op;
+	uint32_t next; /* of the same that is waited for; UINT32_MAX: none */
 };
 
 struct uccl_fab_stack;
@@ -101,6 +108,8 @@ struct uccl_fab_scene {
 	void *st; /* the stack's */
 	struct uccl_fab_op *ops;
 	uint32_t nops, ops_cap, done;
+	struct uccl_fab_edge *edges;
+	uint32_t nedges, edges_cap;
 	uint32_t begin_next; /* operations in the order of their start */
 	struct uccl_fab_event begin;
 	struct uccl_fab_stranger *strangers;
@@ -119,9 +128,11 @@ struct uccl_fab_scene {
 /* 0, -FI_EINVAL (cfg), -FI_ENOMEM. */
 int uccl_fab_scene_open(struct uccl_fab_scene *s, const struct uccl_fab_cfg *cfg);
 void uccl_fab_scene_close(struct uccl_fab_scene *s);
-/* Add an operation; its number. start_ns UINT64_MAX: when another one lets it begin. */
+/* Add an operation; its number. */
 uint32_t uccl_fab_scene_add(struct uccl_fab_scene *s, uint32_t src, uint32_t dst, uint64_t bytes, uint64_t start_ns,
 			    uint8_t group);
+/* It begins when `before`, and all others that were named for it, have arrived, whatever its start was to be. */
+void uccl_fab_scene_after(struct uccl_fab_scene *s, uint32_t op, uint32_t before);
 void uccl_fab_scene_turn(struct uccl_fab_scene *s, struct uccl_fab_turn *t, uint64_t at_ns);
 /*
  * Run until every operation has arrived. `progress` is called now and then, may be NULL. 0; -FI_ETIMEDOUT: not within

@@ -42,11 +42,11 @@ static void play_ring(struct uccl_fab_play *p, const uint32_t *hosts, uint32_t n
 	/* Step k of host i waits for step k - 1 of the host before it. */
 	for (uint32_t k = 0; k < steps; k++)
 		for (uint32_t i = 0; i < n; i++) {
-			uint32_t op = uccl_fab_scene_add(&p->scene, hosts[i], hosts[(i + 1) % n], part,
-							 k ? UCCL_NEVER : 0, UCCL_FAB_MAIN);
+			uint32_t op = uccl_fab_scene_add(&p->scene, hosts[i], hosts[(i + 1) % n], part, 0,
+							 UCCL_FAB_MAIN);
 
 			if (k)
-				p->scene.ops[(k - 1) * n + (i + n - 1) % n].next = op;
+				uccl_fab_scene_after(&p->scene, op, (k - 1) * n + (i + n - 1) % n);
 		}
 }
 
@@ -197,10 +197,34 @@ static uint64_t cut_ns(const struct uccl_fab_play *p, const struct cut *c, doubl
 	return c->bytes ? uccl_fab_ideal_cut(&p->scene, c->bytes, bps, c->way) : 0;
 }
 
+/* The longest chain of what waits for what, each as fast as if it were alone. Who waits has the higher number. */
+static uint64_t longest_chain(const struct uccl_fab_scene *s)
+{
+	uint64_t *from = uccl_fab_need(calloc(s->nops + 1, sizeof(*from))), first = UCCL_NEVER, most = 0;
+
+	for (uint32_t i = 0; i < s->nops; i++) {
+		const struct uccl_fab_op *op = &s->ops[i];
+		uint64_t end;
+
+		if (op->group != UCCL_FAB_MAIN)
+			continue;
+		if (!op->waits) {
+			from[i] = op->start_ns;
+			first = uccl_min(first, op->start_ns);
+		}
+		end = from[i] + uccl_fab_ideal(s, op->src, op->dst, op->bytes);
+		most = uccl_max(most, end);
+		for (uint32_t e = op->after; e != UINT32_MAX; e = s->edges[e].next)
+			from[s->edges[e].op] = uccl_max(from[s->edges[e].op], end);
+	}
+	free(from);
+	return most ? most - first : 0;
+}
+
 /*
  * What no transport can beat: so many bytes with their headers have to leave a host, a tor or a pod, or to enter it,
- * and the last packet has its way to go, the shortest that there is; a ring does that once per step, along the chains
- * of what waits for what. Faults are not counted.
+ * and the last packet has its way to go, the shortest that there is. And nothing is there before its start, or what it
+ * waits for, and the time that it takes alone.
  */
 uint64_t uccl_fab_script_ideal(const struct uccl_fab_play *p)
 {
@@ -208,19 +232,9 @@ uint64_t uccl_fab_script_ideal(const struct uccl_fab_play *p)
 	const struct uccl_fab_topo *t = &p->cfg.topo;
 	uint32_t n = t->hosts, tors = s->net.tors, pods = s->net.pods, per_pod = t->tiers == 3 ? t->tors_per_pod : tors;
 	double tor_bps = (double)t->up_bps * t->spines, pod_bps = tor_bps * t->cores_per_agg;
-	uint64_t most = 0;
+	uint64_t most = longest_chain(s);
 	struct cut *cut;
 
-	if (!strcmp(p->name, "ring")) {
-		for (uint32_t i = 0; i < n; i++) {
-			uint64_t chain = 0;
-
-			for (uint32_t op = i; op != UINT32_MAX; op = s->ops[op].next)
-				chain += uccl_fab_ideal(s, s->ops[op].src, s->ops[op].dst, s->ops[op].bytes);
-			most = uccl_max(most, chain);
-		}
-		return most;
-	}
 	cut = uccl_fab_need(calloc(2 * ((size_t)n + tors + pods), sizeof(*cut)));
 	for (uint32_t i = 0; i < s->nops; i++) {
 		const struct uccl_fab_op *op = &s->ops[i];

@@ -73,8 +73,8 @@ static void run__starts(void **state)
 	(void)state;
 	assert_int_equal(uccl_fab_scene_open(&s, &c), 0);
 	a = uccl_fab_scene_add(&s, 0, 1, 100000, 5000, 0);
-	b = uccl_fab_scene_add(&s, 1, 5, 200000, UCCL_NEVER, 0);
-	s.ops[a].next = b;
+	b = uccl_fab_scene_add(&s, 1, 5, 200000, 0, 0);
+	uccl_fab_scene_after(&s, b, a);
 	assert_int_equal(uccl_fab_scene_run(&s, NULL), 0);
 	assert_int_equal(s.ops[a].start_ns, 5000);
 	assert_int_equal(s.ops[b].start_ns, s.ops[a].end_ns);
@@ -83,6 +83,28 @@ static void run__starts(void **state)
 	for (uint32_t i = 0; i < s.nbins; i++)
 		sum += s.bins[i];
 	assert_int_equal(sum, 300000);
+	uccl_fab_scene_close(&s);
+}
+
+/* One that waits for two, and two that wait for one. */
+static void after__several(void **state)
+{
+	struct uccl_fab_cfg c = config();
+	uint32_t op[5];
+
+	(void)state;
+	assert_int_equal(uccl_fab_scene_open(&s, &c), 0);
+	for (uint32_t i = 0; i < 5; i++)
+		op[i] = uccl_fab_scene_add(&s, i, i + 1, 100000 * (i + 1), 0, 0);
+	uccl_fab_scene_after(&s, op[2], op[0]);
+	uccl_fab_scene_after(&s, op[2], op[1]);
+	uccl_fab_scene_after(&s, op[3], op[2]);
+	uccl_fab_scene_after(&s, op[4], op[2]);
+	assert_int_equal(uccl_fab_scene_run(&s, NULL), 0);
+	assert_true(s.ops[op[1]].end_ns > s.ops[op[0]].end_ns);
+	assert_int_equal(s.ops[op[2]].start_ns, s.ops[op[1]].end_ns);
+	assert_int_equal(s.ops[op[3]].start_ns, s.ops[op[2]].end_ns);
+	assert_int_equal(s.ops[op[4]].start_ns, s.ops[op[2]].end_ns);
 	uccl_fab_scene_close(&s);
 }
 
@@ -229,6 +251,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(open__refuses),
 		cmocka_unit_test(run__starts),
+		cmocka_unit_test(after__several),
 		cmocka_unit_test(run__sorts),
 		cmocka_unit_test(run__gives_up),
 		cmocka_unit_test(arrived__twice_or_never),
