@@ -101,8 +101,9 @@ static int by_size(const void *a, const void *b)
 
 static void figures_print(const char *name, const double v[UCCL_FAB_FIGURES])
 {
-	printf("%-8s %9.2f %9.2f %10.1f %9.3f %9.3f %9.0f\n", name, v[UCCL_FAB_OVER], v[UCCL_FAB_MEDIAN],
-	       v[UCCL_FAB_BESIDE], v[UCCL_FAB_LEAST], v[UCCL_FAB_AGAIN], v[UCCL_FAB_DROPPED]);
+	printf("%-8s %9.2f %9.2f %10.1f %9.3f %9.3f %9.0f %8.2f %8.2f %9.2f\n", name, v[UCCL_FAB_OVER],
+	       v[UCCL_FAB_MEDIAN], v[UCCL_FAB_BESIDE], v[UCCL_FAB_LEAST], v[UCCL_FAB_AGAIN], v[UCCL_FAB_DROPPED],
+	       v[UCCL_FAB_SLOW50], v[UCCL_FAB_SLOW99], v[UCCL_FAB_SHORT99]);
 }
 
 /* What became of one seed. */
@@ -110,7 +111,7 @@ struct outcome {
 	bool done; /* the run came to an end, whatever that was */
 	int rc;
 	double v[UCCL_FAB_FIGURES];
-	char broken[sizeof(((struct uccl_fab_scene *)0)->broken)];
+	char broken[sizeof(((struct uccl_fab_play *)0)->why)];
 };
 
 /* What is chosen stays chosen. */
@@ -125,8 +126,9 @@ static void seed_run(const char *scene, char **sets, uint64_t seed, struct outco
 	o->rc = uccl_fab_play_run(&p, NULL);
 	if (o->rc)
 		snprintf(o->broken, sizeof(o->broken), "%s",
-			 p.scene.broken[0]     ? p.scene.broken
-			 : p.scene.net.events ? "out of time"
+			 p.why[0]	       ? p.why
+			 : p.scene.broken[0]   ? p.scene.broken
+			 : p.scene.net.events  ? "out of time"
 					       : strerror(-o->rc));
 	else
 		uccl_fab_play_figures(&p, o->v);
@@ -210,8 +212,8 @@ static int run_seeds(const char *scene, char **sets, uint64_t first, uint64_t la
 		perror("--seeds");
 		return 1;
 	}
-	printf("%-8s %9s %9s %10s %9s %9s %9s\n", "seed", "over %", "p50 %", "beside us", "least", "again %",
-	       "dropped");
+	printf("%-8s %9s %9s %10s %9s %9s %9s %8s %8s %9s\n", "seed", "over %", "p50 %", "beside us", "least",
+	       "again %", "dropped", "slow p50", "slow p99", "short p99");
 	fflush(stdout);
 	if (!seeds_run(scene, sets, first, n, jobs, o)) {
 		perror("--jobs");
@@ -312,7 +314,11 @@ int uccl_sim_fabric(int argc, char **argv)
 	began = seconds();
 	rc = uccl_fab_play_run(&p, quiet ? NULL : progress);
 	if (rc && !p.scene.net.events) {
-		fprintf(stderr, "these options cannot be used together: %s\n", strerror(-rc));
+		if (p.why[0])
+			fprintf(stderr, "%s\n", p.why);
+		else
+			fprintf(stderr, "these options cannot be used together: %s\n", strerror(-rc));
+		uccl_fab_play_close(&p);
 		return 2;
 	}
 	began = seconds() - began;

@@ -17,6 +17,9 @@ const char *const uccl_fab_plays[][2] = {
 	{"stagger", "`senders` hosts send to one, each begins `stagger` ns after the one before it"},
 	{"alltoall", "every host sends its share to every other, or more to some (`skew`)"},
 	{"ring", "allreduce by a ring over all hosts, in the order of a shuffle"},
+	{"tree", "allreduce by a binary tree of all hosts, up and down in `pieces`, in the order of a shuffle"},
+	{"arrivals", "transfers between any two, by chance, at a `load` for a `span`, of `sizes` as published"},
+	{"list", "transfers that are listed in a `file`, in lines of: start in us, sender, receiver, bytes"},
 	{"loss", "permutation while the last link of every host loses packets"},
 	{"spine", "permutation while switches of the topmost tier are slow, dead or coming and going"},
 	{NULL, NULL},
@@ -77,10 +80,16 @@ static const struct option options[] = {
 	{"seed", 'u', P(cfg.seed), "of everything that is drawn", NULL, 0},
 	{"bin", 'u', P(cfg.bin_ns), "ns of the steps of the series of goodput; 0: none", NULL, 0},
 	{"limit", 'u', P(cfg.limit_ns), "virtual ns after which a run is given up", NULL, 0},
-	{"bytes", 'u', P(bytes), "that a host sends; ring: that it reduces", NULL, 0},
+	{"bytes", 'u', P(bytes), "that a host sends; ring, tree: that it reduces",
+	 " permutation incast stagger alltoall ring tree loss spine ", 0},
 	{"senders", 'u', P(senders), "incast: to the one receiver", " incast stagger ", 0},
 	{"skew", 'd', P(skew), "alltoall: exponent of Zipf's law by which hosts get more or less; 0: all the same",
 	 " alltoall ", 0},
+	{"pieces", 'u', P(pieces), "tree: that these bytes are cut into", " tree ", 0},
+	{"load", 'd', P(load), "arrivals: share of every host's link, headers counted", " arrivals ", 0},
+	{"span", 'u', P(span_ns), "arrivals: ns in which they begin", " arrivals ", 0},
+	{"sizes", 's', P(sizes), "arrivals: websearch, datamining, storage, ai", " arrivals ", 0},
+	{"file", 's', P(file), "list: its name", " list ", 0},
 	{"stagger", 'u', P(stagger_ns), "stagger: ns between two that begin", " stagger ", 0},
 	{"victims", 'u', P(victims), "spine: so many fall ill together", " spine ", 0},
 	{"at", 'u', P(at_ns), "spine: ns when it falls ill", " spine ", 0},
@@ -174,6 +183,10 @@ int uccl_fab_play_init(struct uccl_fab_play *p, const char *name)
 	p->senders = 15;
 	p->stagger_ns = 100 * UCCL_NS_PER_US;
 	p->victims = 1;
+	p->load = 0.5;
+	p->span_ns = UCCL_NS_PER_MS;
+	p->pieces = 16;
+	strcpy(p->sizes, "websearch");
 	p->mean = 8;
 	p->at_ns = 50 * UCCL_NS_PER_US;
 	if (!strcmp(name, "loss"))

@@ -21,6 +21,11 @@ struct uccl_fab_play {
 	uint64_t stagger_ns; /* stagger: between two that begin */
 	uint64_t victims;    /* spine: so many */
 	double skew;	     /* alltoall: exponent of Zipf's law */
+	double load;	     /* arrivals: of every host's link */
+	uint64_t span_ns;    /* arrivals: time in which they begin */
+	uint64_t pieces;     /* tree: that a host's bytes are cut into */
+	char sizes[16];	     /* arrivals: name of a distribution */
+	char file[256];	     /* list: of transfers */
 	uint64_t flap_ns;    /* spine: it comes and goes in this rhythm; 0: it stays away */
 	uint64_t reroute_ns; /* spine: routing leaves it after this time; 0: never */
 	double rate;	     /* spine: what is left of its rate; 0: it swallows everything */
@@ -35,6 +40,7 @@ struct uccl_fab_play {
 	uint64_t *seen; /* stagger: bytes of each operation at the last look */
 	/* results */
 	int rc;		   /* of uccl_fab_scene_run */
+	char why[512];	   /* what is wrong with its input; empty: nothing is */
 	double least;	   /* stagger: the least share, of an even one, between the two looks */
 	uint64_t ideal_ns; /* of the longest operation of the main group, alone */
 };
@@ -59,6 +65,9 @@ enum uccl_fab_figure {
 	UCCL_FAB_LEAST,	  /* stagger: the least share */
 	UCCL_FAB_AGAIN,	  /* % of all bytes that were sent again */
 	UCCL_FAB_DROPPED, /* packets, by full queues */
+	UCCL_FAB_SLOW50,  /* median of how many times its time alone an operation took */
+	UCCL_FAB_SLOW99,
+	UCCL_FAB_SHORT99, /* of those up to 100 KB */
 	UCCL_FAB_FIGURES,
 };
 

@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* What a run of a named scene has to say. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/units.h"
 #include "sim/fabric_play.h"
+
+/* How many times as long as alone: by size, as papers have it. */
+static const struct {
+	const char *name;
+	uint64_t least; /* bytes */
+} classes[] = {{"to 10 KB", 1}, {"to 100 KB", 10001}, {"to 1 MB", 100001}, {"to 10 MB", 1000001}, {"more", 10000001}};
+#define CLASSES uccl_array_len(classes)
+#define SHORT_BYTES 100000
 
 struct row {
 	const char *group;
@@ -33,18 +42,68 @@ static int rows(const struct uccl_fab_play *p, struct row row[2])
 	return n;
 }
 
+static int by_value(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+struct slow {
+	uint32_t n;
+	double p50, p99;
+};
+
+/* Of the main group's operations of [least, most] bytes that arrived. */
+static struct slow slowdown(const struct uccl_fab_scene *s, uint64_t least, uint64_t most)
+{
+	double *v = uccl_fab_need(malloc((s->nops + 1) * sizeof(*v)));
+	struct slow r = {0};
+
+	for (uint32_t i = 0; i < s->nops; i++) {
+		const struct uccl_fab_op *op = &s->ops[i];
+
+		if (op->group == UCCL_FAB_MAIN && op->end_ns && op->bytes >= least && op->bytes <= most)
+			v[r.n++] = (double)(op->end_ns - op->start_ns) /
+				   (double)uccl_max(uccl_fab_ideal(s, op->src, op->dst, op->bytes), 1);
+	}
+	if (r.n) {
+		qsort(v, r.n, sizeof(*v), by_value);
+		r.p50 = uccl_fab_percentile(v, r.n, 0.5);
+		r.p99 = uccl_fab_percentile(v, r.n, 0.99);
+	}
+	free(v);
+	return r;
+}
+
+static struct slow slowdown_of(const struct uccl_fab_scene *s, size_t class)
+{
+	return slowdown(s, classes[class].least, class + 1 < CLASSES ? classes[class + 1].least - 1 : UINT64_MAX);
+}
+
+/* Are there sizes of many kinds? */
+static bool of_sizes(const struct uccl_fab_play *p)
+{
+	return !strcmp(p->name, "arrivals") || !strcmp(p->name, "list");
+}
+
 void uccl_fab_play_figures(const struct uccl_fab_play *p, double v[UCCL_FAB_FIGURES])
 {
 	const struct uccl_fab_scene *s = &p->scene;
+	struct slow all;
 	struct row row[2];
 	int n = rows(p, row);
 
 	v[UCCL_FAB_OVER] = n ? row[0].over : 0;
-	v[UCCL_FAB_MEDIAN] = n ? (row[0].r.p50_ns / (double)p->ideal_ns - 1) * 100 : 0;
 	v[UCCL_FAB_BESIDE] = n > 1 ? row[1].time_us : 0;
 	v[UCCL_FAB_LEAST] = p->least;
 	v[UCCL_FAB_AGAIN] = (double)(s->stats.rtx_bytes + s->rtx_bytes) * 100 / (double)uccl_max(s->bytes, 1);
 	v[UCCL_FAB_DROPPED] = (double)s->net.dropped;
+	all = slowdown(s, 1, UINT64_MAX);
+	v[UCCL_FAB_SLOW50] = all.p50;
+	v[UCCL_FAB_MEDIAN] = ((of_sizes(p) ? all.p50 : n ? row[0].r.p50_ns / (double)p->ideal_ns : 1) - 1) * 100;
+	v[UCCL_FAB_SLOW99] = all.p99;
+	v[UCCL_FAB_SHORT99] = slowdown(s, 1, SHORT_BYTES).p99;
 }
 
 void uccl_fab_play_table(const struct uccl_fab_play *p, FILE *out)
@@ -54,9 +113,15 @@ void uccl_fab_play_table(const struct uccl_fab_play *p, FILE *out)
 	struct row row[2];
 	int n = rows(p, row);
 
-	fprintf(out, "%s: %u hosts x %.0f Gb/s, %u tiers (%u per tor, %u spines), %.6g MB, seed %llu\n", p->name,
-		t->hosts, (double)t->host_bps / 1e9, t->tiers, t->hosts_per_tor, t->spines, (double)p->bytes / 1e6,
-		(unsigned long long)p->cfg.seed);
+	fprintf(out, "%s: %u hosts x %.0f Gb/s, %u tiers (%u per tor, %u spines), ", p->name, t->hosts,
+		(double)t->host_bps / 1e9, t->tiers, t->hosts_per_tor, t->spines);
+	if (!strcmp(p->name, "arrivals"))
+		fprintf(out, "load %.6g of %s, %.6g us", p->load, p->sizes, (double)p->span_ns / 1e3);
+	else if (!strcmp(p->name, "list"))
+		fprintf(out, "%s", p->file);
+	else
+		fprintf(out, "%.6g MB", (double)p->bytes / 1e6);
+	fprintf(out, ", seed %llu\n", (unsigned long long)p->cfg.seed);
 	if (strcmp(p->cfg.cc, "-") == 0)
 		fprintf(out, "%s, %u queue pairs, mtu %u\n", p->names[0], p->cfg.qps, p->cfg.mtu);
 	else
@@ -81,6 +146,14 @@ void uccl_fab_play_table(const struct uccl_fab_play *p, FILE *out)
 		(unsigned long long)s->stats.spurious);
 	if (p->seen)
 		fprintf(out, "least share %.3f\n", p->least);
+	if (of_sizes(p))
+		fprintf(out, "%-12s %6s %9s %9s  times the time alone\n", "bytes", "ops", "p50", "p99");
+	for (size_t i = 0; of_sizes(p) && i < CLASSES; i++) {
+		struct slow r = slowdown_of(s, i);
+
+		if (r.n)
+			fprintf(out, "%-12s %6u %9.2f %9.2f\n", classes[i].name, r.n, r.p50, r.p99);
+	}
 }
 
 void uccl_fab_play_csv(const struct uccl_fab_play *p, FILE *out, bool heads)
@@ -129,6 +202,12 @@ void uccl_fab_play_json(const struct uccl_fab_play *p, FILE *out)
 				comma = ", ";
 			}
 		fprintf(out, "]");
+	}
+	fprintf(out, "},\n\"slowdown\": {");
+	for (size_t i = 0; i < CLASSES; i++) {
+		struct slow r = slowdown_of(s, i);
+
+		fprintf(out, "%s\"%s\": [%u, %.3f, %.3f]", i ? ", " : "", classes[i].name, r.n, r.p50, r.p99);
 	}
 	fprintf(out, "},\n\"bin_ns\": %llu, \"bin_bytes\": [", (unsigned long long)p->cfg.bin_ns);
 	for (uint32_t i = 0; i < s->nbins; i++, sep = ", ")

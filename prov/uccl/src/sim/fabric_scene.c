@@ -325,8 +325,7 @@ static int by_size(const void *a, const void *b)
 	return *x < *y ? -1 : *x > *y;
 }
 
-/* Nearest rank of sorted values. */
-static double percentile(const double *v, uint32_t n, double p)
+double uccl_fab_percentile(const double *v, uint32_t n, double p)
 {
 	uint32_t i = (uint32_t)(p * n);
 
@@ -357,9 +356,9 @@ void uccl_fab_result(const struct uccl_fab_scene *s, uint8_t group, struct uccl_
 	if (r->n) {
 		qsort(v, r->n, sizeof(*v), by_size);
 		r->mean_ns /= r->n;
-		r->p50_ns = percentile(v, r->n, 0.5);
-		r->p99_ns = percentile(v, r->n, 0.99);
-		r->p999_ns = percentile(v, r->n, 0.999);
+		r->p50_ns = uccl_fab_percentile(v, r->n, 0.5);
+		r->p99_ns = uccl_fab_percentile(v, r->n, 0.99);
+		r->p999_ns = uccl_fab_percentile(v, r->n, 0.999);
 		r->max_ns = v[r->n - 1];
 		r->jain = sum * sum / (r->n * squares);
 	}

@@ -163,6 +163,8 @@ struct uccl_fab_result {
 	double jain; /* of their rates */
 };
 
+/* Nearest rank of n >= 1 sorted values, p in (0, 1]. */
+double uccl_fab_percentile(const double *v, uint32_t n, double p);
 void uccl_fab_result(const struct uccl_fab_scene *s, uint8_t group, struct uccl_fab_result *r);
 /* Largest queue of data in any switch, bytes. */
 uint64_t uccl_fab_max_queue(const struct uccl_fab_scene *s);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "sim/fabric_load.h"
 
 /* A random order of [0, n). */
 static uint32_t *shuffle(struct uccl_rng *r, uint32_t n)
@@ -48,6 +49,80 @@ static void play_ring(struct uccl_fab_play *p, const uint32_t *hosts, uint32_t n
 			if (k)
 				uccl_fab_scene_after(&p->scene, op, (k - 1) * n + (i + n - 1) % n);
 		}
+}
+
+/* Piece by piece: a host passes on what it has of both hosts below it, then the sum comes back the same way. */
+static void play_tree(struct uccl_fab_play *p, const uint32_t *hosts, uint32_t n)
+{
+	struct uccl_fab_scene *s = &p->scene;
+	/* Number 2 * i goes up from host i, 2 * i + 1 down to it; those that others wait for come first. */
+	uint32_t *op = uccl_fab_need(calloc(2 * (size_t)n, sizeof(*op)));
+
+	for (uint64_t k = 0; k < p->pieces; k++) {
+		uint64_t part = uccl_max(p->bytes * (k + 1) / p->pieces - p->bytes * k / p->pieces, 1);
+
+		for (uint32_t i = n - 1; i; i--) {
+			op[2 * i] = uccl_fab_scene_add(s, hosts[i], hosts[(i - 1) / 2], part, 0, UCCL_FAB_MAIN);
+			for (uint32_t c = 2 * i + 1; c <= 2 * i + 2 && c < n; c++)
+				uccl_fab_scene_after(s, op[2 * i], op[2 * c]);
+		}
+		for (uint32_t i = 1; i < n; i++) {
+			uint32_t up = (i - 1) / 2;
+
+			op[2 * i + 1] = uccl_fab_scene_add(s, hosts[up], hosts[i], part, 0, UCCL_FAB_MAIN);
+			if (up)
+				uccl_fab_scene_after(s, op[2 * i + 1], op[2 * up + 1]);
+			for (uint32_t c = 1; !up && c <= 2 && c < n; c++)
+				uccl_fab_scene_after(s, op[2 * i + 1], op[2 * c]);
+		}
+	}
+	free(op);
+}
+
+/* A Poisson process over all hosts, the same whatever carries it. */
+static int play_arrivals(struct uccl_fab_play *p, struct uccl_rng *rng, uint32_t n)
+{
+	const struct uccl_fab_sizes *d = uccl_fab_sizes_find(p->sizes);
+	double wire, gap, at;
+
+	if (!d || n < 2 || !(p->load > 0)) {
+		snprintf(p->why, sizeof(p->why), d ? "a load above 0 and two hosts are needed" :
+						      "there are no sizes of this name: %s", p->sizes);
+		return -FI_EINVAL;
+	}
+	wire = uccl_fab_sizes_mean(d) * (p->cfg.mtu + UCCL_FAB_ROCE_BYTES) / p->cfg.mtu;
+	gap = wire * 8e9 / (p->load * (double)p->cfg.topo.host_bps * n);
+	for (at = uccl_fab_exponential(rng, gap); at < (double)p->span_ns; at += uccl_fab_exponential(rng, gap)) {
+		uint32_t src = (uint32_t)uccl_rng_below(rng, n), dst = (uint32_t)uccl_rng_below(rng, n - 1);
+
+		uccl_fab_scene_add(&p->scene, src, dst + (dst >= src), uccl_fab_sizes_draw(d, rng), (uint64_t)at,
+				   UCCL_FAB_MAIN);
+	}
+	if (!p->scene.nops) {
+		snprintf(p->why, sizeof(p->why), "nothing begins in %llu ns", (unsigned long long)p->span_ns);
+		return -FI_EINVAL;
+	}
+	return 0;
+}
+
+static int play_list(struct uccl_fab_play *p, uint32_t n)
+{
+	struct uccl_fab_transfer *list;
+	FILE *f = fopen(p->file, "r");
+	uint32_t count;
+	int rc;
+
+	if (!f) {
+		snprintf(p->why, sizeof(p->why), "%s: it cannot be opened", p->file[0] ? p->file : "file=");
+		return -FI_EINVAL;
+	}
+	rc = uccl_fab_list_read(f, p->file, n, &list, &count, p->why, sizeof(p->why));
+	fclose(f);
+	for (uint32_t i = 0; !rc && i < count; i++)
+		uccl_fab_scene_add(&p->scene, list[i].src, list[i].dst, list[i].bytes, list[i].start_ns,
+				   UCCL_FAB_MAIN);
+	free(list);
+	return rc;
 }
 
 static void sicken(struct uccl_fab_scene *s, uint64_t arg)
@@ -141,7 +216,7 @@ int uccl_fab_script(struct uccl_fab_play *p)
 	uccl_rng_seed(&rng, p->cfg.seed);
 	order = shuffle(&rng, n);
 	if (((!strcmp(p->name, "incast") || !strcmp(p->name, "stagger")) && (!k || k + 1 > n)) ||
-	    p->victims > uccl_fab_switches(&s->net, p->cfg.topo.tiers)) {
+	    p->victims > uccl_fab_switches(&s->net, p->cfg.topo.tiers) || !p->pieces || p->pieces > UINT16_MAX) {
 		free(order);
 		return -FI_EINVAL;
 	}
@@ -158,6 +233,12 @@ int uccl_fab_script(struct uccl_fab_play *p)
 		play_alltoall(p, order, n);
 	} else if (!strcmp(p->name, "ring")) {
 		play_ring(p, order, n);
+	} else if (!strcmp(p->name, "tree")) {
+		play_tree(p, order, n);
+	} else if (!strcmp(p->name, "arrivals")) {
+		rc = play_arrivals(p, &rng, n);
+	} else if (!strcmp(p->name, "list")) {
+		rc = play_list(p, n);
 	} else {
 		permute(p, order, n, UCCL_FAB_MAIN);
 	}
@@ -180,27 +261,30 @@ int uccl_fab_script(struct uccl_fab_play *p)
 /* Bytes on the way through one place in one direction: a host's link, or all uplinks of a tor or of a pod. */
 struct cut {
 	uint64_t bytes;
-	uint64_t way; /* the shortest, ps */
+	uint64_t way;	   /* the shortest, ps */
+	uint64_t start_ns; /* the earliest */
 };
 
 static void cut_add(struct cut *c, const struct uccl_fab_play *p, const struct uccl_fab_op *op)
 {
 	uint32_t last = (uint32_t)((op->bytes - 1) % p->cfg.mtu) + 1 + UCCL_FAB_ROCE_BYTES;
 	uint64_t way = uccl_fab_one_way(&p->scene.net, op->src, op->dst, last);
+	uint64_t start = op->waits ? 0 : op->start_ns;
 
 	c->way = c->bytes ? uccl_min(c->way, way) : way;
+	c->start_ns = c->bytes ? uccl_min(c->start_ns, start) : start;
 	c->bytes += op->bytes;
 }
 
 static uint64_t cut_ns(const struct uccl_fab_play *p, const struct cut *c, double bps)
 {
-	return c->bytes ? uccl_fab_ideal_cut(&p->scene, c->bytes, bps, c->way) : 0;
+	return c->bytes ? c->start_ns + uccl_fab_ideal_cut(&p->scene, c->bytes, bps, c->way) : 0;
 }
 
 /* The longest chain of what waits for what, each as fast as if it were alone. Who waits has the higher number. */
-static uint64_t longest_chain(const struct uccl_fab_scene *s)
+static uint64_t longest_chain(const struct uccl_fab_scene *s, uint64_t *first)
 {
-	uint64_t *from = uccl_fab_need(calloc(s->nops + 1, sizeof(*from))), first = UCCL_NEVER, most = 0;
+	uint64_t *from = uccl_fab_need(calloc(s->nops + 1, sizeof(*from))), most = 0;
 
 	for (uint32_t i = 0; i < s->nops; i++) {
 		const struct uccl_fab_op *op = &s->ops[i];
@@ -210,7 +294,7 @@ static uint64_t longest_chain(const struct uccl_fab_scene *s)
 			continue;
 		if (!op->waits) {
 			from[i] = op->start_ns;
-			first = uccl_min(first, op->start_ns);
+			*first = uccl_min(*first, op->start_ns);
 		}
 		end = from[i] + uccl_fab_ideal(s, op->src, op->dst, op->bytes);
 		most = uccl_max(most, end);
@@ -218,7 +302,7 @@ static uint64_t longest_chain(const struct uccl_fab_scene *s)
 			from[s->edges[e].op] = uccl_max(from[s->edges[e].op], end);
 	}
 	free(from);
-	return most ? most - first : 0;
+	return most;
 }
 
 /*
@@ -232,7 +316,7 @@ uint64_t uccl_fab_script_ideal(const struct uccl_fab_play *p)
 	const struct uccl_fab_topo *t = &p->cfg.topo;
 	uint32_t n = t->hosts, tors = s->net.tors, pods = s->net.pods, per_pod = t->tiers == 3 ? t->tors_per_pod : tors;
 	double tor_bps = (double)t->up_bps * t->spines, pod_bps = tor_bps * t->cores_per_agg;
-	uint64_t most = longest_chain(s);
+	uint64_t first = UCCL_NEVER, most = longest_chain(s, &first);
 	struct cut *cut;
 
 	cut = uccl_fab_need(calloc(2 * ((size_t)n + tors + pods), sizeof(*cut)));
@@ -259,5 +343,5 @@ uint64_t uccl_fab_script_ideal(const struct uccl_fab_play *p)
 					     : i < 2 * (n + tors) ? tor_bps
 								  : pod_bps));
 	free(cut);
-	return most;
+	return most > first ? most - first : 0;
 }

@@ -6,11 +6,14 @@
 #include "sim/fabric_play.h"
 
 static struct uccl_fab_play p;
+static const char *play_file; /* of a list; NULL: none */
 
 static inline void play(const char *name, const char *set)
 {
 	assert_int_equal(uccl_fab_play_init(&p, name), 0);
 	assert_int_equal(uccl_fab_play_set(&p, set), 0);
+	if (play_file)
+		snprintf(p.file, sizeof(p.file), "%s", play_file);
 	assert_int_equal(uccl_fab_play_run(&p, NULL), 0);
 	assert_int_equal(p.scene.done, p.scene.nops);
 	assert_string_equal(p.scene.broken, "");

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "base/shipped.h"
@@ -82,22 +83,33 @@ static void set__profile(void **state)
 /* All scenes, small, with writes and with packets, end, with every byte in its place once. */
 static void run__all(void **state)
 {
+	char file[] = "list.XXXXXX";
+	int fd = mkstemp(file);
+	FILE *f = fdopen(fd, "w");
+
 	(void)state;
+	assert_non_null(f);
+	fputs("3 1 2 70000\n0 15 0 5\n0.5 0 15 300000\n", f);
+	fclose(f);
 	for (int i = 0; uccl_fab_plays[i][0]; i++) {
-		play(uccl_fab_plays[i][0], "hosts=16,bytes=256k,senders=7");
-		uccl_fab_play_close(&p);
-		play(uccl_fab_plays[i][0], "hosts=16,bytes=256k,senders=7,chunk=0,tiers=2,per_tor=4,spines=3,paths=32");
+		play_file = !strcmp(uccl_fab_plays[i][0], "list") ? file : NULL;
+		play(uccl_fab_plays[i][0], "hosts=16,bytes=256k,senders=7,span=20000");
 		uccl_fab_play_close(&p);
 		play(uccl_fab_plays[i][0],
-		     "hosts=16,bytes=256k,senders=7,tiers=2,per_tor=4,spines=2,rails=4,path=hash");
+		     "hosts=16,bytes=256k,senders=7,span=20000,chunk=0,tiers=2,per_tor=4,spines=3,paths=32");
 		uccl_fab_play_close(&p);
-		play(uccl_fab_plays[i][0], "hosts=16,bytes=300000,senders=7,engines=3,ranks=2,credit=auto");
+		play(uccl_fab_plays[i][0],
+		     "hosts=16,bytes=256k,senders=7,span=20000,tiers=2,per_tor=4,spines=2,rails=4,path=hash");
 		uccl_fab_play_close(&p);
-		play(uccl_fab_plays[i][0], "hosts=16,bytes=300000,senders=7,profile=verbs");
+		play(uccl_fab_plays[i][0], "hosts=16,bytes=300000,senders=7,span=20000,engines=3,ranks=2,credit=auto");
 		uccl_fab_play_close(&p);
-		play(uccl_fab_plays[i][0], "hosts=16,bytes=300000,senders=7,profile=udp,credit=auto");
+		play(uccl_fab_plays[i][0], "hosts=16,bytes=300000,senders=7,span=20000,profile=verbs");
+		uccl_fab_play_close(&p);
+		play(uccl_fab_plays[i][0], "hosts=16,bytes=300000,senders=7,span=20000,profile=udp,credit=auto");
 		uccl_fab_play_close(&p);
 	}
+	play_file = NULL;
+	unlink(file);
 }
 
 static void run__same_seed_same_run(void **state)
@@ -146,6 +158,14 @@ static void useless__options(void **state)
 	assert_null(useless("incast", "senders=3,credit=eqds,credit_loss=0.1"));
 	assert_null(useless("stagger", "senders=3,stagger=5"));
 	assert_null(useless("alltoall", "skew=0.6"));
+	assert_null(useless("tree", "bytes=1m,pieces=3"));
+	assert_null(useless("arrivals", "load=0.3,span=5,sizes=ai"));
+	assert_null(useless("list", "file=x"));
+	assert_string_equal(useless("arrivals", "bytes=1m"), "bytes");
+	assert_string_equal(useless("list", "bytes=1m"), "bytes");
+	assert_string_equal(useless("permutation", "load=0.1"), "load");
+	assert_string_equal(useless("list", "sizes=ai"), "sizes");
+	assert_string_equal(useless("ring", "pieces=2"), "pieces");
 	assert_null(useless("spine", "victims=2,rate=0.1,at=0,flap=7,reroute=5"));
 	assert_null(useless("permutation", "stack=gbn,qps=4,ecn_lo=1k,ecn_hi=2k"));
 	assert_null(useless("permutation", "ecn_lo=1k,ecn_hi=2k,marks=1"));

@@ -29,10 +29,34 @@ static void csv__columns(void **state)
 	free(csv);
 }
 
+/* By size; what is alone in the network takes the time that it takes alone, what shares a link longer. */
+static void slowdown__by_size(void **state)
+{
+	double v[UCCL_FAB_FIGURES];
+	char *table;
+
+	(void)state;
+	play("incast", "hosts=16,bytes=1m,senders=1");
+	uccl_fab_play_figures(&p, v);
+	assert_true(v[UCCL_FAB_SLOW50] >= 1 && v[UCCL_FAB_SLOW50] < 1.3 && v[UCCL_FAB_SHORT99] == 0);
+	uccl_fab_play_close(&p);
+	play("incast", "hosts=16,bytes=90000,senders=8,profile=verbs");
+	uccl_fab_play_figures(&p, v);
+	assert_true(v[UCCL_FAB_SLOW99] > 3 && v[UCCL_FAB_SLOW99] < 12);
+	assert_true(v[UCCL_FAB_SHORT99] == v[UCCL_FAB_SLOW99]);
+	uccl_fab_play_close(&p);
+	table = text("arrivals", "hosts=16,span=100000,sizes=storage", uccl_fab_play_table);
+	assert_non_null(strstr(table, "\nto 10 KB "));
+	assert_non_null(strstr(table, "\nto 1 MB "));
+	assert_non_null(strstr(table, "load 0.5 of storage, 100 us"));
+	free(table);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(csv__columns),
+		cmocka_unit_test(slowdown__by_size),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,9 +5,11 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "base/units.h"
+#include "sim/fabric_load.h"
 #include "play.h"
 
 static void run__counts(void **state)
@@ -102,6 +104,99 @@ static void spine__several(void **state)
 	uccl_fab_play_close(&p);
 }
 
+/* Each host but one has one above it; who is there sends nothing on before it has what it waits for. */
+static void tree__waits(void **state)
+{
+	uint64_t up[16] = {0}, down[16] = {0};
+	uint32_t begun = 0;
+
+	(void)state;
+	play("tree", "hosts=16,bytes=1000003,pieces=3");
+	assert_int_equal(p.scene.nops, 2 * 15 * 3);
+	for (uint32_t i = 0; i < p.scene.nops; i++) {
+		bool is_up = i % 30 < 15;
+
+		if (is_up)
+			up[p.scene.ops[i].src] += p.scene.ops[i].bytes;
+		else
+			down[p.scene.ops[i].dst] += p.scene.ops[i].bytes;
+		/* Of 16 hosts the last eight have nobody below them. */
+		begun += !p.scene.ops[i].start_ns;
+		for (uint32_t e = p.scene.ops[i].after; e != UINT32_MAX; e = p.scene.edges[e].next)
+			assert_true(p.scene.ops[p.scene.edges[e].op].start_ns >= p.scene.ops[i].end_ns);
+	}
+	assert_int_equal(begun, 8 * 3);
+	for (int i = 0; i < 16; i++) {
+		assert_true(up[i] == 1000003 || up[i] == 0);
+		assert_true(down[i] == up[i]);
+	}
+	uccl_fab_play_close(&p);
+	assert_int_equal(uccl_fab_play_init(&p, "tree"), 0);
+	assert_int_equal(uccl_fab_play_set(&p, "hosts=16,pieces=0"), 0);
+	assert_int_equal(uccl_fab_play_run(&p, NULL), -22);
+	uccl_fab_play_close(&p);
+}
+
+/* So many bytes as the load says, spread over the span and over all hosts, the same for every transport. */
+static void arrivals__load(void **state)
+{
+	uint64_t bytes, ops, in[16] = {0}, late = 0;
+	double mean;
+
+	(void)state;
+	play("arrivals", "hosts=16,load=0.5,sizes=storage,span=200000,seed=4");
+	bytes = p.scene.bytes;
+	ops = p.scene.nops;
+	/* 16 hosts x 50 bytes per ns, half of it, of which 2 % are headers. */
+	mean = uccl_fab_sizes_mean(uccl_fab_sizes_find("storage")) * 1.02;
+	assert_in_range(ops, (uint64_t)(80e6 * 0.93 / mean), (uint64_t)(80e6 * 1.07 / mean));
+	for (uint32_t i = 0; i < ops; i++) {
+		assert_int_not_equal(p.scene.ops[i].src, p.scene.ops[i].dst);
+		assert_true(p.scene.ops[i].start_ns < 200000);
+		late += p.scene.ops[i].start_ns > 100000;
+		in[p.scene.ops[i].dst]++;
+	}
+	assert_in_range(late, ops * 45 / 100, ops * 55 / 100);
+	for (int i = 0; i < 16; i++)
+		assert_in_range(in[i], ops / 16 * 7 / 10, ops / 16 * 13 / 10);
+	uccl_fab_play_close(&p);
+	play("arrivals", "hosts=16,load=0.5,sizes=storage,span=200000,seed=4,stack=spray,ecn_lo=200k,ecn_hi=800k");
+	assert_int_equal(p.scene.bytes, bytes);
+	assert_int_equal(p.scene.nops, ops);
+	uccl_fab_play_close(&p);
+	assert_int_equal(uccl_fab_play_init(&p, "arrivals"), 0);
+	assert_int_equal(uccl_fab_play_set(&p, "hosts=16,sizes=nothing"), 0);
+	assert_int_equal(uccl_fab_play_run(&p, NULL), -22);
+	assert_non_null(strstr(p.why, "nothing"));
+	uccl_fab_play_close(&p);
+}
+
+/* What begins late counts from then. */
+static void ideal__of_a_list(void **state)
+{
+	char file[] = "list.XXXXXX";
+	int fd = mkstemp(file);
+	FILE *f = fdopen(fd, "w");
+
+	(void)state;
+	assert_non_null(f);
+	fputs("100 1 2 4096\n150 3 4 4096\n", f);
+	fclose(f);
+	play_file = file;
+	play("list", "hosts=16");
+	assert_int_equal(p.scene.nops, 2);
+	assert_in_range(p.ideal_ns, 50000 + 2000, 50000 + 7000);
+	assert_true(p.scene.last_ns - p.scene.first_ns < p.ideal_ns + 100);
+	uccl_fab_play_close(&p);
+	play_file = NULL;
+	unlink(file);
+	assert_int_equal(uccl_fab_play_init(&p, "list"), 0);
+	assert_int_equal(uccl_fab_play_set(&p, "hosts=16,file=/nowhere"), 0);
+	assert_int_equal(uccl_fab_play_run(&p, NULL), -22);
+	assert_non_null(strstr(p.why, "/nowhere"));
+	uccl_fab_play_close(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -110,6 +205,9 @@ int main(void)
 		cmocka_unit_test(alltoall__skewed),
 		cmocka_unit_test(stagger__least_share),
 		cmocka_unit_test(spine__several),
+		cmocka_unit_test(tree__waits),
+		cmocka_unit_test(arrivals__load),
+		cmocka_unit_test(ideal__of_a_list),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

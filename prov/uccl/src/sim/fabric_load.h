@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* What networks are asked to carry: sizes as they were published, arrivals by chance, and transfers listed in files. */
+#ifndef UCCL_SIM_FABRIC_LOAD_H
+#define UCCL_SIM_FABRIC_LOAD_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/rng.h"
+
+struct uccl_fab_sizes {
+	const char *name, *text;
+	/* The cumulative distribution, straight between points: so many percent have at most these bytes. */
+	struct {
+		double bytes, percent;
+	} points[16];
+};
+
+extern const struct uccl_fab_sizes uccl_fab_sizes[]; /* ends with a name of NULL */
+
+/* NULL: there is none of this name. */
+const struct uccl_fab_sizes *uccl_fab_sizes_find(const char *name);
+/* Bytes, 1 or more. */
+uint64_t uccl_fab_sizes_draw(const struct uccl_fab_sizes *d, struct uccl_rng *rng);
+double uccl_fab_sizes_mean(const struct uccl_fab_sizes *d);
+
+/* Of an exponential distribution: the time between two that come by chance. */
+double uccl_fab_exponential(struct uccl_rng *rng, double mean);
+
+struct uccl_fab_transfer {
+	uint64_t start_ns, bytes;
+	uint32_t src, dst;
+};
+
+/*
+ * Lines of "start_us src dst bytes"; empty ones, and what follows a '#', say nothing. 0: *list is the caller's to free,
+ * *n long. -FI_EINVAL: why[] has "name:line: " and what is wrong there. -FI_ENOMEM.
+ */
+int uccl_fab_list_read(FILE *f, const char *name, uint32_t hosts, struct uccl_fab_transfer **list, uint32_t *n,
+		       char *why, size_t room);
+
+#endif
