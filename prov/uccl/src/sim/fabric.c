@@ -31,6 +31,8 @@ static bool topo_good(const struct uccl_fab_topo *t)
 	tors = t->hosts / t->hosts_per_tor;
 	if (!tors || (t->rails > 1 && tors % t->rails))
 		return false;
+	if (t->slow_hosts > t->hosts || (t->slow_hosts && t->slow_bps < 1000000) || t->ecmp >= UCCL_FAB_ECMPS)
+		return false;
 	if (t->tiers == 3 && (!t->tors_per_pod || tors % t->tors_per_pod || !t->cores_per_agg))
 		return false;
 	return t->spines <= UINT16_MAX && t->cores_per_agg <= UINT16_MAX && tors <= UINT16_MAX;
@@ -39,6 +41,13 @@ static bool topo_good(const struct uccl_fab_topo *t)
 static uint32_t ps_per_byte(uint64_t bps)
 {
 	return (uint32_t)((8000000000000ull + bps / 2) / bps);
+}
+
+uint64_t uccl_fab_host_bps(const struct uccl_fab *n, uint32_t host)
+{
+	uint64_t slow = n->topo.slow_hosts, all = n->topo.hosts;
+
+	return (host + 1) * slow / all != host * slow / all ? n->topo.slow_bps : n->topo.host_bps;
 }
 
 uint32_t uccl_fab_switches(const struct uccl_fab *n, uint8_t tier)
@@ -108,17 +117,23 @@ static uint32_t neighbour(const struct uccl_fab *n, const struct uccl_fab_node *
 	return uccl_fab_switch(n, 2, i * t->spines + v->place / t->cores_per_agg);
 }
 
+/* When it is well. */
+static uint64_t port_bps(const struct uccl_fab *n, const struct uccl_fab_port *o)
+{
+	uint32_t port = (uint32_t)(o - n->ports);
+
+	/* A host's only port has its number. */
+	return port < n->topo.hosts    ? uccl_fab_host_bps(n, port)
+	       : o->to < n->topo.hosts ? uccl_fab_host_bps(n, o->to)
+				       : n->topo.up_bps;
+}
+
 static void node_wire(struct uccl_fab *n, struct uccl_fab_node *v)
 {
-	uint32_t fast = ps_per_byte(n->topo.host_bps), wide = ps_per_byte(n->topo.up_bps);
-
-	for (uint32_t i = 0; i < v->ndown; i++) {
+	for (uint32_t i = 0; i < v->ndown; i++)
 		n->ports[v->down + i].to = neighbour(n, v, false, i);
-		n->ports[v->down + i].ps_per_byte = v->tier == 1 ? fast : wide;
-	}
 	for (uint16_t i = 0; i < v->nup; i++) {
 		n->ports[v->up + i].to = neighbour(n, v, true, i);
-		n->ports[v->up + i].ps_per_byte = v->tier == 0 ? fast : wide;
 		v->live[v->nlive++] = i;
 	}
 }
@@ -170,8 +185,10 @@ int uccl_fab_init(struct uccl_fab *n, const struct uccl_fab_topo *t, const struc
 	}
 	for (v = 0; v < n->nnodes; v++)
 		node_wire(n, &n->nodes[v]);
-	for (uint32_t i = 0; i < n->nports; i++)
+	for (uint32_t i = 0; i < n->nports; i++) {
 		n->ports[i].ev.kind = UCCL_FAB_SERVE;
+		n->ports[i].ps_per_byte = ps_per_byte(port_bps(n, &n->ports[i]));
+	}
 	return 0;
 }
 
@@ -334,7 +351,10 @@ static uint32_t route(const struct uccl_fab *n, const struct uccl_fab_node *v, c
 		return v->down + pod;
 	if (!v->nlive)
 		return UINT32_MAX;
-	h = mix(v->seed ^ mix((uint64_t)p->src << 40 ^ (uint64_t)p->dst << 16 ^ p->sport));
+	if (t->ecmp == UCCL_FAB_ECMP_XOR)
+		return v->up + v->live[(p->src ^ p->dst ^ p->sport) % v->nlive];
+	h = t->ecmp == UCCL_FAB_ECMP_SAME ? n->nodes[t->hosts].seed : v->seed;
+	h = mix(h ^ mix((uint64_t)p->src << 40 ^ (uint64_t)p->dst << 16 ^ p->sport));
 	return v->up + v->live[(h >> 32) * v->nlive >> 32];
 }
 
@@ -397,18 +417,17 @@ uint64_t uccl_fab_one_way(const struct uccl_fab *n, uint32_t src, uint32_t dst, 
 
 	if (a != b)
 		up = t->tiers == 3 && a / t->tors_per_pod != b / t->tors_per_pod ? 4 : 2;
-	return (2 + up) * t->delay_ps + (uint64_t)bytes * (2 * ps_per_byte(t->host_bps) + up * ps_per_byte(t->up_bps));
+	return (2 + up) * t->delay_ps +
+	       (uint64_t)bytes * (ps_per_byte(uccl_fab_host_bps(n, src)) + ps_per_byte(uccl_fab_host_bps(n, dst)) +
+				  up * ps_per_byte(t->up_bps));
 }
 
 /* Faults */
 
 static void port_fault(struct uccl_fab *n, struct uccl_fab_port *o, bool hole, double rate)
 {
-	uint64_t bps =
-		o->to < n->topo.hosts || (uint32_t)(o - n->ports) < n->topo.hosts ? n->topo.host_bps : n->topo.up_bps;
-
 	o->hole = hole;
-	o->ps_per_byte = ps_per_byte((uint64_t)((double)bps * rate));
+	o->ps_per_byte = ps_per_byte((uint64_t)((double)port_bps(n, o) * rate));
 }
 
 void uccl_fab_fault_switch(struct uccl_fab *n, uint32_t node, bool hole, double rate)

@@ -48,11 +48,22 @@ struct uccl_fab_topo {
 	uint32_t cores_per_agg;	   /* 3 tiers: core switches above each of these */
 	uint32_t rails;		   /* NICs of a server, each on a tor of its own; 0 or 1: neighbours share a tor */
 	uint64_t host_bps, up_bps; /* links of hosts; links between switches */
+	uint32_t slow_hosts;	   /* so many, spread evenly, have links of slow_bps instead */
+	uint64_t slow_bps;
+	uint8_t ecmp;		   /* enum uccl_fab_ecmp */
 	uint64_t delay_ps;	   /* of every link, with what the switch behind it takes */
 	uint64_t queue_bytes;	   /* data queue of a port */
 	uint64_t ecn_lo, ecn_hi;   /* marking begins, is certain; 0, 0: none */
 	bool trim;		   /* cut the payload off instead of dropping the packet */
 	uint32_t trim_bytes;	   /* what is left of it on the wire */
+};
+
+/* How a switch chooses among equal ways. */
+enum uccl_fab_ecmp {
+	UCCL_FAB_ECMP_OWN,  /* a hash with a seed of its own */
+	UCCL_FAB_ECMP_SAME, /* the same hash in all of them: who meets at one tier meets at the next */
+	UCCL_FAB_ECMP_XOR,  /* the same in all, and no more than an exclusive or of addresses and port */
+	UCCL_FAB_ECMPS,
 };
 
 struct uccl_fab_port {
@@ -129,6 +140,8 @@ uint64_t uccl_fab_backlog(const struct uccl_fab *n, uint32_t host);
 /* One event. False: none is left. */
 bool uccl_fab_step(struct uccl_fab *n);
 
+/* The rate of a host's link. */
+uint64_t uccl_fab_host_bps(const struct uccl_fab *n, uint32_t host);
 /* The tor of a host, and its place there. */
 uint32_t uccl_fab_tor(const struct uccl_fab *n, uint32_t host);
 uint32_t uccl_fab_slot(const struct uccl_fab *n, uint32_t host);

@@ -70,6 +70,7 @@ struct qp {
 	uint64_t *sent_ns;
 	uint64_t progress_ns, next_ns;
 	/* DCQCN */
+	double link;		    /* of its host's NIC, bytes per ns */
 	double rate, target, alpha; /* bytes per ns */
 	uint64_t alpha_at, inc_at;
 	uint32_t rounds;
@@ -97,8 +98,7 @@ struct bstack {
 	struct qp **qps;
 	uint32_t nqps, cap;
 	bool gbn, spray;
-	double link; /* bytes per ns */
-	double base_ns, bdp;
+	double base_ns;
 };
 
 static struct bstack *stack_of(const struct uccl_fab_scene *s)
@@ -127,7 +127,7 @@ static struct uccl_fab_pkt *packet(struct uccl_fab_scene *s, struct qp *q, bool 
 }
 
 /* DCQCN: what time has done to the rate since it was last looked at. */
-static void dcqcn_time(struct bstack *st, struct qp *q, uint64_t now)
+static void dcqcn_time(struct qp *q, uint64_t now)
 {
 	while (now >= q->alpha_at) {
 		q->alpha *= 1 - DCQCN_G;
@@ -137,17 +137,17 @@ static void dcqcn_time(struct bstack *st, struct qp *q, uint64_t now)
 		q->inc_at += DCQCN_TIMER_NS;
 		q->rounds++;
 		if (q->rounds > DCQCN_FAST)
-			q->target += st->link * (q->rounds > 2 * DCQCN_FAST ? DCQCN_HAI_SHARE : DCQCN_AI_SHARE);
-		q->target = fmin(q->target, st->link);
+			q->target += q->link * (q->rounds > 2 * DCQCN_FAST ? DCQCN_HAI_SHARE : DCQCN_AI_SHARE);
+		q->target = fmin(q->target, q->link);
 		q->rate = (q->rate + q->target) / 2;
 	}
 }
 
-static void dcqcn_cut(struct bstack *st, struct qp *q, uint64_t now)
+static void dcqcn_cut(struct qp *q, uint64_t now)
 {
-	dcqcn_time(st, q, now);
+	dcqcn_time(q, now);
 	q->target = q->rate;
-	q->rate = fmax(q->rate * (1 - q->alpha / 2), st->link * DCQCN_MIN_SHARE);
+	q->rate = fmax(q->rate * (1 - q->alpha / 2), q->link * DCQCN_MIN_SHARE);
 	q->alpha = (1 - DCQCN_G) * q->alpha + DCQCN_G;
 	q->alpha_at = q->inc_at = now + DCQCN_TIMER_NS;
 	q->rounds = 0;
@@ -156,7 +156,7 @@ static void dcqcn_cut(struct bstack *st, struct qp *q, uint64_t now)
 /* NSCC with marks, per acknowledged packet. */
 static void nscc_ack(struct bstack *st, struct qp *q, uint32_t bytes, double rtt, bool ecn, uint64_t now)
 {
-	double a = st->bdp / NSCC_REF_BDP, target = st->base_ns * 0.75, most = 1.5 * st->bdp;
+	double bdp = q->link * st->base_ns, a = bdp / NSCC_REF_BDP, target = st->base_ns * 0.75, most = 1.5 * bdp;
 	double delay = fmax(0, rtt - st->base_ns), mss = bytes;
 
 	q->avg_ns += 0.0125 * (delay - q->avg_ns);
@@ -236,7 +236,7 @@ static void qp_send(struct uccl_fab_scene *s, struct qp *q, uint32_t psn)
 		q->flying++;
 	}
 	if (st->gbn) {
-		dcqcn_time(st, q, now);
+		dcqcn_time(q, now);
 		q->next_ns = uccl_max(q->next_ns, now) + (uint64_t)(p->bytes / q->rate);
 	}
 	uccl_fab_send(&s->net, p);
@@ -320,7 +320,7 @@ static void on_ack(struct uccl_fab_scene *s, struct qp *q, struct uccl_fab_pkt *
 	uint32_t before = q->una, psn = p->part;
 
 	if (p->type == CNP) {
-		dcqcn_cut(st, q, now);
+		dcqcn_cut(q, now);
 	} else if (st->gbn) {
 		q->una = (uint32_t)uccl_max(q->una, psn);
 		q->nxt = (uint32_t)uccl_max(q->nxt, q->una);
@@ -501,9 +501,10 @@ static struct qp *qp_new(struct uccl_fab_scene *s, uint32_t op, uint64_t first, 
 		if (!q->state || !q->rcv || !q->sent_ns)
 			goto nomem;
 	}
-	q->rate = q->target = st->link;
+	q->link = (double)uccl_fab_host_bps(&s->net, q->src) / 8e9;
+	q->rate = q->target = q->link;
 	q->alpha = 1;
-	q->window = 1.5 * st->bdp;
+	q->window = 1.5 * q->link * st->base_ns;
 	q->progress_ns = uccl_fab_now(s);
 	q->alpha_at = q->inc_at = q->progress_ns + DCQCN_TIMER_NS;
 	q->round_at = q->progress_ns + (uint64_t)st->base_ns;
@@ -546,9 +547,7 @@ static int stack_open(struct uccl_fab_scene *s)
 	s->st = st;
 	st->gbn = s->stack == &uccl_fab_stack_gbn;
 	st->spray = s->stack == &uccl_fab_stack_spray;
-	st->link = (double)t->host_bps / 8e9;
 	st->base_ns = 2.0 * (double)uccl_fab_one_way(&s->net, 0, t->hosts - 1, s->cfg.mtu) / UCCL_PS_PER_NS;
-	st->bdp = st->link * st->base_ns;
 	st->hosts = calloc(t->hosts, sizeof(*st->hosts));
 	if (!st->hosts)
 		return -FI_ENOMEM;

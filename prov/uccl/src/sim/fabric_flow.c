@@ -416,7 +416,7 @@ static int flow_make(struct uccl_fab_scene *s, struct fhost *h, uint32_t to, str
 		.slots_rx = (uint16_t)c->window,
 		.msg_limit_tx = 1,
 		.tx_sync = true,
-		.link_bps = c->topo.host_bps / c->engines,
+		.link_bps = uccl_fab_host_bps(&s->net, h->id) / c->engines,
 		.delay_ns = c->delay_ns ? c->delay_ns :
 					  2 * uccl_fab_one_way(&s->net, h->id, to, c->mtu) / UCCL_PS_PER_NS,
 		.rto_min_ns = c->rto_min_ns,
@@ -539,7 +539,7 @@ static int stack_open(struct uccl_fab_scene *s)
 		TAILQ_INIT(&h->ready);
 		uccl_heap_init(&h->heap);
 		h->pacing.at = UCCL_NEVER;
-		uccl_pacer_init(&h->pacer, c->topo.host_bps / st->loops);
+		uccl_pacer_init(&h->pacer, uccl_fab_host_bps(&s->net, h->id) / st->loops);
 	}
 	s->flow_bytes = sizeof(struct fflow);
 	return 0;

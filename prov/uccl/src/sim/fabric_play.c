@@ -47,6 +47,10 @@ static const struct option options[] = {
 	{"rails", 'u', P(cfg.topo.rails), "NICs of a server, each on a tor of its own; 0: none", NULL, 0},
 	{"gbps", 'g', P(cfg.topo.host_bps), "Gb/s of a host's link", NULL, 0},
 	{"up_gbps", 'g', P(cfg.topo.up_bps), "Gb/s of a link between switches; less: oversubscribed", NULL, 0},
+	{"slow_hosts", 'u', P(cfg.topo.slow_hosts), "so many, spread evenly, have links of another rate", NULL, 0},
+	{"slow_gbps", 'g', P(cfg.topo.slow_bps), "Gb/s of these; 0: a tenth of the others'", NULL, 0},
+	{"ecmp", 'u', P(cfg.topo.ecmp),
+	 "how switches choose ways: 0 a hash each, 1 all the same hash, 2 all a mere exclusive or", NULL, 0},
 	{"delay", 'u', P(cfg.topo.delay_ps), "ps of a link and the switch behind it", NULL, 0},
 	{"queue", 'u', P(cfg.topo.queue_bytes), "bytes of data queue per port", NULL, 0},
 	{"ecn_lo", 'u', P(cfg.topo.ecn_lo), "bytes where marking begins", NULL, 0},
@@ -76,6 +80,8 @@ static const struct option options[] = {
 	 "share of every host's link that one-path flows of others take", NULL, 0},
 	{"strangers", 'u', P(cfg.strangers), "such flows that begin at a host; 0: 4", NULL, 0},
 	{"credit_loss", 'd', P(cfg.credit_loss), "chance of a credit, or of the demand for one, to be lost", NULL, 'u'},
+	{"jitter", 'u', P(cfg.jitter_ns), "ns that what arrives at a host waits while it does something else", NULL, 0},
+	{"jitter_every", 'u', P(cfg.jitter_every_ns), "ns between two such pauses of a host; both on average", NULL, 0},
 	{"qps", 'u', P(cfg.qps), "baselines: queue pairs of a connection", NULL, 'b'},
 	{"seed", 'u', P(cfg.seed), "of everything that is drawn", NULL, 0},
 	{"bin", 'u', P(cfg.bin_ns), "ns of the steps of the series of goodput; 0: none", NULL, 0},
@@ -174,6 +180,7 @@ int uccl_fab_play_init(struct uccl_fab_play *p, const char *name)
 		.ranks = 1,
 		.qps = 1,
 		.seed = 1,
+		.jitter_every_ns = UCCL_NS_PER_MS,
 		.limit_ns = 10 * UCCL_NS_PER_S,
 	};
 	strcpy(p->names[0], "uccl");
@@ -262,6 +269,12 @@ static bool idle_beside(const struct uccl_fab_play *p, const char *name)
 		return c->topo.tiers != 3;
 	if (!strcmp(name, "ecn_lo") || !strcmp(name, "ecn_hi"))
 		return !c->topo.ecn_hi || (own && !c->marks);
+	if (!strcmp(name, "jitter_every"))
+		return !c->jitter_ns;
+	if (!strcmp(name, "jitter"))
+		return !c->jitter_every_ns;
+	if (!strcmp(name, "slow_gbps"))
+		return !c->topo.slow_hosts;
 	if (!strcmp(name, "marks"))
 		return !c->topo.ecn_hi;
 	if (!strcmp(name, "train"))
@@ -300,6 +313,8 @@ static int tree_default(struct uccl_fab_topo *t)
 
 	if (!t->up_bps)
 		t->up_bps = t->host_bps;
+	if (!t->slow_bps)
+		t->slow_bps = t->host_bps / 10;
 	if (t->hosts_per_tor)
 		return 0;
 	while ((t->tiers == 3 ? 2 * half * half * half : 2 * half * half) < t->hosts)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "sim/fabric_load.h"
 
 /* Events between two looks at the clock of the run. */
 #define LOOK_EVENTS (1u << 18)
@@ -53,8 +54,7 @@ static void strangers_open(struct uccl_fab_scene *s)
 {
 	uint32_t n = s->net.topo.hosts, each = s->cfg.strangers ? s->cfg.strangers : STRANGERS;
 	uint32_t *order = uccl_fab_need(calloc(n, sizeof(*order)));
-	uint64_t every = (uint64_t)((double)(s->cfg.mtu + UCCL_FAB_ROCE_BYTES) * 8e12 * each /
-				    (s->cfg.background * (double)s->net.topo.host_bps));
+	double bits = (double)(s->cfg.mtu + UCCL_FAB_ROCE_BYTES) * 8e12 * each / s->cfg.background;
 	struct uccl_fab_stranger *f = uccl_fab_need(calloc((size_t)n * each, sizeof(*f)));
 	struct uccl_rng rng;
 
@@ -71,27 +71,56 @@ static void strangers_open(struct uccl_fab_scene *s)
 			f->ev.kind = UCCL_FAB_STRANGER;
 			f->src = order[i];
 			f->dst = order[(i + 1) % n];
-			f->every = every;
+			f->every = (uint64_t)(bits / (double)uccl_min(uccl_fab_host_bps(&s->net, f->src),
+								      uccl_fab_host_bps(&s->net, f->dst)));
 			f->sport = (uint16_t)(STRANGER_PORT + uccl_rng_below(&rng, 0x4000));
-			uccl_fab_queue_put(&s->net.q, &f->ev, uccl_rng_below(&rng, every));
+			uccl_fab_queue_put(&s->net.q, &f->ev, uccl_rng_below(&rng, f->every));
 		}
 	}
 	free(order);
 }
 
-static void stranger_deliver(struct uccl_fab *n, struct uccl_fab_pkt *p)
+static void pauses_open(struct uccl_fab_scene *s)
+{
+	uint32_t n = s->net.topo.hosts;
+
+	s->pauses = uccl_fab_need(calloc(n, sizeof(*s->pauses)));
+	for (uint32_t i = 0; i < n; i++)
+		uccl_rng_seed(&s->pauses[i].rng, s->cfg.seed ^ (uint64_t)(i + 1) << 20);
+}
+
+/* Does what arrives now have to wait? Then it comes again, in its order, when the host is back. */
+static bool paused(struct uccl_fab_scene *s, struct uccl_fab_pkt *p)
+{
+	struct uccl_fab_pause *w = &s->pauses[p->dst];
+	uint64_t now = s->net.q.now;
+
+	while (now > w->to) {
+		w->from = w->to + (uint64_t)(1e3 * uccl_fab_exponential(&w->rng, (double)s->cfg.jitter_every_ns));
+		w->to = w->from + (uint64_t)(1e3 * uccl_fab_exponential(&w->rng, (double)s->cfg.jitter_ns)) + 1;
+	}
+	if (now < w->from)
+		return false;
+	p->ev.kind = UCCL_FAB_LATE;
+	uccl_fab_queue_put(&s->net.q, &p->ev, w->to);
+	return true;
+}
+
+/* At its host, which may be busy. */
+static void scene_deliver(struct uccl_fab *n, struct uccl_fab_pkt *p)
 {
 	struct uccl_fab_scene *s = n->user;
 
 	if (p->unit) {
-		s->stack->net.deliver(n, p);
+		if (!s->pauses || !paused(s, p))
+			s->stack->net.deliver(n, p);
 		return;
 	}
 	s->background += p->trimmed ? 0 : p->bytes;
 	uccl_fab_pkt_free(n, p);
 }
 
-static void stranger_lost(struct uccl_fab *n, struct uccl_fab_pkt *p)
+static void scene_lost(struct uccl_fab *n, struct uccl_fab_pkt *p)
 {
 	struct uccl_fab_scene *s = n->user;
 
@@ -123,6 +152,8 @@ int uccl_fab_scene_open(struct uccl_fab_scene *s, const struct uccl_fab_cfg *cfg
 		s->bins = calloc(BINS, sizeof(*s->bins));
 	if (cfg->background > 0)
 		strangers_open(s);
+	if (cfg->jitter_ns && cfg->jitter_every_ns)
+		pauses_open(s);
 	if (!cfg->bin_ns || s->bins)
 		rc = s->stack->open(s);
 	if (rc)
@@ -139,7 +170,9 @@ void uccl_fab_scene_close(struct uccl_fab_scene *s)
 	free(s->edges);
 	free(s->bins);
 	free(s->strangers);
+	free(s->pauses);
 	s->strangers = NULL;
+	s->pauses = NULL;
 	s->ops = NULL;
 	s->edges = NULL;
 	s->bins = NULL;
@@ -225,6 +258,9 @@ static void scene_event(struct uccl_fab *n, struct uccl_fab_event *e)
 		t->fn(s, t->arg);
 	} else if (e->kind == UCCL_FAB_STRANGER) {
 		stranger_send(s, uccl_container_of(e, struct uccl_fab_stranger, ev));
+	} else if (e->kind == UCCL_FAB_LATE) {
+		e->kind = UCCL_FAB_ARRIVE;
+		s->stack->net.deliver(n, uccl_container_of(e, struct uccl_fab_pkt, ev));
 	} else {
 		s->stack->net.event(n, e);
 	}
@@ -275,9 +311,9 @@ int uccl_fab_scene_run(struct uccl_fab_scene *s, void (*progress)(const struct u
 	if (!s->nedges)
 		qsort(s->ops, s->nops, sizeof(*s->ops), by_start);
 	net.event = scene_event;
-	if (s->strangers) {
-		net.deliver = stranger_deliver;
-		net.lost = stranger_lost;
+	if (s->strangers || s->pauses) {
+		net.deliver = scene_deliver;
+		net.lost = scene_lost;
 	}
 	s->net.ops = &net;
 	begin_some(s);
@@ -314,7 +350,9 @@ uint64_t uccl_fab_ideal_cut(const struct uccl_fab_scene *s, uint64_t bytes, doub
 
 uint64_t uccl_fab_ideal(const struct uccl_fab_scene *s, uint32_t src, uint32_t dst, uint64_t bytes)
 {
-	return uccl_fab_ideal_cut(s, bytes, (double)s->cfg.topo.host_bps,
+	uint64_t bps = uccl_min(uccl_fab_host_bps(&s->net, src), uccl_fab_host_bps(&s->net, dst));
+
+	return uccl_fab_ideal_cut(s, bytes, (double)bps,
 				  uccl_fab_one_way(&s->net, src, dst, last_bytes(&s->cfg, bytes)));
 }
 

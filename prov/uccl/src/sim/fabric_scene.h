@@ -67,6 +67,8 @@ struct uccl_fab_cfg {
 	double background;   /* of every host's link, sent and received by flows of others, which nothing slows */
 	uint16_t strangers;  /* so many of them begin at each host, each on one path; 0: 4 */
 	double credit_loss;  /* chance that a CREDIT or DEMAND never arrives */
+	uint64_t jitter_ns;  /* of hosts: what arrives waits so long on average while its host does something else */
+	uint64_t jitter_every_ns; /* the time between two such pauses of a host, on average */
 	uint64_t seed;
 	uint64_t bin_ns;   /* of the series of goodput; 0: none */
 	uint64_t limit_ns; /* virtual time after which the run is given up */
@@ -92,6 +94,12 @@ struct uccl_fab_stranger {
 	uint16_t sport;
 };
 
+/* When a host does something else. */
+struct uccl_fab_pause {
+	struct uccl_rng rng;
+	uint64_t from, to; /* ps: the present one, or the next */
+};
+
 /* Something that happens to the network. */
 struct uccl_fab_turn {
 	struct uccl_fab_event ev; /* kind UCCL_FAB_SCENE */
@@ -99,7 +107,7 @@ struct uccl_fab_turn {
 	uint64_t arg;
 };
 
-enum { UCCL_FAB_SCENE = UCCL_FAB_USER, UCCL_FAB_BEGIN, UCCL_FAB_STRANGER, UCCL_FAB_STACK };
+enum { UCCL_FAB_SCENE = UCCL_FAB_USER, UCCL_FAB_BEGIN, UCCL_FAB_STRANGER, UCCL_FAB_LATE, UCCL_FAB_STACK };
 
 struct uccl_fab_scene {
 	struct uccl_fab net;
@@ -113,6 +121,7 @@ struct uccl_fab_scene {
 	uint32_t begin_next; /* operations in the order of their start */
 	struct uccl_fab_event begin;
 	struct uccl_fab_stranger *strangers;
+	struct uccl_fab_pause *pauses; /* of each host; NULL: none */
 	uint64_t *bins; /* bytes that arrived, per cfg.bin_ns */
 	uint32_t nbins;
 	struct uccl_stats stats; /* of all hosts */

@@ -339,7 +339,7 @@ uint64_t uccl_fab_script_ideal(const struct uccl_fab_play *p)
 	}
 	for (uint32_t i = 0; i < 2 * (n + tors + pods); i++)
 		most = uccl_max(most, cut_ns(p, &cut[i],
-					     i < 2 * n		? (double)t->host_bps
+					     i < 2 * n		? (double)uccl_fab_host_bps(&s->net, i / 2)
 					     : i < 2 * (n + tors) ? tor_bps
 								  : pod_bps));
 	free(cut);

@@ -142,6 +142,31 @@ static void route__every_pair(void **state)
 	all_pairs(&t);
 }
 
+/* As many as were asked for, and what goes through their links takes as long as one_way says. */
+static void host_bps__some_slow(void **state)
+{
+	struct uccl_fab_topo t = tree(2);
+	struct uccl_fab n;
+	uint32_t slow = 0;
+
+	(void)state;
+	t.slow_hosts = 5;
+	t.slow_bps = 10000000000ull;
+	all_pairs(&t);
+	open_tree(&n, &t, 1);
+	for (uint32_t i = 0; i < t.hosts; i++) {
+		assert_true(uccl_fab_host_bps(&n, i) == t.host_bps || uccl_fab_host_bps(&n, i) == t.slow_bps);
+		slow += uccl_fab_host_bps(&n, i) == t.slow_bps;
+	}
+	assert_int_equal(slow, 5);
+	uccl_fab_fini(&n);
+	t.slow_hosts = 33;
+	assert_int_not_equal(uccl_fab_init(&n, &t, &ops, 1), 0);
+	t.slow_hosts = 1;
+	t.slow_bps = 0;
+	assert_int_not_equal(uccl_fab_init(&n, &t, &ops, 1), 0);
+}
+
 static void one_way__counted_by_hand(void **state)
 {
 	struct uccl_fab_topo t = tree(3);
@@ -208,6 +233,34 @@ static void route__hash(void **state)
 }
 
 /* Two hosts at line rate into one: what does not fit is dropped, and the queue is no longer than it may be. */
+/* Links between aggregation and core that 2048 ports between two hosts use, of nine. */
+static uint32_t cores_used(uint8_t ecmp)
+{
+	struct uccl_fab_topo t = tree(3);
+	uint32_t used = 0;
+	struct uccl_fab n;
+
+	t.ecmp = ecmp;
+	open_tree(&n, &t, 5);
+	for (uint16_t port = 0; port < 2048; port++)
+		send(&n, 0, 53, 1000, port, UCCL_FAB_DATA, port);
+	run(&n);
+	for (uint32_t i = 0; i < n.nnodes; i++)
+		for (uint32_t k = 0; n.nodes[i].tier == 2 && k < n.nodes[i].nup; k++)
+			used += n.ports[n.nodes[i].up + k].packets > 0;
+	uccl_fab_fini(&n);
+	return used;
+}
+
+/* Switches that choose alike leave two of three links unused. */
+static void route__weak_hashes(void **state)
+{
+	(void)state;
+	assert_int_equal(cores_used(UCCL_FAB_ECMP_OWN), 9);
+	assert_int_equal(cores_used(UCCL_FAB_ECMP_SAME), 3);
+	assert_int_equal(cores_used(UCCL_FAB_ECMP_XOR), 3);
+}
+
 static void queue__limit(void **state)
 {
 	struct uccl_fab_topo t = tree(2);
@@ -382,6 +435,8 @@ int main(void)
 		cmocka_unit_test(init__refuses),
 		cmocka_unit_test(tor__rails),
 		cmocka_unit_test(route__every_pair),
+		cmocka_unit_test(host_bps__some_slow),
+		cmocka_unit_test(route__weak_hashes),
 		cmocka_unit_test(one_way__counted_by_hand),
 		cmocka_unit_test(route__hash),
 		cmocka_unit_test(queue__limit),

@@ -161,6 +161,9 @@ static void useless__options(void **state)
 	assert_null(useless("tree", "bytes=1m,pieces=3"));
 	assert_null(useless("arrivals", "load=0.3,span=5,sizes=ai"));
 	assert_null(useless("list", "file=x"));
+	assert_null(useless("ring", "slow_hosts=1,slow_gbps=10,ecmp=1,jitter=5000,jitter_every=50000"));
+	assert_string_equal(useless("ring", "slow_gbps=10"), "slow_gbps");
+	assert_string_equal(useless("ring", "jitter_every=50000"), "jitter_every");
 	assert_string_equal(useless("arrivals", "bytes=1m"), "bytes");
 	assert_string_equal(useless("list", "bytes=1m"), "bytes");
 	assert_string_equal(useless("permutation", "load=0.1"), "load");

@@ -216,6 +216,39 @@ static void background__takes_its_share(void **state)
 	assert_int_not_equal(uccl_fab_scene_open(&s, &c), 0);
 }
 
+/* What arrives while its host does something else waits, in its order, and so takes longer by as much. */
+static void jitter__waits(void **state)
+{
+	static const struct uccl_fab_stack *const stacks[] = {&uccl_fab_stack_uccl, &uccl_fab_stack_gbn};
+	struct uccl_fab_cfg c = config();
+	uint64_t calm;
+
+	(void)state;
+	for (size_t i = 0; i < uccl_array_len(stacks); i++) {
+		c.stack = stacks[i];
+		c.jitter_ns = 0;
+		assert_int_equal(uccl_fab_scene_open(&s, &c), 0);
+		for (uint32_t k = 0; k < 200; k++)
+			uccl_fab_scene_add(&s, 0, 5, 100, k * 10000, 0);
+		assert_int_equal(uccl_fab_scene_run(&s, NULL), 0);
+		calm = 0;
+		for (uint32_t k = 0; k < 200; k++)
+			calm += s.ops[k].end_ns - s.ops[k].start_ns;
+		uccl_fab_scene_close(&s);
+		/* Half of the time, 3 us: who comes in a pause waits as long as a pause is on average. */
+		c.jitter_ns = c.jitter_every_ns = 3000;
+		assert_int_equal(uccl_fab_scene_open(&s, &c), 0);
+		for (uint32_t k = 0; k < 200; k++)
+			uccl_fab_scene_add(&s, 0, 5, 100, k * 10000, 0);
+		assert_int_equal(uccl_fab_scene_run(&s, NULL), 0);
+		for (uint32_t k = 0; k < 200; k++)
+			calm -= s.ops[k].end_ns - s.ops[k].start_ns;
+		assert_in_range(-calm, 200 * 3000 / 2 * 3 / 4, 200 * 3000 / 2 * 5 / 4);
+		assert_int_equal(s.rtx_bytes, 0);
+		uccl_fab_scene_close(&s);
+	}
+}
+
 static void result__closed_form(void **state)
 {
 	struct uccl_fab_cfg c = config();
@@ -257,6 +290,7 @@ int main(void)
 		cmocka_unit_test(arrived__twice_or_never),
 		cmocka_unit_test(ideal__by_hand),
 		cmocka_unit_test(background__takes_its_share),
+		cmocka_unit_test(jitter__waits),
 		cmocka_unit_test(result__closed_form),
 	};
 

@@ -104,6 +104,33 @@ static void spine__several(void **state)
 	uccl_fab_play_close(&p);
 }
 
+/* One host at a quarter of the rate: what a ring takes longer is what its link takes longer. */
+static void ideal__counts_slow_hosts(void **state)
+{
+	uint64_t even;
+
+	(void)state;
+	play("ring", "hosts=16,bytes=4m,profile=verbs");
+	even = p.ideal_ns;
+	uccl_fab_play_close(&p);
+	play("ring", "hosts=16,bytes=4m,profile=verbs,slow_hosts=1,slow_gbps=100");
+	assert_in_range(p.ideal_ns, even * 3 / 2, even * 4);
+	uccl_fab_play_close(&p);
+	for (int i = 0; i < 4; i++) {
+		static const char *const sets[] = {"profile=verbs", "stack=gbn,ecn_lo=200k,ecn_hi=800k", "stack=sr",
+						   "stack=spray,ecn_lo=200k,ecn_hi=800k"};
+
+		assert_int_equal(uccl_fab_play_init(&p, "permutation"), 0);
+		assert_int_equal(uccl_fab_play_set(&p, sets[i]), 0);
+		assert_int_equal(uccl_fab_play_set(&p, "hosts=16,bytes=4m,slow_hosts=4,slow_gbps=50"), 0);
+		assert_int_equal(uccl_fab_play_set(&p, "background=0.2"), 0);
+		assert_int_equal(uccl_fab_play_run(&p, NULL), 0);
+		assert_true(p.scene.last_ns >= p.ideal_ns * 95 / 100);
+		assert_true(p.scene.last_ns < p.ideal_ns * 8);
+		uccl_fab_play_close(&p);
+	}
+}
+
 /* Each host but one has one above it; who is there sends nothing on before it has what it waits for. */
 static void tree__waits(void **state)
 {
@@ -205,6 +232,7 @@ int main(void)
 		cmocka_unit_test(alltoall__skewed),
 		cmocka_unit_test(stagger__least_share),
 		cmocka_unit_test(spine__several),
+		cmocka_unit_test(ideal__counts_slow_hosts),
 		cmocka_unit_test(tree__waits),
 		cmocka_unit_test(arrivals__load),
 		cmocka_unit_test(ideal__of_a_list),
