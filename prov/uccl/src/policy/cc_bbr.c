@@ -301,6 +301,11 @@ static void bbr_step(struct bbr *b, bool round, uint64_t now)
 		if (b->rounds < 2)
 			break;
 		b->rtt_at = now;
+		/*
+		 * The pipe was nearly empty: what losses said before is over (the draft). And packets that bw_lo keeps
+		 * so far apart that this is due with each of them would never see a probe that ends it.
+		 */
+		b->bw_lo = b->lo = INFINITY;
 		/* As long as it finds a shorter one it goes on. */
 		if ((double)b->rtt_ns < (1 - RTT_FALLS) * (double)b->rtt_was)
 			bbr_look_rtt(b);

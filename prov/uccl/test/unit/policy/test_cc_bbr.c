@@ -233,6 +233,33 @@ static void one__limited(void **state)
 	assert_in_range(uccl_cc_bbr.window(flows[0].cc), window / 2, window * 2);
 }
 
+/*
+ * A network that lost nearly everything took the rate; packets are then so far apart that each is due to look for the
+ * least round trip. That ends, too.
+ */
+static void one__after_bad_times(void **state)
+{
+	const struct uccl_loss_info loss = { .kind = UCCL_LOSS_PROOF, .bytes = 10 * CHUNK };
+	struct flow *f = &flows[0];
+
+	(void)state;
+	run(1, 1000 * US);
+	for (int i = 0; i < 25; i++) {
+		/* Once a round trip was shorter than any other. */
+		struct uccl_ack_info info = { .bytes = CHUNK, .rtt_ns = i ? DELAY : DELAY - US, .rate.bytes = CHUNK };
+
+		now += 10000 * US;
+		uccl_cc_bbr.on_loss(f->cc, &loss, now);
+		info.rate.prior = f->rate.delivered;
+		info.rate.ns = 10000 * US;
+		f->rate.delivered += CHUNK;
+		info.delivered = f->rate.delivered;
+		uccl_cc_bbr.on_ack(f->cc, &info, now);
+	}
+	run(1, 50000 * US);
+	assert_true(used(1, 10000 * US) > 0.9);
+}
+
 /* Nothing delivered yet: the link, and the delay of the fabric. */
 static void init__window(void **state)
 {
@@ -269,6 +296,7 @@ int main(void)
 		cmocka_unit_test_setup(several__fair, start),
 		cmocka_unit_test_setup(several__one_is_left, start),
 		cmocka_unit_test_setup(one__limited, start),
+		cmocka_unit_test_setup(one__after_bad_times, start),
 		cmocka_unit_test_setup(loss__timeout, start),
 	};
 
