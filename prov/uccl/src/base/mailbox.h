@@ -18,7 +18,7 @@ struct uccl_letter {
 	int32_t err;
 	void *who, *what;
 	uint8_t *at;
-	uint64_t off, len;
+	uint64_t off, len, more;
 	uint32_t id, gen;
 };
 

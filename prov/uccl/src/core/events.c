@@ -57,9 +57,17 @@ uint64_t uccl_event_pacing_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t n
 	return f->cfg.cc->pace ? f->cfg.cc->pace(f->cc, bytes, f->times.srtt_ns, now) : now;
 }
 
-uint16_t uccl_event_select_path(struct uccl_flow *f, uint32_t bytes, uint64_t now)
+/* Bytes that the NIC has not sent. */
+static uint64_t event_backlog(const struct uccl_flow *f)
 {
-	return f->cfg.pathsel->select(f->ps, f->paths.list, f->paths.usable, f->paths.nusable, bytes, &f->rng, now);
+	return f->cfg.backlog ? *f->cfg.backlog : 0;
+}
+
+uint16_t uccl_event_select_path(struct uccl_flow *f, uint32_t bytes, uint64_t left, uint64_t now)
+{
+	const struct uccl_chunk_info chunk = { .bytes = bytes, .left = left, .backlog = event_backlog(f) };
+
+	return f->cfg.pathsel->select(f->ps, f->paths.list, f->paths.usable, f->paths.nusable, &chunk, &f->rng, now);
 }
 
 bool uccl_event_tx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, bool desc, uint64_t now)
@@ -107,8 +115,9 @@ void uccl_event_rx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now)
 	rx_credit_due(f, bytes, now);
 }
 
-void uccl_event_rx_ack(struct uccl_flow *f, const struct uccl_ack_info *info, uint64_t now)
+void uccl_event_rx_ack(struct uccl_flow *f, struct uccl_ack_info *info, uint64_t now)
 {
+	info->backlog = event_backlog(f);
 	if (f->cfg.cc->on_ack)
 		f->cfg.cc->on_ack(f->cc, info, now);
 }

@@ -17,8 +17,8 @@ uint32_t uccl_event_chunk_size(struct uccl_flow *f, uint32_t want, uint64_t now)
 uint32_t uccl_event_write_size(const struct uccl_flow *f);
 /* onPacingChunk: a chunk of new data leaves; the earliest time for the next one. */
 uint64_t uccl_event_pacing_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now);
-/* onSelectPath: an index of f->paths. */
-uint16_t uccl_event_select_path(struct uccl_flow *f, uint32_t bytes, uint64_t now);
+/* onSelectPath: an index of f->paths. left: bytes of its message, see struct uccl_chunk_info. */
+uint16_t uccl_event_select_path(struct uccl_flow *f, uint32_t bytes, uint64_t left, uint64_t now);
 /*
  * onTxRtxChunk: may the retransmission of so many bytes leave? Gated by receive slots, unless it is a descriptor, and
  * by paced credit, which it then spends; not by the window, nor by other credit. PROTOCOL R13 R14 R63 R166
@@ -27,8 +27,8 @@ bool uccl_event_tx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, bool desc, uin
 /* onRxChunk, onRxRtxChunk: payload arrived for the first time. */
 void uccl_event_rx_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now);
 void uccl_event_rx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now);
-/* onRxACK: one acknowledgement block was taken in. */
-void uccl_event_rx_ack(struct uccl_flow *f, const struct uccl_ack_info *info, uint64_t now);
+/* onRxACK: one acknowledgement block was taken in. The NIC's backlog is filled in here. */
+void uccl_event_rx_ack(struct uccl_flow *f, struct uccl_ack_info *info, uint64_t now);
 /* One path's RTT sample; `marked`: the network has marked something on it since the last one. */
 void uccl_event_path_sample(struct uccl_flow *f, uint16_t path, uint64_t rtt_ns, bool marked, uint64_t now);
 /* onRxCredit. turn: see uccl_credit_ops.on_credit. */

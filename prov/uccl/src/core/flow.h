@@ -83,6 +83,7 @@ struct uccl_flow_cfg {
 	const struct uccl_credit_ops *credit;
 	const double *k[UCCL_POLICY_KINDS]; /* values of their constants, the owner's; NULL: the defaults */
 	struct uccl_pacer *pacer;    /* of the NIC; needed by credit policies that have pull */
+	const uint64_t *backlog;     /* of the NIC, the owner's: see uccl_chunk_info; NULL: nobody knows */
 	const struct uccl_flow_ops *ops;
 	struct uccl_stats *stats;
 	struct uccl_trace *trace;	/* NULL: none */

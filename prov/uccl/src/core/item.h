@@ -32,6 +32,7 @@ struct uccl_item {
 	const struct iovec *iov; /* payload; stays valid until acked */
 	uint64_t skip;		/* bulk: first byte of the iov that belongs to this item */
 	uint64_t len;		/* payload bytes in all, from `skip` on */
+	uint64_t more;		/* bytes of the same message that are in no item yet */
 	uint64_t off;		/* the queue's: bytes cut into chunks so far */
 	uint32_t pending;	/* the log's (sent.h): chunks sent, and NIC reads of the payload, not over yet */
 	uint32_t deficit;	/* the queue's: bytes sent in this turn, */
@@ -51,6 +52,12 @@ static inline const struct iovec *uccl_item_buffer(const struct uccl_item *item,
 		*pos -= item->iov[i].iov_len;
 	}
 	return NULL;
+}
+
+/* Bytes of its message that have not left. */
+static inline uint64_t uccl_item_left(const struct uccl_item *item)
+{
+	return item->len - item->off + item->more;
 }
 
 /* Contiguous payload of an item from byte `off` on: at most `want` bytes, cut at the end of an iov. */

@@ -53,6 +53,7 @@ struct uccl_ack_info {
 	uint64_t srtt_ns;	/* smoothed, of all paths */
 	uint64_t min_rtt_ns;
 	uint64_t marked;	/* bytes newly reported as marked by the network (ECN); 0 where nobody counts marks */
+	uint64_t backlog;	/* as in struct uccl_chunk_info */
 	bool app_limited;	/* the window was not what held the sender back */
 	/*
 	 * A sample of the delivery rate (core/rate.h). A round trip is over when rate.prior reaches what was
@@ -93,16 +94,23 @@ struct uccl_cc_ops {
 
 struct uccl_rng;
 
+/* A chunk, or a burst of packets, that is about to leave. */
+struct uccl_chunk_info {
+	uint32_t bytes;	  /* of it */
+	uint64_t left;	  /* of its message, these included; of a burst, of that which begins it. 0: sent before */
+	uint64_t backlog; /* bytes that the NIC was handed and has not sent; 0 also where it does not tell */
+};
+
 struct uccl_path_ops {
 	const char *name;
 	const struct uccl_constant *constants; /* as above */
 	void (*init)(void *ps, const struct uccl_policy_cfg *cfg, uint16_t npaths);
 	/*
-	 * The path for the next chunk and what follows it, `bytes` in all; required. `usable` lists the indices (n >= 1
-	 * of them) of paths in service, `paths` is indexed by them. Returns one of usable[].
+	 * The path for the next chunk; required. `usable` lists the indices (n >= 1 of them) of paths in service,
+	 * `paths` is indexed by them. Returns one of usable[].
 	 */
-	uint16_t (*select)(void *ps, const struct uccl_path *paths, const uint16_t *usable, uint16_t n, uint32_t bytes,
-			   struct uccl_rng *rng, uint64_t now);
+	uint16_t (*select)(void *ps, const struct uccl_path *paths, const uint16_t *usable, uint16_t n,
+			   const struct uccl_chunk_info *chunk, struct uccl_rng *rng, uint64_t now);
 	/*
 	 * A sample of a path; what it reports still counts as in flight. `ecn`: the network has marked something on it
 	 * since the last one.

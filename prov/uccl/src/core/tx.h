@@ -35,8 +35,8 @@ void flow_tx_paced(struct uccl_flow *f, uint32_t bytes, uint64_t now);
  * cut to what each acknowledgement frees would cost a system call each. Returns how much room is needed; 0: wait.
  */
 uint32_t flow_tx_want(const struct uccl_flow *f, const struct uccl_item *item, uint32_t len);
-/* The path for payload: a new choice per chunk, or per burst of small packets. */
-uint16_t flow_tx_path(struct uccl_flow *f, uint32_t bytes, uint64_t now);
+/* The path for payload, of a message that has so much left: a new choice per chunk, or per burst of small packets. */
+uint16_t flow_tx_path(struct uccl_flow *f, uint32_t bytes, uint64_t left, uint64_t now);
 /* Bytes of the burst under way, if the next packet belongs to it, or of the next burst. */
 uint32_t flow_tx_burst_left(const struct uccl_flow *f, uint32_t bytes);
 /* So many bytes come together: they begin a burst unless the one under way holds them, and share bursts evenly. */

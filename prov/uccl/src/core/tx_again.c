@@ -24,7 +24,7 @@ static uint16_t tx_rtx_path(struct uccl_flow *f, const struct uccl_sent *e, uint
 		if (f->paths.list[path].inflight < ALIVE_BYTES)
 			return path;
 	}
-	return flow_tx_path(f, e->len, now);
+	return flow_tx_path(f, e->len, 0, now);
 }
 
 /*

@@ -58,7 +58,7 @@ static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		uccl_credit_spend_free(&f->credit, (uint32_t)item->len);
 	}
 	e = flow_tx_enter(f, item, UCCL_PKT_CHUNK, item->rec, payload, (uint32_t)item->len,
-			  flow_tx_path(f, (uint32_t)item->len, now), now);
+			  flow_tx_path(f, (uint32_t)item->len, item->len + item->more, now), now);
 	if (trial)
 		uccl_pmtu_try(&f->pmtu, f->sent.nxt - 1, UCCL_HDR_LEN + e->len);
 	else if (flow_tx_long(f, e->len))
@@ -74,6 +74,7 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	uint8_t rec[UCCL_REC_LEN];
 	struct uccl_sent *e;
 	uint32_t len, want, most, trial, packet;
+	uint64_t left;
 	uint8_t ar;
 
 	if (!item)
@@ -104,10 +105,11 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		len = flow_tx_train_len(f, item, packet, want, now);
 	memcpy(rec, item->rec, UCCL_REC_LEN);
 	uccl_put64(rec + 8, uccl_get64(item->rec + 8) + item->off);
+	left = uccl_item_left(item);
 	flow_tx_bulk_left(f, item, len);
 	uccl_sendq_share(&f->sendq, item, len);
 	flow_tx_paced(f, len, now);
-	e = flow_tx_enter(f, item, UCCL_PKT_CHUNK, rec, payload, len, flow_tx_path(f, len, now), now);
+	e = flow_tx_enter(f, item, UCCL_PKT_CHUNK, rec, payload, len, flow_tx_path(f, len, left, now), now);
 	if (trial)
 		uccl_pmtu_try(&f->pmtu, f->sent.nxt - 1, len < f->cfg.chunk_bytes ? UCCL_HDR_LEN + len : trial);
 	ar = flow_tx_ar(f, item, item->off == item->len, len, now);

@@ -43,14 +43,14 @@ void flow_tx_burst_align(struct uccl_flow *f, uint64_t bytes)
 	uccl_burst_align(&f->paths.burst, burst, uccl_min(bytes, share));
 }
 
-uint16_t flow_tx_path(struct uccl_flow *f, uint32_t bytes, uint64_t now)
+uint16_t flow_tx_path(struct uccl_flow *f, uint32_t bytes, uint64_t left, uint64_t now)
 {
 	struct uccl_burst *b = &f->paths.burst;
 
 	if (uccl_burst_over(b, bytes)) {
 		uint32_t size = uccl_burst_size(b, tx_burst(f));
 
-		uccl_burst_begin(b, uccl_event_select_path(f, (uint32_t)uccl_max(size, bytes), now), size,
+		uccl_burst_begin(b, uccl_event_select_path(f, (uint32_t)uccl_max(size, bytes), left, now), size,
 				 f->cfg.train_bytes > 0);
 	}
 	return uccl_burst_take(b, bytes);

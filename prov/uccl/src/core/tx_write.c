@@ -55,7 +55,7 @@ int flow_tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	flow_tx_paced(f, len, now);
 	if (len >= WRITE_CHOICE_BYTES)
 		uccl_burst_end(&f->paths.burst);
-	path = flow_tx_path(f, len, now);
+	path = flow_tx_path(f, len, uccl_item_left(item), now);
 	uccl_burst_take_fresh(&f->paths.burst);
 	able = uccl_paths_for_write(&f->paths, path, now);
 	e = flow_tx_enter(f, item, UCCL_PKT_FRAG, rec, payload, len, able < UCCL_PATHS_MAX ? able : path, now);

@@ -192,8 +192,16 @@ struct uccl_engine {
 	struct uccl_held_clock nic_held; /* UCCL_HELD_NIC: the NIC takes no more */
 	TAILQ_HEAD(, uccl_flow) ready;
 	int tx_head, tx_n;
+	uint64_t backlog;		/* the NIC's, as it told last; 0: it does not */
 	struct uccl_tx txv[TX_BATCH];
 };
+
+/* The NIC was handed something, or had time to send it. */
+static inline void engine_backlog(struct uccl_engine *e)
+{
+	if (e->nic->ops->backlog)
+		e->backlog = e->nic->ops->backlog(e->nic);
+}
 
 static inline struct conn *peer_conn(struct uccl_peer *p)
 {

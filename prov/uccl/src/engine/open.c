@@ -21,6 +21,7 @@ static int conn_opened(struct conn *c, uint64_t now)
 		.credit = e->credit,
 		.k = {e->k[UCCL_POLICY_CC], e->k[UCCL_POLICY_PATH], e->k[UCCL_POLICY_CREDIT]},
 		.pacer = &e->pacer,
+		.backlog = &e->backlog,
 		.ops = e->mep.lane ? &uccl_lane_flow_ops :
 		       e->nic->ops->offer || (e->lanes.n && t->lanes) ? &conn_flow_ops : &uccl_msg_flow_ops,
 		.stats = &e->stats,

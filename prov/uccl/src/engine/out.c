@@ -25,6 +25,7 @@ bool engine_tx_flush(struct uccl_engine *e)
 	while (e->tx_head < e->tx_n) {
 		int k = e->nic->ops->tx(e->nic, e->txv + e->tx_head, e->tx_n - e->tx_head);
 
+		engine_backlog(e);
 		if (!k)
 			return false;
 		if (k == -FI_EFAULT) {

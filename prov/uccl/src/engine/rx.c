@@ -246,6 +246,7 @@ int engine_rx(struct uccl_engine *e, uint64_t now)
 		int nhints = e->bounce ? uccl_msg_hints(&e->mep, hints, RX_BATCH) : 0;
 		int n = e->nic->ops->rx(e->nic, v, RX_BATCH, hints, nhints);
 
+		engine_backlog(e);
 		if (n <= 0)
 			return total;
 		if (nhints)

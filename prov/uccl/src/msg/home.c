@@ -150,6 +150,7 @@ static bool slice_out(struct uccl_sliced *s)
 		.at = (uint8_t *)op->iov[0].iov_base + s->at,
 		.off = s->at,
 		.len = n,
+		.more = s->limit - s->at - n,
 		.id = s->rx,
 		.gen = op->mseq,
 	};

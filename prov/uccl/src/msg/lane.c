@@ -146,6 +146,7 @@ static void lane_send(struct uccl_mep *m, const struct uccl_letter *l)
 	op->bulk.iov = op->iov;
 	op->bulk.iov_count = 1;
 	op->bulk.len = l->len;
+	op->bulk.more = l->more;
 	uccl_rec_set_bulk(op->bulk.rec, l->id, l->gen, l->off);
 	TAILQ_INSERT_TAIL(&p->sends, op, link);
 	uccl_flow_submit(&p->flow, &op->bulk);

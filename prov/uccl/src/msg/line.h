@@ -11,7 +11,8 @@
  *	LAND what: a berth's part			UNITS what, len: so many more are whole
  *	FORGET what					FORGOT what: the last about this berth
  *	SEND who: a peer there, at, len,		SENT what, len, err
- *	     off, id, gen, what: home's
+ *	     off, id, gen, what: home's,
+ *	     more: bytes behind it
  *
  * MEET, LAND and SEND are said only if there is room at once, PART and FORGET wait for it. What a lane has to answer it
  * always has room for: home counts what is unanswered, and the lane says the rest only where half of the box is free.

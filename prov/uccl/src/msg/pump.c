@@ -35,6 +35,7 @@ static void part_loaded(struct uccl_copy *c, uint64_t now)
 	item->iov = &part->iov;
 	item->iov_count = 1;
 	item->len = part->iov.iov_len;
+	item->more = op->bulk.len - part->off - item->len;
 	item->direct = op->bulk.direct;
 	item->rkey = op->bulk.rkey;
 	item->raddr = op->bulk.raddr;

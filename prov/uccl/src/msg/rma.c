@@ -178,6 +178,7 @@ static void rma_submit(struct uccl_op *op)
 	op->env.iov = &op->head;
 	op->env.iov_count = 1;
 	op->env.len = op->head_len + first;
+	op->env.more = op->wait & MSG_WAIT_BULK ? payload - first : 0;
 	uccl_env_encode(op->env.rec, &env);
 	uccl_flow_submit(&p->flow, &op->env);
 	if (op->wait & MSG_WAIT_BULK) {

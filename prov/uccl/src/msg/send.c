@@ -175,6 +175,7 @@ static void send_submit(struct uccl_op *op)
 	op->env.iov_count = op->iov_count;
 	op->env.skip = 0;
 	op->env.len = first;
+	op->env.more = op->wait & MSG_WAIT_BULK ? op->len - first : 0;
 	uccl_env_encode(op->env.rec, &env);
 	uccl_flow_submit(&p->flow, &op->env);
 	if (op->wait & MSG_WAIT_BULK) {

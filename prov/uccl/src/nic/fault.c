@@ -691,6 +691,13 @@ static void fault_count(struct uccl_nic *nic, struct uccl_stats *s)
 	f->inner->ops->count(f->inner, s);
 }
 
+static uint64_t fault_backlog(struct uccl_nic *nic)
+{
+	struct fault *f = fault_of(nic);
+
+	return f->inner->ops->backlog(f->inner);
+}
+
 static void fault_renew(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint16_t path)
 {
 	struct fault *f = fault_of(nic);
@@ -813,6 +820,7 @@ static void ops_fill(struct uccl_nic_ops *ours, const struct uccl_nic_ops *inner
 		.dereg = inner->dereg ? fault_dereg : NULL,
 		.source = inner->source ? fault_source : NULL,
 		.source_put = inner->source_put ? fault_source_put : NULL,
+		.backlog = inner->backlog ? fault_backlog : NULL,
 		.count = inner->count ? fault_count : NULL,
 		.guard = inner->guard ? fault_guard : NULL,
 		.wait_fd = inner->wait_fd ? fault_wait_fd : NULL,

@@ -147,6 +147,8 @@ struct uccl_nic_ops {
 	int (*accept)(struct uccl_nic *nic, struct uccl_nic_peer *peer, const uint8_t *buf, uint32_t len);
 	/* Writes on this path seem to be swallowed: make it anew. UCCL_RX_WRITE_ON follows when it is. */
 	void (*renew)(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint16_t path);
+	/* Bytes that the device was handed and has not sent. Some may be counted late. NULL: it does not tell. */
+	uint64_t (*backlog)(struct uccl_nic *nic);
 	/* Fill in the counters that the NIC keeps. NULL: none. */
 	void (*count)(struct uccl_nic *nic, struct uccl_stats *s);
 	/* Told once, before the rest: other packets may be thrown away unseen. NULL: the NIC hands up everything. */

@@ -439,6 +439,16 @@ static void rails_count(struct uccl_nic *nic, struct uccl_stats *s)
 	r->rail[0]->ops->count(r->rail[0], s);
 }
 
+static uint64_t rails_backlog(struct uccl_nic *nic)
+{
+	struct rails *r = rails_of(nic);
+	uint64_t sum = 0;
+
+	for (int i = 0; i < r->n; i++)
+		sum += r->rail[i]->ops->backlog(r->rail[i]);
+	return sum;
+}
+
 static void rails_addr(struct uccl_nic *nic, struct uccl_nic_addr *out)
 {
 	struct rails *r = rails_of(nic);
@@ -474,6 +484,7 @@ static const struct uccl_nic_ops rails_ops = {
 	.offer = rails_offer,
 	.accept = rails_accept,
 	.renew = rails_renew,
+	.backlog = rails_backlog,
 	.count = rails_count,
 	.wait_fd = rails_wait_fd,
 	.addr = rails_addr,
@@ -483,8 +494,8 @@ static const struct uccl_nic_ops rails_ops = {
 /* Does the NIC have all that is handed on to it? Those of direct writes do. */
 static bool fits(const struct uccl_nic *nic)
 {
-	return nic->ops->slots && nic->ops->connect && nic->ops->prepare && nic->ops->count && nic->ops->wait_fd &&
-	       nic->ops->fence && !nic->ops->path_mtu;
+	return nic->ops->slots && nic->ops->connect && nic->ops->prepare && nic->ops->backlog && nic->ops->count &&
+	       nic->ops->wait_fd && nic->ops->fence && !nic->ops->path_mtu;
 }
 
 int uccl_nic_rails_open(struct uccl_nic *const *rail, int n, struct uccl_nic **nic)

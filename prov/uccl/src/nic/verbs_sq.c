@@ -104,8 +104,14 @@ void uccl_verbs_sq_fini(struct uccl_verbs_sq *q)
 	q->sent = NULL;
 }
 
+static void slab_count(struct uccl_verbs_slab *s, uint64_t bytes)
+{
+	atomic_store_explicit(&s->bytes, uccl_verbs_slab_backlog(s) + bytes, memory_order_relaxed);
+}
+
 static void sent_free(struct uccl_verbs_slab *s, const struct uccl_verbs_sent *sent)
 {
+	slab_count(s, 0 - (uint64_t)sent->told);
 	s->unused[s->nunused++] = sent->piece;
 	if (sent->ah)
 		uccl_verbs_ah_put(sent->ah);
@@ -119,16 +125,30 @@ static void sent_retire(struct uccl_verbs_sq *q, struct uccl_verbs_slab *s, uint
 		sent_free(s, &q->sent[q->tail % UCCL_VERBS_SQ_DEPTH]);
 }
 
-bool uccl_verbs_sq_add(struct uccl_verbs_sq *q, struct ibv_send_wr *wr, struct uccl_verbs_sent sent, bool signal)
+/* A completion will tell of the request before head. */
+static void sq_told(struct uccl_verbs_sq *q, struct uccl_verbs_slab *s)
+{
+	q->sent[(q->head - 1) % UCCL_VERBS_SQ_DEPTH].told = q->untold;
+	slab_count(s, q->untold);
+	q->told = q->head;
+	q->unsignalled = 0;
+	q->untold = 0;
+}
+
+bool uccl_verbs_sq_add(struct uccl_verbs_sq *q, struct uccl_verbs_slab *s, struct ibv_send_wr *wr,
+		       struct uccl_verbs_sent sent, bool signal)
 {
 	bool fresh = !q->last;
 
 	wr->next = NULL;
 	wr->send_flags = signal ? IBV_SEND_SIGNALED : 0;
+	sent.told = 0;
 	q->sent[q->head++ % UCCL_VERBS_SQ_DEPTH] = sent;
-	q->unsignalled = signal ? 0 : q->unsignalled + 1;
+	q->unsignalled++;
+	for (int i = 0; i < wr->num_sge; i++)
+		q->untold += wr->sg_list[i].length;
 	if (signal)
-		q->told = q->head;
+		sq_told(q, s);
 	if (fresh)
 		q->first = wr;
 	else
@@ -137,11 +157,10 @@ bool uccl_verbs_sq_add(struct uccl_verbs_sq *q, struct ibv_send_wr *wr, struct u
 	return fresh;
 }
 
-void uccl_verbs_sq_signal(struct uccl_verbs_sq *q)
+void uccl_verbs_sq_signal(struct uccl_verbs_sq *q, struct uccl_verbs_slab *s)
 {
 	q->last->send_flags |= IBV_SEND_SIGNALED;
-	q->told = q->head;
-	q->unsignalled = 0;
+	sq_told(q, s);
 }
 
 int uccl_verbs_sq_post(const struct uccl_verbs *lib, struct uccl_verbs_sq *q, struct uccl_verbs_slab *s,
@@ -159,6 +178,7 @@ int uccl_verbs_sq_post(const struct uccl_verbs *lib, struct uccl_verbs_sq *q, st
 	}
 	/* Those before may have counted on a completion that was among them: the next one gets one. */
 	q->unsignalled = UCCL_VERBS_SQ_DEPTH;
+	q->untold = 0;
 	if ((int32_t)(q->told - q->head) > 0)
 		q->told = q->tail;
 	return err;
@@ -194,6 +214,7 @@ void uccl_verbs_sq_end(const struct uccl_verbs *lib, struct uccl_verbs_sq *q, st
 	sent_retire(q, s, q->head);
 	q->told = q->head;
 	q->unsignalled = 0;
+	q->untold = 0;
 }
 
 #endif

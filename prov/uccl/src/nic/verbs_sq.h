@@ -8,6 +8,7 @@
 
 #ifdef HAVE_VERBS
 
+#include <stdatomic.h>
 #include <stddef.h>
 
 #include "nic/verbs_ah.h"
@@ -29,6 +30,8 @@ struct uccl_verbs_slab {
 	uint32_t stride, count;
 	uint32_t *unused; /* stack of pieces that nobody has; NULL: not kept */
 	uint32_t nunused;
+	/* Of requests that the NIC was handed and will tell of. Read from anywhere, written as the rest. */
+	_Atomic uint64_t bytes;
 	/* The NIC reads it no more; NULL: nobody needs to know. */
 	void (*freed)(void *arg, const struct uccl_verbs_sent *sent);
 	void *freed_arg;
@@ -50,6 +53,7 @@ static inline uint8_t *uccl_verbs_piece(const struct uccl_verbs_slab *s, uint32_
 /* A send that the NIC may still read. */
 struct uccl_verbs_sent {
 	uint32_t piece;
+	uint32_t told; /* bytes that its completion tells of; 0: none will come for it alone */
 	struct uccl_verbs_ah *ah; /* NULL: it needs none */
 	struct uccl_devcache_entry *gpu; /* payload that is read from a device, for uccl_verbs_slab.freed; NULL */
 	/* Of a write, likewise. */
@@ -64,7 +68,8 @@ struct uccl_verbs_sq {
 	struct uccl_verbs_sent *sent; /* ring of UCCL_VERBS_SQ_DEPTH */
 	uint32_t head, tail;	      /* of the ring: next, and first not done; both only grow */
 	uint32_t told;		      /* requests before this one will be told of by a completion */
-	uint32_t unsignalled;	      /* since the last that asks for a completion */
+	uint32_t unsignalled;	      /* since the last that asks for a completion, */
+	uint32_t untold;	      /* and their bytes */
 	uint16_t life;		      /* completions of an earlier life are stale */
 	uint64_t retry_at;	      /* when to try again to make it */
 	/* The chain that is being built. */
@@ -94,6 +99,12 @@ static inline bool uccl_verbs_sq_awaits(const struct uccl_verbs_sq *q)
 	return q->qp && (int32_t)(q->told - q->tail) > 0;
 }
 
+/* Bytes of requests that were handed to the NIC; those that no completion will tell of alone are not counted. */
+static inline uint64_t uccl_verbs_slab_backlog(const struct uccl_verbs_slab *s)
+{
+	return atomic_load_explicit(&s->bytes, memory_order_relaxed);
+}
+
 /* Memory for it. -FI_ENOMEM. */
 int uccl_verbs_sq_init(struct uccl_verbs_sq *q);
 void uccl_verbs_sq_fini(struct uccl_verbs_sq *q);
@@ -101,9 +112,10 @@ void uccl_verbs_sq_fini(struct uccl_verbs_sq *q);
  * Put a request, which has its name, at the end of the chain; it holds `sent`. With `signal` a completion will tell of
  * it and of those before. True: the chain is new.
  */
-bool uccl_verbs_sq_add(struct uccl_verbs_sq *q, struct ibv_send_wr *wr, struct uccl_verbs_sent sent, bool signal);
+bool uccl_verbs_sq_add(struct uccl_verbs_sq *q, struct uccl_verbs_slab *s, struct ibv_send_wr *wr,
+		       struct uccl_verbs_sent sent, bool signal);
 /* A completion will tell of the last of the chain. */
-void uccl_verbs_sq_signal(struct uccl_verbs_sq *q);
+void uccl_verbs_sq_signal(struct uccl_verbs_sq *q, struct uccl_verbs_slab *s);
 /*
  * Hand the chain to the NIC. What it refuses is as if it had never been, and *lost grows by it; then also an errno
  * value is returned. The next that is added should ask for a completion if uccl_verbs_sq.told was set back.

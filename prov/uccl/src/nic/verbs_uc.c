@@ -310,6 +310,13 @@ const struct uccl_verbs_uc_stats *uccl_verbs_uc_stats(struct uccl_nic *nic)
 	return &uc_of(nic)->dev->stats;
 }
 
+static uint64_t uc_backlog(struct uccl_nic *nic)
+{
+	struct uc *w = uc_of(nic);
+
+	return uccl_verbs_slab_backlog(&w->dev->tx) + w->packets->ops->backlog(w->packets);
+}
+
 static void uc_count(struct uccl_nic *nic, struct uccl_stats *s)
 {
 	struct uc *w = uc_of(nic);
@@ -350,8 +357,8 @@ static void uc_close(struct uccl_nic *nic)
 		.disconnect = uc_disconnect, .fence = uc_fence, .reg = uc_reg, .reg_device = uc_reg_device,            \
 		.dereg = uc_dereg, .source = uc_source, .source_put = uc_source_put,                                   \
 		.prepare = uc_prepare, .finish = uc_finish, .offer = uc_offer, .accept = uc_accept,                    \
-		.renew = uc_renew, .count = uc_count, .wait_fd = uccl_uc_wait_fd, .addr = uc_addr,                     \
-		.close = uc_close,                                                                                     \
+		.renew = uc_renew, .backlog = uc_backlog, .count = uc_count, .wait_fd = uccl_uc_wait_fd,               \
+		.addr = uc_addr, .close = uc_close,                                                                    \
 	}
 
 static const struct uccl_nic_ops uc_ops = UC_OPS("verbs-uc"), rc_ops = UC_OPS("verbs-rc");

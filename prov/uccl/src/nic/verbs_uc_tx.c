@@ -117,7 +117,7 @@ static int write_add(struct uc *w, const struct uccl_tx *t, int i)
 	wr->imm_data = htonl(t->imm | (uint32_t)peer->number << UCCL_IMM_BITS);
 	wr->wr.rdma.remote_addr = t->raddr;
 	wr->wr.rdma.rkey = (uint32_t)t->rkey;
-	if (uccl_verbs_sq_add(&p->sq, wr, sent, false))
+	if (uccl_verbs_sq_add(&p->sq, &d->tx, wr, sent, false))
 		w->chain[w->nchains++] = p;
 	return 1;
 }
@@ -130,7 +130,7 @@ static void chains_post(struct uc *w)
 	for (i = 0; i < w->nchains; i++) {
 		struct uc_path *p = w->chain[i];
 
-		uccl_verbs_sq_signal(&p->sq);
+		uccl_verbs_sq_signal(&p->sq, &d->tx);
 		err = uccl_verbs_sq_post(d->lib, &p->sq, &d->tx, &d->stats.tx_lost);
 		d->stats.doorbells++;
 		p->set->used_ns = d->clock();

@@ -173,6 +173,11 @@ static void ud_disconnect(struct uccl_nic *nic, struct uccl_nic_peer *peer)
 	uccl_ud_unwatch(ud_of(nic), (struct ud_watch *)peer);
 }
 
+static uint64_t ud_backlog(struct uccl_nic *nic)
+{
+	return uccl_verbs_slab_backlog(&ud_of(nic)->tx);
+}
+
 static const struct uccl_nic_ops ud_ops = {
 	.name = "verbs-ud",
 	.tx = uccl_ud_tx,
@@ -181,6 +186,7 @@ static const struct uccl_nic_ops ud_ops = {
 	.rx = uccl_ud_rx,
 	.connect = ud_connect,
 	.disconnect = ud_disconnect,
+	.backlog = ud_backlog,
 	.wait_fd = uccl_ud_wait_fd,
 	.addr = ud_addr,
 	.close = ud_close,

@@ -262,7 +262,7 @@ static int packet_add(struct ud *u, const struct uccl_tx *t, int i)
 	wr->wr.ud.ah = sent.ah->ah;
 	wr->wr.ud.remote_qpn = t->to->scope & UD_QPN_MASK;
 	wr->wr.ud.remote_qkey = ud_qkey(t->to);
-	if (uccl_verbs_sq_add(q, wr, sent, q->unsignalled + 1 >= u->signal_every || is_control(u, q)))
+	if (uccl_verbs_sq_add(q, &u->tx, wr, sent, q->unsignalled + 1 >= u->signal_every || is_control(u, q)))
 		u->chain[u->nchains++] = q;
 	return 1;
 }

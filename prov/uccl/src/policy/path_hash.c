@@ -44,13 +44,13 @@ static bool hash_find(struct hash *h, const uint16_t *usable, uint16_t n)
 	return false;
 }
 
-static uint16_t hash_select(void *ps, const struct uccl_path *paths, const uint16_t *usable, uint16_t n, uint32_t bytes,
-			    struct uccl_rng *rng, uint64_t now)
+static uint16_t hash_select(void *ps, const struct uccl_path *paths, const uint16_t *usable, uint16_t n,
+			    const struct uccl_chunk_info *chunk, struct uccl_rng *rng, uint64_t now)
 {
 	struct hash *h = ps;
 
 	(void)paths;
-	(void)bytes;
+	(void)chunk;
 	(void)now;
 	assert(n >= 1);
 	if (!hash_find(h, usable, n)) {

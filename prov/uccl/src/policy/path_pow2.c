@@ -26,13 +26,13 @@ static bool pow2_better(const struct uccl_path *a, const struct uccl_path *b)
 	return a->inflight < b->inflight;
 }
 
-static uint16_t pow2_select(void *ps, const struct uccl_path *paths, const uint16_t *usable, uint16_t n, uint32_t bytes,
-			    struct uccl_rng *rng, uint64_t now)
+static uint16_t pow2_select(void *ps, const struct uccl_path *paths, const uint16_t *usable, uint16_t n,
+			    const struct uccl_chunk_info *chunk, struct uccl_rng *rng, uint64_t now)
 {
 	uint64_t i, j;
 
 	(void)ps;
-	(void)bytes;
+	(void)chunk;
 	(void)now;
 	assert(n >= 1);
 	if (n == 1)

@@ -126,15 +126,15 @@ static uint16_t reps_choose(struct reps *r, const struct uccl_path *paths, const
 	return reps_draw(r, paths, usable, n, rng);
 }
 
-static uint16_t reps_select(void *ps, const struct uccl_path *paths, const uint16_t *usable, uint16_t n, uint32_t bytes,
-			    struct uccl_rng *rng, uint64_t now)
+static uint16_t reps_select(void *ps, const struct uccl_path *paths, const uint16_t *usable, uint16_t n,
+			    const struct uccl_chunk_info *chunk, struct uccl_rng *rng, uint64_t now)
 {
 	struct reps *r = ps;
 	uint16_t path;
 
-	assert(n >= 1 && bytes);
+	assert(n >= 1 && chunk->bytes);
 	path = reps_choose(r, paths, usable, n, rng, now);
-	r->burst = bytes;
+	r->burst = chunk->bytes;
 	r->n = n;
 	/* Of choices before, nothing will be reported any more: it was lost. */
 	if (!paths[path].inflight) {

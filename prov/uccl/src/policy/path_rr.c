@@ -19,14 +19,14 @@ static void rr_init(void *ps, const struct uccl_policy_cfg *cfg, uint16_t npaths
 	r->next = 0;
 }
 
-static uint16_t rr_select(void *ps, const struct uccl_path *paths, const uint16_t *usable, uint16_t n, uint32_t bytes,
-			  struct uccl_rng *rng, uint64_t now)
+static uint16_t rr_select(void *ps, const struct uccl_path *paths, const uint16_t *usable, uint16_t n,
+			  const struct uccl_chunk_info *chunk, struct uccl_rng *rng, uint64_t now)
 {
 	struct rr *r = ps;
 	uint16_t i;
 
 	(void)paths;
-	(void)bytes;
+	(void)chunk;
 	(void)rng;
 	(void)now;
 	assert(n >= 1);

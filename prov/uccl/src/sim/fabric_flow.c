@@ -395,6 +395,7 @@ static int flow_make(struct uccl_fab_scene *s, struct fhost *h, uint32_t to, str
 		.credit = st->credit,
 		.k = {st->k[UCCL_POLICY_CC], st->k[UCCL_POLICY_PATH], st->k[UCCL_POLICY_CREDIT]},
 		.pacer = &h->pacer,
+		.backlog = &s->net.ports[h->id].bytes[UCCL_FAB_DATA],
 		.ops = &flow_ops,
 		.stats = &s->stats,
 		.token_tx = 1,

@@ -80,6 +80,7 @@ struct sim_nic {
 	LIST_HEAD(, sim_tx) txs;
 	LIST_HEAD(, sim_later) laters;
 	uint32_t ntx;
+	uint64_t tx_bytes; /* payload of them */
 	uint64_t depart_ns; /* of the last asynchronous send: sends leave in order */
 	struct sim_entry *ring;
 	uint32_t head, count, cap;
@@ -493,6 +494,7 @@ static void tx_fire(struct uccl_sim_event *ev)
 	rx.peer_id = t->peer ? t->peer->id : 0;
 	LIST_REMOVE(t, link);
 	s->ntx--;
+	s->tx_bytes -= t->payload_len;
 	if (t->cookie == UCCL_NEVER)
 		nic_wake(s);
 	else
@@ -519,6 +521,7 @@ static bool tx_async(struct sim_nic *s, const struct uccl_tx *tx, struct uccl_si
 	t->sent_ns = t->depart_ns + uccl_rng_below(&s->rng, s->cfg.read_ns + 1);
 	LIST_INSERT_HEAD(&s->txs, t, link);
 	s->ntx++;
+	s->tx_bytes += t->payload_len;
 	/* The time of the read is anywhere before the packet leaves. */
 	uccl_sim_at(s->net, &t->ev, s->net->now + uccl_rng_below(&s->rng, t->depart_ns - s->net->now + 1));
 	return true;
@@ -656,6 +659,7 @@ static void peer_forget(struct sim_nic *s, struct sim_peer *p)
 			uccl_sim_pkt_free(t->pkt);
 		LIST_REMOVE(t, link);
 		s->ntx--;
+		s->tx_bytes -= t->payload_len;
 		free(t);
 	}
 	for (i = 0; i < s->count; i++) {
@@ -766,6 +770,7 @@ static void nic_stop(struct sim_nic *s)
 		free(t);
 	}
 	s->ntx = 0;
+	s->tx_bytes = 0;
 	while ((l = LIST_FIRST(&s->laters))) {
 		uccl_sim_cancel(s->net, &l->ev);
 		if (l->pkt)
@@ -806,6 +811,11 @@ void uccl_sim_nic_kill(struct uccl_nic *nic)
 	s->dead = true;
 }
 
+static uint64_t nic_backlog(struct uccl_nic *nic)
+{
+	return sim_nic(nic)->tx_bytes;
+}
+
 static const struct uccl_nic_ops nic_ops = {
 	.name = "sim",
 	.tx = nic_tx,
@@ -815,6 +825,7 @@ static const struct uccl_nic_ops nic_ops = {
 	.fence = nic_fence,
 	.reg = nic_reg,
 	.dereg = nic_dereg,
+	.backlog = nic_backlog,
 	.wait_fd = nic_wait_fd,
 	.addr = nic_addr,
 	.close = nic_close,
@@ -827,6 +838,7 @@ static const struct uccl_nic_ops packet_ops = {
 	.rx = nic_rx,
 	.connect = nic_connect,
 	.disconnect = nic_disconnect,
+	.backlog = nic_backlog,
 	.wait_fd = nic_wait_fd,
 	.addr = nic_addr,
 	.close = nic_close,

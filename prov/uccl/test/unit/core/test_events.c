@@ -17,6 +17,7 @@ static struct {
 	uint64_t window, limit, next, grant_value;
 	struct uccl_ack_info ack;
 	struct uccl_loss_info loss;
+	struct uccl_chunk_info chunk;
 	uint64_t rtt_ns, credit, turn, received, demand, bytes;
 	uint16_t path;
 	enum uccl_loss_kind kind;
@@ -54,14 +55,14 @@ static void cc_on_loss(void *cc, const struct uccl_loss_info *loss, uint64_t now
 	say.loss = *loss;
 }
 
-static uint16_t ps_select(void *ps, const struct uccl_path *paths, const uint16_t *usable, uint16_t n, uint32_t bytes,
-			  struct uccl_rng *rng, uint64_t now)
+static uint16_t ps_select(void *ps, const struct uccl_path *paths, const uint16_t *usable, uint16_t n,
+			  const struct uccl_chunk_info *chunk, struct uccl_rng *rng, uint64_t now)
 {
 	(void)ps;
 	(void)paths;
 	(void)rng;
 	(void)now;
-	say.bytes = bytes;
+	say.chunk = *chunk;
 	return usable[n - 1];
 }
 
@@ -207,8 +208,27 @@ static void select_path__of_the_usable(void **state)
 	(void)state;
 	f.paths.usable = usable;
 	f.paths.nusable = 3;
-	assert_int_equal(uccl_event_select_path(&f, 42, 5), 8);
-	assert_int_equal(say.bytes, 42);
+	assert_int_equal(uccl_event_select_path(&f, 42, 99, 5), 8);
+	assert_int_equal(say.chunk.bytes, 42);
+	assert_int_equal(say.chunk.left, 99);
+	assert_int_equal(say.chunk.backlog, 0);
+}
+
+/* What the NIC has not sent yet is what its owner says at that moment. */
+static void select_path__backlog(void **state)
+{
+	uint16_t usable[] = {3};
+	uint64_t backlog = 7000;
+
+	(void)state;
+	f.paths.usable = usable;
+	f.paths.nusable = 1;
+	f.cfg.backlog = &backlog;
+	uccl_event_select_path(&f, 42, 99, 5);
+	assert_int_equal(say.chunk.backlog, 7000);
+	backlog = 5;
+	uccl_event_select_path(&f, 42, 99, 5);
+	assert_int_equal(say.chunk.backlog, 5);
 }
 
 /* Neither window nor credit nor pacing; receive slots alone. */
@@ -305,13 +325,18 @@ static void rx_chunk__no_grants(void **state)
 
 static void rx_ack__passed_on(void **state)
 {
-	const struct uccl_ack_info info = {.bytes = 7, .rtt_ns = 9};
+	struct uccl_ack_info info = {.bytes = 7, .rtt_ns = 9};
+	uint64_t backlog = 7000;
 
 	(void)state;
 	uccl_event_rx_ack(&f, &info, 5);
 	assert_int_equal(say.acks, 1);
 	assert_int_equal(say.ack.bytes, 7);
 	assert_int_equal(say.ack.rtt_ns, 9);
+	assert_int_equal(say.ack.backlog, 0);
+	f.cfg.backlog = &backlog;
+	uccl_event_rx_ack(&f, &info, 5);
+	assert_int_equal(say.ack.backlog, 7000);
 }
 
 static void path_sample__passed_on(void **state)
@@ -409,7 +434,7 @@ static void grant__of_a_turn(void **state)
 
 static void all__hooks_are_optional(void **state)
 {
-	const struct uccl_ack_info info = {.bytes = 7};
+	struct uccl_ack_info info = {.bytes = 7};
 	const struct uccl_loss_info loss = {.bytes = 7};
 	uint64_t turn;
 
@@ -431,6 +456,7 @@ int main(void)
 		cmocka_unit_test_setup(pacing_chunk__spends_credit, start),
 		cmocka_unit_test_setup(pacing_chunk__without_pacer, start_bare),
 		cmocka_unit_test_setup(select_path__of_the_usable, start),
+		cmocka_unit_test_setup(select_path__backlog, start),
 		cmocka_unit_test_setup(tx_rtx_chunk__slots_only, start),
 		cmocka_unit_test_setup(tx_rtx_chunk__paced_credit, start),
 		cmocka_unit_test_setup(tx_rtx_chunk__small_needs_no_credit, start),

@@ -759,7 +759,7 @@ static int older_train(struct uccl_tx *t)
 	flow_tx_bulk_left(tx(), item, len);
 	return flow_tx_train(tx(), t,
 			     flow_tx_enter(tx(), item, UCCL_PKT_CHUNK, item->rec, payload, len,
-					   flow_tx_path(tx(), len, p.now), p.now),
+					   flow_tx_path(tx(), len, 0, p.now), p.now),
 			     PACKET, UCCL_FLAG_AR, p.now);
 }
 

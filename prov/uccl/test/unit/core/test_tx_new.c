@@ -240,6 +240,55 @@ static void tx_bulk__round_robin(void **state)
 	pair_fini(&p);
 }
 
+/* A path policy that writes down what it is told of each chunk. */
+static struct uccl_chunk_info chosen[64];
+static int nchosen;
+
+static uint16_t note_select(void *ps, const struct uccl_path *paths, const uint16_t *usable, uint16_t n,
+			    const struct uccl_chunk_info *chunk, struct uccl_rng *rng, uint64_t now)
+{
+	(void)ps;
+	(void)paths;
+	(void)n;
+	(void)rng;
+	(void)now;
+	chosen[nchosen++ % 64] = *chunk;
+	return usable[0];
+}
+
+static const struct uccl_path_ops path_note = {.select = note_select};
+
+/* Path choice knows how much of a message has not left: of records, of ranges, and of what is in no item yet. */
+static void tx_new__left_of_a_message(void **state)
+{
+	struct pair_cfg c = pair_packets();
+	struct pair_obj *o;
+
+	(void)state;
+	c.pathsel = &path_note;
+	start(c);
+	o = pair_make(&p, 0, 600, false, 1);
+	o->item.more = 5000;
+	nchosen = 0;
+	uccl_flow_submit(&p.side[0].f, &o->item);
+	pair_pump_one(&p, 0);
+	assert_int_equal(nchosen, 1);
+	assert_int_equal(chosen[0].left, 5600);
+	assert_true(pair_finish(&p, 20 * MS));
+	o = pair_make(&p, 0, 64 * KIB, true, 1);
+	o->item.more = 5000;
+	nchosen = 0;
+	uccl_burst_end(&p.side[0].f.paths.burst);
+	uccl_flow_submit(&p.side[0].f, &o->item);
+	pair_pump_one(&p, 0);
+	assert_true(nchosen >= 2);
+	assert_int_equal(chosen[0].left, 64 * KIB + 5000);
+	for (int i = 1; i < nchosen; i++)
+		assert_int_equal(chosen[i - 1].left - chosen[i].left, chosen[i - 1].bytes);
+	assert_true(pair_finish(&p, 100 * MS));
+	pair_fini(&p);
+}
+
 static void tx_bulk__pacing_below_one_chunk(void **state)
 {
 	struct pair_cfg c = pair_packets();
@@ -279,6 +328,7 @@ int main(void)
 		cmocka_unit_test(tx_new__bulk_turn_waits_for_its_train),
 		cmocka_unit_test(tx_record__before_bulk),
 		cmocka_unit_test(tx_bulk__round_robin),
+		cmocka_unit_test(tx_new__left_of_a_message),
 		cmocka_unit_test(tx_bulk__pacing_below_one_chunk),
 	};
 

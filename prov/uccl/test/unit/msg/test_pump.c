@@ -42,6 +42,7 @@ static void pump__holds_little(void **state)
 {
 	struct duo *d = duo_open();
 	struct duo_gpu *g = duo_gpu(d, 0);
+	int parts = 0;
 
 	(void)state;
 	duo_fill(g->mem, LARGE, 7);
@@ -50,9 +51,19 @@ static void pump__holds_little(void **state)
 	assert_int_equal(g->queued, 0);
 	assert_int_equal(duo_recv(d, 1, 0, host, LARGE, 0, 0, DUO_CTX(1)), 0);
 	while (!duo_waiting(d, 1)) {
+		struct uccl_item *item;
+
 		duo_round(d);
+		/* Each part knows how much comes after it. */
+		TAILQ_FOREACH(item, &d->side[0].peer.flow.sendq.bulk, link) {
+			uint64_t end = LARGE - uccl_get64(item->rec + 8) - item->len;
+
+			assert_int_equal(item->more, end);
+			parts++;
+		}
 		assert_true(d->side[0].m.pumped_bytes <= UCCL_PUMP_PARTS * UCCL_PUMP_PART);
 	}
+	assert_true(parts > 0);
 	duo_check(host, LARGE, 7);
 	duo_free(d);
 }

@@ -81,6 +81,22 @@ static void send__eager_limit(void **state)
 	/* It ended with the peer. */
 }
 
+/* Envelope, range, and what CTS asks for say how much of the message follows them. */
+static void send__left_of_a_message(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_sendq *q = &d->side[0].peer.flow.sendq;
+
+	(void)state;
+	assert_int_equal(duo_send(d, 0, 0, src, DUO_EAGER, 0, DUO_CTX(1)), 0);
+	assert_int_equal(uccl_item_left(TAILQ_FIRST(&q->records)), DUO_EAGER);
+	assert_int_equal(uccl_item_left(TAILQ_FIRST(&q->bulk)), DUO_EAGER - TAILQ_FIRST(&q->records)->len);
+	duo_run(d, SECOND);
+	assert_int_equal(duo_send(d, 0, 0, src, 100, 0, DUO_CTX(2)), 0);
+	assert_int_equal(uccl_item_left(TAILQ_FIRST(&q->small)), 100);
+	duo_free(d);
+}
+
 static void send__iov_splits(void **state)
 {
 	static const uint64_t cut[][4] = {
@@ -721,6 +737,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(send__sizes),
 		cmocka_unit_test(send__eager_limit),
+		cmocka_unit_test(send__left_of_a_message),
 		cmocka_unit_test(send__iov_splits),
 		cmocka_unit_test(send__inject_copies),
 		cmocka_unit_test(send__early),

@@ -99,6 +99,11 @@ static void fake_disconnect(struct uccl_nic *nic, struct uccl_nic_peer *peer)
 	fake_of(nic)->disconnected = true;
 }
 
+static uint64_t fake_backlog(struct uccl_nic *nic)
+{
+	return (uint64_t)fake_of(nic)->n;
+}
+
 static int fake_fence(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint16_t path)
 {
 	(void)peer;
@@ -145,6 +150,7 @@ static const struct uccl_nic_ops all_ops = {
 	.rx = fake_rx,
 	.connect = fake_connect,
 	.disconnect = fake_disconnect,
+	.backlog = fake_backlog,
 	.fence = fake_fence,
 	.reg = fake_reg,
 	.dereg = fake_dereg,
@@ -325,6 +331,7 @@ static void open__passes_all_else_through(void **state)
 	assert_int_equal((uintptr_t)peer, 42);
 	assert_int_equal(nic->ops->fence(nic, peer, 0), 0);
 	assert_true(fake.fenced);
+	assert_int_equal(nic->ops->backlog(nic), fake.n);
 	assert_int_equal(nic->ops->reg(nic, &a, 9, &mr, &rkey, &raddr), 0);
 	assert_true(fake.registered && mr == &a && rkey == 9 && raddr == 5);
 	nic->ops->dereg(nic, mr);

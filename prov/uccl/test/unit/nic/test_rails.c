@@ -194,7 +194,7 @@ static void writes__first_rail(void **state)
 {
 	static uint8_t src[4096], dst[4096];
 	struct uccl_rx v[8];
-	uint64_t rkey, raddr;
+	uint64_t rkey, raddr, unsent;
 	void *mr;
 	int n;
 
@@ -211,6 +211,10 @@ static void writes__first_rail(void **state)
 				    .peer = peer[0]};
 
 		assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
+		/* What is not sent yet, of all rails, is looked up when there is something to be done. */
+		unsent = nic[0]->ops->backlog(nic[0]);
+		nic[0]->ops->rx(nic[0], v, 8, NULL, 0);
+		assert_int_equal(unsent - nic[0]->ops->backlog(nic[0]), 1024);
 		n = nic[1]->ops->rx(nic[1], v, 8, NULL, 0);
 		assert_int_equal(n, 1);
 		assert_int_equal(v[0].kind, UCCL_RX_WRITE);

@@ -30,7 +30,7 @@ static int setup(void **state)
 
 static uint16_t pick(const uint16_t *usable, uint16_t n)
 {
-	return uccl_path_pow2.select(ps, paths, usable, n, 32768, &rng, 1);
+	return uccl_path_pow2.select(ps, paths, usable, n, &(struct uccl_chunk_info){.bytes = 32768}, &rng, 1);
 }
 
 static void select__only_one(void **state)

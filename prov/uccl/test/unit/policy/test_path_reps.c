@@ -23,13 +23,15 @@ static uint64_t now;
 
 static uint16_t pick(void)
 {
-	return uccl_path_reps.select(ps, paths, usable, nusable, 4096, &rng, now);
+	return uccl_path_reps.select(ps, paths, usable, nusable, &(struct uccl_chunk_info){.bytes = 4096}, &rng, now);
 }
 
 /* A choice of this path, which is only to be had where the ring is not asked. */
 static void use(uint16_t path)
 {
-	assert_int_equal(uccl_path_reps.select(ps, paths, &path, 1, 4096, &rng, now), path);
+	struct uccl_chunk_info chunk = {.bytes = 4096};
+
+	assert_int_equal(uccl_path_reps.select(ps, paths, &path, 1, &chunk, &rng, now), path);
 }
 
 static void answer(uint16_t path, uint64_t rtt_ns)
@@ -112,12 +114,12 @@ static void on_ack__once_a_choice(void **state)
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {
-		uccl_path_reps.select(ps, paths, &seven, 1, 3 * 4096, &rng, now);
+		uccl_path_reps.select(ps, paths, &seven, 1, &(struct uccl_chunk_info){.bytes = 3 * 4096}, &rng, now);
 		paths[7].inflight += 3 * 4096;
 	}
 	for (int i = 2; i < 15; i++)
 		pick();
-	uccl_path_reps.select(ps, paths, &(uint16_t){8}, 1, 3 * 4096, &rng, now);
+	uccl_path_reps.select(ps, paths, &(uint16_t){8}, 1, &(struct uccl_chunk_info){.bytes = 3 * 4096}, &rng, now);
 	while (paths[7].inflight) {
 		uccl_path_reps.on_ack(ps, paths, 7, 10 * US, false, now);
 		paths[7].inflight -= 4096;
@@ -139,7 +141,7 @@ static void on_ack__no_more_than_its_share(void **state)
 		answer(i, 10 * US);
 	}
 	for (int i = 0; i < 2; i++) {
-		uccl_path_reps.select(ps, paths, &seven, 1, 4096, &rng, now);
+		uccl_path_reps.select(ps, paths, &seven, 1, &(struct uccl_chunk_info){.bytes = 4096}, &rng, now);
 		paths[7].inflight += 4096;
 	}
 	for (uint16_t i = 20; i < 34; i++)

@@ -25,7 +25,7 @@ static int setup(void **state)
 
 static uint16_t pick(const uint16_t *usable, uint16_t n)
 {
-	return uccl_path_rr.select(ps, paths, usable, n, 4096, &rng, 1);
+	return uccl_path_rr.select(ps, paths, usable, n, &(struct uccl_chunk_info){.bytes = 4096}, &rng, 1);
 }
 
 static void select__in_turn(void **state)

@@ -229,10 +229,12 @@ static void tx__async_reads_until_sent(void **state)
 	for (i = 0; i < 8; i++)
 		assert_int_equal(send_packet(b, (uint8_t)i, body, sizeof(body)), 1);
 	assert_int_equal(send_packet(b, 8, body, sizeof(body)), 0); /* tx_depth */
+	assert_int_equal(b->nic[0]->ops->backlog(b->nic[0]), 8 * sizeof(body));
 	uccl_owner_give(&b->owner, body, UCCL_OWNER_NONE);
 	memset(body, 2, sizeof(body));
 	uccl_sim_run(&b->net, 1000000);
 	assert_true(b->broken > 0);
+	assert_int_equal(b->nic[0]->ops->backlog(b->nic[0]), 0);
 	n = bench_rx(b, 0);
 	assert_int_equal(n, 8);
 	for (i = 0; i < n; i++) {
