@@ -19,9 +19,17 @@ bool uccl_credit_wants(const struct uccl_credit *c, uint64_t backlog, uint64_t l
 	return backlog > told && told < AHEAD && backlog > left;
 }
 
-uint64_t uccl_credit_tell(struct uccl_credit *c, uint64_t backlog, uint64_t again_ns)
+bool uccl_credit_misjudged(const struct uccl_credit *c, uint64_t left)
+{
+	uint64_t told = c->message > c->used ? c->message - c->used : 0;
+
+	return told > 2 * left || told < left / 2;
+}
+
+uint64_t uccl_credit_tell(struct uccl_credit *c, uint64_t backlog, uint64_t left, uint64_t again_ns)
 {
 	c->tell_ns = again_ns;
+	c->message = c->used + left;
 	c->told = c->used + backlog;
 	c->lost_told = c->lost;
 	return c->told;

@@ -26,7 +26,8 @@ struct uccl_credit {
 	bool starved;		/* something waits for credit */
 	uint64_t tell_ns;	/* when the demand may be told again */
 	uint64_t told;		/* the highest demand that was told, */
-	uint64_t lost_told;	/* and of `lost` */
+	uint64_t lost_told;	/* of `lost`, */
+	uint64_t message;	/* and where the message that was to leave next ends */
 	/* receiving */
 	uint64_t received;	/* bulk payload */
 	uint64_t demand;	/* what the peer wants to send in all, */
@@ -39,8 +40,13 @@ struct uccl_credit {
  * More waits than credit is there for, and most of what was asked for has gone. `left`: bytes of credit. PROTOCOL R60
  */
 bool uccl_credit_wants(const struct uccl_credit *c, uint64_t backlog, uint64_t left);
-/* A demand for so many bytes more leaves; it is told again at `again_ns`, if it is to be. Returns the demand. */
-uint64_t uccl_credit_tell(struct uccl_credit *c, uint64_t backlog, uint64_t again_ns);
+/*
+ * A demand for so many bytes more leaves, the next `left` of them of one message; it is told again at `again_ns`, if it
+ * is to be. Returns the demand.
+ */
+uint64_t uccl_credit_tell(struct uccl_credit *c, uint64_t backlog, uint64_t left, uint64_t again_ns);
+/* Does the receiver take the `left` bytes of what leaves next for less than half of it, or more than twice? */
+bool uccl_credit_misjudged(const struct uccl_credit *c, uint64_t left);
 /* Does what the peer tells make sense? */
 bool uccl_credit_sane(const struct uccl_credit *c, uint64_t demand, uint64_t lost);
 /* The peer demands so much in all, and lost so much of it. True: more than was known. */

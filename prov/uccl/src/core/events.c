@@ -134,8 +134,11 @@ void uccl_event_rx_credit(struct uccl_flow *f, uint64_t granted, uint64_t turn, 
 		f->cfg.credit->on_credit(f->cs, granted, turn, now);
 }
 
-void uccl_event_rx_demand(struct uccl_flow *f, uint64_t demand, uint64_t lost, uint64_t now)
+void uccl_event_rx_demand(struct uccl_flow *f, uint64_t demand, uint64_t lost, uint64_t message, uint64_t now)
 {
+	/* DEMANDs overtake each other: what is older says nothing of now. */
+	if (demand >= f->credit.demand)
+		uccl_pull_message(&f->credit.pull, message);
 	rx_pull(f, uccl_credit_heard(&f->credit, demand, lost), now);
 }
 

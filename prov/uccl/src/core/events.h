@@ -33,8 +33,11 @@ void uccl_event_rx_ack(struct uccl_flow *f, struct uccl_ack_info *info, uint64_t
 void uccl_event_path_sample(struct uccl_flow *f, uint16_t path, uint64_t rtt_ns, bool marked, uint64_t now);
 /* onRxCredit. turn: see uccl_credit_ops.on_credit. */
 void uccl_event_rx_credit(struct uccl_flow *f, uint64_t granted, uint64_t turn, uint64_t now);
-/* The sender tells what it wants to have sent in all, and what was lost of it. */
-void uccl_event_rx_demand(struct uccl_flow *f, uint64_t demand, uint64_t lost, uint64_t now);
+/*
+ * The sender tells what it wants to have sent in all, what was lost of it, and where the message ends that leaves next
+ * (0: it does not say).
+ */
+void uccl_event_rx_demand(struct uccl_flow *f, uint64_t demand, uint64_t lost, uint64_t message, uint64_t now);
 /* The congestion window, bytes. */
 uint64_t uccl_event_window(const struct uccl_flow *f);
 /* Nobody holds this flow to any credit now. */

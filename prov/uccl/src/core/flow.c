@@ -118,8 +118,11 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 	if (cfg->credit->init)
 		cfg->credit->init(f->cs, &pcfg, now);
 	if (cfg->credit->pull) {
+		memset(&pull, 0, sizeof(pull));
 		cfg->credit->pull(&pcfg, &pull);
-		uccl_pull_init(cfg->pacer, &f->credit.pull, &pull, now);
+		uccl_pacer_rank(cfg->pacer, cfg->credit->rank);
+		if (uccl_pull_init(cfg->pacer, &f->credit.pull, &pull, now))
+			goto nomem;
 	}
 	return 0;
 nomem:

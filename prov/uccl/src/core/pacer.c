@@ -33,14 +33,30 @@ void uccl_pacer_init(struct uccl_pacer *p, uint64_t link_bps)
 	uccl_pacer_link(p, link_bps);
 }
 
+void uccl_pacer_fini(struct uccl_pacer *p)
+{
+	uccl_heap_fini(&p->ranked);
+}
+
+void uccl_pacer_rank(struct uccl_pacer *p, uint64_t (*rank)(const struct uccl_sender *s))
+{
+	p->rank = rank;
+}
+
 void uccl_pacer_link(struct uccl_pacer *p, uint64_t link_bps)
 {
 	p->bps = link_bps / 1000 * PACER_SHARE;
 }
 
-void uccl_pull_init(struct uccl_pacer *p, struct uccl_pull *u, const struct uccl_pull_cfg *cfg, uint64_t now)
+int uccl_pull_init(struct uccl_pacer *p, struct uccl_pull *u, const struct uccl_pull_cfg *cfg, uint64_t now)
 {
+	int rc = p->rank ? uccl_heap_reserve(&p->ranked, p->pulls + 1) : 0;
+
+	if (rc)
+		return rc;
 	memset(u, 0, sizeof(*u));
+	p->pulls++;
+	u->place.at = UCCL_NEVER;
 	u->cfg = *cfg;
 	u->granted = cfg->idle;
 	u->heard_ns = now;
@@ -48,6 +64,7 @@ void uccl_pull_init(struct uccl_pacer *p, struct uccl_pull *u, const struct uccl
 	/* Two that answer at once must not wait for each other: room for one that does not, and the others. */
 	p->out_max = uccl_max(p->out_max, 4 * (cfg->window - cfg->idle));
 	p->senders = cfg->senders;
+	return 0;
 }
 
 static uint64_t pacer_ps(const struct uccl_pacer *p, uint64_t bytes)
@@ -103,6 +120,29 @@ static void pacer_charge(struct uccl_pacer *p, struct uccl_pull *u, uint64_t now
 	}
 }
 
+/* Of what it sends next: what has not come. Who does not say counts with all that it wants. PROTOCOL R198 */
+static uint64_t pull_left(const struct uccl_pull *u)
+{
+	uint64_t ends = u->message > u->received ? uccl_min(u->message, u->demand) : u->demand;
+
+	return ends > u->received ? ends - u->received : 0;
+}
+
+/* Its place among those that want more. PROTOCOL R199 */
+static void pull_rank(struct uccl_pacer *p, struct uccl_pull *u)
+{
+	struct uccl_sender s = {
+		.left = pull_left(u),
+		.demand = u->demand > u->received ? u->demand - u->received : 0,
+		.ahead = pull_ahead(u),
+		.turn = u->turns,
+		.lost = u->rtx,
+	};
+
+	u->rank = uccl_min(p->rank(&s), UCCL_NEVER - 1);
+	uccl_heap_set(&p->ranked, &u->place, u->list == UCCL_PULL_ACTIVE ? u->rank : UCCL_NEVER);
+}
+
 /* Where it belongs now, and what of its grants counts. */
 static void pull_sort(struct uccl_pacer *p, struct uccl_pull *u)
 {
@@ -126,11 +166,13 @@ static void pull_sort(struct uccl_pacer *p, struct uccl_pull *u)
 	else if (off || ahead + u->cfg.quantum > u->cfg.window)
 		pull_list(p, u, UCCL_PULL_NONE);
 	else if (u->demand > u->granted)
-		pull_list(p, u, u->rtx && u->served != p->round ? UCCL_PULL_RTX : UCCL_PULL_ACTIVE);
+		pull_list(p, u, u->rtx && u->served != p->round && !p->rank ? UCCL_PULL_RTX : UCCL_PULL_ACTIVE);
 	else if (ahead + u->cfg.quantum <= u->cfg.idle)
 		pull_list(p, u, UCCL_PULL_IDLE);
 	else
 		pull_list(p, u, UCCL_PULL_NONE);
+	if (p->rank)
+		pull_rank(p, u);
 }
 
 /* Convergence */
@@ -218,6 +260,7 @@ void uccl_pull_fini(struct uccl_pacer *p, struct uccl_pull *u)
 	u->tell = false;
 	u->silent = true;
 	pull_sort(p, u);
+	p->pulls--;
 }
 
 void uccl_pacer_heard(struct uccl_pacer *p, struct uccl_pull *u, uint64_t received, uint64_t demand, bool lost,
@@ -262,12 +305,40 @@ static void pacer_write_off(struct uccl_pacer *p, uint64_t now)
 	}
 }
 
+/* May it be granted something beside the others that have grants under way? PROTOCOL R199 */
+static bool pull_may(const struct uccl_pacer *p, const struct uccl_pull *u)
+{
+	const struct uccl_pull *o;
+	uint32_t before = 0;
+
+	if (!u->cfg.at_once || u->owes)
+		return true;
+	/* Who has been granted all that it wants is as good as through. */
+	TAILQ_FOREACH(o, &p->owing, owing)
+		before += o->rank <= u->rank && o->demand > o->granted;
+	return before < u->cfg.at_once;
+}
+
+/* Who of those that want more is next. PROTOCOL R199 */
+static struct uccl_pull *pacer_ranked(const struct uccl_pacer *p)
+{
+	const struct uccl_timer *t = uccl_heap_min(&p->ranked);
+	struct uccl_pull *u = t ? uccl_container_of(t, struct uccl_pull, place) : NULL;
+
+	if (!u || (u->cfg.fair && (p->grants + 1) % u->cfg.fair == 0))
+		return TAILQ_FIRST(&p->lists[UCCL_PULL_ACTIVE]);
+	return pull_may(p, u) ? u : NULL;
+}
+
 static struct uccl_pull *pacer_first(const struct uccl_pacer *p)
 {
 	struct uccl_pull *u = NULL;
 
-	for (int i = 0; !u && i < UCCL_PULL_NONE; i++)
+	for (int i = 0; !u && i < UCCL_PULL_NONE; i++) {
 		u = TAILQ_FIRST(&p->lists[i]);
+		if (u && i == UCCL_PULL_ACTIVE && p->rank)
+			u = pacer_ranked(p);
+	}
 	return u;
 }
 
@@ -295,7 +366,7 @@ struct uccl_pull *uccl_pacer_next(struct uccl_pacer *p, uint64_t now)
 	u->served = p->round;
 	u->granted += u->cfg.quantum;
 	pacer_charge(p, u, now);
-	p->grants++;
+	u->turns = ++p->grants;
 	u->rtx = false;
 	/* The end of its list, whichever that is now. */
 	pull_list(p, u, UCCL_PULL_NONE);

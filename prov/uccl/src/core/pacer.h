@@ -14,6 +14,9 @@
  * Where credits are for convergence only (uccl_pull_cfg.senders), a busy sender is told a turn in which it needs none,
  * and another one in which they count again when it has been quiet, or so many are busy at once.
  *
+ * A credit policy may rank those that want more (uccl_credit_ops.rank): then the lowest rank is granted first. The more
+ * of them may have grants under way at once, the less of the link is lost where one has nothing to send after all.
+ *
  * Bounded: what a sender may be ahead of what has arrived from it, and the sum of that over all. What was granted to a
  * sender that has fallen silent is written off after a while, and it gets no more before it is heard again.
  */
@@ -24,6 +27,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "base/heap.h"
 #include "core/policy.h"
 
 /* TELL: has to hear of its turn. */
@@ -40,6 +44,11 @@ struct uccl_pull {
 	uint64_t counted; /* its share of uccl_pacer.out */
 	uint64_t charged; /* bytes of it that the pacer has made room for on the link */
 	uint64_t served;  /* the round of its latest turn */
+	/* with a policy that ranks */
+	struct uccl_timer place; /* in uccl_pacer.ranked, if it is in ACTIVE */
+	uint64_t rank;
+	uint64_t message;	/* where, in its bytes, the message that it sends next ends; 0: unknown */
+	uint64_t turns;		/* uccl_pacer.grants at its latest one */
 	/* with cfg.senders */
 	TAILQ_ENTRY(uccl_pull) busy;
 	uint64_t turn;	  /* changes between held (even) and free (odd) */
@@ -59,8 +68,11 @@ TAILQ_HEAD(uccl_pull_head, uccl_pull);
 
 struct uccl_pacer {
 	struct uccl_pull_head lists[UCCL_PULL_NONE];
+	uint64_t (*rank)(const struct uccl_sender *s); /* NULL: those that want more take turns */
+	struct uccl_heap ranked;     /* those in ACTIVE, by rank */
 	struct uccl_pull_head owing; /* least recently heard first */
 	struct uccl_pull_head busy;  /* likewise */
+	uint32_t pulls;		     /* senders in all */
 	uint32_t nbusy, senders;     /* busy ones; so many converge */
 	bool converged;
 	uint64_t round;		     /* in which each that wants more has one turn, from 1 on */
@@ -74,9 +86,14 @@ struct uccl_pacer {
 
 /* link_bps: of the NIC, 0: unknown. */
 void uccl_pacer_init(struct uccl_pacer *p, uint64_t link_bps);
+/* Nobody is left. */
+void uccl_pacer_fini(struct uccl_pacer *p);
+/* Senders are ranked so, all that there will be. */
+void uccl_pacer_rank(struct uccl_pacer *p, uint64_t (*rank)(const struct uccl_sender *s));
 /* From now on it has another rate, for example because others share the link. */
 void uccl_pacer_link(struct uccl_pacer *p, uint64_t link_bps);
-void uccl_pull_init(struct uccl_pacer *p, struct uccl_pull *u, const struct uccl_pull_cfg *cfg, uint64_t now);
+/* 0 or, where senders are ranked, -FI_ENOMEM. */
+int uccl_pull_init(struct uccl_pacer *p, struct uccl_pull *u, const struct uccl_pull_cfg *cfg, uint64_t now);
 /* The flow ends. */
 void uccl_pull_fini(struct uccl_pacer *p, struct uccl_pull *u);
 /*
@@ -85,6 +102,12 @@ void uccl_pull_fini(struct uccl_pacer *p, struct uccl_pull *u);
  */
 void uccl_pacer_heard(struct uccl_pacer *p, struct uccl_pull *u, uint64_t received, uint64_t demand, bool lost,
 		      uint64_t now);
+/* The message that it sends next ends there, in its bytes; 0: unknown. Before uccl_pacer_heard. */
+static inline void uccl_pull_message(struct uccl_pull *u, uint64_t ends)
+{
+	u->message = ends;
+}
+
 /* Hand out one quantum if its time has come, or tell a turn; whose credit is to leave. NULL: not now. */
 struct uccl_pull *uccl_pacer_next(struct uccl_pacer *p, uint64_t now);
 /* What it sends needs no grant now. */

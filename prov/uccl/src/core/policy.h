@@ -126,6 +126,18 @@ struct uccl_pull_cfg {
 	uint64_t window;  /* that it may be ahead of what was received at most; idle + 2 quanta at least */
 	uint32_t senders; /* fewer that are busy at once send freely; 0, 1: nobody does */
 	uint64_t quiet_ns; /* a sender is busy until it was not heard for so long */
+	/* with rank() */
+	uint32_t at_once;  /* only so many of the lowest rank have grants under way; 0: as many as there are */
+	uint32_t fair;	   /* of so many grants one goes to who has waited longest, whatever its rank; 0: none does */
+};
+
+/* One of the senders that want more than they were granted, as the receiver knows it; bytes. */
+struct uccl_sender {
+	uint64_t left;	 /* of the message that it sends next, or is sending: what has not come; see PROTOCOL R198 */
+	uint64_t demand; /* what it wants to send, and has not come */
+	uint64_t ahead;	 /* what it was granted, and has not come */
+	uint64_t turn;	 /* grants that all senders had got when it had its latest */
+	bool lost;	 /* something of it was lost since then */
 };
 
 /*
@@ -149,6 +161,11 @@ struct uccl_credit_ops {
 	uint64_t (*grant)(void *cs, uint64_t received, uint64_t demand, uint64_t now);
 	/* Receiver, instead of grant: the NIC's pacer grants, by these numbers. */
 	void (*pull)(const struct uccl_policy_cfg *cfg, struct uccl_pull_cfg *pull);
+	/*
+	 * Receiver, with pull: who of those that want more is granted first: the lowest, equal ones in any order. Asked
+	 * when something of this sender has changed. NULL: those whose data was lost first, and else in turns.
+	 */
+	uint64_t (*rank)(const struct uccl_sender *s);
 };
 
 /*

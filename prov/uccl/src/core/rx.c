@@ -217,7 +217,7 @@ void uccl_flow_rx(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *
 			flow_drop(f, UCCL_DROP_CREDIT, h->path, now);
 			break;
 		}
-		uccl_event_rx_demand(f, demand, lost, now);
+		uccl_event_rx_demand(f, demand, lost, uccl_get64(h->rec + 16), now);
 		break;
 	case UCCL_PKT_CLOSE:
 		uccl_closing_heard(&f->close);

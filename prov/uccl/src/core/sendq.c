@@ -23,3 +23,18 @@ uint64_t uccl_sendq_bytes(const struct uccl_sendq *q, uint32_t most)
 		}
 	return sum;
 }
+
+uint64_t uccl_sendq_left(const struct uccl_sendq *q, uint32_t most)
+{
+	const struct uccl_item *item = TAILQ_FIRST(&q->bulk);
+	uint64_t sum = 0;
+
+	if (item && (q->bulk_turn || TAILQ_EMPTY(&q->records)))
+		return uccl_item_left(item);
+	TAILQ_FOREACH(item, &q->records, link) {
+		if (!most--)
+			break;
+		sum += uccl_item_left(item);
+	}
+	return sum;
+}

@@ -31,6 +31,11 @@ struct uccl_sendq {
 };
 
 void uccl_sendq_init(struct uccl_sendq *q);
+/*
+ * Bytes of the message that leaves next, of those that window, pacing or credit may hold back: what has not left of it.
+ * Longer records that wait, the first `most` of them, count as one message.
+ */
+uint64_t uccl_sendq_left(const struct uccl_sendq *q, uint32_t most);
 /* Bytes of the longer records and of bulk. Of a long queue the beginning, so many items, will do. */
 uint64_t uccl_sendq_bytes(const struct uccl_sendq *q, uint32_t most);
 

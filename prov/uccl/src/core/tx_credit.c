@@ -27,10 +27,16 @@ static bool tx_starved(struct uccl_flow *f)
 	       uccl_event_credit_spent(f);
 }
 
+/* Senders are ranked by what they send, and the receiver does not know what that is now. PROTOCOL R198 */
+static bool tx_misjudged(const struct uccl_flow *f, uint64_t backlog, uint64_t left)
+{
+	return f->cfg.credit->rank && backlog > uccl_event_credit_left(f) && uccl_credit_misjudged(&f->credit, left);
+}
+
 int flow_tx_credit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 {
 	uint8_t rec[UCCL_REC_LEN] = { 0 };
-	uint64_t backlog;
+	uint64_t backlog, left;
 
 	if (uccl_credit_take_due(&f->credit)) {
 		uint64_t turn, grant = uccl_event_grant(f, &turn, now);
@@ -47,11 +53,15 @@ int flow_tx_credit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	if (!f->credit.starved && (!f->cfg.credit->pull || uccl_event_credit_free(f)))
 		return 0;
 	backlog = tx_backlog(f);
+	left = uccl_sendq_left(&f->sendq, DEMAND_ITEMS);
 	/* With paced credit more is asked for before it runs out, as the answer takes a round trip. PROTOCOL R60 */
 	if ((f->credit.starved && now >= f->credit.tell_ns) ||
-	    (f->cfg.credit->pull && uccl_credit_wants(&f->credit, backlog, uccl_event_credit_left(f)))) {
-		uccl_put64(rec, uccl_credit_tell(&f->credit, backlog, now + uccl_flow_rto(f)));
+	    (f->cfg.credit->pull && uccl_credit_wants(&f->credit, backlog, uccl_event_credit_left(f))) ||
+	    tx_misjudged(f, backlog, left)) {
+		uccl_put64(rec, uccl_credit_tell(&f->credit, backlog, left, now + uccl_flow_rto(f)));
 		uccl_put64(rec + 8, f->credit.lost);
+		/* Of no message: 0. PROTOCOL R198 */
+		uccl_put64(rec + 16, left ? f->credit.message : 0);
 		return flow_tx_control(f, tx, UCCL_PKT_DEMAND, 0, rec, uccl_paths_control(&f->paths), false, now);
 	}
 	return 0;

@@ -150,6 +150,7 @@ void uccl_engine_close(struct uccl_engine *e)
 		conn_free(c, &e->dead);
 	e->nic->ops->close(e->nic);
 	uccl_heap_fini(&e->heap);
+	uccl_pacer_fini(&e->pacer);
 	free(e->lane_addr);
 	free(e->bounce);
 	free(e);

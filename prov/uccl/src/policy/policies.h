@@ -26,7 +26,8 @@
 	X(none)                                                                                                        \
 	X(window)                                                                                                      \
 	X(eqds)                                                                                                        \
-	X(auto)
+	X(auto)                                                                                                        \
+	X(srpt)
 
 /*
  * What a policy makes of its table of constants, X(name, default, least, greatest, "unit", "meaning (source)"):

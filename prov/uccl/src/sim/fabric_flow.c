@@ -564,6 +564,7 @@ static void stack_close(struct uccl_fab_scene *s)
 			free(ff);
 		}
 		uccl_heap_fini(&st->hosts[i].heap);
+		uccl_pacer_fini(&st->hosts[i].pacer);
 	}
 	for (int i = 0; st->hosts && i < UNIT_KINDS; i++)
 		uccl_pool_fini(&st->units[i]);

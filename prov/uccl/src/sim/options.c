@@ -96,7 +96,7 @@ void uccl_sim_options_help(void (*line)(const char *name, double value, const ch
  */
 const char *const uccl_sim_cc[] = {"swift", "cubic", "timely", "nscc", "none", "bbr", NULL};
 const char *const uccl_sim_path[] = {"pow2", "reps", "rr", "hash", NULL};
-const char *const uccl_sim_credit[] = {"none", "window", "eqds", "auto", NULL};
+const char *const uccl_sim_credit[] = {"none", "window", "eqds", "auto", "srpt", NULL};
 
 /* The first is the default: half of all runs. */
 static double pick_names(struct uccl_rng *r, uint64_t n)
@@ -277,6 +277,16 @@ static void draw_lanes(struct uccl_sim_options *o, struct uccl_rng *r)
 	o->lane_sleeps = pick(r, 0, 1, 3);
 }
 
+/* New policies, by numbers of their own: neither what is drawn before nor what is after means something else. */
+static void draw_newest(struct uccl_sim_options *o, uint64_t seed)
+{
+	struct uccl_rng r;
+
+	uccl_rng_seed(&r, seed ^ 0x70011c135eedull);
+	if (uccl_rng_chance(&r, 0.1))
+		o->credit = 4;
+}
+
 /* Combinations that promise nothing, or would test only the simulator. */
 static void reconcile(struct uccl_sim_options *o)
 {
@@ -326,6 +336,7 @@ void uccl_sim_options_draw(struct uccl_sim_options *o, uint64_t seed, const char
 	/* The other seeds keep their policy. */
 	if (uccl_rng_chance(&r, 0.1))
 		o->cc = 5;
+	draw_newest(o, seed);
 	if (forced)
 		uccl_sim_options_set(o, forced);
 	/* Not drawn by themselves, for the same reason; what goes with them is. */

@@ -55,7 +55,8 @@ static void come(struct sender *s)
 	s->there = true;
 	ops->init(s->cs, &cfg, now);
 	ops->pull(&cfg, &pull);
-	uccl_pull_init(&pacer, &s->pull, &pull, now);
+	uccl_pacer_rank(&pacer, ops->rank);
+	assert(!uccl_pull_init(&pacer, &s->pull, &pull, now));
 }
 
 static void leave(struct sender *s)
@@ -110,7 +111,7 @@ static void pump(struct input *in)
 static void check(void)
 {
 	uint64_t out = 0;
-	uint32_t busy = 0, listed = 0, there = 0;
+	uint32_t busy = 0, listed = 0, there = 0, ranked = 0;
 	struct uccl_pull *u;
 
 	for (int i = 0; i < SENDERS; i++) {
@@ -139,7 +140,10 @@ static void check(void)
 		TAILQ_FOREACH(u, &pacer.lists[l], link) {
 			assert(u->list == l);
 			assert(++listed <= there);
+			ranked += l == UCCL_PULL_ACTIVE && pacer.rank;
+			assert(!u->place.index == !(l == UCCL_PULL_ACTIVE && pacer.rank));
 		}
+	assert(pacer.ranked.n == ranked && pacer.pulls == there);
 	listed = 0;
 	TAILQ_FOREACH(u, &pacer.busy, busy)
 		assert(u->is_busy && ++listed <= busy);
@@ -198,6 +202,10 @@ static void step(struct input *in)
 	case 7:
 		now += (uint64_t)byte(in) << (what >> 4);
 		break;
+	case 8: /* what it sends next ends anywhere; it counts when something is heard */
+		uccl_pull_message(&s->pull, n << (what >> 4) * 2);
+		hear(s, false);
+		break;
 	}
 	pump(in);
 	check();
@@ -208,7 +216,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct input in = {data, data + size};
 	uint8_t shape = byte(&in);
 
-	ops = shape & 1 ? &uccl_credit_auto : &uccl_credit_eqds;
+	ops = shape & 32 ? &uccl_credit_srpt : shape & 1 ? &uccl_credit_auto : &uccl_credit_eqds;
 	cfg = (struct uccl_policy_cfg){
 		.chunk_bytes = shape & 2 ? 32768 : 1024,
 		.window_max = 8u << 20,
@@ -223,6 +231,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (int i = 0; i < SENDERS; i++)
 		if (senders[i].there)
 			leave(&senders[i]);
-	assert(!pacer.out && !pacer.nbusy);
+	assert(!pacer.out && !pacer.nbusy && !pacer.pulls && !pacer.ranked.n);
+	uccl_pacer_fini(&pacer);
 	return 0;
 }

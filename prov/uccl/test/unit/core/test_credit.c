@@ -48,7 +48,7 @@ static void wants__before_it_runs_out(void **state)
 	assert_false(uccl_credit_wants(&c, 0, 0));
 	assert_false(uccl_credit_wants(&c, 4 * MIB, 4 * MIB));
 	assert_true(uccl_credit_wants(&c, 4 * MIB, 4 * MIB - 1));
-	assert_int_equal(uccl_credit_tell(&c, 4 * MIB, 70), 4 * MIB);
+	assert_int_equal(uccl_credit_tell(&c, 4 * MIB, MIB, 70), 4 * MIB);
 	assert_int_equal(c.tell_ns, 70);
 	assert_false(uccl_credit_wants(&c, 4 * MIB, 0));
 	/* Three of four have left, and more came. */
@@ -56,7 +56,7 @@ static void wants__before_it_runs_out(void **state)
 	assert_false(uccl_credit_wants(&c, 2 * MIB, 0));
 	uccl_credit_spend(&c, 1);
 	assert_true(uccl_credit_wants(&c, 2 * MIB, 0));
-	assert_int_equal(uccl_credit_tell(&c, 2 * MIB, 80), 5 * MIB + 1);
+	assert_int_equal(uccl_credit_tell(&c, 2 * MIB, 0, 80), 5 * MIB + 1);
 }
 
 /* Until it is told, the receiver takes what was lost for under way. */
@@ -67,8 +67,28 @@ static void wants__lost_enough(void **state)
 	assert_false(uccl_credit_wants(&c, 0, UINT64_MAX));
 	uccl_credit_lost(&c, 1);
 	assert_true(uccl_credit_wants(&c, 0, UINT64_MAX));
-	uccl_credit_tell(&c, 0, 1);
+	uccl_credit_tell(&c, 0, 0, 1);
 	assert_false(uccl_credit_wants(&c, 0, UINT64_MAX));
+}
+
+/* What the receiver takes the next message for may be wrong by half. PROTOCOL R198 */
+static void misjudged__by_half(void **state)
+{
+	(void)state;
+	assert_false(uccl_credit_misjudged(&c, 1));
+	assert_true(uccl_credit_misjudged(&c, 2));
+	uccl_credit_tell(&c, 4 * MIB, MIB, 70);
+	assert_false(uccl_credit_misjudged(&c, MIB));
+	assert_false(uccl_credit_misjudged(&c, 2 * MIB + 1));
+	assert_true(uccl_credit_misjudged(&c, 2 * MIB + 2));
+	assert_false(uccl_credit_misjudged(&c, MIB / 2));
+	assert_true(uccl_credit_misjudged(&c, MIB / 2 - 1));
+	/* It shrinks as it leaves. */
+	uccl_credit_spend(&c, MIB - 1000);
+	assert_false(uccl_credit_misjudged(&c, 1000));
+	assert_true(uccl_credit_misjudged(&c, MIB));
+	uccl_credit_spend(&c, 2000);
+	assert_true(uccl_credit_misjudged(&c, MIB));
 }
 
 static void sane__no_count_leaps(void **state)
@@ -118,6 +138,7 @@ int main(void)
 		cmocka_unit_test_setup(turn__never_back, setup),
 		cmocka_unit_test_setup(wants__before_it_runs_out, setup),
 		cmocka_unit_test_setup(wants__lost_enough, setup),
+		cmocka_unit_test_setup(misjudged__by_half, setup),
 		cmocka_unit_test_setup(sane__no_count_leaps, setup),
 		cmocka_unit_test_setup(heard__never_less, setup),
 		cmocka_unit_test_setup(take_due__once, setup),

@@ -403,13 +403,26 @@ static void grant__what_it_is_told(void **state)
 	assert_int_equal(say.demand, 70);
 }
 
+/* Of DEMANDs that overtake each other the later one says what leaves next. PROTOCOL R198 */
+static void rx_demand__message(void **state)
+{
+	(void)state;
+	uccl_event_rx_demand(&f, 1000, 0, 700, 5);
+	assert_int_equal(f.credit.pull.message, 700);
+	uccl_event_rx_demand(&f, 2000, 0, 1500, 5);
+	uccl_event_rx_demand(&f, 1000, 0, 700, 5);
+	assert_int_equal(f.credit.pull.message, 1500);
+	uccl_event_rx_demand(&f, 2000, 0, 0, 5);
+	assert_int_equal(f.credit.pull.message, 0);
+}
+
 /* PROTOCOL R64 */
 static void grant__no_policy(void **state)
 {
 	uint64_t turn;
 
 	(void)state;
-	uccl_event_rx_demand(&f, 1000, 0, 5);
+	uccl_event_rx_demand(&f, 1000, 0, 0, 5);
 	assert_true(f.credit.due);
 	assert_true(uccl_event_grant(&f, &turn, 5) == UINT64_MAX);
 }
@@ -468,6 +481,7 @@ int main(void)
 		cmocka_unit_test_setup(rx_credit__earlier_turn, start),
 		cmocka_unit_test_setup(loss__told_to_both, start),
 		cmocka_unit_test_setup(grant__what_it_is_told, start),
+		cmocka_unit_test_setup(rx_demand__message, start),
 		cmocka_unit_test_setup(grant__no_policy, start_bare),
 		cmocka_unit_test_setup(grant__of_a_turn, start),
 		cmocka_unit_test_setup(all__hooks_are_optional, start_bare),

@@ -517,6 +517,160 @@ static void pacer_next__slow_link(void **state)
 	assert_true(now - began > ideal * 9 / 10 && now - began <= ideal);
 }
 
+/* Those that rank */
+
+static uint64_t by_left(const struct uccl_sender *s)
+{
+	return s->left;
+}
+
+/* As NDP's receivers do it: whose turn was longest ago. */
+static uint64_t by_turn(const struct uccl_sender *s)
+{
+	return s->turn;
+}
+
+static void start_ranked(uint64_t (*rank)(const struct uccl_sender *s), const struct uccl_pull_cfg *cfg)
+{
+	now = 1000 * US;
+	uccl_pacer_init(&p, LINK);
+	uccl_pacer_rank(&p, rank);
+	for (int i = 0; i < N; i++)
+		assert_int_equal(uccl_pull_init(&p, &u[i], cfg, now), 0);
+}
+
+static void end_ranked(void)
+{
+	for (int i = 0; i < N; i++)
+		uccl_pull_fini(&p, &u[i]);
+	assert_int_equal(p.ranked.n, 0);
+	uccl_pacer_fini(&p);
+}
+
+/* It sends a message that ends there. */
+static void sends(int i, uint64_t ends, uint64_t demand)
+{
+	uccl_pull_message(&u[i], ends);
+	heard(i, u[i].received, demand);
+}
+
+/* PROTOCOL R199 */
+static void rank__lowest_first(void **state)
+{
+	(void)state;
+	start_ranked(by_left, &usual);
+	sends(0, 64 * MIB, 64 * MIB);
+	sends(1, 512 * KIB, 512 * KIB);
+	sends(2, 300 * KIB, 300 * KIB);
+	/* All that the shortest lacks (8 quanta), then all of the next (14), then the long one. */
+	for (int i = 0; i < 8; i++)
+		assert_int_equal(wait_next(), 2);
+	for (int i = 0; i < 14; i++)
+		assert_int_equal(wait_next(), 1);
+	assert_int_equal(wait_next(), 0);
+	/* One that comes later and is shorter does not wait for it. */
+	sends(3, MIB, MIB);
+	assert_int_equal(wait_next(), 3);
+	/* It has become the shortest by what came of it. */
+	heard(0, 64 * MIB - 500 * KIB, 64 * MIB);
+	assert_int_equal(wait_next(), 0);
+	end_ranked();
+}
+
+/* A sender says how long its message is: what makes no sense is as good as nothing. PROTOCOL R198 */
+static void rank__of_what_is_said(void **state)
+{
+	(void)state;
+	start_ranked(by_left, &usual);
+	/* Of more than is wanted, and of what has come already. */
+	sends(0, UINT64_MAX, 2 * MIB);
+	assert_int_equal(u[0].rank, 2 * MIB);
+	heard(0, MIB, 2 * MIB);
+	sends(0, MIB, 2 * MIB);
+	assert_int_equal(u[0].rank, MIB);
+	sends(0, MIB + 5, 2 * MIB);
+	assert_int_equal(u[0].rank, 5);
+	/* Who does not say counts with all that it wants. */
+	sends(0, 0, 3 * MIB);
+	assert_int_equal(u[0].rank, 2 * MIB);
+	end_ranked();
+}
+
+/* No message is too long to end: one turn in so many goes to who has waited longest. PROTOCOL R199 */
+static void rank__the_long_one_ends(void **state)
+{
+	struct uccl_pull_cfg c = usual;
+	uint64_t came = 0;
+	int turns = 0;
+
+	(void)state;
+	c.fair = 10;
+	start_ranked(by_left, &c);
+	sends(0, 64 * MIB, 64 * MIB);
+	for (int i = 0; i < 400; i++) {
+		int who;
+
+		sends(1, came + 600 * KIB, came + 600 * KIB);
+		who = wait_next();
+		turns += who == 0;
+		if (who == 1)
+			came += c.quantum;
+		else
+			heard(0, u[0].received + c.quantum, 64 * MIB);
+		heard(1, came, came + 600 * KIB);
+	}
+	assert_in_range(turns, 40, 42);
+	end_ranked();
+}
+
+/* Only the first few have grants under way. PROTOCOL R199 */
+static void rank__at_once(void **state)
+{
+	struct uccl_pull_cfg c = usual;
+	bool seen[5] = {false};
+
+	(void)state;
+	c.at_once = 2;
+	/* All that one may be ahead is less than what all may. */
+	c.window = c.idle + 4 * c.quantum;
+	start_ranked(by_left, &c);
+	for (int i = 0; i < 5; i++)
+		sends(i, (uint64_t)(5 - i) * 16 * MIB, (uint64_t)(5 - i) * 16 * MIB);
+	for (int i = 0; i < 4 + 4; i++)
+		seen[wait_next()] = true;
+	assert_true(seen[4] && seen[3] && !seen[2] && !seen[1] && !seen[0]);
+	assert_int_equal(next(), -1);
+	/* A shorter one that comes now is first. */
+	sends(6, 90 * KIB, 90 * KIB);
+	assert_int_equal(wait_next(), 6);
+	/* One of the two has sent something: it goes on, and nobody else begins. */
+	heard(3, u[3].granted - c.idle, u[3].demand);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(wait_next(), 3);
+	/* Now it has been granted all that it wants, so the next one begins. */
+	u[3].demand = u[3].granted;
+	heard(3, u[3].received, u[3].demand);
+	assert_int_equal(wait_next(), 2);
+	end_ranked();
+}
+
+/* A policy that ranks by turns is fair, whatever else it is. */
+static void rank__by_turns(void **state)
+{
+	(void)state;
+	start_ranked(by_turn, &usual);
+	for (int i = 0; i < 4; i++)
+		sends(i, (uint64_t)(i + 1) * 16 * MIB, (uint64_t)(i + 1) * 16 * MIB);
+	for (int k = 0; k < 4; k++) {
+		bool seen[4] = {false};
+
+		for (int i = 0; i < 4; i++)
+			seen[wait_next()] = true;
+		assert_true(seen[0] && seen[1] && seen[2] && seen[3]);
+	}
+	end_ranked();
+}
+
 /* A host that has been up for years: the rate is the same. */
 static void pacer_next__late_clock(void **state)
 {
@@ -580,6 +734,11 @@ int main(void)
 		cmocka_unit_test(converge__told_again),
 		cmocka_unit_test(converge__fini),
 		cmocka_unit_test(fini__others_go_on),
+		cmocka_unit_test(rank__lowest_first),
+		cmocka_unit_test(rank__of_what_is_said),
+		cmocka_unit_test(rank__the_long_one_ends),
+		cmocka_unit_test(rank__at_once),
+		cmocka_unit_test(rank__by_turns),
 		cmocka_unit_test(pacer_next__slow_link),
 		cmocka_unit_test(pacer_next__late_clock),
 		cmocka_unit_test(pacer_link__part),

@@ -234,6 +234,29 @@ static void bytes__of_the_beginning(void **state)
  * As a flow has it, with everything allowed: while both wait, records lead by no more than the limit and what one of
  * them has, and ranges that wait are never further apart than a turn. Records leave in their order.
  */
+/* PROTOCOL R198 */
+static void left__of_what_leaves_next(void **state)
+{
+	struct uccl_item *range;
+
+	(void)state;
+	assert_int_equal(uccl_sendq_left(&q, 64), 0);
+	range = add(true, 8 * CHUNK);
+	range->more = 1000;
+	assert_int_equal(uccl_sendq_left(&q, 64), 8 * CHUNK + 1000);
+	bulk();
+	assert_int_equal(uccl_sendq_left(&q, 64), 7 * CHUNK + 1000);
+	/* Small ones need no credit, and longer ones leave first, all of them together. */
+	add(false, 100);
+	assert_int_equal(uccl_sendq_left(&q, 64), 7 * CHUNK + 1000);
+	add(false, RECORD)->more = 500;
+	add(false, RECORD);
+	assert_int_equal(uccl_sendq_left(&q, 64), 2 * RECORD + 500);
+	assert_int_equal(uccl_sendq_left(&q, 1), RECORD + 500);
+	q.bulk_turn = true;
+	assert_int_equal(uccl_sendq_left(&q, 64), 7 * CHUNK + 1000);
+}
+
 static void all__by_chance(void **state)
 {
 	int64_t records = 0, ranges = 0;
@@ -290,6 +313,7 @@ int main(void)
 		cmocka_unit_test_setup(share__turns, setup),
 		cmocka_unit_test_setup(share__ends_with_its_turn, setup),
 		cmocka_unit_test_setup(bytes__of_the_beginning, setup),
+		cmocka_unit_test_setup(left__of_what_leaves_next, setup),
 		cmocka_unit_test_setup(all__by_chance, setup),
 	};
 

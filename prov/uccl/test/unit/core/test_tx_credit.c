@@ -50,6 +50,50 @@ static void tx_credit__asks_ahead(void **state)
 	pair_fini(&p);
 }
 
+static uint64_t rank_any(const struct uccl_sender *s)
+{
+	return s->left;
+}
+
+/* A DEMAND tells where the message ends that leaves next. PROTOCOL R198 */
+static void tx_credit__tells_the_message(void **state)
+{
+	struct uccl_credit_ops ranks = credit_pull;
+	struct uccl_flow *f = &p.side[0].f;
+	struct pair_cfg c = pair_packets();
+	struct pair_obj *o;
+
+	(void)state;
+	c.credit = &credit_pull;
+	credit_limit = 4 * KIB;
+	for (int k = 0; k < 2; k++) {
+		int i;
+
+		ranks.rank = k ? rank_any : NULL;
+		c.credit = &ranks;
+		credit_limit = 4 * KIB;
+		start(c);
+		o = pair_make(&p, 0, 2048 * KIB, true, 1);
+		o->item.more = 100 * KIB;
+		uccl_flow_submit(f, &o->item);
+		pair_pump_one(&p, 0);
+		i = pair_find(&p, 1, UCCL_PKT_DEMAND);
+		assert_true(i >= 0);
+		assert_int_equal(uccl_get64(p.wire[i]->h.rec), 2048 * KIB);
+		assert_int_equal(uccl_get64(p.wire[i]->h.rec + 16), 2148 * KIB);
+		pair_lose(&p, (uint32_t)i);
+		/* Another leaves first, and is much shorter: that is told at once, to a receiver that ranks. */
+		pair_record(&p, 0, 1000);
+		pair_pump_one(&p, 0);
+		i = pair_find(&p, 1, UCCL_PKT_DEMAND);
+		assert_int_equal(i >= 0, k);
+		if (k)
+			assert_int_equal(uccl_get64(p.wire[i]->h.rec + 16), 4 * KIB + 1000);
+		assert_int_equal(pair_pump_one(&p, 0), 0);
+		pair_fini(&p);
+	}
+}
+
 /* What was lost is told at once, also while credit is left: the receiver takes it for under way. PROTOCOL R60 */
 static void tx_credit__tells_losses(void **state)
 {
@@ -181,6 +225,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tx_credit__demand),
 		cmocka_unit_test(tx_credit__asks_ahead),
+		cmocka_unit_test(tx_credit__tells_the_message),
 		cmocka_unit_test(tx_credit__tells_losses),
 		cmocka_unit_test(tx_credit__demand_again),
 		cmocka_unit_test(tx_credit__records_ask_too),

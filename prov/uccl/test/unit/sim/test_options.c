@@ -90,7 +90,7 @@ static void names__fixed(void **state)
 	const char *const *const fixed[] = {uccl_sim_cc, uccl_sim_path, uccl_sim_credit};
 	const char *const *const all[] = {uccl_cc_names(), uccl_path_names(), uccl_credit_names()};
 	struct uccl_sim_options o;
-	int later = 0;
+	int later = 0, newest = 0;
 
 	(void)state;
 	for (int kind = 0; kind < UCCL_POLICY_KINDS; kind++)
@@ -103,10 +103,12 @@ static void names__fixed(void **state)
 		}
 	for (uint64_t seed = 0; seed < 200; seed++) {
 		uccl_sim_options_draw(&o, seed, NULL);
-		assert_true(o.cc < 6 && o.path < 4 && o.credit < 4);
+		assert_true(o.cc < 6 && o.path < 4 && o.credit < 5);
 		later += o.cc >= 5;
+		newest += o.credit >= 4;
 	}
 	assert_in_range(later, 10, 30);
+	assert_in_range(newest, 10, 30);
 	uccl_sim_options_draw(&o, 9, NULL);
 	assert_string_equal(uccl_sim_cc[(int)o.cc], "cubic");
 	assert_string_equal(uccl_sim_path[(int)o.path], "hash");

@@ -208,7 +208,7 @@ static void read__policy_constants(void **state)
 	read_with("FI_UCCL_PATH", "pow2:draws=3");
 	assert_non_null(strstr(why, "(\"draws=3\" sets no constant; there are: none)"));
 	read_with("FI_UCCL_CREDIT", "nonesuch");
-	assert_non_null(strstr(why, "(no such credit policy; there are: none window eqds auto)"));
+	assert_non_null(strstr(why, "(no such credit policy; there are: none window eqds auto srpt)"));
 }
 
 static void read__too_long(void **state)
