@@ -144,11 +144,14 @@ struct udp {
 	uint32_t calls;	       /* of rx() */
 	bool tx_seen;	       /* something was sent since the last look at the clock */
 	bool unanswered;       /* something was sent, and nothing has come since */
+	uint64_t asked_at;     /* since when, */
+	uint64_t errors_every; /* and from one look to the next, since then */
 	bool errors_due;       /* as of the last look at the clock */
 	uint64_t errors_at;    /* next look at the error queues */
 	uint64_t errors_until; /* replies to what was sent may come until then */
 	struct uccl_udp_live *live;
-	uint64_t live_at;
+	uint64_t live_at;      /* the last look at it */
+	uint64_t seldom_at;    /* the last look at the clock */
 	struct udp_event event[UDP_EVENTS];
 	int nevents;
 	uint8_t quotes[UDP_EVENTS][UCCL_HDR_LEN]; /* of the events that the last rx() handed up */

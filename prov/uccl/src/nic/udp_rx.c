@@ -20,6 +20,8 @@
 #define ERRORS_EVERY_NS (50 * UCCL_NS_PER_MS)
 /* If somebody answers, all that is sent may be answered: that is no reason to look, but then others may be gone. */
 #define ERRORS_ANYWAY_NS (350 * UCCL_NS_PER_MS)
+/* An answer takes a moment, too: many endpoints that send now and then would look each time. */
+#define ERRORS_ASKED_NS (5 * UCCL_NS_PER_MS)
 #define ERRORS_LINGER_NS UCCL_NS_PER_S /* an ICMP answer comes sooner or is not waited for */
 #define ERRORS_AT_ONCE 64	       /* read from one queue at a time */
 #define LIVE_EVERY_NS (10 * UCCL_NS_PER_MS)
@@ -151,7 +153,8 @@ static void errors_poll(struct udp *u)
 	int i;
 
 	u->errors_due = false;
-	u->errors_at = uccl_udp_now() + ERRORS_EVERY_NS;
+	u->errors_at = uccl_udp_now() + u->errors_every;
+	u->errors_every = uccl_min(2 * u->errors_every, ERRORS_ANYWAY_NS);
 	for (i = 0; i < u->nsocks; i++)
 		p[i] = (struct pollfd){.fd = u->sock[i].fd};
 	if (poll(p, (nfds_t)u->nsocks, 0) <= 0)
@@ -168,6 +171,7 @@ static void live_poll(struct udp *u, uint64_t now)
 	void *gone[UDP_EVENTS];
 	int i, n;
 
+	u->live_at = now;
 	n = uccl_udp_live_poll(u->live, now, gone, UDP_EVENTS - u->nevents);
 	for (i = 0; i < n; i++) {
 		struct uccl_nic_peer *p = gone[i];
@@ -184,15 +188,28 @@ static void seldom(struct udp *u)
 	if (u->tx_seen) {
 		u->tx_seen = false;
 		u->errors_until = now + ERRORS_LINGER_NS;
+		if (!u->unanswered) {
+			u->asked_at = now;
+			u->errors_every = ERRORS_EVERY_NS;
+		}
 		u->unanswered = true;
 	}
 	u->errors_due = now >= u->errors_at && now < u->errors_until;
 	if (u->errors_due && now >= u->errors_at + ERRORS_ANYWAY_NS)
 		errors_poll(u);
-	if (u->live && now >= u->live_at) {
-		u->live_at = now + (u->wait_fd >= 0 ? LIVE_EVERY_SLEEPER_NS : LIVE_EVERY_NS);
+	u->errors_due = u->errors_due && now >= u->asked_at + ERRORS_ASKED_NS;
+	if (u->live && now >= u->live_at + LIVE_EVERY_NS)
 		live_poll(u, now);
-	}
+	u->seldom_at = now;
+}
+
+/*
+ * Nothing came, though the owner may have been woken: perhaps what woke him is there, and it must not do so again.
+ * With packets that is soon enough the next time.
+ */
+static bool live_may_have_woken(const struct udp *u)
+{
+	return u->live && u->wait_fd >= 0 && u->seldom_at >= u->live_at + LIVE_EVERY_SLEEPER_NS;
 }
 
 /* Packets. */
@@ -342,6 +359,10 @@ int uccl_udp_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct ucc
 	}
 	if (nic->empty)
 		return k;
+	if (!got && live_may_have_woken(u)) {
+		live_poll(u, u->seldom_at);
+		k += events_emit(u, v + k, n - k);
+	}
 	realtime = got && u->timestamps ? realtime_ns() : 0;
 	for (int i = 0; i < got; i++, k++) {
 		message_take(u->bank, i, realtime, &v[k]);

@@ -838,9 +838,19 @@ static void rx__errors_unanswered(void **state)
 	assert_true(u->errors_at == began);
 	assert_int_equal(a->ops->rx(a, v, 1, NULL, 0), 0);
 	assert_true(u->errors_at == began);
+	/* An answer takes a moment. Then there is a look, and another one after twice the time. */
 	tx_all(a, &there, 1);
 	assert_int_equal(a->ops->rx(a, v, 1, NULL, 0), 0);
-	assert_true(u->errors_at > began);
+	assert_true(u->errors_at == began || uccl_udp_now() > began + 4 * UCCL_NS_PER_MS);
+	for (int i = 1; i <= 2; i++) {
+		u->asked_at = began - 5 * UCCL_NS_PER_MS;
+		u->errors_at = began;
+		u->errors_every = (uint64_t)i * 50 * UCCL_NS_PER_MS;
+		u->tx_seen = true;
+		assert_int_equal(a->ops->rx(a, v, 1, NULL, 0), 0);
+		assert_true(u->errors_at >= began + (uint64_t)i * 50 * UCCL_NS_PER_MS);
+		assert_int_equal(u->errors_every, i * 100 * UCCL_NS_PER_MS);
+	}
 	a->ops->close(a);
 	b->ops->close(b);
 }
