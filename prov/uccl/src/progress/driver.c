@@ -19,6 +19,7 @@ void uccl_driver_init(struct uccl_driver *d, const struct uccl_driver_ops *ops, 
 	d->locking = locking;
 	d->alarm = alarm;
 	d->forks = uccl_forks;
+	d->expiry_of = UINT64_MAX;
 	pthread_mutex_init(&d->lock, NULL);
 }
 
@@ -131,6 +132,7 @@ static int driver_round(struct uccl_driver *d, bool empty, uint64_t now)
 		uccl_engine_empty(d->engine, empty);
 		n = driver_engine(d, now);
 		n = ops->ran(d, n, now);
+		uccl_driver_changed(d);
 		if (n > 0) {
 			atomic_store_explicit(&d->brought_ns, now, memory_order_relaxed);
 			uccl_driver_stir(d);
@@ -205,11 +207,16 @@ uint64_t uccl_driver_attend(struct uccl_driver *d, uint64_t since, uint64_t now)
 
 uint64_t uccl_driver_expiry(struct uccl_driver *d)
 {
-	uint64_t at = UCCL_NEVER;
+	uint64_t at = UCCL_NEVER, changes = atomic_load_explicit(&d->changes, memory_order_relaxed);
 
+	if (atomic_load_explicit(&d->expiry_of, memory_order_acquire) == changes)
+		return atomic_load_explicit(&d->expiry_ns, memory_order_relaxed);
 	driver_enter(d);
 	if (d->engine)
 		at = uccl_min(uccl_engine_expiry(d->engine), d->ops->expiry(d));
+	atomic_store_explicit(&d->expiry_ns, at, memory_order_relaxed);
+	changes = atomic_load_explicit(&d->changes, memory_order_relaxed);
+	atomic_store_explicit(&d->expiry_of, changes, memory_order_release);
 	uccl_driver_unlock(d);
 	return at;
 }

@@ -51,6 +51,9 @@ struct uccl_driver {
 	struct uccl_lane_set *lanes;	/* of its engine; NULL: none. Closed with it */
 	_Atomic uint64_t brought_ns;	/* when a round last found something */
 	_Atomic uint32_t stirs;		/* counts rounds that found something, and whoever else had the lock */
+	_Atomic uint64_t changes;	/* counts these, and all other rounds: what may move its expiry */
+	_Atomic uint64_t expiry_ns;	/* what uccl_driver_expiry found last, */
+	_Atomic uint64_t expiry_of;	/* after so many changes; UINT64_MAX: it was not asked */
 	_Atomic uint64_t called_ns;	/* when the program last drove it */
 	_Atomic uint64_t read_ns;	/* when somebody last looked for what it brings */
 	bool rescue_more;		/* the rescue thread's own: a look not long ago found packets */
@@ -101,7 +104,10 @@ int uccl_driver_run(struct uccl_driver *d);
 bool uccl_driver_silent(const struct uccl_driver *d, uint64_t since);
 /* As uccl_driver_fd, for who does not have the lock. */
 int uccl_driver_look_fd(struct uccl_driver *d);
-/* When it wants to run without anything arriving; UCCL_NEVER. */
+/*
+ * When it wants to run without anything arriving; UCCL_NEVER. Who sleeps asks all of them each time: one with which
+ * nobody had to do since the last time says the same without its lock.
+ */
 uint64_t uccl_driver_expiry(struct uccl_driver *d);
 /* Readable when something arrived; -1: there is no such descriptor. The lock is held. */
 int uccl_driver_fd(struct uccl_driver *d);
@@ -119,11 +125,19 @@ static inline void uccl_driver_posted(struct uccl_driver *d)
 		uccl_alarm_arm(d->alarm, uccl_engine_expiry(d->engine));
 }
 
+/* What it waits for may be something else now. The lock is held. */
+static inline void uccl_driver_changed(struct uccl_driver *d)
+{
+	atomic_store_explicit(&d->changes, atomic_load_explicit(&d->changes, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+}
+
 /* Something happened, or may be left to do for the next round. The lock is held. */
 static inline void uccl_driver_stir(struct uccl_driver *d)
 {
 	atomic_store_explicit(&d->stirs, atomic_load_explicit(&d->stirs, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
+	uccl_driver_changed(d);
 }
 
 /* For all but rounds of the engine, and those who only look. */

@@ -85,7 +85,7 @@ static bool drivers_round(struct uccl_drivers *l, uint64_t asked)
 		/* Its timers that fall due only now wait for another round, which sees what arrived. PROTOCOL R131 */
 		empty = uccl_silence_empty(&l->silence, i);
 		came = uccl_driver_poll(d, empty, l->polled_ns, empty ? asked : now);
-		uccl_silence_driven(&l->silence, i, d, came, l->n < UCCL_SILENCE_MIN, now);
+		uccl_silence_driven(&l->silence, i, d, came, l->n, now);
 		brought |= came;
 		/* What comes next is measured from when it is looked at. */
 		if (i + 1 < l->n)

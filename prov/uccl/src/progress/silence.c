@@ -81,18 +81,18 @@ bool uccl_silence_lasts(struct uccl_silence *s, unsigned int i, struct uccl_driv
 	return true;
 }
 
-void uccl_silence_driven(struct uccl_silence *s, unsigned int i, struct uccl_driver *d, bool brought, bool few,
+void uccl_silence_driven(struct uccl_silence *s, unsigned int i, struct uccl_driver *d, bool brought, unsigned int n,
 			 uint64_t now)
 {
 	struct uccl_silent *q = &s->of[i];
-	bool often = s->rounds - q->rounds < UCCL_SILENCE_ROUNDS;
+	bool often = s->rounds - q->rounds < (n < UCCL_SILENCE_MANY ? UCCL_SILENCE_ROUNDS : UCCL_SILENCE_ROUNDS_MANY);
 
 	if (brought)
 		q->rounds = s->rounds;
 	/* In this order: who stirs it after that has stirred it, who did before made it due earlier. */
 	q->stirs = atomic_load_explicit(&d->stirs, memory_order_relaxed);
 	if (!uccl_is_silent(s, i)) {
-		if (brought || few ||
+		if (brought || n < UCCL_SILENCE_MIN ||
 		    !uccl_driver_silent(d, often ? now - uccl_min(now, UCCL_SILENCE_NS) : UCCL_NEVER))
 			return;
 		silence_begin(s, i, d);

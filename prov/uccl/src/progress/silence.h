@@ -25,8 +25,10 @@ struct uccl_driver;
 /* Nothing for so long: a socket that is asked for costs more with every packet, so not after a moment. */
 #define UCCL_SILENCE_NS (10 * UCCL_NS_PER_MS)
 
-/* So many rounds of others are a while, too. */
+/* So many rounds of others are a while, too, but with this many endpoints a look at each in each of them is dear. */
 #define UCCL_SILENCE_ROUNDS 4
+#define UCCL_SILENCE_MANY 16
+#define UCCL_SILENCE_ROUNDS_MANY 2
 
 /* One of them. */
 struct uccl_silent {
@@ -67,8 +69,8 @@ static inline bool uccl_silence_empty(const struct uccl_silence *s, unsigned int
 	return s->n && uccl_is_silent(s, i) && !s->of[i].named;
 }
 
-/* It was driven at `now`. Is it silent from now on? Not if there are `few`. */
-void uccl_silence_driven(struct uccl_silence *s, unsigned int i, struct uccl_driver *d, bool brought, bool few,
+/* It was driven at `now`, one of `n`. Is it silent from now on? */
+void uccl_silence_driven(struct uccl_silence *s, unsigned int i, struct uccl_driver *d, bool brought, unsigned int n,
 			 uint64_t now);
 /* A round of all of them is over. */
 static inline void uccl_silence_round(struct uccl_silence *s, bool brought)

@@ -203,6 +203,38 @@ static void poll__has_its_own_thread(void **state)
 	two_close(&t);
 }
 
+/* Asked again it says the same, without its lock, until somebody had to do with it. */
+static void expiry__kept(void **state)
+{
+	struct uccl_driver d = { 0 };
+
+	(void)state;
+	uccl_driver_init(&d, &counting, true, NULL);
+	assert_true(uccl_driver_expiry(&d) == UCCL_NEVER);
+	d.expiry_ns = 5;
+	pthread_mutex_lock(&d.lock);
+	assert_int_equal(uccl_driver_expiry(&d), 5);
+	pthread_mutex_unlock(&d.lock);
+	uccl_driver_lock(&d);
+	uccl_driver_unlock(&d);
+	assert_true(uccl_driver_expiry(&d) == UCCL_NEVER);
+	uccl_driver_fini(&d);
+}
+
+/* A round moves it, though it found nothing. */
+static void expiry__after_a_round(void **state)
+{
+	uint64_t changes;
+	struct two t;
+
+	(void)state;
+	two_open(&t, FI_PROGRESS_MANUAL);
+	changes = inside(&t.b)->changes;
+	nothing(&t.b);
+	assert_true(inside(&t.b)->changes > changes);
+	two_close(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -210,6 +242,8 @@ int main(void)
 		cmocka_unit_test(poll__who_sleeps_says_so),
 		cmocka_unit_test(poll__who_is_left_alone),
 		cmocka_unit_test(poll__has_its_own_thread),
+		cmocka_unit_test(expiry__kept),
+		cmocka_unit_test(expiry__after_a_round),
 	};
 
 	return cmocka_run_group_tests_name("driver", tests, NULL, NULL);

@@ -201,6 +201,32 @@ static void silent__among_busy_ones(void **state)
 	some_close(&t);
 }
 
+/* Of many who have something by turns each is silent when others had something: most looks would be in vain. */
+static void silent__among_many(void **state)
+{
+	struct uccl_silence *s;
+	struct some t;
+
+	(void)state;
+	some_open(&t);
+	uccl_drivers_poll(&t.l);
+	s = &t.l.silence;
+	uccl_silence_clear(s);
+	for (int i = 0; i < 2; i++) {
+		uint64_t now = uccl_clock();
+
+		seen.of[2]->brought_ns = now;
+		uccl_silence_driven(s, 2, seen.of[2], true, NODES, now);
+		s->rounds += UCCL_SILENCE_ROUNDS_MANY - 1;
+		uccl_silence_driven(s, 2, seen.of[2], false, i ? UCCL_SILENCE_MANY : NODES, now);
+		assert_false(uccl_is_silent(s, 2));
+		s->rounds++;
+		uccl_silence_driven(s, 2, seen.of[2], false, i ? UCCL_SILENCE_MANY : NODES, now);
+		assert_true(uccl_is_silent(s, 2) == i);
+	}
+	some_close(&t);
+}
+
 /* Who was posted to is looked at, and so is who has a timer: one that asks a peer that does not answer. */
 static void silent__until_posted_or_due(void **state)
 {
@@ -292,6 +318,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(silent__until_something_comes),
 		cmocka_unit_test(silent__among_busy_ones),
+		cmocka_unit_test(silent__among_many),
 		cmocka_unit_test(silent__until_posted_or_due),
 		cmocka_unit_test(silent__remove),
 		cmocka_unit_test(silent__fork),
