@@ -11,9 +11,9 @@
 
 /* Kernel sockets. */
 #define UCCL_UDP_CC "swift"
-#define UCCL_UDP_PATH "pow2"
-#define UCCL_UDP_CREDIT "none"
-#define UCCL_UDP_PATHS 16	 /* each takes a socket when it is first used */
+#define UCCL_UDP_PATH "reps"
+#define UCCL_UDP_CREDIT "auto"
+#define UCCL_UDP_PATHS 64	 /* each takes a socket when it is first used */
 #define UCCL_UDP_LABELS 512	 /* ports to send from */
 #define UCCL_UDP_DELAY_US 500	 /* schedulers of two hosts, not queues, make this much */
 #define UCCL_UDP_RTO_MIN_US 4000

@@ -307,6 +307,7 @@ struct lan *lan_new(void)
 		l->node[i].cfg.paths = 4;
 		l->node[i].cfg.cc = "none";
 		l->node[i].cfg.path = "rr";
+		l->node[i].cfg.credit = "none";
 	}
 	return l;
 }

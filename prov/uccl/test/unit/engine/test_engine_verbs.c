@@ -27,6 +27,7 @@
 #define ROOM 65
 #define SECOND UCCL_NS_PER_S
 #define LONG 300000
+#define PATHS 16
 
 static struct fake_verbs *fake;
 static struct fake_dev *dev[2];
@@ -103,6 +104,15 @@ static int end(void **state)
 	return clean ? 0 : -1;
 }
 
+/* As many queue pairs as these tests count, and nobody waits for credits. */
+static void config(struct uccl_config *c)
+{
+	uccl_config_default(c);
+	c->paths = PATHS;
+	c->path = "pow2";
+	c->credit = "none";
+}
+
 static void engine_open(int i, const char *device)
 {
 	struct uccl_config cfg;
@@ -116,7 +126,7 @@ static void engine_open(int i, const char *device)
 	if (apart)
 		nic.data_class = (uint8_t)(i * 4);
 
-	uccl_config_default(&cfg);
+	config(&cfg);
 	cfg.security = security;
 	if (timeout_ns)
 		cfg.peer_timeout_ns = cfg.connect_timeout_ns = timeout_ns;
@@ -626,9 +636,9 @@ static void first_then_direct(void)
 		assert_int_equal(st(0)->mr_misses, 1);
 		assert_int_equal(st(0)->mr_hits + 1, st(0)->writes_tx);
 	}
-	assert_int_equal(st(0)->qp_now, 16);
-	assert_int_equal(uccl_verbs_uc_stats(nics[0])->made, 16);
-	assert_int_equal(uccl_verbs_uc_stats(nics[1])->made, 16);
+	assert_int_equal(st(0)->qp_now, PATHS);
+	assert_int_equal(uccl_verbs_uc_stats(nics[0])->made, PATHS);
+	assert_int_equal(uccl_verbs_uc_stats(nics[1])->made, PATHS);
 	assert_int_equal(errors, 0);
 }
 
@@ -756,7 +766,7 @@ static void writes__rc_broken(void **state)
 	kind = IBV_QPT_RC;
 	rxe();
 	bad_writes(30);
-	assert_true(uccl_verbs_uc_stats(nics[0])->made > 16);
+	assert_true(uccl_verbs_uc_stats(nics[0])->made > PATHS);
 }
 
 static enum fake_fate every_fifth_write(void *arg, const struct fake_packet *p)
@@ -826,7 +836,7 @@ static void writes__swallowed(void **state)
 	}
 	/* Three in a row each, one for each that was made anew, and what was under way by then. */
 	assert_true(st(0)->writes_tx > writes);
-	assert_true(st(0)->writes_tx - writes <= 16 * 3 + st(0)->write_renewed + 128);
+	assert_true(st(0)->writes_tx - writes <= PATHS * 3 + st(0)->write_renewed + 128);
 	assert_true(st(0)->write_renewed > 0);
 	assert_true(uccl_verbs_uc_stats(nics[0])->made > made);
 	assert_true(uccl_verbs_uc_stats(nics[0])->made - made < 200);
@@ -885,7 +895,7 @@ static void writes__one_budget(void **state)
 	(void)state;
 	kind = IBV_QPT_UC;
 	rxe();
-	/* One set of 16 on both sides, and a little. */
+	/* One set of PATHS on both sides, and a little. */
 	max_qp = 40;
 	shared = (struct uccl_qp_budget){0};
 	budget = &shared;
@@ -996,7 +1006,7 @@ static void rails_open(void)
 	struct uccl_config cfg;
 	struct uccl_engine_attr attr = {.config = &cfg, .random = fill_random};
 
-	uccl_config_default(&cfg);
+	config(&cfg);
 	for (uint8_t i = 0; i < 4; i++) {
 		if (i >= 2)
 			d[i] = fake_verbs_add(fake, name[i], i + 1, NULL);
@@ -1205,12 +1215,12 @@ static void endpoints__one_set(void **state)
 			for (int b = !(a % 2); b < 8; b += 2)
 				message_kept(a, b, SECOND);
 	for (int i = 0; i < 8; i++) {
-		assert_int_equal(st(i)->qp_now, 16);
+		assert_int_equal(st(i)->qp_now, PATHS);
 		assert_true(st(i)->writes_tx > 2 * LONG / 4096);
 		assert_true(st(i)->writes_rx > 2 * LONG / 4096);
 	}
-	assert_int_equal(uccl_verbs_uc_stats(nics[0])->made, 16);
-	assert_int_equal(uccl_verbs_uc_stats(nics[1])->made, 16);
+	assert_int_equal(uccl_verbs_uc_stats(nics[0])->made, PATHS);
+	assert_int_equal(uccl_verbs_uc_stats(nics[1])->made, PATHS);
 	/* Those that are left go on when others end. */
 	for (int i = 0; i < 4; i++) {
 		uccl_engine_close(e[i]);
@@ -1219,7 +1229,7 @@ static void endpoints__one_set(void **state)
 	run(SECOND);
 	message_kept(4, 5, SECOND);
 	message_kept(7, 6, SECOND);
-	assert_int_equal(st(4)->qp_now, 16);
+	assert_int_equal(st(4)->qp_now, PATHS);
 	assert_int_equal(errors, 0);
 }
 
@@ -1341,7 +1351,7 @@ static void strangers__writes(void **state)
 	nics[0]->ops->dereg(nics[0], open_mr);
 	message_kept(1, 0, SECOND);
 	message_kept(0, 1, SECOND);
-	assert_int_equal(uccl_verbs_uc_stats(nics[0])->made, 16);
+	assert_int_equal(uccl_verbs_uc_stats(nics[0])->made, PATHS);
 	assert_int_equal(errors, 0);
 	lib->destroy_qp(qp);
 	lib->dereg_mr(mr);

@@ -88,9 +88,9 @@ static void read__defaults_of_rdma(void **state)
 	unsetenv("FI_UCCL_BACKEND");
 	assert_int_equal(uccl_params_read(&p, why, sizeof(why)), 0);
 	assert_string_equal(p.cc, "swift");
-	assert_string_equal(p.path, "pow2");
-	assert_string_equal(p.credit, "none");
-	assert_int_equal(p.paths, 16);
+	assert_string_equal(p.path, "reps");
+	assert_string_equal(p.credit, "auto");
+	assert_int_equal(p.paths, 64);
 }
 
 static void read__values(void **state)
