@@ -61,9 +61,10 @@ uint64_t msg_lanes_land(struct uccl_msg_rx *rx, uint8_t *to, uint64_t from, uint
 {
 	struct uccl_peer *p = rx->peer;
 	struct uccl_lanes *l = p->mep->lanes;
+	bool beside = p->mep->stream && p->mep->stream != rx;
 	struct uccl_berth *b;
 
-	if (!p->ways || limit - from < UCCL_LANES_MIN)
+	if (!p->ways || limit - from < (beside ? UCCL_LANES_BESIDE : UCCL_LANES_MIN))
 		return 0;
 	b = msg_berth_new(to, from, limit, rx->id, (uint32_t)rx->mseq);
 	if (!b)

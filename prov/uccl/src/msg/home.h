@@ -9,8 +9,12 @@
 #include "msg/line.h"
 #include "msg/mep.h"
 
-/* Bytes behind the envelope from which on a message is shared: at least two units. */
+/*
+ * Bytes behind the envelope from which on a message is shared: at least two units. While home has another payload to
+ * take, less will do: a lane takes it meanwhile.
+ */
 #define UCCL_LANES_MIN (2 * UCCL_UNIT_BYTES)
+#define UCCL_LANES_BESIDE (UCCL_UNIT_BYTES / 4)
 /* In CTS, where the place for direct writes would be: that lanes may carry it, and which, by bits. */
 #define UCCL_CTS_LANES (1ull << 16)
 

@@ -98,6 +98,32 @@ static void send__over_lanes(void **state)
 	lanes_free(l);
 }
 
+/* What is too short to be shared goes over lanes all the same, if home has others to take. */
+static void send__beside_others(void **state)
+{
+	enum { MANY = 8, SHORT = UCCL_LANES_BESIDE + 70000 };
+	struct lan *l = lanes_open(LANES, LANES);
+
+	(void)state;
+	for (int n = 1; n <= MANY; n += MANY - 1) {
+		for (int i = 0; i < n; i++)
+			lan_recv(l, HOME(1), dst[1] + i * SHORT, SHORT, LAN_CTX(2));
+		for (int i = 0; i < n; i++)
+			assert_int_equal(lan_send(l, HOME(0), HOME(1), src[0] + i * SHORT, SHORT, LAN_CTX(3)), 0);
+		lan_run(l, SECOND);
+		for (int i = 0; i < n; i++) {
+			lan_expect(l, HOME(0), LAN_CTX(3), 0);
+			lan_expect(l, HOME(1), LAN_CTX(2), 0);
+		}
+		assert_memory_equal(dst[1], src[0], (size_t)n * SHORT);
+		/* The first is home's. */
+		assert_int_equal(carried(l, LANE(0, 0)) > 0, n > 1);
+		assert_int_equal(carried(l, LANE(0, 1)) > 0, n > 1);
+		assert_true(carried(l, HOME(0)) > SHORT - UCCL_LANES_BESIDE);
+	}
+	lanes_free(l);
+}
+
 /* One side has fewer, or none. */
 static void send__fewer_lanes(void **state)
 {
@@ -577,6 +603,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(send__over_lanes),
+		cmocka_unit_test(send__beside_others),
 		cmocka_unit_test(send__fewer_lanes),
 		cmocka_unit_test(data__refused),
 		cmocka_unit_test(revoke__write),
