@@ -127,6 +127,21 @@ static void fake_dereg(struct uccl_nic *nic, void *mr)
 	fake_of(nic)->registered = false;
 }
 
+static int fake_source(struct uccl_nic *nic, const void *buf, uint64_t len, const struct uccl_nic_device *device,
+		       void **source)
+{
+	fake_of(nic)->registered = true;
+	assert_int_equal(device->number, 3);
+	*source = (uint8_t *)(uintptr_t)buf + len;
+	return 0;
+}
+
+static void fake_source_put(struct uccl_nic *nic, void *source)
+{
+	(void)source;
+	fake_of(nic)->registered = false;
+}
+
 static int fake_wait_fd(struct uccl_nic *nic)
 {
 	(void)nic;
@@ -154,6 +169,8 @@ static const struct uccl_nic_ops all_ops = {
 	.fence = fake_fence,
 	.reg = fake_reg,
 	.dereg = fake_dereg,
+	.source = fake_source,
+	.source_put = fake_source_put,
 	.wait_fd = fake_wait_fd,
 	.addr = fake_addr,
 	.close = fake_close,
@@ -320,6 +337,7 @@ static void open__passes_all_else_through(void **state)
 	struct uccl_nic *nic = open_spec("", true);
 	struct uccl_nic_peer *peer;
 	struct uccl_nic_addr a;
+	struct uccl_nic_device device = {.number = 3};
 	uint64_t rkey, raddr;
 	const char *why;
 	void *mr;
@@ -335,6 +353,10 @@ static void open__passes_all_else_through(void **state)
 	assert_int_equal(nic->ops->reg(nic, &a, 9, &mr, &rkey, &raddr), 0);
 	assert_true(fake.registered && mr == &a && rkey == 9 && raddr == 5);
 	nic->ops->dereg(nic, mr);
+	assert_false(fake.registered);
+	assert_int_equal(nic->ops->source(nic, &a, 1, &device, &mr), 0);
+	assert_true(fake.registered && mr == (uint8_t *)&a + 1);
+	nic->ops->source_put(nic, mr);
 	assert_false(fake.registered);
 	assert_int_equal(nic->ops->wait_fd(nic), 42);
 	nic->ops->addr(nic, &a);
@@ -858,20 +880,22 @@ static void tx__sent_queue_bounded(void **state)
 	nic->ops->close(nic);
 }
 
-/* Registered memory is not copied, so such packets are lost or pass, and nothing else. */
+/* What only the NIC can read is not copied, so such packets are lost or pass, and nothing else. */
 static void tx__writes_only_drop(void **state)
 {
-	struct uccl_nic *nic = open_spec("dup=1,corrupt=1,delay_us=100,reorder=1", false);
-	struct uccl_tx v[2] = {packet(0), packet(1)};
-
 	(void)state;
-	v[0].kind = UCCL_TX_WRITE;
-	v[1].mr = &fake;
-	assert_int_equal(nic->ops->tx(nic, v, 2), 2);
-	assert_int_equal(fake.n, 2);
-	assert_int_equal(fake.seen[0].cookie, 1);
-	assert_int_equal(fake.seen[1].cookie, 2);
-	nic->ops->close(nic);
+	for (int sync = 0; sync < 2; sync++) {
+		struct uccl_nic *nic = open_spec("dup=1,corrupt=1,delay_us=100,reorder=1", sync);
+		struct uccl_tx v[2] = {packet(0), packet(1)};
+
+		v[0].kind = UCCL_TX_WRITE;
+		v[1].mr = &fake;
+		assert_int_equal(nic->ops->tx(nic, v, 2), 2);
+		assert_int_equal(fake.n, 2);
+		assert_int_equal(fake.seen[0].cookie, 1);
+		assert_int_equal(fake.seen[1].cookie, 2);
+		nic->ops->close(nic);
+	}
 }
 
 /* Packets were copied by the inner back end, writes were not: of those that are lost here it is told. */
