@@ -281,6 +281,7 @@ static void credit__pacer(void **state)
 	(void)state;
 	credit_transfer((const char *const[]){"eqds", "eqds"});
 	credit_transfer((const char *const[]){"auto", "auto"});
+	credit_transfer((const char *const[]){"srpt", "srpt"});
 }
 
 /* How long a transfer takes that is granted by a NIC of 1 Gbit/s, or what so many leave of it. */
@@ -330,6 +331,13 @@ static void credit__peer_without(void **state)
 	/* Nor do those that know of no turns wait for ever. */
 	credit_transfer((const char *const[]){"auto", "eqds"});
 	credit_transfer((const char *const[]){"eqds", "auto"});
+	/* Nor those that say nothing of their messages, or are not asked. PROTOCOL R198 */
+	credit_transfer((const char *const[]){"srpt", "none"});
+	credit_transfer((const char *const[]){"none", "srpt"});
+	credit_transfer((const char *const[]){"srpt", "eqds"});
+	credit_transfer((const char *const[]){"eqds", "srpt"});
+	credit_transfer((const char *const[]){"window", "srpt"});
+	credit_transfer((const char *const[]){"srpt", "auto"});
 }
 
 int main(void)
