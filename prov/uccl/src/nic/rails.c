@@ -44,6 +44,11 @@ struct rails_alias {
 	UT_hash_handle hh;
 };
 
+/* Memory of a device that all rails can read, as each of them knows it. */
+struct rails_source {
+	void *of[RAILS_MAX];
+};
+
 struct rails {
 	struct uccl_nic nic;
 	struct uccl_nic_ops ops;
@@ -87,6 +92,7 @@ static int rail_tx(struct rails *r, int rail, struct uccl_tx *v, int n)
 	struct uccl_nic_peer *peer[TX_RUN];
 	const struct uccl_nic_addr *to[TX_RUN];
 	uint16_t label[TX_RUN];
+	void *mr[TX_RUN];
 	int i, k;
 
 	n = (int)uccl_min(n, TX_RUN);
@@ -96,6 +102,9 @@ static int rail_tx(struct rails *r, int rail, struct uccl_tx *v, int n)
 		peer[i] = v[i].peer;
 		to[i] = v[i].to;
 		label[i] = v[i].label;
+		mr[i] = v[i].mr;
+		if (mr[i])
+			v[i].mr = ((const struct rails_source *)mr[i])->of[rail];
 		v[i].label = (uint16_t)(v[i].label / r->n % r->rail[rail]->caps.labels);
 		v[i].peer = p && !rail ? p->inner : NULL;
 		if (rail)
@@ -106,6 +115,7 @@ static int rail_tx(struct rails *r, int rail, struct uccl_tx *v, int n)
 		v[i].peer = peer[i];
 		v[i].to = to[i];
 		v[i].label = label[i];
+		v[i].mr = mr[i];
 	}
 	return k;
 }
@@ -421,6 +431,41 @@ static void rails_dereg(struct uccl_nic *nic, void *mr)
 	r->rail[0]->ops->dereg(r->rail[0], mr);
 }
 
+static void source_put(struct rails *r, struct rails_source *s)
+{
+	for (int i = 0; i < r->n; i++)
+		if (s->of[i])
+			r->rail[i]->ops->source_put(r->rail[i], s->of[i]);
+	free(s);
+}
+
+/* What is sent may go by any of them. PROTOCOL R221 */
+static int rails_source(struct uccl_nic *nic, const void *buf, uint64_t len, const struct uccl_nic_device *device,
+			void **out)
+{
+	struct rails *r = rails_of(nic);
+	struct rails_source *s = calloc(1, sizeof(*s));
+	int rc = s ? 0 : -FI_ENOMEM;
+
+	for (int i = 0; i < r->n && !rc; i++) {
+		struct uccl_nic *one = r->rail[i];
+
+		rc = one->ops->source ? one->ops->source(one, buf, len, device, &s->of[i]) : -FI_EOPNOTSUPP;
+		if (rc) {
+			s->of[i] = NULL;
+			source_put(r, s);
+		}
+	}
+	if (!rc)
+		*out = s;
+	return rc;
+}
+
+static void rails_source_put(struct uccl_nic *nic, void *source)
+{
+	source_put(rails_of(nic), source);
+}
+
 /* All that a peer may send could come by one rail. */
 static uint32_t rails_slots(struct uccl_nic *nic, uint32_t bytes)
 {
@@ -479,6 +524,8 @@ static const struct uccl_nic_ops rails_ops = {
 	.reg = rails_reg,
 	.reg_device = rails_reg_device,
 	.dereg = rails_dereg,
+	.source = rails_source,
+	.source_put = rails_source_put,
 	.prepare = rails_prepare,
 	.finish = rails_finish,
 	.offer = rails_offer,

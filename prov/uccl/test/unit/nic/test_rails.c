@@ -337,11 +337,84 @@ static void wait_fd__either(void **state)
 	}
 }
 
+/* Memory that only NICs can read, and its bytes. */
+static uint8_t ghost[5000], bytes[5000];
+
+static void *bytes_of(void *addr)
+{
+	return bytes + ((uint8_t *)addr - ghost);
+}
+
+static int no_dmabuf(void *arg, const void *p, uint64_t len, uint64_t *off)
+{
+	(void)arg;
+	(void)p;
+	(void)len;
+	(void)off;
+	return -FI_ENOSYS;
+}
+
+static int ghost_range(void *arg, const void *p, uintptr_t *start, uint64_t *len, uint64_t *id)
+{
+	(void)arg;
+	(void)p;
+	*start = (uintptr_t)ghost;
+	*len = sizeof(ghost);
+	*id = 1;
+	return 0;
+}
+
+static const struct uccl_nic_device ghost_device = {.dmabuf = no_dmabuf, .range = ghost_range};
+
+/* Each rail reads it by a registration of its own. PROTOCOL R221 */
+static void source__of_each_rail(void **state)
+{
+	struct uccl_rx v[16];
+	uint64_t came = 0;
+	void *source;
+	int mrs = fake->mrs;
+
+	(void)state;
+	talk();
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)(i * 11 + 3);
+	memset(by_device, 0, sizeof(by_device));
+	/* What one of them cannot have none has. */
+	fake->peer_memory = bytes_of;
+	fake_verbs_fail(fake, "reg_mr_iova", 3, ENOMEM);
+	assert_int_equal(nic[0]->ops->source(nic[0], ghost, 2000, &ghost_device, &source), -FI_ENOMEM);
+	mrs = fake->mrs - mrs;
+	assert_int_equal(mrs, 2);
+	assert_int_equal(nic[0]->ops->source(nic[0], ghost, 2000, &ghost_device, &source), 0);
+	for (uint16_t label = 0; label < 16; label++) {
+		struct uccl_tx t = {.kind = UCCL_TX_PACKET, .label = label, .hdr_len = UCCL_HDR_LEN, .peer = peer[0],
+				    .to = &place[1], .payload = ghost + 100, .payload_len = 1000, .mr = source};
+		int n = 0;
+
+		assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
+		assert_ptr_equal(t.mr, source);
+		for (int i = 0; i < 8 && !n; i++)
+			n = nic[1]->ops->rx(nic[1], v, 16, NULL, 0);
+		for (int i = 0; i < n; i++) {
+			if (v[i].kind != UCCL_RX_PACKET)
+				continue;
+			assert_memory_equal(v[i].data + UCCL_HDR_LEN, bytes + 100, 1000);
+			came++;
+		}
+	}
+	assert_int_equal(came, 16);
+	assert_int_equal(by_device[0], 8);
+	assert_int_equal(by_device[1], 8);
+	nic[0]->ops->source_put(nic[0], source);
+	assert_int_equal(fake->violations, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(tx__both_rails, begin, end),
 		cmocka_unit_test_setup_teardown(writes__first_rail, begin, end),
+		cmocka_unit_test_setup_teardown(source__of_each_rail, begin, end),
 		cmocka_unit_test_setup_teardown(link__one_of_two, begin, end),
 		cmocka_unit_test_setup_teardown(link__all_gone, begin, end),
 		cmocka_unit_test_setup_teardown(accept__nonsense, begin, end),
