@@ -305,6 +305,10 @@ int uccl_sim_fabric(int argc, char **argv)
 			useless);
 		return 2;
 	}
+	if (first <= last && p.trace[0]) {
+		fputs("trace is for one seed\n", stderr);
+		return 2;
+	}
 	if (first <= last)
 		return run_seeds(scene, sets, first, last, jobs);
 	if (jobs != 1) {

@@ -13,6 +13,7 @@
 
 #include "base/heap.h"
 #include "base/units.h"
+#include "core/events.h"
 #include "core/flow.h"
 #include "sim/fabric_stacks.h"
 
@@ -31,6 +32,8 @@ struct fflow {
 	struct fflow *peer;
 	uint32_t to;
 	struct fflow *next; /* of this host, by peer's number */
+	uint64_t *seen;	    /* bytes of each path at the look before, then those since; NULL: there was none */
+	bool sends;
 };
 
 /* One engine of a host, with its progress loop; a host has several where ranks or engines share its NIC. */
@@ -468,6 +471,7 @@ static int part_send(struct uccl_fab_scene *s, uint32_t i, uint32_t unit, uint64
 		ff->peer = back;
 		back->peer = ff;
 	}
+	ff->sends = true;
 	it->next = op->item;
 	op->item = it;
 	it->op = i;
@@ -501,6 +505,46 @@ static int stack_send(struct uccl_fab_scene *s, uint32_t i)
 		from = to;
 	}
 	return rc;
+}
+
+static void flow_look(struct uccl_fab_scene *s, struct fflow *ff, uccl_fab_see see, void *arg)
+{
+	const struct fstack *st = s->st;
+	uint32_t n = ff->f.paths.n;
+	uint64_t sum = 0;
+
+	if (!ff->seen)
+		ff->seen = uccl_fab_need(calloc(2 * (size_t)n, sizeof(*ff->seen)));
+	for (uint32_t i = 0; i < n; i++) {
+		ff->seen[n + i] = ff->f.paths.list[i].tx_bytes - ff->seen[i];
+		ff->seen[i] = ff->f.paths.list[i].tx_bytes;
+		sum += ff->seen[n + i];
+	}
+	if (!sum && !ff->f.sent.inflight_bytes)
+		return;
+	see(s,
+	    &(struct uccl_fab_sight){
+		    .src = ff->host->id,
+		    .dst = ff->to,
+		    .engine = (uint32_t)(ff->host - st->hosts) % st->loops,
+		    .window = uccl_event_window(&ff->f),
+		    .inflight = ff->f.sent.inflight_bytes,
+		    .srtt_ns = ff->f.times.srtt_ns,
+		    .rtt_ns = ff->f.times.last_rtt_ns,
+		    .carried = ff->seen + n,
+		    .npaths = n,
+	    },
+	    arg);
+}
+
+static void stack_look(struct uccl_fab_scene *s, uccl_fab_see see, void *arg)
+{
+	const struct fstack *st = s->st;
+
+	for (uint32_t i = 0; i < s->cfg.topo.hosts * st->loops; i++)
+		for (struct fflow *ff = st->hosts[i].flows; ff; ff = ff->next)
+			if (ff->sends)
+				flow_look(s, ff, see, arg);
 }
 
 static int stack_open(struct uccl_fab_scene *s)
@@ -561,6 +605,7 @@ static void stack_close(struct uccl_fab_scene *s)
 		for (; ff; ff = next) {
 			next = ff->next;
 			uccl_flow_fini(&ff->f);
+			free(ff->seen);
 			free(ff);
 		}
 		uccl_heap_fini(&st->hosts[i].heap);
@@ -580,6 +625,7 @@ const struct uccl_fab_stack uccl_fab_stack_uccl = {
 	.open = stack_open,
 	.close = stack_close,
 	.send = stack_send,
+	.look = stack_look,
 	.net =
 		{
 			.deliver = stack_deliver,

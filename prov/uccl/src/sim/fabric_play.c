@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "sim/fabric_play.h"
 
+#include <errno.h>
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,6 +86,9 @@ static const struct option options[] = {
 	{"qps", 'u', P(cfg.qps), "baselines: queue pairs of a connection", NULL, 'b'},
 	{"seed", 'u', P(cfg.seed), "of everything that is drawn", NULL, 0},
 	{"bin", 'u', P(cfg.bin_ns), "ns of the steps of the series of goodput; 0: none", NULL, 0},
+	{"trace", 's', P(trace), "file for a look at each flow now and then: window, round trips, paths", NULL, 'u'},
+	{"trace_every", 'u', P(trace_ns), "ns between two looks", NULL, 'u'},
+	{"trace_hosts", 'u', P(trace_hosts), "only at flows that hosts below this number send; 0: at all", NULL, 'u'},
 	{"limit", 'u', P(cfg.limit_ns), "virtual ns after which a run is given up", NULL, 0},
 	{"bytes", 'u', P(bytes), "that a host sends; ring, tree: that it reduces",
 	 " permutation incast stagger alltoall ring tree loss spine ", 0},
@@ -193,6 +197,7 @@ int uccl_fab_play_init(struct uccl_fab_play *p, const char *name)
 	p->load = 0.5;
 	p->span_ns = UCCL_NS_PER_MS;
 	p->pieces = 16;
+	p->trace_ns = 10 * UCCL_NS_PER_US;
 	strcpy(p->sizes, "websearch");
 	p->mean = 8;
 	p->at_ns = 50 * UCCL_NS_PER_US;
@@ -269,6 +274,8 @@ static bool idle_beside(const struct uccl_fab_play *p, const char *name)
 		return c->topo.tiers != 3;
 	if (!strcmp(name, "ecn_lo") || !strcmp(name, "ecn_hi"))
 		return !c->topo.ecn_hi || (own && !c->marks);
+	if (!strcmp(name, "trace_every") || !strcmp(name, "trace_hosts"))
+		return !p->trace[0];
 	if (!strcmp(name, "jitter_every"))
 		return !c->jitter_ns;
 	if (!strcmp(name, "jitter"))
@@ -342,6 +349,23 @@ static const struct uccl_fab_stack *stack_find(const char *name)
 	return NULL;
 }
 
+static int trace_open(struct uccl_fab_play *p)
+{
+	FILE *f;
+
+	if (!p->trace[0])
+		return 0;
+	f = p->trace_ns ? fopen(p->trace, "w") : NULL;
+	if (!f) {
+		snprintf(p->why, sizeof(p->why), "trace=%s, trace_every=%llu: %s", p->trace,
+			 (unsigned long long)p->trace_ns, p->trace_ns ? strerror(errno) : "some time is needed");
+		return -FI_EINVAL;
+	}
+	uccl_fab_trace_open(&p->looks, &p->scene, f, p->trace_ns,
+			    p->trace_hosts && p->trace_hosts < UINT32_MAX ? (uint32_t)p->trace_hosts : UINT32_MAX);
+	return 0;
+}
+
 int uccl_fab_play_run(struct uccl_fab_play *p, void (*progress)(const struct uccl_fab_scene *s))
 {
 	p->rc = tree_default(&p->cfg.topo);
@@ -362,12 +386,22 @@ int uccl_fab_play_run(struct uccl_fab_play *p, void (*progress)(const struct ucc
 	if (p->rc)
 		return p->rc;
 	p->ideal_ns = uccl_fab_script_ideal(p);
+	p->rc = trace_open(p);
+	if (p->rc)
+		return p->rc;
 	p->rc = uccl_fab_scene_run(&p->scene, progress);
+	if (p->looks.file && (ferror(p->looks.file) || fflush(p->looks.file)))
+		uccl_fab_broken(&p->scene, "the trace cannot be written");
+	if (!p->rc && p->scene.broken[0])
+		p->rc = -FI_EIO;
 	return p->rc;
 }
 
 void uccl_fab_play_close(struct uccl_fab_play *p)
 {
+	if (p->looks.file)
+		fclose(p->looks.file);
+	p->looks.file = NULL;
 	free(p->seen);
 	p->seen = NULL;
 	uccl_fab_scene_close(&p->scene);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "sim/fabric_scene.h"
+#include "sim/fabric_trace.h"
 
 /* Groups of operations. */
 enum { UCCL_FAB_MAIN, UCCL_FAB_OTHER };
@@ -31,12 +32,16 @@ struct uccl_fab_play {
 	double rate;	     /* spine: what is left of its rate; 0: it swallows everything */
 	double loss, burst, mean;
 	char names[4][256]; /* of stack and policies */
+	char trace[256];      /* file for looks at flows; empty: none */
+	uint64_t trace_ns;    /* between two */
+	uint64_t trace_hosts; /* of so many hosts; 0: all */
 	char profile[16];
 	uint64_t given; /* options that were set, a bit each in the order of the table */
 	/* state */
 	struct uccl_fab_turn turns[2];
 	uint32_t victim;
 	bool sick;
+	struct uccl_fab_trace looks;
 	uint64_t *seen; /* stagger: bytes of each operation at the last look */
 	/* results */
 	int rc;		   /* of uccl_fab_scene_run */

@@ -76,12 +76,26 @@ struct uccl_fab_cfg {
 
 struct uccl_fab_scene;
 
+/* A flow as it is now. */
+struct uccl_fab_sight {
+	uint32_t src, dst;
+	uint32_t engine;	   /* of the sender's, with ranks that share its NIC */
+	uint64_t window, inflight; /* bytes */
+	uint64_t srtt_ns, rtt_ns;  /* smoothed and latest; 0: not known */
+	const uint64_t *carried;   /* bytes by path since the look before */
+	uint32_t npaths;
+};
+
+typedef void (*uccl_fab_see)(struct uccl_fab_scene *s, const struct uccl_fab_sight *v, void *arg);
+
 struct uccl_fab_stack {
 	const char *name;
 	int (*open)(struct uccl_fab_scene *s);
 	void (*close)(struct uccl_fab_scene *s);
 	/* Begin to send; later uccl_fab_arrived at the receiver. */
 	int (*send)(struct uccl_fab_scene *s, uint32_t op);
+	/* Show every flow that sends, or has sent since the look before. NULL: it cannot. */
+	void (*look)(struct uccl_fab_scene *s, uccl_fab_see see, void *arg);
 	/* `sent` is called for packets of others, too, which have no unit. */
 	struct uccl_fab_ops net;
 };

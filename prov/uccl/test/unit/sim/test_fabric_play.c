@@ -162,6 +162,10 @@ static void useless__options(void **state)
 	assert_null(useless("arrivals", "load=0.3,span=5,sizes=ai"));
 	assert_null(useless("list", "file=x"));
 	assert_null(useless("ring", "slow_hosts=1,slow_gbps=10,ecmp=1,jitter=5000,jitter_every=50000"));
+	assert_null(useless("ring", "trace=x,trace_every=5,trace_hosts=1"));
+	assert_string_equal(useless("ring", "trace_every=5"), "trace_every");
+	assert_string_equal(useless("ring", "trace_hosts=5"), "trace_hosts");
+	assert_string_equal(useless("ring", "trace=x,stack=gbn"), "trace");
 	assert_string_equal(useless("ring", "slow_gbps=10"), "slow_gbps");
 	assert_string_equal(useless("ring", "jitter_every=50000"), "jitter_every");
 	assert_string_equal(useless("arrivals", "bytes=1m"), "bytes");
