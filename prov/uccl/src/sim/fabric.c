@@ -11,6 +11,12 @@
 /* Packets under way at once: 0.9 GB of memory. */
 #define PKTS_MAX (10u << 20)
 
+/* Over the number of hosts: time in which ten events are to be expected where all send at 400 Gb/s. */
+#define SLOT_PS 65536
+/* So many events ahead of its turn a packet's port is fetched, and its node so many. */
+#define FETCH_PORT 4
+#define FETCH_NODE 2
+
 static uint64_t mix(uint64_t x)
 {
 	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
@@ -159,7 +165,7 @@ int uccl_fab_init(struct uccl_fab *n, const struct uccl_fab_topo *t, const struc
 	}
 	n->ports = calloc(n->nports, sizeof(*n->ports));
 	n->live = calloc(n->nports, sizeof(*n->live));
-	if (!n->nodes || !n->ports || !n->live || uccl_fab_queue_init(&n->q)) {
+	if (!n->nodes || !n->ports || !n->live || uccl_fab_queue_init(&n->q, SLOT_PS / t->hosts)) {
 		uccl_fab_fini(n);
 		return -FI_ENOMEM;
 	}
@@ -394,12 +400,25 @@ uint64_t uccl_fab_backlog(const struct uccl_fab *n, uint32_t host)
 	return n->ports[host].bytes[UCCL_FAB_DATA];
 }
 
+/* What those that come next will read. */
+static void fetch_ahead(const struct uccl_fab *n)
+{
+	const struct uccl_fab_event *e = uccl_fab_queue_peek(&n->q, FETCH_PORT);
+
+	if (e && e->kind == UCCL_FAB_ARRIVE)
+		__builtin_prefetch(&n->ports[uccl_container_of(e, struct uccl_fab_pkt, ev)->port].to);
+	e = uccl_fab_queue_peek(&n->q, FETCH_NODE);
+	if (e && e->kind == UCCL_FAB_ARRIVE)
+		__builtin_prefetch(&n->nodes[n->ports[uccl_container_of(e, struct uccl_fab_pkt, ev)->port].to]);
+}
+
 bool uccl_fab_step(struct uccl_fab *n)
 {
 	struct uccl_fab_event *e = uccl_fab_queue_get(&n->q);
 
 	if (!e)
 		return false;
+	fetch_ahead(n);
 	n->events++;
 	if (e->kind == UCCL_FAB_ARRIVE)
 		arrive(n, uccl_container_of(e, struct uccl_fab_pkt, ev));

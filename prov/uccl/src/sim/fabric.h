@@ -19,11 +19,10 @@
 
 enum uccl_fab_class { UCCL_FAB_CONTROL, UCCL_FAB_DATA };
 
+/* What switches need is within 64 bytes. */
 struct uccl_fab_pkt {
 	struct uccl_fab_event ev;
 	struct uccl_fab_pkt *next;
-	void *unit;	   /* the sender's */
-	uint32_t part;	   /* the sender's */
 	uint32_t src, dst; /* hosts */
 	uint32_t bytes;	   /* on the wire, with everything that takes its time */
 	uint32_t port;	   /* on its way through this one */
@@ -35,6 +34,8 @@ struct uccl_fab_pkt {
 	uint8_t type;
 	bool note;
 	uint16_t echo;
+	uint32_t part;
+	void *unit;
 	uint64_t stamp;
 };
 

@@ -9,18 +9,21 @@
 
 #include "base/units.h"
 
-/* 512 ps: six packets of 4 KiB at 400 Gb/s on a thousand links fall into one slot. */
-#define SLOT_SHIFT 9
-/* 67 us in all: beyond every link and switch, short of most timers. */
-#define SLOTS (1u << 17)
-#define WORDS (SLOTS / 64)
+/* Of the longest slots, 512 ps, 2^17 are 67 us: beyond every link and switch, short of most timers. */
+#define SHIFT_MAX 9
+#define SLOTS_MIN (1u << 17)
+/* Of shorter ones as many as make 8 us: what is under way on a link. */
+#define REACH_SHIFT 23
 
-int uccl_fab_queue_init(struct uccl_fab_queue *q)
+int uccl_fab_queue_init(struct uccl_fab_queue *q, uint64_t slot_ps)
 {
 	memset(q, 0, sizeof(*q));
+	while (q->shift < SHIFT_MAX && 2ull << q->shift <= slot_ps)
+		q->shift++;
+	q->nslots = (uint32_t)uccl_max(SLOTS_MIN, 1u << (REACH_SHIFT - q->shift));
 	q->cur_cap = q->far_cap = 1024;
-	q->slots = calloc(SLOTS, sizeof(*q->slots));
-	q->used = calloc(WORDS, sizeof(*q->used));
+	q->slots = calloc(q->nslots, sizeof(*q->slots));
+	q->used = calloc(q->nslots / 64, sizeof(*q->used));
 	q->cur = calloc(q->cur_cap, sizeof(*q->cur));
 	q->far = calloc(q->far_cap, sizeof(*q->far));
 	if (q->slots && q->used && q->cur && q->far)
@@ -41,6 +44,15 @@ void uccl_fab_queue_fini(struct uccl_fab_queue *q)
 static bool before(const struct uccl_fab_event *a, const struct uccl_fab_event *b)
 {
 	return a->at != b->at ? a->at < b->at : a->order < b->order;
+}
+
+/* Events are larger than this, and what is behind it is needed, too. */
+#define LINE 64
+
+static void fetch(const struct uccl_fab_event *e)
+{
+	__builtin_prefetch(e);
+	__builtin_prefetch((const char *)e + LINE);
 }
 
 static struct uccl_fab_event **grow(struct uccl_fab_event **v, uint32_t *cap)
@@ -91,12 +103,12 @@ static void cur_put(struct uccl_fab_queue *q, struct uccl_fab_event *e)
 
 static void put(struct uccl_fab_queue *q, struct uccl_fab_event *e)
 {
-	uint64_t tick = e->at >> SLOT_SHIFT;
-	uint32_t i = (uint32_t)(tick & (SLOTS - 1));
+	uint64_t tick = e->at >> q->shift;
+	uint32_t i = (uint32_t)(tick & (q->nslots - 1));
 
 	if (tick <= q->tick) {
 		cur_put(q, e);
-	} else if (tick - q->tick < SLOTS) {
+	} else if (tick - q->tick < q->nslots) {
 		e->next = q->slots[i];
 		q->slots[i] = e;
 		q->used[i / 64] |= 1ull << (i % 64);
@@ -117,16 +129,16 @@ void uccl_fab_queue_put(struct uccl_fab_queue *q, struct uccl_fab_event *e, uint
 /* Distance from the present slot to the next one that is not empty; 0: all are. */
 static uint32_t next_used(const struct uccl_fab_queue *q)
 {
-	uint32_t from = (uint32_t)((q->tick + 1) & (SLOTS - 1)), w = from / 64;
+	uint32_t from = (uint32_t)((q->tick + 1) & (q->nslots - 1)), w = from / 64;
 	uint64_t bits = q->used[w] & ~0ull << (from % 64);
 
-	for (uint32_t k = 0; k <= WORDS; k++) {
+	for (uint32_t k = 0; k <= q->nslots / 64; k++) {
 		if (bits) {
 			uint32_t i = w * 64 + (uint32_t)__builtin_ctzll(bits);
 
-			return 1 + ((i - from) & (SLOTS - 1));
+			return 1 + ((i - from) & (q->nslots - 1));
 		}
-		w = (w + 1) % WORDS;
+		w = (w + 1) & (q->nslots / 64 - 1);
 		bits = q->used[w];
 	}
 	return 0;
@@ -138,8 +150,8 @@ static void advance(struct uccl_fab_queue *q)
 	uint32_t step = next_used(q), i;
 	struct uccl_fab_event *e, *next;
 
-	q->tick = step ? q->tick + step : q->far[0]->at >> SLOT_SHIFT;
-	i = (uint32_t)(q->tick & (SLOTS - 1));
+	q->tick = step ? q->tick + step : q->far[0]->at >> q->shift;
+	i = (uint32_t)(q->tick & (q->nslots - 1));
 	e = q->slots[i];
 	q->slots[i] = NULL;
 	q->used[i / 64] &= ~(1ull << (i % 64));
@@ -147,8 +159,13 @@ static void advance(struct uccl_fab_queue *q)
 		next = e->next;
 		cur_put(q, e);
 	}
+	/* Nobody has touched what is in lists for long: with each event that comes out, one step in the next list. */
+	step = next_used(q);
+	q->ahead = step ? q->slots[(q->tick + step) & (q->nslots - 1)] : NULL;
+	if (q->ahead)
+		fetch(q->ahead);
 	/* Everything in reach leaves the heap here, so nothing in it can be earlier than what is in the slots. */
-	while (q->nfar && (q->far[0]->at >> SLOT_SHIFT) - q->tick < SLOTS)
+	while (q->nfar && (q->far[0]->at >> q->shift) - q->tick < q->nslots)
 		put(q, far_get(q));
 }
 
@@ -160,6 +177,11 @@ struct uccl_fab_event *uccl_fab_queue_get(struct uccl_fab_queue *q)
 		return NULL;
 	while (!q->ncur)
 		advance(q);
+	if (q->ahead) {
+		q->ahead = q->ahead->next;
+		if (q->ahead)
+			fetch(q->ahead);
+	}
 	e = q->cur[--q->ncur];
 	q->count--;
 	q->now = e->at;

@@ -8,6 +8,7 @@
 #define UCCL_SIM_FABRIC_QUEUE_H
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* A simulation without memory is over: there is nobody to tell. */
@@ -32,6 +33,9 @@ struct uccl_fab_queue {
 	uint64_t order;
 	uint64_t tick;		       /* slot number of `cur` since time 0 */
 	uint64_t count;		       /* events in it */
+	uint32_t nslots;	       /* a power of two */
+	uint8_t shift;		       /* a slot is 2^shift ps */
+	struct uccl_fab_event *ahead;  /* in the next slot: to be in the cache when its turn comes; NULL: none */
 	struct uccl_fab_event **slots; /* lists, not sorted */
 	uint64_t *used;		       /* a bit per slot that is not empty */
 	struct uccl_fab_event **cur;   /* the slot that is emptied now, latest first */
@@ -40,12 +44,17 @@ struct uccl_fab_queue {
 	uint32_t nfar, far_cap;
 };
 
-/* 0 or -FI_ENOMEM, then nothing is held. */
-int uccl_fab_queue_init(struct uccl_fab_queue *q);
+/* Slots of slot_ps or less, best so long that some ten events fall into each. 0 or -FI_ENOMEM, then nothing is held. */
+int uccl_fab_queue_init(struct uccl_fab_queue *q, uint64_t slot_ps);
 void uccl_fab_queue_fini(struct uccl_fab_queue *q);
 /* e->kind is set, e is in no queue, at >= now. The program ends when memory does. */
 void uccl_fab_queue_put(struct uccl_fab_queue *q, struct uccl_fab_event *e, uint64_t at);
 /* The next event, which is in the queue no more; NULL: there is none. Sets now. */
 struct uccl_fab_event *uccl_fab_queue_get(struct uccl_fab_queue *q);
+/* The one that is to come out after so many others, as far as is known now without effort. NULL: it is not. */
+static inline struct uccl_fab_event *uccl_fab_queue_peek(const struct uccl_fab_queue *q, uint32_t after)
+{
+	return q->ncur > after ? q->cur[q->ncur - 1 - after] : NULL;
+}
 
 #endif

@@ -21,24 +21,28 @@ static void get__by_time_and_order(void **state)
 	struct uccl_fab_queue q;
 
 	(void)state;
-	assert_int_equal(uccl_fab_queue_init(&q), 0);
-	for (uint32_t i = 0; i < uccl_array_len(at); i++) {
-		events[i].kind = i;
-		uccl_fab_queue_put(&q, &events[i], at[i]);
-	}
-	for (uint32_t i = 0; i < uccl_array_len(at); i++) {
-		struct uccl_fab_event *e = uccl_fab_queue_get(&q);
+	for (uint64_t slot_ps = 0; slot_ps <= 4096; slot_ps = slot_ps ? 4 * slot_ps : 1) {
+		assert_int_equal(uccl_fab_queue_init(&q, slot_ps), 0);
+		for (uint32_t i = 0; i < uccl_array_len(at); i++) {
+			events[i].kind = i;
+			uccl_fab_queue_put(&q, &events[i], at[i]);
+		}
+		for (uint32_t i = 0; i < uccl_array_len(at); i++) {
+			struct uccl_fab_event *next = uccl_fab_queue_peek(&q, 0), *e = uccl_fab_queue_get(&q);
 
-		assert_non_null(e);
-		assert_int_equal(e->kind, want[i]);
-		assert_int_equal(q.now, at[want[i]]);
+			assert_non_null(e);
+			assert_true(!next || next == e);
+			assert_int_equal(e->kind, want[i]);
+			assert_int_equal(q.now, at[want[i]]);
+		}
+		assert_null(uccl_fab_queue_peek(&q, 0));
+		assert_null(uccl_fab_queue_get(&q));
+		uccl_fab_queue_fini(&q);
 	}
-	assert_null(uccl_fab_queue_get(&q));
-	uccl_fab_queue_fini(&q);
 }
 
 /* Events that come out are put in again, near and far: nothing is lost, doubled, or out of order. */
-static void get__random_against_the_clock(void **state)
+static void against_the_clock(uint64_t slot_ps)
 {
 	/* Below a slot, some slots, near the horizon on both sides, far beyond. */
 	static const uint64_t span[] = {1, 400, 5000, 67108864 - 700, 67108864 + 700, 300000000, 90000000000ull};
@@ -47,9 +51,8 @@ static void get__random_against_the_clock(void **state)
 	uint64_t last = 0, last_order = 0, got = 0;
 	struct uccl_fab_event *e;
 
-	(void)state;
 	uccl_rng_seed(&rng, 42);
-	assert_int_equal(uccl_fab_queue_init(&q), 0);
+	assert_int_equal(uccl_fab_queue_init(&q, slot_ps), 0);
 	for (uint32_t i = 0; i < N; i++)
 		uccl_fab_queue_put(&q, &events[i], uccl_rng_below(&rng, span[i % uccl_array_len(span)]));
 	while ((e = uccl_fab_queue_get(&q))) {
@@ -62,6 +65,14 @@ static void get__random_against_the_clock(void **state)
 	assert_int_equal(got, 21 * N);
 	assert_int_equal(q.count, 0);
 	uccl_fab_queue_fini(&q);
+}
+
+static void get__random_against_the_clock(void **state)
+{
+	(void)state;
+	against_the_clock(512);
+	against_the_clock(8);
+	against_the_clock(1);
 }
 
 int main(void)
