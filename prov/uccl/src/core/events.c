@@ -51,10 +51,15 @@ uint32_t uccl_event_chunk_size(struct uccl_flow *f, uint32_t want, uint64_t now)
 	return want;
 }
 
+static uint64_t event_pace(struct uccl_flow *f, uint32_t bytes, uint64_t now)
+{
+	return f->cfg.cc->pace ? f->cfg.cc->pace(f->cc, bytes, f->times.srtt_ns, now) : now;
+}
+
 uint64_t uccl_event_pacing_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now)
 {
 	uccl_credit_spend(&f->credit, bytes);
-	return f->cfg.cc->pace ? f->cfg.cc->pace(f->cc, bytes, f->times.srtt_ns, now) : now;
+	return event_pace(f, bytes, now);
 }
 
 /* Bytes that the NIC has not sent. */
@@ -120,6 +125,12 @@ void uccl_event_rx_ack(struct uccl_flow *f, struct uccl_ack_info *info, uint64_t
 	info->backlog = event_backlog(f);
 	if (f->cfg.cc->on_ack)
 		f->cfg.cc->on_ack(f->cc, info, now);
+	/*
+	 * A rate that was far too low when the latest packet left, from few samples or from the time in which this host
+	 * did not run, would hold back the next one for minutes, whatever is known by now.
+	 */
+	if (f->next_tx_ns > now + uccl_flow_rto(f))
+		f->next_tx_ns = uccl_min(f->next_tx_ns, event_pace(f, f->paced_bytes, f->paced_ns));
 }
 
 void uccl_event_path_sample(struct uccl_flow *f, uint16_t path, uint64_t rtt_ns, bool marked, uint64_t now)

@@ -126,7 +126,9 @@ struct uccl_flow {
 	struct uccl_sendq sendq;
 	struct uccl_sent_log sent;
 	struct uccl_granted granted;	/* by the peer; msg reads what is about messages */
-	uint64_t next_tx_ns;		/* pacing */
+	uint64_t next_tx_ns;		/* pacing: of what comes behind so many bytes, which left then: */
+	uint64_t paced_ns;
+	uint32_t paced_bytes;
 	struct uccl_announced announced; /* a descriptor was sent: its writes come first */
 	struct uccl_chunk chunk;	/* of direct writes */
 	bool pieces_wait;		/* a chunk in pieces waits for places: nothing new leaves before it */

@@ -64,6 +64,8 @@ bool flow_tx_allowed(struct uccl_flow *f, uint32_t bytes, uint64_t now)
 void flow_tx_paced(struct uccl_flow *f, uint32_t bytes, uint64_t now)
 {
 	f->next_tx_ns = uccl_event_pacing_chunk(f, bytes, now);
+	f->paced_ns = now;
+	f->paced_bytes = bytes;
 }
 
 uint32_t flow_tx_want(const struct uccl_flow *f, const struct uccl_item *item, uint32_t len)

@@ -194,6 +194,28 @@ static void pacing_chunk__spends_credit(void **state)
 	assert_int_equal(say.rtt_ns, 55);
 }
 
+/* What an acknowledgement says of the rate shortens a wait that is longer than a time-out, and lengthens none. */
+static void rx_ack__ends_a_long_wait(void **state)
+{
+	struct uccl_ack_info info = { .bytes = 1000, .rtt_ns = 20 };
+	const uint64_t far = UCCL_NS_PER_S * 1000;
+
+	(void)state;
+	f.paced_bytes = 1234;
+	f.paced_ns = 3;
+	say.next = far + 1;
+	f.next_tx_ns = far;
+	uccl_event_rx_ack(&f, &info, 5);
+	assert_true(f.next_tx_ns == far);
+	say.next = 777;
+	uccl_event_rx_ack(&f, &info, 5);
+	assert_int_equal(f.next_tx_ns, 777);
+	assert_int_equal(say.bytes, 1234);
+	say.next = 1;
+	uccl_event_rx_ack(&f, &info, 777 - uccl_flow_rto(&f));
+	assert_int_equal(f.next_tx_ns, 777);
+}
+
 static void pacing_chunk__without_pacer(void **state)
 {
 	(void)state;
@@ -476,6 +498,7 @@ int main(void)
 		cmocka_unit_test_setup(rx_chunk__counts, start),
 		cmocka_unit_test_setup(rx_chunk__no_grants, start_bare),
 		cmocka_unit_test_setup(rx_ack__passed_on, start),
+		cmocka_unit_test_setup(rx_ack__ends_a_long_wait, start),
 		cmocka_unit_test_setup(path_sample__passed_on, start),
 		cmocka_unit_test_setup(rx_credit__passed_on, start),
 		cmocka_unit_test_setup(rx_credit__earlier_turn, start),
