@@ -287,6 +287,22 @@ static void draw_newest(struct uccl_sim_options *o, uint64_t seed)
 		o->credit = 4;
 }
 
+/*
+ * A peer with one slot, or one whose packets are all marked, sends a packet a round trip. Long messages must come
+ * through so, too, before the run is over: if need be they are shorter, and then fewer.
+ */
+static void lanes_bound(struct uccl_sim_options *o)
+{
+	double rtt_ms = (2 * (o->delay_us + o->spread_us + o->jitter_us + o->poll_us + o->read_us) + 1) / 1e3;
+	double packet = o->chunk > 0 && o->chunk < o->mtu ? o->chunk : o->mtu - UCCL_HDR_LEN;
+	double all = packet / rtt_ms * o->bound_ms / 2;
+
+	while (o->size_max > 3 * UCCL_UNIT_BYTES && o->messages * o->big * o->size_max / 2 > all)
+		o->size_max -= UCCL_UNIT_BYTES;
+	while (o->messages > 4 && o->messages * o->big * o->size_max / 2 > all)
+		o->messages--;
+}
+
 /* Combinations that promise nothing, or would test only the simulator. */
 static void reconcile(struct uccl_sim_options *o)
 {
@@ -342,6 +358,7 @@ void uccl_sim_options_draw(struct uccl_sim_options *o, uint64_t seed, const char
 	/* Not drawn by themselves, for the same reason; what goes with them is. */
 	if (o->lanes > 0) {
 		draw_lanes(o, &r);
+		lanes_bound(o);
 		uccl_sim_options_set(o, forced);
 	}
 	reconcile(o);

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "core/wire.h"
+#include "msg/berth.h"
 #include "sim/options.h"
 
 #include <setjmp.h>
@@ -61,6 +63,28 @@ static void draw__forced_options_win(void **state)
 		uccl_sim_options_draw(&o, seed, "nic=1,nodes=3,loss=0.125");
 		assert_true(o.nic == 1 && o.nodes == 3 && o.loss == 0.125);
 	}
+}
+
+/* With lanes messages are long, but no more than a packet a round trip carries in time, unless they are few. */
+static void draw__lanes_come_through(void **state)
+{
+	struct uccl_sim_options o;
+	int many = 0;
+
+	(void)state;
+	for (uint64_t seed = 0; seed < 2000; seed++) {
+		double rtt_us, packet;
+
+		uccl_sim_options_draw(&o, seed, "lanes=2");
+		rtt_us = 2 * (o.delay_us + o.spread_us + o.jitter_us + o.poll_us + o.read_us) + 1;
+		packet = o.chunk > 0 && o.chunk < o.mtu ? o.chunk : o.mtu - UCCL_HDR_LEN;
+		assert_true(o.size_max >= 3 * UCCL_UNIT_BYTES);
+		if (o.messages <= 4)
+			continue;
+		many++;
+		assert_true(o.messages * o.big * o.size_max / 2 * rtt_us / packet <= o.bound_ms * 1000 / 2);
+	}
+	assert_true(many > 1000);
 }
 
 /* What is printed on a failure makes the same run when it is read again. */
@@ -136,6 +160,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(set__reads_pairs),  cmocka_unit_test(set__refuses_nonsense),
 		cmocka_unit_test(draw__is_the_seed), cmocka_unit_test(draw__forced_options_win),
+		cmocka_unit_test(draw__lanes_come_through),
 		cmocka_unit_test(names__fixed),
 		cmocka_unit_test(print__round_trip), cmocka_unit_test(help__shows_each),
 	};
