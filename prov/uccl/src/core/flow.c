@@ -76,7 +76,7 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 	memset(f, 0, sizeof(*f));
 	f->cfg = *cfg;
 	f->user = user;
-	uccl_sendq_init(&f->sendq);
+	uccl_sendq_init(&f->sendq, cfg->credit->shortest);
 	uccl_rng_seed(&f->rng, cfg->seed);
 	/* Neighbouring flows begin at different labels, so that few flows already use many routes. */
 	paths.first_label = (uint16_t)uccl_rng_below(&f->rng, cfg->labels);

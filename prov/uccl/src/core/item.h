@@ -35,6 +35,7 @@ struct uccl_item {
 	uint64_t more;		/* bytes of the same message that are in no item yet */
 	uint64_t off;		/* the queue's: bytes cut into chunks so far */
 	uint32_t pending;	/* the log's (sent.h): chunks sent, and NIC reads of the payload, not over yet */
+	uint64_t passed;	/* the queue's: bytes of shorter ones that went before it */
 	uint32_t deficit;	/* the queue's: bytes sent in this turn, */
 	uint32_t order;		/* and when it was submitted, among others */
 	void *mr;		/* payload that only the NIC can read: what its packets say of it (uccl_tx.mr) */

@@ -161,6 +161,8 @@ struct uccl_credit_ops {
 	uint64_t (*grant)(void *cs, uint64_t received, uint64_t demand, uint64_t now);
 	/* Receiver, instead of grant: the NIC's pacer grants, by these numbers. */
 	void (*pull)(const struct uccl_policy_cfg *cfg, struct uccl_pull_cfg *pull);
+	/* Sender: of messages to one receiver those with much less left than others go first; else they take turns. */
+	bool shortest;
 	/*
 	 * Receiver, with pull: who of those that want more is granted first: the lowest, equal ones in any order. Asked
 	 * when something of this sender has changed. NULL: those whose data was lost first, and else in turns.

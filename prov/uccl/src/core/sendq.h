@@ -3,8 +3,8 @@
  * Part of a flow: the queues of what is to be sent, and whose turn it is. Records leave in their order, but a small one
  * may pass longer ones. Records leave before byte ranges (bulk): they are what others wait for. But a stream of them
  * must not starve a long transfer: once it is far behind, it takes turns with them by bytes. Byte ranges share by
- * deficit round robin (Shreedhar and Varghese 1995).
- * PROTOCOL R14 R130
+ * deficit round robin (Shreedhar and Varghese 1995), or those whose messages have much less left go first.
+ * PROTOCOL R14 R130 R200
  *
  * The grammar: init. `add` for each item. When something new may leave, `turn` first; then look at what is first of
  * each kind, and `record` for the one that leaves, or `bulk` for what leaves of the first range, and `share` if that
@@ -22,15 +22,21 @@
 #define UCCL_SENDQ_AHEAD (256 * 1024)
 /* A range's turn among others: long enough that a receiver can foresee where the next payload belongs. */
 #define UCCL_SENDQ_TURN (4u << 20)
+/* A range lets so many bytes of shorter ones pass, and then none: four turns. */
+#define UCCL_SENDQ_PASSED (16u << 20)
 
 struct uccl_sendq {
 	struct uccl_item_list small, records, bulk; /* records of control size, longer ones, byte ranges */
 	uint32_t order;		/* of the next item */
 	int32_t records_ahead;	/* bytes that records have sent more than bulk, while bulk waited */
 	bool bulk_turn;		/* until bulk has caught up by a burst */
+	bool shortest;		/* ranges of short messages pass others */
 };
 
-void uccl_sendq_init(struct uccl_sendq *q);
+/* `shortest`: ranges take no turns, the shortest go first. */
+void uccl_sendq_init(struct uccl_sendq *q, bool shortest);
+/* Put a range before those whose messages have more than twice as much left. */
+void uccl_sendq_pass(struct uccl_sendq *q, struct uccl_item *item);
 /*
  * Bytes of the message that leaves next, of those that window, pacing or credit may hold back: what has not left of it.
  * Longer records that wait, the first `most` of them, count as one message.
@@ -52,8 +58,12 @@ static inline void uccl_sendq_add(struct uccl_sendq *q, struct uccl_item *item)
 	item->queued = true;
 	item->off = 0;
 	item->deficit = 0;
+	item->passed = 0;
 	item->order = q->order++;
-	TAILQ_INSERT_TAIL(uccl_sendq_list(q, item), item, link);
+	if (item->bulk && q->shortest)
+		uccl_sendq_pass(q, item);
+	else
+		TAILQ_INSERT_TAIL(uccl_sendq_list(q, item), item, link);
 }
 
 static inline void uccl_sendq_remove(struct uccl_sendq *q, struct uccl_item *item)
@@ -124,7 +134,7 @@ static inline void uccl_sendq_bulk(struct uccl_sendq *q, struct uccl_item *item,
 /* They count for its turn among ranges, which may end with them. */
 static inline void uccl_sendq_share(struct uccl_sendq *q, struct uccl_item *item, uint32_t len)
 {
-	if (!item->queued)
+	if (!item->queued || q->shortest)
 		return;
 	item->deficit += len;
 	if (item->deficit < UCCL_SENDQ_TURN)

@@ -2,8 +2,8 @@
 /*
  * Shortest remaining message first, as Homa grants (Montazeri et al., SIGCOMM 2018): of the senders that want more than
  * they have, the one whose message lacks least is granted first. A short message does not wait for the long ones that
- * came before it, and these wait for no longer than it takes. It begins, and is paced at the rate of the receiver's
- * link, as EQDS is (credit_eqds.c).
+ * came before it, and these wait for no longer than it takes. Senders do the same with their own. It begins, and is
+ * paced at the rate of the receiver's link, as EQDS is (credit_eqds.c).
  *
  * DESIGN NOTES
  * - Homa gives grants to several senders at once, in case one of them has nothing to send now: its own link may be busy
@@ -58,6 +58,7 @@ const struct uccl_credit_ops uccl_credit_srpt = {
 	.constants = srpt_constants,
 	.init = srpt_init,
 	.limit = srpt_limit,
+	.shortest = true,
 	.on_credit = srpt_on_credit,
 	.pull = srpt_pull,
 	.rank = srpt_rank,

@@ -24,7 +24,7 @@ static uint32_t nitems;
 static int setup(void **state)
 {
 	(void)state;
-	uccl_sendq_init(&q);
+	uccl_sendq_init(&q, false);
 	memset(items, 0, sizeof(items));
 	nitems = 0;
 	return 0;
@@ -234,6 +234,60 @@ static void bytes__of_the_beginning(void **state)
  * As a flow has it, with everything allowed: while both wait, records lead by no more than the limit and what one of
  * them has, and ranges that wait are never further apart than a turn. Records leave in their order.
  */
+/* PROTOCOL R200 */
+static void pass__short_ones(void **state)
+{
+	struct uccl_item *a, *b, *c, *d;
+
+	(void)state;
+	q.shortest = true;
+	a = add(true, 100 * CHUNK);
+	b = add(true, 60 * CHUNK);
+	assert_ptr_equal(TAILQ_NEXT(a, link), b);
+	/* Before all that have more than twice as much; what has left of them counts no more. */
+	c = add(true, 29 * CHUNK);
+	assert_ptr_equal(first_bulk(), c);
+	assert_int_equal(a->passed, 29 * CHUNK);
+	d = add(true, 20 * CHUNK);
+	assert_ptr_equal(TAILQ_NEXT(c, link), d);
+	assert_ptr_equal(TAILQ_NEXT(d, link), a);
+	for (int i = 0; i < 29; i++)
+		assert_ptr_equal(bulk(), c);
+	for (int i = 0; i < 20; i++)
+		assert_ptr_equal(bulk(), d);
+	/* They take no turns. */
+	for (int i = 0; i < 100; i++)
+		assert_ptr_equal(bulk(), a);
+	assert_ptr_equal(bulk(), b);
+	/* What is in no item yet counts: the parts of one message stay in order. */
+	for (uint64_t i = 0; i < 4; i++) {
+		struct uccl_item *part = &items[nitems++];
+
+		*part = (struct uccl_item){.bulk = true, .len = 10 * CHUNK, .more = (70 - 10 * i) * CHUNK};
+		uccl_sendq_add(&q, part);
+		assert_ptr_equal(TAILQ_LAST(&q.bulk, uccl_item_list), part);
+	}
+}
+
+/* A stream of short ones stops no long one: it lets some pass, and then none. PROTOCOL R200 */
+static void pass__bounded(void **state)
+{
+	struct uccl_item *long_one;
+	uint64_t passed = 0;
+
+	(void)state;
+	q.shortest = true;
+	long_one = add(true, 64u << 20);
+	for (int i = 0; i < 40; i++) {
+		struct uccl_item *item = add(true, 1u << 20);
+
+		passed += item == first_bulk() ? item->len : 0;
+		uccl_sendq_remove(&q, item);
+	}
+	assert_int_equal(passed, UCCL_SENDQ_PASSED);
+	assert_ptr_equal(first_bulk(), long_one);
+}
+
 /* PROTOCOL R198 */
 static void left__of_what_leaves_next(void **state)
 {
@@ -313,6 +367,8 @@ int main(void)
 		cmocka_unit_test_setup(share__turns, setup),
 		cmocka_unit_test_setup(share__ends_with_its_turn, setup),
 		cmocka_unit_test_setup(bytes__of_the_beginning, setup),
+		cmocka_unit_test_setup(pass__short_ones, setup),
+		cmocka_unit_test_setup(pass__bounded, setup),
 		cmocka_unit_test_setup(left__of_what_leaves_next, setup),
 		cmocka_unit_test_setup(all__by_chance, setup),
 	};
