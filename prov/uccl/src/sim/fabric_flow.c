@@ -99,6 +99,12 @@ struct fstack {
 	struct uccl_tx tx;
 };
 
+/* What flows of a host take for the rate of its link. */
+static uint64_t told_bps(const struct uccl_fab_scene *s, uint32_t host)
+{
+	return s->cfg.told_bps ? s->cfg.told_bps : uccl_fab_host_bps(&s->net, host);
+}
+
 static struct fflow *fflow_of(struct uccl_flow *f)
 {
 	return uccl_container_of(f, struct fflow, f);
@@ -420,7 +426,7 @@ static int flow_make(struct uccl_fab_scene *s, struct fhost *h, uint32_t to, str
 		.slots_rx = (uint16_t)c->window,
 		.msg_limit_tx = 1,
 		.tx_sync = true,
-		.link_bps = uccl_fab_host_bps(&s->net, h->id) / c->engines,
+		.link_bps = told_bps(s, h->id) / c->engines,
 		.delay_ns = c->delay_ns ? c->delay_ns :
 					  2 * uccl_fab_one_way(&s->net, h->id, to, c->mtu) / UCCL_PS_PER_NS,
 		.rto_min_ns = c->rto_min_ns,
@@ -584,7 +590,7 @@ static int stack_open(struct uccl_fab_scene *s)
 		TAILQ_INIT(&h->ready);
 		uccl_heap_init(&h->heap);
 		h->pacing.at = UCCL_NEVER;
-		uccl_pacer_init(&h->pacer, uccl_fab_host_bps(&s->net, h->id) / st->loops);
+		uccl_pacer_init(&h->pacer, told_bps(s, h->id) / st->loops);
 	}
 	s->flow_bytes = sizeof(struct fflow);
 	return 0;

@@ -18,6 +18,7 @@ const char *const uccl_fab_plays[][2] = {
 	{"stagger", "`senders` hosts send to one, each begins `stagger` ns after the one before it"},
 	{"alltoall", "every host sends its share to every other, or more to some (`skew`)"},
 	{"ring", "allreduce by a ring over all hosts, in the order of a shuffle"},
+	{"turns", "one host sends to another, which then sends as much back, `messages` in all"},
 	{"tree", "allreduce by a binary tree of all hosts, up and down in `pieces`, in the order of a shuffle"},
 	{"arrivals", "transfers between any two, by chance, at a `load` for a `span`, of `sizes` as published"},
 	{"list", "transfers that are listed in a `file`, in lines of: start in us, sender, receiver, bytes"},
@@ -71,6 +72,7 @@ static const struct option options[] = {
 	{"train", 'u', P(cfg.train), "chunk=0: bytes of packets that leave as one; 0: each by itself", NULL, 'u'},
 	{"delay_ns", 'u', P(cfg.delay_ns),
 	 "ns that flows take for normal; 0: what is true of each pair of hosts", NULL, 'u'},
+	{"told_gbps", 'g', P(cfg.told_bps), "Gb/s that flows take for their link's; 0: what it is", NULL, 'u'},
 	{"rto_ns", 'u', P(cfg.rto_min_ns), "ns: floor of time-outs", NULL, 'u'},
 	{"marks", 'u', P(cfg.marks), "1: flows hear of marks (ecn_lo, ecn_hi)", NULL, 'u'},
 	{"control", 'u', P(cfg.control), "1: acknowledgements and credits go before data; 0: as data", NULL, 'u'},
@@ -90,8 +92,8 @@ static const struct option options[] = {
 	{"trace_every", 'u', P(trace_ns), "ns between two looks", NULL, 'u'},
 	{"trace_hosts", 'u', P(trace_hosts), "only at flows that hosts below this number send; 0: at all", NULL, 'u'},
 	{"limit", 'u', P(cfg.limit_ns), "virtual ns after which a run is given up", NULL, 0},
-	{"bytes", 'u', P(bytes), "that a host sends; ring, tree: that it reduces",
-	 " permutation incast stagger alltoall ring tree loss spine ", 0},
+	{"bytes", 'u', P(bytes), "that a host sends; ring, tree: that it reduces; turns: of a message",
+	 " permutation incast stagger alltoall ring turns tree loss spine ", 0},
 	{"senders", 'u', P(senders), "incast: to the one receiver", " incast stagger ", 0},
 	{"skew", 'd', P(skew), "alltoall: exponent of Zipf's law by which hosts get more or less; 0: all the same",
 	 " alltoall ", 0},
@@ -100,6 +102,7 @@ static const struct option options[] = {
 	{"span", 'u', P(span_ns), "arrivals: ns in which they begin", " arrivals ", 0},
 	{"sizes", 's', P(sizes), "arrivals: websearch, datamining, storage, ai", " arrivals ", 0},
 	{"file", 's', P(file), "list: its name", " list ", 0},
+	{"messages", 'u', P(messages), "turns: so many, one after the other", " turns ", 0},
 	{"stagger", 'u', P(stagger_ns), "stagger: ns between two that begin", " stagger ", 0},
 	{"victims", 'u', P(victims), "spine: so many fall ill together", " spine ", 0},
 	{"at", 'u', P(at_ns), "spine: ns when it falls ill", " spine ", 0},
@@ -111,7 +114,7 @@ static const struct option options[] = {
 	{"mean", 'd', P(mean), "loss: packets of a burst on average", " loss ", 0},
 };
 
-_Static_assert(uccl_array_len(options) <= 64, "uccl_fab_play.given has a bit for each");
+_Static_assert(uccl_array_len(options) <= UCCL_FAB_OPTIONS, "uccl_fab_play.given has one for each");
 
 void uccl_fab_play_options(FILE *out)
 {
@@ -154,7 +157,7 @@ static int profile_set(struct uccl_fab_play *p)
 	p->cfg.marks = s->marks;
 	p->cfg.control = s->control_apart;
 	for (size_t i = 0; i < uccl_array_len(options); i++)
-		if (p->given >> i & 1)
+		if (p->given[i])
 			memcpy((char *)p + options[i].off, (char *)&was + options[i].off, options[i].size);
 	return 0;
 }
@@ -193,6 +196,7 @@ int uccl_fab_play_init(struct uccl_fab_play *p, const char *name)
 	p->bytes = 4u << 20;
 	p->senders = 15;
 	p->stagger_ns = 100 * UCCL_NS_PER_US;
+	p->messages = 8;
 	p->victims = 1;
 	p->load = 0.5;
 	p->span_ns = UCCL_NS_PER_MS;
@@ -218,7 +222,7 @@ static int set_one(struct uccl_fab_play *p, const char *name, const char *value)
 
 		if (strcmp(o->name, name))
 			continue;
-		p->given |= 1ull << i;
+		p->given[i] = true;
 		if (o->type == 's') {
 			if (strlen(value) >= o->size)
 				return -FI_EINVAL;
@@ -304,7 +308,7 @@ const char *uccl_fab_play_useless(const struct uccl_fab_play *p)
 	for (size_t i = 0; i < uccl_array_len(options); i++) {
 		const struct option *o = &options[i];
 
-		if (!(p->given >> i & 1))
+		if (!p->given[i])
 			continue;
 		if ((o->scenes && !strstr(o->scenes, scene)) || (o->stack && (o->stack == 'u') != own) ||
 		    idle_beside(p, o->name))

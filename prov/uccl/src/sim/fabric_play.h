@@ -11,6 +11,9 @@
 /* Groups of operations. */
 enum { UCCL_FAB_MAIN, UCCL_FAB_OTHER };
 
+/* Options that there may be. */
+#define UCCL_FAB_OPTIONS 96
+
 struct uccl_fab_play {
 	struct uccl_fab_scene scene;
 	struct uccl_fab_cfg cfg;
@@ -20,6 +23,7 @@ struct uccl_fab_play {
 	uint64_t senders;    /* incast: of one receiver */
 	uint64_t at_ns;	     /* when the fault strikes */
 	uint64_t stagger_ns; /* stagger: between two that begin */
+	uint64_t messages;   /* turns: so many */
 	uint64_t victims;    /* spine: so many */
 	double skew;	     /* alltoall: exponent of Zipf's law */
 	double load;	     /* arrivals: of every host's link */
@@ -36,7 +40,7 @@ struct uccl_fab_play {
 	uint64_t trace_ns;    /* between two */
 	uint64_t trace_hosts; /* of so many hosts; 0: all */
 	char profile[16];
-	uint64_t given; /* options that were set, a bit each in the order of the table */
+	bool given[UCCL_FAB_OPTIONS]; /* options that were set, in the order of the table */
 	/* state */
 	struct uccl_fab_turn turns[2];
 	uint32_t victim;

@@ -57,6 +57,7 @@ struct uccl_fab_cfg {
 	uint32_t window;     /* chunks */
 	uint32_t train;	     /* bytes of packets that leave as one, where there are no writes; 0: each by itself */
 	uint64_t delay_ns;   /* that flows take for normal; 0: what is true of each pair of hosts */
+	uint64_t told_bps;   /* that flows take for the rate of their link; 0: what it is */
 	uint64_t rto_min_ns; /* floor of time-outs */
 	uint8_t marks;	     /* flows hear of the network's marks (ECN) */
 	uint8_t control;     /* acknowledgements and credits have a class of their own; else that of data */

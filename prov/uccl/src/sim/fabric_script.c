@@ -51,6 +51,17 @@ static void play_ring(struct uccl_fab_play *p, const uint32_t *hosts, uint32_t n
 		}
 }
 
+static void play_turns(struct uccl_fab_play *p, const uint32_t *hosts)
+{
+	for (uint32_t k = 0; k < p->messages; k++) {
+		uint32_t op = uccl_fab_scene_add(&p->scene, hosts[k % 2], hosts[(k + 1) % 2], p->bytes, 0,
+						 UCCL_FAB_MAIN);
+
+		if (k)
+			uccl_fab_scene_after(&p->scene, op, op - 1);
+	}
+}
+
 /* Piece by piece: a host passes on what it has of both hosts below it, then the sum comes back the same way. */
 static void play_tree(struct uccl_fab_play *p, const uint32_t *hosts, uint32_t n)
 {
@@ -216,7 +227,8 @@ int uccl_fab_script(struct uccl_fab_play *p)
 	uccl_rng_seed(&rng, p->cfg.seed);
 	order = shuffle(&rng, n);
 	if (((!strcmp(p->name, "incast") || !strcmp(p->name, "stagger")) && (!k || k + 1 > n)) ||
-	    p->victims > uccl_fab_switches(&s->net, p->cfg.topo.tiers) || !p->pieces || p->pieces > UINT16_MAX) {
+	    p->victims > uccl_fab_switches(&s->net, p->cfg.topo.tiers) || !p->pieces || p->pieces > UINT16_MAX ||
+	    p->messages > UINT16_MAX) {
 		free(order);
 		return -FI_EINVAL;
 	}
@@ -233,6 +245,8 @@ int uccl_fab_script(struct uccl_fab_play *p)
 		play_alltoall(p, order, n);
 	} else if (!strcmp(p->name, "ring")) {
 		play_ring(p, order, n);
+	} else if (!strcmp(p->name, "turns")) {
+		play_turns(p, order);
 	} else if (!strcmp(p->name, "tree")) {
 		play_tree(p, order, n);
 	} else if (!strcmp(p->name, "arrivals")) {

@@ -28,6 +28,28 @@ static void run__counts(void **state)
 	uccl_fab_play_close(&p);
 }
 
+/* One after the other, there and back; what flows believe of their link's rate does not change what is ideal. */
+static void turns__one_at_a_time(void **state)
+{
+	uint64_t ideal, took;
+
+	(void)state;
+	play("turns", "hosts=2,tiers=2,per_tor=1,spines=1,bytes=1m,messages=4,cc=nscc");
+	assert_int_equal(p.scene.nops, 4);
+	for (uint32_t i = 1; i < 4; i++) {
+		assert_int_equal(p.scene.ops[i].src, p.scene.ops[i - 1].dst);
+		assert_true(p.scene.ops[i].start_ns >= p.scene.ops[i - 1].end_ns);
+	}
+	ideal = p.ideal_ns;
+	took = p.scene.last_ns;
+	assert_true(took >= ideal && took < 2 * ideal);
+	uccl_fab_play_close(&p);
+	play("turns", "hosts=2,tiers=2,per_tor=1,spines=1,bytes=1m,messages=4,cc=nscc,told_gbps=1");
+	assert_int_equal(p.ideal_ns, ideal);
+	assert_int_not_equal(p.scene.last_ns, took);
+	uccl_fab_play_close(&p);
+}
+
 /* Links between switches at a quarter: no permutation whose flows cross can be through in the time of a host's link. */
 static void ideal__counts_uplinks(void **state)
 {
@@ -228,6 +250,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(run__counts),
+		cmocka_unit_test(turns__one_at_a_time),
 		cmocka_unit_test(ideal__counts_uplinks),
 		cmocka_unit_test(alltoall__skewed),
 		cmocka_unit_test(stagger__least_share),
