@@ -49,6 +49,7 @@ struct uccl_path {
 	uint64_t srtt_ns;	/* 0: no sample yet */
 	uint64_t rttvar_ns;
 	uint64_t min_rtt_ns;	/* UINT64_MAX: no sample yet */
+	uint64_t packet_rtt_ns;	/* the latest sample of a packet, which may take another route than a write; 0: none */
 	uint64_t inflight;	/* bytes */
 	uint64_t long_ns;	/* the latest of these times: what was sent before says nothing new */
 	uint64_t until;		/* end of quarantine, or when the probe is overdue */

@@ -20,6 +20,8 @@
 #define PATH_LONG_LOSSES_MAX 3
 /* A path carries no direct writes any more after so many losses of them in a row. PROTOCOL R84 */
 #define WRITE_LOSSES_MAX 3
+/* What has so many times the RTT of the quickest is slow. Where no queue is longer than the way all paths are quick. */
+#define QUICK_TIMES 2
 /* One in so many control packets leaves on any path in service. */
 #define CONTROL_OTHERS 8
 
@@ -349,6 +351,19 @@ uint16_t uccl_paths_control(struct uccl_paths *s)
 	if (s->ncontrol && ++s->control_turn % CONTROL_OTHERS)
 		return uccl_paths_control_next(s);
 	return uccl_paths_next(s);
+}
+
+uint16_t uccl_paths_quick(struct uccl_paths *s)
+{
+	uint16_t path = uccl_paths_control(s), best = path;
+
+	for (uint8_t i = 0; i < s->ncontrol; i++) {
+		uint64_t rtt = s->list[s->control[i]].packet_rtt_ns, least = s->list[best].packet_rtt_ns;
+
+		if (rtt && (!least || rtt < least))
+			best = s->control[i];
+	}
+	return s->list[path].packet_rtt_ns > QUICK_TIMES * s->list[best].packet_rtt_ns ? best : path;
 }
 
 uint16_t uccl_paths_control_next(struct uccl_paths *s)

@@ -101,6 +101,8 @@ void uccl_paths_expire(struct uccl_paths *s, uint64_t rto_ns, uint64_t now);
 uint16_t uccl_paths_next(struct uccl_paths *s);
 /* Paths that the peer reported lately, and a small share of the others, so that they can be. PROTOCOL R56 */
 uint16_t uccl_paths_control(struct uccl_paths *s);
+/* Likewise, but if that is slow the quickest of those reported lately: for what others wait for. PROTOCOL R210 */
+uint16_t uccl_paths_quick(struct uccl_paths *s);
 /* The next of those that the peer reported lately; there must be one. */
 uint16_t uccl_paths_control_next(struct uccl_paths *s);
 /* No path is known to work any more. */

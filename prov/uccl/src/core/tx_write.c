@@ -25,8 +25,8 @@ int flow_tx_desc(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_item *item
 	d.gen = uccl_get32(item->rec + 4);
 	d.offset = uccl_get64(item->rec + 8) + item->off;
 	uccl_desc_encode(rec, &d);
-	/* All that it describes waits for it, unreported: no path is tried with it. PROTOCOL R56 */
-	e = flow_tx_enter(f, item, UCCL_PKT_DESC, rec, NULL, 0, uccl_paths_control(&f->paths), now);
+	/* All that it describes waits for it, unreported: no path is tried with it. */
+	e = flow_tx_enter(f, item, UCCL_PKT_DESC, rec, NULL, 0, uccl_paths_quick(&f->paths), now);
 	flow_tx_chunk(f, tx, e, f->sent.nxt - 1, 0, now);
 	uccl_announced_begin(&f->announced, item, f->sent.nxt - 1, item->off, &d);
 	return 1;

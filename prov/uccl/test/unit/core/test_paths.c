@@ -190,6 +190,33 @@ static void control__reported_ones(void **state)
 	end();
 }
 
+/* What others wait for takes no path twice as slow as the quickest; an RTT that is not known is none. PROTOCOL R210 */
+static void quick__leaves_slow_ones(void **state)
+{
+	uint32_t seen = 0;
+
+	(void)state;
+	begin(false, false);
+	for (uint16_t i = 0; i < 4; i++) {
+		answer(i, MS);
+		s.list[i].packet_rtt_ns = i ? (i < 3 ? i : 9) * MS : 0;
+	}
+	for (int i = 0; i < 64; i++) {
+		uint16_t path = uccl_paths_quick(&s);
+
+		assert_int_not_equal(path, 3);
+		seen |= 1u << path;
+	}
+	/* Those that are not much slower take turns, and what is not known is tried. */
+	assert_int_equal(seen & 7, 7);
+	s.list[1].packet_rtt_ns = MS / 4;
+	for (int i = 0; i < 64; i++)
+		assert_int_not_equal(uccl_paths_quick(&s), 2);
+	uccl_paths_forget(&s);
+	assert_true(uccl_paths_quick(&s) < N);
+	end();
+}
+
 /* A control packet that left long before what is reported now counts as lost. PROTOCOL R56 */
 static void overdue__unreported(void **state)
 {
@@ -368,6 +395,7 @@ int main(void)
 		cmocka_unit_test(loss__silent),
 		cmocka_unit_test(long_lost__round_by_round),
 		cmocka_unit_test(control__reported_ones),
+		cmocka_unit_test(quick__leaves_slow_ones),
 		cmocka_unit_test(overdue__unreported),
 		cmocka_unit_test(ask__its_path_and_another),
 		cmocka_unit_test(ask__path_after_path),
