@@ -294,6 +294,7 @@ void pair_fini(struct pair *p)
 		}
 		free(s->objs);
 		uccl_flow_fini(&s->f);
+		uccl_pacer_fini(&s->pacer);
 	}
 	while (p->nwire)
 		free(p->wire[--p->nwire]);
