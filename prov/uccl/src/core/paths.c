@@ -22,6 +22,11 @@
 #define WRITE_LOSSES_MAX 3
 /* What has so many times the RTT of the quickest is slow. Where no queue is longer than the way all paths are quick. */
 #define QUICK_TIMES 2
+/*
+ * So many paths asked in vain, with as many of their opposites, stand for all: time-outs back off, and of 64 paths or
+ * more the last would be asked minutes later. PROTOCOL R55
+ */
+#define ASKED_ENOUGH 8
 /* One in so many control packets leaves on any path in service. */
 #define CONTROL_OTHERS 8
 
@@ -339,12 +344,18 @@ uint16_t uccl_paths_take_probe(struct uccl_paths *s)
 	return UCCL_PATHS_MAX;
 }
 
+/* Nothing came of so many questions in a row: a route that swallows everything may be all that the labels have. */
+static bool labels_fail(const struct uccl_paths *s, uint32_t questions)
+{
+	return questions >= uccl_min((s->n + 1u) / 2, ASKED_ENOUGH) + 2;
+}
+
 uint16_t uccl_paths_control(struct uccl_paths *s)
 {
 	if (s->unheard > 1) {
 		/* Nothing comes through: any path may be the one that does, and then any label. PROTOCOL R57 */
 		s->control_rr = (uint16_t)((s->control_rr + 1) % s->n);
-		if (s->unheard > s->n / 2 + 2u)
+		if (labels_fail(s, s->unheard - 1))
 			uccl_paths_reroll(s, s->control_rr);
 		return s->control_rr;
 	}
@@ -374,8 +385,7 @@ uint16_t uccl_paths_control_next(struct uccl_paths *s)
 
 static void ask_on(struct uccl_paths *s, uint16_t path, uint32_t unanswered)
 {
-	/* A route that swallows everything may be all that the present labels have. */
-	if (unanswered >= (s->n + 1u) / 2 + 2u)
+	if (labels_fail(s, unanswered))
 		uccl_paths_reroll(s, path);
 	uccl_paths_probe(s, path);
 }

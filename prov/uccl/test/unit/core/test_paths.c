@@ -12,6 +12,7 @@
 #include "base/units.h"
 
 #define N 16
+#define MANY 64
 #define LABELS 40
 #define MS UCCL_NS_PER_MS
 #define RTO (2 * MS)
@@ -23,14 +24,14 @@ static uint32_t changes, renews;
 static void changed(struct uccl_paths *p, uint16_t path, enum uccl_path_state state, uint64_t now)
 {
 	assert_ptr_equal(p, &s);
-	assert_true(path < N && state <= UCCL_PATH_PROBATION && now);
+	assert_true(path < p->n && state <= UCCL_PATH_PROBATION && now);
 	changes++;
 }
 
 static void renew(struct uccl_paths *p, uint16_t path, uint64_t now)
 {
 	assert_ptr_equal(p, &s);
-	assert_true(path < N && now);
+	assert_true(path < p->n && now);
 	renews++;
 }
 
@@ -282,6 +283,24 @@ static void ask__path_after_path(void **state)
 	end();
 }
 
+/* Of many paths not all are asked before labels are drawn: time-outs back off by then. R55 */
+static void ask__many(void **state)
+{
+	(void)state;
+	begin_n(MANY, false, false);
+	for (uint32_t i = 1; i < N / 2 + 2; i++) {
+		uccl_paths_ask(&s, 3, i);
+		assert_int_equal(stats.rerolled, 0);
+	}
+	uccl_paths_ask(&s, 3, N / 2 + 2);
+	assert_int_equal(stats.rerolled, 2);
+	for (int i = 0; i <= N / 2 + 2; i++)
+		uccl_paths_unheard(&s);
+	uccl_paths_control(&s);
+	assert_int_equal(stats.rerolled, 3);
+	end();
+}
+
 /* There is one path only. */
 static void ask__alone(void **state)
 {
@@ -399,6 +418,7 @@ int main(void)
 		cmocka_unit_test(overdue__unreported),
 		cmocka_unit_test(ask__its_path_and_another),
 		cmocka_unit_test(ask__path_after_path),
+		cmocka_unit_test(ask__many),
 		cmocka_unit_test(ask__alone),
 		cmocka_unit_test(unheard__any_path),
 		cmocka_unit_test(writes__trial),
