@@ -55,10 +55,15 @@ static void entry_free(struct uccl_devcache *c, struct entry *e)
 	free(e);
 }
 
-static void busy(struct uccl_devcache *c, struct entry *e)
+/* Nobody uses it now. */
+static void idle_enter(struct uccl_devcache *c, const struct entry *e)
 {
-	if (e->refs++)
-		return;
+	c->idle++;
+	c->idle_bytes += e->pub.len;
+}
+
+static void idle_leave(struct uccl_devcache *c, const struct entry *e)
+{
 	c->idle--;
 	c->idle_bytes -= e->pub.len;
 }
@@ -70,8 +75,7 @@ static void entry_drop(struct uccl_devcache *c, struct entry *e)
 	e->gone = true;
 	if (e->refs)
 		return;
-	c->idle--;
-	c->idle_bytes -= e->pub.len;
+	idle_leave(c, e);
 	entry_free(c, e);
 }
 
@@ -116,6 +120,7 @@ static struct entry *entry_find(struct uccl_devcache *c, uintptr_t start, uint64
 	return found;
 }
 
+/* It has one user. */
 static int entry_new(struct uccl_devcache *c, uintptr_t start, uintptr_t end, uint64_t id,
 		     const struct uccl_nic_device *device, struct entry **out)
 {
@@ -124,7 +129,12 @@ static int entry_new(struct uccl_devcache *c, uintptr_t start, uintptr_t end, ui
 
 	if (!e)
 		return -FI_ENOMEM;
-	*e = (struct entry){ .pub = { .start = start, .len = end - start }, .id = id, .device = device->number };
+	*e = (struct entry){
+		.pub = { .start = start, .len = end - start },
+		.id = id,
+		.device = device->number,
+		.refs = 1,
+	};
 	rc = c->ops->reg(c->arg, (void *)start, end - start, device, &e->pub.mr);
 	/* What is kept for nobody gives way to what is needed. */
 	if (rc && c->idle) {
@@ -138,8 +148,6 @@ static int entry_new(struct uccl_devcache *c, uintptr_t start, uintptr_t end, ui
 	TAILQ_INSERT_HEAD(&c->list, e, link);
 	c->stats.entries++;
 	c->stats.bytes += e->pub.len;
-	c->idle++;
-	c->idle_bytes += e->pub.len;
 	*out = e;
 	return 0;
 }
@@ -157,18 +165,20 @@ int uccl_devcache_get(struct uccl_devcache *c, const void *buf, uint64_t len, co
 	if (at < start || at - start > bytes || len > bytes - (at - start))
 		return -FI_EFAULT;
 	e = entry_find(c, at, len, device->number, id);
-	c->stats.hits += e != NULL;
-	c->stats.misses += !e;
-	if (!e) {
+	if (e) {
+		c->stats.hits++;
+		if (!e->refs++)
+			idle_leave(c, e);
+		TAILQ_REMOVE(&c->list, e, link);
+		TAILQ_INSERT_HEAD(&c->list, e, link);
+	} else {
+		c->stats.misses++;
 		from = (uintptr_t)uccl_max(start, at & ~(GRAIN - 1));
 		to = (uintptr_t)uccl_min(start + bytes, (at + len + GRAIN - 1) & ~(GRAIN - 1));
 		rc = entry_new(c, from, to, id, device, &e);
 		if (rc)
 			return rc;
 	}
-	TAILQ_REMOVE(&c->list, e, link);
-	TAILQ_INSERT_HEAD(&c->list, e, link);
-	busy(c, e);
 	*out = &e->pub;
 	return 0;
 }
@@ -188,8 +198,7 @@ void uccl_devcache_put(struct uccl_devcache *c, struct uccl_devcache_entry *pub)
 		entry_free(c, e);
 		return;
 	}
-	c->idle++;
-	c->idle_bytes += e->pub.len;
+	idle_enter(c, e);
 	trim(c, c->max_entries, c->max_bytes);
 }
 
