@@ -504,6 +504,19 @@ static void narrow(struct pair *q, struct pair_pkt *k)
 		k->fate = PAIR_DROP;
 }
 
+/* Trains of so many parts, where the network may carry less than a part. */
+static struct pair_cfg long_trains(uint32_t parts, uint32_t bytes)
+{
+	struct pair_cfg c = pair_packets();
+
+	c.chunk_bytes = bytes;
+	c.mtu = UCCL_HDR_LEN + bytes;
+	c.find_mtu = true;
+	c.parts = true;
+	c.train_bytes = parts * bytes;
+	return c;
+}
+
 /* The way gets narrower than the parts under way: they come in pieces. PROTOCOL R153 */
 static void rtx__parts_in_pieces(void **state)
 {
@@ -512,13 +525,8 @@ static void rtx__parts_in_pieces(void **state)
 	(void)state;
 	for (int i = 0; i < 5; i++) {
 		uint32_t network = networks[i];
-		struct pair_cfg c = pair_packets();
+		struct pair_cfg c = long_trains(12, 4900);
 
-		c.chunk_bytes = 4900;
-		c.mtu = UCCL_HDR_LEN + 4900;
-		c.find_mtu = true;
-		c.parts = true;
-		c.train_bytes = 12 * 4900;
 		pair_init(&p, &c);
 		p.filter = narrow;
 		p.arg = &network;
@@ -546,14 +554,9 @@ static void lose_first_train(struct pair *q, struct pair_pkt *k)
 /* Parts that wait for the places of their pieces are not overtaken by what needs only one. PROTOCOL R165 */
 static void rtx__pieces_have_their_turn(void **state)
 {
-	struct pair_cfg c = pair_packets();
+	struct pair_cfg c = long_trains(4, 8192);
 
 	(void)state;
-	c.chunk_bytes = 8192;
-	c.mtu = UCCL_HDR_LEN + 8192;
-	c.find_mtu = true;
-	c.parts = true;
-	c.train_bytes = 4 * 8192;
 	c.slots = 8;
 	pair_init(&p, &c);
 	p.filter = lose_first_train;
@@ -579,14 +582,9 @@ static void lose_some_pieces(struct pair *q, struct pair_pkt *k)
 
 static void rtx__pieces_within_slots(void **state)
 {
-	struct pair_cfg c = pair_packets();
+	struct pair_cfg c = long_trains(4, 8192);
 
 	(void)state;
-	c.chunk_bytes = 8192;
-	c.mtu = UCCL_HDR_LEN + 8192;
-	c.find_mtu = true;
-	c.parts = true;
-	c.train_bytes = 4 * 8192;
 	for (c.slots = 2; c.slots < 10; c.slots++) {
 		pair_init(&p, &c);
 		p.side[1].f.cfg.slots_rx = c.slots;
@@ -606,17 +604,12 @@ static void rtx__pieces_within_slots(void **state)
 /* An acknowledgement that names the part of which pieces leave ends them: those of the next one begin at the first. */
 static void rtx__named_while_its_pieces_leave(void **state)
 {
-	struct pair_cfg c = pair_packets();
+	struct pair_cfg c = long_trains(4, 8192);
 	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
 	struct uccl_ack a;
 	struct uccl_tx t;
 
 	(void)state;
-	c.chunk_bytes = 8192;
-	c.mtu = UCCL_HDR_LEN + 8192;
-	c.find_mtu = true;
-	c.parts = true;
-	c.train_bytes = 4 * 8192;
 	c.paths = 1;
 	/* A part is eight pieces: more than there are places, or all of them in a row. */
 	for (c.slots = 5; c.slots <= 32; c.slots += 27) {

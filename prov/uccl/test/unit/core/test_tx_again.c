@@ -154,6 +154,18 @@ static void one_leaves(uint8_t type, uint64_t csn, uint8_t index)
 		assert_int_equal(tx.hdr[32 + 16], index);
 }
 
+/* What says so of the descriptor `csn`, and of the last of the four writes behind it. */
+static struct uccl_ack last_of_four_came(uint64_t csn)
+{
+	struct uccl_ack a = pair_ack(&p, 0, csn + 1);
+
+	a.nwords = 1;
+	a.sack[0] = 1ull << 2;
+	a.npaths = 1;
+	a.paths[0] = (struct uccl_ack_path){.write = true, .seq = (uint32_t)csn + 4, .delay = UINT32_MAX};
+	return a;
+}
+
 /*
  * A small record that is lost while fragments leave goes behind them: each fragment belongs to one chunk. If that chunk
  * came after all, the next one begins with its first.
@@ -175,11 +187,7 @@ static void tx_frag__in_a_row(void **state)
 	pair_pump_one(&p, 0);
 	lose_all();
 	/* The descriptor and the last of four writes came, */
-	a = pair_ack(&p, 0, c.csn[0] + 1);
-	a.nwords = 1;
-	a.sack[0] = 1ull << 2;
-	a.npaths = 1;
-	a.paths[0] = (struct uccl_ack_path){.write = true, .seq = (uint32_t)c.csn[0] + 4, .delay = UINT32_MAX};
+	a = last_of_four_came(c.csn[0]);
 	pair_feed(&p, 0, &h, NULL, &a);
 	one_leaves(UCCL_PKT_FRAG, n + 1, 0);
 	/* and then the second record. */
@@ -308,12 +316,8 @@ static void tx_frag__came_while_it_waits(void **state)
 	pair_pump_one(&p, 0);
 	lose_all();
 	/* The descriptor and the last of four writes came, and there are three places. */
-	a = pair_ack(&p, 0, n + 1);
-	a.nwords = 1;
-	a.sack[0] = 1ull << 2;
+	a = last_of_four_came(n);
 	a.slots = 3;
-	a.npaths = 1;
-	a.paths[0] = (struct uccl_ack_path){.write = true, .seq = (uint32_t)n + 4, .delay = UINT32_MAX};
 	pair_feed(&p, 0, &h, NULL, &a);
 	for (uint8_t i = 0; i < 3; i++)
 		one_leaves(UCCL_PKT_FRAG, n + 1, i);
@@ -345,12 +349,8 @@ static void tx_frag__descriptor_passes(void **state)
 	pair_pump_one(&p, 0);
 	lose_all();
 	/* The last of the first four writes came: those before it are lost. */
-	a = pair_ack(&p, 0, n + 1);
-	a.nwords = 1;
-	a.sack[0] = 1ull << 2;
+	a = last_of_four_came(n);
 	a.slots = 6;
-	a.npaths = 1;
-	a.paths[0] = (struct uccl_ack_path){.write = true, .seq = (uint32_t)n + 4, .delay = UINT32_MAX};
 	pair_feed(&p, 0, &h, NULL, &a);
 	one_leaves(UCCL_PKT_FRAG, n + 1, 0);
 	assert_int_equal(pair_pump_one(&p, 0), 0);
