@@ -69,15 +69,21 @@ static void peer_make(struct uccl_nic *nic)
 	nic->ops->disconnect(nic, peer);
 }
 
-static struct uccl_nic *open_on(int host, bool v6, enum uccl_xdp_mode mode)
+static struct uccl_nic *open_as(int host, const struct uccl_nic_attr *attr)
 {
-	struct uccl_nic_attr attr = attr_of(host, v6, mode);
 	struct uccl_nic *nic = NULL;
 
 	assert_true(on_host(host));
-	assert_int_equal(uccl_nic_xdp_open(&attr, &nic), 0);
+	assert_int_equal(uccl_nic_xdp_open(attr, &nic), 0);
 	peer_make(nic);
 	return nic;
+}
+
+static struct uccl_nic *open_on(int host, bool v6, enum uccl_xdp_mode mode)
+{
+	struct uccl_nic_attr attr = attr_of(host, v6, mode);
+
+	return open_as(host, &attr);
 }
 
 static struct uccl_nic_addr addr_of(struct uccl_nic *nic)
@@ -234,9 +240,7 @@ static void rx__age(void **state)
 		struct uccl_rx r;
 
 		attr.timestamps = true;
-		assert_true(on_host(1));
-		assert_int_equal(uccl_nic_xdp_open(&attr, &b), 0);
-		peer_make(b);
+		b = open_as(1, &attr);
 		warm_up(a, b);
 		at = addr_of(b);
 		for (int wait = 0; wait <= 60; wait += 30) {
@@ -468,14 +472,10 @@ static bool attached(int host, const char *ifname)
 static struct uccl_nic *open_wide(int host)
 {
 	struct uccl_nic_attr attr = {.ifname = host ? "wb" : "wa", .liveness = true};
-	struct uccl_nic *nic = NULL;
 
 	attr.bind.ip[10] = attr.bind.ip[11] = 0xff;
 	inet_pton(AF_INET, host ? "10.89.0.2" : "10.89.0.1", attr.bind.ip + 12);
-	assert_true(on_host(host));
-	assert_int_equal(uccl_nic_xdp_open(&attr, &nic), 0);
-	peer_make(nic);
-	return nic;
+	return open_as(host, &attr);
 }
 
 static void open__queues(void **state)
