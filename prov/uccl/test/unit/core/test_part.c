@@ -573,13 +573,13 @@ static void rtx__pieces_have_their_turn(void **state)
 	pair_fini(&p);
 }
 
-/* Nor do parts in more pieces than there are places need more. PROTOCOL R165 */
 static void lose_some_pieces(struct pair *q, struct pair_pkt *k)
 {
 	if (k->to == 1 && k->kind == UCCL_RX_PACKET && k->h.type == UCCL_PKT_PIECE && q->count++ % 20 == 7)
 		k->fate = PAIR_DROP;
 }
 
+/* Nor do parts in more pieces than there are places need more. PROTOCOL R165 */
 static void rtx__pieces_within_slots(void **state)
 {
 	struct pair_cfg c = long_trains(4, 8192);
