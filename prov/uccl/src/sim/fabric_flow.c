@@ -20,6 +20,10 @@
 #define RTYPE_DATA 1
 #define PORT_FIRST 0xc000
 
+/* Clocks of hosts have nothing to do with each other: they began within so long, and go wrong by so much at most. */
+#define CLOCK_NS (3600 * UCCL_NS_PER_S)
+#define CLOCK_DRIFT 50e-6
+
 /* Payload is never read: an address is enough. */
 #define PAYLOAD ((void *)0x10000000)
 
@@ -47,13 +51,15 @@ struct fhost {
 	struct fflow *flows;
 	uint32_t nflows;
 	uint64_t armed; /* ns of the timer event that counts; UCCL_NEVER: none */
+	uint64_t clock_ns; /* what its clock shows when the scene begins */
+	double clock_rate;
 	bool pumping;
 };
 
 struct wake {
 	struct uccl_fab_event ev;
 	struct fhost *host;
-	uint64_t at; /* ns */
+	uint64_t at; /* ns of its clock */
 };
 
 /* What one uccl_tx became: shared by the packets of a write. */
@@ -103,6 +109,18 @@ struct fstack {
 static uint64_t told_bps(const struct uccl_fab_scene *s, uint32_t host)
 {
 	return s->cfg.told_bps ? s->cfg.told_bps : uccl_fab_host_bps(&s->net, host);
+}
+
+/* What its clock shows, ns: all that flows know of time. */
+static uint64_t host_now(const struct fhost *h)
+{
+	return h->clock_ns + (uint64_t)((double)uccl_fab_now(h->s) * h->clock_rate);
+}
+
+/* When it will have shown that. */
+static uint64_t host_at(const struct fhost *h, uint64_t shows)
+{
+	return (uint64_t)((double)(shows - h->clock_ns) / h->clock_rate) + 1;
 }
 
 static struct fflow *fflow_of(struct uccl_flow *f)
@@ -156,10 +174,11 @@ static void flow_acked(struct uccl_flow *f, struct uccl_item *item, uint64_t now
 
 	struct op_item **p = (struct op_item **)&s->ops[it->op].item;
 
+	(void)now;
 	while (*p != it)
 		p = &(*p)->next;
 	*p = it->next;
-	s->ops[it->op].acked_ns = now;
+	s->ops[it->op].acked_ns = uccl_fab_now(s);
 	free(it);
 }
 
@@ -181,14 +200,14 @@ static void host_arm(struct fhost *h)
 
 	if (!t || t->at >= h->armed)
 		return;
-	at = uccl_max(t->at, uccl_fab_now(h->s) + 1);
+	at = uccl_max(t->at, host_now(h) + 1);
 	if (at >= h->armed)
 		return;
 	w = uccl_fab_need(uccl_pool_get(&st->wakes));
 	w->ev.kind = UCCL_FAB_STACK;
 	w->host = h;
 	w->at = h->armed = at;
-	uccl_fab_queue_put(&h->s->net.q, &w->ev, at * UCCL_PS_PER_NS);
+	uccl_fab_queue_put(&h->s->net.q, &w->ev, host_at(h, at) * UCCL_PS_PER_NS);
 }
 
 static void flow_ready(struct fflow *ff)
@@ -258,7 +277,7 @@ static void host_pump(struct fhost *h)
 {
 	struct uccl_fab_scene *s = h->s;
 	struct fstack *st = s->st;
-	uint64_t now = uccl_fab_now(s);
+	uint64_t now = host_now(h);
 	struct uccl_pull *pull;
 	struct uccl_flow *f;
 
@@ -303,7 +322,7 @@ static void stack_deliver(struct uccl_fab *n, struct uccl_fab_pkt *p)
 	struct unit *u = p->unit;
 	struct fflow *ff = u->to;
 	const struct fstack *st = s->st;
-	uint64_t now = uccl_fab_now(s);
+	uint64_t now = host_now(ff->host);
 	struct uccl_hdr h;
 	bool whole;
 
@@ -347,7 +366,7 @@ static void stack_sent(struct uccl_fab *n, uint32_t host, struct uccl_fab_pkt *p
 	struct unit *u = p->unit;
 
 	if (u && u->kind == UCCL_TX_WRITE && p->part + 1 == u->parts) {
-		uccl_flow_sent(&u->from->f, u->cookie, uccl_fab_now(s));
+		uccl_flow_sent(&u->from->f, u->cookie, host_now(u->from->host));
 		flow_ready(u->from);
 	}
 	/* As a NIC does with queue pairs: those that have something take turns. */
@@ -368,7 +387,7 @@ static void stack_event(struct uccl_fab *n, struct uccl_fab_event *e)
 	struct fstack *st = s->st;
 	struct fhost *h = w->host;
 	bool counts = w->at == h->armed;
-	uint64_t now = uccl_fab_now(s);
+	uint64_t now = host_now(h);
 	struct uccl_timer *t;
 
 	uccl_pool_put(&st->wakes, w);
@@ -434,7 +453,7 @@ static int flow_make(struct uccl_fab_scene *s, struct fhost *h, uint32_t to, str
 	};
 
 	*out = ff;
-	if (!ff || uccl_heap_reserve(&h->heap, h->nflows + 2) || uccl_flow_init(&ff->f, &cfg, ff, uccl_fab_now(s))) {
+	if (!ff || uccl_heap_reserve(&h->heap, h->nflows + 2) || uccl_flow_init(&ff->f, &cfg, ff, host_now(h))) {
 		free(ff);
 		return -FI_ENOMEM;
 	}
@@ -553,6 +572,16 @@ static void stack_look(struct uccl_fab_scene *s, uccl_fab_see see, void *arg)
 				flow_look(s, ff, see, arg);
 }
 
+/* Of a host, whatever else is drawn. */
+static void host_clock(struct fhost *h)
+{
+	struct uccl_rng rng;
+
+	uccl_rng_seed(&rng, h->s->cfg.seed ^ 0x636c6f636bull << 24 ^ h->id);
+	h->clock_ns = uccl_rng_below(&rng, CLOCK_NS);
+	h->clock_rate = 1 + CLOCK_DRIFT * ((double)uccl_rng_below(&rng, 2001) / 1000 - 1);
+}
+
 static int stack_open(struct uccl_fab_scene *s)
 {
 	struct fstack *st = calloc(1, sizeof(*st));
@@ -586,6 +615,7 @@ static int stack_open(struct uccl_fab_scene *s)
 
 		h->s = s;
 		h->id = i / st->loops;
+		host_clock(h);
 		h->armed = UCCL_NEVER;
 		TAILQ_INIT(&h->ready);
 		uccl_heap_init(&h->heap);
