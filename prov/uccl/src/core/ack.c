@@ -19,10 +19,17 @@ void flow_report_loss(struct uccl_flow *f, enum uccl_loss_kind kind, uint16_t pa
 		.bytes = bytes,
 		.inflight = f->sent.inflight_bytes,
 		.srtt_ns = f->times.srtt_ns,
-		.last_rtt_ns = f->times.last_rtt_ns,
+		.last_rtt_ns = f->oneway.last_rtt_ns,
 	};
 
 	uccl_event_loss(f, &loss, now);
+}
+
+/* So many bytes of payload came on this path. */
+static void path_landed(struct uccl_flow *f, uint16_t path, uint32_t bytes, uint64_t now)
+{
+	uccl_path_land(&f->paths.list[path], bytes);
+	uccl_event_path_landed(f, path, now);
 }
 
 /* Returns the bytes that this acknowledged for the first time. */
@@ -35,7 +42,7 @@ static uint32_t ack_one(struct uccl_flow *f, uint64_t csn, uint64_t now)
 	if (e->state == UCCL_SENT_ACKED)
 		return 0;
 	if (e->state == UCCL_SENT_INFLIGHT)
-		uccl_path_land(&f->paths.list[e->path], e->flying);
+		path_landed(f, e->path, e->flying, now);
 	uccl_rate_acked(&f->rate, &e->rate, e->sent_ns, bytes);
 	uccl_sent_acked(&f->sent, csn);
 	/* Nothing but the write can have brought it; its path's line may be lost, or come behind this. PROTOCOL R84 */
@@ -63,7 +70,7 @@ static uint32_t ack_parts(struct uccl_flow *f, uint64_t csn, uint64_t have, uint
 		return ack_one(f, csn, now);
 	uccl_paths_long_acked(&f->paths, path, e->parts.each);
 	flow_mtu_acked(f, e, csn, now);
-	uccl_path_land(&f->paths.list[path], uccl_sent_named(&f->sent, csn, news, &bytes));
+	path_landed(f, path, uccl_sent_named(&f->sent, csn, news, &bytes), now);
 	uccl_rate_acked(&f->rate, &e->rate, e->sent_ns, bytes);
 	return bytes;
 }
@@ -162,10 +169,11 @@ static void ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_t ar
 		uccl_rack_reported(&f->rack, sent);
 		uccl_paths_alive(&f->paths, in->path, arrived);
 		if (rtt) {
-			uccl_path_rtt(p, rtt);
-			p->packet_rtt_ns = in->write ? p->packet_rtt_ns : rtt;
 			uccl_times_rtt(&f->times, rtt);
 			flow_trace(f, UCCL_TRACE_RTT, 0, in->path, rtt, 0, 0, now);
+			rtt = uccl_oneway_rtt(&f->oneway, rtt);
+			uccl_path_rtt(p, rtt);
+			p->packet_rtt_ns = in->write ? p->packet_rtt_ns : rtt;
 			uccl_event_path_sample(f, in->path, rtt, uccl_path_take_marked(p), now);
 			if (!info->rtt_ns || rtt < info->rtt_ns) {
 				info->rtt_ns = rtt;
@@ -218,6 +226,7 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 		return reason;
 	f->cfg.stats->acks_rx++;
 
+	uccl_oneway_back(&f->oneway, ts, arrived);
 	ack_paths(f, a, arrived, &info, now);
 	f->cfg.stats->marked_tx += info.marked;
 	if (uccl_paths_look(&f->paths, f->rack.reported_ns))
@@ -252,7 +261,7 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 	if (info.bytes || info.rtt_ns || info.marked) {
 		info.inflight = f->sent.inflight_bytes;
 		info.srtt_ns = f->times.srtt_ns;
-		info.min_rtt_ns = f->times.min_rtt_ns;
+		info.min_rtt_ns = f->oneway.min_rtt_ns;
 		info.app_limited = f->app_limited;
 		ack_rate(f, &info, arrived);
 		uccl_event_rx_ack(f, &info, now);

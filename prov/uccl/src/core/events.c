@@ -23,7 +23,10 @@ bool uccl_event_credit_spent(struct uccl_flow *f)
 
 uint64_t uccl_event_window(const struct uccl_flow *f)
 {
-	return f->cfg.cc->window(f->cc);
+	uint64_t bytes = f->cfg.cc->window(f->cc);
+
+	/* What has come, but its acknowledgement waits on the way back, is in the network no more. */
+	return bytes + uccl_min(uccl_oneway_more(&f->oneway, bytes), UINT64_MAX - bytes);
 }
 
 uint32_t uccl_event_write_size(const struct uccl_flow *f)
@@ -137,6 +140,12 @@ void uccl_event_path_sample(struct uccl_flow *f, uint16_t path, uint64_t rtt_ns,
 {
 	if (f->cfg.pathsel->on_ack)
 		f->cfg.pathsel->on_ack(f->ps, f->paths.list, path, rtt_ns, marked, now);
+}
+
+void uccl_event_path_landed(struct uccl_flow *f, uint16_t path, uint64_t now)
+{
+	if (f->cfg.pathsel->on_land)
+		f->cfg.pathsel->on_land(f->ps, f->paths.list, path, now);
 }
 
 void uccl_event_rx_credit(struct uccl_flow *f, uint64_t granted, uint64_t turn, uint64_t now)

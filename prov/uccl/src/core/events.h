@@ -31,6 +31,8 @@ void uccl_event_rx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now);
 void uccl_event_rx_ack(struct uccl_flow *f, struct uccl_ack_info *info, uint64_t now);
 /* One path's RTT sample; `marked`: the network has marked something on it since the last one. */
 void uccl_event_path_sample(struct uccl_flow *f, uint16_t path, uint64_t rtt_ns, bool marked, uint64_t now);
+/* Payload of a path was acknowledged, and counts as in flight no more. */
+void uccl_event_path_landed(struct uccl_flow *f, uint16_t path, uint64_t now);
 /* onRxCredit. turn: see uccl_credit_ops.on_credit. */
 void uccl_event_rx_credit(struct uccl_flow *f, uint64_t granted, uint64_t turn, uint64_t now);
 /*
@@ -38,7 +40,7 @@ void uccl_event_rx_credit(struct uccl_flow *f, uint64_t granted, uint64_t turn, 
  * (0: it does not say).
  */
 void uccl_event_rx_demand(struct uccl_flow *f, uint64_t demand, uint64_t lost, uint64_t message, uint64_t now);
-/* The congestion window, bytes. */
+/* The congestion window, bytes, and what it may be more for acknowledgements that wait on their way back. */
 uint64_t uccl_event_window(const struct uccl_flow *f);
 /* Nobody holds this flow to any credit now. */
 bool uccl_event_credit_free(const struct uccl_flow *f);

@@ -26,6 +26,7 @@
 #include "core/granted.h"
 #include "core/item.h"
 #include "core/landing.h"
+#include "core/oneway.h"
 #include "core/owed.h"
 #include "core/pacer.h"
 #include "core/parts.h"
@@ -144,6 +145,7 @@ struct uccl_flow {
 
 	/* loss and time */
 	struct uccl_times times;
+	struct uccl_oneway oneway;	/* what acknowledgements wait on their way here */
 	struct uccl_rate rate;		/* at which the network delivers */
 	struct uccl_rack rack;		/* what is late */
 	struct uccl_asking asking;	/* tail probe, then time-outs */

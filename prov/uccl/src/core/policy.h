@@ -116,6 +116,11 @@ struct uccl_path_ops {
 	 * since the last one.
 	 */
 	void (*on_ack)(void *ps, const struct uccl_path *paths, uint16_t path, uint64_t rtt_ns, bool ecn, uint64_t now);
+	/*
+	 * Payload of this path was acknowledged, and counts as in flight no more. Not every one has a sample, and a
+	 * sample may come before it or after.
+	 */
+	void (*on_land)(void *ps, const struct uccl_path *paths, uint16_t path, uint64_t now);
 	void (*on_loss)(void *ps, uint16_t path, enum uccl_loss_kind kind, uint64_t now);
 };
 

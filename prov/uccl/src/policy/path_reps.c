@@ -16,7 +16,9 @@
  *   one round trip. The sum of these parts, not chance, says when: it has less variance.
  * - What is recycled is a choice, not a sample. A choice may be for several chunks, each of which is reported; were the
  *   path recycled for each, every one would hold many places, leaving one would change nothing, and the places of all
- *   others would be thrown out of the ring.
+ *   others would be thrown out of the ring. And a choice comes back when what it was for has come, whoever tells of
+ *   that: where acknowledgements overtake each other, many a chunk is told of by one that has no sample of its path. If
+ *   its place were lost, a third of the choices would be draws.
  */
 #include "policy/policies.h"
 
@@ -26,8 +28,8 @@
 #include "base/rng.h"
 #include "base/units.h"
 
-/* Entries of the ring: what up to three acknowledgements report at once (the reference has 8, of single packets). */
-#define REPS_RING 32
+/* Entries of the ring: all choices of a window (the reference has 8, of single packets). */
+#define REPS_RING 64
 /* A path holds so many even shares of the choices at most, and of fewer than there are paths only one. */
 #define REPS_SHARES 4
 #define REPS_CONSTANTS(X)											\
@@ -161,20 +163,12 @@ static bool reps_leaves(struct reps *r, double rtt_ns)
 	return true;
 }
 
-static void reps_on_ack(void *ps, const struct uccl_path *paths, uint16_t path, uint64_t rtt_ns, bool ecn, uint64_t now)
+/* A choice came back: its path is left, or used once more. */
+static void reps_back(struct reps *r, uint16_t path, bool leaves)
 {
-	struct reps *r = ps;
-
-	reps_thaw(r, now);
-	/*
-	 * What carries no payload waits in no queue, and says nothing of what would. Of choices as large as the latest
-	 * there are still so many in flight, without what is just reported.
-	 */
-	if (!paths[path].inflight || r->out[path] <= (paths[path].inflight - 1) / r->burst)
-		return;
 	r->out[path]--;
 	r->all--;
-	if (reps_leaves(r, (double)rtt_ns) || ecn || r->out[path] > REPS_SHARES * r->all / r->n)
+	if (leaves || r->out[path] > REPS_SHARES * r->all / r->n)
 		return;
 	/* The oldest makes room. */
 	if (r->fresh == REPS_RING) {
@@ -184,6 +178,29 @@ static void reps_on_ack(void *ps, const struct uccl_path *paths, uint16_t path, 
 	r->ring[(r->head + r->fresh) % REPS_RING] = path;
 	r->fresh++;
 	r->size = (uint8_t)uccl_min(r->size + 1u, REPS_RING);
+}
+
+static void reps_on_ack(void *ps, const struct uccl_path *paths, uint16_t path, uint64_t rtt_ns, bool ecn, uint64_t now)
+{
+	struct reps *r = ps;
+
+	reps_thaw(r, now);
+	/*
+	 * What carries no payload waits in no queue, and says nothing of what would. Of choices as large as the latest
+	 * there are still so many in flight, without what is just reported.
+	 */
+	if (paths[path].inflight && r->out[path] > (paths[path].inflight - 1) / r->burst)
+		reps_back(r, path, reps_leaves(r, (double)rtt_ns) || ecn);
+}
+
+static void reps_on_land(void *ps, const struct uccl_path *paths, uint16_t path, uint64_t now)
+{
+	struct reps *r = ps;
+
+	reps_thaw(r, now);
+	/* What is back without a sample is no worse than the mean. */
+	while (r->out[path] > (paths[path].inflight + r->burst - 1) / r->burst)
+		reps_back(r, path, false);
 }
 
 static void reps_on_loss(void *ps, uint16_t path, enum uccl_loss_kind kind, uint64_t now)
@@ -214,5 +231,6 @@ const struct uccl_path_ops uccl_path_reps = {
 	.init = reps_init,
 	.select = reps_select,
 	.on_ack = reps_on_ack,
+	.on_land = reps_on_land,
 	.on_loss = reps_on_loss,
 };

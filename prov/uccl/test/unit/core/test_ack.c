@@ -530,6 +530,40 @@ static void path_sample__fabric_only(void **state)
 	pair_fini(&p);
 }
 
+/* What a block waits on its way back is nobody's to see but of time-outs. PROTOCOL R230 */
+static void path_sample__without_the_way_back(void **state)
+{
+	struct uccl_ack a;
+	uint64_t left;
+
+	(void)state;
+	start_n(one_path(), 5);
+	left = p.now;
+	p.now += 100 * US;
+	a = line(base() + 1, 0, 1, left, 0);
+	take_at(&a, uccl_ts(p.now - 40 * US));
+	assert_in_range(say.ack.rtt_ns, 100 * US - 64, 100 * US + 64);
+	/* The same way there; 64 us longer back. */
+	p.now += 64 * US;
+	a = line(base() + 2, 0, 2, left, 0);
+	take_at(&a, uccl_ts(p.now - 104 * US));
+	assert_in_range(tx()->times.last_rtt_ns, 164 * US - 64, 164 * US + 64);
+	assert_in_range(say.ack.rtt_ns, 100 * US - 64, 100 * US + 192);
+	assert_in_range(say.ack.min_rtt_ns, 100 * US - 64, 100 * US + 192);
+	assert_in_range(tx()->paths.list[0].srtt_ns, 100 * US - 64, 100 * US + 192);
+	/* A loss that tells of a queue tells of that on the way there. */
+	flow_report_loss(tx(), UCCL_LOSS_RACK, 0, 100, p.now);
+	assert_in_range(say.loss.last_rtt_ns, 100 * US - 64, 100 * US + 192);
+	/* A block that is refused says nothing of clocks. */
+	a = line(base() + 100, 0, 3, left, 0);
+	assert_int_equal(take_at(&a, uccl_ts(p.now - 1 * US)), UCCL_DROP_ACK);
+	p.now += 10 * US;
+	a = line(base() + 3, 0, 3, p.now - 100 * US, 0);
+	take_at(&a, uccl_ts(p.now - 40 * US));
+	assert_in_range(say.ack.rtt_ns, 100 * US - 64, 100 * US + 64);
+	pair_fini(&p);
+}
+
 static void path_sample__each_number_once(void **state)
 {
 	struct uccl_ack a;
@@ -1441,6 +1475,7 @@ int main(void)
 		cmocka_unit_test(ack_rx__no_news_keeps_the_timer),
 		cmocka_unit_test(ack_rx__ends_the_back_off),
 		cmocka_unit_test(path_sample__fabric_only),
+		cmocka_unit_test(path_sample__without_the_way_back),
 		cmocka_unit_test(path_sample__each_number_once),
 		cmocka_unit_test(path_sample__forged),
 		cmocka_unit_test(path_sample__smoothing),

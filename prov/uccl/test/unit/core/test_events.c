@@ -21,7 +21,7 @@ static struct {
 	uint64_t rtt_ns, credit, turn, received, demand, bytes;
 	uint16_t path;
 	enum uccl_loss_kind kind;
-	int acks, losses, samples, path_losses, credits, grants;
+	int acks, losses, samples, landed, path_losses, credits, grants;
 	bool ecn;
 } say;
 
@@ -77,6 +77,15 @@ static void ps_on_ack(void *ps, const struct uccl_path *paths, uint16_t path, ui
 	say.rtt_ns = rtt_ns;
 }
 
+static void ps_on_land(void *ps, const struct uccl_path *paths, uint16_t path, uint64_t now)
+{
+	(void)paths;
+	(void)ps;
+	(void)now;
+	say.landed++;
+	say.path = path;
+}
+
 static void ps_on_loss(void *ps, uint16_t path, enum uccl_loss_kind kind, uint64_t now)
 {
 	(void)ps;
@@ -112,7 +121,8 @@ static uint64_t cr_grant(void *cs, uint64_t received, uint64_t demand, uint64_t 
 }
 
 static const struct uccl_cc_ops cc = {.window = cc_window, .pace = cc_pace, .on_ack = cc_on_ack, .on_loss = cc_on_loss};
-static const struct uccl_path_ops ps = {.select = ps_select, .on_ack = ps_on_ack, .on_loss = ps_on_loss};
+static const struct uccl_path_ops ps = {
+	.select = ps_select, .on_ack = ps_on_ack, .on_land = ps_on_land, .on_loss = ps_on_loss};
 static const struct uccl_credit_ops cr = {.limit = cr_limit, .on_credit = cr_on_credit, .grant = cr_grant};
 /* Every hook that may be missing is missing. */
 static const struct uccl_cc_ops cc_bare = {.window = cc_window};
@@ -373,6 +383,26 @@ static void path_sample__passed_on(void **state)
 	assert_false(say.ecn);
 }
 
+static void path_landed__passed_on(void **state)
+{
+	(void)state;
+	uccl_event_path_landed(&f, 3, 5);
+	assert_int_equal(say.landed, 1);
+	assert_int_equal(say.path, 3);
+}
+
+/* What has come is in the network no more, though its acknowledgement waits. A window without end stays one. */
+static void window__grows_with_the_way_back(void **state)
+{
+	(void)state;
+	say.window = 1 << 20;
+	assert_int_equal(uccl_event_window(&f), 1 << 20);
+	f.oneway.share = UCCL_ONEWAY_ALL / 4;
+	assert_int_equal(uccl_event_window(&f), (1 << 20) + (1 << 18));
+	say.window = UINT64_MAX;
+	assert_int_equal(uccl_event_window(&f), UINT64_MAX);
+}
+
 static void rx_credit__passed_on(void **state)
 {
 	(void)state;
@@ -476,10 +506,11 @@ static void all__hooks_are_optional(void **state)
 	(void)state;
 	uccl_event_rx_ack(&f, &info, 5);
 	uccl_event_path_sample(&f, 0, 9, false, 5);
+	uccl_event_path_landed(&f, 0, 5);
 	uccl_event_rx_credit(&f, 9, 0, 5);
 	uccl_event_loss(&f, &loss, 5);
 	uccl_event_grant(&f, &turn, 5);
-	assert_int_equal(say.acks + say.samples + say.credits + say.losses + say.grants, 0);
+	assert_int_equal(say.acks + say.samples + say.landed + say.credits + say.losses + say.grants, 0);
 }
 
 int main(void)
@@ -500,6 +531,8 @@ int main(void)
 		cmocka_unit_test_setup(rx_ack__passed_on, start),
 		cmocka_unit_test_setup(rx_ack__ends_a_long_wait, start),
 		cmocka_unit_test_setup(path_sample__passed_on, start),
+		cmocka_unit_test_setup(path_landed__passed_on, start),
+		cmocka_unit_test_setup(window__grows_with_the_way_back, start),
 		cmocka_unit_test_setup(rx_credit__passed_on, start),
 		cmocka_unit_test_setup(rx_credit__earlier_turn, start),
 		cmocka_unit_test_setup(loss__told_to_both, start),

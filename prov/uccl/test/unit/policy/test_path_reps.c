@@ -10,12 +10,13 @@
 #include "base/rng.h"
 #include "base/units.h"
 
-#define N 40
+#define N 40 /* in service */
+#define ALL 80
 #define US UCCL_NS_PER_US
 #define MS UCCL_NS_PER_MS
 
 static uint64_t ps[UCCL_PATHSEL_STATE / 8];
-static struct uccl_path paths[N];
+static struct uccl_path paths[ALL];
 static uint16_t usable[N];
 static uint16_t nusable;
 static struct uccl_rng rng;
@@ -34,11 +35,17 @@ static void use(uint16_t path)
 	assert_int_equal(uccl_path_reps.select(ps, paths, &path, 1, &chunk, &rng, now), path);
 }
 
+static void landed(uint16_t path, uint32_t bytes)
+{
+	paths[path].inflight -= bytes;
+	uccl_path_reps.on_land(ps, paths, path, now);
+}
+
 static void answer(uint16_t path, uint64_t rtt_ns)
 {
 	paths[path].inflight = 4096;
 	uccl_path_reps.on_ack(ps, paths, path, rtt_ns, false, now);
-	paths[path].inflight = 0;
+	landed(path, 4096);
 }
 
 /* Past the paths that are drawn first. */
@@ -49,10 +56,10 @@ static int setup(void **state)
 	(void)state;
 	now = 1000 * US;
 	nusable = N;
-	for (uint16_t i = 0; i < N; i++) {
+	for (uint16_t i = 0; i < ALL; i++)
 		uccl_path_init(&paths[i], i);
+	for (uint16_t i = 0; i < N; i++)
 		usable[i] = i;
-	}
 	uccl_rng_seed(&rng, 7);
 	uccl_path_reps.init(ps, &cfg, N);
 	return 0;
@@ -122,7 +129,7 @@ static void on_ack__once_a_choice(void **state)
 	uccl_path_reps.select(ps, paths, &(uint16_t){8}, 1, &(struct uccl_chunk_info){.bytes = 3 * 4096}, &rng, now);
 	while (paths[7].inflight) {
 		uccl_path_reps.on_ack(ps, paths, 7, 10 * US, false, now);
-		paths[7].inflight -= 4096;
+		landed(7, 4096);
 	}
 	assert_int_equal(pick(), 7);
 	assert_int_equal(pick(), 7);
@@ -148,8 +155,10 @@ static void on_ack__no_more_than_its_share(void **state)
 		assert_int_equal(pick(), i);
 	for (uint16_t i = 20; i < 34; i++)
 		answer(i, 10 * US);
-	for (; paths[7].inflight; paths[7].inflight -= 4096)
+	while (paths[7].inflight) {
 		uccl_path_reps.on_ack(ps, paths, 7, 10 * US, false, now);
+		landed(7, 4096);
+	}
 	for (uint16_t i = 20; i < 34; i++)
 		assert_int_equal(pick(), i);
 	assert_int_equal(pick(), 7);
@@ -193,9 +202,52 @@ static void on_ack__marked(void **state)
 	answer(5, 10 * US);
 	paths[4].inflight = 4096;
 	uccl_path_reps.on_ack(ps, paths, 4, 10 * US, true, now);
+	landed(4, 4096);
 	answer(6, 10 * US);
 	assert_int_equal(pick(), 5);
 	assert_int_equal(pick(), 6);
+}
+
+/* Its acknowledgement was overtaken by one that tells of more: no sample is left, the place is. */
+static void on_land__without_a_sample(void **state)
+{
+	(void)state;
+	EXPLORED(5, 6);
+	paths[5].inflight = paths[6].inflight = 4096;
+	landed(6, 4096);
+	landed(5, 4096);
+	assert_int_equal(pick(), 6);
+	assert_int_equal(pick(), 5);
+}
+
+/* Two choices of one path come at once. */
+static void on_land__two_at_once(void **state)
+{
+	(void)state;
+	use(5);
+	paths[5].inflight = 4096;
+	EXPLORED(5, 6);
+	paths[5].inflight = 2 * 4096;
+	paths[6].inflight = 4096;
+	landed(5, 2 * 4096);
+	landed(6, 4096);
+	assert_int_equal(pick(), 5);
+	assert_int_equal(pick(), 5);
+	assert_int_equal(pick(), 6);
+}
+
+/* A choice that was left for its sample is not used once more because it landed. */
+static void on_land__what_was_left(void **state)
+{
+	(void)state;
+	EXPLORED(4, 5);
+	paths[4].inflight = paths[5].inflight = 4096;
+	uccl_path_reps.on_ack(ps, paths, 4, 10 * US, true, now);
+	landed(4, 4096);
+	landed(5, 4096);
+	assert_int_equal(pick(), 5);
+	nusable = 1; /* nothing else was recycled: it is drawn */
+	assert_int_equal(pick(), 0);
 }
 
 /*
@@ -273,11 +325,11 @@ static void on_ack__ring_keeps_the_latest(void **state)
 {
 	(void)state;
 	EXPLORED(0);
-	for (uint16_t i = 0; i < 40; i++)
+	for (uint16_t i = 0; i < 70; i++)
 		use(i);
-	for (uint16_t i = 0; i < 40; i++)
+	for (uint16_t i = 0; i < 70; i++)
 		answer(i, 10 * US);
-	for (uint16_t i = 8; i < 40; i++)
+	for (uint16_t i = 6; i < 70; i++)
 		assert_int_equal(pick(), i);
 }
 
@@ -350,6 +402,9 @@ int main(void)
 		cmocka_unit_test_setup(on_ack__left_for_good, setup),
 		cmocka_unit_test_setup(on_ack__control, setup),
 		cmocka_unit_test_setup(on_ack__marked, setup),
+		cmocka_unit_test_setup(on_land__without_a_sample, setup),
+		cmocka_unit_test_setup(on_land__two_at_once, setup),
+		cmocka_unit_test_setup(on_land__what_was_left, setup),
 		cmocka_unit_test_setup(on_ack__leaves_by_excess, setup),
 		cmocka_unit_test_setup(on_ack__ring_keeps_the_latest, setup),
 		cmocka_unit_test_setup(on_loss__freezes, setup),

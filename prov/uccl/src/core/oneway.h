@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Part of a flow: how long acknowledgements wait on their way here. A round trip is the way there, which our data
+ * fills and our choices change, and the way back, whose queues are made of other data. Congestion control and path
+ * choice are to know the first alone.
+ *
+ * The peer's clock and ours have nothing in common, but of each block we know when it left by the one and came by the
+ * other: the difference, less the least that there was lately, is what it waited. Lately, because clocks drift, and
+ * because what stands in a queue all the time is then told apart from nothing: it counts as the way there.
+ *
+ * A window bounds what is in the network. What has come, while the acknowledgement waits on its way back, is there no
+ * more, so a window may be larger by the same part as the wait makes round trips longer.
+ *
+ * The grammar: init; `back` for each block, then `rtt` for each of its samples; `more` at any time.
+ */
+#ifndef UCCL_CORE_ONEWAY_H
+#define UCCL_CORE_ONEWAY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The least is that of the present and of the last such time: two clocks that drift by 50 ppm each make 2 us of it. */
+#define UCCL_ONEWAY_NS (10 * UCCL_NS_PER_MS)
+
+/* A whole. */
+#define UCCL_ONEWAY_ALL 256
+
+struct uccl_oneway {
+	uint32_t least[2];	/* by both clocks, units of ts: in the present time, in the last one */
+	uint64_t until;		/* end of the present one; 0: none has begun */
+	uint64_t queue_ns;	/* of the latest block */
+	uint64_t wait_ns;	/* smoothed, of samples */
+	uint64_t srtt_ns;	/* round trips without that: smoothed, */
+	uint64_t last_rtt_ns;	/* the latest; 0: none yet */
+	uint64_t min_rtt_ns;	/* and the least; UCCL_NEVER: none yet */
+	uint32_t share;		/* what is waited on average, of a round trip without that, UCCL_ONEWAY_ALL at most */
+};
+
+void uccl_oneway_init(struct uccl_oneway *o);
+/* A block came at `arrived`, in a packet that left at `ts` by the peer's clock. */
+void uccl_oneway_back(struct uccl_oneway *o, uint32_t ts, uint64_t arrived);
+/* A round trip that ends with that block, without what the block waited. > 0, as rtt_ns is. */
+uint64_t uccl_oneway_rtt(struct uccl_oneway *o, uint64_t rtt_ns);
+
+/* So much more than a window of so many bytes may be without an acknowledgement. */
+static inline uint64_t uccl_oneway_more(const struct uccl_oneway *o, uint64_t bytes)
+{
+	return bytes / UCCL_ONEWAY_ALL * o->share;
+}
+
+#endif
