@@ -25,6 +25,8 @@ uint64_t uccl_event_window(const struct uccl_flow *f)
 {
 	uint64_t bytes = f->cfg.cc->window(f->cc);
 
+	if (!f->oneway.share)
+		return bytes;
 	/* What has come, but its acknowledgement waits on the way back, is in the network no more. */
 	return bytes + uccl_min(uccl_oneway_more(&f->oneway, bytes), UINT64_MAX - bytes);
 }

@@ -197,6 +197,9 @@ static void reps_on_land(void *ps, const struct uccl_path *paths, uint16_t path,
 {
 	struct reps *r = ps;
 
+	/* Mostly its sample has told. */
+	if (!r->out[path])
+		return;
 	reps_thaw(r, now);
 	/* What is back without a sample is no worse than the mean. */
 	while (r->out[path] > (paths[path].inflight + r->burst - 1) / r->burst)
