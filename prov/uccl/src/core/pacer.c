@@ -263,48 +263,6 @@ void uccl_pull_fini(struct uccl_pacer *p, struct uccl_pull *u)
 	p->pulls--;
 }
 
-void uccl_pacer_heard(struct uccl_pacer *p, struct uccl_pull *u, uint64_t received, uint64_t demand, bool lost,
-		      uint64_t now)
-{
-	bool news = u->cfg.senders > 1 && (received > u->received || demand > u->demand);
-
-	if (news) {
-		pacer_calm(p, now);
-		u->answered |= demand > u->demand;
-	}
-	/* What was lost without a grant took no room here, and none is to be made up for it. PROTOCOL R61 */
-	if (lost) {
-		u->granted = uccl_max(u->granted, received);
-		u->charged = uccl_max(u->charged, received);
-	}
-	u->received = uccl_max(u->received, received);
-	u->demand = uccl_max(u->demand, demand);
-	u->rtx |= lost;
-	u->silent = false;
-	u->heard_ns = now;
-	if (news)
-		pacer_converge(p, u, now);
-	pacer_charge(p, u, now);
-	/* The owing ones stay in the order in which they were heard. */
-	if (u->owes) {
-		TAILQ_REMOVE(&p->owing, u, owing);
-		TAILQ_INSERT_TAIL(&p->owing, u, owing);
-	}
-	pull_sort(p, u);
-}
-
-/* PROTOCOL R62 */
-static void pacer_write_off(struct uccl_pacer *p, uint64_t now)
-{
-	struct uccl_pull *u;
-
-	while ((u = TAILQ_FIRST(&p->owing)) && now - u->heard_ns >= PACER_SILENCE_NS) {
-		u->silent = true;
-		p->expired++;
-		pull_sort(p, u);
-	}
-}
-
 /* May it be granted something beside the others that have grants under way? PROTOCOL R199 */
 static bool pull_may(const struct uccl_pacer *p, const struct uccl_pull *u)
 {
@@ -340,6 +298,53 @@ static struct uccl_pull *pacer_first(const struct uccl_pacer *p)
 			u = pacer_ranked(p);
 	}
 	return u;
+}
+
+void uccl_pacer_heard(struct uccl_pacer *p, struct uccl_pull *u, uint64_t received, uint64_t demand, bool lost,
+		      uint64_t now)
+{
+	bool news = u->cfg.senders > 1 && (received > u->received || demand > u->demand);
+
+	/* Nobody waited and nothing was to come: that was no lateness, so there is nothing to catch up. PROTOCOL R61 */
+	if (p->next_ns < now && !p->out && !pacer_first(p)) {
+		p->next_ns = now;
+		p->next_ps = 0;
+	}
+	if (news) {
+		pacer_calm(p, now);
+		u->answered |= demand > u->demand;
+	}
+	/* What was lost without a grant took no room here, and none is to be made up for it. PROTOCOL R61 */
+	if (lost) {
+		u->granted = uccl_max(u->granted, received);
+		u->charged = uccl_max(u->charged, received);
+	}
+	u->received = uccl_max(u->received, received);
+	u->demand = uccl_max(u->demand, demand);
+	u->rtx |= lost;
+	u->silent = false;
+	u->heard_ns = now;
+	if (news)
+		pacer_converge(p, u, now);
+	pacer_charge(p, u, now);
+	/* The owing ones stay in the order in which they were heard. */
+	if (u->owes) {
+		TAILQ_REMOVE(&p->owing, u, owing);
+		TAILQ_INSERT_TAIL(&p->owing, u, owing);
+	}
+	pull_sort(p, u);
+}
+
+/* PROTOCOL R62 */
+static void pacer_write_off(struct uccl_pacer *p, uint64_t now)
+{
+	struct uccl_pull *u;
+
+	while ((u = TAILQ_FIRST(&p->owing)) && now - u->heard_ns >= PACER_SILENCE_NS) {
+		u->silent = true;
+		p->expired++;
+		pull_sort(p, u);
+	}
 }
 
 /* PROTOCOL R61 */

@@ -312,8 +312,8 @@ static void heard__speculation_comes_first(void **state)
 	for (int i = 0; i < 4; i++)
 		heard(i, 0, MIB);
 	wait_next();
-	/* 256 KiB at 390 Gb/s, less the four quanta by which the pacer may be late. */
-	assert_in_range(now - began, 2600, 2800);
+	/* 256 KiB at 388 Gb/s: who had nothing to do is not late. */
+	assert_in_range(now - began, 5380, 5430);
 	start(LINK, &usual);
 	began = now;
 	for (int i = 0; i < N; i++)
@@ -514,7 +514,8 @@ static void pacer_next__slow_link(void **state)
 		heard(0, i * 32 * KIB, 64 * MIB);
 		assert_int_equal(wait_next(), 0);
 	}
-	assert_true(now - began > ideal * 9 / 10 && now - began <= ideal);
+	/* And two quanta that are sent unasked. */
+	assert_true(now - began > ideal && now - began <= ideal * 52 / 50 + 1);
 }
 
 /* Those that rank */

@@ -248,7 +248,7 @@ static double unfair(const char *set, uint32_t ranks)
 	return most;
 }
 
-/* Ranks share what their NIC carries: within 5 %, of eight within 6. */
+/* Ranks share what their NIC carries: within 5 %, eight without credits within 6. */
 static void ranks__share(void **state)
 {
 	(void)state;
