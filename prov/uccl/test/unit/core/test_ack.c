@@ -551,14 +551,21 @@ static void path_sample__without_the_way_back(void **state)
 	assert_in_range(say.ack.rtt_ns, 100 * US - 64, 100 * US + 192);
 	assert_in_range(say.ack.min_rtt_ns, 100 * US - 64, 100 * US + 192);
 	assert_in_range(tx()->paths.list[0].srtt_ns, 100 * US - 64, 100 * US + 192);
+	/* The way there was never shorter, though round trips were. */
+	p.now += 64 * US;
+	a = line(base() + 2, 0, 3, p.now - 120 * US, 0);
+	take_at(&a, uccl_ts(p.now - 72 * US));
+	assert_in_range(say.ack.min_rtt_ns, 88 * US - 64, 88 * US + 192);
+	a = line(base() + 2, 0, 4, p.now - 100 * US, 0);
+	take_at(&a, uccl_ts(p.now - 40 * US));
 	/* A loss that tells of a queue tells of that on the way there. */
 	flow_report_loss(tx(), UCCL_LOSS_RACK, 0, 100, p.now);
 	assert_in_range(say.loss.last_rtt_ns, 100 * US - 64, 100 * US + 192);
 	/* A block that is refused says nothing of clocks. */
-	a = line(base() + 100, 0, 3, left, 0);
+	a = line(base() + 100, 0, 5, left, 0);
 	assert_int_equal(take_at(&a, uccl_ts(p.now - 1 * US)), UCCL_DROP_ACK);
 	p.now += 10 * US;
-	a = line(base() + 3, 0, 3, p.now - 100 * US, 0);
+	a = line(base() + 3, 0, 5, p.now - 100 * US, 0);
 	take_at(&a, uccl_ts(p.now - 40 * US));
 	assert_in_range(say.ack.rtt_ns, 100 * US - 64, 100 * US + 64);
 	pair_fini(&p);
