@@ -101,7 +101,8 @@ static const struct option options[] = {
 	{"load", 'd', P(load), "arrivals: share of every host's link, headers counted", " arrivals ", 0},
 	{"span", 'u', P(span_ns), "arrivals: ns in which they begin", " arrivals ", 0},
 	{"sizes", 's', P(sizes), "arrivals: websearch, datamining, storage, ai", " arrivals ", 0},
-	{"file", 's', P(file), "list: its name", " list ", 0},
+	{"file", 's', P(file), "list: its name; spine: of transfers that are listed, instead of a permutation",
+	 " list spine ", 0},
 	{"messages", 'u', P(messages), "turns: so many, one after the other", " turns ", 0},
 	{"stagger", 'u', P(stagger_ns), "stagger: ns between two that begin", " stagger ", 0},
 	{"victims", 'u', P(victims), "spine: so many fall ill together", " spine ", 0},
@@ -316,6 +317,8 @@ const char *uccl_fab_play_useless(const struct uccl_fab_play *p)
 	}
 	return NULL;
 }
+	if (!strcmp(name, "bytes"))
+		return p->file[0];
 
 /* A full fat tree for so many hosts, if nothing else was asked for. */
 static int tree_default(struct uccl_fab_topo *t)

@@ -88,6 +88,12 @@ static bool of_sizes(const struct uccl_fab_play *p)
 }
 
 void uccl_fab_play_figures(const struct uccl_fab_play *p, double v[UCCL_FAB_FIGURES])
+/* What was sent again, % of all bytes, whatever the stack. */
+static double again_percent(const struct uccl_fab_scene *s)
+{
+	return (double)(s->stats.rtx_bytes + s->rtx_bytes) * 100 / (double)uccl_max(s->bytes, 1);
+}
+
 {
 	const struct uccl_fab_scene *s = &p->scene;
 	struct slow all;
@@ -97,7 +103,7 @@ void uccl_fab_play_figures(const struct uccl_fab_play *p, double v[UCCL_FAB_FIGU
 	v[UCCL_FAB_OVER] = n ? row[0].over : 0;
 	v[UCCL_FAB_BESIDE] = n > 1 ? row[1].time_us : 0;
 	v[UCCL_FAB_LEAST] = p->least;
-	v[UCCL_FAB_AGAIN] = (double)(s->stats.rtx_bytes + s->rtx_bytes) * 100 / (double)uccl_max(s->bytes, 1);
+	v[UCCL_FAB_AGAIN] = again_percent(s);
 	v[UCCL_FAB_DROPPED] = (double)s->net.dropped;
 	all = slowdown(s, 1, UINT64_MAX);
 	v[UCCL_FAB_SLOW50] = all.p50;
@@ -142,7 +148,7 @@ void uccl_fab_play_table(const struct uccl_fab_play *p, FILE *out)
 		(double)p->ideal_ns / 1e3, (unsigned long long)uccl_fab_max_queue(s),
 		(unsigned long long)s->net.dropped, (unsigned long long)s->net.lost, (unsigned long long)s->net.trimmed,
 		(unsigned long long)s->net.marked, (unsigned long long)(s->stats.rtx_bytes + s->rtx_bytes),
-		(double)(s->stats.rtx_bytes + s->rtx_bytes) * 100 / (double)(s->bytes ? s->bytes : 1),
+		again_percent(s),
 		(unsigned long long)s->stats.spurious);
 	if (p->seen)
 		fprintf(out, "least share %.3f\n", p->least);
@@ -188,10 +194,10 @@ void uccl_fab_play_json(const struct uccl_fab_play *p, FILE *out)
 	fprintf(out,
 		"{\"scene\": \"%s\", \"stack\": \"%s\", \"cc\": \"%s\", \"path\": \"%s\", \"credit\": \"%s\", "
 		"\"hosts\": %u, \"seed\": %llu, \"finished\": %s, \"ideal_us\": %.3f, \"max_queue\": "
-		"%llu,\n\"fct_us\": {",
+		"%llu, \"again_percent\": %.4f,\n\"fct_us\": {",
 		p->name, p->names[0], p->cfg.cc, p->cfg.path, p->cfg.credit, p->cfg.topo.hosts,
 		(unsigned long long)p->cfg.seed, p->rc ? "false" : "true", (double)p->ideal_ns / 1e3,
-		(unsigned long long)uccl_fab_max_queue(s));
+		(unsigned long long)uccl_fab_max_queue(s), again_percent(s));
 	for (uint8_t g = UCCL_FAB_MAIN; g <= UCCL_FAB_OTHER; g++) {
 		const char *comma = "";
 

@@ -251,7 +251,7 @@ int uccl_fab_script(struct uccl_fab_play *p)
 		play_tree(p, order, n);
 	} else if (!strcmp(p->name, "arrivals")) {
 		rc = play_arrivals(p, &rng, n);
-	} else if (!strcmp(p->name, "list")) {
+	} else if (!strcmp(p->name, "list") || p->file[0]) {
 		rc = play_list(p, n);
 	} else {
 		permute(p, order, n, UCCL_FAB_MAIN);

@@ -92,6 +92,12 @@ static void run__all(void **state)
 	fputs("3 1 2 70000\n0 15 0 5\n0.5 0 15 300000\n", f);
 	fclose(f);
 	for (int i = 0; uccl_fab_plays[i][0]; i++) {
+	/* The transfers of a list where a spine swallows everything, too. */
+	play_file = file;
+	play("spine", "hosts=16,tiers=2,per_tor=4,spines=4,at=0");
+	assert_int_equal(p.scene.nops, 3);
+	assert_true(p.scene.net.lost > 0);
+	uccl_fab_play_close(&p);
 		play_file = !strcmp(uccl_fab_plays[i][0], "list") ? file : NULL;
 		play(uccl_fab_plays[i][0], "hosts=16,bytes=256k,senders=7,span=20000");
 		uccl_fab_play_close(&p);
@@ -188,6 +194,9 @@ static void useless__options(void **state)
 	assert_string_equal(useless("permutation", "ecn_lo=1k,ecn_hi=2k"), "ecn_lo");
 	assert_string_equal(useless("permutation", "marks=1"), "marks");
 	assert_string_equal(useless("permutation", "train=9000"), "train");
+	assert_null(useless("spine", "file=x,rate=0.5"));
+	assert_string_equal(useless("spine", "file=x,bytes=1m"), "bytes");
+	assert_string_equal(useless("loss", "file=x"), "file");
 	assert_string_equal(useless("permutation", "strangers=2"), "strangers");
 	assert_string_equal(useless("permutation", "tiers=2,cores_per_agg=2"), "cores_per_agg");
 }
