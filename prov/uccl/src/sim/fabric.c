@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "sim/fabric_memory.h"
 
 /* Packets under way at once: 0.9 GB of memory. */
 #define PKTS_MAX (10u << 20)
@@ -33,6 +34,8 @@ static bool topo_good(const struct uccl_fab_topo *t)
 	if ((t->tiers != 2 && t->tiers != 3) || !t->hosts_per_tor || !t->spines || !t->delay_ps || !t->queue_bytes)
 		return false;
 	if (t->hosts % t->hosts_per_tor || t->host_bps < 1000000 || t->up_bps < 1000000 || t->ecn_lo > t->ecn_hi)
+		return false;
+	if ((t->shared_bytes && !(t->alpha > 0)) || (t->pfc && !t->shared_bytes && !t->xoff_bytes))
 		return false;
 	tors = t->hosts / t->hosts_per_tor;
 	if (!tors || (t->rails > 1 && tors % t->rails))
@@ -165,7 +168,7 @@ int uccl_fab_init(struct uccl_fab *n, const struct uccl_fab_topo *t, const struc
 	}
 	n->ports = calloc(n->nports, sizeof(*n->ports));
 	n->live = calloc(n->nports, sizeof(*n->live));
-	if (!n->nodes || !n->ports || !n->live || uccl_fab_queue_init(&n->q, SLOT_PS / t->hosts)) {
+	if (!n->nodes || !n->ports || !n->live || uccl_fab_memory_init(n) || uccl_fab_queue_init(&n->q, SLOT_PS / t->hosts)) {
 		uccl_fab_fini(n);
 		return -FI_ENOMEM;
 	}
@@ -203,6 +206,7 @@ void uccl_fab_fini(struct uccl_fab *n)
 	uccl_pool_fini(&n->pkts);
 	if (n->q.slots)
 		uccl_fab_queue_fini(&n->q);
+	uccl_fab_memory_fini(n);
 	free(n->nodes);
 	free(n->ports);
 	free(n->live);
@@ -258,7 +262,13 @@ static void port_start(struct uccl_fab *n, struct uccl_fab_port *o, struct uccl_
 	uccl_fab_queue_put(&n->q, &p->ev, done + n->topo.delay_ps);
 }
 
-static void port_queue(struct uccl_fab_port *o, struct uccl_fab_pkt *p)
+/* Most networks have none of it, and are not to pay for those that have. */
+static inline bool by_memory(const struct uccl_fab *n)
+{
+	return __builtin_expect(n->mem != NULL, 0);
+}
+
+static void port_queue(struct uccl_fab *n, struct uccl_fab_port *o, struct uccl_fab_pkt *p)
 {
 	p->next = NULL;
 	if (o->head[p->cls])
@@ -267,8 +277,11 @@ static void port_queue(struct uccl_fab_port *o, struct uccl_fab_pkt *p)
 		o->head[p->cls] = p;
 	o->tail[p->cls] = p;
 	o->bytes[p->cls] += p->bytes;
-	if (p->cls == UCCL_FAB_DATA)
-		o->max_queue = uccl_max(o->max_queue, o->bytes[UCCL_FAB_DATA]);
+	if (p->cls != UCCL_FAB_DATA)
+		return;
+	o->max_queue = uccl_max(o->max_queue, o->bytes[UCCL_FAB_DATA]);
+	if (by_memory(n) && o >= n->ports + n->topo.hosts)
+		uccl_fab_memory_take(n, p);
 }
 
 static void pkt_lost(struct uccl_fab *n, struct uccl_fab_pkt *p)
@@ -281,16 +294,20 @@ static bool port_admits(struct uccl_fab *n, struct uccl_fab_port *o, struct uccl
 {
 	const struct uccl_fab_topo *t = &n->topo;
 	uint64_t queued = o->bytes[p->cls] + p->bytes;
+	bool fits = queued <= t->queue_bytes;
 
-	if (queued > t->queue_bytes && p->cls == UCCL_FAB_DATA && t->trim) {
+	if (by_memory(n) && p->cls == UCCL_FAB_DATA)
+		fits = uccl_fab_memory_admits(n, o, p);
+	if (!fits && p->cls == UCCL_FAB_DATA && t->trim) {
 		o->trimmed++;
 		n->trimmed++;
 		p->trimmed = true;
 		p->cls = UCCL_FAB_CONTROL;
 		p->bytes = t->trim_bytes;
 		queued = o->bytes[p->cls] + p->bytes;
+		fits = queued <= t->queue_bytes;
 	}
-	if (queued > t->queue_bytes) {
+	if (!fits) {
 		o->dropped++;
 		n->dropped++;
 		pkt_lost(n, p);
@@ -313,10 +330,13 @@ static void port_put(struct uccl_fab *n, uint32_t port, struct uccl_fab_pkt *p)
 	if (port >= n->topo.hosts && !port_admits(n, o, p))
 		return;
 	if (o->free_at <= n->q.now && !o->armed) {
-		port_start(n, o, p);
+		if (__builtin_expect(o->stopped && p->cls == UCCL_FAB_DATA, 0))
+			port_queue(n, o, p);
+		else
+			port_start(n, o, p);
 		return;
 	}
-	port_queue(o, p);
+	port_queue(n, o, p);
 	port_arm(n, o);
 }
 
@@ -329,15 +349,30 @@ static void port_serve(struct uccl_fab *n, struct uccl_fab_port *o)
 	o->sending = NULL;
 	cls = o->head[UCCL_FAB_CONTROL] ? UCCL_FAB_CONTROL : UCCL_FAB_DATA;
 	p = o->head[cls];
+	if (__builtin_expect(o->stopped && cls == UCCL_FAB_DATA, 0))
+		p = NULL;
 	if (p) {
 		o->head[cls] = p->next;
 		o->bytes[cls] -= p->bytes;
+		if (by_memory(n) && cls == UCCL_FAB_DATA && o >= n->ports + n->topo.hosts)
+			uccl_fab_memory_give(n, p);
 		port_start(n, o, p);
 		if (o->head[UCCL_FAB_CONTROL] || o->head[UCCL_FAB_DATA])
 			port_arm(n, o);
 	}
 	if (left)
 		n->ops->sent(n, (uint32_t)(o - n->ports), left);
+}
+
+/* It has to stop, or may go on. */
+static void port_heard(struct uccl_fab *n, struct uccl_fab_event *e)
+{
+	struct uccl_fab_port *o = uccl_fab_memory_heard(n, e);
+
+	if (o->stopped || o->armed || !o->head[UCCL_FAB_DATA])
+		return;
+	o->armed = true;
+	uccl_fab_queue_put(&n->q, &o->ev, uccl_max(n->q.now, o->free_at));
 }
 
 /* Where a switch sends it. */
@@ -424,6 +459,8 @@ bool uccl_fab_step(struct uccl_fab *n)
 		arrive(n, uccl_container_of(e, struct uccl_fab_pkt, ev));
 	else if (e->kind == UCCL_FAB_SERVE)
 		port_serve(n, uccl_container_of(e, struct uccl_fab_port, ev));
+	else if (e->kind == UCCL_FAB_PAUSE)
+		port_heard(n, e);
 	else
 		n->ops->event(n, e);
 	return true;

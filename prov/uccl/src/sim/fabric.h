@@ -57,6 +57,11 @@ struct uccl_fab_topo {
 	uint64_t ecn_lo, ecn_hi;   /* marking begins, is certain; 0, 0: none */
 	bool trim;		   /* cut the payload off instead of dropping the packet */
 	uint32_t trim_bytes;	   /* what is left of it on the wire */
+	uint64_t shared_bytes;	   /* memory of a switch, which its data queues share, instead of queue_bytes; 0: none */
+	double alpha;		   /* of what is left of it one queue may have so many times as much */
+	bool pfc;		   /* nothing is dropped: whoever sends too much is stopped */
+	uint64_t xoff_bytes;	   /* pfc, not shared: what may come over a link and wait before it is stopped */
+	uint64_t headroom_bytes;   /* pfc: memory of each link for what comes all the same */
 };
 
 /* How a switch chooses among equal ways. */
@@ -75,8 +80,9 @@ struct uccl_fab_port {
 	uint64_t free_at;			/* ps: idle from here on */
 	uint32_t to;				/* node at the other end */
 	uint32_t ps_per_byte;
-	bool armed;    /* ev is in the queue */
-	bool unrouted; /* routing does not use it */
+	bool armed;	   /* ev is in the queue */
+	bool unrouted : 1; /* routing does not use it */
+	bool stopped : 1;  /* by the other end: sends control only */
 	/* faults */
 	bool hole;	   /* swallows everything */
 	bool bad;	   /* inside a burst of losses */
@@ -98,6 +104,7 @@ struct uccl_fab_node {
 };
 
 struct uccl_fab;
+struct uccl_fab_memory;
 
 struct uccl_fab_ops {
 	/* Arrived at p->dst. The packet is the callee's. */
@@ -110,7 +117,7 @@ struct uccl_fab_ops {
 	void (*event)(struct uccl_fab *n, struct uccl_fab_event *e);
 };
 
-enum { UCCL_FAB_ARRIVE, UCCL_FAB_SERVE, UCCL_FAB_USER };
+enum { UCCL_FAB_ARRIVE, UCCL_FAB_SERVE, UCCL_FAB_PAUSE, UCCL_FAB_USER };
 
 struct uccl_fab {
 	struct uccl_fab_topo topo;
@@ -122,6 +129,7 @@ struct uccl_fab {
 	uint32_t nnodes, nports;
 	uint32_t tors, pods;
 	uint16_t *live;
+	struct uccl_fab_memory *mem; /* fabric_memory.h; NULL: every queue has its own, and nobody is stopped */
 	struct uccl_pool pkts;
 	struct uccl_rng rng;
 	uint64_t events;

@@ -58,6 +58,14 @@ static const struct option options[] = {
 	{"ecn_lo", 'u', P(cfg.topo.ecn_lo), "bytes where marking begins", NULL, 0},
 	{"ecn_hi", 'u', P(cfg.topo.ecn_hi), "bytes where it is certain; 0: none", NULL, 0},
 	{"trim", 'u', P(cfg.topo.trim), "1: full queues cut payload off instead of dropping", NULL, 0},
+	{"shared", 'u', P(cfg.topo.shared_bytes), "bytes of a switch that its data queues share, instead of `queue`; 0: none",
+	 NULL, 0},
+	{"alpha", 'd', P(cfg.topo.alpha), "shared: so many times what is left of it may one queue, or with pfc one link, have",
+	 NULL, 0},
+	{"pfc", 'u', P(cfg.topo.pfc), "1: switches drop no data, they stop whoever sends too much", NULL, 0},
+	{"xoff", 'u', P(cfg.topo.xoff_bytes), "pfc: bytes that come over a link and wait before it is stopped", NULL, 0},
+	{"headroom", 'u', P(cfg.topo.headroom_bytes), "pfc: bytes of each link for what still comes; 0: as many as it takes",
+	 NULL, 0},
 	{"stack", 's', P(names[0]), "what carries the data", NULL, 0},
 	{"profile", 's', P(profile),
 	 "udp, verbs: what is shipped for such NICs; lab: 256 paths, exact delays", NULL, 'u'},
@@ -181,6 +189,8 @@ int uccl_fab_play_init(struct uccl_fab_play *p, const char *name)
 				.delay_ps = 1000 * UCCL_PS_PER_NS,
 				.queue_bytes = 1u << 20,
 				.trim_bytes = 64 + UCCL_FAB_ROCE_BYTES,
+				.alpha = 1,
+				.xoff_bytes = 1u << 19,
 			},
 		.mtu = 4096,
 		.post_bytes = 65536,
@@ -279,6 +289,16 @@ static bool idle_beside(const struct uccl_fab_play *p, const char *name)
 		return c->topo.tiers != 3;
 	if (!strcmp(name, "ecn_lo") || !strcmp(name, "ecn_hi"))
 		return !c->topo.ecn_hi || (own && !c->marks);
+	if (!strcmp(name, "queue"))
+		return c->topo.shared_bytes || c->topo.pfc;
+	if (!strcmp(name, "alpha"))
+		return !c->topo.shared_bytes;
+	if (!strcmp(name, "xoff"))
+		return !c->topo.pfc || c->topo.shared_bytes;
+	if (!strcmp(name, "headroom"))
+		return !c->topo.pfc;
+	if (!strcmp(name, "trim"))
+		return c->topo.pfc;
 	if (!strcmp(name, "trace_every") || !strcmp(name, "trace_hosts"))
 		return !p->trace[0];
 	if (!strcmp(name, "jitter_every"))
@@ -297,6 +317,8 @@ static bool idle_beside(const struct uccl_fab_play *p, const char *name)
 		return !credit || !credit->pull;
 	if (!strcmp(name, "mean"))
 		return p->burst <= 0;
+	if (!strcmp(name, "bytes"))
+		return p->file[0];
 	return false;
 }
 
@@ -317,8 +339,6 @@ const char *uccl_fab_play_useless(const struct uccl_fab_play *p)
 	}
 	return NULL;
 }
-	if (!strcmp(name, "bytes"))
-		return p->file[0];
 
 /* A full fat tree for so many hosts, if nothing else was asked for. */
 static int tree_default(struct uccl_fab_topo *t)
@@ -343,6 +363,20 @@ static int tree_default(struct uccl_fab_topo *t)
 	if (!t->cores_per_agg)
 		t->cores_per_agg = half;
 	return 0;
+}
+
+/*
+ * What comes after a link was told to stop: what is on it, what is sent until it hears of that, the packet that is being
+ * sent then, and the one that was too much.
+ */
+static void headroom_default(struct uccl_fab_cfg *c)
+{
+	struct uccl_fab_topo *t = &c->topo;
+	double bps = (double)uccl_max(uccl_max(t->host_bps, t->up_bps), t->slow_hosts ? t->slow_bps : 0);
+
+	if (t->pfc && !t->headroom_bytes)
+		t->headroom_bytes = (uint64_t)(2e-12 * (double)t->delay_ps * bps / 8) +
+				    3 * (uint64_t)(c->mtu + UCCL_FAB_ROCE_BYTES + UCCL_FAB_RETH_BYTES);
 }
 
 static const struct uccl_fab_stack *stack_find(const char *name)
@@ -376,6 +410,7 @@ static int trace_open(struct uccl_fab_play *p)
 int uccl_fab_play_run(struct uccl_fab_play *p, void (*progress)(const struct uccl_fab_scene *s))
 {
 	p->rc = tree_default(&p->cfg.topo);
+	headroom_default(&p->cfg);
 	p->cfg.stack = stack_find(p->names[0]);
 	p->cfg.cc = p->names[1];
 	p->cfg.path = p->names[2];

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "sim/fabric_memory.h"
 #include "sim/fabric_play.h"
 
 /* How many times as long as alone: by size, as papers have it. */
@@ -87,13 +88,13 @@ static bool of_sizes(const struct uccl_fab_play *p)
 	return !strcmp(p->name, "arrivals") || !strcmp(p->name, "list");
 }
 
-void uccl_fab_play_figures(const struct uccl_fab_play *p, double v[UCCL_FAB_FIGURES])
 /* What was sent again, % of all bytes, whatever the stack. */
 static double again_percent(const struct uccl_fab_scene *s)
 {
 	return (double)(s->stats.rtx_bytes + s->rtx_bytes) * 100 / (double)uccl_max(s->bytes, 1);
 }
 
+void uccl_fab_play_figures(const struct uccl_fab_play *p, double v[UCCL_FAB_FIGURES])
 {
 	const struct uccl_fab_scene *s = &p->scene;
 	struct slow all;
@@ -110,6 +111,20 @@ static double again_percent(const struct uccl_fab_scene *s)
 	v[UCCL_FAB_MEDIAN] = ((of_sizes(p) ? all.p50 : n ? row[0].r.p50_ns / (double)p->ideal_ns : 1) - 1) * 100;
 	v[UCCL_FAB_SLOW99] = all.p99;
 	v[UCCL_FAB_SHORT99] = slowdown(s, 1, SHORT_BYTES).p99;
+}
+
+static void memory_print(const struct uccl_fab_play *p, FILE *out)
+{
+	const struct uccl_fab_topo *t = &p->cfg.topo;
+	const struct uccl_fab_memory *m = p->scene.net.mem;
+
+	if (t->shared_bytes)
+		fprintf(out, "of the %llu B that a switch's queues share, %llu B were used\n",
+			(unsigned long long)t->shared_bytes, (unsigned long long)m->most_used);
+	if (t->pfc)
+		fprintf(out, "pauses %llu, links stopped for %.1f us in all, those of hosts for %.1f us; headroom %llu of %llu B\n",
+			(unsigned long long)m->pauses, (double)m->stopped / 1e6, (double)m->nics / 1e6,
+			(unsigned long long)m->most_over, (unsigned long long)t->headroom_bytes);
 }
 
 void uccl_fab_play_table(const struct uccl_fab_play *p, FILE *out)
@@ -150,6 +165,7 @@ void uccl_fab_play_table(const struct uccl_fab_play *p, FILE *out)
 		(unsigned long long)s->net.marked, (unsigned long long)(s->stats.rtx_bytes + s->rtx_bytes),
 		again_percent(s),
 		(unsigned long long)s->stats.spurious);
+	memory_print(p, out);
 	if (p->seen)
 		fprintf(out, "least share %.3f\n", p->least);
 	if (of_sizes(p))
@@ -215,6 +231,10 @@ void uccl_fab_play_json(const struct uccl_fab_play *p, FILE *out)
 
 		fprintf(out, "%s\"%s\": [%u, %.3f, %.3f]", i ? ", " : "", classes[i].name, r.n, r.p50, r.p99);
 	}
+	if (s->net.mem)
+		fprintf(out, "},\n\"memory\": {\"most_used\": %llu, \"pauses\": %llu, \"stopped_us\": %.3f, \"hosts_stopped_us\": %.3f",
+			(unsigned long long)s->net.mem->most_used, (unsigned long long)s->net.mem->pauses,
+			(double)s->net.mem->stopped / 1e6, (double)s->net.mem->nics / 1e6);
 	fprintf(out, "},\n\"bin_ns\": %llu, \"bin_bytes\": [", (unsigned long long)p->cfg.bin_ns);
 	for (uint32_t i = 0; i < s->nbins; i++, sep = ", ")
 		fprintf(out, "%s%llu", sep, (unsigned long long)s->bins[i]);

@@ -8,6 +8,7 @@
 
 #include "base/units.h"
 #include "sim/fabric_load.h"
+#include "sim/fabric_memory.h"
 
 /* Events between two looks at the clock of the run. */
 #define LOOK_EVENTS (1u << 18)
@@ -302,6 +303,12 @@ static int by_start(const void *a, const void *b)
 	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
 }
 
+static void circle_check(struct uccl_fab_scene *s)
+{
+	if (s->net.mem && uccl_fab_memory_circle(&s->net))
+		uccl_fab_broken(s, "links wait for each other in a circle, and stand still for ever");
+}
+
 int uccl_fab_scene_run(struct uccl_fab_scene *s, void (*progress)(const struct uccl_fab_scene *s))
 {
 	const uint64_t limit = uccl_min(s->cfg.limit_ns, UINT64_MAX / UCCL_PS_PER_NS) * UCCL_PS_PER_NS;
@@ -320,9 +327,13 @@ int uccl_fab_scene_run(struct uccl_fab_scene *s, void (*progress)(const struct u
 	for (uint64_t k = 1; s->done < s->nops && !s->broken[0] && s->net.q.now <= limit; k++) {
 		if (!uccl_fab_step(&s->net))
 			uccl_fab_broken(s, "nothing is under way and something has not arrived");
-		if (progress && k % LOOK_EVENTS == 0)
+		if (k % LOOK_EVENTS)
+			continue;
+		circle_check(s);
+		if (progress)
 			progress(s);
 	}
+	circle_check(s);
 	s->net.ops = &s->stack->net;
 	if (s->broken[0])
 		return -FI_EIO;

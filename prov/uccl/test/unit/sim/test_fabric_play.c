@@ -11,6 +11,7 @@
 #include "base/shipped.h"
 #include "base/units.h"
 #include "play.h"
+#include "sim/fabric_memory.h"
 
 static void set__values(void **state)
 {
@@ -91,13 +92,13 @@ static void run__all(void **state)
 	assert_non_null(f);
 	fputs("3 1 2 70000\n0 15 0 5\n0.5 0 15 300000\n", f);
 	fclose(f);
-	for (int i = 0; uccl_fab_plays[i][0]; i++) {
 	/* The transfers of a list where a spine swallows everything, too. */
 	play_file = file;
 	play("spine", "hosts=16,tiers=2,per_tor=4,spines=4,at=0");
 	assert_int_equal(p.scene.nops, 3);
 	assert_true(p.scene.net.lost > 0);
 	uccl_fab_play_close(&p);
+	for (int i = 0; uccl_fab_plays[i][0]; i++) {
 		play_file = !strcmp(uccl_fab_plays[i][0], "list") ? file : NULL;
 		play(uccl_fab_plays[i][0], "hosts=16,bytes=256k,senders=7,span=20000");
 		uccl_fab_play_close(&p);
@@ -116,6 +117,32 @@ static void run__all(void **state)
 	}
 	play_file = NULL;
 	unlink(file);
+}
+
+/* Of one scene, which fills queues: packets dropped. */
+static uint64_t dropped(const char *set)
+{
+	uint64_t n;
+
+	play("incast", set);
+	n = p.scene.net.dropped;
+	assert_true(!p.cfg.topo.pfc || p.scene.net.mem->most_over <= p.cfg.topo.headroom_bytes);
+	uccl_fab_play_close(&p);
+	return n;
+}
+
+/* Whoever carries it: where links are stopped nothing is dropped, with the headroom that is taken by default. */
+static void pfc__nothing_is_dropped(void **state)
+{
+	(void)state;
+#define SCENE "hosts=16,senders=14,bytes=1m,ecn_lo=200k,ecn_hi=800k,"
+	assert_true(dropped(SCENE "stack=gbn") > 0);
+	assert_int_equal(dropped(SCENE "stack=gbn,pfc=1"), 0);
+	assert_int_equal(dropped(SCENE "stack=gbn,qps=8,pfc=1,xoff=50k"), 0);
+	assert_int_equal(dropped(SCENE "stack=sr,pfc=1,shared=2m"), 0);
+	assert_int_equal(dropped(SCENE "profile=udp,pfc=1,xoff=50k"), 0);
+	assert_int_equal(dropped(SCENE "profile=verbs,credit=none,pfc=1,xoff=50k"), 0);
+	assert_true(dropped(SCENE "stack=gbn,pfc=1,headroom=10k") > 0);
 }
 
 static void run__same_seed_same_run(void **state)
@@ -167,6 +194,20 @@ static void useless__options(void **state)
 	assert_null(useless("tree", "bytes=1m,pieces=3"));
 	assert_null(useless("arrivals", "load=0.3,span=5,sizes=ai"));
 	assert_null(useless("list", "file=x"));
+	assert_null(useless("spine", "file=x,rate=0.5"));
+	assert_string_equal(useless("spine", "file=x,bytes=1m"), "bytes");
+	assert_string_equal(useless("loss", "file=x"), "file");
+	assert_null(useless("permutation", "shared=8m,alpha=2,trim=1"));
+	assert_null(useless("permutation", "pfc=1,xoff=300k,headroom=100k,stack=gbn"));
+	assert_null(useless("permutation", "pfc=1,shared=8m,alpha=2"));
+	assert_string_equal(useless("permutation", "shared=8m,queue=1m"), "queue");
+	assert_string_equal(useless("permutation", "pfc=1,queue=1m"), "queue");
+	assert_string_equal(useless("permutation", "pfc=1,trim=1"), "trim");
+	assert_string_equal(useless("permutation", "alpha=2"), "alpha");
+	assert_string_equal(useless("permutation", "pfc=1,alpha=2"), "alpha");
+	assert_string_equal(useless("permutation", "shared=8m,xoff=1k"), "xoff");
+	assert_string_equal(useless("permutation", "pfc=1,shared=8m,xoff=1k"), "xoff");
+	assert_string_equal(useless("permutation", "headroom=1k"), "headroom");
 	assert_null(useless("ring", "slow_hosts=1,slow_gbps=10,ecmp=1,jitter=5000,jitter_every=50000"));
 	assert_null(useless("ring", "trace=x,trace_every=5,trace_hosts=1"));
 	assert_string_equal(useless("ring", "trace_every=5"), "trace_every");
@@ -194,9 +235,6 @@ static void useless__options(void **state)
 	assert_string_equal(useless("permutation", "ecn_lo=1k,ecn_hi=2k"), "ecn_lo");
 	assert_string_equal(useless("permutation", "marks=1"), "marks");
 	assert_string_equal(useless("permutation", "train=9000"), "train");
-	assert_null(useless("spine", "file=x,rate=0.5"));
-	assert_string_equal(useless("spine", "file=x,bytes=1m"), "bytes");
-	assert_string_equal(useless("loss", "file=x"), "file");
 	assert_string_equal(useless("permutation", "strangers=2"), "strangers");
 	assert_string_equal(useless("permutation", "tiers=2,cores_per_agg=2"), "cores_per_agg");
 }
@@ -221,6 +259,7 @@ int main(void)
 		cmocka_unit_test(set__values),
 		cmocka_unit_test(set__profile),
 		cmocka_unit_test(run__all),
+		cmocka_unit_test(pfc__nothing_is_dropped),
 		cmocka_unit_test(run__same_seed_same_run),
 		cmocka_unit_test(control__in_class_of_data),
 		cmocka_unit_test(useless__options),
