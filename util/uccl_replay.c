@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * A list of transfers, as `uccl_sim fabric list` reads it, over real endpoints: a process for each host, which may be in
+ * network namespaces of their own, as they share a file only. Connections are made before, all begin together, and every
+ * byte is looked at afterwards. Host 0 prints what the receivers' clocks, which are one, say of each transfer.
+ */
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_tagged.h>
+
+#include "sim/fabric_load.h"
+
+#define HOSTS_MAX 256
+#define TRANSFERS_MAX 4096
+#define NAME_MAX_BYTES 256
+#define WARM_BYTES 8
+/* From the moment when all are ready until time 0. */
+#define GO_NS 200000000ull
+/* Longer sleeps than this would overlook what others wrote on the board, ms. */
+#define LOOK_MS 5
+#define NS_PER_S 1000000000ull
+#define NS_PER_MS 1000000ull
+
+/* Tags: the number of a transfer, and this for the message that makes its connection. */
+#define TAG_WARM (1ull << 32)
+
+/* What all processes see, in a file. It begins as zeros. */
+struct board {
+	_Atomic uint32_t named, posted, warm, done, sent, failed;
+	_Atomic uint64_t go_ns; /* when time 0 is */
+	struct {
+		uint32_t len;
+		char bytes[NAME_MAX_BYTES];
+	} name[HOSTS_MAX];
+	uint64_t end_ns[TRANSFERS_MAX]; /* the receiver has all */
+};
+
+/* One end of a transfer. The library writes into the context until it is through. */
+struct end {
+	struct fi_context2 ctx;
+	uint8_t *buf;
+	uint32_t transfer;
+	bool receives, warms, begun;
+};
+
+static struct {
+	const char *board_name, *provider, *addr;
+	uint32_t me, hosts;
+	uint64_t limit_s;
+	struct board *board;
+	struct uccl_fab_transfer *list;
+	uint32_t n;
+	struct end *in, *out, *warm_in, *warm_out; /* by transfer */
+	struct fi_info *info;
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct fid_av *av;
+	struct fid_cq *cq;
+	struct fid_ep *ep;
+	fi_addr_t to[HOSTS_MAX];
+} g;
+
+static void die(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	fprintf(stderr, "uccl_replay, host %u: ", g.me);
+	vfprintf(stderr, fmt, ap);
+	fputc('\n', stderr);
+	va_end(ap);
+	if (g.board)
+		g.board->failed = 1;
+	exit(1);
+}
+
+static void check(const char *what, long rc)
+{
+	if (rc < 0)
+		die("%s: %s (%ld)", what, fi_strerror((int)-rc), rc);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
+/* Words that tell of which transfer they are, and where they belong. */
+static uint8_t word(uint32_t transfer, uint64_t off)
+{
+	uint64_t x = (off / 8 + 1) * 0x9e3779b97f4a7c15ull ^ (uint64_t)transfer * 0xbf58476d1ce4e5b9ull;
+
+	return (uint8_t)(x >> (8 * (off % 8)));
+}
+
+static void board_open(void)
+{
+	int fd = open(g.board_name, O_RDWR | O_CREAT, 0600);
+
+	if (fd < 0 || ftruncate(fd, sizeof(*g.board)))
+		die("%s cannot be written", g.board_name);
+	g.board = mmap(NULL, sizeof(*g.board), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	if (g.board == MAP_FAILED) {
+		g.board = NULL;
+		die("%s cannot be mapped", g.board_name);
+	}
+}
+
+static void list_open(const char *name)
+{
+	FILE *f = fopen(name, "r");
+	char why[512] = "it cannot be opened";
+
+	if (!f || uccl_fab_list_read(f, name, g.hosts, &g.list, &g.n, why, sizeof(why)))
+		die("%s: %s", name, why);
+	fclose(f);
+	if (g.n > TRANSFERS_MAX)
+		die("%s: more than %d transfers", name, TRANSFERS_MAX);
+}
+
+static void endpoint_open(void)
+{
+	struct fi_info *hints = fi_allocinfo();
+	struct fi_av_attr av = {.type = FI_AV_TABLE};
+	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_CONTEXT, .wait_obj = FI_WAIT_UNSPEC};
+	size_t len = NAME_MAX_BYTES;
+
+	if (!hints)
+		die("out of memory");
+	hints->caps = FI_MSG | FI_TAGGED;
+	hints->mode = FI_CONTEXT | FI_CONTEXT2;
+	hints->ep_attr->type = FI_EP_RDM;
+	hints->domain_attr->threading = FI_THREAD_DOMAIN;
+	hints->fabric_attr->prov_name = strdup(g.provider);
+	check("fi_getinfo", fi_getinfo(FI_VERSION(1, 17), g.addr, NULL, g.addr ? FI_SOURCE : 0, hints, &g.info));
+	fi_freeinfo(hints);
+	check("fi_fabric", fi_fabric(g.info->fabric_attr, &g.fabric, NULL));
+	check("fi_domain", fi_domain(g.fabric, g.info, &g.domain, NULL));
+	check("fi_av_open", fi_av_open(g.domain, &av, &g.av, NULL));
+	check("fi_cq_open", fi_cq_open(g.domain, &cq, &g.cq, NULL));
+	check("fi_endpoint", fi_endpoint(g.domain, g.info, &g.ep, NULL));
+	check("bind av", fi_ep_bind(g.ep, &g.av->fid, 0));
+	check("bind cq", fi_ep_bind(g.ep, &g.cq->fid, FI_TRANSMIT | FI_RECV));
+	check("fi_enable", fi_enable(g.ep));
+	check("fi_getname", fi_getname(&g.ep->fid, g.board->name[g.me].bytes, &len));
+	g.board->name[g.me].len = (uint32_t)len;
+}
+
+static void completed(struct end *e)
+{
+	if (e->receives && !e->warms) {
+		g.board->end_ns[e->transfer] = now_ns();
+		g.board->done++;
+	} else if (e->receives) {
+		g.board->warm++;
+	} else if (!e->warms) {
+		g.board->sent++;
+	}
+}
+
+/* Completions, after `ms` at most if there is none. */
+static void look(int ms)
+{
+	struct fi_cq_entry entry[16];
+	struct fi_cq_err_entry err = {0};
+	ssize_t n = ms ? fi_cq_sread(g.cq, entry, 16, NULL, ms) : fi_cq_read(g.cq, entry, 16);
+
+	if (g.board->failed)
+		exit(1);
+	if (n == -FI_EAVAIL && fi_cq_readerr(g.cq, &err, 0) > 0)
+		die("transfer failed: %s", fi_strerror(err.err));
+	if (n != -FI_EAGAIN && n != -FI_EINTR)
+		check("fi_cq_read", n);
+	for (ssize_t i = 0; i < n; i++)
+		completed(entry[i].op_context);
+}
+
+/* Until all have come so far. */
+static void gather(const char *what, const _Atomic uint32_t *count, uint32_t want)
+{
+	uint64_t until = now_ns() + g.limit_s * NS_PER_S;
+
+	while (*count < want) {
+		look(LOOK_MS);
+		if (now_ns() > until)
+			die("%s: %u of %u after %llu s", what, *count, want, (unsigned long long)g.limit_s);
+	}
+}
+
+static void end_recv(struct end *e, size_t len, uint64_t tag)
+{
+	ssize_t rc;
+
+	while ((rc = fi_trecv(g.ep, e->buf, len, NULL, FI_ADDR_UNSPEC, tag, 0, e)) == -FI_EAGAIN)
+		look(0);
+	check("fi_trecv", rc);
+}
+
+static void end_send(struct end *e, size_t len, uint64_t tag)
+{
+	ssize_t rc;
+
+	e->begun = true;
+	while ((rc = fi_tsend(g.ep, e->buf, len, NULL, g.to[g.list[e->transfer].dst], tag, e)) == -FI_EAGAIN)
+		look(0);
+	check("fi_tsend", rc);
+}
+
+static struct end *ends_new(bool receives, bool warms)
+{
+	struct end *v = calloc(g.n, sizeof(*v));
+
+	if (!v)
+		die("out of memory");
+	for (uint32_t i = 0; i < g.n; i++) {
+		uint64_t bytes = warms ? WARM_BYTES : g.list[i].bytes;
+
+		v[i].transfer = i;
+		v[i].receives = receives;
+		v[i].warms = warms;
+		if ((receives ? g.list[i].dst : g.list[i].src) != g.me)
+			continue;
+		v[i].buf = malloc(bytes);
+		if (!v[i].buf)
+			die("out of memory");
+		for (uint64_t k = 0; k < bytes; k++)
+			v[i].buf[k] = receives ? 0 : word(i, k);
+	}
+	return v;
+}
+
+/* All know all, and whoever will send to another one has sent to it. */
+static void connect_all(void)
+{
+	g.board->named++;
+	gather("hosts that have begun", &g.board->named, g.hosts);
+	for (uint32_t i = 0; i < g.hosts; i++)
+		if (fi_av_insert(g.av, g.board->name[i].bytes, 1, &g.to[i], 0, NULL) != 1)
+			die("fi_av_insert refused host %u", i);
+	for (uint32_t i = 0; i < g.n; i++) {
+		if (g.list[i].dst != g.me)
+			continue;
+		end_recv(&g.in[i], g.list[i].bytes, i);
+		end_recv(&g.warm_in[i], WARM_BYTES, TAG_WARM | i);
+	}
+	g.board->posted++;
+	gather("hosts that can receive", &g.board->posted, g.hosts);
+	for (uint32_t i = 0; i < g.n; i++)
+		if (g.list[i].src == g.me)
+			end_send(&g.warm_out[i], WARM_BYTES, TAG_WARM | i);
+	gather("first messages", &g.board->warm, g.n);
+}
+
+/* Send each when its time has come, look for completions until all have arrived everywhere. */
+static void replay(void)
+{
+	uint64_t none = 0, go = now_ns() + GO_NS;
+	uint32_t due;
+
+	/* Whoever is first says when. */
+	if (!atomic_compare_exchange_strong(&g.board->go_ns, &none, go))
+		go = none;
+	do {
+		uint64_t at = UINT64_MAX, now = now_ns();
+
+		due = UINT32_MAX;
+		for (uint32_t i = 0; i < g.n; i++)
+			if (g.list[i].src == g.me && !g.out[i].begun && go + g.list[i].start_ns < at) {
+				due = i;
+				at = go + g.list[i].start_ns;
+			}
+		if (due == UINT32_MAX)
+			break;
+		if (at <= now) {
+			end_send(&g.out[due], g.list[due].bytes, due);
+			continue;
+		}
+		/* The last stretch is shorter than a sleep may be. */
+		at = (at - now) / NS_PER_MS;
+		look(at > LOOK_MS ? LOOK_MS : (int)at);
+	} while (due != UINT32_MAX);
+	gather("transfers that arrived", &g.board->done, g.n);
+}
+
+static void bytes_check(void)
+{
+	for (uint32_t i = 0; i < g.n; i++)
+		for (uint64_t k = 0; g.in[i].buf && k < g.list[i].bytes; k++)
+			if (g.in[i].buf[k] != word(i, k))
+				die("transfer %u: byte %llu is wrong", i, (unsigned long long)k);
+}
+
+static void print(void)
+{
+	puts("transfer,src,dst,bytes,start_us,end_us");
+	for (uint32_t i = 0; i < g.n; i++)
+		printf("%u,%u,%u,%llu,%.3f,%.3f\n", i, g.list[i].src, g.list[i].dst,
+		       (unsigned long long)g.list[i].bytes, (double)g.list[i].start_ns / 1e3,
+		       (double)(g.board->end_ns[i] - g.board->go_ns) / 1e3);
+}
+
+static void usage(FILE *out)
+{
+	fputs("usage: uccl_replay --board FILE --hosts N --me I [--addr ADDRESS] [--provider NAME] [--limit SECONDS] LIST\n"
+	      "  A process for each of N hosts, I from 0. LIST: lines of start in us, sender, receiver, bytes, as for\n"
+	      "  `uccl_sim fabric list`. FILE is not there before, and the same for all. --addr: this host's, to choose\n"
+	      "  its NIC. --limit: for each step (60). Host 0 prints when each transfer ended, us after the start.\n",
+	      out);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option longs[] = {
+		{"board", required_argument, NULL, 'b'},    {"hosts", required_argument, NULL, 'n'},
+		{"me", required_argument, NULL, 'm'},	    {"addr", required_argument, NULL, 'a'},
+		{"provider", required_argument, NULL, 'p'}, {"limit", required_argument, NULL, 'l'},
+		{"help", no_argument, NULL, 'h'},	    {NULL, 0, NULL, 0},
+	};
+	int c;
+
+	g.provider = "uccl";
+	g.limit_s = 60;
+	g.me = UINT32_MAX;
+	while ((c = getopt_long(argc, argv, "h", longs, NULL)) >= 0) {
+		if (c == 'b')
+			g.board_name = optarg;
+		else if (c == 'n')
+			g.hosts = (uint32_t)strtoul(optarg, NULL, 10);
+		else if (c == 'm')
+			g.me = (uint32_t)strtoul(optarg, NULL, 10);
+		else if (c == 'a')
+			g.addr = optarg;
+		else if (c == 'p')
+			g.provider = optarg;
+		else if (c == 'l')
+			g.limit_s = strtoull(optarg, NULL, 10);
+		else {
+			usage(c == 'h' ? stdout : stderr);
+			return c == 'h' ? 0 : 2;
+		}
+	}
+	if (!g.board_name || g.hosts < 2 || g.hosts > HOSTS_MAX || g.me >= g.hosts || optind + 1 != argc) {
+		usage(stderr);
+		return 2;
+	}
+	board_open();
+	list_open(argv[optind]);
+	g.in = ends_new(true, false);
+	g.out = ends_new(false, false);
+	g.warm_in = ends_new(true, true);
+	g.warm_out = ends_new(false, true);
+	endpoint_open();
+	connect_all();
+	replay();
+	/* Nobody goes while another one still has to hear that its bytes arrived. */
+	gather("transfers that were sent", &g.board->sent, g.n);
+	bytes_check();
+	if (!g.me)
+		print();
+	check("close ep", fi_close(&g.ep->fid));
+	check("close cq", fi_close(&g.cq->fid));
+	check("close av", fi_close(&g.av->fid));
+	check("close domain", fi_close(&g.domain->fid));
+	check("close fabric", fi_close(&g.fabric->fid));
+	fi_freeinfo(g.info);
+	return g.board->failed != 0;
+}
