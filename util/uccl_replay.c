@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * A list of transfers, as `uccl_sim fabric list` reads it, over real endpoints: a process for each host, which may be in
- * network namespaces of their own, as they share a file only. Connections are made before, all begin together, and every
- * byte is looked at afterwards. Host 0 prints what the receivers' clocks, which are one, say of each transfer.
+ * A list of transfers, as `uccl_sim fabric list` reads it, over real endpoints: a process for each host, which may be
+ * in network namespaces of their own, as they share a file only. Connections are made before, all begin together, and
+ * every byte is looked at afterwards. Host 0 prints what the receivers' clock, which is one, says of each transfer.
  */
 #include <fcntl.h>
 #include <getopt.h>
@@ -320,10 +320,12 @@ static void print(void)
 
 static void usage(FILE *out)
 {
-	fputs("usage: uccl_replay --board FILE --hosts N --me I [--addr ADDRESS] [--provider NAME] [--limit SECONDS] LIST\n"
+	fputs("usage: uccl_replay --board FILE --hosts N --me I [--addr ADDRESS] [--provider NAME] [--limit SECONDS]\n"
+	      "                   LIST\n"
 	      "  A process for each of N hosts, I from 0. LIST: lines of start in us, sender, receiver, bytes, as for\n"
-	      "  `uccl_sim fabric list`. FILE is not there before, and the same for all. --addr: this host's, to choose\n"
-	      "  its NIC. --limit: for each step (60). Host 0 prints when each transfer ended, us after the start.\n",
+	      "  `uccl_sim fabric list`. FILE is not there before, and the same for all. --addr: this host's, to\n"
+	      "  choose its NIC. --limit: for each step (60). Host 0 prints when each transfer ended, us after the\n"
+	      "  start.\n",
 	      out);
 }
 

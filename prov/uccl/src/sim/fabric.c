@@ -168,7 +168,8 @@ int uccl_fab_init(struct uccl_fab *n, const struct uccl_fab_topo *t, const struc
 	}
 	n->ports = calloc(n->nports, sizeof(*n->ports));
 	n->live = calloc(n->nports, sizeof(*n->live));
-	if (!n->nodes || !n->ports || !n->live || uccl_fab_memory_init(n) || uccl_fab_queue_init(&n->q, SLOT_PS / t->hosts)) {
+	if (!n->nodes || !n->ports || !n->live || uccl_fab_memory_init(n) ||
+	    uccl_fab_queue_init(&n->q, SLOT_PS / t->hosts)) {
 		uccl_fab_fini(n);
 		return -FI_ENOMEM;
 	}

@@ -57,7 +57,7 @@ struct uccl_fab_topo {
 	uint64_t ecn_lo, ecn_hi;   /* marking begins, is certain; 0, 0: none */
 	bool trim;		   /* cut the payload off instead of dropping the packet */
 	uint32_t trim_bytes;	   /* what is left of it on the wire */
-	uint64_t shared_bytes;	   /* memory of a switch, which its data queues share, instead of queue_bytes; 0: none */
+	uint64_t shared_bytes;	   /* memory that data queues of a switch share, instead of queue_bytes; 0: none */
 	double alpha;		   /* of what is left of it one queue may have so many times as much */
 	bool pfc;		   /* nothing is dropped: whoever sends too much is stopped */
 	uint64_t xoff_bytes;	   /* pfc, not shared: what may come over a link and wait before it is stopped */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The packet memory of a switch: how much of it a queue may have where all ports share one (dynamic thresholds, Choudhury
- * and Hahne, 1998), and who has to stop where nothing may be dropped (priority flow control, IEEE 802.1Qbb). Of the class
- * of data only; control has a queue of its own, and is not stopped. A packet takes memory while it waits, not while it
- * is sent.
+ * The packet memory of a switch: how much of it a queue may have where all ports share one (dynamic thresholds,
+ * Choudhury and Hahne, 1998), and who has to stop where nothing may be dropped (priority flow control, IEEE 802.1Qbb).
+ * Of the class of data only; control has a queue of its own, and is not stopped. A packet takes memory while it waits,
+ * not while it is sent.
  */
 #ifndef UCCL_SIM_FABRIC_MEMORY_H
 #define UCCL_SIM_FABRIC_MEMORY_H

@@ -58,14 +58,15 @@ static const struct option options[] = {
 	{"ecn_lo", 'u', P(cfg.topo.ecn_lo), "bytes where marking begins", NULL, 0},
 	{"ecn_hi", 'u', P(cfg.topo.ecn_hi), "bytes where it is certain; 0: none", NULL, 0},
 	{"trim", 'u', P(cfg.topo.trim), "1: full queues cut payload off instead of dropping", NULL, 0},
-	{"shared", 'u', P(cfg.topo.shared_bytes), "bytes of a switch that its data queues share, instead of `queue`; 0: none",
-	 NULL, 0},
-	{"alpha", 'd', P(cfg.topo.alpha), "shared: so many times what is left of it may one queue, or with pfc one link, have",
-	 NULL, 0},
+	{"shared", 'u', P(cfg.topo.shared_bytes),
+	 "bytes of a switch that its data queues share, instead of `queue`; 0: none", NULL, 0},
+	{"alpha", 'd', P(cfg.topo.alpha),
+	 "shared: so many times what is left of it may one queue, or with pfc one link, have", NULL, 0},
 	{"pfc", 'u', P(cfg.topo.pfc), "1: switches drop no data, they stop whoever sends too much", NULL, 0},
-	{"xoff", 'u', P(cfg.topo.xoff_bytes), "pfc: bytes that come over a link and wait before it is stopped", NULL, 0},
-	{"headroom", 'u', P(cfg.topo.headroom_bytes), "pfc: bytes of each link for what still comes; 0: as many as it takes",
-	 NULL, 0},
+	{"xoff", 'u', P(cfg.topo.xoff_bytes),
+	 "pfc: bytes that come over a link and wait before it is stopped", NULL, 0},
+	{"headroom", 'u', P(cfg.topo.headroom_bytes),
+	 "pfc: bytes of each link for what still comes; 0: as many as it takes", NULL, 0},
 	{"stack", 's', P(names[0]), "what carries the data", NULL, 0},
 	{"profile", 's', P(profile),
 	 "udp, verbs: what is shipped for such NICs; lab: 256 paths, exact delays", NULL, 'u'},
@@ -366,8 +367,8 @@ static int tree_default(struct uccl_fab_topo *t)
 }
 
 /*
- * What comes after a link was told to stop: what is on it, what is sent until it hears of that, the packet that is being
- * sent then, and the one that was too much.
+ * What comes after a link was told to stop: what is on it, what is sent until it hears of that, the packet that is
+ * being sent then, and the one that was too much.
  */
 static void headroom_default(struct uccl_fab_cfg *c)
 {

@@ -122,7 +122,9 @@ static void memory_print(const struct uccl_fab_play *p, FILE *out)
 		fprintf(out, "of the %llu B that a switch's queues share, %llu B were used\n",
 			(unsigned long long)t->shared_bytes, (unsigned long long)m->most_used);
 	if (t->pfc)
-		fprintf(out, "pauses %llu, links stopped for %.1f us in all, those of hosts for %.1f us; headroom %llu of %llu B\n",
+		fprintf(out,
+			"pauses %llu, links stopped for %.1f us in all, those of hosts for %.1f us; headroom %llu of "
+			"%llu B\n",
 			(unsigned long long)m->pauses, (double)m->stopped / 1e6, (double)m->nics / 1e6,
 			(unsigned long long)m->most_over, (unsigned long long)t->headroom_bytes);
 }
@@ -232,7 +234,9 @@ void uccl_fab_play_json(const struct uccl_fab_play *p, FILE *out)
 		fprintf(out, "%s\"%s\": [%u, %.3f, %.3f]", i ? ", " : "", classes[i].name, r.n, r.p50, r.p99);
 	}
 	if (s->net.mem)
-		fprintf(out, "},\n\"memory\": {\"most_used\": %llu, \"pauses\": %llu, \"stopped_us\": %.3f, \"hosts_stopped_us\": %.3f",
+		fprintf(out,
+			"},\n\"memory\": {\"most_used\": %llu, \"pauses\": %llu, \"stopped_us\": %.3f, "
+			"\"hosts_stopped_us\": %.3f",
 			(unsigned long long)s->net.mem->most_used, (unsigned long long)s->net.mem->pauses,
 			(double)s->net.mem->stopped / 1e6, (double)s->net.mem->nics / 1e6);
 	fprintf(out, "},\n\"bin_ns\": %llu, \"bin_bytes\": [", (unsigned long long)p->cfg.bin_ns);

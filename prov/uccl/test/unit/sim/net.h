@@ -63,7 +63,8 @@ static inline void open_tree(struct uccl_fab *n, const struct uccl_fab_topo *t, 
 	assert_int_equal(uccl_fab_init(n, t, &ops, seed), 0);
 }
 
-static inline void send(struct uccl_fab *n, uint32_t src, uint32_t dst, uint32_t bytes, uint16_t sport, int cls, uint32_t part)
+static inline void send(struct uccl_fab *n, uint32_t src, uint32_t dst, uint32_t bytes, uint16_t sport, int cls,
+			uint32_t part)
 {
 	struct uccl_fab_pkt *p = uccl_fab_pkt_new(n);
 
