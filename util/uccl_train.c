@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * What large messages in small packets cost: two engines over a NIC that hands packets on and copies no payload, as UDP
- * on an interface of MTU 1500 with trains, in virtual time. Prints ns by the machine's clock for a train of 44 packets,
+ * on an interface of MTU 1500 with trains, in virtual time. Prints ns of processor time for a train of 44 packets,
  * with the acknowledgements for it; contrib/check-cost counts the instructions of cost_sender and cost_receiver. What
  * the kernel does is not in it; the receiver's copy of the payload is.
+ *
+ * With -u both engines have sockets at that address instead, in real time, so the kernel is in it: at the sender also
+ * its half of receiving, as on any interface that leads to this host. Both sides take turns on one processor: so it
+ * hardly matters what else the host does, and payload comes from a nearer cache than between two of them.
+ *
+ *	unshare -n sh -c 'ip link set lo mtu 1500 up && util/uccl_train -u 127.0.0.1 4000 262144 64'
  */
+#include <arpa/inet.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +21,7 @@
 #include "base/rng.h"
 #include "base/units.h"
 #include "engine/engine.h"
+#include "nic/nic.h"
 #include "nic/train.h"
 
 #define MTU 1472
@@ -45,6 +53,7 @@ static long long done;
 static int under_way[2], next[2];
 static size_t message = 4u << 20;
 static int most = 4; /* messages under way at a time */
+static const char *udp; /* the address of both sockets; NULL: none */
 
 /* Of a long payload nobody looks at the bytes. */
 static uint32_t packet_copy(uint8_t *p, const struct uccl_tx *t)
@@ -170,12 +179,39 @@ static __attribute__((noinline)) bool cost_receiver(void)
 	return ok;
 }
 
-static uint64_t clock_ns(void)
+static uint64_t clock_ns(clockid_t clock)
 {
 	struct timespec ts;
 
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	clock_gettime(clock, &ts);
 	return (uint64_t)ts.tv_sec * UCCL_NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
+static struct uccl_nic *wire_open(int side)
+{
+	struct wire *w = &wire[side];
+
+	w->nic = (struct uccl_nic){
+		.ops = &wire_ops,
+		.caps = { .mtu = MTU, .labels = 512, .tx_sync = true, .rx_slots = SLOTS, .train_bytes = 65000,
+			  .delay_ns = 500 * UCCL_NS_PER_US, .rto_min_ns = 4 * UCCL_NS_PER_MS },
+	};
+	w->addr = (struct uccl_nic_addr){ .ip = { [10] = 0xff, [11] = 0xff, [12] = 10 }, .port = 99 };
+	w->addr.ip[15] = (uint8_t)(1 + side);
+	w->other = &wire[!side];
+	w->train = calloc(RING, sizeof(*w->train));
+	return w->train ? &w->nic : NULL;
+}
+
+/* NULL: no socket at that address. */
+static struct uccl_nic *udp_open(void)
+{
+	struct uccl_nic_attr attr = { .bind.ip = { [10] = 0xff, [11] = 0xff }, .timestamps = true };
+	struct uccl_nic *nic;
+
+	if (inet_pton(AF_INET, udp, attr.bind.ip + 12) != 1 && inet_pton(AF_INET6, udp, attr.bind.ip) != 1)
+		return NULL;
+	return uccl_nic_udp_open(&attr, &nic) ? NULL : nic;
 }
 
 static bool begin(void)
@@ -185,20 +221,15 @@ static bool begin(void)
 	uccl_rng_seed(&rng, 3);
 	uccl_config_default(&cfg);
 	for (int i = 0; i < 2; i++) {
-		struct wire *w = &wire[i];
-		struct uccl_engine_attr attr = { .nic = &w->nic, .config = &cfg, .random = seeded, .random_arg = &rng };
+		struct uccl_engine_attr attr = { .config = &cfg, .random = seeded, .random_arg = &rng };
 
-		w->nic = (struct uccl_nic){
-			.ops = &wire_ops,
-			.caps = { .mtu = MTU, .labels = 512, .tx_sync = true, .rx_slots = SLOTS, .train_bytes = 65000,
-				  .delay_ns = 500 * UCCL_NS_PER_US, .rto_min_ns = 4 * UCCL_NS_PER_MS },
-		};
-		w->addr = (struct uccl_nic_addr){ .ip = { [10] = 0xff, [11] = 0xff, [12] = 10 }, .port = 99 };
-		w->addr.ip[15] = (uint8_t)(1 + i);
-		w->other = &wire[!i];
-		w->train = calloc(RING, sizeof(*w->train));
+		attr.nic = udp ? udp_open() : wire_open(i);
 		memory[i] = calloc((size_t)most, message);
-		if (!w->train || !memory[i] || uccl_engine_open(&attr, now, &engine[i]))
+		if (!attr.nic || !memory[i])
+			return false;
+		/* Memory that was never written is one page of zeros for all. */
+		memset(memory[i], 1, (size_t)most * message);
+		if (uccl_engine_open(&attr, now, &engine[i]))
 			return false;
 	}
 	peer = uccl_engine_peer(engine[0], uccl_engine_addr(engine[1]), true);
@@ -214,39 +245,18 @@ static long long number(const char *text, long long max)
 	return *text && !*end && v > 0 && v <= max ? v : 0;
 }
 
-int main(int argc, char **argv)
+/* Of both engines, what they say of themselves: those of a wire count more. */
+static void report_udp(double trains)
 {
-	long long messages = argc > 1 ? number(argv[1], INT32_MAX) : 400;
-	double trains;
+	const struct uccl_stats *s = uccl_engine_stats(engine[0]);
 
-	message = argc > 2 ? (size_t)number(argv[2], MESSAGE_MAX) : message;
-	most = argc > 3 ? (int)number(argv[3], WINDOW_MAX) : most;
-	if (argc > 4 || !messages || !message || !most) {
-		fprintf(stderr, "usage: uccl_train [MESSAGES [BYTES [WINDOW]]]\n"
-				"  ns for a train of %d packets, of messages of %zu bytes, %d under way, without\n"
-				"  the kernel, and how many packets, trains and calls of the NIC a message takes.\n"
-				"  contrib/check-cost counts the instructions.\n",
-			TRAIN, message, most);
-		return 2;
-	}
-	if (!begin()) {
-		fprintf(stderr, "uccl_train: no engines\n");
-		return 1;
-	}
-	for (uint64_t rounds = 0; done < messages; rounds++, now += ROUND_NS) {
-		uint64_t began = clock_ns(), middle;
-		bool ok = cost_sender();
+	printf("%lld messages, %llu packets, %llu of them again: sender %.0f ns, receiver %.0f ns a train of %d\n", done,
+	       (unsigned long long)s->tx_packets, (unsigned long long)s->rtx_packets, (double)ns[0] / trains,
+	       (double)ns[1] / trains, TRAIN);
+}
 
-		middle = clock_ns();
-		ok = cost_receiver() && ok;
-		ns[0] += middle - began;
-		ns[1] += clock_ns() - middle;
-		if (!ok || rounds > (uint64_t)messages * (message + 100)) {
-			fprintf(stderr, "uccl_train: nothing moves\n");
-			return 1;
-		}
-	}
-	trains = (double)wire[0].sent / TRAIN;
+static void report_wire(double trains)
+{
 	printf("%lld messages, %llu packets and %llu back: sender %.0f ns, receiver %.0f ns a train of %d\n", done,
 	       (unsigned long long)wire[0].sent, (unsigned long long)wire[1].sent, (double)ns[0] / trains,
 	       (double)ns[1] / trains, TRAIN);
@@ -254,6 +264,54 @@ int main(int argc, char **argv)
 	       (double)wire[0].sent / (double)done, (double)wire[0].trains / (double)done,
 	       (double)wire[0].calls / (double)done, (double)wire[1].sent / (double)done,
 	       (double)wire[1].calls / (double)done);
+}
+
+int main(int argc, char **argv)
+{
+	long long messages = 400;
+
+	if (argc > 2 && !strcmp(argv[1], "-u")) {
+		udp = argv[2];
+		argc -= 2;
+		argv += 2;
+	}
+	messages = argc > 1 ? number(argv[1], INT32_MAX) : messages;
+	message = argc > 2 ? (size_t)number(argv[2], MESSAGE_MAX) : message;
+	most = argc > 3 ? (int)number(argv[3], WINDOW_MAX) : most;
+	if (argc > 4 || !messages || !message || !most) {
+		fprintf(stderr, "usage: uccl_train [-u ADDRESS] [MESSAGES [BYTES [WINDOW]]]\n"
+				"  ns for a train of %d packets, of messages of %zu bytes, %d under way, without\n"
+				"  the kernel, and how many packets, trains and calls of the NIC a message takes.\n"
+				"  With -u between sockets at this address, with the kernel.\n"
+				"  contrib/check-cost counts the instructions.\n",
+			TRAIN, message, most);
+		return 2;
+	}
+	if (udp)
+		now = clock_ns(CLOCK_MONOTONIC);
+	if (!begin()) {
+		fprintf(stderr, "uccl_train: no engines\n");
+		return 1;
+	}
+	for (uint64_t rounds = 0; done < messages; rounds++) {
+		uint64_t began = clock_ns(CLOCK_PROCESS_CPUTIME_ID), middle;
+		bool ok = cost_sender();
+
+		middle = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+		ok = cost_receiver() && ok;
+		ns[0] += middle - began;
+		ns[1] += clock_ns(CLOCK_PROCESS_CPUTIME_ID) - middle;
+		if (!ok || (!udp && rounds > (uint64_t)messages * (message + 100))) {
+			fprintf(stderr, "uccl_train: nothing moves\n");
+			return 1;
+		}
+		now = udp ? clock_ns(CLOCK_MONOTONIC) : now + ROUND_NS;
+	}
+	if (udp) {
+		report_udp((double)done * (double)message / (TRAIN * (MTU - 64)));
+		return 0;
+	}
+	report_wire((double)wire[0].sent / TRAIN);
 	/* What it took, and not less: each packet once, with few that are none of payload. */
 	return message >= TRAIN * MTU && wire[0].sent * (MTU - 64) > (uint64_t)done * message * 11 / 10;
 }
