@@ -191,6 +191,12 @@ void uccl_flow_rx_write(struct uccl_flow *f, uint32_t imm, uint32_t len, uint16_
 
 /* Fill one thing to send; 0: nothing now. tx->to and tx->peer are the caller's to set. */
 int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now);
+/*
+ * tx[0] is what uccl_flow_tx filled last, and nothing was done with it but for `to`, `peer` and `ect`. If packets of
+ * its train follow, fill tx[1] and so on with those that are like it, also in these three, `n` at most. Returns how
+ * many; the last one of a train, at least, is left to uccl_flow_tx.
+ */
+int uccl_flow_tx_follow(struct uccl_flow *f, struct uccl_tx *tx, int n);
 /* The NIC no longer reads the payload of tx->cookie (with cfg.tx_sync for writes only, if cfg.write_async). */
 void uccl_flow_sent(struct uccl_flow *f, uint64_t cookie, uint64_t now);
 /* No earlier direct write on this path can land any more. */

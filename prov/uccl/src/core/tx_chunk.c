@@ -39,9 +39,19 @@ uint8_t flow_tx_ar(struct uccl_flow *f, const struct uccl_item *item, bool last,
 
 void flow_tx_prefetch(const struct uccl_flow *f, const uint8_t *payload, uint32_t len)
 {
-	if (f->cfg.tx_sync && len <= PREFETCH_MAX)
-		for (uint32_t i = 0; i < len; i += PREFETCH_STEP)
-			__builtin_prefetch(payload + i, 0, 2);
+	const uint8_t *end = payload + len;
+
+	if (!f->cfg.tx_sync || len > PREFETCH_MAX)
+		return;
+	/* A round of the loop costs more than what it asks for. */
+	for (; end - payload >= 4 * PREFETCH_STEP; payload += 4 * PREFETCH_STEP) {
+		__builtin_prefetch(payload, 0, 2);
+		__builtin_prefetch(payload + PREFETCH_STEP, 0, 2);
+		__builtin_prefetch(payload + 2 * PREFETCH_STEP, 0, 2);
+		__builtin_prefetch(payload + 3 * PREFETCH_STEP, 0, 2);
+	}
+	for (; payload < end; payload += PREFETCH_STEP)
+		__builtin_prefetch(payload, 0, 2);
 }
 
 /* Trains to this peer are in doubt: must this chunk, which is new, leave by itself? */

@@ -3,6 +3,7 @@
  * Chunks in parts: a train is one chunk, its packets leave in a row on one path, and so do those of them that were
  * lost. PROTOCOL R170 R171 R172
  */
+#include <stddef.h>
 #include <string.h>
 
 #include "core/tx.h"
@@ -57,6 +58,39 @@ int flow_tx_row(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	f->cfg.stats->rtx_packets += again;
 	f->cfg.stats->rtx_bytes += again ? tx->payload_len : 0;
 	return 1;
+}
+
+/* Of a packet nothing else differs from the one before it in its train. */
+static void tx_follow(struct uccl_tx *tx, const struct uccl_tx *before, const struct uccl_sent *e, uint8_t index,
+		      uint32_t pseq)
+{
+	memcpy(tx, before, offsetof(struct uccl_tx, hdr) + UCCL_HDR_LEN);
+	tx->burst = false;
+	tx->payload = e->payload + uccl_parts_at(&e->parts, index);
+	uccl_part_other(tx->hdr, index, pseq);
+}
+
+int uccl_flow_tx_follow(struct uccl_flow *f, struct uccl_tx *tx, int n)
+{
+	const struct uccl_sent_row *r = &f->sent.out;
+	const struct uccl_sent *e;
+	struct uccl_path *p;
+	int i = 0;
+
+	/* Those that are sent again are seldom, and so is a trace, which names each. */
+	if (!r->left || r->flags || f->close.seen || f->cfg.trace)
+		return 0;
+	e = uccl_sent_at(&f->sent, r->csn);
+	if (flow_tx_long(f, e->parts.each))
+		return 0;
+	p = &f->paths.list[e->path];
+	for (; i < n && !uccl_sent_row_last(&f->sent); i++) {
+		tx_follow(&tx[i + 1], &tx[i], e, uccl_sent_row_at(&f->sent), uccl_path_sent(p, e->parts.each));
+		flow_tx_prefetch(f, tx[i + 1].payload, e->parts.each);
+		uccl_sent_row_next(&f->sent);
+	}
+	f->cfg.stats->tx_packets += (uint64_t)i;
+	return i;
 }
 
 uint32_t flow_tx_parts_room(const struct uccl_flow *f, uint32_t each)

@@ -175,6 +175,12 @@ struct uccl_chunk_part {
 
 /* `rec` has the chunk's first UCCL_PART_REC bytes already. */
 void uccl_part_encode(uint8_t rec[UCCL_REC_LEN], const struct uccl_chunk_part *p);
+/* A header of a part becomes that of another one of its chunk, as long as it. */
+static inline void uccl_part_other(uint8_t hdr[UCCL_HDR_LEN], uint8_t index, uint32_t pseq)
+{
+	uccl_put32(hdr + 20, pseq);
+	hdr[32 + 24] = index;
+}
 /* What it says, not checked. */
 static inline void uccl_part_read(struct uccl_chunk_part *p, const uint8_t rec[UCCL_REC_LEN])
 {

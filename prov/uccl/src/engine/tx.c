@@ -63,6 +63,19 @@ static void tx_full(struct uccl_engine *e, bool full, uint64_t now)
 /* Why a turn ended: the NIC takes no more, nothing may leave any more, or others wait. */
 enum tx_end { TX_FULL, TX_NOTHING, TX_OTHERS };
 
+/* What follows the packet that was added last in its train. Returns how many packets. */
+static int32_t tx_follow(struct uccl_engine *e, struct conn *c)
+{
+	int n;
+
+	/* A seal is of each. */
+	if (!c->peer.flow.sent.out.left || c->seal || !e->tx_n)
+		return 0;
+	n = uccl_flow_tx_follow(&c->peer.flow, &e->txv[e->tx_n - 1], TX_BATCH - e->tx_n);
+	e->tx_n += n;
+	return n;
+}
+
 static enum tx_end tx_turn(struct uccl_engine *e, struct conn *c, uint64_t now)
 {
 	struct uccl_flow *f = &c->peer.flow;
@@ -88,6 +101,7 @@ static enum tx_end tx_turn(struct uccl_engine *e, struct conn *c, uint64_t now)
 		end = TX_FULL;
 		if (!engine_tx_add(e))
 			break;
+		left -= tx_follow(e, c) * (int32_t)uccl_max(e->txv[e->tx_n - 1].payload_len, TX_LEAST);
 		end = TX_OTHERS;
 	}
 	c->turn = left;

@@ -85,6 +85,124 @@ static void tx__a_train_is_a_chunk(void **state)
 	pair_fini(&p);
 }
 
+/* All that leaves, by uccl_flow_tx alone or with as many as `most` that follow at a time. Returns how many packets. */
+static uint32_t tx_all(struct pair *q, struct uccl_tx *v, uint32_t room, int most)
+{
+	struct uccl_flow *f = &q->side[0].f;
+	uint32_t n = 0;
+	int more;
+
+	memset(v, 0, room * sizeof(*v));
+	while (n + 1 + (uint32_t)most < room && uccl_flow_tx(f, &v[n], q->now)) {
+		more = most ? uccl_flow_tx_follow(f, &v[n], most) : 0;
+		assert_in_range(more, 0, most);
+		n += 1u + (uint32_t)more;
+		assert_int_equal(uccl_flow_check(f), 0);
+	}
+	return n;
+}
+
+/* Whoever makes the packets of a train, they are the same, and so is what is known of them. */
+static void tx_follow__as_one_by_one(void **state)
+{
+	static struct uccl_tx v[2][400];
+	static struct pair q;
+
+	(void)state;
+	for (int most = 1; most <= 64; most++) {
+		struct pair_cfg c = trains(40);
+		uint32_t n;
+
+		pair_init(&p, &c);
+		pair_init(&q, &c);
+		for (int i = 0; i < 3; i++) {
+			pair_bulk(&p, 0, 95 * PACKET + 8);
+			pair_bulk(&q, 0, 95 * PACKET + 8);
+		}
+		n = tx_all(&p, v[0], 400, 0);
+		assert_int_equal(tx_all(&q, v[1], 400, most), n);
+		assert_in_range(n, 100, 300);
+		for (uint32_t i = 0; i < n; i++) {
+			const struct uccl_tx *a = &v[0][i], *b = &v[1][i];
+
+			assert_memory_equal(a->hdr, b->hdr, UCCL_HDR_LEN);
+			assert_int_equal(a->payload_len, b->payload_len);
+			assert_memory_equal(a->payload, b->payload, a->payload_len);
+			assert_int_equal(a->kind, b->kind);
+			assert_int_equal(a->burst, b->burst);
+			assert_int_equal(a->single, b->single);
+			assert_int_equal(a->control, b->control);
+			assert_int_equal(a->path, b->path);
+			assert_int_equal(a->label, b->label);
+			assert_int_equal(a->hdr_len, b->hdr_len);
+			assert_int_equal(a->tail_len, b->tail_len);
+			assert_int_equal(a->cookie, b->cookie);
+		}
+		assert_int_equal(p.side[0].stats.tx_packets, q.side[0].stats.tx_packets);
+		for (uint16_t i = 0; i < c.paths; i++) {
+			const struct uccl_path *a = &p.side[0].f.paths.list[i], *b = &q.side[0].f.paths.list[i];
+
+			assert_int_equal(a->next_seq, b->next_seq);
+			assert_int_equal(a->tx_bytes, b->tx_bytes);
+			assert_int_equal(a->tx_packets, b->tx_packets);
+		}
+		pair_fini(&q);
+		pair_fini(&p);
+	}
+}
+
+/* What says more than the one before it is made by itself: the last of a row, pieces, what is sent again. */
+static void tx_follow__not_these(void **state)
+{
+	static struct uccl_tx v[70];
+	static const struct uccl_nic_addr to;
+	struct uccl_trace *trace;
+	uint32_t mtu;
+
+	(void)state;
+	start(40);
+	pair_record(&p, 0, 100);
+	assert_int_equal(uccl_flow_tx(tx(), v, p.now), 1);
+	assert_int_equal(uccl_flow_tx_follow(tx(), v, 64), 0);
+	pair_bulk(&p, 0, 40 * PACKET);
+	assert_int_equal(uccl_flow_tx(tx(), v, p.now), 1);
+	trace = tx()->cfg.trace;
+	tx()->cfg.trace = (struct uccl_trace *)v;
+	assert_int_equal(uccl_flow_tx_follow(tx(), v, 64), 0);
+	tx()->cfg.trace = trace;
+	mtu = tx()->pmtu.bytes;
+	tx()->pmtu.bytes = UCCL_HDR_LEN + PACKET - 1;
+	assert_int_equal(uccl_flow_tx_follow(tx(), v, 64), 0);
+	tx()->pmtu.bytes = mtu;
+	tx()->close.seen = true;
+	assert_int_equal(uccl_flow_tx_follow(tx(), v, 64), 0);
+	tx()->close.seen = false;
+	assert_int_equal(uccl_flow_tx_follow(tx(), v, 0), 0);
+	v[0].ect = true;
+	v[0].to = &to;
+	assert_int_equal(uccl_flow_tx_follow(tx(), v, 64), 38);
+	for (int i = 1; i <= 38; i++)
+		assert_true(v[i].ect && v[i].to == &to);
+	assert_int_equal(uccl_flow_tx_follow(tx(), v, 64), 0);
+	assert_int_equal(uccl_flow_tx(tx(), v, p.now), 1);
+	assert_int_equal(v[0].hdr[4], UCCL_FLAG_AR);
+	pair_fini(&p);
+
+	start(40);
+	pair_bulk(&p, 0, 40 * PACKET);
+	pair_pump(&p);
+	for (uint32_t i = 0; i < 20; i++)
+		pair_lose(&p, 5);
+	pair_arrive_all(&p, 1);
+	pair_pump_one(&p, 1);
+	pair_arrive_all(&p, 0);
+	assert_int_equal(uccl_flow_tx(tx(), v, p.now), 1);
+	assert_int_equal(v[0].hdr[4], UCCL_FLAG_RTX);
+	assert_int_equal(__builtin_popcountll(tx()->sent.out.left), 19);
+	assert_int_equal(uccl_flow_tx_follow(tx(), v, 64), 0);
+	pair_fini(&p);
+}
+
 /* Of each number of parts that a peer may take, and none. PROTOCOL R170 */
 static void tx__no_more_than_it_takes(void **state)
 {
@@ -1124,6 +1242,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tx__a_train_is_a_chunk),
+		cmocka_unit_test(tx_follow__as_one_by_one),
+		cmocka_unit_test(tx_follow__not_these),
 		cmocka_unit_test(tx__no_more_than_it_takes),
 		cmocka_unit_test(tx__parts_take_slots),
 		cmocka_unit_test(tx__no_trains),
