@@ -7,7 +7,8 @@
  *
  * With -u both engines have sockets at that address instead, in real time, so the kernel is in it: at the sender also
  * its half of receiving, as on any interface that leads to this host. Both sides take turns on one processor: so it
- * hardly matters what else the host does, and payload comes from a nearer cache than between two of them.
+ * hardly matters what else the host does, and payload comes from a nearer cache than between two of them. With -f
+ * something happens to what the sender sends (FI_UCCL_FAULT).
  *
  *	unshare -n sh -c 'ip link set lo mtu 1500 up && util/uccl_train -u 127.0.0.1 4000 262144 64'
  */
@@ -54,6 +55,7 @@ static int under_way[2], next[2];
 static size_t message = 4u << 20;
 static int most = 4; /* messages under way at a time */
 static const char *udp; /* the address of both sockets; NULL: none */
+static const char *fault; /* what happens to what the sender sends; NULL: nothing */
 
 /* Of a long payload nobody looks at the bytes. */
 static uint32_t packet_copy(uint8_t *p, const struct uccl_tx *t)
@@ -214,6 +216,25 @@ static struct uccl_nic *udp_open(void)
 	return uccl_nic_udp_open(&attr, &nic) ? NULL : nic;
 }
 
+static uint64_t now_of(void *arg)
+{
+	(void)arg;
+	return now;
+}
+
+/* The faults are between the sender and its NIC. NULL: none was opened. */
+static struct uccl_nic *nic_open(int side)
+{
+	struct uccl_nic *nic = udp ? udp_open() : wire_open(side);
+	const char *why;
+
+	if (nic && fault && !side && uccl_nic_fault_open(nic, fault, now_of, NULL, &nic, &why)) {
+		fprintf(stderr, "uccl_train: %s: %s\n", fault, why);
+		return NULL;
+	}
+	return nic;
+}
+
 static bool begin(void)
 {
 	struct uccl_config cfg;
@@ -223,7 +244,7 @@ static bool begin(void)
 	for (int i = 0; i < 2; i++) {
 		struct uccl_engine_attr attr = { .config = &cfg, .random = seeded, .random_arg = &rng };
 
-		attr.nic = udp ? udp_open() : wire_open(i);
+		attr.nic = nic_open(i);
 		memory[i] = calloc((size_t)most, message);
 		if (!attr.nic || !memory[i])
 			return false;
@@ -250,9 +271,14 @@ static void report_udp(double trains)
 {
 	const struct uccl_stats *s = uccl_engine_stats(engine[0]);
 
-	printf("%lld messages, %llu packets, %llu of them again: sender %.0f ns, receiver %.0f ns a train of %d\n", done,
-	       (unsigned long long)s->tx_packets, (unsigned long long)s->rtx_packets, (double)ns[0] / trains,
+	printf("%lld messages, %llu packets, %llu of them again, %llu for nothing, %llu acknowledgements: "
+	       "sender %.0f ns, receiver %.0f ns a train of %d\n",
+	       done, (unsigned long long)s->tx_packets, (unsigned long long)s->rtx_packets,
+	       (unsigned long long)s->spurious, (unsigned long long)s->acks_rx, (double)ns[0] / trains,
 	       (double)ns[1] / trains, TRAIN);
+	printf("lost: %llu seen by order, %llu by time, %llu by silence; %llu probes, %llu time-outs\n",
+	       (unsigned long long)s->lost_proof, (unsigned long long)s->lost_rack, (unsigned long long)s->lost_rto,
+	       (unsigned long long)s->probes, (unsigned long long)s->rtos);
 }
 
 static void report_wire(double trains)
@@ -270,19 +296,23 @@ int main(int argc, char **argv)
 {
 	long long messages = 400;
 
-	if (argc > 2 && !strcmp(argv[1], "-u")) {
-		udp = argv[2];
-		argc -= 2;
-		argv += 2;
+	for (; argc > 2 && argv[1][0] == '-'; argc -= 2, argv += 2) {
+		if (!strcmp(argv[1], "-u"))
+			udp = argv[2];
+		else if (!strcmp(argv[1], "-f"))
+			fault = argv[2];
+		else
+			break;
 	}
 	messages = argc > 1 ? number(argv[1], INT32_MAX) : messages;
 	message = argc > 2 ? (size_t)number(argv[2], MESSAGE_MAX) : message;
 	most = argc > 3 ? (int)number(argv[3], WINDOW_MAX) : most;
 	if (argc > 4 || !messages || !message || !most) {
-		fprintf(stderr, "usage: uccl_train [-u ADDRESS] [MESSAGES [BYTES [WINDOW]]]\n"
+		fprintf(stderr, "usage: uccl_train [-u ADDRESS] [-f FAULT] [MESSAGES [BYTES [WINDOW]]]\n"
 				"  ns for a train of %d packets, of messages of %zu bytes, %d under way, without\n"
 				"  the kernel, and how many packets, trains and calls of the NIC a message takes.\n"
-				"  With -u between sockets at this address, with the kernel.\n"
+				"  With -u between sockets at this address, with the kernel; with -f something\n"
+				"  happens to what the sender sends, as with FI_UCCL_FAULT.\n"
 				"  contrib/check-cost counts the instructions.\n",
 			TRAIN, message, most);
 		return 2;

@@ -90,6 +90,7 @@ struct fault {
 	uint64_t opened_at;
 	uint64_t last_due; /* keeps packets of equal delay in order */
 	bool bad;	   /* Gilbert's state */
+	bool only_loss;
 	struct uccl_rng rng;
 	struct uccl_heap heap;
 	struct held *held[FAULT_HELD_MAX];
@@ -322,6 +323,24 @@ static bool loss_draw(struct fault *f)
 	return f->bad;
 }
 
+/*
+ * Packets are lost, each by itself, and no more: so what loss costs is measured, and drawing is not to be much of that.
+ * It draws as fate_draw does.
+ */
+static bool only_loss(const struct fault_spec *s)
+{
+	return s->burst <= 1 && !(s->drop_control > 0) && !(s->dup > 0) && !(s->reorder > 0) && !(s->corrupt > 0) &&
+	       !s->delay_ns && !s->jitter_ns && !s->holes && s->label == FAULT_ANY && s->train == UCCL_TRAIN_WHOLE;
+}
+
+/* With only loss: the first packet from v[i] on that is lost; n: none is. */
+static int next_lost(struct fault *f, int i, int n)
+{
+	while (i < n && !uccl_rng_chance(&f->rng, f->spec.drop))
+		i++;
+	return i;
+}
+
 /* What only the NIC can read it cannot. */
 static bool can_copy(const struct uccl_tx *t)
 {
@@ -498,9 +517,14 @@ static int fault_tx(struct uccl_nic *nic, struct uccl_tx *v, int n)
 	 */
 	for (i = 0; i <= n; i++) {
 		fate = (struct fate){0};
-		if (i < n) {
+		if (f->only_loss) {
+			i = next_lost(f, i, n);
+			fate.drop = i < n;
+		} else if (i < n) {
 			broken = uccl_train_hit(&walk, v, n, i, f->nic.caps.train_bytes, f->spec.train);
 			fate = fate_draw(f, &v[i], broken, now);
+		}
+		if (i < n) {
 			if (fate.drop && f->nsent < FAULT_SENT_MAX) {
 				packet_treat(f, &v[i], &fate, now);
 				memmove(v + start + 1, v + start, (size_t)(i - start) * sizeof(*v));
@@ -858,6 +882,7 @@ int uccl_nic_fault_open(struct uccl_nic *inner, const char *spec, uint64_t (*clo
 	f->nic.ops = &f->ops;
 	f->nic.caps = inner->caps;
 	f->inner = inner;
+	f->only_loss = only_loss(&f->spec);
 	f->clock = clock;
 	f->clock_arg = clock_arg;
 	f->opened_at = clock(clock_arg);

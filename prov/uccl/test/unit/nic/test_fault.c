@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <rdma/fi_errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -448,6 +449,31 @@ static void tx__same_seed_same_faults(void **state)
 	for (i = 0; i < n && i < fake.n && number(&first[i]) == number(&fake.seen[i]); i++)
 		;
 	assert_true(i < n);
+}
+
+/* Loss alone is drawn in a quick way: the same packets are lost as beside faults that never come about. */
+static void tx__only_loss_draws_alike(void **state)
+{
+	static struct seen first[SEEN_MAX];
+	struct uccl_nic *nic;
+	char spec[100];
+	int n;
+
+	(void)state;
+	for (int drop = 0; drop <= 10; drop++) {
+		snprintf(spec, sizeof(spec), "drop=%.1f,seed=5", drop / 10.0);
+		nic = open_spec(spec, true);
+		send_range(nic, 0, 2000);
+		nic->ops->close(nic);
+		n = fake.n;
+		memcpy(first, fake.seen, sizeof(first));
+		snprintf(spec, sizeof(spec), "drop=%.1f,seed=5,blackhole=0@900000000-900000001", drop / 10.0);
+		nic = open_spec(spec, true);
+		send_range(nic, 0, 2000);
+		nic->ops->close(nic);
+		assert_int_equal(fake.n, n);
+		assert_memory_equal(first, fake.seen, sizeof(first[0]) * (size_t)n);
+	}
 }
 
 /* Bursts: the share stays, the number of separate gaps falls by the mean length. */
@@ -961,6 +987,7 @@ int main(void)
 		cmocka_unit_test(tx__full_and_failing),
 		cmocka_unit_test(tx__drop_share),
 		cmocka_unit_test(tx__same_seed_same_faults),
+		cmocka_unit_test(tx__only_loss_draws_alike),
 		cmocka_unit_test(tx__burst),
 		cmocka_unit_test(tx__drop_control),
 		cmocka_unit_test(tx__path_filter),
