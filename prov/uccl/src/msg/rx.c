@@ -176,12 +176,33 @@ void msg_rx_place(struct uccl_msg_rx *rx, uint64_t off, const uint8_t *data, uin
 	}
 }
 
+/* Parts in a row whose place lies together, and not on a device: for that none come in a row. */
+static void rx_place_row(struct uccl_msg_rx *rx, uint64_t off, const struct uccl_chunk_in *in)
+{
+	uint8_t *to = (uint8_t *)rx->iov[0].iov_base + off;
+	const uint8_t *data = in->data;
+	uint32_t left;
+
+	for (left = in->len; left > in->each; left -= in->each) {
+		memcpy(to, data, in->each);
+		to += in->each;
+		data += in->each + UCCL_HDR_LEN;
+	}
+	memcpy(to, data, left);
+	rx->got += in->len;
+	rx->hi = uccl_max(rx->hi, off + in->len);
+}
+
 /* The same of what came in a packet, or in parts in a row. */
 static void rx_place_all(struct uccl_msg_rx *rx, uint64_t off, const struct uccl_chunk_in *in)
 {
 	uint32_t each = in->parts > 1 ? in->each : in->len;
 	const uint8_t *data = in->data;
 
+	if (in->parts > 1 && rx->niov == 1 && off + in->len <= rx->limit) {
+		rx_place_row(rx, off, in);
+		return;
+	}
 	for (uint32_t left = in->len; left;) {
 		uint32_t n = (uint32_t)uccl_min(each, left);
 

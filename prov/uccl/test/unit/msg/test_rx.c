@@ -73,6 +73,74 @@ static void eager__matched_half_way(void **state)
 		}
 }
 
+/* Parts that came in a row, into one piece of memory or several, of a receive with room for all of it or for less. */
+static void eager__parts_in_a_row(void **state)
+{
+	static uint8_t row[3 * (1000 + UCCL_HDR_LEN)];
+
+	(void)state;
+	for (uint32_t last = 1; last <= 1000; last += 333)
+		for (uint64_t room = 0; room <= 3040; room += 160)
+			for (uint64_t cut = 0; cut <= room; cut += 240) {
+				uint32_t total = 40 + 2000 + last;
+				struct duo *d = duo_open();
+				struct uccl_env env = duo_eager_env(0, 1, total);
+				uint8_t rec[UCCL_REC_LEN] = {0};
+				struct uccl_chunk_in in = {.rtype = UCCL_REC_EAGER, .rec = rec, .data = row,
+							   .len = 2000 + last, .parts = 3, .each = 1000};
+				struct uccl_op *op = duo_op(d, 1, UCCL_OP_RECV, UCCL_OPF_TAGGED);
+				uint64_t got = uccl_min(room, total), first = cut ? cut : room;
+
+				duo_fill(src, total, 6);
+				memset(dst, 0xee, 8000);
+				memset(row, 0xaa, sizeof(row));
+				for (uint32_t i = 0; i < 3; i++)
+					memcpy(row + i * (1000 + UCCL_HDR_LEN), src + 40 + i * 1000,
+					       i < 2 ? 1000 : last);
+				op->iov[0] = (struct iovec){dst, first};
+				op->iov[1] = (struct iovec){dst + 4000, room - first};
+				op->iov_count = cut ? 2 : 1;
+				op->len = room;
+				op->tag = 1;
+				op->context = DUO_CTX(1);
+				assert_int_equal(uccl_msg_recv(&d->side[1].m, op, d->now), 0);
+				assert_int_equal(duo_envelope(d, 1, &env, src, 40), UCCL_DROP_COUNT);
+				uccl_rec_set_bulk(rec, 0, 0, 40);
+				uccl_put64(rec + 16, total);
+				assert_int_equal(uccl_msg_flow_ops.deliver(&d->side[1].peer.flow, &in, d->now),
+						 UCCL_DROP_COUNT);
+				duo_expect(d, 1, DUO_CTX(1), room < total ? FI_ETRUNC : 0, got);
+				first = uccl_min(first, got);
+				assert_memory_equal(dst, src, first);
+				assert_int_equal(dst[first], 0xee);
+				assert_memory_equal(dst + 4000, src + first, got - first);
+				assert_int_equal(dst[4000 + got - first], 0xee);
+				assert_int_equal(d->side[1].m.rx_pool.used, 0);
+				duo_free(d);
+			}
+}
+
+/* How far it came is known, for the places of what comes next. */
+static void eager__row_and_more_to_come(void **state)
+{
+	static uint8_t row[2 * (1000 + UCCL_HDR_LEN)];
+	struct duo *d = duo_open();
+	struct uccl_env env = duo_eager_env(0, 1, 5000);
+	uint8_t rec[UCCL_REC_LEN] = {0};
+	struct uccl_chunk_in in = {
+		.rtype = UCCL_REC_EAGER, .rec = rec, .data = row, .len = 2000, .parts = 2, .each = 1000};
+
+	(void)state;
+	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 5000, 1, 0, DUO_CTX(1));
+	assert_int_equal(duo_envelope(d, 1, &env, src, 40), UCCL_DROP_COUNT);
+	uccl_rec_set_bulk(rec, 0, 0, 40);
+	uccl_put64(rec + 16, 5000);
+	assert_int_equal(uccl_msg_flow_ops.deliver(&d->side[1].peer.flow, &in, d->now), UCCL_DROP_COUNT);
+	assert_int_equal(TAILQ_FIRST(&d->side[1].peer.rxs)->hi, 2040);
+	assert_int_equal(TAILQ_FIRST(&d->side[1].peer.rxs)->got, 2040);
+	duo_free(d);
+}
+
 /* PROTOCOL R31 */
 static void data__malformed(void **state)
 {
@@ -464,6 +532,8 @@ int main(void)
 		cmocka_unit_test(cts__no_handle),
 		cmocka_unit_test(eager__malformed),
 		cmocka_unit_test(eager__matched_half_way),
+		cmocka_unit_test(eager__parts_in_a_row),
+		cmocka_unit_test(eager__row_and_more_to_come),
 		cmocka_unit_test(data__malformed),
 		cmocka_unit_test(overlap__eager),
 		cmocka_unit_test(overlap__seen_at_the_end),
