@@ -46,6 +46,8 @@ enum uccl_xdp_mode {
 	UCCL_XDP_GENERIC, /* the kernel */
 };
 
+struct uccl_xsk_set;
+
 /* How to open one. Strings are borrowed for the call. */
 struct uccl_nic_attr {
 	const char *ifname;		/* interface or device; NULL: any (bind to the wildcard address) */
@@ -59,6 +61,7 @@ struct uccl_nic_attr {
 	bool timestamps;		/* fill uccl_rx.age_ns */
 	bool ecn;			/* ask the network for marks, if the back end can */
 	enum uccl_xdp_mode xdp_mode;
+	struct uccl_xsk_set **queues;	/* of xdp, shared by those that name the same; or NULL */
 	uint64_t seed;			/* fault wrapper, port choice */
 	/* RDMA NICs: marks of data and of control packets, RoCE's TOS byte and InfiniBand's service level. */
 	uint8_t data_class, data_level;

@@ -7,8 +7,8 @@
  * What leaves to a place whose way is known (ways.h) is written as a frame; everything else goes by a socket: places
  * of this host, neighbours that the kernel has to find first, answers to strangers. What comes for us by our queue,
  * with a token of ours, is taken by an XDP program (xdp_prog.h); all the rest goes its usual way, and of that rest
- * udp receives what is for us: HELLO and INIT, what comes by other queues, what is longer than a frame. So both are
- * always looked at.
+ * udp receives what is for us: HELLO and INIT, what comes by queues that are not ours, what is longer than a frame. So
+ * both are always looked at. Lanes share queues (xskset.h).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -32,6 +32,7 @@
 #include "nic/xdp.h"
 #include "nic/xdp_prog.h"
 #include "nic/xsk.h"
+#include "nic/xskset.h"
 
 /* With frames in hand the sockets are looked at in one of so many calls. */
 #define SOCKETS_EVERY 8
@@ -45,8 +46,8 @@ struct xdp {
 	struct udp *udp;	/* the same */
 	char ifname[IF_NAMESIZE];
 	struct uccl_nic_addr self;
-	struct uccl_xdp_prog prog;
-	struct uccl_xsk *xsk; /* NULL: no queue yet, or none was left: all goes by sockets */
+	struct uccl_xsk_member *member;
+	struct uccl_xsk *xsk; /* its own; NULL: no queue yet, or none was left: all goes by sockets */
 	int ifindex;
 	bool tried; /* to get a queue */
 	bool guarded;
@@ -136,7 +137,7 @@ static void hunger_set(struct xdp *x)
 	if (want == x->hungry || x->wait_fd < 0)
 		return;
 	x->hungry = want;
-	(void)epoll_ctl(x->wait_fd, EPOLL_CTL_MOD, x->xsk->fd, &ev);
+	(void)epoll_ctl(x->wait_fd, EPOLL_CTL_MOD, x->xsk->rx.fd, &ev);
 }
 
 static int xdp_tx(struct uccl_nic *nic, struct uccl_tx *v, int n)
@@ -206,7 +207,7 @@ static uint64_t frame_age(const uint8_t *frame, uint64_t now)
 static int frames_take(struct xdp *x, struct uccl_rx *v, int n)
 {
 	struct uccl_xsk_frame got[UCCL_XSK_LENT];
-	int k = 0, count = uccl_xsk_rx(x->xsk, got, n < UCCL_XSK_LENT ? n : UCCL_XSK_LENT);
+	int k = 0, count = uccl_xsk_member_rx(x->member, got, n);
 	uint64_t now = count && x->timestamps ? monotonic_ns() : 0;
 
 	for (int i = 0; i < count; i++) {
@@ -295,7 +296,7 @@ static struct uccl_xdp_rule rule_of(const struct xdp *x)
 {
 	struct uccl_xdp_rule rule;
 
-	uccl_xdp_rule_fill(&rule, &x->self, UCCL_XSK_MOST, x->guarded ? &x->guard : NULL);
+	uccl_xdp_rule_fill(&rule, UCCL_XSK_MOST, x->guarded ? &x->guard : NULL);
 	return rule;
 }
 
@@ -305,15 +306,15 @@ static struct uccl_xdp_rule rule_of(const struct xdp *x)
  */
 static void queue_take(struct xdp *x)
 {
-	struct epoll_event ev = {.events = EPOLLIN};
 	struct uccl_xdp_rule rule = rule_of(x);
+	const struct uccl_xdp_prog *prog = uccl_xsk_prog(x->member);
 	const char *what;
 	int err;
 
 	if (x->tried)
 		return;
 	x->tried = true;
-	err = uccl_xsk_open(x->ifindex, x->prog.queues, !x->prog.native, &x->xsk, &what);
+	err = uccl_xsk_take(x->member, &rule, &what);
 	if (err == -FI_EBUSY) {
 		UCCL_LOG(UCCL_LOG_WARN,
 			 "xdp: all queues of %s are taken (one for each endpoint and lane that has peers), this "
@@ -325,20 +326,12 @@ static void queue_take(struct xdp *x)
 		refuse(x->ifname, what, err);
 		return;
 	}
-	err = x->wait_fd >= 0 && epoll_ctl(x->wait_fd, EPOLL_CTL_ADD, x->xsk->fd, &ev) ? -errno : 0;
-	if (!err)
-		err = uccl_xdp_prog_steer(&x->prog, x->xsk->queue, x->xsk->fd, &rule);
-	if (err) {
-		refuse(x->ifname, "to steer packets to the socket", err);
-		uccl_xsk_close(x->xsk);
-		x->xsk = NULL;
-		return;
-	}
+	x->xsk = uccl_xsk_own(x->member);
 	/* The kernel would join what the program must see one by one. */
-	if (!x->prog.native && x->udp->gro)
+	if (!prog->native && x->udp->gro)
 		x->udp->gro = !uccl_udp_option_set(x->udp->rx_fd, IPPROTO_UDP, UDP_GRO, 0);
-	UCCL_LOG(UCCL_LOG_INFO, "xdp: %s, queue %u of at most %u, %s XDP, %s", x->ifname, x->xsk->queue,
-		 x->prog.queues, x->prog.native ? "native" : "generic", x->xsk->zero_copy ? "zero copy" : "by copies");
+	UCCL_LOG(UCCL_LOG_INFO, "xdp: %s, queue %u of at most %u, %s XDP, %s", x->ifname, x->xsk->queue, prog->queues,
+		 prog->native ? "native" : "generic", x->xsk->zero_copy ? "zero copy" : "by copies");
 }
 
 static int xdp_connect(struct uccl_nic *nic, const struct uccl_nic_addr *to, uint64_t id, uint16_t paths,
@@ -370,7 +363,7 @@ static void xdp_count(struct uccl_nic *nic, struct uccl_stats *s)
 
 	x->inner->ops->count(x->inner, s);
 	if (x->xsk)
-		s->dropped[UCCL_DROP_KERNEL] += uccl_xsk_dropped(x->xsk) + x->stats.refused;
+		s->dropped[UCCL_DROP_KERNEL] += uccl_xsk_member_dropped(x->member) + x->stats.refused;
 }
 
 static void xdp_guard(struct uccl_nic *nic, const struct uccl_nic_guard *g)
@@ -385,7 +378,7 @@ static void xdp_guard(struct uccl_nic *nic, const struct uccl_nic_guard *g)
 	if (!x->xsk)
 		return;
 	rule = rule_of(x);
-	err = uccl_xdp_prog_rule(&x->prog, x->xsk->queue, &rule);
+	err = uccl_xsk_rule(x->member, &rule);
 	if (err)
 		UCCL_LOG(UCCL_LOG_INFO, "xdp: %s: no filter for strangers' packets: %s", x->ifname, strerror(-err));
 }
@@ -401,9 +394,8 @@ static int xdp_wait_fd(struct uccl_nic *nic)
 	fd = epoll_create1(EPOLL_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	if (epoll_ctl(fd, EPOLL_CTL_ADD, inner, &ev) ||
-	    (x->xsk && epoll_ctl(fd, EPOLL_CTL_ADD, x->xsk->fd, &ev))) {
-		err = -errno;
+	err = epoll_ctl(fd, EPOLL_CTL_ADD, inner, &ev) ? -errno : uccl_xsk_watch(x->member, fd);
+	if (err) {
 		close(fd);
 		return err;
 	}
@@ -430,19 +422,19 @@ static void xdp_close(struct uccl_nic *nic)
 	struct xdp *x = xdp_of(nic);
 	struct uccl_xdp_stats s;
 
-	if (x->wait_fd >= 0)
-		close(x->wait_fd);
 	if (x->xsk) {
 		(void)uccl_xsk_kick(x->xsk);
 		s = uccl_xdp_stats(nic);
 		UCCL_LOG(UCCL_LOG_INFO,
-			 "xdp: %s, queue %u: %" PRIu64 " frames sent with %" PRIu64 " calls, %" PRIu64
+			 "xdp: %s, queue %u and %u more: %" PRIu64 " frames sent with %" PRIu64 " calls, %" PRIu64
 			 " received, %" PRIu64 " refused; by sockets %" PRIu64 " sent, %" PRIu64 " received",
-			 x->ifname, x->xsk->queue, s.frames_out, s.kicks, s.frames_in, s.refused, s.sockets_out,
-			 s.sockets_in);
-		uccl_xsk_close(x->xsk);
+			 x->ifname, x->xsk->queue, uccl_xsk_heard(x->member) - 1, s.frames_out, s.kicks, s.frames_in,
+			 s.refused, s.sockets_out, s.sockets_in);
 	}
-	uccl_xdp_prog_close(&x->prog);
+	if (x->member)
+		uccl_xsk_leave(x->member);
+	if (x->wait_fd >= 0)
+		close(x->wait_fd);
 	if (x->ways)
 		uccl_ways_close(x->ways);
 	x->inner->ops->close(x->inner);
@@ -474,7 +466,7 @@ static int program_open(struct xdp *x, const struct uccl_nic_attr *attr)
 	int err = uccl_xsk_may(&what);
 
 	if (!err)
-		err = uccl_xdp_prog_open(x->ifindex, attr->xdp_mode, &x->prog, &what);
+		err = uccl_xsk_join(attr->queues, x->ifindex, attr->xdp_mode, &x->self, &x->member, &what);
 	return err ? refuse(x->ifname, what, err) : 0;
 }
 
@@ -511,7 +503,6 @@ int uccl_nic_xdp_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic)
 	x->nic.ops = &xdp_ops;
 	x->ifindex = ifindex;
 	x->wait_fd = -1;
-	x->prog = (struct uccl_xdp_prog){.link_fd = -1, .xsks_fd = -1, .rules_fd = -1};
 	strncpy(x->ifname, attr->ifname, sizeof(x->ifname) - 1);
 	err = inner_open(x, attr);
 	if (err) {

@@ -21,9 +21,9 @@
 #include "nic/ownfd.h"
 
 /* A number in the name keeps versions apart that do not agree about the rule. */
-#define NAME_PROG "uccl_xdp1"
-#define NAME_XSKS "uccl_xsks1"
-#define NAME_RULES "uccl_rules1"
+#define NAME_PROG "uccl_xdp2"
+#define NAME_XSKS "uccl_xsks2"
+#define NAME_RULES "uccl_rules2"
 #define TRIES 20 /* others come and go while we look */
 
 static long bpf(int cmd, union bpf_attr *attr)
@@ -50,12 +50,18 @@ enum { TO_PASS = 0x7f00, TO_V4, TO_UDP, TO_TAKE, TO_REDIRECT, TO_END };
 #define IF_NUMBER(cond, d, i, target) OP(BPF_JMP32 | (cond) | BPF_K, d, 0, target, (int32_t)(i))
 #define GOTO(target) OP(BPF_JMP | BPF_JA, 0, 0, target, 0)
 #define MAP(d, fd) OP(BPF_LD | BPF_DW | BPF_IMM, d, BPF_PSEUDO_MAP_FD, 0, fd), OP(0, 0, 0, 0, 0)
-/* The same 16 or 32 bits of packet and rule, or else it is not ours. */
+#define STORE(size, at, s) OP(BPF_STX | BPF_MEM | (size), BPF_REG_10, s, at, 0)
+#define STORE_NUMBER(size, at, i) OP(BPF_ST | BPF_MEM | (size), BPF_REG_10, 0, at, (int32_t)(i))
+/* 32 bits of the packet become some of the key. */
+#define COPY(packet, at, key_at) LOAD(BPF_W, BPF_REG_2, packet, at), STORE(BPF_W, key_at, BPF_REG_2)
+/* The same 8 or 16 bits of packet and rule, or else it is not ours. */
 #define SAME(size, packet, at, rule_at)                                                                                \
 	LOAD(size, BPF_REG_2, packet, at), LOAD(size, BPF_REG_3, BPF_REG_7, rule_at),                                  \
 		IF(BPF_JNE, BPF_REG_2, BPF_REG_3, TO_PASS)
 
 #define RULE(field) ((int16_t)offsetof(struct uccl_xdp_rule, field))
+/* The key lies at the top of the stack. */
+#define KEY(field) ((int16_t)((int)offsetof(struct uccl_xdp_key, field) - (int)sizeof(struct uccl_xdp_key)))
 
 /* As a 16-bit load of a little or big endian host sees these two bytes. */
 static uint32_t bytes16(uint8_t first, uint8_t second)
@@ -100,23 +106,8 @@ static uint32_t marks_resolve(struct bpf_insn *code, uint32_t n)
 static int prog_load(int xsks_fd, int rules_fd)
 {
 	struct bpf_insn code[] = {
-		/* r6 context, r7 rule of this queue, r8 and r9 the frame's begin and end. */
+		/* r6 context, r7 rule, r8 and r9 the frame's begin and end, and r9 later where UDP begins. */
 		MOVE(BPF_REG_6, BPF_REG_1),
-		LOAD(BPF_W, BPF_REG_2, BPF_REG_6, offsetof(struct xdp_md, rx_queue_index)),
-		OP(BPF_STX | BPF_MEM | BPF_W, BPF_REG_10, BPF_REG_2, -4, 0),
-		MAP(BPF_REG_1, rules_fd),
-		MOVE(BPF_REG_2, BPF_REG_10),
-		ADD(BPF_REG_2, -4),
-		CALL(BPF_FUNC_map_lookup_elem),
-		OP(BPF_JMP | BPF_JNE | BPF_K, BPF_REG_0, 0, 2, 0),
-		SET(BPF_REG_0, XDP_PASS),
-		EXIT,
-		MOVE(BPF_REG_7, BPF_REG_0),
-		/* Also what does not lie in one piece has a length. */
-		MOVE(BPF_REG_1, BPF_REG_6),
-		CALL(BPF_FUNC_xdp_get_buff_len),
-		LOAD(BPF_W, BPF_REG_2, BPF_REG_7, RULE(most)),
-		IF(BPF_JGT, BPF_REG_0, BPF_REG_2, TO_PASS),
 		LOAD(BPF_W, BPF_REG_8, BPF_REG_6, offsetof(struct xdp_md, data)),
 		LOAD(BPF_W, BPF_REG_9, BPF_REG_6, offsetof(struct xdp_md, data_end)),
 		/* Headers of IPv4, and 16 bytes of what is ours. */
@@ -134,12 +125,12 @@ static int prog_load(int xsks_fd, int rules_fd)
 		IF_NUMBER(BPF_JNE, BPF_REG_2, 0x60, TO_PASS),
 		LOAD(BPF_B, BPF_REG_2, BPF_REG_8, 14 + 6),
 		IF_NUMBER(BPF_JNE, BPF_REG_2, IPPROTO_UDP, TO_PASS),
-		SAME(BPF_W, BPF_REG_8, 14 + 24, RULE(ip)),
-		SAME(BPF_W, BPF_REG_8, 14 + 28, RULE(ip) + 4),
-		SAME(BPF_W, BPF_REG_8, 14 + 32, RULE(ip) + 8),
-		SAME(BPF_W, BPF_REG_8, 14 + 36, RULE(ip) + 12),
-		MOVE(BPF_REG_5, BPF_REG_8),
-		ADD(BPF_REG_5, 14 + 40),
+		COPY(BPF_REG_8, 14 + 24, KEY(ip)),
+		COPY(BPF_REG_8, 14 + 28, KEY(ip) + 4),
+		COPY(BPF_REG_8, 14 + 32, KEY(ip) + 8),
+		COPY(BPF_REG_8, 14 + 36, KEY(ip) + 12),
+		MOVE(BPF_REG_9, BPF_REG_8),
+		ADD(BPF_REG_9, 14 + 40),
 		GOTO(TO_UDP),
 		MARK(TO_V4),
 		LOAD(BPF_B, BPF_REG_2, BPF_REG_8, 14),
@@ -148,24 +139,39 @@ static int prog_load(int xsks_fd, int rules_fd)
 		IF_NUMBER(BPF_JSET, BPF_REG_2, bytes16(0x3f, 0xff), TO_PASS),
 		LOAD(BPF_B, BPF_REG_2, BPF_REG_8, 14 + 9),
 		IF_NUMBER(BPF_JNE, BPF_REG_2, IPPROTO_UDP, TO_PASS),
-		LOAD(BPF_W, BPF_REG_2, BPF_REG_7, RULE(ip) + 8),
-		IF_NUMBER(BPF_JNE, BPF_REG_2, bytes32(0, 0, 0xff, 0xff), TO_PASS),
-		SAME(BPF_W, BPF_REG_8, 14 + 16, RULE(ip) + 12),
-		MOVE(BPF_REG_5, BPF_REG_8),
-		ADD(BPF_REG_5, 14 + 20),
+		STORE_NUMBER(BPF_DW, KEY(ip), 0),
+		STORE_NUMBER(BPF_W, KEY(ip) + 8, bytes32(0, 0, 0xff, 0xff)),
+		COPY(BPF_REG_8, 14 + 16, KEY(ip) + 12),
+		MOVE(BPF_REG_9, BPF_REG_8),
+		ADD(BPF_REG_9, 14 + 20),
 		MARK(TO_UDP),
-		SAME(BPF_H, BPF_REG_5, 2, RULE(port)),
+		LOAD(BPF_W, BPF_REG_2, BPF_REG_6, offsetof(struct xdp_md, rx_queue_index)),
+		STORE(BPF_W, KEY(queue), BPF_REG_2),
+		LOAD(BPF_H, BPF_REG_2, BPF_REG_9, 2),
+		STORE(BPF_H, KEY(port), BPF_REG_2),
+		STORE_NUMBER(BPF_H, KEY(zero), 0),
+		MAP(BPF_REG_1, rules_fd),
+		MOVE(BPF_REG_2, BPF_REG_10),
+		ADD(BPF_REG_2, -(int)sizeof(struct uccl_xdp_key)),
+		CALL(BPF_FUNC_map_lookup_elem),
+		OP(BPF_JMP | BPF_JEQ | BPF_K, BPF_REG_0, 0, TO_PASS, 0),
+		MOVE(BPF_REG_7, BPF_REG_0),
+		/* Also what does not lie in one piece has a length. */
+		MOVE(BPF_REG_1, BPF_REG_6),
+		CALL(BPF_FUNC_xdp_get_buff_len),
+		LOAD(BPF_W, BPF_REG_2, BPF_REG_7, RULE(most)),
+		IF(BPF_JGT, BPF_REG_0, BPF_REG_2, TO_PASS),
 		LOAD(BPF_B, BPF_REG_2, BPF_REG_7, RULE(guarded)),
 		IF_NUMBER(BPF_JEQ, BPF_REG_2, 0, TO_TAKE),
-		SAME(BPF_H, BPF_REG_5, 8, RULE(magic)),
-		SAME(BPF_B, BPF_REG_5, 8 + 2, RULE(version)),
-		LOAD(BPF_B, BPF_REG_2, BPF_REG_5, 8 + 3),
+		SAME(BPF_H, BPF_REG_9, 8, RULE(magic)),
+		SAME(BPF_B, BPF_REG_9, 8 + 2, RULE(version)),
+		LOAD(BPF_B, BPF_REG_2, BPF_REG_9, 8 + 3),
 		IF_NUMBER(BPF_JGT, BPF_REG_2, 31, TO_PASS),
 		LOAD(BPF_W, BPF_REG_3, BPF_REG_7, RULE(types)),
 		OP(BPF_ALU64 | BPF_RSH | BPF_X, BPF_REG_3, BPF_REG_2, 0, 0),
 		AND(BPF_REG_3, 1),
 		IF_NUMBER(BPF_JEQ, BPF_REG_3, 0, TO_PASS),
-		SAME(BPF_H, BPF_REG_5, 8 + 14, RULE(token_top)),
+		SAME(BPF_H, BPF_REG_9, 8 + 14, RULE(token_top)),
 		MARK(TO_TAKE),
 		MOVE(BPF_REG_1, BPF_REG_6),
 		SET(BPF_REG_2, -(int)sizeof(struct uccl_xdp_stamp)),
@@ -181,9 +187,9 @@ static int prog_load(int xsks_fd, int rules_fd)
 		SET(BPF_REG_0, UCCL_XDP_STAMPED),
 		OP(BPF_STX | BPF_MEM | BPF_DW, BPF_REG_2, BPF_REG_0, offsetof(struct uccl_xdp_stamp, mark), 0),
 		MARK(TO_REDIRECT),
-		/* Without a socket on this queue any more it is the kernel's. */
+		/* Without that socket any more it is the kernel's. */
 		MAP(BPF_REG_1, xsks_fd),
-		LOAD(BPF_W, BPF_REG_2, BPF_REG_10, -4),
+		LOAD(BPF_W, BPF_REG_2, BPF_REG_7, RULE(slot)),
 		SET(BPF_REG_3, XDP_PASS),
 		CALL(BPF_FUNC_redirect_map),
 		EXIT,
@@ -203,28 +209,29 @@ static int prog_load(int xsks_fd, int rules_fd)
 	return (int)bpf(BPF_PROG_LOAD, &attr);
 }
 
-static int map_create(uint32_t type, uint32_t value_size, uint32_t entries, const char *name)
+static int map_create(uint32_t type, uint32_t key_size, uint32_t value_size, uint32_t entries, const char *name)
 {
 	union bpf_attr attr;
 
 	memset(&attr, 0, sizeof(attr));
 	attr.map_type = type;
-	attr.key_size = sizeof(uint32_t);
+	attr.key_size = key_size;
 	attr.value_size = value_size;
 	attr.max_entries = entries;
 	strncpy(attr.map_name, name, sizeof(attr.map_name) - 1);
 	return (int)bpf(BPF_MAP_CREATE, &attr);
 }
 
-static int map_put(int fd, uint32_t key, const void *value)
+/* `value`: or the next key, or NULL where the call takes none. */
+static int map_call(int cmd, int fd, const void *key, const void *value)
 {
 	union bpf_attr attr;
 
 	memset(&attr, 0, sizeof(attr));
 	attr.map_fd = (uint32_t)fd;
-	attr.key = (uintptr_t)&key;
+	attr.key = (uintptr_t)key;
 	attr.value = (uintptr_t)value;
-	return bpf(BPF_MAP_UPDATE_ELEM, &attr) ? -errno : 0;
+	return bpf(cmd, &attr) ? -errno : 0;
 }
 
 /* What is on the interface. */
@@ -341,9 +348,9 @@ static int maps_join(struct uccl_xdp_prog *p, const uint32_t *id, uint32_t n)
 			close(fd);
 		} else if (info.type == BPF_MAP_TYPE_XSKMAP && p->xsks_fd < 0) {
 			p->xsks_fd = fd;
-			p->queues = info.max_entries;
-		} else if (info.type == BPF_MAP_TYPE_ARRAY && info.value_size == sizeof(struct uccl_xdp_rule) &&
-			   p->rules_fd < 0) {
+			p->queues = info.max_entries / UCCL_XDP_SOCKETS;
+		} else if (info.type == BPF_MAP_TYPE_HASH && info.key_size == sizeof(struct uccl_xdp_key) &&
+			   info.value_size == sizeof(struct uccl_xdp_rule) && p->rules_fd < 0) {
 			p->rules_fd = fd;
 		} else {
 			close(fd);
@@ -409,6 +416,7 @@ static bool taken(int err)
 static int prog_attach(int ifindex, enum uccl_xdp_mode mode, struct uccl_xdp_prog *p, const char **what)
 {
 	struct on_link on;
+	uint32_t n;
 	int prog_fd, err = link_read(ifindex, &on);
 
 	*what = "to ask for its queues";
@@ -418,9 +426,11 @@ static int prog_attach(int ifindex, enum uccl_xdp_mode mode, struct uccl_xdp_pro
 		return -FI_EBUSY;
 	p->queues = (uint32_t)uccl_max(on.queues, 1);
 	*what = "to make maps for BPF (that takes CAP_BPF and CAP_NET_ADMIN)";
-	p->xsks_fd = map_create(BPF_MAP_TYPE_XSKMAP, sizeof(int), p->queues, NAME_XSKS);
+	n = p->queues * UCCL_XDP_SOCKETS;
+	p->xsks_fd = map_create(BPF_MAP_TYPE_XSKMAP, sizeof(uint32_t), sizeof(int), n, NAME_XSKS);
 	if (p->xsks_fd >= 0)
-		p->rules_fd = map_create(BPF_MAP_TYPE_ARRAY, sizeof(struct uccl_xdp_rule), p->queues, NAME_RULES);
+		p->rules_fd = map_create(BPF_MAP_TYPE_HASH, sizeof(struct uccl_xdp_key), sizeof(struct uccl_xdp_rule),
+					 n, NAME_RULES);
 	if (p->xsks_fd < 0 || p->rules_fd < 0)
 		return -errno;
 	*what = "to load the XDP program (that takes Linux 5.18, CAP_BPF and CAP_NET_ADMIN)";
@@ -477,13 +487,18 @@ int uccl_xdp_prog_open(int ifindex, enum uccl_xdp_mode mode, struct uccl_xdp_pro
 	return err;
 }
 
-void uccl_xdp_rule_fill(struct uccl_xdp_rule *rule, const struct uccl_nic_addr *at, uint32_t most,
-			const struct uccl_nic_guard *guard)
+void uccl_xdp_key_fill(struct uccl_xdp_key *key, const struct uccl_nic_addr *at, uint32_t queue)
+{
+	memset(key, 0, sizeof(*key));
+	key->queue = queue;
+	key->port[0] = (uint8_t)(at->port >> 8);
+	key->port[1] = (uint8_t)at->port;
+	memcpy(key->ip, at->ip, sizeof(key->ip));
+}
+
+void uccl_xdp_rule_fill(struct uccl_xdp_rule *rule, uint32_t most, const struct uccl_nic_guard *guard)
 {
 	memset(rule, 0, sizeof(*rule));
-	memcpy(rule->ip, at->ip, sizeof(rule->ip));
-	rule->port[0] = (uint8_t)(at->port >> 8);
-	rule->port[1] = (uint8_t)at->port;
 	rule->most = most;
 	if (!guard)
 		return;
@@ -494,14 +509,46 @@ void uccl_xdp_rule_fill(struct uccl_xdp_rule *rule, const struct uccl_nic_addr *
 	rule->guarded = 1;
 }
 
-int uccl_xdp_prog_rule(const struct uccl_xdp_prog *p, uint32_t queue, const struct uccl_xdp_rule *rule)
+int uccl_xdp_prog_rule(const struct uccl_xdp_prog *p, const struct uccl_nic_addr *at, uint32_t queue, uint32_t number,
+		       const struct uccl_xdp_rule *rule)
 {
-	return map_put(p->rules_fd, queue, rule);
+	struct uccl_xdp_rule with = *rule;
+	struct uccl_xdp_key key;
+
+	uccl_xdp_key_fill(&key, at, queue);
+	with.slot = queue * UCCL_XDP_SOCKETS + number;
+	return map_call(BPF_MAP_UPDATE_ELEM, p->rules_fd, &key, &with);
 }
 
-int uccl_xdp_prog_steer(const struct uccl_xdp_prog *p, uint32_t queue, int xsk_fd, const struct uccl_xdp_rule *rule)
+int uccl_xdp_prog_steer(const struct uccl_xdp_prog *p, const struct uccl_nic_addr *at, uint32_t queue, uint32_t number,
+			int xsk_fd, const struct uccl_xdp_rule *rule)
 {
-	int err = uccl_xdp_prog_rule(p, queue, rule);
+	uint32_t slot = queue * UCCL_XDP_SOCKETS + number;
+	int err = map_call(BPF_MAP_UPDATE_ELEM, p->xsks_fd, &slot, &xsk_fd);
 
-	return err ? err : map_put(p->xsks_fd, queue, &xsk_fd);
+	return err ? err : uccl_xdp_prog_rule(p, at, queue, number, rule);
+}
+
+void uccl_xdp_prog_forget(const struct uccl_xdp_prog *p, const struct uccl_nic_addr *at, uint32_t queue)
+{
+	struct uccl_xdp_key key;
+
+	uccl_xdp_key_fill(&key, at, queue);
+	(void)map_call(BPF_MAP_DELETE_ELEM, p->rules_fd, &key, NULL);
+}
+
+void uccl_xdp_prog_clear(const struct uccl_xdp_prog *p, uint32_t queue)
+{
+	struct uccl_xdp_key key, next;
+	const void *from = NULL;
+
+	/* What is deleted is no place to go on from; others may delete, too, and then it begins anew. */
+	for (uint32_t i = 0; i < 4 * p->queues * UCCL_XDP_SOCKETS; i++) {
+		if (map_call(BPF_MAP_GET_NEXT_KEY, p->rules_fd, from, &next))
+			return;
+		if (next.queue == queue)
+			(void)map_call(BPF_MAP_DELETE_ELEM, p->rules_fd, &next, NULL);
+		else
+			from = memcpy(&key, &next, sizeof(key));
+	}
 }

@@ -19,7 +19,7 @@
 #ifndef XDP_MAX_TX_SKB_BUDGET
 #define XDP_MAX_TX_SKB_BUDGET 9 /* Linux 6.17: frames that one call sends, instead of 32 */
 #endif
-#define BUSY_TRIES 20
+#define BUSY_TRIES 40
 #define BUSY_MS 5
 #define TX_QUEUE (4 << 20) /* bytes of the kernel's packets on their way out */
 
@@ -78,29 +78,39 @@ static int memory_make(struct uccl_xsk *x)
 	}
 	reg.addr = (uintptr_t)x->memory;
 	reg.len = x->memory_len;
-	return setsockopt(x->fd, SOL_XDP, XDP_UMEM_REG, &reg, sizeof(reg)) ? -errno : 0;
+	return setsockopt(x->rx.fd, SOL_XDP, XDP_UMEM_REG, &reg, sizeof(reg)) ? -errno : 0;
+}
+
+static int offsets_get(int fd, struct xdp_mmap_offsets *at)
+{
+	socklen_t len = sizeof(*at);
+
+	if (getsockopt(fd, SOL_XDP, XDP_MMAP_OFFSETS, at, &len))
+		return -errno;
+	return len == sizeof(*at) ? 0 : -FI_ENOSYS; /* Linux before 5.4, without need-wakeup */
+}
+
+static int rx_ring_make(struct uccl_xsk_rx *r, const struct xdp_mmap_offsets *at)
+{
+	return ring_map(r->fd, &r->ring, UCCL_XSK_RX, sizeof(struct xdp_desc), &at->rx, XDP_RX_RING,
+			XDP_PGOFF_RX_RING);
 }
 
 static int rings_make(struct uccl_xsk *x)
 {
 	struct xdp_mmap_offsets at;
-	socklen_t len = sizeof(at);
-	int err;
+	int err = offsets_get(x->rx.fd, &at);
 
-	if (getsockopt(x->fd, SOL_XDP, XDP_MMAP_OFFSETS, &at, &len))
-		return -errno;
-	if (len != sizeof(at))
-		return -FI_ENOSYS; /* Linux before 5.4, without need-wakeup */
-	err = ring_map(x->fd, &x->fill, UCCL_XSK_RX, sizeof(uint64_t), &at.fr, XDP_UMEM_FILL_RING,
-		       (off_t)XDP_UMEM_PGOFF_FILL_RING);
 	if (!err)
-		err = ring_map(x->fd, &x->done, UCCL_XSK_TX, sizeof(uint64_t), &at.cr, XDP_UMEM_COMPLETION_RING,
+		err = ring_map(x->rx.fd, &x->fill, UCCL_XSK_RX, sizeof(uint64_t), &at.fr, XDP_UMEM_FILL_RING,
+			       (off_t)XDP_UMEM_PGOFF_FILL_RING);
+	if (!err)
+		err = ring_map(x->rx.fd, &x->done, UCCL_XSK_TX, sizeof(uint64_t), &at.cr, XDP_UMEM_COMPLETION_RING,
 			       (off_t)XDP_UMEM_PGOFF_COMPLETION_RING);
 	if (!err)
-		err = ring_map(x->fd, &x->rx, UCCL_XSK_RX, sizeof(struct xdp_desc), &at.rx, XDP_RX_RING,
-			       XDP_PGOFF_RX_RING);
+		err = rx_ring_make(&x->rx, &at);
 	if (!err)
-		err = ring_map(x->fd, &x->tx, UCCL_XSK_TX, sizeof(struct xdp_desc), &at.tx, XDP_TX_RING,
+		err = ring_map(x->rx.fd, &x->tx, UCCL_XSK_TX, sizeof(struct xdp_desc), &at.tx, XDP_TX_RING,
 			       (off_t)XDP_PGOFF_TX_RING);
 	return err;
 }
@@ -115,8 +125,8 @@ static int queue_try(struct uccl_xsk *x, int ifindex, uint32_t queues, bool copy
 
 	for (x->queue = 0; x->queue < queues; x->queue++) {
 		at.sxdp_queue_id = x->queue;
-		if (!bind(x->fd, (struct sockaddr *)&at, sizeof(at))) {
-			x->zero_copy = !getsockopt(x->fd, SOL_XDP, XDP_OPTIONS, &options, &len) &&
+		if (!bind(x->rx.fd, (struct sockaddr *)&at, sizeof(at))) {
+			x->zero_copy = !getsockopt(x->rx.fd, SOL_XDP, XDP_OPTIONS, &options, &len) &&
 				       options.flags & XDP_OPTIONS_ZEROCOPY;
 			return 0;
 		}
@@ -164,12 +174,13 @@ void uccl_xsk_close(struct uccl_xsk *x)
 {
 	ring_unmap(&x->fill);
 	ring_unmap(&x->done);
-	ring_unmap(&x->rx);
+	ring_unmap(&x->rx.ring);
 	ring_unmap(&x->tx);
-	if (x->fd >= 0)
-		uccl_own_close(x->fd);
+	if (x->rx.fd >= 0)
+		uccl_own_close(x->rx.fd);
 	if (x->memory)
 		munmap(x->memory, x->memory_len);
+	pthread_mutex_destroy(&x->lock);
 	free(x);
 }
 
@@ -198,8 +209,10 @@ int uccl_xsk_open(int ifindex, uint32_t queues, bool copy, struct uccl_xsk **out
 	*what = "memory";
 	if (!x)
 		return -FI_ENOMEM;
-	x->fd = socket_make(what);
-	err = x->fd < 0 ? x->fd : 0;
+	pthread_mutex_init(&x->lock, NULL);
+	x->rx.of = x;
+	x->rx.fd = socket_make(what);
+	err = x->rx.fd < 0 ? x->rx.fd : 0;
 	if (!err) {
 		*what = "12 MiB of locked memory (ulimit -l, or CAP_IPC_LOCK)";
 		err = memory_make(x);
@@ -217,47 +230,91 @@ int uccl_xsk_open(int ifindex, uint32_t queues, bool copy, struct uccl_xsk **out
 		uccl_xsk_close(x);
 		return err;
 	}
-	if (setsockopt(x->fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)))
-		(void)setsockopt(x->fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
-	(void)setsockopt(x->fd, SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &budget, sizeof(budget));
+	if (setsockopt(x->rx.fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)))
+		(void)setsockopt(x->rx.fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+	(void)setsockopt(x->rx.fd, SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &budget, sizeof(budget));
 	*out = x;
+	return 0;
+}
+
+void uccl_xsk_rx_close(struct uccl_xsk_rx *r)
+{
+	ring_unmap(&r->ring);
+	if (r->fd >= 0)
+		uccl_own_close(r->fd);
+	free(r);
+}
+
+int uccl_xsk_rx_open(struct uccl_xsk *of, int ifindex, struct uccl_xsk_rx **out, const char **what)
+{
+	struct sockaddr_xdp at = {.sxdp_family = AF_XDP,
+				  .sxdp_flags = XDP_SHARED_UMEM,
+				  .sxdp_ifindex = (uint32_t)ifindex,
+				  .sxdp_queue_id = of->queue,
+				  .sxdp_shared_umem_fd = (uint32_t)of->rx.fd};
+	struct uccl_xsk_rx *r = calloc(1, sizeof(*r));
+	struct xdp_mmap_offsets offsets;
+	int err;
+
+	*what = "memory";
+	if (!r)
+		return -FI_ENOMEM;
+	r->of = of;
+	r->fd = socket_make(what);
+	err = r->fd < 0 ? r->fd : 0;
+	if (!err) {
+		*what = "to share a queue";
+		err = offsets_get(r->fd, &offsets);
+	}
+	if (!err)
+		err = rx_ring_make(r, &offsets);
+	if (!err && bind(r->fd, (struct sockaddr *)&at, sizeof(at)))
+		err = -errno;
+	if (err) {
+		uccl_xsk_rx_close(r);
+		return err;
+	}
+	*out = r;
 	return 0;
 }
 
 /* Receiving. */
 
-static void lent_return(struct uccl_xsk *x)
+static void lent_return(struct uccl_xsk_rx *r)
 {
+	struct uccl_xsk *x = r->of;
 	uint64_t *fill = x->fill.entries;
 
-	if (!x->nlent)
+	if (!r->nlent)
 		return;
+	pthread_mutex_lock(&x->lock);
 	/* There always is room: no more frames exist than the ring can hold. */
-	for (uint32_t i = 0; i < x->nlent; i++)
-		fill[x->fill.at++ & x->fill.mask] = x->lent[i];
-	x->nlent = 0;
+	for (uint32_t i = 0; i < r->nlent; i++)
+		fill[x->fill.at++ & x->fill.mask] = r->lent[i];
 	store(x->fill.producer, x->fill.at);
+	pthread_mutex_unlock(&x->lock);
+	r->nlent = 0;
 	if (*x->fill.flags & XDP_RING_NEED_WAKEUP)
-		(void)recvfrom(x->fd, NULL, 0, MSG_DONTWAIT, NULL, NULL);
+		(void)recvfrom(x->rx.fd, NULL, 0, MSG_DONTWAIT, NULL, NULL);
 }
 
-int uccl_xsk_rx(struct uccl_xsk *x, struct uccl_xsk_frame *v, int n)
+int uccl_xsk_rx(struct uccl_xsk_rx *r, struct uccl_xsk_frame *v, int n)
 {
-	const struct xdp_desc *desc = x->rx.entries;
+	const struct xdp_desc *desc = r->ring.entries;
 	uint32_t got;
 
-	lent_return(x);
-	got = load(x->rx.producer) - x->rx.at;
+	lent_return(r);
+	got = load(r->ring.producer) - r->ring.at;
 	got = (uint32_t)uccl_min(got, uccl_min((uint64_t)(n > 0 ? n : 0), UCCL_XSK_LENT));
 	for (uint32_t i = 0; i < got; i++) {
-		const struct xdp_desc *d = &desc[x->rx.at++ & x->rx.mask];
+		const struct xdp_desc *d = &desc[r->ring.at++ & r->ring.mask];
 
-		v[i] = (struct uccl_xsk_frame){x->memory + d->addr, d->len};
-		x->lent[i] = d->addr & ~(uint64_t)(UCCL_XSK_FRAME - 1);
+		v[i] = (struct uccl_xsk_frame){r->of->memory + d->addr, d->len};
+		r->lent[i] = d->addr & ~(uint64_t)(UCCL_XSK_FRAME - 1);
 	}
-	x->nlent = got;
+	r->nlent = got;
 	if (got)
-		store(x->rx.consumer, x->rx.at);
+		store(r->ring.consumer, r->ring.at);
 	return (int)got;
 }
 
@@ -305,7 +362,7 @@ int uccl_xsk_kick(struct uccl_xsk *x)
 	if (x->zero_copy && !(__atomic_load_n(x->tx.flags, __ATOMIC_RELAXED) & XDP_RING_NEED_WAKEUP))
 		return 0;
 	while ((before = load(x->tx.consumer)) != x->tx.at) {
-		int rc = (int)sendto(x->fd, NULL, 0, MSG_DONTWAIT, NULL, 0);
+		int rc = (int)sendto(x->rx.fd, NULL, 0, MSG_DONTWAIT, NULL, 0);
 
 		x->kicks++;
 		if (rc < 0 && errno != EAGAIN && errno != EBUSY && errno != ENOBUFS && errno != EINTR)
@@ -319,12 +376,12 @@ int uccl_xsk_kick(struct uccl_xsk *x)
 	return 0;
 }
 
-uint64_t uccl_xsk_dropped(const struct uccl_xsk *x)
+uint64_t uccl_xsk_dropped(const struct uccl_xsk_rx *r)
 {
 	struct xdp_statistics s = {0};
 	socklen_t len = sizeof(s);
 
-	if (getsockopt(x->fd, SOL_XDP, XDP_STATISTICS, &s, &len))
+	if (getsockopt(r->fd, SOL_XDP, XDP_STATISTICS, &s, &len))
 		return 0;
 	return s.rx_dropped + s.rx_ring_full + s.rx_fill_ring_empty_descs;
 }

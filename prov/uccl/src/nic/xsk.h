@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * An AF_XDP socket on one queue of an interface, with memory of its own for frames. Frames received are lent to the
- * caller until its next uccl_xsk_rx(); room for frames to be sent is asked for one by one.
+ * AF_XDP sockets on a queue of an interface. The first one of a queue owns it, with memory for its frames: it sends,
+ * and receives. Others, of other threads, may receive by the same queue, into the same memory. Frames received are
+ * lent to the caller until its next uccl_xsk_rx(); room for frames to be sent is asked for one by one.
  */
 #ifndef UCCL_NIC_XSK_H
 #define UCCL_NIC_XSK_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stddef.h>
@@ -24,15 +26,25 @@ struct uccl_xsk_ring {
 	size_t map_len;
 };
 
-struct uccl_xsk {
+struct uccl_xsk;
+
+/* What a socket receives. */
+struct uccl_xsk_rx {
+	struct uccl_xsk *of; /* whose queue and memory it is */
 	int fd;
+	struct uccl_xsk_ring ring;
+	uint64_t lent[UCCL_XSK_LENT];
+	uint32_t nlent;
+};
+
+struct uccl_xsk {
 	uint32_t queue;
 	bool zero_copy;
 	uint8_t *memory;
 	size_t memory_len;
-	struct uccl_xsk_ring fill, done, rx, tx;
-	uint64_t lent[UCCL_XSK_LENT];
-	uint32_t nlent;
+	pthread_mutex_t lock; /* of `fill`: who receives gives frames back */
+	struct uccl_xsk_ring fill, done, tx;
+	struct uccl_xsk_rx rx;	    /* the owner's */
 	uint32_t room[UCCL_XSK_TX]; /* frames that nobody uses */
 	uint32_t nroom;
 	uint64_t kicks; /* system calls to send */
@@ -50,10 +62,15 @@ int uccl_xsk_may(const char **what);
  * -FI_EBUSY: all are taken. Other errors: *what is a static text that says what was refused.
  */
 int uccl_xsk_open(int ifindex, uint32_t queues, bool copy, struct uccl_xsk **out, const char **what);
+/* After all who receive by its queue. */
 void uccl_xsk_close(struct uccl_xsk *x);
 
+/* Another one that receives by that queue of the interface. *what as above. */
+int uccl_xsk_rx_open(struct uccl_xsk *of, int ifindex, struct uccl_xsk_rx **out, const char **what);
+void uccl_xsk_rx_close(struct uccl_xsk_rx *r);
+
 /* Up to n frames; what was lent before goes back to the NIC. */
-int uccl_xsk_rx(struct uccl_xsk *x, struct uccl_xsk_frame *v, int n);
+int uccl_xsk_rx(struct uccl_xsk_rx *r, struct uccl_xsk_frame *v, int n);
 
 /* Room for a frame of UCCL_XSK_FRAME bytes; NULL: none now. It is used by uccl_xsk_put(), or asked for again. */
 uint8_t *uccl_xsk_room(struct uccl_xsk *x);
@@ -64,6 +81,6 @@ int uccl_xsk_kick(struct uccl_xsk *x);
 /* Does something wait for another kick? */
 bool uccl_xsk_waits(const struct uccl_xsk *x);
 /* Frames that the kernel threw away because we were too slow, or for other reasons. */
-uint64_t uccl_xsk_dropped(const struct uccl_xsk *x);
+uint64_t uccl_xsk_dropped(const struct uccl_xsk_rx *r);
 
 #endif

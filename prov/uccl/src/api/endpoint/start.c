@@ -82,6 +82,7 @@ static int nic_open(struct uccl_ep *ep, bool beside, struct uccl_nic **out)
 		.data_class = tos(p->dscp),
 		.control_class = tos(p->control_dscp),
 		.xdp_mode = uccl_params_xdp_mode(p),
+		.queues = &ep->queues,
 	};
 	struct uccl_nic *nic;
 	const char *why = "";

@@ -66,6 +66,7 @@ struct uccl_ep {
 	struct uccl_cm *cm;		/* FI_EP_MSG; NULL: connectionless */
 	bool listens;			/* for connections */
 	struct uccl_peer *sole;		/* whom that is connected to, or NULL */
+	struct uccl_xsk_set *queues;	/* of its NIC and its lanes', NULL: none of their own */
 	struct uccl_live *live;		/* NULL: nobody watches */
 	struct uccl_named *named;	/* who tells its address at src.port, NULL: not on an RDMA NIC, or no port */
 	struct uccl_tracefile *trace;	/* NULL: no trace */

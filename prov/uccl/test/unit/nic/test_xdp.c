@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The xdp back end over a veth pair (xdp.c, xdp_prog.c, xsk.c). Without privileges it can only be seen to be refused.
+ * The xdp back end over a veth pair (xdp.c, xdp_prog.c, xsk.c, xskset.c). Without privileges it can only be seen to
+ * be refused.
  */
 #include "nic/xdp.h"
 
@@ -100,7 +101,7 @@ static struct uccl_tx packet(const struct uccl_nic_addr *to, uint8_t mark, uint3
 
 	memset(t.hdr, mark, 64);
 	memset(t.tail, 0xee, 3);
-	t.label = mark % 8;
+	t.label = mark % 32;
 	t.ect = mark % 2;
 	return t;
 }
@@ -468,13 +469,20 @@ static bool attached(int host, const char *ifname)
 	return host_run(host, line);
 }
 
-/* On the pair with two queues. */
-static struct uccl_nic *open_wide(int host)
+/* On the pair with two queues; with `queues` as one of those that share. */
+static struct uccl_nic_attr wide_attr(int host, struct uccl_xsk_set **queues)
 {
-	struct uccl_nic_attr attr = {.ifname = host ? "wb" : "wa", .liveness = true};
+	struct uccl_nic_attr attr = {.ifname = host ? "wb" : "wa", .liveness = true, .queues = queues};
 
 	attr.bind.ip[10] = attr.bind.ip[11] = 0xff;
 	inet_pton(AF_INET, host ? "10.89.0.2" : "10.89.0.1", attr.bind.ip + 12);
+	return attr;
+}
+
+static struct uccl_nic *open_wide(int host)
+{
+	struct uccl_nic_attr attr = wide_attr(host, NULL);
+
 	return open_as(host, &attr);
 }
 
@@ -522,6 +530,148 @@ static void open__queues(void **state)
 		idle[i]->ops->close(idle[i]);
 	assert_false(attached(0, "wa"));
 	assert_false(attached(1, "wb"));
+}
+
+/* 200 packets with all labels, so by both queues. Returns how many of them were frames. */
+static uint64_t spread_arrives(struct uccl_nic *from, struct uccl_nic *to)
+{
+	uint64_t before = uccl_xdp_stats(to).frames_in;
+
+	/* Sockets of labels are made when they are used. */
+	assert_true(on_host(1));
+	for (int i = 0; i < 200; i++)
+		one_arrives(from, to, (uint8_t)i, 200);
+	return uccl_xdp_stats(to).frames_in - before;
+}
+
+/* By whatever queue of theirs it comes: what is for one of those that share them is a frame. */
+static void join__all_queues(void **state)
+{
+	static const enum uccl_xdp_mode modes[] = {UCCL_XDP_NATIVE, UCCL_XDP_GENERIC};
+
+	NEED_HOSTS();
+	for (size_t m = 0; m < uccl_array_len(modes); m++) {
+		struct uccl_xsk_set *queues = NULL;
+		struct uccl_nic_attr attr = wide_attr(0, &queues), other = wide_attr(1, NULL);
+		struct uccl_nic *alone, *a[2], *b;
+		uint64_t frames;
+
+		attr.xdp_mode = modes[m];
+		assert_true(on_host(1));
+		assert_int_equal(uccl_nic_udp_open(&other, &b), 0);
+		/* With one of two queues it is some. (To the kernel's own XDP veth names the first one only.) */
+		alone = open_as(0, &attr);
+		frames = spread_arrives(b, alone);
+		assert_in_range(frames, 1, modes[m] == UCCL_XDP_NATIVE ? 199 : 200);
+		alone->ops->close(alone);
+		assert_null(queues);
+		/* Who is there already hears the queue that another one brings. */
+		for (int i = 0; i < 2; i++)
+			a[i] = open_as(0, &attr);
+		assert_non_null(queues);
+		for (int i = 0; i < 2; i++) {
+			assert_int_equal(spread_arrives(b, a[i]), 200);
+			assert_int_equal(uccl_xdp_stats(a[i]).refused, 0);
+		}
+		/* A queue outlives who brought it. */
+		a[0]->ops->close(a[0]);
+		assert_int_equal(spread_arrives(b, a[1]), 200);
+		a[1]->ops->close(a[1]);
+		assert_null(queues);
+		assert_false(attached(0, "wa"));
+		b->ops->close(b);
+	}
+}
+
+/* The guard of each is that of all of its sockets. */
+static void join__guard(void **state)
+{
+	const struct uccl_nic_guard g = {.magic = 0x4355, .version = 1, .types = 1u << 8, .token_top = 0xabcd};
+	struct uccl_xsk_set *queues = NULL;
+	struct uccl_nic_attr attr = wide_attr(0, &queues), other = wide_attr(1, NULL);
+	struct uccl_nic *a[2], *b;
+	struct uccl_nic_addr at;
+	struct uccl_rx r;
+
+	NEED_HOSTS();
+	assert_true(on_host(1));
+	assert_int_equal(uccl_nic_udp_open(&other, &b), 0);
+	for (int i = 0; i < 2; i++)
+		a[i] = open_as(0, &attr);
+	a[0]->ops->guard(a[0], &g);
+	at = addr_of(a[0]);
+	assert_true(on_host(1));
+	for (int i = 0; i < 64; i++) {
+		struct uccl_tx t = packet(&at, 0, 100);
+
+		t.label = (uint16_t)(i / 2);
+		looks_ours(&t, 8, i % 2 ? 0xabcd : 0xabce);
+		assert_int_equal(b->ops->tx(b, &t, 1), 1);
+		assert_int_equal(rx_wait(a[0], &r, 1, i % 2 ? ROUNDS : 20), i % 2);
+	}
+	assert_int_equal(uccl_xdp_stats(a[0]).frames_in, 32);
+	assert_int_equal(spread_arrives(b, a[1]), 200);
+	both_close(a[0], a[1]);
+	b->ops->close(b);
+}
+
+/* Who sleeps is woken by each queue, also by one that came later. */
+static void join__wakes(void **state)
+{
+	struct uccl_xsk_set *queues = NULL;
+	struct uccl_nic_attr attr = wide_attr(0, &queues), other = wide_attr(1, NULL);
+	struct uccl_nic *a[2], *b;
+	struct uccl_nic_addr at;
+	struct uccl_rx r;
+	struct pollfd p = {.events = POLLIN};
+
+	NEED_HOSTS();
+	assert_true(on_host(1));
+	assert_int_equal(uccl_nic_udp_open(&other, &b), 0);
+	for (int i = 0; i < 2; i++) {
+		a[i] = open_as(0, &attr);
+		if (!i)
+			p.fd = a[0]->ops->wait_fd(a[0]);
+	}
+	assert_true(p.fd >= 0);
+	at = addr_of(a[0]);
+	assert_true(on_host(1));
+	for (int i = 0; i < 32; i++) {
+		struct uccl_tx t = packet(&at, (uint8_t)i, 100);
+
+		assert_int_equal(poll(&p, 1, 0), 0);
+		t.label = (uint16_t)i;
+		assert_int_equal(b->ops->tx(b, &t, 1), 1);
+		assert_int_equal(poll(&p, 1, 5000), 1);
+		assert_int_equal(rx_wait(a[0], &r, 1, ROUNDS), 1);
+		assert_int_equal(rx_wait(a[0], &r, 1, 1), 0);
+	}
+	assert_int_equal(uccl_xdp_stats(a[0]).frames_in, 32);
+	both_close(a[0], a[1]);
+	b->ops->close(b);
+}
+
+/* Of a process that was killed no rule is left on the queue that it had, while others use the program. */
+static void take__after_killed(void **state)
+{
+	struct uccl_xdp_prog prog;
+	struct uccl_xdp_rule rule;
+	struct uccl_nic_addr at = {.ip = {[10] = 0xff, [11] = 0xff, [12] = 10, [13] = 89, [15] = 1}, .port = 4777};
+	struct uccl_nic *a;
+	const char *what;
+
+	NEED_HOSTS();
+	assert_true(on_host(0));
+	assert_int_equal(uccl_xdp_prog_open((int)if_nametoindex("wa"), UCCL_XDP_AUTO, &prog, &what), 0);
+	uccl_xdp_rule_fill(&rule, 1, NULL);
+	/* More than the table would take, if any was left. */
+	for (int i = 0; i < 5; i++) {
+		for (uint32_t k = 0; k < UCCL_XDP_SOCKETS; k++, at.port++)
+			assert_int_equal(uccl_xdp_prog_rule(&prog, &at, 0, k, &rule), 0);
+		a = open_wide(0);
+		a->ops->close(a);
+	}
+	uccl_xdp_prog_close(&prog);
 }
 
 /* Killed, it leaves nothing behind; and a child that it forked and that sleeps holds nothing. */
@@ -597,20 +747,24 @@ static void open__refused(void **state)
 	assert_true(host_run(0, "ip link del br9"));
 }
 
-/* The rule as the program reads it. */
+/* Key and rule as the program reads them. */
 static void rule_fill__bytes(void **state)
 {
 	const struct uccl_nic_guard g = {.magic = 0x4355, .version = 1, .types = 6, .token_top = 0x1234};
 	const struct uccl_nic_addr a = {.ip = {1, [15] = 2}, .port = 0x1267};
 	struct uccl_xdp_rule r;
+	struct uccl_xdp_key k;
 
 	(void)state;
-	uccl_xdp_rule_fill(&r, &a, 999, NULL);
-	assert_memory_equal(r.ip, a.ip, 16);
-	assert_memory_equal(r.port, "\x12\x67", 2);
+	memset(&k, 0xff, sizeof(k));
+	uccl_xdp_key_fill(&k, &a, 5);
+	assert_int_equal(k.queue, 5);
+	assert_memory_equal(k.port, "\x12\x67\0", 4);
+	assert_memory_equal(k.ip, a.ip, 16);
+	uccl_xdp_rule_fill(&r, 999, NULL);
 	assert_int_equal(r.most, 999);
 	assert_int_equal(r.guarded, 0);
-	uccl_xdp_rule_fill(&r, &a, 999, &g);
+	uccl_xdp_rule_fill(&r, 999, &g);
 	assert_memory_equal(r.magic, "\x55\x43", 2);
 	assert_memory_equal(r.token_top, "\x34\x12", 2);
 	assert_int_equal(r.types, 6);
@@ -660,6 +814,10 @@ int main(void)
 		cmocka_unit_test(rule_fill__bytes),
 		cmocka_unit_test(open__refused),
 		cmocka_unit_test(open__queues),
+		cmocka_unit_test(join__all_queues),
+		cmocka_unit_test(join__guard),
+		cmocka_unit_test(join__wakes),
+		cmocka_unit_test(take__after_killed),
 		cmocka_unit_test(tx_rx__v4_native),
 		cmocka_unit_test(tx_rx__v6_native),
 		cmocka_unit_test(tx_rx__v4_generic),
