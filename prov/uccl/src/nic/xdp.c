@@ -54,6 +54,7 @@ struct xdp {
 	struct uccl_nic_guard guard;
 	struct uccl_ways *ways;
 	bool ecn, timestamps;
+	bool long_packets; /* the MTU lets packets be longer than a frame */
 	uint16_t port_of[UDP_LABELS]; /* 0: not asked yet */
 	uint64_t now;		      /* of the last look at the clock, coarse */
 	uint64_t news_at, down_until;
@@ -95,7 +96,7 @@ static bool same_ip(const struct uccl_nic_addr *a, const struct uccl_nic_addr *b
 static const struct uccl_frame_way *way_of(struct xdp *x, const struct uccl_tx *t, const struct uccl_tx *last,
 					   const struct uccl_frame_way *way)
 {
-	if (t->answer || uccl_tx_len(t) + uccl_frame_headers(t->to) > UCCL_XSK_MOST || x->now < x->down_until)
+	if (t->answer || uccl_tx_len(t) + uccl_frame_headers(t->to) > x->xsk->most || x->now < x->down_until)
 		return NULL;
 	return way && last && same_ip(last->to, t->to) ? way : uccl_ways_find(x->ways, t->to, x->now);
 }
@@ -106,7 +107,7 @@ static bool frame_put(struct xdp *x, const struct uccl_frame_way *way, const str
 	struct iovec piece[3] = {{(void *)t->hdr, t->hdr_len},
 				 {(void *)t->payload, t->payload_len},
 				 {(void *)t->tail, t->tail_len}};
-	uint8_t *room = uccl_xsk_room(x->xsk);
+	uint8_t *room = uccl_xsk_room(x->xsk, uccl_tx_len(t) + uccl_frame_headers(t->to));
 	uint32_t len;
 
 	if (!room)
@@ -266,6 +267,25 @@ static int xdp_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct u
 
 /* The rest. */
 
+/*
+ * A packet with all its headers. Before there is a queue it is not known whether that can be several frames; if it
+ * cannot, longer ones go by sockets.
+ */
+static uint32_t most_of(const struct xdp *x)
+{
+	if (x->xsk)
+		return x->xsk->most;
+	return x->long_packets && !x->tried ? UCCL_XSK_LONG : UCCL_XSK_MOST;
+}
+
+/* What a packet of so many bytes takes of a receive queue, at most. */
+static uint32_t frames_for(uint32_t bytes)
+{
+	uint32_t frames = (bytes + UCCL_FRAME_V6 + UCCL_XSK_MOST - 1) / UCCL_XSK_MOST;
+
+	return (uint32_t)uccl_min(frames, UCCL_XSK_PARTS);
+}
+
 static uint32_t xdp_path_mtu(struct uccl_nic *nic, const struct uccl_nic_addr *to, uint32_t *known)
 {
 	struct xdp *x = xdp_of(nic);
@@ -273,7 +293,7 @@ static uint32_t xdp_path_mtu(struct uccl_nic *nic, const struct uccl_nic_addr *t
 
 	/* A packet that fits no frame would be as slow as udp. */
 	if ((x->xsk || !x->tried) && uccl_ways_ours(x->ways, to))
-		most = (uint32_t)uccl_min(most, UCCL_XSK_MOST - uccl_frame_headers(to));
+		most = (uint32_t)uccl_min(most, most_of(x) - uccl_frame_headers(to));
 	*known = (uint32_t)uccl_min(*known, most);
 	return most;
 }
@@ -282,7 +302,7 @@ static uint32_t xdp_slots(struct uccl_nic *nic, uint32_t bytes)
 {
 	struct xdp *x = xdp_of(nic);
 
-	return (uint32_t)uccl_min(x->inner->ops->slots(x->inner, bytes), UCCL_XSK_RX);
+	return (uint32_t)uccl_min(x->inner->ops->slots(x->inner, bytes), UCCL_XSK_RX / frames_for(bytes));
 }
 
 /* The text that says what was refused, in the log; returns err. */
@@ -296,7 +316,7 @@ static struct uccl_xdp_rule rule_of(const struct xdp *x)
 {
 	struct uccl_xdp_rule rule;
 
-	uccl_xdp_rule_fill(&rule, UCCL_XSK_MOST, x->guarded ? &x->guard : NULL);
+	uccl_xdp_rule_fill(&rule, most_of(x), x->guarded ? &x->guard : NULL);
 	return rule;
 }
 
@@ -314,7 +334,7 @@ static void queue_take(struct xdp *x)
 	if (x->tried)
 		return;
 	x->tried = true;
-	err = uccl_xsk_take(x->member, &rule, &what);
+	err = uccl_xsk_take(x->member, x->long_packets, &rule, &what);
 	if (err == -FI_EBUSY) {
 		UCCL_LOG(UCCL_LOG_WARN,
 			 "xdp: all queues of %s are taken (one for each endpoint and lane that has peers), this "
@@ -327,6 +347,11 @@ static void queue_take(struct xdp *x)
 		return;
 	}
 	x->xsk = uccl_xsk_own(x->member);
+	if (x->long_packets && x->xsk->most == UCCL_XSK_MOST)
+		UCCL_LOG(UCCL_LOG_WARN,
+			 "xdp: %s: packets stay below %u bytes, whatever its MTU: more takes multi-buffer (Linux 6.6, "
+			 "and the driver)",
+			 x->ifname, UCCL_XSK_MOST);
 	/* The kernel would join what the program must see one by one. */
 	if (!prog->native && x->udp->gro)
 		x->udp->gro = !uccl_udp_option_set(x->udp->rx_fd, IPPROTO_UDP, UDP_GRO, 0);
@@ -413,6 +438,7 @@ struct uccl_xdp_stats uccl_xdp_stats(struct uccl_nic *nic)
 	struct xdp *x = xdp_of(nic);
 	struct uccl_xdp_stats s = x->stats;
 
+	s.most = most_of(x);
 	s.kicks = x->xsk ? x->xsk->kicks : 0;
 	return s;
 }
@@ -473,6 +499,7 @@ static int program_open(struct xdp *x, const struct uccl_nic_attr *attr)
 static int inner_open(struct xdp *x, const struct uccl_nic_attr *attr)
 {
 	int err = uccl_nic_udp_open(attr, &x->inner);
+	uint32_t mtu;
 
 	if (err)
 		return err;
@@ -484,7 +511,10 @@ static int inner_open(struct xdp *x, const struct uccl_nic_attr *attr)
 	x->inner->caps.hints = false;
 	x->nic.caps.hints = false;
 	x->nic.caps.train_bytes = x->inner->caps.train_bytes = 0;
-	x->nic.caps.rx_slots = (uint32_t)uccl_min(x->nic.caps.rx_slots, UCCL_XSK_RX);
+	/* What can arrive may be longer: that goes by sockets. */
+	mtu = (uint32_t)uccl_min(x->nic.caps.mtu, x->udp->place_mtu);
+	x->long_packets = frames_for(mtu) > 1;
+	x->nic.caps.rx_slots = (uint32_t)uccl_min(x->nic.caps.rx_slots, UCCL_XSK_RX / frames_for(mtu));
 	x->ecn = x->udp->ecn;
 	x->timestamps = attr->timestamps;
 	return 0;

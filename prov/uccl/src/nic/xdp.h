@@ -10,6 +10,7 @@ struct uccl_xdp_stats {
 	uint64_t kicks;	  /* system calls that sent frames */
 	uint64_t refused; /* frames that the program let pass and a check did not */
 	uint64_t sockets_out, sockets_in; /* packets and events that took sockets */
+	uint32_t most; /* bytes of a packet that is no socket's, with all headers */
 };
 
 /* Of this back end, which is one of that kind. */

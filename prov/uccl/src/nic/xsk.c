@@ -15,12 +15,20 @@
 
 #include "base/units.h"
 #include "nic/ownfd.h"
+#include "nic/xdp_prog.h"
 
+#ifndef XDP_USE_SG
+#define XDP_USE_SG (1 << 4) /* Linux 6.6: packets of several frames */
+#define XDP_PKT_CONTD (1 << 0)
+#endif
 #ifndef XDP_MAX_TX_SKB_BUDGET
 #define XDP_MAX_TX_SKB_BUDGET 9 /* Linux 6.17: frames that one call sends, instead of 32 */
 #endif
 #define BUSY_TRIES 40
 #define BUSY_MS 5
+#define FRONT sizeof(struct uccl_xdp_stamp) /* of what the program wrote in front of a packet */
+#define JOINED (UCCL_XSK_LENT / 2)	     /* long packets that one call hands out */
+#define JOINED_BYTES (FRONT + UCCL_XSK_LONG)
 #define TX_QUEUE (4 << 20) /* bytes of the kernel's packets on their way out */
 
 static uint32_t load(const uint32_t *p)
@@ -118,7 +126,8 @@ static int rings_make(struct uccl_xsk *x)
 static int queue_try(struct uccl_xsk *x, int ifindex, uint32_t queues, bool copy)
 {
 	struct sockaddr_xdp at = {.sxdp_family = AF_XDP,
-				  .sxdp_flags = (uint16_t)(XDP_USE_NEED_WAKEUP | (copy ? XDP_COPY : 0)),
+				  .sxdp_flags = (uint16_t)(XDP_USE_NEED_WAKEUP | (copy ? XDP_COPY : 0) |
+							   (x->most > UCCL_XSK_MOST ? XDP_USE_SG : 0)),
 				  .sxdp_ifindex = (uint32_t)ifindex};
 	struct xdp_options options = {0};
 	socklen_t len = sizeof(options);
@@ -181,6 +190,8 @@ void uccl_xsk_close(struct uccl_xsk *x)
 	if (x->memory)
 		munmap(x->memory, x->memory_len);
 	pthread_mutex_destroy(&x->lock);
+	free(x->split);
+	free(x->rx.joined);
 	free(x);
 }
 
@@ -201,7 +212,14 @@ int uccl_xsk_may(const char **what)
 	return fd < 0 ? fd : 0;
 }
 
-int uccl_xsk_open(int ifindex, uint32_t queues, bool copy, struct uccl_xsk **out, const char **what)
+static int joined_make(struct uccl_xsk_rx *r)
+{
+	if (r->of->most > UCCL_XSK_MOST)
+		r->joined = malloc(JOINED * JOINED_BYTES);
+	return r->of->most > UCCL_XSK_MOST && !r->joined ? -FI_ENOMEM : 0;
+}
+
+int uccl_xsk_open(int ifindex, uint32_t queues, bool copy, bool parts, struct uccl_xsk **out, const char **what)
 {
 	struct uccl_xsk *x = calloc(1, sizeof(*x));
 	int size = TX_QUEUE, budget = UCCL_XSK_TX, err;
@@ -224,7 +242,18 @@ int uccl_xsk_open(int ifindex, uint32_t queues, bool copy, struct uccl_xsk **out
 	if (!err) {
 		frames_init(x);
 		*what = "to bind to a queue";
+		x->most = parts ? UCCL_XSK_LONG : UCCL_XSK_MOST;
 		err = queue_bind(x, ifindex, queues, copy);
+	}
+	if (parts && (err == -EINVAL || err == -EOPNOTSUPP)) {
+		/* A kernel or a driver without. */
+		x->most = UCCL_XSK_MOST;
+		err = queue_bind(x, ifindex, queues, copy);
+	}
+	if (!err) {
+		*what = "memory";
+		x->split = x->most > UCCL_XSK_MOST ? malloc(UCCL_XSK_LONG) : NULL;
+		err = x->most > UCCL_XSK_MOST && !x->split ? -FI_ENOMEM : joined_make(&x->rx);
 	}
 	if (err) {
 		uccl_xsk_close(x);
@@ -242,6 +271,7 @@ void uccl_xsk_rx_close(struct uccl_xsk_rx *r)
 	ring_unmap(&r->ring);
 	if (r->fd >= 0)
 		uccl_own_close(r->fd);
+	free(r->joined);
 	free(r);
 }
 
@@ -268,6 +298,8 @@ int uccl_xsk_rx_open(struct uccl_xsk *of, int ifindex, struct uccl_xsk_rx **out,
 	}
 	if (!err)
 		err = rx_ring_make(r, &offsets);
+	if (!err)
+		err = joined_make(r);
 	if (!err && bind(r->fd, (struct sockaddr *)&at, sizeof(at)))
 		err = -errno;
 	if (err) {
@@ -298,24 +330,63 @@ static void lent_return(struct uccl_xsk_rx *r)
 		(void)recvfrom(x->rx.fd, NULL, 0, MSG_DONTWAIT, NULL, NULL);
 }
 
+/* How many frames the next packet is, of `have`; 0: it does not end there. */
+static uint32_t frames_of_next(const struct uccl_xsk_rx *r, uint32_t have)
+{
+	const struct xdp_desc *desc = r->ring.entries;
+
+	for (uint32_t i = 0; i < have; i++)
+		if (!(desc[(r->ring.at + i) & r->ring.mask].options & XDP_PKT_CONTD))
+			return i + 1;
+	return 0;
+}
+
+/* A packet of several frames in one piece, with what stands in front of it. False: it is too long. */
+static bool join(struct uccl_xsk_rx *r, uint32_t frames, uint8_t *room, struct uccl_xsk_frame *out)
+{
+	const struct xdp_desc *desc = r->ring.entries;
+	uint32_t len = 0;
+
+	for (uint32_t i = 0; i < frames; i++) {
+		const struct xdp_desc *d = &desc[(r->ring.at + i) & r->ring.mask];
+
+		if (d->len > UCCL_XSK_LONG - len)
+			return false;
+		if (!i)
+			memcpy(room, r->of->memory + d->addr - FRONT, FRONT);
+		memcpy(room + FRONT + len, r->of->memory + d->addr, d->len);
+		len += d->len;
+	}
+	*out = (struct uccl_xsk_frame){room + FRONT, len};
+	return true;
+}
+
 int uccl_xsk_rx(struct uccl_xsk_rx *r, struct uccl_xsk_frame *v, int n)
 {
 	const struct xdp_desc *desc = r->ring.entries;
-	uint32_t got;
+	uint32_t have, frames, joined = 0;
+	int got = 0;
 
 	lent_return(r);
-	got = load(r->ring.producer) - r->ring.at;
-	got = (uint32_t)uccl_min(got, uccl_min((uint64_t)(n > 0 ? n : 0), UCCL_XSK_LENT));
-	for (uint32_t i = 0; i < got; i++) {
-		const struct xdp_desc *d = &desc[r->ring.at++ & r->ring.mask];
+	have = load(r->ring.producer) - r->ring.at;
+	have = (uint32_t)uccl_min(have, UCCL_XSK_LENT);
+	while (got < n && (frames = frames_of_next(r, have))) {
+		const struct xdp_desc *d = &desc[r->ring.at & r->ring.mask];
 
-		v[i] = (struct uccl_xsk_frame){r->of->memory + d->addr, d->len};
-		r->lent[i] = d->addr & ~(uint64_t)(UCCL_XSK_FRAME - 1);
+		if (frames == 1)
+			v[got++] = (struct uccl_xsk_frame){r->of->memory + d->addr, d->len};
+		else if (r->joined && join(r, frames, r->joined + joined * JOINED_BYTES, &v[got]))
+			got++, joined++;
+		else
+			r->oversized++;
+		have -= frames;
+		while (frames--)
+			r->lent[r->nlent++] =
+				desc[r->ring.at++ & r->ring.mask].addr & ~(uint64_t)(UCCL_XSK_FRAME - 1);
 	}
-	r->nlent = got;
-	if (got)
+	if (r->nlent)
 		store(r->ring.consumer, r->ring.at);
-	return (int)got;
+	return got;
 }
 
 /* Sending. */
@@ -332,20 +403,32 @@ static void done_take(struct uccl_xsk *x)
 	store(x->done.consumer, x->done.at);
 }
 
-uint8_t *uccl_xsk_room(struct uccl_xsk *x)
+uint8_t *uccl_xsk_room(struct uccl_xsk *x, uint32_t len)
 {
-	if (!x->nroom)
+	uint32_t need = len > UCCL_XSK_FRAME ? UCCL_XSK_PARTS : 1;
+
+	if (x->nroom < need)
 		done_take(x);
-	return x->nroom ? x->memory + (size_t)x->room[x->nroom - 1] * UCCL_XSK_FRAME : NULL;
+	if (x->nroom < need)
+		return NULL;
+	return need > 1 ? x->split : x->memory + (size_t)x->room[x->nroom - 1] * UCCL_XSK_FRAME;
 }
 
 void uccl_xsk_put(struct uccl_xsk *x, uint32_t len)
 {
 	struct xdp_desc *desc = x->tx.entries;
+	const uint8_t *from = len > UCCL_XSK_FRAME ? x->split : NULL;
 
 	/* The ring has a place for each frame. */
-	desc[x->tx.at++ & x->tx.mask] =
-		(struct xdp_desc){.addr = (uint64_t)x->room[--x->nroom] * UCCL_XSK_FRAME, .len = len};
+	for (uint32_t done = 0, part; done < len; done += part) {
+		uint64_t addr = (uint64_t)x->room[--x->nroom] * UCCL_XSK_FRAME;
+
+		part = (uint32_t)uccl_min(len - done, UCCL_XSK_FRAME);
+		if (from)
+			memcpy(x->memory + addr, from + done, part);
+		desc[x->tx.at++ & x->tx.mask] = (struct xdp_desc){
+			.addr = addr, .len = part, .options = done + part < len ? XDP_PKT_CONTD : 0};
+	}
 }
 
 bool uccl_xsk_waits(const struct uccl_xsk *x)
@@ -383,5 +466,5 @@ uint64_t uccl_xsk_dropped(const struct uccl_xsk_rx *r)
 
 	if (getsockopt(r->fd, SOL_XDP, XDP_STATISTICS, &s, &len))
 		return 0;
-	return s.rx_dropped + s.rx_ring_full + s.rx_fill_ring_empty_descs;
+	return r->oversized + s.rx_dropped + s.rx_ring_full + s.rx_fill_ring_empty_descs;
 }

@@ -181,7 +181,7 @@ static void ear_open(struct uccl_xsk_member *m, uint32_t i)
 			 m->set->queue[i]->queue, what, strerror(-err));
 }
 
-int uccl_xsk_take(struct uccl_xsk_member *m, const struct uccl_xdp_rule *rule, const char **what)
+int uccl_xsk_take(struct uccl_xsk_member *m, bool parts, const struct uccl_xdp_rule *rule, const char **what)
 {
 	struct uccl_xsk_set *s = m->set;
 	struct uccl_xsk *x;
@@ -189,8 +189,9 @@ int uccl_xsk_take(struct uccl_xsk_member *m, const struct uccl_xdp_rule *rule, c
 
 	pthread_mutex_lock(&s->lock);
 	m->rule = *rule;
-	err = uccl_xsk_open(s->ifindex, s->prog.queues, !s->prog.native, &x, what);
+	err = uccl_xsk_open(s->ifindex, s->prog.queues, !s->prog.native, parts, &x, what);
 	if (!err) {
+		m->rule.most = x->most;
 		uccl_xdp_prog_clear(&s->prog, x->queue);
 		*what = "to steer packets to the socket";
 		err = ear_add(m, m->number, &x->rx);

@@ -31,9 +31,9 @@ const struct uccl_xdp_prog *uccl_xsk_prog(const struct uccl_xsk_member *m);
 
 /*
  * Take a queue to send by, once, and receive by it and by those that others have or will have. Errors and *what as
- * those of uccl_xsk_open; then it receives nothing.
+ * those of uccl_xsk_open, which `parts` is for; then it receives nothing. The rule's `most` is that of the queue.
  */
-int uccl_xsk_take(struct uccl_xsk_member *m, const struct uccl_xdp_rule *rule, const char **what);
+int uccl_xsk_take(struct uccl_xsk_member *m, bool parts, const struct uccl_xdp_rule *rule, const char **what);
 /* To send by; NULL before uccl_xsk_take(). */
 struct uccl_xsk *uccl_xsk_own(const struct uccl_xsk_member *m);
 /* Another rule for what is for it. */
