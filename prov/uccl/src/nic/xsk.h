@@ -80,7 +80,7 @@ void uccl_xsk_rx_close(struct uccl_xsk_rx *r);
 /* Up to n frames; what was lent before goes back to the NIC. */
 int uccl_xsk_rx(struct uccl_xsk_rx *r, struct uccl_xsk_frame *v, int n);
 
-/* Room for a packet of so many bytes, up to x->most; NULL: none now. uccl_xsk_put() uses it; or it is asked for again. */
+/* Room for a packet of so many bytes, up to x->most; NULL: none now. It is for uccl_xsk_put(), or asked for anew. */
 uint8_t *uccl_xsk_room(struct uccl_xsk *x, uint32_t len);
 /* The room that was asked for last has the packet, of no more bytes: it is to leave with the next kick. */
 void uccl_xsk_put(struct uccl_xsk *x, uint32_t len);

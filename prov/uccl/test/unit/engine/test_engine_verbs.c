@@ -987,6 +987,98 @@ static void link__down_and_up(void **state)
 	assert_int_equal(st(0)->peers_dead + st(1)->peers_dead, 0);
 }
 
+/* Coarser: for times in which little happens. */
+static void run_long(uint64_t ns)
+{
+	for (uint64_t until = now + ns; now < until; now += 20 * UCCL_NS_PER_MS)
+		for (int i = 0; i < ROOM; i++)
+			if (e[i])
+				uccl_engine_poll(e[i], now);
+}
+
+/*
+ * The address of a NIC goes in the middle of a message, as it does when an interface is configured anew, and comes back
+ * after longer than any time-out, also with another index: nobody sees an error.
+ */
+static void gid__gone_and_back(void **state)
+{
+	(void)state;
+	rxe();
+	kind = IBV_QPT_UC;
+	engine_open(0, "rxe0");
+	engine_open(1, "rxe1");
+	message_kept(0, 1, SECOND);
+	message_kept(0, 1, SECOND);
+	assert_true(st(0)->writes_tx > 0);
+	for (int k = 0; k < 4; k++) {
+		struct fake_port *p = &dev[k % 2]->port[0];
+		struct fake_port was = *p;
+		int before = dones[0] + dones[1];
+
+		message(0, 1, LONG);
+		run(20 * UCCL_NS_PER_US);
+		p->ngids = 0;
+		fake->hook = nothing_passes;
+		fake_verbs_event(fake, IBV_EVENT_GID_CHANGE, 0);
+		run(20 * SECOND);
+		assert_true(dones[0] + dones[1] - before < 2);
+		*p = was;
+		for (int i = 0; k >= 2 && i < p->ngids; i++)
+			p->gid[i].gid_index += 2;
+		fake->hook = NULL;
+		fake_verbs_event(fake, IBV_EVENT_GID_CHANGE, 0);
+		run(SECOND);
+		assert_int_equal(dones[0] + dones[1] - before, 2);
+		assert_memory_equal(dst[1], src, LONG);
+		message_kept(0, 1, SECOND);
+		message_kept(1, 0, SECOND);
+	}
+	assert_int_equal(errors, 0);
+	assert_int_equal(st(0)->peers_dead + st(1)->peers_dead, 0);
+}
+
+/*
+ * The link comes back after an hour: nothing has failed, of peers that had nothing to say, and, with longer time-outs,
+ * of one in the middle of a message; and it does not take long then.
+ */
+static void link__an_hour(void **state)
+{
+	(void)state;
+	for (int busy = 0; busy < 2; busy++) {
+		int before;
+
+		timeout_ns = (busy ? 7200u : 600u) * SECOND;
+		kind = IBV_QPT_UC;
+		if (!busy)
+			rxe();
+		engine_open(0, "rxe0");
+		engine_open(1, "rxe1");
+		message_kept(0, 1, SECOND);
+		before = dones[0] + dones[1];
+		if (busy) {
+			message(0, 1, LONG);
+			run(40 * UCCL_NS_PER_US);
+		}
+		port_set(0, IBV_PORT_DOWN);
+		run_long(3600 * SECOND);
+		assert_int_equal(errors, 0);
+		port_set(0, IBV_PORT_ACTIVE);
+		if (busy) {
+			run(2 * SECOND);
+			assert_int_equal(dones[0] + dones[1] - before, 2);
+			assert_memory_equal(dst[1], src, LONG);
+		}
+		message_kept(0, 1, 2 * SECOND);
+		message_kept(1, 0, 2 * SECOND);
+		assert_int_equal(st(0)->peers_dead + st(1)->peers_dead, 0);
+		for (int i = 0; i < 2; i++) {
+			uccl_engine_close(e[i]);
+			e[i] = NULL;
+		}
+	}
+	assert_int_equal(errors, 0);
+}
+
 /* Devices of rails, by the numbers of their queue pairs. */
 #define RAIL_QPNS 100000u
 static uint32_t dead_rail;
@@ -1392,6 +1484,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(writes__one_budget, begin, end),
 		cmocka_unit_test_setup_teardown(writes__to_packets_only, begin, end),
 		cmocka_unit_test_setup_teardown(link__down_and_up, begin, end),
+		cmocka_unit_test_setup_teardown(gid__gone_and_back, begin, end),
+		cmocka_unit_test_setup_teardown(link__an_hour, begin, end),
 		cmocka_unit_test_setup_teardown(link__another_rail, begin, end),
 		cmocka_unit_test_setup_teardown(link__gone, begin, end),
 		cmocka_unit_test_setup_teardown(link__gone_later_received, begin, end),
