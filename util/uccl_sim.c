@@ -12,6 +12,7 @@
 #include "core/policy.h"
 #include "sim/scenario.h"
 #include "uccl_sim_fabric.h"
+#include "uccl_sim_seeds.h"
 
 static void print_line(const char *text)
 {
@@ -32,10 +33,12 @@ static void usage(void)
 {
 	puts("usage: uccl_sim fabric ...   scenes on a data-centre network; uccl_sim fabric --help\n"
 	     "       uccl_sim policies [--man]   the policies and their constants; as the manual has them\n"
-	     "       uccl_sim [--seed N | --seeds A-B | --scenario NAME | --list | --options]\n"
+	     "       uccl_sim [--seed N | --seeds A-B [--jobs N] [--minutes M] | --scenario NAME | --list | --options]\n"
 	     "                [--set NAME=VALUE,...] [--twice] [-v] [-v] [-s]\n"
 	     "  --seed N      run one seed and print what it drew\n"
 	     "  --seeds A-B   run all of a range; prints the failures and a summary\n"
+	     "  --jobs N      by so many processes, 0: one for each processor\n"
+	     "  --minutes M   begin none later; the summary says from which seed on they were not run\n"
 	     "  --scenario    run a named scenario; --list shows them\n"
 	     "  --set         override drawn options, see --options\n"
 	     "  --nic packet|write, --nodes N, --loss P: short for --set\n"
@@ -46,7 +49,8 @@ static void usage(void)
 struct args {
 	const char *scenario;
 	char forced[1024];
-	uint64_t from, to;
+	uint64_t from, to, jobs;
+	double minutes;
 	int verbose;
 	bool stats, twice, list, options, help;
 };
@@ -66,6 +70,7 @@ static int parse(struct args *a, int argc, char **argv)
 		{"options", no_argument, NULL, 'o'},	    {"set", required_argument, NULL, 'f'},
 		{"nic", required_argument, NULL, 'N'},	    {"nodes", required_argument, NULL, 'D'},
 		{"loss", required_argument, NULL, 'L'},	    {"twice", no_argument, NULL, '2'},
+		{"jobs", required_argument, NULL, 'J'},	    {"minutes", required_argument, NULL, 'M'},
 		{"help", no_argument, NULL, 'h'},	    {NULL, 0, NULL, 0},
 	};
 	char *end;
@@ -79,6 +84,15 @@ static int parse(struct args *a, int argc, char **argv)
 		case 'r':
 			a->from = strtoull(optarg, &end, 0);
 			a->to = *end == '-' ? strtoull(end + 1, NULL, 0) : a->from;
+			break;
+		case 'J':
+			if (!uccl_sim_jobs_read(optarg, &a->jobs))
+				return -1;
+			break;
+		case 'M':
+			a->minutes = strtod(optarg, &end);
+			if (end == optarg || *end || !(a->minutes > 0))
+				return -1;
 			break;
 		case 'c':
 			a->scenario = optarg;
@@ -141,9 +155,17 @@ static void print_stats(const struct uccl_sim_world *w)
 		printf("  lanes: %llu bytes sent by them\n", (unsigned long long)w->over_lanes);
 }
 
-/* Failures of one seed. */
-static uint32_t run_seed(const struct args *a, uint64_t seed, bool single)
+static void failed_print(const struct args *a, uint64_t seed, const char *drawn)
 {
+	printf("seed %llu FAILED with %s\n  again: uccl_sim --seed %llu%s%s\n", (unsigned long long)seed, drawn,
+	       (unsigned long long)seed, *a->forced ? " --set " : "", a->forced);
+}
+
+/* Failures of one seed. */
+static uint32_t run_seed(const void *arg, uint64_t seed)
+{
+	const struct args *a = arg;
+	bool single = a->from == a->to;
 	struct uccl_sim_options o;
 	static struct uccl_sim_world w;
 	uint32_t bad;
@@ -171,13 +193,25 @@ static uint32_t run_seed(const struct args *a, uint64_t seed, bool single)
 		uccl_sim_world_close(&w);
 	}
 	if (bad && !single)
-		printf("seed %llu FAILED with %s\n  again: uccl_sim --seed %llu%s%s\n", (unsigned long long)seed, text,
-		       (unsigned long long)seed, *a->forced ? " --set " : "", a->forced);
+		failed_print(a, seed, text);
 	if (single)
 		printf("seed %llu trace %016llx%s\n", (unsigned long long)seed, (unsigned long long)trace,
 		       bad ? " FAILED" : "");
 	fflush(stdout);
 	return bad;
+}
+
+static void seed_died(const void *arg, uint64_t seed, const char *why)
+{
+	struct uccl_sim_options o;
+	const struct args *a = arg;
+	char text[4096];
+
+	uccl_sim_options_draw(&o, seed, a->forced);
+	uccl_sim_options_print(&o, text, sizeof(text));
+	printf("seed %llu ended its process: %s\n", (unsigned long long)seed, why);
+	failed_print(a, seed, text);
+	fflush(stdout);
 }
 
 static int run_scenario(const struct args *a)
@@ -218,9 +252,8 @@ static int print_policies(bool man)
 
 int main(int argc, char **argv)
 {
-	struct args a = {.from = 1, .to = 100};
+	struct args a = {.from = 1, .to = 100, .jobs = 1};
 	struct uccl_sim_options o;
-	uint64_t seed, passed = 0, failed = 0;
 	uint32_t i;
 
 	if (argc > 1 && !strcmp(argv[1], "fabric"))
@@ -248,12 +281,11 @@ int main(int argc, char **argv)
 		uccl_log_set(log_line, UCCL_LOG_DEBUG);
 	if (a.scenario)
 		return run_scenario(&a);
-	for (seed = a.from; seed <= a.to; seed++) {
-		if (run_seed(&a, seed, a.from == a.to))
-			failed++;
-		else
-			passed++;
-	}
-	printf("%llu passed, %llu failed\n", (unsigned long long)passed, (unsigned long long)failed);
-	return failed != 0;
+	return uccl_sim_range_run(&(struct uccl_sim_range){.from = a.from,
+							   .to = a.to,
+							   .jobs = a.jobs,
+							   .minutes = a.minutes,
+							   .run = run_seed,
+							   .died = seed_died,
+							   .arg = &a});
 }

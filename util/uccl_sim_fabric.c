@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 #include "sim/fabric_play.h"
+#include "uccl_sim_seeds.h"
 
 /* Of one run. */
 #define SEEDS_MAX 1000
-#define JOBS_MAX 1024
 
 static void usage(void)
 {
@@ -76,20 +76,6 @@ static bool read_seeds(const char *text, uint64_t *first, uint64_t *last)
 	text = end + 1;
 	*last = strtoull(text, &end, 10);
 	return end > text && !*end && *first <= *last && *last - *first < SEEDS_MAX;
-}
-
-/* How many at a time; 0: as many as there are processors. */
-static bool read_jobs(const char *text, uint64_t *jobs)
-{
-	char *end;
-	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-
-	*jobs = strtoull(text, &end, 10);
-	if (end == text || *end || *text == '-' || *jobs > JOBS_MAX)
-		return false;
-	if (!*jobs)
-		*jobs = cpus > 1 ? (uint64_t)cpus : 1;
-	return true;
 }
 
 static int by_size(const void *a, const void *b)
@@ -269,8 +255,8 @@ int uccl_sim_fabric(int argc, char **argv)
 				SEEDS_MAX);
 			return 2;
 		}
-		if (c == 'J' && !read_jobs(optarg, &jobs)) {
-			fprintf(stderr, "--jobs %s: a number up to %d\n", optarg, JOBS_MAX);
+		if (c == 'J' && !uccl_sim_jobs_read(optarg, &jobs)) {
+			fprintf(stderr, "--jobs %s: a number up to %d\n", optarg, UCCL_SIM_JOBS_MAX);
 			return 2;
 		}
 		if (c == 'o') {
