@@ -24,7 +24,8 @@
  *   I19  no network that treats packets alike is       world.c
  *        taken for one that breaks trains
  *   I20  of the network's marks none is made up, and    here
- *        where nothing is lost none is forgotten
+ *        where nothing is lost, and blocks have lines for all
+ *        paths, none is forgotten
  */
 #ifndef UCCL_SIM_INVARIANT_H
 #define UCCL_SIM_INVARIANT_H
