@@ -9,6 +9,11 @@
 #define WANT_MAX_NS UCCL_NS_PER_S
 #define WANT_SPREAD 4
 #define WANT_DOUBLINGS 10
+/*
+ * Who was answered is in the line, and hears when it is its turn. To ask again is for the case that this was lost, or the
+ * question when an older block came after it.
+ */
+#define ANSWERED_NS (100 * UCCL_NS_PER_MS)
 
 void uccl_granted_init(struct uccl_granted *g, uint32_t slots, uint32_t msg_limit, uint64_t csn)
 {
@@ -37,6 +42,9 @@ bool uccl_granted_heard(struct uccl_granted *g, const struct uccl_ack *a, uint64
 	if (g->slots) {
 		g->wants = 0;
 		g->want_at = 0;
+	} else if (g->wants && !g->answered) {
+		g->answered = true;
+		g->want_at = uccl_max(g->want_at, now + ANSWERED_NS);
 	}
 	g->turn = a->turn;
 	g->envelopes_only = a->rcv_short;
@@ -51,5 +59,6 @@ void uccl_granted_wanted(struct uccl_granted *g, uint64_t rto_ns, struct uccl_rn
 	uint64_t ns = uccl_min(rto_ns << uccl_min(g->wants, WANT_DOUBLINGS), WANT_MAX_NS);
 
 	g->wants++;
+	g->answered = false;
 	g->want_at = now + ns + uccl_rng_below(rng, ns / WANT_SPREAD + 1);
 }

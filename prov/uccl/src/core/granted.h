@@ -26,6 +26,7 @@ struct uccl_granted {
 	uint64_t heard_ns;	/* 0: none came yet */
 	uint64_t want_at;	/* no slots, and something to send: when to ask */
 	uint32_t wants;		/* questions in a row */
+	bool answered;		/* a block came since the last one: the peer knows, most likely */
 };
 
 /* The first grants, of the handshake; csn: the first that we send. */

@@ -154,10 +154,38 @@ static void wanted__more_and_more_seldom(void **state)
 		spread |= i ? (g.want_at - now) - least : 0;
 	}
 	assert_true(spread > 0);
-	/* That there is still none changes nothing; one is one, and later none is asked for at once. */
-	assert_true(heard(FIRST, 2, 0, now));
-	assert_true(g.want_at == now && g.wants == 100);
+	/* One is one, and later none is asked for at once. */
 	assert_true(heard(FIRST, 3, 1, now));
+	assert_true(!g.want_at && !g.wants);
+}
+
+/* Who was told that there is none waits for its turn, and asks again in case that this was lost. PROTOCOL R179 */
+static void wanted__answered(void **state)
+{
+	uint64_t ms = UCCL_NS_PER_MS, at;
+	struct uccl_rng rng;
+
+	(void)state;
+	uccl_rng_seed(&rng, 7);
+	assert_true(heard(FIRST, 1, 0, 1));
+	uccl_granted_wanted(&g, 2 * ms, &rng, 5 * ms);
+	assert_true(heard(FIRST, 2, 0, 6 * ms));
+	assert_true(g.want_at == 106 * ms && g.wants == 1);
+	/* Blocks that come meanwhile do not put it off. */
+	assert_true(heard(FIRST, 3, 0, 90 * ms));
+	assert_true(g.want_at == 106 * ms);
+	/* The next question may be lost, too. */
+	uccl_granted_wanted(&g, 2 * ms, &rng, 106 * ms);
+	assert_in_range(g.want_at, 110 * ms, 111 * ms);
+	assert_true(heard(FIRST, 4, 0, 107 * ms));
+	assert_true(g.want_at == 207 * ms);
+	/* Not sooner than without an answer. */
+	uccl_granted_wanted(&g, 300 * ms, &rng, 207 * ms);
+	at = g.want_at;
+	assert_true(heard(FIRST, 5, 0, 208 * ms));
+	assert_true(g.want_at == at);
+	/* One that comes ends it. */
+	assert_true(heard(FIRST, 6, 1, 209 * ms));
 	assert_true(!g.want_at && !g.wants);
 }
 
@@ -171,6 +199,7 @@ int main(void)
 		cmocka_unit_test_setup(heard__message_numbers, setup),
 		cmocka_unit_test_setup(meet__once_for_a_turn, setup),
 		cmocka_unit_test_setup(wanted__more_and_more_seldom, setup),
+		cmocka_unit_test_setup(wanted__answered, setup),
 	};
 
 	return cmocka_run_group_tests_name("granted", tests, NULL, NULL);
