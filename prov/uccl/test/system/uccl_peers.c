@@ -3,7 +3,7 @@
  * One endpoint with many peers: what each costs, how long it takes until all are connected, how fast one of them is
  * while all others are idle, whether all are served alike, and what the processor does when nothing happens.
  *
- *   uccl_peers [PEERS [SECONDS [PER_PROCESS]]]	(1000 5 100)
+ *   uccl_peers [PEERS [SECONDS [PER_PROCESS [serve]]]]	(1000 5 100; serve: only whether all are served)
  *
  * The peers are endpoints of processes that this one starts, on the interface that FI_UCCL_NIC names (lo), as many in
  * each. One more has a process of its own, and is also the only peer of a second endpoint here: by turns it sends to
@@ -375,12 +375,13 @@ int main(int argc, char **argv)
 {
 	int n = argc > 1 ? atoi(argv[1]) : 1000, seconds = argc > 2 ? atoi(argv[2]) : 5;
 	int each = argc > 3 ? atoi(argv[3]) : 100, processes, children = 0, status, bad = 0;
+	bool serve = argc > 4 && !strcmp(argv[4], "serve");
 	struct fid_ep *ep, *second;
 	struct rlimit files;
 	clockid_t child[PEERS_MAX + 1];
 
-	if (n < 1 || n > PEERS_MAX || seconds < 1 || each < 1) {
-		fprintf(stderr, "usage: uccl_peers [PEERS [SECONDS [PER_PROCESS]]]\n");
+	if (n < 1 || n > PEERS_MAX || seconds < 1 || each < 1 || (argc > 4 && !serve)) {
+		fprintf(stderr, "usage: uccl_peers [PEERS [SECONDS [PER_PROCESS [serve]]]]\n");
 		return 2;
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -414,9 +415,11 @@ int main(int argc, char **argv)
 		usleep(1000);
 	if (!board->failed) {
 		connect_all(ep, n + 1);
-		one_active(ep, second, child[0]);
+		if (!serve)
+			one_active(ep, second, child[0]);
 		serve_all(ep, n, seconds, child, children);
-		sleep_all();
+		if (!serve)
+			sleep_all();
 	}
 	board->phase = END;
 	/* Peers say that they go: whoever hears of it answers. */
