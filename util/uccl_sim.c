@@ -33,7 +33,8 @@ static void usage(void)
 {
 	puts("usage: uccl_sim fabric ...   scenes on a data-centre network; uccl_sim fabric --help\n"
 	     "       uccl_sim policies [--man]   the policies and their constants; as the manual has them\n"
-	     "       uccl_sim [--seed N | --seeds A-B [--jobs N] [--minutes M] | --scenario NAME | --list | --options]\n"
+	     "       uccl_sim [--seed N | --seeds A-B [--jobs N] [--minutes M] | --scenario NAME | --list |\n"
+	     "                 --options]\n"
 	     "                [--set NAME=VALUE,...] [--twice] [-v] [-v] [-s]\n"
 	     "  --seed N      run one seed and print what it drew\n"
 	     "  --seeds A-B   run all of a range; prints the failures and a summary\n"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * A range of seeds: processes take the next one each, until there is none or time is up. So all below the first that was
- * not run have been run.
+ * A range of seeds: processes take the next one each, until there is none or time is up. So all below the first that
+ * was not run have been run.
  */
 #include "uccl_sim_seeds.h"
 

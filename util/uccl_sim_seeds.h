@@ -21,7 +21,7 @@ struct uccl_sim_range {
 	const void *arg;
 };
 
-/* Run them, in their order, and say how many passed and failed, and from which on they were not run. The exit status. */
+/* Run them in their order; say how many passed and failed, and from which on they were not run. The exit status. */
 int uccl_sim_range_run(const struct uccl_sim_range *r);
 
 #endif

@@ -76,7 +76,7 @@ void uccl_sim_inv_marks(struct uccl_sim_world *w)
 	if (w->deaths || slot_drops + s->lost_random + s->lost_hole + s->lost_queue + s->lost_corrupt +
 				 s->lost_script + s->lost_closed + s->truncated)
 		return;
-	/* A block has lines for so many paths, two for each at most. The rest goes with the next one, if there is one. */
+	/* A block has so many lines, and a path two at most. The rest goes with the next one, if there is one. */
 	if (2 * w->o.paths > UCCL_ACK_PATHS_MAX)
 		return;
 	if (w->marked_tx < w->marked_rx)
