@@ -10,8 +10,8 @@
 #define WANT_SPREAD 4
 #define WANT_DOUBLINGS 10
 /*
- * Who was answered is in the line, and hears when it is its turn. To ask again is for the case that this was lost, or the
- * question when an older block came after it.
+ * Who was answered is in the line, and hears when it is its turn. To ask again is for the case that this was lost, or
+ * the question when an older block came after it.
  */
 #define ANSWERED_NS (100 * UCCL_NS_PER_MS)
 
