@@ -31,6 +31,7 @@ static void params_mine(struct uccl_engine *e, struct uccl_params *p)
 		.parts = UCCL_PART_COUNT,
 		.lanes = e->lanes.n,
 		.marks = e->nic->caps.marks,
+		.units = true,
 	};
 	if (p->security)
 		e->random(e->random_arg, p->key, sizeof(p->key));

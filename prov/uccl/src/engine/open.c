@@ -75,6 +75,7 @@ static int conn_opened(struct conn *c, uint64_t now)
 	c->peer.flow.timer.at = UCCL_NEVER;
 	/* PROTOCOL R188 */
 	c->ect = caps->marks && t->marks && e->cc->marks;
+	c->peer.units = t->units;
 	if (e->nic->ops->connect) {
 		rc = e->nic->ops->connect(e->nic, &c->peer.addr.nic, c->hs.token_local, cfg.paths_tx, &c->nic_peer);
 		if (rc) {

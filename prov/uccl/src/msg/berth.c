@@ -6,9 +6,30 @@
 
 #include "base/units.h"
 
-struct uccl_berth *msg_berth_new(uint8_t *to, uint64_t from, uint64_t limit, uint32_t id, uint32_t gen)
+/* A few equal ones, of whole KiB. */
+static uint32_t unit_short(uint32_t bytes)
 {
-	uint64_t units = (limit - from + UCCL_UNIT_BYTES - 1) / UCCL_UNIT_BYTES;
+	uint32_t n = uccl_clamp(bytes / UCCL_UNIT_LEAST, 1, UCCL_UNIT_SHARES);
+
+	return ((bytes + n - 1) / n + 1023) & ~1023u;
+}
+
+uint32_t msg_unit_bytes(uint64_t bytes, bool units)
+{
+	uint32_t unit = UCCL_UNIT_MOST;
+
+	if (!units)
+		return UCCL_UNIT_BYTES;
+	if (bytes < UCCL_UNIT_FULL * UCCL_UNIT_SHARES)
+		return unit_short((uint32_t)bytes);
+	while (bytes < (uint64_t)unit * UCCL_UNIT_SHARES)
+		unit /= 2;
+	return unit;
+}
+
+struct uccl_berth *msg_berth_new(uint8_t *to, uint64_t from, uint64_t limit, uint32_t unit, uint32_t id, uint32_t gen)
+{
+	uint64_t units = (limit - from + unit - 1) / unit;
 	struct uccl_berth *b;
 
 	if (units > UINT32_MAX)
@@ -22,6 +43,7 @@ struct uccl_berth *msg_berth_new(uint8_t *to, uint64_t from, uint64_t limit, uin
 	b->id = id;
 	b->gen = gen;
 	b->units = (uint32_t)units;
+	b->unit_bytes = unit;
 	return b;
 }
 
@@ -59,9 +81,9 @@ void msg_berth_shut(struct uccl_berth *b, void (*rest)(uint32_t times))
 
 uint32_t msg_berth_unit(const struct uccl_berth *b, uint32_t i, uint64_t *end)
 {
-	uint64_t begin = b->from + (uint64_t)i * UCCL_UNIT_BYTES;
+	uint64_t begin = b->from + (uint64_t)i * b->unit_bytes;
 
-	*end = uccl_min(begin + UCCL_UNIT_BYTES, b->limit);
+	*end = uccl_min(begin + b->unit_bytes, b->limit);
 	return (uint32_t)(*end - begin);
 }
 
@@ -88,7 +110,7 @@ enum uccl_drop msg_berth_put(struct uccl_berth *b, uint8_t k, uint64_t off, cons
 	*whole = false;
 	if (off < b->from || off >= b->limit || len > b->limit - off)
 		return UCCL_DROP_RANGE;
-	u = &b->unit[(off - b->from) / UCCL_UNIT_BYTES];
+	u = &b->unit[(off - b->from) / b->unit_bytes];
 	bytes = msg_berth_unit(b, (uint32_t)(u - b->unit), &end);
 	if (!len || len > end - off)
 		return UCCL_DROP_RANGE;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Where lanes may put the payload of one message, the bytes behind its envelope, in units of UCCL_UNIT_BYTES. Home
+ * Where lanes may put the payload of one message, the bytes behind its envelope, in units of one size. Home
  * makes it and frees it. Several lanes put bytes there at once, without a lock: a unit is the first one's that brings
  * some of it, and with its last byte nobody can write there any more. Home may shut the whole at any time, also to
  * lanes that are just writing, which it waits for. PROTOCOL R181 R182 R183
@@ -20,7 +20,17 @@
 #include "core/flow.h"
 #include "core/stats.h"
 
-/* What one lane carries of a message at a time, from a multiple of it behind the first byte on. On the wire. */
+/*
+ * What one lane carries of a message at a time, from a multiple of it behind the first byte on: less of a short one, so
+ * that several lanes have something to do. UCCL_UNIT_FULL fills one packet of the loopback, or one train of shorter
+ * packets; a few bytes more would cost another one. On the wire. PROTOCOL R224
+ */
+#define UCCL_UNIT_LEAST 30720u
+#define UCCL_UNIT_FULL 61440u
+#define UCCL_UNIT_MOST (4 * UCCL_UNIT_FULL)
+/* Units that there are to be at least, of messages of some length. */
+#define UCCL_UNIT_SHARES 4u
+/* Of a peer that knows no others. */
 #define UCCL_UNIT_BYTES 262144u
 
 struct uccl_berth;
@@ -60,7 +70,8 @@ struct uccl_berth {
 	uint8_t *to;			/* of byte `from` */
 	uint64_t from, limit;		/* of the message: [from, limit) */
 	uint32_t id, gen;		/* the message's handle at home, and its sequence number */
-	uint32_t units;
+	uint32_t units;			/* so many, */
+	uint32_t unit_bytes;		/* of so many bytes, the last perhaps fewer */
 	/* Home's own. */
 	void *rx;			/* whose it is; NULL: nobody's any more */
 	uint32_t whole;
@@ -70,8 +81,10 @@ struct uccl_berth {
 	struct uccl_berth_unit unit[];
 };
 
+/* How so many bytes are cut, which are not none; `units`: both sides know short ones. */
+uint32_t msg_unit_bytes(uint64_t bytes, bool units);
 /* For bytes [from, limit), which are not none. NULL: no memory. */
-struct uccl_berth *msg_berth_new(uint8_t *to, uint64_t from, uint64_t limit, uint32_t id, uint32_t gen);
+struct uccl_berth *msg_berth_new(uint8_t *to, uint64_t from, uint64_t limit, uint32_t unit, uint32_t id, uint32_t gen);
 /* Lane k may be told of it, of bytes that `from` brings. */
 struct uccl_berth_lane *msg_berth_lane(struct uccl_berth *b, uint8_t k, struct uccl_peer *from);
 /* Home brings the bytes itself. False: lanes have begun. */

@@ -57,28 +57,43 @@ void msg_lanes_part(struct uccl_peer *p)
 	p->ways = NULL;
 }
 
+/* Of what behind its envelope lanes may bring a message. */
+static uint64_t lanes_least(const struct uccl_msg_rx *rx)
+{
+	const struct uccl_peer *p = rx->peer;
+
+	if (p->units)
+		return UCCL_LANES_MIN;
+	return p->mep->stream && p->mep->stream != rx ? UCCL_LANES_BESIDE : UCCL_LANES_LONG;
+}
+
 uint64_t msg_lanes_land(struct uccl_msg_rx *rx, uint8_t *to, uint64_t from, uint64_t limit)
 {
 	struct uccl_peer *p = rx->peer;
 	struct uccl_lanes *l = p->mep->lanes;
-	bool beside = p->mep->stream && p->mep->stream != rx;
 	struct uccl_berth *b;
+	uint32_t told = 0;
 
-	if (!p->ways || limit - from < (beside ? UCCL_LANES_BESIDE : UCCL_LANES_MIN))
+	if (!p->ways || limit - from < lanes_least(rx))
 		return 0;
-	b = msg_berth_new(to, from, limit, rx->id, (uint32_t)rx->mseq);
+	b = msg_berth_new(to, from, limit, msg_unit_bytes(limit - from, p->units), rx->id, (uint32_t)rx->mseq);
 	if (!b)
 		return 0;
-	for (uint8_t k = 0; k < l->n; k++) {
+	/* No more of them than can bring something, each in its turn. */
+	for (uint8_t i = 0; i < l->n && told < b->units; i++) {
+		uint8_t k = (uint8_t)((p->way_next + i) % l->n);
 		struct uccl_way *w = p->ways[k];
 		struct uccl_letter letter = { .kind = UCCL_LETTER_LAND };
 
 		if (!w || !w->there)
 			continue;
 		letter.what = msg_berth_lane(b, k, w->there);
-		if (msg_line_try(l->line[k], &letter, false))
+		if (msg_line_try(l->line[k], &letter, false)) {
 			b->told |= (uint16_t)(1u << k);
+			told++;
+		}
 	}
+	p->way_next = (uint8_t)((p->way_next + told) % l->n);
 	if (!b->told) {
 		free(b);
 		return 0;
@@ -136,7 +151,7 @@ static bool ways_any(const struct uccl_peer *p, uint64_t lanes)
 static bool slice_out(struct uccl_sliced *s)
 {
 	struct uccl_op *op = s->op;
-	uint64_t n = uccl_min(s->limit - s->at, UCCL_UNIT_BYTES);
+	uint64_t n = uccl_min(s->limit - s->at, s->unit);
 	struct uccl_way *w = way_best(s);
 	struct uccl_line *line;
 	struct uccl_letter letter;
@@ -177,6 +192,14 @@ void msg_lanes_more(struct uccl_mep *m)
 	}
 }
 
+bool msg_lanes_may(const struct uccl_op *op)
+{
+	const struct uccl_peer *p = op->peer;
+
+	return p->ways && p->units && op->id && op->iov_count == 1 && op->len >= UCCL_LANES_FIRST && !op->device &&
+	       !op->busy && ways_any(p, UINT16_MAX);
+}
+
 bool msg_lanes_send(struct uccl_op *op, uint64_t at, uint64_t limit, uint32_t rx, uint64_t lanes)
 {
 	struct uccl_peer *p = op->peer;
@@ -193,6 +216,7 @@ bool msg_lanes_send(struct uccl_op *op, uint64_t at, uint64_t limit, uint32_t rx
 	s->at = at;
 	s->limit = limit;
 	s->rx = rx;
+	s->unit = msg_unit_bytes(limit - at, p->units);
 	s->lanes = (uint16_t)lanes;
 	op->sliced = s;
 	p->nsliced++;

@@ -10,11 +10,16 @@
 #include "msg/mep.h"
 
 /*
- * Bytes behind the envelope from which on a message is shared: at least two units. While home has another payload to
- * take, less will do: a lane takes it meanwhile.
+ * Bytes behind the envelope from which on lanes carry them. Of a peer that knows long units only: at least two, or less
+ * while home has another payload to take.
  */
-#define UCCL_LANES_MIN (2 * UCCL_UNIT_BYTES)
+#define UCCL_LANES_MIN UCCL_UNIT_LEAST
+#define UCCL_LANES_LONG (2 * UCCL_UNIT_BYTES)
 #define UCCL_LANES_BESIDE (UCCL_UNIT_BYTES / 4)
+/* What home carries in the envelope of a message that is alone, while lanes wait for CTS. Shorter ones are home's. */
+#define UCCL_LANES_FIRST 32768u
+/* With so many bytes under way home has enough to do: what else would go without an answer goes over lanes. */
+#define UCCL_LANES_UNASKED (4 * UCCL_LANES_FIRST)
 /* In CTS, where the place for direct writes would be: that lanes may carry it, and which, by bits. */
 #define UCCL_CTS_LANES (1ull << 16)
 
@@ -25,6 +30,7 @@ struct uccl_sliced {
 	uint64_t at, limit;		/* what is still to be handed out */
 	uint32_t rx;			/* the receiver's handle */
 	uint16_t lanes;			/* that the receiver takes it from, by bits */
+	uint32_t unit;			/* bytes of a slice */
 	uint32_t out;			/* slices that are not answered */
 };
 
@@ -53,6 +59,8 @@ uint64_t msg_lanes_land(struct uccl_msg_rx *rx, uint8_t *to, uint64_t from, uint
 /* It may not any more; nothing is written there when this returns. */
 void msg_lanes_shut(struct uccl_msg_rx *rx);
 
+/* Can lanes carry the payload of this message, or most of it? */
+bool msg_lanes_may(const struct uccl_op *op);
 /* Bytes [at, limit) of this message go over lanes, of those that CTS named. False: over none of them. */
 bool msg_lanes_send(struct uccl_op *op, uint64_t at, uint64_t limit, uint32_t rx, uint64_t lanes);
 /* Hand out what lanes have room for. */

@@ -17,13 +17,20 @@ void uccl_line_fini(struct uccl_line *l)
 	uccl_mailbox_fini(&l->up);
 }
 
+/* Nobody waits for it: the lane reads it with what comes next. Too many of them would fill the box. PROTOCOL R185 */
+static bool may_lie(struct uccl_line *l, const struct uccl_letter *letter)
+{
+	return (letter->kind == UCCL_LETTER_LAND || letter->kind == UCCL_LETTER_FORGET) &&
+	       uccl_mailbox_room(&l->down) > UCCL_LINE_LETTERS - UCCL_LINE_LIE;
+}
+
 /* Half of the other box is for answers. */
 static bool line_put(struct uccl_line *l, const struct uccl_letter *letter, bool answer)
 {
 	if (l->unanswered + answer > UCCL_LINE_LETTERS / 2 || !uccl_mailbox_put(&l->down, letter))
 		return false;
 	l->unanswered += answer;
-	if (l->wake)
+	if (l->wake && !may_lie(l, letter))
 		l->wake(l->arg, false);
 	return true;
 }

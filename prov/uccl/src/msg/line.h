@@ -32,13 +32,18 @@ enum uccl_letter_kind {
 
 /* Letters that a box holds. */
 #define UCCL_LINE_LETTERS 1024
+/* Of these so many may lie there unread while the lane sleeps. */
+#define UCCL_LINE_LIE 128
 /* Slices that one lane has at once: enough to fill a window while home looks elsewhere. */
 #define UCCL_LINE_SLICES 16
 
 /* Between home and one lane. Who makes it frees it, with nobody at either end any more. */
 struct uccl_line {
 	struct uccl_mailbox down, up;
-	/* There is a letter for home, or for the lane; in the thread of the other. NULL: both look by themselves. */
+	/*
+	 * There is a letter for home, or one for the lane that somebody waits for; in the thread of the other. NULL:
+	 * both look by themselves.
+	 */
 	void (*wake)(void *arg, bool home);
 	void *arg;
 	/* Home waits for what the lane does right now; see base/gate.h. NULL: lanes have no threads. */

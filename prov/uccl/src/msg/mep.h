@@ -74,7 +74,10 @@ struct uccl_peer {
 	uint32_t nreplies;		/* how many, */
 	uint64_t staged_bytes;		/* and its share of mep's */
 	struct uccl_way **ways;		/* home's: to it, by lane; NULL: no lane reaches it */
+	bool units;			/* it knows short ones, see msg_unit_bytes() */
+	uint8_t way_next;		/* the lane that is told of the next message first */
 	uint32_t nsliced;		/* sends whose payload is at lanes */
+	uint64_t unasked;		/* bytes of those that lanes could carry and home does */
 };
 
 TAILQ_HEAD(uccl_peer_list, uccl_peer);

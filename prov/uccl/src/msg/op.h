@@ -161,6 +161,7 @@ struct uccl_op {
 	struct uccl_msg_rx *rx;	/* recv: the message that it matched. RMA: what comes back */
 	bool busy;		/* send: msg still needs it although done() was called */
 	bool orphan;		/* api has put it back meanwhile */
+	bool unasked;		/* send: counted in uccl_peer.unasked */
 	uint8_t wait;		/* send: what must still happen before it is complete */
 	void *bounce;		/* send: our copy of an injected payload, if it does not fit `small` */
 	uint32_t bounce_len;

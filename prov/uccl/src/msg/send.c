@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/units.h"
+#include "msg/home.h"
 #include "msg/iov.h"
 #include "msg/posted.h"
 #include "msg/tx.h"
@@ -132,11 +133,35 @@ static void send_loaded(struct uccl_op *op)
 	send_early(op);
 }
 
+/*
+ * A message that lanes may carry: how much of it goes without an answer, and in *first how much its envelope holds.
+ * While others are under way home has enough to do, and the fewer bytes it carries the sooner it is at the next one.
+ */
+static uint32_t send_shared(const struct uccl_op *op, uint64_t *first)
+{
+	const struct uccl_peer *p = op->peer;
+	bool busy = p->nsliced > 1 || p->unasked >= UCCL_LANES_UNASKED;
+
+	if (op->len <= p->mep->eager_max && !busy)
+		return (uint32_t)p->mep->eager_max;
+	*first = uccl_flow_idle(&p->flow) && !p->nsliced ? uccl_min(*first, UCCL_LANES_FIRST) : 0;
+	return 0;
+}
+
+static void unasked_drop(struct uccl_op *op)
+{
+	if (op->unasked)
+		op->peer->unasked -= op->len;
+	op->unasked = false;
+}
+
 /* Hand the message to the flow: whole if it is small and the peer has room, else its envelope only. */
 static void send_submit(struct uccl_op *op)
 {
 	struct uccl_peer *p = op->peer;
 	uint64_t first = op->iov_count ? uccl_min(op->iov[0].iov_len, op->len) : 0;
+	bool shared = msg_lanes_may(op);
+	uint32_t eager = shared ? send_shared(op, &first) : (uint32_t)p->mep->eager_max;
 	uint32_t most = (uint32_t)uccl_max(p->mep->eager_max, EAGER_LEAST);
 	struct uccl_env env = { .tag = op->tag, .data = op->data, .len = op->len };
 	bool cm = op->flags & UCCL_OPF_CM;
@@ -147,12 +172,15 @@ static void send_submit(struct uccl_op *op)
 	op->wait = MSG_WAIT_ENV;
 	env.flags = uccl_env_flags_of(op);
 	/* Nobody asks for the rest of what connection management says. PROTOCOL R110 */
-	if (op->len == first || cm || (op->len <= p->mep->eager_max && !p->flow.granted.envelopes_only)) {
+	if (op->len == first || cm || (op->len <= eager && !p->flow.granted.envelopes_only)) {
 		env.flags |= UCCL_ENV_EAGER;
 		if (op->flags & UCCL_OPF_DELIVERY) {
 			env.flags |= UCCL_ENV_DELIVERY;
 			op->wait |= MSG_WAIT_FIN;
 		}
+		op->unasked = shared;
+		if (shared)
+			p->unasked += op->len;
 		if (op->len > first)
 			op->wait |= MSG_WAIT_BULK;
 	} else {
@@ -227,6 +255,7 @@ void uccl_msg_hold(struct uccl_peer *p)
 			op->id = uccl_ids_get(&p->mep->send_ids, op);
 		if (!op->id || !send_withdraw(op))
 			continue;
+		unasked_drop(op);
 		TAILQ_REMOVE(&p->sends, op, link);
 		TAILQ_INSERT_TAIL(&again, op, link);
 	}
@@ -337,10 +366,16 @@ static enum uccl_drop send_answered(struct uccl_op *op, const struct uccl_resp *
 	return UCCL_DROP_COUNT;
 }
 
+static void send_ended(struct uccl_op *op)
+{
+	unasked_drop(op);
+}
+
 static const struct msg_tx_ops send_tx_ops = {
 	.submit = send_submit,
 	.loaded = send_loaded,
 	.answered = send_answered,
+	.ended = send_ended,
 };
 
 int uccl_msg_send(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
@@ -355,10 +390,10 @@ int uccl_msg_send(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 	if (p->self)
 		return send_self(m, op, now);
 	op->id = 0;
-	/* What has to wait may find the peer short of memory when its turn comes. */
+	/* What has to wait may find the peer short of memory when its turn comes; lanes may be wanted. */
 	if (op->len > m->eager_max || op->device || (op->flags & UCCL_OPF_DELIVERY) || p->flow.granted.envelopes_only ||
 	    !msg_tx_may_begin(p, op) || !TAILQ_EMPTY(&p->pending) || op->iov_count > 1 ||
-	    op->len > p->flow.cfg.chunk_bytes) {
+	    op->len > p->flow.cfg.chunk_bytes || (p->ways && op->len >= UCCL_LANES_FIRST)) {
 		op->id = uccl_ids_get(&m->send_ids, op);
 		if (!op->id)
 			return -FI_EAGAIN;

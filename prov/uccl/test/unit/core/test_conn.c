@@ -1186,6 +1186,22 @@ static void params__marks(void **state)
 	}
 }
 
+/* PROTOCOL R224 */
+static void params__units(void **state)
+{
+	for (int i = 0; i < 2; i++) {
+		struct uccl_init in;
+		struct pkt init;
+
+		start(state);
+		conn[0].mine.units = i;
+		until_init(&init);
+		assert_int_equal(init.payload[UCCL_ADDR_LEN + 34], i);
+		assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COUNT);
+		assert_int_equal(in.params.units, i);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1234,6 +1250,7 @@ int main(void)
 		cmocka_unit_test_setup(security__no_downgrade, start),
 		cmocka_unit_test_setup(security__keyless, start),
 		cmocka_unit_test_setup(params__marks, start),
+		cmocka_unit_test_setup(params__units, start),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -98,13 +98,99 @@ static void send__over_lanes(void **state)
 	lanes_free(l);
 }
 
-/* What is too short to be shared goes over lanes all the same, if home has others to take. */
+/* Its envelope carries no more than a short unit, and lanes the rest: each has some if there is enough. */
+static void send__short(void **state)
+{
+	static const struct {
+		uint32_t bytes;
+		uint8_t lanes;
+	} v[] = {
+		{65536, 0},	/* eager */
+		{UCCL_UNIT_LEAST * 3, 2},
+		{UCCL_UNIT_LEAST * 8, 2},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < uccl_array_len(v); i++) {
+		struct lan *l = lanes_open(LANES, LANES);
+		uint8_t used = 0;
+
+		lan_recv(l, HOME(1), dst[1], v[i].bytes, LAN_CTX(2));
+		assert_int_equal(lan_send(l, HOME(0), HOME(1), src[0], v[i].bytes, LAN_CTX(3)), 0);
+		lan_run(l, SECOND);
+		lan_expect(l, HOME(0), LAN_CTX(3), 0);
+		lan_expect(l, HOME(1), LAN_CTX(2), 0);
+		lan_check(dst[1], v[i].bytes, 1);
+		for (int k = 0; k < LANES; k++)
+			used += carried(l, LANE(0, k)) > 0;
+		assert_int_equal(used, v[i].lanes);
+		lanes_free(l);
+	}
+}
+
+/* What would go without an answer goes over lanes while so much of it is under way. Short ones are always home's. */
+static void send__while_busy(void **state)
+{
+	enum { MANY = 8 };
+	static const uint32_t bytes[] = { UCCL_LANES_FIRST, UCCL_LANES_FIRST - 1, 65536 };
+
+	(void)state;
+	for (size_t i = 0; i < uccl_array_len(bytes); i++) {
+		struct lan *l = lanes_open(LANES, LANES);
+		uint32_t n = bytes[i];
+
+		for (int k = 0; k < MANY; k++)
+			lan_recv(l, HOME(1), dst[1] + (size_t)k * n, n, LAN_CTX(2));
+		for (int k = 0; k < MANY; k++)
+			assert_int_equal(lan_send(l, HOME(0), HOME(1), src[0] + (size_t)k * n, n, LAN_CTX(3)), 0);
+		lan_run(l, SECOND);
+		for (int k = 0; k < MANY; k++) {
+			lan_expect(l, HOME(0), LAN_CTX(3), 0);
+			lan_expect(l, HOME(1), LAN_CTX(2), 0);
+		}
+		assert_memory_equal(dst[1], src[0], (size_t)MANY * n);
+		assert_int_equal(carried(l, HOME(0)) / n, n < UCCL_LANES_FIRST ? MANY : UCCL_LANES_UNASKED / n);
+		for (int k = 0; k < LANES; k++)
+			assert_int_equal(carried(l, LANE(0, k)) > 0, n >= UCCL_LANES_FIRST);
+		/* That is over: the next one is home's again. */
+		assert_true(lan_peer(l, HOME(0), HOME(1))->unasked == 0);
+		lanes_free(l);
+	}
+}
+
+/* A long one is home's for a short beginning if it is alone, and else not at all. */
+static void send__long_beside_others(void **state)
+{
+	enum { MANY = 4, LONG = 4 * UCCL_LANES_FIRST };
+	struct lan *l = lanes_open(LANES, LANES);
+
+	(void)state;
+	for (int k = 0; k < MANY; k++)
+		lan_recv(l, HOME(1), dst[1] + (size_t)k * LONG, LONG, LAN_CTX(2));
+	for (int k = 0; k < MANY; k++)
+		assert_int_equal(lan_send(l, HOME(0), HOME(1), src[0] + (size_t)k * LONG, LONG, LAN_CTX(3)), 0);
+	lan_run(l, SECOND);
+	for (int k = 0; k < MANY; k++) {
+		lan_expect(l, HOME(0), LAN_CTX(3), 0);
+		lan_expect(l, HOME(1), LAN_CTX(2), 0);
+	}
+	assert_memory_equal(dst[1], src[0], (size_t)MANY * LONG);
+	assert_true(carried(l, HOME(0)) > LAN_MTU / 2 && carried(l, HOME(0)) < 2 * LAN_MTU);
+	lanes_free(l);
+}
+
+/*
+ * To a peer that knows long units only, what is too short to be shared goes over lanes all the same, if home has others
+ * to take. PROTOCOL R224
+ */
 static void send__beside_others(void **state)
 {
 	enum { MANY = 8, SHORT = UCCL_LANES_BESIDE + 70000 };
 	struct lan *l = lanes_open(LANES, LANES);
 
 	(void)state;
+	for (int side = 0; side < 2; side++)
+		lan_peer(l, HOME(side), HOME(!side))->units = false;
 	for (int n = 1; n <= MANY; n += MANY - 1) {
 		for (int i = 0; i < n; i++)
 			lan_recv(l, HOME(1), dst[1] + i * SHORT, SHORT, LAN_CTX(2));
@@ -311,6 +397,46 @@ static void letters__no_room(void **state)
 	one_message(l);
 	assert_true(carried(l, LANE(0, 0)) > before);
 	lanes_free(l);
+}
+
+static int wakes;
+
+static void count_wakes(void *arg, bool home)
+{
+	assert_ptr_equal(arg, &wakes);
+	assert_false(home);
+	wakes++;
+}
+
+/* What nobody waits for wakes no lane, until there is much of it. PROTOCOL R185 */
+static void letters__may_lie(void **state)
+{
+	static const enum uccl_letter_kind lies[] = {UCCL_LETTER_LAND, UCCL_LETTER_FORGET};
+	static const enum uccl_letter_kind wanted[] = {UCCL_LETTER_MEET, UCCL_LETTER_PART, UCCL_LETTER_SEND};
+
+	(void)state;
+	for (size_t i = 0; i < uccl_array_len(lies); i++) {
+		struct uccl_letter letter = {.kind = lies[i]};
+		struct uccl_line l;
+
+		assert_true(uccl_line_init(&l));
+		l.wake = count_wakes;
+		l.arg = &wakes;
+		wakes = 0;
+		for (int k = 1; k < UCCL_LINE_LIE; k++)
+			assert_true(msg_line_try(&l, &letter, false));
+		assert_int_equal(wakes, 0);
+		assert_true(msg_line_try(&l, &letter, false));
+		assert_int_equal(wakes, 1);
+		while (uccl_mailbox_take(&l.down, &letter))
+			;
+		for (size_t k = 0; k < uccl_array_len(wanted); k++) {
+			letter.kind = wanted[k];
+			assert_true(msg_line_try(&l, &letter, false));
+		}
+		assert_int_equal(wakes, 1 + (int)uccl_array_len(wanted));
+		uccl_line_fini(&l);
+	}
 }
 
 /* PROTOCOL R187 */
@@ -603,11 +729,15 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(send__over_lanes),
+		cmocka_unit_test(send__short),
+		cmocka_unit_test(send__while_busy),
+		cmocka_unit_test(send__long_beside_others),
 		cmocka_unit_test(send__beside_others),
 		cmocka_unit_test(send__fewer_lanes),
 		cmocka_unit_test(data__refused),
 		cmocka_unit_test(revoke__write),
 		cmocka_unit_test(letters__no_room),
+		cmocka_unit_test(letters__may_lie),
 		cmocka_unit_test(meet__bad),
 		cmocka_unit_test(any__interleaving),
 		cmocka_unit_test(any__peer_fails),

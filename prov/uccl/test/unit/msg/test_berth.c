@@ -19,7 +19,7 @@ static uint8_t src[LIMIT], dst[LIMIT + 8];
 
 static struct uccl_berth *berth(void)
 {
-	struct uccl_berth *b = msg_berth_new(dst + FROM, FROM, LIMIT, 1, 2);
+	struct uccl_berth *b = msg_berth_new(dst + FROM, FROM, LIMIT, UNIT, 1, 2);
 
 	assert_non_null(b);
 	for (size_t i = 0; i < sizeof(src); i++)
@@ -33,6 +33,49 @@ static enum uccl_drop put(struct uccl_berth *b, uint8_t k, uint64_t off, uint32_
 	struct uccl_chunk_in in = {.data = src + off, .len = len};
 
 	return msg_berth_put(b, k, off, &in, key, whole);
+}
+
+/* PROTOCOL R224 */
+static void unit__by_length(void **state)
+{
+	static const struct {
+		uint64_t bytes;
+		bool units;
+		uint32_t unit;
+	} v[] = {
+		{1, true, 1024},	  {61439, true, 61440},	   {61440, true, 30720},      {92160, true, 30720},
+		{98304, true, 32768},	  {122879, true, 40960},   {122880, true, 30720},     {229376, true, 57344},
+		{245759, true, 61440},	  {245760, true, 61440},   {491519, true, 61440},     {491520, true, 122880},
+		{983039, true, 122880},	  {983040, true, 245760},  {1ull << 40, true, 245760}, {1, false, 262144},
+		{2097151, false, 262144},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
+		assert_int_equal(msg_unit_bytes(v[i].bytes, v[i].units), v[i].unit);
+}
+
+/* Each of another lane. */
+static void put__short_units(void **state)
+{
+	const uint32_t unit = UCCL_UNIT_LEAST;
+	struct uccl_berth *b = msg_berth_new(dst + FROM, FROM, FROM + 3 * unit + 1, unit, 1, 2);
+	uint64_t end;
+	bool whole;
+
+	(void)state;
+	assert_non_null(b);
+	memset(dst, 0, sizeof(dst));
+	assert_int_equal(b->units, 4);
+	for (uint8_t k = 0; k < 4; k++) {
+		assert_int_equal(msg_berth_unit(b, k, &end), k < 3 ? unit : 1);
+		assert_int_equal(put(b, k, FROM + (uint64_t)k * unit, k < 3 ? unit + 1 : 2, &whole), UCCL_DROP_RANGE);
+		assert_int_equal(put(b, k, FROM + (uint64_t)k * unit, k < 3 ? unit : 1, &whole), UCCL_DROP_COUNT);
+		assert_true(whole);
+	}
+	assert_memory_equal(dst + FROM, src + FROM, 3 * unit + 1);
+	assert_int_equal(dst[FROM + 3 * unit + 1], 0);
+	free(b);
 }
 
 static void put__whole_units(void **state)
@@ -231,6 +274,8 @@ static void shut__waits(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(unit__by_length),
+		cmocka_unit_test(put__short_units),
 		cmocka_unit_test(put__whole_units),
 		cmocka_unit_test(put__parts_in_a_row),
 		cmocka_unit_test(put__outside),
