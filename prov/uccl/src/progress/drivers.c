@@ -10,6 +10,7 @@
 
 #include "base/units.h"
 #include "progress/driver.h"
+#include "progress/lanes.h"
 
 /* Descriptors that a nap looks at, at most. */
 #define NAP_FDS 16
@@ -111,8 +112,10 @@ static int drivers_fds(struct uccl_drivers *l, struct pollfd *pfd, unsigned int 
 		if (n == max)
 			return -1;
 		pfd[n] = (struct pollfd){ .fd = uccl_driver_look_fd(d), .events = POLLIN };
-		if (pfd[n++].fd < 0)
+		if (pfd[n++].fd < 0 || (d->lanes && n == max))
 			return -1;
+		if (d->lanes)
+			pfd[n++] = (struct pollfd){ .fd = uccl_lane_set_fd(d->lanes), .events = POLLIN };
 	}
 	return (int)n;
 }
@@ -137,13 +140,9 @@ static void drivers_nap(struct uccl_drivers *l)
 
 static void drivers_idle(struct uccl_drivers *l)
 {
-	uint64_t before;
-
 	switch (uccl_idle_next(&l->idle)) {
 	case UCCL_IDLE_YIELD:
-		before = uccl_clock();
-		sched_yield();
-		uccl_idle_yielded(&l->idle, uccl_clock() - before);
+		uccl_idle_yield(&l->idle);
 		break;
 	case UCCL_IDLE_NAP:
 		drivers_nap(l);

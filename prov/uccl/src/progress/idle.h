@@ -30,6 +30,18 @@ struct uccl_idle {
 void uccl_idle_reset(struct uccl_idle *i);
 /* A round brought nothing: what now? After YIELD tell how long it took. */
 enum uccl_idle_do uccl_idle_next(struct uccl_idle *i);
-void uccl_idle_yielded(struct uccl_idle *i, uint64_t took_ns);
+/*
+ * `others`: threads that had the core meanwhile. A long one without any was the host's of a virtual machine, or an
+ * interrupt's.
+ */
+void uccl_idle_yielded(struct uccl_idle *i, uint64_t took_ns, bool others);
+/* Yield, and tell. */
+void uccl_idle_yield(struct uccl_idle *i);
+
+/*
+ * A thread of ours found nothing for so long: may it stay awake? Waking it takes longer than the next packet. It lets
+ * others run after each look, and tells how long that took.
+ */
+bool uccl_idle_stay(struct uccl_idle *i, uint64_t idle_ns);
 
 #endif

@@ -9,11 +9,14 @@
 #include <unistd.h>
 
 #include "base/units.h"
+#include "progress/idle.h"
 #include "progress/thread.h"
 #include "progress/wait.h"
 
 /* More than four share one NIC's queues badly, and the program has cores for itself. */
 #define AUTO_MOST 4
+/* One leaves a bad path for another. */
+#define LANE_PATHS 8
 /* Who has no processor gets one by so many yields, or is asleep: then we sleep, too. */
 #define REST_YIELDS 64
 #define REST_NS (20 * UCCL_NS_PER_US)
@@ -23,6 +26,8 @@ struct lane {
 	struct uccl_line *line;
 	struct uccl_engine *engine;
 	struct uccl_wait wait;
+	struct uccl_idle idle;
+	uint64_t worked_ns;	/* when there was something to do */
 	pthread_t thread;
 	bool running;
 	_Atomic bool stop;
@@ -40,6 +45,11 @@ uint8_t uccl_lanes_count(uint64_t want, uint32_t processors)
 	if (want != UCCL_LANES_AUTO)
 		return (uint8_t)uccl_min(want, UCCL_LANES_MAX);
 	return (uint8_t)(processors > 1 ? uccl_min(processors - 1, AUTO_MOST) : 0);
+}
+
+uint16_t uccl_lane_paths(uint16_t paths, uint8_t n)
+{
+	return (uint16_t)uccl_min(paths, uccl_max(paths / n, LANE_PATHS));
 }
 
 /* In the thread of the other side. */
@@ -67,18 +77,36 @@ static void lane_rest(uint32_t times)
 
 static int lane_poll(void *arg)
 {
-	return uccl_engine_poll(arg, uccl_clock());
+	struct lane *l = arg;
+	uint64_t now = uccl_clock();
+	int n = uccl_engine_poll(l->engine, now);
+
+	if (n > 0)
+		l->worked_ns = now;
+	return n;
+}
+
+static bool lane_stay(void *arg)
+{
+	struct lane *l = arg;
+
+	if (!uccl_idle_stay(&l->idle, uccl_clock() - l->worked_ns))
+		return false;
+	uccl_idle_yield(&l->idle);
+	return true;
 }
 
 static uint64_t lane_expiry(void *arg)
 {
-	return uccl_engine_expiry(arg);
+	const struct lane *l = arg;
+
+	return uccl_engine_expiry(l->engine);
 }
 
 static void *lane_main(void *arg)
 {
 	struct lane *l = arg;
-	const struct uccl_wait_work work = { .poll = lane_poll, .expiry = lane_expiry, .arg = l->engine };
+	const struct uccl_wait_work work = { .poll = lane_poll, .stay = lane_stay, .expiry = lane_expiry, .arg = l };
 
 	uccl_wait_serve(&l->wait, &l->stop, &work);
 	return NULL;
@@ -140,9 +168,12 @@ struct uccl_lane_set *uccl_lane_set_open(struct uccl_engine *home, const struct 
 	struct uccl_line *line[UCCL_LANES_MAX];
 	struct uccl_addr identity = *uccl_engine_addr(home);
 	struct uccl_engine_attr with = *attr;
+	struct uccl_config config = *attr->config;
 
 	if (!s)
 		return NULL;
+	config.paths = uccl_lane_paths(config.paths, n);
+	with.config = &config;
 	s->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	while (s->fd >= 0 && s->n < n && !nic(arg, &with.nic)) {
 		struct lane *l = &s->lane[s->n];
@@ -198,8 +229,8 @@ void uccl_lane_set_heard(struct uccl_lane_set *s)
 
 	/* Before letters are read: what is said from here on is told again. */
 	if (atomic_load_explicit(&s->said, memory_order_relaxed)) {
-		while (read(s->fd, &n, sizeof(n)) > 0)
-			;
+		if (read(s->fd, &n, sizeof(n)) < 0)
+			n = 0;
 		atomic_store(&s->said, false);
 	}
 }

@@ -20,6 +20,12 @@ struct uccl_lane_set;
 uint8_t uccl_lanes_count(uint64_t want, uint32_t processors);
 
 /*
+ * Paths of each of n lanes (not 0) of an endpoint that is to have so many: it has these in all, since each takes a port
+ * and a socket, but a few at least.
+ */
+uint16_t uccl_lane_paths(uint16_t paths, uint8_t n);
+
+/*
  * Lanes for `home`, before it has peers: `attr` as home was opened with, each on a NIC that `nic` opens. Fewer if not
  * all can be had. NULL: none.
  */

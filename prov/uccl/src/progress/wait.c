@@ -189,7 +189,7 @@ void uccl_wait_serve(struct uccl_wait *w, const _Atomic bool *stop, const struct
 {
 	while (!atomic_load(stop)) {
 		uccl_wait_enter(w);
-		if (work->poll(work->arg) <= 0 && !atomic_load(stop)) {
+		if (work->poll(work->arg) <= 0 && !atomic_load(stop) && !(work->stay && work->stay(work->arg))) {
 			uccl_wait_plan(w, work->expiry(work->arg));
 			uccl_wait_sleep(w, work->expiry(work->arg));
 		}

@@ -61,9 +61,13 @@ void uccl_wait_plan(struct uccl_wait *w, uint64_t until);
 void uccl_wait_sleep(struct uccl_wait *w, uint64_t until);
 void uccl_wait_leave(struct uccl_wait *w);
 
-/* A thread's work: `poll` says whether there was any, `expiry` when there will be some although nothing happens. */
+/*
+ * A thread's work: `poll` says whether there was any, `stay` whether to look again rather than sleep if not (NULL:
+ * sleep), `expiry` when there will be some although nothing happens.
+ */
 struct uccl_wait_work {
 	int (*poll)(void *arg);
+	bool (*stay)(void *arg);
 	uint64_t (*expiry)(void *arg);
 	void *arg;
 };

@@ -19,7 +19,7 @@ static int rounds(struct uccl_idle *i, int n, enum uccl_idle_do kind, uint64_t t
 
 		count += what == kind;
 		if (what == UCCL_IDLE_YIELD)
-			uccl_idle_yielded(i, took_ns);
+			uccl_idle_yielded(i, took_ns, true);
 	}
 	return count;
 }
@@ -59,11 +59,49 @@ static void idle_next__crowded(void **state)
 	assert_int_equal(rounds(&i, 511, UCCL_IDLE_SPIN, US), 511);
 }
 
+/* A thread of ours: a while, and not where others want the core, which it tries now and then. */
+static void idle_stay__until_crowded(void **state)
+{
+	struct uccl_idle i = {0};
+	int stayed = 0;
+
+	(void)state;
+	assert_true(uccl_idle_stay(&i, 0));
+	uccl_idle_yielded(&i, US, true);
+	assert_true(uccl_idle_stay(&i, 199 * US));
+	assert_false(uccl_idle_stay(&i, 200 * US));
+	uccl_idle_yielded(&i, 1000 * US, true);
+	for (int k = 0; k < 64; k++)
+		stayed += uccl_idle_stay(&i, 0);
+	assert_int_equal(stayed, 0);
+	assert_true(uccl_idle_stay(&i, 0));
+	uccl_idle_yielded(&i, 1000 * US, true);
+	assert_false(uccl_idle_stay(&i, 0));
+	/* They are gone. */
+	uccl_idle_yielded(&i, US, true);
+	assert_true(uccl_idle_stay(&i, 0));
+	/* Nobody had the core: it was not ours to give. */
+	uccl_idle_yielded(&i, 1000 * US, false);
+	assert_true(uccl_idle_stay(&i, 0));
+}
+
+/* A yield tells by itself: alone on the core, or not, it is one that was measured. */
+static void idle_yield__tells(void **state)
+{
+	struct uccl_idle i = {.naps = 7};
+
+	(void)state;
+	uccl_idle_yield(&i);
+	assert_int_equal(i.naps, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(idle_next__alone),
 		cmocka_unit_test(idle_next__crowded),
+		cmocka_unit_test(idle_stay__until_crowded),
+		cmocka_unit_test(idle_yield__tells),
 	};
 
 	return cmocka_run_group_tests_name("idle", tests, NULL, NULL);

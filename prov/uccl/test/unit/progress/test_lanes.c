@@ -2,6 +2,7 @@
 #include "../api/world.h"
 
 #include "api/endpoint/ep.h"
+#include "msg/home.h"
 #include "progress/lanes.h"
 
 #define BYTES (3u << 20)
@@ -23,6 +24,16 @@ static void count__leaves_one_to_the_program(void **state)
 	(void)state;
 	for (size_t i = 0; i < uccl_array_len(v); i++)
 		assert_int_equal(uccl_lanes_count(v[i].want, v[i].processors), v[i].lanes);
+}
+
+static void paths__shared(void **state)
+{
+	(void)state;
+	assert_int_equal(uccl_lane_paths(64, 1), 64);
+	assert_int_equal(uccl_lane_paths(64, 4), 16);
+	assert_int_equal(uccl_lane_paths(64, 16), 8);
+	assert_int_equal(uccl_lane_paths(4, 2), 4);
+	assert_int_equal(uccl_lane_paths(1, 16), 1);
 }
 
 static uint64_t carried_at_home(struct node *n)
@@ -83,6 +94,10 @@ static void set__carries(void **state)
 		} while (carried_at_home(&a) - before > BYTES / 4);
 		for (int i = 0; i < 20; i++)
 			one_message(&a, &b, to_b);
+		/* Of a message home carries a short unit at most, although a packet of the loopback holds more. */
+		before = carried_at_home(&a);
+		one_message(&a, &b, to_b);
+		assert_true(carried_at_home(&a) - before <= UCCL_LANES_FIRST + 4096);
 		/* In the middle of one. */
 		world_post(fi_send(a.ep, src, BYTES, NULL, to_b, src), &a, &b);
 		node_close(&a);
@@ -96,6 +111,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(count__leaves_one_to_the_program),
+		cmocka_unit_test(paths__shared),
 		cmocka_unit_test(set__carries),
 	};
 

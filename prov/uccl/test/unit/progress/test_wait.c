@@ -349,6 +349,30 @@ static void serve__until_stopped(void **state)
 	uccl_wait_close(&w);
 }
 
+/* Looks again so often, each time. */
+static bool work_stay(void *arg)
+{
+	return ((struct work *)arg)->polls % 2;
+}
+
+static void serve__stays_awake(void **state)
+{
+	struct work k = { .polls = 0 };
+	const struct uccl_wait_work work = {
+		.poll = work_poll, .stay = work_stay, .expiry = work_expiry, .arg = &k
+	};
+	struct uccl_wait w;
+
+	(void)state;
+	uccl_wait_init(&w);
+	assert_int_equal(uccl_wait_open(&w), 0);
+	uccl_wait_serve(&w, &k.stop, &work);
+	assert_int_equal(k.polls, 5);
+	/* After the fourth alone. */
+	assert_int_equal(k.asked, 2);
+	uccl_wait_close(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -358,7 +382,7 @@ int main(void)
 		cmocka_unit_test(kick__earlier_only),	 cmocka_unit_test(sleep__time),
 		cmocka_unit_test(leave__others_look_again), cmocka_unit_test(outside__timer_and_signal),
 		cmocka_unit_test(leave__takes_nothing_from_who_comes),
-		cmocka_unit_test(serve__until_stopped),
+		cmocka_unit_test(serve__until_stopped),	 cmocka_unit_test(serve__stays_awake),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
