@@ -79,7 +79,7 @@ struct nscc {
 	const struct nscc_k *k;
 	double window, window_max;    /* bytes */
 	double window_cap;	      /* bytes, of window_max: what the flow can have in flight */
-	double chunk;		      /* bytes */
+	uint32_t chunk;		      /* bytes */
 	double bps;		      /* of the link */
 	double normal_ns;	      /* round trip that is normal for this back end */
 	double base_ns, target_ns;    /* round trip without queues; queueing delay to aim at */
@@ -90,6 +90,7 @@ struct nscc {
 	double acked;		      /* bytes since it was applied */
 	double fast;		      /* bytes acknowledged without delay, in a row */
 	double achieved;	      /* bytes acknowledged in this round trip */
+	double expected;	      /* and in flight when it began: more could not be */
 	uint64_t adjust_at, round_at; /* ends of the present round trips */
 	uint64_t decreased_ns;	      /* UCCL_NEVER: not yet */
 	uint64_t marked_ns;	      /* when the last mark was heard of; UCCL_NEVER: none yet */
@@ -160,10 +161,14 @@ static uint64_t nscc_pace(void *cc, uint32_t bytes, uint64_t srtt_ns, uint64_t n
 	return n->window >= n->chunk ? now : now + (uint64_t)(rtt * bytes / n->window);
 }
 
-/* The end of a round trip: did next to nothing arrive? True: the window is what arrived. */
-static bool nscc_quick_adapt(struct nscc *n, double delay, uint64_t now)
+/*
+ * The end of a round trip: did next to nothing arrive of what was under way? True: the window is what arrived. Who sent
+ * less than that, as it had no more or waited for credit, learns nothing of the network.
+ */
+static bool nscc_quick_adapt(struct nscc *n, const struct uccl_ack_info *ack, double delay, uint64_t now)
 {
-	bool adapt = n->achieved < n->window_max / n->k->quick_share &&
+	double little = n->window_max / n->k->quick_share;
+	bool adapt = n->achieved < little && n->expected >= little &&
 		     (n->lost || delay > n->k->quick_targets * n->target_ns) && n->achieved < n->window;
 
 	if (adapt) {
@@ -172,6 +177,7 @@ static bool nscc_quick_adapt(struct nscc *n, double delay, uint64_t now)
 		n->decreased_ns = now;
 	}
 	n->achieved = 0;
+	n->expected = (double)ack->inflight;
 	n->lost = false;
 	n->round_at = now + (uint64_t)(n->base_ns + n->target_ns);
 	return adapt;
@@ -223,7 +229,7 @@ static void nscc_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)
 	delay = fmax(0, (double)ack->rtt_ns - n->base_ns);
 	/* One sample stands for all packets of this block. */
 	n->avg_ns += (1 - pow(1 - n->k->ewma, fmax(1, bytes / n->k->mss))) * (delay - n->avg_ns);
-	if (now >= n->round_at && nscc_quick_adapt(n, delay, now))
+	if (now >= n->round_at && nscc_quick_adapt(n, ack, delay, now))
 		return;
 	n->fast = delay < n->k->fast_us * (double)UCCL_NS_PER_US && !ack->marked ? n->fast + bytes : 0;
 	if (delay >= n->target_ns && n->avg_ns > n->target_ns && (ack->marked || !nscc_marked_lately(n, now)))

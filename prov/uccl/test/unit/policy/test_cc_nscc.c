@@ -208,15 +208,26 @@ static void on_ack__decrease(void **state)
 	assert_true((double)uccl_cc_nscc.window(cc) < w * 0.6);
 }
 
-/* Next to nothing arrived in a round trip, and something was lost: the window is what arrived. */
+/* So much is in flight when a round trip begins, of which two pieces arrive; the rest may be lost. */
+static void little_arrives(uint64_t inflight, bool lost)
+{
+	const struct uccl_ack_info begin = {.bytes = CHUNK, .rtt_ns = 17 * US, .inflight = inflight};
+
+	now += 13 * US;
+	uccl_cc_nscc.on_ack(cc, &begin, now);
+	now += US;
+	ack(30000, 5000);
+	if (lost)
+		lose(UCCL_LOSS_RACK);
+	now += (uint64_t)(12000 + TARGET);
+	ack(20000, 5000);
+}
+
+/* Next to nothing arrived of what was under way, and something was lost: the window is what arrived. */
 static void on_ack__quick_adapt(void **state)
 {
 	(void)state;
-	now += US;
-	ack(30000, 5000);
-	lose(UCCL_LOSS_RACK);
-	now += 12 * US;
-	ack(20000, 5000);
+	little_arrives((uint64_t)(WINDOW_MAX / 8), true);
 	near(50000);
 }
 
@@ -226,13 +237,24 @@ static void on_ack__no_quick_adapt(void **state)
 
 	(void)state;
 	/* Nothing lost, little delay. */
-	now += 13 * US;
-	ack(20000, 5000);
+	little_arrives((uint64_t)(WINDOW_MAX / 8), false);
 	assert_true((double)uccl_cc_nscc.window(cc) >= w - 1);
 	/* Lost, but more than an eighth arrived. */
 	ack(220000, 5000);
+	little_arrives((uint64_t)(WINDOW_MAX / 8), false);
+	ack(220000, 5000);
 	lose(UCCL_LOSS_RACK);
 	now += 30 * US;
+	ack(20000, 5000);
+	assert_true((double)uccl_cc_nscc.window(cc) >= w - 1);
+	/* Lost, and little arrived, but there had been little to send: a wait for credit, say. */
+	setup(state);
+	little_arrives((uint64_t)(WINDOW_MAX / 8) - 1, true);
+	assert_true((double)uccl_cc_nscc.window(cc) >= w - 1);
+	/* Nor is anything known of what was under way before the first round trip. */
+	setup(state);
+	lose(UCCL_LOSS_RACK);
+	now += 13 * US;
 	ack(20000, 5000);
 	assert_true((double)uccl_cc_nscc.window(cc) >= w - 1);
 }
