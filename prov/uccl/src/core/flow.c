@@ -48,6 +48,7 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 {
 	struct uccl_policy_cfg pcfg = {
 		.chunk_bytes = cfg->write_bytes > cfg->chunk_bytes ? cfg->write_bytes : cfg->chunk_bytes,
+		.burst_bytes = (uint32_t)uccl_max(cfg->train_bytes, uccl_max(cfg->write_bytes, cfg->chunk_bytes)),
 		.link_bps = cfg->link_bps,
 		.delay_ns = cfg->delay_ns,
 	};

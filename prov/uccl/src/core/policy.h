@@ -39,6 +39,7 @@ enum uccl_policy_kind { UCCL_POLICY_CC, UCCL_POLICY_PATH, UCCL_POLICY_CREDIT, UC
 struct uccl_policy_cfg {
 	const double *k;	/* values of the policy's constants, which outlive the flow; NULL: the defaults */
 	uint32_t chunk_bytes;	/* largest chunk */
+	uint32_t burst_bytes;	/* what leaves at once on one path: such a chunk, or packets in a row (a train) */
 	uint64_t window_max;	/* bytes: more can never be in flight */
 	uint64_t link_bps;	/* 0: unknown */
 	uint64_t delay_ns;	/* normal fabric delay of this back end */

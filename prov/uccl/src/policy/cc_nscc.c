@@ -25,6 +25,7 @@
  * Chunks on top of window and target: the reference sprays packets, and what we send at once on one path is eight times
  * as long. So many wait before the NIC, for the acknowledgement that tells of several, and in queues where chunks of
  * many senders meet. Found with 32 KiB on 128 hosts of three tiers; with twice as much nothing was better.
+ * Of packets that leave in a row on one path, such a train is meant.
  */
 #define NSCC_CONSTANTS(X)											\
 	X(ref_rtt_us, 12, 0.1, 1e6, "us",									\
@@ -37,12 +38,12 @@
 	  "target of the queueing delay, in base round trips (reference, without trimming)")			\
 	X(max_bdps, 1.5, 0.1, 100, "BDPs",									\
 	  "largest window (reference)")										\
-	X(max_chunks, 24, 0, 1e4, "chunks",									\
+	X(max_chunks, 24, 0, 1e4, "chunks, trains",									\
 	  "added to the largest window (see cc_nscc.c); with 16, the NICs of 128 hosts in three "		\
 	  "tiers were idle for 1 % of the time")								\
-	X(target_chunks, 8, 0, 1e4, "chunks",									\
+	X(target_chunks, 8, 0, 1e4, "chunks, trains",									\
 	  "added to the target (see cc_nscc.c)")								\
-	X(first_chunks, 8, 0, 1e4, "chunks",									\
+	X(first_chunks, 8, 0, 1e4, "chunks, trains",									\
 	  "added to the first window; with 24, senders whose links carry half lose chunks for "			\
 	  "several time-outs")											\
 	X(alpha, 4, 0.01, 1000, "packets",									\
@@ -79,7 +80,7 @@ struct nscc {
 	const struct nscc_k *k;
 	double window, window_max;    /* bytes */
 	double window_cap;	      /* bytes, of window_max: what the flow can have in flight */
-	uint32_t chunk;		      /* bytes */
+	uint32_t chunk, burst;	      /* bytes: of the largest chunk; of what leaves at once on one path */
 	double bps;		      /* of the link */
 	double normal_ns;	      /* round trip that is normal for this back end */
 	double base_ns, target_ns;    /* round trip without queues; queueing delay to aim at */
@@ -114,8 +115,8 @@ static void nscc_base(struct nscc *n, double base_ns)
 	n->base_ns = base_ns;
 	bdp = nscc_bdp(n);
 	n->target_ns = k->target_rtts * fmax(base_ns, n->normal_ns) +
-		       k->target_chunks * n->chunk * 8 * (double)UCCL_NS_PER_S / n->bps;
-	n->window_max = fmin(n->window_cap, k->max_bdps * bdp + k->max_chunks * n->chunk);
+		       k->target_chunks * n->burst * 8 * (double)UCCL_NS_PER_S / n->bps;
+	n->window_max = fmin(n->window_cap, k->max_bdps * bdp + k->max_chunks * n->burst);
 	n->a = bdp / k->ref_bdp;
 	n->alpha = k->alpha * k->mss * n->a * (n->target_ns / ref_ns) / n->target_ns;
 	n->fair = k->fair * k->mss * n->a;
@@ -131,11 +132,12 @@ static void nscc_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
 	memset(n, 0, sizeof(*n));
 	n->k = k;
 	n->chunk = cfg->chunk_bytes;
+	n->burst = (uint32_t)uccl_max(cfg->chunk_bytes, cfg->burst_bytes);
 	n->bps = cfg->link_bps ? (double)cfg->link_bps : k->link_gbps * 1e9;
 	n->window_cap = (double)cfg->window_max;
 	n->normal_ns = cfg->delay_ns ? (double)cfg->delay_ns : k->ref_rtt_us * (double)UCCL_NS_PER_US;
 	nscc_base(n, n->normal_ns);
-	n->window = fmin(n->window_max, k->max_bdps * nscc_bdp(n) + k->first_chunks * n->chunk);
+	n->window = fmin(n->window_max, k->max_bdps * nscc_bdp(n) + k->first_chunks * n->burst);
 	n->adjust_at = n->round_at = now + (uint64_t)n->base_ns;
 	n->decreased_ns = n->marked_ns = UCCL_NEVER;
 }

@@ -80,6 +80,25 @@ static void init__window(void **state)
 	near(1.5 * 15000 + 8 * CHUNK);
 }
 
+/* Room is counted in what leaves at once on one path: of packets of 4 KiB a train. */
+static void init__bursts(void **state)
+{
+	struct uccl_policy_cfg packets = cfg;
+
+	(void)state;
+	packets.chunk_bytes = 4096;
+	uccl_cc_nscc.init(cc, &packets, now);
+	near(1.5 * BDP + 8 * 4096);
+	packets.burst_bytes = CHUNK;
+	uccl_cc_nscc.init(cc, &packets, now);
+	near(WINDOW);
+	/* A packet at a time can be held all the same. */
+	for (int i = 0; i < 30; i++)
+		lose(UCCL_LOSS_RTO);
+	near(MSS);
+	assert_int_equal(uccl_cc_nscc.pace(cc, 4096, 20 * US, now), now);
+}
+
 /* alpha (target - delay) per byte: 4 mss a b / target, with a 4, and b target / 12 us. */
 static void on_ack__proportional(void **state)
 {
@@ -334,6 +353,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(init__window, setup),
+		cmocka_unit_test_setup(init__bursts, setup),
 		cmocka_unit_test_setup(window__bounds, setup),
 		cmocka_unit_test_setup(on_ack__proportional, setup),
 		cmocka_unit_test_setup(on_ack__fair, setup),
