@@ -29,8 +29,10 @@ void uccl_rtt_smooth(uint64_t *srtt_ns, uint64_t *rttvar_ns, uint64_t rtt_ns)
 	*srtt_ns = *srtt_ns - *srtt_ns / 8 + rtt_ns / 8;
 }
 
-void uccl_path_rtt(struct uccl_path *p, uint64_t rtt_ns)
+void uccl_path_rtt(struct uccl_path *p, uint64_t rtt_ns, uint64_t now)
 {
+	p->last_rtt_ns = rtt_ns;
+	p->sampled_ns = now;
 	p->min_rtt_ns = uccl_min(p->min_rtt_ns, rtt_ns);
 	uccl_rtt_smooth(&p->srtt_ns, &p->rttvar_ns, rtt_ns);
 }

@@ -48,6 +48,8 @@ struct uccl_path {
 	uint64_t write_until;	/* TRIAL: not before */
 	uint64_t srtt_ns;	/* 0: no sample yet */
 	uint64_t rttvar_ns;
+	uint64_t last_rtt_ns;	/* the latest sample, */
+	uint64_t sampled_ns;	/* and when it came */
 	uint64_t min_rtt_ns;	/* UINT64_MAX: no sample yet */
 	uint64_t packet_rtt_ns;	/* the latest sample of a packet, which may take another route than a write; 0: none */
 	uint64_t inflight;	/* bytes */
@@ -67,7 +69,7 @@ void uccl_path_init(struct uccl_path *p, uint16_t label);
 /* RFC 6298 smoothing with alpha 1/8, beta 1/4. *srtt_ns 0: no sample yet; rtt_ns > 0. */
 void uccl_rtt_smooth(uint64_t *srtt_ns, uint64_t *rttvar_ns, uint64_t rtt_ns);
 /* Take in a sample of this path. rtt_ns > 0. */
-void uccl_path_rtt(struct uccl_path *p, uint64_t rtt_ns);
+void uccl_path_rtt(struct uccl_path *p, uint64_t rtt_ns, uint64_t now);
 
 /* A packet of so many bytes of payload leaves on it; returns its number. */
 static inline uint32_t uccl_path_sent(struct uccl_path *p, uint32_t bytes)

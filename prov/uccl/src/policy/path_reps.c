@@ -36,9 +36,9 @@
 	X(mean, 0.03125, 0.0001, 1, "share",									\
 	  "weight of a sample in the mean RTT; a round trip has some forty chunks of 32 KiB at 400 "		\
 	  "Gb/s")												\
-	X(draws, 2, 1, 16, "paths",										\
+	X(draws, 4, 1, 16, "paths",										\
 	  "so many paths are drawn to choose from: first one that carries nothing, then the one "		\
-	  "with the shortest known RTT")									\
+	  "with the shortest RTT lately")									\
 	X(freeze_ms, 10, 0, 1e6, "ms",										\
 	  "how long freezing lasts (reference)")								\
 	X(explore, 16, 0, 1e4, "paths",										\
@@ -84,22 +84,31 @@ static void reps_thaw(struct reps *r, uint64_t now)
 	r->explore = (uint16_t)r->k->explore;
 }
 
-static bool draw_better(const struct uccl_path *a, const struct uccl_path *b)
+/*
+ * What a chunk may expect of a path: its latest RTT, smoothed by nothing, as a smoothed one would tell of queues that are
+ * long gone. After as long as the mean RTT that one does, too: then the path is one like all.
+ */
+static double draw_rtt(const struct reps *r, const struct uccl_path *p, uint64_t now)
+{
+	return p->last_rtt_ns && (double)(now - p->sampled_ns) <= r->mean_ns ? (double)p->last_rtt_ns : r->mean_ns;
+}
+
+static bool draw_better(const struct reps *r, const struct uccl_path *a, const struct uccl_path *b, uint64_t now)
 {
 	if (!a->inflight != !b->inflight)
 		return !a->inflight;
-	return a->srtt_ns && a->srtt_ns < b->srtt_ns;
+	return draw_rtt(r, a, now) < draw_rtt(r, b, now);
 }
 
 static uint16_t reps_draw(const struct reps *r, const struct uccl_path *paths, const uint16_t *usable, uint16_t n,
-			  struct uccl_rng *rng)
+			  struct uccl_rng *rng, uint64_t now)
 {
 	uint16_t best = usable[uccl_rng_below(rng, n)];
 
 	for (int i = 1; i < (int)r->k->draws; i++) {
 		uint16_t other = usable[uccl_rng_below(rng, n)];
 
-		if (draw_better(&paths[other], &paths[best]))
+		if (draw_better(r, &paths[other], &paths[best], now))
 			best = other;
 	}
 	return best;
@@ -125,7 +134,7 @@ static uint16_t reps_choose(struct reps *r, const struct uccl_path *paths, const
 	}
 	if (r->explore)
 		r->explore--;
-	return reps_draw(r, paths, usable, n, rng);
+	return reps_draw(r, paths, usable, n, rng, now);
 }
 
 static uint16_t reps_select(void *ps, const struct uccl_path *paths, const uint16_t *usable, uint16_t n,

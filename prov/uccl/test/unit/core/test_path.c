@@ -33,7 +33,7 @@ static void path_rtt__first_sample(void **state)
 
 	(void)state;
 	uccl_path_init(&p, 0);
-	uccl_path_rtt(&p, 8000);
+	uccl_path_rtt(&p, 8000, 5);
 	assert_int_equal(p.srtt_ns, 8000);
 	assert_int_equal(p.rttvar_ns, 4000);
 	assert_int_equal(p.min_rtt_ns, 8000);
@@ -46,13 +46,15 @@ static void path_rtt__smoothing(void **state)
 
 	(void)state;
 	uccl_path_init(&p, 0);
-	uccl_path_rtt(&p, 8000);
-	uccl_path_rtt(&p, 16000);
+	uccl_path_rtt(&p, 8000, 5);
+	uccl_path_rtt(&p, 16000, 5);
 	assert_in_range(p.srtt_ns, 8700, 9000);
 	assert_in_range(p.rttvar_ns, 4400, 5000);
 	assert_int_equal(p.min_rtt_ns, 8000);
 	for (int i = 0; i < 200; i++)
-		uccl_path_rtt(&p, 4000);
+		uccl_path_rtt(&p, 4000, 6);
+	assert_int_equal(p.last_rtt_ns, 4000);
+	assert_int_equal(p.sampled_ns, 6);
 	assert_in_range(p.srtt_ns, 3990, 4010);
 	assert_in_range(p.rttvar_ns, 0, 10);
 	assert_int_equal(p.min_rtt_ns, 4000);
@@ -66,13 +68,13 @@ static void path_rtt__never_zero(void **state)
 	(void)state;
 	uccl_path_init(&p, 0);
 	for (int i = 0; i < 100; i++) {
-		uccl_path_rtt(&p, 1);
+		uccl_path_rtt(&p, 1, 5);
 		assert_true(p.srtt_ns >= 1);
 	}
 	uccl_path_init(&p, 0);
-	uccl_path_rtt(&p, 7);
+	uccl_path_rtt(&p, 7, 5);
 	for (int i = 0; i < 100; i++) {
-		uccl_path_rtt(&p, 1);
+		uccl_path_rtt(&p, 1, 5);
 		assert_true(p.srtt_ns >= 1);
 	}
 }

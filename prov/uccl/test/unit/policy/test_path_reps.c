@@ -299,26 +299,59 @@ static void select__draws_all(void **state)
 	}
 }
 
-/* Of two, one that carries nothing; then the quicker, as far as known. */
-static void select__draws_the_better(void **state)
+/* A mean RTT of 15 us, nothing left to be recycled, and what was measured of the paths `ago`. */
+static void measured(uint64_t even_ns, uint64_t ago, uint64_t other_ns)
 {
-	uint32_t busy = 0, slow = 0;
-
-	(void)state;
 	EXPLORED(0);
+	answer(0, 15 * US);
+	assert_int_equal(pick(), 0);
 	for (uint16_t i = 0; i < N; i++) {
 		paths[i].inflight = i % 2 ? 4096 : 0;
-		paths[i].srtt_ns = (i % 4 < 2 ? 10 : 20) * US;
+		paths[i].last_rtt_ns = i % 4 < 2 ? even_ns : other_ns;
+		paths[i].sampled_ns = i % 4 < 2 ? now - ago : now;
 	}
+}
+
+/* Of 4000 draws: paths that carry something, and of the others those with the second RTT. */
+static void draws(uint32_t *busy, uint32_t *other)
+{
+	*busy = *other = 0;
 	for (int i = 0; i < 4000; i++) {
 		uint16_t path = pick();
 
-		busy += paths[path].inflight > 0;
-		slow += !paths[path].inflight && paths[path].srtt_ns == 20 * US;
+		*busy += paths[path].inflight > 0;
+		*other += !paths[path].inflight && path % 4 >= 2;
 	}
-	/* Both are busy one time in four. One idle: slow by half. Two idle: slow one time in four. */
-	assert_in_range(busy, 900, 1100);
-	assert_in_range(slow, 1150, 1350);
+}
+
+/* Of four, one that carries nothing; then the quickest, as far as known. */
+static void select__draws_the_better(void **state)
+{
+	uint32_t busy, slow;
+
+	(void)state;
+	measured(10 * US, 0, 20 * US);
+	draws(&busy, &slow);
+	/* All are busy one time in 16. None is idle and quick 81 times in 256. */
+	assert_in_range(busy, 200, 300);
+	assert_in_range(slow, 920, 1110);
+}
+
+/* What was measured longer ago than a round trip takes says nothing of now. */
+static void select__draws_by_what_is_new(void **state)
+{
+	uint32_t busy, other;
+
+	(void)state;
+	measured(10 * US, 15 * US, 12 * US);
+	draws(&busy, &other);
+	assert_in_range(other, 920, 1110);
+	setup(NULL);
+	measured(10 * US, 16 * US, 12 * US);
+	draws(&busy, &other);
+	assert_in_range(busy, 200, 300);
+	/* One of the others is there unless all are elsewhere, and not all busy. */
+	assert_in_range(other, 2640, 2840);
 }
 
 static void on_ack__ring_keeps_the_latest(void **state)
@@ -396,6 +429,7 @@ int main(void)
 		cmocka_unit_test_setup(select__not_what_left_service, setup),
 		cmocka_unit_test_setup(select__draws_all, setup),
 		cmocka_unit_test_setup(select__draws_the_better, setup),
+		cmocka_unit_test_setup(select__draws_by_what_is_new, setup),
 		cmocka_unit_test_setup(on_ack__once, setup),
 		cmocka_unit_test_setup(on_ack__once_a_choice, setup),
 		cmocka_unit_test_setup(on_ack__no_more_than_its_share, setup),
