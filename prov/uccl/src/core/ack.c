@@ -173,7 +173,8 @@ static void ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_t ar
 			flow_trace(f, UCCL_TRACE_RTT, 0, in->path, rtt, 0, 0, now);
 			rtt = uccl_oneway_rtt(&f->oneway, rtt);
 			uccl_path_rtt(p, rtt, now);
-			p->packet_rtt_ns = in->write ? p->packet_rtt_ns : rtt;
+			if (!in->write)
+				p->packet_rtt_ns = rtt;
 			uccl_event_path_sample(f, in->path, rtt, uccl_path_take_marked(p), now);
 			if (!info->rtt_ns || rtt < info->rtt_ns) {
 				info->rtt_ns = rtt;

@@ -43,6 +43,7 @@ struct uccl_path {
 	uint32_t next_seq;	/* sequence number of the next packet on this path, starts at 1 */
 	uint32_t fresh_seq;	/* packets from here on tell of the present label, and are later than a suspicion */
 	uint32_t acked_seq;	/* highest number the peer reported; nothing reported: 0 */
+	uint32_t ask_seq;	/* number of the control packet of ask_ns */
 	uint64_t acked_csn;	/* direct writes: highest CSN that the peer reported on this path + 1 */
 	uint64_t write_csn;	/* TRYING: of the trial */
 	uint64_t write_until;	/* TRIAL: not before */
@@ -56,12 +57,11 @@ struct uccl_path {
 	uint64_t long_ns;	/* the latest of these times: what was sent before says nothing new */
 	uint64_t until;		/* end of quarantine, or when the probe is overdue */
 	uint64_t ask_ns;	/* when the first control packet left that was not reported yet; 0: none */
-	uint32_t ask_seq;	/* its number */
 	/* free-running counters */
 	uint64_t tx_packets;
 	uint64_t tx_bytes;
-	uint64_t lost;
-	uint64_t rerolls;
+	uint32_t lost;
+	uint32_t rerolls;
 };
 
 /* Begin life with the given label. */

@@ -15,7 +15,7 @@
 #include "core/path.h"
 #include "core/rate.h"
 
-#define UCCL_CC_STATE 192
+#define UCCL_CC_STATE 256
 #define UCCL_PATHSEL_STATE 512
 #define UCCL_CREDIT_STATE 128
 

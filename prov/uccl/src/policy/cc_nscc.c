@@ -38,12 +38,12 @@
 	  "target of the queueing delay, in base round trips (reference, without trimming)")			\
 	X(max_bdps, 1.5, 0.1, 100, "BDPs",									\
 	  "largest window (reference)")										\
-	X(max_chunks, 24, 0, 1e4, "chunks, trains",									\
+	X(max_chunks, 24, 0, 1e4, "chunks, trains",								\
 	  "added to the largest window (see cc_nscc.c); with 16, the NICs of 128 hosts in three "		\
 	  "tiers were idle for 1 % of the time")								\
-	X(target_chunks, 8, 0, 1e4, "chunks, trains",									\
+	X(target_chunks, 8, 0, 1e4, "chunks, trains",								\
 	  "added to the target (see cc_nscc.c)")								\
-	X(first_chunks, 8, 0, 1e4, "chunks, trains",									\
+	X(first_chunks, 8, 0, 1e4, "chunks, trains",								\
 	  "added to the first window; with 24, senders whose links carry half lose chunks for "			\
 	  "several time-outs")											\
 	X(alpha, 4, 0.01, 1000, "packets",									\
@@ -71,6 +71,11 @@
 	  "the gains are applied after this many packets, or after a round trip (reference)")			\
 	X(mark_rtts, 32, 1, 1e6, "RTTs",									\
 	  "after a mark the network is taken for one that marks, for so many round trips with queues")		\
+	X(rate_gain, 2, 1, 1e6, "",										\
+	  "a flow can have this times the rate at which the network delivered lately (ours)")			\
+	X(rate_rounds, 8, 1, 1e4, "RTTs",									\
+	  "the largest window follows the highest rate at which the network delivered in so many "		\
+	  "round trips, or in twice as many (ours)")								\
 	X(link_gbps, 10, 0.001, 1e5, "Gb/s",									\
 	  "line rate, if the NIC does not know its own")
 
@@ -82,6 +87,10 @@ struct nscc {
 	double window_cap;	      /* bytes, of window_max: what the flow can have in flight */
 	uint32_t chunk, burst;	      /* bytes: of the largest chunk; of what leaves at once on one path */
 	double bps;		      /* of the link */
+	double rate_now;	      /* highest at which the network delivered in this round trip, */
+	double rate[2];		      /* in those lately, and in those before */
+	uint64_t rate_end;	      /* delivered, when the present round trip ends */
+	uint32_t rate_rounds;	      /* of rate[0] */
 	double normal_ns;	      /* round trip that is normal for this back end */
 	double base_ns, target_ns;    /* round trip without queues; queueing delay to aim at */
 	double a;		      /* our bandwidth-delay product in that of the reference */
@@ -106,6 +115,14 @@ static double nscc_bdp(const struct nscc *n)
 	return n->bps / 8 * n->base_ns / (double)UCCL_NS_PER_S;
 }
 
+/* What the flow can have of the link, as far as is known. */
+static double nscc_share(const struct nscc *n)
+{
+	double rate = fmax(n->rate[0], n->rate[1]);
+
+	return rate > 0 ? fmin(1, n->k->rate_gain * rate / n->bps) : 1;
+}
+
 /* All that follows from the round trip without queues. */
 static void nscc_base(struct nscc *n, double base_ns)
 {
@@ -116,7 +133,7 @@ static void nscc_base(struct nscc *n, double base_ns)
 	bdp = nscc_bdp(n);
 	n->target_ns = k->target_rtts * fmax(base_ns, n->normal_ns) +
 		       k->target_chunks * n->burst * 8 * (double)UCCL_NS_PER_S / n->bps;
-	n->window_max = fmin(n->window_cap, k->max_bdps * bdp + k->max_chunks * n->burst);
+	n->window_max = fmin(n->window_cap, k->max_bdps * nscc_share(n) * bdp + k->max_chunks * n->burst);
 	n->a = bdp / k->ref_bdp;
 	n->alpha = k->alpha * k->mss * n->a * (n->target_ns / ref_ns) / n->target_ns;
 	n->fair = k->fair * k->mss * n->a;
@@ -213,6 +230,35 @@ static bool nscc_marked_lately(const struct nscc *n, uint64_t now)
 	       (double)(now - n->marked_ns) < n->k->mark_rtts * (n->base_ns + n->target_ns);
 }
 
+/* What did the network deliver? True: this changes what the flow can have of the link. */
+static bool nscc_rate(struct nscc *n, const struct uccl_ack_info *ack)
+{
+	double was = nscc_share(n), rate;
+	bool queued;
+
+	if (!ack->rate.ns)
+		return false;
+	rate = (double)ack->rate.bytes * 8 * (double)UCCL_NS_PER_S / (double)ack->rate.ns;
+	n->rate_now = fmax(n->rate_now, rate);
+	if (ack->rate.prior < n->rate_end)
+		return false;
+	n->rate_end = ack->delivered;
+	/*
+	 * Whose window waits in queues gets what the network can do. What was held back, or sent too little, says only
+	 * that it can do so much.
+	 */
+	queued = n->avg_ns > n->target_ns;
+	if (queued || n->rate[0] + n->rate[1] > 0)
+		n->rate[0] = fmax(n->rate[0], n->rate_now);
+	if (queued && ++n->rate_rounds > n->k->rate_rounds) {
+		n->rate_rounds = 0;
+		n->rate[1] = n->rate[0];
+		n->rate[0] = n->rate_now;
+	}
+	n->rate_now = 0;
+	return nscc_share(n) != was;
+}
+
 static void nscc_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)
 {
 	struct nscc *n = cc;
@@ -224,6 +270,10 @@ static void nscc_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)
 		n->marked_ns = now;
 	if (ack->min_rtt_ns && ack->min_rtt_ns != UINT64_MAX && (double)ack->min_rtt_ns != n->base_ns) {
 		nscc_base(n, (double)ack->min_rtt_ns);
+		nscc_set(n, n->window);
+	}
+	if (nscc_rate(n, ack)) {
+		nscc_base(n, n->base_ns);
 		nscc_set(n, n->window);
 	}
 	if (!ack->rtt_ns)

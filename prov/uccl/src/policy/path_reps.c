@@ -85,8 +85,8 @@ static void reps_thaw(struct reps *r, uint64_t now)
 }
 
 /*
- * What a chunk may expect of a path: its latest RTT, smoothed by nothing, as a smoothed one would tell of queues that are
- * long gone. After as long as the mean RTT that one does, too: then the path is one like all.
+ * What a chunk may expect of a path: its latest RTT, as a smoothed one would tell of queues that are gone. When the
+ * mean RTT has passed since then, that one does, too, and the path is one like all.
  */
 static double draw_rtt(const struct reps *r, const struct uccl_path *p, uint64_t now)
 {

@@ -349,6 +349,52 @@ static void on_ack__marks_end(void **state)
 	assert_true((double)uccl_cc_nscc.window(cc) < before);
 }
 
+/* A round trip of a flow that gets a hundredth of the link, whose window waits in queues, or not. */
+static void ack_round(uint64_t *delivered, uint64_t percent, uint64_t delay_ns)
+{
+	const uint64_t bytes = 6000 * percent; /* of 600,000 */
+
+	for (int i = 1; i <= 4; i++) {
+		const struct uccl_ack_info info = {
+			.bytes = bytes / 4,
+			.rtt_ns = 12 * US + delay_ns,
+			.delivered = *delivered + (uint64_t)i * bytes / 4,
+			.rate = {.prior = *delivered, .bytes = (uint64_t)i * bytes / 4, .ns = 12 * US},
+		};
+
+		now += 3 * US;
+		uccl_cc_nscc.on_ack(cc, &info, now);
+	}
+	*delivered += bytes;
+}
+
+/* The link is not the flow's: the network delivers less, and the window follows. */
+static void on_ack__rate(void **state)
+{
+	const double least = 24.0 * CHUNK;
+	uint64_t delivered = 0;
+
+	(void)state;
+	/* Without queues it says only that the flow has little to send. */
+	for (int i = 0; i < 100; i++)
+		ack_round(&delivered, 1, 0);
+	assert_true((double)uccl_cc_nscc.window(cc) >= WINDOW);
+	for (int i = 0; i < 8; i++)
+		ack_round(&delivered, 1, 100 * US);
+	assert_in_range(uccl_cc_nscc.window(cc), 1, (uint64_t)(least + 1.5 * BDP / 50 + 1));
+	/* More comes through: twice that may be had, until it was not seen for sixteen round trips with queues. */
+	ack_round(&delivered, 10, 0);
+	ack_round(&delivered, 10, 0);
+	for (int i = 0; i < 2000; i++)
+		ack_round(&delivered, 1, 0);
+	near(least + 1.5 * BDP / 5);
+	for (int i = 0; i < 17; i++)
+		ack_round(&delivered, 1, 100 * US);
+	for (int i = 0; i < 2000; i++)
+		ack_round(&delivered, 1, 0);
+	near(least + 1.5 * BDP / 50);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -366,6 +412,7 @@ int main(void)
 		cmocka_unit_test_setup(on_ack__no_quick_adapt, setup),
 		cmocka_unit_test_setup(on_ack__marks, setup),
 		cmocka_unit_test_setup(on_ack__marks_end, setup),
+		cmocka_unit_test_setup(on_ack__rate, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
