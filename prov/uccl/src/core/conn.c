@@ -326,6 +326,9 @@ enum uccl_drop uccl_conn_open(struct uccl_conn *c, const struct uccl_init *init,
 		return UCCL_DROP_COUNT;
 	c->theirs = init->params;
 	c->opened_ns = now;
+	/* Of what took longer a repetition may have been answered (RFC 6298 section 3). PROTOCOL R231 */
+	if (now - init->asked_ns < RETRY_MIN_NS)
+		c->rtt_ns = uccl_max(now - init->asked_ns, 1);
 	conn_step(c, UCCL_CONN_OPEN, now);
 	return UCCL_DROP_COUNT;
 }

@@ -66,6 +66,7 @@ struct uccl_conn {
 	uint64_t asked_ns;		/* when the cookie of our INIT came */
 	uint64_t doubt_ns;		/* when somebody first said that another incarnation is there; 0: nobody did */
 	uint64_t opened_ns;
+	uint64_t rtt_ns;		/* OPEN: what our packet and the answer to it took at most; 0: not known */
 	uint32_t tries;			/* of the current step */
 	bool tx_due;			/* HELLO or INIT wants to leave */
 	bool ack_due;			/* INIT_ACK wants to leave */

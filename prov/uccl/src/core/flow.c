@@ -102,7 +102,7 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 		uccl_pmtu_told(&f->pmtu, cfg->mtu_known, now);
 	flow_mtu_set(f);
 	uccl_granted_init(&f->granted, cfg->slots_tx, cfg->msg_limit_tx, cfg->csn_tx);
-	uccl_times_init(&f->times, cfg->rto_min_ns);
+	uccl_times_init(&f->times, cfg->rto_min_ns, cfg->first_rtt_ns);
 	uccl_oneway_init(&f->oneway);
 	uccl_rack_init(&f->rack);
 	uccl_asking_init(&f->asking, cfg->paths_tx);

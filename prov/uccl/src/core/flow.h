@@ -113,6 +113,7 @@ struct uccl_flow_cfg {
 	bool write_async;	/* but that of writes only when uccl_flow_sent() says so */
 	bool fifo_paths;
 	uint64_t link_bps, delay_ns, rto_min_ns;
+	uint64_t first_rtt_ns;		/* round trip of the handshake; 0: not known */
 	uint64_t seed;
 };
 

@@ -3,9 +3,9 @@
 
 #include "core/path.h"
 
-void uccl_times_init(struct uccl_times *t, uint64_t rto_min_ns)
+void uccl_times_init(struct uccl_times *t, uint64_t rto_min_ns, uint64_t first_ns)
 {
-	*t = (struct uccl_times){ .rto_min_ns = rto_min_ns, .min_rtt_ns = UCCL_NEVER };
+	*t = (struct uccl_times){ .rto_min_ns = rto_min_ns, .first_ns = first_ns, .min_rtt_ns = UCCL_NEVER };
 }
 
 void uccl_times_rtt(struct uccl_times *t, uint64_t rtt_ns)

@@ -19,6 +19,7 @@
 
 struct uccl_times {
 	uint64_t rto_min_ns;
+	uint64_t first_ns;		/* a round trip before the first sample, with what the host took; 0: not known */
 	/* The fabric: smoothed over all paths (0: no sample yet), the shortest (UCCL_NEVER: none), the latest. */
 	uint64_t srtt_ns, rttvar_ns, min_rtt_ns, last_rtt_ns;
 	/* The peer's host: mean and mean deviation. PROTOCOL R99 */
@@ -26,7 +27,8 @@ struct uccl_times {
 	uint64_t host_heard_ns;		/* when its last sample came */
 };
 
-void uccl_times_init(struct uccl_times *t, uint64_t rto_min_ns);
+/* first_ns: round trip of the handshake, 0: not known. */
+void uccl_times_init(struct uccl_times *t, uint64_t rto_min_ns, uint64_t first_ns);
 /* A round trip, turnaround taken off. */
 void uccl_times_rtt(struct uccl_times *t, uint64_t rtt_ns);
 /* The peer's host took so long. */
@@ -38,11 +40,18 @@ static inline uint64_t uccl_times_host_wait(const struct uccl_times *t)
 	return t->host_ns + 4 * t->hostvar_ns;
 }
 
-/* Smoothed RTT plus variation, the base of the time-out. */
+/*
+ * Smoothed RTT plus variation, the base of the time-out. Before the first sample the handshake's round trip is taken
+ * for one, whose variation is half of it (RFC 6298 section 2.2); it is no sample, as it has the peer's host in it.
+ */
 static inline uint64_t uccl_times_rto(const struct uccl_times *t)
 {
-	uint64_t rto = t->srtt_ns ? t->srtt_ns + 4 * t->rttvar_ns + UCCL_ACK_DELAY_NS : 4 * t->rto_min_ns;
+	uint64_t rto = 4 * t->rto_min_ns;
 
+	if (t->srtt_ns)
+		rto = t->srtt_ns + 4 * t->rttvar_ns + UCCL_ACK_DELAY_NS;
+	else if (t->first_ns)
+		rto = 3 * t->first_ns + UCCL_ACK_DELAY_NS;
 	return uccl_clamp(rto + uccl_times_host_wait(t), t->rto_min_ns, UCCL_RTO_MAX_NS);
 }
 
@@ -53,6 +62,8 @@ static inline uint64_t uccl_times_rto(const struct uccl_times *t)
  */
 static inline uint64_t uccl_times_pto(const struct uccl_times *t)
 {
+	if (!t->srtt_ns && t->first_ns)
+		return uccl_min(3 * t->first_ns + UCCL_ACK_DELAY_NS + uccl_times_host_wait(t), uccl_times_rto(t));
 	if (!t->srtt_ns)
 		return uccl_times_rto(t);
 	return uccl_min(uccl_max(2 * t->srtt_ns, t->srtt_ns + 4 * t->rttvar_ns) + UCCL_ACK_DELAY_NS +

@@ -50,6 +50,7 @@ static int conn_opened(struct conn *c, uint64_t now)
 		.link_bps = caps->link_bps,
 		.delay_ns = caps->delay_ns,
 		.rto_min_ns = caps->rto_min_ns,
+		.first_rtt_ns = c->hs.rtt_ns,
 		.seed = engine_random64(e),
 	};
 	int rc;

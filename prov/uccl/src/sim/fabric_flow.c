@@ -417,6 +417,8 @@ static int flow_make(struct uccl_fab_scene *s, struct fhost *h, uint32_t to, str
 	uint16_t paths = (uint16_t)uccl_max(c->paths / c->engines, 1);
 	uint64_t unit = (uint64_t)(h - st->hosts) % st->loops;
 	uint32_t train = c->chunk ? 0 : c->train / c->mtu * chunk;
+	/* There and back through the empty network, as a handshake before all traffic would have it. */
+	uint64_t rtt = 2 * uccl_fab_one_way(&s->net, h->id, to, c->mtu) / UCCL_PS_PER_NS;
 	const struct uccl_flow_cfg cfg = {
 		.cc = st->cc,
 		.pathsel = st->pathsel,
@@ -446,9 +448,9 @@ static int flow_make(struct uccl_fab_scene *s, struct fhost *h, uint32_t to, str
 		.msg_limit_tx = 1,
 		.tx_sync = true,
 		.link_bps = told_bps(s, h->id) / c->engines,
-		.delay_ns = c->delay_ns ? c->delay_ns :
-					  2 * uccl_fab_one_way(&s->net, h->id, to, c->mtu) / UCCL_PS_PER_NS,
+		.delay_ns = c->delay_ns ? c->delay_ns : rtt,
 		.rto_min_ns = c->rto_min_ns,
+		.first_rtt_ns = rtt,
 		.seed = c->seed ^ (unit << 48 ^ (uint64_t)h->id << 32 ^ to) * 0x9e3779b97f4a7c15ull,
 	};
 

@@ -22,7 +22,7 @@ static struct uccl_times t;
 static void begin(uint16_t npaths)
 {
 	uccl_asking_init(&s, npaths);
-	uccl_times_init(&t, MS);
+	uccl_times_init(&t, MS, 0);
 	uccl_times_rtt(&t, 400 * US);
 	t.rttvar_ns = 50 * US;
 	assert_true(uccl_times_pto(&t) < uccl_times_rto(&t));

@@ -436,6 +436,30 @@ static void conn_open__contradictions(void **state)
 }
 
 /* The same INIT again, or an older one with other figures: the same answer, and nothing else happens. */
+/* What the answer took is known, unless it may be that to a repetition; a later packet tells nothing. PROTOCOL R231 */
+static void conn_open__round_trip(void **state)
+{
+	struct uccl_init in = {.from = l[0].local, .params = params(0), .token = 0xa0};
+
+	for (int is_ack = 0; is_ack < 2; is_ack++) {
+		start(state);
+		in.from = l[0].local;
+		in.asked_ns = now;
+		now += 30000;
+		assert_int_equal(uccl_conn_open(&conn[1], &in, is_ack, now), UCCL_DROP_COUNT);
+		assert_int_equal(conn[1].rtt_ns, 30000);
+		now += 30000;
+		assert_int_equal(uccl_conn_open(&conn[1], &in, is_ack, now), UCCL_DROP_COUNT);
+		assert_int_equal(conn[1].rtt_ns, 30000);
+		start(state);
+		in.from = l[0].local;
+		in.asked_ns = now;
+		now += 5 * MS;
+		assert_int_equal(uccl_conn_open(&conn[1], &in, is_ack, now), UCCL_DROP_COUNT);
+		assert_int_equal(conn[1].rtt_ns, 0);
+	}
+}
+
 static void conn_open__replay(void **state)
 {
 	struct uccl_init in;
@@ -1186,7 +1210,7 @@ static void params__marks(void **state)
 	}
 }
 
-/* PROTOCOL R224 */
+/* PROTOCOL R231 */
 static void params__units(void **state)
 {
 	for (int i = 0; i < 2; i++) {
@@ -1221,6 +1245,7 @@ int main(void)
 		cmocka_unit_test_setup(conn_cookie__learns_the_incarnation, start),
 		cmocka_unit_test_setup(conn_open__states, start),
 		cmocka_unit_test_setup(conn_open__contradictions, start),
+		cmocka_unit_test_setup(conn_open__round_trip, start),
 		cmocka_unit_test_setup(conn_open__replay, start),
 		cmocka_unit_test_setup(conn_superseded__by_the_later_only, start),
 		cmocka_unit_test_setup(listener_hello__reply, start),

@@ -149,7 +149,7 @@ static void wait__slower_and_longer(void **state)
 
 	(void)state;
 	uccl_path_init(&p, 0);
-	uccl_times_init(&t, UCCL_NS_PER_MS);
+	uccl_times_init(&t, UCCL_NS_PER_MS, 0);
 	assert_int_equal(uccl_rack_wait(&r, &p, &t), 0);
 	r.ns = 3;
 	assert_int_equal(uccl_rack_wait(&r, &p, &t), 3);

@@ -17,7 +17,7 @@ static struct uccl_times t;
 static int setup(void **state)
 {
 	(void)state;
-	uccl_times_init(&t, RTO_MIN);
+	uccl_times_init(&t, RTO_MIN, 0);
 	return 0;
 }
 
@@ -112,6 +112,26 @@ static void pto__without_floor(void **state)
 	assert_int_equal(uccl_times_pto(&t), UCCL_RTO_MAX_NS);
 }
 
+/* Before the first sample the handshake tells, as if it were one; then it is forgotten. PROTOCOL R231 */
+static void first__until_a_sample(void **state)
+{
+	(void)state;
+	uccl_times_init(&t, RTO_MIN, 20 * US);
+	assert_int_equal(t.srtt_ns, 0);
+	assert_int_equal(uccl_times_rto(&t), RTO_MIN);
+	assert_int_equal(uccl_times_pto(&t), 60 * US + UCCL_ACK_DELAY_NS);
+	t.host_ns = 300 * US;
+	assert_int_equal(uccl_times_pto(&t), 360 * US + UCCL_ACK_DELAY_NS);
+	t.host_ns = 0;
+	uccl_times_rtt(&t, 100 * US);
+	assert_int_equal(t.srtt_ns, 100 * US);
+	assert_int_equal(uccl_times_pto(&t), 300 * US + UCCL_ACK_DELAY_NS);
+	/* Far away: later than what there is without it. */
+	uccl_times_init(&t, RTO_MIN, 3 * MS);
+	assert_int_equal(uccl_times_rto(&t), 9 * MS + UCCL_ACK_DELAY_NS);
+	assert_int_equal(uccl_times_pto(&t), uccl_times_rto(&t));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -121,6 +141,7 @@ int main(void)
 		cmocka_unit_test_setup(host__one_pause, setup),
 		cmocka_unit_test_setup(rto__bounds, setup),
 		cmocka_unit_test_setup(pto__without_floor, setup),
+		cmocka_unit_test_setup(first__until_a_sample, setup),
 	};
 
 	return cmocka_run_group_tests_name("times", tests, NULL, NULL);

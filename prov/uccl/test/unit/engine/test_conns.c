@@ -509,7 +509,7 @@ static void half__not_all_of_the_table(void **state)
 static enum lan_verdict mute(struct lan *l, const struct lan_event *ev)
 {
 	(void)l;
-	return ev->from == 0 && ev->type >= UCCL_PKT_CHUNK ? LAN_DROP : LAN_PASS;
+	return ev->from == 0 && (ev->type == UCCL_PKT_PROBE || ev->type >= UCCL_PKT_CHUNK) ? LAN_DROP : LAN_PASS;
 }
 
 /* Node 0 has connected to node 1, and what it says is lost. */
