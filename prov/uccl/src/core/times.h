@@ -19,7 +19,7 @@
 
 struct uccl_times {
 	uint64_t rto_min_ns;
-	uint64_t first_ns;		/* a round trip before the first sample, with what the host took; 0: not known */
+	uint64_t first_ns;		/* round trip before any sample, with the host's part; 0: not known */
 	/* The fabric: smoothed over all paths (0: no sample yet), the shortest (UCCL_NEVER: none), the latest. */
 	uint64_t srtt_ns, rttvar_ns, min_rtt_ns, last_rtt_ns;
 	/* The peer's host: mean and mean deviation. PROTOCOL R99 */

@@ -14,9 +14,10 @@
  *   starve at its floor, so the flow's smallest RTT bounds the target from below. The price: a flow that begins in a
  *   queue that never drains takes it for distance until it does.
  *
- * - Marks of the network (ECN) are taken as DCTCP takes them (RFC 8257): a round trip with marks takes half of the
- *   marked share, averaged, off the window, or what the delay takes if that is more. Queues that mark are shorter than
- *   those that a clock of software sees.
+ * - Marks of the network (ECN) are averaged as DCTCP does (RFC 8257), but DCTCP has one path. A queue of 200 KB is
+ *   normal on some of 64 paths, and is no congestion of the flow: it is path choice that hears of it, path by path. So
+ *   only what is above `mark_bound` counts, where nearly all paths have queues; a round trip takes half of that off the
+ *   window, or what the delay takes if that is more. At first nothing is taken for marked, as nothing is known.
  *
  * Constants "of the reference" are those of Swift in Broadcom's csg-htsim, the published simulator.
  */
@@ -64,6 +65,8 @@
 	  "of 256, 8 packets a chunk) stays 8 deviations below it")						\
 	X(mark_gain, 0.0625, 0.0001, 1, "",									\
 	  "weight of one round trip in the share of marked bytes (RFC 8257: 1/16)")				\
+	X(mark_bound, 0.8, 0, 0.99, "share",									\
+	  "of marked bytes: less is a matter of some paths, and of who chooses among them (ours)")		\
 	X(rto_limit, 2, 1, 100, "",										\
 	  "after this many time-outs in a row the window is one chunk; each earlier time-out halves "		\
 	  "it")													\
@@ -84,7 +87,7 @@ struct swift {
 	double fs_alpha;   /* flow scaling, ns: alpha / sqrt(window in chunks) + beta */
 	double fs_beta;
 	double loss_share;     /* 0..1, moving average */
-	double mark_share;     /* 0..1, moving average over round trips; at first 1 (RFC 8257 section 3.3) */
+	double mark_share;     /* 0..1, moving average over round trips */
 	double acked, marked;  /* bytes in this round trip */
 	uint64_t round_ns;     /* when it began */
 	uint64_t min_rtt_ns;   /* as the flow reports it; 0: none yet */
@@ -115,7 +118,7 @@ static void swift_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now
 	s->fs_alpha = k->fs_range * (s->base_ns + s->serial_ns) / steep;
 	s->fs_beta = -s->fs_alpha / sqrt(k->fs_max);
 	s->loss_share = 0;
-	s->mark_share = 1;
+	s->mark_share = 0;
 	s->acked = s->marked = 0;
 	s->round_ns = now;
 	s->min_rtt_ns = 0;
@@ -206,18 +209,25 @@ static void swift_marks(struct swift *s, const struct uccl_ack_info *ack, uint64
 	s->round_ns = now;
 }
 
+/* What of the marked share is congestion of the flow: 1 if all is marked, 0 up to the bound. */
+static double swift_marked(const struct swift *s)
+{
+	return fmax(0, s->mark_share - s->k->mark_bound) / (1 - s->k->mark_bound);
+}
+
 static void swift_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)
 {
 	struct swift *s = cc;
 	double delay = (double)ack->rtt_ns, target, factor = 1;
-	bool late = false;
+	bool late = false, marked;
 
 	s->rtos = 0;
 	swift_count(s, ack->bytes, 0);
 	swift_marks(s, ack, now);
+	marked = ack->marked && swift_marked(s) > 0;
 	/* Down to a chunk in a round trip: a switch that marks everything must not stop us (RFC 8257 section 3.4). */
-	if (ack->marked)
-		factor = fmax(1 - s->mark_share / 2, fmin(1, s->chunk / s->window));
+	if (marked)
+		factor = fmax(1 - swift_marked(s) / 2, fmin(1, s->chunk / s->window));
 	if (ack->rtt_ns) {
 		if (ack->min_rtt_ns && ack->min_rtt_ns != UINT64_MAX)
 			s->min_rtt_ns = ack->min_rtt_ns;
@@ -226,7 +236,7 @@ static void swift_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now
 		if (late)
 			factor = fmin(factor, fmax(1 - s->k->beta * (delay - target) / delay, 1 - s->k->max_mdf));
 	}
-	if (late || ack->marked)
+	if (late || marked)
 		swift_decrease(s, factor, ack->srtt_ns ? ack->srtt_ns : ack->rtt_ns, now);
 	else if (ack->rtt_ns && !ack->app_limited)
 		swift_increase(s, ack->bytes);

@@ -195,17 +195,31 @@ static void on_ack__control(void **state)
 	assert_int_equal(pick(), 6);
 }
 
+/* A path that is slower than others and marked is left twice as soon; one that is not slower stays, marked or not. */
 static void on_ack__marked(void **state)
 {
-	(void)state;
-	EXPLORED(4, 5, 6);
-	answer(5, 10 * US);
-	paths[4].inflight = 4096;
-	uccl_path_reps.on_ack(ps, paths, 4, 10 * US, true, now);
-	landed(4, 4096);
-	answer(6, 10 * US);
-	assert_int_equal(pick(), 5);
-	assert_int_equal(pick(), 6);
+	int kept[2] = { 0 };
+
+	for (int marked = 0; marked < 2; marked++) {
+		setup(state);
+		EXPLORED(4, 5);
+		for (bool stays = true; stays; kept[marked]++) {
+			for (int i = 0; i < 3; i++) {
+				paths[5].inflight = 4096;
+				uccl_path_reps.on_ack(ps, paths, 5, 10 * US, marked, now);
+				assert_int_equal(pick(), 5);
+			}
+			paths[4].inflight = 4096;
+			uccl_path_reps.on_ack(ps, paths, 4, 20 * US, marked, now);
+			/* Not recycled: drawn, from one that has nothing to do with it. */
+			usable[0] = 31;
+			nusable = 1;
+			stays = pick() == 4;
+			nusable = N;
+			usable[0] = 0;
+		}
+	}
+	assert_in_range(kept[0], 2 * kept[1] - 1, 2 * kept[1] + 1);
 }
 
 /* Its acknowledgement was overtaken by one that tells of more: no sample is left, the place is. */
@@ -242,7 +256,8 @@ static void on_land__what_was_left(void **state)
 	(void)state;
 	EXPLORED(4, 5);
 	paths[4].inflight = paths[5].inflight = 4096;
-	uccl_path_reps.on_ack(ps, paths, 4, 10 * US, true, now);
+	uccl_path_reps.on_ack(ps, paths, 5, 10 * US, false, now);
+	uccl_path_reps.on_ack(ps, paths, 4, 40 * US, true, now);
 	landed(4, 4096);
 	landed(5, 4096);
 	assert_int_equal(pick(), 5);
