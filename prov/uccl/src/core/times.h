@@ -41,9 +41,15 @@ static inline uint64_t uccl_times_host_wait(const struct uccl_times *t)
 }
 
 /*
- * Smoothed RTT plus variation, the base of the time-out. Before the first sample the handshake's round trip is taken
- * for one, whose variation is half of it (RFC 6298 section 2.2); it is no sample, as it has the peer's host in it.
+ * Before the first sample the handshake's round trip is taken for one, whose variation is half of it (RFC 6298 section
+ * 2.2); it is no sample, as it has the peer's host in it.
  */
+static inline uint64_t uccl_times_first(const struct uccl_times *t)
+{
+	return 3 * t->first_ns + UCCL_ACK_DELAY_NS;
+}
+
+/* Smoothed RTT plus variation, the base of the time-out. */
 static inline uint64_t uccl_times_rto(const struct uccl_times *t)
 {
 	uint64_t rto = 4 * t->rto_min_ns;
@@ -51,7 +57,7 @@ static inline uint64_t uccl_times_rto(const struct uccl_times *t)
 	if (t->srtt_ns)
 		rto = t->srtt_ns + 4 * t->rttvar_ns + UCCL_ACK_DELAY_NS;
 	else if (t->first_ns)
-		rto = 3 * t->first_ns + UCCL_ACK_DELAY_NS;
+		rto = uccl_times_first(t);
 	return uccl_clamp(rto + uccl_times_host_wait(t), t->rto_min_ns, UCCL_RTO_MAX_NS);
 }
 
@@ -63,7 +69,7 @@ static inline uint64_t uccl_times_rto(const struct uccl_times *t)
 static inline uint64_t uccl_times_pto(const struct uccl_times *t)
 {
 	if (!t->srtt_ns && t->first_ns)
-		return uccl_min(3 * t->first_ns + UCCL_ACK_DELAY_NS + uccl_times_host_wait(t), uccl_times_rto(t));
+		return uccl_min(uccl_times_first(t) + uccl_times_host_wait(t), uccl_times_rto(t));
 	if (!t->srtt_ns)
 		return uccl_times_rto(t);
 	return uccl_min(uccl_max(2 * t->srtt_ns, t->srtt_ns + 4 * t->rttvar_ns) + UCCL_ACK_DELAY_NS +
