@@ -366,16 +366,11 @@ static enum uccl_drop send_answered(struct uccl_op *op, const struct uccl_resp *
 	return UCCL_DROP_COUNT;
 }
 
-static void send_ended(struct uccl_op *op)
-{
-	unasked_drop(op);
-}
-
 static const struct msg_tx_ops send_tx_ops = {
 	.submit = send_submit,
 	.loaded = send_loaded,
 	.answered = send_answered,
-	.ended = send_ended,
+	.ended = unasked_drop,
 };
 
 int uccl_msg_send(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
