@@ -39,10 +39,12 @@ uint8_t flow_tx_ar(struct uccl_flow *f, const struct uccl_item *item, bool last,
 
 void flow_tx_prefetch(const struct uccl_flow *f, const uint8_t *payload, uint32_t len)
 {
-	const uint8_t *end = payload + len;
+	const uint8_t *end;
 
-	if (!f->cfg.tx_sync || len > PREFETCH_MAX)
+	/* Without a payload there is no pointer to count from. */
+	if (!f->cfg.tx_sync || !len || len > PREFETCH_MAX)
 		return;
+	end = payload + len;
 	/* A round of the loop costs more than what it asks for. */
 	for (; end - payload >= 4 * PREFETCH_STEP; payload += 4 * PREFETCH_STEP) {
 		__builtin_prefetch(payload, 0, 2);
