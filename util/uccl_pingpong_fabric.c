@@ -7,29 +7,12 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include <rdma/fi_cm.h>
-#include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
-#include <rdma/fi_errno.h>
-#include <rdma/fi_tagged.h>
+#include "endpoint.h"
 
 #define ADDR_MAX 256
 
-static struct {
-	struct fi_info *info;
-	struct fid_fabric *fabric;
-	struct fid_domain *domain;
-	struct fid_av *av;
-	struct fid_cq *cq;
-	struct fid_ep *ep;
-	fi_addr_t peer;
-} fab;
-
-static void check(const char *what, long rc)
-{
-	if (rc < 0)
-		die("%s: %s (%ld)", what, fi_strerror((int)-rc), rc);
-}
+static struct endpoint fab;
+static fi_addr_t fab_peer;
 
 static void error_report(void)
 {
@@ -75,7 +58,7 @@ static void fabric_send(struct bench *b, struct slot *s, const void *buf, size_t
 	ssize_t rc;
 
 	slot_set(s, false);
-	while ((rc = fi_tsend(fab.ep, buf, len, NULL, fab.peer, tag, s)) == -FI_EAGAIN)
+	while ((rc = fi_tsend(fab.ep, buf, len, NULL, fab_peer, tag, s)) == -FI_EAGAIN)
 		fabric_progress(b);
 	check("fi_tsend", rc);
 }
@@ -85,42 +68,20 @@ static void fabric_recv(struct bench *b, struct slot *s, void *buf, size_t len, 
 	ssize_t rc;
 
 	slot_set(s, false);
-	while ((rc = fi_trecv(fab.ep, buf, len, NULL, fab.peer, tag, 0, s)) == -FI_EAGAIN)
+	while ((rc = fi_trecv(fab.ep, buf, len, NULL, fab_peer, tag, 0, s)) == -FI_EAGAIN)
 		fabric_progress(b);
 	check("fi_trecv", rc);
 }
 
-static void endpoint_open(struct bench *b)
+/* The address that the other side reached us by. */
+static void node_get(const struct bench *b, char *node, size_t size)
 {
-	struct fi_info *hints = fi_allocinfo();
-	struct fi_av_attr av = {0};
-	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_CONTEXT, .size = 1024};
 	struct sockaddr_storage local;
 	socklen_t len = sizeof(local);
-	char node[NI_MAXHOST];
 
-	cq.wait_obj = b->events ? FI_WAIT_UNSPEC : FI_WAIT_NONE;
-	if (!hints)
-		die("out of memory");
 	if (getsockname(b->oob, (struct sockaddr *)&local, &len) ||
-	    getnameinfo((struct sockaddr *)&local, len, node, sizeof(node), NULL, 0, NI_NUMERICHOST))
+	    getnameinfo((struct sockaddr *)&local, len, node, (socklen_t)size, NULL, 0, NI_NUMERICHOST))
 		die("no local address");
-	hints->caps = FI_MSG | FI_TAGGED;
-	hints->mode = FI_CONTEXT | FI_CONTEXT2;
-	hints->ep_attr->type = FI_EP_RDM;
-	hints->domain_attr->threading = FI_THREAD_DOMAIN;
-	hints->fabric_attr->prov_name = strdup(b->provider);
-	check("fi_getinfo", fi_getinfo(FI_VERSION(1, 17), node, NULL, FI_SOURCE, hints, &fab.info));
-	fi_freeinfo(hints);
-	check("fi_fabric", fi_fabric(fab.info->fabric_attr, &fab.fabric, NULL));
-	check("fi_domain", fi_domain(fab.fabric, fab.info, &fab.domain, NULL));
-	av.type = fab.info->domain_attr->av_type ? fab.info->domain_attr->av_type : FI_AV_MAP;
-	check("fi_av_open", fi_av_open(fab.domain, &av, &fab.av, NULL));
-	check("fi_endpoint", fi_endpoint(fab.domain, fab.info, &fab.ep, NULL));
-	check("fi_cq_open", fi_cq_open(fab.domain, &cq, &fab.cq, NULL));
-	check("bind av", fi_ep_bind(fab.ep, &fab.av->fid, 0));
-	check("bind cq", fi_ep_bind(fab.ep, &fab.cq->fid, FI_TRANSMIT | FI_RECV));
-	check("fi_enable", fi_enable(fab.ep));
 }
 
 static void addresses_swap(struct bench *b)
@@ -137,24 +98,22 @@ static void addresses_swap(struct bench *b)
 	if (n > sizeof(theirs))
 		die("the other side's address is too long: %u", n);
 	oob_recv(b, theirs, n);
-	if (fi_av_insert(fab.av, theirs, 1, &fab.peer, 0, NULL) != 1)
+	if (fi_av_insert(fab.av, theirs, 1, &fab_peer, 0, NULL) != 1)
 		die("fi_av_insert refused the other side's address");
 }
 
 static void fabric_close(struct bench *b)
 {
 	(void)b;
-	check("close ep", fi_close(&fab.ep->fid));
-	check("close cq", fi_close(&fab.cq->fid));
-	check("close av", fi_close(&fab.av->fid));
-	check("close domain", fi_close(&fab.domain->fid));
-	check("close fabric", fi_close(&fab.fabric->fid));
-	fi_freeinfo(fab.info);
+	endpoint_close(&fab);
 }
 
 static void fabric_open(struct bench *b)
 {
-	endpoint_open(b);
+	char node[NI_MAXHOST];
+
+	node_get(b, node, sizeof(node));
+	endpoint_open(&fab, b->provider, node, b->events ? FI_WAIT_UNSPEC : FI_WAIT_NONE);
 	b->open = true;
 	addresses_swap(b);
 }

@@ -16,13 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <rdma/fabric.h>
-#include <rdma/fi_cm.h>
-#include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
-#include <rdma/fi_errno.h>
-#include <rdma/fi_tagged.h>
-
+#include "endpoint.h"
 #include "sim/fabric_load.h"
 
 #define HOSTS_MAX 256
@@ -66,16 +60,11 @@ static struct {
 	struct uccl_fab_transfer *list;
 	uint32_t n;
 	struct end *in, *out, *warm_in, *warm_out; /* by transfer */
-	struct fi_info *info;
-	struct fid_fabric *fabric;
-	struct fid_domain *domain;
-	struct fid_av *av;
-	struct fid_cq *cq;
-	struct fid_ep *ep;
+	struct endpoint fab;
 	fi_addr_t to[HOSTS_MAX];
 } g;
 
-static void die(const char *fmt, ...)
+void die(const char *fmt, ...)
 {
 	va_list ap;
 
@@ -87,12 +76,6 @@ static void die(const char *fmt, ...)
 	if (g.board)
 		g.board->failed = 1;
 	exit(1);
-}
-
-static void check(const char *what, long rc)
-{
-	if (rc < 0)
-		die("%s: %s (%ld)", what, fi_strerror((int)-rc), rc);
 }
 
 static uint64_t now_ns(void)
@@ -137,31 +120,11 @@ static void list_open(const char *name)
 		die("%s: more than %d transfers", name, TRANSFERS_MAX);
 }
 
-static void endpoint_open(void)
+static void name_write(void)
 {
-	struct fi_info *hints = fi_allocinfo();
-	struct fi_av_attr av = {.type = FI_AV_TABLE};
-	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_CONTEXT, .wait_obj = FI_WAIT_UNSPEC};
 	size_t len = NAME_MAX_BYTES;
 
-	if (!hints)
-		die("out of memory");
-	hints->caps = FI_MSG | FI_TAGGED;
-	hints->mode = FI_CONTEXT | FI_CONTEXT2;
-	hints->ep_attr->type = FI_EP_RDM;
-	hints->domain_attr->threading = FI_THREAD_DOMAIN;
-	hints->fabric_attr->prov_name = strdup(g.provider);
-	check("fi_getinfo", fi_getinfo(FI_VERSION(1, 17), g.addr, NULL, g.addr ? FI_SOURCE : 0, hints, &g.info));
-	fi_freeinfo(hints);
-	check("fi_fabric", fi_fabric(g.info->fabric_attr, &g.fabric, NULL));
-	check("fi_domain", fi_domain(g.fabric, g.info, &g.domain, NULL));
-	check("fi_av_open", fi_av_open(g.domain, &av, &g.av, NULL));
-	check("fi_cq_open", fi_cq_open(g.domain, &cq, &g.cq, NULL));
-	check("fi_endpoint", fi_endpoint(g.domain, g.info, &g.ep, NULL));
-	check("bind av", fi_ep_bind(g.ep, &g.av->fid, 0));
-	check("bind cq", fi_ep_bind(g.ep, &g.cq->fid, FI_TRANSMIT | FI_RECV));
-	check("fi_enable", fi_enable(g.ep));
-	check("fi_getname", fi_getname(&g.ep->fid, g.board->name[g.me].bytes, &len));
+	check("fi_getname", fi_getname(&g.fab.ep->fid, g.board->name[g.me].bytes, &len));
 	g.board->name[g.me].len = (uint32_t)len;
 }
 
@@ -182,11 +145,11 @@ static void look(int ms)
 {
 	struct fi_cq_entry entry[16];
 	struct fi_cq_err_entry err = {0};
-	ssize_t n = ms ? fi_cq_sread(g.cq, entry, 16, NULL, ms) : fi_cq_read(g.cq, entry, 16);
+	ssize_t n = ms ? fi_cq_sread(g.fab.cq, entry, 16, NULL, ms) : fi_cq_read(g.fab.cq, entry, 16);
 
 	if (g.board->failed)
 		exit(1);
-	if (n == -FI_EAVAIL && fi_cq_readerr(g.cq, &err, 0) > 0)
+	if (n == -FI_EAVAIL && fi_cq_readerr(g.fab.cq, &err, 0) > 0)
 		die("transfer failed: %s", fi_strerror(err.err));
 	if (n != -FI_EAGAIN && n != -FI_EINTR)
 		check("fi_cq_read", n);
@@ -210,7 +173,7 @@ static void end_recv(struct end *e, size_t len, uint64_t tag)
 {
 	ssize_t rc;
 
-	while ((rc = fi_trecv(g.ep, e->buf, len, NULL, FI_ADDR_UNSPEC, tag, 0, e)) == -FI_EAGAIN)
+	while ((rc = fi_trecv(g.fab.ep, e->buf, len, NULL, FI_ADDR_UNSPEC, tag, 0, e)) == -FI_EAGAIN)
 		look(0);
 	check("fi_trecv", rc);
 }
@@ -220,7 +183,7 @@ static void end_send(struct end *e, size_t len, uint64_t tag)
 	ssize_t rc;
 
 	e->begun = true;
-	while ((rc = fi_tsend(g.ep, e->buf, len, NULL, g.to[g.list[e->transfer].dst], tag, e)) == -FI_EAGAIN)
+	while ((rc = fi_tsend(g.fab.ep, e->buf, len, NULL, g.to[g.list[e->transfer].dst], tag, e)) == -FI_EAGAIN)
 		look(0);
 	check("fi_tsend", rc);
 }
@@ -254,7 +217,7 @@ static void connect_all(void)
 	g.board->named++;
 	gather("hosts that have begun", &g.board->named, g.hosts);
 	for (uint32_t i = 0; i < g.hosts; i++)
-		if (fi_av_insert(g.av, g.board->name[i].bytes, 1, &g.to[i], 0, NULL) != 1)
+		if (fi_av_insert(g.fab.av, g.board->name[i].bytes, 1, &g.to[i], 0, NULL) != 1)
 			die("fi_av_insert refused host %u", i);
 	for (uint32_t i = 0; i < g.n; i++) {
 		if (g.list[i].dst != g.me)
@@ -370,7 +333,8 @@ int main(int argc, char **argv)
 	g.out = ends_new(false, false);
 	g.warm_in = ends_new(true, true);
 	g.warm_out = ends_new(false, true);
-	endpoint_open();
+	endpoint_open(&g.fab, g.provider, g.addr, FI_WAIT_UNSPEC);
+	name_write();
 	connect_all();
 	replay();
 	/* Nobody goes while another one still has to hear that its bytes arrived. */
@@ -378,11 +342,6 @@ int main(int argc, char **argv)
 	bytes_check();
 	if (!g.me)
 		print();
-	check("close ep", fi_close(&g.ep->fid));
-	check("close cq", fi_close(&g.cq->fid));
-	check("close av", fi_close(&g.av->fid));
-	check("close domain", fi_close(&g.domain->fid));
-	check("close fabric", fi_close(&g.fabric->fid));
-	fi_freeinfo(g.info);
+	endpoint_close(&g.fab);
 	return g.board->failed != 0;
 }
