@@ -14,6 +14,8 @@
  * the question when an older block came after it.
  */
 #define ANSWERED_NS (100 * UCCL_NS_PER_MS)
+/* As long as the peer leaves a slot to who does not use it. */
+#define SOON_NS (10 * UCCL_NS_PER_MS)
 
 void uccl_granted_init(struct uccl_granted *g, uint32_t slots, uint32_t msg_limit, uint64_t csn)
 {
@@ -61,4 +63,10 @@ void uccl_granted_wanted(struct uccl_granted *g, uint64_t rto_ns, struct uccl_rn
 	g->wants++;
 	g->answered = false;
 	g->want_at = now + ns + uccl_rng_below(rng, ns / WANT_SPREAD + 1);
+}
+
+void uccl_granted_more(struct uccl_granted *g, uint64_t now)
+{
+	g->soon = now - g->last_ns < SOON_NS ? (uint8_t)uccl_min(g->soon + 1, UCCL_GRANTED_SOON) : 0;
+	g->last_ns = 0;
 }

@@ -4,7 +4,7 @@
  * payload that it does not expect. What we grant is in slots.h.
  *
  * The grammar: init; `heard` for each acknowledgement block that is taken, then `meet`. `wanted` when a slot was asked
- * for. The rest is read.
+ * for; `last` for a chunk behind which nothing waits, `more` when something does again. The rest is read.
  */
 #ifndef UCCL_CORE_GRANTED_H
 #define UCCL_CORE_GRANTED_H
@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/rng.h"
+#include "base/units.h"
 #include "core/wire.h"
 
 struct uccl_granted {
@@ -27,7 +28,12 @@ struct uccl_granted {
 	uint64_t want_at;	/* no slots, and something to send: when to ask */
 	uint32_t wants;		/* questions in a row */
 	bool answered;		/* a block came since the last one: the peer knows, most likely */
+	uint64_t last_ns;	/* when a chunk left behind which nothing waited; 0: something does */
+	uint8_t soon;		/* so many times in a row more came soon after such a chunk */
 };
+
+/* So often more came soon: more will come. */
+#define UCCL_GRANTED_SOON 2
 
 /* The first grants, of the handshake; csn: the first that we send. */
 void uccl_granted_init(struct uccl_granted *g, uint32_t slots, uint32_t msg_limit, uint64_t csn);
@@ -38,6 +44,18 @@ void uccl_granted_init(struct uccl_granted *g, uint32_t slots, uint32_t msg_limi
 bool uccl_granted_heard(struct uccl_granted *g, const struct uccl_ack *a, uint64_t cum, uint32_t ts, uint64_t now);
 /* A slot was asked for: when to ask again, by the time-out, spread by chance. PROTOCOL R179 */
 void uccl_granted_wanted(struct uccl_granted *g, uint64_t rto_ns, struct uccl_rng *rng, uint64_t now);
+
+/* A chunk left behind which nothing waits; then something does. */
+static inline void uccl_granted_last(struct uccl_granted *g, uint64_t now)
+{
+	g->last_ns = uccl_max(now, 1);
+}
+void uccl_granted_more(struct uccl_granted *g, uint64_t now);
+/* Nothing waits, but something is about to. PROTOCOL R246 */
+static inline bool uccl_granted_expects(const struct uccl_granted *g)
+{
+	return g->soon >= UCCL_GRANTED_SOON;
+}
 
 /*
  * So many places are in use. True: for the first time no more than the grant of this turn allows, and the peer waits to

@@ -44,6 +44,8 @@ int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		return flow_tx_control(f, tx, end, 0, NULL, uccl_paths_control(&f->paths), true, now);
 	if (f->close.seen)
 		return 0;
+	if (f->granted.last_ns && flow_more(f))
+		uccl_granted_more(&f->granted, now);
 	f->pieces_wait = false;
 	if (uccl_sent_waits(&f->sent) && flow_tx_retransmit(f, tx, now))
 		return 1;

@@ -52,9 +52,13 @@ void flow_tx_packet(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_hdr *h,
 	    UCCL_HDR_LEN + tx->payload_len + UCCL_ACK_FIXED <= f->pmtu.bytes)
 		tx->tail_len = tx_ack(f, tx->tail, f->pmtu.bytes - UCCL_HDR_LEN - tx->payload_len, tx->payload_len,
 				      h->type != UCCL_PKT_PROBE || p->control, now);
-	/* PROTOCOL R178 */
-	if (h->flags && h->type >= UCCL_PKT_CHUNK && flow_more(f))
-		h->flags |= UCCL_FLAG_WANT;
+	/* PROTOCOL R178 R246 */
+	if (h->flags && h->type >= UCCL_PKT_CHUNK) {
+		if (flow_more(f) || uccl_granted_expects(&f->granted))
+			h->flags |= UCCL_FLAG_WANT;
+		if (!flow_more(f))
+			uccl_granted_last(&f->granted, now);
+	}
 	h->path = path;
 	h->token = f->cfg.token_tx;
 	h->pseq = uccl_path_sent(p, tx->payload_len);

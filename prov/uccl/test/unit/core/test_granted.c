@@ -189,6 +189,27 @@ static void wanted__answered(void **state)
 	assert_true(!g.want_at && !g.wants);
 }
 
+/* More came soon, twice in a row: so it will again, until it does not. PROTOCOL R246 */
+static void more__soon(void **state)
+{
+	uint64_t ms = UCCL_NS_PER_MS, now = 0;
+
+	(void)state;
+	assert_false(uccl_granted_expects(&g));
+	for (int i = 0; i < 4; i++) {
+		uccl_granted_last(&g, now);
+		assert_true(g.last_ns != 0);
+		now += 10 * ms - 1;
+		uccl_granted_more(&g, now);
+		assert_int_equal(g.last_ns, 0);
+		assert_int_equal(uccl_granted_expects(&g), i > 0);
+	}
+	uccl_granted_last(&g, now);
+	now += 10 * ms;
+	uccl_granted_more(&g, now);
+	assert_false(uccl_granted_expects(&g));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -200,6 +221,7 @@ int main(void)
 		cmocka_unit_test_setup(meet__once_for_a_turn, setup),
 		cmocka_unit_test_setup(wanted__more_and_more_seldom, setup),
 		cmocka_unit_test_setup(wanted__answered, setup),
+		cmocka_unit_test_setup(more__soon, setup),
 	};
 
 	return cmocka_run_group_tests_name("granted", tests, NULL, NULL);

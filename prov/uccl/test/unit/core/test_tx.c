@@ -285,6 +285,25 @@ static void want__says_whether_more_waits(void **state)
 	pair_fini(&p);
 }
 
+/* Whose records followed each other says so though nothing waits now. PROTOCOL R246 */
+static void want__expects_more(void **state)
+{
+	(void)state;
+	start(pair_packets());
+	granted(1, 0);
+	for (uint32_t i = 0; i < 8; i++) {
+		/* A long silence after the fifth. */
+		p.now += (i == 5 ? 50 : 2) * UCCL_NS_PER_MS;
+		pair_record(&p, 0, 10);
+		assert_int_equal(pair_pump_one(&p, 0), 1);
+		assert_int_equal(p.wire[0]->h.type, UCCL_PKT_CHUNK);
+		assert_int_equal(p.wire[0]->h.flags, UCCL_FLAG_AR | ((i >= 2 && i < 5) || i == 7 ? UCCL_FLAG_WANT : 0));
+		lose_all();
+		granted(1, i + 1);
+	}
+	pair_fini(&p);
+}
+
 static void all__few_slots(void **state)
 {
 	struct pair_cfg c = pair_packets();
@@ -364,6 +383,7 @@ int main(void)
 		cmocka_unit_test(all__numbers_wrap),
 		cmocka_unit_test(want__asks),
 		cmocka_unit_test(want__says_whether_more_waits),
+		cmocka_unit_test(want__expects_more),
 		cmocka_unit_test(all__few_slots),
 		cmocka_unit_test(all__policies),
 		cmocka_unit_test(all__first_window_lost),
