@@ -22,8 +22,12 @@
 #define FLOORS_MAX (GRANTED_MAX - (GRANTED - TOKENS))
 /* So long: all quiet ones were asked by then, and those who have slots do not answer. */
 #define STARVED_NS (100 * UCCL_NS_PER_MS)
-/* With fewer slots than those who send a turn is so many chunks, and no longer than it takes to be quiet. */
+/*
+ * With fewer slots than those who send a turn is so many chunks. As who sends them may have to wait for others at its
+ * host, it takes its time, unless somebody waited for so long.
+ */
 #define TURN_CHUNKS 16
+#define PATIENCE_NS (60 * UCCL_NS_PER_MS)
 /* What a handshake grants at most: many may connect at once, and some never say anything. */
 #define FIRST_SLOTS 16
 /* Who sent less than half a token for so long, and for so many round trips, is not busy. */
@@ -85,9 +89,9 @@ static bool slots_pressed(const struct uccl_slots *s)
  */
 static bool slots_first(const struct uccl_slots *s, const struct uccl_grant *g, bool starved)
 {
-	uint64_t all = GRANTED_MAX + (starved ? uccl_max(RESERVE, g->cost) : 0);
+	uint64_t all = GRANTED_MAX + (starved ? uccl_max(RESERVE, g->first) : 0);
 
-	return !s->used || s->used + g->cost <= uccl_min(all, QUEUE);
+	return !s->used || s->used + g->first <= uccl_min(all, QUEUE);
 }
 
 /* Powers of two: so tokens change seldom as peers come and go. */
@@ -118,15 +122,25 @@ static void grant_parts(struct uccl_grant *g)
 		return;
 	g->fair_change = g->of->change;
 	g->token = grant_token(g);
-	part = grant_part(g) / g->cost;
-	g->turns = !part;
-	g->fair = uccl_max((uint32_t)uccl_clamp(part, 1, g->most), g->token);
+	part = grant_part(g);
+	g->turns = part < g->first;
+	g->fair = uccl_max((uint32_t)uccl_clamp(part / g->cost, 1, g->most), g->token);
 }
 
 /* What counts of so many slots. */
 static uint64_t grant_cost(const struct uccl_grant *g, uint32_t told)
 {
-	return (told - (told && g->beyond)) * g->cost;
+	if (!told)
+		return 0;
+	return (g->beyond ? 0 : g->first) + (told - 1) * g->cost;
+}
+
+/* So many more slots fit into what is left. */
+static uint32_t grant_fits(const struct uccl_grant *g, uint64_t left)
+{
+	if (!g->told && left < g->first)
+		return 0;
+	return (uint32_t)uccl_min(g->told ? left / g->cost : 1 + (left - g->first) / g->cost, UCCL_SLOTS_MAX);
 }
 
 /* It may believe to have so many from now on. */
@@ -209,18 +223,18 @@ void uccl_slots_open(struct uccl_slots *s, struct uccl_grant *g, uint32_t room, 
 	memset(g, 0, sizeof(*g));
 	g->of = s;
 	g->most = (uint32_t)uccl_clamp(most, 1, UCCL_SLOTS_MAX);
-	g->cost = QUEUE / uccl_max(room, 1);
+	g->cost = g->first = QUEUE / uccl_max(room, 1);
 	g->quiet_ns = QUIET_NS;
 	s->npeers++;
 	s->change++;
-	s->floors += g->cost;
+	s->floors += g->first;
 	TAILQ_INSERT_TAIL(&s->quiet, g, link);
 	grant_parts(g);
 	/* Those who only connect have no more than all tokens, or they would take it from who is busy. */
 	left = uccl_min(TOKENS - uccl_min(s->quiet_used, TOKENS), s->nline ? 0 : slots_left(s, 0));
 	/* Beyond that one for each, while everybody can have one. */
 	least = !s->nline && (!slots_scarce(s) || !s->used) && slots_first(s, g, false);
-	grant_told(g, (uint32_t)uccl_clamp(left / g->cost, least, uccl_min(g->token, FIRST_SLOTS)));
+	grant_told(g, (uint32_t)uccl_clamp(grant_fits(g, left), least, uccl_min(g->token, FIRST_SLOTS)));
 	g->slots = g->told;
 }
 
@@ -236,15 +250,17 @@ void uccl_slots_least(struct uccl_grant *g)
 	g->slots = uccl_max(g->slots, 1);
 }
 
-void uccl_slots_resize(struct uccl_grant *g, uint32_t room)
+/* PROTOCOL R247 */
+void uccl_slots_resize(struct uccl_grant *g, uint32_t room, uint32_t usual)
 {
 	struct uccl_slots *s = g->of;
 	uint32_t told = g->told;
 
 	grant_told(g, 0);
-	s->floors -= g->cost;
+	s->floors -= g->first;
 	g->cost = QUEUE / uccl_max(room, 1);
-	s->floors += g->cost;
+	g->first = uccl_min(QUEUE / uccl_max(usual, 1), g->cost);
+	s->floors += g->first;
 	s->change++;
 	grant_told(g, told);
 	slots_freed(s);
@@ -260,7 +276,7 @@ void uccl_slots_close(struct uccl_grant *g)
 	grant_list(g, false);
 	grant_told(g, 0);
 	TAILQ_REMOVE(&s->quiet, g, link);
-	s->floors -= g->cost;
+	s->floors -= g->first;
 	s->npeers--;
 	s->change++;
 	slots_freed(s);
@@ -296,18 +312,25 @@ static void slots_short(struct uccl_slots *s, uint64_t now)
 	s->ask_at = uccl_min(s->ask_at, now);
 }
 
-/* Whoever is first in the line has waited long. */
-static bool slots_starved(const struct uccl_slots *s, uint64_t now)
+/* Whoever is first in the line has waited for so long. */
+static bool slots_waited(const struct uccl_slots *s, uint64_t ns, uint64_t now)
 {
 	const struct uccl_grant *first = TAILQ_FIRST(&s->line);
 
-	return first && now - first->line_ns >= STARVED_NS;
+	return first && now - first->line_ns >= ns;
+}
+
+static bool slots_starved(const struct uccl_slots *s, uint64_t now)
+{
+	return slots_waited(s, STARVED_NS, now);
 }
 
 /* It was given a slot, or began to use it, and others have to wait: may it go on? */
 static bool grant_has_turn(const struct uccl_grant *g, uint64_t now)
 {
-	return g->turn_came < TURN_CHUNKS && now - g->turn_ns < (g->turn_came ? g->quiet_ns : STARVED_NS);
+	bool hurry = g->turn_came && slots_waited(g->of, PATIENCE_NS, now);
+
+	return g->turn_came < TURN_CHUNKS && now - g->turn_ns < (hurry ? g->quiet_ns : STARVED_NS);
 }
 
 /* What it should have now. PROTOCOL R178 */
@@ -332,9 +355,9 @@ static void grant_raise(struct uccl_grant *g, uint32_t want, uint64_t now)
 
 	/* Nobody passes the line. PROTOCOL R178 */
 	if (want > g->told && !g->returning && !s->nline) {
-		top += (uint32_t)uccl_min(slots_left(s, RESERVE) / g->cost, want - top);
+		top += uccl_min(grant_fits(g, slots_left(s, RESERVE)), want - top);
 		if (top < g->token)
-			top = (uint32_t)uccl_min(g->token, g->told + slots_left(s, 0) / g->cost);
+			top = uccl_min(g->token, g->told + grant_fits(g, slots_left(s, 0)));
 		grant_told(g, top);
 	}
 	/* What it did not give back yet it may as well use. */

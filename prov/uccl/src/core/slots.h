@@ -17,6 +17,10 @@
  * more than before; who says that nothing of its own waits gives all of it back; and if not all who send can have one,
  * they take turns. So the sum of what is told never exceeds the queue (PROTOCOL R177 to R179).
  *
+ * A slot costs as much of the queue as the longest packet that may come. But the first slot of a peer costs only as
+ * much as what did come lately: so many peers that send short packets have one each where long ones would not fit, and
+ * if they send long ones after all, it is one of each that may be lost (PROTOCOL R247).
+ *
  * Nobody is asked to give back what nobody needs. When a busy peer cannot have its part, busy ones that have more than
  * theirs are told less with their next acknowledgements, and quiet ones are asked, some of them every millisecond. Who
  * does not answer (it computes, or is hostile) keeps what it was told, and no more.
@@ -36,7 +40,8 @@ struct uccl_slots;
 struct uccl_grant {
 	struct uccl_slots *of;	/* NULL: not open */
 	TAILQ_ENTRY(uccl_grant) link;
-	uint64_t cost;		/* of one of its packets, see slots.c */
+	uint64_t cost;		/* of one of its longest packets, see slots.c, */
+	uint64_t first;		/* and of its first slot: of such packets as come */
 	uint32_t most;		/* slots that it can use */
 	uint32_t told;		/* slots that it may believe to have */
 	uint32_t slots;		/* slots that it is told now: fewer while it is to give some back */
@@ -84,8 +89,11 @@ void uccl_slots_init(struct uccl_slots *s);
  * flight. Its first grant is g->slots, perhaps 0.
  */
 void uccl_slots_open(struct uccl_slots *s, struct uccl_grant *g, uint32_t room, uint32_t most);
-/* The queue holds another number of its packets. */
-void uccl_slots_resize(struct uccl_grant *g, uint32_t room);
+/*
+ * The queue holds another number of its packets, `room`, or of those that came lately, `usual`: as many or more. By
+ * that counts one slot of each, so that many peers with short packets all have one.
+ */
+void uccl_slots_resize(struct uccl_grant *g, uint32_t room, uint32_t usual);
 /* It has ended. Harmless if it is not open. */
 void uccl_slots_close(struct uccl_grant *g);
 

@@ -87,6 +87,8 @@ struct conn {
 	struct conn_list *draining;	/* where: uccl_engine.untold or told; NULL: in none */
 	/* slots.c */
 	struct uccl_grant grant;	/* from the handshake on */
+	uint32_t usual;			/* so long are its packets lately, */
+	uint32_t longest, came;		/* and of so many that came since that was set none was longer than this */
 	/* records.c */
 	LIST_HEAD(, conn_record) records; /* of the back end and about lanes, not acknowledged yet */
 	/* wishes.c */
@@ -335,6 +337,8 @@ void conn_grant(struct conn *c);
 void conn_slots_known(struct conn *c);
 /* Its packets have at most so many bytes. */
 void conn_slots_fit(struct conn *c, uint32_t mtu);
+/* A packet of a chunk came, so long. */
+void conn_slots_came(struct conn *c, uint32_t bytes);
 /* The queue may be shared with other endpoints of the process, which come and go. */
 void slots_refit(struct uccl_engine *e);
 /* Who waited for a receive slot hears of it; quiet peers give back those that busy ones need. */

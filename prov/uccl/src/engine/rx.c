@@ -92,6 +92,8 @@ static uint32_t rx_packet(struct uccl_engine *e, const struct uccl_rx *rx, uint3
 		drop(e, UCCL_DROP_STATE);
 		return rx->len;
 	}
+	if (h.type >= UCCL_PKT_CHUNK)
+		conn_slots_came(c, rx->len);
 	row = left > rx->len ? uccl_part_row(&h, rx->data, rx->len, left) : rx->len;
 	if (row == rx->len) {
 		rx_flow(c, &h, payload, payload + h.payload_len, rx->age_ns, now);
@@ -118,8 +120,10 @@ static void rx_placed(struct uccl_engine *e, const struct uccl_rx *rx, uint64_t 
 	/* It was open when the packet was placed; an earlier one of the same poll may have ended it. */
 	if (c && !c->peer.open)
 		drop(e, UCCL_DROP_STATE);
-	else if (c)
+	else if (c) {
+		conn_slots_came(c, rx->len);
 		rx_flow(c, &h, rx->body, rx->rest, rx->age_ns, now);
+	}
 }
 
 /* One packet, or what came together. Returns how many. */

@@ -219,7 +219,7 @@ static void want__large_packets(void **state)
 	assert_int_equal(g[3].slots, 0);
 	/* A larger queue is looked at. */
 	s.ask_at = UCCL_NEVER;
-	uccl_slots_resize(&g[2], 64);
+	uccl_slots_resize(&g[2], 64, 64);
 	assert_int_equal(s.ask_at, 0);
 	assert_ptr_equal(uccl_slots_serve(&s, now), &g[2]);
 }
@@ -631,8 +631,8 @@ static void resize__sizes(void **state)
 	}
 	assert_true(g[0].told > 300 && g[1].told > 30);
 	/* Others have a part of the queue now: the grants shrink. */
-	uccl_slots_resize(&g[0], ROOM / 2);
-	uccl_slots_resize(&g[1], ROOM / 20);
+	uccl_slots_resize(&g[0], ROOM / 2, ROOM / 2);
+	uccl_slots_resize(&g[1], ROOM / 20, ROOM / 20);
 	for (int i = 0; i < 20; i++, now += MS / 4) {
 		tell(0, g[0].slots);
 		tell(1, g[1].slots);
@@ -641,6 +641,72 @@ static void resize__sizes(void **state)
 	}
 	assert_true(g[0].told + 10 * g[1].told <= 375);
 	assert_true(g[0].told > 150 && g[1].told > 15);
+}
+
+/* One slot of each counts as what comes, the others as what may come: all have one, nobody has many. PROTOCOL R247 */
+static void resize__usual(void **state)
+{
+	uint32_t served = 0;
+
+	(void)state;
+	start(100, 10);
+	for (int i = 0; i < 100; i++)
+		uccl_slots_want(&g[i], now);
+	while (uccl_slots_serve(&s, now))
+		served++;
+	assert_in_range(served, 0, 9);
+	for (int i = 0; i < 100; i++)
+		uccl_slots_resize(&g[i], 10, 120);
+	while (uccl_slots_serve(&s, now))
+		served++;
+	assert_in_range(served, 100 - 9, 100);
+	assert_int_equal(s.nline, 0);
+	assert_int_equal(sum(100), 100);
+	assert_true(s.used <= (uint64_t)1 << 32);
+	/* One that is long after all takes its place, whatever others have: nobody gets more until it fits. */
+	uccl_slots_resize(&g[7], 10, 10);
+	assert_int_equal(g[7].told, 1);
+	assert_true(s.used > ((uint64_t)1 << 32) / 10 * 9);
+	for (int i = 0; i < 100; i++)
+		uccl_slots_close(&g[i]);
+	assert_int_equal(s.used, 0);
+	assert_int_equal(s.floors, 0);
+	/* Never more than one of a packet of the full length: a queue that holds more of those is no reason. */
+	start(2, 64);
+	uccl_slots_resize(&g[0], 64, 32);
+	assert_int_equal(g[0].first, g[0].cost);
+	/* The second slot is a long one. */
+	uccl_slots_resize(&g[0], 10, 1000);
+	for (int i = 0; i < 20; i++, now += MS / 4) {
+		tell(0, g[0].slots);
+		met(0);
+	}
+	assert_in_range(g[0].told, 4, 7);
+}
+
+/* Who has a turn takes its time, until another one has waited for long. PROTOCOL R178 */
+static void want__patience(void **state)
+{
+	(void)state;
+	start(100, 16);
+	for (int i = 99; i >= 0; i--)
+		uccl_slots_want(&g[i], now);
+	while (uccl_slots_serve(&s, now))
+		;
+	for (int k = 0; k < 3; k++, now += 15 * MS) {
+		uccl_slots_more(&g[99], true);
+		assert_int_equal(tell(99, 1), 1);
+	}
+	now += 16 * MS;
+	assert_true(g[99].turn_came == 3);
+	assert_int_equal(tell(99, 1), 0);
+	/* Another one that has just begun may go on. */
+	uccl_slots_more(&g[98], true);
+	assert_int_equal(tell(98, 1), 1);
+	now += 9 * MS;
+	assert_int_equal(tell(98, 1), 1);
+	now += 2 * MS;
+	assert_int_equal(tell(98, 1), 0);
 }
 
 /* Whatever happens, in whatever order: the books balance, and the queue is not promised twice. PROTOCOL R20 */
@@ -723,6 +789,8 @@ int main(void)
 		cmocka_unit_test(ask__only_if_needed),
 		cmocka_unit_test(ask__few_at_a_time),
 		cmocka_unit_test(resize__sizes),
+		cmocka_unit_test(resize__usual),
+		cmocka_unit_test(want__patience),
 		cmocka_unit_test(all__by_chance),
 	};
 

@@ -213,6 +213,46 @@ static void slots__an_older_peer(void **state)
 	}
 }
 
+static uint32_t by_length(struct uccl_nic *nic, uint32_t bytes)
+{
+	return nic->caps.mtu * 5 / bytes;
+}
+
+/* One slot counts as what comes of a peer: after some short packets less, with the first long one in full. R247 */
+static void slots__by_what_comes(void **state)
+{
+	struct lan *l = lan_new_open(3);
+	struct uccl_nic *nic = l->node[1].e->nic;
+	struct uccl_nic_ops ops = *nic->ops;
+	uint32_t mtu = nic->caps.mtu;
+	struct conn *c;
+
+	(void)state;
+	ops.slots = by_length;
+	nic->ops = &ops;
+	lan_talk(l);
+	c = lan_conn(l, 1, 0);
+	c->usual = mtu;
+	c->came = c->longest = 0;
+	for (int i = 0; i < 16; i++) {
+		assert_int_equal(c->usual, mtu);
+		assert_true(c->grant.first == c->grant.cost);
+		conn_slots_came(c, i % 2 ? 300 : 100);
+	}
+	assert_int_equal(c->usual, 512);
+	assert_true(c->grant.first < c->grant.cost);
+	assert_in_range(((uint64_t)1 << 32) / c->grant.first, mtu * 4 / 512 - 1, mtu * 4 / 512 + 1);
+	/* Packets that came say so by themselves. */
+	for (int i = 0; i < 2; i++) {
+		lan_recv(l, 1, dst, sizeof(dst), LAN_CTX(2));
+		assert_int_equal(lan_send(l, 0, 1, src, mtu - 200, LAN_CTX(1)), 0);
+		lan_run(l, SECOND);
+		assert_true(c->usual > 16384);
+		assert_in_range(c->grant.cost, 1, c->grant.first);
+	}
+	lan_free(l);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -222,6 +262,7 @@ int main(void)
 		cmocka_unit_test(slots__more_peers_than_slots),
 		cmocka_unit_test(slots__questions_lost),
 		cmocka_unit_test(slots__an_older_peer),
+		cmocka_unit_test(slots__by_what_comes),
 	};
 
 	return cmocka_run_group_tests_name("engine slots", tests, NULL, NULL);
