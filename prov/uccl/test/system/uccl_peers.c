@@ -11,26 +11,16 @@
  * more time for it than the others have for each of theirs.
  */
 #include <malloc.h>
-#include <rdma/fabric.h>
-#include <rdma/fi_cm.h>
-#include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
-#include <rdma/fi_errno.h>
-#include <rdma/fi_ext_uccl.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "api/prov.h"
+#include "direct.h"
 
-#define API FI_VERSION(1, 17)
 #define PEERS_MAX 4096
 #define LEN 4096
 #define DEPTH 2			/* messages that each peer has under way */
@@ -52,22 +42,12 @@ struct board {
 };
 
 static struct board *board;
-static struct fi_info *info;
-static struct fid_fabric *fabric;
-static struct fid_domain *domain;
-static struct fid_cq *cq;
-static struct fid_av *av;
 static uint8_t buf[RECVS][LEN], big[2 * BIG_DEPTH][BIG];
 
-#define call(rc, want)                                                                                                 \
-	do {                                                                                                           \
-		long long rc_ = (rc);                                                                                  \
-		if (rc_ != (want)) {                                                                                   \
-			fprintf(stderr, "uccl_peers: %s: %lld (%s)\n", #rc, rc_, fi_strerror((int)-rc_));              \
-			board->failed = 1;                                                                             \
-			exit(1);                                                                                       \
-		}                                                                                                      \
-	} while (0)
+static void call_failed(void)
+{
+	board->failed = 1;
+}
 
 static double now(void)
 {
@@ -75,41 +55,6 @@ static double now(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
-}
-
-static void domain_open(void)
-{
-	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_FD };
-	struct fi_av_attr av_attr = { .type = FI_AV_TABLE };
-	struct fi_provider *prov = fi_prov_ini();
-	struct fi_info *h = fi_allocinfo();
-	const char *nic = getenv("FI_UCCL_NIC");
-
-	h->caps = FI_MSG | FI_SOURCE;
-	h->ep_attr->type = FI_EP_RDM;
-	h->domain_attr->name = strdup(nic ? nic : "lo");
-	h->domain_attr->threading = FI_THREAD_DOMAIN;
-	call(prov->getinfo(API, NULL, NULL, 0, h, &info), 0);
-	fi_freeinfo(h);
-	info->fabric_attr->api_version = API;
-	call(prov->fabric(info->fabric_attr, &fabric, NULL), 0);
-	fabric->api_version = API; /* the library does this after the provider's part */
-	call(fi_domain(fabric, info, &domain, NULL), 0);
-	call(fi_cq_open(domain, &cq_attr, &cq, NULL), 0);
-	call(fi_av_open(domain, &av_attr, &av, NULL), 0);
-}
-
-static struct fid_ep *ep_open(uint8_t *name)
-{
-	size_t len = FI_UCCL_ADDR_LEN;
-	struct fid_ep *ep;
-
-	call(fi_endpoint(domain, info, &ep, NULL), 0);
-	call(fi_ep_bind(ep, &av->fid, 0), 0);
-	call(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV), 0);
-	call(fi_enable(ep), 0);
-	call(fi_getname(&ep->fid, name, &len), 0);
-	return ep;
 }
 
 /* One completion, or none for `ms`; the source of a receive. */
@@ -155,7 +100,7 @@ static int peers_main(int first, int n)
 	struct fi_cq_msg_entry e;
 	fi_addr_t hub, second, src;
 
-	domain_open();
+	domain_open(FI_MSG | FI_SOURCE);
 	call(fi_av_insert(av, board->hub, 1, &hub, 0, NULL), 1);
 	call(fi_av_insert(av, board->second, 1, &second, 0, NULL), 1);
 	for (int i = 0; i < n; i++) {
@@ -407,7 +352,7 @@ int main(int argc, char **argv)
 			_exit(peers_main(first, count));
 		_exit(1);
 	}
-	domain_open();
+	domain_open(FI_MSG | FI_SOURCE);
 	ep = ep_open(board->hub);
 	second = ep_open(board->second);
 	board->phase = CONNECT;
@@ -435,10 +380,6 @@ int main(int argc, char **argv)
 	}
 	call(fi_close(&ep->fid), 0);
 	call(fi_close(&second->fid), 0);
-	call(fi_close(&cq->fid), 0);
-	call(fi_close(&av->fid), 0);
-	call(fi_close(&domain->fid), 0);
-	call(fi_close(&fabric->fid), 0);
-	fi_freeinfo(info);
+	domain_close();
 	return board->failed || bad;
 }
