@@ -56,6 +56,16 @@ static uint32_t ack_one(struct uccl_flow *f, uint64_t csn, uint64_t now)
 	return bytes;
 }
 
+/* The same of those of 64 that have a bit here; most of them were acknowledged before. */
+static uint64_t ack_word(struct uccl_flow *f, uint64_t csn, uint64_t map, uint64_t now)
+{
+	uint64_t bytes = 0;
+
+	for (map = uccl_sent_news(&f->sent, csn, map); map; map &= map - 1)
+		bytes += ack_one(f, csn + (unsigned int)__builtin_ctzll(map), now);
+	return bytes;
+}
+
 /* The same of some of its parts. */
 static uint32_t ack_parts(struct uccl_flow *f, uint64_t csn, uint64_t have, uint64_t now)
 {
@@ -232,15 +242,11 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 	f->cfg.stats->marked_tx += info.marked;
 	if (uccl_paths_look(&f->paths, f->rack.reported_ns))
 		uccl_paths_overdue(&f->paths, f->rack.reported_ns, uccl_flow_rto(f), now);
-	for (uint64_t csn = f->sent.una; csn < cum; csn++)
-		info.bytes += ack_one(f, csn, now);
+	for (uint64_t csn = f->sent.una; csn < cum; csn += 64)
+		info.bytes += ack_word(f, csn, cum - csn < 64 ? (1ull << (cum - csn)) - 1 : UINT64_MAX, now);
 	for (int w = 0; w < a->nwords; w++)
-		for (uint64_t bits = a->sack[w]; bits; bits &= bits - 1) {
-			uint64_t csn = cum + 1 + 64u * (unsigned int)w + (unsigned int)__builtin_ctzll(bits);
-
-			if (csn >= f->sent.una)
-				info.bytes += ack_one(f, csn, now);
-		}
+		if (a->sack[w])
+			info.bytes += ack_word(f, cum + 1 + 64u * (unsigned int)w, a->sack[w], now);
 	for (int i = 0; i < a->nparts; i++)
 		if (cum + a->parts[i].ahead >= f->sent.una)
 			info.bytes += ack_parts(f, cum + a->parts[i].ahead, a->parts[i].have, now);
@@ -333,10 +339,12 @@ static void sent_lost(struct uccl_flow *f, const struct uccl_sent *e, uint64_t c
 
 void flow_writes_lost(struct uccl_flow *f, uint16_t path, uint64_t now)
 {
-	for (uint64_t csn = f->sent.una; csn < f->sent.nxt; csn++) {
+	uint64_t end = f->sent.nxt;
+
+	for (uint64_t csn = f->sent.una; (csn = uccl_sent_flying(&f->sent, csn, end)) < end; csn++) {
 		struct uccl_sent *e = uccl_sent_at(&f->sent, csn);
 
-		if (e->state == UCCL_SENT_INFLIGHT && e->write && e->ntx == 1 && e->path == path)
+		if (e->write && e->ntx == 1 && e->path == path)
 			sent_lost(f, e, csn, UCCL_LOSS_PROOF, now);
 	}
 }
@@ -385,7 +393,7 @@ void flow_detect(struct uccl_flow *f, uint64_t now)
 	uint64_t end = probed ? f->sent.nxt : f->sent.high_acked;
 
 	uccl_rack_look(&f->rack);
-	for (uint64_t csn = f->sent.una; csn < end; csn++) {
+	for (uint64_t csn = f->sent.una; (csn = uccl_sent_flying(&f->sent, csn, end)) < end; csn++) {
 		struct uccl_sent *e = uccl_sent_at(&f->sent, csn);
 		bool timed_out;
 		uint64_t wait;
@@ -393,8 +401,6 @@ void flow_detect(struct uccl_flow *f, uint64_t now)
 		/* All that follows left later still. */
 		if (csn >= f->sent.high_acked && e->ntx == 1 && e->sent_ns >= f->rack.reported_ns)
 			break;
-		if (e->state != UCCL_SENT_INFLIGHT)
-			continue;
 		timed_out = uccl_asking_survived(&f->asking, e->sent_ns, f->rack.reported_ns);
 		if (!timed_out && sent_unannounced(f, e, csn))
 			continue;

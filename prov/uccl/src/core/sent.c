@@ -12,7 +12,9 @@ static bool sent_alloc(struct uccl_sent_log *l, uint32_t cap)
 
 	l->cap = cap;
 	l->log = calloc(cap, sizeof(*l->log));
-	ok = l->log;
+	l->acked = calloc(cap / 32, sizeof(*l->acked));
+	l->flies = l->acked ? l->acked + cap / 64 : NULL;
+	ok = l->log && l->acked;
 	for (int i = 0; i < UCCL_RTX_KINDS; i++) {
 		l->rtxq[i] = (struct uccl_rtxq){ .csns = calloc(cap, sizeof(*l->rtxq[i].csns)) };
 		ok = ok && l->rtxq[i].csns;
@@ -32,7 +34,9 @@ bool uccl_sent_init(struct uccl_sent_log *l, uint32_t window, uint64_t first)
 void uccl_sent_fini(struct uccl_sent_log *l)
 {
 	free(l->log);
+	free(l->acked);
 	l->log = NULL;
+	l->acked = l->flies = NULL;
 	for (int i = 0; i < UCCL_RTX_KINDS; i++) {
 		free(l->rtxq[i].csns);
 		l->rtxq[i].csns = NULL;
@@ -49,8 +53,15 @@ bool uccl_sent_grow(struct uccl_sent_log *l)
 		*l = was;
 		return false;
 	}
-	for (uint64_t c = l->una; c != l->nxt; c++)
-		*uccl_sent_at(l, c) = *uccl_sent_at(&was, c);
+	for (uint64_t c = l->una; c != l->nxt; c++) {
+		struct uccl_sent *e = uccl_sent_at(l, c);
+
+		*e = *uccl_sent_at(&was, c);
+		if (e->state == UCCL_SENT_ACKED)
+			uccl_sent_mark(l, l->acked, c);
+		else if (e->state == UCCL_SENT_INFLIGHT)
+			uccl_sent_mark(l, l->flies, c);
+	}
 	for (int i = 0; i < UCCL_RTX_KINDS; i++) {
 		struct uccl_rtxq *from = &was.rtxq[i], *to = &l->rtxq[i];
 
@@ -237,6 +248,9 @@ const char *uccl_sent_check(const struct uccl_sent_log *l)
 
 		if (e->state == UCCL_SENT_FREE)
 			return "free entry inside the window";
+		if ((uccl_sent_bits(l, l->acked, c) & 1) != (e->state == UCCL_SENT_ACKED) ||
+		    (uccl_sent_bits(l, l->flies, c) & 1) != (e->state == UCCL_SENT_INFLIGHT))
+			return "the maps are not what the entries say";
 		if (e->state == UCCL_SENT_INFLIGHT) {
 			bytes += e->flying;
 			chunks++;

@@ -101,6 +101,11 @@ struct uccl_sent_begun {
 
 struct uccl_sent_log {
 	struct uccl_sent *log;	/* `cap` entries, indexed by CSN */
+	/*
+	 * A bit for each of them, as `log` has them: those acknowledged, and those in flight. With a thousand others
+	 * in flight each acknowledgement would ask them all.
+	 */
+	uint64_t *acked, *flies;
 	uint32_t cap;		/* a power of two, grows to `window` */
 	uint32_t window;	/* chunks */
 	uint64_t una, nxt;	/* first CSN not acknowledged; next CSN to be given */
@@ -135,6 +140,44 @@ const char *uccl_sent_check(const struct uccl_sent_log *l);
 static inline struct uccl_sent *uccl_sent_at(const struct uccl_sent_log *l, uint64_t csn)
 {
 	return &l->log[csn & (l->cap - 1)];
+}
+
+static inline void uccl_sent_mark(const struct uccl_sent_log *l, uint64_t *map, uint64_t csn)
+{
+	map[(csn & (l->cap - 1)) / 64] |= 1ull << csn % 64;
+}
+
+static inline void uccl_sent_unmark(const struct uccl_sent_log *l, uint64_t *map, uint64_t csn)
+{
+	map[(csn & (l->cap - 1)) / 64] &= ~(1ull << csn % 64);
+}
+
+/* What one of the two maps has of 64 entries from this CSN on; those that are not in [una, nxt) mean nothing. */
+static inline uint64_t uccl_sent_bits(const struct uccl_sent_log *l, const uint64_t *map, uint64_t csn)
+{
+	uint32_t words = l->cap / 64, w = (uint32_t)(csn & (l->cap - 1)) / 64, shift = csn % 64;
+
+	return shift ? map[w] >> shift | map[(w + 1) & (words - 1)] << (64 - shift) : map[w];
+}
+
+/* The first in [csn, end) that is in flight; none: end. */
+static inline uint64_t uccl_sent_flying(const struct uccl_sent_log *l, uint64_t csn, uint64_t end)
+{
+	for (; csn < end; csn += 64) {
+		uint64_t bits = uccl_sent_bits(l, l->flies, csn);
+
+		if (bits)
+			return uccl_min(csn + (unsigned int)__builtin_ctzll(bits), end);
+	}
+	return end;
+}
+
+/* Those of 64 entries from this CSN on that are not acknowledged; none of them is before una. */
+static inline uint64_t uccl_sent_news(const struct uccl_sent_log *l, uint64_t csn, uint64_t map)
+{
+	if (csn < l->una)
+		map = l->una - csn < 64 ? map & UINT64_MAX << (l->una - csn) : 0;
+	return map & ~uccl_sent_bits(l, l->acked, csn);
 }
 
 static inline bool uccl_rtxq_empty(const struct uccl_rtxq *q)
@@ -198,6 +241,7 @@ static inline struct uccl_sent *uccl_sent_add(struct uccl_sent_log *l, struct uc
 	e->item = item;
 	memcpy(e->rec, rec, UCCL_REC_LEN);
 	item->pending++;
+	uccl_sent_mark(l, l->flies, l->nxt);
 	l->nxt++;
 	l->inflight_chunks++;
 	l->inflight_bytes += len;
@@ -262,6 +306,7 @@ static inline void uccl_sent_advance(struct uccl_sent_log *l)
 		if (e->state != UCCL_SENT_ACKED || e->nic_reads)
 			break;
 		e->state = UCCL_SENT_FREE;
+		uccl_sent_unmark(l, l->acked, l->una);
 		l->una++;
 	}
 }
@@ -299,6 +344,7 @@ static inline void uccl_sent_parts_anew(struct uccl_sent_log *l)
 
 static inline void uccl_sent_land(struct uccl_sent_log *l, struct uccl_sent *e)
 {
+	uccl_sent_unmark(l, l->flies, (uint64_t)(e - l->log));
 	l->inflight_chunks--;
 	l->inflight_bytes -= e->flying;
 	l->pieced -= e->pieced;
@@ -335,6 +381,7 @@ static inline void uccl_sent_acked(struct uccl_sent_log *l, uint64_t csn)
 	l->repairs -= e->repair;
 	e->repair = false;
 	e->state = UCCL_SENT_ACKED;
+	uccl_sent_mark(l, l->acked, csn);
 	if (csn >= l->high_acked)
 		l->high_acked = csn + 1;
 	e->item->pending--;
@@ -403,6 +450,7 @@ static inline void uccl_sent_again(struct uccl_sent_log *l, struct uccl_sent *e,
 {
 	uccl_sent_queue(l, e)->head++;
 	e->state = UCCL_SENT_INFLIGHT;
+	uccl_sent_mark(l, l->flies, (uint64_t)(e - l->log));
 	e->sent_ns = now;
 	e->overdue = 0;
 	if (e->ntx < UINT8_MAX)

@@ -439,6 +439,25 @@ static uint32_t model_next(void)
 	return best;
 }
 
+/* As one finds it who asks them all. */
+static void model_maps_check(void)
+{
+	uint64_t flying = l.nxt;
+
+	assert_true(uccl_sent_flying(&l, l.nxt, l.nxt) == l.nxt);
+	for (uint32_t i = end; i-- > edge;) {
+		flying = model[i].state == UCCL_SENT_INFLIGHT ? FIRST + i : flying;
+		assert_true(uccl_sent_flying(&l, FIRST + i, l.nxt) == flying);
+		assert_int_equal(uccl_sent_news(&l, FIRST + i, 1), model[i].state != UCCL_SENT_ACKED);
+		/* Told together with what was acknowledged before. */
+		assert_int_equal(uccl_sent_news(&l, FIRST + edge - 1, 1), 0);
+		if (i - edge < 63)
+			assert_int_equal(uccl_sent_news(&l, FIRST + edge - 1, 1 | 2ull << (i - edge)) != 0,
+					 model[i].state != UCCL_SENT_ACKED);
+	}
+	assert_int_equal(uccl_sent_news(&l, l.una - 64, UINT64_MAX), 0);
+}
+
 static void model_check(void)
 {
 	uint32_t chunks = 0, repairs = 0, packets = 0, high = 0, pending = 0, unacked = 0;
@@ -474,6 +493,8 @@ static void model_check(void)
 	assert_int_equal(uccl_sent_backlog(&l), backlog);
 	assert_int_equal(uccl_sent_unacked(&l), unacked);
 	assert_int_equal(item.pending, pending);
+	if (end % 16 == 0)
+		model_maps_check();
 	assert_true(l.high_acked == FIRST + uccl_max(high, edge));
 	/* Nothing that is to be sent again is forgotten. */
 	if (unacked > chunks)
@@ -600,6 +621,8 @@ static void check__sees_each(void **state)
 	BROKEN((e->state = UCCL_SENT_ACKED, l.inflight_chunks--, l.inflight_bytes -= 10));
 	BROKEN(e->repair = true);
 	BROKEN(e->pieces = 1);
+	BROKEN(l.acked++);
+	BROKEN(l.flies--);
 	BROKEN(l.pieces_more++);
 #undef BROKEN
 }
