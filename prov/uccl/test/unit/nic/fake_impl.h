@@ -62,8 +62,8 @@ struct fake_rwr {
 };
 
 struct fake_rq {
-	struct fake_rwr *wr;
-	uint32_t n, max, room;
+	struct fake_rwr *wr; /* ring of max */
+	uint32_t head, n, max;
 };
 
 struct fake_srq {

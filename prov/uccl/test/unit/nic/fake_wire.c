@@ -98,9 +98,9 @@ static bool rq_pop(struct fake_rq *rq, struct fake_rwr *out)
 {
 	if (!rq->n)
 		return false;
-	*out = rq->wr[0];
+	*out = rq->wr[rq->head];
+	rq->head = (rq->head + 1) % rq->max;
 	rq->n--;
-	memmove(rq->wr, rq->wr + 1, rq->n * sizeof(*rq->wr));
 	return true;
 }
 
@@ -575,11 +575,9 @@ int fake_recv(struct fake_rq *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **b
 		}
 		if (wr->num_sge > 4)
 			return EINVAL;
-		if (rq->n == rq->room) {
-			rq->room = rq->room ? 2 * rq->room : 16;
-			rq->wr = realloc(rq->wr, rq->room * sizeof(*rq->wr));
-		}
-		r = &rq->wr[rq->n++];
+		if (!rq->wr)
+			rq->wr = calloc(rq->max, sizeof(*rq->wr));
+		r = &rq->wr[(rq->head + rq->n++) % rq->max];
 		r->wr_id = wr->wr_id;
 		r->nsge = wr->num_sge;
 		if (wr->num_sge)
