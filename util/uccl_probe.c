@@ -47,7 +47,7 @@ static int port_probe(const struct uccl_verbs_port *list, bool overrun)
 	struct uccl_verbs_probe p;
 	struct ibv_context *ctx;
 	const char *what = "the device";
-	int rc = uccl_verbs_open(lib, list->name, list->addr.ip, &port, &ctx);
+	int rc = uccl_verbs_open(lib, list->name, list->addr.ip, false, &port, &ctx);
 
 	if (!rc) {
 		rc = uccl_verbs_probe(lib, ctx, &port, overrun, clock_ns, &p, &what);
@@ -109,7 +109,7 @@ int main(int argc, char **argv)
 		return opt == 'h' ? 0 : 2;
 	}
 	name = argv[optind];
-	n = uccl_verbs_list(NULL, &list);
+	n = uccl_verbs_list(NULL, false, &list);
 	for (i = 0; i < n; i++) {
 		int rc;
 

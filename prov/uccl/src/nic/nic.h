@@ -52,6 +52,7 @@ struct uccl_xsk_set;
 struct uccl_nic_attr {
 	const char *ifname;		/* interface or device; NULL: any (bind to the wildcard address) */
 	struct uccl_nic_addr bind;	/* local address; all zero ip: of the interface; port 0: ephemeral */
+	bool linkless;			/* RDMA NICs: to open one that has no link now is no error */
 	uint32_t mtu;			/* cap on the packet size; 0: from the interface */
 	uint32_t rx_bytes;		/* wish for the receive queue, bytes; 0: default */
 	uint64_t nodes;			/* NUMA nodes near the NIC, a bit each, for memory that it uses; 0: unknown */

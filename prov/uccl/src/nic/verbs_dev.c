@@ -61,6 +61,7 @@ static int gid_rank(const struct ibv_gid_entry *g, bool infiniband)
 struct gid_want {
 	const uint8_t *ip; /* NULL: any */
 	uint32_t ifindex;  /* of its network interface, which may be a VLAN or a bond; 0: any */
+	bool linkless;	   /* and of ports: those that carry nothing now will do */
 };
 
 /* The best entry of the port's table. False: none. */
@@ -183,7 +184,7 @@ static int port_read(const struct uccl_verbs *lib, struct ibv_context *ctx, cons
 	struct ibv_gid_entry g;
 
 	memset(p, 0, sizeof(*p));
-	if (lib->query_port(ctx, port, &a) || a.state != IBV_PORT_ACTIVE)
+	if (lib->query_port(ctx, port, &a) || (a.state != IBV_PORT_ACTIVE && !want->linkless))
 		return -FI_ENODEV;
 	if (a.active_mtu < IBV_MTU_256 || a.active_mtu > IBV_MTU_4096)
 		return -FI_ENODEV;
@@ -199,6 +200,7 @@ static int port_read(const struct uccl_verbs *lib, struct ibv_context *ctx, cons
 	limits_fill(p, dev);
 	driver_find(ctx->device, p->vendor_id, p->driver);
 	p->port = port;
+	p->up = a.state == IBV_PORT_ACTIVE;
 	p->roce_v2 = g.gid_type == IBV_GID_TYPE_ROCE_V2;
 	p->gid_index = g.gid_index;
 	p->lid = p->infiniband ? a.lid : 0;
@@ -243,9 +245,9 @@ static struct ibv_context *device_open(const struct uccl_verbs *lib, struct ibv_
 	return ctx;
 }
 
-int uccl_verbs_list(const struct uccl_verbs *lib, struct uccl_verbs_port **list)
+int uccl_verbs_list(const struct uccl_verbs *lib, bool linkless, struct uccl_verbs_port **list)
 {
-	static const struct gid_want any;
+	const struct gid_want any = {.linkless = linkless};
 	struct uccl_verbs_port *v = NULL, *more;
 	struct ibv_device **devs;
 	struct ibv_device_attr attr;
@@ -281,12 +283,12 @@ int uccl_verbs_list(const struct uccl_verbs *lib, struct uccl_verbs_port **list)
 
 /* The port of an open device that fits. */
 static int port_find(const struct uccl_verbs *lib, struct ibv_context *ctx, const struct ibv_device_attr *attr,
-		     const char *name, const uint8_t *ip, struct uccl_verbs_port *p)
+		     const char *name, const uint8_t *ip, bool linkless, struct uccl_verbs_port *p)
 {
 	int port, rc, err = -FI_ENODEV;
 
 	for (port = 1; port <= attr->phys_port_cnt; port++) {
-		struct gid_want want = {.ip = ip};
+		struct gid_want want = {.ip = ip, .linkless = linkless};
 
 		if (name && !name_fits(name, ctx->device, port)) {
 			want.ifindex = if_nametoindex(name);
@@ -302,8 +304,8 @@ static int port_find(const struct uccl_verbs *lib, struct ibv_context *ctx, cons
 	return err;
 }
 
-int uccl_verbs_open(const struct uccl_verbs *lib, const char *name, const uint8_t ip[16], struct uccl_verbs_port *p,
-		    struct ibv_context **out)
+int uccl_verbs_open(const struct uccl_verbs *lib, const char *name, const uint8_t ip[16], bool linkless,
+		    struct uccl_verbs_port *p, struct ibv_context **out)
 {
 	struct ibv_device **devs;
 	struct ibv_device_attr attr;
@@ -316,7 +318,7 @@ int uccl_verbs_open(const struct uccl_verbs *lib, const char *name, const uint8_
 		ctx = device_open(lib, devs[i], &attr);
 		if (!ctx)
 			continue;
-		rc = port_find(lib, ctx, &attr, name, all_zero(ip) ? NULL : ip, p);
+		rc = port_find(lib, ctx, &attr, name, all_zero(ip) ? NULL : ip, linkless, p);
 		if (rc)
 			lib->close_device(ctx);
 		else
@@ -354,17 +356,19 @@ enum uccl_link uccl_verbs_look(const struct uccl_verbs *lib, struct ibv_context 
 
 #else
 
-int uccl_verbs_list(const struct uccl_verbs *lib, struct uccl_verbs_port **list)
+int uccl_verbs_list(const struct uccl_verbs *lib, bool linkless, struct uccl_verbs_port **list)
 {
 	(void)lib;
+	(void)linkless;
 	*list = NULL;
 	return 0;
 }
 
-int uccl_verbs_open(const struct uccl_verbs *lib, const char *name, const uint8_t ip[16], struct uccl_verbs_port *p,
-		    struct ibv_context **out)
+int uccl_verbs_open(const struct uccl_verbs *lib, const char *name, const uint8_t ip[16], bool linkless,
+		    struct uccl_verbs_port *p, struct ibv_context **out)
 {
 	(void)lib;
+	(void)linkless;
 	(void)name;
 	(void)ip;
 	(void)p;

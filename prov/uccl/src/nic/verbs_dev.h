@@ -16,13 +16,14 @@
 struct uccl_verbs; /* nic/verbs_lib.h */
 struct ibv_context;
 
-/* A port that is active. */
+/* A port that is active, unless who asked takes others, too. */
 struct uccl_verbs_port {
 	char name[UCCL_VERBS_NAME];	/* of the device; with :port if it has several */
 	char netdev[IF_NAMESIZE];	/* that the GID belongs to; empty: none */
 	char driver[UCCL_VERBS_DRIVER]; /* of the kernel, "rxe" for Soft-RoCE; empty: not known */
 	uint32_t vendor_id, part_id;
 	uint8_t port;
+	bool up;	 /* it is active */
 	bool infiniband; /* else Ethernet: RoCE */
 	bool roce_v2;	 /* RoCE over UDP: routable, with a source port for the network to hash */
 	uint32_t gid_index;
@@ -35,19 +36,20 @@ struct uccl_verbs_port {
 };
 
 /*
- * All usable ports, in the order of devices and ports. `lib` NULL: of the host's libibverbs. Returns how many, *list is
- * the caller's to free() (NULL when 0); 0 as well if the host has no such library. -FI_ENOMEM.
+ * All usable ports, in the order of devices and ports; `linkless`: also those that carry nothing now, but have an
+ * address. `lib` NULL: of the host's libibverbs. Returns how many, *list is the caller's to free() (NULL when 0); 0 as
+ * well if the host has no such library. -FI_ENOMEM.
  */
-int uccl_verbs_list(const struct uccl_verbs *lib, struct uccl_verbs_port **list);
+int uccl_verbs_list(const struct uccl_verbs *lib, bool linkless, struct uccl_verbs_port **list);
 
 /*
  * Find a usable port and open its device: by its name, by that of its device (the first usable port then), or by that
  * of a network interface that one of its GIDs belongs to; NULL: the first of all. `ip` not all zero: the GID to use,
- * else the best is chosen.
+ * else the best is chosen. `linkless`: as above.
  * *ctx is the caller's to close. -FI_ENODEV: there is none; -FI_EADDRNOTAVAIL: there is, but without that GID.
  */
-int uccl_verbs_open(const struct uccl_verbs *lib, const char *name, const uint8_t ip[16], struct uccl_verbs_port *port,
-		    struct ibv_context **ctx);
+int uccl_verbs_open(const struct uccl_verbs *lib, const char *name, const uint8_t ip[16], bool linkless,
+		    struct uccl_verbs_port *port, struct ibv_context **ctx);
 
 /* Is the device of an open port still on this host? True as well if the host does not show its devices. */
 bool uccl_verbs_present(const struct ibv_context *ctx);

@@ -269,10 +269,11 @@ static void dev_close(struct uc_dev *d)
 static int dev_open(struct uc_dev *d, const struct uccl_nic_attr *attr, uint32_t slots)
 {
 	uint32_t depth = attr->srq_depth ? attr->srq_depth : 4 * slots;
-	int err = uccl_verbs_open(d->lib, attr->ifname, attr->bind.ip, &d->port, &d->ctx);
+	int err = uccl_verbs_open(d->lib, attr->ifname, attr->bind.ip, attr->linkless, &d->port, &d->ctx);
 
 	if (err)
 		return err;
+	d->link = d->port.up ? UCCL_LINK_UP : UCCL_LINK_DOWN;
 	d->pd = d->lib->alloc_pd(d->ctx);
 	if (!d->pd)
 		return errno > 0 ? -errno : -FI_EIO;

@@ -333,7 +333,7 @@ int uccl_verbs_ud_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), co
 	u->lib = lib;
 	u->clock = clock;
 	u->wait_fd = u->kick_fd = -1;
-	err = uccl_verbs_open(lib, attr->ifname, attr->bind.ip, &u->port, &u->ctx);
+	err = uccl_verbs_open(lib, attr->ifname, attr->bind.ip, attr->linkless, &u->port, &u->ctx);
 	u->shown = !err && uccl_verbs_present(u->ctx);
 	if (!err)
 		err = caps_fill(u, attr);
@@ -355,6 +355,9 @@ int uccl_verbs_ud_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), co
 	}
 	/* Less what the caller has in hand, and what waits to be posted again. */
 	u->nic.caps.rx_slots = u->rx.count - UD_RX_BATCH - UD_CHAIN;
+	/* The context is older than the look at the port: an event tells of what came since. */
+	if (!u->port.up)
+		uccl_ud_link_set(u, UCCL_LINK_DOWN, "there is no link; it is used when there is one");
 	*nic = &u->nic;
 	return 0;
 }

@@ -36,11 +36,20 @@ static int rails_wanted(const struct uccl_params *p)
 	return n;
 }
 
+static void port_place(const struct uccl_verbs_port *port, struct uccl_ifaddr *out)
+{
+	_Static_assert(sizeof(out->name) >= sizeof(port->name), "room for a device's name");
+	snprintf(out->name, sizeof(out->name), "%s", port->name);
+	out->addr = port->addr;
+	out->mtu = port->mtu;
+	out->link_bps = port->link_bps;
+}
+
 /*
  * One NIC of the name s[0..len), which joins several of list[0..n). 0: it does not, or one of them is not there. The
- * first of them is the place that peers know.
+ * first of them is the place that peers know, so it has a link; others may get theirs later. PROTOCOL R252
  */
-static int rails_join(const struct uccl_ifaddr *list, int n, const char *s, size_t len, struct uccl_ifaddr *out)
+static int rails_join(const struct uccl_verbs_port *list, int n, const char *s, size_t len, struct uccl_ifaddr *out)
 {
 	const char *end = s + len;
 
@@ -53,10 +62,10 @@ static int rails_join(const struct uccl_ifaddr *list, int n, const char *s, size
 		for (i = 0; i < n; i++)
 			if (strlen(list[i].name) == rail_len(part) && !strncmp(list[i].name, part, rail_len(part)))
 				break;
-		if (i == n)
+		if (i == n || (part == s && !list[i].up))
 			return 0;
 		if (part == s)
-			*out = list[i];
+			port_place(&list[i], out);
 		out->mtu = (uint32_t)uccl_min(out->mtu, list[i].mtu);
 		out->link_bps += part == s ? 0 : list[i].link_bps;
 	}
@@ -68,29 +77,27 @@ static int rails_join(const struct uccl_ifaddr *list, int n, const char *s, size
 static int rdma_list(const struct uccl_params *p, struct uccl_ifaddr **list)
 {
 	struct uccl_verbs_port *ports;
-	int n = uccl_verbs_list(NULL, &ports), all = n;
+	int n = uccl_verbs_list(NULL, rails_wanted(p), &ports), all = 0;
 
 	*list = NULL;
 	if (n <= 0)
 		return n;
 	*list = calloc((size_t)(n + rails_wanted(p)), sizeof(**list));
-	for (int i = 0; *list && i < n; i++) {
-		struct uccl_ifaddr *a = &(*list)[i];
+	for (int i = 0; *list && i < n; i++)
+		if (ports[i].up)
+			port_place(&ports[i], &(*list)[all++]);
+	for (const char *s = p->nic; *list && *s;) {
+		size_t len = strcspn(s, ",");
 
-		_Static_assert(sizeof(a->name) >= sizeof(ports[i].name), "room for a device's name");
-		snprintf(a->name, sizeof(a->name), "%s", ports[i].name);
-		a->addr = ports[i].addr;
-		a->mtu = ports[i].mtu;
-		a->link_bps = ports[i].link_bps;
+		all += rails_join(ports, n, s, len, &(*list)[all]);
+		s += len + (s[len] == ',');
 	}
 	free(ports);
 	if (!*list)
 		return -FI_ENOMEM;
-	for (const char *s = p->nic; *s;) {
-		size_t len = strcspn(s, ",");
-
-		all += rails_join(*list, n, s, len, &(*list)[all]);
-		s += len + (s[len] == ',');
+	if (!all) {
+		free(*list);
+		*list = NULL;
 	}
 	return all;
 }
@@ -154,8 +161,9 @@ int uccl_place_open(const struct uccl_params *p, const struct uccl_nic_attr *att
 		snprintf(name, sizeof(name), "%.*s", (int)rail_len(s), s);
 		rc = n < RAILS_MAX ? rail_open(p, &one, &rail[n]) : -FI_EINVAL;
 		n += !rc;
-		/* The address that was asked for is of the first. */
+		/* The address that was asked for is of the first, and peers know it alone. PROTOCOL R252 */
 		memset(&one.bind, 0, sizeof(one.bind));
+		one.linkless = true;
 	}
 	if (!rc)
 		return uccl_nic_rails_open(rail, n, nic);

@@ -1082,6 +1082,7 @@ static void link__an_hour(void **state)
 /* Devices of rails, by the numbers of their queue pairs. */
 #define RAIL_QPNS 100000u
 static uint32_t dead_rail;
+static struct fake_dev *rail_dev[4];
 
 static enum fake_fate rail_dead(void *arg, const struct fake_packet *p)
 {
@@ -1089,8 +1090,8 @@ static enum fake_fate rail_dead(void *arg, const struct fake_packet *p)
 	return p->src_qpn / RAIL_QPNS == dead_rail || p->dst_qpn / RAIL_QPNS == dead_rail ? FAKE_DROP : FAKE_PASS;
 }
 
-/* Engines 0 and 1 with two NICs each: rxe0 and rxe2, rxe1 and rxe3. */
-static void rails_open(void)
+/* Engines 0 and 1 with two NICs each: rxe0 and rxe2, rxe1 and rxe3; `linkless` has no link. */
+static void rails_open(int linkless)
 {
 	static const char *const name[] = {"rxe0", "rxe1", "rxe2", "rxe3"};
 	struct fake_dev *d[4] = {dev[0], dev[1]};
@@ -1104,10 +1105,12 @@ static void rails_open(void)
 			d[i] = fake_verbs_add(fake, name[i], i + 1, NULL);
 		d[i]->attr.vendor_id = 0xffffff;
 		d[i]->next_qpn = (i + 1) * RAIL_QPNS;
+		d[i]->port[0].state = i == linkless ? IBV_PORT_DOWN : IBV_PORT_ACTIVE;
+		rail_dev[i] = d[i];
 	}
 	for (int i = 0; i < 2; i++) {
 		for (int r = 0; r < 2; r++) {
-			struct uccl_nic_attr nic = {.ifname = name[2 * r + i]};
+			struct uccl_nic_attr nic = {.ifname = name[2 * r + i], .linkless = r};
 
 			assert_int_equal(uccl_verbs_uc_open(fake_verbs_lib(), clock_read, IBV_QPT_UC, &nic, &rail[r]),
 					 0);
@@ -1125,7 +1128,7 @@ static void rails_open(void)
 static void link__another_rail(void **state)
 {
 	(void)state;
-	rails_open();
+	rails_open(-1);
 	message_kept(0, 1, SECOND);
 	message_kept(0, 1, SECOND);
 	assert_true(st(0)->writes_tx > 0);
@@ -1153,6 +1156,58 @@ static void link__another_rail(void **state)
 	}
 	assert_int_equal(errors, 0);
 	assert_int_equal(st(0)->peers_dead + st(1)->peers_dead + st(0)->link_downs + st(1)->link_downs, 0);
+}
+
+/* Packets of the second rail, either way. */
+static uint64_t second_rail;
+
+static enum fake_fate second_counted(void *arg, const struct fake_packet *p)
+{
+	second_rail += p->src_qpn / RAIL_QPNS > 2;
+	return rail_dead(arg, p);
+}
+
+/*
+ * A rail that has no link when the endpoint opens, at either side: the other one serves alone, and nobody sees an
+ * error; once there is a link it is used, and serves alone when the first one dies. PROTOCOL R252
+ */
+static void rail_comes(int side)
+{
+	rails_open(2 + side);
+	dead_rail = 0;
+	second_rail = 0;
+	fake->hook = second_counted;
+	for (int i = 0; i < 3; i++) {
+		message_kept(0, 1, 5 * SECOND);
+		message_kept(1, 0, 5 * SECOND);
+	}
+	assert_true(st(0)->writes_tx > 0);
+	/* What the other side sends there is lost, as it may: it has a link. */
+	second_rail = 0;
+	rail_dev[2 + side]->port[0].state = IBV_PORT_ACTIVE;
+	fake_verbs_event(fake, IBV_EVENT_PORT_ACTIVE, 0);
+	for (int i = 0; i < 20 && !second_rail; i++) {
+		message_kept(side, !side, 5 * SECOND);
+		run(SECOND / 2);
+	}
+	assert_true(second_rail > 0);
+	dead_rail = 1;
+	message_kept(0, 1, 10 * SECOND);
+	message_kept(1, 0, 10 * SECOND);
+	assert_int_equal(errors, 0);
+	assert_int_equal(st(0)->peers_dead + st(1)->peers_dead + st(0)->link_downs + st(1)->link_downs, 0);
+}
+
+static void link__rail_comes_later(void **state)
+{
+	(void)state;
+	rail_comes(0);
+}
+
+static void link__peers_rail_comes_later(void **state)
+{
+	(void)state;
+	rail_comes(1);
 }
 
 /* Device removed: each operation ends once, by an error that says so, and so does each that is posted later. */
@@ -1487,6 +1542,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(gid__gone_and_back, begin, end),
 		cmocka_unit_test_setup_teardown(link__an_hour, begin, end),
 		cmocka_unit_test_setup_teardown(link__another_rail, begin, end),
+		cmocka_unit_test_setup_teardown(link__rail_comes_later, begin, end),
+		cmocka_unit_test_setup_teardown(link__peers_rail_comes_later, begin, end),
 		cmocka_unit_test_setup_teardown(link__gone, begin, end),
 		cmocka_unit_test_setup_teardown(link__gone_later_received, begin, end),
 		cmocka_unit_test_setup_teardown(link__down_too_long, begin, end),

@@ -44,7 +44,7 @@ static int begin(void **state)
 	step = 0;
 	fake = fake_verbs_new();
 	dev = fake_verbs_add(fake, "mlx5_0", 1, NULL);
-	assert_int_equal(uccl_verbs_open(fake_verbs_lib(), NULL, any, &port, &ctx), 0);
+	assert_int_equal(uccl_verbs_open(fake_verbs_lib(), NULL, any, false, &port, &ctx), 0);
 	pd = fake_verbs_lib()->alloc_pd(ctx);
 	assert_int_equal(uccl_verbs_ahs_open(fake_verbs_lib(), pd, &port, LIMIT, clock_read, &ahs), 0);
 	return 0;
@@ -117,7 +117,7 @@ static void ah_get__infiniband(void **state)
 
 	(void)state;
 	fake_verbs_infiniband(dev, 9);
-	assert_int_equal(uccl_verbs_open(fake_verbs_lib(), NULL, any, &port, &other), 0);
+	assert_int_equal(uccl_verbs_open(fake_verbs_lib(), NULL, any, false, &port, &other), 0);
 	fake_verbs_lib()->close_device(other);
 	uccl_verbs_ahs_close(ahs);
 	assert_int_equal(uccl_verbs_ahs_open(fake_verbs_lib(), pd, &port, LIMIT, clock_read, &ahs), 0);

@@ -54,7 +54,7 @@ static struct uccl_verbs_port only(void)
 {
 	struct uccl_verbs_port *list, one;
 
-	assert_int_equal(uccl_verbs_list(fake_verbs_lib(), &list), 1);
+	assert_int_equal(uccl_verbs_list(fake_verbs_lib(), false, &list), 1);
 	one = *list;
 	free(list);
 	return one;
@@ -64,7 +64,7 @@ static void assert_none(void)
 {
 	struct uccl_verbs_port *list;
 
-	assert_int_equal(uccl_verbs_list(fake_verbs_lib(), &list), 0);
+	assert_int_equal(uccl_verbs_list(fake_verbs_lib(), false, &list), 0);
 	assert_null(list);
 }
 
@@ -80,7 +80,7 @@ static void list__none(void **state)
 static void list__host(void **state)
 {
 	struct uccl_verbs_port *list;
-	int n = uccl_verbs_list(NULL, &list);
+	int n = uccl_verbs_list(NULL, false, &list);
 
 	(void)state;
 	/* Whatever this host has, libibverbs included. */
@@ -158,6 +158,33 @@ static void list__unusable(void **state)
 	assert_int_equal(only().mtu, 1024);
 }
 
+/* Who asks for them gets ports without a link, but none without an address. */
+static void list__linkless(void **state)
+{
+	struct fake_dev *d = fake_verbs_add(fake, "mlx5_0", 7, NULL);
+	struct uccl_verbs_port *list, port;
+	struct ibv_context *ctx;
+
+	(void)state;
+	fake_verbs_add(fake, "mlx5_1", 8, NULL);
+	d->port[0].state = IBV_PORT_DOWN;
+	assert_string_equal(only().name, "mlx5_1");
+	assert_true(only().up);
+	assert_int_equal(uccl_verbs_list(fake_verbs_lib(), true, &list), 2);
+	assert_string_equal(list[0].name, "mlx5_0");
+	assert_false(list[0].up);
+	assert_int_equal(list[0].addr.ip[15], 7);
+	assert_true(list[1].up);
+	free(list);
+	assert_int_equal(uccl_verbs_open(fake_verbs_lib(), "mlx5_0", any, false, &port, &ctx), -FI_ENODEV);
+	assert_int_equal(uccl_verbs_open(fake_verbs_lib(), "mlx5_0", any, true, &port, &ctx), 0);
+	assert_false(port.up);
+	fake_verbs_lib()->close_device(ctx);
+	d->port[0].ngids = 0;
+	assert_int_equal(uccl_verbs_list(fake_verbs_lib(), true, &list), 1);
+	free(list);
+}
+
 /* One device that cannot be asked does not hide the others. */
 static void list__failing_device(void **state)
 {
@@ -184,7 +211,7 @@ static void list__ports(void **state)
 	d->attr.phys_port_cnt = 2;
 	d->port[1] = d->port[0];
 	fake_verbs_add(fake, "mlx5_1", 8, NULL);
-	assert_int_equal(uccl_verbs_list(fake_verbs_lib(), &list), 3);
+	assert_int_equal(uccl_verbs_list(fake_verbs_lib(), false, &list), 3);
 	assert_string_equal(list[0].name, "mlx4_0:1");
 	assert_string_equal(list[1].name, "mlx4_0:2");
 	assert_int_equal(list[1].port, 2);
@@ -281,7 +308,7 @@ static void driver_find__sysfs(void **state)
 static int open_name(const char *name, const uint8_t *ip, struct uccl_verbs_port *p)
 {
 	struct ibv_context *ctx = NULL;
-	int rc = uccl_verbs_open(fake_verbs_lib(), name, ip ? ip : any, p, &ctx);
+	int rc = uccl_verbs_open(fake_verbs_lib(), name, ip ? ip : any, false, p, &ctx);
 
 	assert_int_equal(!rc, ctx != NULL);
 	if (ctx)
@@ -364,6 +391,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(list__roce, begin, end),
 		cmocka_unit_test_setup_teardown(list__infiniband, begin, end),
 		cmocka_unit_test_setup_teardown(list__unusable, begin, end),
+		cmocka_unit_test_setup_teardown(list__linkless, begin, end),
 		cmocka_unit_test_setup_teardown(list__failing_device, begin, end),
 		cmocka_unit_test_setup_teardown(list__ports, begin, end),
 		cmocka_unit_test_setup_teardown(gid_choose__order, begin, end),

@@ -54,7 +54,7 @@ static int probe(void)
 	struct ibv_context *ctx;
 	int rc;
 
-	assert_int_equal(uccl_verbs_open(fake_verbs_lib(), NULL, any, &port, &ctx), 0);
+	assert_int_equal(uccl_verbs_open(fake_verbs_lib(), NULL, any, false, &port, &ctx), 0);
 	rc = uccl_verbs_probe(fake_verbs_lib(), ctx, &port, false, clock_read, &p, &what);
 	fake_verbs_lib()->close_device(ctx);
 	return rc;

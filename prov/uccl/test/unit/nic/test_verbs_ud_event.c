@@ -17,6 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <rdma/fi_errno.h>
+
 #include "core/addr.h"
 #include "fake_verbs.h"
 
@@ -149,6 +151,53 @@ static void link__down_and_up(void **state)
 	assert_int_equal(ud(0)->stats.tx_errors, 0);
 	/* Each change is told once. */
 	assert_int_equal(link_news, 6);
+}
+
+/* Opened without a link: that is told first, and nothing is handed to the NIC before it has one. PROTOCOL R252 */
+static void none_yet(enum ibv_qp_type type)
+{
+	unsigned int sends = fake_verbs_calls(fake, "post_send");
+
+	dev[0]->port[0].state = IBV_PORT_DOWN;
+	for (int i = 0; i < 2; i++) {
+		struct uccl_nic_attr attr = {.ifname = i ? "rxe1" : "rxe0"};
+		int rc;
+
+		for (int linkless = i; linkless < 2; linkless++) {
+			attr.linkless = linkless;
+			rc = type == IBV_QPT_UD ?
+				     uccl_verbs_ud_open(fake_verbs_lib(), clock_read, &attr, &nic[i]) :
+				     uccl_verbs_uc_open(fake_verbs_lib(), clock_read, type, &attr, &nic[i]);
+			assert_int_equal(rc, linkless ? 0 : -FI_ENODEV);
+		}
+	}
+	assert_false(packet_comes(0));
+	look(0, UCCL_LINK_DOWN);
+	look(1, -1);
+	if (type != IBV_QPT_UD)
+		assert_int_equal(uc_of(nic[0])->dev->link, UCCL_LINK_DOWN);
+	assert_false(packet_comes(1));
+	assert_int_equal(fake_verbs_calls(fake, "post_send"), sends + 1);
+	dev[0]->port[0].state = IBV_PORT_ACTIVE;
+	fake_verbs_event(fake, IBV_EVENT_PORT_ACTIVE, 0);
+	look(0, UCCL_LINK_UP);
+	if (type != IBV_QPT_UD)
+		assert_int_equal(uc_of(nic[0])->dev->link, UCCL_LINK_UP);
+	assert_int_equal(link_news, 2);
+	assert_true(packet_comes(0));
+	assert_true(packet_comes(1));
+}
+
+static void link__none_yet(void **state)
+{
+	(void)state;
+	none_yet(IBV_QPT_UD);
+}
+
+static void link__none_yet_uc(void **state)
+{
+	(void)state;
+	none_yet(IBV_QPT_UC);
 }
 
 /* Events that change nothing, and of ports that are as before. */
@@ -587,6 +636,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(link__down_and_up, begin, end),
+		cmocka_unit_test_setup_teardown(link__none_yet, begin, end),
+		cmocka_unit_test_setup_teardown(link__none_yet_uc, begin, end),
 		cmocka_unit_test_setup_teardown(link__no_change, begin, end),
 		cmocka_unit_test_setup_teardown(link__wakes, begin, end),
 		cmocka_unit_test_setup_teardown(link__forgets_dead_places, begin, end),
