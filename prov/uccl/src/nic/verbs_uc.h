@@ -192,7 +192,7 @@ struct uc_dev {
 	struct ibv_cq *tx_cq, *rx_cq;
 	struct ibv_srq *srq;
 	uint32_t srq_depth, srq_due; /* receives to be posted again */
-	bool armed;
+	bool rx_armed, tx_armed; /* an event was asked for */
 	uint32_t calls;
 	struct uccl_verbs_slab tx; /* a piece for each write under way, its payload in it if it had to be copied */
 	struct uccl_mrcache *sources;
@@ -298,8 +298,8 @@ void uccl_uc_dev_put(struct uc *w);
 void uccl_uc_dev_post(struct uc_dev *d);
 /* Take in what the NIC says of itself. */
 void uccl_uc_dev_events(struct uc_dev *d);
-/* Empty the channel and ask for the next event. */
-void uccl_uc_dev_arm(struct uc_dev *d);
+/* Empty the channel, if it is ready, and ask for the next event. */
+void uccl_uc_dev_arm(struct uc_dev *d, bool ready);
 
 static inline void uc_lock(struct uc *w)
 {

@@ -118,7 +118,7 @@ static void queues_end(struct uc_dev *d)
 		d->lib->destroy_cq(d->tx_cq);
 	d->srq = NULL;
 	d->rx_cq = d->tx_cq = NULL;
-	d->armed = false;
+	d->rx_armed = d->tx_armed = false;
 }
 
 /*
@@ -144,17 +144,20 @@ static void queues_renew(struct uc_dev *d)
 	uccl_uc_paths_end(d);
 }
 
-void uccl_uc_dev_arm(struct uc_dev *d)
+void uccl_uc_dev_arm(struct uc_dev *d, bool ready)
 {
 	struct ibv_cq *cq;
 	void *user;
 
-	while (!d->lib->get_cq_event(d->channel, &cq, &user)) {
+	/* Each queue has one event for each time that one was asked for. */
+	for (int i = 0; i < 2 && ready && !d->lib->get_cq_event(d->channel, &cq, &user); i++) {
 		d->lib->ack_cq_events(cq, 1);
-		d->armed = false;
+		*(cq == d->rx_cq ? &d->rx_armed : &d->tx_armed) = false;
 	}
-	if (!d->armed)
-		d->armed = !d->lib->req_notify_cq(d->rx_cq, 0) && !d->lib->req_notify_cq(d->tx_cq, 0);
+	if (!d->rx_armed)
+		d->rx_armed = !d->lib->req_notify_cq(d->rx_cq, 0);
+	if (!d->tx_armed)
+		d->tx_armed = !d->lib->req_notify_cq(d->tx_cq, 0);
 }
 
 /* The NIC itself. */

@@ -85,17 +85,18 @@ static int idle_rx(struct uc *w, struct uccl_rx *v, int n)
 	uint64_t count;
 
 	/* Each look is a system call: those who spin look seldom. */
-	if (w->waiting_fd)
+	if (w->waiting_fd && w->ud->ready & UD_READY_UC_ASYNC)
 		uccl_uc_dev_events(d);
 	if (d->link == UCCL_LINK_GONE)
 		return 0;
 	uccl_uc_dev_post(d);
 	uccl_uc_paths_retry(d);
 	uccl_uc_yield(d);
-	if (w->kicked && (read(w->kick_fd, &count, sizeof(count)) > 0 || errno == EAGAIN))
+	if (w->kicked && w->ud->ready & UD_READY_UC_KICK &&
+	    (read(w->kick_fd, &count, sizeof(count)) > 0 || errno == EAGAIN))
 		w->kicked = false;
 	if (w->waiting_fd)
-		uccl_uc_dev_arm(d);
+		uccl_uc_dev_arm(d, w->ud->ready & UD_READY_UC_CHANNEL);
 	return writes_rx(w, v, n);
 }
 
@@ -122,18 +123,22 @@ int uccl_uc_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl
 
 int uccl_uc_wait_fd(struct uccl_nic *nic)
 {
-	struct epoll_event ev = {.events = EPOLLIN};
 	struct uc *w = uc_of(nic);
-	int fd = w->packets->ops->wait_fd(w->packets);
+	int fd = w->packets->ops->wait_fd(w->packets), err;
 
 	if (fd < 0 || w->waiting_fd)
 		return fd;
 	if (w->kick_fd < 0)
 		w->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (w->kick_fd < 0 || (epoll_ctl(fd, EPOLL_CTL_ADD, w->kick_fd, &ev) && errno != EEXIST) ||
-	    (epoll_ctl(fd, EPOLL_CTL_ADD, w->dev->ctx->async_fd, &ev) && errno != EEXIST) ||
-	    epoll_ctl(fd, EPOLL_CTL_ADD, w->dev->channel->fd, &ev))
+	if (w->kick_fd < 0)
 		return -errno;
+	err = uccl_ud_wait_add(fd, w->kick_fd, UD_READY_UC_KICK);
+	if (!err)
+		err = uccl_ud_wait_add(fd, w->dev->ctx->async_fd, UD_READY_UC_ASYNC);
+	if (!err)
+		err = uccl_ud_wait_add(fd, w->dev->channel->fd, UD_READY_UC_CHANNEL);
+	if (err)
+		return -err;
 	uc_lock(w);
 	w->waiting_fd = true;
 	uc_unlock(w);

@@ -36,6 +36,22 @@
 #define UD_ROCE_PAD 0xc000 /* pad of RoCE addresses begins here */
 #define UD_QPN_MASK 0xffffffu
 
+/*
+ * What wait_fd watches, a bit each, as its epoll says; the last ones are of the back end on top. To read one in vain is
+ * a system call each: who sleeps asks for all of them by one.
+ */
+enum ud_ready {
+	UD_READY_KICK = 1,
+	UD_READY_CHANNEL = 2, /* completions */
+	UD_READY_ASYNC = 4,   /* what the NIC says of itself */
+	UD_READY_LIVE = 8,
+	UD_READY_UC_KICK = 16,
+	UD_READY_UC_CHANNEL = 32,
+	UD_READY_UC_ASYNC = 64,
+	UD_READY_ALL = 127,
+};
+#define UD_READY_BITS 7
+
 struct uccl_verbs_ud_stats {
 	uint64_t tx_lost;   /* packets that could not go: no handle, no queue pair, a bad address */
 	uint64_t tx_errors; /* completions in error of sends */
@@ -86,6 +102,7 @@ struct ud {
 	bool armed;	/* an event was asked for */
 	int wait_fd;	/* epoll of the channel and of kick_fd, made by the first wait_fd(); -1 */
 	int kick_fd;	/* readable: rx() has more than it handed up; -1 */
+	uint32_t ready; /* which of those that wait_fd has something to read, as the latest look saw: UD_READY_ */
 	uint32_t calls; /* of rx() */
 
 	/* The NIC itself. */
@@ -141,6 +158,8 @@ bool uccl_ud_qp_broke(struct ud *u, const struct ibv_qp *qp);
 int uccl_ud_tx_renew(struct ud *u);
 /* Take in what the NIC says of itself, and see whether it is still there. verbs_ud_event.c */
 void uccl_ud_events(struct ud *u);
+/* Is there a time at which that looks, and has it come? */
+bool uccl_ud_events_due(const struct ud *u);
 /* Its link is so from now on; `why` is for the log. verbs_ud_port.c */
 void uccl_ud_link_set(struct ud *u, enum uccl_link link, const char *why);
 /* It is of no use any more. verbs_ud_port.c */
@@ -170,6 +189,8 @@ int uccl_ud_source(struct uccl_nic *nic, const void *buf, uint64_t len, const st
 void uccl_ud_source_put(struct uccl_nic *nic, void *source);
 int uccl_ud_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_hint *hints, int nhints);
 int uccl_ud_wait_fd(struct uccl_nic *nic);
+/* Watch a descriptor, too. 0, or an errno value. */
+int uccl_ud_wait_add(int wait_fd, int fd, enum ud_ready bit);
 
 #endif
 

@@ -187,6 +187,13 @@ static void event_take(struct ud *u, const struct ibv_async_event *e)
 	}
 }
 
+bool uccl_ud_events_due(const struct ud *u)
+{
+	uint64_t now = u->clock();
+
+	return now >= u->look_at || (u->live && now >= u->live_at);
+}
+
 void uccl_ud_events(struct ud *u)
 {
 	struct ibv_async_event e;

@@ -185,18 +185,36 @@ static int batch_receive(struct ud *u, struct uccl_rx *v, int n)
 
 /* Sleeping. */
 
-/* Empty the channel and ask for the next event. */
+/* Which of the descriptors that wake us have something to read. */
+static void ready_look(struct ud *u)
+{
+	struct epoll_event v[UD_READY_BITS];
+	int n = epoll_wait(u->wait_fd, v, UD_READY_BITS, 0);
+
+	u->ready = n < 0 ? UD_READY_ALL : 0;
+	for (int i = 0; i < n; i++)
+		u->ready |= v[i].data.u32;
+}
+
+/* Empty the channel and ask for the next event. There is one for each time that one was asked for. */
 static void channel_arm(struct ud *u)
 {
 	struct ibv_cq *cq;
 	void *user;
 
-	while (!u->lib->get_cq_event(u->channel, &cq, &user)) {
+	if (u->ready & UD_READY_CHANNEL && !u->lib->get_cq_event(u->channel, &cq, &user)) {
 		u->lib->ack_cq_events(cq, 1);
 		u->armed = false;
 	}
 	if (!u->armed)
 		u->armed = !u->lib->req_notify_cq(u->rx_cq, 0);
+}
+
+int uccl_ud_wait_add(int wait_fd, int fd, enum ud_ready bit)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.u32 = bit};
+
+	return epoll_ctl(wait_fd, EPOLL_CTL_ADD, fd, &ev) && errno != EEXIST ? errno : 0;
 }
 
 /*
@@ -205,7 +223,6 @@ static void channel_arm(struct ud *u)
  */
 int uccl_ud_wait_fd(struct uccl_nic *nic)
 {
-	struct epoll_event ev = {.events = EPOLLIN};
 	struct ud *u = ud_of(nic);
 	int fd, err;
 
@@ -216,12 +233,16 @@ int uccl_ud_wait_fd(struct uccl_nic *nic)
 	fd = u->kick_fd < 0 ? -1 : epoll_create1(EPOLL_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	if (epoll_ctl(fd, EPOLL_CTL_ADD, u->channel->fd, &ev) || epoll_ctl(fd, EPOLL_CTL_ADD, u->kick_fd, &ev) ||
-	    epoll_ctl(fd, EPOLL_CTL_ADD, u->ctx->async_fd, &ev) ||
-	    (u->live && epoll_ctl(fd, EPOLL_CTL_ADD, uccl_udp_live_fd(u->live), &ev))) {
-		err = -errno;
+	err = uccl_ud_wait_add(fd, u->channel->fd, UD_READY_CHANNEL);
+	if (!err)
+		err = uccl_ud_wait_add(fd, u->kick_fd, UD_READY_KICK);
+	if (!err)
+		err = uccl_ud_wait_add(fd, u->ctx->async_fd, UD_READY_ASYNC);
+	if (!err && u->live)
+		err = uccl_ud_wait_add(fd, uccl_udp_live_fd(u->live), UD_READY_LIVE);
+	if (err) {
 		close(fd);
-		return err;
+		return -err;
 	}
 	u->wait_fd = fd;
 	return fd;
@@ -233,9 +254,11 @@ static int receive_or_arm(struct ud *u, struct uccl_rx *v, int n)
 	uint64_t count = 1;
 	int k;
 
-	if (read(u->kick_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+	ready_look(u);
+	if (u->ready & UD_READY_KICK && read(u->kick_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
 		return 0;
-	uccl_ud_events(u);
+	if (u->ready & (UD_READY_ASYNC | UD_READY_LIVE) || uccl_ud_events_due(u))
+		uccl_ud_events(u);
 	if (uccl_ud_link_tell(u, v) || uccl_ud_gone_tell(u, v))
 		return 1;
 	channel_arm(u);

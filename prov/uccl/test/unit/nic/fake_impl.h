@@ -9,6 +9,7 @@
 
 #define FAKE_DEVS 4
 #define FAKE_CALLS 64
+#define FAKE_EVENTS 64
 
 struct fake_context {
 	struct ibv_context ctx; /* first, as in all of these */
@@ -36,7 +37,8 @@ struct fake_cq;
 
 struct fake_channel {
 	struct ibv_comp_channel channel;
-	struct fake_cq *last; /* one queue a channel is all that is used */
+	struct fake_cq *told[FAKE_EVENTS]; /* ring of events: whose they are */
+	unsigned int first, n;
 	int users;
 };
 

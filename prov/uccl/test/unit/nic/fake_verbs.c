@@ -431,10 +431,13 @@ static int fake_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **c
 		return -1;
 	if (!(fcntl(channel->fd, F_GETFL) & O_NONBLOCK))
 		fake_violation("get_cq_event on a descriptor that blocks");
-	else if (read(channel->fd, &one, sizeof(one)) == sizeof(one)) {
-		*cq = &ch->last->cq;
-		*user = ch->last->cq.cq_context;
-		ch->last->unacked++;
+	else if (ch->n && read(channel->fd, &one, sizeof(one)) == sizeof(one)) {
+		struct fake_cq *of = ch->told[ch->first++ % FAKE_EVENTS];
+
+		ch->n--;
+		*cq = &of->cq;
+		*user = of->cq.cq_context;
+		of->unacked++;
 		return 0;
 	}
 	errno = EAGAIN;

@@ -27,6 +27,7 @@ struct fake_qp *fake_qp_find(const struct fake_dev *d, uint32_t qpn)
 
 static void cq_push(struct fake_cq *cq, const struct ibv_wc *wc, uint32_t retires)
 {
+	struct fake_channel *ch = (struct fake_channel *)cq->cq.channel;
 	uint64_t one = 1;
 	struct fake_qp *q;
 
@@ -39,9 +40,12 @@ static void cq_push(struct fake_cq *cq, const struct ibv_wc *wc, uint32_t retire
 		return;
 	}
 	cq->entry[(cq->head + cq->n++) % cq->cq.cqe] = (struct fake_cqe){.wc = *wc, .retires = retires};
-	if (cq->armed && cq->cq.channel) {
+	if (cq->armed && ch) {
 		cq->armed = false;
-		((struct fake_channel *)cq->cq.channel)->last = cq;
+		if (ch->n == FAKE_EVENTS)
+			fake_violation("too many events that nobody reads");
+		else
+			ch->told[(ch->first + ch->n++) % FAKE_EVENTS] = cq;
 		if (write(cq->cq.channel->fd, &one, sizeof(one)) < 0)
 			fake_violation("event lost");
 	}

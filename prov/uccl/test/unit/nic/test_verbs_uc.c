@@ -1058,6 +1058,40 @@ static void wait_fd__write(void **state)
 	nic[1]->ops->dereg(nic[1], p.mr);
 }
 
+/* What has nothing to read is not asked; and only the queue that had an event is asked for the next. */
+static void wait_fd__reads_what_is_there(void **state)
+{
+	static const char *const calls[] = {"get_cq_event", "get_async_event", "req_notify_cq"};
+	unsigned int before[3];
+	struct uccl_tx t;
+	struct place p;
+
+	(void)state;
+	join(IBV_QPT_UC);
+	p = place(1);
+	assert_true(nic[1]->ops->wait_fd(nic[1]) >= 0);
+	assert_true(nic[0]->ops->wait_fd(nic[0]) >= 0);
+	for (int i = 0; i < 5; i++) {
+		for (int side = 0; side < 2; side++)
+			events(side, NULL);
+		for (int k = 0; k < 3; k++)
+			before[k] = fake_verbs_calls(fake, calls[k]);
+		for (int side = 0; side < 2; side++)
+			events(side, NULL);
+		for (int k = 0; k < 3; k++)
+			assert_int_equal(fake_verbs_calls(fake, calls[k]), before[k]);
+		t = write_of(0, &p, (uint16_t)(i % PATHS), 1, 0, 100);
+		assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
+		/* Of the write, at the receiver; that it was read, at the sender. */
+		for (int side = 0; side < 2; side++)
+			events(side, NULL);
+		assert_in_range(fake_verbs_calls(fake, "get_cq_event"), before[0] + 2, before[0] + 4);
+		assert_int_equal(fake_verbs_calls(fake, "get_async_event"), before[1]);
+		assert_int_equal(fake_verbs_calls(fake, "req_notify_cq"), before[2] + 2);
+	}
+	nic[1]->ops->dereg(nic[1], p.mr);
+}
+
 /* A peer that goes takes its queue pairs along, and what was in the NIC. */
 static void disconnect__all_of_it(void **state)
 {
@@ -1311,6 +1345,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(accept__any_order, begin, end),
 		cmocka_unit_test_setup_teardown(accept__errors, begin, end),
 		cmocka_unit_test_setup_teardown(wait_fd__write, begin, end),
+		cmocka_unit_test_setup_teardown(wait_fd__reads_what_is_there, begin, end),
 		cmocka_unit_test_setup_teardown(disconnect__all_of_it, begin, end),
 		cmocka_unit_test_setup_teardown(source__in_place, begin, end),
 		cmocka_unit_test_setup_teardown(source__unmapped_in_flight, begin, end),

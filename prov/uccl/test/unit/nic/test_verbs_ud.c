@@ -1205,6 +1205,34 @@ static void wait_fd__wakes(void **state)
 	pair_close();
 }
 
+/* What has nothing to read is not asked, which is a system call each. */
+static void wait_fd__reads_what_is_there(void **state)
+{
+	static const char *const calls[] = {"get_cq_event", "get_async_event", "req_notify_cq"};
+	unsigned int before[3];
+	struct uccl_rx v[16];
+
+	(void)state;
+	pair_open();
+	nic[1]->ops->wait_fd(nic[1]);
+	drain(nic[1]);
+	for (int round = 0; round < 4; round++) {
+		for (int i = 0; i < 3; i++)
+			before[i] = fake_verbs_calls(fake, calls[i]);
+		/* Time itself is no reason to read more often than it says. */
+		for (int i = 0; i < 100; i++)
+			assert_int_equal(rx(nic[1], v, 16), 0);
+		for (int i = 0; i < 3; i++)
+			assert_int_equal(fake_verbs_calls(fake, calls[i]), before[i]);
+		send_one(nic[0], &at[1], 0, 1);
+		assert_int_equal(drain(nic[1]), 1);
+		assert_int_equal(fake_verbs_calls(fake, "get_cq_event"), before[0] + 1);
+		assert_int_equal(fake_verbs_calls(fake, "get_async_event"), before[1]);
+		assert_int_equal(fake_verbs_calls(fake, "req_notify_cq"), before[2] + 1);
+	}
+	pair_close();
+}
+
 /* A packet comes in the moment between the last look and the request for an event. */
 static const struct uccl_verbs *real;
 static struct uccl_verbs racing;
@@ -1379,6 +1407,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(rx__not_revived_at_once, begin, end),
 		cmocka_unit_test_setup_teardown(rx__post_refused, begin, end),
 		cmocka_unit_test_setup_teardown(wait_fd__wakes, begin, end),
+		cmocka_unit_test_setup_teardown(wait_fd__reads_what_is_there, begin, end),
 		cmocka_unit_test_setup_teardown(wait_fd__no_lost_wake_up, begin, end),
 		cmocka_unit_test_setup_teardown(close__lets_control_go, begin, end),
 		cmocka_unit_test_setup_teardown(all__calls_fail_by_chance, begin, end),
