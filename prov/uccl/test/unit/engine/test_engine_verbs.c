@@ -1295,6 +1295,38 @@ static void link__down_too_long(void **state)
 	assert_int_equal(last_error, FI_ENETDOWN);
 }
 
+/* A peer that ended before it ever answered: nobody says so, and the time to connect is all that ends what waits. */
+static void peer__ended_before_it_answered(void **state)
+{
+	struct uccl_peer *gone;
+	struct uccl_op *op;
+
+	(void)state;
+	timeout_ns = 5 * SECOND;
+	kind = IBV_QPT_UC;
+	rxe();
+	engine_open(0, "rxe0");
+	engine_open(1, "rxe1");
+	engine_open(2, "rxe1");
+	gone = peer(0, 1);
+	uccl_engine_close(e[1]);
+	e[1] = NULL;
+	for (int i = 0; i < 3; i++) {
+		op = op_new(0, UCCL_OP_SEND, src, i ? LONG : 100);
+		op->peer = gone;
+		assert_int_equal(uccl_engine_send(e[0], op, now), 0);
+	}
+	message_kept(0, 2, SECOND);
+	run(3 * SECOND);
+	assert_int_equal(errors, 0);
+	run(4 * SECOND);
+	assert_int_equal(errors, 3);
+	assert_int_equal(last_error, FI_EHOSTUNREACH);
+	assert_int_equal(st(0)->peers_dead, 1);
+	message_kept(0, 2, SECOND);
+	assert_int_equal(errors, 3);
+}
+
 /*
  * E4: a shared queue of so many receives, `rx_bytes` of packets, and senders of large messages, each a process; and
  * for 50 ms the receiver does not look. No packet and no write of theirs finds it without a receive.
@@ -1547,6 +1579,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(link__gone, begin, end),
 		cmocka_unit_test_setup_teardown(link__gone_later_received, begin, end),
 		cmocka_unit_test_setup_teardown(link__down_too_long, begin, end),
+		cmocka_unit_test_setup_teardown(peer__ended_before_it_answered, begin, end),
 		cmocka_unit_test_setup_teardown(receives__many_senders, begin, end),
 		cmocka_unit_test_setup_teardown(receives__eight, begin, end),
 		cmocka_unit_test_setup_teardown(endpoints__one_set, begin, end),
