@@ -26,6 +26,7 @@ void uccl_mep_init(struct uccl_mep *m, const struct uccl_mep_ops *ops, struct uc
 	m->stats = stats;
 	m->eager_max = uccl_min(eager_max, UCCL_EAGER_MAX);
 	m->unexpected_max = unexpected_max;
+	uccl_spare_init(&m->spare, UCCL_HELD_SPARE);
 	uccl_pool_init(&m->op_pool, sizeof(struct uccl_op), ops_max);
 	uccl_pool_init(&m->rx_pool, sizeof(struct uccl_msg_rx), RX_MAX);
 	uccl_pool_init(&m->serve_pool, sizeof(struct uccl_serve), RX_MAX);
@@ -74,6 +75,7 @@ void uccl_mep_fini(struct uccl_mep *m, uint64_t now)
 	}
 	uccl_ids_fini(&m->send_ids);
 	uccl_ids_fini(&m->rx_ids);
+	uccl_spare_fini(&m->spare);
 	uccl_pool_fini(&m->op_pool);
 	uccl_pool_fini(&m->rx_pool);
 	uccl_pool_fini(&m->serve_pool);

@@ -30,6 +30,7 @@
 
 #include "base/ids.h"
 #include "base/pool.h"
+#include "base/spare.h"
 #include "msg/match.h"
 #include "msg/record.h"
 
@@ -111,6 +112,7 @@ struct uccl_mep {
 	uint64_t eager_max;		/* messages up to this go without CTS */
 	uint64_t unexpected_max;	/* bytes of unexpected payload to buffer; beyond it peers must hold back */
 	uint64_t unexpected_bytes;
+	struct uccl_spare spare;	/* the memory of it that is kept for the next time */
 	uint32_t held;			/* messages and requests that came and have no receive, or are not answered */
 	uint64_t left_bytes;		/* of both those of peers that ended */
 	uint32_t left_held;
@@ -168,6 +170,8 @@ extern const struct uccl_flow_ops uccl_msg_flow_ops;
 #define UCCL_HELD_COST 1024
 /* Beyond twice uccl_mep.unexpected_max, and this, nothing is held. */
 #define UCCL_HELD_MORE (4u << 20)
+/* So much memory of what was held is kept: a window of messages behind one that was lost. */
+#define UCCL_HELD_SPARE (4u << 20)
 /* What a peer may always hold, or have staged, however little is left: a message, an atomic operation. */
 #define UCCL_HELD_LEAST (2u * UCCL_EAGER_MAX)
 /*

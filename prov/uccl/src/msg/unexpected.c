@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "msg/unexpected.h"
 
-#include <stdlib.h>
-
 #include "base/units.h"
 
 /*
@@ -81,7 +79,7 @@ int msg_rx_buffer(struct uccl_msg_rx *rx, uint64_t len, uint64_t now)
 	if (rx->buf || !len)
 		return 0;
 	/* It may go to a receive with its gaps, and what fills them may never come: they must not tell anything. */
-	rx->buf = now < len ? calloc(1, len) : malloc(len);
+	rx->buf = uccl_spare_get(&m->spare, len, now);
 	if (!rx->buf)
 		return -1;
 	rx->buf_len = len;
@@ -97,7 +95,7 @@ void msg_rx_buffer_free(struct uccl_msg_rx *rx)
 
 	if (!rx->buf)
 		return;
-	free(rx->buf);
+	uccl_spare_put(&m->spare, rx->buf, rx->buf_len);
 	rx->buf = NULL;
 	m->unexpected_bytes -= rx->buf_len;
 	rx->peer->unexpected_bytes -= rx->buf_len;

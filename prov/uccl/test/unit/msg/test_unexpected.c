@@ -102,12 +102,44 @@ static void short__ignored(void **state)
 	duo_free(d);
 }
 
+/*
+ * The memory of what was kept serves what is kept next, and tells that nothing: of this only a part comes, and then its
+ * sender ends.
+ */
+static void buffer__again(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_spare *spare = &d->side[1].m.spare;
+
+	(void)state;
+	duo_fill(src, 8000, 7);
+	for (int i = 0; i < 3; i++) {
+		duo_send(d, 0, 0, src, 8000, 0, DUO_CTX(0));
+		duo_run(d, SECOND);
+		assert_int_equal(spare->kept, 0);
+		duo_recv(d, 1, 0, dst, 8000, 0, 0, DUO_CTX(i));
+		duo_run(d, SECOND);
+		duo_expect(d, 1, DUO_CTX(i), 0, 8000);
+		duo_check(dst, 8000, 7);
+#ifndef __SANITIZE_ADDRESS__
+		assert_int_equal(spare->kept, 8192);
+#endif
+	}
+	assert_int_equal(duo_eager(d, 1, 4, 8000 - 1, 8000, src, 1), UCCL_DROP_COUNT);
+	assert_int_equal(spare->kept, 0);
+	for (int i = 0; i < 8000 - 1; i++)
+		assert_int_equal(TAILQ_LAST(&d->side[1].peer.rxs, uccl_msg_rx_list)->buf[i], 0);
+	uccl_peer_fail(&d->side[1].peer, FI_ECONNABORTED, d->now);
+	duo_free(d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(short__envelopes_only),
 		cmocka_unit_test(short__queued_too),
 		cmocka_unit_test(short__ignored),
+		cmocka_unit_test(buffer__again),
 	};
 
 	return cmocka_run_group_tests_name("unexpected", tests, NULL, NULL);
