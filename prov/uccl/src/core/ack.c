@@ -264,7 +264,8 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 		uccl_owed_at_once(&f->owed);
 	/* An answer without news, as that of a path on probation, says nothing of what is waited for. PROTOCOL R54 */
 	if (news || f->asking.backoff || f->sent.una != una || f->sent.high_acked != high || info.bytes)
-		uccl_asking_over(&f->asking, &f->times, uccl_sent_outstanding(&f->sent), now);
+		uccl_asking_over(&f->asking, &f->times, uccl_sent_outstanding(&f->sent), f->rack.reported_ns,
+				 now);
 	if (info.bytes || info.rtt_ns || info.marked) {
 		info.inflight = f->sent.inflight_bytes;
 		info.srtt_ns = f->times.srtt_ns;

@@ -34,10 +34,15 @@ void uccl_asking_arm(struct uccl_asking *s, const struct uccl_times *t, bool wai
 		s->at = now + uccl_min(uccl_times_rto(t) << doublings(s), UCCL_RTO_MAX_NS);
 }
 
-void uccl_asking_over(struct uccl_asking *s, const struct uccl_times *t, bool waits, uint64_t now)
+void uccl_asking_over(struct uccl_asking *s, const struct uccl_times *t, bool waits, uint64_t reported_ns,
+		      uint64_t now)
 {
+	uint64_t later = s->left_ns > reported_ns ? s->left_ns - reported_ns : 0;
+
 	s->backoff = 0;
-	uccl_asking_arm(s, t, waits, now);
+	/* What leaves from now on begins anew. */
+	s->armed_ns = 0;
+	s->at = waits ? now + uccl_times_pto_next(t, later, s->ar) : UCCL_NEVER;
 }
 
 void uccl_asking_expire(struct uccl_asking *s, const struct uccl_times *t, uint32_t chunks, uint64_t now)

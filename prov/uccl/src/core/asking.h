@@ -18,7 +18,9 @@
 
 struct uccl_asking {
 	uint64_t at;		/* when to ask; UCCL_NEVER: nothing is in flight */
-	uint64_t armed_ns;	/* when that was set */
+	uint64_t armed_ns;	/* when that was set, as something left; 0: as the peer answered */
+	uint64_t left_ns;	/* when something left last */
+	bool ar;		/* it wants to be acknowledged at once */
 	uint32_t backoff;	/* questions in a row without any answer: the tail probe, then time-outs */
 	uint64_t asked_ns;	/* when the latest of them left, as coarse as its answer's echo; 0: none did */
 	uint64_t row_ns;	/* likewise the first time-out of the latest row; 0: there was none */
@@ -29,8 +31,12 @@ struct uccl_asking {
 void uccl_asking_init(struct uccl_asking *s, uint16_t npaths);
 /* `waits`: something is in flight. Exactly one timer runs then, and none otherwise. */
 void uccl_asking_arm(struct uccl_asking *s, const struct uccl_times *t, bool waits, uint64_t now);
-/* The peer has answered, or told something new. */
-void uccl_asking_over(struct uccl_asking *s, const struct uccl_times *t, bool waits, uint64_t now);
+/*
+ * The peer has answered, or told something new. The latest that it has reported left at reported_ns: so its host is at
+ * work, and what left later will be reported as much later. PROTOCOL R243
+ */
+void uccl_asking_over(struct uccl_asking *s, const struct uccl_times *t, bool waits, uint64_t reported_ns,
+		      uint64_t now);
 /* It is `at`, and the peer was asked, while so many chunks are in flight. */
 void uccl_asking_expire(struct uccl_asking *s, const struct uccl_times *t, uint32_t chunks, uint64_t now);
 /*
@@ -39,14 +45,31 @@ void uccl_asking_expire(struct uccl_asking *s, const struct uccl_times *t, uint3
  */
 bool uccl_asking_proven(struct uccl_asking *s, uint64_t sent_ns);
 
-/* New data leaves; `first`: nothing was in flight before. */
+/* New data leaves; `first`: nothing was in flight before. That the peer is asked for it is told behind, by `ar`. */
 static inline void uccl_asking_sent(struct uccl_asking *s, const struct uccl_times *t, bool first, uint64_t now)
 {
+	s->left_ns = now;
+	s->ar = false;
 	if (first)
 		s->backoff = 0;
 	/* The packets of a train leave in one instant, so the timer is right already. */
 	if (!s->backoff && (first || s->armed_ns != now))
 		uccl_asking_arm(s, t, true, now);
+}
+
+/* What was lost leaves again, or some of it: it wants to be acknowledged at once. */
+static inline void uccl_asking_again(struct uccl_asking *s, const struct uccl_times *t, uint64_t now)
+{
+	s->left_ns = now;
+	s->ar = true;
+	if (!s->backoff)
+		uccl_asking_arm(s, t, true, now);
+}
+
+/* What left last wants to be acknowledged at once. */
+static inline void uccl_asking_ar(struct uccl_asking *s)
+{
+	s->ar = true;
 }
 
 /* A time-out struck and was not answered. One unanswered question may be a lost packet. */

@@ -8,6 +8,7 @@
 #ifndef UCCL_CORE_TIMES_H
 #define UCCL_CORE_TIMES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/units.h"
@@ -63,8 +64,8 @@ static inline uint64_t uccl_times_rto(const struct uccl_times *t)
 
 /*
  * The probe time-out is two RTTs (RFC 8985 section 7.2), or an RTT and four times its variation (RFC 9002 section
- * 6.2.1) where paths differ, and what an acknowledgement may be delayed; never later than the RTO. It has no floor: a
- * needless probe costs one small packet, a late one a stall of the whole tail.
+ * 6.2.1) where paths differ, and what an acknowledgement may be delayed and the peer's host may take; never later than
+ * the RTO. It has no floor: a needless probe costs one small packet, a late one a stall of the whole tail.
  */
 static inline uint64_t uccl_times_pto(const struct uccl_times *t)
 {
@@ -74,6 +75,18 @@ static inline uint64_t uccl_times_pto(const struct uccl_times *t)
 		return uccl_times_rto(t);
 	return uccl_min(uccl_max(2 * t->srtt_ns, t->srtt_ns + 4 * t->rttvar_ns) + UCCL_ACK_DELAY_NS +
 			uccl_times_host_wait(t), uccl_times_rto(t));
+}
+
+/*
+ * The same when the peer has just answered, and what is missing left `later_ns` after what it reported, or before: its
+ * host is at work, so the answer to that comes as much later, give or take what paths differ. `asked`: no
+ * acknowledgement of it is delayed. PROTOCOL R243
+ */
+static inline uint64_t uccl_times_pto_next(const struct uccl_times *t, uint64_t later_ns, bool asked)
+{
+	uint64_t pto = uccl_max(t->srtt_ns, 2 * t->rttvar_ns) + later_ns;
+
+	return t->srtt_ns ? uccl_min(pto + (asked ? 0 : UCCL_ACK_DELAY_NS), uccl_times_pto(t)) : uccl_times_pto(t);
 }
 
 #endif

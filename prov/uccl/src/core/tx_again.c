@@ -45,8 +45,7 @@ static bool tx_full(const struct uccl_flow *f)
 static void tx_again_left(struct uccl_flow *f, const struct uccl_sent *e, uint32_t bytes, uint64_t now)
 {
 	uccl_path_fly(&f->paths.list[e->path], bytes);
-	if (!f->asking.backoff)
-		uccl_asking_arm(&f->asking, &f->times, true, now);
+	uccl_asking_again(&f->asking, &f->times, now);
 }
 
 /* A part in more pieces than the peer has places: as many of them at a time. PROTOCOL R165 */

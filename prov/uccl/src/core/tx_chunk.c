@@ -34,6 +34,7 @@ uint8_t flow_tx_ar(struct uccl_flow *f, const struct uccl_item *item, bool last,
 	    uccl_sent_packets(&f->sent) + 1 < f->granted.slots && !(last && item->want_ack) && !tx_held(f, now))
 		return 0;
 	f->since_ar = 0;
+	uccl_asking_ar(&f->asking);
 	return UCCL_FLAG_AR;
 }
 

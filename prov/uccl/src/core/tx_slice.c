@@ -26,6 +26,7 @@ bool flow_tx_slice(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e,
 		h->flags |= UCCL_FLAG_AR;
 	flow_tx_packet(f, tx, h, e->path, false, now);
 	uccl_sent_left(e, h->pseq);
+	uccl_asking_again(&f->asking, &f->times, now);
 	return last;
 }
 

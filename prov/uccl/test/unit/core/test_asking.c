@@ -103,14 +103,59 @@ static void over__begins_anew(void **state)
 	(void)state;
 	ask(5, 1, NOW);
 	assert_true(uccl_asking_long(&s));
-	uccl_asking_over(&s, &t, true, NOW + MS);
+	uccl_asking_over(&s, &t, true, NOW, NOW + MS);
 	assert_false(uccl_asking_long(&s));
 	assert_int_equal(s.backoff, 0);
-	assert_int_equal(s.at, NOW + MS + uccl_times_pto(&t));
+	assert_int_equal(s.at, NOW + MS + uccl_times_pto_next(&t, 0, false));
 	ask(5, 1, NOW);
-	uccl_asking_over(&s, &t, false, NOW);
+	uccl_asking_over(&s, &t, false, 0, NOW);
 	assert_int_equal(s.at, UCCL_NEVER);
 	assert_int_equal(s.backoff, 0);
+}
+
+/* The host is at work: only what left later than what it reported takes longer. PROTOCOL R243 */
+static void over__soon(void **state)
+{
+	uint64_t soon = uccl_times_pto_next(&t, 0, true);
+
+	(void)state;
+	t.host_ns = 300 * US;
+	uccl_asking_sent(&s, &t, true, NOW);
+	uccl_asking_over(&s, &t, true, NOW, NOW + US);
+	assert_int_equal(s.at, NOW + US + soon + UCCL_ACK_DELAY_NS);
+	/* It asked to be acknowledged at once. */
+	uccl_asking_ar(&s);
+	uccl_asking_over(&s, &t, true, NOW, NOW + US);
+	assert_int_equal(s.at, NOW + US + soon);
+	uccl_asking_over(&s, &t, true, NOW - 7 * US, NOW + US);
+	assert_int_equal(s.at, NOW + 8 * US + soon);
+	uccl_asking_over(&s, &t, true, NOW + US, NOW + 2 * US);
+	assert_int_equal(s.at, NOW + 2 * US + soon);
+	/* What leaves upon that, in the same instant, is not answered yet; and does not ask, unless it says so. */
+	for (int i = 0; i < 2; i++) {
+		uccl_asking_sent(&s, &t, false, NOW + 2 * US);
+		assert_int_equal(s.at, NOW + 2 * US + uccl_times_pto(&t));
+		uccl_asking_over(&s, &t, true, NOW, NOW + 2 * US);
+	}
+	uccl_asking_sent(&s, &t, false, NOW + 2 * US);
+	uccl_asking_over(&s, &t, true, NOW + 2 * US, NOW + 3 * US);
+	assert_int_equal(s.at, NOW + 3 * US + soon + UCCL_ACK_DELAY_NS);
+}
+
+/* What leaves again asks, and does not put off the next question. PROTOCOL R54 R243 */
+static void again__asks(void **state)
+{
+	uint64_t at;
+
+	(void)state;
+	uccl_asking_again(&s, &t, NOW);
+	assert_int_equal(s.at, NOW + uccl_times_pto(&t));
+	uccl_asking_over(&s, &t, true, NOW - US, NOW);
+	assert_int_equal(s.at, NOW + uccl_times_pto_next(&t, US, true));
+	ask(1, 1, NOW);
+	at = s.at;
+	uccl_asking_again(&s, &t, NOW + MS);
+	assert_int_equal(s.at, at);
 }
 
 /* As coarse as the echo of its answer, and never later than the question. */
@@ -153,19 +198,19 @@ static void proven__half_once(void **state)
 		assert_true(uccl_asking_proven(&s, now - 1));
 		for (int i = 0; i < 9; i++)
 			assert_false(uccl_asking_proven(&s, now - 1));
-		uccl_asking_over(&s, &t, true, now);
+		uccl_asking_over(&s, &t, true, 0, now);
 	}
 	/* One of one is all, one of two is half. */
 	for (uint32_t chunks = 1; chunks <= 2; chunks++) {
 		ask(2, chunks, 3 * NOW);
 		assert_true(uccl_asking_proven(&s, NOW));
-		uccl_asking_over(&s, &t, true, 3 * NOW);
+		uccl_asking_over(&s, &t, true, 0, 3 * NOW);
 	}
 	/* What was lost in the row before does not count in this one. */
 	ask(2, 100, 4 * NOW);
 	for (int i = 0; i < 49; i++)
 		assert_false(uccl_asking_proven(&s, NOW));
-	uccl_asking_over(&s, &t, true, 4 * NOW);
+	uccl_asking_over(&s, &t, true, 0, 4 * NOW);
 	ask(2, 100, 5 * NOW);
 	assert_false(uccl_asking_proven(&s, NOW));
 }
@@ -235,6 +280,8 @@ int main(void)
 		cmocka_unit_test_setup(arm__backs_off, setup),
 		cmocka_unit_test_setup(arm__for_ever, setup),
 		cmocka_unit_test_setup(over__begins_anew, setup),
+		cmocka_unit_test_setup(over__soon, setup),
+		cmocka_unit_test_setup(again__asks, setup),
 		cmocka_unit_test_setup(expire__when_it_left, setup),
 		cmocka_unit_test_setup(expire__a_row, setup),
 		cmocka_unit_test_setup(proven__half_once, setup),

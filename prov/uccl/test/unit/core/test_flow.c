@@ -221,6 +221,33 @@ static void probe__tail_after_two_rtts(void **state)
 	pair_fini(&p);
 }
 
+/*
+ * The end of a burst is lost, and the peer reads slowly what came of it: when all of that is acknowledged it is asked
+ * soon, and not after what its host may take. PROTOCOL R243
+ */
+static void probe__tail_of_a_burst(void **state)
+{
+	uint64_t heard;
+
+	(void)state;
+	start(pair_packets());
+	transfer(100 * KIB);
+	p.side[1].host_ns = 3 * MS;
+	for (int i = 0; i < 8; i++)
+		transfer(10 * KIB);
+	assert_true(uccl_times_host_wait(&tx()->times) > 2 * MS);
+	pair_bulk(&p, 0, 20 * KIB);
+	pair_pump_one(&p, 0);
+	pair_lose(&p, p.nwire - 1);
+	while (uccl_sent_unacked(&tx()->sent) > 1)
+		assert_true(pair_step(&p));
+	heard = p.now;
+	assert_true(uccl_flow_expiry(tx()) - heard <= 2 * tx()->times.srtt_ns + UCCL_ACK_DELAY_NS);
+	assert_true(pair_finish(&p, p.now + 100 * MS));
+	assert_int_equal(p.side[0].stats.rtx_packets, 1);
+	pair_fini(&p);
+}
+
 /* Paths that differ make two RTTs too short. */
 static void probe__tail_after_variation(void **state)
 {
@@ -1379,6 +1406,7 @@ int main(void)
 		cmocka_unit_test(paths_expire__longer_each_time),
 		cmocka_unit_test(paths_expire__healed),
 		cmocka_unit_test(probe__tail_after_two_rtts),
+		cmocka_unit_test(probe__tail_of_a_burst),
 		cmocka_unit_test(probe__tail_after_variation),
 		cmocka_unit_test(probe__tail_bounds),
 		cmocka_unit_test(probe__asks_on_its_path),

@@ -112,6 +112,24 @@ static void pto__without_floor(void **state)
 	assert_int_equal(uccl_times_pto(&t), UCCL_RTO_MAX_NS);
 }
 
+/* Who has just answered needs no time to begin: what left later comes as much later. PROTOCOL R243 */
+static void pto_next__as_much_later(void **state)
+{
+	(void)state;
+	/* Nothing is known. */
+	assert_int_equal(uccl_times_pto_next(&t, 0, true), uccl_times_pto(&t));
+	t.srtt_ns = 400 * US;
+	t.rttvar_ns = 50 * US;
+	t.host_ns = 2 * MS;
+	assert_int_equal(uccl_times_pto_next(&t, 0, true), 400 * US);
+	assert_int_equal(uccl_times_pto_next(&t, 30 * US, true), 430 * US);
+	assert_int_equal(uccl_times_pto_next(&t, 30 * US, false), 430 * US + UCCL_ACK_DELAY_NS);
+	t.rttvar_ns = 300 * US;
+	assert_int_equal(uccl_times_pto_next(&t, 0, true), 600 * US);
+	/* Never later than if it had not answered. */
+	assert_int_equal(uccl_times_pto_next(&t, 90 * MS, false), uccl_times_pto(&t));
+}
+
 /* Before the first sample the handshake tells, as if it were one; then it is forgotten. PROTOCOL R231 */
 static void first__until_a_sample(void **state)
 {
@@ -141,6 +159,7 @@ int main(void)
 		cmocka_unit_test_setup(host__one_pause, setup),
 		cmocka_unit_test_setup(rto__bounds, setup),
 		cmocka_unit_test_setup(pto__without_floor, setup),
+		cmocka_unit_test_setup(pto_next__as_much_later, setup),
 		cmocka_unit_test_setup(first__until_a_sample, setup),
 	};
 

@@ -11,12 +11,18 @@ static void tx_ar__when(void **state)
 	pair_pump_one(&p, 0);
 	assert_false(p.wire[0]->h.flags & UCCL_FLAG_AR);
 	assert_int_equal(p.wire[1]->h.flags, UCCL_FLAG_AR);
+	/* The tail probe hears of it. PROTOCOL R243 */
+	assert_true(p.side[0].f.asking.ar);
 	lose_all();
 	/* Of a bulk item with want_ack the last chunk, and one every 128 KiB. */
 	pair_bulk(&p, 0, 200 * KIB);
 	pair_pump_one(&p, 0);
 	for (uint32_t i = 0; i < 200; i++)
 		assert_int_equal(p.wire[i]->h.flags & UCCL_FLAG_AR, i == 127 || i == 199 ? UCCL_FLAG_AR : 0);
+	lose_all();
+	pair_record(&p, 0, 10)->item.want_ack = false;
+	pair_pump_one(&p, 0);
+	assert_false(p.side[0].f.asking.ar);
 	pair_fini(&p);
 }
 
