@@ -46,6 +46,12 @@
 	X(first_chunks, 8, 0, 1e4, "chunks, trains",								\
 	  "added to the first window; with 24, senders whose links carry half lose chunks for "			\
 	  "several time-outs")											\
+	X(blind_us, 100, 0.1, 1e6, "us",									\
+	  "before anything has come no more is in flight than the link holds in this time, and then no "	\
+	  "more than that and what has come; where a longer round trip is normal, NICs are of software "	\
+	  "and say nothing of the network (ours)")								\
+	X(blind_chunks, 64, 1, 1e6, "chunks, trains",								\
+	  "but so many may be in flight (ours)")								\
 	X(alpha, 4, 0.01, 1000, "packets",									\
 	  "gain of the proportional increase (reference)")							\
 	X(fair, 5, 0.01, 1000, "packets",									\
@@ -84,6 +90,7 @@ UCCL_CONSTANTS(nscc, NSCC_CONSTANTS);
 struct nscc {
 	const struct nscc_k *k;
 	double window, window_max;    /* bytes */
+	double blind;		      /* bytes that may be in flight, as what has come says so much of the network */
 	double window_cap;	      /* bytes, of window_max: what the flow can have in flight */
 	uint32_t chunk, burst;	      /* bytes: of the largest chunk; of what leaves at once on one path */
 	double bps;		      /* of the link */
@@ -144,6 +151,7 @@ static void nscc_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
 {
 	struct nscc *n = cc;
 	const struct nscc_k *k = UCCL_K(nscc, cfg);
+	double first;
 
 	assert(cfg->chunk_bytes > 0);
 	memset(n, 0, sizeof(*n));
@@ -154,7 +162,10 @@ static void nscc_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
 	n->window_cap = (double)cfg->window_max;
 	n->normal_ns = cfg->delay_ns ? (double)cfg->delay_ns : k->ref_rtt_us * (double)UCCL_NS_PER_US;
 	nscc_base(n, n->normal_ns);
-	n->window = fmin(n->window_max, k->max_bdps * nscc_bdp(n) + k->first_chunks * n->burst);
+	first = k->max_bdps * nscc_bdp(n) + k->first_chunks * n->burst;
+	n->window = fmin(n->window_max, first);
+	n->blind = fmax(k->blind_chunks * n->burst,
+			first * fmin(1, k->blind_us * (double)UCCL_NS_PER_US / n->normal_ns));
 	n->adjust_at = n->round_at = now + (uint64_t)n->base_ns;
 	n->decreased_ns = n->marked_ns = UCCL_NEVER;
 }
@@ -168,7 +179,7 @@ static uint64_t nscc_window(const void *cc)
 {
 	const struct nscc *n = cc;
 
-	return (uint64_t)n->window;
+	return (uint64_t)fmin(n->window, n->blind);
 }
 
 /* Below one chunk the window is held by time. */
@@ -265,6 +276,7 @@ static void nscc_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)
 	double bytes = (double)ack->bytes, clean = fmax(0, bytes - (double)ack->marked), delay;
 
 	n->achieved += bytes;
+	n->blind = fmin(n->window_cap, n->blind + bytes);
 	n->acked += bytes;
 	if (ack->marked)
 		n->marked_ns = now;

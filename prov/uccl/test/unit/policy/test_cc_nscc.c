@@ -395,12 +395,38 @@ static void on_ack__rate(void **state)
 	near(least + 1.5 * BDP / 50);
 }
 
+/* A NIC that takes all, on a network that carries little: nothing is known before something has come. */
+static void window__blind(void **state)
+{
+	const struct uccl_policy_cfg far = {
+		.chunk_bytes = 4096,
+		.window_max = 1u << 30,
+		.link_bps = 10000000000ull,
+		.delay_ns = 50 * UCCL_NS_PER_MS,
+	};
+	struct uccl_policy_cfg fast = far;
+
+	(void)state;
+	uccl_cc_nscc.init(cc, &far, now);
+	assert_int_equal(uccl_cc_nscc.window(cc), 64 * 4096);
+	/* What has come makes room for itself and as much again. */
+	for (int i = 1; i <= 4; i++) {
+		ack(65536, 0);
+		assert_int_equal(uccl_cc_nscc.window(cc), 64 * 4096 + i * 65536);
+	}
+	/* The link holds more than so many chunks in 100 us. */
+	fast.link_bps = 1000000000000ull;
+	uccl_cc_nscc.init(cc, &fast, now);
+	near((1.5 * 1e12 / 8 * 0.05 + 8 * 4096) / 500);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(init__window, setup),
 		cmocka_unit_test_setup(init__bursts, setup),
 		cmocka_unit_test_setup(window__bounds, setup),
+		cmocka_unit_test_setup(window__blind, setup),
 		cmocka_unit_test_setup(on_ack__proportional, setup),
 		cmocka_unit_test_setup(on_ack__fair, setup),
 		cmocka_unit_test_setup(on_ack__far, setup),
