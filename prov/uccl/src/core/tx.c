@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * What leaves next. One call fills one packet or one direct write, in this order: closing, retransmissions, probes, the
- * writes of a descriptor that was sent, records, bulk, the question for a receive slot, credit, and an acknowledgement
- * that nothing else carried.
+ * writes of a descriptor that was sent, the demand for credit of who begins, records, bulk, the question for a receive
+ * slot, credit, and an acknowledgement that nothing else carried.
  * There is no second way to send.
  */
 #include "core/tx.h"
@@ -52,6 +52,8 @@ int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	if (tx_probes(f, tx, now))
 		return 1;
 	f->app_limited = true;
+	if (!f->announced.item && flow_tx_credit_first(f, tx, now))
+		return 1;
 	/* Chunks of a descriptor follow it without a gap; if they have to wait, credit and acknowledgements do not. */
 	if (f->announced.item ? flow_tx_write(f, tx, now) : flow_tx_new(f, tx, now))
 		return 1;

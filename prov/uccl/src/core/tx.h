@@ -118,6 +118,8 @@ int flow_tx_desc(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_item *item
 int flow_tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now);
 
 /* tx_credit.c */
+/* The demand, if something begins that needs more than it has: the answer takes a round trip. PROTOCOL R249 */
+int flow_tx_credit_first(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now);
 /* A grant that is due, or the demand. */
 int flow_tx_credit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now);
 

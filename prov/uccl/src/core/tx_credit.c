@@ -33,22 +33,12 @@ static bool tx_misjudged(const struct uccl_flow *f, uint64_t backlog, uint64_t l
 	return f->cfg.credit->rank && backlog > uccl_event_credit_left(f) && uccl_credit_misjudged(&f->credit, left);
 }
 
-int flow_tx_credit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
+/* Tell the demand, again every time-out (uccl_flow_expiry), so that a lost credit or demand never stalls. */
+static int tx_demand(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 {
 	uint8_t rec[UCCL_REC_LEN] = { 0 };
 	uint64_t backlog, left;
 
-	if (uccl_credit_take_due(&f->credit)) {
-		uint64_t turn, grant = uccl_event_grant(f, &turn, now);
-
-		if (grant) {
-			uccl_put64(rec, grant);
-			uccl_put64(rec + 8, turn);
-			return flow_tx_control(f, tx, UCCL_PKT_CREDIT, 0, rec, uccl_paths_control(&f->paths), false,
-					       now);
-		}
-	}
-	/* Tell the demand, again every time-out (uccl_flow_expiry), so that a lost credit or demand never stalls. */
 	uccl_credit_starve(&f->credit, tx_starved(f));
 	if (!f->credit.starved && (!f->cfg.credit->pull || uccl_event_credit_free(f)))
 		return 0;
@@ -65,4 +55,28 @@ int flow_tx_credit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		return flow_tx_control(f, tx, UCCL_PKT_DEMAND, 0, rec, uccl_paths_control(&f->paths), false, now);
 	}
 	return 0;
+}
+
+int flow_tx_credit_first(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
+{
+	if (f->sent.inflight_bytes || !f->cfg.credit->pull || !uccl_sendq_waits(&f->sendq))
+		return 0;
+	return tx_demand(f, tx, now);
+}
+
+int flow_tx_credit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
+{
+	if (uccl_credit_take_due(&f->credit)) {
+		uint64_t turn, grant = uccl_event_grant(f, &turn, now);
+
+		if (grant) {
+			uint8_t rec[UCCL_REC_LEN] = { 0 };
+
+			uccl_put64(rec, grant);
+			uccl_put64(rec + 8, turn);
+			return flow_tx_control(f, tx, UCCL_PKT_CREDIT, 0, rec, uccl_paths_control(&f->paths), false,
+					       now);
+		}
+	}
+	return tx_demand(f, tx, now);
 }
