@@ -9,7 +9,7 @@
 ROCE_KERNEL=${ROCE_KERNEL:-linux-image-amd64}
 ROCE_CACHE=${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}/uccl
 ROCE_MODULES="virtio_pci 9pnet_virtio 9p overlay virtio_console virtio_net virtio_rng veth bridge 8021q ifb sch_ingress
-	cls_matchall act_mirred sch_netem sch_tbf af_packet crc32_generic crc32_pclmul rdma_rxe ib_uverbs rdma_ucm"
+	cls_matchall act_mirred sch_netem sch_tbf nf_tables nft_hash nft_numgen nft_objref af_packet crc32_generic crc32_pclmul rdma_rxe ib_uverbs rdma_ucm"
 # What of the environment reaches the commands.
 ROCE_ENV='^((FI|UCCL|OMPI|PRTE|PMIX|MPIR|MPICH|HYDRA|NCCL|UCX|IBV|RDMAV|LD)_.*|[A-Z]+SAN_OPTIONS'
 ROCE_ENV+='|PATH|HOME|USER|LANG|TERM|PYTHONPATH)$'
@@ -37,7 +37,7 @@ exec /busybox switch_root /new /bin/bash /run/roce/init
 roce_packages() {
 	local missing="" p
 	[ "$(uname -m)" = x86_64 ] || die "Soft-RoCE machines are made for x86_64 only, this is $(uname -m)"
-	for p in qemu-system-x86_64 busybox perl chrt modprobe depmod cpio ip tc rdma ethtool setpriv ibv_devinfo ib_write_bw; do
+	for p in qemu-system-x86_64 busybox perl chrt modprobe depmod cpio ip tc nft rdma ethtool setpriv ibv_devinfo ib_write_bw; do
 		PATH=$PATH:/usr/sbin:/sbin command -v $p >/dev/null || missing="$missing $p"
 	done
 	[ -z "$missing" ] && return

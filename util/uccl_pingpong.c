@@ -223,7 +223,7 @@ static void rounds_run(struct bench *b, bool lat, size_t size, int window, uint6
 static void measure(struct bench *b, bool lat, size_t size)
 {
 	int window = lat ? 1 : window_of(b, size);
-	uint64_t iters, messages, warmup = lat ? WARMUP : b->window ? 1 : 2, least = lat || !b->window ? ITERS_MIN : 1;
+	uint64_t iters, messages, warmup = b->window ? 1 : lat ? WARMUP : 2, least = b->window ? 1 : ITERS_MIN;
 	double t;
 
 	t = now_s();
@@ -291,7 +291,7 @@ static void sizes_parse(struct bench *b, char *text)
 static void usage(void)
 {
 	puts("usage: uccl_pingpong [-p PROVIDER] [-P PORT] [-s SIZE,...] [-t SECONDS] [-m lat|bw|both|stream]\n"
-	     "                     [-w WINDOW] [-T LIMIT] [-e] [-6] [HOST]\n"
+	     "                     [-w WINDOW] [-T LIMIT] [-R SEED] [-e] [-6] [HOST]\n"
 	     "  Server without HOST, client with it; both need the same -p, -s, -m, -w and -6.\n"
 	     "  -p  provider, for example uccl, tcp, 'tcp;ofi_rxm' (uccl); sockets: plain TCP, one connection;\n"
 	     "      sockets:N: N connections (1 to 16), each with threads that send and receive\n"
@@ -300,8 +300,9 @@ static void usage(void)
 	     "  -t  seconds of one measurement (0.3)\n"
 	     "  -m  what to measure (both: lat and bw)\n"
 	     "  -w  at most so many messages before an answer in bw, and one window to warm up, for slow networks;\n"
-	     "      or so many under way in stream\n"
+	     "      in lat one round to warm up; in stream so many under way\n"
 	     "  -T  the whole run ends by SIGALRM after so many seconds (600)\n"
+	     "  -R  random numbers of both sides follow from this, so that a run can be had again; not for secrets\n"
 	     "  -e  sleep until something happens, instead of polling (providers only)\n"
 	     "  -6  by IPv6");
 }
@@ -311,10 +312,11 @@ int main(int argc, char **argv)
 	static struct bench b = {.provider = "uccl", .port = "47592", .seconds = 0.3, .lat = true, .bw = true};
 	char sizes[] = "8,64,1k,8k,64k,256k,1m,4m";
 	unsigned int limit = 600;
+	const char *seed = NULL;
 	int c, i;
 
 	sizes_parse(&b, sizes);
-	while ((c = getopt(argc, argv, "6ep:P:s:t:m:w:T:h")) != -1) {
+	while ((c = getopt(argc, argv, "6ep:P:s:t:m:w:T:R:h")) != -1) {
 		switch (c) {
 		case '6':
 			b.v6 = true;
@@ -345,6 +347,9 @@ int main(int argc, char **argv)
 		case 'T':
 			limit = (unsigned int)atoi(optarg);
 			break;
+		case 'R':
+			seed = optarg;
+			break;
 		default:
 			usage();
 			return c == 'h' ? 0 : 2;
@@ -352,6 +357,9 @@ int main(int argc, char **argv)
 	}
 	b.host = optind < argc ? argv[optind] : NULL;
 	b.client = b.host;
+	/* Of two sides with the same numbers one would take the other for itself. */
+	if (seed)
+		random_seed(strtoull(seed, NULL, 0) * 2 + b.client);
 	for (i = 0; i < b.nsizes; i++)
 		b.size_max = b.size[i] > b.size_max ? b.size[i] : b.size_max;
 	b.transport = sockets_named(b.provider) ? &transport_sockets : &transport_fabric;
