@@ -292,6 +292,10 @@ static struct uccl_pull *pacer_first(const struct uccl_pacer *p)
 {
 	struct uccl_pull *u = NULL;
 
+	/* Mostly nobody, and each poll asks. */
+	if (TAILQ_EMPTY(&p->lists[UCCL_PULL_TELL]) && TAILQ_EMPTY(&p->lists[UCCL_PULL_RTX]) &&
+	    TAILQ_EMPTY(&p->lists[UCCL_PULL_ACTIVE]) && TAILQ_EMPTY(&p->lists[UCCL_PULL_IDLE]))
+		return NULL;
 	for (int i = 0; !u && i < UCCL_PULL_NONE; i++) {
 		u = TAILQ_FIRST(&p->lists[i]);
 		if (u && i == UCCL_PULL_ACTIVE && p->rank)
