@@ -178,6 +178,15 @@ static ssize_t ring_take(struct uccl_cq *cq, void *buf, size_t count, fi_addr_t 
 	return n ? (ssize_t)n : rc;
 }
 
+/*
+ * Nothing for a reader, as far as it knows: what others push meanwhile it finds the next time. Who is about to sleep
+ * asks ring_take(), whose lock orders its question and their look at who sleeps.
+ */
+static inline bool ring_bare(struct uccl_cq *cq)
+{
+	return get(&cq->head) == get(&cq->tail) && !atomic_load_explicit(&cq->overrun, memory_order_relaxed);
+}
+
 static bool ring_empty(struct uccl_cq *cq)
 {
 	bool empty;
@@ -200,11 +209,11 @@ static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_
 		uccl_drivers_attend(&cq->domain->drivers, &cq->drivers);
 		return ring_empty(cq) ? -FI_EAGAIN : 0;
 	}
-	n = ring_take(cq, buf, count, src);
+	n = ring_bare(cq) ? -FI_EAGAIN : ring_take(cq, buf, count, src);
 	if (n != -FI_EAGAIN)
 		return n;
 	uccl_drivers_poll(&cq->drivers);
-	n = ring_take(cq, buf, count, src);
+	n = ring_bare(cq) ? -FI_EAGAIN : ring_take(cq, buf, count, src);
 	if (n == -FI_EAGAIN)
 		uccl_drivers_attend(&cq->domain->drivers, &cq->drivers);
 	return n;

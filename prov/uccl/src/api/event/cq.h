@@ -42,8 +42,8 @@ struct uccl_cq {
 	pthread_mutex_t lock;		/* of what follows; taken last */
 	struct uccl_cq_entry *ring;
 	uint32_t cap;			/* a power of two */
-	_Atomic uint32_t head, tail;	/* free-running; atomic for uccl_cq_full only */
-	bool overrun;			/* memory ran out: completions were lost */
+	_Atomic uint32_t head, tail;	/* free-running; atomic for uccl_cq_full and ring_bare only */
+	_Atomic bool overrun;		/* memory ran out: completions were lost */
 	struct uccl_cq_error *last;	/* its err_data belongs to the program until the next read */
 };
 
