@@ -59,7 +59,8 @@ struct uccl_peer {
 
 	struct uccl_op_list directed[UCCL_KINDS]; /* posted receives that name it, see uccl_match_post() */
 	uint64_t rx_mseq;		/* next message in order */
-	struct uccl_msg_rx *by_mseq;	/* messages of which chunks are missing, or that came too early */
+	struct uccl_msg_rx *by_mseq;	/* messages of which chunks are missing, or that came too early, */
+	struct uccl_msg_rx *lone;	/* but for one of them: mostly there is no other, and a table costs more */
 	struct uccl_msg_rx_list rxs;	/* every message on its way in */
 	uint8_t surprise;		/* hints.c: how often lately its payloads were not what was foreseen, of 256, */
 	uint16_t unforeseen;		/* and how many times more nothing is foreseen of it */

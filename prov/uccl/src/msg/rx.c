@@ -24,7 +24,14 @@ struct uccl_msg_rx *msg_rx_new(struct uccl_peer *p, uint64_t mseq)
 
 bool msg_rx_hash(struct uccl_msg_rx *rx)
 {
-	HASH_ADD(hh, rx->peer->by_mseq, mseq, sizeof(rx->mseq), rx);
+	struct uccl_peer *p = rx->peer;
+
+	if (!p->lone) {
+		p->lone = rx;
+		rx->hashed = true;
+		return true;
+	}
+	HASH_ADD(hh, p->by_mseq, mseq, sizeof(rx->mseq), rx);
 	rx->hashed = rx->hh.tbl != NULL;
 	return rx->hashed;
 }
@@ -33,16 +40,22 @@ void msg_rx_unhash(struct uccl_msg_rx *rx)
 {
 	struct uccl_peer *p = rx->peer;
 
-	if (rx->hashed) {
+	if (!rx->hashed)
+		return;
+	if (p->lone == rx)
+		p->lone = NULL;
+	else
 		HASH_DEL(p->by_mseq, rx);
-		rx->hashed = false;
-	}
+	rx->hashed = false;
 }
 
 struct uccl_msg_rx *msg_rx_find(struct uccl_peer *p, uint64_t mseq)
 {
-	struct uccl_msg_rx *rx = NULL;
+	struct uccl_msg_rx *rx = p->lone;
 
+	if (rx && rx->mseq == mseq)
+		return rx;
+	rx = NULL;
 	if (p->by_mseq)
 		HASH_FIND(hh, p->by_mseq, &mseq, sizeof(mseq), rx);
 	return rx;
@@ -125,7 +138,7 @@ void msg_rx_drain(struct uccl_peer *p, uint64_t now)
 {
 	struct uccl_msg_rx *rx;
 
-	while (p->by_mseq && (rx = msg_rx_find(p, p->rx_mseq)) && rx->have_env &&
+	while ((rx = msg_rx_find(p, p->rx_mseq)) && rx->have_env &&
 	       msg_rx_meets(rx->flags, rx->got, rx->eager)) {
 		p->rx_mseq++;
 		/* Complete but for the receive: it need not be found by sequence any more. */

@@ -295,7 +295,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uccl_peer_fail(&p, FI_EHOSTDOWN, 1);
 	uccl_mep_fini(&m, 1);
 	assert(!world.open_ops && !m.staged_bytes && !m.copied_bytes && !m.unexpected_bytes);
-	assert(TAILQ_EMPTY(&p.rxs) && TAILQ_EMPTY(&p.replies) && TAILQ_EMPTY(&p.requests) && !p.by_mseq);
+	assert(TAILQ_EMPTY(&p.rxs) && TAILQ_EMPTY(&p.replies) && TAILQ_EMPTY(&p.requests) && !p.by_mseq && !p.lone);
 	for (i = 0; i < REGIONS; i++)
 		free(world.region[i]);
 	free(own);

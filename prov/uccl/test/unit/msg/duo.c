@@ -448,6 +448,7 @@ void duo_free(struct duo *d)
 		assert_true(TAILQ_EMPTY(&s->self.rxs));
 		assert_true(TAILQ_EMPTY(&s->self.sends));
 		assert_null(s->peer.by_mseq);
+		assert_null(s->peer.lone);
 	}
 	pkts_free(&d->queue);
 	pkts_free(&d->held);

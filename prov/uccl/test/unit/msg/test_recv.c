@@ -140,6 +140,7 @@ static void env__malformed(void **state)
 	assert_int_equal(d->side[1].m.unexpected_bytes, 0);
 	assert_int_equal(d->side[1].peer.rx_mseq, 0);
 	assert_null(d->side[1].peer.by_mseq);
+	assert_null(d->side[1].peer.lone);
 	/* Twice the same early one. */
 	env = duo_eager_env(1, 1, 4);
 	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_COUNT);

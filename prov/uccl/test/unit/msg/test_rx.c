@@ -40,6 +40,43 @@ static void eager__malformed(void **state)
 	duo_free(d);
 }
 
+/* Of messages that are not whole one is found without a table; whichever that is, each gets what is its own. */
+static void find__lone_and_others(void **state)
+{
+	(void)state;
+	for (int order = 0; order < 6; order++) {
+		static const int turns[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+		struct duo *d = duo_open();
+		struct uccl_peer *p = &d->side[1].peer;
+
+		duo_fill(src, 300, 4);
+		for (int i = 0; i < 3; i++)
+			duo_recv(d, 1, UCCL_OPF_TAGGED, dst + 100 * i, 100, 1, 0, DUO_CTX(i));
+		for (int i = 0; i < 3; i++) {
+			int k = turns[order][i];
+			struct uccl_env env = duo_eager_env((uint32_t)k, 1, 100);
+
+			assert_null(msg_rx_find(p, (uint64_t)k));
+			assert_int_equal(duo_envelope(d, 1, &env, src + 100 * k, 40), UCCL_DROP_COUNT);
+			assert_int_equal(msg_rx_find(p, (uint64_t)k)->mseq, k);
+			assert_true(p->lone && (i > 0) == (p->by_mseq != NULL));
+		}
+		for (int i = 0; i < 3; i++) {
+			int k = turns[5 - order][i];
+			const uint8_t *rest = src + 100 * k + 40;
+
+			assert_int_equal(duo_eager(d, 1, (uint32_t)k, 40, 100, rest, 60), UCCL_DROP_COUNT);
+		}
+		assert_null(p->lone);
+		assert_null(p->by_mseq);
+		assert_int_equal(duo_waiting(d, 1), 3);
+		for (int i = 0; i < 3; i++)
+			assert_int_equal(duo_next(d, 1)->err, 0);
+		duo_check(dst, 300, 4);
+		duo_free(d);
+	}
+}
+
 /* A receive posted between the chunks gets what came and what comes. PROTOCOL R29 */
 static void eager__matched_half_way(void **state)
 {
@@ -530,6 +567,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(cts__no_handle),
+		cmocka_unit_test(find__lone_and_others),
 		cmocka_unit_test(eager__malformed),
 		cmocka_unit_test(eager__matched_half_way),
 		cmocka_unit_test(eager__parts_in_a_row),
