@@ -234,6 +234,12 @@ bool uccl_flow_idle(const struct uccl_flow *f)
 	return uccl_sendq_empty(&f->sendq) && f->sent.una == f->sent.nxt;
 }
 
+void uccl_flow_moved(struct uccl_flow *f, const void *from, const uint8_t *to)
+{
+	for (uint64_t csn = f->sent.una; csn != f->sent.nxt; csn++)
+		uccl_sent_moved(uccl_sent_at(&f->sent, csn), from, to);
+}
+
 bool uccl_flow_acked(const struct uccl_flow *f, uint64_t cookie)
 {
 	return uccl_sent_is_acked(&f->sent, cookie);

@@ -203,6 +203,13 @@ static inline uint32_t uccl_sent_packets(const struct uccl_sent_log *l)
 	return l->inflight_chunks + l->pieces_more + l->begun.flying;
 }
 
+/* Its payload, which was behind `from`, is as far behind `to`. */
+static inline void uccl_sent_moved(struct uccl_sent *e, const void *from, const uint8_t *to)
+{
+	if (e->len)
+		e->payload = to + (e->payload - (const uint8_t *)from);
+}
+
 /* Was this one, which was sent, acknowledged? */
 static inline bool uccl_sent_is_acked(const struct uccl_sent_log *l, uint64_t csn)
 {

@@ -101,10 +101,28 @@ static int call_end(struct uccl_engine *e, int rc, uint64_t now)
 	return rc;
 }
 
+/* What was sent from the program's buffer is copied. */
+static void send_late(struct uccl_engine *e)
+{
+	const uint8_t *to;
+	struct iovec from = uccl_msg_late_from(&e->mep, &to);
+
+	engine_tx_moved(e, from, to);
+	uccl_msg_late(&e->mep);
+}
+
 int uccl_engine_send(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
 {
+	int rc;
+
 	now = call_begin(e, op, now);
-	return call_end(e, uccl_msg_send(&e->mep, op, now), now);
+	/* What the NIC has read when it returns is its own, so a copy for later need not come first. */
+	e->mep.late_may = e->nic->caps.tx_sync && !e->polling;
+	rc = call_end(e, uccl_msg_send(&e->mep, op, now), now);
+	e->mep.late_may = false;
+	if (e->mep.late)
+		send_late(e);
+	return rc;
 }
 
 int uccl_engine_recv(struct uccl_engine *e, struct uccl_op *op, uint64_t now)

@@ -59,6 +59,16 @@ void engine_tx_settle(struct uccl_engine *e)
 	e->tx_n = n;
 }
 
+void engine_tx_moved(struct uccl_engine *e, struct iovec from, const uint8_t *to)
+{
+	for (int i = e->tx_head; i < e->tx_n; i++) {
+		size_t at = (size_t)((uintptr_t)e->txv[i].payload - (uintptr_t)from.iov_base);
+
+		if (at < from.iov_len)
+			e->txv[i].payload = to + at;
+	}
+}
+
 void engine_tx_forget(struct conn *c)
 {
 	struct uccl_engine *e = c->e;

@@ -149,6 +149,9 @@ struct uccl_mep {
 	bool cm;
 	struct uccl_peer *sole;		/* NULL: not connected */
 	int gone;			/* uccl_mep_gone() was called with this, else 0 */
+	/* The engine's, for a call: what is sent leaves before it returns, and may be copied behind that. */
+	bool late_may;
+	struct uccl_op *late;		/* the send of this call that is to be: uccl_msg_late */
 	bool starved;			/* a listed message waits for an op, or room: uccl_msg_retry */
 	bool retrying;			/* requests that wait for room have their turn */
 	bool messages_next;		/* who has the first turn: messages, or requests */
@@ -213,6 +216,10 @@ void uccl_peer_opened(struct uccl_peer *p, uint64_t now);
 void uccl_peer_fail(struct uccl_peer *p, int err, uint64_t now);
 
 int uccl_msg_send(struct uccl_mep *m, struct uccl_op *op, uint64_t now);
+/* What `late` has sent may be in use no more: it is copied now, and complete. */
+void uccl_msg_late(struct uccl_mep *m);
+/* Where it is, and where it will be. */
+struct iovec uccl_msg_late_from(const struct uccl_mep *m, const uint8_t **to);
 /* RMA and atomics. As uccl_msg_send. -FI_EMSGSIZE: more operands than UCCL_ORDER_MAX bytes. */
 int uccl_msg_rma(struct uccl_mep *m, struct uccl_op *op, uint64_t now);
 int uccl_msg_recv(struct uccl_mep *m, struct uccl_op *op, uint64_t now);

@@ -8,6 +8,7 @@
 
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/units.h"
 #include "msg/home.h"
@@ -30,6 +31,18 @@ static void send_load(struct uccl_mep *m, struct uccl_op *op, uint8_t *to)
 		msg_copy_end(m, &op->copy);
 }
 
+/*
+ * The peer need not wait for the copy: what leaves within this call may leave from the program's buffer. With nothing
+ * else in flight it is all that has to be told of the copy.
+ */
+static bool copy_may_be_late(const struct uccl_mep *m, const struct uccl_op *op)
+{
+	struct uccl_peer *p = op->peer;
+
+	return m->late_may && op->iov_count == 1 && TAILQ_EMPTY(&p->pending) && msg_tx_may_begin(p, op) &&
+	       uccl_flow_idle(&p->flow);
+}
+
 /* Copy the payload, so that the application has its buffer back. */
 static int send_copy(struct uccl_mep *m, struct uccl_op *op)
 {
@@ -45,6 +58,10 @@ static int send_copy(struct uccl_mep *m, struct uccl_op *op)
 		op->bounce_len = (uint32_t)op->len;
 		m->copied_bytes += op->len;
 		to = op->bounce;
+		if (!op->device && copy_may_be_late(m, op)) {
+			m->late = op;
+			return 0;
+		}
 	}
 	if (op->device)
 		send_load(m, op, to);
@@ -402,7 +419,25 @@ int uccl_msg_send(struct uccl_mep *m, struct uccl_op *op, uint64_t now)
 	if (op->loading)
 		msg_tx_load(m, op);
 	msg_tx_post(m, op, now);
-	if (early)
+	if (early && m->late != op)
 		send_early(op);
 	return 0;
+}
+
+struct iovec uccl_msg_late_from(const struct uccl_mep *m, const uint8_t **to)
+{
+	*to = m->late->bounce;
+	return m->late->iov[0];
+}
+
+void uccl_msg_late(struct uccl_mep *m)
+{
+	struct uccl_op *op = m->late;
+
+	m->late = NULL;
+	memcpy(op->bounce, op->iov[0].iov_base, op->len);
+	uccl_flow_moved(&op->peer->flow, op->iov[0].iov_base, op->bounce);
+	op->iov[0].iov_base = op->bounce;
+	if (op->busy)
+		send_early(op);
 }

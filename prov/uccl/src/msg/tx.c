@@ -42,6 +42,11 @@ void msg_tx_finish(struct uccl_op *op, int err)
 	struct uccl_mep *m = p->mep;
 
 	TAILQ_REMOVE(&p->sends, op, link);
+	/* It ended before it was copied, and nobody was told that it is complete. */
+	if (m->late == op) {
+		m->late = NULL;
+		op->busy = false;
+	}
 	if (op->copy.ticket)
 		msg_copy_end(m, &op->copy);
 	if (op->pump || op->pump_waits)

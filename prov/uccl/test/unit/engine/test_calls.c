@@ -133,6 +133,52 @@ static void op__exhausted(void **state)
 	lan_free(l);
 }
 
+static enum lan_verdict drop_some(struct lan *l, const struct lan_event *ev)
+{
+	return ev->from == 0 && ev->type >= UCCL_PKT_CHUNK && l->n-- > 0 ? LAN_DROP : LAN_PASS;
+}
+
+/*
+ * A send that is complete when the call returns has left from its buffer and is copied behind that: what is lost, or
+ * what the NIC has not taken, comes from the copy. PROTOCOL R240
+ */
+static void send__copied_when_it_has_left(void **state)
+{
+	(void)state;
+	for (int n = 0; n < 3 * 8; n++) {
+		struct lan *l = lan_new();
+		struct uccl_op *op;
+		uint64_t txs;
+
+		for (int i = 0; i < 2; i++) {
+			l->node[i].cfg.chunk_bytes = 1024;
+			l->node[i].train_bytes = n & 1 ? 32 * LAN_MTU : 0;
+			lan_open(l, i);
+		}
+		lan_talk(l);
+		lan_fill(src, 9000, 5);
+		lan_recv(l, 1, dst, 9000, LAN_CTX(1));
+		op = lan_op(l, 0, UCCL_OP_SEND, n < 16 ? UCCL_OPF_EARLY : UCCL_OPF_INJECT, src, 9000);
+		op->peer = lan_peer(l, 0, 1);
+		op->context = LAN_CTX(2);
+		l->n = n & 2 ? n % 8 : 0;
+		l->node[0].nic->room = n & 4 ? n % 8 : -1;
+		l->filter = drop_some;
+		txs = l->node[0].nic->txs;
+		assert_int_equal(uccl_engine_send(l->node[0].e, op, l->now), 0);
+		assert_true(l->node[0].nic->txs > txs);
+		assert_int_equal(lan_waiting(l, 0), 1);
+		lan_fill(src, 9000, 6);
+		l->node[0].nic->room = -1;
+		lan_run(l, SECOND);
+		lan_expect(l, 0, LAN_CTX(2), 0);
+		lan_expect(l, 1, LAN_CTX(1), 0);
+		lan_check(dst, 9000, 5);
+		assert_int_equal(l->node[0].e->mep.copied_bytes, 0);
+		lan_free(l);
+	}
+}
+
 static void copied(struct uccl_copy *c, uint64_t now)
 {
 	(void)now;
@@ -166,6 +212,7 @@ int main(void)
 		cmocka_unit_test(op__calls_go_through),
 		cmocka_unit_test(op__late_callers),
 		cmocka_unit_test(op__exhausted),
+		cmocka_unit_test(send__copied_when_it_has_left),
 		cmocka_unit_test(copy__told_by_a_poll),
 	};
 

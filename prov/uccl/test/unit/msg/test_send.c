@@ -335,6 +335,40 @@ static void send__inject_waits(void **state)
 	duo_free(d);
 }
 
+/* What is copied when it has left is complete then, or ends with its peer before. PROTOCOL R240 */
+static void send__late_copy(void **state)
+{
+	(void)state;
+	for (int ends = 0; ends < 2; ends++) {
+		struct duo *d = duo_open();
+		struct uccl_mep *m = &d->side[0].m;
+		const uint8_t *to;
+
+		m->late_may = true;
+		duo_fill(src, 5000, 3);
+		assert_int_equal(duo_send(d, 0, UCCL_OPF_EARLY, src, 5000, 0, DUO_CTX(1)), 0);
+		m->late_may = false;
+		assert_int_equal(duo_waiting(d, 0), 0);
+		assert_ptr_equal(uccl_msg_late_from(m, &to).iov_base, src);
+		if (ends) {
+			uccl_peer_fail(&d->side[0].peer, FI_ECONNABORTED, d->now);
+			duo_expect_from(d, 0, DUO_CTX(1), FI_ECONNABORTED, 0);
+		} else {
+			uccl_msg_late(m);
+			duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
+			assert_memory_equal(to, src, 5000);
+			memset(src, 0, 5000);
+			duo_recv(d, 1, 0, dst, 5000, 0, 0, DUO_CTX(2));
+			duo_run(d, SECOND);
+			duo_expect(d, 1, DUO_CTX(2), 0, 5000);
+			duo_check(dst, 5000, 3);
+		}
+		assert_null(m->late);
+		assert_int_equal(m->copied_bytes, 0);
+		duo_free(d);
+	}
+}
+
 /* The op of an early completion that api keeps is handed back when msg is through with it, and not before. */
 static void send__early_is_not_put_twice(void **state)
 {
@@ -742,6 +776,7 @@ int main(void)
 		cmocka_unit_test(send__inject_copies),
 		cmocka_unit_test(send__early),
 		cmocka_unit_test(send__early_is_unasked),
+		cmocka_unit_test(send__late_copy),
 		cmocka_unit_test(send__whole_words),
 		cmocka_unit_test(send__inject_waits),
 		cmocka_unit_test(send__inject_memory),
