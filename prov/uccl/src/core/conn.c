@@ -212,6 +212,7 @@ int uccl_conn_tx(struct uccl_conn *c, const struct uccl_listener *l, struct uccl
 	tx->tail_len = 0;
 	tx->payload = NULL;
 	tx->mr = NULL;
+	tx->ours = false;
 	tx->payload_len = 0;
 	tx->cookie = UCCL_NEVER;
 	if (c->tx_due && c->state == UCCL_CONN_HELLO) {

@@ -52,6 +52,7 @@ struct uccl_tx {
 	bool burst;		/* the first of a train: better sent with it than with those before */
 	bool answer;		/* to a stranger: what comes back because of it must not disturb what goes to peers */
 	bool single;		/* never to be made part of a train (see nic/train.h) */
+	bool ours;		/* a NIC that copies payload may do so itself: it can be read for certain */
 	bool ect;		/* the network may mark it instead of throwing it away (caps.marks) */
 	uint16_t path;		/* the sender's path index; meaning is the flow's */
 	uint16_t label;		/* entropy label: which source port, QP or flow label */

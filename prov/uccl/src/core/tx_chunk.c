@@ -88,6 +88,7 @@ void flow_tx_chunk(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e,
 		     (f->train.state != UCCL_TRAINS_ON && tx_single(f, e, now));
 	tx->payload = e->payload;
 	tx->mr = e->item->mr;
+	tx->ours = e->item->ours;
 	tx->payload_len = e->len;
 	/* With tx_sync nobody tells of it, but the engine asks by it what became of a chunk that waits for the NIC. */
 	tx->cookie = e->len ? csn : UCCL_NEVER;

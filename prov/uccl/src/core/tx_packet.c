@@ -81,6 +81,7 @@ int flow_tx_control(struct uccl_flow *f, struct uccl_tx *tx, uint8_t type, uint8
 	tx->single = type == UCCL_PKT_PROBE || f->train.state != UCCL_TRAINS_ON;
 	tx->payload = NULL;
 	tx->mr = NULL;
+	tx->ours = false;
 	tx->payload_len = 0;
 	tx->cookie = UCCL_NEVER;
 	flow_tx_packet(f, tx, &h, path, want_ack, now);

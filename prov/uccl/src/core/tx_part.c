@@ -37,6 +37,7 @@ bool flow_tx_part(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, 
 	tx->single = flags & UCCL_FLAG_RTX;
 	tx->payload = s.payload;
 	tx->mr = e->item->mr;
+	tx->ours = e->item->ours;
 	tx->payload_len = s.len;
 	tx->cookie = csn;
 	flow_tx_packet(f, tx, &h, e->path, false, now);

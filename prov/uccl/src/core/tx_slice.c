@@ -14,6 +14,7 @@ bool flow_tx_slice(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e,
 	tx->single = true;
 	tx->payload = s->payload + off;
 	tx->mr = e->item->mr;
+	tx->ours = e->item->ours;
 	tx->payload_len = (uint32_t)uccl_min(s->len - off, s->size);
 	tx->cookie = UCCL_NEVER;
 	if (!f->cfg.tx_sync) {

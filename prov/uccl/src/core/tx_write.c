@@ -79,6 +79,7 @@ int flow_tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	tx->payload_len = len;
 	tx->buffer = uccl_item_buffer(item, &pos);
 	tx->mr = item->mr;
+	tx->ours = false;
 	tx->imm = uccl_imm(f->sent.nxt - 1, f->cfg.epoch_tx);
 	tx->rkey = item->rkey;
 	tx->raddr = item->raddr + uccl_get64(rec + 8);

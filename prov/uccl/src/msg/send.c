@@ -214,6 +214,7 @@ static void send_submit(struct uccl_op *op)
 
 	op->env.rtype = UCCL_REC_MSG;
 	op->env.bulk = false;
+	op->env.ours = op->bulk.ours = op->busy;
 	/* What follows at once asks for the acknowledgement of both. */
 	op->env.want_ack = !op->busy && !(op->wait & (MSG_WAIT_FIN | MSG_WAIT_BULK));
 	op->env.iov = op->iov;

@@ -27,6 +27,7 @@
 #define UDP_RX_BYTES 65536	  /* room for one message; no UDP datagram or GRO train is longer */
 #define UDP_RX_CONTROL 88	  /* room for a time stamp, a segment size and a traffic class */
 #define UDP_TX_BATCH 64		  /* packets a system call, and a GSO train */
+#define UDP_TX_FLAT 24576	  /* room for short trains as one piece */
 #define UDP_TX_CONTROL 48	  /* room for a segment size and a traffic class */
 #define UDP_DOOR_BATCH 16	  /* HELLOs or INITs a system call, */
 #define UDP_DOOR_ROOM 64	  /* and in one look at a door */
@@ -75,6 +76,7 @@ struct udp_tx_batch {
 	struct iovec iov[3 * UDP_TX_BATCH];
 	struct sockaddr_storage name[UDP_TX_BATCH];
 	_Alignas(size_t) uint8_t control[UDP_TX_BATCH][UDP_TX_CONTROL];
+	uint8_t flat[UDP_TX_FLAT];
 	int first[UDP_TX_BATCH + 1]; /* message m carries packets first[m] .. first[m + 1] */
 };
 

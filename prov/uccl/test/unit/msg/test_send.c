@@ -349,6 +349,7 @@ static void send__late_copy(void **state)
 		assert_int_equal(duo_send(d, 0, UCCL_OPF_EARLY, src, 5000, 0, DUO_CTX(1)), 0);
 		m->late_may = false;
 		assert_int_equal(duo_waiting(d, 0), 0);
+		assert_true(m->late->env.ours && m->late->bulk.ours);
 		assert_ptr_equal(uccl_msg_late_from(m, &to).iov_base, src);
 		if (ends) {
 			uccl_peer_fail(&d->side[0].peer, FI_ECONNABORTED, d->now);

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -590,6 +591,63 @@ static void tx__singles(void **state)
 			assert_int_equal(n, together[came + i]);
 		}
 	}
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+/*
+ * Short trains of payload that may be read leave as one piece of memory, as many as there is room for; others as they
+ * are, and what cannot be read is told of.
+ */
+static void tx__short_trains_in_one_piece(void **state)
+{
+	static const struct {
+		int n, not_ours; /* packets; the first so many are the program's */
+		uint32_t len;
+		bool flat;
+	} row[] = {{2, 0, 1, true},	{3, 0, 1408, true},   {12, 0, 1408, true}, {16, 0, 1472, true},
+		   {17, 0, 1472, false}, {3, 1, 1408, false}, {3, 3, 1408, false}, {2, 0, 16000, false}};
+	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
+	struct uccl_nic_addr to = addr_of(b);
+	struct uccl_rx v[32], one;
+	struct uccl_tx t[40];
+	uint8_t *hole;
+
+	(void)state;
+	assert_true(udp_of(a)->gso);
+	for (size_t r = 0; r < sizeof(row) / sizeof(row[0]); r++) {
+		int n = row[r].n, seen = 0, got;
+
+		/* Two trains: for the second there is room if both are short. */
+		for (int i = 0; i < 2 * n; i++) {
+			bool last = i % n == n - 1;
+
+			t[i] = packet(&to, (uint8_t)i, row[r].len - last, last ? 1 : 0);
+			t[i].ours = i % n >= row[r].not_ours;
+			t[i].ect = i >= n;
+		}
+		tx_all(a, t, 2 * n);
+		assert_int_equal(udp_of(a)->tx->msg[0].msg_hdr.msg_iovlen == 1, row[r].flat);
+		assert_int_equal(udp_of(a)->tx->msg[1].msg_hdr.msg_iovlen == 1, row[r].flat && n < 12);
+		while (seen < 2 * n) {
+			got = rx_wait(b, v, 32, NULL, 0);
+			assert_true(got > 0);
+			for (int i = 0; i < got; i++)
+				for (uint32_t off = 0; next_packet(&v[i], &off, &one); seen++) {
+					bool last = seen % n == n - 1;
+
+					packet_check(&one, (uint8_t)seen, row[r].len - last, last ? 1 : 0);
+				}
+		}
+	}
+	hole = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(hole != MAP_FAILED);
+	for (int i = 0; i < 2; i++) {
+		t[i] = packet(&to, (uint8_t)i, 100, 0);
+		t[i].payload = hole;
+	}
+	assert_int_equal(a->ops->tx(a, t, 2), -FI_EFAULT);
+	munmap(hole, 4096);
 	a->ops->close(a);
 	b->ops->close(b);
 }
@@ -1355,6 +1413,7 @@ int main(void)
 		cmocka_unit_test(tx__sizes),
 		cmocka_unit_test(tx__labels_are_ports),
 		cmocka_unit_test(tx__trains),
+		cmocka_unit_test(tx__short_trains_in_one_piece),
 		cmocka_unit_test(tx__singles),
 		cmocka_unit_test(tx__many),
 		cmocka_unit_test(tx__without_gso),
