@@ -378,23 +378,49 @@ static bool sent_unannounced(struct uccl_flow *f, const struct uccl_sent *e, uin
  */
 static void sent_ask(struct uccl_flow *f, struct uccl_sent *e, uint64_t wait, uint64_t now)
 {
-	if (!uccl_sent_ask(e)) {
-		if (f->paths.list[e->path].next_seq == e->pseq + 1 && !(e->write && e->ntx == 1))
+	bool write = e->write && e->ntx == 1;
+	uint8_t before = uccl_sent_ask(e);
+
+	/* A packet says nothing of a write on the same path. PROTOCOL R256 */
+	if (!before && !write) {
+		if (f->paths.list[e->path].next_seq == e->pseq + 1)
 			uccl_paths_probe(&f->paths, e->path);
 		return;
 	}
-	if (uccl_rack_ask(&f->rack, e->sent_ns + wait, now))
+	/* Of those that work the first question is due after one wait. */
+	if (uccl_rack_ask(&f->rack, e->sent_ns + (before + write) * wait, now))
 		uccl_paths_probe(&f->paths, f->paths.alive);
+}
+
+/*
+ * How long it may take. What is asked then must be late enough when it is reported: reports are as coarse as the echo.
+ */
+static uint64_t sent_wait(const struct uccl_flow *f, const struct uccl_sent *e)
+{
+	uint64_t late = e->sent_ns + uccl_rack_wait(&f->rack, &f->paths.list[e->path], &f->times);
+
+	return uccl_ts_ceil(late) - e->sent_ns;
+}
+
+/* How often it was asked for. A question that left too early, as the wait has grown since, is one less. */
+static uint8_t sent_asked(const struct uccl_flow *f, const struct uccl_sent *e, uint64_t wait)
+{
+	bool early = e->write && e->ntx == 1 && f->rack.asked_ns < e->sent_ns + wait;
+
+	return e->overdue - (early && e->overdue && e->overdue < UCCL_RACK_ASKS);
 }
 
 void flow_detect(struct uccl_flow *f, uint64_t now)
 {
-	/* Without a newer delivery nothing is inferred; a probe's answer speaks for the whole window. PROTOCOL R53 */
+	/*
+	 * Without a newer delivery nothing is inferred from the order of a path; a probe's answer speaks for the whole
+	 * window. By time, whatever is reported speaks for all that left long before it. PROTOCOL R53
+	 */
 	bool probed = uccl_asking_answered(&f->asking, f->rack.reported_ns);
-	uint64_t end = probed ? f->sent.nxt : f->sent.high_acked;
+	uint64_t all = f->sent.nxt, end = probed ? all : f->sent.high_acked;
 
 	uccl_rack_look(&f->rack);
-	for (uint64_t csn = f->sent.una; (csn = uccl_sent_flying(&f->sent, csn, end)) < end; csn++) {
+	for (uint64_t csn = f->sent.una; (csn = uccl_sent_flying(&f->sent, csn, all)) < all; csn++) {
 		struct uccl_sent *e = uccl_sent_at(&f->sent, csn);
 		bool timed_out;
 		uint64_t wait;
@@ -405,14 +431,14 @@ void flow_detect(struct uccl_flow *f, uint64_t now)
 		timed_out = uccl_asking_survived(&f->asking, e->sent_ns, f->rack.reported_ns);
 		if (!timed_out && sent_unannounced(f, e, csn))
 			continue;
-		if (sent_proven_lost(f, e, csn)) {
+		if (csn < end && sent_proven_lost(f, e, csn)) {
 			sent_lost(f, e, csn, UCCL_LOSS_PROOF, now);
 			continue;
 		}
 		if (e->sent_ns >= f->rack.reported_ns)
 			continue;
-		wait = uccl_rack_wait(&f->rack, &f->paths.list[e->path], &f->times);
-		switch (uccl_rack_judge(&f->rack, e->sent_ns, wait, e->overdue, timed_out, now)) {
+		wait = sent_wait(f, e);
+		switch (uccl_rack_judge(&f->rack, e->sent_ns, wait, sent_asked(f, e, wait), timed_out, now)) {
 		case UCCL_RACK_LOST:
 			sent_lost(f, e, csn, timed_out ? UCCL_LOSS_RTO : UCCL_LOSS_RACK, now);
 			break;

@@ -97,8 +97,8 @@ static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_
 	struct uccl_desc d;
 
 	if (csn < f->rcv.nxt || (csn - f->rcv.nxt < f->cfg.window && uccl_arrived_has(&f->rcv, csn))) {
-		/* Of pieces all are sent again when one was lost. */
-		flow_rx_dup(f, h->type == UCCL_PKT_PIECE, now);
+		/* All pieces and fragments come again when one was lost: the first tells enough. PROTOCOL R257 */
+		flow_rx_dup(f, h->type == UCCL_PKT_PIECE || (h->type == UCCL_PKT_FRAG && h->rec[16]), now);
 		return;
 	}
 	if (csn - f->rcv.nxt >= f->cfg.window) {

@@ -139,6 +139,12 @@ static inline uint32_t uccl_ts(uint64_t now)
 	return (uint32_t)(now >> UCCL_TS_SHIFT);
 }
 
+/* The first time, not before then, that an echo tells as it is. */
+static inline uint64_t uccl_ts_ceil(uint64_t ns)
+{
+	return (ns + (1u << UCCL_TS_SHIFT) - 1) >> UCCL_TS_SHIFT << UCCL_TS_SHIFT;
+}
+
 /* Immediate of a direct write: 24 bits of CSN, 4 bits of epoch, which is all of UCCL_IMM_BITS. */
 #define UCCL_IMM_CSN_BITS 24
 static inline uint32_t uccl_imm(uint64_t csn, uint8_t epoch)

@@ -1068,6 +1068,8 @@ static void rack__when(void **state)
 	      uccl_max(tx()->paths.list[e->path].srtt_ns + 4 * tx()->paths.list[e->path].rttvar_ns,
 		       tx()->times.srtt_ns + 2 * tx()->times.rttvar_ns) +
 	      tx()->times.min_rtt_ns / 4;
+	/* The question must be late enough by the clock that its answer echoes. */
+	due = uccl_ts_ceil(due);
 	assert_int_equal(tx()->rack.at, due);
 	/* The tail probe, which asks too, is not run. */
 	tx()->asking.at = UCCL_NEVER - 1;
@@ -1075,18 +1077,18 @@ static void rack__when(void **state)
 	uccl_flow_expire(tx(), due - 1);
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
 	/* A slower path waits longer. (The other timers, which ask too, are not run from here on.) */
-	tx()->paths.list[e->path].srtt_ns += 50 * US;
+	tx()->paths.list[e->path].srtt_ns += 64 * US;
 	p.now = due;
 	flow_detect(tx(), p.now);
 	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
-	assert_int_equal(tx()->rack.at, due + 50 * US);
+	assert_int_equal(tx()->rack.at, due + 64 * US);
 	/* So does one that learnt of reordering. */
-	tx()->rack.ns = tx()->times.min_rtt_ns / 4 + 30 * US;
+	tx()->rack.ns = tx()->times.min_rtt_ns / 4 + 32 * US;
 	tx()->rack.until = UCCL_NEVER;
-	p.now = due + 50 * US;
+	p.now = due + 64 * US;
 	flow_detect(tx(), p.now);
 	assert_false(tx()->paths.list[e->path].probe_due);
-	p.now += 30 * US;
+	p.now += 32 * US;
 	wait = p.now - e->sent_ns;
 	flow_detect(tx(), p.now);
 	assert_true(tx()->paths.list[e->path].probe_due);
@@ -1251,6 +1253,152 @@ static void rack__answer_to_a_probe_direct(void **state)
 		assert_int_equal(p.side[0].stats.rtx_packets, 12);
 		pair_fini(&p);
 	}
+}
+
+/*
+ * A write that later ones on other paths overtook. No packet on its own path says anything of it, so the first question
+ * goes where it works, and its answer convicts: nobody waits for a time-out. PROTOCOL R256
+ */
+static void rack_ask__for_a_write(void **state)
+{
+	struct pair_cfg c = pair_direct();
+
+	(void)state;
+	for (unsigned int digits = 0; digits < 64; digits += 7) {
+		uint32_t lost = 0;
+		uint16_t path;
+
+		c.delay_ns = 10 * US + digits * 3;
+		pair_init(&p, &c);
+		p.now += digits;
+		pair_bulk(&p, 0, 64 * KIB);
+		assert_true(pair_finish(&p, 20 * MS));
+		/* Round trips are known now, and nothing is in flight. */
+		pair_bulk(&p, 0, (c.paths + 1) * 4 * KIB);
+		pair_pump_one(&p, 0);
+		/* The first write whose path carries no later one. */
+		for (uint32_t i = 0; i < p.nwire && !lost; i++) {
+			bool again = false;
+
+			path = p.wire[i]->path;
+			for (uint32_t j = i + 1; j < p.nwire; j++)
+				again |= p.wire[j]->kind == UCCL_RX_WRITE && p.wire[j]->path == path;
+			if (p.wire[i]->kind != UCCL_RX_WRITE || again)
+				continue;
+			pair_lose(&p, i);
+			lost++;
+		}
+		assert_int_equal(lost, 1);
+		p.now += US;
+		pair_record(&p, 0, 100);
+		assert_true(pair_finish(&p, 20 * MS));
+		assert_int_equal(p.side[0].stats.lost_rack, 1);
+		assert_int_equal(p.side[0].stats.probes, 0);
+		pair_fini(&p);
+	}
+}
+
+/* Of two writes that left on two paths the second came; it is asked for the first one, and the question leaves. */
+static struct uccl_sent *write_asked_for(void)
+{
+	struct pair_cfg c = pair_direct();
+	struct uccl_sent *e;
+	struct uccl_ack a;
+	uint64_t late;
+
+	c.paths = 2;
+	c.write_bytes = 32 * KIB;
+	pair_init(&p, &c);
+	pair_bulk(&p, 0, 64 * KIB);
+	assert_true(pair_finish(&p, 20 * MS));
+	late = tx()->sent.nxt + 1;
+	pair_bulk(&p, 0, 64 * KIB); /* descriptor, and a write on each path */
+	pair_pump_one(&p, 0);
+	e = uccl_sent_at(&tx()->sent, late);
+	assert_int_equal(tx()->sent.nxt, late + 2);
+	assert_int_not_equal(e->path, uccl_sent_at(&tx()->sent, late + 1)->path);
+	e->sent_ns -= US;
+	p.now += 20 * US;
+	a = line(late, uccl_sent_at(&tx()->sent, late + 1)->path, (uint32_t)late + 1, 0, 0);
+	a.paths[0].write = true;
+	a.nwords = 1;
+	a.sack[0] = 1;
+	take(&a);
+	p.now = tx()->rack.at;
+	flow_detect(tx(), p.now);
+	assert_int_equal(e->overdue, 1);
+	assert_true(tx()->paths.list[tx()->paths.alive].probe_due);
+	tx()->paths.list[tx()->paths.alive].probe_due = false;
+	tx()->paths.probes_due = 0;
+	return e;
+}
+
+/* The wait may have grown while the question was under way: then it is asked once more at once. PROTOCOL R256 */
+static void rack_ask__too_early(void **state)
+{
+	struct uccl_sent *e = write_asked_for();
+
+	(void)state;
+	tx()->paths.list[e->path].srtt_ns += 3 * US;
+	tx()->times.srtt_ns += 3 * US;
+	flow_detect(tx(), p.now + US);
+	assert_int_equal(e->overdue, 1);
+	assert_in_range(tx()->rack.at, p.now + 3 * US - 64, p.now + 3 * US + 64);
+	p.now = tx()->rack.at;
+	flow_detect(tx(), p.now);
+	assert_int_equal(e->overdue, 2);
+	assert_true(tx()->paths.list[tx()->paths.alive].probe_due);
+	/* No more than that, whatever is learnt. */
+	tx()->paths.list[e->path].srtt_ns += 3 * US;
+	tx()->times.srtt_ns += 3 * US;
+	flow_detect(tx(), p.now + 10 * US);
+	assert_int_equal(e->overdue, 2);
+	assert_int_equal(tx()->rack.at, UCCL_NEVER);
+	pair_fini(&p);
+}
+
+/* The question may be lost: it is repeated after another wait. */
+static void rack_ask__lost_too(void **state)
+{
+	struct uccl_sent *e = write_asked_for();
+
+	(void)state;
+	flow_detect(tx(), p.now + US);
+	assert_int_equal(e->overdue, 1);
+	assert_int_equal(tx()->rack.at, e->sent_ns + 2 * (p.now - e->sent_ns));
+	p.now = tx()->rack.at;
+	flow_detect(tx(), p.now);
+	assert_int_equal(e->overdue, 2);
+	assert_true(tx()->paths.list[tx()->paths.alive].probe_due);
+	pair_fini(&p);
+}
+
+/*
+ * The last chunk of all: nothing behind it will be acknowledged. But something that left long after it on
+ * another path is reported, a packet without payload, and speaks for it. PROTOCOL R53
+ */
+static void rack__last_of_all(void **state)
+{
+	struct uccl_sent *e;
+	struct uccl_ack a;
+
+	(void)state;
+	rack_start();
+	tx()->paths.burst.left = 0;
+	pair_record(&p, 0, 100);
+	pair_pump_one(&p, 0);
+	while (p.nwire)
+		pair_lose(&p, 0);
+	e = uccl_sent_at(&tx()->sent, tx()->sent.una);
+	p.now += 100 * US;
+	a = line(tx()->sent.una, (uint16_t)!e->path, tx()->paths.list[!e->path].next_seq, p.now, 0);
+	tx()->paths.list[!e->path].next_seq++;
+	p.now += 20 * US;
+	take(&a);
+	assert_int_equal(e->state, UCCL_SENT_LOST);
+	assert_int_equal(p.side[0].stats.lost_rack, 1);
+	assert_int_equal(p.side[0].stats.probes, 0);
+	pair_fini(&p);
 }
 
 /* Many late ones, each at its own time: a question's answer speaks for all that were late then. PROTOCOL R55 */
@@ -1507,6 +1655,10 @@ int main(void)
 		cmocka_unit_test(rack__recency),
 		cmocka_unit_test(rack__answer_to_a_probe),
 		cmocka_unit_test(rack__answer_to_a_probe_direct),
+		cmocka_unit_test(rack__last_of_all),
+		cmocka_unit_test(rack_ask__for_a_write),
+		cmocka_unit_test(rack_ask__too_early),
+		cmocka_unit_test(rack_ask__lost_too),
 		cmocka_unit_test(rack_ask__one_question_for_all),
 		cmocka_unit_test(report__of_acknowledgements),
 		cmocka_unit_test(rtx__small_ones_behind_what_waits),

@@ -726,6 +726,30 @@ static void frag_rx__each_once(void **state)
 }
 
 /* Together they are the chunk: a part that is missing would be missing in the message. */
+/*
+ * One fragment was lost, so all came again, and those behind it find the chunk complete: nobody sent too early. The
+ * first of all finds that only if the chunk was here before it was sent again.
+ */
+static void frag_rx__again_is_no_haste(void **state)
+{
+	struct uccl_flow *f = raw(pair_direct());
+
+	(void)state;
+	feed_desc(base(), 5, 1, 4096, 4096);
+	for (uint8_t i = 0; i < 4; i++)
+		if (i != 1)
+			feed_frag(&(struct frag){base() + 1, 5, PAIR_GEN, i * 1024u, i, 4, 0, 1024});
+	for (uint8_t i = 0; i < 4; i++)
+		feed_frag(&(struct frag){base() + 1, 5, PAIR_GEN, i * 1024u, i, 4, 0, 1024});
+	assert_int_equal(f->rcv.nxt, base() + 2);
+	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_DUPLICATE), 3);
+	assert_int_equal(f->owed.dups, 0);
+	for (uint8_t i = 0; i < 4; i++)
+		feed_frag(&(struct frag){base() + 1, 5, PAIR_GEN, i * 1024u, i, 4, 0, 1024});
+	assert_int_equal(f->owed.dups, 1);
+	pair_fini(&p);
+}
+
 static void frag_rx__add_up(void **state)
 {
 	struct uccl_flow *f = raw(pair_direct());
@@ -1245,6 +1269,7 @@ int main(void)
 		cmocka_unit_test(frag_rx__refused),
 		cmocka_unit_test(frag_rx__no_direct_flow),
 		cmocka_unit_test(frag_rx__each_once),
+		cmocka_unit_test(frag_rx__again_is_no_haste),
 		cmocka_unit_test(frag_rx__add_up),
 		cmocka_unit_test(frag_rx__lie_where_they_belong),
 		cmocka_unit_test(frag_rx__as_many_as_possible),
