@@ -16,7 +16,7 @@ void uccl_path_init(struct uccl_path *p, uint16_t label)
 
 void uccl_rtt_smooth(uint64_t *srtt_ns, uint64_t *rttvar_ns, uint64_t rtt_ns)
 {
-	uint64_t err;
+	uint64_t err, gain = 4;
 
 	if (!*srtt_ns) {
 		*srtt_ns = rtt_ns;
@@ -24,8 +24,11 @@ void uccl_rtt_smooth(uint64_t *srtt_ns, uint64_t *rttvar_ns, uint64_t rtt_ns)
 		return;
 	}
 	err = *srtt_ns > rtt_ns ? *srtt_ns - rtt_ns : rtt_ns - *srtt_ns;
+	/* As Linux has it: what came sooner than ever says little of how late something may come. */
+	if (*srtt_ns > rtt_ns && err > *rttvar_ns)
+		gain = 32;
 	/* The old value's share goes first: the other way round the mean settles at 7/8 of what is measured. */
-	*rttvar_ns = *rttvar_ns - *rttvar_ns / 4 + err / 4;
+	*rttvar_ns = *rttvar_ns - *rttvar_ns / gain + err / gain;
 	*srtt_ns = *srtt_ns - *srtt_ns / 8 + rtt_ns / 8;
 }
 

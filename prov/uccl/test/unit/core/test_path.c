@@ -60,6 +60,26 @@ static void path_rtt__smoothing(void **state)
 	assert_int_equal(p.min_rtt_ns, 4000);
 }
 
+/* A queue that is gone makes nothing late: the variation hardly grows. */
+static void path_rtt__sooner(void **state)
+{
+	struct uccl_path p;
+
+	(void)state;
+	uccl_path_init(&p, 0);
+	for (int i = 0; i < 200; i++)
+		uccl_path_rtt(&p, 32000, 5);
+	assert_in_range(p.rttvar_ns, 0, 10);
+	uccl_path_rtt(&p, 16000, 6);
+	assert_in_range(p.srtt_ns, 29900, 30100);
+	assert_in_range(p.rttvar_ns, 490, 510);
+	uccl_path_rtt(&p, 46000, 7);
+	assert_in_range(p.rttvar_ns, 4300, 4500);
+	/* What is well within it is a sample like any other. */
+	uccl_path_rtt(&p, p.srtt_ns, 8);
+	assert_in_range(p.rttvar_ns, 3200, 3400);
+}
+
 /* 0 means "no sample": smoothing never gets there. */
 static void path_rtt__never_zero(void **state)
 {
@@ -118,6 +138,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(path_init__clean),	    cmocka_unit_test(path_rtt__first_sample),
 		cmocka_unit_test(path_rtt__smoothing),	    cmocka_unit_test(path_rtt__never_zero),
+		cmocka_unit_test(path_rtt__sooner),
 		cmocka_unit_test(path_usable__active_only),
 		cmocka_unit_test(path_marked__news_only),
 	};
