@@ -1293,7 +1293,8 @@ static void rack_ask__for_a_write(void **state)
 		pair_record(&p, 0, 100);
 		assert_true(pair_finish(&p, 20 * MS));
 		assert_int_equal(p.side[0].stats.lost_rack, 1);
-		assert_int_equal(p.side[0].stats.probes, 0);
+		/* The probe for the tail may have left meanwhile, which waits no longer than that: R243. */
+		assert_true(p.side[0].stats.probes <= 1);
 		pair_fini(&p);
 	}
 }

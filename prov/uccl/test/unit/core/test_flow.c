@@ -515,6 +515,8 @@ static void path_loss__short_routes(void **state)
 	p.side[1].f.cfg.slots_rx = 40;
 	transfer(8000 * KIB);
 	assert_true(p.side[0].stats.quarantined >= 2);
+	/* Each label that takes a bad one's place may be bad, too. */
+	transfer(8000 * KIB);
 	lost = p.side[0].stats.rtx_bytes;
 	transfer(8000 * KIB);
 	/* A fiftieth; without leaving them, half. */
