@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * One reliable endpoint of any provider with all that belongs to it, for programs that measure. They supply die(), which
- * prints why and ends the program; every failure here ends there.
+ * One reliable endpoint of any provider with all that belongs to it, for programs that measure. They supply die(),
+ * which prints why and ends the program; every failure here ends there.
  */
 #ifndef UCCL_UTIL_ENDPOINT_H
 #define UCCL_UTIL_ENDPOINT_H
