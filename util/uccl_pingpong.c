@@ -19,6 +19,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "random_seed.h"
+
 #define WINDOW_MIN 4
 #define POOL_BYTES (64ul << 20)
 #define WARMUP 20

@@ -2,7 +2,7 @@
 /*
  * Parts of uccl_pingpong: the tests (uccl_pingpong.c) over a transport, which is a provider of libfabric
  * (uccl_pingpong_fabric.c) or plain TCP sockets (uccl_pingpong_sockets.c), beside a TCP connection over which both
- * sides talk (uccl_pingpong_oob.c); random numbers that repeat (uccl_pingpong_seed.c).
+ * sides talk (uccl_pingpong_oob.c).
  */
 #ifndef UCCL_PINGPONG_H
 #define UCCL_PINGPONG_H
@@ -85,8 +85,5 @@ bool oob_ready(struct bench *b, void *buf, size_t len);
 /* What one segment of TCP holds, bytes. */
 int oob_mss(const struct bench *b);
 void barrier(struct bench *b);
-
-/* ---- uccl_pingpong_seed.c: from now on whoever asks for random numbers gets those that follow from `seed` */
-void random_seed(uint64_t seed);
 
 #endif

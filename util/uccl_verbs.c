@@ -19,6 +19,7 @@
 #include "engine/engine.h"
 #include "nic/verbs_uc.h"
 #include "nic/verbs_ud.h"
+#include "random_seed.h"
 
 #define MESSAGE (1u << 20)
 #define WINDOW 16	 /* messages under way */
@@ -212,6 +213,7 @@ static bool begin(const char *backend, uint32_t write_bytes)
 	struct uccl_config cfg;
 
 	uccl_rng_seed(&rng, 3);
+	random_seed(3);
 	uccl_config_default(&cfg);
 	if (!fake_begin())
 		return false;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Random numbers of the whole process, provider included, that follow from a seed: so that a run can be had again. */
-#include "uccl_pingpong.h"
+#include "random_seed.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
