@@ -366,6 +366,9 @@ int main(int argc, char **argv)
 		b.size_max = b.size[i] > b.size_max ? b.size[i] : b.size_max;
 	b.transport = sockets_named(b.provider) ? &transport_sockets : &transport_fabric;
 	alarm(limit);
+	/* Before either side needs the other, or one may say only that the other is gone. */
+	if (b.transport == &transport_sockets)
+		sockets_check(&b);
 
 	pool_make(&b);
 	oob_open(&b);

@@ -40,6 +40,8 @@ struct transport {
 extern const struct transport transport_fabric, transport_sockets;
 /* Does this name plain sockets? It then says how many, too. */
 bool sockets_named(const char *name);
+/* End the program if something was asked for that plain sockets cannot do. */
+void sockets_check(const struct bench *b);
 
 struct bench {
 	const char *provider;

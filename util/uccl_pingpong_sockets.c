@@ -212,6 +212,13 @@ static void lane_open(struct lane *l, int fd, bool out)
 		die("cannot start a thread");
 }
 
+void sockets_check(const struct bench *b)
+{
+	for (int i = 0; i < b->nsizes; i++)
+		if (!b->size[i])
+			die("no bytes are no message over sockets: choose other sizes");
+}
+
 static void sockets_open(struct bench *b)
 {
 	struct sockaddr_storage at;
@@ -219,9 +226,6 @@ static void sockets_open(struct bench *b)
 	in_port_t port = 0;
 	socklen_t len;
 
-	for (i = 0; i < b->nsizes; i++)
-		if (!b->size[i])
-			die("no bytes are no message over sockets: choose other sizes");
 	if (b->client) {
 		oob_recv(b, &port, sizeof(port));
 	} else {
