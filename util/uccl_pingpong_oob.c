@@ -16,14 +16,15 @@
 
 void die(const char *fmt, ...)
 {
+	char text[512];
 	va_list ap;
 
 	fflush(stdout);
-	fputs("uccl_pingpong: ", stderr);
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	fputc('\n', stderr);
+	/* In one piece: the other side may die at the same moment, on the same terminal. */
+	fprintf(stderr, "uccl_pingpong: %s\n", text);
 	exit(1);
 }
 
