@@ -32,6 +32,12 @@ static void path_landed(struct uccl_flow *f, uint16_t path, uint32_t bytes, uint
 	uccl_event_path_landed(f, path, now);
 }
 
+/* Did it leave as a direct write, and not again since? What is sent again are packets. */
+static bool sent_wrote(const struct uccl_sent *e)
+{
+	return e->write && e->ntx == 1;
+}
+
 /* Returns the bytes that this acknowledged for the first time. */
 static uint32_t ack_one(struct uccl_flow *f, uint64_t csn, uint64_t now)
 {
@@ -46,7 +52,7 @@ static uint32_t ack_one(struct uccl_flow *f, uint64_t csn, uint64_t now)
 	uccl_rate_acked(&f->rate, &e->rate, e->sent_ns, bytes);
 	uccl_sent_acked(&f->sent, csn);
 	/* Nothing but the write can have brought it; its path's line may be lost, or come behind this. PROTOCOL R84 */
-	if (e->write && e->ntx == 1) {
+	if (sent_wrote(e)) {
 		uccl_paths_write_seen(&f->paths, e->path, csn);
 		uccl_chunk_fate(&f->chunk, false);
 	}
@@ -164,7 +170,7 @@ static void ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_t ar
 				continue;
 			uccl_paths_write_seen(&f->paths, in->path, csn);
 			e = uccl_sent_at(&f->sent, csn);
-			if (e->write && e->ntx == 1) {
+			if (sent_wrote(e)) {
 				sent = e->sent_ns;
 				if (arrived > sent + ((uint64_t)in->delay << UCCL_TS_SHIFT))
 					rtt = arrived - sent - ((uint64_t)in->delay << UCCL_TS_SHIFT);
@@ -285,7 +291,7 @@ static bool sent_overtaken(const struct uccl_flow *f, const struct uccl_sent *e,
 {
 	const struct uccl_path *p = &f->paths.list[e->path];
 
-	return e->write && e->ntx == 1 ? p->acked_csn > csn : (int32_t)(p->acked_seq - uccl_sent_pseq(e)) > 0;
+	return sent_wrote(e) ? p->acked_csn > csn : (int32_t)(p->acked_seq - uccl_sent_pseq(e)) > 0;
 }
 
 /* Packets were lost that left once: one, or these parts of the entry. */
@@ -318,7 +324,7 @@ static void sent_lost(struct uccl_flow *f, const struct uccl_sent *e, uint64_t c
 	if (f->cfg.train_bytes > f->cfg.chunk_bytes && e->ntx == 1)
 		sent_train_lost(f, e, map, now);
 	flow_trace(f, UCCL_TRACE_LOST, (uint8_t)kind, e->path, csn, bytes, 0, now);
-	if (e->write && e->ntx == 1) {
+	if (sent_wrote(e)) {
 		uccl_chunk_fate(&f->chunk, true);
 		uccl_paths_write_lost(&f->paths, e->path, csn, now);
 	}
@@ -345,7 +351,7 @@ void flow_writes_lost(struct uccl_flow *f, uint16_t path, uint64_t now)
 	for (uint64_t csn = f->sent.una; (csn = uccl_sent_flying(&f->sent, csn, end)) < end; csn++) {
 		struct uccl_sent *e = uccl_sent_at(&f->sent, csn);
 
-		if (e->write && e->ntx == 1 && e->path == path)
+		if (sent_wrote(e) && e->path == path)
 			sent_lost(f, e, csn, UCCL_LOSS_PROOF, now);
 	}
 }
@@ -355,7 +361,7 @@ static bool sent_proven_lost(const struct uccl_flow *f, const struct uccl_sent *
 {
 	const struct uccl_path *p = &f->paths.list[e->path];
 
-	if (e->write && e->ntx == 1)
+	if (sent_wrote(e))
 		return uccl_rack_proof(&f->rack, (int64_t)(p->acked_csn - csn - 1));
 	return uccl_rack_proof(&f->rack, (int32_t)(p->acked_seq - uccl_sent_pseq(e)));
 }
@@ -366,7 +372,7 @@ static bool sent_proven_lost(const struct uccl_flow *f, const struct uccl_sent *
  */
 static bool sent_unannounced(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn)
 {
-	if (!e->write || e->ntx != 1 || csn - e->behind < f->sent.una)
+	if (!sent_wrote(e) || csn - e->behind < f->sent.una)
 		return false;
 	return uccl_sent_at(&f->sent, csn - e->behind)->state != UCCL_SENT_ACKED;
 }
@@ -378,7 +384,7 @@ static bool sent_unannounced(struct uccl_flow *f, const struct uccl_sent *e, uin
  */
 static void sent_ask(struct uccl_flow *f, struct uccl_sent *e, uint64_t wait, uint64_t now)
 {
-	bool write = e->write && e->ntx == 1;
+	bool write = sent_wrote(e);
 	uint8_t before = uccl_sent_ask(e);
 
 	/* A packet says nothing of a write on the same path. PROTOCOL R256 */
@@ -405,7 +411,7 @@ static uint64_t sent_wait(const struct uccl_flow *f, const struct uccl_sent *e)
 /* How often it was asked for. A question that left too early, as the wait has grown since, is one less. */
 static uint8_t sent_asked(const struct uccl_flow *f, const struct uccl_sent *e, uint64_t wait)
 {
-	bool early = e->write && e->ntx == 1 && f->rack.asked_ns < e->sent_ns + wait;
+	bool early = sent_wrote(e) && f->rack.asked_ns < e->sent_ns + wait;
 
 	return e->overdue - (early && e->overdue && e->overdue < UCCL_RACK_ASKS);
 }
