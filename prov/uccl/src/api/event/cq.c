@@ -187,6 +187,11 @@ static inline bool ring_bare(struct uccl_cq *cq)
 	return get(&cq->head) == get(&cq->tail) && !atomic_load_explicit(&cq->overrun, memory_order_relaxed);
 }
 
+static ssize_t ring_read(struct uccl_cq *cq, void *buf, size_t count, fi_addr_t *src)
+{
+	return ring_bare(cq) ? -FI_EAGAIN : ring_take(cq, buf, count, src);
+}
+
 static bool ring_empty(struct uccl_cq *cq)
 {
 	bool empty;
@@ -209,11 +214,11 @@ static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_
 		uccl_drivers_attend(&cq->domain->drivers, &cq->drivers);
 		return ring_empty(cq) ? -FI_EAGAIN : 0;
 	}
-	n = ring_bare(cq) ? -FI_EAGAIN : ring_take(cq, buf, count, src);
+	n = ring_read(cq, buf, count, src);
 	if (n != -FI_EAGAIN)
 		return n;
 	uccl_drivers_poll(&cq->drivers);
-	n = ring_bare(cq) ? -FI_EAGAIN : ring_take(cq, buf, count, src);
+	n = ring_read(cq, buf, count, src);
 	if (n == -FI_EAGAIN)
 		uccl_drivers_attend(&cq->domain->drivers, &cq->drivers);
 	return n;
