@@ -310,10 +310,16 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
 	if (n != -FI_EAGAIN)
 		return n;
 	uccl_sleep_begin(&sleep, &cq->wait.w, &cq->drivers, &cq->domain->drivers, timeout);
-	/* What others brought in between was not signalled; what arrived in between ends the sleep at once. */
-	n = count ? ring_take(cq, buf, count, src) : ring_empty(cq) ? -FI_EAGAIN : 0;
-	while (n == -FI_EAGAIN && !atomic_exchange(&cq->signalled, false) && uccl_sleep(&sleep))
+	do {
+		/*
+		 * With the lock: he who brings something sees that we are about to sleep, or we see it. What others
+		 * brought before that was not signalled; what arrived ends the sleep at once.
+		 */
+		n = count ? ring_take(cq, buf, count, src) : ring_empty(cq) ? -FI_EAGAIN : 0;
+		if (n != -FI_EAGAIN || atomic_exchange(&cq->signalled, false) || !uccl_sleep(&sleep))
+			break;
 		n = cq_readfrom(fid, buf, count, src);
+	} while (n == -FI_EAGAIN);
 	uccl_sleep_end(&sleep);
 	return n;
 }
