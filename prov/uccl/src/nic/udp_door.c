@@ -40,7 +40,8 @@
 #define DOOR_BURST 300	       /* of each of these, after a quiet time: */
 #define DOOR_READS 40000       /* packets read from a door in a second, */
 #define DOOR_ANSWERS 20000     /* HELLOs handed up of them, */
-#define DOOR_FIRSTS 2000       /* and those of them that were not seen before */
+#define DOOR_FIRSTS 2000       /* and those of them that were not seen before, */
+#define DOOR_FIRST_BURST 200   /* which leave room for those that were */
 /*
  * A look at a door costs a system call, which delays what comes next: one in so many calls of rx() that found packets,
  * or a third of it, and no sooner than so long after the last one. With packets in hand their receiver waits, too.
@@ -239,7 +240,7 @@ static bool hello_may(struct udp_door *d, uint64_t key, const struct uccl_rx *r,
 	bool seen = r->len >= UCCL_HDR_LEN && seen_before(d, key, r);
 
 	if (!budget_left(&d->answers, DOOR_ANSWERS, DOOR_BURST, now) ||
-	    (!seen && !budget_left(&d->firsts, DOOR_FIRSTS, DOOR_BURST, now)))
+	    (!seen && !budget_left(&d->firsts, DOOR_FIRSTS, DOOR_FIRST_BURST, now)))
 		return false;
 	d->answers.left--;
 	d->firsts.left -= !seen;
