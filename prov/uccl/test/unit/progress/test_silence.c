@@ -13,6 +13,7 @@
 #define NODES (UCCL_SILENCE_MIN + 1)
 /* Reads, in some of which one that is silent may be looked at for a timer of its own. */
 #define READS 1000
+#define TRIES 10
 
 static struct uccl_driver *inside(struct node *n)
 {
@@ -127,29 +128,40 @@ static void some_meet(struct some *t, int i)
 	node_expect(&t->other, &t->n[i], out, FI_SEND | FI_MSG);
 }
 
+/* Of many reads hardly one drives any of them. */
+static bool some_left_alone(struct some *t)
+{
+	bool alone = true;
+	int slow = 0;
+
+	some_calm(t);
+	for (int i = 0; i < READS; i++) {
+		uint64_t began = uccl_clock();
+
+		uccl_drivers_poll(&t->l);
+		/* Nobody naps, unless the machine makes us. */
+		uccl_idle_reset(&t->l.idle);
+		slow += uccl_clock() - began >= UCCL_LEFT_NS;
+	}
+	for (int i = 0; i < NODES; i++)
+		alone = alone && seen.rounds[i] <= READS / 10 + slow;
+	return alone;
+}
+
 /* Nobody looks at who is silent; a packet is enough to be looked at again. */
 static void silent__until_something_comes(void **state)
 {
 	uint64_t end = uccl_clock() + PATIENCE_NS;
 	char out[8] = "x", in[8];
 	struct some t;
-	int slow = 0;
 
 	(void)state;
 	some_open(&t);
 	some_meet(&t, 2);
 	assert_int_equal(fi_recv(t.n[2].ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, in), 0);
-	some_calm(&t);
-	for (int i = 0; i < READS; i++) {
-		uint64_t began = uccl_clock();
-
-		uccl_drivers_poll(&t.l);
-		/* Nobody naps, unless the machine makes us. */
-		uccl_idle_reset(&t.l.idle);
-		slow += uccl_clock() - began >= UCCL_LEFT_NS;
-	}
-	for (int i = 0; i < NODES; i++)
-		assert_in_range(seen.rounds[i], 0, READS / 10 + slow);
+	/* On a busy host something may come late. */
+	for (int i = 0; i < TRIES && !some_left_alone(&t); i++)
+		assert_int_not_equal(i, TRIES - 1);
 	assert_int_equal(fi_send(t.other.ep, out, sizeof(out), NULL, t.to[2], out), 0);
 	/* The list alone drives it. */
 	while (!unread(&t.n[2])) {
@@ -182,11 +194,13 @@ static void silent__among_busy_ones(void **state)
 	(void)state;
 	some_open(&t);
 	some_meet(&t, 2);
-	/* As if others had been busy since. No time passes. */
-	uccl_drivers_poll(&t.l);
-	t.l.silence.rounds += UCCL_SILENCE_ROUNDS;
-	for (int i = 0; i < 3; i++)
+	/* As if others had been busy since. No time passes; but on a busy host something may come late. */
+	for (int k = 0; k < TRIES && t.l.silence.n < NODES; k++) {
 		uccl_drivers_poll(&t.l);
+		t.l.silence.rounds += UCCL_SILENCE_ROUNDS;
+		for (int i = 0; i < 3; i++)
+			uccl_drivers_poll(&t.l);
+	}
 	assert_int_equal(t.l.silence.n, NODES);
 	t.l.silence.rounds += UCCL_SILENCE_ROUNDS;
 	some_send(&t, 2, out, in);
