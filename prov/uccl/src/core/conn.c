@@ -202,6 +202,7 @@ int uccl_conn_tx(struct uccl_conn *c, const struct uccl_listener *l, struct uccl
 	(void)now;
 	tx->kind = UCCL_TX_PACKET;
 	tx->control = true;
+	tx->hello = false;
 	tx->burst = false;
 	tx->single = false;
 	tx->ect = false;
@@ -217,6 +218,7 @@ int uccl_conn_tx(struct uccl_conn *c, const struct uccl_listener *l, struct uccl
 	tx->cookie = UCCL_NEVER;
 	if (c->tx_due && c->state == UCCL_CONN_HELLO) {
 		c->tx_due = false;
+		tx->hello = true;
 		h.type = UCCL_PKT_HELLO;
 		uccl_put64(rec, c->nonce);
 		uccl_put64(rec + 8, l->local.incarnation);

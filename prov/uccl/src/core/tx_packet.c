@@ -42,6 +42,7 @@ void flow_tx_packet(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_hdr *h,
 	struct uccl_path *p = &f->paths.list[path];
 
 	tx->kind = UCCL_TX_PACKET;
+	tx->hello = false;
 	tx->burst = uccl_burst_take_fresh(&f->paths.burst);
 	tx->path = path;
 	tx->label = p->label;

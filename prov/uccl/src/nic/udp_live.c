@@ -79,6 +79,7 @@ struct uccl_udp_live_peer {
 	struct entry entry;
 	enum peer_state state;
 	bool known;	    /* `id` was heard */
+	bool asked;	    /* it listens, or is no more */
 	bool queued;	    /* on the gone list */
 	uint8_t tries;	    /* broken connections since the last stable one */
 	uint8_t hello_have; /* bytes of hello */
@@ -182,7 +183,7 @@ static void peer_retry(struct uccl_udp_live *live, struct uccl_udp_live_peer *p,
 
 static void peer_refused(struct uccl_udp_live *live, struct uccl_udp_live_peer *p)
 {
-	if (p->known)
+	if (p->known || p->asked)
 		peer_gone(live, p);
 	else
 		peer_off(live, p); /* it may simply have no listener */
@@ -547,8 +548,8 @@ void uccl_udp_live_close(struct uccl_udp_live *live)
 	free(live);
 }
 
-int uccl_udp_live_connect(struct uccl_udp_live *live, const struct uccl_nic_addr *to, void *user, uint64_t now,
-			  struct uccl_udp_live_peer **peer)
+static int peer_add(struct uccl_udp_live *live, const struct uccl_nic_addr *to, bool asked, void *user, uint64_t now,
+		    struct uccl_udp_live_peer **peer)
 {
 	struct uccl_udp_live_peer *p = calloc(1, sizeof(*p));
 
@@ -557,6 +558,7 @@ int uccl_udp_live_connect(struct uccl_udp_live *live, const struct uccl_nic_addr
 	p->entry.kind = ENTRY_PEER;
 	p->entry.fd = -1;
 	p->to = *to;
+	p->asked = asked;
 	p->user = user;
 	p->next = live->peers;
 	if (p->next)
@@ -567,6 +569,18 @@ int uccl_udp_live_connect(struct uccl_udp_live *live, const struct uccl_nic_addr
 	peer_start(live, p, now);
 	*peer = p;
 	return 0;
+}
+
+int uccl_udp_live_connect(struct uccl_udp_live *live, const struct uccl_nic_addr *to, void *user, uint64_t now,
+			  struct uccl_udp_live_peer **peer)
+{
+	return peer_add(live, to, false, user, now, peer);
+}
+
+int uccl_udp_live_ask(struct uccl_udp_live *live, const struct uccl_nic_addr *to, void *user, uint64_t now,
+		      struct uccl_udp_live_peer **peer)
+{
+	return peer_add(live, to, true, user, now, peer);
 }
 
 void uccl_udp_live_disconnect(struct uccl_udp_live *live, struct uccl_udp_live_peer *p)

@@ -8,6 +8,7 @@
  * connection alone proves nothing (a path may have died, a middle box restarted, the peer been short of
  * descriptors): it only makes us ask again. Only what the owner of the port can say is believed, so no third
  * party's connection can fake an end, and the accepting side need not know who connects.
+ * Who is known to listen may be asked before anything was heard of it: then one refusal is the end.
  */
 #ifndef UCCL_NIC_UDP_LIVE_H
 #define UCCL_NIC_UDP_LIVE_H
@@ -33,6 +34,9 @@ void uccl_udp_live_close(struct uccl_udp_live *live);
  */
 int uccl_udp_live_connect(struct uccl_udp_live *live, const struct uccl_nic_addr *to, void *user, uint64_t now,
 			  struct uccl_udp_live_peer **peer);
+/* The same of one that has a listener for certain, if it lives: a first refusal is told as its end, too. */
+int uccl_udp_live_ask(struct uccl_udp_live *live, const struct uccl_nic_addr *to, void *user, uint64_t now,
+		      struct uccl_udp_live_peer **peer);
 /* Stop to watch; nothing about this peer is reported any more. */
 void uccl_udp_live_disconnect(struct uccl_udp_live *live, struct uccl_udp_live_peer *peer);
 

@@ -272,7 +272,8 @@ static int place_make(struct ud *u, const struct uccl_nic_attr *attr)
 	u->self.port = r.port;
 	if (attr->liveness)
 		uccl_ud_live_open(u, &attr->ports);
-	u->self.pad = u->port.infiniband ? u->port.lid : UD_ROCE_PAD | r.pad;
+	r.pad = (uint16_t)((r.pad & ~UD_LISTENS) | UD_ROCE_PAD | (u->live ? UD_LISTENS : 0));
+	u->self.pad = u->port.infiniband ? u->port.lid : r.pad;
 	u->flow_base = r.flow;
 	return 0;
 }

@@ -7,8 +7,9 @@
  * together with a flow label, of which the network makes its choice of path.
  *
  * A place in a struct uccl_nic_addr: ip is the GID; the low 24 bits of scope are the queue pair; pad is the LID on
- * InfiniBand, and 0xc000 | 14 random bits on RoCE (no LID is so high); port, not 0, and the high bits of scope are
- * random. All that is random makes the Q_Key, without which the NIC drops a packet.
+ * InfiniBand, and 0xc000 | 13 random bits on RoCE (no LID is so high), with 0x2000 if somebody listens on TCP at the
+ * port; port, not 0, and the high bits of scope are random. All that is random makes the Q_Key, without which the NIC
+ * drops a packet.
  */
 #ifndef UCCL_NIC_VERBS_UD_H
 #define UCCL_NIC_VERBS_UD_H
@@ -34,6 +35,8 @@
 #define UD_TX_SLOTS 512	   /* packets on their way into the NIC */
 #define UD_GONE 16	   /* peers whose end is told at once, at most */
 #define UD_ROCE_PAD 0xc000 /* pad of RoCE addresses begins here */
+#define UD_LISTENS 0x2000  /* in such a pad: only if its process is gone are TCP connections refused there */
+#define UD_ASKS 32	   /* places that are asked for at once, where nobody has answered yet, at most */
 #define UD_QPN_MASK 0xffffffu
 
 /*
@@ -60,6 +63,28 @@ struct uccl_verbs_ud_stats {
 	uint64_t qp_renewed, rx_revived, cq_renewed;
 	uint64_t link_lost; /* how often it was not up any more */
 	uint64_t doorbells;
+};
+
+/* A peer that is watched, or asked for. */
+struct ud_watch {
+	struct uccl_nic_addr to;
+	struct uccl_udp_live_peer *live;
+	bool ask;
+};
+
+/* HELLO that left. */
+struct ud_hello {
+	struct uccl_nic_addr to;
+	uint8_t hdr[UCCL_HDR_LEN];
+};
+
+/* A place to which HELLO went, and nobody was there yet. */
+struct ud_ask {
+	struct ud_watch w;
+	uint64_t at;	/* the latest HELLO; 0: this entry is unused */
+	uint32_t hellos;
+	bool refused;	/* its host says that nobody listens there; to be told */
+	uint8_t hdr[UCCL_HDR_LEN]; /* of the latest HELLO */
 };
 
 struct ud {
@@ -115,6 +140,10 @@ struct ud {
 	uint64_t live_at; /* when to look at them next */
 	struct uccl_nic_addr gone[UD_GONE]; /* to be told */
 	int ngone;
+	struct ud_hello hello[UD_ASKS]; /* since the latest look; more are sent again */
+	int nhellos;
+	struct ud_ask ask[UD_ASKS];
+	int nrefused; /* of those, to be told */
 };
 
 static inline struct ud *ud_of(struct uccl_nic *nic)
@@ -166,19 +195,13 @@ void uccl_ud_link_set(struct ud *u, enum uccl_link link, const char *why);
 void uccl_ud_gone(struct ud *u, const char *why);
 /* The caller of rx() is told how the NIC is; false: it knows. verbs_ud_port.c */
 bool uccl_ud_link_tell(struct ud *u, struct uccl_rx *r);
-/* A peer that is watched. */
-struct ud_watch {
-	struct uccl_nic_addr to;
-	struct uccl_udp_live_peer *live;
-};
-
 /* Listen for those who watch us, at a port that becomes that of our place. verbs_ud_event.c */
 void uccl_ud_live_open(struct ud *u, const struct uccl_ports *ports);
 /* Watch the process behind a place; NULL: that cannot be. verbs_ud_event.c */
 struct ud_watch *uccl_ud_watch(struct ud *u, const struct uccl_nic_addr *to);
 /* NULL is well. verbs_ud_event.c */
 void uccl_ud_unwatch(struct ud *u, struct ud_watch *w);
-/* The caller of rx() is told who is gone; false: nobody is. verbs_ud_event.c */
+/* The caller of rx() is told who is gone, or was never there; false: nobody is. verbs_ud_event.c */
 bool uccl_ud_gone_tell(struct ud *u, struct uccl_rx *r);
 /* Give all receive pieces that wait for it to the NIC. verbs_ud_rx.c */
 void uccl_ud_post(struct ud *u);

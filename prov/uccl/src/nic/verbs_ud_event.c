@@ -4,7 +4,8 @@
  * say of peers. Read by whoever drives progress; nothing here blocks.
  *
  * The GID of RoCE v2 is an IP address, so hosts can hold a TCP connection for each peer, which tells of the end of a
- * process at once (udp_live.h); InfiniBand without IP has none, and there silence is all that is heard.
+ * process at once (udp_live.h); InfiniBand without IP has none, and there silence is all that is heard. Who ended
+ * before it ever answered has none either, and no host sends ICMP for a queue pair: so its host is asked.
  *
  * A device that is taken away says so by an event or by an error, or not at all: Soft-RoCE lets those who have it open
  * go on and waits for them. So its place in sysfs is looked at too.
@@ -21,9 +22,12 @@
 #include <rdma/fi_errno.h>
 
 #include "base/log.h"
+#include "nic/ifaddr.h"
 
 #define LIVE_NS (10 * UCCL_NS_PER_MS) /* between two looks at the connections of hosts */
 #define LIVE_TRIES 16		      /* ports, until there is one that is free */
+#define ASK_HELLOS 16		      /* that nobody answered, until the host there is asked: most of a second */
+#define ASK_FORGET_NS (2 * UCCL_NS_PER_S) /* after the latest HELLO */
 #define LOOK_NS (500 * UCCL_NS_PER_MS) /* between two looks at whether the device is there */
 
 /* Peers. */
@@ -74,6 +78,61 @@ void uccl_ud_live_open(struct ud *u, const struct uccl_ports *ports)
 		 u->port.name, strerror(-err));
 }
 
+/* What is asked of its host ends. */
+static void ask_end(struct ud *u, struct ud_ask *a)
+{
+	if (a->w.live)
+		uccl_udp_live_disconnect(u->live, a->w.live);
+	a->w.live = NULL;
+}
+
+static void ask_forget(struct ud *u, struct ud_ask *a)
+{
+	ask_end(u, a);
+	u->nrefused -= a->refused;
+	a->refused = false;
+	a->hellos = 0;
+	a->at = 0;
+}
+
+static bool ask_is(const struct ud_ask *a, const struct uccl_nic_addr *to)
+{
+	return a->at && uccl_ifaddr_equal(&a->w.to, to);
+}
+
+/* The entry of a place, a new one if need be. NULL: there are too many others now. */
+static struct ud_ask *ask_of(struct ud *u, const struct uccl_nic_addr *to, uint64_t now)
+{
+	struct ud_ask *unused = NULL, *a;
+
+	for (a = u->ask; a < u->ask + UD_ASKS; a++) {
+		if (a->at && now - a->at >= ASK_FORGET_NS)
+			ask_forget(u, a);
+		if (ask_is(a, to))
+			return a;
+		if (!a->at)
+			unused = a;
+	}
+	if (unused)
+		unused->w = (struct ud_watch){.to = *to, .ask = true};
+	return unused;
+}
+
+/* PROTOCOL R251 */
+static void ask(struct ud *u, const struct ud_hello *hello, uint64_t now)
+{
+	struct uccl_nic_addr at = host_place(&hello->to);
+	struct ud_ask *a = hello->to.pad & UD_LISTENS ? ask_of(u, &hello->to, now) : NULL;
+
+	if (!a)
+		return;
+	a->at = now;
+	memcpy(a->hdr, hello->hdr, sizeof(a->hdr));
+	/* When that was refused the next HELLO asks again. */
+	if (++a->hellos >= ASK_HELLOS && !a->w.live && uccl_udp_live_ask(u->live, &at, &a->w, now, &a->w.live))
+		a->w.live = NULL;
+}
+
 struct ud_watch *uccl_ud_watch(struct ud *u, const struct uccl_nic_addr *to)
 {
 	struct uccl_nic_addr at = host_place(to);
@@ -87,6 +146,10 @@ struct ud_watch *uccl_ud_watch(struct ud *u, const struct uccl_nic_addr *to)
 		return NULL;
 	}
 	u->live_at = 0;
+	/* It has answered. */
+	for (struct ud_ask *a = u->ask; a < u->ask + UD_ASKS; a++)
+		if (ask_is(a, to))
+			ask_forget(u, a);
 	return w;
 }
 
@@ -107,18 +170,48 @@ static void live_look(struct ud *u)
 	if (!u->live || now < u->live_at)
 		return;
 	u->live_at = now + LIVE_NS;
+	for (struct ud_ask *a = u->ask; a < u->ask + UD_ASKS; a++)
+		if (a->at && now - a->at >= ASK_FORGET_NS)
+			ask_forget(u, a);
+	for (int i = 0; i < u->nhellos; i++)
+		ask(u, &u->hello[i], now);
+	u->nhellos = 0;
 	n = uccl_udp_live_poll(u->live, now, gone, UD_GONE - u->ngone);
-	for (int i = 0; i < n; i++)
-		u->gone[u->ngone++] = ((struct ud_watch *)gone[i])->to;
+	for (int i = 0; i < n; i++) {
+		struct ud_watch *w = gone[i];
+
+		if (w->ask) {
+			struct ud_ask *a = uccl_container_of(w, struct ud_ask, w);
+
+			u->nrefused += !a->refused;
+			a->refused = true;
+			ask_end(u, a);
+		} else {
+			u->gone[u->ngone++] = w->to;
+		}
+	}
 }
 
 bool uccl_ud_gone_tell(struct ud *u, struct uccl_rx *r)
 {
-	if (!u->ngone)
+	struct ud_ask *a = u->ask;
+
+	if (!u->ngone && !u->nrefused)
 		return false;
 	memset(r, 0, sizeof(*r));
-	r->kind = UCCL_RX_GONE;
-	r->src = u->gone[--u->ngone];
+	if (u->ngone) {
+		r->kind = UCCL_RX_GONE;
+		r->src = u->gone[--u->ngone];
+		return true;
+	}
+	while (!a->refused)
+		a++;
+	u->nrefused--;
+	a->refused = false;
+	r->kind = UCCL_RX_UNREACH;
+	r->src = a->w.to;
+	r->data = a->hdr;
+	r->len = sizeof(a->hdr);
 	return true;
 }
 

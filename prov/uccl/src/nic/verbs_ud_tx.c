@@ -226,6 +226,18 @@ static uint32_t flow_of(const struct ud *u, uint16_t label)
 	return flow ? flow : 0x4000 | 0x1;
 }
 
+/* If nobody answers many of them the host there is asked whether anybody listens (verbs_ud_event.c). */
+static void hello_note(struct ud *u, const struct uccl_tx *t)
+{
+	struct ud_hello *h = &u->hello[u->nhellos];
+
+	if (!u->live || u->nhellos == UD_ASKS)
+		return;
+	h->to = *t->to;
+	memcpy(h->hdr, t->hdr, sizeof(h->hdr));
+	u->nhellos++;
+}
+
 /* Make request i of this call. 1: made; 0: there is no room now; -1: the packet is lost. */
 static int packet_add(struct ud *u, const struct uccl_tx *t, int i)
 {
@@ -264,6 +276,8 @@ static int packet_add(struct ud *u, const struct uccl_tx *t, int i)
 	wr->wr.ud.remote_qkey = ud_qkey(t->to);
 	if (uccl_verbs_sq_add(q, &u->tx, wr, sent, q->unsignalled + 1 >= u->signal_every || is_control(u, q)))
 		u->chain[u->nchains++] = q;
+	if (t->hello)
+		hello_note(u, t);
 	return 1;
 }
 

@@ -276,6 +276,22 @@ static void conn_tx__labels_rotate(void **state)
 	assert_int_equal(labels, 0xffff);
 }
 
+/* Only HELLO goes where perhaps nobody is. */
+static void conn_tx__hello_only(void **state)
+{
+	uint8_t buf[UCCL_INIT_MAX];
+	struct uccl_tx tx = {.hello = false};
+
+	(void)state;
+	uccl_conn_start(&conn[0], now);
+	assert_int_equal(uccl_conn_tx(&conn[0], &l[0], &tx, buf, now), 1);
+	assert_true(tx.hello);
+	conn[0].state = UCCL_CONN_INIT;
+	conn[0].tx_due = true;
+	assert_int_equal(uccl_conn_tx(&conn[0], &l[0], &tx, buf, now), 1);
+	assert_false(tx.hello);
+}
+
 /* Keys are never on the wire. */
 static void conn_tx__no_key(void **state)
 {
@@ -1237,6 +1253,7 @@ int main(void)
 		cmocka_unit_test_setup(conn_tx__hello, start),
 		cmocka_unit_test_setup(conn_tx__hello_rdma, start),
 		cmocka_unit_test_setup(conn_tx__labels_rotate, start),
+		cmocka_unit_test_setup(conn_tx__hello_only, start),
 		cmocka_unit_test_setup(conn_tx__no_key, start),
 		cmocka_unit_test_setup(conn_cookie__states, start),
 		cmocka_unit_test_setup(conn_cookie__not_ours, start),

@@ -47,6 +47,8 @@ static struct uccl_qp_budget *budget, shared;
 static const struct uccl_addr *identity; /* of the next engine, unless NULL */
 static struct uccl_stage *stage;	 /* of the next engine */
 static uint8_t security;
+static bool liveness;
+static struct uccl_engine *late; /* is not polled */
 
 static uint64_t clock_read(void)
 {
@@ -83,6 +85,7 @@ static int begin(void **state)
 	identity = NULL;
 	stage = NULL;
 	security = 0;
+	liveness = false;
 	for (size_t i = 0; i < LONG; i++)
 		src[i] = (uint8_t)uccl_rng_next(&rng);
 	return 0;
@@ -118,7 +121,7 @@ static void engine_open(int i, const char *device)
 	struct uccl_config cfg;
 	struct uccl_engine_attr attr = {.config = &cfg, .random = fill_random, .identity = identity};
 	struct uccl_nic_attr nic = {
-		.ifname = device, .max_qp = max_qp, .budget = budget, .rx_bytes = rx_bytes};
+		.ifname = device, .max_qp = max_qp, .budget = budget, .rx_bytes = rx_bytes, .liveness = liveness};
 
 	attr.device = stage ? &uccl_stage_device : NULL;
 	attr.device_arg = stage;
@@ -1295,36 +1298,87 @@ static void link__down_too_long(void **state)
 	assert_int_equal(last_error, FI_ENETDOWN);
 }
 
-/* A peer that ended before it ever answered: nobody says so, and the time to connect is all that ends what waits. */
-static void peer__ended_before_it_answered(void **state)
+/* Messages to a peer that ends, or does not look, before it ever answered; and others go on. */
+static void silent_peer(bool ended)
 {
-	struct uccl_peer *gone;
+	struct uccl_peer *silent;
 	struct uccl_op *op;
 
-	(void)state;
-	timeout_ns = 5 * SECOND;
-	kind = IBV_QPT_UC;
 	rxe();
-	engine_open(0, "rxe0");
 	engine_open(1, "rxe1");
+	engine_open(0, "rxe0");
 	engine_open(2, "rxe1");
-	gone = peer(0, 1);
-	uccl_engine_close(e[1]);
+	silent = peer(0, 1);
+	if (ended)
+		uccl_engine_close(e[1]);
+	late = ended ? NULL : e[1];
 	e[1] = NULL;
 	for (int i = 0; i < 3; i++) {
 		op = op_new(0, UCCL_OP_SEND, src, i ? LONG : 100);
-		op->peer = gone;
+		op->peer = silent;
 		assert_int_equal(uccl_engine_send(e[0], op, now), 0);
 	}
 	message_kept(0, 2, SECOND);
-	run(3 * SECOND);
-	assert_int_equal(errors, 0);
-	run(4 * SECOND);
+}
+
+static void silent_peer_failed(void)
+{
 	assert_int_equal(errors, 3);
 	assert_int_equal(last_error, FI_EHOSTUNREACH);
 	assert_int_equal(st(0)->peers_dead, 1);
 	message_kept(0, 2, SECOND);
 	assert_int_equal(errors, 3);
+}
+
+/* A peer that ended before it ever answered: nobody says so, and the time to connect is all that ends what waits. */
+static void peer__ended_before_it_answered(void **state)
+{
+	(void)state;
+	timeout_ns = 5 * SECOND;
+	kind = IBV_QPT_UC;
+	silent_peer(true);
+	run(3 * SECOND);
+	assert_int_equal(errors, 0);
+	run(4 * SECOND);
+	silent_peer_failed();
+}
+
+/* But its host, where it can be asked: within seconds, whatever time there is to connect. PROTOCOL R251 */
+static void peer__its_host_asked(void **state)
+{
+	static const enum ibv_qp_type kinds[] = {IBV_QPT_UC, IBV_QPT_UD};
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (i) {
+			assert_int_equal(end(state), 0);
+			begin(state);
+		}
+		kind = kinds[i];
+		liveness = true;
+		for (int d = 0; d < 2; d++)
+			fake_verbs_local(dev[d], (uint8_t)(d + 1));
+		silent_peer(true);
+		run(3 * SECOND);
+		silent_peer_failed();
+	}
+}
+
+/* Who listens and does not look is late, not gone. */
+static void peer__late(void **state)
+{
+	(void)state;
+	kind = IBV_QPT_UC;
+	liveness = true;
+	for (int d = 0; d < 2; d++)
+		fake_verbs_local(dev[d], (uint8_t)(d + 1));
+	silent_peer(false);
+	run(20 * SECOND);
+	assert_int_equal(errors, 0);
+	e[1] = late;
+	run(3 * SECOND);
+	/* The short one of the three is there. */
+	assert_int_equal(st(0)->connects, 2);
+	assert_int_equal(errors, 0);
 }
 
 /*
@@ -1580,6 +1634,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(link__gone_later_received, begin, end),
 		cmocka_unit_test_setup_teardown(link__down_too_long, begin, end),
 		cmocka_unit_test_setup_teardown(peer__ended_before_it_answered, begin, end),
+		cmocka_unit_test_setup_teardown(peer__its_host_asked, begin, end),
+		cmocka_unit_test_setup_teardown(peer__late, begin, end),
 		cmocka_unit_test_setup_teardown(receives__many_senders, begin, end),
 		cmocka_unit_test_setup_teardown(receives__eight, begin, end),
 		cmocka_unit_test_setup_teardown(endpoints__one_set, begin, end),

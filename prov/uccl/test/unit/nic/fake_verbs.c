@@ -829,6 +829,16 @@ struct fake_dev *fake_verbs_add(struct fake_verbs *p, const char *name, uint8_t 
 	return d;
 }
 
+void fake_verbs_local(struct fake_dev *d, uint8_t host)
+{
+	for (int g = 0; g < d->port[0].ngids; g++) {
+		uint8_t *raw = d->port[0].gid[g].gid.raw;
+
+		if (raw[10] == 0xff && raw[11] == 0xff)
+			memcpy(raw + 12, (const uint8_t[]){127, 0, 0, host}, 4);
+	}
+}
+
 void fake_verbs_infiniband(struct fake_dev *d, uint16_t lid)
 {
 	uint8_t raw[16] = {0xfe, 0x80, [8] = 0x02, [14] = (uint8_t)(lid >> 8), [15] = (uint8_t)lid};

@@ -92,6 +92,8 @@ int fake_verbs_live(const struct fake_verbs *f);
  * 10.0.0.`host`. `sysfs` is its folder there, NULL: none.
  */
 struct fake_dev *fake_verbs_add(struct fake_verbs *f, const char *name, uint8_t host, const char *sysfs);
+/* Its IPv4 GIDs are 127.0.0.`host`, of this host's own. */
+void fake_verbs_local(struct fake_dev *d, uint8_t host);
 /* Turn port 1 of a device into InfiniBand. */
 void fake_verbs_infiniband(struct fake_dev *d, uint16_t lid);
 

@@ -194,6 +194,29 @@ static void connect__refused_first(void **state)
 	uccl_udp_live_close(a);
 }
 
+/* It listens if it lives: one refusal is enough, also the first. */
+static void ask__refused(void **state)
+{
+	struct uccl_nic_addr at_a, at_b;
+	struct uccl_udp_live *a = open_at(&at_a, 1), *b = open_at(&at_b, 2);
+	struct uccl_udp_live_peer *p;
+	uint64_t now = 1000;
+	void *gone[4];
+	int x;
+
+	(void)state;
+	assert_int_equal(uccl_udp_live_ask(a, &at_b, &x, now, &p), 0);
+	settle(a, b, &now);
+	uccl_udp_live_disconnect(a, p);
+	uccl_udp_live_close(b);
+	assert_int_equal(uccl_udp_live_ask(a, &at_b, &x, now, &p), 0);
+	assert_int_equal(poll_until_gone(a, NULL, &now, gone, ROUNDS), 1);
+	assert_ptr_equal(gone[0], &x);
+	settle(a, NULL, &now);
+	uccl_udp_live_disconnect(a, p);
+	uccl_udp_live_close(a);
+}
+
 /* The same port, another process: the one that we knew is gone. */
 static void poll__restarted(void **state)
 {
@@ -575,7 +598,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(open__port_taken),	    cmocka_unit_test(poll__peer_closed),
 		cmocka_unit_test(disconnect__says_nothing), cmocka_unit_test(disconnect__before_report),
-		cmocka_unit_test(connect__refused_first),   cmocka_unit_test(poll__restarted),
+		cmocka_unit_test(connect__refused_first),   cmocka_unit_test(ask__refused),
+		cmocka_unit_test(poll__restarted),
 		cmocka_unit_test(poll__broken_but_alive),   cmocka_unit_test(poll__foreign_listener),
 		cmocka_unit_test(poll__gives_up),	    cmocka_unit_test(poll__garbage_costs_its_connection),
 		cmocka_unit_test(accept__few_strangers),    cmocka_unit_test(accept__peers_stay),

@@ -283,6 +283,7 @@ static void open__caps(void **state)
 	assert_int_equal(a.scope & 0xffffff, 0x11);
 	assert_int_not_equal(a.port, 0);
 	assert_true(a.pad >= 0xc000);
+	assert_false(a.pad & 0x2000);
 	n->ops->close(n);
 	n = open_attr(&(struct uccl_nic_attr){.ifname = "rxe1", .mtu = 1024, .rx_bytes = 1 << 20});
 	assert_int_equal(n->caps.mtu, 1024);

@@ -415,12 +415,7 @@ static void open_local(int i, enum ibv_qp_type type)
 {
 	struct uccl_nic_attr attr = {.ifname = i ? "rxe1" : "rxe0", .liveness = true};
 
-	for (int g = 0; g < dev[i]->port[0].ngids; g++) {
-		uint8_t *raw = dev[i]->port[0].gid[g].gid.raw;
-
-		if (raw[10] == 0xff && raw[11] == 0xff)
-			memcpy(raw + 12, (const uint8_t[]){127, 0, 0, (uint8_t)(i + 1)}, 4);
-	}
+	fake_verbs_local(dev[i], (uint8_t)(i + 1));
 	if (type == IBV_QPT_UD)
 		assert_int_equal(uccl_verbs_ud_open(fake_verbs_lib(), clock_read, &attr, &nic[i]), 0);
 	else
@@ -469,6 +464,116 @@ static void peer_ends(enum ibv_qp_type type)
 	nic[1] = NULL;
 	assert_int_equal(ends_heard(0, &to), 1);
 	nic[0]->ops->disconnect(nic[0], peer[0]);
+}
+
+/*
+ * HELLO to a place leaves so often, and 100 ms go by after each: how many reports there are that nobody listens there,
+ * each with the packet's header. In the first `early` of these times there may be none.
+ */
+static int refusals(const struct uccl_nic_addr *to, int hellos, int early)
+{
+	struct uccl_tx t = {.kind = UCCL_TX_PACKET, .control = true, .hello = true, .hdr_len = UCCL_HDR_LEN, .to = to};
+	struct uccl_rx v[4];
+	int told = 0;
+
+	for (int i = 0; i < hellos; i++) {
+		t.hdr[0] = (uint8_t)i;
+		assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
+		for (int round = 0; round < 1000; round++) {
+			int k = nic[0]->ops->rx(nic[0], v, 4, NULL, 0);
+
+			if (nic[1])
+				nic[1]->ops->rx(nic[1], v + 1, 3, NULL, 0);
+			now += 100 * UCCL_NS_PER_US;
+			if (k != 1 || v[0].kind != UCCL_RX_UNREACH)
+				continue;
+			told++;
+			assert_true(uccl_nic_addr_equal(&v[0].src, to));
+			assert_int_equal(v[0].len, UCCL_HDR_LEN);
+			assert_memory_equal(v[0].data, t.hdr, UCCL_HDR_LEN);
+		}
+		assert_true(i >= early || !told);
+	}
+	return told;
+}
+
+/* Two NICs of this host; with `ended` the second is no more. Returns where it is, or was. */
+static struct uccl_nic_addr open_pair(enum ibv_qp_type type, bool ended)
+{
+	struct uccl_nic_addr to;
+
+	for (int i = 0; i < 2; i++)
+		open_local(i, type);
+	nic[1]->ops->addr(nic[1], &to);
+	if (ended) {
+		nic[1]->ops->close(nic[1]);
+		nic[1] = NULL;
+	}
+	return to;
+}
+
+/* Nobody answers HELLO: the host is asked after some, and says each time that nobody is there. PROTOCOL R251 */
+static void ask__refused(void **state)
+{
+	struct uccl_nic_addr to = open_pair(IBV_QPT_UD, true);
+
+	(void)state;
+	assert_int_equal(refusals(&to, 20, 15), 5);
+	/* What begins after a while is another story. */
+	now += 3 * UCCL_NS_PER_S;
+	assert_int_equal(refusals(&to, 20, 15), 5);
+}
+
+/* Who listens is late, until it ends. */
+static void ask__late(void **state)
+{
+	struct uccl_nic_addr to = open_pair(IBV_QPT_UC, false);
+
+	(void)state;
+	assert_int_equal(refusals(&to, 60, 60), 0);
+	nic[1]->ops->close(nic[1]);
+	nic[1] = NULL;
+	assert_true(refusals(&to, 10, 0) >= 3);
+}
+
+/* The address does not say that it listens, or it was no HELLO, or it has answered. */
+static void ask__unasked(void **state)
+{
+	struct uccl_nic_addr to = open_pair(IBV_QPT_UD, true), silent = to;
+	struct uccl_tx t = {.kind = UCCL_TX_PACKET, .control = true, .hdr_len = UCCL_HDR_LEN, .to = &to};
+	struct uccl_rx v[4];
+
+	(void)state;
+	assert_true(silent.pad & UD_LISTENS);
+	silent.pad &= (uint16_t)~UD_LISTENS;
+	assert_int_equal(refusals(&silent, 40, 40), 0);
+	for (int i = 0; i < 40; i++) {
+		assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
+		for (int round = 0; round < 100; round++, now += UCCL_NS_PER_MS)
+			assert_int_equal(nic[0]->ops->rx(nic[0], v, 4, NULL, 0), 0);
+	}
+	assert_int_equal(refusals(&to, 15, 15), 0);
+	assert_int_equal(nic[0]->ops->connect(nic[0], &to, 1, PATHS, &peer[0]), 0);
+	assert_int_equal(refusals(&to, 15, 15), 0);
+	nic[0]->ops->disconnect(nic[0], peer[0]);
+}
+
+/* More places than there is room for: one has to wait until others are asked for no more. */
+static void ask__many(void **state)
+{
+	struct uccl_nic_addr to = open_pair(IBV_QPT_UD, true), other = to;
+
+	(void)state;
+	for (int i = 0; i < UD_ASKS; i++) {
+		struct uccl_tx t = {.kind = UCCL_TX_PACKET, .control = true, .hello = true, .hdr_len = UCCL_HDR_LEN,
+				    .to = &other};
+
+		other.scope += 1u << 24;
+		assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
+	}
+	assert_int_equal(refusals(&to, 18, 18), 0);
+	now += 2 * UCCL_NS_PER_S;
+	assert_int_equal(refusals(&to, 18, 15), 3);
 }
 
 static void live__ud(void **state)
@@ -652,6 +757,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(cq__of_sends, begin, end),
 		cmocka_unit_test_setup_teardown(cq__of_receives, begin, end),
 		cmocka_unit_test_setup_teardown(cq__not_again, begin, end),
+		cmocka_unit_test_setup_teardown(ask__refused, begin, end),
+		cmocka_unit_test_setup_teardown(ask__late, begin, end),
+		cmocka_unit_test_setup_teardown(ask__unasked, begin, end),
+		cmocka_unit_test_setup_teardown(ask__many, begin, end),
 		cmocka_unit_test_setup_teardown(live__ud, begin, end),
 		cmocka_unit_test_setup_teardown(live__uc, begin, end),
 		cmocka_unit_test_setup_teardown(live__none, begin, end),
