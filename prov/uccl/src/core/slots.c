@@ -288,6 +288,8 @@ static void grant_came(struct uccl_grant *g, uint32_t came, uint64_t srtt_ns, ui
 {
 	uint32_t need = (uint32_t)uccl_max(uccl_min(g->token, 2), g->token / 2);
 
+	/* Who has a token sends no more than that in a round trip, however busy it is. PROTOCOL R253 */
+	g->quiet_ns = uccl_max(QUIET_NS, QUIET_RTTS * srtt_ns);
 	if (now - g->from_ns >= g->quiet_ns) {
 		g->from_ns = now;
 		g->came = 0;
@@ -295,7 +297,6 @@ static void grant_came(struct uccl_grant *g, uint32_t came, uint64_t srtt_ns, ui
 	g->came += came;
 	if (g->came < need)
 		return;
-	g->quiet_ns = uccl_max(QUIET_NS, QUIET_RTTS * srtt_ns);
 	g->from_ns = now;
 	g->came = 0;
 	/* The order of the list need not be finer than what it is for. */

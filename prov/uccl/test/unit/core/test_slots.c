@@ -437,6 +437,32 @@ static void tell__first_message(void **state)
 	assert_true(sum(20) <= 750);
 }
 
+/*
+ * Far away and slow: 3 chunks a ms at most, and what is told lets them come a round trip of 40 ms later. Half a token
+ * never comes in 10 ms, but in the time of some round trips; so it is busy, and has what fills the way. PROTOCOL R253
+ */
+static void tell__far_away(void **state)
+{
+	enum { STEPS = 4 * 2000, LAG = 4 * 40 };
+	static uint32_t may[STEPS + LAG]; /* chunks that may have come by then, a quarter of a ms each */
+	uint32_t came = 0;
+
+	(void)state;
+	start(1, 512);
+	for (int i = 0; i < LAG; i++)
+		may[i] = g[0].slots;
+	for (int i = 0; i < STEPS; i++, now += MS / 4) {
+		bool comes = i % 4 && came < may[i];
+
+		came += comes;
+		may[i + LAG] = came + uccl_slots_tell(&g[0], comes, 40 * MS, now);
+		met(0);
+	}
+	assert_true(g[0].busy);
+	assert_in_range(g[0].slots, 200, 512);
+	assert_true(came > 3 * 2000 * 9 / 10);
+}
+
 /* Who was busy and sends no more leaves its part to the others; how long that takes depends on the round trip. */
 static void tell__quiet_after_a_while(void **state)
 {
@@ -773,6 +799,7 @@ int main(void)
 		cmocka_unit_test(tell__alone),
 		cmocka_unit_test(tell__one_among_idle),
 		cmocka_unit_test(tell__first_message),
+		cmocka_unit_test(tell__far_away),
 		cmocka_unit_test(tell__quiet_after_a_while),
 		cmocka_unit_test(tell__all_at_once),
 		cmocka_unit_test(met__counts),
