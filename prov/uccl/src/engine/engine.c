@@ -202,6 +202,11 @@ int uccl_engine_wait_fd(const struct uccl_engine *e)
 	return e->nic->ops->wait_fd ? e->nic->ops->wait_fd(e->nic) : -FI_ENOSYS;
 }
 
+int uccl_engine_nap_fd(const struct uccl_engine *e)
+{
+	return e->nic->ops->nap_fd ? e->nic->ops->nap_fd(e->nic) : uccl_engine_wait_fd(e);
+}
+
 void uccl_engine_watched(struct uccl_engine *e, bool yes)
 {
 	e->nic->watched = yes;

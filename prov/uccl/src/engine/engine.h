@@ -86,6 +86,8 @@ uint64_t uccl_engine_expiry(const struct uccl_engine *e);
 
 /* Readable when something arrived; -FI_ENOSYS without one. */
 int uccl_engine_wait_fd(const struct uccl_engine *e);
+/* Likewise, but perhaps only what peers sent: for a moment's sleep. */
+int uccl_engine_nap_fd(const struct uccl_engine *e);
 /* Does somebody sleep on that, or is about to? Then a round leaves nothing there that would only wake him again. */
 void uccl_engine_watched(struct uccl_engine *e, bool yes);
 /* Was that asked at the time of the next rounds, and is not readable? Then they need not look for what arrived. */

@@ -780,6 +780,13 @@ static int fault_wait_fd(struct uccl_nic *nic)
 	return f->inner->ops->wait_fd(f->inner);
 }
 
+static int fault_nap_fd(struct uccl_nic *nic)
+{
+	struct fault *f = fault_of(nic);
+
+	return f->inner->ops->nap_fd(f->inner);
+}
+
 /* Nothing else wakes those who sleep until it is time to send what is held, or to tell what was sent. */
 static uint64_t fault_expiry(struct uccl_nic *nic)
 {
@@ -848,6 +855,7 @@ static void ops_fill(struct uccl_nic_ops *ours, const struct uccl_nic_ops *inner
 		.count = inner->count ? fault_count : NULL,
 		.guard = inner->guard ? fault_guard : NULL,
 		.wait_fd = inner->wait_fd ? fault_wait_fd : NULL,
+		.nap_fd = inner->nap_fd ? fault_nap_fd : NULL,
 		.expiry = fault_expiry,
 		.addr = inner->addr ? fault_addr : NULL,
 		.close = fault_close,

@@ -159,6 +159,11 @@ struct uccl_nic_ops {
 	void (*guard)(struct uccl_nic *nic, const struct uccl_nic_guard *guard);
 	/* A descriptor that polls readable when rx() has something; -FI_ENOSYS without one. */
 	int (*wait_fd)(struct uccl_nic *nic);
+	/*
+	 * Likewise, for who sleeps for a moment and wants to wake for packets of peers; it may cost less than wait_fd,
+	 * which is paid for with every packet once it is there. NULL: wait_fd.
+	 */
+	int (*nap_fd)(struct uccl_nic *nic);
 	/* When rx() must be called though wait_fd says nothing; 0: at once; UCCL_NEVER. NULL: never. */
 	uint64_t (*expiry)(struct uccl_nic *nic);
 	/* Where packets to this NIC must go. */

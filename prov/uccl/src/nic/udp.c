@@ -137,6 +137,11 @@ static int udp_wait_fd(struct uccl_nic *nic)
 	return fd;
 }
 
+static int udp_nap_fd(struct uccl_nic *nic)
+{
+	return udp_of(nic)->rx_fd;
+}
+
 static void udp_addr(struct uccl_nic *nic, struct uccl_nic_addr *out)
 {
 	*out = udp_of(nic)->self;
@@ -178,6 +183,7 @@ static const struct uccl_nic_ops udp_ops = {
 	.count = uccl_udp_count,
 	.guard = uccl_udp_guard,
 	.wait_fd = udp_wait_fd,
+	.nap_fd = udp_nap_fd,
 	.addr = udp_addr,
 	.close = udp_close,
 };

@@ -193,6 +193,16 @@ int uccl_driver_look_fd(struct uccl_driver *d)
 	return fd;
 }
 
+int uccl_driver_nap_fd(struct uccl_driver *d)
+{
+	int fd;
+
+	driver_enter(d);
+	fd = d->engine ? uccl_engine_nap_fd(d->engine) : -1;
+	uccl_driver_unlock(d);
+	return fd;
+}
+
 uint64_t uccl_driver_attend(struct uccl_driver *d, uint64_t since, uint64_t now)
 {
 	uint64_t read = atomic_load_explicit(&d->read_ns, memory_order_relaxed);

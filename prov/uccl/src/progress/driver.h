@@ -104,6 +104,8 @@ int uccl_driver_run(struct uccl_driver *d);
 bool uccl_driver_silent(const struct uccl_driver *d, uint64_t since);
 /* As uccl_driver_fd, for who does not have the lock. */
 int uccl_driver_look_fd(struct uccl_driver *d);
+/* Likewise, of what peers send: for a nap. */
+int uccl_driver_nap_fd(struct uccl_driver *d);
 /*
  * When it wants to run without anything arriving; UCCL_NEVER. Who sleeps asks all of them each time: one with which
  * nobody had to do since the last time says the same without its lock.

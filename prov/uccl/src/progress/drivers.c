@@ -111,7 +111,7 @@ static int drivers_fds(struct uccl_drivers *l, struct pollfd *pfd, unsigned int 
 			continue;
 		if (n == max)
 			return -1;
-		pfd[n] = (struct pollfd){ .fd = uccl_driver_look_fd(d), .events = POLLIN };
+		pfd[n] = (struct pollfd){ .fd = uccl_driver_nap_fd(d), .events = POLLIN };
 		if (pfd[n++].fd < 0 || (d->lanes && n == max))
 			return -1;
 		if (d->lanes)

@@ -149,6 +149,8 @@ static void open__wait_fd(void **state)
 	l->writes = true;
 	lan_open(l, 0);
 	assert_int_equal(uccl_engine_wait_fd(l->node[0].e), 100);
+	/* This NIC has nothing that costs less. */
+	assert_int_equal(uccl_engine_nap_fd(l->node[0].e), 100);
 	lan_free(l);
 }
 

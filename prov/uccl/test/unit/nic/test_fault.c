@@ -149,6 +149,12 @@ static int fake_wait_fd(struct uccl_nic *nic)
 	return 42;
 }
 
+static int fake_nap_fd(struct uccl_nic *nic)
+{
+	(void)nic;
+	return 43;
+}
+
 static void fake_addr(struct uccl_nic *nic, struct uccl_nic_addr *out)
 {
 	(void)nic;
@@ -173,6 +179,7 @@ static const struct uccl_nic_ops all_ops = {
 	.source = fake_source,
 	.source_put = fake_source_put,
 	.wait_fd = fake_wait_fd,
+	.nap_fd = fake_nap_fd,
 	.addr = fake_addr,
 	.close = fake_close,
 };
@@ -360,6 +367,7 @@ static void open__passes_all_else_through(void **state)
 	nic->ops->source_put(nic, mr);
 	assert_false(fake.registered);
 	assert_int_equal(nic->ops->wait_fd(nic), 42);
+	assert_int_equal(nic->ops->nap_fd(nic), 43);
 	nic->ops->addr(nic, &a);
 	assert_int_equal(a.port, 123);
 	nic->ops->disconnect(nic, peer);

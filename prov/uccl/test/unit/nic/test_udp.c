@@ -1282,6 +1282,27 @@ static void disconnect__drops_event(void **state)
 	a->ops->close(a);
 }
 
+/* A nap's descriptor tells of packets, and costs nothing when nobody naps: none is made for it. */
+static void nap_fd__readable(void **state)
+{
+	struct uccl_nic_attr attr = {.bind = v4_loopback};
+	struct uccl_nic *a = open_attr(&attr), *b = open_attr(&attr);
+	struct uccl_nic_addr to = addr_of(b);
+	struct pollfd p = {.fd = b->ops->nap_fd(b), .events = POLLIN};
+	struct uccl_rx v[4];
+	struct uccl_tx t = packet(&to, 1, 10, 0);
+
+	(void)state;
+	assert_int_equal(poll(&p, 1, 0), 0);
+	tx_all(a, &t, 1);
+	assert_int_equal(poll(&p, 1, 5000), 1);
+	assert_int_equal(rx_wait(b, v, 4, NULL, 0), 1);
+	assert_int_equal(poll(&p, 1, 0), 0);
+	assert_int_equal(udp_of(b)->wait_fd, -1);
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
 static void wait_fd__readable(void **state)
 {
 	struct uccl_nic_attr attr = {.bind = v4_loopback, .liveness = true};
@@ -1435,6 +1456,7 @@ int main(void)
 		cmocka_unit_test(event__bounded_and_single),
 		cmocka_unit_test(rx__gone_when_killed),
 		cmocka_unit_test(disconnect__drops_event),
+		cmocka_unit_test(nap_fd__readable),
 		cmocka_unit_test(wait_fd__readable),
 		cmocka_unit_test(tx__class),
 		cmocka_unit_test(rx__marked),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../api/world.h"
 
+#include <dirent.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -173,6 +174,39 @@ static void list__attend_after_a_long_round(void **state)
 	two_close(&t);
 }
 
+static int descriptors(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	int n = 0;
+
+	assert_non_null(d);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+/* A descriptor that stayed open after a nap would have its share of the work for each packet from then on. */
+static void nap__leaves_nothing(void **state)
+{
+	struct uccl_drivers l;
+	struct two t;
+	int n;
+
+	(void)state;
+	two_open(&t, FI_PROGRESS_MANUAL);
+	uccl_drivers_init(&l, true);
+	assert_int_equal(uccl_drivers_add(&l, inside(&t.a)), 0);
+	uccl_drivers_poll(&l);
+	n = descriptors();
+	atomic_store(&l.idle.crowded, true);
+	while (!atomic_load(&l.idle.naps))
+		uccl_drivers_poll(&l);
+	assert_int_equal(descriptors(), n);
+	uccl_drivers_fini(&l);
+	two_close(&t);
+}
+
 static void sleep__time(void **state)
 {
 	struct uccl_wait w;
@@ -257,6 +291,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(list__add_and_remove), cmocka_unit_test(list__poll_moves_data),
 		cmocka_unit_test(list__attend), cmocka_unit_test(list__attend_after_a_long_round),
+		cmocka_unit_test(nap__leaves_nothing),
 		cmocka_unit_test(sleep__time),
 		cmocka_unit_test(sleep__for_timers),	cmocka_unit_test(automatic__moves_data),
 	};
