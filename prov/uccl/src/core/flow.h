@@ -138,7 +138,7 @@ struct uccl_flow {
 	bool pmtu_news;			/* that changed: for the owner, who takes it back */
 	uint32_t chunk_bytes;		/* payload of the largest packet that leaves now, and of a train of them: */
 	uint32_t train_bytes;		/* as in cfg, or less */
-	uint64_t since_ar;		/* bytes sent since the last request for an acknowledgement */
+	uint64_t since_ar;		/* bytes in flight that left since the last request for an acknowledgement */
 
 	struct uccl_paths paths;
 	struct uccl_train train;	/* do trains reach the peer? */

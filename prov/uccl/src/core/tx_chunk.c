@@ -29,7 +29,8 @@ static bool tx_held(struct uccl_flow *f, uint64_t now)
 
 uint8_t flow_tx_ar(struct uccl_flow *f, const struct uccl_item *item, bool last, uint32_t len, uint64_t now)
 {
-	f->since_ar += len;
+	/* What was acknowledged meanwhile needs no question. */
+	f->since_ar = uccl_min(f->since_ar + len, f->sent.inflight_bytes);
 	if (f->since_ar < uccl_max(UCCL_TX_AR_BYTES, f->sent.inflight_bytes / 4) &&
 	    uccl_sent_packets(&f->sent) + 1 < f->granted.slots && !(last && item->want_ack) && !tx_held(f, now))
 		return 0;
