@@ -10,6 +10,10 @@ ROCE_KERNEL=${ROCE_KERNEL:-linux-image-amd64}
 ROCE_CACHE=${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}/uccl
 ROCE_MODULES="virtio_pci 9pnet_virtio 9p overlay virtio_console virtio_net virtio_rng veth bridge 8021q ifb sch_ingress
 	cls_matchall act_mirred sch_netem sch_tbf nf_tables nft_hash nft_numgen nft_objref af_packet crc32_generic crc32_pclmul rdma_rxe ib_uverbs rdma_ucm"
+# What a sealed machine always has: its own start, and what commands usually need.
+ROCE_SEALED="bash sh awk cat chrt cp cut date dd env ethtool grep head ip kill ls mkdir mkfifo mount mv nft printf rdma rm sed seq setsid
+	sleep sort sync sysctl tail tc timeout touch tr uname wc ib_send_bw ib_send_lat ib_write_bw ib_write_lat ibv_devinfo ibv_rc_pingpong
+	ibv_uc_pingpong ibv_ud_pingpong"
 # What of the environment reaches the commands.
 ROCE_ENV='^((FI|UCCL|OMPI|PRTE|PMIX|MPIR|MPICH|HYDRA|NCCL|UCX|IBV|RDMAV|LD)_.*|[A-Z]+SAN_OPTIONS'
 ROCE_ENV+='|PATH|HOME|USER|LANG|TERM|PYTHONPATH)$'
@@ -20,7 +24,12 @@ ROCE_INIT='#!/busybox sh
 /busybox mount -t devtmpfs dev /dev
 /busybox mount -t proc proc /proc
 /busybox mount -t sysfs sys /sys
-while read -r m; do /busybox insmod /modules/$m 2>/dev/null || echo "cannot load $m"; done </modules/order
+while read -r m; do
+	# A sealed machine has its files with it and knows no device that would make it wait, until it has ended.
+	[ $m = virtio_pci.ko ] && [ -e /run/roce/init ] && continue
+	/busybox insmod /modules/$m 2>/dev/null || echo "cannot load $m"
+done </modules/order
+[ ! -e /run/roce/init ] || exec /bin/bash /run/roce/init
 o=trans=virtio,version=9p2000.L,msize=262144
 /busybox mount -t 9p -o $o,ro,cache=loose root /host || echo "cannot mount the root"
 /busybox mount -t tmpfs mem /mem
@@ -131,6 +140,7 @@ roce_accel() {
 	if [ -n "${virtual-}" ]; then
 		accel=tcg,thread=single cpu=max,-erms,-pclmulqdq tick=nohz=off
 		clock=(-icount "shift=0,sleep=off" -rtc clock=vm)
+		[ -z "${sealed-}" ] || clock=(-icount "shift=0,sleep=off" -rtc base=2026-01-01,clock=vm -seed "${seed:-1}")
 		return
 	fi
 	if [ -z "$accel" ]; then
@@ -187,25 +197,61 @@ roce_end() {
 	rm -rf "$job"
 }
 
+# roce_seal DIR FILE...: the initial file system, $initrd, with these programs, libraries and folders and all that they are linked
+# with, and the job. Whatever could differ from run to run is left out: numbers and times of files, their order.
+roce_seal() {
+	local dir=$1 tree=$1/tree f real
+	shift
+	mkdir -p "$tree/run" "$tree/tmp" "$tree/root" "$tree/etc" "$tree$PWD" || return 1
+	for f in bin sbin lib lib64; do [ ! -L /$f ] || { mkdir -p "$tree/usr/$f" && ln -s usr/$f "$tree/$f"; } || return 1; done
+	# What is loaded by name is linked with other libraries in turn.
+	set -- "$@" /etc/libibverbs.d/rxe.driver "$(ldconfig -p | sed -n 's/.* => //p' | grep -m 1 -F libibverbs.so.1)"
+	set -- "$@" "$(dirname "$(realpath "${!#}")")/libibverbs/"librxe-*.so
+	for f in $ROCE_SEALED; do
+		real=$(PATH=$PATH:/usr/sbin:/sbin type -P "$f") || { echo "no $f" && return 1; }
+		set -- "$@" "$real"
+	done
+	for f; do
+		[ -e "$f" ] || { echo "no such file: $f" && return 1; }
+		find -L "$f" -type f
+	done | sort -u >"$dir/files"
+	xargs -d '\n' ldd <"$dir/files" 2>/dev/null | sed -n 's/^\t\(.* => \)\?\(\/[^ ]*\) (0x.*/\2/p' | sort -u - "$dir/files" |
+		while read -r f; do
+			real=$(realpath "$(dirname "$f")")
+			mkdir -p "$tree$real" && cp -L "$f" "$tree$real/" || return 1
+		done || return 1
+	for f in passwd group nsswitch.conf hosts; do [ ! -e /etc/$f ] || cp /etc/$f "$tree/etc/"; done
+	ldconfig -r "$tree" 2>/dev/null
+	mkdir "$tree/run/roce" && find "$job" -maxdepth 1 -type f -exec cp -t "$tree/run/roce" {} + || return 1
+	find "$tree" -exec touch -h -d @0 {} +
+	(set -o pipefail; cd "$tree" && find . | sort | cpio -o -H newc -R 0:0 --reproducible --quiet) >"$dir/initrd" &&
+		cat "$initrd" >>"$dir/initrd" && rm -rf "$tree" && initrd=$dir/initrd
+}
+
 # vm_start HOST CPUS MEMORY LIMIT [QEMU OPTION...]: start a machine; its number goes to vms[HOST]. Folders in $mounts
 # are mounted for writing.
 vm_start() {
-	local host=$1 cpus=$2 mem=$3 limit=$4 out dir n=0 qemu
+	local host=$1 cpus=$2 mem=$3 limit=$4 out dir n=0 qemu mount=()
 	shift 4
-	qemu=(qemu-system-x86_64 -M q35 -accel "$accel" -cpu "$cpu" "${clock[@]}" -smp "$cpus" -m "$mem" -nodefaults -no-user-config
-		-display none -no-reboot -kernel "$kernel" -initrd "$initrd"
-		-append "console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check mitigations=off $tick roce=$host"
-		-serial "file:$job/console.$host" -device virtio-rng-pci -device virtio-serial-pci)
-	qemu+=(-fsdev "local,id=root,path=/,security_model=none,multidevs=remap,readonly=on"
-		-device virtio-9p-pci,fsdev=root,mount_tag=root
-		-fsdev "local,id=job,path=${job//,/,,},security_model=none,multidevs=remap"
-		-device virtio-9p-pci,fsdev=job,mount_tag=job)
 	for dir in "${mounts[@]}"; do
-		qemu+=(-fsdev "local,id=rw$n,path=${dir//,/,,},security_model=none,multidevs=remap"
+		[ -z "${sealed-}" ] || break
+		mount+=(-fsdev "local,id=rw$n,path=${dir//,/,,},security_model=none,multidevs=remap"
 			-device "virtio-9p-pci,fsdev=rw$n,mount_tag=rw$n")
 		printf '%q %q\n' rw$n "$dir"
 		n=$((n + 1))
 	done >"$job/mounts"
+	if [ -n "${sealed-}" ]; then
+		mkdir "$job/seal" && roce_seal "$job/seal" $sealed >"$job/seal/log" 2>&1 || { cat "$job/seal/log" >&2; die "cannot seal the machine"; }
+	else
+		mount+=(-fsdev "local,id=root,path=/,security_model=none,multidevs=remap,readonly=on"
+			-device virtio-9p-pci,fsdev=root,mount_tag=root -device virtio-rng-pci)
+	fi
+	qemu=(qemu-system-x86_64 -M q35 -accel "$accel" -cpu "$cpu" "${clock[@]}" -smp "$cpus" -m "$mem" -nodefaults -no-user-config
+		-display none -no-reboot -kernel "$kernel" -initrd "$initrd"
+		-append "console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check mitigations=off $tick roce=$host"
+		-serial "file:$job/console.$host" -device virtio-serial-pci "${mount[@]}"
+		-fsdev "local,id=job,path=${job//,/,,},security_model=none,multidevs=remap"
+		-device virtio-9p-pci,fsdev=job,mount_tag=job)
 	n=1
 	for out in out err; do
 		mkfifo "$job/$out.$host"
