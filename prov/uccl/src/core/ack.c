@@ -49,6 +49,8 @@ static uint32_t ack_one(struct uccl_flow *f, uint64_t csn, uint64_t now)
 		return 0;
 	if (e->state == UCCL_SENT_INFLIGHT)
 		path_landed(f, e->path, e->flying, now);
+	if (e->ntx == 1)
+		uccl_rack_came(&f->rack, csn, e->sent_ns);
 	uccl_rate_acked(&f->rate, &e->rate, e->sent_ns, bytes);
 	uccl_sent_acked(&f->sent, csn);
 	/* Nothing but the write can have brought it; its path's line may be lost, or come behind this. PROTOCOL R84 */
@@ -244,6 +246,7 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 	f->cfg.stats->acks_rx++;
 
 	uccl_oneway_back(&f->oneway, ts, arrived);
+	uccl_rack_block(&f->rack, high);
 	ack_paths(f, a, arrived, &info, now);
 	f->cfg.stats->marked_tx += info.marked;
 	if (uccl_paths_look(&f->paths, f->rack.reported_ns))
@@ -262,6 +265,7 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 	uccl_sent_advance(&f->sent);
 	news = ack_begun(f);
 	flow_trace(f, UCCL_TRACE_ACK, 0, 0, cum, (uint32_t)info.bytes, 0, now);
+	uccl_rack_learn(&f->rack, f->sent.una, f->times.srtt_ns, now);
 	f->cfg.stats->spurious += uccl_rack_dups(&f->rack, a->dups, f->times.srtt_ns, now);
 	/* A peer that only listens would never know which of its paths bring its acknowledgements here. PROTOCOL R58 */
 	if (f->cfg.paths_rx > 1 &&
@@ -424,6 +428,7 @@ void flow_detect(struct uccl_flow *f, uint64_t now)
 	 */
 	bool probed = uccl_asking_answered(&f->asking, f->rack.reported_ns);
 	uint64_t all = f->sent.nxt, end = probed ? all : f->sent.high_acked;
+	uint64_t soon = uccl_rack_soon(&f->rack, &f->times);
 
 	uccl_rack_look(&f->rack);
 	for (uint64_t csn = f->sent.una; (csn = uccl_sent_flying(&f->sent, csn, all)) < all; csn++) {
@@ -439,6 +444,12 @@ void flow_detect(struct uccl_flow *f, uint64_t now)
 			continue;
 		if (csn < end && sent_proven_lost(f, e, csn)) {
 			sent_lost(f, e, csn, UCCL_LOSS_PROOF, now);
+			continue;
+		}
+		/* As a packet a write may be written twice, and the peer waits for what it doubts. PROTOCOL R244 */
+		if (!sent_wrote(e) && uccl_rack_overdue(&f->rack, e->sent_ns, soon, e->ntx == 1,
+							f->sent.high_acked > csn ? f->sent.high_acked - csn : 0)) {
+			sent_lost(f, e, csn, timed_out ? UCCL_LOSS_RTO : UCCL_LOSS_RACK, now);
 			continue;
 		}
 		if (e->sent_ns >= f->rack.reported_ns)

@@ -3,6 +3,9 @@
 
 /* What was learnt is kept this many smoothed RTTs. */
 #define MEMORY_RTTS 64
+/* What is usual is seen in so many of them, and in as many chunks as there may be paths, at least. */
+#define TURN_RTTS 32
+#define TURN_CHUNKS 64
 
 void uccl_rack_init(struct uccl_rack *r)
 {
@@ -35,4 +38,16 @@ bool uccl_rack_ask(struct uccl_rack *r, uint64_t late_ns, uint64_t now)
 		return false;
 	r->asked_ns = now;
 	return true;
+}
+
+void uccl_rack_learn(struct uccl_rack *r, uint64_t una, uint64_t srtt_ns, uint64_t now)
+{
+	/* The first samples of the RTT may be far too long, so it is asked at the end. */
+	if (r->turn_ns && (now - r->turn_ns < TURN_RTTS * uccl_max(srtt_ns, 1000) || una - r->turn_csn < TURN_CHUNKS))
+		return;
+	r->usual = r->turn_ns;
+	r->late_ns[1] = r->late_ns[0];
+	r->late_ns[0] = 0;
+	r->turn_ns = uccl_max(now, 1);
+	r->turn_csn = una;
 }

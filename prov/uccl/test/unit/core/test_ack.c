@@ -1035,6 +1035,90 @@ static void rack__later_on_another_path(void **state)
 	pair_fini(&p);
 }
 
+/* So many records, each on another path than the one before; none arrives. Returns the first one's CSN. */
+static uint64_t soon_start(int n, uint64_t gap_ns)
+{
+	uint64_t first;
+
+	rack_start();
+	first = tx()->sent.nxt;
+	tx()->rack.usual = true;
+	for (int i = 0; i < n; i++) {
+		tx()->paths.burst.left = 0;
+		pair_record(&p, 0, 100);
+		pair_pump_one(&p, 0);
+		p.now += gap_ns;
+	}
+	while (p.nwire)
+		pair_lose(&p, 0);
+	p.now += 20 * US;
+	return first;
+}
+
+/* A block that tells of these behind the first, but only of the path of the one behind it. */
+static void soon_take(uint64_t first, uint64_t sack)
+{
+	const struct uccl_sent *next = uccl_sent_at(&tx()->sent, first + 1);
+	struct uccl_ack a = line(first, next->path, next->pseq, next->sent_ns, 0);
+
+	a.nwords = 1;
+	a.sack[0] = sack;
+	take(&a);
+}
+
+/* Where nothing came out of order lately three later ones are enough, in the same instant. PROTOCOL R244 */
+static void soon__behind_three(void **state)
+{
+	uint64_t first = soon_start(5, 0);
+	const struct uccl_sent *e = uccl_sent_at(&tx()->sent, first);
+
+	(void)state;
+	assert_int_not_equal(e->path, uccl_sent_at(&tx()->sent, first + 1)->path);
+	soon_take(first, 3);
+	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
+	soon_take(first, 7);
+	assert_int_equal(e->state, UCCL_SENT_LOST);
+	assert_int_equal(uccl_sent_at(&tx()->sent, first + 4)->state, UCCL_SENT_INFLIGHT);
+	assert_int_equal(p.side[0].stats.lost_rack, 1);
+	pair_fini(&p);
+}
+
+/* Where something did it is a matter of time, and of more of it the later that was. PROTOCOL R244 */
+static void soon__later_than_usual(void **state)
+{
+	uint64_t first = soon_start(7, 4 * US), least;
+	const struct uccl_sent *e = uccl_sent_at(&tx()->sent, first);
+
+	(void)state;
+	least = tx()->times.min_rtt_ns / 4;
+	assert_in_range(least, 4 * US + 1, 6 * US);
+	/* What came out of order before: 4 us, so 8 us and the margin. Three later ones say nothing then. */
+	tx()->rack.late_ns[1] = 4 * US;
+	soon_take(first, 7);
+	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
+	assert_int_equal(tx()->rack.late_ns[0], 0);
+	soon_take(first, 7 | 1 << 4);
+	assert_int_equal(e->state, UCCL_SENT_LOST);
+	/* One between them comes after all: it was late, by as much as the last one had left later. */
+	assert_int_equal(uccl_sent_at(&tx()->sent, first + 4)->state, UCCL_SENT_INFLIGHT);
+	soon_take(first, 7 | 1 << 4 | 1 << 3);
+	assert_int_equal(tx()->rack.late_ns[0], 4 * US);
+	assert_int_equal(p.side[0].stats.lost_rack, 1);
+	pair_fini(&p);
+}
+
+/* Of a flow that has not seen enough nothing is known. */
+static void soon__not_yet(void **state)
+{
+	uint64_t first = soon_start(5, 0);
+
+	(void)state;
+	tx()->rack.usual = false;
+	soon_take(first, 15);
+	assert_int_equal(uccl_sent_at(&tx()->sent, first)->state, UCCL_SENT_INFLIGHT);
+	pair_fini(&p);
+}
+
 /*
  * By hand: its path is asked when its own RTT and variation have passed, a path that works a wait later, and it is lost
  * when something arrived that was sent later than that; the clock alone never decides. PROTOCOL R53
@@ -1332,6 +1416,19 @@ static struct uccl_sent *write_asked_for(void)
 	tx()->paths.list[tx()->paths.alive].probe_due = false;
 	tx()->paths.probes_due = 0;
 	return e;
+}
+
+/* Later ones came, but of a write that only its path's RTT tells. PROTOCOL R244 */
+static void soon__not_of_a_write(void **state)
+{
+	struct uccl_sent *e = write_asked_for();
+
+	(void)state;
+	tx()->rack.usual = true;
+	tx()->rack.came_ns = e->sent_ns + MS;
+	flow_detect(tx(), p.now);
+	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
+	pair_fini(&p);
 }
 
 /* The wait may have grown while the question was under way: then it is asked once more at once. PROTOCOL R256 */
@@ -1651,6 +1748,9 @@ int main(void)
 		cmocka_unit_test(proof__lost_again),
 		cmocka_unit_test(proof__writes),
 		cmocka_unit_test(rack__later_on_another_path),
+		cmocka_unit_test(soon__behind_three),
+		cmocka_unit_test(soon__later_than_usual),
+		cmocka_unit_test(soon__not_yet),
 		cmocka_unit_test(rack__when),
 		cmocka_unit_test(rack__same_instant),
 		cmocka_unit_test(rack__recency),
@@ -1658,6 +1758,7 @@ int main(void)
 		cmocka_unit_test(rack__answer_to_a_probe_direct),
 		cmocka_unit_test(rack__last_of_all),
 		cmocka_unit_test(rack_ask__for_a_write),
+		cmocka_unit_test(soon__not_of_a_write),
 		cmocka_unit_test(rack_ask__too_early),
 		cmocka_unit_test(rack_ask__lost_too),
 		cmocka_unit_test(rack_ask__one_question_for_all),

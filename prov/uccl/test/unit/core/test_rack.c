@@ -127,6 +127,125 @@ static void reported__latest(void **state)
 	assert_int_equal(r.reported_ns, 70);
 }
 
+/* What left once and comes behind a later one was late, by what that left later; by its place alone if by nothing. */
+static void came__how_late(void **state)
+{
+	(void)state;
+	uccl_rack_block(&r, 10);
+	uccl_rack_came(&r, 10, 100);
+	uccl_rack_came(&r, 12, 200);
+	assert_int_equal(r.came_ns, 200);
+	/* In one block nothing is late. */
+	uccl_rack_came(&r, 11, 150);
+	assert_int_equal(r.late_ns[0], 0);
+	uccl_rack_block(&r, 13);
+	uccl_rack_came(&r, 9, 200);
+	assert_int_equal(r.late_ns[0], 1);
+	uccl_rack_came(&r, 8, 130);
+	uccl_rack_came(&r, 7, 170);
+	assert_int_equal(r.late_ns[0], 70);
+	assert_int_equal(r.came_ns, 200);
+	/* A path's line tells it, too. */
+	uccl_rack_reported(&r, 300);
+	assert_int_equal(r.came_ns, 300);
+	uccl_rack_block(&r, 13);
+	uccl_rack_came(&r, 6, 200);
+	assert_int_equal(r.late_ns[0], 100);
+}
+
+/* 32 RTTs, as they are at the end, and 64 chunks; what was seen counts for another such time. */
+static void learn__turns(void **state)
+{
+	uint64_t now = 5;
+
+	(void)state;
+	uccl_rack_learn(&r, 1000, 100 * SRTT, now);
+	assert_false(r.usual);
+	r.late_ns[0] = 7;
+	uccl_rack_learn(&r, 1064, SRTT, now + 32 * SRTT - 1);
+	assert_false(r.usual);
+	uccl_rack_learn(&r, 1063, SRTT, now + 32 * SRTT);
+	assert_false(r.usual);
+	uccl_rack_learn(&r, 1064, SRTT, now += 32 * SRTT);
+	assert_true(r.usual);
+	assert_int_equal(r.late_ns[0], 0);
+	assert_int_equal(r.late_ns[1], 7);
+	r.late_ns[0] = 3;
+	uccl_rack_learn(&r, 1128, SRTT, now += 32 * SRTT);
+	assert_int_equal(r.late_ns[0], 0);
+	assert_int_equal(r.late_ns[1], 3);
+	assert_true(r.usual);
+}
+
+/* Also at the begin of time, and without any sample of the RTT. */
+static void learn__at_nought(void **state)
+{
+	(void)state;
+	uccl_rack_learn(&r, 0, 0, 0);
+	uccl_rack_learn(&r, 64, 0, 32000);
+	assert_false(r.usual);
+	uccl_rack_learn(&r, 64, 0, 32001);
+	assert_true(r.usual);
+}
+
+static void soon__twice_what_is_usual(void **state)
+{
+	struct uccl_times t;
+
+	(void)state;
+	uccl_times_init(&t, UCCL_NS_PER_MS, 0);
+	t.min_rtt_ns = 400;
+	assert_int_equal(uccl_rack_soon(&r, &t), UCCL_NEVER);
+	assert_false(uccl_rack_ordered(&r));
+	r.usual = true;
+	assert_int_equal(uccl_rack_soon(&r, &t), UCCL_RACK_LEAST_NS);
+	assert_true(uccl_rack_ordered(&r));
+	t.min_rtt_ns = 40 * US;
+	assert_int_equal(uccl_rack_soon(&r, &t), 10 * US);
+	r.late_ns[0] = 3 * US;
+	assert_int_equal(uccl_rack_soon(&r, &t), 16 * US);
+	assert_false(uccl_rack_ordered(&r));
+	r.late_ns[1] = 5 * US;
+	assert_int_equal(uccl_rack_soon(&r, &t), 20 * US);
+	r.late_ns[0] = 0;
+	assert_int_equal(uccl_rack_soon(&r, &t), 20 * US);
+	assert_false(uccl_rack_ordered(&r));
+	r.late_ns[1] = 0;
+	r.ns = 11 * US;
+	assert_int_equal(uccl_rack_soon(&r, &t), 11 * US);
+	assert_false(uccl_rack_ordered(&r));
+	t.min_rtt_ns = UCCL_NEVER;
+	assert_int_equal(uccl_rack_soon(&r, &t), UCCL_NEVER);
+}
+
+static void overdue__by_time(void **state)
+{
+	(void)state;
+	assert_false(uccl_rack_overdue(&r, SENT, 0, true, 1));
+	r.came_ns = SENT + WAIT - 1;
+	assert_false(uccl_rack_overdue(&r, SENT, WAIT, true, 100));
+	r.came_ns = SENT + WAIT;
+	assert_true(uccl_rack_overdue(&r, SENT, WAIT, false, 0));
+	assert_false(uccl_rack_overdue(&r, SENT, UCCL_NEVER, false, 0));
+	/* Not what left later. */
+	assert_false(uccl_rack_overdue(&r, SENT + WAIT, 0, false, 0));
+}
+
+/* Three that left after it, in the same instant or later, but only where everything comes in order. */
+static void overdue__by_order(void **state)
+{
+	(void)state;
+	r.usual = true;
+	r.came_ns = SENT;
+	assert_false(uccl_rack_overdue(&r, SENT, WAIT, true, UCCL_RACK_BEHIND));
+	assert_true(uccl_rack_overdue(&r, SENT, WAIT, true, UCCL_RACK_BEHIND + 1));
+	/* Left again, or in part after them. */
+	assert_false(uccl_rack_overdue(&r, SENT, WAIT, false, UCCL_RACK_BEHIND + 1));
+	assert_false(uccl_rack_overdue(&r, SENT + 1, WAIT, true, UCCL_RACK_BEHIND + 1));
+	r.late_ns[1] = 1;
+	assert_false(uccl_rack_overdue(&r, SENT, WAIT, true, UCCL_RACK_BEHIND + 1));
+}
+
 static void proof__beyond_what_was_learnt(void **state)
 {
 	(void)state;
@@ -243,6 +362,12 @@ int main(void)
 		cmocka_unit_test_setup(dups__rtt_unknown, setup),
 		cmocka_unit_test_setup(ask__one_for_all_that_are_late, setup),
 		cmocka_unit_test_setup(reported__latest, setup),
+		cmocka_unit_test_setup(came__how_late, setup),
+		cmocka_unit_test_setup(learn__turns, setup),
+		cmocka_unit_test_setup(learn__at_nought, setup),
+		cmocka_unit_test_setup(soon__twice_what_is_usual, setup),
+		cmocka_unit_test_setup(overdue__by_time, setup),
+		cmocka_unit_test_setup(overdue__by_order, setup),
 		cmocka_unit_test_setup(proof__beyond_what_was_learnt, setup),
 		cmocka_unit_test_setup(wait__slower_and_longer, setup),
 		cmocka_unit_test_setup(look__until_something_is_late, setup),
