@@ -88,6 +88,17 @@ static void engine_push(struct uccl_engine *e, uint64_t now)
 		engine_tx(e, now);
 }
 
+/*
+ * A program that sends for long without a look hears of no loss meanwhile, and what is behind it waits at the peer. A
+ * look costs some us, so it is worth as much as a message of so many bytes. PROTOCOL R245
+ */
+#define UNREAD_BYTES (1u << 20)
+
+bool uccl_engine_unread(const struct uccl_engine *e)
+{
+	return e->posted >= UNREAD_BYTES && !e->polling;
+}
+
 /* An operation comes in, for whom it really is; call_end follows it. Returns its time. */
 static uint64_t call_begin(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
 {
@@ -116,6 +127,7 @@ int uccl_engine_send(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
 	int rc;
 
 	now = call_begin(e, op, now);
+	e->posted += op->len;
 	/* What the NIC has read when it returns is its own, so a copy for later need not come first. */
 	e->mep.late_may = e->nic->caps.tx_sync && !e->polling;
 	rc = call_end(e, uccl_msg_send(&e->mep, op, now), now);
@@ -134,6 +146,7 @@ int uccl_engine_recv(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
 int uccl_engine_rma(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
 {
 	now = call_begin(e, op, now);
+	e->posted += op->len;
 	return call_end(e, uccl_msg_rma(&e->mep, op, now), now);
 }
 

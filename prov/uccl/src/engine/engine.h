@@ -80,6 +80,8 @@ void uccl_line_free(struct uccl_line *l);
 
 /* One round: receive, timers, send, completions. Returns the number of events handled; 0: nothing happened. */
 int uccl_engine_poll(struct uccl_engine *e, uint64_t now);
+/* Was so much posted since the last poll that what has arrived should be read? Not within a poll. PROTOCOL R245 */
+bool uccl_engine_unread(const struct uccl_engine *e);
 
 /* When poll must run again even if nothing arrives; UCCL_NEVER: no need. */
 uint64_t uccl_engine_expiry(const struct uccl_engine *e);

@@ -152,6 +152,7 @@ struct uccl_engine {
 	bool polling;			/* inside poll: sends posted by callbacks wait for its end */
 	uint64_t behind_ns;		/* since when each poll has left something in the NIC's queue; 0: not */
 	uint64_t polled_ns;		/* the last poll */
+	uint64_t posted;		/* bytes that the program gave us to send since */
 	uint64_t away_ns;		/* in all: how late polls were for a timer, if that was not little */
 	struct uccl_pacer pacer;	/* of credits to those who send to us */
 	struct uccl_timer pacer_timer;

@@ -100,6 +100,7 @@ int uccl_engine_poll(struct uccl_engine *e, uint64_t now)
 	now = engine_time(e, now);
 	engine_absence(e, now);
 	e->polling = true;
+	e->posted = 0;
 	n = engine_letters(e, now) + engine_rx(e, now);
 	if (uccl_msg_waits(&e->mep))
 		uccl_msg_retry(&e->mep, now);

@@ -45,11 +45,23 @@ static inline struct uccl_peer *find_peer(struct uccl_ep *ep, fi_addr_t addr)
 	return uccl_ep_peer_lookup(ep, addr);
 }
 
-/* Too much is open or unread. The caller may do nothing but try again, so this is where things move. */
-static ssize_t busy(struct uccl_ep *ep, uint64_t now)
+/* A round of the engine, in a call that is no look at a queue. */
+static void look(struct uccl_ep *ep, uint64_t now)
 {
 	uccl_engine_poll(ep->driver.engine, now);
 	ep->srx_look = true;
+}
+
+/* Does nobody else look, and does all that comes go straight to queues and counters, so that who sleeps there wakes? */
+static bool looks(const struct uccl_ep *ep)
+{
+	return !ep->driver.automatic && !ep->colls && !ep->cm && !ep->srx;
+}
+
+/* Too much is open or unread. The caller may do nothing but try again, so this is where things move. */
+static ssize_t busy(struct uccl_ep *ep, uint64_t now)
+{
+	look(ep, now);
 	uccl_driver_kick(&ep->driver);
 	return -FI_EAGAIN;
 }
@@ -117,6 +129,9 @@ static ssize_t tx_post(struct uccl_ep *ep, struct uccl_op *op, int rc,
 		post_refused(peer, rc);
 		return rc;
 	}
+	/* A program that posts for long would not hear what is lost meanwhile. PROTOCOL R245 */
+	if (uccl_engine_unread(ep->driver.engine) && looks(ep))
+		look(ep, now);
 	uccl_driver_posted(&ep->driver);
 	return 0;
 }

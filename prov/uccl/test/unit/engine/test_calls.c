@@ -179,6 +179,36 @@ static void send__copied_when_it_has_left(void **state)
 	}
 }
 
+/* What is given to send counts until the next look, whatever kind it is; what is only received does not. */
+static void unread__by_bytes(void **state)
+{
+	struct lan *l = lan_new_open(2);
+	struct uccl_engine *e = l->node[0].e;
+	struct uccl_op *op;
+
+	(void)state;
+	assert_false(uccl_engine_unread(e));
+	lan_recv(l, 0, dst, sizeof(dst), LAN_CTX(1));
+	lan_recv(l, 0, dst, sizeof(dst), LAN_CTX(2));
+	assert_int_equal(lan_send(l, 0, 1, src, sizeof(src), LAN_CTX(3)), 0);
+	assert_false(uccl_engine_unread(e));
+	assert_int_equal(lan_send(l, 0, 1, src, sizeof(src) - 1, LAN_CTX(4)), 0);
+	assert_false(uccl_engine_unread(e));
+	op = lan_op(l, 0, UCCL_OP_READ, 0, dst, 1);
+	op->peer = lan_peer(l, 0, 1);
+	op->nseg = 1;
+	op->seg[0].len = 1;
+	assert_int_equal(uccl_engine_rma(e, op, l->now), 0);
+	assert_true(uccl_engine_unread(e));
+	/* What a poll's callback posts is looked after by the poll. */
+	e->polling = true;
+	assert_false(uccl_engine_unread(e));
+	e->polling = false;
+	uccl_engine_poll(e, l->now);
+	assert_false(uccl_engine_unread(e));
+	lan_free(l);
+}
+
 static void copied(struct uccl_copy *c, uint64_t now)
 {
 	(void)now;
@@ -213,6 +243,7 @@ int main(void)
 		cmocka_unit_test(op__late_callers),
 		cmocka_unit_test(op__exhausted),
 		cmocka_unit_test(send__copied_when_it_has_left),
+		cmocka_unit_test(unread__by_bytes),
 		cmocka_unit_test(copy__told_by_a_poll),
 	};
 

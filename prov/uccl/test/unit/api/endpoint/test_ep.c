@@ -1013,6 +1013,25 @@ static void auto_progress__receiver_idle(void **state)
 	free(in);
 }
 
+/* Who only sends hears of the peer all the same. PROTOCOL R245 */
+static void send__looks(void **state)
+{
+	size_t n = 1u << 20;
+	char *out = calloc(2, n);
+	struct duo d;
+
+	(void)state;
+	assert_non_null(out);
+	duo_open(&d);
+	assert_int_equal(fi_recv(d.b.ep, out + n, n, NULL, FI_ADDR_UNSPEC, out), 0);
+	assert_int_equal(fi_send(d.a.ep, out, n, NULL, d.to_b, out), 0);
+	assert_false(uccl_engine_unread(uccl_ep_fid_of(&d.a.ep->fid)->ep->driver.engine));
+	expect(&d.a, &d.b, out, FI_SEND | FI_MSG);
+	expect(&d.b, &d.a, out, FI_RECV | FI_MSG);
+	duo_close(&d);
+	free(out);
+}
+
 /* Reading one queue of a domain in vain drives its other endpoints, whose peers may wait. */
 static void domain__idle_reads(void **state)
 {
@@ -1233,6 +1252,7 @@ int main(void)
 		cmocka_unit_test(sread__ping_pong),
 		cmocka_unit_test(auto_progress__ping_pong),
 		cmocka_unit_test(auto_progress__receiver_idle),
+		cmocka_unit_test(send__looks),
 		cmocka_unit_test(domain__idle_reads),
 		cmocka_unit_test(trywait__arrival),
 		cmocka_unit_test(keyless__sockaddr),
