@@ -190,13 +190,16 @@ static int descriptors(void)
 static void nap__leaves_nothing(void **state)
 {
 	struct uccl_drivers l;
-	struct two t;
+	struct world w;
+	struct node a;
 	int n;
 
 	(void)state;
-	two_open(&t, FI_PROGRESS_MANUAL);
+	world_open(&w);
+	/* Nobody can sleep on its queue, so nothing tells of it before. */
+	node_open_flags(&a, &w, FI_WAIT_NONE, 0);
 	uccl_drivers_init(&l, true);
-	assert_int_equal(uccl_drivers_add(&l, inside(&t.a)), 0);
+	assert_int_equal(uccl_drivers_add(&l, inside(&a)), 0);
 	uccl_drivers_poll(&l);
 	n = descriptors();
 	atomic_store(&l.idle.crowded, true);
@@ -204,7 +207,8 @@ static void nap__leaves_nothing(void **state)
 		uccl_drivers_poll(&l);
 	assert_int_equal(descriptors(), n);
 	uccl_drivers_fini(&l);
-	two_close(&t);
+	node_close(&a);
+	world_close(&w);
 }
 
 static void sleep__time(void **state)
