@@ -36,7 +36,11 @@ struct uccl_rack {
 	uint64_t ns;		/* likewise across paths */
 	uint64_t until;		/* when both begin to shrink again */
 	uint32_t dups;		/* the peer's count of duplicates */
-	uint64_t came_ns;	/* when the latest of what has come left, also of chunks of paths not told of yet */
+	/*
+	 * When the latest chunk of those that have come as a whole left, also of paths not told of yet. What is
+	 * reported may be a part of a chunk, which says nothing of the others: they leave one after the other.
+	 */
+	uint64_t came_ns;
 	uint64_t before_ns, before_csn; /* that, and one behind the highest chunk that had come, before this block */
 	/* By how much a chunk came later than one that left after it, at most: in the present time, in the last one. */
 	uint64_t late_ns[2];
@@ -83,7 +87,6 @@ static inline void uccl_rack_came(struct uccl_rack *r, uint64_t csn, uint64_t se
 static inline void uccl_rack_reported(struct uccl_rack *r, uint64_t sent_ns)
 {
 	r->reported_ns = uccl_max(r->reported_ns, sent_ns);
-	r->came_ns = uccl_max(r->came_ns, sent_ns);
 }
 
 /* One that left later on the same path was reported, by so many numbers: is what it overtook lost? PROTOCOL R52 */

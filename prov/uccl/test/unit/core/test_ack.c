@@ -1107,6 +1107,23 @@ static void soon__later_than_usual(void **state)
 	pair_fini(&p);
 }
 
+/* Parts of a chunk leave one after the other: that one came says nothing of the others. PROTOCOL R244 */
+static void soon__not_by_its_own_parts(void **state)
+{
+	uint64_t first = soon_start(1, 0), least;
+	const struct uccl_sent *e = uccl_sent_at(&tx()->sent, first);
+	struct uccl_ack a;
+
+	(void)state;
+	least = uccl_rack_soon(&tx()->rack, &tx()->times);
+	assert_in_range(least, 1, uccl_rack_wait(&tx()->rack, &tx()->paths.list[e->path], &tx()->times) - 65);
+	a = line(first, e->path, e->pseq, e->sent_ns + least + 64, 0);
+	take(&a);
+	assert_true(tx()->rack.reported_ns >= e->sent_ns + least);
+	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
+	pair_fini(&p);
+}
+
 /* Of a flow that has not seen enough nothing is known. */
 static void soon__not_yet(void **state)
 {
@@ -1750,6 +1767,7 @@ int main(void)
 		cmocka_unit_test(rack__later_on_another_path),
 		cmocka_unit_test(soon__behind_three),
 		cmocka_unit_test(soon__later_than_usual),
+		cmocka_unit_test(soon__not_by_its_own_parts),
 		cmocka_unit_test(soon__not_yet),
 		cmocka_unit_test(rack__when),
 		cmocka_unit_test(rack__same_instant),
