@@ -95,26 +95,30 @@ static inline bool uccl_rack_proof(const struct uccl_rack *r, int64_t by)
 	return by > r->pkts;
 }
 
+/* How much later than the rest a chunk may come on its way: part of an RTT, or what was learnt of reordering. */
+static inline uint64_t uccl_rack_margin(const struct uccl_rack *r, const struct uccl_times *t)
+{
+	return uccl_max(t->min_rtt_ns == UCCL_NEVER ? 0 : t->min_rtt_ns / 4, r->ns);
+}
+
 /*
  * How long a chunk may take on this path before time says something: the path's own RTT and variation, or the flow's if
  * that is longer, and what was learnt of reordering.
  */
 static inline uint64_t uccl_rack_wait(const struct uccl_rack *r, const struct uccl_path *p, const struct uccl_times *t)
 {
-	return uccl_max(p->srtt_ns + 4 * p->rttvar_ns, t->srtt_ns + 2 * t->rttvar_ns) +
-	       uccl_max(t->min_rtt_ns == UCCL_NEVER ? 0 : t->min_rtt_ns / 4, r->ns);
+	return uccl_max(p->srtt_ns + 4 * p->rttvar_ns, t->srtt_ns + 2 * t->rttvar_ns) + uccl_rack_margin(r, t);
 }
 
 /*
  * By how much something may have left later than a chunk, and come, before the chunk is lost: twice of what was seen
- * lately, and a margin as uccl_rack_wait has it. UCCL_NEVER: not known. PROTOCOL R244
+ * lately, and the margin. UCCL_NEVER: not known. PROTOCOL R244
  */
 static inline uint64_t uccl_rack_soon(const struct uccl_rack *r, const struct uccl_times *t)
 {
 	if (!r->usual || t->min_rtt_ns == UCCL_NEVER)
 		return UCCL_NEVER;
-	return 2 * uccl_max(r->late_ns[0], r->late_ns[1]) +
-	       uccl_max(UCCL_RACK_LEAST_NS, uccl_max(t->min_rtt_ns / 4, r->ns));
+	return 2 * uccl_max(r->late_ns[0], r->late_ns[1]) + uccl_max(UCCL_RACK_LEAST_NS, uccl_rack_margin(r, t));
 }
 
 /* Does everything come in order, as far as is known? */

@@ -101,13 +101,11 @@ static bool ask_is(const struct ud_ask *a, const struct uccl_nic_addr *to)
 }
 
 /* The entry of a place, a new one if need be. NULL: there are too many others now. */
-static struct ud_ask *ask_of(struct ud *u, const struct uccl_nic_addr *to, uint64_t now)
+static struct ud_ask *ask_of(struct ud *u, const struct uccl_nic_addr *to)
 {
 	struct ud_ask *unused = NULL, *a;
 
 	for (a = u->ask; a < u->ask + UD_ASKS; a++) {
-		if (a->at && now - a->at >= ASK_FORGET_NS)
-			ask_forget(u, a);
 		if (ask_is(a, to))
 			return a;
 		if (!a->at)
@@ -122,7 +120,7 @@ static struct ud_ask *ask_of(struct ud *u, const struct uccl_nic_addr *to, uint6
 static void ask(struct ud *u, const struct ud_hello *hello, uint64_t now)
 {
 	struct uccl_nic_addr at = host_place(&hello->to);
-	struct ud_ask *a = hello->to.pad & UD_LISTENS ? ask_of(u, &hello->to, now) : NULL;
+	struct ud_ask *a = hello->to.pad & UD_LISTENS ? ask_of(u, &hello->to) : NULL;
 
 	if (!a)
 		return;

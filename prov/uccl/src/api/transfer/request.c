@@ -286,8 +286,7 @@ ssize_t uccl_request_peek(struct uccl_ep *ep, const struct uccl_xfer *x, bool si
 			return 0;
 	} else {
 		/* What has arrived but was not looked at counts. */
-		uccl_engine_poll(ep->driver.engine, now);
-		ep->srx_look = true;
+		look(ep, now);
 		rc = uccl_engine_peek(ep->driver.engine, op, claim, discard, now);
 		op->api_flags |= UCCL_WANT_COMPLETION & (ep->rx_cq ? ~0ull : 0);
 		op->done_buf = NULL;
