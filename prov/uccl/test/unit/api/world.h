@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <dirent.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -163,6 +164,19 @@ static inline fi_addr_t node_insert(struct node *n, const struct node *peer)
 	assert_int_equal(fi_av_insert(n->av, peer->name, 1, &addr, 0, NULL), 1);
 	assert_int_not_equal(addr, FI_ADDR_NOTAVAIL);
 	return addr;
+}
+
+/* How many entries a folder of this process has: its descriptors (the one that looks is among them), its threads. */
+static inline int world_entries(const char *folder)
+{
+	DIR *d = opendir(folder);
+	int n = 0;
+
+	assert_non_null(d);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n - 2;
 }
 
 /* Read `n`'s queue, and drive `other` (may be NULL), until one entry is there. Returns what fi_cq_readfrom did. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../api/world.h"
 
-#include <dirent.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -176,14 +175,7 @@ static void list__attend_after_a_long_round(void **state)
 
 static int descriptors(void)
 {
-	DIR *d = opendir("/proc/self/fd");
-	int n = 0;
-
-	assert_non_null(d);
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n;
+	return world_entries("/proc/self/fd");
 }
 
 /* A descriptor that stayed open after a nap would have its share of the work for each packet from then on. */

@@ -1,21 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../api/world.h"
 
-#include <dirent.h>
 #include <sys/resource.h>
 #include <time.h>
 
 /* Threads of this process. */
 static int threads(void)
 {
-	DIR *d = opendir("/proc/self/task");
-	int n = 0;
-
-	assert_non_null(d);
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n - 2;
+	return world_entries("/proc/self/task");
 }
 
 static void setenv_world(struct world *w, const char *rescue, const char *fault, enum fi_progress progress)
