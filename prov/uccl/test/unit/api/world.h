@@ -22,12 +22,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/endpoint/ep.h"
 #include "api/lib/lib.h"
 #include "api/lib/oldnames.h"
 #include "api/prov.h"
 #include "progress/wait.h"
 
 #define API FI_VERSION(1, 17)
+
+/* Nobody but the program drives endpoints of domains that are opened between these two. */
+static inline void world_rescue_off(void)
+{
+	setenv("FI_UCCL_RESCUE", "0", 1);
+}
+
+static inline void world_rescue_on(void)
+{
+	unsetenv("FI_UCCL_RESCUE");
+}
 
 /* No test waits longer than this for something that must happen. */
 #define PATIENCE_NS (20 * UCCL_NS_PER_S)
@@ -113,6 +125,20 @@ static inline void world_open_with(struct world *w, struct fi_info *hints)
 static inline void world_open(struct world *w)
 {
 	world_open_with(w, NULL);
+}
+
+/*
+ * A MiB is sent, from a buffer for the test to free after the endpoint: did the call leave to others what has come
+ * meanwhile? PROTOCOL R245
+ */
+static inline bool world_leaves_looks(struct fid_ep *ep, fi_addr_t to, char **buf)
+{
+	const size_t n = 1u << 20;
+
+	*buf = calloc(1, n);
+	assert_non_null(*buf);
+	assert_int_equal(fi_send(ep, *buf, n, NULL, to, *buf), 0);
+	return uccl_engine_unread(uccl_ep_fid_of(&ep->fid)->ep->driver.engine);
 }
 
 static inline void world_close(struct world *w)

@@ -97,6 +97,22 @@ static void connected__transfers(void **state)
 	free(in);
 }
 
+/* Requests and goodbyes are told by reads of event queues, so who sends leaves them to these. */
+static void connected__leaves_looks(void **state)
+{
+	struct pair p;
+	char *buf;
+
+	(void)state;
+	world_rescue_off();
+	pair_open(&p);
+	world_rescue_on();
+	pair_connect(&p);
+	assert_true(world_leaves_looks(p.a.ep, 0, &buf));
+	pair_close(&p);
+	free(buf);
+}
+
 static void reject__data(void **state)
 {
 	struct fi_eq_err_entry err;
@@ -505,6 +521,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(connect__data),
 		cmocka_unit_test(connected__transfers),
+		cmocka_unit_test(connected__leaves_looks),
 		cmocka_unit_test(reject__data),
 		cmocka_unit_test(connect__refused),
 		cmocka_unit_test(connect__told_without_a_buffer),

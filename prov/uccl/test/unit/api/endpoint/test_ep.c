@@ -1032,6 +1032,25 @@ static void send__looks(void **state)
 	free(out);
 }
 
+/* A thread of its own does that. None is started here: it could look before the test does. */
+static void send__leaves_it_to_a_thread(void **state)
+{
+	struct uccl_driver *driver;
+	struct duo d;
+	char *buf;
+
+	(void)state;
+	world_rescue_off();
+	duo_open(&d);
+	world_rescue_on();
+	driver = &uccl_ep_fid_of(&d.a.ep->fid)->ep->driver;
+	driver->automatic = true;
+	assert_true(world_leaves_looks(d.a.ep, d.to_b, &buf));
+	driver->automatic = false;
+	duo_close(&d);
+	free(buf);
+}
+
 /* Reading one queue of a domain in vain drives its other endpoints, whose peers may wait. */
 static void domain__idle_reads(void **state)
 {
@@ -1253,6 +1272,7 @@ int main(void)
 		cmocka_unit_test(auto_progress__ping_pong),
 		cmocka_unit_test(auto_progress__receiver_idle),
 		cmocka_unit_test(send__looks),
+		cmocka_unit_test(send__leaves_it_to_a_thread),
 		cmocka_unit_test(domain__idle_reads),
 		cmocka_unit_test(trywait__arrival),
 		cmocka_unit_test(keyless__sockaddr),

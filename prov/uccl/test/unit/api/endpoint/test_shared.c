@@ -264,6 +264,21 @@ static void srx_open__needs(void **state)
 	world_close(&other);
 }
 
+/* What comes for others of the group waits for their looks, so who sends leaves it to them. */
+static void send__leaves_looks(void **state)
+{
+	struct group g;
+	char *buf;
+
+	(void)state;
+	world_rescue_off();
+	group_open(&g);
+	world_rescue_on();
+	assert_true(world_leaves_looks(g.n[0].ep, g.back[0], &buf));
+	group_close(&g);
+	free(buf);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -274,6 +289,7 @@ int main(void)
 		cmocka_unit_test(srx_recv__multi),
 		cmocka_unit_test(srx_peek__claim),
 		cmocka_unit_test(srx_open__needs),
+		cmocka_unit_test(send__leaves_looks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

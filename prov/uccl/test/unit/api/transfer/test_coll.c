@@ -667,6 +667,22 @@ static void news__bad(void **state)
 	bench_close();
 }
 
+/* Steps of collectives are taken by reads of queues, so who sends leaves them to these. */
+static void send__leaves_looks(void **state)
+{
+	char *buf;
+
+	(void)state;
+	world_rescue_off();
+	bench_open();
+	world_rescue_on();
+	join_all();
+	assert_true(world_leaves_looks(b.m[0].node.ep, 1, &buf));
+	leave_all();
+	bench_close();
+	free(buf);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -679,6 +695,7 @@ int main(void)
 		cmocka_unit_test(call__refused),
 		cmocka_unit_test(failure__a_member_goes),
 		cmocka_unit_test(news__bad),
+		cmocka_unit_test(send__leaves_looks),
 	};
 
 	return cmocka_run_group_tests_name("coll", tests, NULL, NULL);

@@ -34,9 +34,9 @@ static struct uccl_stats close_with(const char *where)
 
 	setenv("FI_UCCL_STATS", where, 1);
 	/* Nobody else works on the endpoint while it is looked at. */
-	setenv("FI_UCCL_RESCUE", "0", 1);
+	world_rescue_off();
 	world_open(&w);
-	unsetenv("FI_UCCL_RESCUE");
+	world_rescue_on();
 	unsetenv("FI_UCCL_STATS");
 	node_open(&a, &w);
 	node_open(&b, &w);
