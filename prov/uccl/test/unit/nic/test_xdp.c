@@ -873,7 +873,8 @@ static void tx__link_down(void **state)
 		a->ops->rx(a, &r, 1, NULL, 0);
 	}
 	assert_true(host_run(0, "ip link set va up"));
-	for (int i = 0; i < 100; i++) {
+	/* The other side's link may come later, and the kernel asks for a neighbour again after a second only. */
+	for (int i = 0; i < 2000; i++) {
 		poll(NULL, 0, 10);
 		t = packet(&at, 8, 100);
 		a->ops->tx(a, &t, 1);
