@@ -164,6 +164,12 @@ void uccl_event_rx_demand(struct uccl_flow *f, uint64_t demand, uint64_t lost, u
 	rx_pull(f, uccl_credit_heard(&f->credit, demand, lost), now);
 }
 
+void uccl_event_asked(struct uccl_flow *f, uint64_t bytes, uint64_t now)
+{
+	if (f->cfg.credit->pull)
+		uccl_pacer_asked(f->cfg.pacer, &f->credit.pull, uccl_credit_settled(&f->credit) + bytes, now);
+}
+
 void uccl_event_loss(struct uccl_flow *f, const struct uccl_loss_info *loss, uint64_t now)
 {
 	if (f->cfg.cc->on_loss)

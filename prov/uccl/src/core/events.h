@@ -40,6 +40,8 @@ void uccl_event_rx_credit(struct uccl_flow *f, uint64_t granted, uint64_t turn, 
  * (0: it does not say).
  */
 void uccl_event_rx_demand(struct uccl_flow *f, uint64_t demand, uint64_t lost, uint64_t message, uint64_t now);
+/* The peer is asked for so many bytes that have not come. */
+void uccl_event_asked(struct uccl_flow *f, uint64_t bytes, uint64_t now);
 /* The congestion window, bytes, and what it may be more for acknowledgements that wait on their way back. */
 uint64_t uccl_event_window(const struct uccl_flow *f);
 /* Nobody holds this flow to any credit now. */

@@ -229,6 +229,11 @@ void flow_item_done(struct uccl_flow *f, struct uccl_item *item, uint64_t now)
 		f->cfg.ops->acked(f, item, now);
 }
 
+void uccl_flow_asked(struct uccl_flow *f, uint64_t bytes, uint64_t now)
+{
+	uccl_event_asked(f, bytes, now);
+}
+
 bool uccl_flow_idle(const struct uccl_flow *f)
 {
 	return uccl_sendq_empty(&f->sendq) && f->sent.una == f->sent.nxt;

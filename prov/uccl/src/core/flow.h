@@ -214,6 +214,12 @@ void uccl_flow_writes(struct uccl_flow *f, uint16_t path, bool on, uint64_t now)
  */
 void uccl_flow_forgive(struct uccl_flow *f, uint32_t id, uint32_t gen);
 
+/*
+ * The peer is asked for so many bytes, and will want credit for them: it need not say so. Before the record that asks.
+ * PROTOCOL R248
+ */
+void uccl_flow_asked(struct uccl_flow *f, uint64_t bytes, uint64_t now);
+
 /* The network says that it carries packets of so many bytes at most (PROTOCOL R152). */
 void uccl_flow_mtu_told(struct uccl_flow *f, uint32_t bytes, uint64_t now);
 

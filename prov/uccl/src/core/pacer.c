@@ -339,6 +339,14 @@ void uccl_pacer_heard(struct uccl_pacer *p, struct uccl_pull *u, uint64_t receiv
 	pull_sort(p, u);
 }
 
+void uccl_pacer_asked(struct uccl_pacer *p, struct uccl_pull *u, uint64_t demand, uint64_t now)
+{
+	bool answered = u->answered;
+
+	uccl_pacer_heard(p, u, u->received, demand, false, now);
+	u->answered &= answered;
+}
+
 /* PROTOCOL R62 */
 static void pacer_write_off(struct uccl_pacer *p, uint64_t now)
 {

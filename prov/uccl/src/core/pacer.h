@@ -102,6 +102,11 @@ void uccl_pull_fini(struct uccl_pacer *p, struct uccl_pull *u);
  */
 void uccl_pacer_heard(struct uccl_pacer *p, struct uccl_pull *u, uint64_t received, uint64_t demand, bool lost,
 		      uint64_t now);
+/*
+ * It is asked for so many bytes in all: it will want that as soon as it hears of it, which says nothing of what it has
+ * heard before. PROTOCOL R248
+ */
+void uccl_pacer_asked(struct uccl_pacer *p, struct uccl_pull *u, uint64_t demand, uint64_t now);
 /* The message that it sends next ends there, in its bytes; 0: unknown. Before uccl_pacer_heard. */
 static inline void uccl_pull_message(struct uccl_pull *u, uint64_t ends)
 {

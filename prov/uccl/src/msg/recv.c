@@ -39,7 +39,7 @@ static void recv_matched(struct uccl_msg_rx *rx, struct uccl_op *op, uint64_t no
 		return;
 	}
 	if (!(rx->flags & UCCL_ENV_EAGER))
-		msg_rx_cts(rx);
+		msg_rx_cts(rx, now);
 	msg_rx_check(rx, now);
 }
 
@@ -55,7 +55,7 @@ static void recv_unwanted(struct uccl_msg_rx *rx, uint64_t now)
 	}
 	if (!(rx->flags & UCCL_ENV_EAGER)) {
 		rx->limit = rx->eager;
-		msg_rx_cts(rx);
+		msg_rx_cts(rx, now);
 	}
 	msg_rx_check(rx, now);
 }

@@ -296,7 +296,7 @@ void msg_rx_expect(struct uccl_msg_rx *rx, uint64_t *rkey, uint64_t *raddr)
 		p->mep->stream = rx;
 }
 
-void msg_rx_cts(struct uccl_msg_rx *rx)
+void msg_rx_cts(struct uccl_msg_rx *rx, uint64_t now)
 {
 	struct uccl_peer *p = rx->peer;
 	struct uccl_cts cts = { .id = rx->send_id, .limit = rx->limit };
@@ -312,6 +312,9 @@ void msg_rx_cts(struct uccl_msg_rx *rx)
 	msg_rx_expect(rx, &cts.rkey, &cts.raddr);
 	if (p->ways && rx->niov == 1 && !rx->device && !cts.rkey && rx->id)
 		cts.raddr = msg_lanes_land(rx, (uint8_t *)rx->iov[0].iov_base + rx->eager, rx->eager, rx->limit);
+	/* What lanes bring is asked for there. */
+	if (!rx->berth && rx->limit > rx->eager)
+		uccl_flow_asked(&p->flow, rx->limit - rx->eager, now);
 	rx->cts.rtype = UCCL_REC_CTS;
 	uccl_cts_encode(rx->cts.rec, &cts);
 	uccl_flow_submit(&p->flow, &rx->cts);

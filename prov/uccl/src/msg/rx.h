@@ -145,7 +145,7 @@ void msg_rx_check(struct uccl_msg_rx *rx, uint64_t now);
 /* Its payload is expected; peers may write it directly if *rkey is not 0. */
 void msg_rx_expect(struct uccl_msg_rx *rx, uint64_t *rkey, uint64_t *raddr);
 /* Ask for the rest of a message. */
-void msg_rx_cts(struct uccl_msg_rx *rx);
+void msg_rx_cts(struct uccl_msg_rx *rx, uint64_t now);
 /* It is delivered, or why not: told to who wants to know. */
 void msg_rx_fin(struct uccl_msg_rx *rx, uint32_t refusal);
 

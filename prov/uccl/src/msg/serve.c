@@ -121,7 +121,7 @@ static void serve_unqueue(struct uccl_msg_rx *rx)
 }
 
 /* A write that is larger than what is kept in order: its turn is when it is asked for. */
-static void serve_large(struct uccl_msg_rx *rx)
+static void serve_large(struct uccl_msg_rx *rx, uint64_t now)
 {
 	int refusal = serve_attach(rx);
 
@@ -133,7 +133,7 @@ static void serve_large(struct uccl_msg_rx *rx)
 	}
 	if (rx->buf)
 		msg_rx_move(rx, rx->got);
-	msg_rx_cts(rx);
+	msg_rx_cts(rx, now);
 	/* No handle could be had, so it would never come. */
 	if (!rx->id) {
 		rx->iov = NULL;
@@ -227,7 +227,7 @@ static bool serve_atomic(struct uccl_msg_rx *rx, enum uccl_block *blocked)
 }
 
 /* The first of the requests whose turn has come. True: it is done with, and no more in the list. */
-static bool serve_first(struct uccl_msg_rx *rx, enum uccl_block *blocked)
+static bool serve_first(struct uccl_msg_rx *rx, enum uccl_block *blocked, uint64_t now)
 {
 	struct uccl_peer *p = rx->peer;
 	struct uccl_serve *s = rx->serve;
@@ -244,7 +244,7 @@ static bool serve_first(struct uccl_msg_rx *rx, enum uccl_block *blocked)
 			serve_unqueue(rx);
 			serve_finish(rx);
 		} else {
-			serve_large(rx);
+			serve_large(rx, now);
 		}
 		return true;
 	}
@@ -296,8 +296,7 @@ static void serve_run(struct uccl_peer *p, uint64_t now)
 	enum uccl_block blocked = UCCL_BLOCK_NOT;
 	struct uccl_msg_rx *rx;
 
-	(void)now;
-	while ((rx = TAILQ_FIRST(&p->requests)) && serve_first(rx, &blocked))
+	while ((rx = TAILQ_FIRST(&p->requests)) && serve_first(rx, &blocked, now))
 		;
 	if (blocked != p->blocked) {
 		serve_unblock(p);

@@ -468,6 +468,32 @@ static void rx_demand__message(void **state)
 	assert_int_equal(f.credit.pull.message, 0);
 }
 
+/* What has come, or never will, and what it is asked for beyond that. PROTOCOL R248 */
+static void asked__counts_from_what_came(void **state)
+{
+	struct uccl_credit_ops pulls = cr;
+	struct uccl_pacer pacer;
+	struct uccl_pull_cfg pull;
+
+	(void)state;
+	uccl_event_asked(&f, 1000, 5);
+	assert_int_equal(f.credit.pull.demand, 0);
+	pulls.pull = uccl_credit_eqds.pull;
+	pulls.pull(&(struct uccl_policy_cfg){.chunk_bytes = 1000}, &pull);
+	uccl_pacer_init(&pacer, 1000000000);
+	uccl_pull_init(&pacer, &f.credit.pull, &pull, 5);
+	f.cfg.credit = &pulls;
+	f.cfg.pacer = &pacer;
+	f.credit.received = 70;
+	f.credit.peer_lost = 7;
+	uccl_event_asked(&f, 100000, 5);
+	assert_int_equal(f.credit.pull.demand, 100077);
+	/* What it says itself is another matter. */
+	assert_int_equal(f.credit.demand, 0);
+	uccl_pull_fini(&pacer, &f.credit.pull);
+	uccl_pacer_fini(&pacer);
+}
+
 /* PROTOCOL R64 */
 static void grant__no_policy(void **state)
 {
@@ -538,6 +564,7 @@ int main(void)
 		cmocka_unit_test_setup(loss__told_to_both, start),
 		cmocka_unit_test_setup(grant__what_it_is_told, start),
 		cmocka_unit_test_setup(rx_demand__message, start),
+		cmocka_unit_test_setup(asked__counts_from_what_came, start),
 		cmocka_unit_test_setup(grant__no_policy, start_bare),
 		cmocka_unit_test_setup(grant__of_a_turn, start),
 		cmocka_unit_test_setup(all__hooks_are_optional, start_bare),

@@ -465,6 +465,46 @@ static void converge__told_again(void **state)
 	}
 }
 
+/* Who is asked for something gets its credit as if it had said so, and has heard no more than before. PROTOCOL R248 */
+static void asked__wants_it(void **state)
+{
+	(void)state;
+	start(LINK, &usual);
+	uccl_pacer_asked(&p, &u[3], MIB, now);
+	assert_int_equal(u[3].demand, MIB);
+	assert_int_equal(u[3].received, 0);
+	assert_int_equal(wait_next(), 3);
+	/* Asked for less later on. */
+	uccl_pacer_asked(&p, &u[3], KIB, now);
+	assert_int_equal(u[3].demand, MIB);
+	start(LINK, &converge);
+	uccl_pacer_asked(&p, &u[0], MIB, now);
+	assert_int_equal(told(), 1);
+	assert_true(uccl_pull_free(&u[0]));
+}
+
+static void asked__told_again(void **state)
+{
+	(void)state;
+	start(LINK, &converge);
+	for (int i = 0; i < 3; i++)
+		heard(i, 65 * KIB, 0);
+	assert_int_equal(told(), 7);
+	uccl_pacer_asked(&p, &u[0], 500 * KIB, now);
+	now += converge.quiet_ns / 2;
+	heard(1, 300 * KIB, 400 * KIB);
+	heard(2, 300 * KIB, 400 * KIB);
+	now += converge.quiet_ns / 2 + 1;
+	heard(0, 300 * KIB, 0);
+	assert_int_equal(told(), 1);
+	/* It has said so meanwhile. */
+	heard(0, 300 * KIB, 600 * KIB);
+	uccl_pacer_asked(&p, &u[0], 700 * KIB, now);
+	now += converge.quiet_ns + 1;
+	heard(0, 301 * KIB, 600 * KIB);
+	assert_int_equal(told(), 0);
+}
+
 static void converge__fini(void **state)
 {
 	(void)state;
@@ -733,6 +773,8 @@ int main(void)
 		cmocka_unit_test(converge__turns),
 		cmocka_unit_test(converge__ends),
 		cmocka_unit_test(converge__told_again),
+		cmocka_unit_test(asked__wants_it),
+		cmocka_unit_test(asked__told_again),
 		cmocka_unit_test(converge__fini),
 		cmocka_unit_test(fini__others_go_on),
 		cmocka_unit_test(rank__lowest_first),

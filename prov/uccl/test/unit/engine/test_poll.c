@@ -284,6 +284,36 @@ static void credit__pacer(void **state)
 	credit_transfer((const char *const[]){"srpt", "srpt"});
 }
 
+static enum lan_verdict count_demands(struct lan *l, const struct lan_event *ev)
+{
+	l->n += ev->type == UCCL_PKT_DEMAND;
+	return LAN_PASS;
+}
+
+/* Who is asked for a message gets the credit with that, and need not ask. PROTOCOL R248 */
+static void credit__comes_with_cts(void **state)
+{
+	struct lan *l = lan_new();
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		l->node[i].cfg.credit = "auto";
+		lan_open(l, i);
+	}
+	lan_talk(l);
+	l->filter = count_demands;
+	for (int k = 0; k < 2; k++) {
+		l->n = 0;
+		lan_recv(l, 1, dst, 500000, LAN_CTX(1));
+		assert_int_equal(lan_send(l, 0, 1, src, 500000, LAN_CTX(2)), 0);
+		lan_run(l, SECOND);
+		lan_expect(l, 0, LAN_CTX(2), 0);
+		lan_expect(l, 1, LAN_CTX(1), 0);
+		assert_int_equal(l->n, 0);
+	}
+	lan_free(l);
+}
+
 /* How long a transfer takes that is granted by a NIC of 1 Gbit/s, or what so many leave of it. */
 static uint64_t credit_time(uint32_t sharers)
 {
@@ -353,6 +383,7 @@ int main(void)
 		cmocka_unit_test(host__away_is_no_loss),
 		cmocka_unit_test(credit__window_policy),
 		cmocka_unit_test(credit__pacer),
+		cmocka_unit_test(credit__comes_with_cts),
 		cmocka_unit_test(credit__peer_without),
 		cmocka_unit_test(credit__shared_link),
 	};
