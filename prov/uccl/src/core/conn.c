@@ -111,6 +111,7 @@ static void params_encode(uint8_t *p, const struct uccl_params *v)
 	p[32] = (uint8_t)(v->waits ? GRANT_WAITS | (v->slots ? 0 : GRANT_NONE) : 0);
 	p[33] = v->marks;
 	p[34] = v->units;
+	p[35] = v->pads;
 }
 
 static enum uccl_drop params_decode(struct uccl_params *v, const uint8_t *p)
@@ -129,6 +130,7 @@ static enum uccl_drop params_decode(struct uccl_params *v, const uint8_t *p)
 	v->waits = p[32] & GRANT_WAITS;
 	v->marks = p[33] & 1;
 	v->units = p[34] & 1;
+	v->pads = p[35] & 1;
 	memset(v->key, 0, sizeof(v->key));
 	if (v->mtu < MTU_MIN || v->mtu > MTU_MAX || v->window < WINDOW_MIN || v->window > WINDOW_MAX ||
 	    v->window & (v->window - 1) || !v->paths || v->paths > UCCL_PATHS_MAX || !v->slots ||

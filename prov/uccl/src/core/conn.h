@@ -38,6 +38,7 @@ struct uccl_params {
 	uint8_t lanes;		/* that it has, UCCL_LANES_MAX at most */
 	bool marks;		/* it tells which packets the network marked */
 	bool units;		/* lanes carry shorter units of shorter messages */
+	bool pads;		/* it takes packets with a tail of zeros */
 	uint8_t key[UCCL_LONG_KEY]; /* that packets to it are sealed with; random; UCCL_SECURITY_TRUSTED: not told */
 };
 

@@ -153,6 +153,22 @@ void uccl_flow_submit(struct uccl_flow *f, struct uccl_item *item)
 	uccl_sendq_add(&f->sendq, item);
 }
 
+uint32_t uccl_flow_even(const struct uccl_flow *f, uint64_t len)
+{
+	uint32_t packets;
+
+	if (!f->cfg.pads_tx || f->train.state != UCCL_TRAINS_ON || f->sent.inflight_bytes < UCCL_AR_BYTES ||
+	    len <= f->chunk_bytes || len > f->train_bytes)
+		return 0;
+	packets = (uint32_t)((len + f->chunk_bytes - 1) / f->chunk_bytes);
+	return uccl_words((uint32_t)((len + packets - 1) / packets) + UCCL_WORD - 1);
+}
+
+void uccl_flow_gathered(struct uccl_flow *f)
+{
+	uccl_burst_end(&f->paths.burst);
+}
+
 /* What follows from the length of packets. */
 static void flow_mtu_set(struct uccl_flow *f)
 {

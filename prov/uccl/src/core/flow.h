@@ -101,6 +101,7 @@ struct uccl_flow_cfg {
 	uint32_t train_bytes;	/* payload that the NIC likes to send as one; 0: indifferent */
 	uint8_t parts_tx;	/* so many parts of a chunk the peer takes: a train is a chunk. Needs tx_sync */
 	bool parts_rx;		/* we take parts. Not with direct writes */
+	bool pads_tx;		/* the peer takes padded packets. Needs parts_tx and train_bytes */
 	uint32_t window;	/* chunks, a power of two, 64..16384 */
 	uint16_t paths_tx, paths_rx;
 	uint16_t labels;	/* entropy labels that the NIC offers */
@@ -245,6 +246,14 @@ void uccl_flow_keepalive(struct uccl_flow *f, uint64_t now);
 void uccl_flow_tell(struct uccl_flow *f);
 /* Say CLOSE until it is answered; uccl_flow.close.state becomes CLOSED. */
 void uccl_flow_close(struct uccl_flow *f, uint64_t now);
+/*
+ * So much is under way that an acknowledgement has been asked for, and a message of so many bytes leaves in several
+ * packets and fits a train: it may share one with the next messages, and wait for them. Then, payload of each of its
+ * packets but the last, which is hardly shorter, for uccl_item.each; else 0. PROTOCOL R260 R262
+ */
+uint32_t uccl_flow_even(const struct uccl_flow *f, uint64_t len);
+/* What waited leaves now, and as one train if it fits: it does not go on where others have left before. */
+void uccl_flow_gathered(struct uccl_flow *f);
 /* Everything submitted was acknowledged. */
 bool uccl_flow_idle(const struct uccl_flow *f);
 /* The time-out. */

@@ -23,6 +23,9 @@
 /* An RTT sample beyond this is a stopped clock or a forged echo, not a network. */
 #define UCCL_RTT_MAX_NS (10 * UCCL_NS_PER_S)
 
+/* An acknowledgement is asked for at least every so many bytes of a long transfer. */
+#define UCCL_AR_BYTES 131072
+
 /* Payload of the largest chunk in packets of so many bytes. */
 static inline uint32_t flow_payload(const struct uccl_flow *f, uint32_t bytes)
 {

@@ -3,6 +3,8 @@
  * What arrived in packets: checks, duplicates, placement. No acknowledgement is sent here: the flow owes one
  * (received.c), and uccl_flow_tx lets any packet carry it.
  */
+#include <string.h>
+
 #include "base/seq.h"
 #include "core/internal.h"
 
@@ -171,6 +173,13 @@ static void rx_heard(struct uccl_flow *f, const struct uccl_hdr *h, uint32_t n, 
 	}
 }
 
+/* Is the tail nothing but what makes the packet as long as others? PROTOCOL R259 */
+static bool rx_padding(const struct uccl_hdr *h, const uint8_t *tail)
+{
+	return h->flags & UCCL_FLAG_PADDED && h->type == UCCL_PKT_CHUNK && !tail[0] &&
+	       !memcmp(tail, tail + 1, h->tail_len - 1u);
+}
+
 void uccl_flow_rx(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *payload, const uint8_t *tail,
 		  uint64_t age_ns, uint64_t now)
 {
@@ -182,7 +191,7 @@ void uccl_flow_rx(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *
 		flow_drop(f, UCCL_DROP_PATH, h->path, now);
 		return;
 	}
-	if (h->tail_len) {
+	if (h->tail_len && !rx_padding(h, tail)) {
 		reason = uccl_ack_decode(&ack, tail, h->tail_len);
 		if (reason == UCCL_DROP_COUNT)
 			reason = flow_ack_rx(f, &ack, h->ts, age_ns, now);

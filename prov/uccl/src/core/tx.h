@@ -22,8 +22,6 @@
  * sends whole trains (uccl_flow_cfg.train_bytes): there a system call costs as much as the copy of 16 KiB.
  */
 #define UCCL_TX_BURST_BYTES 32768
-/* An acknowledgement is asked for at least every so many bytes of a long transfer. */
-#define UCCL_TX_AR_BYTES 131072
 
 /* tx_place.c */
 /* New payload may leave now. */
@@ -43,8 +41,14 @@ uint32_t flow_tx_burst_left(const struct uccl_flow *f, uint32_t bytes);
 void flow_tx_burst_align(struct uccl_flow *f, uint64_t bytes);
 
 /* tx_packet.c */
-/* Everything a packet has in common, into `tx` and `h`. Payload must have been set. PROTOCOL R4 */
-void flow_tx_packet(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_hdr *h, uint16_t path, bool want_ack,
+/* Which packet carries an acknowledgement block, if there is room: none, if one is owed, or any. */
+enum flow_block { FLOW_BLOCK_NEVER, FLOW_BLOCK_OWED, FLOW_BLOCK_ALWAYS };
+
+/*
+ * Everything a packet has in common, into `tx` and `h`. Payload must have been set, and the tail of a padded one.
+ * PROTOCOL R4
+ */
+void flow_tx_packet(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_hdr *h, uint16_t path, enum flow_block block,
 		    uint64_t now);
 /* A packet that is no chunk. */
 int flow_tx_control(struct uccl_flow *f, struct uccl_tx *tx, uint8_t type, uint8_t flags, const uint8_t *rec,
@@ -139,6 +143,12 @@ static inline bool flow_tx_room(struct uccl_flow *f)
 static inline void flow_tx_bulk_left(struct uccl_flow *f, struct uccl_item *item, uint32_t len)
 {
 	uccl_sendq_bulk(&f->sendq, item, len, (uint32_t)uccl_max(UCCL_TX_BURST_BYTES, f->train_bytes));
+}
+
+/* Payload of each packet of this range but the last. */
+static inline uint32_t flow_tx_each(const struct uccl_flow *f, const struct uccl_item *item)
+{
+	return item->each ? (uint32_t)uccl_min(item->each, f->chunk_bytes) : f->chunk_bytes;
 }
 
 /* A chunk of so many bytes must leave in pieces. */

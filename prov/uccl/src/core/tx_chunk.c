@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* Chunks: their entry in the log, the request for their acknowledgement, and the packet in which they leave. */
+#include <string.h>
+
 #include "core/tx.h"
 
 /* Bytes of a cache line, as common processors have them. */
@@ -23,7 +25,7 @@ struct uccl_sent *flow_tx_enter(struct uccl_flow *f, struct uccl_item *item, uin
 /* A window so small that nothing else asks for its acknowledgement is full, and more waits. */
 static bool tx_held(struct uccl_flow *f, uint64_t now)
 {
-	return uccl_sendq_waits(&f->sendq) && f->sent.inflight_bytes < 2 * UCCL_TX_AR_BYTES &&
+	return uccl_sendq_waits(&f->sendq) && f->sent.inflight_bytes < 2 * UCCL_AR_BYTES &&
 	       !flow_tx_allowed(f, f->chunk_bytes, now);
 }
 
@@ -31,7 +33,7 @@ uint8_t flow_tx_ar(struct uccl_flow *f, const struct uccl_item *item, bool last,
 {
 	/* What was acknowledged meanwhile needs no question. */
 	f->since_ar = uccl_min(f->since_ar + len, f->sent.inflight_bytes);
-	if (f->since_ar < uccl_max(UCCL_TX_AR_BYTES, f->sent.inflight_bytes / 4) &&
+	if (f->since_ar < uccl_max(UCCL_AR_BYTES, f->sent.inflight_bytes / 4) &&
 	    uccl_sent_packets(&f->sent) + 1 < f->granted.slots && !(last && item->want_ack) && !tx_held(f, now))
 		return 0;
 	f->since_ar = 0;
@@ -80,7 +82,10 @@ void flow_tx_chunk(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e,
 		.rtype = e->rtype,
 		.csn = (uint32_t)csn,
 		.rec = e->rec,
+		.tail_len = flags & UCCL_FLAG_PADDED ? (uint16_t)(e->item->each - e->len) : 0,
 	};
+	/* More of its train follows, and those have one length. PROTOCOL R259 */
+	bool in_train = flags & UCCL_FLAG_PADDED || (e->item->each && e->item->more);
 
 	flow_tx_prefetch(f, e->payload, e->len);
 	tx->control = false;
@@ -95,7 +100,9 @@ void flow_tx_chunk(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e,
 	tx->cookie = e->len ? csn : UCCL_NEVER;
 	if (!f->cfg.tx_sync && e->len)
 		uccl_sent_read(e);
-	flow_tx_packet(f, tx, &h, e->path, false, now);
+	if (h.tail_len)
+		memset(tx->tail, 0, h.tail_len);
+	flow_tx_packet(f, tx, &h, e->path, in_train ? FLOW_BLOCK_NEVER : FLOW_BLOCK_OWED, now);
 	uccl_sent_left(e, h.pseq);
 	uccl_sent_packet(e, UCCL_HDR_LEN + e->len + tx->tail_len, tx->single || !f->cfg.train_bytes);
 }

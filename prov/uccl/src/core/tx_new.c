@@ -67,6 +67,20 @@ static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	return 1;
 }
 
+/*
+ * All of this range has left. Does that of the next message leave right behind it, in packets of the same length? Then
+ * both share a train, and what asks for the next one's acknowledgement asks for both. PROTOCOL R259 R261
+ */
+static bool tx_followed(struct uccl_flow *f, const struct uccl_item *item, uint64_t now)
+{
+	const struct uccl_item *next = TAILQ_FIRST(&f->sendq.bulk);
+
+	if (!item->each || !next || next->each != item->each || next->off || item->each > f->chunk_bytes)
+		return false;
+	return !uccl_sendq_has_records(&f->sendq) && f->train.state == UCCL_TRAINS_ON &&
+	       f->paths.burst.left >= next->len && flow_tx_allowed(f, (uint32_t)next->len, now);
+}
+
 static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 {
 	struct uccl_item *item = TAILQ_FIRST(&f->sendq.bulk);
@@ -74,8 +88,9 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	uint8_t rec[UCCL_REC_LEN];
 	struct uccl_sent *e;
 	uint32_t len, want, most, trial, packet;
+	bool last, followed;
 	uint64_t left;
-	uint8_t ar;
+	uint8_t flags;
 
 	if (!item)
 		return 0;
@@ -91,8 +106,8 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	if (item->len - item->off < len || uccl_item_payload(item, item->off, len, &payload) < len)
 		trial = 0;
 	if (!trial)
-		len = uccl_item_payload(item, item->off, (uint32_t)uccl_min(f->chunk_bytes, item->len - item->off),
-					&payload);
+		len = uccl_item_payload(item, item->off,
+					(uint32_t)uccl_min(flow_tx_each(f, item), item->len - item->off), &payload);
 	if (!item->off)
 		flow_tx_burst_align(f, item->len);
 	want = flow_tx_want(f, item, len);
@@ -112,10 +127,14 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	e = flow_tx_enter(f, item, UCCL_PKT_CHUNK, rec, payload, len, flow_tx_path(f, len, left, now), now);
 	if (trial)
 		uccl_pmtu_try(&f->pmtu, f->sent.nxt - 1, len < f->cfg.chunk_bytes ? UCCL_HDR_LEN + len : trial);
-	ar = flow_tx_ar(f, item, item->off == item->len, len, now);
+	last = item->off == item->len;
+	followed = last && tx_followed(f, item, now);
+	flags = flow_tx_ar(f, item, last && !followed, len, now);
 	if (len > packet)
-		return flow_tx_train(f, tx, e, packet, ar, now);
-	flow_tx_chunk(f, tx, e, f->sent.nxt - 1, ar, now);
+		return flow_tx_train(f, tx, e, packet, flags, now);
+	if (followed && len < item->each && item->each - len <= UCCL_TAIL_MAX)
+		flags |= UCCL_FLAG_PADDED;
+	flow_tx_chunk(f, tx, e, f->sent.nxt - 1, flags, now);
 	return 1;
 }
 

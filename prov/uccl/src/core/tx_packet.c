@@ -36,7 +36,7 @@ static uint16_t tx_ack(struct uccl_flow *f, uint8_t *tail, uint32_t room, bool p
 	return (uint16_t)uccl_ack_encode(tail, &a);
 }
 
-void flow_tx_packet(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_hdr *h, uint16_t path, bool want_ack,
+void flow_tx_packet(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_hdr *h, uint16_t path, enum flow_block block,
 		    uint64_t now)
 {
 	struct uccl_path *p = &f->paths.list[path];
@@ -47,9 +47,9 @@ void flow_tx_packet(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_hdr *h,
 	tx->path = path;
 	tx->label = p->label;
 	tx->hdr_len = UCCL_HDR_LEN;
-	tx->tail_len = 0;
-	/* Behind a full packet there is no room even for the shortest block; and those of a train have one length. */
-	if ((want_ack || f->owed.chunks || f->owed.now) && h->type != UCCL_PKT_PART &&
+	tx->tail_len = h->tail_len;
+	/* Behind a full packet there is no room even for the shortest block. */
+	if ((block == FLOW_BLOCK_ALWAYS || (block == FLOW_BLOCK_OWED && (f->owed.chunks || f->owed.now))) &&
 	    UCCL_HDR_LEN + tx->payload_len + UCCL_ACK_FIXED <= f->pmtu.bytes)
 		tx->tail_len = tx_ack(f, tx->tail, f->pmtu.bytes - UCCL_HDR_LEN - tx->payload_len, tx->payload_len,
 				      h->type != UCCL_PKT_PROBE || p->control, now);
@@ -85,7 +85,7 @@ int flow_tx_control(struct uccl_flow *f, struct uccl_tx *tx, uint8_t type, uint8
 	tx->ours = false;
 	tx->payload_len = 0;
 	tx->cookie = UCCL_NEVER;
-	flow_tx_packet(f, tx, &h, path, want_ack, now);
+	flow_tx_packet(f, tx, &h, path, want_ack ? FLOW_BLOCK_ALWAYS : FLOW_BLOCK_OWED, now);
 	uccl_path_asked(&f->paths.list[path], now);
 	return 1;
 }

@@ -40,7 +40,7 @@ bool flow_tx_part(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, 
 	tx->ours = e->item->ours;
 	tx->payload_len = s.len;
 	tx->cookie = csn;
-	flow_tx_packet(f, tx, &h, e->path, false, now);
+	flow_tx_packet(f, tx, &h, e->path, FLOW_BLOCK_NEVER, now);
 	return true;
 }
 
@@ -124,7 +124,7 @@ uint32_t flow_tx_train_len(struct uccl_flow *f, const struct uccl_item *item, ui
 	uint64_t left = uccl_event_credit_left(f);
 	const uint8_t *payload;
 
-	if (f->cfg.parts_tx < 2 || f->train.state != UCCL_TRAINS_ON || most < 2 || len < f->chunk_bytes ||
+	if (f->cfg.parts_tx < 2 || f->train.state != UCCL_TRAINS_ON || most < 2 || len < flow_tx_each(f, item) ||
 	    item->len - item->off < 2ull * len)
 		return len;
 	most = (uint32_t)uccl_min(most, f->cfg.parts_tx);

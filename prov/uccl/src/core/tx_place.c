@@ -73,7 +73,7 @@ uint32_t flow_tx_want(const struct uccl_flow *f, const struct uccl_item *item, u
 	uint64_t train;
 
 	/* So much of it was asked for that an acknowledgement is on its way. */
-	if (!f->cfg.train_bytes || f->sent.inflight_bytes < UCCL_TX_AR_BYTES + f->train_bytes)
+	if (!f->cfg.train_bytes || f->sent.inflight_bytes < UCCL_AR_BYTES + f->train_bytes)
 		return len;
 	train = uccl_min(f->paths.burst.left < len ? tx_burst(f) : f->paths.burst.left, item->len - item->off);
 	if ((f->granted.slots - uccl_sent_packets(&f->sent)) * (uint64_t)f->chunk_bytes < train)

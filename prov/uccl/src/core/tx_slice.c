@@ -25,7 +25,7 @@ bool flow_tx_slice(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e,
 	/* That one which fills the peer's places makes room for the next ones. */
 	if (last || (e->state == UCCL_SENT_LOST && uccl_sent_packets(&f->sent) + 1 >= f->granted.slots))
 		h->flags |= UCCL_FLAG_AR;
-	flow_tx_packet(f, tx, h, e->path, false, now);
+	flow_tx_packet(f, tx, h, e->path, FLOW_BLOCK_OWED, now);
 	uccl_sent_left(e, h->pseq);
 	uccl_asking_again(&f->asking, &f->times, now);
 	return last;

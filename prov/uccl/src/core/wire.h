@@ -43,6 +43,7 @@ enum uccl_pkt_type {
 #define UCCL_FLAG_RTX (1u << 1)	  /* sent before */
 #define UCCL_FLAG_WANT (1u << 2)  /* more waits to be sent; PROBE: and there is no slot for it */
 #define UCCL_FLAG_SEALED (1u << 3) /* a seal follows the tail */
+#define UCCL_FLAG_PADDED (1u << 4) /* CHUNK: the tail is zeros, which mean nothing */
 /* Those in which parts of a row may differ. */
 #define UCCL_FLAGS_ROW (UCCL_FLAG_AR | UCCL_FLAG_WANT)
 

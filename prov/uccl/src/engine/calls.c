@@ -122,15 +122,38 @@ static void send_late(struct uccl_engine *e)
 	uccl_msg_late(&e->mep);
 }
 
+/*
+ * A message of so many bytes was submitted, in several packets. The peer has enough to do, and who sends so much will
+ * look for its acknowledgements: may it wait for others to fill a train? PROTOCOL R262
+ */
+static bool send_gathers(struct conn *c, uint64_t len)
+{
+	struct uccl_flow *f = &c->peer.flow;
+
+	if (len > c->e->mep.eager_max || !uccl_flow_even(f, len))
+		return false;
+	c->gathered += (uint32_t)len;
+	/* One more like it fits. */
+	if (c->gathered + len <= f->train_bytes)
+		return true;
+	uccl_flow_gathered(f);
+	return false;
+}
+
 int uccl_engine_send(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
 {
+	struct conn *c;
+	uint64_t len = op->len;
 	int rc;
 
 	now = call_begin(e, op, now);
-	e->posted += op->len;
+	c = peer_conn(op->peer);
+	e->posted += len;
 	/* What the NIC has read when it returns is its own, so a copy for later need not come first. */
 	e->mep.late_may = e->nic->caps.tx_sync && !e->polling;
-	rc = call_end(e, uccl_msg_send(&e->mep, op, now), now);
+	rc = uccl_msg_send(&e->mep, op, now);
+	if (rc || !send_gathers(c, len))
+		engine_push(e, now);
 	e->mep.late_may = false;
 	if (e->mep.late)
 		send_late(e);

@@ -104,6 +104,7 @@ struct conn {
 	uint64_t unanswered_ns;		/* it has let us wait so long, our own absences left out */
 	/* tx.c */
 	int32_t turn;			/* bytes left of its turn among peers; < 0: of the next one, taken already */
+	uint32_t gathered;		/* bytes of messages that wait for others to fill a train */
 	uint8_t init_buf[UCCL_INIT_MAX];
 };
 

@@ -32,6 +32,7 @@ static void params_mine(struct uccl_engine *e, struct uccl_params *p)
 		.lanes = e->lanes.n,
 		.marks = e->nic->caps.marks,
 		.units = true,
+		.pads = true,
 	};
 	if (p->security)
 		e->random(e->random_arg, p->key, sizeof(p->key));

@@ -70,6 +70,7 @@ static int conn_opened(struct conn *c, uint64_t now)
 	cfg.train_bytes = caps->train_bytes / mtu * cfg.chunk_bytes;
 	cfg.parts_rx = !cfg.write_bytes;
 	cfg.parts_tx = cfg.parts_rx && caps->tx_sync ? t->parts : 0;
+	cfg.pads_tx = cfg.parts_tx && cfg.train_bytes && t->pads;
 	rc = uccl_flow_init(&c->peer.flow, &cfg, &c->peer, now);
 	if (rc)
 		return rc;

@@ -137,6 +137,7 @@ void engine_tx(struct uccl_engine *e, uint64_t now)
 			continue;
 		}
 		c->turn = TX_TURN;
+		c->gathered = 0;
 		f->is_ready = false;
 		uccl_heap_set(&e->heap, &f->timer, uccl_flow_expiry(f));
 		tx_held(c, now);

@@ -182,8 +182,10 @@ static void send_submit(struct uccl_op *op)
 	uint32_t most = (uint32_t)uccl_max(p->mep->eager_max, EAGER_LEAST);
 	struct uccl_env env = { .tag = op->tag, .data = op->data, .len = op->len };
 	bool cm = op->flags & UCCL_OPF_CM;
+	uint32_t each = op->len <= eager ? uccl_flow_even(&p->flow, op->len) : 0;
 
-	first = uccl_min(first, uccl_min(p->flow.cfg.chunk_bytes, op->len > most ? uccl_words(most) : most));
+	first = uccl_min(first, op->len > most ? uccl_words(most) : most);
+	first = uccl_min(first, each ? each : p->flow.cfg.chunk_bytes);
 	if ((p->flow.granted.envelopes_only && !cm) || op->device)
 		first = 0;
 	op->wait = MSG_WAIT_ENV;
@@ -222,6 +224,7 @@ static void send_submit(struct uccl_op *op)
 	op->env.skip = 0;
 	op->env.len = first;
 	op->env.more = op->wait & MSG_WAIT_BULK ? op->len - first : 0;
+	op->env.each = op->bulk.each = op->wait & MSG_WAIT_BULK ? each : 0;
 	uccl_env_encode(op->env.rec, &env);
 	uccl_flow_submit(&p->flow, &op->env);
 	if (op->wait & MSG_WAIT_BULK) {

@@ -250,6 +250,7 @@ void pair_init(struct pair *p, const struct pair_cfg *cfg)
 			.train_bytes = cfg->train_bytes,
 			.parts_tx = cfg->parts ? UCCL_PART_COUNT : 0,
 			.parts_rx = cfg->parts,
+			.pads_tx = cfg->pads,
 			.window = cfg->window,
 			.paths_tx = cfg->paths,
 			.paths_rx = cfg->paths,

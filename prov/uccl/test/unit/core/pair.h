@@ -93,6 +93,7 @@ struct pair_cfg {
 	bool fifo;
 	bool find_mtu;
 	bool parts;	  /* trains are chunks; not with tx_async or writes */
+	bool pads;	  /* packets may be padded; with parts */
 	bool fence_sync;  /* a fence is done when the upcall returns */
 	bool fence_never; /* a fence is never done */
 	uint64_t seed;

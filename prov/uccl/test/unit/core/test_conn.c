@@ -1242,6 +1242,22 @@ static void params__units(void **state)
 	}
 }
 
+/* PROTOCOL R259 */
+static void params__pads(void **state)
+{
+	for (int i = 0; i < 2; i++) {
+		struct uccl_init in;
+		struct pkt init;
+
+		start(state);
+		conn[0].mine.pads = i;
+		until_init(&init);
+		assert_int_equal(init.payload[UCCL_ADDR_LEN + 35], i);
+		assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COUNT);
+		assert_int_equal(in.params.pads, i);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1293,6 +1309,7 @@ int main(void)
 		cmocka_unit_test_setup(security__keyless, start),
 		cmocka_unit_test_setup(params__marks, start),
 		cmocka_unit_test_setup(params__units, start),
+		cmocka_unit_test_setup(params__pads, start),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

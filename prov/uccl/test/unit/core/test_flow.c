@@ -132,6 +132,61 @@ static void flow_submit__order(void **state)
 	pair_fini(&p);
 }
 
+/* In a stream alone, and only what leaves in several packets and fits a train. PROTOCOL R260 R262 */
+static void flow_even__in_a_stream(void **state)
+{
+	struct pair_cfg c = pair_packets();
+
+	(void)state;
+	c.chunk_bytes = 1000;
+	c.mtu = UCCL_HDR_LEN + 1000;
+	c.train_bytes = 40000;
+	c.slots = 1000;
+	c.window = 1024;
+	c.parts = true;
+	for (int pads = 0; pads < 2; pads++) {
+		c.pads = pads;
+		start(c);
+		pair_bulk(&p, 0, 131000);
+		pair_pump_one(&p, 0);
+		assert_int_equal(tx()->sent.inflight_bytes, 131000);
+		assert_int_equal(uccl_flow_even(tx(), 2400), 0);
+		pair_bulk(&p, 0, 72);
+		pair_pump_one(&p, 0);
+		assert_int_equal(uccl_flow_even(tx(), 1000), 0);
+		assert_int_equal(uccl_flow_even(tx(), 1001), pads * 504);
+		assert_int_equal(uccl_flow_even(tx(), 2400), pads * 800);
+		assert_int_equal(uccl_flow_even(tx(), 2401), pads * 808);
+		assert_int_equal(uccl_flow_even(tx(), 40000), pads * 1000);
+		assert_int_equal(uccl_flow_even(tx(), 40001), 0);
+		tx()->train.state = UCCL_TRAINS_OFF;
+		assert_int_equal(uccl_flow_even(tx(), 2400), 0);
+		pair_fini(&p);
+	}
+}
+
+/* The next train is another one. */
+static void flow_gathered__a_new_train(void **state)
+{
+	struct pair_cfg c = pair_packets();
+	uint16_t path;
+
+	(void)state;
+	c.train_bytes = 40 * KIB;
+	start(c);
+	pair_record(&p, 0, 900);
+	pair_pump_one(&p, 0);
+	pair_record(&p, 0, 900);
+	pair_pump_one(&p, 0);
+	path = p.wire[0]->path;
+	assert_int_equal(p.wire[1]->path, path);
+	uccl_flow_gathered(tx());
+	pair_record(&p, 0, 900);
+	pair_pump_one(&p, 0);
+	assert_int_not_equal(p.wire[2]->path, path);
+	pair_fini(&p);
+}
+
 static void flow_withdraw__before_it_left(void **state)
 {
 	struct pair_obj *rec, *bulk;
@@ -1385,6 +1440,8 @@ int main(void)
 		cmocka_unit_test(flow_init__neighbours_spread),
 		cmocka_unit_test(flow_init__fewer_labels_than_paths),
 		cmocka_unit_test(flow_submit__order),
+		cmocka_unit_test(flow_even__in_a_stream),
+		cmocka_unit_test(flow_gathered__a_new_train),
 		cmocka_unit_test(flow_withdraw__before_it_left),
 		cmocka_unit_test(flow_withdraw__too_late),
 		cmocka_unit_test(flow_acked__by_cookie),

@@ -439,6 +439,37 @@ static void flow_rx__bad_block(void **state)
 	pair_fini(&p);
 }
 
+/* Zeros behind a chunk that says so are no block; but nothing else is let pass for them. PROTOCOL R259 */
+static void flow_rx__padded(void **state)
+{
+	static const uint8_t rec[UCCL_REC_LEN];
+	uint8_t tail[UCCL_TAIL_MAX] = {0};
+
+	(void)state;
+	for (uint16_t len = 1; len < UCCL_ACK_FIXED; len++)
+		for (int k = 0; k < 5; k++) {
+			struct uccl_hdr h = {
+				.type = k == 1 ? UCCL_PKT_PROBE : UCCL_PKT_CHUNK,
+				.flags = k == 2 ? 0 : UCCL_FLAG_PADDED,
+				.rtype = PAIR_RAW,
+				.csn = 1000,
+				.pseq = 1,
+				.tail_len = len,
+				.rec = rec,
+			};
+
+			start(pair_packets());
+			tail[0] = k == 3;
+			tail[len - 1] |= k == 4;
+			uccl_flow_rx(rx(), &h, NULL, tail, 0, p.now);
+			assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_LENGTH), k > 0);
+			assert_int_equal(p.side[1].stats.rx_packets, k == 0);
+			assert_int_equal(p.side[1].raw, k == 0);
+			tail[0] = tail[len - 1] = 0;
+			pair_fini(&p);
+		}
+}
+
 static void flow_rx__heard(void **state)
 {
 	(void)state;
@@ -730,6 +761,7 @@ int main(void)
 		cmocka_unit_test(rx_chunk__thrown_away),
 		cmocka_unit_test(flow_rx__path),
 		cmocka_unit_test(flow_rx__bad_block),
+		cmocka_unit_test(flow_rx__padded),
 		cmocka_unit_test(flow_rx__heard),
 		cmocka_unit_test(flow_rx__probe),
 		cmocka_unit_test(flow_rx__credit),

@@ -11,6 +11,12 @@ static void start_window(struct pair_cfg cfg, uint64_t bytes)
 	start(cfg);
 }
 
+static void lose_tenth(struct pair *q, struct pair_pkt *k)
+{
+	if (k->to == 1 && !uccl_rng_below(&q->rng, 10))
+		k->fate = PAIR_DROP;
+}
+
 static void item_payload__iovs(void **state)
 {
 	(void)state;
@@ -314,6 +320,84 @@ static void tx_bulk__pacing_below_one_chunk(void **state)
 	pair_fini(&p);
 }
 
+#define EACH 808u
+#define SHARED 2400u /* two packets of EACH, and one that lacks 24 bytes */
+
+/* Trains of so many bytes of payload, in packets of up to 1000. */
+static struct pair_cfg padded(uint32_t train)
+{
+	struct pair_cfg c = pair_packets();
+
+	c.chunk_bytes = 1000;
+	c.mtu = UCCL_HDR_LEN + 1000;
+	c.train_bytes = train;
+	c.parts = c.pads = true;
+	return c;
+}
+
+static void shared_submit(uint32_t len, uint32_t each)
+{
+	struct pair_obj *o = pair_make(&p, 0, len, true, 1);
+
+	o->item.each = each;
+	uccl_flow_submit(&p.side[0].f, &o->item);
+}
+
+/* Messages that leave together are one train, and the last packet asks for all of them. PROTOCOL R259 R261 */
+static void tx_bulk__share_a_train(void **state)
+{
+	struct uccl_tx t;
+	uint16_t path = 0;
+
+	(void)state;
+	start(padded(40000));
+	for (int i = 0; i < 3; i++)
+		shared_submit(SHARED, EACH);
+	for (uint32_t n = 0; n < 9; n++) {
+		bool last = n % 3 == 2, pad = last && n < 8;
+
+		assert_int_equal(uccl_flow_tx(&p.side[0].f, &t, p.now), 1);
+		assert_int_equal(t.payload_len, last ? SHARED - 2 * EACH : EACH);
+		assert_int_equal(t.tail_len, pad ? 3 * EACH - SHARED : 0);
+		assert_int_equal(t.hdr[4], pad ? UCCL_FLAG_PADDED | UCCL_FLAG_WANT : last ? UCCL_FLAG_AR : 0);
+		for (uint32_t i = 0; i < t.tail_len; i++)
+			assert_int_equal(t.tail[i], 0);
+		assert_false(t.single);
+		assert_true(!n || t.path == path);
+		path = t.path;
+	}
+	assert_int_equal(uccl_flow_tx(&p.side[0].f, &t, p.now), 0);
+	pair_fini(&p);
+	/* And what is padded arrives, though some of it is lost. */
+	start(padded(40000));
+	for (int i = 0; i < 40; i++)
+		shared_submit(SHARED, EACH);
+	p.filter = lose_tenth;
+	assert_true(pair_finish(&p, 10 * UCCL_NS_PER_S));
+	pair_fini(&p);
+}
+
+/* Whose packets have another length, or who does not fit the train or the window, or if trains are in doubt. */
+static void tx_bulk__shares_not(void **state)
+{
+	(void)state;
+	for (int k = 0; k < 5; k++) {
+		struct uccl_tx t;
+		int n = 0;
+
+		start_window(padded(40000), k == 2 ? 2 * SHARED - 8 : 1u << 20);
+		shared_submit(SHARED, EACH);
+		shared_submit(k == 1 ? 38000 : SHARED, k == 3 ? EACH - 8 : EACH);
+		p.side[0].f.train.state = k == 4 ? UCCL_TRAINS_OFF : UCCL_TRAINS_ON;
+		for (uint32_t left = SHARED; left; left -= t.payload_len, n++) {
+			assert_int_equal(uccl_flow_tx(&p.side[0].f, &t, p.now), 1);
+			assert_int_equal(t.tail_len, k ? 0 : n / 2 * (3 * EACH - SHARED));
+		}
+		assert_int_equal(t.hdr[4] & UCCL_FLAG_AR, k ? UCCL_FLAG_AR : 0);
+		pair_fini(&p);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -330,6 +414,8 @@ int main(void)
 		cmocka_unit_test(tx_bulk__round_robin),
 		cmocka_unit_test(tx_new__left_of_a_message),
 		cmocka_unit_test(tx_bulk__pacing_below_one_chunk),
+		cmocka_unit_test(tx_bulk__share_a_train),
+		cmocka_unit_test(tx_bulk__shares_not),
 	};
 
 	return cmocka_run_group_tests_name("tx_new", tests, NULL, NULL);

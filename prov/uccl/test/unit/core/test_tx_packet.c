@@ -43,6 +43,24 @@ static void tx_ack__behind_data(void **state)
 	pair_fini(&p);
 }
 
+/* What begins a message of packets of one length has none: it would be longer than those behind it. PROTOCOL R259 */
+static void tx_ack__not_within_a_train(void **state)
+{
+	(void)state;
+	start(pair_packets());
+	for (uint32_t i = 0; i < 4; i++) {
+		struct pair_obj *o = pair_make(&p, 0, 300, false, 1);
+
+		feed_raw(p.cfg.csn[1] + i, 2, 9 + i, 0);
+		o->item.each = i & 1 ? 300 : 0;
+		o->item.more = i & 2 ? 300 : 0;
+		uccl_flow_submit(&p.side[0].f, &o->item);
+		assert_int_equal(pair_pump_one(&p, 0), 1);
+		assert_int_equal(p.wire[i]->h.tail_len > 0, i < 3);
+	}
+	pair_fini(&p);
+}
+
 /* How long the packet waited here, so that the sender can take it off. */
 static void tx_ack__turnaround(void **state)
 {
@@ -221,6 +239,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tx_ack__behind_data),
+		cmocka_unit_test(tx_ack__not_within_a_train),
 		cmocka_unit_test(tx_ack__turnaround),
 		cmocka_unit_test(tx_ack__no_room_behind_data),
 		cmocka_unit_test(tx_ack__small_packets),

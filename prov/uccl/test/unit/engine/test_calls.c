@@ -179,6 +179,66 @@ static void send__copied_when_it_has_left(void **state)
 	}
 }
 
+/*
+ * In a stream messages of several packets wait until one more would not fit their train, or for the next look, or for
+ * whatever else leaves. PROTOCOL R262
+ */
+static void send__gathers(void **state)
+{
+	struct lan *l = lan_new();
+	struct uccl_engine *e;
+	uint64_t txs;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		l->node[i].cfg.chunk_bytes = 4096;
+		l->node[i].train_bytes = 32 * LAN_MTU;
+		lan_open(l, i);
+	}
+	lan_talk(l);
+	e = l->node[0].e;
+	lan_fill(src, 40000, 7);
+	for (int i = 0; i < 13; i++)
+		lan_recv(l, 1, dst, 40000, LAN_CTX(100 + i));
+#define POST(len) assert_int_equal(lan_send(l, 0, 1, src, len, LAN_CTX(1)), 0)
+	/* Until an acknowledgement is on its way each leaves at once. */
+	for (int i = 0; i < 4; i++) {
+		txs = l->node[0].nic->txs;
+		POST(40000);
+		assert_true(l->node[0].nic->txs > txs);
+	}
+	txs = l->node[0].nic->txs;
+	/* A train is 32 packets of 4096. */
+	l->node[0].nic->labels = 0;
+	POST(40000);
+	POST(40000);
+	assert_int_equal(l->node[0].nic->txs, txs);
+	assert_int_equal(uccl_engine_expiry(e), e->now);
+	POST(40000);
+	assert_int_equal(l->node[0].nic->txs, txs + 1);
+	assert_int_equal(__builtin_popcount(l->node[0].nic->labels), 1);
+	POST(40000);
+	assert_int_equal(l->node[0].nic->txs, txs + 1);
+	POST(100);
+	assert_int_equal(l->node[0].nic->txs, txs + 2);
+	POST(40000);
+	assert_int_equal(l->node[0].nic->txs, txs + 2);
+	uccl_engine_poll(e, l->now);
+	assert_int_equal(l->node[0].nic->txs, txs + 3);
+	/* What begins anew has room for three again. */
+	POST(40000);
+	POST(40000);
+	assert_int_equal(l->node[0].nic->txs, txs + 3);
+	POST(40000);
+	assert_int_equal(l->node[0].nic->txs, txs + 4);
+#undef POST
+	lan_run(l, SECOND);
+	assert_int_equal(lan_waiting(l, 0), 13);
+	assert_int_equal(lan_waiting(l, 1), 13);
+	lan_check(dst, 40000, 7);
+	lan_free(l);
+}
+
 /* What is given to send counts until the next look, whatever kind it is; what is only received does not. */
 static void unread__by_bytes(void **state)
 {
@@ -243,6 +303,7 @@ int main(void)
 		cmocka_unit_test(op__late_callers),
 		cmocka_unit_test(op__exhausted),
 		cmocka_unit_test(send__copied_when_it_has_left),
+		cmocka_unit_test(send__gathers),
 		cmocka_unit_test(unread__by_bytes),
 		cmocka_unit_test(copy__told_by_a_poll),
 	};

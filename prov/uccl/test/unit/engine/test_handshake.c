@@ -482,6 +482,32 @@ static void parts__an_older_peer(void **state)
 	}
 }
 
+/* Who does not say that it takes padded packets gets none, and nobody without trains has any. PROTOCOL R259 */
+static void pads__an_older_peer(void **state)
+{
+	(void)state;
+	for (unsigned int n = 0; n < 4; n++) {
+		bool older = n & 1, trains = n & 2;
+		struct lan *l = lan_new();
+
+		for (int i = 0; i < 2; i++) {
+			l->node[i].cfg.chunk_bytes = 1024;
+			l->node[i].train_bytes = trains ? 32 * LAN_MTU : 0;
+			lan_open(l, i);
+		}
+		lan_recv(l, 0, dst, 100, LAN_CTX(1));
+		assert_int_equal(lan_send(l, 1, 0, src, 100, LAN_CTX(2)), 0);
+		if (older)
+			lan_conn(l, 1, 0)->hs.mine.pads = false;
+		lan_run(l, SECOND);
+		lan_expect(l, 0, LAN_CTX(1), 0);
+		lan_expect(l, 1, LAN_CTX(2), 0);
+		assert_int_equal(lan_conn(l, 0, 1)->peer.flow.cfg.pads_tx, trains && !older);
+		assert_int_equal(lan_conn(l, 1, 0)->peer.flow.cfg.pads_tx, trains);
+		lan_free(l);
+	}
+}
+
 /* Packets may be marked if we slow down for that and the peer tells of it; no handshake may. PROTOCOL R188 */
 static void marks__who_may_be_marked(void **state)
 {
@@ -520,6 +546,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(connect__on_first_send),
 		cmocka_unit_test(parts__an_older_peer),
+		cmocka_unit_test(pads__an_older_peer),
 		cmocka_unit_test(connect__both_at_once),
 		cmocka_unit_test(connect__any_loss),
 		cmocka_unit_test(connect__doubled),

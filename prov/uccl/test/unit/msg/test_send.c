@@ -416,6 +416,42 @@ static enum duo_verdict count_asking(struct duo *d, const struct duo_pkt *p)
 }
 
 /* One acknowledgement is asked for, with the last packet that leaves at once. PROTOCOL R168 */
+/* In a stream envelope and rest are cut into packets of one length; not what the peer has to ask for. PROTOCOL R260 */
+static void send__even(void **state)
+{
+	static const struct { uint64_t len; uint32_t each; } sent[] = {
+		{DUO_CHUNK, 0}, {DUO_CHUNK + 1, 520}, {4000, 1000}, {4001, 1008}, {DUO_EAGER, 1024}, {DUO_EAGER + 8, 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(sent) / sizeof(sent[0]); i++) {
+		struct duo *d = duo_open();
+		struct uccl_flow *f = &d->side[0].peer.flow;
+		uint64_t flying = f->sent.inflight_bytes;
+		const struct uccl_item *env, *rest;
+
+		f->cfg.pads_tx = true;
+		f->train_bytes = 2 * DUO_EAGER;
+		f->sent.inflight_bytes = 1 << 17;
+		duo_fill(src, sent[i].len, 1);
+		assert_int_equal(duo_recv(d, 1, 0, dst, sent[i].len, 0, 0, DUO_CTX(2)), 0);
+		assert_int_equal(duo_send(d, 0, 0, src, sent[i].len, 0, DUO_CTX(1)), 0);
+		f->sent.inflight_bytes = flying;
+		f->cfg.pads_tx = false;
+		f->train_bytes = 0;
+		env = TAILQ_FIRST(&f->sendq.records);
+		rest = TAILQ_FIRST(&f->sendq.bulk);
+		assert_int_equal(env->len, sent[i].each ? sent[i].each : DUO_CHUNK);
+		assert_int_equal(env->each, sent[i].each);
+		assert_int_equal(rest ? rest->each : 0, sent[i].each);
+		duo_run(d, SECOND);
+		duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
+		duo_expect_from(d, 1, DUO_CTX(2), 0, sent[i].len);
+		duo_check(dst, sent[i].len, 1);
+		duo_free(d);
+	}
+}
+
 static void send__asks_once(void **state)
 {
 	static const uint64_t len[] = {100, DUO_CHUNK, DUO_CHUNK + 1, DUO_EAGER};
@@ -783,6 +819,7 @@ int main(void)
 		cmocka_unit_test(send__inject_memory),
 		cmocka_unit_test(send__early_is_not_put_twice),
 		cmocka_unit_test(send__completes_on_ack),
+		cmocka_unit_test(send__even),
 		cmocka_unit_test(send__asks_once),
 		cmocka_unit_test(send__delivery_waits_for_fin),
 		cmocka_unit_test(send__delivery_posted_first),
