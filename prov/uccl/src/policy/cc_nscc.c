@@ -11,10 +11,6 @@
  * The reference is told its round trip without queues. Here it is the least that was seen, or all would be queue to a
  * flow that goes farther than is normal for its NIC; and what is normal for the NIC stays the least target.
  *
- * A flow with two full links on its way has the delays of both. Those that it meets on one of them are below the target
- * and take all that it leaves, so by the reference it starves: its delay does not fall with its window. Here the less a
- * flow is delivered, the less it decreases.
- *
  * Formulas and constants of the reference: UEC's published simulator (uec.cpp), for 100 Gb/s and 12 us.
  */
 #include "policy/policies.h"
@@ -86,13 +82,6 @@
 	X(rate_rounds, 8, 1, 1e4, "RTTs",									\
 	  "the largest window follows the highest rate at which the network delivered in so many "		\
 	  "round trips, or in twice as many (ours)")								\
-	X(full_share, 0.9, 0.01, 1, "share",									\
-	  "a flow that is delivered less than this share of the link decreases less, and increases "		\
-	  "meanwhile: two full links on its way are no reason to starve (ours)")				\
-	X(yield_power, 3, 0, 100, "",										\
-	  "it decreases by that over this share, to this power (ours)")						\
-	X(catch_up, 4, 0, 100, "",										\
-	  "what is left out of a decrease makes it grow by so many fair increases (ours)")			\
 	X(link_gbps, 10, 0.001, 1e5, "Gb/s",									\
 	  "line rate, if the NIC does not know its own")
 
@@ -122,8 +111,6 @@ struct nscc {
 	uint64_t adjust_at, round_at; /* ends of the present round trips */
 	uint64_t decreased_ns;	      /* UCCL_NEVER: not yet */
 	uint64_t marked_ns;	      /* when the last mark was heard of; UCCL_NEVER: none yet */
-	uint64_t got_from, got_at;    /* what was delivered, and when, as the measurement of `got` began */
-	float got;		      /* share of the link at which the network delivers lately */
 	bool lost;		      /* something was lost in this round trip */
 };
 
@@ -181,8 +168,6 @@ static void nscc_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
 			first * fmin(1, k->blind_us * (double)UCCL_NS_PER_US / n->normal_ns));
 	n->adjust_at = n->round_at = now + (uint64_t)n->base_ns;
 	n->decreased_ns = n->marked_ns = UCCL_NEVER;
-	n->got_at = now;
-	n->got = 1;
 }
 
 static void nscc_set(struct nscc *n, double bytes)
@@ -240,24 +225,13 @@ static void nscc_adjust(struct nscc *n, uint64_t now)
 		n->adjust_at = now + (uint64_t)n->base_ns;
 }
 
-/*
- * So much of a decrease is due. Delays of all links on the way add up, but a flow with two full ones is to have what
- * others have that meet it on one of them. Those are below the target, and all that it leaves is taken by them.
- */
-static double nscc_due(const struct nscc *n)
-{
-	double share = n->got / n->k->full_share;
-
-	return share < 1 ? pow(share, n->k->yield_power) : 1;
-}
-
-static void nscc_decrease(struct nscc *n, double due, uint64_t now)
+static void nscc_decrease(struct nscc *n, uint64_t now)
 {
 	if (n->decreased_ns != UCCL_NEVER && now - n->decreased_ns < (uint64_t)(n->base_ns + n->target_ns))
 		return;
 	n->decreased_ns = now;
 	n->inc = 0;
-	nscc_set(n, n->window * fmax(1 - due * n->k->gamma * (n->avg_ns - n->target_ns) / n->avg_ns, n->k->md_floor));
+	nscc_set(n, n->window * fmax(1 - n->k->gamma * (n->avg_ns - n->target_ns) / n->avg_ns, n->k->md_floor));
 }
 
 /* Would the network have marked what waits too long? */
@@ -296,28 +270,10 @@ static bool nscc_rate(struct nscc *n, const struct uccl_ack_info *ack)
 	return nscc_share(n) != was;
 }
 
-/* What share of the link is delivered, over two round trips at a time in which there was always something to send. */
-static void nscc_got(struct nscc *n, const struct uccl_ack_info *ack, uint64_t now)
-{
-	double ns = (double)(now - n->got_at);
-
-	if (!ack->rate.ns)
-		return;
-	if (!ack->rate.limited) {
-		if (ns < 2 * fmax((double)ack->srtt_ns, n->normal_ns))
-			return;
-		n->got += (float)((double)(ack->delivered - n->got_from) * 8 * (double)UCCL_NS_PER_S / ns / n->bps -
-				  n->got) / 2;
-	}
-	n->got_at = now;
-	n->got_from = ack->delivered;
-}
-
 static void nscc_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)
 {
 	struct nscc *n = cc;
-	double bytes = (double)ack->bytes, clean = fmax(0, bytes - (double)ack->marked), delay,
-	       due;
+	double bytes = (double)ack->bytes, clean = fmax(0, bytes - (double)ack->marked), delay;
 
 	n->achieved += bytes;
 	n->blind = fmin(n->window_cap, n->blind + bytes);
@@ -332,7 +288,6 @@ static void nscc_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)
 		nscc_base(n, n->base_ns);
 		nscc_set(n, n->window);
 	}
-	nscc_got(n, ack, now);
 	if (!ack->rtt_ns)
 		return;
 	delay = fmax(0, (double)ack->rtt_ns - n->base_ns);
@@ -341,19 +296,16 @@ static void nscc_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)
 	if (now >= n->round_at && nscc_quick_adapt(n, ack, delay, now))
 		return;
 	n->fast = delay < n->k->fast_us * (double)UCCL_NS_PER_US && !ack->marked ? n->fast + bytes : 0;
-	if (delay >= n->target_ns && n->avg_ns > n->target_ns && (ack->marked || !nscc_marked_lately(n, now))) {
-		due = nscc_due(n);
-		nscc_decrease(n, due, now);
-		n->inc += n->k->catch_up * (1 - due) * bytes * n->fair;
-	} else if (ack->app_limited) {
+	if (delay >= n->target_ns && n->avg_ns > n->target_ns && (ack->marked || !nscc_marked_lately(n, now)))
+		nscc_decrease(n, now);
+	else if (ack->app_limited)
 		n->acked = 0;
-	} else if (n->fast > n->window) {
+	else if (n->fast > n->window)
 		nscc_set(n, n->window + n->k->fast * n->a * bytes);
-	} else if (delay < n->target_ns) {
+	else if (delay < n->target_ns)
 		n->inc += clean * n->alpha * (n->target_ns - delay);
-	} else {
+	else
 		n->inc += clean * n->fair;
-	}
 	nscc_adjust(n, now);
 }
 

@@ -30,8 +30,6 @@ static const struct uccl_policy_cfg cfg = {
 
 static uint64_t cc[UCCL_CC_STATE / 8];
 static uint64_t now;
-/* There was less to send than the network could take. */
-static bool limited;
 
 static void near(double want)
 {
@@ -59,7 +57,6 @@ static int setup(void **state)
 {
 	(void)state;
 	now = 1000 * US;
-	limited = false;
 	uccl_cc_nscc.init(cc, &cfg, now);
 	return 0;
 }
@@ -362,8 +359,7 @@ static void ack_round(uint64_t *delivered, uint64_t percent, uint64_t delay_ns)
 			.bytes = bytes / 4,
 			.rtt_ns = 12 * US + delay_ns,
 			.delivered = *delivered + (uint64_t)i * bytes / 4,
-			.rate = {.prior = *delivered, .bytes = (uint64_t)i * bytes / 4, .ns = 12 * US,
-				 .limited = limited},
+			.rate = {.prior = *delivered, .bytes = (uint64_t)i * bytes / 4, .ns = 12 * US},
 		};
 
 		now += 3 * US;
@@ -397,33 +393,6 @@ static void on_ack__rate(void **state)
 	for (int i = 0; i < 2000; i++)
 		ack_round(&delivered, 1, 0);
 	near(least + 1.5 * BDP / 50);
-}
-
-/* What is left of the window of a flow that has so much of the link, after hundred round trips above the target. */
-static double left_of(uint64_t percent)
-{
-	uint64_t delivered = 0;
-
-	uccl_cc_nscc.init(cc, &cfg, now);
-	for (int i = 0; i < 50; i++)
-		ack_round(&delivered, percent, 0);
-	for (int i = 0; i < 100; i++)
-		ack_round(&delivered, percent, 48 * US);
-	return (double)uccl_cc_nscc.window(cc);
-}
-
-/* Delays of two full links add up. Who gets little of its own yields little, and does not starve. */
-static void on_ack__yields(void **state)
-{
-	(void)state;
-	assert_true(left_of(95) < WINDOW / 8);
-	assert_true(left_of(90) < WINDOW / 8);
-	assert_true(left_of(45) > WINDOW / 2);
-	/* The less it gets, the less it yields; */
-	assert_true(left_of(80) < left_of(60));
-	/* but who has no more to send gets little by itself. */
-	limited = true;
-	assert_true(left_of(45) < WINDOW / 8);
 }
 
 /* A NIC that takes all, on a network that carries little: nothing is known before something has come. */
@@ -470,7 +439,6 @@ int main(void)
 		cmocka_unit_test_setup(on_ack__marks, setup),
 		cmocka_unit_test_setup(on_ack__marks_end, setup),
 		cmocka_unit_test_setup(on_ack__rate, setup),
-		cmocka_unit_test_setup(on_ack__yields, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
