@@ -1210,52 +1210,38 @@ static void security__keyless(void **state)
 	assert_int_equal(ack_at(0, &ack, &in), UCCL_DROP_KEYLESS);
 }
 
-/* PROTOCOL R188 */
-static void params__marks(void **state)
+/* What is said in byte `at` of the parameters is `field` of both sides, a bool. */
+static void params_told(void **state, int at, size_t field)
 {
 	for (int i = 0; i < 2; i++) {
 		struct uccl_init in;
 		struct pkt init;
 
 		start(state);
-		conn[0].mine.marks = i;
+		*(bool *)((char *)&conn[0].mine + field) = i;
 		until_init(&init);
-		assert_int_equal(init.payload[UCCL_ADDR_LEN + 33], i);
+		assert_int_equal(init.payload[UCCL_ADDR_LEN + at], i);
 		assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COUNT);
-		assert_int_equal(in.params.marks, i);
+		assert_int_equal(*(bool *)((char *)&in.params + field), i);
 	}
+}
+
+/* PROTOCOL R188 */
+static void params__marks(void **state)
+{
+	params_told(state, 33, offsetof(struct uccl_params, marks));
 }
 
 /* PROTOCOL R231 */
 static void params__units(void **state)
 {
-	for (int i = 0; i < 2; i++) {
-		struct uccl_init in;
-		struct pkt init;
-
-		start(state);
-		conn[0].mine.units = i;
-		until_init(&init);
-		assert_int_equal(init.payload[UCCL_ADDR_LEN + 34], i);
-		assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COUNT);
-		assert_int_equal(in.params.units, i);
-	}
+	params_told(state, 34, offsetof(struct uccl_params, units));
 }
 
 /* PROTOCOL R259 */
 static void params__pads(void **state)
 {
-	for (int i = 0; i < 2; i++) {
-		struct uccl_init in;
-		struct pkt init;
-
-		start(state);
-		conn[0].mine.pads = i;
-		until_init(&init);
-		assert_int_equal(init.payload[UCCL_ADDR_LEN + 35], i);
-		assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COUNT);
-		assert_int_equal(in.params.pads, i);
-	}
+	params_told(state, 35, offsetof(struct uccl_params, pads));
 }
 
 int main(void)

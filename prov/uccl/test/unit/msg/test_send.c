@@ -415,7 +415,6 @@ static enum duo_verdict count_asking(struct duo *d, const struct duo_pkt *p)
 	return DUO_PASS;
 }
 
-/* One acknowledgement is asked for, with the last packet that leaves at once. PROTOCOL R168 */
 /* In a stream envelope and rest are cut into packets of one length; not what the peer has to ask for. PROTOCOL R260 */
 static void send__even(void **state)
 {
@@ -452,6 +451,7 @@ static void send__even(void **state)
 	}
 }
 
+/* One acknowledgement is asked for, with the last packet that leaves at once. PROTOCOL R168 */
 static void send__asks_once(void **state)
 {
 	static const uint64_t len[] = {100, DUO_CHUNK, DUO_CHUNK + 1, DUO_EAGER};
