@@ -42,7 +42,8 @@ static void step(const char *name, int64_t n)
 static int port_probe(const struct uccl_verbs_port *list, bool overrun)
 {
 	const struct uccl_verbs *lib = uccl_verbs_lib();
-	uint32_t assumed = uccl_verbs_write_max(list, IBV_QPT_UC, 0), measured;
+	uint32_t assumed = uccl_verbs_write_brittle(list, IBV_QPT_UC, 0) ? list->mtu : uccl_verbs_write_max(list, 0);
+	uint32_t measured;
 	struct uccl_verbs_port port;
 	struct uccl_verbs_probe p;
 	struct ibv_context *ctx;

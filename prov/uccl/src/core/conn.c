@@ -112,6 +112,7 @@ static void params_encode(uint8_t *p, const struct uccl_params *v)
 	p[33] = v->marks;
 	p[34] = v->units;
 	p[35] = v->pads;
+	p[36] = v->brittle;
 }
 
 static enum uccl_drop params_decode(struct uccl_params *v, const uint8_t *p)
@@ -131,6 +132,7 @@ static enum uccl_drop params_decode(struct uccl_params *v, const uint8_t *p)
 	v->marks = p[33] & 1;
 	v->units = p[34] & 1;
 	v->pads = p[35] & 1;
+	v->brittle = p[36] & 1;
 	memset(v->key, 0, sizeof(v->key));
 	if (v->mtu < MTU_MIN || v->mtu > MTU_MAX || v->window < WINDOW_MIN || v->window > WINDOW_MAX ||
 	    v->window & (v->window - 1) || !v->paths || v->paths > UCCL_PATHS_MAX || !v->slots ||

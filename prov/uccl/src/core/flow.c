@@ -46,12 +46,7 @@ static const struct uccl_landing_ops landing_ops = { .settled = landing_settled,
 
 int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *user, uint64_t now)
 {
-	struct uccl_policy_cfg pcfg = {
-		.chunk_bytes = cfg->write_bytes > cfg->chunk_bytes ? cfg->write_bytes : cfg->chunk_bytes,
-		.burst_bytes = (uint32_t)uccl_max(cfg->train_bytes, uccl_max(cfg->write_bytes, cfg->chunk_bytes)),
-		.link_bps = cfg->link_bps,
-		.delay_ns = cfg->delay_ns,
-	};
+	struct uccl_policy_cfg pcfg = { .link_bps = cfg->link_bps, .delay_ns = cfg->delay_ns };
 	struct uccl_paths_cfg paths = {
 		.n = cfg->paths_tx,
 		.labels = cfg->labels,
@@ -90,7 +85,7 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 		/* What is lost must fit into the fragments that there may be. */
 		uccl_chunk_init(&f->chunk,
 				(uint32_t)uccl_min(cfg->write_bytes, (uint64_t)UCCL_FRAG_MAX * cfg->chunk_bytes),
-				cfg->chunk_bytes);
+				cfg->chunk_bytes, cfg->write_brittle);
 	}
 	if (cfg->parts_rx) {
 		f->rx_parts = calloc(cfg->window, sizeof(*f->rx_parts));
@@ -110,6 +105,9 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 	uccl_pieces_init(&f->pieces, cfg->mtu_rx - UCCL_HDR_LEN);
 	f->heard_ns = now;
 
+	/* Policies reckon with what a flow begins with. */
+	pcfg.chunk_bytes = (uint32_t)uccl_max(cfg->chunk_bytes, cfg->write_brittle ? f->chunk.bytes : cfg->write_bytes);
+	pcfg.burst_bytes = (uint32_t)uccl_max(cfg->train_bytes, pcfg.chunk_bytes);
 	pcfg.window_max = (uint64_t)pcfg.chunk_bytes * uccl_min(cfg->window, 4096);
 	pcfg.k = cfg->k[UCCL_POLICY_CC];
 	cfg->cc->init(f->cc, &pcfg, now);

@@ -93,6 +93,7 @@ struct uccl_flow_cfg {
 	uint64_t csn_tx, csn_rx;     /* first CSN each way */
 	uint32_t chunk_bytes;	/* payload of the largest packet */
 	uint32_t write_bytes;	/* direct: payload of the largest write, 0: none */
+	bool write_brittle;	/* direct: the peer's path ends with the loss of a part of a longer write */
 	bool write_later;	/* direct: no path carries writes before uccl_flow_writes says so */
 	uint32_t mtu;		/* largest packet */
 	uint32_t mtu_rx;	/* largest packet that the peer may send */

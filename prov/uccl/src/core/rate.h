@@ -31,6 +31,8 @@ struct uccl_rate {
 	bool any;
 	struct uccl_rate_stamp newest; /* of the chunk that left last, */
 	uint64_t newest_ns;	       /* and when it did */
+	/* of samples, the latest of which weighs an eighth: */
+	uint64_t mean_bytes, mean_ns;
 };
 
 struct uccl_rate_sample {
@@ -83,7 +85,17 @@ static inline struct uccl_rate_sample uccl_rate_sample(struct uccl_rate *r, uint
 	s.bytes = r->delivered - s.prior;
 	s.ns = ns < min_rtt_ns ? 0 : ns;
 	s.limited = r->newest.limited;
+	if (s.ns) {
+		r->mean_bytes += s.bytes - r->mean_bytes / 8;
+		r->mean_ns += s.ns - r->mean_ns / 8;
+	}
 	return s;
+}
+
+/* Bytes that it delivers in so long a time, as far as is known; 0: nothing is. */
+static inline uint64_t uccl_rate_in(const struct uccl_rate *r, uint64_t ns)
+{
+	return r->mean_ns ? (uint64_t)((double)r->mean_bytes * (double)ns / (double)r->mean_ns) : 0;
 }
 
 /*

@@ -33,6 +33,7 @@ static void params_mine(struct uccl_engine *e, struct uccl_params *p)
 		.marks = e->nic->caps.marks,
 		.units = true,
 		.pads = true,
+		.brittle = e->nic->caps.write_brittle,
 	};
 	if (p->security)
 		e->random(e->random_arg, p->key, sizeof(p->key));

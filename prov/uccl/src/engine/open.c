@@ -34,6 +34,7 @@ static int conn_opened(struct conn *c, uint64_t now)
 		.mtu_rx = c->hs.mine.mtu - seal,
 		.mtu_known = known - seal,
 		.write_bytes = uccl_words((uint32_t)uccl_min(c->hs.mine.write_bytes, t->write_bytes)),
+		.write_brittle = t->brittle,
 		.window = (uint32_t)uccl_min(e->cfg.window_chunks, t->window),
 		.paths_tx = c->hs.mine.paths,
 		.paths_rx = t->paths,

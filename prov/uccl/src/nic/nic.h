@@ -16,6 +16,7 @@
 struct uccl_nic_caps {
 	uint32_t mtu;		/* most bytes of one packet that can arrive: header + payload + tail */
 	uint32_t write_max;	/* most bytes of one remote write, 0: no remote writes */
+	bool write_brittle;	/* a path ends here when a part of a write of several packets is lost */
 	uint16_t labels;	/* how many distinct entropy labels (source ports, QPs) exist; using 0 costs nothing */
 	bool tx_sync;		/* payload may be reused when tx() returns, */
 	bool write_async;	/* but that of writes only after UCCL_RX_SENT */

@@ -571,6 +571,7 @@ int uccl_nic_rails_open(struct uccl_nic *const *rail, int n, struct uccl_nic **n
 		r->rail[i] = rail[i];
 		r->nic.caps.mtu = (uint32_t)uccl_min(r->nic.caps.mtu, c->mtu);
 		r->nic.caps.marks &= c->marks;
+		r->nic.caps.write_brittle |= c->write_brittle;
 		r->nic.caps.labels = (uint16_t)uccl_min(r->nic.caps.labels, c->labels);
 		r->nic.caps.rx_slots = (uint32_t)uccl_min(r->nic.caps.rx_slots, c->rx_slots);
 		r->nic.caps.delay_ns = uccl_max(r->nic.caps.delay_ns, c->delay_ns);

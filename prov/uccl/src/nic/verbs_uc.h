@@ -283,8 +283,10 @@ int uccl_uc_tell(struct uc *w, struct uccl_rx *v, int n);
 
 /* verbs_uc_dev.c: with the lock held, if nothing else is said. */
 
-/* The largest write that it makes on such a port, if `wish` is 0. */
-uint32_t uccl_verbs_write_max(const struct uccl_verbs_port *port, enum ibv_qp_type type, uint32_t wish);
+/* The largest write that is made on such a port; `wish` 0: as suits it. */
+uint32_t uccl_verbs_write_max(const struct uccl_verbs_port *port, uint32_t wish);
+/* uccl_nic_caps.write_brittle; with a wish it is the person's affair. */
+bool uccl_verbs_write_brittle(const struct uccl_verbs_port *port, enum ibv_qp_type type, uint32_t wish);
 
 /*
  * Give w->dev that of the NIC of w->ud, made if there is none; it is to be put back. -FI_ENOSYS: there are no such

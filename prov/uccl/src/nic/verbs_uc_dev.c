@@ -214,16 +214,18 @@ void uccl_uc_dev_events(struct uc_dev *d)
 		d->link = UCCL_LINK_GONE;
 }
 
-/*
- * Soft-RoCE's UC is dead for ever after the loss of a packet in the middle of a write, or of its last: there a write is
- * one packet, unless a person wants it otherwise. Of other NICs nothing is known: a path that swallows writes is made
- * anew (PROTOCOL R84).
- */
-uint32_t uccl_verbs_write_max(const struct uccl_verbs_port *port, enum ibv_qp_type type, uint32_t wish)
+uint32_t uccl_verbs_write_max(const struct uccl_verbs_port *port, uint32_t wish)
 {
-	if (wish)
-		return (uint32_t)uccl_clamp(wish, port->mtu, WRITE_PACKETS * port->mtu);
-	return type == IBV_QPT_UC && !strcmp(port->driver, "rxe") ? port->mtu : UCCL_VERBS_WRITE;
+	return wish ? (uint32_t)uccl_clamp(wish, port->mtu, WRITE_PACKETS * port->mtu) : UCCL_VERBS_WRITE;
+}
+
+/*
+ * Soft-RoCE's UC is dead for ever after the loss of a packet in the middle of a write, or of its last. Of other NICs
+ * nothing is known: a path that swallows writes is made anew (PROTOCOL R84).
+ */
+bool uccl_verbs_write_brittle(const struct uccl_verbs_port *port, enum ibv_qp_type type, uint32_t wish)
+{
+	return !wish && type == IBV_QPT_UC && !strcmp(port->driver, "rxe");
 }
 
 /* Opening and closing; devs_lock is held. */
@@ -288,7 +290,7 @@ static int dev_open(struct uc_dev *d, const struct uccl_nic_attr *attr, uint32_t
 		return -FI_ENOMEM;
 	if (d->srq_depth < SRQ_MIN)
 		return -FI_ENOSPC;
-	return queues_open(d, uccl_verbs_write_max(&d->port, d->type, attr->write_bytes));
+	return queues_open(d, uccl_verbs_write_max(&d->port, attr->write_bytes));
 }
 
 static struct uc_dev *dev_new(const struct uc_dev_key *key, const struct uccl_nic_attr *attr, const struct ud *u)

@@ -434,6 +434,7 @@ static int flow_make(struct uccl_fab_scene *s, struct fhost *h, uint32_t to, str
 		.csn_rx = 1000,
 		.chunk_bytes = chunk,
 		.write_bytes = c->chunk,
+		.write_brittle = c->brittle,
 		.mtu = c->mtu,
 		.mtu_rx = c->mtu,
 		.train_bytes = train,

@@ -77,6 +77,7 @@ static const struct option options[] = {
 	{"labels", 'u', P(cfg.labels), "source ports to choose from", NULL, 'u'},
 	{"mtu", 'u', P(cfg.mtu), "payload of a packet on the link", NULL, 0},
 	{"chunk", 'u', P(cfg.chunk), "bytes of a write; 0: packets only", NULL, 'u'},
+	{"brittle", 'u', P(cfg.brittle), "1: writes are one packet until nothing was lost for long", NULL, 'u'},
 	{"window", 'u', P(cfg.window), "chunks, a power of two", NULL, 'u'},
 	{"train", 'u', P(cfg.train), "chunk=0: bytes of packets that leave as one; 0: each by itself", NULL, 'u'},
 	{"delay_ns", 'u', P(cfg.delay_ns),

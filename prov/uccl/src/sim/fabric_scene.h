@@ -54,6 +54,7 @@ struct uccl_fab_cfg {
 	uint16_t paths, labels;
 	uint32_t mtu;	     /* payload of a packet on the link */
 	uint32_t chunk;	     /* bytes of a write; 0: packets only */
+	uint8_t brittle;     /* hosts say that a path ends with the loss of a part of a write */
 	uint32_t window;     /* chunks */
 	uint32_t train;	     /* bytes of packets that leave as one, where there are no writes; 0: each by itself */
 	uint64_t delay_ns;   /* that flows take for normal; 0: what is true of each pair of hosts */

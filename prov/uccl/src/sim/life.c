@@ -226,6 +226,7 @@ static void nic_config(const struct uccl_sim_world *w, struct uccl_sim_life *n, 
 	*c = (struct uccl_sim_nic_cfg){
 		.mtu = (uint32_t)o->mtu,
 		.write_max = write ? (uint32_t)o->write_max : 0,
+		.write_brittle = write && o->brittle > 0,
 		.labels = (uint16_t)o->labels,
 		.tx_sync = !write && o->tx_sync > 0,
 		.hints = o->hints > 0,

@@ -865,6 +865,7 @@ int uccl_sim_nic_open(struct uccl_sim_net *net, uint8_t node, const struct uccl_
 	s->base.caps = (struct uccl_nic_caps){
 		.mtu = cfg->mtu,
 		.write_max = cfg->write_max,
+		.write_brittle = cfg->write_brittle,
 		.labels = cfg->labels,
 		.tx_sync = cfg->tx_sync,
 		.train_bytes = cfg->train_bytes,

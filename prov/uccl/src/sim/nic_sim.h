@@ -15,6 +15,7 @@
 struct uccl_sim_nic_cfg {
 	uint32_t mtu;
 	uint32_t write_max;
+	bool write_brittle;	/* it says so; no path ends */
 	uint16_t labels;
 	bool tx_sync;
 	bool hints;

@@ -285,6 +285,7 @@ static void draw_newest(struct uccl_sim_options *o, uint64_t seed)
 	uccl_rng_seed(&r, seed ^ 0x70011c135eedull);
 	if (uccl_rng_chance(&r, 0.1))
 		o->credit = 4;
+	o->brittle = uccl_rng_chance(&r, 0.3);
 }
 
 /*

@@ -17,6 +17,7 @@
 	X(nic, 0, "0: packet NIC, 1: direct-write NIC")                                                                \
 	X(mtu, 4096, "largest packet, bytes")                                                                          \
 	X(write_max, 32768, "largest direct write, bytes")                                                             \
+	X(brittle, 0, "direct-write NIC: says that a path ends with the loss of a part of a write")                    \
 	X(tx_sync, 1, "packet NIC: payload is free when tx() returns")                                                 \
 	X(labels, 64, "entropy labels of a NIC")                                                                       \
 	X(hints, 0, "NIC scatters to predicted places")                                                                \

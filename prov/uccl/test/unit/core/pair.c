@@ -244,6 +244,7 @@ void pair_init(struct pair *p, const struct pair_cfg *cfg)
 			.csn_rx = cfg->csn[!i],
 			.chunk_bytes = cfg->chunk_bytes,
 			.write_bytes = cfg->write_bytes,
+			.write_brittle = cfg->write_brittle,
 			.mtu = cfg->mtu,
 			.mtu_rx = cfg->mtu,
 			.find_mtu = cfg->find_mtu,

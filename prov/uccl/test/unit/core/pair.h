@@ -88,6 +88,7 @@ struct pair_cfg {
 	const struct uccl_cc_ops *cc;
 	const struct uccl_path_ops *pathsel;
 	const struct uccl_credit_ops *credit;
+	bool write_brittle;
 	bool tx_async; /* the NIC reads payload until it says SENT */
 	bool write_async; /* that of direct writes only */
 	bool fifo;

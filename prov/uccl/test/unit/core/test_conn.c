@@ -1244,6 +1244,12 @@ static void params__pads(void **state)
 	params_told(state, 35, offsetof(struct uccl_params, pads));
 }
 
+/* PROTOCOL R255 */
+static void params__brittle(void **state)
+{
+	params_told(state, 36, offsetof(struct uccl_params, brittle));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1296,6 +1302,7 @@ int main(void)
 		cmocka_unit_test_setup(params__marks, start),
 		cmocka_unit_test_setup(params__units, start),
 		cmocka_unit_test_setup(params__pads, start),
+		cmocka_unit_test_setup(params__brittle, start),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -116,6 +116,39 @@ static void flow_init__fewer_labels_than_paths(void **state)
 	pair_fini(&p);
 }
 
+static struct uccl_policy_cfg told;
+
+static void cc_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
+{
+	(void)cc;
+	(void)now;
+	told = *cfg;
+}
+
+static uint64_t cc_window(const void *cc)
+{
+	(void)cc;
+	return UINT64_MAX;
+}
+
+/* Policies reckon with the writes that a flow begins with, not with those that it may come to. PROTOCOL R255 */
+static void flow_init__policies(void **state)
+{
+	static const struct uccl_cc_ops cc = {.name = "told", .init = cc_init, .window = cc_window};
+	struct pair_cfg c = pair_direct();
+
+	(void)state;
+	c.cc = &cc;
+	for (int brittle = 0; brittle < 2; brittle++) {
+		c.write_brittle = brittle;
+		start(c);
+		assert_int_equal(told.chunk_bytes, brittle ? c.chunk_bytes : c.write_bytes);
+		assert_int_equal(told.burst_bytes, told.chunk_bytes);
+		assert_int_equal(told.window_max, c.window * told.chunk_bytes);
+		pair_fini(&p);
+	}
+}
+
 static void flow_submit__order(void **state)
 {
 	(void)state;
@@ -1439,6 +1472,7 @@ int main(void)
 		cmocka_unit_test(flow_init__clean),
 		cmocka_unit_test(flow_init__neighbours_spread),
 		cmocka_unit_test(flow_init__fewer_labels_than_paths),
+		cmocka_unit_test(flow_init__policies),
 		cmocka_unit_test(flow_submit__order),
 		cmocka_unit_test(flow_even__in_a_stream),
 		cmocka_unit_test(flow_gathered__a_new_train),

@@ -155,6 +155,29 @@ static void limited__idle(void **state)
 	}
 }
 
+/* The mean of what samples say, the latest of which counts most; a short one less than a long one. */
+static void in__follows(void **state)
+{
+	(void)state;
+	assert_int_equal(uccl_rate_in(&r, 1000), 0);
+	for (int i = 0; i < 10; i++) {
+		send_at(i, true, 1000 + 100u * (unsigned int)i);
+		ack_at(i, 1050 + 100u * (unsigned int)i);
+	}
+	assert_in_range(uccl_rate_in(&r, 50), 980, 1000);
+	assert_in_range(uccl_rate_in(&r, 5000), 98000, 100000);
+	/* Too short for a sample. */
+	send_at(10, true, 5000);
+	ack_at(10, 5005);
+	assert_in_range(uccl_rate_in(&r, 50), 980, 1000);
+	/* Half as fast from now on. */
+	for (int i = 11; i < 40; i++) {
+		send_at(i, true, 10000 + 200u * (unsigned int)i);
+		ack_at(i, 10100 + 200u * (unsigned int)i);
+	}
+	assert_in_range(uccl_rate_in(&r, 50), 500, 520);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -166,6 +189,7 @@ int main(void)
 		cmocka_unit_test_setup(sample__too_short, start),
 		cmocka_unit_test_setup(limited__until_delivered, start),
 		cmocka_unit_test_setup(limited__idle, start),
+		cmocka_unit_test_setup(in__follows, start),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

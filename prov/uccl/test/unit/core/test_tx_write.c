@@ -154,6 +154,40 @@ static void tx_write__size(void **state)
 	pair_fini(&p);
 }
 
+/*
+ * Towards a peer whose paths do not survive a loss within a write: one packet, twice as much and again while nothing is
+ * lost, and one packet from the first loss on. What a slow network delivers in a moment is the most. PROTOCOL R255
+ */
+static void tx_write__brittle(void **state)
+{
+	struct pair_cfg c = pair_direct();
+
+	(void)state;
+	c.write_bytes = 8 * KIB;
+	c.write_brittle = true;
+	start(c);
+	assert_int_equal(write_size(), KIB);
+	for (int i = 0; i < 8; i++)
+		write_size();
+	assert_int_equal(write_size(), 8 * KIB);
+	p.faults.loss = 0.02;
+	while (!p.side[0].stats.lost_proof && !p.side[0].stats.lost_rack)
+		write_size();
+	p.faults.loss = 0;
+	assert_int_equal(write_size(), KIB);
+	pair_fini(&p);
+	/* A round trip of 10 ms, and 64 KiB are in flight: less than 8 KiB come in a millisecond. */
+	c.delay_ns = 5 * UCCL_NS_PER_MS;
+	c.cc = &cc_set;
+	cc_bytes = 64 * KIB;
+	cc_gap_ns = 0;
+	start(c);
+	for (int i = 0; i < 8; i++)
+		write_size();
+	assert_int_equal(write_size(), 4 * KIB);
+	pair_fini(&p);
+}
+
 static void tx_write__fields(void **state)
 {
 	struct pair_obj *o;
@@ -294,6 +328,7 @@ int main(void)
 		cmocka_unit_test(tx_desc__huge),
 		cmocka_unit_test(tx_desc__small_packets),
 		cmocka_unit_test(tx_write__size),
+		cmocka_unit_test(tx_write__brittle),
 		cmocka_unit_test(tx_write__fields),
 		cmocka_unit_test(tx_desc__where_it_answered),
 		cmocka_unit_test(tx_desc__on_the_quickest),

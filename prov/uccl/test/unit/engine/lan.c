@@ -322,6 +322,7 @@ static struct lan_nic *nic_new(struct lan *l, int i)
 	n->nic.caps = (struct uccl_nic_caps){
 		.mtu = LAN_MTU,
 		.write_max = l->writes ? 8192 : 0,
+		.write_brittle = l->brittle,
 		.labels = 8,
 		.tx_sync = !l->writes,
 		.find_mtu = l->find_mtu,

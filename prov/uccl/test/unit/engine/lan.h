@@ -111,7 +111,7 @@ struct lan {
 	int n;		    /* the filter's own */
 	uint32_t mask;	    /* likewise */
 	bool icmp;	    /* a packet to nobody is reported to its sender */
-	bool writes, hints; /* what NICs opened from now on can do */
+	bool writes, brittle, hints; /* what NICs opened from now on can do */
 	bool find_mtu;	    /* likewise: the way may carry less */
 	bool marks;	    /* likewise: they tell of marks, which the network gives to all that may be marked */
 	bool older;	    /* strangers know of no grant of 0 */

@@ -508,6 +508,29 @@ static void pads__an_older_peer(void **state)
 	}
 }
 
+/* It is the receiver of writes whose paths end. PROTOCOL R255 */
+static void brittle__who_says_so(void **state)
+{
+	(void)state;
+	for (int mine = 0; mine < 2; mine++) {
+		struct lan *l = lan_new();
+
+		l->writes = true;
+		l->brittle = mine;
+		lan_open(l, 0);
+		l->brittle = !mine;
+		lan_open(l, 1);
+		lan_recv(l, 0, dst, 100, LAN_CTX(1));
+		assert_int_equal(lan_send(l, 1, 0, src, 100, LAN_CTX(2)), 0);
+		lan_run(l, SECOND);
+		lan_expect(l, 0, LAN_CTX(1), 0);
+		lan_expect(l, 1, LAN_CTX(2), 0);
+		assert_int_equal(lan_conn(l, 1, 0)->peer.flow.cfg.write_brittle, mine);
+		assert_int_equal(lan_conn(l, 0, 1)->peer.flow.cfg.write_brittle, !mine);
+		lan_free(l);
+	}
+}
+
 /* Packets may be marked if we slow down for that and the peer tells of it; no handshake may. PROTOCOL R188 */
 static void marks__who_may_be_marked(void **state)
 {
@@ -547,6 +570,7 @@ int main(void)
 		cmocka_unit_test(connect__on_first_send),
 		cmocka_unit_test(parts__an_older_peer),
 		cmocka_unit_test(pads__an_older_peer),
+		cmocka_unit_test(brittle__who_says_so),
 		cmocka_unit_test(connect__both_at_once),
 		cmocka_unit_test(connect__any_loss),
 		cmocka_unit_test(connect__doubled),

@@ -71,6 +71,7 @@ static int begin(void **state)
 							    &inner[s][r]),
 					 0);
 		}
+		inner[s][RAILS - 1]->caps.write_brittle = s;
 		assert_int_equal(uccl_nic_rails_open(inner[s], RAILS, &nic[s]), 0);
 		nic[s]->ops->addr(nic[s], &place[s]);
 	}
@@ -177,6 +178,8 @@ static void tx__both_rails(void **state)
 	(void)state;
 	assert_int_equal(nic[0]->caps.labels % RAILS, 0);
 	assert_false(nic[0]->caps.marks);
+	/* If it is so with one of them. PROTOCOL R255 */
+	assert_true(nic[1]->caps.write_brittle && !nic[0]->caps.write_brittle);
 	assert_int_equal(nic[0]->caps.link_bps, 2 * inner[0][0]->caps.link_bps);
 	assert_int_equal(sixteen(0), 16);
 	assert_int_equal(by_device[0], 16);

@@ -236,7 +236,9 @@ static void open__caps(void **state)
 {
 	(void)state;
 	open_both(IBV_QPT_UC);
-	assert_int_equal(nic[0]->caps.write_max, 4096);
+	/* PROTOCOL R255 */
+	assert_int_equal(nic[0]->caps.write_max, 32768);
+	assert_true(nic[0]->caps.write_brittle);
 	assert_true(nic[0]->caps.tx_sync && nic[0]->caps.write_async);
 	assert_true(nic[0]->caps.dereg_fences && !nic[0]->caps.reliable);
 	/* As many receives for writes as are granted, and as many again. */
@@ -245,12 +247,14 @@ static void open__caps(void **state)
 	nic[0]->ops->close(nic[0]);
 	assert_int_equal(open_rc(0, IBV_QPT_RC, 0), 0);
 	assert_int_equal(nic[0]->caps.write_max, 32768);
+	assert_false(nic[0]->caps.write_brittle);
 	assert_true(nic[0]->caps.reliable);
 	assert_string_equal(nic[0]->ops->name, "verbs-rc");
 	nic[0]->ops->close(nic[0]);
 	dev[0]->attr.vendor_id = 0x2c9;
 	assert_int_equal(open_rc(0, IBV_QPT_UC, 0), 0);
 	assert_int_equal(nic[0]->caps.write_max, 32768);
+	assert_false(nic[0]->caps.write_brittle);
 }
 
 /* What a person wishes, from one packet to 32. */
@@ -264,6 +268,7 @@ static void open__write_bytes(void **state)
 
 		assert_int_equal(uccl_verbs_uc_open(fake_verbs_lib(), clock_read, IBV_QPT_UC, &attr, &nic[0]), 0);
 		assert_int_equal(nic[0]->caps.write_max, wish[i][1]);
+		assert_false(nic[0]->caps.write_brittle);
 		assert_int_equal(uc_of(nic[0])->dev->tx.stride, wish[i][1]);
 		nic[0]->ops->close(nic[0]);
 		nic[0] = NULL;
@@ -790,7 +795,7 @@ static void tx__only_when_both_are_connected(void **state)
 	t = write_of(0, &p, 0, 1, 0, 1000);
 	t.peer = NULL;
 	nic[0]->ops->tx(nic[0], &t, 1);
-	t = write_of(0, &p, 0, 1, 0, 4097);
+	t = write_of(0, &p, 0, 1, 0, 32769);
 	nic[0]->ops->tx(nic[0], &t, 1);
 	assert_int_equal(st(0)->tx_lost, 4);
 	assert_int_equal(fake->stats.sent, sent);
