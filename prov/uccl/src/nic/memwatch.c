@@ -187,7 +187,11 @@ bool uccl_memwatch_add(uintptr_t start, uintptr_t end)
 void uccl_memwatch_del(uintptr_t start, uintptr_t end)
 {
 	struct uffdio_range r = { .start = start, .len = end - start };
+	struct uccl_memwatcher *w;
 
+	LIST_FOREACH(w, &watch.watchers, link)
+		if (w->keeps(w, start, end))
+			return;
 	if (watch.fd >= 0 && watch.pid == getpid())
 		ioctl(watch.fd, UFFDIO_UNREGISTER, &r);
 }

@@ -18,6 +18,8 @@
 struct uccl_memwatcher {
 	/* The pages of [start, end) are gone. With the lock held, in the watching thread. */
 	void (*gone)(struct uccl_memwatcher *w, uintptr_t start, uintptr_t end);
+	/* Does it keep anything of [start, end)? With the lock held. */
+	bool (*keeps)(struct uccl_memwatcher *w, uintptr_t start, uintptr_t end);
 	LIST_ENTRY(uccl_memwatcher) link;
 };
 
@@ -37,7 +39,7 @@ void uccl_memwatch_unlock(void);
  * cannot be watched (files, devices): do not keep its registration.
  */
 bool uccl_memwatch_add(uintptr_t start, uintptr_t end);
-/* Nobody keeps anything of it any more. With the lock held. */
+/* A watcher keeps nothing of it any more: unless another one does, it is not watched. With the lock held. */
 void uccl_memwatch_del(uintptr_t start, uintptr_t end);
 
 #endif

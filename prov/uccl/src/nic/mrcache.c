@@ -63,6 +63,17 @@ static void cache_gone(struct uccl_memwatcher *w, uintptr_t start, uintptr_t end
 	}
 }
 
+static bool cache_keeps(struct uccl_memwatcher *w, uintptr_t start, uintptr_t end)
+{
+	struct uccl_mrcache *c = uccl_container_of(w, struct uccl_mrcache, watcher);
+	struct entry *e;
+
+	TAILQ_FOREACH(e, &c->live, link)
+		if (e->pub.start < end && e->pub.end > start)
+			return true;
+	return false;
+}
+
 int uccl_mrcache_open(const struct uccl_mrcache_ops *ops, void *arg, uint32_t max_entries, uint64_t max_bytes,
 		      struct uccl_mrcache **out)
 {
@@ -78,6 +89,7 @@ int uccl_mrcache_open(const struct uccl_mrcache_ops *ops, void *arg, uint32_t ma
 	TAILQ_INIT(&c->live);
 	TAILQ_INIT(&c->dead);
 	c->watcher.gone = cache_gone;
+	c->watcher.keeps = cache_keeps;
 	c->keeps = max_entries && !uccl_memwatch_join(&c->watcher);
 	*out = c;
 	return 0;
@@ -91,19 +103,13 @@ static void entry_free(struct uccl_mrcache *c, struct entry *e)
 	free(e);
 }
 
-/* No longer kept, by our choice. Pages that no other entry covers need not be watched any more. */
+/* No longer kept, by our choice. */
 static void entry_drop(struct uccl_mrcache *c, struct entry *e)
 {
-	struct entry *other;
-
 	TAILQ_REMOVE(&c->live, e, link);
 	c->idle--;
 	c->idle_bytes -= entry_len(e);
-	TAILQ_FOREACH(other, &c->live, link)
-		if (other->pub.start < e->pub.end && other->pub.end > e->pub.start)
-			break;
-	if (!other)
-		uccl_memwatch_del(e->pub.start, e->pub.end);
+	uccl_memwatch_del(e->pub.start, e->pub.end);
 	TAILQ_INSERT_TAIL(&c->dead, e, link);
 }
 

@@ -218,6 +218,30 @@ static void trim__overlap_stays_watched(void **state)
 }
 
 /* A limit of pinned memory: the idle ones give way, and only then is it an error. */
+/* What one cache gives up another one may keep: it is told still. */
+static void trim__kept_by_another(void **state)
+{
+	uint8_t *p = pages(4);
+	struct uccl_mrcache *first;
+
+	(void)state;
+	start(16, 1 << 20);
+	if (!uccl_mrcache_keeps(c)) {
+		end();
+		skip();
+	}
+	assert_false(use(p, 4 * PAGE));
+	first = c;
+	assert_int_equal(uccl_mrcache_open(&ops, NULL, 16, 1 << 20, &c), 0);
+	assert_false(use(p, 4 * PAGE));
+	uccl_mrcache_close(c);
+	c = first;
+	assert_true(use(p, 4 * PAGE));
+	munmap(p, 4 * PAGE);
+	assert_int_equal(uccl_mrcache_stats(c).gone, 1);
+	end();
+}
+
 static void reg__fails(void **state)
 {
 	const struct uccl_mrcache_entry *e;
@@ -383,6 +407,7 @@ int main(void)
 		cmocka_unit_test(gone__in_use),
 		cmocka_unit_test(trim__entries_and_bytes),
 		cmocka_unit_test(trim__overlap_stays_watched),
+		cmocka_unit_test(trim__kept_by_another),
 		cmocka_unit_test(reg__fails),
 		cmocka_unit_test(get__file),
 		cmocka_unit_test(get_kept__or_nothing),
