@@ -174,6 +174,7 @@ static void limits_fill(struct uccl_verbs_port *p, const struct ibv_device_attr 
 	p->max_ah = (uint32_t)a->max_ah;
 	p->max_srq = (uint32_t)a->max_srq;
 	p->max_srq_wr = (uint32_t)a->max_srq_wr;
+	p->max_mw = a->device_cap_flags & IBV_DEVICE_MEM_WINDOW && a->max_mw > 0 ? (uint32_t)a->max_mw : 0;
 }
 
 /* 0; -FI_ENODEV: not usable; -FI_EADDRNOTAVAIL: has no GID that is wanted. */

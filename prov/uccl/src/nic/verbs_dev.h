@@ -33,6 +33,7 @@ struct uccl_verbs_port {
 	uint64_t link_bps;	   /* 0: not known */
 	/* what the device has, as it says */
 	uint32_t max_qp, max_qp_wr, max_sge, max_cq, max_cqe, max_mr, max_ah, max_srq, max_srq_wr;
+	uint32_t max_mw; /* memory windows; 0: it has none */
 };
 
 /*

@@ -67,6 +67,21 @@ static int verbs_query_port(struct ibv_context *ctx, uint8_t port, struct ibv_po
 	return ext ? ext->query_port(ctx, port, attr, sizeof(*attr)) : ENOSYS;
 }
 
+static struct ibv_mw *verbs_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+{
+	return ibv_alloc_mw(pd, type);
+}
+
+static int verbs_dealloc_mw(struct ibv_mw *mw)
+{
+	return ibv_dealloc_mw(mw);
+}
+
+static int verbs_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+	return ibv_bind_mw(qp, mw, bind);
+}
+
 static int verbs_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 {
 	return ibv_poll_cq(cq, n, wc);
@@ -122,6 +137,9 @@ int uccl_verbs_load(struct uccl_verbs *v, const char *file, const char **missing
 	symbol_find(lib, "ibv_reg_dmabuf_mr", &v->reg_dmabuf_mr);
 	v->query_gid = verbs_query_gid;
 	v->query_port = verbs_query_port;
+	v->alloc_mw = verbs_alloc_mw;
+	v->dealloc_mw = verbs_dealloc_mw;
+	v->bind_mw = verbs_bind_mw;
 	v->poll_cq = verbs_poll_cq;
 	v->req_notify_cq = verbs_req_notify_cq;
 	v->post_send = verbs_post_send;

@@ -30,7 +30,17 @@ struct fake_mr {
 	int access;
 	void *map; /* of a dmabuf */
 	size_t map_len;
+	int windows; /* that are bound to it */
 	TAILQ_ENTRY(fake_mr) all;
+};
+
+struct fake_mw {
+	struct ibv_mw mw;
+	uint32_t rkey;	    /* as the NIC has it */
+	struct fake_mr *mr; /* NULL: not bound */
+	uint64_t addr, len;
+	uint32_t qpn; /* of type 2: through which it is bound */
+	TAILQ_ENTRY(fake_mw) all;
 };
 
 struct fake_cq;
@@ -138,6 +148,7 @@ struct fake {
 	int ncalls;
 	TAILQ_HEAD(, fake_context) contexts;
 	TAILQ_HEAD(, fake_mr) mrs;
+	TAILQ_HEAD(, fake_mw) mws;
 	TAILQ_HEAD(, fake_qp) qps;
 	TAILQ_HEAD(fake_held, fake_message) held;
 	TAILQ_HEAD(, fake_event) events;
@@ -149,6 +160,7 @@ void fake_violation(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 struct fake_qp *fake_qp_find(const struct fake_dev *d, uint32_t qpn); /* d NULL: any device */
 void fake_qp_error(struct fake_qp *q);
 void fake_wr_free(struct fake_wr *w);
+void fake_mw_unbind(struct fake_mw *w);
 int fake_cq_poll(struct fake_cq *cq, int n, struct ibv_wc *wc);
 int fake_send(struct fake_qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int fake_recv(struct fake_rq *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);

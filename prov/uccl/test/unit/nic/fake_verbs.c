@@ -338,12 +338,64 @@ static int fake_dereg_mr(struct ibv_mr *mr)
 	struct fake_mr *m = (struct fake_mr *)mr;
 
 	BEGIN("dereg_mr");
+	if (m->windows) {
+		fake_violation("dereg_mr: %d windows are bound to it", m->windows);
+		return EBUSY;
+	}
 	TAILQ_REMOVE(&fake_now->mrs, m, all);
 	((struct fake_pd *)mr->pd)->users--;
 	fake_now->pub.mrs--;
 	if (m->map)
 		munmap(m->map, m->map_len);
 	free(m);
+	return 0;
+}
+
+static struct ibv_mw *fake_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+{
+	struct fake_dev *d = ((struct fake_context *)pd->context)->dev;
+	struct fake_mw *w;
+
+	BEGIN_NULL("alloc_mw");
+	if (fake_now->pub.mws >= d->attr.max_mw) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	w = calloc(1, sizeof(*w));
+	w->mw.context = pd->context;
+	w->mw.pd = pd;
+	w->mw.type = type;
+	w->mw.rkey = w->rkey = fake_now->next_key += 0x100;
+	((struct fake_pd *)pd)->users++;
+	TAILQ_INSERT_TAIL(&fake_now->mws, w, all);
+	fake_now->pub.mws++;
+	return &w->mw;
+}
+
+void fake_mw_unbind(struct fake_mw *w)
+{
+	if (w->mr)
+		w->mr->windows--;
+	w->mr = NULL;
+}
+
+/* One that is bound goes as well, and keeps out what comes later. */
+static int fake_dealloc_mw(struct ibv_mw *mw)
+{
+	struct fake_mw *w = (struct fake_mw *)mw;
+	const struct fake_wr *wr;
+	const struct fake_qp *q;
+
+	BEGIN("dealloc_mw");
+	TAILQ_FOREACH(q, &fake_now->qps, all)
+		TAILQ_FOREACH(wr, &q->sq, all)
+			if (wr->wr.opcode == IBV_WR_BIND_MW && wr->wr.bind_mw.mw == mw)
+				fake_violation("dealloc_mw: a request for it is under way");
+	fake_mw_unbind(w);
+	TAILQ_REMOVE(&fake_now->mws, w, all);
+	((struct fake_pd *)mw->pd)->users--;
+	fake_now->pub.mws--;
+	free(w);
 	return 0;
 }
 
@@ -613,7 +665,13 @@ static void qp_end(struct fake_qp *q)
 
 static int fake_destroy_qp(struct ibv_qp *qp)
 {
+	struct fake_mw *w;
+
 	BEGIN("destroy_qp");
+	/* Soft-RoCE waits for that. */
+	TAILQ_FOREACH(w, &fake_now->mws, all)
+		if (w->mr && w->mw.type == IBV_MW_TYPE_2 && w->qpn == qp->qp_num)
+			fake_violation("destroy_qp: a window is bound through it");
 	qp_end((struct fake_qp *)qp);
 	return 0;
 }
@@ -672,6 +730,25 @@ static int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_
 	return err ? err : fake_send((struct fake_qp *)qp, wr, bad);
 }
 
+/* As libraries do it: a request like others, whose key is told before the NIC has seen it. */
+static int fake_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+	struct ibv_send_wr wr = {.wr_id = bind->wr_id,
+				 .opcode = IBV_WR_BIND_MW,
+				 .send_flags = bind->send_flags,
+				 .bind_mw = {.mw = mw, .rkey = ibv_inc_rkey(mw->rkey), .bind_info = bind->bind_info}},
+			   *bad;
+	int err;
+
+	BEGIN("bind_mw");
+	if (mw->type != IBV_MW_TYPE_1 || !bind->bind_info.mr)
+		return EINVAL;
+	err = fake_send((struct fake_qp *)qp, &wr, &bad);
+	if (!err)
+		mw->rkey = wr.bind_mw.rkey;
+	return err;
+}
+
 static int fake_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct fake_qp *q = (struct fake_qp *)qp;
@@ -714,6 +791,9 @@ static const struct uccl_verbs table = {
 	.reg_mr_iova = fake_reg_mr_iova,
 	.reg_dmabuf_mr = fake_reg_dmabuf_mr,
 	.dereg_mr = fake_dereg_mr,
+	.alloc_mw = fake_alloc_mw,
+	.dealloc_mw = fake_dealloc_mw,
+	.bind_mw = fake_bind_mw,
 	.create_comp_channel = fake_create_comp_channel,
 	.destroy_comp_channel = fake_destroy_comp_channel,
 	.create_cq = fake_create_cq,
@@ -742,6 +822,7 @@ struct fake_verbs *fake_verbs_new(void)
 
 	TAILQ_INIT(&f->contexts);
 	TAILQ_INIT(&f->mrs);
+	TAILQ_INIT(&f->mws);
 	TAILQ_INIT(&f->qps);
 	TAILQ_INIT(&f->held);
 	TAILQ_INIT(&f->events);
@@ -759,7 +840,8 @@ int fake_verbs_live(const struct fake_verbs *p)
 {
 	const struct fake *f = (const struct fake *)p;
 
-	return p->contexts + p->pds + p->mrs + p->channels + p->cqs + p->srqs + p->qps + p->ahs + f->lists + f->unacked;
+	return p->contexts + p->pds + p->mrs + p->mws + p->channels + p->cqs + p->srqs + p->qps + p->ahs + f->lists +
+	       f->unacked;
 }
 
 void fake_verbs_free(struct fake_verbs *p)
@@ -837,6 +919,12 @@ void fake_verbs_local(struct fake_dev *d, uint8_t host)
 		if (raw[10] == 0xff && raw[11] == 0xff)
 			memcpy(raw + 12, (const uint8_t[]){127, 0, 0, host}, 4);
 	}
+}
+
+void fake_verbs_windows(struct fake_dev *d)
+{
+	d->attr.device_cap_flags |= IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+	d->attr.max_mw = 1000;
 }
 
 void fake_verbs_infiniband(struct fake_dev *d, uint16_t lid)

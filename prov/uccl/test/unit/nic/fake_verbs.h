@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * RDMA devices in memory, behind the table of nic/verbs_lib.h: protection domains, memory regions, completion queues
- * with channels, shared receive queues, UD, UC and RC queue pairs on one wire whose packets a test may lose, double or
- * hold back. Any call can be made to fail. Misuse that a real NIC would punish late or never (a transition without
- * its attributes, memory outside of a region, a full completion queue, an address handle destroyed while a send uses
- * it) is counted as a violation, with a text.
+ * with channels, memory windows, shared receive queues, UD, UC and RC queue pairs on one wire whose packets a test may
+ * lose, double or hold back. Any call can be made to fail. Misuse that a real NIC would punish late or never (a
+ * transition without its attributes, memory outside of a region, a full completion queue, an address handle destroyed
+ * while a send uses it, a queue pair while a window of type 2 is bound through it) is counted as a violation, with a
+ * text.
  */
 #ifndef UCCL_TEST_FAKE_VERBS_H
 #define UCCL_TEST_FAKE_VERBS_H
@@ -32,6 +33,8 @@ struct fake_dev {
 	struct ibv_device_attr attr;
 	struct fake_port port[FAKE_PORTS];
 	bool wedges;	  /* as Soft-RoCE: a UC queue pair is dead after a lost middle or last packet */
+	bool loose_windows; /* as Soft-RoCE: who has the key of a window may write to all of its region */
+	bool leaky_windows; /* broken: what is unbound can be written to */
 	bool grh_garbage; /* what lies before a received IPv4 header looks like IPv6 */
 	uint32_t next_qpn;
 };
@@ -66,7 +69,7 @@ struct fake_verbs {
 	uint64_t violations;
 	char violation[128]; /* the latest */
 	/* objects that exist */
-	int contexts, pds, mrs, channels, cqs, srqs, qps, ahs;
+	int contexts, pds, mrs, mws, channels, cqs, srqs, qps, ahs;
 	/* regions that were registered of memory that comes from NUMA node 0 first, or from anywhere */
 	int near, anywhere;
 	int dmabufs; /* registrations of such, ever */
@@ -94,6 +97,8 @@ int fake_verbs_live(const struct fake_verbs *f);
 struct fake_dev *fake_verbs_add(struct fake_verbs *f, const char *name, uint8_t host, const char *sysfs);
 /* Its IPv4 GIDs are 127.0.0.`host`, of this host's own. */
 void fake_verbs_local(struct fake_dev *d, uint8_t host);
+/* It has memory windows of both types. */
+void fake_verbs_windows(struct fake_dev *d);
 /* Turn port 1 of a device into InfiniBand. */
 void fake_verbs_infiniband(struct fake_dev *d, uint16_t lid);
 

@@ -71,7 +71,7 @@ int fake_cq_poll(struct fake_cq *cq, int n, struct ibv_wc *wc)
 
 void fake_wr_free(struct fake_wr *w)
 {
-	if (w->wr.wr.ud.ah && w->wr.opcode != IBV_WR_RDMA_WRITE && w->wr.opcode != IBV_WR_RDMA_WRITE_WITH_IMM)
+	if ((w->wr.opcode == IBV_WR_SEND || w->wr.opcode == IBV_WR_SEND_WITH_IMM) && w->wr.wr.ud.ah)
 		((struct fake_ah *)w->wr.wr.ud.ah)->users--;
 	free(w->inlined);
 	free(w);
@@ -84,7 +84,7 @@ static void wr_done(struct fake_qp *q, enum ibv_wc_status status)
 	struct ibv_wc wc = {.wr_id = w->wr.wr_id, .status = status, .qp_num = q->qp.qp_num};
 	bool tell = status != IBV_WC_SUCCESS || w->wr.send_flags & IBV_SEND_SIGNALED || q->init.sq_sig_all;
 
-	wc.opcode = IBV_WC_RDMA_WRITE;
+	wc.opcode = w->wr.opcode == IBV_WR_BIND_MW ? IBV_WC_BIND_MW : IBV_WC_RDMA_WRITE;
 	if (w->wr.opcode == IBV_WR_SEND || w->wr.opcode == IBV_WR_SEND_WITH_IMM)
 		wc.opcode = IBV_WC_SEND;
 	TAILQ_REMOVE(&q->sq, w, all);
@@ -135,6 +135,25 @@ static struct fake_mr *mr_find(const struct ibv_pd *pd, uint32_t key, uint64_t a
 	    addr - m->iova > m->mr.length - len)
 		return NULL;
 	return m;
+}
+
+/* Where a write goes: to a region, or through a window; NULL: nowhere. */
+static uint8_t *remote_find(const struct fake_qp *q, const struct fake_message *m)
+{
+	uint64_t len = m->view.len;
+	struct fake_mr *mr = mr_find(q->qp.pd, m->rkey, m->raddr, len, IBV_ACCESS_REMOTE_WRITE);
+	struct fake_mw *w;
+
+	TAILQ_FOREACH(w, &fake_now->mws, all) {
+		if (w->rkey != m->rkey || w->mw.pd != q->qp.pd || !w->mr)
+			continue;
+		if (w->mw.type == IBV_MW_TYPE_2 && w->qpn != q->qp.qp_num)
+			continue;
+		if (q->dev->loose_windows ||
+		    (m->raddr >= w->addr && len <= w->len && m->raddr - w->addr <= w->len - len))
+			mr = mr_find(q->qp.pd, w->mr->mr.lkey, m->raddr, len, IBV_ACCESS_MW_BIND);
+	}
+	return mr ? (uint8_t *)mr->mr.addr + (m->raddr - mr->iova) : NULL;
 }
 
 static bool gather(const struct fake_qp *q, const struct fake_wr *w, uint8_t *out)
@@ -304,16 +323,16 @@ static enum ibv_wc_status deliver_connected(struct fake_qp *q, const struct fake
 {
 	struct ibv_wc wc = {.opcode = is_write(m) ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV, .byte_len = m->view.len};
 	bool takes = m->view.opcode != IBV_WR_RDMA_WRITE, short_of = m->whole < m->view.len;
-	const struct fake_mr *mr;
 	struct fake_rwr r = {0};
+	uint8_t *to;
 
 	if (q->wedged || (q->attr.dest_qp_num != m->view.src_qpn && q->qp.qp_type == IBV_QPT_RC)) {
 		fake_now->pub.stats.no_target++;
 		return IBV_WC_RETRY_EXC_ERR;
 	}
 	if (is_write(m)) {
-		mr = mr_find(q->qp.pd, m->rkey, m->raddr, m->view.len, IBV_ACCESS_REMOTE_WRITE);
-		if (!mr) {
+		to = remote_find(q, m);
+		if (!to) {
 			fake_now->pub.stats.bad_rkey++;
 			if (takes && q->qp.srq && rq_pop(rq_of(q), &r)) {
 				wc.wr_id = r.wr_id;
@@ -324,7 +343,7 @@ static enum ibv_wc_status deliver_connected(struct fake_qp *q, const struct fake
 			return IBV_WC_REM_ACCESS_ERR;
 		}
 		/* The NIC writes before anybody can look. */
-		memcpy((uint8_t *)mr->mr.addr + (m->raddr - mr->iova), m->data, m->whole);
+		memcpy(to, m->data, m->whole);
 	}
 	if (short_of) {
 		q->wedged = q->dev->wedges && m->whole;
@@ -455,7 +474,45 @@ static uint32_t wr_len(const struct fake_wr *w)
 	return len;
 }
 
-static void wr_execute(struct fake_qp *q, struct fake_wr *w)
+static bool bind_allowed(const struct fake_qp *q, const struct fake_mw *w, uint32_t key,
+			 const struct ibv_mw_bind_info *b)
+{
+	const struct fake_mr *mr = (struct fake_mr *)b->mr;
+
+	if (q->qp.qp_type == IBV_QPT_UD || w->mw.pd != q->qp.pd)
+		return false;
+	if (w->mw.type == IBV_MW_TYPE_2 && (w->mr || !b->length))
+		return false;
+	/* Who was told of a failure has to put the old key back. */
+	if (w->mw.type == IBV_MW_TYPE_1 && key != ibv_inc_rkey(w->rkey) && !q->dev->leaky_windows)
+		return false;
+	return !b->length || (mr->access & IBV_ACCESS_MW_BIND && mr->access & IBV_ACCESS_LOCAL_WRITE &&
+			      b->addr >= mr->iova && b->addr - mr->iova <= mr->mr.length &&
+			      b->length <= mr->mr.length - (b->addr - mr->iova));
+}
+
+/* A window gets another place, and another key; one of length 0 has none. */
+static enum ibv_wc_status bind_execute(const struct fake_qp *q, const struct fake_wr *wr)
+{
+	const struct ibv_mw_bind_info *b = &wr->wr.bind_mw.bind_info;
+	struct fake_mw *w = (struct fake_mw *)wr->wr.bind_mw.mw;
+
+	if (!bind_allowed(q, w, wr->wr.bind_mw.rkey, b))
+		return IBV_WC_MW_BIND_ERR;
+	if (q->dev->leaky_windows && !b->length)
+		return IBV_WC_SUCCESS;
+	fake_mw_unbind(w);
+	w->rkey = (w->rkey & ~0xffu) | (wr->wr.bind_mw.rkey & 0xff);
+	w->mr = b->length ? (struct fake_mr *)b->mr : NULL;
+	w->addr = b->addr;
+	w->len = b->length;
+	w->qpn = q->qp.qp_num;
+	if (w->mr)
+		w->mr->windows++;
+	return IBV_WC_SUCCESS;
+}
+
+static enum ibv_wc_status message_execute(struct fake_qp *q, struct fake_wr *w)
 {
 	uint32_t len = wr_len(w), mtu;
 	struct fake_message *m = calloc(1, sizeof(*m) + len);
@@ -489,6 +546,13 @@ static void wr_execute(struct fake_qp *q, struct fake_wr *w)
 	} else {
 		status = wire_put(m, mtu);
 	}
+	return status;
+}
+
+static void wr_execute(struct fake_qp *q, struct fake_wr *w)
+{
+	enum ibv_wc_status status = w->wr.opcode == IBV_WR_BIND_MW ? bind_execute(q, w) : message_execute(q, w);
+
 	wr_done(q, status);
 	if (status != IBV_WC_SUCCESS)
 		fake_qp_error(q);

@@ -91,13 +91,18 @@ static void list__host(void **state)
 
 static void list__roce(void **state)
 {
+	struct fake_dev *d = fake_verbs_add(fake, "mlx5_0", 7, NULL);
 	struct uccl_verbs_port p;
 	uint8_t ip[16];
 
 	(void)state;
-	fake_verbs_add(fake, "mlx5_0", 7, NULL);
+	d->attr.max_mw = 12;
 	p = only();
 	assert_string_equal(p.name, "mlx5_0");
+	assert_int_equal(p.max_mw, 0); /* it does not say that it has any */
+	d->attr.device_cap_flags = IBV_DEVICE_MEM_WINDOW;
+	p = only();
+	assert_int_equal(p.max_mw, 12);
 	assert_int_equal(p.port, 1);
 	assert_false(p.infiniband);
 	assert_true(p.roce_v2);

@@ -367,6 +367,156 @@ static void write__late(void **state)
 	ends();
 }
 
+/* Through queue pair `by`; 0 bytes: to nothing. The key that a peer has to name. */
+static uint32_t bind_window(struct ibv_qp *by, struct ibv_mw *mw, void *at, uint64_t len)
+{
+	struct ibv_mw_bind_info info = {.mr = mr, .addr = (uintptr_t)at, .length = len};
+	struct ibv_mw_bind bind = {.send_flags = IBV_SEND_SIGNALED};
+	struct ibv_send_wr wr = {.opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED}, *bad;
+
+	info.mw_access_flags = IBV_ACCESS_REMOTE_WRITE;
+	bind.bind_info = wr.bind_mw.bind_info = info;
+	if (mw->type == IBV_MW_TYPE_1) {
+		assert_int_equal(v->bind_mw(by, mw, &bind), 0);
+		return mw->rkey;
+	}
+	wr.bind_mw.mw = mw;
+	wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
+	assert_int_equal(v->post_send(by, &wr, &bad), 0);
+	return wr.bind_mw.rkey;
+}
+
+static void write_to(void *at, uint32_t len, uint32_t key, enum ibv_wc_status status)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)mem, .length = len, .lkey = mr->lkey};
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE_WITH_IMM}, *bad;
+
+	receives(1);
+	memset(TARGET, 0xee, sizeof(mem) / 2);
+	wr.send_flags = IBV_SEND_SIGNALED;
+	wr.wr.rdma.remote_addr = (uintptr_t)at;
+	wr.wr.rdma.rkey = key;
+	assert_int_equal(v->post_send(qp[0], &wr, &bad), 0);
+	if (!fake->hook) {
+		completion(IBV_WC_RECV_RDMA_WITH_IMM, status);
+		completion(IBV_WC_RDMA_WRITE, IBV_WC_SUCCESS);
+		if (status == IBV_WC_SUCCESS)
+			assert_memory_equal(at, mem, len);
+		else
+			assert_int_equal(((uint8_t *)at)[0], 0xee);
+	}
+}
+
+static void windows_begin(void)
+{
+	fake_verbs_windows(dev);
+	assert_int_equal(v->dereg_mr(mr), 0);
+	mr = v->reg_mr(pd, mem, sizeof(mem), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+	connect_pair(IBV_QPT_UC);
+}
+
+/* E13: a window of type 1 is the protection domain's, one of type 2 its queue pair's. */
+static void bind_mw__both_types(void **state)
+{
+	struct ibv_mw *mw[2];
+	uint32_t key;
+
+	(void)state;
+	windows_begin();
+	write_to(TARGET, 100, mr->rkey, IBV_WC_REM_ACCESS_ERR);
+	mw[0] = v->alloc_mw(pd, IBV_MW_TYPE_1);
+	mw[1] = v->alloc_mw(pd, IBV_MW_TYPE_2);
+	for (int by = 0; by < 2; by++) {
+		key = bind_window(qp[by], mw[0], TARGET + 10, 100);
+		completion(IBV_WC_BIND_MW, IBV_WC_SUCCESS);
+		write_to(TARGET + 10, 100, key, IBV_WC_SUCCESS);
+		write_to(TARGET + 10, 101, key, IBV_WC_REM_ACCESS_ERR);
+		write_to(TARGET + 9, 100, key, IBV_WC_REM_ACCESS_ERR);
+		write_to(TARGET + 10, 100, key - 1, IBV_WC_REM_ACCESS_ERR);
+	}
+	key = bind_window(qp[0], mw[1], TARGET + 10, 100);
+	completion(IBV_WC_BIND_MW, IBV_WC_SUCCESS);
+	write_to(TARGET + 10, 100, key, IBV_WC_REM_ACCESS_ERR);
+	assert_int_equal(v->dealloc_mw(mw[1]), 0);
+	mw[1] = v->alloc_mw(pd, IBV_MW_TYPE_2);
+	key = bind_window(qp[1], mw[1], TARGET + 10, 100);
+	completion(IBV_WC_BIND_MW, IBV_WC_SUCCESS);
+	write_to(TARGET + 10, 100, key, IBV_WC_SUCCESS);
+	/* As Soft-RoCE, which asks the region only. */
+	dev->loose_windows = true;
+	write_to(TARGET, 200, key, IBV_WC_SUCCESS);
+	assert_int_equal(fake->violations, 0);
+	assert_int_equal(v->dereg_mr(mr), EBUSY);
+	assert_int_equal(fake->violations, 1);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(v->dealloc_mw(mw[i]), 0);
+	ends();
+}
+
+/* E11: a late write finds an unbound window, or one that is gone. */
+static void bind_mw__late(void **state)
+{
+	struct ibv_mw *mw;
+	uint32_t key;
+
+	(void)state;
+	windows_begin();
+	for (int round = 0; round < 3; round++) {
+		mw = v->alloc_mw(pd, IBV_MW_TYPE_1);
+		key = bind_window(qp[0], mw, TARGET, 100);
+		completion(IBV_WC_BIND_MW, IBV_WC_SUCCESS);
+		hook(FAKE_HOLD, 0, 1);
+		write_to(TARGET, 100, key, IBV_WC_SUCCESS);
+		completion(IBV_WC_RDMA_WRITE, IBV_WC_SUCCESS);
+		fake->hook = NULL;
+		dev->leaky_windows = round == 2;
+		if (round != 1) {
+			bind_window(qp[1], mw, TARGET, 0);
+			completion(IBV_WC_BIND_MW, IBV_WC_SUCCESS);
+		} else {
+			assert_int_equal(v->dealloc_mw(mw), 0);
+		}
+		fake_verbs_release(fake, false);
+		completion(IBV_WC_RECV_RDMA_WITH_IMM, round == 2 ? IBV_WC_SUCCESS : IBV_WC_REM_ACCESS_ERR);
+		assert_int_equal(TARGET[0], round == 2 ? mem[0] : 0xee);
+		if (round != 1)
+			assert_int_equal(v->dealloc_mw(mw), 0);
+	}
+	assert_int_equal(fake->violations, 0);
+	ends();
+}
+
+/* What is bound to a wrong place, or with a wrong old key, ends the queue pair, and the window is as before. */
+static void bind_mw__refused(void **state)
+{
+	struct ibv_mw_bind none = {0};
+	struct ibv_mw *mw;
+	uint32_t key;
+
+	(void)state;
+	assert_null(v->alloc_mw(pd, IBV_MW_TYPE_1));
+	windows_begin();
+	mw = v->alloc_mw(pd, IBV_MW_TYPE_1);
+	key = bind_window(qp[1], mw, TARGET, 100);
+	completion(IBV_WC_BIND_MW, IBV_WC_SUCCESS);
+	assert_int_equal(v->bind_mw(qp[1], mw, &none), EINVAL);
+	for (int i = 0; i < 3; i++) {
+		if (i == 2)
+			mw->rkey = key - 2;
+		bind_window(qp[0], mw, i == 0 ? mem + sizeof(mem) - 1 : mem, i == 1 ? sizeof(mem) + 1 : 100);
+		completion(IBV_WC_BIND_MW, IBV_WC_MW_BIND_ERR);
+		assert_int_equal(qp[0]->state, IBV_QPS_ERR);
+		v->destroy_qp(qp[0]);
+		v->destroy_qp(qp[1]);
+		connect_pair(IBV_QPT_UC);
+		mw->rkey = key;
+		write_to(TARGET, 100, key, IBV_WC_SUCCESS);
+	}
+	assert_int_equal(v->dealloc_mw(mw), 0);
+	assert_int_equal(fake->violations, 0);
+	ends();
+}
+
 /* E15: a full completion queue kills what uses it. */
 static void cq__overflows(void **state)
 {
@@ -440,6 +590,9 @@ int main(void)
 		cmocka_unit_test_setup(write__nothing_posted, begin),
 		cmocka_unit_test_setup(write__doubled, begin),
 		cmocka_unit_test_setup(write__late, begin),
+		cmocka_unit_test_setup(bind_mw__both_types, begin),
+		cmocka_unit_test_setup(bind_mw__late, begin),
+		cmocka_unit_test_setup(bind_mw__refused, begin),
 		cmocka_unit_test_setup(cq__overflows, begin),
 		cmocka_unit_test_setup(sq__overflows, begin),
 		cmocka_unit_test_setup(send__outside_of_the_region, begin),
