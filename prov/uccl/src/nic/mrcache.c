@@ -16,7 +16,7 @@ struct entry {
 	struct uccl_mrcache_entry pub;
 	TAILQ_ENTRY(entry) link;
 	uint32_t refs;
-	bool gone;		/* its memory went away, or could not be watched: it ends with its last user */
+	bool gone;		/* it ends with its last user: memory that went away or cannot be watched, or spoilt */
 };
 
 TAILQ_HEAD(entry_list, entry);
@@ -256,6 +256,19 @@ void uccl_mrcache_put(struct uccl_mrcache *c, const struct uccl_mrcache_entry *p
 		}
 	}
 	bury(c);
+	uccl_memwatch_unlock();
+}
+
+void uccl_mrcache_spoil(struct uccl_mrcache *c, const struct uccl_mrcache_entry *pub)
+{
+	struct entry *e = uccl_container_of(pub, struct entry, pub);
+
+	uccl_memwatch_lock();
+	if (!e->gone) {
+		TAILQ_REMOVE(&c->live, e, link);
+		e->gone = true;
+		uccl_memwatch_del(e->pub.start, e->pub.end);
+	}
 	uccl_memwatch_unlock();
 }
 

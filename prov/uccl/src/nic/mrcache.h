@@ -42,6 +42,9 @@ int uccl_mrcache_get(struct uccl_mrcache *c, const void *buf, uint64_t len, cons
 int uccl_mrcache_get_kept(struct uccl_mrcache *c, const void *buf, uint64_t len, const struct uccl_mrcache_entry **e);
 void uccl_mrcache_put(struct uccl_mrcache *c, const struct uccl_mrcache_entry *e);
 
+/* Nobody gets this one any more; it ends with its last user. */
+void uccl_mrcache_spoil(struct uccl_mrcache *c, const struct uccl_mrcache_entry *e);
+
 /* Are registrations kept? */
 bool uccl_mrcache_keeps(const struct uccl_mrcache *c);
 struct uccl_mrcache_stats uccl_mrcache_stats(struct uccl_mrcache *c);

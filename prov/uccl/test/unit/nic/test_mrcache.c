@@ -217,6 +217,30 @@ static void trim__overlap_stays_watched(void **state)
 	end();
 }
 
+/* Its users go on with it, and the next one gets another. */
+static void spoil__ends_with_its_last_user(void **state)
+{
+	const struct uccl_mrcache_entry *e, *f;
+	uint8_t *p = pages(2);
+
+	(void)state;
+	start(16, 1 << 20);
+	assert_int_equal(uccl_mrcache_get(c, p, 2 * PAGE, &e), 0);
+	uccl_mrcache_spoil(c, e);
+	uccl_mrcache_spoil(c, e);
+	assert_int_equal(uccl_mrcache_get(c, p, 2 * PAGE, &f), 0);
+	assert_ptr_not_equal(e, f);
+	assert_int_equal(registered, 2);
+	uccl_mrcache_put(c, e);
+	assert_int_equal(registered, 1);
+	uccl_mrcache_put(c, f);
+	if (uccl_mrcache_keeps(c))
+		assert_true(use(p, 2 * PAGE));
+	munmap(p, 2 * PAGE);
+	assert_int_equal(registered, uccl_mrcache_stats(c).entries);
+	end();
+}
+
 /* A limit of pinned memory: the idle ones give way, and only then is it an error. */
 /* What one cache gives up another one may keep: it is told still. */
 static void trim__kept_by_another(void **state)
@@ -408,6 +432,7 @@ int main(void)
 		cmocka_unit_test(trim__entries_and_bytes),
 		cmocka_unit_test(trim__overlap_stays_watched),
 		cmocka_unit_test(trim__kept_by_another),
+		cmocka_unit_test(spoil__ends_with_its_last_user),
 		cmocka_unit_test(reg__fails),
 		cmocka_unit_test(get__file),
 		cmocka_unit_test(get_kept__or_nothing),
