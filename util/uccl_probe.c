@@ -78,6 +78,12 @@ static int port_probe(const struct uccl_verbs_port *list, bool overrun)
 	printf("bad_key_ends_queue_pair=%s\n", text(p.key_ends));
 	printf("deregistration_keeps_out=%s\n", text(p.dereg_fences));
 	printf("full_completion_queue_ends_queue_pair=%s\n", text(p.overrun_ends));
+	printf("windows=%s\nwindow_bounds_hold=%s\n", text(p.windows), text(p.window_bounds));
+	printf("unbound_window_keeps_out=%s\n", text(p.window_fences));
+	printf("type2_window_serves_other_queue_pairs=%s\n", text(p.window2));
+	printf("windows_used=%s\n", uccl_verbs_probe_window_use(&p, false) ? "yes" : "no");
+	printf("window_cycle_us=%llu\nregistration_cycle_us=%llu\n", (unsigned long long)(p.window_ns / 1000),
+	       (unsigned long long)(p.registration_ns / 1000));
 	step("queue_pair_number_step", p.qpn_step);
 	step("key_step", p.key_step);
 	printf("queue_pair_cycle_us=%llu\n", (unsigned long long)(p.cycle_ns / 1000));

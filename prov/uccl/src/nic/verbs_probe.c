@@ -8,10 +8,9 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/units.h"
-#include "nic/verbs_ah.h"
+#include "nic/verbs_mw.h"
 
 #define BUFFER 65536
 #define LARGE 32768
@@ -32,8 +31,9 @@ struct rig {
 	struct ibv_cq *send_cq, *recv_cq;
 	struct ibv_srq *srq;
 	struct ibv_qp *from, *to;
-	struct ibv_mr *source_mr, *target_mr;
-	uint64_t iova;
+	struct ibv_mr *source_mr, *target_mr, *window_mr;
+	struct ibv_mw *mw;
+	uint64_t iova; /* of target_mr and window_mr */
 	uint8_t *source, *target;
 	const char *what;
 };
@@ -55,43 +55,11 @@ static struct ibv_qp *qp_new(struct rig *r, uint32_t inline_bytes)
 	return r->lib->create_qp(r->pd, &init);
 }
 
-static uint8_t mtu_code(uint32_t bytes)
-{
-	uint8_t n = IBV_MTU_256;
-
-	while (n < IBV_MTU_4096 && 256u << n <= bytes)
-		n++;
-	return n;
-}
-
-static int qp_connect(struct rig *r, struct ibv_qp *qp, uint32_t to, uint32_t psn, uint32_t their_psn)
-{
-	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT,
-				.port_num = r->port->port,
-				.qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
-				.path_mtu = (enum ibv_mtu)mtu_code(r->port->mtu),
-				.dest_qp_num = to,
-				.rq_psn = their_psn,
-				.sq_psn = psn};
-	struct uccl_verbs_ah_key self;
-	int rc = r->lib->modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-
-	memset(&self, 0, sizeof(self));
-	memcpy(self.ip, r->port->addr.ip, sizeof(self.ip));
-	self.lid = r->port->lid;
-	uccl_verbs_route(r->port, &self, &a.ah_attr);
-	a.qp_state = IBV_QPS_RTR;
-	if (!rc)
-		rc = r->lib->modify_qp(qp, &a,
-				       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN);
-	a.qp_state = IBV_QPS_RTS;
-	if (!rc)
-		rc = r->lib->modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN);
-	return rc;
-}
-
 static void rig_close(struct rig *r)
 {
+	/* Before the queue pair: on Soft-RoCE it does not end while a window of type 2 is bound through it. */
+	if (r->mw)
+		r->lib->dealloc_mw(r->mw);
 	if (r->from)
 		r->lib->destroy_qp(r->from);
 	if (r->to)
@@ -102,6 +70,8 @@ static void rig_close(struct rig *r)
 		r->lib->destroy_cq(r->send_cq);
 	if (r->recv_cq)
 		r->lib->destroy_cq(r->recv_cq);
+	if (r->window_mr)
+		r->lib->dereg_mr(r->window_mr);
 	if (r->source_mr)
 		r->lib->dereg_mr(r->source_mr);
 	if (r->target_mr)
@@ -113,7 +83,8 @@ static void rig_close(struct rig *r)
 	r->from = r->to = NULL;
 	r->srq = NULL;
 	r->send_cq = r->recv_cq = NULL;
-	r->source_mr = r->target_mr = NULL;
+	r->source_mr = r->target_mr = r->window_mr = NULL;
+	r->mw = NULL;
 	r->pd = NULL;
 	r->source = r->target = NULL;
 }
@@ -127,12 +98,11 @@ static int rig_open(struct rig *r, int completions)
 	errno = 0;
 	r->source = aligned_alloc(4096, BUFFER);
 	r->target = aligned_alloc(4096, BUFFER);
-	if (!r->source || !r->target || getrandom(&r->iova, sizeof(r->iova), 0) != sizeof(r->iova))
+	if (!r->source || !r->target || uccl_verbs_iova(r->target, &r->iova))
 		return failed(r, "allocate memory");
 	for (i = 0; i < BUFFER; i++)
 		r->source[i] = (uint8_t)(i % 251 % BEFORE);
 	memset(r->target, BEFORE, BUFFER);
-	r->iova = r->iova >> 1 & ~4095ull;
 	r->pd = r->lib->alloc_pd(r->ctx);
 	if (!r->pd)
 		return failed(r, "allocate a protection domain");
@@ -152,7 +122,8 @@ static int rig_open(struct rig *r, int completions)
 	r->to = qp_new(r, 0);
 	if (!r->from || !r->to)
 		return failed(r, "make UC queue pairs");
-	if (qp_connect(r, r->from, r->to->qp_num, 100, 200) || qp_connect(r, r->to, r->from->qp_num, 200, 100))
+	if (uccl_verbs_loop(r->lib, r->port, r->from, r->to->qp_num, 100, 200) ||
+	    uccl_verbs_loop(r->lib, r->port, r->to, r->from->qp_num, 200, 100))
 		return failed(r, "connect UC queue pairs");
 	return 0;
 }
@@ -289,7 +260,7 @@ static int row_stranger(struct rig *r, struct uccl_verbs_probe *p)
 	if (!other)
 		return failed(r, "make a third queue pair");
 	receives(r, RECEIVES);
-	if (qp_connect(r, other, r->to->qp_num, 0x123456, 0x654321))
+	if (uccl_verbs_loop(r->lib, r->port, other, r->to->qp_num, 0x123456, 0x654321))
 		rc = failed(r, "connect a third queue pair");
 	else
 		write_one(r, other, p->mtu, r->iova, r->target_mr->rkey);
@@ -378,12 +349,177 @@ static int row_cycle(struct rig *r, struct uccl_verbs_probe *p)
 
 		if (!qp)
 			return failed(r, "make a queue pair");
-		if (!qp_connect(r, qp, r->to->qp_num, 1, 1))
+		if (!uccl_verbs_loop(r->lib, r->port, qp, r->to->qp_num, 1, 1))
 			r->lib->modify_qp(qp, &err, IBV_QP_STATE);
 		r->lib->destroy_qp(qp);
 	}
 	p->cycle_ns = (r->clock() - began) / TRIES;
 	return 0;
+}
+
+/* Windows. */
+
+#define WINDOW_AT 8192 /* in the target; as long as a packet */
+
+static int window_open(struct rig *r, enum ibv_mw_type type)
+{
+	r->window_mr = r->lib->reg_mr_iova(r->pd, r->target, BUFFER, r->iova,
+					   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+	if (!r->window_mr)
+		return failed(r, "register memory for windows");
+	r->mw = r->lib->alloc_mw(r->pd, type);
+	return r->mw ? 0 : failed(r, "make a memory window");
+}
+
+/* Through the queue pair that sends; 0 bytes: to nothing. *key is what a peer has to name. */
+static int window_bind(struct rig *r, uint32_t at, uint32_t len, uint32_t *key)
+{
+	struct ibv_mw_bind_info info = {.mr = r->window_mr, .addr = r->iova + at, .length = len};
+	struct ibv_mw_bind bind = {.send_flags = IBV_SEND_SIGNALED};
+	struct ibv_send_wr wr = {.opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED}, *bad;
+	struct ibv_wc wc;
+	int rc;
+
+	info.mw_access_flags = len ? IBV_ACCESS_REMOTE_WRITE : 0;
+	bind.bind_info = wr.bind_mw.bind_info = info;
+	wr.bind_mw.mw = r->mw;
+	wr.bind_mw.rkey = ibv_inc_rkey(r->mw->rkey);
+	if (r->mw->type == IBV_MW_TYPE_1)
+		rc = r->lib->bind_mw(r->from, r->mw, &bind);
+	else
+		rc = r->lib->post_send(r->from, &wr, &bad);
+	*key = r->mw->type == IBV_MW_TYPE_1 ? r->mw->rkey : wr.bind_mw.rkey;
+	if (rc)
+		errno = rc;
+	else if (!completion(r, r->send_cq, WAIT_NS, &wc) || wc.status != IBV_WC_SUCCESS)
+		errno = EIO;
+	else
+		return 0;
+	return failed(r, "bind a memory window");
+}
+
+/*
+ * Does a write of a packet to here arrive? After it one of a byte goes to memory that anybody may write: when that has
+ * come there is nothing to wait for any more.
+ */
+static bool window_takes(struct rig *r, uint32_t at, uint32_t key)
+{
+	int errors = 0;
+	struct ibv_wc wc;
+
+	memset(r->target, BEFORE, BUFFER);
+	receives(r, 2);
+	write_one(r, r->from, r->port->mtu, r->iova + at, key);
+	write_one(r, r->from, 1, r->iova, r->target_mr->rkey);
+	while (errors < 2 && r->target[0] == BEFORE && completion(r, r->recv_cq, QUIET_NS, &wc))
+		errors++;
+	return !memcmp(r->target + at, r->source, r->port->mtu);
+}
+
+static int row_windows(struct rig *r, struct uccl_verbs_probe *p)
+{
+	uint32_t key;
+	int rc = window_open(r, IBV_MW_TYPE_1);
+
+	if (!rc)
+		rc = window_bind(r, WINDOW_AT, p->mtu, &key);
+	if (rc)
+		return rc;
+	p->windows = yes(window_takes(r, WINDOW_AT, key));
+	p->window_bounds = yes(!window_takes(r, WINDOW_AT + p->mtu, key));
+	return 0;
+}
+
+static int row_unbound(struct rig *r, struct uccl_verbs_probe *p)
+{
+	uint32_t key, none;
+	int rc = window_open(r, IBV_MW_TYPE_1);
+
+	if (!rc)
+		rc = window_bind(r, WINDOW_AT, p->mtu, &key);
+	if (!rc)
+		rc = window_bind(r, 0, 0, &none);
+	if (!rc)
+		p->window_fences = yes(!window_takes(r, WINDOW_AT, key));
+	return rc;
+}
+
+static int row_window2(struct rig *r, struct uccl_verbs_probe *p)
+{
+	uint32_t key;
+
+	/* Not everybody has them, and nothing depends on it. */
+	if (!window_open(r, IBV_MW_TYPE_2) && !window_bind(r, WINDOW_AT, p->mtu, &key))
+		p->window2 = yes(window_takes(r, WINDOW_AT, key));
+	return 0;
+}
+
+static int row_window_times(struct rig *r, struct uccl_verbs_probe *p)
+{
+	uint64_t began;
+	uint32_t key;
+	int i, rc = window_open(r, IBV_MW_TYPE_1);
+
+	began = r->clock();
+	for (i = 0; i < TRIES && !rc; i++) {
+		rc = window_bind(r, 0, p->large, &key);
+		if (!rc)
+			rc = window_bind(r, 0, 0, &key);
+	}
+	p->window_ns = (r->clock() - began) / TRIES;
+	began = r->clock();
+	for (i = 0; i < TRIES && !rc; i++) {
+		struct ibv_mr *mr = r->lib->reg_mr_iova(r->pd, r->target, p->large, r->iova,
+							IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+
+		if (!mr)
+			return failed(r, "register memory again");
+		r->lib->dereg_mr(mr);
+	}
+	p->registration_ns = (r->clock() - began) / TRIES;
+	return rc;
+}
+
+static int (*const window_rows[])(struct rig *r, struct uccl_verbs_probe *p) = {row_windows, row_unbound, row_window2,
+										  row_window_times};
+
+/* The first so many of these rows, if the NIC has windows. */
+static int windows_probe(struct rig *r, size_t rows, struct uccl_verbs_probe *p)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < rows && !rc && r->port->max_mw; i++) {
+		rc = rig_open(r, 0);
+		if (!rc)
+			rc = window_rows[i](r, p);
+		rig_close(r);
+	}
+	return rc;
+}
+
+static void begin(struct uccl_verbs_probe *p, const struct uccl_verbs_port *port)
+{
+	memset(p, 0, sizeof(*p));
+	p->mtu = port->mtu;
+	p->large = LARGE;
+}
+
+int uccl_verbs_probe_windows(const struct uccl_verbs *lib, struct ibv_context *ctx, const struct uccl_verbs_port *port,
+			     uint64_t (*clock)(void), struct uccl_verbs_probe *p, const char **what)
+{
+	struct rig r = {.lib = lib, .ctx = ctx, .port = port, .clock = clock};
+	int rc;
+
+	begin(p, port);
+	rc = windows_probe(&r, 2, p);
+	*what = r.what;
+	return rc;
+}
+
+bool uccl_verbs_probe_window_use(const struct uccl_verbs_probe *p, bool loose)
+{
+	return p->windows == UCCL_PROBE_YES && p->window_fences == UCCL_PROBE_YES &&
+	       (loose || p->window_bounds == UCCL_PROBE_YES);
 }
 
 int uccl_verbs_probe(const struct uccl_verbs *lib, struct ibv_context *ctx, const struct uccl_verbs_port *port,
@@ -397,9 +533,7 @@ int uccl_verbs_probe(const struct uccl_verbs *lib, struct ibv_context *ctx, cons
 	size_t i;
 	int rc = 0;
 
-	memset(p, 0, sizeof(*p));
-	p->mtu = port->mtu;
-	p->large = LARGE;
+	begin(p, port);
 	for (i = 0; i < uccl_array_len(rows) && !rc; i++) {
 		if (rows[i] == row_overrun && !overrun)
 			continue;
@@ -408,6 +542,8 @@ int uccl_verbs_probe(const struct uccl_verbs *lib, struct ibv_context *ctx, cons
 			rc = rows[i](&r, p);
 		rig_close(&r);
 	}
+	if (!rc)
+		rc = windows_probe(&r, uccl_array_len(window_rows), p);
 	*what = r.what;
 	return rc;
 }

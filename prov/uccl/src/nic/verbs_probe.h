@@ -6,6 +6,8 @@
 #ifndef UCCL_NIC_VERBS_PROBE_H
 #define UCCL_NIC_VERBS_PROBE_H
 
+#include <stdbool.h>
+
 #include "nic/verbs_dev.h"
 
 #ifdef HAVE_VERBS
@@ -32,6 +34,16 @@ struct uccl_verbs_probe {
 	enum uccl_probe_answer key_ends;     /* no later write arrives */
 	enum uccl_probe_answer dereg_fences; /* the memory stays as it was */
 
+	/*
+	 * Memory windows of type 1, bound through one queue pair and written to through another one; UNKNOWN where the
+	 * NIC says that it has none.
+	 */
+	enum uccl_probe_answer windows;	      /* such a write arrives */
+	enum uccl_probe_answer window_bounds; /* one beyond the window, in its region, does not */
+	enum uccl_probe_answer window_fences; /* one to a window that was unbound does not */
+	enum uccl_probe_answer window2;	      /* type 2: such a write arrives; UNKNOWN: there are none */
+	uint64_t window_ns, registration_ns;  /* to bind and unbind one, to register and end that, of `large` bytes */
+
 	/* A completion queue that runs over; UNKNOWN if that was not to be tried. */
 	enum uccl_probe_answer overrun_ends; /* its queue pair takes no later write */
 
@@ -45,6 +57,14 @@ struct uccl_verbs_probe {
  */
 int uccl_verbs_probe(const struct uccl_verbs *lib, struct ibv_context *ctx, const struct uccl_verbs_port *port,
 		     bool overrun, uint64_t (*clock)(void), struct uccl_verbs_probe *p, const char **what);
+
+/*
+ * What concerns windows only, which takes some milliseconds. What was not asked is UNKNOWN.
+ */
+int uccl_verbs_probe_windows(const struct uccl_verbs *lib, struct ibv_context *ctx, const struct uccl_verbs_port *port,
+			     uint64_t (*clock)(void), struct uccl_verbs_probe *p, const char **what);
+/* Windows serve instead of registrations. `loose`: also if their bounds are not kept. */
+bool uccl_verbs_probe_window_use(const struct uccl_verbs_probe *p, bool loose);
 
 /* The largest direct write that does no harm on such a NIC: one packet if it may end a queue pair by losing one. */
 uint32_t uccl_verbs_probe_write_max(const struct uccl_verbs_probe *p);

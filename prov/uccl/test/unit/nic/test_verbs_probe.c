@@ -60,6 +60,19 @@ static int probe(void)
 	return rc;
 }
 
+static int probe_windows(void)
+{
+	const uint8_t any[16] = {0};
+	struct uccl_verbs_port port;
+	struct ibv_context *ctx;
+	int rc;
+
+	assert_int_equal(uccl_verbs_open(fake_verbs_lib(), NULL, any, false, &port, &ctx), 0);
+	rc = uccl_verbs_probe_windows(fake_verbs_lib(), ctx, &port, clock_read, &p, &what);
+	fake_verbs_lib()->close_device(ctx);
+	return rc;
+}
+
 /* What verbs promise, and no more. */
 static void probe__plain(void **state)
 {
@@ -109,13 +122,71 @@ static void probe__deaf(void **state)
 	assert_int_equal(uccl_verbs_probe_write_max(&p), 0);
 }
 
+/* Without windows nothing is asked of them. */
+static void probe_windows__none(void **state)
+{
+	(void)state;
+	assert_int_equal(probe(), 0);
+	assert_int_equal(fake_verbs_calls(fake, "alloc_mw"), 0);
+	assert_int_equal(p.windows, UCCL_PROBE_UNKNOWN);
+	assert_int_equal(p.window_bounds, UCCL_PROBE_UNKNOWN);
+	assert_int_equal(p.window_fences, UCCL_PROBE_UNKNOWN);
+	assert_int_equal(p.window2, UCCL_PROBE_UNKNOWN);
+	assert_false(uccl_verbs_probe_window_use(&p, true));
+}
+
+/* E13, E11: type 1 serves all queue pairs, type 2 one; what is unbound keeps out. */
+static void probe_windows__plain(void **state)
+{
+	(void)state;
+	fake_verbs_windows(dev);
+	assert_int_equal(probe(), 0);
+	assert_int_equal(p.windows, UCCL_PROBE_YES);
+	assert_int_equal(p.window_bounds, UCCL_PROBE_YES);
+	assert_int_equal(p.window_fences, UCCL_PROBE_YES);
+	assert_int_equal(p.window2, UCCL_PROBE_NO);
+	assert_true(p.window_ns > 0 && p.registration_ns > 0);
+	assert_true(uccl_verbs_probe_window_use(&p, false));
+	/* What is asked when a NIC is opened: no more than is needed, in less time than a lost packet takes. */
+	now = 0;
+	assert_int_equal(probe_windows(), 0);
+	assert_true(now < 100 * UCCL_NS_PER_MS);
+	assert_int_equal(p.windows, UCCL_PROBE_YES);
+	assert_int_equal(p.window_fences, UCCL_PROBE_YES);
+	assert_int_equal(p.window2, UCCL_PROBE_UNKNOWN);
+	assert_true(uccl_verbs_probe_window_use(&p, false));
+}
+
+static void probe_windows__faults(void **state)
+{
+	(void)state;
+	fake_verbs_windows(dev);
+	dev->loose_windows = true;
+	assert_int_equal(probe_windows(), 0);
+	assert_int_equal(p.window_bounds, UCCL_PROBE_NO);
+	assert_false(uccl_verbs_probe_window_use(&p, false));
+	assert_true(uccl_verbs_probe_window_use(&p, true));
+	dev->loose_windows = false;
+	dev->leaky_windows = true;
+	assert_int_equal(probe_windows(), 0);
+	assert_int_equal(p.windows, UCCL_PROBE_YES);
+	assert_int_equal(p.window_fences, UCCL_PROBE_NO);
+	assert_false(uccl_verbs_probe_window_use(&p, true));
+	dev->leaky_windows = false;
+	fake->hook = lose_all;
+	assert_int_equal(probe_windows(), 0);
+	assert_int_equal(p.windows, UCCL_PROBE_NO);
+	assert_false(uccl_verbs_probe_window_use(&p, true));
+}
+
 /* Each call fails once, then for good: an error that says what, and nothing stays behind. */
 static void probe__every_failure(void **state)
 {
 	static const char *const calls[] = {"alloc_pd",	 "reg_mr",    "reg_mr_iova", "create_cq",
-					    "create_srq", "create_qp", "modify_qp"};
+					    "create_srq", "create_qp", "modify_qp", "alloc_mw", "bind_mw"};
 
 	(void)state;
+	fake_verbs_windows(dev);
 	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
 		fake_verbs_fail(fake, calls[i], 1, ENOMEM);
 		assert_true(probe() < 0);
@@ -141,6 +212,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(probe__wedges, begin, end),
 		cmocka_unit_test_setup_teardown(probe__deaf, begin, end),
 		cmocka_unit_test_setup_teardown(probe__every_failure, begin, end),
+		cmocka_unit_test_setup_teardown(probe_windows__none, begin, end),
+		cmocka_unit_test_setup_teardown(probe_windows__plain, begin, end),
+		cmocka_unit_test_setup_teardown(probe_windows__faults, begin, end),
 		cmocka_unit_test_setup_teardown(probe__infiniband, begin, end),
 	};
 
