@@ -70,11 +70,11 @@ static int mep_reg(struct uccl_peer *p, void *buf, uint64_t len, bool device, vo
 	return rc;
 }
 
-static void mep_dereg(struct uccl_peer *p, void *mr)
+static void mep_dereg(struct uccl_peer *p, void *mr, bool settled)
 {
 	struct conn *c = peer_conn(p);
 
-	c->e->nic->ops->dereg(c->e->nic, mr);
+	c->e->nic->ops->dereg(c->e->nic, mr, settled);
 	finish(c);
 }
 

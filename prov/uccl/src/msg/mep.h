@@ -93,7 +93,7 @@ struct uccl_mep_ops {
 	/* Direct writes: register a receive buffer, undo it (which is also a fence), fence a path. */
 	int (*reg)(struct uccl_peer *p, void *buf, uint64_t len, bool device, void **mr, uint64_t *rkey,
 		   uint64_t *raddr);
-	void (*dereg)(struct uccl_peer *p, void *mr);
+	void (*dereg)(struct uccl_peer *p, void *mr, bool settled);
 	void (*fence)(struct uccl_peer *p, uint16_t path, uint64_t now);
 	/*
 	 * Let the NIC read payload from memory of a device, what of it goes by packets, too: *source is for

@@ -80,12 +80,18 @@ void msg_rx_set_env(struct uccl_msg_rx *rx, const struct msg_rx_ops *ops, const 
 	rx->eager = eager;
 }
 
+/* All that was written to its place is there. */
+static bool rx_settled(const struct uccl_msg_rx *rx)
+{
+	return !rx->doubts && rx->got >= uccl_max(rx->limit, rx->eager);
+}
+
 void msg_rx_close(struct uccl_msg_rx *rx)
 {
 	if (rx->berth)
 		msg_lanes_shut(rx);
 	if (rx->mr)
-		rx->peer->mep->ops->dereg(rx->peer, rx->mr);
+		rx->peer->mep->ops->dereg(rx->peer, rx->mr, rx_settled(rx));
 	rx->mr = NULL;
 	rx->iov = NULL;
 }
@@ -253,7 +259,7 @@ static void rx_complete(struct uccl_msg_rx *rx, uint64_t now)
 	if (rx->doubts && p->mep->dereg_fences) {
 		/* What still comes finds no place. A message without a place was promised no write. PROTOCOL R26 */
 		if (rx->mr)
-			p->mep->ops->dereg(p, rx->mr);
+			p->mep->ops->dereg(p, rx->mr, false);
 		rx->mr = NULL;
 		rx->doubts = 0;
 		uccl_flow_forgive(&p->flow, rx->id, (uint32_t)rx->mseq);

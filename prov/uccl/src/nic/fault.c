@@ -759,11 +759,11 @@ static void fault_source_put(struct uccl_nic *nic, void *source)
 	inner->ops->source_put(inner, source);
 }
 
-static void fault_dereg(struct uccl_nic *nic, void *mr)
+static void fault_dereg(struct uccl_nic *nic, void *mr, bool settled)
 {
 	struct fault *f = fault_of(nic);
 
-	f->inner->ops->dereg(f->inner, mr);
+	f->inner->ops->dereg(f->inner, mr, settled);
 }
 
 static void fault_guard(struct uccl_nic *nic, const struct uccl_nic_guard *guard)

@@ -129,7 +129,8 @@ struct uccl_nic_ops {
 	 */
 	int (*reg_device)(struct uccl_nic *nic, void *buf, uint64_t len, const struct uccl_nic_device *device,
 			  void **mr, uint64_t *rkey, uint64_t *raddr);
-	void (*dereg)(struct uccl_nic *nic, void *mr);
+	/* `settled`: no write to it is under way, as far as peers are honest. */
+	void (*dereg)(struct uccl_nic *nic, void *mr, bool settled);
 	/*
 	 * Let the NIC read payload of packets and writes from memory of a device: then uccl_tx.mr of these is *source,
 	 * until source_put(). The NIC may read it for longer than tx() says; the memory is held for it. -FI_Exxx: not

@@ -424,11 +424,11 @@ static int rails_reg_device(struct uccl_nic *nic, void *buf, uint64_t len, const
 	return r->rail[0]->ops->reg_device(r->rail[0], buf, len, device, mr, rkey, raddr);
 }
 
-static void rails_dereg(struct uccl_nic *nic, void *mr)
+static void rails_dereg(struct uccl_nic *nic, void *mr, bool settled)
 {
 	struct rails *r = rails_of(nic);
 
-	r->rail[0]->ops->dereg(r->rail[0], mr);
+	r->rail[0]->ops->dereg(r->rail[0], mr, settled);
 }
 
 static void source_put(struct rails *r, struct rails_source *s)

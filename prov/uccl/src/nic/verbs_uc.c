@@ -100,10 +100,11 @@ static void uc_source_put(struct uccl_nic *nic, void *source)
 	w->packets->ops->source_put(w->packets, s);
 }
 
-static void uc_dereg(struct uccl_nic *nic, void *mr)
+static void uc_dereg(struct uccl_nic *nic, void *mr, bool settled)
 {
 	struct uc *w = uc_of(nic);
 
+	(void)settled;
 	if (w->dev->lib->dereg_mr(mr))
 		UCCL_LOG(UCCL_LOG_WARN, "%s: cannot deregister memory: %s", w->ud->port.name, strerror(errno));
 }

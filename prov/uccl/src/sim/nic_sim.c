@@ -731,10 +731,11 @@ static void mr_free(struct sim_mr *m)
 	free(m);
 }
 
-static void nic_dereg(struct uccl_nic *nic, void *mr)
+static void nic_dereg(struct uccl_nic *nic, void *mr, bool settled)
 {
 	struct sim_nic *s = sim_nic(nic);
 
+	(void)settled;
 	s->stats.mrs--;
 	if (!s->cfg.leaky)
 		mr_free(mr);

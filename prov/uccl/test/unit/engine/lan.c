@@ -228,9 +228,10 @@ static int nic_reg(struct uccl_nic *nic, void *buf, uint64_t len, void **mr, uin
 	return 0;
 }
 
-static void nic_dereg(struct uccl_nic *nic, void *mr)
+static void nic_dereg(struct uccl_nic *nic, void *mr, bool settled)
 {
 	(void)nic;
+	(void)settled;
 	assert_true(((struct lan_mr *)mr)->live);
 	((struct lan_mr *)mr)->live = false;
 }

@@ -1581,7 +1581,7 @@ static void strangers__writes(void **state)
 	assert_int_equal(uccl_verbs_uc_stats(nics[0])->rx_errors, 1000);
 	for (size_t i = 0; i < LONG; i++)
 		assert_int_equal(dst[0][i], 0xa5);
-	nics[0]->ops->dereg(nics[0], open_mr);
+	nics[0]->ops->dereg(nics[0], open_mr, true);
 	message_kept(1, 0, SECOND);
 	message_kept(0, 1, SECOND);
 	assert_int_equal(uccl_verbs_uc_stats(nics[0])->made, PATHS);

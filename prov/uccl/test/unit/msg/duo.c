@@ -47,13 +47,14 @@ static int side_reg(struct uccl_peer *p, void *buf, uint64_t len, bool device, v
 	return 0;
 }
 
-static void side_dereg(struct uccl_peer *p, void *mr)
+static void side_dereg(struct uccl_peer *p, void *mr, bool settled)
 {
 	struct duo_mr *m = mr;
 
 	assert_true(m->live);
 	m->live = false;
 	peer_side(p)->deregs++;
+	peer_side(p)->unsettled += !settled;
 }
 
 static int side_source(struct uccl_peer *p, const void *buf, uint64_t len, void **source)

@@ -76,6 +76,7 @@ struct duo_side {
 	uint32_t connects;     /* times msg asked to connect, */
 	uint32_t readies;      /* and said that something may leave */
 	uint32_t regs, deregs, fences;
+	uint32_t unsettled; /* of deregs: writes may still come */
 	bool reg_fails;
 	int broken;
 	struct duo_mr mr[64];

@@ -408,6 +408,7 @@ static void peer_fail__while_fencing(void **state)
 	uccl_peer_fail(&d->side[1].peer, FI_ECONNABORTED, d->now);
 	expect(d, 1, DUO_CTX(1), FI_ECONNABORTED);
 	assert_int_equal(d->side[1].deregs, 1);
+	assert_int_equal(d->side[1].unsettled, 1);
 	duo_free(d);
 }
 

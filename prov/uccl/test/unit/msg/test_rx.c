@@ -393,6 +393,7 @@ static void direct__whole(void **state)
 			assert_true(d->side[0].stats.writes_tx >= (n - DUO_CHUNK) / DUO_WRITE);
 			assert_int_equal(d->side[1].regs, 1);
 			assert_int_equal(d->side[1].deregs, 1);
+			assert_int_equal(d->side[1].unsettled, 0);
 			assert_int_equal(d->side[1].stats.fences, 0);
 			duo_free(d);
 		}
@@ -475,6 +476,7 @@ static void direct__held_until_fenced(void **state)
 		uccl_flow_fenced(&d->side[1].peer.flow, d->side[1].fence_path[0], d->now);
 		duo_expect(d, 1, DUO_CTX(1), 0, DUO_CHUNK + 10 * DUO_WRITE);
 		assert_int_equal(d->side[1].deregs, 1);
+		assert_int_equal(d->side[1].unsettled, 0);
 		duo_free(d);
 	}
 }
@@ -553,6 +555,7 @@ static void direct__closed_in_doubt(void **state)
 	duo_check(dst, 50000, 5);
 	assert_int_equal(d->side[1].fences, 0);
 	assert_int_equal(d->side[1].deregs, 1);
+	assert_int_equal(d->side[1].unsettled, 1);
 	assert_int_equal(d->side[1].peer.flow.landing.ndoubts, 0);
 	memset(dst, 0xa5, 50000);
 	duo_release(d, false);

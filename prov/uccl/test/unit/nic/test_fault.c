@@ -34,7 +34,7 @@ struct fake {
 	int error;  /* tx returns it if negative */
 	int sent;   /* how many of seen[] rx has told as sent */
 	int nhints; /* as rx got it */
-	bool closed, fenced, registered, disconnected;
+	bool closed, fenced, registered, settled, disconnected;
 };
 
 static struct fake *fake_of(struct uccl_nic *nic)
@@ -122,10 +122,11 @@ static int fake_reg(struct uccl_nic *nic, void *buf, uint64_t len, void **mr, ui
 	return 0;
 }
 
-static void fake_dereg(struct uccl_nic *nic, void *mr)
+static void fake_dereg(struct uccl_nic *nic, void *mr, bool settled)
 {
 	(void)mr;
 	fake_of(nic)->registered = false;
+	fake_of(nic)->settled = settled;
 }
 
 static int fake_source(struct uccl_nic *nic, const void *buf, uint64_t len, const struct uccl_nic_device *device,
@@ -360,8 +361,10 @@ static void open__passes_all_else_through(void **state)
 	assert_int_equal(nic->ops->backlog(nic), fake.n);
 	assert_int_equal(nic->ops->reg(nic, &a, 9, &mr, &rkey, &raddr), 0);
 	assert_true(fake.registered && mr == &a && rkey == 9 && raddr == 5);
-	nic->ops->dereg(nic, mr);
-	assert_false(fake.registered);
+	nic->ops->dereg(nic, mr, true);
+	assert_true(fake.settled && !fake.registered);
+	nic->ops->dereg(nic, mr, false);
+	assert_false(fake.settled);
 	assert_int_equal(nic->ops->source(nic, &a, 1, &device, &mr), 0);
 	assert_true(fake.registered && mr == (uint8_t *)&a + 1);
 	nic->ops->source_put(nic, mr);

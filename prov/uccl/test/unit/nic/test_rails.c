@@ -224,7 +224,7 @@ static void writes__first_rail(void **state)
 		assert_ptr_equal(v[0].peer, peer[1]);
 	}
 	assert_memory_equal(src, dst, sizeof(src));
-	nic[1]->ops->dereg(nic[1], mr);
+	nic[1]->ops->dereg(nic[1], mr, true);
 	nic[1]->ops->finish(nic[1], peer[1]);
 	/* None are granted while it has no link. */
 	link_set(1, 0, IBV_PORT_DOWN);

@@ -343,8 +343,8 @@ static void reg__elsewhere(void **state)
 	assert_true(p.rkey && q.rkey);
 	assert_true(p.raddr != (uintptr_t)dst[0] && p.raddr != q.raddr);
 	assert_int_equal(p.raddr & 4095, (uintptr_t)dst[0] & 4095);
-	nic[0]->ops->dereg(nic[0], p.mr);
-	nic[0]->ops->dereg(nic[0], q.mr);
+	nic[0]->ops->dereg(nic[0], p.mr, true);
+	nic[0]->ops->dereg(nic[0], q.mr, true);
 	fake_verbs_fail(fake, "reg_mr_iova", 1, ENOMEM);
 	assert_int_equal(nic[0]->ops->reg(nic[0], dst[0], 10, &p.mr, &p.rkey, &p.raddr), -ENOMEM);
 }
@@ -438,8 +438,8 @@ static void reg_device__dmabuf(void **state)
 	close(free_fd);
 	assert_int_equal(gpu_reg(0, 0, 10, &q), 0);
 	assert_int_equal(fake->dmabufs, 2);
-	nic[0]->ops->dereg(nic[0], p.mr);
-	nic[0]->ops->dereg(nic[0], q.mr);
+	nic[0]->ops->dereg(nic[0], p.mr, true);
+	nic[0]->ops->dereg(nic[0], q.mr, true);
 	/* One that fails is of this memory. */
 	calls = fake_verbs_calls(fake, "reg_mr_iova");
 	gpu.err = -FI_EFAULT;
@@ -450,7 +450,7 @@ static void reg_device__dmabuf(void **state)
 	assert_int_equal(gpu_reg(0, 0, 10, &p), -FI_EINVAL);
 	assert_int_equal(fake_verbs_calls(fake, "reg_mr_iova"), calls);
 	assert_int_equal(gpu_reg(0, 0, 10, &p), 0);
-	nic[0]->ops->dereg(nic[0], p.mr);
+	nic[0]->ops->dereg(nic[0], p.mr, true);
 	gpu_end();
 }
 
@@ -466,12 +466,12 @@ static void reg_device__peer_memory(void **state)
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(gpu_reg(0, 100, 5000, &p), 0);
 		assert_int_equal(gpu.calls, 1);
-		nic[0]->ops->dereg(nic[0], p.mr);
+		nic[0]->ops->dereg(nic[0], p.mr, true);
 	}
 	/* Each device has its own way, and each NIC. */
 	gpu.err = 0;
 	assert_int_equal(gpu_reg(1, 100, 5000, &p), 0);
-	nic[1]->ops->dereg(nic[1], p.mr);
+	nic[1]->ops->dereg(nic[1], p.mr, true);
 	assert_int_equal(fake->dmabufs, 1);
 	fake->peer_memory = no_peer_memory;
 	assert_int_equal(gpu_reg(0, 100, 5000, &p), -FI_EFAULT);
@@ -523,13 +523,13 @@ static void reg_device__one_bad_memory(void **state)
 		assert_int_equal(gpu_reg(0, 0, 10, &p), -FI_EFAULT);
 	gpu.err = 0;
 	assert_int_equal(gpu_reg(0, 0, 10, &p), 0);
-	nic[0]->ops->dereg(nic[0], p.mr);
+	nic[0]->ops->dereg(nic[0], p.mr, true);
 	gpu.err = -FI_EFAULT;
 	for (int i = 0; i < 10; i++)
 		assert_int_equal(gpu_reg(0, 0, 10, &p), -FI_EFAULT);
 	gpu.err = 0;
 	assert_int_equal(gpu_reg(0, 0, 10, &p), 0);
-	nic[0]->ops->dereg(nic[0], p.mr);
+	nic[0]->ops->dereg(nic[0], p.mr, true);
 	gpu_end();
 }
 
@@ -600,7 +600,7 @@ static void source__writes_and_packets(void **state)
 	assert_int_equal(fake->stats.bad_rkey, 1);
 	assert_int_equal(gpu.bytes[page + 100], (uint8_t)(100 * 7 + 1));
 	nic[1]->ops->source_put(nic[1], source);
-	nic[0]->ops->dereg(nic[0], p.mr);
+	nic[0]->ops->dereg(nic[0], p.mr, true);
 	gpu_end();
 }
 
@@ -648,7 +648,7 @@ static void reg_device__old_library(void **state)
 	fake->peer_memory = gpu_peer_memory;
 	assert_int_equal(gpu_reg(0, 100, 5000, &p), 0);
 	assert_int_equal(gpu.calls, 0);
-	nic[0]->ops->dereg(nic[0], p.mr);
+	nic[0]->ops->dereg(nic[0], p.mr, true);
 	gpu_end();
 	nic[0]->ops->close(nic[0]);
 	nic[0] = NULL;
@@ -680,7 +680,7 @@ static void reg_device__written(void **state)
 			assert_int_equal(gpu.bytes[page + i], 0);
 	}
 	events(1, NULL);
-	nic[0]->ops->dereg(nic[0], p.mr);
+	nic[0]->ops->dereg(nic[0], p.mr, true);
 	gpu_end();
 }
 
@@ -707,7 +707,7 @@ static void tx__writes(enum ibv_qp_type type)
 		assert_int_equal(dst[1][off + len], 0x5a);
 		assert_true(!off || dst[1][off - 1] == 0x5a);
 	}
-	nic[1]->ops->dereg(nic[1], p.mr);
+	nic[1]->ops->dereg(nic[1], p.mr, true);
 }
 
 static void tx__uc(void **state)
@@ -757,7 +757,7 @@ static void tx__chains(void **state)
 	assert_int_equal(fake->stats.no_receive, 0);
 	assert_int_equal(st(0)->tx_lost, 0);
 	assert_int_equal(uc_of(nic[0])->dev->tx.nunused, uc_of(nic[0])->dev->tx.count);
-	nic[1]->ops->dereg(nic[1], p.mr);
+	nic[1]->ops->dereg(nic[1], p.mr, true);
 }
 
 /* Neither before, nor a path that there is not, nor without a peer. PROTOCOL R82 */
@@ -799,7 +799,7 @@ static void tx__only_when_both_are_connected(void **state)
 	nic[0]->ops->tx(nic[0], &t, 1);
 	assert_int_equal(st(0)->tx_lost, 4);
 	assert_int_equal(fake->stats.sent, sent);
-	nic[1]->ops->dereg(nic[1], p.mr);
+	nic[1]->ops->dereg(nic[1], p.mr, true);
 }
 
 /* A late write to a place that is closed: nothing is touched or told, and UC goes on; RC is made anew. */
@@ -811,7 +811,7 @@ static void late_write(enum ibv_qp_type type)
 	join(type);
 	p = place(1);
 	q = place(1);
-	nic[1]->ops->dereg(nic[1], p.mr);
+	nic[1]->ops->dereg(nic[1], p.mr, true);
 	memset(dst[1], 0x5a, sizeof(dst[1]));
 	for (int i = 0; i < 50; i++) {
 		t = write_of(0, &p, 1, (uint32_t)i, 0, 1000);
@@ -829,7 +829,7 @@ static void late_write(enum ibv_qp_type type)
 	assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
 	assert_int_equal(events(1, NULL), 1);
 	assert_memory_equal(dst[1], src, 1000);
-	nic[1]->ops->dereg(nic[1], q.mr);
+	nic[1]->ops->dereg(nic[1], q.mr, true);
 }
 
 static void rx__late_write_uc(void **state)
@@ -885,7 +885,7 @@ static void fence__late_write(void **state)
 	t = write_of(0, &p, 2, 1, 0, 1000);
 	assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
 	assert_int_equal(events(1, NULL), 1);
-	nic[1]->ops->dereg(nic[1], p.mr);
+	nic[1]->ops->dereg(nic[1], p.mr, true);
 }
 
 /* PROTOCOL R80 */
@@ -1060,7 +1060,7 @@ static void wait_fd__write(void **state)
 		assert_int_equal(poll(&f, 1, 0), 1);
 		assert_int_equal(events(1, NULL), 1);
 	}
-	nic[1]->ops->dereg(nic[1], p.mr);
+	nic[1]->ops->dereg(nic[1], p.mr, true);
 }
 
 /* What has nothing to read is not asked; and only the queue that had an event is asked for the next. */
@@ -1094,7 +1094,7 @@ static void wait_fd__reads_what_is_there(void **state)
 		assert_int_equal(fake_verbs_calls(fake, "get_async_event"), before[1]);
 		assert_int_equal(fake_verbs_calls(fake, "req_notify_cq"), before[2] + 2);
 	}
-	nic[1]->ops->dereg(nic[1], p.mr);
+	nic[1]->ops->dereg(nic[1], p.mr, true);
 }
 
 /* A peer that goes takes its queue pairs along, and what was in the NIC. */
@@ -1119,7 +1119,7 @@ static void disconnect__all_of_it(void **state)
 	/* Nobody knows the peer any more; it is told all the same, by number. */
 	events(0, NULL);
 	assert_int_equal(told[0], 20);
-	nic[1]->ops->dereg(nic[1], p.mr);
+	nic[1]->ops->dereg(nic[1], p.mr, true);
 }
 
 /* Sources. */
@@ -1185,7 +1185,7 @@ static void source__in_place(void **state)
 	assert_int_equal(fake->mrs, mrs + 1);
 	assert_int_equal(uccl_mrcache_stats(uc_of(nic[0])->dev->sources).hits, 14);
 	munmap(mem, 17 * PAGE);
-	nic[1]->ops->dereg(nic[1], p.mr);
+	nic[1]->ops->dereg(nic[1], p.mr, true);
 }
 
 /* Four writes from 16 pages, of which the NIC has read nothing yet. *mrs: registrations before. */
@@ -1229,7 +1229,7 @@ static void source__unmapped_in_flight(void **state)
 	assert_int_equal(dst[1][5 * 4096], 0x77);
 	assert_int_equal(uccl_mrcache_stats(uc_of(nic[0])->dev->sources).gone, 1);
 	munmap(buffer.iov_base, 16 * PAGE);
-	nic[1]->ops->dereg(nic[1], p.mr);
+	nic[1]->ops->dereg(nic[1], p.mr, true);
 }
 
 /* Memory that the NIC refuses, short buffers, memory of files: copied, and for a while the NIC is not asked again. */
@@ -1261,7 +1261,7 @@ static void source__copied(void **state)
 	assert_int_equal(write_from(&p, &buffer, 0, 9), 1);
 	assert_int_equal(st(0)->tx_direct, 1);
 	munmap(buffer.iov_base, 16 * PAGE);
-	nic[1]->ops->dereg(nic[1], p.mr);
+	nic[1]->ops->dereg(nic[1], p.mr, true);
 }
 
 /* What cannot go is told of like what went; a queue pair that breaks gives back what it had. */
@@ -1290,7 +1290,7 @@ static void source__lost(void **state)
 	fake->stall = false;
 	settle();
 	munmap(buffer.iov_base, 16 * PAGE);
-	nic[1]->ops->dereg(nic[1], p.mr);
+	nic[1]->ops->dereg(nic[1], p.mr, true);
 }
 
 /* Who sleeps until the payload is free is woken. */
@@ -1316,7 +1316,7 @@ static void source__wakes(void **state)
 		events(0, NULL);
 		assert_int_equal(told[0], i + 1);
 	}
-	nic[1]->ops->dereg(nic[1], p.mr);
+	nic[1]->ops->dereg(nic[1], p.mr, true);
 }
 
 int main(void)

@@ -253,7 +253,7 @@ static void writes(int a, int b)
 		assert_ptr_equal(got[b].last.peer, flow[b][a]);
 		assert_memory_equal(dst[b] + off, src + off, LEN);
 	}
-	nic[b]->ops->dereg(nic[b], mr);
+	nic[b]->ops->dereg(nic[b], mr, true);
 }
 
 /* Two processes of `n` endpoints each, all of which talk to all. */
@@ -363,7 +363,7 @@ static void leave__writes_under_way(void **state)
 	fake_verbs_run(fake);
 	for (int i = 0; i < LEN; i++)
 		assert_int_equal(dst[1][i], 0x5a);
-	nic[1]->ops->dereg(nic[1], mr);
+	nic[1]->ops->dereg(nic[1], mr, true);
 	assert_int_equal(dev(2)->tx.nunused, dev(2)->tx.count);
 	for (int b = 1; b < 4; b += 2) {
 		nic[b]->ops->disconnect(nic[b], flow[b][0]);
@@ -398,7 +398,7 @@ static void leave__not_taken_in(void **state)
 	assert_ptr_equal(got[1].last.peer, flow[1][2]);
 	events(3);
 	assert_int_equal(dev(1)->srq_due, 0);
-	nic[1]->ops->dereg(nic[1], mr);
+	nic[1]->ops->dereg(nic[1], mr, true);
 }
 
 /* What was said by a flow that ended before it was heard is said again by another. */
@@ -693,7 +693,7 @@ static void wake__by_another(void **state)
 		events(1);
 		assert_int_equal(got[1].writes, i + 1);
 	}
-	nic[1]->ops->dereg(nic[1], mr);
+	nic[1]->ops->dereg(nic[1], mr, true);
 }
 
 /* Endpoints share the receives; and no more peers may write than there are receives for. PROTOCOL R95 */

@@ -667,7 +667,7 @@ static int writes_come(int from)
 	}
 	hear(from);
 	came = hear(!from);
-	nic[!from]->ops->dereg(nic[!from], mr);
+	nic[!from]->ops->dereg(nic[!from], mr, true);
 	return came;
 }
 

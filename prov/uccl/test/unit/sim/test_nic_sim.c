@@ -335,7 +335,7 @@ static void write__lands_then_tells(void **state)
 	assert_ptr_equal(b->rx[0].peer, b->peer[1]);
 	assert_int_equal(bench_rx(b, 0), 1);
 	assert_int_equal(b->rx[0].cookie, 77);
-	b->nic[1]->ops->dereg(b->nic[1], mr);
+	b->nic[1]->ops->dereg(b->nic[1], mr, true);
 	bench_close(b);
 }
 
@@ -356,7 +356,7 @@ static void write__outside_or_unregistered_touches_nothing(void **state)
 	send_write(b, 0, from, 100, rkey, raddr - 1);
 	send_write(b, 0, from, 100, rkey + 1, raddr);
 	uccl_sim_run(&b->net, 10000);
-	b->nic[1]->ops->dereg(b->nic[1], mr);
+	b->nic[1]->ops->dereg(b->nic[1], mr, true);
 	send_write(b, 0, from, 100, rkey, raddr);
 	uccl_sim_run(&b->net, 20000);
 	assert_int_equal(st->bad_key, 4);
@@ -385,7 +385,7 @@ static void write__into_a_completed_buffer_is_a_violation(void **state)
 	uccl_owner_give(&b->owner, to, UCCL_OWNER_NONE);
 	uccl_sim_run(&b->net, 20000);
 	assert_int_equal(b->broken, 1);
-	b->nic[1]->ops->dereg(b->nic[1], mr);
+	b->nic[1]->ops->dereg(b->nic[1], mr, true);
 	bench_close(b);
 }
 
@@ -499,7 +499,7 @@ static void kill__leaves_the_owner_a_dead_nic(void **state)
 	assert_int_equal(bench_rx(b, 0), 0);
 	assert_int_equal(bench_rx(b, 1), 1);
 	assert_int_equal(b->rx[0].kind, UCCL_RX_GONE);
-	b->nic[0]->ops->dereg(b->nic[0], mr);
+	b->nic[0]->ops->dereg(b->nic[0], mr, true);
 	b->nic[0]->ops->disconnect(b->nic[0], b->peer[0]);
 	bench_close(b);
 }
@@ -543,7 +543,7 @@ static void leaky__writes_anyway(void **state)
 	b->nic[1]->ops->reg(b->nic[1], to, sizeof(to), &mr, &rkey, &raddr);
 	send_write(b, 1, from, 100, rkey, raddr);
 	b->net.now++;
-	b->nic[1]->ops->dereg(b->nic[1], mr);
+	b->nic[1]->ops->dereg(b->nic[1], mr, true);
 	b->nic[1]->ops->fence(b->nic[1], b->peer[1], 1);
 	uccl_sim_run(&b->net, 10000);
 	assert_int_equal(to[0], 5);
