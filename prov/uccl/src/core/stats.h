@@ -68,7 +68,7 @@ struct uccl_stats {
 	uint64_t unexpected, unexpected_bytes_max;
 	uint64_t rma_ops, atomic_ops;	   /* of this endpoint on memory of others, and its own, that were begun */
 	/* Of the NIC (nic/nic.h, count): direct writes in place, registrations kept for them, queue pairs for them. */
-	uint64_t writes_in_place, mr_hits, mr_misses, mr_gone, mr_evicted;
+	uint64_t writes_in_place, mr_hits, mr_misses, mr_gone, mr_evicted, mw_bound, mw_failed;
 	uint64_t qp_made, qp_reclaimed, qp_now;
 	uint64_t dropped[UCCL_DROP_COUNT];
 };

@@ -71,9 +71,11 @@ size_t uccl_view_text(const struct uccl_view *v, char *buf, size_t size)
 	if (s->writes_tx || s->writes_rx || s->qp_made)
 		add(&t,
 		    "direct writes: sent %llu, of them in place %llu, received %llu; registrations: found %llu, "
-		    "made %llu, memory gone %llu, evicted %llu; queue pairs %llu, made %llu, sets reclaimed %llu\n",
+		    "made %llu, memory gone %llu, evicted %llu; windows bound %llu, failed %llu; queue pairs %llu, "
+		    "made %llu, sets reclaimed %llu\n",
 		    U(s->writes_tx), U(s->writes_in_place), U(s->writes_rx), U(s->mr_hits), U(s->mr_misses),
-		    U(s->mr_gone), U(s->mr_evicted), U(s->qp_now), U(s->qp_made), U(s->qp_reclaimed));
+		    U(s->mr_gone), U(s->mr_evicted), U(s->mw_bound), U(s->mw_failed),
+		    U(s->qp_now), U(s->qp_made), U(s->qp_reclaimed));
 	if (s->train_tests || s->trains_off)
 		add(&t, "trains: compared with single packets %llu times, found broken %llu, tried again %llu\n",
 		    U(s->train_tests), U(s->trains_off), U(s->train_trials));

@@ -47,6 +47,13 @@ enum uccl_xdp_mode {
 	UCCL_XDP_GENERIC, /* the kernel */
 };
 
+/* Who may write to memory gets a window of it, where the NIC has such. */
+enum uccl_windows {
+	UCCL_WINDOWS_AUTO, /* if it also keeps their bounds */
+	UCCL_WINDOWS_OFF,  /* memory is registered each time */
+	UCCL_WINDOWS_ON,
+};
+
 struct uccl_xsk_set;
 
 /* How to open one. Strings are borrowed for the call. */
@@ -71,6 +78,7 @@ struct uccl_nic_attr {
 	uint32_t max_qp;		/* queue pairs for direct writes, to all peers together; 0: the default */
 	uint32_t write_bytes;		/* most bytes of one direct write; 0: what suits the NIC */
 	uint32_t srq_depth;		/* receives for direct writes, of all endpoints; 0: enough */
+	enum uccl_windows windows;
 	struct uccl_qp_budget *budget;	/* and of all back ends with this one together; lives longer; NULL: its own */
 };
 

@@ -10,7 +10,7 @@
  * 10 ms without an answer the window is freed, by such a call.
  *
  * Keys of a window come again after 255 others, and memory that stays registered keeps its number. So where writes may
- * still be under way, its registration is not used again: the next one has another random number.
+ * still be under way, its registration is not used again: the next one has another random number. PROTOCOL R241
  */
 #ifndef UCCL_NIC_VERBS_MW_H
 #define UCCL_NIC_VERBS_MW_H

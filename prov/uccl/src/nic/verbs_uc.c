@@ -14,26 +14,14 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/log.h"
 
 /* Memory that peers write. */
 
+#define KEY(rkey) ((rkey) | 1ull << 32) /* 0 is no key */
 #define REMOTE (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
-
-/*
- * The peer names memory by a number of which the bits above the page are random: knowing a key is not enough.
- */
-static int iova_of(const void *buf, uint64_t *iova)
-{
-	if (getrandom(iova, sizeof(*iova), 0) != sizeof(*iova))
-		return -FI_EIO;
-	/* The highest bit is clear, so that no end of it wraps. */
-	*iova = (*iova >> 1 & ~4095ull) | ((uintptr_t)buf & 4095);
-	return 0;
-}
 
 /* What was registered at `iova`, if it was. */
 static int reg_made(struct ibv_mr *mr, uint64_t iova, void **out, uint64_t *rkey, uint64_t *raddr)
@@ -41,18 +29,35 @@ static int reg_made(struct ibv_mr *mr, uint64_t iova, void **out, uint64_t *rkey
 	if (!mr)
 		return errno > 0 ? -errno : -FI_EIO;
 	*out = mr;
-	/* 0 is no key. */
-	*rkey = mr->rkey | 1ull << 32;
+	*rkey = KEY(mr->rkey);
 	*raddr = iova;
 	return 0;
+}
+
+static int window_get(struct uc *w, void *buf, uint64_t len, void **out, uint64_t *rkey, uint64_t *raddr)
+{
+	uint32_t key;
+	int rc;
+
+	if (!w->dev->windows)
+		return -FI_ENOSYS;
+	uc_lock(w);
+	rc = uccl_verbs_mw_get(w->dev->windows, buf, len, out, &key, raddr);
+	uc_unlock(w);
+	if (!rc)
+		*rkey = KEY(key);
+	return rc;
 }
 
 static int uc_reg(struct uccl_nic *nic, void *buf, uint64_t len, void **out, uint64_t *rkey, uint64_t *raddr)
 {
 	struct uc *w = uc_of(nic);
 	uint64_t iova;
-	int rc = iova_of(buf, &iova);
+	int rc = window_get(w, buf, len, out, rkey, raddr);
 
+	if (!rc)
+		return 0;
+	rc = uccl_verbs_iova(buf, &iova);
 	return rc ? rc : reg_made(w->dev->lib->reg_mr_iova(w->dev->pd, buf, len, iova, REMOTE), iova, out, rkey, raddr);
 }
 
@@ -64,7 +69,7 @@ static int uc_reg_device(struct uccl_nic *nic, void *buf, uint64_t len, const st
 	struct uc_dev *d = uc_of(nic)->dev;
 	struct ibv_mr *mr = NULL;
 	uint64_t iova;
-	int rc = iova_of(buf, &iova);
+	int rc = uccl_verbs_iova(buf, &iova);
 
 	if (!rc)
 		rc = uccl_verbs_gpu_reg(&d->gpus, d->lib, d->pd, d->port.name, buf, len, iova, REMOTE, device, &mr);
@@ -104,8 +109,11 @@ static void uc_dereg(struct uccl_nic *nic, void *mr, bool settled)
 {
 	struct uc *w = uc_of(nic);
 
-	(void)settled;
-	if (w->dev->lib->dereg_mr(mr))
+	if (uccl_verbs_mw_is(w->dev->windows, mr)) {
+		uc_lock(w);
+		uccl_verbs_mw_put(w->dev->windows, mr, settled);
+		uc_unlock(w);
+	} else if (w->dev->lib->dereg_mr(mr))
 		UCCL_LOG(UCCL_LOG_WARN, "%s: cannot deregister memory: %s", w->ud->port.name, strerror(errno));
 }
 
@@ -318,18 +326,29 @@ static uint64_t uc_backlog(struct uccl_nic *nic)
 	return uccl_verbs_slab_backlog(&w->dev->tx) + w->packets->ops->backlog(w->packets);
 }
 
+static void mr_add(struct uccl_stats *s, struct uccl_mrcache_stats mr)
+{
+	s->mr_hits += mr.hits;
+	s->mr_misses += mr.misses;
+	s->mr_gone += mr.gone;
+	s->mr_evicted += mr.evicted;
+}
+
 static void uc_count(struct uccl_nic *nic, struct uccl_stats *s)
 {
 	struct uc *w = uc_of(nic);
-	struct uccl_mrcache_stats mr;
 
 	uc_lock(w);
-	mr = uccl_mrcache_stats(w->dev->sources);
 	s->writes_in_place = w->tx_direct;
-	s->mr_hits = mr.hits;
-	s->mr_misses = mr.misses;
-	s->mr_gone = mr.gone;
-	s->mr_evicted = mr.evicted;
+	s->mr_hits = s->mr_misses = s->mr_gone = s->mr_evicted = 0;
+	mr_add(s, uccl_mrcache_stats(w->dev->sources));
+	if (w->dev->windows) {
+		struct uccl_verbs_mws_stats mw = uccl_verbs_mws_stats(w->dev->windows);
+
+		mr_add(s, uccl_verbs_mws_places(w->dev->windows));
+		s->mw_bound = mw.bound;
+		s->mw_failed = mw.failed;
+	}
 	s->qp_made = w->dev->stats.made;
 	s->qp_reclaimed = w->dev->stats.reclaimed;
 	s->qp_now = w->dev->nqps;

@@ -34,6 +34,7 @@
 #include "base/hash.h"
 #include "base/mac.h"
 #include "nic/mrcache.h"
+#include "nic/verbs_mw.h"
 #include "nic/verbs_ud.h"
 
 #define UC_CHAIN 32	  /* requests a doorbell, at most; receives likewise */
@@ -162,7 +163,7 @@ struct uc_dev_key {
 	const struct uccl_verbs *lib;
 	uint64_t (*clock)(void);
 	const struct uccl_qp_budget *budget;
-	uint32_t type, max_qp, srq_depth, write_bytes;
+	uint32_t type, max_qp, srq_depth, write_bytes, windows;
 	struct uccl_verbs_mark mark;
 	uint8_t port, ip[16];
 	char name[UCCL_VERBS_NAME];
@@ -197,6 +198,7 @@ struct uc_dev {
 	struct uccl_verbs_slab tx; /* a piece for each write under way, its payload in it if it had to be copied */
 	struct uccl_mrcache *sources;
 	uint64_t copy_until; /* nothing can be registered */
+	struct uccl_verbs_mws *windows; /* for what peers write to; NULL: that is registered each time */
 	struct uccl_verbs_gpus gpus;
 	struct uccl_verbs_gpu_keep gpu_sources; /* memory of devices that writes are sent from */
 	TAILQ_HEAD(, uc_set) sets;

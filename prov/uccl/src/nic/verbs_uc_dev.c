@@ -22,6 +22,7 @@
 
 #include "base/log.h"
 #include "base/shipped.h"
+#include "nic/verbs_probe.h"
 
 #define SRQ_MIN 8
 #define TX_MIN 64
@@ -253,9 +254,35 @@ static int queues_open(struct uc_dev *d, uint32_t write_max)
 	return !err && uccl_uc_probe(d) ? -FI_ENOSYS : err;
 }
 
+/*
+ * Windows, if the NIC's do what the manuals say. Without them memory is registered for each message that is written:
+ * no error.
+ */
+static void windows_open(struct uc_dev *d, enum uccl_windows wish)
+{
+	struct uccl_verbs_probe p;
+	const char *what;
+	int err;
+
+	if (wish == UCCL_WINDOWS_OFF || !d->port.max_mw || d->link != UCCL_LINK_UP)
+		return;
+	err = uccl_verbs_probe_windows(d->lib, d->ctx, &d->port, d->clock, &p, &what);
+	if (err)
+		UCCL_LOG(UCCL_LOG_INFO, "%s: no memory windows: cannot %s: %s", d->port.name, what, strerror(-err));
+	else if (!uccl_verbs_probe_window_use(&p, wish == UCCL_WINDOWS_ON))
+		UCCL_LOG(UCCL_LOG_INFO, "%s: no memory windows: writes %s", d->port.name,
+			 p.windows != UCCL_PROBE_YES	     ? "do not arrive through them" :
+			 p.window_fences != UCCL_PROBE_YES ? "arrive when they have ended" :
+							     "arrive beyond their bounds");
+	else if (uccl_verbs_mws_open(d->lib, d->ctx, d->pd, &d->port, d->clock, &d->windows))
+		d->windows = NULL;
+}
+
 static void dev_close(struct uc_dev *d)
 {
 	queues_end(d);
+	if (d->windows)
+		uccl_verbs_mws_close(d->windows);
 	if (d->channel)
 		d->lib->destroy_comp_channel(d->channel);
 	if (d->sources)
@@ -290,7 +317,10 @@ static int dev_open(struct uc_dev *d, const struct uccl_nic_attr *attr, uint32_t
 		return -FI_ENOMEM;
 	if (d->srq_depth < SRQ_MIN)
 		return -FI_ENOSPC;
-	return queues_open(d, uccl_verbs_write_max(&d->port, attr->write_bytes));
+	err = queues_open(d, uccl_verbs_write_max(&d->port, attr->write_bytes));
+	if (!err)
+		windows_open(d, attr->windows);
+	return err;
 }
 
 static struct uc_dev *dev_new(const struct uc_dev_key *key, const struct uccl_nic_attr *attr, const struct ud *u)
@@ -331,6 +361,7 @@ int uccl_uc_dev_get(const struct uccl_verbs *lib, uint64_t (*clock)(void), enum 
 	key.max_qp = attr->max_qp;
 	key.srq_depth = attr->srq_depth;
 	key.write_bytes = attr->write_bytes;
+	key.windows = attr->windows;
 	key.mark = u->mark[0];
 	key.port = u->port.port;
 	memcpy(key.name, u->port.name, sizeof(key.name));

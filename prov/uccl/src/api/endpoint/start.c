@@ -74,6 +74,7 @@ static int nic_open(struct uccl_ep *ep, bool beside, struct uccl_nic **out)
 		.max_qp = (uint32_t)p->max_qp,
 		.srq_depth = (uint32_t)p->srq_depth,
 		.write_bytes = (uint32_t)p->write_bytes,
+		.windows = uccl_params_windows(p),
 		.budget = &qp_budget,
 		.ports = p->ports,
 		.liveness = p->liveness,

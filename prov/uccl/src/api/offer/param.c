@@ -101,6 +101,17 @@ static const char *const *security_names(void)
 	return names;
 }
 
+/*
+ * A key of a window comes again, and memory that stays registered keeps its number: a hostile peer could write there
+ * when that is another's. Who asks for more than trust gets a registration for each message.
+ */
+enum uccl_windows uccl_params_windows(const struct uccl_params *p)
+{
+	if (p->windows != UCCL_SWITCH_AUTO)
+		return p->windows == UCCL_SWITCH_YES ? UCCL_WINDOWS_ON : UCCL_WINDOWS_OFF;
+	return strcmp(p->security, "trusted") ? UCCL_WINDOWS_OFF : UCCL_WINDOWS_AUTO;
+}
+
 #define AT(field) offsetof(struct uccl_params, field)
 #define TEXT(name, field, help) { name, FORM_TEXT, "", 0, 0, NULL, AT(field), help, NULL, false }
 #define CHOICE(name, def, names, field, help) { name, FORM_CHOICE, def, 0, 0, names, AT(field), help, NULL, false }
@@ -161,6 +172,9 @@ static const struct param table[] = {
 	      "receives for direct writes to all endpoints of a process on a NIC; 0: enough for all slots"),
 	RANGE("FI_UCCL_WRITE", FORM_BYTES, "0", 256, 131072, write_bytes,
 	      "most bytes of one direct write (verbs-uc, verbs-rc); 0: what suits the NIC"),
+	RANGE("FI_UCCL_WINDOWS", FORM_SWITCH, "auto", 0, 0, windows,
+	      "peers write to memory windows, not to memory that is registered for each message (verbs-uc, verbs-rc); "
+	      "auto: where these keep writes within their bounds, with FI_UCCL_SECURITY=trusted"),
 	CHOICE("FI_UCCL_CUDA", "auto", cuda_names, cuda,
 	       "memory of GPUs: auto: for programs that ask for FI_HMEM; on: also for those that name no capabilities"),
 	RANGE("FI_UCCL_SCATTER", FORM_BOOL, "0", 0, 1, scatter,

@@ -41,6 +41,7 @@ struct uccl_params {
 	char xdp[UCCL_PARAM_NAME];
 	struct uccl_ports ports;
 	uint64_t mtu, rcvbuf_bytes, liveness, ecn, dscp, control_dscp, max_qp, srq_depth, write_bytes, scatter;
+	uint64_t windows; /* enum uccl_switch */
 };
 
 /* Make the variables known to the library (fi_info -e), and warn of those in the environment that there are not. */
@@ -65,6 +66,9 @@ void uccl_params_config(const struct uccl_params *p, struct uccl_config *c);
 
 /* FI_UCCL_XDP. */
 enum uccl_xdp_mode uccl_params_xdp_mode(const struct uccl_params *p);
+
+/* FI_UCCL_WINDOWS. */
+enum uccl_windows uccl_params_windows(const struct uccl_params *p);
 
 /* True if `name` is allowed by FI_UCCL_NIC; *rank is its place in that list (0 without a list). */
 bool uccl_params_nic_wanted(const struct uccl_params *p, const char *name, unsigned int *rank);

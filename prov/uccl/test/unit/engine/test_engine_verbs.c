@@ -429,14 +429,17 @@ static const struct uc_dev *first_of(int i)
 	return uc_of(nics[i])->dev;
 }
 
-/* Registrations but for those of sources, which are kept. */
+/* Registrations but for those of sources and under windows, which are kept. */
 static int mrs_of_messages(void)
 {
 	int n = fake->mrs;
 
-	for (int i = 0; i < ROOM; i++)
-		if (first_of(i))
-			n -= (int)uccl_mrcache_stats(uc_of(nics[i])->dev->sources).entries;
+	for (int i = 0; i < ROOM; i++) {
+		const struct uc_dev *d = first_of(i);
+
+		n -= d ? (int)uccl_mrcache_stats(d->sources).entries : 0;
+		n -= d && d->windows ? (int)uccl_verbs_mws_places(d->windows).entries : 0;
+	}
 	return n;
 }
 
@@ -636,7 +639,7 @@ static void first_then_direct(void)
 	/* The one buffer that all comes from is registered once, and kept. */
 	if (uccl_mrcache_keeps(uc_of(nics[0])->dev->sources)) {
 		assert_int_equal(st(0)->writes_in_place, st(0)->writes_tx);
-		assert_int_equal(st(0)->mr_misses, 1);
+		assert_int_equal(st(0)->mr_misses, 1 + (uc_of(nics[0])->dev->windows != NULL));
 		assert_int_equal(st(0)->mr_hits + 1, st(0)->writes_tx);
 	}
 	assert_int_equal(st(0)->qp_now, PATHS);
@@ -725,6 +728,69 @@ static void writes__uc_bad_network(void **state)
 	kind = IBV_QPT_UC;
 	rxe();
 	bad_writes(30);
+}
+
+/* What they write to is registered once, and kept; who may write there has a window for as long. */
+static void windows(void)
+{
+	fake_verbs_windows(dev[0]);
+	fake_verbs_windows(dev[1]);
+	rxe();
+}
+
+static void writes__windows(void **state)
+{
+	unsigned int before;
+
+	(void)state;
+	kind = IBV_QPT_UC;
+	windows();
+	first_then_direct();
+	if (!uc_of(nics[1])->dev->windows)
+		skip();
+	assert_int_equal(st(1)->mw_bound, 1);
+	before = fake_verbs_calls(fake, "reg_mr_iova");
+	for (int i = 0; i < 20; i++)
+		message_kept(0, 1, SECOND);
+	assert_int_equal(st(1)->mw_bound, 21);
+	assert_int_equal(st(1)->mw_failed, 0);
+	assert_int_equal(fake_verbs_calls(fake, "reg_mr_iova"), before);
+	assert_int_equal(fake->mws, 2);
+	/* None to be had: memory is registered, and messages are written all the same. */
+	fake_verbs_fail(fake, "bind_mw", 1, ENOMEM);
+	message_kept(0, 1, SECOND);
+	assert_int_equal(st(1)->mw_bound, 21);
+	assert_int_equal(st(1)->mw_failed, 1);
+	assert_int_equal(fake_verbs_calls(fake, "reg_mr_iova"), before + 1);
+	assert_int_equal(st(0)->doubtful + st(1)->doubtful + st(0)->rtx_packets + st(1)->rtx_packets, 0);
+	assert_int_equal(errors, 0);
+}
+
+static void windows_bad_network(enum ibv_qp_type type)
+{
+	kind = type;
+	windows();
+	bad_writes(30);
+	if (!uc_of(nics[0])->dev->windows)
+		skip();
+	for (int i = 0; i < 2; i++) {
+		assert_true(st(i)->mw_bound > 5);
+		/* Where a write could still come the next one has another number. */
+		if (st(i)->doubtful)
+			assert_true(st(i)->mr_misses > 2);
+	}
+}
+
+static void writes__windows_bad_network(void **state)
+{
+	(void)state;
+	windows_bad_network(IBV_QPT_UC);
+}
+
+static void writes__windows_bad_network_rc(void **state)
+{
+	(void)state;
+	windows_bad_network(IBV_QPT_RC);
 }
 
 static enum fake_fate doubled(void *arg, const struct fake_packet *p)
@@ -1616,6 +1682,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(gpu__sealed_is_copied, begin, end),
 		cmocka_unit_test_setup_teardown(gpu__sent_on_a_bad_network, begin, end),
 		cmocka_unit_test_setup_teardown(writes__uc_bad_network, begin, end),
+		cmocka_unit_test_setup_teardown(writes__windows, begin, end),
+		cmocka_unit_test_setup_teardown(writes__windows_bad_network, begin, end),
+		cmocka_unit_test_setup_teardown(writes__windows_bad_network_rc, begin, end),
 		cmocka_unit_test_setup_teardown(writes__uc_doubled, begin, end),
 		cmocka_unit_test_setup_teardown(writes__uc_wedged, begin, end),
 		cmocka_unit_test_setup_teardown(writes__rc_broken, begin, end),

@@ -248,7 +248,7 @@ static enum fake_fate hold(void *arg, const struct fake_packet *p)
 
 /*
  * A write that is late finds no place: neither when its window is unbound, nor when the window has had so many other
- * keys that it has the old one again. E11, PROTOCOL R83
+ * keys that it has the old one again. E11, PROTOCOL R83 R241
  */
 static void mw_put__late_write(void **state)
 {

@@ -349,6 +349,64 @@ static void reg__elsewhere(void **state)
 	assert_int_equal(nic[0]->ops->reg(nic[0], dst[0], 10, &p.mr, &p.rkey, &p.raddr), -ENOMEM);
 }
 
+/* Windows where the NIC has such that keep writes out and within bounds, or as a person wishes. */
+static void reg__windows(void **state)
+{
+	static const struct {
+		bool loose, leaky, none;
+		enum uccl_windows wish;
+		bool used;
+	} row[] = {
+		{.used = true},
+		{.wish = UCCL_WINDOWS_ON, .used = true},
+		{.wish = UCCL_WINDOWS_OFF},
+		{.loose = true},
+		{.loose = true, .wish = UCCL_WINDOWS_ON, .used = true},
+		{.leaky = true},
+		{.leaky = true, .wish = UCCL_WINDOWS_ON},
+		{.none = true},
+		{.none = true, .wish = UCCL_WINDOWS_ON},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < uccl_array_len(row); i++) {
+		struct uccl_nic_attr attr = {.ifname = "rxe0", .windows = row[i].wish};
+		struct uccl_stats s;
+		struct place p, q;
+
+		fake_verbs_windows(dev[0]);
+		if (row[i].none)
+			dev[0]->attr.device_cap_flags = 0;
+		dev[0]->loose_windows = row[i].loose;
+		dev[0]->leaky_windows = row[i].leaky;
+		assert_int_equal(uccl_verbs_uc_open(fake_verbs_lib(), clock_read, IBV_QPT_UC, &attr, &nic[0]), 0);
+		if (!i && !uc_of(nic[0])->dev->windows)
+			skip(); /* the host does not say when memory goes away */
+		p = place(0);
+		q = place(0);
+		assert_true(p.rkey > UINT32_MAX && q.rkey > UINT32_MAX && p.rkey != q.rkey);
+		assert_true(p.raddr != (uintptr_t)dst[0]);
+		assert_int_equal(p.raddr & 4095, (uintptr_t)dst[0] & 4095);
+		memset(&s, 0, sizeof(s));
+		nic[0]->ops->count(nic[0], &s);
+		assert_int_equal(s.mw_bound, row[i].used ? 2 : 0);
+		assert_int_equal(s.mw_failed, 0);
+		assert_int_equal(fake->mws, row[i].used ? 2 : 0);
+		nic[0]->ops->dereg(nic[0], p.mr, true);
+		nic[0]->ops->dereg(nic[0], q.mr, true);
+		/* The number stays, unless somebody may still write by it. */
+		p = place(0);
+		assert_int_equal(p.raddr == q.raddr, row[i].used);
+		nic[0]->ops->dereg(nic[0], p.mr, false);
+		q = place(0);
+		assert_true(p.raddr != q.raddr);
+		nic[0]->ops->dereg(nic[0], q.mr, true);
+		nic[0]->ops->close(nic[0]);
+		nic[0] = NULL;
+		assert_int_equal(fake_verbs_live(fake), 0);
+	}
+}
+
 /* Memory of a device: a file, of which the processor has no address; `dst[0]` is what it seems to be at. */
 static struct {
 	int fd, calls, err;
@@ -830,6 +888,30 @@ static void late_write(enum ibv_qp_type type)
 	assert_int_equal(events(1, NULL), 1);
 	assert_memory_equal(dst[1], src, 1000);
 	nic[1]->ops->dereg(nic[1], q.mr, true);
+}
+
+/* The same of places that are windows. */
+static void late_write_window(enum ibv_qp_type type)
+{
+	fake_verbs_windows(dev[1]);
+	late_write(type);
+	if (!uc_of(nic[1])->dev->windows)
+		skip();
+	assert_int_equal(fake->mws, 2);
+}
+
+static void rx__late_write_window_uc(void **state)
+{
+	(void)state;
+	late_write_window(IBV_QPT_UC);
+	assert_int_equal(st(0)->made, PATHS);
+	assert_int_equal(st(1)->rx_errors, 50);
+}
+
+static void rx__late_write_window_rc(void **state)
+{
+	(void)state;
+	late_write_window(IBV_QPT_RC);
 }
 
 static void rx__late_write_uc(void **state)
@@ -1329,6 +1411,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(open__none_of_that_kind, begin, end),
 		cmocka_unit_test_setup_teardown(open__errors, begin, end),
 		cmocka_unit_test_setup_teardown(reg__elsewhere, begin, end),
+		cmocka_unit_test_setup_teardown(reg__windows, begin, end),
 		cmocka_unit_test_setup_teardown(source__writes_and_packets, begin, end),
 		cmocka_unit_test_setup_teardown(source__refused, begin, end),
 		cmocka_unit_test_setup_teardown(reg_device__dmabuf, begin, end),
@@ -1342,6 +1425,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(tx__chains, begin, end),
 		cmocka_unit_test_setup_teardown(tx__only_when_both_are_connected, begin, end),
 		cmocka_unit_test_setup_teardown(rx__late_write_uc, begin, end),
+		cmocka_unit_test_setup_teardown(rx__late_write_window_uc, begin, end),
+		cmocka_unit_test_setup_teardown(rx__late_write_window_rc, begin, end),
 		cmocka_unit_test_setup_teardown(rx__late_write_rc, begin, end),
 		cmocka_unit_test_setup_teardown(rx__broken, begin, end),
 		cmocka_unit_test_setup_teardown(fence__late_write, begin, end),

@@ -70,6 +70,22 @@ static void read__defaults(void **state)
 	assert_int_equal(p.keyless, UCCL_SWITCH_AUTO);
 }
 
+/* Windows are for those who trust their peers, unless somebody says otherwise. */
+static void windows__by_security(void **state)
+{
+	(void)state;
+	assert_int_equal(read_with("FI_UCCL_WINDOWS", "auto"), 0);
+	assert_int_equal(uccl_params_windows(&p), UCCL_WINDOWS_AUTO);
+	assert_int_equal(read_with("FI_UCCL_WINDOWS", "0"), 0);
+	assert_int_equal(uccl_params_windows(&p), UCCL_WINDOWS_OFF);
+	assert_int_equal(read_with("FI_UCCL_SECURITY", "control"), 0);
+	assert_int_equal(uccl_params_windows(&p), UCCL_WINDOWS_OFF);
+	setenv("FI_UCCL_SECURITY", "control", 1);
+	assert_int_equal(read_with("FI_UCCL_WINDOWS", "1"), 0);
+	assert_int_equal(uccl_params_windows(&p), UCCL_WINDOWS_ON);
+	unsetenv("FI_UCCL_SECURITY");
+}
+
 /* RDMA NICs have other defaults; what is set holds all the same. */
 static void read__defaults_of_rdma(void **state)
 {
@@ -290,6 +306,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(define__warns_of_unknown),
 		cmocka_unit_test(read__defaults),
+		cmocka_unit_test(windows__by_security),
 		cmocka_unit_test(read__defaults_of_rdma),
 		cmocka_unit_test(read__values),
 		cmocka_unit_test(read__nearest),
