@@ -34,10 +34,12 @@ static struct counts {
 	uint64_t poll, empty, completions;	 /* calls, those that found nothing, and what the others found */
 	uint64_t post_recv, receives;
 	uint64_t notify;
+	uint64_t registrations, binds; /* of memory, and of windows, unbinding included */
 } counts[2];
 
 static struct fake_verbs *fake;
 static const struct uccl_verbs *fake_lib;
+static bool windows;
 static unsigned int delay; /* one queue pair of eight is heard every so many rounds only; 0: all are at once */
 static struct uccl_verbs lib[2];
 static struct uccl_engine *engine[2];
@@ -100,6 +102,26 @@ static int poll_count(struct counts *c, int k)
 		counts[i].notify++;                                                                                    \
 		return fake_lib->req_notify_cq(cq, solicited);                                                         \
 	}                                                                                                              \
+	static struct ibv_mr *nic_##side##_reg_mr(struct ibv_pd *pd, void *addr, size_t len, int access)               \
+	{                                                                                                              \
+		counts[i].registrations++;                                                                             \
+		return fake_lib->reg_mr(pd, addr, len, access);                                                        \
+	}                                                                                                              \
+	static struct ibv_mr *nic_##side##_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t len, uint64_t iova,       \
+						       int access)                                                     \
+	{                                                                                                              \
+		counts[i].registrations++;                                                                             \
+		return fake_lib->reg_mr_iova(pd, addr, len, iova, access);                                             \
+	}                                                                                                              \
+	static int nic_##side##_dereg_mr(struct ibv_mr *mr)                                                            \
+	{                                                                                                              \
+		return fake_lib->dereg_mr(mr);                                                                         \
+	}                                                                                                              \
+	static int nic_##side##_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)                \
+	{                                                                                                              \
+		counts[i].binds++;                                                                                     \
+		return fake_lib->bind_mw(qp, mw, bind);                                                                \
+	}                                                                                                              \
 	static int nic_##side##_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)                \
 	{                                                                                                              \
 		return fake_lib->get_async_event(ctx, event);                                                          \
@@ -112,6 +134,10 @@ static int poll_count(struct counts *c, int k)
 		lib[i].post_srq_recv = nic_##side##_post_srq_recv;                                                     \
 		lib[i].req_notify_cq = nic_##side##_req_notify_cq;                                                     \
 		lib[i].get_async_event = nic_##side##_get_async_event;                                                 \
+		lib[i].reg_mr = nic_##side##_reg_mr;                                                                   \
+		lib[i].reg_mr_iova = nic_##side##_reg_mr_iova;                                                         \
+		lib[i].dereg_mr = nic_##side##_dereg_mr;                                                               \
+		lib[i].bind_mw = nic_##side##_bind_mw;                                                                 \
 	}
 
 NIC(sender, 0)
@@ -135,8 +161,12 @@ static bool fake_begin(void)
 	if (!fake)
 		return false;
 	fake->hook = delay ? hold : NULL;
-	for (int i = 0; i < 2; i++)
-		fake_verbs_add(fake, i ? "nic1" : "nic0", (uint8_t)(i + 1), NULL);
+	for (int i = 0; i < 2; i++) {
+		struct fake_dev *d = fake_verbs_add(fake, i ? "nic1" : "nic0", (uint8_t)(i + 1), NULL);
+
+		if (windows)
+			fake_verbs_windows(d);
+	}
 	fake_lib = fake_verbs_lib();
 	lib[0] = lib[1] = *fake_lib;
 	return true;
@@ -265,10 +295,11 @@ static void report(const char *backend, uint32_t write_bytes, long long messages
 			{ "signalled", c->signalled }, { "poll", c->poll },
 			{ "empty", c->empty }, { "completions", c->completions },
 			{ "post_recv", c->post_recv }, { "receives", c->receives },
-			{ "notify", c->notify },
+			{ "notify", c->notify }, { "registrations", c->registrations },
+			{ "binds", c->binds },
 		};
 
-		printf("%s %s %u %u", i ? "receiver" : "sender", backend, write_bytes, delay);
+		printf("%s %s %u %u %u", i ? "receiver" : "sender", backend, write_bytes, delay, windows);
 		for (size_t k = 0; k < sizeof(v) / sizeof(v[0]); k++)
 			printf(" %s=%.1f", v[k].name, (double)v[k].n / (double)messages);
 		printf("\n");
@@ -290,13 +321,16 @@ int main(int argc, char **argv)
 	long long messages = argc > 3 ? strtoll(argv[3], NULL, 0) : 64;
 
 	delay = argc > 4 ? (unsigned int)strtoul(argv[4], NULL, 0) : 0;
-	if (argc > 5 || (strcmp(backend, "verbs-uc") && strcmp(backend, "verbs-rc") && strcmp(backend, "verbs-ud")) ||
+	windows = argc > 5 && !strcmp(argv[5], "1");
+	if (argc > 6 || (argc > 5 && !windows && strcmp(argv[5], "0")) ||
+	    (strcmp(backend, "verbs-uc") && strcmp(backend, "verbs-rc") && strcmp(backend, "verbs-ud")) ||
 	    messages < 1 || messages > MESSAGES_MAX) {
-		fprintf(stderr, "usage: uccl_verbs [BACKEND [BYTES OF A WRITE [MESSAGES [ROUNDS]]]]\n"
+		fprintf(stderr, "usage: uccl_verbs [BACKEND [BYTES OF A WRITE [MESSAGES [ROUNDS [WINDOWS]]]]]\n"
 				"  verbs-uc, verbs-rc or verbs-ud: calls of libibverbs, requests and completions\n"
 				"  of a sender and of a receiver for a MiB of payload in messages of 1 MiB, %d\n"
 				"  under way, over NICs in memory, which hand on what they are given at once; one\n"
-				"  queue pair of eight only every so many rounds of 5 us.\n"
+				"  queue pair of eight only every so many rounds of 5 us. WINDOWS is 1 or 0: the NICs\n"
+				"  have memory windows.\n"
 				"  contrib/check-cost compares them, and counts the instructions.\n", WINDOW);
 		return 2;
 	}
