@@ -87,9 +87,9 @@ static int by_size(const void *a, const void *b)
 
 static void figures_print(const char *name, const double v[UCCL_FAB_FIGURES])
 {
-	printf("%-8s %9.2f %9.2f %10.1f %9.3f %9.3f %9.0f %8.2f %8.2f %9.2f\n", name, v[UCCL_FAB_OVER],
+	printf("%-8s %9.2f %9.2f %10.1f %9.3f %9.3f %9.0f %8.2f %8.2f %9.2f %8.2f\n", name, v[UCCL_FAB_OVER],
 	       v[UCCL_FAB_MEDIAN], v[UCCL_FAB_BESIDE], v[UCCL_FAB_LEAST], v[UCCL_FAB_AGAIN], v[UCCL_FAB_DROPPED],
-	       v[UCCL_FAB_SLOW50], v[UCCL_FAB_SLOW99], v[UCCL_FAB_SHORT99]);
+	       v[UCCL_FAB_SLOW50], v[UCCL_FAB_SLOW99], v[UCCL_FAB_SHORT99], v[UCCL_FAB_BOUND]);
 }
 
 /* What became of one seed. */
@@ -198,8 +198,8 @@ static int run_seeds(const char *scene, char **sets, uint64_t first, uint64_t la
 		perror("--seeds");
 		return 1;
 	}
-	printf("%-8s %9s %9s %10s %9s %9s %9s %8s %8s %9s\n", "seed", "over %", "p50 %", "beside us", "least",
-	       "again %", "dropped", "slow p50", "slow p99", "short p99");
+	printf("%-8s %9s %9s %10s %9s %9s %9s %8s %8s %9s %8s\n", "seed", "over %", "p50 %", "beside us", "least",
+	       "again %", "dropped", "slow p50", "slow p99", "short p99", "bound %");
 	fflush(stdout);
 	if (!seeds_run(scene, sets, first, n, jobs, o)) {
 		perror("--jobs");

@@ -429,7 +429,8 @@ int uccl_fab_play_run(struct uccl_fab_play *p, void (*progress)(const struct ucc
 	p->rc = uccl_fab_script(p);
 	if (p->rc)
 		return p->rc;
-	p->ideal_ns = uccl_fab_script_ideal(p);
+	p->ideal_ns = uccl_fab_script_ideal(p, false);
+	p->bound_ns = uccl_fab_script_ideal(p, true);
 	p->rc = trace_open(p);
 	if (p->rc)
 		return p->rc;

@@ -51,7 +51,8 @@ struct uccl_fab_play {
 	int rc;		   /* of uccl_fab_scene_run */
 	char why[512];	   /* what is wrong with its input; empty: nothing is */
 	double least;	   /* stagger: the least share, of an even one, between the two looks */
-	uint64_t ideal_ns; /* of the longest operation of the main group, alone */
+	uint64_t ideal_ns; /* what no transport can beat, had the network no faults, */
+	uint64_t bound_ns; /* and with what faults of switches leave of it */
 };
 
 /* The defaults of a scene. -FI_ENOENT: there is none of this name. */
@@ -77,6 +78,7 @@ enum uccl_fab_figure {
 	UCCL_FAB_SLOW50,  /* median of how many times its time alone an operation took */
 	UCCL_FAB_SLOW99,
 	UCCL_FAB_SHORT99, /* of those up to 100 KB */
+	UCCL_FAB_BOUND,	  /* %, over the ideal, that no transport can be below: faults of switches leave no more */
 	UCCL_FAB_FIGURES,
 };
 

@@ -94,6 +94,12 @@ static double again_percent(const struct uccl_fab_scene *s)
 	return (double)(s->stats.rtx_bytes + s->rtx_bytes) * 100 / (double)uccl_max(s->bytes, 1);
 }
 
+/* What no transport can be below, % over the ideal. */
+static double bound_percent(const struct uccl_fab_play *p)
+{
+	return p->ideal_ns ? ((double)p->bound_ns / (double)p->ideal_ns - 1) * 100 : 0;
+}
+
 void uccl_fab_play_figures(const struct uccl_fab_play *p, double v[UCCL_FAB_FIGURES])
 {
 	const struct uccl_fab_scene *s = &p->scene;
@@ -111,6 +117,7 @@ void uccl_fab_play_figures(const struct uccl_fab_play *p, double v[UCCL_FAB_FIGU
 	v[UCCL_FAB_MEDIAN] = ((of_sizes(p) ? all.p50 : n ? row[0].r.p50_ns / (double)p->ideal_ns : 1) - 1) * 100;
 	v[UCCL_FAB_SLOW99] = all.p99;
 	v[UCCL_FAB_SHORT99] = slowdown(s, 1, SHORT_BYTES).p99;
+	v[UCCL_FAB_BOUND] = bound_percent(p);
 }
 
 static void memory_print(const struct uccl_fab_play *p, FILE *out)
@@ -167,6 +174,9 @@ void uccl_fab_play_table(const struct uccl_fab_play *p, FILE *out)
 		(unsigned long long)s->net.marked, (unsigned long long)(s->stats.rtx_bytes + s->rtx_bytes),
 		again_percent(s),
 		(unsigned long long)s->stats.spurious);
+	if (p->bound_ns > p->ideal_ns)
+		fprintf(out, "with what is left of the network nothing is faster than %.1f us, %.2f %% over\n",
+			(double)p->bound_ns / 1e3, bound_percent(p));
 	memory_print(p, out);
 	if (p->seen)
 		fprintf(out, "least share %.3f\n", p->least);

@@ -290,9 +290,27 @@ static void cut_add(struct cut *c, const struct uccl_fab_play *p, const struct u
 	c->bytes += op->bytes;
 }
 
-static uint64_t cut_ns(const struct uccl_fab_play *p, const struct cut *c, double bps)
+/* From p->at_ns on only this share of its rate is left. */
+static uint64_t cut_ns(const struct uccl_fab_play *p, const struct cut *c, double bps, double left)
 {
-	return c->bytes ? c->start_ns + uccl_fab_ideal_cut(&p->scene, c->bytes, bps, c->way) : 0;
+	uint64_t from = uccl_max(c->start_ns, p->at_ns), more = 0, sent;
+
+	if (!c->bytes)
+		return 0;
+	sent = c->start_ns + uccl_fab_ideal_cut(&p->scene, c->bytes, bps, 0);
+	if (left < 1 && sent > from)
+		more = (uint64_t)((double)(sent - from) * (1 / left - 1));
+	return c->start_ns + uccl_fab_ideal_cut(&p->scene, c->bytes, bps, c->way) + more;
+}
+
+/* What ill switches of the top tier leave of all links to it. Those that get well again are not counted. */
+static double left_by_faults(const struct uccl_fab_play *p)
+{
+	double all = uccl_fab_switches(&p->scene.net, p->cfg.topo.tiers), ill = (double)p->victims;
+
+	if (strcmp(p->name, "spine") != 0 || p->flap_ns || p->rate > 1 || (p->rate <= 0 && ill >= all))
+		return 1;
+	return 1 - ill / all * (1 - p->rate);
 }
 
 /* The longest chain of what waits for what, each as fast as if it were alone. Who waits has the higher number. */
@@ -324,12 +342,13 @@ static uint64_t longest_chain(const struct uccl_fab_scene *s, uint64_t *first)
  * and the last packet has its way to go, the shortest that there is. And nothing is there before its start, or what it
  * waits for, and the time that it takes alone.
  */
-uint64_t uccl_fab_script_ideal(const struct uccl_fab_play *p)
+uint64_t uccl_fab_script_ideal(const struct uccl_fab_play *p, bool faults)
 {
 	const struct uccl_fab_scene *s = &p->scene;
 	const struct uccl_fab_topo *t = &p->cfg.topo;
 	uint32_t n = t->hosts, tors = s->net.tors, pods = s->net.pods, per_pod = t->tiers == 3 ? t->tors_per_pod : tors;
 	double tor_bps = (double)t->up_bps * t->spines, pod_bps = tor_bps * t->cores_per_agg;
+	double left = faults ? left_by_faults(p) : 1;
 	uint64_t first = UCCL_NEVER, most = longest_chain(s, &first);
 	struct cut *cut;
 
@@ -351,11 +370,12 @@ uint64_t uccl_fab_script_ideal(const struct uccl_fab_play *p)
 		cut_add(&cut[2 * (n + tors + a / per_pod)], p, op);
 		cut_add(&cut[2 * (n + tors + b / per_pod) + 1], p, op);
 	}
-	for (uint32_t i = 0; i < 2 * (n + tors + pods); i++)
-		most = uccl_max(most, cut_ns(p, &cut[i],
-					     i < 2 * n		? (double)uccl_fab_host_bps(&s->net, i / 2)
-					     : i < 2 * (n + tors) ? tor_bps
-								  : pod_bps));
+	for (uint32_t i = 0; i < 2 * n; i++)
+		most = uccl_max(most, cut_ns(p, &cut[i], (double)uccl_fab_host_bps(&s->net, i / 2), 1));
+	for (uint32_t i = 2 * n; i < 2 * (n + tors); i++)
+		most = uccl_max(most, cut_ns(p, &cut[i], tor_bps, t->tiers == 2 ? left : 1));
+	for (uint32_t i = 2 * (n + tors); i < 2 * (n + tors + pods); i++)
+		most = uccl_max(most, cut_ns(p, &cut[i], pod_bps, left));
 	free(cut);
 	return most > first ? most - first : 0;
 }

@@ -7,7 +7,10 @@
 
 /* Give the open p->scene its operations and its faults. -FI_EINVAL: the network is too small for it; -FI_ENOMEM. */
 int uccl_fab_script(struct uccl_fab_play *p);
-/* What no transport can beat, ns: from the main group's first start to its last arrival. Faults are not counted. */
-uint64_t uccl_fab_script_ideal(const struct uccl_fab_play *p);
+/*
+ * What no transport can beat, ns: from the main group's first start to its last arrival. Faults are not counted, or, of
+ * switches that stay ill, what they take of the links that lead up.
+ */
+uint64_t uccl_fab_script_ideal(const struct uccl_fab_play *p, bool faults);
 
 #endif

@@ -19,6 +19,7 @@ static inline void play(const char *name, const char *set)
 	assert_string_equal(p.scene.broken, "");
 	/* Nothing is faster than light. */
 	assert_true(p.scene.last_ns - p.scene.first_ns >= p.ideal_ns);
+	assert_true(p.bound_ns >= p.ideal_ns && p.scene.last_ns - p.scene.first_ns >= p.bound_ns);
 }
 
 /* Text of a run; the caller frees it. */

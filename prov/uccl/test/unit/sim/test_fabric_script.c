@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -220,30 +221,73 @@ static void arrivals__load(void **state)
 	uccl_fab_play_close(&p);
 }
 
-/* What begins late counts from then. */
-static void ideal__of_a_list(void **state)
+/* These transfers. */
+static void play_lines(const char *name, const char *set, const char *lines)
 {
 	char file[] = "list.XXXXXX";
 	int fd = mkstemp(file);
 	FILE *f = fdopen(fd, "w");
 
-	(void)state;
 	assert_non_null(f);
-	fputs("100 1 2 4096\n150 3 4 4096\n", f);
+	fputs(lines, f);
 	fclose(f);
 	play_file = file;
-	play("list", "hosts=16");
+	play(name, set);
+	play_file = NULL;
+	unlink(file);
+}
+
+/* What begins late counts from then. */
+static void ideal__of_a_list(void **state)
+{
+	(void)state;
+	play_lines("list", "hosts=16", "100 1 2 4096\n150 3 4 4096\n");
 	assert_int_equal(p.scene.nops, 2);
 	assert_in_range(p.ideal_ns, 50000 + 2000, 50000 + 7000);
 	assert_true(p.scene.last_ns - p.scene.first_ns < p.ideal_ns + 100);
 	uccl_fab_play_close(&p);
-	play_file = NULL;
-	unlink(file);
 	assert_int_equal(uccl_fab_play_init(&p, "list"), 0);
 	assert_int_equal(uccl_fab_play_set(&p, "hosts=16,file=/nowhere"), 0);
 	assert_int_equal(uccl_fab_play_run(&p, NULL), -22);
 	assert_non_null(strstr(p.why, "/nowhere"));
 	uccl_fab_play_close(&p);
+}
+
+/* How many times the ideal no transport can beat. */
+static double bound(const char *net, const char *fault, const char *lines)
+{
+	char set[128];
+	double times;
+
+	snprintf(set, sizeof(set), "profile=verbs,%s,%s", net, fault);
+	play_lines("spine", set, lines);
+	times = (double)p.bound_ns / (double)p.ideal_ns;
+	uccl_fab_play_close(&p);
+	return times;
+}
+
+static void bound__counts_ill_switches(void **state)
+{
+	const char *two = "hosts=4,tiers=2,per_tor=2,spines=2", *three = "hosts=16";
+	const char *full = "0 0 2 8000000\n0 1 3 8000000\n";
+	const char *pod = "0 0 4 8000000\n0 1 5 8000000\n0 2 6 8000000\n0 3 7 8000000\n";
+
+	(void)state;
+	/* Two hosts of a rack, which has two links up. */
+	assert_true(fabs(bound(two, "at=0,rate=0.5", full) - 4.0 / 3) < 0.03);
+	/* One and a half are enough for one of them, and none is needed where they stay. */
+	assert_true(bound(two, "at=0,rate=0.5", "0 0 2 8000000\n") == 1);
+	assert_true(bound(two, "at=0,rate=0.5", "0 0 1 8000000\n0 2 3 8000000\n") == 1);
+	/* It was well for half of the time, of 163.2 us; or fell ill before they begin. */
+	assert_true(fabs(bound(two, "at=81600,rate=0.5", full) - (0.5 + 0.5 * 4.0 / 3)) < 0.03);
+	assert_true(fabs(bound(two, "rate=0.5", "100 0 2 8000000\n100 1 3 8000000\n") - 4.0 / 3) < 0.03);
+	/* Dead. */
+	assert_true(fabs(bound(two, "at=0,rate=0", full) - 2) < 0.06);
+	/* What gets well again is not counted. */
+	assert_true(bound(two, "at=0,rate=0.5,flap=1000", full) == 1);
+	/* Three tiers: one of the four cores that join pods of four hosts. */
+	assert_true(fabs(bound(three, "at=0,rate=0.5", pod) - 8.0 / 7) < 0.03);
+	assert_true(bound(three, "at=0,rate=0.5", "0 0 2 8000000\n0 1 3 8000000\n") == 1);
 }
 
 int main(void)
@@ -259,6 +303,7 @@ int main(void)
 		cmocka_unit_test(tree__waits),
 		cmocka_unit_test(arrivals__load),
 		cmocka_unit_test(ideal__of_a_list),
+		cmocka_unit_test(bound__counts_ill_switches),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
