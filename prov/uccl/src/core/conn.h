@@ -40,6 +40,7 @@ struct uccl_params {
 	bool units;		/* lanes carry shorter units of shorter messages */
 	bool pads;		/* it takes packets with a tail of zeros */
 	bool brittle;		/* its path ends with the loss of a part of a write of several packets */
+	bool heads;		/* it takes heads of messages */
 	uint8_t key[UCCL_LONG_KEY]; /* that packets to it are sealed with; random; UCCL_SECURITY_TRUSTED: not told */
 };
 

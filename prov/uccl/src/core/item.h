@@ -27,6 +27,7 @@ struct uccl_item {
 	bool queued;		/* the queue's (sendq.h): it is in it */
 	bool direct;		/* bulk: write straight to rkey/raddr + offset */
 	bool part;		/* msg's own: of a payload that comes in parts (struct uccl_pump) */
+	bool lead;		/* msg's own: the head of a message, of which more may follow */
 	bool ours;		/* payload that is our copy, or of which we make one before anybody else gets it back */
 	uint8_t iov_count;
 	uint8_t rec[UCCL_REC_LEN];

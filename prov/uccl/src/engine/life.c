@@ -34,6 +34,7 @@ static void params_mine(struct uccl_engine *e, struct uccl_params *p)
 		.units = true,
 		.pads = true,
 		.brittle = e->nic->caps.write_brittle,
+		.heads = true,
 	};
 	if (p->security)
 		e->random(e->random_arg, p->key, sizeof(p->key));

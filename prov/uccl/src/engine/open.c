@@ -79,6 +79,8 @@ static int conn_opened(struct conn *c, uint64_t now)
 	/* PROTOCOL R188 */
 	c->ect = caps->marks && t->marks && e->cc->marks;
 	c->peer.units = t->units;
+	/* Direct writes cost less than packets, and begin with CTS. */
+	c->peer.heads = t->heads && !cfg.write_bytes;
 	if (e->nic->ops->connect) {
 		rc = e->nic->ops->connect(e->nic, &c->peer.addr.nic, c->hs.token_local, cfg.paths_tx, &c->nic_peer);
 		if (rc) {

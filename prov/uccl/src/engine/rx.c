@@ -248,7 +248,8 @@ int engine_rx(struct uccl_engine *e, uint64_t now)
 	e->rx_refused = 0;
 	while (total - e->rx_refused < RX_TAKEN && total < RX_MOST) {
 		int nhints = e->bounce ? uccl_msg_hints(&e->mep, hints, RX_BATCH) : 0;
-		int n = e->nic->ops->rx(e->nic, v, RX_BATCH, hints, nhints);
+		bool alone = e->bounce && !nhints && uccl_msg_alone(&e->mep);
+		int n = e->nic->ops->rx(e->nic, v, alone ? 1 : RX_BATCH, hints, nhints);
 
 		engine_backlog(e);
 		if (n <= 0)
@@ -257,6 +258,9 @@ int engine_rx(struct uccl_engine *e, uint64_t now)
 			rx_settle(e, v, n);
 		for (int i = 0; i < n; i++)
 			total += rx_one(e, &v[i], now);
+		/* There may be more; what this one asks for leaves before that is copied. */
+		if (alone)
+			break;
 		if (n < RX_BATCH)
 			return total;
 	}

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* Where payload will probably belong, before it is received: it need not be copied then. */
+#include "base/seq.h"
 #include "base/units.h"
 #include "msg/mep.h"
-
-/* Foreseeing the place of a payload pays from this chunk size on. */
-#define HINT_MIN 16384
 
 /*
  * A right guess saves a copy, a wrong one costs one. So with more wrong than right, of the latest SURPRISE_GAIN
@@ -62,7 +60,7 @@ int uccl_msg_hints(struct uccl_mep *m, struct uccl_rx_hint *hints, int n)
 	int i = 0;
 
 	/* The kernel merges small packets; copying them costs less than undoing a wrong guess. */
-	if (!rx || rx->peer->flow.cfg.chunk_bytes < HINT_MIN)
+	if (!rx || rx->peer->flow.cfg.chunk_bytes < UCCL_HINT_MIN)
 		return 0;
 	if (rx->peer->unforeseen) {
 		rx->peer->unforeseen--;
@@ -88,13 +86,17 @@ int uccl_msg_hints(struct uccl_mep *m, struct uccl_rx_hint *hints, int n)
 
 uint8_t *uccl_msg_place(struct uccl_peer *p, const struct uccl_hdr *h)
 {
+	uint64_t off = uccl_get64(h->rec + 8);
 	struct uccl_msg_rx *rx;
-	uint64_t off;
 
-	if (h->type != UCCL_PKT_CHUNK || (h->rtype != UCCL_REC_DATA && h->rtype != UCCL_REC_REPLY))
+	if (h->type != UCCL_PKT_CHUNK)
 		return NULL;
-	rx = msg_rx_by_id(p, uccl_get32(h->rec), uccl_get32(h->rec + 4));
-	off = uccl_get64(h->rec + 8);
+	if (h->rtype == UCCL_REC_EAGER)
+		rx = msg_rx_find(p, uccl_seq_expand(p->rx_mseq, uccl_get32(h->rec), 32));
+	else if (h->rtype == UCCL_REC_DATA || h->rtype == UCCL_REC_REPLY)
+		rx = msg_rx_by_id(p, uccl_get32(h->rec), uccl_get32(h->rec + 4));
+	else
+		return NULL;
 	if (!rx || !rx->iov || rx->niov != 1 || rx->device || rx->berth || off > rx->limit ||
 	    h->payload_len > rx->limit - off)
 		return NULL;

@@ -24,7 +24,11 @@ static void units_whole(struct uccl_berth *b, uint64_t n, uint64_t now)
 	b->whole += (uint32_t)n;
 	if (!rx || b->whole < b->units)
 		return;
+	/* Its head may still be on its way; the last of it looks whether all is there. */
+	if (!msg_rx_covers(rx, b->from, b->limit - b->from, msg_rx_need(rx)))
+		return;
 	rx->got += b->limit - b->from;
+	rx->asked += b->limit - b->from;
 	rx->hi = b->limit;
 	msg_lanes_shut(rx);
 	msg_rx_check(rx, now);

@@ -77,6 +77,9 @@ struct uccl_peer {
 	uint64_t staged_bytes;		/* and its share of mep's */
 	struct uccl_way **ways;		/* home's: to it, by lane; NULL: no lane reaches it */
 	bool units;			/* it knows short ones, see msg_unit_bytes() */
+	bool heads;			/* it takes heads of messages, and its CTS tell whether receives waited */
+	int8_t met;			/* so many in a row did; below 0: so many are left after one that did not */
+	uint32_t ahead;			/* bytes of heads of which CTS has not come */
 	uint8_t way_next;		/* the lane that is told of the next message first */
 	uint32_t nsliced;		/* sends whose payload is at lanes */
 	uint64_t unasked;		/* bytes of those that lanes could carry and home does */
@@ -156,6 +159,7 @@ struct uccl_mep {
 	bool retrying;			/* requests that wait for room have their turn */
 	bool messages_next;		/* who has the first turn: messages, or requests */
 	struct uccl_msg_rx *stream;	/* the message whose payload came last: where the next belongs, probably */
+	uint8_t heads_soon;		/* a message with a head came, and fewer without one since */
 	struct uccl_lanes *lanes;	/* of an endpoint that has some (home.h); else NULL */
 	struct uccl_lane *lane;		/* it is one itself (lane.h); else NULL */
 };
@@ -170,6 +174,18 @@ extern const struct uccl_flow_ops uccl_msg_flow_ops;
 #define UCCL_COPIED_MAX (16u << 20)
 /* Largest message that may be called eager by a peer: what one chunk of its window can make us buffer. */
 #define UCCL_EAGER_MAX 65536
+/*
+ * Most bytes that go ahead of CTS, of a message that is not eager. With half of it messages of 256 KiB gained nothing:
+ * a receiver that copies one train after the other is late with CTS.
+ */
+#define UCCL_HEAD_MAX (4u * UCCL_EAGER_MAX)
+/* Most bytes of heads to one peer whose CTS has not come: behind so many it comes in time. */
+#define UCCL_HEADS_MAX (2u * UCCL_HEAD_MAX)
+/* So many messages in a row met a receive: the next one will, probably. After one that did not none is sure of it. */
+#define UCCL_HEAD_MET 2
+#define UCCL_HEAD_PAUSE 16
+/* Foreseeing the place of a payload pays from this chunk size on. */
+#define UCCL_HINT_MIN 16384
 /* What each message that is held counts beside its payload: our notes of it. */
 #define UCCL_HELD_COST 1024
 /* Beyond twice uccl_mep.unexpected_max, and this, nothing is held. */
@@ -177,7 +193,7 @@ extern const struct uccl_flow_ops uccl_msg_flow_ops;
 /* So much memory of what was held is kept: a window of messages behind one that was lost. */
 #define UCCL_HELD_SPARE (4u << 20)
 /* What a peer may always hold, or have staged, however little is left: a message, an atomic operation. */
-#define UCCL_HELD_LEAST (2u * UCCL_EAGER_MAX)
+#define UCCL_HELD_LEAST (UCCL_HEAD_MAX + UCCL_EAGER_MAX)
 /*
  * Most bytes of copies of what goes back for reads, of one endpoint. Of that and of replies each peer has as much as it
  * leaves to others; beyond it its requests wait. One that has none may always have one, of UCCL_EAGER_MAX at least.
@@ -261,6 +277,14 @@ void uccl_msg_kick(struct uccl_peer *p, uint64_t now);
  * would be from a peer whose payloads are seldom what was foreseen.
  */
 int uccl_msg_hints(struct uccl_mep *m, struct uccl_rx_hint *hints, int n);
+/*
+ * Does a head follow its envelope, probably? Where it belongs is known when that is taken in, so it pays to do so
+ * before what follows is received.
+ */
+static inline bool uccl_msg_alone(const struct uccl_mep *m)
+{
+	return m->heads_soon;
+}
 /* What came to those places: so many were right, so many wrong. Before any of it is processed. */
 void uccl_msg_hinted(struct uccl_mep *m, int right, int wrong);
 /* Where the payload of this chunk belongs, if it is the rest of a matched message; else NULL. */

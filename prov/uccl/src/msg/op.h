@@ -162,6 +162,7 @@ struct uccl_op {
 	bool busy;		/* send: msg still needs it although done() was called */
 	bool orphan;		/* api has put it back meanwhile */
 	bool unasked;		/* send: counted in uccl_peer.unasked */
+	uint32_t ahead;		/* send: its share of uccl_peer.ahead */
 	uint8_t wait;		/* send: what must still happen before it is complete */
 	void *bounce;		/* send: our copy of an injected payload, if it does not fit `small` */
 	uint32_t bounce_len;
@@ -178,6 +179,7 @@ struct uccl_op {
 	uint8_t small[128];
 	struct uccl_item env;	/* the envelope, or a control record */
 	struct uccl_item bulk;	/* the rest of the payload */
+	struct uccl_item lead;	/* between them: what of it does not wait for CTS */
 };
 
 /* Messages of different kinds never meet. Those of collectives and of connections have tags of their own. */

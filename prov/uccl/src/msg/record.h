@@ -25,11 +25,16 @@ enum uccl_rec_type {
 #define UCCL_ENV_EAGER 8u    /* all of it comes without CTS */
 #define UCCL_ENV_COLL 16u    /* of a collective: its tags are apart */
 #define UCCL_ENV_CM 32u	     /* of connection management: tag and data are its own */
+#define UCCL_ENV_HEAD 64u    /* some of it, more than the envelope has, comes without CTS */
+/* The length of a message with a head is below 2^40; behind it is that of the head, in units of 8 bytes, rounded up. */
+#define UCCL_ENV_HEAD_AT 40
+#define UCCL_ENV_HEAD_UNIT 8u
 
 struct uccl_env {
 	uint64_t tag;
 	uint64_t data;
 	uint64_t len;	/* of the message, below 2^56 */
+	uint32_t head;	/* HEAD: bytes that come without CTS; a multiple of the unit, or all of it */
 	uint8_t flags;
 	uint32_t mseq;	/* place in the order of the endpoint pair, low 32 bits */
 	uint32_t id;	/* the sender's handle, for CTS and FIN; 0: none */
@@ -53,9 +58,11 @@ static inline uint8_t uccl_env_flags_of(const struct uccl_op *op)
 
 static inline void uccl_env_encode(uint8_t *rec, const struct uccl_env *e)
 {
+	uint64_t head = e->flags & UCCL_ENV_HEAD ? (e->head + UCCL_ENV_HEAD_UNIT - 1) / UCCL_ENV_HEAD_UNIT : 0;
+
 	uccl_put64(rec, e->tag);
 	uccl_put64(rec + 8, e->data);
-	uccl_put64(rec + 16, e->len | (uint64_t)e->flags << 56);
+	uccl_put64(rec + 16, e->len | head << UCCL_ENV_HEAD_AT | (uint64_t)e->flags << 56);
 	uccl_put32(rec + 24, e->mseq);
 	uccl_put32(rec + 28, e->id);
 }
@@ -66,6 +73,13 @@ static inline void uccl_env_decode(struct uccl_env *e, const uint8_t *rec)
 	e->data = uccl_get64(rec + 8);
 	e->len = uccl_get64(rec + 16) & ((1ull << 56) - 1);
 	e->flags = rec[23];
+	e->head = 0;
+	if (e->flags & UCCL_ENV_HEAD) {
+		uint64_t units = e->len >> UCCL_ENV_HEAD_AT;
+
+		e->len &= (1ull << UCCL_ENV_HEAD_AT) - 1;
+		e->head = (uint32_t)(units * UCCL_ENV_HEAD_UNIT < e->len ? units * UCCL_ENV_HEAD_UNIT : e->len);
+	}
 	e->mseq = uccl_get32(rec + 24);
 	e->id = uccl_get32(rec + 28);
 }
@@ -159,10 +173,14 @@ static inline void uccl_resp_decode(struct uccl_resp *r, const uint8_t *rec)
 	r->err = uccl_get32(rec + 4);
 }
 
+/* In CTS: a receive waited for the message. */
+#define UCCL_CTS_MET 1u
+
 struct uccl_cts {
 	uint32_t id;	/* the sender's handle */
 	uint32_t rx;	/* the receiver's handle */
 	uint64_t limit;	/* bytes of the message that have a place */
+	uint8_t flags;	/* UCCL_CTS_MET */
 	uint64_t rkey;	/* direct writes: where byte 0 of the message belongs; rkey 0: packets only */
 	uint64_t raddr;
 };
@@ -171,7 +189,7 @@ static inline void uccl_cts_encode(uint8_t *rec, const struct uccl_cts *c)
 {
 	uccl_put32(rec, c->id);
 	uccl_put32(rec + 4, c->rx);
-	uccl_put64(rec + 8, c->limit);
+	uccl_put64(rec + 8, c->limit | (uint64_t)c->flags << 56);
 	uccl_put64(rec + 16, c->rkey);
 	uccl_put64(rec + 24, c->raddr);
 }
@@ -180,7 +198,8 @@ static inline void uccl_cts_decode(struct uccl_cts *c, const uint8_t *rec)
 {
 	c->id = uccl_get32(rec);
 	c->rx = uccl_get32(rec + 4);
-	c->limit = uccl_get64(rec + 8);
+	c->limit = uccl_get64(rec + 8) & ((1ull << 56) - 1);
+	c->flags = rec[15];
 	c->rkey = uccl_get64(rec + 16);
 	c->raddr = uccl_get64(rec + 24);
 }

@@ -27,7 +27,6 @@ static void recv_to(struct uccl_msg_rx *rx, struct uccl_op *op)
 static void recv_matched(struct uccl_msg_rx *rx, struct uccl_op *op, uint64_t now)
 {
 	recv_to(rx, op);
-	rx->hi = rx->got;
 	op->rx = rx;
 	if (rx->buf) {
 		/* A gap in it is filled by payload still to come. */
@@ -38,7 +37,8 @@ static void recv_matched(struct uccl_msg_rx *rx, struct uccl_op *op, uint64_t no
 		msg_rx_failed(rx, rx->peer->dead);
 		return;
 	}
-	if (!(rx->flags & UCCL_ENV_EAGER))
+	/* Of a peer that ended all is here, or it had failed. */
+	if (!(rx->flags & UCCL_ENV_EAGER) && !rx->peer->dead)
 		msg_rx_cts(rx, now);
 	msg_rx_check(rx, now);
 }
@@ -53,7 +53,7 @@ static void recv_unwanted(struct uccl_msg_rx *rx, uint64_t now)
 		msg_rx_free(rx);
 		return;
 	}
-	if (!(rx->flags & UCCL_ENV_EAGER)) {
+	if (!(rx->flags & UCCL_ENV_EAGER) && !rx->peer->dead) {
 		rx->limit = rx->eager;
 		msg_rx_cts(rx, now);
 	}
@@ -73,6 +73,7 @@ static void recv_turn(struct uccl_msg_rx *rx, uint64_t now)
 		return;
 	}
 	m->stats->unexpected++;
+	rx->late = true;
 	uccl_match_list(&m->match, rx);
 }
 
@@ -153,6 +154,30 @@ static enum uccl_drop recv_cm(const struct uccl_peer *p, const struct uccl_env *
 	return env->len > UCCL_CM_MAX || !(env->flags & UCCL_ENV_EAGER) ? UCCL_DROP_RECORD : UCCL_DROP_COUNT;
 }
 
+/* A head came: others may in as many of the next messages. */
+#define HEADS_SOON 8
+
+/* So much of it comes without CTS. */
+static uint64_t env_unasked(const struct uccl_env *env, uint32_t here)
+{
+	if (env->flags & UCCL_ENV_EAGER)
+		return env->len;
+	return env->flags & UCCL_ENV_HEAD ? env->head : here;
+}
+
+/* With so much payload it says nothing that cannot be. PROTOCOL R28 R263 */
+static bool env_fits(const struct uccl_env *env, uint32_t here)
+{
+	if (here > env->len || (!env->id && env->flags & UCCL_ENV_DELIVERY))
+		return false;
+	if (env->flags & UCCL_ENV_HEAD)
+		return env->id && !(env->flags & UCCL_ENV_EAGER) && here < env->head && env->head <= UCCL_HEAD_MAX;
+	/* All of it, and not eager: nobody could tell whether it still waits for CTS. */
+	if (!(env->flags & UCCL_ENV_EAGER))
+		return env->id && here < env->len;
+	return env->len <= uccl_max(here, UCCL_EAGER_MAX);
+}
+
 enum uccl_drop msg_recv_env(struct uccl_peer *p, const struct uccl_chunk_in *in, uint64_t now)
 {
 	struct uccl_mep *m = p->mep;
@@ -162,13 +187,11 @@ enum uccl_drop msg_recv_env(struct uccl_peer *p, const struct uccl_chunk_in *in,
 	bool turn;
 
 	uccl_env_decode(&env, in->rec);
+	if (m->heads_soon)
+		m->heads_soon--;
 	mseq = uccl_seq_expand(p->rx_mseq, env.mseq, 32);
-	eager = env.flags & UCCL_ENV_EAGER ? env.len : in->len;
-	/* All of it, and not eager: nobody could tell whether it still waits for CTS. */
-	if (mseq < p->rx_mseq || mseq - p->rx_mseq >= UCCL_MSG_LIMIT || in->len > env.len ||
-	    (eager > in->len && eager > UCCL_EAGER_MAX) ||
-	    (!(env.flags & UCCL_ENV_EAGER) && (!env.id || in->len == env.len)) ||
-	    ((env.flags & UCCL_ENV_DELIVERY) && !env.id))
+	eager = env_unasked(&env, in->len);
+	if (mseq < p->rx_mseq || mseq - p->rx_mseq >= UCCL_MSG_LIMIT || !env_fits(&env, in->len))
 		return UCCL_DROP_RECORD;
 	if (env.flags & UCCL_ENV_CM) {
 		enum uccl_drop reason = recv_cm(p, &env);
@@ -178,6 +201,8 @@ enum uccl_drop msg_recv_env(struct uccl_peer *p, const struct uccl_chunk_in *in,
 	} else if (msg_rx_stranger(p)) {
 		return UCCL_DROP_STATE;
 	}
+	if (env.flags & UCCL_ENV_HEAD && p->flow.cfg.chunk_bytes >= UCCL_HINT_MIN)
+		m->heads_soon = HEADS_SOON;
 	turn = mseq == p->rx_mseq;
 	rx = msg_rx_find(p, mseq);
 	if (!rx && turn && eager == in->len && (env.flags & UCCL_ENV_EAGER) && !(env.flags & UCCL_ENV_DELIVERY)) {
@@ -192,7 +217,8 @@ enum uccl_drop msg_recv_env(struct uccl_peer *p, const struct uccl_chunk_in *in,
 		}
 	}
 	/* More of it came before: the envelope must agree with that, and bring what is missing. */
-	if (rx && (rx->have_env || rx->eager != eager || !(env.flags & UCCL_ENV_EAGER) || in->len > eager - rx->got))
+	if (rx && (rx->have_env || rx->eager != eager || !(env.flags & (UCCL_ENV_EAGER | UCCL_ENV_HEAD)) ||
+		   in->len > eager - rx->got))
 		return UCCL_DROP_RECORD;
 	if (!rx) {
 		rx = msg_rx_new(p, mseq);

@@ -186,10 +186,10 @@ static inline void rx_in(struct uccl_msg_rx *rx, uint64_t off, const uint8_t *da
 void msg_rx_place(struct uccl_msg_rx *rx, uint64_t off, const uint8_t *data, uint64_t len)
 {
 	rx->got += len;
+	rx->hi = uccl_max(rx->hi, off + len);
 	if (rx->iov) {
 		if (off < rx->limit)
 			rx_in(rx, off, data, uccl_min(len, rx->limit - off));
-		rx->hi = uccl_max(rx->hi, off + len);
 	} else if (rx->buf) {
 		memcpy(rx->buf + off, data, len);
 	}
@@ -282,9 +282,7 @@ static void rx_complete(struct uccl_msg_rx *rx, uint64_t now)
 
 void msg_rx_check(struct uccl_msg_rx *rx, uint64_t now)
 {
-	uint64_t need = rx->flags & UCCL_ENV_EAGER ? rx->eager : uccl_max(rx->limit, rx->eager);
-
-	if (rx->got >= need)
+	if (rx->got >= msg_rx_need(rx))
 		rx_complete(rx, now);
 }
 
@@ -321,6 +319,8 @@ void msg_rx_cts(struct uccl_msg_rx *rx, uint64_t now)
 	/* What lanes bring is asked for there. */
 	if (!rx->berth && rx->limit > rx->eager)
 		uccl_flow_asked(&p->flow, rx->limit - rx->eager, now);
+	if (p->heads && !rx->late)
+		cts.flags = UCCL_CTS_MET;
 	rx->cts.rtype = UCCL_REC_CTS;
 	uccl_cts_encode(rx->cts.rec, &cts);
 	uccl_flow_submit(&p->flow, &rx->cts);
@@ -345,6 +345,7 @@ enum uccl_drop msg_rx_eager(struct uccl_peer *p, const struct uccl_chunk_in *in,
 	uint64_t mseq = uccl_seq_expand(p->rx_mseq, uccl_get32(in->rec), 32);
 	uint64_t off = uccl_get64(in->rec + 8), total = uccl_get64(in->rec + 16);
 	struct uccl_msg_rx *rx = msg_rx_find(p, mseq);
+	uint64_t here;
 
 	if (!rx) {
 		if (mseq < p->rx_mseq)
@@ -352,7 +353,7 @@ enum uccl_drop msg_rx_eager(struct uccl_peer *p, const struct uccl_chunk_in *in,
 		/* It may be of connection management: that tells its envelope. */
 		if (msg_rx_stranger(p) && total > UCCL_CM_MAX)
 			return UCCL_DROP_STATE;
-		if (mseq - p->rx_mseq >= UCCL_MSG_LIMIT || total > UCCL_EAGER_MAX || !in->len)
+		if (mseq - p->rx_mseq >= UCCL_MSG_LIMIT || total > UCCL_HEAD_MAX || !in->len)
 			return UCCL_DROP_RECORD;
 		if (off > total || in->len > total - off)
 			return UCCL_DROP_RANGE;
@@ -365,15 +366,20 @@ enum uccl_drop msg_rx_eager(struct uccl_peer *p, const struct uccl_chunk_in *in,
 			return UCCL_DROP_MEMORY;
 		}
 	}
-	if (total != rx->eager || off > rx->eager || in->len > rx->eager - off || in->len > rx->eager - rx->got)
+	/* Of a head some may come behind what was asked for. */
+	here = rx->got - rx->asked;
+	if (total != rx->eager || off > rx->eager || in->len > rx->eager - off || in->len > rx->eager - here)
 		return UCCL_DROP_RANGE;
-	if (!msg_rx_covers(rx, off, in->len, rx->eager))
+	if (!msg_rx_covers(rx, off, in->len, msg_rx_need(rx)))
 		return UCCL_DROP_OVERLAP;
+	if (rx->id && rx->iov)
+		p->mep->stream = rx;
 	rx_place_all(rx, off, in);
-	if (rx->got == rx->eager && rx->in_order) {
+	here += in->len;
+	if (here == rx->eager && rx->in_order) {
 		msg_rx_unhash(rx);
 		rx->ops->whole(rx, now);
-	} else if (rx->got == rx->eager) {
+	} else if (here == rx->eager) {
 		msg_rx_drain(p, now);
 	}
 	msg_peer_limits(p);
@@ -398,6 +404,7 @@ enum uccl_drop msg_rx_data(struct uccl_peer *p, const struct uccl_chunk_in *in, 
 	if (in->doubtful)
 		rx->doubts++;
 	p->mep->stream = rx;
+	rx->asked += in->len;
 	if (in->placed) {
 		rx->got += in->len;
 		rx->unseen = rx->device;

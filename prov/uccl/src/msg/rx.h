@@ -58,14 +58,16 @@ struct uccl_msg_rx {
 	uint64_t len;			/* of the message */
 	uint64_t eager;			/* bytes that come without CTS */
 	uint64_t got;			/* bytes of the message that arrived, */
+	uint64_t asked;			/* how many of them after CTS, */
 	struct uccl_cover cover;	/* and which */
 	uint64_t limit;			/* matched: bytes that have a place in the buffer */
-	uint64_t hi;			/* matched: end of the furthest byte that arrived */
+	uint64_t hi;			/* end of the furthest byte that arrived */
 	uint64_t mseq;
 	uint8_t flags;			/* UCCL_ENV_* */
 	bool have_env;
 	bool in_order;			/* passed the message order: unexpected or matched */
 	bool listed;			/* in the unexpected list */
+	bool late;			/* no receive waited for it */
 	bool hashed;
 	bool held;			/* counts as such */
 	bool failed;			/* its sender died before all of it came */
@@ -135,6 +137,12 @@ void msg_rx_match(struct uccl_mep *m, struct uccl_msg_rx *rx, struct uccl_op *re
  * asked once, before they are placed. PROTOCOL R119
  */
 bool msg_rx_covers(struct uccl_msg_rx *rx, uint64_t off, uint64_t len, uint64_t need);
+/* Bytes that make it whole. */
+static inline uint64_t msg_rx_need(const struct uccl_msg_rx *rx)
+{
+	return rx->flags & UCCL_ENV_EAGER || rx->limit < rx->eager ? rx->eager : rx->limit;
+}
+
 /* Payload, at its offset: to where it was matched to, or to what is kept of it. */
 void msg_rx_place(struct uccl_msg_rx *rx, uint64_t off, const uint8_t *data, uint64_t len);
 /* What was kept of it, to where it was matched to. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * The sending side. Every message begins with an envelope that carries as many of its first bytes as fit in a chunk. Up
- * to the eager limit the rest follows at once; beyond it the rest waits for CTS. Completion waits for: the envelope's
- * acknowledgement, the rest's, CTS, and FIN if delivery was asked for.
+ * to the eager limit the rest follows at once; beyond it the rest waits for CTS. If a receive waits for it, probably,
+ * the first part of that rest, its head, does not. Completion waits for: the envelope's acknowledgement, the head's,
+ * the rest's, CTS, and FIN if delivery was asked for.
  */
 #include "msg/send.h"
 
@@ -170,6 +171,43 @@ static void unasked_drop(struct uccl_op *op)
 	if (op->unasked)
 		op->peer->unasked -= op->len;
 	op->unasked = false;
+	msg_tx_ahead(op, 0);
+}
+
+/*
+ * How many bytes of a message go without an answer although it has to wait for CTS; no more than the envelope has if it
+ * probably meets no receive: then it would fill memory, and be copied. PROTOCOL R263 R264
+ */
+static uint64_t send_head(const struct uccl_op *op, uint64_t first)
+{
+	const struct uccl_peer *p = op->peer;
+	uint64_t most = uccl_min(4 * p->mep->eager_max, UCCL_HEAD_MAX), head = op->len;
+
+	if (!p->heads || p->met < UCCL_HEAD_MET || op->device || p->flow.granted.envelopes_only ||
+	    op->len >> UCCL_ENV_HEAD_AT || most <= first)
+		return first;
+	/* While others leave CTS comes in time. */
+	if (!TAILQ_EMPTY(&p->flow.sendq.bulk))
+		return first;
+	/* Its packets are full, so that a receiver foresees the place of those behind it. */
+	if (head > most)
+		head = uccl_words((uint32_t)(most - (most - first) % p->flow.chunk_bytes));
+	return head <= first || p->ahead + head > UCCL_HEADS_MAX ? first : head;
+}
+
+/* What follows the envelope at once. */
+static void send_rest(struct uccl_op *op, struct uccl_item *item, uint64_t first, uint64_t end)
+{
+	item->rtype = UCCL_REC_EAGER;
+	item->bulk = true;
+	item->ours = op->busy;
+	item->iov = op->iov;
+	item->iov_count = op->iov_count;
+	item->skip = first;
+	item->len = end - first;
+	uccl_rec_set_bulk(item->rec, op->mseq, 0, first);
+	uccl_put64(item->rec + 16, end);
+	uccl_flow_submit(&op->peer->flow, item);
 }
 
 /* Hand the message to the flow: whole if it is small and the peer has room, else its envelope only. */
@@ -183,11 +221,13 @@ static void send_submit(struct uccl_op *op)
 	struct uccl_env env = { .tag = op->tag, .data = op->data, .len = op->len };
 	bool cm = op->flags & UCCL_OPF_CM;
 	uint32_t each = op->len <= eager ? uccl_flow_even(&p->flow, op->len) : 0;
+	uint64_t head;
 
 	first = uccl_min(first, op->len > most ? uccl_words(most) : most);
 	first = uccl_min(first, each ? each : p->flow.cfg.chunk_bytes);
 	if ((p->flow.granted.envelopes_only && !cm) || op->device)
 		first = 0;
+	head = first;
 	op->wait = MSG_WAIT_ENV;
 	env.flags = uccl_env_flags_of(op);
 	/* Nobody asks for the rest of what connection management says. PROTOCOL R110 */
@@ -204,6 +244,13 @@ static void send_submit(struct uccl_op *op)
 			op->wait |= MSG_WAIT_BULK;
 	} else {
 		op->wait |= MSG_WAIT_CTS;
+		head = shared ? first : send_head(op, first);
+		if (head > first) {
+			op->wait |= MSG_WAIT_LEAD;
+			env.flags |= UCCL_ENV_HEAD;
+			env.head = (uint32_t)head;
+			msg_tx_ahead(op, (uint32_t)head);
+		}
 		/* Acknowledged is what the peer has, which is not yet what it has put into a device's memory. */
 		if (op->flags & UCCL_OPF_DELIVERY) {
 			env.flags |= UCCL_ENV_DELIVERY;
@@ -218,43 +265,44 @@ static void send_submit(struct uccl_op *op)
 	op->env.bulk = false;
 	op->env.ours = op->bulk.ours = op->busy;
 	/* What follows at once asks for the acknowledgement of both. */
-	op->env.want_ack = !op->busy && !(op->wait & (MSG_WAIT_FIN | MSG_WAIT_BULK));
+	op->env.want_ack = !op->busy && !(op->wait & (MSG_WAIT_FIN | MSG_WAIT_BULK | MSG_WAIT_LEAD));
 	op->env.iov = op->iov;
 	op->env.iov_count = op->iov_count;
 	op->env.skip = 0;
 	op->env.len = first;
-	op->env.more = op->wait & MSG_WAIT_BULK ? op->len - first : 0;
+	op->env.more = op->wait & MSG_WAIT_BULK ? op->len - first : head - first;
 	op->env.each = op->bulk.each = op->wait & MSG_WAIT_BULK ? each : 0;
 	uccl_env_encode(op->env.rec, &env);
 	uccl_flow_submit(&p->flow, &op->env);
 	if (op->wait & MSG_WAIT_BULK) {
-		op->bulk.rtype = UCCL_REC_EAGER;
-		op->bulk.bulk = true;
 		op->bulk.want_ack = !op->busy && !(op->wait & MSG_WAIT_FIN);
-		op->bulk.iov = op->iov;
-		op->bulk.iov_count = op->iov_count;
-		op->bulk.skip = first;
-		op->bulk.len = op->len - first;
-		uccl_rec_set_bulk(op->bulk.rec, op->mseq, 0, first);
-		uccl_put64(op->bulk.rec + 16, op->len);
-		uccl_flow_submit(&p->flow, &op->bulk);
+		send_rest(op, &op->bulk, first, op->len);
+		return;
 	}
-	/* What the envelope carries: CTS continues from here. */
-	op->bulk.skip = first;
+	if (op->wait & MSG_WAIT_LEAD) {
+		op->lead.lead = true;
+		/* Behind it comes what asks for both. */
+		op->lead.want_ack = !op->busy && head == op->len && !(op->wait & MSG_WAIT_FIN);
+		send_rest(op, &op->lead, first, head);
+	}
+	/* CTS continues from here. */
+	op->bulk.skip = head;
 }
 
 /* Take an eager message back from the flow. False: some of it has left. */
 static bool send_withdraw(struct uccl_op *op)
 {
 	struct uccl_flow *f = &op->peer->flow;
+	struct uccl_item *rest = op->wait & MSG_WAIT_LEAD ? &op->lead : &op->bulk;
 
 	/* The rest may go first, where the window has room for it and not for the envelope's payload. */
-	if (op->len > op->env.len && (!(op->wait & MSG_WAIT_BULK) || !uccl_flow_withdraw(f, &op->bulk)))
+	if (op->len > op->env.len &&
+	    (!(op->wait & (MSG_WAIT_BULK | MSG_WAIT_LEAD)) || !uccl_flow_withdraw(f, rest)))
 		return false;
 	if (uccl_flow_withdraw(f, &op->env))
 		return true;
-	if (op->wait & MSG_WAIT_BULK)
-		uccl_flow_submit(f, &op->bulk);
+	if (op->wait & (MSG_WAIT_BULK | MSG_WAIT_LEAD))
+		uccl_flow_submit(f, rest);
 	return false;
 }
 
@@ -270,7 +318,8 @@ void uccl_msg_hold(struct uccl_peer *p)
 	TAILQ_INIT(&again);
 	for (op = TAILQ_FIRST(&p->sends); op; op = next) {
 		next = TAILQ_NEXT(op, link);
-		if (op->type != UCCL_OP_SEND || !op->len || !op->env.queued || op->wait & MSG_WAIT_CTS)
+		if (op->type != UCCL_OP_SEND || !op->len || !op->env.queued ||
+		    (op->wait & (MSG_WAIT_CTS | MSG_WAIT_LEAD)) == MSG_WAIT_CTS)
 			continue;
 		if (!op->id)
 			op->id = uccl_ids_get(&p->mep->send_ids, op);

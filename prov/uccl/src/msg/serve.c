@@ -109,7 +109,6 @@ static int serve_attach(struct uccl_msg_rx *rx)
 	rx->niov = s->niov;
 	rx->device = at.device;
 	rx->limit = rx->len;
-	rx->hi = rx->got;
 	return UCCL_REFUSED_NOT;
 }
 
@@ -416,7 +415,8 @@ enum uccl_drop msg_req(struct uccl_peer *p, const struct uccl_chunk_in *in, uint
 	uccl_env_decode(&env, in->rec);
 	mseq = uccl_seq_expand(p->rx_mseq, env.mseq, 32);
 	head = uccl_req_decode(&req, env.tag, in->data, in->len);
-	if (head < 0 || mseq < p->rx_mseq || mseq - p->rx_mseq >= UCCL_MSG_LIMIT || !env.id)
+	if (head < 0 || mseq < p->rx_mseq || mseq - p->rx_mseq >= UCCL_MSG_LIMIT || !env.id ||
+	    env.flags & UCCL_ENV_HEAD)
 		return UCCL_DROP_RECORD;
 	data = in->data + head;
 	len = in->len - (uint32_t)head;

@@ -139,6 +139,9 @@ void msg_tx_acked(struct uccl_item *item)
 		op = msg_pump_acked(item);
 		if (op)
 			msg_tx_arrived(op, MSG_WAIT_BULK);
+	} else if (item->lead) {
+		op = uccl_container_of(item, struct uccl_op, lead);
+		msg_tx_arrived(op, MSG_WAIT_LEAD);
 	} else if (item->bulk) {
 		op = uccl_container_of(item, struct uccl_op, bulk);
 		msg_tx_arrived(op, MSG_WAIT_BULK);
@@ -157,6 +160,15 @@ static bool tx_reads(struct uccl_op *op)
 	       !p->mep->ops->source(op->peer, op->iov[0].iov_base, op->iov[0].iov_len, &op->source);
 }
 
+/* Did a receive wait for it? What probably meets none shall not go ahead of CTS. PROTOCOL R264 */
+static void tx_met(struct uccl_peer *p, bool met)
+{
+	if (!met)
+		p->met = -UCCL_HEAD_PAUSE;
+	else if (p->met < UCCL_HEAD_MET)
+		p->met++;
+}
+
 enum uccl_drop msg_tx_cts(struct uccl_peer *p, const uint8_t *rec)
 {
 	struct uccl_cts cts;
@@ -170,6 +182,9 @@ enum uccl_drop msg_tx_cts(struct uccl_peer *p, const uint8_t *rec)
 	sent = op->bulk.skip;
 	if (cts.limit > op->len)
 		return UCCL_DROP_RANGE;
+	if (op->type == UCCL_OP_SEND)
+		tx_met(p, cts.flags & UCCL_CTS_MET);
+	msg_tx_ahead(op, 0);
 	if (cts.limit > sent && op->device && !tx_reads(op)) {
 		op->wait |= MSG_WAIT_BULK;
 		msg_pump_begin(op, &cts);

@@ -29,7 +29,7 @@ struct msg_tx_ops {
 };
 
 /* What an operation is waiting for. */
-enum { MSG_WAIT_ENV = 1, MSG_WAIT_BULK = 2, MSG_WAIT_CTS = 4, MSG_WAIT_FIN = 8 };
+enum { MSG_WAIT_ENV = 1, MSG_WAIT_BULK = 2, MSG_WAIT_CTS = 4, MSG_WAIT_FIN = 8, MSG_WAIT_LEAD = 16 };
 
 /* Could it begin at once, were nothing queued before it? */
 bool msg_tx_may_begin(const struct uccl_peer *p, const struct uccl_op *op);
@@ -41,6 +41,13 @@ void msg_tx_post(struct uccl_mep *m, struct uccl_op *op, uint64_t now);
 void msg_tx_arrived(struct uccl_op *op, uint8_t what);
 /* Everything did, or nothing will: 0 or a positive FI_Exxx. */
 void msg_tx_finish(struct uccl_op *op, int err);
+
+/* So many bytes of it go ahead of CTS; 0: that has come, or will not. */
+static inline void msg_tx_ahead(struct uccl_op *op, uint32_t bytes)
+{
+	op->peer->ahead += bytes - op->ahead;
+	op->ahead = bytes;
+}
 
 /* The peer has what this item carried; it asks for more; it answers. */
 void msg_tx_acked(struct uccl_item *item);

@@ -407,6 +407,7 @@ static void look_engine(struct uccl_sim_life *n, const struct uccl_engine *e)
 		look_grant(n, c);
 		/* What was on its way when the peer heard that memory is short, and messages that had begun. */
 		most += (uint64_t)c->peer.flow.cfg.window * uccl_max(e->cfg.eager_bytes, c->peer.flow.cfg.chunk_bytes);
+		most += UCCL_HEADS_MAX;
 	}
 	TAILQ_FOREACH(c, &e->half, all)
 		slots += c->grant.told;

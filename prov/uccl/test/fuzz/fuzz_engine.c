@@ -296,12 +296,15 @@ static struct uccl_msg_rx *taken(struct input *in, struct uccl_peer *p)
 
 static void env_make(struct input *in, struct uccl_peer *p, uint8_t *rec, uint64_t tag, uint64_t len)
 {
-	static const uint8_t flags[] = {UCCL_ENV_TAGGED | UCCL_ENV_EAGER, UCCL_ENV_TAGGED, UCCL_ENV_EAGER,
-					UCCL_ENV_TAGGED | UCCL_ENV_DELIVERY | UCCL_ENV_EAGER};
+	static const uint8_t flags[] = {UCCL_ENV_TAGGED | UCCL_ENV_EAGER, UCCL_ENV_TAGGED | UCCL_ENV_HEAD,
+					UCCL_ENV_EAGER, UCCL_ENV_TAGGED | UCCL_ENV_DELIVERY | UCCL_ENV_EAGER};
 	struct uccl_env env = {.tag = tag, .len = len, .mseq = (uint32_t)near(in, p->rx_mseq, 4)};
 	uint8_t how = byte(in);
 
 	env.flags = how < 240 ? flags[how % 4] : byte(in);
+	if (how & 32)
+		env.flags &= (uint8_t)~UCCL_ENV_HEAD;
+	env.head = (uint32_t)uccl_min(len, 3000);
 	env.id = how & 16 ? byte(in) : 77;
 	uccl_env_encode(rec, &env);
 }

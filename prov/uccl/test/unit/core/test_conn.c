@@ -1250,6 +1250,12 @@ static void params__brittle(void **state)
 	params_told(state, 36, offsetof(struct uccl_params, brittle));
 }
 
+/* PROTOCOL R263 */
+static void params__heads(void **state)
+{
+	params_told(state, 37, offsetof(struct uccl_params, heads));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1303,6 +1309,7 @@ int main(void)
 		cmocka_unit_test_setup(params__units, start),
 		cmocka_unit_test_setup(params__pads, start),
 		cmocka_unit_test_setup(params__brittle, start),
+		cmocka_unit_test_setup(params__heads, start),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -149,9 +149,13 @@ static void engine_poll__allocates_nothing(void **state)
 		}
 		l->filter = lossy ? lose_some : NULL;
 		for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+			/* Its head, or the envelope, may come late, as those of what is sent at once. */
+			bool head = kinds[i].type == UCCL_OP_SEND && kinds[i].len == MB;
+
 			/* All that is kept grows to its size. */
 			count(l, &kinds[i], ROUNDS);
-			assert_in_range(count(l, &kinds[i], ROUNDS), 0, kinds[i].copies * ROUNDS);
+			assert_in_range(count(l, &kinds[i], ROUNDS), 0,
+					(kinds[i].copies + (lossy && head ? 3 : 0)) * ROUNDS);
 		}
 		assert_true(!lossy || lan_stats(l, 0)->rtx_packets > ROUNDS);
 		lan_free(l);

@@ -531,6 +531,27 @@ static void brittle__who_says_so(void **state)
 	}
 }
 
+/* Who does not say that it takes heads of messages gets none, and is told nothing about them. PROTOCOL R263 R264 */
+static void heads__an_older_peer(void **state)
+{
+	(void)state;
+	for (int older = 0; older < 2; older++) {
+		struct lan *l = lan_new();
+
+		for (int i = 0; i < 2; i++)
+			lan_open(l, i);
+		lan_recv(l, 0, dst, 100, LAN_CTX(1));
+		assert_int_equal(lan_send(l, 1, 0, src, 100, LAN_CTX(2)), 0);
+		lan_conn(l, 1, 0)->hs.mine.heads = !older;
+		lan_run(l, SECOND);
+		lan_expect(l, 0, LAN_CTX(1), 0);
+		lan_expect(l, 1, LAN_CTX(2), 0);
+		assert_int_equal(lan_conn(l, 0, 1)->peer.heads, !older);
+		assert_true(lan_conn(l, 1, 0)->peer.heads);
+		lan_free(l);
+	}
+}
+
 /* Packets may be marked if we slow down for that and the peer tells of it; no handshake may. PROTOCOL R188 */
 static void marks__who_may_be_marked(void **state)
 {
@@ -571,6 +592,7 @@ int main(void)
 		cmocka_unit_test(parts__an_older_peer),
 		cmocka_unit_test(pads__an_older_peer),
 		cmocka_unit_test(brittle__who_says_so),
+		cmocka_unit_test(heads__an_older_peer),
 		cmocka_unit_test(connect__both_at_once),
 		cmocka_unit_test(connect__any_loss),
 		cmocka_unit_test(connect__doubled),

@@ -112,6 +112,32 @@ static void settle__every_permutation(void **state)
 	}
 }
 
+/* What follows an envelope has its place when that is taken in first: all of a head, but of the first. PROTOCOL R263 */
+static void rx__envelope_alone(void **state)
+{
+	struct lan *l = lan_new();
+
+	(void)state;
+	l->hints = true;
+	for (int i = 0; i < 2; i++) {
+		l->node[i].cfg.eager_bytes = CHUNK;
+		lan_open(l, i);
+	}
+	for (unsigned int i = 0; i < UCCL_HEAD_MET + 3; i++) {
+		uint64_t hits = lan_stats(l, 1)->hint_hits;
+
+		lan_fill(src, FIRST + 3 * CHUNK, i);
+		lan_recv(l, 1, dst, FIRST + 3 * CHUNK, LAN_CTX(1));
+		assert_int_equal(lan_send(l, 0, 1, src, FIRST + 3 * CHUNK, LAN_CTX(2)), 0);
+		lan_run(l, SECOND);
+		lan_expect(l, 1, LAN_CTX(1), 0);
+		lan_expect(l, 0, LAN_CTX(2), 0);
+		lan_check(dst, FIRST + 3 * CHUNK, i);
+		assert_int_equal(lan_stats(l, 1)->hint_hits - hits, i == UCCL_HEAD_MET ? 0 : 3);
+	}
+	lan_free(l);
+}
+
 static enum lan_verdict jumble(struct lan *l, const struct lan_event *ev)
 {
 	struct uccl_rng *r = (struct uccl_rng *)(void *)&l->node[3].comp;
@@ -398,6 +424,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(settle__right_predictions),
 		cmocka_unit_test(settle__every_permutation),
+		cmocka_unit_test(rx__envelope_alone),
 		cmocka_unit_test(settle__random),
 		cmocka_unit_test(settle__tail_behind_a_short_payload),
 		cmocka_unit_test(settle__refused),

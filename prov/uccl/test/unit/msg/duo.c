@@ -413,6 +413,17 @@ struct duo *duo_open_writes(void)
 	return d;
 }
 
+struct duo *duo_open_heads(void)
+{
+	struct duo *d = duo_open();
+
+	for (int s = 0; s < 2; s++) {
+		d->side[s].peer.heads = true;
+		d->side[s].peer.met = UCCL_HEAD_MET;
+	}
+	return d;
+}
+
 static void pkts_free(struct duo_pkts *q)
 {
 	struct duo_pkt *p;
@@ -861,4 +872,10 @@ enum duo_verdict duo_hold_all(struct duo *d, const struct duo_pkt *p)
 struct uccl_env duo_eager_env(uint32_t mseq, uint64_t tag, uint64_t len)
 {
 	return (struct uccl_env){.flags = UCCL_ENV_TAGGED | UCCL_ENV_EAGER, .mseq = mseq, .tag = tag, .len = len};
+}
+
+struct uccl_env duo_head_env(uint32_t mseq, uint64_t tag, uint64_t len, uint32_t head)
+{
+	return (struct uccl_env){.flags = UCCL_ENV_TAGGED | UCCL_ENV_HEAD, .mseq = mseq, .tag = tag, .len = len,
+				 .head = head, .id = 77};
 }

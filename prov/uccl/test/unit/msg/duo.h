@@ -146,6 +146,8 @@ struct duo *duo_new(bool writes, uint32_t ops_max);
 struct duo *duo_open(void);
 struct duo *duo_open_writes(void);
 void duo_connect(struct duo *d);
+/* Connected, and both think that the other has posted its receives. */
+struct duo *duo_open_heads(void);
 /* Ends both sides; every op must have been given back, every message freed. */
 void duo_free(struct duo *d);
 
@@ -191,6 +193,7 @@ enum duo_verdict duo_hold_all(struct duo *d, const struct duo_pkt *p);
 /* Hand a record straight to side s, as its flow would. */
 enum uccl_drop duo_deliver(struct duo *d, int s, uint8_t rtype, const uint8_t *rec, const void *data, uint32_t len);
 struct uccl_env duo_eager_env(uint32_t mseq, uint64_t tag, uint64_t len);
+struct uccl_env duo_head_env(uint32_t mseq, uint64_t tag, uint64_t len, uint32_t head);
 enum uccl_drop duo_envelope(struct duo *d, int s, const struct uccl_env *env, const void *data, uint32_t len);
 enum uccl_drop duo_eager(struct duo *d, int s, uint32_t mseq, uint64_t off, uint64_t total, const void *data,
 			 uint32_t len);

@@ -75,6 +75,86 @@ static void hints__follow_the_stream(void **state)
 	duo_free(d);
 }
 
+/* An envelope is taken alone while heads follow them, where places are foreseen at all. PROTOCOL R263 */
+static void hints__envelope_alone(void **state)
+{
+	struct duo *d = duo_open_heads();
+	struct uccl_mep *m = &d->side[1].m;
+	int n = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < 2; i++) {
+		struct uccl_env env = duo_head_env(i, 1, 6 * HINT, 4 * HINT);
+
+		assert_false(uccl_msg_alone(m));
+		d->side[1].peer.flow.cfg.chunk_bytes = i ? HINT : HINT - 8;
+		assert_int_equal(duo_envelope(d, 1, &env, src, HINT), UCCL_DROP_COUNT);
+	}
+	for (; uccl_msg_alone(m); n++) {
+		struct uccl_env env = duo_eager_env(2 + (uint32_t)n, 1, 10);
+
+		assert_int_equal(duo_envelope(d, 1, &env, src, 10), UCCL_DROP_COUNT);
+	}
+	assert_in_range(n, 2, 20);
+	d->side[1].peer.flow.cfg.chunk_bytes = DUO_CHUNK;
+	uccl_peer_fail(&d->side[1].peer, FI_ECONNABORTED, d->now);
+	duo_free(d);
+}
+
+/* Of a head the place is known as soon as its receive is. PROTOCOL R44 R263 */
+static void hints__of_a_head(void **state)
+{
+	struct uccl_env env = duo_head_env(0, 1, 6 * HINT, 4 * HINT);
+	struct duo *d = duo_open_heads();
+	uint8_t rec[UCCL_REC_LEN] = {0};
+	struct uccl_hdr hdr = {.type = UCCL_PKT_CHUNK, .rtype = UCCL_REC_EAGER, .rec = rec, .payload_len = HINT};
+	struct uccl_rx_hint h[16];
+
+	(void)state;
+	d->filter = duo_hold_all;
+	d->side[1].peer.flow.cfg.chunk_bytes = HINT;
+	assert_int_equal(duo_envelope(d, 1, &env, src, HINT), UCCL_DROP_COUNT);
+	uccl_rec_set_bulk(rec, 0, 0, HINT);
+	assert_null(uccl_msg_place(&d->side[1].peer, &hdr));
+	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, env.len, 1, 0, DUO_CTX(1));
+	for (uint64_t i = 1; i < 4; i++) {
+		uccl_rec_set_bulk(rec, 0, 0, i * HINT);
+		assert_int_equal(uccl_msg_hints(&d->side[1].m, h, 16), 6 - i);
+		assert_ptr_equal(h[0].dst, dst + i * HINT);
+		assert_ptr_equal(uccl_msg_place(&d->side[1].peer, &hdr), dst + i * HINT);
+		uccl_rec_set_bulk(rec, 1, 0, i * HINT);
+		assert_null(uccl_msg_place(&d->side[1].peer, &hdr));
+		assert_int_equal(duo_eager(d, 1, 0, i * HINT, 4 * HINT, src, HINT), UCCL_DROP_COUNT);
+	}
+	/* The rest is asked for. */
+	uccl_rec_set_bulk(rec, TAILQ_FIRST(&d->side[1].peer.rxs)->id, 0, 4 * HINT);
+	hdr.rtype = UCCL_REC_DATA;
+	assert_ptr_equal(uccl_msg_place(&d->side[1].peer, &hdr), dst + 4 * HINT);
+	duo_free(d);
+}
+
+/*
+ * What of a head overtook its envelope stays as it came: a place is foreseen behind it, as a wrong guess would write
+ * over it.
+ */
+static void hints__behind_what_came_early(void **state)
+{
+	struct uccl_env env = duo_head_env(0, 1, 6 * HINT, 4 * HINT);
+	struct duo *d = duo_open_heads();
+	struct uccl_rx_hint h[16];
+
+	(void)state;
+	d->filter = duo_hold_all;
+	d->side[1].peer.flow.cfg.chunk_bytes = HINT;
+	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, env.len, 1, 0, DUO_CTX(1));
+	assert_int_equal(duo_eager(d, 1, 0, 3 * HINT, 4 * HINT, src, HINT), UCCL_DROP_COUNT);
+	assert_int_equal(duo_envelope(d, 1, &env, src, HINT), UCCL_DROP_COUNT);
+	assert_int_equal(duo_eager(d, 1, 0, HINT, 4 * HINT, src, HINT), UCCL_DROP_COUNT);
+	assert_int_equal(uccl_msg_hints(&d->side[1].m, h, 16), 2);
+	assert_ptr_equal(h[0].dst, dst + 4 * HINT);
+	duo_free(d);
+}
+
 /* Looks at what is foreseen, until something is; how many. */
 static int looks(struct duo *d)
 {
@@ -163,6 +243,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(hints__follow_the_stream),
+		cmocka_unit_test(hints__envelope_alone),
+		cmocka_unit_test(hints__of_a_head),
+		cmocka_unit_test(hints__behind_what_came_early),
 		cmocka_unit_test(hints__wrong),
 		cmocka_unit_test(hints__split_receive),
 	};

@@ -327,6 +327,45 @@ static void peer_fail__nothing_to_ask_for(void **state)
 		}
 }
 
+/* The head may have been all of it: then it can be received, and nothing is asked for. PROTOCOL R46 R263 */
+static void peer_fail__head(void **state)
+{
+	(void)state;
+	for (int whole = 0; whole < 2; whole++)
+		for (int claim = 0; claim < 3; claim++) {
+			struct uccl_env env = duo_head_env(0, 5, 400, 400);
+			struct duo *d = duo_open_heads();
+			struct uccl_op *op = duo_op(d, 1, UCCL_OP_RECV, UCCL_OPF_TAGGED);
+
+			duo_fill(src, 400, 2);
+			op->iov[0] = (struct iovec){.iov_base = dst, .iov_len = 400};
+			op->iov_count = 1;
+			op->len = 400;
+			op->tag = 5;
+			op->context = DUO_CTX(1);
+			assert_int_equal(duo_envelope(d, 1, &env, src, 100), UCCL_DROP_COUNT);
+			assert_int_equal(duo_eager(d, 1, 0, 100, 400, src + 100, whole ? 300 : 299), UCCL_DROP_COUNT);
+			if (claim == 1)
+				assert_int_equal(uccl_msg_peek(&d->side[1].m, op, true, false, d->now), 0);
+			uccl_peer_fail(&d->side[1].peer, FI_ECONNABORTED, d->now);
+			if (claim == 2) {
+				assert_int_equal(uccl_msg_peek(&d->side[1].m, op, false, true, d->now), 0);
+				uccl_mep_op_put(&d->side[1].m, op);
+			} else if (claim == 1) {
+				assert_int_equal(uccl_msg_recv_claimed(&d->side[1].m, op, false, d->now), 0);
+			} else {
+				assert_int_equal(uccl_msg_recv(&d->side[1].m, op, d->now), 0);
+			}
+			if (claim < 2)
+				expect(d, 1, DUO_CTX(1), whole ? 0 : FI_ECONNABORTED);
+			if (claim < 2 && whole)
+				duo_check(dst, 400, 2);
+			assert_int_equal(d->side[1].m.rx_pool.used, 0);
+			assert_int_equal(d->side[1].m.unexpected_bytes, 0);
+			duo_free(d);
+		}
+}
+
 /* Messages whose turn never came, and those that are done but for their records, leave nothing. PROTOCOL R46 */
 static void peer_fail__early_and_finished(void **state)
 {
@@ -491,6 +530,7 @@ int main(void)
 		cmocka_unit_test(peer_fail__receives),
 		cmocka_unit_test(peer_fail__unexpected),
 		cmocka_unit_test(peer_fail__nothing_to_ask_for),
+		cmocka_unit_test(peer_fail__head),
 		cmocka_unit_test(peer_fail__early_and_finished),
 		cmocka_unit_test(peer_fail__multi),
 		cmocka_unit_test(peer_fail__while_fencing),

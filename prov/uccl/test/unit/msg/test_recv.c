@@ -136,6 +136,22 @@ static void env__malformed(void **state)
 	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
 	env.len = 0;
 	assert_int_equal(duo_envelope(d, 1, &env, src, 0), UCCL_DROP_RECORD);
+	/* A head that the envelope has, that is eager, too long, of connection management, or of nobody. */
+	env = duo_head_env(0, 1, 100, 40);
+	assert_int_equal(duo_envelope(d, 1, &env, src, 40), UCCL_DROP_RECORD);
+	assert_int_equal(duo_envelope(d, 1, &env, src, 41), UCCL_DROP_RECORD);
+	env.flags |= UCCL_ENV_EAGER;
+	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
+	env = duo_head_env(0, 1, 100, 0);
+	assert_int_equal(duo_envelope(d, 1, &env, src, 0), UCCL_DROP_RECORD);
+	env = duo_head_env(0, 1, 1 << 20, UCCL_HEAD_MAX + 8);
+	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
+	env = duo_head_env(0, 1, 100, 40);
+	env.flags |= UCCL_ENV_CM;
+	assert_int_not_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_COUNT);
+	env = duo_head_env(0, 1, 100, 40);
+	env.id = 0;
+	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
 	assert_int_equal(d->side[1].m.rx_pool.used, 0);
 	assert_int_equal(d->side[1].m.unexpected_bytes, 0);
 	assert_int_equal(d->side[1].peer.rx_mseq, 0);
@@ -150,6 +166,55 @@ static void env__malformed(void **state)
 	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_COUNT);
 	assert_int_equal(duo_envelope(d, 1, &good, src, 4), UCCL_DROP_COUNT);
 	assert_int_equal(d->side[1].peer.rx_mseq, 2);
+	duo_free(d);
+}
+
+/* What a head is, is said again as it was. PROTOCOL R263 */
+static void env__head(void **state)
+{
+	static const struct { uint64_t len; uint32_t head; } says[] = {
+		{9, 8}, {9, 9}, {100, 100}, {(1ull << UCCL_ENV_HEAD_AT) - 1, 8},
+		{(1ull << UCCL_ENV_HEAD_AT) - 1, UCCL_HEAD_MAX}, {UCCL_HEAD_MAX, UCCL_HEAD_MAX},
+		{UCCL_HEAD_MAX - 1, UCCL_HEAD_MAX - 1},
+	};
+
+	(void)state;
+	for (unsigned int i = 0; i < sizeof(says) / sizeof(says[0]); i++) {
+		struct uccl_env out, env = duo_head_env(3, 4, says[i].len, says[i].head);
+		uint8_t rec[UCCL_REC_LEN];
+
+		uccl_env_encode(rec, &env);
+		uccl_env_decode(&out, rec);
+		assert_int_equal(out.len, says[i].len);
+		assert_int_equal(out.head, says[i].head);
+		assert_int_equal(out.flags, env.flags);
+	}
+}
+
+/* Parts of a head that came before its envelope. PROTOCOL R29 R263 */
+static void env__head_contradicts_its_chunks(void **state)
+{
+	struct duo *d = duo_open_heads();
+	struct uccl_env env = duo_head_env(0, 1, 1000, 400);
+
+	(void)state;
+	duo_fill(src, 400, 3);
+	assert_int_equal(duo_eager(d, 1, 0, 100, 400, src + 100, 200), UCCL_DROP_COUNT);
+	env.head = 408;
+	assert_int_equal(duo_envelope(d, 1, &env, src, 40), UCCL_DROP_RECORD);
+	env.head = 400;
+	assert_int_equal(duo_envelope(d, 1, &env, src, 201), UCCL_DROP_RECORD);
+	assert_int_equal(duo_envelope(d, 1, &env, src, 101), UCCL_DROP_OVERLAP);
+	assert_int_equal(duo_envelope(d, 1, &env, src, 100), UCCL_DROP_COUNT);
+	assert_int_equal(duo_envelope(d, 1, &env, src, 100), UCCL_DROP_RECORD);
+	assert_int_equal(duo_eager(d, 1, 0, 300, 400, src + 300, 100), UCCL_DROP_COUNT);
+	/* It met none, so all of that is kept. */
+	assert_int_equal(d->side[1].m.unexpected_bytes, 400);
+	/* The receive is shorter: nothing is asked for. */
+	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 300, 1, 0, DUO_CTX(1));
+	assert_int_equal(duo_expect(d, 1, DUO_CTX(1), FI_ETRUNC, 300)->olen, 700);
+	duo_check(dst, 300, 3);
+	assert_int_equal(d->side[1].m.unexpected_bytes, 0);
 	duo_free(d);
 }
 
@@ -611,6 +676,8 @@ int main(void)
 		cmocka_unit_test(env__early_does_not_match),
 		cmocka_unit_test(env__burst_reversed),
 		cmocka_unit_test(env__malformed),
+		cmocka_unit_test(env__head),
+		cmocka_unit_test(env__head_contradicts_its_chunks),
 		cmocka_unit_test(env__contradicts_its_chunks),
 		cmocka_unit_test(env__out_of_memory),
 		cmocka_unit_test(env__out_of_memory_for_a_while),

@@ -21,7 +21,8 @@ static void eager__malformed(void **state)
 	assert_int_equal(duo_eager(d, 1, 2, 0, 100, src, 10), UCCL_DROP_HANDLE);
 	assert_int_equal(duo_eager(d, 1, 3 + UCCL_MSG_LIMIT, 0, 100, src, 10), UCCL_DROP_RECORD);
 	d->side[1].peer.rx_mseq = 0;
-	assert_int_equal(duo_eager(d, 1, 0, 0, UCCL_EAGER_MAX + 1, src, 10), UCCL_DROP_RECORD);
+	/* It may be the head of a longer one. */
+	assert_int_equal(duo_eager(d, 1, 0, 0, UCCL_HEAD_MAX + 1, src, 10), UCCL_DROP_RECORD);
 	assert_int_equal(duo_eager(d, 1, 0, 0, 0, src, 0), UCCL_DROP_RECORD);
 	assert_int_equal(d->side[1].m.rx_pool.used, 0);
 	assert_int_equal(duo_envelope(d, 1, &env, src, 40), UCCL_DROP_COUNT);
@@ -176,6 +177,110 @@ static void eager__row_and_more_to_come(void **state)
 	assert_int_equal(TAILQ_FIRST(&d->side[1].peer.rxs)->hi, 2040);
 	assert_int_equal(TAILQ_FIRST(&d->side[1].peer.rxs)->got, 2040);
 	duo_free(d);
+}
+
+/* What was asked for may come before the end of the head. PROTOCOL R119 R263 */
+static void head__behind_the_rest(void **state)
+{
+	static const int turns[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+
+	(void)state;
+	for (int order = 0; order < 6; order++) {
+		struct duo *d = duo_open_heads();
+		struct uccl_env env = duo_head_env(0, 1, 1000, 400);
+		struct uccl_peer *p = &d->side[1].peer;
+		uint8_t rec[UCCL_REC_LEN] = {0};
+		int missing = 2;
+
+		duo_fill(src, 1000, 4);
+		memset(dst, 0xee, 1001);
+		d->filter = duo_hold_all;
+		duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 1000, 1, 0, DUO_CTX(1));
+		assert_int_equal(duo_envelope(d, 1, &env, src, 100), UCCL_DROP_COUNT);
+		for (int i = 0; i < 3; i++) {
+			int k = turns[order][i];
+			uint64_t off = 100 + 150 * (uint64_t)k;
+
+			duo_quiet(d);
+			/* A part of the head again, more than there is, another length; what is whole is not found. */
+			assert_int_equal(duo_eager(d, 1, 0, 0, 400, src, 100),
+					 missing ? UCCL_DROP_OVERLAP : UCCL_DROP_HANDLE);
+			assert_int_equal(duo_eager(d, 1, 0, 390, 400, src, 11),
+					 missing ? UCCL_DROP_RANGE : UCCL_DROP_HANDLE);
+			assert_int_equal(duo_eager(d, 1, 0, 100, 408, src, 10),
+					 missing ? UCCL_DROP_RANGE : UCCL_DROP_HANDLE);
+			/* A part of it as if it had been asked for. */
+			uccl_rec_set_bulk(rec, TAILQ_FIRST(&p->rxs)->id, 0, k < 2 ? off : 399);
+			assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 1), UCCL_DROP_RANGE);
+			uccl_rec_set_bulk(rec, TAILQ_FIRST(&p->rxs)->id, 0, 400);
+			if (k < 2)
+				assert_int_equal(duo_eager(d, 1, 0, off, 400, src + off, 150), UCCL_DROP_COUNT);
+			else
+				assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src + 400, 600),
+						 UCCL_DROP_COUNT);
+			missing -= k < 2;
+		}
+		duo_expect(d, 1, DUO_CTX(1), 0, 1000);
+		duo_check(dst, 1000, 4);
+		assert_int_equal(dst[1000], 0xee);
+		assert_null(p->lone);
+		duo_free(d);
+	}
+}
+
+/* The last of a head looks at all of the message, if the rest came before it. PROTOCOL R119 R263 */
+static void head__seen_at_the_end(void **state)
+{
+	(void)state;
+	for (int lie = 0; lie < 2; lie++) {
+		struct uccl_env env = duo_head_env(0, 1, 1400, 1000);
+		struct duo *d = duo_open_heads();
+		uint8_t rec[UCCL_REC_LEN] = {0};
+
+		d->filter = duo_hold_all;
+		duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 1400, 1, 0, DUO_CTX(1));
+		assert_int_equal(duo_envelope(d, 1, &env, src, 10), UCCL_DROP_COUNT);
+		uccl_rec_set_bulk(rec, TAILQ_FIRST(&d->side[1].peer.rxs)->id, 0, 1000);
+		assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 400), UCCL_DROP_COUNT);
+		/* So many pieces that they are not kept one by one; one of them again that is long forgotten. */
+		for (uint64_t off = 20; off < 1000; off += 20)
+			assert_int_equal(duo_eager(d, 1, 0, off, 1000, src, 10), UCCL_DROP_COUNT);
+		for (uint64_t off = 10; off < 990; off += 20)
+			assert_int_equal(duo_eager(d, 1, 0, lie && off == 510 ? 100 : off, 1000, src, 10),
+					 UCCL_DROP_COUNT);
+		assert_int_equal(duo_eager(d, 1, 0, 990, 1000, src, 10), lie ? UCCL_DROP_OVERLAP : UCCL_DROP_COUNT);
+		if (!lie)
+			duo_expect(d, 1, DUO_CTX(1), 0, 1400);
+		duo_quiet(d);
+		uccl_peer_fail(&d->side[1].peer, FI_ECONNABORTED, d->now);
+		if (lie)
+			duo_expect(d, 1, DUO_CTX(1), FI_ECONNABORTED, 0);
+		duo_free(d);
+	}
+}
+
+/* CTS says whether a receive waited, to who knows of it. PROTOCOL R264 */
+static void cts__says_met(void **state)
+{
+	(void)state;
+	for (int late = 0; late < 2; late++)
+		for (int knows = 0; knows < 2; knows++) {
+			struct duo *d = duo_open_heads();
+			struct uccl_env env = duo_head_env(0, 1, 1000, 400);
+			struct uccl_cts cts;
+
+			d->side[1].peer.heads = knows;
+			d->filter = duo_hold_all;
+			if (!late)
+				duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 1000, 1, 0, DUO_CTX(1));
+			assert_int_equal(duo_envelope(d, 1, &env, src, 100), UCCL_DROP_COUNT);
+			if (late)
+				duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 1000, 1, 0, DUO_CTX(1));
+			uccl_cts_decode(&cts, TAILQ_FIRST(&d->side[1].peer.rxs)->cts.rec);
+			assert_int_equal(cts.limit, 1000);
+			assert_int_equal(cts.flags, knows && !late ? UCCL_CTS_MET : 0);
+			duo_free(d);
+		}
 }
 
 /* PROTOCOL R31 */
@@ -575,6 +680,9 @@ int main(void)
 		cmocka_unit_test(eager__matched_half_way),
 		cmocka_unit_test(eager__parts_in_a_row),
 		cmocka_unit_test(eager__row_and_more_to_come),
+		cmocka_unit_test(head__behind_the_rest),
+		cmocka_unit_test(head__seen_at_the_end),
+		cmocka_unit_test(cts__says_met),
 		cmocka_unit_test(data__malformed),
 		cmocka_unit_test(overlap__eager),
 		cmocka_unit_test(overlap__seen_at_the_end),

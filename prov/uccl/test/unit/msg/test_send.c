@@ -81,6 +81,270 @@ static void send__eager_limit(void **state)
 	/* It ended with the peer. */
 }
 
+static enum duo_verdict hold_cts(struct duo *d, const struct duo_pkt *p)
+{
+	(void)d;
+	return p->type == UCCL_PKT_CHUNK && p->rtype == UCCL_REC_CTS ? DUO_HOLD : DUO_PASS;
+}
+
+static enum duo_verdict hold_data(struct duo *d, const struct duo_pkt *p)
+{
+	(void)d;
+	return p->type == UCCL_PKT_CHUNK && p->rtype == UCCL_REC_DATA ? DUO_HOLD : DUO_PASS;
+}
+
+/* So many of its bytes are a head: full packets behind the envelope's, four times the eager limit at most. */
+static uint64_t head_of(uint64_t len)
+{
+	return uccl_min(len, 4 * DUO_EAGER);
+}
+
+/* What a receive probably waits for goes ahead of CTS, but not without end. PROTOCOL R263 */
+static void send__head(void **state)
+{
+	static const uint64_t sizes[] = {DUO_EAGER + 1, DUO_EAGER + 5, 4 * DUO_EAGER - 1, 4 * DUO_EAGER,
+					 4 * DUO_EAGER + 1, 100001};
+
+	(void)state;
+	for (int late = 0; late < 2; late++)
+		for (unsigned int i = 0; i < uccl_array_len(sizes); i++) {
+			struct duo *d = duo_open_heads();
+			uint64_t n = sizes[i], head = head_of(n);
+			const struct uccl_op *op;
+
+			duo_fill(src, n, i);
+			memset(dst, 0xee, n + 1);
+			d->filter = hold_cts;
+			if (!late)
+				duo_recv(d, 1, 0, dst, n, 0, 0, DUO_CTX(2));
+			assert_int_equal(duo_send(d, 0, 0, src, n, 0, DUO_CTX(1)), 0);
+			/* No acknowledgement is asked for between envelope and head. */
+			op = TAILQ_FIRST(&d->side[0].peer.sends);
+			assert_false(op->env.want_ack);
+			assert_int_equal(op->lead.want_ack, head == n);
+			assert_int_equal(uccl_item_left(&op->env), head);
+			duo_run(d, SECOND / 1000);
+			assert_null(duo_next(d, 0));
+			if (late || head < n)
+				assert_int_equal(TAILQ_FIRST(&d->side[1].peer.rxs)->got, head);
+			else
+				duo_expect_from(d, 1, DUO_CTX(2), 0, n);
+			assert_int_equal(d->side[1].m.unexpected_bytes, late ? head : 0);
+			d->filter = NULL;
+			duo_release(d, false);
+			if (late)
+				duo_recv(d, 1, 0, dst, n, 0, 0, DUO_CTX(2));
+			duo_run(d, SECOND);
+			duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
+			if (late || head < n)
+				duo_expect_from(d, 1, DUO_CTX(2), 0, n);
+			duo_check(dst, n, i);
+			assert_int_equal(dst[n], 0xee);
+			duo_quiet(d);
+			assert_int_equal(d->side[0].m.op_pool.used, 0);
+			assert_int_equal(d->side[1].m.op_pool.used, 0);
+			assert_int_equal(d->side[1].m.rx_pool.used, 0);
+			assert_null(d->side[1].peer.lone);
+			duo_free(d);
+		}
+}
+
+/* Its packets are full, whatever the eager limit: where the next ones belong can be foreseen. PROTOCOL R44 R263 */
+static void send__head_in_full_packets(void **state)
+{
+	(void)state;
+	for (uint64_t eager = 0; eager < 2000; eager += 77) {
+		struct duo *d = duo_open_heads();
+		const struct uccl_op *op;
+
+		d->side[0].m.eager_max = eager;
+		duo_recv(d, 1, 0, dst, 40000, 0, 0, DUO_CTX(2));
+		assert_int_equal(duo_send(d, 0, 0, src, 40000, 0, DUO_CTX(1)), 0);
+		op = TAILQ_FIRST(&d->side[0].peer.sends);
+		assert_true(op->env.len + op->lead.len <= uccl_max(4 * eager, 64));
+		assert_int_equal(op->lead.len % DUO_CHUNK, 0);
+		assert_int_equal(op->lead.len > 0, 4 * eager >= op->env.len + DUO_CHUNK);
+		duo_run(d, SECOND);
+		duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
+		duo_expect_from(d, 1, DUO_CTX(2), 0, 40000);
+		duo_free(d);
+	}
+}
+
+/* Its parts lie in several buffers, and it leaves in any order, with losses. PROTOCOL R263 */
+static void send__head_in_any_order(void **state)
+{
+	static const uint64_t cut[] = {1, DUO_CHUNK, 10000, 4 * DUO_EAGER, 4 * DUO_EAGER + 8};
+
+	(void)state;
+	for (unsigned int i = 0; i < uccl_array_len(cut); i++)
+		for (int reverse = 0; reverse < 2; reverse++)
+			for (int late = 0; late < 2; late++) {
+				struct duo *d = duo_open_heads();
+				struct uccl_op *op = duo_op(d, 0, UCCL_OP_SEND, 0);
+
+				duo_fill(src, 40000, i);
+				memset(dst, 0xee, 40001);
+				op->iov[0] = (struct iovec){.iov_base = src, .iov_len = cut[i]};
+				op->iov[1] = (struct iovec){.iov_base = src + cut[i], .iov_len = 40000 - cut[i]};
+				op->iov_count = 2;
+				op->len = 40000;
+				op->context = DUO_CTX(1);
+				if (!late)
+					duo_recv(d, 1, 0, dst, 40000, 0, 0, DUO_CTX(2));
+				d->filter = duo_hold_all;
+				assert_int_equal(uccl_msg_send(&d->side[0].m, op, d->now), 0);
+				duo_run(d, 20000);
+				d->filter = NULL;
+				duo_release(d, reverse);
+				duo_run(d, SECOND);
+				if (late)
+					duo_recv(d, 1, 0, dst, 40000, 0, 0, DUO_CTX(2));
+				duo_run(d, SECOND);
+				duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
+				duo_expect_from(d, 1, DUO_CTX(2), 0, 40000);
+				duo_check(dst, 40000, i);
+				assert_int_equal(dst[40000], 0xee);
+				assert_int_equal(d->side[1].m.rx_pool.used, 0);
+				duo_free(d);
+			}
+}
+
+/* How much of a message of 40000 bytes comes before it is asked for. */
+static uint64_t comes_unasked(struct duo *d)
+{
+	uint64_t n;
+
+	assert_int_equal(duo_send(d, 0, 0, src, 40000, 0, DUO_CTX(1)), 0);
+	d->filter = hold_cts;
+	duo_run(d, SECOND / 1000);
+	n = TAILQ_FIRST(&d->side[1].peer.rxs)->got;
+	d->filter = NULL;
+	duo_release(d, false);
+	return n;
+}
+
+static uint64_t goes_through(struct duo *d, bool late)
+{
+	uint64_t n;
+
+	if (!late)
+		duo_recv(d, 1, 0, dst, 40000, 0, 0, DUO_CTX(2));
+	n = comes_unasked(d);
+	duo_run(d, SECOND);
+	if (late)
+		duo_recv(d, 1, 0, dst, 40000, 0, 0, DUO_CTX(2));
+	duo_run(d, SECOND);
+	duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
+	duo_expect_from(d, 1, DUO_CTX(2), 0, 40000);
+	return n;
+}
+
+/* Only to whom the last messages met receives; one that met none ends that for a while. PROTOCOL R264 */
+static void send__head_if_met(void **state)
+{
+	struct duo *d = duo_open_heads();
+	struct uccl_op *op;
+
+	(void)state;
+	d->side[0].peer.met = 0;
+	for (int again = 0; again < 2; again++) {
+		for (int i = 0; i < UCCL_HEAD_MET + again * UCCL_HEAD_PAUSE; i++)
+			assert_int_equal(goes_through(d, false), DUO_CHUNK);
+		for (int i = 0; i < 3; i++)
+			assert_int_equal(goes_through(d, false), head_of(40000));
+		assert_int_equal(goes_through(d, true), head_of(40000));
+	}
+	/* What is claimed, or dropped, met none. */
+	for (int claim = 0; claim < 2; claim++) {
+		d->side[0].peer.met = UCCL_HEAD_MET;
+		assert_int_equal(comes_unasked(d), head_of(40000));
+		op = duo_op(d, 1, UCCL_OP_RECV, 0);
+		op->iov[0] = (struct iovec){.iov_base = dst, .iov_len = 40000};
+		op->iov_count = 1;
+		op->len = 40000;
+		op->context = DUO_CTX(2);
+		assert_int_equal(uccl_msg_peek(&d->side[1].m, op, claim, !claim, d->now), 0);
+		if (claim)
+			assert_int_equal(uccl_msg_recv_claimed(&d->side[1].m, op, false, d->now), 0);
+		else
+			uccl_mep_op_put(&d->side[1].m, op);
+		duo_run(d, SECOND);
+		duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
+		if (claim)
+			duo_expect_from(d, 1, DUO_CTX(2), 0, 40000);
+		assert_int_equal(d->side[0].peer.met, -UCCL_HEAD_PAUSE);
+	}
+	duo_quiet(d);
+	duo_free(d);
+}
+
+/* No more of them than CTS needs to come in time, and none behind what waits. PROTOCOL R263 */
+static void send__heads_bounded(void **state)
+{
+	const int most = UCCL_HEADS_MAX / (4 * DUO_EAGER);
+	struct duo *d = duo_open_heads();
+	struct uccl_peer *p = &d->side[0].peer;
+	int i = 0;
+
+	(void)state;
+	d->filter = hold_cts;
+	for (; i < most + 2; i++) {
+		duo_recv(d, 1, 0, dst, 40000, 0, 0, DUO_CTX(i));
+		duo_send(d, 0, 0, src, 40000, 0, DUO_CTX(i));
+		assert_int_equal(p->ahead, uccl_min(i + 1, most) * 4 * DUO_EAGER);
+		/* Until its end is acknowledged, which nobody asked for. */
+		duo_run(d, SECOND / 10);
+	}
+	d->filter = NULL;
+	duo_release(d, false);
+	duo_run(d, SECOND);
+	assert_int_equal(p->ahead, 0);
+	while (i--)
+		assert_int_equal(duo_next(d, 1)->err, 0);
+	duo_send(d, 0, 0, src, 40000, 0, NULL);
+	duo_send(d, 0, 0, src, 40000, 0, NULL);
+	assert_int_equal(p->ahead, 4 * DUO_EAGER);
+	/* It is CTS that counts, not the end. */
+	for (i = 0; i < 2; i++)
+		duo_recv(d, 1, 0, dst, 40000, 0, 0, NULL);
+	d->filter = hold_data;
+	duo_run(d, SECOND / 1000);
+	assert_int_equal(p->ahead, 0);
+	assert_false(TAILQ_EMPTY(&p->sends));
+	d->filter = NULL;
+	duo_release(d, false);
+	duo_run(d, SECOND);
+	duo_send(d, 0, 0, src, 40000, 0, NULL);
+	assert_int_equal(p->ahead, 4 * DUO_EAGER);
+	/* What ends with its peer counts no more either. */
+	uccl_peer_fail(p, FI_ECONNABORTED, d->now);
+	assert_int_equal(p->ahead, 0);
+	duo_free(d);
+}
+
+/* Not to a peer that does not know of heads, nor of a message so long that its envelope cannot say it. PROTOCOL R263 */
+static void send__head_not_said(void **state)
+{
+	struct duo *d = duo_open_heads();
+	struct uccl_op *op;
+
+	(void)state;
+	d->side[0].peer.heads = false;
+	assert_int_equal(comes_unasked(d), DUO_CHUNK);
+	d->side[0].peer.heads = true;
+	op = duo_op(d, 0, UCCL_OP_SEND, 0);
+	op->iov[0] = (struct iovec){.iov_base = src, .iov_len = 1ull << UCCL_ENV_HEAD_AT};
+	op->iov_count = 1;
+	op->len = op->iov[0].iov_len;
+	op->context = DUO_CTX(2);
+	assert_int_equal(uccl_msg_send(&d->side[0].m, op, d->now), 0);
+	duo_run(d, SECOND / 1000);
+	assert_int_equal(TAILQ_LAST(&d->side[1].peer.rxs, uccl_msg_rx_list)->len, 1ull << UCCL_ENV_HEAD_AT);
+	assert_int_equal(TAILQ_LAST(&d->side[1].peer.rxs, uccl_msg_rx_list)->got, DUO_CHUNK);
+	duo_free(d);
+}
+
 /* Envelope, range, and what CTS asks for say how much of the message follows them. */
 static void send__left_of_a_message(void **state)
 {
@@ -808,6 +1072,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(send__sizes),
 		cmocka_unit_test(send__eager_limit),
+		cmocka_unit_test(send__head),
+		cmocka_unit_test(send__head_in_full_packets),
+		cmocka_unit_test(send__head_in_any_order),
+		cmocka_unit_test(send__head_if_met),
+		cmocka_unit_test(send__heads_bounded),
+		cmocka_unit_test(send__head_not_said),
 		cmocka_unit_test(send__left_of_a_message),
 		cmocka_unit_test(send__iov_splits),
 		cmocka_unit_test(send__inject_copies),

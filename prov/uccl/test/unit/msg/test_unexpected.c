@@ -79,6 +79,39 @@ static void short__queued_too(void **state)
 	duo_free(d);
 }
 
+/* Heads that had not left become envelopes, too, and new ones have none. PROTOCOL R42 R263 */
+static void short__no_heads(void **state)
+{
+	const int n = 300, heads = 1;
+	struct duo *d = duo_open_heads();
+	struct uccl_msg_rx *rx;
+	int i;
+
+	(void)state;
+	d->side[1].m.unexpected_max = 4000;
+	duo_fill(src, 40000, 7);
+	for (i = 0; i < n + heads; i++)
+		duo_send(d, 0, 0, src, i < n ? 1000 : 40000, 0, DUO_CTX(i));
+	assert_int_equal(d->side[0].peer.ahead, heads * 4 * DUO_EAGER);
+	duo_run(d, SECOND);
+	assert_true(d->side[0].peer.flow.granted.envelopes_only);
+	assert_int_equal(d->side[0].peer.ahead, 0);
+	duo_send(d, 0, 0, src, 40000, 0, DUO_CTX(i++));
+	duo_run(d, SECOND);
+	rx = TAILQ_LAST(&d->side[1].peer.rxs, uccl_msg_rx_list);
+	for (int k = 0; k <= heads; k++, rx = TAILQ_PREV(rx, uccl_msg_rx_list, plink)) {
+		assert_int_equal(rx->len, 40000);
+		assert_int_equal(rx->got, 0);
+	}
+	for (i = 0; i <= n + heads; i++) {
+		duo_recv(d, 1, 0, dst, 40000, 0, 0, DUO_CTX(i));
+		duo_run(d, SECOND);
+		duo_expect(d, 1, DUO_CTX(i), 0, i < n ? 1000 : 40000);
+		duo_check(dst, i < n ? 1000 : 40000, 7);
+	}
+	duo_all_done(d, n + heads + 1);
+}
+
 /* A peer that goes on all the same fills no more than an honest one may have had in flight. PROTOCOL R42 */
 static void short__ignored(void **state)
 {
@@ -138,6 +171,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(short__envelopes_only),
 		cmocka_unit_test(short__queued_too),
+		cmocka_unit_test(short__no_heads),
 		cmocka_unit_test(short__ignored),
 		cmocka_unit_test(buffer__again),
 	};
