@@ -38,6 +38,12 @@ static bool sent_wrote(const struct uccl_sent *e)
 	return e->write && e->ntx == 1;
 }
 
+/* Where the NIC makes paths ready for writes, these have queue pairs of their own: no packet goes their way. */
+static bool sent_elsewhere(const struct uccl_flow *f, const struct uccl_sent *e)
+{
+	return f->cfg.write_later && sent_wrote(e);
+}
+
 /* Returns the bytes that this acknowledged for the first time. */
 static uint32_t ack_one(struct uccl_flow *f, uint64_t csn, uint64_t now)
 {
@@ -58,7 +64,8 @@ static uint32_t ack_one(struct uccl_flow *f, uint64_t csn, uint64_t now)
 		uccl_paths_write_seen(&f->paths, e->path, csn);
 		uccl_chunk_fate(&f->chunk, false);
 	}
-	uccl_paths_long_acked(&f->paths, e->path, e->len);
+	if (!sent_elsewhere(f, e))
+		uccl_paths_long_acked(&f->paths, e->path, e->len);
 	flow_mtu_acked(f, e, csn, now);
 	flow_item_done(f, item, now);
 	return bytes;
@@ -324,7 +331,8 @@ static void sent_lost(struct uccl_flow *f, const struct uccl_sent *e, uint64_t c
 		flow_trace(f, UCCL_TRACE_LOST, (uint8_t)kind, e->path, csn, bytes, 0, now);
 		return;
 	}
-	uccl_paths_long_lost(&f->paths, e->path, e->len, e->sent_ns, uccl_flow_rto(f), now);
+	if (!sent_elsewhere(f, e))
+		uccl_paths_long_lost(&f->paths, e->path, e->len, e->sent_ns, uccl_flow_rto(f), now);
 	if (f->cfg.train_bytes > f->cfg.chunk_bytes && e->ntx == 1)
 		sent_train_lost(f, e, map, now);
 	flow_trace(f, UCCL_TRACE_LOST, (uint8_t)kind, e->path, csn, bytes, 0, now);

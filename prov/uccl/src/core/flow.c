@@ -19,11 +19,11 @@ static void paths_changed(struct uccl_paths *s, uint16_t path, enum uccl_path_st
 	flow_trace(uccl_container_of(s, struct uccl_flow, paths), UCCL_TRACE_PATH, (uint8_t)state, path, 0, 0, 0, now);
 }
 
-static void paths_renew(struct uccl_paths *s, uint16_t path, uint64_t now)
+static void paths_renew(struct uccl_paths *s, uint16_t path, bool stays, uint64_t now)
 {
 	struct uccl_flow *f = uccl_container_of(s, struct uccl_flow, paths);
 
-	f->cfg.ops->renew(f, path, now);
+	f->cfg.ops->renew(f, path, stays, now);
 }
 
 static const struct uccl_paths_ops paths_ops = { .changed = paths_changed, .renew = paths_renew };

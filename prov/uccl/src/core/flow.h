@@ -70,10 +70,10 @@ struct uccl_flow_ops {
 	/* Direct: please make the NIC fence this path and call uccl_flow_fenced. */
 	void (*fence)(struct uccl_flow *f, uint16_t path, uint64_t now);
 	/*
-	 * Direct: what is written on this path seems to be swallowed; please make it anew (uccl_flow_writes follows).
-	 * Needed with cfg.write_later.
+	 * Direct: what is written on this path seems to be swallowed; please make it anew, by the same way through the
+	 * network if it `stays`, else by another (uccl_flow_writes follows). Needed with cfg.write_later.
 	 */
-	void (*renew)(struct uccl_flow *f, uint16_t path, uint64_t now);
+	void (*renew)(struct uccl_flow *f, uint16_t path, bool stays, uint64_t now);
 	/* Every byte of the item was received by the peer and no NIC read of it is left. */
 	void (*acked)(struct uccl_flow *f, struct uccl_item *item, uint64_t now);
 };

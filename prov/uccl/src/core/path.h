@@ -15,8 +15,8 @@
 enum uccl_path_state {
 	UCCL_PATH_ACTIVE,	/* in service */
 	UCCL_PATH_SUSPECT,	/* lost several in a row while others moved: no new data, one probe, until `until` */
-	UCCL_PATH_QUARANTINE,	/* out of service until `until`, then re-rolled */
-	UCCL_PATH_PROBATION,	/* new label, probed; in service again at the first answer, out again at `until` */
+	UCCL_PATH_QUARANTINE,	/* out of service until `until` */
+	UCCL_PATH_PROBATION,	/* probed; in service again at the first answer, out again at `until` */
 };
 
 /* Direct writes of a path, where the NIC makes it ready for them (uccl_flow_cfg.write_later); else always ON. */

@@ -20,6 +20,8 @@
 #define PATH_LONG_LOSSES_MAX 3
 /* A path carries no direct writes any more after so many losses of them in a row. PROTOCOL R84 */
 #define WRITE_LOSSES_MAX 3
+/* The back-off of what fails ends with so many times. */
+#define STRIKES_MAX 8
 /* What has so many times the RTT of the quickest is slow. Where no queue is longer than the way all paths are quick. */
 #define QUICK_TIMES 2
 /*
@@ -104,32 +106,62 @@ void uccl_paths_probe(struct uccl_paths *s, uint16_t path)
 	s->list[path].probe_due = true;
 }
 
-/* The NIC makes the path anew for writes; then one of them has to show that it works, the later the more often not. */
-static void write_renew(struct uccl_paths *s, uint16_t path, uint64_t now)
+static bool works(const struct uccl_path *p, bool writes)
+{
+	return writes ? p->write == UCCL_WRITE_ON : uccl_path_usable(p);
+}
+
+/*
+ * May a path that failed so often wait where it is until it works again? Others have another way, and what leaves a
+ * link that fails for a while does not come back to it: it would carry nothing afterwards. But where many fail, or
+ * one for long, new ways may be all that is left. PROTOCOL R250
+ */
+static bool path_stays(const struct uccl_paths *s, uint16_t path, uint8_t strikes, bool writes)
+{
+	uint32_t n = 0;
+
+	for (uint16_t i = 0; i < s->n; i++)
+		n += i != path && works(&s->list[i], writes);
+	return strikes < STRIKES_MAX && 4 * n > 3u * s->n;
+}
+
+/*
+ * The NIC makes the path anew for writes, by another way or by the same. Then one of them has to show that it works,
+ * the later the more often not.
+ */
+static void write_renew(struct uccl_paths *s, uint16_t path, bool stays, uint64_t now)
 {
 	struct uccl_path *p = &s->list[path];
 
 	if (!s->write_later || p->write == UCCL_WRITE_OFF)
 		return;
-	if (p->write == UCCL_WRITE_TRYING && p->write_strikes < 8)
+	if (p->write == UCCL_WRITE_TRYING && p->write_strikes < STRIKES_MAX)
 		p->write_strikes++;
 	p->write = UCCL_WRITE_OFF;
 	p->write_losses = 0;
 	s->stats->write_renewed++;
-	s->ops->renew(s, path, now);
+	s->ops->renew(s, path, stays, now);
+}
+
+/* One that had failed works: its link may be back, so the others are tried now. */
+static void writes_back(struct uccl_paths *s)
+{
+	for (uint16_t i = 0; i < s->n; i++)
+		if (s->list[i].write == UCCL_WRITE_TRIAL)
+			s->list[i].write_until = 0;
 }
 
 void uccl_paths_write_lost(struct uccl_paths *s, uint16_t path, uint64_t csn, uint64_t now)
 {
 	struct uccl_path *p = &s->list[path];
 
-	/* A later one came: the path works. */
-	if (csn < p->acked_csn)
+	/* A later one came: the path works. Or what was written before a trial tells of what the path was before. */
+	if (csn < p->acked_csn || p->write == UCCL_WRITE_TRIAL || (p->write == UCCL_WRITE_TRYING && csn < p->write_csn))
 		return;
 	if (p->write_losses < UINT8_MAX)
 		p->write_losses++;
 	if (p->write == UCCL_WRITE_TRYING || p->write_losses >= WRITE_LOSSES_MAX)
-		write_renew(s, path, now);
+		write_renew(s, path, path_stays(s, path, p->write_strikes, true), now);
 }
 
 void uccl_paths_write_seen(struct uccl_paths *s, uint16_t path, uint64_t csn)
@@ -141,6 +173,8 @@ void uccl_paths_write_seen(struct uccl_paths *s, uint16_t path, uint64_t csn)
 	if (p->write != UCCL_WRITE_TRYING || csn < p->write_csn)
 		return;
 	p->write = UCCL_WRITE_ON;
+	if (p->write_strikes)
+		writes_back(s);
 	p->write_strikes = 0;
 }
 
@@ -195,7 +229,7 @@ static void path_state(struct uccl_paths *s, struct uccl_path *p, enum uccl_path
 static void path_quarantine(struct uccl_paths *s, struct uccl_path *p, uint64_t rto_ns, uint64_t now)
 {
 	path_state(s, p, UCCL_PATH_QUARANTINE, now + (rto_ns << p->strikes), now);
-	if (p->strikes < 8)
+	if (p->strikes < STRIKES_MAX)
 		p->strikes++;
 	s->stats->quarantined++;
 }
@@ -295,9 +329,18 @@ void uccl_paths_alive(struct uccl_paths *s, uint16_t path, uint64_t arrived)
 		control_add(s, path);
 }
 
+/* Another label may be another path: one time more that long chunks alone are lost, and it is left. */
+static void path_move(struct uccl_paths *s, uint16_t path, uint64_t now)
+{
+	uccl_paths_reroll(s, path);
+	s->list[path].long_losses = PATH_LONG_LOSSES_MAX - 1;
+	s->list[path].long_ns = now;
+	write_renew(s, path, false, now);
+}
+
 /*
- * Quarantine ends: a new label, on probation. Suspicion or probation ends without an answer: quarantine, the longer the
- * more often.
+ * Quarantine ends: on probation, with a new label if it should not stay where it is, or answers nothing but PROBEs
+ * there. Suspicion or probation ends without an answer: quarantine, the longer the more often.
  */
 void uccl_paths_expire(struct uccl_paths *s, uint64_t rto_ns, uint64_t now)
 {
@@ -307,11 +350,8 @@ void uccl_paths_expire(struct uccl_paths *s, uint64_t rto_ns, uint64_t now)
 		if (uccl_path_usable(p) || now < p->until)
 			continue;
 		if (p->state == UCCL_PATH_QUARANTINE) {
-			uccl_paths_reroll(s, i);
-			/* Another label on another path, perhaps: one more such time, and it is left. */
-			p->long_losses = PATH_LONG_LOSSES_MAX - 1;
-			p->long_ns = now;
-			write_renew(s, i, now);
+			if (p->long_losses >= PATH_LONG_LOSSES_MAX || !path_stays(s, i, p->strikes, false))
+				path_move(s, i, now);
 			path_state(s, p, UCCL_PATH_PROBATION, now + 2 * rto_ns, now);
 			uccl_paths_probe(s, i);
 		} else {

@@ -25,8 +25,11 @@ struct uccl_paths;
 struct uccl_paths_ops {
 	/* A path enters this state. */
 	void (*changed)(struct uccl_paths *s, uint16_t path, enum uccl_path_state state, uint64_t now);
-	/* With write_later: what is written on this path seems to be swallowed, it is to be made anew. */
-	void (*renew)(struct uccl_paths *s, uint16_t path, uint64_t now);
+	/*
+	 * With write_later: what is written on this path seems to be swallowed, it is to be made anew, or to be tried
+	 * again; `stays`: by the same way through the network.
+	 */
+	void (*renew)(struct uccl_paths *s, uint16_t path, bool stays, uint64_t now);
 };
 
 struct uccl_paths_cfg {

@@ -55,7 +55,7 @@ struct uccl_stats {
 	uint64_t quarantined, rerolled;	   /* paths */
 	uint64_t connects, connect_fails, peers_dead, peers_closed;
 	uint64_t fences, doubtful, writes_rx, writes_tx;
-	uint64_t write_renewed;		   /* paths made anew because they swallowed direct writes */
+	uint64_t write_renewed;		   /* paths made anew, or tried again, as they swallowed direct writes */
 	uint64_t dup_writes, fifo_broken;  /* direct writes doubled, or out of order on a path declared FIFO */
 	uint64_t trains_off;		   /* peers to whom trains were found broken, each time */
 	uint64_t train_tests, train_trials; /* trains compared with single packets; short ones sent to see */

@@ -114,12 +114,12 @@ static void flow_fence(struct uccl_flow *f, uint16_t path, uint64_t now)
 	uccl_msg_flow_ops.fence(f, path, now);
 }
 
-static void flow_renew(struct uccl_flow *f, uint16_t path, uint64_t now)
+static void flow_renew(struct uccl_flow *f, uint16_t path, bool stays, uint64_t now)
 {
 	struct conn *c = f->user;
 
 	(void)now;
-	c->e->nic->ops->renew(c->e->nic, c->nic_peer, path);
+	c->e->nic->ops->renew(c->e->nic, c->nic_peer, path, stays);
 	conn_say(c);
 }
 

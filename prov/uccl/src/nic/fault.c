@@ -722,11 +722,11 @@ static uint64_t fault_backlog(struct uccl_nic *nic)
 	return f->inner->ops->backlog(f->inner);
 }
 
-static void fault_renew(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint16_t path)
+static void fault_renew(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint16_t path, bool stays)
 {
 	struct fault *f = fault_of(nic);
 
-	f->inner->ops->renew(f->inner, peer, path);
+	f->inner->ops->renew(f->inner, peer, path, stays);
 }
 
 static int fault_reg(struct uccl_nic *nic, void *buf, uint64_t len, void **mr, uint64_t *rkey, uint64_t *raddr)

@@ -159,8 +159,11 @@ struct uccl_nic_ops {
 	uint32_t (*offer)(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint8_t *buf, uint32_t n);
 	/* What the peer said. -FI_EINVAL: nonsense, of which nothing was taken. */
 	int (*accept)(struct uccl_nic *nic, struct uccl_nic_peer *peer, const uint8_t *buf, uint32_t len);
-	/* Writes on this path seem to be swallowed: make it anew. UCCL_RX_WRITE_ON follows when it is. */
-	void (*renew)(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint16_t path);
+	/*
+	 * Writes on this path seem to be swallowed: make it anew, by another way through the network unless it
+	 * `stays`, or see that it cannot be broken. UCCL_RX_WRITE_ON follows then.
+	 */
+	void (*renew)(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint16_t path, bool stays);
 	/* Bytes that the device was handed and has not sent. Some may be counted late. NULL: it does not tell. */
 	uint64_t (*backlog)(struct uccl_nic *nic);
 	/* Fill in the counters that the NIC keeps. NULL: none. */

@@ -400,11 +400,11 @@ static int rails_fence(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint16_
 	return r->rail[0]->ops->fence(r->rail[0], ((struct rails_peer *)peer)->inner, path);
 }
 
-static void rails_renew(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint16_t path)
+static void rails_renew(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint16_t path, bool stays)
 {
 	struct rails *r = rails_of(nic);
 
-	r->rail[0]->ops->renew(r->rail[0], ((struct rails_peer *)peer)->inner, path);
+	r->rail[0]->ops->renew(r->rail[0], ((struct rails_peer *)peer)->inner, path, stays);
 }
 
 static int rails_reg(struct uccl_nic *nic, void *buf, uint64_t len, void **mr, uint64_t *rkey, uint64_t *raddr)

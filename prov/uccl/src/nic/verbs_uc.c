@@ -253,14 +253,14 @@ static int uc_fence(struct uccl_nic *nic, struct uccl_nic_peer *np, uint16_t pat
 	return 0;
 }
 
-static void uc_renew(struct uccl_nic *nic, struct uccl_nic_peer *np, uint16_t path)
+static void uc_renew(struct uccl_nic *nic, struct uccl_nic_peer *np, uint16_t path, bool stays)
 {
 	struct uc_peer *peer = (struct uc_peer *)np;
 	struct uc *w = uc_of(nic);
 
 	uc_lock(w);
-	if (peer->joined && path < peer->n && peer->set->path[path].sq.qp)
-		uccl_uc_path_broke(w->dev, &peer->set->path[path]);
+	if (peer->joined && path < peer->n)
+		uccl_uc_set_renew(w->dev, peer, path, stays, w->nic.caps.write_max);
 	uc_unlock(w);
 }
 

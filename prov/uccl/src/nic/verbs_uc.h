@@ -72,6 +72,7 @@ struct uc_path {
 	uint16_t index;
 	uint16_t slot;	/* in uc_dev.slot, the name of its requests */
 	uint32_t qpn, psn;
+	uint32_t flow;	/* label of what we send there; 0: the next queue pair draws one */
 	uint32_t gen;	/* of the pair, or of the last one; 0: there was none */
 	struct {
 		uint32_t qpn, psn;
@@ -341,6 +342,8 @@ void uccl_uc_set_leave(struct uc_dev *d, struct uc_peer *peer);
 void uccl_uc_set_news(struct uc_peer *peer);
 /* No earlier write on a path can come any more: its queue pair ends, and all flows are told. */
 void uccl_uc_set_fence(struct uc_dev *d, struct uc_set *s, uint16_t path);
+/* Writes of this peer, of so many bytes at most, seem to be swallowed (uccl_nic_ops.renew). */
+void uccl_uc_set_renew(struct uc_dev *d, struct uc_peer *peer, uint16_t path, bool stays, uint32_t write_max);
 /* Begin what is needed to be written to: can it be, already? */
 bool uccl_uc_set_prepare(struct uc_dev *d, struct uc_set *s);
 /* The next thing that a set has to say; false: nothing. */

@@ -162,6 +162,11 @@ fail:
 	return err;
 }
 
+static enum ibv_mtu path_mtu(const struct uc_dev *d, const struct uc_path *p)
+{
+	return (enum ibv_mtu)uccl_min(p->theirs.mtu, uccl_uc_mtu(d));
+}
+
 static int to_rtr(struct uc_dev *d, struct uc_path *p)
 {
 	int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
@@ -172,10 +177,12 @@ static int to_rtr(struct uc_dev *d, struct uc_path *p)
 	memcpy(key.ip, to->ip, sizeof(key.ip));
 	key.lid = to->pad < UD_ROCE_PAD ? to->pad : 0;
 	/* A label of its own, so that the network sends it on a way of its own; 0 would leave the choice to the NIC. */
+	if (!p->flow)
+		p->flow = ((p->psn ^ p->qpn) & 0x3fff) | 0x4000;
 	if (d->labels)
-		key.flow = ((p->psn ^ p->qpn) & 0x3fff) | 0x4000;
+		key.flow = p->flow;
 	uccl_verbs_route(&d->port, &key, &a.ah_attr);
-	a.path_mtu = (enum ibv_mtu)uccl_min(p->theirs.mtu, uccl_uc_mtu(d));
+	a.path_mtu = path_mtu(d, p);
 	if (d->type == IBV_QPT_RC) {
 		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 		a.max_dest_rd_atomic = 1;
@@ -466,6 +473,25 @@ void uccl_uc_set_fence(struct uc_dev *d, struct uc_set *s, uint16_t path)
 		s->flow[i]->fenced[path / 64] |= 1ull << (path % 64);
 		news_for(s->flow[i], path);
 	}
+}
+
+/*
+ * A queue pair that gets writes of one packet each is not broken by the loss of one (uccl_verbs_write_max), and the
+ * port of Soft-RoCE follows from its number: it stays, too. PROTOCOL R250
+ */
+void uccl_uc_set_renew(struct uc_dev *d, struct uc_peer *peer, uint16_t path, bool stays, uint32_t write_max)
+{
+	struct uc_path *p = &peer->set->path[path];
+
+	if (!p->sq.qp)
+		return;
+	if (stays && p->able && d->type == IBV_QPT_UC && write_max <= 128u << path_mtu(d, p)) {
+		news_for(peer, path);
+		return;
+	}
+	if (!stays)
+		p->flow = 0;
+	uccl_uc_path_broke(d, p);
 }
 
 bool uccl_uc_set_prepare(struct uc_dev *d, struct uc_set *s)

@@ -54,6 +54,7 @@ static void completion_take(struct uc_dev *d, const struct ibv_wc *wc)
 	if (!(d->stats.tx_errors & (d->stats.tx_errors - 1)))
 		UCCL_LOG(UCCL_LOG_INFO, "%s: a direct write failed: status %d, vendor error %u (%llu times so far)",
 			 d->port.name, wc->status, wc->vendor_err, (unsigned long long)d->stats.tx_errors);
+	p->flow = 0; /* the NIC of RC has asked in vain for long enough */
 	uccl_uc_path_broke(d, p);
 }
 

@@ -190,9 +190,10 @@ static void side_fence(struct uccl_flow *f, uint16_t path, uint64_t now)
 	pkt_add(p, k);
 }
 
-static void side_renew(struct uccl_flow *f, uint16_t path, uint64_t now)
+static void side_renew(struct uccl_flow *f, uint16_t path, bool stays, uint64_t now)
 {
 	(void)path;
+	(void)stays;
 	(void)now;
 	side_of(f)->renews++;
 }

@@ -1405,6 +1405,8 @@ static void writes__lost_in_a_row(void **state)
 	assert_int_equal(path(1)->write, UCCL_WRITE_OFF);
 	assert_int_equal(p.side[0].renews, 1);
 	assert_int_equal(p.side[0].stats.write_renewed, 1);
+	/* That says nothing of the way of packets. */
+	assert_int_equal(path(1)->long_losses, 0);
 	/* Made anew, and still no good: asked for again, and the next trial has to wait. */
 	uccl_flow_writes(tx(), 1, true, p.now);
 	assert_true(path(1)->write_until <= p.now);

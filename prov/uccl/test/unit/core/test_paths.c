@@ -19,7 +19,7 @@
 
 static struct uccl_paths s;
 static struct uccl_stats stats;
-static uint32_t changes, renews;
+static uint32_t changes, renews, stay; /* stay: of renews */
 
 static void changed(struct uccl_paths *p, uint16_t path, enum uccl_path_state state, uint64_t now)
 {
@@ -28,11 +28,12 @@ static void changed(struct uccl_paths *p, uint16_t path, enum uccl_path_state st
 	changes++;
 }
 
-static void renew(struct uccl_paths *p, uint16_t path, uint64_t now)
+static void renew(struct uccl_paths *p, uint16_t path, bool stays, uint64_t now)
 {
 	assert_ptr_equal(p, &s);
 	assert_true(path < p->n && now);
 	renews++;
+	stay += stays;
 }
 
 static void begin_n(uint16_t n, bool writes, bool later)
@@ -49,7 +50,7 @@ static void begin_n(uint16_t n, bool writes, bool later)
 	};
 
 	stats = (struct uccl_stats){0};
-	changes = renews = 0;
+	changes = renews = stay = 0;
 	assert_true(uccl_paths_init(&s, &cfg));
 }
 
@@ -104,7 +105,7 @@ static void take_list__outlives_the_paths(void **state)
 	free(list);
 }
 
-/* Three losses in a row make a suspect, its silence a quarantine; then it is tried with another label. PROTOCOL R17 */
+/* Three losses in a row make a suspect, its silence a quarantine; then it is tried again. PROTOCOL R17 */
 static void loss__to_quarantine_and_back(void **state)
 {
 	uint64_t now = 100 * MS;
@@ -127,13 +128,66 @@ static void loss__to_quarantine_and_back(void **state)
 	now = s.at;
 	uccl_paths_expire(&s, RTO, now);
 	assert_int_equal(s.list[3].state, UCCL_PATH_PROBATION);
-	assert_int_equal(s.list[3].label, N - 2);
-	assert_int_equal(stats.rerolled, 1);
+	assert_int_equal(s.list[3].label, (LABELS - 2 + 3) % LABELS);
+	assert_int_equal(stats.rerolled, 0);
 	assert_int_equal(uccl_paths_take_probe(&s), 3);
 	answer(3, now + MS);
 	assert_int_equal(s.list[3].state, UCCL_PATH_ACTIVE);
 	assert_int_equal(s.nusable, N);
 	assert_int_equal(changes, 4);
+	end();
+}
+
+/* So many paths, from this one on, are silent; the time when their quarantines end. */
+static uint64_t leave(uint16_t first, uint16_t n, uint64_t now)
+{
+	for (uint16_t i = first; i < first + n; i++)
+		uccl_paths_loss(&s, i, true, RTO, now);
+	uccl_paths_expire(&s, RTO, s.at);
+	for (uint16_t i = first; i < first + n; i++)
+		assert_int_equal(s.list[i].state, UCCL_PATH_QUARANTINE);
+	return s.at;
+}
+
+/* Where most paths work, those that fail keep their labels until one has failed for long. PROTOCOL R250 */
+static void stay__while_most_work(void **state)
+{
+	(void)state;
+	begin(false, false);
+	for (int i = 0; i < 8; i++) {
+		uccl_paths_expire(&s, RTO, i ? s.at : leave(5, N / 4 - 1, MS));
+		assert_int_equal(s.list[5].state, i % 2 ? UCCL_PATH_QUARANTINE : UCCL_PATH_PROBATION);
+	}
+	assert_int_equal(stats.rerolled, 0);
+	while (s.list[5].strikes < 8)
+		uccl_paths_expire(&s, RTO, s.at);
+	assert_int_equal(stats.rerolled, 0);
+	uccl_paths_expire(&s, RTO, s.at);
+	assert_int_equal(s.list[5].state, UCCL_PATH_PROBATION);
+	assert_int_equal(stats.rerolled, N / 4 - 1);
+	end();
+}
+
+static void stay__not_where_many_fail(void **state)
+{
+	(void)state;
+	begin(false, false);
+	uccl_paths_expire(&s, RTO, leave(5, N / 4, MS));
+	assert_int_equal(stats.rerolled, N / 4);
+	end();
+}
+
+/* It answers PROBEs with its label, and carries nothing else. PROTOCOL R102 */
+static void stay__not_for_probes(void **state)
+{
+	(void)state;
+	begin(false, false);
+	for (uint64_t t = 1; t < 4; t++)
+		uccl_paths_long_lost(&s, 1, 4000, 2 * t * MS, RTO, (2 * t + 1) * MS);
+	assert_int_equal(s.list[1].state, UCCL_PATH_QUARANTINE);
+	uccl_paths_expire(&s, RTO, s.at);
+	assert_int_equal(s.list[1].label, N - 2);
+	assert_int_equal(s.list[1].long_losses, 2);
 	end();
 }
 
@@ -377,6 +431,93 @@ static void writes__trial(void **state)
 	end();
 }
 
+static void all_write(void)
+{
+	begin(true, true);
+	for (uint16_t i = 0; i < N; i++) {
+		uccl_paths_writes(&s, i, true, RTO, MS);
+		uccl_path_wrote(&s.list[i], 4096, 10u + i);
+		uccl_paths_write_seen(&s, i, 10u + i);
+		assert_int_equal(s.list[i].write, UCCL_WRITE_ON);
+	}
+}
+
+/* Three writes of it, from this one on, are lost. */
+static void write_fails(uint16_t path, uint64_t csn, uint64_t now)
+{
+	for (uint64_t i = 0; i < 3; i++)
+		uccl_paths_write_lost(&s, path, csn + i, now);
+	assert_int_equal(s.list[path].write, UCCL_WRITE_OFF);
+}
+
+/* Where most paths carry writes, those that swallow some are tried again by the same way. PROTOCOL R250 */
+static void writes__stay_while_most_work(void **state)
+{
+	(void)state;
+	all_write();
+	for (uint16_t i = 0; i < N / 4 - 1; i++)
+		write_fails(i, 100, 2 * MS);
+	assert_int_equal(renews, N / 4 - 1);
+	assert_int_equal(stay, renews);
+	/* Another one is too many: more than the link of a few has failed. */
+	write_fails(9, 100, 2 * MS);
+	assert_int_equal(renews, N / 4);
+	assert_int_equal(stay, renews - 1);
+	uccl_paths_writes(&s, 9, true, RTO, 3 * MS);
+	uccl_path_wrote(&s.list[9], 4096, 200);
+	uccl_paths_write_seen(&s, 9, 200);
+	/* And one that fails for long may have another way. */
+	for (uint64_t i = 0; i < 9; i++) {
+		uccl_paths_writes(&s, 0, true, RTO, 4 * MS);
+		assert_int_equal(s.list[0].write_strikes, i < 8 ? i : 8);
+		uccl_path_wrote(&s.list[0], 4096, 300 + i);
+		assert_int_equal(stay, N / 4 - 1 + i);
+		uccl_paths_write_lost(&s, 0, 300 + i, 4 * MS);
+	}
+	assert_int_equal(stay, N / 4 - 1 + 8);
+	end();
+}
+
+/* The loss of what was written before says nothing of a trial, nor of a path that waits for one. */
+static void writes__lost_before_the_trial(void **state)
+{
+	(void)state;
+	all_write();
+	write_fails(2, 100, 2 * MS);
+	uccl_paths_writes(&s, 2, true, RTO, 3 * MS);
+	for (uint64_t csn = 103; csn < 110; csn++)
+		uccl_paths_write_lost(&s, 2, csn, 3 * MS);
+	assert_int_equal(s.list[2].write, UCCL_WRITE_TRIAL);
+	uccl_path_wrote(&s.list[2], 4096, 120);
+	uccl_paths_write_lost(&s, 2, 119, 3 * MS);
+	assert_int_equal(s.list[2].write, UCCL_WRITE_TRYING);
+	uccl_paths_write_lost(&s, 2, 120, 3 * MS);
+	assert_int_equal(s.list[2].write, UCCL_WRITE_OFF);
+	assert_int_equal(s.list[2].write_strikes, 1);
+	end();
+}
+
+/* When one comes back the others do not wait: they may have been on the same link. PROTOCOL R250 */
+static void writes__back_together(void **state)
+{
+	(void)state;
+	all_write();
+	for (uint16_t i = 0; i < 3; i++) {
+		write_fails(i, 100, 2 * MS);
+		uccl_paths_writes(&s, i, true, RTO, 2 * MS);
+		uccl_path_wrote(&s.list[i], 4096, 200);
+		uccl_paths_write_lost(&s, i, 200, 3 * MS);
+		uccl_paths_writes(&s, i, true, RTO, 3 * MS);
+		assert_int_equal(s.list[i].write_until, 3 * MS + 2 * RTO);
+	}
+	assert_int_equal(uccl_paths_for_write(&s, 1, 4 * MS), 3);
+	uccl_path_wrote(&s.list[0], 4096, 300);
+	uccl_paths_write_seen(&s, 0, 300);
+	for (uint16_t i = 0; i < 3; i++)
+		assert_int_equal(uccl_paths_for_write(&s, i, 4 * MS), i);
+	end();
+}
+
 static void burst__one_choice_for_many(void **state)
 {
 	struct uccl_burst b = {0};
@@ -411,6 +552,9 @@ int main(void)
 		cmocka_unit_test(init__all_in_service),
 		cmocka_unit_test(take_list__outlives_the_paths),
 		cmocka_unit_test(loss__to_quarantine_and_back),
+		cmocka_unit_test(stay__while_most_work),
+		cmocka_unit_test(stay__not_where_many_fail),
+		cmocka_unit_test(stay__not_for_probes),
 		cmocka_unit_test(loss__silent),
 		cmocka_unit_test(long_lost__round_by_round),
 		cmocka_unit_test(control__reported_ones),
@@ -422,6 +566,9 @@ int main(void)
 		cmocka_unit_test(ask__alone),
 		cmocka_unit_test(unheard__any_path),
 		cmocka_unit_test(writes__trial),
+		cmocka_unit_test(writes__stay_while_most_work),
+		cmocka_unit_test(writes__lost_before_the_trial),
+		cmocka_unit_test(writes__back_together),
 		cmocka_unit_test(burst__one_choice_for_many),
 	};
 

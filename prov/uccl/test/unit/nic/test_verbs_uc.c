@@ -35,6 +35,7 @@ static bool on[2][PATHS]; /* what the events said last */
 static int fenced[2][PATHS];
 static int told[2];	  /* writes whose payload is free again */
 static uint64_t told_last[2];
+static uint32_t label_seen; /* of the latest write */
 
 static uint64_t clock_read(void)
 {
@@ -105,6 +106,14 @@ static const struct uccl_verbs_uc_stats *st(int i)
 static struct uc_path *path(int i, int k)
 {
 	return &((struct uc_peer *)peer[i])->set->path[k];
+}
+
+static enum fake_fate label_look(void *arg, const struct fake_packet *p)
+{
+	(void)arg;
+	if (p->type != IBV_QPT_UD)
+		label_seen = p->flow_label;
+	return FAKE_PASS;
 }
 
 /* Events until there are none. Returns how many writes came; the last of them is in *last. */
@@ -1054,7 +1063,8 @@ static void accept__any_order(void **state)
 
 			switch (uccl_rng_below(&rng, 5)) {
 			case 0:
-				nic[i]->ops->renew(nic[i], peer[i], (uint16_t)uccl_rng_below(&rng, PATHS + 1));
+				nic[i]->ops->renew(nic[i], peer[i], (uint16_t)uccl_rng_below(&rng, PATHS + 1),
+						   uccl_rng_below(&rng, 2));
 				break;
 			case 1:
 				now += uccl_rng_below(&rng, 150 * UCCL_NS_PER_MS);
@@ -1098,7 +1108,7 @@ static void accept__errors(void **state)
 		}
 		for (int k = 0; k < PATHS; k++) {
 			assert_true(on[0][k] && on[1][k]);
-			nic[k % 2]->ops->renew(nic[k % 2], peer[k % 2], (uint16_t)k);
+			nic[k % 2]->ops->renew(nic[k % 2], peer[k % 2], (uint16_t)k, false);
 		}
 	}
 }
@@ -1179,6 +1189,77 @@ static void wait_fd__reads_what_is_there(void **state)
 	nic[1]->ops->dereg(nic[1], p.mr, true);
 }
 
+/* Writes of path 2 go by this label now. */
+static uint32_t label_of(const struct place *p)
+{
+	struct uccl_tx t = write_of(0, p, 2, 1, 0, 1000);
+
+	label_seen = 0;
+	assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
+	assert_int_equal(events(1, NULL), 1);
+	assert_int_not_equal(label_seen, 0);
+	return label_seen;
+}
+
+static void anew(void)
+{
+	now += UCCL_NS_PER_S;
+	settle();
+	assert_true(on[0][2] && on[1][2]);
+}
+
+/* Where one packet is a write, its loss breaks nothing: the queue pair stays with its way. PROTOCOL R250 */
+static void renew__stays(void **state)
+{
+	uint32_t qpn;
+
+	(void)state;
+	join(IBV_QPT_UC);
+	qpn = path(0, 2)->qpn;
+	on[0][2] = false;
+	nic[0]->ops->renew(nic[0], peer[0], 2, true);
+	events(0, NULL);
+	assert_true(on[0][2]);
+	assert_int_equal(path(0, 2)->qpn, qpn);
+	nic[0]->ops->renew(nic[0], peer[0], 2, false);
+	anew();
+	assert_int_not_equal(path(0, 2)->qpn, qpn);
+	qpn = path(0, 2)->qpn;
+	/* Nor does it stay with a smaller packet than it was made for. */
+	path(0, 2)->theirs.mtu--;
+	nic[0]->ops->renew(nic[0], peer[0], 2, true);
+	anew();
+	assert_int_not_equal(path(0, 2)->qpn, qpn);
+}
+
+/* One that may be broken is made anew with the same label, and so is one that was fenced. */
+static void renew__same_label(void **state)
+{
+	uint32_t label, qpn;
+	struct place p;
+
+	(void)state;
+	dev[0]->attr.vendor_id = dev[1]->attr.vendor_id = 0x2c9;
+	join(IBV_QPT_UC);
+	p = place(1);
+	fake->hook = label_look;
+	label = label_of(&p);
+	for (int i = 0; i < 2; i++) {
+		qpn = path(0, 2)->qpn;
+		if (i)
+			assert_int_equal(nic[1]->ops->fence(nic[1], peer[1], 2), 0);
+		else
+			nic[0]->ops->renew(nic[0], peer[0], 2, true);
+		anew();
+		assert_int_not_equal(path(0, 2)->qpn, qpn);
+		assert_int_equal(label_of(&p), label);
+	}
+	nic[0]->ops->renew(nic[0], peer[0], 2, false);
+	anew();
+	assert_int_not_equal(label_of(&p), label);
+	nic[1]->ops->dereg(nic[1], p.mr, true);
+}
+
 /* A peer that goes takes its queue pairs along, and what was in the NIC. */
 static void disconnect__all_of_it(void **state)
 {
@@ -1193,7 +1274,7 @@ static void disconnect__all_of_it(void **state)
 		t = write_of(0, &p, (uint16_t)(i % PATHS), 1, 0, 100);
 		assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
 	}
-	nic[0]->ops->renew(nic[0], peer[0], 1);
+	nic[0]->ops->renew(nic[0], peer[0], 1, false);
 	nic[0]->ops->disconnect(nic[0], peer[0]);
 	assert_int_equal(uc_of(nic[0])->dev->nqps, 0);
 	assert_int_equal(uc_of(nic[0])->dev->tx.nunused, uc_of(nic[0])->dev->tx.count);
@@ -1355,7 +1436,7 @@ static void source__lost(void **state)
 
 	(void)state;
 	four_in_flight(&p, &buffer, &mrs);
-	nic[0]->ops->renew(nic[0], peer[0], 0);
+	nic[0]->ops->renew(nic[0], peer[0], 0, false);
 	events(0, NULL);
 	assert_int_equal(told[0], 4);
 	assert_int_equal(write_from(&p, &buffer, 0, 4), 1);
@@ -1436,6 +1517,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(accept__errors, begin, end),
 		cmocka_unit_test_setup_teardown(wait_fd__write, begin, end),
 		cmocka_unit_test_setup_teardown(wait_fd__reads_what_is_there, begin, end),
+		cmocka_unit_test_setup_teardown(renew__stays, begin, end),
+		cmocka_unit_test_setup_teardown(renew__same_label, begin, end),
 		cmocka_unit_test_setup_teardown(disconnect__all_of_it, begin, end),
 		cmocka_unit_test_setup_teardown(source__in_place, begin, end),
 		cmocka_unit_test_setup_teardown(source__unmapped_in_flight, begin, end),

@@ -455,7 +455,8 @@ static void share__any_order(void **state)
 			if (nsaid && uccl_rng_below(&rng, 2)) {
 				hear((int)uccl_rng_below(&rng, (uint64_t)nsaid));
 			} else if (flow[a][b] && !uccl_rng_below(&rng, 20)) {
-				nic[a]->ops->renew(nic[a], flow[a][b], (uint16_t)uccl_rng_below(&rng, PATHS + 1));
+				nic[a]->ops->renew(nic[a], flow[a][b], (uint16_t)uccl_rng_below(&rng, PATHS + 1),
+						   uccl_rng_below(&rng, 2));
 			} else {
 				events(a);
 				say(a, b);
