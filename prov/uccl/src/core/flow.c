@@ -52,6 +52,7 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 		.labels = cfg->labels,
 		.writes = cfg->write_bytes,
 		.write_later = cfg->write_later,
+		.write_brittle = cfg->write_brittle,
 		.stats = cfg->stats,
 		.ops = &paths_ops,
 	};

@@ -22,6 +22,8 @@
 #define WRITE_LOSSES_MAX 3
 /* The back-off of what fails ends with so many times. */
 #define STRIKES_MAX 8
+/* Tries of a path whose NIC may not know that it is broken: more than a link takes that is cut for a second or two. */
+#define BRITTLE_TRIES 4
 /* What has so many times the RTT of the quickest is slow. Where no queue is longer than the way all paths are quick. */
 #define QUICK_TIMES 2
 /*
@@ -58,6 +60,7 @@ bool uccl_paths_init(struct uccl_paths *s, const struct uccl_paths_cfg *cfg)
 	s->n = cfg->n;
 	s->labels = cfg->labels;
 	s->write_later = cfg->write_later;
+	s->write_tries = cfg->write_brittle ? BRITTLE_TRIES : STRIKES_MAX;
 	s->stats = cfg->stats;
 	s->ops = cfg->ops;
 	s->list = calloc(cfg->n, sizeof(*s->list));
@@ -116,13 +119,15 @@ static bool works(const struct uccl_path *p, bool writes)
  * link that fails for a while does not come back to it: it would carry nothing afterwards. But where many fail, or
  * one for long, new ways may be all that is left. PROTOCOL R250
  */
-static bool path_stays(const struct uccl_paths *s, uint16_t path, uint8_t strikes, bool writes)
+static bool path_stays(const struct uccl_paths *s, uint16_t path, bool writes)
 {
+	const struct uccl_path *p = &s->list[path];
+	bool young = writes ? p->write_strikes < s->write_tries : p->strikes < STRIKES_MAX;
 	uint32_t n = 0;
 
 	for (uint16_t i = 0; i < s->n; i++)
 		n += i != path && works(&s->list[i], writes);
-	return strikes < STRIKES_MAX && 4 * n > 3u * s->n;
+	return young && 4 * n > 3u * s->n;
 }
 
 /*
@@ -161,7 +166,7 @@ void uccl_paths_write_lost(struct uccl_paths *s, uint16_t path, uint64_t csn, ui
 	if (p->write_losses < UINT8_MAX)
 		p->write_losses++;
 	if (p->write == UCCL_WRITE_TRYING || p->write_losses >= WRITE_LOSSES_MAX)
-		write_renew(s, path, path_stays(s, path, p->write_strikes, true), now);
+		write_renew(s, path, path_stays(s, path, true), now);
 }
 
 void uccl_paths_write_seen(struct uccl_paths *s, uint16_t path, uint64_t csn)
@@ -350,7 +355,7 @@ void uccl_paths_expire(struct uccl_paths *s, uint64_t rto_ns, uint64_t now)
 		if (uccl_path_usable(p) || now < p->until)
 			continue;
 		if (p->state == UCCL_PATH_QUARANTINE) {
-			if (p->long_losses >= PATH_LONG_LOSSES_MAX || !path_stays(s, i, p->strikes, false))
+			if (p->long_losses >= PATH_LONG_LOSSES_MAX || !path_stays(s, i, false))
 				path_move(s, i, now);
 			path_state(s, p, UCCL_PATH_PROBATION, now + 2 * rto_ns, now);
 			uccl_paths_probe(s, i);

@@ -37,6 +37,7 @@ struct uccl_paths_cfg {
 	uint16_t first_label;
 	bool writes;		/* there may be direct writes, */
 	bool write_later;	/* but no path carries them before uccl_paths_writes */
+	bool write_brittle;	/* and one that lost some may be broken, where the NIC does not know of it */
 	struct uccl_stats *stats;
 	const struct uccl_paths_ops *ops;
 };
@@ -47,6 +48,7 @@ struct uccl_paths {
 	uint16_t n, nusable;
 	uint16_t labels, next_label;
 	bool write_later;
+	uint8_t write_tries;	/* in vain, after which one that was left for lost writes gets another way */
 	uint8_t ncontrol;
 	uint8_t control_old;	/* the next of `control` to make room */
 	uint8_t control_next;	/* the next of them to carry something */

@@ -161,7 +161,7 @@ struct uccl_nic_ops {
 	int (*accept)(struct uccl_nic *nic, struct uccl_nic_peer *peer, const uint8_t *buf, uint32_t len);
 	/*
 	 * Writes on this path seem to be swallowed: make it anew, by another way through the network unless it
-	 * `stays`, or see that it cannot be broken. UCCL_RX_WRITE_ON follows then.
+	 * `stays`; or let it be tried again as it is, where that may help. UCCL_RX_WRITE_ON follows then.
 	 */
 	void (*renew)(struct uccl_nic *nic, struct uccl_nic_peer *peer, uint16_t path, bool stays);
 	/* Bytes that the device was handed and has not sent. Some may be counted late. NULL: it does not tell. */

@@ -260,7 +260,9 @@ static void uc_renew(struct uccl_nic *nic, struct uccl_nic_peer *np, uint16_t pa
 
 	uc_lock(w);
 	if (peer->joined && path < peer->n)
-		uccl_uc_set_renew(w->dev, peer, path, stays, w->nic.caps.write_max);
+		/* Longer ones leave only while nothing is lost: what was lost last had one packet, mostly. */
+		uccl_uc_set_renew(w->dev, peer, path, stays,
+				  w->nic.caps.write_brittle ? w->ud->port.mtu : w->nic.caps.write_max);
 	uc_unlock(w);
 }
 
