@@ -4,11 +4,14 @@
 #include "nic/udp.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/ip.h>
 #include <netinet/udp.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <rdma/fi_errno.h>
 
@@ -144,6 +147,23 @@ struct udp_sock *uccl_udp_sock(struct udp *u, uint16_t label)
 	return &u->sock[u->sock_of[label]];
 }
 
+/*
+ * Room in the table of descriptors for all labels' sockets. Where threads share a table, Linux waits for all processors
+ * (RCU, expand_fdtable()) whenever it grows: 10 to 40 ms in the middle of a transfer, as a label's socket is opened
+ * when something leaves there for the first time.
+ */
+static void table_grow(const struct udp *u, int fd)
+{
+	int any = eventfd(0, EFD_CLOEXEC), high = fd + u->nic.caps.labels;
+
+	if (any < 0)
+		return;
+	high = fcntl(any, F_DUPFD_CLOEXEC, (int)uccl_min(high, u->fd_limit - 1));
+	if (high >= 0)
+		close(high);
+	close(any);
+}
+
 /* The first label's socket exists from the start, so that there always is one to fall back on. */
 int uccl_udp_labels_open(struct udp *u)
 {
@@ -160,6 +180,7 @@ int uccl_udp_labels_open(struct udp *u)
 		return fd;
 	u->sock[u->nsocks].fd = fd;
 	u->sock_of[0] = (int16_t)u->nsocks++;
+	table_grow(u, fd);
 	u->gso = !getsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &value, &len);
 	u->nic.caps.train_bytes = u->gso ? UCCL_TRAIN_BYTES : 0;
 	return 0;

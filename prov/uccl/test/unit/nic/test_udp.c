@@ -797,6 +797,35 @@ static void tx__too_long(void **state)
 	a->ops->close(a);
 }
 
+static long table_size(void)
+{
+	FILE *f = fopen("/proc/self/status", "r");
+	char line[256];
+	long n = 0;
+
+	assert_non_null(f);
+	while (!n && fgets(line, sizeof(line), f))
+		(void)sscanf(line, "FDSize: %ld", &n);
+	fclose(f);
+	assert_true(n > 0);
+	return n;
+}
+
+/* What many labels need is there from the start: a table that grows makes a thread wait. First, as it never shrinks. */
+static void labels__table_grown_before(void **state)
+{
+	struct uccl_nic_attr attr = {.bind = v4_loopback, .labels = 300};
+	struct uccl_nic *a = open_attr(&attr), *b = open_attr(&attr);
+	long size = table_size();
+
+	(void)state;
+	assert_true(size > 300);
+	send_labels(a, b, 200);
+	assert_int_equal(table_size(), size);
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
 /* Descriptors run out: labels share sockets, nothing fails, and the application keeps a quarter. */
 static void tx__descriptors_run_out(void **state)
 {
@@ -1422,6 +1451,7 @@ static void rx__marked(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(labels__table_grown_before),
 		cmocka_unit_test(open__loopback_caps),
 		cmocka_unit_test(open__refuses),
 		cmocka_unit_test(open__fixed_port),
