@@ -476,7 +476,7 @@ void uccl_uc_set_fence(struct uc_dev *d, struct uc_set *s, uint16_t path)
 }
 
 /*
- * A queue pair that gets writes of one packet each is not broken by the loss of one (uccl_verbs_write_max), and the
+ * A queue pair that gets writes of one packet each is not broken by the loss of one (uccl_verbs_write_brittle), and the
  * port of Soft-RoCE follows from its number: it stays, too. PROTOCOL R250
  */
 void uccl_uc_set_renew(struct uc_dev *d, struct uc_peer *peer, uint16_t path, bool stays, uint32_t write_max)

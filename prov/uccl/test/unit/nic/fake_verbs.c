@@ -865,6 +865,17 @@ void fake_verbs_free(struct fake_verbs *p)
 	fake_now = NULL;
 }
 
+int fake_verbs_end(struct fake_verbs *f)
+{
+	bool clean = !fake_verbs_live(f) && !f->violations;
+
+	if (!clean)
+		fprintf(stderr, "%d objects left, %d violations: %s\n", fake_verbs_live(f), (int)f->violations,
+			f->violation);
+	fake_verbs_free(f);
+	return clean ? 0 : -1;
+}
+
 static void gid_set(struct fake_port *p, uint32_t type, const uint8_t raw[16])
 {
 	struct ibv_gid_entry *g = &p->gid[p->ngids];

@@ -83,6 +83,8 @@ struct fake_verbs {
 struct fake_verbs *fake_verbs_new(void);
 /* What the back end left behind goes too. */
 void fake_verbs_free(struct fake_verbs *f);
+/* Likewise, at a test's end. 0: nothing was left, and nothing done that a NIC forbids; else -1, after saying what. */
+int fake_verbs_end(struct fake_verbs *f);
 /* The table; there is one fake at a time. */
 const struct uccl_verbs *fake_verbs_lib(void);
 /* Does the kernel tell where memory comes from? */

@@ -81,8 +81,6 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-	bool clean;
-
 	(void)state;
 	if (m)
 		uccl_verbs_mws_close(m);
@@ -92,12 +90,7 @@ static int end(void **state)
 	v->dealloc_pd(pd);
 	v->close_device(ctx);
 	munmap(mem, 2 * BYTES);
-	clean = !fake_verbs_live(fake) && !fake->violations;
-	if (!clean)
-		print_error("%d objects left, %d violations: %s\n", fake_verbs_live(fake), (int)fake->violations,
-			    fake->violation);
-	fake_verbs_free(fake);
-	return clean ? 0 : -1;
+	return fake_verbs_end(fake);
 }
 
 static int opened(void)

@@ -37,14 +37,8 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-	bool clean = !fake_verbs_live(fake) && !fake->violations;
-
 	(void)state;
-	if (!clean)
-		print_error("%d objects left, %d violations: %s\n", fake_verbs_live(fake), (int)fake->violations,
-			    fake->violation);
-	fake_verbs_free(fake);
-	return clean ? 0 : -1;
+	return fake_verbs_end(fake);
 }
 
 static int probe(void)

@@ -62,18 +62,11 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-	bool clean;
-
 	(void)state;
 	for (int i = 0; i < 2; i++)
 		if (nic[i])
 			nic[i]->ops->close(nic[i]);
-	clean = !fake_verbs_live(fake) && !fake->violations;
-	if (!clean)
-		print_error("%d objects left, %d violations: %s\n", fake_verbs_live(fake), (int)fake->violations,
-			    fake->violation);
-	fake_verbs_free(fake);
-	return clean ? 0 : -1;
+	return fake_verbs_end(fake);
 }
 
 static int open_rc(int i, enum ibv_qp_type type, uint32_t max_qp)

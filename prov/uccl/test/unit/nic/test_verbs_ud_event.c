@@ -55,20 +55,16 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-	bool clean;
+	int rc;
 
 	(void)state;
 	for (int i = 0; i < 2; i++)
 		if (nic[i])
 			nic[i]->ops->close(nic[i]);
-	clean = !fake_verbs_live(fake) && !fake->violations;
-	if (!clean)
-		print_error("%d objects left, %d violations: %s\n", fake_verbs_live(fake), (int)fake->violations,
-			    fake->violation);
-	fake_verbs_free(fake);
+	rc = fake_verbs_end(fake);
 	if (shown[0])
 		rmdir(shown);
-	return clean ? 0 : -1;
+	return rc;
 }
 
 static void open_ud(void)
