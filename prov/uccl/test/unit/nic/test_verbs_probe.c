@@ -20,10 +20,14 @@ static struct fake_dev *dev;
 static struct uccl_verbs_probe p;
 static const char *what;
 static uint64_t now;
+static uint64_t held_ns; /* when the wire began to hold writes; 0: it holds none */
 
 static uint64_t clock_read(void)
 {
-	return now += UCCL_NS_PER_MS;
+	now += UCCL_NS_PER_MS;
+	if (held_ns && now >= held_ns + 10 * UCCL_NS_PER_MS)
+		fake_verbs_release(fake, false);
+	return now;
 }
 
 static int begin(void **state)
@@ -32,6 +36,7 @@ static int begin(void **state)
 	fake = fake_verbs_new();
 	dev = fake_verbs_add(fake, "rxe0", 1, NULL);
 	what = NULL;
+	held_ns = 0;
 	return 0;
 }
 
@@ -173,6 +178,32 @@ static void probe_windows__faults(void **state)
 	assert_false(uccl_verbs_probe_window_use(&p, true));
 }
 
+static enum fake_fate hold_third_on(void *arg, const struct fake_packet *k)
+{
+	uint32_t *seen = arg;
+
+	(void)k;
+	if (++*seen <= 2)
+		return FAKE_PASS;
+	held_ns = held_ns ? held_ns : now;
+	return FAKE_HOLD;
+}
+
+/* A write beyond a window takes a while; what the writes before it left in the queue does not stand for it. */
+static void probe_windows__late(void **state)
+{
+	uint32_t seen = 0;
+
+	(void)state;
+	fake_verbs_windows(dev);
+	dev->loose_windows = true;
+	fake->hook = hold_third_on;
+	fake->hook_arg = &seen;
+	assert_int_equal(probe_windows(), 0);
+	assert_int_equal(p.windows, UCCL_PROBE_YES);
+	assert_int_equal(p.window_bounds, UCCL_PROBE_NO);
+}
+
 /* Each call fails once, then for good: an error that says what, and nothing stays behind. */
 static void probe__every_failure(void **state)
 {
@@ -209,6 +240,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(probe_windows__none, begin, end),
 		cmocka_unit_test_setup_teardown(probe_windows__plain, begin, end),
 		cmocka_unit_test_setup_teardown(probe_windows__faults, begin, end),
+		cmocka_unit_test_setup_teardown(probe_windows__late, begin, end),
 		cmocka_unit_test_setup_teardown(probe__infiniband, begin, end),
 	};
 
