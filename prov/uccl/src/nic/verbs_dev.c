@@ -207,6 +207,7 @@ static int port_read(const struct uccl_verbs *lib, struct ibv_context *ctx, cons
 	p->lid = p->infiniband ? a.lid : 0;
 	memcpy(p->addr.ip, g.gid.raw, sizeof(p->addr.ip));
 	p->mtu = 128u << a.active_mtu;
+	p->mtu_code = (uint8_t)a.active_mtu;
 	if (g.ndev_ifindex && !if_indextoname(g.ndev_ifindex, p->netdev))
 		p->netdev[0] = '\0';
 	p->link_bps = p->infiniband ? 0 : uccl_ifaddr_link_bps(p->netdev);

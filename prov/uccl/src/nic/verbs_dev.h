@@ -29,7 +29,8 @@ struct uccl_verbs_port {
 	uint32_t gid_index;
 	uint16_t lid;		   /* InfiniBand */
 	struct uccl_nic_addr addr; /* ip: the GID, for RoCE v2 an IP address of netdev; the rest 0 */
-	uint32_t mtu;		   /* most payload of one packet */
+	uint32_t mtu;		   /* most payload of one packet, */
+	uint8_t mtu_code;	   /* and as verbs know it: 128 << n */
 	uint64_t link_bps;	   /* 0: not known */
 	/* what the device has, as it says */
 	uint32_t max_qp, max_qp_wr, max_sge, max_cq, max_cqe, max_mr, max_ah, max_srq, max_srq_wr;

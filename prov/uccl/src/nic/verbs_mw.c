@@ -101,22 +101,13 @@ static const struct uccl_mrcache_ops region_ops = {.reg = region_reg, .dereg = r
 
 /* The queue pair that windows are bound through. */
 
-static uint8_t mtu_code(uint32_t bytes)
-{
-	uint8_t n = IBV_MTU_256;
-
-	while (n < IBV_MTU_4096 && 256u << n <= bytes)
-		n++;
-	return n;
-}
-
 int uccl_verbs_loop(const struct uccl_verbs *lib, const struct uccl_verbs_port *port, struct ibv_qp *qp, uint32_t to,
 		    uint32_t psn, uint32_t their_psn)
 {
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT,
 				.port_num = port->port,
 				.qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
-				.path_mtu = (enum ibv_mtu)mtu_code(port->mtu),
+				.path_mtu = (enum ibv_mtu)port->mtu_code,
 				.dest_qp_num = to,
 				.rq_psn = their_psn,
 				.sq_psn = psn};

@@ -240,16 +240,6 @@ static inline struct uc *uc_of(struct uccl_nic *nic)
 	return uccl_container_of(nic, struct uc, nic);
 }
 
-/* The NIC's packet size as verbs know it: 128 << n. */
-static inline uint8_t uccl_uc_mtu(const struct uc_dev *d)
-{
-	uint8_t n = IBV_MTU_256;
-
-	while (n < IBV_MTU_4096 && 256u << n <= d->port.mtu)
-		n++;
-	return n;
-}
-
 /* With another table and clock, for tests; IBV_QPT_UC or IBV_QPT_RC. */
 int uccl_verbs_uc_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), enum ibv_qp_type type,
 		       const struct uccl_nic_attr *attr, struct uccl_nic **nic);

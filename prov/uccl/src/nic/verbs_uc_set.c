@@ -164,7 +164,7 @@ fail:
 
 static enum ibv_mtu path_mtu(const struct uc_dev *d, const struct uc_path *p)
 {
-	return (enum ibv_mtu)uccl_min(p->theirs.mtu, uccl_uc_mtu(d));
+	return (enum ibv_mtu)uccl_min(p->theirs.mtu, d->port.mtu_code);
 }
 
 static int to_rtr(struct uc_dev *d, struct uc_path *p)
@@ -541,7 +541,7 @@ static bool entry_next(struct uc_dev *d, struct uc_path *p, uint8_t *at)
 		entry_put(at, p, UC_WANT, 0, 0, 0);
 	} else if (p->pair_due) {
 		p->pair_due = false;
-		entry_put(at, p, p->set->leads ? UC_OFFER : UC_ANSWER, uccl_uc_mtu(d), p->qpn, p->psn);
+		entry_put(at, p, p->set->leads ? UC_OFFER : UC_ANSWER, d->port.mtu_code, p->qpn, p->psn);
 	} else if (p->ready_due) {
 		p->ready_due = false;
 		entry_put(at, p, UC_READY, 0, 0, 0);

@@ -161,6 +161,7 @@ static void list__unusable(void **state)
 	assert_none();
 	d->port[0].mtu = IBV_MTU_1024;
 	assert_int_equal(only().mtu, 1024);
+	assert_int_equal(only().mtu_code, IBV_MTU_1024);
 }
 
 /* Who asks for them gets ports without a link, but none without an address. */
