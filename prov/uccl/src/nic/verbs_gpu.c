@@ -25,7 +25,7 @@ static bool scarce(int rc)
 
 static int made(const struct ibv_mr *mr)
 {
-	return mr ? 0 : errno > 0 ? -errno : -FI_EIO;
+	return mr ? 0 : uccl_verbs_error();
 }
 
 static struct ibv_mr *reg_dmabuf(const struct uccl_verbs *lib, struct ibv_pd *pd, void *buf, uint64_t len,

@@ -9,9 +9,11 @@
 
 #ifdef HAVE_VERBS
 
+#include <errno.h>
 #include <stdbool.h>
 
 #include <infiniband/verbs.h>
+#include <rdma/fi_errno.h>
 
 #define UCCL_VERBS_FILE "libibverbs.so.1"
 
@@ -60,6 +62,12 @@ struct uccl_verbs {
 	int (*post_recv)(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 	int (*post_srq_recv)(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 };
+
+/* The error of a call that just gave NULL, or said no more than that it failed: libraries need not set errno. */
+static inline int uccl_verbs_error(void)
+{
+	return errno > 0 ? -errno : -FI_EIO;
+}
 
 /*
  * Fill a table from a library, which stays loaded. -FI_ENOSYS: there is no such library, or it lacks a function

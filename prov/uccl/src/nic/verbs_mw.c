@@ -61,12 +61,6 @@ int uccl_verbs_iova(const void *buf, uint64_t *iova)
 	return 0;
 }
 
-/* What errno says, as an error. */
-static int errno_of(void)
-{
-	return errno > 0 ? -errno : -FI_EIO;
-}
-
 /* Regions. */
 
 static int region_reg(void *arg, uintptr_t start, uint64_t len, void **out)
@@ -78,7 +72,7 @@ static int region_reg(void *arg, uintptr_t start, uint64_t len, void **out)
 	if (!rc) {
 		r->mr = m->lib->reg_mr_iova(m->pd, (void *)start, len, r->iova,
 					    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
-		rc = r->mr ? 0 : errno_of();
+		rc = r->mr ? 0 : uccl_verbs_error();
 	}
 	if (rc)
 		free(r);
@@ -148,7 +142,7 @@ static int qp_make(struct uccl_verbs_mws *m)
 	m->cq = m->lib->create_cq(m->ctx, DEPTH, NULL, NULL, 0);
 	init.send_cq = init.recv_cq = m->cq;
 	m->qp = m->cq ? m->lib->create_qp(m->pd, &init) : NULL;
-	err = m->qp ? -uccl_verbs_loop(m->lib, m->port, m->qp, m->qp->qp_num, 0, 0) : errno_of();
+	err = m->qp ? -uccl_verbs_loop(m->lib, m->port, m->qp, m->qp->qp_num, 0, 0) : uccl_verbs_error();
 	if (err)
 		qp_free(m);
 	return err;
@@ -252,7 +246,7 @@ static int window_bind(struct uccl_verbs_mws *m, struct window *w, uint64_t addr
 {
 	if (!w->mw)
 		w->mw = m->lib->alloc_mw(m->pd, IBV_MW_TYPE_1);
-	return w->mw ? request(m, w, addr, len) : errno_of();
+	return w->mw ? request(m, w, addr, len) : uccl_verbs_error();
 }
 
 int uccl_verbs_mw_get(struct uccl_verbs_mws *m, const void *buf, uint64_t len, void **place, uint32_t *rkey,

@@ -27,7 +27,7 @@
 static int reg_made(struct ibv_mr *mr, uint64_t iova, void **out, uint64_t *rkey, uint64_t *raddr)
 {
 	if (!mr)
-		return errno > 0 ? -errno : -FI_EIO;
+		return uccl_verbs_error();
 	*out = mr;
 	*rkey = KEY(mr->rkey);
 	*raddr = iova;

@@ -42,7 +42,7 @@ static int source_reg(void *arg, uintptr_t start, uint64_t len, void **mr)
 	struct uc_dev *d = arg;
 
 	*mr = d->lib->reg_mr(d->pd, (void *)start, len, 0);
-	return *mr ? 0 : errno > 0 ? -errno : -FI_EIO;
+	return *mr ? 0 : uccl_verbs_error();
 }
 
 static void source_dereg(void *arg, void *mr)
@@ -103,7 +103,7 @@ static int queues_make(struct uc_dev *d)
 	d->rx_cq = d->tx_cq ? d->lib->create_cq(d->ctx, (int)d->srq_depth, NULL, d->channel, 0) : NULL;
 	d->srq = d->rx_cq ? d->lib->create_srq(d->pd, &attr) : NULL;
 	if (!d->srq)
-		return errno > 0 ? -errno : -FI_EIO;
+		return uccl_verbs_error();
 	d->srq_due = d->srq_depth;
 	uccl_uc_dev_post(d);
 	return d->srq_due ? -FI_EIO : 0;
@@ -249,7 +249,7 @@ static int queues_open(struct uc_dev *d, uint32_t write_max)
 	d->channel = d->lib->create_comp_channel(d->ctx);
 	if (!d->channel || fcntl(d->channel->fd, F_SETFL, fcntl(d->channel->fd, F_GETFL) | O_NONBLOCK) ||
 	    fcntl(d->ctx->async_fd, F_SETFL, fcntl(d->ctx->async_fd, F_GETFL) | O_NONBLOCK))
-		return errno > 0 ? -errno : -FI_EIO;
+		return uccl_verbs_error();
 	err = queues_make(d);
 	return !err && uccl_uc_probe(d) ? -FI_ENOSYS : err;
 }
@@ -308,7 +308,7 @@ static int dev_open(struct uc_dev *d, const struct uccl_nic_attr *attr, uint32_t
 	d->link = d->port.up ? UCCL_LINK_UP : UCCL_LINK_DOWN;
 	d->pd = d->lib->alloc_pd(d->ctx);
 	if (!d->pd)
-		return errno > 0 ? -errno : -FI_EIO;
+		return uccl_verbs_error();
 	if (getrandom(&d->process, sizeof(d->process), 0) != sizeof(d->process))
 		return -FI_EIO;
 	d->srq_depth = (uint32_t)uccl_min(depth, uccl_min(d->port.max_srq_wr, d->port.max_cqe));

@@ -7,7 +7,6 @@
 
 #ifdef HAVE_VERBS
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -64,7 +63,7 @@ static int qp_create(struct uc_dev *d, struct ibv_qp **qp)
 	init.cap.max_send_wr = (uint32_t)uccl_min(UCCL_VERBS_SQ_DEPTH, d->port.max_qp_wr);
 	init.cap.max_send_sge = 1;
 	*qp = d->lib->create_qp(d->pd, &init);
-	return *qp ? 0 : errno > 0 ? -errno : -FI_EIO;
+	return *qp ? 0 : uccl_verbs_error();
 }
 
 int uccl_uc_probe(struct uc_dev *d)

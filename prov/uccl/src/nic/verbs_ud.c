@@ -8,7 +8,6 @@
 
 #ifdef HAVE_VERBS
 
-#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -57,12 +56,6 @@ static const struct profile *profile_of(const struct uccl_verbs_port *p)
 	return strcmp(p->driver, "rxe") && p->roce_v2 ? &profile_roce : &profile_rxe;
 }
 
-/* Of a call that just failed. */
-static int errno_code(void)
-{
-	return errno > 0 ? -errno : -FI_EIO;
-}
-
 /* Queue pairs. */
 
 /* It sends nothing. Its number is our address, so it must outlive the queue that belongs to sends. */
@@ -78,7 +71,7 @@ static int receiver_open(struct ud *u)
 	init.cap.max_send_sge = 1;
 	u->rx_qp = u->lib->create_qp(u->pd, &init);
 	if (!u->rx_qp)
-		return errno_code();
+		return uccl_verbs_error();
 	if (u->rx_qp->qp_num < QPN_SPECIAL || u->rx_qp->qp_num > UD_QPN_MASK)
 		return -FI_EIO;
 	u->self.scope = (u->self.scope & ~UD_QPN_MASK) | u->rx_qp->qp_num;
@@ -244,15 +237,15 @@ static int queues_open(struct ud *u)
 {
 	u->channel = u->lib->create_comp_channel(u->ctx);
 	if (!u->channel)
-		return errno_code();
+		return uccl_verbs_error();
 	if (fcntl(u->channel->fd, F_SETFL, fcntl(u->channel->fd, F_GETFL) | O_NONBLOCK) ||
 	    fcntl(u->ctx->async_fd, F_SETFL, fcntl(u->ctx->async_fd, F_GETFL) | O_NONBLOCK))
-		return errno_code();
+		return uccl_verbs_error();
 	u->rx_cq = u->lib->create_cq(u->ctx, (int)u->rx.count, NULL, u->channel, 0);
 	if (!u->rx_cq)
-		return errno_code();
+		return uccl_verbs_error();
 	u->tx_cq = u->lib->create_cq(u->ctx, (int)u->tx.count, NULL, NULL, 0);
-	return u->tx_cq ? 0 : errno_code();
+	return u->tx_cq ? 0 : uccl_verbs_error();
 }
 
 static int place_make(struct ud *u, const struct uccl_nic_attr *attr)
@@ -342,7 +335,7 @@ int uccl_verbs_ud_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), co
 		err = place_make(u, attr);
 	if (!err) {
 		u->pd = lib->alloc_pd(u->ctx);
-		err = u->pd ? memory_open(u, attr) : errno_code();
+		err = u->pd ? memory_open(u, attr) : uccl_verbs_error();
 	}
 	if (!err)
 		err = queues_open(u);

@@ -8,7 +8,6 @@
 
 #ifdef HAVE_VERBS
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +37,7 @@ int uccl_ud_qp_make(struct ud *u, struct uccl_verbs_sq *q)
 	init.cap.max_recv_wr = 1;
 	init.cap.max_recv_sge = 1;
 	q->qp = u->lib->create_qp(u->pd, &init);
-	err = q->qp ? 0 : errno > 0 ? -errno : -FI_EIO;
+	err = q->qp ? 0 : uccl_verbs_error();
 	if (err)
 		goto fail;
 	/* Nobody needs to send to it, and nothing is posted. */
@@ -80,13 +79,13 @@ int uccl_ud_tx_renew(struct ud *u)
 
 	for (i = 0; i < UD_QPS + UD_CONTROL_QPS; i++)
 		uccl_verbs_sq_end(u->lib, &u->qp[i], &u->tx);
-	err = u->lib->destroy_cq(u->tx_cq);
+	err = -u->lib->destroy_cq(u->tx_cq);
 	if (!err) {
 		u->tx_cq = u->lib->create_cq(u->ctx, (int)u->tx.count, NULL, NULL, 0);
-		err = u->tx_cq ? 0 : errno;
+		err = u->tx_cq ? 0 : uccl_verbs_error();
 	}
 	if (err)
-		return -err;
+		return err;
 	u->stats.cq_renewed++;
 	err = uccl_ud_qp_make(u, &u->qp[0]);
 	return err ? err : uccl_ud_qp_make(u, &u->qp[UD_QPS]);
