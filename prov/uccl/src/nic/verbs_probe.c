@@ -38,10 +38,11 @@ struct rig {
 	const char *what;
 };
 
+/* Why is in errno: calls that return it need not leave it there, so the caller does. */
 static int failed(struct rig *r, const char *what)
 {
 	r->what = what;
-	return errno > 0 ? -errno : -FI_EIO;
+	return uccl_verbs_error();
 }
 
 static struct ibv_qp *qp_new(struct rig *r, uint32_t inline_bytes)
@@ -122,10 +123,10 @@ static int rig_open(struct rig *r, int completions)
 	r->to = qp_new(r, 0);
 	if (!r->from || !r->to)
 		return failed(r, "make UC queue pairs");
-	if (uccl_verbs_loop(r->lib, r->port, r->from, r->to->qp_num, 100, 200) ||
-	    uccl_verbs_loop(r->lib, r->port, r->to, r->from->qp_num, 200, 100))
-		return failed(r, "connect UC queue pairs");
-	return 0;
+	errno = uccl_verbs_loop(r->lib, r->port, r->from, r->to->qp_num, 100, 200);
+	if (!errno)
+		errno = uccl_verbs_loop(r->lib, r->port, r->to, r->from->qp_num, 200, 100);
+	return errno ? failed(r, "connect UC queue pairs") : 0;
 }
 
 static void receives(struct rig *r, int n)
@@ -260,7 +261,8 @@ static int row_stranger(struct rig *r, struct uccl_verbs_probe *p)
 	if (!other)
 		return failed(r, "make a third queue pair");
 	receives(r, RECEIVES);
-	if (uccl_verbs_loop(r->lib, r->port, other, r->to->qp_num, 0x123456, 0x654321))
+	errno = uccl_verbs_loop(r->lib, r->port, other, r->to->qp_num, 0x123456, 0x654321);
+	if (errno)
 		rc = failed(r, "connect a third queue pair");
 	else
 		write_one(r, other, p->mtu, r->iova, r->target_mr->rkey);
@@ -288,7 +290,8 @@ static int row_dereg(struct rig *r, struct uccl_verbs_probe *p)
 	int errors;
 
 	receives(r, RECEIVES);
-	if (r->lib->dereg_mr(r->target_mr))
+	errno = r->lib->dereg_mr(r->target_mr);
+	if (errno)
 		return failed(r, "end a registration");
 	r->target_mr = NULL;
 	write_one(r, r->from, p->mtu, r->iova, key);
@@ -378,24 +381,21 @@ static int window_bind(struct rig *r, uint32_t at, uint32_t len, uint32_t *key)
 	struct ibv_mw_bind bind = {.send_flags = IBV_SEND_SIGNALED};
 	struct ibv_send_wr wr = {.opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED}, *bad;
 	struct ibv_wc wc;
-	int rc;
+	int err;
 
 	info.mw_access_flags = len ? IBV_ACCESS_REMOTE_WRITE : 0;
 	bind.bind_info = wr.bind_mw.bind_info = info;
 	wr.bind_mw.mw = r->mw;
 	wr.bind_mw.rkey = ibv_inc_rkey(r->mw->rkey);
 	if (r->mw->type == IBV_MW_TYPE_1)
-		rc = r->lib->bind_mw(r->from, r->mw, &bind);
+		err = r->lib->bind_mw(r->from, r->mw, &bind);
 	else
-		rc = r->lib->post_send(r->from, &wr, &bad);
+		err = r->lib->post_send(r->from, &wr, &bad);
 	*key = r->mw->type == IBV_MW_TYPE_1 ? r->mw->rkey : wr.bind_mw.rkey;
-	if (rc)
-		errno = rc;
-	else if (!completion(r, r->send_cq, WAIT_NS, &wc) || wc.status != IBV_WC_SUCCESS)
-		errno = EIO;
-	else
-		return 0;
-	return failed(r, "bind a memory window");
+	if (!err && (!completion(r, r->send_cq, WAIT_NS, &wc) || wc.status != IBV_WC_SUCCESS))
+		err = EIO;
+	errno = err;
+	return err ? failed(r, "bind a memory window") : 0;
 }
 
 /*

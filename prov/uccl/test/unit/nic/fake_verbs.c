@@ -60,11 +60,14 @@ static int call_begin(const char *name)
 	return errno;
 }
 
+/* What returns an errno value does not leave it in errno as well. */
 #define BEGIN(name)                                                                                                    \
 	do {                                                                                                           \
 		int begin_err = call_begin(name);                                                                      \
-		if (begin_err)                                                                                         \
+		if (begin_err) {                                                                                       \
+			errno = 0;                                                                                     \
 			return begin_err;                                                                              \
+		}                                                                                                      \
 	} while (0)
 
 #define BEGIN_NULL(name)                                                                                               \
