@@ -103,13 +103,19 @@ static void entry_free(struct uccl_mrcache *c, struct entry *e)
 	free(e);
 }
 
+/* No longer found, by our choice, so that nobody needs to hear of its memory. */
+static void entry_hide(struct uccl_mrcache *c, struct entry *e)
+{
+	TAILQ_REMOVE(&c->live, e, link);
+	uccl_memwatch_del(e->pub.start, e->pub.end);
+}
+
 /* No longer kept, by our choice. */
 static void entry_drop(struct uccl_mrcache *c, struct entry *e)
 {
-	TAILQ_REMOVE(&c->live, e, link);
+	entry_hide(c, e);
 	c->idle--;
 	c->idle_bytes -= entry_len(e);
-	uccl_memwatch_del(e->pub.start, e->pub.end);
 	TAILQ_INSERT_TAIL(&c->dead, e, link);
 }
 
@@ -181,7 +187,7 @@ static int entry_new(struct uccl_mrcache *c, struct entry *e, uintptr_t start, u
 	uccl_memwatch_lock();
 	if (rc) {
 		if (!e->gone)
-			TAILQ_REMOVE(&c->live, e, link);
+			entry_hide(c, e);
 		return rc;
 	}
 	c->stats.entries++;
@@ -265,9 +271,8 @@ void uccl_mrcache_spoil(struct uccl_mrcache *c, const struct uccl_mrcache_entry 
 
 	uccl_memwatch_lock();
 	if (!e->gone) {
-		TAILQ_REMOVE(&c->live, e, link);
+		entry_hide(c, e);
 		e->gone = true;
-		uccl_memwatch_del(e->pub.start, e->pub.end);
 	}
 	uccl_memwatch_unlock();
 }

@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <rdma/fi_errno.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -78,6 +79,25 @@ static bool use(const void *p, uint64_t len)
 	assert_true(e->start <= (uintptr_t)p && (uintptr_t)p + len <= e->end);
 	uccl_mrcache_put(c, e);
 	return uccl_mrcache_stats(c).hits > hits;
+}
+
+/* Does the kernel tell of a mapping? Its flags in smaps say so. */
+static bool watched(const void *p)
+{
+	FILE *f = fopen("/proc/self/smaps", "r");
+	unsigned long start, end;
+	char line[512];
+	bool here = false, is = false;
+
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%lx-%lx ", &start, &end) == 2)
+			here = (uintptr_t)p >= start && (uintptr_t)p < end;
+		else if (here && !strncmp(line, "VmFlags:", 8))
+			is = strstr(line, " uw");
+	}
+	fclose(f);
+	return is;
 }
 
 static void get__again(void **state)
@@ -287,7 +307,10 @@ static void reg__fails(void **state)
 	p = pages(1);
 	fail_at = 1;
 	assert_int_equal(uccl_mrcache_get(c, p, PAGE, &e), -FI_ENOMEM);
+	/* Nobody needs to hear of it. */
+	assert_false(watched(p));
 	assert_false(use(p, PAGE));
+	assert_int_equal(watched(p), uccl_mrcache_keeps(c));
 	munmap(p, PAGE);
 	end();
 }
