@@ -89,6 +89,9 @@ static int port_probe(const struct uccl_verbs_port *list, bool overrun)
 	printf("queue_pair_cycle_us=%llu\n", (unsigned long long)(p.cycle_ns / 1000));
 	printf("write_bytes=%u\nwrite_bytes_assumed=%u\n", measured, assumed);
 	fflush(stdout);
+	if (p.window_error)
+		fprintf(stderr, "uccl_probe: %s: no memory windows: cannot %s: %s\n", port.name, p.window_what,
+			strerror(-p.window_error));
 	if (p.dereg_fences == UCCL_PROBE_NO)
 		fprintf(stderr, "uccl_probe: %s: writes reach memory that is not registered any more: use "
 			"FI_UCCL_SECURITY=packets\n", port.name);

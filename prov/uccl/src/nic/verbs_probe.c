@@ -541,9 +541,10 @@ int uccl_verbs_probe(const struct uccl_verbs *lib, struct ibv_context *ctx, cons
 			rc = rows[i](&r, p);
 		rig_close(&r);
 	}
-	if (!rc)
-		rc = windows_probe(&r, uccl_array_len(window_rows), p);
 	*what = r.what;
+	if (!rc)
+		p->window_error = windows_probe(&r, uccl_array_len(window_rows), p);
+	p->window_what = r.what;
 	return rc;
 }
 

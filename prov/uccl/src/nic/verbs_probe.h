@@ -43,6 +43,8 @@ struct uccl_verbs_probe {
 	enum uccl_probe_answer window_fences; /* one to a window that was unbound does not */
 	enum uccl_probe_answer window2;	      /* type 2: such a write arrives; UNKNOWN: there are none */
 	uint64_t window_ns, registration_ns;  /* to bind and unbind one, to register and end that, of `large` bytes */
+	int window_error;		      /* that ended the questions about windows; 0: none */
+	const char *window_what;	      /* what failed then */
 
 	/* A completion queue that runs over; UNKNOWN if that was not to be tried. */
 	enum uccl_probe_answer overrun_ends; /* its queue pair takes no later write */
@@ -53,14 +55,12 @@ struct uccl_verbs_probe {
 
 /*
  * Ask the port, whose device is open as `ctx`. `overrun`: try that too, which the kernel may tell in its log. `clock`
- * gives ns. 0, or an error; then *what is what failed, a static text.
+ * gives ns. 0, or an error; then *what is what failed, a static text. A NIC that refuses windows is no error.
  */
 int uccl_verbs_probe(const struct uccl_verbs *lib, struct ibv_context *ctx, const struct uccl_verbs_port *port,
 		     bool overrun, uint64_t (*clock)(void), struct uccl_verbs_probe *p, const char **what);
 
-/*
- * What concerns windows only, which takes some milliseconds. What was not asked is UNKNOWN.
- */
+/* What is needed to know if windows can be used, which takes some milliseconds. What was not asked is UNKNOWN. */
 int uccl_verbs_probe_windows(const struct uccl_verbs *lib, struct ibv_context *ctx, const struct uccl_verbs_port *port,
 			     uint64_t (*clock)(void), struct uccl_verbs_probe *p, const char **what);
 /* Windows serve instead of registrations. `loose`: also if their bounds are not kept. */

@@ -208,16 +208,37 @@ static void probe_windows__late(void **state)
 static void probe__every_failure(void **state)
 {
 	static const char *const calls[] = {"alloc_pd",	 "reg_mr",    "reg_mr_iova", "create_cq",
-					    "create_srq", "create_qp", "modify_qp", "alloc_mw", "bind_mw"};
+					    "create_srq", "create_qp", "modify_qp"};
 
 	(void)state;
-	fake_verbs_windows(dev);
 	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
 		fake_verbs_fail(fake, calls[i], 1, ENOMEM);
 		assert_int_equal(probe(), -ENOMEM);
 		assert_non_null(what);
 		fake_verbs_fail(fake, calls[i], 0, ENOMEM);
 		assert_int_equal(probe(), -ENOMEM);
+		fake_verbs_fail(fake, calls[i], 0, 0);
+	}
+}
+
+/* A NIC that says it has windows and refuses them: all else is known. */
+static void probe_windows__refused(void **state)
+{
+	static const char *const calls[] = {"alloc_mw", "bind_mw"};
+	const char *refused;
+
+	(void)state;
+	fake_verbs_windows(dev);
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		fake_verbs_fail(fake, calls[i], 0, EPERM);
+		assert_int_equal(probe_windows(), -EPERM);
+		refused = what;
+		assert_non_null(refused);
+		assert_int_equal(probe(), 0);
+		assert_int_equal(uccl_verbs_probe_write_max(&p), p.large);
+		assert_int_equal(p.windows, UCCL_PROBE_UNKNOWN);
+		assert_int_equal(p.window_error, -EPERM);
+		assert_string_equal(p.window_what, refused);
 		fake_verbs_fail(fake, calls[i], 0, 0);
 	}
 }
@@ -241,6 +262,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(probe_windows__plain, begin, end),
 		cmocka_unit_test_setup_teardown(probe_windows__faults, begin, end),
 		cmocka_unit_test_setup_teardown(probe_windows__late, begin, end),
+		cmocka_unit_test_setup_teardown(probe_windows__refused, begin, end),
 		cmocka_unit_test_setup_teardown(probe__infiniband, begin, end),
 	};
 
