@@ -228,7 +228,7 @@ int uccl_fab_script(struct uccl_fab_play *p)
 	order = shuffle(&rng, n);
 	if (((!strcmp(p->name, "incast") || !strcmp(p->name, "stagger")) && (!k || k + 1 > n)) ||
 	    p->victims > uccl_fab_switches(&s->net, p->cfg.topo.tiers) || !p->pieces || p->pieces > UINT16_MAX ||
-	    p->messages > UINT16_MAX) {
+	    !p->messages || p->messages > UINT16_MAX) {
 		free(order);
 		return -FI_EINVAL;
 	}

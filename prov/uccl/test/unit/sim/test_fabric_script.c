@@ -49,6 +49,10 @@ static void turns__one_at_a_time(void **state)
 	assert_int_equal(p.ideal_ns, ideal);
 	assert_int_not_equal(p.scene.last_ns, took);
 	uccl_fab_play_close(&p);
+	assert_int_equal(uccl_fab_play_init(&p, "turns"), 0);
+	assert_int_equal(uccl_fab_play_set(&p, "hosts=16,messages=0"), 0);
+	assert_int_equal(uccl_fab_play_run(&p, NULL), -22);
+	uccl_fab_play_close(&p);
 }
 
 /* Links between switches at a quarter: no permutation whose flows cross can be through in the time of a host's link. */
