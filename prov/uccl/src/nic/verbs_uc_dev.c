@@ -267,15 +267,19 @@ static void windows_open(struct uc_dev *d, enum uccl_windows wish)
 	if (wish == UCCL_WINDOWS_OFF || !d->port.max_mw || d->link != UCCL_LINK_UP)
 		return;
 	err = uccl_verbs_probe_windows(d->lib, d->ctx, &d->port, d->clock, &p, &what);
-	if (err)
-		UCCL_LOG(UCCL_LOG_INFO, "%s: no memory windows: cannot %s: %s", d->port.name, what, strerror(-err));
-	else if (!uccl_verbs_probe_window_use(&p, wish == UCCL_WINDOWS_ON))
+	if (!err && !uccl_verbs_probe_window_use(&p, wish == UCCL_WINDOWS_ON)) {
 		UCCL_LOG(UCCL_LOG_INFO, "%s: no memory windows: writes %s", d->port.name,
 			 p.windows != UCCL_PROBE_YES	     ? "do not arrive through them" :
 			 p.window_fences != UCCL_PROBE_YES ? "arrive when they have ended" :
 							     "arrive beyond their bounds");
-	else if (uccl_verbs_mws_open(d->lib, d->ctx, d->pd, &d->port, d->clock, &d->windows))
-		d->windows = NULL;
+		return;
+	}
+	if (!err) {
+		what = "keep memory registered for them";
+		err = uccl_verbs_mws_open(d->lib, d->ctx, d->pd, &d->port, d->clock, &d->windows);
+	}
+	if (err)
+		UCCL_LOG(UCCL_LOG_INFO, "%s: no memory windows: cannot %s: %s", d->port.name, what, strerror(-err));
 }
 
 static void dev_close(struct uc_dev *d)

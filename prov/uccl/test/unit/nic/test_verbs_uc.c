@@ -13,12 +13,14 @@
 #include <errno.h>
 #include <poll.h>
 #include <rdma/fi_errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/le.h"
+#include "base/log.h"
 #include "base/rng.h"
 #include "fake_verbs.h"
 
@@ -407,6 +409,41 @@ static void reg__windows(void **state)
 		nic[0] = NULL;
 		assert_int_equal(fake_verbs_live(fake), 0);
 	}
+}
+
+static char logged[256]; /* the latest about windows */
+
+static void log_read(int level, const char *func, int line, const char *text)
+{
+	(void)level;
+	(void)func;
+	(void)line;
+	if (strstr(text, "windows"))
+		snprintf(logged, sizeof(logged), "%s", text);
+}
+
+/* Where they cannot be had the log says why, whatever failed, and all else works. */
+static void open__why_no_windows(void **state)
+{
+	unsigned int calls;
+
+	(void)state;
+	fake_verbs_windows(dev[0]);
+	assert_int_equal(open_rc(0, IBV_QPT_UC, 0), 0);
+	nic[0]->ops->close(nic[0]);
+	calls = fake_verbs_calls(fake, "create_qp");
+	uccl_log_set(log_read, UCCL_LOG_INFO);
+	for (unsigned int n = calls; n > calls - 5; n--) {
+		logged[0] = '\0';
+		fake_verbs_fail(fake, "create_qp", n, EMFILE);
+		assert_int_equal(open_rc(0, IBV_QPT_UC, 0), 0);
+		assert_null(uc_of(nic[0])->dev->windows);
+		assert_non_null(strstr(logged, "rxe0: no memory windows: cannot "));
+		nic[0]->ops->close(nic[0]);
+		nic[0] = NULL;
+		fake_verbs_fail(fake, "create_qp", 0, 0);
+	}
+	uccl_log_set(NULL, 0);
 }
 
 /* Memory of a device: a file, of which the processor has no address; `dst[0]` is what it seems to be at. */
@@ -1486,6 +1523,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(open__errors, begin, end),
 		cmocka_unit_test_setup_teardown(reg__elsewhere, begin, end),
 		cmocka_unit_test_setup_teardown(reg__windows, begin, end),
+		cmocka_unit_test_setup_teardown(open__why_no_windows, begin, end),
 		cmocka_unit_test_setup_teardown(source__writes_and_packets, begin, end),
 		cmocka_unit_test_setup_teardown(source__refused, begin, end),
 		cmocka_unit_test_setup_teardown(reg_device__dmabuf, begin, end),
