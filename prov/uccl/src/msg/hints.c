@@ -22,7 +22,7 @@ static bool rx_streams(const struct uccl_msg_rx *rx)
 
 /*
  * Two payloads at one place would destroy each other before either can be moved away. Receives have no memory in
- * common, but reads and writes may.
+ * common, but reads and writes may. PROTOCOL R276
  */
 static bool hint_apart(const struct uccl_rx_hint *hints, int n, const uint8_t *dst, uint64_t len)
 {

@@ -88,6 +88,7 @@ struct sim_nic {
 	uint8_t *together;	     /* with train_bytes: TOGETHER bytes, those that it handed over as one */
 	uint32_t together_used;
 	uint32_t used[POOL_COUNT], limit[POOL_COUNT];
+	struct uccl_rx_hint kept; /* leaky: the last one that an earlier rx() was given */
 	struct uccl_sim_event room;
 };
 
@@ -333,21 +334,59 @@ static void sink_unreach(void *arg, const struct uccl_sim_pkt *p)
 
 static const struct uccl_sim_sink nic_sink = {.packet = sink_packet, .unreach = sink_unreach};
 
+/*
+ * Whatever comes now may be written there, so all of it must be the provider's, and of one packet at a time: two would
+ * destroy each other. PROTOCOL R276
+ */
+static void hints_check(struct sim_nic *s, const struct uccl_rx_hint *hints, int n)
+{
+	for (int i = 0; i < n; i++) {
+		const uint8_t *dst = hints[i].dst;
+
+		nic_check(s, dst, hints[i].len, UCCL_OWNER_WRITE);
+		for (int k = 0; k < i; k++) {
+			const uint8_t *other = hints[k].dst;
+
+			if (dst < other + hints[k].len && other < dst + hints[i].len && s->cfg.violation)
+				s->cfg.violation(s->cfg.arg, "two foreseen places have bytes in common");
+		}
+	}
+}
+
+static void hint_write(struct sim_nic *s, const struct uccl_rx_hint *hint, const uint8_t *data, uint32_t len)
+{
+	nic_check(s, hint->dst, len, UCCL_OWNER_WRITE);
+	memcpy(hint->dst, data, len);
+}
+
 /* Payload of a packet: what fits goes to the hinted place. */
 static void rx_split(struct sim_nic *s, struct uccl_rx *rx, struct uccl_sim_pkt *p, const struct uccl_rx_hint *hint)
 {
 	s->stats.hints++;
-	if (p->len <= UCCL_HDR_LEN)
+	if (rx->len <= UCCL_HDR_LEN)
+		return;
+	rx->body_len = (uint32_t)uccl_min(hint->len, rx->len - UCCL_HDR_LEN);
+	hint_write(s, hint, rx->data + UCCL_HDR_LEN, rx->body_len);
+	/* Packets that go up as one are put together again. */
+	if (rx->each)
 		return;
 	rx->split = true;
 	rx->body = hint->dst;
-	rx->body_len = (uint32_t)uccl_min(hint->len, p->len - UCCL_HDR_LEN);
 	rx->rest = p->data + UCCL_HDR_LEN + rx->body_len;
-	rx->rest_len = p->len - UCCL_HDR_LEN - rx->body_len;
-	nic_check(s, hint->dst, rx->body_len, UCCL_OWNER_WRITE);
-	memcpy(hint->dst, p->data + UCCL_HDR_LEN, rx->body_len);
+	rx->rest_len = rx->len - UCCL_HDR_LEN - rx->body_len;
 	memset(p->data + UCCL_HDR_LEN, 0xdd, rx->body_len); /* it is nowhere else */
 	s->stats.split++;
+}
+
+/* A packet of a stranger, say: the NIC refuses it, but where its payload went nothing is as it was. */
+static bool rx_stray(struct sim_nic *s, struct uccl_rx *rx, const struct uccl_rx_hint *hint)
+{
+	if (!hint || !uccl_rng_chance(&s->rng, s->cfg.strays))
+		return false;
+	memset(hint->dst, 0xee, 1 + uccl_rng_below(&s->rng, hint->len));
+	*rx = (struct uccl_rx){.kind = UCCL_RX_REFUSED};
+	s->stats.strays++;
+	return true;
 }
 
 static void free_handed(struct sim_nic *s)
@@ -406,14 +445,29 @@ static void rx_together(struct sim_nic *s, struct uccl_rx *rx)
 static int nic_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_hint *hints, int nhints)
 {
 	struct sim_nic *s = sim_nic(nic);
+	bool came = s->count && !s->dead;
 	int got = 0;
 
 	free_handed(s);
 	s->together_used = 0;
-	while (got < n && s->count && !s->dead) {
-		const struct sim_entry *e = rx_take(s);
+	if (!s->cfg.hints)
+		nhints = 0;
+	else if (s->cfg.hints_most)
+		nhints = (int)uccl_min((uint32_t)nhints, s->cfg.hints_most);
+	hints_check(s, hints, nhints);
+	while (got < n && came) {
+		const struct uccl_rx_hint *hint = got < nhints && hints[got].len ? &hints[got] : NULL;
 		struct uccl_rx *rx = &v[got];
+		struct sim_entry *e;
 
+		/* Also behind the last packet, for a while. */
+		if (s->cfg.strays > 0 && rx_stray(s, rx, hint)) {
+			got++;
+			continue;
+		}
+		if (!s->count)
+			break;
+		e = rx_take(s);
 		if (e->bad)
 			continue;
 		*rx = e->rx;
@@ -422,11 +476,16 @@ static int nic_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct u
 			continue;
 		if (s->cfg.ages)
 			rx->age_ns = s->net->now - e->pkt->arrived_ns;
-		if (s->cfg.hints && got <= nhints && hints[got - 1].dst)
-			rx_split(s, rx, e->pkt, &hints[got - 1]);
-		else if (s->together)
+		if (s->cfg.leaky && s->kept.len && rx->len > UCCL_HDR_LEN)
+			hint_write(s, &s->kept, rx->data + UCCL_HDR_LEN,
+				   (uint32_t)uccl_min(s->kept.len, rx->len - UCCL_HDR_LEN));
+		if (s->together)
 			rx_together(s, rx);
+		if (hint)
+			rx_split(s, rx, e->pkt, hint);
 	}
+	if (s->cfg.leaky && nhints)
+		s->kept = hints[nhints - 1];
 	return got;
 }
 

@@ -99,12 +99,19 @@ static void sabotage_writes__write(void **state)
 	scenario_holds("sabotage-writes", "nic=1");
 }
 
+static void sabotage_places__packet(void **state)
+{
+	(void)state;
+	scenario_holds("sabotage-places", "nic=0");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sabotage_bytes__packet),
 		cmocka_unit_test(sabotage_bytes__write),
 		cmocka_unit_test(sabotage_writes__write),
+		cmocka_unit_test(sabotage_places__packet),
 		cmocka_unit_test(seed__same_trace_twice),
 		cmocka_unit_test(seed__many),
 		cmocka_unit_test(seed__hostile_bits),

@@ -135,7 +135,7 @@ static void hints__of_a_head(void **state)
 
 /*
  * What of a head overtook its envelope stays as it came: a place is foreseen behind it, as a wrong guess would write
- * over it.
+ * over it. PROTOCOL R276
  */
 static void hints__behind_what_came_early(void **state)
 {

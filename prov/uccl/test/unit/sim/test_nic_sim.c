@@ -13,6 +13,8 @@
 
 #include "core/wire.h"
 
+#define HINTS 8
+
 /* Two NICs, and what they complained of. */
 struct bench {
 	struct uccl_sim_net net;
@@ -87,6 +89,23 @@ static void bench_close(struct bench *b)
 	uccl_owner_fini(&b->owner);
 	uccl_sim_net_fini(&b->net);
 	free(b);
+}
+
+/* Both NICs anew, as cfg now says. */
+static void bench_again(struct bench *b)
+{
+	for (uint8_t i = 0; i < 2; i++)
+		b->nic[i]->ops->close(b->nic[i]);
+	for (uint8_t i = 0; i < 2; i++)
+		assert_int_equal(uccl_sim_nic_open(&b->net, i, &b->cfg, &b->nic[i]), 0);
+	assert_int_equal(b->nic[0]->ops->connect(b->nic[0], &b->addr[1], 0, 4, &b->peer[0]), 0);
+}
+
+/* HINTS places of len bytes each, one behind the other. */
+static void places(struct uccl_rx_hint *hints, uint8_t *to, uint32_t len)
+{
+	for (int i = 0; i < HINTS; i++)
+		hints[i] = (struct uccl_rx_hint){.dst = to + (uint32_t)i * len, .len = len};
 }
 
 static int bench_rx(struct bench *b, int i)
@@ -179,13 +198,9 @@ static void rx__together(void **state)
 	uint8_t body[100] = {0};
 
 	(void)state;
-	for (uint8_t i = 0; i < 2; i++)
-		b->nic[i]->ops->close(b->nic[i]);
 	b->cfg.train_bytes = UCCL_TRAIN_BYTES;
 	b->cfg.rx_slots = 16;
-	for (uint8_t i = 0; i < 2; i++)
-		assert_int_equal(uccl_sim_nic_open(&b->net, i, &b->cfg, &b->nic[i]), 0);
-	assert_int_equal(b->nic[0]->ops->connect(b->nic[0], &b->addr[1], 0, 4, &b->peer[0]), 0);
+	bench_again(b);
 	for (uint8_t i = 0; i < 6; i++)
 		assert_int_equal(send_packet(b, i, body, len[i]), 1);
 	uccl_sim_run(&b->net, 100000);
@@ -277,10 +292,116 @@ static void rx__hint_into_a_completed_buffer_is_a_violation(void **state)
 
 	(void)state;
 	uccl_owner_add(&b->owner, place, sizeof(place), 0, sizeof(place));
+	b->nic[1]->ops->rx(b->nic[1], b->rx, 64, &hint, 1);
+	assert_int_equal(b->broken, 1); /* also when nothing comes there */
 	send_packet(b, 7, NULL, 0);
 	uccl_sim_run(&b->net, 5000);
 	b->nic[1]->ops->rx(b->nic[1], b->rx, 64, &hint, 1);
-	assert_int_equal(b->broken, 1); /* three bytes of tail went there */
+	assert_int_equal(b->broken, 3); /* three bytes of tail went there */
+	bench_close(b);
+}
+
+static void rx__hints_with_common_bytes_are_a_violation(void **state)
+{
+	struct bench *b = bench_open(false);
+	struct uccl_rx_hint hints[HINTS];
+	uint8_t to[HINTS * 10];
+
+	(void)state;
+	places(hints, to, 10);
+	b->nic[1]->ops->rx(b->nic[1], b->rx, 64, hints, HINTS);
+	assert_int_equal(b->broken, 0);
+	hints[5].dst = to + 9;
+	hints[5].len = 1;
+	b->nic[1]->ops->rx(b->nic[1], b->rx, 64, hints, HINTS);
+	assert_int_equal(b->broken, 1);
+	bench_close(b);
+}
+
+/* One takes three places at once, one none. */
+static void rx__hints_most(void **state)
+{
+	(void)state;
+	for (int blind = 0; blind < 2; blind++) {
+		struct bench *b = bench_open(false);
+		struct uccl_rx_hint hints[HINTS];
+		uint8_t body[10], to[HINTS * 10] = {0};
+
+		b->cfg.hints = !blind;
+		b->cfg.hints_most = 3;
+		bench_again(b);
+		places(hints, to, 10);
+		memset(body, 9, sizeof(body));
+		for (uint8_t i = 0; i < 4; i++)
+			send_packet(b, i, body, sizeof(body));
+		uccl_sim_run(&b->net, b->net.now + 100000);
+		assert_int_equal(b->nic[1]->ops->rx(b->nic[1], b->rx, 64, hints, HINTS), 4);
+		assert_int_equal(uccl_sim_nic_stats(b->nic[1])->split, blind ? 0 : 3);
+		assert_int_equal(b->rx[2].split, !blind);
+		assert_int_equal(to[29], blind ? 0 : 9);
+		assert_int_equal(to[30], 0);
+		assert_int_equal(b->rx[3].data[UCCL_HDR_LEN], 9);
+		bench_close(b);
+	}
+}
+
+/* Something else comes to a place: it is written, and told as refused. Never alone, and packets come all the same. */
+static void rx__strays(void **state)
+{
+	struct bench *b = bench_open(false);
+	const struct uccl_sim_nic_stats *st;
+	struct uccl_rx_hint hints[HINTS];
+	uint8_t body[10] = {0}, to[HINTS * 10] = {0};
+	int packets = 0;
+
+	(void)state;
+	b->cfg.strays = 0.5;
+	bench_again(b);
+	st = uccl_sim_nic_stats(b->nic[1]);
+	places(hints, to, 10);
+	assert_int_equal(b->nic[1]->ops->rx(b->nic[1], b->rx, 64, hints, HINTS), 0);
+	for (int i = 0; i < 20; i++) {
+		int n;
+
+		memset(to, 0, sizeof(to));
+		send_packet(b, 7, body, sizeof(body));
+		uccl_sim_run(&b->net, b->net.now + 10000);
+		n = b->nic[1]->ops->rx(b->nic[1], b->rx, 64, hints, HINTS);
+		assert_in_range(n, 1, HINTS + 1);
+		for (int k = 0; k < n; k++) {
+			bool stray = b->rx[k].kind == UCCL_RX_REFUSED;
+
+			packets += !stray;
+			assert_true(stray || b->rx[k].kind == UCCL_RX_PACKET);
+			assert_int_equal(k < HINTS ? to[k * 10] : 0, stray ? 0xee : 0);
+		}
+	}
+	assert_int_equal(packets, 20);
+	assert_in_range(st->strays, 20, 70);
+	bench_close(b);
+}
+
+/* What goes up as one is whole, and yet a part of it was at the place. */
+static void rx__together_at_a_hint(void **state)
+{
+	struct bench *b = bench_open(false);
+	uint8_t body[100], place[130] = {0};
+	struct uccl_rx_hint hint = {.dst = place, .len = sizeof(place)};
+
+	(void)state;
+	b->cfg.train_bytes = UCCL_TRAIN_BYTES;
+	bench_again(b);
+	memset(body, 9, sizeof(body));
+	for (uint8_t i = 0; i < 2; i++)
+		send_packet(b, i, body, sizeof(body));
+	uccl_sim_run(&b->net, 100000);
+	assert_int_equal(b->nic[1]->ops->rx(b->nic[1], b->rx, 64, &hint, 1), 1);
+	assert_false(b->rx[0].split);
+	assert_int_equal(b->rx[0].each, 167);
+	assert_int_equal(b->rx[0].data[UCCL_HDR_LEN + 99], 9);
+	assert_int_equal(b->rx[0].data[167], 1);
+	assert_int_equal(place[99], 9);
+	assert_int_equal(place[103], 1); /* the second one's header */
 	bench_close(b);
 }
 
@@ -550,6 +671,28 @@ static void leaky__writes_anyway(void **state)
 	bench_close(b);
 }
 
+/* The same of a place: what comes later is written there, too. */
+static void leaky__remembers_places(void **state)
+{
+	struct bench *b = bench_open(false);
+	uint8_t body[100], place[60] = {0};
+	struct uccl_rx_hint hint = {.dst = place, .len = sizeof(place)};
+
+	(void)state;
+	for (int leaky = 0; leaky < 2; leaky++) {
+		b->cfg.leaky = leaky;
+		bench_again(b);
+		assert_int_equal(b->nic[1]->ops->rx(b->nic[1], b->rx, 64, &hint, 1), 0);
+		memset(body, 9, sizeof(body));
+		send_packet(b, 7, body, sizeof(body));
+		uccl_sim_run(&b->net, b->net.now + 10000);
+		assert_int_equal(bench_rx(b, 1), 1);
+		assert_int_equal(b->rx[0].data[UCCL_HDR_LEN], 9);
+		assert_int_equal(place[59], leaky ? 9 : 0);
+	}
+	bench_close(b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -560,6 +703,10 @@ int main(void)
 		cmocka_unit_test(tx__async_reads_until_sent),
 		cmocka_unit_test(rx__splits_at_a_hint),
 		cmocka_unit_test(rx__hint_into_a_completed_buffer_is_a_violation),
+		cmocka_unit_test(rx__hints_with_common_bytes_are_a_violation),
+		cmocka_unit_test(rx__hints_most),
+		cmocka_unit_test(rx__strays),
+		cmocka_unit_test(rx__together_at_a_hint),
 		cmocka_unit_test(rx__no_slot_means_a_counted_drop),
 		cmocka_unit_test(write__lands_then_tells),
 		cmocka_unit_test(write__outside_or_unregistered_touches_nothing),
@@ -571,6 +718,7 @@ int main(void)
 		cmocka_unit_test(kill__leaves_the_owner_a_dead_nic),
 		cmocka_unit_test(break__loses_writes_and_tells),
 		cmocka_unit_test(leaky__writes_anyway),
+		cmocka_unit_test(leaky__remembers_places),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
