@@ -218,7 +218,7 @@ static bool life_room(void *arg)
 	return n->unread < (uint32_t)n->w->o.cq;
 }
 
-static void nic_config(const struct uccl_sim_world *w, struct uccl_sim_life *n, struct uccl_sim_nic_cfg *c)
+static void nic_config(struct uccl_sim_world *w, struct uccl_sim_life *n, struct uccl_sim_nic_cfg *c)
 {
 	const struct uccl_sim_options *o = &w->o;
 	bool write = o->nic > 0;
@@ -229,7 +229,9 @@ static void nic_config(const struct uccl_sim_world *w, struct uccl_sim_life *n, 
 		.write_brittle = write && o->brittle > 0,
 		.labels = (uint16_t)o->labels,
 		.tx_sync = !write && o->tx_sync > 0,
-		.hints = o->hints > 0,
+		.hints = o->hints >= 1 || (o->hints > 0 && uccl_rng_chance(&w->rng, o->hints)),
+		.hints_most = (uint32_t)o->hints_most,
+		.strays = o->strays,
 		.ages = o->ages > 0,
 		.shared_slots = o->shared > 0,
 		.liveness = o->liveness > 0,
@@ -247,7 +249,7 @@ static void nic_config(const struct uccl_sim_world *w, struct uccl_sim_life *n, 
 		/* There and back on the slowest route, and a little for those who poll late. */
 		.delay_ns = US(20 + 2 * (o->delay_us + o->spread_us + o->jitter_us) + o->poll_us),
 		.rto_min_ns = 2 * UCCL_NS_PER_MS,
-		.owner = (struct uccl_owner *)(uintptr_t)&w->owner,
+		.owner = &w->owner,
 		.wake = life_wake,
 		.wake_arg = n,
 		.violation = life_violation,

@@ -277,7 +277,36 @@ static void draw_lanes(struct uccl_sim_options *o, struct uccl_rng *r)
 	o->lane_sleeps = pick(r, 0, 1, 3);
 }
 
-/* New policies, by numbers of their own: neither what is drawn before nor what is after means something else. */
+/*
+ * Places are foreseen of packets of 16 KiB and more, and where messages meet receives. What then comes in another
+ * order, or from somebody else, is written where something else belongs.
+ */
+static void draw_foresight(struct uccl_sim_options *o, uint64_t seed, bool faults)
+{
+	struct uccl_rng r;
+
+	uccl_rng_seed(&r, seed ^ 0xf02e5ee4ull);
+	o->nic = 0;
+	o->hints = pick(&r, 1, 1, 0.5);
+	o->hints_most = pick(&r, 0, 0, 1, 3);
+	o->strays = pick(&r, 0, 0.01, 0.1, 0.5);
+	o->mtu = pick(&r, 17408, 20000, 33000, 60000);
+	o->chunk = 0;
+	o->eager = pick(&r, 4096, 16384, 65536);
+	o->size_max = pick(&r, 262144, 1048576);
+	o->messages = uccl_min((uint64_t)o->messages, 40);
+	o->big = pick(&r, 0.5, 0.9);
+	o->late = pick(&r, 0, 0, 0.2);
+	o->exact = pick(&r, 0, 0.5, 1);
+	o->vector = pick(&r, 0, 0.1);
+	o->poll_us = pick(&r, 2, 20, 100, 300);
+	if (faults && uccl_rng_chance(&r, 0.7)) {
+		o->reorder = pick(&r, 0.02, 0.1, 0.3);
+		o->reorder_us = pick(&r, 10, 100, 1000);
+	}
+}
+
+/* What is new, by numbers of its own: neither what is drawn before nor what is after means something else. */
 static void draw_newest(struct uccl_sim_options *o, uint64_t seed)
 {
 	struct uccl_rng r;
@@ -286,6 +315,7 @@ static void draw_newest(struct uccl_sim_options *o, uint64_t seed)
 	if (uccl_rng_chance(&r, 0.1))
 		o->credit = 4;
 	o->brittle = uccl_rng_chance(&r, 0.3);
+	o->foresee = uccl_rng_chance(&r, 0.1);
 }
 
 /*
@@ -356,6 +386,10 @@ void uccl_sim_options_draw(struct uccl_sim_options *o, uint64_t seed, const char
 	draw_newest(o, seed);
 	if (forced)
 		uccl_sim_options_set(o, forced);
+	if (o->foresee > 0) {
+		draw_foresight(o, seed, faults);
+		uccl_sim_options_set(o, forced ? forced : "");
+	}
 	/* Not drawn by themselves, for the same reason; what goes with them is. */
 	if (o->lanes > 0) {
 		draw_lanes(o, &r);

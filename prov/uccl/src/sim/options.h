@@ -20,7 +20,9 @@
 	X(brittle, 0, "direct-write NIC: says that a path ends with the loss of a part of a write")                    \
 	X(tx_sync, 1, "packet NIC: payload is free when tx() returns")                                                 \
 	X(labels, 64, "entropy labels of a NIC")                                                                       \
-	X(hints, 0, "NIC scatters to predicted places")                                                                \
+	X(hints, 0, "share of NICs that scatter payload to foreseen places")                                           \
+	X(hints_most, 0, "so many of them at once, 0: as many as are told")                                            \
+	X(strays, 0, "share of foreseen places where something comes that nobody takes")                               \
 	X(ages, 1, "NIC tells how long ago a packet arrived")                                                          \
 	X(shared, 0, "control packets take the slots of data")                                                         \
 	X(liveness, 1, "NIC tells of closed peers (GONE)")                                                             \
@@ -106,6 +108,7 @@
 	X(kills, 0, "endpoints that die for good")                                                                     \
 	X(sleeps, 0, "times that an endpoint does not poll")                                                           \
 	X(sleep_ms, 100, "longest of them")                                                                            \
+	X(foresee, 0, "drawn are long packets and messages, whose places NICs foresee")                                \
 	X(lanes, 0, "lanes of each endpoint, 2 at most; on a packet NIC")                                              \
 	X(lane_sleeps, 0, "times that a lane does not poll, of each endpoint")                                         \
 	X(letter_us, 0, "who sleeps sees a letter of a lane, or of home, up to this late")                             \

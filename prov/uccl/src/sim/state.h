@@ -98,6 +98,8 @@ struct uccl_sim_world {
 	uint64_t checks;
 	uint64_t train_drops, train_tests, trains_off; /* likewise, and of their engines */
 	uint64_t over_lanes; /* bytes that lanes sent */
+	/* Payloads that went to foreseen places, those that belonged there, and what else came there. */
+	uint64_t foreseen, foreseen_right, strays;
 	/* Payload of packets that came marked, and as engines that ended knew of it; their connections. */
 	uint64_t marked, marked_rx, marked_tx, connects;
 	uint64_t slot_drops_write, slot_drops, fenced, writes, bad_key; /* of NICs that were closed */

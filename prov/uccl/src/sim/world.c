@@ -63,6 +63,9 @@ static void life_end(struct uccl_sim_world *w, uint8_t node)
 	w->train_drops += st->train_drops;
 	w->train_tests += es->train_tests;
 	w->trains_off += es->trains_off;
+	w->foreseen += es->hints;
+	w->foreseen_right += es->hint_hits;
+	w->strays += st->strays;
 	w->slot_drops_write += st->slot_drops_write;
 	w->slot_drops += st->slot_drops;
 	w->fenced += st->fenced;

@@ -87,6 +87,28 @@ static void draw__lanes_come_through(void **state)
 	assert_true(many > 1000);
 }
 
+/* A tenth of all seeds foresees places; the others, and all with foresee=0, are what they would be without. */
+static void draw__foresight(void **state)
+{
+	struct uccl_sim_options o, without;
+	int drawn = 0;
+
+	(void)state;
+	for (uint64_t seed = 0; seed < 500; seed++) {
+		uccl_sim_options_draw(&without, seed, "foresee=0");
+		assert_true(without.hints_most == 0 && without.strays == 0);
+		uccl_sim_options_draw(&o, seed, NULL);
+		drawn += o.foresee > 0;
+		if (o.foresee <= 0)
+			assert_memory_equal(&o, &without, sizeof(o));
+		uccl_sim_options_draw(&o, seed, "foresee=1,mtu=30000");
+		assert_true(o.nic == 0 && o.hints > 0 && o.chunk == 0 && o.mtu == 30000 && o.size_max >= 262144);
+		assert_true(!o.fifo || o.reorder == 0);
+		assert_true(o.loss == without.loss);
+	}
+	assert_in_range(drawn, 30, 70);
+}
+
 /* What is printed on a failure makes the same run when it is read again. */
 static void print__round_trip(void **state)
 {
@@ -161,6 +183,7 @@ int main(void)
 		cmocka_unit_test(set__reads_pairs),  cmocka_unit_test(set__refuses_nonsense),
 		cmocka_unit_test(draw__is_the_seed), cmocka_unit_test(draw__forced_options_win),
 		cmocka_unit_test(draw__lanes_come_through),
+		cmocka_unit_test(draw__foresight),
 		cmocka_unit_test(names__fixed),
 		cmocka_unit_test(print__round_trip), cmocka_unit_test(help__shows_each),
 	};
