@@ -114,6 +114,7 @@ static void params_encode(uint8_t *p, const struct uccl_params *v)
 	p[35] = v->pads;
 	p[36] = v->brittle;
 	p[37] = v->heads;
+	p[38] = v->slices;
 }
 
 static enum uccl_drop params_decode(struct uccl_params *v, const uint8_t *p)
@@ -135,6 +136,7 @@ static enum uccl_drop params_decode(struct uccl_params *v, const uint8_t *p)
 	v->pads = p[35] & 1;
 	v->brittle = p[36] & 1;
 	v->heads = p[37] & 1;
+	v->slices = p[38] & 1;
 	memset(v->key, 0, sizeof(v->key));
 	if (v->mtu < MTU_MIN || v->mtu > MTU_MAX || v->window < WINDOW_MIN || v->window > WINDOW_MAX ||
 	    v->window & (v->window - 1) || !v->paths || v->paths > UCCL_PATHS_MAX || !v->slots ||

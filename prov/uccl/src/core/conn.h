@@ -41,6 +41,7 @@ struct uccl_params {
 	bool pads;		/* it takes packets with a tail of zeros */
 	bool brittle;		/* its path ends with the loss of a part of a write of several packets */
 	bool heads;		/* it takes heads of messages */
+	bool slices;		/* its lanes take them, too */
 	uint8_t key[UCCL_LONG_KEY]; /* that packets to it are sealed with; random; UCCL_SECURITY_TRUSTED: not told */
 };
 

@@ -35,6 +35,7 @@ static void params_mine(struct uccl_engine *e, struct uccl_params *p)
 		.pads = true,
 		.brittle = e->nic->caps.write_brittle,
 		.heads = true,
+		.slices = true,
 	};
 	if (p->security)
 		e->random(e->random_arg, p->key, sizeof(p->key));

@@ -81,6 +81,7 @@ static int conn_opened(struct conn *c, uint64_t now)
 	c->peer.units = t->units;
 	/* Direct writes cost less than packets, and begin with CTS. */
 	c->peer.heads = t->heads && !cfg.write_bytes;
+	c->peer.slices = t->slices && c->peer.heads && t->units;
 	if (e->nic->ops->connect) {
 		rc = e->nic->ops->connect(e->nic, &c->peer.addr.nic, c->hs.token_local, cfg.paths_tx, &c->nic_peer);
 		if (rc) {

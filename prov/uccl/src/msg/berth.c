@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "msg/iov.h"
 
 /* A few equal ones, of whole KiB. */
 static uint32_t unit_short(uint32_t bytes)
@@ -39,7 +40,7 @@ struct uccl_berth *msg_berth_new(uint8_t *to, uint64_t from, uint64_t limit, uin
 		return NULL;
 	b->to = to;
 	b->from = from;
-	b->limit = limit;
+	b->limit = b->room = limit;
 	b->id = id;
 	b->gen = gen;
 	b->units = (uint32_t)units;
@@ -53,7 +54,7 @@ struct uccl_berth_lane *msg_berth_lane(struct uccl_berth *b, uint8_t k, struct u
 
 	l->berth = b;
 	l->from = from;
-	l->key = (uint64_t)b->id << 32 | b->gen;
+	l->key = msg_berth_key(b->id, b->gen);
 	return l;
 }
 
@@ -87,14 +88,25 @@ uint32_t msg_berth_unit(const struct uccl_berth *b, uint32_t i, uint64_t *end)
 	return (uint32_t)(*end - begin);
 }
 
+static inline void bytes_copy(const struct uccl_berth *b, uint64_t off, const uint8_t *data, uint64_t len)
+{
+	if (off >= b->room)
+		return;
+	len = uccl_min(len, b->room - off);
+	if (b->niov)
+		msg_copy_in(b->iov, b->niov, off, data, len);
+	else
+		memcpy(b->to + (off - b->from), data, len);
+}
+
 /* Between parts in a row there are headers. */
-static void payload_copy(uint8_t *to, const struct uccl_chunk_in *in)
+static void payload_copy(const struct uccl_berth *b, uint64_t off, const struct uccl_chunk_in *in)
 {
 	uint32_t each = in->parts > 1 ? in->each : in->len;
 	const uint8_t *data = in->data;
 
 	for (uint32_t at = 0; at < in->len; at += each) {
-		memcpy(to + at, data, uccl_min(each, in->len - at));
+		bytes_copy(b, off + at, data, uccl_min(each, in->len - at));
 		data += each + UCCL_HDR_LEN;
 	}
 }
@@ -122,7 +134,7 @@ enum uccl_drop msg_berth_put(struct uccl_berth *b, uint8_t k, uint64_t off, cons
 		return UCCL_DROP_OVERLAP;
 	if (!uccl_gate_enter(&b->lane[k].gate))
 		return UCCL_DROP_HANDLE;
-	payload_copy(b->to + (off - b->from), in);
+	payload_copy(b, off, in);
 	uccl_gate_leave(&b->lane[k].gate);
 	u->got += len;
 	*whole = u->got == bytes;

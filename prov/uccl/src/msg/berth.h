@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
+#include <sys/uio.h>
 
 #include "base/cover.h"
 #include "base/gate.h"
@@ -48,13 +49,13 @@ struct uccl_berth_lane {
 	struct uccl_peer *from;		/* who may put bytes there, as the lane knows it */
 	struct uccl_gate gate;
 	/* The lane's own. */
-	uint64_t key;			/* handle and message sequence number */
+	uint64_t key;			/* handle and message sequence number, see msg_berth_key() */
 	LIST_ENTRY(uccl_berth_lane) same; /* in the lane's table */
 	bool known;			/* it is there */
 	TAILQ_ENTRY(uccl_berth_lane) news;
 	uint32_t whole;			/* units that home does not know of yet: in the list of news */
 	/* Home's own. */
-	struct uccl_note note;
+	struct uccl_note note, land;
 };
 
 struct uccl_berth_unit {
@@ -67,9 +68,12 @@ struct uccl_berth_unit {
 #define UCCL_UNIT_HOME UINT8_MAX
 
 struct uccl_berth {
-	uint8_t *to;			/* of byte `from` */
+	uint8_t *to;			/* of byte `from`, */
+	const struct iovec *iov;	/* or of byte 0, unless these are none */
+	uint8_t niov;
+	uint64_t room;			/* bytes of the message that have a place; what is behind goes nowhere */
 	uint64_t from, limit;		/* of the message: [from, limit) */
-	uint32_t id, gen;		/* the message's handle at home, and its sequence number */
+	uint32_t id, gen;		/* the message's handle at home, 0: ahead of CTS; its sequence number */
 	uint32_t units;			/* so many, */
 	uint32_t unit_bytes;		/* of so many bytes, the last perhaps fewer */
 	/* Home's own. */
@@ -80,6 +84,12 @@ struct uccl_berth {
 	struct uccl_berth_lane lane[UCCL_LANES_MAX];
 	struct uccl_berth_unit unit[];
 };
+
+/* As the records that bring it name it, to the lane of one peer. */
+static inline uint64_t msg_berth_key(uint32_t id, uint32_t gen)
+{
+	return (uint64_t)id << 32 | gen;
+}
 
 /* How so many bytes are cut, which are not none; `units`: both sides know short ones. */
 uint32_t msg_unit_bytes(uint64_t bytes, bool units);

@@ -17,7 +17,8 @@
 /* A matched message whose rest is on its way. Where lanes put bytes nothing may be that was only foreseen. */
 static bool rx_streams(const struct uccl_msg_rx *rx)
 {
-	return rx->iov && rx->niov == 1 && !rx->device && !rx->mr && !rx->berth && rx->id && rx->hi < rx->limit;
+	return rx->iov && rx->niov == 1 && !rx->device && !rx->mr && !rx->berth && !rx->ahead && rx->id &&
+	       rx->hi < rx->limit;
 }
 
 /*
@@ -97,7 +98,7 @@ uint8_t *uccl_msg_place(struct uccl_peer *p, const struct uccl_hdr *h)
 		rx = msg_rx_by_id(p, uccl_get32(h->rec), uccl_get32(h->rec + 4));
 	else
 		return NULL;
-	if (!rx || !rx->iov || rx->niov != 1 || rx->device || rx->berth || off > rx->limit ||
+	if (!rx || !rx->iov || rx->niov != 1 || rx->device || rx->berth || rx->ahead || off > rx->limit ||
 	    h->payload_len > rx->limit - off)
 		return NULL;
 	return (uint8_t *)rx->iov[0].iov_base + off;

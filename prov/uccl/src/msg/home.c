@@ -74,7 +74,7 @@ uint64_t msg_lanes_land(struct uccl_msg_rx *rx, uint8_t *to, uint64_t from, uint
 	struct uccl_berth *b;
 	uint32_t told = 0;
 
-	if (!p->ways || limit - from < lanes_least(rx))
+	if (!p->ways || limit <= from || limit - from < lanes_least(rx))
 		return 0;
 	b = msg_berth_new(to, from, limit, msg_unit_bytes(limit - from, p->units), rx->id, (uint32_t)rx->mseq);
 	if (!b)
@@ -103,15 +103,60 @@ uint64_t msg_lanes_land(struct uccl_msg_rx *rx, uint8_t *to, uint64_t from, uint
 	return UCCL_CTS_LANES | b->told;
 }
 
-void msg_lanes_shut(struct uccl_msg_rx *rx)
+uint16_t msg_lanes_there(const struct uccl_peer *p)
+{
+	uint16_t there = 0;
+
+	for (uint8_t k = 0; p->ways && k < p->mep->lanes->n; k++)
+		if (p->ways[k] && p->ways[k]->there)
+			there |= (uint16_t)(1u << k);
+	return there;
+}
+
+bool msg_lanes_ahead(struct uccl_msg_rx *rx)
+{
+	struct uccl_peer *p = rx->peer;
+	struct uccl_lanes *l = p->mep->lanes;
+	/* What of it is here came in its envelope. */
+	uint64_t from = rx->got;
+	struct uccl_berth *b = msg_berth_new(NULL, from, rx->eager, msg_unit_bytes(rx->eager - from, true), 0,
+					     (uint32_t)rx->mseq);
+
+	if (!b)
+		return false;
+	b->room = 0;
+	if (rx->buf) {
+		b->to = rx->buf + from;
+		b->room = rx->buf_len;
+	} else if (rx->iov) {
+		b->iov = rx->iov;
+		b->niov = rx->niov;
+		b->room = rx->limit;
+	}
+	b->told = rx->lanes;
+	b->rx = rx;
+	rx->ahead = b;
+	for (uint8_t k = 0; k < l->n; k++) {
+		struct uccl_berth_lane *bl;
+
+		if (!(b->told & 1u << k))
+			continue;
+		bl = msg_berth_lane(b, k, p->ways[k]->there);
+		bl->land.letter = (struct uccl_letter){ .kind = UCCL_LETTER_LAND, .what = bl };
+		msg_line_say(l->line[k], &bl->land);
+	}
+	return true;
+}
+
+void msg_lanes_shut(struct uccl_msg_rx *rx, struct uccl_berth **at)
 {
 	struct uccl_lanes *l = rx->peer->mep->lanes;
-	struct uccl_berth *b = rx->berth;
+	struct uccl_berth *b = *at;
 
 	if (!b)
 		return;
 	msg_berth_shut(b, l->line[0]->rest);
-	rx->berth = NULL;
+	*at = NULL;
 	b->rx = NULL;
 	for (uint8_t k = 0; k < l->n; k++) {
 		if (!(b->told & 1u << k))
@@ -200,7 +245,38 @@ bool msg_lanes_may(const struct uccl_op *op)
 	       !op->busy && ways_any(p, UINT16_MAX);
 }
 
-bool msg_lanes_send(struct uccl_op *op, uint64_t at, uint64_t limit, uint32_t rx, uint64_t lanes)
+void msg_lanes_named(struct uccl_peer *p, uint64_t lanes)
+{
+	for (uint8_t k = 0; p->ways && lanes & UCCL_CTS_LANES && k < p->mep->lanes->n; k++)
+		if (p->ways[k] && lanes & 1u << k)
+			p->ways[k]->named = true;
+}
+
+uint16_t msg_lanes_pick(struct uccl_peer *p, uint64_t bytes)
+{
+	const struct uccl_lanes *l = p->mep->lanes;
+	uint32_t unit = msg_unit_bytes(bytes, true);
+	uint16_t picked = 0;
+
+	for (uint64_t n = (bytes + unit - 1) / unit; n; n--) {
+		struct uccl_way *best = NULL;
+
+		for (uint8_t i = 0; i < l->n; i++) {
+			struct uccl_way *w = p->ways[(p->way_next + i) % l->n];
+
+			if (w && w->open && w->named && !(picked & 1u << w->lane) &&
+			    (!best || l->line[w->lane]->bytes < l->line[best->lane]->bytes))
+				best = w;
+		}
+		if (!best)
+			break;
+		picked |= (uint16_t)(1u << best->lane);
+		p->way_next = (uint8_t)((best->lane + 1u) % l->n);
+	}
+	return picked;
+}
+
+bool msg_lanes_send(struct uccl_op *op, uint64_t at, uint64_t limit, uint32_t rx, uint64_t lanes, uint8_t wait)
 {
 	struct uccl_peer *p = op->peer;
 	struct uccl_mep *m = p->mep;
@@ -213,12 +289,14 @@ bool msg_lanes_send(struct uccl_op *op, uint64_t at, uint64_t limit, uint32_t rx
 	if (!s)
 		return false;
 	s->op = op;
+	s->self = rx ? &op->sliced : &op->sliced_head;
+	s->wait = wait;
 	s->at = at;
 	s->limit = limit;
 	s->rx = rx;
 	s->unit = msg_unit_bytes(limit - at, p->units);
 	s->lanes = (uint16_t)lanes;
-	op->sliced = s;
+	*s->self = s;
 	p->nsliced++;
 	/* What lanes have no room for waits for them: home has enough to do. */
 	TAILQ_INSERT_TAIL(&m->lanes->sliced, s, link);
@@ -226,19 +304,31 @@ bool msg_lanes_send(struct uccl_op *op, uint64_t at, uint64_t limit, uint32_t rx
 	return true;
 }
 
-bool msg_lanes_stop(struct uccl_op *op)
+bool msg_lanes_end(struct uccl_sliced *s)
 {
-	struct uccl_sliced *s = op->sliced;
+	struct uccl_peer *p = s->op->peer;
 
-	if (!s)
-		return true;
 	if (s->at < s->limit)
-		TAILQ_REMOVE(&op->peer->mep->lanes->sliced, s, link);
+		TAILQ_REMOVE(&p->mep->lanes->sliced, s, link);
 	s->at = s->limit;
 	if (s->out)
 		return false;
-	op->sliced = NULL;
-	op->peer->nsliced--;
+	*s->self = NULL;
+	p->nsliced--;
 	free(s);
 	return true;
+}
+
+uint8_t msg_lanes_stop(struct uccl_op *op)
+{
+	struct uccl_sliced *of[] = { op->sliced, op->sliced_head };
+	uint8_t left = 0;
+
+	for (size_t i = 0; i < uccl_array_len(of); i++) {
+		uint8_t wait = of[i] ? of[i]->wait : 0;
+
+		if (of[i] && !msg_lanes_end(of[i]))
+			left |= wait;
+	}
+	return left;
 }

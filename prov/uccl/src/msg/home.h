@@ -27,11 +27,13 @@
 struct uccl_sliced {
 	TAILQ_ENTRY(uccl_sliced) link;
 	struct uccl_op *op;
+	struct uccl_sliced **self;	/* where the operation has it */
 	uint64_t at, limit;		/* what is still to be handed out */
-	uint32_t rx;			/* the receiver's handle */
+	uint32_t rx;			/* the receiver's handle; 0: ahead of CTS */
 	uint16_t lanes;			/* that the receiver takes it from, by bits */
 	uint32_t unit;			/* bytes of a slice */
-	uint32_t out;			/* slices that are not answered */
+	uint32_t out;			/* slices that are not answered, */
+	uint8_t wait;			/* and what the operation waits for so long */
 };
 
 struct uccl_lanes {
@@ -56,16 +58,32 @@ void msg_lanes_part(struct uccl_peer *p);
  * not.
  */
 uint64_t msg_lanes_land(struct uccl_msg_rx *rx, uint8_t *to, uint64_t from, uint64_t limit);
-/* It may not any more; nothing is written there when this returns. */
-void msg_lanes_shut(struct uccl_msg_rx *rx);
+/*
+ * The head of this message, which is matched or discarded, has its place now: with the receive, or in what is kept of
+ * the message until it is whole. False: no memory.
+ */
+bool msg_lanes_ahead(struct uccl_msg_rx *rx);
+/* It may not any more, one of the two; nothing is written there when this returns. */
+void msg_lanes_shut(struct uccl_msg_rx *rx, struct uccl_berth **at);
+/* Lanes of this peer that payload may come from, by bits. */
+uint16_t msg_lanes_there(const struct uccl_peer *p);
 
 /* Can lanes carry the payload of this message, or most of it? */
 bool msg_lanes_may(const struct uccl_op *op);
-/* Bytes [at, limit) of this message go over lanes, of those that CTS named. False: over none of them. */
-bool msg_lanes_send(struct uccl_op *op, uint64_t at, uint64_t limit, uint32_t rx, uint64_t lanes);
+/* A CTS named these. */
+void msg_lanes_named(struct uccl_peer *p, uint64_t lanes);
+/* Those with the least to do, of these that may send payload ahead of CTS: as many as so many bytes have units. */
+uint16_t msg_lanes_pick(struct uccl_peer *p, uint64_t bytes);
+/*
+ * Bytes [at, limit) of this message go over lanes, of those that CTS named, or ahead of it: rx is 0. The operation
+ * waits for them by this bit. False: over none of them.
+ */
+bool msg_lanes_send(struct uccl_op *op, uint64_t at, uint64_t limit, uint32_t rx, uint64_t lanes, uint8_t wait);
 /* Hand out what lanes have room for. */
 void msg_lanes_more(struct uccl_mep *m);
 /* Nothing more of it is handed out. True: nothing of it is at a lane either, and it is shared no more. */
-bool msg_lanes_stop(struct uccl_op *op);
+bool msg_lanes_end(struct uccl_sliced *s);
+/* The same of all of an operation: what it still waits for. */
+uint8_t msg_lanes_stop(struct uccl_op *op);
 
 #endif

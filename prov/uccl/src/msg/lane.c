@@ -11,6 +11,7 @@ void uccl_lane_init(struct uccl_mep *m, struct uccl_lane *l, const struct uccl_l
 	*l = (struct uccl_lane){ .ops = ops, .line = line, .number = number };
 	for (int i = 0; i < UCCL_LANE_TABLE; i++)
 		LIST_INIT(&l->berths[i]);
+	msg_park_init(&l->park, &line->parked);
 	TAILQ_INIT(&l->whole);
 	TAILQ_INIT(&l->news);
 	m->lane = l;
@@ -52,6 +53,7 @@ void msg_lane_ended(struct uccl_peer *p, int err)
 {
 	struct uccl_way *w = peer_way(p);
 
+	msg_park_end(&p->mep->lane->park, p);
 	if (!w)
 		return;
 	w->ended = true;
@@ -91,12 +93,57 @@ static void lane_part(struct uccl_mep *m, struct uccl_way *w, uint64_t now)
 	lane_put(l, &(struct uccl_letter){ .kind = UCCL_LETTER_PARTED, .who = w });
 }
 
-/* Perhaps a second time: see berth_find(). */
-static void lane_land(struct uccl_lane *l, struct uccl_berth_lane *bl)
+static uint32_t lane_slot(uint64_t key)
 {
-	if (!bl->known)
-		LIST_INSERT_HEAD(&l->berths[(bl->key >> 32) % UCCL_LANE_TABLE], bl, same);
+	return (uint32_t)((key >> 32 ^ key) % UCCL_LANE_TABLE);
+}
+
+static enum uccl_drop lane_put_in(struct uccl_mep *m, struct uccl_berth_lane *bl, uint64_t off,
+				  const struct uccl_chunk_in *in)
+{
+	struct uccl_lane *l = m->lane;
+	enum uccl_drop reason;
+	bool whole;
+
+	reason = msg_berth_put(bl->berth, l->number, off, in, m->cover_key, &whole);
+	if (whole && !bl->whole++)
+		TAILQ_INSERT_TAIL(&l->whole, bl, news);
+	return reason;
+}
+
+/*
+ * What was kept of it goes to its place. It was acknowledged, so if it cannot there is a message that will never be
+ * whole: its peer ends.
+ */
+static void lane_unpark(struct uccl_mep *m, struct uccl_berth_lane *bl)
+{
+	struct uccl_parked *d;
+
+	while ((d = msg_park_take(&m->lane->park, bl->from, bl->berth->gen))) {
+		struct uccl_chunk_in in = { .data = d->data, .len = d->len };
+		enum uccl_drop reason = d->total != bl->berth->limit ? UCCL_DROP_RANGE :
+									lane_put_in(m, bl, d->off, &in);
+
+		free(d);
+		/* Home has shut it: it knows what ended. */
+		if (reason == UCCL_DROP_COUNT || reason == UCCL_DROP_HANDLE)
+			continue;
+		m->stats->dropped[reason]++;
+		m->ops->broken(bl->from);
+	}
+}
+
+/* Perhaps a second time: see berth_find(). */
+static void lane_land(struct uccl_mep *m, struct uccl_berth_lane *bl)
+{
+	struct uccl_lane *l = m->lane;
+
+	if (bl->known)
+		return;
+	LIST_INSERT_HEAD(&l->berths[lane_slot(bl->key)], bl, same);
 	bl->known = true;
+	if (!bl->berth->id)
+		lane_unpark(m, bl);
 }
 
 static void lane_forget(struct uccl_lane *l, struct uccl_berth_lane *bl)
@@ -140,14 +187,19 @@ static void lane_send(struct uccl_mep *m, const struct uccl_letter *l)
 	op->iov_count = 1;
 	op->len = l->len;
 	op->wait = MSG_WAIT_BULK;
-	op->bulk.rtype = UCCL_REC_DATA;
+	op->bulk.rtype = l->id ? UCCL_REC_DATA : UCCL_REC_EAGER;
 	op->bulk.bulk = true;
 	op->bulk.want_ack = true;
 	op->bulk.iov = op->iov;
 	op->bulk.iov_count = 1;
 	op->bulk.len = l->len;
 	op->bulk.more = l->more;
-	uccl_rec_set_bulk(op->bulk.rec, l->id, l->gen, l->off);
+	if (l->id) {
+		uccl_rec_set_bulk(op->bulk.rec, l->id, l->gen, l->off);
+	} else {
+		uccl_rec_set_bulk(op->bulk.rec, l->gen, 0, l->off);
+		uccl_put64(op->bulk.rec + 16, l->off + l->len + l->more);
+	}
 	TAILQ_INSERT_TAIL(&p->sends, op, link);
 	uccl_flow_submit(&p->flow, &op->bulk);
 	m->ops->ready(p);
@@ -168,7 +220,7 @@ int uccl_lane_poll(struct uccl_mep *m, uint64_t now)
 			lane_part(m, l.who, now);
 			break;
 		case UCCL_LETTER_LAND:
-			lane_land(lane, l.what);
+			lane_land(m, l.what);
 			break;
 		case UCCL_LETTER_FORGET:
 			lane_forget(lane, l.what);
@@ -216,18 +268,19 @@ void uccl_lane_tell(struct uccl_mep *m)
  * Home lets us before it tells the peer, so what is not in the table is in the mailbox, if it is anywhere. Other
  * letters there must wait: one of them may end the flow that this payload came by. PROTOCOL R184
  */
-static struct uccl_berth_lane *berth_find(struct uccl_lane *l, uint64_t key)
+static struct uccl_berth_lane *berth_find(struct uccl_peer *p, uint64_t key)
 {
+	struct uccl_lane *l = p->mep->lane;
 	const struct uccl_letter *letter;
 	struct uccl_berth_lane *bl;
 
-	LIST_FOREACH(bl, &l->berths[(key >> 32) % UCCL_LANE_TABLE], same)
-		if (bl->key == key)
+	LIST_FOREACH(bl, &l->berths[lane_slot(key)], same)
+		if (bl->key == key && bl->from == p)
 			return bl;
 	for (uint32_t i = 0; (letter = uccl_mailbox_look(&l->line->down, i)); i++) {
 		bl = letter->kind == UCCL_LETTER_LAND ? letter->what : NULL;
-		if (bl && bl->key == key) {
-			lane_land(l, bl);
+		if (bl && bl->key == key && bl->from == p) {
+			lane_land(p->mep, bl);
 			return bl;
 		}
 	}
@@ -236,24 +289,42 @@ static struct uccl_berth_lane *berth_find(struct uccl_lane *l, uint64_t key)
 
 enum uccl_drop msg_lane_data(struct uccl_peer *p, const struct uccl_chunk_in *in)
 {
-	uint64_t key = (uint64_t)uccl_get32(in->rec) << 32 | uccl_get32(in->rec + 4);
-	struct uccl_lane *l = p->mep->lane;
-	struct uccl_berth_lane *bl = berth_find(l, key);
-	enum uccl_drop reason;
-	bool whole;
+	uint32_t id = uccl_get32(in->rec);
+	/* Without a handle it comes ahead of CTS, and in another record. */
+	struct uccl_berth_lane *bl = id ? berth_find(p, msg_berth_key(id, uccl_get32(in->rec + 4))) : NULL;
 
-	if (!bl || bl->from != p)
+	return bl ? lane_put_in(p->mep, bl, uccl_get64(in->rec + 8), in) : UCCL_DROP_HANDLE;
+}
+
+enum uccl_drop msg_lane_ahead(struct uccl_peer *p, const struct uccl_chunk_in *in)
+{
+	uint64_t off = uccl_get64(in->rec + 8), total = uccl_get64(in->rec + 16);
+	uint64_t key = msg_berth_key(0, uccl_get32(in->rec));
+	struct uccl_berth_lane *bl;
+	enum uccl_drop reason;
+
+	/* Of whom home does not know nothing may come. */
+	if (!peer_way(p))
 		return UCCL_DROP_HANDLE;
-	reason = msg_berth_put(bl->berth, l->number, uccl_get64(in->rec + 8), in, p->mep->cover_key, &whole);
-	if (whole && !bl->whole++)
-		TAILQ_INSERT_TAIL(&l->whole, bl, news);
+	if (!in->len || total > UCCL_HEAD_MAX || off >= total || in->len > total - off)
+		return UCCL_DROP_RANGE;
+	bl = berth_find(p, key);
+	if (bl)
+		return total == bl->berth->limit ? lane_put_in(p->mep, bl, off, in) : UCCL_DROP_RANGE;
+	reason = msg_park(&p->mep->lane->park, p, in);
+	/* Home wakes a lane that has something there: it may have looked just before. PROTOCOL R267 */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (reason == UCCL_DROP_COUNT)
+		berth_find(p, key);
 	return reason;
 }
 
 static enum uccl_drop lane_deliver(struct uccl_flow *f, const struct uccl_chunk_in *in, uint64_t now)
 {
 	(void)now;
-	return in->rtype == UCCL_REC_DATA && !in->placed ? msg_lane_data(f->user, in) : UCCL_DROP_STATE;
+	if (in->placed || (in->rtype != UCCL_REC_DATA && in->rtype != UCCL_REC_EAGER))
+		return UCCL_DROP_STATE;
+	return in->rtype == UCCL_REC_DATA ? msg_lane_data(f->user, in) : msg_lane_ahead(f->user, in);
 }
 
 static void lane_acked(struct uccl_flow *f, struct uccl_item *item, uint64_t now)

@@ -8,6 +8,7 @@
 
 #include "msg/line.h"
 #include "msg/mep.h"
+#include "msg/park.h"
 
 /* What a lane needs of its engine. */
 struct uccl_lane_ops {
@@ -24,7 +25,8 @@ struct uccl_lane {
 	const struct uccl_lane_ops *ops;
 	struct uccl_line *line;
 	uint8_t number;
-	LIST_HEAD(, uccl_berth_lane) berths[UCCL_LANE_TABLE]; /* by their messages' handles */
+	LIST_HEAD(, uccl_berth_lane) berths[UCCL_LANE_TABLE]; /* by their keys */
+	struct uccl_park park;
 	TAILQ_HEAD(, uccl_berth_lane) whole; /* what home does not know yet */
 	TAILQ_HEAD(, uccl_way) news;
 };
@@ -48,6 +50,8 @@ void msg_lane_opened(struct uccl_peer *p);
 void msg_lane_ended(struct uccl_peer *p, int err);
 /* Payload of a message of home's. PROTOCOL R181 */
 enum uccl_drop msg_lane_data(struct uccl_peer *p, const struct uccl_chunk_in *in);
+/* The same ahead of CTS; home may not have said where it belongs. PROTOCOL R267 */
+enum uccl_drop msg_lane_ahead(struct uccl_peer *p, const struct uccl_chunk_in *in);
 
 /* Of a lane's flows, instead of uccl_msg_flow_ops. */
 extern const struct uccl_flow_ops uccl_lane_flow_ops;

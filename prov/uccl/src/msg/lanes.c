@@ -4,6 +4,7 @@
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
 
+#include "base/units.h"
 #include "msg/rx.h"
 #include "msg/tx.h"
 
@@ -28,9 +29,14 @@ static void units_whole(struct uccl_berth *b, uint64_t n, uint64_t now)
 	if (!msg_rx_covers(rx, b->from, b->limit - b->from, msg_rx_need(rx)))
 		return;
 	rx->got += b->limit - b->from;
-	rx->asked += b->limit - b->from;
-	rx->hi = b->limit;
-	msg_lanes_shut(rx);
+	rx->hi = uccl_max(rx->hi, b->limit);
+	if (b == rx->ahead) {
+		msg_lanes_shut(rx, &rx->ahead);
+		msg_rx_kept(rx);
+	} else {
+		rx->asked += b->limit - b->from;
+		msg_lanes_shut(rx, &rx->berth);
+	}
 	msg_rx_check(rx, now);
 }
 
@@ -47,6 +53,7 @@ static void slice_sent(struct uccl_line *line, const struct uccl_letter *l)
 {
 	struct uccl_sliced *s = l->what;
 	struct uccl_op *op = s->op;
+	uint8_t wait = s->wait;
 
 	line->slices--;
 	line->bytes -= l->len;
@@ -54,8 +61,8 @@ static void slice_sent(struct uccl_line *line, const struct uccl_letter *l)
 	if (l->err && !op->fail)
 		op->fail = l->err;
 	/* A peer that has lost a slice is about to end: nothing more of it. */
-	if ((s->at == s->limit || op->fail) && msg_lanes_stop(op))
-		msg_tx_arrived(op, MSG_WAIT_BULK);
+	if ((s->at == s->limit || op->fail) && msg_lanes_end(s))
+		msg_tx_arrived(op, wait);
 }
 
 static void letter_read(struct uccl_line *line, const struct uccl_letter *l, uint64_t now)

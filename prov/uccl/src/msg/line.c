@@ -20,8 +20,13 @@ void uccl_line_fini(struct uccl_line *l)
 /* Nobody waits for it: the lane reads it with what comes next. Too many of them would fill the box. PROTOCOL R185 */
 static bool may_lie(struct uccl_line *l, const struct uccl_letter *letter)
 {
-	return (letter->kind == UCCL_LETTER_LAND || letter->kind == UCCL_LETTER_FORGET) &&
-	       uccl_mailbox_room(&l->down) > UCCL_LINE_LETTERS - UCCL_LINE_LIE;
+	if (letter->kind != UCCL_LETTER_LAND && letter->kind != UCCL_LETTER_FORGET)
+		return false;
+	if (uccl_mailbox_room(&l->down) <= UCCL_LINE_LETTERS - UCCL_LINE_LIE)
+		return false;
+	/* Either we see that the lane waits for it, or the lane sees the letter. PROTOCOL R267 */
+	atomic_thread_fence(memory_order_seq_cst);
+	return !atomic_load_explicit(&l->parked, memory_order_relaxed);
 }
 
 /* Half of the other box is for answers. */
@@ -40,9 +45,15 @@ bool msg_line_try(struct uccl_line *l, const struct uccl_letter *letter, bool an
 	return TAILQ_EMPTY(&l->later) && line_put(l, letter, answer);
 }
 
+/* Of LAND nothing comes back. */
+static bool note_put(struct uccl_line *l, const struct uccl_note *n)
+{
+	return line_put(l, &n->letter, n->letter.kind != UCCL_LETTER_LAND);
+}
+
 void msg_line_say(struct uccl_line *l, struct uccl_note *n)
 {
-	if (!msg_line_try(l, &n->letter, true))
+	if (!TAILQ_EMPTY(&l->later) || !note_put(l, n))
 		TAILQ_INSERT_TAIL(&l->later, n, link);
 }
 
@@ -50,6 +61,6 @@ void msg_line_go(struct uccl_line *l)
 {
 	struct uccl_note *n;
 
-	while ((n = TAILQ_FIRST(&l->later)) && line_put(l, &n->letter, true))
+	while ((n = TAILQ_FIRST(&l->later)) && note_put(l, n))
 		TAILQ_REMOVE(&l->later, n, link);
 }

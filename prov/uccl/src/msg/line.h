@@ -12,11 +12,11 @@
  *	FORGET what					FORGOT what: the last about this berth
  *	SEND who: a peer there, at, len,		SENT what, len, err
  *	     off, id, gen, what: home's,
- *	     more: bytes behind it
+ *	     more: bytes behind it; id 0: ahead of CTS
  *
- * MEET, LAND and SEND are said only if there is room at once, PART and FORGET wait for it. What a lane has to answer it
- * always has room for: home counts what is unanswered, and the lane says the rest only where half of the box is free.
- * PROTOCOL R184 R185
+ * MEET and SEND are said only if there is room at once, LAND too, if CTS is to say so; PART and FORGET wait for it, and
+ * LAND of what comes ahead of CTS. What a lane has to answer it always has room for: home counts what is unanswered,
+ * and the lane says the rest only where half of the box is free. PROTOCOL R184 R185
  */
 #ifndef UCCL_MSG_LINE_H
 #define UCCL_MSG_LINE_H
@@ -48,6 +48,8 @@ struct uccl_line {
 	void *arg;
 	/* Home waits for what the lane does right now; see base/gate.h. NULL: lanes have no threads. */
 	void (*rest)(uint32_t times);
+	/* The lane has so many payloads that wait for LAND. */
+	_Atomic uint32_t parked;
 	/* Home's own. */
 	TAILQ_HEAD(, uccl_note) later;	/* what waits for room */
 	uint32_t unanswered;		/* letters to which an answer must come */
@@ -64,7 +66,8 @@ struct uccl_way {
 	/* Home's own. */
 	struct uccl_peer *peer;		/* as home knows it; NULL: it has ended there */
 	struct uccl_peer *there;	/* as the lane knows it; NULL: not yet */
-	bool open;			/* payload may go that way */
+	bool open;			/* payload may go that way, */
+	bool named;			/* and ahead of CTS: the peer knows it, as one CTS of its has said */
 	struct uccl_note note;
 	/* The lane's own. */
 	struct uccl_peer *here;

@@ -225,13 +225,12 @@ void uccl_peer_fail(struct uccl_peer *p, int err, uint64_t now)
 	}
 	for (op = TAILQ_FIRST(&p->sends); op; op = after) {
 		after = TAILQ_NEXT(op, link);
-		if (msg_lanes_stop(op)) {
+		/* What lanes still read ends with their last answer. PROTOCOL R186 */
+		op->wait = msg_lanes_stop(op);
+		if (op->wait)
+			op->fail = err;
+		else
 			msg_tx_finish(op, err);
-			continue;
-		}
-		/* Lanes still read its buffer: it ends with their last answer. PROTOCOL R186 */
-		op->fail = err;
-		op->wait = MSG_WAIT_BULK;
 	}
 	/* Those whose turn came first are the first to end. */
 	while ((rx = TAILQ_FIRST(&p->requests)))

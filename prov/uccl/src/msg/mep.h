@@ -20,7 +20,7 @@
  *	lanes.c  lane.c				what lanes answer; a message endpoint that is a lane itself
  *	send.c  recv.c  rma.c  serve.c		what messages and requests are; hints.c: where payload will belong
  *	tx.c    rx.c    reply.c			what all that leaves has in common, or comes; what goes back
- *	home.c  line.c  berth.c			what lanes are told: peers, places, payload
+ *	home.c  line.c  berth.c  park.c		what lanes are told: peers, places, payload; what waits for a place
  *	pump.c  posted.c  unexpected.c		payload from devices, receives, memory for what has no place yet
  *	target.c				our memory, as requests name it
  *	match.c  device.c  iov.c		queues and copies
@@ -77,12 +77,14 @@ struct uccl_peer {
 	uint64_t staged_bytes;		/* and its share of mep's */
 	struct uccl_way **ways;		/* home's: to it, by lane; NULL: no lane reaches it */
 	bool units;			/* it knows short ones, see msg_unit_bytes() */
-	bool heads;			/* it takes heads of messages, and its CTS tell whether receives waited */
+	bool heads;			/* it takes heads of messages, and its CTS tell whether receives waited; */
+	bool slices;			/* its lanes take them, too */
 	int8_t met;			/* so many in a row did; below 0: so many are left after one that did not */
 	uint32_t ahead;			/* bytes of heads of which CTS has not come */
 	uint8_t way_next;		/* the lane that is told of the next message first */
 	uint32_t nsliced;		/* sends whose payload is at lanes */
 	uint64_t unasked;		/* bytes of those that lanes could carry and home does */
+	uint32_t parked;		/* a lane's: bytes that wait for LAND */
 };
 
 TAILQ_HEAD(uccl_peer_list, uccl_peer);

@@ -174,7 +174,8 @@ struct uccl_op {
 	struct uccl_pump *pump;	/* send: a large payload comes from a device in parts */
 	TAILQ_ENTRY(uccl_op) pump_link;
 	bool pump_waits;	/* for memory to do so */
-	struct uccl_sliced *sliced; /* send: its payload is at lanes; else NULL */
+	/* Send: its payload is at lanes, after CTS and ahead of it; NULL: it is not. */
+	struct uccl_sliced *sliced, *sliced_head;
 	struct iovec head, body; /* RMA: what the first record carries, and the copied payload */
 	uint8_t small[128];
 	struct uccl_item env;	/* the envelope, or a control record */

@@ -9,6 +9,7 @@
 
 #include "base/seq.h"
 #include "base/units.h"
+#include "msg/home.h"
 #include "msg/iov.h"
 #include "msg/posted.h"
 #include "msg/unexpected.h"
@@ -23,20 +24,36 @@ static void recv_to(struct uccl_msg_rx *rx, struct uccl_op *op)
 	rx->limit = uccl_min(rx->len, op->len);
 }
 
+/* Lanes cannot copy to a device: what they bring stays until it is whole. */
+static bool recv_keeps(const struct uccl_msg_rx *rx)
+{
+	return rx->lanes && rx->device && !rx->failed;
+}
+
+/* It has a place, or needs none: lanes may bring its head. PROTOCOL R266 */
+static void recv_head(struct uccl_msg_rx *rx)
+{
+	struct uccl_peer *p = rx->peer;
+
+	if (rx->lanes && !msg_lanes_ahead(rx))
+		p->mep->ops->broken(p);
+}
+
 /* The receive for this message is known. */
 static void recv_matched(struct uccl_msg_rx *rx, struct uccl_op *op, uint64_t now)
 {
 	recv_to(rx, op);
 	op->rx = rx;
-	if (rx->buf) {
+	if (rx->buf && !recv_keeps(rx)) {
 		/* A gap in it is filled by payload still to come. */
-		msg_rx_move(rx, uccl_min(rx->buf_len, rx->limit));
+		msg_rx_move(rx, uccl_min(rx->lanes ? rx->got : rx->buf_len, rx->limit));
 		msg_rx_buffer_free(rx);
 	}
 	if (rx->failed) {
 		msg_rx_failed(rx, rx->peer->dead);
 		return;
 	}
+	recv_head(rx);
 	/* Of a peer that ended all is here, or it had failed. */
 	if (!(rx->flags & UCCL_ENV_EAGER) && !rx->peer->dead)
 		msg_rx_cts(rx, now);
@@ -55,6 +72,7 @@ static void recv_unwanted(struct uccl_msg_rx *rx, uint64_t now)
 	}
 	if (!(rx->flags & UCCL_ENV_EAGER) && !rx->peer->dead) {
 		rx->limit = rx->eager;
+		recv_head(rx);
 		msg_rx_cts(rx, now);
 	}
 	msg_rx_check(rx, now);
@@ -170,6 +188,8 @@ static bool env_fits(const struct uccl_env *env, uint32_t here)
 {
 	if (here > env->len || (!env->id && env->flags & UCCL_ENV_DELIVERY))
 		return false;
+	if (env->flags & UCCL_ENV_LANES && !env->lanes)
+		return false;
 	if (env->flags & UCCL_ENV_HEAD)
 		return env->id && !(env->flags & UCCL_ENV_EAGER) && here < env->head && env->head <= UCCL_HEAD_MAX;
 	/* All of it, and not eager: nobody could tell whether it still waits for CTS. */
@@ -184,14 +204,15 @@ enum uccl_drop msg_recv_env(struct uccl_peer *p, const struct uccl_chunk_in *in,
 	struct uccl_msg_rx *rx;
 	struct uccl_env env;
 	uint64_t mseq, eager;
-	bool turn;
+	bool turn, parks;
 
 	uccl_env_decode(&env, in->rec);
 	if (m->heads_soon)
 		m->heads_soon--;
 	mseq = uccl_seq_expand(p->rx_mseq, env.mseq, 32);
 	eager = env_unasked(&env, in->len);
-	if (mseq < p->rx_mseq || mseq - p->rx_mseq >= UCCL_MSG_LIMIT || !env_fits(&env, in->len))
+	if (mseq < p->rx_mseq || mseq - p->rx_mseq >= UCCL_MSG_LIMIT || !env_fits(&env, in->len) ||
+	    env.lanes & ~msg_lanes_there(p))
 		return UCCL_DROP_RECORD;
 	if (env.flags & UCCL_ENV_CM) {
 		enum uccl_drop reason = recv_cm(p, &env);
@@ -201,7 +222,7 @@ enum uccl_drop msg_recv_env(struct uccl_peer *p, const struct uccl_chunk_in *in,
 	} else if (msg_rx_stranger(p)) {
 		return UCCL_DROP_STATE;
 	}
-	if (env.flags & UCCL_ENV_HEAD && p->flow.cfg.chunk_bytes >= UCCL_HINT_MIN)
+	if (env.flags & UCCL_ENV_HEAD && !env.lanes && p->flow.cfg.chunk_bytes >= UCCL_HINT_MIN)
 		m->heads_soon = HEADS_SOON;
 	turn = mseq == p->rx_mseq;
 	rx = msg_rx_find(p, mseq);
@@ -217,7 +238,7 @@ enum uccl_drop msg_recv_env(struct uccl_peer *p, const struct uccl_chunk_in *in,
 		}
 	}
 	/* More of it came before: the envelope must agree with that, and bring what is missing. */
-	if (rx && (rx->have_env || rx->eager != eager || !(env.flags & (UCCL_ENV_EAGER | UCCL_ENV_HEAD)) ||
+	if (rx && (rx->have_env || env.lanes || rx->eager != eager || !(env.flags & (UCCL_ENV_EAGER | UCCL_ENV_HEAD)) ||
 		   in->len > eager - rx->got))
 		return UCCL_DROP_RECORD;
 	if (!rx) {
@@ -225,18 +246,20 @@ enum uccl_drop msg_recv_env(struct uccl_peer *p, const struct uccl_chunk_in *in,
 		if (!rx)
 			return UCCL_DROP_MEMORY;
 		/* It must be found again if its turn has not come, or more of it comes by message sequence. */
-		if (((!turn || eager > in->len) && !msg_rx_hash(rx))) {
+		if (((!turn || (eager > in->len && !env.lanes)) && !msg_rx_hash(rx))) {
 			msg_rx_free(rx);
 			return UCCL_DROP_MEMORY;
 		}
 		rx->eager = eager;
+		rx->lanes = env.lanes;
 	}
 	if (!msg_rx_covers(rx, 0, in->len, eager))
 		return UCCL_DROP_OVERLAP;
 	if (turn && !rx->buf && !rx->got && msg_rx_meets(env.flags, in->len, eager)) {
 		/* Straight to the receive if there is one. */
 		struct uccl_op *recv = uccl_match_posted(&m->match, uccl_env_kind(env.flags), p, env.tag);
-		struct uccl_op *op = recv ? msg_posted_take(m, recv, env.len) : NULL;
+		bool keeps = recv && recv->device && rx->lanes;
+		struct uccl_op *op = recv && !keeps ? msg_posted_take(m, recv, env.len) : NULL;
 
 		if (op) {
 			p->rx_mseq++;
@@ -250,7 +273,9 @@ enum uccl_drop msg_recv_env(struct uccl_peer *p, const struct uccl_chunk_in *in,
 			return UCCL_DROP_COUNT;
 		}
 	}
-	if (msg_rx_buffer(rx, eager, in->len)) {
+	/* What lanes bring stays with them until it has a place, or may have to be kept for a device. */
+	parks = rx->lanes && !m->device;
+	if ((parks && msg_rx_park(rx, eager - in->len)) || msg_rx_buffer(rx, parks ? in->len : eager, in->len)) {
 		msg_rx_free(rx);
 		return UCCL_DROP_MEMORY;
 	}

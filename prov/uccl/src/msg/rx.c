@@ -88,8 +88,10 @@ static bool rx_settled(const struct uccl_msg_rx *rx)
 
 void msg_rx_close(struct uccl_msg_rx *rx)
 {
-	if (rx->berth)
-		msg_lanes_shut(rx);
+	if (rx->berth || rx->ahead) {
+		msg_lanes_shut(rx, &rx->berth);
+		msg_lanes_shut(rx, &rx->ahead);
+	}
 	if (rx->mr)
 		rx->peer->mep->ops->dereg(rx->peer, rx->mr, rx_settled(rx));
 	rx->mr = NULL;
@@ -237,6 +239,15 @@ void msg_rx_move(struct uccl_msg_rx *rx, uint64_t len)
 	rx_in(rx, 0, rx->buf, len);
 }
 
+void msg_rx_kept(struct uccl_msg_rx *rx)
+{
+	if (!rx->buf)
+		return;
+	if (rx->iov)
+		msg_rx_move(rx, uccl_min(rx->buf_len, rx->limit));
+	msg_rx_buffer_free(rx);
+}
+
 static void rx_complete(struct uccl_msg_rx *rx, uint64_t now);
 
 static void rx_copied(struct uccl_copy *c, uint64_t now)
@@ -316,6 +327,9 @@ void msg_rx_cts(struct uccl_msg_rx *rx, uint64_t now)
 	msg_rx_expect(rx, &cts.rkey, &cts.raddr);
 	if (p->ways && rx->niov == 1 && !rx->device && !cts.rkey && rx->id)
 		cts.raddr = msg_lanes_land(rx, (uint8_t *)rx->iov[0].iov_base + rx->eager, rx->eager, rx->limit);
+	/* Lanes that are known may bring the next head. */
+	if (rx->lanes && rx->limit <= rx->eager && !cts.rkey)
+		cts.raddr = UCCL_CTS_LANES | msg_lanes_there(p);
 	/* What lanes bring is asked for there. */
 	if (!rx->berth && rx->limit > rx->eager)
 		uccl_flow_asked(&p->flow, rx->limit - rx->eager, now);
@@ -368,6 +382,8 @@ enum uccl_drop msg_rx_eager(struct uccl_peer *p, const struct uccl_chunk_in *in,
 	}
 	/* Of a head some may come behind what was asked for. */
 	here = rx->got - rx->asked;
+	if (rx->lanes)
+		return UCCL_DROP_OVERLAP;
 	if (total != rx->eager || off > rx->eager || in->len > rx->eager - off || in->len > rx->eager - here)
 		return UCCL_DROP_RANGE;
 	if (!msg_rx_covers(rx, off, in->len, msg_rx_need(rx)))

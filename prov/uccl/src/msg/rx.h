@@ -90,7 +90,10 @@ struct uccl_msg_rx {
 	struct uccl_op *self;		/* a message to ourselves: the send */
 	void *claim;			/* context that claimed it */
 	void *mr;			/* direct: registration of the receive buffer */
-	struct uccl_berth *berth;	/* lanes may put its payload there; NULL: they may not */
+	struct uccl_berth *berth;	/* lanes may put its payload there, that after CTS; NULL: they may not */
+	struct uccl_berth *ahead;	/* likewise, of its head */
+	uint16_t lanes;			/* that bring its head, by bits; 0: none does */
+	uint64_t parked;		/* bytes that these hold meanwhile, at most */
 	struct uccl_item cts, fin;
 	UT_hash_handle hh;		/* in its peer's table, by message sequence */
 };
@@ -147,6 +150,8 @@ static inline uint64_t msg_rx_need(const struct uccl_msg_rx *rx)
 void msg_rx_place(struct uccl_msg_rx *rx, uint64_t off, const uint8_t *data, uint64_t len);
 /* What was kept of it, to where it was matched to. */
 void msg_rx_move(struct uccl_msg_rx *rx, uint64_t len);
+/* The same as soon as all of it is there that comes before CTS: nothing is kept any more. */
+void msg_rx_kept(struct uccl_msg_rx *rx);
 /* Is all of it there? Then it is placed, as soon as nothing is on its way to its memory. */
 void msg_rx_check(struct uccl_msg_rx *rx, uint64_t now);
 

@@ -195,6 +195,24 @@ static uint64_t send_head(const struct uccl_op *op, uint64_t first)
 	return head <= first || p->ahead + head > UCCL_HEADS_MAX ? first : head;
 }
 
+/*
+ * Which lanes bring the first *head bytes of a message without an answer, as slices; 0: none does. It may meet no
+ * receive: lanes keep what they bring until it does, and copy it then. PROTOCOL R265
+ */
+static uint16_t send_slices(struct uccl_op *op, uint64_t *head)
+{
+	struct uccl_peer *p = op->peer;
+	uint16_t lanes;
+
+	if (!p->slices || p->flow.granted.envelopes_only || op->len >> UCCL_ENV_LANES_AT)
+		return 0;
+	*head = op->len <= UCCL_HEAD_MAX ? op->len : (uint64_t)UCCL_UNIT_FULL * UCCL_UNIT_SHARES;
+	if (p->ahead + *head > UCCL_HEADS_MAX)
+		return 0;
+	lanes = msg_lanes_pick(p, *head);
+	return lanes && msg_lanes_send(op, 0, *head, 0, UCCL_CTS_LANES | lanes, MSG_WAIT_LEAD) ? lanes : 0;
+}
+
 /* What follows the envelope at once. */
 static void send_rest(struct uccl_op *op, struct uccl_item *item, uint64_t first, uint64_t end)
 {
@@ -244,7 +262,14 @@ static void send_submit(struct uccl_op *op)
 			op->wait |= MSG_WAIT_BULK;
 	} else {
 		op->wait |= MSG_WAIT_CTS;
-		head = shared ? first : send_head(op, first);
+		env.lanes = shared ? send_slices(op, &head) : 0;
+		if (env.lanes) {
+			/* The sooner the envelope is there the fewer of them come before it. */
+			first = 0;
+			env.flags |= UCCL_ENV_LANES;
+		} else {
+			head = shared ? first : send_head(op, first);
+		}
 		if (head > first) {
 			op->wait |= MSG_WAIT_LEAD;
 			env.flags |= UCCL_ENV_HEAD;
@@ -265,12 +290,13 @@ static void send_submit(struct uccl_op *op)
 	op->env.bulk = false;
 	op->env.ours = op->bulk.ours = op->busy;
 	/* What follows at once asks for the acknowledgement of both. */
-	op->env.want_ack = !op->busy && !(op->wait & (MSG_WAIT_FIN | MSG_WAIT_BULK | MSG_WAIT_LEAD));
+	op->env.want_ack = !op->busy && (env.lanes || !(op->wait & (MSG_WAIT_BULK | MSG_WAIT_LEAD))) &&
+			   !(op->wait & MSG_WAIT_FIN);
 	op->env.iov = op->iov;
 	op->env.iov_count = op->iov_count;
 	op->env.skip = 0;
 	op->env.len = first;
-	op->env.more = op->wait & MSG_WAIT_BULK ? op->len - first : head - first;
+	op->env.more = op->wait & MSG_WAIT_BULK ? op->len - first : env.lanes ? 0 : head - first;
 	op->env.each = op->bulk.each = op->wait & MSG_WAIT_BULK ? each : 0;
 	uccl_env_encode(op->env.rec, &env);
 	uccl_flow_submit(&p->flow, &op->env);
@@ -279,7 +305,7 @@ static void send_submit(struct uccl_op *op)
 		send_rest(op, &op->bulk, first, op->len);
 		return;
 	}
-	if (op->wait & MSG_WAIT_LEAD) {
+	if (op->wait & MSG_WAIT_LEAD && !env.lanes) {
 		op->lead.lead = true;
 		/* Behind it comes what asks for both. */
 		op->lead.want_ack = !op->busy && head == op->len && !(op->wait & MSG_WAIT_FIN);
@@ -289,7 +315,7 @@ static void send_submit(struct uccl_op *op)
 	op->bulk.skip = head;
 }
 
-/* Take an eager message back from the flow. False: some of it has left. */
+/* Take an eager message back from the flow. False: some of it has left, as what lanes have did. */
 static bool send_withdraw(struct uccl_op *op)
 {
 	struct uccl_flow *f = &op->peer->flow;

@@ -416,7 +416,7 @@ enum uccl_drop msg_req(struct uccl_peer *p, const struct uccl_chunk_in *in, uint
 	mseq = uccl_seq_expand(p->rx_mseq, env.mseq, 32);
 	head = uccl_req_decode(&req, env.tag, in->data, in->len);
 	if (head < 0 || mseq < p->rx_mseq || mseq - p->rx_mseq >= UCCL_MSG_LIMIT || !env.id ||
-	    env.flags & UCCL_ENV_HEAD)
+	    env.flags & (UCCL_ENV_HEAD | UCCL_ENV_LANES))
 		return UCCL_DROP_RECORD;
 	data = in->data + head;
 	len = in->len - (uint32_t)head;

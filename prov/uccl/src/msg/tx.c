@@ -185,11 +185,13 @@ enum uccl_drop msg_tx_cts(struct uccl_peer *p, const uint8_t *rec)
 	if (op->type == UCCL_OP_SEND)
 		tx_met(p, cts.flags & UCCL_CTS_MET);
 	msg_tx_ahead(op, 0);
+	if (!cts.rkey)
+		msg_lanes_named(p, cts.raddr);
 	if (cts.limit > sent && op->device && !tx_reads(op)) {
 		op->wait |= MSG_WAIT_BULK;
 		msg_pump_begin(op, &cts);
 	} else if (cts.limit > sent && !cts.rkey && !op->device &&
-		   msg_lanes_send(op, sent, cts.limit, cts.rx, cts.raddr)) {
+		   msg_lanes_send(op, sent, cts.limit, cts.rx, cts.raddr, MSG_WAIT_BULK)) {
 		op->wait |= MSG_WAIT_BULK;
 	} else if (cts.limit > sent) {
 		op->bulk.rtype = UCCL_REC_DATA;

@@ -54,6 +54,34 @@ int msg_rx_hold(struct uccl_msg_rx *rx, uint64_t len)
 	return 0;
 }
 
+static void bytes_more(struct uccl_msg_rx *rx, uint64_t len)
+{
+	struct uccl_mep *m = rx->peer->mep;
+
+	m->unexpected_bytes += len;
+	rx->peer->unexpected_bytes += len;
+	m->stats->unexpected_bytes_max = uccl_max(m->stats->unexpected_bytes_max, m->unexpected_bytes);
+}
+
+static void bytes_less(struct uccl_msg_rx *rx, uint64_t len)
+{
+	struct uccl_mep *m = rx->peer->mep;
+
+	m->unexpected_bytes -= len;
+	rx->peer->unexpected_bytes -= len;
+	if (rx->peer->left)
+		m->left_bytes -= len;
+}
+
+int msg_rx_park(struct uccl_msg_rx *rx, uint64_t len)
+{
+	if (msg_rx_hold(rx, len))
+		return -1;
+	rx->parked = len;
+	bytes_more(rx, len);
+	return 0;
+}
+
 void msg_rx_unhold(struct uccl_msg_rx *rx)
 {
 	struct uccl_peer *p = rx->peer;
@@ -61,6 +89,8 @@ void msg_rx_unhold(struct uccl_msg_rx *rx)
 
 	if (!rx->held)
 		return;
+	bytes_less(rx, rx->parked);
+	rx->parked = 0;
 	rx->held = false;
 	p->held--;
 	m->held--;
@@ -83,9 +113,7 @@ int msg_rx_buffer(struct uccl_msg_rx *rx, uint64_t len, uint64_t now)
 	if (!rx->buf)
 		return -1;
 	rx->buf_len = len;
-	m->unexpected_bytes += len;
-	rx->peer->unexpected_bytes += len;
-	m->stats->unexpected_bytes_max = uccl_max(m->stats->unexpected_bytes_max, m->unexpected_bytes);
+	bytes_more(rx, len);
 	return 0;
 }
 
@@ -97,9 +125,6 @@ void msg_rx_buffer_free(struct uccl_msg_rx *rx)
 		return;
 	uccl_spare_put(&m->spare, rx->buf, rx->buf_len);
 	rx->buf = NULL;
-	m->unexpected_bytes -= rx->buf_len;
-	rx->peer->unexpected_bytes -= rx->buf_len;
-	if (rx->peer->left)
-		m->left_bytes -= rx->buf_len;
+	bytes_less(rx, rx->buf_len);
 	rx->buf_len = 0;
 }

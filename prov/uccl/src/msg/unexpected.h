@@ -11,6 +11,8 @@
 
 /* The message, of so many bytes, has to be kept. -1: it must come again; it was this peer's turn to hold back. */
 int msg_rx_hold(struct uccl_msg_rx *rx, uint64_t len);
+/* The same of one whose head, of so many bytes, lanes hold. */
+int msg_rx_park(struct uccl_msg_rx *rx, uint64_t len);
 /* It need not be any more. */
 void msg_rx_unhold(struct uccl_msg_rx *rx);
 /*

@@ -409,12 +409,13 @@ static void check_lanes(struct uccl_sim_world *w, const struct uccl_sim_life *n)
 
 		for (int i = 0; i < UCCL_LANE_TABLE; i++)
 			berths += !LIST_EMPTY(&l->e->lane.berths[i]);
-		if (l->e->mep.op_pool.used || berths || l->line->unanswered || l->line->slices || l->line->bytes ||
-		    !TAILQ_EMPTY(&l->line->later) || uccl_mailbox_look(&l->line->up, 0))
-			uccl_sim_violation(w, "I16: lane %u of endpoint %u still has %u slices, places of %u messages; "
-					   "%u letters unanswered, of them slices %u (%llu bytes)", k, n->node,
-					   l->e->mep.op_pool.used, berths, l->line->unanswered, l->line->slices,
-					   (unsigned long long)l->line->bytes);
+		if (l->e->mep.op_pool.used || berths || l->line->parked || l->line->unanswered || l->line->slices ||
+		    l->line->bytes || !TAILQ_EMPTY(&l->line->later) || uccl_mailbox_look(&l->line->up, 0))
+			uccl_sim_violation(w, "I16: lane %u of endpoint %u still has %u slices, places of %u messages, "
+					   "%u parked; %u letters unanswered, of them slices %u (%llu bytes)", k,
+					   n->node,
+					   l->e->mep.op_pool.used, berths, l->line->parked, l->line->unanswered,
+					   l->line->slices, (unsigned long long)l->line->bytes);
 		if (uccl_sim_nic_stats(l->nic)->mrs)
 			uccl_sim_violation(w, "I16: lane %u of endpoint %u still has %u registrations", k, n->node,
 					   uccl_sim_nic_stats(l->nic)->mrs);

@@ -1256,6 +1256,12 @@ static void params__heads(void **state)
 	params_told(state, 37, offsetof(struct uccl_params, heads));
 }
 
+/* PROTOCOL R265 */
+static void params__slices(void **state)
+{
+	params_told(state, 38, offsetof(struct uccl_params, slices));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1310,6 +1316,7 @@ int main(void)
 		cmocka_unit_test_setup(params__pads, start),
 		cmocka_unit_test_setup(params__brittle, start),
 		cmocka_unit_test_setup(params__heads, start),
+		cmocka_unit_test_setup(params__slices, start),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -531,23 +531,25 @@ static void brittle__who_says_so(void **state)
 	}
 }
 
-/* Who does not say that it takes heads of messages gets none, and is told nothing about them. PROTOCOL R263 R264 */
+/* Who does not say that it takes heads of messages gets none, and is told nothing of them. PROTOCOL R263 R264 R265 */
 static void heads__an_older_peer(void **state)
 {
 	(void)state;
-	for (int older = 0; older < 2; older++) {
+	for (int older = 0; older < 4; older++) {
 		struct lan *l = lan_new();
 
 		for (int i = 0; i < 2; i++)
 			lan_open(l, i);
 		lan_recv(l, 0, dst, 100, LAN_CTX(1));
 		assert_int_equal(lan_send(l, 1, 0, src, 100, LAN_CTX(2)), 0);
-		lan_conn(l, 1, 0)->hs.mine.heads = !older;
+		lan_conn(l, 1, 0)->hs.mine.heads = !(older & 1);
+		lan_conn(l, 1, 0)->hs.mine.slices = !(older & 2);
 		lan_run(l, SECOND);
 		lan_expect(l, 0, LAN_CTX(1), 0);
 		lan_expect(l, 1, LAN_CTX(2), 0);
-		assert_int_equal(lan_conn(l, 0, 1)->peer.heads, !older);
-		assert_true(lan_conn(l, 1, 0)->peer.heads);
+		assert_int_equal(lan_conn(l, 0, 1)->peer.heads, !(older & 1));
+		assert_int_equal(lan_conn(l, 0, 1)->peer.slices, !older);
+		assert_true(lan_conn(l, 1, 0)->peer.heads && lan_conn(l, 1, 0)->peer.slices);
 		lan_free(l);
 	}
 }

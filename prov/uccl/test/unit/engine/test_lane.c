@@ -80,6 +80,15 @@ static uint64_t carried(const struct lan *l, int node)
 	return l->node[node].e ? lan_stats(l, node)->tx_bytes : 0;
 }
 
+/* The message of so many bytes that is under way. */
+static void arrives(struct lan *l, uint64_t len)
+{
+	lan_run(l, SECOND);
+	lan_expect(l, HOME(0), LAN_CTX(3), 0);
+	lan_expect(l, HOME(1), LAN_CTX(2), 0);
+	lan_check(dst[1], len, 1);
+}
+
 static void send__over_lanes(void **state)
 {
 	struct lan *l = lanes_open(LANES, LANES);
@@ -87,10 +96,7 @@ static void send__over_lanes(void **state)
 	(void)state;
 	lan_recv(l, HOME(1), dst[1], BYTES, LAN_CTX(2));
 	assert_int_equal(lan_send(l, HOME(0), HOME(1), src[0], BYTES, LAN_CTX(3)), 0);
-	lan_run(l, SECOND);
-	lan_expect(l, HOME(0), LAN_CTX(3), 0);
-	lan_expect(l, HOME(1), LAN_CTX(2), 0);
-	lan_check(dst[1], BYTES, 1);
+	arrives(l, BYTES);
 	/* Home has sent the envelope. */
 	assert_true(carried(l, HOME(0)) < UCCL_UNIT_BYTES);
 	assert_true(carried(l, LANE(0, 0)) >= 2 * UCCL_UNIT_BYTES);
@@ -117,10 +123,7 @@ static void send__short(void **state)
 
 		lan_recv(l, HOME(1), dst[1], v[i].bytes, LAN_CTX(2));
 		assert_int_equal(lan_send(l, HOME(0), HOME(1), src[0], v[i].bytes, LAN_CTX(3)), 0);
-		lan_run(l, SECOND);
-		lan_expect(l, HOME(0), LAN_CTX(3), 0);
-		lan_expect(l, HOME(1), LAN_CTX(2), 0);
-		lan_check(dst[1], v[i].bytes, 1);
+		arrives(l, v[i].bytes);
 		for (int k = 0; k < LANES; k++)
 			used += carried(l, LANE(0, k)) > 0;
 		assert_int_equal(used, v[i].lanes);
@@ -234,15 +237,20 @@ static void send__fewer_lanes(void **state)
 }
 
 
+/* Node j as i knows it. */
+static struct uccl_peer *known(struct lan *l, int i, int j, bool create)
+{
+	return uccl_engine_peer(l->node[i].e, uccl_engine_addr(l->node[j].e), create);
+}
+
 /* A packet nobody but a lane takes, and it only for what home lets it. PROTOCOL R181 */
 static void data__refused(void **state)
 {
 	struct lan *l = lanes_open(LANES, LANES);
 	uint8_t rec[UCCL_REC_LEN] = {0};
 	struct uccl_chunk_in in = {.rtype = UCCL_REC_DATA, .rec = rec, .data = src[0], .len = 100};
-	struct uccl_engine *lane = l->node[LANE(1, 0)].e;
-	struct uccl_peer *from = uccl_engine_peer(lane, uccl_engine_addr(l->node[LANE(0, 0)].e), false);
-	struct uccl_peer *other = uccl_engine_peer(lane, uccl_engine_addr(l->node[HOME(0)].e), true);
+	struct uccl_peer *from = known(l, LANE(1, 0), LANE(0, 0), false);
+	struct uccl_peer *other = known(l, LANE(1, 0), HOME(0), true);
 	struct uccl_msg_rx *rx;
 
 	(void)state;
@@ -339,10 +347,485 @@ static void one_message(struct lan *l)
 	memset(dst[1], 0, BYTES);
 	lan_recv(l, HOME(1), dst[1], BYTES, LAN_CTX(2));
 	assert_int_equal(lan_send(l, HOME(0), HOME(1), src[0], BYTES, LAN_CTX(3)), 0);
+	arrives(l, BYTES);
+}
+
+/* Lanes are known by what CTS said, and receives waited. */
+static struct lan *lanes_met(uint8_t a, uint8_t b)
+{
+	struct lan *l = lanes_open(a, b);
+
+	for (int i = 0; i < UCCL_HEAD_MET; i++)
+		one_message(l);
+	assert_int_equal(lan_peer(l, HOME(0), HOME(1))->met, UCCL_HEAD_MET);
+	return l;
+}
+
+static uint64_t by_lanes(const struct lan *l)
+{
+	return carried(l, LANE(0, 0)) + carried(l, LANE(0, 1));
+}
+
+static uint32_t parked(void)
+{
+	return line[1][0].parked + line[1][1].parked;
+}
+
+/* Payload leaves with its envelope. Where the receiver looks at nothing it waits for its place. PROTOCOL R265 R267 */
+static void ahead__without_an_answer(void **state)
+{
+	static const uint32_t bytes[] = {3 * UCCL_LANES_FIRST, UCCL_HEAD_MAX, UCCL_HEAD_MAX + 1, BYTES};
+
+	(void)state;
+	for (size_t i = 0; i < uccl_array_len(bytes); i++) {
+		uint32_t n = bytes[i], head = n <= UCCL_HEAD_MAX ? n : UCCL_UNIT_SHARES * UCCL_UNIT_FULL;
+		struct lan *l = lanes_met(LANES, LANES);
+		struct uccl_peer *p = lan_peer(l, HOME(0), HOME(1));
+		uint64_t before = by_lanes(l), home = carried(l, HOME(0));
+
+		memset(dst[1], 0, n);
+		l->node[HOME(1)].asleep = true;
+		lan_recv(l, HOME(1), dst[1], n, LAN_CTX(2));
+		assert_int_equal(lan_send(l, HOME(0), HOME(1), src[0], n, LAN_CTX(3)), 0);
+		lan_run(l, MS);
+		assert_int_equal(by_lanes(l) - before, head);
+		assert_int_equal(carried(l, HOME(0)), home);
+		assert_true(parked() > 0);
+		assert_int_equal(p->ahead, head);
+		assert_int_equal(lan_waiting(l, HOME(0)), 0);
+		l->node[HOME(1)].asleep = false;
+		arrives(l, n);
+		assert_int_equal(parked(), 0);
+		assert_int_equal(p->ahead, 0);
+		lanes_free(l);
+	}
+}
+
+/* Its receiver has it after one way through the network instead of three. PROTOCOL R265 */
+static void ahead__one_way(void **state)
+{
+	uint64_t took[2];
+
+	(void)state;
+	for (int ahead = 0; ahead < 2; ahead++) {
+		struct lan *l = lanes_met(LANES, LANES);
+		uint64_t began = l->now;
+
+		lan_peer(l, HOME(0), HOME(1))->slices = ahead;
+		lan_recv(l, HOME(1), dst[1], 131072, LAN_CTX(2));
+		assert_int_equal(lan_send(l, HOME(0), HOME(1), src[0], 131072, LAN_CTX(3)), 0);
+		while (!lan_waiting(l, HOME(1)) && l->now - began < SECOND)
+			lan_round(l);
+		took[ahead] = l->now - began;
+		lanes_free(l);
+	}
+	assert_true(took[0] >= 3 * LAN_DELAY_NS);
+	assert_true(took[1] <= took[0] - 2 * LAN_DELAY_NS);
+}
+
+/* Its envelope comes first, and finds its receive: nothing waits. PROTOCOL R266 */
+static void ahead__envelope_first(void **state)
+{
+	struct lan *l = lanes_met(LANES, LANES);
+	uint64_t before = by_lanes(l);
+
+	(void)state;
+	for (int k = 0; k < LANES; k++)
+		l->node[LANE(0, k)].asleep = true;
+	memset(dst[1], 0, UCCL_HEAD_MAX);
+	lan_recv(l, HOME(1), dst[1], UCCL_HEAD_MAX, LAN_CTX(2));
+	assert_int_equal(lan_send(l, HOME(0), HOME(1), src[0], UCCL_HEAD_MAX, LAN_CTX(3)), 0);
+	lan_run(l, MS);
+	assert_int_equal(by_lanes(l), before);
+	/* CTS came, which asks for nothing. */
+	assert_int_equal(lan_peer(l, HOME(0), HOME(1))->ahead, 0);
+	assert_int_equal(lan_waiting(l, HOME(0)) + lan_waiting(l, HOME(1)), 0);
+	for (int side = 0; side < 2; side++)
+		for (int k = 0; k < LANES; k++)
+			l->node[LANE(side, k)].asleep = false;
+	arrives(l, UCCL_HEAD_MAX);
+	lanes_free(l);
+}
+
+/* Not to who knows nothing of it or is short of memory; nor over unknown lanes, nor too much. PROTOCOL R265 */
+static void ahead__not(void **state)
+{
+	enum { OLDER, SHORT, NAMED, MUCH, LONG, CASES };
+	uint8_t *large = calloc(1, 1u << UCCL_ENV_LANES_AT);
+
+	(void)state;
+	assert_non_null(large);
+	for (int i = 0; i <= CASES; i++) {
+		struct lan *l = lanes_met(LANES, LANES);
+		struct uccl_peer *p = lan_peer(l, HOME(0), HOME(1));
+		uint64_t before = by_lanes(l), n = i == LONG ? 1u << UCCL_ENV_LANES_AT : UCCL_HEAD_MAX;
+
+		p->slices = i != OLDER;
+		/* Whatever the latest met. */
+		p->met = -UCCL_HEAD_PAUSE;
+		p->flow.granted.envelopes_only = i == SHORT;
+		for (int k = 0; k < LANES; k++) {
+			assert_true(p->ways[k]->named);
+			p->ways[k]->named = i != NAMED;
+		}
+		p->ahead = i == MUCH ? UCCL_HEADS_MAX - UCCL_HEAD_MAX + 1 : UCCL_HEADS_MAX - UCCL_HEAD_MAX;
+		l->node[HOME(1)].asleep = true;
+		assert_int_equal(lan_send(l, HOME(0), HOME(1), large, n, LAN_CTX(3)), 0);
+		lan_run(l, MS);
+		assert_int_equal(by_lanes(l) - before, i == CASES ? n : 0);
+		lanes_free(l);
+	}
+	free(large);
+}
+
+/* Also what CTS does not ask for is asked for over lanes, so that all of them become known. PROTOCOL R265 */
+static void ahead__names_lanes(void **state)
+{
+	struct lan *l = lanes_met(LANES, LANES);
+	struct uccl_peer *p = lan_peer(l, HOME(0), HOME(1));
+
+	(void)state;
+	p->ways[1]->named = false;
+	lan_recv(l, HOME(1), dst[1], UCCL_HEAD_MAX, LAN_CTX(2));
+	assert_int_equal(lan_send(l, HOME(0), HOME(1), src[0], UCCL_HEAD_MAX, LAN_CTX(3)), 0);
+	assert_int_equal(p->ahead, UCCL_HEAD_MAX);
+	assert_int_equal(line[0][1].slices, 0);
 	lan_run(l, SECOND);
 	lan_expect(l, HOME(0), LAN_CTX(3), 0);
-	lan_expect(l, HOME(1), LAN_CTX(2), 0);
-	lan_check(dst[1], BYTES, 1);
+	assert_true(p->ways[1]->named);
+	lanes_free(l);
+}
+
+/* What lanes hold is held: who leaves much of it there is told to hold back. PROTOCOL R42 R265 */
+static void ahead__held(void **state)
+{
+	struct lan *l = lanes_met(LANES, LANES);
+	struct uccl_peer *p = lan_peer(l, HOME(0), HOME(1));
+	struct uccl_mep *m = &l->node[HOME(1)].e->mep;
+	uint64_t before;
+
+	(void)state;
+	m->unexpected_max = 100000;
+	assert_int_equal(lan_send(l, HOME(0), HOME(1), src[0], UCCL_HEAD_MAX, LAN_CTX(3)), 0);
+	lan_run(l, SECOND);
+	assert_int_equal(m->unexpected_bytes, UCCL_HEAD_MAX);
+	assert_int_equal(m->stats->unexpected_bytes_max, UCCL_HEAD_MAX);
+	assert_true(p->flow.granted.envelopes_only);
+	before = by_lanes(l);
+	assert_int_equal(lan_send(l, HOME(0), HOME(1), src[0], UCCL_HEAD_MAX, LAN_CTX(4)), 0);
+	lan_run(l, SECOND);
+	assert_int_equal(by_lanes(l), before);
+	for (int i = 3; i < 5; i++) {
+		memset(dst[1], 0, UCCL_HEAD_MAX);
+		lan_recv(l, HOME(1), dst[1], UCCL_HEAD_MAX, LAN_CTX(2));
+		lan_run(l, SECOND);
+		lan_expect(l, HOME(0), LAN_CTX(i), 0);
+		lan_expect(l, HOME(1), LAN_CTX(2), 0);
+		lan_check(dst[1], UCCL_HEAD_MAX, 1);
+		assert_int_equal(m->unexpected_bytes + m->held, i == 3 ? 1 : 0);
+	}
+	/* Nor is anything left of one whose peer ends. */
+	m->unexpected_max = 1 << 20;
+	assert_int_equal(lan_send(l, HOME(0), HOME(1), src[0], 100, LAN_CTX(5)), 0);
+	lan_run(l, SECOND);
+	assert_int_equal(lan_send(l, HOME(0), HOME(1), src[0], UCCL_HEAD_MAX, LAN_CTX(6)), 0);
+	lan_run(l, SECOND);
+	assert_int_equal(m->unexpected_bytes, UCCL_HEAD_MAX + 100);
+	conn_fail(lan_conn(l, HOME(1), HOME(0)), FI_ECONNABORTED, l->now);
+	assert_int_equal(m->left_bytes, UCCL_HEAD_MAX + 100);
+	lan_recv(l, HOME(1), dst[1], 100, LAN_CTX(5));
+	lan_expect(l, HOME(1), LAN_CTX(5), 0);
+	lan_recv(l, HOME(1), dst[1], UCCL_HEAD_MAX, LAN_CTX(6));
+	lan_expect(l, HOME(1), LAN_CTX(6), FI_ECONNABORTED);
+	assert_int_equal(m->unexpected_bytes + m->left_bytes + m->held, 0);
+	lan_run(l, SECOND);
+	assert_int_equal(parked(), 0);
+	lanes_free(l);
+}
+
+/* Its peer ends while its head is on its way: nobody writes there any more, and nothing stays. PROTOCOL R183 R186 */
+static void ahead__peer_fails(void **state)
+{
+	struct lan *l = lanes_met(LANES, LANES);
+	struct uccl_engine *lane = l->node[LANE(1, 0)].e;
+	struct uccl_peer *from = known(l, LANE(1, 0), LANE(0, 0), false);
+	struct uccl_peer *home = lan_peer(l, HOME(1), HOME(0));
+	uint32_t mseq = (uint32_t)home->rx_mseq;
+	uint8_t rec[UCCL_REC_LEN] = {0};
+	struct uccl_chunk_in in = {.rtype = UCCL_REC_EAGER, .rec = rec, .data = src[0], .len = 100};
+
+	(void)state;
+	for (int k = 0; k < LANES; k++)
+		l->node[LANE(0, k)].asleep = true;
+	memset(dst[1], 0, UCCL_HEAD_MAX);
+	lan_recv(l, HOME(1), dst[1], UCCL_HEAD_MAX, LAN_CTX(2));
+	assert_int_equal(lan_send(l, HOME(0), HOME(1), src[0], UCCL_HEAD_MAX, LAN_CTX(3)), 0);
+	lan_run(l, MS);
+	uccl_rec_set_bulk(rec, mseq, 0, 0);
+	uccl_put64(rec + 16, UCCL_HEAD_MAX);
+	assert_int_equal(uccl_lane_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_COUNT);
+	conn_fail(lan_conn(l, HOME(1), HOME(0)), FI_ECONNABORTED, l->now);
+	uccl_rec_set_bulk(rec, mseq, 0, 100);
+	assert_int_equal(uccl_lane_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_HANDLE);
+	lan_check(dst[1], 100, 1);
+	for (int k = 100; k < 200; k++)
+		assert_int_equal(dst[1][k], 0);
+	lan_expect(l, HOME(1), LAN_CTX(2), FI_ECONNABORTED);
+	lan_run(l, SECOND);
+	for (int i = 0; i < UCCL_LANE_TABLE; i++)
+		assert_true(LIST_EMPTY(&lane->lane.berths[i]));
+	assert_int_equal(line[1][0].unanswered, 0);
+	for (int k = 0; k < LANES; k++)
+		l->node[LANE(0, k)].asleep = false;
+	conn_fail(lan_conn(l, HOME(0), HOME(1)), FI_ECONNABORTED, l->now);
+	lan_run(l, SECOND);
+	lan_expect(l, HOME(0), LAN_CTX(3), FI_ECONNABORTED);
+	lanes_free(l);
+}
+
+/* It was short of memory then, and is not reached again: what has left stays a head. PROTOCOL R265 */
+static void ahead__not_taken_back(void **state)
+{
+	struct lan *l = lanes_met(LANES, LANES);
+	struct uccl_peer *p = lan_peer(l, HOME(0), HOME(1));
+	struct uccl_op *op;
+
+	(void)state;
+	l->node[HOME(0)].e->polling = true;
+	lan_recv(l, HOME(1), dst[1], UCCL_HEAD_MAX, LAN_CTX(2));
+	assert_int_equal(lan_send(l, HOME(0), HOME(1), src[0], UCCL_HEAD_MAX, LAN_CTX(3)), 0);
+	l->node[HOME(0)].e->polling = false;
+	op = TAILQ_FIRST(&p->sends);
+	assert_true(op->env.queued);
+	p->flow.granted.envelopes_only = true;
+	uccl_msg_hold(p);
+	assert_non_null(op->sliced_head);
+	assert_int_equal(op->ahead, UCCL_HEAD_MAX);
+	arrives(l, UCCL_HEAD_MAX);
+	lanes_free(l);
+}
+
+static uint64_t device_copies;
+
+/* So it shows who has written there. */
+#define OF_DEVICE 0x55
+
+static uint64_t device_put(void *arg, void *to, const void *from, uint64_t len, bool keep, int *err)
+{
+	(void)arg;
+	(void)keep;
+	(void)err;
+	for (uint64_t i = 0; i < len; i++)
+		((uint8_t *)to)[i] = ((const uint8_t *)from)[i] ^ OF_DEVICE;
+	return ++device_copies;
+}
+
+static uint64_t device_poll(void *arg)
+{
+	(void)arg;
+	return device_copies;
+}
+
+static bool device_room(void *arg)
+{
+	(void)arg;
+	return true;
+}
+
+static const struct uccl_device_ops device_ops = {
+	.put = device_put, .poll = device_poll, .wait = device_poll, .room = device_room
+};
+
+/* Whatever the receive is, and whenever it comes. PROTOCOL R266 */
+static void ahead__any_place(void **state)
+{
+	enum { PLAIN, PIECES, DEVICE, SHORT, TINY, NOTHING, UNWANTED, PLACES };
+	static const uint32_t bytes[] = {UCCL_HEAD_MAX, BYTES};
+
+	(void)state;
+	for (int i = 0; i < PLACES * 2 * 2 * 2; i++) {
+		int place = i % PLACES, late = i / PLACES & 1, device = i / PLACES / 2 & 1;
+		uint32_t n = bytes[i / PLACES / 4];
+		uint64_t len = place == SHORT ? n - 100000 : place == TINY ? 1000 : place == NOTHING ? 0 : n;
+		const struct lan_comp *c;
+		struct uccl_engine *e;
+		struct uccl_op *op, *send;
+		struct lan *l;
+
+		if (place == UNWANTED && !late)
+			continue;
+		l = lanes_met(LANES, LANES);
+		e = l->node[HOME(1)].e;
+		op = lan_op(l, HOME(1), UCCL_OP_RECV, 0, dst[1], len);
+		memset(dst[1], 0, BYTES);
+		if (device || place == DEVICE) {
+			e->mep.device = &device_ops;
+			e->mep.copies_queued = e->mep.copies_done = device_copies;
+		}
+		op->context = LAN_CTX(2);
+		if (place == DEVICE)
+			op->device = 1;
+		if (place == PIECES) {
+			op->iov_count = 3;
+			op->iov[0].iov_len = 70001;
+			op->iov[1] = (struct iovec){.iov_base = dst[1] + 70001, .iov_len = 3};
+			op->iov[2] = (struct iovec){.iov_base = dst[1] + 70004, .iov_len = len - 70004};
+		}
+		if (!late)
+			assert_int_equal(uccl_engine_recv(e, op, l->now), 0);
+		send = lan_op(l, HOME(0), UCCL_OP_SEND, i & 1 ? UCCL_OPF_DELIVERY : 0, src[0], n);
+		send->peer = lan_peer(l, HOME(0), HOME(1));
+		send->context = LAN_CTX(3);
+		assert_int_equal(uccl_engine_send(l->node[HOME(0)].e, send, l->now), 0);
+		if (late)
+			lan_run(l, MS);
+		assert_int_equal(late && parked(), late);
+		assert_int_equal(e->mep.unexpected_bytes, late ? uccl_min(n, n <= UCCL_HEAD_MAX ? n : 245760) : 0);
+		if (late && place == UNWANTED)
+			assert_int_equal(uccl_engine_peek(e, op, false, true, l->now), 0);
+		else if (late)
+			assert_int_equal(uccl_engine_recv(e, op, l->now), 0);
+		lan_run(l, SECOND);
+		lan_expect(l, HOME(0), LAN_CTX(3), 0);
+		if (place == UNWANTED) {
+			uccl_op_put(e, op);
+			assert_int_equal(lan_waiting(l, HOME(1)), 0);
+			lan_check(dst[1], 0, 1);
+		} else {
+			c = lan_next(l, HOME(1));
+			assert_non_null(c);
+			assert_int_equal(c->err, len < n ? FI_ETRUNC : 0);
+			for (uint64_t k = 0; k < len && place == DEVICE; k++)
+				dst[1][k] ^= OF_DEVICE;
+			lan_check(dst[1], len, 1);
+		}
+		for (uint64_t k = len; k < n && place != UNWANTED; k++)
+			assert_int_equal(dst[1][k], 0);
+		assert_int_equal(parked(), 0);
+		assert_int_equal(e->mep.rx_pool.used, 0);
+		assert_int_equal(e->mep.unexpected_bytes, 0);
+		assert_int_equal(line[1][0].unanswered + line[1][1].unanswered, 0);
+		lanes_free(l);
+	}
+}
+
+/* A lane takes nothing so but from the lane of a peer, of a head that can be, once, and not too much. PROTOCOL R268 */
+static void ahead__refused(void **state)
+{
+	struct lan *l = lanes_met(LANES, LANES);
+	uint8_t rec[UCCL_REC_LEN] = {0};
+	struct uccl_chunk_in in = {.rtype = UCCL_REC_EAGER, .rec = rec, .data = src[0], .len = 100};
+	struct uccl_engine *lane = l->node[LANE(1, 0)].e;
+	struct uccl_peer *from = known(l, LANE(1, 0), LANE(0, 0), false);
+	struct uccl_peer *other = known(l, LANE(1, 0), HOME(0), true);
+	struct uccl_peer *home = lan_peer(l, HOME(1), HOME(0));
+	uint32_t mseq = (uint32_t)home->rx_mseq, many = 0;
+	struct uccl_msg_rx *rx;
+#define PUT(m, off, total) (uccl_rec_set_bulk(rec, m, 0, off), uccl_put64(rec + 16, total), \
+			    uccl_lane_flow_ops.deliver(&from->flow, &in, 0))
+
+	(void)state;
+	/* Before its envelope. */
+	assert_int_equal(PUT(mseq, 0, UCCL_HEAD_MAX + 1), UCCL_DROP_RANGE);
+	assert_int_equal(PUT(mseq, 1000, 1000), UCCL_DROP_RANGE);
+	assert_int_equal(PUT(mseq, 901, 1000), UCCL_DROP_RANGE);
+	assert_int_equal(PUT(mseq, UINT64_MAX, 1000), UCCL_DROP_RANGE);
+	in.len = 0;
+	assert_int_equal(PUT(mseq, 0, 1000), UCCL_DROP_RANGE);
+	in.len = 100;
+	in.placed = true;
+	assert_int_equal(PUT(mseq, 0, 1000), UCCL_DROP_STATE);
+	in.placed = false;
+	other->flow.user = other;
+	assert_int_equal(uccl_lane_flow_ops.deliver(&other->flow, &in, 0), UCCL_DROP_HANDLE);
+	assert_int_equal(line[1][0].parked, 0);
+	/* What has no message yet is kept, to a bound. */
+	while (PUT(mseq + 5, 0, 1000) == UCCL_DROP_COUNT)
+		many++;
+	assert_int_equal(PUT(mseq + 5, 0, 1000), UCCL_DROP_MEMORY);
+	assert_int_equal(many, UCCL_PARK_MAX / (in.len + UCCL_PARK_COST));
+	assert_int_equal(line[1][0].parked, many);
+	msg_park_end(&lane->lane.park, from);
+	assert_int_equal(line[1][0].parked + from->parked, 0);
+	/* Behind it. */
+	for (int k = 0; k < LANES; k++)
+		l->node[LANE(0, k)].asleep = true;
+	lan_recv(l, HOME(1), dst[1], UCCL_HEAD_MAX, LAN_CTX(2));
+	assert_int_equal(lan_send(l, HOME(0), HOME(1), src[0], UCCL_HEAD_MAX, LAN_CTX(3)), 0);
+	lan_run(l, MS);
+	rx = TAILQ_FIRST(&home->rxs);
+	assert_non_null(rx->ahead);
+	assert_int_equal(PUT(mseq, 0, UCCL_HEAD_MAX - 1), UCCL_DROP_RANGE);
+	assert_int_equal(PUT(mseq, 0, UCCL_HEAD_MAX), UCCL_DROP_COUNT);
+	assert_int_equal(PUT(mseq, 50, UCCL_HEAD_MAX), UCCL_DROP_OVERLAP);
+	assert_int_equal(line[1][0].parked, 0);
+	/* Not in a record that is for what was asked for; nor by home. */
+	in.rtype = UCCL_REC_DATA;
+	uccl_rec_set_bulk(rec, 0, mseq, 200);
+	assert_int_equal(uccl_lane_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_HANDLE);
+	in.rtype = UCCL_REC_EAGER;
+	uccl_rec_set_bulk(rec, mseq, 0, 200);
+	assert_int_equal(uccl_msg_flow_ops.deliver(&home->flow, &in, 0), UCCL_DROP_HANDLE);
+	lanes_free(l);
+#undef PUT
+}
+
+/* What was taken and cannot be placed leaves a message that is never whole: its peer ends. PROTOCOL R268 */
+static void ahead__contradicts(void **state)
+{
+	for (int i = 0; i < 2; i++) {
+		struct lan *l = lanes_met(LANES, LANES);
+		uint8_t rec[UCCL_REC_LEN] = {0};
+		struct uccl_chunk_in in = {.rtype = UCCL_REC_EAGER, .rec = rec, .data = src[0], .len = 100};
+		struct uccl_peer *from = known(l, LANE(1, 0), LANE(0, 0), false);
+		struct uccl_peer *home = lan_peer(l, HOME(1), HOME(0));
+
+		(void)state;
+		/* Of another head; the same bytes twice. */
+		uccl_rec_set_bulk(rec, (uint32_t)home->rx_mseq, 0, 0);
+		uccl_put64(rec + 16, i ? UCCL_HEAD_MAX : 1000);
+		for (int k = 0; k <= i; k++)
+			assert_int_equal(uccl_lane_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_COUNT);
+		for (int k = 0; k < LANES; k++)
+			l->node[LANE(0, k)].asleep = true;
+		lan_recv(l, HOME(1), dst[1], UCCL_HEAD_MAX, LAN_CTX(2));
+		assert_int_equal(lan_send(l, HOME(0), HOME(1), src[0], UCCL_HEAD_MAX, LAN_CTX(3)), 0);
+		lan_run(l, SECOND);
+		assert_true(home->dead);
+		assert_int_equal(lan_dropped(l, LANE(1, 0), i ? UCCL_DROP_OVERLAP : UCCL_DROP_RANGE), 1);
+		assert_int_equal(parked(), 0);
+		lanes_free(l);
+	}
+}
+
+/* An envelope that names lanes: of those that are known, and of nothing that came by home. PROTOCOL R266 */
+static void ahead__envelopes(void **state)
+{
+	struct lan *l = lanes_met(LANES, LANES);
+	struct uccl_peer *p = lan_peer(l, HOME(1), HOME(0));
+	uint8_t rec[UCCL_REC_LEN], more[UCCL_REC_LEN] = {0};
+	struct uccl_chunk_in in = {.rtype = UCCL_REC_MSG, .rec = rec, .data = src[0], .len = 0};
+	struct uccl_chunk_in eager = {.rtype = UCCL_REC_EAGER, .rec = more, .data = src[0], .len = 100};
+	struct uccl_env env = {.len = 100000, .head = 80000, .id = 1, .flags = UCCL_ENV_HEAD | UCCL_ENV_LANES};
+#define ENV(mask, ahead) (env.lanes = mask, env.mseq = (uint32_t)p->rx_mseq + ahead, uccl_env_encode(rec, &env), \
+			  uccl_msg_flow_ops.deliver(&p->flow, &in, 0))
+
+	(void)state;
+	assert_int_equal(ENV(0, 1), UCCL_DROP_RECORD);
+	assert_int_equal(ENV(4, 1), UCCL_DROP_RECORD);
+	assert_int_equal(ENV(7, 1), UCCL_DROP_RECORD);
+	/* Home has brought some of it. */
+	uccl_rec_set_bulk(more, (uint32_t)p->rx_mseq + 2, 0, 100);
+	uccl_put64(more + 16, env.head);
+	assert_int_equal(uccl_msg_flow_ops.deliver(&p->flow, &eager, 0), UCCL_DROP_COUNT);
+	assert_int_equal(ENV(1, 2), UCCL_DROP_RECORD);
+	/* It is early; home brings nothing of it. */
+	assert_int_equal(ENV(3, 1), UCCL_DROP_COUNT);
+	assert_int_equal(ENV(3, 1), UCCL_DROP_RECORD);
+	uccl_put32(more, (uint32_t)p->rx_mseq + 1);
+	assert_int_equal(uccl_msg_flow_ops.deliver(&p->flow, &eager, 0), UCCL_DROP_OVERLAP);
+	lanes_free(l);
+#undef ENV
 }
 
 /* PROTOCOL R185 */
@@ -374,10 +857,7 @@ static void letters__no_room(void **state)
 	assert_int_equal(lan_waiting(l, HOME(0)), 0);
 	assert_true(uccl_engine_expiry(l->node[HOME(0)].e) <= l->now);
 	line[0][0].unanswered -= full;
-	lan_run(l, SECOND);
-	lan_expect(l, HOME(0), LAN_CTX(3), 0);
-	lan_expect(l, HOME(1), LAN_CTX(2), 0);
-	lan_check(dst[1], BYTES, 1);
+	arrives(l, BYTES);
 	assert_true(carried(l, LANE(0, 0)) > before);
 
 	/* It cannot be told to forget: it is, later, and in between nothing else is said to it. */
@@ -388,10 +868,19 @@ static void letters__no_room(void **state)
 	assert_false(TAILQ_EMPTY(&line[1][0].later));
 	assert_true(uccl_engine_expiry(l->node[HOME(1)].e) <= l->now);
 	before = carried(l, LANE(0, 0));
+	lan_peer(l, HOME(0), HOME(1))->slices = false;
 	one_message(l);
 	assert_int_equal(carried(l, LANE(0, 0)), before);
+	lan_peer(l, HOME(0), HOME(1))->slices = true;
+	/* What left ahead of CTS waits for its place. */
+	lan_recv(l, HOME(1), dst[1], BYTES, LAN_CTX(2));
+	assert_int_equal(lan_send(l, HOME(0), HOME(1), src[0], BYTES, LAN_CTX(3)), 0);
+	lan_run(l, MS);
+	assert_int_equal(lan_waiting(l, HOME(1)), 0);
+	assert_int_equal(line[1][0].parked > 0, 1);
 	line[1][0].unanswered -= full;
-	lan_run(l, SECOND);
+	arrives(l, BYTES);
+	assert_int_equal(line[1][0].parked, 0);
 	assert_true(TAILQ_EMPTY(&line[1][0].later));
 	assert_int_equal(line[1][0].unanswered, 0);
 	one_message(l);
@@ -423,9 +912,15 @@ static void letters__may_lie(void **state)
 		l.wake = count_wakes;
 		l.arg = &wakes;
 		wakes = 0;
-		for (int k = 1; k < UCCL_LINE_LIE; k++)
+		for (int k = 2; k < UCCL_LINE_LIE; k++)
 			assert_true(msg_line_try(&l, &letter, false));
 		assert_int_equal(wakes, 0);
+		/* The lane has something that waits for a place. PROTOCOL R267 */
+		l.parked = 1;
+		assert_true(msg_line_try(&l, &letter, false));
+		assert_int_equal(wakes, 1);
+		l.parked = 0;
+		wakes = 0;
 		assert_true(msg_line_try(&l, &letter, false));
 		assert_int_equal(wakes, 1);
 		while (uccl_mailbox_take(&l.down, &letter))
@@ -501,13 +996,14 @@ struct trial {
 	uint64_t len[2][MESSAGES];
 	bool over[2][2 * MESSAGES];
 	int left, failed;
+	uint64_t ahead;
 };
 
 static struct trial *trial_now;
 
 static enum lan_verdict trial_filter(struct lan *l, const struct lan_event *ev)
 {
-	(void)ev;
+	trial_now->ahead += ev->rtype == UCCL_REC_EAGER && l->node[ev->to].lane_line;
 	return uccl_rng_chance(&trial_now->rng, (double)l->n / 100) ? LAN_DROP :
 	       uccl_rng_chance(&trial_now->rng, 0.02) ? LAN_DOUBLE : LAN_PASS;
 }
@@ -614,6 +1110,7 @@ static void trial_end(struct trial *t)
 			assert_int_equal(line[side][k].slices, 0);
 			assert_int_equal(line[side][k].bytes, 0);
 			assert_int_equal(line[side][k].unanswered, 0);
+			assert_int_equal(line[side][k].parked, 0);
 		}
 	}
 	lanes_free(t->l);
@@ -630,7 +1127,7 @@ static void trial_end(struct trial *t)
 /* PROTOCOL R182 R184 R185 */
 static void any__interleaving(void **state)
 {
-	uint64_t over_lanes = 0;
+	uint64_t over_lanes = 0, ahead = 0;
 
 	(void)state;
 	for (uint64_t seed = 1; seed < 1 + SEEDS; seed++) {
@@ -644,9 +1141,11 @@ static void any__interleaving(void **state)
 		}
 		assert_int_equal(t->failed, 0);
 		over_lanes += carried(t->l, LANE(0, 0)) + carried(t->l, LANE(1, 0));
+		ahead += t->ahead;
 		trial_end(t);
 	}
 	assert_true(over_lanes > 100ull * UCCL_UNIT_BYTES);
+	assert_true(ahead > 100);
 }
 
 /*
@@ -736,6 +1235,18 @@ int main(void)
 		cmocka_unit_test(send__fewer_lanes),
 		cmocka_unit_test(data__refused),
 		cmocka_unit_test(revoke__write),
+		cmocka_unit_test(ahead__without_an_answer),
+		cmocka_unit_test(ahead__one_way),
+		cmocka_unit_test(ahead__envelope_first),
+		cmocka_unit_test(ahead__not),
+		cmocka_unit_test(ahead__names_lanes),
+		cmocka_unit_test(ahead__held),
+		cmocka_unit_test(ahead__peer_fails),
+		cmocka_unit_test(ahead__not_taken_back),
+		cmocka_unit_test(ahead__any_place),
+		cmocka_unit_test(ahead__refused),
+		cmocka_unit_test(ahead__contradicts),
+		cmocka_unit_test(ahead__envelopes),
 		cmocka_unit_test(letters__no_room),
 		cmocka_unit_test(letters__may_lie),
 		cmocka_unit_test(meet__bad),

@@ -271,11 +271,48 @@ static void shut__waits(void **state)
 	}
 }
 
+/*
+ * Bytes behind the end of a receive that is too short go nowhere, nor do those of a message that nobody wants; a
+ * receive may have several pieces. PROTOCOL R266
+ */
+static void put__where_there_is_room(void **state)
+{
+	const uint64_t limit = FROM + 1000;
+
+	(void)state;
+	for (uint64_t room = 0; room <= limit; room += FROM / 4) {
+		for (int pieces = 0; pieces < 2; pieces++) {
+			struct uccl_berth *b = berth();
+			struct iovec iov[] = {
+				{.iov_base = dst, .iov_len = 300},
+				{.iov_base = dst + 300, .iov_len = room > 300 ? room - 300 : 0},
+			};
+			bool whole;
+
+			b->limit = limit;
+			b->room = room;
+			b->units = 1;
+			if (pieces) {
+				b->to = NULL;
+				b->iov = iov;
+				b->niov = 2;
+			}
+			assert_int_equal(put(b, 0, FROM, 150, &whole), UCCL_DROP_COUNT);
+			assert_int_equal(put(b, 0, FROM + 150, 850, &whole), UCCL_DROP_COUNT);
+			assert_true(whole);
+			for (uint64_t i = 0; i < limit + 8; i++)
+				assert_int_equal(dst[i], i >= FROM && i < room ? src[i] : 0);
+			free(b);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(unit__by_length),
 		cmocka_unit_test(put__short_units),
+		cmocka_unit_test(put__where_there_is_room),
 		cmocka_unit_test(put__whole_units),
 		cmocka_unit_test(put__parts_in_a_row),
 		cmocka_unit_test(put__outside),

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "duo.h"
 
+#include <stdlib.h>
+
 #include "base/units.h"
+#include "msg/berth.h"
 
 #define SECOND UCCL_NS_PER_S
 
@@ -133,6 +136,35 @@ static void hints__of_a_head(void **state)
 	duo_free(d);
 }
 
+/* Where lanes put bytes, asked for or not, nothing may be that was only foreseen. PROTOCOL R44 R266 */
+static void hints__not_where_lanes_are(void **state)
+{
+	struct uccl_env env = duo_head_env(0, 1, 6 * HINT, 4 * HINT);
+	struct duo *d = duo_open_heads();
+	uint8_t rec[UCCL_REC_LEN] = {0};
+	struct uccl_hdr hdr = {.type = UCCL_PKT_CHUNK, .rtype = UCCL_REC_DATA, .rec = rec, .payload_len = HINT};
+	struct uccl_berth *b = msg_berth_new(dst, 0, HINT, HINT, 1, 0);
+	struct uccl_rx_hint h[16];
+	struct uccl_msg_rx *rx;
+
+	(void)state;
+	d->filter = duo_hold_all;
+	d->side[1].peer.flow.cfg.chunk_bytes = HINT;
+	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, env.len, 1, 0, DUO_CTX(1));
+	assert_int_equal(duo_envelope(d, 1, &env, src, HINT), UCCL_DROP_COUNT);
+	rx = TAILQ_FIRST(&d->side[1].peer.rxs);
+	uccl_rec_set_bulk(rec, rx->id, 0, 4 * HINT);
+	for (int i = 0; i < 4; i++) {
+		rx->berth = i & 1 ? b : NULL;
+		rx->ahead = i & 2 ? b : NULL;
+		assert_int_equal(uccl_msg_hints(&d->side[1].m, h, 16), i ? 0 : 5);
+		assert_true(uccl_msg_place(&d->side[1].peer, &hdr) == (i ? NULL : dst + 4 * HINT));
+	}
+	rx->berth = rx->ahead = NULL;
+	free(b);
+	duo_free(d);
+}
+
 /*
  * What of a head overtook its envelope stays as it came: a place is foreseen behind it, as a wrong guess would write
  * over it. PROTOCOL R276
@@ -245,6 +277,7 @@ int main(void)
 		cmocka_unit_test(hints__follow_the_stream),
 		cmocka_unit_test(hints__envelope_alone),
 		cmocka_unit_test(hints__of_a_head),
+		cmocka_unit_test(hints__not_where_lanes_are),
 		cmocka_unit_test(hints__behind_what_came_early),
 		cmocka_unit_test(hints__wrong),
 		cmocka_unit_test(hints__split_receive),

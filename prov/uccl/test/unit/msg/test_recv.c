@@ -146,6 +146,15 @@ static void env__malformed(void **state)
 	assert_int_equal(duo_envelope(d, 1, &env, src, 0), UCCL_DROP_RECORD);
 	env = duo_head_env(0, 1, 1 << 20, UCCL_HEAD_MAX + 8);
 	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
+	/* By lanes, where there are none; by none; by lanes, and no head. */
+	env = duo_head_env(0, 1, 100, 40);
+	env.flags |= UCCL_ENV_LANES;
+	env.lanes = 1;
+	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
+	env.lanes = 0;
+	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
+	env.flags &= (uint8_t)~UCCL_ENV_HEAD;
+	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
 	env = duo_head_env(0, 1, 100, 40);
 	env.flags |= UCCL_ENV_CM;
 	assert_int_not_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_COUNT);

@@ -224,6 +224,7 @@ static void req__malformed(void **state)
 	refuse(e.flags = 0, src, 50);
 	refuse((r.kind = UCCL_RMA_ATOMIC, r.datatype = UCCL_UINT8, e.flags = UCCL_ENV_DELIVERY), src, 50);
 	refuse((e.flags = UCCL_ENV_DELIVERY | UCCL_ENV_HEAD, e.head = 80), src, 50);
+	refuse(e.flags = UCCL_ENV_EAGER | UCCL_ENV_LANES, src, 100);
 	/* reads bring nothing and want a handle; atomics have whole elements, and results where there are some */
 	refuse((r.kind = UCCL_RMA_READ, e.len = 0), NULL, 0);
 	refuse((r.kind = UCCL_RMA_READ, r.rx = 9), src, 100);
