@@ -3,6 +3,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "base/prefetch.h"
 #include "base/seq.h"
 #include "base/units.h"
 #include "msg/home.h"
@@ -205,6 +206,8 @@ static void rx_place_row(struct uccl_msg_rx *rx, uint64_t off, const struct uccl
 	uint32_t left;
 
 	for (left = in->len; left > in->each; left -= in->each) {
+		/* The last ones ask for the first of the next row, which comes soon if the message is long. */
+		uccl_prefetch_write(to + 2 * in->each, in->each);
 		memcpy(to, data, in->each);
 		to += in->each;
 		data += in->each + UCCL_HDR_LEN;
