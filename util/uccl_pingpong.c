@@ -26,6 +26,7 @@
 #define WARMUP 20
 #define ITERS_MIN 8
 #define ITERS_MAX 200000
+#define CACHE_LINE 64
 
 static uint8_t pattern(size_t i, uint64_t seed)
 {
@@ -70,6 +71,16 @@ static void test_verify(struct bench *b, size_t size)
 	barrier(b);
 }
 
+/* What a program does with a message at least, so that it shows where in the machine the payload is. */
+static void message_read(const struct bench *b, const char *buf, size_t size)
+{
+	const volatile char *at = buf;
+
+	if (b->reads)
+		for (size_t i = 0; i < size; i += CACHE_LINE)
+			(void)at[i];
+}
+
 static void lat_rounds(struct bench *b, size_t size, uint64_t iters)
 {
 	struct slot *s = &b->tx[0], *r = &b->rx[0];
@@ -81,6 +92,7 @@ static void lat_rounds(struct bench *b, size_t size, uint64_t iters)
 		if (b->client)
 			b->transport->send(b, s, s->buf, size, b->tag);
 		b->transport->wait(b, r);
+		message_read(b, r->buf, size);
 		if (k + 1 < iters)
 			b->transport->recv(b, r, r->buf, size, b->tag);
 		if (!b->client)
@@ -113,6 +125,7 @@ static void bw_rounds(struct bench *b, size_t size, int window, uint64_t iters)
 		/* The next window's receives are posted as buffers fall free, so that the answer finds them all. */
 		for (i = 0; i < window; i++) {
 			b->transport->wait(b, &b->rx[i]);
+			message_read(b, b->rx[i].buf, size);
 			if (k + 1 < iters)
 				b->transport->recv(b, &b->rx[i], b->rx[i].buf, size, b->tag);
 		}
@@ -293,7 +306,7 @@ static void sizes_parse(struct bench *b, char *text)
 static void usage(void)
 {
 	puts("usage: uccl_pingpong [-p PROVIDER] [-P PORT] [-s SIZE,...] [-t SECONDS] [-m lat|bw|both|stream]\n"
-	     "                     [-w WINDOW] [-T LIMIT] [-R SEED] [-e] [-6] [HOST]\n"
+	     "                     [-w WINDOW] [-T LIMIT] [-R SEED] [-e] [-r] [-6] [HOST]\n"
 	     "  Server without HOST, client with it; both need the same -p, -s, -m, -w and -6.\n"
 	     "  -p  provider, for example uccl, tcp, 'tcp;ofi_rxm' (uccl); sockets: plain TCP, one connection;\n"
 	     "      sockets:N: N connections (1 to 16), each with threads that send and receive\n"
@@ -306,6 +319,7 @@ static void usage(void)
 	     "  -T  the whole run ends by SIGALRM after so many seconds (600)\n"
 	     "  -R  random numbers of both sides follow from this, so that a run can be had again; not for secrets\n"
 	     "  -e  sleep until something happens, instead of polling (providers only)\n"
+	     "  -r  in lat and bw: read what has come, each line of the cache, before going on, as a program would\n"
 	     "  -6  by IPv6");
 }
 
@@ -318,13 +332,16 @@ int main(int argc, char **argv)
 	int c, i;
 
 	sizes_parse(&b, sizes);
-	while ((c = getopt(argc, argv, "6ep:P:s:t:m:w:T:R:h")) != -1) {
+	while ((c = getopt(argc, argv, "6erp:P:s:t:m:w:T:R:h")) != -1) {
 		switch (c) {
 		case '6':
 			b.v6 = true;
 			break;
 		case 'e':
 			b.events = true;
+			break;
+		case 'r':
+			b.reads = true;
 			break;
 		case 'p':
 			b.provider = optarg;

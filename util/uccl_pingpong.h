@@ -50,6 +50,7 @@ struct bench {
 	bool client, v6;
 	bool lat, bw, stream;
 	bool events; /* sleep instead of polling */
+	bool reads;  /* touch what has come */
 	double seconds; /* of one measurement */
 	int window;	/* as asked for; 0: by size */
 	size_t size[SIZES_MAX];
