@@ -243,7 +243,7 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 	uint64_t cum = uccl_seq_expand(f->sent.una, a->cum, 32);
 	struct uccl_ack_info info = { 0 };
 	uint64_t arrived = now > age_ns ? now - age_ns : now;
-	uint64_t una = f->sent.una, high = f->sent.high_acked;
+	uint64_t una = f->sent.una, high = f->sent.high_acked, reported = f->rack.reported_ns;
 	enum uccl_drop reason;
 	bool news;
 
@@ -279,10 +279,12 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 	    (uccl_asking_long(&f->asking) ||
 	     (info.bytes && now - f->owed.told_ns >= uccl_max(REPORT_NS, f->times.srtt_ns))))
 		uccl_owed_at_once(&f->owed);
-	/* An answer without news, as that of a path on probation, says nothing of what is waited for. PROTOCOL R54 */
+	/* An answer without news, as that of a path on probation, puts nothing off. PROTOCOL R54 R272 */
 	if (news || f->asking.backoff || f->sent.una != una || f->sent.high_acked != high || info.bytes)
 		uccl_asking_over(&f->asking, &f->times, uccl_sent_outstanding(&f->sent), f->rack.reported_ns,
 				 now);
+	else if (f->rack.reported_ns > reported)
+		uccl_asking_sooner(&f->asking, &f->times, f->rack.reported_ns, now);
 	if (info.bytes || info.rtt_ns || info.marked) {
 		info.inflight = f->sent.inflight_bytes;
 		info.srtt_ns = f->times.srtt_ns;
@@ -372,10 +374,19 @@ void flow_writes_lost(struct uccl_flow *f, uint16_t path, uint64_t now)
 static bool sent_proven_lost(const struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn)
 {
 	const struct uccl_path *p = &f->paths.list[e->path];
+	int32_t by;
 
 	if (sent_wrote(e))
 		return uccl_rack_proof(&f->rack, (int64_t)(p->acked_csn - csn - 1));
-	return uccl_rack_proof(&f->rack, (int32_t)(p->acked_seq - uccl_sent_pseq(e)));
+	by = (int32_t)(p->acked_seq - uccl_sent_pseq(e));
+	/*
+	 * The last of its fragments was reported, so one before it is missing. Where they waited, a queue may have been
+	 * full, and all of them would be dropped there once more. PROTOCOL R271
+	 */
+	if (!by && e->write && e->len > f->cfg.chunk_bytes &&
+	    p->packet_rtt_ns <= f->oneway.min_rtt_ns + f->oneway.min_rtt_ns / 4)
+		by = 1;
+	return uccl_rack_proof(&f->rack, by);
 }
 
 /*

@@ -45,6 +45,14 @@ void uccl_asking_over(struct uccl_asking *s, const struct uccl_times *t, bool wa
 	s->at = waits ? now + uccl_times_pto_next(t, later, s->ar) : UCCL_NEVER;
 }
 
+void uccl_asking_sooner(struct uccl_asking *s, const struct uccl_times *t, uint64_t reported_ns, uint64_t now)
+{
+	uint64_t later = s->left_ns > reported_ns ? s->left_ns - reported_ns : 0;
+
+	if (s->at != UCCL_NEVER)
+		s->at = uccl_min(s->at, now + uccl_times_pto_next(t, later, s->ar));
+}
+
 void uccl_asking_expire(struct uccl_asking *s, const struct uccl_times *t, uint32_t chunks, uint64_t now)
 {
 	/* Or the answer, which echoes a time as coarse as this, would seem to be one to something older. */

@@ -37,6 +37,11 @@ void uccl_asking_arm(struct uccl_asking *s, const struct uccl_times *t, bool wai
  */
 void uccl_asking_over(struct uccl_asking *s, const struct uccl_times *t, bool waits, uint64_t reported_ns,
 		      uint64_t now);
+/*
+ * The same of an answer that tells nothing of what is waited for: it may bring the question nearer, and never puts it
+ * off. PROTOCOL R272
+ */
+void uccl_asking_sooner(struct uccl_asking *s, const struct uccl_times *t, uint64_t reported_ns, uint64_t now);
 /* It is `at`, and the peer was asked, while so many chunks are in flight. */
 void uccl_asking_expire(struct uccl_asking *s, const struct uccl_times *t, uint32_t chunks, uint64_t now);
 /*

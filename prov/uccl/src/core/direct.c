@@ -66,7 +66,7 @@ static void write_deliver(struct uccl_flow *f, struct uccl_rx_desc *d, uint64_t 
 	uccl_landing_take(&f->landing, d);
 	flow_received(f, csn, len, true, false, now);
 	uccl_landing_age(&f->landing, csn, now);
-	/* Writes carry no request for an acknowledgement: the last one announced is taken for one. */
+	/* Writes carry no request for an acknowledgement: the last one announced is taken for one. PROTOCOL R273 */
 	flow_owe_ack(f, csn, 1,
 		     !uccl_landing_desc(&f->landing, csn + 1) || (f->owed.chunks + 1ull) * len >= OWED_BYTES, now);
 }

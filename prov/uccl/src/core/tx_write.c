@@ -61,6 +61,9 @@ int flow_tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	e = flow_tx_enter(f, item, UCCL_PKT_FRAG, rec, payload, len, able < UCCL_PATHS_MAX ? able : path, now);
 	uccl_sent_write(e, (uint8_t)(f->sent.nxt - 1 - f->announced.csn));
 	uccl_announced_left(&f->announced);
+	/* That one asks by itself. PROTOCOL R273 */
+	if (!f->announced.item)
+		uccl_asking_ar(&f->asking);
 	flow_tx_bulk_left(f, item, len);
 	if (able == UCCL_PATHS_MAX)
 		return flow_tx_parts(f, tx, e, now);

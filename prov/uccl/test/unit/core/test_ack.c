@@ -491,6 +491,30 @@ static void ack_rx__no_news_keeps_the_timer(void **state)
 	pair_fini(&p);
 }
 
+/* What answers something else shows that the host is at work, so it is asked soon for the rest. PROTOCOL R272 */
+static void ack_rx__no_news_brings_it_nearer(void **state)
+{
+	struct uccl_ack a;
+	uint64_t at;
+
+	(void)state;
+	start_n(one_path(), 5);
+	a = pair_ack(&p, 0, base() + 1);
+	take(&a);
+	at = tx()->asking.at;
+	p.now += 10 * US;
+	a = line(base() + 1, 0, 5, p.now - 10 * US, 0);
+	take(&a);
+	assert_int_equal(tx()->sent.una, base() + 1);
+	assert_true(tx()->asking.at < at);
+	at = tx()->asking.at;
+	assert_true(at <= p.now + 3 * tx()->times.srtt_ns + UCCL_ACK_DELAY_NS);
+	p.now += 10 * US;
+	take(&a);
+	assert_int_equal(tx()->asking.at, at);
+	pair_fini(&p);
+}
+
 static void ack_rx__ends_the_back_off(void **state)
 {
 	struct uccl_ack a;
@@ -917,6 +941,48 @@ static void proof__writes(void **state)
 	assert_int_equal(uccl_sent_at(&tx()->sent, base() + 2)->state, UCCL_SENT_LOST);
 	assert_int_equal(uccl_sent_at(&tx()->sent, base() + 4)->state, UCCL_SENT_INFLIGHT);
 	pair_fini(&p);
+}
+
+/* A write is lost, and of the fragments in which it comes again, the first time, this one. The others may wait. */
+static uint64_t fragments_wait_ns;
+
+static void lose_write_and_fragment(struct pair *q, struct pair_pkt *k)
+{
+	static uint32_t fragments;
+
+	if (k->to != 1)
+		return;
+	if (k->kind == UCCL_RX_WRITE && ++q->count == 5) {
+		k->fate = PAIR_DROP;
+		fragments = 0;
+	}
+	if (k->kind != UCCL_RX_PACKET || k->h.type != UCCL_PKT_FRAG)
+		return;
+	k->due += fragments_wait_ns;
+	if (fragments++ == *(uint32_t *)q->arg)
+		k->fate = PAIR_DROP;
+}
+
+/* The last fragment is reported and the write is not: nobody needs to be asked which one it was. PROTOCOL R271 */
+static void proof__last_fragment(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < 8; i++) {
+		struct pair_cfg c = pair_direct();
+		uint32_t n = i % 4;
+
+		/* Where they waited in a queue the loss may be one of many. */
+		fragments_wait_ns = i < 4 ? 0 : 10 * US;
+		pair_init(&p, &c);
+		p.filter = lose_write_and_fragment;
+		p.arg = &n;
+		pair_bulk(&p, 0, 128 * KIB);
+		assert_true(pair_finish(&p, 20 * MS));
+		assert_int_equal(p.side[0].stats.rtx_packets, 8);
+		assert_int_equal(p.side[0].stats.lost_proof, 2);
+		assert_int_equal(p.side[0].stats.probes, i < 3 ? 0 : 1);
+		pair_fini(&p);
+	}
 }
 
 /* Reordering inside a path looks like loss once; then it is tolerated; then that is forgotten. */
@@ -1745,6 +1811,7 @@ int main(void)
 		cmocka_unit_test(slots_met__newest_block),
 		cmocka_unit_test(ack_rx__grants),
 		cmocka_unit_test(ack_rx__no_news_keeps_the_timer),
+		cmocka_unit_test(ack_rx__no_news_brings_it_nearer),
 		cmocka_unit_test(ack_rx__ends_the_back_off),
 		cmocka_unit_test(path_sample__fabric_only),
 		cmocka_unit_test(path_sample__without_the_way_back),
@@ -1764,6 +1831,7 @@ int main(void)
 		cmocka_unit_test(proof__tolerance_edge),
 		cmocka_unit_test(proof__lost_again),
 		cmocka_unit_test(proof__writes),
+		cmocka_unit_test(proof__last_fragment),
 		cmocka_unit_test(rack__later_on_another_path),
 		cmocka_unit_test(soon__behind_three),
 		cmocka_unit_test(soon__later_than_usual),

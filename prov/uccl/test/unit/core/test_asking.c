@@ -142,6 +142,26 @@ static void over__soon(void **state)
 	assert_int_equal(s.at, NOW + 3 * US + soon + UCCL_ACK_DELAY_NS);
 }
 
+/* An answer without news shows that the host is at work, too: it brings the question nearer. PROTOCOL R272 */
+static void sooner__never_later(void **state)
+{
+	uint64_t soon = uccl_times_pto_next(&t, 0, true);
+
+	(void)state;
+	uccl_asking_again(&s, &t, NOW);
+	assert_int_equal(s.at, NOW + uccl_times_pto(&t));
+	uccl_asking_sooner(&s, &t, NOW - 5 * US, NOW + US);
+	assert_int_equal(s.at, NOW + 6 * US + soon);
+	uccl_asking_sooner(&s, &t, NOW, NOW + US);
+	assert_int_equal(s.at, NOW + US + soon);
+	uccl_asking_sooner(&s, &t, NOW + US, NOW + 100 * US);
+	assert_int_equal(s.at, NOW + US + soon);
+	/* There is nothing to ask for. */
+	uccl_asking_over(&s, &t, false, NOW, NOW);
+	uccl_asking_sooner(&s, &t, NOW, NOW);
+	assert_int_equal(s.at, UCCL_NEVER);
+}
+
 /* What leaves again asks, and does not put off the next question. PROTOCOL R54 R243 */
 static void again__asks(void **state)
 {
@@ -281,6 +301,7 @@ int main(void)
 		cmocka_unit_test_setup(arm__for_ever, setup),
 		cmocka_unit_test_setup(over__begins_anew, setup),
 		cmocka_unit_test_setup(over__soon, setup),
+		cmocka_unit_test_setup(sooner__never_later, setup),
 		cmocka_unit_test_setup(again__asks, setup),
 		cmocka_unit_test_setup(expire__when_it_left, setup),
 		cmocka_unit_test_setup(expire__a_row, setup),

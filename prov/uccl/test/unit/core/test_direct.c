@@ -161,6 +161,27 @@ static void rx_write__tells_by_bytes(void **state)
 	pair_fini(&p);
 }
 
+/* The last one announced asks, also if it came first. PROTOCOL R273 */
+static void rx_write__last_one_is_told_at_once(void **state)
+{
+	struct uccl_flow *f;
+
+	(void)state;
+	f = raw(pair_direct());
+	feed_desc(base(), 0, 3, 4096, 3 * 4096);
+	feed_write(base() + 1, 4096, 0);
+	feed_write(base() + 2, 4096, 1);
+	assert_false(f->owed.now);
+	feed_write(base() + 3, 4096, 2);
+	assert_true(f->owed.now);
+	pair_pump_one(&p, 1);
+	feed_write(base() + 5, 4096, 3);
+	assert_false(f->owed.now);
+	feed_desc(base() + 4, 3 * 4096, 1, 4096, 4096);
+	assert_true(f->owed.now);
+	pair_fini(&p);
+}
+
 static void rx_write__before_its_descriptor(void **state)
 {
 	(void)state;
@@ -1247,6 +1268,7 @@ int main(void)
 		cmocka_unit_test(rx_write__in_order),
 		cmocka_unit_test(rx_write__late_descriptor_proves_nothing),
 		cmocka_unit_test(rx_write__tells_by_bytes),
+		cmocka_unit_test(rx_write__last_one_is_told_at_once),
 		cmocka_unit_test(rx_write__before_its_descriptor),
 		cmocka_unit_test(rx_write__lost),
 		cmocka_unit_test(rx_write__last_one_lost),

@@ -277,6 +277,29 @@ static void tx_write__choice_each(void **state)
 	pair_fini(&p);
 }
 
+/* The peer acknowledges the last one announced at once, as if it had been asked. PROTOCOL R273 */
+static void tx_write__last_one_asks(void **state)
+{
+	struct pair_cfg c = pair_direct();
+
+	(void)state;
+	c.cc = &cc_set;
+	cc_bytes = 40 * KIB;
+	start(c);
+	pair_bulk(&p, 0, 64 * KIB);
+	pair_pump_one(&p, 0);
+	assert_int_equal(writes_on_wire(1), 10);
+	assert_false(p.side[0].f.asking.ar);
+	cc_bytes = 60 * KIB;
+	pair_pump_one(&p, 0);
+	assert_false(p.side[0].f.asking.ar);
+	cc_bytes = 64 * KIB;
+	pair_pump_one(&p, 0);
+	assert_int_equal(writes_on_wire(1), 16);
+	assert_true(p.side[0].f.asking.ar);
+	pair_fini(&p);
+}
+
 /* Writes that wait for the window must not keep acknowledgements and credits back: both sides would wait for each
  * other. */
 static void tx_write__held_back_lets_others_pass(void **state)
@@ -333,6 +356,7 @@ int main(void)
 		cmocka_unit_test(tx_desc__where_it_answered),
 		cmocka_unit_test(tx_desc__on_the_quickest),
 		cmocka_unit_test(tx_write__choice_each),
+		cmocka_unit_test(tx_write__last_one_asks),
 		cmocka_unit_test(tx_write__held_back_lets_others_pass),
 		cmocka_unit_test(tx_write__both_ways_at_full_window),
 	};
