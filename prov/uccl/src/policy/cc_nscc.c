@@ -9,7 +9,13 @@
  * too, is above the target. What is said of NSCC elsewhere does not hold for this variant.
  *
  * The reference is told its round trip without queues. Here it is the least that was seen, or all would be queue to a
- * flow that goes farther than is normal for its NIC; and what is normal for the NIC stays the least target.
+ * flow that goes farther than is normal for its NIC; and what is normal for the NIC stays the least target. Whoever
+ * begins when queues are full has never seen a round trip without them. Were all of it the target, the queues would
+ * stay as they are, so of a longer round trip only a part is.
+ *
+ * The delay is that of a path, and a flow has many. While some of them have short queues, others will get less of its
+ * chunks, and a smaller window would be the wrong answer: without marks it shrinks only if in a whole round trip no
+ * sample was below the target. Flows that meet two queues, both made by others, would shrink alone otherwise.
  *
  * Formulas and constants of the reference: UEC's published simulator (uec.cpp), for 100 Gb/s and 12 us.
  */
@@ -41,6 +47,9 @@
 	X(max_chunks, 24, 0, 1e4, "chunks, trains",								\
 	  "added to the largest window (see cc_nscc.c); with 16, the NICs of 128 hosts in three "		\
 	  "tiers were idle for 1 % of the time")								\
+	X(far, 0.25, 0, 1, "share",										\
+	  "of a round trip that is longer than what is normal for the NIC so much counts in the target; "	\
+	  "it may be queue that was there when the flow began (ours)")						\
 	X(target_chunks, 8, 0, 1e4, "chunks, trains",								\
 	  "added to the target (see cc_nscc.c)")								\
 	X(first_chunks, 8, 0, 1e4, "chunks, trains",								\
@@ -98,11 +107,15 @@ struct nscc {
 	double rate[2];		      /* in those lately, and in those before */
 	uint64_t rate_end;	      /* delivered, when the present round trip ends */
 	uint32_t rate_rounds;	      /* of rate[0] */
+	bool lost;		      /* something was lost in this round trip */
 	double normal_ns;	      /* round trip that is normal for this back end */
 	double base_ns, target_ns;    /* round trip without queues; queueing delay to aim at */
 	double a;		      /* our bandwidth-delay product in that of the reference */
 	double alpha, fair, eta;      /* gains, bytes (alpha: per ns) */
 	double avg_ns;		      /* average queueing delay */
+	double least_ns;	      /* least one in the present round trip, */
+	double least_before_ns;	      /* and in the last one */
+	uint64_t least_end;	      /* delivered, when the present one ends */
 	double inc;		      /* increase to be applied, byte^2 */
 	double acked;		      /* bytes since it was applied */
 	double fast;		      /* bytes acknowledged without delay, in a row */
@@ -111,7 +124,6 @@ struct nscc {
 	uint64_t adjust_at, round_at; /* ends of the present round trips */
 	uint64_t decreased_ns;	      /* UCCL_NEVER: not yet */
 	uint64_t marked_ns;	      /* when the last mark was heard of; UCCL_NEVER: none yet */
-	bool lost;		      /* something was lost in this round trip */
 };
 
 _Static_assert(sizeof(struct nscc) <= UCCL_CC_STATE, "state too large");
@@ -138,7 +150,7 @@ static void nscc_base(struct nscc *n, double base_ns)
 
 	n->base_ns = base_ns;
 	bdp = nscc_bdp(n);
-	n->target_ns = k->target_rtts * fmax(base_ns, n->normal_ns) +
+	n->target_ns = k->target_rtts * fmax(k->far * base_ns, n->normal_ns) +
 		       k->target_chunks * n->burst * 8 * (double)UCCL_NS_PER_S / n->bps;
 	n->window_max = fmin(n->window_cap, k->max_bdps * nscc_share(n) * bdp + k->max_chunks * n->burst);
 	n->a = bdp / k->ref_bdp;
@@ -168,6 +180,7 @@ static void nscc_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
 			first * fmin(1, k->blind_us * (double)UCCL_NS_PER_US / n->normal_ns));
 	n->adjust_at = n->round_at = now + (uint64_t)n->base_ns;
 	n->decreased_ns = n->marked_ns = UCCL_NEVER;
+	n->least_ns = INFINITY;
 }
 
 static void nscc_set(struct nscc *n, double bytes)
@@ -270,10 +283,30 @@ static bool nscc_rate(struct nscc *n, const struct uccl_ack_info *ack)
 	return nscc_share(n) != was;
 }
 
+/* The least delay of a whole round trip, the latest that there was. */
+static double nscc_least(struct nscc *n, const struct uccl_ack_info *ack, double delay)
+{
+	n->least_ns = fmin(n->least_ns, delay);
+	if (ack->rate.prior >= n->least_end) {
+		n->least_before_ns = n->least_ns;
+		n->least_ns = INFINITY;
+		n->least_end = ack->delivered;
+	}
+	return fmin(n->least_ns, n->least_before_ns);
+}
+
+/* Are packets late, and is less in flight the answer? A mark says so of its packet; else no path may be better. */
+static bool nscc_late(const struct nscc *n, const struct uccl_ack_info *ack, double delay, double least, uint64_t now)
+{
+	if (delay < n->target_ns || n->avg_ns <= n->target_ns)
+		return false;
+	return ack->marked || (least >= n->target_ns && !nscc_marked_lately(n, now));
+}
+
 static void nscc_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)
 {
 	struct nscc *n = cc;
-	double bytes = (double)ack->bytes, clean = fmax(0, bytes - (double)ack->marked), delay;
+	double bytes = (double)ack->bytes, clean = fmax(0, bytes - (double)ack->marked), delay, least;
 
 	n->achieved += bytes;
 	n->blind = fmin(n->window_cap, n->blind + bytes);
@@ -291,12 +324,13 @@ static void nscc_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)
 	if (!ack->rtt_ns)
 		return;
 	delay = fmax(0, (double)ack->rtt_ns - n->base_ns);
+	least = nscc_least(n, ack, delay);
 	/* One sample stands for all packets of this block. */
 	n->avg_ns += (1 - pow(1 - n->k->ewma, fmax(1, bytes / n->k->mss))) * (delay - n->avg_ns);
 	if (now >= n->round_at && nscc_quick_adapt(n, ack, delay, now))
 		return;
 	n->fast = delay < n->k->fast_us * (double)UCCL_NS_PER_US && !ack->marked ? n->fast + bytes : 0;
-	if (delay >= n->target_ns && n->avg_ns > n->target_ns && (ack->marked || !nscc_marked_lately(n, now)))
+	if (nscc_late(n, ack, delay, least, now))
 		nscc_decrease(n, now);
 	else if (ack->app_limited)
 		n->acked = 0;

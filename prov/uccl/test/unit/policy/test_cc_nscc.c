@@ -136,11 +136,14 @@ static void on_ack__fair(void **state)
 	near(w);
 }
 
-/* The least round trip that was seen is the base, however long: four times as far, four times the window and gains. */
+/*
+ * The least round trip that was seen is the base, however long: four times as far, four times the window and gains. Of
+ * the target a quarter of it would be no more than is normal.
+ */
 static void on_ack__far(void **state)
 {
 	const struct uccl_ack_info info = {.bytes = CHUNK, .rtt_ns = 60 * US, .min_rtt_ns = 48 * US};
-	double w = WINDOW, alpha = 4 * MSS * 16 / 12000, target = 48000 + 8 * CHUNK / 50.0;
+	double w = WINDOW, alpha = 4 * MSS * 16 / 12000, target = TARGET;
 
 	(void)state;
 	now += US;
@@ -153,6 +156,18 @@ static void on_ack__far(void **state)
 	for (int i = 0; i < 100; i++)
 		ack(CHUNK, 48 * US);
 	assert_true(uccl_cc_nscc.window(cc) < WINDOW);
+}
+
+/* Farther still: a quarter of the round trip, and the chunks. */
+static void on_ack__farther(void **state)
+{
+	const struct uccl_ack_info info = {.bytes = CHUNK, .rtt_ns = 112 * US, .min_rtt_ns = 96 * US};
+	double w = WINDOW, alpha = 4 * MSS * 32 / 12000;
+
+	(void)state;
+	now += US;
+	uccl_cc_nscc.on_ack(cc, &info, now);
+	near(w + CHUNK * alpha * (24000 + 8 * CHUNK / 50.0 - 16000) / w);
 }
 
 /* Nearer than is normal: a smaller window at most, but no smaller target than is normal. */
@@ -225,6 +240,62 @@ static void on_ack__decrease(void **state)
 	/* Once, and by no more than a half. */
 	assert_true((double)uccl_cc_nscc.window(cc) >= w / 2 - 1);
 	assert_true((double)uccl_cc_nscc.window(cc) < w * 0.6);
+}
+
+/*
+ * Late on average, but in each round trip one sample was below the target: some path is better, so it does not shrink
+ * until a whole round trip was late.
+ */
+static void on_ack__one_path_late(void **state)
+{
+	uint64_t delivered = 0;
+	double before;
+
+	(void)state;
+	for (int i = 0; i < 40; i++) {
+		for (int j = 0; j < 8; j++) {
+			const struct uccl_ack_info info = {
+				.bytes = CHUNK,
+				.rtt_ns = 12 * US + (j == 3 ? (uint64_t)TARGET - 1000 : 90 * US),
+				.delivered = delivered + (uint64_t)(j + 1) * CHUNK,
+				.rate = {.prior = delivered},
+			};
+
+			now += 10 * US;
+			before = (double)uccl_cc_nscc.window(cc);
+			uccl_cc_nscc.on_ack(cc, &info, now);
+			assert_true(i < 1 || (double)uccl_cc_nscc.window(cc) >= before);
+		}
+		delivered += 8ull * CHUNK;
+	}
+	before = (double)uccl_cc_nscc.window(cc);
+	for (int j = 0; j < 16; j++) {
+		const struct uccl_ack_info info = {
+			.bytes = CHUNK,
+			.rtt_ns = 102 * US,
+			.delivered = delivered + (uint64_t)(j + 1) * CHUNK,
+			.rate = {.prior = delivered - (j < 8 ? CHUNK : 0) + (uint64_t)(j / 8) * 8 * CHUNK},
+		};
+
+		now += 10 * US;
+		uccl_cc_nscc.on_ack(cc, &info, now);
+		/* What is left of the round trip before was better. */
+		assert_true(j > 7 || (double)uccl_cc_nscc.window(cc) >= before);
+	}
+	assert_true((double)uccl_cc_nscc.window(cc) < before);
+	/* The round trip before was late, but the present one has a better path. */
+	for (int j = 0; j < 4; j++) {
+		const struct uccl_ack_info info = {
+			.bytes = CHUNK,
+			.rtt_ns = 12 * US + (j ? 90 * US : (uint64_t)TARGET - 1000),
+			.delivered = delivered + 17ull * CHUNK,
+		};
+
+		now += 100 * US;
+		before = (double)uccl_cc_nscc.window(cc);
+		uccl_cc_nscc.on_ack(cc, &info, now);
+		assert_true((double)uccl_cc_nscc.window(cc) >= before);
+	}
 }
 
 /* So much is in flight when a round trip begins, of which two pieces arrive; the rest may be lost. */
@@ -430,10 +501,12 @@ int main(void)
 		cmocka_unit_test_setup(on_ack__proportional, setup),
 		cmocka_unit_test_setup(on_ack__fair, setup),
 		cmocka_unit_test_setup(on_ack__far, setup),
+		cmocka_unit_test_setup(on_ack__farther, setup),
 		cmocka_unit_test_setup(on_ack__near, setup),
 		cmocka_unit_test_setup(on_ack__app_limited, setup),
 		cmocka_unit_test_setup(on_ack__fast, setup),
 		cmocka_unit_test_setup(on_ack__decrease, setup),
+		cmocka_unit_test_setup(on_ack__one_path_late, setup),
 		cmocka_unit_test_setup(on_ack__quick_adapt, setup),
 		cmocka_unit_test_setup(on_ack__no_quick_adapt, setup),
 		cmocka_unit_test_setup(on_ack__marks, setup),
