@@ -68,7 +68,8 @@
 	X(eta, 0.15, 0, 1000, "packets",									\
 	  "gain of the steady increase (reference)")								\
 	X(gamma, 0.8, 0.01, 1, "",										\
-	  "decrease: factor of the relative excess of the delay (reference)")					\
+	  "decrease: factor of the relative excess of the delay (reference), and of what the window is "	\
+	  "of the largest (ours)")										\
 	X(md_floor, 0.5, 0.01, 0.99, "share",									\
 	  "a decrease leaves at least this share of the window (reference)")					\
 	X(ewma, 0.0125, 0.0001, 1, "share",									\
@@ -244,7 +245,9 @@ static void nscc_decrease(struct nscc *n, uint64_t now)
 		return;
 	n->decreased_ns = now;
 	n->inc = 0;
-	nscc_set(n, n->window * fmax(1 - n->k->gamma * (n->avg_ns - n->target_ns) / n->avg_ns, n->k->md_floor));
+	/* Queues are made by those with large windows: who has little yields little, or flows with two queues starve. */
+	nscc_set(n, n->window * fmax(1 - n->k->gamma * n->window / n->window_max * (n->avg_ns - n->target_ns) /
+					 n->avg_ns, n->k->md_floor));
 }
 
 /* Would the network have marked what waits too long? */

@@ -219,7 +219,10 @@ static void on_ack__fast(void **state)
 	near(w + 100000);
 }
 
-/* Above the target now and on average: by 0.8 of the relative excess, once per round trip. */
+/*
+ * Above the target now and on average: by 0.8 of the relative excess, times what the window is of the largest, once per
+ * round trip.
+ */
 static void on_ack__decrease(void **state)
 {
 	double w = WINDOW, avg = 0;
@@ -230,16 +233,16 @@ static void on_ack__decrease(void **state)
 	ack(50 * 4096, 48000);
 	avg += (1 - pow(1 - 0.0125, 50)) * (48000 - avg);
 	assert_true(avg > TARGET);
-	w *= fmax(1 - 0.8 * (avg - TARGET) / avg, 0.5);
+	w *= 1 - 0.8 * w / WINDOW_MAX * (avg - TARGET) / avg;
 	near(w);
 	ack(CHUNK, 48000);
 	near(w);
 	now += 30 * US;
 	for (int i = 0; i < 20; i++)
 		ack(50 * 4096, 48000);
-	/* Once, and by no more than a half. */
-	assert_true((double)uccl_cc_nscc.window(cc) >= w / 2 - 1);
-	assert_true((double)uccl_cc_nscc.window(cc) < w * 0.6);
+	/* Once. */
+	assert_true((double)uccl_cc_nscc.window(cc) < w * (1 - 0.8 * w / WINDOW_MAX * 0.4));
+	assert_true((double)uccl_cc_nscc.window(cc) > w * (1 - 0.8 * w / WINDOW_MAX));
 }
 
 /*
