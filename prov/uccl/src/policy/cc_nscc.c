@@ -44,7 +44,7 @@
 	  "target of the queueing delay, in base round trips (reference, without trimming)")			\
 	X(max_bdps, 1.5, 0.1, 100, "BDPs",									\
 	  "largest window (reference)")										\
-	X(max_chunks, 24, 0, 1e4, "chunks, trains",								\
+	X(max_chunks, 28, 0, 1e4, "chunks, trains",								\
 	  "added to the largest window (see cc_nscc.c); with 16, the NICs of 128 hosts in three "		\
 	  "tiers were idle for 1 % of the time")								\
 	X(far, 0.25, 0, 1, "share",										\
@@ -241,13 +241,15 @@ static void nscc_adjust(struct nscc *n, uint64_t now)
 
 static void nscc_decrease(struct nscc *n, uint64_t now)
 {
+	double late;
+
 	if (n->decreased_ns != UCCL_NEVER && now - n->decreased_ns < (uint64_t)(n->base_ns + n->target_ns))
 		return;
 	n->decreased_ns = now;
 	n->inc = 0;
 	/* Queues are made by those with large windows: who has little yields little, or flows with two queues starve. */
-	nscc_set(n, n->window * fmax(1 - n->k->gamma * n->window / n->window_max * (n->avg_ns - n->target_ns) /
-					 n->avg_ns, n->k->md_floor));
+	late = (n->avg_ns - n->target_ns) / n->avg_ns;
+	nscc_set(n, n->window * fmax(1 - n->k->gamma * n->window / n->window_max * late, n->k->md_floor));
 }
 
 /* Would the network have marked what waits too long? */
