@@ -247,7 +247,7 @@ static void nscc_decrease(struct nscc *n, uint64_t now)
 		return;
 	n->decreased_ns = now;
 	n->inc = 0;
-	/* Queues are made by those with large windows: who has little yields little, or flows with two queues starve. */
+	/* Large windows make the queues: who has little yields little, or flows with two queues starve. */
 	late = (n->avg_ns - n->target_ns) / n->avg_ns;
 	nscc_set(n, n->window * fmax(1 - n->k->gamma * n->window / n->window_max * late, n->k->md_floor));
 }
