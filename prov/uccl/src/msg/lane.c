@@ -312,8 +312,7 @@ enum uccl_drop msg_lane_ahead(struct uccl_peer *p, const struct uccl_chunk_in *i
 	if (bl)
 		return total == bl->berth->limit ? lane_put_in(p->mep, bl, off, in) : UCCL_DROP_RANGE;
 	reason = msg_park(&p->mep->lane->park, p, in);
-	/* Home wakes a lane that has something there: it may have looked just before. PROTOCOL R267 */
-	atomic_thread_fence(memory_order_seq_cst);
+	/* Home wakes a lane that has something there: it may have looked just before. See may_lie(). PROTOCOL R267 */
 	if (reason == UCCL_DROP_COUNT)
 		berth_find(p, key);
 	return reason;

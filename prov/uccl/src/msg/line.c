@@ -24,9 +24,11 @@ static bool may_lie(struct uccl_line *l, const struct uccl_letter *letter)
 		return false;
 	if (uccl_mailbox_room(&l->down) <= UCCL_LINE_LETTERS - UCCL_LINE_LIE)
 		return false;
-	/* Either we see that the lane waits for it, or the lane sees the letter. PROTOCOL R267 */
-	atomic_thread_fence(memory_order_seq_cst);
-	return !atomic_load_explicit(&l->parked, memory_order_relaxed);
+	/*
+	 * Either we see that the lane waits for it, or the lane sees the letter: both change the same number, and whoever
+	 * does so later sees what the other did before. PROTOCOL R267
+	 */
+	return !atomic_fetch_add(&l->parked, 0);
 }
 
 /* Half of the other box is for answers. */
