@@ -20,7 +20,7 @@
 
 /* RDMA NICs with RoCE v2 in hardware. */
 #define UCCL_VERBS_CC "nscc"
-#define UCCL_VERBS_PATH "reps"
+#define UCCL_VERBS_PATH "reps:draws=12"
 #define UCCL_VERBS_CREDIT "auto"
 #define UCCL_VERBS_PATHS 64	 /* each may take a queue pair */
 #define UCCL_VERBS_LABELS 256	 /* flow labels */

@@ -25,8 +25,8 @@ static bool may_lie(struct uccl_line *l, const struct uccl_letter *letter)
 	if (uccl_mailbox_room(&l->down) <= UCCL_LINE_LETTERS - UCCL_LINE_LIE)
 		return false;
 	/*
-	 * Either we see that the lane waits for it, or the lane sees the letter: both change the same number, and whoever
-	 * does so later sees what the other did before. PROTOCOL R267
+	 * Either we see that the lane waits for it, or the lane sees the letter: both change one number, and who does
+	 * so later sees what the other did before. PROTOCOL R267
 	 */
 	return !atomic_fetch_add(&l->parked, 0);
 }

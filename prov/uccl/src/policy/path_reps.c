@@ -37,7 +37,7 @@
 	X(mean, 0.03125, 0.0001, 1, "share",									\
 	  "weight of a sample in the mean RTT; a round trip has some forty chunks of 32 KiB at 400 "		\
 	  "Gb/s")												\
-	X(draws, 12, 1, 16, "paths",										\
+	X(draws, 8, 1, 16, "paths",										\
 	  "so many paths are drawn to choose from: first one that carries nothing, then the one "		\
 	  "with the shortest RTT lately")									\
 	X(freeze_ms, 10, 0, 1e6, "ms",										\

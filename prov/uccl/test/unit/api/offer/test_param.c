@@ -93,13 +93,13 @@ static void read__defaults_of_rdma(void **state)
 	setenv("FI_UCCL_BACKEND", "verbs-uc", 1);
 	assert_int_equal(uccl_params_read(&p, why, sizeof(why)), 0);
 	assert_string_equal(p.cc, "nscc");
-	assert_string_equal(p.path, "reps");
+	assert_string_equal(p.path, "reps:draws=12");
 	assert_string_equal(p.credit, "auto");
 	assert_int_equal(p.paths, 64);
 	setenv("FI_UCCL_CC", "cubic", 1);
 	assert_int_equal(uccl_params_read(&p, why, sizeof(why)), 0);
 	assert_string_equal(p.cc, "cubic");
-	assert_string_equal(p.path, "reps");
+	assert_string_equal(p.path, "reps:draws=12");
 	unsetenv("FI_UCCL_CC");
 	unsetenv("FI_UCCL_BACKEND");
 	assert_int_equal(uccl_params_read(&p, why, sizeof(why)), 0);
