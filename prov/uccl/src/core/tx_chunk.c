@@ -2,10 +2,9 @@
 /* Chunks: their entry in the log, the request for their acknowledgement, and the packet in which they leave. */
 #include <string.h>
 
+#include "base/prefetch.h"
 #include "core/tx.h"
 
-/* Bytes of a cache line, as common processors have them. */
-#define PREFETCH_STEP 64
 /* Payload that is one long piece comes by itself. */
 #define PREFETCH_MAX 4096
 
@@ -50,13 +49,13 @@ void flow_tx_prefetch(const struct uccl_flow *f, const uint8_t *payload, uint32_
 		return;
 	end = payload + len;
 	/* A round of the loop costs more than what it asks for. */
-	for (; end - payload >= 4 * PREFETCH_STEP; payload += 4 * PREFETCH_STEP) {
+	for (; end - payload >= 4 * UCCL_CACHE_LINE; payload += 4 * UCCL_CACHE_LINE) {
 		__builtin_prefetch(payload, 0, 2);
-		__builtin_prefetch(payload + PREFETCH_STEP, 0, 2);
-		__builtin_prefetch(payload + 2 * PREFETCH_STEP, 0, 2);
-		__builtin_prefetch(payload + 3 * PREFETCH_STEP, 0, 2);
+		__builtin_prefetch(payload + UCCL_CACHE_LINE, 0, 2);
+		__builtin_prefetch(payload + 2 * UCCL_CACHE_LINE, 0, 2);
+		__builtin_prefetch(payload + 3 * UCCL_CACHE_LINE, 0, 2);
 	}
-	for (; payload < end; payload += PREFETCH_STEP)
+	for (; payload < end; payload += UCCL_CACHE_LINE)
 		__builtin_prefetch(payload, 0, 2);
 }
 

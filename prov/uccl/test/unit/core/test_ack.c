@@ -461,17 +461,24 @@ static void ack_rx__grants(void **state)
 	pair_fini(&p);
 }
 
-/* PROTOCOL R54: blocks that answer something else, one after the other, do not put off the question. */
-static void ack_rx__no_news_keeps_the_timer(void **state)
+/* Five chunks left, and this block acknowledged the first. */
+static struct uccl_ack one_of_five(void)
 {
 	struct uccl_ack a;
-	uint64_t at;
 
-	(void)state;
 	start_n(one_path(), 5);
 	a = pair_ack(&p, 0, base() + 1);
 	take(&a);
-	at = tx()->asking.at;
+	return a;
+}
+
+/* PROTOCOL R54: blocks that answer something else, one after the other, do not put off the question. */
+static void ack_rx__no_news_keeps_the_timer(void **state)
+{
+	struct uccl_ack a = one_of_five();
+	uint64_t at = tx()->asking.at;
+
+	(void)state;
 	assert_true(at > p.now);
 	for (int i = 0; i < 5; i++) {
 		p.now += (at - p.now) / 2;
@@ -494,14 +501,10 @@ static void ack_rx__no_news_keeps_the_timer(void **state)
 /* What answers something else shows that the host is at work, so it is asked soon for the rest. PROTOCOL R272 */
 static void ack_rx__no_news_brings_it_nearer(void **state)
 {
-	struct uccl_ack a;
-	uint64_t at;
+	struct uccl_ack a = one_of_five();
+	uint64_t at = tx()->asking.at;
 
 	(void)state;
-	start_n(one_path(), 5);
-	a = pair_ack(&p, 0, base() + 1);
-	take(&a);
-	at = tx()->asking.at;
 	p.now += 10 * US;
 	a = line(base() + 1, 0, 5, p.now - 10 * US, 0);
 	take(&a);

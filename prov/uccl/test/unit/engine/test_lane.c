@@ -423,6 +423,17 @@ static void ahead__one_way(void **state)
 	assert_true(took[1] <= took[0] - 2 * LAN_DELAY_NS);
 }
 
+/* Of a message that goes ahead only its envelope comes: the sender's lanes sleep. */
+static void envelope_alone(struct lan *l)
+{
+	for (int k = 0; k < LANES; k++)
+		l->node[LANE(0, k)].asleep = true;
+	memset(dst[1], 0, UCCL_HEAD_MAX);
+	lan_recv(l, HOME(1), dst[1], UCCL_HEAD_MAX, LAN_CTX(2));
+	assert_int_equal(lan_send(l, HOME(0), HOME(1), src[0], UCCL_HEAD_MAX, LAN_CTX(3)), 0);
+	lan_run(l, MS);
+}
+
 /* Its envelope comes first, and finds its receive: nothing waits. PROTOCOL R266 */
 static void ahead__envelope_first(void **state)
 {
@@ -430,12 +441,7 @@ static void ahead__envelope_first(void **state)
 	uint64_t before = by_lanes(l);
 
 	(void)state;
-	for (int k = 0; k < LANES; k++)
-		l->node[LANE(0, k)].asleep = true;
-	memset(dst[1], 0, UCCL_HEAD_MAX);
-	lan_recv(l, HOME(1), dst[1], UCCL_HEAD_MAX, LAN_CTX(2));
-	assert_int_equal(lan_send(l, HOME(0), HOME(1), src[0], UCCL_HEAD_MAX, LAN_CTX(3)), 0);
-	lan_run(l, MS);
+	envelope_alone(l);
 	assert_int_equal(by_lanes(l), before);
 	/* CTS came, which asks for nothing. */
 	assert_int_equal(lan_peer(l, HOME(0), HOME(1))->ahead, 0);
@@ -555,12 +561,7 @@ static void ahead__peer_fails(void **state)
 	struct uccl_chunk_in in = {.rtype = UCCL_REC_EAGER, .rec = rec, .data = src[0], .len = 100};
 
 	(void)state;
-	for (int k = 0; k < LANES; k++)
-		l->node[LANE(0, k)].asleep = true;
-	memset(dst[1], 0, UCCL_HEAD_MAX);
-	lan_recv(l, HOME(1), dst[1], UCCL_HEAD_MAX, LAN_CTX(2));
-	assert_int_equal(lan_send(l, HOME(0), HOME(1), src[0], UCCL_HEAD_MAX, LAN_CTX(3)), 0);
-	lan_run(l, MS);
+	envelope_alone(l);
 	uccl_rec_set_bulk(rec, mseq, 0, 0);
 	uccl_put64(rec + 16, UCCL_HEAD_MAX);
 	assert_int_equal(uccl_lane_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_COUNT);
