@@ -44,6 +44,19 @@ static bool sent_elsewhere(const struct uccl_flow *f, const struct uccl_sent *e)
 	return f->cfg.write_later && sent_wrote(e);
 }
 
+/*
+ * So many bytes of it were not in flight. They had been taken for lost, and the peer counts them twice: as received,
+ * and as lost. PROTOCOL R286
+ */
+static void ack_unlost(struct uccl_flow *f, const struct uccl_sent *e, uint32_t bytes)
+{
+	uint64_t csn;
+
+	/* What leaves in slices is in flight when all of it has left, and has spent its credit when it began. */
+	if (bytes && e->ntx && !(f->sent.begun.next && uccl_sent_next(&f->sent, &csn) == e))
+		uccl_event_unlost(f, bytes);
+}
+
 /* Returns the bytes that this acknowledged for the first time. */
 static uint32_t ack_one(struct uccl_flow *f, uint64_t csn, uint64_t now)
 {
@@ -58,6 +71,7 @@ static uint32_t ack_one(struct uccl_flow *f, uint64_t csn, uint64_t now)
 	if (e->ntx == 1)
 		uccl_rack_came(&f->rack, csn, e->sent_ns);
 	uccl_rate_acked(&f->rate, &e->rate, e->sent_ns, bytes);
+	ack_unlost(f, e, bytes - e->flying);
 	uccl_sent_acked(&f->sent, csn);
 	/* Nothing but the write can have brought it; its path's line may be lost, or come behind this. PROTOCOL R84 */
 	if (sent_wrote(e)) {
@@ -87,7 +101,7 @@ static uint32_t ack_parts(struct uccl_flow *f, uint64_t csn, uint64_t have, uint
 	struct uccl_sent *e = uccl_sent_at(&f->sent, csn);
 	uint64_t news = have & ~e->parts.have;
 	uint16_t path = e->path;
-	uint32_t bytes;
+	uint32_t bytes, flew;
 
 	if (e->state == UCCL_SENT_ACKED || !news)
 		return 0;
@@ -95,7 +109,9 @@ static uint32_t ack_parts(struct uccl_flow *f, uint64_t csn, uint64_t have, uint
 		return ack_one(f, csn, now);
 	uccl_paths_long_acked(&f->paths, path, e->parts.each);
 	flow_mtu_acked(f, e, csn, now);
-	path_landed(f, path, uccl_sent_named(&f->sent, csn, news, &bytes), now);
+	flew = uccl_sent_named(&f->sent, csn, news, &bytes);
+	path_landed(f, path, flew, now);
+	ack_unlost(f, e, bytes - flew);
 	uccl_rate_acked(&f->rate, &e->rate, e->sent_ns, bytes);
 	return bytes;
 }

@@ -100,6 +100,12 @@ bool uccl_event_tx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, bool desc, uin
 	return true;
 }
 
+void uccl_event_unlost(struct uccl_flow *f, uint32_t bytes)
+{
+	if (f->cfg.credit->pull)
+		uccl_credit_spend_free(&f->credit, bytes);
+}
+
 /* What has come, or never will. */
 static void rx_pull(struct uccl_flow *f, bool lost, uint64_t now)
 {

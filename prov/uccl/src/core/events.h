@@ -24,6 +24,8 @@ uint16_t uccl_event_select_path(struct uccl_flow *f, uint32_t bytes, uint64_t le
  * by paced credit, which it then spends; not by the window, nor by other credit. PROTOCOL R13 R14 R63 R166
  */
 bool uccl_event_tx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, bool desc, uint64_t now);
+/* So many bytes that were declared lost came before they were sent again: paced credit is spent as if they had been. */
+void uccl_event_unlost(struct uccl_flow *f, uint32_t bytes);
 /* onRxChunk, onRxRtxChunk: payload arrived for the first time. */
 void uccl_event_rx_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now);
 void uccl_event_rx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now);

@@ -1764,6 +1764,37 @@ static void rtx__small_ones_behind_what_waits(void **state)
 	pair_fini(&p);
 }
 
+/* What was taken for lost and came before it was sent again counts as the peer counts it. PROTOCOL R286 */
+static void unlost__counts_as_sent(void **state)
+{
+	const struct uccl_credit_ops *const credits[] = {&uccl_credit_eqds, &uccl_credit_none};
+
+	(void)state;
+	for (int paced = 1; paced >= 0; paced--) {
+		struct pair_cfg c = one_path();
+		struct uccl_ack a;
+
+		c.credit = credits[!paced];
+		start_n(c, 5);
+		a = line(base(), 0, 5, p.now, UINT32_MAX);
+		a.nwords = 1;
+		a.sack[0] = 8;
+		take(&a);
+		assert_int_equal(tx()->credit.lost, 400);
+		assert_int_equal(tx()->credit.used, 500);
+		/* Three of four. */
+		a = pair_ack(&p, 0, base() + 3);
+		take(&a);
+		assert_int_equal(tx()->credit.used, 500 + paced * 300);
+		assert_int_equal(pair_pump_one(&p, 0), 1);
+		a = pair_ack(&p, 0, base() + 5);
+		take(&a);
+		/* Five came, and four never will. */
+		assert_int_equal(tx()->credit.used, 500 + paced * 400);
+		pair_fini(&p);
+	}
+}
+
 /* New marks reach congestion control as bytes, once, also from a line that says nothing else new. PROTOCOL R190 */
 static void marks__reach_the_policies(void **state)
 {
@@ -1853,6 +1884,7 @@ int main(void)
 		cmocka_unit_test(rack_ask__one_question_for_all),
 		cmocka_unit_test(report__of_acknowledgements),
 		cmocka_unit_test(rtx__small_ones_behind_what_waits),
+		cmocka_unit_test(unlost__counts_as_sent),
 		cmocka_unit_test(marks__reach_the_policies),
 	};
 

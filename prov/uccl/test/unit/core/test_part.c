@@ -578,6 +578,45 @@ static void rtx__few_credits(void **state)
 	}
 }
 
+/* Of parts that were lost some came before they were sent again: the peer counts these twice. PROTOCOL R286 */
+static void unlost__parts(void **state)
+{
+	static const struct uccl_credit_ops paced = {.name = "paced", .limit = paced_credit, .pull = paced_pull};
+	struct pair_cfg c = trains(10);
+	struct uccl_ack a;
+
+	(void)state;
+	c.paths = 1;
+	c.credit = &paced;
+	paced_limit = 20 * PACKET;
+	pair_init(&p, &c);
+	pair_bulk(&p, 0, 20 * PACKET);
+	assert_int_equal(pair_pump_one(&p, 0), 20);
+	while (p.nwire)
+		pair_lose(&p, 0);
+	/* All of the second train came, and half of the first. */
+	a = pair_ack(&p, 0, p.cfg.csn[0]);
+	a.nwords = 1;
+	a.sack[0] = 1;
+	a.nparts = 1;
+	a.parts[0].have = 0x3e0;
+	a.npaths = 1;
+	a.paths[0] = (struct uccl_ack_path){.seq = 20, .echo = uccl_ts(p.now), .delay = UINT32_MAX};
+	assert_int_equal(flow_ack_rx(tx(), &a, uccl_ts(p.now), 0, p.now), UCCL_DROP_COUNT);
+	assert_int_equal(tx()->credit.lost, 5 * PACKET);
+	assert_int_equal(tx()->credit.used, 20 * PACKET);
+	a.parts[0].have |= 7;
+	assert_int_equal(flow_ack_rx(tx(), &a, uccl_ts(p.now), 0, p.now), UCCL_DROP_COUNT);
+	assert_int_equal(tx()->credit.used, 23 * PACKET);
+	/* The other two leave again. */
+	paced_limit = 30 * PACKET;
+	assert_int_equal(pair_pump_one(&p, 0), 2);
+	a = pair_ack(&p, 0, p.cfg.csn[0] + 2);
+	assert_int_equal(flow_ack_rx(tx(), &a, uccl_ts(p.now), 0, p.now), UCCL_DROP_COUNT);
+	assert_int_equal(tx()->credit.used, 25 * PACKET);
+	pair_fini(&p);
+}
+
 static void only_losses(struct pair *q, struct pair_pkt *k)
 {
 	if (k->h.type == UCCL_PKT_PART && k->h.flags & UCCL_FLAG_RTX && k->kind == UCCL_RX_PACKET)
@@ -1258,6 +1297,7 @@ int main(void)
 		cmocka_unit_test(rtx__counts_what_is_lost),
 		cmocka_unit_test(rtx__few_slots),
 		cmocka_unit_test(rtx__few_credits),
+		cmocka_unit_test(unlost__parts),
 		cmocka_unit_test(all__bad_network),
 		cmocka_unit_test(rtx__parts_in_pieces),
 		cmocka_unit_test(rtx__pieces_have_their_turn),
