@@ -41,16 +41,16 @@ uint64_t uccl_check_match(uint64_t seed, uint64_t off, const void *buf, uint64_t
 {
 	const uint8_t *p = buf;
 	uint64_t done = 0;
-	uint8_t word[8];
 
 	while (done < len) {
 		uint64_t at = (off + done) & 7, n = uccl_min(8 - at, len - done), i;
+		uint64_t want = word_at(seed, (off + done) >> 3);
 
-		uccl_put64(word, word_at(seed, (off + done) >> 3));
-		if (memcmp(p + done, word + at, n)) {
-			for (i = 0; p[done + i] == word[at + i]; i++)
-				;
-			return done + i;
+		if (n < 8 || uccl_get64(p + done) != want) {
+			for (i = 0; i < n; i++) {
+				if (p[done + i] != (uint8_t)(want >> 8 * (at + i)))
+					return done + i;
+			}
 		}
 		done += n;
 	}
