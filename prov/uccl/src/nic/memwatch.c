@@ -154,17 +154,18 @@ void uccl_memwatch_leave(struct uccl_memwatcher *w)
 	uint64_t one = 1;
 	bool last;
 
-	if (watch.pid != getpid())
-		return;
 	pthread_mutex_lock(&watch.life);
 	uccl_memwatch_lock();
 	LIST_REMOVE(w, link);
 	last = LIST_EMPTY(&watch.watchers);
 	uccl_memwatch_unlock();
 	if (last) {
-		while (write(watch.stop, &one, sizeof(one)) < 0 && errno == EINTR)
-			;
-		pthread_join(watch.thread, NULL);
+		/* In a child the thread is not there, and what is written is heard by the parent's. */
+		if (watch.pid == getpid()) {
+			while (write(watch.stop, &one, sizeof(one)) < 0 && errno == EINTR)
+				;
+			pthread_join(watch.thread, NULL);
+		}
 		/* Closing it frees whoever waits for an event to be read, and ends all watching. */
 		close(watch.fd);
 		close(watch.stop);

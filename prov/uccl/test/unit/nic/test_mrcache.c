@@ -445,6 +445,52 @@ static void open__in_a_child(void **state)
 	end();
 }
 
+/* ThreadSanitizer ends a child that starts a thread. */
+#ifdef __SANITIZE_THREAD__
+#define CHILD_HAS_THREADS false
+#else
+#define CHILD_HAS_THREADS true
+#endif
+
+/* Those that a child inherited can be closed there, in any order, and then it watches its own memory. */
+static void close__in_a_child(void **state)
+{
+	const struct uccl_mrcache_entry *e;
+	struct uccl_mrcache *other;
+	uint8_t *p = pages(1);
+	pid_t child;
+	int status;
+
+	(void)state;
+	assert_int_equal(uccl_mrcache_open(&ops, NULL, 8, 1 << 20, &other), 0);
+	start(8, 1 << 20);
+	use(p, PAGE);
+	child = fork();
+	if (!child) {
+		bool well, keeps = uccl_mrcache_keeps(c);
+
+		uccl_mrcache_close(other);
+		uccl_mrcache_close(c);
+		if (!CHILD_HAS_THREADS)
+			_exit(registered == 0 ? 0 : 1);
+		well = registered == 0 && !uccl_mrcache_open(&ops, NULL, 8, 1 << 20, &c);
+		well = well && uccl_mrcache_keeps(c) == keeps && !uccl_mrcache_get(c, p, PAGE, &e);
+		if (well)
+			uccl_mrcache_put(c, e);
+		well = well && registered == keeps && !munmap(p, PAGE) && uccl_mrcache_stats(c).gone == keeps;
+		uccl_mrcache_close(c);
+		_exit(well && registered == 0 ? 0 : 1);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	/* Nobody ended the parent's. */
+	assert_int_equal(use(p, PAGE), uccl_mrcache_keeps(c));
+	assert_int_equal(munmap(p, PAGE), 0);
+	assert_int_equal(uccl_mrcache_stats(c).gone, uccl_mrcache_keeps(c));
+	uccl_mrcache_close(other);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -462,6 +508,7 @@ int main(void)
 		cmocka_unit_test(open__no_entries),
 		cmocka_unit_test(all__threads),
 		cmocka_unit_test(open__in_a_child),
+		cmocka_unit_test(close__in_a_child),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
