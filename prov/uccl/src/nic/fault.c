@@ -1,24 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * The fault wrapper: a back end around a back end that loses, delays, duplicates, reorders and corrupts what is sent,
- * from a seeded generator and a clock given from outside, so a run can be repeated.
- *
- * Keys of the specification, separated by commas:
- *   drop=P            every packet is lost with probability P
- *   drop_control=P    control packets are lost with probability P besides
- *   burst=L           the losses of drop come in bursts of L packets on average (Gilbert's model), their share stays P
- *   dup=P             a copy follows
- *   reorder=P         the packet is held for up to reorder_us more, so that later ones overtake it
- *   reorder_us=N      default 100
- *   corrupt=P         one bit is flipped
- *   delay_us=N        every packet comes N us later; jitter_us=N: and up to N more
- *   train=HOW         packets that the inner back end would send as a train are lost: all (drop), all but the first
- *                     (first) or last (last), all of trains of equal packets (equal), or a bit of each is flipped
- *                     (corrupt)
- *   path=K            all of the above hit only packets of entropy label K
- *   blackhole=L@S-E   packets of label L (*: of all) are lost from S to E ms after open (E empty: for ever)
- *   blackhole_path=I@S-E  the same by the sender's path index; both may be given several times
- *   seed=N
+ * from a seeded generator and a clock given from outside, so a run can be repeated. faultspec.h says what it can do.
  *
  * A packet that is held or changed is copied. Remote writes and payloads in registered memory are never copied, as the
  * copy would not be registered: on them only losses act.
@@ -35,30 +18,11 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "base/units.h"
-#include "nic/train.h"
+#include "nic/faultspec.h"
 
 #define FAULT_HELD_MAX 4096
 #define FAULT_SENT_MAX 8192
-#define FAULT_BLACKHOLES 16
-#define FAULT_REORDER_NS (100 * UCCL_NS_PER_US)
-#define FAULT_TIME_MAX 1000000000000ull	   /* ms or us in a specification */
 #define FAULT_COOKIE 0xfa17c0de00000000ull /* | place: our own packets inside the inner back end */
-#define FAULT_ANY UINT64_MAX
-
-struct blackhole {
-	bool by_path;
-	uint64_t which; /* label or path index, FAULT_ANY: all */
-	uint64_t from_ns, to_ns;
-};
-
-struct fault_spec {
-	double drop, drop_control, burst, dup, reorder, corrupt;
-	uint64_t reorder_ns, delay_ns, jitter_ns, seed;
-	uint64_t label; /* FAULT_ANY: all */
-	enum uccl_train_fault train;
-	struct blackhole hole[FAULT_BLACKHOLES];
-	int holes;
-};
 
 /* A packet that goes later: its copy, with the payload behind. */
 struct held {
@@ -84,7 +48,7 @@ struct fault {
 	struct uccl_nic nic;
 	struct uccl_nic_ops ops; /* ours where the inner back end has one */
 	struct uccl_nic *inner;
-	struct fault_spec spec;
+	struct uccl_fault_spec spec;
 	uint64_t (*clock)(void *arg);
 	void *clock_arg;
 	uint64_t opened_at;
@@ -114,184 +78,6 @@ static struct fault *fault_of(struct uccl_nic *nic)
 	return uccl_container_of(nic, struct fault, nic);
 }
 
-/* Reading the specification. */
-
-static bool digits_read(const char **p, uint64_t *out)
-{
-	const char *s = *p;
-	uint64_t v = 0;
-
-	for (; *s >= '0' && *s <= '9'; s++) {
-		uint64_t digit = (uint64_t)(*s - '0');
-
-		if (v > (UINT64_MAX - digit) / 10)
-			return false;
-		v = v * 10 + digit;
-	}
-	if (s == *p)
-		return false;
-	*p = s;
-	*out = v;
-	return true;
-}
-
-/* A decimal number such as 0.01 or 1e-3. Not strtod(), which obeys the application's locale. */
-static bool decimal_read(const char **p, double *out)
-{
-	uint64_t whole = 0, exponent;
-	double v, unit = 1;
-	bool any, minus;
-
-	any = digits_read(p, &whole);
-	v = (double)whole;
-	if (**p == '.') {
-		(*p)++;
-		for (; **p >= '0' && **p <= '9'; (*p)++) {
-			unit /= 10;
-			v += unit * (**p - '0');
-			any = true;
-		}
-	}
-	if (!any)
-		return false;
-	if (**p == 'e' || **p == 'E') {
-		(*p)++;
-		minus = **p == '-';
-		if (minus || **p == '+')
-			(*p)++;
-		if (!digits_read(p, &exponent) || exponent > 300)
-			return false;
-		for (; exponent; exponent--)
-			v = minus ? v / 10 : v * 10;
-	}
-	*out = v;
-	return true;
-}
-
-static const char *hole_read(struct fault_spec *spec, const char **p, bool by_path)
-{
-	struct blackhole *h = &spec->hole[spec->holes];
-	uint64_t from, to;
-
-	if (spec->holes == FAULT_BLACKHOLES)
-		return "too many blackholes";
-	h->by_path = by_path;
-	h->which = FAULT_ANY;
-	h->to_ns = UCCL_NEVER;
-	if (**p == '*')
-		(*p)++;
-	else if (!digits_read(p, &h->which) || h->which > UINT16_MAX)
-		return "blackhole: bad label or path";
-	if (*(*p)++ != '@' || !digits_read(p, &from) || from > FAULT_TIME_MAX || *(*p)++ != '-')
-		return "blackhole: want WHICH@START-END, times in ms";
-	h->from_ns = from * UCCL_NS_PER_MS;
-	if (**p && **p != ',') {
-		if (!digits_read(p, &to) || to > FAULT_TIME_MAX || to < from)
-			return "blackhole: bad end time";
-		h->to_ns = to * UCCL_NS_PER_MS;
-	}
-	spec->holes++;
-	return NULL;
-}
-
-static const char *train_read(struct fault_spec *spec, const char **p)
-{
-	static const char *const names[] = {[UCCL_TRAIN_DROP] = "drop",	  [UCCL_TRAIN_FIRST] = "first",
-					    [UCCL_TRAIN_LAST] = "last",	  [UCCL_TRAIN_EQUAL] = "equal",
-					    [UCCL_TRAIN_CORRUPT] = "corrupt"};
-	size_t len = strcspn(*p, ","), i;
-
-	for (i = UCCL_TRAIN_DROP; i < UCCL_TRAIN_FAULTS; i++)
-		if (strlen(names[i]) == len && !memcmp(names[i], *p, len)) {
-			spec->train = (enum uccl_train_fault)i;
-			*p += len;
-			return NULL;
-		}
-	return "train must be drop, first, last, equal or corrupt";
-}
-
-enum key_kind { KEY_TRAIN, KEY_CHANCE, KEY_MEAN, KEY_TIME, KEY_LABEL, KEY_NUMBER, KEY_HOLE, KEY_HOLE_PATH };
-
-static const struct key {
-	const char *name;
-	enum key_kind kind;
-	size_t at; /* of the field in fault_spec */
-} keys[] = {
-	{"drop", KEY_CHANCE, offsetof(struct fault_spec, drop)},
-	{"drop_control", KEY_CHANCE, offsetof(struct fault_spec, drop_control)},
-	{"burst", KEY_MEAN, offsetof(struct fault_spec, burst)},
-	{"dup", KEY_CHANCE, offsetof(struct fault_spec, dup)},
-	{"reorder", KEY_CHANCE, offsetof(struct fault_spec, reorder)},
-	{"reorder_us", KEY_TIME, offsetof(struct fault_spec, reorder_ns)},
-	{"corrupt", KEY_CHANCE, offsetof(struct fault_spec, corrupt)},
-	{"delay_us", KEY_TIME, offsetof(struct fault_spec, delay_ns)},
-	{"jitter_us", KEY_TIME, offsetof(struct fault_spec, jitter_ns)},
-	{"train", KEY_TRAIN, 0},
-	{"path", KEY_LABEL, offsetof(struct fault_spec, label)},
-	{"seed", KEY_NUMBER, offsetof(struct fault_spec, seed)},
-	{"blackhole", KEY_HOLE, 0},
-	{"blackhole_path", KEY_HOLE_PATH, 0},
-};
-
-static const char *value_read(struct fault_spec *spec, const struct key *key, const char **p)
-{
-	double *real = (double *)((char *)spec + key->at);
-	uint64_t *number = (uint64_t *)((char *)spec + key->at);
-
-	switch (key->kind) {
-	case KEY_CHANCE:
-		return decimal_read(p, real) && *real <= 1 ? NULL : "a probability must be a number from 0 to 1";
-	case KEY_MEAN:
-		return decimal_read(p, real) && *real >= 1 && *real <= 1e6 ? NULL : "burst must be 1 to 1000000";
-	case KEY_TIME:
-		if (!digits_read(p, number) || *number > FAULT_TIME_MAX)
-			return "a time must be a whole number of us";
-		*number *= UCCL_NS_PER_US;
-		return NULL;
-	case KEY_LABEL:
-		return digits_read(p, number) && *number <= UINT16_MAX ? NULL : "path must be 0 to 65535";
-	case KEY_NUMBER:
-		return digits_read(p, number) ? NULL : "seed must be a whole number";
-	case KEY_TRAIN:
-		return train_read(spec, p);
-	case KEY_HOLE:
-		return hole_read(spec, p, false);
-	case KEY_HOLE_PATH:
-		return hole_read(spec, p, true);
-	}
-	return "unknown key";
-}
-
-/* NULL, or what is wrong. */
-static const char *spec_read(struct fault_spec *spec, const char *p)
-{
-	const char *why;
-	size_t i, len;
-
-	*spec = (struct fault_spec){.burst = 1, .reorder_ns = FAULT_REORDER_NS, .label = FAULT_ANY};
-	while (*p) {
-		len = strcspn(p, "=,");
-		if (p[len] != '=')
-			return "want key=value,key=value,...";
-		for (i = 0; i < uccl_array_len(keys); i++)
-			if (strlen(keys[i].name) == len && !memcmp(keys[i].name, p, len))
-				break;
-		if (i == uccl_array_len(keys))
-			return "unknown key";
-		p += len + 1;
-		why = value_read(spec, &keys[i], &p);
-		if (why)
-			return why;
-		if (*p && *p != ',')
-			return "rubbish after a value";
-		if (*p == ',' && !*++p)
-			return "nothing after the last comma";
-	}
-	if (spec->burst > 1 && !(spec->drop > 0))
-		return "burst needs drop";
-	return NULL;
-}
-
 /* Deciding. */
 
 static bool blackholed(const struct fault *f, const struct uccl_tx *t, uint64_t now)
@@ -300,11 +86,11 @@ static bool blackholed(const struct fault *f, const struct uccl_tx *t, uint64_t 
 	int i;
 
 	for (i = 0; i < f->spec.holes; i++) {
-		const struct blackhole *h = &f->spec.hole[i];
+		const struct uccl_fault_hole *h = &f->spec.hole[i];
 
 		if (since < h->from_ns || since >= h->to_ns)
 			continue;
-		if (h->which == FAULT_ANY || h->which == (h->by_path ? t->path : t->label))
+		if (h->which == UCCL_FAULT_ANY || h->which == (h->by_path ? t->path : t->label))
 			return true;
 	}
 	return false;
@@ -312,7 +98,7 @@ static bool blackholed(const struct fault *f, const struct uccl_tx *t, uint64_t 
 
 static bool loss_draw(struct fault *f)
 {
-	const struct fault_spec *s = &f->spec;
+	const struct uccl_fault_spec *s = &f->spec;
 
 	if (s->burst <= 1 || s->drop >= 1)
 		return uccl_rng_chance(&f->rng, s->drop);
@@ -327,10 +113,10 @@ static bool loss_draw(struct fault *f)
  * Packets are lost, each by itself, and no more: so what loss costs is measured, and drawing is not to be much of that.
  * It draws as fate_draw does.
  */
-static bool only_loss(const struct fault_spec *s)
+static bool only_loss(const struct uccl_fault_spec *s)
 {
 	return s->burst <= 1 && !(s->drop_control > 0) && !(s->dup > 0) && !(s->reorder > 0) && !(s->corrupt > 0) &&
-	       !s->delay_ns && !s->jitter_ns && !s->holes && s->label == FAULT_ANY && s->train == UCCL_TRAIN_WHOLE;
+	       !s->delay_ns && !s->jitter_ns && !s->holes && s->label == UCCL_FAULT_ANY && s->train == UCCL_TRAIN_WHOLE;
 }
 
 /* With only loss: the first packet from v[i] on that is lost; n: none is. */
@@ -350,14 +136,14 @@ static bool can_copy(const struct uccl_tx *t)
 /* `broken`: it would leave in a train, whose fault hits it. */
 static struct fate fate_draw(struct fault *f, const struct uccl_tx *t, bool broken, uint64_t now)
 {
-	const struct fault_spec *s = &f->spec;
+	const struct uccl_fault_spec *s = &f->spec;
 	struct fate fate = {0};
 
 	if (blackholed(f, t, now)) {
 		fate.hole = fate.drop = true;
 		return fate;
 	}
-	if (s->label != FAULT_ANY && s->label != t->label)
+	if (s->label != UCCL_FAULT_ANY && s->label != t->label)
 		return fate;
 	fate.drop = loss_draw(f) || (broken && s->train != UCCL_TRAIN_CORRUPT);
 	if (t->control && !fate.drop)
@@ -872,7 +658,7 @@ int uccl_nic_fault_open(struct uccl_nic *inner, const char *spec, uint64_t (*clo
 	*why = "out of memory";
 	if (!f)
 		return -FI_ENOMEM;
-	*why = spec_read(&f->spec, spec);
+	*why = uccl_fault_spec_read(&f->spec, spec);
 	if (*why) {
 		free(f);
 		return -FI_EINVAL;
