@@ -109,8 +109,7 @@ static void keep_dereg(void *arg, void *mr)
 {
 	struct uccl_verbs_gpu_keep *k = arg;
 
-	if (k->lib->dereg_mr(mr))
-		UCCL_LOG(UCCL_LOG_WARN, "%s: cannot deregister memory: %s", k->name, strerror(errno));
+	uccl_verbs_dereg(k->lib, mr, k->name);
 }
 
 static const struct uccl_devcache_ops keep_ops = {.reg = keep_reg, .dereg = keep_dereg};

@@ -116,6 +116,14 @@ static bool symbol_find(void *lib, const char *name, void *where)
 	return at;
 }
 
+void uccl_verbs_dereg(const struct uccl_verbs *lib, struct ibv_mr *mr, const char *name)
+{
+	int err = lib->dereg_mr(mr);
+
+	if (err)
+		UCCL_LOG(UCCL_LOG_WARN, "%s: cannot deregister memory: %s", name, strerror(err));
+}
+
 int uccl_verbs_load(struct uccl_verbs *v, const char *file, const char **missing)
 {
 	void *lib = dlopen(file, RTLD_NOW | RTLD_LOCAL);

@@ -69,6 +69,9 @@ static inline int uccl_verbs_error(void)
 	return errno > 0 ? -errno : -FI_EIO;
 }
 
+/* End a registration. That it failed, on the device of this name, is only said: nobody could do anything about it. */
+void uccl_verbs_dereg(const struct uccl_verbs *lib, struct ibv_mr *mr, const char *name);
+
 /*
  * Fill a table from a library, which stays loaded. -FI_ENOSYS: there is no such library, or it lacks a function
  * (then it is unloaded again); *missing is the name of that function, or of the library.

@@ -4,7 +4,6 @@
 
 #ifdef HAVE_VERBS
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -86,8 +85,7 @@ static void region_dereg(void *arg, void *mr)
 	struct uccl_verbs_mws *m = arg;
 	struct region *r = mr;
 
-	if (m->lib->dereg_mr(r->mr))
-		UCCL_LOG(UCCL_LOG_WARN, "%s: cannot deregister memory: %s", m->port->name, strerror(errno));
+	uccl_verbs_dereg(m->lib, r->mr, m->port->name);
 	free(r);
 }
 

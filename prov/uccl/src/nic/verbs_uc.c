@@ -11,12 +11,8 @@
 
 #ifdef HAVE_VERBS
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include "base/log.h"
 
 /* Memory that peers write. */
 
@@ -113,8 +109,9 @@ static void uc_dereg(struct uccl_nic *nic, void *mr, bool settled)
 		uc_lock(w);
 		uccl_verbs_mw_put(w->dev->windows, mr, settled);
 		uc_unlock(w);
-	} else if (w->dev->lib->dereg_mr(mr))
-		UCCL_LOG(UCCL_LOG_WARN, "%s: cannot deregister memory: %s", w->ud->port.name, strerror(errno));
+	} else {
+		uccl_verbs_dereg(w->dev->lib, mr, w->ud->port.name);
+	}
 }
 
 static int uc_tx(struct uccl_nic *nic, struct uccl_tx *v, int n)

@@ -49,8 +49,7 @@ static void source_dereg(void *arg, void *mr)
 {
 	struct uc_dev *d = arg;
 
-	if (d->lib->dereg_mr(mr))
-		UCCL_LOG(UCCL_LOG_WARN, "%s: cannot deregister memory: %s", d->port.name, strerror(errno));
+	uccl_verbs_dereg(d->lib, mr, d->port.name);
 }
 
 static const struct uccl_mrcache_ops source_ops = {.reg = source_reg, .dereg = source_dereg};

@@ -10,8 +10,43 @@
 #ifdef HAVE_VERBS
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <rdma/fi_errno.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "base/log.h"
+
+static char said[200];
+
+static void hear(int level, const char *func, int line, const char *text)
+{
+	(void)level, (void)func, (void)line;
+	snprintf(said, sizeof(said), "%s", text);
+}
+
+/* It returns why; what is in errno is of another call. */
+static int busy(struct ibv_mr *mr)
+{
+	errno = ENOENT;
+	return mr ? EBUSY : 0;
+}
+
+static void verbs_dereg__says_why(void **state)
+{
+	const struct uccl_verbs v = {.dereg_mr = busy};
+	char want[200];
+	struct ibv_mr mr;
+
+	(void)state;
+	uccl_log_set(hear, UCCL_LOG_WARN);
+	uccl_verbs_dereg(&v, NULL, "rxe0");
+	assert_string_equal(said, "");
+	uccl_verbs_dereg(&v, &mr, "rxe0");
+	uccl_log_set(NULL, 0);
+	snprintf(want, sizeof(want), "rxe0: cannot deregister memory: %s", strerror(EBUSY));
+	assert_string_equal(said, want);
+}
 
 static void verbs_load__no_library(void **state)
 {
@@ -75,6 +110,7 @@ static void verbs_lib__once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(verbs_dereg__says_why),
 		cmocka_unit_test(verbs_load__no_library),
 		cmocka_unit_test(verbs_load__lacks_a_function),
 		cmocka_unit_test(verbs_load__whole),
