@@ -364,16 +364,6 @@ static int row_cycle(struct rig *r, struct uccl_verbs_probe *p)
 
 #define WINDOW_AT 8192 /* in the target; as long as a packet */
 
-static int window_open(struct rig *r, enum ibv_mw_type type)
-{
-	r->window_mr = r->lib->reg_mr_iova(r->pd, r->target, BUFFER, r->iova,
-					   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
-	if (!r->window_mr)
-		return failed(r, "register memory for windows");
-	r->mw = r->lib->alloc_mw(r->pd, type);
-	return r->mw ? 0 : failed(r, "make a memory window");
-}
-
 /* Through the queue pair that sends; 0 bytes: to nothing. *key is what a peer has to name. */
 static int window_bind(struct rig *r, uint32_t at, uint32_t len, uint32_t *key)
 {
@@ -398,6 +388,17 @@ static int window_bind(struct rig *r, uint32_t at, uint32_t len, uint32_t *key)
 	return err ? failed(r, "bind a memory window") : 0;
 }
 
+/* A window of this type, bound to a packet of the target. */
+static int window_open(struct rig *r, enum ibv_mw_type type, uint32_t *key)
+{
+	r->window_mr = r->lib->reg_mr_iova(r->pd, r->target, BUFFER, r->iova,
+					   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+	if (!r->window_mr)
+		return failed(r, "register memory for windows");
+	r->mw = r->lib->alloc_mw(r->pd, type);
+	return r->mw ? window_bind(r, WINDOW_AT, r->port->mtu, key) : failed(r, "make a memory window");
+}
+
 /*
  * Does a write of a packet to here arrive? After it one of a byte goes to memory that anybody may write: when that has
  * come there is nothing to wait for any more. Completions do not say so, as some may be of earlier writes.
@@ -418,10 +419,8 @@ static bool window_takes(struct rig *r, uint32_t at, uint32_t key)
 static int row_windows(struct rig *r, struct uccl_verbs_probe *p)
 {
 	uint32_t key;
-	int rc = window_open(r, IBV_MW_TYPE_1);
+	int rc = window_open(r, IBV_MW_TYPE_1, &key);
 
-	if (!rc)
-		rc = window_bind(r, WINDOW_AT, p->mtu, &key);
 	if (rc)
 		return rc;
 	p->windows = yes(window_takes(r, WINDOW_AT, key));
@@ -432,10 +431,8 @@ static int row_windows(struct rig *r, struct uccl_verbs_probe *p)
 static int row_unbound(struct rig *r, struct uccl_verbs_probe *p)
 {
 	uint32_t key, none;
-	int rc = window_open(r, IBV_MW_TYPE_1);
+	int rc = window_open(r, IBV_MW_TYPE_1, &key);
 
-	if (!rc)
-		rc = window_bind(r, WINDOW_AT, p->mtu, &key);
 	if (!rc)
 		rc = window_bind(r, 0, 0, &none);
 	if (!rc)
@@ -448,7 +445,7 @@ static int row_window2(struct rig *r, struct uccl_verbs_probe *p)
 	uint32_t key;
 
 	/* Not everybody has them, and nothing depends on it. */
-	if (!window_open(r, IBV_MW_TYPE_2) && !window_bind(r, WINDOW_AT, p->mtu, &key))
+	if (!window_open(r, IBV_MW_TYPE_2, &key))
 		p->window2 = yes(window_takes(r, WINDOW_AT, key));
 	return 0;
 }
@@ -457,7 +454,7 @@ static int row_window_times(struct rig *r, struct uccl_verbs_probe *p)
 {
 	uint64_t began;
 	uint32_t key;
-	int i, rc = window_open(r, IBV_MW_TYPE_1);
+	int i, rc = window_open(r, IBV_MW_TYPE_1, &key);
 
 	began = r->clock();
 	for (i = 0; i < TRIES && !rc; i++) {
