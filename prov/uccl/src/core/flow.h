@@ -187,7 +187,13 @@ bool uccl_flow_withdraw(struct uccl_flow *f, struct uccl_item *item);
  */
 void uccl_flow_rx(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *payload, const uint8_t *tail,
 		  uint64_t age_ns, uint64_t now);
-/* Packets that uccl_part_row found to be parts in a row: `len` bytes, and the header of the first. */
+/*
+ * Packets that uccl_part_row found to be parts in a row: `len` bytes, and the header of the first. All are taken in in
+ * one go, or false: nothing happened.
+ */
+bool uccl_flow_rx_row(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *data, uint32_t len,
+		      uint64_t age_ns, uint64_t now);
+/* The same, or else each by itself. */
 void uccl_flow_rx_parts(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *data, uint32_t len,
 			uint64_t age_ns, uint64_t now);
 void uccl_flow_rx_write(struct uccl_flow *f, uint32_t imm, uint32_t len, uint16_t path, uint64_t now);

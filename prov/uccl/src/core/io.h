@@ -100,11 +100,13 @@ enum uccl_link {
  * and has split it: then data holds the first UCCL_HDR_LEN bytes, body/body_len what went to the hinted place
  * and rest/rest_len what followed. Buffers belong to the NIC and are valid until the next rx() call.
  * Packets from one place that came together (GRO) may be one thing: one behind the other in `data`, all but the last
- * of one length.
+ * of one length. If they met a hint for a row of their length (`row`), the first of them lie in body/body_len, and what
+ * of them is left in rest/rest_len; `data` is the body then.
  */
 struct uccl_rx {
 	uint8_t kind;
 	bool split;
+	bool row;
 	bool marked;		/* PACKET: the network marked it, or all that are handed up as one (caps.marks) */
 	uint16_t path;
 	uint32_t len;
@@ -122,10 +124,19 @@ struct uccl_rx {
 	struct uccl_nic_addr src;
 };
 
-/* A place where the payload of the next packet probably belongs; NIC may scatter there directly. */
+/* Bytes of packets that a NIC hands up as one, at most. */
+#define UCCL_ROW_BYTES 65536
+
+/*
+ * A place where the payload of the next packet probably belongs; NIC may scatter there directly. Or that of the next
+ * packets that come as one (GRO), of `each` bytes if that is not 0: as many of them as fit whole into `len` lie there
+ * then, one behind the other with their headers, for payload is moved more cheaply where it is in the cache than it is
+ * scattered. Such a hint is alone.
+ */
 struct uccl_rx_hint {
 	void *dst;
 	uint32_t len;
+	uint32_t each;
 };
 
 #endif

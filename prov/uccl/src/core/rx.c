@@ -242,9 +242,9 @@ void uccl_flow_rx(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *
 	}
 }
 
-/* All of them in one go. False: nothing happened. PROTOCOL R173 */
-static bool rx_row(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *data, uint32_t len, uint64_t age_ns,
-		   uint64_t now)
+/* PROTOCOL R173 */
+bool uccl_flow_rx_row(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *data, uint32_t len,
+		      uint64_t age_ns, uint64_t now)
 {
 	uint64_t csn = uccl_seq_expand(f->rcv.nxt, h->csn, 32);
 	uint32_t each = UCCL_HDR_LEN + h->payload_len, n = (len + each - 1) / each;
@@ -276,7 +276,7 @@ void uccl_flow_rx_parts(struct uccl_flow *f, const struct uccl_hdr *h, const uin
 	uint32_t each = UCCL_HDR_LEN + h->payload_len;
 	struct uccl_hdr one;
 
-	if (rx_row(f, h, data, len, age_ns, now))
+	if (uccl_flow_rx_row(f, h, data, len, age_ns, now))
 		return;
 	for (uint32_t at = 0; at < len; at += each)
 		if (uccl_hdr_decode(&one, data + at, (uint32_t)uccl_min(each, len - at)) == UCCL_DROP_COUNT) {

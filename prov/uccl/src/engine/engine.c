@@ -69,7 +69,7 @@ int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct u
 	/* What is scattered cannot be proven before it is placed. */
 	if (attr->nic->caps.hints && !cfg->security) {
 		rc = -FI_ENOMEM;
-		e->bounce = malloc((size_t)RX_BATCH * attr->nic->caps.mtu);
+		e->bounce = malloc(uccl_max((size_t)RX_BATCH * attr->nic->caps.mtu, UCCL_ROW_BYTES));
 		if (!e->bounce)
 			goto fail;
 	}

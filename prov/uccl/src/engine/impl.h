@@ -161,7 +161,7 @@ struct uccl_engine {
 	/* rx.c */
 	int rx_refused;			/* packets of this poll that went to nobody */
 	bool rx_more;			/* the last poll left something in the NIC's queue */
-	uint8_t *bounce;		/* mispredicted payloads of one round */
+	uint8_t *bounce;		/* mispredicted payloads, or rows, of one round */
 	/* drain.c */
 	uint64_t drain_ns;		/* 0: open; else when draining began */
 	struct conn_list untold, told;	/* draining: who is to be told, and who was, and may answer */

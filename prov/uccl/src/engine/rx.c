@@ -104,6 +104,63 @@ static uint32_t rx_packet(struct uccl_engine *e, const struct uccl_rx *rx, uint3
 	return row;
 }
 
+/* What lies behind the first `at` bytes where a row was foreseen, and what had no room there, as one piece. */
+static void rx_row_rest(struct uccl_engine *e, struct uccl_rx *rx, uint32_t at)
+{
+	uint32_t n = rx->body_len - at;
+
+	rx->data = rx->rest;
+	rx->len = n + rx->rest_len;
+	if (!n)
+		return;
+	memcpy(e->bounce, rx->body + at, n);
+	if (rx->rest_len)
+		memcpy(e->bounce + n, rx->rest, rx->rest_len);
+	rx->data = e->bounce;
+}
+
+/*
+ * Packets that lie where the next row of parts was foreseen: if the first of them are that row, that was taken in, and
+ * the others are in rx->data; how many that were. If not, nothing was moved: 0.
+ */
+static int rx_row(struct uccl_engine *e, struct uccl_rx *rx, uint64_t now)
+{
+	struct uccl_hdr h;
+	struct conn *c;
+	uint32_t row, n;
+
+	if (uccl_hdr_decode(&h, rx->body, rx->each) != UCCL_DROP_COUNT || rx->body_len <= rx->each)
+		return 0;
+	row = uccl_part_row(&h, rx->body, rx->each, rx->body_len);
+	n = (row + rx->each - 1) / rx->each;
+	c = conn_by_token(e, h.token);
+	if (n < 2 || !c || !c->peer.open || c->half || memcmp(rx->src.ip, c->peer.addr.nic.ip, sizeof(rx->src.ip)) ||
+	    uccl_msg_place(&c->peer, &h, row - n * UCCL_HDR_LEN) != rx->body)
+		return 0;
+	h.marked = rx->marked;
+	/* It will be moved to where the others are. */
+	rx_row_rest(e, rx, row);
+	if (!uccl_flow_rx_row(&c->peer.flow, &h, rx->body, row, rx->age_ns, now))
+		return 0;
+	conn_slots_came(c, rx->each);
+	engine_ready(c);
+	return (int)n;
+}
+
+/* The only thing of its round. Returns how many packets of it are done; the others are in rx->data. */
+static int rx_row_settle(struct uccl_engine *e, struct uccl_rx *rx, uint64_t now)
+{
+	int n = rx_row(e, rx, now);
+
+	e->stats.hints++;
+	e->stats.hint_hits += n > 0;
+	uccl_msg_hinted(&e->mep, n > 0, !n);
+	rx->row = false;
+	if (!n)
+		rx_row_rest(e, rx, 0);
+	return n;
+}
+
 /* A packet that the NIC put in its place; its tail was left in the rest. */
 static void rx_placed(struct uccl_engine *e, const struct uccl_rx *rx, uint64_t now)
 {
@@ -129,13 +186,18 @@ static void rx_placed(struct uccl_engine *e, const struct uccl_rx *rx, uint64_t 
 /* One packet, or what came together. Returns how many. */
 static int rx_packets(struct uccl_engine *e, struct uccl_rx *rx, uint64_t now)
 {
-	uint32_t left = rx->len, taken;
+	uint32_t left, taken;
 	int n = 0;
 
 	if (rx->split) {
 		rx_placed(e, rx, now);
 		return 1;
 	}
+	if (rx->row)
+		n = rx_row_settle(e, rx, now);
+	left = rx->len;
+	if (n && !left)
+		return n;
 	do {
 		rx->len = rx->each ? (uint32_t)uccl_min(rx->each, left) : left;
 		taken = rx_packet(e, rx, left, now);
@@ -180,7 +242,7 @@ static void rx_settle(struct uccl_engine *e, struct uccl_rx *v, int n)
 		 */
 		if (uccl_hdr_decode(&h, rx->data, rx->len) == UCCL_DROP_COUNT && h.payload_len == rx->body_len) {
 			c = conn_by_token(e, h.token);
-			if (c && c->peer.open && uccl_msg_place(&c->peer, &h) == rx->body) {
+			if (c && c->peer.open && uccl_msg_place(&c->peer, &h, h.payload_len) == rx->body) {
 				right++;
 				continue;
 			}
@@ -194,6 +256,16 @@ static void rx_settle(struct uccl_engine *e, struct uccl_rx *v, int n)
 	e->stats.hints += (uint64_t)(right + wrong);
 	e->stats.hint_hits += (uint64_t)right;
 	uccl_msg_hinted(&e->mep, right, wrong);
+}
+
+/* Where a row of packets of `each` bytes may have been foreseen something else came. A single packet is soon copied. */
+static void rx_no_row(struct uccl_engine *e, const struct uccl_rx *rx, uint32_t each)
+{
+	uccl_msg_no_row(&e->mep);
+	if (!each || rx->kind != UCCL_RX_PACKET || rx->len <= each)
+		return;
+	e->stats.hints++;
+	uccl_msg_hinted(&e->mep, 0, 1);
 }
 
 /* Returns how many packets or events that were. */
@@ -242,26 +314,32 @@ int engine_rx(struct uccl_engine *e, uint64_t now)
 {
 	struct uccl_rx_hint hints[RX_BATCH];
 	struct uccl_rx v[RX_BATCH];
-	int total = 0;
+	int total = 0, ones = 0;
 
 	e->rx_more = false;
 	e->rx_refused = 0;
-	while (total - e->rx_refused < RX_TAKEN && total < RX_MOST) {
+	/* Rows that are received one by one are as many as if they had come together, or more would be acknowledged. */
+	while ((total - e->rx_refused < RX_TAKEN || (ones && ones < RX_BATCH)) && total < RX_MOST) {
 		int nhints = e->bounce ? uccl_msg_hints(&e->mep, hints, RX_BATCH) : 0;
 		bool alone = e->bounce && !nhints && uccl_msg_alone(&e->mep);
-		int n = e->nic->ops->rx(e->nic, v, alone ? 1 : RX_BATCH, hints, nhints);
+		bool rows = e->bounce && (nhints ? hints[0].each != 0 : uccl_msg_rows(&e->mep));
+		int most = alone || rows ? 1 : RX_BATCH;
+		int n = e->nic->ops->rx(e->nic, v, most, hints, nhints);
 
 		engine_backlog(e);
 		if (n <= 0)
 			return total;
-		if (nhints)
+		ones = rows ? ones + 1 : 0;
+		if (nhints && !rows)
 			rx_settle(e, v, n);
+		else if (rows && !v[0].row)
+			rx_no_row(e, &v[0], nhints ? hints[0].each : 0);
 		for (int i = 0; i < n; i++)
 			total += rx_one(e, &v[i], now);
 		/* There may be more; what this one asks for leaves before that is copied. */
 		if (alone)
 			break;
-		if (n < RX_BATCH)
+		if (n < most)
 			return total;
 	}
 	e->rx_more = true;

@@ -14,6 +14,9 @@
 #define SURPRISE_AGAIN 96
 #define REST 256
 
+/* A row of fewer packets is not worth a guess. */
+#define ROW_MIN 4
+
 /* A matched message whose rest is on its way. Where lanes put bytes nothing may be that was only foreseen. */
 static bool rx_streams(const struct uccl_msg_rx *rx)
 {
@@ -54,15 +57,37 @@ void uccl_msg_hinted(struct uccl_mep *m, int right, int wrong)
 	p->unforeseen = REST;
 }
 
+/* The next row of parts. Its message may be the next one only when the last packet of this one has come. */
+static int row_hint(struct uccl_mep *m, const struct uccl_msg_rx *rx, struct uccl_rx_hint *hint)
+{
+	uint32_t each = rx->peer->row_each + UCCL_HDR_LEN;
+	uint64_t len = 0;
+
+	if (rx->peer->unforeseen) {
+		rx->peer->unforeseen--;
+		return 0;
+	}
+	if (m->rows_soon && rx->peer->row_each && rx_streams(rx))
+		len = uccl_min(rx->limit - rx->hi, UCCL_ROW_BYTES);
+	if (len < (uint64_t)ROW_MIN * each)
+		return 0;
+	*hint = (struct uccl_rx_hint){
+		.dst = (uint8_t *)rx->iov[0].iov_base + rx->hi, .len = (uint32_t)(len - len % each), .each = each
+	};
+	return 1;
+}
+
 int uccl_msg_hints(struct uccl_mep *m, struct uccl_rx_hint *hints, int n)
 {
 	struct uccl_msg_rx *rx = m->stream;
 	uint64_t off, chunk;
 	int i = 0;
 
-	/* The kernel merges small packets; copying them costs less than undoing a wrong guess. */
-	if (!rx || rx->peer->flow.cfg.chunk_bytes < UCCL_HINT_MIN)
+	if (!rx)
 		return 0;
+	/* The kernel merges small packets, and nothing is foreseen of them but the row that they come in. */
+	if (rx->peer->flow.cfg.chunk_bytes < UCCL_HINT_MIN)
+		return row_hint(m, rx, hints);
 	if (rx->peer->unforeseen) {
 		rx->peer->unforeseen--;
 		return 0;
@@ -78,20 +103,25 @@ int uccl_msg_hints(struct uccl_mep *m, struct uccl_rx_hint *hints, int n)
 
 			if (!hint_apart(hints, i, dst, len))
 				break;
-			hints[i].dst = dst;
-			hints[i++].len = (uint32_t)len;
+			hints[i++] = (struct uccl_rx_hint){ .dst = dst, .len = (uint32_t)len };
 		}
 	}
 	return i;
 }
 
-uint8_t *uccl_msg_place(struct uccl_peer *p, const struct uccl_hdr *h)
+uint8_t *uccl_msg_place(struct uccl_peer *p, const struct uccl_hdr *h, uint64_t len)
 {
 	uint64_t off = uccl_get64(h->rec + 8);
+	struct uccl_chunk_part part;
 	struct uccl_msg_rx *rx;
 
-	if (h->type != UCCL_PKT_CHUNK)
+	if (h->type == UCCL_PKT_PART) {
+		if (uccl_part_decode(&part, h->rec, h->payload_len) != UCCL_DROP_COUNT)
+			return NULL;
+		off += (uint64_t)part.index * uccl_piece_len(part.total, part.count);
+	} else if (h->type != UCCL_PKT_CHUNK) {
 		return NULL;
+	}
 	if (h->rtype == UCCL_REC_EAGER)
 		rx = msg_rx_find(p, uccl_seq_expand(p->rx_mseq, uccl_get32(h->rec), 32));
 	else if (h->rtype == UCCL_REC_DATA || h->rtype == UCCL_REC_REPLY)
@@ -99,7 +129,7 @@ uint8_t *uccl_msg_place(struct uccl_peer *p, const struct uccl_hdr *h)
 	else
 		return NULL;
 	if (!rx || !rx->iov || rx->niov != 1 || rx->device || rx->berth || rx->ahead || off > rx->limit ||
-	    h->payload_len > rx->limit - off)
+	    len > rx->limit - off)
 		return NULL;
 	return (uint8_t *)rx->iov[0].iov_base + off;
 }

@@ -62,6 +62,7 @@ struct uccl_peer {
 	struct uccl_msg_rx *by_mseq;	/* messages of which chunks are missing, or that came too early, */
 	struct uccl_msg_rx *lone;	/* but for one of them: mostly there is no other, and a table costs more */
 	struct uccl_msg_rx_list rxs;	/* every message on its way in */
+	uint32_t row_each;		/* bytes of payload of each part of the last row that was put into place */
 	uint8_t surprise;		/* hints.c: how often lately its payloads were not what was foreseen, of 256, */
 	uint16_t unforeseen;		/* and how many times more nothing is foreseen of it */
 	uint64_t unexpected_bytes;	/* its share of mep's, */
@@ -162,6 +163,7 @@ struct uccl_mep {
 	bool messages_next;		/* who has the first turn: messages, or requests */
 	struct uccl_msg_rx *stream;	/* the message whose payload came last: where the next belongs, probably */
 	uint8_t heads_soon;		/* a message with a head came, and fewer without one since */
+	uint8_t rows_soon;		/* a row was put into place, and fewer others came since */
 	struct uccl_lanes *lanes;	/* of an endpoint that has some (home.h); else NULL */
 	struct uccl_lane *lane;		/* it is one itself (lane.h); else NULL */
 };
@@ -188,6 +190,8 @@ extern const struct uccl_flow_ops uccl_msg_flow_ops;
 #define UCCL_HEAD_PAUSE 16
 /* Foreseeing the place of a payload pays from this chunk size on. */
 #define UCCL_HINT_MIN 16384
+/* So many other receptions may be between two rows of parts, or none is foreseen. */
+#define UCCL_ROWS_SOON 16
 /* What each message that is held counts beside its payload: our notes of it. */
 #define UCCL_HELD_COST 1024
 /* Beyond twice uccl_mep.unexpected_max, and this, nothing is held. */
@@ -275,8 +279,8 @@ void uccl_msg_hold(struct uccl_peer *p);
 void uccl_msg_kick(struct uccl_peer *p, uint64_t now);
 
 /*
- * Where the next payloads probably belong, in order. Returns how many hints were filled: none for a while where they
- * would be from a peer whose payloads are seldom what was foreseen.
+ * Where the next payloads probably belong, in order; or the next row of parts, which is one hint. Returns how many
+ * hints were filled: none for a while where they would be from a peer whose payloads are seldom what was foreseen.
  */
 int uccl_msg_hints(struct uccl_mep *m, struct uccl_rx_hint *hints, int n);
 /*
@@ -287,10 +291,29 @@ static inline bool uccl_msg_alone(const struct uccl_mep *m)
 {
 	return m->heads_soon;
 }
+/* Likewise of rows of parts: what comes between two of them is taken in before the next one is received. */
+static inline bool uccl_msg_rows(const struct uccl_mep *m)
+{
+	return m->rows_soon;
+}
+/* Something else came. */
+static inline void uccl_msg_no_row(struct uccl_mep *m)
+{
+	m->rows_soon -= m->rows_soon > 0;
+}
+/* The peer's parts come in rows of so many bytes of payload each. */
+static inline void uccl_msg_row(struct uccl_peer *p, uint32_t each)
+{
+	p->row_each = each;
+	p->mep->rows_soon = UCCL_ROWS_SOON;
+}
 /* What came to those places: so many were right, so many wrong. Before any of it is processed. */
 void uccl_msg_hinted(struct uccl_mep *m, int right, int wrong);
-/* Where the payload of this chunk belongs, if it is the rest of a matched message; else NULL. */
-uint8_t *uccl_msg_place(struct uccl_peer *p, const struct uccl_hdr *h);
+/*
+ * Where the payload of this chunk belongs, or that of a row of its parts from this one on, `len` bytes, if it is the
+ * rest of a matched message; else NULL.
+ */
+uint8_t *uccl_msg_place(struct uccl_peer *p, const struct uccl_hdr *h, uint64_t len);
 
 /* A region goes away: what still uses it on behalf of this peer is refused; nothing does when this returns. */
 void uccl_msg_revoke(struct uccl_peer *p, const void *region, uint64_t now);

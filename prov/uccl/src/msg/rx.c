@@ -203,16 +203,21 @@ static void rx_place_row(struct uccl_msg_rx *rx, uint64_t off, const struct uccl
 {
 	uint8_t *to = (uint8_t *)rx->iov[0].iov_base + off;
 	const uint8_t *data = in->data;
+	/* It lies there, and only its headers are between. Payload moves to the left, what is behind it later. */
+	bool there = data == to + UCCL_HDR_LEN;
 	uint32_t left;
 
 	for (left = in->len; left > in->each; left -= in->each) {
 		/* The last ones ask for the first of the next row, which comes soon if the message is long. */
-		uccl_prefetch_write(to + 2 * in->each, in->each);
-		memcpy(to, data, in->each);
+		if (!there)
+			uccl_prefetch_write(to + 2 * in->each, in->each);
+		memmove(to, data, in->each);
 		to += in->each;
 		data += in->each + UCCL_HDR_LEN;
 	}
-	memcpy(to, data, left);
+	memmove(to, data, left);
+	if (rx->id)
+		uccl_msg_row(rx->peer, in->each);
 	rx->got += in->len;
 	rx->hi = uccl_max(rx->hi, off + in->len);
 }

@@ -24,7 +24,7 @@
 #define UDP_TX_QUEUE (2u << 20)	  /* bytes wished for one label's send queue */
 #define UDP_EVENTS 64		  /* UNREACH and GONE waiting for rx() */
 #define UDP_RX_BATCH 32		  /* messages a system call */
-#define UDP_RX_BYTES 65536	  /* room for one message; no UDP datagram or GRO train is longer */
+#define UDP_RX_BYTES UCCL_ROW_BYTES /* room for one message; no UDP datagram or GRO train is longer */
 #define UDP_RX_CONTROL 88	  /* room for a time stamp, a segment size and a traffic class */
 #define UDP_TX_BATCH 64		  /* packets a system call, and a GSO train */
 #define UDP_TX_FLAT 24576	  /* room for short trains as one piece */
@@ -42,6 +42,7 @@ struct udp_sock {
 /* One message of a receive batch, and what never changes of its msghdr. */
 struct udp_slot {
 	struct iovec iov[3];
+	uint32_t row;		  /* bytes of each packet of the row that was foreseen */
 	struct sockaddr_in6 name; /* or sockaddr_in, which is smaller */
 	_Alignas(size_t) uint8_t control[UDP_RX_CONTROL];
 	uint8_t *buf; /* UDP_RX_BYTES */

@@ -27,6 +27,9 @@
 #define LIVE_EVERY_NS (10 * UCCL_NS_PER_MS)
 #define LIVE_EVERY_SLEEPER_NS UCCL_NS_PER_MS /* the owner sleeps on wait_fd: do not keep it awake for nothing */
 #define CLOCK_EVERY 64			     /* calls of rx() without a tx() */
+/* Pieces of a message: as much of a row as has a place and the rest; head, place of its payload and the rest. */
+enum { ROW = 2, SPLIT = 3 };
+
 #define AGE_MAX_NS (10 * UCCL_NS_PER_S)	     /* beyond: the clock was set */
 
 /* Events. */
@@ -222,13 +225,30 @@ static uint64_t realtime_ns(void)
 	return (uint64_t)t.tv_sec * UCCL_NS_PER_S + (uint64_t)t.tv_nsec;
 }
 
+/* What lies where a row was foreseen: packets of that length, or it is moved to where it would be otherwise. */
+static void message_row(struct udp_slot *s, struct uccl_rx *r)
+{
+	uint32_t body = (uint32_t)uccl_min(r->len, s->iov[0].iov_len);
+
+	if (r->each != s->row) {
+		memcpy(s->buf, s->iov[0].iov_base, body);
+		return;
+	}
+	r->row = true;
+	r->data = s->iov[0].iov_base;
+	r->body = s->iov[0].iov_base;
+	r->body_len = body;
+	r->rest = s->buf + body;
+	r->rest_len = r->len - body;
+}
+
 /* Put the pieces of a scattered message together in its own buffer: head, hinted part, rest. */
 static void message_join(struct udp_bank *b, int i, uint32_t len)
 {
 	struct udp_slot *s = &b->slot[i];
 	uint32_t body = len - UCCL_HDR_LEN, rest;
 
-	if (b->msg[i].msg_hdr.msg_iovlen == 1 || len <= UCCL_HDR_LEN)
+	if (b->msg[i].msg_hdr.msg_iovlen != SPLIT || len <= UCCL_HDR_LEN)
 		return;
 	if (body > s->iov[1].iov_len)
 		body = (uint32_t)s->iov[1].iov_len;
@@ -279,7 +299,9 @@ static void message_take(struct udp_bank *b, int i, uint64_t realtime, struct uc
 		r->each = segment;
 		message_join(b, i, r->len);
 	}
-	if (m->msg_hdr.msg_iovlen > 1 && r->len > UCCL_HDR_LEN) {
+	if (m->msg_hdr.msg_iovlen == ROW)
+		message_row(s, r);
+	if (m->msg_hdr.msg_iovlen == SPLIT && r->len > UCCL_HDR_LEN) {
 		r->split = true;
 		r->body = s->iov[1].iov_base;
 		r->body_len = (uint32_t)uccl_min(r->len - UCCL_HDR_LEN, s->iov[1].iov_len);
@@ -303,10 +325,19 @@ static void bank_prepare(struct udp_bank *b, const struct uccl_rx_hint *hints, i
 		struct udp_slot *s = &b->slot[i];
 		bool hint = i < nhints && hints[i].len;
 
-		s->iov[0].iov_len = hint ? UCCL_HDR_LEN : UDP_RX_BYTES;
-		b->msg[i].msg_hdr.msg_iovlen = hint ? 3 : 1;
+		s->iov[0] = (struct iovec){.iov_base = s->buf, .iov_len = hint ? UCCL_HDR_LEN : UDP_RX_BYTES};
+		b->msg[i].msg_hdr.msg_iovlen = hint ? SPLIT : 1;
 		if (!hint)
 			continue;
+		if (hints[i].each) {
+			s->row = hints[i].each;
+			s->iov[0] = (struct iovec){.iov_base = hints[i].dst, .iov_len = hints[i].len};
+			/* Where it would be if the row had been received here, too. */
+			s->iov[1] = (struct iovec){.iov_base = s->buf + hints[i].len,
+						   .iov_len = UDP_RX_BYTES - hints[i].len};
+			b->msg[i].msg_hdr.msg_iovlen = ROW;
+			continue;
+		}
 		s->iov[1] = (struct iovec){.iov_base = hints[i].dst, .iov_len = hints[i].len};
 		s->iov[2] = (struct iovec){.iov_base = s->buf + UCCL_HDR_LEN, .iov_len = UDP_RX_BYTES - UCCL_HDR_LEN};
 	}

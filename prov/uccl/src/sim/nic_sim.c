@@ -359,10 +359,32 @@ static void hint_write(struct sim_nic *s, const struct uccl_rx_hint *hint, const
 	memcpy(hint->dst, data, len);
 }
 
+/* As much of what came as fits goes where a row was foreseen. It stays there if it is packets of that length. */
+static void rx_row(struct sim_nic *s, struct uccl_rx *rx, const struct uccl_rx_hint *hint)
+{
+	uint32_t len = (uint32_t)uccl_min(hint->len, rx->len);
+
+	hint_write(s, hint, rx->data, len);
+	if (rx->each != hint->each)
+		return;
+	memset(s->together + (rx->data - s->together), 0xdd, len); /* it is nowhere else */
+	rx->row = true;
+	rx->rest = rx->data + len;
+	rx->rest_len = rx->len - len;
+	rx->data = hint->dst;
+	rx->body = hint->dst;
+	rx->body_len = len;
+	s->stats.rows++;
+}
+
 /* Payload of a packet: what fits goes to the hinted place. */
 static void rx_split(struct sim_nic *s, struct uccl_rx *rx, struct uccl_sim_pkt *p, const struct uccl_rx_hint *hint)
 {
 	s->stats.hints++;
+	if (hint->each) {
+		rx_row(s, rx, hint);
+		return;
+	}
 	if (rx->len <= UCCL_HDR_LEN)
 		return;
 	rx->body_len = (uint32_t)uccl_min(hint->len, rx->len - UCCL_HDR_LEN);

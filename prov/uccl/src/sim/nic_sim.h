@@ -58,6 +58,7 @@ struct uccl_sim_nic_stats {
 	uint64_t fenced;  /* writes that a fence stopped */
 	uint64_t torn;
 	uint64_t hints, split; /* hints offered with a packet; packets split */
+	uint64_t rows;	       /* likewise what came as one and met a hint for a row */
 	uint64_t strays;       /* hints to which something else came */
 	uint32_t slots_max;    /* most slots of the data queue in use at once */
 	uint32_t write_slots_max;

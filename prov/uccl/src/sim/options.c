@@ -278,8 +278,8 @@ static void draw_lanes(struct uccl_sim_options *o, struct uccl_rng *r)
 }
 
 /*
- * Places are foreseen of packets of 16 KiB and more, and where messages meet receives. What then comes in another
- * order, or from somebody else, is written where something else belongs.
+ * Places are foreseen of packets of 16 KiB and more, and of rows of parts, and where messages meet receives. What then
+ * comes in another order, or from somebody else, is written where something else belongs.
  */
 static void draw_foresight(struct uccl_sim_options *o, uint64_t seed, bool faults)
 {
@@ -290,7 +290,8 @@ static void draw_foresight(struct uccl_sim_options *o, uint64_t seed, bool fault
 	o->hints = pick(&r, 1, 1, 0.5);
 	o->hints_most = pick(&r, 0, 0, 1, 3);
 	o->strays = pick(&r, 0, 0.01, 0.1, 0.5);
-	o->mtu = pick(&r, 17408, 20000, 33000, 60000);
+	o->mtu = pick(&r, 1500, 4096, 9000, 17408, 20000, 33000, 60000);
+	o->trains = o->trains > 0 || o->mtu < 17408;
 	o->chunk = 0;
 	o->eager = pick(&r, 4096, 16384, 65536);
 	o->size_max = pick(&r, 262144, 1048576);

@@ -137,6 +137,45 @@ static int nic_tx(struct uccl_nic *nic, struct uccl_tx *v, int n)
 	return i;
 }
 
+/* As a kernel does (GRO): what follows from there and is no longer goes up with it. A shorter one is the last. */
+static struct lan_event *together(struct lan_nic *ln, struct lan_event *first)
+{
+	struct lan_event *all = event_new(first->to, UCCL_RX_PACKET, &first->rx.src, UCCL_ROW_BYTES), *ev = first;
+	uint32_t each = first->rx.len, len = 0;
+
+	do {
+		memcpy(all->data + len, ev->data, ev->rx.len);
+		len += ev->rx.len;
+		if (ev != first) {
+			TAILQ_REMOVE(&ln->rxq, ev, link);
+			TAILQ_INSERT_TAIL(&ln->given, ev, link);
+		}
+		if (ev->rx.len < each)
+			break;
+		ev = TAILQ_FIRST(&ln->rxq);
+	} while (ev && ev->rx.kind == UCCL_RX_PACKET && ev->rx.len && ev->rx.len <= each &&
+		 len + ev->rx.len <= UCCL_ROW_BYTES && uccl_nic_addr_equal(&ev->rx.src, &first->rx.src));
+	all->arrived = first->arrived;
+	all->rx.marked = first->rx.marked;
+	all->rx.len = len;
+	all->rx.each = len > each ? each : 0;
+	return all;
+}
+
+/* Where a row of packets of that length was foreseen as many of them lie as there is room for, and nowhere else. */
+static void scatter_row(struct lan_event *ev, const struct uccl_rx_hint *h)
+{
+	ev->rx.body_len = (uint32_t)uccl_min(ev->rx.len, h->len);
+	memcpy(h->dst, ev->data, ev->rx.body_len);
+	if (ev->rx.each != h->each)
+		return;
+	ev->rx.row = true;
+	ev->rx.data = ev->rx.body = h->dst;
+	ev->rx.rest = ev->data + ev->rx.body_len;
+	ev->rx.rest_len = ev->rx.len - ev->rx.body_len;
+	memset(ev->data, 0xdd, ev->rx.body_len);
+}
+
 /* As recvmmsg does it: 64 bytes to the NIC, then to the hinted place what fits, then to the NIC again. */
 static void scatter(struct lan_event *ev, const struct uccl_rx_hint *h)
 {
@@ -163,7 +202,13 @@ static int nic_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct u
 	while (i < n && (ev = TAILQ_FIRST(&ln->rxq))) {
 		TAILQ_REMOVE(&ln->rxq, ev, link);
 		TAILQ_INSERT_TAIL(&ln->given, ev, link);
-		if (ev->rx.kind == UCCL_RX_PACKET && i < nhints && ev->rx.len >= UCCL_HDR_LEN)
+		if (ln->lan->together && ev->rx.kind == UCCL_RX_PACKET) {
+			ev = together(ln, ev);
+			TAILQ_INSERT_TAIL(&ln->given, ev, link);
+		}
+		if (ev->rx.kind == UCCL_RX_PACKET && i < nhints && hints[i].each)
+			scatter_row(ev, &hints[i]);
+		else if (ev->rx.kind == UCCL_RX_PACKET && i < nhints && ev->rx.len >= UCCL_HDR_LEN)
 			scatter(ev, &hints[i]);
 		v[i] = ev->rx;
 		/* As the kernel's time stamps of packets have it; what a test put in by hand came just now. */

@@ -112,6 +112,7 @@ struct lan {
 	uint32_t mask;	    /* likewise */
 	bool icmp;	    /* a packet to nobody is reported to its sender */
 	bool writes, brittle, hints; /* what NICs opened from now on can do */
+	bool together;	    /* packets of one length that came one after the other go up as one */
 	bool find_mtu;	    /* likewise: the way may carry less */
 	bool marks;	    /* likewise: they tell of marks, which the network gives to all that may be marked */
 	bool older;	    /* strangers know of no grant of 0 */

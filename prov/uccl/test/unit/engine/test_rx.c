@@ -226,6 +226,196 @@ static void settle__tail_behind_a_short_payload(void **state)
 	lan_free(l);
 }
 
+#define PART 1400u
+#define PARTS 32u
+
+static enum lan_verdict hold_parts(struct lan *l, const struct lan_event *ev)
+{
+	(void)l;
+	return ev->type == UCCL_PKT_PART || ev->rtype == UCCL_REC_DATA ? LAN_HOLD : LAN_PASS;
+}
+
+/* Messages of `len` bytes in trains from node 0 to node 1, whose NIC hands up each train as one. */
+static struct lan *rows_start(bool hints)
+{
+	struct lan *l = lan_new();
+
+	l->hints = hints;
+	l->together = true;
+	l->node[0].train_bytes = PARTS * LAN_MTU;
+	for (int i = 0; i < 2; i++) {
+		l->node[i].cfg.chunk_bytes = PART;
+		l->node[i].cfg.eager_bytes = 4096;
+		lan_open(l, i);
+	}
+	lan_talk(l);
+	return l;
+}
+
+static void rows_send(struct lan *l, uint64_t len, uint64_t seed)
+{
+	lan_fill(src, len, seed);
+	memset(dst, 0xee, len + 4096);
+	lan_recv(l, 1, dst, len, LAN_CTX(1));
+	assert_int_equal(lan_send(l, 0, 1, src, len, LAN_CTX(2)), 0);
+}
+
+static void rows_end(struct lan *l, uint64_t len, uint64_t seed)
+{
+	lan_run(l, SECOND);
+	lan_expect(l, 1, LAN_CTX(1), 0);
+	lan_expect(l, 0, LAN_CTX(2), 0);
+	lan_check(dst, len, seed);
+	for (int i = 0; i < 4096; i++)
+		assert_int_equal(dst[len + (uint64_t)i], 0xee);
+}
+
+/* Where a row came before, others come straight to their place, however long the message is. PROTOCOL R282 */
+static void row__foreseen(void **state)
+{
+	(void)state;
+	for (uint64_t len = 300000; len < 300000 + 3 * PARTS * PART; len += 9001) {
+		struct lan *l = rows_start(true);
+		uint64_t rows = len / (PARTS * PART), hits;
+
+		rows_send(l, len, len);
+		rows_end(l, len, len);
+		hits = lan_stats(l, 1)->hint_hits;
+		rows_send(l, len, len + 1);
+		rows_end(l, len, len + 1);
+		assert_in_range(lan_stats(l, 1)->hint_hits - hits, rows / 2, rows + 1);
+		assert_in_range(lan_stats(l, 1)->hints - lan_stats(l, 1)->hint_hits, 0, 2);
+		lan_free(l);
+	}
+}
+
+/* Rows that are received one by one are no more often acknowledged than those that come with others. */
+static void row__acknowledged(void **state)
+{
+	uint64_t acks[2];
+
+	(void)state;
+	for (int hints = 0; hints < 2; hints++) {
+		struct lan *l = rows_start(hints);
+
+		for (uint64_t i = 0; i < 4; i++) {
+			rows_send(l, 500000, i);
+			rows_end(l, 500000, i);
+		}
+		acks[hints] = lan_stats(l, 0)->acks_rx;
+		lan_free(l);
+	}
+	assert_in_range(acks[1], 1, acks[0]);
+}
+
+/* Of parts that come in any order, doubled or not at all, none is believed to be elsewhere. PROTOCOL R282 */
+static void row__random(void **state)
+{
+	(void)state;
+	for (unsigned int seed = 0; seed < 12; seed++) {
+		struct lan *l = rows_start(true);
+
+		uccl_rng_seed((struct uccl_rng *)(void *)&l->node[3].comp, seed);
+		rows_send(l, 260000, seed);
+		rows_end(l, 260000, seed);
+		rows_send(l, 400000, seed + 1);
+		l->filter = jumble;
+		for (int i = 0; i < 3000 && lan_waiting(l, 0) + lan_waiting(l, 1) < 2; i++) {
+			lan_pass(l, 100000);
+			lan_release(l, i & 1);
+		}
+		l->filter = NULL;
+		lan_release(l, false);
+		rows_end(l, 400000, seed + 1);
+		lan_free(l);
+	}
+}
+
+/* The first parts that are held become a row at the place that is foreseen now, changed by `spoil`. */
+static void row_spoiled(void (*spoil)(uint8_t *p, uint32_t each, int n), const struct uccl_nic_addr *from, bool right,
+			enum uccl_drop reason)
+{
+	static uint8_t row[8 * (UCCL_HDR_LEN + PART)];
+	const uint32_t each = UCCL_HDR_LEN + PART, len = 400000;
+	struct lan *l = rows_start(true);
+	uint64_t hits, hints;
+	int n = 0;
+
+	rows_send(l, len, 1);
+	rows_end(l, len, 1);
+	rows_send(l, len, 2);
+	for (int i = 0; i < 100 && !l->node[1].e->mep.stream; i++)
+		lan_round(l);
+	assert_non_null(l->node[1].e->mep.stream);
+	l->filter = hold_parts;
+	for (int i = 0; i < 100 && TAILQ_EMPTY(&l->held); i++)
+		lan_round(l);
+	hits = lan_stats(l, 1)->hint_hits;
+	hints = lan_stats(l, 1)->hints;
+	for (struct lan_event *ev = TAILQ_FIRST(&l->held); ev && n < 8; ev = TAILQ_NEXT(ev, link), n++)
+		memcpy(row + (uint32_t)n * each, ev->data, each);
+	assert_int_equal(n, 8);
+	if (spoil)
+		spoil(row, each, n);
+	for (int i = 0; i < n; i++)
+		lan_inject_from(l, 1, from ? from : &l->node[0].nic->addr, row + (uint32_t)i * each, each);
+	lan_round(l);
+	assert_int_equal(lan_stats(l, 1)->hints, hints + 1);
+	assert_int_equal(lan_stats(l, 1)->hint_hits, hits + right);
+	if (reason != UCCL_DROP_COUNT)
+		assert_true(lan_dropped(l, 1, reason) > 0);
+	/* What went to a wrong place harms nobody: all of it comes yet. */
+	l->filter = NULL;
+	lan_release(l, false);
+	rows_end(l, len, 2);
+	lan_free(l);
+}
+
+static void spoil_order(uint8_t *p, uint32_t each, int n)
+{
+	uint8_t one[UCCL_HDR_LEN + PART];
+
+	memcpy(one, p + (uint32_t)(n - 1) * each, each);
+	memcpy(p + (uint32_t)(n - 1) * each, p + each, each);
+	memcpy(p + each, one, each);
+}
+
+/* One place to the right of where it was foreseen. */
+static void spoil_first(uint8_t *p, uint32_t each, int n)
+{
+	memmove(p, p + each, (uint32_t)(n - 1) * each);
+}
+
+static void spoil_token(uint8_t *p, uint32_t each, int n)
+{
+	for (int i = 0; i < n; i++)
+		p[(uint32_t)i * each + 8] ^= 1;
+}
+
+static void spoil_path(uint8_t *p, uint32_t each, int n)
+{
+	for (int i = 0; i < n; i++)
+		p[(uint32_t)i * each + 6] = 200;
+}
+
+static void spoil_all(uint8_t *p, uint32_t each, int n)
+{
+	memset(p, 0x55, (uint32_t)n * each);
+}
+
+/* A row where the next one was foreseen, and others that lie there: they are moved away before they are looked at. */
+static void row__settled(void **state)
+{
+	(void)state;
+	row_spoiled(NULL, NULL, true, UCCL_DROP_COUNT);
+	row_spoiled(spoil_order, NULL, false, UCCL_DROP_COUNT);
+	row_spoiled(spoil_first, NULL, false, UCCL_DROP_COUNT);
+	row_spoiled(spoil_token, NULL, false, UCCL_DROP_TOKEN);
+	row_spoiled(spoil_path, NULL, false, UCCL_DROP_PATH);
+	row_spoiled(spoil_all, NULL, false, UCCL_DROP_MAGIC);
+	row_spoiled(NULL, &(struct uccl_nic_addr){.port = 7}, false, UCCL_DROP_SOURCE);
+}
+
 /* Scattered and then refused: nobody's, foreign, malformed. */
 static void settle__refused(void **state)
 {
@@ -428,6 +618,10 @@ int main(void)
 		cmocka_unit_test(settle__random),
 		cmocka_unit_test(settle__tail_behind_a_short_payload),
 		cmocka_unit_test(settle__refused),
+		cmocka_unit_test(row__foreseen),
+		cmocka_unit_test(row__acknowledged),
+		cmocka_unit_test(row__random),
+		cmocka_unit_test(row__settled),
 		cmocka_unit_test(rx__checks),
 		cmocka_unit_test(rx__together),
 		cmocka_unit_test(rx__events_of_nobody),

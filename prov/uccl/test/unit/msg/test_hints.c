@@ -40,7 +40,7 @@ static void hints__follow_the_stream(void **state)
 		assert_int_equal(h[i].len, i == 4 ? 10 : HINT);
 		uccl_rec_set_bulk(rec, rx->id, 0, (uint64_t)(2 + i) * HINT);
 		hdr.payload_len = (uint16_t)h[i].len;
-		assert_ptr_equal(uccl_msg_place(&d->side[1].peer, &hdr), h[i].dst);
+		assert_ptr_equal(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len), h[i].dst);
 	}
 	assert_int_equal(uccl_msg_hints(&d->side[1].m, h, 2), 2);
 	/* Small chunks are not worth a guess. */
@@ -54,20 +54,20 @@ static void hints__follow_the_stream(void **state)
 	assert_ptr_equal(h[0].dst, dst + 4 * HINT);
 	/* Whatever is not the rest of this message has no place. */
 	hdr.payload_len = HINT;
-	assert_ptr_equal(uccl_msg_place(&d->side[1].peer, &hdr), dst + 3 * HINT);
-	assert_null(uccl_msg_place(&d->side[1].self, &hdr));
+	assert_ptr_equal(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len), dst + 3 * HINT);
+	assert_null(uccl_msg_place(&d->side[1].self, &hdr, hdr.payload_len));
 	hdr.rtype = UCCL_REC_EAGER;
-	assert_null(uccl_msg_place(&d->side[1].peer, &hdr));
+	assert_null(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len));
 	hdr.rtype = UCCL_REC_DATA;
 	hdr.type = UCCL_PKT_FRAG;
-	assert_null(uccl_msg_place(&d->side[1].peer, &hdr));
+	assert_null(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len));
 	hdr.type = UCCL_PKT_CHUNK;
 	uccl_rec_set_bulk(rec, rx->id, 0, env.len - HINT + 1);
-	assert_null(uccl_msg_place(&d->side[1].peer, &hdr));
+	assert_null(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len));
 	uccl_rec_set_bulk(rec, rx->id, 0, env.len + 1);
-	assert_null(uccl_msg_place(&d->side[1].peer, &hdr));
+	assert_null(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len));
 	uccl_rec_set_bulk(rec, rx->id, 1, HINT);
-	assert_null(uccl_msg_place(&d->side[1].peer, &hdr));
+	assert_null(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len));
 	/* Complete: no hints. */
 	uccl_rec_set_bulk(rec, rx->id, 0, 2 * HINT);
 	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, HINT), UCCL_DROP_COUNT);
@@ -118,21 +118,21 @@ static void hints__of_a_head(void **state)
 	d->side[1].peer.flow.cfg.chunk_bytes = HINT;
 	assert_int_equal(duo_envelope(d, 1, &env, src, HINT), UCCL_DROP_COUNT);
 	uccl_rec_set_bulk(rec, 0, 0, HINT);
-	assert_null(uccl_msg_place(&d->side[1].peer, &hdr));
+	assert_null(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len));
 	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, env.len, 1, 0, DUO_CTX(1));
 	for (uint64_t i = 1; i < 4; i++) {
 		uccl_rec_set_bulk(rec, 0, 0, i * HINT);
 		assert_int_equal(uccl_msg_hints(&d->side[1].m, h, 16), 6 - i);
 		assert_ptr_equal(h[0].dst, dst + i * HINT);
-		assert_ptr_equal(uccl_msg_place(&d->side[1].peer, &hdr), dst + i * HINT);
+		assert_ptr_equal(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len), dst + i * HINT);
 		uccl_rec_set_bulk(rec, 1, 0, i * HINT);
-		assert_null(uccl_msg_place(&d->side[1].peer, &hdr));
+		assert_null(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len));
 		assert_int_equal(duo_eager(d, 1, 0, i * HINT, 4 * HINT, src, HINT), UCCL_DROP_COUNT);
 	}
 	/* The rest is asked for. */
 	uccl_rec_set_bulk(rec, TAILQ_FIRST(&d->side[1].peer.rxs)->id, 0, 4 * HINT);
 	hdr.rtype = UCCL_REC_DATA;
-	assert_ptr_equal(uccl_msg_place(&d->side[1].peer, &hdr), dst + 4 * HINT);
+	assert_ptr_equal(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len), dst + 4 * HINT);
 	duo_free(d);
 }
 
@@ -158,7 +158,7 @@ static void hints__not_where_lanes_are(void **state)
 		rx->berth = i & 1 ? b : NULL;
 		rx->ahead = i & 2 ? b : NULL;
 		assert_int_equal(uccl_msg_hints(&d->side[1].m, h, 16), i ? 0 : 5);
-		assert_true(uccl_msg_place(&d->side[1].peer, &hdr) == (i ? NULL : dst + 4 * HINT));
+		assert_true(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len) == (i ? NULL : dst + 4 * HINT));
 	}
 	rx->berth = rx->ahead = NULL;
 	free(b);
@@ -271,6 +271,99 @@ static void hints__split_receive(void **state)
 	duo_free(d);
 }
 
+#define EACH 1408u
+
+/* A row of parts from byte `off` of the message on. */
+static enum uccl_drop row_came(struct duo *d, const struct uccl_msg_rx *rx, uint64_t off, uint32_t parts)
+{
+	uint8_t rec[UCCL_REC_LEN] = {0};
+	static uint8_t row[64 * (UCCL_HDR_LEN + EACH)];
+	struct uccl_chunk_in in = {.rtype = UCCL_REC_DATA, .rec = rec, .data = row, .len = parts * EACH,
+				   .parts = parts, .each = EACH};
+
+	uccl_rec_set_bulk(rec, rx->id, (uint32_t)rx->mseq, off);
+	return uccl_msg_flow_ops.deliver(&d->side[1].peer.flow, &in, d->now);
+}
+
+/* Behind a row the next one is foreseen, as much of it as has room with its headers; not for ever. PROTOCOL R282 */
+static void hints__of_a_row(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_env env = {.len = 100 + 60 * EACH, .id = 9};
+	struct uccl_mep *m = &d->side[1].m;
+	struct uccl_rx_hint h[16];
+	struct uccl_msg_rx *rx;
+	uint64_t at = 100;
+
+	(void)state;
+	d->filter = duo_hold_all;
+	duo_recv(d, 1, 0, dst, env.len, 0, 0, DUO_CTX(1));
+	assert_int_equal(duo_envelope(d, 1, &env, src, 100), UCCL_DROP_COUNT);
+	rx = TAILQ_FIRST(&d->side[1].peer.rxs);
+	/* How long its packets are nobody knows yet. */
+	assert_int_equal(uccl_msg_hints(m, h, 16), 0);
+	assert_false(uccl_msg_rows(m));
+	for (uint32_t left = 60; left > 5; left -= 5, at += 5 * EACH) {
+		assert_int_equal(row_came(d, rx, at, 5), UCCL_DROP_COUNT);
+		assert_true(uccl_msg_rows(m));
+		if ((left - 5) * EACH < 4 * (EACH + UCCL_HDR_LEN))
+			break;
+		assert_int_equal(uccl_msg_hints(m, h, 16), 1);
+		assert_ptr_equal(h[0].dst, dst + at + 5 * EACH);
+		assert_int_equal(h[0].each, EACH + UCCL_HDR_LEN);
+		assert_int_equal(h[0].len % h[0].each, 0);
+		assert_in_range(h[0].len, 4 * h[0].each, (left - 5) * EACH);
+		assert_in_range(h[0].len, 0, UCCL_ROW_BYTES);
+	}
+	/* Something else comes, and comes again. */
+	for (int i = 0; uccl_msg_rows(m); i++) {
+		assert_in_range(i, 0, UCCL_ROWS_SOON);
+		assert_int_equal(uccl_msg_hints(m, h, 16), 1);
+		uccl_msg_no_row(m);
+	}
+	assert_int_equal(uccl_msg_hints(m, h, 16), 0);
+	/* With the next row it begins again, unless what was foreseen is wrong too often. */
+	at += 5 * EACH;
+	uccl_msg_row(&d->side[1].peer, EACH);
+	assert_int_equal(uccl_msg_hints(m, h, 16), 1);
+	for (int i = 0; i < 20; i++)
+		uccl_msg_hinted(m, 0, 1);
+	assert_int_equal(uccl_msg_hints(m, h, 16), 0);
+	duo_free(d);
+}
+
+/* Where a row of parts belongs: by the chunk's place and the first one's number; all of it must. PROTOCOL R282 */
+static void place__of_a_row(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_env env = {.len = 100 + 20 * EACH, .id = 9};
+	uint8_t rec[UCCL_REC_LEN] = {0};
+	struct uccl_hdr hdr = {.type = UCCL_PKT_PART, .rtype = UCCL_REC_DATA, .rec = rec, .payload_len = EACH};
+	struct uccl_peer *p = &d->side[1].peer;
+	struct uccl_msg_rx *rx;
+
+	(void)state;
+	d->filter = duo_hold_all;
+	duo_recv(d, 1, 0, dst, env.len, 0, 0, DUO_CTX(1));
+	assert_int_equal(duo_envelope(d, 1, &env, src, 100), UCCL_DROP_COUNT);
+	rx = TAILQ_FIRST(&p->rxs);
+	for (uint8_t i = 0; i < 10; i++) {
+		struct uccl_chunk_part part = {.index = i, .count = 10, .total = 10 * EACH};
+		uint64_t at = 100 + 10 * EACH;
+
+		uccl_rec_set_bulk(rec, rx->id, (uint32_t)rx->mseq, at);
+		uccl_part_encode(rec, &part);
+		assert_ptr_equal(uccl_msg_place(p, &hdr, (10u - i) * EACH), dst + at + i * EACH);
+		assert_null(uccl_msg_place(p, &hdr, (10u - i) * EACH + 1));
+	}
+	/* No part of such a chunk. */
+	rec[25] = 0;
+	assert_null(uccl_msg_place(p, &hdr, EACH));
+	rec[25] = 9;
+	assert_null(uccl_msg_place(p, &hdr, EACH));
+	duo_free(d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -281,6 +374,8 @@ int main(void)
 		cmocka_unit_test(hints__behind_what_came_early),
 		cmocka_unit_test(hints__wrong),
 		cmocka_unit_test(hints__split_receive),
+		cmocka_unit_test(hints__of_a_row),
+		cmocka_unit_test(place__of_a_row),
 	};
 
 	return cmocka_run_group_tests_name("hints", tests, NULL, NULL);

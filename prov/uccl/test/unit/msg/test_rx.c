@@ -179,6 +179,37 @@ static void eager__row_and_more_to_come(void **state)
 	duo_free(d);
 }
 
+/* It lies at its place, with the headers between: nothing before, behind or of it is lost. PROTOCOL R282 */
+static void eager__row_at_its_place(void **state)
+{
+	(void)state;
+	for (uint32_t last = 1; last <= 1000; last += 333) {
+		struct duo *d = duo_open();
+		uint32_t each = 1000 + UCCL_HDR_LEN, len = 4000 + last, total = 40 + len + 500;
+		struct uccl_env env = duo_eager_env(0, 1, total);
+		uint8_t rec[UCCL_REC_LEN] = {0};
+		struct uccl_chunk_in in = {.rtype = UCCL_REC_EAGER, .rec = rec, .data = dst + 40 + UCCL_HDR_LEN,
+					   .len = len, .parts = 5, .each = 1000};
+
+		duo_fill(src, total, 6);
+		memset(dst, 0xee, 8000);
+		duo_recv(d, 1, UCCL_OPF_TAGGED, dst, total, 1, 0, DUO_CTX(1));
+		assert_int_equal(duo_envelope(d, 1, &env, src, 40), UCCL_DROP_COUNT);
+		for (uint32_t i = 0; i < 5; i++)
+			memcpy(dst + 40 + i * each + UCCL_HDR_LEN, src + 40 + i * 1000, i < 4 ? 1000 : last);
+		uccl_rec_set_bulk(rec, 0, 0, 40);
+		uccl_put64(rec + 16, total);
+		assert_int_equal(uccl_msg_flow_ops.deliver(&d->side[1].peer.flow, &in, d->now), UCCL_DROP_COUNT);
+		uccl_rec_set_bulk(rec, 0, 0, 40 + len);
+		assert_int_equal(duo_deliver(d, 1, UCCL_REC_EAGER, rec, src + 40 + len, 500), UCCL_DROP_COUNT);
+		duo_expect(d, 1, DUO_CTX(1), 0, total);
+		assert_memory_equal(dst, src, total);
+		for (uint32_t i = total; i < 8000; i++)
+			assert_int_equal(dst[i], 0xee);
+		duo_free(d);
+	}
+}
+
 /* What was asked for may come before the end of the head. PROTOCOL R119 R263 */
 static void head__behind_the_rest(void **state)
 {
@@ -680,6 +711,7 @@ int main(void)
 		cmocka_unit_test(eager__matched_half_way),
 		cmocka_unit_test(eager__parts_in_a_row),
 		cmocka_unit_test(eager__row_and_more_to_come),
+		cmocka_unit_test(eager__row_at_its_place),
 		cmocka_unit_test(head__behind_the_rest),
 		cmocka_unit_test(head__seen_at_the_end),
 		cmocka_unit_test(cts__says_met),

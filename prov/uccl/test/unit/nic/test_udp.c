@@ -1057,7 +1057,7 @@ static void rx__hint_per_slot(void **state)
 	/* So long that no two of them share a train. */
 	static uint8_t dst[3][33000];
 	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
-	struct uccl_rx_hint hint[3] = {{dst[0], 33000}, {dst[1], 0}, {dst[2], 33000}};
+	struct uccl_rx_hint hint[3] = {{dst[0], 33000, 0}, {dst[1], 0, 0}, {dst[2], 33000, 0}};
 	struct uccl_nic_addr to = addr_of(b);
 	struct uccl_rx v[8];
 	struct uccl_tx t[5];
@@ -1098,7 +1098,7 @@ static void rx__hint_and_train(void **state)
 		tx_all(a, t, 8);
 		for (seen = 0; seen < 8;) {
 			for (i = 0; i < n; i++)
-				hint[i] = (struct uccl_rx_hint){malloc(500), 500};
+				hint[i] = (struct uccl_rx_hint){.dst = malloc(500), .len = 500};
 			got = rx_wait(b, v, n, hint, n);
 			assert_in_range(got, 1, n);
 			for (i = 0; i < got; i++) {
@@ -1113,6 +1113,76 @@ static void rx__hint_and_train(void **state)
 	}
 	a->ops->close(a);
 	b->ops->close(b);
+}
+
+/* A row that was foreseen lies there, up to `room` packets; others, or a single one, do not. PROTOCOL R282 */
+static void row_check(uint32_t len, int n, int room, uint32_t each)
+{
+	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
+	struct uccl_nic_addr to = addr_of(b);
+	uint32_t place = (uint32_t)room * each;
+	uint8_t *dst = malloc(place); /* exact: writing past it is seen */
+	struct uccl_rx_hint hint = {.dst = dst, .len = place, .each = each};
+	bool row = n > 1 && each == 64 + len;
+	struct uccl_rx v[8], one;
+	struct uccl_tx t[8];
+	int seen = 0;
+
+	for (int i = 0; i < n; i++)
+		t[i] = packet(&to, (uint8_t)i, len, 0);
+	tx_all(a, t, n);
+	assert_int_equal(rx_wait(b, v, 1, &hint, 1), 1);
+	assert_int_equal(v[0].row, row);
+	assert_false(v[0].split);
+	if (row) {
+		uint32_t there = (uint32_t)(n < room ? n : room) * each;
+
+		assert_int_equal(v[0].each, each);
+		assert_ptr_equal(v[0].body, dst);
+		assert_ptr_equal(v[0].data, dst);
+		assert_int_equal(v[0].body_len, there);
+		assert_int_equal(v[0].body_len + v[0].rest_len, v[0].len);
+		v[0].len = there;
+		v[0].each = v[0].each < there ? v[0].each : 0;
+		for (uint32_t off = 0; next_packet(&v[0], &off, &one); seen++)
+			packet_check(&one, (uint8_t)seen, len, 0);
+		v[0].data = v[0].rest;
+		v[0].len = v[0].rest_len;
+		v[0].each = 0;
+		for (; v[0].len; v[0].data += each, v[0].len -= each, seen++) {
+			one = v[0];
+			one.len = each;
+			packet_check(&one, (uint8_t)seen, len, 0);
+		}
+	} else {
+		for (uint32_t off = 0; next_packet(&v[0], &off, &one); seen++)
+			packet_check(&one, (uint8_t)seen, len, 0);
+	}
+	assert_int_equal(seen, n);
+	/* The next without a hint lies in no place. */
+	tx_all(a, t, n);
+	memset(dst, 0x5a, place);
+	assert_int_equal(rx_wait(b, v, 1, NULL, 0), 1);
+	assert_false(v[0].row);
+	for (uint32_t off = seen = 0; next_packet(&v[0], &off, &one); seen++)
+		packet_check(&one, (uint8_t)seen, len, 0);
+	assert_int_equal(seen, n);
+	for (uint32_t i = 0; i < place; i++)
+		assert_int_equal(dst[i], 0x5a);
+	free(dst);
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+static void rx__hint_of_a_row(void **state)
+{
+	(void)state;
+	for (int n = 1; n <= 8; n++)
+		for (int room = 2; room <= 9; room += 3) {
+			row_check(1000, n, room, 1064);
+			row_check(1000, n, room, 1063);
+			row_check(1000, n, room, 9000 / (uint32_t)room);
+		}
 }
 
 static void rx__timestamps(void **state)
@@ -1146,7 +1216,7 @@ static void rx__foreign_datagrams(void **state)
 	struct uccl_nic_addr to = addr_of(b);
 	struct sockaddr_storage sa;
 	socklen_t len = uccl_ifaddr_to_sock(&sa, &to, AF_UNSPEC);
-	struct uccl_rx_hint hint = {payload, 10};
+	struct uccl_rx_hint hint = {.dst = payload, .len = 10};
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct uccl_rx v[2];
 
@@ -1480,6 +1550,7 @@ int main(void)
 		cmocka_unit_test(rx__hint_split),
 		cmocka_unit_test(rx__hint_per_slot),
 		cmocka_unit_test(rx__hint_and_train),
+		cmocka_unit_test(rx__hint_of_a_row),
 		cmocka_unit_test(rx__timestamps),
 		cmocka_unit_test(rx__foreign_datagrams),
 		cmocka_unit_test(rx__unreachable),

@@ -405,6 +405,44 @@ static void rx__together_at_a_hint(void **state)
 	bench_close(b);
 }
 
+/* Packets of that length lie where a row was foreseen, headers and all, and the others behind it; other ones do not. */
+static void rx__row_at_a_hint(void **state)
+{
+	(void)state;
+	for (uint32_t each = 166; each <= 167; each++) {
+		struct bench *b = bench_open(false);
+		uint8_t body[100], place[2 * 167 + 1];
+		struct uccl_rx_hint hint = {.dst = place, .len = 2 * each, .each = each};
+
+		b->cfg.train_bytes = UCCL_TRAIN_BYTES;
+		bench_again(b);
+		memset(body, 9, sizeof(body));
+		memset(place, 0x77, sizeof(place));
+		for (uint8_t i = 0; i < 3; i++)
+			send_packet(b, i, body, sizeof(body));
+		uccl_sim_run(&b->net, 100000);
+		assert_int_equal(b->nic[1]->ops->rx(b->nic[1], b->rx, 1, &hint, 1), 1);
+		assert_int_equal(b->rx[0].each, 167);
+		assert_int_equal(b->rx[0].len, 3 * 167);
+		assert_int_equal(b->rx[0].row, each == 167);
+		assert_int_equal(place[2 * each], 0x77);
+		if (each == 167) {
+			assert_ptr_equal(b->rx[0].body, place);
+			assert_int_equal(b->rx[0].body_len, 2 * 167);
+			assert_int_equal(b->rx[0].rest_len, 167);
+			assert_int_equal(place[0], 0);
+			assert_int_equal(place[167], 1);
+			assert_int_equal(b->rx[0].rest[0], 2);
+			assert_int_equal(b->rx[0].rest[166], 'd');
+			assert_int_equal(uccl_sim_nic_stats(b->nic[1])->rows, 1);
+		} else {
+			for (uint8_t i = 0; i < 3; i++)
+				assert_int_equal(b->rx[0].data[i * 167], i);
+		}
+		bench_close(b);
+	}
+}
+
 static void rx__no_slot_means_a_counted_drop(void **state)
 {
 	struct bench *b = bench_open(false);
@@ -707,6 +745,7 @@ int main(void)
 		cmocka_unit_test(rx__hints_most),
 		cmocka_unit_test(rx__strays),
 		cmocka_unit_test(rx__together_at_a_hint),
+		cmocka_unit_test(rx__row_at_a_hint),
 		cmocka_unit_test(rx__no_slot_means_a_counted_drop),
 		cmocka_unit_test(write__lands_then_tells),
 		cmocka_unit_test(write__outside_or_unregistered_touches_nothing),
