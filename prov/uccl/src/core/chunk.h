@@ -2,7 +2,8 @@
 /*
  * How large the chunks of direct writes are. A chunk of several packets is lost with any of them, and sent again whole;
  * one of a few packets costs more of the processor. So they are as large as the peer takes, and smaller while many are
- * lost or the window holds few of them (UCCL section 3.3, which gives no numbers).
+ * lost or the window holds few of them (UCCL section 3.3, which gives no numbers), or while many wait in queues, which
+ * are the shorter the less comes at once. PROTOCOL R277
  *
  * A peer whose queue pair does not survive the loss of a part of a write gets one packet each until long nothing was
  * lost: then twice as much, and again. The first loss ends that, and the next try takes longer. PROTOCOL R255
@@ -39,9 +40,10 @@ void uccl_chunk_fate(struct uccl_chunk *c, bool lost);
 
 /*
  * The size for those that are described next. `window`: bytes that may be in flight, UINT64_MAX: no limit; `inflight`:
- * bytes that are; `slots`: chunks that may be; `quick`: bytes that the network delivers in UCCL_CHUNK_NS.
+ * bytes that are; `slots`: chunks that may be; `quick`: bytes that the network delivers in UCCL_CHUNK_NS;
+ * `queued`: bytes of the flow that wait in queues of the network.
  */
 uint32_t uccl_chunk_bytes(const struct uccl_chunk *c, uint64_t window, uint64_t inflight, uint32_t slots,
-			  uint64_t quick);
+			  uint64_t quick, uint64_t queued);
 
 #endif

@@ -34,7 +34,8 @@ uint64_t uccl_event_window(const struct uccl_flow *f)
 uint32_t uccl_event_write_size(const struct uccl_flow *f)
 {
 	return uccl_chunk_bytes(&f->chunk, uccl_event_window(f), f->sent.inflight_bytes, f->granted.slots,
-				uccl_rate_in(&f->rate, UCCL_CHUNK_NS));
+				uccl_rate_in(&f->rate, UCCL_CHUNK_NS),
+				uccl_rate_in(&f->rate, uccl_oneway_queue(&f->oneway)));
 }
 
 uint32_t uccl_event_chunk_size(struct uccl_flow *f, uint32_t want, uint64_t now)

@@ -42,6 +42,12 @@ void uccl_oneway_back(struct uccl_oneway *o, uint32_t ts, uint64_t arrived);
 /* A round trip that ends with that block, without what the block waited. > 0, as rtt_ns is. */
 uint64_t uccl_oneway_rtt(struct uccl_oneway *o, uint64_t rtt_ns);
 
+/* So long packets wait in queues on their way there, ns, on average; 0: nothing is known. */
+static inline uint64_t uccl_oneway_queue(const struct uccl_oneway *o)
+{
+	return o->srtt_ns > o->min_rtt_ns ? o->srtt_ns - o->min_rtt_ns : 0;
+}
+
 /* So much more than a window of so many bytes may be without an acknowledgement. */
 static inline uint64_t uccl_oneway_more(const struct uccl_oneway *o, uint64_t bytes)
 {

@@ -161,10 +161,10 @@ static void bytes__few_in_the_window(void **state)
 {
 	(void)state;
 	uccl_chunk_init(&c, 32 * KIB, 4000, false);
-	assert_int_equal(uccl_chunk_bytes(&c, UINT64_MAX, 0, 100, 0), 32 * KIB);
-	assert_int_equal(uccl_chunk_bytes(&c, 128 * KIB, 0, 100, 0), 32 * KIB);
-	assert_int_equal(uccl_chunk_bytes(&c, 128 * KIB - 1, 0, 100, 0), 16 * KIB);
-	assert_int_equal(uccl_chunk_bytes(&c, 0, 0, 100, 0), 4 * KIB);
+	assert_int_equal(uccl_chunk_bytes(&c, UINT64_MAX, 0, 100, 0, 0), 32 * KIB);
+	assert_int_equal(uccl_chunk_bytes(&c, 128 * KIB, 0, 100, 0, 0), 32 * KIB);
+	assert_int_equal(uccl_chunk_bytes(&c, 128 * KIB - 1, 0, 100, 0, 0), 16 * KIB);
+	assert_int_equal(uccl_chunk_bytes(&c, 0, 0, 100, 0, 0), 4 * KIB);
 }
 
 /* So small that all slots hold less than eight windows they are not, whatever is lost. */
@@ -174,15 +174,38 @@ static void bytes__few_slots(void **state)
 	uccl_chunk_init(&c, 32 * KIB, 4000, false);
 	for (int i = 0; i < 100; i++)
 		uccl_chunk_fate(&c, true);
-	assert_int_equal(uccl_chunk_bytes(&c, 128 * KIB, 1 << 30, 256, 0), 4 * KIB);
-	assert_int_equal(uccl_chunk_bytes(&c, 128 * KIB + 1, 0, 256, 0), 8 * KIB);
-	assert_int_equal(uccl_chunk_bytes(&c, 8192 * KIB - 1, 0, 256, 0), 32 * KIB);
+	assert_int_equal(uccl_chunk_bytes(&c, 128 * KIB, 1 << 30, 256, 0, 0), 4 * KIB);
+	assert_int_equal(uccl_chunk_bytes(&c, 128 * KIB + 1, 0, 256, 0, 0), 8 * KIB);
+	assert_int_equal(uccl_chunk_bytes(&c, 8192 * KIB - 1, 0, 256, 0, 0), 32 * KIB);
 	/* Without a window that limits anything eight times what is in flight. */
-	assert_int_equal(uccl_chunk_bytes(&c, 8192 * KIB, 128 * KIB, 256, 0), 4 * KIB);
-	assert_int_equal(uccl_chunk_bytes(&c, UINT64_MAX, 128 * KIB + 1, 256, 0), 8 * KIB);
-	assert_int_equal(uccl_chunk_bytes(&c, UINT64_MAX, 1 << 30, 256, 0), 32 * KIB);
+	assert_int_equal(uccl_chunk_bytes(&c, 8192 * KIB, 128 * KIB, 256, 0, 0), 4 * KIB);
+	assert_int_equal(uccl_chunk_bytes(&c, UINT64_MAX, 128 * KIB + 1, 256, 0, 0), 8 * KIB);
+	assert_int_equal(uccl_chunk_bytes(&c, UINT64_MAX, 1 << 30, 256, 0, 0), 32 * KIB);
 	/* Nor larger than the window has them. */
-	assert_int_equal(uccl_chunk_bytes(&c, 64 * KIB, 0, 4, 0), 16 * KIB);
+	assert_int_equal(uccl_chunk_bytes(&c, 64 * KIB, 0, 4, 0, 0), 16 * KIB);
+}
+
+/* Half as large while more than six of the largest wait in queues. PROTOCOL R277 */
+static void bytes__queues(void **state)
+{
+	(void)state;
+	uccl_chunk_init(&c, 32 * KIB, 4000, false);
+	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 0, 1024, 0, 192 * KIB), 32 * KIB);
+	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 0, 1024, 0, 192 * KIB + 1), 16 * KIB);
+	/* Slots that are few make them larger again, a window that holds few smaller yet. */
+	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 0, 511, 0, 1 << 30), 32 * KIB);
+	assert_int_equal(uccl_chunk_bytes(&c, 64 * KIB - 1, 0, 1024, 0, 1 << 30), 8 * KIB);
+	/* Losses have made them so already. */
+	for (int i = 0; i < 8; i++)
+		uccl_chunk_fate(&c, true);
+	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 0, 1024, 0, 1 << 30), 16 * KIB);
+	/* One packet stays one. */
+	uccl_chunk_init(&c, 4 * KIB, 4000, false);
+	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 0, 4096, 0, 1 << 30), 4 * KIB);
+	/* What a peer takes for the size of its choice is not changed. */
+	uccl_chunk_init(&c, 32 * KIB, 4000, true);
+	come(4096);
+	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 0, 1024, 1 << 20, 1 << 30), 32 * KIB);
 }
 
 /* Those that grew take no longer than a moment, and slots that are few make none larger. PROTOCOL R255 */
@@ -190,13 +213,13 @@ static void bytes__brittle(void **state)
 {
 	(void)state;
 	uccl_chunk_init(&c, 32 * KIB, 4000, true);
-	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 1 << 20, 16, 1 << 20), 4 * KIB);
+	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 1 << 20, 16, 1 << 20, 0), 4 * KIB);
 	come(4096);
-	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 1 << 20, 16, 32 * KIB), 32 * KIB);
-	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 1 << 20, 16, 32 * KIB - 1), 16 * KIB);
-	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 1 << 20, 16, 10000), 8 * KIB);
-	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 1 << 20, 16, 0), 4 * KIB);
-	assert_int_equal(uccl_chunk_bytes(&c, 64 * KIB, 1 << 20, 16, 1 << 20), 16 * KIB);
+	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 1 << 20, 16, 32 * KIB, 0), 32 * KIB);
+	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 1 << 20, 16, 32 * KIB - 1, 0), 16 * KIB);
+	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 1 << 20, 16, 10000, 0), 8 * KIB);
+	assert_int_equal(uccl_chunk_bytes(&c, 1 << 20, 1 << 20, 16, 0, 0), 4 * KIB);
+	assert_int_equal(uccl_chunk_bytes(&c, 64 * KIB, 1 << 20, 16, 1 << 20, 0), 16 * KIB);
 }
 
 int main(void)
@@ -212,6 +235,7 @@ int main(void)
 		cmocka_unit_test(fate__brittle_seldom),
 		cmocka_unit_test(bytes__few_in_the_window),
 		cmocka_unit_test(bytes__few_slots),
+		cmocka_unit_test(bytes__queues),
 		cmocka_unit_test(bytes__brittle),
 	};
 

@@ -193,6 +193,18 @@ static void more__as_round_trips(void **state)
 	assert_int_equal(uccl_oneway_more(&o, 1 << 20), 0);
 }
 
+/* On average, above the least; the way back is no part of it. */
+static void queue__above_the_least(void **state)
+{
+	(void)state;
+	assert_int_equal(uccl_oneway_queue(&o), 0);
+	uccl_oneway_rtt(&o, RTT);
+	assert_int_equal(uccl_oneway_queue(&o), 0);
+	for (int i = 0; i < 200; i++)
+		uccl_oneway_rtt(&o, RTT + 8000);
+	assert_in_range(uccl_oneway_queue(&o), 7900, 8000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -205,6 +217,7 @@ int main(void)
 		cmocka_unit_test_setup(rtt__without_the_queue, setup),
 		cmocka_unit_test_setup(rtt__clock_set, setup),
 		cmocka_unit_test_setup(more__as_round_trips, setup),
+		cmocka_unit_test_setup(queue__above_the_least, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

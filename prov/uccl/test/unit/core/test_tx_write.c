@@ -154,6 +154,27 @@ static void tx_write__size(void **state)
 	pair_fini(&p);
 }
 
+/* They are half as long while the network holds back more than six, at the rate at which it delivers. PROTOCOL R277 */
+static void tx_write__queues(void **state)
+{
+	struct pair_cfg c = pair_direct();
+	struct uccl_flow *f = &p.side[0].f;
+
+	(void)state;
+	c.write_bytes = 8 * KIB;
+	start(c);
+	assert_int_equal(write_size(), 8 * KIB);
+	f->rate.mean_bytes = f->rate.mean_ns = 1 << 20;
+	f->oneway.min_rtt_ns = 1000;
+	f->oneway.srtt_ns = 1000 + 48 * KIB;
+	assert_int_equal(write_size(), 8 * KIB);
+	f->rate.mean_bytes = f->rate.mean_ns = 1 << 20;
+	f->oneway.min_rtt_ns = 1000;
+	f->oneway.srtt_ns = 1001 + 48 * KIB;
+	assert_int_equal(write_size(), 4 * KIB);
+	pair_fini(&p);
+}
+
 /*
  * Towards a peer whose paths do not survive a loss within a write: one packet, twice as much and again while nothing is
  * lost, and one packet from the first loss on. What a slow network delivers in a moment is the most. PROTOCOL R255
@@ -351,6 +372,7 @@ int main(void)
 		cmocka_unit_test(tx_desc__huge),
 		cmocka_unit_test(tx_desc__small_packets),
 		cmocka_unit_test(tx_write__size),
+		cmocka_unit_test(tx_write__queues),
 		cmocka_unit_test(tx_write__brittle),
 		cmocka_unit_test(tx_write__fields),
 		cmocka_unit_test(tx_desc__where_it_answered),
