@@ -44,9 +44,9 @@
 	  "target of the queueing delay, in base round trips (reference, without trimming)")			\
 	X(max_bdps, 1.5, 0.1, 100, "BDPs",									\
 	  "largest window (reference)")										\
-	X(max_chunks, 28, 0, 1e4, "chunks, trains",								\
-	  "added to the largest window (see cc_nscc.c); with 16, the NICs of 128 hosts in three "		\
-	  "tiers were idle for 1 % of the time")								\
+	X(max_chunks, 20, 0, 1e4, "chunks, trains",								\
+	  "added to the largest window (see cc_nscc.c); more makes longer queues, and those that meet "		\
+	  "two of them slower; with 16, NICs of a permutation of 1024 hosts stand idle")			\
 	X(far, 0.25, 0, 1, "share",										\
 	  "of a round trip that is longer than what is normal for the NIC so much counts in the target; "	\
 	  "it may be queue that was there when the flow began (ours)")						\

@@ -15,9 +15,9 @@
 #define MSS 4096.0
 /* 400 Gb/s and 12 us: 600,000 bytes, four times the reference. */
 #define BDP 600000.0
-/* The first window, 1.5 of that and 8 chunks; and the largest, with 28. */
+/* The first window, 1.5 of that and 8 chunks; and the largest, with 20. */
 #define WINDOW (1.5 * BDP + 8.0 * CHUNK)
-#define WINDOW_MAX (1.5 * BDP + 28.0 * CHUNK)
+#define WINDOW_MAX (1.5 * BDP + 20.0 * CHUNK)
 /* A base round trip, and 8 chunks at 400 Gb/s: ns. */
 #define TARGET (12000 + 8 * CHUNK / 50.0)
 
@@ -174,7 +174,7 @@ static void on_ack__farther(void **state)
 static void on_ack__near(void **state)
 {
 	struct uccl_ack_info info = {.bytes = CHUNK, .rtt_ns = 18 * US, .min_rtt_ns = 3 * US};
-	double max = 1.5 * BDP / 4 + 28 * CHUNK;
+	double max = 1.5 * BDP / 4 + 20 * CHUNK;
 
 	(void)state;
 	assert_true(WINDOW > max);
@@ -445,7 +445,7 @@ static void ack_round(uint64_t *delivered, uint64_t percent, uint64_t delay_ns)
 /* The link is not the flow's: the network delivers less, and the window follows. */
 static void on_ack__rate(void **state)
 {
-	const double least = 28.0 * CHUNK;
+	const double least = 20.0 * CHUNK;
 	uint64_t delivered = 0;
 
 	(void)state;
