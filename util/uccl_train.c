@@ -91,13 +91,10 @@ static int wire_tx(struct uccl_nic *nic, struct uccl_tx *v, int n)
 /* What the kernel does, which is not counted: a row comes to where it was foreseen, and what has no room stays here. */
 __attribute__((noinline)) static void nic_receiver_row(struct uccl_rx *rx, const struct uccl_rx_hint *hint)
 {
-	rx->row = true;
-	rx->body = hint->dst;
-	rx->body_len = (uint32_t)uccl_min(rx->len, hint->len);
-	memcpy(rx->body, rx->data, rx->body_len);
-	rx->rest = rx->data + rx->body_len;
-	rx->rest_len = rx->len - rx->body_len;
-	rx->data = rx->body;
+	uint32_t len = (uint32_t)uccl_min(rx->len, hint->len);
+
+	memcpy(hint->dst, rx->data, len);
+	uccl_rx_row_at(rx, hint->dst, len);
 }
 
 static int wire_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_hint *hints, int nhints)

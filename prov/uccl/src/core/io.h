@@ -124,6 +124,16 @@ struct uccl_rx {
 	struct uccl_nic_addr src;
 };
 
+/* The first `len` bytes of what came as one lie where a row was foreseen, at dst, the others where they were. */
+static inline void uccl_rx_row_at(struct uccl_rx *rx, uint8_t *dst, uint32_t len)
+{
+	rx->row = true;
+	rx->rest = rx->data + len;
+	rx->rest_len = rx->len - len;
+	rx->data = rx->body = dst;
+	rx->body_len = len;
+}
+
 /* Bytes of packets that a NIC hands up as one, at most. */
 #define UCCL_ROW_BYTES 65536
 

@@ -63,10 +63,6 @@ static int row_hint(struct uccl_mep *m, const struct uccl_msg_rx *rx, struct ucc
 	uint32_t each = rx->peer->row_each + UCCL_HDR_LEN;
 	uint64_t len = 0;
 
-	if (rx->peer->unforeseen) {
-		rx->peer->unforeseen--;
-		return 0;
-	}
 	if (m->rows_soon && rx->peer->row_each && rx_streams(rx))
 		len = uccl_min(rx->limit - rx->hi, UCCL_ROW_BYTES);
 	if (len < (uint64_t)ROW_MIN * each)
@@ -85,13 +81,13 @@ int uccl_msg_hints(struct uccl_mep *m, struct uccl_rx_hint *hints, int n)
 
 	if (!rx)
 		return 0;
-	/* The kernel merges small packets, and nothing is foreseen of them but the row that they come in. */
-	if (rx->peer->flow.cfg.chunk_bytes < UCCL_HINT_MIN)
-		return row_hint(m, rx, hints);
 	if (rx->peer->unforeseen) {
 		rx->peer->unforeseen--;
 		return 0;
 	}
+	/* The kernel merges small packets, and nothing is foreseen of them but the row that they come in. */
+	if (rx->peer->flow.cfg.chunk_bytes < UCCL_HINT_MIN)
+		return row_hint(m, rx, hints);
 	chunk = rx->peer->flow.cfg.chunk_bytes;
 	/* When this message is through, the peer goes on with the one that was granted next. */
 	for (; rx && i < n; rx = TAILQ_NEXT(rx, plink)) {

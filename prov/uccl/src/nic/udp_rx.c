@@ -234,12 +234,7 @@ static void message_row(struct udp_slot *s, struct uccl_rx *r)
 		memcpy(s->buf, s->iov[0].iov_base, body);
 		return;
 	}
-	r->row = true;
-	r->data = s->iov[0].iov_base;
-	r->body = s->iov[0].iov_base;
-	r->body_len = body;
-	r->rest = s->buf + body;
-	r->rest_len = r->len - body;
+	uccl_rx_row_at(r, s->iov[0].iov_base, body);
 }
 
 /* Put the pieces of a scattered message together in its own buffer: head, hinted part, rest. */

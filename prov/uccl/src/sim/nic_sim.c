@@ -368,12 +368,7 @@ static void rx_row(struct sim_nic *s, struct uccl_rx *rx, const struct uccl_rx_h
 	if (rx->each != hint->each)
 		return;
 	memset(s->together + (rx->data - s->together), 0xdd, len); /* it is nowhere else */
-	rx->row = true;
-	rx->rest = rx->data + len;
-	rx->rest_len = rx->len - len;
-	rx->data = hint->dst;
-	rx->body = hint->dst;
-	rx->body_len = len;
+	uccl_rx_row_at(rx, hint->dst, len);
 	s->stats.rows++;
 }
 

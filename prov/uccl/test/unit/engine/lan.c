@@ -165,15 +165,13 @@ static struct lan_event *together(struct lan_nic *ln, struct lan_event *first)
 /* Where a row of packets of that length was foreseen as many of them lie as there is room for, and nowhere else. */
 static void scatter_row(struct lan_event *ev, const struct uccl_rx_hint *h)
 {
-	ev->rx.body_len = (uint32_t)uccl_min(ev->rx.len, h->len);
-	memcpy(h->dst, ev->data, ev->rx.body_len);
+	uint32_t len = (uint32_t)uccl_min(ev->rx.len, h->len);
+
+	memcpy(h->dst, ev->data, len);
 	if (ev->rx.each != h->each)
 		return;
-	ev->rx.row = true;
-	ev->rx.data = ev->rx.body = h->dst;
-	ev->rx.rest = ev->data + ev->rx.body_len;
-	ev->rx.rest_len = ev->rx.len - ev->rx.body_len;
-	memset(ev->data, 0xdd, ev->rx.body_len);
+	uccl_rx_row_at(&ev->rx, h->dst, len);
+	memset(ev->data, 0xdd, len);
 }
 
 /* As recvmmsg does it: 64 bytes to the NIC, then to the hinted place what fits, then to the NIC again. */
