@@ -4,8 +4,8 @@
  * is not known here.
  *
  * The grammar: all zero at first. Sending: `spend` or `spend_free` for what leaves, `lost` for what was declared lost,
- * `turn` for a credit that came; then, when nothing else may leave, `starve` and, if `wants` says so, `tell`.
- * Receiving: `received` for what came, `sane` and then `heard` for a demand; `due` when a grant is to be told,
+ * `answered` and `turn` for a credit that came; then, when nothing else may leave, `starve` and, if `wants` says so,
+ * `tell`. Receiving: `received` for what came, `sane` and then `heard` for a demand; `due` when a grant is to be told,
  * `take_due` when one can be.
  */
 #ifndef UCCL_CORE_CREDIT_H
@@ -25,6 +25,7 @@ struct uccl_credit {
 	uint64_t turn;		/* the peer's latest; see uccl_credit_ops.on_credit */
 	bool starved;		/* something waits for credit */
 	uint64_t tell_ns;	/* when the demand may be told again */
+	uint32_t again;		/* times in a row that the same was told, and not answered */
 	uint64_t told;		/* the highest demand that was told, */
 	uint64_t lost_told;	/* of `lost`, */
 	uint64_t message;	/* and where the message that was to leave next ends */
@@ -41,10 +42,10 @@ struct uccl_credit {
  */
 bool uccl_credit_wants(const struct uccl_credit *c, uint64_t backlog, uint64_t left);
 /*
- * A demand for so many bytes more leaves, the next `left` of them of one message; it is told again at `again_ns`, if it
- * is to be. Returns the demand.
+ * A demand for so many bytes more leaves, the next `left` of them of one message. It is told again after a time-out, if
+ * it is to be, and ever more seldom when the same was told often and nothing answers. Returns the demand.
  */
-uint64_t uccl_credit_tell(struct uccl_credit *c, uint64_t backlog, uint64_t left, uint64_t again_ns);
+uint64_t uccl_credit_tell(struct uccl_credit *c, uint64_t backlog, uint64_t left, uint64_t rto_ns, uint64_t now);
 /* Does the receiver take the `left` bytes of what leaves next for less than half of it, or more than twice? */
 bool uccl_credit_misjudged(const struct uccl_credit *c, uint64_t left);
 /* Does what the peer tells make sense? */
@@ -68,6 +69,13 @@ static inline void uccl_credit_spend_free(struct uccl_credit *c, uint32_t bytes)
 static inline void uccl_credit_lost(struct uccl_credit *c, uint32_t bytes)
 {
 	c->lost += bytes;
+}
+
+/* A credit came: the peer is there, and the demand may be told again at `again_ns` at the latest. */
+static inline void uccl_credit_answered(struct uccl_credit *c, uint64_t again_ns)
+{
+	c->again = 0;
+	c->tell_ns = uccl_min(c->tell_ns, again_ns);
 }
 
 /* A credit of this turn came. False: it is older than what came before. Packets overtake each other. PROTOCOL R65 */

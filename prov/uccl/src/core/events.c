@@ -160,6 +160,7 @@ void uccl_event_path_landed(struct uccl_flow *f, uint16_t path, uint64_t now)
 
 void uccl_event_rx_credit(struct uccl_flow *f, uint64_t granted, uint64_t turn, uint64_t now)
 {
+	uccl_credit_answered(&f->credit, now + uccl_flow_rto(f));
 	if (uccl_credit_turn(&f->credit, turn) && f->cfg.credit->on_credit)
 		f->cfg.credit->on_credit(f->cs, granted, turn, now);
 }

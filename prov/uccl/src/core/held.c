@@ -50,7 +50,7 @@ enum uccl_held uccl_flow_held(const struct uccl_flow *f, uint64_t now)
 	bool again = uccl_sent_waits(&f->sent);
 	bool waits = again || f->announced.item || uccl_sendq_waits(&f->sendq);
 
-	if (uccl_sent_outstanding(&f->sent) && uccl_asking_long(&f->asking))
+	if (flow_silent(f))
 		return UCCL_HELD_SILENT;
 	if (!f->granted.slots && flow_more(f))
 		return UCCL_HELD_SLOTS;

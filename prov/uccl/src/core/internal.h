@@ -42,6 +42,12 @@ static inline void flow_trace(const struct uccl_flow *f, enum uccl_trace_kind ki
 								       (uint8_t)kind, what });
 }
 
+/* What is in flight was asked for more than once, and nothing came in answer. */
+static inline bool flow_silent(const struct uccl_flow *f)
+{
+	return uccl_sent_outstanding(&f->sent) && uccl_asking_long(&f->asking);
+}
+
 /* Something waits to be sent, new or lost. */
 static inline bool flow_more(const struct uccl_flow *f)
 {

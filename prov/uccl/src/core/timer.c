@@ -37,7 +37,7 @@ uint64_t uccl_flow_expiry(const struct uccl_flow *f)
 		at = uccl_min(at, f->next_tx_ns);
 	if (!f->granted.slots && flow_more(f))
 		at = uccl_min(at, f->granted.want_at);
-	if (f->credit.starved)
+	if (f->credit.starved && !flow_silent(f))
 		at = uccl_min(at, f->credit.tell_ns);
 	return at;
 }

@@ -33,7 +33,10 @@ static bool tx_misjudged(const struct uccl_flow *f, uint64_t backlog, uint64_t l
 	return f->cfg.credit->rank && backlog > uccl_event_credit_left(f) && uccl_credit_misjudged(&f->credit, left);
 }
 
-/* Tell the demand, again every time-out (uccl_flow_expiry), so that a lost credit or demand never stalls. */
+/*
+ * Tell the demand, and again after time-outs (uccl_flow_expiry), so that a lost credit or demand never stalls. A peer
+ * that is asked for an acknowledgement in vain is not asked for credit too. PROTOCOL R21
+ */
 static int tx_demand(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 {
 	uint8_t rec[UCCL_REC_LEN] = { 0 };
@@ -45,10 +48,10 @@ static int tx_demand(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	backlog = tx_backlog(f);
 	left = uccl_sendq_left(&f->sendq, DEMAND_ITEMS);
 	/* With paced credit more is asked for before it runs out, as the answer takes a round trip. PROTOCOL R60 */
-	if ((f->credit.starved && now >= f->credit.tell_ns) ||
+	if ((f->credit.starved && now >= f->credit.tell_ns && !flow_silent(f)) ||
 	    (f->cfg.credit->pull && uccl_credit_wants(&f->credit, backlog, uccl_event_credit_left(f))) ||
 	    tx_misjudged(f, backlog, left)) {
-		uccl_put64(rec, uccl_credit_tell(&f->credit, backlog, left, now + uccl_flow_rto(f)));
+		uccl_put64(rec, uccl_credit_tell(&f->credit, backlog, left, uccl_flow_rto(f), now));
 		uccl_put64(rec + 8, f->credit.lost);
 		/* Of no message: 0. PROTOCOL R198 */
 		uccl_put64(rec + 16, left ? f->credit.message : 0);

@@ -21,8 +21,11 @@
  */
 #define STEP_MS 1000
 #define SETTLE_STEPS 2
-/* Probes of time-outs come every 200 ms at the slowest, keepalives every second; twice that is allowed. */
-#define RATE_MAX 12
+/*
+ * Two probes of a time-out come every 200 ms at the slowest, a keepalive and a HELLO every second, which is 12; half as
+ * much again is allowed.
+ */
+#define RATE_MAX 18
 /* The peer is also asked for receive slots, after pauses that double from 10 ms up to 10 s. PROTOCOL R143 */
 #define SLOT_ASKS 4
 

@@ -48,7 +48,7 @@ static void wants__before_it_runs_out(void **state)
 	assert_false(uccl_credit_wants(&c, 0, 0));
 	assert_false(uccl_credit_wants(&c, 4 * MIB, 4 * MIB));
 	assert_true(uccl_credit_wants(&c, 4 * MIB, 4 * MIB - 1));
-	assert_int_equal(uccl_credit_tell(&c, 4 * MIB, MIB, 70), 4 * MIB);
+	assert_int_equal(uccl_credit_tell(&c, 4 * MIB, MIB, 10, 60), 4 * MIB);
 	assert_int_equal(c.tell_ns, 70);
 	assert_false(uccl_credit_wants(&c, 4 * MIB, 0));
 	/* Three of four have left, and more came. */
@@ -56,7 +56,33 @@ static void wants__before_it_runs_out(void **state)
 	assert_false(uccl_credit_wants(&c, 2 * MIB, 0));
 	uccl_credit_spend(&c, 1);
 	assert_true(uccl_credit_wants(&c, 2 * MIB, 0));
-	assert_int_equal(uccl_credit_tell(&c, 2 * MIB, 0, 80), 5 * MIB + 1);
+	assert_int_equal(uccl_credit_tell(&c, 2 * MIB, 0, 10, 70), 5 * MIB + 1);
+}
+
+static void tell_unanswered(uint64_t bytes)
+{
+	for (unsigned int i = 0; i < 60; i++) {
+		uint64_t ns = UCCL_NS_PER_MS << (i > 16 ? i - 16 : 0);
+
+		uccl_credit_tell(&c, bytes, 0, UCCL_NS_PER_MS, 1000);
+		assert_int_equal(c.tell_ns, 1000 + uccl_min(ns, 200 * UCCL_NS_PER_MS));
+	}
+}
+
+/* The same demand is told ever more seldom if nothing answers; another one, or one after an answer, is not. */
+static void tell__again(void **state)
+{
+	(void)state;
+	tell_unanswered(MIB);
+	tell_unanswered(MIB + 1);
+	uccl_credit_lost(&c, 1);
+	tell_unanswered(MIB + 1);
+	uccl_credit_answered(&c, 3000);
+	assert_int_equal(c.tell_ns, 3000);
+	/* Nothing is put off by an answer. */
+	uccl_credit_answered(&c, 5000);
+	assert_int_equal(c.tell_ns, 3000);
+	tell_unanswered(MIB + 1);
 }
 
 /* Until it is told, the receiver takes what was lost for under way. */
@@ -67,7 +93,7 @@ static void wants__lost_enough(void **state)
 	assert_false(uccl_credit_wants(&c, 0, UINT64_MAX));
 	uccl_credit_lost(&c, 1);
 	assert_true(uccl_credit_wants(&c, 0, UINT64_MAX));
-	uccl_credit_tell(&c, 0, 0, 1);
+	uccl_credit_tell(&c, 0, 0, 1, 0);
 	assert_false(uccl_credit_wants(&c, 0, UINT64_MAX));
 }
 
@@ -77,7 +103,7 @@ static void misjudged__by_half(void **state)
 	(void)state;
 	assert_false(uccl_credit_misjudged(&c, 1));
 	assert_true(uccl_credit_misjudged(&c, 2));
-	uccl_credit_tell(&c, 4 * MIB, MIB, 70);
+	uccl_credit_tell(&c, 4 * MIB, MIB, 10, 60);
 	assert_false(uccl_credit_misjudged(&c, MIB));
 	assert_false(uccl_credit_misjudged(&c, 2 * MIB + 1));
 	assert_true(uccl_credit_misjudged(&c, 2 * MIB + 2));
@@ -137,6 +163,7 @@ int main(void)
 		cmocka_unit_test_setup(spend__counted_once, setup),
 		cmocka_unit_test_setup(turn__never_back, setup),
 		cmocka_unit_test_setup(wants__before_it_runs_out, setup),
+		cmocka_unit_test_setup(tell__again, setup),
 		cmocka_unit_test_setup(wants__lost_enough, setup),
 		cmocka_unit_test_setup(misjudged__by_half, setup),
 		cmocka_unit_test_setup(sane__no_count_leaps, setup),

@@ -144,6 +144,46 @@ static void tx_credit__demand_again(void **state)
 	pair_fini(&p);
 }
 
+/* DEMANDs that leave within 10 s, while nothing comes back; something waits for an acknowledgement, or nothing does. */
+static unsigned int demands_of_silence(const struct uccl_credit_ops *ops, bool in_flight)
+{
+	struct pair_cfg c = pair_packets();
+	unsigned int n = 0;
+	uint64_t end;
+
+	c.credit = ops;
+	credit_limit = 8 * KIB;
+	start(c);
+	pair_bulk(&p, 0, 8 * KIB);
+	assert_true(pair_finish(&p, 10 * MS));
+	pair_bulk(&p, 0, 20 * KIB);
+	if (in_flight)
+		pair_record(&p, 0, 64);
+	for (end = p.now + 10 * UCCL_NS_PER_S; p.now < end;) {
+		pair_pump_one(&p, 0);
+		while (p.nwire) {
+			n += p.wire[0]->h.type == UCCL_PKT_DEMAND;
+			pair_lose(&p, 0);
+		}
+		assert_true(pair_step(&p));
+	}
+	/* It comes back, and hears of it soon. */
+	credit_limit = UINT64_MAX;
+	assert_true(pair_finish(&p, UCCL_NS_PER_S));
+	pair_fini(&p);
+	return n;
+}
+
+/* A peer that answers nothing, as one that is stopped, is asked now and then. PROTOCOL R21 */
+static void tx_credit__silence(void **state)
+{
+	(void)state;
+	assert_in_range(demands_of_silence(&credit_set, false), 60, 80);
+	assert_in_range(demands_of_silence(&credit_set, true), 1, 8);
+	assert_in_range(demands_of_silence(&credit_pull, false), 60, 80);
+	assert_in_range(demands_of_silence(&credit_pull, true), 1, 8);
+}
+
 /* Records of more than control size wait for credit too, with no bulk in sight. */
 static void tx_credit__records_ask_too(void **state)
 {
@@ -216,7 +256,8 @@ static void tx_credit__lost_ones_never_stall(void **state)
 				for (int r = 0; r < 50; r++)
 					pair_record(&p, 0, 1000);
 			}
-			assert_true(pair_finish(&p, 60 * UCCL_NS_PER_S));
+			/* With nine of ten lost each way one question of a hundred is answered, at 5 a second. */
+			assert_true(pair_finish(&p, 900 * UCCL_NS_PER_S));
 			pair_fini(&p);
 		}
 }
@@ -229,6 +270,7 @@ int main(void)
 		cmocka_unit_test(tx_credit__tells_the_message),
 		cmocka_unit_test(tx_credit__tells_losses),
 		cmocka_unit_test(tx_credit__demand_again),
+		cmocka_unit_test(tx_credit__silence),
 		cmocka_unit_test(tx_credit__records_ask_too),
 		cmocka_unit_test(tx_credit__direct_writes_ask_too),
 		cmocka_unit_test(tx_credit__lost_ones_never_stall),
