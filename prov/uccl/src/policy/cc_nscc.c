@@ -17,6 +17,11 @@
  * chunks, and a smaller window would be the wrong answer: without marks it shrinks only if in a whole round trip no
  * sample was below the target. Flows that meet two queues, both made by others, would shrink alone otherwise.
  *
+ * The reference knows the rate of its links, and queues that are long enough for its target. Behind a NIC there may be
+ * a link that is a hundred times slower than the NIC says, with queues that overflow before their delay reaches the
+ * target. So a flow begins with little where the NIC says nothing of the network, counts its gains by the rate at which
+ * the network delivers, and takes many losses for a queue that overflows. Few losses mean nothing: links have them.
+ *
  * Formulas and constants of the reference: UEC's published simulator (uec.cpp), for 100 Gb/s and 12 us.
  */
 #include "policy/policies.h"
@@ -55,11 +60,11 @@
 	X(first_chunks, 8, 0, 1e4, "chunks, trains",								\
 	  "added to the first window; with 24, senders whose links carry half lose chunks for "			\
 	  "several time-outs")											\
-	X(blind_us, 100, 0.1, 1e6, "us",									\
+	X(blind_us, 70, 0.1, 1e6, "us",										\
 	  "before anything has come no more is in flight than the link holds in this time, and then no "	\
 	  "more than that and what has come; where a longer round trip is normal, NICs are of software "	\
-	  "and say nothing of the network (ours)")								\
-	X(blind_chunks, 64, 1, 1e6, "chunks, trains",								\
+	  "and say nothing of the network, so it is less there, by as much as that is longer (ours)")		\
+	X(blind_chunks, 64, 1, 1e6, "chunks",									\
 	  "but so many may be in flight (ours)")								\
 	X(alpha, 4, 0.01, 1000, "packets",									\
 	  "gain of the proportional increase (reference)")							\
@@ -83,6 +88,11 @@
 	  "(reference)")											\
 	X(quick_targets, 4, 0.1, 1e4, "targets",								\
 	  "quick adapt: and the delay was above this, or something was lost (reference)")			\
+	X(loss_share, 0.05, 0, 1, "share",									\
+	  "more than this share lost in a round trip: the network throws away what is too much, and the "	\
+	  "window becomes what arrived (ours)")									\
+	X(loss_rtts, 32, 0, 60000, "RTTs",									\
+	  "after that the window grows by the fair increase only, for so many round trips (ours)")		\
 	X(adjust_pkts, 8, 1, 1e4, "packets",									\
 	  "the gains are applied after this many packets, or after a round trip (reference)")			\
 	X(mark_rtts, 32, 1, 1e6, "RTTs",									\
@@ -107,8 +117,9 @@ struct nscc {
 	double rate_now;	      /* highest at which the network delivered in this round trip, */
 	double rate[2];		      /* in those lately, and in those before */
 	uint64_t rate_end;	      /* delivered, when the present round trip ends */
-	uint32_t rate_rounds;	      /* of rate[0] */
-	bool lost;		      /* something was lost in this round trip */
+	uint16_t rate_rounds;	      /* of rate[0] */
+	uint16_t lossy;		      /* round trips to come in which the network may throw away what is too much */
+	float lost;		      /* bytes lost in this round trip */
 	double normal_ns;	      /* round trip that is normal for this back end */
 	double base_ns, target_ns;    /* round trip without queues; queueing delay to aim at */
 	double a;		      /* our bandwidth-delay product in that of the reference */
@@ -143,7 +154,10 @@ static double nscc_share(const struct nscc *n)
 	return rate > 0 ? fmin(1, n->k->rate_gain * rate / n->bps) : 1;
 }
 
-/* All that follows from the round trip without queues. */
+/*
+ * All that follows from the round trip without queues. The gains are those of a link that carries what the flow can
+ * have: with those of the NIC's link a flow over a much slower one fills all queues in a single round trip.
+ */
 static void nscc_base(struct nscc *n, double base_ns)
 {
 	const struct nscc_k *k = n->k;
@@ -154,7 +168,7 @@ static void nscc_base(struct nscc *n, double base_ns)
 	n->target_ns = k->target_rtts * fmax(k->far * base_ns, n->normal_ns) +
 		       k->target_chunks * n->burst * 8 * (double)UCCL_NS_PER_S / n->bps;
 	n->window_max = fmin(n->window_cap, k->max_bdps * nscc_share(n) * bdp + k->max_chunks * n->burst);
-	n->a = bdp / k->ref_bdp;
+	n->a = bdp * nscc_share(n) / k->ref_bdp;
 	n->alpha = k->alpha * k->mss * n->a * (n->target_ns / ref_ns) / n->target_ns;
 	n->fair = k->fair * k->mss * n->a;
 	n->eta = k->eta * k->mss * n->a;
@@ -164,7 +178,7 @@ static void nscc_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
 {
 	struct nscc *n = cc;
 	const struct nscc_k *k = UCCL_K(nscc, cfg);
-	double first;
+	double first, blind_ns;
 
 	assert(cfg->chunk_bytes > 0);
 	memset(n, 0, sizeof(*n));
@@ -177,8 +191,9 @@ static void nscc_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
 	nscc_base(n, n->normal_ns);
 	first = k->max_bdps * nscc_bdp(n) + k->first_chunks * n->burst;
 	n->window = fmin(n->window_max, first);
-	n->blind = fmax(k->blind_chunks * n->burst,
-			first * fmin(1, k->blind_us * (double)UCCL_NS_PER_US / n->normal_ns));
+	blind_ns = k->blind_us * (double)UCCL_NS_PER_US;
+	n->blind = fmax(k->blind_chunks * n->chunk,
+			n->bps / 8 / (double)UCCL_NS_PER_S * blind_ns * blind_ns / n->normal_ns);
 	n->adjust_at = n->round_at = now + (uint64_t)n->base_ns;
 	n->decreased_ns = n->marked_ns = UCCL_NEVER;
 	n->least_ns = INFINITY;
@@ -206,25 +221,32 @@ static uint64_t nscc_pace(void *cc, uint32_t bytes, uint64_t srtt_ns, uint64_t n
 }
 
 /*
- * The end of a round trip: did next to nothing arrive of what was under way? True: the window is what arrived. Who sent
- * less than that, as it had no more or waited for credit, learns nothing of the network.
+ * The end of a round trip: did next to nothing arrive of what was under way, or was much of it lost? True: the window
+ * is what arrived. Who sent less than that, as it had no more or waited for credit, learns nothing of the network.
+ * Loss alone, which may have hit one flow by chance, takes no more than a decrease does.
  */
 static bool nscc_quick_adapt(struct nscc *n, const struct uccl_ack_info *ack, double delay, uint64_t now)
 {
-	double little = n->window_max / n->k->quick_share;
-	bool adapt = n->achieved < little && n->expected >= little &&
-		     (n->lost || delay > n->k->quick_targets * n->target_ns) && n->achieved < n->window;
+	double little = n->window_max / n->k->quick_share, arrived = n->achieved;
+	bool lost = n->lost > 0, much, few;
 
-	if (adapt) {
-		nscc_set(n, n->achieved);
-		n->inc = n->acked = 0;
-		n->decreased_ns = now;
-	}
+	/* One chunk of a few is a large share, and may be chance. */
+	much = n->lost > n->chunk && n->lost > n->k->loss_share * (arrived + n->lost);
+	few = arrived < little && n->expected >= little && (lost || delay > n->k->quick_targets * n->target_ns);
+	if (much)
+		n->lossy = (uint16_t)n->k->loss_rtts;
+	else if (n->lossy)
+		n->lossy--;
 	n->achieved = 0;
 	n->expected = (double)ack->inflight;
-	n->lost = false;
-	n->round_at = now + (uint64_t)(n->base_ns + n->target_ns);
-	return adapt;
+	n->lost = 0;
+	n->round_at = now + (n->lossy ? ack->rtt_ns : (uint64_t)(n->base_ns + n->target_ns));
+	if (arrived >= n->window || !(few || much))
+		return false;
+	nscc_set(n, few ? arrived : fmax(arrived, n->k->md_floor * n->window));
+	n->inc = n->acked = 0;
+	n->decreased_ns = now;
+	return true;
 }
 
 static void nscc_adjust(struct nscc *n, uint64_t now)
@@ -273,10 +295,10 @@ static bool nscc_rate(struct nscc *n, const struct uccl_ack_info *ack)
 		return false;
 	n->rate_end = ack->delivered;
 	/*
-	 * Whose window waits in queues gets what the network can do. What was held back, or sent too little, says only
-	 * that it can do so much.
+	 * Whose window waits in queues, or overflows them, gets what the network can do. What was held back, or sent
+	 * too little, says only that it can do so much.
 	 */
-	queued = n->avg_ns > n->target_ns;
+	queued = n->avg_ns > n->target_ns || n->lossy;
 	if (queued || n->rate[0] + n->rate[1] > 0)
 		n->rate[0] = fmax(n->rate[0], n->rate_now);
 	if (queued && ++n->rate_rounds > n->k->rate_rounds) {
@@ -339,6 +361,8 @@ static void nscc_on_ack(void *cc, const struct uccl_ack_info *ack, uint64_t now)
 		nscc_decrease(n, now);
 	else if (ack->app_limited)
 		n->acked = 0;
+	else if (n->lossy)
+		n->inc += clean * n->fair;
 	else if (n->fast > n->window)
 		nscc_set(n, n->window + n->k->fast * n->a * bytes);
 	else if (delay < n->target_ns)
@@ -353,7 +377,7 @@ static void nscc_on_loss(void *cc, const struct uccl_loss_info *loss, uint64_t n
 	struct nscc *n = cc;
 
 	(void)now;
-	n->lost = true;
+	n->lost += (float)loss->bytes;
 	/* Nothing was heard of a whole window. */
 	if (loss->kind == UCCL_LOSS_RTO)
 		nscc_set(n, n->window * n->k->md_floor);

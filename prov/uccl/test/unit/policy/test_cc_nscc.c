@@ -459,14 +459,66 @@ static void on_ack__rate(void **state)
 	/* More comes through: twice that may be had, until it was not seen for sixteen round trips with queues. */
 	ack_round(&delivered, 10, 0);
 	ack_round(&delivered, 10, 0);
-	for (int i = 0; i < 2000; i++)
+	for (int i = 0; i < 20000; i++)
 		ack_round(&delivered, 1, 0);
 	near(least + 1.5 * BDP / 5);
 	for (int i = 0; i < 17; i++)
 		ack_round(&delivered, 1, 100 * US);
-	for (int i = 0; i < 2000; i++)
+	for (int i = 0; i < 20000; i++)
 		ack_round(&delivered, 1, 0);
 	near(least + 1.5 * BDP / 50);
+}
+
+/* A round trip in which so many chunks arrive and so many are lost, without queues. */
+static void lossy_round(uint64_t *delivered, int chunks, int lost)
+{
+	const struct uccl_ack_info info = {
+		.bytes = (uint64_t)chunks * CHUNK,
+		.rtt_ns = 12 * US,
+		.inflight = (uint64_t)WINDOW_MAX,
+		.delivered = *delivered + (uint64_t)chunks * CHUNK,
+		.rate = {.prior = *delivered, .bytes = (uint64_t)chunks * CHUNK, .ns = 12 * US},
+	};
+
+	for (int i = 0; i < lost; i++)
+		lose(UCCL_LOSS_RACK);
+	now += (uint64_t)(12000 + TARGET);
+	uccl_cc_nscc.on_ack(cc, &info, now);
+	*delivered += (uint64_t)chunks * CHUNK;
+}
+
+/* A queue that overflows before it delays: the window is what arrives, though no less than half, and grows slowly. */
+static void on_ack__overflow(void **state)
+{
+	double w;
+	uint64_t delivered = 0;
+
+	(void)state;
+	for (int i = 0; i < 20; i++)
+		lossy_round(&delivered, 100, 0);
+	near(WINDOW_MAX);
+	/* One of many, or one of a few, says nothing. */
+	lossy_round(&delivered, 100, 2);
+	near(WINDOW_MAX);
+	lossy_round(&delivered, 10, 1);
+	near(WINDOW_MAX);
+	lossy_round(&delivered, 20, 2);
+	near(WINDOW_MAX / 2);
+	lossy_round(&delivered, 20, 2);
+	near(20 * CHUNK);
+	/* Five packets a window, times 4, and a little each round trip, for 32 of them; then without queues by much. */
+	w = 20 * CHUNK;
+	for (int i = 0; i < 31; i++) {
+		lossy_round(&delivered, 2, 0);
+		w += 2 * CHUNK * 5 * MSS * 4 / w + 0.15 * MSS * 4;
+		/* As long as it is remembered that the network carries more. */
+		if (i < 8)
+			near(w);
+		assert_true((double)uccl_cc_nscc.window(cc) < w + 2);
+	}
+	for (int i = 0; i < 20; i++)
+		lossy_round(&delivered, 20, 0);
+	near(WINDOW_MAX);
 }
 
 /* A NIC that takes all, on a network that carries little: nothing is known before something has come. */
@@ -488,10 +540,15 @@ static void window__blind(void **state)
 		ack(65536, 0);
 		assert_int_equal(uccl_cc_nscc.window(cc), 64 * 4096 + i * 65536);
 	}
-	/* The link holds more than so many chunks in 100 us. */
-	fast.link_bps = 1000000000000ull;
+	/* However long what leaves at once is. */
+	fast.burst_bytes = 65536;
 	uccl_cc_nscc.init(cc, &fast, now);
-	near((1.5 * 1e12 / 8 * 0.05 + 8 * 4096) / 500);
+	assert_int_equal(uccl_cc_nscc.window(cc), 64 * 4096);
+	/* The link holds more than so many chunks in 9.8 us, which is 70 us by as much as 500 us are longer. */
+	fast.link_bps = 1000000000000ull;
+	fast.delay_ns = 500 * US;
+	uccl_cc_nscc.init(cc, &fast, now);
+	near(1e12 / 8 * 9.8e-6);
 }
 
 int main(void)
@@ -500,6 +557,7 @@ int main(void)
 		cmocka_unit_test_setup(init__window, setup),
 		cmocka_unit_test_setup(init__bursts, setup),
 		cmocka_unit_test_setup(window__bounds, setup),
+		cmocka_unit_test_setup(on_ack__overflow, setup),
 		cmocka_unit_test_setup(window__blind, setup),
 		cmocka_unit_test_setup(on_ack__proportional, setup),
 		cmocka_unit_test_setup(on_ack__fair, setup),
