@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "../prov/uccl/test/unit/nic/fake_verbs.h"
+#include "base/shipped.h"
 #include "base/rng.h"
 #include "base/units.h"
 #include "engine/engine.h"
@@ -245,6 +246,9 @@ static bool begin(const char *backend, uint32_t write_bytes)
 	uccl_rng_seed(&rng, 3);
 	random_seed(3);
 	uccl_config_default(&cfg);
+	cfg.cc = UCCL_VERBS_CC;
+	cfg.path = UCCL_VERBS_PATH;
+	cfg.credit = UCCL_VERBS_CREDIT;
 	if (!fake_begin())
 		return false;
 	for (int i = 0; i < 2; i++) {
