@@ -81,7 +81,7 @@ void flow_tx_chunk(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e,
 		.rtype = e->rtype,
 		.csn = (uint32_t)csn,
 		.rec = e->rec,
-		.tail_len = flags & UCCL_FLAG_PADDED ? (uint16_t)(e->item->each - e->len) : 0,
+		.tail_len = flags & UCCL_FLAG_PADDED ? (uint16_t)(flow_tx_each(f, e->item) - e->len) : 0,
 	};
 	/* More of its train follows, and those have one length. PROTOCOL R259 */
 	bool in_train = flags & UCCL_FLAG_PADDED || (e->item->each && e->item->more);

@@ -81,6 +81,40 @@ static bool tx_followed(struct uccl_flow *f, const struct uccl_item *item, uint6
 	       f->paths.burst.left >= next->len && flow_tx_allowed(f, (uint32_t)next->len, now);
 }
 
+/*
+ * The rest of this range, which is one piece, ends a message. Does a long one go on behind it in the same train? Every
+ * train costs the kernels of both sides some microseconds, beside its bytes. PROTOCOL R287
+ */
+static bool tx_joined(struct uccl_flow *f, const struct uccl_item *item, uint64_t now)
+{
+	const struct uccl_item *next = TAILQ_NEXT(item, link);
+	uint64_t rest = item->len - item->off;
+	const uint8_t *payload;
+
+	if (!f->cfg.pads_tx || item->each || item->more || !next || next->each || next->off ||
+	    !flow_tx_burst_joins(f, rest, next->len))
+		return false;
+	return !uccl_sendq_has_records(&f->sendq) && f->train.state == UCCL_TRAINS_ON &&
+	       uccl_item_payload(item, item->off, (uint32_t)rest, &payload) == rest &&
+	       flow_tx_parts_room(f, 1) > rest / f->chunk_bytes + 2 &&
+	       flow_tx_allowed(f, (uint32_t)rest + f->chunk_bytes, now);
+}
+
+/*
+ * So much of it leaves now, `len` as full packets. If what fills none lacks more than may be padded, the last two
+ * packets are of one length.
+ */
+static uint32_t tx_joined_len(const struct uccl_flow *f, const struct uccl_item *item, uint32_t len)
+{
+	uint32_t each = f->chunk_bytes, tail = (uint32_t)((item->len - item->off) % each);
+	uint32_t half = uccl_words((each + tail) / 2 + UCCL_WORD - 1);
+
+	if (!tail || each - tail <= UCCL_TAIL_MAX || half - tail > UCCL_TAIL_MAX ||
+	    item->len - item->off - len != tail)
+		return len;
+	return len > each ? len - each : half;
+}
+
 static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 {
 	struct uccl_item *item = TAILQ_FIRST(&f->sendq.bulk);
@@ -88,7 +122,7 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	uint8_t rec[UCCL_REC_LEN];
 	struct uccl_sent *e;
 	uint32_t len, want, most, trial, packet;
-	bool last, followed;
+	bool last, followed, joined = false;
 	uint64_t left;
 	uint8_t flags;
 
@@ -116,8 +150,12 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		return 0;
 	}
 	packet = len;
-	if (!trial)
+	if (!trial) {
 		len = flow_tx_train_len(f, item, packet, want, now);
+		joined = tx_joined(f, item, now);
+	}
+	if (joined)
+		len = tx_joined_len(f, item, len);
 	memcpy(rec, item->rec, UCCL_REC_LEN);
 	uccl_put64(rec + 8, uccl_get64(item->rec + 8) + item->off);
 	left = uccl_item_left(item);
@@ -132,7 +170,8 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	flags = flow_tx_ar(f, item, last && !followed, len, now);
 	if (len > packet)
 		return flow_tx_train(f, tx, e, packet, flags, now);
-	if (followed && len < item->each && item->each - len <= UCCL_TAIL_MAX)
+	packet = flow_tx_each(f, item);
+	if ((followed || joined) && len < packet && packet - len <= UCCL_TAIL_MAX)
 		flags |= UCCL_FLAG_PADDED;
 	flow_tx_chunk(f, tx, e, f->sent.nxt - 1, flags, now);
 	return 1;

@@ -43,6 +43,15 @@ void flow_tx_burst_align(struct uccl_flow *f, uint64_t bytes)
 	uccl_burst_align(&f->paths.burst, burst, uccl_min(bytes, share));
 }
 
+bool flow_tx_burst_joins(const struct uccl_flow *f, uint64_t bytes, uint64_t next)
+{
+	uint32_t burst = tx_burst(f), first = (uint32_t)uccl_min(bytes, f->chunk_bytes);
+
+	/* A shorter one begins a burst if it does not fit this one, and so does any where little is in flight. */
+	return f->cfg.train_bytes && next > burst && f->sent.inflight_bytes >= 2ull * burst &&
+	       flow_tx_burst_left(f, first) >= bytes + 2ull * f->chunk_bytes;
+}
+
 uint16_t flow_tx_path(struct uccl_flow *f, uint32_t bytes, uint64_t left, uint64_t now)
 {
 	struct uccl_burst *b = &f->paths.burst;

@@ -398,6 +398,109 @@ static void tx_bulk__shares_not(void **state)
 	}
 }
 
+/* What leaves of messages longer than a train, in which no packet that is padded is the last one of its burst. */
+struct joined {
+	uint32_t packets, padded, alone; /* alone: short, and not padded */
+	uint32_t least; /* payload of one that was padded */
+};
+
+static struct joined joined_tx(void)
+{
+	struct joined n = { .least = UINT32_MAX };
+	uint32_t each = p.side[0].f.chunk_bytes;
+	struct uccl_tx t;
+	bool padded = false;
+	uint16_t path = 0;
+
+	for (; uccl_flow_tx(&p.side[0].f, &t, p.now) == 1; n.packets++) {
+		/* The one before had the same length and path, and so was of this train. */
+		if (padded)
+			assert_int_equal(t.path, path);
+		if (padded)
+			assert_false(t.burst);
+		padded = t.tail_len;
+		path = t.path;
+		assert_int_equal(t.hdr[4] & UCCL_FLAG_PADDED, padded ? UCCL_FLAG_PADDED : 0);
+		n.alone += t.payload_len < each && !padded;
+		if (!padded)
+			continue;
+		assert_int_equal(t.payload_len + t.tail_len, each);
+		assert_true(t.tail_len <= UCCL_TAIL_MAX);
+		n.least = uccl_min(n.least, t.payload_len);
+		n.padded++;
+	}
+	assert_false(padded);
+	return n;
+}
+
+/* Long messages of a stream: the end of one and the begin of the next share a train. PROTOCOL R287 */
+static void tx_bulk__long_ones_join(void **state)
+{
+	static const struct {
+		uint32_t tail, least, padded;
+	} cases[] = {
+		/* Padded as it is; with the packet before it, half of both each. */
+		{ 360, 360, 1 }, { 999, 999, 1 }, { 359, 679, 2 }, { 200, 600, 2 }, { 1, 497, 2 },
+	};
+
+	(void)state;
+	for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
+		struct joined n;
+
+		start(padded(10000));
+		for (int i = 0; i < 6; i++)
+			shared_submit(25000 + cases[k].tail, 0);
+		n = joined_tx();
+		assert_int_equal(n.packets, 6 * 26);
+		/* Where the end of a message is that of a burst, and at last, nothing follows in the train. */
+		assert_int_equal(n.padded + n.alone * cases[k].padded, 6 * cases[k].padded);
+		assert_true(n.padded >= 3 * cases[k].padded);
+		assert_int_equal(n.least, cases[k].least);
+		pair_fini(&p);
+		/* And all of it arrives, though some of it is lost. */
+		start(padded(10000));
+		for (int i = 0; i < 40; i++)
+			shared_submit(25000 + cases[k].tail, 0);
+		p.filter = lose_tenth;
+		assert_true(pair_finish(&p, 10 * UCCL_NS_PER_S));
+		pair_fini(&p);
+	}
+}
+
+/* Not to a peer that takes no padded packets, nor beyond what may be padded, nor if the next one does not follow. */
+static void tx_bulk__long_ones_join_not(void **state)
+{
+	enum { PADS_NOT, TOO_SHORT, WINDOW, TWO_PIECES, MORE, OTHER_LENGTH, DOUBT, FIT_TRAINS, JOIN };
+
+	(void)state;
+	for (int k = PADS_NOT; k <= JOIN; k++) {
+		struct pair_cfg c = padded(k == TOO_SHORT ? 12000 : 10000);
+		uint32_t len = k == FIT_TRAINS ? 9200 : 25200;
+
+		c.pads = k != PADS_NOT;
+		if (k == TOO_SHORT) {
+			c.chunk_bytes = 4000;
+			c.mtu = UCCL_HDR_LEN + 4000;
+		}
+		start_window(c, k == WINDOW ? 2 * len : 1u << 20);
+		for (int i = 0; i < 4; i++) {
+			struct pair_obj *o = pair_make(&p, 0, len, true, k == TWO_PIECES ? 2 : 1);
+
+			if (k == TWO_PIECES) {
+				o->iov[0].iov_len = len - 100;
+				o->iov[1] = (struct iovec){ o->src + len - 100, 100 };
+			}
+			o->item.more = k == MORE ? 1000 : 0;
+			o->item.each = k == OTHER_LENGTH && i % 2 ? 904 : 0;
+			uccl_flow_submit(&p.side[0].f, &o->item);
+		}
+		if (k == DOUBT)
+			p.side[0].f.train.state = UCCL_TRAINS_OFF;
+		assert_int_equal(joined_tx().padded, k == JOIN ? 4 : 0);
+		pair_fini(&p);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -416,6 +519,8 @@ int main(void)
 		cmocka_unit_test(tx_bulk__pacing_below_one_chunk),
 		cmocka_unit_test(tx_bulk__share_a_train),
 		cmocka_unit_test(tx_bulk__shares_not),
+		cmocka_unit_test(tx_bulk__long_ones_join),
+		cmocka_unit_test(tx_bulk__long_ones_join_not),
 	};
 
 	return cmocka_run_group_tests_name("tx_new", tests, NULL, NULL);
