@@ -92,7 +92,7 @@ static bool tx_joined(struct uccl_flow *f, const struct uccl_item *item, uint64_
 	const uint8_t *payload;
 
 	if (!f->cfg.pads_tx || item->each || item->more || !next || next->each || next->off ||
-	    !flow_tx_burst_joins(f, rest, next->len))
+	    !flow_tx_burst_joins(f, rest, next))
 		return false;
 	return !uccl_sendq_has_records(&f->sendq) && f->train.state == UCCL_TRAINS_ON &&
 	       uccl_item_payload(item, item->off, (uint32_t)rest, &payload) == rest &&

@@ -26,6 +26,15 @@ uint32_t flow_tx_burst_left(const struct uccl_flow *f, uint32_t bytes)
 	return uccl_burst_over(b, bytes) ? uccl_burst_size(b, tx_burst(f)) : b->left;
 }
 
+/*
+ * Do long messages go on in the train of the one before this one? There will be fewer trains, and the pipe is full, or
+ * will be, as another one waits.
+ */
+static bool tx_streams(const struct uccl_flow *f, const struct uccl_item *item, uint32_t burst)
+{
+	return f->sent.inflight_bytes >= 2ull * burst || (item && TAILQ_NEXT(item, link));
+}
+
 void flow_tx_burst_align(struct uccl_flow *f, uint64_t bytes)
 {
 	uint32_t burst = tx_burst(f);
@@ -33,8 +42,7 @@ void flow_tx_burst_align(struct uccl_flow *f, uint64_t bytes)
 
 	if (!f->cfg.train_bytes)
 		return;
-	/* In a stream long messages go on in the train of the one before: there will be fewer, and the pipe is full. */
-	if (f->sent.inflight_bytes >= 2ull * burst) {
+	if (tx_streams(f, TAILQ_FIRST(&f->sendq.bulk), burst)) {
 		uccl_burst_align(&f->paths.burst, burst, bytes <= burst ? bytes : 0);
 		return;
 	}
@@ -43,12 +51,12 @@ void flow_tx_burst_align(struct uccl_flow *f, uint64_t bytes)
 	uccl_burst_align(&f->paths.burst, burst, uccl_min(bytes, share));
 }
 
-bool flow_tx_burst_joins(const struct uccl_flow *f, uint64_t bytes, uint64_t next)
+bool flow_tx_burst_joins(const struct uccl_flow *f, uint64_t bytes, const struct uccl_item *next)
 {
 	uint32_t burst = tx_burst(f), first = (uint32_t)uccl_min(bytes, f->chunk_bytes);
 
-	/* A shorter one begins a burst if it does not fit this one, and so does any where little is in flight. */
-	return f->cfg.train_bytes && next > burst && f->sent.inflight_bytes >= 2ull * burst &&
+	/* A shorter one begins a burst if it does not fit this one. */
+	return f->cfg.train_bytes && next->len > burst && tx_streams(f, next, burst) &&
 	       flow_tx_burst_left(f, first) >= bytes + 2ull * f->chunk_bytes;
 }
 

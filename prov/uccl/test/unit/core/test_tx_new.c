@@ -482,7 +482,7 @@ static void tx_bulk__long_ones_join_not(void **state)
 			c.chunk_bytes = 4000;
 			c.mtu = UCCL_HDR_LEN + 4000;
 		}
-		start_window(c, k == WINDOW ? 2 * len : 1u << 20);
+		start_window(c, k == WINDOW ? len : 1u << 20);
 		for (int i = 0; i < 4; i++) {
 			struct pair_obj *o = pair_make(&p, 0, len, true, k == TWO_PIECES ? 2 : 1);
 

@@ -194,7 +194,10 @@ static void tx_burst__grows(void **state)
 	pair_fini(&p);
 }
 
-/* With two trains in flight a long message goes on in the burst that the one before began; no other is cut. */
+/*
+ * With two trains in flight, or another one behind it, a long message goes on in the burst that the one before began;
+ * no other is cut.
+ */
 static void tx_burst__goes_on_in_a_stream(void **state)
 {
 	struct pair_cfg c = pair_trains();
@@ -217,6 +220,15 @@ static void tx_burst__goes_on_in_a_stream(void **state)
 	assert_int_equal(pair_pump_one(&p, 0), 84);
 	assert_int_equal(run_from(0), 20);
 	assert_int_equal(run_from(20), 64);
+	pair_fini(&p);
+	/* Likewise with nothing in flight while another one waits. */
+	start(c);
+	for (int i = 0; i < 3; i++)
+		pair_bulk(&p, 0, 100 * KIB);
+	assert_int_equal(pair_pump_one(&p, 0), 300);
+	assert_int_equal(run_from(0), 64);
+	assert_int_equal(run_from(64), 64);
+	assert_int_equal(run_from(128), 64);
 	pair_fini(&p);
 	/* One train is not enough for that. */
 	start(c);
