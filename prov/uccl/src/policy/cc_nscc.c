@@ -88,9 +88,10 @@
 	  "(reference)")											\
 	X(quick_targets, 4, 0.1, 1e4, "targets",								\
 	  "quick adapt: and the delay was above this, or something was lost (reference)")			\
-	X(loss_share, 0.05, 0, 1, "share",									\
+	X(loss_share, 0.15, 0, 1, "share",									\
 	  "more than this share lost in a round trip: the network throws away what is too much, and the "	\
-	  "window becomes what arrived (ours)")									\
+	  "window becomes what arrived; chunks of several packets are lost with any of them, so by chance "	\
+	  "more often (ours)")											\
 	X(loss_rtts, 32, 0, 60000, "RTTs",									\
 	  "after that the window grows by the fair increase only, for so many round trips (ours)")		\
 	X(adjust_pkts, 8, 1, 1e4, "packets",									\

@@ -502,9 +502,9 @@ static void on_ack__overflow(void **state)
 	near(WINDOW_MAX);
 	lossy_round(&delivered, 10, 1);
 	near(WINDOW_MAX);
-	lossy_round(&delivered, 20, 2);
+	lossy_round(&delivered, 20, 4);
 	near(WINDOW_MAX / 2);
-	lossy_round(&delivered, 20, 2);
+	lossy_round(&delivered, 20, 4);
 	near(20 * CHUNK);
 	/* Five packets a window, times 4, and a little each round trip, for 32 of them; then without queues by much. */
 	w = 20 * CHUNK;
