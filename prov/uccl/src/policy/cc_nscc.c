@@ -20,7 +20,8 @@
  * The reference knows the rate of its links, and queues that are long enough for its target. Behind a NIC there may be
  * a link that is a hundred times slower than the NIC says, with queues that overflow before their delay reaches the
  * target. So a flow begins with little where the NIC says nothing of the network, counts its gains by the rate at which
- * the network delivers, and takes many losses for a queue that overflows. Few losses mean nothing: links have them.
+ * the network delivers, and, if loss_share says so, takes many losses for a queue that overflows. Few losses mean
+ * nothing: links have them.
  *
  * Formulas and constants of the reference: UEC's published simulator (uec.cpp), for 100 Gb/s and 12 us.
  */
@@ -88,10 +89,10 @@
 	  "(reference)")											\
 	X(quick_targets, 4, 0.1, 1e4, "targets",								\
 	  "quick adapt: and the delay was above this, or something was lost (reference)")			\
-	X(loss_share, 0.15, 0, 1, "share",									\
+	X(loss_share, 1, 0, 1, "share",										\
 	  "more than this share lost in a round trip: the network throws away what is too much, and the "	\
-	  "window becomes what arrived; chunks of several packets are lost with any of them, so by chance "	\
-	  "more often (ours)")											\
+	  "window becomes what arrived; 1: never, as for writes of several packets, which are lost with any "	\
+	  "of them, and which credits hold back where many meet (ours)")					\
 	X(loss_rtts, 32, 0, 60000, "RTTs",									\
 	  "after that the window grows by the fair increase only, for so many round trips (ours)")		\
 	X(adjust_pkts, 8, 1, 1e4, "packets",									\

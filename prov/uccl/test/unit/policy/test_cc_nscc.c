@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <cmocka.h>
 
 #include "base/units.h"
@@ -490,10 +491,16 @@ static void lossy_round(uint64_t *delivered, int chunks, int lost)
 /* A queue that overflows before it delays: the window is what arrives, though no less than half, and grows slowly. */
 static void on_ack__overflow(void **state)
 {
-	double w;
+	const struct uccl_constant *c = uccl_policy_constants(UCCL_POLICY_CC, "nscc");
+	struct uccl_policy_cfg heeds = cfg;
 	uint64_t delivered = 0;
+	double k[UCCL_CONSTANTS_MAX], w;
 
 	(void)state;
+	for (int i = 0; c[i].name; i++)
+		k[i] = strcmp(c[i].name, "loss_share") ? c[i].def : 0.15;
+	heeds.k = k;
+	uccl_cc_nscc.init(cc, &heeds, now);
 	for (int i = 0; i < 20; i++)
 		lossy_round(&delivered, 100, 0);
 	near(WINDOW_MAX);
