@@ -14,8 +14,8 @@
 #include <stdlib.h>
 
 #include "../prov/uccl/test/unit/nic/fake_verbs.h"
-#include "base/shipped.h"
 #include "base/rng.h"
+#include "base/shipped.h"
 #include "base/units.h"
 #include "engine/engine.h"
 #include "nic/verbs_uc.h"

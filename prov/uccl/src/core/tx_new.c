@@ -67,6 +67,12 @@ static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	return 1;
 }
 
+/* Is it bulk that leaves next, and do its packets leave as trains? */
+static bool tx_trains_go_on(const struct uccl_flow *f)
+{
+	return !uccl_sendq_has_records(&f->sendq) && f->train.state == UCCL_TRAINS_ON;
+}
+
 /*
  * All of this range has left. Does that of the next message leave right behind it, in packets of the same length? Then
  * both share a train, and what asks for the next one's acknowledgement asks for both. PROTOCOL R259 R261
@@ -77,8 +83,8 @@ static bool tx_followed(struct uccl_flow *f, const struct uccl_item *item, uint6
 
 	if (!item->each || !next || next->each != item->each || next->off || item->each > f->chunk_bytes)
 		return false;
-	return !uccl_sendq_has_records(&f->sendq) && f->train.state == UCCL_TRAINS_ON &&
-	       f->paths.burst.left >= next->len && flow_tx_allowed(f, (uint32_t)next->len, now);
+	return tx_trains_go_on(f) && f->paths.burst.left >= next->len &&
+	       flow_tx_allowed(f, (uint32_t)next->len, now);
 }
 
 /*
@@ -94,7 +100,7 @@ static bool tx_joined(struct uccl_flow *f, const struct uccl_item *item, uint64_
 	if (!f->cfg.pads_tx || item->each || item->more || !next || next->each || next->off ||
 	    !flow_tx_burst_joins(f, rest, next))
 		return false;
-	return !uccl_sendq_has_records(&f->sendq) && f->train.state == UCCL_TRAINS_ON &&
+	return tx_trains_go_on(f) &&
 	       uccl_item_payload(item, item->off, (uint32_t)rest, &payload) == rest &&
 	       flow_tx_parts_room(f, 1) > rest / f->chunk_bytes + 2 &&
 	       flow_tx_allowed(f, (uint32_t)rest + f->chunk_bytes, now);

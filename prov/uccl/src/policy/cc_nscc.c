@@ -163,14 +163,14 @@ static double nscc_share(const struct nscc *n)
 static void nscc_base(struct nscc *n, double base_ns)
 {
 	const struct nscc_k *k = n->k;
-	double ref_ns = k->ref_rtt_us * (double)UCCL_NS_PER_US, bdp;
+	double ref_ns = k->ref_rtt_us * (double)UCCL_NS_PER_US, share = nscc_share(n), bdp;
 
 	n->base_ns = base_ns;
 	bdp = nscc_bdp(n);
 	n->target_ns = k->target_rtts * fmax(k->far * base_ns, n->normal_ns) +
 		       k->target_chunks * n->burst * 8 * (double)UCCL_NS_PER_S / n->bps;
-	n->window_max = fmin(n->window_cap, k->max_bdps * nscc_share(n) * bdp + k->max_chunks * n->burst);
-	n->a = bdp * nscc_share(n) / k->ref_bdp;
+	n->window_max = fmin(n->window_cap, k->max_bdps * share * bdp + k->max_chunks * n->burst);
+	n->a = bdp * share / k->ref_bdp;
 	n->alpha = k->alpha * k->mss * n->a * (n->target_ns / ref_ns) / n->target_ns;
 	n->fair = k->fair * k->mss * n->a;
 	n->eta = k->eta * k->mss * n->a;

@@ -414,10 +414,10 @@ static struct joined joined_tx(void)
 
 	for (; uccl_flow_tx(&p.side[0].f, &t, p.now) == 1; n.packets++) {
 		/* The one before had the same length and path, and so was of this train. */
-		if (padded)
+		if (padded) {
 			assert_int_equal(t.path, path);
-		if (padded)
 			assert_false(t.burst);
+		}
 		padded = t.tail_len;
 		path = t.path;
 		assert_int_equal(t.hdr[4] & UCCL_FLAG_PADDED, padded ? UCCL_FLAG_PADDED : 0);
