@@ -400,7 +400,7 @@ int doctor_ask(const struct doctor_peer_opt *opt, struct doctor_report *r)
 	}
 	a->opt = opt;
 	a->report = r;
-	rc = doctor_side_open(&a->side, tcp, opt->labels, &opt->ports);
+	rc = doctor_side_open(&a->side, tcp, opt->labels, &opt->ports, opt->rx_bytes);
 	if (!rc)
 		rc = greet(a);
 	if (rc < 0) {

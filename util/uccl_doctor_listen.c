@@ -108,7 +108,7 @@ static int asker_serve(int tcp, const struct doctor_peer_opt *opt, bool *greeted
 		close(tcp);
 		return -ENOMEM;
 	}
-	n = doctor_side_open(s, tcp, opt->labels, &opt->ports);
+	n = doctor_side_open(s, tcp, opt->labels, &opt->ports, opt->rx_bytes);
 	if (!n && getrandom(&s->token, sizeof(s->token), 0) != sizeof(s->token))
 		n = -EIO;
 	if (!n) {

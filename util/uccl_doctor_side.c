@@ -75,7 +75,7 @@ static int socket_bind(const struct doctor_side *s, int type, uint16_t want, str
 }
 
 /* The receiving socket and a TCP listener of the same number; without the latter if there is no such pair. */
-static int receiver_open(struct doctor_side *s)
+static int receiver_open(struct doctor_side *s, uint32_t rx_bytes)
 {
 	struct uccl_ports_walk walk = uccl_ports_walk();
 	uint16_t port;
@@ -97,7 +97,7 @@ static int receiver_open(struct doctor_side *s)
 		close(s->live);
 		s->live = -1;
 	}
-	queue_set(s->rx, SO_RCVBUFFORCE, SO_RCVBUF, UDP_RX_DEFAULT);
+	queue_set(s->rx, SO_RCVBUFFORCE, SO_RCVBUF, rx_bytes ? rx_bytes : UDP_RX_DEFAULT);
 	option_set(s->rx, IPPROTO_UDP, UDP_GRO, 1);
 	option_set(s->rx, IPPROTO_IP, IP_RECVTOS, 1);
 	option_set(s->rx, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
@@ -137,7 +137,7 @@ static uint32_t link_mtu(const struct doctor_side *s)
 	return route.mtu && route.mtu < mtu ? route.mtu : mtu;
 }
 
-int doctor_side_open(struct doctor_side *s, int tcp, int nlabels, const struct uccl_ports *ports)
+int doctor_side_open(struct doctor_side *s, int tcp, int nlabels, const struct uccl_ports *ports, uint32_t rx_bytes)
 {
 	struct sockaddr_storage sa;
 	socklen_t len = sizeof(sa);
@@ -157,7 +157,7 @@ int doctor_side_open(struct doctor_side *s, int tcp, int nlabels, const struct u
 		rc = -ENOTCONN;
 	s->mtu = rc ? 0 : link_mtu(s);
 	if (!rc)
-		rc = receiver_open(s);
+		rc = receiver_open(s, rx_bytes);
 	for (int i = 0; i < nlabels && !rc; i++) {
 		rc = label_open(s, i);
 		s->nlabels += !rc;

@@ -39,9 +39,10 @@ uint32_t doctor_headers(const struct doctor_side *s);
 
 /*
  * Open the sockets of one end whose TCP connection is `tcp` (taken over, also when it fails), within a range of ports;
- * fewer source ports than `nlabels` if there are not so many. 0, or a negative errno value.
+ * fewer source ports than `nlabels` if there are not so many. rx_bytes: of the receive queue, 0: the provider's
+ * default. 0, or a negative errno value.
  */
-int doctor_side_open(struct doctor_side *s, int tcp, int nlabels, const struct uccl_ports *ports);
+int doctor_side_open(struct doctor_side *s, int tcp, int nlabels, const struct uccl_ports *ports, uint32_t rx_bytes);
 void doctor_side_close(struct doctor_side *s);
 /* What we tell the other end. */
 void doctor_side_hello(const struct doctor_side *s, struct doctor_hello *h);
