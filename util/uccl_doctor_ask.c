@@ -42,6 +42,7 @@ struct ask {
 	bool dead[2];		/* nothing arrives */
 	uint32_t payload[2];	/* largest that arrives, within what the provider sends; 0: none */
 	double loss[2];		/* of single packets */
+	uint32_t sent_all[2], overflowed[2]; /* probes of all runs, and those that found a full receive queue */
 	struct doctor_tally tally;
 	struct doctor_sent sent;
 };
@@ -80,9 +81,11 @@ static int run_to(struct ask *a, const struct doctor_run *run)
 static int run_from(struct ask *a, const struct doctor_run *run)
 {
 	struct doctor_side *s = &a->side;
-	int n = say(a, doctor_put_run(s->out, run));
+	int n;
 
 	memset(&a->tally, 0, sizeof(a->tally));
+	doctor_queue_begin(s);
+	n = say(a, doctor_put_run(s->out, run));
 	if (n >= 0)
 		n = expect(a, DOCTOR_SENT, &a->tally);
 	if (n >= 0 && !doctor_get_sent(s->in, (size_t)n, &a->sent))
@@ -105,9 +108,13 @@ static bool run_make(struct ask *a, int dir, struct doctor_run run)
 	run.train = run.train ? run.train : 1;
 	run.burst = run.burst ? run.burst : run.train;
 	n = dir ? run_from(a, &run) : run_to(a, &run);
-	if (n < 0)
+	if (n < 0) {
 		a->error = n;
-	return n >= 0;
+		return false;
+	}
+	a->sent_all[dir] += a->sent.sent;
+	a->overflowed[dir] += doctor_overflowed(&a->sent, &a->tally);
+	return true;
 }
 
 /* Largest payload that the provider would send in a direction: the sender's interface, and FI_UCCL_MTU. */
@@ -246,7 +253,7 @@ static void loss_measure(struct ask *a, int dir)
 
 	if (!run_make(a, dir, run))
 		return;
-	a->loss[dir] = a->sent.sent ? 1 - (double)a->tally.received / a->sent.sent : 0;
+	a->loss[dir] = doctor_loss(&a->sent, &a->tally);
 	doctor_judge_loss(a->report, a->opt->host, dir, &a->sent, &a->tally);
 }
 
@@ -312,9 +319,12 @@ static void all_measure(struct ask *a)
 		live_measure(a, dir);
 	if (!a->dead[0] && !a->dead[1] && !a->error)
 		times_measure(a);
-	for (int dir = 0; dir < 2; dir++)
+	for (int dir = 0; dir < 2; dir++) {
 		if (!a->dead[dir])
 			direction_measure(a, dir);
+		if (!a->dead[dir] && !a->error)
+			doctor_judge_queue(a->report, a->opt->host, dir, a->sent_all[dir], a->overflowed[dir]);
+	}
 	/* Last: what routers say about these packets is an error of the socket. */
 	for (int dir = 0; dir < 2; dir++)
 		if (!a->dead[0] && !a->dead[1])
@@ -379,6 +389,8 @@ static int greet(struct ask *a)
 	n = say(a, doctor_put_hello(a->side.out, &h));
 	if (n >= 0)
 		n = expect(a, DOCTOR_HELLO, NULL);
+	if (n == -EPIPE) /* a listener hangs up when it hears of another version */
+		n = -EPROTO;
 	if (n >= 0 && !doctor_get_hello(a->side.in, (size_t)n, &a->peer))
 		n = -EPROTO;
 	a->side.token = a->peer.token;

@@ -105,9 +105,45 @@ static double share(uint32_t part, uint32_t of)
 	return of ? (double)part / of : 0;
 }
 
-static uint32_t lost(const struct doctor_sent *sent, const struct doctor_tally *t)
+static uint32_t missing_of(const struct doctor_sent *sent, const struct doctor_tally *t)
 {
 	return sent->sent > t->received ? sent->sent - t->received : 0;
+}
+
+uint32_t doctor_overflowed(const struct doctor_sent *sent, const struct doctor_tally *t)
+{
+	uint32_t missing = missing_of(sent, t);
+
+	return t->overflowed < missing ? t->overflowed : missing;
+}
+
+static uint32_t lost(const struct doctor_sent *sent, const struct doctor_tally *t)
+{
+	return missing_of(sent, t) - doctor_overflowed(sent, t);
+}
+
+double doctor_loss(const struct doctor_sent *sent, const struct doctor_tally *t)
+{
+	return share(lost(sent, t), sent->sent);
+}
+
+void doctor_judge_queue(struct doctor_report *r, const char *host, int dir, uint32_t sent, uint32_t overflowed)
+{
+	bool many = share(overflowed, sent) > LOSS_WARN;
+	enum doctor_level level = many ? DOCTOR_WARN : overflowed ? DOCTOR_NOTE : DOCTOR_OK;
+	struct doctor_finding *f = add(r, level, "receive-queue", host, dir);
+	const char *whose = dir ? "this" : "that";
+
+	if (overflowed)
+		say(f, "%s host's receive queue overflowed: up to %u of %u packets arrived and found no room", whose,
+		    overflowed, sent);
+	else
+		say(f, "%s host's receive queue had room for all packets that arrived", whose);
+	if (many)
+		doctor_advise(f, "run uccl_doctor alone on %s host and look at receive-buffer (net.core.rmem_max, "
+			      "FI_UCCL_RCVBUF) and processors, and at what else runs there", whose);
+	doctor_number(f, "sent", sent);
+	doctor_number(f, "overflowed", overflowed);
 }
 
 static void judge_order(struct doctor_report *r, const char *host, int dir, const struct doctor_tally *t)
@@ -129,7 +165,7 @@ static void judge_order(struct doctor_report *r, const char *host, int dir, cons
 void doctor_judge_loss(struct doctor_report *r, const char *host, int dir, const struct doctor_sent *sent,
 		       const struct doctor_tally *t)
 {
-	double part = share(lost(sent, t), sent->sent);
+	double part = doctor_loss(sent, t);
 	enum doctor_level level = part > LOSS_BAD || t->damaged || !sent->sent ? DOCTOR_BAD :
 				  part > LOSS_WARN ? DOCTOR_WARN : DOCTOR_OK;
 	struct doctor_finding *f = add(r, level, "loss", host, dir);
@@ -147,6 +183,7 @@ void doctor_judge_loss(struct doctor_report *r, const char *host, int dir, const
 	doctor_number(f, "lost", lost(sent, t));
 	doctor_number(f, "damaged", t->damaged);
 	doctor_number(f, "duplicates", t->duplicates);
+	doctor_number(f, "overflowed", doctor_overflowed(sent, t));
 	if (t->received)
 		judge_order(r, host, dir, t);
 }
@@ -154,7 +191,7 @@ void doctor_judge_loss(struct doctor_report *r, const char *host, int dir, const
 void doctor_judge_trains(struct doctor_report *r, const char *host, int dir, uint32_t train,
 			 const struct doctor_sent *sent, const struct doctor_tally *t, double single_loss)
 {
-	double part = share(lost(sent, t), sent->sent), trains = (double)sent->sent / train;
+	double part = doctor_loss(sent, t), trains = (double)sent->sent / train;
 	/* On the same network a whole train may be lost as a single packet is: three standard deviations more. */
 	double most = single_loss + TRAIN_WORSE + (trains ? 3 * sqrt(single_loss * (1 - single_loss) / trains) : 0);
 	bool refused = !sent->sent && sent->refused, broken = t->damaged || part > most;
@@ -176,6 +213,7 @@ void doctor_judge_trains(struct doctor_report *r, const char *host, int dir, uin
 	doctor_number(f, "lost", lost(sent, t));
 	doctor_number(f, "damaged", t->damaged);
 	doctor_number(f, "single_loss", single_loss);
+	doctor_number(f, "overflowed", doctor_overflowed(sent, t));
 }
 
 void doctor_judge_ecn(struct doctor_report *r, const char *host, int dir, const struct doctor_tally *t)

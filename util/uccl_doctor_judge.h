@@ -19,9 +19,15 @@ void doctor_judge_times(struct doctor_report *r, const char *host, int asked, in
  */
 void doctor_judge_mtu(struct doctor_report *r, const char *host, int dir, uint32_t most, uint32_t passes, uint32_t told,
 		      uint32_t headers);
+/* Of the packets that did not arrive, those for which the receiver's own queue may have had no room. */
+uint32_t doctor_overflowed(const struct doctor_sent *sent, const struct doctor_tally *t);
+/* Share of all packets that was lost on the way, which is without them: they came through. */
+double doctor_loss(const struct doctor_sent *sent, const struct doctor_tally *t);
+/* Of `sent` packets of all measurements, so many overflowed. */
+void doctor_judge_queue(struct doctor_report *r, const char *host, int dir, uint32_t sent, uint32_t overflowed);
 void doctor_judge_loss(struct doctor_report *r, const char *host, int dir, const struct doctor_sent *sent,
 		       const struct doctor_tally *t);
-/* train: packets of one; single_loss: share of single packets of that size that was lost. */
+/* train: packets of one; single_loss: doctor_loss() of single packets of that size. */
 void doctor_judge_trains(struct doctor_report *r, const char *host, int dir, uint32_t train,
 			 const struct doctor_sent *sent, const struct doctor_tally *t, double single_loss);
 void doctor_judge_ecn(struct doctor_report *r, const char *host, int dir, const struct doctor_tally *t);

@@ -31,6 +31,7 @@ static int run_receive(struct doctor_side *s, const struct doctor_run *run)
 
 	if (!tally)
 		return -ENOMEM;
+	doctor_queue_begin(s);
 	n = doctor_send(s, doctor_put_head(s->out, DOCTOR_READY, 0));
 	if (!n)
 		n = doctor_receive(s, &type, RUN_MS, run->id, tally);

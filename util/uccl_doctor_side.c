@@ -419,9 +419,13 @@ static int probes_take(struct doctor_side *s, uint16_t id, struct doctor_tally *
 	bool right;
 	int n = 0;
 
-	for (; n < 4096 && doctor_probe_take(s, &p, &ecn, &right); n++)
-		if (tally && p.kind == DOCTOR_DATA && p.id == id)
-			doctor_tally_add(tally, p.label, p.seq, ecn, right);
+	for (; n < 4096 && doctor_probe_take(s, &p, &ecn, &right); n++) {
+		if (!tally || p.kind != DOCTOR_DATA || p.id != id)
+			continue;
+		doctor_tally_add(tally, p.label, p.seq, ecn, right);
+		s->queue.merged = (uint32_t)uccl_max(s->queue.merged,
+						     (message.len + message.segment - 1) / message.segment);
+	}
 	return n;
 }
 
@@ -436,6 +440,7 @@ void doctor_settle(struct doctor_side *s, uint16_t id, struct doctor_tally *tall
 			quiet = doctor_now_ms() + DOCTOR_GRACE_MS;
 	}
 	probes_take(s, id, tally);
+	tally->overflowed = doctor_queue_overflowed(s);
 }
 
 /* The TCP connections: the one to talk over, and those that prove that a port can be reached. */

@@ -25,6 +25,11 @@ struct doctor_side {
 	uint64_t token;		/* of all probes */
 	uint64_t sent_bytes;	/* so far */
 	uint64_t end_ms;	/* the session is over then */
+	struct {
+		uint32_t drops;	    /* of the receiving socket, when the run began */
+		uint64_t overflows; /* of all UDP sockets, then */
+		uint32_t merged;    /* most probes of the run that came as one message */
+	} queue;
 	uint8_t out[DOCTOR_MSG_HEAD + DOCTOR_MSG_BODY], in[DOCTOR_MSG_BODY];
 };
 
@@ -54,8 +59,13 @@ int doctor_send(struct doctor_side *s, size_t len);
  * length of the body in s->in, or a negative errno value: -ETIMEDOUT, -EPIPE (the other end is gone), -EPROTO.
  */
 int doctor_receive(struct doctor_side *s, enum doctor_msg_type *type, int ms, uint16_t id, struct doctor_tally *tally);
-/* Count and answer probes until none came for DOCTOR_GRACE_MS, at most for a second. */
+/* Count and answer probes until none came for DOCTOR_GRACE_MS, at most for a second. The tally is complete then. */
 void doctor_settle(struct doctor_side *s, uint16_t id, struct doctor_tally *tally);
+
+/* Before a run that comes to us: how full the receive queue was until now does not matter. uccl_doctor_queue.c */
+void doctor_queue_begin(struct doctor_side *s);
+/* Probes that came since then, at most, and found the queue full. */
+uint32_t doctor_queue_overflowed(const struct doctor_side *s);
 
 /* Send a run. False: the bounds of the session do not allow it. */
 bool doctor_run_send(struct doctor_side *s, const struct doctor_run *run, struct doctor_sent *sent);

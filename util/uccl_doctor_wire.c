@@ -11,7 +11,8 @@
 #define HELLO_FIXED 20
 #define RUN_LEN 22
 #define SENT_LEN 16
-#define TALLY_LEN (32 + 4 * DOCTOR_LABELS)
+#define TALLY_FIXED 36
+#define TALLY_LEN (TALLY_FIXED + 4 * DOCTOR_LABELS)
 #define TRAIL_LEN (2 + 8 * DOCTOR_HOPS)
 #define MTU_LEAST 68
 #define MTU_MOST 65536
@@ -142,8 +143,9 @@ size_t doctor_put_tally(uint8_t *buf, const struct doctor_tally *t)
 	uccl_put32(b + 12, t->reordered);
 	for (int i = 0; i < 4; i++)
 		uccl_put32(b + 16 + 4 * i, t->ecn[i]);
+	uccl_put32(b + 32, t->overflowed);
 	for (int i = 0; i < DOCTOR_LABELS; i++)
-		uccl_put32(b + 32 + 4 * i, t->by_label[i]);
+		uccl_put32(b + TALLY_FIXED + 4 * i, t->by_label[i]);
 	return doctor_put_head(buf, DOCTOR_TALLY, TALLY_LEN);
 }
 
@@ -160,10 +162,11 @@ bool doctor_get_tally(const uint8_t *b, size_t len, struct doctor_tally *t)
 	t->reordered = uccl_get32(b + 12);
 	for (int i = 0; i < 4; i++)
 		marks += t->ecn[i] = uccl_get32(b + 16 + 4 * i);
+	t->overflowed = uccl_get32(b + 32);
 	for (int i = 0; i < DOCTOR_LABELS; i++)
-		labels += t->by_label[i] = uccl_get32(b + 32 + 4 * i);
+		labels += t->by_label[i] = uccl_get32(b + TALLY_FIXED + 4 * i);
 	return t->received <= DOCTOR_RUN_PACKETS && t->damaged <= t->received && t->reordered <= t->received &&
-	       marks == t->received && labels == t->received;
+	       t->overflowed <= DOCTOR_RUN_PACKETS && marks == t->received && labels == t->received;
 }
 
 size_t doctor_put_number(uint8_t *buf, enum doctor_msg_type type, uint32_t number)

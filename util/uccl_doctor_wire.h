@@ -18,7 +18,7 @@
 #define DOCTOR_MSG_HEAD 8
 #define DOCTOR_MSG_BODY 8192 /* most of a body */
 #define DOCTOR_PROBE_HEAD 28
-#define DOCTOR_VERSION 1
+#define DOCTOR_VERSION 2 /* 1: a tally does not tell what overflowed */
 
 /* What a listener does for one asker at most. */
 #define DOCTOR_RUN_PACKETS 4096		   /* of one run */

@@ -138,6 +138,54 @@ static void trains__compared_with_single_packets(void **state)
 	assert_int_equal(trains_of(2000, 0, 1000, 0, 0.5), DOCTOR_OK);
 }
 
+/* What a full receive queue threw away says nothing about the way, or about trains. */
+static void overflowed__is_not_lost_on_the_way(void **state)
+{
+	struct doctor_sent s = { .sent = 2000 };
+	struct doctor_tally t = { .received = 1760, .overflowed = 240 };
+
+	(void)state;
+	assert_int_equal(doctor_overflowed(&s, &t), 240);
+	assert_true(doctor_loss(&s, &t) == 0);
+	doctor_judge_trains(&report, "h", 0, 40, &s, &t, 0);
+	assert_int_equal(only("trains"), DOCTOR_OK);
+	doctor_judge_loss(&report, "h", 0, &s, &t);
+	assert_int_equal(report.finding[0].level, DOCTOR_OK);
+	assert_non_null(strstr(report.finding[0].text, "0 of 2000 "));
+	doctor_free(&report);
+	/* The rest counts. */
+	t.overflowed = 1000;
+	t.received = 900;
+	assert_true(doctor_loss(&s, &t) == 0.05);
+	doctor_judge_trains(&report, "h", 0, 40, &s, &t, 0);
+	assert_int_equal(only("trains"), DOCTOR_BAD);
+	/* It is an upper bound. */
+	t.received = 1990;
+	assert_int_equal(doctor_overflowed(&s, &t), 10);
+	t.received = 2001;
+	assert_int_equal(doctor_overflowed(&s, &t), 0);
+	assert_true(doctor_loss(&s, &t) == 0);
+	t.received = 0;
+	t.overflowed = 2000;
+	assert_true(doctor_loss(&s, &t) == 0);
+}
+
+static void queue__says_whose(void **state)
+{
+	(void)state;
+	doctor_judge_queue(&report, "h", 0, 4000, 0);
+	assert_int_equal(only("receive-queue"), DOCTOR_OK);
+	doctor_judge_queue(&report, "h", 0, 4000, 1);
+	assert_int_equal(only("receive-queue"), DOCTOR_NOTE);
+	doctor_judge_queue(&report, "h", 0, 4000, 40);
+	assert_non_null(strstr(report.finding[0].text, "that host's receive queue overflowed: up to 40 of 4000 "));
+	assert_non_null(strstr(report.finding[0].advice, "that host"));
+	assert_int_equal(only("receive-queue"), DOCTOR_WARN);
+	doctor_judge_queue(&report, "h", 1, 4000, 40);
+	assert_non_null(strstr(report.finding[0].text, "this host's receive queue"));
+	assert_int_equal(only("receive-queue"), DOCTOR_WARN);
+}
+
 static enum doctor_level ecn_of(uint32_t not_ect, uint32_t ect0, uint32_t ce)
 {
 	struct doctor_tally t = { .received = not_ect + ect0 + ce, .ecn = { not_ect, 0, ect0, ce } };
@@ -224,6 +272,8 @@ int main(void)
 		cmocka_unit_test(loss__by_share),
 		cmocka_unit_test(order__by_share),
 		cmocka_unit_test(trains__compared_with_single_packets),
+		cmocka_unit_test(overflowed__is_not_lost_on_the_way),
+		cmocka_unit_test(queue__says_whose),
 		cmocka_unit_test(ecn__cleared_or_marked),
 		cmocka_unit_test(paths__one_of_several_next_hops),
 		cmocka_unit_test(paths__fewer_than_expected),

@@ -95,6 +95,8 @@ static void hello__refuses(void **state)
 	(void)state;
 	h.version++;
 	assert_false(hello_taken(&h));
+	h.version = DOCTOR_VERSION - 1;
+	assert_false(hello_taken(&h));
 	h = hello_good();
 	h.udp_port = 0;
 	assert_false(hello_taken(&h));
@@ -205,8 +207,10 @@ static void tally__sums_must_agree(void **state)
 	(void)state;
 	for (uint32_t i = 0; i < 100; i++)
 		doctor_tally_add(&t, (uint16_t)(i % 5), i, (uint8_t)(i % 4), i % 10);
+	t.overflowed = 7;
 	body_of(doctor_put_tally(buf, &t), DOCTOR_TALLY, &n);
 	assert_true(doctor_get_tally(b, n, &got));
+	assert_int_equal(got.overflowed, 7);
 	assert_int_equal(got.received, 100);
 	assert_int_equal(got.damaged, 10);
 	assert_memory_equal(got.by_label, t.by_label, sizeof(t.by_label));
@@ -221,6 +225,10 @@ static void tally__sums_must_agree(void **state)
 	assert_false(doctor_get_tally(b, n, &got));
 	t.ecn[1] += 1;
 	t.damaged = 101;
+	doctor_put_tally(buf, &t);
+	assert_false(doctor_get_tally(b, n, &got));
+	t.damaged = 10;
+	t.overflowed = DOCTOR_RUN_PACKETS + 1;
 	doctor_put_tally(buf, &t);
 	assert_false(doctor_get_tally(b, n, &got));
 }
@@ -322,7 +330,7 @@ static void readers__any_bytes(void **state)
 		if (doctor_get_sent(body, len, &s))
 			assert_true(s.sent <= DOCTOR_RUN_PACKETS);
 		if (doctor_get_tally(body, len, &t))
-			assert_true(t.received <= DOCTOR_RUN_PACKETS);
+			assert_true(t.received <= DOCTOR_RUN_PACKETS && t.overflowed <= DOCTOR_RUN_PACKETS);
 		if (doctor_get_paths(body, len, paths))
 			assert_true(paths->n <= DOCTOR_LABELS);
 		doctor_get_number(body, len, &number);
