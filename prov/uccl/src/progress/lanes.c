@@ -201,6 +201,14 @@ struct uccl_lane_set *uccl_lane_set_open(struct uccl_engine *home, const struct 
 	return s;
 }
 
+void uccl_lane_set_bind(struct uccl_lane_set *s, const cpu_set_t *cpus, size_t bytes)
+{
+	/* If a processor is just being taken away, threads stay where they may run. */
+	for (uint8_t k = 0; s && k < s->n; k++)
+		if (s->lane[k].running)
+			pthread_setaffinity_np(s->lane[k].thread, bytes, cpus);
+}
+
 void uccl_lane_set_close(struct uccl_lane_set *s)
 {
 	for (uint8_t k = 0; s && k < s->n; k++)

@@ -6,6 +6,8 @@
 #ifndef UCCL_PROGRESS_LANES_H
 #define UCCL_PROGRESS_LANES_H
 
+#include <sched.h>
+
 #include "engine/engine.h"
 
 struct uccl_lane_set;
@@ -31,6 +33,8 @@ uint16_t uccl_lane_paths(uint16_t paths, uint8_t n);
  */
 struct uccl_lane_set *uccl_lane_set_open(struct uccl_engine *home, const struct uccl_engine_attr *attr, uint8_t n,
 					 int (*nic)(void *arg, struct uccl_nic **out), void *arg);
+/* Their threads run on these processors alone. NULL is well. */
+void uccl_lane_set_bind(struct uccl_lane_set *s, const cpu_set_t *cpus, size_t bytes);
 /* Their threads end, and their engines; home's comes next, then uccl_lane_set_free. NULL is well. */
 void uccl_lane_set_close(struct uccl_lane_set *s);
 void uccl_lane_set_free(struct uccl_lane_set *s);

@@ -9,9 +9,12 @@
 #include "api/lib/lib.h"
 #include "api/object/domain.h"
 #include "api/offer/address.h"
+#include "api/offer/hwloc.h"
 #include "api/offer/named.h"
+#include "api/offer/near.h"
 #include "api/offer/param.h"
 #include "api/offer/place.h"
+#include "api/offer/sysfs.h"
 #include "api/transfer/target.h"
 #include "api/watch/live.h"
 #include "api/watch/tracefile.h"
@@ -178,6 +181,27 @@ static int lane_nic(void *arg, struct uccl_nic **out)
 	return nic_open(arg, true, out);
 }
 
+/* Lanes run where the NIC is, if there is a processor for each of them. */
+static void lanes_near(struct uccl_ep *ep, uint8_t n)
+{
+	const char *name = ep->domain->name;
+	struct uccl_near_cpus cpus;
+	struct uccl_near near;
+	uint64_t nodes;
+	char text[64];
+
+	uccl_near_here(UCCL_SYSFS, &near);
+	/* Where there is one node only, hwloc need not look. */
+	if (!(near.nodes & (near.nodes - 1)))
+		return;
+	nodes = uccl_near_nic(UCCL_SYSFS, uccl_hwloc_find(), name);
+	if (!nodes || !uccl_near_cpus(UCCL_SYSFS, nodes, uccl_ranks_processors(), n, &cpus))
+		return;
+	uccl_lane_set_bind(ep->driver.lanes, cpus.set, sizeof(cpus.set));
+	uccl_near_text(nodes, text, sizeof(text));
+	uccl_info(FI_LOG_EP_CTRL, "lanes of interface %s run on NUMA node %s, where it is\n", name, text);
+}
+
 /* Payload may go over other cores. */
 static void lanes_open(struct uccl_ep *ep, const struct uccl_engine_attr *attr)
 {
@@ -188,6 +212,8 @@ static void lanes_open(struct uccl_ep *ep, const struct uccl_engine_attr *attr)
 		return;
 	n = uccl_lanes_count(p->lanes, uccl_ranks_processors());
 	ep->driver.lanes = uccl_lane_set_open(ep->driver.engine, attr, n, lane_nic, ep);
+	if (ep->driver.lanes)
+		lanes_near(ep, n);
 }
 
 int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity)

@@ -9,7 +9,7 @@
 #include "api/offer/sysfs.h"
 #include "base/units.h"
 
-#define CPUS_MAX 8192
+#define CPUS_MAX UCCL_NEAR_CPUS
 #define DISTANCE_SAME 10 /* the numbers of ACPI for a machine that says nothing */
 #define DISTANCE_OTHER 20
 
@@ -54,19 +54,25 @@ static uint64_t nodes_read(const char *sys, const char *file)
 	return nodes;
 }
 
-static bool node_has(const char *sys, int node, const cpu_set_t *set, size_t bytes)
+/* Processors of a node that are in the set; those are added to `*out`, as large a set, if it is not NULL. */
+static uint32_t node_count(const char *sys, int node, const cpu_set_t *set, size_t bytes, cpu_set_t *out)
 {
 	char path[256], line[4096];
 	const char *s = line;
 	long first, last;
+	uint32_t n = 0;
 
 	snprintf(path, sizeof(path), "%s/devices/system/node/node%d/cpulist", sys, node);
 	line_read(path, line, sizeof(line));
 	while (range_next(&s, &first, &last))
-		for (long i = first; i <= last && i < CPUS_MAX; i++)
-			if (CPU_ISSET_S((size_t)i, bytes, set))
-				return true;
-	return false;
+		for (long i = first; i <= last && i < CPUS_MAX; i++) {
+			if (!CPU_ISSET_S((size_t)i, bytes, set))
+				continue;
+			n++;
+			if (out)
+				CPU_SET_S((size_t)i, bytes, out);
+		}
+	return n;
 }
 
 /* What this node says, if that is nearer than what others said. Its file has a number per node that is online. */
@@ -97,7 +103,7 @@ void uccl_near_from(const char *sys, const cpu_set_t *set, size_t bytes, struct 
 	memset(near->distance, 0xff, sizeof(near->distance));
 	near->nodes = nodes_read(sys, "has_cpu") & online;
 	for (int i = 0; i < UCCL_NEAR_NODES; i++) {
-		if (!(near->nodes & 1ull << i) || !node_has(sys, i, set, bytes))
+		if (!(near->nodes & 1ull << i) || !node_count(sys, i, set, bytes, NULL))
 			continue;
 		near->here |= 1ull << i;
 		distance_read(sys, i, online, near);
@@ -111,12 +117,12 @@ void uccl_near_from(const char *sys, const cpu_set_t *set, size_t bytes, struct 
 
 void uccl_near_here(const char *sys, struct uccl_near *near)
 {
-	cpu_set_t set[CPUS_MAX / CPU_SETSIZE];
+	struct uccl_near_cpus may;
 
 	/* A kernel with more processors than that refuses. */
-	if (sched_getaffinity(0, sizeof(set), set))
-		memset(set, 0xff, sizeof(set));
-	uccl_near_from(sys, set, sizeof(set), near);
+	if (sched_getaffinity(0, sizeof(may.set), may.set))
+		memset(may.set, 0xff, sizeof(may.set));
+	uccl_near_from(sys, may.set, sizeof(may.set), near);
 }
 
 bool uccl_near_bound(const struct uccl_near *near)
@@ -138,6 +144,26 @@ uint64_t uccl_near_nic(const char *sys, const struct uccl_hwloc *hwloc, const ch
 	char device[PATH_MAX];
 
 	return uccl_sysfs_device(sys, nic, device) ? uccl_near_nodes(hwloc, device) : 0;
+}
+
+bool uccl_near_cpus_from(const char *sys, const struct uccl_near_cpus *may, uint64_t nodes, uint32_t ours,
+			 uint32_t least, struct uccl_near_cpus *out)
+{
+	uint64_t all = (uint64_t)CPU_COUNT_S(sizeof(may->set), may->set), n = 0;
+
+	memset(out, 0, sizeof(*out));
+	for (int i = 0; i < UCCL_NEAR_NODES; i++)
+		if (nodes & 1ull << i)
+			n += node_count(sys, i, may->set, sizeof(may->set), out->set);
+	return n && n < all && n * ours / all >= least;
+}
+
+bool uccl_near_cpus(const char *sys, uint64_t nodes, uint32_t ours, uint32_t least, struct uccl_near_cpus *out)
+{
+	struct uccl_near_cpus may;
+
+	return !sched_getaffinity(0, sizeof(may.set), memset(may.set, 0, sizeof(may.set))) &&
+	       uccl_near_cpus_from(sys, &may, nodes, ours, least, out);
 }
 
 void uccl_near_text(uint64_t nodes, char *buf, size_t size)

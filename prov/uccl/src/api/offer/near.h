@@ -11,6 +11,7 @@
 struct uccl_hwloc; /* hwloc.h */
 
 #define UCCL_NEAR_NODES 64 /* NUMA nodes with higher numbers are not known */
+#define UCCL_NEAR_CPUS 8192 /* nor processors with these */
 
 /* The machine, seen from the processors of a set. Sets of nodes have a bit per number. */
 struct uccl_near {
@@ -33,6 +34,19 @@ uint64_t uccl_near_nodes(const struct uccl_hwloc *hwloc, const char *device);
 
 /* The same of a NIC (sysfs.h). */
 uint64_t uccl_near_nic(const char *sys, const struct uccl_hwloc *hwloc, const char *nic);
+
+struct uccl_near_cpus {
+	cpu_set_t set[UCCL_NEAR_CPUS / CPU_SETSIZE];
+};
+
+/*
+ * Of the processors `may`, which are those of a process, those of these nodes. True: others are left out, and the part
+ * of this process has `least` or more, where it may count with `ours` of all, and others with the rest.
+ */
+bool uccl_near_cpus_from(const char *sys, const struct uccl_near_cpus *may, uint64_t nodes, uint32_t ours,
+			 uint32_t least, struct uccl_near_cpus *out);
+/* The same of the processors that the calling thread may run on. */
+bool uccl_near_cpus(const char *sys, uint64_t nodes, uint32_t ours, uint32_t least, struct uccl_near_cpus *out);
 
 /* A set of nodes as "0,1", "unknown" if it is empty. */
 void uccl_near_text(uint64_t nodes, char *buf, size_t size);

@@ -156,6 +156,74 @@ static void nic__of_hwloc(void **state)
 	unsetenv("HWLOC_XMLFILE");
 }
 
+/* Of the processors 0 to n-1 those of nodes; how many, 0: no use. */
+static int cpus_near(int n, uint64_t nodes, uint32_t ours, uint32_t least, struct uccl_near_cpus *out)
+{
+	struct uccl_near_cpus may = {0};
+
+	for (int i = 0; i < n; i++)
+		CPU_SET_S((size_t)i, sizeof(may.set), may.set);
+	if (!uccl_near_cpus_from(tree, &may, nodes, ours, least, out))
+		return 0;
+	return CPU_COUNT_S(sizeof(out->set), out->set);
+}
+
+static void cpus__of_the_node(void **state)
+{
+	struct uccl_near_cpus out;
+
+	(void)state;
+	machine_make();
+	assert_int_equal(cpus_near(8, 1 << 1, 8, 2, &out), 2);
+	assert_true(CPU_ISSET_S(1, sizeof(out.set), out.set) && CPU_ISSET_S(5, sizeof(out.set), out.set));
+	/* of a package */
+	assert_int_equal(cpus_near(8, 3 << 1, 8, 4, &out), 4);
+	/* high numbers */
+	assert_int_equal(cpus_near(2000, 1 << 3, 2000, 4, &out), 4);
+	assert_true(CPU_ISSET_S(1502, sizeof(out.set), out.set));
+	/* those alone that the process may use */
+	assert_int_equal(cpus_near(5, 1 << 1, 5, 1, &out), 1);
+	assert_false(CPU_ISSET_S(5, sizeof(out.set), out.set));
+}
+
+/* Where they are too few, or it makes no difference, everything stays as it is. */
+static void cpus__or_none(void **state)
+{
+	struct uccl_near_cpus out;
+
+	(void)state;
+	assert_int_equal(cpus_near(8, 1, 8, 1, &out), 0);
+	machine_make();
+	assert_int_equal(cpus_near(8, 1 << 1, 8, 3, &out), 0);
+	assert_int_equal(cpus_near(5, 1 << 1, 5, 2, &out), 0);
+	assert_int_equal(cpus_near(1, 1 << 1, 1, 1, &out), 0);
+	assert_int_equal(cpus_near(1, 1 << 0, 1, 1, &out), 0);
+	assert_int_equal(cpus_near(7, 0xf, 7, 1, &out), 0);
+	assert_int_equal(cpus_near(8, 0, 8, 1, &out), 0);
+	assert_int_equal(cpus_near(8, 1 << 4, 8, 1, &out), 0);
+	/* a process that has half of all, as its launcher says, has half of the node */
+	assert_int_equal(cpus_near(8, 3, 4, 2, &out), 4);
+	assert_int_equal(cpus_near(8, 3, 4, 3, &out), 0);
+}
+
+/* Of this machine no processor that the process may not use. */
+static void cpus__this_machine(void **state)
+{
+	struct uccl_near_cpus out;
+	cpu_set_t may;
+
+	(void)state;
+	machine_make();
+	if (sched_getaffinity(0, sizeof(may), &may))
+		skip();
+	for (int i = 0; i < 4; i++) {
+		if (!uccl_near_cpus(tree, 1ull << i, (uint32_t)CPU_COUNT(&may), 1, &out))
+			continue;
+		for (size_t k = 0; k < CPU_SETSIZE; k++)
+			assert_true(!CPU_ISSET_S(k, sizeof(out.set), out.set) || CPU_ISSET(k, &may));
+	}
+}
+
 static void text__of_a_set(void **state)
 {
 	char text[16], small[4];
@@ -187,8 +255,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		each(from__one_node),	each(from__several_nodes), each(from__everywhere), each(from__nowhere),
-		each(from__odd_files),	each(nic__of_sysfs),	   each(nic__of_hwloc),  each(text__of_a_set),
-		each(here__this_machine),
+		each(from__odd_files),	each(nic__of_sysfs),	   each(nic__of_hwloc),  each(cpus__of_the_node),
+		each(cpus__or_none),	each(cpus__this_machine),  each(text__of_a_set), each(here__this_machine),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
