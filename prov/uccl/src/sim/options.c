@@ -317,6 +317,17 @@ static void draw_newest(struct uccl_sim_options *o, uint64_t seed)
 		o->credit = 4;
 	o->brittle = uccl_rng_chance(&r, 0.3);
 	o->foresee = uccl_rng_chance(&r, 0.1);
+	if (uccl_rng_chance(&r, 0.1))
+		o->lanes = pick(&r, 1, 2);
+}
+
+/* Lanes that were drawn are for NICs that carry packets, and for peers with keys. What is forced stays. */
+static void lanes_withdraw(struct uccl_sim_options *o, const char *forced)
+{
+	if (o->nic <= 0 && o->keyless <= 0)
+		return;
+	o->lanes = 0;
+	uccl_sim_options_set(o, forced);
 }
 
 /*
@@ -385,13 +396,14 @@ void uccl_sim_options_draw(struct uccl_sim_options *o, uint64_t seed, const char
 	if (uccl_rng_chance(&r, 0.1))
 		o->cc = 5;
 	draw_newest(o, seed);
-	if (forced)
-		uccl_sim_options_set(o, forced);
+	if (!forced)
+		forced = "";
+	uccl_sim_options_set(o, forced);
 	if (o->foresee > 0) {
 		draw_foresight(o, seed, faults);
-		uccl_sim_options_set(o, forced ? forced : "");
+		uccl_sim_options_set(o, forced);
 	}
-	/* Not drawn by themselves, for the same reason; what goes with them is. */
+	lanes_withdraw(o, forced);
 	if (o->lanes > 0) {
 		draw_lanes(o, &r);
 		lanes_bound(o);

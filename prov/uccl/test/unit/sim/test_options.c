@@ -109,6 +109,36 @@ static void draw__foresight(void **state)
 	assert_in_range(drawn, 30, 70);
 }
 
+/* A tenth of those whose NIC carries packets has lanes. The others, and all with lanes=0, are as they were. */
+static void draw__lanes(void **state)
+{
+	struct uccl_sim_options o, without;
+	int drawn[3] = {0}, packets = 0;
+
+	(void)state;
+	for (uint64_t seed = 0; seed < 2000; seed++) {
+		uccl_sim_options_draw(&without, seed, "lanes=0");
+		assert_true(without.lanes == 0 && without.letter_us == 0 && without.lane_sleeps == 0);
+		packets += without.nic == 0 && !without.keyless;
+		uccl_sim_options_draw(&o, seed, NULL);
+		assert_in_range((int)o.lanes, 0, 2);
+		drawn[(int)o.lanes]++;
+		if (o.lanes <= 0)
+			assert_memory_equal(&o, &without, sizeof(o));
+		else
+			assert_true(o.nic == 0 && without.nic == 0 && !without.keyless && o.loss == without.loss);
+		/* what is forced is not for lanes to change */
+		uccl_sim_options_draw(&o, seed, "nic=1");
+		assert_true(o.nic == 1 && o.lanes == 0);
+		uccl_sim_options_draw(&o, seed, "keyless=1");
+		assert_true(o.keyless == 1 && o.lanes == 0);
+		uccl_sim_options_draw(&o, seed, "lanes=2");
+		assert_true(o.lanes == 2 && o.nic == 0);
+	}
+	assert_in_range(drawn[1], packets / 30, packets / 15);
+	assert_in_range(drawn[2], packets / 30, packets / 15);
+}
+
 /* What is printed on a failure makes the same run when it is read again. */
 static void print__round_trip(void **state)
 {
@@ -184,6 +214,7 @@ int main(void)
 		cmocka_unit_test(draw__is_the_seed), cmocka_unit_test(draw__forced_options_win),
 		cmocka_unit_test(draw__lanes_come_through),
 		cmocka_unit_test(draw__foresight),
+		cmocka_unit_test(draw__lanes),
 		cmocka_unit_test(names__fixed),
 		cmocka_unit_test(print__round_trip), cmocka_unit_test(help__shows_each),
 	};
