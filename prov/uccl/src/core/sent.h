@@ -7,12 +7,12 @@
  *	              in flight --lost, parts--> lost --again--> in flight
  *	                                         lost --acked--> acknowledged
  *
- * The grammar: init. If there is `room`, `add` for each chunk that leaves for the first time; at once after it `write`,
- * or `parts` if it cannot leave in one packet. For each packet of it `left`, then `packet` or `pieces`, and `read` if
- * the NIC reads the payload later; `read_end` when it has. `acked` and `lost` for what is known of it, then `advance`.
- * What was lost waits: `next` says what leaves first of it, `route` on which path, `part` and then `flies` count its
- * packets, `landed` says that those are in flight no more, and `pieces`, if there are several, and
- * `again` follow its last one. If it was a part of a chunk in parts, `row_left` follows instead.
+ * The grammar: init. If there is `room`, `add` for each chunk that leaves for the first time; at once after it `from`
+ * if it is of a range, `write`, or `parts` if it cannot leave in one packet. For each packet of it `left`, then
+ * `packet` or `pieces`, and `read` if the NIC reads the payload later; `read_end` when it has. `acked` and `lost` for
+ * what is known of it, then `advance`. What was lost waits: `next` says what leaves first of it, `route` on which
+ * path, `part` and then `flies` count its packets, `landed` says that those are in flight no more, and `pieces`, if
+ * there are several, and `again` follow its last one. If it was a part of a chunk in parts, `row_left` follows instead.
  *
  * A chunk that leaves as a train: `train` at once after `add`. Its parts leave in rows, the first of all of them, later
  * ones by `row` of those that are missing; `row_next` counts a part of a row that left, `row_end` ends the row early.
@@ -253,6 +253,12 @@ static inline struct uccl_sent *uccl_sent_add(struct uccl_sent_log *l, struct uc
 	l->inflight_chunks++;
 	l->inflight_bytes += len;
 	return e;
+}
+
+/* Of a range: it begins at this byte. */
+static inline void uccl_sent_from(struct uccl_sent *e, uint64_t off)
+{
+	uccl_put64(e->rec + 8, uccl_get64(e->rec + 8) + off);
 }
 
 /* It is a direct write, so many chunks behind its descriptor. */

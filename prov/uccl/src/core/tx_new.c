@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* What has not been sent yet: records and bulk. */
-#include <string.h>
-
 #include "core/tx.h"
 
 /* Chunks of one descriptor of direct writes at most. */
@@ -125,7 +123,6 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 {
 	struct uccl_item *item = TAILQ_FIRST(&f->sendq.bulk);
 	const uint8_t *payload;
-	uint8_t rec[UCCL_REC_LEN];
 	struct uccl_sent *e;
 	uint32_t len, want, most, trial, packet;
 	bool last, followed, joined = false;
@@ -162,13 +159,12 @@ static int tx_bulk(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	}
 	if (joined)
 		len = tx_joined_len(f, item, len);
-	memcpy(rec, item->rec, UCCL_REC_LEN);
-	uccl_put64(rec + 8, uccl_get64(item->rec + 8) + item->off);
 	left = uccl_item_left(item);
 	flow_tx_bulk_left(f, item, len);
 	uccl_sendq_share(&f->sendq, item, len);
 	flow_tx_paced(f, len, now);
-	e = flow_tx_enter(f, item, UCCL_PKT_CHUNK, rec, payload, len, flow_tx_path(f, len, left, now), now);
+	e = flow_tx_enter(f, item, UCCL_PKT_CHUNK, item->rec, payload, len, flow_tx_path(f, len, left, now), now);
+	uccl_sent_from(e, item->off - len);
 	if (trial)
 		uccl_pmtu_try(&f->pmtu, f->sent.nxt - 1, len < f->cfg.chunk_bytes ? UCCL_HDR_LEN + len : trial);
 	last = item->off == item->len;

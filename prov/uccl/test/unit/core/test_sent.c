@@ -402,6 +402,24 @@ static void add__a_place_used_before(void **state)
 		     e->pieces || e->alone || e->packet || e->pseq);
 }
 
+/* Of what the item's record says only where it begins is another, and in the log alone. */
+static void from__moves_its_beginning(void **state)
+{
+	uint8_t want[UCCL_REC_LEN];
+	struct uccl_sent *e;
+
+	(void)state;
+	for (int i = 0; i < UCCL_REC_LEN; i++)
+		item.rec[i] = want[i] = (uint8_t)(i + 1);
+	uccl_put64(item.rec + 8, 0xfffffffffull);
+	uccl_put64(want + 8, 0x1000000000ull);
+	assert_true(uccl_sent_room(&l));
+	e = uccl_sent_add(&l, &item, 3, item.rec, NULL, 10, 5, 1000);
+	uccl_sent_from(e, 1);
+	assert_memory_equal(e->rec, want, sizeof(want));
+	assert_int_equal(uccl_get64(item.rec + 8), 0xfffffffffull);
+}
+
 /* --- any order, beside an array --- */
 
 struct chunk {
@@ -642,6 +660,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(again__counts, setup, teardown),
 		cmocka_unit_test_setup_teardown(read__holds_the_edge, setup, teardown),
 		cmocka_unit_test_setup_teardown(add__a_place_used_before, setup, teardown),
+		cmocka_unit_test_setup_teardown(from__moves_its_beginning, setup, teardown),
 		cmocka_unit_test_setup_teardown(all__any_order, setup, teardown),
 		cmocka_unit_test_setup_teardown(check__sees_each, setup, teardown),
 	};
