@@ -44,6 +44,10 @@ static void give__keeps_its_own(void **state)
 	assert_true(same(found, keep));
 	assert_true(fcntl(found, F_GETFD) & FD_CLOEXEC);
 	close(found);
+	/* That was the finder's own. */
+	found = uccl_dmabufs_find(&b, base + 4096, 1, &off);
+	assert_true(found >= 0 && same(found, keep));
+	close(found);
 	/* All of it, and nothing else. */
 	assert_int_equal(uccl_dmabufs_find(&b, base + 4095, 10, &off), -FI_ENOENT);
 	assert_int_equal(uccl_dmabufs_find(&b, base + 5000, 8192 - 903, &off), -FI_ENOENT);
