@@ -25,6 +25,7 @@ static struct fid_fabric *fabric;
 static struct fid_domain *domain;
 static struct fid_cq *cq;
 static struct fid_av *av;
+static enum fi_progress progress; /* that is asked for */
 
 /* A call failed, and the program ends: the program's. */
 static void call_failed(void);
@@ -51,6 +52,7 @@ static void domain_open(uint64_t caps)
 	h->ep_attr->type = FI_EP_RDM;
 	h->domain_attr->name = strdup(nic ? nic : "lo");
 	h->domain_attr->threading = FI_THREAD_DOMAIN;
+	h->domain_attr->data_progress = progress;
 	call(prov->getinfo(API, NULL, NULL, 0, h, &info), 0);
 	fi_freeinfo(h);
 	info->fabric_attr->api_version = API;

@@ -4,10 +4,16 @@
  * (conn_scan of the engine). And what a process that is bound to one processor has with FI_UCCL_LANES=auto: no lanes.
  *
  *   uccl_asleep [SECONDS [LANES]]	(2 2)
+ *   uccl_asleep bound MESSAGES BYTES
  *
  * Two endpoints in one process send each other messages that lanes carry; then the program makes no calls. For each
  * thread it is counted how often it went to sleep, and how many clock ticks it had of a processor. Ends with 1 if a
  * lane's thread woke more often than that, or did not sleep, or if not one of them had carried anything.
+ *
+ * "bound" only sends so many from one endpoint to the other, by one thread on one processor that never sleeps, so that
+ * valgrind can count what a message costs:
+ *
+ *	valgrind --tool=callgrind --callgrind-out-file=/dev/null --toggle-collect=bound_talk uccl_asleep bound 2000 64
  */
 #include <dirent.h>
 #include <sched.h>
@@ -124,11 +130,19 @@ static void talk(void)
 	}
 }
 
+static void on_one_processor(void)
+{
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	call(sched_setaffinity(0, sizeof(one), &one), 0);
+}
+
 /* Threads that a process has beside its own, with this value of FI_UCCL_LANES, on one processor. */
 static int threads_bound(const char *lanes)
 {
 	struct task v[THREADS_MAX];
-	cpu_set_t one;
 	int status;
 	pid_t pid;
 
@@ -138,15 +152,44 @@ static int threads_bound(const char *lanes)
 		call(waitpid(pid, &status, 0), pid);
 		return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 	}
-	CPU_ZERO(&one);
-	CPU_SET(sched_getcpu(), &one);
-	call(sched_setaffinity(0, sizeof(one), &one), 0);
+	on_one_processor();
 	setenv("FI_UCCL_LANES", lanes, 1);
 	open_all();
 	talk();
 	status = tasks(v);
 	close_all();
 	exit(status);
+}
+
+void bound_talk(int messages, size_t bytes);
+
+/* Valgrind knows it by its name. */
+__attribute__((noinline)) void bound_talk(int messages, size_t bytes)
+{
+	struct fi_cq_msg_entry e;
+
+	for (int i = 0; i < messages; i++) {
+		int left = 2;
+
+		call(fi_recv(ep[1], dst, bytes, NULL, FI_ADDR_UNSPEC, NULL), 0);
+		call(fi_send(ep[0], src, bytes, NULL, to[1], NULL), 0);
+		while (left)
+			left -= fi_cq_read(cq, &e, 1) == 1;
+	}
+}
+
+static int bound(int messages, size_t bytes)
+{
+	if (messages < 1 || bytes > BYTES)
+		return 2;
+	on_one_processor();
+	/* No thread of the endpoint's own that would poll beside us. */
+	progress = FI_PROGRESS_MANUAL;
+	open_all();
+	talk();
+	bound_talk(messages, bytes);
+	close_all();
+	return 0;
 }
 
 int main(int argc, char **argv)
@@ -156,6 +199,8 @@ int main(int argc, char **argv)
 	int n, own, none, carried = 0, bad = 0;
 	char value[16];
 
+	if (argc == 4 && !strcmp(argv[1], "bound"))
+		return bound(atoi(argv[2]), strtoul(argv[3], NULL, 10));
 	if (seconds < 1 || lanes < 1 || lanes > 16) {
 		fprintf(stderr, "usage: uccl_asleep [SECONDS [LANES]]\n");
 		return 2;
