@@ -314,6 +314,8 @@ static bool idle_beside(const struct uccl_fab_play *p, const char *name)
 	if (!strcmp(name, "train"))
 		return c->chunk;
 	if (!strcmp(name, "strangers"))
+	if (!strcmp(name, "brittle"))
+		return !c->chunk;
 		return c->background <= 0;
 	if (!strcmp(name, "credit_loss"))
 		return !credit || !credit->pull;

@@ -235,6 +235,10 @@ static void useless__options(void **state)
 	assert_string_equal(useless("permutation", "ecn_lo=1k,ecn_hi=2k"), "ecn_lo");
 	assert_string_equal(useless("permutation", "marks=1"), "marks");
 	assert_string_equal(useless("permutation", "train=9000"), "train");
+	assert_null(useless("permutation", "brittle=1"));
+	assert_null(useless("permutation", "profile=verbs,brittle=1"));
+	assert_string_equal(useless("permutation", "brittle=1,chunk=0"), "brittle");
+	assert_string_equal(useless("permutation", "profile=udp,brittle=1"), "brittle");
 	assert_string_equal(useless("permutation", "strangers=2"), "strangers");
 	assert_string_equal(useless("permutation", "tiers=2,cores_per_agg=2"), "cores_per_agg");
 }
