@@ -217,6 +217,11 @@ void uccl_engine_empty(struct uccl_engine *e, bool yes)
 	e->nic->empty = yes;
 }
 
+bool uccl_engine_marks(const struct uccl_engine *e)
+{
+	return e->nic->caps.marks;
+}
+
 const struct uccl_stats *uccl_engine_stats(struct uccl_engine *e)
 {
 	if (e->nic->ops->count)

@@ -166,6 +166,8 @@ void uccl_engine_shut(struct uccl_engine *e, int err);
 /* So many things from the wire were refused by api. */
 void uccl_engine_refuse(struct uccl_engine *e, enum uccl_drop reason, uint64_t n);
 
+/* Can its NIC tell which packets the network marked? */
+bool uccl_engine_marks(const struct uccl_engine *e);
 /* Counters. Both may be read at any time by the owner. */
 const struct uccl_stats *uccl_engine_stats(struct uccl_engine *e);
 /* Write a report of peers and paths a person can read into buf (always terminated); returns its length. */

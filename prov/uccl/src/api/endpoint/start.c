@@ -59,6 +59,15 @@ static void few_ports_say(const struct uccl_params *p)
 			  (unsigned int)p->paths);
 }
 
+void uccl_ep_marks_say(struct uccl_domain *d, const struct uccl_nic_caps *caps)
+{
+	if (d->params.ecn && !caps->marks && !atomic_exchange(&d->marks_said, true))
+		uccl_info(FI_LOG_EP_CTRL,
+			  "FI_UCCL_ECN=1: %s on %s cannot tell which packets the network marked; congestion control "
+			  "goes by delay and losses\n",
+			  d->params.backend, d->name);
+}
+
 /* The byte of the IP header that has this traffic class (RFC 2474), and permits no marks. */
 static uint8_t tos(uint64_t dscp)
 {
@@ -239,6 +248,7 @@ int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity)
 	rc = nic_open(ep, false, &attr.nic);
 	if (rc)
 		return rc;
+	uccl_ep_marks_say(ep->domain, &attr.nic->caps);
 	if (ep->hmem) {
 		struct uccl_stage_attr stage = {
 			.hmem = ep->hmem,

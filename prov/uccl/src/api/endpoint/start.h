@@ -9,4 +9,7 @@
 int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity);
 void uccl_ep_stop(struct uccl_ep *ep);
 
+/* Once in a domain: marks of the network are asked for (FI_UCCL_ECN), and its NIC cannot tell of any. */
+void uccl_ep_marks_say(struct uccl_domain *d, const struct uccl_nic_caps *caps);
+
 #endif

@@ -47,6 +47,7 @@ struct uccl_domain {
 	struct uccl_rescue rescue;
 	int mr_mode;
 	struct uccl_params params;
+	_Atomic bool marks_said; /* that its NIC cannot tell of marks */
 	/* Devices, if it or an endpoint of it was opened with FI_HMEM; NULL: none. */
 	const struct uccl_hmem_ops *_Atomic hmem;
 	struct uccl_dmabufs dmabufs; /* of them that the program gave us */

@@ -75,7 +75,8 @@ static void write_json(FILE *f, const struct uccl_ep *ep)
 	const char *sep = "";
 
 	uccl_address_place_text(&uccl_engine_addr(ep->driver.engine)->nic, place, sizeof(place));
-	fprintf(f, "{\"pid\":%d,\"endpoint\":\"%s\",\"interface\":\"%s\"", (int)getpid(), place, ep->domain->name);
+	fprintf(f, "{\"pid\":%d,\"endpoint\":\"%s\",\"marks\":%s,\"interface\":\"%s\"", (int)getpid(), place,
+		uccl_engine_marks(ep->driver.engine) ? "true" : "false", ep->domain->name);
 #define X(name) fprintf(f, ",\"" #name "\":%" PRIu64, s->name);
 	COUNTERS(X)
 #undef X

@@ -13,7 +13,9 @@
 #include <unistd.h>
 
 #include "api/endpoint/ep.h"
+#include "api/endpoint/start.h"
 #include "api/event/cq.h"
+#include "api/object/domain.h"
 
 struct duo {
 	struct world w;
@@ -1244,6 +1246,35 @@ static void stats__file(void **state)
 	assert_int_equal(objects, 2);
 }
 
+/* Whose NIC cannot tell of marks of the network hears so, once, if any are asked for. */
+static void marks__said_once(void **state)
+{
+	struct uccl_nic_caps deaf = { .mtu = 1500 }, hears = { .mtu = 1500, .marks = true };
+	struct uccl_domain *d;
+	struct world w;
+	struct node a;
+	const char *text;
+
+	(void)state;
+	world_open(&w);
+	d = uccl_domain_of(&w.domain->fid);
+	world_listen(FI_LOG_INFO);
+	node_open(&a, &w);
+	uccl_ep_marks_say(d, &hears);
+	d->params.ecn = 0;
+	uccl_ep_marks_say(d, &deaf);
+	assert_null(strstr(world_heard(), "FI_UCCL_ECN"));
+	d->params.ecn = 1;
+	world_listen(FI_LOG_INFO);
+	uccl_ep_marks_say(d, &deaf);
+	uccl_ep_marks_say(d, &deaf);
+	text = strstr(world_heard(), "FI_UCCL_ECN=1: udp on lo cannot tell");
+	assert_non_null(text);
+	assert_null(strstr(text + 1, "FI_UCCL_ECN"));
+	node_close(&a);
+	world_close(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1279,6 +1310,7 @@ int main(void)
 		cmocka_unit_test(fork__child),
 		cmocka_unit_test(ops__full),
 		cmocka_unit_test(stats__file),
+		cmocka_unit_test(marks__said_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -89,6 +89,7 @@ static void write__file(void **state)
 	assert_non_null(json);
 	assert_int_equal(counter("pid"), getpid());
 	assert_non_null(strstr(json, "\"interface\":\"lo\""));
+	assert_non_null(strstr(json, "\"marks\":true"));
 	assert_int_equal(counter("tx_bytes"), 100);
 	assert_int_equal(counter("connects"), s.connects);
 	assert_true(counter("tx_packets") >= s.tx_packets);
