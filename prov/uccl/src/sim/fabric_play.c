@@ -105,6 +105,7 @@ static const struct option options[] = {
 	{"bytes", 'u', P(bytes), "that a host sends; ring, tree: that it reduces; turns: of a message",
 	 " permutation incast stagger alltoall ring turns tree loss spine ", 0},
 	{"senders", 'u', P(senders), "incast: to the one receiver", " incast stagger ", 0},
+	{"alone", 'u', P(alone), "incast: 1: only those beside it, to see what they take without it", " incast ", 0},
 	{"skew", 'd', P(skew), "alltoall: exponent of Zipf's law by which hosts get more or less; 0: all the same",
 	 " alltoall ", 0},
 	{"pieces", 'u', P(pieces), "tree: that these bytes are cut into", " tree ", 0},
@@ -313,9 +314,9 @@ static bool idle_beside(const struct uccl_fab_play *p, const char *name)
 		return !c->topo.ecn_hi;
 	if (!strcmp(name, "train"))
 		return c->chunk;
-	if (!strcmp(name, "strangers"))
 	if (!strcmp(name, "brittle"))
 		return !c->chunk;
+	if (!strcmp(name, "strangers"))
 		return c->background <= 0;
 	if (!strcmp(name, "credit_loss"))
 		return !credit || !credit->pull;

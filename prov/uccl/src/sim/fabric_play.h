@@ -21,6 +21,7 @@ struct uccl_fab_play {
 	/* options that are not of uccl_fab_cfg */
 	uint64_t bytes;	     /* per host */
 	uint64_t senders;    /* incast: of one receiver */
+	uint64_t alone;	     /* incast: only what is beside it */
 	uint64_t at_ns;	     /* when the fault strikes */
 	uint64_t stagger_ns; /* stagger: between two that begin */
 	uint64_t messages;   /* turns: so many */
@@ -54,6 +55,12 @@ struct uccl_fab_play {
 	uint64_t ideal_ns; /* what no transport can beat, had the network no faults, */
 	uint64_t bound_ns; /* and with what faults of switches leave of it */
 };
+
+/* The group that the scene is about. */
+static inline uint8_t uccl_fab_play_group(const struct uccl_fab_play *p)
+{
+	return p->alone ? UCCL_FAB_OTHER : UCCL_FAB_MAIN;
+}
 
 /* The defaults of a scene. -FI_ENOENT: there is none of this name. */
 int uccl_fab_play_init(struct uccl_fab_play *p, const char *name);

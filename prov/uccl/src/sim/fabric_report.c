@@ -36,7 +36,7 @@ static int rows(const struct uccl_fab_play *p, struct row row[2])
 		w->time_us = g == UCCL_FAB_MAIN ? (double)(s->last_ns - s->first_ns) / 1e3 : w->r.max_ns / 1e3;
 		if (!strcmp(p->name, "incast"))
 			w->time_us = w->r.max_ns / 1e3;
-		w->over = g == UCCL_FAB_MAIN ? (w->time_us * 1e3 / (double)p->ideal_ns - 1) * 100 : 0;
+		w->over = g == uccl_fab_play_group(p) ? (w->time_us * 1e3 / (double)p->ideal_ns - 1) * 100 : 0;
 		w->gbps = (double)w->r.bytes * 8 / (w->time_us * 1e3);
 		n++;
 	}
@@ -55,16 +55,17 @@ struct slow {
 	double p50, p99;
 };
 
-/* Of the main group's operations of [least, most] bytes that arrived. */
-static struct slow slowdown(const struct uccl_fab_scene *s, uint64_t least, uint64_t most)
+/* Of those operations of [least, most] bytes that the scene is about and that arrived. */
+static struct slow slowdown(const struct uccl_fab_play *p, uint64_t least, uint64_t most)
 {
+	const struct uccl_fab_scene *s = &p->scene;
 	double *v = uccl_fab_need(malloc((s->nops + 1) * sizeof(*v)));
 	struct slow r = {0};
 
 	for (uint32_t i = 0; i < s->nops; i++) {
 		const struct uccl_fab_op *op = &s->ops[i];
 
-		if (op->group == UCCL_FAB_MAIN && op->end_ns && op->bytes >= least && op->bytes <= most)
+		if (op->group == uccl_fab_play_group(p) && op->end_ns && op->bytes >= least && op->bytes <= most)
 			v[r.n++] = (double)(op->end_ns - op->start_ns) /
 				   (double)uccl_max(uccl_fab_ideal(s, op->src, op->dst, op->bytes), 1);
 	}
@@ -77,9 +78,9 @@ static struct slow slowdown(const struct uccl_fab_scene *s, uint64_t least, uint
 	return r;
 }
 
-static struct slow slowdown_of(const struct uccl_fab_scene *s, size_t class)
+static struct slow slowdown_of(const struct uccl_fab_play *p, size_t class)
 {
-	return slowdown(s, classes[class].least, class + 1 < CLASSES ? classes[class + 1].least - 1 : UINT64_MAX);
+	return slowdown(p, classes[class].least, class + 1 < CLASSES ? classes[class + 1].least - 1 : UINT64_MAX);
 }
 
 /* Are there sizes of many kinds? */
@@ -108,15 +109,15 @@ void uccl_fab_play_figures(const struct uccl_fab_play *p, double v[UCCL_FAB_FIGU
 	int n = rows(p, row);
 
 	v[UCCL_FAB_OVER] = n ? row[0].over : 0;
-	v[UCCL_FAB_BESIDE] = n > 1 ? row[1].time_us : 0;
+	v[UCCL_FAB_BESIDE] = n > 1 || (n && p->alone) ? row[n - 1].time_us : 0;
 	v[UCCL_FAB_LEAST] = p->least;
 	v[UCCL_FAB_AGAIN] = again_percent(s);
 	v[UCCL_FAB_DROPPED] = (double)s->net.dropped;
-	all = slowdown(s, 1, UINT64_MAX);
+	all = slowdown(p, 1, UINT64_MAX);
 	v[UCCL_FAB_SLOW50] = all.p50;
 	v[UCCL_FAB_MEDIAN] = ((of_sizes(p) ? all.p50 : n ? row[0].r.p50_ns / (double)p->ideal_ns : 1) - 1) * 100;
 	v[UCCL_FAB_SLOW99] = all.p99;
-	v[UCCL_FAB_SHORT99] = slowdown(s, 1, SHORT_BYTES).p99;
+	v[UCCL_FAB_SHORT99] = slowdown(p, 1, SHORT_BYTES).p99;
 	v[UCCL_FAB_BOUND] = bound_percent(p);
 }
 
@@ -183,7 +184,7 @@ void uccl_fab_play_table(const struct uccl_fab_play *p, FILE *out)
 	if (of_sizes(p))
 		fprintf(out, "%-12s %6s %9s %9s  times the time alone\n", "bytes", "ops", "p50", "p99");
 	for (size_t i = 0; of_sizes(p) && i < CLASSES; i++) {
-		struct slow r = slowdown_of(s, i);
+		struct slow r = slowdown_of(p, i);
 
 		if (r.n)
 			fprintf(out, "%-12s %6u %9.2f %9.2f\n", classes[i].name, r.n, r.p50, r.p99);
@@ -239,7 +240,7 @@ void uccl_fab_play_json(const struct uccl_fab_play *p, FILE *out)
 	}
 	fprintf(out, "},\n\"slowdown\": {");
 	for (size_t i = 0; i < CLASSES; i++) {
-		struct slow r = slowdown_of(s, i);
+		struct slow r = slowdown_of(p, i);
 
 		fprintf(out, "%s\"%s\": [%u, %.3f, %.3f]", i ? ", " : "", classes[i].name, r.n, r.p50, r.p99);
 	}

@@ -235,10 +235,14 @@ int uccl_fab_script(struct uccl_fab_play *p)
 	if (!strcmp(p->name, "incast")) {
 		uint32_t rest = (uint32_t)uccl_min(n - k - 1, k + 1);
 
-		for (uint32_t i = 1; i <= k; i++)
+		for (uint32_t i = 1; i <= k && !p->alone; i++)
 			uccl_fab_scene_add(s, order[i], order[0], p->bytes, 0, UCCL_FAB_MAIN);
 		if (rest > 1)
 			permute(p, order + k + 1, rest, UCCL_FAB_OTHER);
+		if (!s->nops) {
+			snprintf(p->why, sizeof(p->why), "nobody is beside it: fewer senders, or more hosts");
+			rc = -FI_EINVAL;
+		}
 	} else if (!strcmp(p->name, "stagger")) {
 		rc = play_stagger(p, order, k);
 	} else if (!strcmp(p->name, "alltoall")) {
@@ -314,15 +318,16 @@ static double left_by_faults(const struct uccl_fab_play *p)
 }
 
 /* The longest chain of what waits for what, each as fast as if it were alone. Who waits has the higher number. */
-static uint64_t longest_chain(const struct uccl_fab_scene *s, uint64_t *first)
+static uint64_t longest_chain(const struct uccl_fab_play *p, uint64_t *first)
 {
+	const struct uccl_fab_scene *s = &p->scene;
 	uint64_t *from = uccl_fab_need(calloc(s->nops + 1, sizeof(*from))), most = 0;
 
 	for (uint32_t i = 0; i < s->nops; i++) {
 		const struct uccl_fab_op *op = &s->ops[i];
 		uint64_t end;
 
-		if (op->group != UCCL_FAB_MAIN)
+		if (op->group != uccl_fab_play_group(p))
 			continue;
 		if (!op->waits) {
 			from[i] = op->start_ns;
@@ -349,7 +354,7 @@ uint64_t uccl_fab_script_ideal(const struct uccl_fab_play *p, bool faults)
 	uint32_t n = t->hosts, tors = s->net.tors, pods = s->net.pods, per_pod = t->tiers == 3 ? t->tors_per_pod : tors;
 	double tor_bps = (double)t->up_bps * t->spines, pod_bps = tor_bps * t->cores_per_agg;
 	double left = faults ? left_by_faults(p) : 1;
-	uint64_t first = UCCL_NEVER, most = longest_chain(s, &first);
+	uint64_t first = UCCL_NEVER, most = longest_chain(p, &first);
 	struct cut *cut;
 
 	cut = uccl_fab_need(calloc(2 * ((size_t)n + tors + pods), sizeof(*cut)));
@@ -357,7 +362,7 @@ uint64_t uccl_fab_script_ideal(const struct uccl_fab_play *p, bool faults)
 		const struct uccl_fab_op *op = &s->ops[i];
 		uint32_t a = uccl_fab_tor(&s->net, op->src), b = uccl_fab_tor(&s->net, op->dst);
 
-		if (op->group != UCCL_FAB_MAIN)
+		if (op->group != uccl_fab_play_group(p))
 			continue;
 		cut_add(&cut[2 * op->src], p, op);
 		cut_add(&cut[2 * op->dst + 1], p, op);

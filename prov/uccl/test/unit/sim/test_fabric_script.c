@@ -29,6 +29,40 @@ static void run__counts(void **state)
 	uccl_fab_play_close(&p);
 }
 
+/* The same pairs as beside an incast, without it. They are no slower then. */
+static void incast__alone(void **state)
+{
+	struct uccl_fab_op beside[6];
+	double with[UCCL_FAB_FIGURES], v[UCCL_FAB_FIGURES];
+
+	(void)state;
+	play("incast", "hosts=16,bytes=1m,senders=5,profile=verbs");
+	uccl_fab_play_figures(&p, with);
+	for (int i = 0, k = 0; i < 11; i++)
+		if (p.scene.ops[i].group == UCCL_FAB_OTHER)
+			beside[k++] = p.scene.ops[i];
+	uccl_fab_play_close(&p);
+	play("incast", "hosts=16,bytes=1m,senders=5,profile=verbs,alone=1");
+	assert_int_equal(p.scene.nops, 6);
+	for (int i = 0; i < 6; i++) {
+		assert_int_equal(p.scene.ops[i].src, beside[i].src);
+		assert_int_equal(p.scene.ops[i].dst, beside[i].dst);
+		assert_int_equal(p.scene.ops[i].bytes, beside[i].bytes);
+		assert_int_equal(p.scene.ops[i].group, UCCL_FAB_OTHER);
+	}
+	uccl_fab_play_figures(&p, v);
+	assert_true(v[UCCL_FAB_BESIDE] > 0 && v[UCCL_FAB_BESIDE] <= 1.02 * with[UCCL_FAB_BESIDE]);
+	/* What is ideal is so for them. */
+	assert_true(v[UCCL_FAB_OVER] > 0 && v[UCCL_FAB_OVER] < 100);
+	assert_true(v[UCCL_FAB_SLOW50] >= 1);
+	uccl_fab_play_close(&p);
+	assert_int_equal(uccl_fab_play_init(&p, "incast"), 0);
+	assert_int_equal(uccl_fab_play_set(&p, "hosts=16,senders=15,alone=1"), 0);
+	assert_int_equal(uccl_fab_play_run(&p, NULL), -22);
+	assert_non_null(strstr(p.why, "nobody is beside it"));
+	uccl_fab_play_close(&p);
+}
+
 /* One after the other, there and back; what flows believe of their link's rate does not change what is ideal. */
 static void turns__one_at_a_time(void **state)
 {
@@ -298,6 +332,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(run__counts),
+		cmocka_unit_test(incast__alone),
 		cmocka_unit_test(turns__one_at_a_time),
 		cmocka_unit_test(ideal__counts_uplinks),
 		cmocka_unit_test(alltoall__skewed),
