@@ -22,6 +22,24 @@ static const struct option {
 #undef X
 };
 
+/*
+ * What the options cc, path and credit mean. New policies come last and are not among those that pick_names draws, so
+ * that a seed means what it meant before there were any; what draws them comes last in uccl_sim_options_draw.
+ */
+const char *const uccl_sim_cc[] = {"swift", "cubic", "timely", "nscc", "none", "bbr", NULL};
+const char *const uccl_sim_path[] = {"pow2", "reps", "rr", "hash", NULL};
+const char *const uccl_sim_credit[] = {"none", "window", "eqds", "auto", "srpt", NULL};
+
+/* Of an option whose values are policies; NULL: they are numbers. */
+static const char *const *option_names(const char *option)
+{
+	if (!strcmp(option, "cc"))
+		return uccl_sim_cc;
+	if (!strcmp(option, "path"))
+		return uccl_sim_path;
+	return !strcmp(option, "credit") ? uccl_sim_credit : NULL;
+}
+
 static double *option_at(const struct uccl_sim_options *o, const struct option *opt)
 {
 	return (double *)((char *)(uintptr_t)o + opt->at);
@@ -33,6 +51,25 @@ void uccl_sim_options_default(struct uccl_sim_options *o)
 
 	for (i = 0; i < uccl_array_len(options); i++)
 		*option_at(o, &options[i]) = options[i].value;
+}
+
+/* A policy by its name or its place among them, or a number. False: it is none. *end: what comes behind it. */
+static bool value_read(const struct option *opt, const char *text, double *value, char **end)
+{
+	const char *const *names = option_names(opt->name);
+	size_t len = strcspn(text, ", "), n = 0;
+
+	for (; names && names[n]; n++) {
+		if (strlen(names[n]) != len || memcmp(names[n], text, len))
+			continue;
+		*value = (double)n;
+		*end = (char *)(uintptr_t)text + len;
+		return true;
+	}
+	*value = strtod(text, end);
+	if (*end == text || *end != text + len)
+		return false;
+	return !names || (*value >= 0 && *value < (double)n && *value == (double)(size_t)*value);
 }
 
 int uccl_sim_options_set(struct uccl_sim_options *o, const char *text)
@@ -52,8 +89,7 @@ int uccl_sim_options_set(struct uccl_sim_options *o, const char *text)
 		}
 		if (i == uccl_array_len(options) || text[len] != '=')
 			return -FI_EINVAL;
-		value = strtod(text + len + 1, &end);
-		if (end == text + len + 1 || (*end && *end != ',' && *end != ' '))
+		if (!value_read(&options[i], text + len + 1, &value, &end))
 			return -FI_EINVAL;
 		*option_at(o, &options[i]) = value;
 		text = end;
@@ -69,11 +105,15 @@ size_t uccl_sim_options_print(const struct uccl_sim_options *o, char *buf, size_
 		*buf = 0;
 	for (i = 0; i < uccl_array_len(options); i++) {
 		double value = *option_at(o, &options[i]);
+		const char *const *names = option_names(options[i].name);
+		char text[32];
 
-		if (value == options[i].value)
+		/* Policies always: which is the default may change. */
+		if (!names && value == options[i].value)
 			continue;
-		n += (size_t)snprintf(n < size ? buf + n : NULL, n < size ? size - n : 0, "%s%s=%.17g", n ? " " : "",
-				      options[i].name, value);
+		snprintf(text, sizeof(text), "%.17g", value);
+		n += (size_t)snprintf(n < size ? buf + n : NULL, n < size ? size - n : 0, "%s%s=%s", n ? " " : "",
+				      options[i].name, names ? names[(size_t)value] : text);
 	}
 	return n;
 }
@@ -89,14 +129,6 @@ void uccl_sim_options_help(void (*line)(const char *name, double value, const ch
 /* One of the values, each as likely. */
 #define pick(r, ...)                                                                                                   \
 	((const double[]){__VA_ARGS__})[uccl_rng_below(r, sizeof((const double[]){__VA_ARGS__}) / sizeof(double))]
-
-/*
- * What the options cc, path and credit mean. New policies come last and are not among those that pick_names draws, so
- * that a seed means what it meant before there were any; what draws them comes last in uccl_sim_options_draw.
- */
-const char *const uccl_sim_cc[] = {"swift", "cubic", "timely", "nscc", "none", "bbr", NULL};
-const char *const uccl_sim_path[] = {"pow2", "reps", "rr", "hash", NULL};
-const char *const uccl_sim_credit[] = {"none", "window", "eqds", "auto", "srpt", NULL};
 
 /* The first is the default: half of all runs. */
 static double pick_names(struct uccl_rng *r, uint64_t n)

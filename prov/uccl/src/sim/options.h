@@ -44,9 +44,9 @@
 	X(jitter_us, 1, "random delay of a packet")                                                                    \
 	X(routes, 8, "routes between two nodes")                                                                       \
 	X(fifo, 0, "routes never reorder, and the engine is told so")                                                  \
-	X(cc, 0, "congestion control, index of the name")                                                              \
-	X(path, 0, "path choice, index of the name")                                                                   \
-	X(credit, 0, "credit policy, index of the name")                                                               \
+	X(cc, 0, "congestion control: its name, or its place among them")                                              \
+	X(path, 0, "path choice: its name, or its place among them")                                                   \
+	X(credit, 0, "credit policy: its name, or its place among them")                                               \
 	X(paths, 8, "paths per peer")                                                                                  \
 	X(chunk, 0, "chunk bytes, 0: what fits")                                                                       \
 	X(eager, 16384, "messages up to this go without rendezvous")                                                   \
@@ -129,9 +129,12 @@ extern const char *const uccl_sim_cc[], *const uccl_sim_path[], *const uccl_sim_
 void uccl_sim_options_default(struct uccl_sim_options *o);
 /* What a seed says. `forced` is a text of name=value, separated by commas or spaces, that overrides; may be NULL. */
 void uccl_sim_options_draw(struct uccl_sim_options *o, uint64_t seed, const char *forced);
-/* Apply name=value pairs. -FI_EINVAL: no such name or no number. */
+/* Apply name=value pairs. -FI_EINVAL: no such name, no number, or no policy. */
 int uccl_sim_options_set(struct uccl_sim_options *o, const char *text);
-/* Text of all that is not as by default, as uccl_sim_options_set reads it. Returns its length, as snprintf does. */
+/*
+ * Text of the policies, by name, and of all that is not as by default, as uccl_sim_options_set reads it. Returns its
+ * length, as snprintf does.
+ */
 size_t uccl_sim_options_print(const struct uccl_sim_options *o, char *buf, size_t size);
 /* Help: name, default, meaning of each; calls `line` for each. */
 void uccl_sim_options_help(void (*line)(const char *name, double value, const char *text));

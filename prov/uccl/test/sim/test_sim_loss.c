@@ -47,7 +47,7 @@ static void loss_credit__paced(void **state)
 static void loss_credit__auto(void **state)
 {
 	(void)state;
-	scenario_holds("loss-credit", "credit=3");
+	scenario_holds("loss-credit", "credit=auto");
 }
 
 static void loss_handshake__packet(void **state)

@@ -64,8 +64,8 @@ static void seed__paced_credit(void **state)
 
 	(void)state;
 	for (seed = 1; seed <= 80; seed++) {
-		run_seed(seed, "credit=2");
-		run_seed(seed, "credit=3");
+		run_seed(seed, "credit=eqds");
+		run_seed(seed, "credit=auto");
 	}
 }
 

@@ -24,6 +24,24 @@ static void set__reads_pairs(void **state)
 	assert_true(o.nodes == 5 && o.loss == 0.25 && o.mtu == 9000 && o.routes == 3);
 }
 
+/* By name, and by number as seeds were once printed. */
+static void set__policies(void **state)
+{
+	static const char *const bad[] = {"cc=nosuch", "cc=", "cc=6", "cc=-1", "cc=1.5", "path=swift", "credit=5",
+					  "cc=swiftx", "cc=swif"};
+	struct uccl_sim_options o, numbers;
+
+	(void)state;
+	uccl_sim_options_default(&o);
+	numbers = o;
+	assert_int_equal(uccl_sim_options_set(&o, "cc=nscc,path=reps credit=eqds"), 0);
+	assert_true(o.cc == 3 && o.path == 1 && o.credit == 2);
+	assert_int_equal(uccl_sim_options_set(&numbers, "cc=3 path=1,credit=2"), 0);
+	assert_memory_equal(&o, &numbers, sizeof(o));
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(uccl_sim_options_set(&o, bad[i]), -FI_EINVAL);
+}
+
 static void set__refuses_nonsense(void **state)
 {
 	static const char *const bad[] = {"nodes",  "nodes=", "nodes=x",  "nodes=3x",
@@ -155,9 +173,14 @@ static void print__round_trip(void **state)
 		assert_memory_equal(&a, &b, sizeof(a));
 	}
 	uccl_sim_options_default(&a);
-	assert_int_equal(uccl_sim_options_print(&a, text, sizeof(text)), 0);
+	uccl_sim_options_print(&a, text, sizeof(text));
+	assert_string_equal(text, "cc=swift path=pow2 credit=none");
 	a.nodes = 4;
-	assert_int_equal(uccl_sim_options_print(&a, NULL, 0), strlen("nodes=4"));
+	a.cc = 5;
+	assert_int_equal(uccl_sim_options_print(&a, NULL, 0), strlen("nodes=4 cc=bbr path=pow2 credit=none"));
+	uccl_sim_options_print(&a, text, sizeof(text));
+	assert_non_null(strstr(text, "nodes=4"));
+	assert_non_null(strstr(text, "cc=bbr path=pow2 credit=none"));
 }
 
 /* A seed names its policies, whatever others there are; and none is forgotten. */
@@ -210,8 +233,11 @@ static void help__shows_each(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(set__reads_pairs),  cmocka_unit_test(set__refuses_nonsense),
-		cmocka_unit_test(draw__is_the_seed), cmocka_unit_test(draw__forced_options_win),
+		cmocka_unit_test(set__reads_pairs),
+		cmocka_unit_test(set__policies),
+		cmocka_unit_test(set__refuses_nonsense),
+		cmocka_unit_test(draw__is_the_seed),
+		cmocka_unit_test(draw__forced_options_win),
 		cmocka_unit_test(draw__lanes_come_through),
 		cmocka_unit_test(draw__foresight),
 		cmocka_unit_test(draw__lanes),
