@@ -216,7 +216,8 @@ static void ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_t ar
 			uccl_path_rtt(p, rtt, now);
 			if (!in->write)
 				p->packet_rtt_ns = rtt;
-			uccl_event_path_sample(f, in->path, rtt, uccl_path_take_marked(p), now);
+			uccl_event_path_sample(f, in->path, rtt,
+					       uccl_path_take_marks(p) * (uint64_t)UCCL_MARK_BYTES, now);
 			if (!info->rtt_ns || rtt < info->rtt_ns) {
 				info->rtt_ns = rtt;
 				info->path = in->path;

@@ -146,7 +146,7 @@ void uccl_event_rx_ack(struct uccl_flow *f, struct uccl_ack_info *info, uint64_t
 		f->next_tx_ns = uccl_min(f->next_tx_ns, event_pace(f, f->paced_bytes, f->paced_ns));
 }
 
-void uccl_event_path_sample(struct uccl_flow *f, uint16_t path, uint64_t rtt_ns, bool marked, uint64_t now)
+void uccl_event_path_sample(struct uccl_flow *f, uint16_t path, uint64_t rtt_ns, uint64_t marked, uint64_t now)
 {
 	if (f->cfg.pathsel->on_ack)
 		f->cfg.pathsel->on_ack(f->ps, f->paths.list, path, rtt_ns, marked, now);

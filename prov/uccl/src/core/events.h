@@ -31,8 +31,8 @@ void uccl_event_rx_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now);
 void uccl_event_rx_rtx_chunk(struct uccl_flow *f, uint32_t bytes, uint64_t now);
 /* onRxACK: one acknowledgement block was taken in. The NIC's backlog is filled in here. */
 void uccl_event_rx_ack(struct uccl_flow *f, struct uccl_ack_info *info, uint64_t now);
-/* One path's RTT sample; `marked`: the network has marked something on it since the last one. */
-void uccl_event_path_sample(struct uccl_flow *f, uint16_t path, uint64_t rtt_ns, bool marked, uint64_t now);
+/* One path's RTT sample; `marked`: bytes on it that the network is known to have marked since the last one. */
+void uccl_event_path_sample(struct uccl_flow *f, uint16_t path, uint64_t rtt_ns, uint64_t marked, uint64_t now);
 /* Payload of a path was acknowledged, and counts as in flight no more. */
 void uccl_event_path_landed(struct uccl_flow *f, uint16_t path, uint64_t now);
 /* onRxCredit. turn: see uccl_credit_ops.on_credit. */

@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/units.h"
+
 /* Most paths between two endpoints. */
 #define UCCL_PATHS_MAX 256
 
@@ -37,8 +39,8 @@ struct uccl_path {
 	uint8_t write_strikes;	/* trials that failed: the back-off */
 	bool probe_due;		/* a probe wants to leave on it */
 	bool control;		/* among those that control packets prefer */
-	bool marked;		/* marks were reported since its last RTT sample */
 	uint16_t marks;		/* as reported last, see struct uccl_ack_path */
+	uint16_t marks_new;	/* of them, since its last RTT sample */
 	uint16_t label;		/* the NIC's entropy label now in use */
 	uint32_t next_seq;	/* sequence number of the next packet on this path, starts at 1 */
 	uint32_t fresh_seq;	/* packets from here on tell of the present label, and are later than a suspicion */
@@ -126,17 +128,17 @@ static inline uint16_t uccl_path_marked(struct uccl_path *p, uint16_t marks)
 	if (news <= 0)
 		return 0;
 	p->marks = marks;
-	p->marked = true;
+	p->marks_new = (uint16_t)uccl_min(p->marks_new + (uint32_t)news, UINT16_MAX);
 	return (uint16_t)news;
 }
 
-/* Were marks reported since this was asked last? */
-static inline bool uccl_path_take_marked(struct uccl_path *p)
+/* How many were reported since this was asked last? */
+static inline uint16_t uccl_path_take_marks(struct uccl_path *p)
 {
-	bool marked = p->marked;
+	uint16_t marks = p->marks_new;
 
-	p->marked = false;
-	return marked;
+	p->marks_new = 0;
+	return marks;
 }
 
 /* The peer reports this number, or CSN of a direct write. False: no news. */

@@ -113,10 +113,11 @@ struct uccl_path_ops {
 	uint16_t (*select)(void *ps, const struct uccl_path *paths, const uint16_t *usable, uint16_t n,
 			   const struct uccl_chunk_info *chunk, struct uccl_rng *rng, uint64_t now);
 	/*
-	 * A sample of a path; what it reports still counts as in flight. `ecn`: the network has marked something on it
-	 * since the last one.
+	 * A sample of a path; what it reports still counts as in flight. `marked`: bytes on it that the network was
+	 * reported to have marked (ECN) since the last one, to the next KiB; 0 where nobody counts marks.
 	 */
-	void (*on_ack)(void *ps, const struct uccl_path *paths, uint16_t path, uint64_t rtt_ns, bool ecn, uint64_t now);
+	void (*on_ack)(void *ps, const struct uccl_path *paths, uint16_t path, uint64_t rtt_ns, uint64_t marked,
+		       uint64_t now);
 	/*
 	 * Payload of this path was acknowledged, and counts as in flight no more. Not every one has a sample, and a
 	 * sample may come before it or after.

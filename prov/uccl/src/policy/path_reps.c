@@ -161,12 +161,12 @@ static uint16_t reps_select(void *ps, const struct uccl_path *paths, const uint1
 }
 
 /* Whether a path that brought this RTT is to be left. What is above the mean and marked counts twice. */
-static bool reps_leaves(struct reps *r, double rtt_ns, bool ecn)
+static bool reps_leaves(struct reps *r, double rtt_ns, bool marked)
 {
 	r->mean_ns += r->mean_ns > 0 ? r->k->mean * (rtt_ns - r->mean_ns) : rtt_ns;
 	if (rtt_ns <= r->mean_ns)
 		return false;
-	r->excess += (ecn ? 2 : 1) * (rtt_ns - r->mean_ns) / rtt_ns;
+	r->excess += (marked ? 2 : 1) * (rtt_ns - r->mean_ns) / rtt_ns;
 	if (r->excess < 1)
 		return false;
 	r->excess -= 1;
@@ -190,7 +190,8 @@ static void reps_back(struct reps *r, uint16_t path, bool leaves)
 	r->size = (uint8_t)uccl_min(r->size + 1u, REPS_RING);
 }
 
-static void reps_on_ack(void *ps, const struct uccl_path *paths, uint16_t path, uint64_t rtt_ns, bool ecn, uint64_t now)
+static void reps_on_ack(void *ps, const struct uccl_path *paths, uint16_t path, uint64_t rtt_ns, uint64_t marked,
+			uint64_t now)
 {
 	struct reps *r = ps;
 
@@ -200,7 +201,7 @@ static void reps_on_ack(void *ps, const struct uccl_path *paths, uint16_t path, 
 	 * there are still so many in flight, without what is just reported.
 	 */
 	if (paths[path].inflight && r->out[path] > (paths[path].inflight - 1) / r->burst)
-		reps_back(r, path, reps_leaves(r, (double)rtt_ns, ecn));
+		reps_back(r, path, reps_leaves(r, (double)rtt_ns, marked > 0));
 }
 
 static void reps_on_land(void *ps, const struct uccl_path *paths, uint16_t path, uint64_t now)

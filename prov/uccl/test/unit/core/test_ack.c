@@ -23,6 +23,7 @@ static struct {
 	int acks, losses[3];
 	struct uccl_ack_info ack;
 	struct uccl_loss_info loss;
+	uint64_t path_marked;
 } say;
 
 static void spy_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
@@ -59,6 +60,32 @@ static const struct uccl_cc_ops spy = {.init = spy_init,
 				       .window = spy_window,
 				       .on_ack = spy_on_ack,
 				       .on_loss = spy_on_loss};
+
+/* And a choice of paths that does, of one path. */
+static uint16_t spy_select(void *ps, const struct uccl_path *paths, const uint16_t *usable, uint16_t n,
+			   const struct uccl_chunk_info *chunk, struct uccl_rng *rng, uint64_t now)
+{
+	(void)ps;
+	(void)paths;
+	(void)n;
+	(void)chunk;
+	(void)rng;
+	(void)now;
+	return usable[0];
+}
+
+static void spy_on_sample(void *ps, const struct uccl_path *paths, uint16_t path, uint64_t rtt_ns, uint64_t marked,
+			  uint64_t now)
+{
+	(void)ps;
+	(void)paths;
+	(void)path;
+	(void)rtt_ns;
+	(void)now;
+	say.path_marked = marked;
+}
+
+static const struct uccl_path_ops spy_path = {.name = "spy", .select = spy_select, .on_ack = spy_on_sample};
 
 static struct uccl_flow *tx(void)
 {
@@ -1798,10 +1825,12 @@ static void unlost__counts_as_sent(void **state)
 /* New marks reach congestion control as bytes, once, also from a line that says nothing else new. PROTOCOL R190 */
 static void marks__reach_the_policies(void **state)
 {
+	struct pair_cfg c = one_path();
 	struct uccl_ack a;
 
 	(void)state;
-	start_n(one_path(), 5);
+	c.pathsel = &spy_path;
+	start_n(c, 5);
 	a = line(base(), 0, 2, p.now, 0);
 	a.paths[0].marked = 3;
 	p.now += 100 * US;
@@ -1817,12 +1846,14 @@ static void marks__reach_the_policies(void **state)
 	assert_int_equal(say.ack.marked, UCCL_MARK_BYTES);
 	assert_int_equal(say.ack.rtt_ns, 0);
 	/* The path tells of it with its next sample. */
-	assert_true(tx()->paths.list[0].marked);
+	assert_int_equal(say.path_marked, 3 * UCCL_MARK_BYTES);
+	assert_int_equal(tx()->paths.list[0].marks_new, 1);
 	a = line(base(), 0, 3, p.now, 0);
 	a.paths[0].marked = 4;
 	take(&a);
 	assert_int_equal(say.ack.marked, 0);
-	assert_false(tx()->paths.list[0].marked);
+	assert_int_equal(say.path_marked, UCCL_MARK_BYTES);
+	assert_int_equal(tx()->paths.list[0].marks_new, 0);
 	assert_int_equal(tx()->cfg.stats->marked_tx, 4 * UCCL_MARK_BYTES);
 	pair_fini(&p);
 }

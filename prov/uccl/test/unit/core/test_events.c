@@ -22,7 +22,7 @@ static struct {
 	uint16_t path;
 	enum uccl_loss_kind kind;
 	int acks, losses, samples, landed, path_losses, credits, grants;
-	bool ecn;
+	uint64_t marked;
 } say;
 
 static uint64_t cc_window(const void *cc)
@@ -66,13 +66,14 @@ static uint16_t ps_select(void *ps, const struct uccl_path *paths, const uint16_
 	return usable[n - 1];
 }
 
-static void ps_on_ack(void *ps, const struct uccl_path *paths, uint16_t path, uint64_t rtt_ns, bool ecn, uint64_t now)
+static void ps_on_ack(void *ps, const struct uccl_path *paths, uint16_t path, uint64_t rtt_ns, uint64_t marked,
+		      uint64_t now)
 {
 	(void)paths;
 	(void)ps;
 	(void)now;
 	say.samples++;
-	say.ecn = ecn;
+	say.marked = marked;
 	say.path = path;
 	say.rtt_ns = rtt_ns;
 }
@@ -374,13 +375,13 @@ static void rx_ack__passed_on(void **state)
 static void path_sample__passed_on(void **state)
 {
 	(void)state;
-	uccl_event_path_sample(&f, 3, 900, true, 5);
+	uccl_event_path_sample(&f, 3, 900, 2048, 5);
 	assert_int_equal(say.samples, 1);
 	assert_int_equal(say.path, 3);
 	assert_int_equal(say.rtt_ns, 900);
-	assert_true(say.ecn);
-	uccl_event_path_sample(&f, 3, 900, false, 5);
-	assert_false(say.ecn);
+	assert_int_equal(say.marked, 2048);
+	uccl_event_path_sample(&f, 3, 900, 0, 5);
+	assert_int_equal(say.marked, 0);
 }
 
 static void path_landed__passed_on(void **state)

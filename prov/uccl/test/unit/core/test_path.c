@@ -119,18 +119,21 @@ static void path_marked__news_only(void **state)
 
 	(void)state;
 	uccl_path_init(&p, 0);
-	assert_false(uccl_path_take_marked(&p));
+	assert_int_equal(uccl_path_take_marks(&p), 0);
 	assert_int_equal(uccl_path_marked(&p, 0), 0);
-	assert_false(uccl_path_take_marked(&p));
+	assert_int_equal(uccl_path_take_marks(&p), 0);
 	assert_int_equal(uccl_path_marked(&p, 7), 7);
 	assert_int_equal(uccl_path_marked(&p, 7), 0);
 	assert_int_equal(uccl_path_marked(&p, 5), 0);
+	assert_int_equal(uccl_path_take_marks(&p), 7);
 	assert_int_equal(uccl_path_marked(&p, 32774), 32767);
 	assert_int_equal(uccl_path_marked(&p, 65535), 32761);
 	assert_int_equal(uccl_path_marked(&p, 2), 3);
 	assert_int_equal(uccl_path_marked(&p, 65535), 0);
-	assert_true(uccl_path_take_marked(&p));
-	assert_false(uccl_path_take_marked(&p));
+	assert_int_equal(uccl_path_marked(&p, 100), 98);
+	/* More than there is room for. */
+	assert_int_equal(uccl_path_take_marks(&p), 65535);
+	assert_int_equal(uccl_path_take_marks(&p), 0);
 }
 
 int main(void)

@@ -44,7 +44,7 @@ static void landed(uint16_t path, uint32_t bytes)
 static void answer(uint16_t path, uint64_t rtt_ns)
 {
 	paths[path].inflight = 4096;
-	uccl_path_reps.on_ack(ps, paths, path, rtt_ns, false, now);
+	uccl_path_reps.on_ack(ps, paths, path, rtt_ns, 0, now);
 	landed(path, 4096);
 }
 
@@ -128,7 +128,7 @@ static void on_ack__once_a_choice(void **state)
 		pick();
 	uccl_path_reps.select(ps, paths, &(uint16_t){8}, 1, &(struct uccl_chunk_info){.bytes = 3 * 4096}, &rng, now);
 	while (paths[7].inflight) {
-		uccl_path_reps.on_ack(ps, paths, 7, 10 * US, false, now);
+		uccl_path_reps.on_ack(ps, paths, 7, 10 * US, 0, now);
 		landed(7, 4096);
 	}
 	assert_int_equal(pick(), 7);
@@ -156,7 +156,7 @@ static void on_ack__no_more_than_its_share(void **state)
 	for (uint16_t i = 20; i < 34; i++)
 		answer(i, 10 * US);
 	while (paths[7].inflight) {
-		uccl_path_reps.on_ack(ps, paths, 7, 10 * US, false, now);
+		uccl_path_reps.on_ack(ps, paths, 7, 10 * US, 0, now);
 		landed(7, 4096);
 	}
 	for (uint16_t i = 20; i < 34; i++)
@@ -189,7 +189,7 @@ static void on_ack__control(void **state)
 	EXPLORED(5, 6, 7);
 	answer(5, 100 * US);
 	for (int i = 0; i < 1000; i++)
-		uccl_path_reps.on_ack(ps, paths, 7, 10 * US, false, now);
+		uccl_path_reps.on_ack(ps, paths, 7, 10 * US, 0, now);
 	answer(6, 100 * US);
 	assert_int_equal(pick(), 5);
 	assert_int_equal(pick(), 6);
@@ -206,11 +206,11 @@ static void on_ack__marked(void **state)
 		for (bool stays = true; stays; kept[marked]++) {
 			for (int i = 0; i < 3; i++) {
 				paths[5].inflight = 4096;
-				uccl_path_reps.on_ack(ps, paths, 5, 10 * US, marked, now);
+				uccl_path_reps.on_ack(ps, paths, 5, 10 * US, marked ? 1024 : 0, now);
 				assert_int_equal(pick(), 5);
 			}
 			paths[4].inflight = 4096;
-			uccl_path_reps.on_ack(ps, paths, 4, 20 * US, marked, now);
+			uccl_path_reps.on_ack(ps, paths, 4, 20 * US, marked ? 1024 : 0, now);
 			/* Not recycled: drawn, from one that has nothing to do with it. */
 			usable[0] = 31;
 			nusable = 1;
@@ -256,8 +256,8 @@ static void on_land__what_was_left(void **state)
 	(void)state;
 	EXPLORED(4, 5);
 	paths[4].inflight = paths[5].inflight = 4096;
-	uccl_path_reps.on_ack(ps, paths, 5, 10 * US, false, now);
-	uccl_path_reps.on_ack(ps, paths, 4, 40 * US, true, now);
+	uccl_path_reps.on_ack(ps, paths, 5, 10 * US, 0, now);
+	uccl_path_reps.on_ack(ps, paths, 4, 40 * US, 1024, now);
 	landed(4, 4096);
 	landed(5, 4096);
 	assert_int_equal(pick(), 5);
