@@ -113,12 +113,15 @@ static void write__stderr(void **state)
 	assert_true(fd >= 0 && keep >= 0);
 	fflush(stderr);
 	assert_int_equal(dup2(fd, STDERR_FILENO), STDERR_FILENO);
+	setenv("FI_UCCL_ECN", "0", 1);
 	close_with("stderr");
+	unsetenv("FI_UCCL_ECN");
 	assert_int_equal(dup2(keep, STDERR_FILENO), STDERR_FILENO);
 	close(keep);
 	close(fd);
 	slurp(name);
 	assert_int_equal(counter("tx_bytes"), 100);
+	assert_non_null(strstr(text, "\"marks\":false"));
 }
 
 /* Where nothing can be written, the endpoint closes all the same. */
