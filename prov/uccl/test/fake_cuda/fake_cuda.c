@@ -68,7 +68,7 @@ static struct stream default_stream = { .works = TAILQ_HEAD_INITIALIZER(default_
 static unsigned int delay = 3, copies, pending, queries, sleeps, fail_at, seed = 1;
 static bool fail_late;
 static int ordering = 100, flush_options = 1, dmabufs = 1;
-static unsigned int flushes, launches;
+static unsigned int flushes, launches, blocking;
 static int programs = 1;
 static char module, function;
 static char contexts[DEVICES_MAX];
@@ -211,6 +211,16 @@ API unsigned int fake_cuda_queries(void)
 API unsigned int fake_cuda_sleeps(void)
 {
 	return sleeps;
+}
+
+API unsigned int fake_cuda_blocking(void)
+{
+	return __atomic_load_n(&blocking, __ATOMIC_RELAXED);
+}
+
+static void may_block(void)
+{
+	__atomic_add_fetch(&blocking, 1, __ATOMIC_RELAXED);
 }
 
 API void fake_cuda_direct(int order, int options, int dmabuf)
@@ -367,12 +377,14 @@ API int cuDeviceGetName(char *name, int len, int device)
 
 API int cuDevicePrimaryCtxRetain(void **ctx, int device)
 {
+	may_block();
 	*ctx = &contexts[device];
 	return 0;
 }
 
 API int cuDevicePrimaryCtxRelease_v2(int device)
 {
+	may_block();
 	(void)device;
 	return 0;
 }
@@ -403,6 +415,7 @@ API int cuStreamCreate(void **out, unsigned int flags)
 {
 	struct stream *s = calloc(1, sizeof(*s));
 
+	may_block();
 	(void)flags;
 	if (!depth)
 		return INVALID_CONTEXT;
@@ -418,6 +431,7 @@ API int cuStreamCreate(void **out, unsigned int flags)
 
 API int cuCtxSynchronize(void)
 {
+	may_block();
 	pthread_mutex_lock(&lock);
 	stream_run(&default_stream, true);
 	pthread_mutex_unlock(&lock);
@@ -428,6 +442,7 @@ API int cuStreamSynchronize(void *stream)
 {
 	struct stream *s = stream;
 
+	may_block();
 	pthread_mutex_lock(&lock);
 	if (s)
 		stream_run(s, true);
@@ -487,6 +502,7 @@ API int cuEventSynchronize(void *event)
 {
 	struct event *e = event;
 
+	may_block();
 	if (!depth)
 		return INVALID_CONTEXT;
 	pthread_mutex_lock(&lock);
@@ -521,12 +537,14 @@ API int cuEventDestroy_v2(void *event)
 
 API int cuMemAlloc_v2(uintptr_t *p, size_t len)
 {
+	may_block();
 	*p = depth ? (uintptr_t)fake_cuda_alloc(stack[depth - 1], len) : 0;
 	return *p ? 0 : depth ? OUT_OF_MEMORY : INVALID_CONTEXT;
 }
 
 API int cuMemFree_v2(uintptr_t p)
 {
+	may_block();
 	fake_cuda_free((void *)p);
 	return 0;
 }
@@ -535,6 +553,7 @@ API int cuMemHostAlloc(void **p, size_t len, unsigned int flags)
 {
 	struct memory *m = calloc(1, sizeof(*m));
 
+	may_block();
 	(void)flags;
 	*p = malloc(len);
 	m->at = *p;
@@ -549,6 +568,7 @@ API int cuMemFreeHost(void *p)
 {
 	struct memory *m;
 
+	may_block();
 	pthread_mutex_lock(&lock);
 	m = find(p);
 	TAILQ_REMOVE(&memories, m, link);
@@ -560,11 +580,13 @@ API int cuMemFreeHost(void *p)
 
 API int cuMemcpyHtoD_v2(uintptr_t dst, const void *src, size_t len)
 {
+	may_block();
 	return copy(dst, true, (uintptr_t)src, false, len, NULL);
 }
 
 API int cuMemcpyDtoH_v2(void *dst, uintptr_t src, size_t len)
 {
+	may_block();
 	return copy((uintptr_t)dst, false, src, true, len, NULL);
 }
 
@@ -630,6 +652,7 @@ API int cuDeviceGetAttribute(int *value, int attribute, int device)
 
 API int cuModuleLoadData(void **out, const void *text)
 {
+	may_block();
 	if (!depth)
 		return INVALID_CONTEXT;
 	*out = &module;
@@ -644,6 +667,7 @@ API int cuModuleGetFunction(void **out, void *in, const char *name)
 
 API int cuModuleUnload(void *in)
 {
+	may_block();
 	return in == &module && depth ? 0 : INVALID_VALUE;
 }
 
@@ -711,6 +735,7 @@ API int cuMemGetHandleForAddressRange(void *handle, uintptr_t p, size_t len, int
 
 API int cuFlushGPUDirectRDMAWrites(int target, int scope)
 {
+	may_block();
 	if (!depth)
 		return INVALID_CONTEXT;
 	flushes++;

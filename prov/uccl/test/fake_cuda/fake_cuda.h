@@ -32,6 +32,11 @@ unsigned int fake_cuda_pending(void);
 unsigned int fake_cuda_queries(void);
 unsigned int fake_cuda_sleeps(void);
 /*
+ * Calls so far in which a driver may wait for a device: for an event, a stream or all, copies that are on no stream,
+ * memory, streams, contexts and programs that come and go, flushes.
+ */
+unsigned int fake_cuda_blocking(void);
+/*
  * What devices are from the next queue on: the order in which they see what NICs wrote (0: none; 100 at first), how
  * that can be flushed (bit 0: by a call, which fails if another bit is set, too), and whether there are dmabufs (2:
  * there are, of no memory).

@@ -295,6 +295,23 @@ static void rma(struct pair *p, bool read, struct buf *l, const struct buf *r, v
 		world_post(fi_write(p->a.ep, l->at, l->len, buf_desc(l), p->to_b, at, key, context), &p->a, &p->b);
 }
 
+static void rma_checked(struct pair *p, size_t len, unsigned int seed, bool src, bool dst, bool desc, bool read)
+{
+	struct buf l = buf_new(src, len), r = buf_new(dst, len);
+
+	buf_reg(p, &r);
+	if (desc)
+		buf_reg(p, &l);
+	buf_fill(read ? &r : &l, seed);
+	buf_zero(read ? &l : &r);
+	rma(p, read, &l, &r, CTX(1));
+	assert_ptr_equal(done(&p->a, &p->b).op_context, CTX(1));
+	/* Its completion says that it is there. */
+	buf_check(read ? &l : &r, 0, l.len, seed);
+	buf_free(&l);
+	buf_free(&r);
+}
+
 static void device__rma(void **state)
 {
 	struct pair p;
@@ -302,22 +319,8 @@ static void device__rma(void **state)
 	(void)state;
 	pair_open(&p);
 	for (unsigned int i = 0; i < NSIZES; i++)
-		for (unsigned int way = 1; way < 16; way++) {
-			struct buf l = buf_new(way & 1, sizes[i]), r = buf_new(way & 2, sizes[i]);
-			bool desc = way & 4, read = way & 8;
-
-			buf_reg(&p, &r);
-			if (desc)
-				buf_reg(&p, &l);
-			buf_fill(read ? &r : &l, i);
-			buf_zero(read ? &l : &r);
-			rma(&p, read, &l, &r, CTX(1));
-			assert_ptr_equal(done(&p.a, &p.b).op_context, CTX(1));
-			/* Its completion says that it is there. */
-			buf_check(read ? &l : &r, 0, l.len, i);
-			buf_free(&l);
-			buf_free(&r);
-		}
+		for (unsigned int way = 1; way < 16; way++)
+			rma_checked(&p, sizes[i], i, way & 1, way & 2, way & 4, way & 8);
 	pair_close(&p);
 }
 
@@ -495,6 +498,83 @@ static void device__atomics(void **state)
 	buf_free(&h);
 	buf_free(&other);
 	pair_close(&p);
+}
+
+static void fetch_checked(struct pair *p, fi_addr_t to, unsigned int n)
+{
+	struct buf d = buf_new(true, 16), l = buf_new(true, 16);
+	uint64_t one[2] = { 1, 0 }, value;
+
+	buf_reg(p, &d);
+	buf_zero(&d);
+	fake_cuda_write(l.at, one, sizeof(one));
+	for (unsigned int i = 0; i < n; i++) {
+		world_post(fi_fetch_atomic(p->a.ep, l.at, 1, NULL, l.at + 8, NULL, to, (uintptr_t)d.at,
+					   fi_mr_key(d.mr), FI_UINT64, FI_SUM, CTX(1)), &p->a, &p->b);
+		done(&p->a, &p->b);
+		fake_cuda_read(&value, l.at + 8, 8);
+		assert_int_equal(value, i);
+	}
+	fake_cuda_read(&value, d.at, 8);
+	assert_int_equal(value, n);
+	buf_free(&d);
+	buf_free(&l);
+}
+
+/* Every kind of transfer to and from a device. */
+static void all_ways(struct pair *p)
+{
+	for (unsigned int i = 0; i < NSIZES; i++)
+		for (unsigned int way = 0; way < 32; way++) {
+			if (!(way & 3))
+				continue;
+			message(p, sizes[i], way & 1, way & 2, way & 4, way & 8, way & 16);
+			if (way < 16)
+				rma_checked(p, sizes[i], i, way & 1, way & 2, way & 4, way & 8);
+		}
+	fetch_checked(p, p->to_b, 20);
+	rma_checked(p, 100000, 1, true, true, false, false);
+}
+
+/*
+ * Once the first copies have brought what an endpoint needs, no call waits for a device, however long copies take:
+ * whoever needs one asks whether it is done, and comes back.
+ */
+static void device__no_call_blocks(void **state)
+{
+	struct buf s = buf_new(true, 4096), d = buf_new(true, 4096);
+
+	(void)state;
+	for (int automatic = 0; automatic < 2; automatic++) {
+		struct fi_info *h = device_hints();
+		unsigned int before, copies;
+		struct pair p;
+
+		h->domain_attr->data_progress = automatic ? FI_PROGRESS_AUTO : FI_PROGRESS_MANUAL;
+		before = fake_cuda_blocking();
+		pair_open_with(&p, h);
+		message(&p, 100, true, true, false, false, false);
+		/* What has to be there at first is counted. */
+		assert_true(fake_cuda_blocking() > before);
+		copies = fake_cuda_copies();
+		before = fake_cuda_blocking();
+		/* Longer than anybody would look again and again. */
+		fake_cuda_delay(60);
+		all_ways(&p);
+		assert_int_equal(fake_cuda_blocking(), before);
+		assert_true(fake_cuda_copies() > copies + 1000);
+		/* But for a call whose buffer is the program's again when it returns: it stays, and sleeps. */
+		for (int i = 0; i < 20; i++) {
+			world_post(fi_recv(p.b.ep, d.at, d.len, NULL, FI_ADDR_UNSPEC, CTX(2)), &p.a, &p.b);
+			world_post(fi_inject(p.a.ep, s.at, s.len, p.to_b), &p.a, &p.b);
+			done(&p.b, &p.a);
+		}
+		assert_true(fake_cuda_blocking() > before);
+		fake_cuda_delay(3);
+		pair_close(&p);
+	}
+	buf_free(&s);
+	buf_free(&d);
 }
 
 /* A copy that the driver refuses, or that fails later, ends its operation and no other. */
@@ -973,6 +1053,7 @@ int main(void)
 		cmocka_unit_test(device__inject),
 		cmocka_unit_test(device__self),
 		cmocka_unit_test(device__atomics),
+		cmocka_unit_test(device__no_call_blocks),
 		cmocka_unit_test(device__copy_fails),
 		cmocka_unit_test(device__threads),
 		cmocka_unit_test(device__earlier_endpoint),
