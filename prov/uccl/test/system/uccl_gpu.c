@@ -4,7 +4,13 @@
  * otherwise. First every kind of transfer between both kinds of memory, every byte compared on the host; then how fast
  * they are, beside the same between buffers of the host, and beside the driver's own copies.
  *
- *   FI_PROVIDER_PATH=build/.libs uccl_gpu [LARGEST [ROUNDS]]	bytes (67108864), and how often (1) the first part runs
+ *   FI_PROVIDER_PATH=build/.libs uccl_gpu [--gpus 1|2] [--calls] [LARGEST [ROUNDS]]
+ *
+ *   --gpus 2	a GPU for each process, 0 and 1; else they share the first one
+ *   --calls	instead: what the provider calls of the CUDA driver once it is warm, and for how long. Exit status 1: it
+ *		called something that may wait for a GPU.
+ *   LARGEST	bytes (67108864)
+ *   ROUNDS	how often the first part runs (1)
  *
  * Exit status 77: there is no GPU, or the provider does not offer its memory; nothing was run.
  */
@@ -30,12 +36,16 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
+#include "uccl_gpu_calls.h"
+
 #define NOT_RUN 77
 #define PATIENCE_S 60
 #define WINDOW 8
 #define RMA_MODE (FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
 
 static int role;	/* 0 begins, 1 answers */
+static int gpus = 1;	/* 2: one for each */
+static int ordinal;	/* of this one */
 static int other;	/* socket to the other process */
 static struct fi_info *info;
 static struct fid_fabric *fabric;
@@ -110,7 +120,15 @@ static bool cuda_open(char *name, size_t size)
 			return false;
 		memcpy(functions[i].at, &at, sizeof(at));
 	}
-	if (cu.init(0) || cu.count(&n) || n < 1 || cu.device(&device, 0))
+	if (cu.init(0) || cu.count(&n) || n < 1)
+		return false;
+	if (n < gpus) {
+		if (!role)
+			fprintf(stderr, "uccl_gpu: --gpus %d: this host has only %d\n", gpus, n);
+		exit(1);
+	}
+	ordinal = gpus > 1 ? role : 0;
+	if (cu.device(&device, ordinal))
 		return false;
 	cu.name(name, (int)size, device);
 	return !cu.retain(&ctx, device) && !cu.current(ctx);
@@ -141,6 +159,7 @@ static struct buf buf_new(bool gpu, size_t len, bool registered)
 		must(cu.alloc(&p, len));
 		b.at = (uint8_t *)p;
 		attr.iface = FI_HMEM_CUDA;
+		attr.device.cuda = ordinal;
 	} else {
 		b.at = malloc(len);
 		memset(b.at, 1, len);
@@ -514,24 +533,28 @@ static void all_atomics(void)
 	fflush(stdout);
 }
 
+/* Every kind of transfer; side 0 on the GPU, side 1, or both. */
+static void transfers_of(size_t len, unsigned int seed)
+{
+	for (int kinds = 1; kinds < 4; kinds++) {
+		struct buf b = buf_new(role ? kinds >> 1 & 1 : kinds & 1, len, true);
+
+		swap_keys(&b);
+		for (enum op op = SEND; op < OPS; op++)
+			for (int with = 0; with < 2; with++)
+				transfer(op, &b, len, with, seed++);
+		buf_free(&b);
+		meet();
+	}
+}
+
 static void all_transfers(void)
 {
 	static const size_t sizes[] = { 1, 8, 4096, 65536, 65537, 1u << 20, 16u << 20, 64u << 20 };
 	unsigned int seed = 0;
 
-	for (unsigned int i = 0; i < sizeof(sizes) / sizeof(sizes[0]) && sizes[i] <= largest; i++) {
-		/* Side 0 on the GPU, side 1, or both. */
-		for (int kinds = 1; kinds < 4; kinds++) {
-			struct buf b = buf_new(role ? kinds >> 1 & 1 : kinds & 1, sizes[i], true);
-
-			swap_keys(&b);
-			for (enum op op = SEND; op < OPS; op++)
-				for (int with = 0; with < 2; with++)
-					transfer(op, &b, sizes[i], with, ++seed);
-			buf_free(&b);
-			meet();
-		}
-	}
+	for (unsigned int i = 0; i < sizeof(sizes) / sizeof(sizes[0]) && sizes[i] <= largest; i++, seed += 30)
+		transfers_of(sizes[i], seed + 1);
 	multi_recv(true);
 	/* Registered memory is told to the driver, which then waits for its copies: all of the above once more. */
 	lazy = true;
@@ -693,15 +716,79 @@ static void rates(void)
 	}
 }
 
+static void call_all(void)
+{
+	static const size_t sizes[] = { 8, 4096, 65536, 1u << 20, 16u << 20 };
+	static const enum op ops[] = { SEND, WRITE, READ };
+
+	latency(true, true);
+	for (unsigned int i = 0; i < sizeof(sizes) / sizeof(sizes[0]) && sizes[i] <= largest; i++)
+		for (unsigned int k = 0; k < 3; k++) {
+			rate(ops[k], true, true, sizes[i]);
+			rate(ops[k], true, false, sizes[i]);
+			rate(ops[k], false, true, sizes[i]);
+		}
+	atomics(true, true);
+	transfers_of(4096, 1);
+	transfers_of(1u << 20, 1);
+}
+
+/* Of both sides, one after the other: what opens an endpoint is called at first, and must have been seen. */
+static void calls_seen(void)
+{
+	unsigned long first, opening, n, waits;
+
+	transfers_of(4096, 1);
+	atomics(true, true);
+	first = gpu_calls_count(&opening);
+	gpu_calls_reset();
+	meet();
+	call_all();
+	meet();
+	n = gpu_calls_count(&waits);
+	if (!opening || !n)
+		die("the provider's calls were not seen", (long)first);
+	for (int side = 0; side < 2; side++) {
+		if (side == role) {
+			printf("side %d, GPU %d\n", role, ordinal);
+			gpu_calls_print();
+			printf("side %d: %lu calls, %lu that may wait; at first %lu, %lu that may wait\n", role, n,
+			       waits, first, opening);
+			fflush(stdout);
+		}
+		meet();
+	}
+	wrong += waits;
+}
+
+/* The arguments that follow options. */
+static char **options(char **argv, bool *calls)
+{
+	for (argv++; *argv && !strncmp(*argv, "--", 2); argv++) {
+		if (!strcmp(*argv, "--calls")) {
+			*calls = true;
+		} else if (!strcmp(*argv, "--gpus") && argv[1] && (!strcmp(argv[1], "1") || !strcmp(argv[1], "2"))) {
+			gpus = atoi(*++argv);
+		} else {
+			fprintf(stderr, "usage: uccl_gpu [--gpus 1|2] [--calls] [LARGEST [ROUNDS]]\n");
+			exit(1);
+		}
+	}
+	return argv;
+}
+
 int main(int argc, char **argv)
 {
 	int pair[2], rounds, status = 0;
 	char name[128] = "";
+	bool calls = false;
 	pid_t child;
 
-	if (argc > 1)
-		largest = strtoull(argv[1], NULL, 0);
-	rounds = argc > 2 ? atoi(argv[2]) : 1;
+	(void)argc;
+	argv = options(argv, &calls);
+	if (*argv)
+		largest = strtoull(*argv, NULL, 0);
+	rounds = *argv && argv[1] ? atoi(argv[1]) : 1;
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
 		die("socketpair", -errno);
 	/* The driver does not work on in a child. */
@@ -719,13 +806,17 @@ int main(int argc, char **argv)
 	scratch = malloc(largest > 1 << 20 ? largest : 1 << 20);
 	open_all();
 	if (!role)
-		printf("%s\n", name);
+		printf("%s%s\n", name, gpus > 1 ? ", one for each process" : "");
 	fflush(stdout);
-	for (int i = 0; i < rounds; i++)
+	for (int i = 0; i < rounds && !calls; i++)
 		all_transfers();
-	all_atomics();
+	if (calls)
+		calls_seen();
+	else
+		all_atomics();
 	tell_wrong();
-	rates();
+	if (!calls)
+		rates();
 	meet();
 	close_all();
 	free(scratch);
