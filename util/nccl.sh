@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-# Of nccl (sourced after lib.sh, bash).
+# Shared by nccl and nccl-ddp (sourced after lib.sh, bash).
 
 # one_of OPTION WORD WORDS: is it one of them?
 one_of() {
