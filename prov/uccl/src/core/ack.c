@@ -238,6 +238,19 @@ static void ack_rate(struct uccl_flow *f, struct uccl_ack_info *info, uint64_t a
 		uccl_rate_limited(&f->rate, f->sent.inflight_bytes);
 }
 
+/* What the network does now: are short trains better? PROTOCOL R288 */
+static void ack_trains(struct uccl_flow *f)
+{
+	const struct uccl_train_sight s = {
+		.link = f->cfg.link_bps / (8 * UCCL_NS_PER_S / UCCL_NS_PER_MS),
+		.delivered = uccl_rate_in(&f->rate, UCCL_NS_PER_MS),
+		.queued = uccl_rate_in(&f->rate, uccl_oneway_queue(&f->oneway)),
+	};
+
+	if (f->cfg.train_short && s.delivered)
+		uccl_train_see(&f->train, f->train_bytes, &s);
+}
+
 /*
  * Of what leaves in slices some have left, and took all places that there are: did those come, or never will? True:
  * there are places again.
@@ -308,6 +321,7 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 		info.min_rtt_ns = f->oneway.min_rtt_ns;
 		info.app_limited = f->app_limited;
 		ack_rate(f, &info, arrived);
+		ack_trains(f);
 		uccl_event_rx_ack(f, &info, now);
 	}
 	flow_detect(f, now);

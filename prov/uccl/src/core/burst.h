@@ -49,10 +49,10 @@ static inline bool uccl_burst_over(const struct uccl_burst *b, uint32_t bytes)
 	return b->left < bytes || !b->left;
 }
 
-/* Bytes of the next one. */
+/* Bytes of the next one: as planned, but what is usual may have become less. */
 static inline uint32_t uccl_burst_size(const struct uccl_burst *b, uint32_t usual)
 {
-	return b->bytes ? b->bytes : usual;
+	return b->bytes ? (uint32_t)uccl_min(b->bytes, usual) : usual;
 }
 
 /* `fresh`: the NIC is told where it begins. */

@@ -100,6 +100,8 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 	uccl_granted_init(&f->granted, cfg->slots_tx, cfg->msg_limit_tx, cfg->csn_tx);
 	uccl_times_init(&f->times, cfg->rto_min_ns, cfg->first_rtt_ns);
 	uccl_oneway_init(&f->oneway);
+	/* Before the first answer they cost next to nothing, and many flows may begin at once. */
+	f->train.brief = cfg->train_short && cfg->link_bps;
 	uccl_rack_init(&f->rack);
 	uccl_asking_init(&f->asking, cfg->paths_tx);
 	uccl_closing_init(&f->close);

@@ -100,6 +100,7 @@ struct uccl_flow_cfg {
 	uint32_t mtu_known;	/* what the host knows of the way: the first packets are no longer; 0: nothing */
 	bool find_mtu;		/* the way may carry less than `mtu`: find it out. Not with direct writes */
 	uint32_t train_bytes;	/* payload that the NIC likes to send as one; 0: indifferent */
+	bool train_short;	/* or less, where queues stand: link_bps is the rate of a link. PROTOCOL R288 */
 	uint8_t parts_tx;	/* so many parts of a chunk the peer takes: a train is a chunk. Needs tx_sync */
 	bool parts_rx;		/* we take parts. Not with direct writes */
 	bool pads_tx;		/* the peer takes padded packets. Needs parts_tx and train_bytes */

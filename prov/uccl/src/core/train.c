@@ -12,6 +12,9 @@
 #define LOSSES_ENOUGH 16
 /* And more than chance can explain: standard deviations between what singles lost and their part of all losses. */
 #define SIGMAS 5
+/* So many trains wait in queues when they become short, and such a part is left of them. */
+#define QUEUED_TRAINS 6
+#define SHORT_SHARE 4
 /* Doublings of UCCL_TRAIN_OFF_NS that reach UCCL_TRAIN_OFF_MAX_NS. */
 #define STRIKES_MAX 6
 
@@ -194,4 +197,25 @@ void uccl_train_lost(struct uccl_train *t, uint64_t csn, bool single, uint64_t u
 	default:
 		return;
 	}
+}
+
+/*
+ * Short trains make short queues, and cost the processor. So the network must be what bounds the flow: it has most of
+ * its link, and no more than that. Once they were needed they stay: those that come and go with the queues are worth
+ * little (a permutation of 128 hosts took 6.6 % over the ideal instead of 5.4).
+ */
+void uccl_train_see(struct uccl_train *t, uint32_t most, const struct uccl_train_sight *s)
+{
+	bool queues = s->queued > (uint64_t)QUEUED_TRAINS * most;
+
+	t->brief = s->delivered > s->link / 2 && s->delivered <= s->link + s->link / 8 &&
+		   (queues || (t->brief && t->seen));
+	t->seen = true;
+}
+
+uint32_t uccl_train_bytes(const struct uccl_train *t, uint32_t most, uint32_t each)
+{
+	uint32_t packets = (most / SHORT_SHARE + each - 1) / each;
+
+	return t->brief ? (uint32_t)uccl_min(uccl_max(packets, 1) * each, most) : most;
 }

@@ -41,12 +41,21 @@ enum uccl_train_state {
 	UCCL_TRAINS_TRIED, /* a short train is under way, everything else leaves by itself */
 };
 
+/* What is known of the network, for the length of trains: bytes. */
+struct uccl_train_sight {
+	uint64_t link;		/* that the NIC's link carries in some time */
+	uint64_t delivered;	/* that the network delivers in that time */
+	uint64_t queued;	/* that wait in its queues */
+};
+
 /* All zero at first. */
 struct uccl_train {
 	uint8_t state;
 	uint8_t strikes;	/* trials that failed, or comparisons soon after one that did not */
 	bool news;		/* trains ended or began again: for the owner, who takes it back */
 	bool closed;		/* TRIED: all of it has left */
+	bool brief;		/* they are short: queues stand, or nothing was seen of the network yet */
+	bool seen;
 	uint16_t path;		/* TRIED */
 	uint32_t sent[2];	/* COMPARED: in trains, by themselves */
 	uint32_t lost[2];	/* likewise; ON and TRIED: [0] alone */
@@ -73,5 +82,10 @@ bool uccl_train_single(struct uccl_train *t, const struct uccl_train_chunk *c, s
  */
 void uccl_train_lost(struct uccl_train *t, uint64_t csn, bool single, uint64_t una, uint64_t nxt,
 		     struct uccl_stats *stats, uint64_t now);
+
+/* That is the network now; `most` is the payload of the longest train. PROTOCOL R288 */
+void uccl_train_see(struct uccl_train *t, uint32_t most, const struct uccl_train_sight *s);
+/* Payload of the next train, in packets of `each`. */
+uint32_t uccl_train_bytes(const struct uccl_train *t, uint32_t most, uint32_t each);
 
 #endif

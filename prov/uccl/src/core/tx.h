@@ -39,6 +39,8 @@ uint16_t flow_tx_path(struct uccl_flow *f, uint32_t bytes, uint64_t left, uint64
 uint32_t flow_tx_burst_left(const struct uccl_flow *f, uint32_t bytes);
 /* So many bytes come together: they begin a burst unless the one under way holds them, and share bursts evenly. */
 void flow_tx_burst_align(struct uccl_flow *f, uint64_t bytes);
+/* After so many bytes an acknowledgement is asked for. */
+uint64_t flow_tx_ask_bytes(const struct uccl_flow *f);
 /* Behind so many bytes, will the first packets of the next range be in the same burst? */
 bool flow_tx_burst_joins(const struct uccl_flow *f, uint64_t bytes, const struct uccl_item *next);
 

@@ -32,7 +32,7 @@ uint8_t flow_tx_ar(struct uccl_flow *f, const struct uccl_item *item, bool last,
 {
 	/* What was acknowledged meanwhile needs no question. */
 	f->since_ar = uccl_min(f->since_ar + len, f->sent.inflight_bytes);
-	if (f->since_ar < uccl_max(UCCL_AR_BYTES, f->sent.inflight_bytes / 4) &&
+	if (f->since_ar < flow_tx_ask_bytes(f) &&
 	    uccl_sent_packets(&f->sent) + 1 < f->granted.slots && !(last && item->want_ack) && !tx_held(f, now))
 		return 0;
 	f->since_ar = 0;

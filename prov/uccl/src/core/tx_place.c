@@ -11,12 +11,23 @@
  */
 #define BURST_BYTES_MIN 8192
 #define BURSTS_IN_FLIGHT 128
+/* So many short trains are asked for at once: a block tells of some paths only (UCCL_ACK_PATHS_MAX). */
+#define ASK_TRAINS 4
 
 static uint32_t tx_burst(const struct uccl_flow *f)
 {
 	uint64_t part = f->sent.inflight_bytes / BURSTS_IN_FLIGHT;
+	uint32_t most = (uint32_t)uccl_max(uccl_clamp(part, BURST_BYTES_MIN, UCCL_TX_BURST_BYTES), f->train_bytes);
 
-	return (uint32_t)uccl_max(uccl_clamp(part, BURST_BYTES_MIN, UCCL_TX_BURST_BYTES), f->train_bytes);
+	return f->train_bytes ? uccl_train_bytes(&f->train, most, f->chunk_bytes) : most;
+}
+
+uint64_t flow_tx_ask_bytes(const struct uccl_flow *f)
+{
+	uint64_t every = uccl_max(UCCL_AR_BYTES, f->sent.inflight_bytes / 4);
+	uint32_t burst = tx_burst(f);
+
+	return burst < f->train_bytes ? uccl_min(every, ASK_TRAINS * (uint64_t)burst) : every;
 }
 
 uint32_t flow_tx_burst_left(const struct uccl_flow *f, uint32_t bytes)

@@ -69,6 +69,7 @@ static int conn_opened(struct conn *c, uint64_t now)
 		cfg.chunk_bytes = (uint32_t)uccl_clamp(e->cfg.chunk_bytes, 128, cfg.chunk_bytes);
 	cfg.chunk_bytes = uccl_words(cfg.chunk_bytes);
 	cfg.train_bytes = caps->train_bytes / mtu * cfg.chunk_bytes;
+	cfg.train_short = caps->link_real;
 	cfg.parts_rx = !cfg.write_bytes;
 	cfg.parts_tx = cfg.parts_rx && caps->tx_sync ? t->parts : 0;
 	cfg.pads_tx = cfg.parts_tx && cfg.train_bytes && t->pads;

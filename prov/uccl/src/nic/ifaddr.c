@@ -49,6 +49,14 @@ uint64_t uccl_ifaddr_link_bps(const char *name)
 	return mbps > 0 ? (uint64_t)mbps * 1000000ull : 0;
 }
 
+bool uccl_ifaddr_link_real(const char *name)
+{
+	char path[64 + UCCL_IFADDR_NAME];
+
+	snprintf(path, sizeof(path), "/sys/class/net/%s/device", name);
+	return !access(path, F_OK);
+}
+
 /* Fills *out from one entry; false if it is not an IP address of an interface that is up. */
 static bool entry_read(int sock, const struct ifaddrs *entry, struct uccl_ifaddr *out)
 {
@@ -83,6 +91,7 @@ static int group_append(int sock, const struct ifaddrs *all, bool loopback, bool
 		    link_local(&v[n].addr))
 			continue;
 		v[n].link_bps = uccl_ifaddr_link_bps(v[n].name);
+		v[n].link_real = uccl_ifaddr_link_real(v[n].name);
 		n++;
 	}
 	return n;
@@ -158,6 +167,7 @@ int uccl_ifaddr_find(const struct uccl_nic_addr *addr, struct uccl_ifaddr *out)
 			      uccl_ifaddr_is_loopback(addr)))
 			continue;
 		one.link_bps = uccl_ifaddr_link_bps(one.name);
+		one.link_real = uccl_ifaddr_link_real(one.name);
 		*out = one;
 		err = 0;
 	}

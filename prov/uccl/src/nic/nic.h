@@ -28,6 +28,7 @@ struct uccl_nic_caps {
 	bool dereg_fences;	/* when dereg() returns, no earlier write can touch the memory */
 	uint32_t rx_slots;	/* packets of `mtu` bytes that the receive queue holds for sure */
 	uint64_t link_bps;	/* line rate, bits per second; 0 unknown */
+	bool link_real;		/* there is such a link: a virtual interface says any rate */
 	uint64_t delay_ns;	/* a fabric delay that is normal here: base of the delay target */
 	uint64_t rto_min_ns;	/* floor of the retransmission time-out */
 };

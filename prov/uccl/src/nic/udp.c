@@ -345,6 +345,7 @@ static int caps_fill(struct udp *u, const struct uccl_nic_attr *attr, const stru
 	caps->marks = u->ecn;
 	caps->hints = caps->mtu > UDP_HINT_MTU;
 	caps->link_bps = place->link_bps;
+	caps->link_real = place->link_real;
 	caps->delay_ns = UCCL_UDP_DELAY_US * UCCL_NS_PER_US;
 	caps->rto_min_ns = UCCL_UDP_RTO_MIN_US * UCCL_NS_PER_US;
 	return 0;

@@ -951,6 +951,7 @@ int uccl_sim_nic_open(struct uccl_sim_net *net, uint8_t node, const struct uccl_
 		.hints = cfg->hints,
 		.rx_slots = cfg->rx_slots,
 		.link_bps = cfg->link_bps,
+		.link_real = true,
 		.delay_ns = cfg->delay_ns,
 		.rto_min_ns = cfg->rto_min_ns,
 	};

@@ -379,6 +379,39 @@ static void trial__together(void **state)
 	assert_int_equal(m.t.state, UCCL_TRAINS_ON);
 }
 
+/* Packets of the next train of 60 at most, of 1000 bytes, when this is seen, of a link of 1000. */
+static uint32_t packets(struct uccl_train *t, uint64_t delivered, uint64_t queued)
+{
+	const struct uccl_train_sight s = { .link = 1000, .delivered = delivered, .queued = queued };
+
+	uccl_train_see(t, 60000, &s);
+	return uccl_train_bytes(t, 60000, 1000) / 1000;
+}
+
+/* A quarter, where the network is what bounds the flow, and then until it is not. PROTOCOL R288 */
+static void bytes__short(void **state)
+{
+	struct uccl_train t = { 0 }, begins = { .brief = true };
+
+	(void)state;
+	assert_int_equal(packets(&t, 900, 360000), 60);
+	assert_int_equal(packets(&t, 900, 360001), 15);
+	assert_int_equal(packets(&t, 900, 0), 15);
+	/* Most of the link, and no more than it has. */
+	assert_int_equal(packets(&t, 501, 0), 15);
+	assert_int_equal(packets(&t, 500, 400000), 60);
+	assert_int_equal(packets(&t, 501, 0), 60);
+	assert_int_equal(packets(&t, 1125, 400000), 15);
+	assert_int_equal(packets(&t, 1126, 400000), 60);
+	/* Those of the beginning do not stay by themselves. */
+	assert_int_equal(uccl_train_bytes(&begins, 60000, 1000), 15000);
+	/* Whole packets, and one at least. */
+	assert_int_equal(uccl_train_bytes(&begins, 60480, 4032), 4 * 4032);
+	assert_int_equal(uccl_train_bytes(&begins, 62552, 8936), 2 * 8936);
+	assert_int_equal(uccl_train_bytes(&begins, 1000, 1000), 1000);
+	assert_int_equal(packets(&begins, 900, 0), 60);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -392,6 +425,7 @@ int main(void)
 		cmocka_unit_test(trial__partly),
 		cmocka_unit_test(trial__succeeds),
 		cmocka_unit_test(trial__together),
+		cmocka_unit_test(bytes__short),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

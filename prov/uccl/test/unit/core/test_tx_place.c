@@ -281,6 +281,66 @@ static void tx_want__whole_trains(void **state)
 	pair_fini(&p);
 }
 
+static int asked(void)
+{
+	int n = 0;
+
+	for (uint32_t i = 0; i < p.nwire; i++)
+		n += (p.wire[i]->h.flags & UCCL_FLAG_AR) != 0;
+	return n;
+}
+
+/* A quarter each, also of a message that is under way, and every fourth asks. PROTOCOL R288 */
+static void tx_burst__short(void **state)
+{
+	struct pair_cfg c = pair_trains();
+
+	(void)state;
+	start(pair_trains());
+	pair_bulk(&p, 0, 512 * KIB);
+	assert_int_equal(pair_pump_one(&p, 0), 512);
+	for (uint32_t i = 0; i < 512; i += 64)
+		assert_int_equal(run_from(i), 64);
+	assert_int_equal(asked(), 4);
+	pair_fini(&p);
+
+	start(pair_trains());
+	p.side[0].f.train.brief = true;
+	pair_bulk(&p, 0, 512 * KIB);
+	assert_int_equal(pair_pump_one(&p, 0), 512);
+	for (uint32_t i = 0; i < 512; i += 16)
+		assert_int_equal(run_from(i), 16);
+	assert_int_equal(asked(), 8);
+	pair_fini(&p);
+
+	c.cc = &cc_set;
+	cc_bytes = 128 * KIB;
+	cc_gap_ns = 0;
+	start(c);
+	pair_bulk(&p, 0, 512 * KIB);
+	assert_int_equal(pair_pump_one(&p, 0), 128);
+	p.side[0].f.train.brief = true;
+	assert_int_equal(acked_then_sent(64), 64);
+	assert_int_equal(run_from(0), 16);
+	pair_fini(&p);
+}
+
+/* They begin short where the link's rate is known and real, and stay so while the network bounds them. PROTOCOL R288 */
+static void tx_burst__begins(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		struct pair_cfg c = pair_trains();
+		struct uccl_flow *f = &p.side[0].f;
+
+		c.link_bps = i & 1 ? 8 * UCCL_NS_PER_S : 0;
+		c.train_short = i & 2;
+		start(c);
+		assert_int_equal(f->train.brief, i == 3);
+		pair_fini(&p);
+	}
+}
+
 /* The place to fill held something else before: nothing of it may show. */
 static void tx_burst__told_of_everything(void **state)
 {
@@ -333,6 +393,8 @@ int main(void)
 		cmocka_unit_test(tx_burst__grows),
 		cmocka_unit_test(tx_burst__goes_on_in_a_stream),
 		cmocka_unit_test(tx_want__whole_trains),
+		cmocka_unit_test(tx_burst__short),
+		cmocka_unit_test(tx_burst__begins),
 		cmocka_unit_test(tx_burst__told_of_everything),
 		cmocka_unit_test(tx_want__slots),
 	};

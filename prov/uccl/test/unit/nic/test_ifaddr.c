@@ -83,6 +83,9 @@ static void find__each_of_list(void **state)
 	for (i = 0; i < n; i++) {
 		assert_int_equal(uccl_ifaddr_find(&v[i].addr, &got), 0);
 		assert_int_equal(got.loopback, v[i].loopback);
+		assert_int_equal(got.link_real, v[i].link_real);
+		/* Software alone. */
+		assert_false(got.loopback && got.link_real);
 	}
 	free(v);
 }
