@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 /* Kernel sockets. */
-#define UCCL_UDP_CC "nscc:blind_chunks=16:loss_share=0.05" /* packets, on networks of any kind */
+#define UCCL_UDP_CC "nscc:blind_chunks=16:loss_share=0.05:max_chunks=12" /* packets, on networks of any kind */
 #define UCCL_UDP_PATH "reps"
 #define UCCL_UDP_CREDIT "auto"
 #define UCCL_UDP_PATHS 64	 /* each takes a socket when it is first used */
