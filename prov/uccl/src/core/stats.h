@@ -47,6 +47,7 @@ const char *uccl_drop_text(enum uccl_drop reason);
 struct uccl_stats {
 	uint64_t tx_packets, tx_bytes;	   /* all that went to the NIC; bytes of payload of first transmissions */
 	uint64_t rx_packets, rx_bytes;	   /* accepted packets; bytes of payload delivered once */
+	uint64_t tx_lane_bytes, rx_lane_bytes; /* of payload that lanes carried; no other counter has it */
 	uint64_t rtx_packets, rtx_bytes;   /* retransmissions */
 	uint64_t spurious;		   /* retransmissions that the peer said were not needed */
 	uint64_t probes, rtos;

@@ -241,8 +241,9 @@ bool msg_lanes_may(const struct uccl_op *op)
 {
 	const struct uccl_peer *p = op->peer;
 
+	/* Direct writes cost less than packets, and home makes them. */
 	return p->ways && p->units && op->id && op->iov_count == 1 && op->len >= UCCL_LANES_FIRST && !op->device &&
-	       !op->busy && ways_any(p, UINT16_MAX);
+	       !op->busy && !p->flow.cfg.write_bytes && ways_any(p, UINT16_MAX);
 }
 
 void msg_lanes_named(struct uccl_peer *p, uint64_t lanes)

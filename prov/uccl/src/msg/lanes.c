@@ -29,6 +29,7 @@ static void units_whole(struct uccl_berth *b, uint64_t n, uint64_t now)
 	if (!msg_rx_covers(rx, b->from, b->limit - b->from, msg_rx_need(rx)))
 		return;
 	rx->got += b->limit - b->from;
+	rx->peer->mep->stats->rx_lane_bytes += b->limit - b->from;
 	rx->hi = uccl_max(rx->hi, b->limit);
 	if (b == rx->ahead) {
 		msg_lanes_shut(rx, &rx->ahead);
@@ -58,7 +59,9 @@ static void slice_sent(struct uccl_line *line, const struct uccl_letter *l)
 	line->slices--;
 	line->bytes -= l->len;
 	s->out--;
-	if (l->err && !op->fail)
+	if (!l->err)
+		op->peer->mep->stats->tx_lane_bytes += l->len;
+	else if (!op->fail)
 		op->fail = l->err;
 	/* A peer that has lost a slice is about to end: nothing more of it. */
 	if ((s->at == s->limit || op->fail) && msg_lanes_end(s))

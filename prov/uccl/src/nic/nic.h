@@ -62,6 +62,7 @@ struct uccl_nic_attr {
 	const char *ifname;		/* interface or device; NULL: any (bind to the wildcard address) */
 	struct uccl_nic_addr bind;	/* local address; all zero ip: of the interface; port 0: ephemeral */
 	bool linkless;			/* RDMA NICs: to open one that has no link now is no error */
+	bool packets;			/* RDMA NICs: only these, also of back ends that write remote memory */
 	uint32_t mtu;			/* cap on the packet size; 0: from the interface */
 	uint32_t rx_bytes;		/* wish for the receive queue, bytes; 0: default */
 	uint64_t nodes;			/* NUMA nodes near the NIC, a bit each, for memory that it uses; 0: unknown */
@@ -206,8 +207,8 @@ int uccl_nic_xdp_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic);
  */
 int uccl_nic_verbs_ud_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic);
 /*
- * The same, and large messages by RDMA WRITE over unreliable (UC) or reliable (RC) connected queue pairs. -FI_ENOSYS:
- * the NIC has none of that kind.
+ * The same, and large messages by RDMA WRITE over unreliable (UC) or reliable (RC) connected queue pairs, unless
+ * attr->packets. -FI_ENOSYS: the NIC has none of that kind.
  */
 int uccl_nic_verbs_uc_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic);
 int uccl_nic_verbs_rc_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic);

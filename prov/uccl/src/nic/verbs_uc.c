@@ -387,9 +387,13 @@ static const struct uccl_nic_ops uc_ops = UC_OPS("verbs-uc"), rc_ops = UC_OPS("v
 int uccl_verbs_uc_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), enum ibv_qp_type type,
 		       const struct uccl_nic_attr *attr, struct uccl_nic **nic)
 {
-	struct uc *w = calloc(1, sizeof(*w));
+	struct uc *w;
 	int err;
 
+	/* It would take its share of the receives for writes, and never use it. */
+	if (attr->packets)
+		return uccl_verbs_ud_open(lib, clock, attr, nic);
+	w = calloc(1, sizeof(*w));
 	if (!w)
 		return -FI_ENOMEM;
 	w->kick_fd = -1;

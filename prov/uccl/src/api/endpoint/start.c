@@ -74,7 +74,7 @@ static uint8_t tos(uint64_t dscp)
 	return (uint8_t)(dscp << 2);
 }
 
-/* At ep->src, or, `beside` it, at any port. */
+/* At ep->src, or, `beside` it, at any port and for packets only: for a lane. */
 static int nic_open(struct uccl_ep *ep, bool beside, struct uccl_nic **out)
 {
 	const struct uccl_params *p = &ep->domain->params;
@@ -95,6 +95,7 @@ static int nic_open(struct uccl_ep *ep, bool beside, struct uccl_nic **out)
 		.data_class = tos(p->dscp),
 		.control_class = tos(p->control_dscp),
 		.xdp_mode = uccl_params_xdp_mode(p),
+		.packets = beside,
 		.queues = &ep->queues,
 	};
 	struct uccl_nic *nic;
@@ -211,13 +212,13 @@ static void lanes_near(struct uccl_ep *ep, uint8_t n)
 	uccl_info(FI_LOG_EP_CTRL, "lanes of interface %s run on NUMA node %s, where it is\n", name, text);
 }
 
-/* Payload may go over other cores. */
+/* Payload may go over other cores. Not of joined NICs: a lane has one, and ends with its link. */
 static void lanes_open(struct uccl_ep *ep, const struct uccl_engine_attr *attr)
 {
 	const struct uccl_params *p = &ep->domain->params;
 	uint8_t n;
 
-	if (!p->lanes || uccl_place_rdma(p))
+	if (!p->lanes || uccl_place_joined(p, ep->domain->name))
 		return;
 	n = uccl_lanes_count(p->lanes, uccl_ranks_processors());
 	ep->driver.lanes = uccl_lane_set_open(ep->driver.engine, attr, n, lane_nic, ep);

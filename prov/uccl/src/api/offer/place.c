@@ -20,6 +20,11 @@ bool uccl_place_rdma(const struct uccl_params *p)
 	return !strncmp(p->backend, "verbs", 5);
 }
 
+bool uccl_place_joined(const struct uccl_params *p, const char *name)
+{
+	return name && strchr(name, '+') && uccl_place_rdma(p);
+}
+
 /* The part of a name like "mlx5_0+mlx5_1" that begins here: its length. */
 static size_t rail_len(const char *s)
 {
@@ -154,7 +159,7 @@ int uccl_place_open(const struct uccl_params *p, const struct uccl_nic_attr *att
 	char name[UCCL_IFADDR_NAME];
 	int n = 0, rc = 0;
 
-	if (!attr->ifname || !strchr(attr->ifname, '+') || !uccl_place_rdma(p))
+	if (!uccl_place_joined(p, attr->ifname))
 		return rail_open(p, attr, nic);
 	one.ifname = name;
 	for (const char *s = attr->ifname; *s && !rc; s += rail_len(s) + (s[rail_len(s)] == '+')) {

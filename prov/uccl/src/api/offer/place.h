@@ -18,6 +18,9 @@ bool uccl_place_rdma(const struct uccl_params *p);
  */
 int uccl_place_list(const struct uccl_params *p, struct uccl_ifaddr **list);
 
+/* Does this name join several NICs? */
+bool uccl_place_joined(const struct uccl_params *p, const char *name);
+
 int uccl_place_open(const struct uccl_params *p, const struct uccl_nic_attr *attr, struct uccl_nic **nic);
 
 #endif

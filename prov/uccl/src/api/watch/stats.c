@@ -19,8 +19,9 @@
 #define REPORT_MAX (256 * 1024)
 
 #define COUNTERS(X)                                                                                                    \
-	X(tx_packets) X(tx_bytes) X(rx_packets) X(rx_bytes) X(rtx_packets) X(rtx_bytes) X(spurious) X(probes)          \
-	X(rtos) X(lost_proof) X(lost_rack) X(lost_rto) X(acks_tx) X(acks_rx) X(quarantined) X(rerolled) X(connects)    \
+	X(tx_packets) X(tx_bytes) X(rx_packets) X(rx_bytes) X(tx_lane_bytes) X(rx_lane_bytes)                          \
+	X(rtx_packets) X(rtx_bytes) X(spurious) X(probes) X(rtos) X(lost_proof) X(lost_rack) X(lost_rto) X(acks_tx)    \
+	X(acks_rx) X(quarantined) X(rerolled) X(connects)                                                              \
 	X(connect_fails) X(peers_dead) X(peers_closed) X(fences) X(doubtful) X(writes_rx) X(writes_tx) X(link_downs)   \
 	X(pieces_tx) X(pieces_rx) X(mtu_cuts) X(mtu_raises) X(trains_off) X(train_tests) X(train_trials)               \
 	X(slots_asked) X(slots_returned) X(marked_rx) X(marked_tx)                                                     \

@@ -16,6 +16,7 @@
 
 static uint8_t src[2][BYTES], dst[2][BYTES];
 static struct uccl_line line[2][LANES];
+static bool writes; /* homes have NICs that write remote memory */
 
 static void side_open(struct lan *l, int side, uint8_t n)
 {
@@ -23,7 +24,9 @@ static void side_open(struct lan *l, int side, uint8_t n)
 	struct uccl_engine *lane[LANES];
 	struct uccl_line *lines[LANES];
 
+	l->writes = writes;
 	lan_open(l, HOME(side));
+	l->writes = false;
 	for (uint8_t k = 0; k < n; k++) {
 		struct lan_node *node = &l->node[LANE(side, k)];
 
@@ -99,6 +102,8 @@ static void send__over_lanes(void **state)
 	arrives(l, BYTES);
 	/* Home has sent the envelope. */
 	assert_true(carried(l, HOME(0)) < UCCL_UNIT_BYTES);
+	assert_int_equal(carried(l, LANE(0, 0)) + carried(l, LANE(0, 1)), lan_stats(l, HOME(0))->tx_lane_bytes);
+	assert_int_equal(lan_stats(l, HOME(1))->rx_lane_bytes, lan_stats(l, HOME(0))->tx_lane_bytes);
 	assert_true(carried(l, LANE(0, 0)) >= 2 * UCCL_UNIT_BYTES);
 	assert_true(carried(l, LANE(0, 1)) >= 2 * UCCL_UNIT_BYTES);
 	lanes_free(l);
@@ -236,6 +241,36 @@ static void send__fewer_lanes(void **state)
 	}
 }
 
+/* What NICs write is home's, and however much is under way, nothing waits for CTS that else would leave at once. */
+static void send__written_by_home(void **state)
+{
+	enum { MANY = 8, SHORT = UCCL_LANES_FIRST + 4096 };
+	struct lan *l;
+
+	(void)state;
+	writes = true;
+	l = lanes_open(LANES, LANES);
+	writes = false;
+	for (int k = 0; k < MANY; k++)
+		lan_recv(l, HOME(1), dst[1] + (size_t)k * SHORT, SHORT, LAN_CTX(2));
+	for (int k = 0; k < MANY; k++)
+		assert_int_equal(lan_send(l, HOME(0), HOME(1), src[0] + (size_t)k * SHORT, SHORT, LAN_CTX(3)), 0);
+	lan_run(l, SECOND);
+	for (int k = 0; k < MANY; k++) {
+		lan_expect(l, HOME(0), LAN_CTX(3), 0);
+		lan_expect(l, HOME(1), LAN_CTX(2), 0);
+	}
+	assert_memory_equal(dst[1], src[0], (size_t)MANY * SHORT);
+	assert_int_equal(lan_stats(l, HOME(0))->writes_tx, 0);
+	lan_recv(l, HOME(1), dst[1], BYTES, LAN_CTX(2));
+	assert_int_equal(lan_send(l, HOME(0), HOME(1), src[0], BYTES, LAN_CTX(3)), 0);
+	arrives(l, BYTES);
+	assert_true(lan_stats(l, HOME(0))->writes_tx > 0);
+	for (int k = 0; k < LANES; k++)
+		assert_int_equal(carried(l, LANE(0, k)), 0);
+	assert_int_equal(lan_stats(l, HOME(0))->tx_lane_bytes, 0);
+	lanes_free(l);
+}
 
 /* Node j as i knows it. */
 static struct uccl_peer *known(struct lan *l, int i, int j, bool create)
@@ -1234,6 +1269,7 @@ int main(void)
 		cmocka_unit_test(send__long_beside_others),
 		cmocka_unit_test(send__beside_others),
 		cmocka_unit_test(send__fewer_lanes),
+		cmocka_unit_test(send__written_by_home),
 		cmocka_unit_test(data__refused),
 		cmocka_unit_test(revoke__write),
 		cmocka_unit_test(ahead__without_an_answer),

@@ -87,6 +87,10 @@ void fake_verbs_free(struct fake_verbs *f);
 int fake_verbs_end(struct fake_verbs *f);
 /* The table; there is one fake at a time. */
 const struct uccl_verbs *fake_verbs_lib(void);
+/* One for several threads; a test that looks at the fake meanwhile, or does something to it, has the lock. */
+const struct uccl_verbs *fake_verbs_locked(void);
+void fake_verbs_lock(void);
+void fake_verbs_unlock(void);
 /* Does the kernel tell where memory comes from? */
 bool fake_verbs_numa(void);
 /* Objects that exist. */

@@ -3,10 +3,14 @@
 
 #include <dirent.h>
 #include <sched.h>
+#include <sys/random.h>
 #include <unistd.h>
 
+#include "../nic/fake_verbs.h"
 #include "api/endpoint/ep.h"
+#include "base/shipped.h"
 #include "msg/home.h"
+#include "nic/verbs_uc.h"
 #include "progress/lanes.h"
 
 #define BYTES (3u << 20)
@@ -111,63 +115,24 @@ static void set__carries(void **state)
 	unsetenv("FI_UCCL_LANES");
 }
 
-/* Threads of this process, other than the calling one, that may run on processor `cpu` alone. */
-static int threads_bound(int cpu)
-{
-	DIR *d = opendir("/proc/self/task");
-	struct dirent *e;
-	cpu_set_t may;
-	int n = 0;
+#include <dirent.h>
+#include <sched.h>
+#include <sys/random.h>
+#include <unistd.h>
 
-	assert_non_null(d);
-	while ((e = readdir(d))) {
-		pid_t tid = (pid_t)atoi(e->d_name);
-
-		if (tid && tid != gettid() && !sched_getaffinity(tid, sizeof(may), &may))
-			n += CPU_COUNT(&may) == 1 && CPU_ISSET((size_t)cpu, &may);
-	}
-	closedir(d);
-	return n;
-}
-
-/* Threads of lanes go where they are told, and nobody else does. */
-static void bind__threads_of_lanes(void **state)
-{
-	cpu_set_t may, one, after;
-	struct world w;
-	struct node a;
-	int last = -1;
-
-	(void)state;
-	assert_int_equal(sched_getaffinity(0, sizeof(may), &may), 0);
-	if (CPU_COUNT(&may) < 2)
-		skip();
-	CPU_ZERO(&one);
-	for (int i = 0; i < CPU_SETSIZE; i++)
-		if (CPU_ISSET((size_t)i, &may))
-			last = i;
-	CPU_SET((size_t)last, &one);
-	setenv("FI_UCCL_LANES", "3", 1);
-	world_open(&w);
-	node_open(&a, &w);
-	unsetenv("FI_UCCL_LANES");
-	assert_int_equal(threads_bound(last), 0);
-	uccl_lane_set_bind(uccl_ep_fid_of(&a.ep->fid)->ep->driver.lanes, &one, sizeof(one));
-	assert_int_equal(threads_bound(last), 3);
-	assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
-	assert_true(CPU_EQUAL(&may, &after));
-	uccl_lane_set_bind(NULL, &one, sizeof(one));
-	node_close(&a);
-	world_close(&w);
-}
-
+#include "../nic/fake_verbs.h"
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(count__leaves_one_to_the_program),
 		cmocka_unit_test(paths__shared),
 		cmocka_unit_test(set__carries),
-		cmocka_unit_test(bind__threads_of_lanes),
+#include <dirent.h>
+#include <sched.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "../nic/fake_verbs.h"
 	};
 
 	return cmocka_run_group_tests_name("lanes", tests, NULL, NULL);
