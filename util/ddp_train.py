@@ -61,7 +61,7 @@ def main():
     model = nn.Sequential(*layers, nn.Linear(WIDTH, 1)).to(device)
     # Buckets of a few MB: several of them are on their way while gradients are still computed.
     model = nn.parallel.DistributedDataParallel(model, device_ids=[args.device], bucket_cap_mb=4)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0005, momentum=0.9)
 
     lines, seconds = [], []
     for step in range(1, args.steps + 1):

@@ -115,24 +115,366 @@ static void set__carries(void **state)
 	unsetenv("FI_UCCL_LANES");
 }
 
-#include <dirent.h>
-#include <sched.h>
-#include <sys/random.h>
-#include <unistd.h>
+/* Threads of this process, other than the calling one, that may run on processor `cpu` alone. */
+static int threads_bound(int cpu)
+{
+	DIR *d = opendir("/proc/self/task");
+	struct dirent *e;
+	cpu_set_t may;
+	int n = 0;
 
-#include "../nic/fake_verbs.h"
+	assert_non_null(d);
+	while ((e = readdir(d))) {
+		pid_t tid = (pid_t)atoi(e->d_name);
+
+		if (tid && tid != gettid() && !sched_getaffinity(tid, sizeof(may), &may))
+			n += CPU_COUNT(&may) == 1 && CPU_ISSET((size_t)cpu, &may);
+	}
+	closedir(d);
+	return n;
+}
+
+/* Threads of lanes go where they are told, and nobody else does. */
+static void bind__threads_of_lanes(void **state)
+{
+	cpu_set_t may, one, after;
+	struct world w;
+	struct node a;
+	int last = -1;
+
+	(void)state;
+	assert_int_equal(sched_getaffinity(0, sizeof(may), &may), 0);
+	if (CPU_COUNT(&may) < 2)
+		skip();
+	CPU_ZERO(&one);
+	for (int i = 0; i < CPU_SETSIZE; i++)
+		if (CPU_ISSET((size_t)i, &may))
+			last = i;
+	CPU_SET((size_t)last, &one);
+	setenv("FI_UCCL_LANES", "3", 1);
+	world_open(&w);
+	node_open(&a, &w);
+	unsetenv("FI_UCCL_LANES");
+	assert_int_equal(threads_bound(last), 0);
+	uccl_lane_set_bind(uccl_ep_fid_of(&a.ep->fid)->ep->driver.lanes, &one, sizeof(one));
+	assert_int_equal(threads_bound(last), 3);
+	assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
+	assert_true(CPU_EQUAL(&may, &after));
+	uccl_lane_set_bind(NULL, &one, sizeof(one));
+	node_close(&a);
+	world_close(&w);
+}
+
+#ifdef HAVE_VERBS
+
+/* Two endpoints on RDMA NICs in memory: a thread for each lane, and this one for both homes. */
+static struct {
+	struct fake_verbs *fake;
+	enum ibv_qp_type kind;
+	uint8_t security;
+	struct side {
+		struct uccl_engine *home;
+		struct uccl_nic *nic;
+		struct uccl_lane_set *lanes;
+		int done, err;
+	} side[2];
+} r;
+
+static void r_random(void *arg, void *buf, size_t len)
+{
+	(void)arg;
+	assert_int_equal(getrandom(buf, len, 0), len);
+}
+
+static int r_nic(const struct side *s, bool lane, struct uccl_nic **nic)
+{
+	const struct uccl_nic_attr attr = {
+		.ifname = s == r.side ? "rxe0" : "rxe1", .packets = lane, .liveness = true};
+
+	if (r.kind == IBV_QPT_UD)
+		return uccl_verbs_ud_open(fake_verbs_locked(), uccl_clock, &attr, nic);
+	return uccl_verbs_uc_open(fake_verbs_locked(), uccl_clock, r.kind, &attr, nic);
+}
+
+static int r_lane_nic(void *arg, struct uccl_nic **nic)
+{
+	return r_nic(arg, true, nic);
+}
+
+static void r_side_open(struct side *s)
+{
+	struct uccl_config cfg;
+	struct uccl_engine_attr attr = {.config = &cfg, .random = r_random};
+
+	uccl_config_default(&cfg);
+	cfg.paths = 16;
+	cfg.credit = "none";
+	cfg.security = r.security;
+	assert_int_equal(r_nic(s, false, &s->nic), 0);
+	attr.nic = s->nic;
+	assert_int_equal(uccl_engine_open(&attr, uccl_clock(), &s->home), 0);
+	s->lanes = uccl_lane_set_open(s->home, &attr, 2, r_lane_nic, s);
+	assert_non_null(s->lanes);
+}
+
+static void r_open(enum ibv_qp_type kind, uint8_t security)
+{
+	memset(&r, 0, sizeof(r));
+	r.kind = kind;
+	r.security = security;
+	r.fake = fake_verbs_new();
+	fake_verbs_local(fake_verbs_add(r.fake, "rxe0", 1, NULL), 1);
+	fake_verbs_local(fake_verbs_add(r.fake, "rxe1", 2, NULL), 2);
+	r_side_open(&r.side[0]);
+	r_side_open(&r.side[1]);
+}
+
+static void r_side_close(struct side *s)
+{
+	uccl_lane_set_close(s->lanes);
+	uccl_engine_close(s->home);
+	uccl_lane_set_free(s->lanes);
+	s->home = NULL;
+}
+
+static void r_close(void)
+{
+	for (int i = 0; i < 2; i++)
+		if (r.side[i].home)
+			r_side_close(&r.side[i]);
+	assert_int_equal(fake_verbs_end(r.fake), 0);
+}
+
+static void r_done(struct uccl_op *op)
+{
+	struct side *s = op->api;
+
+	s->done++;
+	s->err = op->err ? op->err : s->err;
+	uccl_op_put(s->home, op);
+}
+
+static void r_post(struct side *s, uint8_t type, void *buf, struct uccl_peer *to)
+{
+	struct uccl_op *op = uccl_op_get(s->home);
+
+	assert_non_null(op);
+	op->type = type;
+	op->iov[0] = (struct iovec){.iov_base = buf, .iov_len = BYTES};
+	op->iov_count = 1;
+	op->len = BYTES;
+	op->api = s;
+	op->done = r_done;
+	op->peer = to;
+	assert_int_equal((to ? uccl_engine_send : uccl_engine_recv)(s->home, op, uccl_clock()), 0);
+}
+
+static void r_begin(void)
+{
+	memset(dst, 0, BYTES);
+	r.side[0].done = r.side[1].done = 0;
+	r_post(&r.side[1], UCCL_OP_RECV, dst, NULL);
+	r_post(&r.side[0], UCCL_OP_SEND, src,
+	       uccl_engine_peer(r.side[0].home, uccl_engine_addr(r.side[1].home), true));
+}
+
+static void r_poll(void)
+{
+	for (int i = 0; i < 2; i++) {
+		if (!r.side[i].home)
+			continue;
+		uccl_lane_set_heard(r.side[i].lanes);
+		uccl_engine_poll(r.side[i].home, uccl_clock());
+	}
+}
+
+/* Until it is over at this side. */
+static void r_wait(const struct side *s)
+{
+	uint64_t end = uccl_clock() + PATIENCE_NS;
+
+	while (!s->done) {
+		r_poll();
+		assert_true(uccl_clock() < end);
+	}
+}
+
+static const struct uccl_stats *r_stats(int i)
+{
+	return uccl_engine_stats(r.side[i].home);
+}
+
+/* One message; how much of it went over lanes. */
+static uint64_t r_message(void)
+{
+	uint64_t before = r_stats(0)->tx_lane_bytes;
+
+	r_begin();
+	r_wait(&r.side[0]);
+	r_wait(&r.side[1]);
+	assert_int_equal(r.side[0].err | r.side[1].err, 0);
+	assert_memory_equal(src, dst, BYTES);
+	return r_stats(0)->tx_lane_bytes - before;
+}
+
+/* Lanes find each other some time after the first message. */
+static void r_meet(void)
+{
+	uint64_t end = uccl_clock() + PATIENCE_NS;
+
+	while (r_message() < BYTES / 2)
+		assert_true(uccl_clock() < end);
+}
+
+/* With the lock held. */
+static enum fake_fate r_lossy(void *arg, const struct fake_packet *p)
+{
+	unsigned int *n = arg;
+
+	(void)p;
+	return ++*n % 61 ? FAKE_PASS : *n % 2 ? FAKE_DUP : FAKE_DROP;
+}
+
+static const struct {
+	enum ibv_qp_type kind;
+	uint8_t security;
+} r_kinds[] = {
+	{IBV_QPT_UD, UCCL_SECURITY_TRUSTED},
+	{IBV_QPT_UC, UCCL_SECURITY_PACKETS},
+	{IBV_QPT_RC, UCCL_SECURITY_PACKETS},
+};
+
+/* Packets of RDMA NICs go over lanes as those of sockets do. */
+static void set__carries_over_verbs(void **state)
+{
+	(void)state;
+	for (size_t k = 0; k < 2 * uccl_array_len(r_kinds); k++) {
+		unsigned int n = 0;
+
+		r_open(r_kinds[k / 2].kind, r_kinds[k / 2].security);
+		fake_verbs_lock();
+		r.fake->hook = k % 2 ? r_lossy : NULL;
+		r.fake->hook_arg = &n;
+		fake_verbs_unlock();
+		r_meet();
+		for (int i = 0; i < 10; i++)
+			assert_true(r_message() >= BYTES - UCCL_LANES_FIRST);
+		assert_true(r_stats(1)->rx_lane_bytes == r_stats(0)->tx_lane_bytes);
+		assert_int_equal(r_stats(0)->writes_tx, 0);
+		/* In the middle of one. */
+		r_begin();
+		r_close();
+	}
+}
+
+/*
+ * What NICs write into memory home hands to them. A lane has no part in it: neither of the queue pairs, nor of the
+ * receives for writes.
+ */
+static void set__leaves_writes_to_home(void **state)
+{
+	static const enum ibv_qp_type kinds[] = {IBV_QPT_UC, IBV_QPT_RC};
+
+	(void)state;
+	for (size_t k = 0; k < uccl_array_len(kinds); k++) {
+		uint64_t end = uccl_clock() + PATIENCE_NS, made;
+
+		r_open(kinds[k], UCCL_SECURITY_TRUSTED);
+		/* Until there are queue pairs. */
+		do {
+			made = r_stats(0)->writes_tx;
+			r_message();
+			assert_true(uccl_clock() < end);
+		} while (r_stats(0)->writes_tx - made < BYTES / UCCL_VERBS_WRITE / 2);
+		for (int i = 0; i < 10; i++)
+			assert_true(r_message() == 0);
+		for (int i = 0; i < 2; i++) {
+			struct uc_dev *d = uc_of(r.side[i].nic)->dev;
+
+			assert_int_equal(d->nendpoints, 1);
+			assert_true(d->nqps <= 16);
+		}
+		r_close();
+	}
+}
+
+/* Nobody sends anything: no lane's thread looks for it. */
+static void set__sleeps_over_verbs(void **state)
+{
+	const struct timespec settle = {.tv_nsec = 300 * UCCL_NS_PER_MS}, quiet = {.tv_nsec = 500 * UCCL_NS_PER_MS};
+	unsigned int polls;
+
+	(void)state;
+	r_open(IBV_QPT_UD, UCCL_SECURITY_TRUSTED);
+	r_meet();
+	nanosleep(&settle, NULL);
+	fake_verbs_lock();
+	polls = fake_verbs_calls(r.fake, "poll_cq");
+	fake_verbs_unlock();
+	nanosleep(&quiet, NULL);
+	fake_verbs_lock();
+	polls = fake_verbs_calls(r.fake, "poll_cq") - polls;
+	fake_verbs_unlock();
+	/* Four threads, each of which looks after its peers twice a second. */
+	assert_in_range(polls, 0, 40);
+	r_close();
+}
+
+/* With the lock held: what lanes send is late. */
+static enum fake_fate r_late(void *arg, const struct fake_packet *p)
+{
+	const uint32_t *home = arg;
+
+	return p->type != IBV_QPT_UD || p->dst_qpn == home[0] || p->dst_qpn == home[1] ? FAKE_PASS : FAKE_HOLD;
+}
+
+/* One side is gone while payload is at lanes: the other one is told, and gets its memory back. PROTOCOL R186 */
+static void set__peer_ends_over_verbs(void **state)
+{
+	uint32_t home[2];
+
+	(void)state;
+	for (size_t k = 0; k < uccl_array_len(r_kinds); k++) {
+		for (int i = 0; i < 2; i++) {
+			uint64_t packets;
+
+			r_open(r_kinds[k].kind, r_kinds[k].security);
+			r_meet();
+			for (int s = 0; s < 2; s++)
+				home[s] = uccl_engine_addr(r.side[s].home)->nic.scope & 0xffffff;
+			fake_verbs_lock();
+			r.fake->hook = r_late;
+			r.fake->hook_arg = home;
+			fake_verbs_unlock();
+			packets = r_stats(1)->rx_packets;
+			r_begin();
+			/* Its envelope has met the receive. */
+			while (r_stats(1)->rx_packets == packets)
+				r_poll();
+			assert_int_equal(r.side[0].done + r.side[1].done, 0);
+			r_side_close(&r.side[!i]);
+			r_wait(&r.side[i]);
+			assert_true(r.side[i].err);
+			r_close();
+		}
+	}
+}
+
+#endif
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(count__leaves_one_to_the_program),
 		cmocka_unit_test(paths__shared),
 		cmocka_unit_test(set__carries),
-#include <dirent.h>
-#include <sched.h>
-#include <sys/random.h>
-#include <unistd.h>
-
-#include "../nic/fake_verbs.h"
+		cmocka_unit_test(bind__threads_of_lanes),
+#ifdef HAVE_VERBS
+		cmocka_unit_test(set__carries_over_verbs),
+		cmocka_unit_test(set__leaves_writes_to_home),
+		cmocka_unit_test(set__sleeps_over_verbs),
+		cmocka_unit_test(set__peer_ends_over_verbs),
+#endif
 	};
 
 	return cmocka_run_group_tests_name("lanes", tests, NULL, NULL);
