@@ -3,7 +3,7 @@
 
 #include "core/times.h"
 
-/* So often a demand is told after each time-out: if half of all packets are lost, one of a hundred is not met then. */
+/* So often a demand is told within a time-out each: if half of all packets are lost, one of a hundred is not met then. */
 #define EAGER 16
 /* The time grows by no more than this factor, as a shift. */
 #define DOUBLINGS_MAX 16
@@ -32,11 +32,15 @@ bool uccl_credit_misjudged(const struct uccl_credit *c, uint64_t left)
 	return told > 2 * left || told < left / 2;
 }
 
-uint64_t uccl_credit_tell(struct uccl_credit *c, uint64_t backlog, uint64_t left, uint64_t rto_ns, uint64_t now)
+uint64_t uccl_credit_tell(struct uccl_credit *c, uint64_t backlog, uint64_t left, uint64_t pto_ns, uint64_t rto_ns,
+			  uint64_t now)
 {
+	uint64_t wait;
+
 	if (c->used + backlog > c->told || c->lost > c->lost_told)
 		c->again = 0;
-	c->tell_ns = now + uccl_min(rto_ns << (c->again > EAGER ? c->again - EAGER : 0), UCCL_RTO_MAX_NS);
+	wait = uccl_min(pto_ns << c->again, rto_ns << (c->again > EAGER ? c->again - EAGER : 0));
+	c->tell_ns = now + uccl_min(wait, UCCL_RTO_MAX_NS);
 	if (c->again < EAGER + DOUBLINGS_MAX)
 		c->again++;
 	c->message = c->used + left;

@@ -42,10 +42,12 @@ struct uccl_credit {
  */
 bool uccl_credit_wants(const struct uccl_credit *c, uint64_t backlog, uint64_t left);
 /*
- * A demand for so many bytes more leaves, the next `left` of them of one message. It is told again after a time-out, if
- * it is to be, and ever more seldom when the same was told often and nothing answers. Returns the demand.
+ * A demand for so many bytes more leaves, the next `left` of them of one message. It is told again as a probe is, if it
+ * is to be, later each time up to a time-out, and ever more seldom when the same was told often and nothing answers.
+ * Returns the demand.
  */
-uint64_t uccl_credit_tell(struct uccl_credit *c, uint64_t backlog, uint64_t left, uint64_t rto_ns, uint64_t now);
+uint64_t uccl_credit_tell(struct uccl_credit *c, uint64_t backlog, uint64_t left, uint64_t pto_ns, uint64_t rto_ns,
+			  uint64_t now);
 /* Does the receiver take the `left` bytes of what leaves next for less than half of it, or more than twice? */
 bool uccl_credit_misjudged(const struct uccl_credit *c, uint64_t left);
 /* Does what the peer tells make sense? */

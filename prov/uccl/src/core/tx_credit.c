@@ -34,8 +34,8 @@ static bool tx_misjudged(const struct uccl_flow *f, uint64_t backlog, uint64_t l
 }
 
 /*
- * Tell the demand, and again after time-outs (uccl_flow_expiry), so that a lost credit or demand never stalls. A peer
- * that is asked for an acknowledgement in vain is not asked for credit too. PROTOCOL R21
+ * Tell the demand, and again as probes and after time-outs (uccl_flow_expiry), so that a lost credit or demand never
+ * stalls. A peer that is asked for an acknowledgement in vain is not asked for credit too. PROTOCOL R21
  */
 static int tx_demand(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 {
@@ -51,7 +51,8 @@ static int tx_demand(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	if ((f->credit.starved && now >= f->credit.tell_ns && !flow_silent(f)) ||
 	    (f->cfg.credit->pull && uccl_credit_wants(&f->credit, backlog, uccl_event_credit_left(f))) ||
 	    tx_misjudged(f, backlog, left)) {
-		uccl_put64(rec, uccl_credit_tell(&f->credit, backlog, left, uccl_flow_rto(f), now));
+		uccl_put64(rec, uccl_credit_tell(&f->credit, backlog, left, uccl_times_pto(&f->times),
+						     uccl_flow_rto(f), now));
 		uccl_put64(rec + 8, f->credit.lost);
 		/* Of no message: 0. PROTOCOL R198 */
 		uccl_put64(rec + 16, left ? f->credit.message : 0);

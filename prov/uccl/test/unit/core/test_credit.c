@@ -48,7 +48,7 @@ static void wants__before_it_runs_out(void **state)
 	assert_false(uccl_credit_wants(&c, 0, 0));
 	assert_false(uccl_credit_wants(&c, 4 * MIB, 4 * MIB));
 	assert_true(uccl_credit_wants(&c, 4 * MIB, 4 * MIB - 1));
-	assert_int_equal(uccl_credit_tell(&c, 4 * MIB, MIB, 10, 60), 4 * MIB);
+	assert_int_equal(uccl_credit_tell(&c, 4 * MIB, MIB, 10, 10, 60), 4 * MIB);
 	assert_int_equal(c.tell_ns, 70);
 	assert_false(uccl_credit_wants(&c, 4 * MIB, 0));
 	/* Three of four have left, and more came. */
@@ -56,20 +56,23 @@ static void wants__before_it_runs_out(void **state)
 	assert_false(uccl_credit_wants(&c, 2 * MIB, 0));
 	uccl_credit_spend(&c, 1);
 	assert_true(uccl_credit_wants(&c, 2 * MIB, 0));
-	assert_int_equal(uccl_credit_tell(&c, 2 * MIB, 0, 10, 70), 5 * MIB + 1);
+	assert_int_equal(uccl_credit_tell(&c, 2 * MIB, 0, 10, 10, 70), 5 * MIB + 1);
 }
 
 static void tell_unanswered(uint64_t bytes)
 {
 	for (unsigned int i = 0; i < 60; i++) {
-		uint64_t ns = UCCL_NS_PER_MS << (i > 16 ? i - 16 : 0);
+		uint64_t ns = i > 16 ? UCCL_NS_PER_MS << (i - 16) : uccl_min(30000ull << i, UCCL_NS_PER_MS);
 
-		uccl_credit_tell(&c, bytes, 0, UCCL_NS_PER_MS, 1000);
+		uccl_credit_tell(&c, bytes, 0, 30000, UCCL_NS_PER_MS, 1000);
 		assert_int_equal(c.tell_ns, 1000 + uccl_min(ns, 200 * UCCL_NS_PER_MS));
 	}
 }
 
-/* The same demand is told ever more seldom if nothing answers; another one, or one after an answer, is not. */
+/*
+ * The same demand is told as a probe is first, and ever more seldom if nothing answers; another one, or one after an
+ * answer, is not.
+ */
 static void tell__again(void **state)
 {
 	(void)state;
@@ -93,7 +96,7 @@ static void wants__lost_enough(void **state)
 	assert_false(uccl_credit_wants(&c, 0, UINT64_MAX));
 	uccl_credit_lost(&c, 1);
 	assert_true(uccl_credit_wants(&c, 0, UINT64_MAX));
-	uccl_credit_tell(&c, 0, 0, 1, 0);
+	uccl_credit_tell(&c, 0, 0, 1, 1, 0);
 	assert_false(uccl_credit_wants(&c, 0, UINT64_MAX));
 }
 
@@ -103,7 +106,7 @@ static void misjudged__by_half(void **state)
 	(void)state;
 	assert_false(uccl_credit_misjudged(&c, 1));
 	assert_true(uccl_credit_misjudged(&c, 2));
-	uccl_credit_tell(&c, 4 * MIB, MIB, 10, 60);
+	uccl_credit_tell(&c, 4 * MIB, MIB, 10, 10, 60);
 	assert_false(uccl_credit_misjudged(&c, MIB));
 	assert_false(uccl_credit_misjudged(&c, 2 * MIB + 1));
 	assert_true(uccl_credit_misjudged(&c, 2 * MIB + 2));

@@ -144,6 +144,34 @@ static void tx_credit__demand_again(void **state)
 	pair_fini(&p);
 }
 
+/* What is lost, of a demand and of its answer, does not wait for a time-out. PROTOCOL R21 */
+static void tx_credit__demand_soon(void **state)
+{
+	struct pair_cfg c = pair_packets();
+	uint64_t told;
+	int at;
+
+	(void)state;
+	c.credit = &credit_set;
+	credit_limit = 8 * KIB;
+	start(c);
+	pair_bulk(&p, 0, 8 * KIB);
+	assert_true(pair_finish(&p, 10 * MS));
+	pair_bulk(&p, 0, 20 * KIB);
+	pair_pump_one(&p, 0);
+	told = p.now;
+	pair_lose(&p, (uint32_t)pair_find(&p, 1, UCCL_PKT_DEMAND));
+	while ((at = pair_find(&p, 1, UCCL_PKT_DEMAND)) < 0) {
+		assert_true(pair_step(&p));
+		pair_pump_one(&p, 0);
+	}
+	assert_true(2 * (p.now - told) < uccl_flow_rto(&p.side[0].f));
+	assert_in_range(p.now - told, 1, uccl_times_pto(&p.side[0].f.times));
+	credit_limit = UINT64_MAX;
+	assert_true(pair_finish(&p, 10 * MS));
+	pair_fini(&p);
+}
+
 /* DEMANDs that leave within 10 s, while nothing comes back; something waits for an acknowledgement, or nothing does. */
 static unsigned int demands_of_silence(const struct uccl_credit_ops *ops, bool in_flight)
 {
@@ -270,6 +298,7 @@ int main(void)
 		cmocka_unit_test(tx_credit__tells_the_message),
 		cmocka_unit_test(tx_credit__tells_losses),
 		cmocka_unit_test(tx_credit__demand_again),
+		cmocka_unit_test(tx_credit__demand_soon),
 		cmocka_unit_test(tx_credit__silence),
 		cmocka_unit_test(tx_credit__records_ask_too),
 		cmocka_unit_test(tx_credit__direct_writes_ask_too),
