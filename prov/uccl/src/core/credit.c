@@ -3,7 +3,7 @@
 
 #include "core/times.h"
 
-/* So often a demand is told within a time-out each: if half of all packets are lost, one of a hundred is not met then. */
+/* So often a demand is told within a time-out: if half of all packets are lost, one of a hundred is not met then. */
 #define EAGER 16
 /* The time grows by no more than this factor, as a shift. */
 #define DOUBLINGS_MAX 16
