@@ -241,13 +241,16 @@ static void ack_rate(struct uccl_flow *f, struct uccl_ack_info *info, uint64_t a
 /* What the network does now: are short trains better? PROTOCOL R288 */
 static void ack_trains(struct uccl_flow *f)
 {
-	const struct uccl_train_sight s = {
+	struct uccl_train_sight s;
+
+	if (!f->cfg.train_short || !f->train_bytes)
+		return;
+	s = (struct uccl_train_sight){
 		.link = f->cfg.link_bps / (8 * UCCL_NS_PER_S / UCCL_NS_PER_MS),
 		.delivered = uccl_rate_in(&f->rate, UCCL_NS_PER_MS),
 		.queued = uccl_rate_in(&f->rate, uccl_oneway_queue(&f->oneway)),
 	};
-
-	if (f->cfg.train_short && s.delivered)
+	if (s.delivered)
 		uccl_train_see(&f->train, f->train_bytes, &s);
 }
 

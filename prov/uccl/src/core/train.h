@@ -48,14 +48,14 @@ struct uccl_train_sight {
 	uint64_t queued;	/* that wait in its queues */
 };
 
-/* All zero at first. */
+/* All zero at first, but `brief` as it is to be before anything was seen. */
 struct uccl_train {
 	uint8_t state;
 	uint8_t strikes;	/* trials that failed, or comparisons soon after one that did not */
 	bool news;		/* trains ended or began again: for the owner, who takes it back */
 	bool closed;		/* TRIED: all of it has left */
 	bool brief;		/* they are short: queues stand, or nothing was seen of the network yet */
-	bool seen;
+	bool seen;		/* something was */
 	uint16_t path;		/* TRIED */
 	uint32_t sent[2];	/* COMPARED: in trains, by themselves */
 	uint32_t lost[2];	/* likewise; ON and TRIED: [0] alone */
