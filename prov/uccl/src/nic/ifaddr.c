@@ -49,12 +49,14 @@ uint64_t uccl_ifaddr_link_bps(const char *name)
 	return mbps > 0 ? (uint64_t)mbps * 1000000ull : 0;
 }
 
-bool uccl_ifaddr_link_real(const char *name)
+/* Its rate, and whether that is a device's: interfaces that are software alone say some, and carry what they can. */
+static void link_read(struct uccl_ifaddr *i)
 {
 	char path[64 + UCCL_IFADDR_NAME];
 
-	snprintf(path, sizeof(path), "/sys/class/net/%s/device", name);
-	return !access(path, F_OK);
+	snprintf(path, sizeof(path), "/sys/class/net/%s/device", i->name);
+	i->link_bps = uccl_ifaddr_link_bps(i->name);
+	i->link_real = !access(path, F_OK);
 }
 
 /* Fills *out from one entry; false if it is not an IP address of an interface that is up. */
@@ -90,8 +92,7 @@ static int group_append(int sock, const struct ifaddrs *all, bool loopback, bool
 		if (!entry_read(sock, e, &v[n]) || v[n].loopback != loopback || uccl_ifaddr_is_v4(&v[n].addr) != v4 ||
 		    link_local(&v[n].addr))
 			continue;
-		v[n].link_bps = uccl_ifaddr_link_bps(v[n].name);
-		v[n].link_real = uccl_ifaddr_link_real(v[n].name);
+		link_read(&v[n]);
 		n++;
 	}
 	return n;
@@ -166,8 +167,7 @@ int uccl_ifaddr_find(const struct uccl_nic_addr *addr, struct uccl_ifaddr *out)
 		if (!hit && !(one.loopback && uccl_ifaddr_is_v4(&one.addr) && uccl_ifaddr_is_v4(addr) &&
 			      uccl_ifaddr_is_loopback(addr)))
 			continue;
-		one.link_bps = uccl_ifaddr_link_bps(one.name);
-		one.link_real = uccl_ifaddr_link_real(one.name);
+		link_read(&one);
 		*out = one;
 		err = 0;
 	}

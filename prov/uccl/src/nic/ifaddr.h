@@ -35,8 +35,6 @@ int uccl_ifaddr_find(const struct uccl_nic_addr *addr, struct uccl_ifaddr *out);
 
 /* The rate of an interface in bits per second, of a bond the sum of what is in it; 0: the kernel does not know. */
 uint64_t uccl_ifaddr_link_bps(const char *name);
-/* Is it a device's? Interfaces that are software alone (veth) say some rate, and carry what the processor can. */
-bool uccl_ifaddr_link_real(const char *name);
 
 /* True: an IPv4 address (or the IPv4 wildcard). */
 bool uccl_ifaddr_is_v4(const struct uccl_nic_addr *addr);
