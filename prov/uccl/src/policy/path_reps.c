@@ -2,7 +2,8 @@
 /*
  * REPS, recycled entropies (Bonato et al., arXiv 2407.21625): a path that just brought an acknowledgement in good time
  * is used once more; if none is left, one is drawn. The original knows good from bad by ECN marks. Here the RTT
- * tells, and where marks come, too, what is slow and marked counts twice. No evaluation of this variant was published.
+ * tells, and where marks come, too, what is slow and not marked counts half. No evaluation of this variant was
+ * published.
  *
  * After a time-out nothing is drawn for a while (freezing): paths that are known to work are used over and over.
  *
@@ -14,7 +15,8 @@
  *   mean of the flow, in parts of the RTT. If all who share a queue do that, what is above the mean leaves it within
  *   one round trip. The sum of these parts, not chance, says when: it has less variance.
  * - A mark alone is no reason either: where queues are as long as switches begin to mark, that is a bound like any
- *   other. Leaving each marked path made a permutation slower than it is without marks.
+ *   other. Leaving each marked path made a permutation slower than it is without marks; so did counting what is slow
+ *   and marked twice. What marks do tell is where nothing waits: what is slow without one may be slow at hosts.
  * - What is recycled is a choice, not a sample. A choice may be for several chunks, each of which is reported; were the
  *   path recycled for each, every one would hold many places, leaving one would change nothing, and the places of all
  *   others would be thrown out of the ring. And a choice comes back when what it was for has come, whoever tells of
@@ -40,6 +42,10 @@
 	X(draws, 8, 1, 16, "paths",										\
 	  "so many paths are drawn to choose from: first one that carries nothing, then the one "		\
 	  "with the shortest RTT lately")									\
+	X(unmarked, 0.5, 0, 1, "share",										\
+	  "where the network marks, an RTT above the mean counts so much if it was not marked (ours)")		\
+	X(mark_rtts, 32, 1, 1e6, "RTTs",									\
+	  "after a mark the network is taken for one that marks for so long")					\
 	X(freeze_ms, 10, 0, 1e6, "ms",										\
 	  "how long freezing lasts (reference)")								\
 	X(explore, 16, 0, 1e4, "paths",										\
@@ -52,6 +58,7 @@ struct reps {
 	const struct reps_k *k;
 	double mean_ns;		   /* RTT; 0: none yet */
 	double excess;		   /* of RTTs above the mean, in parts of them; at 1 a path is given up */
+	uint64_t marking_until;	   /* the network marks; 0: it does not, as far as is known */
 	uint64_t frozen_until;	   /* 0: not frozen */
 	uint16_t ring[REPS_RING];  /* paths that were good, oldest at `head` */
 	uint8_t head, fresh, size; /* entries not used since they were put there; entries that hold anything */
@@ -160,13 +167,15 @@ static uint16_t reps_select(void *ps, const struct uccl_path *paths, const uint1
 	return path;
 }
 
-/* Whether a path that brought this RTT is to be left. What is above the mean and marked counts twice. */
-static bool reps_leaves(struct reps *r, double rtt_ns, bool marked)
+/* Whether a path that brought this RTT is to be left. */
+static bool reps_leaves(struct reps *r, double rtt_ns, bool marked, uint64_t now)
 {
 	r->mean_ns += r->mean_ns > 0 ? r->k->mean * (rtt_ns - r->mean_ns) : rtt_ns;
+	if (marked)
+		r->marking_until = now + (uint64_t)(r->k->mark_rtts * r->mean_ns);
 	if (rtt_ns <= r->mean_ns)
 		return false;
-	r->excess += (marked ? 2 : 1) * (rtt_ns - r->mean_ns) / rtt_ns;
+	r->excess += (marked || now >= r->marking_until ? 1 : r->k->unmarked) * (rtt_ns - r->mean_ns) / rtt_ns;
 	if (r->excess < 1)
 		return false;
 	r->excess -= 1;
@@ -201,7 +210,7 @@ static void reps_on_ack(void *ps, const struct uccl_path *paths, uint16_t path, 
 	 * there are still so many in flight, without what is just reported.
 	 */
 	if (paths[path].inflight && r->out[path] > (paths[path].inflight - 1) / r->burst)
-		reps_back(r, path, reps_leaves(r, (double)rtt_ns, marked > 0));
+		reps_back(r, path, reps_leaves(r, (double)rtt_ns, marked > 0, now));
 }
 
 static void reps_on_land(void *ps, const struct uccl_path *paths, uint16_t path, uint64_t now)

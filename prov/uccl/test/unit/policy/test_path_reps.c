@@ -195,18 +195,23 @@ static void on_ack__control(void **state)
 	assert_int_equal(pick(), 6);
 }
 
-/* A path that is slower than others and marked is left twice as soon; one that is not slower stays, marked or not. */
+/*
+ * A path that is slower than others is left as soon marked as where nothing is marked; where the network marks, and not
+ * this one, half as soon. One that is not slower stays, marked or not.
+ */
 static void on_ack__marked(void **state)
 {
-	int kept[2] = { 0 };
+	int kept[3] = { 0 };
 
-	for (int marked = 0; marked < 2; marked++) {
+	for (int kind = 0; kind < 3; kind++) {
+		bool others = kind > 0, marked = kind == 1;
+
 		setup(state);
 		EXPLORED(4, 5);
-		for (bool stays = true; stays; kept[marked]++) {
+		for (bool stays = true; stays; kept[kind]++) {
 			for (int i = 0; i < 3; i++) {
 				paths[5].inflight = 4096;
-				uccl_path_reps.on_ack(ps, paths, 5, 10 * US, marked ? 1024 : 0, now);
+				uccl_path_reps.on_ack(ps, paths, 5, 10 * US, others ? 1024 : 0, now);
 				assert_int_equal(pick(), 5);
 			}
 			paths[4].inflight = 4096;
@@ -219,7 +224,34 @@ static void on_ack__marked(void **state)
 			usable[0] = 0;
 		}
 	}
-	assert_in_range(kept[0], 2 * kept[1] - 1, 2 * kept[1] + 1);
+	assert_int_equal(kept[0], kept[1]);
+	assert_in_range(kept[2], 2 * kept[0] - 1, 2 * kept[0] + 1);
+}
+
+/* A mark of long ago says nothing of the network. */
+static void on_ack__marks_end(void **state)
+{
+	uint64_t later = now;
+	int kept[2] = { 0 };
+
+	for (int k = 0; k < 2; k++) {
+		setup(state);
+		EXPLORED(4, 5);
+		paths[5].inflight = 4096;
+		uccl_path_reps.on_ack(ps, paths, 5, 10 * US, 1024, later);
+		assert_int_equal(pick(), 5);
+		later += (uint64_t)k * 320 * US;
+		for (bool stays = true; stays; kept[k]++) {
+			paths[4].inflight = 4096;
+			uccl_path_reps.on_ack(ps, paths, 4, 20 * US, 0, later);
+			usable[0] = 31;
+			nusable = 1;
+			stays = pick() == 4;
+			nusable = N;
+			usable[0] = 0;
+		}
+	}
+	assert_in_range(kept[0], kept[1] + 1, 3 * kept[1]);
 }
 
 /* Its acknowledgement was overtaken by one that tells of more: no sample is left, the place is. */
@@ -257,7 +289,11 @@ static void on_land__what_was_left(void **state)
 	EXPLORED(4, 5);
 	paths[4].inflight = paths[5].inflight = 4096;
 	uccl_path_reps.on_ack(ps, paths, 5, 10 * US, 0, now);
-	uccl_path_reps.on_ack(ps, paths, 4, 40 * US, 1024, now);
+	uccl_path_reps.on_ack(ps, paths, 4, 40 * US, 0, now);
+	assert_int_equal(pick(), 5);
+	assert_int_equal(pick(), 4);
+	uccl_path_reps.on_ack(ps, paths, 5, 10 * US, 0, now);
+	uccl_path_reps.on_ack(ps, paths, 4, 40 * US, 0, now);
 	landed(4, 4096);
 	landed(5, 4096);
 	assert_int_equal(pick(), 5);
@@ -451,6 +487,7 @@ int main(void)
 		cmocka_unit_test_setup(on_ack__left_for_good, setup),
 		cmocka_unit_test_setup(on_ack__control, setup),
 		cmocka_unit_test_setup(on_ack__marked, setup),
+		cmocka_unit_test_setup(on_ack__marks_end, setup),
 		cmocka_unit_test_setup(on_land__without_a_sample, setup),
 		cmocka_unit_test_setup(on_land__two_at_once, setup),
 		cmocka_unit_test_setup(on_land__what_was_left, setup),
