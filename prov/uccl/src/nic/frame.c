@@ -13,7 +13,6 @@
 #define UDP_LEN 8
 #define TTL 64
 #define ECN_MASK 3
-#define ECN_ECT0 2
 #define ECN_CE 3
 #define V4_DF 0x4000
 #define V4_FRAGMENT 0x3fff /* more fragments, and the offset */
@@ -195,13 +194,13 @@ uint32_t uccl_frame_headers(const struct uccl_nic_addr *to)
 }
 
 static void v4_header(uint8_t *ip, uint32_t udp_len, const struct uccl_nic_addr *from, const struct uccl_nic_addr *to,
-		      bool ect)
+		      uint8_t tos)
 {
 	uint16_t sum;
 
 	memset(ip, 0, V4_LEN);
 	ip[0] = 0x45;
-	ip[1] = ect ? ECN_ECT0 : 0;
+	ip[1] = tos;
 	put16be(ip + 2, V4_LEN + udp_len);
 	put16be(ip + 6, V4_DF); /* so it needs no identification (RFC 6864) */
 	ip[8] = TTL;
@@ -213,13 +212,13 @@ static void v4_header(uint8_t *ip, uint32_t udp_len, const struct uccl_nic_addr 
 }
 
 static void v6_header(uint8_t *ip, uint32_t udp_len, const struct uccl_nic_addr *from, const struct uccl_nic_addr *to,
-		      uint16_t from_port, bool ect)
+		      uint16_t from_port, uint8_t tos)
 {
 	/* Networks that hash the flow label and no ports see different ones, too. */
 	uint32_t flow = (from_port * 0x9e3779b1u ^ to->port * 0x85ebca6bu) >> 12;
 
-	ip[0] = 0x60;
-	ip[1] = (uint8_t)((ect ? ECN_ECT0 << 4 : 0) | flow >> 16);
+	ip[0] = (uint8_t)(0x60 | tos >> 4);
+	ip[1] = (uint8_t)(tos << 4 | flow >> 16);
 	put16be(ip + 2, flow & 0xffff);
 	put16be(ip + 4, udp_len);
 	ip[6] = IP_UDP;
@@ -229,7 +228,7 @@ static void v6_header(uint8_t *ip, uint32_t udp_len, const struct uccl_nic_addr 
 }
 
 uint32_t uccl_frame_build(uint8_t *out, const struct uccl_frame_way *way, uint16_t from_port,
-			  const struct uccl_nic_addr *to, bool ect, const struct iovec *piece, int n)
+			  const struct uccl_nic_addr *to, uint8_t tos, const struct iovec *piece, int n)
 {
 	bool v4 = uccl_ifaddr_is_v4(to);
 	uint8_t *ip = out + UCCL_FRAME_ETHER, *udp = ip + (v4 ? V4_LEN : V6_LEN), *at = udp + UDP_LEN;
@@ -244,9 +243,9 @@ uint32_t uccl_frame_build(uint8_t *out, const struct uccl_frame_way *way, uint16
 	memcpy(out + UCCL_MAC_LEN, way->from_mac, UCCL_MAC_LEN);
 	put16be(out + 12, v4 ? ETHER_V4 : ETHER_V6);
 	if (v4)
-		v4_header(ip, (uint32_t)udp_len, &way->from, to, ect);
+		v4_header(ip, (uint32_t)udp_len, &way->from, to, tos);
 	else
-		v6_header(ip, (uint32_t)udp_len, &way->from, to, from_port, ect);
+		v6_header(ip, (uint32_t)udp_len, &way->from, to, from_port, tos);
 	put16be(udp, from_port);
 	put16be(udp + 2, to->port);
 	put16be(udp + 4, (uint32_t)udp_len);

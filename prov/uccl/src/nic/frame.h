@@ -50,10 +50,10 @@ uint32_t uccl_frame_headers(const struct uccl_nic_addr *to);
 
 /*
  * Put a frame together at `out`, which has room for the headers and all pieces: from a port of way->from to `to`, both
- * of one family. It is never fragmented on its way, and may be marked if `ect`. The length of the frame; 0: longer than
- * IP can be, or of two families.
+ * of one family. It is never fragmented on its way; `tos` is its traffic class, with the bits of ECN. The length of the
+ * frame; 0: longer than IP can be, or of two families.
  */
 uint32_t uccl_frame_build(uint8_t *out, const struct uccl_frame_way *way, uint16_t from_port,
-			  const struct uccl_nic_addr *to, bool ect, const struct iovec *piece, int n);
+			  const struct uccl_nic_addr *to, uint8_t tos, const struct iovec *piece, int n);
 
 #endif

@@ -74,7 +74,7 @@ struct uccl_nic_attr {
 	enum uccl_xdp_mode xdp_mode;
 	struct uccl_xsk_set **queues;	/* of xdp, shared by those that name the same; or NULL */
 	uint64_t seed;			/* fault wrapper, port choice */
-	/* RDMA NICs: marks of data and of control packets, RoCE's TOS byte and InfiniBand's service level. */
+	/* Of data and of control packets: the TOS byte, without ECN, and InfiniBand's service level. */
 	uint8_t data_class, data_level;
 	uint8_t control_class, control_level;
 	uint32_t max_qp;		/* queue pairs for direct writes, to all peers together; 0: the default */

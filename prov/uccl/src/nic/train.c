@@ -10,7 +10,8 @@ static bool may_join(const struct uccl_tx *t)
 
 static bool same_place(const struct uccl_tx *a, const struct uccl_tx *b)
 {
-	return a->label == b->label && a->ect == b->ect && (a->to == b->to || uccl_ifaddr_equal(a->to, b->to));
+	return a->label == b->label && a->ect == b->ect && a->control == b->control &&
+	       (a->to == b->to || uccl_ifaddr_equal(a->to, b->to));
 }
 
 int uccl_train_len(const struct uccl_tx *v, int n, uint32_t bytes)

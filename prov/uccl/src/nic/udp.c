@@ -285,9 +285,25 @@ static void rx_socket_tune(struct udp *u, const struct uccl_nic_attr *attr)
 	u->gro = uccl_udp_option_set(u->rx_fd, IPPROTO_UDP, UDP_GRO, 1);
 	if (attr->timestamps)
 		u->timestamps = uccl_udp_option_set(u->rx_fd, SOL_SOCKET, SO_TIMESTAMPNS, 1);
-	/* What goes to an IPv4 address comes by the same socket. The receive socket sends nothing but answers. */
+	/* What goes to an IPv4 address comes by the same socket. */
 	u->ecn = attr->ecn && uccl_udp_option_set(u->rx_fd, IPPROTO_IP, IP_RECVTOS, 1) &&
 		 (u->family != AF_INET6 || uccl_udp_option_set(u->rx_fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1));
+}
+
+/* Classes that the kernel does not let us use are best effort. */
+static void classes_tune(struct udp *u, const struct uccl_nic_attr *attr)
+{
+	const uint8_t wish[2] = {attr->data_class, attr->control_class};
+
+	for (int k = 0; k < 2; k++) {
+		if (uccl_udp_tos_set(u, u->rx_fd, wish[k]))
+			u->classes[k] = wish[k];
+		else
+			UCCL_LOG(UCCL_LOG_WARN, "packets leave without the traffic class %u: %s", wish[k] >> 2,
+				 strerror(errno));
+	}
+	u->tos = (uint8_t)(u->classes[0] | (u->ecn ? IPTOS_ECN_ECT0 : 0));
+	uccl_udp_tos_set(u, u->rx_fd, u->tos);
 }
 
 static void bank_init(struct udp *u, struct udp_bank *b, uint8_t *buffers)
@@ -402,6 +418,7 @@ int uccl_nic_udp_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic)
 	u->local = at;
 	u->local.port = 0;
 	rx_socket_tune(u, attr);
+	classes_tune(u, attr);
 	err = caps_fill(u, attr, &place);
 	if (!err)
 		err = uccl_udp_labels_open(u);

@@ -8,6 +8,7 @@
 #define UCCL_NIC_UDP_H
 
 #include <netinet/in.h>
+#include <netinet/ip.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -110,7 +111,9 @@ struct udp {
 	struct uccl_ports ports;
 	bool ports_short; /* that the range has no port left for a label was said */
 	bool gso, gro, timestamps;
-	bool ecn;		    /* what label sockets send may be marked, unless a packet says that it must not */
+	bool ecn;		    /* packets that say so may be marked by the network */
+	uint8_t classes[2];	    /* TOS bytes of data and of control packets; the two bits of ECN are 0 */
+	uint8_t tos;		    /* what sockets send with, unless a packet has another one */
 	uint64_t full_since;	    /* ENOBUFS from then on; 0: something was taken since */
 	uint32_t refused_len;	    /* such packets are refused so for good; UINT32_MAX: none are known */
 	bool gso_doubt;		    /* the kernel refused a train: if it is not too long, gso ends */
@@ -181,8 +184,13 @@ struct udp_sock *uccl_udp_sock(struct udp *u, uint16_t label);
 int uccl_udp_bind(const struct udp *u, const struct uccl_nic_addr *at, struct uccl_ports_walk *walk, bool beside);
 /* Wish for a queue of so many bytes, by the option that needs a privilege or by the other. udp_sock.c */
 void uccl_udp_queue_set(int fd, int force, int plain, uint32_t bytes);
-/* The network may mark what the socket sends (RFC 3168, ECT(0)). False: the kernel does not let us. udp_sock.c */
-bool uccl_udp_ect_set(const struct udp *u, int fd);
+/* The TOS byte of what the socket sends. False: the kernel does not let us. udp_sock.c */
+bool uccl_udp_tos_set(const struct udp *u, int fd, uint8_t tos);
+/* The TOS byte of a packet: its class (RFC 2474), and whether the network may mark it (RFC 3168, ECT(0)). */
+static inline uint8_t uccl_udp_tos(const struct udp *u, const struct uccl_tx *t)
+{
+	return (uint8_t)(u->classes[t->control] | (u->ecn && t->ect ? IPTOS_ECN_ECT0 : 0));
+}
 /* CLOCK_MONOTONIC_COARSE in ns: cheap, and good to some milliseconds. udp_sock.c */
 uint64_t uccl_udp_now(void);
 /* False: the kernel has no such option, or does not let us. udp_sock.c */

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/ip.h>
 #include <netinet/udp.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -31,11 +30,11 @@ void uccl_udp_queue_set(int fd, int force, int plain, uint32_t bytes)
 		uccl_udp_option_set(fd, SOL_SOCKET, plain, (int)bytes);
 }
 
-bool uccl_udp_ect_set(const struct udp *u, int fd)
+bool uccl_udp_tos_set(const struct udp *u, int fd, uint8_t tos)
 {
 	/* What goes to an IPv4 address by a socket of IPv6 has the class of IPv4. */
-	return uccl_udp_option_set(fd, IPPROTO_IP, IP_TOS, IPTOS_ECN_ECT0) &&
-	       (u->family != AF_INET6 || uccl_udp_option_set(fd, IPPROTO_IPV6, IPV6_TCLASS, IPTOS_ECN_ECT0));
+	return uccl_udp_option_set(fd, IPPROTO_IP, IP_TOS, tos) &&
+	       (u->family != AF_INET6 || uccl_udp_option_set(fd, IPPROTO_IPV6, IPV6_TCLASS, tos));
 }
 
 /*
@@ -111,8 +110,7 @@ static int label_socket_open(const struct udp *u)
 	if (u->family == AF_INET6)
 		uccl_udp_option_set(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
 	mtu_discover_set(u->family, fd);
-	if (u->ecn)
-		uccl_udp_ect_set(u, fd);
+	uccl_udp_tos_set(u, fd, u->tos);
 	uccl_udp_queue_set(fd, SO_SNDBUFFORCE, SO_SNDBUF, UDP_TX_QUEUE);
 	/* Nobody answers to a label's port, what strays there must not pile up; but ICMP errors queue here too. */
 	uccl_udp_option_set(fd, SOL_SOCKET, SO_RCVBUF, UDP_LABEL_QUEUE);

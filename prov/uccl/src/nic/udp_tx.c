@@ -82,15 +82,13 @@ static void segment_add(struct msghdr *h, uint8_t *control, uint32_t size)
 	control_add(h, control, IPPROTO_UDP, UDP_SEGMENT, &value, sizeof(value));
 }
 
-/* It must not be marked, though what else the socket sends may be. */
-static void unmarked_add(struct msghdr *h, uint8_t *control, const struct uccl_nic_addr *to)
+/* Another TOS byte than that of the socket. */
+static void tos_add(struct msghdr *h, uint8_t *control, const struct uccl_nic_addr *to, int tos)
 {
-	const int none = 0;
-
 	if (uccl_ifaddr_is_v4(to))
-		control_add(h, control, IPPROTO_IP, IP_TOS, &none, sizeof(none));
+		control_add(h, control, IPPROTO_IP, IP_TOS, &tos, sizeof(tos));
 	else
-		control_add(h, control, IPPROTO_IPV6, IPV6_TCLASS, &none, sizeof(none));
+		control_add(h, control, IPPROTO_IPV6, IPV6_TCLASS, &tos, sizeof(tos));
 }
 
 /* Make messages of the first packets of v that share a label. Returns how many messages. */
@@ -101,6 +99,7 @@ static int batch_build(struct udp *u, struct uccl_tx *v, int n)
 	socklen_t name_len = 0;
 	int i = 0, m = 0, niov = 0;
 	uint32_t used = 0, flat;
+	uint8_t tos;
 
 	_Static_assert(CMSG_SPACE(sizeof(uint16_t)) + CMSG_SPACE(sizeof(int)) <= UDP_TX_CONTROL, "control room");
 	while (i < n && i < UDP_TX_BATCH && v[i].label == v[0].label && v[i].answer == v[0].answer) {
@@ -123,8 +122,9 @@ static int batch_build(struct udp *u, struct uccl_tx *v, int n)
 			segment_add(h, b->control[m], uccl_tx_len(&v[i]));
 			flat = train_flatten(b->flat + used, UDP_TX_FLAT - used, &v[i], end - i);
 		}
-		if (u->ecn && !v[i].ect)
-			unmarked_add(h, b->control[m], v[i].to);
+		tos = uccl_udp_tos(u, &v[i]);
+		if (tos != u->tos)
+			tos_add(h, b->control[m], v[i].to, tos);
 		b->first[m++] = i;
 		if (flat) {
 			b->iov[niov++] = (struct iovec){.iov_base = b->flat + used, .iov_len = flat};

@@ -53,7 +53,7 @@ struct xdp {
 	bool guarded;
 	struct uccl_nic_guard guard;
 	struct uccl_ways *ways;
-	bool ecn, timestamps;
+	bool timestamps;
 	bool long_packets; /* the MTU lets packets be longer than a frame */
 	uint16_t port_of[UDP_LABELS]; /* 0: not asked yet */
 	uint64_t now;		      /* of the last look at the clock, coarse */
@@ -112,7 +112,7 @@ static bool frame_put(struct xdp *x, const struct uccl_frame_way *way, const str
 
 	if (!room)
 		return false;
-	len = uccl_frame_build(room, way, port, t->to, x->ecn && t->ect, piece, 3);
+	len = uccl_frame_build(room, way, port, t->to, uccl_udp_tos(x->udp, t), piece, 3);
 	if (len)
 		uccl_xsk_put(x->xsk, len);
 	return true;
@@ -515,7 +515,6 @@ static int inner_open(struct xdp *x, const struct uccl_nic_attr *attr)
 	mtu = (uint32_t)uccl_min(x->nic.caps.mtu, x->udp->place_mtu);
 	x->long_packets = frames_for(mtu) > 1;
 	x->nic.caps.rx_slots = (uint32_t)uccl_min(x->nic.caps.rx_slots, UCCL_XSK_RX / frames_for(mtu));
-	x->ecn = x->udp->ecn;
 	x->timestamps = attr->timestamps;
 	return 0;
 }

@@ -195,10 +195,10 @@ static const struct param table[] = {
 	RANGE("FI_UCCL_ECN", FORM_BOOL, "1", 0, 1, ecn,
 	      "let the network mark packets instead of throwing them away, where back end and congestion control can"),
 	RANGE("FI_UCCL_DSCP", FORM_NUMBER, "0", 0, 63, dscp,
-	      "traffic class (DSCP) of data, on RDMA back ends"),
+	      "traffic class (DSCP) of data"),
 	RANGE("FI_UCCL_CONTROL_DSCP", FORM_NUMBER, "48", 0, 63, control_dscp,
-	      "traffic class (DSCP) of acknowledgements, credits and the like, on RDMA back ends; 48 is where RoCE has "
-	      "its own control packets"),
+	      "traffic class (DSCP) of acknowledgements, credits and the like; 48 is where RoCE has its own control "
+	      "packets"),
 	RANGE("FI_UCCL_LIVENESS", FORM_BOOL, "1", 0, 1, liveness,
 	      "hold a TCP connection to each peer, so that the end of a process is noticed at once"),
 	TEXT("FI_UCCL_STATS", stats,

@@ -25,12 +25,12 @@ static const struct uccl_nic_addr to6 = {.ip = {0xfd, 1, [15] = 2}, .port = 4791
 
 static uint8_t payload[MOST], frame[MOST + UCCL_FRAME_V6];
 
-static uint32_t make(bool v4, uint32_t len, bool ect)
+static uint32_t make(bool v4, uint32_t len, uint8_t tos)
 {
 	struct iovec piece = {payload, len};
 
 	memset(frame, 0xa5, sizeof(frame));
-	return uccl_frame_build(frame, v4 ? &way4 : &way6, 777, v4 ? &to4 : &to6, ect, &piece, 1);
+	return uccl_frame_build(frame, v4 ? &way4 : &way6, 777, v4 ? &to4 : &to6, tos, &piece, 1);
 }
 
 static int setup(void **state)
@@ -98,7 +98,8 @@ static void build__every_length(void **state)
 	(void)state;
 	for (int v4 = 0; v4 < 2; v4++)
 		for (uint32_t len = 0; len <= MOST; len += len < 2200 ? 1 : 97) {
-			uint32_t headers = v4 ? UCCL_FRAME_V4 : UCCL_FRAME_V6, all = make(v4, len, len % 2);
+			uint32_t headers = v4 ? UCCL_FRAME_V4 : UCCL_FRAME_V6;
+			uint32_t all = make(v4, len, len % 2 ? 48 << 2 | 2 : 0);
 			uint32_t ips = v4 ? 8 : 32, udp = headers - 8, sum;
 			struct uccl_frame f;
 
@@ -124,11 +125,11 @@ static void build__pieces(void **state)
 {
 	struct iovec piece[4] = {{payload, 3}, {NULL, 0}, {payload + 3, 60}, {payload + 63, 1}};
 	uint8_t whole[200];
-	uint32_t all = make(true, 64, false);
+	uint32_t all = make(true, 64, 0);
 
 	(void)state;
 	memcpy(whole, frame, all);
-	assert_int_equal(uccl_frame_build(frame, &way4, 777, &to4, false, piece, 4), all);
+	assert_int_equal(uccl_frame_build(frame, &way4, 777, &to4, 0, piece, 4), all);
 	assert_memory_equal(frame, whole, all);
 }
 
@@ -141,15 +142,15 @@ static void build__refused(void **state)
 
 	(void)state;
 	assert_non_null(big);
-	assert_int_equal(uccl_frame_build(big + 100000, &way4, 1, &to4, false, &piece, 1), 65507 + UCCL_FRAME_V4);
+	assert_int_equal(uccl_frame_build(big + 100000, &way4, 1, &to4, 0, &piece, 1), 65507 + UCCL_FRAME_V4);
 	assert_int_equal(uccl_frame_parse(big + 100000, 65507 + UCCL_FRAME_V4, &f), UCCL_FRAME_GOOD);
 	piece.iov_len = 65508;
-	assert_int_equal(uccl_frame_build(big + 100000, &way4, 1, &to4, false, &piece, 1), 0);
+	assert_int_equal(uccl_frame_build(big + 100000, &way4, 1, &to4, 0, &piece, 1), 0);
 	piece.iov_len = 65528;
-	assert_int_equal(uccl_frame_build(big + 100000, &way6, 1, &to6, false, &piece, 1), 0);
+	assert_int_equal(uccl_frame_build(big + 100000, &way6, 1, &to6, 0, &piece, 1), 0);
 	piece.iov_len = 1;
-	assert_int_equal(uccl_frame_build(big, &way6, 1, &to4, false, &piece, 1), 0);
-	assert_int_equal(uccl_frame_build(big, &way4, 1, &to6, false, &piece, 1), 0);
+	assert_int_equal(uccl_frame_build(big, &way6, 1, &to4, 0, &piece, 1), 0);
+	assert_int_equal(uccl_frame_build(big, &way4, 1, &to6, 0, &piece, 1), 0);
 	free(big);
 }
 
@@ -163,7 +164,7 @@ static void build__zero_checksum(void **state)
 	for (int i = 0; i < 0x10000; i++) {
 		payload[0] = (uint8_t)(i >> 8);
 		payload[1] = (uint8_t)i;
-		uccl_frame_build(frame, &way6, 777, &to6, false, &piece, 1);
+		uccl_frame_build(frame, &way6, 777, &to6, 0, &piece, 1);
 		assert_false(!frame[UCCL_FRAME_V6 - 2] && !frame[UCCL_FRAME_V6 - 1]);
 		assert_int_equal(uccl_frame_parse(frame, UCCL_FRAME_V6 + 2, &f), UCCL_FRAME_GOOD);
 	}
@@ -177,10 +178,10 @@ static void build__flow_label(void **state)
 	int same = 0;
 
 	(void)state;
-	uccl_frame_build(frame, &way6, 1000, &to6, false, &piece, 1);
+	uccl_frame_build(frame, &way6, 1000, &to6, 0, &piece, 1);
 	memcpy(first, frame + 14, 4);
 	for (int i = 1; i < 64; i++) {
-		uccl_frame_build(frame, &way6, (uint16_t)(1000 + i), &to6, false, &piece, 1);
+		uccl_frame_build(frame, &way6, (uint16_t)(1000 + i), &to6, 0, &piece, 1);
 		same += !memcmp(first, frame + 14, 4);
 	}
 	assert_int_equal(same, 0);
@@ -192,7 +193,7 @@ static void parse__short(void **state)
 
 	(void)state;
 	for (int v4 = 0; v4 < 2; v4++) {
-		uint32_t all = make(v4, 100, false);
+		uint32_t all = make(v4, 100, 0);
 
 		for (uint32_t len = 0; len < all; len++)
 			assert_int_equal(parse(frame, len, &f), UCCL_FRAME_SHORT);
@@ -209,7 +210,7 @@ static void parse__each_bit(void **state)
 
 	(void)state;
 	for (int v4 = 0; v4 < 2; v4++) {
-		uint32_t all = make(v4, 64, false), ip = UCCL_FRAME_ETHER, bit;
+		uint32_t all = make(v4, 64, 0), ip = UCCL_FRAME_ETHER, bit;
 
 		for (bit = 12 * 8; bit < all * 8; bit++) {
 			uint32_t at = bit / 8;
@@ -255,7 +256,7 @@ static void parse__foreign(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < uccl_array_len(change); i++) {
-		uint32_t all = make(change[i].v4, 64, false);
+		uint32_t all = make(change[i].v4, 64, 0);
 
 		frame[change[i].at] = change[i].value;
 		if (change[i].at > 13)
@@ -271,7 +272,7 @@ static void parse__lengths(void **state)
 
 	(void)state;
 	for (int v4 = 0; v4 < 2; v4++) {
-		uint32_t udp = (v4 ? UCCL_FRAME_V4 : UCCL_FRAME_V6) - 8, all = make(v4, 64, false);
+		uint32_t udp = (v4 ? UCCL_FRAME_V4 : UCCL_FRAME_V6) - 8, all = make(v4, 64, 0);
 
 		for (uint32_t len = 0; len < 300; len++) {
 			frame[udp + 4] = (uint8_t)(len >> 8);
@@ -284,7 +285,7 @@ static void parse__lengths(void **state)
 				assert_int_equal(parse(frame, all, &f), UCCL_FRAME_LENGTHS);
 			}
 		}
-		make(v4, 64, false);
+		make(v4, 64, 0);
 		frame[v4 ? 16 : 18] = 0;
 		for (int len = 0; len < (v4 ? 28 : 8); len++) {
 			frame[v4 ? 17 : 19] = (uint8_t)len;
@@ -302,7 +303,7 @@ static void parse__checksum_forms(void **state)
 
 	(void)state;
 	for (int v4 = 0; v4 < 2; v4++) {
-		uint32_t all = make(v4, 64, false), udp = (v4 ? UCCL_FRAME_V4 : UCCL_FRAME_V6) - 8, ips = v4 ? 8 : 32;
+		uint32_t all = make(v4, 64, 0), udp = (v4 ? UCCL_FRAME_V4 : UCCL_FRAME_V6) - 8, ips = v4 ? 8 : 32;
 		uint32_t sum = slow_sum(frame + udp - ips, ips, 17 + 72);
 
 		frame[udp + 6] = frame[udp + 7] = 0;
@@ -318,7 +319,7 @@ static void parse__checksum_forms(void **state)
 static void parse__sources(void **state)
 {
 	struct uccl_frame f;
-	uint32_t all = make(true, 64, false);
+	uint32_t all = make(true, 64, 0);
 
 	(void)state;
 	for (int first = 0; first < 256; first++) {
@@ -329,11 +330,11 @@ static void parse__sources(void **state)
 	memset(frame + 26, 0, 4);
 	sums_mend(true, 72);
 	assert_int_equal(parse(frame, all, &f), UCCL_FRAME_SOURCE);
-	make(true, 64, false);
+	make(true, 64, 0);
 	frame[34] = frame[35] = 0;
 	sums_mend(true, 72);
 	assert_int_equal(parse(frame, all, &f), UCCL_FRAME_SOURCE);
-	all = make(false, 64, false);
+	all = make(false, 64, 0);
 	frame[22] = 0xff;
 	sums_mend(false, 72);
 	assert_int_equal(parse(frame, all, &f), UCCL_FRAME_SOURCE);
@@ -342,14 +343,14 @@ static void parse__sources(void **state)
 	assert_int_equal(parse(frame, all, &f), UCCL_FRAME_SOURCE);
 	/* An address of IPv4 in a packet of IPv6 would let others seem to be whom they are not. */
 	for (uint32_t at = 22; at <= 38; at += 16) {
-		make(false, 64, false);
+		make(false, 64, 0);
 		memcpy(frame + at, way4.from.ip, 16);
 		sums_mend(false, 72);
 		assert_int_equal(parse(frame, all, &f), UCCL_FRAME_SOURCE);
 	}
 }
 
-/* What may be marked, and what is. */
+/* A traffic class, with what may be marked, and what is. */
 static void parse__marks(void **state)
 {
 	struct uccl_frame f;
@@ -358,10 +359,10 @@ static void parse__marks(void **state)
 	for (int v4 = 0; v4 < 2; v4++) {
 		uint8_t shift = v4 ? 0 : 4;
 
-		for (int ect = 0; ect < 2; ect++) {
-			uint32_t all = make(v4, 64, ect);
+		for (int tos = 0; tos < 256; tos++) {
+			uint32_t all = make(v4, 64, (uint8_t)tos);
 
-			assert_int_equal(frame[15] >> shift & 3, ect ? 2 : 0);
+			assert_int_equal(v4 ? frame[15] : (frame[14] << 4 | frame[15] >> 4) & 0xff, tos);
 			for (uint8_t ecn = 0; ecn < 4; ecn++) {
 				frame[15] = (uint8_t)((frame[15] & ~(3 << shift)) | ecn << shift);
 				sums_mend(v4, 72);

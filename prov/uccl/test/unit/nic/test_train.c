@@ -69,7 +69,6 @@ static void len__neighbours(void **state)
 	assert_int_equal(uccl_train_len(v, 20, UCCL_TRAIN_BYTES), 2);
 }
 
-/* Which of 12 are hit: a train of four, a single one, a train of three with a shorter last, a train of four. */
 /* A train has one traffic class. */
 static void len__marks(void **state)
 {
@@ -78,8 +77,13 @@ static void len__marks(void **state)
 	assert_int_equal(uccl_train_len(v, 20, UCCL_TRAIN_BYTES), 2);
 	v[0].ect = v[1].ect = true;
 	assert_int_equal(uccl_train_len(v, 20, UCCL_TRAIN_BYTES), 3);
+	v[1].control = true;
+	assert_int_equal(uccl_train_len(v, 20, UCCL_TRAIN_BYTES), 1);
+	v[0].control = true;
+	assert_int_equal(uccl_train_len(v, 20, UCCL_TRAIN_BYTES), 2);
 }
 
+/* Which of 12 are hit: a train of four, a single one, a train of three with a shorter last, a train of four. */
 static void hits(enum uccl_train_fault fault, const char *want)
 {
 	struct uccl_train_walk w = {0};

@@ -1454,19 +1454,24 @@ static int class_of(int fd, bool v4)
 	return value;
 }
 
-/* Packets may be marked where they say so: alone, in trains, in one call with others, to IPv4 by a socket of IPv6. */
+/*
+ * Packets may be marked where they say so, and have the class of data or that of control packets: alone, in trains, in
+ * one call with others, to IPv4 by a socket of IPv6.
+ */
 static void tx__class(void **state)
 {
 	(void)state;
-	for (int kind = 0; kind < 6; kind++) {
-		bool v4 = kind % 3 != 1, ecn = kind < 3;
+	for (int kind = 0; kind < 12; kind++) {
+		bool v4 = kind % 3 != 1, ecn = kind / 3 & 1;
+		uint8_t data = kind < 6 ? 0 : 10 << 2, control = kind < 6 ? 48 << 2 : 0;
 		struct uccl_nic_addr any = {.port = 0}, to = v4 ? v4_loopback : v6_loopback;
 		struct uccl_nic *a = open_attr(&(struct uccl_nic_attr){
-			.bind = kind % 3 == 2 ? any : to, .ifname = kind % 3 == 2 ? "lo" : NULL, .ecn = ecn});
+			.bind = kind % 3 == 2 ? any : to, .ifname = kind % 3 == 2 ? "lo" : NULL, .ecn = ecn,
+			.data_class = data, .control_class = control});
 		struct sockaddr_storage sa;
 		socklen_t len = uccl_ifaddr_to_sock(&sa, &to, v4 ? AF_INET : AF_INET6);
 		int fd = socket(sa.ss_family, SOCK_DGRAM, 0), on = 1;
-		struct uccl_tx t[7];
+		struct uccl_tx t[11];
 
 		assert_int_equal(a->caps.marks, ecn);
 		assert_int_equal(bind(fd, (struct sockaddr *)&sa, len), 0);
@@ -1474,13 +1479,14 @@ static void tx__class(void **state)
 		assert_int_equal(setsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_RECVTOS : IPV6_RECVTCLASS, &on,
 					    sizeof(on)), 0);
 		uccl_ifaddr_from_sock(&to, (struct sockaddr *)&sa, len);
-		for (int i = 0; i < 7; i++) {
+		for (int i = 0; i < 11; i++) {
 			t[i] = packet(&to, (uint8_t)i, 100, 0);
 			t[i].ect = i == 1 || i > 3;
+			t[i].control = i == 2 || i == 6 || i > 8;
 		}
-		tx_all(a, t, 7);
-		for (int i = 0; i < 7; i++)
-			assert_int_equal(class_of(fd, v4), ecn && t[i].ect ? 2 : 0);
+		tx_all(a, t, 11);
+		for (int i = 0; i < 11; i++)
+			assert_int_equal(class_of(fd, v4), (t[i].control ? control : data) + (ecn && t[i].ect ? 2 : 0));
 		close(fd);
 		a->ops->close(a);
 	}
