@@ -205,7 +205,7 @@ static void ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_t ar
 				continue;
 			rtt = path_sample(in, arrived, &sent);
 		}
-		if (rtt && sent >= f->times.host_heard_ns)
+		if (rtt && sent >= f->times.host_heard_ns && (in->write || !uccl_path_was_quiet(p, in->seq)))
 			host = uccl_min(host, (uint64_t)in->delay << UCCL_TS_SHIFT);
 		uccl_rack_reported(&f->rack, sent);
 		uccl_paths_alive(&f->paths, in->path, arrived);

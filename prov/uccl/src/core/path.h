@@ -39,6 +39,7 @@ struct uccl_path {
 	uint8_t write_strikes;	/* trials that failed: the back-off */
 	bool probe_due;		/* a probe wants to leave on it */
 	bool control;		/* among those that control packets prefer */
+	uint8_t quiet;		/* of the eight packets up to quiet_seq those that ask for no answer, by bits */
 	uint16_t marks;		/* as reported last, see struct uccl_ack_path */
 	uint16_t marks_new;	/* of them, since its last RTT sample */
 	uint16_t label;		/* the NIC's entropy label now in use */
@@ -46,6 +47,7 @@ struct uccl_path {
 	uint32_t fresh_seq;	/* packets from here on tell of the present label, and are later than a suspicion */
 	uint32_t acked_seq;	/* highest number the peer reported; nothing reported: 0 */
 	uint32_t ask_seq;	/* number of the control packet of ask_ns */
+	uint32_t quiet_seq;	/* of the latest packet that asks for no answer */
 	uint64_t acked_csn;	/* direct writes: highest CSN that the peer reported on this path + 1 */
 	uint64_t write_csn;	/* TRYING: of the trial */
 	uint64_t write_until;	/* TRIAL: not before */
@@ -99,6 +101,22 @@ static inline void uccl_path_asked(struct uccl_path *p, uint64_t now)
 		return;
 	p->ask_ns = now;
 	p->ask_seq = p->next_seq - 1;
+}
+
+/* What left last asks for no answer: when it is reported tells nothing of the peer's host. PROTOCOL R99 */
+static inline void uccl_path_quiet(struct uccl_path *p)
+{
+	uint32_t on = p->next_seq - 1 - p->quiet_seq;
+
+	p->quiet = (uint8_t)((on < 8 ? p->quiet << on : 0) | 1);
+	p->quiet_seq += on;
+}
+
+static inline bool uccl_path_was_quiet(const struct uccl_path *p, uint32_t seq)
+{
+	uint32_t back = p->quiet_seq - seq;
+
+	return back < 8 && p->quiet >> back & 1;
 }
 
 /* Bytes in flight: more of them, or less. */

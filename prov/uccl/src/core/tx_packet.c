@@ -87,5 +87,7 @@ int flow_tx_control(struct uccl_flow *f, struct uccl_tx *tx, uint8_t type, uint8
 	tx->cookie = UCCL_NEVER;
 	flow_tx_packet(f, tx, &h, path, want_ack ? FLOW_BLOCK_ALWAYS : FLOW_BLOCK_OWED, now);
 	uccl_path_asked(&f->paths.list[path], now);
+	if (type != UCCL_PKT_PROBE)
+		uccl_path_quiet(&f->paths.list[path]);
 	return 1;
 }

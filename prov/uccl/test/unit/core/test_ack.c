@@ -779,6 +779,41 @@ static void host__one_pause_says_little(void **state)
 }
 
 /*
+ * What asks for no answer is reported when there is something to say. How late that is says nothing of the peer's host.
+ * PROTOCOL R99
+ */
+static void host__not_of_what_asks_nothing(void **state)
+{
+	struct pair_cfg c = pair_packets();
+	struct uccl_ack a;
+
+	(void)state;
+	c.paths = 1;
+	pair_init(&p, &c);
+	for (int i = 0; i < 3; i++) {
+		/* Two acknowledgements of ours, of which the second may be lost. */
+		for (int k = 0; k < 2; k++) {
+			pair_record(&p, 1, 100);
+			assert_true(pair_finish(&p, UCCL_NS_PER_S));
+		}
+		p.now += 5 * MS;
+		a = line(base(), 0, tx()->paths.list[0].next_seq - 1 - (i != 1), p.now - 5 * MS - 20 * US,
+			 (uint32_t)(5 * MS >> UCCL_TS_SHIFT));
+		assert_int_equal(take(&a), UCCL_DROP_COUNT);
+		assert_int_equal(uccl_times_host_wait(&tx()->times), 0);
+	}
+	/* A question is answered at once. */
+	uccl_flow_keepalive(tx(), p.now);
+	pair_pump_one(&p, 0);
+	p.now += 5 * MS;
+	a = line(base(), 0, tx()->paths.list[0].next_seq - 1, p.now - 5 * MS - 20 * US,
+		 (uint32_t)(5 * MS >> UCCL_TS_SHIFT));
+	assert_int_equal(take(&a), UCCL_DROP_COUNT);
+	assert_true(uccl_times_host_wait(&tx()->times) > 0);
+	pair_fini(&p);
+}
+
+/*
  * A peer that is off its core is silent, and nothing was lost: congestion control hears of no time-out. PROTOCOL R132
  */
 static void timeout__silence_is_no_loss(void **state)
@@ -1888,6 +1923,7 @@ int main(void)
 		cmocka_unit_test(reorder__bounded),
 		cmocka_unit_test(host__busy_peer_is_not_asked),
 		cmocka_unit_test(host__one_pause_says_little),
+		cmocka_unit_test(host__not_of_what_asks_nothing),
 		cmocka_unit_test(timeout__silence_is_no_loss),
 		cmocka_unit_test(timeout__told_once_when_proven),
 		cmocka_unit_test(timeout__one_loss_is_one_loss),

@@ -52,7 +52,7 @@ static void init__nothing_to_ask(void **state)
 	assert_false(uccl_asking_proven(&s, 0));
 }
 
-/* The tail probe first; a time-out after it; and no timer at all for nothing. */
+/* The tail probe first; a time-out after twice as long; the next after the RTO; and no timer at all for nothing. */
 static void arm__probe_then_time_out(void **state)
 {
 	(void)state;
@@ -61,7 +61,15 @@ static void arm__probe_then_time_out(void **state)
 	assert_int_equal(s.armed_ns, NOW);
 	uccl_asking_arm(&s, &t, false, NOW + 1);
 	assert_int_equal(s.at, UCCL_NEVER);
+	t.rto_min_ns = 4 * MS;
 	ask(1, 1, NOW);
+	assert_int_equal(s.at, NOW + 2 * uccl_times_pto(&t));
+	ask(1, 1, NOW);
+	assert_int_equal(s.at, NOW + 4 * MS);
+	/* Never later than that. */
+	begin(PATHS);
+	ask(1, 1, NOW);
+	assert_true(2 * uccl_times_pto(&t) > uccl_times_rto(&t));
 	assert_int_equal(s.at, NOW + uccl_times_rto(&t));
 	uccl_asking_arm(&s, &t, false, NOW);
 	assert_int_equal(s.at, UCCL_NEVER);
