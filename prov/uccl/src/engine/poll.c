@@ -47,7 +47,7 @@ static void engine_timers(struct uccl_engine *e, uint64_t now)
 		conn_scan(e, now);
 }
 
-/* Our part of the link: endpoints have one each, and of that their engines. */
+/* Our part of the link: endpoints have one each, and of that their engines. PROTOCOL R289 */
 static void pacer_share(struct uccl_engine *e)
 {
 	uccl_pacer_link(&e->pacer, e->nic->caps.link_bps / e->others / e->busy[UCCL_BOARD_IN]);
@@ -63,7 +63,7 @@ static void link_share(struct uccl_engine *e, uint64_t now)
 	pacer_share(e);
 }
 
-/* So do home and lanes of this one, and have windows of what one flow would have (engine_tx). */
+/* Lanes of this one do, too, and their flows have parts of what one would have, see engine_tx. PROTOCOL R289 */
 static void board_look(struct uccl_engine *e, uint64_t now)
 {
 	const uint64_t all[] = { [UCCL_BOARD_OUT] = e->stats.tx_bytes, [UCCL_BOARD_IN] = e->stats.rx_bytes };

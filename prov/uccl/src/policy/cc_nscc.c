@@ -176,7 +176,7 @@ static void nscc_base(struct nscc *n, double base_ns)
 	n->target_ns = k->target_rtts * fmax(k->far * base_ns, n->normal_ns) +
 		       k->target_chunks * n->burst * 8 * (double)UCCL_NS_PER_S / n->bps;
 	n->window_max = fmin(n->window_cap, k->max_bdps * share * bdp + k->max_chunks * n->burst * n->most);
-	/* One that is full while the other leaves. */
+	/* One is filled while another is on its way. */
 	if (n->most < 1)
 		n->window_max = fmin(n->window_cap, fmax(n->window_max, SHARED_BURSTS * n->burst));
 	a = bdp * share / k->ref_bdp;

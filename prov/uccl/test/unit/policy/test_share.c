@@ -157,7 +157,10 @@ static const char *next(const char *cc)
 	return names[i];
 }
 
-/* Four that know nothing of each other have four parts of five. Now they have what one has, or somewhat less. */
+/*
+ * Four that know nothing of each other have four parts of five. Now they have what one has, or somewhat less.
+ * PROTOCOL R289
+ */
 static void share__as_one(void **state)
 {
 	(void)state;
