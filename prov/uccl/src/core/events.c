@@ -187,6 +187,12 @@ void uccl_event_loss(struct uccl_flow *f, const struct uccl_loss_info *loss, uin
 		f->cfg.pathsel->on_loss(f->ps, loss->path, loss->kind, now);
 }
 
+void uccl_event_share(struct uccl_flow *f, uint32_t of)
+{
+	if (f->cfg.cc->share)
+		f->cfg.cc->share(f->cc, of);
+}
+
 uint64_t uccl_event_grant(struct uccl_flow *f, uint64_t *turn, uint64_t now)
 {
 	const struct uccl_credit *c = &f->credit;

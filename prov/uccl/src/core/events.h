@@ -50,6 +50,8 @@ uint64_t uccl_event_window(const struct uccl_flow *f);
 bool uccl_event_credit_free(const struct uccl_flow *f);
 /* Bytes that may still be sent on the credit that is there. */
 uint64_t uccl_event_credit_left(const struct uccl_flow *f);
+/* It is one of so many flows now that share what one would have. */
+void uccl_event_share(struct uccl_flow *f, uint32_t of);
 /* Chunks were declared lost. */
 void uccl_event_loss(struct uccl_flow *f, const struct uccl_loss_info *loss, uint64_t now);
 /* The cumulative credit to announce to the peer, and of which turn; 0: none. */

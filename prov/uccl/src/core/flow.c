@@ -107,6 +107,7 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 	uccl_closing_init(&f->close);
 	uccl_pieces_init(&f->pieces, cfg->mtu_rx - UCCL_HDR_LEN);
 	f->heard_ns = now;
+	f->share = 1;
 
 	/* Policies reckon with what a flow begins with. */
 	pcfg.chunk_bytes = (uint32_t)uccl_max(cfg->chunk_bytes, cfg->write_brittle ? f->chunk.bytes : cfg->write_bytes);
@@ -145,6 +146,12 @@ void uccl_flow_fini(struct uccl_flow *f)
 	uccl_pieces_fini(&f->pieces);
 	free(f->rx_parts);
 	memset(f, 0, sizeof(*f));
+}
+
+void uccl_flow_share(struct uccl_flow *f, uint32_t of)
+{
+	f->share = of;
+	uccl_event_share(f, of);
 }
 
 void uccl_flow_submit(struct uccl_flow *f, struct uccl_item *item)

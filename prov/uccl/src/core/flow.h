@@ -126,6 +126,7 @@ struct uccl_flow {
 	struct uccl_timer timer;	/* the owner's, for its heap */
 	TAILQ_ENTRY(uccl_flow) ready;	/* the owner's, its list of flows to transmit */
 	bool is_ready;
+	uint32_t share;			/* it is one of so many: see uccl_flow_share */
 
 	/* sending */
 	struct uccl_sendq sendq;
@@ -222,6 +223,12 @@ void uccl_flow_writes(struct uccl_flow *f, uint16_t path, bool on, uint64_t now)
  * upcalls.
  */
 void uccl_flow_forgive(struct uccl_flow *f, uint32_t id, uint32_t gen);
+
+/*
+ * From now on it is one of `of` flows, of busy lanes of this endpoint, that share what one may have in flight and the
+ * rate at which that grows. At first it is alone: 1.
+ */
+void uccl_flow_share(struct uccl_flow *f, uint32_t of);
 
 /*
  * The peer is asked for so many bytes, and will want credit for them: it need not say so. Before the record that asks.

@@ -15,7 +15,7 @@
 #include "core/path.h"
 #include "core/rate.h"
 
-#define UCCL_CC_STATE 256
+#define UCCL_CC_STATE 272
 #define UCCL_PATHSEL_STATE 512
 #define UCCL_CREDIT_STATE 128
 
@@ -91,6 +91,12 @@ struct uccl_cc_ops {
 	uint64_t (*pace)(void *cc, uint32_t bytes, uint64_t srtt_ns, uint64_t now);
 	void (*on_ack)(void *cc, const struct uccl_ack_info *ack, uint64_t now);
 	void (*on_loss)(void *cc, const struct uccl_loss_info *loss, uint64_t now);
+	/*
+	 * From now on it is one of `of` flows of an endpoint, of its busy lanes. Together they have what one would have
+	 * of the link, of the largest window, and of what it grows. At first it is alone. NULL: it does not share, and
+	 * each lane is a flow like others.
+	 */
+	void (*share)(void *cc, uint32_t of);
 };
 
 struct uccl_rng;

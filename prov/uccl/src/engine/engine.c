@@ -107,6 +107,8 @@ int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct u
 	uccl_pacer_init(&e->pacer, attr->nic->caps.link_bps);
 	e->sharers = attr->sharers;
 	e->sharers_arg = attr->sharers_arg;
+	e->others = e->busy[UCCL_BOARD_OUT] = e->busy[UCCL_BOARD_IN] = 1;
+	e->board_at = UCCL_NEVER;
 	e->pacer_timer.at = UCCL_NEVER;
 	e->pacer_timer.kind = TIMER_PACER;
 	TAILQ_INIT(&e->conns);
@@ -166,13 +168,28 @@ void uccl_engine_row(struct uccl_engine *e, uint64_t first, const struct uccl_ni
 	e->listener.row = (struct uccl_row){ .first = first, .n = n, .at = at };
 }
 
+_Static_assert(UCCL_BOARD_SEATS == UCCL_LANES_MAX + 1, "a seat for home, and for each lane");
+
+static void engine_seat(struct uccl_engine *e, struct uccl_board *b, uint8_t seat)
+{
+	e->board = b;
+	e->seat = seat;
+	e->board_at = 0;
+}
+
 int uccl_engine_lanes(struct uccl_engine *e, struct uccl_engine *const *lane, struct uccl_line *const *line, uint8_t n)
 {
 	e->lane_addr = calloc(n, sizeof(*e->lane_addr));
 	if (!e->lane_addr)
 		return -FI_ENOMEM;
-	for (uint8_t k = 0; k < n; k++)
+	uccl_board_init(&e->lanes_board, n);
+	engine_seat(e, &e->lanes_board, 0);
+	for (uint8_t k = 0; k < n; k++) {
 		e->lane_addr[k] = lane[k]->addr;
+		engine_seat(lane[k], &e->lanes_board, (uint8_t)(k + 1));
+		lane[k]->sharers = e->sharers;
+		lane[k]->sharers_arg = e->sharers_arg;
+	}
 	uccl_lanes_init(&e->mep, &e->lanes, line, n);
 	return 0;
 }

@@ -31,8 +31,8 @@ struct uccl_engine_attr {
 	const struct uccl_target_ops *target;
 	void *target_arg;
 	/*
-	 * Credit is handed out for the NIC's line rate at `now`: how many do that at this time, this engine included.
-	 * Asked at most once in a millisecond. NULL: it is alone.
+	 * Credit is handed out for the NIC's line rate at `now`: how many endpoints do that at this time, this one
+	 * included. Asked at most once in a millisecond, and by its lanes, too, in their threads. NULL: it is alone.
 	 */
 	uint32_t (*sharers)(void *arg, uint64_t now);
 	void *sharers_arg;
@@ -68,8 +68,8 @@ void uccl_engine_row(struct uccl_engine *e, uint64_t first, const struct uccl_ni
 
 /*
  * The endpoint has these engines as lanes, each with a line; before it has peers. They are opened before with its key
- * and incarnations of their own, may be polled by other threads, and are closed before it, with nobody polling it then.
- * -FI_ENOMEM.
+ * and incarnations of their own, may be polled by other threads once this has returned, and are closed before it, with
+ * nobody polling it then. The link is one: those that are busy share it. -FI_ENOMEM.
  */
 int uccl_engine_lanes(struct uccl_engine *e, struct uccl_engine *const *lane, struct uccl_line *const *line, uint8_t n);
 

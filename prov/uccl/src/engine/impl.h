@@ -3,6 +3,7 @@
 #ifndef UCCL_ENGINE_IMPL_H
 #define UCCL_ENGINE_IMPL_H
 
+#include "base/board.h"
 #include "base/hash.h"
 #include "base/heap.h"
 #include "base/le.h"
@@ -144,6 +145,8 @@ struct uccl_engine {
 	struct uccl_lanes lanes;	/* mep.lanes, if it has some, */
 	struct uccl_addr *lane_addr;	/* and where they are */
 	struct uccl_lane lane;		/* mep.lane, if it is one */
+	struct uccl_board *board;	/* its lanes' and its, or that of its home; NULL: it is alone */
+	uint8_t seat;			/* there */
 	/* of all: messages, counters, timers, the time */
 	struct uccl_mep mep;
 	struct uccl_stats stats;
@@ -157,7 +160,11 @@ struct uccl_engine {
 	uint64_t away_ns;		/* in all: how late polls were for a timer, if that was not little */
 	struct uccl_pacer pacer;	/* of credits to those who send to us */
 	struct uccl_timer pacer_timer;
-	uint64_t sharers_at;		/* when to ask again who shares the line rate */
+	uint64_t sharers_at;		/* when to ask again who shares the line rate, */
+	uint32_t others;		/* and how many did, this endpoint included */
+	uint64_t board_at;		/* when to look at the board again; UCCL_NEVER: there is none */
+	uint64_t moved[UCCL_BOARD_WAYS]; /* bytes of payload when we last did, */
+	uint32_t busy[UCCL_BOARD_WAYS];	/* and as how many engines of this endpoint all were busy */
 	/* rx.c */
 	int rx_refused;			/* packets of this poll that went to nobody */
 	bool rx_more;			/* the last poll left something in the NIC's queue */
@@ -198,6 +205,8 @@ struct uccl_engine {
 	int tx_head, tx_n;
 	uint64_t backlog;		/* the NIC's, as it told last; 0: it does not */
 	struct uccl_tx txv[TX_BATCH];
+	/* base/board.h: of it and its lanes */
+	struct uccl_board lanes_board;
 };
 
 /* The NIC was handed something, or had time to send it. */

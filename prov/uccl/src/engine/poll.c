@@ -47,13 +47,35 @@ static void engine_timers(struct uccl_engine *e, uint64_t now)
 		conn_scan(e, now);
 }
 
-/* Others hand out credit for the same link: each its part. */
+/* Our part of the link: endpoints have one each, and of that their engines. PROTOCOL R289 */
+static void pacer_share(struct uccl_engine *e)
+{
+	uccl_pacer_link(&e->pacer, e->nic->caps.link_bps / e->others / e->busy[UCCL_BOARD_IN]);
+}
+
+/* Other endpoints hand out credit for the same link. */
 static void link_share(struct uccl_engine *e, uint64_t now)
 {
 	if (!e->sharers || now < e->sharers_at)
 		return;
 	e->sharers_at = now + SHARERS_NS;
-	uccl_pacer_link(&e->pacer, e->nic->caps.link_bps / uccl_max(1, e->sharers(e->sharers_arg, now)));
+	e->others = (uint32_t)uccl_max(1, e->sharers(e->sharers_arg, now));
+	pacer_share(e);
+}
+
+/* Lanes of this one do, too, and their flows have parts of what one would have, see engine_tx. PROTOCOL R289 */
+static void board_look(struct uccl_engine *e, uint64_t now)
+{
+	const uint64_t all[] = { [UCCL_BOARD_OUT] = e->stats.tx_bytes, [UCCL_BOARD_IN] = e->stats.rx_bytes };
+	uint64_t moved[UCCL_BOARD_WAYS];
+
+	e->board_at = now + SHARERS_NS;
+	for (int way = 0; way < UCCL_BOARD_WAYS; way++) {
+		moved[way] = all[way] - e->moved[way];
+		e->moved[way] = all[way];
+	}
+	uccl_board_busy(e->board, e->seat, moved, e->busy, now);
+	pacer_share(e);
 }
 
 /* Credits whose time has come, and when the next one's does. */
@@ -108,6 +130,8 @@ int uccl_engine_poll(struct uccl_engine *e, uint64_t now)
 		n += uccl_msg_copies(&e->mep, now);
 	if (timers_may(e, now))
 		engine_timers(e, now);
+	if (now >= e->board_at)
+		board_look(e, now);
 	engine_credits(e, now);
 	if (now >= e->slots.ask_at)
 		conn_slots_ask(e, now);

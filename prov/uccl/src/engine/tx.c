@@ -122,8 +122,11 @@ void engine_tx(struct uccl_engine *e, uint64_t now)
 	}
 	while ((f = TAILQ_FIRST(&e->ready))) {
 		struct conn *c = peer_conn(f->user);
-		enum tx_end end = tx_turn(e, c, now);
+		enum tx_end end;
 
+		if (f->share != e->busy[UCCL_BOARD_OUT])
+			uccl_flow_share(f, e->busy[UCCL_BOARD_OUT]);
+		end = tx_turn(e, c, now);
 		if (end == TX_FULL)
 			break;
 		if (f->train.news)

@@ -73,8 +73,10 @@ enum bbr_state { BBR_STARTUP, BBR_DRAIN, BBR_DOWN, BBR_CRUISE, BBR_UP, BBR_RTT }
 
 struct bbr {
 	const struct bbr_k *k;
-	double link;		   /* bytes per ns, as are all rates */
+	double link;		   /* bytes per ns, as are all rates: the most that it can have */
 	double chunk, window_max;  /* bytes */
+	double room;		   /* likewise, added to the window */
+	double of;		   /* flows that share what one would have */
 	double bw[2];		   /* most that was delivered: since the latest probe, and from the one before to it */
 	double bw_lo;		   /* after losses; INFINITY: none */
 	double hi, lo;		   /* bytes in flight: where a probe met losses, and after losses; INFINITY: none */
@@ -125,6 +127,8 @@ static void bbr_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
 		.k = k,
 		.link = bps / 8 / (double)UCCL_NS_PER_S,
 		.chunk = cfg->chunk_bytes,
+		.room = k->window_chunks * cfg->chunk_bytes,
+		.of = 1,
 		.window_max = (double)cfg->window_max,
 		.bw_lo = INFINITY,
 		.hi = INFINITY,
@@ -146,7 +150,7 @@ static uint64_t bbr_window(const void *cc)
 	else if (b->state == BBR_RTT)
 		window = k->rtt_window * bbr_bdp(b);
 	else
-		window = k->window_gain * bbr_bdp(b) + k->window_chunks * b->chunk;
+		window = k->window_gain * bbr_bdp(b) + b->room;
 	if (b->state == BBR_DOWN || b->state == BBR_CRUISE)
 		window = fmin(window, fmin(b->lo, k->headroom * b->hi));
 	else
@@ -381,6 +385,29 @@ static void bbr_on_loss(void *cc, const struct uccl_loss_info *loss, uint64_t no
 		b->lo = b->k->min_chunks * b->chunk;
 }
 
+/*
+ * What they have together stays as it is, and no rate is more than a part of the link. But each looks for more by
+ * itself: on a slower link they get more than one would.
+ */
+static void bbr_share(void *cc, uint32_t of)
+{
+	struct bbr *b = cc;
+	double more = b->of / of;
+
+	b->of = of;
+	b->link *= more;
+	b->room *= more;
+	b->bw[0] *= more;
+	b->bw[1] *= more;
+	b->bw_lo *= more;
+	b->full_bw *= more;
+	b->round_bw *= more;
+	b->hi *= more;
+	b->lo *= more;
+	if (bbr_bw(b) <= 0)
+		b->inflight = (uint64_t)((double)b->inflight * more);
+}
+
 const struct uccl_cc_ops uccl_cc_bbr = {
 	.name = "bbr",
 	.marks = true,
@@ -390,4 +417,5 @@ const struct uccl_cc_ops uccl_cc_bbr = {
 	.pace = bbr_pace,
 	.on_ack = bbr_on_ack,
 	.on_loss = bbr_on_loss,
+	.share = bbr_share,
 };

@@ -37,6 +37,9 @@ struct cubic {
 	const struct cubic_k *k;
 	double window;
 	double window_max;
+	double window_cap; /* window_max of a flow that shares with none */
+	double of;	   /* flows that share what one would have */
+	double steep;	   /* steepness of the cubic function */
 	double ssthresh;
 	double chunk;	     /* bytes */
 	double w_max;	     /* where the plateau is */
@@ -61,7 +64,9 @@ static void cubic_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now
 	assert(cfg->window_max >= cfg->chunk_bytes);
 	c->k = UCCL_K(cubic, cfg);
 	c->chunk = cfg->chunk_bytes;
-	c->window_max = (double)cfg->window_max / c->chunk;
+	c->window_cap = c->window_max = (double)cfg->window_max / c->chunk;
+	c->of = 1;
+	c->steep = c->k->c;
 	c->window = fmin(c->window_max, c->k->first_chunks);
 	c->ssthresh = INFINITY;
 	c->w_max = 0;
@@ -90,7 +95,7 @@ static void cubic_epoch(struct cubic *c)
 	c->epoch_ns = 0;
 	c->w_est = c->window;
 	if (c->reduced && c->w_max > c->window) {
-		c->k_s = cbrt((c->w_max - c->window) / c->k->c);
+		c->k_s = cbrt((c->w_max - c->window) / c->steep);
 		return;
 	}
 	/* After the slow start that follows a time-out the plateau is here (4.8). */
@@ -103,7 +108,7 @@ static double cubic_curve(const struct cubic *c, uint64_t t_ns)
 {
 	double t = (double)t_ns / (double)UCCL_NS_PER_S - c->k_s;
 
-	return c->k->c * t * t * t + c->w_max;
+	return c->steep * t * t * t + c->w_max;
 }
 
 static void cubic_avoid(struct cubic *c, double acked, uint64_t srtt_ns)
@@ -111,6 +116,8 @@ static void cubic_avoid(struct cubic *c, double acked, uint64_t srtt_ns)
 	double target = cubic_curve(c, c->epoch_ns + srtt_ns);
 	double alpha = c->w_est >= c->w_prior ? 1 : 3 * (1 - c->k->beta) / (1 + c->k->beta); /* 4.3 */
 
+	if (c->of > 1)
+		alpha /= c->of * c->of;
 	c->w_est += alpha * acked / c->window;
 	if (cubic_curve(c, c->epoch_ns) < c->w_est) {
 		/* Reno-friendly region (4.3). */
@@ -187,6 +194,27 @@ static void cubic_on_loss(void *cc, const struct uccl_loss_info *loss, uint64_t 
 	c->reduced = false;
 }
 
+/*
+ * What they have together stays as it is. A loss takes from one of them only what it would take from all, so each may
+ * grow by less than its part: in the time of Reno by 1/n^2, as RFC 6356 has it for equal ones, and the window of the
+ * cubic function goes with c^(1/4).
+ */
+static void cubic_share(void *cc, uint32_t of)
+{
+	struct cubic *c = cc;
+	double more = c->of / of;
+
+	c->of = of;
+	c->steep = c->k->c / pow(c->of, 4);
+	c->window_max = fmin(c->window_cap, fmax(c->window_cap / of, c->k->min_chunks));
+	c->window = fmin(c->window_max, c->window * more);
+	c->ssthresh *= more;
+	c->w_max *= more;
+	c->w_prior *= more;
+	/* From here on. */
+	c->in_epoch = false;
+}
+
 const struct uccl_cc_ops uccl_cc_cubic = {
 	.name = "cubic",
 	.marks = true,
@@ -195,4 +223,5 @@ const struct uccl_cc_ops uccl_cc_cubic = {
 	.window = cubic_window,
 	.on_ack = cubic_on_ack,
 	.on_loss = cubic_on_loss,
+	.share = cubic_share,
 };

@@ -109,6 +109,9 @@
 
 UCCL_CONSTANTS(nscc, NSCC_CONSTANTS);
 
+/* The largest window of one of several flows that share holds so many. */
+#define SHARED_BURSTS 2
+
 struct nscc {
 	const struct nscc_k *k;
 	double window, window_max;    /* bytes */
@@ -116,6 +119,7 @@ struct nscc {
 	double window_cap;	      /* bytes, of window_max: what the flow can have in flight */
 	uint32_t chunk, burst;	      /* bytes: of the largest chunk; of what leaves at once on one path */
 	double bps;		      /* of the link */
+	double most;		      /* share that it may have of what one flow has */
 	double rate_now;	      /* highest at which the network delivered in this round trip, */
 	double rate[2];		      /* in those lately, and in those before */
 	uint64_t rate_end;	      /* delivered, when the present round trip ends */
@@ -124,7 +128,7 @@ struct nscc {
 	float lost;		      /* bytes lost in this round trip */
 	double normal_ns;	      /* round trip that is normal for this back end */
 	double base_ns, target_ns;    /* round trip without queues; queueing delay to aim at */
-	double a;		      /* our bandwidth-delay product in that of the reference */
+	double a;		      /* bandwidth-delay product, of all that share, in that of the reference */
 	double alpha, fair, eta;      /* gains, bytes (alpha: per ns) */
 	double avg_ns;		      /* average queueing delay */
 	double least_ns;	      /* least one in the present round trip, */
@@ -132,6 +136,7 @@ struct nscc {
 	uint64_t least_end;	      /* delivered, when the present one ends */
 	double inc;		      /* increase to be applied, byte^2 */
 	double acked;		      /* bytes since it was applied */
+	double adjust;		      /* after so many it is */
 	double fast;		      /* bytes acknowledged without delay, in a row */
 	double achieved;	      /* bytes acknowledged in this round trip */
 	double expected;	      /* and in flight when it began: more could not be */
@@ -148,32 +153,38 @@ static double nscc_bdp(const struct nscc *n)
 	return n->bps / 8 * n->base_ns / (double)UCCL_NS_PER_S;
 }
 
-/* What the flow can have of the link, as far as is known. */
+/* What it can have of the link, as far as is known. */
 static double nscc_share(const struct nscc *n)
 {
 	double rate = fmax(n->rate[0], n->rate[1]);
 
-	return rate > 0 ? fmin(1, n->k->rate_gain * rate / n->bps) : 1;
+	return rate > 0 ? fmin(n->most, n->k->rate_gain * rate / n->bps) : n->most;
 }
 
 /*
  * All that follows from the round trip without queues. The gains are those of a link that carries what the flow can
- * have: with those of the NIC's link a flow over a much slower one fills all queues in a single round trip.
+ * have: with those of the NIC's link a flow over a much slower one fills all queues in a single round trip. The target
+ * is that of all flows that share: the queue is theirs together.
  */
 static void nscc_base(struct nscc *n, double base_ns)
 {
 	const struct nscc_k *k = n->k;
-	double ref_ns = k->ref_rtt_us * (double)UCCL_NS_PER_US, share = nscc_share(n), bdp;
+	double ref_ns = k->ref_rtt_us * (double)UCCL_NS_PER_US, share = nscc_share(n), bdp, a;
 
 	n->base_ns = base_ns;
 	bdp = nscc_bdp(n);
 	n->target_ns = k->target_rtts * fmax(k->far * base_ns, n->normal_ns) +
 		       k->target_chunks * n->burst * 8 * (double)UCCL_NS_PER_S / n->bps;
-	n->window_max = fmin(n->window_cap, k->max_bdps * share * bdp + k->max_chunks * n->burst);
-	n->a = bdp * share / k->ref_bdp;
-	n->alpha = k->alpha * k->mss * n->a * (n->target_ns / ref_ns) / n->target_ns;
-	n->fair = k->fair * k->mss * n->a;
-	n->eta = k->eta * k->mss * n->a;
+	n->window_max = fmin(n->window_cap, k->max_bdps * share * bdp + k->max_chunks * n->burst * n->most);
+	/* One is filled while another is on its way. */
+	if (n->most < 1)
+		n->window_max = fmin(n->window_cap, fmax(n->window_max, SHARED_BURSTS * n->burst));
+	a = bdp * share / k->ref_bdp;
+	n->alpha = k->alpha * k->mss * a * (n->target_ns / ref_ns) / n->target_ns;
+	n->fair = k->fair * k->mss * a;
+	n->eta = k->eta * k->mss * a;
+	/* What grows by a part of itself makes all together grow by that part. */
+	n->a = a / n->most;
 }
 
 static void nscc_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
@@ -189,6 +200,8 @@ static void nscc_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
 	n->burst = (uint32_t)uccl_max(cfg->chunk_bytes, cfg->burst_bytes);
 	n->bps = cfg->link_bps ? (double)cfg->link_bps : k->link_gbps * 1e9;
 	n->window_cap = (double)cfg->window_max;
+	n->most = 1;
+	n->adjust = k->adjust_pkts * k->mss;
 	n->normal_ns = cfg->delay_ns ? (double)cfg->delay_ns : k->ref_rtt_us * (double)UCCL_NS_PER_US;
 	nscc_base(n, n->normal_ns);
 	first = k->max_bdps * nscc_bdp(n) + k->first_chunks * n->burst;
@@ -255,7 +268,7 @@ static void nscc_adjust(struct nscc *n, uint64_t now)
 {
 	bool round = now >= n->adjust_at;
 
-	if (n->acked < n->k->adjust_pkts * n->k->mss && !round)
+	if (n->acked < n->adjust && !round)
 		return;
 	nscc_set(n, n->window + n->inc / n->window + (round ? n->eta : 0));
 	n->inc = n->acked = 0;
@@ -385,6 +398,24 @@ static void nscc_on_loss(void *cc, const struct uccl_loss_info *loss, uint64_t n
 		nscc_set(n, n->window * n->k->md_floor);
 }
 
+/* What they have together stays as it is. */
+static void nscc_share_by(void *cc, uint32_t of)
+{
+	struct nscc *n = cc;
+	double more = 1 / (n->most * of);
+
+	n->most *= more;
+	n->adjust *= more;
+	n->rate_now *= more;
+	n->rate[0] *= more;
+	n->rate[1] *= more;
+	n->blind = fmin(n->window_cap, n->blind * more);
+	/* What comes in this round trip says nothing of another window. */
+	n->expected = 0;
+	nscc_base(n, n->base_ns);
+	nscc_set(n, n->window * more);
+}
+
 const struct uccl_cc_ops uccl_cc_nscc = {
 	.name = "nscc",
 	.marks = true,
@@ -394,4 +425,5 @@ const struct uccl_cc_ops uccl_cc_nscc = {
 	.pace = nscc_pace,
 	.on_ack = nscc_on_ack,
 	.on_loss = nscc_on_loss,
+	.share = nscc_share_by,
 };

@@ -76,15 +76,22 @@
 
 UCCL_CONSTANTS(swift, SWIFT_CONSTANTS);
 
+/* The largest window of one of several flows that share holds so many. */
+#define SHARED_CHUNKS 2
+
 struct swift {
 	const struct swift_k *k;
 	double window;	   /* bytes */
 	double window_min; /* bytes */
 	double window_max; /* bytes */
+	double window_cap; /* bytes, of window_max: what the flow can have in flight */
 	double chunk;	   /* bytes */
+	double of;	   /* flows that share what one would have */
+	double ai;	   /* additive increase per RTT, chunks */
 	double base_ns;	   /* base target from configuration, without serialisation */
 	double serial_ns;  /* one chunk at line rate */
-	double fs_alpha;   /* flow scaling, ns: alpha / sqrt(window in chunks) + beta */
+	double fs_chunk;   /* flow scaling: a chunk's part in the window of all that share; and ns: */
+	double fs_alpha;   /* alpha / sqrt(that window in chunks) + beta */
 	double fs_beta;
 	double loss_share;     /* 0..1, moving average */
 	double mark_share;     /* 0..1, moving average over round trips */
@@ -111,10 +118,13 @@ static void swift_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now
 	s->k = k;
 	s->chunk = cfg->chunk_bytes;
 	s->window_min = s->chunk * k->min_chunks;
-	s->window_max = (double)cfg->window_max;
+	s->window_cap = s->window_max = (double)cfg->window_max;
+	s->of = 1;
+	s->ai = k->ai;
 	s->window = fmin(s->window_max, s->chunk * k->first_chunks);
 	s->base_ns = fmax(k->target_us * (double)UCCL_NS_PER_US, (double)cfg->delay_ns);
 	s->serial_ns = s->chunk * 8 * (double)UCCL_NS_PER_S / bps;
+	s->fs_chunk = s->chunk;
 	s->fs_alpha = k->fs_range * (s->base_ns + s->serial_ns) / steep;
 	s->fs_beta = -s->fs_alpha / sqrt(k->fs_max);
 	s->loss_share = 0;
@@ -132,7 +142,7 @@ static void swift_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now
 static double swift_target(const struct swift *s)
 {
 	double base = fmax(s->base_ns, (double)s->min_rtt_ns * (1 + s->k->min_rtt_room)) + s->serial_ns;
-	double scaling = s->fs_alpha / sqrt(s->window / s->chunk) + s->fs_beta;
+	double scaling = s->fs_alpha / sqrt(s->window / s->fs_chunk) + s->fs_beta;
 
 	/* The window is never below the smallest of flow scaling, so its range needs no upper clip. */
 	return base + fmax(scaling, 0);
@@ -166,9 +176,9 @@ static void swift_increase(struct swift *s, uint64_t bytes)
 	if (s->slow_start)
 		swift_set_window(s, s->window + acked);
 	else if (s->window >= s->chunk)
-		swift_set_window(s, s->window + s->k->ai * s->chunk * acked / s->window);
+		swift_set_window(s, s->window + s->ai * s->chunk * acked / s->window);
 	else
-		swift_set_window(s, s->window + s->k->ai * acked);
+		swift_set_window(s, s->window + s->ai * acked);
 }
 
 /* Move the lost share towards `what` (1 lost, 0 arrived) by the weight of `bytes`. */
@@ -273,6 +283,22 @@ static void swift_on_loss(void *cc, const struct uccl_loss_info *loss, uint64_t 
 		swift_decrease(s, 1 - s->k->max_mdf, loss->srtt_ns, now);
 }
 
+/*
+ * What they have together stays as it is, and grows as one would: each sees the delay that all make, and slows down for
+ * it.
+ */
+static void swift_share(void *cc, uint32_t of)
+{
+	struct swift *s = cc;
+	double more = s->of / of;
+
+	s->of = of;
+	s->ai = s->k->ai / of;
+	s->fs_chunk = s->chunk / of;
+	s->window_max = fmin(s->window_cap, fmax(s->window_cap / of, SHARED_CHUNKS * s->chunk));
+	swift_set_window(s, s->window * more);
+}
+
 const struct uccl_cc_ops uccl_cc_swift = {
 	.name = "swift",
 	.marks = true,
@@ -282,4 +308,5 @@ const struct uccl_cc_ops uccl_cc_swift = {
 	.pace = swift_pace,
 	.on_ack = swift_on_ack,
 	.on_loss = swift_on_loss,
+	.share = swift_share,
 };

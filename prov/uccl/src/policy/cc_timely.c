@@ -46,6 +46,7 @@ UCCL_CONSTANTS(timely, TIMELY_CONSTANTS);
 struct timely {
 	const struct timely_k *k;
 	double rate, rate_min, rate_max; /* bytes per ns */
+	double link;			 /* likewise: rate_max of a flow that shares with none */
 	double add;			 /* bytes per ns */
 	double chunk;			 /* bytes */
 	double window_max;		 /* bytes */
@@ -66,7 +67,7 @@ static void timely_init(void *cc, const struct uccl_policy_cfg *cfg, uint64_t no
 
 	assert(cfg->chunk_bytes > 0);
 	t->k = k;
-	t->rate_max = bps / 8 / (double)UCCL_NS_PER_S;
+	t->link = t->rate_max = bps / 8 / (double)UCCL_NS_PER_S;
 	t->rate = t->rate_max;
 	t->rate_min = t->rate_max * k->min_share;
 	t->add = t->rate_max * k->add_share;
@@ -145,6 +146,18 @@ static void timely_on_loss(void *cc, const struct uccl_loss_info *loss, uint64_t
 		timely_set(t, t->rate / 2);
 }
 
+/* What they have together stays as it is, and grows as one would. */
+static void timely_share(void *cc, uint32_t of)
+{
+	struct timely *t = cc;
+	double more = t->link / of / t->rate_max;
+
+	t->rate_max = t->link / of;
+	t->rate_min *= more;
+	t->add *= more;
+	timely_set(t, t->rate * more);
+}
+
 const struct uccl_cc_ops uccl_cc_timely = {
 	.name = "timely",
 	.constants = timely_constants,
@@ -153,4 +166,5 @@ const struct uccl_cc_ops uccl_cc_timely = {
 	.pace = timely_pace,
 	.on_ack = timely_on_ack,
 	.on_loss = timely_on_loss,
+	.share = timely_share,
 };

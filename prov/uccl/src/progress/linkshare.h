@@ -22,8 +22,8 @@ struct uccl_linkshare *uccl_linkshare_join(const char *folder, struct uccl_engin
 /* Of the NIC `name`, with the files in `folder`; NULL, errno set: it cannot be had, and everybody is alone. */
 struct uccl_linkshare *uccl_linkshare_open(const char *folder, const char *name);
 /*
- * This endpoint hands out credit at `now` (CLOCK_MONOTONIC, ns). Returns how many do, it included. By the owner of its
- * engine.
+ * This endpoint hands out credit at `now` (CLOCK_MONOTONIC, ns). Returns how many do, it included. By who owns its
+ * engine, or a lane of it: they count as one.
  */
 uint32_t uccl_linkshare_busy(struct uccl_linkshare *s, uint64_t now);
 /* NULL is well. The file goes with the last one. */

@@ -1160,6 +1160,99 @@ static void trial_end(struct trial *t)
 	free(t);
 }
 
+/* So many messages, one after the other, take so long. */
+static uint64_t transfers(struct lan *l, int n)
+{
+	uint64_t began = l->now;
+
+	for (int i = 0; i < n; i++) {
+		int have[2] = {l->node[HOME(0)].ncomp, l->node[HOME(1)].ncomp};
+
+		lan_recv(l, HOME(1), dst[1], BYTES, LAN_CTX(2));
+		assert_int_equal(lan_send(l, HOME(0), HOME(1), src[0], BYTES, LAN_CTX(3)), 0);
+		while (l->node[HOME(0)].ncomp == have[0] || l->node[HOME(1)].ncomp == have[1])
+			lan_round(l);
+	}
+	return l->now - began;
+}
+
+/* Connected, with such policies and a link of so much, which so many endpoints share at the receiver. */
+static struct lan *share_open(uint8_t a, uint8_t b, const char *cc, const char *credit, uint64_t bps,
+			      uint32_t sharers)
+{
+	struct lan *l = lan_new();
+
+	for (int i = 0; i < LAN_NODES; i++) {
+		l->node[i].cfg.cc = cc;
+		l->node[i].cfg.credit = credit;
+		l->node[i].link_bps = bps;
+	}
+	l->node[HOME(1)].sharers = sharers;
+	side_open(l, 0, a);
+	side_open(l, 1, b);
+	lan_recv(l, HOME(1), dst[1], 100, LAN_CTX(1));
+	assert_int_equal(lan_send(l, HOME(0), HOME(1), src[0], 100, LAN_CTX(1)), 0);
+	lan_run(l, SECOND);
+	return l;
+}
+
+/*
+ * Lanes hand out credit for one link, however many are busy, and one that is alone for all of it. If others share the
+ * link, an endpoint with lanes is one of them.
+ */
+static void share__credit(void **state)
+{
+	static const struct {
+		uint8_t from, to; /* lanes; a second one that meets nobody has nothing to do */
+		uint32_t sharers;
+	} v[] = {{1, 1, 0}, {LANES, LANES, 0}, {1, LANES, 0}, {LANES, LANES, 3}};
+
+	(void)state;
+	for (size_t i = 0; i < uccl_array_len(v); i++) {
+		struct lan *l = share_open(v[i].from, v[i].to, "none", "eqds", 1000000000, v[i].sharers);
+		double link = 10.0 * BYTES * 8 * (v[i].sharers ? v[i].sharers : 1), took;
+
+		took = (double)transfers(l, 10);
+		assert_true(took > 0.95 * link && took < 1.1 * link);
+		lanes_free(l);
+	}
+}
+
+/* Of all lanes together, bytes. */
+static double windows(struct lan *l, int n)
+{
+	double sum = 0;
+
+	for (int k = 0; k < n; k++) {
+		const struct uccl_flow *f = &lan_conn(l, LANE(0, k), LANE(1, k))->peer.flow;
+
+		sum += (double)f->cfg.cc->window(f->cc);
+	}
+	return sum;
+}
+
+/* What lanes may have in flight together is what one may that is alone, from the beginning on. */
+static void share__windows(void **state)
+{
+	/* One lane; two; and one beside which the other has nothing to do. */
+	static const uint8_t lanes[][2] = {{1, 1}, {LANES, LANES}, {LANES, 1}};
+	double begins[3], grown[3];
+
+	(void)state;
+	for (int v = 0; v < 3; v++) {
+		struct lan *l = share_open(lanes[v][0], lanes[v][1], "nscc", "none", 100000000000, 0);
+
+		transfers(l, 1);
+		begins[v] = windows(l, lanes[v][1]);
+		transfers(l, 200);
+		grown[v] = windows(l, lanes[v][1]);
+		lanes_free(l);
+	}
+	assert_true(begins[1] < 1.05 * begins[0]);
+	assert_true(grown[1] < 1.05 * grown[0]);
+	assert_true(grown[2] > 0.95 * grown[0]);
+}
+
 /* PROTOCOL R182 R184 R185 */
 static void any__interleaving(void **state)
 {
@@ -1287,6 +1380,8 @@ int main(void)
 		cmocka_unit_test(letters__no_room),
 		cmocka_unit_test(letters__may_lie),
 		cmocka_unit_test(meet__bad),
+		cmocka_unit_test(share__credit),
+		cmocka_unit_test(share__windows),
 		cmocka_unit_test(any__interleaving),
 		cmocka_unit_test(any__peer_fails),
 		cmocka_unit_test(any__lane_fails),
