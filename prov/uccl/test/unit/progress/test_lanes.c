@@ -8,6 +8,7 @@
 
 #include "../nic/fake_verbs.h"
 #include "api/endpoint/ep.h"
+#include "base/mailbox.h"
 #include "base/shipped.h"
 #include "msg/home.h"
 #include "nic/verbs_uc.h"
@@ -163,6 +164,77 @@ static void bind__threads_of_lanes(void **state)
 	uccl_lane_set_bind(NULL, &one, sizeof(one));
 	node_close(&a);
 	world_close(&w);
+}
+
+/* Who puts letters in, and who sleeps while there are none: as home and the thread of a lane. */
+static struct {
+	struct uccl_mailbox box;
+	struct uccl_wait wait;
+	_Atomic uint32_t told, taken;
+	_Atomic bool stop;
+	uint32_t slept_over;
+} post;
+
+/* He gets up after this time although he was not told of a letter; nobody waits for a processor as long. */
+#define POST_NS UCCL_NS_PER_S
+
+/* Is there a letter whose sender thinks that he is up, or will look? */
+static bool post_untold(void)
+{
+	const struct uccl_letter *l = uccl_mailbox_look(&post.box, 0);
+
+	return l && atomic_load(&post.told) == l->id && !atomic_load(&post.wait.forced) &&
+	       !atomic_load(&post.wait.signalled);
+}
+
+static void *post_main(void *arg)
+{
+	struct uccl_letter l;
+
+	while (!atomic_load(&post.stop)) {
+		uccl_wait_enter(&post.wait);
+		if (uccl_mailbox_take(&post.box, &l)) {
+			atomic_store(&post.taken, l.id);
+		} else {
+			uint64_t until = uccl_clock() + POST_NS;
+
+			uccl_wait_sleep(&post.wait, until);
+			post.slept_over += uccl_clock() >= until && post_untold();
+		}
+		uccl_wait_leave(&post.wait);
+	}
+	return arg;
+}
+
+/* No letter is put in just when the other side goes to sleep, and lies there. PROTOCOL R185 */
+static void letters__wake(void **state)
+{
+	uint64_t end = uccl_clock() + 3 * UCCL_NS_PER_S;
+	pthread_t thread;
+	uint32_t n;
+
+	(void)state;
+	assert_true(uccl_mailbox_init(&post.box, 2));
+	assert_int_equal(uccl_wait_open(&post.wait), 0);
+	assert_int_equal(pthread_create(&thread, NULL, post_main, NULL), 0);
+	for (n = 1; uccl_clock() < end; n++) {
+		struct uccl_letter l = {.id = n};
+
+		for (volatile uint32_t i = n % 400; i; i--)
+			;
+		assert_true(uccl_mailbox_put(&post.box, &l));
+		uccl_wait_signal(&post.wait);
+		atomic_store(&post.told, n);
+		for (uint32_t looks = 0; atomic_load(&post.taken) != n; looks++)
+			if (looks > 10000)
+				sched_yield();
+	}
+	atomic_store(&post.stop, true);
+	uccl_wait_force(&post.wait);
+	pthread_join(thread, NULL);
+	assert_int_equal(post.slept_over, 0);
+	uccl_wait_close(&post.wait);
+	uccl_mailbox_fini(&post.box);
 }
 
 #ifdef HAVE_VERBS
@@ -469,6 +541,7 @@ int main(void)
 		cmocka_unit_test(paths__shared),
 		cmocka_unit_test(set__carries),
 		cmocka_unit_test(bind__threads_of_lanes),
+		cmocka_unit_test(letters__wake),
 #ifdef HAVE_VERBS
 		cmocka_unit_test(set__carries_over_verbs),
 		cmocka_unit_test(set__leaves_writes_to_home),
