@@ -235,10 +235,10 @@ void uccl_lane_set_heard(struct uccl_lane_set *s)
 {
 	uint64_t n;
 
-	/* Before letters are read: what is said from here on is told again. */
-	if (atomic_load_explicit(&s->said, memory_order_relaxed)) {
-		if (read(s->fd, &n, sizeof(n)) < 0)
-			n = 0;
+	/*
+	 * Before letters are read: what is said from here on is told again. If it is not readable yet, it will be: to
+	 * forget it now would leave it so for good.
+	 */
+	if (atomic_load_explicit(&s->said, memory_order_relaxed) && read(s->fd, &n, sizeof(n)) > 0)
 		atomic_store(&s->said, false);
-	}
 }

@@ -2,14 +2,17 @@
 #include "../api/world.h"
 
 #include <dirent.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/random.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "../nic/fake_verbs.h"
 #include "api/endpoint/ep.h"
 #include "base/mailbox.h"
 #include "base/shipped.h"
+#include "engine/impl.h"
 #include "msg/home.h"
 #include "nic/verbs_uc.h"
 #include "progress/lanes.h"
@@ -164,6 +167,73 @@ static void bind__threads_of_lanes(void **state)
 	uccl_lane_set_bind(NULL, &one, sizeof(one));
 	node_close(&a);
 	world_close(&w);
+}
+
+/* What is written to this descriptor waits until it is another one. */
+static _Atomic int held_fd = -1;
+static _Atomic bool held;
+
+ssize_t write(int fd, const void *buf, size_t len)
+{
+	while (atomic_load(&held_fd) == fd) {
+		atomic_store(&held, true);
+		sched_yield();
+	}
+	return syscall(SYS_write, fd, buf, len);
+}
+
+static void *lane_says(void *arg)
+{
+	struct uccl_line *line = arg;
+
+	line->wake(line->arg, true);
+	return NULL;
+}
+
+static bool readable(int fd)
+{
+	struct pollfd pfd = {.fd = fd, .events = POLLIN};
+
+	return poll(&pfd, 1, 0) == 1;
+}
+
+/* Home looks while a lane is about to wake it: it is woken, and once. */
+static void heard__while_it_is_said(void **state)
+{
+	struct uccl_driver *d;
+	pthread_t lane;
+	struct world w;
+	struct node a;
+	int fd;
+
+	(void)state;
+	world_rescue_off();
+	setenv("FI_UCCL_LANES", "1", 1);
+	world_open(&w);
+	node_open(&a, &w);
+	unsetenv("FI_UCCL_LANES");
+	d = &uccl_ep_fid_of(&a.ep->fid)->ep->driver;
+	fd = uccl_lane_set_fd(d->lanes);
+	assert_false(readable(fd));
+	atomic_store(&held, false);
+	atomic_store(&held_fd, fd);
+	assert_int_equal(pthread_create(&lane, NULL, lane_says, d->engine->mep.lanes->line[0]), 0);
+	while (!atomic_load(&held))
+		sched_yield();
+	uccl_lane_set_heard(d->lanes);
+	atomic_store(&held_fd, -1);
+	pthread_join(lane, NULL);
+	assert_true(readable(fd));
+	uccl_lane_set_heard(d->lanes);
+	assert_false(readable(fd));
+	/* And the next time. */
+	lane_says(d->engine->mep.lanes->line[0]);
+	assert_true(readable(fd));
+	uccl_lane_set_heard(d->lanes);
+	assert_false(readable(fd));
+	node_close(&a);
+	world_close(&w);
+	world_rescue_on();
 }
 
 /* Who puts letters in, and who sleeps while there are none: as home and the thread of a lane. */
@@ -541,6 +611,7 @@ int main(void)
 		cmocka_unit_test(paths__shared),
 		cmocka_unit_test(set__carries),
 		cmocka_unit_test(bind__threads_of_lanes),
+		cmocka_unit_test(heard__while_it_is_said),
 		cmocka_unit_test(letters__wake),
 #ifdef HAVE_VERBS
 		cmocka_unit_test(set__carries_over_verbs),
