@@ -2,6 +2,7 @@
 #include "../api/world.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/random.h>
@@ -305,6 +306,46 @@ static void letters__wake(void **state)
 	assert_int_equal(post.slept_over, 0);
 	uccl_wait_close(&post.wait);
 	uccl_mailbox_fini(&post.box);
+}
+
+/* So many threads may still be made; -1: any. */
+static int threads_left = -1;
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *arg), void *arg)
+{
+	int (*make)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
+		(int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))dlsym(RTLD_NEXT,
+											       "pthread_create");
+
+	if (!threads_left)
+		return EAGAIN;
+	threads_left -= threads_left > 0;
+	return make(thread, attr, run, arg);
+}
+
+/* A lane that cannot have a thread is none: what home says to it would wait for ever. */
+static void set__without_threads(void **state)
+{
+	struct world w;
+	struct node a;
+
+	(void)state;
+	world_rescue_off();
+	setenv("FI_UCCL_LANES", "3", 1);
+	for (int n = 0; n < 3; n++) {
+		const struct uccl_lanes *lanes;
+
+		world_open(&w);
+		threads_left = n;
+		node_open(&a, &w);
+		threads_left = -1;
+		lanes = uccl_ep_fid_of(&a.ep->fid)->ep->driver.engine->mep.lanes;
+		assert_int_equal(lanes ? lanes->n : 0, n);
+		node_close(&a);
+		world_close(&w);
+	}
+	unsetenv("FI_UCCL_LANES");
+	world_rescue_on();
 }
 
 #ifdef HAVE_VERBS
@@ -613,6 +654,7 @@ int main(void)
 		cmocka_unit_test(bind__threads_of_lanes),
 		cmocka_unit_test(heard__while_it_is_said),
 		cmocka_unit_test(letters__wake),
+		cmocka_unit_test(set__without_threads),
 #ifdef HAVE_VERBS
 		cmocka_unit_test(set__carries_over_verbs),
 		cmocka_unit_test(set__leaves_writes_to_home),
