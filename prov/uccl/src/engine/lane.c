@@ -28,7 +28,7 @@ static void lane_part(struct uccl_peer *p, uint64_t now)
 	struct conn *c = peer_conn(p);
 
 	c->closed = true;
-	c->known = false;
+	conn_let(c, now);
 	conn_fail(c, FI_ECONNABORTED, now);
 }
 

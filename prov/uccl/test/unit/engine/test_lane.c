@@ -1083,6 +1083,26 @@ static void meet__ourselves(void **state)
 	uccl_line_fini(&of);
 }
 
+/* A connection that ended is forgotten also if home, which looked at nothing for minutes, says so late. */
+static void part__late(void **state)
+{
+	const uint64_t forget = UCCL_COOKIE_LIFE_NS + 30 * SECOND;
+	struct lan *l = lanes_open(1, 1);
+	struct uccl_engine *lane = l->node[LANE(0, 0)].e;
+
+	(void)state;
+	l->node[HOME(0)].asleep = true;
+	conn_fail(lan_conn(l, LANE(0, 0), LANE(1, 0)), FI_ECONNABORTED, l->now);
+	lan_pass(l, forget);
+	l->node[HOME(0)].asleep = false;
+	lan_run(l, SECOND);
+	assert_int_equal(line[0][0].unanswered, 0);
+	assert_int_equal(lane->nconns, 1);
+	lan_pass(l, forget);
+	assert_int_equal(lane->nconns, 0);
+	lanes_free(l);
+}
+
 /* Each side's sends and receives; which of them are over; what was in memory then. */
 #define MESSAGES 12
 
@@ -1350,6 +1370,7 @@ int main(void)
 		cmocka_unit_test(meet__bad),
 		cmocka_unit_test(meet__of_another),
 		cmocka_unit_test(meet__ourselves),
+		cmocka_unit_test(part__late),
 		cmocka_unit_test(any__interleaving),
 		cmocka_unit_test(any__peer_fails),
 		cmocka_unit_test(any__lane_fails),
