@@ -5,8 +5,10 @@
 #include <dlfcn.h>
 #include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../nic/fake_verbs.h"
@@ -167,6 +169,67 @@ static void bind__threads_of_lanes(void **state)
 	assert_true(CPU_EQUAL(&may, &after));
 	uccl_lane_set_bind(NULL, &one, sizeof(one));
 	node_close(&a);
+	world_close(&w);
+}
+
+/* A counter of a region, which hears of whatever any endpoint of the domain does. */
+static void region_open(struct world *w, struct fid_mr **mr, struct fid_cntr **cntr)
+{
+	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_UNSPEC};
+
+	assert_int_equal(fi_cntr_open(w->domain, &attr, cntr, NULL), 0);
+	assert_int_equal(fi_mr_reg(w->domain, dst, BYTES, FI_REMOTE_WRITE, 0, 1, 0, mr, NULL), 0);
+	assert_int_equal(fi_mr_bind(*mr, &(*cntr)->fid, FI_REMOTE_WRITE), 0);
+	assert_int_equal(fi_mr_enable(*mr), 0);
+}
+
+/*
+ * An endpoint is closed while a child has its descriptors, too, of which some are readable: who sleeps on a counter is
+ * not kept awake by them.
+ */
+static void set__closed_after_a_fork(void **state)
+{
+	uint64_t end = uccl_clock() + PATIENCE_NS;
+	struct timespec from, to;
+	struct fi_info *h = world_hints();
+	struct fid_cntr *cntr;
+	struct node a, b;
+	struct fid_mr *mr;
+	struct world w;
+	fi_addr_t to_b;
+	pid_t child;
+
+	(void)state;
+	setenv("FI_UCCL_LANES", "2", 1);
+	h->caps = FI_MSG | FI_RMA | FI_RMA_EVENT;
+	h->domain_attr->mr_mode = FI_MR_RMA_EVENT;
+	world_open_with(&w, h);
+	node_open(&a, &w);
+	node_open(&b, &w);
+	unsetenv("FI_UCCL_LANES");
+	region_open(&w, &mr, &cntr);
+	to_b = node_insert(&a, &b);
+	while (!uccl_engine_stats(uccl_ep_fid_of(&a.ep->fid)->ep->driver.engine)->tx_lane_bytes) {
+		one_message(&a, &b, to_b);
+		assert_true(uccl_clock() < end);
+	}
+	child = fork();
+	if (!child) {
+		for (;;)
+			pause();
+	}
+	assert_true(child > 0);
+	node_close(&a);
+	node_close(&b);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
+	assert_int_equal(fi_cntr_wait(cntr, 1, 300), -FI_ETIMEDOUT);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &to);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	assert_true((to.tv_sec - from.tv_sec) * UCCL_NS_PER_S + (uint64_t)(to.tv_nsec - from.tv_nsec) <
+		    50 * UCCL_NS_PER_MS);
+	assert_int_equal(fi_close(&mr->fid), 0);
+	assert_int_equal(fi_close(&cntr->fid), 0);
 	world_close(&w);
 }
 
@@ -652,6 +715,7 @@ int main(void)
 		cmocka_unit_test(paths__shared),
 		cmocka_unit_test(set__carries),
 		cmocka_unit_test(bind__threads_of_lanes),
+		cmocka_unit_test(set__closed_after_a_fork),
 		cmocka_unit_test(heard__while_it_is_said),
 		cmocka_unit_test(letters__wake),
 		cmocka_unit_test(set__without_threads),
