@@ -2,7 +2,8 @@
 /*
  * Letters from one thread to one other, in the order in which they were put in, without a lock: a ring with room for a
  * fixed number of them. What the sender did before it put a letter in is done for who takes it out. Neither side ever
- * waits; who is to be woken is no matter of the mailbox.
+ * waits; who is to be woken is no matter of the mailbox. But letters are counted in one order with all else that is
+ * said in such an order: who says that he sleeps and then looks sees the letter, or who put it in sees that he sleeps.
  */
 #ifndef UCCL_BASE_MAILBOX_H
 #define UCCL_BASE_MAILBOX_H
@@ -56,7 +57,7 @@ static inline bool uccl_mailbox_put(struct uccl_mailbox *b, const struct uccl_le
 	if (put - b->seen_taken == b->cap && !uccl_mailbox_room(b))
 		return false;
 	b->ring[put & (b->cap - 1)] = *l;
-	atomic_store_explicit(&b->put, put + 1, memory_order_release);
+	atomic_store(&b->put, put + 1);
 	return true;
 }
 
@@ -66,7 +67,7 @@ static inline bool uccl_mailbox_take(struct uccl_mailbox *b, struct uccl_letter 
 	uint32_t taken = atomic_load_explicit(&b->taken, memory_order_relaxed);
 
 	if (taken == b->seen_put) {
-		b->seen_put = atomic_load_explicit(&b->put, memory_order_acquire);
+		b->seen_put = atomic_load(&b->put);
 		if (taken == b->seen_put)
 			return false;
 	}
@@ -80,7 +81,7 @@ static inline const struct uccl_letter *uccl_mailbox_look(struct uccl_mailbox *b
 {
 	uint32_t taken = atomic_load_explicit(&b->taken, memory_order_relaxed);
 
-	b->seen_put = atomic_load_explicit(&b->put, memory_order_acquire);
+	b->seen_put = atomic_load(&b->put);
 	return i < b->seen_put - taken ? &b->ring[(taken + i) & (b->cap - 1)] : NULL;
 }
 

@@ -58,7 +58,7 @@ struct conn {
 	struct uccl_conn hs;
 	struct uccl_held_clock held;	/* see conn_held() */
 	/* calls.c */
-	bool known;			/* somebody outside of the engine holds it */
+	bool known;			/* somebody outside of the engine holds it; see conn_let() */
 	/* out.c, wishes.c */
 	bool bad_memory;		/* an operation to it has a buffer that cannot be read */
 	/* life.c */
@@ -67,6 +67,7 @@ struct conn {
 	bool in_hsq;
 	struct uccl_timer hs_timer;
 	uint64_t ended_ns;
+	bool kept;			/* in uccl_engine.kept */
 	bool closed;			/* ended by the peer's CLOSE */
 	struct uccl_path *last_paths;	/* ended: what its paths had carried, for the report */
 	uint16_t nlast_paths;
@@ -386,6 +387,8 @@ void conn_rest(struct conn *c);
 void conn_due(struct conn *c);
 void conn_fail(struct conn *c, int err, uint64_t now);
 void conn_close_seen(struct conn *c, uint64_t now);
+/* Nobody outside of the engine holds it any more. */
+void conn_let(struct conn *c, uint64_t now);
 /* All half-open connections end; their peers are told, but not twice. */
 void conns_half_end(struct uccl_engine *e, uint64_t now);
 /* The NIC's link went, came, or is gone for ever, which ends everything. */

@@ -4,10 +4,18 @@
 
 #include "engine/impl.h"
 
+/* Another peer has it already, or it is ourselves: whoever said that it is his is wrong, or lies. PROTOCOL R187 */
+static bool lane_taken(struct uccl_engine *e, const struct uccl_addr *addr)
+{
+	const struct conn *c = conn_find(e, &addr->nic, addr->incarnation);
+
+	return uccl_nic_addr_equal(&addr->nic, &e->addr.nic) || (c && c->peer.user != UINT64_MAX);
+}
+
 static struct uccl_peer *lane_meet(struct uccl_mep *m, const struct uccl_way *w, uint64_t now)
 {
 	struct uccl_engine *e = uccl_container_of(m, struct uccl_engine, mep);
-	struct uccl_peer *p = uccl_engine_peer(e, &w->addr, true);
+	struct uccl_peer *p = lane_taken(e, &w->addr) ? NULL : uccl_engine_peer(e, &w->addr, true);
 
 	if (p && w->connect && !p->dead)
 		m->ops->connect(p, now);
@@ -20,7 +28,7 @@ static void lane_part(struct uccl_peer *p, uint64_t now)
 	struct conn *c = peer_conn(p);
 
 	c->closed = true;
-	c->known = false;
+	conn_let(c, now);
 	conn_fail(c, FI_ECONNABORTED, now);
 }
 

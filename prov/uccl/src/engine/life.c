@@ -65,10 +65,26 @@ uint64_t conns_forget(struct uccl_engine *e, uint64_t now)
 		TAILQ_REMOVE(&e->dead, c, all);
 		TAILQ_INSERT_TAIL(c->known ? &e->kept : &e->dead, c, all);
 		e->ndead -= c->known;
+		c->kept = c->known;
 		c->ended_ns = now;
 	}
 	c = TAILQ_FIRST(&e->dead);
 	return c ? c->ended_ns + FORGET_NS : UCCL_NEVER;
+}
+
+void conn_let(struct conn *c, uint64_t now)
+{
+	struct uccl_engine *e = c->e;
+
+	c->known = false;
+	if (!c->kept)
+		return;
+	TAILQ_REMOVE(&e->kept, c, all);
+	TAILQ_INSERT_TAIL(&e->dead, c, all);
+	e->ndead++;
+	c->kept = false;
+	c->ended_ns = now;
+	engine_look(e, now + FORGET_NS);
 }
 
 static uint64_t token_new(struct uccl_engine *e)

@@ -12,7 +12,7 @@
 
 /* What a lane needs of its engine. */
 struct uccl_lane_ops {
-	/* The peer at this way's address; begin to connect if it says so. NULL: no memory. */
+	/* The peer at this way's address; begin to connect if it says so. NULL: no memory, or another way has it. */
 	struct uccl_peer *(*meet)(struct uccl_mep *m, const struct uccl_way *w, uint64_t now);
 	/* End it, if it lives, and forget it. */
 	void (*part)(struct uccl_peer *p, uint64_t now);

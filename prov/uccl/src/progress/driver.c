@@ -86,15 +86,17 @@ int uccl_driver_watch(struct uccl_driver *d)
 	return rc;
 }
 
+void uccl_driver_unwatch_by(struct uccl_driver *d, struct uccl_wait *w)
+{
+	uccl_wait_remove(w, uccl_driver_fd(d));
+	if (d->lanes)
+		uccl_wait_remove(w, uccl_lane_set_fd(d->lanes));
+}
+
 void uccl_driver_unwatch(struct uccl_driver *d)
 {
-	int fd = uccl_driver_fd(d);
-
-	for (unsigned int i = 0; i < d->nwaits; i++) {
-		uccl_wait_remove(d->waits[i], fd);
-		if (d->lanes)
-			uccl_wait_remove(d->waits[i], uccl_lane_set_fd(d->lanes));
-	}
+	for (unsigned int i = 0; i < d->nwaits; i++)
+		uccl_driver_unwatch_by(d, d->waits[i]);
 	d->nwaits = 0;
 }
 

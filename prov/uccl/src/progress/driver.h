@@ -84,6 +84,8 @@ int uccl_driver_wakes(struct uccl_driver *d, struct uccl_wait *w);
 /* One that is not of them, or comes late. */
 int uccl_driver_watch_by(struct uccl_driver *d, struct uccl_wait *w);
 void uccl_driver_unwatch(struct uccl_driver *d);
+/* The descriptors may live on in a child when they are closed here, and stay readable there for ever. */
+void uccl_driver_unwatch_by(struct uccl_driver *d, struct uccl_wait *w);
 
 /*
  * Run the engine once, for a call of the program that looks for what it brings and found nothing. If it has its own

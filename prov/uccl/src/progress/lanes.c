@@ -182,11 +182,13 @@ struct uccl_lane_set *uccl_lane_set_open(struct uccl_engine *home, const struct 
 		do
 			attr->random(attr->random_arg, &identity.incarnation, sizeof(identity.incarnation));
 		while (!identity.incarnation);
-		if (lane_open(l, &with, &identity, s->n)) {
+		/* To one without a thread all that home says would wait. */
+		if (lane_open(l, &with, &identity, s->n) || uccl_thread_start(&l->thread, lane_main, l)) {
 			lane_stop(l);
 			lane_free(l);
 			break;
 		}
+		l->running = true;
 		engine[s->n] = l->engine;
 		line[s->n++] = l->line;
 	}
@@ -195,9 +197,6 @@ struct uccl_lane_set *uccl_lane_set_open(struct uccl_engine *home, const struct 
 		uccl_lane_set_free(s);
 		return NULL;
 	}
-	/* One without a thread never says that it knows a peer, so it is not used. */
-	for (uint8_t k = 0; k < s->n; k++)
-		s->lane[k].running = !uccl_thread_start(&s->lane[k].thread, lane_main, &s->lane[k]);
 	return s;
 }
 
@@ -235,10 +234,10 @@ void uccl_lane_set_heard(struct uccl_lane_set *s)
 {
 	uint64_t n;
 
-	/* Before letters are read: what is said from here on is told again. */
-	if (atomic_load_explicit(&s->said, memory_order_relaxed)) {
-		if (read(s->fd, &n, sizeof(n)) < 0)
-			n = 0;
+	/*
+	 * Before letters are read: what is said from here on is told again. If it is not readable yet, it will be: to
+	 * forget it now would leave it so for good.
+	 */
+	if (atomic_load_explicit(&s->said, memory_order_relaxed) && read(s->fd, &n, sizeof(n)) > 0)
 		atomic_store(&s->said, false);
-	}
 }

@@ -23,6 +23,10 @@ void uccl_domain_leave(struct uccl_domain *d, struct uccl_driver *driver)
 {
 	uccl_drivers_remove(&d->drivers, driver);
 	uccl_drivers_remove(&d->all, driver);
+	pthread_mutex_lock(&d->all.lock);
+	for (struct uccl_sleeper *s = d->sleepers; s; s = s->next)
+		uccl_driver_unwatch_by(driver, s->wait);
+	pthread_mutex_unlock(&d->all.lock);
 }
 
 void uccl_domain_add_sleeper(struct uccl_domain *d, struct uccl_sleeper *s)

@@ -1022,6 +1022,87 @@ static void meet__bad(void **state)
 	lanes_free(l);
 }
 
+/* A home that says of its lane that it is where another lane is. */
+static void liar_open(struct lan *l, int i, int at, const struct uccl_addr *identity, struct uccl_line *of)
+{
+	l->node[i].identity = identity;
+	lan_open(l, i);
+	assert_true(uccl_line_init(of));
+	assert_int_equal(uccl_engine_lanes(l->node[i].e, &l->node[at].e, &of, 1), 0);
+}
+
+/* Two endpoints cannot have one lane. Who came first has it, whatever becomes of the other one. PROTOCOL R187 */
+static void meet__of_another(void **state)
+{
+	struct lan *l = lanes_open(1, 1);
+	struct uccl_line of;
+	struct conn *c;
+
+	(void)state;
+	liar_open(l, 5, LANE(1, 0), NULL, &of);
+	c = lan_conn(l, HOME(0), 5);
+	lan_recv(l, HOME(0), dst[0], 100, LAN_CTX(5));
+	assert_int_equal(lan_send(l, 5, HOME(0), src[0], 100, LAN_CTX(5)), 0);
+	lan_run(l, SECOND);
+	lan_expect(l, HOME(0), LAN_CTX(5), 0);
+	assert_non_null(c->peer.ways[0]);
+	assert_null(c->peer.ways[0]->there);
+	lan_kill(l, 5);
+	conn_fail(c, FI_ECONNABORTED, l->now);
+	lan_run(l, SECOND);
+	assert_int_equal(line[0][0].unanswered, 0);
+	one_message(l);
+	assert_true(carried(l, LANE(0, 0)) >= 4 * UCCL_UNIT_BYTES);
+	lanes_free(l);
+	uccl_line_fini(&of);
+}
+
+/* Nor is a lane of ours that of a peer, whose key may be ours, too. PROTOCOL R187 */
+static void meet__ourselves(void **state)
+{
+	struct lan *l = lanes_open(1, 1);
+	struct uccl_addr identity = *uccl_engine_addr(l->node[HOME(0)].e);
+	struct uccl_line of;
+	struct conn *c;
+
+	(void)state;
+	identity.incarnation += 100;
+	liar_open(l, 5, LANE(0, 0), &identity, &of);
+	c = lan_conn(l, HOME(0), 5);
+	lan_recv(l, HOME(0), dst[0], 100, LAN_CTX(5));
+	assert_int_equal(lan_send(l, 5, HOME(0), src[0], 100, LAN_CTX(5)), 0);
+	lan_run(l, SECOND);
+	lan_expect(l, HOME(0), LAN_CTX(5), 0);
+	assert_non_null(c->peer.ways[0]);
+	assert_null(c->peer.ways[0]->there);
+	assert_int_equal(l->node[LANE(0, 0)].e->nconns, 1);
+	conn_fail(c, FI_ECONNABORTED, l->now);
+	lan_run(l, SECOND);
+	one_message(l);
+	lanes_free(l);
+	uccl_line_fini(&of);
+}
+
+/* A connection that ended is forgotten also if home, which looked at nothing for minutes, says so late. */
+static void part__late(void **state)
+{
+	const uint64_t forget = UCCL_COOKIE_LIFE_NS + 30 * SECOND;
+	struct lan *l = lanes_open(1, 1);
+	struct uccl_engine *lane = l->node[LANE(0, 0)].e;
+
+	(void)state;
+	l->node[HOME(0)].asleep = true;
+	conn_fail(lan_conn(l, LANE(0, 0), LANE(1, 0)), FI_ECONNABORTED, l->now);
+	lan_pass(l, forget);
+	l->node[HOME(0)].asleep = false;
+	lan_run(l, SECOND);
+	assert_int_equal(line[0][0].unanswered, 0);
+	assert_int_equal(lane->nconns, 1);
+	lan_pass(l, forget);
+	assert_int_equal(lane->nconns, 0);
+	lanes_free(l);
+}
+
 /* Each side's sends and receives; which of them are over; what was in memory then. */
 #define MESSAGES 12
 
@@ -1382,6 +1463,9 @@ int main(void)
 		cmocka_unit_test(meet__bad),
 		cmocka_unit_test(share__credit),
 		cmocka_unit_test(share__windows),
+		cmocka_unit_test(meet__of_another),
+		cmocka_unit_test(meet__ourselves),
+		cmocka_unit_test(part__late),
 		cmocka_unit_test(any__interleaving),
 		cmocka_unit_test(any__peer_fails),
 		cmocka_unit_test(any__lane_fails),

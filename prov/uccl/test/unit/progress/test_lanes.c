@@ -2,13 +2,20 @@
 #include "../api/world.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
+#include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/random.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../nic/fake_verbs.h"
 #include "api/endpoint/ep.h"
+#include "base/mailbox.h"
 #include "base/shipped.h"
+#include "engine/impl.h"
 #include "msg/home.h"
 #include "nic/verbs_uc.h"
 #include "progress/lanes.h"
@@ -163,6 +170,245 @@ static void bind__threads_of_lanes(void **state)
 	uccl_lane_set_bind(NULL, &one, sizeof(one));
 	node_close(&a);
 	world_close(&w);
+}
+
+/* A counter of a region, which hears of whatever any endpoint of the domain does. */
+static void region_open(struct world *w, struct fid_mr **mr, struct fid_cntr **cntr)
+{
+	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_UNSPEC};
+
+	assert_int_equal(fi_cntr_open(w->domain, &attr, cntr, NULL), 0);
+	assert_int_equal(fi_mr_reg(w->domain, dst, BYTES, FI_REMOTE_WRITE, 0, 1, 0, mr, NULL), 0);
+	assert_int_equal(fi_mr_bind(*mr, &(*cntr)->fid, FI_REMOTE_WRITE), 0);
+	assert_int_equal(fi_mr_enable(*mr), 0);
+}
+
+/*
+ * An endpoint is closed while a child has its descriptors, too, of which some are readable: who sleeps on a counter is
+ * not kept awake by them.
+ */
+static void set__closed_after_a_fork(void **state)
+{
+	uint64_t end = uccl_clock() + PATIENCE_NS;
+	struct timespec from, to;
+	struct fi_info *h = world_hints();
+	struct fid_cntr *cntr;
+	struct node a, b;
+	struct fid_mr *mr;
+	struct world w;
+	fi_addr_t to_b;
+	pid_t child;
+
+	(void)state;
+	setenv("FI_UCCL_LANES", "2", 1);
+	h->caps = FI_MSG | FI_RMA | FI_RMA_EVENT;
+	h->domain_attr->mr_mode = FI_MR_RMA_EVENT;
+	world_open_with(&w, h);
+	node_open(&a, &w);
+	node_open(&b, &w);
+	unsetenv("FI_UCCL_LANES");
+	region_open(&w, &mr, &cntr);
+	to_b = node_insert(&a, &b);
+	while (!uccl_engine_stats(uccl_ep_fid_of(&a.ep->fid)->ep->driver.engine)->tx_lane_bytes) {
+		one_message(&a, &b, to_b);
+		assert_true(uccl_clock() < end);
+	}
+	child = fork();
+	if (!child) {
+		for (;;)
+			pause();
+	}
+	assert_true(child > 0);
+	node_close(&a);
+	node_close(&b);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
+	assert_int_equal(fi_cntr_wait(cntr, 1, 300), -FI_ETIMEDOUT);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &to);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	assert_true((to.tv_sec - from.tv_sec) * UCCL_NS_PER_S + (uint64_t)(to.tv_nsec - from.tv_nsec) <
+		    50 * UCCL_NS_PER_MS);
+	assert_int_equal(fi_close(&mr->fid), 0);
+	assert_int_equal(fi_close(&cntr->fid), 0);
+	world_close(&w);
+}
+
+/* What is written to this descriptor waits until it is another one. */
+static _Atomic int held_fd = -1;
+static _Atomic bool held;
+
+ssize_t write(int fd, const void *buf, size_t len)
+{
+	while (atomic_load(&held_fd) == fd) {
+		atomic_store(&held, true);
+		sched_yield();
+	}
+	return syscall(SYS_write, fd, buf, len);
+}
+
+static void *lane_says(void *arg)
+{
+	struct uccl_line *line = arg;
+
+	line->wake(line->arg, true);
+	return NULL;
+}
+
+static bool readable(int fd)
+{
+	struct pollfd pfd = {.fd = fd, .events = POLLIN};
+
+	return poll(&pfd, 1, 0) == 1;
+}
+
+/* Home looks while a lane is about to wake it: it is woken, and once. */
+static void heard__while_it_is_said(void **state)
+{
+	struct uccl_driver *d;
+	pthread_t lane;
+	struct world w;
+	struct node a;
+	int fd;
+
+	(void)state;
+	world_rescue_off();
+	setenv("FI_UCCL_LANES", "1", 1);
+	world_open(&w);
+	node_open(&a, &w);
+	unsetenv("FI_UCCL_LANES");
+	d = &uccl_ep_fid_of(&a.ep->fid)->ep->driver;
+	fd = uccl_lane_set_fd(d->lanes);
+	assert_false(readable(fd));
+	atomic_store(&held, false);
+	atomic_store(&held_fd, fd);
+	assert_int_equal(pthread_create(&lane, NULL, lane_says, d->engine->mep.lanes->line[0]), 0);
+	while (!atomic_load(&held))
+		sched_yield();
+	uccl_lane_set_heard(d->lanes);
+	atomic_store(&held_fd, -1);
+	pthread_join(lane, NULL);
+	assert_true(readable(fd));
+	uccl_lane_set_heard(d->lanes);
+	assert_false(readable(fd));
+	/* And the next time. */
+	lane_says(d->engine->mep.lanes->line[0]);
+	assert_true(readable(fd));
+	uccl_lane_set_heard(d->lanes);
+	assert_false(readable(fd));
+	node_close(&a);
+	world_close(&w);
+	world_rescue_on();
+}
+
+/* Who puts letters in, and who sleeps while there are none: as home and the thread of a lane. */
+static struct {
+	struct uccl_mailbox box;
+	struct uccl_wait wait;
+	_Atomic uint32_t told, taken;
+	_Atomic bool stop;
+	uint32_t slept_over;
+} post;
+
+/* He gets up after this time although he was not told of a letter; nobody waits for a processor as long. */
+#define POST_NS UCCL_NS_PER_S
+
+/* Is there a letter whose sender thinks that he is up, or will look? */
+static bool post_untold(void)
+{
+	const struct uccl_letter *l = uccl_mailbox_look(&post.box, 0);
+
+	return l && atomic_load(&post.told) == l->id && !atomic_load(&post.wait.forced) &&
+	       !atomic_load(&post.wait.signalled);
+}
+
+static void *post_main(void *arg)
+{
+	struct uccl_letter l;
+
+	while (!atomic_load(&post.stop)) {
+		uccl_wait_enter(&post.wait);
+		if (uccl_mailbox_take(&post.box, &l)) {
+			atomic_store(&post.taken, l.id);
+		} else {
+			uint64_t until = uccl_clock() + POST_NS;
+
+			uccl_wait_sleep(&post.wait, until);
+			post.slept_over += uccl_clock() >= until && post_untold();
+		}
+		uccl_wait_leave(&post.wait);
+	}
+	return arg;
+}
+
+/* No letter is put in just when the other side goes to sleep, and lies there. PROTOCOL R185 */
+static void letters__wake(void **state)
+{
+	uint64_t end = uccl_clock() + 3 * UCCL_NS_PER_S;
+	pthread_t thread;
+	uint32_t n;
+
+	(void)state;
+	assert_true(uccl_mailbox_init(&post.box, 2));
+	assert_int_equal(uccl_wait_open(&post.wait), 0);
+	assert_int_equal(pthread_create(&thread, NULL, post_main, NULL), 0);
+	for (n = 1; uccl_clock() < end; n++) {
+		struct uccl_letter l = {.id = n};
+
+		for (volatile uint32_t i = n % 400; i; i--)
+			;
+		assert_true(uccl_mailbox_put(&post.box, &l));
+		uccl_wait_signal(&post.wait);
+		atomic_store(&post.told, n);
+		for (uint32_t looks = 0; atomic_load(&post.taken) != n; looks++)
+			if (looks > 10000)
+				sched_yield();
+	}
+	atomic_store(&post.stop, true);
+	uccl_wait_force(&post.wait);
+	pthread_join(thread, NULL);
+	assert_int_equal(post.slept_over, 0);
+	uccl_wait_close(&post.wait);
+	uccl_mailbox_fini(&post.box);
+}
+
+/* So many threads may still be made; -1: any. */
+static int threads_left = -1;
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *arg), void *arg)
+{
+	int (*make)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
+		(int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))dlsym(RTLD_NEXT,
+											       "pthread_create");
+
+	if (!threads_left)
+		return EAGAIN;
+	threads_left -= threads_left > 0;
+	return make(thread, attr, run, arg);
+}
+
+/* A lane that cannot have a thread is none: what home says to it would wait for ever. */
+static void set__without_threads(void **state)
+{
+	struct world w;
+	struct node a;
+
+	(void)state;
+	world_rescue_off();
+	setenv("FI_UCCL_LANES", "3", 1);
+	for (int n = 0; n < 3; n++) {
+		const struct uccl_lanes *lanes;
+
+		world_open(&w);
+		threads_left = n;
+		node_open(&a, &w);
+		threads_left = -1;
+		lanes = uccl_ep_fid_of(&a.ep->fid)->ep->driver.engine->mep.lanes;
+		assert_int_equal(lanes ? lanes->n : 0, n);
+		node_close(&a);
+		world_close(&w);
+	}
+	unsetenv("FI_UCCL_LANES");
+	world_rescue_on();
 }
 
 #ifdef HAVE_VERBS
@@ -469,6 +715,10 @@ int main(void)
 		cmocka_unit_test(paths__shared),
 		cmocka_unit_test(set__carries),
 		cmocka_unit_test(bind__threads_of_lanes),
+		cmocka_unit_test(set__closed_after_a_fork),
+		cmocka_unit_test(heard__while_it_is_said),
+		cmocka_unit_test(letters__wake),
+		cmocka_unit_test(set__without_threads),
 #ifdef HAVE_VERBS
 		cmocka_unit_test(set__carries_over_verbs),
 		cmocka_unit_test(set__leaves_writes_to_home),
