@@ -36,6 +36,7 @@ struct lane {
 struct uccl_lane_set {
 	int fd;
 	_Atomic bool said;	/* and fd was made readable, or is about to be */
+	pthread_mutex_t opening; /* held until home knows its lanes: their threads wait for that */
 	uint8_t n;
 	struct lane lane[UCCL_LANES_MAX];
 };
@@ -108,6 +109,8 @@ static void *lane_main(void *arg)
 	struct lane *l = arg;
 	const struct uccl_wait_work work = { .poll = lane_poll, .stay = lane_stay, .expiry = lane_expiry, .arg = l };
 
+	pthread_mutex_lock(&l->set->opening);
+	pthread_mutex_unlock(&l->set->opening);
 	uccl_wait_serve(&l->wait, &l->stop, &work);
 	return NULL;
 }
@@ -169,11 +172,14 @@ struct uccl_lane_set *uccl_lane_set_open(struct uccl_engine *home, const struct 
 	struct uccl_addr identity = *uccl_engine_addr(home);
 	struct uccl_engine_attr with = *attr;
 	struct uccl_config config = *attr->config;
+	int rc;
 
 	if (!s)
 		return NULL;
 	config.paths = uccl_lane_paths(config.paths, n);
 	with.config = &config;
+	pthread_mutex_init(&s->opening, NULL);
+	pthread_mutex_lock(&s->opening);
 	s->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	while (s->fd >= 0 && s->n < n && !nic(arg, &with.nic)) {
 		struct lane *l = &s->lane[s->n];
@@ -192,7 +198,9 @@ struct uccl_lane_set *uccl_lane_set_open(struct uccl_engine *home, const struct 
 		engine[s->n] = l->engine;
 		line[s->n++] = l->line;
 	}
-	if (!s->n || uccl_engine_lanes(home, engine, line, s->n)) {
+	rc = s->n ? uccl_engine_lanes(home, engine, line, s->n) : -FI_ENODEV;
+	pthread_mutex_unlock(&s->opening);
+	if (rc) {
 		uccl_lane_set_close(s);
 		uccl_lane_set_free(s);
 		return NULL;
@@ -222,6 +230,7 @@ void uccl_lane_set_free(struct uccl_lane_set *s)
 		lane_free(&s->lane[k]);
 	if (s->fd >= 0)
 		close(s->fd);
+	pthread_mutex_destroy(&s->opening);
 	free(s);
 }
 
