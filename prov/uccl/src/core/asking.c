@@ -30,11 +30,11 @@ void uccl_asking_arm(struct uccl_asking *s, const struct uccl_times *t, bool wai
 		s->at = UCCL_NEVER;
 	else if (!s->backoff)
 		s->at = now + uccl_times_pto(t);
+	/* Probe or answer may be lost, too: the second question comes after twice as long (RFC 9002 section 6.2.1). */
+	else if (s->backoff == 1)
+		s->at = now + uccl_min(2 * uccl_times_pto(t), uccl_times_rto(t));
 	else
 		s->at = now + uccl_min(uccl_times_rto(t) << doublings(s), UCCL_RTO_MAX_NS);
-	/* Probe or answer may be lost, too: the second question comes after twice as long (RFC 9002 section 6.2.1). */
-	if (waits && s->backoff == 1)
-		s->at = uccl_min(s->at, now + 2 * uccl_times_pto(t));
 }
 
 void uccl_asking_over(struct uccl_asking *s, const struct uccl_times *t, bool waits, uint64_t reported_ns,

@@ -8,7 +8,8 @@ static bool may_join(const struct uccl_tx *t)
 	return t->kind == UCCL_TX_PACKET && !t->single;
 }
 
-static bool same_place(const struct uccl_tx *a, const struct uccl_tx *b)
+/* To one place, by one way, and in one class. */
+static bool goes_alike(const struct uccl_tx *a, const struct uccl_tx *b)
 {
 	return a->label == b->label && a->ect == b->ect && a->control == b->control &&
 	       (a->to == b->to || uccl_ifaddr_equal(a->to, b->to));
@@ -23,7 +24,7 @@ int uccl_train_len(const struct uccl_tx *v, int n, uint32_t bytes)
 		return 1;
 	for (k = 1; k < n; k++) {
 		len = uccl_tx_len(&v[k]);
-		if (!len || len > size || total + len > bytes || !may_join(&v[k]) || !same_place(&v[0], &v[k]))
+		if (!len || len > size || total + len > bytes || !may_join(&v[k]) || !goes_alike(&v[0], &v[k]))
 			return k;
 		total += len;
 		if (len < size)

@@ -109,9 +109,6 @@
 
 UCCL_CONSTANTS(nscc, NSCC_CONSTANTS);
 
-/* The largest window of one of several flows that share holds so many. */
-#define SHARED_BURSTS 2
-
 struct nscc {
 	const struct nscc_k *k;
 	double window, window_max;    /* bytes */
@@ -178,7 +175,7 @@ static void nscc_base(struct nscc *n, double base_ns)
 	n->window_max = fmin(n->window_cap, k->max_bdps * share * bdp + k->max_chunks * n->burst * n->most);
 	/* One is filled while another is on its way. */
 	if (n->most < 1)
-		n->window_max = fmin(n->window_cap, fmax(n->window_max, SHARED_BURSTS * n->burst));
+		n->window_max = fmin(n->window_cap, fmax(n->window_max, UCCL_SHARED_LEAST * n->burst));
 	a = bdp * share / k->ref_bdp;
 	n->alpha = k->alpha * k->mss * a * (n->target_ns / ref_ns) / n->target_ns;
 	n->fair = k->fair * k->mss * a;

@@ -76,9 +76,6 @@
 
 UCCL_CONSTANTS(swift, SWIFT_CONSTANTS);
 
-/* The largest window of one of several flows that share holds so many. */
-#define SHARED_CHUNKS 2
-
 struct swift {
 	const struct swift_k *k;
 	double window;	   /* bytes */
@@ -295,7 +292,7 @@ static void swift_share(void *cc, uint32_t of)
 	s->of = of;
 	s->ai = s->k->ai / of;
 	s->fs_chunk = s->chunk / of;
-	s->window_max = fmin(s->window_cap, fmax(s->window_cap / of, SHARED_CHUNKS * s->chunk));
+	s->window_max = fmin(s->window_cap, fmax(s->window_cap / of, UCCL_SHARED_LEAST * s->chunk));
 	swift_set_window(s, s->window * more);
 }
 

@@ -48,6 +48,9 @@
 #define UCCL_K(policy, cfg)                                                                                            \
 	((cfg)->k ? (const struct policy##_k *)(const void *)(cfg)->k : &policy##_defaults)
 
+/* The largest window of one of several flows that share (uccl_cc_ops.share) holds so many chunks or trains at least. */
+#define UCCL_SHARED_LEAST 2
+
 #define X(name) extern const struct uccl_cc_ops uccl_cc_##name;
 UCCL_CC_POLICIES(X)
 #undef X

@@ -1038,6 +1038,20 @@ static void liar_open(struct lan *l, int i, int at, const struct uccl_addr *iden
 	lane->seat = seat;
 }
 
+/* Its message comes, and the way that it has told of leads nowhere. The connection to it. */
+static struct conn *liar_refused(struct lan *l, int i)
+{
+	struct conn *c = lan_conn(l, HOME(0), i);
+
+	lan_recv(l, HOME(0), dst[0], 100, LAN_CTX(5));
+	assert_int_equal(lan_send(l, i, HOME(0), src[0], 100, LAN_CTX(5)), 0);
+	lan_run(l, SECOND);
+	lan_expect(l, HOME(0), LAN_CTX(5), 0);
+	assert_non_null(c->peer.ways[0]);
+	assert_null(c->peer.ways[0]->there);
+	return c;
+}
+
 /* Two endpoints cannot have one lane. Who came first has it, whatever becomes of the other one. PROTOCOL R187 */
 static void meet__of_another(void **state)
 {
@@ -1047,13 +1061,7 @@ static void meet__of_another(void **state)
 
 	(void)state;
 	liar_open(l, 5, LANE(1, 0), NULL, &of);
-	c = lan_conn(l, HOME(0), 5);
-	lan_recv(l, HOME(0), dst[0], 100, LAN_CTX(5));
-	assert_int_equal(lan_send(l, 5, HOME(0), src[0], 100, LAN_CTX(5)), 0);
-	lan_run(l, SECOND);
-	lan_expect(l, HOME(0), LAN_CTX(5), 0);
-	assert_non_null(c->peer.ways[0]);
-	assert_null(c->peer.ways[0]->there);
+	c = liar_refused(l, 5);
 	lan_kill(l, 5);
 	conn_fail(c, FI_ECONNABORTED, l->now);
 	lan_run(l, SECOND);
@@ -1075,13 +1083,7 @@ static void meet__ourselves(void **state)
 	(void)state;
 	identity.incarnation += 100;
 	liar_open(l, 5, LANE(0, 0), &identity, &of);
-	c = lan_conn(l, HOME(0), 5);
-	lan_recv(l, HOME(0), dst[0], 100, LAN_CTX(5));
-	assert_int_equal(lan_send(l, 5, HOME(0), src[0], 100, LAN_CTX(5)), 0);
-	lan_run(l, SECOND);
-	lan_expect(l, HOME(0), LAN_CTX(5), 0);
-	assert_non_null(c->peer.ways[0]);
-	assert_null(c->peer.ways[0]->there);
+	c = liar_refused(l, 5);
 	assert_int_equal(l->node[LANE(0, 0)].e->nconns, 1);
 	conn_fail(c, FI_ECONNABORTED, l->now);
 	lan_run(l, SECOND);

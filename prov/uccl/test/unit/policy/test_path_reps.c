@@ -27,6 +27,19 @@ static uint16_t pick(void)
 	return uccl_path_reps.select(ps, paths, usable, nusable, &(struct uccl_chunk_info){.bytes = 4096}, &rng, now);
 }
 
+/* What is recycled; 31, which has nothing to do with that, if nothing is and one is drawn. */
+static uint16_t pick_recycled(void)
+{
+	uint16_t path, first = usable[0];
+
+	usable[0] = 31;
+	nusable = 1;
+	path = pick();
+	nusable = N;
+	usable[0] = first;
+	return path;
+}
+
 /* A choice of this path, which is only to be had where the ring is not asked. */
 static void use(uint16_t path)
 {
@@ -216,12 +229,7 @@ static void on_ack__marked(void **state)
 			}
 			paths[4].inflight = 4096;
 			uccl_path_reps.on_ack(ps, paths, 4, 20 * US, marked ? 1024 : 0, now);
-			/* Not recycled: drawn, from one that has nothing to do with it. */
-			usable[0] = 31;
-			nusable = 1;
-			stays = pick() == 4;
-			nusable = N;
-			usable[0] = 0;
+			stays = pick_recycled() == 4;
 		}
 	}
 	assert_int_equal(kept[0], kept[1]);
@@ -244,11 +252,7 @@ static void on_ack__marks_end(void **state)
 		for (bool stays = true; stays; kept[k]++) {
 			paths[4].inflight = 4096;
 			uccl_path_reps.on_ack(ps, paths, 4, 20 * US, 0, later);
-			usable[0] = 31;
-			nusable = 1;
-			stays = pick() == 4;
-			nusable = N;
-			usable[0] = 0;
+			stays = pick_recycled() == 4;
 		}
 	}
 	assert_in_range(kept[0], kept[1] + 1, 3 * kept[1]);
@@ -324,12 +328,7 @@ static void on_ack__leaves_by_excess(void **state)
 		if (excess >= 1) {
 			excess -= 1;
 			want++;
-			/* Nothing to be recycled: drawn, from paths that have nothing to do with it. */
-			usable[0] = 31;
-			nusable = 1;
-			left += pick() == 31;
-			nusable = N;
-			usable[0] = 0;
+			left += pick_recycled() == 31;
 			use(path);
 		} else {
 			assert_int_equal(pick(), path);

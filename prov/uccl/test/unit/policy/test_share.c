@@ -130,18 +130,24 @@ static void run(int from, int end, uint64_t ns)
 	}
 }
 
+/* What the lanes got. */
+static uint64_t lanes_got(void)
+{
+	uint64_t sum = 0;
+
+	for (int i = 1; i < FLOWS; i++)
+		sum += s.flow[i].got;
+	return sum;
+}
+
 /* Parts of the link that the first flow and the lanes have while all send. */
 static void parts(double *alone, double *lanes, uint64_t ns)
 {
-	uint64_t before[2] = {s.flow[0].got, 0}, after = 0;
+	uint64_t before[2] = {s.flow[0].got, lanes_got()};
 
-	for (int i = 1; i < FLOWS; i++)
-		before[1] += s.flow[i].got;
 	run(0, FLOWS, ns);
-	for (int i = 1; i < FLOWS; i++)
-		after += s.flow[i].got;
 	*alone = (double)(s.flow[0].got - before[0]) / (RATE * (double)ns);
-	*lanes = (double)(after - before[1]) / (RATE * (double)ns);
+	*lanes = (double)(lanes_got() - before[1]) / (RATE * (double)ns);
 }
 
 /* The next policy that knows how to share, after this one; NULL: the first one, and none is left. */
@@ -193,9 +199,9 @@ static void share__fills_the_link(void **state)
 		start(cc, 1);
 		share(LANES);
 		run(1, FLOWS, 20000 * US);
-		got = s.flow[1].got + s.flow[2].got + s.flow[3].got + s.flow[4].got;
+		got = lanes_got();
 		run(1, FLOWS, 20000 * US);
-		lanes = (double)(s.flow[1].got + s.flow[2].got + s.flow[3].got + s.flow[4].got - got);
+		lanes = (double)(lanes_got() - got);
 		assert_true(lanes > 0.95 * RATE * 20000 * (double)US);
 		share(1);
 		run(1, 2, 10000 * US);
