@@ -44,7 +44,7 @@ void uccl_alarm_stop(struct uccl_alarm *a);
 /* Does it sleep, so that it must be told of what is due earlier? Cheap. */
 static inline bool uccl_alarm_asleep(struct uccl_alarm *a)
 {
-	return a->running && !atomic_load_explicit(&a->awake, memory_order_relaxed);
+	return a->running && !atomic_load(&a->awake);
 }
 
 /* It sleeps; something is due `at` now. */

@@ -219,7 +219,7 @@ uint64_t uccl_driver_attend(struct uccl_driver *d, uint64_t since, uint64_t now)
 
 uint64_t uccl_driver_expiry(struct uccl_driver *d)
 {
-	uint64_t at = UCCL_NEVER, changes = atomic_load_explicit(&d->changes, memory_order_relaxed);
+	uint64_t at = UCCL_NEVER, changes = atomic_load(&d->changes);
 
 	if (atomic_load_explicit(&d->expiry_of, memory_order_acquire) == changes)
 		return atomic_load_explicit(&d->expiry_ns, memory_order_relaxed);

@@ -129,11 +129,14 @@ static inline void uccl_driver_posted(struct uccl_driver *d)
 		uccl_alarm_arm(d->alarm, uccl_engine_expiry(d->engine));
 }
 
-/* What it waits for may be something else now. The lock is held. */
+/*
+ * What it waits for may be something else now. The lock is held. He who is about to sleep says so, and then looks at
+ * this without the lock; who posts counts here, and then looks whether anybody sleeps. So that one of them sees the
+ * other all four are in one order (seq_cst): a processor may do a load before the store in front of it.
+ */
 static inline void uccl_driver_changed(struct uccl_driver *d)
 {
-	atomic_store_explicit(&d->changes, atomic_load_explicit(&d->changes, memory_order_relaxed) + 1,
-			      memory_order_relaxed);
+	atomic_store(&d->changes, atomic_load_explicit(&d->changes, memory_order_relaxed) + 1);
 }
 
 /* Something happened, or may be left to do for the next round. The lock is held. */
