@@ -4,11 +4,34 @@
 #include "base/units.h"
 #include "core/internal.h"
 
+/* Items whose bytes are counted at most. */
+#define CREDIT_ITEMS 64
+
+/* What waits and would need credit; of a long queue the beginning. */
+uint64_t uccl_event_credit_backlog(const struct uccl_flow *f)
+{
+	uint64_t sum = uccl_sendq_bytes(&f->sendq, CREDIT_ITEMS);
+
+	/* What waits to be sent again: all that is neither in flight nor acknowledged, and not small. */
+	if (f->cfg.credit->pull)
+		sum += uccl_sent_backlog(&f->sent);
+	return sum;
+}
+
 uint64_t uccl_event_credit_left(const struct uccl_flow *f)
 {
-	uint64_t limit = f->cfg.credit->limit(f->cs);
+	uint64_t limit = f->cfg.credit->limit(f->cs), used = f->credit.used;
+	uint64_t left = limit > used ? limit - used : 0, chunk = uccl_max(f->cfg.chunk_bytes, f->cfg.write_bytes);
+	uint64_t end, waits;
 
-	return limit > f->credit.used ? limit - f->credit.used : 0;
+	if (!f->cfg.credit->whole || limit == UINT64_MAX || f->credit.told > used)
+		return left;
+	end = limit + f->cfg.credit->whole(f->cs);
+	if (end <= used)
+		return left;
+	waits = uccl_event_credit_backlog(f);
+	/* Any credit lets one chunk go, so the last one has to begin there. PROTOCOL R290 */
+	return waits > left && (waits - 1) / chunk * chunk < end - used ? waits : left;
 }
 
 bool uccl_event_credit_free(const struct uccl_flow *f)
@@ -18,7 +41,7 @@ bool uccl_event_credit_free(const struct uccl_flow *f)
 
 bool uccl_event_credit_spent(struct uccl_flow *f)
 {
-	return !uccl_event_credit_left(f);
+	return f->cfg.credit->limit(f->cs) <= f->credit.used && !uccl_event_credit_left(f);
 }
 
 uint64_t uccl_event_window(const struct uccl_flow *f)

@@ -48,7 +48,9 @@ void uccl_event_asked(struct uccl_flow *f, uint64_t bytes, uint64_t now);
 uint64_t uccl_event_window(const struct uccl_flow *f);
 /* Nobody holds this flow to any credit now. */
 bool uccl_event_credit_free(const struct uccl_flow *f);
-/* Bytes that may still be sent on the credit that is there. */
+/* Bytes that wait and would need credit; of a long queue the beginning will do. */
+uint64_t uccl_event_credit_backlog(const struct uccl_flow *f);
+/* Bytes that may still be sent on the credit that is there. PROTOCOL R290 */
 uint64_t uccl_event_credit_left(const struct uccl_flow *f);
 /* It is one of so many flows now that share what one would have. */
 void uccl_event_share(struct uccl_flow *f, uint32_t of);

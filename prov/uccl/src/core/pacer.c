@@ -77,6 +77,12 @@ static uint64_t pull_ahead(const struct uccl_pull *u)
 	return u->granted > u->received ? u->granted - u->received : 0;
 }
 
+/* Of one grant to somebody who wants nothing. */
+static uint64_t pull_back(const struct uccl_pull *u)
+{
+	return uccl_min(u->cfg.quantum, u->cfg.idle);
+}
+
 static void pull_list(struct uccl_pacer *p, struct uccl_pull *u, uint8_t list)
 {
 	if (u->list == list)
@@ -167,7 +173,7 @@ static void pull_sort(struct uccl_pacer *p, struct uccl_pull *u)
 		pull_list(p, u, UCCL_PULL_NONE);
 	else if (u->demand > u->granted)
 		pull_list(p, u, u->rtx && u->served != p->round && !p->rank ? UCCL_PULL_RTX : UCCL_PULL_ACTIVE);
-	else if (ahead + u->cfg.quantum <= u->cfg.idle)
+	else if (ahead + pull_back(u) <= u->cfg.idle)
 		pull_list(p, u, UCCL_PULL_IDLE);
 	else
 		pull_list(p, u, UCCL_PULL_NONE);
@@ -381,7 +387,7 @@ struct uccl_pull *uccl_pacer_next(struct uccl_pacer *p, uint64_t now)
 	if (u->served == p->round)
 		p->round++;
 	u->served = p->round;
-	u->granted += u->cfg.quantum;
+	u->granted += u->list == UCCL_PULL_IDLE ? pull_back(u) : u->cfg.quantum;
 	pacer_charge(p, u, now);
 	u->turns = ++p->grants;
 	u->rtx = false;

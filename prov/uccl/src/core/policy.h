@@ -164,6 +164,11 @@ struct uccl_credit_ops {
 	/* Sender: the most bytes that may have been sent in all (UINT64_MAX: no limit); required. */
 	uint64_t (*limit)(const void *cs);
 	/*
+	 * Sender: so many bytes more than that, if all that waits ends within them and the receiver was asked for
+	 * nothing. NULL: none.
+	 */
+	uint64_t (*whole)(const void *cs);
+	/*
 	 * Sender: the receiver's cumulative grant arrived. `turn` counts how often the receiver has changed between
 	 * holding us to its grants (even) and letting us send freely (odd), 0 of those that never change; it never goes
 	 * back.

@@ -5,20 +5,6 @@
 /* Items whose bytes a demand counts at most. */
 #define DEMAND_ITEMS 64
 
-/*
- * Bytes that wait and cost credit, so that the receiver knows what to grant. Of a long queue the beginning will do: the
- * demand is told again when that has gone.
- */
-static uint64_t tx_backlog(const struct uccl_flow *f)
-{
-	uint64_t sum = uccl_sendq_bytes(&f->sendq, DEMAND_ITEMS);
-
-	/* What waits to be sent again: all that is neither in flight nor acknowledged, and not small. */
-	if (f->cfg.credit->pull)
-		sum += uccl_sent_backlog(&f->sent);
-	return sum;
-}
-
 /* Something waits for credit. */
 static bool tx_starved(struct uccl_flow *f)
 {
@@ -45,7 +31,7 @@ static int tx_demand(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	uccl_credit_starve(&f->credit, tx_starved(f));
 	if (!f->credit.starved && (!f->cfg.credit->pull || uccl_event_credit_free(f)))
 		return 0;
-	backlog = tx_backlog(f);
+	backlog = uccl_event_credit_backlog(f);
 	left = uccl_sendq_left(&f->sendq, DEMAND_ITEMS);
 	/* With paced credit more is asked for before it runs out, as the answer takes a round trip. PROTOCOL R60 */
 	if ((f->credit.starved && now >= f->credit.tell_ns && !flow_silent(f)) ||

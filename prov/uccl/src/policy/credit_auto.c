@@ -35,6 +35,7 @@ UCCL_CONSTANTS(auto, AUTO_CONSTANTS);
 struct credit_auto {
 	uint64_t initial; /* bytes that need no grant */
 	uint64_t granted; /* highest grant that arrived */
+	uint64_t whole;	  /* bytes beyond that for what ends within them */
 	bool free;	  /* no grant is needed */
 };
 
@@ -48,6 +49,7 @@ static void auto_init(void *cs, const struct uccl_policy_cfg *cfg, uint64_t now)
 	(void)now;
 	uccl_credit_eqds.pull(cfg, &pull);
 	a->initial = pull.idle;
+	a->whole = eqds_whole(cfg);
 	a->granted = 0;
 	a->free = false;
 }
@@ -57,6 +59,11 @@ static uint64_t auto_limit(const void *cs)
 	const struct credit_auto *a = cs;
 
 	return a->free ? UINT64_MAX : uccl_max(a->initial, a->granted);
+}
+
+static uint64_t auto_whole(const void *cs)
+{
+	return ((const struct credit_auto *)cs)->whole;
 }
 
 static void auto_on_credit(void *cs, uint64_t granted, uint64_t turn, uint64_t now)
@@ -84,6 +91,7 @@ const struct uccl_credit_ops uccl_credit_auto = {
 	.constants = auto_constants,
 	.init = auto_init,
 	.limit = auto_limit,
+	.whole = auto_whole,
 	.on_credit = auto_on_credit,
 	.pull = auto_pull,
 };

@@ -3,6 +3,10 @@
 #ifndef UCCL_POLICY_CREDIT_EQDS_H
 #define UCCL_POLICY_CREDIT_EQDS_H
 
+#include <stdint.h>
+
+struct uccl_policy_cfg;
+
 #define EQDS_CONSTANTS(X)											\
 	X(link_gbps, 10, 0.001, 1e5, "Gb/s",									\
 	  "line rate, if the NIC does not know its own")							\
@@ -15,6 +19,10 @@
 	  "and no more than this: what is normal for a host is no room in a queue (ours)")			\
 	X(speculative_chunks, 2, 1, 1e4, "chunks",								\
 	  "but at least this many chunks: those of fifteen senders fit into a queue of 1 MB")			\
+	X(long_share, 2, 1, 1e6, "",										\
+	  "of what does not fit into it only this part (1/N) of it leaves unasked, as that waits for "		\
+	  "credit anyway (ours; 64 senders of 1 MiB send half as much again, and those beside them do "		\
+	  "not wait)")												\
 	X(window_bdps, 2, 0.1, 100, "BDPs",									\
 	  "how far a sender may be ahead: one product under way, one in queues (UEC: 1.5)")			\
 	X(window_chunks, 8, 0, 1e4, "chunks",									\
@@ -22,8 +30,11 @@
 	  "collide")												\
 	X(quantum_bytes, 16384, 1024, 1e9, "bytes",								\
 	  "size of one grant (UCCL)")										\
-	X(quantum_chunks, 2, 0, 1e4, "chunks",									\
+	X(quantum_chunks, 1, 0, 1e4, "chunks",									\
 	  "or this many chunks, if that is more: a CREDIT takes 154 bytes on the wire, half a "			\
 	  "percent of a chunk of 32 KiB")
+
+/* uccl_credit_ops.whole of those policies, from the flow's constants. */
+uint64_t eqds_whole(const struct uccl_policy_cfg *cfg);
 
 #endif

@@ -34,6 +34,11 @@ static uint64_t srpt_limit(const void *cs)
 	return uccl_credit_eqds.limit(cs);
 }
 
+static uint64_t srpt_whole(const void *cs)
+{
+	return uccl_credit_eqds.whole(cs);
+}
+
 static void srpt_on_credit(void *cs, uint64_t granted, uint64_t turn, uint64_t now)
 {
 	uccl_credit_eqds.on_credit(cs, granted, turn, now);
@@ -58,6 +63,7 @@ const struct uccl_credit_ops uccl_credit_srpt = {
 	.constants = srpt_constants,
 	.init = srpt_init,
 	.limit = srpt_limit,
+	.whole = srpt_whole,
 	.shortest = true,
 	.on_credit = srpt_on_credit,
 	.pull = srpt_pull,

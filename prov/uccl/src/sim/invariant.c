@@ -169,7 +169,8 @@ static const char *look_credit(struct uccl_sim_inv *inv, const struct uccl_flow 
 		text = "there is more credit than was granted";
 	else if (limit != UCCL_NEVER &&
 		 used - f->credit.free >
-			 uccl_max(limit, v->unasked) + uccl_max(f->cfg.chunk_bytes, f->cfg.write_bytes))
+			 uccl_max(limit + (f->cfg.credit->whole ? f->cfg.credit->whole(f->cs) : 0), v->unasked) +
+				 uccl_max(f->cfg.chunk_bytes, f->cfg.write_bytes))
 		text = "more was sent than there was credit for";
 	v->seen = true;
 	v->limit = limit;

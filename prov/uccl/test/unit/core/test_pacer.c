@@ -137,6 +137,29 @@ static void next__lists(void **state)
 	assert_int_equal(wait_next(), -1);
 }
 
+/* Where one grant is more than the idle window, that comes back all the same. */
+static void next__idle_below_a_grant(void **state)
+{
+	static const struct uccl_pull_cfg small = {.quantum = 64 * KIB, .idle = 32 * KIB, .window = MIB};
+
+	(void)state;
+	start(LINK, &small);
+	heard(0, 32 * KIB, 32 * KIB);
+	assert_int_equal(u[0].list, UCCL_PULL_IDLE);
+	assert_int_equal(wait_next(), 0);
+	assert_int_equal(u[0].granted, 64 * KIB);
+	assert_int_equal(wait_next(), -1);
+	/* It sent more than that, as it had no more. */
+	heard(0, 96 * KIB, 96 * KIB);
+	while (wait_next() == 0)
+		assert_in_range(u[0].granted, 96 * KIB, 128 * KIB);
+	assert_int_equal(u[0].granted, 128 * KIB);
+	/* Who wants more gets whole grants. */
+	heard(0, 128 * KIB, MIB);
+	assert_int_equal(wait_next(), 0);
+	assert_int_equal(u[0].granted, 192 * KIB);
+}
+
 static void next__turns(void **state)
 {
 	(void)state;
@@ -762,6 +785,7 @@ int main(void)
 		cmocka_unit_test(next__unknown_link),
 		cmocka_unit_test(next__nobody_wants),
 		cmocka_unit_test(next__lists),
+		cmocka_unit_test(next__idle_below_a_grant),
 		cmocka_unit_test(next__turns),
 		cmocka_unit_test(next__losses_come_first),
 		cmocka_unit_test(next__losses_bring_no_more),

@@ -51,6 +51,43 @@ static void tx_credit__asks_ahead(void **state)
 	pair_fini(&p);
 }
 
+static uint64_t whole_4k(const void *cs)
+{
+	(void)cs;
+	return 4 * KIB;
+}
+
+/* Packets that leave of so many bytes, with credit for 4 KiB, and 4 more for what then ends; was credit asked for? */
+static int whole_sent(size_t bytes, bool *asked)
+{
+	struct uccl_credit_ops whole = credit_pull;
+	struct pair_cfg c = pair_packets();
+	int n;
+
+	whole.whole = whole_4k;
+	c.credit = &whole;
+	c.slots = 100;
+	credit_limit = 4 * KIB;
+	start(c);
+	pair_bulk(&p, 0, bytes);
+	n = pair_pump_one(&p, 0);
+	*asked = pair_find(&p, 1, UCCL_PKT_DEMAND) >= 0;
+	pair_fini(&p);
+	return n - *asked;
+}
+
+/* What fits goes whole, and nobody is asked; of what does not only what there is credit for. PROTOCOL R290 */
+static void tx_credit__what_fits_goes_whole(void **state)
+{
+	bool asked;
+
+	(void)state;
+	assert_int_equal(whole_sent(8 * KIB, &asked), 8);
+	assert_false(asked);
+	assert_int_equal(whole_sent(8 * KIB + 1, &asked), 4);
+	assert_true(asked);
+}
+
 static uint64_t rank_any(const struct uccl_sender *s)
 {
 	return s->left;
@@ -295,6 +332,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tx_credit__demand),
 		cmocka_unit_test(tx_credit__asks_ahead),
+		cmocka_unit_test(tx_credit__what_fits_goes_whole),
 		cmocka_unit_test(tx_credit__tells_the_message),
 		cmocka_unit_test(tx_credit__tells_losses),
 		cmocka_unit_test(tx_credit__demand_again),

@@ -1303,7 +1303,8 @@ static void share__credit(void **state)
 		double link = 10.0 * BYTES * 8 * (v[i].sharers ? v[i].sharers : 1), took;
 
 		took = (double)transfers(l, 10);
-		assert_true(took > 0.95 * link && took < 1.1 * link);
+		/* A lane that was idle has its speculative window back, and begins with it. */
+		assert_true(took > 0.9 * link && took < 1.1 * link);
 		lanes_free(l);
 	}
 }

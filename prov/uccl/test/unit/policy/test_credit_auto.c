@@ -34,7 +34,8 @@ static void pull__sizes(void **state)
 
 	(void)state;
 	uccl_credit_auto.init(cs, &cfg, 0);
-	assert_int_equal(limit(), 64 * KIB);
+	assert_int_equal(limit(), 32 * KIB);
+	assert_int_equal(uccl_credit_auto.whole(cs), 32 * KIB);
 	uccl_credit_eqds.pull(&cfg, &eqds);
 	uccl_credit_auto.pull(&cfg, &pull);
 	assert_int_equal(eqds.senders, 0);

@@ -43,7 +43,8 @@ static void on_credit__limit(void **state)
 {
 	(void)state;
 	uccl_credit_srpt.init(cs, &cfg, 0);
-	assert_int_equal(uccl_credit_srpt.limit(cs), 64 * KIB);
+	assert_int_equal(uccl_credit_srpt.limit(cs), 32 * KIB);
+	assert_int_equal(uccl_credit_srpt.whole(cs), 32 * KIB);
 	uccl_credit_srpt.on_credit(cs, 128 * KIB, 0, 1);
 	uccl_credit_srpt.on_credit(cs, 96 * KIB, 0, 1);
 	assert_int_equal(uccl_credit_srpt.limit(cs), 128 * KIB);

@@ -170,7 +170,7 @@ static void credit__own_short_messages_first(void **state)
 static void credit__no_loss_spiral(void **state)
 {
 	(void)state;
-	play("incast", "hosts=54,senders=45,bytes=1m,credit=eqds,cc=none");
+	play("incast", "hosts=54,senders=45,bytes=1m,credit=eqds:long_share=1,cc=none");
 	assert_true(p.scene.net.dropped > 100);
 	assert_true(over() < 8);
 	/* No more than was lost at the start, once. */
