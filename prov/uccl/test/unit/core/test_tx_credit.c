@@ -88,6 +88,25 @@ static void tx_credit__what_fits_goes_whole(void **state)
 	assert_true(asked);
 }
 
+/* Who has asked for more waits for it to the end, though that would fit. PROTOCOL R290 */
+static void tx_credit__what_was_asked_for_waits(void **state)
+{
+	struct uccl_credit_ops whole = credit_pull;
+	struct pair_cfg c = pair_packets();
+
+	(void)state;
+	whole.whole = whole_4k;
+	c.credit = &whole;
+	c.slots = 100;
+	credit_limit = 4 * KIB;
+	start(c);
+	pair_bulk(&p, 0, 20 * KIB);
+	assert_int_equal(pair_pump_one(&p, 0), 1 + 4);
+	credit_limit = 18 * KIB;
+	assert_int_equal(pair_pump_one(&p, 0), 14);
+	pair_fini(&p);
+}
+
 static uint64_t rank_any(const struct uccl_sender *s)
 {
 	return s->left;
@@ -333,6 +352,7 @@ int main(void)
 		cmocka_unit_test(tx_credit__demand),
 		cmocka_unit_test(tx_credit__asks_ahead),
 		cmocka_unit_test(tx_credit__what_fits_goes_whole),
+		cmocka_unit_test(tx_credit__what_was_asked_for_waits),
 		cmocka_unit_test(tx_credit__tells_the_message),
 		cmocka_unit_test(tx_credit__tells_losses),
 		cmocka_unit_test(tx_credit__demand_again),
