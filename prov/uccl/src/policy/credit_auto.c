@@ -49,7 +49,7 @@ static void auto_init(void *cs, const struct uccl_policy_cfg *cfg, uint64_t now)
 	(void)now;
 	uccl_credit_eqds.pull(cfg, &pull);
 	a->initial = pull.idle;
-	a->whole = eqds_whole(cfg);
+	a->whole = uccl_eqds_whole(cfg);
 	a->granted = 0;
 	a->free = false;
 }

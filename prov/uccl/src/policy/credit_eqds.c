@@ -56,7 +56,7 @@ static uint64_t eqds_idle(const struct uccl_policy_cfg *cfg)
 	return uccl_max((uint64_t)((double)eqds_initial(cfg) / k->long_share), cfg->chunk_bytes);
 }
 
-uint64_t eqds_whole(const struct uccl_policy_cfg *cfg)
+uint64_t uccl_eqds_whole(const struct uccl_policy_cfg *cfg)
 {
 	return eqds_initial(cfg) - eqds_idle(cfg);
 }
@@ -67,7 +67,7 @@ static void eqds_init(void *cs, const struct uccl_policy_cfg *cfg, uint64_t now)
 
 	(void)now;
 	e->initial = eqds_idle(cfg);
-	e->whole = eqds_whole(cfg);
+	e->whole = uccl_eqds_whole(cfg);
 	e->granted = 0;
 }
 

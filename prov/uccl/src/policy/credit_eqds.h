@@ -35,6 +35,6 @@ struct uccl_policy_cfg;
 	  "percent of a chunk of 32 KiB")
 
 /* uccl_credit_ops.whole of those policies, from the flow's constants. */
-uint64_t eqds_whole(const struct uccl_policy_cfg *cfg);
+uint64_t uccl_eqds_whole(const struct uccl_policy_cfg *cfg);
 
 #endif
