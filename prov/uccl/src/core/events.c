@@ -4,13 +4,9 @@
 #include "base/units.h"
 #include "core/internal.h"
 
-/* Items whose bytes are counted at most. */
-#define CREDIT_ITEMS 64
-
-/* What waits and would need credit; of a long queue the beginning. */
 uint64_t uccl_event_credit_backlog(const struct uccl_flow *f)
 {
-	uint64_t sum = uccl_sendq_bytes(&f->sendq, CREDIT_ITEMS);
+	uint64_t sum = uccl_sendq_bytes(&f->sendq, UCCL_DEMAND_ITEMS);
 
 	/* What waits to be sent again: all that is neither in flight nor acknowledged, and not small. */
 	if (f->cfg.credit->pull)

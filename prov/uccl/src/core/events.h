@@ -48,6 +48,8 @@ void uccl_event_asked(struct uccl_flow *f, uint64_t bytes, uint64_t now);
 uint64_t uccl_event_window(const struct uccl_flow *f);
 /* Nobody holds this flow to any credit now. */
 bool uccl_event_credit_free(const struct uccl_flow *f);
+/* Items whose bytes count at most, of what waits for credit. */
+#define UCCL_DEMAND_ITEMS 64
 /* Bytes that wait and would need credit; of a long queue the beginning will do. */
 uint64_t uccl_event_credit_backlog(const struct uccl_flow *f);
 /* Bytes that may still be sent on the credit that is there. PROTOCOL R290 */

@@ -2,9 +2,6 @@
 /* Credit that we grant, and the demand for what we need. */
 #include "core/tx.h"
 
-/* Items whose bytes a demand counts at most. */
-#define DEMAND_ITEMS 64
-
 /* Something waits for credit. */
 static bool tx_starved(struct uccl_flow *f)
 {
@@ -32,7 +29,7 @@ static int tx_demand(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	if (!f->credit.starved && (!f->cfg.credit->pull || uccl_event_credit_free(f)))
 		return 0;
 	backlog = uccl_event_credit_backlog(f);
-	left = uccl_sendq_left(&f->sendq, DEMAND_ITEMS);
+	left = uccl_sendq_left(&f->sendq, UCCL_DEMAND_ITEMS);
 	/* With paced credit more is asked for before it runs out, as the answer takes a round trip. PROTOCOL R60 */
 	if ((f->credit.starved && now >= f->credit.tell_ns && !flow_silent(f)) ||
 	    (f->cfg.credit->pull && uccl_credit_wants(&f->credit, backlog, uccl_event_credit_left(f))) ||
