@@ -265,7 +265,7 @@ static int hole_once(const char *name, const char *fault, bool paths_left)
 	char text[160];
 	const char *env[] = {text, NULL};
 	struct ctl c[RANKS_MAX] = {0};
-	uint64_t quarantined, rerolled;
+	uint64_t quarantined, rerolled, least;
 	struct world w;
 
 	snprintf(text, sizeof(text), "FI_UCCL_FAULT=%s", fault);
@@ -281,10 +281,15 @@ static int hole_once(const char *name, const char *fault, bool paths_left)
 	world_check(&w, w.failed || quarantined > 0 || !paths_left, "no path was put out of service");
 	world_check(&w, w.failed || !(world_stat(&w, 0, "peers_dead") + world_stat(&w, 1, "peers_dead")),
 		    "a dead path was taken for a dead peer");
-	/* Time means little on a busy machine: traffic must have gone on, and come back to the same order of size. */
-	world_check(&w, w.failed || !paths_left || c[1].v[1] > c[1].v[0] / 10, "%llu MB/s before, %llu during",
+	/*
+	 * Traffic must have gone on, and come back. One chunk per time-out would be a hundredth of what it was. Where
+	 * others want the cores, too, two ranks that take turns on one of them reach a tenth of what two on two do,
+	 * for seconds: with four busy loops beside them, 36 to 90 MB/s and 380 to 600, by turns.
+	 */
+	least = (uint64_t)((double)c[1].v[0] / (10 * options.slack));
+	world_check(&w, w.failed || !paths_left || c[1].v[1] > least, "%llu MB/s before, %llu during",
 		    (unsigned long long)c[1].v[0], (unsigned long long)c[1].v[1]);
-	world_check(&w, w.failed || c[1].v[2] > c[1].v[0] / 5, "%llu MB/s before, %llu after",
+	world_check(&w, w.failed || c[1].v[2] > least, "%llu MB/s before, %llu after",
 		    (unsigned long long)c[1].v[0], (unsigned long long)c[1].v[2]);
 	world_figure(
 		&w, "mbs_before=%llu mbs_during=%llu mbs_after=%llu longest_gap_ms=%llu quarantined=%llu rerolled=%llu",
