@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Rounds of one poll at most; more means that the engine never comes to rest. */
+/* Rounds of one poll at most, and two for each thing in the NIC's queue; more: the engine never comes to rest. */
 #define POLL_ROUNDS 256
 /* Polls in a row that achieve nothing although the engine asked for each at once. */
 #define SPINS_MAX 2000
@@ -171,19 +171,33 @@ static void line_wake(void *arg, bool home)
 		poll_soon(n->w, &l->poll, l->asleep_until, n->w->o.letter_us);
 }
 
+/*
+ * As a program does: what is there is read, and only when nothing is the engine runs. An engine that waits for the head
+ * of a message takes one thing a round, however many came while it slept. `unread` counts what is to be read. False:
+ * there is no end.
+ */
+static bool poll_out(struct uccl_engine *e, const struct uccl_nic *nic, uint32_t *unread, uint64_t now)
+{
+	uint32_t most = POLL_ROUNDS + 2 * uccl_sim_nic_queued(nic);
+
+	for (uint32_t i = 0; i < most; i++) {
+		*unread = 0;
+		if (uccl_engine_poll(e, now) <= 0 && !*unread)
+			return true;
+	}
+	return false;
+}
+
 static void lane_poll(struct uccl_sim_event *ev)
 {
 	struct uccl_sim_lane *l = uccl_container_of(ev, struct uccl_sim_lane, poll);
 	struct uccl_sim_world *w = l->home->w;
+	uint32_t unread;
 	uint64_t at;
-	int i;
 
 	if (poll_asleep(w, &l->poll, l->asleep_until))
 		return;
-	for (i = 0; i < POLL_ROUNDS; i++)
-		if (uccl_engine_poll(l->e, w->net.now) <= 0)
-			break;
-	if (i == POLL_ROUNDS)
+	if (!poll_out(l->e, l->nic, &unread, w->net.now))
 		uccl_sim_violation(w, "I10: a lane of endpoint %u finds events without end", l->home->node);
 	at = uccl_engine_expiry(l->e);
 	if (at == UCCL_NEVER)
@@ -196,17 +210,10 @@ static void life_poll(struct uccl_sim_event *ev)
 {
 	struct uccl_sim_life *n = uccl_container_of(ev, struct uccl_sim_life, poll);
 	struct uccl_sim_world *w = n->w;
-	int i;
 
 	if (!n->alive || poll_asleep(w, &n->poll, n->asleep_until))
 		return;
-	/* As a program does: what is there is read, and only when nothing is the engine runs. */
-	for (i = 0; i < POLL_ROUNDS; i++) {
-		n->unread = 0;
-		if (uccl_engine_poll(n->e, w->net.now) <= 0 && !n->unread)
-			break;
-	}
-	if (i == POLL_ROUNDS)
+	if (!poll_out(n->e, n->nic, &n->unread, w->net.now))
 		uccl_sim_violation(w, "I10: endpoint %u finds events without end", n->node);
 	life_schedule(n);
 }

@@ -976,6 +976,11 @@ const struct uccl_sim_nic_stats *uccl_sim_nic_stats(const struct uccl_nic *nic)
 	return &sim_nic(nic)->stats;
 }
 
+uint32_t uccl_sim_nic_queued(const struct uccl_nic *nic)
+{
+	return sim_nic(nic)->count;
+}
+
 void uccl_sim_nic_tell(struct uccl_nic *nic, enum uccl_rx_kind kind, uint8_t node)
 {
 	struct sim_nic *s = sim_nic(nic);

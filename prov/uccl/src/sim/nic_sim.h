@@ -69,6 +69,8 @@ struct uccl_sim_nic_stats {
 int uccl_sim_nic_open(struct uccl_sim_net *net, uint8_t node, const struct uccl_sim_nic_cfg *cfg,
 		      struct uccl_nic **nic);
 const struct uccl_sim_nic_stats *uccl_sim_nic_stats(const struct uccl_nic *nic);
+/* What waits in its receive queue: packets, and events. */
+uint32_t uccl_sim_nic_queued(const struct uccl_nic *nic);
 /* The process behind the NIC dies: nothing more is read or written, and nobody gets to clean up. Then close it. */
 void uccl_sim_nic_kill(struct uccl_nic *nic);
 /* Tell this NIC something of a node, such as that the process ended there (UCCL_RX_GONE). */
