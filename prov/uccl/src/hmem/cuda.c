@@ -62,6 +62,8 @@ static struct {
 	int (*device_attribute)(int *value, int attribute, int device);
 	int (*range_handle)(void *handle, uintptr_t p, size_t len, int type, unsigned long long flags);
 	int (*flush)(int target, int scope);
+	int (*mem_alloc)(uintptr_t *mem, size_t len);
+	int (*mem_free)(uintptr_t mem);
 	int (*module_load)(void **module, const void *text);
 	int (*module_unload)(void *module);
 	int (*module_function)(void **function, void *module, const char *name);
@@ -102,6 +104,8 @@ static const struct {
 	NEW_FUNCTION("cuDeviceGetAttribute", device_attribute),
 	NEW_FUNCTION("cuMemGetHandleForAddressRange", range_handle),
 	NEW_FUNCTION("cuFlushGPUDirectRDMAWrites", flush),
+	NEW_FUNCTION("cuMemAlloc_v2", mem_alloc),
+	NEW_FUNCTION("cuMemFree_v2", mem_free),
 	NEW_FUNCTION("cuModuleLoadData", module_load),
 	NEW_FUNCTION("cuModuleUnload", module_unload),
 	NEW_FUNCTION("cuModuleGetFunction", module_function),
@@ -290,6 +294,26 @@ static void cuda_unpin(struct uccl_hmem_queue *q, void *mem)
 		leave(cu.host_free(mem));
 }
 
+/* The driver's pages are larger than those of the host, of what is not short. */
+static void *cuda_take(struct uccl_hmem_queue *q, uint64_t len)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), mem = 0;
+
+	if (!cu.mem_alloc || !cu.mem_free || !enter(q) || leave(cu.mem_alloc(&mem, (len + page - 1) & ~(page - 1))))
+		return NULL;
+	if (!(mem & (page - 1)))
+		return (void *)mem;
+	if (enter(q))
+		leave(cu.mem_free(mem));
+	return NULL;
+}
+
+static void cuda_give(struct uccl_hmem_queue *q, void *mem)
+{
+	if (enter(q))
+		leave(cu.mem_free((uintptr_t)mem));
+}
+
 static int cuda_put(struct uccl_hmem_queue *q, void *device, const void *host, uint64_t len)
 {
 	return enter(q) && !leave(cu.put((uintptr_t)device, host, len, q->stream)) ? 0 : -FI_EFAULT;
@@ -409,6 +433,8 @@ const struct uccl_hmem_ops uccl_cuda_hmem = {
 	.close = cuda_close,
 	.pin = cuda_pin,
 	.unpin = cuda_unpin,
+	.take = cuda_take,
+	.give = cuda_give,
 	.put = cuda_put,
 	.get = cuda_get,
 	.move = cuda_move,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Memory of NVIDIA's GPUs by the CUDA driver, which is looked for at run time: neither its headers nor its library are
- * needed to build or to run. Nothing here waits for a GPU, but the flush of what NICs wrote on one that needs it.
+ * needed to build or to run. Nothing here waits for a GPU, but the flush of what NICs wrote on one that needs it,
+ * and what is done once: queues, memory.
  */
 #ifndef UCCL_HMEM_CUDA_H
 #define UCCL_HMEM_CUDA_H

@@ -42,6 +42,9 @@ struct uccl_hmem_ops {
 	/* Host memory that copies of every device can use without waiting; NULL: none. */
 	void *(*pin)(struct uccl_hmem_queue *q, uint64_t len);
 	void (*unpin)(struct uccl_hmem_queue *q, void *mem);
+	/* Memory of the device for ourselves, at a multiple of a page; NULL: none. Both calls may wait. */
+	void *(*take)(struct uccl_hmem_queue *q, uint64_t len);
+	void (*give)(struct uccl_hmem_queue *q, void *mem);
 	/* Begin a copy; it never waits. `host` is memory of pin(). -FI_EFAULT: this is no memory of the device. */
 	int (*put)(struct uccl_hmem_queue *q, void *device, const void *host, uint64_t len);
 	int (*get)(struct uccl_hmem_queue *q, void *host, const void *device, uint64_t len);

@@ -3,6 +3,7 @@
  * See stage.h. A job is what was asked for; it becomes pieces, each of which has its bytes in the ring and is one copy
  * of the device. Pieces are begun together and marked together, so a round of the engine costs one event. Neighbouring
  * small payloads become one piece; short pieces that belong to many places are one launch of a program of the device.
+ * So are moves from memory that NICs were lent, which overlaps with no other.
  */
 #include "hmem/stage.h"
 
@@ -46,6 +47,7 @@ struct piece {
 	const uint8_t *src;		/* GET, MOVE: on the device */
 	int *err;
 	uint8_t kind;
+	bool gathers;			/* MOVE: from the slab, on the same device */
 	int device;
 };
 
@@ -68,6 +70,9 @@ struct uccl_stage {
 	uint64_t queued, done;		/* tickets */
 	uint64_t backlog;		/* bytes of payload that jobs own */
 	bool plain;			/* nothing is launched */
+	uint8_t *slab;			/* of this device, so many bytes, for NICs; NULL: there is none */
+	uint64_t slab_bytes;
+	int slab_device;
 	TAILQ_HEAD(, job) jobs;		/* not all in pieces yet */
 	/* Counted from the beginning: made, begun, marked, done. */
 	uint64_t made, begun, marked, past;
@@ -178,6 +183,11 @@ static bool is_loan(const struct uccl_stage *s, const uint8_t *p)
 	return s->ring && p >= loan_at(s, 0) && p < loan_at(s, UCCL_STAGE_LOANS);
 }
 
+static bool in_slab(const struct uccl_stage *s, const uint8_t *p)
+{
+	return s->slab && p >= s->slab && p < s->slab + s->slab_bytes;
+}
+
 /* Make the next piece of a job. False: there is no room. */
 static bool job_step(struct uccl_stage *s, struct job *j)
 {
@@ -198,6 +208,7 @@ static bool job_step(struct uccl_stage *s, struct job *j)
 		*j->err = FI_EIO;
 	p = piece_new(s, j, device, len);
 	p->at = at;
+	p->gathers = j->kind == MOVE && in_slab(s, p->src) && device == s->slab_device;
 	if (j->kind == PUT && at)
 		memcpy(at, j->src + j->at, len);
 	j->at += len;
@@ -238,9 +249,13 @@ static void piece_begin(struct uccl_stage *s, struct piece *p)
 	}
 }
 
-/* Does one of them write where that is written? Those of a launch have no order. */
-static bool runs_meet(const struct uccl_hmem_run *v, unsigned int n, const uint8_t *at, uint64_t len)
+/* Does one of them write where that is written? Those of a launch have no order. All of them write to lo..hi. */
+static bool runs_meet(const struct uccl_hmem_run *v, unsigned int n, const uint8_t *lo, const uint8_t *hi,
+		      const uint8_t *at, uint64_t len)
 {
+	/* Mostly they are of one message, and come in order. */
+	if (at >= hi || at + len <= lo)
+		return false;
 	for (unsigned int i = 0; i < n; i++)
 		if (at < (const uint8_t *)v[i].to + v[i].len && (const uint8_t *)v[i].to < at + len)
 			return true;
@@ -251,15 +266,20 @@ static bool runs_meet(const struct uccl_hmem_run *v, unsigned int n, const uint8
 static unsigned int runs_find(struct uccl_stage *s, struct uccl_hmem_run *v)
 {
 	const struct piece *first = piece_at(s, s->begun), *p;
+	const uint8_t *lo = first->dst, *hi = first->dst;
 	unsigned int n = 0;
 
 	for (uint64_t i = s->begun; i < s->made && n < UCCL_HMEM_RUNS; i++, n++) {
 		p = piece_at(s, i);
 		if (p->device < 0 || p->device != first->device || p->kind != first->kind || p->len > RUN_MOST ||
-		    p->kind == MOVE || (p->kind == PUT && runs_meet(v, n, p->dst, p->len)))
+		    (p->kind == MOVE && !p->gathers) ||
+		    (p->kind != GET && runs_meet(v, n, lo, hi, p->dst, p->len)))
 			break;
-		v[n] = p->kind == PUT ? (struct uccl_hmem_run){ .to = p->dst, .from = p->at, .len = p->len } :
-					(struct uccl_hmem_run){ .to = p->at, .from = p->src, .len = p->len };
+		v[n] = (struct uccl_hmem_run){ .to = p->kind == GET ? p->at : p->dst,
+					       .from = p->kind == PUT ? p->at : p->src,
+					       .len = p->len };
+		lo = p->dst < lo ? p->dst : lo;
+		hi = p->dst + p->len > hi ? p->dst + p->len : hi;
 	}
 	return n;
 }
@@ -436,9 +456,57 @@ static uint64_t stage_get(void *arg, void *dst, const void *src, uint64_t len, i
 	return stage_queue(arg, GET, dst, src, len, err);
 }
 
+/* It goes on where the last piece ends, on both sides, and that is not begun yet. */
+static bool move_joins(struct uccl_stage *s, const uint8_t *dst, const uint8_t *src, uint64_t len, const int *err)
+{
+	const struct piece *p;
+
+	if (s->made == s->begun)
+		return false;
+	p = piece_at(s, s->made - 1);
+	return p->gathers && p->dst + p->len == dst && p->src + p->len == src && p->err == err &&
+	       p->len + len <= UCCL_STAGE_PIECE && in_slab(s, src);
+}
+
 static uint64_t stage_move(void *arg, void *dst, const void *src, uint64_t len, int *err)
 {
-	return stage_queue(arg, MOVE, dst, src, len, err);
+	struct uccl_stage *s = arg;
+	struct job now = { .ticket = s->queued + 1, .len = len, .dst = dst, .src = src, .err = err, .kind = MOVE };
+
+	if (!TAILQ_EMPTY(&s->jobs))
+		return stage_queue(s, MOVE, dst, src, len, err);
+	if (move_joins(s, dst, src, len, err)) {
+		struct piece *p = piece_at(s, s->made - 1);
+
+		p->len += len;
+		p->ticket = ++s->queued;
+		return s->queued;
+	}
+	if (!job_step(s, &now))
+		return stage_queue(s, MOVE, dst, src, len, err);
+	return ++s->queued;
+}
+
+/* What is there comes from many places, so it is worth it only where that is one launch. */
+static void *stage_slab(void *arg, const void *p, uint64_t len)
+{
+	struct uccl_stage *s = arg;
+	int device = device_of(s, p);
+
+	if (device < 0 || s->plain || s->slab || !s->hmem->take)
+		return NULL;
+	s->slab = s->hmem->take(s->queue[device], len);
+	s->slab_bytes = len;
+	s->slab_device = device;
+	return s->slab;
+}
+
+static void stage_slab_free(void *arg, void *mem)
+{
+	struct uccl_stage *s = arg;
+
+	s->hmem->give(s->queue[s->slab_device], mem);
+	s->slab = NULL;
 }
 
 static void *stage_alloc(void *arg, uint64_t len)
@@ -524,5 +592,7 @@ const struct uccl_device_ops uccl_stage_device = {
 	.flush = stage_flush,
 	.dmabuf = stage_dmabuf,
 	.source = stage_source,
+	.slab = stage_slab,
+	.slab_free = stage_slab_free,
 	.range = stage_range,
 };

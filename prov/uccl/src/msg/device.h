@@ -47,6 +47,12 @@ struct uccl_device_ops {
 	int (*dmabuf)(void *arg, const void *p, uint64_t len, uint64_t *off);
 	/* The number of the device that this address is of, if NICs may read it; -FI_ENOSYS: they may not. */
 	int (*source)(void *arg, const void *p);
+	/*
+	 * Memory of the device that this address is of, at a multiple of a page, for NICs to write to, from which
+	 * move() takes many short runs at once; NULL: none. NULL, both: there never is.
+	 */
+	void *(*slab)(void *arg, const void *p, uint64_t len);
+	void (*slab_free)(void *arg, void *mem);
 	/* The allocation it is of: where it begins, its bytes, its number, which no other one ever gets. -FI_EFAULT */
 	int (*range)(void *arg, const void *p, uintptr_t *start, uint64_t *len, uint64_t *id);
 };

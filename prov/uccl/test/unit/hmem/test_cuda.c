@@ -214,6 +214,29 @@ static void dmabuf__whole_pages(void **state)
 	fake_cuda_free(a);
 }
 
+/* Memory of the device for ourselves, from a page on; an old driver has none. */
+static void take__and_give(void **state)
+{
+	struct uccl_hmem_queue *q;
+	uintptr_t start;
+	uint64_t len, id;
+	uint8_t *mem;
+
+	(void)state;
+	assert_int_equal(h->open(0, &q), 0);
+	mem = h->take(q, 10000);
+	assert_non_null(mem);
+	assert_int_equal((uintptr_t)mem % 4096, 0);
+	assert_int_equal(h->where(mem), 0);
+	assert_int_equal(h->range(mem + 9999, &start, &len, &id), 0);
+	assert_int_equal(start, (uintptr_t)mem);
+	/* Whole pages, of which NICs know. */
+	assert_int_equal(len, 12288);
+	h->give(q, mem);
+	assert_int_equal(h->where(mem), -1);
+	h->close(q);
+}
+
 /* Short copies of any length, in memory of either kind, by one launch. */
 static void scatter__runs(void **state)
 {
@@ -282,6 +305,7 @@ int main(void)
 		cmocka_unit_test(direct__by_the_driver),
 		cmocka_unit_test(range__of_the_allocation),
 		cmocka_unit_test(dmabuf__whole_pages),
+		cmocka_unit_test(take__and_give),
 		cmocka_unit_test(scatter__runs),
 		cmocka_unit_test(scatter__no_program),
 	};

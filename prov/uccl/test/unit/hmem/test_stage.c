@@ -393,6 +393,111 @@ static void stage__launches_fail(void **state)
 	attr.scatter = false;
 }
 
+#define SLAB 400000
+
+/* Short runs from what NICs were lent: few launches; what goes on where the last one ended is one run. */
+static void stage__gathers(void **state)
+{
+	unsigned int copies, launches;
+	uint8_t *slab;
+	uint64_t last = 0;
+
+	(void)state;
+	attr.scatter = true;
+	begin();
+	slab = d->slab(s, gpu[1], SLAB);
+	assert_non_null(slab);
+	/* There is one. */
+	assert_null(d->slab(s, gpu[1], SLAB));
+	fake_cuda_write(slab, in, SLAB);
+	copies = fake_cuda_copies();
+	launches = fake_cuda_launches();
+	for (size_t i = 0; i < 200; i++)
+		last = d->move(s, gpu[1] + spread(i), slab + i * 1500, 1400 + i % 3, &err);
+	finish(last);
+	assert_int_equal(err, 0);
+	fake_cuda_read(out, gpu[1], 500000);
+	for (size_t i = 0; i < 200; i++)
+		assert_memory_equal(out + spread(i), in + i * 1500, 1400 + i % 3);
+	assert_int_equal(fake_cuda_copies() - copies, 0);
+	assert_int_equal(fake_cuda_launches() - launches, 2);
+	/* In a row on both sides, and then not. */
+	for (size_t i = 0; i < 300; i++)
+		last = d->move(s, gpu[1] + i * 1000, slab + i * 1000, 1000, &err);
+	finish(last);
+	assert_int_equal(fake_cuda_copies() - copies, 2);
+	assert_int_equal(fake_cuda_launches() - launches, 2);
+	fake_cuda_read(out, gpu[1], 300000);
+	assert_memory_equal(out, in, 300000);
+	/* What meets in one place is done in its order; of one launch nothing is. */
+	for (size_t i = 0; i < 3000; i++) {
+		last = d->move(s, gpu[1] + i % 50 * 40, slab + i * 100, 64, &err);
+		if (i % 50 == 49)
+			last = d->get(s, out + i / 50 * 2100, gpu[1], 2024, &err);
+		if (i % 170 == 0)
+			d->poll(s);
+	}
+	finish(last);
+	for (size_t k = 0; k < 60; k++)
+		for (size_t i = 0; i < 49; i++)
+			assert_memory_equal(out + k * 2100 + i * 40, in + (k * 50 + i) * 100, 40);
+	/* Other memory of the device may be what another run of the launch writes: each by itself, as ever. */
+	copies = fake_cuda_copies();
+	launches = fake_cuda_launches();
+	for (size_t i = 0; i < 20; i++)
+		last = d->move(s, gpu[1] + 100000 + i * 300, gpu[1] + i * 100, 90, &err);
+	finish(last);
+	assert_int_equal(fake_cuda_copies() - copies, 20);
+	/* The program runs on one device. */
+	for (size_t i = 0; i < 20; i++)
+		last = d->move(s, gpu[0] + i * 300, slab + i * 200, 190, &err);
+	finish(last);
+	assert_int_equal(fake_cuda_copies() - copies, 40);
+	assert_int_equal(fake_cuda_launches() - launches, 0);
+	fake_cuda_read(out, gpu[0], 6000);
+	for (size_t i = 0; i < 20; i++)
+		assert_memory_equal(out + i * 300, in + i * 200, 190);
+	assert_int_equal(err, 0);
+	d->slab_free(s, slab);
+	end();
+	/* Many copies instead would cost more than they save. */
+	fake_cuda_programs(0);
+	begin();
+	assert_null(d->slab(s, gpu[1], SLAB));
+	end();
+	fake_cuda_programs(1);
+	attr.scatter = false;
+	begin();
+	assert_null(d->slab(s, gpu[1], SLAB));
+	assert_null(d->slab(s, in, SLAB));
+	end();
+}
+
+/* There is no room for more pieces: what waits is done later, in its order. */
+static void stage__gathers_much(void **state)
+{
+	uint8_t *slab;
+	uint64_t last = 0;
+
+	(void)state;
+	attr.scatter = true;
+	fake_cuda_delay(50);
+	begin();
+	slab = d->slab(s, gpu[0], 5000 * 64);
+	fake_cuda_write(slab, in, 5000 * 64);
+	for (size_t i = 0; i < 5000; i++)
+		last = d->move(s, gpu[0] + i * 2503 % 5000 * 64, slab + i * 64, 64, &err);
+	finish(last);
+	fake_cuda_delay(3);
+	fake_cuda_read(out, gpu[0], 5000 * 64);
+	for (size_t i = 0; i < 5000; i++)
+		assert_memory_equal(out + i * 2503 % 5000 * 64, in + i * 64, 64);
+	assert_int_equal(err, 0);
+	d->slab_free(s, slab);
+	end();
+	attr.scatter = false;
+}
+
 /* What NICs may write to, and by which dmabuf: one of the program's comes first. */
 static void stage__direct(void **state)
 {
@@ -457,6 +562,8 @@ int main(void)
 		cmocka_unit_test(stage__loans),
 		cmocka_unit_test(stage__failures),
 		cmocka_unit_test(stage__wait),
+		cmocka_unit_test(stage__gathers),
+		cmocka_unit_test(stage__gathers_much),
 		cmocka_unit_test(stage__launches),
 		cmocka_unit_test(stage__launches_in_order),
 		cmocka_unit_test(stage__launches_fail),
