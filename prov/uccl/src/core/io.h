@@ -64,6 +64,7 @@ struct uccl_tx {
 	const struct iovec *buffer; /* WRITE: of the application, payload is a part of it; valid during tx() */
 	void *mr;		/* payload that only the NIC can read: uccl_nic_ops.source; else NULL */
 	uint32_t imm;		/* WRITE */
+	uint32_t queue;		/* PACKET: to this queue of the peer, for memory of a device; 0: the usual one */
 	uint64_t rkey;		/* WRITE: remote key and offset as the peer granted them */
 	uint64_t raddr;
 	uint64_t cookie;	/* comes back in UCCL_RX_SENT */
@@ -85,6 +86,7 @@ enum uccl_rx_kind {
 	UCCL_RX_TOO_LONG,  /* the same of a packet that was too long: the network carries `imm` bytes */
 	UCCL_RX_GONE,	   /* proof that the process behind `src` ended (liveness connection closed) */
 	UCCL_RX_LINK,	   /* of the NIC itself: imm is an enum uccl_link */
+	UCCL_RX_LENT,	   /* a packet arrived, with its payload in memory of a device that the NIC was lent */
 	UCCL_RX_REFUSED,   /* something that the back end keeps to itself, and counts; there may be more behind it */
 };
 
@@ -102,6 +104,8 @@ enum uccl_link {
  * Packets from one place that came together (GRO) may be one thing: one behind the other in `data`, all but the last
  * of one length. If they met a hint for a row of their length (`row`), the first of them lie in body/body_len, and what
  * of them is left in rest/rest_len; `data` is the body then.
+ * Of one in memory that was lent, data holds UCCL_HDR_LEN bytes, and body/body_len is what followed, which only the
+ * device can read; imm is its slot, the owner's until uccl_nic_ops.reuse.
  */
 struct uccl_rx {
 	uint8_t kind;

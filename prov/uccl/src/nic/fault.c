@@ -545,6 +545,20 @@ static void fault_source_put(struct uccl_nic *nic, void *source)
 	inner->ops->source_put(inner, source);
 }
 
+static int fault_lend(struct uccl_nic *nic, void *mem, const struct uccl_nic_device *device, uint32_t *key)
+{
+	struct uccl_nic *inner = fault_of(nic)->inner;
+
+	return inner->ops->lend(inner, mem, device, key);
+}
+
+static void fault_reuse(struct uccl_nic *nic, uint32_t slot)
+{
+	struct uccl_nic *inner = fault_of(nic)->inner;
+
+	inner->ops->reuse(inner, slot);
+}
+
 static void fault_dereg(struct uccl_nic *nic, void *mr, bool settled)
 {
 	struct fault *f = fault_of(nic);
@@ -637,6 +651,8 @@ static void ops_fill(struct uccl_nic_ops *ours, const struct uccl_nic_ops *inner
 		.dereg = inner->dereg ? fault_dereg : NULL,
 		.source = inner->source ? fault_source : NULL,
 		.source_put = inner->source_put ? fault_source_put : NULL,
+		.lend = inner->lend ? fault_lend : NULL,
+		.reuse = inner->reuse ? fault_reuse : NULL,
 		.backlog = inner->backlog ? fault_backlog : NULL,
 		.count = inner->count ? fault_count : NULL,
 		.guard = inner->guard ? fault_guard : NULL,

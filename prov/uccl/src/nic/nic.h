@@ -27,6 +27,8 @@ struct uccl_nic_caps {
 	uint32_t train_bytes;	/* neighbours to one place with one label leave as one up to this; 0: each by itself */
 	bool dereg_fences;	/* when dereg() returns, no earlier write can touch the memory */
 	uint32_t rx_slots;	/* packets of `mtu` bytes that the receive queue holds for sure */
+	uint32_t lend_slots;	/* lend(): most slots that the owner may have at a time; 0: it takes no memory, */
+	uint64_t lend_bytes;	/* and otherwise so much */
 	uint64_t link_bps;	/* line rate, bits per second; 0 unknown */
 	bool link_real;		/* there is such a link: a virtual interface says any rate */
 	uint64_t delay_ns;	/* a fabric delay that is normal here: base of the delay target */
@@ -63,6 +65,7 @@ struct uccl_nic_attr {
 	struct uccl_nic_addr bind;	/* local address; all zero ip: of the interface; port 0: ephemeral */
 	bool linkless;			/* RDMA NICs: to open one that has no link now is no error */
 	bool packets;			/* RDMA NICs: only these, also of back ends that write remote memory */
+	bool lends;			/* memory of a device may be lent to it */
 	uint32_t mtu;			/* cap on the packet size; 0: from the interface */
 	uint32_t rx_bytes;		/* wish for the receive queue, bytes; 0: default */
 	uint64_t nodes;			/* NUMA nodes near the NIC, a bit each, for memory that it uses; 0: unknown */
@@ -123,6 +126,14 @@ struct uccl_nic_ops {
 	uint32_t (*path_mtu)(struct uccl_nic *nic, const struct uccl_nic_addr *to, uint32_t *known);
 	/* How many packets of `bytes` the receive queue holds for sure; NULL: caps.rx_slots. */
 	uint32_t (*slots)(struct uccl_nic *nic, uint32_t bytes);
+	/*
+	 * Memory of a device, caps.lend_bytes of it from a multiple of a page on: payload of packets to *key, by which
+	 * peers that are told of it name it (uccl_tx.queue), comes there by itself, as UCCL_RX_LENT. It is lent until
+	 * the NIC is closed. Once; -FI_Exxx: it cannot be. NULL, both: never.
+	 */
+	int (*lend)(struct uccl_nic *nic, void *mem, const struct uccl_nic_device *device, uint32_t *key);
+	/* What came to this slot is needed no more. */
+	void (*reuse)(struct uccl_nic *nic, uint32_t slot);
 	/* A handle for a peer with `paths` paths; uccl_rx.peer_id carries `id` in its events. */
 	int (*connect)(struct uccl_nic *nic, const struct uccl_nic_addr *to, uint64_t id, uint16_t paths,
 		       struct uccl_nic_peer **peer);

@@ -387,6 +387,7 @@ static const struct uccl_nic_ops uc_ops = UC_OPS("verbs-uc"), rc_ops = UC_OPS("v
 int uccl_verbs_uc_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), enum ibv_qp_type type,
 		       const struct uccl_nic_attr *attr, struct uccl_nic **nic)
 {
+	struct uccl_nic_attr packets = *attr;
 	struct uc *w;
 	int err;
 
@@ -399,7 +400,9 @@ int uccl_verbs_uc_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), en
 	w->kick_fd = -1;
 	TAILQ_INIT(&w->peers);
 	TAILQ_INIT(&w->news);
-	err = uccl_verbs_ud_open(lib, clock, attr, &w->packets);
+	/* What devices are to have is written straight to its place. */
+	packets.lends = false;
+	err = uccl_verbs_ud_open(lib, clock, &packets, &w->packets);
 	if (err) {
 		free(w);
 		return err;

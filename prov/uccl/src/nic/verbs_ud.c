@@ -26,7 +26,6 @@
 #define MTU_MIN 256
 #define AH_MAX 4096
 #define FLUSH_NS (50 * UCCL_NS_PER_MS) /* close waits at most so long for the last packets to leave */
-#define QPN_SPECIAL 2
 
 /*
  * What makes a path, and what is normal, by kind of NIC. Soft-RoCE derives the UDP source port from the sending queue
@@ -58,30 +57,14 @@ static const struct profile *profile_of(const struct uccl_verbs_port *p)
 
 /* Queue pairs. */
 
-/* It sends nothing. Its number is our address, so it must outlive the queue that belongs to sends. */
+/* Its number is our address. */
 static int receiver_open(struct ud *u)
 {
-	struct ibv_qp_init_attr init = {.send_cq = u->rx_cq, .recv_cq = u->rx_cq, .qp_type = IBV_QPT_UD};
-	uint32_t i;
-	int err;
+	int err = uccl_ud_rq_open(u, &u->rq, 1);
 
-	init.cap.max_recv_wr = u->rx.count;
-	init.cap.max_recv_sge = 1;
-	init.cap.max_send_wr = 1;
-	init.cap.max_send_sge = 1;
-	u->rx_qp = u->lib->create_qp(u->pd, &init);
-	if (!u->rx_qp)
-		return uccl_verbs_error();
-	if (u->rx_qp->qp_num < QPN_SPECIAL || u->rx_qp->qp_num > UD_QPN_MASK)
-		return -FI_EIO;
-	u->self.scope = (u->self.scope & ~UD_QPN_MASK) | u->rx_qp->qp_num;
-	for (i = 0; i < u->rx.count; i++)
-		u->returned[u->nreturned++] = i;
-	err = uccl_ud_qp_start(u, u->rx_qp, false, ud_qkey(&u->self));
-	if (err)
-		return err;
-	uccl_ud_post(u);
-	return u->nreturned ? -FI_EIO : 0;
+	if (!err)
+		u->self.scope = (u->self.scope & ~UD_QPN_MASK) | u->rq.qp->qp_num;
+	return err;
 }
 
 /* Operations. */
@@ -124,8 +107,8 @@ static void ud_close(struct uccl_nic *nic)
 		uccl_verbs_sq_end(u->lib, &u->qp[i], &u->tx);
 		uccl_verbs_sq_fini(&u->qp[i]);
 	}
-	if (u->rx_qp)
-		u->lib->destroy_qp(u->rx_qp);
+	uccl_ud_rq_close(u, &u->rq);
+	uccl_ud_lent_close(u);
 	if (u->ahs)
 		uccl_verbs_ahs_close(u->ahs);
 	if (u->rx_cq)
@@ -147,8 +130,6 @@ static void ud_close(struct uccl_nic *nic)
 		u->lib->dealloc_pd(u->pd);
 	if (u->ctx)
 		u->lib->close_device(u->ctx);
-	free(u->posted);
-	free(u->returned);
 	free(u);
 }
 
@@ -177,6 +158,8 @@ static const struct uccl_nic_ops ud_ops = {
 	.source = uccl_ud_source,
 	.source_put = uccl_ud_source_put,
 	.rx = uccl_ud_rx,
+	.lend = uccl_ud_lend,
+	.reuse = uccl_ud_reuse,
 	.connect = ud_connect,
 	.disconnect = ud_disconnect,
 	.backlog = ud_backlog,
@@ -227,21 +210,27 @@ static int memory_open(struct ud *u, const struct uccl_nic_attr *attr)
 		return err;
 	u->tx.freed = packet_freed;
 	u->tx.freed_arg = u;
-	u->posted = calloc(u->rx.count, sizeof(*u->posted));
-	u->returned = calloc(u->rx.count, sizeof(*u->returned));
-	return u->posted && u->returned ? 0 : -FI_ENOMEM;
+	return uccl_ud_rq_init(&u->rq, u->rx.count, u->rx.count);
 }
 
 /* No queue overflows: there are never more sends than pieces, nor more receives. */
-static int queues_open(struct ud *u)
+static int queues_open(struct ud *u, bool lends)
 {
+	uint32_t receives = u->rx.count;
+
 	u->channel = u->lib->create_comp_channel(u->ctx);
 	if (!u->channel)
 		return uccl_verbs_error();
 	if (fcntl(u->channel->fd, F_SETFL, fcntl(u->channel->fd, F_GETFL) | O_NONBLOCK) ||
 	    fcntl(u->ctx->async_fd, F_SETFL, fcntl(u->ctx->async_fd, F_GETFL) | O_NONBLOCK))
 		return uccl_verbs_error();
-	u->rx_cq = u->lib->create_cq(u->ctx, (int)u->rx.count, NULL, u->channel, 0);
+	/* What comes to memory of a device takes places of its own, as many. */
+	if (lends && u->port.max_sge >= 2 && 2 * receives <= u->port.max_cqe) {
+		u->nic.caps.lend_slots = receives;
+		u->nic.caps.lend_bytes = (2ull * receives + UD_RX_BATCH) * ud_lent_each(u);
+		receives *= 2;
+	}
+	u->rx_cq = u->lib->create_cq(u->ctx, (int)receives, NULL, u->channel, 0);
 	if (!u->rx_cq)
 		return uccl_verbs_error();
 	u->tx_cq = u->lib->create_cq(u->ctx, (int)u->tx.count, NULL, NULL, 0);
@@ -338,7 +327,7 @@ int uccl_verbs_ud_open(const struct uccl_verbs *lib, uint64_t (*clock)(void), co
 		err = u->pd ? memory_open(u, attr) : uccl_verbs_error();
 	}
 	if (!err)
-		err = queues_open(u);
+		err = queues_open(u, attr->lends);
 	if (!err)
 		err = receiver_open(u);
 	if (!err)

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Inside of the verbs-ud back end: verbs_ud.c opens and closes, verbs_ud_tx.c sends, verbs_ud_rx.c receives,
- * verbs_ud_event.c hears what the NIC says of itself. Only what builds on it includes this.
+ * verbs_ud_lent.c puts payload into memory of a device, verbs_ud_event.c hears what the NIC says of itself. Only what
+ * builds on it includes this.
  *
  * One UD queue pair receives; its number is the endpoint's place on the NIC. Others send: a label is one of them
- * together with a flow label, of which the network makes its choice of path.
+ * together with a flow label, of which the network makes its choice of path. One more receives if memory of a device
+ * was lent: headers into memory of the host, payload into that.
  *
  * A place in a struct uccl_nic_addr: ip is the GID; the low 24 bits of scope are the queue pair; pad is the LID on
  * InfiniBand, and 0xc000 | 13 random bits on RoCE (no LID is so high), with 0x2000 if somebody listens on TCP at the
@@ -38,6 +40,8 @@
 #define UD_LISTENS 0x2000  /* in such a pad: only if its process is gone are TCP connections refused there */
 #define UD_ASKS 32	   /* places that are asked for at once, where nobody has answered yet, at most */
 #define UD_QPN_MASK 0xffffffu
+#define UD_QPN_LEAST 2
+#define UD_LENT 0x80000000u /* requests for slots of memory that was lent have numbers from here on */
 
 /*
  * What wait_fd watches, a bit each, as its epoll says; the last ones are of the back end on top. To read one in vain is
@@ -87,6 +91,26 @@ struct ud_ask {
 	uint8_t hdr[UCCL_HDR_LEN]; /* of the latest HELLO */
 };
 
+/* A queue pair that receives, and its pieces, which are numbered from 0 on. */
+struct ud_rq {
+	struct ibv_qp *qp;  /* NULL: there is none */
+	uint32_t count;	    /* pieces, */
+	uint32_t depth;	    /* of which the NIC has so many at most, */
+	bool *posted;	    /* these now */
+	uint32_t *returned; /* pieces that are to be posted again */
+	uint32_t nreturned;
+	uint32_t out;	    /* pieces that the caller has until it gives them back */
+	bool broken;
+	uint64_t revive_at;
+};
+
+/* Memory of a device, cut into slots; slot i is the second half of piece i, whose first is a header. */
+struct ud_lent {
+	uint8_t *mem;
+	struct ibv_mr *mr;
+	struct uccl_verbs_slab headers;
+};
+
 struct ud {
 	struct uccl_nic nic;
 	const struct uccl_verbs *lib;
@@ -115,15 +139,12 @@ struct ud {
 	int nchains;
 
 	/* Receiving. */
-	struct ibv_qp *rx_qp;
+	struct ud_rq rq;
 	struct uccl_verbs_slab rx;
-	bool *posted;	    /* is piece i with the NIC? */
-	uint32_t *returned; /* pieces that are to be posted again */
-	uint32_t nreturned;
 	uint32_t lent[UD_RX_BATCH]; /* pieces that the caller looks at until the next call */
 	uint32_t nlent;
-	bool rx_broken;
-	uint64_t revive_at;
+	struct ud_rq device_rq;	/* whose slots the caller has until it gives them back */
+	struct ud_lent device;
 	bool armed;	/* an event was asked for */
 	int wait_fd;	/* epoll of the channel and of kick_fd, made by the first wait_fd(); -1 */
 	int kick_fd;	/* readable: rx() has more than it handed up; -1 */
@@ -203,14 +224,45 @@ struct ud_watch *uccl_ud_watch(struct ud *u, const struct uccl_nic_addr *to);
 void uccl_ud_unwatch(struct ud *u, struct ud_watch *w);
 /* The caller of rx() is told who is gone, or was never there; false: nobody is. verbs_ud_event.c */
 bool uccl_ud_gone_tell(struct ud *u, struct uccl_rx *r);
-/* Give all receive pieces that wait for it to the NIC. verbs_ud_rx.c */
-void uccl_ud_post(struct ud *u);
+/* Memory for the accounts of a queue that is to have so many pieces; -FI_ENOMEM. verbs_ud_rx.c */
+int uccl_ud_rq_init(struct ud_rq *q, uint32_t count, uint32_t depth);
+/* Its queue pair, of receives in so many parts, and all that it holds is posted. 0 or an error. verbs_ud_rx.c */
+int uccl_ud_rq_open(struct ud *u, struct ud_rq *q, uint32_t parts);
+/* Also of one that was never opened. verbs_ud_rx.c */
+void uccl_ud_rq_close(struct ud *u, struct ud_rq *q);
+/* Memory that was lent is free; also without any. verbs_ud_lent.c */
+void uccl_ud_lent_close(struct ud *u);
+
+/* Pieces that the NIC has, as far as none is in our hands. */
+static inline uint32_t ud_rq_posted(const struct ud_rq *q)
+{
+	return q->count - q->nreturned - q->out;
+}
+
+/* Piece i is to be posted again. */
+static inline void ud_rq_return(struct ud_rq *q, uint32_t i)
+{
+	q->returned[q->nreturned++] = i;
+}
+
+/* Bytes of each slot: whoever sends the longest packet that the port carries must not break the queue pair. */
+static inline uint32_t ud_lent_each(const struct ud *u)
+{
+	return (u->port.mtu - UCCL_HDR_LEN + 63) & ~63u;
+}
+
+static inline uint8_t *ud_lent_header(const struct ud *u, uint32_t slot)
+{
+	return uccl_verbs_piece(&u->device.headers, slot) + UD_SKEW;
+}
 
 int uccl_ud_tx(struct uccl_nic *nic, struct uccl_tx *v, int n);
 int uccl_ud_source(struct uccl_nic *nic, const void *buf, uint64_t len, const struct uccl_nic_device *device,
 		   void **source);
 void uccl_ud_source_put(struct uccl_nic *nic, void *source);
 int uccl_ud_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_hint *hints, int nhints);
+int uccl_ud_lend(struct uccl_nic *nic, void *mem, const struct uccl_nic_device *device, uint32_t *key);
+void uccl_ud_reuse(struct uccl_nic *nic, uint32_t slot);
 int uccl_ud_wait_fd(struct uccl_nic *nic);
 /* Watch a descriptor, too. 0, or an errno value. */
 int uccl_ud_wait_add(int wait_fd, int fd, enum ud_ready bit);

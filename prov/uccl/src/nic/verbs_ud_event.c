@@ -247,8 +247,10 @@ static void cq_broke(struct ud *u, const struct ibv_async_event *e)
 
 static void qp_broke(struct ud *u, const struct ibv_async_event *e)
 {
-	if (e->element.qp == u->rx_qp)
-		u->rx_broken = true;
+	if (e->element.qp == u->rq.qp)
+		u->rq.broken = true;
+	else if (e->element.qp == u->device_rq.qp)
+		u->device_rq.broken = true;
 	else
 		uccl_ud_qp_broke(u, e->element.qp);
 }

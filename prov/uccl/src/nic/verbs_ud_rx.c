@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Receiving from the UD queue pair, and who sent: the NIC puts 40 bytes before each packet, the GRH of InfiniBand and
+ * Receiving from UD queue pairs, and who sent: the NIC puts 40 bytes before each packet, the GRH of InfiniBand and
  * of RoCE over IPv6, or an IPv4 header in their last 20. Also sleeping.
  */
 #include "nic/verbs_ud.h"
@@ -8,6 +8,7 @@
 #ifdef HAVE_VERBS
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -27,77 +28,172 @@ static uint8_t *piece_at(const struct ud *u, uint32_t i)
 	return uccl_verbs_piece(&u->rx, i) + UD_SKEW;
 }
 
-/* Post up to UD_CHAIN pieces. False: not all. */
-static bool chain_post(struct ud *u)
+int uccl_ud_rq_init(struct ud_rq *q, uint32_t count, uint32_t depth)
+{
+	q->posted = calloc(count, sizeof(*q->posted));
+	q->returned = calloc(count, sizeof(*q->returned));
+	q->count = count;
+	q->depth = depth;
+	return q->posted && q->returned ? 0 : -FI_ENOMEM;
+}
+
+/* So many can be posted now. */
+static uint32_t rq_ready(const struct ud_rq *q)
+{
+	return (uint32_t)uccl_min(q->nreturned, q->depth - ud_rq_posted(q));
+}
+
+/* Where the NIC puts n packets, in these pieces. */
+static void host_parts(const struct ud *u, const uint32_t *piece, uint32_t n, struct ibv_recv_wr *wr,
+		       struct ibv_sge *sge)
+{
+	for (uint32_t i = 0; i < n; i++, sge++) {
+		sge->addr = (uintptr_t)piece_at(u, piece[i]);
+		sge->length = u->rx.stride - UD_SKEW;
+		sge->lkey = u->rx.mr->lkey;
+		wr[i] = (struct ibv_recv_wr){.wr_id = piece[i], .next = &wr[i + 1], .sg_list = sge, .num_sge = 1};
+	}
+}
+
+/* The same where their payload is for the device. */
+static void lent_parts(const struct ud *u, const uint32_t *piece, uint32_t n, struct ibv_recv_wr *wr,
+		       struct ibv_sge *sge)
+{
+	for (uint32_t i = 0; i < n; i++, sge += 2) {
+		sge[0].addr = (uintptr_t)ud_lent_header(u, piece[i]);
+		sge[0].length = UD_GRH + UCCL_HDR_LEN;
+		sge[0].lkey = u->device.headers.mr->lkey;
+		sge[1].addr = (uintptr_t)u->device.mem + (uint64_t)piece[i] * ud_lent_each(u);
+		sge[1].length = ud_lent_each(u);
+		sge[1].lkey = u->device.mr->lkey;
+		wr[i] = (struct ibv_recv_wr){
+			.wr_id = UD_LENT | piece[i], .next = &wr[i + 1], .sg_list = sge, .num_sge = 2};
+	}
+}
+
+/* Post up to UD_CHAIN pieces, of which there is one. False: not all. */
+static bool chain_post(struct ud *u, struct ud_rq *q)
 {
 	struct ibv_recv_wr wr[UD_CHAIN], *bad = wr;
-	struct ibv_sge sge[UD_CHAIN];
-	uint32_t n = (uint32_t)uccl_min(u->nreturned, UD_CHAIN), i;
+	struct ibv_sge sge[2 * UD_CHAIN];
+	uint32_t n = (uint32_t)uccl_min(rq_ready(q), UD_CHAIN), i;
+	uint32_t *take = &q->returned[q->nreturned - n];
 	int err;
 
-	for (i = 0; i < n; i++) {
-		uint32_t piece = u->returned[u->nreturned - n + i];
-
-		sge[i].addr = (uintptr_t)piece_at(u, piece);
-		sge[i].length = u->rx.stride - UD_SKEW;
-		sge[i].lkey = u->rx.mr->lkey;
-		wr[i].wr_id = piece;
-		wr[i].next = i + 1 < n ? &wr[i + 1] : NULL;
-		wr[i].sg_list = &sge[i];
-		wr[i].num_sge = 1;
-	}
-	err = u->lib->post_recv(u->rx_qp, wr, &bad);
+	if (q == &u->rq)
+		host_parts(u, take, n, wr, sge);
+	else
+		lent_parts(u, take, n, wr, sge);
+	wr[n - 1].next = NULL;
+	err = u->lib->post_recv(q->qp, wr, &bad);
 	for (i = 0; i < n && (!err || &wr[i] != bad); i++)
-		u->posted[wr[i].wr_id] = true;
+		q->posted[take[i]] = true;
 	/* What was refused stays: those at the end of the list that were taken go. */
-	memmove(&u->returned[u->nreturned - n], &u->returned[u->nreturned - n + i], (n - i) * sizeof(u->returned[0]));
-	u->nreturned -= i;
+	memmove(take, take + i, (n - i) * sizeof(*take));
+	q->nreturned -= i;
 	if (err)
 		UCCL_LOG(UCCL_LOG_INFO, "%s: the NIC refuses receives: %s", u->port.name, strerror(err));
 	return !err;
 }
 
-void uccl_ud_post(struct ud *u)
+static void rq_post(struct ud *u, struct ud_rq *q)
 {
-	while (u->nreturned && !u->rx_broken)
-		if (!chain_post(u))
+	while (rq_ready(q) && !q->broken)
+		if (!chain_post(u, q))
 			return;
 }
 
+/* It sends nothing. Its number is told to peers, so it must outlive the queue that belongs to sends. */
+int uccl_ud_rq_open(struct ud *u, struct ud_rq *q, uint32_t parts)
+{
+	struct ibv_qp_init_attr init = {.send_cq = u->rx_cq, .recv_cq = u->rx_cq, .qp_type = IBV_QPT_UD};
+	int err;
+
+	init.cap.max_recv_wr = q->depth;
+	init.cap.max_recv_sge = parts;
+	init.cap.max_send_wr = 1;
+	init.cap.max_send_sge = 1;
+	q->qp = u->lib->create_qp(u->pd, &init);
+	if (!q->qp)
+		return uccl_verbs_error();
+	if (q->qp->qp_num < UD_QPN_LEAST || q->qp->qp_num > UD_QPN_MASK)
+		return -FI_EIO;
+	for (uint32_t i = 0; i < q->count; i++)
+		ud_rq_return(q, i);
+	err = uccl_ud_qp_start(u, q->qp, false, ud_qkey(&u->self));
+	if (err)
+		return err;
+	rq_post(u, q);
+	return ud_rq_posted(q) < q->depth ? -FI_EIO : 0;
+}
+
+void uccl_ud_rq_close(struct ud *u, struct ud_rq *q)
+{
+	if (q->qp)
+		u->lib->destroy_qp(q->qp);
+	free(q->posted);
+	free(q->returned);
+	*q = (struct ud_rq){.qp = NULL};
+}
+
+/* The queue of a piece that the NIC names, and which one it is. NULL: told of twice, or of a life that RESET ended. */
+static inline struct ud_rq *rq_of(struct ud *u, uint64_t name, uint64_t *piece)
+{
+	struct ud_rq *q = &u->rq;
+
+	if (name >= UD_LENT) {
+		name -= UD_LENT;
+		q = &u->device_rq;
+	}
+	if (name >= q->count || !q->posted[name])
+		return NULL;
+	q->posted[name] = false;
+	*piece = name;
+	return q;
+}
+
 /*
- * The receiving queue pair broke. Its number is our address, so it is not made anew but goes through RESET, which
- * forgets what was posted. Packets that came meanwhile are lost, which the protocol copes with.
+ * A queue pair that receives broke. Its number is known to peers, so it is not made anew but goes through RESET, which
+ * forgets what was posted. Packets that came meanwhile are lost, also those of another one, which the protocol copes
+ * with.
  */
-static void receiver_revive(struct ud *u)
+static void rq_revive(struct ud *u, struct ud_rq *q)
 {
 	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
 	struct ibv_wc stale[UD_RX_BATCH];
+	uint64_t piece;
 	uint32_t i;
-	int err;
+	int err, got;
 
-	if (u->clock() < u->revive_at)
+	if (u->clock() < q->revive_at)
 		return;
-	u->revive_at = u->clock() + REVIVE_NS;
-	err = u->lib->modify_qp(u->rx_qp, &reset, IBV_QP_STATE);
+	q->revive_at = u->clock() + REVIVE_NS;
+	err = u->lib->modify_qp(q->qp, &reset, IBV_QP_STATE);
 	/* What completed up to now: the same pieces are posted again below. */
-	while (!err && u->lib->poll_cq(u->rx_cq, UD_RX_BATCH, stale) > 0)
-		;
+	while (!err && (got = u->lib->poll_cq(u->rx_cq, UD_RX_BATCH, stale)) > 0) {
+		for (int k = 0; k < got; k++) {
+			struct ud_rq *of = rq_of(u, stale[k].wr_id, &piece);
+
+			if (of)
+				ud_rq_return(of, (uint32_t)piece);
+		}
+	}
 	if (!err)
-		err = -uccl_ud_qp_start(u, u->rx_qp, false, ud_qkey(&u->self));
+		err = -uccl_ud_qp_start(u, q->qp, false, ud_qkey(&u->self));
 	if (err) {
 		UCCL_LOG(UCCL_LOG_WARN, "%s: cannot start the receiving queue pair again: %s", u->port.name,
 			 strerror(err));
 		return;
 	}
-	for (i = 0; i < u->rx.count; i++) {
-		if (!u->posted[i])
+	for (i = 0; i < q->count; i++) {
+		if (!q->posted[i])
 			continue;
-		u->posted[i] = false;
-		u->returned[u->nreturned++] = i;
+		q->posted[i] = false;
+		ud_rq_return(q, i);
 	}
-	u->rx_broken = false;
+	q->broken = false;
 	u->stats.rx_revived++;
-	uccl_ud_post(u);
+	rq_post(u, q);
 }
 
 /* Sources. */
@@ -135,11 +231,9 @@ static bool source_read(const struct ud *u, const uint8_t *grh, uint8_t ip[16])
 	return six;
 }
 
-/* False: nothing that can be handed up. */
-static bool packet_read(struct ud *u, const struct ibv_wc *wc, struct uccl_rx *r)
+/* What the NIC put before it, at `grh`, and says. False: nothing that can be handed up. */
+static bool packet_read(struct ud *u, const struct ibv_wc *wc, const uint8_t *grh, struct uccl_rx *r)
 {
-	const uint8_t *grh = piece_at(u, (uint32_t)wc->wr_id);
-
 	memset(r, 0, sizeof(*r));
 	if (!(wc->wc_flags & IBV_WC_GRH) || wc->byte_len < UD_GRH || wc->byte_len - UD_GRH > u->nic.caps.mtu ||
 	    !source_read(u, grh, r->src.ip)) {
@@ -154,6 +248,34 @@ static bool packet_read(struct ud *u, const struct ibv_wc *wc, struct uccl_rx *r
 	return true;
 }
 
+/* Its payload is where only the device can read it. False: it has not even a header. */
+static bool lent_read(struct ud *u, uint32_t slot, struct uccl_rx *r)
+{
+	if (r->len < UCCL_HDR_LEN) {
+		u->stats.rx_bad++;
+		return false;
+	}
+	r->kind = UCCL_RX_LENT;
+	r->body = u->device.mem + (uint64_t)slot * ud_lent_each(u);
+	r->body_len = r->len - UCCL_HDR_LEN;
+	r->imm = slot;
+	return true;
+}
+
+static const uint8_t *packet_at(const struct ud *u, const struct ud_rq *q, uint32_t piece)
+{
+	return q == &u->rq ? piece_at(u, piece) : ud_lent_header(u, piece);
+}
+
+static void receive_failed(struct ud *u, struct ud_rq *q, const struct ibv_wc *wc)
+{
+	if (!q->broken)
+		UCCL_LOG(UCCL_LOG_INFO, "%s: a receive failed: status %d, vendor error %u", u->port.name, wc->status,
+			 wc->vendor_err);
+	u->stats.rx_errors++;
+	q->broken = true;
+}
+
 static int batch_receive(struct ud *u, struct uccl_rx *v, int n)
 {
 	struct ibv_wc wc[UD_RX_BATCH];
@@ -161,24 +283,28 @@ static int batch_receive(struct ud *u, struct uccl_rx *v, int n)
 
 	got = u->lib->poll_cq(u->rx_cq, n < UD_RX_BATCH ? n : UD_RX_BATCH, wc);
 	for (i = 0; i < got; i++) {
-		uint32_t piece = (uint32_t)wc[i].wr_id;
+		uint64_t name;
+		struct ud_rq *q = rq_of(u, wc[i].wr_id, &name);
+		uint32_t piece;
 
-		/* Told of twice, or of an earlier life that RESET ended. */
-		if (wc[i].wr_id >= u->rx.count || !u->posted[piece])
+		if (!q)
 			continue;
-		u->posted[piece] = false;
+		piece = (uint32_t)name;
 		if (wc[i].status != IBV_WC_SUCCESS) {
-			if (!u->rx_broken)
-				UCCL_LOG(UCCL_LOG_INFO, "%s: a receive failed: status %d, vendor error %u",
-					 u->port.name, wc[i].status, wc[i].vendor_err);
-			u->stats.rx_errors++;
-			u->rx_broken = true;
-		} else if (packet_read(u, &wc[i], &v[k])) {
-			u->lent[u->nlent++] = piece;
-			k++;
-			continue;
+			receive_failed(u, q, &wc[i]);
+		} else if (packet_read(u, &wc[i], packet_at(u, q, piece), &v[k])) {
+			if (q == &u->rq) {
+				u->lent[u->nlent++] = piece;
+				k++;
+				continue;
+			}
+			if (lent_read(u, piece, &v[k])) {
+				q->out++;
+				k++;
+				continue;
+			}
 		}
-		u->returned[u->nreturned++] = piece;
+		ud_rq_return(q, piece);
 	}
 	return got > 0 && !k ? -1 : k;
 }
@@ -272,6 +398,13 @@ static int receive_or_arm(struct ud *u, struct uccl_rx *v, int n)
 	return k;
 }
 
+static void rq_idle(struct ud *u, struct ud_rq *q)
+{
+	if (q->broken)
+		rq_revive(u, q);
+	rq_post(u, q);
+}
+
 int uccl_ud_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_hint *hints, int nhints)
 {
 	struct ud *u = ud_of(nic);
@@ -288,18 +421,20 @@ int uccl_ud_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl
 		uccl_ud_events(u);
 	}
 	while (u->nlent)
-		u->returned[u->nreturned++] = u->lent[--u->nlent];
-	if (u->nreturned >= UD_CHAIN)
-		uccl_ud_post(u);
+		ud_rq_return(&u->rq, u->lent[--u->nlent]);
+	if (u->rq.nreturned >= UD_CHAIN)
+		rq_post(u, &u->rq);
+	if (u->device_rq.qp && rq_ready(&u->device_rq) >= UD_CHAIN)
+		rq_post(u, &u->device_rq);
 	do
 		k = batch_receive(u, v, n);
 	while (k < 0);
 	if (k)
 		return k;
 	/* Nothing to do: time for the rest. */
-	if (u->rx_broken)
-		receiver_revive(u);
-	uccl_ud_post(u);
+	rq_idle(u, &u->rq);
+	if (u->device_rq.qp)
+		rq_idle(u, &u->device_rq);
 	return u->wait_fd >= 0 ? receive_or_arm(u, v, n) : 0;
 }
 

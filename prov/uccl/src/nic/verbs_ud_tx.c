@@ -248,7 +248,8 @@ static int packet_add(struct ud *u, const struct uccl_tx *t, int i)
 	uint8_t *at;
 	int err;
 
-	if (t->kind != UCCL_TX_PACKET || len > u->nic.caps.mtu || !place_valid(u, t->to))
+	if (t->kind != UCCL_TX_PACKET || len > u->nic.caps.mtu || !place_valid(u, t->to) ||
+	    (t->queue && (t->queue < UD_QPN_LEAST || t->queue > UD_QPN_MASK)))
 		return -1;
 	q = qp_of(u, t->control, t->label);
 	if (!q)
@@ -271,7 +272,7 @@ static int packet_add(struct ud *u, const struct uccl_tx *t, int i)
 		sge->length = packet_copy(at, t);
 	wr->opcode = IBV_WR_SEND;
 	wr->wr.ud.ah = sent.ah->ah;
-	wr->wr.ud.remote_qpn = t->to->scope & UD_QPN_MASK;
+	wr->wr.ud.remote_qpn = t->queue ? t->queue : t->to->scope & UD_QPN_MASK;
 	wr->wr.ud.remote_qkey = ud_qkey(t->to);
 	if (uccl_verbs_sq_add(q, &u->tx, wr, sent, q->unsignalled + 1 >= u->signal_every || is_control(u, q)))
 		u->chain[u->nchains++] = q;

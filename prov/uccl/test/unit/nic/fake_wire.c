@@ -184,14 +184,17 @@ static bool scatter(const struct fake_qp *q, const struct fake_rwr *r, const uin
 
 	for (i = 0; i < r->nsge && len; i++) {
 		uint32_t k = r->sge[i].length < len ? r->sge[i].length : len;
+		const struct fake_mr *m =
+			mr_find(q->qp.pd, r->sge[i].lkey, r->sge[i].addr, r->sge[i].length, IBV_ACCESS_LOCAL_WRITE);
 
-		if (!mr_find(q->qp.pd, r->sge[i].lkey, r->sge[i].addr, r->sge[i].length, IBV_ACCESS_LOCAL_WRITE)) {
+		if (!m) {
 			fake_violation("a receive is outside of its region");
 			*status = IBV_WC_LOC_PROT_ERR;
 			return false;
 		}
+		/* As of sends, the region may know memory that the processor cannot touch at this address. */
 		if (k > skip)
-			memcpy((uint8_t *)(uintptr_t)r->sge[i].addr + skip, data + skip, k - skip);
+			memcpy((uint8_t *)m->mr.addr + (r->sge[i].addr - m->iova) + skip, data + skip, k - skip);
 		skip -= k < skip ? k : skip;
 		data += k;
 		len -= k;

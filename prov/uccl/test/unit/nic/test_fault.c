@@ -144,6 +144,18 @@ static void fake_source_put(struct uccl_nic *nic, void *source)
 	fake_of(nic)->registered = false;
 }
 
+static int fake_lend(struct uccl_nic *nic, void *mem, const struct uccl_nic_device *device, uint32_t *key)
+{
+	fake_of(nic)->registered = mem;
+	*key = (uint32_t)device->number;
+	return 7;
+}
+
+static void fake_reuse(struct uccl_nic *nic, uint32_t slot)
+{
+	fake_of(nic)->registered = slot != 5;
+}
+
 static int fake_wait_fd(struct uccl_nic *nic)
 {
 	(void)nic;
@@ -179,6 +191,8 @@ static const struct uccl_nic_ops all_ops = {
 	.dereg = fake_dereg,
 	.source = fake_source,
 	.source_put = fake_source_put,
+	.lend = fake_lend,
+	.reuse = fake_reuse,
 	.wait_fd = fake_wait_fd,
 	.nap_fd = fake_nap_fd,
 	.addr = fake_addr,
@@ -347,6 +361,7 @@ static void open__passes_all_else_through(void **state)
 	struct uccl_nic_peer *peer;
 	struct uccl_nic_addr a;
 	struct uccl_nic_device device = {.number = 3};
+	uint32_t queue;
 	uint64_t rkey, raddr;
 	const char *why;
 	void *mr;
@@ -369,6 +384,10 @@ static void open__passes_all_else_through(void **state)
 	assert_true(fake.registered && mr == (uint8_t *)&a + 1);
 	nic->ops->source_put(nic, mr);
 	assert_false(fake.registered);
+	assert_int_equal(nic->ops->lend(nic, &a, &device, &queue), 7);
+	assert_true(fake.registered && queue == 3);
+	nic->ops->reuse(nic, 5);
+	assert_false(fake.registered);
 	assert_int_equal(nic->ops->wait_fd(nic), 42);
 	assert_int_equal(nic->ops->nap_fd(nic), 43);
 	nic->ops->addr(nic, &a);
@@ -381,6 +400,8 @@ static void open__passes_all_else_through(void **state)
 	assert_int_equal(uccl_nic_fault_open(&fake.nic, "", clock_read, &now_ns, &nic, &why), 0);
 	assert_null(nic->ops->fence);
 	assert_null(nic->ops->reg);
+	assert_null(nic->ops->lend);
+	assert_null(nic->ops->reuse);
 	assert_null(nic->ops->connect);
 	nic->ops->close(nic);
 }

@@ -125,20 +125,29 @@ static void packet_check(const struct uccl_rx *r, uint8_t mark, uint32_t len, ui
 	assert_int_equal((uintptr_t)r->data % 64, 0);
 }
 
+static void rq_check(const struct ud_rq *q, uint32_t elsewhere)
+{
+	uint32_t i, posted = 0;
+
+	for (i = 0; i < q->count; i++)
+		posted += q->posted[i];
+	for (i = 0; i < q->nreturned; i++)
+		assert_false(q->posted[q->returned[i]]);
+	assert_true(posted <= q->depth);
+	assert_int_equal(posted + q->nreturned + elsewhere, q->count);
+}
+
 /* Every piece of memory is somewhere, and once. */
 static void accounts_check(struct uccl_nic *n)
 {
 	struct ud *u = ud_of(n);
-	uint32_t i, out = 0, posted = 0;
+	uint32_t i, out = 0;
 
 	for (i = 0; i < UD_QPS + UD_CONTROL_QPS; i++)
 		out += u->qp[i].head - u->qp[i].tail;
 	assert_int_equal(out + u->tx.nunused, u->tx.count);
-	for (i = 0; i < u->rx.count; i++)
-		posted += u->posted[i];
-	for (i = 0; i < u->nreturned; i++)
-		assert_false(u->posted[u->returned[i]]);
-	assert_int_equal(posted + u->nreturned + u->nlent, u->rx.count);
+	rq_check(&u->rq, u->nlent);
+	assert_int_equal(u->rq.count, u->rx.count);
 }
 
 /* Takes what is there; how many. */
