@@ -221,6 +221,7 @@ int uccl_conn_tx(struct uccl_conn *c, const struct uccl_listener *l, struct uccl
 	tx->tail_len = 0;
 	tx->payload = NULL;
 	tx->mr = NULL;
+	tx->queue = 0;
 	tx->ours = false;
 	tx->payload_len = 0;
 	tx->cookie = UCCL_NEVER;

@@ -55,6 +55,7 @@ struct uccl_chunk_in {
 	uint32_t parts;		/* so many parts of a chunk in a row; 0: it is not in parts */
 	uint32_t each;		/* of more than one: bytes of each but the last. Before each is a header */
 	bool placed;		/* written directly by the NIC */
+	bool lent;		/* `data` is memory of a device */
 	bool doubtful;		/* a direct write of the same bytes may still come (uccl_flow_ops.settled) */
 };
 

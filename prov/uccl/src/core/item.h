@@ -36,6 +36,7 @@ struct uccl_item {
 	uint64_t len;		/* payload bytes in all, from `skip` on */
 	uint64_t more;		/* bytes of the same message that are in no item yet */
 	uint32_t each;		/* payload of each packet of its message but the last; 0: all that it holds */
+	uint32_t queue;		/* of the peer, for memory of a device, that packets go to first; 0: none */
 	uint64_t off;		/* the queue's: bytes cut into chunks so far */
 	uint32_t pending;	/* the log's (sent.h): chunks sent, and NIC reads of the payload, not over yet */
 	uint64_t passed;	/* the queue's: bytes of shorter ones that went before it */

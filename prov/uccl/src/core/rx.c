@@ -93,6 +93,7 @@ static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_
 		.rec = h->rec,
 		.data = payload,
 		.len = h->payload_len,
+		.lent = h->lent,
 	};
 	enum uccl_drop reason = UCCL_DROP_COUNT;
 	uint32_t bytes = h->payload_len;

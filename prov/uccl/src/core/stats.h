@@ -66,6 +66,7 @@ struct uccl_stats {
 	uint64_t marked_rx, marked_tx;	   /* bytes of payload that the network marked (ECN): to here, and from here */
 	uint64_t link_downs;		   /* how often the NIC's link was lost */
 	uint64_t hints, hint_hits;	   /* payloads scattered by prediction: tried, right */
+	uint64_t gathered;		   /* bytes of payload that came in packets to memory of a device by itself */
 	uint64_t unexpected, unexpected_bytes_max;
 	uint64_t rma_ops, atomic_ops;	   /* of this endpoint on memory of others, and its own, that were begun */
 	/* Of the NIC (nic/nic.h, count): direct writes in place, registrations kept for them, queue pairs for them. */

@@ -70,6 +70,15 @@ void flow_tx_prefetch(const struct uccl_flow *f, const uint8_t *payload, uint32_
 void flow_tx_chunk(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, uint8_t flags,
 		   uint64_t now);
 
+/*
+ * The queue of the peer that a packet goes to, with this flag or without: what is sent again does not depend on one for
+ * memory of devices. PROTOCOL R291
+ */
+static inline uint32_t flow_tx_queue(const struct uccl_sent *e, uint8_t flags)
+{
+	return flags & UCCL_FLAG_RTX ? 0 : e->item->queue;
+}
+
 /* tx_slice.c */
 /* What leaves in `count` packets, each of `size` bytes but the last: a chunk, or a part of one. */
 struct uccl_slices {

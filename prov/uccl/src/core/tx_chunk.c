@@ -83,8 +83,9 @@ void flow_tx_chunk(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e,
 		.rec = e->rec,
 		.tail_len = flags & UCCL_FLAG_PADDED ? (uint16_t)(flow_tx_each(f, e->item) - e->len) : 0,
 	};
-	/* More of its train follows, and those have one length. PROTOCOL R259 */
-	bool in_train = flags & UCCL_FLAG_PADDED || (e->item->each && e->item->more);
+	uint32_t queue = flow_tx_queue(e, flags);
+	/* More of its train follows, and those have one length; or nothing but payload may. PROTOCOL R259 R291 */
+	bool alone = queue || flags & UCCL_FLAG_PADDED || (e->item->each && e->item->more);
 
 	flow_tx_prefetch(f, e->payload, e->len);
 	tx->control = false;
@@ -101,7 +102,8 @@ void flow_tx_chunk(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e,
 		uccl_sent_read(e);
 	if (h.tail_len)
 		memset(tx->tail, 0, h.tail_len);
-	flow_tx_packet(f, tx, &h, e->path, in_train ? FLOW_BLOCK_NEVER : FLOW_BLOCK_OWED, now);
+	flow_tx_packet(f, tx, &h, e->path, alone ? FLOW_BLOCK_NEVER : FLOW_BLOCK_OWED, now);
+	tx->queue = queue;
 	uccl_sent_left(e, h.pseq);
 	uccl_sent_packet(e, UCCL_HDR_LEN + e->len + tx->tail_len, tx->single || !f->cfg.train_bytes);
 }

@@ -41,6 +41,7 @@ bool flow_tx_part(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, 
 	tx->payload_len = s.len;
 	tx->cookie = csn;
 	flow_tx_packet(f, tx, &h, e->path, FLOW_BLOCK_NEVER, now);
+	tx->queue = flow_tx_queue(e, flags);
 	return true;
 }
 

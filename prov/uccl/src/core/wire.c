@@ -71,7 +71,7 @@ enum uccl_drop uccl_hdr_decode(struct uccl_hdr *h, const uint8_t *data, uint32_t
 	h->ts = uccl_get32(data + 24);
 	h->payload_len = uccl_get16(data + 28);
 	h->tail_len = uccl_get16(data + 30);
-	h->marked = false;
+	h->marked = h->lent = false;
 	h->rec = data + 32;
 	if (!uccl_type_known(h->type))
 		return UCCL_DROP_TYPE;

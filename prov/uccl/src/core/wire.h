@@ -60,6 +60,7 @@ struct uccl_hdr {
 	uint16_t payload_len;
 	uint16_t tail_len;
 	bool marked; /* not in the packet: the network marked it (ECN); whoever decodes sets it */
+	bool lent;   /* likewise: its payload is in memory of a device, so it is DATA or REPLY in a CHUNK or PART */
 	const uint8_t *rec;
 };
 

@@ -151,6 +151,7 @@ void uccl_engine_close(struct uccl_engine *e)
 	while ((c = TAILQ_FIRST(&e->dead)))
 		conn_free(c, &e->dead);
 	e->nic->ops->close(e->nic);
+	engine_lent_close(e);
 	uccl_heap_fini(&e->heap);
 	uccl_pacer_fini(&e->pacer);
 	free(e->lane_addr);

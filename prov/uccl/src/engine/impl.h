@@ -125,6 +125,24 @@ struct conn_source {
 	UT_hash_handle hh;
 };
 
+/* A slot that a packet came to, and the last of the copies that may read it. */
+struct engine_lent_slot {
+	uint64_t ticket;
+	uint32_t slot;
+};
+
+/* Memory of a device that the NIC was lent. */
+struct engine_lent {
+	void *mem;			/* NULL: none */
+	int device;
+	uint32_t queue;			/* by which peers name it; 0: none is told of it any more */
+	bool tried;
+	bool seen;			/* the device sees all that came up to the latest look at the NIC */
+	/* Those that are copied from, a ring of caps.lend_slots in the order of their copies. */
+	struct engine_lent_slot *slots;
+	uint32_t first, n;
+};
+
 /* Who writes what stands before it; all may read. */
 struct uccl_engine {
 	/* engine.c: as it was opened */
@@ -170,6 +188,8 @@ struct uccl_engine {
 	int rx_refused;			/* packets of this poll that went to nobody */
 	bool rx_more;			/* the last poll left something in the NIC's queue */
 	uint8_t *bounce;		/* mispredicted payloads, or rows, of one round */
+	/* lent.c */
+	struct engine_lent lent;
 	/* drain.c */
 	uint64_t drain_ns;		/* 0: open; else when draining began */
 	struct conn_list untold, told;	/* draining: who is to be told, and who was, and may answer */
@@ -289,6 +309,7 @@ static inline uint64_t engine_random64(struct uccl_engine *e)
  *	liveness.c	is it there? From the first doubt to the proof of death
  *	life.c		connections come, end, and are forgotten
  *	records.c slots.c news.c	what NICs tell each other; receive slots; what a person is told
+ *	lent.c		memory of devices that payload comes to
  *	conns.c out.c	how peers are found; what leaves
  */
 
@@ -368,6 +389,18 @@ void conn_lanes_say(struct conn *c);
 
 /* lane.c: of a lane */
 extern const struct uccl_lane_ops engine_lane_ops;
+
+/* lent.c */
+/* The NIC's queue whose payload comes to the device of this address; 0: none now. PROTOCOL R291 */
+uint32_t engine_lent_queue(struct uccl_engine *e, const void *buf);
+/* May the slot of a packet that came be copied from? UCCL_DROP_COUNT, or why not now. PROTOCOL R191 R293 */
+enum uccl_drop engine_lent_may(struct uccl_engine *e);
+/* The packet in it was taken in: it is the NIC's again when all is done that was queued since `before`. */
+void engine_lent_keep(struct uccl_engine *e, uint32_t slot, uint64_t before);
+/* Slots whose copies are done are the NIC's again. */
+void engine_lent_settle(struct uccl_engine *e);
+/* The NIC is closed. */
+void engine_lent_close(struct uccl_engine *e);
 
 /* news.c */
 /* It ended, for this reason (FI_Exxx). */

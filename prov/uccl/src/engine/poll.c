@@ -128,6 +128,8 @@ int uccl_engine_poll(struct uccl_engine *e, uint64_t now)
 		uccl_msg_retry(&e->mep, now);
 	if (uccl_msg_copying(&e->mep))
 		n += uccl_msg_copies(&e->mep, now);
+	if (e->lent.n)
+		engine_lent_settle(e);
 	if (timers_may(e, now))
 		engine_timers(e, now);
 	if (now >= e->board_at)

@@ -183,6 +183,46 @@ static void rx_placed(struct uccl_engine *e, const struct uccl_rx *rx, uint64_t 
 	}
 }
 
+/*
+ * Nothing but payload that says where it belongs may come to memory that was lent: nothing else is made to be read by
+ * the device alone. The connection that it is for. PROTOCOL R292
+ */
+static enum uccl_drop lent_check(struct uccl_engine *e, const struct uccl_rx *rx, struct uccl_hdr *h, struct conn **c)
+{
+	enum uccl_drop reason = uccl_hdr_decode(h, rx->data, rx->len);
+
+	*c = NULL;
+	if (reason != UCCL_DROP_COUNT)
+		return reason;
+	if ((h->type != UCCL_PKT_CHUNK && h->type != UCCL_PKT_PART) || h->payload_len != rx->body_len ||
+	    (h->rtype != UCCL_REC_DATA && h->rtype != UCCL_REC_REPLY))
+		return UCCL_DROP_RECORD;
+	*c = rx_conn(e, rx, h);
+	if (!*c)
+		return UCCL_DROP_COUNT;
+	if (!(*c)->peer.open)
+		return UCCL_DROP_STATE;
+	return (*c)->seal ? UCCL_DROP_SEAL : engine_lent_may(e);
+}
+
+/* A packet whose payload is in memory that the NIC was lent. */
+static void rx_lent(struct uccl_engine *e, const struct uccl_rx *rx, uint64_t now)
+{
+	struct uccl_hdr h;
+	struct conn *c;
+	enum uccl_drop reason = lent_check(e, rx, &h, &c);
+	uint64_t before = e->mep.copies_queued;
+
+	drop(e, reason);
+	if (reason == UCCL_DROP_COUNT && c) {
+		h.lent = true;
+		conn_slots_came(c, rx->len);
+		rx_flow(c, &h, rx->body, NULL, rx->age_ns, now);
+		e->stats.gathered += e->mep.copies_queued != before ? rx->body_len : 0;
+	}
+	engine_lent_keep(e, rx->imm, before);
+}
+
 /* One packet, or what came together. Returns how many. */
 static int rx_packets(struct uccl_engine *e, struct uccl_rx *rx, uint64_t now)
 {
@@ -276,6 +316,9 @@ static int rx_one(struct uccl_engine *e, struct uccl_rx *rx, uint64_t now)
 	switch (rx->kind) {
 	case UCCL_RX_PACKET:
 		return rx_packets(e, rx, now);
+	case UCCL_RX_LENT:
+		rx_lent(e, rx, now);
+		return 1;
 	case UCCL_RX_UNREACH:
 	case UCCL_RX_TOO_LONG:
 		drop(e, conn_icmp(e, rx, now));
@@ -326,6 +369,7 @@ int engine_rx(struct uccl_engine *e, uint64_t now)
 		int most = alone || rows ? 1 : RX_BATCH;
 		int n = e->nic->ops->rx(e->nic, v, most, hints, nhints);
 
+		e->lent.seen = false;
 		engine_backlog(e);
 		if (n <= 0)
 			return total;

@@ -103,6 +103,14 @@ static void mep_source_put(struct uccl_peer *p, void *source)
 	nic->ops->source_put(nic, source);
 }
 
+/* Who seals needs the whole packet. PROTOCOL R223 R291 */
+static uint32_t mep_queue(struct uccl_peer *p, const void *buf)
+{
+	struct conn *c = peer_conn(p);
+
+	return c->seal ? 0 : engine_lent_queue(c->e, buf);
+}
+
 static void mep_fence(struct uccl_peer *p, uint16_t path, uint64_t now)
 {
 	struct conn *c = peer_conn(p);
@@ -133,6 +141,7 @@ const struct uccl_mep_ops engine_mep_ops = {
 	.connect = mep_connect,
 	.reg = mep_reg,
 	.dereg = mep_dereg,
+	.queue = mep_queue,
 	.source = mep_source,
 	.source_put = mep_source_put,
 	.fence = mep_fence,

@@ -14,7 +14,7 @@ static enum uccl_drop msg_deliver(struct uccl_flow *f, const struct uccl_chunk_i
 	if (in->parts > 1 && p->mep->device)
 		return UCCL_DROP_MEMORY;
 	/* Where copies to devices do not keep up, payload comes again. */
-	if (p->mep->device && in->len && !in->placed && !p->mep->device->room(p->mep->device_arg))
+	if (p->mep->device && in->len && !in->placed && !in->lent && !p->mep->device->room(p->mep->device_arg))
 		return UCCL_DROP_MEMORY;
 	switch (in->rtype) {
 	case UCCL_REC_MSG:

@@ -78,6 +78,14 @@ void msg_get(struct uccl_mep *m, struct uccl_copy *c, const struct iovec *iov, i
 	copy_all(m, c, (struct pieces){ &plain, 1, 0, 0 }, (struct pieces){ iov, n, device, off }, len, false);
 }
 
+void msg_gather(struct uccl_mep *m, struct uccl_copy *c, const struct iovec *iov, int n, uint64_t off,
+		const uint8_t *data, uint64_t len)
+{
+	struct iovec lent = { .iov_base = (void *)(uintptr_t)data, .iov_len = len };
+
+	copy_all(m, c, (struct pieces){ iov, n, UINT16_MAX, off }, (struct pieces){ &lent, 1, 1, 0 }, len, true);
+}
+
 void msg_move(struct uccl_mep *m, struct uccl_copy *c, const struct iovec *to, int nto, uint16_t to_device,
 	      const struct iovec *from, int nfrom, uint16_t from_device, uint64_t len)
 {

@@ -76,6 +76,9 @@ void msg_put(struct uccl_mep *m, struct uccl_copy *c, const struct iovec *iov, i
 	     const uint8_t *data, uint64_t len);
 void msg_get(struct uccl_mep *m, struct uccl_copy *c, const struct iovec *iov, int n, uint16_t device, uint64_t off,
 	     uint8_t *data, uint64_t len);
+/* To pieces of memory of a device, from their byte `off` on, from such memory of it; that stays until it is done. */
+void msg_gather(struct uccl_mep *m, struct uccl_copy *c, const struct iovec *iov, int n, uint64_t off,
+		const uint8_t *data, uint64_t len);
 /* Between two sets of pieces, each from its first byte on; both stay valid until it is done. */
 void msg_move(struct uccl_mep *m, struct uccl_copy *c, const struct iovec *to, int nto, uint16_t to_device,
 	      const struct iovec *from, int nfrom, uint16_t from_device, uint64_t len);

@@ -100,6 +100,11 @@ struct uccl_mep_ops {
 	int (*reg)(struct uccl_peer *p, void *buf, uint64_t len, bool device, void **mr, uint64_t *rkey,
 		   uint64_t *raddr);
 	void (*dereg)(struct uccl_peer *p, void *mr, bool settled);
+	/*
+	 * The queue of the NIC whose payload comes to the memory of the device that this address is of, to be moved
+	 * from there (uccl_chunk_in.lent); 0: there is none now. NULL: there never is.
+	 */
+	uint32_t (*queue)(struct uccl_peer *p, const void *buf);
 	void (*fence)(struct uccl_peer *p, uint16_t path, uint64_t now);
 	/*
 	 * Let the NIC read payload from memory of a device, what of it goes by packets, too: *source is for

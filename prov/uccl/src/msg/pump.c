@@ -39,6 +39,7 @@ static void part_loaded(struct uccl_copy *c, uint64_t now)
 	item->direct = op->bulk.direct;
 	item->rkey = op->bulk.rkey;
 	item->raddr = op->bulk.raddr;
+	item->queue = op->bulk.queue;
 	uccl_rec_set_bulk(item->rec, uccl_get32(op->bulk.rec), op->mseq, part->off);
 	uccl_flow_submit(&p->flow, item);
 	p->mep->ops->ready(p);
@@ -100,6 +101,7 @@ void msg_pump_begin(struct uccl_op *op, const struct uccl_cts *cts)
 	op->bulk.direct = cts->rkey && p->flow.cfg.write_bytes;
 	op->bulk.rkey = cts->rkey;
 	op->bulk.raddr = cts->raddr;
+	op->bulk.queue = uccl_queue_of_place(cts->rkey, cts->raddr);
 	uccl_rec_set_bulk(op->bulk.rec, cts->rx, op->mseq, 0);
 	if (TAILQ_EMPTY(&m->pumps) && pump_start(m, op))
 		return;

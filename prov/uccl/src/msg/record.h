@@ -183,6 +183,20 @@ static inline void uccl_resp_decode(struct uccl_resp *r, const uint8_t *rec)
 	r->err = uccl_get32(rec + 4);
 }
 
+/*
+ * In CTS, and where a request says where what comes back belongs: the queue for memory of a device that payload may
+ * come to, in the place for direct writes, if there are none; 0: there is no such queue. PROTOCOL R291
+ */
+static inline uint64_t uccl_place_of_queue(uint32_t queue)
+{
+	return (uint64_t)queue << 32;
+}
+
+static inline uint32_t uccl_queue_of_place(uint64_t rkey, uint64_t raddr)
+{
+	return rkey ? 0 : (uint32_t)(raddr >> 32);
+}
+
 /* In CTS: a receive waited for the message. */
 #define UCCL_CTS_MET 1u
 

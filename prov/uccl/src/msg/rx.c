@@ -305,6 +305,18 @@ void msg_rx_check(struct uccl_msg_rx *rx, uint64_t now)
 		rx_complete(rx, now);
 }
 
+/* The queue that its payload can come by to memory of the device that it is for; 0: there is none. PROTOCOL R291 */
+static uint32_t rx_queue(struct uccl_msg_rx *rx)
+{
+	struct uccl_peer *p = rx->peer;
+	uint32_t queue = 0;
+
+	if (rx->device && rx->niov == 1 && rx->id && rx->limit >= MSG_DIRECT_MIN && p->mep->ops->queue)
+		queue = p->mep->ops->queue(p, rx->iov[0].iov_base);
+	rx->gathers = queue;
+	return queue;
+}
+
 void msg_rx_expect(struct uccl_msg_rx *rx, uint64_t *rkey, uint64_t *raddr)
 {
 	struct uccl_peer *p = rx->peer;
@@ -313,8 +325,10 @@ void msg_rx_expect(struct uccl_msg_rx *rx, uint64_t *rkey, uint64_t *raddr)
 	    rx->limit >= rx->eager + MSG_DIRECT_MIN &&
 	    p->mep->ops->reg(p, rx->iov[0].iov_base, rx->limit, rx->device, &rx->mr, rkey, raddr))
 		rx->mr = NULL;
-	if (!rx->mr)
+	if (!rx->mr) {
 		*rkey = 0;
+		*raddr = uccl_place_of_queue(rx_queue(rx));
+	}
 	if (!p->mep->stream)
 		p->mep->stream = rx;
 }
@@ -341,7 +355,8 @@ void msg_rx_cts(struct uccl_msg_rx *rx, uint64_t now)
 	/* What lanes bring is asked for there. */
 	if (!rx->berth && rx->limit > rx->eager)
 		uccl_flow_asked(&p->flow, rx->limit - rx->eager, now);
-	if (p->heads && !rx->late)
+	/* Its head was copied, or would have been: the next one shall have none. PROTOCOL R264 */
+	if (p->heads && !rx->late && !rx->gathers)
 		cts.flags = UCCL_CTS_MET;
 	rx->cts.rtype = UCCL_REC_CTS;
 	uccl_cts_encode(rx->cts.rec, &cts);
@@ -410,6 +425,13 @@ enum uccl_drop msg_rx_eager(struct uccl_peer *p, const struct uccl_chunk_in *in,
 	return UCCL_DROP_COUNT;
 }
 
+/* It is on the device already. */
+static void rx_gather(struct uccl_msg_rx *rx, uint64_t off, const struct uccl_chunk_in *in)
+{
+	msg_gather(rx->peer->mep, &rx->copy, rx->iov, rx->niov, off, in->data, in->len);
+	rx->got += in->len;
+}
+
 enum uccl_drop msg_rx_data(struct uccl_peer *p, const struct uccl_chunk_in *in, uint64_t now)
 {
 	struct uccl_msg_rx *rx = msg_rx_by_id(p, uccl_get32(in->rec), uccl_get32(in->rec + 4));
@@ -420,6 +442,9 @@ enum uccl_drop msg_rx_data(struct uccl_peer *p, const struct uccl_chunk_in *in, 
 	if (off < rx->eager || off > rx->limit || in->len > rx->limit - off ||
 	    in->len > rx->limit - uccl_min(rx->got, rx->limit))
 		return UCCL_DROP_RANGE;
+	/* PROTOCOL R292 */
+	if (in->lent && !rx->gathers)
+		return UCCL_DROP_STATE;
 	/* All of it comes by lanes, or nothing. PROTOCOL R182 */
 	if (rx->berth && !msg_berth_claim(rx->berth))
 		return UCCL_DROP_OVERLAP;
@@ -432,6 +457,8 @@ enum uccl_drop msg_rx_data(struct uccl_peer *p, const struct uccl_chunk_in *in, 
 	if (in->placed) {
 		rx->got += in->len;
 		rx->unseen = rx->device;
+	} else if (in->lent) {
+		rx_gather(rx, off, in);
 	} else {
 		rx_place_all(rx, off, in);
 	}

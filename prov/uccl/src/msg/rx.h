@@ -78,6 +78,7 @@ struct uccl_msg_rx {
 	uint32_t id;			/* our handle, 0: none */
 	uint32_t doubts;		/* direct writes that may still land */
 	bool unseen;			/* some landed on a device, which may not see them yet */
+	bool gathers;			/* its payload may come to memory of the device that the NIC was lent */
 	uint8_t *buf;			/* payload that came before it was matched */
 	uint64_t buf_len;
 	struct uccl_op *op;		/* the receive it matched */
@@ -155,7 +156,7 @@ void msg_rx_kept(struct uccl_msg_rx *rx);
 /* Is all of it there? Then it is placed, as soon as nothing is on its way to its memory. */
 void msg_rx_check(struct uccl_msg_rx *rx, uint64_t now);
 
-/* Its payload is expected; peers may write it directly if *rkey is not 0. */
+/* Its payload is expected; peers may write it directly if *rkey is not 0, or else *raddr has a queue for it. */
 void msg_rx_expect(struct uccl_msg_rx *rx, uint64_t *rkey, uint64_t *raddr);
 /* Ask for the rest of a message. */
 void msg_rx_cts(struct uccl_msg_rx *rx, uint64_t now);

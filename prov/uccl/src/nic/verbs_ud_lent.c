@@ -3,7 +3,7 @@
  * Payload that comes to memory of a device by itself: one more queue pair, whose receives have the header in memory of
  * the host and the rest in a slot of memory that was lent. The header of every packet of a flow has one length, so that
  * is exact. There are more slots than receives: those that the caller keeps, because they are being copied from, take
- * no place of the queue away.
+ * no place of the queue away. PROTOCOL R291 R293
  */
 #include "nic/verbs_ud.h"
 
@@ -25,7 +25,7 @@ static int lent_open(struct ud *u, uint8_t *mem, const struct uccl_nic_device *d
 	uint32_t slots = (uint32_t)(u->nic.caps.lend_bytes / ud_lent_each(u));
 	int err;
 
-	/* Nobody else may write there, nor read. */
+	/* Nobody else may write there, nor read. PROTOCOL R292 */
 	err = uccl_verbs_gpu_reg(&u->gpus, u->lib, u->pd, u->port.name, mem, u->nic.caps.lend_bytes, (uintptr_t)mem,
 				 IBV_ACCESS_LOCAL_WRITE, device, &l->mr);
 	if (err) {

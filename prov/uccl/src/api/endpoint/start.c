@@ -96,6 +96,7 @@ static int nic_open(struct uccl_ep *ep, bool beside, struct uccl_nic **out)
 		.control_class = tos(p->control_dscp),
 		.xdp_mode = uccl_params_xdp_mode(p),
 		.packets = beside,
+		.lends = ep->direct && !beside,
 		.queues = &ep->queues,
 	};
 	struct uccl_nic *nic;

@@ -26,6 +26,7 @@
 	X(pieces_tx) X(pieces_rx) X(mtu_cuts) X(mtu_raises) X(trains_off) X(train_tests) X(train_trials)               \
 	X(slots_asked) X(slots_returned) X(marked_rx) X(marked_tx)                                                     \
 	X(hints) X(hint_hits) X(unexpected) X(unexpected_bytes_max) X(write_renewed) X(dup_writes) X(fifo_broken)      \
+	X(gathered)                                                                                                    \
 	X(rma_ops) X(atomic_ops) X(writes_in_place) X(mr_hits) X(mr_misses) X(mr_gone) X(mr_evicted) X(mw_bound)       \
 	X(mw_failed) X(qp_made) X(qp_reclaimed) X(qp_now)
 

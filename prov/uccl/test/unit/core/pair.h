@@ -36,6 +36,7 @@ struct pair_pkt {
 	uint8_t to;
 	bool single; /* PACKET: must not leave in a train */
 	uint16_t path, label;
+	uint32_t queue; /* PACKET: that of the peer, for memory of a device */
 	uint64_t due, order; /* when it arrives; ties in the order of sending */
 	uint64_t born;	     /* when it was sent */
 	struct uccl_hdr h;   /* PACKET: decoded at sending */

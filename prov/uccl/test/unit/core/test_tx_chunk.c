@@ -129,6 +129,93 @@ static void tx_single__probe(void **state)
 	pair_fini(&p);
 }
 
+#define QUEUE 77
+
+/* Of side 0 all is seen; some is lost. */
+static void queue_seen(struct pair *q, struct pair_pkt *k)
+{
+	const struct uccl_hdr *h = &k->h;
+	bool fresh = (h->type == UCCL_PKT_CHUNK || h->type == UCCL_PKT_PART) && h->rtype == PAIR_BULK &&
+		     !(h->flags & UCCL_FLAG_RTX);
+
+	if (k->kind != UCCL_RX_PACKET || k->to != 1)
+		return;
+	assert_int_equal(k->queue, fresh ? QUEUE : 0);
+	if (!k->queue)
+		return;
+	/* Nothing but header and payload: no block, though one is owed. */
+	assert_int_equal(h->tail_len, 0);
+	q->count++;
+	if (h->csn % 5 == 0)
+		k->fate = PAIR_DROP;
+}
+
+static void queue_bulk(uint32_t len)
+{
+	struct pair_obj *o = pair_make(&p, 0, len, true, 1);
+
+	o->item.queue = QUEUE;
+	uccl_flow_submit(&p.side[0].f, &o->item);
+}
+
+/* What an item names the queue for goes there, when it leaves first; everything else goes where it always did. */
+static void tx_chunk__queue(void **state)
+{
+	(void)state;
+	for (int way = 0; way < 4; way++) {
+		struct pair_cfg c = way & 1 ? pair_trains() : pair_packets();
+
+		/* Room for a block behind every packet. */
+		c.mtu = UCCL_HDR_LEN + c.chunk_bytes + UCCL_TAIL_MAX;
+		c.parts = way & 1;
+		c.pads = way == 3;
+		/* So both sides send all the time, and blocks are owed. */
+		c.cc = &cc_set;
+		cc_bytes = 8 * KIB;
+		cc_gap_ns = 0;
+		start(c);
+		p.filter = queue_seen;
+		for (int i = 0; i < 5; i++) {
+			queue_bulk(100 * KIB - (uint32_t)(way & 2) * 333);
+			pair_record(&p, 0, 10);
+			pair_bulk(&p, 1, 30 * KIB);
+			assert_true(pair_finish(&p, 1000 * MS));
+		}
+		assert_true(p.count >= 5 * 98);
+		assert_true(p.side[0].stats.rtx_packets > 0);
+		pair_fini(&p);
+	}
+}
+
+static void piece_seen(struct pair *q, struct pair_pkt *k)
+{
+	if (k->to != 1 || k->kind != UCCL_RX_PACKET)
+		return;
+	if (k->h.type == UCCL_PKT_PIECE) {
+		assert_int_equal(k->queue, 0);
+		q->count++;
+	}
+	if (k->len > 1472)
+		k->fate = PAIR_DROP;
+}
+
+/* Pieces must be put together, which only the processor does. */
+static void tx_chunk__queue_takes_no_pieces(void **state)
+{
+	struct pair_cfg c = pair_packets();
+
+	(void)state;
+	c.chunk_bytes = 8192;
+	c.mtu = UCCL_HDR_LEN + 8192;
+	c.find_mtu = true;
+	start(c);
+	p.filter = piece_seen;
+	queue_bulk(1000 * KIB);
+	assert_true(pair_finish(&p, 100000 * MS));
+	assert_true(p.count > 60);
+	pair_fini(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -137,6 +224,8 @@ int main(void)
 		cmocka_unit_test(tx_ar__full_window),
 		cmocka_unit_test(tx_single__again),
 		cmocka_unit_test(tx_single__probe),
+		cmocka_unit_test(tx_chunk__queue),
+		cmocka_unit_test(tx_chunk__queue_takes_no_pieces),
 	};
 
 	return cmocka_run_group_tests_name("tx_chunk", tests, NULL, NULL);

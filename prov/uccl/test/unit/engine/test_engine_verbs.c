@@ -19,6 +19,7 @@
 #include "base/rng.h"
 #include "base/units.h"
 #include "core/seal.h"
+#include "engine/impl.h"
 #include "hmem/cuda.h"
 #include "hmem/stage.h"
 #include "nic/verbs_uc.h"
@@ -113,8 +114,12 @@ static void engine_open(int i, const char *device)
 {
 	struct uccl_config cfg;
 	struct uccl_engine_attr attr = {.config = &cfg, .random = fill_random, .identity = identity};
-	struct uccl_nic_attr nic = {
-		.ifname = device, .max_qp = max_qp, .budget = budget, .rx_bytes = rx_bytes, .liveness = liveness};
+	struct uccl_nic_attr nic = {.ifname = device,
+				    .max_qp = max_qp,
+				    .budget = budget,
+				    .rx_bytes = rx_bytes,
+				    .liveness = liveness,
+				    .lends = stage};
 
 	attr.device = stage ? &uccl_stage_device : NULL;
 	attr.device_arg = stage;
@@ -612,6 +617,394 @@ static void gpu__sent_on_a_bad_network(void **state)
 {
 	(void)state;
 	gpu_written(BAD_NETWORK);
+}
+
+/* Payload of packets that comes to memory of a GPU by itself. */
+
+static struct uccl_dmabufs given;
+static uint8_t *gpu;
+static unsigned int copies, launches;
+
+/* Engine 1 has a GPU. What must be otherwise is said before. */
+static void lent_begin(void)
+{
+	struct uccl_stage_attr attr = {.hmem = &uccl_cuda_hmem, .given = &given, .scatter = true};
+	const char *missing;
+
+	assert_int_equal(uccl_cuda_open(UCCL_CUDA_FILE, &missing), 0);
+	fake->peer_memory = host_only;
+	gpu = fake_cuda_alloc(0, LONG);
+	uccl_dmabufs_init(&given);
+	engine_open(0, "rxe0");
+	assert_int_equal(uccl_stage_open(&attr, &stage), 0);
+	engine_open(1, "rxe1");
+	stage = NULL;
+	copies = fake_cuda_copies();
+	launches = fake_cuda_launches();
+}
+
+static void lent_end(void)
+{
+	struct uccl_stage *of = e[1]->mep.device_arg;
+
+	for (int i = 0; i < 2; i++) {
+		uccl_engine_close(e[i]);
+		e[i] = NULL;
+	}
+	assert_int_equal(fake_cuda_pending(), 0);
+	uccl_stage_close(of);
+	uccl_dmabufs_fini(&given);
+	fake_cuda_free(gpu);
+	fake_cuda_direct(100, 1, 1);
+	fake_cuda_delay(3);
+}
+
+static struct ud_rq *lent_rq(void)
+{
+	return &ud_of(nics[1])->device_rq;
+}
+
+/* Every slot is somewhere, and once; none is with the NIC that is copied from. PROTOCOL R293 */
+static void lent_check_slots(void)
+{
+	const struct engine_lent *l = &e[1]->lent;
+	const struct ud_rq *q = lent_rq();
+
+	assert_int_equal(l->n, q->out);
+	assert_true(ud_rq_posted(q) <= q->depth && l->n <= nics[1]->caps.lend_slots);
+	for (uint32_t i = 0; i < l->n; i++) {
+		uint32_t slot = l->slots[(l->first + i) % nics[1]->caps.lend_slots].slot;
+
+		assert_false(q->posted[slot]);
+		for (uint32_t k = 0; k < q->nreturned; k++)
+			assert_int_not_equal(q->returned[k], slot);
+	}
+}
+
+/* One message to the GPU, within some seconds, seen all the time. */
+static void lent_message(uint64_t len, int ms)
+{
+	struct uccl_op *r = op_new(1, UCCL_OP_RECV, gpu, len), *s = op_new(0, UCCL_OP_SEND, src, len);
+	int before = dones[0] + dones[1];
+
+	memset(fake_cuda_shadow(gpu), 0x33, LONG);
+	r->device = 1;
+	assert_int_equal(uccl_engine_recv(e[1], r, now), 0);
+	s->peer = peer(0, 1);
+	assert_int_equal(uccl_engine_send(e[0], s, now), 0);
+	for (int i = 0; i < ms && dones[0] + dones[1] - before < 2; i++) {
+		run(UCCL_NS_PER_MS);
+		if (lent_rq()->qp)
+			lent_check_slots();
+	}
+	assert_int_equal(dones[0] + dones[1] - before, 2);
+	assert_int_equal(errors, 0);
+	assert_memory_equal(fake_cuda_shadow(gpu), src, len);
+	for (uint64_t i = len; i < LONG; i++)
+		assert_int_equal(((uint8_t *)fake_cuda_shadow(gpu))[i], 0x33);
+}
+
+/* PROTOCOL R291 */
+static void gpu__gathered(void **state)
+{
+	unsigned int flushes = fake_cuda_flushes();
+	uint64_t before;
+
+	(void)state;
+	lent_begin();
+	for (int i = 0; i < 3; i++) {
+		before = st(1)->gathered;
+		lent_message(LONG, 500);
+		/* All but what comes with the envelope: no head comes before it is asked for. PROTOCOL R264 */
+		assert_true(st(1)->gathered - before >= LONG - 4096);
+	}
+	assert_int_equal(st(0)->rtx_packets, 0);
+	assert_int_equal(fake_cuda_flushes(), flushes);
+	assert_true(fake_cuda_launches() > launches);
+	/* Short ones come as they did, and so does what is for memory of the host. */
+	before = st(1)->gathered;
+	lent_message(20000, 500);
+	message(0, 1, LONG);
+	run(SECOND / 4);
+	assert_memory_equal(dst[1], src, LONG);
+	assert_int_equal(st(1)->gathered, before);
+	lent_end();
+}
+
+/* There is memory of one device, that of the first message. */
+static void gpu__gathered_for_one_device(void **state)
+{
+	uint8_t *first;
+
+	(void)state;
+	setenv("FAKE_CUDA_DEVICES", "2", 1);
+	lent_begin();
+	lent_message(LONG, 500);
+	first = gpu;
+	gpu = fake_cuda_alloc(1, LONG);
+	e[1]->stats.gathered = 0;
+	lent_message(LONG, 500);
+	assert_int_equal(st(1)->gathered, 0);
+	fake_cuda_free(gpu);
+	gpu = first;
+	lent_message(LONG, 500);
+	assert_true(st(1)->gathered > 0);
+	lent_end();
+	unsetenv("FAKE_CUDA_DEVICES");
+}
+
+/* What is lost, doubled and late: what is sent again comes by the usual queue. */
+static void gpu__gathered_on_a_bad_network(void **state)
+{
+	(void)state;
+	lent_begin();
+	lent_message(LONG, 500);
+	fake->hook = chance;
+	for (int i = 0; i < 20; i++)
+		lent_message(LONG - (uint64_t)i * 1001, 5000);
+	fake->hook = NULL;
+	assert_true(st(0)->rtx_packets > 0);
+	assert_true(st(1)->gathered > 15 * LONG);
+	lent_end();
+}
+
+/* The queue breaks, tells so or not, while something is under way to it. */
+static void gpu__gathered_by_a_queue_that_breaks(void **state)
+{
+	uint64_t before;
+
+	(void)state;
+	lent_begin();
+	lent_message(LONG, 500);
+	for (int i = 0; i < 4; i++) {
+		uint32_t qpn = lent_rq()->qp->qp_num;
+
+		fake_verbs_break(fake, qpn);
+		if (i & 1)
+			fake_verbs_event(fake, IBV_EVENT_QP_FATAL, qpn);
+		/* The other one, too. */
+		if (i & 2)
+			fake_verbs_break(fake, ud_of(nics[1])->rq.qp->qp_num);
+		lent_message(LONG, 5000);
+		run(SECOND);
+		lent_check_slots();
+		assert_int_equal(ud_rq_posted(lent_rq()), lent_rq()->depth);
+		assert_int_equal(lent_rq()->qp->qp_num, qpn);
+		before = st(1)->gathered;
+		lent_message(LONG, 5000);
+		assert_true(st(1)->gathered > before);
+	}
+	assert_true(uccl_verbs_ud_stats(nics[1])->rx_revived >= 4);
+	lent_end();
+}
+
+/* The NIC takes no receives for a while. */
+static void gpu__gathered_without_receives(void **state)
+{
+	(void)state;
+	lent_begin();
+	lent_message(LONG, 500);
+	fake_verbs_fail(fake, "post_recv", 0, ENOMEM);
+	for (int i = 0; i < 4; i++)
+		lent_message(LONG, 5000);
+	fake_verbs_fail(fake, "post_recv", 0, 0);
+	lent_message(LONG, 5000);
+	run(SECOND);
+	assert_int_equal(ud_rq_posted(lent_rq()), lent_rq()->depth);
+	lent_end();
+}
+
+/* Copies take long: what cannot be kept comes again, and nobody is told of the queue any more. PROTOCOL R293 */
+static void gpu__gathered_slower_than_it_comes(void **state)
+{
+	struct uccl_op *r, *s;
+	uint64_t before;
+	uint32_t most = 0;
+
+	(void)state;
+	rx_bytes = 1; /* the least */
+	lent_begin();
+	lent_message(LONG, 500);
+	before = st(1)->gathered;
+	fake_cuda_delay(2000);
+	for (int i = 0; i < 6; i++) {
+		r = op_new(1, UCCL_OP_RECV, gpu, LONG);
+		s = op_new(0, UCCL_OP_SEND, src, LONG);
+		r->device = 1;
+		assert_int_equal(uccl_engine_recv(e[1], r, now), 0);
+		s->peer = peer(0, 1);
+		assert_int_equal(uccl_engine_send(e[0], s, now), 0);
+		/* Two at once: more than can be kept was asked for. */
+		for (int k = 0; i % 2 && k < 50; k++) {
+			run(UCCL_NS_PER_MS);
+			most = e[1]->lent.n > most ? e[1]->lent.n : most;
+			lent_check_slots();
+			assert_true(ud_rq_posted(lent_rq()) + 64 >= lent_rq()->depth);
+		}
+		/* Then no more is, but by the usual queue. */
+		if (i == 1) {
+			assert_int_equal(most, nics[1]->caps.lend_slots);
+			assert_true(st(1)->gathered > before);
+			assert_true(st(1)->dropped[UCCL_DROP_MEMORY] > 0);
+			before = st(1)->gathered + st(1)->dropped[UCCL_DROP_MEMORY];
+		} else if (i == 3) {
+			assert_int_equal(st(1)->gathered + st(1)->dropped[UCCL_DROP_MEMORY], before);
+		}
+	}
+	fake_cuda_delay(3);
+	for (int k = 0; k < 20000 && dones[1] < 7; k++)
+		run(UCCL_NS_PER_MS);
+	assert_int_equal(dones[0], 7);
+	assert_int_equal(dones[1], 7);
+	assert_int_equal(errors, 0);
+	assert_memory_equal(fake_cuda_shadow(gpu), src, LONG);
+	lent_message(LONG, 500);
+	lent_end();
+}
+
+/* Where it cannot be, payload is copied as ever. */
+static void gpu__not_gathered(void **state)
+{
+	static const char *const calls[] = {"create_qp", "reg_mr", "post_recv", "modify_qp"};
+
+	(void)state;
+	for (int i = 0; i < 12; i++) {
+		/* No registration; nobody knows when it sees; no program; sealed; few parts or places of the NIC. */
+		fake_cuda_direct(i == 1 ? 0 : 100, i == 1 ? 0 : 1, i != 0);
+		fake_cuda_programs(i == 2 ? 0 : 1);
+		security = i == 3 ? UCCL_SECURITY_CONTROL : 0;
+		dev[1]->attr.max_cqe = i == 4 ? 1500 : 65536;
+		lent_begin();
+		if (i >= 8)
+			fake_verbs_fail(fake, calls[i - 8], 1, ENOMEM);
+		if (i == 5)
+			nics[1]->caps.lend_slots = 0;
+		/* A device that fails the flush. */
+		if (i == 6)
+			e[1]->lent.tried = true;
+		for (int k = 0; k < 3; k++)
+			lent_message(LONG, 5000);
+		if (i != 7 && i < 8)
+			assert_int_equal(st(1)->gathered, 0);
+		/* Nobody was told of a queue. */
+		assert_int_equal(st(1)->dropped[UCCL_DROP_RECORD] + st(1)->dropped[UCCL_DROP_SEAL], 0);
+		fake_verbs_fail(fake, "create_qp", 0, 0);
+		lent_end();
+		memset(dones, 0, sizeof(dones));
+	}
+	fake_cuda_programs(1);
+	security = 0;
+}
+
+/* A device that has to be told to look does not say that it has. PROTOCOL R191 */
+static void gpu__gathered_and_not_seen(void **state)
+{
+	unsigned int flushes;
+	uint64_t before;
+
+	(void)state;
+	fake_cuda_direct(0, 1, 1);
+	lent_begin();
+	flushes = fake_cuda_flushes();
+	lent_message(LONG, 500);
+	/* After each look at the NIC. */
+	assert_true(fake_cuda_flushes() - flushes >= st(1)->gathered / 4032 / RX_BATCH);
+	assert_true(st(1)->gathered > LONG / 2);
+	lent_end();
+	memset(dones, 0, sizeof(dones));
+	fake_cuda_direct(0, 3, 1);
+	lent_begin();
+	for (int i = 0; i < 2; i++) {
+		before = st(1)->dropped[UCCL_DROP_MEMORY];
+		lent_message(LONG, 5000);
+		assert_int_equal(st(1)->gathered, 0);
+		/* The next one is not told of the queue. */
+		assert_int_equal(st(1)->dropped[UCCL_DROP_MEMORY] > before, i == 0);
+	}
+	lent_end();
+}
+
+/* Why one packet of engine 0's to the queue for devices is refused, with so much payload. */
+static enum uccl_drop lent_refused(const struct uccl_hdr *h, uint32_t body)
+{
+	struct conn *c = TAILQ_FIRST(&e[0]->conns);
+	struct uccl_tx t = {.kind = UCCL_TX_PACKET, .hdr_len = UCCL_HDR_LEN, .payload = src, .payload_len = body,
+			    .queue = lent_rq()->qp->qp_num, .to = &c->peer.addr.nic};
+	uint64_t before[UCCL_DROP_COUNT];
+	enum uccl_drop reason = UCCL_DROP_COUNT;
+
+	memcpy(before, st(1)->dropped, sizeof(before));
+	uccl_hdr_encode(t.hdr, h);
+	assert_int_equal(nics[0]->ops->tx(nics[0], &t, 1), 1);
+	run(UCCL_NS_PER_MS);
+	lent_check_slots();
+	for (int i = 0; i < UCCL_DROP_COUNT; i++)
+		if (st(1)->dropped[i] != before[i])
+			reason = (enum uccl_drop)i;
+	return reason;
+}
+
+/* Nothing may come there but what was asked for; whatever comes, nobody touches memory of the device. PROTOCOL R292 */
+static void gpu__gathered_nothing_else(void **state)
+{
+	uint8_t rec[UCCL_REC_LEN] = {0};
+	struct uccl_hdr h = {.type = UCCL_PKT_CHUNK, .rtype = UCCL_REC_DATA, .rec = rec, .payload_len = 100}, w;
+	struct conn *c, *peer_at;
+	struct uccl_seal seal;
+	uint64_t gathered;
+
+	(void)state;
+	lent_begin();
+	lent_message(LONG, 500);
+	gathered = st(1)->gathered;
+	c = TAILQ_FIRST(&e[0]->conns);
+	peer_at = TAILQ_FIRST(&e[1]->conns);
+	uccl_seal_init(&seal, (uint8_t[UCCL_LONG_KEY]){0}, (uint8_t[UCCL_LONG_KEY]){0});
+	h.token = c->hs.token_remote;
+	for (int type = 0; type < 256; type++) {
+		w = h;
+		w.type = (uint8_t)type;
+		if (type != UCCL_PKT_CHUNK && type != UCCL_PKT_PART)
+			assert_int_equal(lent_refused(&w, 100),
+					 uccl_type_known(w.type) ? UCCL_DROP_RECORD : UCCL_DROP_TYPE);
+	}
+	for (int rtype = 0; rtype < 256; rtype++) {
+		w = h;
+		w.rtype = (uint8_t)rtype;
+		if (rtype != UCCL_REC_DATA && rtype != UCCL_REC_REPLY)
+			assert_int_equal(lent_refused(&w, 100), UCCL_DROP_RECORD);
+	}
+	w = h;
+	w.tail_len = 16;
+	assert_int_equal(lent_refused(&w, 116), UCCL_DROP_RECORD);
+	w = h;
+	w.flags = UCCL_FLAG_SEALED;
+	assert_int_equal(lent_refused(&w, 100 + UCCL_SEAL_LEN), UCCL_DROP_RECORD);
+	assert_int_equal(lent_refused(&h, 99), UCCL_DROP_LENGTH);
+	assert_int_equal(lent_refused(&h, 0), UCCL_DROP_LENGTH);
+	w = h;
+	w.token ^= 1;
+	assert_int_equal(lent_refused(&w, 100), UCCL_DROP_TOKEN);
+	w = h;
+	w.path = 255;
+	assert_int_equal(lent_refused(&w, 100), UCCL_DROP_PATH);
+	/* Not of a flow that is open, or one whose packets have seals. */
+	peer_at->peer.open = false;
+	assert_int_equal(lent_refused(&h, 100), UCCL_DROP_STATE);
+	peer_at->peer.open = true;
+	peer_at->seal = &seal;
+	assert_int_equal(lent_refused(&h, 100), UCCL_DROP_SEAL);
+	peer_at->seal = NULL;
+	/* Of no message. */
+	w = h;
+	w.csn = (uint32_t)c->peer.flow.sent.nxt;
+	assert_int_equal(lent_refused(&w, 100), UCCL_DROP_HANDLE);
+	w.csn++;
+	w.type = UCCL_PKT_PART;
+	assert_int_equal(lent_refused(&w, 100), UCCL_DROP_RECORD);
+	assert_int_equal(st(1)->gathered, gathered);
+	assert_int_equal(e[1]->lent.n, 0);
+	lent_end();
 }
 
 /* PROTOCOL R80 R81 R82: the first message goes in packets and makes the queue pairs, the next is written, both ways. */
@@ -1675,6 +2068,15 @@ int main(void)
 		cmocka_unit_test_setup_teardown(gpu__sent_by_packets, begin, end),
 		cmocka_unit_test_setup_teardown(gpu__sealed_is_copied, begin, end),
 		cmocka_unit_test_setup_teardown(gpu__sent_on_a_bad_network, begin, end),
+		cmocka_unit_test_setup_teardown(gpu__gathered, begin, end),
+		cmocka_unit_test_setup_teardown(gpu__gathered_for_one_device, begin, end),
+		cmocka_unit_test_setup_teardown(gpu__gathered_on_a_bad_network, begin, end),
+		cmocka_unit_test_setup_teardown(gpu__gathered_by_a_queue_that_breaks, begin, end),
+		cmocka_unit_test_setup_teardown(gpu__gathered_without_receives, begin, end),
+		cmocka_unit_test_setup_teardown(gpu__gathered_slower_than_it_comes, begin, end),
+		cmocka_unit_test_setup_teardown(gpu__not_gathered, begin, end),
+		cmocka_unit_test_setup_teardown(gpu__gathered_and_not_seen, begin, end),
+		cmocka_unit_test_setup_teardown(gpu__gathered_nothing_else, begin, end),
 		cmocka_unit_test_setup_teardown(writes__uc_bad_network, begin, end),
 		cmocka_unit_test_setup_teardown(writes__windows, begin, end),
 		cmocka_unit_test_setup_teardown(writes__windows_bad_network, begin, end),

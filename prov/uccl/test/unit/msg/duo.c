@@ -57,6 +57,14 @@ static void side_dereg(struct uccl_peer *p, void *mr, bool settled)
 	peer_side(p)->unsettled += !settled;
 }
 
+static uint32_t side_queue(struct uccl_peer *p, const void *buf)
+{
+	const struct duo_gpu *g = peer_side(p)->gpu;
+
+	assert_true(on_gpu(buf));
+	return g->gathers ? DUO_QUEUE : 0;
+}
+
 static int side_source(struct uccl_peer *p, const void *buf, uint64_t len, void **source)
 {
 	struct duo_gpu *g = peer_side(p)->gpu;
@@ -108,6 +116,7 @@ static const struct uccl_mep_ops side_ops = {
 	.connect = side_connect,
 	.reg = side_reg,
 	.dereg = side_dereg,
+	.queue = side_queue,
 	.source = side_source,
 	.source_put = side_source_put,
 	.fence = side_fence,
@@ -228,6 +237,7 @@ static uint64_t gpu_queue(struct duo_gpu *g, void *dst, const void *src, uint64_
 static uint64_t gpu_put(void *arg, void *dst, const void *src, uint64_t len, bool keep, int *err)
 {
 	assert_true(on_gpu(dst) && !on_gpu(src));
+	((struct duo_gpu *)arg)->puts++;
 	return gpu_queue(arg, dst, src, len, keep, err);
 }
 
@@ -240,6 +250,7 @@ static uint64_t gpu_get(void *arg, void *dst, const void *src, uint64_t len, int
 static uint64_t gpu_move(void *arg, void *dst, const void *src, uint64_t len, int *err)
 {
 	assert_true(on_gpu(src) && on_gpu(dst));
+	((struct duo_gpu *)arg)->moves++;
 	return gpu_queue(arg, dst, src, len, true, err);
 }
 
@@ -478,6 +489,7 @@ static void pkt_add(struct duo *d, int from, const struct uccl_tx *tx)
 			      .kind = tx->kind,
 			      .path = tx->path,
 			      .imm = tx->imm,
+			      .queue = tx->kind == UCCL_TX_PACKET ? tx->queue : 0,
 			      .rkey = tx->rkey,
 			      .raddr = tx->raddr,
 			      .len = len};
@@ -514,6 +526,16 @@ static void pkt_add(struct duo *d, int from, const struct uccl_tx *tx)
 	TAILQ_INSERT_TAIL(&d->queue, p, link);
 }
 
+/* Its payload comes to the device. */
+static const uint8_t *slot_fill(struct duo_gpu *g, const struct uccl_hdr *h, const uint8_t *payload)
+{
+	uint64_t at = DUO_GPU_BYTES / 2 + g->slot++ % (DUO_GPU_BYTES / 2 / DUO_CHUNK) * DUO_CHUNK;
+
+	assert_true(h->type == UCCL_PKT_CHUNK && h->payload_len <= DUO_CHUNK);
+	memcpy(g->mem + at, payload, h->payload_len);
+	return DUO_GPU + at;
+}
+
 static void pkt_arrive(struct duo *d, const struct duo_pkt *p)
 {
 	struct duo_side *s = &d->side[p->to];
@@ -537,6 +559,13 @@ static void pkt_arrive(struct duo *d, const struct duo_pkt *p)
 	} else {
 		assert_int_equal(uccl_hdr_decode(&h, p->data, p->len), UCCL_DROP_COUNT);
 		assert_int_equal(h.token, f->cfg.token_rx);
+		if (p->queue) {
+			assert_int_equal(p->queue, DUO_QUEUE);
+			h.lent = true;
+			uccl_flow_rx(f, &h, slot_fill(s->gpu, &h, p->data + UCCL_HDR_LEN),
+				     p->data + UCCL_HDR_LEN + h.payload_len, 0, d->now);
+			return;
+		}
 		uccl_flow_rx(f, &h, p->data + UCCL_HDR_LEN, p->data + UCCL_HDR_LEN + h.payload_len, 0, d->now);
 	}
 	if (f->granted.envelopes_only && !was_short)

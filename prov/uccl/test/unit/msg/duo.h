@@ -40,6 +40,7 @@ struct duo_pkt {
 	uint8_t type, rtype; /* packet: of its header */
 	uint16_t path;
 	uint32_t imm;
+	uint32_t queue;	     /* packet: for memory of a device */
 	uint64_t rkey, raddr;
 	uint32_t len;
 	uint8_t data[];
@@ -98,6 +99,7 @@ struct duo_side {
 /* Addresses of a device's memory: nobody but the device can do anything with them. */
 #define DUO_GPU ((uint8_t *)(uintptr_t)0x7000000000000000)
 #define DUO_GPU_BYTES (8u << 20)
+#define DUO_QUEUE 77
 
 struct duo_gpu_copy {
 	TAILQ_ENTRY(duo_gpu_copy) link;
@@ -125,6 +127,9 @@ struct duo_gpu {
 	int sources; /* so many hold what it reads */
 	uint64_t read; /* bytes that it read */
 	int flushes; /* of what it wrote */
+	bool gathers; /* the NIC has a queue for it, and puts payload into its upper half, slot by slot */
+	uint32_t slot;
+	uint64_t puts, moves; /* copies from the host, and within */
 	bool flush_fails;
 };
 

@@ -283,6 +283,198 @@ static enum duo_verdict lose_fifth_write(struct duo *d, const struct duo_pkt *p)
 	return p->kind == UCCL_TX_WRITE && ++d->n == 5 ? DUO_DROP : DUO_PASS;
 }
 
+static enum duo_verdict lost_and_doubled(struct duo *d, const struct duo_pkt *p)
+{
+	(void)p;
+	return ++d->n % 7 == 0 ? DUO_DROP : d->n % 5 == 0 ? DUO_DOUBLE : DUO_PASS;
+}
+
+/*
+ * What is asked for comes to the device by itself, and is moved to its place; what comes before that, or again, is
+ * copied there. PROTOCOL R291
+ */
+static void recv__gathered(void **state)
+{
+	static const uint64_t sizes[] = {20000, 65536 + 4095, 200001};
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++)
+		for (int way = 0; way < 8; way++) {
+			struct duo *d = duo_open();
+			struct duo_gpu *g = duo_gpu(d, 1);
+
+			g->gathers = g->stuck = true;
+			d->filter = way & 2 ? lost_and_doubled : NULL;
+			duo_fill(host[0], sizes[i], i);
+			if (!(way & 1))
+				duo_recv(d, 1, 0, DUO_GPU, sizes[i], 0, 0, DUO_CTX(1));
+			duo_send(d, 0, way & 4 ? UCCL_OPF_DELIVERY : 0, host[0], sizes[i], 0, DUO_CTX(2));
+			duo_run(d, 20 * MS);
+			if (way & 1)
+				duo_recv(d, 1, 0, DUO_GPU, sizes[i], 0, 0, DUO_CTX(1));
+			duo_run(d, 2000 * MS);
+			expect(d, 1, NULL, 0);
+			if (way & 4)
+				expect(d, 0, NULL, 0);
+			g->stuck = false;
+			duo_run(d, 2000 * MS);
+			expect(d, 1, DUO_CTX(1), 0);
+			expect(d, 0, DUO_CTX(2), 0);
+			assert_true(g->moves >= (sizes[i] - DUO_CHUNK) / DUO_CHUNK * (way & 2 ? 2 : 4) / 4);
+			if (!(way & 2))
+				assert_int_equal(g->puts, 1);
+			duo_check(g->mem, sizes[i], i);
+			assert_int_equal(g->mem[sizes[i]], 0);
+			duo_free(d);
+		}
+}
+
+/* Not what is short, or in several pieces, or for memory of the host; and what is cut ends where it is cut. */
+static void recv__gathered_or_not(void **state)
+{
+	struct duo *d = duo_open();
+	struct duo_gpu *g = duo_gpu(d, 1);
+	struct uccl_op *op = duo_op(d, 1, UCCL_OP_RECV, 0);
+
+	(void)state;
+	g->gathers = true;
+	duo_fill(host[0], 50000, 3);
+	duo_recv(d, 1, 0, DUO_GPU, 16383, 0, 0, DUO_CTX(1));
+	duo_send(d, 0, 0, host[0], 50000, 0, DUO_CTX(2));
+	duo_run(d, 20 * MS);
+	expect(d, 1, DUO_CTX(1), FI_ETRUNC);
+	expect(d, 0, DUO_CTX(2), 0);
+	op->iov[0] = (struct iovec){DUO_GPU + 100000, 20000};
+	op->iov[1] = (struct iovec){DUO_GPU + 200000, 30000};
+	op->iov_count = 2;
+	op->device = 3;
+	op->len = 50000;
+	op->context = DUO_CTX(3);
+	assert_int_equal(uccl_msg_recv(&d->side[1].m, op, d->now), 0);
+	duo_send(d, 0, 0, host[0], 50000, 0, DUO_CTX(4));
+	duo_run(d, 20 * MS);
+	expect(d, 1, DUO_CTX(3), 0);
+	expect(d, 0, DUO_CTX(4), 0);
+	duo_check(g->mem + 100000, 20000, 3);
+	assert_memory_equal(g->mem + 200000, host[0] + 20000, 30000);
+	duo_recv(d, 1, 0, host[1], 50000, 0, 0, DUO_CTX(5));
+	duo_send(d, 0, 0, host[0], 50000, 0, DUO_CTX(6));
+	duo_run(d, 20 * MS);
+	expect(d, 1, DUO_CTX(5), 0);
+	expect(d, 0, DUO_CTX(6), 0);
+	assert_int_equal(g->moves, 0);
+	duo_recv(d, 1, 0, DUO_GPU + 300000, 33333, 0, 0, DUO_CTX(7));
+	duo_send(d, 0, 0, host[0], 50000, 0, DUO_CTX(8));
+	duo_run(d, 20 * MS);
+	expect(d, 1, DUO_CTX(7), FI_ETRUNC);
+	assert_true(g->moves > 30);
+	assert_memory_equal(g->mem + 300000, host[0], 33333);
+	assert_int_equal(g->mem[333333], 0);
+	duo_free(d);
+}
+
+/* The sender lies: all that it sends it sends to the queue that it once heard of. */
+static enum duo_verdict to_the_queue(struct duo *d, const struct duo_pkt *p)
+{
+	(void)d;
+	if (p->to == 1 && p->rtype == UCCL_REC_DATA)
+		((struct duo_pkt *)(uintptr_t)p)->queue = DUO_QUEUE;
+	return DUO_PASS;
+}
+
+/* Then nothing of the payload is read, and the message is not there. PROTOCOL R292 */
+static void recv__gathered_unasked(void **state)
+{
+	(void)state;
+	for (int device = 0; device < 2; device++) {
+		struct duo *d = duo_open();
+		struct duo_gpu *g = duo_gpu(d, 1);
+
+		g->gathers = !device;
+		d->filter = to_the_queue;
+		duo_recv(d, 1, 0, device ? DUO_GPU : host[1], 50000, 0, 0, DUO_CTX(1));
+		duo_send(d, 0, 0, host[0], 50000, 0, DUO_CTX(2));
+		duo_run(d, 100 * MS);
+		expect(d, 1, NULL, 0);
+		assert_true(d->side[1].stats.dropped[UCCL_DROP_STATE] > 40);
+		assert_int_equal(g->moves, 0);
+		duo_free(d);
+	}
+}
+
+/* A copy within the device fails, and no place for payload of the host is none of its business. */
+static void recv__gathered_copy_fails(void **state)
+{
+	struct duo *d = duo_open();
+	struct duo_gpu *g = duo_gpu(d, 1);
+
+	(void)state;
+	g->gathers = true;
+	g->passing = 20;
+	g->failing = 1;
+	duo_recv(d, 1, 0, DUO_GPU, 50000, 0, 0, DUO_CTX(1));
+	duo_send(d, 0, 0, host[0], 50000, 0, DUO_CTX(2));
+	for (int i = 0; i < 2; i++)
+		duo_round(d);
+	g->full = true;
+	duo_run(d, 100 * MS);
+	expect(d, 1, DUO_CTX(1), FI_EIO);
+	expect(d, 0, DUO_CTX(2), 0);
+	assert_int_equal(d->side[1].stats.dropped[UCCL_DROP_MEMORY], 0);
+	duo_free(d);
+}
+
+/* What is written to a region, and what comes back for reads. */
+static void rma__gathered(void **state)
+{
+	struct duo *d = duo_open();
+	struct duo_gpu *g = duo_gpu(d, 1);
+	uint64_t key = duo_region(d, 1, 0, DUO_GPU, 200000, UCCL_ACCESS_READ | UCCL_ACCESS_WRITE);
+
+	(void)state;
+	g->gathers = true;
+	duo_fill(host[0], 100000, 4);
+	assert_int_equal(duo_rma(d, 0, UCCL_OP_WRITE, 0, host[0], 100000, 0, key, DUO_CTX(1)), 0);
+	duo_run(d, 20 * MS);
+	expect(d, 0, DUO_CTX(1), 0);
+	duo_check(g->mem, 100000, 4);
+	assert_true(g->moves > 90);
+	g->moves = 0;
+	key = duo_region(d, 0, 0, host[0], 100000, UCCL_ACCESS_READ);
+	duo_fill(host[0], 100000, 5);
+	assert_int_equal(duo_rma(d, 1, UCCL_OP_READ, 0, DUO_GPU + 300000, 100000, 0, key, DUO_CTX(2)), 0);
+	duo_run(d, 20 * MS);
+	expect(d, 1, DUO_CTX(2), 0);
+	duo_check(g->mem + 300000, 100000, 5);
+	assert_true(g->moves > 90);
+	duo_free(d);
+}
+
+/* A head is copied: while its device has a queue, a receiver wants none. PROTOCOL R264 */
+static void recv__gathered_without_heads(void **state)
+{
+	(void)state;
+	for (int gathers = 0; gathers < 2; gathers++) {
+		struct duo *d = duo_open_heads();
+		struct duo_gpu *g = duo_gpu(d, 1);
+
+		g->gathers = gathers;
+		for (unsigned int i = 0; i < 3; i++) {
+			g->moves = 0;
+			duo_fill(host[0], 100000, i);
+			duo_recv(d, 1, 0, DUO_GPU, 100000, 0, 0, DUO_CTX(1));
+			duo_send(d, 0, 0, host[0], 100000, 0, DUO_CTX(2));
+			duo_run(d, 20 * MS);
+			expect(d, 1, DUO_CTX(1), 0);
+			expect(d, 0, DUO_CTX(2), 0);
+			duo_check(g->mem, 100000, i);
+			assert_int_equal(g->moves > 90, gathers && i);
+		}
+		assert_int_equal(d->side[0].peer.met > 0, !gathers);
+		duo_free(d);
+	}
+}
+
 /* A write that was lost comes in packets, which are copied. It is in doubt: then the flush comes last. */
 static void recv__written_and_copied(void **state)
 {
@@ -787,14 +979,15 @@ static void atomic__self(void **state)
 /* When this returns nothing touches it any more, and nobody is told of it. */
 static void revoke__on_the_way(void **state)
 {
-	static const uint64_t sizes[] = {3000, 200000};
+	static const uint64_t sizes[] = {3000, 200000, 200000};
 
 	(void)state;
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 3; i++) {
 		struct duo *d = duo_open();
 		struct duo_gpu *g = duo_gpu(d, 1);
 		uint64_t key = duo_region(d, 1, 0, DUO_GPU, 200000, UCCL_ACCESS_WRITE | UCCL_ACCESS_READ);
 
+		g->gathers = i == 2;
 		g->stuck = true;
 		assert_int_equal(duo_rma(d, 0, UCCL_OP_READ, 0, host[1], 100, 0, key, DUO_CTX(2)), 0);
 		assert_int_equal(duo_rma(d, 0, UCCL_OP_WRITE, 0, host[0], sizes[i], 0, key, DUO_CTX(1)), 0);
@@ -814,12 +1007,14 @@ static void revoke__on_the_way(void **state)
 /* Operations end with the peer, but not before what reads or writes their buffers. */
 static void peer_fail__on_the_way(void **state)
 {
-	for (int side = 0; side < 2; side++) {
+	for (int way = 0; way < 4; way++) {
 		struct duo *d = duo_open();
 		struct duo_gpu *g[2] = {duo_gpu(d, 0), duo_gpu(d, 1)};
+		int side = way & 1;
 		uint64_t key = duo_region(d, 1, 0, DUO_GPU, 400000, UCCL_ACCESS_WRITE | UCCL_ACCESS_READ);
 
 		(void)state;
+		g[0]->gathers = g[1]->gathers = way & 2;
 		assert_int_equal(duo_recv(d, 1, 0, DUO_GPU, 200000, 0, 0, DUO_CTX(1)), 0);
 		assert_int_equal(duo_send(d, 0, 0, DUO_GPU, 200000, 0, DUO_CTX(2)), 0);
 		assert_int_equal(duo_send(d, 0, 0, DUO_GPU, 2000, 0, DUO_CTX(3)), 0);
@@ -937,6 +1132,12 @@ int main(void)
 		cmocka_unit_test(send__read_by_the_nic),
 		cmocka_unit_test(send__not_read_by_the_nic),
 		cmocka_unit_test(recv__no_flush_for_copies),
+		cmocka_unit_test(recv__gathered),
+		cmocka_unit_test(recv__gathered_or_not),
+		cmocka_unit_test(recv__gathered_unasked),
+		cmocka_unit_test(recv__gathered_copy_fails),
+		cmocka_unit_test(rma__gathered),
+		cmocka_unit_test(recv__gathered_without_heads),
 		cmocka_unit_test(recv__written_and_copied),
 		cmocka_unit_test(rma__written_by_the_nic),
 		cmocka_unit_test(send__delivery_waits_for_copies),

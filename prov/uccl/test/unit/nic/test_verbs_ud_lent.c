@@ -212,7 +212,7 @@ static void lend__header_and_payload(void **state)
 	pair_close();
 }
 
-/* What the caller has stays as it is, whatever comes, and takes no place of the queue away. */
+/* What the caller has stays as it is, whatever comes, and takes no place of the queue away. PROTOCOL R293 */
 static void reuse__not_before(void **state)
 {
 	uint32_t held, slot[2000];
