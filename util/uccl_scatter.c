@@ -34,7 +34,8 @@
 
 static const struct uccl_hmem_ops *const h = &uccl_cuda_hmem;
 static struct uccl_hmem_queue *q;
-static uint8_t *host, *seen, *gpu, *other; /* pinned; what was read; two memories of the GPU */
+static uint8_t *host, *seen; /* pinned; what was read */
+static uint8_t *gpu, *other; /* memory of the GPU, the first as NICs are lent it */
 static struct uccl_rng rng;
 static unsigned int rounds = 200, shift;
 
@@ -97,12 +98,13 @@ static int finish(void)
 	return rc < 0 ? rc : 0;
 }
 
-/* What NICs may do. */
-static void nics(void)
+/* What NICs may do; so many bytes are as they are lent. */
+static void nics(size_t lent)
 {
 	static const size_t lens[] = {1, 1000, 4096, 5000, 1u << 20, (2u << 20) + 4096};
 	static const size_t offs[] = {0, 1, 777, 4096, 70000};
-	int made = 0, tried = 0;
+	int made = 0, tried = 0, fd;
+	uint64_t off;
 
 	printf("NICs may write to it: %s", h->direct(q) ? "yes" : "no");
 	if (h->direct(q)) {
@@ -117,10 +119,10 @@ static void nics(void)
 		double took = 0;
 
 		for (size_t k = 0; p && k < uccl_array_len(offs); k++) {
-			uint64_t off = 0;
 			double t = now_us();
-			int fd = h->dmabuf(q, p + offs[k], lens[i], &off);
 
+			off = 0;
+			fd = h->dmabuf(q, p + offs[k], lens[i], &off);
 			took += now_us() - t;
 			tried++;
 			made += fd >= 0 && off == ((uintptr_t)(p + offs[k]) & 4095);
@@ -133,7 +135,13 @@ static void nics(void)
 		if (p)
 			cu.free((uintptr_t)p);
 	}
-	printf(" %d of %d made\n", made, tried);
+	printf(" %d of %d made", made, tried);
+	off = 1;
+	fd = h->dmabuf(q, gpu, lent, &off);
+	printf("; of memory that NICs are lent, %zu bytes: %s\n", lent,
+	       fd < 0 ? strerror(-fd) : off ? "not from its first page on" : "made");
+	if (fd >= 0)
+		close(fd);
 }
 
 /* Runs. */
@@ -328,7 +336,7 @@ int main(int argc, char **argv)
 		return NOT_RUN;
 	}
 	uccl_rng_seed(&rng, 1);
-	if (!driver_open() || h->open(0, &q) || !(gpu = gpu_alloc(span)) || !(other = gpu_alloc(span)) ||
+	if (!driver_open() || h->open(0, &q) || !(gpu = h->take(q, span)) || !(other = gpu_alloc(span)) ||
 	    !(host = h->pin(q, span)) || !(seen = malloc(span))) {
 		fprintf(stderr, "uccl_scatter: the GPU, or its memory, cannot be used\n");
 		return 1;
@@ -336,7 +344,7 @@ int main(int argc, char **argv)
 	if (!cu.device(&device, 0))
 		cu.name(name, sizeof(name), device);
 	printf("%s\n", name);
-	nics();
+	nics(span);
 	if (h->scatter(q, run, 0) == -FI_ENOSYS) {
 		printf("the driver does not take our program: runs are copied one by one\n");
 		return 1;
@@ -350,7 +358,7 @@ int main(int argc, char **argv)
 				bad |= measure(kind, only_runs ? only_runs : some_runs[n],
 					       only_bytes ? only_bytes : some_bytes[b], span);
 	h->unpin(q, host);
-	cu.free((uintptr_t)gpu);
+	h->give(q, gpu);
 	cu.free((uintptr_t)other);
 	h->close(q);
 	free(seen);
