@@ -234,6 +234,14 @@ static inline struct uccl_peer *uccl_peer_first(const struct uccl_peer *p)
 {
 	return p && p->first ? p->first : (struct uccl_peer *)(uintptr_t)p;
 }
+/* Where the peer wants this payload of ours: key and place as it has told them, or a queue for devices (R291). */
+static inline void uccl_peer_place(const struct uccl_peer *p, struct uccl_item *item, uint64_t rkey, uint64_t raddr)
+{
+	item->direct = rkey && p->flow.cfg.write_bytes;
+	item->rkey = rkey;
+	item->raddr = raddr;
+	item->queue = uccl_queue_of_place(rkey, raddr);
+}
 /* The flow was made (p->flow is initialised): begin pending sends. */
 void uccl_peer_opened(struct uccl_peer *p, uint64_t now);
 /*

@@ -36,10 +36,7 @@ static void part_loaded(struct uccl_copy *c, uint64_t now)
 	item->iov_count = 1;
 	item->len = part->iov.iov_len;
 	item->more = op->bulk.len - part->off - item->len;
-	item->direct = op->bulk.direct;
-	item->rkey = op->bulk.rkey;
-	item->raddr = op->bulk.raddr;
-	item->queue = op->bulk.queue;
+	uccl_peer_place(p, item, op->bulk.rkey, op->bulk.raddr);
 	uccl_rec_set_bulk(item->rec, uccl_get32(op->bulk.rec), op->mseq, part->off);
 	uccl_flow_submit(&p->flow, item);
 	p->mep->ops->ready(p);
@@ -94,14 +91,11 @@ static bool pump_start(struct uccl_mep *m, struct uccl_op *op)
 
 void msg_pump_begin(struct uccl_op *op, const struct uccl_cts *cts)
 {
-	struct uccl_peer *p = op->peer;
-	struct uccl_mep *m = p->mep;
+	struct uccl_mep *m = op->peer->mep;
 
 	op->bulk.len = cts->limit;
-	op->bulk.direct = cts->rkey && p->flow.cfg.write_bytes;
 	op->bulk.rkey = cts->rkey;
 	op->bulk.raddr = cts->raddr;
-	op->bulk.queue = uccl_queue_of_place(cts->rkey, cts->raddr);
 	uccl_rec_set_bulk(op->bulk.rec, cts->rx, op->mseq, 0);
 	if (TAILQ_EMPTY(&m->pumps) && pump_start(m, op))
 		return;

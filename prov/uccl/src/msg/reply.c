@@ -101,10 +101,7 @@ static void part_send(struct uccl_feed *f, uint8_t i, uint64_t off, uint64_t n)
 	item->iov = &part->iov;
 	item->iov_count = 1;
 	item->len = n;
-	item->direct = f->req.rkey && p->flow.cfg.write_bytes;
-	item->rkey = f->req.rkey;
-	item->raddr = f->req.raddr;
-	item->queue = uccl_queue_of_place(f->req.rkey, f->req.raddr);
+	uccl_peer_place(p, item, f->req.rkey, f->req.raddr);
 	uccl_rec_set_bulk(item->rec, f->req.rx, f->gen, off);
 	f->busy |= (uint8_t)(1u << i);
 	uccl_flow_submit(&p->flow, item);

@@ -201,10 +201,7 @@ enum uccl_drop msg_tx_cts(struct uccl_peer *p, const uint8_t *rec)
 		op->bulk.iov_count = op->iov_count;
 		op->bulk.mr = op->source;
 		op->bulk.len = cts.limit - sent;
-		op->bulk.direct = cts.rkey && p->flow.cfg.write_bytes;
-		op->bulk.rkey = cts.rkey;
-		op->bulk.raddr = cts.raddr;
-		op->bulk.queue = uccl_queue_of_place(cts.rkey, cts.raddr);
+		uccl_peer_place(p, &op->bulk, cts.rkey, cts.raddr);
 		uccl_rec_set_bulk(op->bulk.rec, cts.rx, op->mseq, sent);
 		op->wait |= MSG_WAIT_BULK;
 		uccl_flow_submit(&p->flow, &op->bulk);
