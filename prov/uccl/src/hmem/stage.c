@@ -404,30 +404,35 @@ static uint64_t stage_queue(struct uccl_stage *s, enum kind kind, void *dst, con
 	return s->queued;
 }
 
-/* It goes on where the last piece ends, which is not begun yet. */
-static bool put_joins(struct uccl_stage *s, const uint8_t *dst, uint64_t len, const int *err)
+/* The last piece, if it is not begun yet and goes on with this place; NULL: it does not. */
+static struct piece *piece_before(struct uccl_stage *s, const uint8_t *dst, uint64_t len, const int *err)
 {
 	struct piece *p;
 
 	if (s->made == s->begun)
-		return false;
+		return NULL;
 	p = piece_at(s, s->made - 1);
-	return p->kind == PUT && p->at && p->dst + p->len == dst && p->err == err && p->end == s->head &&
-	       p->len + len <= UCCL_STAGE_PIECE && s->head % UCCL_STAGE_RING &&
+	return p->dst + p->len == dst && p->err == err && p->len + len <= UCCL_STAGE_PIECE ? p : NULL;
+}
+
+/* Does what comes next in the ring belong to this one? */
+static bool put_joins(const struct uccl_stage *s, const struct piece *p, uint64_t len)
+{
+	return p && p->kind == PUT && p->at && p->end == s->head && s->head % UCCL_STAGE_RING &&
 	       s->head % UCCL_STAGE_RING + len <= UCCL_STAGE_RING && s->head + len - s->tail <= UCCL_STAGE_RING;
 }
 
 static uint64_t stage_put(void *arg, void *dst, const void *src, uint64_t len, bool keep, int *err)
 {
 	struct uccl_stage *s = arg;
+	struct piece *p;
 	struct job *j;
 
 	if (keep)
 		return stage_queue(s, PUT, dst, src, len, err);
 	s->queued++;
-	if (TAILQ_EMPTY(&s->jobs) && put_joins(s, dst, len, err)) {
-		struct piece *p = piece_at(s, s->made - 1);
-
+	p = piece_before(s, dst, len, err);
+	if (TAILQ_EMPTY(&s->jobs) && put_joins(s, p, len)) {
 		memcpy(p->at + p->len, src, len);
 		p->len += len;
 		p->ticket = s->queued;
@@ -456,28 +461,17 @@ static uint64_t stage_get(void *arg, void *dst, const void *src, uint64_t len, i
 	return stage_queue(arg, GET, dst, src, len, err);
 }
 
-/* It goes on where the last piece ends, on both sides, and that is not begun yet. */
-static bool move_joins(struct uccl_stage *s, const uint8_t *dst, const uint8_t *src, uint64_t len, const int *err)
-{
-	const struct piece *p;
-
-	if (s->made == s->begun)
-		return false;
-	p = piece_at(s, s->made - 1);
-	return p->gathers && p->dst + p->len == dst && p->src + p->len == src && p->err == err &&
-	       p->len + len <= UCCL_STAGE_PIECE && in_slab(s, src);
-}
-
 static uint64_t stage_move(void *arg, void *dst, const void *src, uint64_t len, int *err)
 {
 	struct uccl_stage *s = arg;
 	struct job now = { .ticket = s->queued + 1, .len = len, .dst = dst, .src = src, .err = err, .kind = MOVE };
+	struct piece *p;
 
 	if (!TAILQ_EMPTY(&s->jobs))
 		return stage_queue(s, MOVE, dst, src, len, err);
-	if (move_joins(s, dst, src, len, err)) {
-		struct piece *p = piece_at(s, s->made - 1);
-
+	p = piece_before(s, dst, len, err);
+	/* In a row on both sides. */
+	if (p && p->gathers && p->src + p->len == now.src && in_slab(s, src)) {
 		p->len += len;
 		p->ticket = ++s->queued;
 		return s->queued;
