@@ -424,6 +424,28 @@ static void recv__gathered_copy_fails(void **state)
 	duo_free(d);
 }
 
+/* Side 0 writes to the start of the device of side 1. */
+static void write_there(struct duo *d, struct duo_gpu *g, uint64_t key)
+{
+	duo_fill(host[0], 100000, 4);
+	assert_int_equal(duo_rma(d, 0, UCCL_OP_WRITE, 0, host[0], 100000, 0, key, DUO_CTX(1)), 0);
+	duo_run(d, 20 * MS);
+	expect(d, 0, DUO_CTX(1), 0);
+	duo_check(g->mem, 100000, 4);
+}
+
+/* Side 1 reads from the host of side 0 to its device. */
+static void read_there(struct duo *d, struct duo_gpu *g)
+{
+	uint64_t key = duo_region(d, 0, 0, host[0], 100000, UCCL_ACCESS_READ);
+
+	duo_fill(host[0], 100000, 5);
+	assert_int_equal(duo_rma(d, 1, UCCL_OP_READ, 0, DUO_GPU + 300000, 100000, 0, key, DUO_CTX(2)), 0);
+	duo_run(d, 20 * MS);
+	expect(d, 1, DUO_CTX(2), 0);
+	duo_check(g->mem + 300000, 100000, 5);
+}
+
 /* What is written to a region, and what comes back for reads. */
 static void rma__gathered(void **state)
 {
@@ -433,19 +455,10 @@ static void rma__gathered(void **state)
 
 	(void)state;
 	g->gathers = true;
-	duo_fill(host[0], 100000, 4);
-	assert_int_equal(duo_rma(d, 0, UCCL_OP_WRITE, 0, host[0], 100000, 0, key, DUO_CTX(1)), 0);
-	duo_run(d, 20 * MS);
-	expect(d, 0, DUO_CTX(1), 0);
-	duo_check(g->mem, 100000, 4);
+	write_there(d, g, key);
 	assert_true(g->moves > 90);
 	g->moves = 0;
-	key = duo_region(d, 0, 0, host[0], 100000, UCCL_ACCESS_READ);
-	duo_fill(host[0], 100000, 5);
-	assert_int_equal(duo_rma(d, 1, UCCL_OP_READ, 0, DUO_GPU + 300000, 100000, 0, key, DUO_CTX(2)), 0);
-	duo_run(d, 20 * MS);
-	expect(d, 1, DUO_CTX(2), 0);
-	duo_check(g->mem + 300000, 100000, 5);
+	read_there(d, g);
 	assert_true(g->moves > 90);
 	duo_free(d);
 }
@@ -509,19 +522,10 @@ static void rma__written_by_the_nic(void **state)
 
 	(void)state;
 	g->direct = true;
-	duo_fill(host[0], 100000, 4);
-	assert_int_equal(duo_rma(d, 0, UCCL_OP_WRITE, 0, host[0], 100000, 0, key, DUO_CTX(1)), 0);
-	duo_run(d, 20 * MS);
-	expect(d, 0, DUO_CTX(1), 0);
-	duo_check(g->mem, 100000, 4);
+	write_there(d, g, key);
 	assert_int_equal(g->flushes, 1);
 	assert_true(d->side[0].stats.writes_tx > 0);
-	key = duo_region(d, 0, 0, host[0], 100000, UCCL_ACCESS_READ);
-	duo_fill(host[0], 100000, 5);
-	assert_int_equal(duo_rma(d, 1, UCCL_OP_READ, 0, DUO_GPU + 300000, 100000, 0, key, DUO_CTX(2)), 0);
-	duo_run(d, 20 * MS);
-	expect(d, 1, DUO_CTX(2), 0);
-	duo_check(g->mem + 300000, 100000, 5);
+	read_there(d, g);
 	assert_int_equal(g->flushes, 2);
 	duo_free(d);
 }

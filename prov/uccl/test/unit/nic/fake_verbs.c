@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <rdma/fi_errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -960,6 +961,15 @@ void fake_verbs_fail(struct fake_verbs *p, const char *call, unsigned int n, int
 	c->left = n;
 	c->err = err;
 	c->once = n;
+}
+
+int fake_no_dmabuf(void *arg, const void *p, uint64_t len, uint64_t *off)
+{
+	(void)arg;
+	(void)p;
+	(void)len;
+	(void)off;
+	return -FI_ENOSYS;
 }
 
 unsigned int fake_verbs_calls(struct fake_verbs *p, const char *call)

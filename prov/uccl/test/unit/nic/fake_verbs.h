@@ -113,6 +113,8 @@ void fake_verbs_infiniband(struct fake_dev *d, uint16_t lid);
  * given.
  */
 void fake_verbs_fail(struct fake_verbs *f, const char *call, unsigned int n, int err);
+/* As uccl_nic_device.dmabuf: a device that makes none. */
+int fake_no_dmabuf(void *arg, const void *p, uint64_t len, uint64_t *off);
 /* Calls so far. */
 unsigned int fake_verbs_calls(struct fake_verbs *f, const char *call);
 

@@ -348,15 +348,6 @@ static void *bytes_of(void *addr)
 	return bytes + ((uint8_t *)addr - ghost);
 }
 
-static int no_dmabuf(void *arg, const void *p, uint64_t len, uint64_t *off)
-{
-	(void)arg;
-	(void)p;
-	(void)len;
-	(void)off;
-	return -FI_ENOSYS;
-}
-
 static int ghost_range(void *arg, const void *p, uintptr_t *start, uint64_t *len, uint64_t *id)
 {
 	(void)arg;
@@ -367,7 +358,7 @@ static int ghost_range(void *arg, const void *p, uintptr_t *start, uint64_t *len
 	return 0;
 }
 
-static const struct uccl_nic_device ghost_device = {.dmabuf = no_dmabuf, .range = ghost_range};
+static const struct uccl_nic_device ghost_device = {.dmabuf = fake_no_dmabuf, .range = ghost_range};
 
 /* Each rail reads it by a registration of its own. PROTOCOL R221 */
 static void source__of_each_rail(void **state)
