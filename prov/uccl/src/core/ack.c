@@ -303,6 +303,8 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 	if (uccl_granted_heard(&f->granted, a, cum, ts, now) && f->cfg.grant)
 		uccl_slots_met(f->cfg.grant, a->met);
 	uccl_sent_advance(&f->sent);
+	if (info.bytes)
+		uccl_barren_came(&f->barren);
 	news = ack_begun(f);
 	flow_trace(f, UCCL_TRACE_ACK, 0, 0, cum, (uint32_t)info.bytes, 0, now);
 	uccl_rack_learn(&f->rack, f->sent.una, f->times.srtt_ns, now);
@@ -367,6 +369,7 @@ static void sent_lost(struct uccl_flow *f, const struct uccl_sent *e, uint64_t c
 		flow_trace(f, UCCL_TRACE_LOST, (uint8_t)kind, e->path, csn, bytes, 0, now);
 		return;
 	}
+	uccl_barren_lost(&f->barren, &f->times, e->sent_ns, now);
 	if (!sent_elsewhere(f, e))
 		uccl_paths_long_lost(&f->paths, e->path, e->len, e->sent_ns, uccl_flow_rto(f), now);
 	if (f->cfg.train_bytes > f->cfg.chunk_bytes && e->ntx == 1)

@@ -42,6 +42,12 @@ void uccl_asking_over(struct uccl_asking *s, const struct uccl_times *t, bool wa
  * off. PROTOCOL R272
  */
 void uccl_asking_sooner(struct uccl_asking *s, const struct uccl_times *t, uint64_t reported_ns, uint64_t now);
+/* There is nothing to ask before `at`. */
+static inline void uccl_asking_rest(struct uccl_asking *s, uint64_t at)
+{
+	s->at = at;
+}
+
 /* It is `at`, and the peer was asked, while so many chunks are in flight. */
 void uccl_asking_expire(struct uccl_asking *s, const struct uccl_times *t, uint32_t chunks, uint64_t now);
 /*

@@ -38,6 +38,7 @@
 #include "core/sendq.h"
 #include "core/sent.h"
 #include "core/asking.h"
+#include "core/barren.h"
 #include "core/slots.h"
 #include "core/stats.h"
 #include "core/times.h"
@@ -155,6 +156,7 @@ struct uccl_flow {
 	struct uccl_rate rate;		/* at which the network delivers */
 	struct uccl_rack rack;		/* what is late */
 	struct uccl_asking asking;	/* tail probe, then time-outs */
+	struct uccl_barren barren;	/* all payload is lost, round after round */
 	uint64_t heard_ns;		/* last accepted packet */
 	bool app_limited;
 

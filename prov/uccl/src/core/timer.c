@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * What happens to a flow by itself. Its timers: owed.at (delayed acknowledgement), rack.at (loss by time), asking.at
- * (tail probe, then time-outs with back-off), next_tx_ns (pacing), paths.at (quarantine, probation), close.at (CLOSE
- * again), granted.want_at (no receive slots).
+ * (tail probe, then time-outs with back-off; the end of a rest of payload), next_tx_ns (pacing), paths.at (quarantine,
+ * probation), close.at (CLOSE again), granted.want_at (no receive slots).
  */
 #include "core/internal.h"
 
@@ -18,6 +18,11 @@ static void asking_expire(struct uccl_flow *f, uint64_t now)
 
 	if (!uccl_sent_outstanding(&f->sent)) {
 		uccl_asking_arm(&f->asking, &f->times, false, now);
+		return;
+	}
+	/* What was lost is known, and rests: whoever asks learns nothing new. It leaves again then. PROTOCOL R294 */
+	if (uccl_barren_rests(&f->barren, now)) {
+		uccl_asking_rest(&f->asking, f->barren.at);
 		return;
 	}
 	f->cfg.stats->probes++;

@@ -33,6 +33,7 @@ static int tx_want(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 
 int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 {
+	bool rests = uccl_barren_rests(&f->barren, now);
 	uint16_t path;
 	uint8_t end;
 
@@ -47,7 +48,7 @@ int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	if (f->granted.last_ns && flow_more(f))
 		uccl_granted_more(&f->granted, now);
 	f->pieces_wait = false;
-	if (uccl_sent_waits(&f->sent) && flow_tx_retransmit(f, tx, now))
+	if (uccl_sent_waits(&f->sent) && !rests && flow_tx_retransmit(f, tx, now))
 		return 1;
 	if (tx_probes(f, tx, now))
 		return 1;
@@ -55,7 +56,7 @@ int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	if (!f->announced.item && flow_tx_credit_first(f, tx, now))
 		return 1;
 	/* Chunks of a descriptor follow it without a gap; if they have to wait, credit and acknowledgements do not. */
-	if (f->announced.item ? flow_tx_write(f, tx, now) : flow_tx_new(f, tx, now))
+	if (!rests && (f->announced.item ? flow_tx_write(f, tx, now) : flow_tx_new(f, tx, now)))
 		return 1;
 	if (tx_want(f, tx, now))
 		return 1;

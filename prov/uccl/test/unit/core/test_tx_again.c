@@ -659,6 +659,86 @@ static void tx_rtx_path__where_it_answered(void **state)
 	pair_fini(&p);
 }
 
+static void lose_payload(struct pair *q, struct pair_pkt *k)
+{
+	if (k->to != 1 || (k->kind == UCCL_RX_PACKET ? k->h.type < UCCL_PKT_CHUNK : k->kind != UCCL_RX_WRITE))
+		return;
+	k->fate = PAIR_DROP;
+	q->count++;
+}
+
+/*
+ * 16 KiB of payload, all of which is lost for 10 s, while questions and answers get through: how much leaves in that
+ * time, *probes: and how often the peer is asked. When payload gets through again that is seen soon.
+ */
+static uint32_t leaves_in_vain(const struct pair_cfg *c, uint64_t *probes)
+{
+	uint32_t n;
+
+	start(*c);
+	pair_bulk(&p, 0, 16 * KIB);
+	assert_true(pair_finish(&p, 10 * MS));
+	p.filter = lose_payload;
+	pair_bulk(&p, 0, 16 * KIB);
+	pair_record(&p, 0, 64);
+	*probes = p.side[0].stats.probes;
+	pair_run(&p, p.now + 10 * UCCL_NS_PER_S);
+	*probes = p.side[0].stats.probes - *probes;
+	n = p.count;
+	p.filter = NULL;
+	assert_true(pair_finish(&p, UCCL_RTO_MAX_NS + 10 * MS));
+	pair_fini(&p);
+	return n;
+}
+
+/* A million packets left so. PROTOCOL R294 */
+static void tx_retransmit__rests(void **state)
+{
+	struct pair_cfg c = pair_packets();
+	uint64_t probes;
+
+	(void)state;
+	assert_in_range(leaves_in_vain(&c, &probes), 50 * 17, 80 * 17);
+	assert_in_range(probes, 50, 150);
+	c.cc = &uccl_cc_nscc;
+	c.credit = &uccl_credit_eqds;
+	assert_in_range(leaves_in_vain(&c, &probes), 50, 80 * 17);
+	assert_in_range(probes, 50, 150);
+	c = pair_trains();
+	c.parts = true;
+	assert_in_range(leaves_in_vain(&c, &probes), 50 * 17, 80 * 17);
+	assert_in_range(probes, 50, 150);
+	/* A descriptor goes first. */
+	c = pair_direct();
+	assert_in_range(leaves_in_vain(&c, &probes), 50, 160);
+	assert_in_range(probes, 50, 150);
+}
+
+/* New payload would be lost as well. */
+static void tx_retransmit__nothing_new_meanwhile(void **state)
+{
+	struct pair_cfg c = pair_packets();
+	uint32_t n;
+
+	(void)state;
+	start(c);
+	p.filter = lose_payload;
+	pair_bulk(&p, 0, 16 * KIB);
+	pair_run(&p, p.now + UCCL_NS_PER_S);
+	assert_true(uccl_barren_rests(&p.side[0].f.barren, p.now));
+	n = p.count;
+	pair_record(&p, 0, 64);
+	pair_bulk(&p, 0, 16 * KIB);
+	assert_int_equal(pair_pump_one(&p, 0), 0);
+	pair_run(&p, p.side[0].f.barren.at - 1);
+	assert_int_equal(p.count, n);
+	pair_run(&p, p.now + MS);
+	assert_true(p.count > n);
+	p.filter = NULL;
+	assert_true(pair_finish(&p, UCCL_RTO_MAX_NS + 10 * MS));
+	pair_fini(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -680,6 +760,8 @@ int main(void)
 		cmocka_unit_test(tx_retransmit__descriptor_past_slots),
 		cmocka_unit_test(tx_retransmit__waits_for_paced_credit),
 		cmocka_unit_test(tx_retransmit__small_ones_first),
+		cmocka_unit_test(tx_retransmit__rests),
+		cmocka_unit_test(tx_retransmit__nothing_new_meanwhile),
 		cmocka_unit_test(tx_rtx_path__lately_answered),
 		cmocka_unit_test(tx_rtx_path__where_it_answered),
 	};
