@@ -33,7 +33,7 @@ static void bench_open(struct bench *b)
 	world_open(&b->w);
 	assert_int_equal(fi_av_open(b->w.domain, &attr, &b->av, NULL), 0);
 	for (int i = 0; i < N; i++) {
-		char port[8];
+		char port[12];
 
 		snprintf(port, sizeof(port), "%d", 5000 + i);
 		assert_int_equal(fi_av_insertsvc(b->av, "127.0.0.1", port, NULL, 0, NULL), 1);
