@@ -71,6 +71,7 @@ static uint32_t ack_one(struct uccl_flow *f, uint64_t csn, uint64_t now)
 	if (e->ntx == 1)
 		uccl_rack_came(&f->rack, csn, e->sent_ns);
 	uccl_rate_acked(&f->rate, &e->rate, e->sent_ns, bytes);
+	uccl_barren_came(&f->barren);
 	ack_unlost(f, e, bytes - e->flying);
 	uccl_sent_acked(&f->sent, csn);
 	/* Nothing but the write can have brought it; its path's line may be lost, or come behind this. PROTOCOL R84 */
@@ -107,6 +108,7 @@ static uint32_t ack_parts(struct uccl_flow *f, uint64_t csn, uint64_t have, uint
 		return 0;
 	if (news == uccl_parts_missing(&e->parts))
 		return ack_one(f, csn, now);
+	uccl_barren_came(&f->barren);
 	uccl_paths_long_acked(&f->paths, path, e->parts.each);
 	flow_mtu_acked(f, e, csn, now);
 	flew = uccl_sent_named(&f->sent, csn, news, &bytes);
@@ -303,8 +305,6 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 	if (uccl_granted_heard(&f->granted, a, cum, ts, now) && f->cfg.grant)
 		uccl_slots_met(f->cfg.grant, a->met);
 	uccl_sent_advance(&f->sent);
-	if (info.bytes)
-		uccl_barren_came(&f->barren);
 	news = ack_begun(f);
 	flow_trace(f, UCCL_TRACE_ACK, 0, 0, cum, (uint32_t)info.bytes, 0, now);
 	uccl_rack_learn(&f->rack, f->sent.una, f->times.srtt_ns, now);

@@ -3,11 +3,11 @@
  * Part of a flow: rounds in which all payload is lost. The peer answers, so it is no silence (core/asking.h), and no
  * policy ends it: a window is never less than a packet. What carries questions and no payload, as a queue that puts
  * control first and is full, only gets worse by more payload. So after some such rounds in a row (RFC 9002 section 7.6
- * calls it persistent congestion) payload rests, each time twice as long; anything of it that comes ends that.
+ * calls it persistent congestion) payload rests, each time twice as long; a chunk or part of one that comes ends that.
  * PROTOCOL R294
  *
- * The grammar: all zero at first. `lost` for each chunk that is lost, `came` when payload was acknowledged; none leaves
- * while it `rests`.
+ * The grammar: all zero at first. `lost` for each chunk that is lost, of any length, `came` for each that is
+ * acknowledged; none leaves while it `rests`, and the peer is asked only if `ask` says so; `over` at `at`.
  */
 #ifndef UCCL_CORE_BARREN_H
 #define UCCL_CORE_BARREN_H
@@ -27,7 +27,8 @@
 struct uccl_barren {
 	uint32_t rounds;	/* in a row */
 	uint64_t round_ns;	/* end of the latest: what left before says nothing new */
-	uint64_t at;		/* payload rests until then */
+	uint64_t at;		/* payload rests until then; 0: it does not */
+	uint32_t asked;		/* the peer was asked while it rested after so many rounds */
 };
 
 /* A chunk that left at sent_ns is lost. */
@@ -44,7 +45,21 @@ static inline void uccl_barren_lost(struct uccl_barren *b, const struct uccl_tim
 
 static inline void uccl_barren_came(struct uccl_barren *b)
 {
-	b->rounds = 0;
+	b->rounds = b->asked = 0;
+	b->at = 0;
+}
+
+/* Once in each rest. */
+static inline bool uccl_barren_ask(struct uccl_barren *b)
+{
+	bool first = b->asked != b->rounds;
+
+	b->asked = b->rounds;
+	return first;
+}
+
+static inline void uccl_barren_over(struct uccl_barren *b)
+{
 	b->at = 0;
 }
 

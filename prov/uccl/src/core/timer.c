@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * What happens to a flow by itself. Its timers: owed.at (delayed acknowledgement), rack.at (loss by time), asking.at
- * (tail probe, then time-outs with back-off; the end of a rest of payload), next_tx_ns (pacing), paths.at (quarantine,
+ * (tail probe, then time-outs with back-off), barren.at (payload rests), next_tx_ns (pacing), paths.at (quarantine,
  * probation), close.at (CLOSE again), granted.want_at (no receive slots).
  */
 #include "core/internal.h"
@@ -20,8 +20,8 @@ static void asking_expire(struct uccl_flow *f, uint64_t now)
 		uccl_asking_arm(&f->asking, &f->times, false, now);
 		return;
 	}
-	/* What was lost is known, and rests: whoever asks learns nothing new. It leaves again then. PROTOCOL R294 */
-	if (uccl_barren_rests(&f->barren, now)) {
+	/* What was lost is known, and rests. One question finds out what else may be under way. PROTOCOL R294 */
+	if (uccl_barren_rests(&f->barren, now) && !uccl_barren_ask(&f->barren)) {
 		uccl_asking_rest(&f->asking, f->barren.at);
 		return;
 	}
@@ -40,6 +40,8 @@ uint64_t uccl_flow_expiry(const struct uccl_flow *f)
 	/* Pacing matters only when something waits and nothing else will wake the flow. */
 	if (f->next_tx_ns > 0 && uccl_sendq_waits(&f->sendq))
 		at = uccl_min(at, f->next_tx_ns);
+	if (f->barren.at && flow_more(f))
+		at = uccl_min(at, f->barren.at);
 	if (!f->granted.slots && flow_more(f))
 		at = uccl_min(at, f->granted.want_at);
 	if (f->credit.starved && !flow_silent(f))
@@ -59,6 +61,8 @@ void uccl_flow_expire(struct uccl_flow *f, uint64_t now)
 		uccl_paths_expire(&f->paths, uccl_flow_rto(f), now);
 	if (now >= f->close.at)
 		uccl_closing_expire(&f->close, uccl_flow_rto(f), now);
+	if (now >= f->barren.at)
+		uccl_barren_over(&f->barren);
 	if (now >= f->next_tx_ns)
 		f->next_tx_ns = 0;
 }

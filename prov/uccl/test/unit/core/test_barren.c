@@ -84,12 +84,42 @@ static void came__ends_it(void **state)
 	assert_true(uccl_barren_rests(&b, now));
 }
 
+static void ask__once(void **state)
+{
+	uint64_t now = rounds(UCCL_BARREN_ROUNDS + 1, NOW);
+
+	(void)state;
+	assert_true(uccl_barren_ask(&b));
+	assert_false(uccl_barren_ask(&b));
+	now = rounds(1, now);
+	assert_true(uccl_barren_ask(&b));
+	assert_false(uccl_barren_ask(&b));
+	uccl_barren_came(&b);
+	rounds(UCCL_BARREN_ROUNDS + 2, now);
+	assert_true(uccl_barren_ask(&b));
+}
+
+/* The end of a rest is none of the row. */
+static void over__goes_on(void **state)
+{
+	uint64_t now = rounds(UCCL_BARREN_ROUNDS + 3, NOW), rest = b.at - now;
+
+	(void)state;
+	now = b.at;
+	uccl_barren_over(&b);
+	assert_false(uccl_barren_rests(&b, now));
+	now = rounds(1, now);
+	assert_int_equal(b.at - now, uccl_min(2 * rest, UCCL_RTO_MAX_NS));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(lost__ever_longer, setup),
 		cmocka_unit_test_setup(lost__of_one_round, setup),
 		cmocka_unit_test_setup(came__ends_it, setup),
+		cmocka_unit_test_setup(ask__once, setup),
+		cmocka_unit_test_setup(over__goes_on, setup),
 	};
 
 	return cmocka_run_group_tests_name("barren", tests, NULL, NULL);

@@ -699,25 +699,26 @@ static void tx_retransmit__rests(void **state)
 
 	(void)state;
 	assert_in_range(leaves_in_vain(&c, &probes), 50 * 17, 80 * 17);
-	assert_in_range(probes, 50, 150);
+	assert_in_range(probes, 100, 200);
 	c.cc = &uccl_cc_nscc;
 	c.credit = &uccl_credit_eqds;
 	assert_in_range(leaves_in_vain(&c, &probes), 50, 80 * 17);
-	assert_in_range(probes, 50, 150);
+	assert_in_range(probes, 100, 200);
 	c = pair_trains();
 	c.parts = true;
 	assert_in_range(leaves_in_vain(&c, &probes), 50 * 17, 80 * 17);
-	assert_in_range(probes, 50, 150);
+	assert_in_range(probes, 100, 200);
 	/* A descriptor goes first. */
 	c = pair_direct();
 	assert_in_range(leaves_in_vain(&c, &probes), 50, 160);
-	assert_in_range(probes, 50, 150);
+	assert_in_range(probes, 100, 200);
 }
 
 /* New payload would be lost as well. */
 static void tx_retransmit__nothing_new_meanwhile(void **state)
 {
 	struct pair_cfg c = pair_packets();
+	uint64_t end;
 	uint32_t n;
 
 	(void)state;
@@ -730,12 +731,72 @@ static void tx_retransmit__nothing_new_meanwhile(void **state)
 	pair_record(&p, 0, 64);
 	pair_bulk(&p, 0, 16 * KIB);
 	assert_int_equal(pair_pump_one(&p, 0), 0);
-	pair_run(&p, p.side[0].f.barren.at - 1);
+	/* Whenever the peer is asked. */
+	p.side[0].f.asking.at = p.now + UCCL_NS_PER_S;
+	end = p.side[0].f.barren.at;
+	pair_run(&p, end - 1);
 	assert_int_equal(p.count, n);
-	pair_run(&p, p.now + MS);
+	pair_run(&p, end);
 	assert_true(p.count > n);
+	/* Its timer is no more. */
+	assert_true(p.side[0].f.barren.at == 0);
+	assert_true(uccl_flow_expiry(&p.side[0].f) > end);
 	p.filter = NULL;
 	assert_true(pair_finish(&p, UCCL_RTO_MAX_NS + 10 * MS));
+	pair_fini(&p);
+}
+
+static void lose_every_fourth(struct pair *q, struct pair_pkt *k)
+{
+	if (k->to == 1 && k->h.type >= UCCL_PKT_CHUNK && !(q->count++ % 4))
+		k->fate = PAIR_DROP;
+}
+
+/* Messages without bytes, as those of barriers, are payload like any other. */
+static void tx_retransmit__empty_ones_count(void **state)
+{
+	struct pair_cfg c = pair_packets();
+
+	(void)state;
+	start(c);
+	p.filter = lose_every_fourth;
+	for (int i = 0; i < 200; i++) {
+		pair_record(&p, 0, 0);
+		assert_true(pair_finish(&p, 10 * MS));
+		assert_in_range(p.side[0].f.barren.rounds, 0, 1);
+	}
+	assert_true(p.side[0].stats.rtx_packets >= 50);
+	pair_fini(&p);
+}
+
+/* Of a train, lost again and again but for one packet, something gets through. */
+static void lose_all_but_one(struct pair *q, struct pair_pkt *k)
+{
+	if (k->to != 1 || k->h.type < UCCL_PKT_CHUNK)
+		return;
+	if (q->now != *(uint64_t *)q->arg)
+		*(uint64_t *)q->arg = q->now;
+	else
+		k->fate = PAIR_DROP;
+}
+
+static void tx_retransmit__parts_count(void **state)
+{
+	struct pair_cfg c = pair_trains();
+	uint64_t last = 0, end;
+
+	(void)state;
+	c.parts = true;
+	start(c);
+	p.filter = lose_all_but_one;
+	p.arg = &last;
+	end = p.now + UCCL_NS_PER_S;
+	pair_bulk(&p, 0, 40 * KIB);
+	while (!pair_finish(&p, 100 * UCCL_NS_PER_US)) {
+		assert_in_range(p.side[0].f.barren.rounds, 0, 1);
+		assert_true(p.now < end);
+	}
+	assert_true(p.side[0].stats.rtx_packets >= 40);
 	pair_fini(&p);
 }
 
@@ -762,6 +823,8 @@ int main(void)
 		cmocka_unit_test(tx_retransmit__small_ones_first),
 		cmocka_unit_test(tx_retransmit__rests),
 		cmocka_unit_test(tx_retransmit__nothing_new_meanwhile),
+		cmocka_unit_test(tx_retransmit__empty_ones_count),
+		cmocka_unit_test(tx_retransmit__parts_count),
 		cmocka_unit_test(tx_rtx_path__lately_answered),
 		cmocka_unit_test(tx_rtx_path__where_it_answered),
 	};
