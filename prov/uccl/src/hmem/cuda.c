@@ -19,6 +19,7 @@
 #define EVENT_BLOCKING_SYNC 1u /* who waits for it sleeps; by default the driver looks again and again */
 #define EVENT_DISABLE_TIMING 2u
 #define HOST_PORTABLE 1u
+#define ATTR_CONTEXT 1
 #define ATTR_MEMORY_TYPE 2
 #define ATTR_SYNC_MEMOPS 6
 #define ATTR_BUFFER_ID 7
@@ -26,6 +27,7 @@
 #define ATTR_RANGE_START 11
 #define ATTR_RANGE_SIZE 12
 #define MEMORY_DEVICE 2u
+#define CAPTURE_RELAXED 2
 #define DEVICE_FLUSH_OPTIONS 117
 #define DEVICE_WRITES_ORDERING 118
 #define DEVICE_DMA_BUF 124
@@ -46,6 +48,7 @@ static struct {
 	int (*ctx_pop)(void **ctx);
 	int (*stream_create)(void **stream, unsigned int flags);
 	int (*stream_destroy)(void *stream);
+	int (*stream_wait)(void *stream);
 	int (*event_create)(void **event, unsigned int flags);
 	int (*event_record)(void *event, void *stream);
 	int (*event_query)(void *event);
@@ -59,6 +62,7 @@ static struct {
 	int (*attribute)(void *value, int attribute, uintptr_t p);
 	int (*attribute_set)(const void *value, int attribute, uintptr_t p);
 	/* Those that follow are missing in older drivers. */
+	int (*capture_mode)(int *mode);
 	int (*device_attribute)(int *value, int attribute, int device);
 	int (*range_handle)(void *handle, uintptr_t p, size_t len, int type, unsigned long long flags);
 	int (*flush)(int target, int scope);
@@ -89,6 +93,7 @@ static const struct {
 	FUNCTION("cuCtxPopCurrent_v2", ctx_pop),
 	FUNCTION("cuStreamCreate", stream_create),
 	FUNCTION("cuStreamDestroy_v2", stream_destroy),
+	FUNCTION("cuStreamSynchronize", stream_wait),
 	FUNCTION("cuEventCreate", event_create),
 	FUNCTION("cuEventRecord", event_record),
 	FUNCTION("cuEventQuery", event_query),
@@ -101,6 +106,7 @@ static const struct {
 	FUNCTION("cuMemcpyAsync", move),
 	FUNCTION("cuPointerGetAttribute", attribute),
 	FUNCTION("cuPointerSetAttribute", attribute_set),
+	NEW_FUNCTION("cuThreadExchangeStreamCaptureMode", capture_mode),
 	NEW_FUNCTION("cuDeviceGetAttribute", device_attribute),
 	NEW_FUNCTION("cuMemGetHandleForAddressRange", range_handle),
 	NEW_FUNCTION("cuFlushGPUDirectRDMAWrites", flush),
@@ -129,6 +135,9 @@ struct uccl_hmem_queue {
 	bool dmabufs;
 	void *module, *scatter;	/* NULL: there is none yet, or the device does not take our program */
 	bool loaded;		/* it was tried */
+	struct span {
+		uintptr_t start, end;
+	} reach[2];		/* allocations that it can read, and write: those that were looked at last */
 };
 
 int uccl_cuda_open(const char *file, const char **missing)
@@ -201,16 +210,29 @@ static void cuda_sync(const void *p)
 	cu.attribute_set(&yes, ATTR_SYNC_MEMOPS, (uintptr_t)p);
 }
 
-/* The program's threads keep the contexts that they have. */
+/*
+ * While one thread of the program captures a graph the driver refuses calls of others, as that for an event that we ask
+ * for, and ends the capture, unless they say that they have nothing to do with it.
+ */
+static _Thread_local int outer_mode;
+
+/* The program's threads keep the contexts and modes that they have. */
 static bool enter(const struct uccl_hmem_queue *q)
 {
-	return !cu.ctx_push(q->ctx);
+	if (cu.ctx_push(q->ctx))
+		return false;
+	outer_mode = CAPTURE_RELAXED;
+	if (cu.capture_mode)
+		cu.capture_mode(&outer_mode);
+	return true;
 }
 
 static int leave(int rc)
 {
 	void *ctx;
 
+	if (cu.capture_mode)
+		cu.capture_mode(&outer_mode);
 	cu.ctx_pop(&ctx);
 	return rc;
 }
@@ -329,6 +351,29 @@ static int cuda_move(struct uccl_hmem_queue *q, void *to, const void *from, uint
 	return enter(q) && !leave(cu.move((uintptr_t)to, (uintptr_t)from, len, q->stream)) ? 0 : -FI_EFAULT;
 }
 
+/*
+ * Can the program, which runs in our context, reach these bytes? Copies of the driver reach those of other contexts,
+ * too; a program that touches them ends our context, with all that the application has in it. Memory that was mapped by
+ * hand is of no context.
+ */
+static bool reaches(const struct uccl_hmem_queue *q, struct span *known, const void *p, uint64_t len)
+{
+	uintptr_t at = (uintptr_t)p, start = 0;
+	unsigned int type = 0;
+	void *ctx = NULL;
+	size_t size = 0;
+
+	if (at >= known->start && at + len <= known->end)
+		return true;
+	if (cu.attribute(&type, ATTR_MEMORY_TYPE, at))
+		return false;
+	if (type == MEMORY_DEVICE && !cu.attribute(&ctx, ATTR_CONTEXT, at) && ctx && ctx != q->ctx)
+		return false;
+	if (!cu.attribute(&start, ATTR_RANGE_START, at) && !cu.attribute(&size, ATTR_RANGE_SIZE, at))
+		*known = (struct span){ start, start + size };
+	return true;
+}
+
 static int cuda_scatter(struct uccl_hmem_queue *q, const struct uccl_hmem_run *run, unsigned int n)
 {
 	struct uccl_scatter_param param;
@@ -344,6 +389,9 @@ static int cuda_scatter(struct uccl_hmem_queue *q, const struct uccl_hmem_run *r
 		return 0;
 	/* The launch takes all of it, so that none of it must be defined. */
 	for (unsigned int i = 0; i < n; i++) {
+		if (!reaches(q, &q->reach[0], run[i].from, run[i].len) ||
+		    !reaches(q, &q->reach[1], run[i].to, run[i].len))
+			return -FI_EFAULT;
 		param.to[i] = (uintptr_t)run[i].to;
 		param.from[i] = (uintptr_t)run[i].from;
 		param.len[i] = (uint32_t)run[i].len;
@@ -396,6 +444,11 @@ static void cuda_wait(struct uccl_hmem_queue *q, struct uccl_hmem_mark *m)
 		leave(cu.event_wait(m->event));
 }
 
+static int cuda_settle(struct uccl_hmem_queue *q)
+{
+	return enter(q) && !leave(cu.stream_wait(q->stream)) ? 0 : -FI_EIO;
+}
+
 static bool cuda_direct(struct uccl_hmem_queue *q)
 {
 	return q->ordered || q->flushes;
@@ -442,6 +495,7 @@ const struct uccl_hmem_ops uccl_cuda_hmem = {
 	.mark = cuda_mark,
 	.passed = cuda_passed,
 	.wait = cuda_wait,
+	.settle = cuda_settle,
 	.direct = cuda_direct,
 	.dmabuf = cuda_dmabuf,
 	.flush = cuda_flush,

@@ -55,12 +55,14 @@ struct uccl_hmem_ops {
 	 * some ms; n may be 0.
 	 */
 	int (*scatter)(struct uccl_hmem_queue *q, const struct uccl_hmem_run *run, unsigned int n);
-	/* Mark what was begun so far; NULL: it cannot be. */
+	/* Mark what was begun so far; NULL: it cannot be, and settle() is left. */
 	struct uccl_hmem_mark *(*mark)(struct uccl_hmem_queue *q);
 	/* 1: everything before it is done; 0: not yet; -FI_EIO: it failed. The mark is gone unless it is 0. */
 	int (*passed)(struct uccl_hmem_queue *q, struct uccl_hmem_mark *mark);
 	/* Sleep until everything before it is done or has failed; passed() tells which. */
 	void (*wait)(struct uccl_hmem_queue *q, struct uccl_hmem_mark *mark);
+	/* Wait until all that was begun is done: 0, or -FI_EIO if it failed. */
+	int (*settle)(struct uccl_hmem_queue *q);
 	/* May NICs write to this device, since flush() can say when it sees what they wrote? */
 	bool (*direct)(struct uccl_hmem_queue *q);
 	/*

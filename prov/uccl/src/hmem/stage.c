@@ -342,6 +342,16 @@ static void piece_end(struct uccl_stage *s, struct piece *p, int err)
 	s->done = p->ticket;
 }
 
+/* As hmem's passed(). What has no mark, as there was no memory for one, is waited for: its copies may be under way. */
+static int mark_passed(struct uccl_stage *s, const struct mark *m)
+{
+	if (m->device < 0)
+		return 1;
+	if (m->mark)
+		return s->hmem->passed(s->queue[m->device], m->mark);
+	return s->hmem->settle(s->queue[m->device]) ? -FI_EIO : 1;
+}
+
 static uint64_t stage_poll(void *arg)
 {
 	struct uccl_stage *s = arg;
@@ -349,8 +359,8 @@ static uint64_t stage_poll(void *arg)
 	jobs_run(s);
 	pieces_begin(s);
 	while (s->past_marks < s->nmarks) {
-		struct mark *m = &s->mark[s->past_marks % MARKS];
-		int rc = m->device < 0 ? 1 : m->mark ? s->hmem->passed(s->queue[m->device], m->mark) : -FI_EIO;
+		const struct mark *m = &s->mark[s->past_marks % MARKS];
+		int rc = mark_passed(s, m);
 
 		if (!rc)
 			break;

@@ -21,6 +21,9 @@
 #define NOT_FOUND 500
 #define NOT_READY 600
 #define LAUNCH_FAILED 719
+#define CAPTURE_UNSUPPORTED 900
+
+#define CAPTURE_RELAXED 2
 
 #define DEVICES_MAX 8
 /* What the driver takes to memory of its own, and then returns. */
@@ -35,6 +38,7 @@ struct memory {
 	int device;
 	unsigned long long number; /* no other has it */
 	bool synced;
+	bool foreign;		/* of another context than the device's first */
 };
 
 struct work {
@@ -74,6 +78,8 @@ static char module, function;
 static char contexts[DEVICES_MAX];
 static __thread int stack[64];
 static __thread int depth;
+static bool captures, capture_broken, no_events;
+static __thread int capture_mode;
 
 static int devices(void)
 {
@@ -154,6 +160,13 @@ API void fake_cuda_free(void *p)
 	pthread_mutex_unlock(&lock);
 }
 
+API void fake_cuda_foreign(void *p)
+{
+	pthread_mutex_lock(&lock);
+	find(p)->foreign = true;
+	pthread_mutex_unlock(&lock);
+}
+
 API void fake_cuda_write(void *device, const void *host, size_t len)
 {
 	pthread_mutex_lock(&lock);
@@ -216,6 +229,41 @@ API unsigned int fake_cuda_sleeps(void)
 API unsigned int fake_cuda_blocking(void)
 {
 	return __atomic_load_n(&blocking, __ATOMIC_RELAXED);
+}
+
+API void fake_cuda_events(int some)
+{
+	no_events = !some;
+}
+
+API void fake_cuda_capture_begin(void)
+{
+	captures = true;
+	capture_broken = false;
+}
+
+API int fake_cuda_capture_end(void)
+{
+	captures = false;
+	return !capture_broken;
+}
+
+API int cuThreadExchangeStreamCaptureMode(int *mode)
+{
+	int was = capture_mode;
+
+	capture_mode = *mode;
+	*mode = was;
+	return 0;
+}
+
+/* A capture is under way, and this thread has not said that it has nothing to do with it. */
+static bool captured(void)
+{
+	if (!captures || capture_mode == CAPTURE_RELAXED)
+		return false;
+	capture_broken = true;
+	return true;
 }
 
 static void may_block(void)
@@ -466,7 +514,7 @@ API int cuStreamDestroy_v2(void *stream)
 
 API int cuEventCreate(void **out, unsigned int flags)
 {
-	struct event *e = calloc(1, sizeof(*e));
+	struct event *e = no_events ? NULL : calloc(1, sizeof(*e));
 
 	*out = e;
 	if (!e)
@@ -521,6 +569,8 @@ API int cuEventQuery(void *event)
 
 	if (!depth)
 		return INVALID_CONTEXT;
+	if (captured())
+		return CAPTURE_UNSUPPORTED;
 	pthread_mutex_lock(&lock);
 	queries++;
 	time_passes();
@@ -538,6 +588,8 @@ API int cuEventDestroy_v2(void *event)
 API int cuMemAlloc_v2(uintptr_t *p, size_t len)
 {
 	may_block();
+	if (captured())
+		return CAPTURE_UNSUPPORTED;
 	*p = depth ? (uintptr_t)fake_cuda_alloc(stack[depth - 1], len) : 0;
 	return *p ? 0 : depth ? OUT_OF_MEMORY : INVALID_CONTEXT;
 }
@@ -614,6 +666,8 @@ API int cuPointerGetAttribute(void *value, int attribute, uintptr_t p)
 	m = find((void *)p);
 	if (!m)
 		rc = INVALID_VALUE;
+	else if (attribute == 1)
+		*(void **)value = m->foreign ? &m->foreign : (void *)&contexts[m->device];
 	else if (attribute == 2)
 		*(unsigned int *)value = m->shadow ? 2 : 1;
 	else if (attribute == 9)

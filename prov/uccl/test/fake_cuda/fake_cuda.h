@@ -16,6 +16,13 @@
 /* Memory of a device, without a context; NULL: none. */
 void *fake_cuda_alloc(int device, size_t len);
 void fake_cuda_free(void *p);
+/* It is of another context than that which all share. */
+void fake_cuda_foreign(void *p);
+/* Some thread of the program captures a graph, in the mode that is the usual one; nonzero: nobody has spoilt it. */
+void fake_cuda_capture_begin(void);
+int fake_cuda_capture_end(void);
+/* Of the driver, for tests that look at the mode of a thread. */
+int cuThreadExchangeStreamCaptureMode(int *mode);
 /* Between such memory and memory of the host, at once. */
 void fake_cuda_write(void *device, const void *host, size_t len);
 void fake_cuda_read(void *host, const void *device, size_t len);
@@ -23,6 +30,8 @@ void fake_cuda_read(void *host, const void *device, size_t len);
 void fake_cuda_delay(unsigned int n);
 /* The n-th asynchronous copy from now on is refused; or (late) it and its event fail when its time comes. 0: none. */
 void fake_cuda_fail(unsigned int n, int late);
+/* From now on there is no memory for new events (0), or there is. */
+void fake_cuda_events(int some);
 /* Has this memory the attribute by which copies are there when calls return? */
 int fake_cuda_synced(const void *device);
 /* Asynchronous copies that were begun so far, and those that are not done. */

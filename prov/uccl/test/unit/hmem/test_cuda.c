@@ -281,6 +281,61 @@ static void scatter__runs(void **state)
 	fake_cuda_free(a);
 }
 
+/* A program would end the context of both if it touched memory of another one; copies of the driver may. */
+static void scatter__other_context(void **state)
+{
+	struct uccl_hmem_run run[2];
+	struct uccl_hmem_queue *q;
+	char *a = fake_cuda_alloc(0, 1024), *b = fake_cuda_alloc(0, 1024), *host;
+
+	(void)state;
+	fake_cuda_foreign(b);
+	assert_int_equal(h->open(0, &q), 0);
+	host = h->pin(q, 2048);
+	for (int out = 0; out < 2; out++)
+		for (int foreign = 0; foreign < 2; foreign++) {
+			char *mine = foreign ? b : a;
+
+			run[0] = out ? (struct uccl_hmem_run){ host, a, 100 } : (struct uccl_hmem_run){ a, host, 100 };
+			run[1] = out ? (struct uccl_hmem_run){ host + 100, mine + 100, 100 } :
+				       (struct uccl_hmem_run){ mine + 100, host + 100, 100 };
+			assert_int_equal(h->scatter(q, run, 2), foreign ? -FI_EFAULT : 0);
+			assert_int_equal(passed(q), 1);
+		}
+	assert_int_equal(h->put(q, b, host, 100), 0);
+	assert_int_equal(passed(q), 1);
+	h->unpin(q, host);
+	h->close(q);
+	fake_cuda_free(a);
+	fake_cuda_free(b);
+}
+
+/* A graph that some thread of the program captures is none of our business, and is not spoilt by us. */
+static void capture__goes_on(void **state)
+{
+	char *a = fake_cuda_alloc(0, 100), *host, *taken;
+	struct uccl_hmem_queue *q;
+	int mode = 0;
+
+	(void)state;
+	assert_int_equal(h->open(0, &q), 0);
+	host = h->pin(q, 100);
+	fake_cuda_delay(3);
+	fake_cuda_capture_begin();
+	assert_int_equal(h->put(q, a, host, 100), 0);
+	assert_int_equal(passed(q), 1);
+	taken = h->take(q, 4096);
+	assert_non_null(taken);
+	h->give(q, taken);
+	assert_true(fake_cuda_capture_end());
+	/* The program's own mode, which is 0, is as it was. */
+	assert_int_equal(cuThreadExchangeStreamCaptureMode(&mode), 0);
+	assert_int_equal(mode, 0);
+	h->unpin(q, host);
+	h->close(q);
+	fake_cuda_free(a);
+}
+
 static void scatter__no_program(void **state)
 {
 	struct uccl_hmem_run run = {0};
@@ -307,7 +362,9 @@ int main(void)
 		cmocka_unit_test(dmabuf__whole_pages),
 		cmocka_unit_test(take__and_give),
 		cmocka_unit_test(scatter__runs),
+		cmocka_unit_test(scatter__other_context),
 		cmocka_unit_test(scatter__no_program),
+		cmocka_unit_test(capture__goes_on),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

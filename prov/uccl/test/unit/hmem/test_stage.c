@@ -89,6 +89,26 @@ static void stage__there_and_back(void **state)
 		}
 }
 
+/* Where there is no memory for a mark, what was begun is waited for all the same. */
+static void stage__no_marks(void **state)
+{
+	(void)state;
+	begin();
+	fake_cuda_events(0);
+	assert_int_equal(d->put(s, gpu[0], in, 5000, true, &err), 1);
+	assert_int_equal(d->get(s, out, gpu[0], 5000, &err), 2);
+	finish(2);
+	assert_int_equal(err, 0);
+	assert_memory_equal(in, out, 5000);
+	assert_int_equal(fake_cuda_pending(), 0);
+	fake_cuda_fail(1, 1);
+	d->put(s, gpu[0], in, 5000, true, &err);
+	finish(3);
+	assert_int_equal(err, FI_EIO);
+	fake_cuda_events(1);
+	end();
+}
+
 /* What was queued first is done first, and what is taken at once may change when the call returns. */
 static void stage__in_order(void **state)
 {
@@ -556,6 +576,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(stage__there_and_back),
 		cmocka_unit_test(stage__in_order),
+		cmocka_unit_test(stage__no_marks),
 		cmocka_unit_test(stage__joins_neighbours),
 		cmocka_unit_test(stage__room),
 		cmocka_unit_test(stage__two_devices),
