@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Memory of a real GPU over the built provider: two processes on one host, over loopback unless FI_UCCL_NIC says
- * otherwise. First every kind of transfer between both kinds of memory, every byte compared on the host; then how fast
- * they are, beside the same between buffers of the host, and beside the driver's own copies.
+ * otherwise. First every kind of transfer between both kinds of memory, every byte compared on the host, also while a
+ * graph is captured; then how fast they are, beside the same between buffers of the host, and beside the driver's own copies.
  *
  *   FI_PROVIDER_PATH=build/.libs uccl_gpu [--gpus 1|2] [--calls] [LARGEST [ROUNDS]]
  *
@@ -94,6 +94,11 @@ static struct {
 	int (*get)(void *to, uintptr_t from, size_t len);
 	int (*pin)(void **p, size_t len, unsigned int flags);
 	int (*unpin)(void *p);
+	int (*stream_create)(void **stream, unsigned int flags);
+	int (*stream_destroy)(void *stream);
+	int (*capture_begin)(void *stream, int mode);
+	int (*capture_end)(void *stream, void **graph);
+	int (*graph_destroy)(void *graph);
 } cu;
 
 static bool cuda_open(char *name, size_t size)
@@ -107,6 +112,9 @@ static bool cuda_open(char *name, size_t size)
 		{"cuCtxSetCurrent", &cu.current}, {"cuMemAlloc_v2", &cu.alloc}, {"cuMemFree_v2", &cu.free},
 		{"cuMemcpyHtoD_v2", &cu.put}, {"cuMemcpyDtoH_v2", &cu.get}, {"cuMemHostAlloc", &cu.pin},
 		{"cuMemFreeHost", &cu.unpin}, {"cuCtxSynchronize", &cu.synchronize},
+		{"cuStreamCreate", &cu.stream_create}, {"cuStreamDestroy_v2", &cu.stream_destroy},
+		{"cuStreamBeginCapture_v2", &cu.capture_begin}, {"cuStreamEndCapture", &cu.capture_end},
+		{"cuGraphDestroy", &cu.graph_destroy},
 	};
 	void *lib = dlopen("libcuda.so.1", RTLD_NOW), *ctx;
 	int n = 0, device;
@@ -659,6 +667,38 @@ static double latency(bool gpu0, bool gpu1)
 	return t / N / 2 * 1e6;
 }
 
+/*
+ * Messages while this thread captures a graph, in the usual mode: the driver refuses calls that might disturb it, of all
+ * threads that do not say otherwise, and ends the capture.
+ */
+static void transfers_in_capture(void)
+{
+	enum { LEN = 1 << 20, N = 100, STREAM_NON_BLOCKING = 1, CAPTURE_GLOBAL = 0 };
+	struct buf b = buf_new(true, LEN, true);
+	void *stream, *graph = NULL;
+
+	if (!role)
+		buf_write(&b, 0, LEN, 1, false);
+	must(cu.stream_create(&stream, STREAM_NON_BLOCKING));
+	meet();
+	must(cu.capture_begin(stream, CAPTURE_GLOBAL));
+	for (int i = 0; i < N; i++) {
+		if (!role)
+			post(fi_send(ep, b.at, LEN, desc(&b, true), peer, NULL));
+		else
+			post(fi_recv(ep, b.at, LEN, desc(&b, true), FI_ADDR_UNSPEC, NULL));
+		completion("in a capture");
+	}
+	meet();
+	must(cu.capture_end(stream, &graph));
+	must(cu.graph_destroy(graph));
+	must(cu.stream_destroy(stream));
+	if (role)
+		buf_check(&b, 0, LEN, 1, "send in a capture");
+	meet();
+	buf_free(&b);
+}
+
 /* The driver's own copies between a GPU and pinned memory, bytes a second. */
 static void own_copies(size_t len, double *put, double *get)
 {
@@ -814,6 +854,8 @@ int main(int argc, char **argv)
 		calls_seen();
 	else
 		all_atomics();
+	if (!calls)
+		transfers_in_capture();
 	tell_wrong();
 	if (!calls)
 		rates();
