@@ -2,7 +2,8 @@
 /*
  * Memory of a real GPU over the built provider: two processes on one host, over loopback unless FI_UCCL_NIC says
  * otherwise. First every kind of transfer between both kinds of memory, every byte compared on the host, also while a
- * graph is captured; then how fast they are, beside the same between buffers of the host, and beside the driver's own copies.
+ * graph is captured; then how fast they are, beside the same between buffers of the host, and beside the driver's own
+ * copies.
  *
  *   FI_PROVIDER_PATH=build/.libs uccl_gpu [--gpus 1|2] [--calls] [LARGEST [ROUNDS]]
  *
@@ -668,8 +669,8 @@ static double latency(bool gpu0, bool gpu1)
 }
 
 /*
- * Messages while this thread captures a graph, in the usual mode: the driver refuses calls that might disturb it, of all
- * threads that do not say otherwise, and ends the capture.
+ * Messages while this thread captures a graph, in the usual mode: the driver refuses calls that might disturb it, of
+ * all threads that do not say otherwise, and ends the capture.
  */
 static void transfers_in_capture(void)
 {
