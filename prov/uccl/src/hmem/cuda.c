@@ -200,31 +200,25 @@ static int cuda_range(const void *p, uintptr_t *start, uint64_t *len, uint64_t *
 }
 
 /*
- * Small copies from pageable memory may return before they are done, and our streams do not wait for them: they would
- * wait for all else of the program, too. It is a wish: memory that does not have this attribute is not refused.
- */
-static void cuda_sync(const void *p)
-{
-	unsigned int yes = 1;
-
-	cu.attribute_set(&yes, ATTR_SYNC_MEMOPS, (uintptr_t)p);
-}
-
-/*
  * While one thread of the program captures a graph the driver refuses calls of others, as that for an event that we ask
  * for, and ends the capture, unless they say that they have nothing to do with it.
  */
 static _Thread_local int outer_mode;
 
 /* The program's threads keep the contexts and modes that they have. */
-static bool enter(const struct uccl_hmem_queue *q)
+static bool enter_context(void *ctx)
 {
-	if (cu.ctx_push(q->ctx))
+	if (cu.ctx_push(ctx))
 		return false;
 	outer_mode = CAPTURE_RELAXED;
 	if (cu.capture_mode)
 		cu.capture_mode(&outer_mode);
 	return true;
+}
+
+static bool enter(const struct uccl_hmem_queue *q)
+{
+	return enter_context(q->ctx);
 }
 
 static int leave(int rc)
@@ -235,6 +229,22 @@ static int leave(int rc)
 		cu.capture_mode(&outer_mode);
 	cu.ctx_pop(&ctx);
 	return rc;
+}
+
+/*
+ * Small copies from pageable memory may return before they are done, and our streams do not wait for them: they would
+ * wait for all else of the program, too. It is a wish: memory that does not have this attribute is not refused.
+ */
+static void cuda_sync(const void *p)
+{
+	unsigned int yes = 1;
+	void *ctx = NULL;
+
+	/* In its own context, as the thread may have none. Memory that was mapped by hand is of none. */
+	if (!cu.attribute(&ctx, ATTR_CONTEXT, (uintptr_t)p) && ctx && enter_context(ctx))
+		leave(cu.attribute_set(&yes, ATTR_SYNC_MEMOPS, (uintptr_t)p));
+	else
+		cu.attribute_set(&yes, ATTR_SYNC_MEMOPS, (uintptr_t)p);
 }
 
 /* 0 for what an older driver does not know. */
@@ -289,13 +299,16 @@ static void cuda_close(struct uccl_hmem_queue *q)
 	struct uccl_hmem_mark *m;
 	bool in = enter(q);
 
+	/* Without the context, as the program has reset the device, all that was in it is gone. */
 	while ((m = q->idle)) {
 		q->idle = m->next;
-		cu.event_destroy(m->event);
+		if (in)
+			cu.event_destroy(m->event);
 		free(m);
 	}
-	cu.stream_destroy(q->stream);
-	if (q->module)
+	if (in)
+		cu.stream_destroy(q->stream);
+	if (in && q->module)
 		cu.module_unload(q->module);
 	if (in)
 		leave(0);

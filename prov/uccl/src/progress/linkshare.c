@@ -33,6 +33,13 @@ struct uccl_linkshare {
 	char name[96];
 };
 
+/* A child that was forked meanwhile has the same lock, and may keep it for as long as it lives: it is given back here. */
+static void file_close(int fd)
+{
+	flock(fd, LOCK_UN);
+	close(fd);
+}
+
 /* The file, locked, which is still the one of that name. -1, errno set. */
 static int file_lock(struct uccl_linkshare *s)
 {
@@ -46,13 +53,16 @@ static int file_lock(struct uccl_linkshare *s)
 		/* With memory for all of it: where there is none, a later store would end the process. */
 		if (flock(fd, LOCK_EX) || fstat(fd, &a) ||
 		    (errno = posix_fallocate(fd, 0, SEATS * sizeof(struct seat)))) {
-			close(fd);
+			int err = errno;
+
+			file_close(fd);
+			errno = err;
 			return -1;
 		}
 		/* The last one may have taken it away while we waited. */
 		if (!fstatat(s->folder, s->name, &b, AT_SYMLINK_NOFOLLOW) && a.st_ino == b.st_ino)
 			return fd;
-		close(fd);
+		file_close(fd);
 	}
 }
 
@@ -102,7 +112,7 @@ struct uccl_linkshare *uccl_linkshare_open(const char *folder, const char *name)
 	return s;
 fail:
 	if (s->file >= 0)
-		close(s->file);
+		file_close(s->file);
 	if (s->folder >= 0)
 		close(s->folder);
 	free(s);
@@ -162,7 +172,7 @@ void uccl_linkshare_close(struct uccl_linkshare *s)
 			unlinkat(s->folder, s->name, 0);
 	}
 	munmap(s->seats, SEATS * sizeof(*s->seats));
-	close(s->file);
+	file_close(s->file);
 	close(s->folder);
 	free(s);
 }

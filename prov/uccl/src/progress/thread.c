@@ -3,12 +3,18 @@
 
 #include <signal.h>
 
+#include "base/units.h"
+
 int uccl_thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg)
 {
+	/* A fault of this thread, as in a buffer of the program, is for the program's handler. */
+	static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS };
 	sigset_t all, old;
 	int rc;
 
 	sigfillset(&all);
+	for (unsigned int i = 0; i < uccl_array_len(own); i++)
+		sigdelset(&all, own[i]);
 	pthread_sigmask(SIG_BLOCK, &all, &old);
 	rc = pthread_create(thread, NULL, run, arg);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);

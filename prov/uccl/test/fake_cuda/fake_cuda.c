@@ -688,6 +688,8 @@ API int cuPointerSetAttribute(const void *value, int attribute, uintptr_t p)
 {
 	struct memory *m;
 
+	if (captured())
+		return CAPTURE_UNSUPPORTED;
 	pthread_mutex_lock(&lock);
 	m = find((void *)p);
 	if (m && attribute == 6)

@@ -685,9 +685,9 @@ static void transfers_in_capture(void)
 	must(cu.capture_begin(stream, CAPTURE_GLOBAL));
 	for (int i = 0; i < N; i++) {
 		if (!role)
-			post(fi_send(ep, b.at, LEN, desc(&b, true), peer, NULL));
+			post(fi_send(ep, b.at, LEN, desc(&b, i & 1), peer, NULL));
 		else
-			post(fi_recv(ep, b.at, LEN, desc(&b, true), FI_ADDR_UNSPEC, NULL));
+			post(fi_recv(ep, b.at, LEN, desc(&b, i & 1), FI_ADDR_UNSPEC, NULL));
 		completion("in a capture");
 	}
 	meet();

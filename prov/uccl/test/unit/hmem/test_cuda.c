@@ -322,6 +322,8 @@ static void capture__goes_on(void **state)
 	host = h->pin(q, 100);
 	fake_cuda_delay(3);
 	fake_cuda_capture_begin();
+	h->sync(a);
+	assert_true(fake_cuda_synced(a));
 	assert_int_equal(h->put(q, a, host, 100), 0);
 	assert_int_equal(passed(q), 1);
 	taken = h->take(q, 4096);

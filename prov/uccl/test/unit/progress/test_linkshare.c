@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,6 +121,36 @@ static void busy__processes(void **state)
 }
 
 /* Nonsense in the file, and more endpoints than it has room for. */
+/* A child that does nothing has all that was open, and must keep nobody out. */
+static void close__while_a_child_lives(void **state)
+{
+	struct uccl_linkshare *s[2] = {open_one(), open_one()};
+	pid_t child, closer;
+	int status;
+
+	(void)state;
+	child = fork();
+	if (!child) {
+		pause();
+		_exit(0);
+	}
+	/* In a process of its own, with a limit: it would wait for ever. */
+	closer = fork();
+	if (!closer) {
+		alarm(10);
+		uccl_linkshare_close(s[0]);
+		uccl_linkshare_close(s[1]);
+		uccl_linkshare_close(open_one());
+		_exit(0);
+	}
+	assert_int_equal(waitpid(closer, &status, 0), closer);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	assert_true(WIFEXITED(status) && !WEXITSTATUS(status));
+	uccl_linkshare_close(s[0]);
+	uccl_linkshare_close(s[1]);
+}
+
 static void busy__nonsense(void **state)
 {
 	struct uccl_linkshare *s = open_one(), *more;
@@ -202,6 +233,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(busy__counts, begin, end),
 		cmocka_unit_test_setup_teardown(open__another_nic, begin, end),
 		cmocka_unit_test_setup_teardown(busy__processes, begin, end),
+		cmocka_unit_test_setup_teardown(close__while_a_child_lives, begin, end),
 		cmocka_unit_test_setup_teardown(busy__nonsense, begin, end),
 		cmocka_unit_test_setup_teardown(open__not_ours, begin, end),
 		cmocka_unit_test_setup_teardown(join__decides, begin, end),

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include <signal.h>
+#include <stdbool.h>
 
 #include "progress/thread.h"
 
@@ -15,7 +16,13 @@ static void *blocked(void *arg)
 	return arg;
 }
 
-/* Every signal that can be is blocked in the thread, and who started it takes those that it took. */
+/* If a buffer of the program faults in a thread of ours, the program's handler is called, and may mend it. */
+static bool fault(int i)
+{
+	return i == SIGSEGV || i == SIGBUS || i == SIGFPE || i == SIGILL || i == SIGTRAP || i == SIGSYS;
+}
+
+/* Every other signal that can be is blocked in the thread, and who started it takes those that it took. */
 static void thread_start__no_signals(void **state)
 {
 	sigset_t before, after, inside;
@@ -35,7 +42,7 @@ static void thread_start__no_signals(void **state)
 		/* libc keeps two of its own from everybody. */
 		if (i == SIGKILL || i == SIGSTOP || (i > 31 && i < SIGRTMIN))
 			continue;
-		assert_int_equal(sigismember(&inside, i), 1);
+		assert_int_equal(sigismember(&inside, i), !fault(i));
 		assert_int_equal(sigismember(&after, i), i == SIGUSR2);
 	}
 }
