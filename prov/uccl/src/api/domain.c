@@ -128,13 +128,12 @@ int uccl_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid
 	d->auto_progress = a->data_progress == FI_PROGRESS_AUTO;
 	rescue_ns = d->auto_progress ? 0 : d->params.rescue_ns;
 	/*
-	 * With these two models the program promises one thread at a time; ours would break the promise, and who reads
-	 * the event queue of connections promised nothing.
+	 * With this model the program promises one thread at a time; ours would break the promise, and who reads the
+	 * event queue of connections promised nothing. FI_THREAD_COMPLETION promises it of endpoints and their queues
+	 * alone: who ends a region, which goes through all endpoints, may do so beside them.
 	 */
 	d->locking = d->auto_progress || rescue_ns || (info->ep_attr && info->ep_attr->type == FI_EP_MSG) ||
-		     (a->threading != FI_THREAD_DOMAIN && a->threading != FI_THREAD_COMPLETION);
-	/* Under FI_THREAD_COMPLETION another thread may be in another endpoint, and there are no locks. */
-	d->shared = a->threading != FI_THREAD_COMPLETION || d->locking;
+		     a->threading != FI_THREAD_DOMAIN;
 	uccl_drivers_init(&d->drivers, d->locking);
 	rc = uccl_rescue_start(&d->rescue, &d->drivers, rescue_ns);
 	if (rc) {

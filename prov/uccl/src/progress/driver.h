@@ -2,8 +2,7 @@
 /*
  * Who drives one engine, and when: its lock, the round that a caller or a thread of ours makes, those who sleep until
  * it has something. Its owner (an endpoint) embeds it and says what else belongs to a round. The lock covers the engine
- * and everything below, and what its owner keeps under it; the program takes it over under FI_THREAD_DOMAIN and
- * FI_THREAD_COMPLETION.
+ * and everything below, and what its owner keeps under it; the program takes it over under FI_THREAD_DOMAIN.
  *
  * Order of locks: list of drivers, driver, completion queue.
  */

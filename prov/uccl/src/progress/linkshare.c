@@ -33,7 +33,7 @@ struct uccl_linkshare {
 	char name[96];
 };
 
-/* A child that was forked meanwhile has the same lock, and may keep it for as long as it lives: it is given back here. */
+/* A child that was forked meanwhile has the same lock, and would keep it for as long as it lives. */
 static void file_close(int fd)
 {
 	flock(fd, LOCK_UN);

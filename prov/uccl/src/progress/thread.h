@@ -6,8 +6,8 @@
 #include <pthread.h>
 
 /*
- * As pthread_create, but the thread takes no signals, which are for the program's, but for those of its own faults. 0, or
- * a positive error.
+ * As pthread_create, but the thread takes no signals, which are for the program's, but for those of its own faults. 0,
+ * or a positive error.
  */
 int uccl_thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg);
 

@@ -30,6 +30,15 @@ void uccl_cntr_count(struct uccl_cntr *cntr, bool good)
 	uccl_wait_signal(&cntr->wait.w);
 }
 
+/* The program is told this value. */
+static uint64_t told(const _Atomic uint64_t *v, _Atomic uint64_t *told)
+{
+	uint64_t value = atomic_load(v);
+
+	atomic_store(told, value);
+	return value;
+}
+
 /* Programs spin on this, so it runs the engines. */
 static uint64_t cntr_read(struct fid_cntr *fid)
 {
@@ -38,7 +47,7 @@ static uint64_t cntr_read(struct fid_cntr *fid)
 	uccl_wait_awake(&c->wait.w);
 	uccl_drivers_poll(movers(c));
 	uccl_drivers_attend(&c->domain->drivers, movers(c));
-	return atomic_load(&c->good);
+	return told(&c->good, &c->good_told);
 }
 
 static uint64_t cntr_readerr(struct fid_cntr *fid)
@@ -46,7 +55,7 @@ static uint64_t cntr_readerr(struct fid_cntr *fid)
 	struct uccl_cntr *c = uccl_cntr_of(&fid->fid);
 
 	uccl_drivers_poll(movers(c));
-	return atomic_load(&c->bad);
+	return told(&c->bad, &c->bad_told);
 }
 
 static int change(struct uccl_cntr *c, _Atomic uint64_t *v, uint64_t value, bool add)
@@ -128,13 +137,19 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 
 int uccl_cntr_trywait(struct uccl_cntr *c)
 {
-	uint64_t good = atomic_load(&c->good), bad = atomic_load(&c->bad);
+	uint64_t good, bad;
+	bool moved;
 
 	if (c->wait.obj == FI_WAIT_NONE)
 		return -FI_EINVAL;
 	uccl_wait_enter_outside(&c->wait.w);
 	uccl_drivers_poll(movers(c));
-	if (atomic_load(&c->good) != good || atomic_load(&c->bad) != bad) {
+	good = atomic_load(&c->good);
+	bad = atomic_load(&c->bad);
+	/* Also what another thread counted, or a round for another object, before this call. */
+	moved = atomic_exchange(&c->good_told, good) != good;
+	moved |= atomic_exchange(&c->bad_told, bad) != bad;
+	if (moved) {
 		uccl_wait_leave_outside(&c->wait.w);
 		return -FI_EAGAIN;
 	}
@@ -188,8 +203,7 @@ int uccl_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct 
 	struct uccl_cntr *c;
 	int rc;
 
-	if (attr && (attr->events != FI_CNTR_EVENTS_COMP || attr->flags ||
-		     (attr->wait_set && attr->wait_obj != FI_WAIT_SET)))
+	if (attr && (attr->events != FI_CNTR_EVENTS_COMP || attr->flags))
 		return -FI_EINVAL;
 	c = calloc(1, sizeof(*c));
 	if (!c)

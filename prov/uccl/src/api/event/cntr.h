@@ -17,6 +17,7 @@ struct uccl_cntr {
 	struct uccl_domain *domain;
 	_Atomic int refs;	/* bound endpoints, poll sets */
 	_Atomic uint64_t good, bad;
+	_Atomic uint64_t good_told, bad_told; /* what the program has been told of these */
 	uint64_t seen;		/* by a poll set */
 	_Atomic bool of_mr;	/* bound to a region: any endpoint of the domain may move it */
 	struct uccl_sleeper sleeper; /* then */
@@ -36,7 +37,7 @@ void uccl_cntr_of_mr(struct uccl_cntr *cntr);
 /* Count one operation. */
 void uccl_cntr_count(struct uccl_cntr *cntr, bool good);
 
-/* 0: the program may sleep; -FI_EAGAIN: the counter moved just now. */
+/* 0: the program may sleep; -FI_EAGAIN: the counter has moved since the program read it, or was told so by this. */
 int uccl_cntr_trywait(struct uccl_cntr *cntr);
 
 #endif

@@ -423,8 +423,7 @@ static struct fi_ops_cq cq_ops = {
 
 static int attr_check(const struct fi_cq_attr *attr)
 {
-	if (attr->format > FI_CQ_FORMAT_TAGGED || attr->flags & ~FI_AFFINITY ||
-	    (attr->wait_set && attr->wait_obj != FI_WAIT_SET))
+	if (attr->format > FI_CQ_FORMAT_TAGGED || attr->flags & ~FI_AFFINITY)
 		return -FI_EINVAL;
 	return attr->wait_cond > FI_CQ_COND_THRESHOLD ? -FI_EINVAL : 0;
 }

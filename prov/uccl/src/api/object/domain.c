@@ -14,7 +14,7 @@ int uccl_domain_join(struct uccl_domain *d, struct uccl_driver *driver)
 	for (struct uccl_sleeper *s = d->sleepers; s; s = s->next)
 		uccl_driver_watch_by(driver, s->wait);
 	pthread_mutex_unlock(&d->all.lock);
-	if (!rc && d->shared)
+	if (!rc)
 		rc = uccl_drivers_add(&d->drivers, driver);
 	return rc;
 }

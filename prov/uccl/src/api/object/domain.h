@@ -36,8 +36,7 @@ struct uccl_domain {
 	uint8_t group[UCCL_KEY_LEN]; /* made of the authorization key; 0: none */
 	bool locking;		/* several threads may be inside at once */
 	bool auto_progress;
-	struct uccl_drivers drivers; /* enabled endpoints, if `shared` */
-	bool shared;		/* whoever reads a queue may drive any endpoint */
+	struct uccl_drivers drivers; /* enabled endpoints: whoever reads a queue may drive any of them */
 	struct uccl_drivers all; /* enabled endpoints: through any of them peers reach the regions */
 	struct uccl_sleeper *sleepers; /* who sleeps on any of them; under the lock of `all` */
 	unsigned int forks;	/* uccl_forks when it was opened */

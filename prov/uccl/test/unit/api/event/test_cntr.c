@@ -135,6 +135,19 @@ static void trywait__fd(void **state)
 	assert_int_equal(poll(&pfd, 1, 1000), 1);
 	assert_int_equal(fi_cntr_read(c), 1);
 	assert_int_equal(poll(&pfd, 1, 0), 0);
+	/* What moved before it was asked is no reason to sleep: another thread may have counted it. */
+	assert_int_equal(fi_trywait(w.fabric, fids, 1), 0);
+	fi_cntr_add(c, 1);
+	assert_int_equal(fi_trywait(w.fabric, fids, 1), -FI_EAGAIN);
+	assert_int_equal(fi_trywait(w.fabric, fids, 1), 0);
+	fi_cntr_adderr(c, 1);
+	assert_int_equal(fi_trywait(w.fabric, fids, 1), -FI_EAGAIN);
+	assert_int_equal(fi_trywait(w.fabric, fids, 1), 0);
+	fi_cntr_add(c, 1);
+	fi_cntr_adderr(c, 1);
+	assert_int_equal(fi_cntr_read(c), 3);
+	assert_int_equal(fi_cntr_readerr(c), 2);
+	assert_int_equal(fi_trywait(w.fabric, fids, 1), 0);
 	assert_int_equal(fi_close(&c->fid), 0);
 	world_close(&w);
 }
