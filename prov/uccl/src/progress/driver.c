@@ -3,6 +3,7 @@
 #include "progress/driver.h"
 
 #include <assert.h>
+#include <time.h>
 
 #include "base/units.h"
 #include "progress/folder.h"
@@ -12,6 +13,8 @@
 
 /* A close ends after this time even if the engine found a reason to wait longer. */
 #define CLOSE_MAX_NS (10 * UCCL_NS_PER_S)
+/* Who closes and has no descriptor to sleep on looks so often. */
+#define NAP_NS (100 * UCCL_NS_PER_US)
 
 void uccl_driver_init(struct uccl_driver *d, const struct uccl_driver_ops *ops, bool locking, struct uccl_alarm *alarm)
 {
@@ -244,17 +247,22 @@ void uccl_driver_linger(struct uccl_driver *d)
 {
 	uint64_t now = uccl_clock(), end = now + CLOSE_MAX_NS;
 	struct uccl_wait wait;
+	bool wakes;
 
 	uccl_engine_drain(d->engine, now);
-	if (uccl_wait_open(&wait))
-		return;
-	uccl_driver_wakes(d, &wait);
+	/* Without descriptors it naps: what was accepted is delivered all the same. */
+	wakes = !uccl_wait_open(&wait);
+	if (wakes)
+		uccl_driver_wakes(d, &wait);
 	for (;;) {
 		now = uccl_clock();
 		driver_engine(d, now);
 		if (uccl_engine_drained(d->engine) || now >= end)
 			break;
-		uccl_wait_sleep(&wait, uccl_min(end, uccl_engine_expiry(d->engine)));
+		if (wakes)
+			uccl_wait_sleep(&wait, uccl_min(end, uccl_engine_expiry(d->engine)));
+		else
+			nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
 	}
 	uccl_wait_close(&wait);
 }

@@ -9,7 +9,9 @@
 #include <rdma/fi_collective.h>
 #include <rdma/fi_rma.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "api/endpoint/ep.h"
@@ -967,6 +969,45 @@ static void ping_pong_asleep(struct duo *d, int rounds)
 	assert_null(failed);
 }
 
+static void *read_one_main(void *arg)
+{
+	struct fi_cq_tagged_entry e;
+	struct node *n = arg;
+	time_t end = time(NULL) + 10;
+
+	while (time(NULL) < end)
+		if (fi_cq_read(n->cq, &e, 1) == 1)
+			return n;
+	return NULL;
+}
+
+/* What was accepted arrives, although no descriptor is left to sleep on while the endpoint is closed. */
+static void close__without_descriptors(void **state)
+{
+	struct rlimit old, none;
+	char in[8], out[8] = "last";
+	pthread_t thread;
+	struct node c;
+	struct duo d;
+	void *got;
+
+	(void)state;
+	duo_open(&d);
+	node_open(&c, &d.w);
+	assert_int_equal(fi_recv(d.b.ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, in), 0);
+	assert_int_equal(fi_inject(c.ep, out, sizeof(out), node_insert(&c, &d.b)), 0);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	none = (struct rlimit){ .rlim_cur = 0, .rlim_max = old.rlim_max };
+	assert_int_equal(pthread_create(&thread, NULL, read_one_main, &d.b), 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	node_close(&c);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+	pthread_join(thread, &got);
+	assert_ptr_equal(got, &d.b);
+	assert_string_equal(in, "last");
+	duo_close(&d);
+}
+
 static void sread__ping_pong(void **state)
 {
 	struct duo d;
@@ -1299,6 +1340,7 @@ int main(void)
 		cmocka_unit_test(cntr__counts),
 		cmocka_unit_test(av__remove_and_reuse),
 		cmocka_unit_test(peer__restarts),
+		cmocka_unit_test(close__without_descriptors),
 		cmocka_unit_test(sread__ping_pong),
 		cmocka_unit_test(auto_progress__ping_pong),
 		cmocka_unit_test(auto_progress__receiver_idle),
