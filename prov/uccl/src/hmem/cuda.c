@@ -306,12 +306,12 @@ static void cuda_close(struct uccl_hmem_queue *q)
 			cu.event_destroy(m->event);
 		free(m);
 	}
-	if (in)
+	if (in) {
 		cu.stream_destroy(q->stream);
-	if (in && q->module)
-		cu.module_unload(q->module);
-	if (in)
+		if (q->module)
+			cu.module_unload(q->module);
 		leave(0);
+	}
 	cu.ctx_release(q->device);
 	free(q);
 }

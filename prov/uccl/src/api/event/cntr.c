@@ -31,7 +31,7 @@ void uccl_cntr_count(struct uccl_cntr *cntr, bool good)
 }
 
 /* The program is told this value. */
-static uint64_t told(const _Atomic uint64_t *v, _Atomic uint64_t *told)
+static uint64_t tell(const _Atomic uint64_t *v, _Atomic uint64_t *told)
 {
 	uint64_t value = atomic_load(v);
 
@@ -47,7 +47,7 @@ static uint64_t cntr_read(struct fid_cntr *fid)
 	uccl_wait_awake(&c->wait.w);
 	uccl_drivers_poll(movers(c));
 	uccl_drivers_attend(&c->domain->drivers, movers(c));
-	return told(&c->good, &c->good_told);
+	return tell(&c->good, &c->good_told);
 }
 
 static uint64_t cntr_readerr(struct fid_cntr *fid)
@@ -55,7 +55,7 @@ static uint64_t cntr_readerr(struct fid_cntr *fid)
 	struct uccl_cntr *c = uccl_cntr_of(&fid->fid);
 
 	uccl_drivers_poll(movers(c));
-	return told(&c->bad, &c->bad_told);
+	return tell(&c->bad, &c->bad_told);
 }
 
 static int change(struct uccl_cntr *c, _Atomic uint64_t *v, uint64_t value, bool add)
