@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "core/closing.h"
 
+#include <rdma/fi_errno.h>
+
 #include "base/units.h"
 #include "core/wire.h"
 
@@ -21,8 +23,43 @@ void uccl_closing_begin(struct uccl_closing *c, uint64_t rto_ns, uint64_t now)
 	uccl_closing_expire(c, rto_ns, now);
 }
 
-void uccl_closing_heard(struct uccl_closing *c)
+/* PROTOCOL R310 */
+enum uccl_close_reason uccl_close_reason_read(const uint8_t *rec)
 {
+	return rec[0] < UCCL_CLOSE_COUNT ? rec[0] : UCCL_CLOSE_OTHER;
+}
+
+int uccl_close_error(enum uccl_close_reason reason)
+{
+	switch (reason) {
+	case UCCL_CLOSE_MEMORY:
+		return FI_ENOMEM;
+	case UCCL_CLOSE_BUFFER:
+		return FI_EREMOTEIO;
+	default:
+		return FI_ECONNABORTED;
+	}
+}
+
+enum uccl_close_reason uccl_close_reason_of(int err)
+{
+	switch (err) {
+	case FI_ENOMEM:
+		return UCCL_CLOSE_MEMORY;
+	case FI_EFAULT:
+		return UCCL_CLOSE_BUFFER;
+	case FI_ETIMEDOUT:
+	case FI_ENETDOWN:
+		return UCCL_CLOSE_SILENT;
+	default:
+		return UCCL_CLOSE_OTHER;
+	}
+}
+
+void uccl_closing_heard(struct uccl_closing *c, enum uccl_close_reason reason)
+{
+	if (!c->seen)
+		c->reason = (uint8_t)reason;
 	c->seen = true;
 	c->ack_due = true;
 }

@@ -230,7 +230,7 @@ void uccl_flow_rx(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *
 		uccl_event_rx_demand(f, demand, lost, uccl_get64(h->rec + 16), now);
 		break;
 	case UCCL_PKT_CLOSE:
-		uccl_closing_heard(&f->close);
+		uccl_closing_heard(&f->close, uccl_close_reason_read(h->rec));
 		break;
 	case UCCL_PKT_CLOSE_ACK:
 		uccl_closing_answered(&f->close);

@@ -57,7 +57,9 @@ bool uccl_peer_same(const struct uccl_peer *p, const struct uccl_peer *q)
 
 bool uccl_peer_closed(const struct uccl_peer *p)
 {
-	return peer_conn(uccl_peer_first(p))->closed;
+	const struct conn *c = peer_conn(uccl_peer_first(p));
+
+	return c->closed && c->reason == UCCL_CLOSE_ENDPOINT;
 }
 
 uint64_t uccl_peer_user(const struct uccl_peer *p)

@@ -27,7 +27,7 @@ static bool half_room(struct uccl_engine *e, const struct uccl_nic_addr *at, uin
 		return true;
 	if (now - c->hs.opened_ns < HALF_KEEP_NS)
 		return false;
-	engine_tell(c, UCCL_PKT_CLOSE);
+	engine_tell(c, UCCL_PKT_CLOSE, UCCL_CLOSE_ENDPOINT);
 	engine_tx_forget(c);
 	conns_half_leave(c);
 	conn_free(c, &e->conns);

@@ -68,7 +68,10 @@ struct conn {
 	struct uccl_timer hs_timer;
 	uint64_t ended_ns;
 	bool kept;			/* in uccl_engine.kept */
-	bool closed;			/* ended by the peer's CLOSE */
+	bool closed;			/* ended by the peer's CLOSE, */
+	uint8_t reason;			/* which said why: enum uccl_close_reason */
+	uint8_t close_why;		/* ended by us: the reason in our CLOSE; UCCL_CLOSE_ENDPOINT: nothing to say */
+	uint64_t close_told_ns;		/* when we last sent it */
 	struct uccl_path *last_paths;	/* ended: what its paths had carried, for the report */
 	uint16_t nlast_paths;
 	/* conns.c */
@@ -333,8 +336,8 @@ struct uccl_tx *engine_tx_slot(struct uccl_engine *e);
 bool engine_tx_add(struct uccl_engine *e);
 /* Send one packet that belongs to no flow; lost if the NIC is busy. */
 void engine_tx_raw(struct uccl_engine *e, struct uccl_tx *tx);
-/* Likewise, to a peer without a flow: a packet that is nothing but its type. */
-void engine_tell(struct conn *c, uint8_t type);
+/* Likewise, to a peer without a flow: CLOSE for this reason (enum uccl_close_reason), or CLOSE_ACK (0). */
+void engine_tell(struct conn *c, uint8_t type, uint8_t reason);
 
 /* conns.c */
 struct conn *conn_find(struct uccl_engine *e, const struct uccl_nic_addr *at, uint64_t incarnation);
@@ -418,8 +421,15 @@ void conn_free(struct conn *c, struct conn_list *list);
 void conn_rest(struct conn *c);
 /* It has a handshake packet to send, or waits for one. */
 void conn_due(struct conn *c);
+/*
+ * The connection ends for this reason (positive FI_Exxx), and so do all operations with the peer. A peer that may be
+ * alive is told by CLOSE. PROTOCOL R311
+ */
 void conn_fail(struct conn *c, int err, uint64_t now);
-void conn_close_seen(struct conn *c, uint64_t now);
+/* The peer said CLOSE, for this reason. */
+void conn_close_seen(struct conn *c, enum uccl_close_reason reason, uint64_t now);
+/* A packet of this type came for a connection that has ended, or is not open yet. */
+void conn_late_rx(struct conn *c, uint8_t type, uint64_t now);
 /* Nobody outside of the engine holds it any more. */
 void conn_let(struct conn *c, uint64_t now);
 /* All half-open connections end; their peers are told, but not twice. */

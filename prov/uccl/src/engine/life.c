@@ -13,6 +13,8 @@
 /* So many ended peers that nobody holds are remembered, each so long: a little more than any cookie is good. */
 #define DEAD_MAX 1024
 #define FORGET_NS (UCCL_COOKIE_LIFE_NS + 10 * UCCL_NS_PER_S)
+/* A peer that goes on after our CLOSE is sent it again, no more often than this. */
+#define CLOSE_AGAIN_NS (5 * UCCL_NS_PER_MS)
 
 static void params_mine(struct uccl_engine *e, struct uccl_params *p)
 {
@@ -167,9 +169,39 @@ void conn_due(struct conn *c)
 	uccl_heap_set(&e->heap, &c->hs_timer, uccl_conn_expiry(&c->hs));
 }
 
+static void conn_close_tell(struct conn *c, uint64_t now)
+{
+	engine_tell(c, UCCL_PKT_CLOSE, c->close_why);
+	c->close_told_ns = now;
+}
+
+/*
+ * The peer that we end may be alive, and wait for us for ever. Not if it said so itself, if another process has its
+ * place, or if our NIC is gone. PROTOCOL R311
+ */
+static bool conn_end_unknown(const struct conn *c, int err)
+{
+	return c->hs.state == UCCL_CONN_OPEN && !c->closed && err != FI_ECONNRESET && err != FI_ENODEV;
+}
+
+void conn_late_rx(struct conn *c, uint8_t type, uint64_t now)
+{
+	if (type == UCCL_PKT_CLOSE) {
+		/* Also the closer that did not hear our answer. */
+		if (c->closed || c->close_why)
+			engine_tell(c, UCCL_PKT_CLOSE_ACK, 0);
+		c->close_why = UCCL_CLOSE_ENDPOINT;
+	} else if (type == UCCL_PKT_CLOSE_ACK) {
+		c->close_why = UCCL_CLOSE_ENDPOINT;
+	} else if (c->close_why && now - c->close_told_ns >= CLOSE_AGAIN_NS) {
+		conn_close_tell(c, now);
+	}
+}
+
 void conn_fail(struct conn *c, int err, uint64_t now)
 {
 	struct uccl_engine *e = c->e;
+	bool tell = conn_end_unknown(c, err);
 
 	if (c->peer.dead)
 		return;
@@ -193,6 +225,10 @@ void conn_fail(struct conn *c, int err, uint64_t now)
 	}
 	conn_held(c, UCCL_HELD_NOT, now);
 	engine_tx_forget(c);
+	if (tell) {
+		c->close_why = (uint8_t)uccl_close_reason_of(err);
+		conn_close_tell(c, now);
+	}
 	if (c->nic_peer && e->nic->ops->disconnect)
 		e->nic->ops->disconnect(e->nic, c->nic_peer);
 	c->nic_peer = NULL;
@@ -200,7 +236,7 @@ void conn_fail(struct conn *c, int err, uint64_t now)
 	c->hs.at = UCCL_NEVER;
 	c->hs.tx_due = c->hs.ack_due = false;
 	uccl_heap_set(&e->heap, &c->hs_timer, UCCL_NEVER);
-	if (c->closed || e->drain_ns)
+	if ((c->closed && !c->reason) || e->drain_ns)
 		e->stats.peers_closed++;
 	else
 		e->stats.peers_dead++;
@@ -210,10 +246,11 @@ void conn_fail(struct conn *c, int err, uint64_t now)
 	slots_refit(e);
 }
 
-void conn_close_seen(struct conn *c, uint64_t now)
+void conn_close_seen(struct conn *c, enum uccl_close_reason reason, uint64_t now)
 {
 	c->closed = true;
-	conn_fail(c, FI_ECONNABORTED, now);
+	c->reason = (uint8_t)reason;
+	conn_fail(c, uccl_close_error(reason), now);
 }
 
 void conns_half_end(struct uccl_engine *e, uint64_t now)
@@ -221,8 +258,8 @@ void conns_half_end(struct uccl_engine *e, uint64_t now)
 	struct conn *c;
 
 	while ((c = TAILQ_FIRST(&e->half))) {
-		engine_tell(c, UCCL_PKT_CLOSE);
-		conn_close_seen(c, now);
+		engine_tell(c, UCCL_PKT_CLOSE, UCCL_CLOSE_ENDPOINT);
+		conn_close_seen(c, UCCL_CLOSE_ENDPOINT, now);
 	}
 }
 

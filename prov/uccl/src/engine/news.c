@@ -8,11 +8,29 @@
 #include "engine/impl.h"
 #include "engine/view.h"
 
+static const char *close_text(const struct conn *c)
+{
+	switch (c->reason) {
+	case UCCL_CLOSE_ENDPOINT:
+		return "it closed its endpoint";
+	case UCCL_CLOSE_MEMORY:
+		return "it ended the connection: it had no memory for an operation";
+	case UCCL_CLOSE_BUFFER:
+		return "it ended the connection: one of its buffers cannot be read";
+	case UCCL_CLOSE_SILENT:
+		return "it ended the connection: this endpoint did not answer for too long (FI_UCCL_PEER_TIMEOUT)";
+	default:
+		return "it ended the connection";
+	}
+}
+
 static const char *end_text(const struct conn *c, int err)
 {
 	if (c->closed)
-		return "it closed its endpoint";
+		return close_text(c);
 	switch (err) {
+	case FI_ENOMEM:
+		return "this process had no memory for an operation";
 	case FI_ECONNRESET:
 		return "another process or endpoint answers at its address";
 	case FI_ETIMEDOUT:

@@ -112,9 +112,10 @@ void engine_tx_raw(struct uccl_engine *e, struct uccl_tx *tx)
 		e->nic->ops->tx(e->nic, tx, 1);
 }
 
-void engine_tell(struct conn *c, uint8_t type)
+void engine_tell(struct conn *c, uint8_t type, uint8_t reason)
 {
-	struct uccl_hdr h = { .type = type, .token = c->hs.token_remote };
+	uint8_t rec[UCCL_REC_LEN] = { reason };
+	struct uccl_hdr h = { .type = type, .token = c->hs.token_remote, .rec = rec };
 	struct uccl_tx tx;
 
 	memset(&tx, 0, offsetof(struct uccl_tx, hdr));

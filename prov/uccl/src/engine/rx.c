@@ -82,13 +82,11 @@ static uint32_t rx_packet(struct uccl_engine *e, const struct uccl_rx *rx, uint3
 		return rx->len;
 	}
 	if (c->half && h.type == UCCL_PKT_CLOSE)
-		conn_close_seen(c, now);
+		conn_close_seen(c, uccl_close_reason_read(h.rec), now);
 	else if (c->half)
 		conn_wake(c, now);
 	if (!c->peer.open) {
-		/* Also the closer that did not hear our answer. */
-		if (c->closed && h.type == UCCL_PKT_CLOSE)
-			engine_tell(c, UCCL_PKT_CLOSE_ACK);
+		conn_late_rx(c, h.type, now);
 		drop(e, UCCL_DROP_STATE);
 		return rx->len;
 	}

@@ -147,7 +147,7 @@ void engine_tx(struct uccl_engine *e, uint64_t now)
 		if (f->close.seen && !f->close.ack_due) {
 			/* Its answer is in the batch: let it leave, then this peer is history. */
 			engine_tx_flush(e);
-			conn_close_seen(c, now);
+			conn_close_seen(c, f->close.reason, now);
 		}
 	}
 	tx_full(e, !engine_tx_flush(e), now);

@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <rdma/fi_errno.h>
+
 #include "base/units.h"
 #include "core/wire.h"
 
@@ -44,11 +46,50 @@ static void begin__once(void **state)
 	assert_int_equal(uccl_closing_next(&c), 0);
 }
 
+/* PROTOCOL R310 */
+static void close_reason__both_ways(void **state)
+{
+	static const struct {
+		int here, there;
+	} end[] = {
+		{ FI_ENOMEM, FI_ENOMEM },
+		{ FI_EFAULT, FI_EREMOTEIO },
+		{ FI_ETIMEDOUT, FI_ECONNABORTED },
+		{ FI_ENETDOWN, FI_ECONNABORTED },
+		{ FI_ECONNABORTED, FI_ECONNABORTED },
+		{ FI_EIO, FI_ECONNABORTED },
+	};
+	uint8_t rec[UCCL_REC_LEN] = { 0 };
+
+	(void)state;
+	/* An older sender, and one that only closes. */
+	assert_int_equal(uccl_close_reason_read(rec), UCCL_CLOSE_ENDPOINT);
+	assert_int_equal(uccl_close_error(UCCL_CLOSE_ENDPOINT), FI_ECONNABORTED);
+	for (size_t i = 0; i < uccl_array_len(end); i++) {
+		rec[0] = (uint8_t)uccl_close_reason_of(end[i].here);
+		assert_int_not_equal(rec[0], UCCL_CLOSE_ENDPOINT);
+		assert_int_equal(uccl_close_reason_read(rec), rec[0]);
+		assert_int_equal(uccl_close_error(rec[0]), end[i].there);
+	}
+	for (int i = UCCL_CLOSE_COUNT; i < 256; i++) {
+		rec[0] = (uint8_t)i;
+		assert_int_equal(uccl_close_reason_read(rec), UCCL_CLOSE_OTHER);
+	}
+}
+
+static void heard__the_first_reason(void **state)
+{
+	(void)state;
+	uccl_closing_heard(&c, UCCL_CLOSE_MEMORY);
+	uccl_closing_heard(&c, UCCL_CLOSE_ENDPOINT);
+	assert_int_equal(c.reason, UCCL_CLOSE_MEMORY);
+}
+
 static void heard__each_time_answered(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 3; i++) {
-		uccl_closing_heard(&c);
+		uccl_closing_heard(&c, UCCL_CLOSE_ENDPOINT);
 		assert_int_equal(uccl_closing_next(&c), UCCL_PKT_CLOSE_ACK);
 		assert_int_equal(uccl_closing_next(&c), 0);
 	}
@@ -62,7 +103,7 @@ static void heard__while_closing(void **state)
 {
 	(void)state;
 	uccl_closing_begin(&c, MS, 0);
-	uccl_closing_heard(&c);
+	uccl_closing_heard(&c, UCCL_CLOSE_ENDPOINT);
 	assert_int_equal(uccl_closing_next(&c), UCCL_PKT_CLOSE_ACK);
 	assert_int_equal(uccl_closing_next(&c), UCCL_PKT_CLOSE);
 	assert_int_equal(uccl_closing_next(&c), 0);
@@ -105,6 +146,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(init__open_and_silent, setup),
 		cmocka_unit_test_setup(begin__once, setup),
+		cmocka_unit_test_setup(close_reason__both_ways, setup),
+		cmocka_unit_test_setup(heard__the_first_reason, setup),
 		cmocka_unit_test_setup(heard__each_time_answered, setup),
 		cmocka_unit_test_setup(heard__while_closing, setup),
 		cmocka_unit_test_setup(answered__ends_it, setup),

@@ -122,6 +122,86 @@ static void forget__the_last(void **state)
 	lan_free(l);
 }
 
+static enum lan_verdict lose_close(struct lan *l, const struct lan_event *ev)
+{
+	return ev->type == UCCL_PKT_CLOSE && l->n-- > 0 ? LAN_DROP : LAN_PASS;
+}
+
+/* Each side hears of the end that the other one decided, and why; with and without security. PROTOCOL R310 R311 */
+static void fail__tells_the_peer(void **state)
+{
+	static const struct {
+		int here, there;
+		uint8_t security;
+	} end[] = {
+		{ FI_ENOMEM, FI_ENOMEM, UCCL_SECURITY_TRUSTED },
+		{ FI_EFAULT, FI_EREMOTEIO, UCCL_SECURITY_TRUSTED },
+		{ FI_ETIMEDOUT, FI_ECONNABORTED, UCCL_SECURITY_TRUSTED },
+		{ FI_ENOMEM, FI_ENOMEM, UCCL_SECURITY_PACKETS },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < uccl_array_len(end); i++) {
+		struct lan *l = lan_new();
+
+		l->node[0].cfg.security = l->node[1].cfg.security = end[i].security;
+		lan_open(l, 0);
+		lan_open(l, 1);
+		lan_talk(l);
+		lan_recv_from(l, 1, lan_peer(l, 1, 0), dst, 10, LAN_CTX(1));
+		conn_fail(lan_conn(l, 0, 1), end[i].here, l->now);
+		lan_run(l, 10 * MS);
+		lan_expect(l, 1, LAN_CTX(1), end[i].there);
+		/* That was no endpoint that closed. */
+		assert_false(uccl_peer_closed(lan_peer(l, 1, 0)));
+		assert_int_equal(lan_stats(l, 1)->peers_closed, 0);
+		assert_int_equal(lan_stats(l, 1)->peers_dead, 1);
+		/* It has answered: nothing is left to say. */
+		assert_int_equal(lan_conn(l, 0, 1)->close_why, 0);
+		lan_free(l);
+	}
+}
+
+/* A CLOSE is lost: what the peer sends next brings another one, but not many. PROTOCOL R311 */
+static void fail__told_again(void **state)
+{
+	struct lan *l = lan_new_open(2);
+
+	(void)state;
+	lan_talk(l);
+	l->filter = lose_close;
+	l->n = 3;
+	conn_fail(lan_conn(l, 0, 1), FI_ENOMEM, l->now);
+	lan_run(l, 10 * MS);
+	assert_int_equal(lan_conn(l, 1, 0)->peer.dead, 0);
+	assert_int_equal(lan_send(l, 1, 0, src, sizeof(src), LAN_CTX(1)), 0);
+	lan_pass(l, SECOND);
+	lan_expect(l, 1, LAN_CTX(1), FI_ENOMEM);
+	assert_true(l->n < 0);
+	/* One for each 5 ms. */
+	assert_in_range(-l->n, 1, 2);
+	lan_free(l);
+}
+
+/* Who is known to be gone is told nothing, nor who said CLOSE itself. PROTOCOL R311 */
+static void fail__tells_not(void **state)
+{
+	static const int err[] = { FI_ECONNRESET, FI_ENODEV };
+
+	(void)state;
+	for (size_t i = 0; i < uccl_array_len(err); i++) {
+		struct lan *l = lan_new_open(2);
+		uint64_t packets;
+
+		lan_talk(l);
+		lan_run(l, 10 * MS);
+		packets = l->packets;
+		conn_fail(lan_conn(l, 0, 1), err[i], l->now);
+		assert_int_equal(l->packets, packets);
+		lan_free(l);
+	}
+}
+
 /* PROTOCOL R50 */
 static void close_seen__ends_the_peer(void **state)
 {
@@ -148,6 +228,9 @@ int main(void)
 		cmocka_unit_test(forget__restarts),
 		cmocka_unit_test(forget__many),
 		cmocka_unit_test(forget__the_last),
+		cmocka_unit_test(fail__tells_the_peer),
+		cmocka_unit_test(fail__told_again),
+		cmocka_unit_test(fail__tells_not),
 		cmocka_unit_test(close_seen__ends_the_peer),
 	};
 
