@@ -174,15 +174,15 @@ static int ask_dest(struct query *q, const char *node, const char *service, cons
 {
 	int rc;
 
-	/* A host that there is can be reached, but is nobody's address. */
-	if (!service)
+	/* A host that there is can be reached, but is nobody's address. The text of an address may have a port. */
+	if (!service && !v->port)
 		return 0;
 	rc = uccl_named_ask(v, n, &q->params.ports, UCCL_NAMED_PATIENCE_NS, &q->dest);
 	q->has_dest = !rc;
 	if (rc)
 		uccl_warn(FI_LOG_CORE,
-			  "no endpoint of an RDMA NIC answers at %s port %s: is it open? does a firewall block UDP?\n",
-			  node ? node : "localhost", service);
+			  "no endpoint of an RDMA NIC answers at %s port %u: is it open? does a firewall block UDP?\n",
+			  node ? node : "localhost", v->port);
 	return rc;
 }
 
@@ -502,7 +502,7 @@ static int query_addresses(struct query *q, const char *node, const char *servic
 
 	if (flags & FI_PROV_ATTR_ONLY)
 		return 0;
-	if (q->rdma && service && !uccl_named_allowed(&q->params)) {
+	if (q->rdma && (service || uccl_address_is_text(node)) && !uccl_named_allowed(&q->params)) {
 		uccl_info(FI_LOG_CORE,
 			  "no match: FI_UCCL_KEYLESS=0 or FI_UCCL_SECURITY forbids to ask a host for addresses\n");
 		return -FI_ENODATA;

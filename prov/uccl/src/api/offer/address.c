@@ -147,13 +147,92 @@ static bool port_too_large(const char *service)
 	return !*end && (errno || v > UINT16_MAX);
 }
 
+/* The parts of a text address. */
+struct text_addr {
+	int family;
+	char node[NI_MAXHOST], service[NI_MAXSERV];
+};
+
+/* Names of the formats in text addresses; fi_av_straddr writes the two with a family of their own. */
+static const struct {
+	const char *name;
+	int family;
+} text_formats[] = {
+	{ "fi_sockaddr_in", AF_INET },
+	{ "fi_sockaddr_in6", AF_INET6 },
+	{ "fi_sockaddr", AF_UNSPEC },
+};
+
+static bool text_copy(char *out, size_t size, const char *from, size_t len)
+{
+	if (len >= size)
+		return false;
+	memcpy(out, from, len);
+	out[len] = '\0';
+	return true;
+}
+
+/* What follows "://": a node, which an IPv6 address brackets, and a service behind a colon. Either may be absent. */
+static bool text_split(const char *s, struct text_addr *t)
+{
+	bool bracket = *s == '[';
+	size_t len;
+
+	s += bracket;
+	len = strcspn(s, bracket ? "]" : ":/?");
+	if (!text_copy(t->node, sizeof(t->node), s, len))
+		return false;
+	s += len;
+	if (bracket && *s++ != ']')
+		return false;
+	if (!*s)
+		return *t->node;
+	len = strcspn(s, "/?");
+	return *s == ':' && len > 1 && !s[len] && text_copy(t->service, sizeof(t->service), s + 1, len - 1);
+}
+
+/*
+ * Read a text address (FI_ADDR_STR in fi_getinfo(3)). One with a field or an option behind the service is refused:
+ * what they ask for would not be done. The text of the provider's own format has no key, so it is no address.
+ */
+static bool text_parse(const char *text, struct text_addr *t)
+{
+	size_t len = strstr(text, "://") - text;
+
+	memset(t, 0, sizeof(*t));
+	for (size_t i = 0; i < uccl_array_len(text_formats); i++) {
+		if (strlen(text_formats[i].name) != len || strncmp(text_formats[i].name, text, len))
+			continue;
+		t->family = text_formats[i].family;
+		return text_split(text + len + 3, t);
+	}
+	return false;
+}
+
+bool uccl_address_is_text(const char *node)
+{
+	return node && strstr(node, "://");
+}
+
 int uccl_address_resolve(const char *node, const char *service, uint32_t format, bool numeric, bool passive,
 			 struct uccl_nic_addr *out, int max)
 {
 	struct addrinfo hints = { .ai_family = format_family(format), .ai_socktype = SOCK_DGRAM };
 	struct addrinfo *list, *ai;
+	struct text_addr text;
 	int rc, n = 0;
 
+	if (uccl_address_is_text(node)) {
+		if (service || !text_parse(node, &text) ||
+		    (hints.ai_family && text.family && hints.ai_family != text.family)) {
+			uccl_info(FI_LOG_CORE, "%s%s: not the text of a socket address of this format\n", node,
+				  service ? " with a service beside it" : "");
+			return -FI_ENODATA;
+		}
+		hints.ai_family = text.family ? text.family : hints.ai_family;
+		node = *text.node ? text.node : NULL;
+		service = *text.service ? text.service : NULL;
+	}
 	hints.ai_flags = (numeric ? AI_NUMERICHOST : 0) | (passive ? AI_PASSIVE : 0);
 	rc = port_too_large(service) ? EAI_SERVICE : getaddrinfo(node, service, &hints, &list);
 	if (rc) {
@@ -199,5 +278,25 @@ size_t uccl_address_text(const struct uccl_addr *a, char *buf, size_t size)
 	char place[UCCL_ADDRESS_TEXT];
 
 	uccl_address_place_text(&a->nic, place, sizeof(place));
-	return snprintf(buf, size, "fi_uccl://%s/%016llx", place, (unsigned long long)a->incarnation);
+	return snprintf(buf, size, "fi_addr_uccl://%s/%016llx", place, (unsigned long long)a->incarnation);
+}
+
+size_t uccl_address_straddr(uint32_t format, const void *addr, char *buf, size_t size)
+{
+	char place[UCCL_ADDRESS_TEXT];
+	struct uccl_addr a;
+	bool v4;
+
+	if (uccl_address_unpack(format, addr, SIZE_MAX, &a, NULL))
+		return snprintf(buf, size, "%s://(not an address)",
+				uccl_address_is_sock(format) ? "fi_sockaddr" : "fi_addr_uccl");
+	if (!uccl_address_is_sock(format))
+		return uccl_address_text(&a, buf, size);
+	v4 = uccl_ifaddr_is_v4(&a.nic);
+	uccl_address_place_text(&a.nic, place, sizeof(place));
+	/* The family is that of the format: an IPv4 address in a socket address of IPv6 is mapped. */
+	if (v4 && format == FI_SOCKADDR_IN6)
+		return snprintf(buf, size, "fi_sockaddr_in6://[::ffff:%.*s]:%u", (int)strcspn(place, ":"), place,
+				a.nic.port);
+	return snprintf(buf, size, "fi_sockaddr_%s://%s", v4 ? "in" : "in6", place);
 }

@@ -32,16 +32,27 @@ int uccl_address_new(uint32_t format, const struct uccl_addr *a, void **out, siz
  */
 int uccl_address_unpack(uint32_t format, const void *buf, size_t len, struct uccl_addr *a, size_t *used);
 
+/* Whether a node is the text of an address, so "format://..."; NULL is none. */
+bool uccl_address_is_text(const char *node);
 /*
- * Resolve node and service, either of which may be NULL (not both). `format` restricts the family, `numeric` forbids
- * name look-ups, `passive` makes a NULL node the wildcard instead of the loopback address. Returns how many addresses
- * were written to out, at least 1, or -FI_ENODATA.
+ * Resolve node and service, either of which may be NULL (not both). A node may be the text of a socket address,
+ * "fi_sockaddr_in://192.0.2.1:7000"; then there is no service beside it. `format` restricts the family, `numeric`
+ * forbids name look-ups, `passive` makes a NULL node the wildcard instead of the loopback address. Returns how many
+ * addresses were written to out, at least 1, or -FI_ENODATA.
  */
 int uccl_address_resolve(const char *node, const char *service, uint32_t format, bool numeric, bool passive,
 			 struct uccl_nic_addr *out, int max);
 
-/* "fi_uccl://192.0.2.1:7000/0123456789abcdef"; IPv6 in brackets. Returns the length it needs without the end. */
+/*
+ * "fi_addr_uccl://192.0.2.1:7000/0123456789abcdef", with the incarnation and without the key; IPv6 in brackets. Cut to
+ * size bytes with an end. Returns the length it needs without the end.
+ */
 size_t uccl_address_text(const struct uccl_addr *a, char *buf, size_t size);
+/*
+ * The same for an address in `format`: a socket address is "fi_sockaddr_in://192.0.2.1:7000" or
+ * "fi_sockaddr_in6://[2001:db8::1]:7000", as libfabric's other providers write it. What is no address is said to be so.
+ */
+size_t uccl_address_straddr(uint32_t format, const void *addr, char *buf, size_t size);
 /* "192.0.2.1:7000" */
 size_t uccl_address_place_text(const struct uccl_nic_addr *a, char *buf, size_t size);
 /* "192.0.2.1" */

@@ -240,15 +240,7 @@ static int av_lookup(struct fid_av *fid, fi_addr_t fi_addr, void *addr, size_t *
 
 static const char *av_straddr(struct fid_av *fid, const void *addr, char *buf, size_t *len)
 {
-	struct uccl_av *av = uccl_av_of(&fid->fid);
-	struct uccl_addr a;
-	size_t need;
-
-	if (uccl_address_unpack(av->domain->addr_format, addr, SIZE_MAX, &a, NULL))
-		need = snprintf(buf, *len, "fi_uccl://(not an address)");
-	else
-		need = uccl_address_text(&a, buf, *len);
-	*len = need + 1;
+	*len = uccl_address_straddr(uccl_av_of(&fid->fid)->domain->addr_format, addr, buf, *len) + 1;
 	return buf;
 }
 

@@ -482,6 +482,16 @@ static void getinfo__node(void **state)
 	assert_non_null(info->dest_addr);
 	uccl_lib.freeinfo(info);
 	assert_int_equal(uccl_getinfo(API, "localhost", NULL, FI_NUMERICHOST, NULL, &info), -FI_ENODATA);
+	/* the text of an address, for which the service must be NULL */
+	assert_int_equal(uccl_getinfo(API, "fi_sockaddr_in://127.0.0.1:7471", NULL, 0, NULL, &info), 0);
+	assert_int_equal(uccl_address_unpack(FI_ADDR_UCCL, info->dest_addr, info->dest_addrlen, &a, NULL), 0);
+	assert_int_equal(a.nic.port, 7471);
+	uccl_lib.freeinfo(info);
+	assert_int_equal(uccl_getinfo(API, "fi_sockaddr_in://127.0.0.1:7471", NULL, FI_SOURCE, NULL, &info), 0);
+	assert_int_equal(uccl_address_unpack(FI_ADDR_UCCL, info->src_addr, info->src_addrlen, &a, NULL), 0);
+	assert_int_equal(a.nic.port, 7471);
+	uccl_lib.freeinfo(info);
+	assert_int_equal(uccl_getinfo(API, "fi_sockaddr_in://127.0.0.1:7471", "1", 0, NULL, &info), -FI_ENODATA);
 	assert_int_equal(uccl_getinfo(API, "no.such.host.invalid", "1", 0, NULL, &info), -FI_ENODATA);
 	assert_int_equal(uccl_getinfo(API, "no.such.host.invalid", "1", FI_SOURCE, NULL, &info), -FI_ENODATA);
 }

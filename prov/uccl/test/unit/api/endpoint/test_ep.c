@@ -422,7 +422,7 @@ static void cancel__and_truncation(void **state)
 	assert_int_equal(err.olen, sizeof(out) - sizeof(in));
 	assert_int_equal(err.tag, 2);
 	assert_memory_equal(in, out, sizeof(in));
-	assert_non_null(strstr(fi_cq_strerror(d.b.cq, err.prov_errno, NULL, NULL, 0), "fi_uccl://127.0.0.1:"));
+	assert_non_null(strstr(fi_cq_strerror(d.b.cq, err.prov_errno, NULL, NULL, 0), "fi_addr_uccl://127.0.0.1:"));
 	expect(&d.a, &d.b, out, FI_SEND | FI_TAGGED);
 	assert_int_equal(d.a.ep->ops->tx_size_left(d.a.ep), 4096);
 	duo_close(&d);
@@ -906,7 +906,7 @@ static void peer__restarts(void **state)
 		assert_int_equal(rc, -FI_EAVAIL);
 		assert_int_equal(fi_cq_readerr(d.a.cq, &err, 0), 1);
 		assert_ptr_equal(err.op_context, in);
-		assert_non_null(strstr(err.err_data, "fi_uccl://127.0.0.1:"));
+		assert_non_null(strstr(err.err_data, "fi_addr_uccl://127.0.0.1:"));
 	} else {
 		assert_true(rc < 0 && rc != -FI_EAGAIN);
 	}

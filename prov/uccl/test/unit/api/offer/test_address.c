@@ -161,10 +161,10 @@ static void text__forms(void **state)
 	char buf[UCCL_ADDRESS_TEXT], small[8];
 
 	(void)state;
-	assert_int_equal(uccl_address_text(&a, buf, sizeof(buf)), 41);
-	assert_string_equal(buf, "fi_uccl://192.0.2.1:7000/0000000000000123");
+	assert_int_equal(uccl_address_text(&a, buf, sizeof(buf)), 46);
+	assert_string_equal(buf, "fi_addr_uccl://192.0.2.1:7000/0000000000000123");
 	uccl_address_text(&b, buf, sizeof(buf));
-	assert_string_equal(buf, "fi_uccl://[2001:db8::1]:65535/0000000000000456");
+	assert_string_equal(buf, "fi_addr_uccl://[2001:db8::1]:65535/0000000000000456");
 	qp.nic.pad = 0xc001;
 	qp.nic.scope = 0x7f000012;
 	uccl_address_place_text(&qp.nic, buf, sizeof(buf));
@@ -178,13 +178,107 @@ static void text__forms(void **state)
 	assert_string_equal(small, "");
 }
 
+/* As ofi_straddr() of libfabric 1.17 and 2.x writes them: programs parse and compare these. */
+static void straddr__formats(void **state)
+{
+	const struct {
+		uint32_t format;
+		struct uccl_addr a;
+		const char *text;
+	} good[] = {
+		{ FI_SOCKADDR_IN, v4("127.0.0.1", 4711), "fi_sockaddr_in://127.0.0.1:4711" },
+		{ FI_SOCKADDR, v4("192.0.2.1", 0), "fi_sockaddr_in://192.0.2.1:0" },
+		{ FI_SOCKADDR, v6("2001:db8::1", 65535), "fi_sockaddr_in6://[2001:db8::1]:65535" },
+		{ FI_SOCKADDR_IN6, v6("::1", 1), "fi_sockaddr_in6://[::1]:1" },
+		{ FI_SOCKADDR_IN6, v4("192.0.2.1", 7000), "fi_sockaddr_in6://[::ffff:192.0.2.1]:7000" },
+		{ FI_ADDR_UCCL, v4("192.0.2.1", 7000), "fi_addr_uccl://192.0.2.1:7000/0000000000000123" },
+	};
+	struct sockaddr_in other = { .sin_family = AF_UNIX };
+	char buf[UCCL_ADDRESS_TEXT], cut[UCCL_ADDRESS_TEXT];
+	uint8_t raw[64] = { 0 };
+
+	(void)state;
+	for (size_t i = 0; i < uccl_array_len(good); i++) {
+		size_t len = sizeof(raw), want = strlen(good[i].text);
+
+		assert_int_equal(uccl_address_pack(good[i].format, &good[i].a, raw, &len), 0);
+		assert_int_equal(uccl_address_straddr(good[i].format, raw, buf, sizeof(buf)), want);
+		assert_string_equal(buf, good[i].text);
+		/* Cut to any room, always with an end; the whole length is told. */
+		for (size_t room = 0; room <= want; room++) {
+			memset(cut, 0xaa, sizeof(cut));
+			assert_int_equal(uccl_address_straddr(good[i].format, raw, room ? cut : NULL, room), want);
+			assert_true(!room || (!cut[room - 1] && !memcmp(cut, buf, room - 1)));
+			assert_int_equal((uint8_t)cut[room], 0xaa);
+		}
+	}
+	uccl_address_straddr(FI_SOCKADDR, &other, buf, sizeof(buf));
+	assert_string_equal(buf, "fi_sockaddr://(not an address)");
+	memset(raw, 0, sizeof(raw));
+	uccl_address_straddr(FI_ADDR_UCCL, raw, buf, sizeof(buf));
+	assert_string_equal(buf, "fi_addr_uccl://(not an address)");
+}
+
+/* Texts of addresses, as FI_ADDR_STR in fi_getinfo(3): what straddr() writes is read. */
+static void resolve__texts(void **state)
+{
+	static const struct {
+		const char *text;
+		uint32_t format;
+	} bad[] = {
+		{ "fi_sockaddr_in://[::1]:1", FI_SOCKADDR }, { "fi_sockaddr_in6://127.0.0.1:1", FI_SOCKADDR },
+		{ "fi_sockaddr_in6://[::1]:1", FI_SOCKADDR_IN }, { "fi_sockaddr_in://127.0.0.1:1", FI_SOCKADDR_IN6 },
+		{ "fi_sockaddr_in://127.0.0.1:", FI_SOCKADDR }, { "fi_sockaddr_in://127.0.0.1:70000", FI_SOCKADDR },
+		{ "fi_sockaddr_in6://[::1", FI_SOCKADDR }, { "fi_sockaddr_in6://[::1]7", FI_SOCKADDR },
+		{ "fi_sockaddr://127.0.0.1:1?qos=3", FI_SOCKADDR }, { "fi_sockaddr://127.0.0.1:1/x", FI_SOCKADDR },
+		{ "fi_sockaddr://127.0.0.1/x", FI_SOCKADDR }, { "fi_sockaddr://", FI_SOCKADDR },
+		{ "fi_addr_uccl://127.0.0.1:1/0123456789abcdef", FI_ADDR_UCCL }, { "http://127.0.0.1:1", FI_SOCKADDR },
+		{ "fi_sockaddr_i://127.0.0.1:1", FI_SOCKADDR }, { "://127.0.0.1:1", FI_SOCKADDR },
+	};
+	struct uccl_addr in[] = { v4("192.0.2.1", 7000), v6("2001:db8::1", 65535) }, lo = v4("127.0.0.1", 9);
+	static const uint32_t formats[] = { FI_SOCKADDR, FI_SOCKADDR_IN, FI_SOCKADDR_IN6 };
+	char text[UCCL_ADDRESS_TEXT], long_one[2048];
+	struct uccl_nic_addr out[8];
+	uint8_t raw[64];
+
+	(void)state;
+	for (size_t i = 0; i < uccl_array_len(in); i++) {
+		for (size_t f = 0; f < uccl_array_len(formats); f++) {
+			size_t len = sizeof(raw);
+
+			if (uccl_address_pack(formats[f], &in[i], raw, &len))
+				continue;
+			uccl_address_straddr(formats[f], raw, text, sizeof(text));
+			assert_int_equal(uccl_address_resolve(text, NULL, formats[f], true, false, out, 8), 1);
+			assert_true(uccl_nic_addr_equal(&out[0], &in[i].nic));
+			assert_int_equal(uccl_address_resolve(text, "7", formats[f], true, false, out, 8), -FI_ENODATA);
+		}
+	}
+	assert_int_equal(uccl_address_resolve("fi_sockaddr://127.0.0.1:9", NULL, FI_ADDR_UCCL, true, false, out, 8), 1);
+	assert_true(uccl_nic_addr_equal(&out[0], &lo.nic));
+	assert_int_equal(uccl_address_resolve("fi_sockaddr_in://:9", NULL, FI_SOCKADDR, true, false, out, 8), 1);
+	assert_true(uccl_nic_addr_equal(&out[0], &lo.nic));
+	assert_int_equal(uccl_address_resolve("fi_sockaddr_in://127.0.0.1", NULL, FI_SOCKADDR, true, false, out, 8), 1);
+	assert_int_equal(out[0].port, 0);
+	for (size_t i = 0; i < uccl_array_len(bad); i++)
+		assert_int_equal(uccl_address_resolve(bad[i].text, NULL, bad[i].format, true, false, out, 8),
+				 -FI_ENODATA);
+	for (int i = 0; i < 2; i++) {
+		memset(long_one, '1', sizeof(long_one));
+		strcpy(long_one + sizeof(long_one) - 3, ":1");
+		memcpy(long_one, i ? "fi_sockaddr://1:" : "fi_sockaddr://", i ? 16 : 14);
+		assert_int_equal(uccl_address_resolve(long_one, NULL, FI_SOCKADDR, true, false, out, 8), -FI_ENODATA);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(format__which),   cmocka_unit_test(pack__there_and_back),
 		cmocka_unit_test(pack__too_small), cmocka_unit_test(unpack__refuses),
 		cmocka_unit_test(resolve__numbers), cmocka_unit_test(resolve__nonsense),
-		cmocka_unit_test(text__forms),
+		cmocka_unit_test(resolve__texts),  cmocka_unit_test(text__forms),
+		cmocka_unit_test(straddr__formats),
 	};
 
 	fi_prov_ini();

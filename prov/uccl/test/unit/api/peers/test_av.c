@@ -329,12 +329,12 @@ static void straddr__text(void **state)
 	av = av_open(&w, 0);
 	uccl_addr_encode(raw, &a);
 	assert_ptr_equal(fi_av_straddr(av, raw, text, &len), text);
-	assert_string_equal(text, "fi_uccl://10.0.0.7:7000/0000000000000abc");
+	assert_string_equal(text, "fi_addr_uccl://10.0.0.7:7000/0000000000000abc");
 	assert_int_equal(len, strlen(text) + 1);
 	len = 8;
 	fi_av_straddr(av, raw, text, &len);
-	assert_string_equal(text, "fi_uccl");
-	assert_true(len > 8);
+	assert_string_equal(text, "fi_addr");
+	assert_int_equal(len, sizeof("fi_addr_uccl://10.0.0.7:7000/0000000000000abc"));
 	assert_int_equal(fi_close(&av->fid), 0);
 	world_close(&w);
 }
@@ -356,8 +356,9 @@ static void expect(struct fid_av *av, fi_addr_t i, const char *text)
 	assert_int_equal(fi_av_lookup(av, i, &sin, &len), 0);
 	assert_int_equal(len, sizeof(sin));
 	fi_av_straddr(av, &sin, buf, &tlen);
-	snprintf(want, sizeof(want), "fi_uccl://%s/0000000000000000", text);
+	snprintf(want, sizeof(want), "fi_sockaddr_in://%s", text);
 	assert_string_equal(buf, want);
+	assert_int_equal(tlen, strlen(want) + 1);
 }
 
 static void insertsvc__names(void **state)
@@ -373,6 +374,10 @@ static void insertsvc__names(void **state)
 	expect(av, out, "127.0.0.1:7001");
 	assert_int_equal(fi_av_insertsvc(av, "localhost", "7002", &out, 0, NULL), 1);
 	expect(av, out, "127.0.0.1:7002");
+	assert_int_equal(fi_av_insertsvc(av, "fi_sockaddr_in://127.0.0.1:7003", NULL, &out, 0, NULL), 1);
+	expect(av, out, "127.0.0.1:7003");
+	assert_int_equal(fi_av_insertsvc(av, "fi_sockaddr_in://127.0.0.1:7003", "7004", &out, 0, NULL), 0);
+	assert_true(out == FI_ADDR_NOTAVAIL);
 	assert_int_equal(fi_av_insertsvc(av, "no.such.host.invalid", "1", &out, 0, NULL), 0);
 	assert_true(out == FI_ADDR_NOTAVAIL);
 	assert_int_equal(fi_av_insertsvc(av, NULL, NULL, &out, 0, NULL), -FI_EINVAL);
