@@ -10,6 +10,12 @@
 #define DOUBT_NS (2 * UCCL_NS_PER_S)
 #define RETRY_MIN_NS (5 * UCCL_NS_PER_MS)
 #define RETRY_MAX_NS (500 * UCCL_NS_PER_MS)
+/*
+ * Who is asked for by place may be about to start: so often that it is found within 0.2 s, as long as a host that tells
+ * of closed ports lets it be tried.
+ */
+#define RETRY_PLACE_NS (150 * UCCL_NS_PER_MS)
+#define PLACE_SOON_NS (4 * UCCL_NS_PER_S)
 /* INIT is repeated this often before a new cookie is asked for. */
 #define INIT_TRIES 6
 /* Bounds of what a peer may claim of itself. PROTOCOL R11 */
@@ -34,6 +40,7 @@ void uccl_conn_init(struct uccl_conn *c, const struct uccl_addr *remote, const s
 	memset(c, 0, sizeof(*c));
 	c->state = UCCL_CONN_IDLE;
 	c->remote = *remote;
+	c->by_place = !remote->incarnation;
 	c->mine = *mine;
 	c->token_local = token;
 	c->nonce = nonce;
@@ -56,6 +63,12 @@ void uccl_conn_start(struct uccl_conn *c, uint64_t now)
 	conn_step(c, UCCL_CONN_HELLO, now);
 }
 
+void uccl_conn_delay(struct uccl_conn *c, uint64_t at)
+{
+	c->tx_due = false;
+	c->at = at;
+}
+
 uint64_t uccl_conn_expiry(const struct uccl_conn *c)
 {
 	return c->at;
@@ -65,15 +78,17 @@ uint64_t uccl_conn_expiry(const struct uccl_conn *c)
  * HELLO is one of many under a flood, and only some are answered: the wait for its answer grows slowly, so that there
  * are some twenty tries in the first second.
  */
-static uint64_t retry_after(const struct uccl_conn *c)
+static uint64_t retry_after(const struct uccl_conn *c, uint64_t now)
 {
-	uint64_t ns = RETRY_MIN_NS;
+	uint64_t ns = RETRY_MIN_NS, most = RETRY_MAX_NS;
 
+	if (c->by_place && now - c->started_ns < PLACE_SOON_NS)
+		most = RETRY_PLACE_NS;
 	if (c->state == UCCL_CONN_INIT)
-		return uccl_min(ns << uccl_min(c->tries, 16), RETRY_MAX_NS);
-	for (uint32_t i = 0; i < c->tries && ns < RETRY_MAX_NS; i++)
+		return uccl_min(ns << uccl_min(c->tries, 16), most);
+	for (uint32_t i = 0; i < c->tries && ns < most; i++)
 		ns += ns / 4;
-	return uccl_min(ns, RETRY_MAX_NS);
+	return uccl_min(ns, most);
 }
 
 void uccl_conn_expire(struct uccl_conn *c, uint64_t now)
@@ -90,7 +105,7 @@ void uccl_conn_expire(struct uccl_conn *c, uint64_t now)
 		c->tries = tries;
 	}
 	c->tx_due = true;
-	c->at = now + retry_after(c);
+	c->at = now + retry_after(c, now);
 }
 
 static void params_encode(uint8_t *p, const struct uccl_params *v)
@@ -292,7 +307,7 @@ enum uccl_drop uccl_conn_cookie(struct uccl_conn *c, const struct uccl_hdr *h, u
 		return UCCL_DROP_STATE;
 	if (uccl_get64(h->rec) != c->nonce || !incarnation)
 		return UCCL_DROP_COOKIE;
-	if (c->remote.incarnation && c->remote.incarnation != incarnation) {
+	if (c->remote.incarnation && c->remote.incarnation != incarnation && !c->by_place) {
 		if (!conn_replaced(c, now))
 			return UCCL_DROP_COOKIE;
 		conn_step(c, UCCL_CONN_DEAD, now);
@@ -347,16 +362,16 @@ enum uccl_drop uccl_conn_open(struct uccl_conn *c, const struct uccl_init *init,
 
 /*
  * Incarnations have no order, but time has: the peer of `c` lived before it opened, or before we were told of it and
- * started; the sender of `init` lived after it asked.
+ * started; whoever asks for the other connection lived after it asked.
  */
-bool uccl_conn_superseded(const struct uccl_conn *c, const struct uccl_init *init)
+bool uccl_conn_superseded(const struct uccl_conn *c, uint64_t asked_ns)
 {
 	switch (c->state) {
 	case UCCL_CONN_HELLO:
 	case UCCL_CONN_INIT:
-		return init->asked_ns > c->started_ns;
+		return asked_ns > c->started_ns;
 	case UCCL_CONN_OPEN:
-		return init->asked_ns > c->opened_ns;
+		return asked_ns > c->opened_ns;
 	default:
 		return false;
 	}

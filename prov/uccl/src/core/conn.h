@@ -72,6 +72,7 @@ struct uccl_conn {
 	uint64_t opened_ns;
 	uint64_t rtt_ns;		/* OPEN: what our packet and the answer to it took at most; 0: not known */
 	uint32_t tries;			/* of the current step */
+	bool by_place;			/* its address named no incarnation: until it opens, whoever is there will do */
 	bool tx_due;			/* HELLO or INIT wants to leave */
 	bool ack_due;			/* INIT_ACK wants to leave */
 	uint8_t cookie[UCCL_MAC_LEN];
@@ -111,6 +112,8 @@ void uccl_conn_init(struct uccl_conn *c, const struct uccl_addr *remote, const s
 		    uint64_t nonce);
 /* Begin to connect, unless begun. */
 void uccl_conn_start(struct uccl_conn *c, uint64_t now);
+/* It was started just now: its first HELLO leaves at `at` (ns), no earlier. */
+void uccl_conn_delay(struct uccl_conn *c, uint64_t at);
 uint64_t uccl_conn_expiry(const struct uccl_conn *c);
 void uccl_conn_expire(struct uccl_conn *c, uint64_t now);
 /* Fill the next handshake packet; 0: none is due. tx->payload points to `buf`, UCCL_INIT_MAX bytes. */
@@ -119,7 +122,7 @@ int uccl_conn_tx(struct uccl_conn *c, const struct uccl_listener *l, struct uccl
 /*
  * COOKIE for this connection. UCCL_DROP_STALE: the peer's incarnation is not the one we were told: our peer is gone,
  * and the connection is DEAD. With security that takes two, far apart, and no right one between them: until then
- * UCCL_DROP_COOKIE.
+ * UCCL_DROP_COOKIE. A connection by place goes on with the incarnation that answered last.
  */
 enum uccl_drop uccl_conn_cookie(struct uccl_conn *c, const struct uccl_hdr *h, uint64_t now);
 /*
@@ -130,11 +133,11 @@ enum uccl_drop uccl_conn_elsewhere(struct uccl_conn *c, const struct uccl_hdr *h
 enum uccl_drop uccl_conn_open(struct uccl_conn *c, const struct uccl_init *init, bool is_ack, uint64_t now);
 
 /*
- * An INIT or INIT_ACK of another incarnation, from the place of `c`, was found right. True: `c` is history. False: it
- * may be older than `c` and late; if `c` is OPEN it must be refused. If it is not older, its sender asks for a new
- * cookie and comes again.
+ * Another connection from the place of `c` was asked for by an INIT or INIT_ACK that was found right, and whose sender
+ * lived later than `asked_ns` (uccl_init). True: `c` is history. False: it may be older than `c` and late; if `c` is
+ * OPEN it must be refused. If it is not older, its sender asks for a new cookie and comes again.
  */
-bool uccl_conn_superseded(const struct uccl_conn *c, const struct uccl_init *init);
+bool uccl_conn_superseded(const struct uccl_conn *c, uint64_t asked_ns);
 
 /* What HELLO says of its sender's place besides the IP, which is that of the packet. */
 void uccl_hello_place(uint8_t rec[UCCL_REC_LEN], const struct uccl_nic_addr *own);

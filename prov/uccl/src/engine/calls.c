@@ -15,6 +15,23 @@ static struct conn *peer_there(struct uccl_engine *e, const struct uccl_nic_addr
 	return found;
 }
 
+/* PROTOCOL R295 */
+#define BACKOFF_MIN_NS UCCL_NS_PER_MS
+#define BACKOFF_MAX_NS (100 * UCCL_NS_PER_MS)
+
+/* `c` is asked for after `last`, which ended: not at once, if that found nobody either. */
+static void conn_back_off(struct conn *c, const struct conn *last)
+{
+	uint64_t wait = BACKOFF_MAX_NS;
+
+	if (c->hs.state != UCCL_CONN_IDLE || last->number)
+		return;
+	c->attempts = (uint8_t)uccl_min(last->attempts + 1, 16);
+	if (c->attempts < 8)
+		wait = uccl_min(BACKOFF_MIN_NS << (c->attempts - 1), BACKOFF_MAX_NS);
+	c->not_before_ns = last->ended_ns + wait;
+}
+
 struct uccl_peer *uccl_engine_peer(struct uccl_engine *e, const struct uccl_addr *addr, bool create)
 {
 	struct conn *c;
@@ -26,7 +43,7 @@ struct uccl_peer *uccl_engine_peer(struct uccl_engine *e, const struct uccl_addr
 	if (!c && uccl_addr_keyless(addr))
 		c = peer_there(e, &addr->nic);
 	if (!c && create)
-		c = conn_new(e, addr);
+		c = conn_new(e, addr, true);
 	/* It connected to us first, without showing its key: now we know it. */
 	if (c && c->hs.state != UCCL_CONN_OPEN && !uccl_addr_keyless(addr)) {
 		memcpy(c->hs.remote.key, addr->key, UCCL_KEY_LEN);
@@ -34,15 +51,51 @@ struct uccl_peer *uccl_engine_peer(struct uccl_engine *e, const struct uccl_addr
 	}
 	if (!c)
 		return NULL;
+	c->asked = true;
 	if (c->half)
 		conn_wake(c, e->now);
 	uccl_peer_hold(&c->peer);
 	return &c->peer;
 }
 
+struct uccl_peer *uccl_peer_again(struct uccl_peer *p, const struct uccl_addr *addr)
+{
+	struct conn *last = peer_conn(uccl_peer_first(p));
+	struct uccl_peer *again = uccl_engine_peer(last->e, addr, true);
+
+	if (!again)
+		return NULL;
+	if (peer_conn(again) != last)
+		conn_back_off(peer_conn(again), last);
+	uccl_peer_let(p);
+	return again;
+}
+
 void uccl_peer_hold(struct uccl_peer *p)
 {
-	peer_conn(p)->known = true;
+	peer_conn(p)->refs++;
+}
+
+void uccl_peer_let(struct uccl_peer *p)
+{
+	struct conn *c = peer_conn(p);
+
+	conn_let(c, c->e->now);
+}
+
+int uccl_peer_ended(const struct uccl_peer *p)
+{
+	return uccl_peer_first(p)->dead;
+}
+
+bool uccl_peer_told(const struct uccl_peer *p)
+{
+	return uccl_peer_first(p)->told;
+}
+
+void uccl_peer_tell(struct uccl_peer *p)
+{
+	uccl_peer_first(p)->told = true;
 }
 
 const struct uccl_addr *uccl_peer_addr(const struct uccl_peer *p)
@@ -70,7 +123,6 @@ uint64_t uccl_peer_user(const struct uccl_peer *p)
 void uccl_peer_set_user(struct uccl_peer *p, uint64_t user)
 {
 	uccl_peer_first(p)->user = user;
-	uccl_peer_hold(p);
 }
 
 struct uccl_op *uccl_op_get(struct uccl_engine *e)

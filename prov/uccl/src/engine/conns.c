@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The table of an engine's connections: each is found by what we were told of it (place and incarnation) and by its
- * token, whether it lives or not; and all that live at one place, whatever their number elsewhere. And how much of the
- * table strangers may have.
+ * The table of an engine's connections: each is found by its token, whether it lives or not; by what we were told of it
+ * (place and incarnation), unless it ended without ever being connected, so that it can be asked for again; and all
+ * that live at one place are found by that. And how much of the table strangers may have.
  */
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
@@ -121,7 +121,7 @@ struct conn *conns_at(struct uccl_engine *e, const struct uccl_nic_addr *at)
 	return place ? TAILQ_FIRST(&place->conns) : NULL;
 }
 
-int conns_add(struct conn *c)
+int conns_add(struct conn *c, bool keyed)
 {
 	struct uccl_engine *e = c->e;
 
@@ -129,16 +129,24 @@ int conns_add(struct conn *c)
 	c->key.incarnation = c->peer.addr.incarnation;
 	if (place_enter(c))
 		return -FI_ENOMEM;
-	HASH_ADD(hh_key, e->by_key, key, sizeof(c->key), c);
-	if (!c->hh_key.tbl)
-		goto nomem;
 	HASH_ADD(hh_token, e->by_token, hs.token_local, sizeof(c->hs.token_local), c);
-	if (c->hh_token.tbl)
+	if (!c->hh_token.tbl)
+		goto nomem;
+	if (keyed)
+		HASH_ADD(hh_key, e->by_key, key, sizeof(c->key), c);
+	if (!keyed || c->hh_key.tbl)
 		return 0;
-	HASH_DELETE(hh_key, e->by_key, c);
+	HASH_DELETE(hh_token, e->by_token, c);
 nomem:
 	conns_leave(c);
 	return -FI_ENOMEM;
+}
+
+void conns_unlearn(struct conn *c)
+{
+	if (c->hh_key.tbl)
+		HASH_DELETE(hh_key, c->e->by_key, c);
+	c->hh_key.tbl = NULL;
 }
 
 void conns_remove(struct conn *c)
@@ -146,25 +154,21 @@ void conns_remove(struct conn *c)
 	struct uccl_engine *e = c->e;
 
 	conns_leave(c);
-	if (c->hh_key.tbl)
-		HASH_DELETE(hh_key, e->by_key, c);
+	conns_unlearn(c);
 	if (c->hh_token.tbl)
 		HASH_DELETE(hh_token, e->by_token, c);
-	c->hh_key.tbl = c->hh_token.tbl = NULL;
+	c->hh_token.tbl = NULL;
 	if (e->last == c)
 		e->last = NULL;
 }
 
 void conns_learn(struct conn *c, uint64_t incarnation)
 {
-	struct uccl_engine *e = c->e;
-
-	if (c->key.incarnation == incarnation)
+	if (c->hh_key.tbl && c->key.incarnation == incarnation)
 		return;
-	if (c->hh_key.tbl)
-		HASH_DELETE(hh_key, e->by_key, c);
+	conns_unlearn(c);
 	c->key.incarnation = incarnation;
-	HASH_ADD(hh_key, e->by_key, key, sizeof(c->key), c);
+	HASH_ADD(hh_key, c->e->by_key, key, sizeof(c->key), c);
 }
 
 int conns_half_enter(struct conn *c)

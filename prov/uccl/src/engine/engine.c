@@ -115,6 +115,7 @@ int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct u
 	TAILQ_INIT(&e->half);
 	TAILQ_INIT(&e->dead);
 	TAILQ_INIT(&e->kept);
+	TAILQ_INIT(&e->loose);
 	TAILQ_INIT(&e->hsq);
 	TAILQ_INIT(&e->ready);
 	TAILQ_INIT(&e->untold);
@@ -148,6 +149,8 @@ void uccl_engine_close(struct uccl_engine *e)
 		uccl_lanes_fini(&e->mep, e->now);
 	uccl_mep_fini(&e->mep, e->now);
 	TAILQ_CONCAT(&e->dead, &e->kept, all);
+	TAILQ_FOREACH(c, &e->dead, all)
+		c->peer.first = NULL;
 	while ((c = TAILQ_FIRST(&e->dead)))
 		conn_free(c, &e->dead);
 	e->nic->ops->close(e->nic);

@@ -101,8 +101,22 @@ void uccl_engine_empty(struct uccl_engine *e, bool yes);
 void uccl_engine_drain(struct uccl_engine *e, uint64_t now);
 bool uccl_engine_drained(const struct uccl_engine *e);
 
-/* The peer at an address; made if it is new and `create`. NULL: none, or out of memory. */
+/*
+ * A peer is one incarnation at an address. The one at `addr`, held for the caller; made if there is none and `create`.
+ * NULL: none, or out of memory. An address that names an incarnation which has ended gives that peer, whose operations
+ * fail. One that names a place only, or an incarnation that never was connected, gives a new peer then.
+ */
 struct uccl_peer *uccl_engine_peer(struct uccl_engine *e, const struct uccl_addr *addr, bool create);
+/*
+ * `p`, which the caller holds, has ended: the peer at its address from now on, held in its place. If `p` never was
+ * connected it is asked for no sooner than a back-off of 1 to 100 ms allows. NULL: out of memory, `p` is still held.
+ */
+struct uccl_peer *uccl_peer_again(struct uccl_peer *p, const struct uccl_addr *addr);
+/* 0: it has not ended; else the positive FI_Exxx that ended it. */
+int uccl_peer_ended(const struct uccl_peer *p);
+/* It has ended: did an operation end with that error, or somebody say so by uccl_peer_tell()? */
+bool uccl_peer_told(const struct uccl_peer *p);
+void uccl_peer_tell(struct uccl_peer *p);
 const struct uccl_addr *uccl_peer_addr(const struct uccl_peer *p);
 /*
  * Do both stand for one peer? An endpoint known by its place and by its whole address has two names as long as nobody
@@ -112,10 +126,12 @@ bool uccl_peer_same(const struct uccl_peer *p, const struct uccl_peer *q);
 /* Did it end by closing its endpoint? */
 bool uccl_peer_closed(const struct uccl_peer *p);
 /*
- * Peers that uccl_engine_peer() returned stay for good. One that was only named by a completion is forgotten some time
- * after its end, unless it is held before the callback returns.
+ * A peer stays as long as it is held. One that was only named by a completion must be held before the callback returns
+ * if it is to stay. The last uccl_peer_let() lets the engine forget it: at once if nothing waits for it and it is not
+ * connected, else some time after its end.
  */
 void uccl_peer_hold(struct uccl_peer *p);
+void uccl_peer_let(struct uccl_peer *p);
 /* A word that api keeps with a peer (its fi_addr_t); UINT64_MAX at first. */
 uint64_t uccl_peer_user(const struct uccl_peer *p);
 void uccl_peer_set_user(struct uccl_peer *p, uint64_t user);

@@ -39,75 +39,123 @@ static void conn_join(struct conn *c, struct conn *first, uint64_t now)
 {
 	struct uccl_engine *e = c->e;
 
-	/* A name by place that came later would have been given `first`; so both were asked for, and both stay. */
-	assert(c->known && first->known);
 	conn_rest(c);
 	engine_tx_forget(c);
 	conns_remove(c);
 	TAILQ_REMOVE(&e->conns, c, all);
 	TAILQ_INSERT_TAIL(&e->kept, c, all);
+	c->kept = true;
 	c->hs.state = UCCL_CONN_DEAD;
+	/* As long as somebody holds the name, it holds the peer. */
+	first->asked = true;
+	first->refs++;
+	c->refs++;
 	uccl_peer_join(&c->peer, &first->peer, now);
+	conn_let(c, now);
 }
 
-/* The incarnation of `c` is proven to be at its place: who was asked for by that place is it. */
+/* Who is asked for by the place of `c`, and not connected, is whoever is found there. */
+static bool conn_by_place(const struct conn *c)
+{
+	return c->hs.by_place && !c->peer.self && c->hs.state != UCCL_CONN_OPEN;
+}
+
+/* From now on `c` is the connection to its incarnation, unless another one is, which lives. */
+static void conn_claim(struct conn *c)
+{
+	struct conn *known = conn_find(c->e, &c->peer.addr.nic, c->hs.remote.incarnation);
+
+	c->peer.addr.incarnation = c->hs.remote.incarnation;
+	if (known && known != c && !known->peer.dead)
+		return;
+	if (known && known != c)
+		conns_unlearn(known);
+	conns_learn(c, c->hs.remote.incarnation);
+}
+
+/* The incarnation of `c` is at its place: who was asked for by that place is it. */
 static void conn_meet(struct conn *c, uint64_t now)
 {
 	struct conn *other, *next;
 
-	c->peer.addr.incarnation = c->hs.remote.incarnation;
-	conns_learn(c, c->hs.remote.incarnation);
+	conn_claim(c);
 	for (other = conns_at(c->e, &c->peer.addr.nic); other; other = next) {
 		next = TAILQ_NEXT(other, there);
-		if (other != c && !other->key.incarnation && !other->peer.self)
+		if (other != c && conn_by_place(other))
 			conn_join(other, c, now);
 	}
 }
 
-/* A COOKIE says who is there. */
+/* A COOKIE says who is there. One that was connected before, and ended, lives: it is connected anew. */
 static void conn_named(struct conn *c, uint64_t now)
 {
 	struct conn *known = conn_find(c->e, &c->peer.addr.nic, c->hs.remote.incarnation);
 
-	if (c->key.incarnation || !known) {
-		conn_meet(c, now);
-		conn_due(c);
-	} else if (known->peer.dead) {
-		/* Two incarnations meet once. */
-		conn_fail(c, known->peer.dead, now);
-	} else {
+	if (known && known != c && !known->peer.dead) {
 		conn_join(c, known, now);
+		return;
 	}
+	conn_meet(c, now);
+	conn_due(c);
 }
 
-/* At the place that `init` came from: is this a connection to another incarnation, which is known? */
-static bool conn_rival(const struct conn *c, const struct uccl_init *init)
+/* Is this another connection to the place that one with `token` comes from, to an incarnation that is known? */
+static bool conn_rival(const struct conn *c, uint64_t incarnation, uint64_t token)
 {
-	return !c->hs.remote.indirect && c->key.incarnation &&
-	       c->key.incarnation != init->from.incarnation;
+	if (c->hs.remote.indirect || !c->hs.remote.incarnation)
+		return false;
+	return c->hs.remote.incarnation != incarnation || (c->hs.token_remote && c->hs.token_remote != token);
 }
 
-/* It may be a late one, of an incarnation that ended before the one that we are connected to. */
+/* It may be a late one, of a connection that ended before the one that we have. */
 static bool conn_outdated(struct uccl_engine *e, const struct uccl_init *init)
 {
 	const struct conn *c;
 
 	for (c = conns_at(e, &init->from.nic); c; c = TAILQ_NEXT(c, there))
-		if (conn_rival(c, init) && c->hs.state == UCCL_CONN_OPEN && !uccl_conn_superseded(&c->hs, init))
+		if (conn_rival(c, init->from.incarnation, init->token) && c->hs.state == UCCL_CONN_OPEN &&
+		    !uccl_conn_superseded(&c->hs, init->asked_ns))
 			return true;
 	return false;
 }
 
-/* Another incarnation at this place is proven: what we knew there before is dead. */
-static void conn_supersede(struct uccl_engine *e, const struct uccl_init *init, uint64_t now)
+/*
+ * A handshake proves that its sender was at that place a short time ago; so did one that somebody recorded. What was
+ * connected there before ends when a packet shows that the sender has our answer. PROTOCOL R10
+ */
+void conn_prove(struct conn *c, uint64_t now)
 {
-	struct conn *c, *next;
+	struct conn *other, *next;
 
-	for (c = conns_at(e, &init->from.nic); c; c = next) {
-		next = TAILQ_NEXT(c, there);
-		if (conn_rival(c, init) && uccl_conn_superseded(&c->hs, init))
-			conn_fail(c, FI_ECONNRESET, now);
+	c->unproven = false;
+	if (c->half)
+		conn_wake(c, now);
+	if (c->peer.dead)
+		return;
+	for (other = conns_at(c->e, &c->peer.addr.nic); other; other = next) {
+		next = TAILQ_NEXT(other, there);
+		if (other != c && !conn_by_place(other) &&
+		    conn_rival(other, c->hs.remote.incarnation, c->hs.token_remote) &&
+		    uccl_conn_superseded(&other->hs, c->met_ns))
+			conn_fail(other, FI_ECONNRESET, now);
 	}
+	conn_meet(c, now);
+}
+
+/* Both sides know each other. */
+static enum uccl_drop conn_opens(struct conn *c, const struct uccl_init *init, uint64_t now)
+{
+	c->met_ns = init->asked_ns;
+	c->answered_ns = now;
+	c->unproven = true;
+	conn_claim(c);
+	if (conn_seal(c) || (!c->asked && conns_half_enter(c))) {
+		conn_fail(c, FI_ENOMEM, now);
+		return UCCL_DROP_MEMORY;
+	}
+	if (!c->half)
+		conn_begin(c, now);
+	return c->peer.dead ? UCCL_DROP_MEMORY : UCCL_DROP_COUNT;
 }
 
 static enum uccl_drop conn_establish(struct conn *c, const struct uccl_init *init, bool is_ack, uint64_t now)
@@ -117,20 +165,14 @@ static enum uccl_drop conn_establish(struct conn *c, const struct uccl_init *ini
 
 	if (reason != UCCL_DROP_COUNT)
 		return reason;
-	conn_supersede(c->e, init, now);
-	conn_meet(c, now);
 	conn_grant(c);
 	conn_slots_known(c);
 	conn_due(c);
-	if (was_open)
-		return UCCL_DROP_COUNT;
-	if (conn_seal(c) || (!c->known && conns_half_enter(c))) {
-		conn_fail(c, FI_ENOMEM, now);
-		return UCCL_DROP_MEMORY;
-	}
-	if (!c->half)
-		conn_begin(c, now);
-	return c->peer.dead ? UCCL_DROP_MEMORY : UCCL_DROP_COUNT;
+	if (!was_open)
+		reason = conn_opens(c, init, now);
+	if (is_ack && c->unproven && !c->peer.dead)
+		conn_prove(c, now);
+	return reason;
 }
 
 static enum uccl_drop rx_hello(struct uccl_engine *e, const struct uccl_hdr *h, const struct uccl_nic_addr *src,
@@ -160,20 +202,44 @@ static enum uccl_drop rx_hello(struct uccl_engine *e, const struct uccl_hdr *h, 
 static void conn_refuse(struct uccl_engine *e, const struct uccl_init *init, uint64_t now)
 {
 	struct conn *c = conn_find(e, &init->from.nic, init->from.incarnation);
+	uint8_t buf[UCCL_INIT_MAX];
+	struct uccl_params mine;
+	struct uccl_conn hs;
 	struct uccl_tx tx;
 
-	if (!c)
-		c = conn_new(e, &init->from);
-	if (!c || c->hs.state == UCCL_CONN_OPEN)
+	if (c && c->hs.state == UCCL_CONN_OPEN)
 		return;
-	conn_fail(c, FI_EACCES, now);
-	c->hs.token_remote = init->token;
-	c->hs.ack_due = true;
+	if (c)
+		conn_fail(c, FI_EACCES, now);
+	conn_params(e, &mine);
+	uccl_conn_init(&hs, &init->from, &mine, engine_random64(e), engine_random64(e));
+	hs.token_remote = init->token;
+	hs.ack_due = true;
 	memset(&tx, 0, offsetof(struct uccl_tx, hdr));
-	if (!uccl_conn_tx(&c->hs, &e->listener, &tx, c->init_buf, now))
+	if (!uccl_conn_tx(&hs, &e->listener, &tx, buf, now))
 		return;
-	tx.to = &c->peer.addr.nic;
+	tx.to = &init->from.nic;
 	engine_tx_raw(e, &tx);
+}
+
+/*
+ * `c` ended, or was asked for by another packet than `init`: one incarnation has begun two connections to us, as the
+ * first one ended there. The second one, if it is here already, or to be made: *c is NULL. PROTOCOL R296
+ */
+static enum uccl_drop conn_anew(struct conn **c, const struct uccl_init *init, bool *keyed)
+{
+	struct conn *first = *c, *other;
+
+	*c = NULL;
+	if (first->peer.dead && init->asked_ns <= first->ended_ns)
+		return UCCL_DROP_STALE;
+	if (first->peer.dead)
+		return UCCL_DROP_COUNT;
+	*keyed = false;
+	for (other = conns_at(first->e, &init->from.nic); other; other = TAILQ_NEXT(other, there))
+		if (other->hs.token_remote == init->token && other->hs.remote.incarnation == init->from.incarnation)
+			*c = other;
+	return UCCL_DROP_COUNT;
 }
 
 static enum uccl_drop rx_init(struct uccl_engine *e, const struct uccl_hdr *h, const uint8_t *payload,
@@ -181,6 +247,7 @@ static enum uccl_drop rx_init(struct uccl_engine *e, const struct uccl_hdr *h, c
 {
 	struct uccl_init init;
 	enum uccl_drop reason = uccl_listener_init(&e->listener, h, payload, src, &init, now);
+	bool keyed = true;
 	struct conn *c;
 
 	if (reason == UCCL_DROP_SECURITY)
@@ -188,15 +255,17 @@ static enum uccl_drop rx_init(struct uccl_engine *e, const struct uccl_hdr *h, c
 	if (reason != UCCL_DROP_COUNT)
 		return reason;
 	c = conn_find(e, &init.from.nic, init.from.incarnation);
-	if ((c && c->peer.dead) || conn_outdated(e, &init))
-		return UCCL_DROP_STALE;
-	if (!c) {
-		c = conn_find(e, &init.from.nic, 0);
-		if (c && c->peer.dead)
-			c = NULL;
+	if (c && (c->peer.dead || (c->hs.token_remote && c->hs.token_remote != init.token))) {
+		reason = conn_anew(&c, &init, &keyed);
+		if (reason != UCCL_DROP_COUNT)
+			return reason;
 	}
+	if (conn_outdated(e, &init))
+		return UCCL_DROP_STALE;
+	if (!c)
+		c = conn_find(e, &init.from.nic, 0);
 	if (!c && half_room(e, &init.from.nic, now))
-		c = conn_new(e, &init.from);
+		c = conn_new(e, &init.from, keyed);
 	if (!c)
 		return UCCL_DROP_MEMORY;
 	return conn_establish(c, &init, false, now);
@@ -221,6 +290,21 @@ static enum uccl_drop rx_elsewhere(struct conn *c, const struct uccl_hdr *h, uin
 	return reason;
 }
 
+/* It answers what was given up here meanwhile, and would wait for us. PROTOCOL R311 */
+static enum uccl_drop rx_late_ack(struct conn *c, const struct uccl_hdr *h, const uint8_t *payload,
+				  const struct uccl_nic_addr *src, uint64_t now)
+{
+	struct uccl_init init;
+
+	if (!c->final && !c->hs.mine.security && !c->hs.token_remote &&
+	    uccl_conn_check_ack(&c->hs, &c->e->listener, h, payload, src, &init) == UCCL_DROP_COUNT) {
+		c->hs.token_remote = init.token;
+		c->close_why = UCCL_CLOSE_OTHER;
+		conn_late_rx(c, h->type, now);
+	}
+	return UCCL_DROP_STATE;
+}
+
 enum uccl_drop conn_rx(struct uccl_engine *e, const struct uccl_hdr *h, const uint8_t *payload,
 		       const struct uccl_nic_addr *src, uint64_t now)
 {
@@ -238,7 +322,7 @@ enum uccl_drop conn_rx(struct uccl_engine *e, const struct uccl_hdr *h, const ui
 	if (memcmp(src->ip, c->peer.addr.nic.ip, sizeof(src->ip)))
 		return UCCL_DROP_SOURCE;
 	if (c->peer.dead)
-		return UCCL_DROP_STATE;
+		return h->type == UCCL_PKT_INIT_ACK ? rx_late_ack(c, h, payload, src, now) : UCCL_DROP_STATE;
 	if (h->type == UCCL_PKT_ELSEWHERE)
 		return rx_elsewhere(c, h, now);
 	if (h->type == UCCL_PKT_COOKIE && c->peer.open)

@@ -58,7 +58,12 @@ struct conn {
 	struct uccl_conn hs;
 	struct uccl_held_clock held;	/* see conn_held() */
 	/* calls.c */
-	bool known;			/* somebody outside of the engine holds it; see conn_let() */
+	uint32_t refs;			/* so many outside of the engine hold it: uccl_peer_hold(), uccl_peer_let() */
+	bool asked;			/* the program asked for it, once: no stranger */
+	uint8_t attempts;		/* in a row, before it, that ended without a connection to its address */
+	uint64_t not_before_ns;		/* its first packet leaves no earlier */
+	TAILQ_ENTRY(conn) loose_link;
+	bool loose;			/* in uccl_engine.loose */
 	/* out.c, wishes.c */
 	bool bad_memory;		/* an operation to it has a buffer that cannot be read */
 	/* life.c */
@@ -67,7 +72,9 @@ struct conn {
 	bool in_hsq;
 	struct uccl_timer hs_timer;
 	uint64_t ended_ns;
+	uint64_t forget_ns;		/* since then nobody holds it, and it is remembered for some time more */
 	bool kept;			/* in uccl_engine.kept */
+	bool final;			/* its incarnation was connected, or is proven gone: it does not come back */
 	bool closed;			/* ended by the peer's CLOSE, */
 	uint8_t reason;			/* which said why: enum uccl_close_reason */
 	uint8_t close_why;		/* ended by us: the reason in our CLOSE; UCCL_CLOSE_ENDPOINT: nothing to say */
@@ -75,11 +82,14 @@ struct conn {
 	struct uccl_path *last_paths;	/* ended: what its paths had carried, for the report */
 	uint16_t nlast_paths;
 	/* conns.c */
-	struct conn_key key;		/* as it was told to us, or learnt */
+	struct conn_key key;		/* as it was told to us, or learnt; see conns_learn(), conns_unlearn() */
 	UT_hash_handle hh_key, hh_token;
 	struct conn_place *place;	/* where it is; dead: NULL */
 	TAILQ_ENTRY(conn) there;	/* in place->conns */
 	bool half;			/* half-open: see conns_half_enter() */
+	bool unproven;			/* handshake.c: nothing came yet that has our token; half-open ones are, too */
+	uint64_t answered_ns;		/* liveness.c: its opening, or when our answer to that was sent again */
+	uint64_t met_ns;		/* handshake.c: its peer lived later than this (uccl_init.asked_ns) */
 	struct conn_source *source;	/* of one that a stranger made, as long as it lives; else NULL */
 	TAILQ_ENTRY(conn) near;		/* half-open: in source->half */
 	/* open.c */
@@ -208,6 +218,7 @@ struct uccl_engine {
 	 * that are second names of others.
 	 */
 	struct conn_list dead, kept;
+	struct conn_list loose;		/* not connected, and nobody holds them any more: see conns_reap() */
 	uint32_t nconns, ndead;
 	enum uccl_link link;		/* of the NIC */
 	/* slots.c */
@@ -344,12 +355,14 @@ struct conn *conn_find(struct uccl_engine *e, const struct uccl_nic_addr *at, ui
 struct conn *conn_by_token(struct uccl_engine *e, uint64_t token);
 /* The first of those living at a place; TAILQ_NEXT(c, there) is the next. NULL: none. */
 struct conn *conns_at(struct uccl_engine *e, const struct uccl_nic_addr *at);
-/* To be found from now on, by address and token; -FI_ENOMEM: nothing happened. */
-int conns_add(struct conn *c);
+/* To be found from now on, by token, and by address if `keyed`; -FI_ENOMEM: nothing happened. */
+int conns_add(struct conn *c, bool keyed);
 /* To be found no more, if it still was. */
 void conns_remove(struct conn *c);
 /* Its incarnation is known now. Without memory it is found by token and place only. */
 void conns_learn(struct conn *c, uint64_t incarnation);
+/* From now on it is found by token and place only: another connection to its peer takes its key. */
+void conns_unlearn(struct conn *c);
 /* It is dead: found, but no more at its place, nor counted for its address. */
 void conns_leave(struct conn *c);
 /* It is where peer.addr says, and we were told otherwise; -FI_ENOMEM: it is at no place. */
@@ -414,7 +427,10 @@ void conn_trains(struct conn *c);
 void conn_pmtu(struct conn *c);
 
 /* life.c */
-struct conn *conn_new(struct uccl_engine *e, const struct uccl_addr *addr);
+/* What this side says of itself in a handshake. */
+void conn_params(struct uccl_engine *e, struct uccl_params *p);
+/* `keyed`: it is found by its address. NULL: the table is full, or no memory. */
+struct conn *conn_new(struct uccl_engine *e, const struct uccl_addr *addr, bool keyed);
 /* It stands in `list`. */
 void conn_free(struct conn *c, struct conn_list *list);
 /* It has no part in handshakes any more. */
@@ -430,8 +446,10 @@ void conn_fail(struct conn *c, int err, uint64_t now);
 void conn_close_seen(struct conn *c, enum uccl_close_reason reason, uint64_t now);
 /* A packet of this type came for a connection that has ended, or is not open yet. */
 void conn_late_rx(struct conn *c, uint8_t type, uint64_t now);
-/* Nobody outside of the engine holds it any more. */
+/* One that held it holds it no more. */
 void conn_let(struct conn *c, uint64_t now);
+/* Forgets those of uccl_engine.loose that no operation needs. */
+void conns_reap(struct uccl_engine *e);
 /* All half-open connections end; their peers are told, but not twice. */
 void conns_half_end(struct uccl_engine *e, uint64_t now);
 /* The NIC's link went, came, or is gone for ever, which ends everything. */
@@ -459,6 +477,8 @@ void conn_begin(struct conn *c, uint64_t now);
 void conn_wake(struct conn *c, uint64_t now);
 
 /* handshake.c */
+/* A packet with our token came, the first one: its sender is at its place, and what was there before is not. */
+void conn_prove(struct conn *c, uint64_t now);
 enum uccl_drop conn_rx(struct uccl_engine *e, const struct uccl_hdr *h, const uint8_t *payload,
 		       const struct uccl_nic_addr *src, uint64_t now);
 

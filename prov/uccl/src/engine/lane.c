@@ -22,7 +22,7 @@ static struct uccl_peer *lane_meet(struct uccl_mep *m, const struct uccl_way *w,
 	return p;
 }
 
-/* Home has ended it, and said why; nobody refers to it any more. */
+/* Home has ended it, and said why; nobody refers to it any more. Home may connect to the same peer anew. */
 static void lane_part(struct uccl_peer *p, uint64_t now)
 {
 	struct conn *c = peer_conn(p);
@@ -30,6 +30,7 @@ static void lane_part(struct uccl_peer *p, uint64_t now)
 	c->closed = true;
 	conn_let(c, now);
 	conn_fail(c, FI_ECONNABORTED, now);
+	conns_unlearn(c);
 }
 
 const struct uccl_lane_ops engine_lane_ops = { .meet = lane_meet, .part = lane_part };

@@ -16,7 +16,7 @@
 /* A peer that goes on after our CLOSE is sent it again, no more often than this. */
 #define CLOSE_AGAIN_NS (5 * UCCL_NS_PER_MS)
 
-static void params_mine(struct uccl_engine *e, struct uccl_params *p)
+void conn_params(struct uccl_engine *e, struct uccl_params *p)
 {
 	*p = (struct uccl_params){
 		.mtu = e->nic->caps.mtu,
@@ -56,37 +56,83 @@ uint64_t conns_forget(struct uccl_engine *e, uint64_t now)
 	/* Once over the list: who stays in it goes to its end. */
 	for (uint32_t n = e->ndead; n; n--) {
 		c = TAILQ_FIRST(&e->dead);
-		if (now - c->ended_ns < FORGET_NS && e->ndead <= DEAD_MAX)
+		if (now - c->forget_ns < FORGET_NS && e->ndead <= DEAD_MAX)
 			break;
-		if (!c->known && TAILQ_EMPTY(&c->peer.rxs) && TAILQ_EMPTY(&c->peer.replies) && !c->peer.nsliced &&
+		if (!c->refs && TAILQ_EMPTY(&c->peer.rxs) && TAILQ_EMPTY(&c->peer.replies) && !c->peer.nsliced &&
 		    !uccl_msg_copying(&e->mep)) {
 			conn_free(c, &e->dead);
 			e->ndead--;
 			continue;
 		}
+		c->kept = c->refs;
 		TAILQ_REMOVE(&e->dead, c, all);
-		TAILQ_INSERT_TAIL(c->known ? &e->kept : &e->dead, c, all);
-		e->ndead -= c->known;
-		c->kept = c->known;
-		c->ended_ns = now;
+		TAILQ_INSERT_TAIL(c->kept ? &e->kept : &e->dead, c, all);
+		e->ndead -= c->kept;
+		if (!c->kept)
+			c->forget_ns = now;
 	}
 	c = TAILQ_FIRST(&e->dead);
-	return c ? c->ended_ns + FORGET_NS : UCCL_NEVER;
+	return c ? c->forget_ns + FORGET_NS : UCCL_NEVER;
+}
+
+/*
+ * Nobody holds it any more. Who lets go may be called from anywhere in a poll, so nothing is freed here. A second name
+ * of another peer is let go of as one that ended.
+ */
+static void conn_unheld(struct conn *c, uint64_t now)
+{
+	struct uccl_engine *e = c->e;
+
+	if (c->kept) {
+		TAILQ_REMOVE(&e->kept, c, all);
+		TAILQ_INSERT_TAIL(&e->dead, c, all);
+		e->ndead++;
+		c->kept = false;
+		c->forget_ns = now;
+		engine_look(e, now + FORGET_NS);
+	} else if (!c->peer.dead && !c->peer.open && !c->half && !c->loose) {
+		TAILQ_INSERT_TAIL(&e->loose, c, loose_link);
+		c->loose = true;
+		engine_look(e, now);
+	}
 }
 
 void conn_let(struct conn *c, uint64_t now)
 {
-	struct uccl_engine *e = c->e;
+	if (!--c->refs)
+		conn_unheld(c, now);
+}
 
-	c->known = false;
-	if (!c->kept)
-		return;
-	TAILQ_REMOVE(&e->kept, c, all);
-	TAILQ_INSERT_TAIL(&e->dead, c, all);
-	e->ndead++;
-	c->kept = false;
-	c->ended_ns = now;
-	engine_look(e, now + FORGET_NS);
+static void loose_remove(struct conn *c)
+{
+	if (c->loose)
+		TAILQ_REMOVE(&c->e->loose, c, loose_link);
+	c->loose = false;
+}
+
+/* Does an operation wait for it, or a receive name it? */
+static bool conn_needed(const struct conn *c)
+{
+	const struct uccl_peer *p = &c->peer;
+
+	for (int t = 0; t < UCCL_KINDS; t++)
+		if (!TAILQ_EMPTY(&p->directed[t]))
+			return true;
+	return !TAILQ_EMPTY(&p->pending) || !TAILQ_EMPTY(&p->sends) || !TAILQ_EMPTY(&p->rxs) || p->self;
+}
+
+/* PROTOCOL R133 */
+void conns_reap(struct uccl_engine *e)
+{
+	struct conn *c;
+
+	while ((c = TAILQ_FIRST(&e->loose))) {
+		loose_remove(c);
+		if (c->refs || c->peer.open || c->peer.dead || c->half || conn_needed(c))
+			continue;
+		engine_tx_forget(c);
+		conn_free(c, &e->conns);
+	}
 }
 
 static uint64_t token_new(struct uccl_engine *e)
@@ -99,7 +145,7 @@ static uint64_t token_new(struct uccl_engine *e)
 	return v;
 }
 
-struct conn *conn_new(struct uccl_engine *e, const struct uccl_addr *addr)
+struct conn *conn_new(struct uccl_engine *e, const struct uccl_addr *addr, bool keyed)
 {
 	struct conn *c = calloc(1, sizeof(*c));
 	struct uccl_addr remote = *addr;
@@ -112,13 +158,13 @@ struct conn *conn_new(struct uccl_engine *e, const struct uccl_addr *addr)
 	uccl_peer_init(&c->peer, &e->mep, addr);
 	c->peer.self = uccl_nic_addr_equal(&addr->nic, &e->listener.local.nic) &&
 		       (!addr->incarnation || addr->incarnation == e->listener.local.incarnation);
-	params_mine(e, &mine);
+	conn_params(e, &mine);
 	uccl_key_mix(remote.key, e->listener.group);
 	uccl_conn_init(&c->hs, &remote, &mine, token_new(e), engine_random64(e));
 	uccl_held_init(&c->held, e->away_ns, e->now);
 	c->hs_timer.at = UCCL_NEVER;
 	c->hs_timer.kind = TIMER_HANDSHAKE;
-	if (conns_add(c))
+	if (conns_add(c, keyed))
 		goto nomem;
 	TAILQ_INSERT_TAIL(&e->conns, c, all);
 	e->nconns++;
@@ -143,6 +189,7 @@ void conn_rest(struct conn *c)
 	conn_drain_set(c, NULL);
 	uccl_heap_set(&e->heap, &c->hs_timer, UCCL_NEVER);
 	uccl_slots_close(&c->grant);
+	loose_remove(c);
 }
 
 void conn_free(struct conn *c, struct conn_list *list)
@@ -153,6 +200,9 @@ void conn_free(struct conn *c, struct conn_list *list)
 	conns_remove(c);
 	TAILQ_REMOVE(list, c, all);
 	e->nconns--;
+	/* It was a name of that one, and held it. */
+	if (c->peer.first)
+		conn_let(peer_conn(c->peer.first), e->now);
 	free(c->last_paths);
 	free(c->seal);
 	free(c);
@@ -212,8 +262,13 @@ void conn_fail(struct conn *c, int err, uint64_t now)
 	TAILQ_REMOVE(&e->conns, c, all);
 	TAILQ_INSERT_TAIL(&e->dead, c, all);
 	e->ndead++;
-	c->ended_ns = now;
+	c->ended_ns = c->forget_ns = now;
 	engine_look(e, now + FORGET_NS);
+	/* What never was connected is asked for again as if it had not been. */
+	c->final = (c->number && !c->unproven) || (err == FI_ECONNRESET && !c->hs.by_place);
+	if (!c->final)
+		conns_unlearn(c);
+	loose_remove(c);
 	conn_end_told(c, err);
 	engine_trace(e, UCCL_TRACE_PEER_END, 0, c, (uint32_t)(c->closed ? 0 : err));
 	if (c->peer.open) {

@@ -25,6 +25,9 @@
 /* The time-out of a silent peer is made of at least so many looks, each of which found no answer. */
 #define PATIENCE_LOOKS 4
 
+/* Who connected to us and says nothing, although we do, is sent our answer again so often. */
+#define ANSWER_AGAIN_NS UCCL_NS_PER_S
+
 /* Between two looks at all peers. */
 static uint64_t scan_every(const struct uccl_engine *e)
 {
@@ -85,19 +88,58 @@ static bool conn_proven_dead(const struct conn *c, uint64_t now)
 	return c->gone_ns && now - c->gone_ns >= GONE_SILENCE_NS;
 }
 
+/*
+ * Ask who is at the place of a silent peer. A new process there drops our probes, as it does not know their token; but
+ * HELLO is answered by whoever has the port, with its incarnation.
+ */
+static void conn_ask(struct conn *c, uint64_t now)
+{
+	struct uccl_engine *e = c->e;
+	uint8_t rec[UCCL_REC_LEN] = {0};
+	struct uccl_hdr h = {.type = UCCL_PKT_HELLO, .token = c->hs.token_local, .rec = rec};
+	struct uccl_tx tx;
+
+	uccl_put64(rec, c->hs.nonce);
+	uccl_put64(rec + 8, e->listener.local.incarnation);
+	uccl_put64(rec + 16, c->hs.remote.incarnation);
+	uccl_hello_place(rec, &e->listener.local.nic);
+	memset(&tx, 0, offsetof(struct uccl_tx, hdr));
+	tx.kind = UCCL_TX_PACKET;
+	tx.control = true;
+	tx.hdr_len = UCCL_HDR_LEN;
+	tx.cookie = UCCL_NEVER;
+	tx.label = (uint16_t)(now / UCCL_NS_PER_MS % e->nic->caps.labels);
+	tx.to = &c->peer.addr.nic;
+	uccl_hdr_encode(tx.hdr, &h);
+	engine_tx_raw(e, &tx);
+}
+
+/*
+ * A doubt begins: what answers the questions that follow is no late answer to the handshake, perhaps of who was there
+ * before. They are one question, as answers may take longer than the time between two of them.
+ */
+static void conn_doubt(struct conn *c)
+{
+	c->hs.nonce = engine_random64(c->e);
+}
+
 static void conn_probe(struct conn *c, uint64_t now)
 {
 	c->suspect_at = now + SUSPECT_PROBE_NS;
 	if (c->peer.open) {
 		uccl_flow_keepalive(&c->peer.flow, now);
 		engine_ready(c);
+		/* Whoever is there instead drops that, but says who it is. */
+		conn_ask(c, now);
 	}
 }
 
 static void conn_suspect(struct conn *c, uint64_t now)
 {
-	if (!c->suspect_at)
+	if (!c->suspect_at) {
+		conn_doubt(c);
 		conn_probe(c, now);
+	}
 	engine_look(c->e, c->suspect_at);
 }
 
@@ -147,35 +189,6 @@ enum uccl_drop conn_icmp(struct uccl_engine *e, const struct uccl_rx *rx, uint64
 		conn_unreach(c, now);
 	}
 	return UCCL_DROP_COUNT;
-}
-
-/*
- * Ask who is at the place of a silent peer. A new process there drops our probes, as it does not know their token; but
- * HELLO is answered by whoever has the port, with its incarnation.
- */
-static void conn_ask(struct conn *c, uint64_t now)
-{
-	struct uccl_engine *e = c->e;
-	uint8_t rec[UCCL_REC_LEN] = {0};
-	struct uccl_hdr h = {.type = UCCL_PKT_HELLO, .token = c->hs.token_local, .rec = rec};
-	struct uccl_tx tx;
-
-	/* Anew, so that a late answer to the handshake, perhaps of who was there before, is not taken for one to this.
-	 */
-	c->hs.nonce = engine_random64(e);
-	uccl_put64(rec, c->hs.nonce);
-	uccl_put64(rec + 8, e->listener.local.incarnation);
-	uccl_put64(rec + 16, c->hs.remote.incarnation);
-	uccl_hello_place(rec, &e->listener.local.nic);
-	memset(&tx, 0, offsetof(struct uccl_tx, hdr));
-	tx.kind = UCCL_TX_PACKET;
-	tx.control = true;
-	tx.hdr_len = UCCL_HDR_LEN;
-	tx.cookie = UCCL_NEVER;
-	tx.label = (uint16_t)(now / UCCL_NS_PER_MS % e->nic->caps.labels);
-	tx.to = &c->peer.addr.nic;
-	uccl_hdr_encode(tx.hdr, &h);
-	engine_tx_raw(e, &tx);
 }
 
 /* An answer to that. The nonce went nowhere but to the peer's place: who has it is there. */
@@ -276,6 +289,12 @@ static void conn_scan_one(struct uccl_engine *e, struct conn *c, uint64_t now)
 		}
 	}
 	if (c->peer.open) {
+		/* It may have given up before our answer came: then it says so. PROTOCOL R311 */
+		if (c->unproven && conn_awaited(c) && now - c->answered_ns >= ANSWER_AGAIN_NS) {
+			c->answered_ns = now;
+			c->hs.ack_due = true;
+			conn_due(c);
+		}
 		if (conn_overdue(c, now)) {
 			conn_fail(c, silence_error(e, FI_ETIMEDOUT), now);
 			return;
@@ -285,8 +304,10 @@ static void conn_scan_one(struct uccl_engine *e, struct conn *c, uint64_t now)
 			c->kept_ns = now;
 			uccl_flow_keepalive(&c->peer.flow, now);
 			engine_ready(c);
-			if (now - heard >= 2 * every)
+			if (now - heard >= 2 * every) {
+				conn_doubt(c);
 				conn_ask(c, now);
+			}
 		}
 	} else if (c->hs.state != UCCL_CONN_IDLE && e->cfg.connect_timeout_ns &&
 		   now - c->hs.started_ns >= e->cfg.connect_timeout_ns) {
@@ -299,6 +320,7 @@ void conn_scan(struct uccl_engine *e, uint64_t now)
 {
 	struct conn *c, *after;
 
+	conns_reap(e);
 	/* Whoever fails here asks for a look, too. */
 	e->scan_at = conns_forget(e, now);
 	for (c = TAILQ_FIRST(&e->conns); c; c = after) {

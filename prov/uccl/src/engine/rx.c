@@ -83,8 +83,8 @@ static uint32_t rx_packet(struct uccl_engine *e, const struct uccl_rx *rx, uint3
 	}
 	if (c->half && h.type == UCCL_PKT_CLOSE)
 		conn_close_seen(c, uccl_close_reason_read(h.rec), now);
-	else if (c->half)
-		conn_wake(c, now);
+	else if (c->unproven && h.type != UCCL_PKT_CLOSE)
+		conn_prove(c, now);
 	if (!c->peer.open) {
 		conn_late_rx(c, h.type, now);
 		drop(e, UCCL_DROP_STATE);
@@ -132,7 +132,8 @@ static int rx_row(struct uccl_engine *e, struct uccl_rx *rx, uint64_t now)
 	row = uccl_part_row(&h, rx->body, rx->each, rx->body_len);
 	n = (row + rx->each - 1) / rx->each;
 	c = conn_by_token(e, h.token);
-	if (n < 2 || !c || !c->peer.open || c->half || memcmp(rx->src.ip, c->peer.addr.nic.ip, sizeof(rx->src.ip)) ||
+	if (n < 2 || !c || !c->peer.open || c->unproven ||
+	    memcmp(rx->src.ip, c->peer.addr.nic.ip, sizeof(rx->src.ip)) ||
 	    uccl_msg_place(&c->peer, &h, row - n * UCCL_HDR_LEN) != rx->body)
 		return 0;
 	h.marked = rx->marked;

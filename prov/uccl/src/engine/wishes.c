@@ -17,6 +17,8 @@ static void mep_connect(struct uccl_peer *p, uint64_t now)
 		return;
 	conn_grant(c);
 	uccl_conn_start(&c->hs, now);
+	if (c->not_before_ns > now)
+		uccl_conn_delay(&c->hs, c->not_before_ns);
 	if (c->e->drain_ns)
 		conn_drain_set(c, &c->e->untold);
 	conn_held(c, UCCL_HELD_CONNECT, now);

@@ -50,6 +50,7 @@ struct uccl_peer {
 	bool self;			/* it is ourselves */
 	bool open;
 	int dead;			/* 0, or the positive FI_Exxx that ends every operation to it */
+	bool told;			/* and an operation ended with it: see msg_op_done() */
 	struct uccl_flow flow;
 
 	/* Sends not begun: no connection yet, or at the peer's message limit. */
@@ -332,6 +333,15 @@ uint8_t *uccl_msg_place(struct uccl_peer *p, const struct uccl_hdr *h, uint64_t 
 void uccl_msg_revoke(struct uccl_peer *p, const void *region, uint64_t now);
 
 struct uccl_op *uccl_mep_op_get(struct uccl_mep *m);
+
+/* It is complete: op->err and what else is valid in done(). If its peer has ended, its error tells the program so. */
+static inline void msg_op_done(struct uccl_op *op)
+{
+	if (op->err && op->from && op->from->dead)
+		op->from->told = true;
+	op->done(op);
+}
+
 void uccl_mep_op_put(struct uccl_mep *m, struct uccl_op *op);
 
 #endif

@@ -21,7 +21,7 @@ void msg_posted_done(struct uccl_op *op, struct uccl_peer *from, int err)
 			uccl_pool_put(&m->op_pool, parent);
 		}
 	}
-	op->done(op);
+	msg_op_done(op);
 }
 
 bool msg_posted_room(const struct uccl_mep *m)
@@ -118,7 +118,7 @@ static void posted_end(struct uccl_mep *m, struct uccl_op *op, struct uccl_peer 
 	op->done_len = 0;
 	op->from = from;
 	op->err = err;
-	op->done(op);
+	msg_op_done(op);
 }
 
 int uccl_msg_cancel(struct uccl_mep *m, const void *context)

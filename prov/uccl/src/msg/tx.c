@@ -73,7 +73,7 @@ void msg_tx_finish(struct uccl_op *op, int err)
 	} else {
 		op->err = err;
 		op->from = p;
-		op->done(op);
+		msg_op_done(op);
 	}
 	/* What was fenced off may be next. */
 	op = TAILQ_FIRST(&p->pending);

@@ -118,7 +118,9 @@ void uccl_sim_inv_packet(struct uccl_sim_world *w, const struct uccl_sim_pkt *p,
 	struct sim_inv_flow *v;
 
 	/* What nobody sent proves nothing about a sender. */
-	if (!p->copy && p->kind == UCCL_TX_PACKET && answer) {
+	if (!p->copy && p->kind == UCCL_TX_PACKET && !answer && !question)
+		inv->talks[p->src][p->dst] = true;
+	if (!p->copy && p->kind == UCCL_TX_PACKET && answer && !inv->talks[p->src][p->dst]) {
 		inv->answered[p->src][p->dst] += p->len;
 		if (inv->answered[p->src][p->dst] > inv->asked[p->dst][p->src])
 			uccl_sim_violation(w, "I12: %u answered %llu bytes to %u, which had sent %llu", p->src,

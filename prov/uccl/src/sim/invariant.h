@@ -42,6 +42,8 @@ struct uccl_sim_inv {
 	/* I7: what was seen of each flow's credit. */
 	struct sim_inv_flow *flows;
 	uint32_t nflows, cap;
+	/* I12: did [from] send to [to] anything but handshakes, so that this is no stranger? */
+	bool talks[UCCL_SIM_NODES][UCCL_SIM_NODES];
 	/* I12: bytes of [from][to], of the handshake and in all. */
 	uint64_t asked[UCCL_SIM_NODES][UCCL_SIM_NODES], answered[UCCL_SIM_NODES][UCCL_SIM_NODES];
 	uint64_t heard[UCCL_SIM_NODES][UCCL_SIM_NODES];

@@ -120,9 +120,6 @@ static void recv_done(struct uccl_op *op)
 	};
 	int err = op->err;
 
-	/* Requests and connections keep it. */
-	if (m.from)
-		uccl_peer_hold(m.from);
 	uccl_op_put(ep->driver.engine, op);
 	if (ep->closing || ep->cm->state == ENDED)
 		return;
@@ -265,6 +262,7 @@ static void heard(struct uccl_ep *ep, const struct uccl_cm_msg *m)
 		cm->state = CONNECTED;
 		cm->at = UCCL_NEVER;
 		ep->sole = m->from;
+		uccl_peer_hold(m->from);
 		uccl_engine_pair(ep->driver.engine, m->from);
 		cm->watched = NULL;
 		(void)uccl_engine_cancel(ep->driver.engine, cm->watch, uccl_clock());

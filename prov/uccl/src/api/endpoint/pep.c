@@ -80,6 +80,7 @@ static void request_free(struct request *r)
 {
 	LIST_REMOVE(r, link);
 	r->pep->n--;
+	uccl_peer_let(r->from);
 	free(r);
 }
 
@@ -109,6 +110,7 @@ static void pep_hear(void *arg, const struct uccl_cm_msg *m)
 	r->fid.fclass = FI_CLASS_CONNREQ;
 	r->pep = p;
 	r->from = m->from;
+	uccl_peer_hold(r->from);
 	r->addr = addr;
 	r->number = m->number;
 	LIST_INSERT_HEAD(&p->requests, r, link);
@@ -264,12 +266,12 @@ static int pep_close(struct fid *fid)
 	if (p->ep && p->ep->eq)
 		uccl_eq_forget(p->ep->eq, fid);
 	while ((r = LIST_FIRST(&p->requests))) {
-		if (p->ep->driver.forks == uccl_forks) {
-			uccl_driver_lock(&p->ep->driver);
-			(void)uccl_cm_say(p->ep, r->from, UCCL_CM_REJECT, r->number, NULL, 0);
-			uccl_driver_unlock(&p->ep->driver);
-		}
+		if (p->ep->driver.forks != uccl_forks)
+			break;
+		uccl_driver_lock(&p->ep->driver);
+		(void)uccl_cm_say(p->ep, r->from, UCCL_CM_REJECT, r->number, NULL, 0);
 		request_free(r);
+		uccl_driver_unlock(&p->ep->driver);
 	}
 	if (p->ep)
 		fi_close(inner(p));

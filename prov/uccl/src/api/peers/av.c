@@ -135,12 +135,25 @@ int uccl_av_remove(struct uccl_av *av, const fi_addr_t *fi_addr, size_t count)
 		av->v[k].used = false;
 		av->v[k].next = av->free_list;
 		av->free_list = k;
+		/* Before the lock is gone: whoever gets a re-used index must find that endpoints have forgotten it. */
+		av->removed[atomic_fetch_add(av->generation, 1) % UCCL_AV_REMOVED] = k;
 	}
-	/* Before the lock is gone: whoever gets a re-used index must find that endpoints have forgotten it. */
-	if (!av->share)
-		atomic_fetch_add(av->generation, 1);
 	pthread_mutex_unlock(&av->lock);
 	return rc;
+}
+
+int uccl_av_removed(struct uccl_av *av, uint32_t *generation, fi_addr_t gone[UCCL_AV_REMOVED])
+{
+	uint32_t now, n;
+
+	pthread_mutex_lock(&av->lock);
+	now = atomic_load(av->generation);
+	n = now - *generation;
+	for (uint32_t i = 0; !av->share && n <= UCCL_AV_REMOVED && i < n; i++)
+		gone[i] = av->removed[(*generation + i) % UCCL_AV_REMOVED];
+	pthread_mutex_unlock(&av->lock);
+	*generation = now;
+	return av->share || n > UCCL_AV_REMOVED ? -1 : (int)n;
 }
 
 bool uccl_av_context(struct uccl_addr *addr, int index)

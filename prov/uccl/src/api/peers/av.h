@@ -24,6 +24,9 @@ struct uccl_av_entry {
 	uint32_t next;	/* used: in its hash chain; free: in the list of free ones. AV_END: last */
 };
 
+/* So many removals are remembered one by one. */
+#define UCCL_AV_REMOVED 64
+
 struct uccl_av {
 	struct fid_av fid;
 	struct uccl_domain *domain;
@@ -32,7 +35,8 @@ struct uccl_av {
 	bool async;		/* FI_EVENT: insertions report to the event queue */
 	_Atomic int refs;	/* bound endpoints */
 	_Atomic uint32_t *generation;
-	_Atomic uint32_t own_generation; /* unless it is shared */
+	_Atomic uint32_t own_generation; /* unless it is shared: counts the handles that were removed, */
+	uint32_t removed[UCCL_AV_REMOVED]; /* the latest of which these are, by the count before */
 	pthread_mutex_t lock;	/* of what follows; taken last */
 	struct uccl_avshare *share; /* the table of a named one; NULL: the one here */
 	struct uccl_av_entry *v;
@@ -51,6 +55,11 @@ void uccl_av_fini(struct uccl_av *av);
 
 /* The handle of one more address: the lowest that is free. -FI_ENOMEM; -FI_EACCES: the table is another's. */
 int uccl_av_insert(struct uccl_av *av, const struct uccl_addr *addr, fi_addr_t *out);
+/*
+ * The handles that were removed since `generation` was what *generation says, which becomes what it is. -1: they are
+ * too many to tell, or the table is shared: any may be among them.
+ */
+int uccl_av_removed(struct uccl_av *av, uint32_t *generation, fi_addr_t gone[UCCL_AV_REMOVED]);
 /* -FI_EINVAL: some were no handles. */
 int uccl_av_remove(struct uccl_av *av, const fi_addr_t *fi_addr, size_t count);
 

@@ -2,22 +2,48 @@
 /* See lookup.h. */
 #include "api/peers/lookup.h"
 
+#include <rdma/fi_errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/peers/av.h"
 
+/* A place of the list has no peer any more. It was looked up by `handle`; FI_ADDR_UNSPEC: by any. */
+static void slot_forget(struct uccl_ep *ep, uint64_t slot, fi_addr_t handle)
+{
+	struct uccl_peer *peer = slot < ep->npeers ? ep->peers[slot] : NULL;
+
+	if (!peer)
+		return;
+	if (handle == FI_ADDR_UNSPEC || uccl_peer_user(peer) == handle)
+		uccl_peer_set_user(peer, UINT64_MAX);
+	ep->peers[slot] = NULL;
+	uccl_peer_let(peer);
+}
+
+static void sources_forget(struct uccl_ep *ep)
+{
+	for (uint64_t i = 0; i < ep->nsources; i++) {
+		uccl_peer_set_user(ep->sources[i], UINT64_MAX);
+		uccl_peer_let(ep->sources[i]);
+	}
+	ep->nsources = 0;
+}
+
 void uccl_ep_forget(struct uccl_ep *ep)
 {
-	ep->av_generation = atomic_load(ep->av->generation);
-	for (uint64_t i = 0; i < ep->npeers; i++) {
-		if (ep->peers[i])
-			uccl_peer_set_user(ep->peers[i], UINT64_MAX);
-		ep->peers[i] = NULL;
+	fi_addr_t gone[UCCL_AV_REMOVED];
+	int n = uccl_av_removed(ep->av, &ep->av_generation, gone);
+
+	sources_forget(ep);
+	if (n < 0) {
+		for (uint64_t i = 0; i < ep->npeers; i++)
+			slot_forget(ep, i, FI_ADDR_UNSPEC);
+		return;
 	}
-	for (uint64_t i = 0; i < ep->nsources; i++)
-		uccl_peer_set_user(ep->sources[i], UINT64_MAX);
-	ep->nsources = 0;
+	for (int i = 0; i < n; i++)
+		for (uint64_t k = 0; k < 1ull << ep->ctx_bits; k++)
+			slot_forget(ep, (gone[i] << ep->ctx_bits) + k, gone[i]);
 }
 
 /* Room for handle `index` in the list of peers. */
@@ -39,22 +65,63 @@ static bool peers_reach(struct uccl_ep *ep, uint64_t index)
 	return true;
 }
 
-struct uccl_peer *uccl_ep_peer_lookup(struct uccl_ep *ep, fi_addr_t fi_addr)
+/* The place of the list has this peer now, which is held for it. */
+static void slot_set(struct uccl_ep *ep, uint64_t slot, fi_addr_t handle, struct uccl_peer *peer)
 {
-	uint64_t slot = uccl_ep_slot(ep, fi_addr);
-	struct uccl_addr addr;
-	struct uccl_peer *peer;
-
-	if (uccl_av_get(ep->av, fi_addr, &addr) || !peers_reach(ep, slot))
-		return NULL;
-	peer = uccl_engine_peer(ep->driver.engine, &addr, true);
-	if (!peer)
-		return NULL;
+	if (ep->peers[slot] == peer)
+		uccl_peer_let(peer);
+	else
+		slot_forget(ep, slot, handle);
 	ep->peers[slot] = peer;
 	/* An address may have several handles: the first one in use is the one that completions name. */
 	if (uccl_peer_user(peer) == UINT64_MAX)
-		uccl_peer_set_user(peer, fi_addr & ~0ull >> ep->ctx_bits);
-	return peer;
+		uccl_peer_set_user(peer, handle);
+}
+
+/* The peer of this place has ended: it stays if it is to be told of, or will not come back. */
+static int peer_again(struct uccl_ep *ep, uint64_t slot, fi_addr_t handle, const struct uccl_addr *addr, bool send)
+{
+	struct uccl_peer *last = ep->peers[slot], *peer;
+
+	if (!uccl_peer_told(last)) {
+		/* A receive that names it completes with the error. */
+		if (!send)
+			return 0;
+		uccl_peer_tell(last);
+		return -uccl_peer_ended(last);
+	}
+	if (uccl_peer_user(last) == handle)
+		uccl_peer_set_user(last, UINT64_MAX);
+	peer = uccl_peer_again(last, addr);
+	if (!peer)
+		return -FI_ENOMEM;
+	ep->peers[slot] = NULL;
+	slot_set(ep, slot, handle, peer);
+	return send ? -uccl_peer_ended(peer) : 0;
+}
+
+int uccl_ep_peer_lookup(struct uccl_ep *ep, fi_addr_t fi_addr, bool send, struct uccl_peer **out)
+{
+	uint64_t slot = uccl_ep_slot(ep, fi_addr);
+	fi_addr_t handle = fi_addr & ~0ull >> ep->ctx_bits;
+	struct uccl_addr addr;
+	struct uccl_peer *peer;
+	int rc = 0;
+
+	if (uccl_av_get(ep->av, fi_addr, &addr))
+		return -FI_EINVAL;
+	if (!peers_reach(ep, slot))
+		return -FI_ENOMEM;
+	if (!ep->peers[slot]) {
+		peer = uccl_engine_peer(ep->driver.engine, &addr, true);
+		if (!peer)
+			return -FI_ENOMEM;
+		slot_set(ep, slot, handle, peer);
+	}
+	if (uccl_peer_ended(ep->peers[slot]))
+		rc = peer_again(ep, slot, handle, &addr, send);
+	*out = ep->peers[slot];
+	return rc;
 }
 
 /* In a list it is found again when everything must be forgotten. False: out of memory. */
@@ -65,7 +132,8 @@ static bool source_keep(struct uccl_ep *ep, fi_addr_t found, struct uccl_peer *p
 	if (!ep->ctx_bits) {
 		if (!peers_reach(ep, found))
 			return false;
-		ep->peers[found] = peer;
+		uccl_peer_hold(peer);
+		slot_set(ep, found, found, peer);
 		return true;
 	}
 	if (!(ep->nsources & (ep->nsources - 1))) {
@@ -74,7 +142,9 @@ static bool source_keep(struct uccl_ep *ep, fi_addr_t found, struct uccl_peer *p
 			return false;
 		ep->sources = v;
 	}
+	uccl_peer_hold(peer);
 	ep->sources[ep->nsources++] = peer;
+	uccl_peer_set_user(peer, found);
 	return true;
 }
 
@@ -89,9 +159,8 @@ fi_addr_t uccl_ep_source(struct uccl_ep *ep, struct uccl_peer *peer)
 	if (uccl_peer_user(peer) != UINT64_MAX)
 		return uccl_peer_user(peer);
 	found = uccl_av_find(ep->av, uccl_peer_addr(peer));
-	if (found == FI_ADDR_NOTAVAIL)
-		return found;
-	if (source_keep(ep, found, peer))
-		uccl_peer_set_user(peer, found);
+	/* Without memory it is looked up again the next time. */
+	if (found != FI_ADDR_NOTAVAIL)
+		(void)source_keep(ep, found, peer);
 	return found;
 }

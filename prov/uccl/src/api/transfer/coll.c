@@ -476,6 +476,14 @@ void uccl_coll_run(struct uccl_ep *ep, int n, uint64_t now)
 	}
 }
 
+/* The endpoint goes on without its members. */
+static void group_let(struct group *g)
+{
+	for (uint32_t i = 0; g->members && i < g->n; i++)
+		if (g->members[i])
+			uccl_peer_let(g->members[i]);
+}
+
 static void group_free(struct group *g)
 {
 	TAILQ_REMOVE(&g->ep->colls->groups, g, link);
@@ -518,6 +526,7 @@ static int mc_close(struct fid *fid)
 	if (!g->err) {
 		if (g->listening)
 			uccl_engine_cancel(ep->driver.engine, g, uccl_clock());
+		group_let(g);
 		group_free(g);
 	}
 	uccl_driver_unlock(&ep->driver);
@@ -687,6 +696,7 @@ static int join_locked(struct uccl_ep *ep, struct uccl_avset *set, struct fid_mc
 	*mc = &g->mc;
 	rc = coll_begin(g, &plan, UCCL_UINT64, UCCL_BAND, false, NULL, uccl_clock());
 	if (rc) {
+		group_let(g);
 		group_free(g);
 		return rc;
 	}
@@ -694,6 +704,7 @@ static int join_locked(struct uccl_ep *ep, struct uccl_avset *set, struct fid_mc
 	return 0;
 fail:
 	if (g) {
+		group_let(g);
 		free(g->members);
 		free(g->addrs);
 	}

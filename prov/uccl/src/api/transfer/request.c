@@ -34,15 +34,16 @@ static inline bool op_buffers(const struct uccl_ep *ep, struct uccl_op *op, cons
 	return len <= UCCL_MSG_MAX;
 }
 
-static inline struct uccl_peer *find_peer(struct uccl_ep *ep, fi_addr_t addr)
+/* The peer of an operation, which may be to `send`; an error as uccl_ep_peer_lookup() says. */
+static inline int find_peer(struct uccl_ep *ep, fi_addr_t addr, bool send, struct uccl_peer **out)
 {
+	*out = ep->sole;
 	if (!ep->av)
-		return ep->sole;
+		return *out ? 0 : -FI_ENOTCONN;
 	if (ep->av_generation != atomic_load_explicit(ep->av->generation, memory_order_relaxed))
 		uccl_ep_forget(ep);
-	if (uccl_ep_slot(ep, addr) < ep->npeers && ep->peers[uccl_ep_slot(ep, addr)])
-		return ep->peers[uccl_ep_slot(ep, addr)];
-	return uccl_ep_peer_lookup(ep, addr);
+	*out = uccl_ep_slot(ep, addr) < ep->npeers ? ep->peers[uccl_ep_slot(ep, addr)] : NULL;
+	return *out && !uccl_peer_ended(*out) ? 0 : uccl_ep_peer_lookup(ep, addr, send, out);
 }
 
 /* A round of the engine, in a call that is no look at a queue. */
@@ -95,11 +96,9 @@ static struct uccl_op *tx_begin(struct uccl_ep *ep, fi_addr_t addr, bool reporte
 		*rc = busy(ep, now);
 		return NULL;
 	}
-	peer = find_peer(ep, addr);
-	if (!peer) {
-		*rc = ep->av ? -FI_EINVAL : -FI_ENOTCONN;
+	*rc = find_peer(ep, addr, true, &peer);
+	if (*rc)
 		return NULL;
-	}
 	op = uccl_op_get(ep->driver.engine);
 	if (!op) {
 		*rc = busy(ep, now);
@@ -232,9 +231,7 @@ int uccl_request_recv_fill(struct uccl_ep *ep, struct uccl_op *op, const struct 
 	/* Without FI_DIRECTED_RECV the source is ignored, as the interface says. */
 	if (ep->directed && x->addr != FI_ADDR_UNSPEC) {
 		op->flags |= UCCL_OPF_DIRECTED;
-		op->peer = find_peer(ep, x->addr);
-		if (!op->peer)
-			return -FI_EINVAL;
+		return find_peer(ep, x->addr, false, &op->peer);
 	}
 	return 0;
 }

@@ -165,6 +165,46 @@ static void conn_expire__back_off(void **state)
 	assert_true(gap > 400 * MS);
 }
 
+/* Its first packet leaves at the time that was asked for, and what follows counts from there. PROTOCOL R295 */
+static void conn_delay__first_hello(void **state)
+{
+	struct pkt k;
+
+	(void)state;
+	uccl_conn_start(&conn[0], now);
+	uccl_conn_delay(&conn[0], now + 70 * MS);
+	assert_false(take(0, &k));
+	assert_int_equal(uccl_conn_expiry(&conn[0]), now + 70 * MS);
+	now += 70 * MS;
+	uccl_conn_expire(&conn[0], now);
+	assert_true(take(0, &k));
+	assert_int_equal(k.h.type, UCCL_PKT_HELLO);
+	assert_in_range(uccl_conn_expiry(&conn[0]), now + 5 * MS, now + 10 * MS);
+}
+
+/* Who is asked for by place may be about to start: it is asked more often for some seconds. PROTOCOL R295 */
+static void conn_expire__by_place(void **state)
+{
+	const struct uccl_params mine = params(0);
+	struct uccl_addr place = l[1].local;
+	uint64_t began = now, last = now;
+	struct pkt k;
+
+	(void)state;
+	place.incarnation = 0;
+	uccl_conn_init(&conn[0], &place, &mine, 0x1234, 0x5678);
+	uccl_conn_start(&conn[0], now);
+	take(0, &k);
+	for (int i = 0; i < 60; i++) {
+		now = uccl_conn_expiry(&conn[0]);
+		assert_true(now - last <= (last - began < 4000 * MS ? 150 : 500) * MS);
+		last = now;
+		uccl_conn_expire(&conn[0], now);
+		assert_true(take(0, &k));
+	}
+	assert_true(uccl_conn_expiry(&conn[0]) - now > 400 * MS);
+}
+
 /* Of the HELLOs under a flood one in five is answered: that is enough to get in within a second, nearly always. */
 static void conn_expire__many_hellos_at_first(void **state)
 {
@@ -357,6 +397,31 @@ static void conn_cookie__another_incarnation(void **state)
 	assert_false(take(0, &k));
 }
 
+/* Without an incarnation in the address whoever answers last is meant, until it is open. PROTOCOL R295 */
+static void conn_cookie__by_place(void **state)
+{
+	const struct uccl_params mine = params(0);
+	struct uccl_addr place = l[1].local;
+	struct pkt hello, cookie, k;
+
+	(void)state;
+	place.incarnation = 0;
+	uccl_conn_init(&conn[0], &place, &mine, 0x1234, 0x5678);
+	uccl_conn_start(&conn[0], now);
+	for (int life = 0; life < 3; life++) {
+		while (conn[0].state != UCCL_CONN_HELLO || !take(0, &hello)) {
+			now = uccl_conn_expiry(&conn[0]);
+			uccl_conn_expire(&conn[0], now);
+		}
+		answer(1, &hello, &cookie);
+		assert_int_equal(uccl_conn_cookie(&conn[0], &cookie.h, now), UCCL_DROP_COUNT);
+		assert_int_equal(conn[0].remote.incarnation, l[1].local.incarnation);
+		assert_true(take(0, &k));
+		assert_int_equal(k.h.type, UCCL_PKT_INIT);
+		l[1].local.incarnation++;
+	}
+}
+
 /* Nothing seals it: it counts when nobody says otherwise for a while. PROTOCOL R94 */
 static void conn_cookie__unproven(void **state)
 {
@@ -504,23 +569,23 @@ static void conn_superseded__by_the_later_only(void **state)
 
 	(void)state;
 	in.asked_ns = now + 1;
-	assert_false(uccl_conn_superseded(&conn[1], &in));
+	assert_false(uccl_conn_superseded(&conn[1], in.asked_ns));
 	uccl_conn_start(&conn[1], now);
-	assert_true(uccl_conn_superseded(&conn[1], &in));
+	assert_true(uccl_conn_superseded(&conn[1], in.asked_ns));
 	in.asked_ns = now;
-	assert_false(uccl_conn_superseded(&conn[1], &in));
+	assert_false(uccl_conn_superseded(&conn[1], in.asked_ns));
 	in.asked_ns = ++now;
-	assert_true(uccl_conn_superseded(&conn[1], &in));
+	assert_true(uccl_conn_superseded(&conn[1], in.asked_ns));
 	assert_int_equal(uccl_conn_open(&conn[1], &in, false, now), UCCL_DROP_COUNT);
 	assert_int_equal(conn[1].opened_ns, now);
-	assert_false(uccl_conn_superseded(&conn[1], &in));
+	assert_false(uccl_conn_superseded(&conn[1], in.asked_ns));
 	in.asked_ns = now + 1;
-	assert_true(uccl_conn_superseded(&conn[1], &in));
+	assert_true(uccl_conn_superseded(&conn[1], in.asked_ns));
 	/* Opened once, however often it is said again. */
 	assert_int_equal(uccl_conn_open(&conn[1], &in, false, now + 5), UCCL_DROP_COUNT);
 	assert_int_equal(conn[1].opened_ns, now);
 	conn[1].state = UCCL_CONN_DEAD;
-	assert_false(uccl_conn_superseded(&conn[1], &in));
+	assert_false(uccl_conn_superseded(&conn[1], in.asked_ns));
 }
 
 static void listener_hello__reply(void **state)
@@ -1267,6 +1332,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(conn_start__once, start),
 		cmocka_unit_test_setup(conn_expire__back_off, start),
+		cmocka_unit_test_setup(conn_delay__first_hello, start),
+		cmocka_unit_test_setup(conn_expire__by_place, start),
 		cmocka_unit_test_setup(conn_expire__many_hellos_at_first, start),
 		cmocka_unit_test_setup(conn_expire__init_backs_off, start),
 		cmocka_unit_test_setup(conn_expire__new_cookie, start),
@@ -1278,6 +1345,7 @@ int main(void)
 		cmocka_unit_test_setup(conn_cookie__states, start),
 		cmocka_unit_test_setup(conn_cookie__not_ours, start),
 		cmocka_unit_test_setup(conn_cookie__another_incarnation, start),
+		cmocka_unit_test_setup(conn_cookie__by_place, start),
 		cmocka_unit_test_setup(conn_cookie__unproven, start),
 		cmocka_unit_test_setup(conn_cookie__learns_the_incarnation, start),
 		cmocka_unit_test_setup(conn_open__states, start),

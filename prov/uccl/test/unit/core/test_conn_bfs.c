@@ -263,7 +263,8 @@ static bool outdated(const struct state *s, int side, const struct uccl_init *in
 	for (int i = 0; i < CONNS; i++) {
 		struct uccl_conn c = conn_load(s, side, i);
 
-		if (rival(s, side, i, &c, init) && c.state == UCCL_CONN_OPEN && !uccl_conn_superseded(&c, init))
+		if (rival(s, side, i, &c, init) && c.state == UCCL_CONN_OPEN &&
+		    !uccl_conn_superseded(&c, init->asked_ns))
 			return true;
 	}
 	return false;
@@ -274,7 +275,7 @@ static void supersede(struct state *s, int side, const struct uccl_init *init)
 	for (int i = 0; i < CONNS; i++) {
 		struct uccl_conn c = conn_load(s, side, i);
 
-		if (rival(s, side, i, &c, init) && uccl_conn_superseded(&c, init))
+		if (rival(s, side, i, &c, init) && uccl_conn_superseded(&c, init->asked_ns))
 			conn_kill(s, side, i);
 	}
 }

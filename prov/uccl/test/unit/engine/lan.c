@@ -417,13 +417,25 @@ void lan_open(struct lan *l, int i)
 	assert_int_equal(uccl_engine_open(&attr, l->now, &l->node[i].e), 0);
 }
 
-struct lan *lan_new_open(int nodes)
+static struct lan *lan_new_nodes(int nodes, bool keyless)
 {
 	struct lan *l = lan_new();
 
-	for (int i = 0; i < nodes; i++)
+	for (int i = 0; i < nodes; i++) {
+		l->node[i].cfg.keyless = keyless;
 		lan_open(l, i);
+	}
 	return l;
+}
+
+struct lan *lan_new_open(int nodes)
+{
+	return lan_new_nodes(nodes, false);
+}
+
+struct lan *lan_new_keyless(int nodes)
+{
+	return lan_new_nodes(nodes, true);
 }
 
 void lan_kill(struct lan *l, int i)

@@ -123,6 +123,8 @@ struct lan *lan_new(void);
 /* Opens node i. The config is node[i].cfg, defaults unless changed. */
 void lan_open(struct lan *l, int i);
 struct lan *lan_new_open(int nodes);
+/* Who knows no more than their place may connect to them. */
+struct lan *lan_new_keyless(int nodes);
 /* The process is gone: no close, no drain for the others; its own operations end. */
 void lan_kill(struct lan *l, int i);
 void lan_free(struct lan *l);

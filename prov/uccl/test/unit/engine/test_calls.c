@@ -33,6 +33,104 @@ static void peer__by_address(void **state)
 	lan_free(l);
 }
 
+/*
+ * A place where incarnations follow one another: what was posted ends with the one that it was for, and the next post
+ * goes to the next one. PROTOCOL R295
+ */
+static void again__another_life(void **state)
+{
+	struct lan *l = lan_new_keyless(2);
+	struct uccl_addr place = {.nic = uccl_engine_addr(l->node[1].e)->nic};
+	struct uccl_peer *p = uccl_engine_peer(l->node[0].e, &place, true);
+
+	(void)state;
+	for (int life = 0; life < 5; life++) {
+		lan_recv(l, 1, dst, 10, LAN_CTX(1));
+		assert_int_equal(lan_send_to(l, 0, p, src, 10, LAN_CTX(2)), 0);
+		lan_run(l, 100 * UCCL_NS_PER_MS);
+		lan_expect(l, 0, LAN_CTX(2), 0);
+		lan_expect(l, 1, LAN_CTX(1), 0);
+		assert_int_equal(uccl_peer_ended(p), 0);
+		lan_kill(l, 1);
+		if (life & 1)
+			assert_int_equal(lan_send_to(l, 0, p, src, 10, LAN_CTX(3)), 0);
+		lan_event(l, 0, UCCL_RX_GONE, &place.nic);
+		lan_pass(l, 3 * UCCL_NS_PER_S);
+		if (life & 1)
+			lan_expect(l, 0, LAN_CTX(3), FI_ECONNABORTED);
+		assert_int_equal(uccl_peer_ended(p), FI_ECONNABORTED);
+		/* An operation that ended has told of it. */
+		assert_int_equal(uccl_peer_told(p), life & 1);
+		uccl_peer_tell(p);
+		assert_true(uccl_peer_told(p));
+		lan_open(l, 1);
+		p = uccl_peer_again(p, &place);
+		assert_non_null(p);
+		assert_int_equal(uccl_peer_ended(p), 0);
+	}
+	assert_int_equal(lan_waiting(l, 0) + lan_waiting(l, 1), 0);
+	lan_free(l);
+}
+
+/* Who is asked again and again at a place where nobody is costs little, and leaves nothing. PROTOCOL R295 R133 */
+static void again__backs_off(void **state)
+{
+	struct lan *l = lan_new_open(1);
+	struct uccl_engine *e = l->node[0].e;
+	struct uccl_addr place = {.nic = uccl_engine_addr(e)->nic};
+	uint64_t began = l->now, packets = 0, tries = 0;
+	struct uccl_peer *p;
+
+	(void)state;
+	place.nic.port = 9;
+	p = uccl_engine_peer(e, &place, true);
+	while (l->now - began < UCCL_NS_PER_S) {
+		assert_int_equal(lan_send_to(l, 0, p, src, 10, LAN_CTX(1)), 0);
+		/* It is refused as soon as it asks. */
+		while (l->node[0].nic->txs == packets)
+			lan_pass(l, UCCL_NS_PER_MS / 4);
+		packets = l->node[0].nic->txs;
+		conn_fail(peer_conn(p), FI_EHOSTUNREACH, l->now);
+		lan_expect(l, 0, LAN_CTX(1), FI_EHOSTUNREACH);
+		assert_true(uccl_peer_told(p));
+		p = uccl_peer_again(p, &place);
+		tries++;
+	}
+	/* 1, 2, 4, ... 64, and then 100 ms between two of them. */
+	assert_in_range(tries, 14, 18);
+	/* One that is connected meanwhile counts as new. */
+	assert_int_equal(lan_send_to(l, 0, p, src, 10, LAN_CTX(1)), 0);
+	uccl_peer_let(p);
+	lan_pass(l, 200 * UCCL_NS_PER_S);
+	assert_int_equal(e->nconns, 1);
+	assert_int_equal(e->ndead, 0);
+	lan_free(l);
+}
+
+/* A name of a peer holds it, and goes with the last who holds the name. PROTOCOL R133 R134 */
+static void let__a_name(void **state)
+{
+	struct lan *l = lan_new_keyless(2);
+	struct uccl_engine *e = l->node[0].e;
+	struct uccl_peer *by_place = lan_peer_keyless(l, 0, 1), *by_name = lan_peer(l, 0, 1);
+
+	(void)state;
+	lan_recv(l, 1, dst, 10, LAN_CTX(1));
+	assert_int_equal(lan_send_to(l, 0, by_place, src, 10, LAN_CTX(2)), 0);
+	lan_run(l, UCCL_NS_PER_S);
+	lan_expect(l, 0, LAN_CTX(2), 0);
+	assert_true(uccl_peer_same(by_place, by_name));
+	uccl_peer_let(by_name);
+	conn_fail(peer_conn(by_name), FI_ECONNABORTED, l->now);
+	lan_pass(l, 100 * UCCL_NS_PER_S);
+	assert_int_equal(uccl_peer_ended(by_place), FI_ECONNABORTED);
+	assert_int_equal(e->nconns, 2);
+	uccl_peer_let(by_place);
+	lan_pass(l, 100 * UCCL_NS_PER_S);
+	assert_int_equal(e->nconns, 0);
+	lan_free(l);
+}
+
 static void op__calls_go_through(void **state)
 {
 	struct lan *l = lan_new_open(2);
@@ -299,6 +397,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(peer__by_address),
+		cmocka_unit_test(again__another_life),
+		cmocka_unit_test(again__backs_off),
+		cmocka_unit_test(let__a_name),
 		cmocka_unit_test(op__calls_go_through),
 		cmocka_unit_test(op__late_callers),
 		cmocka_unit_test(op__exhausted),

@@ -35,15 +35,15 @@ static void at__the_living(void **state)
 
 	(void)state;
 	assert_null(conns_at(e, &a.nic));
-	first = conn_new(e, &a);
-	other = conn_new(e, &b);
+	first = conn_new(e, &a, true);
+	other = conn_new(e, &b, true);
 	a.incarnation++;
-	second = conn_new(e, &a);
+	second = conn_new(e, &a, true);
 	assert_ptr_equal(conns_at(e, &a.nic), first);
 	assert_ptr_equal(TAILQ_NEXT(first, there), second);
 	assert_int_equal(count_at(e, &a.nic), 2);
 	assert_ptr_equal(conns_at(e, &b.nic), other);
-	conn_fail(first, FI_ECONNABORTED, l->now);
+	conn_fail(first, FI_ECONNRESET, l->now);
 	assert_ptr_equal(conns_at(e, &a.nic), second);
 	assert_int_equal(count_at(e, &a.nic), 1);
 	/* It is known still that it has been. */
@@ -64,7 +64,7 @@ static void move__to_another_place(void **state)
 	struct conn *c;
 
 	(void)state;
-	c = conn_new(e, &a);
+	c = conn_new(e, &a, true);
 	c->peer.addr.nic = b.nic;
 	assert_int_equal(conns_move(c), 0);
 	assert_null(conns_at(e, &a.nic));
@@ -103,7 +103,7 @@ static void at__cost(void **state)
 	for (uint32_t n = 0; n < 10000; n++) {
 		struct uccl_addr a = stranger(n);
 
-		assert_non_null(conn_new(l->node[0].e, &a));
+		assert_non_null(conn_new(l->node[0].e, &a, true));
 		if (n == 100)
 			few = find_cost(l);
 	}
@@ -114,16 +114,6 @@ static void at__cost(void **state)
 }
 
 /* Two endpoints; the second takes those who do not know its key. */
-static struct lan *two(void)
-{
-	struct lan *l = lan_new();
-
-	l->node[1].cfg.keyless = true;
-	lan_open(l, 0);
-	lan_open(l, 1);
-	return l;
-}
-
 /* Loses the first COOKIE, or the second, or none. */
 static enum lan_verdict lose_cookie(struct lan *l, const struct lan_event *ev)
 {
@@ -140,7 +130,7 @@ static void join__before_the_handshake(void **state)
 
 	(void)state;
 	for (int lost = 0; lost < 3; lost++) {
-		struct lan *l = two();
+		struct lan *l = lan_new_keyless(2);
 		struct uccl_peer *by_place = lan_peer_keyless(l, 0, 1), *by_name = lan_peer(l, 0, 1);
 
 		assert_ptr_not_equal(by_place, by_name);
@@ -183,7 +173,7 @@ static void join__before_the_handshake(void **state)
 /* The other one connects to us: receives from either name are receives from it. PROTOCOL R134 */
 static void join__who_connects_to_us(void **state)
 {
-	struct lan *l = two();
+	struct lan *l = lan_new_keyless(2);
 	struct uccl_peer *by_place = lan_peer_keyless(l, 0, 1), *by_name = lan_peer(l, 0, 1);
 	const struct lan_comp *c;
 	uint8_t src[2] = {1, 2}, dst[2];
@@ -211,7 +201,7 @@ static void join__who_connects_to_us(void **state)
 /* What comes back for a read that waits comes from the one peer. PROTOCOL R134 */
 static void join__reads_that_wait(void **state)
 {
-	struct lan *l = two();
+	struct lan *l = lan_new_keyless(2);
 	struct uccl_peer *by_place = lan_peer_keyless(l, 0, 1), *by_name = lan_peer(l, 0, 1);
 	const struct lan_comp *c;
 	struct uccl_op *op;
@@ -242,7 +232,7 @@ static void join__reads_that_wait(void **state)
 /* The whole name is known, and only the place was used. PROTOCOL R134 */
 static void join__with_an_idle_name(void **state)
 {
-	struct lan *l = two();
+	struct lan *l = lan_new_keyless(2);
 	struct uccl_peer *by_place = lan_peer_keyless(l, 0, 1), *by_name = lan_peer(l, 0, 1);
 	uint8_t src[1] = {0}, dst[1];
 
@@ -261,7 +251,7 @@ static void join__with_an_idle_name(void **state)
 /* Ourselves, by either name. */
 static void join__ourselves(void **state)
 {
-	struct lan *l = two();
+	struct lan *l = lan_new_keyless(2);
 	struct uccl_peer *self = lan_peer_keyless(l, 0, 0);
 	uint8_t src[1] = {7}, dst[1];
 
@@ -278,7 +268,7 @@ static void join__ourselves(void **state)
 /* Of several names of one place, the place alone means the one that we are connected to, and no other's place. */
 static void peer__who_is_there(void **state)
 {
-	struct lan *l = two();
+	struct lan *l = lan_new_keyless(2);
 	struct uccl_engine *e = l->node[0].e;
 	struct uccl_addr old = *uccl_engine_addr(l->node[1].e), row = old;
 	struct uccl_peer *stale, *elsewhere, *now;
@@ -304,7 +294,7 @@ static void peer__who_is_there(void **state)
 /* Somebody else lives there than the whole name says: the place is another peer, and the one of that name is dead. */
 static void join__not_another(void **state)
 {
-	struct lan *l = two();
+	struct lan *l = lan_new_keyless(2);
 	struct uccl_addr old = *uccl_engine_addr(l->node[1].e);
 	struct uccl_peer *by_place = lan_peer_keyless(l, 0, 1), *by_name;
 	uint8_t src[1] = {0}, dst[1];
@@ -324,18 +314,30 @@ static void join__not_another(void **state)
 	lan_free(l);
 }
 
-/* It was connected to us, and that has ended: by another name it does not begin again, nor does that hang. */
+/*
+ * It was connected to us, and that has ended; its process lives. By its place it is reached again, by its whole name it
+ * has ended for good as long as nobody does that. PROTOCOL R295
+ */
 static void join__with_the_dead(void **state)
 {
-	struct lan *l = two();
-	struct uccl_peer *by_place = lan_peer_keyless(l, 0, 1), *by_name = lan_peer(l, 0, 1);
-	uint8_t src[1] = {0};
+	struct lan *l = lan_new_keyless(2);
+	struct uccl_peer *by_place, *by_name;
+	uint8_t src[1] = {0}, dst[2];
 
 	(void)state;
+	lan_talk(l);
+	by_name = lan_peer(l, 0, 1);
 	conn_fail(peer_conn(by_name), FI_ECONNABORTED, l->now);
-	assert_int_equal(lan_send_to(l, 0, by_place, src, 1, LAN_CTX(1)), 0);
+	assert_ptr_equal(lan_peer(l, 0, 1), by_name);
+	assert_int_equal(lan_send_to(l, 0, by_name, src, 1, LAN_CTX(1)), -FI_ECONNABORTED);
+	by_place = lan_peer_keyless(l, 0, 1);
+	assert_ptr_not_equal(by_place, by_name);
+	lan_recv(l, 1, dst, 1, LAN_CTX(2));
+	assert_int_equal(lan_send_to(l, 0, by_place, src, 1, LAN_CTX(3)), 0);
 	lan_run(l, UCCL_NS_PER_S);
-	lan_expect(l, 0, LAN_CTX(1), FI_ECONNABORTED);
+	lan_expect(l, 0, LAN_CTX(3), 0);
+	lan_expect(l, 1, LAN_CTX(2), 0);
+	assert_ptr_equal(lan_peer(l, 0, 1), by_place);
 	lan_free(l);
 }
 
@@ -359,7 +361,7 @@ static uint32_t strangers(struct lan *l, uint32_t first, uint32_t n)
 /* Who connects and says nothing costs little, and takes little from those who talk. PROTOCOL R135 */
 static void half__takes_little(void **state)
 {
-	struct lan *l = two();
+	struct lan *l = lan_new_keyless(2);
 	struct uccl_engine *e;
 	struct uccl_addr a = stranger(1);
 	struct conn *c;
@@ -396,10 +398,10 @@ static void half__takes_little(void **state)
 /* A stranger that knocks again, and one that restarts at its place. */
 static void half__once(void **state)
 {
-	struct lan *l = two();
+	struct lan *l = lan_new_keyless(2);
 	struct uccl_engine *e = l->node[1].e;
 	struct uccl_addr a = stranger(1);
-	struct conn *c;
+	struct conn *c, *next;
 
 	(void)state;
 	c = lan_stranger(l, 1, &a, true);
@@ -408,9 +410,14 @@ static void half__once(void **state)
 	assert_int_equal(e->nhalf, 1);
 	l->now += UCCL_NS_PER_MS;
 	a.incarnation++;
-	assert_non_null(lan_stranger(l, 1, &a, true));
+	next = lan_stranger(l, 1, &a, true);
+	assert_non_null(next);
+	/* Who only knocks ends nobody: its first word does. PROTOCOL R10 */
+	assert_int_equal(c->peer.dead, 0);
+	assert_int_equal(e->nhalf, 2);
+	conn_prove(next, l->now);
 	assert_int_equal(c->peer.dead, FI_ECONNRESET);
-	assert_int_equal(e->nhalf, 1);
+	assert_int_equal(e->nhalf, 0);
 	lan_free(l);
 }
 
@@ -420,7 +427,7 @@ static void half__once(void **state)
  */
 static void half_bounded(bool older)
 {
-	struct lan *l = two();
+	struct lan *l = lan_new_keyless(2);
 	struct uccl_engine *e = l->node[1].e;
 	struct uccl_addr a = stranger(0), one = a;
 	uint32_t taken = 0;
@@ -474,7 +481,7 @@ static void half__bounded(void **state)
  */
 static void half__not_all_of_the_table(void **state)
 {
-	struct lan *l = two();
+	struct lan *l = lan_new_keyless(2);
 	struct uccl_engine *e = l->node[1].e;
 	struct uccl_addr one = stranger(0), mine = stranger(1 << 20);
 	struct conn *c;
@@ -516,7 +523,7 @@ static enum lan_verdict mute(struct lan *l, const struct lan_event *ev)
 static struct lan *muted(void)
 {
 	static uint8_t src[1];
-	struct lan *l = two();
+	struct lan *l = lan_new_keyless(2);
 
 	l->filter = mute;
 	assert_int_equal(lan_send(l, 0, 1, src, 1, LAN_CTX(1)), 0);
@@ -593,14 +600,14 @@ static void half__closed(void **state)
 /* The NIC is gone, and the endpoint closes: they go too. */
 static void half__ends(void **state)
 {
-	struct lan *l = two();
+	struct lan *l = lan_new_keyless(2);
 
 	(void)state;
 	assert_int_equal(strangers(l, 1, 10), 10);
 	conn_link(l->node[1].e, UCCL_LINK_GONE, l->now);
 	assert_int_equal(l->node[1].e->nhalf, 0);
 	lan_free(l);
-	l = two();
+	l = lan_new_keyless(2);
 	assert_int_equal(strangers(l, 1, 10), 10);
 	lan_free(l);
 }
@@ -623,7 +630,7 @@ static double accept_cost(struct lan *l, uint32_t *at)
 /* However many connections there are, one more costs the same. PROTOCOL R135 */
 static void half__cost(void **state)
 {
-	struct lan *l = two();
+	struct lan *l = lan_new_keyless(2);
 	uint32_t at = 1;
 	double few = accept_cost(l, &at), many;
 
@@ -631,7 +638,7 @@ static void half__cost(void **state)
 	while (at < 10000) {
 		struct uccl_addr a = stranger(at++);
 
-		assert_non_null(conn_new(l->node[1].e, &a));
+		assert_non_null(conn_new(l->node[1].e, &a, true));
 	}
 	many = accept_cost(l, &at);
 	print_message("%.2f us for a handshake with few, %.2f us with 10,000\n", few * 1e4, many * 1e4);

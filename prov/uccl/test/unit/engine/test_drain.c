@@ -235,7 +235,7 @@ static void drain__cost(void **state)
 		lan_talk(l);
 		for (uint32_t n = 0; n < (many ? 10000 : 100); n++) {
 			a.incarnation++;
-			assert_non_null(conn_new(l->node[0].e, &a));
+			assert_non_null(conn_new(l->node[0].e, &a, true));
 		}
 		l->node[1].asleep = true;
 		assert_int_equal(lan_send(l, 0, 1, src, 60000, LAN_CTX(2)), 0);

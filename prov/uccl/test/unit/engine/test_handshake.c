@@ -251,6 +251,129 @@ static void connect__late_init(void **state)
 	lan_free(l);
 }
 
+static enum lan_verdict no_answers(struct lan *l, const struct lan_event *ev)
+{
+	(void)l;
+	return ev->to == 0 && ev->type != UCCL_PKT_COOKIE ? LAN_DROP : LAN_PASS;
+}
+
+/* Its attempt to reach us ended, and left something here or not: when it asks anew it is answered. PROTOCOL R296 */
+static void connect__gave_up_and_comes_again(void **state)
+{
+	(void)state;
+	for (int named = 0; named < 2; named++)
+		for (int asked = 0; asked < 2; asked++) {
+			struct lan *l = lan_new_keyless(2);
+			struct uccl_addr to = *uccl_engine_addr(l->node[1].e);
+			struct uccl_peer *p;
+
+			if (!named)
+				to = (struct uccl_addr){.nic = to.nic};
+			p = uccl_engine_peer(l->node[0].e, &to, true);
+			lan_recv(l, 1, dst, 10, LAN_CTX(1));
+			/* Node 1 knows it, and wants something of it, too. */
+			l->filter = no_answers;
+			if (asked)
+				assert_int_equal(lan_send(l, 1, 0, src, 10, LAN_CTX(2)), 0);
+			assert_int_equal(lan_send_to(l, 0, p, src, 10, LAN_CTX(3)), 0);
+			lan_pass(l, 100 * MS);
+			assert_int_equal(l->node[1].e->nconns, 1);
+			conn_fail(peer_conn(p), FI_EHOSTUNREACH, l->now);
+			lan_expect(l, 0, LAN_CTX(3), FI_EHOSTUNREACH);
+			l->filter = NULL;
+			p = uccl_peer_again(p, &to);
+			lan_recv(l, 0, dst + 20, 10, LAN_CTX(4));
+			assert_int_equal(lan_send_to(l, 0, p, src, 10, LAN_CTX(5)), 0);
+			lan_pass(l, SECOND);
+			/* What node 1 had sent was for the connection that ended there. */
+			if (asked)
+				assert_int_not_equal(lan_next(l, 1)->err, 0);
+			lan_expect(l, 1, LAN_CTX(1), 0);
+			lan_expect(l, 0, LAN_CTX(5), 0);
+			assert_int_equal(l->node[1].e->nopen, 1);
+			assert_int_equal(lan_send(l, 1, 0, src, 10, LAN_CTX(6)), 0);
+			lan_pass(l, SECOND);
+			lan_expect(l, 0, LAN_CTX(4), 0);
+			lan_expect(l, 1, LAN_CTX(6), 0);
+			lan_free(l);
+		}
+}
+
+/* Our answer comes when it has given up: it says so, and nobody waits. PROTOCOL R311 */
+static void connect__answer_came_too_late(void **state)
+{
+	struct lan *l = lan_new_open(2);
+	struct uccl_peer *p = lan_peer(l, 0, 1);
+
+	(void)state;
+	l->filter = no_answers;
+	assert_int_equal(lan_send(l, 1, 0, src, 10, LAN_CTX(2)), 0);
+	assert_int_equal(lan_send_to(l, 0, p, src, 10, LAN_CTX(1)), 0);
+	lan_pass(l, 100 * MS);
+	assert_int_equal(l->node[1].e->nopen, 1);
+	conn_fail(peer_conn(p), FI_EHOSTUNREACH, l->now);
+	lan_expect(l, 0, LAN_CTX(1), FI_EHOSTUNREACH);
+	l->filter = NULL;
+	lan_pass(l, 2 * SECOND);
+	lan_expect(l, 1, LAN_CTX(2), FI_ECONNABORTED);
+	/* It never was proven to be there, so that is no end for good. */
+	assert_ptr_not_equal(lan_peer(l, 1, 0), NULL);
+	assert_int_equal(uccl_peer_ended(lan_peer(l, 1, 0)), 0);
+	lan_free(l);
+}
+
+/* A recorded or forged handshake ends nobody: only who has our answer does. PROTOCOL R10 */
+static void connect__forged(void **state)
+{
+	struct lan *l = lan_new_open(2);
+	struct uccl_addr other;
+	struct conn *forged;
+
+	(void)state;
+	for (int same = 0; same < 2; same++) {
+		struct uccl_peer *p;
+
+		lan_talk(l);
+		p = lan_peer(l, 1, 0);
+		l->now += SECOND;
+		other = *uccl_engine_addr(l->node[0].e);
+		if (!same)
+			other.incarnation ^= 0x10;
+		forged = lan_stranger(l, 1, &other, false);
+		assert_non_null(forged);
+		assert_int_equal(peer_conn(p)->unproven, 0);
+		assert_int_equal(l->node[1].e->nconns, 2 + same);
+		lan_talk(l);
+		assert_int_equal(uccl_peer_ended(p), 0);
+		assert_ptr_equal(lan_peer(l, 1, 0), p);
+		lan_pass(l, SECOND);
+		assert_int_equal(uccl_peer_ended(p), 0);
+	}
+	lan_free(l);
+}
+
+/* By its place alone it is reached whoever is there when it opens: not who was there at the first question. */
+static void connect__restart_between_steps(void **state)
+{
+	struct lan *l = lan_new_keyless(2);
+	struct uccl_peer *p = lan_peer_keyless(l, 0, 1);
+
+	(void)state;
+	assert_int_equal(lan_send_to(l, 0, p, src, 10, LAN_CTX(1)), 0);
+	l->filter = hold_init;
+	lan_pass(l, 3 * MS);
+	assert_int_equal(peer_conn(p)->hs.state, UCCL_CONN_INIT);
+	lan_kill(l, 1);
+	l->filter = NULL;
+	lan_open(l, 1);
+	lan_recv(l, 1, dst, 10, LAN_CTX(2));
+	lan_pass(l, 2 * SECOND);
+	lan_expect(l, 0, LAN_CTX(1), 0);
+	lan_expect(l, 1, LAN_CTX(2), 0);
+	assert_int_equal(l->node[0].e->nconns, 1);
+	lan_free(l);
+}
+
 /* The NIC refuses the peer: its operations end, once. */
 static void connect__nic_refuses(void **state)
 {
@@ -604,6 +727,10 @@ int main(void)
 		cmocka_unit_test(connect__to_an_earlier_incarnation),
 		cmocka_unit_test(connect__restart),
 		cmocka_unit_test(connect__late_init),
+		cmocka_unit_test(connect__gave_up_and_comes_again),
+		cmocka_unit_test(connect__answer_came_too_late),
+		cmocka_unit_test(connect__forged),
+		cmocka_unit_test(connect__restart_between_steps),
 		cmocka_unit_test(connect__nic_refuses),
 		cmocka_unit_test(connect__timeout),
 		cmocka_unit_test(connect__retries),

@@ -1098,10 +1098,13 @@ static void part__late(void **state)
 	const uint64_t forget = UCCL_COOKIE_LIFE_NS + 30 * SECOND;
 	struct lan *l = lanes_open(1, 1);
 	struct uccl_engine *lane = l->node[LANE(0, 0)].e;
+	struct conn *c;
 
 	(void)state;
 	l->node[HOME(0)].asleep = true;
-	conn_fail(lan_conn(l, LANE(0, 0), LANE(1, 0)), FI_ECONNABORTED, l->now);
+	c = lan_conn(l, LANE(0, 0), LANE(1, 0));
+	conn_fail(c, FI_ECONNABORTED, l->now);
+	uccl_peer_let(&c->peer);
 	lan_pass(l, forget);
 	l->node[HOME(0)].asleep = false;
 	lan_run(l, SECOND);

@@ -15,7 +15,7 @@ static void new__found_by_place_and_incarnation(void **state)
 
 	(void)state;
 	assert_null(conn_find(e, &addr.nic, addr.incarnation));
-	c = conn_new(e, &addr);
+	c = conn_new(e, &addr, true);
 	assert_non_null(c);
 	assert_ptr_equal(conn_find(e, &addr.nic, addr.incarnation), c);
 	assert_null(conn_find(e, &addr.nic, addr.incarnation + 1));
@@ -33,11 +33,11 @@ static void new__found_by_place_and_incarnation(void **state)
 	assert_int_equal(e->nconns, 0);
 	/* Ourselves, by full address and by place. */
 	addr = *uccl_engine_addr(e);
-	assert_true(conn_new(e, &addr)->peer.self);
+	assert_true(conn_new(e, &addr, true)->peer.self);
 	addr.incarnation = 0;
-	assert_true(conn_new(e, &addr)->peer.self);
+	assert_true(conn_new(e, &addr, true)->peer.self);
 	addr.incarnation = 5;
-	assert_false(conn_new(e, &addr)->peer.self);
+	assert_false(conn_new(e, &addr, true)->peer.self);
 	lan_free(l);
 }
 
@@ -93,7 +93,7 @@ static void forget__many(void **state)
 	lan_talk(l);
 	for (int k = 0; k < 5000; k++) {
 		addr.incarnation = 1000 + (uint64_t)k;
-		conn_fail(conn_new(e, &addr), FI_ECONNABORTED, l->now);
+		conn_fail(conn_new(e, &addr, true), FI_ECONNRESET, l->now);
 		assert_true(e->nconns <= 1 + 1025);
 	}
 	/* The latest are known, and the living are not touched. */
@@ -202,6 +202,44 @@ static void fail__tells_not(void **state)
 	}
 }
 
+/* Who was looked up and let go of, and never was connected, leaves nothing, however many. PROTOCOL R133 */
+static void reap__never_connected(void **state)
+{
+	struct lan *l = lan_new_open(2);
+	struct uccl_engine *e = l->node[0].e;
+	struct uccl_addr a = {.nic = uccl_engine_addr(e)->nic};
+	struct uccl_peer *p[3];
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		a.nic.port = (uint16_t)(9 + i);
+		p[i] = uccl_engine_peer(e, &a, true);
+	}
+	/* Something was begun with the second, and something is expected of the third. */
+	assert_int_equal(lan_send_to(l, 0, p[1], src, 10, LAN_CTX(1)), 0);
+	lan_recv_from(l, 0, p[2], dst, 10, LAN_CTX(2));
+	for (int i = 0; i < 3; i++)
+		uccl_peer_let(p[i]);
+	lan_pass(l, 10 * MS);
+	assert_int_equal(e->nconns, 2);
+	for (int i = 0; i < 1000; i++) {
+		a.nic.port = (uint16_t)(100 + i);
+		uccl_peer_let(uccl_engine_peer(e, &a, true));
+		lan_pass(l, MS);
+		assert_true(e->nconns <= 3);
+	}
+	/* One that is held again, and one that is connected, stay. */
+	a.nic.port = 5;
+	p[0] = uccl_engine_peer(e, &a, true);
+	uccl_peer_let(p[0]);
+	assert_ptr_equal(uccl_engine_peer(e, &a, true), p[0]);
+	lan_talk(l);
+	uccl_peer_let(lan_peer(l, 0, 1));
+	lan_pass(l, MS);
+	assert_int_equal(e->nconns, 4);
+	lan_free(l);
+}
+
 /* PROTOCOL R50 */
 static void close_seen__ends_the_peer(void **state)
 {
@@ -231,6 +269,7 @@ int main(void)
 		cmocka_unit_test(fail__tells_the_peer),
 		cmocka_unit_test(fail__told_again),
 		cmocka_unit_test(fail__tells_not),
+		cmocka_unit_test(reap__never_connected),
 		cmocka_unit_test(close_seen__ends_the_peer),
 	};
 

@@ -398,6 +398,12 @@ static void scan__managed(void **state)
 	lan_free(l);
 }
 
+static enum lan_verdict hold_cookies(struct lan *l, const struct lan_event *ev)
+{
+	(void)l;
+	return ev->type == UCCL_PKT_COOKIE ? LAN_HOLD : LAN_PASS;
+}
+
 /*
  * A new process at the place of a silent peer proves the end of the old one, though it has no business with us.
  * PROTOCOL R49
@@ -419,6 +425,45 @@ static void scan__another_answers(void **state)
 	lan_expect(l, 0, LAN_CTX(1), FI_ECONNRESET);
 	assert_int_equal(lan_waiting(l, 1), 0);
 	lan_talk(l);
+	lan_free(l);
+}
+
+/* The liveness connection broke: whoever is there now is asked at once who it is. PROTOCOL R49 */
+static void gone__another_answers(void **state)
+{
+	struct lan *l = lan_new_open(2);
+	struct uccl_nic_addr at = uccl_engine_addr(l->node[1].e)->nic;
+
+	(void)state;
+	lan_talk(l);
+	assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(1)), 0);
+	lan_kill(l, 1);
+	lan_open(l, 1);
+	lan_event(l, 0, UCCL_RX_GONE, &at);
+	lan_pass(l, 2 * MS);
+	lan_expect(l, 0, LAN_CTX(1), FI_ECONNRESET);
+	lan_free(l);
+}
+
+/* Answers take longer than the time between two questions of one doubt: they are answers all the same. */
+static void gone__far_away(void **state)
+{
+	struct lan *l = lan_new_open(2);
+	struct uccl_nic_addr at = uccl_engine_addr(l->node[1].e)->nic;
+
+	(void)state;
+	lan_talk(l);
+	assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(1)), 0);
+	lan_kill(l, 1);
+	lan_open(l, 1);
+	l->filter = hold_cookies;
+	lan_event(l, 0, UCCL_RX_GONE, &at);
+	lan_pass(l, 100 * MS);
+	assert_int_equal(lan_waiting(l, 0), 0);
+	l->filter = NULL;
+	lan_release(l, false);
+	lan_pass(l, MS);
+	lan_expect(l, 0, LAN_CTX(1), FI_ECONNRESET);
 	lan_free(l);
 }
 
@@ -460,6 +505,8 @@ int main(void)
 		cmocka_unit_test(scan__keepalive),
 		cmocka_unit_test(scan__managed),
 		cmocka_unit_test(scan__another_answers),
+		cmocka_unit_test(gone__another_answers),
+		cmocka_unit_test(gone__far_away),
 		cmocka_unit_test(scan__no_keepalive),
 	};
 

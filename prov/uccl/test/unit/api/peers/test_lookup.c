@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "../world.h"
+
+#include <netinet/in.h>
+
+#include "api/peers/av.h"
+#include "api/peers/lookup.h"
+#include "progress/thread.h"
+
+#define MS UCCL_NS_PER_MS
+
+static char out[64], in[64];
+
+/* A domain whose addresses name places, or endpoints. */
+static void open_world(struct world *w, uint32_t format)
+{
+	struct fi_info *h = world_hints();
+
+	h->addr_format = format;
+	h->caps = FI_MSG | FI_SOURCE | FI_DIRECTED_RECV;
+	world_open_with(w, h);
+}
+
+/* An endpoint at `at`, of which the port may be 0: then it is told. */
+static void open_at(struct node *n, struct world *w, struct sockaddr_in *at)
+{
+	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_TAGGED };
+	struct fi_av_attr av_attr = { .type = FI_AV_TABLE };
+	struct fi_info *info = fi_dupinfo(w->info);
+	size_t len = sizeof(*at);
+
+	assert_non_null(info);
+	free(info->src_addr);
+	info->src_addr = malloc(sizeof(*at));
+	assert_non_null(info->src_addr);
+	memcpy(info->src_addr, at, sizeof(*at));
+	info->src_addrlen = sizeof(*at);
+	assert_int_equal(fi_endpoint(w->domain, info, &n->ep, NULL), 0);
+	fi_freeinfo(info);
+	assert_int_equal(fi_cq_open(w->domain, &cq_attr, &n->cq, NULL), 0);
+	assert_int_equal(fi_av_open(w->domain, &av_attr, &n->av, NULL), 0);
+	assert_int_equal(fi_ep_bind(n->ep, &n->av->fid, 0), 0);
+	assert_int_equal(fi_ep_bind(n->ep, &n->cq->fid, FI_TRANSMIT | FI_RECV), 0);
+	assert_int_equal(fi_enable(n->ep), 0);
+	assert_int_equal(fi_getname(&n->ep->fid, at, &len), 0);
+}
+
+static struct sockaddr_in loopback(void)
+{
+	return (struct sockaddr_in){ .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+}
+
+/* `n` looks at what came for so long. */
+static void look(struct node *n, uint64_t ns)
+{
+	for (uint64_t end = uccl_clock() + ns; uccl_clock() < end;)
+		(void)fi_cq_read(n->cq, NULL, 0);
+}
+
+static void talk(struct node *client, fi_addr_t to, struct node *server)
+{
+	assert_int_equal(fi_recv(server->ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, in), 0);
+	assert_int_equal(fi_send(client->ep, out, sizeof(out), NULL, to, out), 0);
+	node_expect(server, client, in, FI_RECV | FI_MSG);
+	node_expect(client, server, out, FI_SEND | FI_MSG);
+}
+
+/*
+ * A server goes and comes back at its place. Nothing was under way when it went: so the next call tells of it, once,
+ * and the one after that reaches who is there then. PROTOCOL R295
+ */
+static void lookup__a_place(void **state)
+{
+	struct sockaddr_in at = loopback(), here = loopback();
+	struct node client, server;
+	struct world w;
+	fi_addr_t to;
+
+	(void)state;
+	open_world(&w, FI_SOCKADDR_IN);
+	open_at(&server, &w, &at);
+	open_at(&client, &w, &here);
+	assert_int_equal(fi_av_insert(client.av, &at, 1, &to, 0, NULL), 1);
+	talk(&client, to, &server);
+	for (int life = 0; life < 3; life++) {
+		node_close(&server);
+		look(&client, 20 * MS);
+		assert_int_equal(fi_send(client.ep, out, sizeof(out), NULL, to, out), -FI_ECONNABORTED);
+		open_at(&server, &w, &at);
+		talk(&client, to, &server);
+	}
+	node_close(&client);
+	node_close(&server);
+	world_close(&w);
+}
+
+/* A receive that names it ends with the error: that is told, and no call says it again. */
+static void lookup__told_by_a_receive(void **state)
+{
+	struct sockaddr_in at = loopback(), here = loopback();
+	struct fi_cq_tagged_entry e;
+	struct fi_cq_err_entry err;
+	struct node client, server;
+	struct world w;
+	fi_addr_t to;
+
+	(void)state;
+	open_world(&w, FI_SOCKADDR_IN);
+	open_at(&server, &w, &at);
+	open_at(&client, &w, &here);
+	assert_int_equal(fi_av_insert(client.av, &at, 1, &to, 0, NULL), 1);
+	talk(&client, to, &server);
+	/* Posted while it lives, and when it has ended and nothing told of that yet. */
+	for (int late = 0; late < 2; late++) {
+		if (!late)
+			assert_int_equal(fi_recv(client.ep, in, sizeof(in), NULL, to, &err), 0);
+		node_close(&server);
+		look(&client, 20 * MS);
+		if (late)
+			assert_int_equal(fi_recv(client.ep, in, sizeof(in), NULL, to, &err), 0);
+		assert_int_equal(node_wait(&client, NULL, &e, NULL), -FI_EAVAIL);
+		memset(&err, 0, sizeof(err));
+		assert_int_equal(fi_cq_readerr(client.cq, &err, 0), 1);
+		assert_int_equal(err.err, FI_ECONNABORTED);
+		open_at(&server, &w, &at);
+		/* A receive from whoever comes there next waits. */
+		assert_int_equal(fi_recv(client.ep, in, sizeof(in), NULL, to, &e), 0);
+		look(&client, MS);
+		assert_int_equal(fi_cancel(&client.ep->fid, &e), 0);
+		assert_int_equal(fi_cq_readerr(client.cq, &err, 0), 1);
+		assert_int_equal(err.err, FI_ECANCELED);
+		talk(&client, to, &server);
+	}
+	node_close(&client);
+	node_close(&server);
+	world_close(&w);
+}
+
+/* An address that names an endpoint has ended with that, for good. */
+static void lookup__an_endpoint(void **state)
+{
+	struct node client, server;
+	struct world w;
+	fi_addr_t to;
+
+	(void)state;
+	open_world(&w, FI_FORMAT_UNSPEC);
+	node_open(&server, &w);
+	node_open(&client, &w);
+	to = node_insert(&client, &server);
+	talk(&client, to, &server);
+	node_close(&server);
+	look(&client, 20 * MS);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(fi_send(client.ep, out, sizeof(out), NULL, to, out), -FI_ECONNABORTED);
+	assert_int_equal(fi_av_remove(client.av, &to, 1, 0), 0);
+	assert_int_equal(fi_send(client.ep, out, sizeof(out), NULL, to, out), -FI_EINVAL);
+	to = node_insert(&client, &server);
+	assert_int_equal(fi_send(client.ep, out, sizeof(out), NULL, to, out), -FI_ECONNABORTED);
+	node_close(&client);
+	world_close(&w);
+}
+
+/* A removed handle lets go of its peer, and of no other; too many removals at once let go of all. */
+static void forget__what_was_removed(void **state)
+{
+	struct sockaddr_in at = loopback(), here = loopback();
+	struct uccl_peer *keep;
+	struct node client;
+	fi_addr_t to[100];
+	struct world w;
+	struct uccl_ep *ep;
+
+	(void)state;
+	open_world(&w, FI_SOCKADDR_IN);
+	open_at(&client, &w, &here);
+	ep = uccl_ep_fid_of(&client.ep->fid)->ep;
+	for (int i = 0; i < 100; i++) {
+		struct uccl_peer *peer;
+
+		at.sin_port = htons((uint16_t)(1000 + i));
+		assert_int_equal(fi_av_insert(client.av, &at, 1, &to[i], 0, NULL), 1);
+		assert_int_equal(uccl_ep_peer_lookup(ep, to[i], true, &peer), 0);
+	}
+	keep = ep->peers[0];
+	assert_int_equal(fi_av_remove(client.av, &to[98], 2, 0), 0);
+	uccl_ep_forget(ep);
+	assert_null(ep->peers[98]);
+	assert_null(ep->peers[99]);
+	for (int i = 0; i < 98; i++)
+		assert_non_null(ep->peers[i]);
+	assert_ptr_equal(ep->peers[0], keep);
+	assert_true(uccl_peer_user(keep) == to[0]);
+	/* More than are remembered one by one. */
+	assert_int_equal(fi_av_remove(client.av, &to[1], 97, 0), 0);
+	uccl_ep_forget(ep);
+	for (int i = 0; i < 100; i++)
+		assert_null(ep->peers[i]);
+	node_close(&client);
+	world_close(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lookup__a_place),
+		cmocka_unit_test(lookup__told_by_a_receive),
+		cmocka_unit_test(lookup__an_endpoint),
+		cmocka_unit_test(forget__what_was_removed),
+	};
+
+	return cmocka_run_group_tests_name("api lookup", tests, NULL, NULL);
+}
