@@ -34,6 +34,7 @@
 #include "api/transfer/atomic.h"
 #include "api/transfer/coll.h"
 #include "api/transfer/msg.h"
+#include "api/transfer/request.h"
 #include "api/transfer/rma.h"
 #include "api/transfer/srx.h"
 #include "api/transfer/tagged.h"
@@ -256,13 +257,13 @@ static int ep_control(struct fid *fid, int command, void *arg)
 static ssize_t ep_cancel(struct fid *fid, void *context)
 {
 	struct uccl_ep *ep = uccl_ep_fid_of(fid)->ep;
-	int rc = -FI_EOPBADSTATE;
+	ssize_t rc = -FI_EOPBADSTATE;
 
 	if (ep->driver.forks != uccl_forks)
 		return rc;
 	uccl_driver_lock(&ep->driver);
 	if (ep->driver.engine)
-		rc = uccl_engine_cancel(ep->driver.engine, context, uccl_clock());
+		rc = uccl_request_cancel(ep, context);
 	uccl_driver_unlock(&ep->driver);
 	return rc;
 }

@@ -17,6 +17,7 @@
 #define ERR_DATA_SANE 65536
 
 struct uccl_cq_error {
+	const struct uccl_ep *ep;	/* whose operation it was; compared, never followed: it may be closed */
 	int err;
 	size_t olen;
 	size_t addr_len;	/* not 0: the text is an address */
@@ -107,6 +108,7 @@ static void push_failure(struct uccl_cq *cq, const struct fi_cq_tagged_entry *e,
 		slot->e = *e;
 		slot->src = FI_ADDR_NOTAVAIL;
 		slot->error = error;
+		cq->failures++;
 	} else {
 		cq->overrun = true;
 		free(error);
@@ -115,11 +117,13 @@ static void push_failure(struct uccl_cq *cq, const struct fi_cq_tagged_entry *e,
 	uccl_wait_signal(&cq->wait.w);
 }
 
-void uccl_cq_push_error(struct uccl_cq *cq, const struct fi_cq_tagged_entry *e, int err, size_t olen, const char *text)
+void uccl_cq_push_error(struct uccl_cq *cq, const struct uccl_ep *ep, const struct fi_cq_tagged_entry *e, int err,
+			size_t olen, const char *text)
 {
 	struct uccl_cq_error *error = calloc(1, sizeof(*error));
 
 	if (error) {
+		error->ep = ep;
 		error->err = err;
 		error->olen = olen;
 		snprintf(error->text, sizeof(error->text), "%s", text);
@@ -137,6 +141,36 @@ void uccl_cq_push_stranger(struct uccl_cq *cq, const struct fi_cq_tagged_entry *
 		memcpy(error->text, addr, error->addr_len);
 	}
 	push_failure(cq, e, error);
+}
+
+/* Did this operation of the endpoint end with nothing done, and can the program not know of it yet? */
+static bool may_cancel(const struct uccl_cq_error *error, const struct uccl_ep *ep)
+{
+	return error && error->ep == ep && error->err != FI_ECANCELED && error->err != FI_ETRUNC;
+}
+
+int uccl_cq_cancel(struct uccl_cq *cq, const struct uccl_ep *ep, const void *context)
+{
+	uint32_t n, first;
+	int rc = -FI_ENOENT;
+
+	cq_lock(cq);
+	n = cq->failures ? get(&cq->tail) - get(&cq->head) : 0;
+	first = cq->cancel_next - get(&cq->head);
+	first = first < n ? first : 0;
+	for (uint32_t i = 0; i < n && rc; i++) {
+		uint32_t at = get(&cq->head) + (first + i) % n;
+		struct uccl_cq_entry *slot = &cq->ring[at & (cq->cap - 1)];
+
+		if (slot->e.op_context != context || !may_cancel(slot->error, ep))
+			continue;
+		slot->error->err = FI_ECANCELED;
+		slot->error->olen = 0;
+		cq->cancel_next = at + 1;
+		rc = 0;
+	}
+	cq_unlock(cq);
+	return rc;
 }
 
 static size_t entry_size(enum fi_cq_format format)
@@ -291,6 +325,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *out, uint6
 	if (uccl_fabric_api(cq->domain->fabric, 1, 20))
 		memcpy((char *)out + ERR_SRC_ADDR_AT, &nobody, sizeof(nobody));
 	set(&cq->head, get(&cq->head) + 1);
+	cq->failures--;
 	free(cq->last);
 	cq->last = error;
 	cq_unlock(cq);

@@ -19,6 +19,7 @@
 #define UCCL_CQ_DEFAULT 65536
 
 struct uccl_domain;
+struct uccl_ep;
 struct uccl_cq_error;
 
 /* One completion in all detail; the program gets the first part of it in its own format. */
@@ -44,6 +45,8 @@ struct uccl_cq {
 	uint32_t cap;			/* a power of two */
 	_Atomic uint32_t head, tail;	/* free-running; atomic for uccl_cq_full and ring_bare only */
 	_Atomic bool overrun;		/* memory ran out: completions were lost */
+	uint32_t failures;		/* unread entries that failed */
+	uint32_t cancel_next;		/* index at which uccl_cq_cancel() begins: cancels often come in order */
 	struct uccl_cq_error *last;	/* its err_data belongs to the program until the next read */
 };
 
@@ -56,8 +59,18 @@ int uccl_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_
 
 /* Add a success. */
 void uccl_cq_push(struct uccl_cq *cq, const struct fi_cq_tagged_entry *e, fi_addr_t src);
-/* Add a failure with a text that a person can read. `err` is positive; olen as in fi_cq_err_entry. */
-void uccl_cq_push_error(struct uccl_cq *cq, const struct fi_cq_tagged_entry *e, int err, size_t olen, const char *text);
+/*
+ * Add a failure of an operation of `ep`, with a text that a person can read. `err` is positive; olen as in
+ * fi_cq_err_entry.
+ */
+void uccl_cq_push_error(struct uccl_cq *cq, const struct uccl_ep *ep, const struct fi_cq_tagged_entry *e, int err,
+			size_t olen, const char *text);
+/*
+ * Cancel an operation of `ep` that has failed and whose error is unread: the entry stays where it is, and its error
+ * becomes FI_ECANCELED. -FI_ENOENT: there is none. An operation that has consumed a message (FI_ETRUNC), or that is
+ * cancelled already, is none. The lock of the endpoint's driver is held, so that nothing is between both.
+ */
+int uccl_cq_cancel(struct uccl_cq *cq, const struct uccl_ep *ep, const void *context);
 
 /* A receive is complete, but the address vector does not have its source: err_data is that address. */
 void uccl_cq_push_stranger(struct uccl_cq *cq, const struct fi_cq_tagged_entry *e, const void *addr, size_t len);

@@ -370,7 +370,7 @@ static void coll_finish(struct coll *c)
 		group_joined(g);
 	} else if (g->err) {
 		failure_text(g, text, sizeof(text));
-		uccl_cq_push_error(g->ep->tx_cq, &e, g->err, 0, text);
+		uccl_cq_push_error(g->ep->tx_cq, g->ep, &e, g->err, 0, text);
 	} else if (c->want) {
 		uccl_cq_push(g->ep->tx_cq, &e, FI_ADDR_NOTAVAIL);
 	}

@@ -56,7 +56,7 @@ static void report_failure(struct uccl_cq *cq, struct uccl_cntr *cntr, const str
 		uccl_tracefile_error(((struct uccl_ep *)op->api)->trace, op->err, uccl_clock());
 	}
 	if (cq)
-		uccl_cq_push_error(cq, e, op->err, op->olen, text);
+		uccl_cq_push_error(cq, op->api, e, op->err, op->olen, text);
 	if (cntr)
 		uccl_cntr_count(cntr, false);
 }

@@ -300,3 +300,14 @@ ssize_t uccl_request_peek(struct uccl_ep *ep, const struct uccl_xfer *x, bool si
 	uccl_driver_kick(&ep->driver);
 	return 0;
 }
+
+ssize_t uccl_request_cancel(struct uccl_ep *ep, const void *context)
+{
+	int rc = uccl_engine_cancel(ep->driver.engine, context, uccl_clock());
+
+	if (rc == -FI_ENOENT && ep->rx_cq)
+		rc = uccl_cq_cancel(ep->rx_cq, ep, context);
+	if (rc == -FI_ENOENT && ep->tx_cq && ep->tx_cq != ep->rx_cq)
+		rc = uccl_cq_cancel(ep->tx_cq, ep, context);
+	return rc;
+}

@@ -15,6 +15,12 @@ ssize_t uccl_request_rma(struct uccl_ep *ep, const struct uccl_rma *x);
 /* FI_PEEK, FI_CLAIM and FI_DISCARD. `silent`: -FI_ENOMSG instead of a completion that says so. */
 ssize_t uccl_request_peek(struct uccl_ep *ep, const struct uccl_xfer *x, bool silent);
 
+/*
+ * Cancel an operation with this context: a receive that is posted, or an operation of any kind whose error lies unread
+ * in a completion queue of the endpoint. 0: its error is FI_ECANCELED; -FI_ENOENT: there is no such operation.
+ */
+ssize_t uccl_request_cancel(struct uccl_ep *ep, const void *context);
+
 /* Only fill a receive, for whoever posts it by himself; 0 or an error. */
 int uccl_request_recv_fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_xfer *x);
 

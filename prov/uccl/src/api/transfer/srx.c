@@ -172,7 +172,7 @@ static void tell(struct uccl_srx *srx, const struct uccl_xfer *x, int err, uint6
 	struct uccl_cq *cq = srx->drivers.n ? uccl_ep_of_driver(srx->drivers.v[0])->rx_cq : NULL;
 
 	if (cq)
-		uccl_cq_push_error(cq, &e, err, 0, text);
+		uccl_cq_push_error(cq, NULL, &e, err, 0, text);
 }
 
 ssize_t uccl_srx_peek(struct uccl_srx *srx, const struct uccl_xfer *x)
@@ -199,9 +199,27 @@ ssize_t uccl_srx_peek(struct uccl_srx *srx, const struct uccl_xfer *x)
 	return rc;
 }
 
+/* An endpoint has taken the receive, and its error may lie unread there. The lock of the drivers is held. */
+static ssize_t cancel_taken(struct uccl_srx *srx, const void *context)
+{
+	ssize_t rc = -FI_ENOENT;
+
+	for (unsigned int i = 0; i < srx->drivers.n && rc == -FI_ENOENT; i++) {
+		struct uccl_ep *ep = uccl_ep_of_driver(srx->drivers.v[i]);
+
+		if (!ep->enabled)
+			continue;
+		uccl_driver_lock(&ep->driver);
+		rc = uccl_request_cancel(ep, context);
+		uccl_driver_unlock(&ep->driver);
+	}
+	return rc;
+}
+
 ssize_t uccl_srx_cancel(struct uccl_srx *srx, void *context)
 {
 	struct uccl_srx_recv *r = NULL;
+	ssize_t rc = 0;
 
 	if (srx->domain->forks != uccl_forks)
 		return -FI_EOPBADSTATE;
@@ -218,8 +236,10 @@ ssize_t uccl_srx_cancel(struct uccl_srx *srx, void *context)
 		unpost(srx, r);
 	}
 	pthread_mutex_unlock(&srx->lock);
+	if (!r)
+		rc = cancel_taken(srx, context);
 	pthread_mutex_unlock(&srx->drivers.lock);
-	return r ? 0 : -FI_ENOENT;
+	return rc;
 }
 
 ssize_t uccl_srx_size_left(struct uccl_srx *srx)

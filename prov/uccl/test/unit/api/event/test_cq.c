@@ -134,9 +134,9 @@ static void readerr__in_turn(void **state)
 	memset(&err, 0, sizeof(err));
 	assert_int_equal(fi_cq_readerr(cq, &err, 0), -FI_EAGAIN);
 	push(cq, 1);
-	uccl_cq_push_error(inside(cq), &e, FI_ECONNRESET, 17, "who and why");
+	uccl_cq_push_error(inside(cq), NULL, &e, FI_ECONNRESET, 17, "who and why");
 	push(cq, 2);
-	uccl_cq_push_error(inside(cq), &e, FI_EIO, 0, "another reason");
+	uccl_cq_push_error(inside(cq), NULL, &e, FI_EIO, 0, "another reason");
 	assert_int_equal(fi_cq_readerr(cq, &err, 0), -FI_EAGAIN);
 	assert_int_equal(fi_cq_read(cq, got, 4), 1);
 	assert_int_equal(fi_cq_read(cq, got, 4), -FI_EAVAIL);
@@ -160,7 +160,7 @@ static void readerr__in_turn(void **state)
 	assert_string_equal(own, "another");
 	/* a struct that was never cleared: nothing is written through it */
 	for (int i = 0; i < 2; i++) {
-		uccl_cq_push_error(inside(cq), &e, i ? FI_EIO : FI_ENOMSG, 0, "stray");
+		uccl_cq_push_error(inside(cq), NULL, &e, i ? FI_EIO : FI_ENOMSG, 0, "stray");
 		memset(&err, 0xa5, sizeof(err));
 		assert_int_equal(fi_cq_readerr(cq, &err, 0), 1);
 		assert_string_equal(i ? err.err_data : "stray", "stray");
@@ -168,7 +168,51 @@ static void readerr__in_turn(void **state)
 		assert_string_equal(fi_cq_strerror(cq, err.prov_errno, NULL, NULL, 0), "stray");
 	}
 	assert_int_equal(fi_cq_read(cq, got, 4), -FI_EAGAIN);
-	uccl_cq_push_error(inside(cq), &e, FI_EIO, 0, "left unread");
+	uccl_cq_push_error(inside(cq), NULL, &e, FI_EIO, 0, "left unread");
+	assert_int_equal(fi_close(&cq->fid), 0);
+	world_close(&w);
+}
+
+/* Among many, in any order; the ring grows and turns meanwhile. */
+static void cancel__among_many(void **state)
+{
+	enum { N = 1000 };
+	static const struct uccl_ep *const eps[2] = { (void *)64, (void *)128 };
+	struct fi_cq_err_entry err;
+	struct fi_cq_tagged_entry e;
+	struct world w;
+	struct fid_cq *cq;
+
+	(void)state;
+	world_open(&w);
+	cq = cq_open(&w, FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE, 0);
+	assert_int_equal(uccl_cq_cancel(inside(cq), eps[0], NULL), -FI_ENOENT);
+	for (uintptr_t i = 0; i < 100; i++) {
+		push(cq, i);
+		assert_int_equal(fi_cq_read(cq, &e, 1), 1);
+	}
+	for (uintptr_t i = 0; i < N; i++) {
+		e = (struct fi_cq_tagged_entry){ .op_context = (void *)(i / 2) };
+		if (i % 3)
+			uccl_cq_push_error(inside(cq), eps[i % 2], &e, FI_EIO, 0, "x");
+		else
+			uccl_cq_push(inside(cq), &e, 0);
+		/* those of every fifth one, backwards, are cancelled at once: of this endpoint, and failed */
+		if (i % 5 == 4)
+			assert_int_equal(uccl_cq_cancel(inside(cq), eps[(i - 2) % 2], (void *)((i - 2) / 2)),
+					 (i - 2) % 3 ? 0 : -FI_ENOENT);
+	}
+	for (uintptr_t i = 0; i < N; i++) {
+		if (i % 3 == 0) {
+			assert_int_equal(fi_cq_read(cq, &e, 1), 1);
+			continue;
+		}
+		memset(&err, 0, sizeof(err));
+		assert_int_equal(fi_cq_readerr(cq, &err, 0), 1);
+		assert_ptr_equal(err.op_context, (void *)(i / 2));
+		assert_int_equal(err.err, i % 5 == 2 ? FI_ECANCELED : FI_EIO);
+	}
+	assert_int_equal(uccl_cq_cancel(inside(cq), eps[0], NULL), -FI_ENOENT);
 	assert_int_equal(fi_close(&cq->fid), 0);
 	world_close(&w);
 }
@@ -187,13 +231,13 @@ static void readerr__tail(void **state)
 	(void)state;
 	world_open(&w);
 	cq = cq_open(&w, FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE, 0);
-	uccl_cq_push_error(inside(cq), &e, FI_EIO, 0, "x");
+	uccl_cq_push_error(inside(cq), NULL, &e, FI_EIO, 0, "x");
 	memset(&err, 0, sizeof(err));
 	err.word[10] = err.word[11] = 123;
 	assert_int_equal(cq->ops->readerr(cq, &err.e, 0), 1);
 	assert_int_equal(err.word[10], 123);
 	w.fabric->api_version = FI_VERSION(1, 20);
-	uccl_cq_push_error(inside(cq), &e, FI_EIO, 0, "x");
+	uccl_cq_push_error(inside(cq), NULL, &e, FI_EIO, 0, "x");
 	assert_int_equal(cq->ops->readerr(cq, &err.e, 0), 1);
 	assert_true(err.word[10] == FI_ADDR_NOTAVAIL);
 	assert_int_equal(err.word[11], 123);
@@ -322,6 +366,7 @@ int main(void)
 		cmocka_unit_test(push__beyond_size), cmocka_unit_test(readerr__in_turn),
 		cmocka_unit_test(readerr__tail),    cmocka_unit_test(sread__time),
 		cmocka_unit_test(sread__many_sleepers), cmocka_unit_test(trywait__fd),
+		cmocka_unit_test(cancel__among_many),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
