@@ -73,7 +73,8 @@ static inline uint32_t send_opf(uint64_t flags)
 	uint32_t opf = (flags & FI_TAGGED ? UCCL_OPF_TAGGED : 0) | (flags & FI_REMOTE_CQ_DATA ? UCCL_OPF_DATA : 0) |
 		       (flags & FI_INJECT ? UCCL_OPF_INJECT : 0);
 
-	if (flags & FI_DELIVERY_COMPLETE)
+	/* The receiver's word, FIN, says that the message has been matched, too. PROTOCOL R300 */
+	if (flags & (FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE))
 		return opf | UCCL_OPF_DELIVERY;
 	return opf | (flags & FI_TRANSMIT_COMPLETE ? UCCL_OPF_ACKED : UCCL_OPF_EARLY);
 }

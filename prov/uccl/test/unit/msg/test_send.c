@@ -765,6 +765,42 @@ static void send__delivery_waits_for_fin(void **state)
 	}
 }
 
+/* Nobody receives it: the peer says so when its program throws it away, not before. PROTOCOL R300 */
+static void send__delivery_by_discard(void **state)
+{
+	static const uint64_t sizes[] = {0, 10, 3000, DUO_EAGER + 1, 100000};
+	struct uccl_op *op;
+
+	(void)state;
+	for (unsigned int i = 0; i < 2 * uccl_array_len(sizes); i++) {
+		struct duo *d = duo_open();
+		uint64_t n = sizes[i / 2];
+		bool claimed = i & 1;
+		uint32_t flags = UCCL_OPF_DELIVERY | (claimed ? UCCL_OPF_INJECT : 0);
+
+		duo_fill(src, n, i);
+		assert_int_equal(duo_send(d, 0, flags, src, n, 0, DUO_CTX(1)), 0);
+		duo_run(d, SECOND);
+		op = duo_op(d, 1, UCCL_OP_RECV, 0);
+		op->context = DUO_CTX(2);
+		/* To look at it, or to keep it for later, is no match. */
+		assert_int_equal(uccl_msg_peek(&d->side[1].m, op, claimed, false, d->now), 0);
+		duo_run(d, SECOND);
+		assert_null(duo_next(d, 0));
+		if (claimed) {
+			assert_int_equal(uccl_msg_recv_claimed(&d->side[1].m, op, true, d->now), 0);
+			duo_expect(d, 1, DUO_CTX(2), 0, 0);
+		} else {
+			assert_int_equal(uccl_msg_peek(&d->side[1].m, op, false, true, d->now), 0);
+			uccl_mep_op_put(&d->side[1].m, op);
+		}
+		duo_run(d, SECOND);
+		duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
+		assert_int_equal(d->side[1].m.rx_pool.used, 0);
+		duo_free(d);
+	}
+}
+
 /* A message that a rendezvous carries delivers by its last byte: no FIN is asked for. */
 static void send__delivery_posted_first(void **state)
 {
@@ -1093,6 +1129,7 @@ int main(void)
 		cmocka_unit_test(send__even),
 		cmocka_unit_test(send__asks_once),
 		cmocka_unit_test(send__delivery_waits_for_fin),
+		cmocka_unit_test(send__delivery_by_discard),
 		cmocka_unit_test(send__delivery_posted_first),
 		cmocka_unit_test(send__remote_data),
 		cmocka_unit_test(send__without_connection),

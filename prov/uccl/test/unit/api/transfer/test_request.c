@@ -139,11 +139,175 @@ static void request_cancel__kinds(void **state)
 	pair_close(&p);
 }
 
+static ssize_t match_send(struct pair *p, fi_addr_t to, bool tagged, void *buf, size_t len, uint64_t flags)
+{
+	struct iovec iov = { .iov_base = buf, .iov_len = len };
+	struct fi_msg_tagged t = { .msg_iov = &iov, .iov_count = 1, .addr = to, .tag = 9, .context = buf };
+	struct fi_msg u = { .msg_iov = &iov, .iov_count = 1, .addr = to, .context = buf };
+	ssize_t rc;
+
+	do {
+		(void)fi_cq_read(p->a.cq, NULL, 0);
+		(void)fi_cq_read(p->b.cq, NULL, 0);
+		rc = tagged ? fi_tsendmsg(p->a.ep, &t, flags) : fi_sendmsg(p->a.ep, &u, flags);
+	} while (rc == -FI_EAGAIN);
+	return rc;
+}
+
+/* All has arrived that would arrive, and `a` hears of nothing. */
+static void match_waits(struct pair *p)
+{
+	uint64_t end = uccl_clock() + 20 * UCCL_NS_PER_MS;
+	struct fi_cq_tagged_entry e;
+
+	do {
+		(void)fi_cq_read(p->b.cq, NULL, 0);
+		assert_int_equal(fi_cq_read(p->a.cq, &e, 1), -FI_EAGAIN);
+	} while (uccl_clock() < end);
+}
+
+static void match_ends(struct node *n, struct node *other, void *context)
+{
+	struct fi_cq_tagged_entry e;
+
+	assert_int_equal(node_wait(n, other, &e, NULL), 1);
+	assert_ptr_equal(e.op_context, context);
+}
+
+static void match_open(struct pair *p)
+{
+	pair_open(p, FI_PROGRESS_MANUAL);
+	next_success(&p->a, p);
+	next_success(&p->b, p);
+}
+
+/* PROTOCOL R300: a send with FI_MATCH_COMPLETE completes when a receive has met it, whatever its size and kind. */
+static void request_match__waits(void **state)
+{
+	static const size_t sizes[] = { 0, 8, 1000, 16384, 100000, 1u << 20 };
+	static const char *const lanes[] = { "0", "2" };
+	uint8_t *out = malloc(1u << 20), *in = malloc(1u << 20);
+	struct fi_msg multi = { .iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = in };
+	struct iovec iov = { .iov_base = in, .iov_len = 1u << 20 };
+	struct pair p;
+
+	(void)state;
+	assert_non_null(out);
+	assert_non_null(in);
+	multi.msg_iov = &iov;
+	for (unsigned int l = 0; l < 2; l++) {
+		setenv("FI_UCCL_LANES", lanes[l], 1);
+		match_open(&p);
+		for (unsigned int i = 0; i < 3 * uccl_array_len(sizes); i++) {
+			size_t len = sizes[i / 3];
+			bool tagged = i % 3 == 0, inject = len <= p.w.info->tx_attr->inject_size && i & 1;
+
+			memset(out, (int)i + 1, 1u << 20);
+			memset(in, 0, 1u << 20);
+			assert_int_equal(match_send(&p, p.to_b, tagged, out, len,
+						    FI_MATCH_COMPLETE | FI_COMPLETION | (inject ? FI_INJECT : 0)), 0);
+			if (inject)
+				memset(out, 0, len);
+			match_waits(&p);
+			/* of another kind: it takes nothing */
+			if (tagged) {
+				assert_int_equal(fi_trecv(p.b.ep, p.in[1], 8, NULL, FI_ADDR_UNSPEC, 8, 0, p.in[1]), 0);
+				match_waits(&p);
+				assert_int_equal(fi_cancel(&p.b.ep->fid, p.in[1]), 0);
+				next_error(&p.b, p.in[1], FI_ECANCELED);
+				assert_int_equal(fi_trecv(p.b.ep, in, len, NULL, FI_ADDR_UNSPEC, 9, 0, in), 0);
+			} else if (i % 3 == 1) {
+				assert_int_equal(fi_recv(p.b.ep, in, len, NULL, FI_ADDR_UNSPEC, in), 0);
+			} else {
+				assert_int_equal(fi_recvmsg(p.b.ep, &multi, FI_MULTI_RECV), 0);
+			}
+			match_ends(&p.a, &p.b, out);
+			match_ends(&p.b, &p.a, in);
+			for (size_t k = 0; k < len; k++)
+				assert_int_equal(in[k], (int)i + 1);
+			if (i % 3 == 2 && len < 1u << 20)
+				assert_int_equal(fi_cancel(&p.b.ep->fid, in), 0);
+			if (i % 3 == 2 && len < 1u << 20)
+				next_error(&p.b, in, FI_ECANCELED);
+		}
+		pair_close(&p);
+	}
+	unsetenv("FI_UCCL_LANES");
+	free(out);
+	free(in);
+}
+
+static void match_peek(struct pair *p, uint64_t flags)
+{
+	struct iovec iov = { .iov_base = p->in[2], .iov_len = 8 };
+	struct fi_msg_tagged m = {
+		.msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .tag = 9, .context = p->in[2],
+	};
+
+	assert_int_equal(fi_trecvmsg(p->b.ep, &m, flags), 0);
+	match_ends(&p->b, &p->a, p->in[2]);
+}
+
+/* PROTOCOL R300: discarded counts as matched; looked at, or claimed, does not; the end of the receiver is an error. */
+static void request_match__discarded(void **state)
+{
+	static const size_t sizes[] = { 8, 100000 };
+	static uint8_t out[100000];
+	struct pair p;
+
+	(void)state;
+	match_open(&p);
+	for (unsigned int i = 0; i < 3 * uccl_array_len(sizes); i++) {
+		assert_int_equal(match_send(&p, p.to_b, true, out, sizes[i / 3], FI_MATCH_COMPLETE), 0);
+		match_waits(&p);
+		match_peek(&p, FI_PEEK);
+		match_waits(&p);
+		if (i % 3) {
+			match_peek(&p, FI_PEEK | FI_CLAIM);
+			match_waits(&p);
+			match_peek(&p, FI_CLAIM | (i % 3 == 1 || sizes[i / 3] > 8 ? FI_DISCARD : 0));
+		} else {
+			match_peek(&p, FI_PEEK | FI_DISCARD);
+		}
+		match_ends(&p.a, &p.b, out);
+	}
+	assert_int_equal(match_send(&p, p.to_b, true, out, 8, FI_MATCH_COMPLETE), 0);
+	match_waits(&p);
+	node_close(&p.b);
+	p.b.cq = NULL;
+	unread(&p.a, &p.b, 1);
+	next_error(&p.a, out, FI_ECONNABORTED);
+	pair_close(&p);
+}
+
+/* PROTOCOL R300: likewise of a message to ourselves. */
+static void request_match__to_itself(void **state)
+{
+	char out[8] = "x", in[8];
+	struct pair p;
+	fi_addr_t me;
+
+	(void)state;
+	match_open(&p);
+	me = node_insert(&p.a, &p.a);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(match_send(&p, me, true, out, 8, FI_MATCH_COMPLETE | (i ? FI_INJECT : 0)), 0);
+		match_waits(&p);
+		assert_int_equal(fi_trecv(p.a.ep, in, 8, NULL, FI_ADDR_UNSPEC, 9, 0, out), 0);
+		match_ends(&p.a, NULL, out);
+		match_ends(&p.a, NULL, out);
+	}
+	pair_close(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(request_cancel__unread_error),
 		cmocka_unit_test(request_cancel__kinds),
+		cmocka_unit_test(request_match__waits),
+		cmocka_unit_test(request_match__discarded),
+		cmocka_unit_test(request_match__to_itself),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
