@@ -202,15 +202,17 @@ static int ep_alias(struct uccl_ep_fid *f, struct fi_alias *alias)
 	uint64_t flags = alias->flags & ~(FI_TRANSMIT | FI_RECV);
 	struct uccl_ep_fid *a;
 
-	if (!(alias->flags & (FI_TRANSMIT | FI_RECV)))
+	if (!(alias->flags & FI_TRANSMIT) == !(alias->flags & FI_RECV))
 		return -FI_EINVAL;
+	if (!(alias->flags & FI_TRANSMIT ? uccl_attr_tx_flags(flags) : uccl_attr_rx_flags(flags)))
+		return -FI_EBADFLAGS;
 	a = malloc(sizeof(*a));
 	if (!a)
 		return -FI_ENOMEM;
 	*a = *f;
 	if (alias->flags & FI_TRANSMIT)
 		a->tx_flags = flags;
-	if (alias->flags & FI_RECV)
+	else
 		a->rx_flags = flags;
 	atomic_fetch_add(&f->ep->refs, 1);
 	*alias->fid = &a->fid.fid;
@@ -220,15 +222,17 @@ static int ep_alias(struct uccl_ep_fid *f, struct fi_alias *alias)
 /* The direction whose flags are meant is one of the flags. */
 static int ep_opsflag(struct uccl_ep_fid *f, uint64_t *flags, bool set)
 {
-	uint64_t *own;
+	uint64_t ops = *flags & ~(FI_TRANSMIT | FI_RECV), *own;
 
 	if (!(*flags & FI_TRANSMIT) == !(*flags & FI_RECV))
 		return -FI_EINVAL;
 	own = *flags & FI_TRANSMIT ? &f->tx_flags : &f->rx_flags;
-	if (set)
-		*own = *flags & ~(FI_TRANSMIT | FI_RECV);
-	else
+	if (!set)
 		*flags = *own;
+	else if (*flags & FI_TRANSMIT ? uccl_attr_tx_flags(ops) : uccl_attr_rx_flags(ops))
+		*own = ops;
+	else
+		return -FI_EBADFLAGS;
 	return 0;
 }
 
@@ -410,8 +414,12 @@ static void ep_configure(struct uccl_ep *ep, const struct fi_info *info)
 int uccl_ep_new(struct uccl_domain *d, const struct fi_info *info, uint8_t ways, size_t fclass, void *context,
 		struct uccl_ep **out)
 {
-	struct uccl_ep *ep = calloc(1, sizeof(*ep));
+	struct uccl_ep *ep;
 
+	if ((info->tx_attr && !uccl_attr_tx_flags(info->tx_attr->op_flags)) ||
+	    (info->rx_attr && !uccl_attr_rx_flags(info->rx_attr->op_flags)))
+		return -FI_EBADFLAGS;
+	ep = calloc(1, sizeof(*ep));
 	if (!ep)
 		return -FI_ENOMEM;
 	ep->domain = d;

@@ -151,6 +151,8 @@ static int sep_context(struct uccl_sep *sep, unsigned int i, uint64_t op_flags, 
 		return -FI_EBUSY;
 	if (size > UCCL_OPS_DEFAULT)
 		return -FI_EINVAL;
+	if (!(i < sep->nrx ? uccl_attr_rx_flags(op_flags) : uccl_attr_tx_flags(op_flags)))
+		return -FI_EBADFLAGS;
 	if (size && i < sep->nrx)
 		ep->rx_size = (uint32_t)size;
 	else if (size)

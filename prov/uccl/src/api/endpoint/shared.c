@@ -99,6 +99,8 @@ int uccl_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid
 
 	if (attr && attr->size > UCCL_OPS_DEFAULT)
 		return -FI_EINVAL;
+	if (attr && !uccl_attr_rx_flags(attr->op_flags))
+		return -FI_EBADFLAGS;
 	srx = calloc(1, sizeof(*srx));
 	if (!srx)
 		return -FI_ENOMEM;

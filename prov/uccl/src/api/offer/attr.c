@@ -39,7 +39,9 @@
 #define MSG_DIRECTIONS (FI_SEND | FI_RECV)
 #define RMA_DIRECTIONS (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 
-#define TX_OP_FLAGS (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)
+#define TX_OP_FLAGS                                                                                                    \
+	(FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE |                \
+	 FI_MATCH_COMPLETE)
 #define RX_OP_FLAGS (FI_COMPLETION | FI_MULTI_RECV)
 /*
  * RMA and atomics among themselves, up to UCCL_ORDER_MAX bytes; messages among themselves. Between the two there is no
@@ -110,11 +112,24 @@ static bool caps_match(const char *what, uint64_t caps, enum fi_ep_type type, co
 	return true;
 }
 
+bool uccl_attr_tx_flags(uint64_t flags)
+{
+	check_bits("tx_attr->op_flags", flags, TX_OP_FLAGS);
+	return true;
+}
+
+bool uccl_attr_rx_flags(uint64_t flags)
+{
+	check_bits("rx_attr->op_flags", flags, RX_OP_FLAGS);
+	return true;
+}
+
 static bool tx_match(const struct fi_tx_attr *a, enum fi_ep_type type, const struct uccl_params *p)
 {
 	if (!caps_match("tx_attr->caps", a->caps, type, p))
 		return false;
-	check_bits("tx_attr->op_flags", a->op_flags, TX_OP_FLAGS);
+	if (!uccl_attr_tx_flags(a->op_flags))
+		return false;
 	check_bits("tx_attr->msg_order", a->msg_order, MSG_ORDER);
 	check_bits("tx_attr->comp_order", a->comp_order, 0);
 	check_max("tx_attr->inject_size", a->inject_size, p->inject_bytes);
@@ -128,7 +143,8 @@ static bool rx_match(const struct fi_rx_attr *a, enum fi_ep_type type, const str
 {
 	if (!caps_match("rx_attr->caps", a->caps, type, p))
 		return false;
-	check_bits("rx_attr->op_flags", a->op_flags, RX_OP_FLAGS);
+	if (!uccl_attr_rx_flags(a->op_flags))
+		return false;
 	check_bits("rx_attr->msg_order", a->msg_order, MSG_ORDER);
 	check_bits("rx_attr->comp_order", a->comp_order, 0);
 	check_max("rx_attr->total_buffered_recv", a->total_buffered_recv, p->unexpected_bytes);

@@ -30,6 +30,10 @@ size_t uccl_attr_contexts(enum fi_ep_type type, uint64_t caps);
 /* FI_EP_UNSPEC, which stands for FI_EP_RDM, and the types that there are. */
 bool uccl_attr_type_ok(enum fi_ep_type type);
 
+/* Can these be the default flags (op_flags) of what an endpoint transmits, or receives? If not, that is logged. */
+bool uccl_attr_tx_flags(uint64_t flags);
+bool uccl_attr_rx_flags(uint64_t flags);
+
 /*
  * True if hints (may be NULL, as may every part of them) can be met. Otherwise the reason is told at info level.
  * hints->nic is never looked at. Addresses and the names of interfaces are not judged here.

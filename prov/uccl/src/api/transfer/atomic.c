@@ -6,6 +6,7 @@
 
 #include "api/lib/lib.h"
 #include "api/memory/device.h"
+#include "api/transfer/flags.h"
 #include "api/transfer/xfer.h"
 #include "msg/atomic.h"
 
@@ -139,8 +140,9 @@ static ssize_t atomic_writemsg(struct fid_ep *ep, const struct fi_msg_atomic *ms
 		.noperand = msg->iov_count, .dest = msg->addr, .rma = msg->rma_iov, .nrma = msg->rma_iov_count,
 		.context = msg->context, .data = msg->data, .flags = flags,
 	};
+	int rc = uccl_flags_check(UCCL_CALL_ATOMICMSG, flags);
 
-	return post(ep, &c);
+	return rc ? rc : post(ep, &c);
 }
 
 static ssize_t atomic_inject(struct fid_ep *ep, const void *buf, size_t count, fi_addr_t dest_addr, uint64_t addr,
@@ -193,9 +195,10 @@ static ssize_t atomic_readwritemsg(struct fid_ep *ep, const struct fi_msg_atomic
 		.rma = msg->rma_iov, .nrma = msg->rma_iov_count, .context = msg->context, .data = msg->data,
 		.flags = flags,
 	};
+	int rc = uccl_flags_check(UCCL_CALL_FETCHMSG, flags);
 
 	(void)result_desc;
-	return post(ep, &c);
+	return rc ? rc : post(ep, &c);
 }
 
 static ssize_t atomic_compwritev(struct fid_ep *ep, const struct fi_ioc *iov, void **desc, size_t count,
@@ -243,10 +246,11 @@ static ssize_t atomic_compwritemsg(struct fid_ep *ep, const struct fi_msg_atomic
 		.nresult = result_count, .dest = msg->addr, .rma = msg->rma_iov, .nrma = msg->rma_iov_count,
 		.context = msg->context, .data = msg->data, .flags = flags,
 	};
+	int rc = uccl_flags_check(UCCL_CALL_COMPAREMSG, flags);
 
 	(void)compare_desc;
 	(void)result_desc;
-	return post(ep, &c);
+	return rc ? rc : post(ep, &c);
 }
 
 ssize_t uccl_atomic_work(const struct fi_deferred_work *w)

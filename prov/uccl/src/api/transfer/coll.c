@@ -18,6 +18,7 @@
 #include "api/offer/attr.h"
 #include "api/peers/av.h"
 #include "api/peers/avset.h"
+#include "api/transfer/flags.h"
 #include "msg/atomic.h"
 #include "msg/coll.h"
 #include "progress/thread.h"
@@ -726,6 +727,9 @@ int uccl_coll_join(struct fid_ep *fid, const void *addr, uint64_t flags, struct 
 
 	if (!(flags & FI_COLLECTIVE))
 		return -FI_ENOSYS;
+	rc = uccl_flags_check(UCCL_CALL_JOIN, flags);
+	if (rc)
+		return rc;
 	if (!usable(ep))
 		return -FI_EOPBADSTATE;
 	if (!ep->eq)
@@ -816,8 +820,10 @@ static ssize_t coll_call(struct fid_ep *fid, const struct call *x)
 	struct uccl_ep *ep = f->ep;
 	struct uccl_coll_plan plan;
 	struct group *g;
-	ssize_t rc;
+	ssize_t rc = uccl_flags_check(UCCL_CALL_COLLECTIVE, x->flags);
 
+	if (rc)
+		return rc;
 	if (!usable(ep))
 		return -FI_EOPBADSTATE;
 	uccl_driver_lock(&ep->driver);

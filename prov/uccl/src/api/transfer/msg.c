@@ -3,6 +3,7 @@
 #include "api/transfer/msg.h"
 
 #include "api/lib/lib.h"
+#include "api/transfer/flags.h"
 #include "api/transfer/xfer.h"
 
 static ssize_t msg_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t src_addr, void *context)
@@ -36,7 +37,10 @@ static ssize_t msg_recvmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t
 		.iov = msg->msg_iov, .desc = msg->desc, .count = msg->iov_count, .addr = msg->addr,
 		.context = msg->context, .flags = flags | FI_MSG,
 	};
+	int rc = uccl_flags_check(UCCL_CALL_RECVMSG, flags);
 
+	if (rc)
+		return rc;
 	if (flags & (FI_PEEK | FI_CLAIM | FI_DISCARD))
 		return uccl_xfer_peek(f, &x);
 	return uccl_xfer_recv(f, &x);
@@ -73,8 +77,9 @@ static ssize_t msg_sendmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t
 		.iov = msg->msg_iov, .desc = msg->desc, .count = msg->iov_count, .addr = msg->addr,
 		.data = msg->data, .context = msg->context, .flags = flags | FI_MSG,
 	};
+	int rc = uccl_flags_check(UCCL_CALL_SENDMSG, flags);
 
-	return uccl_xfer_send(uccl_ep_fid_of(&ep->fid), &x);
+	return rc ? rc : uccl_xfer_send(uccl_ep_fid_of(&ep->fid), &x);
 }
 
 static ssize_t msg_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t dest_addr)

@@ -3,6 +3,7 @@
 #include "api/transfer/rma.h"
 
 #include "api/lib/lib.h"
+#include "api/transfer/flags.h"
 #include "api/transfer/xfer.h"
 
 static uint64_t bytes(const struct iovec *iov, size_t count)
@@ -61,9 +62,10 @@ static ssize_t rma_read(struct fid_ep *ep, void *buf, size_t len, void *desc, fi
 
 static ssize_t rma_readmsg(struct fid_ep *ep, const struct fi_msg_rma *msg, uint64_t flags)
 {
-	struct uccl_rma x = { .type = UCCL_OP_READ, .flags = flags & ~FI_REMOTE_CQ_DATA };
+	struct uccl_rma x = { .type = UCCL_OP_READ, .flags = flags };
+	int rc = uccl_flags_check(UCCL_CALL_READMSG, flags);
 
-	return rma_msg(ep, msg, &x);
+	return rc ? rc : rma_msg(ep, msg, &x);
 }
 
 static ssize_t rma_writev(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
@@ -88,8 +90,9 @@ static ssize_t rma_write(struct fid_ep *ep, const void *buf, size_t len, void *d
 static ssize_t rma_writemsg(struct fid_ep *ep, const struct fi_msg_rma *msg, uint64_t flags)
 {
 	struct uccl_rma x = { .type = UCCL_OP_WRITE, .flags = flags };
+	int rc = uccl_flags_check(UCCL_CALL_WRITEMSG, flags);
 
-	return rma_msg(ep, msg, &x);
+	return rc ? rc : rma_msg(ep, msg, &x);
 }
 
 static ssize_t rma_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t dest_addr, uint64_t addr,

@@ -3,6 +3,7 @@
 #include "api/transfer/tagged.h"
 
 #include "api/lib/lib.h"
+#include "api/transfer/flags.h"
 #include "api/transfer/xfer.h"
 
 static ssize_t tagged_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t src_addr, uint64_t tag,
@@ -40,7 +41,10 @@ static ssize_t tagged_recvmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg
 		.tag = msg->tag, .ignore = msg->ignore,
 		.context = msg->context, .flags = flags | FI_TAGGED,
 	};
+	int rc = uccl_flags_check(UCCL_CALL_TRECVMSG, flags);
 
+	if (rc)
+		return rc;
 	if (flags & (FI_PEEK | FI_CLAIM | FI_DISCARD))
 		return uccl_xfer_peek(f, &x);
 	return uccl_xfer_recv(f, &x);
@@ -80,8 +84,9 @@ static ssize_t tagged_sendmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg
 		.tag = msg->tag,
 		.data = msg->data, .context = msg->context, .flags = flags | FI_TAGGED,
 	};
+	int rc = uccl_flags_check(UCCL_CALL_TSENDMSG, flags);
 
-	return uccl_xfer_send(uccl_ep_fid_of(&ep->fid), &x);
+	return rc ? rc : uccl_xfer_send(uccl_ep_fid_of(&ep->fid), &x);
 }
 
 static ssize_t tagged_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t dest_addr, uint64_t tag)

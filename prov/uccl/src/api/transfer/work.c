@@ -4,6 +4,7 @@
 
 #include "api/event/cntr.h"
 #include "api/transfer/atomic.h"
+#include "api/transfer/flags.h"
 #include "api/transfer/trigger.h"
 #include "api/transfer/xfer.h"
 
@@ -27,6 +28,12 @@ static ssize_t post_set(struct uccl_trigger *t)
 	return fi_cntr_set(&deferred(t)->target->fid, deferred(t)->value);
 }
 
+/* Its flags are those of the call that it stands for, posted later as with FI_TRIGGER. */
+static int work_flags(enum uccl_call call, uint64_t flags)
+{
+	return uccl_flags_check(call, flags | FI_TRIGGER);
+}
+
 static int work_msg(struct uccl_deferred *t, const struct fi_op_msg *op, bool recv)
 {
 	const struct fi_msg *msg = &op->msg;
@@ -34,7 +41,10 @@ static int work_msg(struct uccl_deferred *t, const struct fi_op_msg *op, bool re
 		.iov = msg->msg_iov, .count = msg->iov_count, .addr = msg->addr, .data = msg->data,
 		.context = msg->context, .flags = op->flags | FI_MSG,
 	};
+	int rc = work_flags(recv ? UCCL_CALL_RECVMSG : UCCL_CALL_SENDMSG, op->flags);
 
+	if (rc)
+		return rc;
 	uccl_deferred_on(t, uccl_ep_fid_of(&op->ep->fid));
 	return uccl_deferred_xfer(t, &x, recv ? uccl_xfer_recv : uccl_xfer_send) ? 0 : -FI_EINVAL;
 }
@@ -46,7 +56,10 @@ static int work_tagged(struct uccl_deferred *t, const struct fi_op_tagged *op, b
 		.iov = msg->msg_iov, .count = msg->iov_count, .addr = msg->addr, .tag = msg->tag,
 		.ignore = msg->ignore, .data = msg->data, .context = msg->context, .flags = op->flags | FI_TAGGED,
 	};
+	int rc = work_flags(recv ? UCCL_CALL_TRECVMSG : UCCL_CALL_TSENDMSG, op->flags);
 
+	if (rc)
+		return rc;
 	uccl_deferred_on(t, uccl_ep_fid_of(&op->ep->fid));
 	return uccl_deferred_xfer(t, &x, recv ? uccl_xfer_recv : uccl_xfer_send) ? 0 : -FI_EINVAL;
 }
@@ -59,6 +72,10 @@ static int work_rma(struct uccl_deferred *t, const struct fi_op_rma *op, enum uc
 		.context = msg->context, .flags = op->flags, .nseg = (uint8_t)msg->rma_iov_count,
 	};
 
+	int rc = work_flags(type == UCCL_OP_READ ? UCCL_CALL_READMSG : UCCL_CALL_WRITEMSG, op->flags);
+
+	if (rc)
+		return rc;
 	if (msg->rma_iov_count > UCCL_SEG_MAX)
 		return -FI_EINVAL;
 	for (uint8_t i = 0; i < x.nseg; i++)
@@ -66,6 +83,21 @@ static int work_rma(struct uccl_deferred *t, const struct fi_op_rma *op, enum uc
 					      .key = msg->rma_iov[i].key };
 	uccl_deferred_on(t, uccl_ep_fid_of(&op->ep->fid));
 	return uccl_deferred_rma(t, &x, uccl_xfer_rma) ? 0 : -FI_EINVAL;
+}
+
+/* The program's structures are ours until it is done. */
+static int work_atomic(struct uccl_deferred *t, const struct fi_deferred_work *w)
+{
+	uccl_deferred_on(t, uccl_ep_fid_of(&w->op.atomic->ep->fid));
+	t->trigger.post = post_atomic;
+	switch (w->op_type) {
+	case FI_OP_FETCH_ATOMIC:
+		return work_flags(UCCL_CALL_FETCHMSG, w->op.fetch_atomic->flags);
+	case FI_OP_COMPARE_ATOMIC:
+		return work_flags(UCCL_CALL_COMPAREMSG, w->op.compare_atomic->flags);
+	default:
+		return work_flags(UCCL_CALL_ATOMICMSG, w->op.atomic->flags);
+	}
 }
 
 static int work_cntr(struct uccl_deferred *t, const struct fi_op_cntr *op, ssize_t (*post)(struct uccl_trigger *t))
@@ -92,10 +124,7 @@ static int work_fill(struct uccl_deferred *t, const struct fi_deferred_work *w)
 	case FI_OP_ATOMIC:
 	case FI_OP_FETCH_ATOMIC:
 	case FI_OP_COMPARE_ATOMIC:
-		/* The program's structures are ours until it is done. */
-		uccl_deferred_on(t, uccl_ep_fid_of(&w->op.atomic->ep->fid));
-		t->trigger.post = post_atomic;
-		return 0;
+		return work_atomic(t, w);
 	case FI_OP_CNTR_ADD:
 		return work_cntr(t, w->op.cntr, post_add);
 	case FI_OP_CNTR_SET:
