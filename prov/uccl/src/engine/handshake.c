@@ -300,7 +300,7 @@ static enum uccl_drop rx_late_ack(struct conn *c, const struct uccl_hdr *h, cons
 	    uccl_conn_check_ack(&c->hs, &c->e->listener, h, payload, src, &init) == UCCL_DROP_COUNT) {
 		c->hs.token_remote = init.token;
 		c->close_why = UCCL_CLOSE_OTHER;
-		conn_late_rx(c, h->type, now);
+		conn_late_rx(c, h, now);
 	}
 	return UCCL_DROP_STATE;
 }

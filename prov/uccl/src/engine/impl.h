@@ -64,8 +64,7 @@ struct conn {
 	uint64_t not_before_ns;		/* its first packet leaves no earlier */
 	TAILQ_ENTRY(conn) loose_link;
 	bool loose;			/* in uccl_engine.loose */
-	/* out.c, wishes.c */
-	bool bad_memory;		/* an operation to it has a buffer that cannot be read */
+	int broken;			/* see conn_broken(); 0: it is not */
 	/* life.c */
 	TAILQ_ENTRY(conn) all;		/* in uccl_engine.conns, or when dead in dead or kept */
 	TAILQ_ENTRY(conn) hsq;
@@ -106,8 +105,6 @@ struct conn {
 	uint32_t longest, came;		/* and of so many that came since that was set none was longer than this */
 	/* records.c */
 	LIST_HEAD(, conn_record) records; /* of the back end and about lanes, not acknowledged yet */
-	/* wishes.c */
-	bool lane_lost;			/* one of our lanes has lost it */
 	/* liveness.c: proof of death, reports of the host, confirmed by silence */
 	uint32_t unreach;
 	uint64_t unreach_ns;		/* first report since anything was heard */
@@ -310,6 +307,14 @@ static inline uint64_t engine_random64(struct uccl_engine *e)
 	return v;
 }
 
+/* The stream to or from this peer cannot go on: it ends with this error in the next look. The first error counts. */
+static inline void conn_broken(struct conn *c, int err)
+{
+	if (!c->broken)
+		c->broken = err;
+	engine_look(c->e, c->e->now);
+}
+
 /*
  * Files call only those below them:
  *
@@ -444,8 +449,8 @@ void conn_due(struct conn *c);
 void conn_fail(struct conn *c, int err, uint64_t now);
 /* The peer said CLOSE, for this reason. */
 void conn_close_seen(struct conn *c, enum uccl_close_reason reason, uint64_t now);
-/* A packet of this type came for a connection that has ended, or is not open yet. */
-void conn_late_rx(struct conn *c, uint8_t type, uint64_t now);
+/* A packet came for a connection that has ended, or is not open yet. */
+void conn_late_rx(struct conn *c, const struct uccl_hdr *h, uint64_t now);
 /* One that held it holds it no more. */
 void conn_let(struct conn *c, uint64_t now);
 /* Forgets those of uccl_engine.loose that no operation needs. */

@@ -234,14 +234,26 @@ static bool conn_end_unknown(const struct conn *c, int err)
 	return c->hs.state == UCCL_CONN_OPEN && !c->closed && err != FI_ECONNRESET && err != FI_ENODEV;
 }
 
-void conn_late_rx(struct conn *c, uint8_t type, uint64_t now)
+/*
+ * A peer may lack the memory for a connection when it has seen our INIT. Nothing seals what it says then; and a CLOSE
+ * for another reason, like that of a half-open connection that gave way, means that INIT is to be repeated.
+ */
+static bool conn_refused(const struct conn *c, const struct uccl_hdr *h)
 {
-	if (type == UCCL_PKT_CLOSE) {
+	return h->type == UCCL_PKT_CLOSE && c->hs.state == UCCL_CONN_INIT && !c->e->cfg.security &&
+	       uccl_close_reason_read(h->rec) == UCCL_CLOSE_MEMORY;
+}
+
+void conn_late_rx(struct conn *c, const struct uccl_hdr *h, uint64_t now)
+{
+	if (conn_refused(c, h))
+		conn_close_seen(c, UCCL_CLOSE_MEMORY, now);
+	if (h->type == UCCL_PKT_CLOSE) {
 		/* Also the closer that did not hear our answer. */
 		if (c->closed || c->close_why)
 			engine_tell(c, UCCL_PKT_CLOSE_ACK, 0);
 		c->close_why = UCCL_CLOSE_ENDPOINT;
-	} else if (type == UCCL_PKT_CLOSE_ACK) {
+	} else if (h->type == UCCL_PKT_CLOSE_ACK) {
 		c->close_why = UCCL_CLOSE_ENDPOINT;
 	} else if (c->close_why && now - c->close_told_ns >= CLOSE_AGAIN_NS) {
 		conn_close_tell(c, now);

@@ -267,13 +267,9 @@ static void conn_scan_one(struct uccl_engine *e, struct conn *c, uint64_t now)
 {
 	uint64_t heard = conn_heard(c), every;
 
-	if (c->bad_memory) {
+	if (c->broken) {
 		/* The stream to this peer has a hole that nothing can fill. */
-		conn_fail(c, FI_EFAULT, now);
-		return;
-	}
-	if (c->lane_lost) {
-		conn_fail(c, FI_ECONNABORTED, now);
+		conn_fail(c, c->broken, now);
 		return;
 	}
 	if (c->suspect_at) {

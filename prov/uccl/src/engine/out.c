@@ -28,10 +28,8 @@ bool engine_tx_flush(struct uccl_engine *e)
 		engine_backlog(e);
 		if (!k)
 			return false;
-		if (k == -FI_EFAULT) {
-			uccl_container_of(e->txv[e->tx_head].to, struct conn, peer.addr.nic)->bad_memory = true;
-			engine_look(e, e->now);
-		}
+		if (k == -FI_EFAULT)
+			conn_broken(uccl_container_of(e->txv[e->tx_head].to, struct conn, peer.addr.nic), FI_EFAULT);
 		/* Any other error is a loss: what was in flight will be sent again. */
 		e->tx_head += k > 0 ? k : 1;
 	}

@@ -8,6 +8,8 @@
 #define SHARERS_NS UCCL_NS_PER_MS /* between two looks at who shares the line rate */
 /* A poll that comes so much later than a timer wanted it: the program made no call, or its thread had no processor. */
 #define AWAY_NS UCCL_NS_PER_MS
+/* Between two tries of what has no memory. */
+#define SHORT_NS (10 * UCCL_NS_PER_MS)
 
 /*
  * What a timer asks about may be in the queue already, behind packets of others: after an absence of ours it always is.
@@ -152,6 +154,9 @@ uint64_t uccl_engine_expiry(const struct uccl_engine *e)
 	struct uccl_timer *t = uccl_heap_min(&e->heap);
 	uint64_t at = uccl_min(t ? t->at : UCCL_NEVER, uccl_min(e->scan_at, e->slots.ask_at));
 
+	/* Nothing tells when there is memory again. */
+	if (uccl_msg_short(&e->mep))
+		at = uccl_min(at, e->now + SHORT_NS);
 	if (e->nic->ops->expiry)
 		at = uccl_min(at, uccl_max(e->nic->ops->expiry(e->nic), e->now));
 	/* Something waits for the NIC to take it, or for a copy of which nothing else tells. */

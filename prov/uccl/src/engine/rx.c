@@ -86,7 +86,7 @@ static uint32_t rx_packet(struct uccl_engine *e, const struct uccl_rx *rx, uint3
 	else if (c->unproven && h.type != UCCL_PKT_CLOSE)
 		conn_prove(c, now);
 	if (!c->peer.open) {
-		conn_late_rx(c, h.type, now);
+		conn_late_rx(c, &h, now);
 		drop(e, UCCL_DROP_STATE);
 		return rx->len;
 	}

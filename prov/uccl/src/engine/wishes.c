@@ -122,20 +122,9 @@ static void mep_fence(struct uccl_peer *p, uint16_t path, uint64_t now)
 		c->e->nic->ops->fence(c->e->nic, c->nic_peer, path);
 }
 
-static void mep_broken(struct uccl_peer *p)
+static void mep_broken(struct uccl_peer *p, int err)
 {
-	struct conn *c = peer_conn(p);
-
-	c->bad_memory = true;
-	engine_look(c->e, c->e->now);
-}
-
-static void mep_lost(struct uccl_peer *p)
-{
-	struct conn *c = peer_conn(p);
-
-	c->lane_lost = true;
-	engine_look(c->e, c->e->now);
+	conn_broken(peer_conn(p), err);
 }
 
 const struct uccl_mep_ops engine_mep_ops = {
@@ -148,5 +137,4 @@ const struct uccl_mep_ops engine_mep_ops = {
 	.source_put = mep_source_put,
 	.fence = mep_fence,
 	.broken = mep_broken,
-	.lost = mep_lost,
 };

@@ -129,7 +129,7 @@ static void lane_unpark(struct uccl_mep *m, struct uccl_berth_lane *bl)
 		if (reason == UCCL_DROP_COUNT || reason == UCCL_DROP_HANDLE)
 			continue;
 		m->stats->dropped[reason]++;
-		m->ops->broken(bl->from);
+		m->ops->broken(bl->from, FI_EIO);
 	}
 }
 

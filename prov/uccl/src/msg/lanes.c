@@ -9,13 +9,13 @@
 #include "msg/tx.h"
 
 /* The end of one way is the end of the peer: what was on it may have come or not. PROTOCOL R186 */
-static void way_ended(struct uccl_way *w)
+static void way_ended(struct uccl_way *w, int err)
 {
 	bool was = w->open;
 
 	w->open = false;
 	if (w->peer && was)
-		w->peer->mep->ops->lost(w->peer);
+		w->peer->mep->ops->broken(w->peer, err == FI_ENOMEM ? err : FI_ECONNABORTED);
 }
 
 static void units_whole(struct uccl_berth *b, uint64_t n, uint64_t now)
@@ -54,16 +54,19 @@ static void slice_sent(struct uccl_line *line, const struct uccl_letter *l)
 {
 	struct uccl_sliced *s = l->what;
 	struct uccl_op *op = s->op;
+	struct uccl_peer *p = op->peer;
 	uint8_t wait = s->wait;
 
 	line->slices--;
 	line->bytes -= l->len;
 	s->out--;
 	if (!l->err)
-		op->peer->mep->stats->tx_lane_bytes += l->len;
+		p->mep->stats->tx_lane_bytes += l->len;
 	else if (!op->fail)
 		op->fail = l->err;
-	/* A peer that has lost a slice is about to end: nothing more of it. */
+	/* The peer waits for bytes that will not come, unless it has ended. PROTOCOL R312 */
+	if (l->err && !p->dead)
+		p->mep->ops->broken(p, l->err);
 	if ((s->at == s->limit || op->fail) && msg_lanes_end(s))
 		msg_tx_arrived(op, wait);
 }
@@ -81,7 +84,7 @@ static void letter_read(struct uccl_line *line, const struct uccl_letter *l, uin
 		w->open = w->peer;
 		break;
 	case UCCL_LETTER_ENDED:
-		way_ended(w);
+		way_ended(w, l->err);
 		break;
 	case UCCL_LETTER_PARTED:
 		line->unanswered--;

@@ -9,6 +9,7 @@
 #include "msg/home.h"
 #include "msg/lane.h"
 #include "msg/posted.h"
+#include "msg/pump.h"
 #include "msg/recv.h"
 #include "msg/reply.h"
 #include "msg/send.h"
@@ -85,6 +86,10 @@ void uccl_mep_fini(struct uccl_mep *m, uint64_t now)
 void uccl_msg_retry(struct uccl_mep *m, uint64_t now)
 {
 	m->messages_next = !m->messages_next;
+	if (uccl_msg_short(m)) {
+		msg_pumps_run(m);
+		msg_serve_blocked(m, now);
+	}
 	if (m->messages_next)
 		msg_serve_retry(m, now);
 	if (m->starved)

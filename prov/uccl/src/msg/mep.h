@@ -113,10 +113,11 @@ struct uccl_mep_ops {
 	 */
 	int (*source)(struct uccl_peer *p, const void *buf, uint64_t len, void **source);
 	void (*source_put)(struct uccl_peer *p, void *source);
-	/* The rest of a message cannot be had from its buffer: end this peer, but not before this returns. */
-	void (*broken)(struct uccl_peer *p);
-	/* Likewise, as a lane has lost it. */
-	void (*lost)(struct uccl_peer *p);
+	/*
+	 * The messages to or from this peer cannot go on, for this reason (positive FI_Exxx): end the peer, but not
+	 * before this returns. The first reason counts.
+	 */
+	void (*broken)(struct uccl_peer *p, int err);
 };
 
 struct uccl_mep {
@@ -271,9 +272,17 @@ int uccl_msg_recv_claimed(struct uccl_mep *m, struct uccl_op *op, bool discard, 
  */
 void uccl_msg_retry(struct uccl_mep *m, uint64_t now);
 
+/* Requests wait for a reply, or sends for memory to load from a device, and nobody has some that will come back. */
+static inline bool uccl_msg_short(const struct uccl_mep *m)
+{
+	return (!TAILQ_EMPTY(&m->blocked[UCCL_BLOCK_REPLY]) && !m->reply_pool.used) ||
+	       (!TAILQ_EMPTY(&m->pumps) && !m->pumped_bytes);
+}
+
 static inline bool uccl_msg_waits(const struct uccl_mep *m)
 {
-	return m->starved || !TAILQ_EMPTY(&m->blocked[UCCL_BLOCK_ROOM]) || !TAILQ_EMPTY(&m->blocked[UCCL_BLOCK_CLAIM]);
+	return m->starved || !TAILQ_EMPTY(&m->blocked[UCCL_BLOCK_ROOM]) ||
+	       !TAILQ_EMPTY(&m->blocked[UCCL_BLOCK_CLAIM]) || uccl_msg_short(m);
 }
 
 /* Is something to be done by uccl_msg_copies(), or does somebody wait for what another endpoint has claimed? */

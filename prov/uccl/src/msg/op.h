@@ -55,7 +55,7 @@ struct uccl_atomic_args {
 /* Why a target refused: travels in RESP, and becomes a text. */
 enum uccl_refusal {
 	UCCL_REFUSED_NOT, UCCL_REFUSED_KEY, UCCL_REFUSED_ACCESS, UCCL_REFUSED_RANGE, UCCL_REFUSED_REVOKED,
-	UCCL_REFUSED_ATOMIC, UCCL_REFUSED_COUNT
+	UCCL_REFUSED_ATOMIC, UCCL_REFUSED_MEMORY, UCCL_REFUSED_COUNT
 };
 
 /* Pieces of local memory that the segments of one operation may lie in. */

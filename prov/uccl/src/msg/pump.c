@@ -2,6 +2,7 @@
 /* See pump.h. What CTS said is kept in op->bulk, which is not sent itself. */
 #include "msg/pump.h"
 
+#include <rdma/fi_errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +25,7 @@ static void part_loaded(struct uccl_copy *c, uint64_t now)
 	if (c->err) {
 		/* The peer waits for bytes that nobody has. */
 		op->fail = c->err;
-		p->mep->ops->broken(p);
+		p->mep->ops->broken(p, FI_EFAULT);
 		return;
 	}
 	memset(item, 0, sizeof(*item));

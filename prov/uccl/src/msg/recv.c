@@ -30,13 +30,19 @@ static bool recv_keeps(const struct uccl_msg_rx *rx)
 	return rx->lanes && rx->device && !rx->failed;
 }
 
-/* It has a place, or needs none: lanes may bring its head. PROTOCOL R266 */
-static void recv_head(struct uccl_msg_rx *rx)
+/*
+ * It has a place, or needs none: lanes may bring its head (PROTOCOL R266), and the rest is asked for. Its envelope was
+ * acknowledged, so without memory the sender would wait for ever. PROTOCOL R312
+ */
+static void recv_rest(struct uccl_msg_rx *rx, bool ask, uint64_t now)
 {
 	struct uccl_peer *p = rx->peer;
 
-	if (rx->lanes && !msg_lanes_ahead(rx))
-		p->mep->ops->broken(p);
+	if ((rx->lanes && !msg_lanes_ahead(rx)) || (ask && msg_rx_cts(rx, now))) {
+		p->mep->ops->broken(p, FI_ENOMEM);
+		return;
+	}
+	msg_rx_check(rx, now);
 }
 
 /* The receive for this message is known. */
@@ -53,11 +59,8 @@ static void recv_matched(struct uccl_msg_rx *rx, struct uccl_op *op, uint64_t no
 		msg_rx_failed(rx, rx->peer->dead);
 		return;
 	}
-	recv_head(rx);
 	/* Of a peer that ended all is here, or it had failed. */
-	if (!(rx->flags & UCCL_ENV_EAGER) && !rx->peer->dead)
-		msg_rx_cts(rx, now);
-	msg_rx_check(rx, now);
+	recv_rest(rx, !(rx->flags & UCCL_ENV_EAGER) && !rx->peer->dead, now);
 }
 
 /* The rest of a message that nobody wants is not asked for; what still comes is dropped. */
@@ -72,8 +75,8 @@ static void recv_unwanted(struct uccl_msg_rx *rx, uint64_t now)
 	}
 	if (!(rx->flags & UCCL_ENV_EAGER) && !rx->peer->dead) {
 		rx->limit = rx->eager;
-		recv_head(rx);
-		msg_rx_cts(rx, now);
+		recv_rest(rx, true, now);
+		return;
 	}
 	msg_rx_check(rx, now);
 }

@@ -130,6 +130,8 @@ static int refusal_err(uint32_t refusal)
 	case UCCL_REFUSED_ACCESS:
 	case UCCL_REFUSED_RANGE:
 		return FI_EACCES;
+	case UCCL_REFUSED_MEMORY:
+		return FI_ENOMEM;
 	default:
 		return FI_EOPNOTSUPP;
 	}

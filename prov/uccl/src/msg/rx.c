@@ -333,18 +333,16 @@ void msg_rx_expect(struct uccl_msg_rx *rx, uint64_t *rkey, uint64_t *raddr)
 		p->mep->stream = rx;
 }
 
-void msg_rx_cts(struct uccl_msg_rx *rx, uint64_t now)
+int msg_rx_cts(struct uccl_msg_rx *rx, uint64_t now)
 {
 	struct uccl_peer *p = rx->peer;
 	struct uccl_cts cts = { .id = rx->send_id, .limit = rx->limit };
 
 	if (!rx->id)
 		rx->id = uccl_ids_get(&p->mep->rx_ids, rx);
-	if (!rx->id) {
-		/* A million messages under way: this one is cut to what is here. */
-		rx->limit = uccl_min(rx->limit, rx->eager);
-		cts.limit = rx->limit;
-	}
+	/* Nothing can be asked for without a handle. */
+	if (!rx->id && rx->limit > rx->eager)
+		return -FI_ENOMEM;
 	cts.rx = rx->id;
 	msg_rx_expect(rx, &cts.rkey, &cts.raddr);
 	if (p->ways && rx->niov == 1 && !rx->device && !cts.rkey && rx->id)
@@ -362,6 +360,7 @@ void msg_rx_cts(struct uccl_msg_rx *rx, uint64_t now)
 	uccl_cts_encode(rx->cts.rec, &cts);
 	uccl_flow_submit(&p->flow, &rx->cts);
 	p->mep->ops->ready(p);
+	return 0;
 }
 
 void msg_rx_fin(struct uccl_msg_rx *rx, uint32_t refusal)

@@ -158,8 +158,8 @@ void msg_rx_check(struct uccl_msg_rx *rx, uint64_t now);
 
 /* Its payload is expected; peers may write it directly if *rkey is not 0, or else *raddr has a queue for it. */
 void msg_rx_expect(struct uccl_msg_rx *rx, uint64_t *rkey, uint64_t *raddr);
-/* Ask for the rest of a message. */
-void msg_rx_cts(struct uccl_msg_rx *rx, uint64_t now);
+/* Ask for the rest of a message. 0; -FI_ENOMEM: there is no handle for it, nothing was asked for. */
+int msg_rx_cts(struct uccl_msg_rx *rx, uint64_t now);
 /* It is delivered, or why not: told to who wants to know. */
 void msg_rx_fin(struct uccl_msg_rx *rx, uint32_t refusal);
 

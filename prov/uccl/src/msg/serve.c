@@ -132,11 +132,9 @@ static void serve_large(struct uccl_msg_rx *rx, uint64_t now)
 	}
 	if (rx->buf)
 		msg_rx_move(rx, rx->got);
-	msg_rx_cts(rx, now);
-	/* No handle could be had, so it would never come. */
-	if (!rx->id) {
+	if (msg_rx_cts(rx, now)) {
 		rx->iov = NULL;
-		msg_rx_fin(rx, UCCL_REFUSED_ATOMIC);
+		msg_rx_fin(rx, UCCL_REFUSED_MEMORY);
 		msg_rx_release(rx);
 	}
 }
@@ -203,7 +201,7 @@ static bool serve_atomic(struct uccl_msg_rx *rx, enum uccl_block *blocked)
 			return false;
 		}
 		s->found = malloc(2 * len);
-		s->refusal = s->found ? (uint8_t)serve_attach(rx) : UCCL_REFUSED_ATOMIC;
+		s->refusal = s->found ? (uint8_t)serve_attach(rx) : UCCL_REFUSED_MEMORY;
 		if (!s->refusal)
 			msg_get(m, &rx->copy, rx->iov, rx->niov, rx->device, 0, s->found, len);
 	}
@@ -473,11 +471,7 @@ void msg_serve_retry(struct uccl_mep *m, uint64_t now)
 	m->retrying = false;
 }
 
-/*
- * A reply was freed: go on with the requests that wait for one, of some peers, in turns. Who has to wait for its own
- * replies holds up nobody behind it, and who has none never waits. PROTOCOL R121
- */
-static void serve_blocked(struct uccl_mep *m, uint64_t now)
+void msg_serve_blocked(struct uccl_mep *m, uint64_t now)
 {
 	struct uccl_peer_list *l = &m->blocked[UCCL_BLOCK_REPLY];
 	struct uccl_peer *p;
@@ -495,7 +489,7 @@ void msg_serve_acked(struct uccl_item *item, uint64_t now)
 
 	if (!p)
 		return;
-	serve_blocked(p->mep, now);
+	msg_serve_blocked(p->mep, now);
 	if (p->blocked == UCCL_BLOCK_REPLY)
 		serve_run(p, now);
 }
@@ -504,7 +498,7 @@ void msg_serve_ended(struct uccl_peer *p, uint64_t now)
 {
 	msg_replies_free(p);
 	serve_unblock(p);
-	serve_blocked(p->mep, now);
+	msg_serve_blocked(p->mep, now);
 }
 
 static bool uses(const struct uccl_serve *s, const void *region)

@@ -26,6 +26,12 @@ enum uccl_drop msg_req(struct uccl_peer *p, const struct uccl_chunk_in *in, uint
 void msg_serve_acked(struct uccl_item *item, uint64_t now);
 /* Go on with the requests that wait for room, as far as there is any, one peer after the other. */
 void msg_serve_retry(struct uccl_mep *m, uint64_t now);
+/*
+ * Go on with the requests that wait for a reply, of some peers, in turns: one was freed, or there may be memory for
+ * one. Who has to wait for its own replies holds up nobody behind it, and who has none waits for memory only.
+ * PROTOCOL R121
+ */
+void msg_serve_blocked(struct uccl_mep *m, uint64_t now);
 /* The peer is gone, the flow has forgotten its items. */
 void msg_serve_ended(struct uccl_peer *p, uint64_t now);
 

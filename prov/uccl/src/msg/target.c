@@ -182,7 +182,7 @@ static int self_device(struct uccl_mep *m, struct uccl_op *op, const struct uccl
 	uint8_t *now = malloc(2 * req->len);
 
 	if (!now)
-		return UCCL_REFUSED_ATOMIC;
+		return -FI_EAGAIN;
 	if (!msg_target_claim(m, op)) {
 		free(now);
 		return -FI_EAGAIN;
@@ -223,7 +223,7 @@ int msg_target_self(struct uccl_mep *m, struct uccl_op *op, const struct uccl_re
 			return refusal;
 	} else if (req->len) {
 		if (req->kind != UCCL_RMA_ATOMIC && !(result = malloc(req->len)))
-			return UCCL_REFUSED_ATOMIC;
+			return -FI_EAGAIN;
 		msg_target_atomic(m, req, &at, op->body.iov_base, result);
 		if (result)
 			msg_put(m, &op->copy, op->iov, op->iov_count, op->device, 0, result, req->len);

@@ -41,7 +41,7 @@ void msg_target_forget(void **regions, uint8_t *count, const void *region);
 
 /*
  * An operation on our own memory; it is told of here unless copies are under way. 0, or enum uccl_refusal; -FI_EAGAIN:
- * another atomic on a device has to be done before.
+ * another atomic on a device has to be done before, or there is no memory now.
  */
 int msg_target_self(struct uccl_mep *m, struct uccl_op *op, const struct uccl_req *req);
 /* They are done now, and did not fail. */

@@ -27,6 +27,7 @@ static void failure_text(const struct uccl_op *op, char *buf, size_t size)
 		[UCCL_REFUSED_RANGE] = "the place is outside of the region",
 		[UCCL_REFUSED_REVOKED] = "the region was closed meanwhile",
 		[UCCL_REFUSED_ATOMIC] = "it does not support this atomic operation",
+		[UCCL_REFUSED_MEMORY] = "it has no memory for the operation",
 	};
 	const char *what = whats[op->type];
 	char who[UCCL_ADDRESS_TEXT] = "any peer";

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <time.h>
 
+volatile bool lan_allocates;
+
 static void events_free(struct lan_events *q)
 {
 	struct lan_event *ev;
@@ -17,8 +19,11 @@ static void events_free(struct lan_events *q)
 
 static struct lan_event *event_new(int to, uint8_t kind, const struct uccl_nic_addr *src, uint32_t len)
 {
-	struct lan_event *ev = calloc(1, sizeof(*ev) + len);
+	struct lan_event *ev;
 
+	lan_allocates = true;
+	ev = calloc(1, sizeof(*ev) + len);
+	lan_allocates = false;
 	assert_non_null(ev);
 	ev->to = to;
 	ev->from = -1;
@@ -60,7 +65,9 @@ static void wire_add(struct lan *l, struct lan_event *ev)
 		TAILQ_INSERT_TAIL(&l->held, ev, link);
 		return;
 	case LAN_DOUBLE:
+		lan_allocates = true;
 		twin = malloc(sizeof(*ev) + ev->rx.len);
+		lan_allocates = false;
 		assert_non_null(twin);
 		memcpy(twin, ev, sizeof(*ev) + ev->rx.len);
 		twin->rx.data = twin->data;
@@ -455,6 +462,41 @@ void lan_free(struct lan *l)
 	free(l);
 }
 
+struct uccl_line lan_line[2][LAN_LANES];
+
+void lan_side_open(struct lan *l, int side, uint8_t lanes, bool writes)
+{
+	static struct uccl_addr identity[2][LAN_LANES];
+	struct uccl_engine *lane[LAN_LANES];
+	struct uccl_line *lines[LAN_LANES];
+
+	l->writes = writes;
+	lan_open(l, LAN_HOME(side));
+	l->writes = false;
+	for (uint8_t k = 0; k < lanes; k++) {
+		struct lan_node *node = &l->node[LAN_LANE(side, k)];
+
+		identity[side][k] = *uccl_engine_addr(l->node[LAN_HOME(side)].e);
+		identity[side][k].incarnation += k + 1u;
+		assert_true(uccl_line_init(&lan_line[side][k]));
+		lines[k] = node->lane_line = &lan_line[side][k];
+		node->lane_number = k;
+		node->identity = &identity[side][k];
+		lan_open(l, LAN_LANE(side, k));
+		lane[k] = node->e;
+	}
+	if (lanes)
+		assert_int_equal(uccl_engine_lanes(l->node[LAN_HOME(side)].e, lane, lines, lanes), 0);
+}
+
+void lan_sides_free(struct lan *l)
+{
+	lan_free(l);
+	for (int side = 0; side < 2; side++)
+		for (int k = 0; k < LAN_LANES; k++)
+			uccl_line_fini(&lan_line[side][k]);
+}
+
 static void event_arrive(struct lan *l, struct lan_event *ev)
 {
 	struct lan_nic *n = l->node[ev->to].nic;
@@ -750,6 +792,36 @@ void lan_hold(struct lan *l, int i, int j, bool held)
 	assert_non_null(k);
 	k->held = held;
 }
+
+uint8_t lan_region[2u << 20];
+
+static int target_resolve(void *arg, const struct uccl_seg *seg, uint32_t access, struct iovec *iov, void **region)
+{
+	(void)arg;
+	(void)access;
+	if (seg->key != 1)
+		return -UCCL_REFUSED_KEY;
+	if (seg->addr > sizeof(lan_region) || seg->len > sizeof(lan_region) - seg->addr)
+		return -UCCL_REFUSED_RANGE;
+	iov[0] = (struct iovec){ .iov_base = lan_region + seg->addr, .iov_len = seg->len };
+	*region = lan_region;
+	return 1;
+}
+
+static void target_lock(void *arg)
+{
+	(void)arg;
+}
+
+static void target_event(void *arg, const struct uccl_rma_event *ev)
+{
+	(void)arg;
+	(void)ev;
+}
+
+const struct uccl_target_ops lan_target = {
+	.resolve = target_resolve, .lock = target_lock, .unlock = target_lock, .event = target_event
+};
 
 const struct uccl_stats *lan_stats(const struct lan *l, int i)
 {

@@ -97,7 +97,7 @@ struct lan_node {
 	enum uccl_train_fault train_fault; /* at any time */
 	uint32_t sharers;
 	const struct uccl_target_ops *target; /* its registered memory */
-	struct uccl_line *lane_line; /* it is a lane */
+	struct uccl_line *lane_line; /* it is a lane: from there to its home */
 	uint8_t lane_number;
 	const struct uccl_addr *identity;
 };
@@ -119,6 +119,9 @@ struct lan {
 	uint64_t packets;   /* sent so far */
 };
 
+/* The network and its NICs allocate now: what counts allocations, or lets them fail, does not mean these. */
+extern volatile bool lan_allocates;
+
 struct lan *lan_new(void);
 /* Opens node i. The config is node[i].cfg, defaults unless changed. */
 void lan_open(struct lan *l, int i);
@@ -128,6 +131,20 @@ struct lan *lan_new_keyless(int nodes);
 /* The process is gone: no close, no drain for the others; its own operations end. */
 void lan_kill(struct lan *l, int i);
 void lan_free(struct lan *l);
+
+/*
+ * Two endpoints, sides 0 and 1, with up to LAN_LANES lanes each: homes and lanes are nodes of their own. Lanes come
+ * before their homes: they are closed first.
+ */
+#define LAN_LANES 2
+#define LAN_HOME(side) (6 + (side))
+#define LAN_LANE(side, k) ((side) * 3 + (k))
+/* Between the home and each lane of a side. */
+extern struct uccl_line lan_line[2][LAN_LANES];
+/* `writes`: the NIC of home writes remote memory. */
+void lan_side_open(struct lan *l, int side, uint8_t lanes, bool writes);
+/* lan_free() of a network that has sides. */
+void lan_sides_free(struct lan *l);
 
 /* One round: poll every node that is awake, let the clock go on. True if anything moved. */
 bool lan_round(struct lan *l);
@@ -178,6 +195,9 @@ void lan_header_last(struct lan *l, int i, int j, uint8_t hdr[UCCL_HDR_LEN]);
 void lan_too_long(struct lan *l, int i, int j, const uint8_t hdr[UCCL_HDR_LEN], uint32_t bytes);
 /* The liveness connection of node i's NIC to j stands, or not. */
 void lan_hold(struct lan *l, int i, int j, bool held);
+/* Registered memory, the same for all nodes, under key 1; nobody hears what happens to it. For lan_node.target. */
+extern uint8_t lan_region[2u << 20];
+extern const struct uccl_target_ops lan_target;
 const struct uccl_stats *lan_stats(const struct lan *l, int i);
 /* Processor time of this thread, for tests of what something costs. */
 double lan_cpu_s(void);

@@ -43,29 +43,7 @@ void *realloc(void *p, size_t n)
 static uint64_t allocs;
 #endif
 
-static uint8_t src[MB], dst[MB], region[MB];
-
-static int resolve(void *arg, const struct uccl_seg *seg, uint32_t access, struct iovec *iov, void **which)
-{
-	(void)arg;
-	(void)access;
-	iov[0] = (struct iovec){.iov_base = region + seg->addr, .iov_len = seg->len};
-	*which = region;
-	return 1;
-}
-
-static void lock(void *arg)
-{
-	(void)arg;
-}
-
-static void event(void *arg, const struct uccl_rma_event *ev)
-{
-	(void)arg;
-	(void)ev;
-}
-
-static const struct uccl_target_ops target = {.resolve = resolve, .lock = lock, .unlock = lock, .event = event};
+static uint8_t src[MB], dst[MB];
 
 /* One operation of node 0, complete on both sides. */
 struct kind {
@@ -144,7 +122,7 @@ static void engine_poll__allocates_nothing(void **state)
 		struct lan *l = lan_new();
 
 		for (int i = 0; i < 2; i++) {
-			l->node[i].target = &target;
+			l->node[i].target = &lan_target;
 			lan_open(l, i);
 		}
 		l->filter = lossy ? lose_some : NULL;

@@ -7,50 +7,22 @@
 #define MS UCCL_NS_PER_MS
 #define SECOND UCCL_NS_PER_S
 
-#define LANES 2
-/* Lanes come before their homes: they are closed first. */
-#define HOME(side) (6 + (side))
-#define LANE(side, k) ((side) * 3 + (k))
+#define LANES LAN_LANES
+#define HOME(side) LAN_HOME(side)
+#define LANE(side, k) LAN_LANE(side, k)
 
 #define BYTES (5u * UCCL_UNIT_BYTES + 12345)
 
 static uint8_t src[2][BYTES], dst[2][BYTES];
-static struct uccl_line line[2][LANES];
 static bool writes; /* homes have NICs that write remote memory */
-
-static void side_open(struct lan *l, int side, uint8_t n)
-{
-	static struct uccl_addr identity[2][LANES];
-	struct uccl_engine *lane[LANES];
-	struct uccl_line *lines[LANES];
-
-	l->writes = writes;
-	lan_open(l, HOME(side));
-	l->writes = false;
-	for (uint8_t k = 0; k < n; k++) {
-		struct lan_node *node = &l->node[LANE(side, k)];
-
-		identity[side][k] = *uccl_engine_addr(l->node[HOME(side)].e);
-		identity[side][k].incarnation += k + 1u;
-		assert_true(uccl_line_init(&line[side][k]));
-		lines[k] = &line[side][k];
-		node->lane_line = &line[side][k];
-		node->lane_number = k;
-		node->identity = &identity[side][k];
-		lan_open(l, LANE(side, k));
-		lane[k] = node->e;
-	}
-	if (n)
-		assert_int_equal(uccl_engine_lanes(l->node[HOME(side)].e, lane, lines, n), 0);
-}
 
 /* Two endpoints, with so many lanes. */
 static struct lan *lanes_new(uint8_t a, uint8_t b)
 {
 	struct lan *l = lan_new();
 
-	side_open(l, 0, a);
-	side_open(l, 1, b);
+	lan_side_open(l, 0, a, writes);
+	lan_side_open(l, 1, b, writes);
 	lan_fill(src[0], BYTES, 1);
 	lan_fill(src[1], BYTES, 2);
 	memset(dst, 0, sizeof(dst));
@@ -68,14 +40,6 @@ static struct lan *lanes_open(uint8_t a, uint8_t b)
 	lan_expect(l, HOME(0), LAN_CTX(1), 0);
 	lan_expect(l, HOME(1), LAN_CTX(1), 0);
 	return l;
-}
-
-static void lanes_free(struct lan *l)
-{
-	lan_free(l);
-	for (int side = 0; side < 2; side++)
-		for (int k = 0; k < LANES; k++)
-			uccl_line_fini(&line[side][k]);
 }
 
 static uint64_t carried(const struct lan *l, int node)
@@ -106,7 +70,7 @@ static void send__over_lanes(void **state)
 	assert_int_equal(lan_stats(l, HOME(1))->rx_lane_bytes, lan_stats(l, HOME(0))->tx_lane_bytes);
 	assert_true(carried(l, LANE(0, 0)) >= 2 * UCCL_UNIT_BYTES);
 	assert_true(carried(l, LANE(0, 1)) >= 2 * UCCL_UNIT_BYTES);
-	lanes_free(l);
+	lan_sides_free(l);
 }
 
 /* Its envelope carries no more than a short unit, and lanes the rest: each has some if there is enough. */
@@ -132,7 +96,7 @@ static void send__short(void **state)
 		for (int k = 0; k < LANES; k++)
 			used += carried(l, LANE(0, k)) > 0;
 		assert_int_equal(used, v[i].lanes);
-		lanes_free(l);
+		lan_sides_free(l);
 	}
 }
 
@@ -162,7 +126,7 @@ static void send__while_busy(void **state)
 			assert_int_equal(carried(l, LANE(0, k)) > 0, n >= UCCL_LANES_FIRST);
 		/* That is over: the next one is home's again. */
 		assert_true(lan_peer(l, HOME(0), HOME(1))->unasked == 0);
-		lanes_free(l);
+		lan_sides_free(l);
 	}
 }
 
@@ -184,7 +148,7 @@ static void send__long_beside_others(void **state)
 	}
 	assert_memory_equal(dst[1], src[0], (size_t)MANY * LONG);
 	assert_true(carried(l, HOME(0)) > LAN_MTU / 2 && carried(l, HOME(0)) < 2 * LAN_MTU);
-	lanes_free(l);
+	lan_sides_free(l);
 }
 
 /*
@@ -215,7 +179,7 @@ static void send__beside_others(void **state)
 		assert_int_equal(carried(l, LANE(0, 1)) > 0, n > 1);
 		assert_true(carried(l, HOME(0)) > SHORT - UCCL_LANES_BESIDE);
 	}
-	lanes_free(l);
+	lan_sides_free(l);
 }
 
 /* One side has fewer, or none. */
@@ -237,7 +201,7 @@ static void send__fewer_lanes(void **state)
 			assert_int_equal(carried(l, LANE(side, 0)) > UCCL_UNIT_BYTES, n[i][0] && n[i][1]);
 			assert_int_equal(carried(l, LANE(side, 1)), 0);
 		}
-		lanes_free(l);
+		lan_sides_free(l);
 	}
 }
 
@@ -269,7 +233,7 @@ static void send__written_by_home(void **state)
 	for (int k = 0; k < LANES; k++)
 		assert_int_equal(carried(l, LANE(0, k)), 0);
 	assert_int_equal(lan_stats(l, HOME(0))->tx_lane_bytes, 0);
-	lanes_free(l);
+	lan_sides_free(l);
 }
 
 /* Node j as i knows it. */
@@ -320,7 +284,7 @@ static void data__refused(void **state)
 	uccl_rec_set_bulk(rec, rx->id, (uint32_t)rx->mseq, rx->eager + 2 * UCCL_UNIT_BYTES);
 	assert_int_equal(uccl_msg_flow_ops.deliver(&lan_conn(l, HOME(1), HOME(0))->peer.flow, &in, 0),
 			 UCCL_DROP_OVERLAP);
-	lanes_free(l);
+	lan_sides_free(l);
 }
 
 static int region_resolve(void *arg, const struct uccl_seg *seg, uint32_t access, struct iovec *iov, void **region)
@@ -371,8 +335,8 @@ static void revoke__write(void **state)
 			lan_check(dst[1], BYTES, 1);
 		assert_true(rounds % 2 || !c->err);
 		assert_true(c->err || carried(l, LANE(0, 0)) >= 2 * UCCL_UNIT_BYTES);
-		assert_int_equal(line[1][0].unanswered, 0);
-		lanes_free(l);
+		assert_int_equal(lan_line[1][0].unanswered, 0);
+		lan_sides_free(l);
 	}
 }
 
@@ -403,7 +367,7 @@ static uint64_t by_lanes(const struct lan *l)
 
 static uint32_t parked(void)
 {
-	return line[1][0].parked + line[1][1].parked;
+	return lan_line[1][0].parked + lan_line[1][1].parked;
 }
 
 /* Payload leaves with its envelope. Where the receiver looks at nothing it waits for its place. PROTOCOL R265 R267 */
@@ -432,7 +396,7 @@ static void ahead__without_an_answer(void **state)
 		arrives(l, n);
 		assert_int_equal(parked(), 0);
 		assert_int_equal(p->ahead, 0);
-		lanes_free(l);
+		lan_sides_free(l);
 	}
 }
 
@@ -452,7 +416,7 @@ static void ahead__one_way(void **state)
 		while (!lan_waiting(l, HOME(1)) && l->now - began < SECOND)
 			lan_round(l);
 		took[ahead] = l->now - began;
-		lanes_free(l);
+		lan_sides_free(l);
 	}
 	assert_true(took[0] >= 3 * LAN_DELAY_NS);
 	assert_true(took[1] <= took[0] - 2 * LAN_DELAY_NS);
@@ -485,7 +449,7 @@ static void ahead__envelope_first(void **state)
 		for (int k = 0; k < LANES; k++)
 			l->node[LANE(side, k)].asleep = false;
 	arrives(l, UCCL_HEAD_MAX);
-	lanes_free(l);
+	lan_sides_free(l);
 }
 
 /* Not to who knows nothing of it or is short of memory; nor over unknown lanes, nor too much. PROTOCOL R265 */
@@ -514,7 +478,7 @@ static void ahead__not(void **state)
 		assert_int_equal(lan_send(l, HOME(0), HOME(1), large, n, LAN_CTX(3)), 0);
 		lan_run(l, MS);
 		assert_int_equal(by_lanes(l) - before, i == CASES ? n : 0);
-		lanes_free(l);
+		lan_sides_free(l);
 	}
 	free(large);
 }
@@ -530,11 +494,11 @@ static void ahead__names_lanes(void **state)
 	lan_recv(l, HOME(1), dst[1], UCCL_HEAD_MAX, LAN_CTX(2));
 	assert_int_equal(lan_send(l, HOME(0), HOME(1), src[0], UCCL_HEAD_MAX, LAN_CTX(3)), 0);
 	assert_int_equal(p->ahead, UCCL_HEAD_MAX);
-	assert_int_equal(line[0][1].slices, 0);
+	assert_int_equal(lan_line[0][1].slices, 0);
 	lan_run(l, SECOND);
 	lan_expect(l, HOME(0), LAN_CTX(3), 0);
 	assert_true(p->ways[1]->named);
-	lanes_free(l);
+	lan_sides_free(l);
 }
 
 /* What lanes hold is held: who leaves much of it there is told to hold back. PROTOCOL R42 R265 */
@@ -581,7 +545,7 @@ static void ahead__held(void **state)
 	assert_int_equal(m->unexpected_bytes + m->left_bytes + m->held, 0);
 	lan_run(l, SECOND);
 	assert_int_equal(parked(), 0);
-	lanes_free(l);
+	lan_sides_free(l);
 }
 
 /* Its peer ends while its head is on its way: nobody writes there any more, and nothing stays. PROTOCOL R183 R186 */
@@ -610,13 +574,13 @@ static void ahead__peer_fails(void **state)
 	lan_run(l, SECOND);
 	for (int i = 0; i < UCCL_LANE_TABLE; i++)
 		assert_true(LIST_EMPTY(&lane->lane.berths[i]));
-	assert_int_equal(line[1][0].unanswered, 0);
+	assert_int_equal(lan_line[1][0].unanswered, 0);
 	for (int k = 0; k < LANES; k++)
 		l->node[LANE(0, k)].asleep = false;
 	conn_fail(lan_conn(l, HOME(0), HOME(1)), FI_ECONNABORTED, l->now);
 	lan_run(l, SECOND);
 	lan_expect(l, HOME(0), LAN_CTX(3), FI_ECONNABORTED);
-	lanes_free(l);
+	lan_sides_free(l);
 }
 
 /* It was short of memory then, and is not reached again: what has left stays a head. PROTOCOL R265 */
@@ -638,7 +602,7 @@ static void ahead__not_taken_back(void **state)
 	assert_non_null(op->sliced_head);
 	assert_int_equal(op->ahead, UCCL_HEAD_MAX);
 	arrives(l, UCCL_HEAD_MAX);
-	lanes_free(l);
+	lan_sides_free(l);
 }
 
 static uint64_t device_copies;
@@ -740,8 +704,8 @@ static void ahead__any_place(void **state)
 		assert_int_equal(parked(), 0);
 		assert_int_equal(e->mep.rx_pool.used, 0);
 		assert_int_equal(e->mep.unexpected_bytes, 0);
-		assert_int_equal(line[1][0].unanswered + line[1][1].unanswered, 0);
-		lanes_free(l);
+		assert_int_equal(lan_line[1][0].unanswered + lan_line[1][1].unanswered, 0);
+		lan_sides_free(l);
 	}
 }
 
@@ -774,15 +738,15 @@ static void ahead__refused(void **state)
 	in.placed = false;
 	other->flow.user = other;
 	assert_int_equal(uccl_lane_flow_ops.deliver(&other->flow, &in, 0), UCCL_DROP_HANDLE);
-	assert_int_equal(line[1][0].parked, 0);
+	assert_int_equal(lan_line[1][0].parked, 0);
 	/* What has no message yet is kept, to a bound. */
 	while (PUT(mseq + 5, 0, 1000) == UCCL_DROP_COUNT)
 		many++;
 	assert_int_equal(PUT(mseq + 5, 0, 1000), UCCL_DROP_MEMORY);
 	assert_int_equal(many, UCCL_PARK_MAX / (in.len + UCCL_PARK_COST));
-	assert_int_equal(line[1][0].parked, many);
+	assert_int_equal(lan_line[1][0].parked, many);
 	msg_park_end(&lane->lane.park, from);
-	assert_int_equal(line[1][0].parked + from->parked, 0);
+	assert_int_equal(lan_line[1][0].parked + from->parked, 0);
 	/* Behind it. */
 	for (int k = 0; k < LANES; k++)
 		l->node[LANE(0, k)].asleep = true;
@@ -794,7 +758,7 @@ static void ahead__refused(void **state)
 	assert_int_equal(PUT(mseq, 0, UCCL_HEAD_MAX - 1), UCCL_DROP_RANGE);
 	assert_int_equal(PUT(mseq, 0, UCCL_HEAD_MAX), UCCL_DROP_COUNT);
 	assert_int_equal(PUT(mseq, 50, UCCL_HEAD_MAX), UCCL_DROP_OVERLAP);
-	assert_int_equal(line[1][0].parked, 0);
+	assert_int_equal(lan_line[1][0].parked, 0);
 	/* Not in a record that is for what was asked for; nor by home. */
 	in.rtype = UCCL_REC_DATA;
 	uccl_rec_set_bulk(rec, 0, mseq, 200);
@@ -802,7 +766,7 @@ static void ahead__refused(void **state)
 	in.rtype = UCCL_REC_EAGER;
 	uccl_rec_set_bulk(rec, mseq, 0, 200);
 	assert_int_equal(uccl_msg_flow_ops.deliver(&home->flow, &in, 0), UCCL_DROP_HANDLE);
-	lanes_free(l);
+	lan_sides_free(l);
 #undef PUT
 }
 
@@ -830,7 +794,7 @@ static void ahead__contradicts(void **state)
 		assert_true(home->dead);
 		assert_int_equal(lan_dropped(l, LANE(1, 0), i ? UCCL_DROP_OVERLAP : UCCL_DROP_RANGE), 1);
 		assert_int_equal(parked(), 0);
-		lanes_free(l);
+		lan_sides_free(l);
 	}
 }
 
@@ -860,7 +824,7 @@ static void ahead__envelopes(void **state)
 	assert_int_equal(ENV(3, 1), UCCL_DROP_RECORD);
 	uccl_put32(more, (uint32_t)p->rx_mseq + 1);
 	assert_int_equal(uccl_msg_flow_ops.deliver(&p->flow, &eager, 0), UCCL_DROP_OVERLAP);
-	lanes_free(l);
+	lan_sides_free(l);
 #undef ENV
 }
 
@@ -873,35 +837,35 @@ static void letters__no_room(void **state)
 
 	(void)state;
 	/* Lanes cannot be told of their peers: they are not used. */
-	line[0][0].unanswered = full;
+	lan_line[0][0].unanswered = full;
 	one_message(l);
 	assert_int_equal(carried(l, LANE(0, 0)), 0);
-	line[0][0].unanswered = 0;
+	lan_line[0][0].unanswered = 0;
 	one_message(l);
 	assert_int_equal(carried(l, LANE(0, 0)), 0);
-	lanes_free(l);
+	lan_sides_free(l);
 
 	/* A lane cannot be told what to send, or where payload may land. */
 	l = lanes_open(1, 1);
 	one_message(l);
 	before = carried(l, LANE(0, 0));
 	assert_true(before > UCCL_UNIT_BYTES);
-	line[0][0].unanswered += full;
+	lan_line[0][0].unanswered += full;
 	lan_recv(l, HOME(1), dst[1], BYTES, LAN_CTX(2));
 	assert_int_equal(lan_send(l, HOME(0), HOME(1), src[0], BYTES, LAN_CTX(3)), 0);
 	lan_run(l, MS);
 	assert_int_equal(lan_waiting(l, HOME(0)), 0);
 	assert_true(uccl_engine_expiry(l->node[HOME(0)].e) <= l->now);
-	line[0][0].unanswered -= full;
+	lan_line[0][0].unanswered -= full;
 	arrives(l, BYTES);
 	assert_true(carried(l, LANE(0, 0)) > before);
 
 	/* It cannot be told to forget: it is, later, and in between nothing else is said to it. */
 	before = carried(l, LANE(0, 0));
-	line[1][0].unanswered += full;
+	lan_line[1][0].unanswered += full;
 	one_message(l);
 	assert_true(carried(l, LANE(0, 0)) > before);
-	assert_false(TAILQ_EMPTY(&line[1][0].later));
+	assert_false(TAILQ_EMPTY(&lan_line[1][0].later));
 	assert_true(uccl_engine_expiry(l->node[HOME(1)].e) <= l->now);
 	before = carried(l, LANE(0, 0));
 	lan_peer(l, HOME(0), HOME(1))->slices = false;
@@ -913,15 +877,15 @@ static void letters__no_room(void **state)
 	assert_int_equal(lan_send(l, HOME(0), HOME(1), src[0], BYTES, LAN_CTX(3)), 0);
 	lan_run(l, MS);
 	assert_int_equal(lan_waiting(l, HOME(1)), 0);
-	assert_int_equal(line[1][0].parked > 0, 1);
-	line[1][0].unanswered -= full;
+	assert_int_equal(lan_line[1][0].parked > 0, 1);
+	lan_line[1][0].unanswered -= full;
 	arrives(l, BYTES);
-	assert_int_equal(line[1][0].parked, 0);
-	assert_true(TAILQ_EMPTY(&line[1][0].later));
-	assert_int_equal(line[1][0].unanswered, 0);
+	assert_int_equal(lan_line[1][0].parked, 0);
+	assert_true(TAILQ_EMPTY(&lan_line[1][0].later));
+	assert_int_equal(lan_line[1][0].unanswered, 0);
 	one_message(l);
 	assert_true(carried(l, LANE(0, 0)) > before);
-	lanes_free(l);
+	lan_sides_free(l);
 }
 
 static int wakes;
@@ -1014,12 +978,12 @@ static void meet__bad(void **state)
 	uccl_addr_encode(data + 8, &addr);
 	assert_int_equal(conn_flow_ops.deliver(&p->flow, &in, l->now), UCCL_DROP_RECORD);
 	p->ways[0] = way;
-	lanes_free(l);
+	lan_sides_free(l);
 	/* Who has none takes none. */
 	l = lanes_open(0, 1);
 	p = lan_peer(l, HOME(0), HOME(1));
 	assert_int_equal(conn_flow_ops.deliver(&p->flow, &in, l->now), UCCL_DROP_STATE);
-	lanes_free(l);
+	lan_sides_free(l);
 }
 
 /* A home that says of its lane that it is where another lane is. */
@@ -1065,10 +1029,10 @@ static void meet__of_another(void **state)
 	lan_kill(l, 5);
 	conn_fail(c, FI_ECONNABORTED, l->now);
 	lan_run(l, SECOND);
-	assert_int_equal(line[0][0].unanswered, 0);
+	assert_int_equal(lan_line[0][0].unanswered, 0);
 	one_message(l);
 	assert_true(carried(l, LANE(0, 0)) >= 4 * UCCL_UNIT_BYTES);
-	lanes_free(l);
+	lan_sides_free(l);
 	uccl_line_fini(&of);
 }
 
@@ -1088,7 +1052,7 @@ static void meet__ourselves(void **state)
 	conn_fail(c, FI_ECONNABORTED, l->now);
 	lan_run(l, SECOND);
 	one_message(l);
-	lanes_free(l);
+	lan_sides_free(l);
 	uccl_line_fini(&of);
 }
 
@@ -1108,11 +1072,11 @@ static void part__late(void **state)
 	lan_pass(l, forget);
 	l->node[HOME(0)].asleep = false;
 	lan_run(l, SECOND);
-	assert_int_equal(line[0][0].unanswered, 0);
+	assert_int_equal(lan_line[0][0].unanswered, 0);
 	assert_int_equal(lane->nconns, 1);
 	lan_pass(l, forget);
 	assert_int_equal(lane->nconns, 0);
-	lanes_free(l);
+	lan_sides_free(l);
 }
 
 /* Each side's sends and receives; which of them are over; what was in memory then. */
@@ -1236,13 +1200,13 @@ static void trial_end(struct trial *t)
 		assert_int_equal(m->op_pool.used, 0);
 		assert_int_equal(m->rx_pool.used, 0);
 		for (int k = 0; k < m->lanes->n; k++) {
-			assert_int_equal(line[side][k].slices, 0);
-			assert_int_equal(line[side][k].bytes, 0);
-			assert_int_equal(line[side][k].unanswered, 0);
-			assert_int_equal(line[side][k].parked, 0);
+			assert_int_equal(lan_line[side][k].slices, 0);
+			assert_int_equal(lan_line[side][k].bytes, 0);
+			assert_int_equal(lan_line[side][k].unanswered, 0);
+			assert_int_equal(lan_line[side][k].parked, 0);
 		}
 	}
-	lanes_free(t->l);
+	lan_sides_free(t->l);
 	for (int side = 0; side < 2; side++)
 		for (int i = 0; i < MESSAGES; i++) {
 			assert_memory_equal(t->was[side][i], t->to[side][i], t->len[!side][i]);
@@ -1281,8 +1245,8 @@ static struct lan *share_open(uint8_t a, uint8_t b, const char *cc, const char *
 		l->node[i].link_bps = bps;
 	}
 	l->node[HOME(1)].sharers = sharers;
-	side_open(l, 0, a);
-	side_open(l, 1, b);
+	lan_side_open(l, 0, a, writes);
+	lan_side_open(l, 1, b, writes);
 	lan_recv(l, HOME(1), dst[1], 100, LAN_CTX(1));
 	assert_int_equal(lan_send(l, HOME(0), HOME(1), src[0], 100, LAN_CTX(1)), 0);
 	lan_run(l, SECOND);
@@ -1308,7 +1272,7 @@ static void share__credit(void **state)
 		took = (double)transfers(l, 10);
 		/* A lane that was idle has its speculative window back, and begins with it. */
 		assert_true(took > 0.9 * link && took < 1.1 * link);
-		lanes_free(l);
+		lan_sides_free(l);
 	}
 }
 
@@ -1340,7 +1304,7 @@ static void share__windows(void **state)
 		begins[v] = windows(l, lanes[v][1]);
 		transfers(l, 200);
 		grown[v] = windows(l, lanes[v][1]);
-		lanes_free(l);
+		lan_sides_free(l);
 	}
 	assert_true(begins[1] < 1.05 * begins[0]);
 	assert_true(grown[1] < 1.05 * grown[0]);
@@ -1436,7 +1400,7 @@ static void any__close(void **state)
 		struct trial *t = trial_new(seed);
 
 		trial_rounds(t, (int)uccl_rng_below(&t->rng, 60));
-		lanes_free(t->l);
+		lan_sides_free(t->l);
 		for (int side = 0; side < 2; side++)
 			for (int i = 0; i < MESSAGES; i++) {
 				free(t->from[side][i]);

@@ -106,9 +106,10 @@ static void side_fence(struct uccl_peer *p, uint16_t path, uint64_t now)
 	s->fence_path[s->fences++] = path;
 }
 
-static void side_broken(struct uccl_peer *p)
+static void side_broken(struct uccl_peer *p, int err)
 {
-	peer_side(p)->broken++;
+	assert_int_not_equal(err, 0);
+	peer_side(p)->broken = err;
 }
 
 static const struct uccl_mep_ops side_ops = {

@@ -79,7 +79,7 @@ struct duo_side {
 	uint32_t regs, deregs, fences;
 	uint32_t unsettled; /* of deregs: writes may still come */
 	bool reg_fails;
-	int broken;
+	int broken;	       /* why the peer was to be ended: FI_Exxx; 0: it was not */
 	struct duo_mr mr[64];
 	uint16_t fence_path[64];
 	struct duo_comp comp[DUO_COMPS];

@@ -84,6 +84,7 @@ static void pump__waits_for_memory(void **state)
 	duo_run(d, 20 * MS);
 	assert_int_equal(duo_waiting(d, 1), 0);
 	assert_false(TAILQ_EMPTY(&m->pumps));
+	assert_false(uccl_msg_waits(m));
 	/* Room for one at a time: each that ends makes room for the next. */
 	m->pumped_bytes = UCCL_PUMPED_MAX - 100000;
 	msg_pumps_run(m);
@@ -91,6 +92,27 @@ static void pump__waits_for_memory(void **state)
 	assert_int_equal(duo_waiting(d, 1), 3);
 	assert_true(TAILQ_EMPTY(&m->pumps));
 	m->pumped_bytes -= UCCL_PUMPED_MAX - 100000;
+	duo_free(d);
+}
+
+/* The host had no memory, and nobody has some that will come back: who waits is looked at again. PROTOCOL R312 */
+static void pump__tries_again(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_mep *m = &d->side[0].m;
+
+	(void)state;
+	duo_gpu(d, 0);
+	m->pumped_bytes = UCCL_PUMPED_MAX;
+	assert_int_equal(duo_recv(d, 1, 0, host, 100000, 0, 0, DUO_CTX(1)), 0);
+	assert_int_equal(duo_send(d, 0, 0, DUO_GPU, 100000, 0, DUO_CTX(2)), 0);
+	duo_run(d, 20 * MS);
+	m->pumped_bytes = 0;
+	assert_true(uccl_msg_waits(m));
+	uccl_msg_retry(m, d->now);
+	assert_false(uccl_msg_waits(m));
+	duo_run(d, 100 * MS);
+	assert_int_equal(duo_waiting(d, 1), 1);
 	duo_free(d);
 }
 
@@ -130,7 +152,7 @@ static void pump__copy_fails(void **state)
 	assert_int_equal(duo_send(d, 0, 0, DUO_GPU, LARGE, 0, DUO_CTX(2)), 0);
 	g->failing = 1;
 	duo_run(d, 100 * MS);
-	assert_int_equal(d->side[0].broken, 1);
+	assert_int_equal(d->side[0].broken, FI_EFAULT);
 	assert_int_equal(duo_waiting(d, 1), 0);
 	uccl_peer_fail(&d->side[0].peer, FI_EFAULT, d->now);
 	c = duo_next(d, 0);
@@ -144,6 +166,7 @@ int main(void)
 		cmocka_unit_test(pump__whole_payload),
 		cmocka_unit_test(pump__holds_little),
 		cmocka_unit_test(pump__waits_for_memory),
+		cmocka_unit_test(pump__tries_again),
 		cmocka_unit_test(pump__ends_with_the_peer),
 		cmocka_unit_test(pump__copy_fails),
 	};
