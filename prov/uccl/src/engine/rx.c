@@ -40,6 +40,15 @@ static enum uccl_drop seal_check(struct conn *c, const struct uccl_rx *rx, const
 	return h->flags & UCCL_FLAG_SEALED ? UCCL_DROP_SEAL : UCCL_DROP_COUNT;
 }
 
+/*
+ * Whether a packet may stay where the NIC has put it before anybody proved it: only without seals. PROTOCOL R90. With
+ * FI_UCCL_SECURITY the engine asks no NIC to place anything (`bounce`), but that is decided elsewhere.
+ */
+static bool may_be_placed(const struct conn *c, const struct uccl_hdr *h)
+{
+	return c->peer.open && !c->unproven && !c->seal && !(h->flags & UCCL_FLAG_SEALED);
+}
+
 /* The connection that a packet is for; NULL: there is none, which was counted. */
 static struct conn *rx_conn(struct uccl_engine *e, const struct uccl_rx *rx, const struct uccl_hdr *h)
 {
@@ -132,8 +141,7 @@ static int rx_row(struct uccl_engine *e, struct uccl_rx *rx, uint64_t now)
 	row = uccl_part_row(&h, rx->body, rx->each, rx->body_len);
 	n = (row + rx->each - 1) / rx->each;
 	c = conn_by_token(e, h.token);
-	if (n < 2 || !c || !c->peer.open || c->unproven ||
-	    memcmp(rx->src.ip, c->peer.addr.nic.ip, sizeof(rx->src.ip)) ||
+	if (n < 2 || !c || !may_be_placed(c, &h) || memcmp(rx->src.ip, c->peer.addr.nic.ip, sizeof(rx->src.ip)) ||
 	    uccl_msg_place(&c->peer, &h, row - n * UCCL_HDR_LEN) != rx->body)
 		return 0;
 	h.marked = rx->marked;
@@ -176,6 +184,8 @@ static void rx_placed(struct uccl_engine *e, const struct uccl_rx *rx, uint64_t 
 	/* It was open when the packet was placed; an earlier one of the same poll may have ended it. */
 	if (c && !c->peer.open)
 		drop(e, UCCL_DROP_STATE);
+	else if (c && (c->seal || h.flags & UCCL_FLAG_SEALED))
+		drop(e, UCCL_DROP_SEAL);
 	else if (c) {
 		conn_slots_came(c, rx->len);
 		rx_flow(c, &h, rx->body, rx->rest, rx->age_ns, now);
@@ -281,7 +291,7 @@ static void rx_settle(struct uccl_engine *e, struct uccl_rx *v, int n)
 		 */
 		if (uccl_hdr_decode(&h, rx->data, rx->len) == UCCL_DROP_COUNT && h.payload_len == rx->body_len) {
 			c = conn_by_token(e, h.token);
-			if (c && c->peer.open && uccl_msg_place(&c->peer, &h, h.payload_len) == rx->body) {
+			if (c && may_be_placed(c, &h) && uccl_msg_place(&c->peer, &h, h.payload_len) == rx->body) {
 				right++;
 				continue;
 			}

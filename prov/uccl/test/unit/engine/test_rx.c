@@ -331,9 +331,22 @@ static void row__random(void **state)
 	}
 }
 
-/* The first parts that are held become a row at the place that is foreseen now, changed by `spoil`. */
-static void row_spoiled(void (*spoil)(uint8_t *p, uint32_t each, int n), const struct uccl_nic_addr *from, bool right,
-			enum uccl_drop reason)
+/* A connection of node 1 seals from now on, as if with FI_UCCL_SECURITY, or no more. */
+static void seal_now(struct lan *l, bool on)
+{
+	static struct uccl_seal seal;
+	const uint8_t key[32] = { 1 };
+
+	uccl_seal_init(&seal, key, key);
+	lan_conn(l, 1, 0)->seal = on ? &seal : NULL;
+}
+
+/*
+ * The first parts that are held become a row at the place that is foreseen now, changed by `spoil`; `sealed`: of a
+ * connection that seals.
+ */
+static void row_spoiled_at(void (*spoil)(uint8_t *p, uint32_t each, int n), const struct uccl_nic_addr *from,
+			   bool right, bool sealed, enum uccl_drop reason)
 {
 	static uint8_t row[8 * (UCCL_HDR_LEN + PART)];
 	const uint32_t each = UCCL_HDR_LEN + PART, len = 400000;
@@ -359,7 +372,9 @@ static void row_spoiled(void (*spoil)(uint8_t *p, uint32_t each, int n), const s
 		spoil(row, each, n);
 	for (int i = 0; i < n; i++)
 		lan_inject_from(l, 1, from ? from : &l->node[0].nic->addr, row + (uint32_t)i * each, each);
+	seal_now(l, sealed);
 	lan_round(l);
+	seal_now(l, false);
 	assert_int_equal(lan_stats(l, 1)->hints, hints + 1);
 	assert_int_equal(lan_stats(l, 1)->hint_hits, hits + right);
 	if (reason != UCCL_DROP_COUNT)
@@ -369,6 +384,12 @@ static void row_spoiled(void (*spoil)(uint8_t *p, uint32_t each, int n), const s
 	lan_release(l, false);
 	rows_end(l, len, 2);
 	lan_free(l);
+}
+
+static void row_spoiled(void (*spoil)(uint8_t *p, uint32_t each, int n), const struct uccl_nic_addr *from, bool right,
+			enum uccl_drop reason)
+{
+	row_spoiled_at(spoil, from, right, false, reason);
 }
 
 static void spoil_order(uint8_t *p, uint32_t each, int n)
@@ -414,6 +435,8 @@ static void row__settled(void **state)
 	row_spoiled(spoil_path, NULL, false, UCCL_DROP_PATH);
 	row_spoiled(spoil_all, NULL, false, UCCL_DROP_MAGIC);
 	row_spoiled(NULL, &(struct uccl_nic_addr){.port = 7}, false, UCCL_DROP_SOURCE);
+	/* Nothing that a seal must prove is taken where it lies. PROTOCOL R90 */
+	row_spoiled_at(NULL, NULL, false, true, UCCL_DROP_SEAL);
 }
 
 /* Scattered and then refused: nobody's, foreign, malformed. */
@@ -431,6 +454,18 @@ static void settle__refused(void **state)
 	lan_inject_from(l, 1, &(struct uccl_nic_addr){.port = 7}, p, (uint32_t)(UCCL_HDR_LEN + CHUNK));
 	lan_round(l);
 	assert_int_equal(lan_dropped(l, 1, UCCL_DROP_SOURCE), 1);
+	/* It says that it is sealed; it is not, and the connection seals. PROTOCOL R90 */
+	p[4] |= UCCL_FLAG_SEALED;
+	lan_inject(l, 1, 0, p, (uint32_t)(UCCL_HDR_LEN + CHUNK + UCCL_SEAL_LEN));
+	lan_round(l);
+	assert_int_equal(lan_dropped(l, 1, UCCL_DROP_SEAL), 1);
+	p[4] &= (uint8_t)~UCCL_FLAG_SEALED;
+	seal_now(l, true);
+	lan_inject(l, 1, 0, p, (uint32_t)(UCCL_HDR_LEN + CHUNK));
+	lan_round(l);
+	seal_now(l, false);
+	assert_int_equal(lan_dropped(l, 1, UCCL_DROP_SEAL), 2);
+	assert_int_equal(TAILQ_FIRST(&lan_conn(l, 1, 0)->peer.rxs)->got, got);
 	/* Unknown token; not ours at all; too short. */
 	uccl_put64(p + 8, 99);
 	lan_inject(l, 1, 0, p, (uint32_t)(UCCL_HDR_LEN + CHUNK));
