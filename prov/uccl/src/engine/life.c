@@ -11,7 +11,7 @@
 #include "engine/impl.h"
 
 /* So many ended peers that nobody holds are remembered, each so long: a little more than any cookie is good. */
-#define DEAD_MAX 1024
+#define DEAD_MAX 256
 #define FORGET_NS (UCCL_COOKIE_LIFE_NS + 10 * UCCL_NS_PER_S)
 /* A peer that goes on after our CLOSE is sent it again, no more often than this. */
 #define CLOSE_AGAIN_NS (5 * UCCL_NS_PER_MS)

@@ -19,6 +19,7 @@ static const struct scenario scenarios[] = {
 	{"loss", chaos_loss}, {"corrupt", chaos_corrupt}, {"blackhole", chaos_blackhole},
 	{"link", chaos_link}, {"clock", chaos_clock},	  {"fork", chaos_fork},
 	{"wire", chaos_wire}, {"misuse", chaos_misuse},	  {"close", chaos_close},
+	{"storm", chaos_storm},
 };
 
 static const struct role roles[] = {
@@ -26,6 +27,8 @@ static const struct role roles[] = {
 	{"silence", role_silence},
 	{"restart-client", role_restart_client},
 	{"restart-server", role_restart_server},
+	{"storm-server", role_storm_server},
+	{"storm-client", role_storm_client},
 	{"host", role_host},
 	{"loss", role_loss},
 	{"corrupt", role_corrupt},

@@ -46,13 +46,14 @@ static unsigned int own(const char *folder)
 	return n;
 }
 
-void fab_open(struct fab *f, const char *service)
+void fab_open_as(struct fab *f, const char *service, uint32_t addr_format)
 {
 	struct fi_av_attr av = {.type = FI_AV_TABLE};
 	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED, .size = 4096};
 	struct fi_info *hints = fab_hints();
 
 	memset(f, 0, sizeof(*f));
+	hints->addr_format = addr_format;
 	good(fi_getinfo(FI_VERSION(1, 17), "127.0.0.1", service, FI_SOURCE, hints, &f->info), "fi_getinfo");
 	fi_freeinfo(hints);
 	rank_check(!strcmp(f->info->fabric_attr->prov_name, "uccl"), "the provider is %s",
@@ -69,6 +70,11 @@ void fab_open(struct fab *f, const char *service)
 	good(fi_enable(f->ep), "fi_enable");
 	f->name_len = sizeof(f->name);
 	good(fi_getname(&f->ep->fid, f->name, &f->name_len), "fi_getname");
+}
+
+void fab_open(struct fab *f, const char *service)
+{
+	fab_open_as(f, service, FI_FORMAT_UNSPEC);
 }
 
 uint64_t fab_close(struct fab *f)

@@ -48,6 +48,8 @@ struct op {
 struct fi_info *fab_hints(void);
 /* `service`: a fixed port, or NULL. A failure ends the rank, as do all of the following. */
 void fab_open(struct fab *f, const char *service);
+/* With addresses of this format: FI_SOCKADDR_IN names places. */
+void fab_open_as(struct fab *f, const char *service, uint32_t addr_format);
 /* Close everything, of which no descriptor and no thread may stay; returns how many ns the endpoint took. */
 uint64_t fab_close(struct fab *f);
 fi_addr_t fab_insert(struct fab *f, const void *name);

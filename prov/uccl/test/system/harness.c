@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "harness.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -38,6 +39,19 @@ void sleep_ms(unsigned int ms)
 }
 
 /* ---- the conductor's side */
+
+int free_port(void)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int udp = socket(AF_INET, SOCK_DGRAM, 0), port = 0;
+	socklen_t len = sizeof(a);
+
+	if (udp >= 0 && !bind(udp, (struct sockaddr *)&a, len) && !getsockname(udp, (struct sockaddr *)&a, &len))
+		port = ntohs(a.sin_port);
+	if (udp >= 0)
+		close(udp);
+	return port;
+}
 
 void world_begin(struct world *w, const char *name)
 {

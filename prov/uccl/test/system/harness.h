@@ -74,6 +74,9 @@ struct world {
 uint64_t clock_ns(void);
 void sleep_ms(unsigned int ms);
 
+/* A UDP port of the loopback that nobody has now. */
+int free_port(void);
+
 void world_begin(struct world *w, const char *name);
 /* The first reason is kept. */
 void world_fail(struct world *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

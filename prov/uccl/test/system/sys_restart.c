@@ -3,13 +3,10 @@
  * A process with a fixed port is killed and started again at the same port. It is a new peer: what was meant for the
  * old one must fail and never reach the new one, and the new address must work.
  */
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "chaos.h"
@@ -182,19 +179,6 @@ void role_restart_client(struct rank *r)
 }
 
 /* ---- the conductor */
-
-static int free_port(void)
-{
-	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	int udp = socket(AF_INET, SOCK_DGRAM, 0), port = 0;
-	socklen_t len = sizeof(a);
-
-	if (udp >= 0 && !bind(udp, (struct sockaddr *)&a, len) && !getsockname(udp, (struct sockaddr *)&a, &len))
-		port = ntohs(a.sin_port);
-	if (udp >= 0)
-		close(udp);
-	return port;
-}
 
 /* A server at the port, whose address the client learns as number `gen`. Returns its rank. */
 static int server_start(struct world *w, int client, int port, int gen, const char *const *env)

@@ -94,7 +94,7 @@ static void forget__many(void **state)
 	for (int k = 0; k < 5000; k++) {
 		addr.incarnation = 1000 + (uint64_t)k;
 		conn_fail(conn_new(e, &addr, true), FI_ECONNRESET, l->now);
-		assert_true(e->nconns <= 1 + 1025);
+		assert_true(e->nconns <= 1 + 257);
 	}
 	/* The latest are known, and the living are not touched. */
 	assert_non_null(conn_find(e, &addr.nic, addr.incarnation));
