@@ -159,8 +159,9 @@ fi_addr_t uccl_ep_source(struct uccl_ep *ep, struct uccl_peer *peer)
 	if (uccl_peer_user(peer) != UINT64_MAX)
 		return uccl_peer_user(peer);
 	found = uccl_av_find(ep->av, uccl_peer_addr(peer));
-	/* Without memory it is looked up again the next time. */
-	if (found != FI_ADDR_NOTAVAIL)
+	/* Of one that has ended, a message may be left; the handle may stand for another peer. Without memory it is
+	 * looked up again the next time. */
+	if (found != FI_ADDR_NOTAVAIL && !uccl_peer_ended(peer))
 		(void)source_keep(ep, found, peer);
 	return found;
 }
