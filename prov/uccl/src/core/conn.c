@@ -352,6 +352,7 @@ enum uccl_drop uccl_conn_open(struct uccl_conn *c, const struct uccl_init *init,
 	if (c->state == UCCL_CONN_OPEN)
 		return UCCL_DROP_COUNT;
 	c->theirs = init->params;
+	c->keyless = init->keyless;
 	c->opened_ns = now;
 	/* Of what took longer a repetition may have been answered (RFC 6298 section 3). PROTOCOL R231 */
 	if (now - init->asked_ns < RETRY_MIN_NS)
@@ -443,6 +444,7 @@ static enum uccl_drop init_decode(const struct uccl_listener *l, const struct uc
 		return UCCL_DROP_SOURCE;
 	if (uccl_get64(h->rec + 8) != l->local.incarnation)
 		return UCCL_DROP_STALE;
+	out->keyless = false;
 	out->token = uccl_get64(h->rec);
 	if (!out->token)
 		return UCCL_DROP_RECORD;
@@ -495,6 +497,7 @@ enum uccl_drop uccl_listener_init(const struct uccl_listener *l, const struct uc
 	if (!mac_right(h, payload, l->group))
 		return UCCL_DROP_MAC;
 	/* What anybody of the group can make proves no more. */
+	out->keyless = true;
 	return l->keyless && !l->security && !out->params.security ? UCCL_DROP_COUNT : UCCL_DROP_KEYLESS;
 }
 

@@ -73,6 +73,7 @@ struct uccl_conn {
 	uint64_t rtt_ns;		/* OPEN: what our packet and the answer to it took at most; 0: not known */
 	uint32_t tries;			/* of the current step */
 	bool by_place;			/* its address named no incarnation: until it opens, whoever is there will do */
+	bool keyless;			/* OPEN, by an INIT: the peer does not know our key */
 	bool tx_due;			/* HELLO or INIT wants to leave */
 	bool ack_due;			/* INIT_ACK wants to leave */
 	uint8_t cookie[UCCL_MAC_LEN];
@@ -101,6 +102,7 @@ struct uccl_init {
 	struct uccl_addr from;		/* key all zero: it is never on the wire */
 	struct uccl_params params;
 	uint64_t token;			/* theirs */
+	bool keyless;			/* INIT: its sender does not know our key */
 	uint64_t asked_ns; /* its sender lived later than this: INIT: its cookie was made; INIT_ACK: INIT left */
 };
 

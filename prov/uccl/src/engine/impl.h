@@ -105,6 +105,7 @@ struct conn {
 	uint32_t longest, came;		/* and of so many that came since that was set none was longer than this */
 	/* records.c */
 	LIST_HEAD(, conn_record) records; /* of the back end and about lanes, not acknowledged yet */
+	bool lanes_due;			/* it will be told of our lanes when they could carry something, see R314 */
 	/* liveness.c: proof of death, reports of the host, confirmed by silence */
 	uint32_t unreach;
 	uint64_t unreach_ns;		/* first report since anything was heard */
@@ -405,7 +406,7 @@ extern const struct uccl_flow_ops conn_flow_ops;
 /* Send what the back end has to say to its like at the peer. */
 void conn_say(struct conn *c);
 void conn_records_free(struct conn *c);
-/* Tell a peer that has lanes, too, where ours are. */
+/* The connection is open: tell a peer that has lanes, too, where ours are, now or when it has a use for them. */
 void conn_lanes_say(struct conn *c);
 
 /* lane.c: of a lane */

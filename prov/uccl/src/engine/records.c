@@ -45,11 +45,12 @@ void conn_say(struct conn *c)
 /* PROTOCOL R187: number, how many, zero (6), address */
 #define LANE_BYTES (8 + UCCL_ADDR_LEN)
 
-void conn_lanes_say(struct conn *c)
+static void lanes_tell(struct conn *c)
 {
 	struct uccl_engine *e = c->e;
 	uint8_t n = (uint8_t)uccl_min(e->lanes.n, c->hs.theirs.lanes);
 
+	c->lanes_due = false;
 	for (uint8_t k = 0; k < n; k++) {
 		struct conn_record *r = calloc(1, sizeof(*r));
 		struct uccl_addr addr = e->lane_addr[k];
@@ -63,6 +64,26 @@ void conn_lanes_say(struct conn *c)
 		uccl_addr_encode(r->data + 8, &addr);
 		record_submit(c, r, UCCL_REC_LANE, LANE_BYTES);
 	}
+}
+
+/* A stranger who did not show our key would have our lanes keep payload for nothing. PROTOCOL R314 */
+void conn_lanes_say(struct conn *c)
+{
+	if (c->hs.keyless && !c->asked)
+		c->lanes_due = true;
+	else
+		lanes_tell(c);
+}
+
+/* Is this about a message or request, of either side, that lanes could carry? */
+static bool lanes_serve(const struct uccl_chunk_in *in)
+{
+	struct uccl_env env;
+
+	if (in->rtype != UCCL_REC_MSG && in->rtype != UCCL_REC_REQ)
+		return in->rtype == UCCL_REC_CTS;
+	uccl_env_decode(&env, in->rec);
+	return !(env.flags & UCCL_ENV_EAGER);
 }
 
 /* The peer says where a lane of its is. It has the key of its home. PROTOCOL R187 */
@@ -99,9 +120,17 @@ static enum uccl_drop conn_hear(struct conn *c, const struct uccl_chunk_in *in)
 
 static enum uccl_drop flow_deliver(struct uccl_flow *f, const struct uccl_chunk_in *in, uint64_t now)
 {
+	struct conn *c = f->user;
+	enum uccl_drop reason;
+
 	if (in->rtype == UCCL_REC_LANE)
-		return lane_hear(f->user, in);
-	return in->rtype == UCCL_REC_NIC ? conn_hear(f->user, in) : uccl_msg_flow_ops.deliver(f, in, now);
+		return lane_hear(c, in);
+	if (in->rtype == UCCL_REC_NIC)
+		return conn_hear(c, in);
+	reason = uccl_msg_flow_ops.deliver(f, in, now);
+	if (c->lanes_due && reason == UCCL_DROP_COUNT && lanes_serve(in))
+		lanes_tell(c);
+	return reason;
 }
 
 static void flow_settled(struct uccl_flow *f, uint32_t id, uint32_t gen, uint64_t now)

@@ -6,12 +6,17 @@
 
 #include "base/units.h"
 #include "msg/rx.h"
+#include "msg/unexpected.h"
 
 void uccl_lanes_init(struct uccl_mep *m, struct uccl_lanes *l, struct uccl_line *const *line, uint8_t n)
 {
 	*l = (struct uccl_lanes){ .n = n };
-	for (uint8_t k = 0; k < n; k++)
+	/* Half of what may be held: the rest is for what has an envelope. */
+	m->unplaced.max = msg_held_max(m) / 2;
+	for (uint8_t k = 0; k < n; k++) {
 		l->line[k] = line[k];
+		line[k]->unplaced = &m->unplaced;
+	}
 	TAILQ_INIT(&l->sliced);
 	m->lanes = l;
 }

@@ -11,7 +11,6 @@ void uccl_lane_init(struct uccl_mep *m, struct uccl_lane *l, const struct uccl_l
 	*l = (struct uccl_lane){ .ops = ops, .line = line, .number = number };
 	for (int i = 0; i < UCCL_LANE_TABLE; i++)
 		LIST_INIT(&l->berths[i]);
-	msg_park_init(&l->park, &line->parked);
 	TAILQ_INIT(&l->whole);
 	TAILQ_INIT(&l->news);
 	m->lane = l;
@@ -53,7 +52,7 @@ void msg_lane_ended(struct uccl_peer *p, int err)
 {
 	struct uccl_way *w = peer_way(p);
 
-	msg_park_end(&p->mep->lane->park, p);
+	msg_park_end(p->mep->lane->line, p);
 	if (!w)
 		return;
 	w->ended = true;
@@ -119,7 +118,7 @@ static void lane_unpark(struct uccl_mep *m, struct uccl_berth_lane *bl)
 {
 	struct uccl_parked *d;
 
-	while ((d = msg_park_take(&m->lane->park, bl->from, bl->berth->gen))) {
+	while ((d = msg_park_take(m->lane->line, bl->from, bl->berth->gen))) {
 		struct uccl_chunk_in in = { .data = d->data, .len = d->len };
 		enum uccl_drop reason = d->total != bl->berth->limit ? UCCL_DROP_RANGE :
 									lane_put_in(m, bl, d->off, &in);
@@ -311,7 +310,7 @@ enum uccl_drop msg_lane_ahead(struct uccl_peer *p, const struct uccl_chunk_in *i
 	bl = berth_find(p, key);
 	if (bl)
 		return total == bl->berth->limit ? lane_put_in(p->mep, bl, off, in) : UCCL_DROP_RANGE;
-	reason = msg_park(&p->mep->lane->park, p, in);
+	reason = msg_park(p->mep->lane->line, p, in);
 	/* Home wakes a lane that has something there: it may have looked just before. See may_lie(). PROTOCOL R267 */
 	if (reason == UCCL_DROP_COUNT)
 		berth_find(p, key);

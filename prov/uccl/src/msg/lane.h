@@ -26,7 +26,6 @@ struct uccl_lane {
 	struct uccl_line *line;
 	uint8_t number;
 	LIST_HEAD(, uccl_berth_lane) berths[UCCL_LANE_TABLE]; /* by their keys */
-	struct uccl_park park;
 	TAILQ_HEAD(, uccl_berth_lane) whole; /* what home does not know yet */
 	TAILQ_HEAD(, uccl_way) news;
 };

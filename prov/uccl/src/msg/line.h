@@ -24,6 +24,8 @@
 #include "core/addr.h"
 #include "msg/berth.h"
 
+struct uccl_unplaced;
+
 enum uccl_letter_kind {
 	UCCL_LETTER_MEET, UCCL_LETTER_PART, UCCL_LETTER_LAND, UCCL_LETTER_FORGET, UCCL_LETTER_SEND,
 	UCCL_LETTER_MET, UCCL_LETTER_OPENED, UCCL_LETTER_ENDED, UCCL_LETTER_PARTED, UCCL_LETTER_UNITS,
@@ -48,8 +50,9 @@ struct uccl_line {
 	void *arg;
 	/* Home waits for what the lane does right now; see base/gate.h. NULL: lanes have no threads. */
 	void (*rest)(uint32_t times);
-	/* The lane has so many payloads that wait for LAND. */
+	/* The lane has so many payloads that wait for LAND; of all lanes of the endpoint: */
 	_Atomic uint32_t parked;
+	struct uccl_unplaced *unplaced;
 	/* Home's own. */
 	TAILQ_HEAD(, uccl_note) later;	/* what waits for room */
 	uint32_t unanswered;		/* letters to which an answer must come */

@@ -132,6 +132,7 @@ void uccl_peer_init(struct uccl_peer *p, struct uccl_mep *m, const struct uccl_a
 	TAILQ_INIT(&p->rxs);
 	TAILQ_INIT(&p->requests);
 	TAILQ_INIT(&p->replies);
+	TAILQ_INIT(&p->unplaced);
 }
 
 void uccl_peer_join(struct uccl_peer *p, struct uccl_peer *first, uint64_t now)

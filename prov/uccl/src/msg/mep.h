@@ -28,6 +28,8 @@
 #ifndef UCCL_MSG_MEP_H
 #define UCCL_MSG_MEP_H
 
+#include <stdatomic.h>
+
 #include "base/ids.h"
 #include "base/pool.h"
 #include "base/spare.h"
@@ -35,6 +37,7 @@
 #include "msg/record.h"
 
 TAILQ_HEAD(uccl_reply_list, uccl_reply);
+TAILQ_HEAD(uccl_parked_list, uccl_parked);
 
 /* What the first request of a peer waits for: a reply or staging memory, or room for the completion of its data. */
 enum uccl_block {
@@ -86,10 +89,21 @@ struct uccl_peer {
 	uint8_t way_next;		/* the lane that is told of the next message first */
 	uint32_t nsliced;		/* sends whose payload is at lanes */
 	uint64_t unasked;		/* bytes of those that lanes could carry and home does */
-	uint32_t parked;		/* a lane's: bytes that wait for LAND */
+	struct uccl_parked_list unplaced; /* a lane's: payload that waits for LAND, */
+	uint32_t parked;		/* and its bytes, with what each counts beside */
 };
 
 TAILQ_HEAD(uccl_peer_list, uccl_peer);
+
+/*
+ * Payload that all lanes of an endpoint keep until home knows its place, in bytes with what each counts beside it.
+ * Lanes change it in their threads. What would make it more than max, which home sets before it has peers, is taken
+ * back.
+ */
+struct uccl_unplaced {
+	_Atomic uint64_t bytes;
+	uint64_t max;
+};
 
 /* What msg needs of the engine. */
 struct uccl_mep_ops {
@@ -172,6 +186,7 @@ struct uccl_mep {
 	uint8_t heads_soon;		/* a message with a head came, and fewer without one since */
 	uint8_t rows_soon;		/* a row was put into place, and fewer others came since */
 	struct uccl_lanes *lanes;	/* of an endpoint that has some (home.h); else NULL */
+	struct uccl_unplaced unplaced;	/* at these lanes */
 	struct uccl_lane *lane;		/* it is one itself (lane.h); else NULL */
 };
 

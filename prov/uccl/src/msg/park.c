@@ -1,30 +1,52 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "msg/park.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/units.h"
 
-void msg_park_init(struct uccl_park *k, _Atomic uint32_t *n)
+/*
+ * Room for so many bytes more of this peer. At each lane it has no more than is left to all others at all lanes: so a
+ * peer that floods leaves room for others, and n of them leave one part of n + 1 (see msg/unexpected.c). PROTOCOL R313
+ */
+static bool room_take(struct uccl_line *l, struct uccl_peer *from, uint64_t bytes)
 {
-	TAILQ_INIT(&k->list);
-	k->n = n;
+	struct uccl_unplaced *all = l->unplaced;
+	uint64_t used, left;
+
+	if (from->parked + bytes > UCCL_PARK_MAX)
+		return false;
+	used = atomic_fetch_add(&all->bytes, bytes);
+	left = all->max > used ? all->max - used : 0;
+	if (bytes > left || from->parked + bytes > left) {
+		atomic_fetch_sub(&all->bytes, bytes);
+		return false;
+	}
+	from->parked += (uint32_t)bytes;
+	return true;
 }
 
-enum uccl_drop msg_park(struct uccl_park *k, struct uccl_peer *from, const struct uccl_chunk_in *in)
+static void room_give(struct uccl_line *l, struct uccl_peer *from, uint64_t bytes)
+{
+	atomic_fetch_sub(&l->unplaced->bytes, bytes);
+	from->parked -= (uint32_t)bytes;
+}
+
+enum uccl_drop msg_park(struct uccl_line *l, struct uccl_peer *from, const struct uccl_chunk_in *in)
 {
 	uint32_t each = in->parts > 1 ? in->each : in->len;
+	uint64_t bytes = (uint64_t)in->len + UCCL_PARK_COST;
 	const uint8_t *data = in->data;
 	struct uccl_parked *d;
 
-	if (from->parked + in->len + UCCL_PARK_COST > UCCL_PARK_MAX)
+	if (!room_take(l, from, bytes))
 		return UCCL_DROP_MEMORY;
 	d = malloc(sizeof(*d) + in->len);
-	if (!d)
+	if (!d) {
+		room_give(l, from, bytes);
 		return UCCL_DROP_MEMORY;
-	d->from = from;
+	}
 	d->mseq = uccl_get32(in->rec);
 	d->off = uccl_get64(in->rec + 8);
 	d->total = uccl_get64(in->rec + 16);
@@ -34,40 +56,36 @@ enum uccl_drop msg_park(struct uccl_park *k, struct uccl_peer *from, const struc
 		memcpy(d->data + at, data, uccl_min(each, in->len - at));
 		data += each + UCCL_HDR_LEN;
 	}
-	from->parked += in->len + UCCL_PARK_COST;
-	TAILQ_INSERT_TAIL(&k->list, d, link);
-	atomic_fetch_add(k->n, 1);
+	TAILQ_INSERT_TAIL(&from->unplaced, d, link);
+	atomic_fetch_add(&l->parked, 1);
 	return UCCL_DROP_COUNT;
 }
 
-static void park_remove(struct uccl_park *k, struct uccl_parked *d)
+static void park_remove(struct uccl_line *l, struct uccl_peer *from, struct uccl_parked *d)
 {
-	TAILQ_REMOVE(&k->list, d, link);
-	d->from->parked -= d->len + UCCL_PARK_COST;
-	atomic_fetch_sub(k->n, 1);
+	TAILQ_REMOVE(&from->unplaced, d, link);
+	room_give(l, from, (uint64_t)d->len + UCCL_PARK_COST);
+	atomic_fetch_sub(&l->parked, 1);
 }
 
-struct uccl_parked *msg_park_take(struct uccl_park *k, const struct uccl_peer *from, uint32_t mseq)
+struct uccl_parked *msg_park_take(struct uccl_line *l, struct uccl_peer *from, uint32_t mseq)
 {
 	struct uccl_parked *d;
 
-	TAILQ_FOREACH(d, &k->list, link)
-		if (d->from == from && d->mseq == mseq) {
-			park_remove(k, d);
+	TAILQ_FOREACH(d, &from->unplaced, link)
+		if (d->mseq == mseq) {
+			park_remove(l, from, d);
 			return d;
 		}
 	return NULL;
 }
 
-void msg_park_end(struct uccl_park *k, const struct uccl_peer *from)
+void msg_park_end(struct uccl_line *l, struct uccl_peer *from)
 {
-	struct uccl_parked *d, *next;
+	struct uccl_parked *d;
 
-	for (d = TAILQ_FIRST(&k->list); d; d = next) {
-		next = TAILQ_NEXT(d, link);
-		if (d->from != from)
-			continue;
-		park_remove(k, d);
+	while ((d = TAILQ_FIRST(&from->unplaced))) {
+		park_remove(l, from, d);
 		free(d);
 	}
 }

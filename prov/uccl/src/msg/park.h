@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Payload that comes to a lane ahead of CTS may come before home has said where it belongs: it is kept until then, or
- * until its peer ends. What a peer may have there is bounded; beyond that it comes again. PROTOCOL R267 R268
+ * until its peer ends. What a peer may have there is bounded, and what all lanes of the endpoint have; beyond that it
+ * comes again. PROTOCOL R267 R268 R313
  */
 #ifndef UCCL_MSG_PARK_H
 #define UCCL_MSG_PARK_H
 
+#include "msg/line.h"
 #include "msg/mep.h"
 
 /* Most bytes of one peer at one lane: as many as it may send ahead, all by this one, and what they count beside. */
@@ -15,24 +17,17 @@
 
 struct uccl_parked {
 	TAILQ_ENTRY(uccl_parked) link;
-	struct uccl_peer *from;
 	uint32_t mseq;
 	uint32_t len;
 	uint64_t off, total;
 	uint8_t data[];
 };
 
-struct uccl_park {
-	TAILQ_HEAD(, uccl_parked) list;
-	_Atomic uint32_t *n;		/* how many there are: who lets them go looks at it */
-};
-
-void msg_park_init(struct uccl_park *k, _Atomic uint32_t *n);
-/* UCCL_DROP_COUNT: it is kept. */
-enum uccl_drop msg_park(struct uccl_park *k, struct uccl_peer *from, const struct uccl_chunk_in *in);
+/* UCCL_DROP_COUNT: it is kept; UCCL_DROP_MEMORY: it has to come again. In the lane's thread, as all of these. */
+enum uccl_drop msg_park(struct uccl_line *l, struct uccl_peer *from, const struct uccl_chunk_in *in);
 /* One of this message, which is kept no longer: the caller frees it. NULL: there is none. */
-struct uccl_parked *msg_park_take(struct uccl_park *k, const struct uccl_peer *from, uint32_t mseq);
+struct uccl_parked *msg_park_take(struct uccl_line *l, struct uccl_peer *from, uint32_t mseq);
 /* The peer has ended. */
-void msg_park_end(struct uccl_park *k, const struct uccl_peer *from);
+void msg_park_end(struct uccl_line *l, struct uccl_peer *from);
 
 #endif

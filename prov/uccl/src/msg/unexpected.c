@@ -43,10 +43,15 @@ void msg_peer_limits(struct uccl_peer *p)
 int msg_rx_hold(struct uccl_msg_rx *rx, uint64_t len)
 {
 	struct uccl_peer *p = rx->peer;
+	/*
+	 * What lanes keep is no more than half of it. A head of which they have some and home the envelope counts
+	 * twice. PROTOCOL R313
+	 */
+	uint64_t all = msg_held_max(p->mep) - atomic_load_explicit(&p->mep->unplaced.bytes, memory_order_relaxed);
 
 	if (rx->held)
 		return 0;
-	if (peer_over(p, msg_held_max(p->mep), UCCL_HELD_LEAST, len + UCCL_HELD_COST))
+	if (peer_over(p, all, UCCL_HELD_LEAST, len + UCCL_HELD_COST))
 		return -1;
 	rx->held = true;
 	p->held++;

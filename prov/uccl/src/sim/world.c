@@ -422,6 +422,9 @@ static void check_lanes(struct uccl_sim_world *w, const struct uccl_sim_life *n)
 					   n->node,
 					   l->e->mep.op_pool.used, berths, l->line->parked, l->line->unanswered,
 					   l->line->slices, (unsigned long long)l->line->bytes);
+		if (n->e->mep.unplaced.bytes)
+			uccl_sim_violation(w, "I16: lanes of endpoint %u count %llu bytes that they do not keep",
+					   n->node, (unsigned long long)n->e->mep.unplaced.bytes);
 		if (uccl_sim_nic_stats(l->nic)->mrs)
 			uccl_sim_violation(w, "I16: lane %u of endpoint %u still has %u registrations", k, n->node,
 					   uccl_sim_nic_stats(l->nic)->mrs);

@@ -745,7 +745,7 @@ static void ahead__refused(void **state)
 	assert_int_equal(PUT(mseq + 5, 0, 1000), UCCL_DROP_MEMORY);
 	assert_int_equal(many, UCCL_PARK_MAX / (in.len + UCCL_PARK_COST));
 	assert_int_equal(lan_line[1][0].parked, many);
-	msg_park_end(&lane->lane.park, from);
+	msg_park_end(lane->lane.line, from);
 	assert_int_equal(lan_line[1][0].parked + from->parked, 0);
 	/* Behind it. */
 	for (int k = 0; k < LANES; k++)
@@ -1014,6 +1014,45 @@ static struct conn *liar_refused(struct lan *l, int i)
 	assert_non_null(c->peer.ways[0]);
 	assert_null(c->peer.ways[0]->there);
 	return c;
+}
+
+static enum lan_verdict count_lanes(struct lan *l, const struct lan_event *ev)
+{
+	if (ev->from == HOME(1) && ev->type == UCCL_PKT_CHUNK && ev->rtype == UCCL_REC_LANE)
+		l->n++;
+	return LAN_PASS;
+}
+
+/* Who connects without our key hears of lanes when it has a use for them; who has it, at once. PROTOCOL R314 */
+static void meet__keyless(void **state)
+{
+	(void)state;
+	for (int keyless = 0; keyless < 2; keyless++)
+		for (int back = 0; back < 2; back++) {
+			struct lan *l = lan_new();
+			struct uccl_peer *p;
+
+			l->node[HOME(1)].cfg.keyless = true;
+			lan_side_open(l, 0, LANES, false);
+			lan_side_open(l, 1, LANES, false);
+			l->filter = count_lanes;
+			p = keyless ? lan_peer_keyless(l, HOME(0), HOME(1)) : lan_peer(l, HOME(0), HOME(1));
+			lan_recv(l, HOME(1), dst[1], BYTES, LAN_CTX(1));
+			assert_int_equal(lan_send_to(l, HOME(0), p, src[0], 60000, LAN_CTX(2)), 0);
+			lan_run(l, SECOND);
+			lan_expect(l, HOME(1), LAN_CTX(1), 0);
+			assert_int_equal(l->n, keyless ? 0 : LANES);
+			/* Its message, or one to it. */
+			lan_recv(l, HOME(back ? 0 : 1), dst[1], BYTES, LAN_CTX(1));
+			if (back)
+				assert_int_equal(lan_send(l, HOME(1), HOME(0), src[1], BYTES, LAN_CTX(2)), 0);
+			else
+				assert_int_equal(lan_send_to(l, HOME(0), p, src[0], BYTES, LAN_CTX(2)), 0);
+			lan_run(l, SECOND);
+			assert_int_equal(l->n, LANES);
+			lan_check(dst[1], BYTES, back + 1u);
+			lan_sides_free(l);
+		}
 }
 
 /* Two endpoints cannot have one lane. Who came first has it, whatever becomes of the other one. PROTOCOL R187 */
@@ -1440,6 +1479,7 @@ int main(void)
 		cmocka_unit_test(meet__bad),
 		cmocka_unit_test(share__credit),
 		cmocka_unit_test(share__windows),
+		cmocka_unit_test(meet__keyless),
 		cmocka_unit_test(meet__of_another),
 		cmocka_unit_test(meet__ourselves),
 		cmocka_unit_test(part__late),

@@ -135,6 +135,27 @@ static void short__ignored(void **state)
 	duo_free(d);
 }
 
+/* What lanes keep leaves less to home: both have one account. PROTOCOL R313 */
+static void hold__beside_lanes(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_env env = { .len = UCCL_EAGER_MAX, .flags = UCCL_ENV_EAGER };
+	struct uccl_mep *m = &d->side[1].m;
+	uint64_t all = 2 * 4000 + UCCL_HELD_MORE;
+
+	(void)state;
+	m->unexpected_max = 4000;
+	m->unplaced.bytes = all / 2;
+	while (duo_envelope(d, 1, &env, src, 1) == UCCL_DROP_COUNT)
+		env.mseq++;
+	/* Half of the other half. */
+	assert_in_range(m->unexpected_bytes, all / 4 - 2 * UCCL_EAGER_MAX, all / 4);
+	m->unplaced.bytes = 0;
+	assert_int_equal(duo_envelope(d, 1, &env, src, 1), UCCL_DROP_COUNT);
+	uccl_peer_fail(&d->side[1].peer, FI_ECONNABORTED, d->now);
+	duo_free(d);
+}
+
 /*
  * The memory of what was kept serves what is kept next, and tells that nothing: of this only a part comes, and then its
  * sender ends.
@@ -173,6 +194,7 @@ int main(void)
 		cmocka_unit_test(short__queued_too),
 		cmocka_unit_test(short__no_heads),
 		cmocka_unit_test(short__ignored),
+		cmocka_unit_test(hold__beside_lanes),
 		cmocka_unit_test(buffer__again),
 	};
 
