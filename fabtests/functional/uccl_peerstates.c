@@ -403,7 +403,7 @@ static void open_keyed(void)
 /* Never seen, and its host answers nothing: operations wait for FI_UCCL_CONNECT_TIMEOUT. */
 static void absent(void)
 {
-	const struct want fails = {.err = FI_EHOSTUNREACH, .least_ms = 900, .most_ms = 5000};
+	const struct want fails = {.err = FI_EHOSTUNREACH, .least_ms = 900, .most_ms = 10000};
 	struct peer p = {.place = true};
 	struct want w[KINDS];
 
@@ -424,6 +424,13 @@ static void unreachable(void)
 	ends_open(&p);
 	expect(w, fails, pends, pends, cancelled);
 	state_is("port unreachable", w);
+	/* A receive that names it ends with the attempt to connect that something else makes. */
+	post(RECV_FROM);
+	while (fi_inject(s.ep[RECV_FROM].ep, out, LEN, s.to[RECV_FROM]) == -FI_EAGAIN)
+		ends_poll();
+	for (uint64_t end = now_ms() + 8000; !ended(RECV_FROM) && now_ms() < end;)
+		ends_poll();
+	judge("port unreachable, and asked", RECV_FROM, &fails);
 }
 
 /* Connecting: everything waits, and is done when the peer is there. */
@@ -457,6 +464,21 @@ static void silent(void)
 	kill(p.pid, SIGCONT);
 	expect(w, good, cancelled, cancelled, cancelled);
 	turns_out("answers again", w);
+	peer_kill(&p);
+}
+
+/* Silent for FI_UCCL_PEER_TIMEOUT, 2 s here: it has failed. A receive alone asks nothing of it. */
+static void silent_too_long(void)
+{
+	const struct want fails = {.err = FI_ETIMEDOUT, .least_ms = 1500, .most_ms = 20000};
+	struct peer p = {.place = true};
+	struct want w[KINDS];
+
+	peer_start(&p);
+	meet(&p);
+	kill(p.pid, SIGSTOP);
+	expect(w, fails, pends, pends, cancelled);
+	state_is("silent for too long", w);
 	peer_kill(&p);
 }
 
@@ -556,6 +578,91 @@ static void ends_idle(struct peer *p, bool closes, bool told)
 
 static const struct want tells = {.rc = -FI_ECONNABORTED};
 static const struct want ends_now = {.err = FI_ECONNABORTED, .most_ms = 1000};
+static const struct want soon = {.most_ms = 2000};
+static const struct want nobody_there = {.err = FI_EHOSTUNREACH, .most_ms = 8000};
+
+/* The end of a place was not told: the next post tells it, once, and the one behind it connects anew. */
+static void place_untold(bool closes)
+{
+	struct peer p = {.place = true};
+	struct want w[KINDS];
+
+	ends_idle(&p, closes, false);
+	expect(w, tells, ends_now, pends, cancelled);
+	state_is("ended, not told", w);
+	expect(w, nobody_there, pends, pends, cancelled);
+	state_is("ended, then told", w);
+}
+
+static void closed_untold(void)
+{
+	place_untold(true);
+}
+
+static void killed_untold(void)
+{
+	place_untold(false);
+}
+
+/* It was told: the next post connects anew, and so does the one after that, when somebody is there again. */
+static void place_told(bool closes)
+{
+	struct peer p = {.place = true};
+	struct want w[KINDS];
+
+	nobody(&p, false);
+	ends_idle(&p, closes, true);
+	expect(w, nobody_there, pends, pends, cancelled);
+	state_is("ended, told", w);
+	peer_start(&p);
+	/* Nothing has told yet that what was injected did not arrive. */
+	expect(w, soon, pends, pends, cancelled);
+	w[INJECT].rc = -FI_EHOSTUNREACH;
+	state_is("there again", w);
+	expect(w, soon, pends, pends, cancelled);
+	state_is("there again, told", w);
+	peer_kill(&p);
+}
+
+static void closed_told(void)
+{
+	place_told(true);
+}
+
+static void killed_told(void)
+{
+	place_told(false);
+}
+
+/* Another process is at the place before anybody asks. */
+static void restarted(void)
+{
+	struct peer p = {.place = true};
+	struct want w[KINDS];
+
+	nobody(&p, false);
+	ends_idle(&p, false, true);
+	peer_start(&p);
+	expect(w, soon, pends, pends, cancelled);
+	state_is("restarted, told", w);
+	peer_kill(&p);
+}
+
+static void restarted_untold(void)
+{
+	struct peer p = {.place = true};
+	struct want w[KINDS];
+
+	nobody(&p, false);
+	ends_idle(&p, false, false);
+	peer_start(&p);
+	expect(w, tells, ends_now, pends, cancelled);
+	state_is("restarted, not told", w);
+	expect(w, soon, pends, pends, cancelled);
+	state_is("restarted, then told", w);
+	peer_kill(&p);
+}
+
 /* An address with a key is one incarnation's: when that has ended, every post says so. */
 static void keyed_ended(bool closes)
 {
@@ -608,10 +715,17 @@ static const struct conf_case cases[] = {
 	{"unreachable", NULL, unreachable},
 	{"connecting", NULL, connecting},
 	{"silent", NULL, silent},
+	{"silent-too-long", "FI_UCCL_PEER_TIMEOUT=2 FI_UCCL_KEEPALIVE=200", silent_too_long},
 	{"removed", NULL, removed},
 	{"killed-under-way", NULL, killed_under_way},
 	{"closed-under-way", NULL, closed_under_way},
 	{"keyed-killed-under-way", NULL, keyed_killed_under_way},
+	{"closed-untold", NULL, closed_untold},
+	{"killed-untold", NULL, killed_untold},
+	{"closed-told", NULL, closed_told},
+	{"killed-told", NULL, killed_told},
+	{"restarted", NULL, restarted},
+	{"restarted-untold", NULL, restarted_untold},
 	{"keyed-closed", NULL, keyed_closed},
 	{"keyed-killed", NULL, keyed_killed},
 	{"cancel-unread", NULL, cancel_unread},

@@ -342,6 +342,7 @@ static void flags__defaults(void **state)
 	static const uint64_t bad_rx[] = { FI_INJECT, FI_DELIVERY_COMPLETE, FI_PEEK, FI_MATCH_COMPLETE, 1ULL << 50 };
 	struct fi_tx_attr *tx;
 	struct fi_rx_attr *rx, attr = { 0 };
+	struct fi_info *h, *got;
 	struct fid_ep *ep, *alias;
 	struct fi_cq_tagged_entry e;
 	struct bench t;
@@ -352,8 +353,7 @@ static void flags__defaults(void **state)
 	tx = t.w.info->tx_attr;
 	rx = t.w.info->rx_attr;
 	for (size_t i = 0; i < uccl_array_len(bad_tx); i++) {
-		struct fi_info *h = world_hints(), *got;
-
+		h = world_hints();
 		flags = FI_TRANSMIT | bad_tx[i];
 		assert_int_equal(fi_control(&t.a.ep->fid, FI_SETOPSFLAG, &flags), -FI_EBADFLAGS);
 		assert_int_equal(fi_ep_alias(t.a.ep, &alias, FI_TRANSMIT | bad_tx[i]), -FI_EBADFLAGS);
@@ -371,6 +371,12 @@ static void flags__defaults(void **state)
 		assert_int_equal(fi_prov_ini()->getinfo(API, NULL, NULL, 0, h, &got), -FI_ENODATA);
 		fi_freeinfo(h);
 	}
+	h = world_hints();
+	h->tx_attr->op_flags = FI_MATCH_COMPLETE | FI_COMPLETION;
+	assert_int_equal(fi_prov_ini()->getinfo(API, NULL, NULL, 0, h, &got), 0);
+	assert_int_equal(got->tx_attr->op_flags, h->tx_attr->op_flags);
+	fi_freeinfo(got);
+	fi_freeinfo(h);
 	assert_int_equal(fi_ep_alias(t.a.ep, &alias, FI_TRANSMIT | FI_RECV), -FI_EINVAL);
 	assert_int_equal(fi_ep_alias(t.a.ep, &alias, 0), -FI_EINVAL);
 	/* A good one is kept by calls without flags, and means nothing to those that it is not for. */
