@@ -23,6 +23,8 @@
 #define AGAIN_NS 50000000ull
 /* A client reaches a server that is there within this time (times slack). */
 #define REACH_MS 500
+/* A life is short, and nobody is away for long: who hears nothing for so long (times slack) hangs. */
+#define HUNG_S 8
 /* Of so many ended peers an endpoint may remember something, each of this size at most. */
 #define REMEMBERED 256
 #define REMEMBERED_BYTES 20000
@@ -40,8 +42,7 @@ struct note {
 struct lives {
 	uint32_t life;
 	volatile uint32_t reached;	/* clients, by bits, that this life has answered */
-	uint64_t seq[CLIENTS];		/* the latest of each that came to any life, */
-	uint64_t before[CLIENTS];	/* and by bits which of the 64 before it did */
+	uint64_t seq[CLIENTS];		/* the latest of each that came to any life */
 };
 
 static struct lives *lives;
@@ -60,31 +61,22 @@ struct answer {
 
 static fi_addr_t client_addr[CLIENTS];
 
-/* Did it come before? Receives are looked at in the order in which they were posted, so requests come in any order. */
-static bool came_before(const struct note *n)
-{
-	uint64_t *seq = &lives->seq[n->client], *before = &lives->before[n->client], ago;
+static uint64_t ready_ns;
 
-	if (n->seq > *seq) {
-		ago = n->seq - *seq;
-		*before = ago > 64 ? 0 : (ago < 64 ? *before << ago : 0) | 1ull << (ago - 1);
-		*seq = n->seq;
-		return false;
-	}
-	ago = *seq - n->seq;
-	if (!ago || ago > 64 || *before & 1ull << (ago - 1))
-		return true;
-	*before |= 1ull << (ago - 1);
-	return false;
-}
-
-static void serve_one(struct rank *r, const struct note *n, uint64_t ready_ns)
+/* Completions of receives come in the order of the requests. */
+static void serve_one(struct op *in)
 {
 	static struct answer answers[RECVS];
+	const struct note *n = in->user;
+	struct rank *r = this_rank;
 	struct answer *a = NULL;
 
+	if (in->err)
+		return;
 	rank_check(n->client < CLIENTS, "a request that nobody made");
-	rank_check(!came_before(n), "request %llu of client %u came twice", (unsigned long long)n->seq, n->client);
+	rank_check(n->seq > lives->seq[n->client], "request %llu of client %u came twice, or late",
+		   (unsigned long long)n->seq, n->client);
+	lives->seq[n->client] = n->seq;
 	/* Its next request says that it had the answer to one of this life. */
 	if (n->life == lives->life)
 		lives->reached |= 1u << n->client;
@@ -106,7 +98,6 @@ static void serve_one(struct rank *r, const struct note *n, uint64_t ready_ns)
 static void serve(struct rank *r, const char *port)
 {
 	static struct answer in[RECVS];
-	uint64_t ready_ns;
 
 	signal(SIGTERM, on_term);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -118,9 +109,8 @@ static void serve(struct rank *r, const char *port)
 		for (int i = 0; i < RECVS; i++) {
 			if (in[i].op.open)
 				continue;
-			if (in[i].op.user && !in[i].op.err)
-				serve_one(r, &in[i].note, ready_ns);
-			in[i].op.user = &in[i];
+			in[i].op.user = &in[i].note;
+			in[i].op.end = serve_one;
 			op_begin(&in[i].op);
 			rank_check(!fi_recv(r->fab.ep, &in[i].note, sizeof(in[i].note), NULL, FI_ADDR_UNSPEC,
 					    &in[i].op), "fi_recv");
@@ -180,7 +170,7 @@ void role_storm_server(struct rank *r)
 struct client {
 	struct note out, in;
 	struct op send, recv;
-	uint64_t asked_ns, replies, failures, refused, worst_ns, lives;
+	uint64_t heard_ns, asked_ns, replies, failures, refused, worst_ns, lives;
 	uint64_t answered;	/* the latest request that was */
 	uint32_t life;
 };
@@ -203,6 +193,7 @@ static void client_heard(struct rank *r, struct client *s)
 	}
 	s->out.life = s->life = s->in.life;
 	s->asked_ns = 0;
+	s->heard_ns = clock_ns();
 	(void)r;
 }
 
@@ -218,6 +209,10 @@ static void client_step(struct rank *r, struct client *s, fi_addr_t to)
 		rank_check(!fi_recv(r->fab.ep, &s->in, sizeof(s->in), NULL, FI_ADDR_UNSPEC, &s->recv), "fi_recv");
 	}
 	fab_progress(&r->fab);
+	rank_check(clock_ns() - s->heard_ns < (uint64_t)(HUNG_S * 1e9 * options.slack),
+		   "no answer for %d s: request %llu %s, %s; a receive %s", HUNG_S, (unsigned long long)s->out.seq,
+		   s->send.open ? "is under way" : s->send.err ? "failed" : "was sent", s->send.text,
+		   s->recv.open ? "waits" : "is due");
 	if (s->send.open || (s->asked_ns && !s->send.err && clock_ns() - s->asked_ns < AGAIN_NS))
 		return;
 	s->failures += s->send.err != 0;
@@ -247,6 +242,7 @@ void role_storm_client(struct rank *r)
 	memcpy(s.out.name, r->fab.name, sizeof(s.out.name));
 	s.out.client = (uint32_t)r->index;
 	to = fab_insert(&r->fab, &at);
+	s.heard_ns = clock_ns();
 	for (;;) {
 		if (!rank_poll(r, &c))
 			client_step(r, &s, to);
