@@ -90,15 +90,17 @@ int uccl_msg_hints(struct uccl_mep *m, struct uccl_rx_hint *hints, int n)
 		return row_hint(m, rx, hints);
 	chunk = rx->peer->flow.cfg.chunk_bytes;
 	/* When this message is through, the peer goes on with the one that was granted next. */
-	for (; rx && i < n; rx = TAILQ_NEXT(rx, plink)) {
+	for (rx = rx->streams ? rx : TAILQ_FIRST(&rx->peer->streams); rx && i < n; rx = TAILQ_NEXT(rx, stream_link)) {
+		m->match.steps++;
 		if (!rx_streams(rx))
 			continue;
 		for (off = rx->hi; i < n && off < rx->limit; off += chunk) {
 			uint8_t *dst = (uint8_t *)rx->iov[0].iov_base + off;
 			uint64_t len = uccl_min(chunk, rx->limit - off);
 
+			/* Behind one that is left out nothing is foreseen rightly. */
 			if (!hint_apart(hints, i, dst, len))
-				break;
+				return i;
 			hints[i++] = (struct uccl_rx_hint){ .dst = dst, .len = (uint32_t)len };
 		}
 	}

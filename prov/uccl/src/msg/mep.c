@@ -39,6 +39,7 @@ void uccl_mep_init(struct uccl_mep *m, const struct uccl_mep_ops *ops, struct uc
 	uccl_ids_init(&m->send_ids);
 	uccl_ids_init(&m->rx_ids);
 	uccl_match_init(&m->match);
+	m->match.key = m->cover_key;
 }
 
 void uccl_mep_gone(struct uccl_mep *m, int err)
@@ -71,9 +72,10 @@ void uccl_mep_fini(struct uccl_mep *m, uint64_t now)
 	}
 	msg_posted_end(m, FI_ECANCELED);
 	while ((rx = TAILQ_FIRST(&m->match.claimed))) {
-		TAILQ_REMOVE(&m->match.claimed, rx, link);
+		uccl_match_unclaim(&m->match, rx);
 		rx_drop(rx);
 	}
+	uccl_match_fini(&m->match);
 	uccl_ids_fini(&m->send_ids);
 	uccl_ids_fini(&m->rx_ids);
 	uccl_spare_fini(&m->spare);
@@ -130,6 +132,7 @@ void uccl_peer_init(struct uccl_peer *p, struct uccl_mep *m, const struct uccl_a
 	for (int t = 0; t < UCCL_KINDS; t++)
 		TAILQ_INIT(&p->directed[t]);
 	TAILQ_INIT(&p->rxs);
+	TAILQ_INIT(&p->streams);
 	TAILQ_INIT(&p->requests);
 	TAILQ_INIT(&p->replies);
 	TAILQ_INIT(&p->unplaced);
@@ -156,7 +159,7 @@ void uccl_peer_join(struct uccl_peer *p, struct uccl_peer *first, uint64_t now)
 	TAILQ_FOREACH(rx, &p->rxs, plink)
 		rx->peer = first;
 	TAILQ_CONCAT(&first->rxs, &p->rxs, plink);
-	uccl_match_rename(p, first);
+	uccl_match_rename(&m->match, p, first);
 	if (m->sole == p)
 		m->sole = first;
 	if (first->user == UINT64_MAX)

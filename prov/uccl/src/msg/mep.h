@@ -65,7 +65,8 @@ struct uccl_peer {
 	uint64_t rx_mseq;		/* next message in order */
 	struct uccl_msg_rx *by_mseq;	/* messages of which chunks are missing, or that came too early, */
 	struct uccl_msg_rx *lone;	/* but for one of them: mostly there is no other, and a table costs more */
-	struct uccl_msg_rx_list rxs;	/* every message on its way in */
+	struct uccl_msg_rx_list rxs;	/* every message on its way in, */
+	struct uccl_msg_rx_list streams; /* and those whose payload may be foreseen, as it was asked for */
 	uint32_t row_each;		/* bytes of payload of each part of the last row that was put into place */
 	uint8_t surprise;		/* hints.c: how often lately its payloads were not what was foreseen, of 256, */
 	uint16_t unforeseen;		/* and how many times more nothing is foreseen of it */

@@ -11,6 +11,7 @@
 #include <sys/queue.h>
 #include <sys/uio.h>
 
+#include "base/multimap.h"
 #include "core/addr.h"
 #include "core/flow.h"
 #include "msg/device.h"
@@ -113,6 +114,7 @@ struct uccl_target_ops {
 struct uccl_peer;
 struct uccl_pump;
 struct uccl_msg_rx;
+struct uccl_match_table;
 struct msg_tx_ops;
 
 TAILQ_HEAD(uccl_op_list, uccl_op);
@@ -151,6 +153,12 @@ struct uccl_op {
 	/* msg's own */
 	TAILQ_ENTRY(uccl_op) link;
 	TAILQ_ENTRY(uccl_op) directed_link; /* recv: in uccl_peer.directed, if DIRECTED */
+	uint64_t posted;	/* recv: its number among those posted; 0: it is not */
+	struct uccl_match_table *in_class; /* recv: which holds it; NULL: none */
+	struct uccl_multinode class_node, context_node; /* recv: there, and by its context */
+	TAILQ_ENTRY(uccl_op) other_link; /* recv: in no class */
+	TAILQ_ENTRY(uccl_op) wait_link;	/* recv: in uccl_match.starved or .passed, */
+	uint8_t waits;			/* which of them; 0: in none */
 	const struct msg_tx_ops *tx; /* send: what it is */
 	uint32_t mseq;		/* send: place in the pair's message order; before it begins: uccl_mep.posts */
 	uint32_t id;		/* handle that the peer uses for this op, 0: none */

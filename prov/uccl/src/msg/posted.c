@@ -43,6 +43,7 @@ struct uccl_op *msg_posted_take(struct uccl_mep *m, struct uccl_op *recv, uint64
 	child = m->starved || !msg_posted_room(m) ? NULL : uccl_pool_get(&m->op_pool);
 	if (!child) {
 		m->starved = true;
+		uccl_match_starve(&m->match, recv);
 		return NULL;
 	}
 	child->type = UCCL_OP_RECV;
@@ -80,12 +81,12 @@ int msg_posted_result(struct uccl_op *op, uint8_t flags, uint64_t tag, uint64_t 
 	return len > placed ? FI_ETRUNC : 0;
 }
 
-static struct uccl_op *data_recv(const struct uccl_mep *m, const struct uccl_peer *p)
+static struct uccl_op *data_recv(struct uccl_mep *m, const struct uccl_peer *p)
 {
 	return uccl_match_posted(&m->match, UCCL_KIND_UNTAGGED, p, 0);
 }
 
-bool msg_data_room(const struct uccl_mep *m, const struct uccl_peer *p)
+bool msg_data_room(struct uccl_mep *m, const struct uccl_peer *p)
 {
 	const struct uccl_op *recv;
 
@@ -124,13 +125,12 @@ static void posted_end(struct uccl_mep *m, struct uccl_op *op, struct uccl_peer 
 int uccl_msg_cancel(struct uccl_mep *m, const void *context)
 {
 	for (int t = 0; t < UCCL_KINDS; t++) {
-		struct uccl_op *op;
+		struct uccl_op *op = uccl_match_context(&m->match, t, context);
 
-		TAILQ_FOREACH(op, &m->match.posted[t], link)
-			if (op->context == context) {
-				posted_end(m, op, NULL, FI_ECANCELED);
-				return 0;
-			}
+		if (!op)
+			continue;
+		posted_end(m, op, NULL, FI_ECANCELED);
+		return 0;
 	}
 	return -FI_ENOENT;
 }

@@ -25,7 +25,7 @@ void msg_posted_end(struct uccl_mep *m, int err);
 void msg_posted_fail(struct uccl_peer *p, int err);
 
 /* May remote data of this peer, or of ourselves, complete now? */
-bool msg_data_room(const struct uccl_mep *m, const struct uccl_peer *p);
+bool msg_data_room(struct uccl_mep *m, const struct uccl_peer *p);
 /* The receive that they take; NULL: none, they complete by themselves. */
 struct uccl_op *msg_data_take(struct uccl_mep *m, const struct uccl_peer *p, uint64_t data, uint64_t len);
 

@@ -296,36 +296,35 @@ enum uccl_drop msg_recv_env(struct uccl_peer *p, const struct uccl_chunk_in *in,
 
 void msg_recv_retry(struct uccl_mep *m, uint64_t now)
 {
+	struct uccl_msg_rx *rx;
+	struct uccl_op *recv;
+
+	/* These need no room. */
+	while ((recv = TAILQ_FIRST(&m->match.passed))) {
+		rx = uccl_match_left(&m->match, recv);
+		if (rx)
+			msg_rx_match(m, rx, recv, now);
+		else
+			uccl_match_unstarve(&m->match, recv);
+	}
 	if (!msg_posted_room(m))
 		return;
 	m->starved = false;
-	for (int t = 0; t < UCCL_KINDS; t++) {
-		struct uccl_msg_rx *rx, *next;
-
-		for (rx = TAILQ_FIRST(&m->match.unexpected[t]); rx; rx = next) {
-			struct uccl_op *recv = uccl_match_posted(&m->match, t, rx->peer, rx->tag);
-
-			next = TAILQ_NEXT(rx, link);
-			if (recv)
-				msg_rx_match(m, rx, recv, now);
-		}
+	while (!m->starved && (recv = TAILQ_FIRST(&m->match.starved))) {
+		rx = uccl_match_left(&m->match, recv);
+		uccl_match_unstarve(&m->match, recv);
+		if (!rx)
+			continue;
+		/* The next room is for the next one. */
+		uccl_match_starve(&m->match, recv);
+		msg_rx_match(m, rx, recv, now);
 	}
 }
 
 /* The first unexpected message for this receive. Those that wait for an op belong to receives posted before it. */
-static struct uccl_msg_rx *unexpected_for(struct uccl_mep *m, struct uccl_op *op)
+static struct uccl_msg_rx *unexpected_for(struct uccl_mep *m, const struct uccl_op *op)
 {
-	enum uccl_match_kind kind = uccl_op_kind(op);
-	struct uccl_msg_rx *rx;
-
-	if (!m->starved)
-		return uccl_match_unexpected(&m->match, op);
-	uccl_match_post(&m->match, op);
-	TAILQ_FOREACH(rx, &m->match.unexpected[kind], link)
-		if (uccl_match_posted(&m->match, kind, rx->peer, rx->tag) == op)
-			break;
-	uccl_match_unpost(&m->match, op);
-	return rx;
+	return m->starved ? uccl_match_left(&m->match, op) : uccl_match_unexpected(&m->match, op);
 }
 
 int msg_recv(struct uccl_mep *m, struct uccl_op *op, uint64_t now)

@@ -87,8 +87,31 @@ static bool rx_settled(const struct uccl_msg_rx *rx)
 	return !rx->doubts && rx->got >= uccl_max(rx->limit, rx->eager);
 }
 
+/* Its payload is asked for, and comes to one place by packets: it may be foreseen. */
+static void stream_begin(struct uccl_msg_rx *rx)
+{
+	if (rx->streams || !rx->iov || rx->niov != 1 || rx->device || rx->mr || !rx->id || rx->hi >= rx->limit)
+		return;
+	rx->streams = true;
+	TAILQ_INSERT_TAIL(&rx->peer->streams, rx, stream_link);
+}
+
+/* What comes after it is that of the next one. */
+static void stream_end(struct uccl_msg_rx *rx)
+{
+	struct uccl_mep *m = rx->peer->mep;
+
+	if (!rx->streams)
+		return;
+	if (m->stream == rx && TAILQ_NEXT(rx, stream_link))
+		m->stream = TAILQ_NEXT(rx, stream_link);
+	rx->streams = false;
+	TAILQ_REMOVE(&rx->peer->streams, rx, stream_link);
+}
+
 void msg_rx_close(struct uccl_msg_rx *rx)
 {
+	stream_end(rx);
 	if (rx->berth || rx->ahead) {
 		msg_lanes_shut(rx, &rx->berth);
 		msg_lanes_shut(rx, &rx->ahead);
@@ -115,7 +138,7 @@ void msg_rx_free(struct uccl_msg_rx *rx)
 	if (rx->id)
 		uccl_ids_put(&m->rx_ids, rx->id);
 	if (m->stream == rx)
-		m->stream = TAILQ_NEXT(rx, plink);
+		m->stream = TAILQ_FIRST(&p->streams);
 	TAILQ_REMOVE(&p->rxs, rx, plink);
 	uccl_pool_put(&m->rx_pool, rx);
 }
@@ -329,6 +352,7 @@ void msg_rx_expect(struct uccl_msg_rx *rx, uint64_t *rkey, uint64_t *raddr)
 		*rkey = 0;
 		*raddr = uccl_place_of_queue(rx_queue(rx));
 	}
+	stream_begin(rx);
 	if (!p->mep->stream)
 		p->mep->stream = rx;
 }
@@ -347,6 +371,8 @@ int msg_rx_cts(struct uccl_msg_rx *rx, uint64_t now)
 	msg_rx_expect(rx, &cts.rkey, &cts.raddr);
 	if (p->ways && rx->niov == 1 && !rx->device && !cts.rkey && rx->id)
 		cts.raddr = msg_lanes_land(rx, (uint8_t *)rx->iov[0].iov_base + rx->eager, rx->eager, rx->limit);
+	if (rx->berth)
+		stream_end(rx);
 	/* Lanes that are known may bring the next head. */
 	if (rx->lanes && rx->limit <= rx->eager && !cts.rkey)
 		cts.raddr = UCCL_CTS_LANES | msg_lanes_there(p);
@@ -462,6 +488,8 @@ enum uccl_drop msg_rx_data(struct uccl_peer *p, const struct uccl_chunk_in *in, 
 		rx_place_all(rx, off, in);
 	}
 	rx->hi = uccl_max(rx->hi, off + in->len);
+	if (rx->hi >= rx->limit)
+		stream_end(rx);
 	msg_rx_check(rx, now);
 	return UCCL_DROP_COUNT;
 }

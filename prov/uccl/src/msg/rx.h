@@ -25,6 +25,7 @@
 
 struct uccl_mep;
 struct uccl_msg_rx;
+struct uccl_match_entry;
 
 /*
  * Whose a message on its way in is, and so what becomes of it: a receive's, a request's for our memory, an operation's
@@ -52,6 +53,9 @@ struct msg_rx_ops {
 struct uccl_msg_rx {
 	TAILQ_ENTRY(uccl_msg_rx) link;	/* unexpected or claimed list */
 	TAILQ_ENTRY(uccl_msg_rx) plink;	/* all of its peer */
+	TAILQ_ENTRY(uccl_msg_rx) stream_link; /* in uccl_peer.streams, */
+	bool streams;			/* if this */
+	struct uccl_match_entry *entries; /* where receives find it, see match.c */
 	struct uccl_peer *peer;
 	const struct msg_rx_ops *ops;
 	uint64_t tag, data;

@@ -27,7 +27,7 @@
  */
 static bool serve_room(const struct uccl_peer *p, bool has_data)
 {
-	const struct uccl_mep *m = p->mep;
+	struct uccl_mep *m = p->mep;
 
 	return !has_data || ((m->retrying || TAILQ_EMPTY(&m->blocked[UCCL_BLOCK_ROOM])) && msg_data_room(m, p));
 }

@@ -187,6 +187,74 @@ static void hints__behind_what_came_early(void **state)
 	duo_free(d);
 }
 
+/* Messages that wait for a receive, and those that are there but for what was lost, take no time from the others. */
+static void hints__steps_do_not_grow(void **state)
+{
+	enum { WAIT = 1000, GAPS = 100 };
+	struct uccl_env env = {.len = 6 * HINT, .id = 9, .mseq = 2 * WAIT + GAPS};
+	uint8_t rec[UCCL_REC_LEN] = {0};
+	struct duo *d = duo_open();
+	struct uccl_mep *m = &d->side[1].m;
+	struct uccl_peer *p = &d->side[1].peer;
+	struct uccl_rx_hint h[16];
+	struct uccl_env wait;
+	uint64_t steps;
+
+	(void)state;
+	d->filter = duo_hold_all;
+	p->flow.cfg.chunk_bytes = HINT;
+	for (uint32_t i = 0; i < GAPS; i++) {
+		struct uccl_env gap = {.len = 3 * HINT, .id = 10 + i, .mseq = i};
+
+		duo_recv(d, 1, 0, dst, gap.len, 0, 0, DUO_CTX(1));
+		assert_int_equal(duo_envelope(d, 1, &gap, src, HINT), UCCL_DROP_COUNT);
+		uccl_rec_set_bulk(rec, TAILQ_LAST(&p->rxs, uccl_msg_rx_list)->id, i, 2 * HINT);
+		assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, HINT), UCCL_DROP_COUNT);
+	}
+	for (uint32_t i = 0; i < WAIT; i++) {
+		wait = duo_eager_env(GAPS + i, 7, 1);
+		assert_int_equal(duo_envelope(d, 1, &wait, src, 1), UCCL_DROP_COUNT);
+	}
+	env.mseq = GAPS + WAIT;
+	duo_recv(d, 1, 0, dst, env.len, 0, 0, DUO_CTX(1));
+	assert_int_equal(duo_envelope(d, 1, &env, src, HINT), UCCL_DROP_COUNT);
+	for (uint32_t i = 1; i <= WAIT; i++) {
+		wait = duo_eager_env(GAPS + WAIT + i, 7, 1);
+		assert_int_equal(duo_envelope(d, 1, &wait, src, 1), UCCL_DROP_COUNT);
+	}
+	steps = m->match.steps;
+	assert_int_equal(uccl_msg_hints(m, h, 16), 5);
+	assert_ptr_equal(h[0].dst, dst + HINT);
+	assert_in_range(m->match.steps - steps, 1, 2);
+	/* When it is through nothing is foreseen, and the others are not looked at. */
+	uccl_rec_set_bulk(rec, TAILQ_FIRST(&p->streams)->id, env.mseq, HINT);
+	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 5 * HINT), UCCL_DROP_COUNT);
+	steps = m->match.steps;
+	assert_int_equal(uccl_msg_hints(m, h, 16), 0);
+	assert_in_range(m->match.steps - steps, 0, 1);
+	duo_free(d);
+}
+
+/* Two reads into one place: what is foreseen ends before the second. PROTOCOL R276 */
+static void hints__one_place_twice(void **state)
+{
+	struct uccl_env env = {.len = 3 * HINT, .id = 9};
+	struct duo *d = duo_open();
+	struct uccl_rx_hint h[16];
+
+	(void)state;
+	d->filter = duo_hold_all;
+	d->side[1].peer.flow.cfg.chunk_bytes = HINT;
+	for (uint32_t i = 0; i < 3; i++) {
+		env.mseq = i;
+		duo_recv(d, 1, 0, i == 1 ? dst : dst + i * (4 * HINT), env.len, 0, 0, DUO_CTX(1));
+		assert_int_equal(duo_envelope(d, 1, &env, src, HINT), UCCL_DROP_COUNT);
+	}
+	assert_int_equal(uccl_msg_hints(&d->side[1].m, h, 16), 2);
+	assert_ptr_equal(h[1].dst, dst + 2 * HINT);
+	duo_free(d);
+}
+
 /* Looks at what is foreseen, until something is; how many. */
 static int looks(struct duo *d)
 {
@@ -372,6 +440,8 @@ int main(void)
 		cmocka_unit_test(hints__of_a_head),
 		cmocka_unit_test(hints__not_where_lanes_are),
 		cmocka_unit_test(hints__behind_what_came_early),
+		cmocka_unit_test(hints__steps_do_not_grow),
+		cmocka_unit_test(hints__one_place_twice),
 		cmocka_unit_test(hints__wrong),
 		cmocka_unit_test(hints__split_receive),
 		cmocka_unit_test(hints__of_a_row),

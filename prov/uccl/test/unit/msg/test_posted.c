@@ -248,6 +248,101 @@ static void multi__no_room(void **state)
 	duo_free(d);
 }
 
+static int rooms;
+
+static bool some_room(void *arg)
+{
+	(void)arg;
+	return rooms > 0;
+}
+
+static void takes_room(struct duo_side *s, struct uccl_op *op)
+{
+	(void)s;
+	rooms -= op->type == UCCL_OP_RECV;
+}
+
+/*
+ * A flood waits for room, which comes for one message at a time, beside messages that nobody has asked for. What a
+ * message costs does not depend on how many wait, also when its buffer is full and the next one takes what waited.
+ */
+static void multi__steps_do_not_grow(void **state)
+{
+	enum { OTHERS = 500, FLOOD = 1000, EACH = 100 };
+	struct duo *d = duo_new(false, 4096);
+	struct uccl_mep *m = &d->side[1].m;
+	struct uccl_env env;
+
+	(void)state;
+	duo_connect(d);
+	m->room = some_room;
+	rooms = 0;
+	d->side[1].hook = takes_room;
+	for (uint32_t i = 0; i < OTHERS; i++) {
+		env = duo_eager_env(i, 7, 1);
+		assert_int_equal(duo_envelope(d, 1, &env, "x", 1), UCCL_DROP_COUNT);
+	}
+	for (uint64_t i = 0; i < FLOOD / EACH; i++)
+		multi_post(d, EACH, 1, DUO_CTX(100 + i));
+	for (uint32_t i = 0; i < FLOOD; i++) {
+		env = duo_eager_env(OTHERS + i, 0, 1);
+		env.flags = UCCL_ENV_EAGER;
+		src[i] = (uint8_t)i;
+		assert_int_equal(duo_envelope(d, 1, &env, src + i, 1), UCCL_DROP_COUNT);
+	}
+	for (uint64_t i = 0; i < FLOOD; i++) {
+		uint64_t steps = m->match.steps;
+
+		assert_true(m->starved);
+		rooms = 1;
+		uccl_msg_retry(m, d->now);
+		assert_int_equal(rooms, 0);
+		/* Now and then a table is made. */
+		if (i)
+			assert_in_range(m->match.steps - steps, 1, 40);
+		assert_int_equal(*(uint8_t *)duo_expect(d, 1, DUO_CTX(100 + i / EACH), 0, 1)->buf, (uint8_t)i);
+	}
+	duo_quiet(d);
+	assert_int_equal(uccl_msg_cancel(m, DUO_CTX(100)), -FI_ENOENT);
+	d->side[1].hook = NULL;
+	duo_free(d);
+}
+
+/* The buffer that starved is posted no more: what waited goes to the receives behind it, which need no room. */
+static void multi__cancelled_for_those_behind(void **state)
+{
+	struct duo *d = duo_new(false, 16);
+	struct uccl_mep *m = &d->side[1].m;
+	struct uccl_env env;
+
+	(void)state;
+	duo_connect(d);
+	m->room = some_room;
+	rooms = 0;
+	multi_post(d, 100, 1, DUO_CTX(9));
+	for (uint32_t i = 0; i < 3; i++) {
+		env = duo_eager_env(i, 0, 1);
+		env.flags = UCCL_ENV_EAGER;
+		assert_int_equal(duo_envelope(d, 1, &env, &"abc"[i], 1), UCCL_DROP_COUNT);
+	}
+	duo_recv(d, 1, 0, dst + 200, 1, 0, 0, DUO_CTX(1));
+	duo_recv(d, 1, 0, dst + 201, 1, 0, 0, DUO_CTX(2));
+	assert_null(duo_next(d, 1));
+	assert_int_equal(uccl_msg_cancel(m, DUO_CTX(9)), 0);
+	duo_expect(d, 1, DUO_CTX(9), FI_ECANCELED, 0);
+	uccl_msg_retry(m, d->now);
+	duo_expect(d, 1, DUO_CTX(1), 0, 1);
+	duo_expect(d, 1, DUO_CTX(2), 0, 1);
+	assert_memory_equal(dst + 200, "ab", 2);
+	rooms = 1;
+	uccl_msg_retry(m, d->now);
+	assert_false(m->starved);
+	duo_recv(d, 1, 0, dst + 202, 1, 0, 0, DUO_CTX(3));
+	duo_expect(d, 1, DUO_CTX(3), 0, 1);
+	assert_int_equal(dst[202], 'c');
+	duo_free(d);
+}
+
 /* Receives for single messages need no further op: what waits for one does not stop them, and is not overtaken.
  * PROTOCOL R40 */
 static void multi__out_of_ops_others_go_on(void **state)
@@ -388,6 +483,8 @@ int main(void)
 		cmocka_unit_test(multi__cancel),
 		cmocka_unit_test(multi__out_of_ops),
 		cmocka_unit_test(multi__no_room),
+		cmocka_unit_test(multi__steps_do_not_grow),
+		cmocka_unit_test(multi__cancelled_for_those_behind),
 		cmocka_unit_test(multi__out_of_ops_others_go_on),
 		cmocka_unit_test(multi__out_of_ops_unexpected),
 		cmocka_unit_test(cancel__posted),
