@@ -270,11 +270,8 @@ void uccl_engine_copy(struct uccl_engine *e, struct uccl_copy *c, struct iovec t
 
 void uccl_engine_revoke(struct uccl_engine *e, const void *region, uint64_t now)
 {
-	struct conn *c;
-
 	now = engine_time(e, now);
-	TAILQ_FOREACH(c, &e->conns, all)
-		uccl_msg_revoke(&c->peer, region, now);
+	uccl_msg_revoke(&e->mep, region, now);
 	engine_push(e, now);
 }
 

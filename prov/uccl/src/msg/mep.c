@@ -35,6 +35,7 @@ void uccl_mep_init(struct uccl_mep *m, const struct uccl_mep_ops *ops, struct uc
 	for (int i = 0; i < UCCL_BLOCK_COUNT; i++)
 		TAILQ_INIT(&m->blocked[i]);
 	TAILQ_INIT(&m->copies);
+	TAILQ_INIT(&m->refused);
 	TAILQ_INIT(&m->pumps);
 	uccl_ids_init(&m->send_ids);
 	uccl_ids_init(&m->rx_ids);
@@ -76,6 +77,7 @@ void uccl_mep_fini(struct uccl_mep *m, uint64_t now)
 		rx_drop(rx);
 	}
 	uccl_match_fini(&m->match);
+	uccl_multimap_fini(&m->uses);
 	uccl_ids_fini(&m->send_ids);
 	uccl_ids_fini(&m->rx_ids);
 	uccl_spare_fini(&m->spare);

@@ -38,6 +38,7 @@
 
 TAILQ_HEAD(uccl_reply_list, uccl_reply);
 TAILQ_HEAD(uccl_parked_list, uccl_parked);
+TAILQ_HEAD(uccl_serve_list, uccl_serve);
 
 /* What the first request of a peer waits for: a reply or staging memory, or room for the completion of its data. */
 enum uccl_block {
@@ -180,6 +181,8 @@ struct uccl_mep {
 	/* The engine's, for a call: what is sent leaves before it returns, and may be copied behind that. */
 	bool late_may;
 	struct uccl_op *late;		/* the send of this call that is to be: uccl_msg_late */
+	struct uccl_multimap uses;	/* of our regions, by these: target.h */
+	struct uccl_serve_list refused;	/* requests whose region went away */
 	bool starved;			/* a listed message waits for an op, or room: uccl_msg_retry */
 	bool retrying;			/* requests that wait for room have their turn */
 	bool messages_next;		/* who has the first turn: messages, or requests */
@@ -354,8 +357,8 @@ void uccl_msg_hinted(struct uccl_mep *m, int right, int wrong);
  */
 uint8_t *uccl_msg_place(struct uccl_peer *p, const struct uccl_hdr *h, uint64_t len);
 
-/* A region goes away: what still uses it on behalf of this peer is refused; nothing does when this returns. */
-void uccl_msg_revoke(struct uccl_peer *p, const void *region, uint64_t now);
+/* A region goes away: what still uses it on behalf of peers is refused; nothing does when this returns. */
+void uccl_msg_revoke(struct uccl_mep *m, const void *region, uint64_t now);
 
 struct uccl_op *uccl_mep_op_get(struct uccl_mep *m);
 

@@ -18,6 +18,7 @@ void msg_reply_free(struct uccl_reply *r)
 	if (r->feed) {
 		for (uint8_t i = 0; i < r->feed->nparts; i++)
 			msg_copy_end(m, &r->feed->part[i].copy);
+		msg_uses_end(m, &r->feed->uses);
 		m->staged_bytes -= r->feed->bytes;
 		p->staged_bytes -= r->feed->bytes;
 		free(r->feed);
@@ -125,6 +126,7 @@ static void part_loaded(struct uccl_copy *c, uint64_t now)
 	}
 	if (f->untold && part->off + n == uccl_min(f->req.len, f->bytes)) {
 		f->untold = false;
+		msg_uses_end(p->mep, &f->uses);
 		msg_target_tell(p->mep, p, &f->req, f->regions, f->nregions, false, 0);
 	}
 	part_send(f, (uint8_t)(part - f->part), part->off, n);
@@ -155,6 +157,14 @@ static void feed_part(struct uccl_feed *f, uint8_t i, const struct msg_place *at
 	f->off += n;
 }
 
+/* Nobody will be told of what was done in this region. */
+static void feed_revoked(struct msg_uses *u, const void *region)
+{
+	struct uccl_feed *f = uccl_container_of(u, struct uccl_feed, uses);
+
+	msg_target_forget(f->regions, &f->nregions, region);
+}
+
 void msg_reply_read(struct uccl_reply *r, const struct msg_place *at)
 {
 	struct uccl_feed *f = r->feed;
@@ -163,6 +173,8 @@ void msg_reply_read(struct uccl_reply *r, const struct msg_place *at)
 		f->untold = true;
 		f->nregions = at->nregions;
 		memcpy(f->regions, at->regions, sizeof(f->regions));
+		f->uses.revoked = feed_revoked;
+		msg_uses_begin(r->peer->mep, &f->uses, f->regions, f->nregions);
 	}
 	for (uint8_t i = 0; i < f->nparts; i++)
 		feed_part(f, i, at);
@@ -227,13 +239,4 @@ void msg_replies_free(struct uccl_peer *p)
 
 	while ((r = TAILQ_FIRST(&p->replies)))
 		msg_reply_free(r);
-}
-
-void msg_replies_forget(struct uccl_peer *p, const void *region)
-{
-	struct uccl_reply *r;
-
-	TAILQ_FOREACH(r, &p->replies, link)
-		if (r->feed)
-			msg_target_forget(r->feed->regions, &r->feed->nregions, region);
 }

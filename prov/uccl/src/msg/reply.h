@@ -23,6 +23,7 @@ struct uccl_feed {
 	bool untold;		/* the region's owner hears of it when what is copied first is there */
 	uint8_t nregions;
 	void *regions[UCCL_SEG_MAX];
+	struct msg_uses uses;	/* until then */
 	uint8_t nparts, busy;
 	struct uccl_feed_part {
 		struct uccl_item item;
@@ -58,7 +59,5 @@ void msg_reply_fetched(struct uccl_reply *r);
 struct uccl_peer *msg_reply_acked(struct uccl_item *item);
 /* The peer is gone, the flow has forgotten its items. */
 void msg_replies_free(struct uccl_peer *p);
-/* Nobody will be told of what was done in this region. */
-void msg_replies_forget(struct uccl_peer *p, const void *region);
 
 #endif

@@ -18,7 +18,7 @@
 #include "msg/reply.h"
 #include "msg/unexpected.h"
 
-/* Peers that wait for a reply and are tried when there is one, at most. */
+/* Of peers that wait, so many are tried at once without success; the others have their turns later. */
 #define SERVE_TRIES 8
 
 /*
@@ -92,6 +92,29 @@ static struct uccl_env env_of(const struct uccl_msg_rx *rx)
 	};
 }
 
+/* Its region goes away. */
+static void serve_revoked(struct msg_uses *u, const void *region)
+{
+	struct uccl_serve *s = uccl_container_of(u, struct uccl_serve, uses);
+	struct uccl_msg_rx *rx = s->rx;
+
+	if (s->placed)
+		msg_target_forget(s->regions, &s->nregions, region);
+	if (!rx->iov)
+		return;
+	/* A registration that ends is a fence, too. */
+	msg_rx_close(rx);
+	if (rx->flags & UCCL_ENV_EAGER) {
+		/* What comes of it goes nowhere, and then it is answered. */
+		s->refusal = UCCL_REFUSED_REVOKED;
+		s->refused = true;
+		TAILQ_INSERT_TAIL(&rx->peer->mep->refused, s, refused_link);
+		return;
+	}
+	msg_rx_fin(rx, UCCL_REFUSED_REVOKED);
+	msg_rx_release(rx);
+}
+
 /* Let payload go where it belongs. 0, or enum uccl_refusal. */
 static int serve_attach(struct uccl_msg_rx *rx)
 {
@@ -109,6 +132,9 @@ static int serve_attach(struct uccl_msg_rx *rx)
 	rx->niov = s->niov;
 	rx->device = at.device;
 	rx->limit = rx->len;
+	s->rx = rx;
+	s->uses.revoked = serve_revoked;
+	msg_uses_begin(rx->peer->mep, &s->uses, s->regions, s->nregions);
 	return UCCL_REFUSED_NOT;
 }
 
@@ -337,10 +363,19 @@ static void serve_came(struct uccl_msg_rx *rx, uint64_t now)
 	serve_run(rx->peer, now);
 }
 
+static void refused_end(struct uccl_mep *m, struct uccl_serve *s)
+{
+	if (s->refused)
+		TAILQ_REMOVE(&m->refused, s, refused_link);
+	s->refused = false;
+}
+
 static void serve_freed(struct uccl_msg_rx *rx)
 {
 	if (rx->serve->queued)
 		serve_unqueue(rx);
+	refused_end(rx->peer->mep, rx->serve);
+	msg_uses_end(rx->peer->mep, &rx->serve->uses);
 	msg_target_release(rx->peer->mep, rx);
 	free(rx->serve->found);
 	uccl_pool_put(&rx->peer->mep->serve_pool, rx->serve);
@@ -443,10 +478,13 @@ static void serve_claims(struct uccl_mep *m, uint64_t now)
 	struct uccl_peer_list *l = &m->blocked[UCCL_BLOCK_CLAIM];
 	const struct uccl_peer *last = TAILQ_LAST(l, uccl_peer_list);
 	struct uccl_peer *p;
+	int tries = 0;
 
-	while (!m->claimer && (p = TAILQ_FIRST(l))) {
+	while (tries < SERVE_TRIES && !m->claimer && (p = TAILQ_FIRST(l))) {
+		m->match.steps++;
 		serve_unblock(p);
 		serve_run(p, now);
+		tries += p->blocked == UCCL_BLOCK_CLAIM;
 		if (p == last)
 			break;
 	}
@@ -457,14 +495,17 @@ void msg_serve_retry(struct uccl_mep *m, uint64_t now)
 	struct uccl_peer_list *l = &m->blocked[UCCL_BLOCK_ROOM];
 	const struct uccl_peer *last = TAILQ_LAST(l, uccl_peer_list);
 	struct uccl_peer *p;
+	int tries = 0;
 
 	serve_claims(m, now);
 	m->retrying = true;
-	while ((p = TAILQ_FIRST(l)) && uccl_mep_room(m)) {
+	/* There may be room and no receive for any of them: the others are tried in the next turns. */
+	while (tries < SERVE_TRIES && (p = TAILQ_FIRST(l)) && uccl_mep_room(m)) {
+		m->match.steps++;
 		/* The next room is for the next one. */
 		serve_unblock(p);
 		serve_run(p, now);
-		/* There may be room and no receive for any of them. */
+		tries += p->blocked == UCCL_BLOCK_ROOM;
 		if (p == last)
 			break;
 	}
@@ -501,35 +542,14 @@ void msg_serve_ended(struct uccl_peer *p, uint64_t now)
 	msg_serve_blocked(p->mep, now);
 }
 
-static bool uses(const struct uccl_serve *s, const void *region)
+void uccl_msg_revoke(struct uccl_mep *m, const void *region, uint64_t now)
 {
-	for (uint8_t i = 0; i < s->nregions; i++)
-		if (s->regions[i] == region)
-			return true;
-	return false;
-}
+	struct uccl_serve *s;
 
-void uccl_msg_revoke(struct uccl_peer *p, const void *region, uint64_t now)
-{
-	struct uccl_msg_rx *rx, *next;
-
-	msg_copies_settle(p->mep);
-	msg_replies_forget(p, region);
-	for (rx = TAILQ_FIRST(&p->rxs); rx; rx = next) {
-		next = TAILQ_NEXT(rx, plink);
-		if (rx->serve && rx->serve->placed)
-			msg_target_forget(rx->serve->regions, &rx->serve->nregions, region);
-		if (!rx->serve || !rx->iov || !uses(rx->serve, region))
-			continue;
-		/* A registration that ends is a fence, too. */
-		msg_rx_close(rx);
-		if (rx->flags & UCCL_ENV_EAGER) {
-			/* What comes of it goes nowhere, and then it is answered. */
-			rx->serve->refusal = UCCL_REFUSED_REVOKED;
-			continue;
-		}
-		msg_rx_fin(rx, UCCL_REFUSED_REVOKED);
-		msg_rx_release(rx);
+	msg_copies_settle(m);
+	msg_uses_revoke(m, region);
+	while ((s = TAILQ_FIRST(&m->refused))) {
+		refused_end(m, s);
+		serve_run(s->rx->peer, now);
 	}
-	serve_run(p, now);
 }

@@ -14,6 +14,10 @@ struct uccl_serve {
 	bool placed;		/* a large write that is in place and waits for room */
 	uint8_t refusal;	/* its memory was revoked while the payload came */
 	bool stored;		/* an atomic on a device was done, and is on its way there */
+	struct uccl_msg_rx *rx;	/* which it is of */
+	struct msg_uses uses;
+	TAILQ_ENTRY(uccl_serve) refused_link; /* in uccl_mep.refused, */
+	bool refused;		/* if this */
 	uint8_t *found;		/* what it works on, and behind it what was there before; NULL: not begun, or none */
 	uint8_t nregions;
 	uint8_t niov;

@@ -5,9 +5,50 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/units.h"
 #include "msg/atomic.h"
 #include "msg/iov.h"
 #include "msg/posted.h"
+
+void msg_uses_begin(struct uccl_mep *m, struct msg_uses *u, void *const *regions, uint8_t nregions)
+{
+	if (!m->uses.bits)
+		uccl_multimap_init(&m->uses, (const uint64_t[2]){ 0 });
+	u->n = nregions;
+	for (uint8_t i = 0; i < nregions; i++) {
+		u->use[i].uses = u;
+		u->use[i].in = true;
+		uccl_multimap_add(&m->uses, &u->use[i].node, (uintptr_t)regions[i], 0);
+	}
+}
+
+static void use_end(struct uccl_mep *m, struct msg_use *use)
+{
+	if (use->in)
+		uccl_multimap_remove(&m->uses, &use->node);
+	use->in = false;
+}
+
+void msg_uses_end(struct uccl_mep *m, struct msg_uses *u)
+{
+	for (uint8_t i = 0; i < u->n; i++)
+		use_end(m, &u->use[i]);
+	u->n = 0;
+}
+
+void msg_uses_revoke(struct uccl_mep *m, const void *region)
+{
+	struct uccl_multinode *n;
+
+	while (m->uses.nodes && (n = uccl_multimap_find(&m->uses, (uintptr_t)region, 0))) {
+		struct msg_use *use = uccl_container_of(n, struct msg_use, node);
+		struct msg_uses *u = use->uses;
+
+		m->match.steps++;
+		use_end(m, use);
+		u->revoked(u, region);
+	}
+}
 
 static enum uccl_op_type op_type(uint8_t kind)
 {

@@ -16,6 +16,24 @@ struct msg_place {
 	uint16_t device;	/* which of iov are memory of a device */
 };
 
+/* Who has something to do with regions: it is found from each, and hears when that goes away. */
+struct msg_uses {
+	void (*revoked)(struct msg_uses *u, const void *region);
+	uint8_t n;
+	struct msg_use {
+		struct uccl_multinode node;	/* in uccl_mep.uses, by region */
+		struct msg_uses *uses;
+		bool in;			/* it is there */
+	} use[UCCL_SEG_MAX];
+};
+
+/* From now on, until the region goes away or msg_uses_end(). */
+void msg_uses_begin(struct uccl_mep *m, struct msg_uses *u, void *const *regions, uint8_t nregions);
+/* Does nothing if none was begun. */
+void msg_uses_end(struct uccl_mep *m, struct msg_uses *u);
+/* This region goes away: all that have to do with it hear of it, and have no more. */
+void msg_uses_revoke(struct uccl_mep *m, const void *region);
+
 /* Every segment is looked up before any is touched. 0, or enum uccl_refusal. */
 int msg_target_find(struct uccl_mep *m, const struct uccl_req *req, struct msg_place *at);
 /* Is it an operation that we know? */

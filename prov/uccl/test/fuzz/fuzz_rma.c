@@ -280,7 +280,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				uint8_t *gone = world.region[i];
 
 				world.region[i] = NULL;
-				uccl_msg_revoke(&p, gone, 1);
+				uccl_msg_revoke(&m, gone, 1);
 				free(gone);
 			} else {
 				world.region[i] = calloc(1, REGION_BYTES);

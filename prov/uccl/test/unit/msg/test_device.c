@@ -923,7 +923,7 @@ static void atomic__ends_on_the_way(void **state)
 			assert_int_equal(*gpu_words(g, 0), 0);
 		} else {
 			d->side[1].region[0].live = false;
-			uccl_msg_revoke(&d->side[1].peer, &d->side[1].region[0], d->now);
+			uccl_msg_revoke(&d->side[1].m, &d->side[1].region[0], d->now);
 			duo_run(d, 20 * MS);
 			c = duo_next(d, 0);
 			assert_non_null(c);
@@ -998,7 +998,7 @@ static void revoke__on_the_way(void **state)
 		duo_run(d, 20 * MS);
 		g->stuck = false;
 		d->side[1].region[0].live = false;
-		uccl_msg_revoke(&d->side[1].peer, &d->side[1].region[0], d->now);
+		uccl_msg_revoke(&d->side[1].m, &d->side[1].region[0], d->now);
 		assert_int_equal(g->done, g->queued);
 		duo_run(d, 20 * MS);
 		assert_int_equal(d->side[1].events, 1);

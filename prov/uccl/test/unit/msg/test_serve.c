@@ -322,7 +322,7 @@ static void revoke__write(void **state)
 				for (int k = 0; k < rounds; k++)
 					duo_round(d);
 				d->side[1].region[0].live = false;
-				uccl_msg_revoke(&d->side[1].peer, &d->side[1].region[0], d->now);
+				uccl_msg_revoke(&d->side[1].m, &d->side[1].region[0], d->now);
 				memset(mem, 0x77, sizeof(mem));
 				duo_run(d, SECOND);
 				nothing_touched(0, lens[i]);
@@ -358,7 +358,7 @@ static void revoke__read(void **state)
 		for (int k = 0; k < rounds; k++)
 			duo_round(d);
 		d->side[1].region[0].live = false;
-		uccl_msg_revoke(&d->side[1].peer, &d->side[1].region[0], d->now);
+		uccl_msg_revoke(&d->side[1].m, &d->side[1].region[0], d->now);
 		free(own);
 		duo_run(d, SECOND);
 		c = duo_next(d, 0);
@@ -373,6 +373,39 @@ static void revoke__read(void **state)
 		duo_all_done(d, 0);
 	}
 	assert_true(failed > 0);
+}
+
+/* Who closes a region does not look at what has nothing to do with it. PROTOCOL R77 */
+static void revoke__steps_do_not_grow(void **state)
+{
+	enum { WAIT = 500, WRITES = 20, LEN = 100000 };
+	struct duo *d = duo_open();
+	struct uccl_mep *m = &d->side[1].m;
+	uint64_t steps;
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		duo_region(d, 1, i, mem, sizeof(mem), BOTH);
+	for (int i = 0; i < WAIT; i++)
+		assert_int_equal(duo_send(d, 0, UCCL_OPF_INJECT, "x", 1, 0, NULL), 0);
+	duo_run(d, SECOND / 100);
+	for (int i = 0; i < WRITES; i++)
+		assert_int_equal(duo_rma(d, 0, UCCL_OP_WRITE, 0, src, LEN, 0, i % 4 ? 1 : 2, DUO_CTX(1)), 0);
+	while (m->uses.nodes < WRITES)
+		assert_true(duo_round(d));
+	d->side[1].region[1].live = d->side[1].region[2].live = false;
+	steps = m->match.steps;
+	uccl_msg_revoke(m, &d->side[1].region[2], d->now);
+	assert_int_equal(m->match.steps, steps);
+	uccl_msg_revoke(m, &d->side[1].region[1], d->now);
+	assert_int_equal(m->match.steps, steps + WRITES / 4);
+	duo_run(d, SECOND);
+	for (int i = steps = 0; i < WAIT + WRITES; i++)
+		steps += duo_next(d, 0)->err == FI_EKEYREJECTED;
+	assert_int_equal(steps, WRITES / 4);
+	assert_int_equal(m->uses.nodes, 0);
+	uccl_peer_fail(&d->side[0].peer, FI_EIO, d->now);
+	duo_free(d);
 }
 
 /* Another thread takes the region out between two looks at it for one request: it is answered all the same. */
@@ -539,7 +572,7 @@ static void room__granted_before(void **state)
 			duo_check(mem + i * 300000, 300000, 1);
 		/* Who closes a region is not told of it any more, but the initiator is. */
 		d->side[1].region[0].live = false;
-		uccl_msg_revoke(&d->side[1].peer, &d->side[1].region[0], d->now);
+		uccl_msg_revoke(&d->side[1].m, &d->side[1].region[0], d->now);
 		while (r.all < 4)
 			room_one(&r);
 		assert_int_equal(d->side[1].region[0].writes, 1);
@@ -692,6 +725,48 @@ static void room__peer_dies(void **state)
 	duo_all_done(d, 0);
 }
 
+#define CROWD 100
+
+/* Requests of many peers wait for a receive that takes their data: each turn looks at a few of them, and at all in time. */
+static void retry__steps_do_not_grow(void **state)
+{
+	static const struct uccl_addr addr;
+	static struct uccl_peer crowd[CROWD];
+	struct duo *d = duo_open();
+	struct uccl_mep *m = &d->side[1].m;
+	struct uccl_req req = {.kind = UCCL_RMA_WRITE};
+	struct uccl_env env = {.tag = uccl_req_tag(&req), .flags = UCCL_ENV_EAGER | UCCL_ENV_DATA, .id = 9};
+	struct uccl_peer_list *blocked = &m->blocked[UCCL_BLOCK_ROOM];
+	bool first[CROWD] = {false};
+	uint8_t rec[UCCL_REC_LEN];
+
+	(void)state;
+	m->data_takes = true;
+	uccl_env_encode(rec, &env);
+	for (int i = 0; i < CROWD; i++) {
+		struct uccl_chunk_in in = {.rtype = UCCL_REC_REQ, .rec = rec, .data = rec};
+
+		uccl_peer_init(&crowd[i], m, &addr);
+		crowd[i].flow.user = &crowd[i];
+		assert_int_equal(uccl_msg_flow_ops.deliver(&crowd[i].flow, &in, d->now), UCCL_DROP_COUNT);
+		assert_int_equal(crowd[i].blocked, UCCL_BLOCK_ROOM);
+	}
+	for (int i = 0; i < CROWD; i++) {
+		uint64_t steps = m->match.steps;
+
+		first[TAILQ_FIRST(blocked) - crowd] = true;
+		uccl_msg_retry(m, d->now);
+		assert_in_range(m->match.steps - steps, 1, 16);
+	}
+	/* Eight at a time, by turns. */
+	for (int i = 0; i < CROWD; i++)
+		assert_int_equal(first[i], i % 4 == 0);
+	for (int i = 0; i < CROWD; i++)
+		uccl_peer_fail(&crowd[i], FI_EIO, d->now);
+	assert_true(TAILQ_EMPTY(blocked));
+	duo_free(d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -705,6 +780,7 @@ int main(void)
 		cmocka_unit_test(req__contradicts_its_chunks),
 		cmocka_unit_test(revoke__write),
 		cmocka_unit_test(revoke__read),
+		cmocka_unit_test(revoke__steps_do_not_grow),
 		cmocka_unit_test(revoke__between_looks),
 		cmocka_unit_test(serve__peer_dies),
 		cmocka_unit_test(room__held_back),
@@ -714,6 +790,7 @@ int main(void)
 		cmocka_unit_test(data__takes_a_receive),
 		cmocka_unit_test(data__takes_of_a_buffer),
 		cmocka_unit_test(room__peer_dies),
+		cmocka_unit_test(retry__steps_do_not_grow),
 	};
 
 	return cmocka_run_group_tests_name("serve", tests, NULL, NULL);
