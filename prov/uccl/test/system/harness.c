@@ -43,13 +43,19 @@ void sleep_ms(unsigned int ms)
 int free_port(void)
 {
 	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	int udp = socket(AF_INET, SOCK_DGRAM, 0), port = 0;
-	socklen_t len = sizeof(a);
+	int port = 0;
 
-	if (udp >= 0 && !bind(udp, (struct sockaddr *)&a, len) && !getsockname(udp, (struct sockaddr *)&a, &len))
-		port = ntohs(a.sin_port);
-	if (udp >= 0)
-		close(udp);
+	for (int i = 0; i < 100 && !port; i++) {
+		/* The kernel hands out those from 32768 on, also while whoever asked for this one is away for a moment. */
+		int try = 20000 + (int)((clock_ns() / 1000 + (uint64_t)i * 7919) % 12000);
+		int udp = socket(AF_INET, SOCK_DGRAM, 0);
+
+		a.sin_port = htons((uint16_t)try);
+		if (udp >= 0 && !bind(udp, (struct sockaddr *)&a, sizeof(a)))
+			port = try;
+		if (udp >= 0)
+			close(udp);
+	}
 	return port;
 }
 
