@@ -285,8 +285,8 @@ static void conn_scan_one(struct uccl_engine *e, struct conn *c, uint64_t now)
 		}
 	}
 	if (c->peer.open) {
-		/* It may have given up before our answer came: then it says so. PROTOCOL R311 */
-		if (c->unproven && conn_awaited(c) && now - c->answered_ns >= ANSWER_AGAIN_NS) {
+		/* It was asked, and may have given up before our answer came: then it says so. PROTOCOL R311 */
+		if (c->unproven && c->peer.flow.asking.backoff > 1 && now - c->answered_ns >= ANSWER_AGAIN_NS) {
 			c->answered_ns = now;
 			c->hs.ack_due = true;
 			conn_due(c);
