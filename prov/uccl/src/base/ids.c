@@ -60,6 +60,16 @@ void *uccl_ids_find(const struct uccl_ids *t, uint32_t id)
 	return t->v[i].obj;
 }
 
+bool uccl_ids_was(const struct uccl_ids *t, uint32_t id)
+{
+	uint32_t i = id & (UCCL_IDS_MAX - 1), gen = id >> INDEX_BITS, age;
+
+	if (i >= t->cap || !gen)
+		return false;
+	age = (t->v[i].gen + GEN_MAX - gen) % GEN_MAX;
+	return age && age <= GEN_MAX / 2;
+}
+
 void uccl_ids_put(struct uccl_ids *t, uint32_t id)
 {
 	uint32_t i = id & (UCCL_IDS_MAX - 1);

@@ -6,6 +6,7 @@
 #ifndef UCCL_BASE_IDS_H
 #define UCCL_BASE_IDS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define UCCL_IDS_MAX (1u << 20)
@@ -25,6 +26,8 @@ void uccl_ids_fini(struct uccl_ids *t);
 uint32_t uccl_ids_get(struct uccl_ids *t, void *obj);
 /* NULL: no such handle. */
 void *uccl_ids_find(const struct uccl_ids *t, uint32_t id);
+/* Was this handle given out, and put back since? As far as generations tell: of 4095 the last 2047 count. */
+bool uccl_ids_was(const struct uccl_ids *t, uint32_t id);
 void uccl_ids_put(struct uccl_ids *t, uint32_t id);
 
 #endif

@@ -12,45 +12,67 @@ static struct uccl_parts *parts_of(const struct uccl_flow *f, uint64_t csn)
 	return &f->rx_parts[csn & (f->cfg.window - 1)];
 }
 
+/* The numbers of the chunk as a part tells them; of one that has begun, they must be the same. */
+static enum uccl_drop parts_open(struct uccl_parts *parts, const struct uccl_chunk_part *part, const uint8_t *rec,
+				 uint32_t len)
+{
+	struct uccl_chunk_part first;
+
+	if (parts->count)
+		return parts->count != part->count || parts->total != part->total ? UCCL_DROP_RECORD : UCCL_DROP_COUNT;
+	if (uccl_part_decode(&first, rec, len) != UCCL_DROP_COUNT)
+		return UCCL_DROP_RECORD;
+	uccl_parts_init(parts, part->total, part->count);
+	return UCCL_DROP_COUNT;
+}
+
+/* One part, or some in a row, of a chunk whose numbers `parts` has. `parts` says whether they are taken. */
+static enum uccl_drop parts_take(struct uccl_flow *f, struct uccl_parts *parts, const struct uccl_chunk_part *part,
+				 const struct uccl_chunk_in *in, uint64_t now)
+{
+	uint32_t before = (in->parts - 1u) * in->each, last = part->index + in->parts - 1u;
+	struct uccl_chunk_in one = *in;
+	uint8_t rec[UCCL_REC_LEN];
+	enum uccl_drop reason;
+	uint64_t map;
+
+	if (last >= parts->count || !uccl_parts_fits(parts, (uint8_t)last, in->len - before) ||
+	    (before && in->each != parts->each))
+		return UCCL_DROP_RECORD;
+	map = uccl_parts_row(part->index, (uint8_t)last);
+	if (parts->have & map)
+		return UCCL_DROP_DUPLICATE;
+	memcpy(rec, in->rec, UCCL_PART_REC);
+	memset(rec + UCCL_PART_REC, 0, UCCL_REC_LEN - UCCL_PART_REC);
+	uccl_put64(rec + 8, uccl_get64(rec + 8) + uccl_parts_at(parts, part->index));
+	one.rec = rec;
+	reason = f->cfg.ops->deliver(f, &one, now);
+	if (flow_took(reason) && (in->parts == 1 || reason == UCCL_DROP_COUNT))
+		uccl_parts_took(parts, map);
+	return reason;
+}
+
 enum uccl_drop flow_part_rx(struct uccl_flow *f, uint64_t csn, const struct uccl_chunk_in *in, bool *taken,
 			    uint64_t now)
 {
-	struct uccl_chunk_in one = *in;
-	uint32_t before = (in->parts - 1u) * in->each, last;
-	uint8_t rec[UCCL_REC_LEN];
-	struct uccl_parts *parts;
-	enum uccl_drop reason;
+	struct uccl_parts *parts, was;
 	struct uccl_chunk_part part;
-	uint64_t map;
+	enum uccl_drop reason;
 
 	*taken = false;
 	if (!f->rx_parts)
 		return UCCL_DROP_STATE;
 	uccl_part_read(&part, in->rec);
 	parts = parts_of(f, csn);
-	if (parts->count && (parts->count != part.count || parts->total != part.total))
-		return UCCL_DROP_RECORD;
-	if (!parts->count) {
-		if (uccl_part_decode(&part, in->rec, before ? in->each : in->len) != UCCL_DROP_COUNT)
-			return UCCL_DROP_RECORD;
-		uccl_parts_init(parts, part.total, part.count);
-		f->nrx_parts++;
-	}
-	last = part.index + in->parts - 1u;
-	if (last >= parts->count || !uccl_parts_fits(parts, (uint8_t)last, in->len - before) ||
-	    (before && in->each != parts->each))
-		return UCCL_DROP_RECORD;
-	map = uccl_parts_row(part.index, (uint8_t)last);
-	if (parts->have & map)
-		return UCCL_DROP_DUPLICATE;
-	memcpy(rec, in->rec, UCCL_PART_REC);
-	memset(rec + UCCL_PART_REC, 0, UCCL_REC_LEN - UCCL_PART_REC);
-	uccl_put64(rec + 8, uccl_get64(rec + 8) + uccl_parts_at(parts, part.index));
-	one.rec = rec;
-	reason = f->cfg.ops->deliver(f, &one, now);
-	*taken = reason != UCCL_DROP_MEMORY && (in->parts == 1 || reason == UCCL_DROP_COUNT);
-	if (*taken)
-		uccl_parts_took(parts, map);
+	was = *parts;
+	reason = parts_open(parts, &part, in->rec, in->parts > 1 ? in->each : in->len);
+	if (reason == UCCL_DROP_COUNT)
+		reason = parts_take(f, parts, &part, in, now);
+	*taken = parts->have != was.have;
+	/* What is refused leaves no trace: the first part of a chunk would decide how it is cut. PROTOCOL R315 */
+	if (!*taken)
+		*parts = was;
+	f->nrx_parts += !was.count && parts->count;
 	return reason;
 }
 

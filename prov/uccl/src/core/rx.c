@@ -137,6 +137,11 @@ static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_
 		flow_drop(f, reason, h->path, now);
 	if (reason == UCCL_DROP_MEMORY)
 		return;
+	/* What is refused leaves no trace, so that the chunk that has this number is taken. PROTOCOL R315 */
+	if ((h->type == UCCL_PKT_CHUNK || (h->type == UCCL_PKT_PIECE && bytes)) && !flow_took(reason)) {
+		uccl_pieces_part_end(&f->pieces, csn, 0);
+		return;
+	}
 	if ((h->type == UCCL_PKT_FRAG || h->type == UCCL_PKT_PIECE) && !bytes) {
 		/* A part: the chunk is not there yet, the last one asks for the acknowledgement. */
 		if (h->flags & UCCL_FLAG_AR)

@@ -33,7 +33,8 @@
 	X(REPLAY, "genuine, but repeated or too old to check")                                                         \
 	X(OVERLAP, "brings bytes that came before")                                                                    \
 	X(REPORT, "ICMP that quotes no packet of ours")                                                                \
-	X(KERNEL, "dropped by the kernel: for nobody here, or no room")
+	X(KERNEL, "dropped by the kernel: for nobody here, or no room")                                                \
+	X(UNWANTED, "for what has ended, or what nobody takes: thrown away")
 
 enum uccl_drop {
 #define X(sym, text) UCCL_DROP_##sym,

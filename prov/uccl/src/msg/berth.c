@@ -133,7 +133,7 @@ enum uccl_drop msg_berth_put(struct uccl_berth *b, uint8_t k, uint64_t off, cons
 	    (u->got + len == bytes && !uccl_cover_whole(&u->cover, bytes, key)))
 		return UCCL_DROP_OVERLAP;
 	if (!uccl_gate_enter(&b->lane[k].gate))
-		return UCCL_DROP_HANDLE;
+		return UCCL_DROP_UNWANTED;
 	payload_copy(b, off, in);
 	uccl_gate_leave(&b->lane[k].gate);
 	u->got += len;

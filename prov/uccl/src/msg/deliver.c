@@ -29,7 +29,7 @@ static enum uccl_drop msg_deliver(struct uccl_flow *f, const struct uccl_chunk_i
 	case UCCL_REC_CTS:
 		return in->len ? UCCL_DROP_RECORD : msg_tx_cts(p, in->rec);
 	case UCCL_REC_REQ:
-		return msg_rx_stranger(p) ? UCCL_DROP_STATE : msg_req(p, in, now);
+		return msg_rx_stranger(p) ? UCCL_DROP_UNWANTED : msg_req(p, in, now);
 	case UCCL_REC_FIN:
 	case UCCL_REC_RESP:
 		return in->len ? UCCL_DROP_RECORD : msg_tx_fin(p, in->rec);

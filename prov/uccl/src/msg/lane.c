@@ -125,7 +125,7 @@ static void lane_unpark(struct uccl_mep *m, struct uccl_berth_lane *bl)
 
 		free(d);
 		/* Home has shut it: it knows what ended. */
-		if (reason == UCCL_DROP_COUNT || reason == UCCL_DROP_HANDLE)
+		if (reason == UCCL_DROP_COUNT || reason == UCCL_DROP_UNWANTED)
 			continue;
 		m->stats->dropped[reason]++;
 		m->ops->broken(bl->from, FI_EIO);
@@ -143,6 +143,8 @@ static void lane_land(struct uccl_mep *m, struct uccl_berth_lane *bl)
 	bl->known = true;
 	if (!bl->berth->id)
 		lane_unpark(m, bl);
+	else if ((int32_t)(bl->berth->gen - bl->from->granted) > 0)
+		bl->from->granted = bl->berth->gen;
 }
 
 static void lane_forget(struct uccl_lane *l, struct uccl_berth_lane *bl)
@@ -288,11 +290,14 @@ static struct uccl_berth_lane *berth_find(struct uccl_peer *p, uint64_t key)
 
 enum uccl_drop msg_lane_data(struct uccl_peer *p, const struct uccl_chunk_in *in)
 {
-	uint32_t id = uccl_get32(in->rec);
+	uint32_t id = uccl_get32(in->rec), gen = uccl_get32(in->rec + 4);
 	/* Without a handle it comes ahead of CTS, and in another record. */
-	struct uccl_berth_lane *bl = id ? berth_find(p, msg_berth_key(id, uccl_get32(in->rec + 4))) : NULL;
+	struct uccl_berth_lane *bl = id ? berth_find(p, msg_berth_key(id, gen)) : NULL;
 
-	return bl ? lane_put_in(p->mep, bl, uccl_get64(in->rec + 8), in) : UCCL_DROP_HANDLE;
+	if (bl)
+		return lane_put_in(p->mep, bl, uccl_get64(in->rec + 8), in);
+	/* Home has taken back what it had granted: messages are granted in their order, nearly. PROTOCOL R315 */
+	return id && (int32_t)(p->granted - gen) >= 0 ? UCCL_DROP_UNWANTED : UCCL_DROP_HANDLE;
 }
 
 enum uccl_drop msg_lane_ahead(struct uccl_peer *p, const struct uccl_chunk_in *in)

@@ -93,6 +93,7 @@ struct uccl_peer {
 	uint64_t unasked;		/* bytes of those that lanes could carry and home does */
 	struct uccl_parked_list unplaced; /* a lane's: payload that waits for LAND, */
 	uint32_t parked;		/* and its bytes, with what each counts beside */
+	uint32_t granted;		/* likewise: the latest message that home has granted behind CTS, by mseq */
 };
 
 TAILQ_HEAD(uccl_peer_list, uccl_peer);

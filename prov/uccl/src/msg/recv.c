@@ -171,7 +171,7 @@ static void recv_at_once(struct uccl_peer *p, const struct uccl_env *env, struct
 static enum uccl_drop recv_cm(const struct uccl_peer *p, const struct uccl_env *env)
 {
 	if (!p->mep->cm)
-		return UCCL_DROP_STATE;
+		return UCCL_DROP_UNWANTED;
 	return env->len > UCCL_CM_MAX || !(env->flags & UCCL_ENV_EAGER) ? UCCL_DROP_RECORD : UCCL_DROP_COUNT;
 }
 
@@ -223,7 +223,7 @@ enum uccl_drop msg_recv_env(struct uccl_peer *p, const struct uccl_chunk_in *in,
 		if (reason != UCCL_DROP_COUNT)
 			return reason;
 	} else if (msg_rx_stranger(p)) {
-		return UCCL_DROP_STATE;
+		return UCCL_DROP_UNWANTED;
 	}
 	if (env.flags & UCCL_ENV_HEAD && !env.lanes && p->flow.cfg.chunk_bytes >= UCCL_HINT_MIN)
 		m->heads_soon = HEADS_SOON;

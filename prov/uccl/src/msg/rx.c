@@ -414,7 +414,7 @@ enum uccl_drop msg_rx_eager(struct uccl_peer *p, const struct uccl_chunk_in *in,
 			return UCCL_DROP_HANDLE;
 		/* It may be of connection management: that tells its envelope. */
 		if (msg_rx_stranger(p) && total > UCCL_CM_MAX)
-			return UCCL_DROP_STATE;
+			return UCCL_DROP_UNWANTED;
 		if (mseq - p->rx_mseq >= UCCL_MSG_LIMIT || total > UCCL_HEAD_MAX || !in->len)
 			return UCCL_DROP_RECORD;
 		if (off > total || in->len > total - off)
@@ -457,13 +457,29 @@ static void rx_gather(struct uccl_msg_rx *rx, uint64_t off, const struct uccl_ch
 	rx->got += in->len;
 }
 
+/*
+ * Nothing takes this payload. It is late if it was granted before: to a request that was refused or revoked since, or a
+ * read that has failed. PROTOCOL R315
+ */
+static enum uccl_drop rx_gone(const struct uccl_peer *p, const struct uccl_chunk_in *in)
+{
+	uint32_t id = uccl_get32(in->rec), gen = uccl_get32(in->rec + 4);
+	const struct uccl_msg_rx *rx = uccl_ids_find(&p->mep->rx_ids, id);
+	/* Messages come in their order, and answers to what we have sent. */
+	uint32_t begun = (uint32_t)(in->rtype == UCCL_REC_REPLY ? p->tx_mseq : p->rx_mseq);
+
+	if (rx && rx->peer == p && (uint32_t)rx->mseq == gen)
+		return UCCL_DROP_UNWANTED;
+	return uccl_ids_was(&p->mep->rx_ids, id) && (int32_t)(begun - gen) > 0 ? UCCL_DROP_UNWANTED : UCCL_DROP_HANDLE;
+}
+
 enum uccl_drop msg_rx_data(struct uccl_peer *p, const struct uccl_chunk_in *in, uint64_t now)
 {
 	struct uccl_msg_rx *rx = msg_rx_by_id(p, uccl_get32(in->rec), uccl_get32(in->rec + 4));
 	uint64_t off = uccl_get64(in->rec + 8);
 
 	if (!rx || !rx->iov)
-		return UCCL_DROP_HANDLE;
+		return rx_gone(p, in);
 	if (off < rx->eager || off > rx->limit || in->len > rx->limit - off ||
 	    in->len > rx->limit - uccl_min(rx->got, rx->limit))
 		return UCCL_DROP_RANGE;

@@ -169,6 +169,12 @@ static void tx_met(struct uccl_peer *p, bool met)
 		p->met++;
 }
 
+/* An answer to an operation that is not there: late if a target has refused that, and so ended it. PROTOCOL R315 */
+static enum uccl_drop tx_gone(const struct uccl_peer *p, uint32_t id)
+{
+	return uccl_ids_was(&p->mep->send_ids, id) ? UCCL_DROP_UNWANTED : UCCL_DROP_HANDLE;
+}
+
 enum uccl_drop msg_tx_cts(struct uccl_peer *p, const uint8_t *rec)
 {
 	struct uccl_cts cts;
@@ -178,7 +184,7 @@ enum uccl_drop msg_tx_cts(struct uccl_peer *p, const uint8_t *rec)
 	uccl_cts_decode(&cts, rec);
 	op = uccl_ids_find(&p->mep->send_ids, cts.id);
 	if (!op || op->peer != p || !(op->wait & MSG_WAIT_CTS))
-		return UCCL_DROP_HANDLE;
+		return tx_gone(p, cts.id);
 	sent = op->bulk.skip;
 	if (cts.limit > op->len)
 		return UCCL_DROP_RANGE;
@@ -219,6 +225,6 @@ enum uccl_drop msg_tx_fin(struct uccl_peer *p, const uint8_t *rec)
 	uccl_resp_decode(&resp, rec);
 	op = uccl_ids_find(&p->mep->send_ids, resp.id);
 	if (!op || op->peer != p || !(op->wait & MSG_WAIT_FIN))
-		return UCCL_DROP_HANDLE;
+		return tx_gone(p, resp.id);
 	return op->tx->answered(op, &resp);
 }

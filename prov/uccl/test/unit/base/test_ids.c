@@ -38,6 +38,31 @@ static void fini__starts_over(void **state)
 	uccl_ids_fini(&t);
 }
 
+static void was__given_back_only(void **state)
+{
+	struct uccl_ids t;
+	uint32_t id;
+	int x;
+
+	(void)state;
+	uccl_ids_init(&t);
+	assert_false(uccl_ids_was(&t, 0));
+	assert_false(uccl_ids_was(&t, 1u << 20));
+	id = uccl_ids_get(&t, &x);
+	for (int i = 0; i < 10000; i++) {
+		assert_false(uccl_ids_was(&t, id));
+		uccl_ids_put(&t, id);
+		assert_true(uccl_ids_was(&t, id));
+		id = uccl_ids_get(&t, &x);
+		uccl_ids_put(&t, id);
+		assert_true(uccl_ids_was(&t, id));
+		id = uccl_ids_get(&t, &x);
+		assert_false(uccl_ids_was(&t, id + (1u << 20)) && id >> 20 < 4095);
+		assert_false(uccl_ids_was(&t, id + 100));
+	}
+	uccl_ids_fini(&t);
+}
+
 static void get__never_zero_and_all_different(void **state)
 {
 	struct uccl_ids t;
@@ -188,6 +213,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(init__empty),
 		cmocka_unit_test(fini__starts_over),
+		cmocka_unit_test(was__given_back_only),
 		cmocka_unit_test(get__never_zero_and_all_different),
 		cmocka_unit_test(get__all_in_use),
 		cmocka_unit_test(find__stale_handles),

@@ -1139,7 +1139,7 @@ static void part_rx__no_memory_comes_again(void **state)
 	assert_int_equal(p.refusals, 0);
 	p.refusals = 1;
 	feed(p.side[1].f.rcv.nxt, 1, 2, 100, 50);
-	assert_int_equal(p.side[1].f.nrx_parts, 1);
+	assert_int_equal(p.side[1].f.nrx_parts, 0);
 	p.side[1].f.owed.now = true;
 	pair_pump(&p);
 	assert_int_equal(p.wire[0]->h.tail_len % 16, 0);
@@ -1202,6 +1202,38 @@ static void part_rx__pieces(void **state)
 	assert_int_equal(p.side[1].f.rcv.nxt, csn + 1);
 	assert_int_equal(p.side[1].f.pieces.n, 0);
 	pair_fini(&p);
+}
+
+static enum uccl_drop refuse_one(struct pair *q, struct pair_side *s, const struct uccl_chunk_in *in)
+{
+	(void)s;
+	(void)in;
+	return q->refusals && q->refusals-- ? UCCL_DROP_HANDLE : UCCL_DROP_COUNT;
+}
+
+/*
+ * A part that the layer above refuses does not say how its chunk is cut, nor that it comes in parts: the true one does,
+ * and the flow goes on. The same of one that does not fit its own numbers. PROTOCOL R315
+ */
+static void part_rx__refused(void **state)
+{
+	(void)state;
+	for (uint64_t ahead = 0; ahead < 3; ahead++)
+		for (int fits = 0; fits < 2; fits++) {
+			start(8);
+			p.refuse = refuse_one;
+			p.refusals = (uint32_t)fits;
+			feed(p.side[1].f.rcv.nxt + ahead, 0, 2, 100, fits ? 50 : 49);
+			assert_int_equal(pair_dropped(&p, 1, fits ? UCCL_DROP_HANDLE : UCCL_DROP_RECORD), 1);
+			assert_int_equal(p.side[1].f.nrx_parts, 0);
+			assert_int_equal(p.side[1].f.rx_parts[(p.side[1].f.rcv.nxt + ahead) & (p.cfg.window - 1)].count,
+					 0);
+			for (int k = 0; k < 4; k++)
+				pair_bulk(&p, 0, 40000);
+			assert_true(pair_finish(&p, UCCL_NS_PER_S));
+			assert_int_equal(p.side[1].raw, 0);
+			pair_fini(&p);
+		}
 }
 
 /* Who did not say that it takes parts takes none. */
@@ -1312,6 +1344,7 @@ int main(void)
 		cmocka_unit_test(part_rx__no_memory_comes_again),
 		cmocka_unit_test(part_rx__gap),
 		cmocka_unit_test(part_rx__pieces),
+		cmocka_unit_test(part_rx__refused),
 		cmocka_unit_test(part_rx__not_expected),
 		cmocka_unit_test(tell__the_earliest),
 		cmocka_unit_test(parts_rx__marks),

@@ -428,6 +428,31 @@ static void rx__no_memory_comes_again(void **state)
 	pair_fini(&p);
 }
 
+static enum uccl_drop refuse_one(struct pair *q, struct pair_side *s, const struct uccl_chunk_in *in)
+{
+	(void)s;
+	(void)in;
+	return q->refusals && q->refusals-- ? UCCL_DROP_RANGE : UCCL_DROP_COUNT;
+}
+
+/* Pieces of a chunk that is refused are kept no more: it comes again whole. PROTOCOL R315 */
+static void rx__refused(void **state)
+{
+	uint32_t network = 1472;
+
+	(void)state;
+	start(&network);
+	pair_record(&p, 0, 8000);
+	assert_true(pair_finish(&p, UCCL_NS_PER_S));
+	p.refuse = refuse_one;
+	p.refusals = 1;
+	pair_record(&p, 0, 8000);
+	assert_true(pair_finish(&p, UCCL_NS_PER_S));
+	assert_int_equal(p.refusals, 0);
+	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RANGE), 1);
+	pair_fini(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -444,6 +469,7 @@ int main(void)
 		cmocka_unit_test(piece_rx__once),
 		cmocka_unit_test(piece_rx__few_are_kept),
 		cmocka_unit_test(rx__no_memory_comes_again),
+		cmocka_unit_test(rx__refused),
 	};
 
 	return cmocka_run_group_tests_name("piece", tests, NULL, NULL);

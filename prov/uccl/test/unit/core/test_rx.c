@@ -385,19 +385,49 @@ static void rx_chunk__no_memory_comes_again(void **state)
 	pair_fini(&p);
 }
 
-/* The same bytes would fail again: acknowledged, so that they do not come for ever. */
+/* Nobody will ever want it: acknowledged, so that it does not come for ever. PROTOCOL R315 */
 static void rx_chunk__thrown_away(void **state)
 {
-	enum uccl_drop why = UCCL_DROP_HANDLE;
+	enum uccl_drop why = UCCL_DROP_UNWANTED;
 
 	(void)state;
 	start(pair_packets());
 	p.refuse = refuse_as_told;
 	p.arg = &why;
 	feed(base(), 10, 0);
-	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_HANDLE), 1);
+	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_UNWANTED), 1);
 	assert_int_equal(rx()->rcv.nxt, base() + 1);
 	pair_fini(&p);
+}
+
+/* What the layer above refuses is counted, and as if it had never come: the chunk of this number is. PROTOCOL R315 */
+static void rx_chunk__refused(void **state)
+{
+	static const enum uccl_drop reasons[] = { UCCL_DROP_HANDLE, UCCL_DROP_RECORD, UCCL_DROP_RANGE,
+						  UCCL_DROP_OVERLAP, UCCL_DROP_STATE };
+
+	(void)state;
+	for (size_t i = 0; i < uccl_array_len(reasons); i++)
+		for (uint32_t ahead = 0; ahead < 3; ahead++) {
+			enum uccl_drop why = reasons[i];
+			uint64_t bytes;
+
+			start(pair_packets());
+			p.refuse = refuse_as_told;
+			p.arg = &why;
+			feed(base() + ahead, 10, 0);
+			assert_int_equal(pair_dropped(&p, 1, why), 1);
+			assert_int_equal(rx()->rcv.nxt, base());
+			assert_int_equal(rx()->rcv.high, base());
+			assert_int_equal(rx()->credit.received, 0);
+			p.refuse = NULL;
+			bytes = p.side[1].stats.rx_bytes;
+			for (int k = 0; k < 5; k++)
+				pair_record(&p, 0, 100);
+			assert_true(pair_finish(&p, UCCL_NS_PER_S));
+			assert_int_equal(p.side[1].stats.rx_bytes - bytes, 500);
+			pair_fini(&p);
+		}
 }
 
 static void flow_rx__path(void **state)
@@ -759,6 +789,7 @@ int main(void)
 		cmocka_unit_test(rx_chunk__no_memory),
 		cmocka_unit_test(rx_chunk__no_memory_comes_again),
 		cmocka_unit_test(rx_chunk__thrown_away),
+		cmocka_unit_test(rx_chunk__refused),
 		cmocka_unit_test(flow_rx__path),
 		cmocka_unit_test(flow_rx__bad_block),
 		cmocka_unit_test(flow_rx__padded),

@@ -566,7 +566,7 @@ static void ahead__peer_fails(void **state)
 	assert_int_equal(uccl_lane_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_COUNT);
 	conn_fail(lan_conn(l, HOME(1), HOME(0)), FI_ECONNABORTED, l->now);
 	uccl_rec_set_bulk(rec, mseq, 0, 100);
-	assert_int_equal(uccl_lane_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_HANDLE);
+	assert_int_equal(uccl_lane_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_UNWANTED);
 	lan_check(dst[1], 100, 1);
 	for (int k = 100; k < 200; k++)
 		assert_int_equal(dst[1][k], 0);

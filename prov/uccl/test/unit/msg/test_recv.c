@@ -401,7 +401,7 @@ static void cm__refused(void **state)
 	struct duo *d = duo_open();
 
 	(void)state;
-	assert_int_equal(duo_envelope(d, 1, &env, src, UCCL_CM_MAX), UCCL_DROP_STATE);
+	assert_int_equal(duo_envelope(d, 1, &env, src, UCCL_CM_MAX), UCCL_DROP_UNWANTED);
 	d->side[1].m.cm = true;
 	env.len++;
 	assert_int_equal(duo_envelope(d, 1, &env, src, UCCL_CM_MAX + 1), UCCL_DROP_RECORD);
@@ -492,13 +492,13 @@ static void cm__strangers(void **state)
 	(void)state;
 	d->side[1].m.cm = true;
 	uccl_env_encode(rec, &env);
-	assert_int_equal(duo_envelope(d, 1, &env, src, 100), UCCL_DROP_STATE);
-	assert_int_equal(duo_deliver(d, 1, UCCL_REC_REQ, rec, src, 100), UCCL_DROP_STATE);
-	assert_int_equal(duo_eager(d, 1, 0, 0, UCCL_CM_MAX + 1, src, 10), UCCL_DROP_STATE);
+	assert_int_equal(duo_envelope(d, 1, &env, src, 100), UCCL_DROP_UNWANTED);
+	assert_int_equal(duo_deliver(d, 1, UCCL_REC_REQ, rec, src, 100), UCCL_DROP_UNWANTED);
+	assert_int_equal(duo_eager(d, 1, 0, 0, UCCL_CM_MAX + 1, src, 10), UCCL_DROP_UNWANTED);
 	assert_int_equal(d->side[1].m.rx_pool.used, 0);
 	/* It may be of connection management, until the envelope says something else. */
 	assert_int_equal(duo_eager(d, 1, 0, 50, 100, src, 50), UCCL_DROP_COUNT);
-	assert_int_equal(duo_envelope(d, 1, &env, src, 50), UCCL_DROP_STATE);
+	assert_int_equal(duo_envelope(d, 1, &env, src, 50), UCCL_DROP_UNWANTED);
 	assert_null(duo_next(d, 1));
 	d->side[1].m.sole = &d->side[1].peer;
 	assert_int_equal(duo_envelope(d, 1, &env, src, 50), UCCL_DROP_COUNT);

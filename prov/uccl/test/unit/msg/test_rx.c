@@ -362,6 +362,11 @@ static void data__malformed(void **state)
 	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 1), UCCL_DROP_COUNT);
 	duo_expect(d, 1, DUO_CTX(1), FI_ETRUNC, 9000);
 	/* Finished, its CTS still under way: its buffer is the application's. */
+	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 1), UCCL_DROP_UNWANTED);
+	/* Its handle is given back: still late, unless that message never had its turn. PROTOCOL R315 */
+	duo_run(d, SECOND);
+	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 1), UCCL_DROP_UNWANTED);
+	uccl_rec_set_bulk(rec, uccl_get32(rec), 1, 8999);
 	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 1), UCCL_DROP_HANDLE);
 	duo_free(d);
 }

@@ -178,7 +178,7 @@ static void cts__bad(void **state)
 	duo_run(d, SECOND);
 	duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
 	duo_expect_from(d, 1, DUO_CTX(3), 0, 20000);
-	assert_int_equal(duo_deliver(d, 0, UCCL_REC_CTS, rec, NULL, 0), UCCL_DROP_HANDLE);
+	assert_int_equal(duo_deliver(d, 0, UCCL_REC_CTS, rec, NULL, 0), UCCL_DROP_UNWANTED);
 	duo_free(d);
 }
 
@@ -231,7 +231,7 @@ static void fin__bad(void **state)
 	assert_int_equal(duo_recv(d, 1, 0, dst, 10, 0, 0, DUO_CTX(3)), 0);
 	duo_run(d, SECOND);
 	duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
-	assert_int_equal(duo_deliver(d, 0, UCCL_REC_FIN, rec, NULL, 0), UCCL_DROP_HANDLE);
+	assert_int_equal(duo_deliver(d, 0, UCCL_REC_FIN, rec, NULL, 0), UCCL_DROP_UNWANTED);
 	duo_free(d);
 }
 
