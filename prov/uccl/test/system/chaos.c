@@ -53,27 +53,6 @@ static int usage(void)
 	return 2;
 }
 
-/* --rank ROLE INDEX FD SLACK SEED */
-static int rank_main(char **argv)
-{
-	static struct rank rank;
-
-	rank.role = argv[0];
-	rank.index = atoi(argv[1]);
-	rank.fd = atoi(argv[2]);
-	options.slack = atof(argv[3]);
-	options.seed = strtoull(argv[4], NULL, 10);
-	this_rank = &rank;
-	signal(SIGPIPE, SIG_IGN);
-	for (size_t i = 0; i < COUNT(roles); i++) {
-		if (!strcmp(roles[i].name, rank.role)) {
-			roles[i].run(&rank);
-			return 0;
-		}
-	}
-	rank_fail("no role %s", rank.role);
-}
-
 static int run_named(const char *name)
 {
 	for (size_t i = 0; i < COUNT(scenarios); i++)
@@ -88,7 +67,7 @@ int main(int argc, char **argv)
 	int failed = 0, times = 1, i;
 
 	if (argc == 7 && !strcmp(argv[1], "--rank"))
-		return rank_main(argv + 2);
+		return rank_main(argv + 2, roles, COUNT(roles));
 	options.dir = "chaos-logs";
 	options.seed = 1;
 	for (i = 1; i < argc && argv[i][0] == '-'; i++) {

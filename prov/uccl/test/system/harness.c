@@ -114,7 +114,8 @@ static void become_rank(const struct world *w, int index, const char *role, cons
 			int fd)
 {
 	char text[6][64], stats[320];
-	char *argv[] = {"uccl_chaos", "--rank", (char *)role, text[0], text[1], text[2], text[3], NULL};
+	char *argv[] = {program_invocation_short_name, "--rank", (char *)role, text[0], text[1], text[2], text[3],
+			NULL};
 	int err = open(w->p[index].err, O_WRONLY | O_CREAT | O_APPEND, 0644);
 
 	/* Who loses its conductor must not stay behind. */
@@ -538,4 +539,24 @@ void rank_join(struct rank *r, const char *service, int n)
 		rank_wait(r, CTL_PEER, &c);
 		rank_learn(r, &c);
 	}
+}
+
+int rank_main(char **argv, const struct role *roles, size_t nroles)
+{
+	static struct rank rank;
+
+	rank.role = argv[0];
+	rank.index = atoi(argv[1]);
+	rank.fd = atoi(argv[2]);
+	options.slack = atof(argv[3]);
+	options.seed = strtoull(argv[4], NULL, 10);
+	this_rank = &rank;
+	signal(SIGPIPE, SIG_IGN);
+	for (size_t i = 0; i < nroles; i++) {
+		if (!strcmp(roles[i].name, rank.role)) {
+			roles[i].run(&rank);
+			return 0;
+		}
+	}
+	rank_fail("no role %s", rank.role);
 }

@@ -154,6 +154,8 @@ struct role {
 	const char *name;
 	void (*run)(struct rank *r);
 };
+/* The life of a program that was started as a rank: --rank and ROLE INDEX FD SLACK SEED, from ROLE on. */
+int rank_main(char **argv, const struct role *roles, size_t nroles);
 struct scenario {
 	const char *name;
 	int (*run)(void);
