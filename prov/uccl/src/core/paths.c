@@ -32,6 +32,8 @@
  */
 #define ASKED_ENOUGH 8
 /* One in so many control packets leaves on any path in service. */
+/* New labels for one answer that was lost: those of rx.c go on so many paths. */
+#define CONTROL_ROLLS 4
 #define CONTROL_OTHERS 8
 
 void uccl_paths_refresh(struct uccl_paths *s)
@@ -216,6 +218,7 @@ void uccl_paths_unheard(struct uccl_paths *s)
 {
 	if (s->unheard < UINT16_MAX)
 		s->unheard++;
+	s->control_rolls = 0;
 	if (s->unheard > 1)
 		uccl_paths_forget(s);
 }
@@ -400,8 +403,11 @@ uint16_t uccl_paths_control(struct uccl_paths *s)
 	if (s->unheard > 1) {
 		/* Nothing comes through: any path may be the one that does, and then any label. PROTOCOL R57 */
 		s->control_rr = (uint16_t)((s->control_rr + 1) % s->n);
-		if (labels_fail(s, s->unheard - 1))
+		/* Each answer that was lost is worth as many labels as it had packets, however often it is asked. */
+		if (labels_fail(s, s->unheard - 1) && s->control_rolls < CONTROL_ROLLS) {
+			s->control_rolls++;
 			uccl_paths_reroll(s, s->control_rr);
+		}
 		return s->control_rr;
 	}
 	if (s->ncontrol && ++s->control_turn % CONTROL_OTHERS)

@@ -59,6 +59,7 @@ struct uccl_paths {
 	uint16_t probes_due;	/* paths with a probe to send */
 	uint16_t write_rr;	/* where the next path that may carry writes is looked for */
 	uint32_t unheard;	/* answers in a row that the peer does not know of */
+	uint8_t control_rolls;	/* new labels for acknowledgements since the last of those */
 	uint64_t reacted_ns;	/* the peer reported something new of ours */
 	uint64_t control_at;	/* next look at control packets that were not reported */
 	uint64_t at;		/* earliest end of a quarantine or probation */

@@ -11,11 +11,23 @@
 /* Answers to a peer that does not hear us, at most; tiny packets, each on another path. PROTOCOL R57 */
 #define ANSWERS_MAX 4
 
+/*
+ * After so many answers in a row that were not heard, the next one that may be several waits twice as long each time.
+ * An honest peer asks more and more seldom, too; another one would get four packets for each of its own. PROTOCOL R321
+ */
+#define UNHEARD_FREE 4
+#define UNHEARD_DOUBLINGS 10
+#define UNHEARD_GAP_MAX_NS (200 * UCCL_NS_PER_MS)
+
 /* An answer is due; if the last one was lost, several. PROTOCOL R57 */
 static void rx_probe(struct uccl_flow *f, uint16_t path, uint64_t now)
 {
 	uint64_t gap = uccl_max(f->cfg.rto_min_ns / 2, f->times.srtt_ns);
 	uint8_t answers;
+
+	if (f->paths.unheard > UNHEARD_FREE)
+		gap = uccl_max(gap, uccl_min(gap << uccl_min(f->paths.unheard - UNHEARD_FREE, UNHEARD_DOUBLINGS),
+					     UNHEARD_GAP_MAX_NS));
 
 	if (!uccl_owed_answer(&f->owed, path, gap, f->paths.reacted_ns, now))
 		return;
@@ -218,9 +230,10 @@ void uccl_flow_rx(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *
 		rx_chunk(f, h, payload, now);
 		break;
 	case UCCL_PKT_PROBE:
-		if (f->cfg.grant && h->flags & UCCL_FLAG_WANT)
-			uccl_slots_want(f->cfg.grant, now);
-		rx_probe(f, h->path, now);
+		if (f->cfg.grant && h->flags & UCCL_FLAG_WANT && !uccl_slots_want(f->cfg.grant, now))
+			flow_drop(f, UCCL_DROP_WANT, h->path, now);
+		else
+			rx_probe(f, h->path, now);
 		break;
 	case UCCL_PKT_CREDIT:
 		uccl_event_rx_credit(f, uccl_get64(h->rec), uccl_get64(h->rec + 8), now);

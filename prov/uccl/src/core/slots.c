@@ -28,6 +28,19 @@
  */
 #define TURN_CHUNKS 16
 #define PATIENCE_NS (60 * UCCL_NS_PER_MS)
+/*
+ * So often a turn begins anew because its owner asks again: what told it of its slot may be lost. So many questions of
+ * one that was told less, and does not say that it met that, are no chance: an honest one asks once a time-out.
+ */
+#define RENEWALS 3
+#define DEAF 8
+/* Questions that are answered at once, and after how long without a block a further one is. PROTOCOL R320 */
+#define QUESTIONS 3
+#define ASK_AGAIN_NS (90 * UCCL_NS_PER_MS)
+/* Turns in a row that nothing came of: the first is forgiven, then it waits so long, and twice as long each time. */
+#define WASTED_FREE 1
+#define WASTED_NS STARVED_NS
+#define WASTED_DOUBLINGS 7
 /* What a handshake grants at most: many may connect at once, and some never say anything. */
 #define FIRST_SLOTS 16
 /* Who sent less than half a token for so long, and for so many round trips, is not busy. */
@@ -130,7 +143,7 @@ static void grant_parts(struct uccl_grant *g)
 /* What counts of so many slots. */
 static uint64_t grant_cost(const struct uccl_grant *g, uint32_t told)
 {
-	if (!told)
+	if (!told || g->off)
 		return 0;
 	return (g->beyond ? 0 : g->first) + (told - 1) * g->cost;
 }
@@ -153,6 +166,18 @@ static void grant_told(struct uccl_grant *g, uint32_t told)
 	if (!g->busy)
 		s->quiet_used += is - was;
 	g->told = told;
+}
+
+/* What it was told counts no more, or again. PROTOCOL R320 */
+static void grant_off(struct uccl_grant *g, bool off)
+{
+	uint32_t told = g->told;
+
+	if (g->off == off)
+		return;
+	grant_told(g, 0);
+	g->off = off;
+	grant_told(g, told);
 }
 
 /* Last in the list where it belongs. */
@@ -329,7 +354,7 @@ static bool slots_starved(const struct uccl_slots *s, uint64_t now)
 /* It was given a slot, or began to use it, and others have to wait: may it go on? */
 static bool grant_has_turn(const struct uccl_grant *g, uint64_t now)
 {
-	bool hurry = g->turn_came && slots_waited(g->of, PATIENCE_NS, now);
+	bool hurry = (g->turn_came || !g->proven) && slots_waited(g->of, PATIENCE_NS, now);
 
 	return g->turn_came < TURN_CHUNKS && now - g->turn_ns < (hurry ? g->quiet_ns : STARVED_NS);
 }
@@ -375,6 +400,8 @@ uint16_t uccl_slots_tell(struct uccl_grant *g, uint32_t came, uint64_t srtt_ns, 
 	slots_calm(s, now);
 	grant_parts(g);
 	if (came) {
+		g->wasted = g->deaf = g->renewals = g->questions = 0;
+		g->proven = true;
 		grant_came(g, came, srtt_ns, now);
 		if (!g->turn_came)
 			g->turn_ns = now;
@@ -384,7 +411,7 @@ uint16_t uccl_slots_tell(struct uccl_grant *g, uint32_t came, uint64_t srtt_ns, 
 	/* The queue became smaller, or many connected at once. */
 	if (s->used > slots_granted(s) || slots_pressed(s))
 		slots_short(s, now);
-	want = g->waits ? 0 : grant_want(g, now);
+	want = g->waits || g->off ? 0 : grant_want(g, now);
 	if (want > g->slots) {
 		grant_raise(g, want, now);
 	} else if (want + g->slots / NEARLY < g->slots && !g->returning && s->ask_at != UCCL_NEVER &&
@@ -392,6 +419,7 @@ uint16_t uccl_slots_tell(struct uccl_grant *g, uint32_t came, uint64_t srtt_ns, 
 		/* Blocks of one instant could not be told apart by age. PROTOCOL R141 */
 		g->turn = (uint8_t)((g->turn + 1) % UCCL_SLOTS_TURNS);
 		g->returning = true;
+		g->deaf = 0;
 		g->slots = want;
 	}
 	g->told_ns = now;
@@ -404,24 +432,70 @@ void uccl_slots_met(struct uccl_grant *g, uint8_t turn)
 	if (!g->returning || turn != g->turn)
 		return;
 	g->returning = false;
+	g->deaf = 0;
 	g->asks = 0;
 	g->of->returned++;
 	grant_told(g, g->slots);
+	grant_off(g, false);
 	slots_freed(g->of);
 }
 
-void uccl_slots_want(struct uccl_grant *g, uint64_t now)
+/* It hears us, as it asks again and again, and does not give back. PROTOCOL R320 */
+static bool grant_deaf(struct uccl_grant *g)
 {
+	if (!g->returning || g->off)
+		return g->off;
+	if (++g->deaf < DEAF)
+		return false;
+	line_leave(g);
+	grant_off(g, true);
+	slots_freed(g->of);
+	return true;
+}
+
+/* It had a turn and let it pass, perhaps not for the first time: it does not wait in the line yet. PROTOCOL R320 */
+static bool grant_wasteful(struct uccl_grant *g, uint64_t now)
+{
+	if (g->served && !g->turn_came) {
+		g->served = false;
+		g->wasted = (uint8_t)uccl_min(g->wasted + 1, WASTED_FREE + 1 + WASTED_DOUBLINGS);
+		if (g->wasted > WASTED_FREE)
+			g->again_ns = now + ((uint64_t)WASTED_NS << (g->wasted - WASTED_FREE - 1));
+	}
+	return g->wasted > WASTED_FREE && now < g->again_ns;
+}
+
+/*
+ * Once it was told, who waits or has to does not ask again for a while; a block that was lost is worth a few questions.
+ * PROTOCOL R320
+ */
+static bool grant_answered(struct uccl_grant *g, uint64_t now)
+{
+	if (now - g->told_ns >= ASK_AGAIN_NS)
+		return true;
+	g->questions = (uint8_t)uccl_min(g->questions + 1, QUESTIONS + 1);
+	return g->questions <= QUESTIONS;
+}
+
+bool uccl_slots_want(struct uccl_grant *g, uint64_t now)
+{
+	bool answer = grant_answered(g, now);
 	struct uccl_slots *s = g->of;
 
 	g->more = true;
+	if (grant_deaf(g))
+		return answer;
 	if (!g->slots) {
+		if (!g->waits && grant_wasteful(g, now))
+			return answer;
 		line_enter(g, now);
 		slots_short(s, now);
-	} else if (!g->turn_came) {
+	} else if (!g->turn_came && g->renewals < RENEWALS) {
 		/* What told it so was lost. */
+		g->renewals++;
 		g->turn_ns = now;
 	}
+	return answer;
 }
 
 struct uccl_grant *uccl_slots_serve(struct uccl_slots *s, uint64_t now)
@@ -434,6 +508,8 @@ struct uccl_grant *uccl_slots_serve(struct uccl_slots *s, uint64_t now)
 	line_leave(g);
 	grant_told(g, uccl_max(g->told, 1));
 	g->slots = 1;
+	g->served = true;
+	g->renewals = 0;
 	g->turn_ns = now;
 	g->turn_came = 0;
 	return g;

@@ -21,6 +21,11 @@
  * much as what did come lately: so many peers that send short packets have one each where long ones would not fit, and
  * if they send long ones after all, it is one of each that may be lost (PROTOCOL R247).
  *
+ * A peer may ask and never send (PROTOCOL R320). Each turn that passes unused is counted: its owner may ask anew only
+ * after twice the time, up to 13 s. A turn begins anew a few times only, if nothing comes, and is short for who never
+ * sent. A peer that goes on asking but does not meet what it is told is awake: what it was told is written off until it
+ * does. Silence is no proof of that.
+ *
  * Nobody is asked to give back what nobody needs. When a busy peer cannot have its part, busy ones that have more than
  * theirs are told less with their next acknowledgements, and quiet ones are asked, some of them every millisecond. Who
  * does not answer (it computes, or is hostile) keeps what it was told, and no more.
@@ -65,6 +70,15 @@ struct uccl_grant {
 	uint64_t turn_ns;	/* when it was given its first slot, or sent the first chunk with that, */
 	uint32_t turn_came;	/* and chunks since then */
 	bool turns;		/* as of fair_change: those who send are more than there are slots */
+	/* What it asked for and did not use; a chunk of it ends all of that. */
+	uint8_t renewals;	/* times that its turn began anew because it asked again */
+	uint8_t deaf;		/* times that it asked without having met the smaller grant that it was told */
+	uint8_t questions;	/* that it asked in a row, sooner than it should */
+	uint8_t wasted;		/* turns in a row that passed without a chunk */
+	bool proven;		/* it sent a chunk, ever */
+	bool served;		/* it was given a slot because it waited */
+	bool off;		/* it is awake, and does not give back: what it was told does not count any more */
+	uint64_t again_ns;	/* before that it does not wait in the line */
 };
 
 TAILQ_HEAD(uccl_grant_list, uccl_grant);
@@ -107,8 +121,11 @@ static inline void uccl_slots_more(struct uccl_grant *g, bool more)
 {
 	g->more = more;
 }
-/* It has nothing left to send with, and something to send. */
-void uccl_slots_want(struct uccl_grant *g, uint64_t now);
+/*
+ * It has nothing left to send with, and something to send. False: it asked so short a time ago that its question is not
+ * answered; it has been told (PROTOCOL R320).
+ */
+bool uccl_slots_want(struct uccl_grant *g, uint64_t now);
 /* It knows of no grant of 0: from now on it has one at least, whatever there is. */
 void uccl_slots_least(struct uccl_grant *g);
 /* The newest block of the peer says that it has met this turn. */

@@ -32,6 +32,7 @@
 	X(SEAL, "its code (MAC) is wrong")                                                                             \
 	X(REPLAY, "genuine, but repeated or too old to check")                                                         \
 	X(OVERLAP, "brings bytes that came before")                                                                    \
+	X(WANT, "asks for a slot again too soon")                                                                      \
 	X(REPORT, "ICMP that quotes no packet of ours")                                                                \
 	X(KERNEL, "dropped by the kernel: for nobody here, or no room")                                                \
 	X(UNWANTED, "for what has ended, or what nobody takes: thrown away")

@@ -15,7 +15,9 @@
  *   --pin 1       the endpoint has a processor for itself, if the host has two
  *   --bare 1      the kernel refuses the endpoint its programs that sort packets, as in a sandbox
  *   --count N     no measurements: send N datagrams, of all these shapes by turns, and look what happened
- *   SHAPE         of random short header hello closed cookie data ack init replay, or garbage, handshake, all (all)
+ *   --strangers N peers without a key that connect before all else, and stay (290)
+ *   SHAPE         of random short header hello closed cookie data ack init replay, or garbage, handshake, all (all);
+ *                 want: each stranger asks for a receive slot every 20 ms, and never sends anything with it
  *
  * A flood takes processor time on this host wherever it goes, first of all that of who makes it. So there are three
  * measurements in a round, one after the other: alone; beside the same flood to a port of nobody, which is what the
@@ -78,7 +80,7 @@
 static const char victim_ip[] = "127.0.0.2", honest_ip[] = "127.0.0.3", newcomer_ip[] = "127.0.0.4";
 
 #define SHAPES(X) X(RANDOM, "random") X(SHORT, "short") X(HEADER, "header") X(HELLO, "hello") X(CLOSED, "closed") \
-	X(COOKIE, "cookie") X(DATA, "data") X(ACK, "ack") X(INIT, "init") X(REPLAY, "replay")
+	X(COOKIE, "cookie") X(DATA, "data") X(ACK, "ack") X(INIT, "init") X(REPLAY, "replay") X(WANT, "want")
 enum shape {
 #define X(sym, text) SHAPE_##sym,
 	SHAPES(X)
@@ -91,7 +93,9 @@ static const char *const shape_names[] = {
 #undef X
 };
 #define HANDSHAKE (1u << SHAPE_HELLO | 1u << SHAPE_CLOSED | 1u << SHAPE_INIT)
-#define ALL ((1u << SHAPE_COUNT) - 1)
+#define ALL ((1u << SHAPE_WANT) - 1)
+#define STRANGERS_MAX 1000
+#define WANT_HZ 50
 
 static const struct {
 	const char *name;
@@ -115,9 +119,9 @@ static struct shared {
 
 static struct {
 	uint64_t rate, count;
-	int rounds, ms, newcomers, least, pin, bare;
+	int rounds, ms, newcomers, least, pin, bare, strangers; /* strangers: only if they are to ask */
 	size_t size;
-} opt = { .rate = 100000, .rounds = 9, .ms = 200, .newcomers = 6, .size = 65536 };
+} opt = { .rate = 100000, .rounds = 9, .ms = 200, .newcomers = 6, .size = 65536, .strangers = 290 };
 
 static uint64_t clock_ns(void)
 {
@@ -346,6 +350,12 @@ struct attacker {
 	uint64_t incarnation; /* the victim's, as whoever asks is told */
 	uint8_t init[UCCL_HDR_LEN + UCCL_INIT_PAYLOAD]; /* of a genuine handshake, */
 	uint64_t token;					/* and what it was given */
+	struct stranger {
+		uint32_t ip;
+		uint64_t token;
+		uint32_t pseq;
+	} strangers[STRANGERS_MAX];
+	unsigned int nstrangers, next;
 	uint8_t packet[BATCH][BYTES_MAX];
 	struct iovec iov[BATCH];
 	struct mmsghdr msg[BATCH];
@@ -380,6 +390,15 @@ static size_t hello_make(struct attacker *a, uint8_t *p, uint16_t port)
 	uccl_put64(rec + 8, any(a) | 1);
 	uccl_put16(rec + 24, port);
 	return packet_make(p, UCCL_PKT_HELLO, any(a) | 1, rec, 0, 0);
+}
+
+static size_t want_make(struct stranger *s, uint8_t *p)
+{
+	struct uccl_hdr h = { .type = UCCL_PKT_PROBE, .flags = UCCL_FLAG_AR | UCCL_FLAG_WANT, .token = s->token,
+			      .pseq = ++s->pseq, .ts = uccl_ts(clock_ns()) };
+
+	uccl_hdr_encode(p, &h);
+	return UCCL_HDR_LEN;
 }
 
 static size_t shape_make(struct attacker *a, enum shape shape, uint8_t *p)
@@ -425,6 +444,8 @@ static size_t shape_make(struct attacker *a, enum shape shape, uint8_t *p)
 		uccl_put64(p + 32, any(a));
 		any_bytes(a, p + 48 + (any(a) & 1) * 8, 8);
 		return sizeof(a->init);
+	case SHAPE_WANT:
+		return want_make(&a->strangers[a->next], p);
 	case SHAPE_REPLAY:
 	default:
 		if (any(a) & 1) {
@@ -439,12 +460,15 @@ static size_t shape_make(struct attacker *a, enum shape shape, uint8_t *p)
 	}
 }
 
-/* Connect once by hand, without a key: what is true then is known to the attacker, too. */
-static void handshake(struct attacker *a)
+/*
+ * Connect by hand from there, without a key; what the endpoint knows us by, and the socket. What is true then is known
+ * to the attacker, too: `init`, if not NULL, becomes the packet that asked for it.
+ */
+static uint64_t handshake(struct attacker *a, uint32_t ip, uint8_t *init, int *kept)
 {
-	struct uccl_listener l = { .local.nic.ip = { [10] = 0xff, [11] = 0xff, [12] = 127, [14] = 9, [15] = 9 },
-				   .local.incarnation = any(a) };
-	struct uccl_params mine = { .mtu = 1500, .window = 2048, .msg_limit = 64, .paths = 4, .slots = 64 };
+	struct uccl_listener l = { .local.nic.ip = { [10] = 0xff, [11] = 0xff }, .local.incarnation = any(a) };
+	struct uccl_params mine = { .mtu = 65507, .window = 2048, .msg_limit = 64, .paths = 4, .slots = 64,
+				     .waits = true };
 	struct sockaddr_in at = { .sin_family = AF_INET }, to = a->to;
 	struct uccl_addr peer = { .nic.ip = { [10] = 0xff, [11] = 0xff, [12] = 127, [15] = 2 }, .nic.port = sh->port };
 	struct timeval wait = { .tv_usec = 50000 };
@@ -454,23 +478,25 @@ static void handshake(struct attacker *a)
 	struct uccl_conn c;
 	struct uccl_hdr h;
 	struct uccl_tx tx;
+	uint64_t token = 0;
 
-	at.sin_addr.s_addr = htonl(0x7f000909);
+	at.sin_addr.s_addr = htonl(ip);
+	memcpy(l.local.nic.ip + 12, &at.sin_addr, 4);
 	need(fd >= 0 && !bind(fd, (struct sockaddr *)&at, sizeof(at)) &&
 	     !getsockname(fd, (struct sockaddr *)&at, &len) &&
 	     !setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait)), "no socket");
 	l.local.nic.port = ntohs(at.sin_port);
 	uccl_conn_init(&c, &peer, &mine, any(a) | 1, any(a) | 1);
 	uccl_conn_start(&c, clock_ns());
-	for (int tries = 0; tries < 100 && !a->token; tries++) {
+	for (int tries = 0; tries < 100 && !token; tries++) {
 		ssize_t n;
 
 		c.tx_due = true;
 		if (uccl_conn_tx(&c, &l, &tx, buf, clock_ns())) {
 			memcpy(in, tx.hdr, UCCL_HDR_LEN);
 			memcpy(in + UCCL_HDR_LEN, buf, tx.payload_len);
-			if (c.state == UCCL_CONN_INIT)
-				memcpy(a->init, in, sizeof(a->init));
+			if (c.state == UCCL_CONN_INIT && init)
+				memcpy(init, in, sizeof(a->init));
 			sendto(fd, in, UCCL_HDR_LEN + tx.payload_len, 0, (struct sockaddr *)&to, sizeof(to));
 		}
 		n = recv(fd, in, sizeof(in), 0);
@@ -479,10 +505,24 @@ static void handshake(struct attacker *a)
 		if (h.type == UCCL_PKT_COOKIE)
 			uccl_conn_cookie(&c, &h, clock_ns());
 		else if (h.type == UCCL_PKT_INIT_ACK)
-			a->token = uccl_get64(h.rec);
+			token = uccl_get64(h.rec);
 	}
-	need(a->token, "the endpoint does not answer a handshake");
-	close(fd);
+	need(token, "the endpoint does not answer a handshake");
+	*kept = fd;
+	return token;
+}
+
+/* Their sockets stay open, and unread: the endpoint's host tells it of ports that are closed. */
+static void strangers_connect(struct attacker *a)
+{
+	int fd;
+
+	for (; a->nstrangers < (unsigned int)opt.strangers; a->nstrangers++) {
+		struct stranger *s = &a->strangers[a->nstrangers];
+
+		s->ip = 0x7f400001 + a->nstrangers;
+		s->token = handshake(a, s->ip, NULL, &fd);
+	}
 }
 
 /* One datagram of one of these shapes, from one of the addresses. */
@@ -503,6 +543,10 @@ static void datagram(struct attacker *a, int i, uint32_t shapes)
 			      .msg_control = a->control[i], .msg_controllen = sizeof(a->control[i]) };
 	/* 127.16.0.1 and after; a replay is from where the genuine one was. */
 	from.ipi_spec_dst.s_addr = htonl(shape == SHAPE_REPLAY ? 0x7f000909 : 0x7f100001 + source);
+	if (shape == SHAPE_WANT) {
+		from.ipi_spec_dst.s_addr = htonl(a->strangers[a->next].ip);
+		a->next = (a->next + 1) % a->nstrangers;
+	}
 	c = CMSG_FIRSTHDR(h);
 	c->cmsg_level = IPPROTO_IP;
 	c->cmsg_type = IP_PKTINFO;
@@ -526,8 +570,8 @@ static void attacker_main(void)
 	static struct attacker a;
 	struct sockaddr_in any_at = { .sin_family = AF_INET };
 	socklen_t len = sizeof(any_at);
-	int nobody = socket(AF_INET, SOCK_DGRAM, 0);
-	uint64_t began = 0, done = 0;
+	int nobody = socket(AF_INET, SOCK_DGRAM, 0), fd;
+	uint64_t began = 0, done = 0, rate;
 
 	uccl_rng_seed(&a.rng, 1);
 	a.to = a.aside = any_at;
@@ -541,7 +585,9 @@ static void attacker_main(void)
 	need(a.fd >= 0 && !bind(a.fd, (struct sockaddr *)&any_at, sizeof(any_at)) &&
 	     !getsockname(a.fd, (struct sockaddr *)&any_at, &len), "no socket");
 	a.fd_port = ntohs(any_at.sin_port);
-	handshake(&a);
+	a.token = handshake(&a, 0x7f000909, a.init, &fd);
+	close(fd);
+	strangers_connect(&a);
 	sh->ready++;
 	for (;;) {
 		uint32_t shapes = sh->shapes;
@@ -558,13 +604,14 @@ static void attacker_main(void)
 			began = clock_ns();
 			done = 0;
 		}
-		due = (clock_ns() - began) * opt.rate / UCCL_NS_PER_S;
+		rate = shapes == 1u << SHAPE_WANT ? (uint64_t)a.nstrangers * WANT_HZ : opt.rate;
+		due = (clock_ns() - began) * rate / UCCL_NS_PER_S;
 		if (due <= done) {
 			usleep(200);
 			continue;
 		}
 		/* Who could not keep up does not catch up. */
-		if (due - done > opt.rate / 50) {
+		if (due - done > rate / 50) {
 			began = clock_ns();
 			done = 0;
 			due = 1;
@@ -803,6 +850,8 @@ int main(int argc, char **argv)
 			opt.pin = (int)v;
 		else if (!strcmp(argv[first], "--bare"))
 			opt.bare = (int)v;
+		else if (!strcmp(argv[first], "--strangers"))
+			opt.strangers = (int)uccl_min(v, STRANGERS_MAX);
 		else if (!strcmp(argv[first], "--count"))
 			opt.count = (uint64_t)v;
 		else
@@ -812,12 +861,16 @@ int main(int argc, char **argv)
 		need(sandbox_refuse(SO_ATTACH_FILTER) && sandbox_refuse(SO_ATTACH_REUSEPORT_CBPF), "no seccomp");
 	sh = mmap(NULL, sizeof(*sh), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	need(sh != MAP_FAILED, "no memory");
+	for (int i = first; i < argc; i++)
+		shapes |= shape_find(argv[i]);
+	if (!(shapes >> SHAPE_WANT & 1))
+		opt.strangers = 0;
+	else
+		need(opt.strangers, "nobody to ask: --strangers");
 	victim = child_start(victim_main);
 	honest = child_start(honest_main);
 	attacker = child_start(attacker_main);
 	sleep_ms(WARM_MS);
-	for (int i = first; i < argc; i++)
-		shapes |= shape_find(argv[i]);
 	if (opt.count)
 		right = campaign(shapes ? shapes : ALL, victim);
 	else if (shapes)

@@ -658,7 +658,17 @@ static void rx_probe__unheard(void **state)
 	assert_int_equal(rx()->paths.ncontrol, 0);
 	assert_int_equal(p.side[1].stats.rerolled, 0);
 	for (int i = 0; i < 8; i++) {
-		p.now += 3 * MS;
+		/* Asked sooner than the time before: one answer, and no new label. PROTOCOL R321 */
+		if (i > 2) {
+			uint64_t rolled = p.side[1].stats.rerolled;
+
+			for (int k = 0; k < 20; k++) {
+				p.now += (rx()->cfg.rto_min_ns / 2 << (i - 2)) / 40;
+				assert_int_equal(answers(NULL, &paths), 1);
+			}
+			assert_true(p.side[1].stats.rerolled <= rolled + 4);
+		}
+		p.now += (uint64_t)3 * MS << (i > 2 ? i - 2 : 0);
 		assert_int_equal(answers(NULL, &paths), 4);
 		assert_int_equal(__builtin_popcount(paths), 4);
 		all |= paths;
@@ -667,7 +677,7 @@ static void rx_probe__unheard(void **state)
 	/* Every path was tried: now other labels. */
 	assert_true(p.side[1].stats.rerolled > 0);
 	/* It knows of one of them. */
-	p.now += 3 * MS;
+	p.now += 3000 * MS;
 	a = pair_ack(&p, 1, p.cfg.csn[1]);
 	a.npaths = 1;
 	a.paths[0] = (struct uccl_ack_path){.path = 3, .seq = rx()->paths.list[3].next_seq - 1, .echo = uccl_ts(p.now)};

@@ -295,15 +295,170 @@ static void want__again(void **state)
 		uccl_slots_want(&g[i], now);
 	while (uccl_slots_serve(&s, now))
 		;
-	for (int k = 0; k < 20; k++) {
+	for (int k = 0; k < 3; k++) {
 		assert_int_equal(tell(99, 0), 1);
 		now += 90 * MS;
 		uccl_slots_want(&g[99], now);
 		assert_false(g[99].waits);
 	}
-	/* Who does not ask, nor send, has had its time. */
-	now += 101 * MS;
+	assert_int_equal(tell(99, 0), 1);
+	/* Who does not send, however often it asks, has had its time. PROTOCOL R320 */
+	for (int k = 0; k < 3; k++) {
+		now += 35 * MS;
+		uccl_slots_want(&g[99], now);
+	}
 	assert_int_equal(tell(99, 0), 0);
+}
+
+enum liar { HOLDS, RETURNS };
+
+/*
+ * One that sends all the time, beside so many that ask for a slot every 20 ms and never send, and that say that they
+ * have met what they are told, or do not. Chunks of the one in 2 s, in steps of 0.25 ms, after the first 4.
+ */
+static uint64_t beside_liars(int n, uint32_t room, enum liar kind)
+{
+	uint64_t sent = 0, end;
+
+	start(n + 1, room);
+	end = now + 6000 * MS;
+	for (int step = 0; now < end; step++, now += MS / 4) {
+		struct uccl_grant *x;
+		bool counts = now >= end - 2000 * MS;
+
+		if (!g[0].slots)
+			uccl_slots_want(&g[0], now);
+		sent += counts * g[0].slots;
+		uccl_slots_more(&g[0], true);
+		tell(0, g[0].slots);
+		met(0);
+		for (int i = 1 + step % 80; i <= n; i += 80) {
+			uccl_slots_want(&g[i], now);
+			tell(i, 0);
+			if (kind == RETURNS)
+				met(i);
+		}
+		while (uccl_slots_serve(&s, now))
+			;
+		while ((x = uccl_slots_ask(&s, now))) {
+			uccl_slots_tell(x, 0, 0, now);
+			if (x == &g[0] || kind == RETURNS)
+				uccl_slots_met(x, x->turn);
+		}
+	}
+	return sent;
+}
+
+/* Who asks for what it does not use takes next to nothing from who does. PROTOCOL R320 */
+static void want__liars(void **state)
+{
+	static const uint32_t rooms[] = { 16, 64, 250 };
+
+	(void)state;
+	for (size_t r = 0; r < uccl_array_len(rooms); r++) {
+		/* As many that never say anything. */
+		uint64_t best = 8000ull * rooms[r] / 2;
+
+		assert_in_range(beside_liars(290, rooms[r], RETURNS), best / 2, UINT64_MAX);
+		assert_in_range(beside_liars(290, rooms[r], HOLDS), best / 2, UINT64_MAX);
+	}
+}
+
+/* An honest one that was written off, as its answers were lost, counts again when it is heard. */
+static void want__heard_again(void **state)
+{
+	uint64_t used;
+
+	(void)state;
+	for (int by_chunk = 0; by_chunk < 2; by_chunk++) {
+		start(100, 16);
+		for (int i = 99; i >= 0; i--)
+			uccl_slots_want(&g[i], now);
+		while (uccl_slots_serve(&s, now))
+			;
+		now += 101 * MS;
+		assert_int_equal(tell(99, 0), 0);
+		used = s.used;
+		for (int k = 0; k < 8; k++) {
+			assert_int_equal(s.used, used);
+			uccl_slots_want(&g[99], now);
+		}
+		assert_true(s.used < used);
+		assert_false(g[99].waits);
+		/* Whoever waits may have it. */
+		assert_non_null(uccl_slots_serve(&s, now));
+		used = s.used;
+		if (by_chunk)
+			assert_int_equal(tell(99, 1), 0);
+		uccl_slots_want(&g[99], now);
+		assert_false(g[99].waits);
+		met(99);
+		assert_int_equal(g[99].told, 0);
+		assert_int_equal(s.used, used);
+		uccl_slots_want(&g[99], now);
+		assert_true(g[99].waits);
+		for (int i = 0; i < 100; i++)
+			uccl_slots_close(&g[i]);
+		assert_int_equal(s.used | s.quiet_used | s.nline | s.floors, 0);
+	}
+}
+
+/* Who asks again and again is told some times, then once in a while; who has just sent is told. PROTOCOL R320 */
+static void want__too_soon(void **state)
+{
+	int told = 0;
+
+	(void)state;
+	start(100, 16);
+	for (int i = 99; i >= 0; i--)
+		uccl_slots_want(&g[i], now);
+	tell(0, 0);
+	for (int ms = 1; ms <= 1000; ms++) {
+		now += MS;
+		if (!uccl_slots_want(&g[0], now))
+			continue;
+		tell(0, 0);
+		told++;
+	}
+	assert_in_range(told, 10, 3 + 1000 / 90);
+	now += MS;
+	assert_false(uccl_slots_want(&g[0], now));
+	tell(0, 1);
+	now += MS;
+	assert_true(uccl_slots_want(&g[0], now));
+}
+
+/* A turn that passes unused is forgiven once, then the next one is ever later; a chunk ends that. */
+static void want__wasted(void **state)
+{
+	uint64_t wait = 0;
+
+	(void)state;
+	start(100, 16);
+	/* Others hold nearly all that there is. */
+	for (int i = 0; i < 13; i++)
+		uccl_slots_want(&g[i], now);
+	while (uccl_slots_serve(&s, now))
+		;
+	assert_int_equal(s.nline, 0);
+	uccl_slots_close(&g[0]);
+	for (int k = 0; k < 12; k++) {
+		uint64_t began = now;
+
+		for (uccl_slots_want(&g[99], now); !g[99].waits; uccl_slots_want(&g[99], now))
+			now += MS;
+		wait = k < 2 ? 0 : k == 2 ? 100 * MS : uccl_min(2 * wait, 12800 * MS);
+		assert_int_equal(now - began, wait);
+		assert_ptr_equal(uccl_slots_serve(&s, now), &g[99]);
+		now += 101 * MS;
+		assert_int_equal(tell(99, 0), 0);
+		met(99);
+	}
+	for (; !g[99].waits; now += MS)
+		uccl_slots_want(&g[99], now);
+	assert_ptr_equal(uccl_slots_serve(&s, now), &g[99]);
+	tell(99, 1);
+	assert_int_equal(g[99].wasted, 0);
 }
 
 /* Those who have slots do not answer: after a while there are a few for others, in turn. PROTOCOL R179 */
@@ -777,8 +932,8 @@ static void all__by_chance(void **state)
 				assert_true(!g[k].of || g[k].returning || g[k].slots == g[k].told);
 				npeers += !!g[k].of;
 				nbusy += g[k].of && g[k].busy;
-				used += g[k].of ? g[k].told * g[k].cost : 0;
-				quiet += g[k].of && !g[k].busy ? g[k].told * g[k].cost : 0;
+				used += g[k].of && !g[k].off ? g[k].told * g[k].cost : 0;
+				quiet += g[k].of && !g[k].off && !g[k].busy ? g[k].told * g[k].cost : 0;
 			}
 			assert_int_equal(used, s.used);
 			assert_int_equal(quiet, s.quiet_used);
@@ -809,6 +964,10 @@ int main(void)
 		cmocka_unit_test(want__before_it_was_met),
 		cmocka_unit_test(want__turns),
 		cmocka_unit_test(want__again),
+		cmocka_unit_test(want__liars),
+		cmocka_unit_test(want__heard_again),
+		cmocka_unit_test(want__too_soon),
+		cmocka_unit_test(want__wasted),
 		cmocka_unit_test(want__starved),
 		cmocka_unit_test(want__asks_the_silent),
 		cmocka_unit_test(least__one),
