@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "progress/folder.h"
+#include "progress/segment.h"
 
 #define SEATS 1024
 
@@ -50,9 +50,7 @@ static int file_lock(struct uccl_linkshare *s)
 		fd = openat(s->folder, s->name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 		if (fd < 0)
 			return -1;
-		/* With memory for all of it: where there is none, a later store would end the process. */
-		if (flock(fd, LOCK_EX) || fstat(fd, &a) ||
-		    (errno = posix_fallocate(fd, 0, SEATS * sizeof(struct seat)))) {
+		if (flock(fd, LOCK_EX) || fstat(fd, &a)) {
 			int err = errno;
 
 			file_close(fd);
@@ -85,10 +83,31 @@ static struct seat *seat_take(struct seat *seats)
 	return NULL;
 }
 
+/* Those of the processes that are there, or new ones: the file is locked. */
+static int seats_map(struct uccl_linkshare *s)
+{
+	const size_t want = SEATS * sizeof(*s->seats);
+	void *at = NULL;
+	size_t bytes;
+
+	if (!uccl_segment_find(s->file, false, &at, &bytes) && bytes != want) {
+		uccl_segment_drop(at);
+		at = NULL;
+	}
+	if (!at) {
+		int rc = uccl_segment_make(s->file, want, &at);
+
+		if (rc)
+			return rc;
+	}
+	s->seats = at;
+	return 0;
+}
+
 struct uccl_linkshare *uccl_linkshare_open(const char *folder, const char *name)
 {
 	struct uccl_linkshare *s = calloc(1, sizeof(*s));
-	void *map = MAP_FAILED;
+	int rc;
 
 	if (!s)
 		return NULL;
@@ -103,19 +122,22 @@ struct uccl_linkshare *uccl_linkshare_open(const char *folder, const char *name)
 	s->file = file_lock(s);
 	if (s->file < 0)
 		goto fail;
-	map = mmap(NULL, SEATS * sizeof(*s->seats), PROT_READ | PROT_WRITE, MAP_SHARED, s->file, 0);
-	if (map == MAP_FAILED)
+	rc = seats_map(s);
+	if (rc) {
+		errno = -rc;
 		goto fail;
-	s->seats = map;
+	}
 	s->mine = seat_take(s->seats);
 	flock(s->file, LOCK_UN);
 	return s;
 fail:
+	rc = errno;
 	if (s->file >= 0)
 		file_close(s->file);
 	if (s->folder >= 0)
 		close(s->folder);
 	free(s);
+	errno = rc;
 	return NULL;
 }
 
@@ -146,7 +168,7 @@ struct uccl_linkshare *uccl_linkshare_join(const char *folder, struct uccl_engin
 		return NULL;
 	s = uccl_linkshare_open(folder, attr->interface);
 	if (!s) {
-		UCCL_LOG(UCCL_LOG_WARN, "endpoints on %s do not share its line rate: no file in /dev/shm: %s",
+		UCCL_LOG(UCCL_LOG_WARN, "endpoints on %s do not share its line rate: no memory in common: %s",
 			 attr->interface, strerror(errno));
 		return NULL;
 	}
@@ -171,7 +193,7 @@ void uccl_linkshare_close(struct uccl_linkshare *s)
 		if (last)
 			unlinkat(s->folder, s->name, 0);
 	}
-	munmap(s->seats, SEATS * sizeof(*s->seats));
+	uccl_segment_drop(s->seats);
 	file_close(s->file);
 	close(s->folder);
 	free(s);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * See avshare.h. Everybody has a shared lock on the file; who can get it alone is the only one. Writers take turns by a
- * record lock, readers look twice if a writer was there meanwhile.
+ * See avshare.h. Everybody has a shared lock on the file, which says where the table is (progress/segment.h); who can
+ * get it alone is the only one. Writers take turns by a record lock, readers look twice if one was there meanwhile.
  */
 #include "api/peers/avshare.h"
 
@@ -11,13 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "api/lib/lib.h"
 #include "api/peers/av.h"
 #include "progress/folder.h"
+#include "progress/segment.h"
 
 #define SHARE_MAGIC 0x75636c6176303031ull
 #define SHARE_MIN 65536
@@ -35,7 +35,6 @@ struct table {
 
 struct uccl_avshare {
 	struct table *t;
-	size_t bytes;
 	int folder, fd;
 	bool read_only;
 	char name[256];
@@ -81,30 +80,13 @@ static bool still_there(const struct uccl_avshare *s)
 	return !fstat(s->fd, &a) && !fstatat(s->folder, s->name, &b, AT_SYMLINK_NOFOLLOW) && a.st_ino == b.st_ino;
 }
 
-static int table_map(struct uccl_avshare *s)
-{
-	void *p = mmap(NULL, s->bytes, s->read_only ? PROT_READ : PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0);
-
-	if (p == MAP_FAILED)
-		return -errno;
-	s->t = p;
-	return 0;
-}
-
 /* We are alone: whatever is in the file, nobody uses it. */
 static int table_make(struct uccl_avshare *s, size_t count)
 {
 	uint32_t cap = (uint32_t)uccl_clamp(count, SHARE_MIN, SHARE_MAX);
 	int rc;
 
-	s->bytes = table_bytes(cap);
-	if (ftruncate(s->fd, 0) || ftruncate(s->fd, (off_t)s->bytes))
-		return -errno;
-	/* What everybody looks at has memory from now on: where there is none, a look would end the process. */
-	rc = -posix_fallocate(s->fd, 0, (off_t)(sizeof(*s->t) + cap * sizeof(*s->t->map)));
-	if (rc)
-		return rc;
-	rc = table_map(s);
+	rc = uccl_segment_make(s->fd, table_bytes(cap), (void **)&s->t);
 	if (rc)
 		return rc;
 	s->t->cap = cap;
@@ -115,19 +97,17 @@ static int table_make(struct uccl_avshare *s, size_t count)
 
 static int table_open(struct uccl_avshare *s)
 {
-	struct stat st;
+	void *at = NULL;
+	size_t bytes;
 	int rc;
 
-	if (fstat(s->fd, &st))
-		return -errno;
-	s->bytes = (size_t)st.st_size;
-	if (s->bytes < sizeof(struct table))
-		return -FI_EINVAL;
-	rc = table_map(s);
+	rc = uccl_segment_find(s->fd, s->read_only, &at, &bytes);
 	if (rc)
-		return rc;
-	return s->t->magic == SHARE_MAGIC && s->t->entry_bytes == sizeof(struct uccl_addr) &&
-		       s->t->cap <= SHARE_MAX && table_bytes(s->t->cap) == s->bytes ? 0 : -FI_EINVAL;
+		return rc == -EINVAL ? -FI_EINVAL : -FI_ENOENT;
+	s->t = at;
+	return bytes >= sizeof(struct table) && s->t->magic == SHARE_MAGIC &&
+		       s->t->entry_bytes == sizeof(struct uccl_addr) && s->t->cap <= SHARE_MAX &&
+		       table_bytes(s->t->cap) == bytes ? 0 : -FI_EINVAL;
 }
 
 /* One try; -FI_EAGAIN: the file went away. */
@@ -151,8 +131,7 @@ static int share_try(struct uccl_avshare *s, size_t count)
 
 static void share_undo(struct uccl_avshare *s)
 {
-	if (s->t)
-		munmap(s->t, s->bytes);
+	uccl_segment_drop(s->t);
 	if (s->fd >= 0)
 		close(s->fd);
 	s->t = NULL;
@@ -231,14 +210,6 @@ static void write_end(struct uccl_avshare *s)
 	writer_enter(s, F_UNLCK);
 }
 
-/* Memory for an address: nobody looks at it before it was inserted. */
-static int entry_room(struct uccl_avshare *s, uint64_t i)
-{
-	off_t at = (off_t)(sizeof(*s->t) + s->t->cap * sizeof(*s->t->map) + i * sizeof(struct uccl_addr));
-
-	return -posix_fallocate(s->fd, at, sizeof(struct uccl_addr));
-}
-
 int uccl_avshare_insert(struct uccl_avshare *s, const struct uccl_addr *addr, fi_addr_t *index)
 {
 	struct table *t = s->t;
@@ -247,9 +218,10 @@ int uccl_avshare_insert(struct uccl_avshare *s, const struct uccl_addr *addr, fi
 
 	if (rc)
 		return rc;
-	for (i = 0; i < t->n && t->map[i] != FI_ADDR_NOTAVAIL; i++)
+	/* What other processes may have written there is checked: none of it leads beyond the table. */
+	for (i = 0; i < uccl_min(t->n, t->cap) && t->map[i] != FI_ADDR_NOTAVAIL; i++)
 		;
-	rc = i < t->cap ? entry_room(s, i) : -FI_ENOMEM;
+	rc = i < t->cap ? 0 : -FI_ENOMEM;
 	if (!rc) {
 		entry_put(t, i, addr);
 		t->map[i] = *index = i;
@@ -266,7 +238,7 @@ int uccl_avshare_remove(struct uccl_avshare *s, fi_addr_t index)
 
 	if (rc)
 		return rc;
-	if (index < s->t->n && s->t->map[index] != FI_ADDR_NOTAVAIL)
+	if (index < uccl_min(s->t->n, s->t->cap) && s->t->map[index] != FI_ADDR_NOTAVAIL)
 		s->t->map[index] = FI_ADDR_NOTAVAIL;
 	else
 		rc = -FI_EINVAL;

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,48 +21,52 @@
 #include "engine/view.h"
 #include "progress/folder.h"
 
-/* Room for more than 800 peers of 16 paths, of which so much is taken at first: more when there are more peers. */
+/* Room for more than 800 peers of 16 paths; what a picture does not use is never touched. */
 #define LIVE_BYTES (1u << 20)
-#define LIVE_FIRST (32u << 10)
 #define LIVE_EVERY_NS (250 * UCCL_NS_PER_MS)
 
 struct uccl_live {
-	struct uccl_view *view;
+	struct uccl_view *view;	/* drawn here, then written: a file that is mapped ends us when somebody cuts it off */
 	uint64_t due_ns;
-	size_t room;		/* bytes of the file that have memory; none beyond is touched */
 	int folder, file;
 	char name[32];
 };
 
-/* Memory for the file: without it a later store would end the process, where /dev/shm is full. */
-static bool file_room(struct uccl_live *l, size_t bytes)
-{
-	errno = posix_fallocate(l->file, 0, (off_t)bytes);
-	if (errno)
-		return false;
-	l->room = bytes;
-	return true;
-}
-
-/* A new file, mapped. */
-static struct uccl_view *file_map(struct uccl_live *l)
+/* A new file. */
+static int file_new(struct uccl_live *l)
 {
 	static _Atomic unsigned int count;
-	void *p = MAP_FAILED;
 
 	snprintf(l->name, sizeof(l->name), "%d.%u", (int)getpid(), atomic_fetch_add(&count, 1));
 	/* Of a process that had our number and is gone. */
 	unlinkat(l->folder, l->name, 0);
-	l->file = openat(l->folder, l->name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (l->file < 0)
-		return NULL;
-	if (file_room(l, LIVE_FIRST))
-		p = mmap(NULL, LIVE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, l->file, 0);
-	if (p != MAP_FAILED)
-		return p;
-	unlinkat(l->folder, l->name, 0);
-	close(l->file);
-	return NULL;
+	return openat(l->folder, l->name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+}
+
+static bool file_put(const struct uccl_live *l, size_t from, size_t bytes)
+{
+	return pwrite(l->file, (uint8_t *)l->view + from, bytes, (off_t)from) == (ssize_t)bytes;
+}
+
+/*
+ * A reader that sees an odd number, or another one after its copy, copies again. Where there is no room for a picture
+ * its number stays odd until there is.
+ */
+static bool live_put(struct uccl_live *l, size_t bytes)
+{
+	const size_t at = offsetof(struct uccl_view, seq);
+
+	l->view->seq |= 1;
+	if (!file_put(l, at, sizeof(l->view->seq)) || !file_put(l, 0, bytes))
+		return false;
+	l->view->seq++;
+	return file_put(l, at, sizeof(l->view->seq));
+}
+
+static bool live_draw(struct uccl_live *l, const struct uccl_ep *ep, uint64_t now)
+{
+	l->due_ns = now + LIVE_EVERY_NS;
+	return live_put(l, uccl_engine_view(ep->driver.engine, l->view, LIVE_BYTES, now));
 }
 
 struct uccl_live *uccl_live_open(const struct uccl_ep *ep)
@@ -76,8 +79,9 @@ struct uccl_live *uccl_live_open(const struct uccl_ep *ep)
 	l->folder = uccl_folder_open(path);
 	if (l->folder < 0)
 		goto fail;
-	l->view = file_map(l);
-	if (!l->view) {
+	l->view = calloc(1, LIVE_BYTES);
+	l->file = l->view ? file_new(l) : -1;
+	if (l->file < 0) {
 		close(l->folder);
 		goto fail;
 	}
@@ -85,38 +89,33 @@ struct uccl_live *uccl_live_open(const struct uccl_ep *ep)
 	snprintf(l->view->interface, sizeof(l->view->interface), "%s", ep->domain->name);
 	snprintf(l->view->backend, sizeof(l->view->backend), "%s", ep->domain->params.backend);
 	uccl_address_place_text(&uccl_engine_addr(ep->driver.engine)->nic, l->view->place, sizeof(l->view->place));
-	uccl_live_refresh(l, ep, uccl_clock());
-	return l;
+	if (live_draw(l, ep, uccl_clock()))
+		return l;
+	unlinkat(l->folder, l->name, 0);
+	close(l->file);
+	close(l->folder);
 fail:
 	uccl_warn(FI_LOG_EP_CTRL, "FI_UCCL_LIVE: uccl_top will not see this endpoint: no file in /dev/shm: %s\n",
 		  strerror(errno));
+	if (l)
+		free(l->view);
 	free(l);
 	return NULL;
 }
 
 void uccl_live_refresh(struct uccl_live *l, const struct uccl_ep *ep, uint64_t now)
 {
-	_Atomic uint32_t *seq = (_Atomic uint32_t *)&l->view->seq;
-
-	if (now < l->due_ns)
-		return;
-	l->due_ns = now + LIVE_EVERY_NS;
-	/* A reader that sees an odd number, or another one after its copy, copies again. */
-	atomic_fetch_add_explicit(seq, 1, memory_order_acq_rel);
-	uccl_engine_view(ep->driver.engine, l->view, l->room, now);
-	atomic_fetch_add_explicit(seq, 1, memory_order_acq_rel);
-	/* For the next one; if there is none, some peers stay left out. */
-	if (l->view->left_out && l->room < LIVE_BYTES)
-		file_room(l, uccl_min(2 * l->room, LIVE_BYTES));
+	if (now >= l->due_ns)
+		(void)live_draw(l, ep, now);
 }
 
 void uccl_live_close(struct uccl_live *l)
 {
 	if (!l)
 		return;
-	munmap(l->view, LIVE_BYTES);
 	unlinkat(l->folder, l->name, 0);
 	close(l->file);
 	close(l->folder);
+	free(l->view);
 	free(l);
 }

@@ -13,10 +13,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "progress/segment.h"
 
 #define MS 1000000ull
 #define BEGIN (1000 * MS)
@@ -48,17 +49,21 @@ static struct uccl_linkshare *open_one(void)
 	return s;
 }
 
-/* All of it has memory: nothing that is stored there can fail. */
-static void open__has_memory(void **state)
+/* A file that somebody cuts off ends nobody who has it open; who comes later shares with those who come after that. */
+static void open__cut_off(void **state)
 {
-	struct uccl_linkshare *s = open_one();
-	struct stat st;
+	struct uccl_linkshare *s = open_one(), *late, *later;
 
 	(void)state;
-	assert_int_equal(stat(file, &st), 0);
-	assert_true(st.st_size >= 16384);
-	assert_true(st.st_blocks * 512 >= st.st_size);
+	assert_int_equal(truncate(file, 0), 0);
+	assert_int_equal(uccl_linkshare_busy(s, BEGIN), 1);
+	late = open_one();
+	later = open_one();
+	assert_int_equal(uccl_linkshare_busy(late, BEGIN), 1);
+	assert_int_equal(uccl_linkshare_busy(later, BEGIN), 2);
 	uccl_linkshare_close(s);
+	uccl_linkshare_close(later);
+	uccl_linkshare_close(late);
 }
 
 /* Those count that handed something out lately. */
@@ -156,28 +161,26 @@ static void busy__nonsense(void **state)
 	struct uccl_linkshare *s = open_one(), *more;
 	int fd = open(file, O_RDWR);
 	uint64_t *word;
-	struct stat st;
+	size_t bytes;
 	uint32_t n;
 
 	(void)state;
-	assert_true(fd >= 0 && !fstat(fd, &st));
-	word = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	assert_true(word != MAP_FAILED);
-	memset(word, 0xff, (size_t)st.st_size);
+	assert_true(fd >= 0 && !uccl_segment_find(fd, false, (void **)&word, &bytes));
+	memset(word, 0xff, bytes);
 	n = uccl_linkshare_busy(s, BEGIN);
 	assert_int_equal(n, 1);
 	/* All seats are taken by somebody who lives. */
-	for (size_t i = 0; i < (size_t)st.st_size / 16; i++) {
+	for (size_t i = 0; i < bytes / 16; i++) {
 		word[2 * i] = (uint64_t)getpid();
 		word[2 * i + 1] = BEGIN;
 	}
 	more = open_one();
 	n = uccl_linkshare_busy(more, BEGIN);
-	assert_int_equal(n, st.st_size / 16 + 1);
+	assert_int_equal(n, bytes / 16 + 1);
 	uccl_linkshare_close(more);
 	assert_int_equal(access(file, F_OK), 0);
 	uccl_linkshare_close(s);
-	munmap(word, (size_t)st.st_size);
+	uccl_segment_drop(word);
 	close(fd);
 }
 
@@ -229,7 +232,7 @@ static void join__decides(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(open__has_memory, begin, end),
+		cmocka_unit_test_setup_teardown(open__cut_off, begin, end),
 		cmocka_unit_test_setup_teardown(busy__counts, begin, end),
 		cmocka_unit_test_setup_teardown(open__another_nic, begin, end),
 		cmocka_unit_test_setup_teardown(busy__processes, begin, end),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../world.h"
 
+#include <dirent.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <sys/wait.h>
@@ -8,6 +9,7 @@
 
 #include "api/domain.h"
 #include "api/peers/av.h"
+#include "progress/folder.h"
 
 /* libfabric 2 calls these functions deprecated; programs written for 1.x use them. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
@@ -120,6 +122,54 @@ static void open__named(void **state)
 	assert_int_equal(uccl_av_get(inside(other), a2, &out), 0);
 	assert_int_equal(fi_close(&other->fid), 0);
 	assert_int_equal(fi_av_open(w.domain, &seen, &other, NULL), -FI_ENOENT);
+	world_close(&w);
+}
+
+static void find_share(char *path, size_t size)
+{
+	char folder[64];
+	struct dirent *f;
+	DIR *d;
+
+	*path = '\0';
+	assert_int_equal(uccl_folder_path(folder, sizeof(folder)), 0);
+	d = opendir(folder);
+	assert_non_null(d);
+	while ((f = readdir(d)))
+		if (!strncmp(f->d_name, "av.", 3) && strstr(f->d_name, "cut"))
+			snprintf(path, size, "%s/%s", folder, f->d_name);
+	closedir(d);
+}
+
+/* Somebody cuts the file of a named one off: who has it open goes on, and who comes later is refused. */
+static void open__cut_off(void **state)
+{
+	struct fi_av_attr attr = { .type = FI_AV_MAP, .count = 10 }, seen = { .flags = FI_READ };
+	struct uccl_addr one = addr_of(1, 1000, 1), two = addr_of(2, 1000, 2), out;
+	char name[64], path[400];
+	struct fid_av *av, *other;
+	struct world w;
+	fi_addr_t a;
+
+	(void)state;
+	snprintf(name, sizeof(name), "cut%ld", (long)getpid());
+	attr.name = seen.name = name;
+	world_open(&w);
+	assert_int_equal(fi_av_open(w.domain, &attr, &av, NULL), 0);
+	a = insert(av, &one);
+	find_share(path, sizeof(path));
+	assert_int_equal(truncate(path, 0), 0);
+	assert_int_equal(uccl_av_get(inside(av), a, &out), 0);
+	a = insert(av, &two);
+	assert_int_equal(uccl_av_get(inside(av), a, &out), 0);
+	assert_int_equal(((fi_addr_t *)attr.map_addr)[1], a);
+	assert_int_equal(fi_av_open(w.domain, &seen, &other, NULL), -FI_EINVAL);
+	assert_int_equal(fi_av_open(w.domain, &attr, &other, NULL), -FI_EINVAL);
+	assert_int_equal(fi_av_remove(av, &a, 1, 0), 0);
+	assert_int_equal(fi_close(&av->fid), 0);
+	/* With the last one the file goes, and all begins anew. */
+	assert_int_equal(fi_av_open(w.domain, &attr, &other, NULL), 0);
+	assert_int_equal(fi_close(&other->fid), 0);
 	world_close(&w);
 }
 
@@ -455,6 +505,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(open__attr),	      cmocka_unit_test(open__named),
+		cmocka_unit_test(open__cut_off),
 		cmocka_unit_test(insert__many),
 		cmocka_unit_test(insert__bad_ones),   cmocka_unit_test(find__incarnations),
 		cmocka_unit_test(context__of_an_rdma_nic),

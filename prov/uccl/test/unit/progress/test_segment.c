@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "progress/segment.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define BYTES 100000
+
+static int file;
+
+static int begin(void **state)
+{
+	char name[] = "uccl-segment-XXXXXX";
+
+	(void)state;
+	file = mkstemp(name);
+	assert_true(file >= 0);
+	unlink(name);
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	close(file);
+	return 0;
+}
+
+static void find__the_same(void **state)
+{
+	uint8_t *a = NULL, *b = NULL, *c = NULL;
+	size_t bytes = 0;
+
+	(void)state;
+	assert_int_equal(uccl_segment_find(file, false, (void **)&b, &bytes), -EINVAL);
+	assert_int_equal(uccl_segment_make(file, BYTES, (void **)&a), 0);
+	assert_int_equal((uintptr_t)a % 64, 0);
+	for (int i = 0; i < BYTES; i++)
+		assert_int_equal(a[i], 0);
+	assert_int_equal(uccl_segment_find(file, false, (void **)&b, &bytes), 0);
+	assert_int_equal(bytes, BYTES);
+	assert_int_equal(uccl_segment_find(file, true, (void **)&c, &bytes), 0);
+	memset(a, 1, BYTES);
+	b[BYTES - 1] = 2;
+	assert_true(b[0] == 1 && c[0] == 1 && a[BYTES - 1] == 2 && c[BYTES - 1] == 2);
+	uccl_segment_drop(a);
+	assert_int_equal(b[5], 1);
+	uccl_segment_drop(b);
+	uccl_segment_drop(c);
+	uccl_segment_drop(NULL);
+	/* The last one that had it let go. */
+	assert_int_equal(uccl_segment_find(file, false, (void **)&a, &bytes), -ENOENT);
+}
+
+/* Whoever cuts the file off keeps others out; who has the segment reads and writes on. */
+static void find__cut_off(void **state)
+{
+	uint8_t *a = NULL, *b = NULL;
+	size_t bytes = 0;
+
+	(void)state;
+	assert_int_equal(uccl_segment_make(file, BYTES, (void **)&a), 0);
+	for (int len = 31; len >= 0; len--) {
+		assert_int_equal(ftruncate(file, len), 0);
+		assert_int_equal(uccl_segment_find(file, false, (void **)&b, &bytes), -EINVAL);
+		memset(a, len, BYTES);
+	}
+	assert_int_equal(a[BYTES - 1], 0);
+	uccl_segment_drop(a);
+}
+
+/* Any nonsense in the file leads to nothing that is not the right segment. */
+static void find__nonsense(void **state)
+{
+	uint64_t words[4], bad[4];
+	uint8_t *a = NULL, *b = NULL;
+	size_t bytes = 0;
+
+	(void)state;
+	assert_int_equal(uccl_segment_make(file, BYTES, (void **)&a), 0);
+	assert_int_equal(pread(file, words, sizeof(words), 0), sizeof(words));
+	for (int bit = 0; bit < 256; bit++) {
+		memcpy(bad, words, sizeof(bad));
+		bad[bit / 64] ^= 1ull << bit % 64;
+		assert_int_equal(pwrite(file, bad, sizeof(bad), 0), sizeof(bad));
+		assert_true(uccl_segment_find(file, false, (void **)&b, &bytes) < 0);
+	}
+	assert_int_equal(pwrite(file, words, sizeof(words), 0), sizeof(words));
+	assert_int_equal(uccl_segment_find(file, false, (void **)&b, &bytes), 0);
+	uccl_segment_drop(a);
+	uccl_segment_drop(b);
+}
+
+/* A process that is killed leaves nothing behind. */
+static void make__killed(void **state)
+{
+	uint8_t *a = NULL;
+	size_t bytes = 0;
+	int status;
+	pid_t pid = fork();
+
+	(void)state;
+	if (!pid) {
+		if (!uccl_segment_make(file, BYTES, (void **)&a))
+			abort();
+		_exit(1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status));
+	assert_int_equal(uccl_segment_find(file, false, (void **)&a, &bytes), -ENOENT);
+	assert_int_equal(uccl_segment_make(file, BYTES, (void **)&a), 0);
+	uccl_segment_drop(a);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(find__the_same, begin, end),
+		cmocka_unit_test_setup_teardown(find__cut_off, begin, end),
+		cmocka_unit_test_setup_teardown(find__nonsense, begin, end),
+		cmocka_unit_test_setup_teardown(make__killed, begin, end),
+	};
+
+	return cmocka_run_group_tests_name("segment", tests, NULL, NULL);
+}
