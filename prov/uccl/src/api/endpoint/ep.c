@@ -60,6 +60,7 @@ static int ep_ran(struct uccl_driver *d, int n, uint64_t now)
 		uccl_cm_run(ep, now);
 	if (ep->live)
 		uccl_live_refresh(ep->live, ep, now);
+	uccl_tracefile_flush(ep->trace);
 	return n;
 }
 
