@@ -167,7 +167,7 @@ void uccl_ep_unbind(struct uccl_ep *ep)
 {
 	/* First: from here on no thread of ours, and nobody who reads another queue, is inside. */
 	uccl_domain_leave(ep->domain, &ep->driver);
-	uccl_triggers_forget(&ep->domain->triggers, NULL, ep);
+	uccl_triggers_leave(&ep->domain->triggers, ep);
 	uccl_driver_unwatch(&ep->driver);
 	if (ep->tx_cq)
 		uccl_drivers_remove(&ep->tx_cq->drivers, &ep->driver);

@@ -151,6 +151,7 @@ static int ep_close(struct fid *fid)
 	struct uccl_ep *ep = uccl_ep_fid_of(fid)->ep;
 
 	if (&ep->self != uccl_ep_fid_of(fid)) {
+		uccl_triggers_leave(&ep->domain->triggers, uccl_ep_fid_of(fid));
 		atomic_fetch_sub(&ep->refs, 1);
 		free(uccl_ep_fid_of(fid));
 		return 0;

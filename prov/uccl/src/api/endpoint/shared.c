@@ -63,6 +63,7 @@ static int srx_close(struct fid *fid)
 
 	if (atomic_load(&srx->refs))
 		return -FI_EBUSY;
+	uccl_triggers_leave(&srx->domain->triggers, &srx->self);
 	atomic_fetch_sub(&srx->domain->refs, 1);
 	uccl_pool_fini(&srx->pool);
 	uccl_drivers_fini(&srx->drivers);

@@ -7,6 +7,7 @@
 #include "api/transfer/flags.h"
 #include "api/transfer/trigger.h"
 #include "api/transfer/xfer.h"
+#include "progress/thread.h"
 
 static struct uccl_deferred *deferred(struct uccl_trigger *t)
 {
@@ -45,8 +46,9 @@ static int work_msg(struct uccl_deferred *t, const struct fi_op_msg *op, bool re
 
 	if (rc)
 		return rc;
-	uccl_deferred_on(t, uccl_ep_fid_of(&op->ep->fid));
-	return uccl_deferred_xfer(t, &x, recv ? uccl_xfer_recv : uccl_xfer_send) ? 0 : -FI_EINVAL;
+	if (recv)
+		return uccl_deferred_xfer(t, &x, FI_RECV, uccl_xfer_recv) ? 0 : -FI_EINVAL;
+	return uccl_deferred_xfer(t, &x, FI_SEND, uccl_xfer_send) ? 0 : -FI_EINVAL;
 }
 
 static int work_tagged(struct uccl_deferred *t, const struct fi_op_tagged *op, bool recv)
@@ -60,8 +62,9 @@ static int work_tagged(struct uccl_deferred *t, const struct fi_op_tagged *op, b
 
 	if (rc)
 		return rc;
-	uccl_deferred_on(t, uccl_ep_fid_of(&op->ep->fid));
-	return uccl_deferred_xfer(t, &x, recv ? uccl_xfer_recv : uccl_xfer_send) ? 0 : -FI_EINVAL;
+	if (recv)
+		return uccl_deferred_xfer(t, &x, FI_RECV, uccl_xfer_recv) ? 0 : -FI_EINVAL;
+	return uccl_deferred_xfer(t, &x, FI_SEND, uccl_xfer_send) ? 0 : -FI_EINVAL;
 }
 
 static int work_rma(struct uccl_deferred *t, const struct fi_op_rma *op, enum uccl_op_type type)
@@ -81,15 +84,15 @@ static int work_rma(struct uccl_deferred *t, const struct fi_op_rma *op, enum uc
 	for (uint8_t i = 0; i < x.nseg; i++)
 		x.seg[i] = (struct uccl_seg){ .addr = msg->rma_iov[i].addr, .len = msg->rma_iov[i].len,
 					      .key = msg->rma_iov[i].key };
-	uccl_deferred_on(t, uccl_ep_fid_of(&op->ep->fid));
 	return uccl_deferred_rma(t, &x, uccl_xfer_rma) ? 0 : -FI_EINVAL;
 }
 
 /* The program's structures are ours until it is done. */
 static int work_atomic(struct uccl_deferred *t, const struct fi_deferred_work *w)
 {
-	uccl_deferred_on(t, uccl_ep_fid_of(&w->op.atomic->ep->fid));
 	t->trigger.post = post_atomic;
+	t->end.op_context = w->op.atomic->msg.context;
+	t->end.flags = FI_ATOMIC | (w->op_type == FI_OP_ATOMIC ? FI_WRITE : FI_READ);
 	switch (w->op_type) {
 	case FI_OP_FETCH_ATOMIC:
 		return work_flags(UCCL_CALL_FETCHMSG, w->op.fetch_atomic->flags);
@@ -100,12 +103,30 @@ static int work_atomic(struct uccl_deferred *t, const struct fi_deferred_work *w
 	}
 }
 
-static int work_cntr(struct uccl_deferred *t, const struct fi_op_cntr *op, ssize_t (*post)(struct uccl_trigger *t))
+static int work_cntr(struct uccl_deferred *t, const struct uccl_domain *d, const struct fi_deferred_work *w,
+		     ssize_t (*post)(struct uccl_trigger *t))
 {
+	/* It is done as soon as it is posted: nothing else is counted. */
+	if (w->completion_cntr)
+		return -FI_EINVAL;
 	t->trigger.post = post;
-	t->target = uccl_cntr_of(&op->cntr->fid);
-	t->value = op->value;
-	return 0;
+	t->value = w->op.cntr->value;
+	return uccl_deferred_target(t, d, w->op.cntr->cntr);
+}
+
+/* Endpoint and counters of the work, which is no work on counters alone. */
+static int work_on(struct uccl_deferred *t, const struct uccl_domain *d, const struct fi_deferred_work *w)
+{
+	/* The endpoint is the first field of each. */
+	int rc = uccl_deferred_on(t, d, w->op.msg->ep);
+
+	/* A shared receive context counts nothing of its own. */
+	if (!rc && w->completion_cntr && t->f->srx)
+		rc = -FI_ENOSYS;
+	if (!rc && w->completion_cntr)
+		rc = uccl_deferred_target(t, d, w->completion_cntr);
+	t->x.done_cntr = t->rma.done_cntr = w->completion_cntr;
+	return rc;
 }
 
 static int work_fill(struct uccl_deferred *t, const struct fi_deferred_work *w)
@@ -125,13 +146,21 @@ static int work_fill(struct uccl_deferred *t, const struct fi_deferred_work *w)
 	case FI_OP_FETCH_ATOMIC:
 	case FI_OP_COMPARE_ATOMIC:
 		return work_atomic(t, w);
-	case FI_OP_CNTR_ADD:
-		return work_cntr(t, w->op.cntr, post_add);
-	case FI_OP_CNTR_SET:
-		return work_cntr(t, w->op.cntr, post_set);
 	default:
 		return -FI_ENOSYS;
 	}
+}
+
+static int work_read(struct uccl_deferred *t, const struct uccl_domain *d, const struct fi_deferred_work *w)
+{
+	int rc;
+
+	if (w->op_type == FI_OP_CNTR_ADD)
+		return work_cntr(t, d, w, post_add);
+	if (w->op_type == FI_OP_CNTR_SET)
+		return work_cntr(t, d, w, post_set);
+	rc = work_fill(t, w);
+	return rc ? rc : work_on(t, d, w);
 }
 
 static int work_queue(struct uccl_domain *d, struct fi_deferred_work *w)
@@ -139,21 +168,16 @@ static int work_queue(struct uccl_domain *d, struct fi_deferred_work *w)
 	struct uccl_deferred *t;
 	int rc;
 
-	if (!w->triggering_cntr)
+	if (!w->triggering_cntr || uccl_cntr_of(&w->triggering_cntr->fid)->domain != d)
 		return -FI_EINVAL;
 	t = uccl_deferred_new(w->triggering_cntr, w->threshold);
 	if (!t)
 		return -FI_ENOMEM;
 	t->trigger.work = w;
-	rc = work_fill(t, w);
+	rc = work_read(t, d, w);
 	if (rc) {
 		uccl_trigger_free(&t->trigger);
 		return rc;
-	}
-	t->x.done_cntr = t->rma.done_cntr = w->completion_cntr;
-	if (t->target && w->completion_cntr) {
-		uccl_trigger_free(&t->trigger);
-		return -FI_EINVAL;
 	}
 	uccl_triggers_arm(&d->triggers, &t->trigger);
 	return 0;
@@ -161,13 +185,15 @@ static int work_queue(struct uccl_domain *d, struct fi_deferred_work *w)
 
 int uccl_work_control(struct uccl_domain *d, int command, void *arg)
 {
+	if (d->forks != uccl_forks)
+		return -FI_EOPBADSTATE;
 	switch (command) {
 	case FI_QUEUE_WORK:
 		return work_queue(d, arg);
 	case FI_CANCEL_WORK:
-		return uccl_triggers_forget(&d->triggers, arg, NULL) ? 0 : -FI_ENOENT;
+		return uccl_triggers_cancel(&d->triggers, arg) ? 0 : -FI_ENOENT;
 	case FI_FLUSH_WORK:
-		uccl_triggers_forget(&d->triggers, NULL, NULL);
+		uccl_triggers_flush(&d->triggers);
 		return 0;
 	default:
 		return -FI_ENOSYS;

@@ -21,7 +21,7 @@ ssize_t uccl_xfer_send(struct uccl_ep_fid *f, const struct uccl_xfer *x)
 	if (!usable(ep, UCCL_TX))
 		return -FI_EOPBADSTATE;
 	if (x->flags & FI_TRIGGER)
-		return uccl_trigger_xfer(f, x, uccl_xfer_send);
+		return uccl_trigger_xfer(f, x, FI_SEND, uccl_xfer_send);
 	uccl_driver_lock(&ep->driver);
 	rc = uccl_request_send(ep, x);
 	uccl_driver_unlock(&ep->driver);
@@ -53,7 +53,7 @@ ssize_t uccl_xfer_recv(struct uccl_ep_fid *f, const struct uccl_xfer *x)
 	if (!usable(ep, UCCL_RX) || ep->srx)
 		return -FI_EOPBADSTATE;
 	if (x->flags & FI_TRIGGER)
-		return uccl_trigger_xfer(f, x, uccl_xfer_recv);
+		return uccl_trigger_xfer(f, x, FI_RECV, uccl_xfer_recv);
 	uccl_driver_lock(&ep->driver);
 	rc = uccl_request_recv(ep, x);
 	uccl_driver_unlock(&ep->driver);

@@ -2,6 +2,7 @@
 /* Triggered operations and deferred work over the real engine, on loopback. */
 #include "../world.h"
 
+#include <pthread.h>
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_rma.h>
 #include <rdma/fi_trigger.h>
@@ -206,12 +207,187 @@ static void work__atomics(void **state)
 	duo_close(&d);
 }
 
+/* What deferred work names stays open until it is done with, and is of the domain that it was queued at. */
+static void work__names(void **state)
+{
+	uint64_t v = 1;
+	struct iovec iov = { &v, 8 };
+	struct fi_op_msg m = { .msg = { .msg_iov = &iov, .iov_count = 1 } };
+	struct fi_op_cntr add = { .value = 1 };
+	struct fi_deferred_work send = { .threshold = 10, .op_type = FI_OP_SEND, .op.msg = &m };
+	struct fi_deferred_work count = { .threshold = 10, .op_type = FI_OP_CNTR_ADD, .op.cntr = &add };
+	struct fi_cntr_attr attr = { .wait_obj = FI_WAIT_UNSPEC };
+	struct fid_cntr *target, *foreign;
+	struct fid_ep *srx;
+	struct duo d, other;
+
+	(void)state;
+	duo_open(&d);
+	duo_open(&other);
+	assert_int_equal(fi_cntr_open(d.w.domain, &attr, &target, NULL), 0);
+	assert_int_equal(fi_cntr_open(other.w.domain, &attr, &foreign, NULL), 0);
+	m.msg.addr = d.to_b;
+	/* a counter that is to be added to, and one that is to count */
+	send.triggering_cntr = count.triggering_cntr = d.c;
+	add.cntr = target;
+	assert_int_equal(fi_control(&d.w.domain->fid, FI_QUEUE_WORK, &count), 0);
+	assert_int_equal(fi_close(&target->fid), -FI_EBUSY);
+	assert_int_equal(fi_control(&d.w.domain->fid, FI_CANCEL_WORK, &count), 0);
+	m.ep = d.a.ep;
+	send.completion_cntr = target;
+	assert_int_equal(fi_control(&d.w.domain->fid, FI_QUEUE_WORK, &send), 0);
+	assert_int_equal(fi_close(&target->fid), -FI_EBUSY);
+	assert_int_equal(fi_control(&d.w.domain->fid, FI_FLUSH_WORK, NULL), 0);
+	/* of another domain */
+	m.ep = other.a.ep;
+	assert_int_equal(fi_control(&d.w.domain->fid, FI_QUEUE_WORK, &send), -FI_EINVAL);
+	m.ep = d.a.ep;
+	send.completion_cntr = foreign;
+	assert_int_equal(fi_control(&d.w.domain->fid, FI_QUEUE_WORK, &send), -FI_EINVAL);
+	send.completion_cntr = NULL;
+	send.triggering_cntr = foreign;
+	assert_int_equal(fi_control(&d.w.domain->fid, FI_QUEUE_WORK, &send), -FI_EINVAL);
+	send.triggering_cntr = d.c;
+	add.cntr = foreign;
+	assert_int_equal(fi_control(&d.w.domain->fid, FI_QUEUE_WORK, &count), -FI_EINVAL);
+	/* no endpoint; a shared receive context, which work does not keep open */
+	m.ep = (struct fid_ep *)d.a.av;
+	assert_int_equal(fi_control(&d.w.domain->fid, FI_QUEUE_WORK, &send), -FI_EINVAL);
+	assert_int_equal(fi_srx_context(d.w.domain, NULL, &srx, NULL), 0);
+	m.ep = srx;
+	send.op_type = FI_OP_RECV;
+	assert_int_equal(fi_control(&d.w.domain->fid, FI_QUEUE_WORK, &send), 0);
+	assert_int_equal(fi_close(&srx->fid), 0);
+	assert_int_equal(fi_control(&d.w.domain->fid, FI_CANCEL_WORK, &send), -FI_ENOENT);
+	assert_int_equal(fi_close(&target->fid), 0);
+	assert_int_equal(fi_close(&foreign->fid), 0);
+	duo_close(&other);
+	duo_close(&d);
+}
+
+/* What cannot be posted when its time has come ends with an error, as the call that accepted it returned long ago. */
+static void trigger__fails(void **state)
+{
+	struct fi_triggered_context t;
+	uint64_t v = 5;
+	struct iovec iov = { &v, 8 };
+	struct fi_rma_iov rma = { .addr = 8, .len = 8, .key = 7 };
+	struct fi_ioc ioc = { &v, 1 };
+	struct fi_rma_ioc rioc = { .addr = 8, .count = 1, .key = 7 };
+	struct fi_op_msg sm = { .msg = { .msg_iov = &iov, .iov_count = 1, .addr = 99, .context = &iov } };
+	struct fi_op_rma wm = { .msg = { .msg_iov = &iov, .iov_count = 1, .addr = 99, .rma_iov = &rma,
+					 .rma_iov_count = 1, .context = &rma } };
+	struct fi_op_atomic am = { .msg = { .msg_iov = &ioc, .iov_count = 1, .addr = 99, .rma_iov = &rioc,
+					    .rma_iov_count = 1, .datatype = FI_UINT64, .op = FI_SUM,
+					    .context = &ioc } };
+	struct fi_deferred_work w[3] = {
+		{ .threshold = 1, .op_type = FI_OP_SEND, .op.msg = &sm },
+		{ .threshold = 1, .op_type = FI_OP_WRITE, .op.rma = &wm },
+		{ .threshold = 1, .op_type = FI_OP_ATOMIC, .op.atomic = &am },
+	};
+	const uint64_t flags[] = { FI_SEND | FI_MSG, FI_RMA | FI_WRITE, FI_ATOMIC | FI_WRITE, FI_SEND | FI_MSG };
+	void *const context[] = { &iov, &rma, &ioc, &t };
+	struct fi_cq_tagged_entry e;
+	struct duo d;
+
+	(void)state;
+	duo_open(&d);
+	t = at(&d, 1);
+	sm.ep = wm.ep = am.ep = d.a.ep;
+	for (int i = 0; i < 3; i++) {
+		w[i].triggering_cntr = d.c;
+		w[i].completion_cntr = d.done;
+		assert_int_equal(fi_control(&d.w.domain->fid, FI_QUEUE_WORK, &w[i]), 0);
+	}
+	sm.msg.context = &t;
+	assert_int_equal(fi_sendmsg(d.a.ep, &sm.msg, FI_TRIGGER), 0);
+	assert_int_equal(fi_cntr_add(d.c, 1), 0);
+	for (int i = 0; i < 4; i++) {
+		struct fi_cq_err_entry err = { 0 };
+
+		assert_int_equal(node_wait(&d.a, &d.b, &e, NULL), -FI_EAVAIL);
+		assert_int_equal(fi_cq_readerr(d.a.cq, &err, 0), 1);
+		assert_ptr_equal(err.op_context, context[i]);
+		assert_int_equal(err.flags, flags[i]);
+		assert_int_equal(err.err, FI_EINVAL);
+	}
+	assert_int_equal(fi_cntr_readerr(d.done), 3);
+	duo_close(&d);
+}
+
+/* An alias that is closed takes with it what was posted through it. */
+static void trigger__alias(void **state)
+{
+	struct fi_triggered_context t;
+	uint64_t v = 5;
+	struct iovec iov = { &v, 8 };
+	struct fi_msg m = { .msg_iov = &iov, .iov_count = 1, .context = &t };
+	struct fid_ep *alias = NULL;
+	struct duo d;
+
+	(void)state;
+	duo_open(&d);
+	m.addr = d.to_b;
+	t = at(&d, 1);
+	assert_int_equal(fi_ep_alias(d.a.ep, &alias, FI_TRANSMIT), 0);
+	assert_int_equal(fi_sendmsg(alias, &m, FI_TRIGGER), 0);
+	assert_int_equal(fi_close(&alias->fid), 0);
+	assert_int_equal(fi_cntr_add(d.c, 1), 0);
+	nothing(&d);
+	duo_close(&d);
+}
+
+static _Atomic bool closed;
+
+static void *adder(void *arg)
+{
+	struct duo *d = arg;
+
+	while (!closed)
+		fi_cntr_add(d->c, 1);
+	return NULL;
+}
+
+/* One thread moves the counter while another closes endpoints that operations wait for. */
+static void trigger__closed_meanwhile(void **state)
+{
+	struct fi_triggered_context t[4];
+	uint64_t v = 5;
+	struct iovec iov = { &v, 8 };
+	struct fi_msg m = { .msg_iov = &iov, .iov_count = 1 };
+	pthread_t thread;
+	struct node n;
+	struct duo d;
+
+	(void)state;
+	duo_open(&d);
+	closed = false;
+	assert_int_equal(pthread_create(&thread, NULL, adder, &d), 0);
+	for (int i = 0; i < 60; i++) {
+		node_open(&n, &d.w);
+		m.addr = node_insert(&n, &d.b);
+		for (int k = 0; k < 4; k++) {
+			t[k] = at(&d, fi_cntr_read(d.c) + 20);
+			m.context = &t[k];
+			assert_int_equal(fi_sendmsg(n.ep, &m, FI_TRIGGER), 0);
+		}
+		node_close(&n);
+	}
+	closed = true;
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	duo_close(&d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(trigger__each_kind),
 		cmocka_unit_test(work__chain),
 		cmocka_unit_test(work__atomics),
+		cmocka_unit_test(work__names),
+		cmocka_unit_test(trigger__fails),
+		cmocka_unit_test(trigger__alias),
+		cmocka_unit_test(trigger__closed_meanwhile),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
