@@ -11,8 +11,8 @@
 #define RETRY_MIN_NS (5 * UCCL_NS_PER_MS)
 #define RETRY_MAX_NS (500 * UCCL_NS_PER_MS)
 /*
- * Who is asked for by place may be about to start: so often that it is found within 0.2 s, as long as a host that tells
- * of closed ports lets it be tried.
+ * The longest wait between two HELLOs to a place, in the first seconds: a server that starts meanwhile is found within
+ * 0.2 s. If its host reports closed ports, an attempt lasts no longer than these seconds.
  */
 #define RETRY_PLACE_NS (150 * UCCL_NS_PER_MS)
 #define PLACE_SOON_NS (4 * UCCL_NS_PER_S)

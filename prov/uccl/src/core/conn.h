@@ -72,7 +72,7 @@ struct uccl_conn {
 	uint64_t opened_ns;
 	uint64_t rtt_ns;		/* OPEN: what our packet and the answer to it took at most; 0: not known */
 	uint32_t tries;			/* of the current step */
-	bool by_place;			/* its address named no incarnation: until it opens, whoever is there will do */
+	bool by_place;			/* the address has no incarnation: until OPEN, any one at the place is right */
 	bool keyless;			/* OPEN, by an INIT: the peer does not know our key */
 	bool tx_due;			/* HELLO or INIT wants to leave */
 	bool ack_due;			/* INIT_ACK wants to leave */

@@ -19,16 +19,16 @@ static struct conn *peer_there(struct uccl_engine *e, const struct uccl_nic_addr
 #define BACKOFF_MIN_NS UCCL_NS_PER_MS
 #define BACKOFF_MAX_NS (100 * UCCL_NS_PER_MS)
 
-/* `c` is asked for after `last`, which ended: not at once, if that found nobody either. */
+/* `c` follows `last`, which has ended. If that never opened, `c` waits before its first packet. */
 static void conn_back_off(struct conn *c, const struct conn *last)
 {
 	uint64_t wait = BACKOFF_MAX_NS;
 
 	if (c->hs.state != UCCL_CONN_IDLE || last->number)
 		return;
-	c->attempts = (uint8_t)uccl_min(last->attempts + 1, 16);
-	if (c->attempts < 8)
-		wait = uccl_min(BACKOFF_MIN_NS << (c->attempts - 1), BACKOFF_MAX_NS);
+	c->failed_attempts = (uint8_t)uccl_min(last->failed_attempts + 1, 16);
+	if (c->failed_attempts < 8)
+		wait = uccl_min(BACKOFF_MIN_NS << (c->failed_attempts - 1), BACKOFF_MAX_NS);
 	c->not_before_ns = last->ended_ns + wait;
 }
 
@@ -51,14 +51,14 @@ struct uccl_peer *uccl_engine_peer(struct uccl_engine *e, const struct uccl_addr
 	}
 	if (!c)
 		return NULL;
-	c->asked = true;
+	c->requested = true;
 	if (c->half)
 		conn_wake(c, e->now);
 	uccl_peer_hold(&c->peer);
 	return &c->peer;
 }
 
-struct uccl_peer *uccl_peer_again(struct uccl_peer *p, const struct uccl_addr *addr)
+struct uccl_peer *uccl_peer_reconnect(struct uccl_peer *p, const struct uccl_addr *addr)
 {
 	struct conn *last = peer_conn(uccl_peer_first(p));
 	struct uccl_peer *again = uccl_engine_peer(last->e, addr, true);
@@ -67,7 +67,7 @@ struct uccl_peer *uccl_peer_again(struct uccl_peer *p, const struct uccl_addr *a
 		return NULL;
 	if (peer_conn(again) != last)
 		conn_back_off(peer_conn(again), last);
-	uccl_peer_let(p);
+	uccl_peer_release(p);
 	return again;
 }
 
@@ -76,11 +76,11 @@ void uccl_peer_hold(struct uccl_peer *p)
 	peer_conn(p)->refs++;
 }
 
-void uccl_peer_let(struct uccl_peer *p)
+void uccl_peer_release(struct uccl_peer *p)
 {
 	struct conn *c = peer_conn(p);
 
-	conn_let(c, c->e->now);
+	conn_release(c, c->e->now);
 }
 
 int uccl_peer_ended(const struct uccl_peer *p)
@@ -88,14 +88,14 @@ int uccl_peer_ended(const struct uccl_peer *p)
 	return uccl_peer_first(p)->dead;
 }
 
-bool uccl_peer_told(const struct uccl_peer *p)
+bool uccl_peer_error_reported(const struct uccl_peer *p)
 {
-	return uccl_peer_first(p)->told;
+	return uccl_peer_first(p)->error_reported;
 }
 
-void uccl_peer_tell(struct uccl_peer *p)
+void uccl_peer_mark_reported(struct uccl_peer *p)
 {
-	uccl_peer_first(p)->told = true;
+	uccl_peer_first(p)->error_reported = true;
 }
 
 const struct uccl_addr *uccl_peer_addr(const struct uccl_peer *p)

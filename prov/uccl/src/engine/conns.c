@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The table of an engine's connections: each is found by its token, whether it lives or not; by what we were told of it
- * (place and incarnation), unless it ended without ever being connected, so that it can be asked for again; and all
- * that live at one place are found by that. And how much of the table strangers may have.
+ * The table of an engine's connections. Each one is found by its token, whether it lives or not. Each one is found by
+ * its key (place and incarnation), unless it ended without having been connected: then the key is free for the next
+ * attempt. Those that live are found by their place, too. And how much of the table strangers may have.
  */
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
@@ -142,7 +142,7 @@ nomem:
 	return -FI_ENOMEM;
 }
 
-void conns_unlearn(struct conn *c)
+void conns_key_clear(struct conn *c)
 {
 	if (c->hh_key.tbl)
 		HASH_DELETE(hh_key, c->e->by_key, c);
@@ -154,7 +154,7 @@ void conns_remove(struct conn *c)
 	struct uccl_engine *e = c->e;
 
 	conns_leave(c);
-	conns_unlearn(c);
+	conns_key_clear(c);
 	if (c->hh_token.tbl)
 		HASH_DELETE(hh_token, e->by_token, c);
 	c->hh_token.tbl = NULL;
@@ -162,11 +162,11 @@ void conns_remove(struct conn *c)
 		e->last = NULL;
 }
 
-void conns_learn(struct conn *c, uint64_t incarnation)
+void conns_key_set(struct conn *c, uint64_t incarnation)
 {
 	if (c->hh_key.tbl && c->key.incarnation == incarnation)
 		return;
-	conns_unlearn(c);
+	conns_key_clear(c);
 	c->key.incarnation = incarnation;
 	HASH_ADD(hh_key, c->e->by_key, key, sizeof(c->key), c);
 }

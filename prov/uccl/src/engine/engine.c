@@ -115,7 +115,7 @@ int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct u
 	TAILQ_INIT(&e->half);
 	TAILQ_INIT(&e->dead);
 	TAILQ_INIT(&e->kept);
-	TAILQ_INIT(&e->loose);
+	TAILQ_INIT(&e->unreferenced);
 	TAILQ_INIT(&e->hsq);
 	TAILQ_INIT(&e->ready);
 	TAILQ_INIT(&e->untold);

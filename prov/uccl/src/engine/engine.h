@@ -111,12 +111,12 @@ struct uccl_peer *uccl_engine_peer(struct uccl_engine *e, const struct uccl_addr
  * `p`, which the caller holds, has ended: the peer at its address from now on, held in its place. If `p` never was
  * connected it is asked for no sooner than a back-off of 1 to 100 ms allows. NULL: out of memory, `p` is still held.
  */
-struct uccl_peer *uccl_peer_again(struct uccl_peer *p, const struct uccl_addr *addr);
+struct uccl_peer *uccl_peer_reconnect(struct uccl_peer *p, const struct uccl_addr *addr);
 /* 0: it has not ended; else the positive FI_Exxx that ended it. */
 int uccl_peer_ended(const struct uccl_peer *p);
-/* It has ended: did an operation end with that error, or somebody say so by uccl_peer_tell()? */
-bool uccl_peer_told(const struct uccl_peer *p);
-void uccl_peer_tell(struct uccl_peer *p);
+/* It has ended: did an operation end with that error, or somebody say so by uccl_peer_mark_reported()? */
+bool uccl_peer_error_reported(const struct uccl_peer *p);
+void uccl_peer_mark_reported(struct uccl_peer *p);
 const struct uccl_addr *uccl_peer_addr(const struct uccl_peer *p);
 /*
  * Do both stand for one peer? An endpoint known by its place and by its whole address has two names as long as nobody
@@ -127,11 +127,11 @@ bool uccl_peer_same(const struct uccl_peer *p, const struct uccl_peer *q);
 bool uccl_peer_closed(const struct uccl_peer *p);
 /*
  * A peer stays as long as it is held. One that was only named by a completion must be held before the callback returns
- * if it is to stay. The last uccl_peer_let() lets the engine forget it: at once if nothing waits for it and it is not
- * connected, else some time after its end.
+ * if it is to stay. After the last uccl_peer_release() the engine frees it: at once if no operation needs it and it is
+ * not connected, else some time after its end.
  */
 void uccl_peer_hold(struct uccl_peer *p);
-void uccl_peer_let(struct uccl_peer *p);
+void uccl_peer_release(struct uccl_peer *p);
 /* A word that api keeps with a peer (its fi_addr_t); UINT64_MAX at first. */
 uint64_t uccl_peer_user(const struct uccl_peer *p);
 void uccl_peer_set_user(struct uccl_peer *p, uint64_t user);

@@ -47,20 +47,20 @@ static void conn_join(struct conn *c, struct conn *first, uint64_t now)
 	c->kept = true;
 	c->hs.state = UCCL_CONN_DEAD;
 	/* As long as somebody holds the name, it holds the peer. */
-	first->asked = true;
+	first->requested = true;
 	first->refs++;
 	c->refs++;
 	uccl_peer_join(&c->peer, &first->peer, now);
-	conn_let(c, now);
+	conn_release(c, now);
 }
 
-/* Who is asked for by the place of `c`, and not connected, is whoever is found there. */
+/* Is `c` a connection to a place, which takes whichever incarnation answers there? */
 static bool conn_by_place(const struct conn *c)
 {
 	return c->hs.by_place && !c->peer.self && c->hs.state != UCCL_CONN_OPEN;
 }
 
-/* From now on `c` is the connection to its incarnation, unless another one is, which lives. */
+/* `c` takes the key of its incarnation, unless another connection that lives has it. */
 static void conn_claim(struct conn *c)
 {
 	struct conn *known = conn_find(c->e, &c->peer.addr.nic, c->hs.remote.incarnation);
@@ -69,11 +69,11 @@ static void conn_claim(struct conn *c)
 	if (known && known != c && !known->peer.dead)
 		return;
 	if (known && known != c)
-		conns_unlearn(known);
-	conns_learn(c, c->hs.remote.incarnation);
+		conns_key_clear(known);
+	conns_key_set(c, c->hs.remote.incarnation);
 }
 
-/* The incarnation of `c` is at its place: who was asked for by that place is it. */
+/* The incarnation of `c` is at its place: connections to that place alone become names of `c`. */
 static void conn_meet(struct conn *c, uint64_t now)
 {
 	struct conn *other, *next;
@@ -86,7 +86,7 @@ static void conn_meet(struct conn *c, uint64_t now)
 	}
 }
 
-/* A COOKIE says who is there. One that was connected before, and ended, lives: it is connected anew. */
+/* A COOKIE named the incarnation. If a connection to it lives, `c` becomes a name of that one. */
 static void conn_named(struct conn *c, uint64_t now)
 {
 	struct conn *known = conn_find(c->e, &c->peer.addr.nic, c->hs.remote.incarnation);
@@ -99,7 +99,7 @@ static void conn_named(struct conn *c, uint64_t now)
 	conn_due(c);
 }
 
-/* Is this another connection to the place that one with `token` comes from, to an incarnation that is known? */
+/* Does `c` have another incarnation, or another token of the peer, than these? False: it knows neither yet. */
 static bool conn_rival(const struct conn *c, uint64_t incarnation, uint64_t token)
 {
 	if (c->hs.remote.indirect || !c->hs.remote.incarnation)
@@ -107,7 +107,7 @@ static bool conn_rival(const struct conn *c, uint64_t incarnation, uint64_t toke
 	return c->hs.remote.incarnation != incarnation || (c->hs.token_remote && c->hs.token_remote != token);
 }
 
-/* It may be a late one, of a connection that ended before the one that we have. */
+/* Does an open connection to the same place prove that this INIT is late? */
 static bool conn_outdated(struct uccl_engine *e, const struct uccl_init *init)
 {
 	const struct conn *c;
@@ -120,14 +120,14 @@ static bool conn_outdated(struct uccl_engine *e, const struct uccl_init *init)
 }
 
 /*
- * A handshake proves that its sender was at that place a short time ago; so did one that somebody recorded. What was
- * connected there before ends when a packet shows that the sender has our answer. PROTOCOL R10
+ * An INIT proves that its sender was at that place a short time ago, and somebody may have recorded it. Only a packet
+ * with our token proves that the sender is there now. PROTOCOL R10
  */
-void conn_prove(struct conn *c, uint64_t now)
+void conn_validated(struct conn *c, uint64_t now)
 {
 	struct conn *other, *next;
 
-	c->unproven = false;
+	c->unvalidated = false;
 	if (c->half)
 		conn_wake(c, now);
 	if (c->peer.dead)
@@ -136,7 +136,7 @@ void conn_prove(struct conn *c, uint64_t now)
 		next = TAILQ_NEXT(other, there);
 		if (other != c && !conn_by_place(other) &&
 		    conn_rival(other, c->hs.remote.incarnation, c->hs.token_remote) &&
-		    uccl_conn_superseded(&other->hs, c->met_ns))
+		    uccl_conn_superseded(&other->hs, c->peer_lived_ns))
 			conn_fail(other, FI_ECONNRESET, now);
 	}
 	conn_meet(c, now);
@@ -145,11 +145,11 @@ void conn_prove(struct conn *c, uint64_t now)
 /* Both sides know each other. */
 static enum uccl_drop conn_opens(struct conn *c, const struct uccl_init *init, uint64_t now)
 {
-	c->met_ns = init->asked_ns;
-	c->answered_ns = now;
-	c->unproven = true;
+	c->peer_lived_ns = init->asked_ns;
+	c->init_ack_ns = now;
+	c->unvalidated = true;
 	conn_claim(c);
-	if (conn_seal(c) || (!c->asked && conns_half_enter(c))) {
+	if (conn_seal(c) || (!c->requested && conns_half_enter(c))) {
 		conn_fail(c, FI_ENOMEM, now);
 		return UCCL_DROP_MEMORY;
 	}
@@ -170,8 +170,8 @@ static enum uccl_drop conn_establish(struct conn *c, const struct uccl_init *ini
 	conn_due(c);
 	if (!was_open)
 		reason = conn_opens(c, init, now);
-	if (is_ack && c->unproven && !c->peer.dead)
-		conn_prove(c, now);
+	if (is_ack && c->unvalidated && !c->peer.dead)
+		conn_validated(c, now);
 	return reason;
 }
 
@@ -223,10 +223,10 @@ static void conn_refuse(struct uccl_engine *e, const struct uccl_init *init, uin
 }
 
 /*
- * `c` ended, or was asked for by another packet than `init`: one incarnation has begun two connections to us, as the
- * first one ended there. The second one, if it is here already, or to be made: *c is NULL. PROTOCOL R296
+ * A living peer begins a second connection: its first one, *c, has ended at the peer, or at both sides. *c becomes the
+ * second connection, or NULL: it is to be made, and found by its key if `keyed`. PROTOCOL R296
  */
-static enum uccl_drop conn_anew(struct conn **c, const struct uccl_init *init, bool *keyed)
+static enum uccl_drop conn_second(struct conn **c, const struct uccl_init *init, bool *keyed)
 {
 	struct conn *first = *c, *other;
 
@@ -256,7 +256,7 @@ static enum uccl_drop rx_init(struct uccl_engine *e, const struct uccl_hdr *h, c
 		return reason;
 	c = conn_find(e, &init.from.nic, init.from.incarnation);
 	if (c && (c->peer.dead || (c->hs.token_remote && c->hs.token_remote != init.token))) {
-		reason = conn_anew(&c, &init, &keyed);
+		reason = conn_second(&c, &init, &keyed);
 		if (reason != UCCL_DROP_COUNT)
 			return reason;
 	}
@@ -290,7 +290,7 @@ static enum uccl_drop rx_elsewhere(struct conn *c, const struct uccl_hdr *h, uin
 	return reason;
 }
 
-/* It answers what was given up here meanwhile, and would wait for us. PROTOCOL R311 */
+/* INIT_ACK for an attempt that was given up: without CLOSE its sender would wait for us. PROTOCOL R311 */
 static enum uccl_drop rx_late_ack(struct conn *c, const struct uccl_hdr *h, const uint8_t *payload,
 				  const struct uccl_nic_addr *src, uint64_t now)
 {

@@ -58,12 +58,12 @@ struct conn {
 	struct uccl_conn hs;
 	struct uccl_held_clock held;	/* see conn_held() */
 	/* calls.c */
-	uint32_t refs;			/* so many outside of the engine hold it: uccl_peer_hold(), uccl_peer_let() */
-	bool asked;			/* the program asked for it, once: no stranger */
-	uint8_t attempts;		/* in a row, before it, that ended without a connection to its address */
+	uint32_t refs;			/* uccl_peer_hold() less uccl_peer_release() */
+	bool requested;			/* the program looked it up at some time: it is no stranger */
+	uint8_t failed_attempts;	/* before it, in a row: connections to its address that never opened */
 	uint64_t not_before_ns;		/* its first packet leaves no earlier */
-	TAILQ_ENTRY(conn) loose_link;
-	bool loose;			/* in uccl_engine.loose */
+	TAILQ_ENTRY(conn) unref_link;
+	bool unreferenced;		/* in uccl_engine.unreferenced */
 	int broken;			/* see conn_broken(); 0: it is not */
 	/* life.c */
 	TAILQ_ENTRY(conn) all;		/* in uccl_engine.conns, or when dead in dead or kept */
@@ -73,7 +73,7 @@ struct conn {
 	uint64_t ended_ns;
 	uint64_t forget_ns;		/* since then nobody holds it, and it is remembered for some time more */
 	bool kept;			/* in uccl_engine.kept */
-	bool final;			/* its incarnation was connected, or is proven gone: it does not come back */
+	bool final;			/* ended: its incarnation was connected, or is proven to be replaced */
 	bool closed;			/* ended by the peer's CLOSE, */
 	uint8_t reason;			/* which said why: enum uccl_close_reason */
 	uint8_t close_why;		/* ended by us: the reason in our CLOSE; UCCL_CLOSE_ENDPOINT: nothing to say */
@@ -81,14 +81,14 @@ struct conn {
 	struct uccl_path *last_paths;	/* ended: what its paths had carried, for the report */
 	uint16_t nlast_paths;
 	/* conns.c */
-	struct conn_key key;		/* as it was told to us, or learnt; see conns_learn(), conns_unlearn() */
+	struct conn_key key;		/* as it was told to us, or learnt; see conns_key_set(), conns_key_clear() */
 	UT_hash_handle hh_key, hh_token;
 	struct conn_place *place;	/* where it is; dead: NULL */
 	TAILQ_ENTRY(conn) there;	/* in place->conns */
 	bool half;			/* half-open: see conns_half_enter() */
-	bool unproven;			/* handshake.c: nothing came yet that has our token; half-open ones are, too */
-	uint64_t answered_ns;		/* liveness.c: its opening, or when our answer to that was sent again */
-	uint64_t met_ns;		/* handshake.c: its peer lived later than this (uccl_init.asked_ns) */
+	bool unvalidated;		/* handshake.c: open, and no packet with our token has come */
+	uint64_t init_ack_ns;		/* liveness.c: when INIT_ACK was sent last */
+	uint64_t peer_lived_ns;		/* handshake.c: uccl_init.asked_ns of the handshake */
 	struct conn_source *source;	/* of one that a stranger made, as long as it lives; else NULL */
 	TAILQ_ENTRY(conn) near;		/* half-open: in source->half */
 	/* open.c */
@@ -216,7 +216,7 @@ struct uccl_engine {
 	 * that are second names of others.
 	 */
 	struct conn_list dead, kept;
-	struct conn_list loose;		/* not connected, and nobody holds them any more: see conns_reap() */
+	struct conn_list unreferenced;	/* not connected, refs 0: see conns_reap() */
 	uint32_t nconns, ndead;
 	enum uccl_link link;		/* of the NIC */
 	/* slots.c */
@@ -366,9 +366,9 @@ int conns_add(struct conn *c, bool keyed);
 /* To be found no more, if it still was. */
 void conns_remove(struct conn *c);
 /* Its incarnation is known now. Without memory it is found by token and place only. */
-void conns_learn(struct conn *c, uint64_t incarnation);
-/* From now on it is found by token and place only: another connection to its peer takes its key. */
-void conns_unlearn(struct conn *c);
+void conns_key_set(struct conn *c, uint64_t incarnation);
+/* From now on it is found by token and place only: its key is free for another connection. */
+void conns_key_clear(struct conn *c);
 /* It is dead: found, but no more at its place, nor counted for its address. */
 void conns_leave(struct conn *c);
 /* It is where peer.addr says, and we were told otherwise; -FI_ENOMEM: it is at no place. */
@@ -452,9 +452,9 @@ void conn_fail(struct conn *c, int err, uint64_t now);
 void conn_close_seen(struct conn *c, enum uccl_close_reason reason, uint64_t now);
 /* A packet came for a connection that has ended, or is not open yet. */
 void conn_late_rx(struct conn *c, const struct uccl_hdr *h, uint64_t now);
-/* One that held it holds it no more. */
-void conn_let(struct conn *c, uint64_t now);
-/* Forgets those of uccl_engine.loose that no operation needs. */
+/* The caller's hold ends: one less in `refs`. */
+void conn_release(struct conn *c, uint64_t now);
+/* Frees connections of uccl_engine.unreferenced that no operation needs. */
 void conns_reap(struct uccl_engine *e);
 /* All half-open connections end; their peers are told, but not twice. */
 void conns_half_end(struct uccl_engine *e, uint64_t now);
@@ -483,8 +483,10 @@ void conn_begin(struct conn *c, uint64_t now);
 void conn_wake(struct conn *c, uint64_t now);
 
 /* handshake.c */
-/* A packet with our token came, the first one: its sender is at its place, and what was there before is not. */
-void conn_prove(struct conn *c, uint64_t now);
+/*
+ * The first packet with our token came, so the peer has received our INIT_ACK. Older connections to the same place end.
+ */
+void conn_validated(struct conn *c, uint64_t now);
 enum uccl_drop conn_rx(struct uccl_engine *e, const struct uccl_hdr *h, const uint8_t *payload,
 		       const struct uccl_nic_addr *src, uint64_t now);
 

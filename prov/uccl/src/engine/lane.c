@@ -28,9 +28,9 @@ static void lane_part(struct uccl_peer *p, uint64_t now)
 	struct conn *c = peer_conn(p);
 
 	c->closed = true;
-	conn_let(c, now);
+	conn_release(c, now);
 	conn_fail(c, FI_ECONNABORTED, now);
-	conns_unlearn(c);
+	conns_key_clear(c);
 }
 
 const struct uccl_lane_ops engine_lane_ops = { .meet = lane_meet, .part = lane_part };

@@ -76,10 +76,10 @@ uint64_t conns_forget(struct uccl_engine *e, uint64_t now)
 }
 
 /*
- * Nobody holds it any more. Who lets go may be called from anywhere in a poll, so nothing is freed here. A second name
- * of another peer is let go of as one that ended.
+ * Nobody holds it any more. The caller may be inside of a poll that goes through lists of connections, so nothing is
+ * freed here. A second name of another peer counts as one that ended.
  */
-static void conn_unheld(struct conn *c, uint64_t now)
+static void conn_released(struct conn *c, uint64_t now)
 {
 	struct uccl_engine *e = c->e;
 
@@ -90,24 +90,24 @@ static void conn_unheld(struct conn *c, uint64_t now)
 		c->kept = false;
 		c->forget_ns = now;
 		engine_look(e, now + FORGET_NS);
-	} else if (!c->peer.dead && !c->peer.open && !c->half && !c->loose) {
-		TAILQ_INSERT_TAIL(&e->loose, c, loose_link);
-		c->loose = true;
+	} else if (!c->peer.dead && !c->peer.open && !c->half && !c->unreferenced) {
+		TAILQ_INSERT_TAIL(&e->unreferenced, c, unref_link);
+		c->unreferenced = true;
 		engine_look(e, now);
 	}
 }
 
-void conn_let(struct conn *c, uint64_t now)
+void conn_release(struct conn *c, uint64_t now)
 {
 	if (!--c->refs)
-		conn_unheld(c, now);
+		conn_released(c, now);
 }
 
-static void loose_remove(struct conn *c)
+static void unref_remove(struct conn *c)
 {
-	if (c->loose)
-		TAILQ_REMOVE(&c->e->loose, c, loose_link);
-	c->loose = false;
+	if (c->unreferenced)
+		TAILQ_REMOVE(&c->e->unreferenced, c, unref_link);
+	c->unreferenced = false;
 }
 
 /* Does an operation wait for it, or a receive name it? */
@@ -126,8 +126,8 @@ void conns_reap(struct uccl_engine *e)
 {
 	struct conn *c;
 
-	while ((c = TAILQ_FIRST(&e->loose))) {
-		loose_remove(c);
+	while ((c = TAILQ_FIRST(&e->unreferenced))) {
+		unref_remove(c);
 		if (c->refs || c->peer.open || c->peer.dead || c->half || conn_needed(c))
 			continue;
 		engine_tx_forget(c);
@@ -189,7 +189,7 @@ void conn_rest(struct conn *c)
 	conn_drain_set(c, NULL);
 	uccl_heap_set(&e->heap, &c->hs_timer, UCCL_NEVER);
 	uccl_slots_close(&c->grant);
-	loose_remove(c);
+	unref_remove(c);
 }
 
 void conn_free(struct conn *c, struct conn_list *list)
@@ -202,7 +202,7 @@ void conn_free(struct conn *c, struct conn_list *list)
 	e->nconns--;
 	/* It was a name of that one, and held it. */
 	if (c->peer.first)
-		conn_let(peer_conn(c->peer.first), e->now);
+		conn_release(peer_conn(c->peer.first), e->now);
 	free(c->last_paths);
 	free(c->seal);
 	free(c);
@@ -276,11 +276,11 @@ void conn_fail(struct conn *c, int err, uint64_t now)
 	e->ndead++;
 	c->ended_ns = c->forget_ns = now;
 	engine_look(e, now + FORGET_NS);
-	/* What never was connected is asked for again as if it had not been. */
-	c->final = (c->number && !c->unproven) || (err == FI_ECONNRESET && !c->hs.by_place);
+	/* A later attempt to reach a peer that never was connected begins as if there had been none. */
+	c->final = (c->number && !c->unvalidated) || (err == FI_ECONNRESET && !c->hs.by_place);
 	if (!c->final)
-		conns_unlearn(c);
-	loose_remove(c);
+		conns_key_clear(c);
+	unref_remove(c);
 	conn_end_told(c, err);
 	engine_trace(e, UCCL_TRACE_PEER_END, 0, c, (uint32_t)(c->closed ? 0 : err));
 	if (c->peer.open) {

@@ -25,8 +25,8 @@
 /* The time-out of a silent peer is made of at least so many looks, each of which found no answer. */
 #define PATIENCE_LOOKS 4
 
-/* Who connected to us and says nothing, although we do, is sent our answer again so often. */
-#define ANSWER_AGAIN_NS UCCL_NS_PER_S
+/* INIT_ACK is repeated so often to a peer that has not answered our packets since it connected. */
+#define INIT_ACK_AGAIN_NS UCCL_NS_PER_S
 
 /* Between two looks at all peers. */
 static uint64_t scan_every(const struct uccl_engine *e)
@@ -115,8 +115,8 @@ static void conn_ask(struct conn *c, uint64_t now)
 }
 
 /*
- * A doubt begins: what answers the questions that follow is no late answer to the handshake, perhaps of who was there
- * before. They are one question, as answers may take longer than the time between two of them.
+ * A new nonce for the questions of one doubt. A late answer to the handshake, perhaps of an earlier incarnation, does
+ * not have it. It stays for all questions of the doubt, as an answer may take longer than the time between two of them.
  */
 static void conn_doubt(struct conn *c)
 {
@@ -129,7 +129,7 @@ static void conn_probe(struct conn *c, uint64_t now)
 	if (c->peer.open) {
 		uccl_flow_keepalive(&c->peer.flow, now);
 		engine_ready(c);
-		/* Whoever is there instead drops that, but says who it is. */
+		/* Another process at that port drops the probe, but answers HELLO with its incarnation. */
 		conn_ask(c, now);
 	}
 }
@@ -285,9 +285,10 @@ static void conn_scan_one(struct uccl_engine *e, struct conn *c, uint64_t now)
 		}
 	}
 	if (c->peer.open) {
-		/* It was asked, and may have given up before our answer came: then it says so. PROTOCOL R311 */
-		if (c->unproven && c->peer.flow.asking.backoff > 1 && now - c->answered_ns >= ANSWER_AGAIN_NS) {
-			c->answered_ns = now;
+		/* The peer may have given up its attempt before INIT_ACK came: then it answers CLOSE. R311 */
+		if (c->unvalidated && c->peer.flow.asking.backoff > 1 &&
+		    now - c->init_ack_ns >= INIT_ACK_AGAIN_NS) {
+			c->init_ack_ns = now;
 			c->hs.ack_due = true;
 			conn_due(c);
 		}

@@ -69,7 +69,7 @@ static void lanes_tell(struct conn *c)
 /* A stranger who did not show our key would have our lanes keep payload for nothing. PROTOCOL R314 */
 void conn_lanes_say(struct conn *c)
 {
-	if (c->hs.keyless && !c->asked)
+	if (c->hs.keyless && !c->requested)
 		c->lanes_due = true;
 	else
 		lanes_tell(c);

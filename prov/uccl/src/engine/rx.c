@@ -46,7 +46,7 @@ static enum uccl_drop seal_check(struct conn *c, const struct uccl_rx *rx, const
  */
 static bool may_be_placed(const struct conn *c, const struct uccl_hdr *h)
 {
-	return c->peer.open && !c->unproven && !c->seal && !(h->flags & UCCL_FLAG_SEALED);
+	return c->peer.open && !c->unvalidated && !c->seal && !(h->flags & UCCL_FLAG_SEALED);
 }
 
 /* The connection that a packet is for; NULL: there is none, which was counted. */
@@ -92,8 +92,8 @@ static uint32_t rx_packet(struct uccl_engine *e, const struct uccl_rx *rx, uint3
 	}
 	if (c->half && h.type == UCCL_PKT_CLOSE)
 		conn_close_seen(c, uccl_close_reason_read(h.rec), now);
-	else if (c->unproven && h.type != UCCL_PKT_CLOSE)
-		conn_prove(c, now);
+	else if (c->unvalidated && h.type != UCCL_PKT_CLOSE)
+		conn_validated(c, now);
 	if (!c->peer.open) {
 		conn_late_rx(c, &h, now);
 		drop(e, UCCL_DROP_STATE);

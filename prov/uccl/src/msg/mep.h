@@ -54,7 +54,7 @@ struct uccl_peer {
 	bool self;			/* it is ourselves */
 	bool open;
 	int dead;			/* 0, or the positive FI_Exxx that ends every operation to it */
-	bool told;			/* and an operation ended with it: see msg_op_done() */
+	bool error_reported;		/* and an operation ended with it: see msg_op_done() */
 	struct uccl_flow flow;
 
 	/* Sends not begun: no connection yet, or at the peer's message limit. */
@@ -363,11 +363,11 @@ void uccl_msg_revoke(struct uccl_mep *m, const void *region, uint64_t now);
 
 struct uccl_op *uccl_mep_op_get(struct uccl_mep *m);
 
-/* It is complete: op->err and what else is valid in done(). If its peer has ended, its error tells the program so. */
+/* The operation is complete. An error of an operation whose peer has ended reports that end to the program. */
 static inline void msg_op_done(struct uccl_op *op)
 {
 	if (op->err && op->from && op->from->dead)
-		op->from->told = true;
+		op->from->error_reported = true;
 	op->done(op);
 }
 

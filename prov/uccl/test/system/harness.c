@@ -46,7 +46,7 @@ int free_port(void)
 	int port = 0;
 
 	for (int i = 0; i < 100 && !port; i++) {
-		/* The kernel hands out those from 32768 on, also while whoever asked for this one is away for a moment. */
+		/* The kernel hands out ports from 32768 on, also one whose server restarts at that moment. */
 		int try = 20000 + (int)((clock_ns() / 1000 + (uint64_t)i * 7919) % 12000);
 		int udp = socket(AF_INET, SOCK_DGRAM, 0);
 

@@ -80,7 +80,7 @@ static void request_free(struct request *r)
 {
 	LIST_REMOVE(r, link);
 	r->pep->n--;
-	uccl_peer_let(r->from);
+	uccl_peer_release(r->from);
 	free(r);
 }
 

@@ -8,7 +8,7 @@
 
 #include "api/peers/av.h"
 
-/* A place of the list has no peer any more. It was looked up by `handle`; FI_ADDR_UNSPEC: by any. */
+/* Releases the peer of a slot. Completions name it by `handle` no more; FI_ADDR_UNSPEC: by no handle. */
 static void slot_forget(struct uccl_ep *ep, uint64_t slot, fi_addr_t handle)
 {
 	struct uccl_peer *peer = slot < ep->npeers ? ep->peers[slot] : NULL;
@@ -18,14 +18,14 @@ static void slot_forget(struct uccl_ep *ep, uint64_t slot, fi_addr_t handle)
 	if (handle == FI_ADDR_UNSPEC || uccl_peer_user(peer) == handle)
 		uccl_peer_set_user(peer, UINT64_MAX);
 	ep->peers[slot] = NULL;
-	uccl_peer_let(peer);
+	uccl_peer_release(peer);
 }
 
 static void sources_forget(struct uccl_ep *ep)
 {
 	for (uint64_t i = 0; i < ep->nsources; i++) {
 		uccl_peer_set_user(ep->sources[i], UINT64_MAX);
-		uccl_peer_let(ep->sources[i]);
+		uccl_peer_release(ep->sources[i]);
 	}
 	ep->nsources = 0;
 }
@@ -65,11 +65,11 @@ static bool peers_reach(struct uccl_ep *ep, uint64_t index)
 	return true;
 }
 
-/* The place of the list has this peer now, which is held for it. */
+/* The slot takes over the caller's hold of this peer. */
 static void slot_set(struct uccl_ep *ep, uint64_t slot, fi_addr_t handle, struct uccl_peer *peer)
 {
 	if (ep->peers[slot] == peer)
-		uccl_peer_let(peer);
+		uccl_peer_release(peer);
 	else
 		slot_forget(ep, slot, handle);
 	ep->peers[slot] = peer;
@@ -78,21 +78,24 @@ static void slot_set(struct uccl_ep *ep, uint64_t slot, fi_addr_t handle, struct
 		uccl_peer_set_user(peer, handle);
 }
 
-/* The peer of this place has ended: it stays if it is to be told of, or will not come back. */
+/*
+ * The peer of this slot has ended. The slot gets the next peer at the address once the error was reported; an address
+ * whose endpoint has ended for good keeps its peer.
+ */
 static int peer_again(struct uccl_ep *ep, uint64_t slot, fi_addr_t handle, const struct uccl_addr *addr, bool send)
 {
 	struct uccl_peer *last = ep->peers[slot], *peer;
 
-	if (!uccl_peer_told(last)) {
+	if (!uccl_peer_error_reported(last)) {
 		/* A receive that names it completes with the error. */
 		if (!send)
 			return 0;
-		uccl_peer_tell(last);
+		uccl_peer_mark_reported(last);
 		return -uccl_peer_ended(last);
 	}
 	if (uccl_peer_user(last) == handle)
 		uccl_peer_set_user(last, UINT64_MAX);
-	peer = uccl_peer_again(last, addr);
+	peer = uccl_peer_reconnect(last, addr);
 	if (!peer)
 		return -FI_ENOMEM;
 	ep->peers[slot] = NULL;
@@ -159,8 +162,8 @@ fi_addr_t uccl_ep_source(struct uccl_ep *ep, struct uccl_peer *peer)
 	if (uccl_peer_user(peer) != UINT64_MAX)
 		return uccl_peer_user(peer);
 	found = uccl_av_find(ep->av, uccl_peer_addr(peer));
-	/* Of one that has ended, a message may be left; the handle may stand for another peer. Without memory it is
-	 * looked up again the next time. */
+	/* A message of an ended peer may come late: its handle may stand for the next peer by now. Without memory the
+	 * peer is looked up again the next time. */
 	if (found != FI_ADDR_NOTAVAIL && !uccl_peer_ended(peer))
 		(void)source_keep(ep, found, peer);
 	return found;

@@ -482,7 +482,7 @@ static void group_let(struct group *g)
 {
 	for (uint32_t i = 0; g->members && i < g->n; i++)
 		if (g->members[i])
-			uccl_peer_let(g->members[i]);
+			uccl_peer_release(g->members[i]);
 }
 
 static void group_free(struct group *g)

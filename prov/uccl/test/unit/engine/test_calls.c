@@ -37,7 +37,7 @@ static void peer__by_address(void **state)
  * A place where incarnations follow one another: what was posted ends with the one that it was for, and the next post
  * goes to the next one. PROTOCOL R295
  */
-static void again__another_life(void **state)
+static void reconnect__another_life(void **state)
 {
 	struct lan *l = lan_new_keyless(2);
 	struct uccl_addr place = {.nic = uccl_engine_addr(l->node[1].e)->nic};
@@ -60,11 +60,11 @@ static void again__another_life(void **state)
 			lan_expect(l, 0, LAN_CTX(3), FI_ECONNABORTED);
 		assert_int_equal(uccl_peer_ended(p), FI_ECONNABORTED);
 		/* An operation that ended has told of it. */
-		assert_int_equal(uccl_peer_told(p), life & 1);
-		uccl_peer_tell(p);
-		assert_true(uccl_peer_told(p));
+		assert_int_equal(uccl_peer_error_reported(p), life & 1);
+		uccl_peer_mark_reported(p);
+		assert_true(uccl_peer_error_reported(p));
 		lan_open(l, 1);
-		p = uccl_peer_again(p, &place);
+		p = uccl_peer_reconnect(p, &place);
 		assert_non_null(p);
 		assert_int_equal(uccl_peer_ended(p), 0);
 	}
@@ -73,7 +73,7 @@ static void again__another_life(void **state)
 }
 
 /* Who is asked again and again at a place where nobody is costs little, and leaves nothing. PROTOCOL R295 R133 */
-static void again__backs_off(void **state)
+static void reconnect__backs_off(void **state)
 {
 	struct lan *l = lan_new_open(1);
 	struct uccl_engine *e = l->node[0].e;
@@ -92,15 +92,15 @@ static void again__backs_off(void **state)
 		packets = l->node[0].nic->txs;
 		conn_fail(peer_conn(p), FI_EHOSTUNREACH, l->now);
 		lan_expect(l, 0, LAN_CTX(1), FI_EHOSTUNREACH);
-		assert_true(uccl_peer_told(p));
-		p = uccl_peer_again(p, &place);
+		assert_true(uccl_peer_error_reported(p));
+		p = uccl_peer_reconnect(p, &place);
 		tries++;
 	}
 	/* 1, 2, 4, ... 64, and then 100 ms between two of them. */
 	assert_in_range(tries, 14, 18);
 	/* One that is connected meanwhile counts as new. */
 	assert_int_equal(lan_send_to(l, 0, p, src, 10, LAN_CTX(1)), 0);
-	uccl_peer_let(p);
+	uccl_peer_release(p);
 	lan_pass(l, 200 * UCCL_NS_PER_S);
 	assert_int_equal(e->nconns, 1);
 	assert_int_equal(e->ndead, 0);
@@ -108,7 +108,7 @@ static void again__backs_off(void **state)
 }
 
 /* A name of a peer holds it, and goes with the last who holds the name. PROTOCOL R133 R134 */
-static void let__a_name(void **state)
+static void release__a_name(void **state)
 {
 	struct lan *l = lan_new_keyless(2);
 	struct uccl_engine *e = l->node[0].e;
@@ -120,12 +120,12 @@ static void let__a_name(void **state)
 	lan_run(l, UCCL_NS_PER_S);
 	lan_expect(l, 0, LAN_CTX(2), 0);
 	assert_true(uccl_peer_same(by_place, by_name));
-	uccl_peer_let(by_name);
+	uccl_peer_release(by_name);
 	conn_fail(peer_conn(by_name), FI_ECONNABORTED, l->now);
 	lan_pass(l, 100 * UCCL_NS_PER_S);
 	assert_int_equal(uccl_peer_ended(by_place), FI_ECONNABORTED);
 	assert_int_equal(e->nconns, 2);
-	uccl_peer_let(by_place);
+	uccl_peer_release(by_place);
 	lan_pass(l, 100 * UCCL_NS_PER_S);
 	assert_int_equal(e->nconns, 0);
 	lan_free(l);
@@ -397,9 +397,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(peer__by_address),
-		cmocka_unit_test(again__another_life),
-		cmocka_unit_test(again__backs_off),
-		cmocka_unit_test(let__a_name),
+		cmocka_unit_test(reconnect__another_life),
+		cmocka_unit_test(reconnect__backs_off),
+		cmocka_unit_test(release__a_name),
 		cmocka_unit_test(op__calls_go_through),
 		cmocka_unit_test(op__late_callers),
 		cmocka_unit_test(op__exhausted),

@@ -415,7 +415,7 @@ static void half__once(void **state)
 	/* Who only knocks ends nobody: its first word does. PROTOCOL R10 */
 	assert_int_equal(c->peer.dead, 0);
 	assert_int_equal(e->nhalf, 2);
-	conn_prove(next, l->now);
+	conn_validated(next, l->now);
 	assert_int_equal(c->peer.dead, FI_ECONNRESET);
 	assert_int_equal(e->nhalf, 0);
 	lan_free(l);

@@ -281,7 +281,7 @@ static void connect__gave_up_and_comes_again(void **state)
 			conn_fail(peer_conn(p), FI_EHOSTUNREACH, l->now);
 			lan_expect(l, 0, LAN_CTX(3), FI_EHOSTUNREACH);
 			l->filter = NULL;
-			p = uccl_peer_again(p, &to);
+			p = uccl_peer_reconnect(p, &to);
 			lan_recv(l, 0, dst + 20, 10, LAN_CTX(4));
 			assert_int_equal(lan_send_to(l, 0, p, src, 10, LAN_CTX(5)), 0);
 			lan_pass(l, SECOND);
@@ -341,7 +341,7 @@ static void connect__forged(void **state)
 			other.incarnation ^= 0x10;
 		forged = lan_stranger(l, 1, &other, false);
 		assert_non_null(forged);
-		assert_int_equal(peer_conn(p)->unproven, 0);
+		assert_int_equal(peer_conn(p)->unvalidated, 0);
 		assert_int_equal(l->node[1].e->nconns, 2 + same);
 		lan_talk(l);
 		assert_int_equal(uccl_peer_ended(p), 0);

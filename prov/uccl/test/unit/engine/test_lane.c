@@ -1107,7 +1107,7 @@ static void part__late(void **state)
 	l->node[HOME(0)].asleep = true;
 	c = lan_conn(l, LANE(0, 0), LANE(1, 0));
 	conn_fail(c, FI_ECONNABORTED, l->now);
-	uccl_peer_let(&c->peer);
+	uccl_peer_release(&c->peer);
 	lan_pass(l, forget);
 	l->node[HOME(0)].asleep = false;
 	lan_run(l, SECOND);

@@ -219,22 +219,22 @@ static void reap__never_connected(void **state)
 	assert_int_equal(lan_send_to(l, 0, p[1], src, 10, LAN_CTX(1)), 0);
 	lan_recv_from(l, 0, p[2], dst, 10, LAN_CTX(2));
 	for (int i = 0; i < 3; i++)
-		uccl_peer_let(p[i]);
+		uccl_peer_release(p[i]);
 	lan_pass(l, 10 * MS);
 	assert_int_equal(e->nconns, 2);
 	for (int i = 0; i < 1000; i++) {
 		a.nic.port = (uint16_t)(100 + i);
-		uccl_peer_let(uccl_engine_peer(e, &a, true));
+		uccl_peer_release(uccl_engine_peer(e, &a, true));
 		lan_pass(l, MS);
 		assert_true(e->nconns <= 3);
 	}
 	/* One that is held again, and one that is connected, stay. */
 	a.nic.port = 5;
 	p[0] = uccl_engine_peer(e, &a, true);
-	uccl_peer_let(p[0]);
+	uccl_peer_release(p[0]);
 	assert_ptr_equal(uccl_engine_peer(e, &a, true), p[0]);
 	lan_talk(l);
-	uccl_peer_let(lan_peer(l, 0, 1));
+	uccl_peer_release(lan_peer(l, 0, 1));
 	lan_pass(l, MS);
 	assert_int_equal(e->nconns, 4);
 	lan_free(l);

@@ -727,7 +727,7 @@ static void room__peer_dies(void **state)
 
 #define CROWD 100
 
-/* Requests of many peers wait for a receive that takes their data: each turn looks at a few of them, and at all in time. */
+/* Requests of many peers wait for a receive that takes their data: each turn looks at a few, and in time at all. */
 static void retry__steps_do_not_grow(void **state)
 {
 	static const struct uccl_addr addr;
