@@ -60,7 +60,8 @@ struct uccl_peer {
 	/* Sends not begun: no connection yet, or at the peer's message limit. */
 	struct uccl_op_list pending;
 	struct uccl_op_list sends;	/* begun and not complete */
-	uint64_t tx_mseq;		/* next message sequence number */
+	uint64_t tx_mseq;		/* next message sequence number, */
+	uint64_t held_to;		/* and what it was when uccl_msg_hold() was called last */
 
 	struct uccl_op_list directed[UCCL_KINDS]; /* posted receives that name it, see uccl_match_post() */
 	uint64_t rx_mseq;		/* next message in order */

@@ -333,6 +333,24 @@ static bool send_withdraw(struct uccl_op *op)
 }
 
 /*
+ * A peer may run short again and again. What had begun the last time became what it can be then, so only what has begun
+ * since is looked at: it is behind the others.
+ */
+static struct uccl_op *hold_first(struct uccl_peer *p)
+{
+	uint64_t since = p->tx_mseq - p->held_to;
+	struct uccl_op *op, *first = NULL;
+
+	for (op = TAILQ_LAST(&p->sends, uccl_op_list); op; op = TAILQ_PREV(op, uccl_op_list, link)) {
+		if ((uint32_t)p->tx_mseq - op->mseq > since)
+			break;
+		first = op;
+	}
+	p->held_to = p->tx_mseq;
+	return first;
+}
+
+/*
  * What waits in the flow would fill the peer's memory as surely as what is sent from now on: it becomes envelopes
  * too. So what still comes unasked is at most what is in flight. PROTOCOL R42
  */
@@ -342,8 +360,9 @@ void uccl_msg_hold(struct uccl_peer *p)
 	struct uccl_op_list again;
 
 	TAILQ_INIT(&again);
-	for (op = TAILQ_FIRST(&p->sends); op; op = next) {
+	for (op = hold_first(p); op; op = next) {
 		next = TAILQ_NEXT(op, link);
+		p->mep->match.steps++;
 		if (op->type != UCCL_OP_SEND || !op->len || !op->env.queued ||
 		    (op->wait & (MSG_WAIT_CTS | MSG_WAIT_LEAD)) == MSG_WAIT_CTS)
 			continue;

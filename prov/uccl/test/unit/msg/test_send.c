@@ -944,6 +944,36 @@ static void hold__rest_went_first(void **state)
 	}
 }
 
+/* A peer that is short of memory, is not, and is again: what it was told of before is not looked at again. */
+static void hold__steps_do_not_grow(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_peer *p = &d->side[0].peer;
+	uint64_t steps;
+
+	(void)state;
+	for (int i = 0; i < 900; i++)
+		assert_int_equal(duo_send(d, 0, UCCL_OPF_DELIVERY, src, 100, 0, DUO_CTX(i)), 0);
+	p->flow.granted.envelopes_only = true;
+	steps = p->mep->match.steps;
+	uccl_msg_hold(p);
+	assert_int_equal(p->mep->match.steps - steps, 900);
+	for (int i = 0; i < 10; i++) {
+		struct uccl_env env;
+
+		p->flow.granted.envelopes_only = false;
+		assert_int_equal(duo_send(d, 0, UCCL_OPF_DELIVERY, src, 100, 0, DUO_CTX(900 + i)), 0);
+		p->flow.granted.envelopes_only = true;
+		steps = p->mep->match.steps;
+		uccl_msg_hold(p);
+		assert_int_equal(p->mep->match.steps - steps, 1);
+		uccl_env_decode(&env, TAILQ_LAST(&p->sends, uccl_op_list)->env.rec);
+		assert_false(env.flags & UCCL_ENV_EAGER);
+	}
+	uccl_peer_fail(p, FI_ECONNABORTED, d->now);
+	duo_free(d);
+}
+
 static void self__posted(void **state)
 {
 	struct duo *d = duo_new(false, 16);
@@ -1137,6 +1167,7 @@ int main(void)
 		cmocka_unit_test(send__no_handle),
 		cmocka_unit_test(send__many_with_loss),
 		cmocka_unit_test(hold__rest_went_first),
+		cmocka_unit_test(hold__steps_do_not_grow),
 		cmocka_unit_test(self__posted),
 		cmocka_unit_test(self__unexpected),
 		cmocka_unit_test(self__directed),
