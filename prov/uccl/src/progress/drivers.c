@@ -222,11 +222,12 @@ bool uccl_sleep(struct uccl_sleep *s)
 {
 	if (s->until != UCCL_NEVER && uccl_clock() >= s->until)
 		return false;
+	if (uccl_wait_again(s->wait, s->until))
+		return true;
 	/* Whoever made a timer earlier in between did not know that we sleep. */
 	uccl_wait_plan(s->wait, sleep_wake(s));
 	uccl_wait_sleep(s->wait, sleep_wake(s));
-	uccl_wait_leave(s->wait);
-	uccl_wait_enter(s->wait);
+	uccl_wait_up(s->wait);
 	return true;
 }
 

@@ -33,6 +33,9 @@ void uccl_wait_init(struct uccl_wait *w)
 	atomic_init(&w->signalled, false);
 	atomic_init(&w->forced, false);
 	atomic_init(&w->sleepers, 0);
+	w->risen = 0;
+	w->read = 0;
+	w->late = 0;
 	atomic_init(&w->outside, false);
 }
 
@@ -141,8 +144,12 @@ void uccl_wait_sleep(struct uccl_wait *w, uint64_t until)
 	uint64_t now;
 
 	uccl_wait_plan(w, until);
-	if (atomic_exchange(&w->signalled, false))
+	if (atomic_exchange(&w->signalled, false)) {
+		/* It was for others, too, who sleep. */
+		if (atomic_load(&w->sleepers) > 1 || atomic_load(&w->outside))
+			uccl_wait_force(w);
 		return;
+	}
 	if (until == UCCL_NEVER) {
 		ppoll(&pfd, 1, NULL, NULL);
 		return;
@@ -152,19 +159,87 @@ void uccl_wait_sleep(struct uccl_wait *w, uint64_t until)
 	ppoll(&pfd, 1, &ts, NULL);
 }
 
-/* Nobody is inside any more, and nobody comes in: the caller has the door. */
-static void wait_rest(struct uccl_wait *w)
+/* Make the eventfd empty. The caller has the door. */
+static void wait_read(struct uccl_wait *w)
 {
 	uint64_t count;
 	ssize_t n;
 
+	w->risen = 0;
+	w->late = 0;
+	w->read++;
+	atomic_store(&w->forced, false);
+	/* Empty already is as good. */
+	n = read(w->evfd, &count, sizeof(count));
+	(void)n;
+}
+
+/* Asked of the kernel: who signals makes it readable before it notes that, and may have no processor in between. */
+static bool wait_readable(const struct uccl_wait *w)
+{
+	struct pollfd pfd = { .fd = w->evfd, .events = POLLIN };
+
+	return poll(&pfd, 1, 0) == 1;
+}
+
+/* Nobody is inside any more, and nobody comes in: the caller has the door. */
+static void wait_rest(struct uccl_wait *w)
+{
 	atomic_store(&w->until, 0);
 	atomic_store(&w->signalled, false);
-	/* Empty already is as good. */
-	if (atomic_exchange(&w->forced, false)) {
-		n = read(w->evfd, &count, sizeof(count));
-		(void)n;
+	if (atomic_load(&w->forced))
+		wait_read(w);
+}
+
+/*
+ * The others who are inside are awake after so long, or have no processor: who waited in vain looks, and waits longer
+ * the next time, up to sixteen times that.
+ */
+#define RISE_NS UCCL_NS_PER_MS
+#define RISE_DOUBLINGS 4
+#define RISE_STEP_NS (20 * UCCL_NS_PER_US)
+
+/*
+ * The eventfd stays readable until all have woken: who is awake and slept again before that would wake at once, and two
+ * that leave and come would keep each other awake for ever. So the first ones wait for the last, who reads it. All look
+ * again after that, so whatever was signalled in between is seen.
+ */
+bool uccl_wait_again(struct uccl_wait *w, uint64_t until)
+{
+	const struct timespec step = to_timespec(RISE_STEP_NS);
+	uint64_t end;
+	uint32_t read;
+
+	if (!wait_readable(w))
+		return false;
+	pthread_mutex_lock(&w->door);
+	read = w->read;
+	w->risen++;
+	/* The program may take its time until it looks at its descriptor, and packets do not wait for that. */
+	end = uccl_clock() + ((uint64_t)RISE_NS << (atomic_load(&w->outside) ? 0 : uccl_min(w->late, RISE_DOUBLINGS)));
+	end = uccl_min(end, until);
+	for (;;) {
+		if (w->read == read && w->risen >= atomic_load(&w->sleepers) && !atomic_load(&w->outside))
+			wait_read(w);
+		if (w->read != read || uccl_clock() >= end)
+			break;
+		pthread_mutex_unlock(&w->door);
+		nanosleep(&step, NULL);
+		pthread_mutex_lock(&w->door);
 	}
+	if (w->read == read) {
+		w->risen--;
+		w->late++;
+	}
+	pthread_mutex_unlock(&w->door);
+	return true;
+}
+
+void uccl_wait_up(struct uccl_wait *w)
+{
+	pthread_mutex_lock(&w->door);
+	atomic_store(&w->until, UCCL_WAIT_AWAKE);
+	pthread_mutex_unlock(&w->door);
 }
 
 void uccl_wait_leave(struct uccl_wait *w)

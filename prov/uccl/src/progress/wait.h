@@ -26,6 +26,10 @@ struct uccl_wait {
 	/* One at a time comes or goes: he who clears up after the last one takes nothing from one who just came. */
 	pthread_mutex_t door;
 	_Atomic int sleepers;	/* threads of ours */
+	/* Under the door: so many of them are awake since the eventfd became readable; counts how often it was read. */
+	int risen;
+	uint32_t read;
+	unsigned int late;	/* sleepers who waited in vain for the others since it was last read */
 	_Atomic bool outside;	/* the application sleeps on the descriptor, or is about to */
 };
 
@@ -60,6 +64,14 @@ void uccl_wait_plan(struct uccl_wait *w, uint64_t until);
 /* Sleep until a signal, until something arrives, or until the time `until` (UCCL_NEVER: without end). */
 void uccl_wait_sleep(struct uccl_wait *w, uint64_t until);
 void uccl_wait_leave(struct uccl_wait *w);
+/*
+ * Instead of leaving and entering: a sleeper who stays. True: something was signalled since it entered or last asked,
+ * so that it looks once more before it sleeps. All who are inside are awake by then, but for one that takes too long,
+ * or the time `until` is over. False: it may sleep.
+ */
+bool uccl_wait_again(struct uccl_wait *w, uint64_t until);
+/* It slept, and looks again: signals are kept, as after uccl_wait_enter. */
+void uccl_wait_up(struct uccl_wait *w);
 
 /*
  * A thread's work: `poll` says whether there was any, `stay` whether to look again rather than sleep if not (NULL:

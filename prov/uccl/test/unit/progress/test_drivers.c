@@ -282,6 +282,96 @@ static void automatic__moves_data(void **state)
 	two_close(&t);
 }
 
+#define MANY 5
+
+static struct crowd {
+	struct uccl_wait w;
+	_Atomic uint64_t value;
+	_Atomic int looks, inside, next;
+	_Atomic bool over;
+} crowd;
+
+/* Sleeps until the value is as large as its number, or all is over; how often it looks is counted. */
+static void *crowd_sleeper(void *arg)
+{
+	uint64_t want = (uint64_t)++crowd.next;
+	struct uccl_sleep s;
+
+	(void)arg;
+	uccl_sleep_begin(&s, &crowd.w, NULL, NULL, 20000);
+	crowd.inside++;
+	do {
+		crowd.looks++;
+	} while (crowd.value < want && !crowd.over && uccl_sleep(&s));
+	uccl_sleep_end(&s);
+	crowd.inside--;
+	return NULL;
+}
+
+static void crowd_start(pthread_t *t)
+{
+	memset(&crowd, 0, sizeof(crowd));
+	assert_int_equal(uccl_wait_open(&crowd.w), 0);
+	for (int i = 0; i < MANY; i++)
+		assert_int_equal(pthread_create(&t[i], NULL, crowd_sleeper, NULL), 0);
+	while (crowd.inside < MANY)
+		usleep(1000);
+	usleep(50000);
+}
+
+static void crowd_end(pthread_t *t)
+{
+	for (int i = 0; i < MANY; i++)
+		pthread_join(t[i], NULL);
+	uccl_wait_close(&crowd.w);
+}
+
+/* Threads asleep on one object wake once or twice for what is signalled, and not each other for ever. */
+static void sleep__wakes_are_few(void **state)
+{
+	pthread_t t[MANY];
+
+	(void)state;
+	crowd_start(t);
+	crowd.looks = 0;
+	for (int i = 0; i < 10; i++) {
+		uccl_wait_signal(&crowd.w);
+		usleep(30000);
+	}
+	/* Twice each, and some times more where the processors are busy: it was a hundred thousand times in all. */
+	assert_in_range(crowd.looks, MANY, 10 * MANY * 12);
+	usleep(300000);
+	crowd.looks = 0;
+	usleep(200000);
+	assert_int_equal(crowd.looks, 0);
+	crowd.over = true;
+	uccl_wait_force(&crowd.w);
+	crowd_end(t);
+}
+
+/* Each waits for another value: whatever is signalled, nobody sleeps through it, also when others end meanwhile. */
+static void sleep__nobody_is_missed(void **state)
+{
+	pthread_t t[MANY];
+
+	(void)state;
+	for (int round = 0; round < 30; round++) {
+		uint64_t end;
+
+		crowd_start(t);
+		for (int i = 1; i <= MANY; i++) {
+			crowd.value = (uint64_t)i;
+			uccl_wait_signal(&crowd.w);
+			end = uccl_clock() + 5 * UCCL_NS_PER_S;
+			while (crowd.inside > MANY - i && uccl_clock() < end)
+				if (round & 1)
+					usleep(10);
+			assert_int_equal(crowd.inside, MANY - i);
+		}
+		crowd_end(t);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -290,6 +380,8 @@ int main(void)
 		cmocka_unit_test(nap__leaves_nothing),
 		cmocka_unit_test(sleep__time),
 		cmocka_unit_test(sleep__for_timers),	cmocka_unit_test(automatic__moves_data),
+		cmocka_unit_test(sleep__wakes_are_few),
+		cmocka_unit_test(sleep__nobody_is_missed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
