@@ -20,6 +20,9 @@
 #define PACER_AHEAD_NS (25 * UCCL_NS_PER_US)
 /* A sender that was not heard for so long has its grants written off: twenty round trips of a slow fabric. */
 #define PACER_SILENCE_NS (500 * UCCL_NS_PER_US)
+/* So many windows may be lost beyond what comes, and such senders have one grant in so many. PROTOCOL R322 */
+#define WASTE_WINDOWS 2
+#define WASTE_TURNS 16
 #define PS_PER_NS 1000
 
 void uccl_pacer_init(struct uccl_pacer *p, uint64_t link_bps)
@@ -149,6 +152,12 @@ static void pull_rank(struct uccl_pacer *p, struct uccl_pull *u)
 	uccl_heap_set(&p->ranked, &u->place, u->list == UCCL_PULL_ACTIVE ? u->rank : UCCL_NEVER);
 }
 
+/* Next to nothing comes of what it is granted. PROTOCOL R322 */
+static bool pull_wastes(const struct uccl_pull *u)
+{
+	return u->wasted > WASTE_WINDOWS * u->cfg.window;
+}
+
 /* Where it belongs now, and what of its grants counts. */
 static void pull_sort(struct uccl_pacer *p, struct uccl_pull *u)
 {
@@ -171,6 +180,8 @@ static void pull_sort(struct uccl_pacer *p, struct uccl_pull *u)
 		pull_list(p, u, UCCL_PULL_TELL);
 	else if (off || ahead + u->cfg.quantum > u->cfg.window)
 		pull_list(p, u, UCCL_PULL_NONE);
+	else if (u->demand > u->granted && pull_wastes(u))
+		pull_list(p, u, UCCL_PULL_IDLE);
 	else if (u->demand > u->granted)
 		pull_list(p, u, u->rtx && u->served != p->round && !p->rank ? UCCL_PULL_RTX : UCCL_PULL_ACTIVE);
 	else if (ahead + pull_back(u) <= u->cfg.idle)
@@ -302,6 +313,12 @@ static struct uccl_pull *pacer_first(const struct uccl_pacer *p)
 	if (TAILQ_EMPTY(&p->lists[UCCL_PULL_TELL]) && TAILQ_EMPTY(&p->lists[UCCL_PULL_RTX]) &&
 	    TAILQ_EMPTY(&p->lists[UCCL_PULL_ACTIVE]) && TAILQ_EMPTY(&p->lists[UCCL_PULL_IDLE]))
 		return NULL;
+	/* Last, but not for ever. */
+	if ((p->grants + 1) % WASTE_TURNS == 0 && TAILQ_EMPTY(&p->lists[UCCL_PULL_TELL])) {
+		u = TAILQ_FIRST(&p->lists[UCCL_PULL_IDLE]);
+		if (u && u->demand <= u->granted)
+			u = NULL;
+	}
 	for (int i = 0; !u && i < UCCL_PULL_NONE; i++) {
 		u = TAILQ_FIRST(&p->lists[i]);
 		if (u && i == UCCL_PULL_ACTIVE && p->rank)
@@ -329,6 +346,10 @@ void uccl_pacer_heard(struct uccl_pacer *p, struct uccl_pull *u, uint64_t receiv
 		u->granted = uccl_max(u->granted, received);
 		u->charged = uccl_max(u->charged, received);
 	}
+	if (received > u->received && lost)
+		u->wasted += received - u->received;
+	else if (received > u->received)
+		u->wasted -= uccl_min(u->wasted, received - u->received);
 	u->received = uccl_max(u->received, received);
 	u->demand = uccl_max(u->demand, demand);
 	u->rtx |= lost;
@@ -387,7 +408,7 @@ struct uccl_pull *uccl_pacer_next(struct uccl_pacer *p, uint64_t now)
 	if (u->served == p->round)
 		p->round++;
 	u->served = p->round;
-	u->granted += u->list == UCCL_PULL_IDLE ? pull_back(u) : u->cfg.quantum;
+	u->granted += u->demand <= u->granted ? pull_back(u) : u->cfg.quantum;
 	pacer_charge(p, u, now);
 	u->turns = ++p->grants;
 	u->rtx = false;

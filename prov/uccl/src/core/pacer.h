@@ -8,6 +8,9 @@
  * What was lost is what senders say. So a loss brings a sender's turn forward, but it has one in a round like the
  * others, and bytes that are told to be lost take no room on the link.
  *
+ * A sender that takes grants and sends nothing for them says that all of it was lost. Whose losses, less what came, are
+ * more than two windows is last, with those that want nothing, and has one grant in sixteen (PROTOCOL R322).
+ *
  * Room on the link is taken by what was granted to somebody who wants it, and by what is sent unasked as soon as it is
  * heard of: the grants that follow wait until that is through.
  *
@@ -44,6 +47,7 @@ struct uccl_pull {
 	uint64_t counted; /* its share of uccl_pacer.out */
 	uint64_t charged; /* bytes of it that the pacer has made room for on the link */
 	uint64_t served;  /* the round of its latest turn */
+	uint64_t wasted;  /* bytes that it said were lost, less those that came; not below 0 */
 	/* with a policy that ranks */
 	struct uccl_timer place; /* in uccl_pacer.ranked, if it is in ACTIVE */
 	uint64_t rank;
