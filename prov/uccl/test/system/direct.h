@@ -63,17 +63,23 @@ static void domain_open(uint64_t caps)
 	call(fi_av_open(domain, &av_attr, &av, NULL), 0);
 }
 
-static struct fid_ep *ep_open(uint8_t *name)
+/* With a queue of its own. */
+static inline struct fid_ep *ep_open_on(struct fid_cq *queue, uint8_t *name)
 {
 	size_t len = FI_UCCL_ADDR_LEN;
 	struct fid_ep *ep;
 
 	call(fi_endpoint(domain, info, &ep, NULL), 0);
 	call(fi_ep_bind(ep, &av->fid, 0), 0);
-	call(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV), 0);
+	call(fi_ep_bind(ep, &queue->fid, FI_TRANSMIT | FI_RECV), 0);
 	call(fi_enable(ep), 0);
 	call(fi_getname(&ep->fid, name, &len), 0);
 	return ep;
+}
+
+static inline struct fid_ep *ep_open(uint8_t *name)
+{
+	return ep_open_on(cq, name);
 }
 
 static void domain_close(void)
