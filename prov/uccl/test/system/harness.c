@@ -319,6 +319,14 @@ void world_kill(struct world *w, int rank)
 	world_signal(w, rank, SIGKILL);
 }
 
+void world_forget(struct world *w)
+{
+	if (w->failed)
+		return;
+	reap(w, w->n - 1, true);
+	close(w->p[--w->n].fd);
+}
+
 static bool all_ended(struct world *w)
 {
 	bool all = true;

@@ -105,6 +105,8 @@ void world_expect_all(struct world *w, uint32_t type, unsigned int ms, struct ct
 uint64_t world_agree(struct world *w, int n, uint64_t more);
 void world_signal(struct world *w, int rank, int sig);
 void world_kill(struct world *w, int rank);
+/* The last rank, which was killed, leaves: the next one that is started has its number. */
+void world_forget(struct world *w);
 /* Wait until all ranks that are left have ended with status 0, or kill them. */
 void world_wait(struct world *w, unsigned int ms);
 /* Sum of a counter over what the rank's endpoints wrote under FI_UCCL_STATS; call after its end. */

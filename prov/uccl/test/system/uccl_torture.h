@@ -9,7 +9,8 @@
  *
  * Files, each calls only what stands before it: _buf (buffers, their content and their quarantine), _core (operations,
  * failure, draws), _msg (messages), _rma (remote memory), _cell (atomics that ranks share), _region (regions closed
- * under traffic), _rank (endpoint, rounds).
+ * under traffic), _victim (a peer that is killed and started again), _drain (completions), _ep (the endpoint), _rank
+ * (rounds).
  */
 #ifndef UCCL_TEST_SYSTEM_TORTURE_H
 #define UCCL_TEST_SYSTEM_TORTURE_H
@@ -44,15 +45,16 @@
 #define ORDER_MAX 65536 /* operations on remote memory of up to so many bytes are ordered */
 #define ATOMIC_MAX 16
 #define ANYBODY (-1)
+#define TORTURE_PATIENCE_S 60 /* times slack: so long an operation may be open */
 
 /* A window has a slice for each worker of each rank, and cells. Of a slice the begin is for short operations. */
 #define SMALL_AREA (256u << 10)
 #define CELLS 8	       /* of each kind */
 #define CELL_MAX 16384 /* numbers that a cell gives in a round */
 #define REGIONS 4
-#define REGION_BYTES (768u << 10)
+#define REGION_BYTES (1536u << 10)
 
-enum kind { SEND, RECV, WRITE, READ, ATOMIC, PEEK, REGION, KINDS };
+enum kind { SEND, RECV, WRITE, READ, ATOMIC, PEEK, REGION, VICTIM, KINDS };
 extern const char *const kind_names[KINDS];
 
 /* ---- _buf: content and buffers */
@@ -151,10 +153,24 @@ struct cell {
 	_Atomic uint32_t next[CELL_MAX]; /* what replaced this number */
 };
 
+/* A peer that is killed and started again. Its member and window are those behind the ranks'. */
+enum victim_op { VICTIM_SEND, VICTIM_WRITE, VICTIM_READ, VICTIM_TICKET, VICTIM_RECV };
+#define VICTIM_SEEN 65536
+#define VICTIM_SMALL 8	/* slots in the small area of a slice, */
+#define VICTIM_SLOTS 10 /* and all of them */
+#define VICTIM_RKEY 7
+struct victim {
+	_Atomic uint32_t incarnation;  /* 0: there was none */
+	_Atomic uint64_t ready_ns;     /* since when it is there; 0: it is killed */
+	uint8_t name[2][FAB_NAME_MAX]; /* of an even and an odd incarnation */
+	_Atomic uint64_t failed, recover_ns;
+	_Atomic uint64_t received[TORTURE_RANKS][VICTIM_SEEN], sent[TORTURE_RANKS][VICTIM_SEEN], tickets[VICTIM_SEEN];
+};
+
 struct member {
 	uint8_t name[FAB_NAME_MAX];
 	uint64_t addr, rkey; /* of its window */
-	bool tells;	     /* its completions have data */
+	bool tells, tags;    /* its completions have data, and tags */
 	_Atomic uint64_t done[KINDS], bytes, checks, refused, canceled;
 	_Atomic uint32_t anonymous[2]; /* untagged, tagged: messages that were thrown away without a look at which */
 	struct region_info region[REGIONS];
@@ -164,7 +180,8 @@ struct member {
 
 struct config {
 	uint64_t seed, ops, seconds, ends_ns;
-	int ranks, workers, lanes;
+	uint64_t life_ms;		 /* an eighth to four times of this the victim lives; 0: there is none */
+	int ranks, workers, lanes, port; /* port: the victim's */
 	size_t size_max, slice, window, cells_at, regions_at; /* bytes; the last two are places in a window */
 	char fault[128];
 };
@@ -173,7 +190,8 @@ struct shared {
 	struct config cfg;
 	_Atomic uint32_t arrived; /* workers at barriers, ever */
 	_Atomic uint32_t stop, round;
-	struct member member[TORTURE_RANKS];
+	struct victim victim;
+	struct member member[TORTURE_RANKS + 1];
 	_Atomic uint32_t nmsgs[TORTURE_RANKS][TORTURE_RANKS];
 	struct msg msg[TORTURE_RANKS][TORTURE_RANKS][TORTURE_MSGS]; /* from, to */
 								    /* Then the windows. */
@@ -198,7 +216,7 @@ struct request {
 	uint64_t key;
 	size_t len;
 	/* messages */
-	bool tagged, multi, wild, claim, discard;
+	bool tagged, multi, wild, claim, discard, keyed;
 	_Atomic bool canceled;
 	uint64_t recv_no, tag, ignore, flags;
 	size_t multi_end; /* how far a multi-receive buffer was filled */
@@ -232,6 +250,7 @@ struct worker {
 	unsigned int next_op, recvs; /* recvs: open */
 	struct quarantine quarantine;
 	struct history history[HISTORY];
+	char error[200];		/* what the provider said of the last failure that this worker read */
 	uint8_t *shadow[TORTURE_RANKS]; /* of this worker's slices */
 	bool read_behind[TORTURE_RANKS];
 	uint32_t guess[TORTURE_RANKS][CELLS]; /* last known numbers of chains */
@@ -262,6 +281,11 @@ struct torture {
 	_Atomic uint64_t counted_ops[3];
 	struct fid_mr *mr;
 	fi_addr_t addr[TORTURE_RANKS];
+	/* What the first worker knows of the victim: by its port, and by name. */
+	fi_addr_t place, keyed;
+	uint32_t keyed_of, reached;
+	uint64_t victim_seq, slot_key[VICTIM_SLOTS];
+	bool slot_busy[VICTIM_SLOTS];
 	pthread_mutex_t rx_lock;		/* receives have an order */
 	pthread_mutex_t tx_lock[TORTURE_RANKS]; /* and messages to a rank */
 	pthread_mutex_t cq_lock;		/* if serial: completions are handled one after another */
@@ -297,6 +321,8 @@ struct request *op_new(struct worker *w, enum kind kind, int peer, size_t len);
 void op_buf(struct request *op, struct uccl_rng *r, size_t len, unsigned int max_parts);
 /* Before posting: from now on other threads may see its end. */
 void op_go(struct request *op, const char *what);
+/* A receive, which may wait for a message for ever. */
+bool op_waits(const struct request *op);
 /* After posting: 0 or -FI_EAGAIN, all else is a failure. True: it was posted. */
 bool op_posted(struct worker *w, struct request *op, ssize_t rc, const char *what);
 /* It has ended: `w` (the one that runs) takes its buffer. */
@@ -362,7 +388,37 @@ void region_ended(struct worker *w, struct request *op);
 void region_check(struct worker *w);
 void region_close_all(struct worker *w);
 
+/* ---- _victim */
+
+void victim_meet(struct worker *w);
+void victim_call(struct worker *w, struct uccl_rng *r);
+void victim_ended(struct worker *w, struct request *op);
+/* At the end: cancel what waits. */
+void victim_leave(struct worker *w);
+/* Of the victim itself: tell the ranks that it is there; post what it has to. */
+void victim_ready(struct worker *w);
+void victim_turn(struct worker *w);
+
+/* ---- _drain */
+
+/* Read what is there; how many. wait: as the rank has drawn, for a moment. */
+int drain(struct worker *w, bool wait);
+/* An operation that is open for too long is a failure. */
+void look_at_clock(struct worker *w);
+/* SIGUSR1: say what is open. */
+void dump_on_signal(void);
+
+/* ---- _ep */
+
+void endpoint_draw(struct torture *t);
+/* service: a port, or NULL. */
+void endpoint_info(struct torture *t, const char *service);
+void endpoint_open(struct torture *t);
+void endpoint_close(struct torture *t);
+
 /* ---- _rank */
+
+void role_victim(struct rank *r);
 
 void role_torture(struct rank *r);
 

@@ -11,7 +11,8 @@
 #define LARGE_FROM 12  /* sizes below 2^12 are drawn in 15 of 16 cases, */
 #define LARGE_NEXT 0.6 /* and each power of two above so much more seldom than the one before */
 
-const char *const kind_names[KINDS] = {"sends", "receives", "writes", "reads", "atomics", "peeks", "regions"};
+const char *const kind_names[KINDS] = {"sends",	  "receives", "writes",	 "reads",
+				       "atomics", "peeks",    "regions", "victims"};
 
 uint64_t key_mix(uint64_t a, uint64_t b)
 {
@@ -25,7 +26,8 @@ uint64_t key_mix(uint64_t a, uint64_t b)
 
 size_t shared_bytes(const struct config *c)
 {
-	return (sizeof(struct shared) + 4095) / 4096 * 4096 + (size_t)c->ranks * c->window;
+	/* One window more than ranks: the victim's. */
+	return (sizeof(struct shared) + 4095) / 4096 * 4096 + (size_t)(c->ranks + 1) * c->window;
 }
 
 uint8_t *shared_window(struct shared *s, int rank)
@@ -91,7 +93,8 @@ void torture_fail(struct worker *w, const struct request *op, const char *fmt, .
 	va_end(ap);
 	if (op)
 		op_text(op, text, sizeof(text));
-	fprintf(stderr, "seed %llu: %s\n  operation: %s\n", (unsigned long long)w->t->s->cfg.seed, why, text);
+	fprintf(stderr, "seed %llu: %s\n  operation: %s\n  last error: %s\n", (unsigned long long)w->t->s->cfg.seed,
+		why, text, w->error);
 	worker_dump(w, true);
 	rank_fail("seed %llu, worker %d, call %llu: %s", (unsigned long long)w->t->s->cfg.seed, w->index,
 		  (unsigned long long)w->calls, why);
@@ -151,6 +154,11 @@ void op_go(struct request *op, const char *what)
 	op->began_ns = clock_ns();
 	worker_note(op->w, what, op->peer, op->len, op->key);
 	atomic_store(&op->state, OP_OPEN);
+}
+
+bool op_waits(const struct request *op)
+{
+	return op->kind == RECV || (op->kind == VICTIM && op->what == VICTIM_RECV);
 }
 
 bool op_posted(struct worker *w, struct request *op, ssize_t rc, const char *what)

@@ -574,7 +574,8 @@ void msg_recv_rest(struct worker *w, struct uccl_rng *r)
 				return;
 			op->tagged = tagged;
 			op->wild = true;
-			op->ignore = tagged ? ~0ull : 0;
+			/* Not those of the victim. */
+			op->ignore = tagged ? ~8ull : 0;
 			if (!recv_post(w, r, op))
 				return;
 		}
@@ -609,9 +610,11 @@ static void check_pair(struct worker *w, struct msg *first, struct msg *second)
 {
 	if (!takes(second, first))
 		return;
-	must(w, NULL, first->recv_no <= second->recv_no, "message %llx overtook %llx: receives %llu and %llu",
-	     (unsigned long long)second->id, (unsigned long long)first->id, (unsigned long long)second->recv_no,
-	     (unsigned long long)first->recv_no);
+	must(w, NULL, first->recv_no <= second->recv_no,
+	     "message %llx (tag %llx) overtook %llx (tag %llx): receives %llu (tag %llx/%llx, of %d) and %llu",
+	     (unsigned long long)second->id, (unsigned long long)second->tag, (unsigned long long)first->id,
+	     (unsigned long long)first->tag, (unsigned long long)second->recv_no, (unsigned long long)second->recv_tag,
+	     (unsigned long long)second->recv_ignore, second->recv_from, (unsigned long long)first->recv_no);
 	must(w, NULL, first->recv_no != second->recv_no || first->place + first->len <= second->place,
 	     "messages %llx and %llx overlap", (unsigned long long)first->id, (unsigned long long)second->id);
 }

@@ -79,6 +79,19 @@ void region_turn(struct worker *w, struct uccl_rng *r)
 		region_open(w, r, i);
 }
 
+/* Each worker writes to a part of its own, one write at a time: writes that meet would be nobody's fault. */
+static bool writes_there(const struct worker *w, int peer, int i)
+{
+	for (int k = 0; k < TORTURE_OPS; k++) {
+		const struct request *op = &w->op[k];
+
+		if (atomic_load(&op->state) != OP_FREE && op->kind == REGION && !op->what && op->peer == peer &&
+		    op->cell == i)
+			return true;
+	}
+	return false;
+}
+
 void region_access(struct worker *w, struct uccl_rng *r)
 {
 	struct torture *t = w->t;
@@ -86,15 +99,20 @@ void region_access(struct worker *w, struct uccl_rng *r)
 	struct region_info *info = &t->s->member[peer].region[i];
 	uint64_t gen = atomic_load(&info->gen), addr = atomic_load(&info->addr), rkey = atomic_load(&info->rkey);
 	bool readable = atomic_load(&info->readable);
-	/* Long ones are often under way when the region is closed. */
-	size_t len = uccl_rng_below(r, 3) ? size_draw(r, REGION_BYTES) : uccl_rng_below(r, REGION_BYTES + 1), off;
-	struct request *op = gen & 1 && atomic_load(&info->gen) == gen ? op_new(w, REGION, peer, len) : NULL;
+	size_t parts = readable ? 1 : (size_t)(t->ranks * t->workers), part = REGION_BYTES / parts;
+	size_t begin = readable ? 0 : (size_t)(t->rank * t->workers + w->index) * part, len, off;
+	struct request *op;
 	ssize_t rc;
 	void *mem;
 
+	if (!(gen & 1) || atomic_load(&info->gen) != gen || (!readable && writes_there(w, peer, i)))
+		return;
+	/* Long ones are often under way when the region is closed. */
+	len = uccl_rng_below(r, 3) ? size_draw(r, part) : uccl_rng_below(r, part + 1);
+	off = begin + uccl_rng_below(r, part - len + 1);
+	op = op_new(w, REGION, peer, len);
 	if (!op)
 		return;
-	off = uccl_rng_below(r, REGION_BYTES - len + 1);
 	op->cell = i;
 	op->gen = gen;
 	op->what = readable;
