@@ -470,6 +470,8 @@ void conn_watch(struct conn *c, uint64_t now);
 void conn_gone(struct uccl_engine *e, const struct uccl_nic_addr *at, uint64_t now);
 /* A report of the network (ICMP). UCCL_DROP_REPORT: what it quotes is none of our packets. */
 enum uccl_drop conn_icmp(struct uccl_engine *e, const struct uccl_rx *rx, uint64_t now);
+/* Somebody answered at the place of `c`: what was reported of it before is forgotten. */
+void conn_reached(struct conn *c);
 /* A COOKIE of a peer that is connected: the answer to the question who is there. */
 enum uccl_drop conn_answer(struct conn *c, const struct uccl_hdr *h, uint64_t now);
 /* Keepalives, time-outs, suspects; sets e->scan_at. */

@@ -168,6 +168,12 @@ static void conn_unreach(struct conn *c, uint64_t now)
 	conn_suspect(c, now);
 }
 
+void conn_reached(struct conn *c)
+{
+	c->unreach = 0;
+	c->unreach_ns = c->gone_ns = c->suspect_at = 0;
+}
+
 enum uccl_drop conn_icmp(struct uccl_engine *e, const struct uccl_rx *rx, uint64_t now)
 {
 	struct uccl_hdr h;
@@ -275,8 +281,7 @@ static void conn_scan_one(struct uccl_engine *e, struct conn *c, uint64_t now)
 	if (c->suspect_at) {
 		if (heard > uccl_max(c->unreach_ns, c->gone_ns)) {
 			/* It lives: the report was old, or forged. */
-			c->unreach = 0;
-			c->unreach_ns = c->gone_ns = c->suspect_at = 0;
+			conn_reached(c);
 		} else if (conn_proven_dead(c, now)) {
 			conn_fail(c, c->peer.open ? FI_ECONNABORTED : FI_EHOSTUNREACH, now);
 			return;

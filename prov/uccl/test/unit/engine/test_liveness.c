@@ -204,6 +204,39 @@ static void report__never_there(void **state)
 	}
 }
 
+static enum lan_verdict drop_init(struct lan *l, const struct lan_event *ev)
+{
+	(void)l;
+	return ev->type == UCCL_PKT_INIT ? LAN_DROP : LAN_PASS;
+}
+
+/* Whoever answers at the place is alive: what was reported before it came is no word against it. PROTOCOL R48 */
+static void report__before_the_place_answered(void **state)
+{
+	struct lan *l = lan_new_keyless(2);
+	struct uccl_peer *p = lan_peer_keyless(l, 0, 1);
+
+	(void)state;
+	l->icmp = true;
+	lan_kill(l, 1);
+	assert_int_equal(lan_send_to(l, 0, p, src, 10, LAN_CTX(1)), 0);
+	lan_pass(l, SECOND);
+	assert_true(peer_conn(p)->unreach >= 3);
+	l->filter = drop_init;
+	lan_open(l, 1);
+	for (int i = 0; i < 100 && peer_conn(p)->hs.state != UCCL_CONN_INIT; i++)
+		lan_pass(l, 10 * MS);
+	assert_int_equal(peer_conn(p)->hs.state, UCCL_CONN_INIT);
+	lan_pass(l, 100 * MS);
+	assert_int_equal(lan_waiting(l, 0), 0);
+	l->filter = NULL;
+	lan_recv(l, 1, dst, 10, LAN_CTX(2));
+	lan_pass(l, 2 * SECOND);
+	lan_expect(l, 0, LAN_CTX(1), 0);
+	lan_expect(l, 1, LAN_CTX(2), 0);
+	lan_free(l);
+}
+
 /* PROTOCOL R48 */
 static void report__gone(void **state)
 {
@@ -496,6 +529,7 @@ int main(void)
 		cmocka_unit_test(report__quotes_nothing_of_ours),
 		cmocka_unit_test(report__while_its_kernel_holds_it),
 		cmocka_unit_test(report__never_there),
+		cmocka_unit_test(report__before_the_place_answered),
 		cmocka_unit_test(report__gone),
 		cmocka_unit_test(scan__silence_is_not_death),
 		cmocka_unit_test(scan__peer_timeout),
