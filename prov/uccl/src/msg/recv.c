@@ -294,12 +294,12 @@ enum uccl_drop msg_recv_env(struct uccl_peer *p, const struct uccl_chunk_in *in,
 	return UCCL_DROP_COUNT;
 }
 
-void msg_recv_retry(struct uccl_mep *m, uint64_t now)
+/* Receives behind a buffer that is posted no more. These need no room. */
+static void recv_passed(struct uccl_mep *m, uint64_t now)
 {
 	struct uccl_msg_rx *rx;
 	struct uccl_op *recv;
 
-	/* These need no room. */
 	while ((recv = TAILQ_FIRST(&m->match.passed))) {
 		rx = uccl_match_left(&m->match, recv);
 		if (rx)
@@ -307,6 +307,14 @@ void msg_recv_retry(struct uccl_mep *m, uint64_t now)
 		else
 			uccl_match_unstarve(&m->match, recv);
 	}
+}
+
+void msg_recv_retry(struct uccl_mep *m, uint64_t now)
+{
+	struct uccl_msg_rx *rx;
+	struct uccl_op *recv;
+
+	recv_passed(m, now);
 	if (!msg_posted_room(m))
 		return;
 	m->starved = false;
@@ -318,6 +326,8 @@ void msg_recv_retry(struct uccl_mep *m, uint64_t now)
 		/* The next room is for the next one. */
 		uccl_match_starve(&m->match, recv);
 		msg_rx_match(m, rx, recv, now);
+		/* It may be used up, and nobody comes back for those behind it. */
+		recv_passed(m, now);
 	}
 }
 

@@ -308,6 +308,38 @@ static void multi__steps_do_not_grow(void **state)
 	duo_free(d);
 }
 
+/* The buffer that starved is used up when room comes: what still waits is for those behind it. */
+static void multi__used_up_for_those_behind(void **state)
+{
+	struct duo *d = duo_new(false, 16);
+	struct uccl_mep *m = &d->side[1].m;
+	struct uccl_env env;
+
+	(void)state;
+	duo_connect(d);
+	m->room = some_room;
+	rooms = 0;
+	multi_post(d, 2, 1, DUO_CTX(9));
+	duo_recv(d, 1, 0, dst + 200, 1, 0, 0, DUO_CTX(1));
+	for (uint32_t i = 0; i < 4; i++) {
+		if (i == 3) {
+			rooms = 16;
+			uccl_msg_retry(m, d->now);
+			assert_false(m->starved);
+		}
+		env = duo_eager_env(i, 0, 1);
+		env.flags = UCCL_ENV_EAGER;
+		assert_int_equal(duo_envelope(d, 1, &env, &"abcd"[i], 1), UCCL_DROP_COUNT);
+	}
+	duo_recv(d, 1, 0, dst + 201, 1, 0, 0, DUO_CTX(2));
+	duo_expect(d, 1, DUO_CTX(9), 0, 1);
+	duo_expect(d, 1, DUO_CTX(9), 0, 1);
+	duo_expect(d, 1, DUO_CTX(1), 0, 1);
+	duo_expect(d, 1, DUO_CTX(2), 0, 1);
+	assert_memory_equal(dst + 200, "cd", 2);
+	duo_free(d);
+}
+
 /* The buffer that starved is posted no more: what waited goes to the receives behind it, which need no room. */
 static void multi__cancelled_for_those_behind(void **state)
 {
@@ -484,6 +516,7 @@ int main(void)
 		cmocka_unit_test(multi__out_of_ops),
 		cmocka_unit_test(multi__no_room),
 		cmocka_unit_test(multi__steps_do_not_grow),
+		cmocka_unit_test(multi__used_up_for_those_behind),
 		cmocka_unit_test(multi__cancelled_for_those_behind),
 		cmocka_unit_test(multi__out_of_ops_others_go_on),
 		cmocka_unit_test(multi__out_of_ops_unexpected),
