@@ -375,7 +375,10 @@ static int cq_signal(struct fid_cq *fid)
 	return 0;
 }
 
-/* err_data is not read: older programs pass on what they never set. The latest error is remembered instead. */
+/*
+ * err_data is not read: older programs pass on what they never set. The latest error is remembered instead; another
+ * thread may let go of it when it reads the next one, so a copy is what the caller gets.
+ */
 static const char *cq_strerror(struct fid_cq *fid, int prov_errno, const void *err_data, char *buf, size_t len)
 {
 	struct uccl_cq *cq = uccl_cq_of(&fid->fid);
@@ -383,10 +386,14 @@ static const char *cq_strerror(struct fid_cq *fid, int prov_errno, const void *e
 	const char *text = uccl_lib.strerror(err);
 
 	(void)err_data;
+	cq_lock(cq);
 	if (cq->last && err == cq->last->err && !cq->last->addr_len)
 		text = cq->last->text;
-	if (buf && len)
+	if (buf && len) {
 		snprintf(buf, len, "%s", text);
+		text = buf;
+	}
+	cq_unlock(cq);
 	return text;
 }
 

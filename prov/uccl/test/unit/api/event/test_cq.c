@@ -173,6 +173,42 @@ static void readerr__in_turn(void **state)
 	world_close(&w);
 }
 
+static void *ask_for_text(void *arg)
+{
+	struct fid_cq *cq = arg;
+	char text[64];
+
+	for (int i = 0; i < 2000; i++)
+		if (fi_cq_strerror(cq, FI_EIO, NULL, text, sizeof(text)) != text || !text[0])
+			return cq;
+	return NULL;
+}
+
+/* The text stays the caller's, whatever another thread reads meanwhile. */
+static void strerror__beside_readerr(void **state)
+{
+	struct fi_cq_tagged_entry e = { .op_context = &e, .flags = FI_SEND };
+	struct fi_cq_err_entry err;
+	struct fid_cq *cq;
+	struct world w;
+	pthread_t t;
+	void *bad;
+
+	(void)state;
+	world_open(&w);
+	cq = cq_open(&w, FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE, 0);
+	assert_int_equal(pthread_create(&t, NULL, ask_for_text, cq), 0);
+	for (int i = 0; i < 2000; i++) {
+		memset(&err, 0, sizeof(err));
+		uccl_cq_push_error(inside(cq), NULL, &e, FI_EIO, 0, "a reason");
+		assert_int_equal(fi_cq_readerr(cq, &err, 0), 1);
+	}
+	pthread_join(t, &bad);
+	assert_null(bad);
+	assert_int_equal(fi_close(&cq->fid), 0);
+	world_close(&w);
+}
+
 /* Among many, in any order; the ring grows and turns meanwhile. */
 static void cancel__among_many(void **state)
 {
@@ -366,6 +402,7 @@ int main(void)
 		cmocka_unit_test(push__beyond_size), cmocka_unit_test(readerr__in_turn),
 		cmocka_unit_test(readerr__tail),    cmocka_unit_test(sread__time),
 		cmocka_unit_test(sread__many_sleepers), cmocka_unit_test(trywait__fd),
+		cmocka_unit_test(strerror__beside_readerr),
 		cmocka_unit_test(cancel__among_many),
 	};
 
