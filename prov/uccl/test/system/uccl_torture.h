@@ -333,6 +333,11 @@ void worker_note(struct worker *w, const char *what, int peer, size_t len, uint6
 /* The buffer was given back. */
 void worker_retire(struct worker *w, struct buf *b);
 void count_check(struct worker *w, size_t bytes);
+/*
+ * Take the endpoint's lock once. Threads of the provider write to our windows, before or after we look: the order is
+ * that of what other processes say, which ThreadSanitizer does not see.
+ */
+void meet_provider(struct worker *w);
 
 /* ---- _msg */
 

@@ -204,3 +204,8 @@ void count_check(struct worker *w, size_t bytes)
 	atomic_fetch_add(&w->t->me->checks, 1);
 	atomic_fetch_add(&w->t->me->bytes, bytes);
 }
+
+void meet_provider(struct worker *w)
+{
+	call(w, fi_cancel(&w->t->ep->fid, w), -FI_ENOENT);
+}

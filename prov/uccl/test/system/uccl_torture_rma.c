@@ -197,6 +197,7 @@ void mark_look(struct worker *w, int initiator, unsigned int i)
 		at += m->range[p].len;
 	}
 	count_check(w, at);
+	meet_provider(w);
 	atomic_store(&m->state, MARK_FREE);
 }
 
