@@ -91,7 +91,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		switch (data[0] % 4) {
 		case 0: /* a receive */
 			if (nops == ITEMS)
-				return 0;
+				goto out;
 			op = &ops[nops++];
 			op->flags = (tagged ? UCCL_OPF_TAGGED : 0) | (data[2] & 2 ? UCCL_OPF_DIRECTED : 0);
 			op->peer = peer;
@@ -117,7 +117,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		case 1:
 		case 2: /* a message */
 			if (nrxs == ITEMS)
-				return 0;
+				goto out;
 			rx = &rxs[nrxs++];
 			rx->flags = tagged ? UCCL_ENV_TAGGED : 0;
 			rx->peer = peer;
@@ -142,6 +142,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break;
 		}
 	}
+out:
 	/* What is left is what the model has left, in its order; of a peer's own, too. */
 	for (int t = 0; t < 2; t++) {
 		struct uccl_op *own[3];
@@ -161,5 +162,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		for (int p = 0; p < 3; p++)
 			assert(!own[p]);
 	}
+	uccl_match_fini(&match);
 	return 0;
 }
