@@ -54,13 +54,13 @@ static inline bool flow_more(const struct uccl_flow *f)
 	return !uccl_sendq_empty(&f->sendq) || uccl_sent_waits(&f->sent) || f->announced.item;
 }
 
-/* Something from the wire is refused. */
 /* What the layer above says of a chunk: is it taken? See uccl_flow_ops.deliver. */
 static inline bool flow_took(enum uccl_drop reason)
 {
 	return reason == UCCL_DROP_COUNT || reason == UCCL_DROP_UNWANTED;
 }
 
+/* Something from the wire is refused. */
 static inline void flow_drop(struct uccl_flow *f, enum uccl_drop reason, uint16_t path, uint64_t now)
 {
 	f->cfg.stats->dropped[reason]++;

@@ -32,9 +32,9 @@
  */
 #define ASKED_ENOUGH 8
 /* One in so many control packets leaves on any path in service. */
-/* New labels for one answer that was lost: those of rx.c go on so many paths. */
-#define CONTROL_ROLLS 4
 #define CONTROL_OTHERS 8
+/* New labels for each answer that was lost: rx.c sends an answer on this many paths. */
+#define CONTROL_ROLLS 4
 
 void uccl_paths_refresh(struct uccl_paths *s)
 {

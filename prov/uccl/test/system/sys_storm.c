@@ -175,7 +175,7 @@ struct client {
 	uint32_t life;
 };
 
-static void client_heard(struct rank *r, struct client *s)
+static void client_heard(struct client *s)
 {
 	uint64_t waited = clock_ns() - s->in.ready_ns;
 
@@ -194,7 +194,6 @@ static void client_heard(struct rank *r, struct client *s)
 	s->out.life = s->life = s->in.life;
 	s->asked_ns = 0;
 	s->heard_ns = clock_ns();
-	(void)r;
 }
 
 static void client_step(struct rank *r, struct client *s, fi_addr_t to)
@@ -203,7 +202,7 @@ static void client_step(struct rank *r, struct client *s, fi_addr_t to)
 
 	if (!s->recv.open) {
 		if (s->recv.user)
-			client_heard(r, s);
+			client_heard(s);
 		s->recv.user = s;
 		op_begin(&s->recv);
 		rank_check(!fi_recv(r->fab.ep, &s->in, sizeof(s->in), NULL, FI_ADDR_UNSPEC, &s->recv), "fi_recv");

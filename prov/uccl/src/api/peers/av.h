@@ -36,7 +36,7 @@ struct uccl_av {
 	_Atomic int refs;	/* bound endpoints */
 	_Atomic uint32_t *generation;
 	_Atomic uint32_t own_generation; /* unless it is shared: counts the handles that were removed, */
-	uint32_t removed[UCCL_AV_REMOVED]; /* the latest of which these are, by the count before */
+	uint32_t removed[UCCL_AV_REMOVED]; /* the latest of these handles, by generation % UCCL_AV_REMOVED */
 	pthread_mutex_t lock;	/* of what follows; taken last */
 	struct uccl_avshare *share; /* the table of a named one; NULL: the one here */
 	struct uccl_av_entry *v;

@@ -65,23 +65,33 @@ static void talk(struct node *client, fi_addr_t to, struct node *server)
 	node_expect(client, server, out, FI_SEND | FI_MSG);
 }
 
+/* A server at `at`, and a client that has talked to it there: the client's handle of that place. */
+static fi_addr_t open_pair(struct world *w, struct node *client, struct node *server, struct sockaddr_in *at)
+{
+	struct sockaddr_in here = loopback();
+	fi_addr_t to;
+
+	open_world(w, FI_SOCKADDR_IN);
+	open_at(server, w, at);
+	open_at(client, w, &here);
+	assert_int_equal(fi_av_insert(client->av, at, 1, &to, 0, NULL), 1);
+	talk(client, to, server);
+	return to;
+}
+
 /*
  * A server goes and comes back at its place. Nothing was under way when it went: so the next call tells of it, once,
  * and the one after that reaches who is there then. PROTOCOL R295
  */
 static void lookup__a_place(void **state)
 {
-	struct sockaddr_in at = loopback(), here = loopback();
+	struct sockaddr_in at = loopback();
 	struct node client, server;
 	struct world w;
 	fi_addr_t to;
 
 	(void)state;
-	open_world(&w, FI_SOCKADDR_IN);
-	open_at(&server, &w, &at);
-	open_at(&client, &w, &here);
-	assert_int_equal(fi_av_insert(client.av, &at, 1, &to, 0, NULL), 1);
-	talk(&client, to, &server);
+	to = open_pair(&w, &client, &server, &at);
 	for (int life = 0; life < 3; life++) {
 		node_close(&server);
 		look(&client, 20 * MS);
@@ -97,7 +107,7 @@ static void lookup__a_place(void **state)
 /* A receive that names it ends with the error: that is told, and no call says it again. */
 static void lookup__told_by_a_receive(void **state)
 {
-	struct sockaddr_in at = loopback(), here = loopback();
+	struct sockaddr_in at = loopback();
 	struct fi_cq_tagged_entry e;
 	struct fi_cq_err_entry err;
 	struct node client, server;
@@ -105,11 +115,7 @@ static void lookup__told_by_a_receive(void **state)
 	fi_addr_t to;
 
 	(void)state;
-	open_world(&w, FI_SOCKADDR_IN);
-	open_at(&server, &w, &at);
-	open_at(&client, &w, &here);
-	assert_int_equal(fi_av_insert(client.av, &at, 1, &to, 0, NULL), 1);
-	talk(&client, to, &server);
+	to = open_pair(&w, &client, &server, &at);
 	/* Posted while it lives, and when it has ended and nothing told of that yet. */
 	for (int late = 0; late < 2; late++) {
 		if (!late)
