@@ -73,7 +73,7 @@ struct peer {
 	bool place;		/* its address is a socket address, not one of this endpoint alone */
 	uint16_t port;
 	pid_t pid;
-	int down, up;		/* a byte down: close the endpoint; the name comes up */
+	int down, up;		/* this goes down, then a byte that closes the endpoint; the name comes up */
 	uint8_t name[CONF_NAME_MAX];
 };
 
@@ -124,7 +124,9 @@ static void peer_run(struct peer *p, int down, int up)
 	_exit(0);
 }
 
-static void peer_start(struct peer *p)
+/* A process that becomes the peer when it is started. It is made before this one has threads: what a thread holds when its
+ * process is copied stays held. */
+static void peer_make(struct peer *p)
 {
 	int down[2], up[2];
 
@@ -134,13 +136,30 @@ static void peer_start(struct peer *p)
 	if (!p->pid) {
 		alarm(200);
 		close(down[1]);
+		if (read(down[0], p, sizeof(*p)) != sizeof(*p))
+			_exit(0);
 		peer_run(p, down[0], up[1]);
 	}
 	close(down[0]);
 	close(up[1]);
 	p->down = down[1];
-	conf_check(read(up[0], p->name, sizeof(p->name)) == sizeof(p->name), "the peer did not start");
-	close(up[0]);
+	p->up = up[0];
+}
+
+static void peer_start(struct peer *p)
+{
+	if (!p->pid)
+		peer_make(p);
+	conf_check(write(p->down, p, sizeof(*p)) == sizeof(*p) && read(p->up, p->name, sizeof(p->name)) == sizeof(p->name),
+		   "the peer did not start");
+}
+
+/* The same place, with a process that was made for it. */
+static void peer_restart(struct peer *p, struct peer *next)
+{
+	next->port = p->port;
+	*p = *next;
+	peer_start(p);
 }
 
 static void peer_kill(struct peer *p)
@@ -607,14 +626,15 @@ static void killed_untold(void)
 /* It was told: the next post connects anew, and so does the one after that, when somebody is there again. */
 static void place_told(bool closes)
 {
-	struct peer p = {.place = true};
+	struct peer p = {.place = true}, next = {.place = true};
 	struct want w[KINDS];
 
 	nobody(&p, false);
+	peer_make(&next);
 	ends_idle(&p, closes, true);
 	expect(w, nobody_there, pends, pends, cancelled);
 	state_is("ended, told", w);
-	peer_start(&p);
+	peer_restart(&p, &next);
 	/* Nothing has told yet that what was injected did not arrive. */
 	expect(w, soon, pends, pends, cancelled);
 	w[INJECT].rc = -FI_EHOSTUNREACH;
@@ -637,12 +657,13 @@ static void killed_told(void)
 /* Another process is at the place before anybody asks. */
 static void restarted(void)
 {
-	struct peer p = {.place = true};
+	struct peer p = {.place = true}, next = {.place = true};
 	struct want w[KINDS];
 
 	nobody(&p, false);
+	peer_make(&next);
 	ends_idle(&p, false, true);
-	peer_start(&p);
+	peer_restart(&p, &next);
 	expect(w, soon, pends, pends, cancelled);
 	state_is("restarted, told", w);
 	peer_kill(&p);
@@ -650,12 +671,13 @@ static void restarted(void)
 
 static void restarted_untold(void)
 {
-	struct peer p = {.place = true};
+	struct peer p = {.place = true}, next = {.place = true};
 	struct want w[KINDS];
 
 	nobody(&p, false);
+	peer_make(&next);
 	ends_idle(&p, false, false);
-	peer_start(&p);
+	peer_restart(&p, &next);
 	expect(w, tells, ends_now, pends, cancelled);
 	state_is("restarted, not told", w);
 	expect(w, soon, pends, pends, cancelled);

@@ -167,6 +167,25 @@ static void lookup__an_endpoint(void **state)
 	world_close(&w);
 }
 
+/* These two hold the endpoint's lock, as each call of the program does. */
+static int lookup(struct uccl_ep *ep, fi_addr_t to)
+{
+	struct uccl_peer *peer;
+	int rc;
+
+	uccl_driver_lock(&ep->driver);
+	rc = uccl_ep_peer_lookup(ep, to, true, &peer);
+	uccl_driver_unlock(&ep->driver);
+	return rc;
+}
+
+static void forget(struct uccl_ep *ep)
+{
+	uccl_driver_lock(&ep->driver);
+	uccl_ep_forget(ep);
+	uccl_driver_unlock(&ep->driver);
+}
+
 /* A removed handle lets go of its peer, and of no other; too many removals at once let go of all. */
 static void forget__what_was_removed(void **state)
 {
@@ -182,15 +201,13 @@ static void forget__what_was_removed(void **state)
 	open_at(&client, &w, &here);
 	ep = uccl_ep_fid_of(&client.ep->fid)->ep;
 	for (int i = 0; i < 100; i++) {
-		struct uccl_peer *peer;
-
 		at.sin_port = htons((uint16_t)(1000 + i));
 		assert_int_equal(fi_av_insert(client.av, &at, 1, &to[i], 0, NULL), 1);
-		assert_int_equal(uccl_ep_peer_lookup(ep, to[i], true, &peer), 0);
+		assert_int_equal(lookup(ep, to[i]), 0);
 	}
 	keep = ep->peers[0];
 	assert_int_equal(fi_av_remove(client.av, &to[98], 2, 0), 0);
-	uccl_ep_forget(ep);
+	forget(ep);
 	assert_null(ep->peers[98]);
 	assert_null(ep->peers[99]);
 	for (int i = 0; i < 98; i++)
@@ -199,7 +216,7 @@ static void forget__what_was_removed(void **state)
 	assert_true(uccl_peer_user(keep) == to[0]);
 	/* More than are remembered one by one. */
 	assert_int_equal(fi_av_remove(client.av, &to[1], 97, 0), 0);
-	uccl_ep_forget(ep);
+	forget(ep);
 	for (int i = 0; i < 100; i++)
 		assert_null(ep->peers[i]);
 	node_close(&client);
