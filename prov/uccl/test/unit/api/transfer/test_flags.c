@@ -9,8 +9,9 @@
 
 #include "api/transfer/flags.h"
 
-/* Bits that later headers of libfabric name, and these do not. */
+/* Bits that not every version of libfabric's headers names. */
 #define AUTH_KEY (1ULL << 57)
+#define PRIORITY (1ULL << 22)
 
 /* The table of the manual, "Flags of an operation": s ts r tr rd w a f c, collective; + accepted, - refused. */
 static const struct {
@@ -36,7 +37,7 @@ static const struct {
 	{ "FI_AUTH_KEY", AUTH_KEY, "----------" },
 	{ "FI_TAGGED", FI_TAGGED, "----------" },
 	{ "FI_MSG", FI_MSG, "----------" },
-	{ "FI_PRIORITY", FI_PRIORITY, "----------" },
+	{ "FI_PRIORITY", PRIORITY, "----------" },
 	{ "FI_REMOTE_READ", FI_REMOTE_READ, "----------" },
 };
 
