@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * The address of an endpoint: where it is, which incarnation of it, and the key that lets one connect.
- * On the wire and in fi_getname it is UCCL_ADDR_LEN bytes, little endian (PROTOCOL.md section 1).
+ * On the wire and in fi_getname it is UCCL_ADDR_LEN bytes, little endian (docs/protocol/packets.md).
  */
 #ifndef UCCL_CORE_ADDR_H
 #define UCCL_CORE_ADDR_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The handshake that makes a flow (PROTOCOL.md section 3). It is symmetric and idempotent: both sides may start at
- * once, any step may be lost, doubled or late.
+ * The handshake that makes a flow (docs/protocol/connection.md). It is symmetric and idempotent: both sides may start
+ * at once, any step may be lost, doubled or late.
  *
  *   initiator            responder
  *   HELLO       ->                    nothing is kept

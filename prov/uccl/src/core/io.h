@@ -15,7 +15,7 @@
 /* Lanes of one endpoint at most. */
 #define UCCL_LANES_MAX 16
 
-/* Bytes of the fixed header of every packet on an established flow (PROTOCOL.md section 2). */
+/* Bytes of the fixed header of every packet on an established flow (docs/protocol/packets.md). */
 #define UCCL_HDR_LEN 64
 /* Most bytes of the acknowledgement block that may follow the payload. */
 #define UCCL_TAIL_MAX 640

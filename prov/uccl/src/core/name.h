@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Who is behind a host's port, where endpoints have no ports of their own (RDMA NICs): ASK and ANSWER, UDP datagrams of
- * one length, beside the packets of endpoints (PROTOCOL.md section 9). Bytes alone; the sockets are in
+ * one length, beside the packets of endpoints (docs/protocol/connection.md, Names). Bytes alone; the sockets are in
  * api/offer/named.c.
  */
 #ifndef UCCL_CORE_NAME_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What proves the packets of an open connection (PROTOCOL.md section 8): each carries a number that no other one has,
- * and a code over all of it, under a key that its receiver has chosen and told in the handshake.
+ * What proves the packets of an open connection (docs/protocol/security.md): each carries a number that no other one
+ * has, and a code over all of it, under a key that its receiver has chosen and told in the handshake.
  */
 #ifndef UCCL_CORE_SEAL_H
 #define UCCL_CORE_SEAL_H

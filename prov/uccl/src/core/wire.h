@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The wire format: see PROTOCOL.md, which changes together with this file. All fields are little endian.
+ * The wire format: see docs/protocol/packets.md, which changes together with this file. All fields are little endian.
  * Decoders check lengths and ranges that need no state; everything else is checked where the state is.
  */
 #ifndef UCCL_CORE_WIRE_H

@@ -34,9 +34,9 @@ struct conn_key {
 	uint64_t incarnation;
 };
 
-/* Record type of what back ends say to each other; PROTOCOL.md section 5. The rest belongs to msg. */
+/* Record type of what back ends say to each other; docs/protocol/direct-writes.md. The rest belongs to msg. */
 #define UCCL_REC_NIC 64
-/* Where a lane is; section 6. */
+/* Where a lane is; docs/protocol/lanes.md. */
 #define UCCL_REC_LANE 65
 
 /* Small enough to pass as control, wherever payload has to wait. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Records of the message layer: what the 32 bytes behind the fixed header say (PROTOCOL.md section 6). */
+/* Records of the message layer: what the 32 bytes behind the fixed header say (docs/protocol/packets.md). */
 #ifndef UCCL_MSG_RECORD_H
 #define UCCL_MSG_RECORD_H
 

@@ -90,7 +90,7 @@ struct uccl_nic_attr {
 /* The least room for a record that a back end sends to its like. */
 #define UCCL_NIC_RECORD 64
 
-/* What packets to this endpoint have in their header (PROTOCOL.md, sections 2 and 3). */
+/* What packets to this endpoint have in their header (docs/protocol/packets.md). */
 struct uccl_nic_guard {
 	uint16_t magic;
 	uint8_t version;

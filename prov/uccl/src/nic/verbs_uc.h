@@ -18,7 +18,7 @@
  * the highest bits of the immediate. One side leads: it makes its own, counts the generations and offers it; the other
  * one makes one for just this offer, connects it and answers; the leader connects and says so. A queue pair never gets
  * a second partner. With two that begin on their own, each could for ever replace what the other one has just answered
- * (PROTOCOL.md section 5).
+ * (docs/protocol/direct-writes.md).
  *
  * Endpoints of a process may have a thread each: all that is shared is under uc_dev.lock.
  */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Connections. An endpoint of type FI_EP_MSG is a reliable endpoint that has to do with one peer; how the two agree
- * is four kinds of message, which endpoints of this type and listening ones (pep.h) take from anybody (PROTOCOL.md
- * section 6, Connections). The functions expect the endpoint's lock to be held, but for those of libfabric's table.
+ * is four kinds of message, which endpoints of this type and listening ones (pep.h) take from anybody
+ * (docs/protocol/messages.md, Connected endpoints). The functions expect the endpoint's lock to be held, but for those
+ * of libfabric's table.
  */
 #ifndef UCCL_API_CM_H
 #define UCCL_API_CM_H

@@ -2,7 +2,7 @@
 /*
  * Endpoints of RDMA NICs, found by host name and port. The NIC chooses the number of a queue pair, so what an endpoint
  * has at a port of its choice is somebody who tells its address: a thread with UDP sockets, that lives while the
- * endpoint does and needs no progress of it. Others ask for a bounded time (PROTOCOL.md section 9).
+ * endpoint does and needs no progress of it. Others ask for a bounded time (docs/protocol/connection.md, Names).
  */
 #ifndef UCCL_API_NAMED_H
 #define UCCL_API_NAMED_H

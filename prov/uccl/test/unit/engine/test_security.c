@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* What an engine makes of sealed packets, and of those that are not what they say; PROTOCOL.md section 8. */
+/* What an engine makes of sealed packets, and of those that are not what they say; docs/protocol/security.md. */
 #include "lan.h"
 
 #include <stdlib.h>
