@@ -13,8 +13,8 @@
 #include <time.h>
 
 #include "base/units.h"
-#include "core/flow.h"
-#include "core/io.h"
+#include "flow/flow.h"
+#include "flow/wire/io.h"
 
 #define LINK_BPS 400000000000ull
 #define DELAY_NS (6 * UCCL_NS_PER_US)
@@ -232,7 +232,7 @@ static int side_init(struct side *s, const char *cc, const char *path, const cha
 	uccl_pacer_init(&s->pacer, LINK_BPS);
 	if (uccl_flow_init(&s->f, &cfg, s, 0))
 		return -1;
-	uccl_landing_rtype(&s->f.landing, 1);
+	uccl_write_rx_rtype(&s->f.write_rx, 1);
 	return 0;
 }
 

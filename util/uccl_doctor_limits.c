@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/units.h"
-#include "nic/udp.h"
+#include "nic/udp/udp_state.h"
 #include "uccl_doctor_host.h"
 
 #define MTU_LEAST 1280	    /* what every IPv6 link carries */
@@ -25,7 +25,7 @@
 #define LOCKED_LEAST (64ull << 20)
 #define SHM_LEAST (16ull << 20)
 #define SHM_TRIED (1u << 20)
-#define SHM_FOLDER "/dev/shm"
+#define SHM_DIR "/dev/shm"
 #define PORTS_LEAST 2048
 #define CAP_IPC_LOCK_BIT 14
 #define TRAIN_PACKETS 8
@@ -54,10 +54,10 @@ static uint64_t sysctl_read(const char *path)
 	return line_read(path, line, sizeof(line)) ? strtoull(line, NULL, 10) : 0;
 }
 
-/* What the kernel grants of `wish` bytes. It doubles what it grants, for its own needs. */
-static uint64_t queue_granted(int force, int plain, int ask, uint32_t wish)
+/* What the kernel grants of `wanted` bytes. It doubles what it grants, for its own needs. */
+static uint64_t queue_granted(int force, int plain, int ask, uint32_t wanted)
 {
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), value = (int)wish, got = 0;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), value = (int)wanted, got = 0;
 	socklen_t len = sizeof(got);
 
 	if (fd < 0)
@@ -72,7 +72,7 @@ static uint64_t queue_granted(int force, int plain, int ask, uint32_t wish)
 	return (uint64_t)got / 2;
 }
 
-static void queue_check(struct doctor_report *r, const char *check, const char *sysctl, uint64_t wish,
+static void queue_check(struct doctor_report *r, const char *check, const char *sysctl, uint64_t wanted,
 			uint64_t granted)
 {
 	char path[64];
@@ -81,17 +81,17 @@ static void queue_check(struct doctor_report *r, const char *check, const char *
 
 	snprintf(path, sizeof(path), "/proc/sys/net/core/%s", sysctl);
 	most = sysctl_read(path);
-	if (granted >= wish) {
+	if (granted >= wanted) {
 		f = doctor_add(r, DOCTOR_OK, "host", check, NULL, "%llu KiB asked for and granted",
-			       (unsigned long long)wish >> 10);
+			       (unsigned long long)wanted >> 10);
 	} else {
-		f = doctor_add(r, granted < wish / 8 ? DOCTOR_BAD : DOCTOR_WARN, "host", check, NULL,
+		f = doctor_add(r, granted < wanted / 8 ? DOCTOR_BAD : DOCTOR_WARN, "host", check, NULL,
 			       "%llu KiB asked for, %llu KiB granted (net.core.%s is %llu): bursts will be lost",
-			       (unsigned long long)wish >> 10, (unsigned long long)granted >> 10, sysctl,
+			       (unsigned long long)wanted >> 10, (unsigned long long)granted >> 10, sysctl,
 			       (unsigned long long)most);
-		doctor_advise(f, "sysctl -w net.core.%s=%llu", sysctl, (unsigned long long)wish);
+		doctor_advise(f, "sysctl -w net.core.%s=%llu", sysctl, (unsigned long long)wanted);
 	}
-	doctor_number(f, "asked_bytes", (double)wish);
+	doctor_number(f, "asked_bytes", (double)wanted);
 	doctor_number(f, "granted_bytes", (double)granted);
 	doctor_number(f, sysctl, (double)most);
 }
@@ -376,7 +376,7 @@ static void processors_check(struct doctor_report *r)
 
 static void shm_check(struct doctor_report *r)
 {
-	char name[] = SHM_FOLDER "/uccl-doctor-XXXXXX";
+	char name[] = SHM_DIR "/uccl-doctor-XXXXXX";
 	struct doctor_finding *f;
 	struct statvfs fs = { 0 };
 	uint64_t room = 0;
@@ -387,18 +387,18 @@ static void shm_check(struct doctor_report *r)
 		rc = posix_fallocate(fd, 0, SHM_TRIED);
 		close(fd);
 	}
-	if (!statvfs(SHM_FOLDER, &fs))
+	if (!statvfs(SHM_DIR, &fs))
 		room = (uint64_t)fs.f_bavail * fs.f_frsize;
 	if (rc) {
-		f = doctor_add(r, DOCTOR_WARN, "host", "shm", SHM_FOLDER,
+		f = doctor_add(r, DOCTOR_WARN, "host", "shm", SHM_DIR,
 			       "cannot be written: %s. uccl_top sees nothing, and MPI libraries want it", strerror(rc));
-		doctor_advise(f, "mount -t tmpfs tmpfs " SHM_FOLDER " (in a container: --shm-size=1g)");
+		doctor_advise(f, "mount -t tmpfs tmpfs " SHM_DIR " (in a container: --shm-size=1g)");
 	} else if (room < SHM_LEAST) {
-		f = doctor_add(r, DOCTOR_WARN, "host", "shm", SHM_FOLDER, "only %llu MiB of room",
+		f = doctor_add(r, DOCTOR_WARN, "host", "shm", SHM_DIR, "only %llu MiB of room",
 			       (unsigned long long)room >> 20);
-		doctor_advise(f, "mount -o remount,size=1g " SHM_FOLDER " (in a container: --shm-size=1g)");
+		doctor_advise(f, "mount -o remount,size=1g " SHM_DIR " (in a container: --shm-size=1g)");
 	} else {
-		f = doctor_add(r, DOCTOR_OK, "host", "shm", SHM_FOLDER, "%llu MiB of room",
+		f = doctor_add(r, DOCTOR_OK, "host", "shm", SHM_DIR, "%llu MiB of room",
 			       (unsigned long long)room >> 20);
 	}
 	doctor_number(f, "room_bytes", (double)room);

@@ -25,8 +25,8 @@
 #include "api/offer/sysfs.h"
 #include "api/prov.h"
 #include "base/log.h"
-#include "nic/verbs_dev.h"
-#include "nic/verbs_lib.h"
+#include "nic/verbs/verbs_dev.h"
+#include "nic/verbs/verbs_lib.h"
 #include "uccl_doctor_host.h"
 #include "uccl_doctor_nics.h"
 

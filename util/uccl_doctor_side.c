@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/units.h"
-#include "nic/udp.h"
+#include "nic/udp/udp_state.h"
 
 #define V4_HEADERS 28
 #define V6_HEADERS 48

@@ -10,11 +10,11 @@
 #include <unistd.h>
 
 #include "base/units.h"
-#include "nic/verbs_probe.h"
+#include "nic/verbs/verbs_probe.h"
 
 #ifdef HAVE_VERBS
 
-#include "nic/verbs_uc.h"
+#include "nic/verbs/uc_state.h"
 
 static uint64_t clock_ns(void)
 {
@@ -73,7 +73,7 @@ static int port_probe(const struct uccl_verbs_port *list, bool overrun)
 	printf("no_receive_is_told=%s\n", text(p.rnr_told));
 	printf("no_receive_placed_bytes=%u\n", p.rnr_bytes);
 	printf("no_receive_ends_queue_pair=%s\n", text(p.rnr_ends));
-	printf("strangers_can_write=%s\n", text(p.stranger));
+	printf("strangers_can_write=%s\n", text(p.foreign_qp));
 	printf("bad_key_takes_receive=%s\n", text(p.key_receives));
 	printf("bad_key_ends_queue_pair=%s\n", text(p.key_ends));
 	printf("deregistration_keeps_out=%s\n", text(p.dereg_fences));

@@ -13,7 +13,7 @@
 
 #include "base/rng.h"
 #include "base/units.h"
-#include "core/conn.h"
+#include "flow/wire/conn.h"
 #include "engine/engine.h"
 
 #define BEGIN UCCL_NS_PER_S
@@ -53,7 +53,7 @@ static int wire_tx(struct uccl_nic *nic, struct uccl_tx *v, int n)
 	return n;
 }
 
-static int wire_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_hint *hints, int nhints)
+static int wire_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *hints, int nhints)
 {
 	(void)nic;
 	(void)hints;

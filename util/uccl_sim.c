@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "core/policy.h"
+#include "flow/policy.h"
 #include "sim/scenario.h"
 #include "uccl_sim_fabric.h"
 #include "uccl_sim_seeds.h"
@@ -152,9 +152,10 @@ static void print_stats(const struct uccl_sim_world *w)
 	printf("  trains: %llu packets lost in them, compared %llu times, found broken %llu\n",
 	       (unsigned long long)w->train_drops, (unsigned long long)w->train_tests,
 	       (unsigned long long)w->trains_off);
-	if (w->foreseen)
-		printf("  foreseen: %llu places of payload, right %llu; strays %llu\n", (unsigned long long)w->foreseen,
-		       (unsigned long long)w->foreseen_right, (unsigned long long)w->strays);
+	if (w->predictions)
+		printf("  foreseen: %llu places of payload, right %llu; strays %llu\n",
+		       (unsigned long long)w->predictions, (unsigned long long)w->prediction_hits,
+		       (unsigned long long)w->strays);
 	if (w->o.lanes > 0)
 		printf("  lanes: %llu bytes sent by them\n", (unsigned long long)w->over_lanes);
 }

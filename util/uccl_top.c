@@ -18,20 +18,20 @@
 #include <unistd.h>
 
 #include "base/units.h"
-#include "engine/slow.h"
-#include "engine/view.h"
-#include "progress/folder.h"
+#include "engine/observe/stall_report.h"
+#include "engine/observe/snapshot.h"
+#include "progress/shm_dir.h"
 
 #define ENDPOINTS_MAX 1024
 #define PEERS_SHOWN 20
 #define COPY_TRIES 100
 /* More is no picture. */
-#define VIEW_MAX (64 << 20)
+#define SNAPSHOT_MAX (64 << 20)
 
 /* An endpoint: its latest picture and the one before. */
 struct endpoint {
 	char name[256];
-	struct uccl_view *now, *before;
+	struct uccl_snapshot *now, *before;
 	bool seen;
 };
 
@@ -62,9 +62,10 @@ static uint64_t clock_ns(void)
 /* How the picture is numbered and how long it is; false: there is not even a head. */
 static bool head_read(int fd, uint32_t *seq, uint32_t *bytes)
 {
-	struct uccl_view head;
+	struct uccl_snapshot head;
 
-	if (pread(fd, &head, offsetof(struct uccl_view, at_ns), 0) != (ssize_t)offsetof(struct uccl_view, at_ns))
+	if (pread(fd, &head, offsetof(struct uccl_snapshot, at_ns), 0) !=
+	    (ssize_t)offsetof(struct uccl_snapshot, at_ns))
 		return false;
 	*seq = head.seq;
 	*bytes = head.bytes;
@@ -72,10 +73,10 @@ static bool head_read(int fd, uint32_t *seq, uint32_t *bytes)
 }
 
 /* So many bytes of the file, of which nothing is believed yet; NULL: it was being drawn, or no memory. */
-static struct uccl_view *view_read(int fd, size_t size)
+static struct uccl_snapshot *snapshot_read(int fd, size_t size)
 {
 	uint32_t seq, after, bytes, unused;
-	struct uccl_view *v;
+	struct uccl_snapshot *v;
 
 	if (!head_read(fd, &seq, &bytes) || seq % 2)
 		return NULL;
@@ -91,9 +92,9 @@ static struct uccl_view *view_read(int fd, size_t size)
  * A picture that was not being drawn while it was copied, and can be believed; NULL: there is none, *why tells. Read,
  * not mapped: a file that somebody cuts off meanwhile ends no program.
  */
-static struct uccl_view *view_copy(int folder, const char *name, const char **why)
+static struct uccl_snapshot *snapshot_copy(int folder, const char *name, const char **why)
 {
-	struct uccl_view *v = NULL;
+	struct uccl_snapshot *v = NULL;
 	struct stat st;
 	int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
@@ -105,15 +106,15 @@ static struct uccl_view *view_copy(int folder, const char *name, const char **wh
 		return NULL;
 	}
 	for (int i = 0; i < COPY_TRIES && !v; i++) {
-		size_t size = (size_t)uccl_min(st.st_size, VIEW_MAX);
+		size_t size = (size_t)uccl_min(st.st_size, SNAPSHOT_MAX);
 
-		v = view_read(fd, size);
+		v = snapshot_read(fd, size);
 		if (!v) {
 			*why = "cut off, or always being written";
 			usleep(100);
 			continue;
 		}
-		*why = uccl_view_check(v, size);
+		*why = uccl_snapshot_check(v, size);
 		if (*why) {
 			free(v);
 			v = NULL;
@@ -149,12 +150,12 @@ static int look(int folder)
 		endpoints[i].seen = false;
 	while ((f = readdir(d))) {
 		struct endpoint *e;
-		struct uccl_view *v;
+		struct uccl_snapshot *v;
 		const char *why;
 
 		if (f->d_name[0] == '.')
 			continue;
-		v = view_copy(folder, f->d_name, &why);
+		v = snapshot_copy(folder, f->d_name, &why);
 		if (!v) {
 			if (errno != ENOENT)
 				fprintf(stderr, "uccl_top: %s: %s\n", f->d_name, why);
@@ -194,12 +195,12 @@ static int look(int folder)
 	return n;
 }
 
-static void show_peer(const struct uccl_view_peer *p)
+static void show_peer(const struct uccl_snapshot_peer *p)
 {
 	static const char *const word[] = { "connecting", "open", "ended" };
-	const struct uccl_view_path *path = uccl_view_paths(p);
+	const struct uccl_snapshot_path *path = uccl_snapshot_paths(p);
 	uint64_t lost = 0, bytes = 0, count[5] = { 0 };
-	char credit[32] = "-", ip[UCCL_VIEW_IP_TEXT], place[80];
+	char credit[32] = "-", ip[UCCL_SNAPSHOT_IP_TEXT], place[80];
 
 	for (uint16_t i = 0; i < p->npaths; i++) {
 		lost += path[i].lost;
@@ -208,7 +209,7 @@ static void show_peer(const struct uccl_view_peer *p)
 	}
 	if (p->credit_limit != UINT64_MAX)
 		snprintf(credit, sizeof(credit), "%" PRId64, (int64_t)(p->credit_limit - p->credit_used) / 1024);
-	uccl_view_ip_text(p, ip, sizeof(ip));
+	uccl_snapshot_ip_text(p, ip, sizeof(ip));
 	snprintf(place, sizeof(place), "%s:%u", ip, p->port);
 	printf("  %-28s %-10s %8.1f %9" PRIu64 " %9" PRIu64 " %6u %8s %9" PRIu64 " %7" PRIu64 " %5u %5" PRIu64
 	       " %8.0f%s%s\n",
@@ -219,14 +220,14 @@ static void show_peer(const struct uccl_view_peer *p)
 	for (uint16_t i = 0; opt.paths && i < p->npaths; i++)
 		printf("    path %3u label %5u %-10s srtt %8.1f us, in flight %6" PRIu64 " KiB, sent %8" PRIu64
 		       " MiB, lost %" PRIu64 ", re-rolled %" PRIu64 "\n",
-		       path[i].index, path[i].label, uccl_view_path_state(path[i].state),
+		       path[i].index, path[i].label, uccl_snapshot_path_state(path[i].state),
 		       (double)path[i].srtt_ns / 1e3, path[i].inflight / 1024, path[i].bytes >> 20, path[i].lost,
 		       path[i].rerolls);
 }
 
 static void show(const struct endpoint *e)
 {
-	const struct uccl_view *v = e->now, *b = e->before;
+	const struct uccl_snapshot *v = e->now, *b = e->before;
 	const struct uccl_stats *s = &v->stats, zero = { 0 }, *o = b ? &b->stats : &zero;
 	double t = b && v->at_ns > b->at_ns ? (double)(v->at_ns - b->at_ns) / 1e9 : 0;
 	uint64_t lost = s->lost_proof + s->lost_rack + s->lost_rto;
@@ -254,8 +255,8 @@ static void show(const struct endpoint *e)
 	if (v->npeers)
 		printf("  %-28s %-10s %8s %9s %9s %6s %8s %9s %7s %5s %5s %8s\n", "peer", "state", "srtt us",
 		       "flight K", "window K", "slots", "credit K", "sent MiB", "lost", "paths", "out", "heard ms");
-	for (const struct uccl_view_peer *p = uccl_view_first(v); p && shown + left < (int)v->npeers;
-	     p = uccl_view_next(v, p)) {
+	for (const struct uccl_snapshot_peer *p = uccl_snapshot_first(v); p && shown + left < (int)v->npeers;
+	     p = uccl_snapshot_next(v, p)) {
 		if (shown < opt.peers) {
 			show_peer(p);
 			shown++;
@@ -268,15 +269,15 @@ static void show(const struct endpoint *e)
 }
 
 /* How people name a finding's endpoint, peer and path. */
-static void slow_peer_text(const struct uccl_slow *s, char *buf, size_t size)
+static void slow_peer_text(const struct uccl_stall_report *s, char *buf, size_t size)
 {
-	char ip[UCCL_VIEW_IP_TEXT];
+	char ip[UCCL_SNAPSHOT_IP_TEXT];
 
 	if (!s->peer) {
 		snprintf(buf, size, "-");
 		return;
 	}
-	uccl_view_ip_text(s->peer, ip, sizeof(ip));
+	uccl_snapshot_ip_text(s->peer, ip, sizeof(ip));
 	if (s->path)
 		snprintf(buf, size, "%s:%u path %u", ip, s->peer->port, s->path->index);
 	else
@@ -284,10 +285,10 @@ static void slow_peer_text(const struct uccl_slow *s, char *buf, size_t size)
 }
 
 /* The endpoint that is this peer, if it is on this host and ours to see. */
-static const struct uccl_view *slow_other(const struct uccl_slow *s)
+static const struct uccl_snapshot *slow_other(const struct uccl_stall_report *s)
 {
 	for (int i = 0; s->peer && i < nendpoints; i++) {
-		const struct uccl_view *v = endpoints[i].now;
+		const struct uccl_snapshot *v = endpoints[i].now;
 
 		if (v->port == s->peer->port && !memcmp(v->ip, s->peer->ip, sizeof(v->ip)))
 			return v;
@@ -295,23 +296,23 @@ static const struct uccl_view *slow_other(const struct uccl_slow *s)
 	return NULL;
 }
 
-static void show_slow(const struct uccl_slow *s)
+static void show_slow(const struct uccl_stall_report *s)
 {
 	char peer[80], figure[200], share[16] = "-", other[64] = "";
-	const struct uccl_view *v = s->kind == UCCL_SLOW_PEER ? slow_other(s) : NULL;
+	const struct uccl_snapshot *v = s->kind == UCCL_STALL_REPORT_PEER ? slow_other(s) : NULL;
 
 	slow_peer_text(s, peer, sizeof(peer));
-	uccl_slow_figure(s, figure, sizeof(figure));
-	if (s->kind != UCCL_SLOW_PATH)
+	uccl_stall_report_figure(s, figure, sizeof(figure));
+	if (s->kind != UCCL_STALL_REPORT_PATH)
 		snprintf(share, sizeof(share), "%.0f %%", s->share * 100);
 	if (v && v->pid != s->v->pid)
 		snprintf(other, sizeof(other), "; it is process %" PRId64, v->pid);
 	printf("%8" PRId64 " %-24s %-30s %6s  %-24s %s%s\n", s->v->pid, s->v->place, peer, share,
-	       s->kind == UCCL_SLOW_PATH && s->why == UCCL_HELD_NOT ? "slow path" : uccl_held_text(s->why), figure,
-	       other);
+	       s->kind == UCCL_STALL_REPORT_PATH && s->why == UCCL_STALL_NOT ? "slow path" : uccl_stall_text(s->why),
+	       figure, other);
 }
 
-/* Texts have printable characters only (uccl_view_check). */
+/* Texts have printable characters only (uccl_snapshot_check). */
 static void json_text(const char *name, const char *text)
 {
 	printf(", \"%s\": \"", name);
@@ -320,38 +321,38 @@ static void json_text(const char *name, const char *text)
 	printf("\"");
 }
 
-static void json_slow(const struct uccl_slow *s)
+static void json_slow(const struct uccl_stall_report *s)
 {
 	static const char *const kind[] = { "endpoint", "peer", "path" };
 	char peer[80], figure[200];
 
 	slow_peer_text(s, peer, sizeof(peer));
-	uccl_slow_figure(s, figure, sizeof(figure));
+	uccl_stall_report_figure(s, figure, sizeof(figure));
 	printf("{\"kind\": \"%s\", \"pid\": %" PRId64, kind[s->kind], s->v->pid);
 	json_text("endpoint", s->v->place);
 	json_text("peer", peer);
-	json_text("why", uccl_held_text(s->why));
+	json_text("why", uccl_stall_text(s->why));
 	json_text("figure", figure);
-	printf(", \"share\": %.4f, \"part\": %.4f, \"lost\": %.4f}\n", s->share, s->part, s->lost);
+	printf(", \"share\": %.4f, \"part\": %.4f, \"lost\": %.4f}\n", s->share, s->fraction, s->lost);
 }
 
 /* Who is slow, over all endpoints. */
 static void show_who(void)
 {
 	size_t n = 0, max = 0, shown;
-	struct uccl_slow *all;
+	struct uccl_stall_report *all;
 	char text[400];
 
 	for (int i = 0; i < nendpoints; i++)
-		max += endpoints[i].now->bytes / sizeof(struct uccl_view_path) + 2;
+		max += endpoints[i].now->bytes / sizeof(struct uccl_snapshot_path) + 2;
 	all = calloc(max ? max : 1, sizeof(*all));
 	if (!all) {
 		fprintf(stderr, "uccl_top: no memory\n");
 		return;
 	}
 	for (int i = 0; i < nendpoints; i++)
-		n += uccl_slow_find(endpoints[i].now, endpoints[i].before, clock_ns(), all + n, max - n);
-	uccl_slow_sort(all, n);
+		n += uccl_stall_report_find(endpoints[i].now, endpoints[i].before, clock_ns(), all + n, max - n);
+	uccl_stall_report_sort(all, n);
 	shown = uccl_min(n, (size_t)opt.peers);
 	if (shown && !opt.json)
 		printf("%8s %-24s %-30s %6s  %-24s %s\n", "process", "endpoint", "peer", "held", "by", "");
@@ -360,7 +361,7 @@ static void show_who(void)
 	if (!opt.json) {
 		if (n > shown)
 			printf("and %zu lines more\n", n - shown);
-		uccl_slow_sentence(all, n, text, sizeof(text));
+		uccl_stall_report_sentence(all, n, text, sizeof(text));
 		printf("%s\n", text);
 	}
 	free(all);
@@ -417,7 +418,7 @@ int main(int argc, char **argv)
 		return usage(stderr);
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
-	if (uccl_folder_path(path, sizeof(path)))
+	if (uccl_shm_dir_path(path, sizeof(path)))
 		return 1;
 	for (int i = 0; !stop && (!opt.count || i < opt.count); i++) {
 		int n;

@@ -12,12 +12,12 @@
 
 #include "base/le.h"
 #include "base/units.h"
-#include "core/path.h"
-#include "core/policy.h"
-#include "core/stats.h"
-#include "core/trace.h"
-#include "core/wire.h"
-#include "engine/view.h"
+#include "flow/path/path.h"
+#include "flow/policy.h"
+#include "flow/observe/stats.h"
+#include "flow/observe/trace.h"
+#include "flow/wire/wire.h"
+#include "engine/observe/snapshot.h"
 
 static struct {
 	long peer, path;
@@ -152,7 +152,7 @@ static void print(const struct uccl_trace_rec *r, uint64_t first)
 		printf("path %-3u oldest csn %u, %u in a row", r->path, (uint32_t)r->seq, r->what);
 		break;
 	case UCCL_TRACE_PATH:
-		printf("path %-3u %s", r->path, uccl_view_path_state(r->what));
+		printf("path %-3u %s", r->path, uccl_snapshot_path_state(r->what));
 		break;
 	case UCCL_TRACE_PEER_OPEN:
 		print_peer(r);

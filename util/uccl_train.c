@@ -23,7 +23,7 @@
 #include "base/units.h"
 #include "engine/engine.h"
 #include "nic/nic.h"
-#include "nic/train.h"
+#include "nic/gso.h"
 
 #define MTU 1472
 #define TRAIN 44
@@ -88,16 +88,18 @@ static int wire_tx(struct uccl_nic *nic, struct uccl_tx *v, int n)
 	return i;
 }
 
-/* What the kernel does, which is not counted: a row comes to where it was foreseen, and what has no room stays here. */
-__attribute__((noinline)) static void nic_receiver_row(struct uccl_rx *rx, const struct uccl_rx_hint *hint)
+/*
+ * What the kernel does, which is not counted: a row comes to where it was predicted, and what has no room stays here.
+ */
+__attribute__((noinline)) static void nic_receiver_row(struct uccl_rx *rx, const struct uccl_rx_placement *hint)
 {
 	uint32_t len = (uint32_t)uccl_min(rx->len, hint->len);
 
 	memcpy(hint->dst, rx->data, len);
-	uccl_rx_row_at(rx, hint->dst, len);
+	uccl_rx_run_at(rx, hint->dst, len);
 }
 
-static int wire_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_hint *hints, int nhints)
+static int wire_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *hints, int nhints)
 {
 	struct wire *w = (struct wire *)nic;
 	int i;
@@ -205,8 +207,14 @@ static struct uccl_nic *wire_open(int side)
 
 	w->nic = (struct uccl_nic){
 		.ops = &wire_ops,
-		.caps = { .mtu = MTU, .labels = 512, .tx_sync = true, .hints = true, .rx_slots = SLOTS,
-			  .train_bytes = 65000, .delay_ns = 500 * UCCL_NS_PER_US, .rto_min_ns = 4 * UCCL_NS_PER_MS },
+		.caps = {.mtu = MTU,
+			 .labels = 512,
+			 .tx_sync = true,
+			 .placements = true,
+			 .rx_slots = SLOTS,
+			 .train_bytes = 65000,
+			 .delay_ns = 500 * UCCL_NS_PER_US,
+			 .rto_min_ns = 4 * UCCL_NS_PER_MS},
 	};
 	w->addr = (struct uccl_nic_addr){ .ip = { [10] = 0xff, [11] = 0xff, [12] = 10 }, .port = 99 };
 	w->addr.ip[15] = (uint8_t)(1 + side);

@@ -15,11 +15,11 @@
 
 #include "../prov/uccl/test/unit/nic/fake_verbs.h"
 #include "base/rng.h"
-#include "base/shipped.h"
+#include "base/defaults.h"
 #include "base/units.h"
 #include "engine/engine.h"
-#include "nic/verbs_uc.h"
-#include "nic/verbs_ud.h"
+#include "nic/verbs/uc_state.h"
+#include "nic/verbs/ud_state.h"
 #include "random_seed.h"
 
 #define MESSAGE (1u << 20)

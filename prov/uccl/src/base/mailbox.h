@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 /* What is said; what each field means is agreed on by the two sides. One line of the cache. */
-struct uccl_letter {
+struct uccl_lane_cmd {
 	uint8_t kind;
 	int32_t err;
 	void *who, *what;
@@ -26,7 +26,7 @@ struct uccl_letter {
 #define UCCL_MAILBOX_LINE 64
 
 struct uccl_mailbox {
-	struct uccl_letter *ring;
+	struct uccl_lane_cmd *ring;
 	uint32_t cap;			/* a power of two */
 	/* Each side keeps what it last saw of the other beside its own number, apart from the other's. */
 	_Alignas(UCCL_MAILBOX_LINE) _Atomic uint32_t put; /* letters that were ever put in, modulo 2^32 */
@@ -50,7 +50,7 @@ static inline uint32_t uccl_mailbox_room(struct uccl_mailbox *b)
 }
 
 /* The sender's. False: it is full, nothing happened. */
-static inline bool uccl_mailbox_put(struct uccl_mailbox *b, const struct uccl_letter *l)
+static inline bool uccl_mailbox_put(struct uccl_mailbox *b, const struct uccl_lane_cmd *l)
 {
 	uint32_t put = atomic_load_explicit(&b->put, memory_order_relaxed);
 
@@ -62,7 +62,7 @@ static inline bool uccl_mailbox_put(struct uccl_mailbox *b, const struct uccl_le
 }
 
 /* The receiver's. False: it is empty. */
-static inline bool uccl_mailbox_take(struct uccl_mailbox *b, struct uccl_letter *l)
+static inline bool uccl_mailbox_take(struct uccl_mailbox *b, struct uccl_lane_cmd *l)
 {
 	uint32_t taken = atomic_load_explicit(&b->taken, memory_order_relaxed);
 
@@ -77,7 +77,7 @@ static inline bool uccl_mailbox_take(struct uccl_mailbox *b, struct uccl_letter 
 }
 
 /* The receiver's: the letter behind `i` others, which stays in; NULL: there is none. */
-static inline const struct uccl_letter *uccl_mailbox_look(struct uccl_mailbox *b, uint32_t i)
+static inline const struct uccl_lane_cmd *uccl_mailbox_peek(struct uccl_mailbox *b, uint32_t i)
 {
 	uint32_t taken = atomic_load_explicit(&b->taken, memory_order_relaxed);
 

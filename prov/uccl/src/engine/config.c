@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "engine/config.h"
 
-#include "base/shipped.h"
+#include "base/defaults.h"
 #include "base/units.h"
-#include "core/policy.h"
+#include "flow/policy.h"
 
 void uccl_config_default(struct uccl_config *c)
 {

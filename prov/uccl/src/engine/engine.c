@@ -6,7 +6,7 @@
 
 #include "base/units.h"
 #include "engine/impl.h"
-#include "msg/mep.h"
+#include "msg/msg_ep.h"
 
 /* Operations that an endpoint may have open. */
 #define OPS_MAX 65536
@@ -56,10 +56,9 @@ int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct u
 	e->cc = uccl_cc_find(cfg->cc);
 	e->pathsel = uccl_path_find(cfg->path);
 	e->credit = uccl_credit_find(cfg->credit);
-	if (uccl_policies_values((const char *const[]){cfg->cc, cfg->path, cfg->credit}, e->k) || !cfg->paths ||
-	    cfg->paths > UCCL_PATHS_MAX ||
-	    !power_of_two(cfg->window_chunks) || cfg->window_chunks < 64 || cfg->window_chunks > 16384 ||
-	    cfg->security >= UCCL_SECURITY_COUNT)
+	if (uccl_policies_values((const char *const[]){cfg->cc, cfg->path, cfg->credit}, e->params) || !cfg->paths ||
+	    cfg->paths > UCCL_PATHS_MAX || !power_of_two(cfg->window_chunks) || cfg->window_chunks < 64 ||
+	    cfg->window_chunks > 16384 || cfg->security >= UCCL_SECURITY_COUNT)
 		goto fail;
 	e->cfg.paths = (uint16_t)uccl_min(cfg->paths, attr->nic->caps.labels);
 	e->random = attr->random;
@@ -67,9 +66,9 @@ int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct u
 	e->trace = attr->trace;
 	e->interface = attr->interface;
 	/* What is scattered cannot be proven before it is placed. */
-	if (attr->nic->caps.hints && !cfg->security) {
+	if (attr->nic->caps.placements && !cfg->security) {
 		rc = -FI_ENOMEM;
-		e->bounce = malloc(uccl_max((size_t)RX_BATCH * attr->nic->caps.mtu, UCCL_ROW_BYTES));
+		e->bounce = malloc(uccl_max((size_t)RX_BATCH * attr->nic->caps.mtu, UCCL_GRO_BYTES_MAX));
 		if (!e->bounce)
 			goto fail;
 	}
@@ -91,24 +90,24 @@ int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct u
 	nic_guard(e);
 	e->listener.keyless = cfg->keyless;
 	e->listener.security = cfg->security;
-	uccl_mep_init(&e->mep, &engine_mep_ops, &e->stats, cfg->eager_bytes, cfg->unexpected_bytes, OPS_MAX);
-	uccl_mac(e->mep.cover_key, "cover", 5, e->listener.secret);
-	e->mep.target = attr->target;
-	e->mep.target_arg = attr->target_arg;
-	e->mep.room = attr->room;
-	e->mep.room_arg = attr->room_arg;
-	e->mep.data_takes = attr->data_takes;
-	e->mep.device = attr->device;
-	e->mep.device_arg = attr->device_arg;
-	e->mep.cm = attr->connected;
-	e->mep.dereg_fences = attr->nic->caps.dereg_fences;
+	uccl_msg_ep_init(&e->msg_ep, &engine_msg_ops, &e->stats, cfg->eager_bytes, cfg->unexpected_bytes, OPS_MAX);
+	uccl_mac(e->msg_ep.range_key, "range", 5, e->listener.secret);
+	e->msg_ep.target = attr->target;
+	e->msg_ep.target_arg = attr->target_arg;
+	e->msg_ep.room = attr->room;
+	e->msg_ep.room_arg = attr->room_arg;
+	e->msg_ep.data_takes = attr->data_takes;
+	e->msg_ep.device = attr->device;
+	e->msg_ep.device_arg = attr->device_arg;
+	e->msg_ep.cm = attr->connected;
+	e->msg_ep.dereg_fences = attr->nic->caps.dereg_fences;
 	uccl_heap_init(&e->heap);
 	uccl_slots_init(&e->slots);
 	uccl_pacer_init(&e->pacer, attr->nic->caps.link_bps);
 	e->sharers = attr->sharers;
 	e->sharers_arg = attr->sharers_arg;
-	e->others = e->busy[UCCL_BOARD_OUT] = e->busy[UCCL_BOARD_IN] = 1;
-	e->board_at = UCCL_NEVER;
+	e->nsharers = e->nbusy[UCCL_LOAD_OUT] = e->nbusy[UCCL_LOAD_IN] = 1;
+	e->load_at = UCCL_NEVER;
 	e->pacer_timer.at = UCCL_NEVER;
 	e->pacer_timer.kind = TIMER_PACER;
 	TAILQ_INIT(&e->conns);
@@ -118,12 +117,12 @@ int uccl_engine_open(const struct uccl_engine_attr *attr, uint64_t now, struct u
 	TAILQ_INIT(&e->unreferenced);
 	TAILQ_INIT(&e->hsq);
 	TAILQ_INIT(&e->ready);
-	TAILQ_INIT(&e->untold);
-	TAILQ_INIT(&e->told);
-	if (attr->lane_line)
-		uccl_lane_init(&e->mep, &e->lane, &engine_lane_ops, attr->lane_line, attr->lane_number);
+	TAILQ_INIT(&e->close_unsent);
+	TAILQ_INIT(&e->close_sent);
+	if (attr->lane_channel)
+		uccl_lane_init(&e->msg_ep, &e->lane, &engine_lane_ops, attr->lane_channel, attr->lane_number);
 	e->now = e->polled_ns = now;
-	uccl_held_init(&e->nic_held, 0, now);
+	uccl_stall_init(&e->nic_stall, 0, now);
 	e->scan_at = UCCL_NEVER;
 	*out = e;
 	return 0;
@@ -145,16 +144,16 @@ void uccl_engine_close(struct uccl_engine *e)
 		c->closed = true;
 		conn_fail(c, FI_ECANCELED, e->now);
 	}
-	if (e->mep.lanes)
-		uccl_lanes_fini(&e->mep, e->now);
-	uccl_mep_fini(&e->mep, e->now);
+	if (e->msg_ep.lanes)
+		uccl_lanes_fini(&e->msg_ep, e->now);
+	uccl_msg_ep_fini(&e->msg_ep, e->now);
 	TAILQ_CONCAT(&e->dead, &e->kept, all);
 	TAILQ_FOREACH(c, &e->dead, all)
 		c->peer.first = NULL;
 	while ((c = TAILQ_FIRST(&e->dead)))
 		conn_free(c, &e->dead);
 	e->nic->ops->close(e->nic);
-	engine_lent_close(e);
+	engine_device_rx_close(e);
 	uccl_heap_fini(&e->heap);
 	uccl_pacer_fini(&e->pacer);
 	free(e->lane_addr);
@@ -167,42 +166,44 @@ const struct uccl_addr *uccl_engine_addr(const struct uccl_engine *e)
 	return &e->addr;
 }
 
-void uccl_engine_row(struct uccl_engine *e, uint64_t first, const struct uccl_nic_addr *at, uint32_t n)
+void uccl_engine_run(struct uccl_engine *e, uint64_t first, const struct uccl_nic_addr *at, uint32_t n)
 {
-	e->listener.row = (struct uccl_row){ .first = first, .n = n, .at = at };
+	e->listener.port_range = (struct uccl_port_range){.first = first, .n = n, .at = at};
 }
 
-_Static_assert(UCCL_BOARD_SEATS == UCCL_LANES_MAX + 1, "a seat for home, and for each lane");
+_Static_assert(UCCL_LOAD_ENTRIES == UCCL_LANES_MAX + 1, "a seat for home, and for each lane");
 
-static void engine_seat(struct uccl_engine *e, struct uccl_board *b, uint8_t seat)
+static void engine_load_entry(struct uccl_engine *e, struct uccl_load_table *b, uint8_t seat)
 {
-	e->board = b;
-	e->seat = seat;
-	e->board_at = 0;
+	e->load = b;
+	e->load_entry = seat;
+	e->load_at = 0;
 }
 
-int uccl_engine_lanes(struct uccl_engine *e, struct uccl_engine *const *lane, struct uccl_line *const *line, uint8_t n)
+int uccl_engine_lanes(struct uccl_engine *e, struct uccl_engine *const *lane, struct uccl_lane_channel *const *channel,
+		      uint8_t n)
 {
 	e->lane_addr = calloc(n, sizeof(*e->lane_addr));
 	if (!e->lane_addr)
 		return -FI_ENOMEM;
-	uccl_board_init(&e->lanes_board, n);
-	engine_seat(e, &e->lanes_board, 0);
+	uccl_load_table_init(&e->lanes_load, n);
+	engine_load_entry(e, &e->lanes_load, 0);
 	for (uint8_t k = 0; k < n; k++) {
 		e->lane_addr[k] = lane[k]->addr;
-		engine_seat(lane[k], &e->lanes_board, (uint8_t)(k + 1));
+		engine_load_entry(lane[k], &e->lanes_load, (uint8_t)(k + 1));
 		lane[k]->sharers = e->sharers;
 		lane[k]->sharers_arg = e->sharers_arg;
 	}
-	uccl_lanes_init(&e->mep, &e->lanes, line, n);
+	uccl_lanes_init(&e->msg_ep, &e->lanes, channel, n);
 	return 0;
 }
 
-struct uccl_line *uccl_line_new(void (*wake)(void *arg, bool home), void (*rest)(uint32_t times), void *arg)
+struct uccl_lane_channel *uccl_lane_channel_new(void (*wake)(void *arg, bool primary), void (*rest)(uint32_t times),
+						void *arg)
 {
-	struct uccl_line *l = aligned_alloc(_Alignof(struct uccl_line), sizeof(*l));
+	struct uccl_lane_channel *l = aligned_alloc(_Alignof(struct uccl_lane_channel), sizeof(*l));
 
-	if (!l || !uccl_line_init(l)) {
+	if (!l || !uccl_lane_channel_init(l)) {
 		free(l);
 		return NULL;
 	}
@@ -212,9 +213,9 @@ struct uccl_line *uccl_line_new(void (*wake)(void *arg, bool home), void (*rest)
 	return l;
 }
 
-void uccl_line_free(struct uccl_line *l)
+void uccl_lane_channel_free(struct uccl_lane_channel *l)
 {
-	uccl_line_fini(l);
+	uccl_lane_channel_fini(l);
 	free(l);
 }
 

@@ -8,14 +8,14 @@
 #define UCCL_ENGINE_ENGINE_H
 
 #include "base/rng.h"
-#include "core/addr.h"
-#include "core/stats.h"
+#include "flow/wire/addr.h"
+#include "flow/observe/stats.h"
 #include "engine/config.h"
 #include "msg/op.h"
 #include "nic/nic.h"
 
 struct uccl_engine;
-struct uccl_line;
+struct uccl_lane_channel;
 
 struct uccl_engine_attr {
 	struct uccl_nic *nic;			/* taken over: closed with the engine, also when open fails */
@@ -41,13 +41,13 @@ struct uccl_engine_attr {
 	/* Memory of devices; NULL: there is none. */
 	const struct uccl_device_ops *device;
 	void *device_arg;
-	/* See uccl_mep.room; NULL: there always is. */
+	/* See uccl_msg_ep.room; NULL: there always is. */
 	bool (*room)(void *arg);
 	void *room_arg;
-	bool data_takes;			/* see uccl_mep.data_takes */
+	bool data_takes;			/* see uccl_msg_ep.data_takes */
 	const char *interface;			/* its name, for messages; borrowed until close; NULL: none */
 	/* It is lane `lane_number` of another engine, which it hears of by this line; NULL: it is none. */
-	struct uccl_line *lane_line;
+	struct uccl_lane_channel *lane_channel;
 	uint8_t lane_number;
 };
 
@@ -64,19 +64,24 @@ const struct uccl_addr *uccl_engine_addr(const struct uccl_engine *e);
  * Others may ask this engine, by an indirect address, for those at at[0..n), with incarnations from `first` on and the
  * same key. Lives longer than the engine.
  */
-void uccl_engine_row(struct uccl_engine *e, uint64_t first, const struct uccl_nic_addr *at, uint32_t n);
+void uccl_engine_run(struct uccl_engine *e, uint64_t first, const struct uccl_nic_addr *at, uint32_t n);
 
 /*
  * The endpoint has these engines as lanes, each with a line; before it has peers. They are opened before with its key
  * and incarnations of their own, may be polled by other threads once this has returned, and are closed before it, with
  * nobody polling it then. The link is one: those that are busy share it. -FI_ENOMEM.
  */
-int uccl_engine_lanes(struct uccl_engine *e, struct uccl_engine *const *lane, struct uccl_line *const *line, uint8_t n);
+int uccl_engine_lanes(struct uccl_engine *e, struct uccl_engine *const *lane, struct uccl_lane_channel *const *channel,
+		      uint8_t n);
 
-/* What home and a lane say to each other goes by it; `wake` and `rest` are msg/line.h's. NULL: no memory. */
-struct uccl_line *uccl_line_new(void (*wake)(void *arg, bool home), void (*rest)(uint32_t times), void *arg);
+/*
+ * What the primary and a lane say to each other goes by it; `wake` and `rest` are lanes/lane_channel.h's. NULL: no
+ * memory.
+ */
+struct uccl_lane_channel *uccl_lane_channel_new(void (*wake)(void *arg, bool primary), void (*rest)(uint32_t times),
+						void *arg);
 /* Both engines are closed. */
-void uccl_line_free(struct uccl_line *l);
+void uccl_lane_channel_free(struct uccl_lane_channel *l);
 
 /* One round: receive, timers, send, completions. Returns the number of events handled; 0: nothing happened. */
 int uccl_engine_poll(struct uccl_engine *e, uint64_t now);

@@ -3,16 +3,16 @@
 #ifndef UCCL_ENGINE_IMPL_H
 #define UCCL_ENGINE_IMPL_H
 
-#include "base/board.h"
+#include "base/load_table.h"
 #include "base/hash.h"
 #include "base/heap.h"
 #include "base/le.h"
-#include "core/conn.h"
-#include "core/held.h"
-#include "core/trace.h"
+#include "flow/wire/conn.h"
+#include "flow/observe/stall.h"
+#include "flow/observe/trace.h"
 #include "engine/engine.h"
-#include "msg/lane.h"
-#include "msg/lanes.h"
+#include "lanes/worker.h"
+#include "lanes/lane_replies.h"
 
 /* Remote endpoints that one endpoint remembers, dead ones included: what strangers can make it keep is bounded. */
 #define CONNS_MAX (1u << 17)
@@ -56,7 +56,7 @@ struct conn {
 	struct uccl_peer peer;
 	struct uccl_engine *e;
 	struct uccl_conn hs;
-	struct uccl_held_clock held;	/* see conn_held() */
+	struct uccl_stall_clock stall; /* see conn_stalled() */
 	/* calls.c */
 	uint32_t refs;			/* uccl_peer_hold() less uccl_peer_release() */
 	bool requested;			/* the program looked it up at some time: it is no stranger */
@@ -65,7 +65,7 @@ struct conn {
 	TAILQ_ENTRY(conn) unref_link;
 	bool unreferenced;		/* in uccl_engine.unreferenced */
 	int broken;			/* see conn_broken(); 0: it is not */
-	/* life.c */
+	/* conn_state.c */
 	TAILQ_ENTRY(conn) all;		/* in uccl_engine.conns, or when dead in dead or kept */
 	TAILQ_ENTRY(conn) hsq;
 	bool in_hsq;
@@ -77,14 +77,14 @@ struct conn {
 	bool closed;			/* ended by the peer's CLOSE, */
 	uint8_t reason;			/* which said why: enum uccl_close_reason */
 	uint8_t close_why;		/* ended by us: the reason in our CLOSE; UCCL_CLOSE_ENDPOINT: nothing to say */
-	uint64_t close_told_ns;		/* when we last sent it */
+	uint64_t close_sent_ns;		/* when we last sent it */
 	struct uccl_path *last_paths;	/* ended: what its paths had carried, for the report */
 	uint16_t nlast_paths;
-	/* conns.c */
+	/* conn_table.c */
 	struct conn_key key;		/* as it was told to us, or learnt; see conns_key_set(), conns_key_clear() */
 	UT_hash_handle hh_key, hh_token;
 	struct conn_place *place;	/* where it is; dead: NULL */
-	TAILQ_ENTRY(conn) there;	/* in place->conns */
+	TAILQ_ENTRY(conn) place_link;	/* in place->conns */
 	bool half;			/* half-open: see conns_half_enter() */
 	bool unvalidated;		/* handshake.c: open, and no packet with our token has come */
 	uint64_t init_ack_ns;		/* liveness.c: when INIT_ACK was sent last */
@@ -99,9 +99,9 @@ struct conn {
 	/* drain.c; see conn_drain_set() */
 	TAILQ_ENTRY(conn) drain;
 	struct conn_list *draining;	/* where: uccl_engine.untold or told; NULL: in none */
-	/* slots.c */
+	/* recv_slots.c */
 	struct uccl_grant grant;	/* from the handshake on */
-	uint32_t usual;			/* so long are its packets lately, */
+	uint32_t typical_len;		/* so long are its packets lately, */
 	uint32_t longest, came;		/* and of so many that came since that was set none was longer than this */
 	/* records.c */
 	LIST_HEAD(, conn_record) records; /* of the back end and about lanes, not acknowledged yet */
@@ -113,9 +113,9 @@ struct conn {
 	uint64_t gone_ns;		/* the liveness connection broke */
 	uint64_t suspect_at;		/* next probe of a suspect */
 	uint64_t kept_ns;		/* last keepalive */
-	uint64_t looked_ns;		/* last look while something was expected of it; 0: nothing is */
+	uint64_t checked_ns;		/* last look while something was expected of it; 0: nothing is */
 	uint64_t unanswered_ns;		/* it has let us wait so long, our own absences left out */
-	/* tx.c */
+	/* engine_tx.c */
 	int32_t turn;			/* bytes left of its turn among peers; < 0: of the next one, taken already */
 	uint32_t gathered;		/* bytes of messages that wait for others to fill a train */
 	uint8_t init_buf[UCCL_INIT_MAX];
@@ -137,20 +137,20 @@ struct conn_source {
 };
 
 /* A slot that a packet came to, and the last of the copies that may read it. */
-struct engine_lent_slot {
+struct engine_device_rx_slot {
 	uint64_t ticket;
 	uint32_t slot;
 };
 
 /* Memory of a device that the NIC was lent. */
-struct engine_lent {
+struct engine_device_rx {
 	void *mem;			/* NULL: none */
 	int device;
 	uint32_t queue;			/* by which peers name it; 0: none is told of it any more */
 	bool tried;
 	bool seen;			/* the device sees all that came up to the latest look at the NIC */
 	/* Those that are copied from, a ring of caps.lend_slots in the order of their copies. */
-	struct engine_lent_slot *slots;
+	struct engine_device_rx_slot *slots;
 	uint32_t first, n;
 };
 
@@ -162,7 +162,7 @@ struct uccl_engine {
 	const struct uccl_cc_ops *cc;
 	const struct uccl_path_ops *pathsel;
 	const struct uccl_credit_ops *credit;
-	double k[UCCL_POLICY_KINDS][UCCL_CONSTANTS_MAX]; /* values of their constants */
+	double params[UCCL_POLICY_KINDS][UCCL_CONSTANTS_MAX]; /* values of their constants */
 	void (*random)(void *arg, void *buf, size_t len);
 	void *random_arg;
 	uint32_t (*sharers)(void *arg, uint64_t now);	/* of the line rate */
@@ -172,13 +172,13 @@ struct uccl_engine {
 	struct uccl_addr addr;		/* as others are given it */
 	uint16_t token_top;		/* the highest bits of all our tokens */
 	struct uccl_listener listener;
-	struct uccl_lanes lanes;	/* mep.lanes, if it has some, */
+	struct uccl_lanes lanes;	/* msg_ep.lanes, if it has some, */
 	struct uccl_addr *lane_addr;	/* and where they are */
-	struct uccl_lane lane;		/* mep.lane, if it is one */
-	struct uccl_board *board;	/* its lanes' and its, or that of its home; NULL: it is alone */
-	uint8_t seat;			/* there */
+	struct uccl_lane lane;		/* msg_ep.lane, if it is one */
+	struct uccl_load_table *load;	/* its lanes' and its, or that of its the primary; NULL: it is alone */
+	uint8_t load_entry;		/* there */
 	/* of all: messages, counters, timers, the time */
-	struct uccl_mep mep;
+	struct uccl_msg_ep msg_ep;
 	struct uccl_stats stats;
 	struct uccl_heap heap;
 	uint64_t now;			/* see engine_time() */
@@ -191,25 +191,25 @@ struct uccl_engine {
 	struct uccl_pacer pacer;	/* of credits to those who send to us */
 	struct uccl_timer pacer_timer;
 	uint64_t sharers_at;		/* when to ask again who shares the line rate, */
-	uint32_t others;		/* and how many did, this endpoint included */
-	uint64_t board_at;		/* when to look at the board again; UCCL_NEVER: there is none */
-	uint64_t moved[UCCL_BOARD_WAYS]; /* bytes of payload when we last did, */
-	uint32_t busy[UCCL_BOARD_WAYS];	/* and as how many engines of this endpoint all were busy */
-	/* rx.c */
+	uint32_t nsharers;		/* and how many did, this endpoint included */
+	uint64_t load_at;		/* when to look at the board again; UCCL_NEVER: there is none */
+	uint64_t moved[UCCL_LOAD_DIRS]; /* bytes of payload when we last did, */
+	uint32_t nbusy[UCCL_LOAD_DIRS]; /* and as how many engines of this endpoint all were busy */
+	/* engine_rx.c */
 	int rx_refused;			/* packets of this poll that went to nobody */
 	bool rx_more;			/* the last poll left something in the NIC's queue */
 	uint8_t *bounce;		/* mispredicted payloads, or rows, of one round */
-	/* lent.c */
-	struct engine_lent lent;
+	/* device_rx.c */
+	struct engine_device_rx device_rx;
 	/* drain.c */
 	uint64_t drain_ns;		/* 0: open; else when draining began */
-	struct conn_list untold, told;	/* draining: who is to be told, and who was, and may answer */
+	struct conn_list close_unsent, close_sent; /* draining: who is to be told, and who was, and may answer */
 	/* open.c */
 	uint32_t nopen;
 	uint32_t numbered;		/* peers that got a number for the trace */
-	/* liveness.c; see engine_look() */
+	/* liveness.c; see engine_scan_at() */
 	uint64_t scan_at;		/* next look at keepalives, time-outs, suspects */
-	/* life.c */
+	/* conn_state.c */
 	struct conn_list conns, hsq;	/* all that are not dead; those with a handshake packet to send */
 	/*
 	 * Ended: in the order of their ends, until nothing refers to them any more; and those that somebody holds, or
@@ -219,27 +219,27 @@ struct uccl_engine {
 	struct conn_list unreferenced;	/* not connected, refs 0: see conns_reap() */
 	uint32_t nconns, ndead;
 	enum uccl_link link;		/* of the NIC */
-	/* slots.c */
+	/* recv_slots.c */
 	struct uccl_slots slots;	/* of the receive queue, */
 	uint32_t room;			/* which holds so many of the largest packets */
-	/* news.c */
-	bool mtu_told;			/* a person knows that a network is narrow */
-	bool trains_told;		/* a person knows that trains are broken here */
-	/* conns.c */
+	/* peer_log.c */
+	bool mtu_reported;    /* a person knows that a network is narrow */
+	bool trains_reported; /* a person knows that trains are broken here */
+	/* conn_table.c */
 	struct conn_list half;		/* half-open, in no other list; the oldest first */
 	uint32_t nhalf;
 	struct conn_source *by_ip;
 	struct conn *by_key, *by_token;
 	struct conn_place *by_place;
 	struct conn *last;		/* what conn_by_token found last: trains come from one peer */
-	/* tx.c, out.c */
-	struct uccl_held_clock nic_held; /* UCCL_HELD_NIC: the NIC takes no more */
+	/* engine_tx.c, out.c */
+	struct uccl_stall_clock nic_stall; /* UCCL_STALL_NIC: the NIC takes no more */
 	TAILQ_HEAD(, uccl_flow) ready;
 	int tx_head, tx_n;
 	uint64_t backlog;		/* the NIC's, as it told last; 0: it does not */
 	struct uccl_tx txv[TX_BATCH];
-	/* base/board.h: of it and its lanes */
-	struct uccl_board lanes_board;
+	/* base/load_table.h: of it and its lanes */
+	struct uccl_load_table lanes_load;
 };
 
 /* The NIC was handed something, or had time to send it. */
@@ -270,9 +270,9 @@ static inline void engine_trace(struct uccl_engine *e, enum uccl_trace_kind kind
 }
 
 /* What holds this peer back, from now on. */
-static inline void conn_held(struct conn *c, enum uccl_held why, uint64_t now)
+static inline void conn_stalled(struct conn *c, enum uccl_stall why, uint64_t now)
 {
-	uccl_held_set(&c->held, (uint8_t)why, c->e->away_ns, now);
+	uccl_stall_set(&c->stall, (uint8_t)why, c->e->away_ns, now);
 }
 
 /* Callers that took the time and then waited for their turn are late; in here it never goes back. */
@@ -282,7 +282,7 @@ static inline uint64_t engine_time(struct uccl_engine *e, uint64_t now)
 }
 
 /* Peers are looked at no later than that. */
-static inline void engine_look(struct uccl_engine *e, uint64_t at)
+static inline void engine_scan_at(struct uccl_engine *e, uint64_t at)
 {
 	if (at < e->scan_at)
 		e->scan_at = at;
@@ -313,24 +313,25 @@ static inline void conn_broken(struct conn *c, int err)
 {
 	if (!c->broken)
 		c->broken = err;
-	engine_look(c->e, c->e->now);
+	engine_scan_at(c->e, c->e->now);
 }
 
 /*
  * Files call only those below them:
  *
- *	engine.c	an endpoint opens and closes
- *	poll.c lane.c	what a poll does; what home says to its lane
- *	calls.c		what api asks for
- *	rx.c drain.c	receiving; closing
- *	tx.c wishes.c	sending; what msg wishes of a peer
- *	handshake.c	who is there, and under which names
- *	open.c		what both sides said becomes a flow
- *	liveness.c	is it there? From the first doubt to the proof of death
- *	life.c		connections come, end, and are forgotten
- *	records.c slots.c news.c	what NICs tell each other; receive slots; what a person is told
- *	lent.c		memory of devices that payload comes to
- *	conns.c out.c	how peers are found; what leaves
+ *	engine.c			an endpoint opens and closes
+ *	loop/poll.c, conn/lane_worker.c	what a poll does; what the primary says to its lane
+ *	loop/calls.c			what api asks for
+ *	loop/engine_rx.c, conn/drain.c	receiving; closing
+ *	loop/engine_tx.c, loop/msg_ops.c sending; what msg asks of a peer
+ *	conn/handshake.c		who is there, and under which names
+ *	conn/open.c			what both sides said becomes a flow
+ *	conn/liveness.c			is it there? From the first doubt to the proof of death
+ *	conn/conn_state.c		connections come, end, and are forgotten
+ *	conn/records.c, conn/recv_slots.c what NICs tell each other; receive slots
+ *	observe/peer_log.c		what a person is told
+ *	loop/device_rx.c		memory of devices that payload comes to
+ *	conn/conn_table.c, loop/out.c	how peers are found; what leaves
  */
 
 /* out.c */
@@ -356,7 +357,7 @@ void engine_tx_raw(struct uccl_engine *e, struct uccl_tx *tx);
 /* Likewise, to a peer without a flow: CLOSE for this reason (enum uccl_close_reason), or CLOSE_ACK (0). */
 void engine_tell(struct conn *c, uint8_t type, uint8_t reason);
 
-/* conns.c */
+/* conn_table.c */
 struct conn *conn_find(struct uccl_engine *e, const struct uccl_nic_addr *at, uint64_t incarnation);
 struct conn *conn_by_token(struct uccl_engine *e, uint64_t token);
 /* The first of those living at a place; TAILQ_NEXT(c, there) is the next. NULL: none. */
@@ -387,7 +388,7 @@ void conns_half_leave(struct conn *c);
  */
 bool conns_half_room(struct uccl_engine *e, const uint8_t ip[16], struct conn **first);
 
-/* slots.c */
+/* recv_slots.c */
 /* What the handshake grants is a promise from then on. Once for a connection; later calls do nothing. */
 void conn_grant(struct conn *c);
 /* What the peer takes is known. */
@@ -409,30 +410,30 @@ void conn_records_free(struct conn *c);
 /* The connection is open: tell a peer that has lanes, too, where ours are, now or when it has a use for them. */
 void conn_lanes_say(struct conn *c);
 
-/* lane.c: of a lane */
+/* lane_worker.c: of a lane */
 extern const struct uccl_lane_ops engine_lane_ops;
 
-/* lent.c */
+/* device_rx.c */
 /* The NIC's queue whose payload comes to the device of this address; 0: none now. PROTOCOL R291 */
-uint32_t engine_lent_queue(struct uccl_engine *e, const void *buf);
+uint32_t engine_device_rx_queue(struct uccl_engine *e, const void *buf);
 /* May the slot of a packet that came be copied from? UCCL_DROP_COUNT, or why not now. PROTOCOL R191 R293 */
-enum uccl_drop engine_lent_may(struct uccl_engine *e);
+enum uccl_drop engine_device_rx_may(struct uccl_engine *e);
 /* The packet in it was taken in: it is the NIC's again when all is done that was queued since `before`. */
-void engine_lent_keep(struct uccl_engine *e, uint32_t slot, uint64_t before);
+void engine_device_rx_keep(struct uccl_engine *e, uint32_t slot, uint64_t before);
 /* Slots whose copies are done are the NIC's again. */
-void engine_lent_settle(struct uccl_engine *e);
+void engine_device_rx_settle(struct uccl_engine *e);
 /* The NIC is closed. */
-void engine_lent_close(struct uccl_engine *e);
+void engine_device_rx_close(struct uccl_engine *e);
 
-/* news.c */
+/* peer_log.c */
 /* It ended, for this reason (FI_Exxx). */
-void conn_end_told(struct conn *c, int err);
+void conn_end_reported(struct conn *c, int err);
 /* Trains to this peer ended, or began again. */
 void conn_trains(struct conn *c);
 /* Packets to this peer have another length now. */
 void conn_pmtu(struct conn *c);
 
-/* life.c */
+/* conn_state.c */
 /* What this side says of itself in a handshake. */
 void conn_params(struct uccl_engine *e, struct uccl_params *p);
 /* `keyed`: it is found by its address. NULL: the table is full, or no memory. */
@@ -492,13 +493,13 @@ void conn_validated(struct conn *c, uint64_t now);
 enum uccl_drop conn_rx(struct uccl_engine *e, const struct uccl_hdr *h, const uint8_t *payload,
 		       const struct uccl_nic_addr *src, uint64_t now);
 
-/* wishes.c */
-extern const struct uccl_mep_ops engine_mep_ops;
+/* msg_ops.c */
+extern const struct uccl_engine_ops engine_msg_ops;
 
-/* tx.c */
+/* engine_tx.c */
 void engine_tx(struct uccl_engine *e, uint64_t now);
 
-/* rx.c */
+/* engine_rx.c */
 /* Returns how many packets and events came; sets e->rx_more. */
 int engine_rx(struct uccl_engine *e, uint64_t now);
 

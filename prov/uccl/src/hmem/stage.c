@@ -65,7 +65,7 @@ struct uccl_stage {
 	int ndevices;
 	struct uccl_hmem_queue *pinner;	/* through which the ring was had */
 	uint8_t *ring;			/* and behind it what is lent, */
-	uint32_t lent;			/* by bits */
+	uint32_t loans;			/* by bits */
 	uint64_t head, tail;		/* bytes given out, and given back */
 	uint64_t queued, done;		/* tickets */
 	uint64_t backlog;		/* bytes of payload that jobs own */
@@ -518,9 +518,9 @@ static void *stage_alloc(void *arg, uint64_t len)
 	struct uccl_stage *s = arg;
 
 	for (uint32_t i = 0; s->ring && len <= UCCL_STAGE_LOAN && i < UCCL_STAGE_LOANS; i++) {
-		if (s->lent >> i & 1)
+		if (s->loans >> i & 1)
 			continue;
-		s->lent |= 1u << i;
+		s->loans |= 1u << i;
 		return loan_at(s, i);
 	}
 	return NULL;
@@ -530,7 +530,7 @@ static void stage_free(void *arg, void *mem)
 {
 	struct uccl_stage *s = arg;
 
-	s->lent &= ~(1u << ((size_t)((uint8_t *)mem - loan_at(s, 0)) / UCCL_STAGE_LOAN));
+	s->loans &= ~(1u << ((size_t)((uint8_t *)mem - loan_at(s, 0)) / UCCL_STAGE_LOAN));
 }
 
 static bool stage_room(void *arg)

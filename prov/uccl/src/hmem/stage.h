@@ -8,7 +8,7 @@
 
 #include "hmem/dmabufs.h"
 #include "hmem/hmem.h"
-#include "msg/device.h"
+#include "msg/device/device.h"
 
 /* Bytes of the ring, which is made when the first copy comes. */
 #define UCCL_STAGE_RING (16u << 20)

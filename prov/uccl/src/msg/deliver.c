@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* What a flow tells: every record goes to who it is for. */
-#include "msg/recv.h"
-#include "msg/serve.h"
-#include "msg/tx.h"
+#include "msg/recv/recv.h"
+#include "msg/rma/serve.h"
+#include "msg/send/msg_tx.h"
 
 static enum uccl_drop msg_deliver(struct uccl_flow *f, const struct uccl_chunk_in *in, uint64_t now)
 {
@@ -11,15 +11,16 @@ static enum uccl_drop msg_deliver(struct uccl_flow *f, const struct uccl_chunk_i
 	/* Only what says where its payload belongs; one by one where copies may not keep up. PROTOCOL R173 */
 	if (in->parts && in->rtype != UCCL_REC_EAGER && in->rtype != UCCL_REC_DATA && in->rtype != UCCL_REC_REPLY)
 		return UCCL_DROP_RECORD;
-	if (in->parts > 1 && p->mep->device)
+	if (in->parts > 1 && p->msg_ep->device)
 		return UCCL_DROP_MEMORY;
 	/* Where copies to devices do not keep up, payload comes again. */
-	if (p->mep->device && in->len && !in->placed && !in->lent && !p->mep->device->room(p->mep->device_arg))
+	if (p->msg_ep->device && in->len && !in->placed && !in->on_device &&
+	    !p->msg_ep->device->room(p->msg_ep->device_arg))
 		return UCCL_DROP_MEMORY;
 	switch (in->rtype) {
 	case UCCL_REC_MSG:
-		if (p->mep->starved)
-			uccl_msg_retry(p->mep, now);
+		if (p->msg_ep->starved)
+			uccl_msg_retry(p->msg_ep, now);
 		return msg_recv_env(p, in, now);
 	case UCCL_REC_EAGER:
 		return msg_rx_eager(p, in, now);
@@ -29,7 +30,7 @@ static enum uccl_drop msg_deliver(struct uccl_flow *f, const struct uccl_chunk_i
 	case UCCL_REC_CTS:
 		return in->len ? UCCL_DROP_RECORD : msg_tx_cts(p, in->rec);
 	case UCCL_REC_REQ:
-		return msg_rx_stranger(p) ? UCCL_DROP_UNWANTED : msg_req(p, in, now);
+		return msg_rx_unrelated(p) ? UCCL_DROP_UNWANTED : msg_req(p, in, now);
 	case UCCL_REC_FIN:
 	case UCCL_REC_RESP:
 		return in->len ? UCCL_DROP_RECORD : msg_tx_fin(p, in->rec);
@@ -47,7 +48,7 @@ static void msg_fence(struct uccl_flow *f, uint16_t path, uint64_t now)
 {
 	struct uccl_peer *p = f->user;
 
-	p->mep->ops->fence(p, path, now);
+	p->msg_ep->ops->fence(p, path, now);
 }
 
 static void msg_acked(struct uccl_flow *f, struct uccl_item *item, uint64_t now)

@@ -12,9 +12,9 @@
 #include <sys/uio.h>
 
 #include "base/multimap.h"
-#include "core/addr.h"
-#include "core/flow.h"
-#include "msg/device.h"
+#include "flow/wire/addr.h"
+#include "flow/flow.h"
+#include "msg/device/device.h"
 
 #define UCCL_IOV_MAX 4
 /* Pieces of remote memory in one operation. */
@@ -133,7 +133,7 @@ struct uccl_op {
 	uint16_t device;	/* which of them are memory of a device, by bits */
 	struct uccl_seg seg[UCCL_SEG_MAX]; /* RMA: where in the peer's memory */
 	uint8_t nseg;
-	uint8_t datatype, atomic; /* enum uccl_datatype, enum uccl_atomic (msg/atomic.h): libfabric's numbers */
+	uint8_t datatype, atomic; /* enum uccl_datatype, enum uccl_atomic (msg/rma/atomic.h): libfabric's numbers */
 	const struct uccl_atomic_args *args;
 	uint64_t min_multi;	/* MULTI: release the buffer when less room than this is left */
 	void *context;		/* the application's */
@@ -156,11 +156,11 @@ struct uccl_op {
 	uint64_t posted;	/* recv: its number among those posted; 0: it is not */
 	struct uccl_match_table *in_class; /* recv: which holds it; NULL: none */
 	struct uccl_multinode class_node, context_node; /* recv: there, and by its context */
-	TAILQ_ENTRY(uccl_op) other_link; /* recv: in no class */
+	TAILQ_ENTRY(uccl_op) unclassified_link;		/* recv: in no class */
 	TAILQ_ENTRY(uccl_op) wait_link;	/* recv: in uccl_match.starved or .passed, */
 	uint8_t waits;			/* which of them; 0: in none */
 	const struct msg_tx_ops *tx; /* send: what it is */
-	uint32_t mseq;		/* send: place in the pair's message order; before it begins: uccl_mep.posts */
+	uint32_t mseq;		     /* send: place in the pair's message order; before it begins: uccl_msg_ep.posts */
 	uint32_t id;		/* handle that the peer uses for this op, 0: none */
 	uint64_t multi_used;	/* MULTI parent: bytes handed out */
 	uint32_t children;	/* MULTI parent: messages not yet complete */
@@ -169,8 +169,8 @@ struct uccl_op {
 	struct uccl_msg_rx *rx;	/* recv: the message that it matched. RMA: what comes back */
 	bool busy;		/* send: msg still needs it although done() was called */
 	bool orphan;		/* api has put it back meanwhile */
-	bool unasked;		/* send: counted in uccl_peer.unasked */
-	uint32_t ahead;		/* send: its share of uccl_peer.ahead */
+	bool unsolicited;	/* send: counted in uccl_peer.unsolicited */
+	uint32_t unsolicited_bytes; /* send: its share of uccl_peer.ahead */
 	uint8_t wait;		/* send: what must still happen before it is complete */
 	void *bounce;		/* send: our copy of an injected payload, if it does not fit `small` */
 	uint32_t bounce_len;
@@ -183,7 +183,7 @@ struct uccl_op {
 	TAILQ_ENTRY(uccl_op) pump_link;
 	bool pump_waits;	/* for memory to do so */
 	/* Send: its payload is at lanes, after CTS and ahead of it; NULL: it is not. */
-	struct uccl_sliced *sliced, *sliced_head;
+	struct uccl_striped *striped, *striped_unsolicited;
 	struct iovec head, body; /* RMA: what the first record carries, and the copied payload */
 	uint8_t small[128];
 	struct uccl_item env;	/* the envelope, or a control record */

@@ -6,7 +6,7 @@
 #include <net/if.h>
 #include <sys/socket.h>
 
-#include "core/io.h"
+#include "flow/wire/io.h"
 
 #define UCCL_IFADDR_NAME 72 /* those of RDMA devices are longer than IF_NAMESIZE */
 

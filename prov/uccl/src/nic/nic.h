@@ -8,8 +8,8 @@
 
 #include <stdatomic.h>
 
-#include "core/io.h"
-#include "core/stats.h"
+#include "flow/wire/io.h"
+#include "flow/observe/stats.h"
 #include "nic/ports.h"
 
 /* What a back end can do; constant after open. */
@@ -20,7 +20,7 @@ struct uccl_nic_caps {
 	uint16_t labels;	/* how many distinct entropy labels (source ports, QPs) exist; using 0 costs nothing */
 	bool tx_sync;		/* payload may be reused when tx() returns, */
 	bool write_async;	/* but that of writes only after UCCL_RX_SENT */
-	bool hints;		/* rx() can scatter to hinted places */
+	bool placements;	/* rx() can scatter to hinted places */
 	bool find_mtu;		/* the network may carry less than the NIC: the engine finds out how much */
 	bool reliable;		/* the NIC itself retransmits (RC) */
 	bool marks;		/* packets say that the network may mark them (ECN), and rx() tells which it did */
@@ -118,7 +118,7 @@ struct uccl_nic_ops {
 	 * -FI_EFAULT: the payload of v[0] is not readable memory; v[0] will never leave. */
 	int (*tx)(struct uccl_nic *nic, struct uccl_tx *v, int n);
 	/* Collect up to n events. hints[i] belongs to v[i]; nhints may be 0. Never blocks. */
-	int (*rx)(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_hint *hints, int nhints);
+	int (*rx)(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *hints, int nhints);
 	/*
 	 * Most bytes of one packet to this place; NULL: caps.mtu. *known: what this host has heard of the way there, no
 	 * more than that and perhaps not true.
@@ -128,7 +128,7 @@ struct uccl_nic_ops {
 	uint32_t (*slots)(struct uccl_nic *nic, uint32_t bytes);
 	/*
 	 * Memory of a device, caps.lend_bytes of it from a multiple of a page on: payload of packets to *key, by which
-	 * peers that are told of it name it (uccl_tx.queue), comes there by itself, as UCCL_RX_LENT. It is lent until
+	 * peers that are told of it name it (uccl_tx.queue), comes there by itself, as UCCL_RX_DEVICE. It is lent until
 	 * the NIC is closed. Once; -FI_Exxx: it cannot be. NULL, both: never.
 	 */
 	int (*lend)(struct uccl_nic *nic, void *mem, const struct uccl_nic_device *device, uint32_t *key);

@@ -183,7 +183,7 @@ static bool event_take(struct rails *r, int rail, struct uccl_rx *v)
 	}
 }
 
-static int rails_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_hint *hints, int nhints)
+static int rails_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *hints, int nhints)
 {
 	struct rails *r = rails_of(nic);
 	int i, total = 0;

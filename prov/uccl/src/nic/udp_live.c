@@ -34,7 +34,7 @@
 
 #define LIVE_BACKLOG 512
 #define LIVE_EVENTS 64		/* events handled a poll */
-#define LIVE_STRANGERS 64 /* connections held that come from no peer's address; one more, and the oldest ends */
+#define LIVE_UNAUTHENTICATED 64 /* connections held that come from no peer's address; one more, and the oldest ends */
 #define LIVE_EACH 4	  /* and for each peer: one, and those of earlier lives of which we have not heard yet */
 #define LIVE_HELLO_LEN 16
 #define LIVE_TRIES 12			    /* broken connections in a row before a peer is left unwatched */
@@ -100,7 +100,7 @@ struct uccl_udp_live {
 	int fd_limit; /* liveness descriptors stay below */
 	struct uccl_ports ports; /* of the connections that we make */
 	struct uccl_nic_addr self;
-	struct accepted_list of_peers, strangers;
+	struct accepted_list of_peers, unauthenticated;
 	uint32_t nof_peers, nstrangers;
 	uint32_t npeers;
 	uint64_t retry_at; /* not later than the earliest retry_at of a waiting peer */
@@ -349,13 +349,13 @@ static void retries_run(struct uccl_udp_live *live, uint64_t now)
 static void accepted_put(struct uccl_udp_live *live, struct accepted *a, bool peers)
 {
 	a->peers = peers;
-	TAILQ_INSERT_TAIL(peers ? &live->of_peers : &live->strangers, a, link);
+	TAILQ_INSERT_TAIL(peers ? &live->of_peers : &live->unauthenticated, a, link);
 	++*(peers ? &live->nof_peers : &live->nstrangers);
 }
 
 static void accepted_take(struct uccl_udp_live *live, struct accepted *a)
 {
-	TAILQ_REMOVE(a->peers ? &live->of_peers : &live->strangers, a, link);
+	TAILQ_REMOVE(a->peers ? &live->of_peers : &live->unauthenticated, a, link);
 	--*(a->peers ? &live->nof_peers : &live->nstrangers);
 }
 
@@ -378,8 +378,8 @@ static bool room_make(struct uccl_udp_live *live, const uint8_t ip[16])
 
 	while (p && !same_ip(&p->to, ip))
 		p = p->next;
-	if (!p && live->nstrangers >= LIVE_STRANGERS)
-		accepted_end(live, TAILQ_FIRST(&live->strangers));
+	if (!p && live->nstrangers >= LIVE_UNAUTHENTICATED)
+		accepted_end(live, TAILQ_FIRST(&live->unauthenticated));
 	if (p && live->nof_peers >= LIVE_EACH * live->npeers)
 		accepted_end(live, TAILQ_FIRST(&live->of_peers));
 	return p;
@@ -390,7 +390,7 @@ static void strangers_settle(struct uccl_udp_live *live, const struct uccl_nic_a
 {
 	struct accepted *a, *next;
 
-	for (a = TAILQ_FIRST(&live->strangers); a; a = next) {
+	for (a = TAILQ_FIRST(&live->unauthenticated); a; a = next) {
 		next = TAILQ_NEXT(a, link);
 		if (!same_ip(at, a->ip))
 			continue;
@@ -511,7 +511,7 @@ int uccl_udp_live_open(const struct uccl_nic_addr *self, uint64_t id, const stru
 	live->self = *self;
 	live->self.port = 0;
 	TAILQ_INIT(&live->of_peers);
-	TAILQ_INIT(&live->strangers);
+	TAILQ_INIT(&live->unauthenticated);
 	TAILQ_INIT(&live->dead);
 	memcpy(live->hello, live_magic, sizeof(live_magic));
 	uccl_put64(live->hello + sizeof(live_magic), id);
@@ -536,7 +536,7 @@ void uccl_udp_live_close(struct uccl_udp_live *live)
 
 	/* The listener goes first: who sees a connection end asks at once, and must be refused. */
 	entry_close(live, &live->listener);
-	while ((a = TAILQ_FIRST(&live->of_peers)) || (a = TAILQ_FIRST(&live->strangers)))
+	while ((a = TAILQ_FIRST(&live->of_peers)) || (a = TAILQ_FIRST(&live->unauthenticated)))
 		accepted_end(live, a);
 	dead_free(live);
 	while ((p = live->peers))

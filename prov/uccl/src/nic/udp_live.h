@@ -13,7 +13,7 @@
 #ifndef UCCL_NIC_UDP_LIVE_H
 #define UCCL_NIC_UDP_LIVE_H
 
-#include "core/io.h"
+#include "flow/wire/io.h"
 #include "nic/ports.h"
 
 struct uccl_udp_live;

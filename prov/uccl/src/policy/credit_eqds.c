@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * EQDS (Olteanu et al., NSDI 2022) as UCCL uses it (section 4.2, appendix B): a sender begins at once with a
- * speculative window and tells what it wants; from then on the receiver's pacer (core/pacer.h) says how far it may go,
- * at the rate of the receiver's link over all senders. One block serves both directions of a flow.
+ * speculative window and tells what it wants; from then on the receiver's pacer (flow/send/pacer.h) says how far it may
+ * go, at the rate of the receiver's link over all senders. One block serves both directions of a flow.
  *
  * DESIGN NOTES
  * - Without switches that trim, whatever of the speculative windows does not fit into the receiver's last queue is
  *   lost, and costs a round of retransmission. The paper's window is one bandwidth-delay product; ours is a small part
  *   of it, as a start that is a round trip late costs less than a lost one: fifteen senders fit into a queue of 1 MB.
- *   Homa, which has no trimming either, sends 40,000 bytes unasked.
+ *   Homa, which has no trimming either, sends 40,000 bytes unsolicited.
  * - What does not fit into the speculative window has to wait for credit in any case, so it begins with a part of it
  *   only: the round trip is the same, and many that begin at once leave room for those beside them. What does fit goes
  *   whole, as a round trip more would be most of its time. The receiver need not know which it is.
@@ -48,7 +48,7 @@ static uint64_t eqds_initial(const struct uccl_policy_cfg *cfg)
 	return (uint64_t)fmax(share, cfg->chunk_bytes * k->speculative_chunks);
 }
 
-/* What leaves unasked of something that does not fit into that. */
+/* What leaves unsolicited of something that does not fit into that. */
 static uint64_t eqds_idle(const struct uccl_policy_cfg *cfg)
 {
 	const struct eqds_k *k = UCCL_K(eqds, cfg);

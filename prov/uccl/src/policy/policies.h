@@ -6,7 +6,7 @@
 #ifndef UCCL_POLICY_POLICIES_H
 #define UCCL_POLICY_POLICIES_H
 
-#include "core/policy.h"
+#include "flow/policy.h"
 
 #define UCCL_CC_POLICIES(X)                                                                                            \
 	X(swift)                                                                                                       \
@@ -46,7 +46,7 @@
 
 /* The values that a flow is to use, as const struct <policy>_k *. */
 #define UCCL_K(policy, cfg)                                                                                            \
-	((cfg)->k ? (const struct policy##_k *)(const void *)(cfg)->k : &policy##_defaults)
+	((cfg)->params ? (const struct policy##_k *)(const void *)(cfg)->params : &policy##_defaults)
 
 /* The largest window of one of several flows that share (uccl_cc_ops.share) holds so many chunks or trains at least. */
 #define UCCL_SHARED_LEAST 2

@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "base/units.h"
-#include "progress/folder.h"
+#include "progress/shm_dir.h"
 #include "progress/lanes.h"
 #include "progress/linkshare.h"
 #include "progress/thread.h"
@@ -37,7 +37,7 @@ int uccl_driver_open(struct uccl_driver *d, const struct uccl_engine_attr *attr)
 	char folder[64];
 	int rc;
 
-	if (!uccl_folder_path(folder, sizeof(folder)))
+	if (!uccl_shm_dir_path(folder, sizeof(folder)))
 		d->linkshare = uccl_linkshare_join(folder, &with);
 	rc = uccl_engine_open(&with, uccl_clock(), &d->engine);
 	if (rc) {
@@ -188,7 +188,7 @@ bool uccl_driver_silent(const struct uccl_driver *d, uint64_t since)
 	return !d->automatic && !d->lanes && atomic_load_explicit(&d->brought_ns, memory_order_relaxed) <= since;
 }
 
-int uccl_driver_look_fd(struct uccl_driver *d)
+int uccl_driver_poll_fd(struct uccl_driver *d)
 {
 	int fd;
 

@@ -104,7 +104,7 @@ int uccl_driver_run(struct uccl_driver *d);
 /* Is there nobody else to drive it, and did it bring nothing since `since`? */
 bool uccl_driver_silent(const struct uccl_driver *d, uint64_t since);
 /* As uccl_driver_fd, for who does not have the lock. */
-int uccl_driver_look_fd(struct uccl_driver *d);
+int uccl_driver_poll_fd(struct uccl_driver *d);
 /* Likewise, of what peers send: for a nap. */
 int uccl_driver_nap_fd(struct uccl_driver *d);
 /*

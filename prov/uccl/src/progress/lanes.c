@@ -23,7 +23,7 @@
 
 struct lane {
 	struct uccl_lane_set *set;
-	struct uccl_line *line;
+	struct uccl_lane_channel *channel;
 	struct uccl_engine *engine;
 	struct uccl_wait wait;
 	struct uccl_idle idle;
@@ -36,7 +36,7 @@ struct lane {
 struct uccl_lane_set {
 	int fd;
 	_Atomic bool said;	/* and fd was made readable, or is about to be */
-	pthread_mutex_t opening; /* held until home knows its lanes: their threads wait for that */
+	pthread_mutex_t opening; /* held until the primary knows its lanes: their threads wait for that */
 	uint8_t n;
 	struct lane lane[UCCL_LANES_MAX];
 };
@@ -54,18 +54,18 @@ uint16_t uccl_lane_paths(uint16_t paths, uint8_t n)
 }
 
 /* In the thread of the other side. */
-static void lane_wake(void *arg, bool home)
+static void lane_wake(void *arg, bool primary)
 {
 	struct lane *l = arg;
 	uint64_t one = 1;
 
-	if (!home)
+	if (!primary)
 		uccl_wait_signal(&l->wait);
 	else if (!atomic_exchange(&l->set->said, true) && write(l->set->fd, &one, sizeof(one)) < 0)
 		atomic_store(&l->set->said, false);
 }
 
-/* Home waits for a thread of a lane. */
+/* The primary waits for a thread of a lane. */
 static void lane_rest(uint32_t times)
 {
 	const struct timespec ts = { .tv_nsec = REST_NS };
@@ -130,8 +130,8 @@ static void lane_stop(struct lane *l)
 static void lane_free(struct lane *l)
 {
 	uccl_wait_close(&l->wait);
-	if (l->line)
-		uccl_line_free(l->line);
+	if (l->channel)
+		uccl_lane_channel_free(l->channel);
 }
 
 /* Its engine, not yet its thread. */
@@ -150,8 +150,8 @@ static int lane_open(struct lane *l, const struct uccl_engine_attr *attr, const 
 	int rc;
 
 	uccl_wait_init(&l->wait);
-	l->line = with.lane_line = uccl_line_new(lane_wake, lane_rest, l);
-	if (!l->line) {
+	l->channel = with.lane_channel = uccl_lane_channel_new(lane_wake, lane_rest, l);
+	if (!l->channel) {
 		attr->nic->ops->close(attr->nic);
 		return -FI_ENOMEM;
 	}
@@ -163,13 +163,13 @@ static int lane_open(struct lane *l, const struct uccl_engine_attr *attr, const 
 	return rc ? rc : uccl_wait_add(&l->wait, uccl_engine_wait_fd(l->engine));
 }
 
-struct uccl_lane_set *uccl_lane_set_open(struct uccl_engine *home, const struct uccl_engine_attr *attr, uint8_t n,
+struct uccl_lane_set *uccl_lane_set_open(struct uccl_engine *primary, const struct uccl_engine_attr *attr, uint8_t n,
 					 int (*nic)(void *arg, struct uccl_nic **out), void *arg)
 {
 	struct uccl_lane_set *s = n ? calloc(1, sizeof(*s)) : NULL;
 	struct uccl_engine *engine[UCCL_LANES_MAX];
-	struct uccl_line *line[UCCL_LANES_MAX];
-	struct uccl_addr identity = *uccl_engine_addr(home);
+	struct uccl_lane_channel *channel[UCCL_LANES_MAX];
+	struct uccl_addr identity = *uccl_engine_addr(primary);
 	struct uccl_engine_attr with = *attr;
 	struct uccl_config config = *attr->config;
 	int rc;
@@ -188,7 +188,7 @@ struct uccl_lane_set *uccl_lane_set_open(struct uccl_engine *home, const struct 
 		do
 			attr->random(attr->random_arg, &identity.incarnation, sizeof(identity.incarnation));
 		while (!identity.incarnation);
-		/* To one without a thread all that home says would wait. */
+		/* To one without a thread all that the primary says would wait. */
 		if (lane_open(l, &with, &identity, s->n) || uccl_thread_start(&l->thread, lane_main, l)) {
 			lane_stop(l);
 			lane_free(l);
@@ -196,9 +196,9 @@ struct uccl_lane_set *uccl_lane_set_open(struct uccl_engine *home, const struct 
 		}
 		l->running = true;
 		engine[s->n] = l->engine;
-		line[s->n++] = l->line;
+		channel[s->n++] = l->channel;
 	}
-	rc = s->n ? uccl_engine_lanes(home, engine, line, s->n) : -FI_ENODEV;
+	rc = s->n ? uccl_engine_lanes(primary, engine, channel, s->n) : -FI_ENODEV;
 	pthread_mutex_unlock(&s->opening);
 	if (rc) {
 		uccl_lane_set_close(s);
@@ -244,7 +244,7 @@ void uccl_lane_set_heard(struct uccl_lane_set *s)
 	uint64_t n;
 
 	/*
-	 * Before letters are read: what is said from here on is told again. If it is not readable yet, it will be: to
+	 * Before commands are read: what is said from here on is told again. If it is not readable yet, it will be: to
 	 * forget it now would leave it so for good.
 	 */
 	if (atomic_load_explicit(&s->said, memory_order_relaxed) && read(s->fd, &n, sizeof(n)) > 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * The lanes of a driver's engine: engines of their own, each with a thread that sleeps while nothing is under way. They
- * wake whoever drives home by a descriptor, as a NIC does.
+ * wake whoever drives the primary by a descriptor, as a NIC does.
  */
 #ifndef UCCL_PROGRESS_LANES_H
 #define UCCL_PROGRESS_LANES_H
@@ -28,20 +28,20 @@ uint8_t uccl_lanes_count(uint64_t want, uint32_t processors);
 uint16_t uccl_lane_paths(uint16_t paths, uint8_t n);
 
 /*
- * Lanes for `home`, before it has peers: `attr` as home was opened with, each on a NIC that `nic` opens. Fewer if not
- * all can be had. NULL: none.
+ * Lanes for `the primary`, before it has peers: `attr` as the primary was opened with, each on a NIC that `nic` opens.
+ * Fewer if not all can be had. NULL: none.
  */
-struct uccl_lane_set *uccl_lane_set_open(struct uccl_engine *home, const struct uccl_engine_attr *attr, uint8_t n,
+struct uccl_lane_set *uccl_lane_set_open(struct uccl_engine *primary, const struct uccl_engine_attr *attr, uint8_t n,
 					 int (*nic)(void *arg, struct uccl_nic **out), void *arg);
 /* Their threads run on these processors alone. NULL is well. */
 void uccl_lane_set_bind(struct uccl_lane_set *s, const cpu_set_t *cpus, size_t bytes);
-/* Their threads end, and their engines; home's comes next, then uccl_lane_set_free. NULL is well. */
+/* Their threads end, and their engines; the primary's comes next, then uccl_lane_set_free. NULL is well. */
 void uccl_lane_set_close(struct uccl_lane_set *s);
 void uccl_lane_set_free(struct uccl_lane_set *s);
 
 /* Readable when a lane has said something since uccl_lane_set_heard(). */
 int uccl_lane_set_fd(const struct uccl_lane_set *s);
-/* Home looks now. */
+/* The primary looks now. */
 void uccl_lane_set_heard(struct uccl_lane_set *s);
 
 #endif

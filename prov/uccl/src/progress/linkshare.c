@@ -15,21 +15,21 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "progress/folder.h"
+#include "progress/shm_dir.h"
 #include "progress/segment.h"
 
 #define SEATS 1024
 
 /* One endpoint. Whatever stands here is a number to be compared: nothing that another process writes can do harm. */
-struct seat {
+struct entry {
 	_Atomic uint64_t owner; /* process; 0: free */
 	_Atomic uint64_t busy_ns;
 };
 
 struct uccl_linkshare {
-	struct seat *seats;
-	struct seat *mine; /* NULL: there was none left */
-	int folder, file;
+	struct entry *entries;
+	struct entry *mine; /* NULL: there was none left */
+	int dir_fd, file;
 	char name[96];
 };
 
@@ -47,7 +47,7 @@ static int file_lock(struct uccl_linkshare *s)
 	int fd;
 
 	for (;;) {
-		fd = openat(s->folder, s->name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+		fd = openat(s->dir_fd, s->name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 		if (fd < 0)
 			return -1;
 		if (flock(fd, LOCK_EX) || fstat(fd, &a)) {
@@ -58,27 +58,27 @@ static int file_lock(struct uccl_linkshare *s)
 			return -1;
 		}
 		/* The last one may have taken it away while we waited. */
-		if (!fstatat(s->folder, s->name, &b, AT_SYMLINK_NOFOLLOW) && a.st_ino == b.st_ino)
+		if (!fstatat(s->dir_fd, s->name, &b, AT_SYMLINK_NOFOLLOW) && a.st_ino == b.st_ino)
 			return fd;
 		file_close(fd);
 	}
 }
 
 /* A seat of a process that is no more is free. */
-static bool seat_free(const struct seat *seat)
+static bool entry_free(const struct entry *entry)
 {
-	uint64_t owner = atomic_load(&seat->owner);
+	uint64_t owner = atomic_load(&entry->owner);
 
 	return !owner || (kill((pid_t)owner, 0) && errno == ESRCH);
 }
 
-static struct seat *seat_take(struct seat *seats)
+static struct entry *entry_take(struct entry *entries)
 {
 	for (int i = 0; i < SEATS; i++)
-		if (seat_free(&seats[i])) {
-			atomic_store(&seats[i].busy_ns, 0);
-			atomic_store(&seats[i].owner, (uint64_t)getpid());
-			return &seats[i];
+		if (entry_free(&entries[i])) {
+			atomic_store(&entries[i].busy_ns, 0);
+			atomic_store(&entries[i].owner, (uint64_t)getpid());
+			return &entries[i];
 		}
 	return NULL;
 }
@@ -86,7 +86,7 @@ static struct seat *seat_take(struct seat *seats)
 /* Those of the processes that are there, or new ones: the file is locked. */
 static int seats_map(struct uccl_linkshare *s)
 {
-	const size_t want = SEATS * sizeof(*s->seats);
+	const size_t want = SEATS * sizeof(*s->entries);
 	void *at = NULL;
 	size_t bytes;
 
@@ -100,11 +100,11 @@ static int seats_map(struct uccl_linkshare *s)
 		if (rc)
 			return rc;
 	}
-	s->seats = at;
+	s->entries = at;
 	return 0;
 }
 
-struct uccl_linkshare *uccl_linkshare_open(const char *folder, const char *name)
+struct uccl_linkshare *uccl_linkshare_open(const char *dir_fd, const char *name)
 {
 	struct uccl_linkshare *s = calloc(1, sizeof(*s));
 	int rc;
@@ -112,8 +112,8 @@ struct uccl_linkshare *uccl_linkshare_open(const char *folder, const char *name)
 	if (!s)
 		return NULL;
 	s->file = -1;
-	s->folder = uccl_folder_open(folder);
-	if (s->folder < 0)
+	s->dir_fd = uccl_shm_dir_open(dir_fd);
+	if (s->dir_fd < 0)
 		goto fail;
 	snprintf(s->name, sizeof(s->name), ".link-%s", name);
 	for (char *c = s->name; *c; c++)
@@ -127,15 +127,15 @@ struct uccl_linkshare *uccl_linkshare_open(const char *folder, const char *name)
 		errno = -rc;
 		goto fail;
 	}
-	s->mine = seat_take(s->seats);
+	s->mine = entry_take(s->entries);
 	flock(s->file, LOCK_UN);
 	return s;
 fail:
 	rc = errno;
 	if (s->file >= 0)
 		file_close(s->file);
-	if (s->folder >= 0)
-		close(s->folder);
+	if (s->dir_fd >= 0)
+		close(s->dir_fd);
 	free(s);
 	errno = rc;
 	return NULL;
@@ -148,7 +148,7 @@ uint32_t uccl_linkshare_busy(struct uccl_linkshare *s, uint64_t now)
 	if (s->mine)
 		atomic_store_explicit(&s->mine->busy_ns, now, memory_order_relaxed);
 	for (int i = 0; i < SEATS; i++) {
-		uint64_t at = atomic_load_explicit(&s->seats[i].busy_ns, memory_order_relaxed);
+		uint64_t at = atomic_load_explicit(&s->entries[i].busy_ns, memory_order_relaxed);
 
 		n += at && (at > now ? at - now : now - at) < UCCL_LINKSHARE_NS;
 	}
@@ -160,13 +160,13 @@ static uint32_t link_sharers(void *arg, uint64_t now)
 	return uccl_linkshare_busy(arg, now);
 }
 
-struct uccl_linkshare *uccl_linkshare_join(const char *folder, struct uccl_engine_attr *attr)
+struct uccl_linkshare *uccl_linkshare_join(const char *dir_fd, struct uccl_engine_attr *attr)
 {
 	struct uccl_linkshare *s;
 
 	if (!attr->interface || !attr->nic->caps.link_bps || !uccl_config_pulls(attr->config))
 		return NULL;
-	s = uccl_linkshare_open(folder, attr->interface);
+	s = uccl_linkshare_open(dir_fd, attr->interface);
 	if (!s) {
 		UCCL_LOG(UCCL_LOG_WARN, "endpoints on %s do not share its line rate: no memory in common: %s",
 			 attr->interface, strerror(errno));
@@ -189,12 +189,12 @@ void uccl_linkshare_close(struct uccl_linkshare *s)
 			atomic_store(&s->mine->owner, 0);
 		}
 		for (int i = 0; i < SEATS && last; i++)
-			last = seat_free(&s->seats[i]);
+			last = entry_free(&s->entries[i]);
 		if (last)
-			unlinkat(s->folder, s->name, 0);
+			unlinkat(s->dir_fd, s->name, 0);
 	}
-	uccl_segment_drop(s->seats);
+	uccl_segment_drop(s->entries);
 	file_close(s->file);
-	close(s->folder);
+	close(s->dir_fd);
 	free(s);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Endpoints of a user that hand out credit for one NIC's line rate, in whatever process they are: they see how many of
- * them are busy, and each hands out its part. Kept in /dev/shm/uccl-UID/.link-NIC (progress/folder.h), which is
+ * them are busy, and each hands out its part. Kept in /dev/shm/uccl-UID/.link-NIC (progress/shm_dir.h), which is
  * the user's alone: users do not trust each other, and each takes the whole rate.
  */
 #ifndef UCCL_PROGRESS_LINKSHARE_H
@@ -18,9 +18,9 @@ struct uccl_linkshare;
  * Who hands out credit by the rate of a link shares it with the others on it: sets attr->sharers. NULL: it does not, or
  * cannot, and takes the whole link for its own.
  */
-struct uccl_linkshare *uccl_linkshare_join(const char *folder, struct uccl_engine_attr *attr);
+struct uccl_linkshare *uccl_linkshare_join(const char *dir_fd, struct uccl_engine_attr *attr);
 /* Of the NIC `name`, with the files in `folder`; NULL, errno set: it cannot be had, and everybody is alone. */
-struct uccl_linkshare *uccl_linkshare_open(const char *folder, const char *name);
+struct uccl_linkshare *uccl_linkshare_open(const char *dir_fd, const char *name);
 /*
  * This endpoint hands out credit at `now` (CLOCK_MONOTONIC, ns). Returns how many do, it included. By who owns its
  * engine, or a lane of it: they count as one.

@@ -54,7 +54,7 @@ static void silence_begin(struct uccl_silence *s, unsigned int i, struct uccl_dr
 		s->epfd = epoll_create1(EPOLL_CLOEXEC);
 		s->forks = uccl_forks;
 	}
-	fd = uccl_driver_look_fd(d);
+	fd = uccl_driver_poll_fd(d);
 	/* No descriptors left: it is looked at as before. */
 	if (fd < 0 || s->epfd < 0 || epoll_ctl(s->epfd, EPOLL_CTL_ADD, fd, &ev))
 		return;

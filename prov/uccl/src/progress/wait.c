@@ -28,7 +28,7 @@ static struct timespec to_timespec(uint64_t ns)
 void uccl_wait_init(struct uccl_wait *w)
 {
 	w->epfd = w->evfd = w->tmfd = -1;
-	w->door = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	w->mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	atomic_init(&w->until, 0);
 	atomic_init(&w->signalled, false);
 	atomic_init(&w->forced, false);
@@ -126,10 +126,10 @@ void uccl_wait_kick(struct uccl_wait *w, uint64_t expiry)
 
 void uccl_wait_enter(struct uccl_wait *w)
 {
-	pthread_mutex_lock(&w->door);
+	pthread_mutex_lock(&w->mutex);
 	atomic_fetch_add(&w->sleepers, 1);
 	atomic_store(&w->until, UCCL_WAIT_AWAKE);
-	pthread_mutex_unlock(&w->door);
+	pthread_mutex_unlock(&w->mutex);
 }
 
 void uccl_wait_plan(struct uccl_wait *w, uint64_t until)
@@ -212,7 +212,7 @@ bool uccl_wait_again(struct uccl_wait *w, uint64_t until)
 
 	if (!wait_readable(w))
 		return false;
-	pthread_mutex_lock(&w->door);
+	pthread_mutex_lock(&w->mutex);
 	read = w->read;
 	w->risen++;
 	/* The program may take its time until it looks at its descriptor, and packets do not wait for that. */
@@ -223,33 +223,33 @@ bool uccl_wait_again(struct uccl_wait *w, uint64_t until)
 			wait_read(w);
 		if (w->read != read || uccl_clock() >= end)
 			break;
-		pthread_mutex_unlock(&w->door);
+		pthread_mutex_unlock(&w->mutex);
 		nanosleep(&step, NULL);
-		pthread_mutex_lock(&w->door);
+		pthread_mutex_lock(&w->mutex);
 	}
 	if (w->read == read) {
 		w->risen--;
 		w->late++;
 	}
-	pthread_mutex_unlock(&w->door);
+	pthread_mutex_unlock(&w->mutex);
 	return true;
 }
 
 void uccl_wait_up(struct uccl_wait *w)
 {
-	pthread_mutex_lock(&w->door);
+	pthread_mutex_lock(&w->mutex);
 	atomic_store(&w->until, UCCL_WAIT_AWAKE);
-	pthread_mutex_unlock(&w->door);
+	pthread_mutex_unlock(&w->mutex);
 }
 
 void uccl_wait_leave(struct uccl_wait *w)
 {
-	pthread_mutex_lock(&w->door);
+	pthread_mutex_lock(&w->mutex);
 	if (atomic_fetch_sub(&w->sleepers, 1) > 1 || atomic_load(&w->outside))
 		uccl_wait_force(w); /* the others may have counted on our time: they look again */
 	else
 		wait_rest(w);
-	pthread_mutex_unlock(&w->door);
+	pthread_mutex_unlock(&w->mutex);
 }
 
 static void set_timer(struct uccl_wait *w, uint64_t at)
@@ -274,10 +274,10 @@ void uccl_wait_serve(struct uccl_wait *w, const _Atomic bool *stop, const struct
 
 void uccl_wait_enter_outside(struct uccl_wait *w)
 {
-	pthread_mutex_lock(&w->door);
+	pthread_mutex_lock(&w->mutex);
 	atomic_store(&w->outside, true);
 	atomic_store(&w->until, UCCL_NEVER);
-	pthread_mutex_unlock(&w->door);
+	pthread_mutex_unlock(&w->mutex);
 }
 
 void uccl_wait_until_outside(struct uccl_wait *w, uint64_t until)
@@ -290,12 +290,12 @@ void uccl_wait_leave_outside(struct uccl_wait *w)
 {
 	bool was;
 
-	pthread_mutex_lock(&w->door);
+	pthread_mutex_lock(&w->mutex);
 	was = atomic_exchange(&w->outside, false);
 	if (was)
 		set_timer(w, 0);
 	/* Who was about to wake us may have done so after we had left: that is for nobody. */
 	if ((was || atomic_load(&w->forced)) && !atomic_load(&w->sleepers))
 		wait_rest(w);
-	pthread_mutex_unlock(&w->door);
+	pthread_mutex_unlock(&w->mutex);
 }

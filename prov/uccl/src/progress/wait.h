@@ -24,7 +24,7 @@ struct uccl_wait {
 	_Atomic bool signalled;	/* while he was awake */
 	_Atomic bool forced;	/* the eventfd is readable; set after it became so */
 	/* One at a time comes or goes: he who clears up after the last one takes nothing from one who just came. */
-	pthread_mutex_t door;
+	pthread_mutex_t mutex;
 	_Atomic int sleepers;	/* threads of ours */
 	/* Under the door: so many of them are awake since the eventfd became readable; counts how often it was read. */
 	int risen;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The provider's own flows on the fabric: core and policies as they are in the product, one NIC and one progress loop
+ * The provider's own flows on the fabric: flow and policies as they are in the product, one NIC and one progress loop
  * per host. What is left out: the handshake, receive slots, tag matching and rendezvous of messages, the processor's
  * time (it is part of the links' delay). With cfg.chunk, chunks are RDMA writes over UC: packets of the link's size,
  * one behind the other on one path; if one of them is lost, or overtaken, the NIC drops the write. All else is packets
@@ -13,8 +13,8 @@
 
 #include "base/heap.h"
 #include "base/units.h"
-#include "core/events.h"
-#include "core/flow.h"
+#include "flow/events.h"
+#include "flow/flow.h"
 #include "sim/fabric_stacks.h"
 
 #define RTYPE_DATA 1
@@ -128,7 +128,7 @@ static struct fflow *fflow_of(struct uccl_flow *f)
 	return uccl_container_of(f, struct fflow, f);
 }
 
-static void unit_put(struct fstack *st, struct unit *u)
+static void stripe_put(struct fstack *st, struct unit *u)
 {
 	if (!--u->refs)
 		uccl_pool_put(&st->units[u->size], u);
@@ -148,7 +148,7 @@ static enum uccl_drop flow_deliver(struct uccl_flow *f, const struct uccl_chunk_
 		return UCCL_DROP_RECORD;
 	}
 	uccl_fab_arrived(s, op, uccl_get64(in->rec + 8), in->len);
-	if (s->ops[op].end_ns && f->landing.ndoubts)
+	if (s->ops[op].end_ns && f->write_rx.ndoubts)
 		uccl_flow_fence_message(f, op, 1, now);
 	return UCCL_DROP_COUNT;
 }
@@ -220,7 +220,7 @@ static void flow_ready(struct fflow *ff)
 
 /* Sending */
 
-static struct unit *unit_new(struct fstack *st, struct fflow *ff, const struct uccl_tx *tx)
+static struct unit *stripe_new(struct fstack *st, struct fflow *ff, const struct uccl_tx *tx)
 {
 	int size = tx->kind == UCCL_TX_WRITE ? UNIT_WRITE : tx->tail_len <= 192 ? UNIT_SMALL : UNIT_LARGE;
 	struct unit *u = uccl_fab_need(uccl_pool_get(&st->units[size]));
@@ -242,7 +242,7 @@ static struct unit *unit_new(struct fstack *st, struct fflow *ff, const struct u
 static void post(struct fhost *h, struct fflow *ff, const struct uccl_tx *tx)
 {
 	struct uccl_fab_scene *s = h->s;
-	struct unit *u = unit_new(s->st, ff, tx);
+	struct unit *u = stripe_new(s->st, ff, tx);
 	uint32_t left = tx->payload_len, mtu = s->cfg.mtu;
 
 	u->parts = tx->kind == UCCL_TX_WRITE ? (left + mtu - 1) / mtu : 1;
@@ -343,7 +343,7 @@ static void stack_deliver(struct uccl_fab *n, struct uccl_fab_pkt *p)
 			uccl_flow_rx(&ff->f, &h, PAYLOAD, u->hdr + UCCL_HDR_LEN, 0, now);
 	}
 	ff->host->pumping = false;
-	unit_put(s->st, u);
+	stripe_put(s->st, u);
 	uccl_fab_pkt_free(n, p);
 	if (!whole)
 		return;
@@ -355,7 +355,7 @@ static void stack_lost(struct uccl_fab *n, struct uccl_fab_pkt *p)
 {
 	struct uccl_fab_scene *s = n->user;
 
-	unit_put(s->st, p->unit);
+	stripe_put(s->st, p->unit);
 	uccl_fab_pkt_free(n, p);
 }
 
@@ -423,7 +423,7 @@ static int flow_make(struct uccl_fab_scene *s, struct fhost *h, uint32_t to, str
 		.cc = st->cc,
 		.pathsel = st->pathsel,
 		.credit = st->credit,
-		.k = {st->k[UCCL_POLICY_CC], st->k[UCCL_POLICY_PATH], st->k[UCCL_POLICY_CREDIT]},
+		.params = {st->k[UCCL_POLICY_CC], st->k[UCCL_POLICY_PATH], st->k[UCCL_POLICY_CREDIT]},
 		.pacer = &h->pacer,
 		.backlog = &s->net.ports[h->id].bytes[UCCL_FAB_DATA],
 		.ops = &flow_ops,
@@ -462,7 +462,7 @@ static int flow_make(struct uccl_fab_scene *s, struct fhost *h, uint32_t to, str
 		return -FI_ENOMEM;
 	}
 	ff->f.timer.at = UCCL_NEVER;
-	uccl_landing_rtype(&ff->f.landing, RTYPE_DATA);
+	uccl_write_rx_rtype(&ff->f.write_rx, RTYPE_DATA);
 	ff->host = h;
 	ff->to = to;
 	ff->next = h->flows;

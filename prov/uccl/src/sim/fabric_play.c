@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/shipped.h"
+#include "base/defaults.h"
 #include "base/units.h"
-#include "nic/train.h"
+#include "nic/gso.h"
 #include "sim/fabric_script.h"
 #include "sim/fabric_stacks.h"
 
@@ -140,7 +140,7 @@ void uccl_fab_play_options(FILE *out)
 /* All that a profile says, but what was set by itself. -FI_EINVAL: there is none of this name. */
 static int profile_set(struct uccl_fab_play *p)
 {
-	static const struct uccl_shipped lab = {
+	static const struct uccl_defaults lab = {
 		.cc = "swift",
 		.path = "pow2",
 		.credit = "none",
@@ -151,7 +151,7 @@ static int profile_set(struct uccl_fab_play *p)
 		.rto_min_ns = 100 * UCCL_NS_PER_US,
 		.control_apart = true,
 	};
-	const struct uccl_shipped *s = !strcmp(p->profile, "lab") ? &lab : uccl_shipped_find(p->profile);
+	const struct uccl_defaults *s = !strcmp(p->profile, "lab") ? &lab : uccl_defaults_find(p->profile);
 	struct uccl_fab_play was = *p;
 
 	if (!s)

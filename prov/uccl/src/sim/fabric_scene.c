@@ -36,7 +36,7 @@ static void scene_event(struct uccl_fab *n, struct uccl_fab_event *e);
 
 /* Others. Their packets have no unit. */
 
-static void stranger_send(struct uccl_fab_scene *s, struct uccl_fab_stranger *f)
+static void stranger_send(struct uccl_fab_scene *s, struct uccl_fab_background *f)
 {
 	struct uccl_fab_pkt *p = uccl_fab_pkt_new(&s->net);
 
@@ -56,7 +56,7 @@ static void strangers_open(struct uccl_fab_scene *s)
 	uint32_t n = s->net.topo.hosts, each = s->cfg.strangers ? s->cfg.strangers : STRANGERS;
 	uint32_t *order = uccl_fab_need(calloc(n, sizeof(*order)));
 	double bits = (double)(s->cfg.mtu + UCCL_FAB_ROCE_BYTES) * 8e12 * each / s->cfg.background;
-	struct uccl_fab_stranger *f = uccl_fab_need(calloc((size_t)n * each, sizeof(*f)));
+	struct uccl_fab_background *f = uccl_fab_need(calloc((size_t)n * each, sizeof(*f)));
 	struct uccl_rng rng;
 
 	uccl_rng_seed(&rng, s->cfg.seed ^ 0x57ull);
@@ -69,7 +69,7 @@ static void strangers_open(struct uccl_fab_scene *s)
 			order[j] = i;
 		}
 		for (uint32_t i = 0; i < n; i++, f++) {
-			f->ev.kind = UCCL_FAB_STRANGER;
+			f->ev.kind = UCCL_FAB_BACKGROUND;
 			f->src = order[i];
 			f->dst = order[(i + 1) % n];
 			f->every = (uint64_t)(bits / (double)uccl_min(uccl_fab_host_bps(&s->net, f->src),
@@ -257,8 +257,8 @@ static void scene_event(struct uccl_fab *n, struct uccl_fab_event *e)
 	} else if (e->kind == UCCL_FAB_SCENE) {
 		t = uccl_container_of(e, struct uccl_fab_turn, ev);
 		t->fn(s, t->arg);
-	} else if (e->kind == UCCL_FAB_STRANGER) {
-		stranger_send(s, uccl_container_of(e, struct uccl_fab_stranger, ev));
+	} else if (e->kind == UCCL_FAB_BACKGROUND) {
+		stranger_send(s, uccl_container_of(e, struct uccl_fab_background, ev));
 	} else if (e->kind == UCCL_FAB_LATE) {
 		e->kind = UCCL_FAB_ARRIVE;
 		s->stack->net.deliver(n, uccl_container_of(e, struct uccl_fab_pkt, ev));

@@ -7,8 +7,8 @@
 #ifndef UCCL_SIM_FABRIC_SCENE_H
 #define UCCL_SIM_FABRIC_SCENE_H
 
-#include "core/policy.h"
-#include "core/stats.h"
+#include "flow/policy.h"
+#include "flow/observe/stats.h"
 #include "sim/fabric.h"
 
 /* What a packet takes on the link besides what the stack put into it: preamble, gap, Ethernet, CRC, IP, UDP. */
@@ -103,8 +103,8 @@ struct uccl_fab_stack {
 };
 
 /* One flow of others: packets of the link's size, evenly, for ever. */
-struct uccl_fab_stranger {
-	struct uccl_fab_event ev; /* kind UCCL_FAB_STRANGER */
+struct uccl_fab_background {
+	struct uccl_fab_event ev; /* kind UCCL_FAB_BACKGROUND */
 	uint32_t src, dst;
 	uint64_t every; /* ps */
 	uint16_t sport;
@@ -123,7 +123,7 @@ struct uccl_fab_turn {
 	uint64_t arg;
 };
 
-enum { UCCL_FAB_SCENE = UCCL_FAB_USER, UCCL_FAB_BEGIN, UCCL_FAB_STRANGER, UCCL_FAB_LATE, UCCL_FAB_STACK };
+enum { UCCL_FAB_SCENE = UCCL_FAB_USER, UCCL_FAB_BEGIN, UCCL_FAB_BACKGROUND, UCCL_FAB_LATE, UCCL_FAB_STACK };
 
 struct uccl_fab_scene {
 	struct uccl_fab net;
@@ -136,7 +136,7 @@ struct uccl_fab_scene {
 	uint32_t nedges, edges_cap;
 	uint32_t begin_next; /* operations in the order of their start */
 	struct uccl_fab_event begin;
-	struct uccl_fab_stranger *strangers;
+	struct uccl_fab_background *strangers;
 	struct uccl_fab_pause *pauses; /* of each host; NULL: none */
 	uint64_t *bins; /* bytes that arrived, per cfg.bin_ns */
 	uint32_t nbins;

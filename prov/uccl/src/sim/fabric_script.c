@@ -279,17 +279,17 @@ int uccl_fab_script(struct uccl_fab_play *p)
 /* Bytes on the way through one place in one direction: a host's link, or all uplinks of a tor or of a pod. */
 struct cut {
 	uint64_t bytes;
-	uint64_t way;	   /* the shortest, ps */
+	uint64_t route;	   /* the shortest, ps */
 	uint64_t start_ns; /* the earliest */
 };
 
 static void cut_add(struct cut *c, const struct uccl_fab_play *p, const struct uccl_fab_op *op)
 {
 	uint32_t last = (uint32_t)((op->bytes - 1) % p->cfg.mtu) + 1 + UCCL_FAB_ROCE_BYTES;
-	uint64_t way = uccl_fab_one_way(&p->scene.net, op->src, op->dst, last);
+	uint64_t route = uccl_fab_one_way(&p->scene.net, op->src, op->dst, last);
 	uint64_t start = op->waits ? 0 : op->start_ns;
 
-	c->way = c->bytes ? uccl_min(c->way, way) : way;
+	c->route = c->bytes ? uccl_min(c->route, route) : route;
 	c->start_ns = c->bytes ? uccl_min(c->start_ns, start) : start;
 	c->bytes += op->bytes;
 }
@@ -304,7 +304,7 @@ static uint64_t cut_ns(const struct uccl_fab_play *p, const struct cut *c, doubl
 	sent = c->start_ns + uccl_fab_ideal_cut(&p->scene, c->bytes, bps, 0);
 	if (left < 1 && sent > from)
 		more = (uint64_t)((double)(sent - from) * (1 / left - 1));
-	return c->start_ns + uccl_fab_ideal_cut(&p->scene, c->bytes, bps, c->way) + more;
+	return c->start_ns + uccl_fab_ideal_cut(&p->scene, c->bytes, bps, c->route) + more;
 }
 
 /* What ill switches of the top tier leave of all links to it. Those that get well again are not counted. */

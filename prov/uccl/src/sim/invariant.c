@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/internal.h"
+#include "flow/internal.h"
 #include "engine/impl.h"
 #include "sim/life.h"
 
@@ -16,7 +16,7 @@ struct sim_inv_flow {
 	uint64_t first;	    /* limit without one */
 	uint64_t limit, used;
 	uint64_t turn;	  /* of the peer's credits */
-	uint64_t unasked; /* had left when that was first seen */
+	uint64_t unsolicited; /* had left when that was first seen */
 	bool freed;	  /* was granted without bounds */
 };
 
@@ -160,7 +160,7 @@ static const char *look_credit(struct uccl_sim_inv *inv, const struct uccl_flow 
 	if (f->credit.turn != v->turn) {
 		v->turn = f->credit.turn;
 		v->limit = 0;
-		v->unasked = used - f->credit.free;
+		v->unsolicited = used - f->credit.free;
 	}
 	if (limit < v->limit)
 		text = "credit was taken back";
@@ -171,7 +171,7 @@ static const char *look_credit(struct uccl_sim_inv *inv, const struct uccl_flow 
 		text = "there is more credit than was granted";
 	else if (limit != UCCL_NEVER &&
 		 used - f->credit.free >
-			 uccl_max(limit + (f->cfg.credit->whole ? f->cfg.credit->whole(f->cs) : 0), v->unasked) +
+			 uccl_max(limit + (f->cfg.credit->whole ? f->cfg.credit->whole(f->cs) : 0), v->unsolicited) +
 				 uccl_max(f->cfg.chunk_bytes, f->cfg.write_bytes))
 		text = "more was sent than there was credit for";
 	v->seen = true;
@@ -188,7 +188,7 @@ static const char *look_credit(struct uccl_sim_inv *inv, const struct uccl_flow 
  */
 void uccl_sim_inv_done(struct uccl_sim_life *n, bool child)
 {
-	const struct uccl_pool *ops = &n->e->mep.op_pool;
+	const struct uccl_pool *ops = &n->e->msg_ep.op_pool;
 	bool was_full = n->unread >= (uint32_t)n->w->o.cq;
 
 	n->unread++;
@@ -231,13 +231,13 @@ static uint64_t flow_hash(const struct uccl_flow *f)
 		h = hash(h, f->sent.rtxq[i].csns, f->sent.cap * sizeof(*f->sent.rtxq[i].csns));
 	h = hash(h, f->paths.list, f->cfg.paths_tx * sizeof(*f->paths.list));
 	h = hash(h, f->paths.usable, f->cfg.paths_tx * sizeof(*f->paths.usable));
-	h = hash(h, f->owed.paths, f->cfg.paths_rx * sizeof(*f->owed.paths));
-	h = hash(h, f->owed.dirty, f->cfg.paths_rx * sizeof(*f->owed.dirty));
+	h = hash(h, f->ack_tracker.paths, f->cfg.paths_rx * sizeof(*f->ack_tracker.paths));
+	h = hash(h, f->ack_tracker.dirty, f->cfg.paths_rx * sizeof(*f->ack_tracker.dirty));
 	h = hash(h, f->rcv.map, f->cfg.window / 8);
 	if (f->cfg.write_bytes) {
-		h = hash(h, f->landing.slots, f->cfg.window * sizeof(*f->landing.slots));
-		h = hash(h, f->landing.descs, f->cfg.window * sizeof(*f->landing.descs));
-		h = hash(h, f->landing.doubts, f->cfg.window * sizeof(*f->landing.doubts));
+		h = hash(h, f->write_rx.slots, f->cfg.window * sizeof(*f->write_rx.slots));
+		h = hash(h, f->write_rx.descs, f->cfg.window * sizeof(*f->write_rx.descs));
+		h = hash(h, f->write_rx.in_doubt, f->cfg.window * sizeof(*f->write_rx.in_doubt));
 	}
 	return h;
 }
@@ -250,7 +250,7 @@ const char *uccl_sim_inv_forge(struct uccl_flow *f, uint32_t form, uint64_t now)
 		.type = UCCL_PKT_PROBE,
 		.flags = UCCL_FLAG_AR,
 		.token = f->cfg.token_rx,
-		.pseq = f->owed.paths[0].high_seq + 1,
+		.pseq = f->ack_tracker.paths[0].high_seq + 1,
 		.ts = uccl_ts(now),
 		.rec = rec,
 	};
@@ -258,8 +258,8 @@ const char *uccl_sim_inv_forge(struct uccl_flow *f, uint32_t form, uint64_t now)
 		.cum = (uint32_t)f->sent.una,
 		.dups = f->rack.dups,
 		/* A grant that must not be believed. */
-		.slots = (uint16_t)f->granted.slots ^ 1,
-		.msg_limit = f->granted.msg_limit,
+		.slots = (uint16_t)f->limits.slots ^ 1,
+		.msg_limit = f->limits.msg_limit,
 	};
 	enum uccl_drop reason = UCCL_DROP_ACK;
 	uint64_t was, bit = f->sent.nxt - f->sent.una - 1;
@@ -327,9 +327,9 @@ const char *uccl_sim_inv_forge(struct uccl_flow *f, uint32_t form, uint64_t now)
 
 /* --- I13, I8 --- */
 
-static uint64_t landing_bytes(const struct uccl_landing *l, uint64_t window)
+static uint64_t write_rx_bytes(const struct uccl_write_rx *l, uint64_t window)
 {
-	return window * (sizeof(*l->slots) + sizeof(*l->descs) + sizeof(*l->doubts));
+	return window * (sizeof(*l->slots) + sizeof(*l->descs) + sizeof(*l->in_doubt));
 }
 
 static uint64_t flow_bytes(const struct uccl_flow *f)
@@ -337,9 +337,9 @@ static uint64_t flow_bytes(const struct uccl_flow *f)
 	uint64_t sum = f->sent.cap * (sizeof(*f->sent.log) + UCCL_RTX_KINDS * sizeof(*f->sent.rtxq->csns));
 
 	sum += f->cfg.paths_tx * (sizeof(*f->paths.list) + sizeof(*f->paths.usable));
-	sum += f->cfg.paths_rx * (sizeof(*f->owed.paths) + sizeof(*f->owed.dirty)) + f->cfg.window / 8;
+	sum += f->cfg.paths_rx * (sizeof(*f->ack_tracker.paths) + sizeof(*f->ack_tracker.dirty)) + f->cfg.window / 8;
 	if (f->cfg.write_bytes)
-		sum += landing_bytes(&f->landing, f->cfg.window);
+		sum += write_rx_bytes(&f->write_rx, f->cfg.window);
 	return sum;
 }
 
@@ -352,16 +352,16 @@ static const char *look_memory(const struct uccl_sim_world *w, const struct uccl
 	const struct uccl_msg_rx *rx;
 	uint32_t n = 0;
 
-	cap += UCCL_PATHS_MAX * (sizeof(*f->paths.list) + sizeof(*f->owed.paths) + 8);
-	cap += landing_bytes(&f->landing, window);
+	cap += UCCL_PATHS_MAX * (sizeof(*f->paths.list) + sizeof(*f->ack_tracker.paths) + 8);
+	cap += write_rx_bytes(&f->write_rx, window);
 	if (flow_bytes(f) > cap)
 		return "a flow holds more memory than its settings allow";
-	if (f->landing.ndescs > f->cfg.window || f->landing.ndoubts > f->cfg.window ||
-	    f->owed.ndirty > f->cfg.paths_rx)
+	if (f->write_rx.ndescs > f->cfg.window || f->write_rx.ndoubts > f->cfg.window ||
+	    f->ack_tracker.ndirty > f->cfg.paths_rx)
 		return "a list of a flow is longer than its memory";
 	TAILQ_FOREACH(rx, &c->peer.rxs, plink)
 		n++;
-	if (n > UCCL_MSG_LIMIT + e->mep.rx_pool.max)
+	if (n > UCCL_MSG_LIMIT + e->msg_ep.rx_pool.max)
 		return "a peer has more messages under way than it may";
 	(void)w;
 	return NULL;
@@ -390,15 +390,15 @@ static void look_grant(struct uccl_sim_life *n, const struct conn *c)
 			peer = conn_by_token(e, c->hs.token_remote);
 	if (!peer || !peer->peer.open || !c->hs.token_remote)
 		return;
-	if (peer->peer.flow.granted.slots > c->grant.told)
+	if (peer->peer.flow.limits.slots > c->grant.believed)
 		uccl_sim_violation(w, "I8: endpoint %u counts %u slots of port %u, which has %u", n->node,
-				   c->grant.told, c->peer.addr.nic.port, peer->peer.flow.granted.slots);
+				   c->grant.believed, c->peer.addr.nic.port, peer->peer.flow.limits.slots);
 }
 
 static void look_engine(struct uccl_sim_life *n, const struct uccl_engine *e)
 {
 	struct uccl_sim_world *w = n->w;
-	const struct uccl_mep *m = &e->mep;
+	const struct uccl_msg_ep *m = &e->msg_ep;
 	uint64_t slots = 0, most = m->unexpected_max, room = e->nic->caps.rx_slots;
 	uint64_t sum = unexpected_of(&e->conns) + unexpected_of(&e->dead) + unexpected_of(&e->kept);
 	const struct conn *c;
@@ -406,14 +406,14 @@ static void look_engine(struct uccl_sim_life *n, const struct uccl_engine *e)
 	TAILQ_FOREACH(c, &e->conns, all) {
 		if (!c->peer.open)
 			continue;
-		slots += c->grant.told;
+		slots += c->grant.believed;
 		look_grant(n, c);
 		/* What was on its way when the peer heard that memory is short, and messages that had begun. */
 		most += (uint64_t)c->peer.flow.cfg.window * uccl_max(e->cfg.eager_bytes, c->peer.flow.cfg.chunk_bytes);
-		most += UCCL_HEADS_MAX;
+		most += UCCL_UNSOLICITED_PEER_MAX;
 	}
 	TAILQ_FOREACH(c, &e->half, all)
-		slots += c->grant.told;
+		slots += c->grant.believed;
 	if (slots > room)
 		uccl_sim_violation(w, "I8: endpoint %u granted %llu slots of %llu", n->node, (unsigned long long)slots,
 				   (unsigned long long)room);

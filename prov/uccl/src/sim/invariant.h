@@ -17,7 +17,7 @@
  *   I12  no more to a stranger than came from it      here
  *   I13  memory per peer has a bound                  here
  *   I14  nothing of another incarnation               work.c
- *   I15  device memory is flushed before completion   not here: msg/test_device
+ *   I15  device memory is flushed before completion   not here: msg/device/test_device
  *   I16  nothing is left after the end                world.c
  *   I17  faults off, then everything ends in time     world.c
  *   I18  one seed, one trace                          uccl_sim --twice, test_sim_seeds

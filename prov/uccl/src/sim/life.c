@@ -156,19 +156,19 @@ static void lane_wake(void *arg)
 	struct uccl_sim_lane *l = arg;
 
 	if (l->e)
-		poll_soon(l->home->w, &l->poll, l->asleep_until, l->home->w->o.poll_us);
+		poll_soon(l->primary->w, &l->poll, l->asleep_until, l->primary->w->o.poll_us);
 }
 
-/* Who polls for another reason reads the letter before. */
-static void line_wake(void *arg, bool home)
+/* Who polls for another reason reads the command before. */
+static void line_wake(void *arg, bool primary)
 {
 	struct uccl_sim_lane *l = arg;
-	struct uccl_sim_life *n = l->home;
+	struct uccl_sim_life *n = l->primary;
 
-	if (home && n->alive)
-		poll_soon(n->w, &n->poll, n->asleep_until, n->w->o.letter_us);
-	else if (!home && l->e)
-		poll_soon(n->w, &l->poll, l->asleep_until, n->w->o.letter_us);
+	if (primary && n->alive)
+		poll_soon(n->w, &n->poll, n->asleep_until, n->w->o.cmd_us);
+	else if (!primary && l->e)
+		poll_soon(n->w, &l->poll, l->asleep_until, n->w->o.cmd_us);
 }
 
 /*
@@ -191,14 +191,14 @@ static bool poll_out(struct uccl_engine *e, const struct uccl_nic *nic, uint32_t
 static void lane_poll(struct uccl_sim_event *ev)
 {
 	struct uccl_sim_lane *l = uccl_container_of(ev, struct uccl_sim_lane, poll);
-	struct uccl_sim_world *w = l->home->w;
+	struct uccl_sim_world *w = l->primary->w;
 	uint32_t unread;
 	uint64_t at;
 
 	if (poll_asleep(w, &l->poll, l->asleep_until))
 		return;
 	if (!poll_out(l->e, l->nic, &unread, w->net.now))
-		uccl_sim_violation(w, "I10: a lane of endpoint %u finds events without end", l->home->node);
+		uccl_sim_violation(w, "I10: a lane of endpoint %u finds events without end", l->primary->node);
 	at = uccl_engine_expiry(l->e);
 	if (at == UCCL_NEVER)
 		return;
@@ -236,8 +236,8 @@ static void nic_config(struct uccl_sim_world *w, struct uccl_sim_life *n, struct
 		.write_brittle = write && o->brittle > 0,
 		.labels = (uint16_t)o->labels,
 		.tx_sync = !write && o->tx_sync > 0,
-		.hints = o->hints >= 1 || (o->hints > 0 && uccl_rng_chance(&w->rng, o->hints)),
-		.hints_most = (uint32_t)o->hints_most,
+		.placements = o->hints >= 1 || (o->hints > 0 && uccl_rng_chance(&w->rng, o->hints)),
+		.placements_most = (uint32_t)o->hints_most,
 		.strays = o->strays,
 		.ages = o->ages > 0,
 		.shared_slots = o->shared > 0,
@@ -285,7 +285,7 @@ static void engine_config(const struct uccl_sim_world *w, struct uccl_config *c)
 	c->fifo_paths = o->fifo > 0;
 }
 
-/* After the home, with its key. */
+/* After the primary, with its key. */
 static int lane_open(struct uccl_sim_life *n, uint8_t k, const struct uccl_config *cfg)
 {
 	struct uccl_sim_world *w = n->w;
@@ -301,13 +301,13 @@ static int lane_open(struct uccl_sim_life *n, uint8_t k, const struct uccl_confi
 	};
 	int rc;
 
-	*l = (struct uccl_sim_lane){.home = n, .poll.fire = lane_poll};
+	*l = (struct uccl_sim_lane){.primary = n, .poll.fire = lane_poll};
 	identity.incarnation += k + 1;
 	nic_config(w, n, &nic);
 	nic.wake = lane_wake;
 	nic.wake_arg = l;
-	l->line = attr.lane_line = uccl_line_new(line_wake, NULL, l);
-	if (!l->line)
+	l->channel = attr.lane_channel = uccl_lane_channel_new(line_wake, NULL, l);
+	if (!l->channel)
 		return -FI_ENOMEM;
 	rc = uccl_sim_nic_open(&w->net, (uint8_t)(w->o.nodes + n->node * w->o.lanes + k), &nic, &l->nic);
 	if (rc)
@@ -322,7 +322,7 @@ static int lane_open(struct uccl_sim_life *n, uint8_t k, const struct uccl_confi
 static int lanes_open(struct uccl_sim_life *n, const struct uccl_config *cfg)
 {
 	struct uccl_engine *e[UCCL_SIM_LANES];
-	struct uccl_line *line[UCCL_SIM_LANES];
+	struct uccl_lane_channel *channel[UCCL_SIM_LANES];
 	uint8_t lanes = (uint8_t)n->w->o.lanes;
 	int rc;
 
@@ -331,9 +331,9 @@ static int lanes_open(struct uccl_sim_life *n, const struct uccl_config *cfg)
 		if (rc)
 			return rc;
 		e[k] = n->lane[k].e;
-		line[k] = n->lane[k].line;
+		channel[k] = n->lane[k].channel;
 	}
-	return lanes ? uccl_engine_lanes(n->e, e, line, lanes) : 0;
+	return lanes ? uccl_engine_lanes(n->e, e, channel, lanes) : 0;
 }
 
 void uccl_sim_lanes_close(struct uccl_sim_life *n)
@@ -353,7 +353,7 @@ void uccl_sim_lanes_close(struct uccl_sim_life *n)
 void uccl_sim_lanes_free(struct uccl_sim_life *n)
 {
 	for (uint8_t k = 0; k < (uint8_t)n->w->o.lanes; k++)
-		uccl_line_free(n->lane[k].line);
+		uccl_lane_channel_free(n->lane[k].channel);
 }
 
 struct uccl_engine *uccl_sim_engine(const struct uccl_sim_life *n, uint8_t i)

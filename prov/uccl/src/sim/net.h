@@ -12,7 +12,7 @@
 
 #include "base/rng.h"
 #include "base/units.h"
-#include "core/io.h"
+#include "flow/wire/io.h"
 
 #define UCCL_SIM_NODES 16
 #define UCCL_SIM_ROUTES 64

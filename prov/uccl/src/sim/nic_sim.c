@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
-#include "core/wire.h"
+#include "flow/wire/wire.h"
 #include "sim/nic_sim.h"
 
 #define LABEL_PORT 20000
@@ -88,7 +88,7 @@ struct sim_nic {
 	uint8_t *together;	     /* with train_bytes: TOGETHER bytes, those that it handed over as one */
 	uint32_t together_used;
 	uint32_t used[POOL_COUNT], limit[POOL_COUNT];
-	struct uccl_rx_hint kept; /* leaky: the last one that an earlier rx() was given */
+	struct uccl_rx_placement kept; /* leaky: the last one that an earlier rx() was given */
 	struct uccl_sim_event room;
 };
 
@@ -338,7 +338,7 @@ static const struct uccl_sim_sink nic_sink = {.packet = sink_packet, .unreach = 
  * Whatever comes now may be written there, so all of it must be the provider's, and of one packet at a time: two would
  * destroy each other. PROTOCOL R276
  */
-static void hints_check(struct sim_nic *s, const struct uccl_rx_hint *hints, int n)
+static void hints_check(struct sim_nic *s, const struct uccl_rx_placement *hints, int n)
 {
 	for (int i = 0; i < n; i++) {
 		const uint8_t *dst = hints[i].dst;
@@ -353,14 +353,14 @@ static void hints_check(struct sim_nic *s, const struct uccl_rx_hint *hints, int
 	}
 }
 
-static void hint_write(struct sim_nic *s, const struct uccl_rx_hint *hint, const uint8_t *data, uint32_t len)
+static void hint_write(struct sim_nic *s, const struct uccl_rx_placement *hint, const uint8_t *data, uint32_t len)
 {
 	nic_check(s, hint->dst, len, UCCL_OWNER_WRITE);
 	memcpy(hint->dst, data, len);
 }
 
-/* As much of what came as fits goes where a row was foreseen. It stays there if it is packets of that length. */
-static void rx_row(struct sim_nic *s, struct uccl_rx *rx, const struct uccl_rx_hint *hint)
+/* As much of what came as fits goes where a row was predicted. It stays there if it is packets of that length. */
+static void rx_run(struct sim_nic *s, struct uccl_rx *rx, const struct uccl_rx_placement *hint)
 {
 	uint32_t len = (uint32_t)uccl_min(hint->len, rx->len);
 
@@ -368,16 +368,17 @@ static void rx_row(struct sim_nic *s, struct uccl_rx *rx, const struct uccl_rx_h
 	if (rx->each != hint->each)
 		return;
 	memset(s->together + (rx->data - s->together), 0xdd, len); /* it is nowhere else */
-	uccl_rx_row_at(rx, hint->dst, len);
-	s->stats.rows++;
+	uccl_rx_run_at(rx, hint->dst, len);
+	s->stats.runs++;
 }
 
 /* Payload of a packet: what fits goes to the hinted place. */
-static void rx_split(struct sim_nic *s, struct uccl_rx *rx, struct uccl_sim_pkt *p, const struct uccl_rx_hint *hint)
+static void rx_split(struct sim_nic *s, struct uccl_rx *rx, struct uccl_sim_pkt *p,
+		     const struct uccl_rx_placement *hint)
 {
-	s->stats.hints++;
+	s->stats.placements++;
 	if (hint->each) {
-		rx_row(s, rx, hint);
+		rx_run(s, rx, hint);
 		return;
 	}
 	if (rx->len <= UCCL_HDR_LEN)
@@ -396,7 +397,7 @@ static void rx_split(struct sim_nic *s, struct uccl_rx *rx, struct uccl_sim_pkt 
 }
 
 /* A packet of a stranger, say: the NIC refuses it, but where its payload went nothing is as it was. */
-static bool rx_stray(struct sim_nic *s, struct uccl_rx *rx, const struct uccl_rx_hint *hint)
+static bool rx_stray(struct sim_nic *s, struct uccl_rx *rx, const struct uccl_rx_placement *hint)
 {
 	if (!hint || !uccl_rng_chance(&s->rng, s->cfg.strays))
 		return false;
@@ -459,7 +460,7 @@ static void rx_together(struct sim_nic *s, struct uccl_rx *rx)
 	s->together_used += rx->len;
 }
 
-static int nic_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_hint *hints, int nhints)
+static int nic_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *hints, int nhints)
 {
 	struct sim_nic *s = sim_nic(nic);
 	bool came = s->count && !s->dead;
@@ -467,13 +468,13 @@ static int nic_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct u
 
 	free_handed(s);
 	s->together_used = 0;
-	if (!s->cfg.hints)
+	if (!s->cfg.placements)
 		nhints = 0;
-	else if (s->cfg.hints_most)
-		nhints = (int)uccl_min((uint32_t)nhints, s->cfg.hints_most);
+	else if (s->cfg.placements_most)
+		nhints = (int)uccl_min((uint32_t)nhints, s->cfg.placements_most);
 	hints_check(s, hints, nhints);
 	while (got < n && came) {
-		const struct uccl_rx_hint *hint = got < nhints && hints[got].len ? &hints[got] : NULL;
+		const struct uccl_rx_placement *hint = got < nhints && hints[got].len ? &hints[got] : NULL;
 		struct uccl_rx *rx = &v[got];
 		struct sim_entry *e;
 
@@ -948,7 +949,7 @@ int uccl_sim_nic_open(struct uccl_sim_net *net, uint8_t node, const struct uccl_
 		.train_bytes = cfg->train_bytes,
 		.marks = cfg->marks,
 		.find_mtu = !cfg->write_max,
-		.hints = cfg->hints,
+		.placements = cfg->placements,
 		.rx_slots = cfg->rx_slots,
 		.link_bps = cfg->link_bps,
 		.link_real = true,

@@ -8,7 +8,7 @@
 #define UCCL_SIM_NIC_SIM_H
 
 #include "nic/nic.h"
-#include "nic/train.h"
+#include "nic/gso.h"
 #include "sim/net.h"
 #include "sim/owner.h"
 
@@ -18,8 +18,8 @@ struct uccl_sim_nic_cfg {
 	bool write_brittle;	/* it says so; no path ends */
 	uint16_t labels;
 	bool tx_sync;
-	bool hints;		/* payload is scattered to foreseen places */
-	uint32_t hints_most;	/* so many of them at once, 0: as many as are told */
+	bool placements;	  /* payload is scattered to predicted places */
+	uint32_t placements_most; /* so many of them at once, 0: as many as are told */
 	double strays;		/* share of them to which something comes that the NIC keeps to itself */
 	bool ages;		/* fill uccl_rx.age_ns */
 	bool shared_slots;	/* control packets take the same slots as data */
@@ -28,7 +28,7 @@ struct uccl_sim_nic_cfg {
 	bool marks;		/* it asks the network for marks, and tells */
 	uint32_t train_bytes;	/* neighbours leave as one up to this; 0: each by itself */
 	enum uccl_train_fault train_fault;
-	/* Broken, to test the checkers: neither fence nor dereg stops a write, foreseen places are not forgotten. */
+	/* Broken, to test the checkers: neither fence nor dereg stops a write, predicted places are not forgotten. */
 	bool leaky;
 	uint32_t rx_slots;	/* of the data queue, and again of the write queue */
 	uint32_t control_slots; /* of the control queue */
@@ -57,8 +57,8 @@ struct uccl_sim_nic_stats {
 	uint64_t no_peer; /* writes that no connected peer handle takes */
 	uint64_t fenced;  /* writes that a fence stopped */
 	uint64_t torn;
-	uint64_t hints, split; /* hints offered with a packet; packets split */
-	uint64_t rows;	       /* likewise what came as one and met a hint for a row */
+	uint64_t placements, split; /* hints offered with a packet; packets split */
+	uint64_t runs;		    /* likewise what came as one and met a hint for a row */
 	uint64_t strays;       /* hints to which something else came */
 	uint32_t slots_max;    /* most slots of the data queue in use at once */
 	uint32_t write_slots_max;

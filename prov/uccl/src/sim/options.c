@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "core/policy.h"
-#include "msg/berth.h"
+#include "flow/policy.h"
+#include "lanes/reassembly.h"
 #include "sim/options.h"
 #include "sim/state.h"
 
@@ -118,12 +118,12 @@ size_t uccl_sim_options_print(const struct uccl_sim_options *o, char *buf, size_
 	return n;
 }
 
-void uccl_sim_options_help(void (*line)(const char *name, double value, const char *text))
+void uccl_sim_options_help(void (*channel)(const char *name, double value, const char *text))
 {
 	size_t i;
 
 	for (i = 0; i < uccl_array_len(options); i++)
-		line(options[i].name, options[i].value, options[i].text);
+		channel(options[i].name, options[i].value, options[i].text);
 }
 
 /* One of the values, each as likely. */
@@ -298,19 +298,19 @@ static void draw_marks(struct uccl_sim_options *o, struct uccl_rng *r)
 /* Who has lanes has messages for them, some before lanes have met. */
 static void draw_lanes(struct uccl_sim_options *o, struct uccl_rng *r)
 {
-	o->size_max = pick(r, 3, 6, 10) * UCCL_UNIT_BYTES;
+	o->size_max = pick(r, 3, 6, 10) * UCCL_STRIPE_BYTES;
 	o->messages = uccl_min((uint64_t)o->messages, 30);
 	o->work_ms = pick(r, 5, 50, 300);
 	o->big = pick(r, 0.4, 0.7);
 	o->vector *= 0.3;
 	/* A NIC that tells late what it has read takes minutes for these. */
 	o->read_us = uccl_min((uint64_t)o->read_us, 20);
-	o->letter_us = pick(r, 0, 2, 50, 1000);
+	o->cmd_us = pick(r, 0, 2, 50, 1000);
 	o->lane_sleeps = pick(r, 0, 1, 3);
 }
 
 /*
- * Places are foreseen of packets of 16 KiB and more, and of rows of parts, and where messages meet receives. What then
+ * Places are predicted of packets of 16 KiB and more, and of rows of parts, and where messages meet receives. What then
  * comes in another order, or from somebody else, is written where something else belongs.
  */
 static void draw_foresight(struct uccl_sim_options *o, uint64_t seed, bool faults)
@@ -348,7 +348,7 @@ static void draw_newest(struct uccl_sim_options *o, uint64_t seed)
 	if (uccl_rng_chance(&r, 0.1))
 		o->credit = 4;
 	o->brittle = uccl_rng_chance(&r, 0.3);
-	o->foresee = uccl_rng_chance(&r, 0.1);
+	o->predict = uccl_rng_chance(&r, 0.1);
 	if (uccl_rng_chance(&r, 0.1))
 		o->lanes = pick(&r, 1, 2);
 }
@@ -372,8 +372,8 @@ static void lanes_bound(struct uccl_sim_options *o)
 	double packet = o->chunk > 0 && o->chunk < o->mtu ? o->chunk : o->mtu - UCCL_HDR_LEN;
 	double all = packet / rtt_ms * o->bound_ms / 2;
 
-	while (o->size_max > 3 * UCCL_UNIT_BYTES && o->messages * o->big * o->size_max / 2 > all)
-		o->size_max -= UCCL_UNIT_BYTES;
+	while (o->size_max > 3 * UCCL_STRIPE_BYTES && o->messages * o->big * o->size_max / 2 > all)
+		o->size_max -= UCCL_STRIPE_BYTES;
 	while (o->messages > 4 && o->messages * o->big * o->size_max / 2 > all)
 		o->messages--;
 }
@@ -431,7 +431,7 @@ void uccl_sim_options_draw(struct uccl_sim_options *o, uint64_t seed, const char
 	if (!forced)
 		forced = "";
 	uccl_sim_options_set(o, forced);
-	if (o->foresee > 0) {
+	if (o->predict > 0) {
 		draw_foresight(o, seed, faults);
 		uccl_sim_options_set(o, forced);
 	}

@@ -108,10 +108,10 @@
 	X(kills, 0, "endpoints that die for good")                                                                     \
 	X(sleeps, 0, "times that an endpoint does not poll")                                                           \
 	X(sleep_ms, 100, "longest of them")                                                                            \
-	X(foresee, 0, "drawn are long packets and messages, whose places NICs foresee")                                \
+	X(predict, 0, "drawn are long packets and messages, whose places NICs predict")                                \
 	X(lanes, 0, "lanes of each endpoint, 2 at most; on a packet NIC")                                              \
 	X(lane_sleeps, 0, "times that a lane does not poll, of each endpoint")                                         \
-	X(letter_us, 0, "who sleeps sees a letter of a lane, or of home, up to this late")                             \
+	X(cmd_us, 0, "who sleeps sees a letter of a lane, or of home, up to this late")                             \
 	X(cq, 65536, "unread completions at which an application takes no more into multi-receive buffers")            \
 	X(check_every, 64, "events between checks of inner state")                                                     \
 	X(bound_ms, 60000, "after the faults everything must be done within this")
@@ -137,6 +137,6 @@ int uccl_sim_options_set(struct uccl_sim_options *o, const char *text);
  */
 size_t uccl_sim_options_print(const struct uccl_sim_options *o, char *buf, size_t size);
 /* Help: name, default, meaning of each; calls `line` for each. */
-void uccl_sim_options_help(void (*line)(const char *name, double value, const char *text));
+void uccl_sim_options_help(void (*channel)(const char *name, double value, const char *text));
 
 #endif

@@ -2,7 +2,7 @@
 #include <rdma/fi_errno.h>
 #include <string.h>
 
-#include "core/wire.h"
+#include "flow/wire/wire.h"
 #include "engine/impl.h"
 #include "sim/scenario.h"
 
@@ -92,7 +92,7 @@ static uint32_t run_loss_write(struct uccl_sim_world *w, const struct uccl_sim_o
 	return mask_all(w, o, seed, 6, 512 + 4 * 8192, false);
 }
 
-/* Two chunks go unasked; data, demands and what is sent again one way, acknowledgements and credits the other. */
+/* Two chunks go unsolicited; data, demands and what is sent again one way, acknowledgements and credits the other. */
 static uint32_t run_loss_credit(struct uccl_sim_world *w, const struct uccl_sim_options *o, uint64_t seed)
 {
 	return mask_all(w, o, seed, 7, 6 * 512, false);
@@ -182,7 +182,7 @@ static void stream(struct uccl_sim_world *w, uint8_t src, uint8_t dst, uint32_t 
 
 static uint32_t operations(const struct uccl_sim_world *w, uint8_t node)
 {
-	return w->node[node].e->mep.op_pool.used;
+	return w->node[node].e->msg_ep.op_pool.used;
 }
 
 /* --- paths --- */

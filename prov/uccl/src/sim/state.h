@@ -32,8 +32,8 @@ enum uccl_sim_match {
 
 /* A lane of an endpoint: a node of the network, of the same host. */
 struct uccl_sim_lane {
-	struct uccl_sim_life *home;
-	struct uccl_line *line;
+	struct uccl_sim_life *primary;
+	struct uccl_lane_channel *channel;
 	struct uccl_engine *e;
 	struct uccl_nic *nic;
 	struct uccl_sim_event poll;
@@ -98,8 +98,8 @@ struct uccl_sim_world {
 	uint64_t checks;
 	uint64_t train_drops, train_tests, trains_off; /* likewise, and of their engines */
 	uint64_t over_lanes; /* bytes that lanes sent */
-	/* Payloads that went to foreseen places, those that belonged there, and what else came there. */
-	uint64_t foreseen, foreseen_right, strays;
+	/* Payloads that went to predicted places, those that belonged there, and what else came there. */
+	uint64_t predictions, prediction_hits, strays;
 	/* Payload of packets that came marked, and as engines that ended knew of it; their connections. */
 	uint64_t marked, marked_rx, marked_tx, connects;
 	uint64_t slot_drops_write, slot_drops, fenced, writes, bad_key; /* of NICs that were closed */

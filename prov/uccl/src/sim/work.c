@@ -853,7 +853,7 @@ struct sim_msg *uccl_sim_plan(struct uccl_sim_world *w, const struct uccl_sim_pl
 void sim_life_init(struct uccl_sim_life *n)
 {
 	struct uccl_sim_world *w = n->w;
-	const uint64_t top = (uint64_t)w->o.size_max, large = w->o.lanes > 0 || w->o.foresee > 0 ? top : 16384;
+	const uint64_t top = (uint64_t)w->o.size_max, large = w->o.lanes > 0 || w->o.predict > 0 ? top : 16384;
 	const uint64_t caps[] = {64, 1024, large, top};
 	uint32_t i;
 

@@ -68,8 +68,8 @@ static void life_end(struct uccl_sim_world *w, uint8_t node)
 	w->train_drops += st->train_drops;
 	w->train_tests += es->train_tests;
 	w->trains_off += es->trains_off;
-	w->foreseen += es->hints;
-	w->foreseen_right += es->hint_hits;
+	w->predictions += es->placements;
+	w->prediction_hits += es->placement_hits;
 	w->strays += st->strays;
 	w->slot_drops_write += st->slot_drops_write;
 	w->slot_drops += st->slot_drops;
@@ -400,31 +400,33 @@ static bool any_operation(const struct uccl_sim_world *w)
 	uint8_t i;
 
 	for (i = 0; i < (uint8_t)w->o.nodes; i++) {
-		if (w->node[i].alive && w->node[i].e->mep.op_pool.used)
+		if (w->node[i].alive && w->node[i].e->msg_ep.op_pool.used)
 			return true;
 	}
 	return false;
 }
 
-/* Lanes have nothing that home has not, and nothing is unanswered. */
+/* Lanes have nothing that the primary has not, and nothing is unanswered. */
 static void check_lanes(struct uccl_sim_world *w, const struct uccl_sim_life *n)
 {
 	for (uint8_t k = 0; k < (uint8_t)w->o.lanes; k++) {
 		const struct uccl_sim_lane *l = &n->lane[k];
-		uint32_t berths = 0;
+		uint32_t nreassemblies = 0;
 
 		for (int i = 0; i < UCCL_LANE_TABLE; i++)
-			berths += !LIST_EMPTY(&l->e->lane.berths[i]);
-		if (l->e->mep.op_pool.used || berths || l->line->parked || l->line->unanswered || l->line->slices ||
-		    l->line->bytes || !TAILQ_EMPTY(&l->line->later) || uccl_mailbox_look(&l->line->up, 0))
-			uccl_sim_violation(w, "I16: lane %u of endpoint %u still has %u slices, places of %u messages, "
-					   "%u parked; %u letters unanswered, of them slices %u (%llu bytes)", k,
-					   n->node,
-					   l->e->mep.op_pool.used, berths, l->line->parked, l->line->unanswered,
-					   l->line->slices, (unsigned long long)l->line->bytes);
-		if (n->e->mep.unplaced.bytes)
+			nreassemblies += !LIST_EMPTY(&l->e->lane.reassemblies[i]);
+		if (l->e->msg_ep.op_pool.used || nreassemblies || l->channel->nunplaced || l->channel->unanswered ||
+		    l->channel->stripes || l->channel->bytes || !TAILQ_EMPTY(&l->channel->later) ||
+		    uccl_mailbox_peek(&l->channel->up, 0))
+			uccl_sim_violation(w,
+					   "I16: lane %u of endpoint %u still has %u slices, places of %u messages, "
+					   "%u parked; %u letters unanswered, of them slices %u (%llu bytes)",
+					   k, n->node, l->e->msg_ep.op_pool.used, nreassemblies, l->channel->nunplaced,
+					   l->channel->unanswered, l->channel->stripes,
+					   (unsigned long long)l->channel->bytes);
+		if (n->e->msg_ep.unplaced.bytes)
 			uccl_sim_violation(w, "I16: lanes of endpoint %u count %llu bytes that they do not keep",
-					   n->node, (unsigned long long)n->e->mep.unplaced.bytes);
+					   n->node, (unsigned long long)n->e->msg_ep.unplaced.bytes);
 		if (uccl_sim_nic_stats(l->nic)->mrs)
 			uccl_sim_violation(w, "I16: lane %u of endpoint %u still has %u registrations", k, n->node,
 					   uccl_sim_nic_stats(l->nic)->mrs);
@@ -442,13 +444,14 @@ static void check_leaks(struct uccl_sim_world *w)
 		if (!n->alive)
 			continue;
 		check_lanes(w, n);
-		if (n->e->mep.op_pool.used)
-			uccl_sim_violation(w, "I16: endpoint %u still holds %u operations", i, n->e->mep.op_pool.used);
-		if (n->e->mep.rx_pool.used && !w->deaths && w->o.corrupt_pass <= 0)
-			uccl_sim_violation(w, "I16: endpoint %u still holds %u messages", i, n->e->mep.rx_pool.used);
-		if (n->e->mep.unexpected_bytes && !w->deaths && w->o.corrupt_pass <= 0)
+		if (n->e->msg_ep.op_pool.used)
+			uccl_sim_violation(w, "I16: endpoint %u still holds %u operations", i,
+					   n->e->msg_ep.op_pool.used);
+		if (n->e->msg_ep.rx_pool.used && !w->deaths && w->o.corrupt_pass <= 0)
+			uccl_sim_violation(w, "I16: endpoint %u still holds %u messages", i, n->e->msg_ep.rx_pool.used);
+		if (n->e->msg_ep.unexpected_bytes && !w->deaths && w->o.corrupt_pass <= 0)
 			uccl_sim_violation(w, "I16: endpoint %u still buffers %llu bytes", i,
-					   (unsigned long long)n->e->mep.unexpected_bytes);
+					   (unsigned long long)n->e->msg_ep.unexpected_bytes);
 		if (uccl_sim_nic_stats(n->nic)->mrs && !w->deaths)
 			uccl_sim_violation(w, "I16: endpoint %u still has %u registrations", i,
 					   uccl_sim_nic_stats(n->nic)->mrs);

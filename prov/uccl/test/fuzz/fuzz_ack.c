@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "core/flow.h"
+#include "flow/flow.h"
 #include "policy/policies.h"
 
 #define ITEMS 24
@@ -81,7 +81,7 @@ static void block(struct input *in, const struct uccl_flow *f, struct uccl_ack *
 	memset(a, 0, sizeof(*a));
 	a->cum = near(in, f->sent.una);
 	a->dups = f->rack.dups + byte(in) % 3;
-	a->msg_limit = near(in, f->granted.msg_limit);
+	a->msg_limit = near(in, f->limits.msg_limit);
 	a->slots = byte(in);
 	a->rcv_short = shape & 1;
 	a->npaths = shape >> 1 & 3;

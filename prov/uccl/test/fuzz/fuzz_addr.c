@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/le.h"
-#include "core/addr.h"
+#include "flow/wire/addr.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

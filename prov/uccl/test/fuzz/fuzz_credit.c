@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "core/pacer.h"
+#include "flow/send/pacer.h"
 #include "policy/policies.h"
 
 #define SENDERS 12
@@ -66,7 +66,7 @@ static void leave(struct sender *s)
 	s->there = false;
 }
 
-/* As core does it: turns that are over count no more. */
+/* As flow does it: turns that are over count no more. */
 static void credit(struct sender *s, const struct credit *c)
 {
 	uint64_t before = ops->limit(s->cs);
@@ -182,7 +182,7 @@ static void step(struct input *in)
 		s->wants += n;
 		hear(s, false);
 		break;
-	case 3: /* nonsense, as far as core lets it pass */
+	case 3: /* nonsense, as far as flow lets it pass */
 		uccl_pacer_heard(&pacer, &s->pull, s->arrived + s->lost, n << (what >> 4) * 2, what & 0x10, now);
 		break;
 	case 4:

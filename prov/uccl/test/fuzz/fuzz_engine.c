@@ -14,8 +14,8 @@
 #include <string.h>
 
 #include "base/seq.h"
-#include "msg/atomic.h"
-#include "msg/mep.h"
+#include "msg/rma/atomic.h"
+#include "msg/msg_ep.h"
 
 #define STEPS_MAX 300
 #define OPS_MAX 300
@@ -296,15 +296,15 @@ static struct uccl_msg_rx *taken(struct input *in, struct uccl_peer *p)
 
 static void env_make(struct input *in, struct uccl_peer *p, uint8_t *rec, uint64_t tag, uint64_t len)
 {
-	static const uint8_t flags[] = {UCCL_ENV_TAGGED | UCCL_ENV_EAGER, UCCL_ENV_TAGGED | UCCL_ENV_HEAD,
+	static const uint8_t flags[] = {UCCL_ENV_TAGGED | UCCL_ENV_EAGER, UCCL_ENV_TAGGED | UCCL_ENV_UNSOLICITED,
 					UCCL_ENV_EAGER, UCCL_ENV_TAGGED | UCCL_ENV_DELIVERY | UCCL_ENV_EAGER};
 	struct uccl_env env = {.tag = tag, .len = len, .mseq = (uint32_t)near(in, p->rx_mseq, 4)};
 	uint8_t how = byte(in);
 
 	env.flags = how < 240 ? flags[how % 4] : byte(in);
 	if (how & 32)
-		env.flags &= (uint8_t)~UCCL_ENV_HEAD;
-	env.head = (uint32_t)uccl_min(len, 3000);
+		env.flags &= (uint8_t)~UCCL_ENV_UNSOLICITED;
+	env.unsolicited = (uint32_t)uccl_min(len, 3000);
 	env.id = how & 16 ? byte(in) : 77;
 	uccl_env_encode(rec, &env);
 }
@@ -386,7 +386,7 @@ static uint16_t block(struct input *in, const struct uccl_flow *f, uint8_t *tail
 	if (how & 1)
 		a.cum = (uint32_t)(f->sent.una + (f->sent.nxt - f->sent.una) * byte(in) / 255);
 	a.slots = how & 2 ? byte(in) % 4 : 1000;
-	a.msg_limit = f->granted.msg_limit + (how & 4 ? byte(in) : 0);
+	a.msg_limit = f->limits.msg_limit + (how & 4 ? byte(in) : 0);
 	a.rcv_short = how & 8;
 	a.nwords = how & 16 ? byte(in) % 3 : 0;
 	for (uint8_t i = 0; i < a.nwords; i++) {

@@ -10,7 +10,7 @@
 
 #include <rdma/fi_errno.h>
 
-#include "nic/fault.h"
+#include "nic/fault/fault.h"
 
 #define PACKETS 32
 
@@ -35,7 +35,7 @@ static int sink_tx(struct uccl_nic *nic, struct uccl_tx *v, int n)
 	return n;
 }
 
-static int sink_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_hint *hints, int nhints)
+static int sink_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *hints, int nhints)
 {
 	(void)nic, (void)v, (void)n, (void)hints, (void)nhints;
 	return 0;

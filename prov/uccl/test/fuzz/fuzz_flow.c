@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "core/flow.h"
+#include "flow/flow.h"
 #include "policy/policies.h"
 
 #define ITEMS 16
@@ -129,7 +129,7 @@ static void rx_packet(struct input *in, struct uccl_flow *f, uint64_t now)
 	};
 	uint8_t *body = NULL;
 
-	h.pseq = h.path < f->cfg.paths_rx ? f->owed.paths[h.path].high_seq + byte(in) % 4 : 1;
+	h.pseq = h.path < f->cfg.paths_rx ? f->ack_tracker.paths[h.path].high_seq + byte(in) % 4 : 1;
 	if (h.type == UCCL_PKT_DESC) {
 		struct uccl_desc d = {.id = byte(in) % 3,
 				      .gen = 1,
@@ -332,9 +332,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			uccl_flow_expire(&f, now);
 			assert(!uccl_flow_check(&f));
 		}
-		assert(f.landing.ndescs <= f.cfg.window && f.landing.ndoubts <= f.cfg.window);
-		assert(f.owed.ndirty <= f.cfg.paths_rx);
-		assert(say.settled + f.landing.ndoubts == say.doubtful);
+		assert(f.write_rx.ndescs <= f.cfg.window && f.write_rx.ndoubts <= f.cfg.window);
+		assert(f.ack_tracker.ndirty <= f.cfg.paths_rx);
+		assert(say.settled + f.write_rx.ndoubts == say.doubtful);
 	}
 	send_all(&f, now);
 	uccl_flow_fini(&f);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nic/frame.h"
+#include "nic/xdp/frame.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -32,7 +32,7 @@ static void try(const uint8_t *frame, size_t size)
 {
 	uint8_t *exact = malloc(size ? size : 1), *again;
 	struct uccl_frame f, g;
-	struct uccl_frame_way way;
+	struct uccl_frame_route route;
 	struct iovec piece;
 	uint32_t len;
 
@@ -42,14 +42,14 @@ static void try(const uint8_t *frame, size_t size)
 	if (uccl_frame_parse(exact, (uint32_t)size, &f) == UCCL_FRAME_GOOD) {
 		assert(f.data >= exact + UCCL_FRAME_V4 && f.data + f.len <= exact + size);
 		assert(f.src.port && !f.src.scope && !f.dst.scope && !f.src.pad && !f.dst.pad);
-		memset(&way, 0, sizeof(way));
-		memcpy(way.to_mac, exact, sizeof(way.to_mac));
-		memcpy(way.from_mac, exact + sizeof(way.to_mac), sizeof(way.from_mac));
-		way.from = f.src;
+		memset(&route, 0, sizeof(route));
+		memcpy(route.to_mac, exact, sizeof(route.to_mac));
+		memcpy(route.from_mac, exact + sizeof(route.to_mac), sizeof(route.from_mac));
+		route.from = f.src;
 		piece = (struct iovec){(void *)f.data, f.len};
 		again = malloc(f.len + UCCL_FRAME_V6);
 		assert(again);
-		len = uccl_frame_build(again, &way, f.src.port, &f.dst, true, &piece, 1);
+		len = uccl_frame_build(again, &route, f.src.port, &f.dst, true, &piece, 1);
 		assert(len && uccl_frame_parse(again, len, &g) == UCCL_FRAME_GOOD);
 		assert(g.len == f.len && !memcmp(g.data, f.data, f.len) && !g.marked);
 		assert(!memcmp(&g.src, &f.src, sizeof(f.src)) && !memcmp(&g.dst, &f.dst, sizeof(f.dst)));

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "core/conn.h"
+#include "flow/wire/conn.h"
 
 #define KEPT 8
 

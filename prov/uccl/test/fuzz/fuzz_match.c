@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "msg/match.h"
-#include "msg/mep.h"
+#include "msg/recv/match.h"
+#include "msg/msg_ep.h"
 #include "msg/record.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

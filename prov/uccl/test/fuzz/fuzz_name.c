@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/le.h"
-#include "core/name.h"
+#include "flow/wire/name.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

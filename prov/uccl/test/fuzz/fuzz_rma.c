@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "msg/atomic.h"
-#include "msg/mep.h"
+#include "msg/rma/atomic.h"
+#include "msg/msg_ep.h"
 #include "policy/policies.h"
 
 #define REGIONS 3
@@ -104,19 +104,19 @@ static void start(struct uccl_peer *p, uint64_t now)
 	(void)now;
 }
 
-static const struct uccl_mep_ops mep_ops = { .ready = ready, .connect = start };
+static const struct uccl_engine_ops msg_ep_ops = {.ready = ready, .connect = start};
 
 static void done(struct uccl_op *op)
 {
 	world.open_ops--;
-	uccl_mep_op_put(op->peer->mep, op);
+	uccl_msg_ep_op_put(op->peer->msg_ep, op);
 }
 
-static void post(struct input *in, struct uccl_mep *m, struct uccl_peer *p, uint8_t *own)
+static void post(struct input *in, struct uccl_msg_ep *m, struct uccl_peer *p, uint8_t *own)
 {
 	struct iovec one = { .iov_base = own, .iov_len = 16 };
 	struct uccl_atomic_args args = { .operand = &one, .noperand = 1, .compare = &one, .ncompare = 1 };
-	struct uccl_op *op = uccl_mep_op_get(m);
+	struct uccl_op *op = uccl_msg_ep_op_get(m);
 	uint8_t what = byte(in);
 
 	if (!op)
@@ -141,7 +141,7 @@ static void post(struct input *in, struct uccl_mep *m, struct uccl_peer *p, uint
 	world.open_ops++;
 	if (uccl_msg_rma(m, op, 1)) {
 		world.open_ops--;
-		uccl_mep_op_put(m, op);
+		uccl_msg_ep_op_put(m, op);
 	}
 }
 
@@ -250,12 +250,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint8_t *own = calloc(1, 70000);
 	struct uccl_stats stats = { 0 };
 	struct uccl_peer p;
-	struct uccl_mep m;
+	struct uccl_msg_ep m;
 	int i;
 
 	assert(own);
 	world.open_ops = 0;
-	uccl_mep_init(&m, &mep_ops, &stats, 8192, 100000, OPS);
+	uccl_msg_ep_init(&m, &msg_ep_ops, &stats, 8192, 100000, OPS);
 	m.target = &target;
 	for (i = 0; i < REGIONS; i++) {
 		world.region[i] = calloc(1, REGION_BYTES);
@@ -293,7 +293,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		}
 	}
 	uccl_peer_fail(&p, FI_EHOSTDOWN, 1);
-	uccl_mep_fini(&m, 1);
+	uccl_msg_ep_fini(&m, 1);
 	assert(!world.open_ops && !m.staged_bytes && !m.copied_bytes && !m.unexpected_bytes);
 	assert(TAILQ_EMPTY(&p.rxs) && TAILQ_EMPTY(&p.replies) && TAILQ_EMPTY(&p.requests) && !p.by_mseq && !p.lone);
 	for (i = 0; i < REGIONS; i++)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Every decoder of core/wire.h and the address decoder on arbitrary bytes. What they accept must lie inside the input,
- * within the limits of the headers, and survive encoding and decoding again.
+ * Every decoder of flow/wire/wire.h and the address decoder on arbitrary bytes. What they accept must lie inside the
+ * input, within the limits of the headers, and survive encoding and decoding again.
  */
 #undef NDEBUG
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/wire.h"
+#include "flow/wire/wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

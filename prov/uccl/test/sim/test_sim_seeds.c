@@ -81,18 +81,18 @@ static void seed__lanes(void **state)
 		run_seed(seed, "lanes=2,corrupt=0.05,corrupt_pass=1,bound_ms=2000,peer_timeout_ms=1000");
 }
 
-/* Payload that NICs scatter to foreseen places, where something else comes, too. PROTOCOL R44 R276 */
-static void seed__foreseen(void **state)
+/* Payload that NICs scatter to predicted places, where something else comes, too. PROTOCOL R44 R276 */
+static void seed__predicted(void **state)
 {
 	uint64_t seed;
 
 	(void)state;
 	for (seed = 1; seed <= 60; seed++)
-		run_seed(seed, "foresee=1");
+		run_seed(seed, "predict=1");
 	for (seed = 1; seed <= 15; seed++)
-		run_seed(seed, "foresee=1,lanes=1");
+		run_seed(seed, "predict=1,lanes=1");
 	for (seed = 1; seed <= 15; seed++)
-		run_seed(seed, "foresee=1,corrupt=0.05,corrupt_pass=1,bound_ms=2000,peer_timeout_ms=1000");
+		run_seed(seed, "predict=1,corrupt=0.05,corrupt_pass=1,bound_ms=2000,peer_timeout_ms=1000");
 }
 
 static void sabotage_bytes__packet(void **state)
@@ -131,7 +131,7 @@ int main(void)
 		cmocka_unit_test(seed__hostile_bits),
 		cmocka_unit_test(seed__paced_credit),
 		cmocka_unit_test(seed__lanes),
-		cmocka_unit_test(seed__foreseen),
+		cmocka_unit_test(seed__predicted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

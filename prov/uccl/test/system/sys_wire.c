@@ -20,7 +20,7 @@
 
 #include "base/rng.h"
 #include "chaos.h"
-#include "core/conn.h"
+#include "flow/wire/conn.h"
 #include "mesh.h"
 #include "tap.h"
 

@@ -54,7 +54,7 @@
 
 #include "base/rng.h"
 #include "base/units.h"
-#include "core/conn.h"
+#include "flow/wire/conn.h"
 #include "../unit/nic/sandbox.h"
 
 #define SOURCES 10000

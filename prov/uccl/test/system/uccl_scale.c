@@ -24,7 +24,7 @@
 
 #include "direct.h"
 
-#include "api/object/ep.h"
+#include "api/object/ep_object.h"
 #include "api/peers/av.h"
 #include "engine/impl.h"
 
@@ -63,9 +63,9 @@ static double cpu_ns(void)
 	return (double)ts.tv_sec * 1e9 + (double)ts.tv_nsec;
 }
 
-static const struct uccl_mep *inside(const struct node *n)
+static const struct uccl_msg_ep *inside(const struct node *n)
 {
-	return &uccl_ep_fid_of(&n->ep->fid)->ep->driver.engine->mep;
+	return &uccl_ep_fid_of(&n->ep->fid)->ep->driver.engine->msg_ep;
 }
 
 static void node_open(struct node *n, size_t cq_size)
@@ -204,7 +204,7 @@ static void unexpected_fill(void)
 		if (i % 64 == 0)
 			look(&target, false);
 	}
-	while (inside(&target)->held < count) {
+	while (inside(&target)->nunexpected < count) {
 		look_senders();
 		look(&target, false);
 	}
@@ -393,7 +393,7 @@ static struct cost requests_beside(void)
 		if (i % 64 == 0)
 			look(&target, false);
 	}
-	while (inside(&target)->held + 64 < count) {
+	while (inside(&target)->nunexpected + 64 < count) {
 		look_senders();
 		look(&target, false);
 	}

@@ -3,7 +3,7 @@
 #ifndef UCCL_API_BIND_H
 #define UCCL_API_BIND_H
 
-#include "api/object/ep.h"
+#include "api/object/ep_object.h"
 
 /* fi_ep_bind. */
 int uccl_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags);

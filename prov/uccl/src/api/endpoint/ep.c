@@ -54,7 +54,7 @@ static int ep_ran(struct uccl_driver *d, int n, uint64_t now)
 
 	if (ep->colls)
 		uccl_coll_run(ep, n, now);
-	if (ep->srx && (n > 0 || ep->srx_look))
+	if (ep->srx && (n > 0 || ep->srx_poll))
 		n += uccl_srx_serve(ep, now);
 	if (ep->cm)
 		uccl_cm_run(ep, now);
@@ -118,9 +118,9 @@ static int ep_ready(const struct uccl_ep *ep)
 		return -FI_EOPBADSTATE;
 	if (!ep->av && !ep->cm)
 		return -FI_ENOAV;
-	if ((ep->ways & UCCL_TX && !tx_heard(ep)) || (ep->ways & UCCL_RX && !rx_heard(ep)))
+	if ((ep->dirs & UCCL_TX && !tx_heard(ep)) || (ep->dirs & UCCL_RX && !rx_heard(ep)))
 		return -FI_ENOCQ;
-	return ep->ways & UCCL_RX && ep->rx_shared && !ep->srx ? -FI_EOPBADSTATE : 0;
+	return ep->dirs & UCCL_RX && ep->rx_shared && !ep->srx ? -FI_EOPBADSTATE : 0;
 }
 
 static int ep_enable(struct uccl_ep *ep)
@@ -130,7 +130,7 @@ static int ep_enable(struct uccl_ep *ep)
 	if (!rc)
 		rc = uccl_driver_watch(&ep->driver);
 	if (!rc)
-		ep->enabled = ep->ways;
+		ep->enabled = ep->dirs;
 	return rc;
 }
 
@@ -391,7 +391,7 @@ static void ep_configure(struct uccl_ep *ep, const struct fi_info *info)
 	ep->rx_shared = info->ep_attr && info->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT;
 	ep->data_takes = (info->mode | (rx ? rx->mode : 0)) & FI_RX_CQ_DATA;
 	ep->directed = !ep->cm && rx_caps & FI_DIRECTED_RECV;
-	ep->strangers = !ep->cm && info->caps && (rx_caps | info->caps) & FI_SOURCE_ERR;
+	ep->source_err = !ep->cm && info->caps && (rx_caps | info->caps) & FI_SOURCE_ERR;
 	ep->source = rx_caps & FI_SOURCE || info->caps & FI_SOURCE;
 	memcpy(ep->group, ep->domain->group, sizeof(ep->group));
 	if (info->ep_attr && info->ep_attr->auth_key_size)
@@ -425,7 +425,7 @@ int uccl_ep_new(struct uccl_domain *d, const struct fi_info *info, uint8_t ways,
 	if (!ep)
 		return -FI_ENOMEM;
 	ep->domain = d;
-	ep->ways = ways;
+	ep->dirs = ways;
 	if (info->ep_attr && info->ep_attr->type == FI_EP_MSG) {
 		ep->cm = uccl_cm_new();
 		if (!ep->cm) {

@@ -3,7 +3,7 @@
 #ifndef UCCL_API_EP_H
 #define UCCL_API_EP_H
 
-#include "api/object/ep.h"
+#include "api/object/ep_object.h"
 
 /* One with these directions only. -FI_ENOMEM; -FI_EINVAL: `info` does not fit. */
 int uccl_ep_new(struct uccl_domain *d, const struct fi_info *info, uint8_t ways, size_t fclass, void *context,

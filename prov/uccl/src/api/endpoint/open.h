@@ -3,7 +3,7 @@
 #ifndef UCCL_API_OPEN_H
 #define UCCL_API_OPEN_H
 
-#include "api/object/ep.h"
+#include "api/object/ep_object.h"
 
 int uccl_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
 

@@ -8,10 +8,10 @@
 
 #include "api/endpoint/ep.h"
 #include "api/lib/lib.h"
-#include "engine/view.h"
+#include "engine/observe/snapshot.h"
 #include "progress/thread.h"
 
-#define VIEW_FIRST 16384 /* bytes; some peers */
+#define SNAPSHOT_FIRST 16384 /* bytes; some peers */
 
 /* Before there is an engine, or in a forked child, there is nothing to look at. */
 static bool visible(const struct uccl_ep *ep)
@@ -20,13 +20,13 @@ static bool visible(const struct uccl_ep *ep)
 }
 
 /* `size` bytes of it; -FI_EOPBADSTATE. */
-static int look(struct uccl_ep *ep, struct uccl_view *v, size_t size)
+static int snapshot(struct uccl_ep *ep, struct uccl_snapshot *v, size_t size)
 {
 	int rc = -FI_EOPBADSTATE;
 
 	uccl_driver_lock(&ep->driver);
 	if (visible(ep)) {
-		uccl_engine_view(ep->driver.engine, v, size, uccl_clock());
+		uccl_engine_snapshot(ep->driver.engine, v, size, uccl_clock());
 		rc = 0;
 	}
 	uccl_driver_unlock(&ep->driver);
@@ -38,8 +38,8 @@ static int ops_stats(struct fid_ep *fid, struct fi_uccl_stats *out, size_t size)
 	struct uccl_ep *ep = uccl_ep_fid_of(&fid->fid)->ep;
 	const struct uccl_stats *s;
 	struct fi_uccl_stats st;
-	struct uccl_view v;
-	int rc = look(ep, &v, sizeof(v));
+	struct uccl_snapshot v;
+	int rc = snapshot(ep, &v, sizeof(v));
 
 	if (rc)
 		return rc;
@@ -67,9 +67,9 @@ static int ops_stats(struct fid_ep *fid, struct fi_uccl_stats *out, size_t size)
 	return 0;
 }
 
-static struct fi_uccl_peer peer_of(const struct uccl_view_peer *p)
+static struct fi_uccl_peer peer_of(const struct uccl_snapshot_peer *p)
 {
-	const struct uccl_view_path *paths = uccl_view_paths(p);
+	const struct uccl_snapshot_path *paths = uccl_snapshot_paths(p);
 	struct fi_uccl_peer out = {
 		.port = p->port,
 		.paths = p->npaths,
@@ -89,12 +89,12 @@ static struct fi_uccl_peer peer_of(const struct uccl_view_peer *p)
 }
 
 /* A picture with room for all; NULL: *rc says why there is none. */
-static struct uccl_view *look_at_all(struct uccl_ep *ep, int *rc)
+static struct uccl_snapshot *look_at_all(struct uccl_ep *ep, int *rc)
 {
-	for (size_t size = VIEW_FIRST;; size *= 4) {
-		struct uccl_view *v = malloc(size);
+	for (size_t size = SNAPSHOT_FIRST;; size *= 4) {
+		struct uccl_snapshot *v = malloc(size);
 
-		*rc = v ? look(ep, v, size) : -FI_ENOMEM;
+		*rc = v ? snapshot(ep, v, size) : -FI_ENOMEM;
 		if (!*rc && !v->left_out)
 			return v;
 		free(v);
@@ -105,15 +105,15 @@ static struct uccl_view *look_at_all(struct uccl_ep *ep, int *rc)
 
 static ssize_t ops_peers(struct fid_ep *fid, void *peers, size_t count, size_t size)
 {
-	const struct uccl_view_peer *p;
-	struct uccl_view *v;
+	const struct uccl_snapshot_peer *p;
+	struct uccl_snapshot *v;
 	ssize_t n = 0;
 	int rc;
 
 	v = look_at_all(uccl_ep_fid_of(&fid->fid)->ep, &rc);
 	if (!v)
 		return rc;
-	for (p = uccl_view_first(v); p; p = uccl_view_next(v, p), n++) {
+	for (p = uccl_snapshot_first(v); p; p = uccl_snapshot_next(v, p), n++) {
 		struct fi_uccl_peer one = peer_of(p);
 
 		if ((size_t)n < count)
@@ -125,8 +125,8 @@ static ssize_t ops_peers(struct fid_ep *fid, void *peers, size_t count, size_t s
 
 static int ops_dropped(struct fid_ep *fid, unsigned int i, const char **why, uint64_t *count)
 {
-	struct uccl_view v;
-	int rc = look(uccl_ep_fid_of(&fid->fid)->ep, &v, sizeof(v));
+	struct uccl_snapshot v;
+	int rc = snapshot(uccl_ep_fid_of(&fid->fid)->ep, &v, sizeof(v));
 
 	if (rc)
 		return rc;

@@ -3,7 +3,7 @@
 #ifndef UCCL_API_OPTION_H
 #define UCCL_API_OPTION_H
 
-#include "api/object/ep.h"
+#include "api/object/ep_object.h"
 
 int uccl_ep_getopt(fid_t fid, int level, int name, void *optval, size_t *optlen);
 int uccl_ep_setopt(fid_t fid, int level, int name, const void *optval, size_t optlen);

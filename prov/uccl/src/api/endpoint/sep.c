@@ -48,7 +48,7 @@ static struct uccl_sep *sep_of(struct fid *fid)
 /* A port of the row that was not the program's choice is bound to the range. */
 static bool outside(const struct uccl_ports *range, const struct uccl_ep *ep)
 {
-	return uccl_ports_limited(range) && ep->src_row && ep->src.port > range->last;
+	return uccl_ports_limited(range) && ep->src_port_range && ep->src.port > range->last;
 }
 
 static int start_one(struct uccl_sep *sep, unsigned int i)
@@ -58,7 +58,7 @@ static int start_one(struct uccl_sep *sep, unsigned int i)
 	int rc;
 
 	ep->src = sep->src;
-	ep->src_row = !sep->src.port;
+	ep->src_port_range = !sep->src.port;
 	if (i && !uccl_av_context(&id, (int)i))
 		return -FI_EADDRINUSE;
 	/* The first one is found, and knows the others, where there are no ports in a row. */
@@ -84,7 +84,7 @@ static void tell_first(struct uccl_sep *sep)
 	if (!sep->addr.nic.pad)
 		return;
 	uccl_driver_lock(&ep->driver);
-	uccl_engine_row(ep->driver.engine, sep->addr.incarnation, sep->at, sep->n);
+	uccl_engine_run(ep->driver.engine, sep->addr.incarnation, sep->at, sep->n);
 	uccl_driver_unlock(&ep->driver);
 }
 

@@ -146,7 +146,7 @@ static bool want_keyless(const struct uccl_ep *ep)
 	/* Of connected endpoints only who listens is found by a port. */
 	if (ep->cm && !ep->listens)
 		return false;
-	return (ep->src.port && !ep->src_row) || uccl_address_is_sock(ep->addr_format);
+	return (ep->src.port && !ep->src_port_range) || uccl_address_is_sock(ep->addr_format);
 }
 
 /* What a program leaves unread must not grow with what others send. */

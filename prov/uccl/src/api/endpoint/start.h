@@ -3,7 +3,7 @@
 #ifndef UCCL_API_START_H
 #define UCCL_API_START_H
 
-#include "api/object/ep.h"
+#include "api/object/ep_object.h"
 
 /* Make the engine, if it is not there; undo that. */
 int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity);

@@ -31,11 +31,11 @@ void uccl_cntr_count(struct uccl_cntr *cntr, bool good)
 }
 
 /* The program is told this value. */
-static uint64_t tell(const _Atomic uint64_t *v, _Atomic uint64_t *told)
+static uint64_t tell(const _Atomic uint64_t *v, _Atomic uint64_t *read)
 {
 	uint64_t value = atomic_load(v);
 
-	atomic_store(told, value);
+	atomic_store(read, value);
 	return value;
 }
 
@@ -47,7 +47,7 @@ static uint64_t cntr_read(struct fid_cntr *fid)
 	uccl_wait_awake(&c->wait.w);
 	uccl_drivers_poll(movers(c));
 	uccl_drivers_attend(&c->domain->drivers, movers(c));
-	return tell(&c->good, &c->good_told);
+	return tell(&c->good, &c->good_read);
 }
 
 static uint64_t cntr_readerr(struct fid_cntr *fid)
@@ -55,7 +55,7 @@ static uint64_t cntr_readerr(struct fid_cntr *fid)
 	struct uccl_cntr *c = uccl_cntr_of(&fid->fid);
 
 	uccl_drivers_poll(movers(c));
-	return tell(&c->bad, &c->bad_told);
+	return tell(&c->bad, &c->bad_read);
 }
 
 static int change(struct uccl_cntr *c, _Atomic uint64_t *v, uint64_t value, bool add)
@@ -147,8 +147,8 @@ int uccl_cntr_trywait(struct uccl_cntr *c)
 	good = atomic_load(&c->good);
 	bad = atomic_load(&c->bad);
 	/* Also what another thread counted, or a round for another object, before this call. */
-	moved = atomic_exchange(&c->good_told, good) != good;
-	moved |= atomic_exchange(&c->bad_told, bad) != bad;
+	moved = atomic_exchange(&c->good_read, good) != good;
+	moved |= atomic_exchange(&c->bad_read, bad) != bad;
 	if (moved) {
 		uccl_wait_leave_outside(&c->wait.w);
 		return -FI_EAGAIN;

@@ -17,7 +17,7 @@ struct uccl_cntr {
 	struct uccl_domain *domain;
 	_Atomic int refs;	/* bound endpoints, poll sets */
 	_Atomic uint64_t good, bad;
-	_Atomic uint64_t good_told, bad_told; /* what the program has been told of these */
+	_Atomic uint64_t good_read, bad_read; /* what the program has been told of these */
 	uint64_t seen;		/* by a poll set */
 	_Atomic bool of_mr;	/* bound to a region: any endpoint of the domain may move it */
 	struct uccl_sleeper sleeper; /* then */

@@ -131,7 +131,7 @@ void uccl_cq_push_error(struct uccl_cq *cq, const struct uccl_ep *ep, const stru
 	push_failure(cq, e, error);
 }
 
-void uccl_cq_push_stranger(struct uccl_cq *cq, const struct fi_cq_tagged_entry *e, const void *addr, size_t len)
+void uccl_cq_push_unknown_source(struct uccl_cq *cq, const struct fi_cq_tagged_entry *e, const void *addr, size_t len)
 {
 	struct uccl_cq_error *error = calloc(1, sizeof(*error));
 

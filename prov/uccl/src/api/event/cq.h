@@ -73,7 +73,7 @@ void uccl_cq_push_error(struct uccl_cq *cq, const struct uccl_ep *ep, const stru
 int uccl_cq_cancel(struct uccl_cq *cq, const struct uccl_ep *ep, const void *context);
 
 /* A receive is complete, but the address vector does not have its source: err_data is that address. */
-void uccl_cq_push_stranger(struct uccl_cq *cq, const struct fi_cq_tagged_entry *e, const void *addr, size_t len);
+void uccl_cq_push_unknown_source(struct uccl_cq *cq, const struct fi_cq_tagged_entry *e, const void *addr, size_t len);
 
 static inline bool uccl_cq_full(struct uccl_cq *cq)
 {

@@ -187,8 +187,8 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint6
 		rc = sizeof(*buf);
 		if (!(flags & FI_PEEK)) {
 			STAILQ_REMOVE_HEAD(&eq->events, link);
-			event_free(eq->told);
-			eq->told = ev;
+			event_free(eq->last_err);
+			eq->last_err = ev;
 		}
 	}
 	pthread_mutex_unlock(&eq->lock);
@@ -245,7 +245,7 @@ static int eq_close(struct fid *fid)
 		STAILQ_REMOVE_HEAD(&eq->events, link);
 		event_free(ev);
 	}
-	event_free(eq->told);
+	event_free(eq->last_err);
 	uccl_drivers_fini(&eq->drivers);
 	atomic_fetch_sub(&eq->fabric->refs, 1);
 	uccl_waitset_remove(&eq->wait);

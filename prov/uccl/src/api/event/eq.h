@@ -27,7 +27,7 @@ struct uccl_eq {
 	struct uccl_waitobj wait;
 	pthread_mutex_t lock;
 	STAILQ_HEAD(, uccl_event) events;
-	struct uccl_event *told; /* the last error: its err_data is the reader's until the next one */
+	struct uccl_event *last_err; /* the last error: its err_data is the reader's until the next one */
 };
 
 static inline struct uccl_eq *uccl_eq_of(struct fid *fid)

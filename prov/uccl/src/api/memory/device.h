@@ -5,7 +5,7 @@
 
 #include <sys/uio.h>
 
-#include "api/object/ep.h"
+#include "api/object/ep_object.h"
 #include "hmem/hmem.h"
 
 /* Is this address memory of a device? False for endpoints without FI_HMEM. */

@@ -11,7 +11,7 @@
 #include "api/object/trigger.h"
 #include "api/offer/param.h"
 #include "base/units.h"
-#include "core/addr.h"
+#include "flow/wire/addr.h"
 #include "hmem/dmabufs.h"
 #include "nic/ifaddr.h"
 #include "progress/drivers.h"
@@ -64,7 +64,7 @@ static inline struct uccl_domain *uccl_domain_of(struct fid *fid)
 int uccl_domain_join(struct uccl_domain *d, struct uccl_driver *driver);
 void uccl_domain_leave(struct uccl_domain *d, struct uccl_driver *driver);
 
-/* Those who have the same authorization key are a group (core/conn.h); one of no bytes makes none. */
+/* Those who have the same authorization key are a group (flow/wire/conn.h); one of no bytes makes none. */
 void uccl_domain_group(uint8_t group[UCCL_KEY_LEN], const uint8_t *auth_key, size_t size);
 
 /* What is bound to no endpoint of its own sleeps on all of them, those to come as well, until it is removed. */

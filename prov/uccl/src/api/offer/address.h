@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/addr.h"
+#include "flow/wire/addr.h"
 
 /* Longest text of an address, with its end. */
 #define UCCL_ADDRESS_TEXT 96

@@ -8,7 +8,7 @@
 #define UCCL_API_NAMED_H
 
 #include "api/offer/param.h"
-#include "core/name.h"
+#include "flow/wire/name.h"
 
 struct uccl_engine;
 struct uccl_named;

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "api/lib/lib.h"
-#include "base/shipped.h"
-#include "core/policy.h"
+#include "base/defaults.h"
+#include "flow/policy.h"
 #include "progress/lanes.h"
 
 /* The prefix that the library itself puts before the names of this provider's variables. */

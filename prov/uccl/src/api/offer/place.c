@@ -11,7 +11,7 @@
 #include "api/offer/near.h"
 #include "api/offer/sysfs.h"
 #include "base/units.h"
-#include "nic/verbs_dev.h"
+#include "nic/verbs/verbs_dev.h"
 
 #define RAILS_MAX 8 /* the back end refuses more than it has room for */
 

@@ -6,7 +6,7 @@
 #include <rdma/fabric.h>
 
 #include "api/offer/param.h"
-#include "core/addr.h"
+#include "flow/wire/addr.h"
 
 /* Has an address of this kind the form that the program asked for? */
 bool uccl_source_fits(uint32_t format, const struct uccl_nic_addr *a);

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "core/addr.h"
+#include "flow/wire/addr.h"
 
 struct uccl_avshare;
 struct uccl_domain;

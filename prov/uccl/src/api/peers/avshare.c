@@ -16,7 +16,7 @@
 
 #include "api/lib/lib.h"
 #include "api/peers/av.h"
-#include "progress/folder.h"
+#include "progress/shm_dir.h"
 #include "progress/segment.h"
 
 #define SHARE_MAGIC 0x75636c6176303031ull
@@ -35,7 +35,7 @@ struct table {
 
 struct uccl_avshare {
 	struct table *t;
-	int folder, fd;
+	int dir_fd, fd;
 	bool read_only;
 	char name[256];
 };
@@ -77,7 +77,7 @@ static bool still_there(const struct uccl_avshare *s)
 {
 	struct stat a, b;
 
-	return !fstat(s->fd, &a) && !fstatat(s->folder, s->name, &b, AT_SYMLINK_NOFOLLOW) && a.st_ino == b.st_ino;
+	return !fstat(s->fd, &a) && !fstatat(s->dir_fd, s->name, &b, AT_SYMLINK_NOFOLLOW) && a.st_ino == b.st_ino;
 }
 
 /* We are alone: whatever is in the file, nobody uses it. */
@@ -115,7 +115,7 @@ static int share_try(struct uccl_avshare *s, size_t count)
 {
 	int rc;
 
-	s->fd = openat(s->folder, s->name, (s->read_only ? O_RDONLY : O_RDWR | O_CREAT) | O_NOFOLLOW | O_CLOEXEC, 0600);
+	s->fd = openat(s->dir_fd, s->name, (s->read_only ? O_RDONLY : O_RDWR | O_CREAT) | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (s->fd < 0)
 		return -errno;
 	if (!flock(s->fd, LOCK_EX | LOCK_NB)) {
@@ -141,21 +141,21 @@ static void share_undo(struct uccl_avshare *s)
 int uccl_avshare_open(const char *domain, const char *name, bool read_only, size_t count, struct uccl_avshare **out)
 {
 	struct uccl_avshare *s = calloc(1, sizeof(*s));
-	char folder[64];
+	char dir_fd[64];
 	int n, rc;
 
 	if (!s)
 		return -FI_ENOMEM;
 	s->read_only = read_only;
-	s->fd = s->folder = -1;
+	s->fd = s->dir_fd = -1;
 	n = snprintf(s->name, sizeof(s->name), "av.%s.%s", domain, name);
-	rc = n < 0 || (size_t)n >= sizeof(s->name) ? -FI_EINVAL : uccl_folder_path(folder, sizeof(folder));
+	rc = n < 0 || (size_t)n >= sizeof(s->name) ? -FI_EINVAL : uccl_shm_dir_path(dir_fd, sizeof(dir_fd));
 	for (char *p = s->name; *p; p++)
 		if (*p == '/')
 			*p = '_';
 	if (!rc) {
-		s->folder = uccl_folder_open(folder);
-		rc = s->folder < 0 ? -errno : -FI_EAGAIN;
+		s->dir_fd = uccl_shm_dir_open(dir_fd);
+		rc = s->dir_fd < 0 ? -errno : -FI_EAGAIN;
 	}
 	while (rc == -FI_EAGAIN) {
 		share_undo(s);
@@ -163,8 +163,8 @@ int uccl_avshare_open(const char *domain, const char *name, bool read_only, size
 	}
 	if (rc) {
 		share_undo(s);
-		if (s->folder >= 0)
-			close(s->folder);
+		if (s->dir_fd >= 0)
+			close(s->dir_fd);
 		free(s);
 		return rc;
 	}
@@ -175,9 +175,9 @@ int uccl_avshare_open(const char *domain, const char *name, bool read_only, size
 void uccl_avshare_close(struct uccl_avshare *s)
 {
 	if (!flock(s->fd, LOCK_EX | LOCK_NB) && still_there(s))
-		unlinkat(s->folder, s->name, 0);
+		unlinkat(s->dir_fd, s->name, 0);
 	share_undo(s);
-	close(s->folder);
+	close(s->dir_fd);
 	free(s);
 }
 

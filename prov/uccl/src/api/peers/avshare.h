@@ -9,7 +9,7 @@
 #include <rdma/fi_domain.h>
 #include <stdatomic.h>
 
-#include "core/addr.h"
+#include "flow/wire/addr.h"
 
 struct uccl_avshare;
 

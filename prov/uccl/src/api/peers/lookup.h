@@ -3,7 +3,7 @@
 #ifndef UCCL_API_LOOKUP_H
 #define UCCL_API_LOOKUP_H
 
-#include "api/object/ep.h"
+#include "api/object/ep_object.h"
 
 /*
  * For a handle that was not looked up yet, or whose peer has ended. A place (an address without incarnation), and an

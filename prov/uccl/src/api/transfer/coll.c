@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * See coll.h. What each member does when is in msg/coll.c; done() only marks what has changed, uccl_coll_run() goes on.
+ * See coll.h. What each member does when is in msg/collective/coll.c; done() only marks what has changed,
+ * uccl_coll_run() goes on.
  */
 #include "api/transfer/coll.h"
 
@@ -19,8 +20,8 @@
 #include "api/peers/av.h"
 #include "api/peers/avset.h"
 #include "api/transfer/flags.h"
-#include "msg/atomic.h"
-#include "msg/coll.h"
+#include "msg/rma/atomic.h"
+#include "msg/collective/coll.h"
 #include "progress/thread.h"
 
 _Static_assert((int)UCCL_BARRIER == FI_BARRIER && (int)UCCL_BROADCAST == FI_BROADCAST &&
@@ -74,8 +75,8 @@ struct group {
 	uint64_t free_numbers;	/* joining: of all */
 	int err;		/* broken: why, and who is lost */
 	uint32_t lost;
-	uint32_t told;		/* members who have heard it from us; n: nobody need */
-	uint8_t news[4];
+	uint32_t nnotified; /* members who have heard it from us; n: nobody need */
+	uint8_t notice[4];
 };
 
 /* What the processor must not touch is worked on in memory of the host. */
@@ -112,7 +113,7 @@ struct uccl_colls {
 	TAILQ_HEAD(, group) groups;
 	uint64_t scratch;	/* bytes */
 	uint32_t broken;	/* groups */
-	bool look;		/* something has changed, or could not be posted */
+	bool due;		/* something has changed, or could not be posted */
 };
 
 static uint64_t tag_of(const struct group *g, uint16_t seq, uint8_t phase)
@@ -120,7 +121,7 @@ static uint64_t tag_of(const struct group *g, uint16_t seq, uint8_t phase)
 	return g->hash | (uint64_t)g->number << NUMBER_SHIFT | (uint64_t)seq << SEQ_SHIFT | phase;
 }
 
-static uint64_t news_tag(const struct group *g)
+static uint64_t notice_tag(const struct group *g)
 {
 	return g->hash | (uint64_t)NUMBER_NEWS << NUMBER_SHIFT;
 }
@@ -144,9 +145,9 @@ static void members_break(struct uccl_ep *ep, uint64_t hash, int err, uint32_t w
 			continue;
 		g->err = err;
 		g->lost = who;
-		g->told = tell ? 0 : g->n;
+		g->nnotified = tell ? 0 : g->n;
 		ep->colls->broken++;
-		ep->colls->look = true;
+		ep->colls->due = true;
 		/* The others hear it once, whatever the number of groups. */
 		tell = false;
 	}
@@ -168,23 +169,23 @@ static void coll_done(struct uccl_op *op)
 
 	((struct slot *)op->context)->used = false;
 	c->open--;
-	ep->colls->look = true;
+	ep->colls->due = true;
 	if (bad && !ep->closing)
 		op_failed(c->g, op);
 	uccl_op_put(ep->driver.engine, op);
 }
 
-static void news_done(struct uccl_op *op)
+static void notice_done(struct uccl_op *op)
 {
 	struct group *g = op->api_more;
 	struct uccl_ep *ep = op->api;
-	uint32_t who = uccl_get32(g->news);
+	uint32_t who = uccl_get32(g->notice);
 
 	g->listening = false;
-	ep->colls->look = true;
+	ep->colls->due = true;
 	/* From nobody but members, and about one of them. */
-	if (!ep->closing && !op->err && op->done_len == sizeof(g->news) && op->from && member_of(g, op->from) < g->n &&
-	    who < g->n && who != g->rank)
+	if (!ep->closing && !op->err && op->done_len == sizeof(g->notice) && op->from &&
+	    member_of(g, op->from) < g->n && who < g->n && who != g->rank)
 		members_break(ep, g->hash, FI_ECONNABORTED, who, false);
 	uccl_op_put(ep->driver.engine, op);
 }
@@ -252,7 +253,7 @@ static void staged_copied(struct uccl_copy *copy, uint64_t now)
 
 	(void)now;
 	s->c->open--;
-	g->ep->colls->look = true;
+	g->ep->colls->due = true;
 	/* The others wait for what we cannot give. */
 	if (copy->err && !g->ep->closing)
 		members_break(g->ep, g->hash, copy->err, g->rank, true);
@@ -317,7 +318,7 @@ static void coll_advance(struct coll *c, uint64_t now)
 		if ((c->s.wait && c->open && !c->asked) || c->open + 2 > OPEN_MAX)
 			return;
 		if (!step_post(c, now)) {
-			c->g->ep->colls->look = true;
+			c->g->ep->colls->due = true;
 			return;
 		}
 		c->combine = c->s.combine;
@@ -381,18 +382,18 @@ static void coll_finish(struct coll *c)
 /* Tell the others. False: no more can be sent now. */
 static bool group_tell(struct group *g, uint64_t now)
 {
-	for (; g->told < g->n; g->told++) {
+	for (; g->nnotified < g->n; g->nnotified++) {
 		struct uccl_op *op;
 		uint8_t news[4];
 
-		if (g->told == g->rank || g->told == g->lost)
+		if (g->nnotified == g->rank || g->nnotified == g->lost)
 			continue;
 		uccl_put32(news, g->lost);
-		op = op_get(g->ep, UCCL_OP_SEND, news_tag(g), news, sizeof(news));
+		op = op_get(g->ep, UCCL_OP_SEND, notice_tag(g), news, sizeof(news));
 		if (!op)
 			return false;
 		op->flags |= UCCL_OPF_INJECT;
-		op->peer = g->members[g->told];
+		op->peer = g->members[g->nnotified];
 		op->done = told_done;
 		/* Who is gone, too, need not know. */
 		switch (uccl_engine_send(g->ep->driver.engine, op, now)) {
@@ -421,7 +422,7 @@ static void group_clean(struct group *g, uint64_t now)
 			if (c->slots[i].used)
 				uccl_engine_cancel(ep->driver.engine, &c->slots[i], now);
 	if (!group_tell(g, now))
-		ep->colls->look = true;
+		ep->colls->due = true;
 	op = op_get(ep, UCCL_OP_RECV, g->hash, NULL, 0);
 	if (!op)
 		return;
@@ -437,12 +438,12 @@ static void group_listen(struct group *g, uint64_t now)
 
 	if (g->listening || g->err)
 		return;
-	op = op_get(g->ep, UCCL_OP_RECV, news_tag(g), g->news, sizeof(g->news));
+	op = op_get(g->ep, UCCL_OP_RECV, notice_tag(g), g->notice, sizeof(g->notice));
 	if (!op)
 		return;
 	op->context = g;
 	op->api_more = g;
-	op->done = news_done;
+	op->done = notice_done;
 	g->listening = true;
 	uccl_engine_recv(g->ep->driver.engine, op, now);
 }
@@ -466,9 +467,9 @@ void uccl_coll_run(struct uccl_ep *ep, int n, uint64_t now)
 	struct group *g;
 
 	if (n > 0 && all->broken)
-		all->look = true;
-	for (int i = 0; all->look && i < ROUNDS_MAX; i++) {
-		all->look = false;
+		all->due = true;
+	for (int i = 0; all->due && i < ROUNDS_MAX; i++) {
+		all->due = false;
 		TAILQ_FOREACH(g, &all->groups, link) {
 			if (g->err)
 				group_clean(g, now);
@@ -603,7 +604,7 @@ static int coll_begin(struct group *g, const struct uccl_coll_plan *plan, uint8_
 	TAILQ_INSERT_TAIL(&g->colls, c, link);
 	g->ncolls++;
 	coll_stage(c, c->memory + sum);
-	all->look = true;
+	all->due = true;
 	uccl_coll_run(g->ep, 0, now);
 	uccl_driver_posted(&g->ep->driver);
 	return 0;

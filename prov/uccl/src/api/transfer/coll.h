@@ -9,7 +9,7 @@
 
 #include <rdma/fi_collective.h>
 
-#include "api/object/ep.h"
+#include "api/object/ep_object.h"
 
 /* Most bytes that one collective may touch at one member, and copies for reductions of one endpoint. */
 #define UCCL_COLL_MAX (1u << 30)

@@ -6,7 +6,7 @@
 #include <rdma/fi_endpoint.h>
 #include <sys/uio.h>
 
-#include "api/object/ep.h"
+#include "api/object/ep_object.h"
 
 /* The arguments of every form together. `flags` are libfabric's; FI_TAGGED or FI_MSG says which kind. */
 struct uccl_xfer {

@@ -120,11 +120,11 @@ void uccl_report_arrived(struct uccl_ep *ep, const struct fi_cq_tagged_entry *e,
 	uint8_t raw[UCCL_ERR_DATA_MAX];
 	size_t len = sizeof(raw);
 
-	if (!ep->strangers || !from || src != FI_ADDR_NOTAVAIL ||
+	if (!ep->source_err || !from || src != FI_ADDR_NOTAVAIL ||
 	    uccl_address_pack(ep->addr_format, uccl_peer_addr(from), raw, &len))
 		uccl_cq_push(ep->rx_cq, e, src);
 	else
-		uccl_cq_push_stranger(ep->rx_cq, e, raw, len);
+		uccl_cq_push_unknown_source(ep->rx_cq, e, raw, len);
 }
 
 static void recv_report(struct uccl_ep *ep, struct uccl_op *op)

@@ -7,7 +7,7 @@
 #ifndef UCCL_API_REPORT_H
 #define UCCL_API_REPORT_H
 
-#include "api/object/ep.h"
+#include "api/object/ep_object.h"
 
 /* uccl_op.api_flags: the flags of the completion, and this one if there is to be one. */
 #define UCCL_WANT_COMPLETION FI_COMPLETION

@@ -47,22 +47,22 @@ static inline int find_peer(struct uccl_ep *ep, fi_addr_t addr, bool send, struc
 }
 
 /* A round of the engine, in a call that is no look at a queue. */
-static void look(struct uccl_ep *ep, uint64_t now)
+static void poll_now(struct uccl_ep *ep, uint64_t now)
 {
 	uccl_engine_poll(ep->driver.engine, now);
-	ep->srx_look = true;
+	ep->srx_poll = true;
 }
 
 /* Does nobody else look, and does all that comes go straight to queues and counters, so that who sleeps there wakes? */
-static bool looks(const struct uccl_ep *ep)
+static bool may_poll(const struct uccl_ep *ep)
 {
 	return !ep->driver.automatic && !ep->colls && !ep->cm && !ep->srx;
 }
 
 /* Too much is open or unread. The caller may do nothing but try again, so this is where things move. */
-static ssize_t busy(struct uccl_ep *ep, uint64_t now)
+static ssize_t try_again(struct uccl_ep *ep, uint64_t now)
 {
-	look(ep, now);
+	poll_now(ep, now);
 	uccl_driver_kick(&ep->driver);
 	return -FI_EAGAIN;
 }
@@ -94,7 +94,7 @@ static struct uccl_op *tx_begin(struct uccl_ep *ep, fi_addr_t addr, bool reporte
 	struct uccl_op *op;
 
 	if (reported && uccl_cq_full(ep->tx_cq)) {
-		*rc = busy(ep, now);
+		*rc = try_again(ep, now);
 		return NULL;
 	}
 	*rc = find_peer(ep, addr, true, &peer);
@@ -102,7 +102,7 @@ static struct uccl_op *tx_begin(struct uccl_ep *ep, fi_addr_t addr, bool reporte
 		return NULL;
 	op = uccl_op_get(ep->driver.engine);
 	if (!op) {
-		*rc = busy(ep, now);
+		*rc = try_again(ep, now);
 		return NULL;
 	}
 	op->peer = peer;
@@ -125,13 +125,13 @@ static ssize_t tx_post(struct uccl_ep *ep, struct uccl_op *op, int rc,
 		ep->tx_open--;
 		uccl_op_put(ep->driver.engine, op);
 		if (rc == -FI_EAGAIN)
-			return busy(ep, now);
+			return try_again(ep, now);
 		post_refused(peer, rc);
 		return rc;
 	}
 	/* A program that posts for long would not hear what is lost meanwhile. PROTOCOL R245 */
-	if (uccl_engine_unread(ep->driver.engine) && looks(ep))
-		look(ep, now);
+	if (uccl_engine_unread(ep->driver.engine) && may_poll(ep))
+		poll_now(ep, now);
 	uccl_driver_posted(&ep->driver);
 	return 0;
 }
@@ -244,10 +244,10 @@ ssize_t uccl_request_recv(struct uccl_ep *ep, const struct uccl_xfer *x)
 	int rc;
 
 	if (ep->rx_cq && uccl_cq_full(ep->rx_cq))
-		return busy(ep, now);
+		return try_again(ep, now);
 	op = uccl_op_get(ep->driver.engine);
 	if (!op)
-		return busy(ep, now);
+		return try_again(ep, now);
 	rc = uccl_request_recv_fill(ep, op, x);
 	if (!rc) {
 		ep->rx_open++;
@@ -259,7 +259,7 @@ ssize_t uccl_request_recv(struct uccl_ep *ep, const struct uccl_xfer *x)
 		ep->rx_open--;
 	}
 	uccl_op_put(ep->driver.engine, op);
-	return rc == -FI_EAGAIN ? busy(ep, now) : rc;
+	return rc == -FI_EAGAIN ? try_again(ep, now) : rc;
 }
 
 /* The answer to a question about the unexpected messages is a completion, too; "none" is a failed one. */
@@ -271,7 +271,7 @@ ssize_t uccl_request_peek(struct uccl_ep *ep, const struct uccl_xfer *x, bool si
 	int rc;
 
 	if ((ep->rx_cq && uccl_cq_full(ep->rx_cq)) || !(op = uccl_op_get(ep->driver.engine)))
-		return busy(ep, now);
+		return try_again(ep, now);
 	rc = uccl_request_recv_fill(ep, op, x);
 	if (rc) {
 		uccl_op_put(ep->driver.engine, op);
@@ -284,7 +284,7 @@ ssize_t uccl_request_peek(struct uccl_ep *ep, const struct uccl_xfer *x, bool si
 			return 0;
 	} else {
 		/* What has arrived but was not looked at counts. */
-		look(ep, now);
+		poll_now(ep, now);
 		rc = uccl_engine_peek(ep->driver.engine, op, claim, discard, now);
 		op->api_flags |= UCCL_WANT_COMPLETION & (ep->rx_cq ? ~0ull : 0);
 		op->done_buf = NULL;

@@ -82,7 +82,7 @@ static bool serve_one(struct uccl_ep *ep, bool kind, uint64_t now)
 	struct uccl_srx_recv *r;
 
 	if (!op) {
-		ep->srx_look = true;
+		ep->srx_poll = true;
 		return false;
 	}
 	pthread_mutex_lock(&srx->lock);
@@ -114,7 +114,7 @@ int uccl_srx_serve(struct uccl_ep *ep, uint64_t now)
 {
 	int n = 0;
 
-	ep->srx_look = false;
+	ep->srx_poll = false;
 	atomic_store_explicit(&ep->srx_waits, false, memory_order_relaxed);
 	for (int kind = 0; kind < 2; kind++)
 		while (uccl_engine_unexpected(ep->driver.engine, kind) && serve_one(ep, kind, now))

@@ -3,7 +3,7 @@
 #ifndef UCCL_API_TARGET_H
 #define UCCL_API_TARGET_H
 
-#include "api/object/ep.h"
+#include "api/object/ep_object.h"
 
 /* How an endpoint (the argument) answers requests for memory of its domain. */
 extern const struct uccl_target_ops uccl_ep_target;

@@ -8,7 +8,7 @@
 #include "api/event/cntr.h"
 #include "api/event/cq.h"
 #include "api/object/domain.h"
-#include "api/object/ep.h"
+#include "api/object/ep_object.h"
 #include "api/transfer/srx.h"
 
 static ssize_t post_xfer(struct uccl_trigger *trigger)

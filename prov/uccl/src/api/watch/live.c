@@ -15,20 +15,21 @@
 
 #include "api/lib/lib.h"
 #include "api/object/domain.h"
-#include "api/object/ep.h"
+#include "api/object/ep_object.h"
 #include "api/offer/address.h"
 #include "base/units.h"
-#include "engine/view.h"
-#include "progress/folder.h"
+#include "engine/observe/snapshot.h"
+#include "progress/shm_dir.h"
 
 /* Room for more than 800 peers of 16 paths; what a picture does not use is never touched. */
 #define LIVE_BYTES (1u << 20)
 #define LIVE_EVERY_NS (250 * UCCL_NS_PER_MS)
 
 struct uccl_live {
-	struct uccl_view *view;	/* drawn here, then written: a file that is mapped ends us when somebody cuts it off */
+	struct uccl_snapshot
+		*snapshot; /* drawn here, then written: a file that is mapped ends us when somebody cuts it off */
 	uint64_t due_ns;
-	int folder, file;
+	int dir_fd, file;
 	char name[32];
 };
 
@@ -39,13 +40,13 @@ static int file_new(struct uccl_live *l)
 
 	snprintf(l->name, sizeof(l->name), "%d.%u", (int)getpid(), atomic_fetch_add(&count, 1));
 	/* Of a process that had our number and is gone. */
-	unlinkat(l->folder, l->name, 0);
-	return openat(l->folder, l->name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	unlinkat(l->dir_fd, l->name, 0);
+	return openat(l->dir_fd, l->name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 }
 
 static bool file_put(const struct uccl_live *l, size_t from, size_t bytes)
 {
-	return pwrite(l->file, (uint8_t *)l->view + from, bytes, (off_t)from) == (ssize_t)bytes;
+	return pwrite(l->file, (uint8_t *)l->snapshot + from, bytes, (off_t)from) == (ssize_t)bytes;
 }
 
 /*
@@ -54,19 +55,19 @@ static bool file_put(const struct uccl_live *l, size_t from, size_t bytes)
  */
 static bool live_put(struct uccl_live *l, size_t bytes)
 {
-	const size_t at = offsetof(struct uccl_view, seq);
+	const size_t at = offsetof(struct uccl_snapshot, seq);
 
-	l->view->seq |= 1;
-	if (!file_put(l, at, sizeof(l->view->seq)) || !file_put(l, 0, bytes))
+	l->snapshot->seq |= 1;
+	if (!file_put(l, at, sizeof(l->snapshot->seq)) || !file_put(l, 0, bytes))
 		return false;
-	l->view->seq++;
-	return file_put(l, at, sizeof(l->view->seq));
+	l->snapshot->seq++;
+	return file_put(l, at, sizeof(l->snapshot->seq));
 }
 
 static bool live_draw(struct uccl_live *l, const struct uccl_ep *ep, uint64_t now)
 {
 	l->due_ns = now + LIVE_EVERY_NS;
-	return live_put(l, uccl_engine_view(ep->driver.engine, l->view, LIVE_BYTES, now));
+	return live_put(l, uccl_engine_snapshot(ep->driver.engine, l->snapshot, LIVE_BYTES, now));
 }
 
 struct uccl_live *uccl_live_open(const struct uccl_ep *ep)
@@ -74,31 +75,32 @@ struct uccl_live *uccl_live_open(const struct uccl_ep *ep)
 	struct uccl_live *l = calloc(1, sizeof(*l));
 	char path[64];
 
-	if (!l || uccl_folder_path(path, sizeof(path)))
+	if (!l || uccl_shm_dir_path(path, sizeof(path)))
 		goto fail;
-	l->folder = uccl_folder_open(path);
-	if (l->folder < 0)
+	l->dir_fd = uccl_shm_dir_open(path);
+	if (l->dir_fd < 0)
 		goto fail;
-	l->view = calloc(1, LIVE_BYTES);
-	l->file = l->view ? file_new(l) : -1;
+	l->snapshot = calloc(1, LIVE_BYTES);
+	l->file = l->snapshot ? file_new(l) : -1;
 	if (l->file < 0) {
-		close(l->folder);
+		close(l->dir_fd);
 		goto fail;
 	}
-	l->view->pid = getpid();
-	snprintf(l->view->interface, sizeof(l->view->interface), "%s", ep->domain->name);
-	snprintf(l->view->backend, sizeof(l->view->backend), "%s", ep->domain->params.backend);
-	uccl_address_place_text(&uccl_engine_addr(ep->driver.engine)->nic, l->view->place, sizeof(l->view->place));
+	l->snapshot->pid = getpid();
+	snprintf(l->snapshot->interface, sizeof(l->snapshot->interface), "%s", ep->domain->name);
+	snprintf(l->snapshot->backend, sizeof(l->snapshot->backend), "%s", ep->domain->params.backend);
+	uccl_address_place_text(&uccl_engine_addr(ep->driver.engine)->nic, l->snapshot->place,
+				sizeof(l->snapshot->place));
 	if (live_draw(l, ep, uccl_clock()))
 		return l;
-	unlinkat(l->folder, l->name, 0);
+	unlinkat(l->dir_fd, l->name, 0);
 	close(l->file);
-	close(l->folder);
+	close(l->dir_fd);
 fail:
 	uccl_warn(FI_LOG_EP_CTRL, "FI_UCCL_LIVE: uccl_top will not see this endpoint: no file in /dev/shm: %s\n",
 		  strerror(errno));
 	if (l)
-		free(l->view);
+		free(l->snapshot);
 	free(l);
 	return NULL;
 }
@@ -113,9 +115,9 @@ void uccl_live_close(struct uccl_live *l)
 {
 	if (!l)
 		return;
-	unlinkat(l->folder, l->name, 0);
+	unlinkat(l->dir_fd, l->name, 0);
 	close(l->file);
-	close(l->folder);
-	free(l->view);
+	close(l->dir_fd);
+	free(l->snapshot);
 	free(l);
 }

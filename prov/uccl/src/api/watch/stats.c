@@ -13,7 +13,7 @@
 
 #include "api/lib/lib.h"
 #include "api/object/domain.h"
-#include "api/object/ep.h"
+#include "api/object/ep_object.h"
 #include "api/offer/address.h"
 
 #define REPORT_MAX (256 * 1024)
@@ -25,8 +25,8 @@
 	X(connect_fails) X(peers_dead) X(peers_closed) X(fences) X(doubtful) X(writes_rx) X(writes_tx) X(link_downs)   \
 	X(pieces_tx) X(pieces_rx) X(mtu_cuts) X(mtu_raises) X(trains_off) X(train_tests) X(train_trials)               \
 	X(slots_asked) X(slots_returned) X(marked_rx) X(marked_tx)                                                     \
-	X(hints) X(hint_hits) X(unexpected) X(unexpected_bytes_max) X(write_renewed) X(dup_writes) X(fifo_broken)      \
-	X(gathered)                                                                                                    \
+	X(placements) X(placement_hits) X(unexpected) X(unexpected_bytes_max) X(write_renewed) X(dup_writes)           \
+	X(fifo_broken) X(gathered)                                                                                     \
 	X(rma_ops) X(atomic_ops) X(writes_in_place) X(mr_hits) X(mr_misses) X(mr_gone) X(mr_evicted) X(mw_bound)       \
 	X(mw_failed) X(qp_made) X(qp_reclaimed) X(qp_now)
 

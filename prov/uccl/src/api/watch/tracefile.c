@@ -15,7 +15,7 @@
 #include "api/lib/lib.h"
 #include "api/offer/param.h"
 #include "base/units.h"
-#include "core/trace.h"
+#include "flow/observe/trace.h"
 #include "progress/drivers.h"
 
 struct uccl_tracefile {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What FI_UCCL_TRACE asks for: the ring of an endpoint (core/trace.h), and a file NAME.PID.N.trace that what is new in
- * it is written to after each round, so that it is there however the process ends. The file is not mapped: whoever cut
- * it off would end the process. At the first failure of an operation the ring is kept as it is in a file of its own,
- * NAME.PID.N.error.trace: the traffic that goes on would overwrite what led to it. Files are for their user alone.
+ * What FI_UCCL_TRACE asks for: the ring of an endpoint (flow/observe/trace.h), and a file NAME.PID.N.trace that what is
+ * new in it is written to after each round, so that it is there however the process ends. The file is not mapped:
+ * whoever cut it off would end the process. At the first failure of an operation the ring is kept as it is in a file of
+ * its own, NAME.PID.N.error.trace: the traffic that goes on would overwrite what led to it. Files are for their user
+ * alone.
  */
 #ifndef UCCL_API_TRACEFILE_H
 #define UCCL_API_TRACEFILE_H

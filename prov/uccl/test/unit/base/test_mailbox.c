@@ -10,21 +10,21 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include "base/gate.h"
+#include "base/rundown.h"
 #include "base/rng.h"
 
 #define LETTERS 200000
 #define GATES 5000
 
-static struct uccl_letter numbered(uint64_t n)
+static struct uccl_lane_cmd numbered(uint64_t n)
 {
-	return (struct uccl_letter){.kind = (uint8_t)n, .err = -(int32_t)n, .off = n, .len = ~n, .id = (uint32_t)n};
+	return (struct uccl_lane_cmd){.kind = (uint8_t)n, .err = -(int32_t)n, .off = n, .len = ~n, .id = (uint32_t)n};
 }
 
 static void put__until_full(void **state)
 {
 	struct uccl_mailbox b;
-	struct uccl_letter l;
+	struct uccl_lane_cmd l;
 
 	(void)state;
 	assert_true(uccl_mailbox_init(&b, 8));
@@ -51,7 +51,7 @@ static void put__until_full(void **state)
 static void put__counts_wrap(void **state)
 {
 	struct uccl_mailbox b;
-	struct uccl_letter l;
+	struct uccl_lane_cmd l;
 
 	(void)state;
 	assert_true(uccl_mailbox_init(&b, 4));
@@ -76,7 +76,7 @@ static void take__any_order(void **state)
 {
 	uint64_t in = 0, out = 0;
 	struct uccl_mailbox b;
-	struct uccl_letter l;
+	struct uccl_lane_cmd l;
 	struct uccl_rng r;
 
 	(void)state;
@@ -103,7 +103,7 @@ static uint64_t plain[LETTERS];
 static void *sender(void *arg)
 {
 	for (uint64_t i = 0; i < LETTERS; i++) {
-		struct uccl_letter l = numbered(i);
+		struct uccl_lane_cmd l = numbered(i);
 
 		/* Not atomic: the letter is what makes it known. */
 		plain[i] = i + 1;
@@ -118,7 +118,7 @@ static void *sender(void *arg)
 static void take__two_threads(void **state)
 {
 	struct uccl_mailbox b;
-	struct uccl_letter l;
+	struct uccl_lane_cmd l;
 	pthread_t t;
 
 	(void)state;
@@ -137,7 +137,7 @@ static void take__two_threads(void **state)
 }
 
 struct guarded {
-	struct uccl_gate gate;
+	struct uccl_rundown gate;
 	uint64_t memory; /* not atomic: the gate's */
 };
 
@@ -152,10 +152,10 @@ static void *writer(void *arg)
 	for (int i = 0; i < GATES; i = atomic_load(&next_gate)) {
 		struct guarded *g = &guarded[i];
 
-		if (uccl_gate_enter(&g->gate)) {
+		if (uccl_rundown_enter(&g->gate)) {
 			g->memory++;
 			atomic_store_explicit(&last_in, i + 1, memory_order_relaxed);
-			uccl_gate_leave(&g->gate);
+			uccl_rundown_leave(&g->gate);
 		} else {
 			++*refused;
 		}
@@ -163,7 +163,7 @@ static void *writer(void *arg)
 	return NULL;
 }
 
-static void gate__nobody_inside(void **state)
+static void rundown__nobody_inside(void **state)
 {
 	uint64_t refused = 0;
 	pthread_t t;
@@ -173,7 +173,7 @@ static void gate__nobody_inside(void **state)
 	for (int i = 0; i < GATES; i++) {
 		while (atomic_load_explicit(&last_in, memory_order_relaxed) != i + 1)
 			sched_yield();
-		uccl_gate_shut(&guarded[i].gate, NULL);
+		uccl_rundown_close(&guarded[i].gate, NULL);
 		assert_true(guarded[i].memory > 0);
 		guarded[i].memory = 7;
 		atomic_store(&next_gate, i + 1);
@@ -181,42 +181,39 @@ static void gate__nobody_inside(void **state)
 	pthread_join(t, NULL);
 	for (int i = 0; i < GATES; i++) {
 		assert_int_equal(guarded[i].memory, 7);
-		assert_false(uccl_gate_enter(&guarded[i].gate));
+		assert_false(uccl_rundown_enter(&guarded[i].gate));
 	}
 }
 
-static struct uccl_gate slow;
+static struct uccl_rundown slow;
 static uint32_t rests;
 
 static void rest(uint32_t times)
 {
 	assert_int_equal(times, rests);
 	if (++rests == 10)
-		uccl_gate_leave(&slow);
+		uccl_rundown_leave(&slow);
 }
 
 /* Who is inside and does not come out is not waited for without a rest, by which he may. */
-static void gate__rests(void **state)
+static void rundown__rests(void **state)
 {
 	(void)state;
-	assert_true(uccl_gate_enter(&slow));
-	uccl_gate_shut(&slow, rest);
+	assert_true(uccl_rundown_enter(&slow));
+	uccl_rundown_close(&slow, rest);
 	assert_int_equal(rests, 10);
-	assert_false(uccl_gate_enter(&slow));
+	assert_false(uccl_rundown_enter(&slow));
 	/* Nobody inside: no rest. */
-	uccl_gate_shut(&slow, rest);
+	uccl_rundown_close(&slow, rest);
 	assert_int_equal(rests, 10);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(put__until_full),
-		cmocka_unit_test(put__counts_wrap),
-		cmocka_unit_test(take__any_order),
-		cmocka_unit_test(take__two_threads),
-		cmocka_unit_test(gate__nobody_inside),
-		cmocka_unit_test(gate__rests),
+		cmocka_unit_test(put__until_full),	  cmocka_unit_test(put__counts_wrap),
+		cmocka_unit_test(take__any_order),	  cmocka_unit_test(take__two_threads),
+		cmocka_unit_test(rundown__nobody_inside), cmocka_unit_test(rundown__rests),
 	};
 
 	return cmocka_run_group_tests_name("mailbox", tests, NULL, NULL);

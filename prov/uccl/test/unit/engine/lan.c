@@ -147,7 +147,7 @@ static int nic_tx(struct uccl_nic *nic, struct uccl_tx *v, int n)
 /* As a kernel does (GRO): what follows from there and is no longer goes up with it. A shorter one is the last. */
 static struct lan_event *together(struct lan_nic *ln, struct lan_event *first)
 {
-	struct lan_event *all = event_new(first->to, UCCL_RX_PACKET, &first->rx.src, UCCL_ROW_BYTES), *ev = first;
+	struct lan_event *all = event_new(first->to, UCCL_RX_PACKET, &first->rx.src, UCCL_GRO_BYTES_MAX), *ev = first;
 	uint32_t each = first->rx.len, len = 0;
 
 	do {
@@ -161,7 +161,7 @@ static struct lan_event *together(struct lan_nic *ln, struct lan_event *first)
 			break;
 		ev = TAILQ_FIRST(&ln->rxq);
 	} while (ev && ev->rx.kind == UCCL_RX_PACKET && ev->rx.len && ev->rx.len <= each &&
-		 len + ev->rx.len <= UCCL_ROW_BYTES && uccl_nic_addr_equal(&ev->rx.src, &first->rx.src));
+		 len + ev->rx.len <= UCCL_GRO_BYTES_MAX && uccl_nic_addr_equal(&ev->rx.src, &first->rx.src));
 	all->arrived = first->arrived;
 	all->rx.marked = first->rx.marked;
 	all->rx.len = len;
@@ -169,20 +169,20 @@ static struct lan_event *together(struct lan_nic *ln, struct lan_event *first)
 	return all;
 }
 
-/* Where a row of packets of that length was foreseen as many of them lie as there is room for, and nowhere else. */
-static void scatter_row(struct lan_event *ev, const struct uccl_rx_hint *h)
+/* Where a row of packets of that length was predicted as many of them lie as there is room for, and nowhere else. */
+static void scatter_row(struct lan_event *ev, const struct uccl_rx_placement *h)
 {
 	uint32_t len = (uint32_t)uccl_min(ev->rx.len, h->len);
 
 	memcpy(h->dst, ev->data, len);
 	if (ev->rx.each != h->each)
 		return;
-	uccl_rx_row_at(&ev->rx, h->dst, len);
+	uccl_rx_run_at(&ev->rx, h->dst, len);
 	memset(ev->data, 0xdd, len);
 }
 
 /* As recvmmsg does it: 64 bytes to the NIC, then to the hinted place what fits, then to the NIC again. */
-static void scatter(struct lan_event *ev, const struct uccl_rx_hint *h)
+static void scatter(struct lan_event *ev, const struct uccl_rx_placement *h)
 {
 	uint32_t n = ev->rx.len > UCCL_HDR_LEN ? ev->rx.len - UCCL_HDR_LEN : 0;
 
@@ -196,7 +196,7 @@ static void scatter(struct lan_event *ev, const struct uccl_rx_hint *h)
 	memset(ev->data + UCCL_HDR_LEN, 0xdd, ev->rx.body_len);
 }
 
-static int nic_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_hint *hints, int nhints)
+static int nic_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *hints, int nhints)
 {
 	struct lan_nic *ln = (struct lan_nic *)nic;
 	struct lan_event *ev;
@@ -231,7 +231,7 @@ static int nic_connect(struct uccl_nic *nic, const struct uccl_nic_addr *to, uin
 	if (n->connect_error)
 		return n->connect_error;
 	if (node_at(n->lan, to) < 0)
-		return 0; /* a stranger: see lan_stranger */
+		return 0; /* a stranger: see lan_attacker */
 	assert_true(n->nlinks < 64);
 	n->link[n->nlinks] = (struct lan_link){.to = *to, .id = id, .live = true};
 	*peer = (struct uccl_nic_peer *)&n->link[n->nlinks++];
@@ -378,7 +378,7 @@ static struct lan_nic *nic_new(struct lan *l, int i)
 		.tx_sync = !l->writes,
 		.find_mtu = l->find_mtu,
 		.marks = l->marks,
-		.hints = l->hints,
+		.placements = l->hints,
 		.rx_slots = 1000,
 		.delay_ns = 10000,
 		.rto_min_ns = UCCL_NS_PER_MS,
@@ -414,7 +414,7 @@ void lan_open(struct lan *l, int i)
 					.random = lan_random,
 					.random_arg = &l->rng,
 					.target = l->node[i].target,
-					.lane_line = l->node[i].lane_line,
+					.lane_channel = l->node[i].lane_channel,
 					.lane_number = l->node[i].lane_number,
 					.identity = l->node[i].identity,
 					.sharers = l->node[i].sharers ? lan_sharers : NULL,
@@ -462,31 +462,31 @@ void lan_free(struct lan *l)
 	free(l);
 }
 
-struct uccl_line lan_line[2][LAN_LANES];
+struct uccl_lane_channel lan_channel[2][LAN_LANES];
 
 void lan_side_open(struct lan *l, int side, uint8_t lanes, bool writes)
 {
 	static struct uccl_addr identity[2][LAN_LANES];
 	struct uccl_engine *lane[LAN_LANES];
-	struct uccl_line *lines[LAN_LANES];
+	struct uccl_lane_channel *lines[LAN_LANES];
 
 	l->writes = writes;
-	lan_open(l, LAN_HOME(side));
+	lan_open(l, LAN_PRIMARY(side));
 	l->writes = false;
 	for (uint8_t k = 0; k < lanes; k++) {
 		struct lan_node *node = &l->node[LAN_LANE(side, k)];
 
-		identity[side][k] = *uccl_engine_addr(l->node[LAN_HOME(side)].e);
+		identity[side][k] = *uccl_engine_addr(l->node[LAN_PRIMARY(side)].e);
 		identity[side][k].incarnation += k + 1u;
-		assert_true(uccl_line_init(&lan_line[side][k]));
-		lines[k] = node->lane_line = &lan_line[side][k];
+		assert_true(uccl_lane_channel_init(&lan_channel[side][k]));
+		lines[k] = node->lane_channel = &lan_channel[side][k];
 		node->lane_number = k;
 		node->identity = &identity[side][k];
 		lan_open(l, LAN_LANE(side, k));
 		lane[k] = node->e;
 	}
 	if (lanes)
-		assert_int_equal(uccl_engine_lanes(l->node[LAN_HOME(side)].e, lane, lines, lanes), 0);
+		assert_int_equal(uccl_engine_lanes(l->node[LAN_PRIMARY(side)].e, lane, lines, lanes), 0);
 }
 
 void lan_sides_free(struct lan *l)
@@ -494,7 +494,7 @@ void lan_sides_free(struct lan *l)
 	lan_free(l);
 	for (int side = 0; side < 2; side++)
 		for (int k = 0; k < LAN_LANES; k++)
-			uccl_line_fini(&lan_line[side][k]);
+			uccl_lane_channel_fini(&lan_channel[side][k]);
 }
 
 static void event_arrive(struct lan *l, struct lan_event *ev)
@@ -702,7 +702,7 @@ void lan_inject(struct lan *l, int i, int j, const void *data, uint32_t len)
 	lan_inject_from(l, i, &uccl_engine_addr(l->node[j].e)->nic, data, len);
 }
 
-struct conn *lan_stranger(struct lan *l, int i, const struct uccl_addr *who, bool keyless)
+struct conn *lan_attacker(struct lan *l, int i, const struct uccl_addr *who, bool keyless)
 {
 	struct uccl_engine *e = l->node[i].e;
 	struct uccl_addr remote = e->listener.local;

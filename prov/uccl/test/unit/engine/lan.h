@@ -17,7 +17,7 @@
 #include "base/rng.h"
 #include "base/units.h"
 #include "engine/impl.h"
-#include "nic/train.h"
+#include "nic/gso.h"
 
 #define LAN_NODES 8
 #define LAN_COMPS 2048
@@ -97,7 +97,7 @@ struct lan_node {
 	enum uccl_train_fault train_fault; /* at any time */
 	uint32_t sharers;
 	const struct uccl_target_ops *target; /* its registered memory */
-	struct uccl_line *lane_line; /* it is a lane: from there to its home */
+	struct uccl_lane_channel *lane_channel; /* it is a lane: from there to its the primary */
 	uint8_t lane_number;
 	const struct uccl_addr *identity;
 };
@@ -137,11 +137,11 @@ void lan_free(struct lan *l);
  * before their homes: they are closed first.
  */
 #define LAN_LANES 2
-#define LAN_HOME(side) (6 + (side))
+#define LAN_PRIMARY(side) (6 + (side))
 #define LAN_LANE(side, k) ((side) * 3 + (k))
-/* Between the home and each lane of a side. */
-extern struct uccl_line lan_line[2][LAN_LANES];
-/* `writes`: the NIC of home writes remote memory. */
+/* Between the primary and each lane of a side. */
+extern struct uccl_lane_channel lan_channel[2][LAN_LANES];
+/* `writes`: the NIC of the primary writes remote memory. */
 void lan_side_open(struct lan *l, int side, uint8_t lanes, bool writes);
 /* lan_free() of a network that has sides. */
 void lan_sides_free(struct lan *l);
@@ -181,7 +181,7 @@ void lan_inject_from(struct lan *l, int i, const struct uccl_nic_addr *src, cons
  * Somebody who is no node, at `who` with an incarnation of its own, connects to node i and says no more. It knows the
  * node's connect key, or (keyless) not. NULL: the node refused. Otherwise what the node has of it.
  */
-struct conn *lan_stranger(struct lan *l, int i, const struct uccl_addr *who, bool keyless);
+struct conn *lan_attacker(struct lan *l, int i, const struct uccl_addr *who, bool keyless);
 /* A direct write of node j's that node i's NIC has placed, wherever. */
 void lan_inject_write(struct lan *l, int i, int j, uint32_t imm, uint32_t len, uint16_t path);
 /* An event about node j's address (GONE) or of a peer. */

@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "core/io.h"
-#include "core/policy.h"
-#include "msg/mep.h"
+#include "flow/wire/io.h"
+#include "flow/policy.h"
+#include "msg/msg_ep.h"
 
 static void default__names_exist(void **state)
 {

@@ -26,7 +26,7 @@ static void stub_addr(struct uccl_nic *nic, struct uccl_nic_addr *out)
 	out->port = 1;
 }
 
-static int stub_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_hint *hints, int nhints)
+static int stub_rx(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *hints, int nhints)
 {
 	(void)nic;
 	(void)v;
@@ -87,7 +87,7 @@ static void open__refuses_bad_config(void **state)
 
 static void open__address(void **state)
 {
-	struct stub_nic n = {.nic = {.ops = &stub_ops, .caps = {.mtu = 1500, .labels = 1, .hints = true}}};
+	struct stub_nic n = {.nic = {.ops = &stub_ops, .caps = {.mtu = 1500, .labels = 1, .placements = true}}};
 	struct uccl_config cfg;
 	int calls = 0;
 	struct uccl_engine_attr attr = {.nic = &n.nic, .config = &cfg, .random = stub_random, .random_arg = &calls};
@@ -200,9 +200,9 @@ static void send__sizes(void **state)
 			lan_check(dst, sizes[i], i);
 		}
 		if (hints)
-			assert_true(lan_stats(l, 1)->hint_hits > 20);
+			assert_true(lan_stats(l, 1)->placement_hits > 20);
 		else
-			assert_int_equal(lan_stats(l, 1)->hints, 0);
+			assert_int_equal(lan_stats(l, 1)->placements, 0);
 		lan_free(l);
 	}
 }

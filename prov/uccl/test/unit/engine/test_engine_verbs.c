@@ -18,11 +18,11 @@
 #include "../nic/fake_verbs.h"
 #include "base/rng.h"
 #include "base/units.h"
-#include "core/seal.h"
+#include "flow/wire/seal.h"
 #include "engine/impl.h"
 #include "hmem/cuda.h"
 #include "hmem/stage.h"
-#include "nic/verbs_uc.h"
+#include "nic/verbs/uc_state.h"
 
 #define ENGINES 4 /* of most tests */
 #define ROOM 65
@@ -299,7 +299,7 @@ static void row_open(void)
 	}
 	identity = NULL;
 	engine_open(ROW, "rxe1");
-	uccl_engine_row(e[0], uccl_engine_addr(e[0])->incarnation, row_at, ROW);
+	uccl_engine_run(e[0], uccl_engine_addr(e[0])->incarnation, row_at, ROW);
 }
 
 /* What is known of context i: where the first is. */
@@ -541,7 +541,7 @@ static void gpu_bad_network(void *gpu)
 
 enum { BY_DMABUF, BY_ADDRESS, UNKNOWN, UNSEEN, PACKETS, SEALED, BAD_NETWORK };
 
-static void gpu_written(int way)
+static void gpu_written(int lane_peer)
 {
 	struct uccl_dmabufs given;
 	struct uccl_stage_attr attr = {.hmem = &uccl_cuda_hmem, .given = &given};
@@ -549,20 +549,21 @@ static void gpu_written(int way)
 	void *gpu;
 
 	assert_int_equal(uccl_cuda_open(UCCL_CUDA_FILE, &missing), 0);
-	fake_cuda_direct(0, way != UNSEEN, way != BY_ADDRESS && way != UNKNOWN);
-	fake->peer_memory = way == BY_ADDRESS ? peer_or_host : host_only;
+	fake_cuda_direct(0, lane_peer != UNSEEN, lane_peer != BY_ADDRESS && lane_peer != UNKNOWN);
+	fake->peer_memory = lane_peer == BY_ADDRESS ? peer_or_host : host_only;
 	gpu = fake_cuda_alloc(0, LONG);
-	kind = way == PACKETS ? IBV_QPT_UD : IBV_QPT_UC;
-	security = way == SEALED ? UCCL_SECURITY_CONTROL : 0;
+	kind = lane_peer == PACKETS ? IBV_QPT_UD : IBV_QPT_UC;
+	security = lane_peer == SEALED ? UCCL_SECURITY_CONTROL : 0;
 	uccl_dmabufs_init(&given);
 	engine_open(0, "rxe0");
 	assert_int_equal(uccl_stage_open(&attr, &stage), 0);
 	engine_open(1, "rxe1");
-	if (way == BAD_NETWORK)
+	if (lane_peer == BAD_NETWORK)
 		gpu_bad_network(gpu);
 	else
-		gpu_messages(gpu, way <= BY_ADDRESS || way == SEALED, way != UNKNOWN && way != SEALED);
-	assert_int_equal(fake->dmabufs > 0, way != BY_ADDRESS && way != UNKNOWN);
+		gpu_messages(gpu, lane_peer <= BY_ADDRESS || lane_peer == SEALED,
+			     lane_peer != UNKNOWN && lane_peer != SEALED);
+	assert_int_equal(fake->dmabufs > 0, lane_peer != BY_ADDRESS && lane_peer != UNKNOWN);
 	for (int i = 0; i < 2; i++) {
 		uccl_engine_close(e[i]);
 		e[i] = NULL;
@@ -626,7 +627,7 @@ static uint8_t *gpu;
 static unsigned int copies, launches;
 
 /* Engine 1 has a GPU. What must be otherwise is said before. */
-static void lent_begin(void)
+static void device_rx_begin(void)
 {
 	struct uccl_stage_attr attr = {.hmem = &uccl_cuda_hmem, .given = &given, .scatter = true};
 	const char *missing;
@@ -643,9 +644,9 @@ static void lent_begin(void)
 	launches = fake_cuda_launches();
 }
 
-static void lent_end(void)
+static void device_rx_end(void)
 {
-	struct uccl_stage *of = e[1]->mep.device_arg;
+	struct uccl_stage *of = e[1]->msg_ep.device_arg;
 
 	for (int i = 0; i < 2; i++) {
 		uccl_engine_close(e[i]);
@@ -659,16 +660,16 @@ static void lent_end(void)
 	fake_cuda_delay(3);
 }
 
-static struct ud_rq *lent_rq(void)
+static struct ud_rq *device_rx_rq(void)
 {
 	return &ud_of(nics[1])->device_rq;
 }
 
 /* Every slot is somewhere, and once; none is with the NIC that is copied from. PROTOCOL R293 */
-static void lent_check_slots(void)
+static void device_rx_check_slots(void)
 {
-	const struct engine_lent *l = &e[1]->lent;
-	const struct ud_rq *q = lent_rq();
+	const struct engine_device_rx *l = &e[1]->device_rx;
+	const struct ud_rq *q = device_rx_rq();
 
 	assert_int_equal(l->n, q->out);
 	assert_true(ud_rq_posted(q) <= q->depth && l->n <= nics[1]->caps.lend_slots);
@@ -682,7 +683,7 @@ static void lent_check_slots(void)
 }
 
 /* One message to the GPU, within some seconds, seen all the time. */
-static void lent_message(uint64_t len, int ms)
+static void device_rx_message(uint64_t len, int ms)
 {
 	struct uccl_op *r = op_new(1, UCCL_OP_RECV, gpu, len), *s = op_new(0, UCCL_OP_SEND, src, len);
 	int before = dones[0] + dones[1];
@@ -694,8 +695,8 @@ static void lent_message(uint64_t len, int ms)
 	assert_int_equal(uccl_engine_send(e[0], s, now), 0);
 	for (int i = 0; i < ms && dones[0] + dones[1] - before < 2; i++) {
 		run(UCCL_NS_PER_MS);
-		if (lent_rq()->qp)
-			lent_check_slots();
+		if (device_rx_rq()->qp)
+			device_rx_check_slots();
 	}
 	assert_int_equal(dones[0] + dones[1] - before, 2);
 	assert_int_equal(errors, 0);
@@ -711,10 +712,10 @@ static void gpu__gathered(void **state)
 	uint64_t before;
 
 	(void)state;
-	lent_begin();
+	device_rx_begin();
 	for (int i = 0; i < 3; i++) {
 		before = st(1)->gathered;
-		lent_message(LONG, 500);
+		device_rx_message(LONG, 500);
 		/* All but what comes with the envelope: no head comes before it is asked for. PROTOCOL R264 */
 		assert_true(st(1)->gathered - before >= LONG - 4096);
 	}
@@ -723,12 +724,12 @@ static void gpu__gathered(void **state)
 	assert_true(fake_cuda_launches() > launches);
 	/* Short ones come as they did, and so does what is for memory of the host. */
 	before = st(1)->gathered;
-	lent_message(20000, 500);
+	device_rx_message(20000, 500);
 	message(0, 1, LONG);
 	run(SECOND / 4);
 	assert_memory_equal(dst[1], src, LONG);
 	assert_int_equal(st(1)->gathered, before);
-	lent_end();
+	device_rx_end();
 }
 
 /* There is memory of one device, that of the first message. */
@@ -738,18 +739,18 @@ static void gpu__gathered_for_one_device(void **state)
 
 	(void)state;
 	setenv("FAKE_CUDA_DEVICES", "2", 1);
-	lent_begin();
-	lent_message(LONG, 500);
+	device_rx_begin();
+	device_rx_message(LONG, 500);
 	first = gpu;
 	gpu = fake_cuda_alloc(1, LONG);
 	e[1]->stats.gathered = 0;
-	lent_message(LONG, 500);
+	device_rx_message(LONG, 500);
 	assert_int_equal(st(1)->gathered, 0);
 	fake_cuda_free(gpu);
 	gpu = first;
-	lent_message(LONG, 500);
+	device_rx_message(LONG, 500);
 	assert_true(st(1)->gathered > 0);
-	lent_end();
+	device_rx_end();
 	unsetenv("FAKE_CUDA_DEVICES");
 }
 
@@ -757,15 +758,15 @@ static void gpu__gathered_for_one_device(void **state)
 static void gpu__gathered_on_a_bad_network(void **state)
 {
 	(void)state;
-	lent_begin();
-	lent_message(LONG, 500);
+	device_rx_begin();
+	device_rx_message(LONG, 500);
 	fake->hook = chance;
 	for (int i = 0; i < 20; i++)
-		lent_message(LONG - (uint64_t)i * 1001, 5000);
+		device_rx_message(LONG - (uint64_t)i * 1001, 5000);
 	fake->hook = NULL;
 	assert_true(st(0)->rtx_packets > 0);
 	assert_true(st(1)->gathered > 15 * LONG);
-	lent_end();
+	device_rx_end();
 }
 
 /* The queue breaks, tells so or not, while something is under way to it. */
@@ -774,10 +775,10 @@ static void gpu__gathered_by_a_queue_that_breaks(void **state)
 	uint64_t before;
 
 	(void)state;
-	lent_begin();
-	lent_message(LONG, 500);
+	device_rx_begin();
+	device_rx_message(LONG, 500);
 	for (int i = 0; i < 4; i++) {
-		uint32_t qpn = lent_rq()->qp->qp_num;
+		uint32_t qpn = device_rx_rq()->qp->qp_num;
 
 		fake_verbs_break(fake, qpn);
 		if (i & 1)
@@ -785,33 +786,33 @@ static void gpu__gathered_by_a_queue_that_breaks(void **state)
 		/* The other one, too. */
 		if (i & 2)
 			fake_verbs_break(fake, ud_of(nics[1])->rq.qp->qp_num);
-		lent_message(LONG, 5000);
+		device_rx_message(LONG, 5000);
 		run(SECOND);
-		lent_check_slots();
-		assert_int_equal(ud_rq_posted(lent_rq()), lent_rq()->depth);
-		assert_int_equal(lent_rq()->qp->qp_num, qpn);
+		device_rx_check_slots();
+		assert_int_equal(ud_rq_posted(device_rx_rq()), device_rx_rq()->depth);
+		assert_int_equal(device_rx_rq()->qp->qp_num, qpn);
 		before = st(1)->gathered;
-		lent_message(LONG, 5000);
+		device_rx_message(LONG, 5000);
 		assert_true(st(1)->gathered > before);
 	}
 	assert_true(uccl_verbs_ud_stats(nics[1])->rx_revived >= 4);
-	lent_end();
+	device_rx_end();
 }
 
 /* The NIC takes no receives for a while. */
 static void gpu__gathered_without_receives(void **state)
 {
 	(void)state;
-	lent_begin();
-	lent_message(LONG, 500);
+	device_rx_begin();
+	device_rx_message(LONG, 500);
 	fake_verbs_fail(fake, "post_recv", 0, ENOMEM);
 	for (int i = 0; i < 4; i++)
-		lent_message(LONG, 5000);
+		device_rx_message(LONG, 5000);
 	fake_verbs_fail(fake, "post_recv", 0, 0);
-	lent_message(LONG, 5000);
+	device_rx_message(LONG, 5000);
 	run(SECOND);
-	assert_int_equal(ud_rq_posted(lent_rq()), lent_rq()->depth);
-	lent_end();
+	assert_int_equal(ud_rq_posted(device_rx_rq()), device_rx_rq()->depth);
+	device_rx_end();
 }
 
 /* Copies take long: what cannot be kept comes again, and nobody is told of the queue any more. PROTOCOL R293 */
@@ -823,8 +824,8 @@ static void gpu__gathered_slower_than_it_comes(void **state)
 
 	(void)state;
 	rx_bytes = 1; /* the least */
-	lent_begin();
-	lent_message(LONG, 500);
+	device_rx_begin();
+	device_rx_message(LONG, 500);
 	before = st(1)->gathered;
 	fake_cuda_delay(2000);
 	for (int i = 0; i < 6; i++) {
@@ -837,9 +838,9 @@ static void gpu__gathered_slower_than_it_comes(void **state)
 		/* Two at once: more than can be kept was asked for. */
 		for (int k = 0; i % 2 && k < 50; k++) {
 			run(UCCL_NS_PER_MS);
-			most = e[1]->lent.n > most ? e[1]->lent.n : most;
-			lent_check_slots();
-			assert_true(ud_rq_posted(lent_rq()) + 64 >= lent_rq()->depth);
+			most = e[1]->device_rx.n > most ? e[1]->device_rx.n : most;
+			device_rx_check_slots();
+			assert_true(ud_rq_posted(device_rx_rq()) + 64 >= device_rx_rq()->depth);
 		}
 		/* Then no more is, but by the usual queue. */
 		if (i == 1) {
@@ -858,8 +859,8 @@ static void gpu__gathered_slower_than_it_comes(void **state)
 	assert_int_equal(dones[1], 7);
 	assert_int_equal(errors, 0);
 	assert_memory_equal(fake_cuda_shadow(gpu), src, LONG);
-	lent_message(LONG, 500);
-	lent_end();
+	device_rx_message(LONG, 500);
+	device_rx_end();
 }
 
 /* Where it cannot be, payload is copied as ever. */
@@ -874,22 +875,22 @@ static void gpu__not_gathered(void **state)
 		fake_cuda_programs(i == 2 ? 0 : 1);
 		security = i == 3 ? UCCL_SECURITY_CONTROL : 0;
 		dev[1]->attr.max_cqe = i == 4 ? 1500 : 65536;
-		lent_begin();
+		device_rx_begin();
 		if (i >= 8)
 			fake_verbs_fail(fake, calls[i - 8], 1, ENOMEM);
 		if (i == 5)
 			nics[1]->caps.lend_slots = 0;
 		/* A device that fails the flush. */
 		if (i == 6)
-			e[1]->lent.tried = true;
+			e[1]->device_rx.tried = true;
 		for (int k = 0; k < 3; k++)
-			lent_message(LONG, 5000);
+			device_rx_message(LONG, 5000);
 		if (i != 7 && i < 8)
 			assert_int_equal(st(1)->gathered, 0);
 		/* Nobody was told of a queue. */
 		assert_int_equal(st(1)->dropped[UCCL_DROP_RECORD] + st(1)->dropped[UCCL_DROP_SEAL], 0);
 		fake_verbs_fail(fake, "create_qp", 0, 0);
-		lent_end();
+		device_rx_end();
 		memset(dones, 0, sizeof(dones));
 	}
 	fake_cuda_programs(1);
@@ -904,32 +905,36 @@ static void gpu__gathered_and_not_seen(void **state)
 
 	(void)state;
 	fake_cuda_direct(0, 1, 1);
-	lent_begin();
+	device_rx_begin();
 	flushes = fake_cuda_flushes();
-	lent_message(LONG, 500);
+	device_rx_message(LONG, 500);
 	/* After each look at the NIC. */
 	assert_true(fake_cuda_flushes() - flushes >= st(1)->gathered / 4032 / RX_BATCH);
 	assert_true(st(1)->gathered > LONG / 2);
-	lent_end();
+	device_rx_end();
 	memset(dones, 0, sizeof(dones));
 	fake_cuda_direct(0, 3, 1);
-	lent_begin();
+	device_rx_begin();
 	for (int i = 0; i < 2; i++) {
 		before = st(1)->dropped[UCCL_DROP_MEMORY];
-		lent_message(LONG, 5000);
+		device_rx_message(LONG, 5000);
 		assert_int_equal(st(1)->gathered, 0);
 		/* The next one is not told of the queue. */
 		assert_int_equal(st(1)->dropped[UCCL_DROP_MEMORY] > before, i == 0);
 	}
-	lent_end();
+	device_rx_end();
 }
 
 /* Why one packet of engine 0's to the queue for devices is refused, with so much payload. */
-static enum uccl_drop lent_refused(const struct uccl_hdr *h, uint32_t body)
+static enum uccl_drop device_rx_refused(const struct uccl_hdr *h, uint32_t body)
 {
 	struct conn *c = TAILQ_FIRST(&e[0]->conns);
-	struct uccl_tx t = {.kind = UCCL_TX_PACKET, .hdr_len = UCCL_HDR_LEN, .payload = src, .payload_len = body,
-			    .queue = lent_rq()->qp->qp_num, .to = &c->peer.addr.nic};
+	struct uccl_tx t = {.kind = UCCL_TX_PACKET,
+			    .hdr_len = UCCL_HDR_LEN,
+			    .payload = src,
+			    .payload_len = body,
+			    .queue = device_rx_rq()->qp->qp_num,
+			    .to = &c->peer.addr.nic};
 	uint64_t before[UCCL_DROP_COUNT];
 	enum uccl_drop reason = UCCL_DROP_COUNT;
 
@@ -937,7 +942,7 @@ static enum uccl_drop lent_refused(const struct uccl_hdr *h, uint32_t body)
 	uccl_hdr_encode(t.hdr, h);
 	assert_int_equal(nics[0]->ops->tx(nics[0], &t, 1), 1);
 	run(UCCL_NS_PER_MS);
-	lent_check_slots();
+	device_rx_check_slots();
 	for (int i = 0; i < UCCL_DROP_COUNT; i++)
 		if (st(1)->dropped[i] != before[i])
 			reason = (enum uccl_drop)i;
@@ -954,8 +959,8 @@ static void gpu__gathered_nothing_else(void **state)
 	uint64_t gathered;
 
 	(void)state;
-	lent_begin();
-	lent_message(LONG, 500);
+	device_rx_begin();
+	device_rx_message(LONG, 500);
 	gathered = st(1)->gathered;
 	c = TAILQ_FIRST(&e[0]->conns);
 	peer_at = TAILQ_FIRST(&e[1]->conns);
@@ -965,46 +970,46 @@ static void gpu__gathered_nothing_else(void **state)
 		w = h;
 		w.type = (uint8_t)type;
 		if (type != UCCL_PKT_CHUNK && type != UCCL_PKT_PART)
-			assert_int_equal(lent_refused(&w, 100),
+			assert_int_equal(device_rx_refused(&w, 100),
 					 uccl_type_known(w.type) ? UCCL_DROP_RECORD : UCCL_DROP_TYPE);
 	}
 	for (int rtype = 0; rtype < 256; rtype++) {
 		w = h;
 		w.rtype = (uint8_t)rtype;
 		if (rtype != UCCL_REC_DATA && rtype != UCCL_REC_REPLY)
-			assert_int_equal(lent_refused(&w, 100), UCCL_DROP_RECORD);
+			assert_int_equal(device_rx_refused(&w, 100), UCCL_DROP_RECORD);
 	}
 	w = h;
 	w.tail_len = 16;
-	assert_int_equal(lent_refused(&w, 116), UCCL_DROP_RECORD);
+	assert_int_equal(device_rx_refused(&w, 116), UCCL_DROP_RECORD);
 	w = h;
 	w.flags = UCCL_FLAG_SEALED;
-	assert_int_equal(lent_refused(&w, 100 + UCCL_SEAL_LEN), UCCL_DROP_RECORD);
-	assert_int_equal(lent_refused(&h, 99), UCCL_DROP_LENGTH);
-	assert_int_equal(lent_refused(&h, 0), UCCL_DROP_LENGTH);
+	assert_int_equal(device_rx_refused(&w, 100 + UCCL_SEAL_LEN), UCCL_DROP_RECORD);
+	assert_int_equal(device_rx_refused(&h, 99), UCCL_DROP_LENGTH);
+	assert_int_equal(device_rx_refused(&h, 0), UCCL_DROP_LENGTH);
 	w = h;
 	w.token ^= 1;
-	assert_int_equal(lent_refused(&w, 100), UCCL_DROP_TOKEN);
+	assert_int_equal(device_rx_refused(&w, 100), UCCL_DROP_TOKEN);
 	w = h;
 	w.path = 255;
-	assert_int_equal(lent_refused(&w, 100), UCCL_DROP_PATH);
+	assert_int_equal(device_rx_refused(&w, 100), UCCL_DROP_PATH);
 	/* Not of a flow that is open, or one whose packets have seals. */
 	peer_at->peer.open = false;
-	assert_int_equal(lent_refused(&h, 100), UCCL_DROP_STATE);
+	assert_int_equal(device_rx_refused(&h, 100), UCCL_DROP_STATE);
 	peer_at->peer.open = true;
 	peer_at->seal = &seal;
-	assert_int_equal(lent_refused(&h, 100), UCCL_DROP_SEAL);
+	assert_int_equal(device_rx_refused(&h, 100), UCCL_DROP_SEAL);
 	peer_at->seal = NULL;
 	/* Of no message. */
 	w = h;
 	w.csn = (uint32_t)c->peer.flow.sent.nxt;
-	assert_int_equal(lent_refused(&w, 100), UCCL_DROP_HANDLE);
+	assert_int_equal(device_rx_refused(&w, 100), UCCL_DROP_HANDLE);
 	w.csn++;
 	w.type = UCCL_PKT_PART;
-	assert_int_equal(lent_refused(&w, 100), UCCL_DROP_RECORD);
+	assert_int_equal(device_rx_refused(&w, 100), UCCL_DROP_RECORD);
 	assert_int_equal(st(1)->gathered, gathered);
-	assert_int_equal(e[1]->lent.n, 0);
-	lent_end();
+	assert_int_equal(e[1]->device_rx.n, 0);
+	device_rx_end();
 }
 
 /* PROTOCOL R80 R81 R82: the first message goes in packets and makes the queue pairs, the next is written, both ways. */

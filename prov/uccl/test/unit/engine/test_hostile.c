@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "msg/mep.h"
+#include "msg/msg_ep.h"
 
 #define SECOND UCCL_NS_PER_S
 #define MB (1u << 20)
@@ -77,10 +77,10 @@ static void share__a_stopped_reader(void **state)
 	(void)state;
 	for (int write = 0; write < 2; write++) {
 		struct lan *l = begin();
-		const struct uccl_mep *m = &l->node[VICTIM].e->mep;
+		const struct uccl_msg_ep *m = &l->node[VICTIM].e->msg_ep;
 
 		if (write)
-			l->node[VICTIM].e->mep.reply_pool.max = 100;
+			l->node[VICTIM].e->msg_ep.reply_pool.max = 100;
 		lan_fill(region, MB, 3);
 		for (int i = 0; i < 200; i++)
 			rma(l, OTHER, write ? UCCL_OP_WRITE : UCCL_OP_READ, sink, write ? 0 : MB, NULL);
@@ -112,7 +112,7 @@ static void share__a_stopped_reader(void **state)
 static void share__nothing_left(void **state)
 {
 	struct lan *l = begin();
-	struct uccl_mep *m = &l->node[VICTIM].e->mep;
+	struct uccl_msg_ep *m = &l->node[VICTIM].e->msg_ep;
 
 	(void)state;
 	lan_fill(region, MB, 4);
@@ -131,9 +131,9 @@ static void share__nothing_left(void **state)
 	lan_free(l);
 }
 
-static uint64_t held_bytes(const struct uccl_mep *m)
+static uint64_t held_bytes(const struct uccl_msg_ep *m)
 {
-	return m->unexpected_bytes + (uint64_t)m->held * UCCL_HELD_COST;
+	return m->unexpected_bytes + (uint64_t)m->nunexpected * UCCL_UNEXPECTED_COST;
 }
 
 static void flood(struct lan *l, uint64_t len, int n)
@@ -165,8 +165,8 @@ static void unexpected__of_one_peer(void **state)
 
 	(void)state;
 	flood(l, 32768, 3000);
-	assert_true(lan_peer(l, OTHER, VICTIM)->flow.granted.envelopes_only);
-	assert_in_range(held_bytes(&l->node[VICTIM].e->mep), 32 * MB, 70 * MB);
+	assert_true(lan_peer(l, OTHER, VICTIM)->flow.limits.envelopes_only);
+	assert_in_range(held_bytes(&l->node[VICTIM].e->msg_ep), 32 * MB, 70 * MB);
 	lan_pass(l, 10 * UCCL_NS_PER_MS);
 	for (int i = 0; i < 3; i++) {
 		before = l->packets;
@@ -175,7 +175,7 @@ static void unexpected__of_one_peer(void **state)
 		lan_run(l, 100 * UCCL_NS_PER_MS);
 		lan_expect(l, HONEST, LAN_CTX(3), 0);
 		lan_expect(l, VICTIM, LAN_CTX(2), 0);
-		assert_false(lan_peer(l, HONEST, VICTIM)->flow.granted.envelopes_only);
+		assert_false(lan_peer(l, HONEST, VICTIM)->flow.limits.envelopes_only);
 		assert_in_range(l->packets - before, 2, 4);
 	}
 	lan_free(l);
@@ -189,12 +189,12 @@ static void unexpected__by_count(void **state)
 {
 	const int n = UCCL_MSG_LIMIT + 2000;
 	struct lan *l = begin();
-	struct uccl_mep *m = &l->node[VICTIM].e->mep;
+	struct uccl_msg_ep *m = &l->node[VICTIM].e->msg_ep;
 
 	(void)state;
 	flood(l, 0, n);
 	lan_pass(l, 100 * UCCL_NS_PER_MS);
-	assert_int_equal(m->held, UCCL_MSG_LIMIT);
+	assert_int_equal(m->nunexpected, UCCL_MSG_LIMIT);
 	for (int i = 0; i < n; i++) {
 		struct uccl_op *op = lan_op(l, VICTIM, UCCL_OP_RECV, UCCL_OPF_TAGGED, dst, 8);
 
@@ -209,7 +209,7 @@ static void unexpected__by_count(void **state)
 		assert_int_equal(l->node[VICTIM].ncomp, 1);
 		assert_int_equal(l->node[VICTIM].comp[0].err, 0);
 	}
-	assert_int_equal(m->held, 0);
+	assert_int_equal(m->nunexpected, 0);
 	lan_free(l);
 }
 
@@ -223,12 +223,12 @@ static enum lan_verdict drop_of_victim(struct lan *l, const struct lan_event *ev
 static void unexpected__news_are_lost(void **state)
 {
 	struct lan *l = begin();
-	struct uccl_mep *m = &l->node[VICTIM].e->mep;
+	struct uccl_msg_ep *m = &l->node[VICTIM].e->msg_ep;
 
 	(void)state;
 	flood(l, 0, UCCL_MSG_LIMIT + 200);
 	lan_pass(l, 100 * UCCL_NS_PER_MS);
-	assert_int_equal(m->held, UCCL_MSG_LIMIT);
+	assert_int_equal(m->nunexpected, UCCL_MSG_LIMIT);
 	l->filter = drop_of_victim;
 	for (int i = 0; i < UCCL_MSG_LIMIT; i++) {
 		struct uccl_op *op = lan_op(l, VICTIM, UCCL_OP_RECV, UCCL_OPF_TAGGED, dst, 8);
@@ -240,9 +240,9 @@ static void unexpected__news_are_lost(void **state)
 	}
 	lan_round(l);
 	l->filter = NULL;
-	assert_int_equal(m->held, 0);
+	assert_int_equal(m->nunexpected, 0);
 	lan_pass(l, 5 * SECOND);
-	assert_int_equal(m->held, 200);
+	assert_int_equal(m->nunexpected, 200);
 	lan_free(l);
 }
 
@@ -250,7 +250,7 @@ static void unexpected__news_are_lost(void **state)
 static void unexpected__of_many_lives(void **state)
 {
 	struct lan *l = begin();
-	struct uccl_mep *m = &l->node[VICTIM].e->mep;
+	struct uccl_msg_ep *m = &l->node[VICTIM].e->msg_ep;
 	uint64_t most = 0;
 
 	(void)state;
@@ -263,8 +263,8 @@ static void unexpected__of_many_lives(void **state)
 		lan_send(l, OTHER, VICTIM, src, 8, LAN_CTX(1));
 		lan_run(l, 3 * SECOND);
 		lan_expect(l, VICTIM, LAN_CTX(1), 0);
-		assert_in_range((uint64_t)m->left_bytes + (uint64_t)m->left_held * UCCL_HELD_COST, 0,
-				(2 * m->unexpected_max + UCCL_HELD_MORE) / 4);
+		assert_in_range((uint64_t)m->left_bytes + (uint64_t)m->left_unexpected * UCCL_UNEXPECTED_COST, 0,
+				(2 * m->unexpected_max + UCCL_UNEXPECTED_MORE) / 4);
 	}
 	assert_in_range(most, MB, 2 * m->unexpected_max);
 	/* What it sent last is there. */

@@ -114,13 +114,13 @@ static struct uccl_peer *peer(const struct run *r, int side)
 {
 	int to = r->k->self ? side : !side;
 
-	return uccl_engine_peer(r->l->node[LAN_HOME(side)].e, uccl_engine_addr(r->l->node[LAN_HOME(to)].e), true);
+	return uccl_engine_peer(r->l->node[LAN_PRIMARY(side)].e, uccl_engine_addr(r->l->node[LAN_PRIMARY(to)].e), true);
 }
 
 static struct uccl_op *op_of(const struct run *r, int side, uint8_t type, uint32_t flags, const uint8_t *buf,
 			     uint32_t len, void *context)
 {
-	struct uccl_op *op = lan_op(r->l, LAN_HOME(side), type, flags, buf, len);
+	struct uccl_op *op = lan_op(r->l, LAN_PRIMARY(side), type, flags, buf, len);
 
 	if (!op)
 		return NULL;
@@ -129,14 +129,14 @@ static struct uccl_op *op_of(const struct run *r, int side, uint8_t type, uint32
 	op->tag = 5;
 	if (op->peer)
 		return op;
-	uccl_op_put(r->l->node[LAN_HOME(side)].e, op);
+	uccl_op_put(r->l->node[LAN_PRIMARY(side)].e, op);
 	return NULL;
 }
 
 /* True: it was posted. */
 static bool posted(const struct run *r, int side, struct uccl_op *op)
 {
-	struct uccl_engine *e = r->l->node[LAN_HOME(side)].e;
+	struct uccl_engine *e = r->l->node[LAN_PRIMARY(side)].e;
 	int rc;
 
 	if (!op)
@@ -190,7 +190,7 @@ static bool post_recv(const struct run *r, int side, int i)
 /* Take what is there, or throw it away. True: a receive is posted. */
 static bool peek(const struct run *r, int side, int i)
 {
-	struct uccl_engine *e = r->l->node[LAN_HOME(side)].e;
+	struct uccl_engine *e = r->l->node[LAN_PRIMARY(side)].e;
 	bool claim = r->k->how == CLAIMED;
 	struct uccl_op *op = op_of(r, side, UCCL_OP_RECV, UCCL_OPF_DIRECTED | (r->k->flags & UCCL_OPF_TAGGED),
 				   dst + i * MOST, r->k->len, RECEIVED(i));
@@ -229,17 +229,17 @@ static void operations(struct run *r)
 	const struct kind *k = r->k;
 	int to = k->self ? 0 : 1;
 
-	for (int way = 0; way <= k->back; way++) {
+	for (int lane_peer = 0; lane_peer <= k->back; lane_peer++) {
 		if (k->how == WAITING || k->how == MULTI)
-			receives(r, to ^ way);
+			receives(r, to ^ lane_peer);
 		for (int i = 0; i < k->n; i++)
-			r->sent[way][i] = post_send(r, way, i);
+			r->sent[lane_peer][i] = post_send(r, lane_peer, i);
 	}
 	lan_run(r->l, PATIENCE);
 	if (k->how == WAITING || k->how == MULTI)
 		return;
-	for (int way = 0; way <= k->back; way++)
-		receives(r, to ^ way);
+	for (int lane_peer = 0; lane_peer <= k->back; lane_peer++)
+		receives(r, to ^ lane_peer);
 	lan_run(r->l, PATIENCE);
 }
 
@@ -249,7 +249,7 @@ static void operations(struct run *r)
  */
 static int ends(const struct run *r, int side, const void *context, bool children, int *err)
 {
-	const struct lan_node *node = &r->l->node[LAN_HOME(side)];
+	const struct lan_node *node = &r->l->node[LAN_PRIMARY(side)];
 	int n = 0;
 
 	for (int i = 0; i < node->ncomp; i++) {
@@ -305,7 +305,7 @@ static void check_receives(const struct run *r, int side, uint32_t nth)
 		    memcmp(dst + i * MOST, src + next * MOST, k->len))
 			wrong(k, nth, "message %d has wrong bytes", next);
 		next++;
-		uccl_engine_cancel(r->l->node[LAN_HOME(side)].e, RECEIVED(i), r->l->now);
+		uccl_engine_cancel(r->l->node[LAN_PRIMARY(side)].e, RECEIVED(i), r->l->now);
 		met = ends(r, side, RECEIVED(i), false, &err);
 		if (met != 1)
 			wrong(k, nth, "receive %d of side %d ends %d times", i, side, met);
@@ -331,9 +331,9 @@ static void later(const struct run *r, uint32_t nth)
 	if (r->k->self)
 		return;
 	for (int side = 0; side < 2; side++)
-		r->l->node[LAN_HOME(side)].ncomp = r->l->node[LAN_HOME(side)].seen = 0;
+		r->l->node[LAN_PRIMARY(side)].ncomp = r->l->node[LAN_PRIMARY(side)].seen = 0;
 	for (int side = 0; side < 2; side++)
-		c[side] = lan_conn(r->l, LAN_HOME(side), LAN_HOME(!side));
+		c[side] = lan_conn(r->l, LAN_PRIMARY(side), LAN_PRIMARY(!side));
 	if (!c[0]->peer.dead != !c[1]->peer.dead && c[!!c[0]->peer.dead]->peer.open)
 		wrong(r->k, nth, "%s does not know of the end", c[0]->peer.dead ? "side 1" : "side 0");
 	if (c[0]->peer.dead || c[1]->peer.dead)
@@ -353,7 +353,7 @@ static bool one(const struct kind *k, uint8_t lanes, uint32_t nth, uint32_t time
 	bool failed;
 
 	for (int side = 0; side < 2; side++) {
-		r.l->node[LAN_HOME(side)].target = &lan_target;
+		r.l->node[LAN_PRIMARY(side)].target = &lan_target;
 		lan_side_open(r.l, side, lanes, k->writes);
 	}
 	if (!k->first)
@@ -362,7 +362,7 @@ static bool one(const struct kind *k, uint8_t lanes, uint32_t nth, uint32_t time
 	if (k->named)
 		operations(&r);
 	for (int side = 0; side < 2; side++)
-		r.l->node[LAN_HOME(side)].ncomp = r.l->node[LAN_HOME(side)].seen = 0;
+		r.l->node[LAN_PRIMARY(side)].ncomp = r.l->node[LAN_PRIMARY(side)].seen = 0;
 	memset(dst, 0, k->n * MOST);
 	memset(&r.sent, 0, sizeof(r.sent));
 	memset(&r.received, 0, sizeof(r.received));
@@ -410,7 +410,7 @@ static void sweep(const struct kind *k, uint8_t lanes)
 }
 
 /* PROTOCOL R41 R311 R312 */
-static void message__at_home(void **state)
+static void message__at_primary(void **state)
 {
 	static const struct kind kinds[] = {
 		{ .name = "first message", .len = 100, .n = 1, .type = UCCL_OP_SEND, .first = true },
@@ -520,7 +520,7 @@ static void rma__each(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(message__at_home),
+		cmocka_unit_test(message__at_primary),
 		cmocka_unit_test(message__unexpected),
 		cmocka_unit_test(message__over_lanes),
 		cmocka_unit_test(rma__each),

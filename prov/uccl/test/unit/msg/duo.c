@@ -5,12 +5,12 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "core/policy.h"
-#include "msg/atomic.h"
+#include "flow/policy.h"
+#include "msg/rma/atomic.h"
 
 static struct duo_side *peer_side(struct uccl_peer *p)
 {
-	return uccl_container_of(p->mep, struct duo_side, m);
+	return uccl_container_of(p->msg_ep, struct duo_side, m);
 }
 
 static void side_ready(struct uccl_peer *p)
@@ -112,7 +112,7 @@ static void side_broken(struct uccl_peer *p, int err)
 	peer_side(p)->broken = err;
 }
 
-static const struct uccl_mep_ops side_ops = {
+static const struct uccl_engine_ops side_ops = {
 	.ready = side_ready,
 	.connect = side_connect,
 	.reg = side_reg,
@@ -360,7 +360,7 @@ struct duo *duo_new(bool writes, uint32_t ops_max)
 		struct uccl_addr there = {.incarnation = 100u + !i}, here = {.incarnation = 100u + i};
 
 		s->d = d;
-		uccl_mep_init(&s->m, &side_ops, &s->stats, DUO_EAGER, 1 << 20, ops_max);
+		uccl_msg_ep_init(&s->m, &side_ops, &s->stats, DUO_EAGER, 1 << 20, ops_max);
 		uccl_peer_init(&s->peer, &s->m, &there);
 		uccl_peer_init(&s->self, &s->m, &here);
 		s->self.self = true;
@@ -425,13 +425,13 @@ struct duo *duo_open_writes(void)
 	return d;
 }
 
-struct duo *duo_open_heads(void)
+struct duo *duo_open_unsolicited(void)
 {
 	struct duo *d = duo_open();
 
 	for (int s = 0; s < 2; s++) {
-		d->side[s].peer.heads = true;
-		d->side[s].peer.met = UCCL_HEAD_MET;
+		d->side[s].peer.takes_unsolicited = true;
+		d->side[s].peer.met_streak = UCCL_UNSOLICITED_MET;
 	}
 	return d;
 }
@@ -453,7 +453,7 @@ void duo_free(struct duo *d)
 
 		uccl_peer_fail(&s->peer, FI_ECANCELED, d->now);
 		uccl_peer_fail(&s->self, FI_ECANCELED, d->now);
-		uccl_mep_fini(&s->m, d->now);
+		uccl_msg_ep_fini(&s->m, d->now);
 		assert_int_equal(s->m.unexpected_bytes, 0);
 		assert_int_equal(s->m.send_ids.used, 0);
 		assert_int_equal(s->m.copied_bytes, 0);
@@ -541,8 +541,8 @@ static void pkt_arrive(struct duo *d, const struct duo_pkt *p)
 {
 	struct duo_side *s = &d->side[p->to];
 	struct uccl_flow *f = &s->peer.flow;
-	uint32_t limit = f->granted.msg_limit;
-	bool was_short = f->granted.envelopes_only;
+	uint32_t limit = f->limits.msg_limit;
+	bool was_short = f->limits.envelopes_only;
 	struct uccl_hdr h;
 
 	if (!s->peer.open)
@@ -562,16 +562,16 @@ static void pkt_arrive(struct duo *d, const struct duo_pkt *p)
 		assert_int_equal(h.token, f->cfg.token_rx);
 		if (p->queue) {
 			assert_int_equal(p->queue, DUO_QUEUE);
-			h.lent = true;
+			h.on_device = true;
 			uccl_flow_rx(f, &h, slot_fill(s->gpu, &h, p->data + UCCL_HDR_LEN),
 				     p->data + UCCL_HDR_LEN + h.payload_len, 0, d->now);
 			return;
 		}
 		uccl_flow_rx(f, &h, p->data + UCCL_HDR_LEN, p->data + UCCL_HDR_LEN + h.payload_len, 0, d->now);
 	}
-	if (f->granted.envelopes_only && !was_short)
+	if (f->limits.envelopes_only && !was_short)
 		uccl_msg_hold(&s->peer);
-	if (limit != f->granted.msg_limit)
+	if (limit != f->limits.msg_limit)
 		uccl_msg_kick(&s->peer, d->now);
 }
 
@@ -672,12 +672,12 @@ static void side_done(struct uccl_op *op)
 	};
 	if (s->hook)
 		s->hook(s, op);
-	uccl_mep_op_put(&s->m, op);
+	uccl_msg_ep_op_put(&s->m, op);
 }
 
 struct uccl_op *duo_op(struct duo *d, int s, uint8_t type, uint32_t flags)
 {
-	struct uccl_op *op = uccl_mep_op_get(&d->side[s].m);
+	struct uccl_op *op = uccl_msg_ep_op_get(&d->side[s].m);
 
 	if (!op)
 		return NULL;
@@ -691,7 +691,7 @@ struct uccl_op *duo_op(struct duo *d, int s, uint8_t type, uint32_t flags)
 
 static int post(struct duo *d, int s, struct uccl_op *op)
 {
-	struct uccl_mep *m = &d->side[s].m;
+	struct uccl_msg_ep *m = &d->side[s].m;
 
 	int rc;
 
@@ -702,7 +702,7 @@ static int post(struct duo *d, int s, struct uccl_op *op)
 					    uccl_msg_rma(m, op, d->now);
 
 	if (rc)
-		uccl_mep_op_put(m, op);
+		uccl_msg_ep_op_put(m, op);
 	return rc;
 }
 
@@ -904,8 +904,12 @@ struct uccl_env duo_eager_env(uint32_t mseq, uint64_t tag, uint64_t len)
 	return (struct uccl_env){.flags = UCCL_ENV_TAGGED | UCCL_ENV_EAGER, .mseq = mseq, .tag = tag, .len = len};
 }
 
-struct uccl_env duo_head_env(uint32_t mseq, uint64_t tag, uint64_t len, uint32_t head)
+struct uccl_env duo_unsolicited_env(uint32_t mseq, uint64_t tag, uint64_t len, uint32_t head)
 {
-	return (struct uccl_env){.flags = UCCL_ENV_TAGGED | UCCL_ENV_HEAD, .mseq = mseq, .tag = tag, .len = len,
-				 .head = head, .id = 77};
+	return (struct uccl_env){.flags = UCCL_ENV_TAGGED | UCCL_ENV_UNSOLICITED,
+				 .mseq = mseq,
+				 .tag = tag,
+				 .len = len,
+				 .unsolicited = head,
+				 .id = 77};
 }

@@ -14,7 +14,7 @@
 
 #include <rdma/fi_errno.h>
 
-#include "msg/mep.h"
+#include "msg/msg_ep.h"
 
 #define DUO_CHUNK 1024
 #define DUO_WRITE 4096
@@ -70,7 +70,7 @@ struct duo_region {
 
 struct duo_side {
 	struct duo *d;
-	struct uccl_mep m;
+	struct uccl_msg_ep m;
 	struct uccl_stats stats;
 	struct uccl_peer peer; /* the other side */
 	struct uccl_peer self; /* this side */
@@ -152,7 +152,7 @@ struct duo *duo_open(void);
 struct duo *duo_open_writes(void);
 void duo_connect(struct duo *d);
 /* Connected, and both think that the other has posted its receives. */
-struct duo *duo_open_heads(void);
+struct duo *duo_open_unsolicited(void);
 /* Ends both sides; every op must have been given back, every message freed. */
 void duo_free(struct duo *d);
 
@@ -198,7 +198,7 @@ enum duo_verdict duo_hold_all(struct duo *d, const struct duo_pkt *p);
 /* Hand a record straight to side s, as its flow would. */
 enum uccl_drop duo_deliver(struct duo *d, int s, uint8_t rtype, const uint8_t *rec, const void *data, uint32_t len);
 struct uccl_env duo_eager_env(uint32_t mseq, uint64_t tag, uint64_t len);
-struct uccl_env duo_head_env(uint32_t mseq, uint64_t tag, uint64_t len, uint32_t head);
+struct uccl_env duo_unsolicited_env(uint32_t mseq, uint64_t tag, uint64_t len, uint32_t head);
 enum uccl_drop duo_envelope(struct duo *d, int s, const struct uccl_env *env, const void *data, uint32_t len);
 enum uccl_drop duo_eager(struct duo *d, int s, uint32_t mseq, uint64_t off, uint64_t total, const void *data,
 			 uint32_t len);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * RDMA devices in memory, behind the table of nic/verbs_lib.h: protection domains, memory regions, completion queues
- * with channels, memory windows, shared receive queues, UD, UC and RC queue pairs on one wire whose packets a test may
- * lose, double or hold back. Any call can be made to fail. Misuse that a real NIC would punish late or never (a
- * transition without its attributes, memory outside of a region, a full completion queue, an address handle destroyed
- * while a send uses it, a queue pair while a window of type 2 is bound through it) is counted as a violation, with a
- * text.
+ * RDMA devices in memory, behind the table of nic/verbs/verbs_lib.h: protection domains, memory regions, completion
+ * queues with channels, memory windows, shared receive queues, UD, UC and RC queue pairs on one wire whose packets a
+ * test may lose, double or hold back. Any call can be made to fail. Misuse that a real NIC would punish late or never
+ * (a transition without its attributes, memory outside of a region, a full completion queue, an address handle
+ * destroyed while a send uses it, a queue pair while a window of type 2 is bound through it) is counted as a violation,
+ * with a text.
  */
 #ifndef UCCL_TEST_FAKE_VERBS_H
 #define UCCL_TEST_FAKE_VERBS_H
 
 #ifdef HAVE_VERBS
 
-#include "nic/verbs_lib.h"
+#include "nic/verbs/verbs_lib.h"
 
 #define FAKE_GIDS 8
 #define FAKE_PORTS 2

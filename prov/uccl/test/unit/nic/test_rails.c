@@ -18,7 +18,7 @@
 #include "base/rng.h"
 #include "base/units.h"
 #include "fake_verbs.h"
-#include "nic/verbs_uc.h"
+#include "nic/verbs/uc_state.h"
 
 #define SIDES 2
 #define RAILS 2

@@ -3,7 +3,7 @@
  * The udp back end where the kernel takes no programs for sockets (an old kernel, a sandbox): without the filter,
  * without the doors, without both. What is refused is refused with EPERM in a child of this process, by seccomp.
  */
-#include "nic/udp.h"
+#include "nic/udp/udp_state.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,13 +21,13 @@
 
 #include "engine/engine.h"
 #include "sandbox.h"
-#include "stranger.h"
+#include "foreign_qp.h"
 
 #define NONSENSE 300
 #define MANY 3000
 
 /* What this child has. */
-static bool has_filter, has_doors;
+static bool has_filter, has_handshake_sockets;
 
 static int open_one(void **state)
 {
@@ -49,7 +49,7 @@ static void guard__parts(void **state)
 	int by_type[256];
 
 	(void)state;
-	assert_int_equal(udp_of(nic)->door[0].fd >= 0, has_doors);
+	assert_int_equal(udp_of(nic)->handshake[0].fd >= 0, has_handshake_sockets);
 	shoot_short();
 	assert_int_equal(take(by_type), !has_filter);
 	assert_int_equal(refused(), has_filter);
@@ -148,14 +148,14 @@ static void hello__first_and_again(void **state)
 	for (int i = 0; i < 10; i++, poll(NULL, 0, 10))
 		take(by_type);
 	for (int k = 0; k < 10; k++) {
-		uint64_t end = udp_of(nic)->door_read + 451;
+		uint64_t end = udp_of(nic)->handshake_read + 451;
 
 		/* Also after a pause, when there is room for many. */
 		poll(NULL, 0, k % 2 ? 200 : 0);
 		for (int i = 0; i < 450; i++)
 			shoot_new_hello(0);
 		shoot_packet(UCCL_PKT_HELLO, 0);
-		for (int i = 0; i < 10 * QUIET && udp_of(nic)->door_read < end; i++) {
+		for (int i = 0; i < 10 * QUIET && udp_of(nic)->handshake_read < end; i++) {
 			struct uccl_rx v[64];
 			int n = nic->ops->rx(nic, v, 64, NULL, 0);
 
@@ -356,7 +356,7 @@ static void engine__answers_few(void **state)
 	uccl_engine_close(e);
 }
 
-static int here(bool filter, bool doors)
+static int here(bool filter, bool handshake_sockets)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(guard__parts, open_one, stranger_close),
@@ -374,8 +374,9 @@ static int here(bool filter, bool doors)
 	};
 
 	has_filter = filter;
-	has_doors = doors;
-	if ((!filter && !sandbox_refuse(SO_ATTACH_FILTER)) || (!doors && !sandbox_refuse(SO_ATTACH_REUSEPORT_CBPF)))
+	has_handshake_sockets = handshake_sockets;
+	if ((!filter && !sandbox_refuse(SO_ATTACH_FILTER)) ||
+	    (!handshake_sockets && !sandbox_refuse(SO_ATTACH_REUSEPORT_CBPF)))
 		return 77;
 	return cmocka_run_group_tests_name("nic/udp_bare", tests, NULL, NULL);
 }

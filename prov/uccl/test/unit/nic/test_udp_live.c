@@ -400,7 +400,7 @@ static void strangers_come(struct uccl_udp_live *live, uint16_t port, uint64_t *
 }
 
 /* Anybody can connect, and is held for a while only: the latest 64. */
-static void accept__few_strangers(void **state)
+static void accept__few_unauthenticated(void **state)
 {
 	struct uccl_nic_addr at;
 	struct uccl_udp_live *a = open_at(&at, 1);
@@ -596,15 +596,22 @@ static void connect__range_taken(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(open__port_taken),	    cmocka_unit_test(poll__peer_closed),
-		cmocka_unit_test(disconnect__says_nothing), cmocka_unit_test(disconnect__before_report),
-		cmocka_unit_test(connect__refused_first),   cmocka_unit_test(ask__refused),
+		cmocka_unit_test(open__port_taken),
+		cmocka_unit_test(poll__peer_closed),
+		cmocka_unit_test(disconnect__says_nothing),
+		cmocka_unit_test(disconnect__before_report),
+		cmocka_unit_test(connect__refused_first),
+		cmocka_unit_test(ask__refused),
 		cmocka_unit_test(poll__restarted),
-		cmocka_unit_test(poll__broken_but_alive),   cmocka_unit_test(poll__foreign_listener),
-		cmocka_unit_test(poll__gives_up),	    cmocka_unit_test(poll__garbage_costs_its_connection),
-		cmocka_unit_test(accept__few_strangers),    cmocka_unit_test(accept__peers_stay),
+		cmocka_unit_test(poll__broken_but_alive),
+		cmocka_unit_test(poll__foreign_listener),
+		cmocka_unit_test(poll__gives_up),
+		cmocka_unit_test(poll__garbage_costs_its_connection),
+		cmocka_unit_test(accept__few_unauthenticated),
+		cmocka_unit_test(accept__peers_stay),
 		cmocka_unit_test(connect__from_own_address),
-		cmocka_unit_test(connect__no_descriptors),  cmocka_unit_test(connect__from_range),
+		cmocka_unit_test(connect__no_descriptors),
+		cmocka_unit_test(connect__from_range),
 		cmocka_unit_test(connect__range_taken),
 	};
 

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/units.h"
-#include "core/rate.h"
+#include "flow/ack/rate.h"
 
 #define CHUNK 4096u
 #define US UCCL_NS_PER_US

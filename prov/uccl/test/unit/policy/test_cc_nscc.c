@@ -499,7 +499,7 @@ static void on_ack__overflow(void **state)
 	(void)state;
 	for (int i = 0; c[i].name; i++)
 		k[i] = strcmp(c[i].name, "loss_share") ? c[i].def : 0.15;
-	heeds.k = k;
+	heeds.params = k;
 	uccl_cc_nscc.init(cc, &heeds, now);
 	for (int i = 0; i < 20; i++)
 		lossy_round(&delivered, 100, 0);

@@ -23,7 +23,7 @@ static void start(uint32_t chunk, uint64_t link, uint64_t delay)
 	uccl_credit_eqds.pull(&cfg, &pull);
 }
 
-/* The speculative window: what of something longer leaves unasked, and so many more where that is all. */
+/* The speculative window: what of something longer leaves unsolicited, and so many more where that is all. */
 static void expect_window(uint64_t longer, uint64_t window)
 {
 	assert_int_equal(uccl_credit_eqds.limit(cs), longer);
@@ -67,7 +67,7 @@ static void init__long_share(void **state)
 	double k[UCCL_CONSTANTS_MAX];
 
 	(void)state;
-	cfg.k = k;
+	cfg.params = k;
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(uccl_policy_values(UCCL_POLICY_CREDIT, text[i], k, NULL, 0), 0);
 		uccl_credit_eqds.init(cs, &cfg, 0);

@@ -33,7 +33,7 @@ static void pull__sizes(void **state)
 	assert_int_equal(pull.fair, 20);
 	assert_int_equal(eqds.at_once + eqds.fair, 0);
 	assert_int_equal(uccl_policy_values(UCCL_POLICY_CREDIT, "srpt:at_once=3,fair=0", k, NULL, 0), 0);
-	other.k = k;
+	other.params = k;
 	uccl_credit_srpt.pull(&other, &pull);
 	assert_int_equal(pull.at_once, 3);
 	assert_int_equal(pull.fair, 0);

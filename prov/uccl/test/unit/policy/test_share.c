@@ -11,7 +11,7 @@
 
 #include "base/rng.h"
 #include "base/units.h"
-#include "core/rate.h"
+#include "flow/ack/rate.h"
 
 #define CHUNK 4096u
 #define US UCCL_NS_PER_US

@@ -14,10 +14,10 @@
 #include "../nic/fake_verbs.h"
 #include "api/endpoint/ep.h"
 #include "base/mailbox.h"
-#include "base/shipped.h"
+#include "base/defaults.h"
 #include "engine/impl.h"
-#include "msg/home.h"
-#include "nic/verbs_uc.h"
+#include "lanes/primary.h"
+#include "nic/verbs/uc_state.h"
 #include "progress/lanes.h"
 
 #define BYTES (3u << 20)
@@ -51,7 +51,7 @@ static void paths__shared(void **state)
 	assert_int_equal(uccl_lane_paths(1, 16), 1);
 }
 
-static uint64_t carried_at_home(struct node *n)
+static uint64_t carried_at_primary(struct node *n)
 {
 	struct uccl_driver *d = &uccl_ep_fid_of(&n->ep->fid)->ep->driver;
 	uint64_t bytes;
@@ -103,16 +103,16 @@ static void set__carries(void **state)
 		to_b = node_insert(&a, &b);
 		/* Lanes find each other some time after the first message. */
 		do {
-			before = carried_at_home(&a);
+			before = carried_at_primary(&a);
 			one_message(&a, &b, to_b);
 			assert_true(uccl_clock() < end);
-		} while (carried_at_home(&a) - before > BYTES / 4);
+		} while (carried_at_primary(&a) - before > BYTES / 4);
 		for (int i = 0; i < 20; i++)
 			one_message(&a, &b, to_b);
 		/* Of a message home carries a short unit at most, although a packet of the loopback holds more. */
-		before = carried_at_home(&a);
+		before = carried_at_primary(&a);
 		one_message(&a, &b, to_b);
-		assert_true(carried_at_home(&a) - before <= UCCL_LANES_FIRST + 4096);
+		assert_true(carried_at_primary(&a) - before <= UCCL_LANES_FIRST + 4096);
 		/* In the middle of one. */
 		world_post(fi_send(a.ep, src, BYTES, NULL, to_b, src), &a, &b);
 		node_close(&a);
@@ -248,7 +248,7 @@ ssize_t write(int fd, const void *buf, size_t len)
 
 static void *lane_says(void *arg)
 {
-	struct uccl_line *line = arg;
+	struct uccl_lane_channel *line = arg;
 
 	line->wake(line->arg, true);
 	return NULL;
@@ -281,7 +281,7 @@ static void heard__while_it_is_said(void **state)
 	assert_false(readable(fd));
 	atomic_store(&held, false);
 	atomic_store(&held_fd, fd);
-	assert_int_equal(pthread_create(&lane, NULL, lane_says, d->engine->mep.lanes->line[0]), 0);
+	assert_int_equal(pthread_create(&lane, NULL, lane_says, d->engine->msg_ep.lanes->channel[0]), 0);
 	while (!atomic_load(&held))
 		sched_yield();
 	uccl_lane_set_heard(d->lanes);
@@ -291,7 +291,7 @@ static void heard__while_it_is_said(void **state)
 	uccl_lane_set_heard(d->lanes);
 	assert_false(readable(fd));
 	/* And the next time. */
-	lane_says(d->engine->mep.lanes->line[0]);
+	lane_says(d->engine->msg_ep.lanes->channel[0]);
 	assert_true(readable(fd));
 	uccl_lane_set_heard(d->lanes);
 	assert_false(readable(fd));
@@ -315,7 +315,7 @@ static struct {
 /* Is there a letter whose sender thinks that he is up, or will look? */
 static bool post_untold(void)
 {
-	const struct uccl_letter *l = uccl_mailbox_look(&post.box, 0);
+	const struct uccl_lane_cmd *l = uccl_mailbox_peek(&post.box, 0);
 
 	return l && atomic_load(&post.told) == l->id && !atomic_load(&post.wait.forced) &&
 	       !atomic_load(&post.wait.signalled);
@@ -323,7 +323,7 @@ static bool post_untold(void)
 
 static void *post_main(void *arg)
 {
-	struct uccl_letter l;
+	struct uccl_lane_cmd l;
 
 	while (!atomic_load(&post.stop)) {
 		uccl_wait_enter(&post.wait);
@@ -341,7 +341,7 @@ static void *post_main(void *arg)
 }
 
 /* No letter is put in just when the other side goes to sleep, and lies there. PROTOCOL R185 */
-static void letters__wake(void **state)
+static void cmds__wake(void **state)
 {
 	uint64_t end = uccl_clock() + 3 * UCCL_NS_PER_S;
 	pthread_t thread;
@@ -352,7 +352,7 @@ static void letters__wake(void **state)
 	assert_int_equal(uccl_wait_open(&post.wait), 0);
 	assert_int_equal(pthread_create(&thread, NULL, post_main, NULL), 0);
 	for (n = 1; uccl_clock() < end; n++) {
-		struct uccl_letter l = {.id = n};
+		struct uccl_lane_cmd l = {.id = n};
 
 		for (volatile uint32_t i = n % 400; i; i--)
 			;
@@ -402,7 +402,7 @@ static void set__without_threads(void **state)
 		threads_left = n;
 		node_open(&a, &w);
 		threads_left = -1;
-		lanes = uccl_ep_fid_of(&a.ep->fid)->ep->driver.engine->mep.lanes;
+		lanes = uccl_ep_fid_of(&a.ep->fid)->ep->driver.engine->msg_ep.lanes;
 		assert_int_equal(lanes ? lanes->n : 0, n);
 		node_close(&a);
 		world_close(&w);
@@ -617,7 +617,7 @@ static void set__carries_over_verbs(void **state)
  * What NICs write into memory home hands to them. A lane has no part in it: neither of the queue pairs, nor of the
  * receives for writes.
  */
-static void set__leaves_writes_to_home(void **state)
+static void set__leaves_writes_to_primary(void **state)
 {
 	static const enum ibv_qp_type kinds[] = {IBV_QPT_UC, IBV_QPT_RC};
 
@@ -717,11 +717,11 @@ int main(void)
 		cmocka_unit_test(bind__threads_of_lanes),
 		cmocka_unit_test(set__closed_after_a_fork),
 		cmocka_unit_test(heard__while_it_is_said),
-		cmocka_unit_test(letters__wake),
+		cmocka_unit_test(cmds__wake),
 		cmocka_unit_test(set__without_threads),
 #ifdef HAVE_VERBS
 		cmocka_unit_test(set__carries_over_verbs),
-		cmocka_unit_test(set__leaves_writes_to_home),
+		cmocka_unit_test(set__leaves_writes_to_primary),
 		cmocka_unit_test(set__sleeps_over_verbs),
 		cmocka_unit_test(set__peer_ends_over_verbs),
 #endif

@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "base/shipped.h"
+#include "base/defaults.h"
 #include "base/units.h"
 #include "play.h"
 #include "sim/fabric_memory.h"
@@ -48,7 +48,7 @@ static void set__values(void **state)
 /* A profile is what the product has as defaults; what was asked for by name stays, before or after it. */
 static void set__profile(void **state)
 {
-	const struct uccl_shipped *udp = uccl_shipped_find("udp"), *verbs = uccl_shipped_find("verbs");
+	const struct uccl_defaults *udp = uccl_defaults_find("udp"), *verbs = uccl_defaults_find("verbs");
 
 	(void)state;
 	assert_int_equal(uccl_fab_play_init(&p, "permutation"), 0);
@@ -165,14 +165,14 @@ static void control__in_class_of_data(void **state)
 {
 	char *apart = text("permutation", "hosts=16,bytes=1m,profile=verbs,control=1", uccl_fab_play_json);
 	char *same = text("permutation", "hosts=16,bytes=1m,profile=verbs,control=0", uccl_fab_play_json);
-	char *shipped = text("permutation", "hosts=16,bytes=1m,profile=verbs", uccl_fab_play_json);
+	char *defaults = text("permutation", "hosts=16,bytes=1m,profile=verbs", uccl_fab_play_json);
 
 	(void)state;
 	assert_string_not_equal(apart, same);
-	assert_string_equal(shipped, uccl_shipped_find("verbs")->control_apart ? apart : same);
+	assert_string_equal(defaults, uccl_defaults_find("verbs")->control_apart ? apart : same);
 	free(apart);
 	free(same);
-	free(shipped);
+	free(defaults);
 }
 
 static const char *useless(const char *name, const char *set)

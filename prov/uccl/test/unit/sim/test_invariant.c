@@ -94,27 +94,27 @@ static void look_engine__slots(void **state)
 	(void)state;
 	start("");
 	g = flow()->cfg.grant;
-	keep = g->told;
-	g->told = engine()->nic->caps.rx_slots + 1;
+	keep = g->believed;
+	g->believed = engine()->nic->caps.rx_slots + 1;
 	found("I8: endpoint 0 granted 257 slots of 256");
-	g->told = 0;
+	g->believed = 0;
 	found("I8: endpoint 0 counts 0 slots of port 7001, which has");
-	g->told = keep;
+	g->believed = keep;
 	end();
 }
 
 static void look_engine__memory(void **state)
 {
-	struct uccl_mep *m;
+	struct uccl_msg_ep *m;
 	struct uccl_peer *p;
 
 	(void)state;
 	start("unexpected_kb=4");
-	m = &engine()->mep;
+	m = &engine()->msg_ep;
 	p = &TAILQ_FIRST(&engine()->conns)->peer;
 	p->unexpected_bytes++;
 	found("I13: endpoint 0 buffers 0 unexpected bytes, its peers 1");
-	p->unexpected_bytes += 256 * 16384 + 4096 + UCCL_HEADS_MAX;
+	p->unexpected_bytes += 256 * 16384 + 4096 + UCCL_UNSOLICITED_PEER_MAX;
 	m->unexpected_bytes = p->unexpected_bytes;
 	found("I13: endpoint 0 buffers 4722689 unexpected bytes");
 	m->unexpected_bytes = p->unexpected_bytes = 0;
@@ -133,19 +133,19 @@ static void look_memory__lists(void **state)
 
 	(void)state;
 	start("nic=1");
-	keep = flow()->landing.ndescs;
-	flow()->landing.ndescs = flow()->cfg.window + 1;
+	keep = flow()->write_rx.ndescs;
+	flow()->write_rx.ndescs = flow()->cfg.window + 1;
 	found("I13: endpoint 0, flow to port 7001: a list of a flow is longer");
-	flow()->landing.ndescs = keep;
+	flow()->write_rx.ndescs = keep;
 	keep = flow()->sent.cap;
 	flow()->sent.cap = flow()->cfg.window * 64;
 	w.inv.looks = 0;
 	found("a flow holds more memory");
 	flow()->sent.cap = keep;
-	msgs = engine()->mep.rx_pool.max;
-	engine()->mep.rx_pool.max = (uint32_t)-UCCL_MSG_LIMIT;
+	msgs = engine()->msg_ep.rx_pool.max;
+	engine()->msg_ep.rx_pool.max = (uint32_t)-UCCL_MSG_LIMIT;
 	found("a peer has more messages under way");
-	engine()->mep.rx_pool.max = msgs;
+	engine()->msg_ep.rx_pool.max = msgs;
 	end();
 }
 
@@ -157,7 +157,7 @@ static void done__room(void **state)
 	(void)state;
 	start("cq=2");
 	n->unread = 1;
-	engine()->mep.op_pool.used += 2;
+	engine()->msg_ep.op_pool.used += 2;
 	uccl_sim_inv_done(n, true);
 	uccl_sim_inv_done(n, true);
 	uccl_sim_inv_done(n, false);
@@ -166,7 +166,7 @@ static void done__room(void **state)
 	assert_int_equal(w.violations, 1);
 	assert_non_null(strstr(w.first, "I9: endpoint 0 took a message, with 4 completions unread"));
 	w.violations = 0;
-	engine()->mep.op_pool.used -= 2;
+	engine()->msg_ep.op_pool.used -= 2;
 	end();
 }
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/wire.h"
+#include "flow/wire/wire.h"
 
 #define HINTS 8
 
@@ -53,7 +53,7 @@ static struct bench *bench_open(bool write)
 		.write_max = write ? 32768 : 0,
 		.labels = 16,
 		.tx_sync = !write,
-		.hints = true,
+		.placements = true,
 		.ages = true,
 		.liveness = true,
 		.icmp = true,
@@ -102,10 +102,10 @@ static void bench_again(struct bench *b)
 }
 
 /* HINTS places of len bytes each, one behind the other. */
-static void places(struct uccl_rx_hint *hints, uint8_t *to, uint32_t len)
+static void places(struct uccl_rx_placement *hints, uint8_t *to, uint32_t len)
 {
 	for (int i = 0; i < HINTS; i++)
-		hints[i] = (struct uccl_rx_hint){.dst = to + (uint32_t)i * len, .len = len};
+		hints[i] = (struct uccl_rx_placement){.dst = to + (uint32_t)i * len, .len = len};
 }
 
 static int bench_rx(struct bench *b, int i)
@@ -264,7 +264,7 @@ static void rx__splits_at_a_hint(void **state)
 {
 	struct bench *b = bench_open(false);
 	uint8_t body[100], place[60];
-	struct uccl_rx_hint hint = {.dst = place, .len = sizeof(place)};
+	struct uccl_rx_placement hint = {.dst = place, .len = sizeof(place)};
 
 	(void)state;
 	memset(body, 9, sizeof(body));
@@ -288,7 +288,7 @@ static void rx__hint_into_a_completed_buffer_is_a_violation(void **state)
 {
 	struct bench *b = bench_open(false);
 	uint8_t place[60];
-	struct uccl_rx_hint hint = {.dst = place, .len = sizeof(place)};
+	struct uccl_rx_placement hint = {.dst = place, .len = sizeof(place)};
 
 	(void)state;
 	uccl_owner_add(&b->owner, place, sizeof(place), 0, sizeof(place));
@@ -304,7 +304,7 @@ static void rx__hint_into_a_completed_buffer_is_a_violation(void **state)
 static void rx__hints_with_common_bytes_are_a_violation(void **state)
 {
 	struct bench *b = bench_open(false);
-	struct uccl_rx_hint hints[HINTS];
+	struct uccl_rx_placement hints[HINTS];
 	uint8_t to[HINTS * 10];
 
 	(void)state;
@@ -324,11 +324,11 @@ static void rx__hints_most(void **state)
 	(void)state;
 	for (int blind = 0; blind < 2; blind++) {
 		struct bench *b = bench_open(false);
-		struct uccl_rx_hint hints[HINTS];
+		struct uccl_rx_placement hints[HINTS];
 		uint8_t body[10], to[HINTS * 10] = {0};
 
-		b->cfg.hints = !blind;
-		b->cfg.hints_most = 3;
+		b->cfg.placements = !blind;
+		b->cfg.placements_most = 3;
 		bench_again(b);
 		places(hints, to, 10);
 		memset(body, 9, sizeof(body));
@@ -350,7 +350,7 @@ static void rx__strays(void **state)
 {
 	struct bench *b = bench_open(false);
 	const struct uccl_sim_nic_stats *st;
-	struct uccl_rx_hint hints[HINTS];
+	struct uccl_rx_placement hints[HINTS];
 	uint8_t body[10] = {0}, to[HINTS * 10] = {0};
 	int packets = 0;
 
@@ -386,7 +386,7 @@ static void rx__together_at_a_hint(void **state)
 {
 	struct bench *b = bench_open(false);
 	uint8_t body[100], place[130] = {0};
-	struct uccl_rx_hint hint = {.dst = place, .len = sizeof(place)};
+	struct uccl_rx_placement hint = {.dst = place, .len = sizeof(place)};
 
 	(void)state;
 	b->cfg.train_bytes = UCCL_TRAIN_BYTES;
@@ -405,14 +405,16 @@ static void rx__together_at_a_hint(void **state)
 	bench_close(b);
 }
 
-/* Packets of that length lie where a row was foreseen, headers and all, and the others behind it; other ones do not. */
+/*
+ * Packets of that length lie where a row was predicted, headers and all, and the others behind it; other ones do not.
+ */
 static void rx__row_at_a_hint(void **state)
 {
 	(void)state;
 	for (uint32_t each = 166; each <= 167; each++) {
 		struct bench *b = bench_open(false);
 		uint8_t body[100], place[2 * 167 + 1];
-		struct uccl_rx_hint hint = {.dst = place, .len = 2 * each, .each = each};
+		struct uccl_rx_placement hint = {.dst = place, .len = 2 * each, .each = each};
 
 		b->cfg.train_bytes = UCCL_TRAIN_BYTES;
 		bench_again(b);
@@ -424,7 +426,7 @@ static void rx__row_at_a_hint(void **state)
 		assert_int_equal(b->nic[1]->ops->rx(b->nic[1], b->rx, 1, &hint, 1), 1);
 		assert_int_equal(b->rx[0].each, 167);
 		assert_int_equal(b->rx[0].len, 3 * 167);
-		assert_int_equal(b->rx[0].row, each == 167);
+		assert_int_equal(b->rx[0].run, each == 167);
 		assert_int_equal(place[2 * each], 0x77);
 		if (each == 167) {
 			assert_ptr_equal(b->rx[0].body, place);
@@ -434,7 +436,7 @@ static void rx__row_at_a_hint(void **state)
 			assert_int_equal(place[167], 1);
 			assert_int_equal(b->rx[0].rest[0], 2);
 			assert_int_equal(b->rx[0].rest[166], 'd');
-			assert_int_equal(uccl_sim_nic_stats(b->nic[1])->rows, 1);
+			assert_int_equal(uccl_sim_nic_stats(b->nic[1])->runs, 1);
 		} else {
 			for (uint8_t i = 0; i < 3; i++)
 				assert_int_equal(b->rx[0].data[i * 167], i);
@@ -714,7 +716,7 @@ static void leaky__remembers_places(void **state)
 {
 	struct bench *b = bench_open(false);
 	uint8_t body[100], place[60] = {0};
-	struct uccl_rx_hint hint = {.dst = place, .len = sizeof(place)};
+	struct uccl_rx_placement hint = {.dst = place, .len = sizeof(place)};
 
 	(void)state;
 	for (int leaky = 0; leaky < 2; leaky++) {

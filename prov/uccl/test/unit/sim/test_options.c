@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-#include "core/wire.h"
-#include "msg/berth.h"
+#include "flow/wire/wire.h"
+#include "lanes/reassembly.h"
 #include "sim/options.h"
 
 #include <setjmp.h>
@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include <rdma/fi_errno.h>
-#include "core/policy.h"
+#include "flow/policy.h"
 #include <string.h>
 
 static void set__reads_pairs(void **state)
@@ -96,7 +96,7 @@ static void draw__lanes_come_through(void **state)
 		uccl_sim_options_draw(&o, seed, "lanes=2");
 		rtt_us = 2 * (o.delay_us + o.spread_us + o.jitter_us + o.poll_us + o.read_us) + 1;
 		packet = o.chunk > 0 && o.chunk < o.mtu ? o.chunk : o.mtu - UCCL_HDR_LEN;
-		assert_true(o.size_max >= 3 * UCCL_UNIT_BYTES);
+		assert_true(o.size_max >= 3 * UCCL_STRIPE_BYTES);
 		if (o.messages <= 4)
 			continue;
 		many++;
@@ -105,7 +105,7 @@ static void draw__lanes_come_through(void **state)
 	assert_true(many > 1000);
 }
 
-/* A tenth of all seeds foresees places; the others, and all with foresee=0, are what they would be without. */
+/* A tenth of all seeds foresees places; the others, and all with predict=0, are what they would be without. */
 static void draw__foresight(void **state)
 {
 	struct uccl_sim_options o, without;
@@ -113,13 +113,13 @@ static void draw__foresight(void **state)
 
 	(void)state;
 	for (uint64_t seed = 0; seed < 500; seed++) {
-		uccl_sim_options_draw(&without, seed, "foresee=0");
+		uccl_sim_options_draw(&without, seed, "predict=0");
 		assert_true(without.hints_most == 0 && without.strays == 0);
 		uccl_sim_options_draw(&o, seed, NULL);
-		drawn += o.foresee > 0;
-		if (o.foresee <= 0)
+		drawn += o.predict > 0;
+		if (o.predict <= 0)
 			assert_memory_equal(&o, &without, sizeof(o));
-		uccl_sim_options_draw(&o, seed, "foresee=1,mtu=30000");
+		uccl_sim_options_draw(&o, seed, "predict=1,mtu=30000");
 		assert_true(o.nic == 0 && o.hints > 0 && o.chunk == 0 && o.mtu == 30000 && o.size_max >= 262144);
 		assert_true(!o.fifo || o.reorder == 0);
 		assert_true(o.loss == without.loss);
@@ -136,7 +136,7 @@ static void draw__lanes(void **state)
 	(void)state;
 	for (uint64_t seed = 0; seed < 2000; seed++) {
 		uccl_sim_options_draw(&without, seed, "lanes=0");
-		assert_true(without.lanes == 0 && without.letter_us == 0 && without.lane_sleeps == 0);
+		assert_true(without.lanes == 0 && without.cmd_us == 0 && without.lane_sleeps == 0);
 		packets += without.nic == 0 && !without.keyless;
 		uccl_sim_options_draw(&o, seed, NULL);
 		assert_in_range((int)o.lanes, 0, 2);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "../world.h"
 
-#include "core/addr.h"
+#include "flow/wire/addr.h"
 
 static struct fi_uccl_ops_ep *ops_open(struct node *n)
 {

@@ -4,7 +4,7 @@
 
 #include <rdma/fi_rma.h>
 
-#include "core/addr.h"
+#include "flow/wire/addr.h"
 
 #define CTX 3
 #define BITS 2

@@ -2,7 +2,7 @@
 #include "../world.h"
 
 #include "api/offer/param.h"
-#include "core/seal.h"
+#include "flow/wire/seal.h"
 #include "progress/lanes.h"
 
 static struct uccl_params p;
@@ -166,7 +166,7 @@ static void read__values(void **state)
 	assert_string_equal(p.fault, "drop=0.01,seed=7");
 }
 
-/* How much leaves unasked is a wish: the nearest that is possible is used, and told of. */
+/* How much leaves unsolicited is a wish: the nearest that is possible is used, and told of. */
 static void read__nearest(void **state)
 {
 	(void)state;

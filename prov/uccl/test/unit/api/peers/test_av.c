@@ -9,7 +9,7 @@
 
 #include "api/domain.h"
 #include "api/peers/av.h"
-#include "progress/folder.h"
+#include "progress/shm_dir.h"
 
 /* libfabric 2 calls these functions deprecated; programs written for 1.x use them. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
@@ -132,7 +132,7 @@ static void find_share(char *path, size_t size)
 	DIR *d;
 
 	*path = '\0';
-	assert_int_equal(uccl_folder_path(folder, sizeof(folder)), 0);
+	assert_int_equal(uccl_shm_dir_path(folder, sizeof(folder)), 0);
 	d = opendir(folder);
 	assert_non_null(d);
 	while ((f = readdir(d)))

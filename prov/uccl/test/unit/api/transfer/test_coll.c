@@ -596,7 +596,7 @@ static void failure__a_member_goes(void **state)
 	bench_close();
 }
 
-static void news_done(struct uccl_op *op)
+static void notice_done(struct uccl_op *op)
 {
 	assert_int_equal(op->err, 0);
 	uccl_op_put(((struct uccl_ep *)op->api)->driver.engine, op);
@@ -624,7 +624,7 @@ static void news_send(struct node *from, const struct node *to, fi_addr_t group,
 	op->iov_count = 1;
 	op->len = len;
 	op->api = ep;
-	op->done = news_done;
+	op->done = notice_done;
 	assert_int_equal(uccl_engine_send(ep->driver.engine, op, uccl_clock()), 0);
 	uccl_driver_unlock(&ep->driver);
 }

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "api/watch/live.h"
-#include "engine/view.h"
-#include "progress/folder.h"
+#include "engine/observe/snapshot.h"
+#include "progress/shm_dir.h"
 
 /* This process's files; the name of one of them. */
 static int files(char *name, size_t size)
@@ -18,7 +18,7 @@ static int files(char *name, size_t size)
 	int n = 0;
 	DIR *d;
 
-	assert_int_equal(uccl_folder_path(folder, sizeof(folder)), 0);
+	assert_int_equal(uccl_shm_dir_path(folder, sizeof(folder)), 0);
 	snprintf(mine, sizeof(mine), "%d.", (int)getpid());
 	d = opendir(folder);
 	if (!d)
@@ -35,7 +35,7 @@ static int files(char *name, size_t size)
 static void live__picture_of_an_endpoint(void **state)
 {
 	char name[400] = "", text[8];
-	struct uccl_view v;
+	struct uccl_snapshot v;
 	struct world w;
 	struct node n;
 	struct stat st;
@@ -54,12 +54,12 @@ static void live__picture_of_an_endpoint(void **state)
 	assert_non_null(f);
 	assert_int_equal(fread(&v, sizeof(v), 1, f), 1);
 	fclose(f);
-	assert_true(v.magic == UCCL_VIEW_MAGIC);
+	assert_true(v.magic == UCCL_SNAPSHOT_MAGIC);
 	assert_int_equal(v.pid, getpid());
 	assert_int_equal(v.seq % 2, 0);
 	assert_string_equal(v.interface, "lo");
 	assert_string_equal(v.backend, "udp");
-	assert_int_equal(uccl_view_text(&v, text, sizeof(text)), sizeof(text) - 1);
+	assert_int_equal(uccl_snapshot_text(&v, text, sizeof(text)), sizeof(text) - 1);
 	node_close(&n);
 	assert_int_equal(files(name, sizeof(name)), 0);
 	world_close(&w);
@@ -71,7 +71,7 @@ static void live__refreshed(void **state)
 	uint64_t end = uccl_clock() + PATIENCE_NS;
 	struct fi_cq_tagged_entry e;
 	char name[400] = "";
-	struct uccl_view v = {0};
+	struct uccl_snapshot v = {0};
 	struct world w;
 	struct node n;
 	uint64_t first;
@@ -104,7 +104,7 @@ static void live__cut_off(void **state)
 {
 	struct fi_cq_tagged_entry e;
 	char name[400] = "";
-	struct uccl_view v = {0};
+	struct uccl_snapshot v = {0};
 	uint64_t first = 0, end;
 	struct world w;
 	struct node n;
@@ -127,7 +127,7 @@ static void live__cut_off(void **state)
 				v.at_ns = first;
 			fclose(f);
 		} while (v.at_ns == first && uccl_clock() < end);
-		assert_true(v.magic == UCCL_VIEW_MAGIC && v.at_ns > first && v.pid == getpid());
+		assert_true(v.magic == UCCL_SNAPSHOT_MAGIC && v.at_ns > first && v.pid == getpid());
 		first = v.at_ns;
 	}
 	node_close(&n);

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "api/watch/tracefile.h"
-#include "core/trace.h"
+#include "flow/observe/trace.h"
 
 static char scratch[] = "uccl-test-trace-XXXXXX";
 static char name[64];

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Connections of an engine come, end, and are forgotten. One that ended is remembered for a while, so that what is late
+ * is known for what it is.
+ */
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "engine/impl.h"
+
+/* So many ended peers that nobody holds are remembered, each so long: a little more than any cookie is good. */
+#define DEAD_MAX 256
+#define FORGET_NS (UCCL_COOKIE_LIFE_NS + 10 * UCCL_NS_PER_S)
+/* A peer that goes on after our CLOSE is sent it again, no more often than this. */
+#define CLOSE_AGAIN_NS (5 * UCCL_NS_PER_MS)
+
+void conn_params(struct uccl_engine *e, struct uccl_params *p)
+{
+	*p = (struct uccl_params){
+		.mtu = e->nic->caps.mtu,
+		/* PROTOCOL R93 */
+		.write_bytes = e->cfg.security == UCCL_SECURITY_PACKETS ? 0 : e->nic->caps.write_max,
+		.window = e->cfg.window_chunks,
+		.msg_limit = UCCL_MSG_LIMIT,
+		.paths = e->cfg.paths,
+		.slots = 1,
+		.waits = true,
+		.csn = engine_random64(e) & 0xffffffff,
+		.epoch = (uint8_t)(engine_random64(e) & 15),
+		.security = e->cfg.security,
+		.parts = UCCL_PART_COUNT,
+		.lanes = e->lanes.n,
+		.marks = e->nic->caps.marks,
+		.short_stripes = true,
+		.pads = true,
+		.brittle = e->nic->caps.write_brittle,
+		.unsolicited = true,
+		.lanes_unsolicited = true,
+	};
+	if (p->security)
+		e->random(e->random_arg, p->key, sizeof(p->key));
+}
+
+/*
+ * Ended peers nobody needs any more. Until then late packets of theirs are known for what they are: no INIT that they
+ * have sent is good for longer than its cookie. Who is held, or has messages that the application has not taken, stays.
+ * Strangers who come and go by thousands are remembered for less long: what they could bring back is themselves.
+ * PROTOCOL R133
+ */
+uint64_t conns_forget(struct uccl_engine *e, uint64_t now)
+{
+	struct conn *c;
+
+	/* Once over the list: who stays in it goes to its end. */
+	for (uint32_t n = e->ndead; n; n--) {
+		c = TAILQ_FIRST(&e->dead);
+		if (now - c->forget_ns < FORGET_NS && e->ndead <= DEAD_MAX)
+			break;
+		if (!c->refs && TAILQ_EMPTY(&c->peer.rxs) && TAILQ_EMPTY(&c->peer.replies) && !c->peer.nstriped &&
+		    !uccl_msg_copying(&e->msg_ep)) {
+			conn_free(c, &e->dead);
+			e->ndead--;
+			continue;
+		}
+		c->kept = c->refs;
+		TAILQ_REMOVE(&e->dead, c, all);
+		TAILQ_INSERT_TAIL(c->kept ? &e->kept : &e->dead, c, all);
+		e->ndead -= c->kept;
+		if (!c->kept)
+			c->forget_ns = now;
+	}
+	c = TAILQ_FIRST(&e->dead);
+	return c ? c->forget_ns + FORGET_NS : UCCL_NEVER;
+}
+
+/*
+ * Nobody holds it any more. The caller may be inside of a poll that goes through lists of connections, so nothing is
+ * freed here. A second name of another peer counts as one that ended.
+ */
+static void conn_released(struct conn *c, uint64_t now)
+{
+	struct uccl_engine *e = c->e;
+
+	if (c->kept) {
+		TAILQ_REMOVE(&e->kept, c, all);
+		TAILQ_INSERT_TAIL(&e->dead, c, all);
+		e->ndead++;
+		c->kept = false;
+		c->forget_ns = now;
+		engine_scan_at(e, now + FORGET_NS);
+	} else if (!c->peer.dead && !c->peer.open && !c->half && !c->unreferenced) {
+		TAILQ_INSERT_TAIL(&e->unreferenced, c, unref_link);
+		c->unreferenced = true;
+		engine_scan_at(e, now);
+	}
+}
+
+void conn_release(struct conn *c, uint64_t now)
+{
+	if (!--c->refs)
+		conn_released(c, now);
+}
+
+static void unref_remove(struct conn *c)
+{
+	if (c->unreferenced)
+		TAILQ_REMOVE(&c->e->unreferenced, c, unref_link);
+	c->unreferenced = false;
+}
+
+/* Does an operation wait for it, or a receive name it? */
+static bool conn_needed(const struct conn *c)
+{
+	const struct uccl_peer *p = &c->peer;
+
+	for (int t = 0; t < UCCL_KINDS; t++)
+		if (!TAILQ_EMPTY(&p->directed[t]))
+			return true;
+	return !TAILQ_EMPTY(&p->pending) || !TAILQ_EMPTY(&p->sends) || !TAILQ_EMPTY(&p->rxs) || p->self;
+}
+
+/* PROTOCOL R133 */
+void conns_reap(struct uccl_engine *e)
+{
+	struct conn *c;
+
+	while ((c = TAILQ_FIRST(&e->unreferenced))) {
+		unref_remove(c);
+		if (c->refs || c->peer.open || c->peer.dead || c->half || conn_needed(c))
+			continue;
+		engine_tx_forget(c);
+		conn_free(c, &e->conns);
+	}
+}
+
+static uint64_t token_new(struct uccl_engine *e)
+{
+	uint64_t v;
+
+	do
+		v = (uint64_t)e->token_top << 48 | engine_random64(e) >> 16;
+	while (!v);
+	return v;
+}
+
+struct conn *conn_new(struct uccl_engine *e, const struct uccl_addr *addr, bool keyed)
+{
+	struct conn *c = calloc(1, sizeof(*c));
+	struct uccl_addr remote = *addr;
+	struct uccl_params mine;
+
+	conns_forget(e, e->now);
+	if (!c || e->nconns >= CONNS_MAX || uccl_heap_reserve(&e->heap, 2 * (e->nconns + 1) + 1))
+		goto nomem;
+	c->e = e;
+	uccl_peer_init(&c->peer, &e->msg_ep, addr);
+	c->peer.self = uccl_nic_addr_equal(&addr->nic, &e->listener.local.nic) &&
+		       (!addr->incarnation || addr->incarnation == e->listener.local.incarnation);
+	conn_params(e, &mine);
+	uccl_key_mix(remote.key, e->listener.group);
+	uccl_conn_init(&c->hs, &remote, &mine, token_new(e), engine_random64(e));
+	uccl_stall_init(&c->stall, e->away_ns, e->now);
+	c->hs_timer.at = UCCL_NEVER;
+	c->hs_timer.kind = TIMER_HANDSHAKE;
+	if (conns_add(c, keyed))
+		goto nomem;
+	TAILQ_INSERT_TAIL(&e->conns, c, all);
+	e->nconns++;
+	if (e->link == UCCL_LINK_GONE)
+		conn_fail(c, FI_ENODEV, e->now);
+	else if (e->cfg.security && uccl_addr_keyless(addr) && !c->peer.self)
+		conn_fail(c, FI_EACCES, e->now);
+	return c;
+nomem:
+	free(c);
+	return NULL;
+}
+
+/* It has no part in handshakes any more. */
+void conn_rest(struct conn *c)
+{
+	struct uccl_engine *e = c->e;
+
+	if (c->in_hsq)
+		TAILQ_REMOVE(&e->hsq, c, hsq);
+	c->in_hsq = false;
+	conn_drain_set(c, NULL);
+	uccl_heap_set(&e->heap, &c->hs_timer, UCCL_NEVER);
+	uccl_slots_close(&c->grant);
+	unref_remove(c);
+}
+
+void conn_free(struct conn *c, struct conn_list *list)
+{
+	struct uccl_engine *e = c->e;
+
+	conn_rest(c);
+	conns_remove(c);
+	TAILQ_REMOVE(list, c, all);
+	e->nconns--;
+	/* It was a name of that one, and held it. */
+	if (c->peer.first)
+		conn_release(peer_conn(c->peer.first), e->now);
+	free(c->last_paths);
+	free(c->seal);
+	free(c);
+}
+
+void conn_due(struct conn *c)
+{
+	struct uccl_engine *e = c->e;
+
+	if (!c->in_hsq) {
+		c->in_hsq = true;
+		TAILQ_INSERT_TAIL(&e->hsq, c, hsq);
+	}
+	uccl_heap_set(&e->heap, &c->hs_timer, uccl_conn_expiry(&c->hs));
+}
+
+static void conn_close_tell(struct conn *c, uint64_t now)
+{
+	engine_tell(c, UCCL_PKT_CLOSE, c->close_why);
+	c->close_sent_ns = now;
+}
+
+/*
+ * The peer that we end may be alive, and wait for us for ever. Not if it said so itself, if another process has its
+ * place, or if our NIC is gone. PROTOCOL R311
+ */
+static bool conn_end_unknown(const struct conn *c, int err)
+{
+	return c->hs.state == UCCL_CONN_OPEN && !c->closed && err != FI_ECONNRESET && err != FI_ENODEV;
+}
+
+/*
+ * A peer may lack the memory for a connection when it has seen our INIT. Nothing seals what it says then; and a CLOSE
+ * for another reason, like that of a half-open connection that gave way, means that INIT is to be repeated.
+ */
+static bool conn_refused(const struct conn *c, const struct uccl_hdr *h)
+{
+	return h->type == UCCL_PKT_CLOSE && c->hs.state == UCCL_CONN_INIT && !c->e->cfg.security &&
+	       uccl_close_reason_read(h->rec) == UCCL_CLOSE_MEMORY;
+}
+
+void conn_late_rx(struct conn *c, const struct uccl_hdr *h, uint64_t now)
+{
+	if (conn_refused(c, h))
+		conn_close_seen(c, UCCL_CLOSE_MEMORY, now);
+	if (h->type == UCCL_PKT_CLOSE) {
+		/* Also the closer that did not hear our answer. */
+		if (c->closed || c->close_why)
+			engine_tell(c, UCCL_PKT_CLOSE_ACK, 0);
+		c->close_why = UCCL_CLOSE_ENDPOINT;
+	} else if (h->type == UCCL_PKT_CLOSE_ACK) {
+		c->close_why = UCCL_CLOSE_ENDPOINT;
+	} else if (c->close_why && now - c->close_sent_ns >= CLOSE_AGAIN_NS) {
+		conn_close_tell(c, now);
+	}
+}
+
+void conn_fail(struct conn *c, int err, uint64_t now)
+{
+	struct uccl_engine *e = c->e;
+	bool tell = conn_end_unknown(c, err);
+
+	if (c->peer.dead)
+		return;
+	if (c->half)
+		conns_half_leave(c);
+	conns_leave(c);
+	conn_drain_set(c, NULL);
+	TAILQ_REMOVE(&e->conns, c, all);
+	TAILQ_INSERT_TAIL(&e->dead, c, all);
+	e->ndead++;
+	c->ended_ns = c->forget_ns = now;
+	engine_scan_at(e, now + FORGET_NS);
+	/* A later attempt to reach a peer that never was connected begins as if there had been none. */
+	c->final = (c->number && !c->unvalidated) || (err == FI_ECONNRESET && !c->hs.by_place);
+	if (!c->final)
+		conns_key_clear(c);
+	unref_remove(c);
+	conn_end_reported(c, err);
+	engine_trace(e, UCCL_TRACE_PEER_END, 0, c, (uint32_t)(c->closed ? 0 : err));
+	if (c->peer.open) {
+		if (c->peer.flow.is_ready)
+			TAILQ_REMOVE(&e->ready, &c->peer.flow, ready);
+		uccl_heap_set(&e->heap, &c->peer.flow.timer, UCCL_NEVER);
+		c->last_paths = uccl_paths_take_list(&c->peer.flow.paths, &c->nlast_paths);
+		e->nopen--;
+	}
+	conn_stalled(c, UCCL_STALL_NOT, now);
+	engine_tx_forget(c);
+	if (tell) {
+		c->close_why = (uint8_t)uccl_close_reason_of(err);
+		conn_close_tell(c, now);
+	}
+	if (c->nic_peer && e->nic->ops->disconnect)
+		e->nic->ops->disconnect(e->nic, c->nic_peer);
+	c->nic_peer = NULL;
+	c->hs.state = UCCL_CONN_DEAD;
+	c->hs.at = UCCL_NEVER;
+	c->hs.tx_due = c->hs.ack_due = false;
+	uccl_heap_set(&e->heap, &c->hs_timer, UCCL_NEVER);
+	if ((c->closed && !c->reason) || e->drain_ns)
+		e->stats.peers_closed++;
+	else
+		e->stats.peers_dead++;
+	uccl_peer_fail(&c->peer, err, now);
+	conn_records_free(c);
+	uccl_slots_close(&c->grant);
+	slots_refit(e);
+}
+
+void conn_close_seen(struct conn *c, enum uccl_close_reason reason, uint64_t now)
+{
+	c->closed = true;
+	c->reason = (uint8_t)reason;
+	conn_fail(c, uccl_close_error(reason), now);
+}
+
+void conns_half_end(struct uccl_engine *e, uint64_t now)
+{
+	struct conn *c;
+
+	while ((c = TAILQ_FIRST(&e->half))) {
+		engine_tell(c, UCCL_PKT_CLOSE, UCCL_CLOSE_ENDPOINT);
+		conn_close_seen(c, UCCL_CLOSE_ENDPOINT, now);
+	}
+}
+
+/* PROTOCOL R86 */
+void conn_link(struct uccl_engine *e, enum uccl_link link, uint64_t now)
+{
+	struct conn *c;
+
+	e->link = link;
+	/* When it is back, retransmissions go on: no time-out is long. */
+	e->stats.link_downs += link != UCCL_LINK_UP;
+	if (link != UCCL_LINK_GONE)
+		return;
+	conns_half_end(e, now);
+	while ((c = TAILQ_FIRST(&e->conns)))
+		conn_fail(c, FI_ENODEV, now);
+	uccl_msg_ep_gone(&e->msg_ep, FI_ENODEV);
+}

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Handshakes, from the first HELLO: who asks, who is at a place and under which names, and what is refused.
+ */
+#include <assert.h>
+#include <rdma/fi_errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "engine/impl.h"
+
+/* One that is half-open gives way to others no earlier: whoever connects has said something by then. */
+#define HALF_KEEP_NS (2 * UCCL_NS_PER_S)
+
+/*
+ * May one more become half-open? If there are too many, the oldest gives way, and is told: it may be alive, and late.
+ * As long as that one is young the new one has to ask again. PROTOCOL R135
+ */
+static bool half_room(struct uccl_engine *e, const struct uccl_nic_addr *at, uint64_t now)
+{
+	struct conn *c;
+
+	if (!conns_half_room(e, at->ip, &c))
+		return false;
+	if (!c)
+		return true;
+	if (now - c->hs.opened_ns < HALF_KEEP_NS)
+		return false;
+	engine_tell(c, UCCL_PKT_CLOSE, UCCL_CLOSE_ENDPOINT);
+	engine_tx_forget(c);
+	conns_half_leave(c);
+	conn_free(c, &e->conns);
+	return true;
+}
+
+/* `c`, known by its place only, is `first` by another name: there is one peer, and one connection. PROTOCOL R134 */
+static void conn_join(struct conn *c, struct conn *first, uint64_t now)
+{
+	struct uccl_engine *e = c->e;
+
+	conn_rest(c);
+	engine_tx_forget(c);
+	conns_remove(c);
+	TAILQ_REMOVE(&e->conns, c, all);
+	TAILQ_INSERT_TAIL(&e->kept, c, all);
+	c->kept = true;
+	c->hs.state = UCCL_CONN_DEAD;
+	/* As long as somebody holds the name, it holds the peer. */
+	first->requested = true;
+	first->refs++;
+	c->refs++;
+	uccl_peer_join(&c->peer, &first->peer, now);
+	conn_release(c, now);
+}
+
+/* Is `c` a connection to a place, which takes whichever incarnation answers there? */
+static bool conn_by_place(const struct conn *c)
+{
+	return c->hs.by_place && !c->peer.self && c->hs.state != UCCL_CONN_OPEN;
+}
+
+/* `c` takes the key of its incarnation, unless another connection that lives has it. */
+static void conn_claim(struct conn *c)
+{
+	struct conn *known = conn_find(c->e, &c->peer.addr.nic, c->hs.remote.incarnation);
+
+	c->peer.addr.incarnation = c->hs.remote.incarnation;
+	if (known && known != c && !known->peer.dead)
+		return;
+	if (known && known != c)
+		conns_key_clear(known);
+	conns_key_set(c, c->hs.remote.incarnation);
+}
+
+/* The incarnation of `c` is at its place: connections to that place alone become names of `c`. */
+static void conn_meet(struct conn *c, uint64_t now)
+{
+	struct conn *other, *next;
+
+	conn_claim(c);
+	for (other = conns_at(c->e, &c->peer.addr.nic); other; other = next) {
+		next = TAILQ_NEXT(other, place_link);
+		if (other != c && conn_by_place(other))
+			conn_join(other, c, now);
+	}
+}
+
+/* A COOKIE named the incarnation. If a connection to it lives, `c` becomes a name of that one. */
+static void conn_named(struct conn *c, uint64_t now)
+{
+	struct conn *known = conn_find(c->e, &c->peer.addr.nic, c->hs.remote.incarnation);
+
+	/* Reports of the time before are of nobody there, and one with a name is given up sooner. */
+	conn_reached(c);
+	if (known && known != c && !known->peer.dead) {
+		conn_join(c, known, now);
+		return;
+	}
+	conn_meet(c, now);
+	conn_due(c);
+}
+
+/* Does `c` have another incarnation, or another token of the peer, than these? False: it knows neither yet. */
+static bool conn_rival(const struct conn *c, uint64_t incarnation, uint64_t token)
+{
+	if (c->hs.remote.indirect || !c->hs.remote.incarnation)
+		return false;
+	return c->hs.remote.incarnation != incarnation || (c->hs.token_remote && c->hs.token_remote != token);
+}
+
+/* Does an open connection to the same place prove that this INIT is late? */
+static bool conn_outdated(struct uccl_engine *e, const struct uccl_init *init)
+{
+	const struct conn *c;
+
+	for (c = conns_at(e, &init->from.nic); c; c = TAILQ_NEXT(c, place_link))
+		if (conn_rival(c, init->from.incarnation, init->token) && c->hs.state == UCCL_CONN_OPEN &&
+		    !uccl_conn_superseded(&c->hs, init->asked_ns))
+			return true;
+	return false;
+}
+
+/*
+ * An INIT proves that its sender was at that place a short time ago, and somebody may have recorded it. Only a packet
+ * with our token proves that the sender is there now. PROTOCOL R10
+ */
+void conn_validated(struct conn *c, uint64_t now)
+{
+	struct conn *other, *next;
+
+	c->unvalidated = false;
+	if (c->half)
+		conn_wake(c, now);
+	if (c->peer.dead)
+		return;
+	for (other = conns_at(c->e, &c->peer.addr.nic); other; other = next) {
+		next = TAILQ_NEXT(other, place_link);
+		if (other != c && !conn_by_place(other) &&
+		    conn_rival(other, c->hs.remote.incarnation, c->hs.token_remote) &&
+		    uccl_conn_superseded(&other->hs, c->peer_lived_ns))
+			conn_fail(other, FI_ECONNRESET, now);
+	}
+	conn_meet(c, now);
+}
+
+/* Both sides know each other. */
+static enum uccl_drop conn_opens(struct conn *c, const struct uccl_init *init, uint64_t now)
+{
+	c->peer_lived_ns = init->asked_ns;
+	c->init_ack_ns = now;
+	c->unvalidated = true;
+	conn_claim(c);
+	if (conn_seal(c) || (!c->requested && conns_half_enter(c))) {
+		conn_fail(c, FI_ENOMEM, now);
+		return UCCL_DROP_MEMORY;
+	}
+	if (!c->half)
+		conn_begin(c, now);
+	return c->peer.dead ? UCCL_DROP_MEMORY : UCCL_DROP_COUNT;
+}
+
+static enum uccl_drop conn_establish(struct conn *c, const struct uccl_init *init, bool is_ack, uint64_t now)
+{
+	bool was_open = c->hs.state == UCCL_CONN_OPEN;
+	enum uccl_drop reason = uccl_conn_open(&c->hs, init, is_ack, now);
+
+	if (reason != UCCL_DROP_COUNT)
+		return reason;
+	conn_grant(c);
+	conn_slots_known(c);
+	conn_due(c);
+	if (!was_open)
+		reason = conn_opens(c, init, now);
+	if (is_ack && c->unvalidated && !c->peer.dead)
+		conn_validated(c, now);
+	return reason;
+}
+
+static enum uccl_drop rx_hello(struct uccl_engine *e, const struct uccl_hdr *h, const struct uccl_nic_addr *src,
+			       uint64_t now)
+{
+	struct uccl_tx tx;
+	struct uccl_nic_addr to;
+	enum uccl_drop reason;
+
+	memset(&tx, 0, offsetof(struct uccl_tx, hdr));
+	reason = uccl_listener_hello(&e->listener, h, src, tx.hdr, &to, now);
+	if (reason != UCCL_DROP_COUNT)
+		return reason;
+	tx.kind = UCCL_TX_PACKET;
+	tx.control = true;
+	tx.hdr_len = UCCL_HDR_LEN;
+	tx.cookie = UCCL_NEVER;
+	/* A label may cost a socket, and whoever asks has proved nothing: the first one is always there. PROTOCOL R5 */
+	tx.label = 0;
+	tx.answer = true;
+	tx.to = &to;
+	engine_tx_raw(e, &tx);
+	return UCCL_DROP_COUNT;
+}
+
+/* It asks for another security than ours: say so, with our parameters, and never connect. PROTOCOL R92 */
+static void conn_refuse(struct uccl_engine *e, const struct uccl_init *init, uint64_t now)
+{
+	struct conn *c = conn_find(e, &init->from.nic, init->from.incarnation);
+	uint8_t buf[UCCL_INIT_MAX];
+	struct uccl_params mine;
+	struct uccl_conn hs;
+	struct uccl_tx tx;
+
+	if (c && c->hs.state == UCCL_CONN_OPEN)
+		return;
+	if (c)
+		conn_fail(c, FI_EACCES, now);
+	conn_params(e, &mine);
+	uccl_conn_init(&hs, &init->from, &mine, engine_random64(e), engine_random64(e));
+	hs.token_remote = init->token;
+	hs.ack_due = true;
+	memset(&tx, 0, offsetof(struct uccl_tx, hdr));
+	if (!uccl_conn_tx(&hs, &e->listener, &tx, buf, now))
+		return;
+	tx.to = &init->from.nic;
+	engine_tx_raw(e, &tx);
+}
+
+/*
+ * A living peer begins a second connection: its first one, *c, has ended at the peer, or at both sides. *c becomes the
+ * second connection, or NULL: it is to be made, and found by its key if `keyed`. PROTOCOL R296
+ */
+static enum uccl_drop conn_second(struct conn **c, const struct uccl_init *init, bool *keyed)
+{
+	struct conn *first = *c, *other;
+
+	*c = NULL;
+	if (first->peer.dead && init->asked_ns <= first->ended_ns)
+		return UCCL_DROP_STALE;
+	if (first->peer.dead)
+		return UCCL_DROP_COUNT;
+	*keyed = false;
+	for (other = conns_at(first->e, &init->from.nic); other; other = TAILQ_NEXT(other, place_link))
+		if (other->hs.token_remote == init->token && other->hs.remote.incarnation == init->from.incarnation)
+			*c = other;
+	return UCCL_DROP_COUNT;
+}
+
+static enum uccl_drop rx_init(struct uccl_engine *e, const struct uccl_hdr *h, const uint8_t *payload,
+			      const struct uccl_nic_addr *src, uint64_t now)
+{
+	struct uccl_init init;
+	enum uccl_drop reason = uccl_listener_init(&e->listener, h, payload, src, &init, now);
+	bool keyed = true;
+	struct conn *c;
+
+	if (reason == UCCL_DROP_SECURITY)
+		conn_refuse(e, &init, now);
+	if (reason != UCCL_DROP_COUNT)
+		return reason;
+	c = conn_find(e, &init.from.nic, init.from.incarnation);
+	if (c && (c->peer.dead || (c->hs.token_remote && c->hs.token_remote != init.token))) {
+		reason = conn_second(&c, &init, &keyed);
+		if (reason != UCCL_DROP_COUNT)
+			return reason;
+	}
+	if (conn_outdated(e, &init))
+		return UCCL_DROP_STALE;
+	if (!c)
+		c = conn_find(e, &init.from.nic, 0);
+	if (!c && half_room(e, &init.from.nic, now))
+		c = conn_new(e, &init.from, keyed);
+	if (!c)
+		return UCCL_DROP_MEMORY;
+	return conn_establish(c, &init, false, now);
+}
+
+/*
+ * The peer is one of a row, at another place than we were told; we keep finding it by what we were told. It does not
+ * begin a connection of its own meanwhile: who is asked for so only receives.
+ */
+static enum uccl_drop rx_elsewhere(struct conn *c, const struct uccl_hdr *h, uint64_t now)
+{
+	enum uccl_drop reason = uccl_conn_elsewhere(&c->hs, h, now);
+
+	if (reason != UCCL_DROP_COUNT)
+		return reason;
+	c->peer.addr.nic = c->hs.remote.nic;
+	c->peer.addr.indirect = false;
+	if (conns_move(c))
+		conn_fail(c, FI_ENOMEM, now);
+	else
+		conn_due(c);
+	return reason;
+}
+
+/* INIT_ACK for an attempt that was given up: without CLOSE its sender would wait for us. PROTOCOL R311 */
+static enum uccl_drop rx_late_ack(struct conn *c, const struct uccl_hdr *h, const uint8_t *payload,
+				  const struct uccl_nic_addr *src, uint64_t now)
+{
+	struct uccl_init init;
+
+	if (!c->final && !c->hs.mine.security && !c->hs.token_remote &&
+	    uccl_conn_check_ack(&c->hs, &c->e->listener, h, payload, src, &init) == UCCL_DROP_COUNT) {
+		c->hs.token_remote = init.token;
+		c->close_why = UCCL_CLOSE_OTHER;
+		conn_late_rx(c, h, now);
+	}
+	return UCCL_DROP_STATE;
+}
+
+enum uccl_drop conn_rx(struct uccl_engine *e, const struct uccl_hdr *h, const uint8_t *payload,
+		       const struct uccl_nic_addr *src, uint64_t now)
+{
+	enum uccl_drop reason;
+	struct uccl_init init;
+	struct conn *c;
+
+	if (h->type == UCCL_PKT_HELLO)
+		return e->drain_ns ? UCCL_DROP_STATE : rx_hello(e, h, src, now);
+	if (h->type == UCCL_PKT_INIT)
+		return e->drain_ns ? UCCL_DROP_STATE : rx_init(e, h, payload, src, now);
+	c = conn_by_token(e, h->token);
+	if (!c)
+		return UCCL_DROP_TOKEN;
+	if (memcmp(src->ip, c->peer.addr.nic.ip, sizeof(src->ip)))
+		return UCCL_DROP_SOURCE;
+	if (c->peer.dead)
+		return h->type == UCCL_PKT_INIT_ACK ? rx_late_ack(c, h, payload, src, now) : UCCL_DROP_STATE;
+	if (h->type == UCCL_PKT_ELSEWHERE)
+		return rx_elsewhere(c, h, now);
+	if (h->type == UCCL_PKT_COOKIE && c->peer.open)
+		return conn_answer(c, h, now);
+	if (h->type == UCCL_PKT_COOKIE) {
+		reason = uccl_conn_cookie(&c->hs, h, now);
+		if (reason == UCCL_DROP_STALE)
+			conn_fail(c, FI_ECONNRESET, now);
+		else if (reason == UCCL_DROP_COUNT)
+			conn_named(c, now);
+		return reason;
+	}
+	reason = uccl_conn_check_ack(&c->hs, &e->listener, h, payload, src, &init);
+	if (reason == UCCL_DROP_SECURITY && c->hs.state == UCCL_CONN_INIT)
+		conn_fail(c, FI_EACCES, now);
+	if (reason != UCCL_DROP_COUNT)
+		return reason;
+	if (c->hs.state == UCCL_CONN_IDLE || c->hs.state == UCCL_CONN_HELLO)
+		return UCCL_DROP_STATE;
+	if (conn_outdated(e, &init))
+		return UCCL_DROP_STALE;
+	return conn_establish(c, &init, true, now);
+}

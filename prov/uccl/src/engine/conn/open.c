@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* A connection opens: what both sides said becomes a flow. */
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+
+#include "base/units.h"
+#include "engine/impl.h"
+
+/* Both sides know what they need: make the flow. */
+static int conn_opened(struct conn *c, uint64_t now)
+{
+	struct uccl_engine *e = c->e;
+	const struct uccl_nic_caps *caps = &e->nic->caps;
+	const struct uccl_params *t = &c->hs.theirs;
+	uint32_t seal = e->cfg.security ? UCCL_SEAL_LEN : 0, known = caps->mtu;
+	uint32_t path = e->nic->ops->path_mtu ? e->nic->ops->path_mtu(e->nic, &c->peer.addr.nic, &known) : caps->mtu;
+	uint32_t mtu = (uint32_t)uccl_min(path, t->mtu) - seal;
+	struct uccl_flow_cfg cfg = {
+		.cc = e->cc,
+		.pathsel = e->pathsel,
+		.credit = e->credit,
+		.params = {e->params[UCCL_POLICY_CC], e->params[UCCL_POLICY_PATH], e->params[UCCL_POLICY_CREDIT]},
+		.pacer = &e->pacer,
+		.backlog = &e->backlog,
+		.ops = e->msg_ep.lane					? &uccl_lane_flow_ops
+		       : e->nic->ops->offer || (e->lanes.n && t->lanes) ? &conn_flow_ops
+									: &uccl_msg_flow_ops,
+		.stats = &e->stats,
+		.trace = e->trace,
+		.token_tx = c->hs.token_remote,
+		.token_rx = c->hs.token_local,
+		.csn_tx = c->hs.mine.csn,
+		.csn_rx = t->csn,
+		.mtu = mtu,
+		.mtu_rx = c->hs.mine.mtu - seal,
+		.mtu_known = known - seal,
+		.write_bytes = uccl_words((uint32_t)uccl_min(c->hs.mine.write_bytes, t->write_bytes)),
+		.write_brittle = t->brittle,
+		.window = (uint32_t)uccl_min(e->cfg.window_chunks, t->window),
+		.paths_tx = c->hs.mine.paths,
+		.paths_rx = t->paths,
+		.labels = caps->labels,
+		.slots_tx = (uint16_t)uccl_min(t->slots, UCCL_SLOTS_MAX),
+		.grant = &c->grant,
+		.msg_limit_tx = t->msg_limit,
+		.epoch_tx = c->hs.mine.epoch,
+		.epoch_rx = t->epoch,
+		.tx_sync = caps->tx_sync,
+		.write_async = caps->write_async,
+		.write_later = e->nic->ops->offer,
+		.fifo_paths = e->cfg.fifo_paths,
+		.link_bps = caps->link_bps,
+		.delay_ns = caps->delay_ns,
+		.rto_min_ns = caps->rto_min_ns,
+		.first_rtt_ns = c->hs.rtt_ns,
+		.seed = engine_random64(e),
+	};
+	int rc;
+
+	conn_slots_fit(c, mtu);
+	cfg.slots_rx = (uint16_t)c->grant.slots;
+	cfg.trace_peer = c->number = ++e->numbered;
+	/* A queue pair serves both directions: a path is the same number on both sides. */
+	if (cfg.write_later && cfg.write_bytes)
+		cfg.paths_tx = (uint16_t)uccl_min(cfg.paths_tx, cfg.paths_rx);
+	cfg.find_mtu = caps->find_mtu && !cfg.write_bytes;
+	/* Jumbo packets leave room for an acknowledgement behind every chunk; small ones are filled. */
+	cfg.chunk_bytes = mtu > 16384 ? ((mtu - UCCL_HDR_LEN - UCCL_TAIL_MAX) & ~1023u) : mtu - UCCL_HDR_LEN;
+	if (e->cfg.chunk_bytes)
+		cfg.chunk_bytes = (uint32_t)uccl_clamp(e->cfg.chunk_bytes, 128, cfg.chunk_bytes);
+	cfg.chunk_bytes = uccl_words(cfg.chunk_bytes);
+	cfg.train_bytes = caps->train_bytes / mtu * cfg.chunk_bytes;
+	cfg.train_short = caps->link_real;
+	cfg.parts_rx = !cfg.write_bytes;
+	cfg.parts_tx = cfg.parts_rx && caps->tx_sync ? t->parts : 0;
+	cfg.pads_tx = cfg.parts_tx && cfg.train_bytes && t->pads;
+	rc = uccl_flow_init(&c->peer.flow, &cfg, &c->peer, now);
+	if (rc)
+		return rc;
+	c->peer.flow.timer.at = UCCL_NEVER;
+	/* PROTOCOL R188 */
+	c->ect = caps->marks && t->marks && e->cc->marks;
+	c->peer.short_stripes = t->short_stripes;
+	/* Direct writes cost less than packets, and begin with CTS. */
+	c->peer.takes_unsolicited = t->unsolicited && !cfg.write_bytes;
+	c->peer.lanes_unsolicited = t->lanes_unsolicited && c->peer.takes_unsolicited && t->short_stripes;
+	if (e->nic->ops->connect) {
+		rc = e->nic->ops->connect(e->nic, &c->peer.addr.nic, c->hs.token_local, cfg.paths_tx, &c->nic_peer);
+		if (rc) {
+			uccl_flow_fini(&c->peer.flow);
+			return rc;
+		}
+	}
+	e->nopen++;
+	conn_stalled(c, UCCL_STALL_NOT, now);
+	e->stats.connects++;
+	engine_trace(e, UCCL_TRACE_PEER_OPEN, 0, c, 0);
+	/* Keepalive and time-out also for those who connected to us. */
+	conn_watch(c, now);
+	uccl_peer_opened(&c->peer, now);
+	conn_say(c);
+	conn_lanes_say(c);
+	engine_ready(c);
+	return 0;
+}
+
+int conn_seal(struct conn *c)
+{
+	if (!c->e->cfg.security)
+		return 0;
+	c->seal = malloc(sizeof(*c->seal));
+	if (!c->seal)
+		return -FI_ENOMEM;
+	uccl_seal_init(c->seal, c->hs.theirs.key, c->hs.mine.key);
+	return 0;
+}
+
+void conn_begin(struct conn *c, uint64_t now)
+{
+	if (!conn_opened(c, now))
+		return;
+	c->e->stats.connect_fails++;
+	conn_fail(c, FI_ENOMEM, now);
+}
+
+void conn_wake(struct conn *c, uint64_t now)
+{
+	conns_half_leave(c);
+	conn_begin(c, now);
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* What an engine grants its peers of its receive queue, and what it takes back. */
+#include "base/units.h"
+#include "engine/impl.h"
+
+static uint32_t nic_room(const struct uccl_engine *e, uint32_t bytes)
+{
+	return e->nic->ops->slots ? e->nic->ops->slots(e->nic, bytes) : e->nic->caps.rx_slots;
+}
+
+/* So many packets that were shorter are no chance; and lengths that are nearly alike are one. */
+#define USUAL_PACKETS 16
+#define USUAL_BYTES 256
+
+/*
+ * So many packets of that length. Linux counts up to a quarter of a queue that was read already (udp_rmem_release), and
+ * with many peers all of it may be granted.
+ */
+static uint32_t usual_room(const struct uccl_engine *e, uint32_t bytes)
+{
+	return nic_room(e, bytes) / 5 * 4;
+}
+
+/* The largest packets that may come from this peer. */
+static uint32_t conn_mtu(const struct conn *c)
+{
+	return c->peer.open ? c->peer.flow.cfg.mtu : c->e->nic->caps.mtu;
+}
+
+static void conn_resize(struct conn *c, uint32_t mtu)
+{
+	c->typical_len = uccl_min(c->typical_len, mtu);
+	uccl_slots_resize(&c->grant, nic_room(c->e, mtu), usual_room(c->e, c->typical_len));
+}
+
+/* The queue may be shared with other endpoints of the process, which come and go. */
+void slots_refit(struct uccl_engine *e)
+{
+	uint32_t room = nic_room(e, e->nic->caps.mtu);
+	struct conn *c;
+
+	if (room == e->room)
+		return;
+	e->room = room;
+	TAILQ_FOREACH(c, &e->conns, all)
+		if (c->grant.of)
+			conn_resize(c, conn_mtu(c));
+	TAILQ_FOREACH(c, &e->half, all)
+		conn_resize(c, e->nic->caps.mtu);
+}
+
+/* What the handshake grants is a promise from then on. */
+void conn_grant(struct conn *c)
+{
+	struct uccl_engine *e = c->e;
+
+	if (c->grant.of)
+		return;
+	slots_refit(e);
+	c->typical_len = e->nic->caps.mtu;
+	uccl_slots_open(&e->slots, &c->grant, e->room, e->cfg.window_chunks);
+	c->hs.mine.slots = (uint16_t)c->grant.slots;
+}
+
+void conn_slots_known(struct conn *c)
+{
+	if (c->hs.theirs.waits)
+		return;
+	uccl_slots_least(&c->grant);
+	c->hs.mine.slots = (uint16_t)c->grant.slots;
+}
+
+void conn_slots_fit(struct conn *c, uint32_t mtu)
+{
+	conn_resize(c, mtu);
+}
+
+/* A packet that was longer than usual counts at once, shorter ones when there were some. */
+static void usual_set(struct conn *c, uint32_t bytes)
+{
+	bytes = (uint32_t)uccl_min((bytes + USUAL_BYTES - 1) / USUAL_BYTES * USUAL_BYTES, conn_mtu(c));
+	c->came = c->longest = 0;
+	if (bytes == c->typical_len)
+		return;
+	c->typical_len = bytes;
+	conn_resize(c, conn_mtu(c));
+}
+
+void conn_slots_came(struct conn *c, uint32_t bytes)
+{
+	if (bytes > c->typical_len) {
+		usual_set(c, bytes);
+		return;
+	}
+	c->longest = uccl_max(c->longest, bytes);
+	if (++c->came == USUAL_PACKETS)
+		usual_set(c, c->longest);
+}
+
+void conn_slots_ask(struct uccl_engine *e, uint64_t now)
+{
+	struct uccl_grant *g;
+
+	while ((g = uccl_slots_serve(&e->slots, now))) {
+		struct conn *c = uccl_container_of(g, struct conn, grant);
+
+		if (!c->peer.open)
+			continue;
+		uccl_flow_tell(&c->peer.flow);
+		engine_ready(c);
+	}
+	while ((g = uccl_slots_ask(&e->slots, now))) {
+		struct conn *c = uccl_container_of(g, struct conn, grant);
+
+		if (!c->peer.open)
+			continue;
+		uccl_flow_keepalive(&c->peer.flow, now);
+		engine_ready(c);
+	}
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Sending: handshakes first, then the flows that have something to send, in turns. */
+#include "engine/impl.h"
+
+/*
+ * Payload of a turn: about a train, which is not cut. With turns of packets, who sends long ones would have most of the
+ * NIC. PROTOCOL R163
+ */
+#define TX_TURN 65536
+/* What is shorter costs as much as so many bytes. */
+#define TX_LEAST 1024
+
+/* Handshake packets. */
+static bool tx_handshakes(struct uccl_engine *e, uint64_t now)
+{
+	struct conn *c;
+
+	while ((c = TAILQ_FIRST(&e->hsq))) {
+		struct uccl_tx *tx = engine_tx_slot(e);
+
+		if (!tx)
+			return false;
+		if (!uccl_conn_tx(&c->hs, &e->listener, tx, c->init_buf, now)) {
+			TAILQ_REMOVE(&e->hsq, c, hsq);
+			c->in_hsq = false;
+			uccl_heap_set(&e->heap, &c->hs_timer, uccl_conn_expiry(&c->hs));
+			continue;
+		}
+		tx->label = (uint16_t)(tx->label % e->nic->caps.labels);
+		tx->peer = c->nic_peer;
+		tx->to = &c->peer.addr.nic;
+		e->tx_n++;
+		/* init_buf is one: it must leave before the next step writes it. */
+		if (!engine_tx_flush(e))
+			return false;
+	}
+	return true;
+}
+
+/* This peer has sent all that it may. */
+static void tx_held(struct conn *c, uint64_t now)
+{
+	enum uccl_stall why = uccl_flow_stall(&c->peer.flow, now);
+
+	if (why == UCCL_STALL_NOT && !c->peer.flow.sent.inflight_chunks) {
+		if (!TAILQ_EMPTY(&c->peer.sends))
+			why = UCCL_STALL_ANSWER;
+		else if (!TAILQ_EMPTY(&c->peer.pending) && !TAILQ_FIRST(&c->peer.pending)->loading)
+			why = UCCL_STALL_LIMIT;
+	}
+	/* Questions that could not leave are no silence of the peer. */
+	if (why == UCCL_STALL_SILENT && c->e->nic_stall.why == UCCL_STALL_NIC)
+		why = UCCL_STALL_NOT;
+	conn_stalled(c, why, now);
+}
+
+/* The NIC takes no more, or does again. */
+static void tx_full(struct uccl_engine *e, bool full, uint64_t now)
+{
+	uccl_stall_set(&e->nic_stall, full ? UCCL_STALL_NIC : UCCL_STALL_NOT, e->away_ns, now);
+}
+
+/* Why a turn ended: the NIC takes no more, nothing may leave any more, or others wait. */
+enum tx_end { TX_FULL, TX_NOTHING, TX_OTHERS };
+
+/* What follows the packet that was added last in its train. Returns how many packets. */
+static int32_t tx_follow(struct uccl_engine *e, struct conn *c)
+{
+	int n;
+
+	/* A seal is of each. */
+	if (!c->peer.flow.sent.out.left || c->seal || !e->tx_n)
+		return 0;
+	n = uccl_flow_tx_follow(&c->peer.flow, &e->txv[e->tx_n - 1], TX_BATCH - e->tx_n);
+	e->tx_n += n;
+	return n;
+}
+
+static enum tx_end tx_turn(struct uccl_engine *e, struct conn *c, uint64_t now)
+{
+	struct uccl_flow *f = &c->peer.flow;
+	enum tx_end end = TX_OTHERS;
+	int32_t left = c->turn;
+
+	/* The packets of a train leave together. */
+	while (left > 0 || f->sent.out.left) {
+		struct uccl_tx *tx = engine_tx_slot(e);
+
+		end = TX_FULL;
+		if (!tx)
+			break;
+		end = TX_NOTHING;
+		if (!uccl_flow_tx(f, tx, now))
+			break;
+		tx->peer = c->nic_peer;
+		tx->to = &c->peer.addr.nic;
+		tx->ect = c->ect;
+		if (c->seal && tx->kind == UCCL_TX_PACKET)
+			uccl_seal_put(c->seal, tx);
+		left -= (int32_t)uccl_max(tx->payload_len, TX_LEAST);
+		end = TX_FULL;
+		if (!engine_tx_add(e))
+			break;
+		left -= tx_follow(e, c) * (int32_t)uccl_max(e->txv[e->tx_n - 1].payload_len, TX_LEAST);
+		end = TX_OTHERS;
+	}
+	c->turn = left;
+	return end;
+}
+
+/*
+ * Deficit round robin among peers (Shreedhar and Varghese 1995). A turn that the NIC stops goes on in the next poll: if
+ * it began anew, who sends to a NIC that is always full would never let go of it.
+ */
+void engine_tx(struct uccl_engine *e, uint64_t now)
+{
+	struct uccl_flow *f;
+
+	if ((e->tx_head && !engine_tx_flush(e)) || !tx_handshakes(e, now)) {
+		tx_full(e, true, now);
+		return;
+	}
+	while ((f = TAILQ_FIRST(&e->ready))) {
+		struct conn *c = peer_conn(f->user);
+		enum tx_end end;
+
+		if (f->share != e->nbusy[UCCL_LOAD_OUT])
+			uccl_flow_share(f, e->nbusy[UCCL_LOAD_OUT]);
+		end = tx_turn(e, c, now);
+		if (end == TX_FULL)
+			break;
+		if (f->train.changed)
+			conn_trains(c);
+		if (f->pmtu_changed)
+			conn_pmtu(c);
+		TAILQ_REMOVE(&e->ready, f, ready);
+		if (end == TX_OTHERS) {
+			c->turn += TX_TURN;
+			TAILQ_INSERT_TAIL(&e->ready, f, ready);
+			continue;
+		}
+		c->turn = TX_TURN;
+		c->gathered = 0;
+		f->is_ready = false;
+		uccl_heap_set(&e->heap, &f->timer, uccl_flow_expiry(f));
+		tx_held(c, now);
+		if (f->close.seen && !f->close.ack_due) {
+			/* Its answer is in the batch: let it leave, then this peer is history. */
+			engine_tx_flush(e);
+			conn_close_seen(c, f->close.reason, now);
+		}
+	}
+	tx_full(e, !engine_tx_flush(e), now);
+}

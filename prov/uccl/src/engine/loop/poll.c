@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* What a poll does: receive, timers, credit, send. */
+#include "base/units.h"
+#include "engine/impl.h"
+
+/* With more left in the queue than a poll reads, timers wait; but no longer than this, whoever floods us. */
+#define TIMERS_WAIT_NS (5 * UCCL_NS_PER_MS)
+#define SHARERS_NS UCCL_NS_PER_MS /* between two looks at who shares the line rate */
+/* A poll that comes so much later than a timer wanted it: the program made no call, or its thread had no processor. */
+#define AWAY_NS UCCL_NS_PER_MS
+/* Between two tries of what has no memory. */
+#define SHORT_NS (10 * UCCL_NS_PER_MS)
+
+/*
+ * What a timer asks about may be in the queue already, behind packets of others: after an absence of ours it always is.
+ * PROTOCOL R131
+ */
+static bool timers_may(struct uccl_engine *e, uint64_t now)
+{
+	if (!e->rx_more) {
+		e->behind_ns = 0;
+		return true;
+	}
+	if (!e->behind_ns)
+		e->behind_ns = uccl_max(now, 1);
+	return now - e->behind_ns >= TIMERS_WAIT_NS;
+}
+
+static void engine_timers(struct uccl_engine *e, uint64_t now)
+{
+	struct uccl_timer *t;
+	struct conn *c;
+
+	while ((t = uccl_heap_min(&e->heap)) && t->at <= now) {
+		uccl_heap_set(&e->heap, t, UCCL_NEVER);
+		if (t->kind == TIMER_PACER)
+			continue; /* engine_credits comes next */
+		if (t->kind == TIMER_HANDSHAKE) {
+			c = uccl_container_of(t, struct conn, hs_timer);
+			uccl_conn_expire(&c->hs, now);
+			conn_due(c);
+		} else {
+			c = uccl_container_of(t, struct conn, peer.flow.timer);
+			uccl_flow_expire(&c->peer.flow, now);
+			engine_ready(c);
+		}
+	}
+	if (now >= e->scan_at)
+		conn_scan(e, now);
+}
+
+/* Our part of the link: endpoints have one each, and of that their engines. PROTOCOL R289 */
+static void pacer_share(struct uccl_engine *e)
+{
+	uccl_pacer_link(&e->pacer, e->nic->caps.link_bps / e->nsharers / e->nbusy[UCCL_LOAD_IN]);
+}
+
+/* Other endpoints hand out credit for the same link. */
+static void link_share(struct uccl_engine *e, uint64_t now)
+{
+	if (!e->sharers || now < e->sharers_at)
+		return;
+	e->sharers_at = now + SHARERS_NS;
+	e->nsharers = (uint32_t)uccl_max(1, e->sharers(e->sharers_arg, now));
+	pacer_share(e);
+}
+
+/* Lanes of this one do, too, and their flows have parts of what one would have, see engine_tx. PROTOCOL R289 */
+static void engine_load_update(struct uccl_engine *e, uint64_t now)
+{
+	const uint64_t all[] = {[UCCL_LOAD_OUT] = e->stats.tx_bytes, [UCCL_LOAD_IN] = e->stats.rx_bytes};
+	uint64_t moved[UCCL_LOAD_DIRS];
+
+	e->load_at = now + SHARERS_NS;
+	for (int lane_peer = 0; lane_peer < UCCL_LOAD_DIRS; lane_peer++) {
+		moved[lane_peer] = all[lane_peer] - e->moved[lane_peer];
+		e->moved[lane_peer] = all[lane_peer];
+	}
+	uccl_load_table_update(e->load, e->load_entry, moved, e->nbusy, now);
+	pacer_share(e);
+}
+
+/* Credits whose time has come, and when the next one's does. */
+static void engine_credits(struct uccl_engine *e, uint64_t now)
+{
+	struct uccl_pull *pull;
+	uint64_t at;
+
+	while ((pull = uccl_pacer_next(&e->pacer, now))) {
+		struct uccl_flow *f = uccl_container_of(pull, struct uccl_flow, credit.pull);
+
+		link_share(e, now);
+		uccl_credit_due(&f->credit);
+		engine_ready(peer_conn(f->user));
+	}
+	at = uccl_pacer_expiry(&e->pacer, now);
+	if (at != e->pacer_timer.at)
+		uccl_heap_set(&e->heap, &e->pacer_timer, at);
+}
+
+/* Were we late? Who waits for the clock is on time, whoever else sleeps. */
+static void engine_absence(struct uccl_engine *e, uint64_t now)
+{
+	const struct uccl_timer *t = uccl_heap_min(&e->heap);
+	uint64_t due = uccl_max(e->polled_ns, t ? t->at : UCCL_NEVER);
+
+	if (now > due && now - due > AWAY_NS)
+		e->away_ns += now - due;
+	e->polled_ns = now;
+}
+
+/* Of our lanes, or of home to a lane. */
+static int engine_lane_cmds(struct uccl_engine *e, uint64_t now)
+{
+	if (e->msg_ep.lanes)
+		return uccl_lanes_poll(&e->msg_ep, now);
+	return e->msg_ep.lane ? uccl_lane_poll(&e->msg_ep, now) : 0;
+}
+
+int uccl_engine_poll(struct uccl_engine *e, uint64_t now)
+{
+	int n;
+
+	now = engine_time(e, now);
+	engine_absence(e, now);
+	e->polling = true;
+	e->posted = 0;
+	n = engine_lane_cmds(e, now) + engine_rx(e, now);
+	if (uccl_msg_waits(&e->msg_ep))
+		uccl_msg_retry(&e->msg_ep, now);
+	if (uccl_msg_copying(&e->msg_ep))
+		n += uccl_msg_copies(&e->msg_ep, now);
+	if (e->device_rx.n)
+		engine_device_rx_settle(e);
+	if (timers_may(e, now))
+		engine_timers(e, now);
+	if (now >= e->load_at)
+		engine_load_update(e, now);
+	engine_credits(e, now);
+	if (now >= e->slots.ask_at)
+		conn_slots_ask(e, now);
+	if (e->drain_ns)
+		engine_drain_step(e, now);
+	e->polling = false;
+	engine_tx_settle(e);
+	engine_tx(e, now);
+	if (e->msg_ep.lane)
+		uccl_lane_tell(&e->msg_ep);
+	return n;
+}
+
+uint64_t uccl_engine_expiry(const struct uccl_engine *e)
+{
+	struct uccl_timer *t = uccl_heap_min(&e->heap);
+	uint64_t at = uccl_min(t ? t->at : UCCL_NEVER, uccl_min(e->scan_at, e->slots.ask_at));
+
+	/* Nothing tells when there is memory again. */
+	if (uccl_msg_short(&e->msg_ep))
+		at = uccl_min(at, e->now + SHORT_NS);
+	if (e->nic->ops->expiry)
+		at = uccl_min(at, uccl_max(e->nic->ops->expiry(e->nic), e->now));
+	/* Something waits for the NIC to take it, or for a copy of which nothing else tells. */
+	if (e->tx_n || !TAILQ_EMPTY(&e->ready) || uccl_msg_copying(&e->msg_ep))
+		return e->now;
+	/* A letter waits for room in a mailbox. */
+	return (e->msg_ep.lanes && uccl_lanes_waits(&e->msg_ep)) || (e->msg_ep.lane && uccl_lane_waits(&e->msg_ep))
+		       ? e->now
+		       : at;
+}

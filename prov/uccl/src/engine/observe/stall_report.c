@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * See stall_report.h.
+ *
+ * DESIGN NOTES
+ * - A full pipe is no fault: who sends as fast as the network goes has a full window all the time. So of two peers that
+ *   are held back for about as long, the one whose reason is not the network's speed comes first.
+ * - While this process itself is late, nobody knows what would have held its peers back: that is a line of the
+ *   endpoint, and none of a peer.
+ * - Losses make windows small. Where many packets are lost, a full window is therefore named "losses".
+ */
+#include "engine/observe/stall_report.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "flow/path/path.h"
+
+/* Shares of the time that differ by less count as equal. */
+#define STEPS 10
+/* How bad a path can be at most that is not in quarantine. */
+#define IN_SERVICE 0.9
+
+static uint64_t stall_sum(const struct uccl_snapshot_peer *p)
+{
+	uint64_t all = 0;
+
+	for (int w = 0; w < UCCL_STALL_COUNT; w++)
+		all += p->stall_ns[w];
+	return all;
+}
+
+/*
+ * How much longer one reason held it back. What is under way may turn out to have been our own absence, and so become
+ * less.
+ */
+static uint64_t stall_grown(const struct uccl_snapshot_peer *p, const struct uccl_snapshot_peer *q, uint8_t why)
+{
+	uint64_t before = q ? q->stall_ns[why] : 0;
+
+	return p->stall_ns[why] > before ? p->stall_ns[why] - before : 0;
+}
+
+/* The same peer in the picture before; NULL: it was not there, or began anew. */
+static const struct uccl_snapshot_peer *peer_before(const struct uccl_snapshot *before,
+						    const struct uccl_snapshot_peer *p)
+{
+	const struct uccl_snapshot_peer *q = before ? uccl_snapshot_first(before) : NULL;
+
+	for (uint32_t i = 0; q && i < before->npeers; i++, q = uccl_snapshot_next(before, q)) {
+		if (memcmp(q->ip, p->ip, sizeof(q->ip)) || q->port != p->port)
+			continue;
+		return stall_sum(q) <= stall_sum(p) ? q : NULL;
+	}
+	return NULL;
+}
+
+/* A counter's growth; what went back began anew. */
+static uint64_t grown(uint64_t now, uint64_t before)
+{
+	return now >= before ? now - before : now;
+}
+
+/* What a path sent and lost between the pictures. */
+static void path_grown(const struct uccl_snapshot_peer *q, const struct uccl_snapshot_path *path, uint64_t *packets,
+		       uint64_t *lost)
+{
+	const struct uccl_snapshot_path *old = q ? uccl_snapshot_paths(q) : NULL;
+
+	*packets = path->packets;
+	*lost = path->lost;
+	for (uint16_t i = 0; q && i < q->npaths; i++)
+		if (old[i].index == path->index) {
+			*packets = grown(path->packets, old[i].packets);
+			*lost = grown(path->lost, old[i].lost);
+		}
+}
+
+static double share_of(uint64_t part, uint64_t all)
+{
+	return all ? fmin((double)part / (double)all, 1) : 0;
+}
+
+static bool is_speed(uint8_t why)
+{
+	return why == UCCL_STALL_WINDOW || why == UCCL_STALL_PACE;
+}
+
+/* *away: share of the time in which this process was late for it. */
+static bool slow_peer(const struct uccl_snapshot *v, const struct uccl_snapshot_peer *p,
+		      const struct uccl_snapshot_peer *q, struct uccl_stall_report *s, double *away)
+{
+	const struct uccl_snapshot_path *path = uccl_snapshot_paths(p);
+	uint64_t all = 0, held = 0, most = 0, packets = 0, lost = 0;
+	uint8_t why = UCCL_STALL_NOT;
+
+	for (uint8_t w = 0; w < UCCL_STALL_COUNT; w++) {
+		uint64_t ns = stall_grown(p, q, w);
+
+		all += ns;
+		if (w == UCCL_STALL_NOT || w == UCCL_STALL_AWAY)
+			continue;
+		held += ns;
+		if (ns > most) {
+			most = ns;
+			why = w;
+		}
+	}
+	for (uint16_t i = 0; i < p->npaths; i++) {
+		uint64_t sent, gone;
+
+		path_grown(q, &path[i], &sent, &gone);
+		packets += sent;
+		lost += gone;
+	}
+	*away = share_of(stall_grown(p, q, UCCL_STALL_AWAY), all);
+	*s = (struct uccl_stall_report){
+		.kind = UCCL_STALL_REPORT_PEER,
+		.why = why,
+		.v = v,
+		.peer = p,
+		.share = share_of(held, all),
+		.fraction = share_of(most, all),
+		.lost = packets >= UCCL_STALL_REPORT_PACKETS ? share_of(lost, packets) : 0,
+	};
+	if (s->lost >= UCCL_STALL_REPORT_LOST && (is_speed(why) || s->share < UCCL_STALL_REPORT_SHARE)) {
+		s->why = UCCL_STALL_LOSS;
+		s->fraction = s->share;
+	}
+	return p->state != UCCL_SNAPSHOT_ENDED &&
+	       (s->share >= UCCL_STALL_REPORT_SHARE || s->lost >= UCCL_STALL_REPORT_LOST);
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double median(double *v, size_t n)
+{
+	qsort(v, n, sizeof(*v), by_value);
+	return n ? v[n / 2] : 0;
+}
+
+/*
+ * Paths that are far from the median of their peer's. Their `share` is how bad they are among paths: 1 in quarantine,
+ * else what part of the RTT, or of the losses, is beyond the median.
+ */
+static size_t slow_paths(const struct uccl_snapshot *v, const struct uccl_snapshot_peer *p,
+			 const struct uccl_snapshot_peer *q, struct uccl_stall_report *out, size_t max)
+{
+	const struct uccl_snapshot_path *path = uccl_snapshot_paths(p);
+	double rtts[UCCL_PATHS_MAX], losses[UCCL_PATHS_MAX], rtt, loss;
+	size_t n = 0, nrtts = 0, nlosses = 0;
+	uint64_t sent, lost;
+
+	for (uint16_t i = 0; i < p->npaths && i < UCCL_PATHS_MAX; i++) {
+		path_grown(q, &path[i], &sent, &lost);
+		if (sent >= UCCL_STALL_REPORT_PACKETS)
+			losses[nlosses++] = share_of(lost, sent);
+		if (path[i].srtt_ns)
+			rtts[nrtts++] = (double)path[i].srtt_ns;
+	}
+	rtt = median(rtts, nrtts);
+	loss = median(losses, nlosses);
+	for (uint16_t i = 0; i < p->npaths && n < max; i++) {
+		struct uccl_stall_report s = {.kind = UCCL_STALL_REPORT_PATH, .v = v, .peer = p, .path = &path[i]};
+		bool bad;
+
+		path_grown(q, &path[i], &sent, &lost);
+		s.lost = sent >= UCCL_STALL_REPORT_PACKETS ? share_of(lost, sent) : 0;
+		s.times = rtt > 0 ? (double)path[i].srtt_ns / rtt : 0;
+		bad = s.lost >= UCCL_STALL_REPORT_LOST && s.lost >= UCCL_STALL_REPORT_LOSSES * loss;
+		if (bad || path[i].state == UCCL_PATH_QUARANTINE)
+			s.why = UCCL_STALL_LOSS;
+		if (path[i].state == UCCL_PATH_QUARANTINE)
+			s.share = 1;
+		else if (bad)
+			s.share = IN_SERVICE * (1 - loss / s.lost);
+		if (nrtts > 2 && s.times >= UCCL_STALL_REPORT_RTT)
+			s.share = fmax(s.share, IN_SERVICE * (1 - 1 / s.times));
+		if (s.share > 0)
+			out[n++] = s;
+	}
+	return n;
+}
+
+/* Has this endpoint anything to do for anybody? */
+static bool snapshot_busy(const struct uccl_snapshot *v)
+{
+	const struct uccl_snapshot_peer *p = uccl_snapshot_first(v);
+
+	for (uint32_t i = 0; p && i < v->npeers; i++, p = uccl_snapshot_next(v, p))
+		if (p->state != UCCL_SNAPSHOT_ENDED && (p->stall != UCCL_STALL_NOT || p->inflight_chunks))
+			return true;
+	return false;
+}
+
+static struct uccl_stall_report slow_endpoint(const struct uccl_snapshot *v, uint8_t why, double share)
+{
+	return (struct uccl_stall_report){
+		.kind = UCCL_STALL_REPORT_ENDPOINT, .why = why, .v = v, .share = share, .fraction = share};
+}
+
+size_t uccl_stall_report_find(const struct uccl_snapshot *now, const struct uccl_snapshot *before, uint64_t clock_ns,
+			      struct uccl_stall_report *out, size_t max)
+{
+	uint64_t old = clock_ns > now->at_ns ? clock_ns - now->at_ns : 0, span, nic;
+	const struct uccl_snapshot_peer *p = uccl_snapshot_first(now);
+	double away = 0, one;
+	struct uccl_stall_report s;
+	size_t n = 0;
+
+	if (before && before->at_ns >= now->at_ns && old < UCCL_STALL_REPORT_STALE_NS)
+		before = NULL;
+	/* Nobody draws, so nobody measures: what the last picture says is long ago. */
+	if (old >= UCCL_STALL_REPORT_STALE_NS) {
+		if (!max || !snapshot_busy(now))
+			return 0;
+		*out = slow_endpoint(now, UCCL_STALL_AWAY, 1);
+		out->stale_ns = old;
+		return 1;
+	}
+	span = before ? now->at_ns - before->at_ns : 0;
+	nic = before ? grown(now->nic_ns, before->nic_ns) : 0;
+	if (n < max && share_of(nic, span) >= UCCL_STALL_REPORT_SHARE)
+		out[n++] = slow_endpoint(now, UCCL_STALL_NIC, share_of(nic, span));
+	for (uint32_t i = 0; p && i < now->npeers; i++, p = uccl_snapshot_next(now, p)) {
+		const struct uccl_snapshot_peer *q = peer_before(before, p);
+
+		if (slow_peer(now, p, q, &s, &one) && n < max)
+			out[n++] = s;
+		away = fmax(away, one);
+		if (p->state == UCCL_SNAPSHOT_OPEN)
+			n += slow_paths(now, p, q, out + n, max - n);
+	}
+	if (n < max && away >= UCCL_STALL_REPORT_SHARE)
+		out[n++] = slow_endpoint(now, UCCL_STALL_AWAY, away);
+	return n;
+}
+
+/* Which of two comes first, if they are held back for about as long? */
+static int rank(const struct uccl_stall_report *s)
+{
+	/* What the other side does not do, before what follows from it elsewhere. */
+	if (s->why == UCCL_STALL_SILENT)
+		return 0;
+	return is_speed(s->why) ? 2 : 1;
+}
+
+static int by_badness(const void *a, const void *b)
+{
+	const struct uccl_stall_report *x = a, *y = b;
+	int paths = (x->kind == UCCL_STALL_REPORT_PATH) - (y->kind == UCCL_STALL_REPORT_PATH);
+	int steps = (int)lround(y->share * STEPS) - (int)lround(x->share * STEPS);
+
+	if (paths)
+		return paths;
+	if (steps)
+		return steps;
+	if (rank(x) != rank(y))
+		return rank(x) - rank(y);
+	if (x->share != y->share)
+		return x->share < y->share ? 1 : -1;
+	return (x->lost < y->lost) - (x->lost > y->lost);
+}
+
+void uccl_stall_report_sort(struct uccl_stall_report *s, size_t n)
+{
+	if (n)
+		qsort(s, n, sizeof(*s), by_badness);
+}
+
+/* A length of time, or a number of bytes, as people write it. */
+static const char *ns_text(char *buf, size_t size, uint64_t ns)
+{
+	if (ns >= UCCL_NS_PER_S)
+		snprintf(buf, size, "%.1f s", (double)ns / 1e9);
+	else if (ns >= UCCL_NS_PER_MS)
+		snprintf(buf, size, "%.1f ms", (double)ns / 1e6);
+	else
+		snprintf(buf, size, "%.0f us", (double)ns / 1e3);
+	return buf;
+}
+
+static const char *bytes_text(char *buf, size_t size, uint64_t bytes)
+{
+	if (bytes >= 1000000)
+		snprintf(buf, size, "%.1f MB", (double)bytes / 1e6);
+	else
+		snprintf(buf, size, "%.1f KB", (double)bytes / 1e3);
+	return buf;
+}
+
+static size_t figure_path(const struct uccl_stall_report *s, char *buf, size_t size)
+{
+	char t[32];
+
+	return (size_t)snprintf(buf, size, "%s, RTT %s (%.1f times the median), %.1f %% lost",
+				uccl_snapshot_path_state(s->path->state), ns_text(t, sizeof(t), s->path->srtt_ns),
+				s->times, s->lost * 100);
+}
+
+size_t uccl_stall_report_figure(const struct uccl_stall_report *s, char *buf, size_t size)
+{
+	const struct uccl_snapshot_peer *p = s->peer;
+	char a[32], b[32];
+	int n = 0;
+
+	if (!size)
+		return 0;
+	buf[0] = '\0';
+	if (s->kind == UCCL_STALL_REPORT_PATH)
+		return uccl_min(figure_path(s, buf, size), size - 1);
+	switch (s->why) {
+	case UCCL_STALL_WINDOW:
+	case UCCL_STALL_PACE:
+		n = snprintf(buf, size, "window %s, RTT %s", bytes_text(a, sizeof(a), p->window),
+			     ns_text(b, sizeof(b), p->srtt_ns));
+		break;
+	case UCCL_STALL_CREDIT:
+		n = snprintf(buf, size, "%s granted and used", bytes_text(a, sizeof(a), p->credit_used));
+		break;
+	case UCCL_STALL_SLOTS:
+		n = snprintf(buf, size, "slots %u, RTT %s", p->slots, ns_text(b, sizeof(b), p->srtt_ns));
+		break;
+	case UCCL_STALL_CHUNKS:
+		n = snprintf(buf, size, "%u chunks under way, RTT %s", p->inflight_chunks,
+			     ns_text(b, sizeof(b), p->srtt_ns));
+		break;
+	case UCCL_STALL_LOSS:
+		n = snprintf(buf, size, "%.1f %% lost and sent again", s->lost * 100);
+		break;
+	case UCCL_STALL_SILENT:
+		n = snprintf(buf, size, "silent for %s%s", ns_text(a, sizeof(a), p->heard_ago_ns),
+			     p->suspect ? ", perhaps gone" : "");
+		break;
+	case UCCL_STALL_ANSWER:
+	case UCCL_STALL_LIMIT:
+	case UCCL_STALL_CONNECT:
+		n = snprintf(buf, size, "%s for %s", p->stall == s->why ? "so" : "not now, heard",
+			     ns_text(a, sizeof(a), p->stall == s->why ? p->stall_for_ns : p->heard_ago_ns));
+		break;
+	case UCCL_STALL_AWAY:
+		if (s->stale_ns)
+			n = snprintf(buf, size, "no call for %s", ns_text(a, sizeof(a), s->stale_ns));
+		else
+			n = snprintf(buf, size, "calls came too late while data waited");
+		break;
+	default:
+		n = snprintf(buf, size, "%.0f %% of the time", s->fraction * 100);
+		break;
+	}
+	return n > 0 ? uccl_min((size_t)n, size - 1) : 0;
+}
+
+static const char *meaning(uint8_t why)
+{
+	switch (why) {
+	case UCCL_STALL_WINDOW:
+	case UCCL_STALL_PACE:
+		return "sending goes as fast as congestion control finds the network to be; nothing else holds it back";
+	case UCCL_STALL_CREDIT:
+		return "the receiver hands out credit more slowly than we could send: its link is busy, or its line "
+		       "rate is set too low";
+	case UCCL_STALL_SLOTS:
+		return "the receiver has too few places for packets: more socket buffer or fewer peers there would "
+		       "help";
+	case UCCL_STALL_CHUNKS:
+		return "FI_UCCL_WINDOW is too small for this network's speed and distance";
+	case UCCL_STALL_LIMIT:
+		return "the peer's program has not yet taken the messages that were sent";
+	case UCCL_STALL_LOSS:
+		return "the network loses packets on the way to this peer";
+	case UCCL_STALL_SILENT:
+		return "the peer does not answer: its program makes no calls or is stopped, or the network to it is "
+		       "cut";
+	case UCCL_STALL_ANSWER:
+		return "the peer has got everything, but its program has posted no receive for it, or has not "
+		       "replied yet";
+	case UCCL_STALL_CONNECT:
+		return "the peer does not answer the handshake: it has not started, makes no calls, or cannot be "
+		       "reached";
+	case UCCL_STALL_NIC:
+		return "this host's NIC, or the socket's send buffer, takes no more: the link is full";
+	case UCCL_STALL_AWAY:
+		return "this process itself comes too late to its work for the network: its program makes no calls "
+		       "meanwhile, has no processor, or is stopped";
+	default:
+		return "something holds it back";
+	}
+}
+
+size_t uccl_stall_report_sentence(const struct uccl_stall_report *s, size_t n, char *buf, size_t size)
+{
+	char ip[UCCL_SNAPSHOT_IP_TEXT];
+	int len;
+
+	if (!size)
+		return 0;
+	if (!n) {
+		len = snprintf(buf, size, "Nothing is held back.");
+	} else if (s->kind == UCCL_STALL_REPORT_PATH) {
+		uccl_snapshot_ip_text(s->peer, ip, sizeof(ip));
+		len = snprintf(buf, size, "No peer is held back, but path %u to %s port %u is worse than the others.",
+			       s->path->index, ip, s->peer->port);
+	} else if (s->peer) {
+		uccl_snapshot_ip_text(s->peer, ip, sizeof(ip));
+		len = snprintf(buf, size, "Worst: process %lld and its peer %s port %u: %s.", (long long)s->v->pid, ip,
+			       s->peer->port, meaning(s->why));
+	} else {
+		len = snprintf(buf, size, "Worst: process %lld: %s.", (long long)s->v->pid, meaning(s->why));
+	}
+	return len > 0 ? uccl_min((size_t)len, size - 1) : 0;
+}

@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What the peer acknowledged, and what that proves lost, in this order: (1) proof: a later packet of the same path
+ * arrived; (2) RACK (RFC 8985) across paths: something arrived that was sent later by more than this chunk's path may
+ * take. How much that is, rack.c knows. The sender's clock convicts nothing while the peer is silent: it only asks. (3)
+ * tail probe and (4) time-out are timers, in timer.c.
+ */
+#include "base/seq.h"
+#include "flow/internal.h"
+
+/* What arrives from a peer that we owe nothing is reported this often at most, and not more than once per RTT. */
+#define REPORT_NS UCCL_NS_PER_MS
+
+void flow_report_loss(struct uccl_flow *f, enum uccl_loss_kind kind, uint16_t path, uint64_t bytes, uint64_t now)
+{
+	struct uccl_loss_info loss = {
+		.kind = kind,
+		.path = path,
+		.bytes = bytes,
+		.inflight = f->sent.inflight_bytes,
+		.srtt_ns = f->times.srtt_ns,
+		.last_rtt_ns = f->ack_delay.last_rtt_ns,
+	};
+
+	uccl_event_loss(f, &loss, now);
+}
+
+/* So many bytes of payload came on this path. */
+static void path_landed(struct uccl_flow *f, uint16_t path, uint32_t bytes, uint64_t now)
+{
+	uccl_path_land(&f->paths.list[path], bytes);
+	uccl_event_path_landed(f, path, now);
+}
+
+/* Did it leave as a direct write, and not again since? What is sent again are packets. */
+static bool sent_wrote(const struct uccl_sent *e)
+{
+	return e->write && e->ntx == 1;
+}
+
+/* Where the NIC makes paths ready for writes, these have queue pairs of their own: no packet goes their way. */
+static bool sent_elsewhere(const struct uccl_flow *f, const struct uccl_sent *e)
+{
+	return f->cfg.write_later && sent_wrote(e);
+}
+
+/*
+ * So many bytes of it were not in flight. They had been taken for lost, and the peer counts them twice: as received,
+ * and as lost. PROTOCOL R286
+ */
+static void ack_unlost(struct uccl_flow *f, const struct uccl_sent *e, uint32_t bytes)
+{
+	uint64_t csn;
+
+	/* What leaves in slices is in flight when all of it has left, and has spent its credit when it began. */
+	if (bytes && e->ntx && !(f->sent.begun.next && uccl_sent_next(&f->sent, &csn) == e))
+		uccl_event_unlost(f, bytes);
+}
+
+/* Returns the bytes that this acknowledged for the first time. */
+static uint32_t ack_one(struct uccl_flow *f, uint64_t csn, uint64_t now)
+{
+	struct uccl_sent *e = uccl_sent_at(&f->sent, csn);
+	struct uccl_item *item = e->item;
+	uint32_t bytes = uccl_sent_missing(e);
+
+	if (e->state == UCCL_SENT_ACKED)
+		return 0;
+	if (e->state == UCCL_SENT_INFLIGHT)
+		path_landed(f, e->path, e->flying, now);
+	if (e->ntx == 1)
+		uccl_rack_came(&f->rack, csn, e->sent_ns);
+	uccl_rate_acked(&f->rate, &e->rate, e->sent_ns, bytes);
+	uccl_persistent_loss_came(&f->persistent_loss);
+	ack_unlost(f, e, bytes - e->flying);
+	uccl_sent_acked(&f->sent, csn);
+	/* Nothing but the write can have brought it; its path's line may be lost, or come behind this. PROTOCOL R84 */
+	if (sent_wrote(e)) {
+		uccl_paths_write_seen(&f->paths, e->path, csn);
+		uccl_chunk_fate(&f->chunk, false);
+	}
+	if (!sent_elsewhere(f, e))
+		uccl_paths_long_acked(&f->paths, e->path, e->len);
+	flow_mtu_acked(f, e, csn, now);
+	flow_item_done(f, item, now);
+	return bytes;
+}
+
+/* The same of those of 64 that have a bit here; most of them were acknowledged before. */
+static uint64_t ack_word(struct uccl_flow *f, uint64_t csn, uint64_t map, uint64_t now)
+{
+	uint64_t bytes = 0;
+
+	for (map = uccl_sent_unacked_of(&f->sent, csn, map); map; map &= map - 1)
+		bytes += ack_one(f, csn + (unsigned int)__builtin_ctzll(map), now);
+	return bytes;
+}
+
+/* The same of some of its parts. */
+static uint32_t ack_parts(struct uccl_flow *f, uint64_t csn, uint64_t have, uint64_t now)
+{
+	struct uccl_sent *e = uccl_sent_at(&f->sent, csn);
+	uint64_t fresh = have & ~e->parts.have;
+	uint16_t path = e->path;
+	uint32_t bytes, flew;
+
+	if (e->state == UCCL_SENT_ACKED || !fresh)
+		return 0;
+	if (fresh == uccl_parts_missing(&e->parts))
+		return ack_one(f, csn, now);
+	uccl_persistent_loss_came(&f->persistent_loss);
+	uccl_paths_long_acked(&f->paths, path, e->parts.each);
+	flow_mtu_acked(f, e, csn, now);
+	flew = uccl_sent_named(&f->sent, csn, fresh, &bytes);
+	path_landed(f, path, flew, now);
+	ack_unlost(f, e, bytes - flew);
+	uccl_rate_acked(&f->rate, &e->rate, e->sent_ns, bytes);
+	return bytes;
+}
+
+/* First look at everything: a block is taken whole or not at all. PROTOCOL R18 */
+static enum uccl_drop ack_check(const struct uccl_flow *f, const struct uccl_ack *a, uint64_t cum)
+{
+	uint64_t base = cum + 1;
+
+	if (cum > f->sent.nxt)
+		return UCCL_DROP_ACK;
+	for (int w = a->nwords - 1; w >= 0; w--) {
+		if (!a->sack[w])
+			continue;
+		if (base + 64u * (unsigned int)w + 63u - (unsigned int)__builtin_clzll(a->sack[w]) >= f->sent.nxt)
+			return UCCL_DROP_ACK;
+		break;
+	}
+	for (int i = 0; i < a->nparts; i++) {
+		uint64_t csn = cum + a->parts[i].ahead;
+		const struct uccl_sent *e;
+
+		if (csn >= f->sent.nxt)
+			return UCCL_DROP_ACK;
+		if (csn < f->sent.una)
+			continue;
+		e = uccl_sent_at(&f->sent, csn);
+		if (!e->parts.count || a->parts[i].have & ~uccl_parts_all(&e->parts))
+			return UCCL_DROP_ACK;
+	}
+	for (int i = 0; i < a->npaths; i++) {
+		const struct uccl_ack_path *p = &a->paths[i];
+
+		if (p->path >= f->cfg.paths_tx)
+			return UCCL_DROP_PATH;
+		if (p->write ? uccl_seq_expand(f->sent.nxt, p->seq, 32) >= f->sent.nxt :
+			       (int32_t)(p->seq - f->paths.list[p->path].next_seq) >= 0)
+			return UCCL_DROP_ACK;
+	}
+	return UCCL_DROP_COUNT;
+}
+
+/*
+ * RTT over this path, turnaround and our own queueing taken off; 0: no sample. `sent` is when the packet left, as
+ * coarse as the echo and never later: what left in the same instant must not seem older.
+ */
+static uint64_t path_sample(const struct uccl_ack_path *p, uint64_t arrived, uint64_t *sent)
+{
+	uint32_t elapsed = uccl_ts(arrived) - p->echo, rtt;
+
+	/* An echo from before this process, or forged: no time at all is learnt from it. */
+	if ((uint64_t)elapsed << UCCL_TS_SHIFT > 20 * UCCL_RTT_MAX_NS || arrived < (uint64_t)elapsed << UCCL_TS_SHIFT)
+		return 0;
+	*sent = ((arrived >> UCCL_TS_SHIFT) - elapsed) << UCCL_TS_SHIFT;
+	if (p->delay == UINT32_MAX || p->delay > elapsed)
+		return 0;
+	rtt = elapsed - p->delay;
+	if ((uint64_t)rtt << UCCL_TS_SHIFT > UCCL_RTT_MAX_NS)
+		return 0;
+	return uccl_max((uint64_t)rtt << UCCL_TS_SHIFT, 1);
+}
+
+/* The paths' lines: highest sequence numbers, RTT samples, marks; and what congestion control is to know of them. */
+static void ack_paths(struct uccl_flow *f, const struct uccl_ack *a, uint64_t arrived, struct uccl_ack_info *info,
+		      uint64_t now)
+{
+	uint64_t host = UCCL_NEVER;
+
+	for (int i = 0; i < a->npaths; i++) {
+		const struct uccl_ack_path *in = &a->paths[i];
+		struct uccl_path *p = &f->paths.list[in->path];
+		uint64_t rtt = 0, sent = 0;
+
+		/* Also of a line that says nothing else new. */
+		info->marked += uccl_path_marked(p, in->marked) * (uint64_t)UCCL_MARK_BYTES;
+		if (in->write) {
+			uint64_t csn = uccl_seq_expand(f->sent.nxt, in->seq, 32);
+			const struct uccl_sent *e;
+
+			if (csn < f->sent.una || !uccl_path_acked_write(p, csn))
+				continue;
+			uccl_paths_write_seen(&f->paths, in->path, csn);
+			e = uccl_sent_at(&f->sent, csn);
+			if (sent_wrote(e)) {
+				sent = e->sent_ns;
+				if (arrived > sent + ((uint64_t)in->delay << UCCL_TS_SHIFT))
+					rtt = arrived - sent - ((uint64_t)in->delay << UCCL_TS_SHIFT);
+			}
+		} else {
+			if (!uccl_path_acked(p, in->seq))
+				continue;
+			rtt = path_sample(in, arrived, &sent);
+		}
+		if (rtt && sent >= f->times.host_heard_ns && (in->write || !uccl_path_was_quiet(p, in->seq)))
+			host = uccl_min(host, (uint64_t)in->delay << UCCL_TS_SHIFT);
+		uccl_rack_reported(&f->rack, sent);
+		uccl_paths_alive(&f->paths, in->path, arrived);
+		if (rtt) {
+			uccl_times_rtt(&f->times, rtt);
+			flow_trace(f, UCCL_TRACE_RTT, 0, in->path, rtt, 0, 0, now);
+			rtt = uccl_ack_delay_rtt(&f->ack_delay, rtt);
+			uccl_path_rtt(p, rtt, now);
+			if (!in->write)
+				p->packet_rtt_ns = rtt;
+			uccl_event_path_sample(f, in->path, rtt,
+					       uccl_path_take_marks(p) * (uint64_t)UCCL_MARK_BYTES, now);
+			if (!info->rtt_ns || rtt < info->rtt_ns) {
+				info->rtt_ns = rtt;
+				info->path = in->path;
+			}
+		}
+	}
+	if (host != UCCL_NEVER)
+		uccl_times_host(&f->times, host, now);
+}
+
+/* The sample of the delivery rate that an acknowledgement makes. */
+static void ack_rate(struct uccl_flow *f, struct uccl_ack_info *info, uint64_t arrived)
+{
+	info->rate = uccl_rate_sample(&f->rate, f->times.min_rtt_ns, arrived);
+	info->delivered = f->rate.delivered;
+	/* What the receiver holds back says nothing of the network. */
+	if (!uccl_sendq_waits(&f->sendq) || f->credit.starved || uccl_sent_packets(&f->sent) >= f->limits.slots)
+		uccl_rate_limited(&f->rate, f->sent.inflight_bytes);
+}
+
+/* What the network does now: are short trains better? PROTOCOL R288 */
+static void ack_trains(struct uccl_flow *f)
+{
+	struct uccl_train_sight s;
+
+	if (!f->cfg.train_short || !f->train_bytes)
+		return;
+	s = (struct uccl_train_sight){
+		.link = f->cfg.link_bps / (8 * UCCL_NS_PER_S / UCCL_NS_PER_MS),
+		.delivered = uccl_rate_in(&f->rate, UCCL_NS_PER_MS),
+		.queued = uccl_rate_in(&f->rate, uccl_ack_delay_queue(&f->ack_delay)),
+	};
+	if (s.delivered)
+		uccl_train_see(&f->train, f->train_bytes, &s);
+}
+
+/*
+ * Of what leaves in slices some have left, and took all places that there are: did those come, or never will? True:
+ * there are places again.
+ */
+static bool ack_begun(struct uccl_flow *f)
+{
+	const struct uccl_sent_begun *b = &f->sent.begun;
+
+	if (!b->flying)
+		return false;
+	if ((int32_t)(f->paths.list[b->path].acked_seq - b->pseq) < 0 &&
+	    !(uccl_pto_reported(&f->pto, f->rack.reported_ns) && b->sent_ns < f->pto.asked_ns))
+		return false;
+	uccl_sent_landed(&f->sent);
+	return true;
+}
+
+enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32_t ts, uint64_t age_ns, uint64_t now)
+{
+	uint64_t cum = uccl_seq_expand(f->sent.una, a->cum, 32);
+	struct uccl_ack_info info = { 0 };
+	uint64_t arrived = now > age_ns ? now - age_ns : now;
+	uint64_t una = f->sent.una, high = f->sent.high_acked, reported = f->rack.reported_ns;
+	enum uccl_drop reason;
+	bool fresh;
+
+	reason = ack_check(f, a, cum);
+	if (reason != UCCL_DROP_COUNT)
+		return reason;
+	f->cfg.stats->acks_rx++;
+
+	uccl_ack_delay_back(&f->ack_delay, ts, arrived);
+	uccl_rack_block(&f->rack, high);
+	ack_paths(f, a, arrived, &info, now);
+	f->cfg.stats->marked_tx += info.marked;
+	if (uccl_paths_look(&f->paths, f->rack.reported_ns))
+		uccl_paths_overdue(&f->paths, f->rack.reported_ns, uccl_flow_rto(f), now);
+	for (uint64_t csn = f->sent.una; csn < cum; csn += 64)
+		info.bytes += ack_word(f, csn, cum - csn < 64 ? (1ull << (cum - csn)) - 1 : UINT64_MAX, now);
+	for (int w = 0; w < a->nwords; w++)
+		if (a->sack[w])
+			info.bytes += ack_word(f, cum + 1 + 64u * (unsigned int)w, a->sack[w], now);
+	for (int i = 0; i < a->nparts; i++)
+		if (cum + a->parts[i].ahead >= f->sent.una)
+			info.bytes += ack_parts(f, cum + a->parts[i].ahead, a->parts[i].have, now);
+	/* Older than what we know: its paths' lines may still be news, its grants are not. PROTOCOL R19 */
+	if (uccl_peer_limits_heard(&f->limits, a, cum, ts, now) && f->cfg.grant)
+		uccl_slots_met(f->cfg.grant, a->met);
+	uccl_sent_advance(&f->sent);
+	fresh = ack_begun(f);
+	flow_trace(f, UCCL_TRACE_ACK, 0, 0, cum, (uint32_t)info.bytes, 0, now);
+	uccl_rack_learn(&f->rack, f->sent.una, f->times.srtt_ns, now);
+	f->cfg.stats->spurious += uccl_rack_dups(&f->rack, a->dups, f->times.srtt_ns, now);
+	/* A peer that only listens would never know which of its paths bring its acknowledgements here. PROTOCOL R58 */
+	if (f->cfg.paths_rx > 1 &&
+	    (uccl_pto_repeated(&f->pto) ||
+	     (info.bytes && now - f->ack_tracker.sent_ns >= uccl_max(REPORT_NS, f->times.srtt_ns))))
+		uccl_ack_tracker_at_once(&f->ack_tracker);
+	/* An answer without news, as that of a path on probation, puts nothing off. PROTOCOL R54 R272 */
+	if (fresh || f->pto.backoff || f->sent.una != una || f->sent.high_acked != high || info.bytes)
+		uccl_pto_answered(&f->pto, &f->times, uccl_sent_outstanding(&f->sent), f->rack.reported_ns, now);
+	else if (f->rack.reported_ns > reported)
+		uccl_pto_advance(&f->pto, &f->times, f->rack.reported_ns, now);
+	if (info.bytes || info.rtt_ns || info.marked) {
+		info.inflight = f->sent.inflight_bytes;
+		info.srtt_ns = f->times.srtt_ns;
+		info.min_rtt_ns = f->ack_delay.min_rtt_ns;
+		info.app_limited = f->app_limited;
+		ack_rate(f, &info, arrived);
+		ack_trains(f);
+		uccl_event_rx_ack(f, &info, now);
+	}
+	flow_detect(f, now);
+	if (uccl_peer_limits_meet(&f->limits, uccl_sent_packets(&f->sent)))
+		uccl_ack_tracker_at_once(&f->ack_tracker);
+	return UCCL_DROP_COUNT;
+}
+
+/* Has anything later than this been reported on its path? */
+static bool sent_overtaken(const struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn)
+{
+	const struct uccl_path *p = &f->paths.list[e->path];
+
+	return sent_wrote(e) ? p->acked_csn > csn : (int32_t)(p->acked_seq - uccl_sent_pseq(e)) > 0;
+}
+
+/* Packets were lost that left once: one, or these parts of the entry. */
+static void sent_train_lost(struct uccl_flow *f, const struct uccl_sent *e, uint64_t map, uint64_t now)
+{
+	uint64_t una = uccl_sent_number_una(&f->sent);
+
+	for (; map; map &= map - 1)
+		uccl_train_lost(&f->train, e->number + (unsigned int)__builtin_ctzll(map), e->single, una,
+				f->sent.numbers, f->cfg.stats, now);
+}
+
+static void sent_lost(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn, enum uccl_loss_kind kind,
+		      uint64_t now)
+{
+	bool overtaken = sent_overtaken(f, e, csn);
+	uint64_t map = e->parts.count ? e->fly : 1;
+	uint32_t bytes = e->flying;
+
+	uccl_path_land(&f->paths.list[e->path], bytes);
+	uccl_sent_lost(&f->sent, csn, kind == UCCL_LOSS_RTO);
+	uccl_path_lost(&f->paths.list[e->path]);
+	uccl_credit_lost(&f->credit, bytes);
+	/* That a trial of the length is lost says nothing of path or network (RFC 8899 section 3). */
+	if (flow_mtu_lost(f, e, csn, now)) {
+		flow_trace(f, UCCL_TRACE_LOST, (uint8_t)kind, e->path, csn, bytes, 0, now);
+		return;
+	}
+	uccl_persistent_loss_lost(&f->persistent_loss, &f->times, e->sent_ns, now);
+	if (!sent_elsewhere(f, e))
+		uccl_paths_long_lost(&f->paths, e->path, e->len, e->sent_ns, uccl_flow_rto(f), now);
+	if (f->cfg.train_bytes > f->cfg.chunk_bytes && e->ntx == 1)
+		sent_train_lost(f, e, map, now);
+	flow_trace(f, UCCL_TRACE_LOST, (uint8_t)kind, e->path, csn, bytes, 0, now);
+	if (sent_wrote(e)) {
+		uccl_chunk_fate(&f->chunk, true);
+		uccl_paths_write_lost(&f->paths, e->path, csn, now);
+	}
+	if (kind == UCCL_LOSS_PROOF) {
+		f->cfg.stats->lost_proof++;
+	} else if (kind == UCCL_LOSS_RACK) {
+		f->cfg.stats->lost_rack++;
+		uccl_paths_loss(&f->paths, e->path, false, uccl_flow_rto(f), now);
+	} else {
+		f->cfg.stats->lost_rto++;
+		uccl_paths_loss(&f->paths, e->path, !overtaken, uccl_flow_rto(f), now);
+		kind = UCCL_LOSS_RACK;
+	}
+	/* The peer's silence alone is no congestion, nor is one loss in it more than any other. PROTOCOL R132 */
+	if (uccl_pto_proven(&f->pto, e->sent_ns))
+		kind = UCCL_LOSS_RTO;
+	flow_report_loss(f, kind, e->path, bytes, now);
+}
+
+void flow_writes_lost(struct uccl_flow *f, uint16_t path, uint64_t now)
+{
+	uint64_t end = f->sent.nxt;
+
+	for (uint64_t csn = f->sent.una; (csn = uccl_sent_flying(&f->sent, csn, end)) < end; csn++) {
+		struct uccl_sent *e = uccl_sent_at(&f->sent, csn);
+
+		if (sent_wrote(e) && e->path == path)
+			sent_lost(f, e, csn, UCCL_LOSS_PROOF, now);
+	}
+}
+
+/* A later packet of the same path was reported: what it overtook is lost, if the path keeps order. PROTOCOL R52 */
+static bool sent_proven_lost(const struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn)
+{
+	const struct uccl_path *p = &f->paths.list[e->path];
+	int32_t by;
+
+	if (sent_wrote(e))
+		return uccl_rack_proof(&f->rack, (int64_t)(p->acked_csn - csn - 1));
+	by = (int32_t)(p->acked_seq - uccl_sent_pseq(e));
+	/*
+	 * The last of its fragments was reported, so one before it is missing. Where they waited, a queue may have been
+	 * full, and all of them would be dropped there once more. PROTOCOL R271
+	 */
+	if (!by && e->write && e->len > f->cfg.chunk_bytes &&
+	    p->packet_rtt_ns <= f->ack_delay.min_rtt_ns + f->ack_delay.min_rtt_ns / 4)
+		by = 1;
+	return uccl_rack_proof(&f->rack, by);
+}
+
+/*
+ * A write whose descriptor is still under way: the peer reports it only when that came, so no later write on its path
+ * says anything of it, and as packets it would be refused. PROTOCOL R52
+ */
+static bool sent_unannounced(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn)
+{
+	if (!sent_wrote(e) || csn - e->behind < f->sent.una)
+		return false;
+	return uccl_sent_at(&f->sent, csn - e->behind)->state != UCCL_SENT_ACKED;
+}
+
+/*
+ * Later ones came and this one should have been heard of. The clock does not convict it: the peer may be busy, or this
+ * path's queue may have grown. So its path is asked, unless something later is under way there and will tell; and
+ * then, in case the path is dead, the one that works: its answer is news of something sent much later.
+ */
+static void sent_ask(struct uccl_flow *f, struct uccl_sent *e, uint64_t wait, uint64_t now)
+{
+	bool write = sent_wrote(e);
+	uint8_t before = uccl_sent_ask(e);
+
+	/* A packet says nothing of a write on the same path. PROTOCOL R256 */
+	if (!before && !write) {
+		if (f->paths.list[e->path].next_seq == e->pseq + 1)
+			uccl_paths_probe(&f->paths, e->path);
+		return;
+	}
+	/* Of those that work the first question is due after one wait. */
+	if (uccl_rack_ask(&f->rack, e->sent_ns + (before + write) * wait, now))
+		uccl_paths_probe(&f->paths, f->paths.alive);
+}
+
+/*
+ * How long it may take. What is asked then must be late enough when it is reported: reports are as coarse as the echo.
+ */
+static uint64_t sent_wait(const struct uccl_flow *f, const struct uccl_sent *e)
+{
+	uint64_t late = e->sent_ns + uccl_rack_wait(&f->rack, &f->paths.list[e->path], &f->times);
+
+	return uccl_ts_ceil(late) - e->sent_ns;
+}
+
+/* How often it was asked for. A question that left too early, as the wait has grown since, is one less. */
+static uint8_t sent_asked(const struct uccl_flow *f, const struct uccl_sent *e, uint64_t wait)
+{
+	bool early = sent_wrote(e) && f->rack.asked_ns < e->sent_ns + wait;
+
+	return e->overdue - (early && e->overdue && e->overdue < UCCL_RACK_ASKS);
+}
+
+void flow_detect(struct uccl_flow *f, uint64_t now)
+{
+	/*
+	 * Without a newer delivery nothing is inferred from the order of a path; a probe's answer speaks for the whole
+	 * window. By time, whatever is reported speaks for all that left long before it. PROTOCOL R53
+	 */
+	bool probed = uccl_pto_reported(&f->pto, f->rack.reported_ns);
+	uint64_t all = f->sent.nxt, end = probed ? all : f->sent.high_acked;
+	uint64_t soon = uccl_rack_soon(&f->rack, &f->times);
+
+	uccl_rack_look(&f->rack);
+	for (uint64_t csn = f->sent.una; (csn = uccl_sent_flying(&f->sent, csn, all)) < all; csn++) {
+		struct uccl_sent *e = uccl_sent_at(&f->sent, csn);
+		bool timed_out;
+		uint64_t wait;
+
+		/* All that follows left later still. */
+		if (csn >= f->sent.high_acked && e->ntx == 1 && e->sent_ns >= f->rack.reported_ns)
+			break;
+		timed_out = uccl_pto_survived(&f->pto, e->sent_ns, f->rack.reported_ns);
+		if (!timed_out && sent_unannounced(f, e, csn))
+			continue;
+		if (csn < end && sent_proven_lost(f, e, csn)) {
+			sent_lost(f, e, csn, UCCL_LOSS_PROOF, now);
+			continue;
+		}
+		/* As a packet a write may be written twice, and the peer waits for what it doubts. PROTOCOL R244 */
+		if (!sent_wrote(e) && uccl_rack_overdue(&f->rack, e->sent_ns, soon, e->ntx == 1,
+							f->sent.high_acked > csn ? f->sent.high_acked - csn : 0)) {
+			sent_lost(f, e, csn, timed_out ? UCCL_LOSS_RTO : UCCL_LOSS_RACK, now);
+			continue;
+		}
+		if (e->sent_ns >= f->rack.reported_ns)
+			continue;
+		wait = sent_wait(f, e);
+		switch (uccl_rack_judge(&f->rack, e->sent_ns, wait, sent_asked(f, e, wait), timed_out, now)) {
+		case UCCL_RACK_LOST:
+			sent_lost(f, e, csn, timed_out ? UCCL_LOSS_RTO : UCCL_LOSS_RACK, now);
+			break;
+		case UCCL_RACK_ASK:
+			sent_ask(f, e, wait, now);
+			break;
+		case UCCL_RACK_KEEP:
+			break;
+		}
+	}
+}

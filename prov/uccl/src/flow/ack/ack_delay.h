@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Part of a flow: how long acknowledgements wait on their way here. A round trip is the way there, which our data
+ * fills and our choices change, and the way back, whose queues are made of other data. Congestion control and path
+ * choice are to know the first alone.
+ *
+ * The peer's clock and ours have nothing in common, but of each block we know when it left by the one and came by the
+ * other: the difference, less the least that there was lately, is what it waited. Lately, because clocks drift, and
+ * because what stands in a queue all the time is then told apart from nothing: it counts as the way there.
+ *
+ * A window bounds what is in the network. What has come, while the acknowledgement waits on its way back, is there no
+ * more, so a window may be larger by the same part as the wait makes round trips longer.
+ *
+ * The grammar: init; `back` for each block, then `rtt` for each of its samples; `more` at any time.
+ */
+#ifndef UCCL_FLOW_ACK_ACK_DELAY_H
+#define UCCL_FLOW_ACK_ACK_DELAY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The least is that of the present and of the last such time: two clocks that drift by 50 ppm each make 2 us of it. */
+#define UCCL_ACK_DELAY_EPOCH_NS (10 * UCCL_NS_PER_MS)
+
+/* A whole. */
+#define UCCL_ACK_DELAY_WHOLE 256
+
+struct uccl_ack_delay {
+	uint32_t least[2];	/* by both clocks, units of ts: in the present time, in the last one */
+	uint64_t until;		/* end of the present one; 0: none has begun */
+	uint64_t queue_ns;	/* of the latest block */
+	uint64_t wait_ns;	/* smoothed, of samples */
+	uint64_t srtt_ns;	/* round trips without that: smoothed, */
+	uint64_t last_rtt_ns;	/* the latest; 0: none yet */
+	uint64_t min_rtt_ns;	/* and the least; UCCL_NEVER: none yet */
+	uint32_t share; /* what is waited on average, of a round trip without that, UCCL_ACK_DELAY_WHOLE at most */
+};
+
+void uccl_ack_delay_init(struct uccl_ack_delay *o);
+/* A block came at `arrived`, in a packet that left at `ts` by the peer's clock. */
+void uccl_ack_delay_back(struct uccl_ack_delay *o, uint32_t ts, uint64_t arrived);
+/* A round trip that ends with that block, without what the block waited. > 0, as rtt_ns is. */
+uint64_t uccl_ack_delay_rtt(struct uccl_ack_delay *o, uint64_t rtt_ns);
+
+/* So long packets wait in queues on their way there, ns, on average; 0: nothing is known. */
+static inline uint64_t uccl_ack_delay_queue(const struct uccl_ack_delay *o)
+{
+	return o->srtt_ns > o->min_rtt_ns ? o->srtt_ns - o->min_rtt_ns : 0;
+}
+
+/* So much more than a window of so many bytes may be without an acknowledgement. */
+static inline uint64_t uccl_ack_delay_more(const struct uccl_ack_delay *o, uint64_t bytes)
+{
+	return bytes / UCCL_ACK_DELAY_WHOLE * o->share;
+}
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Part of a flow: rounds in which all payload is lost. The peer answers, so it is no silence (flow/ack/pto.h), and no
+ * policy ends it: a window is never less than a packet. What carries questions and no payload, as a queue that puts
+ * control first and is full, only gets worse by more payload. So after some such rounds in a row (RFC 9002 section 7.6
+ * calls it persistent congestion) payload rests, each time twice as long; a chunk or part of one that comes ends that.
+ * PROTOCOL R294
+ *
+ * The grammar: all zero at first. `lost` for each chunk that is lost, of any length, `came` for each that is
+ * acknowledged; none leaves while it `rests`, and the peer is asked only if `ask` says so; `over` at `at`.
+ */
+#ifndef UCCL_FLOW_ACK_PERSISTENT_LOSS_H
+#define UCCL_FLOW_ACK_PERSISTENT_LOSS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/units.h"
+#include "flow/ack/times.h"
+
+/*
+ * Rounds without a rest: packets may be too long for the way (UCCL_PMTU_ROUNDS), or each of some paths may be dead, and
+ * what follows from that must have had its chance.
+ */
+#define UCCL_PERSISTENT_LOSS_ROUNDS 8
+
+struct uccl_persistent_loss {
+	uint32_t rounds;	/* in a row */
+	uint64_t round_ns;	/* end of the latest: what left before says nothing new */
+	uint64_t at;		/* payload rests until then; 0: it does not */
+	uint32_t asked;		/* the peer was asked while it rested after so many rounds */
+};
+
+/* A chunk that left at sent_ns is lost. */
+static inline void uccl_persistent_loss_lost(struct uccl_persistent_loss *b, const struct uccl_times *t,
+					     uint64_t sent_ns, uint64_t now)
+{
+	if (sent_ns < b->round_ns)
+		return;
+	b->round_ns = uccl_max(now, sent_ns + 1);
+	if (++b->rounds <= UCCL_PERSISTENT_LOSS_ROUNDS)
+		return;
+	/* The time-out has a host's pauses in it, which are none of the network's. */
+	b->at = now +
+		uccl_min(uccl_times_pto(t) << uccl_min(b->rounds - UCCL_PERSISTENT_LOSS_ROUNDS, 16), UCCL_RTO_MAX_NS);
+}
+
+static inline void uccl_persistent_loss_came(struct uccl_persistent_loss *b)
+{
+	b->rounds = b->asked = 0;
+	b->at = 0;
+}
+
+/* Once in each rest. */
+static inline bool uccl_persistent_loss_ask(struct uccl_persistent_loss *b)
+{
+	bool first = b->asked != b->rounds;
+
+	b->asked = b->rounds;
+	return first;
+}
+
+static inline void uccl_persistent_loss_over(struct uccl_persistent_loss *b)
+{
+	b->at = 0;
+}
+
+static inline bool uccl_persistent_loss_rests(const struct uccl_persistent_loss *b, uint64_t now)
+{
+	return now < b->at;
+}
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Part of a flow: when a silent peer is asked. If something is in flight and nothing is heard of it, a tail probe asks
+ * first, then one time-out after the other, ever more seldom. All questions until the next answer are one row. Silence
+ * is no congestion, so a row counts as a loss only when it proves to have cost half of what was in flight.
+ *
+ * The grammar: init. `sent` and `arm` when something leaves, `over` when the peer answers; `expire` at `at`, once it
+ * was asked; `survived` of chunks in flight, `proven` of those that are lost. How the peer is asked is the caller's.
+ */
+#ifndef UCCL_FLOW_ACK_PTO_H
+#define UCCL_FLOW_ACK_PTO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/units.h"
+#include "flow/ack/times.h"
+
+struct uccl_pto {
+	uint64_t at;		/* when to ask; UCCL_NEVER: nothing is in flight */
+	uint64_t armed_ns;	/* when that was set, as something left; 0: as the peer answered */
+	uint64_t left_ns;	/* when something left last */
+	bool ar;		/* it wants to be acknowledged at once */
+	uint32_t backoff;	/* questions in a row without any answer: the tail probe, then time-outs */
+	uint64_t asked_ns;	/* when the latest of them left, as coarse as its answer's echo; 0: none did */
+	uint64_t first_timeout_ns;	       /* likewise the first time-out of the latest row; 0: there was none */
+	uint32_t timeout_chunks, timeout_lost; /* in flight then, and lost of them so far; chunks 0: it was told */
+	uint16_t npaths;
+};
+
+void uccl_pto_init(struct uccl_pto *s, uint16_t npaths);
+/* `waits`: something is in flight. Exactly one timer runs then, and none otherwise. */
+void uccl_pto_arm(struct uccl_pto *s, const struct uccl_times *t, bool waits, uint64_t now);
+/*
+ * The peer has answered, or told something new. The latest that it has reported left at reported_ns: so its host is at
+ * work, and what left later will be reported as much later. PROTOCOL R243
+ */
+void uccl_pto_answered(struct uccl_pto *s, const struct uccl_times *t, bool waits, uint64_t reported_ns, uint64_t now);
+/*
+ * The same of an answer that tells nothing of what is waited for: it may bring the question nearer, and never puts it
+ * off. PROTOCOL R272
+ */
+void uccl_pto_advance(struct uccl_pto *s, const struct uccl_times *t, uint64_t reported_ns, uint64_t now);
+/* There is nothing to ask before `at`. */
+static inline void uccl_pto_rest(struct uccl_pto *s, uint64_t at)
+{
+	s->at = at;
+}
+
+/* It is `at`, and the peer was asked, while so many chunks are in flight. */
+void uccl_pto_expire(struct uccl_pto *s, const struct uccl_times *t, uint32_t chunks, uint64_t now);
+/*
+ * A chunk that left at sent_ns is lost. True: with it half of what was in flight when the latest row of time-outs
+ * began; once for each row. PROTOCOL R132
+ */
+bool uccl_pto_proven(struct uccl_pto *s, uint64_t sent_ns);
+
+/* New data leaves; `first`: nothing was in flight before. That the peer is asked for it is told behind, by `ar`. */
+static inline void uccl_pto_sent(struct uccl_pto *s, const struct uccl_times *t, bool first, uint64_t now)
+{
+	s->left_ns = now;
+	s->ar = false;
+	if (first)
+		s->backoff = 0;
+	/* The packets of a train leave in one instant, so the timer is right already. */
+	if (!s->backoff && (first || s->armed_ns != now))
+		uccl_pto_arm(s, t, true, now);
+}
+
+/* What was lost leaves again, or some of it: it wants to be acknowledged at once. */
+static inline void uccl_pto_resent(struct uccl_pto *s, const struct uccl_times *t, uint64_t now)
+{
+	s->left_ns = now;
+	s->ar = true;
+	if (!s->backoff)
+		uccl_pto_arm(s, t, true, now);
+}
+
+/* What left last wants to be acknowledged at once. */
+static inline void uccl_pto_ack_requested(struct uccl_pto *s)
+{
+	s->ar = true;
+}
+
+/* A time-out struck and was not answered. One unanswered question may be a lost packet. */
+static inline bool uccl_pto_repeated(const struct uccl_pto *s)
+{
+	return s->backoff > 1;
+}
+
+/* Is the last question answered, if what the peer reported left at reported_ns? It speaks for all in flight. */
+static inline bool uccl_pto_reported(const struct uccl_pto *s, uint64_t reported_ns)
+{
+	return s->asked_ns && reported_ns >= s->asked_ns;
+}
+
+/* Was what left at sent_ns in flight when a time-out struck, and has the peer answered since? */
+static inline bool uccl_pto_survived(const struct uccl_pto *s, uint64_t sent_ns, uint64_t reported_ns)
+{
+	return sent_ns < s->first_timeout_ns && s->first_timeout_ns <= reported_ns;
+}
+
+#endif

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Part of a flow: how much later than others a chunk may arrive. Within a path others may overtake it by some packets,
+ * across paths by some time (RACK, RFC 8985); both tolerances are learnt from what was sent again for nothing, and the
+ * time from chunks that came after all. Whose chunks these are, and what is done about those that are lost, is the
+ * caller's.
+ *
+ * The grammar: init. For each block of the peer `block` first, `reported` and `came` for what it tells, at last `learn`
+ * and `dups`; then, or at `at`, one look at everything in flight: `look` begins it, and each chunk that others overtook
+ * goes through `proof`, `overdue`, and, if neither says that it is lost, `wait` and `judge`.
+ */
+#ifndef UCCL_FLOW_ACK_RACK_H
+#define UCCL_FLOW_ACK_RACK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/units.h"
+#include "flow/path/path.h"
+#include "flow/ack/times.h"
+
+/* Overtaking within a path that is tolerated at most, packets. */
+#define UCCL_RACK_PKTS_MAX 256
+/* How often paths are asked for a chunk that later ones overtook: its own, then one that works. */
+#define UCCL_RACK_ASKS 2
+/* Where nothing comes out of order a chunk is late behind so many that left after it (RFC 8985 section 6.2, step 4). */
+#define UCCL_RACK_BEHIND 3
+/* Less than this is no order: clocks and queues of a host are not finer. */
+#define UCCL_RACK_LEAST_NS UCCL_NS_PER_US
+
+struct uccl_rack {
+	uint64_t reported_ns;	/* when the latest of the packets left that the peer has reported; 0: none */
+	uint64_t at;		/* when to look again; UCCL_NEVER: when something new is reported */
+	uint64_t asked_ns;	/* when a path that works was last asked for overtaken chunks */
+	uint32_t pkts;		/* tolerance within a path, grows with spurious retransmissions */
+	uint64_t ns;		/* likewise across paths */
+	uint64_t until;		/* when both begin to shrink again */
+	uint32_t dups;		/* the peer's count of duplicates */
+	/*
+	 * When the latest chunk of those that have come as a whole left, also of paths not told of yet. What is
+	 * reported may be a part of a chunk, which says nothing of the others: they leave one after the other.
+	 */
+	uint64_t came_ns;
+	uint64_t before_ns, before_csn; /* that, and one behind the highest chunk that had come, before this block */
+	/* By how much a chunk came later than one that left after it, at most: in the present time, in the last one. */
+	uint64_t late_ns[2];
+	uint64_t turn_ns, turn_csn; /* the present time began then, with this chunk */
+	bool learnt;		    /* a whole time was seen, so late_ns says what is usual */
+};
+
+enum uccl_rack_verdict {
+	UCCL_RACK_KEEP,		/* nothing to do now */
+	UCCL_RACK_ASK,		/* ask for it */
+	UCCL_RACK_LOST
+};
+
+void uccl_rack_init(struct uccl_rack *r);
+/*
+ * So many chunks came to the peer more than once: learn to wait, or forget some of it after a while. Returns how many
+ * of them are news. srtt_ns: of the flow, 0: not known.
+ */
+uint32_t uccl_rack_dups(struct uccl_rack *r, uint32_t dups, uint64_t srtt_ns, uint64_t now);
+/*
+ * Once its own path was asked for a chunk in vain: may one that works be asked? Not if it was since the chunk is late:
+ * the answer to one question speaks for all that were late then. PROTOCOL R55
+ */
+bool uccl_rack_ask(struct uccl_rack *r, uint64_t late_ns, uint64_t now);
+/* All before una has come by now: is the present time over? PROTOCOL R244 */
+void uccl_rack_learn(struct uccl_rack *r, uint64_t una, uint64_t srtt_ns, uint64_t now);
+
+/* The peer tells something new. high_csn: one behind the highest chunk that it has told of. */
+static inline void uccl_rack_block(struct uccl_rack *r, uint64_t high_csn)
+{
+	r->before_ns = r->came_ns;
+	r->before_csn = high_csn;
+}
+
+/* A chunk came that left once, then. If later ones came before it, it was late, if only by its place among them. */
+static inline void uccl_rack_came(struct uccl_rack *r, uint64_t csn, uint64_t sent_ns)
+{
+	r->came_ns = uccl_max(r->came_ns, sent_ns);
+	if (csn < r->before_csn)
+		r->late_ns[0] = uccl_max(r->late_ns[0], r->before_ns > sent_ns ? r->before_ns - sent_ns : 1);
+}
+
+/* The peer reports a packet that left then; 0: not known when. */
+static inline void uccl_rack_reported(struct uccl_rack *r, uint64_t sent_ns)
+{
+	r->reported_ns = uccl_max(r->reported_ns, sent_ns);
+}
+
+/* One that left later on the same path was reported, by so many numbers: is what it overtook lost? PROTOCOL R52 */
+static inline bool uccl_rack_proof(const struct uccl_rack *r, int64_t by)
+{
+	return by > r->pkts;
+}
+
+/* How much later than the rest a chunk may come on its way: part of an RTT, or what was learnt of reordering. */
+static inline uint64_t uccl_rack_margin(const struct uccl_rack *r, const struct uccl_times *t)
+{
+	return uccl_max(t->min_rtt_ns == UCCL_NEVER ? 0 : t->min_rtt_ns / 4, r->ns);
+}
+
+/*
+ * How long a chunk may take on this path before time says something: the path's own RTT and variation, or the flow's if
+ * that is longer, and what was learnt of reordering.
+ */
+static inline uint64_t uccl_rack_wait(const struct uccl_rack *r, const struct uccl_path *p, const struct uccl_times *t)
+{
+	return uccl_max(p->srtt_ns + 4 * p->rttvar_ns, t->srtt_ns + 2 * t->rttvar_ns) + uccl_rack_margin(r, t);
+}
+
+/*
+ * By how much something may have left later than a chunk, and come, before the chunk is lost: twice of what was seen
+ * lately, and the margin. UCCL_NEVER: not known. PROTOCOL R244
+ */
+static inline uint64_t uccl_rack_soon(const struct uccl_rack *r, const struct uccl_times *t)
+{
+	if (!r->learnt || t->min_rtt_ns == UCCL_NEVER)
+		return UCCL_NEVER;
+	return 2 * uccl_max(r->late_ns[0], r->late_ns[1]) + uccl_max(UCCL_RACK_LEAST_NS, uccl_rack_margin(r, t));
+}
+
+/* Does everything come in order, as far as is known? */
+static inline bool uccl_rack_ordered(const struct uccl_rack *r)
+{
+	return r->learnt && !r->late_ns[0] && !r->late_ns[1] && !r->ns;
+}
+
+/*
+ * A chunk in flight that left at sent_ns and is the `behind`th of those up to the highest that came: later ones came by
+ * more than is usual. `once`: it left once, so in the order of its number.
+ */
+static inline bool uccl_rack_overdue(const struct uccl_rack *r, uint64_t sent_ns, uint64_t soon_ns, bool once,
+				     uint64_t behind)
+{
+	if (r->came_ns > sent_ns && r->came_ns - sent_ns >= soon_ns)
+		return true;
+	/* What left in one instant has nothing but its order. Parts of a chunk may have left after the next one. */
+	return once && behind > UCCL_RACK_BEHIND && uccl_rack_ordered(r) && r->came_ns >= sent_ns;
+}
+
+static inline void uccl_rack_look(struct uccl_rack *r)
+{
+	r->at = UCCL_NEVER;
+}
+
+/*
+ * A chunk in flight that left at sent_ns, before the latest that was reported, and may take wait_ns; it was asked for
+ * so often since. `answered`: it was in flight in a time-out, and the peer has answered since: it had its time.
+ * Otherwise the clock convicts nothing, the peer may be busy: a chunk is lost when something arrived that left by
+ * wait_ns later; until then it is asked for, UCCL_RACK_ASKS times. PROTOCOL R53 R55
+ */
+static inline enum uccl_rack_verdict uccl_rack_judge(struct uccl_rack *r, uint64_t sent_ns, uint64_t wait_ns,
+						     uint8_t asked, bool answered, uint64_t now)
+{
+	enum uccl_rack_verdict verdict = UCCL_RACK_KEEP;
+
+	if (answered) {
+		if (now >= sent_ns + wait_ns)
+			return UCCL_RACK_LOST;
+		r->at = uccl_min(r->at, sent_ns + wait_ns);
+		return UCCL_RACK_KEEP;
+	}
+	if (r->reported_ns - sent_ns >= wait_ns)
+		return UCCL_RACK_LOST;
+	if (asked < UCCL_RACK_ASKS && now >= sent_ns + (asked + 1) * wait_ns) {
+		asked++;
+		verdict = UCCL_RACK_ASK;
+	}
+	if (asked < UCCL_RACK_ASKS)
+		r->at = uccl_min(r->at, sent_ns + (asked + 1) * wait_ns);
+	return verdict;
+}
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Part of a flow: how long things take. Two estimators that are never mixed: the fabric's round trip, without what the
+ * peer's host needs; and what the host needs to answer, beyond what it may. The time-outs follow from the two alone.
+ *
+ * The grammar: init first; `rtt` and `host` for samples; everything else only asks, at any time.
+ */
+#ifndef UCCL_FLOW_ACK_TIMES_H
+#define UCCL_FLOW_ACK_TIMES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/units.h"
+
+/* A receiver never delays an acknowledgement longer than this (RFC 9000 calls it max_ack_delay). */
+#define UCCL_ACK_DELAY_NS (100 * UCCL_NS_PER_US)
+/* Longest time between two probes of a silent peer. */
+#define UCCL_RTO_MAX_NS (200 * UCCL_NS_PER_MS)
+
+struct uccl_times {
+	uint64_t rto_min_ns;
+	uint64_t first_ns;		/* round trip before any sample, with the host's part; 0: not known */
+	/* The fabric: smoothed over all paths (0: no sample yet), the shortest (UCCL_NEVER: none), the latest. */
+	uint64_t srtt_ns, rttvar_ns, min_rtt_ns, last_rtt_ns;
+	/* The peer's host: mean and mean deviation. PROTOCOL R99 */
+	uint64_t host_ns, hostvar_ns;
+	uint64_t host_heard_ns;		/* when its last sample came */
+};
+
+/* first_ns: round trip of the handshake, 0: not known. */
+void uccl_times_init(struct uccl_times *t, uint64_t rto_min_ns, uint64_t first_ns);
+/* A round trip, turnaround taken off. */
+void uccl_times_rtt(struct uccl_times *t, uint64_t rtt_ns);
+/* The peer's host took so long. */
+void uccl_times_host(struct uccl_times *t, uint64_t delay_ns, uint64_t now);
+
+/* What the peer's host may take before silence says anything. PROTOCOL R99 */
+static inline uint64_t uccl_times_host_wait(const struct uccl_times *t)
+{
+	return t->host_ns + 4 * t->hostvar_ns;
+}
+
+/*
+ * Before the first sample the handshake's round trip is taken for one, whose variation is half of it (RFC 6298 section
+ * 2.2); it is no sample, as it has the peer's host in it.
+ */
+static inline uint64_t uccl_times_first(const struct uccl_times *t)
+{
+	return 3 * t->first_ns + UCCL_ACK_DELAY_NS;
+}
+
+/* Smoothed RTT plus variation, the base of the time-out. */
+static inline uint64_t uccl_times_rto(const struct uccl_times *t)
+{
+	uint64_t rto = 4 * t->rto_min_ns;
+
+	if (t->srtt_ns)
+		rto = t->srtt_ns + 4 * t->rttvar_ns + UCCL_ACK_DELAY_NS;
+	else if (t->first_ns)
+		rto = uccl_times_first(t);
+	return uccl_clamp(rto + uccl_times_host_wait(t), t->rto_min_ns, UCCL_RTO_MAX_NS);
+}
+
+/*
+ * The probe time-out is two RTTs (RFC 8985 section 7.2), or an RTT and four times its variation (RFC 9002 section
+ * 6.2.1) where paths differ, and what an acknowledgement may be delayed and the peer's host may take; never later than
+ * the RTO. It has no floor: a needless probe costs one small packet, a late one a stall of the whole tail.
+ */
+static inline uint64_t uccl_times_pto(const struct uccl_times *t)
+{
+	if (!t->srtt_ns && t->first_ns)
+		return uccl_min(uccl_times_first(t) + uccl_times_host_wait(t), uccl_times_rto(t));
+	if (!t->srtt_ns)
+		return uccl_times_rto(t);
+	return uccl_min(uccl_max(2 * t->srtt_ns, t->srtt_ns + 4 * t->rttvar_ns) + UCCL_ACK_DELAY_NS +
+			uccl_times_host_wait(t), uccl_times_rto(t));
+}
+
+/*
+ * The same when the peer has just answered, and what is missing left `later_ns` after what it reported, or before: its
+ * host is at work, so the answer to that comes as much later, give or take what paths differ. `asked`: no
+ * acknowledgement of it is delayed. PROTOCOL R243
+ */
+static inline uint64_t uccl_times_pto_next(const struct uccl_times *t, uint64_t later_ns, bool asked)
+{
+	uint64_t pto = uccl_max(t->srtt_ns, 2 * t->rttvar_ns) + later_ns;
+
+	return t->srtt_ns ? uccl_min(pto + (asked ? 0 : UCCL_ACK_DELAY_NS), uccl_times_pto(t)) : uccl_times_pto(t);
+}
+
+#endif

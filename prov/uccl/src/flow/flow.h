@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * One reliable multipath flow between two engines: a stream of chunks, each delivered exactly once, in any order.
+ *
+ * The grammar (all calls by the owner; `now` in ns, last, never backwards):
+ *   commands   uccl_flow_submit
+ *   inputs     uccl_flow_rx, uccl_flow_rx_parts, uccl_flow_sent, uccl_flow_fenced, uccl_flow_expire
+ *   outputs    uccl_flow_tx (call until it returns 0), uccl_flow_expiry, and the upcalls in uccl_flow_ops
+ * After any command or input, call uccl_flow_tx until 0, then ask uccl_flow_expiry.
+ *
+ * A chunk travels as a packet (header and payload), or, where the NIC can write remote memory and the peer has granted
+ * it, as a direct write whose 32-bit immediate is the header. Retransmissions always travel as packets.
+ */
+#ifndef UCCL_FLOW_FLOW_H
+#define UCCL_FLOW_FLOW_H
+
+#include <sys/queue.h>
+
+#include "base/heap.h"
+#include "base/rng.h"
+#include "flow/write/write_tx.h"
+#include "flow/recv/arrived.h"
+#include "flow/send/chunk.h"
+#include "flow/closing.h"
+#include "flow/send/credit.h"
+#include "flow/send/peer_limits.h"
+#include "flow/send/item.h"
+#include "flow/write/write_rx.h"
+#include "flow/ack/ack_delay.h"
+#include "flow/ack/ack_tracker.h"
+#include "flow/send/pacer.h"
+#include "flow/recv/parts.h"
+#include "flow/path/paths.h"
+#include "flow/recv/pieces.h"
+#include "flow/path/pmtu.h"
+#include "flow/policy.h"
+#include "flow/ack/rack.h"
+#include "flow/send/sendq.h"
+#include "flow/send/sent.h"
+#include "flow/ack/pto.h"
+#include "flow/ack/persistent_loss.h"
+#include "flow/recv/slots.h"
+#include "flow/observe/stats.h"
+#include "flow/ack/times.h"
+#include "flow/send/train.h"
+#include "flow/wire/wire.h"
+
+struct uccl_flow;
+
+/* A chunk that arrived for msg. */
+struct uccl_chunk_in {
+	uint8_t rtype;
+	const uint8_t *rec;	/* UCCL_REC_LEN bytes */
+	const uint8_t *data;	/* payload, perhaps already where it belongs; NULL if placed */
+	uint32_t len;
+	uint32_t parts;		/* so many parts of a chunk in a row; 0: it is not in parts */
+	uint32_t each;		/* of more than one: bytes of each but the last. Before each is a header */
+	bool placed;		/* written directly by the NIC */
+	bool on_device;		/* `data` is memory of a device */
+	bool doubtful;		/* a direct write of the same bytes may still come (uccl_flow_ops.settled) */
+};
+
+struct uccl_flow_ops {
+	/*
+	 * A chunk, once. UCCL_DROP_COUNT: taken. UCCL_DROP_UNWANTED: thrown away for good, and acknowledged: the same
+	 * bytes would find no use again. Any other reason: it counts as not received, as if it had never come, and what
+	 * has its number comes, or comes again. So an honest peer's chunk is refused for want of memory only. Several
+	 * parts are taken together or not at all; if not, they come one by one.
+	 */
+	enum uccl_drop (*deliver)(struct uccl_flow *f, const struct uccl_chunk_in *in, uint64_t now);
+	/* Direct: the doubt about one earlier doubtful chunk of handle id is over. */
+	void (*settled)(struct uccl_flow *f, uint32_t id, uint32_t gen, uint64_t now);
+	/* Direct: please make the NIC fence this path and call uccl_flow_fenced. */
+	void (*fence)(struct uccl_flow *f, uint16_t path, uint64_t now);
+	/*
+	 * Direct: what is written on this path seems to be swallowed; please make it anew, by the same way through the
+	 * network if it `stays`, else by another (uccl_flow_writes follows). Needed with cfg.write_later.
+	 */
+	void (*renew)(struct uccl_flow *f, uint16_t path, bool stays, uint64_t now);
+	/* Every byte of the item was received by the peer and no NIC read of it is left. */
+	void (*acked)(struct uccl_flow *f, struct uccl_item *item, uint64_t now);
+};
+
+struct uccl_flow_cfg {
+	const struct uccl_cc_ops *cc;
+	const struct uccl_path_ops *pathsel;
+	const struct uccl_credit_ops *credit;
+	const double *params[UCCL_POLICY_KINDS]; /* values of their constants, the owner's; NULL: the defaults */
+	struct uccl_pacer *pacer;    /* of the NIC; needed by credit policies that have pull */
+	const uint64_t *backlog;     /* of the NIC, the owner's: see uccl_chunk_info; NULL: nobody knows */
+	const struct uccl_flow_ops *ops;
+	struct uccl_stats *stats;
+	struct uccl_trace *trace;	/* NULL: none */
+	uint32_t trace_peer;		/* this flow's number there */
+	uint64_t token_tx, token_rx; /* the peer chose token_tx; packets to us carry token_rx */
+	uint64_t csn_tx, csn_rx;     /* first CSN each way */
+	uint32_t chunk_bytes;	/* payload of the largest packet */
+	uint32_t write_bytes;	/* direct: payload of the largest write, 0: none */
+	bool write_brittle;	/* direct: the peer's path ends with the loss of a part of a longer write */
+	bool write_later;	/* direct: no path carries writes before uccl_flow_writes says so */
+	uint32_t mtu;		/* largest packet */
+	uint32_t mtu_rx;	/* largest packet that the peer may send */
+	uint32_t mtu_known;	/* what the host knows of the way: the first packets are no longer; 0: nothing */
+	bool find_mtu;		/* the way may carry less than `mtu`: find it out. Not with direct writes */
+	uint32_t train_bytes;	/* payload that the NIC likes to send as one; 0: indifferent */
+	bool train_short;	/* or less, where queues stand: link_bps is the rate of a link. PROTOCOL R288 */
+	uint8_t parts_tx;	/* so many parts of a chunk the peer takes: a train is a chunk. Needs tx_sync */
+	bool parts_rx;		/* we take parts. Not with direct writes */
+	bool pads_tx;		/* the peer takes padded packets. Needs parts_tx and train_bytes */
+	uint32_t window;	/* chunks, a power of two, 64..16384 */
+	uint16_t paths_tx, paths_rx;
+	uint16_t labels;	/* entropy labels that the NIC offers */
+	uint16_t slots_tx;	/* first grant of receive slots by the peer; 0: ask for them */
+	uint16_t slots_rx;	/* what we grant */
+	struct uccl_grant *grant; /* decides on that, the owner's; NULL: it stays as it is */
+	uint32_t msg_limit_tx;	/* first grant of message sequence numbers by the peer */
+	uint8_t epoch_tx, epoch_rx;
+	bool tx_sync;		/* NIC: payload is free when tx returns, */
+	bool write_async;	/* but that of writes only when uccl_flow_sent() says so */
+	bool fifo_paths;
+	uint64_t link_bps, delay_ns, rto_min_ns;
+	uint64_t first_rtt_ns;		/* round trip of the handshake; 0: not known */
+	uint64_t seed;
+};
+
+struct uccl_flow {
+	struct uccl_flow_cfg cfg;
+	void *user;			/* the owner's */
+	struct uccl_timer timer;	/* the owner's, for its heap */
+	TAILQ_ENTRY(uccl_flow) ready;	/* the owner's, its list of flows to transmit */
+	bool is_ready;
+	uint32_t share;			/* it is one of so many: see uccl_flow_share */
+
+	/* sending */
+	struct uccl_sendq sendq;
+	struct uccl_sent_log sent;
+	struct uccl_peer_limits limits; /* by the peer; msg reads what is about messages */
+	uint64_t next_tx_ns;		/* pacing: of what comes behind so many bytes, which left then: */
+	uint64_t paced_ns;
+	uint32_t paced_bytes;
+	struct uccl_write_tx write_tx;	/* a descriptor was sent: its writes come first */
+	struct uccl_chunk chunk;	/* of direct writes */
+	bool pieces_wait;		/* a chunk in pieces waits for places: nothing new leaves before it */
+	struct uccl_pmtu pmtu;		/* how long packets may be; as cfg.mtu without cfg.find_mtu */
+	bool pmtu_changed;		/* that changed: for the owner, who takes it back */
+	uint32_t chunk_bytes;		/* payload of the largest packet that leaves now, and of a train of them: */
+	uint32_t train_bytes;		/* as in cfg, or less */
+	uint64_t since_ar;		/* bytes in flight that left since the last request for an acknowledgement */
+
+	struct uccl_paths paths;
+	struct uccl_train train;	/* do trains reach the peer? */
+	struct uccl_rng rng;
+
+	/* loss and time */
+	struct uccl_times times;
+	struct uccl_ack_delay ack_delay; /* what acknowledgements wait on their way here */
+	struct uccl_rate rate;		/* at which the network delivers */
+	struct uccl_rack rack;		/* what is late */
+	struct uccl_pto pto;		/* tail probe, then time-outs */
+	struct uccl_persistent_loss persistent_loss; /* all payload is lost, round after round */
+	uint64_t heard_ns;		/* last accepted packet */
+	bool app_limited;
+
+	/* receiving */
+	struct uccl_arrived rcv;
+	struct uccl_ack_tracker ack_tracker;
+	struct uccl_credit credit;
+	struct uccl_pieces pieces;	/* chunks and parts of which pieces came */
+	struct uccl_parts *rx_parts;	/* window entries: chunks of which parts came */
+	uint32_t nrx_parts;		/* how many there are */
+
+	struct uccl_write_rx write_rx; /* direct writes, receiving side */
+	struct uccl_closing close;
+
+	/* plugs */
+	uint64_t cc[UCCL_CC_STATE / 8];
+	uint64_t ps[UCCL_PATHSEL_STATE / 8];
+	uint64_t cs[UCCL_CREDIT_STATE / 8];
+};
+
+/* 0 or -FI_ENOMEM, then nothing is held. */
+int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *user, uint64_t now);
+/* Items still queued are forgotten: their owner gets no upcall. */
+void uccl_flow_fini(struct uccl_flow *f);
+
+/* Queue an item. In which order they leave: flow/send/sendq.h. */
+void uccl_flow_submit(struct uccl_flow *f, struct uccl_item *item);
+/* Take back an item that has never been sent from (off == 0, pending == 0). False: too late. */
+bool uccl_flow_withdraw(struct uccl_flow *f, struct uccl_item *item);
+
+/*
+ * A packet whose header decoded well and whose token is this flow's; or (uccl_flow_rx_write) a direct write.
+ */
+void uccl_flow_rx(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *payload, const uint8_t *tail,
+		  uint64_t age_ns, uint64_t now);
+/*
+ * Packets that uccl_part_run found to be parts in a row: `len` bytes, and the header of the first. All are taken in in
+ * one go, or false: nothing happened.
+ */
+bool uccl_flow_rx_run(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *data, uint32_t len, uint64_t age_ns,
+		      uint64_t now);
+/* The same, or else each by itself. */
+void uccl_flow_rx_parts(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *data, uint32_t len,
+			uint64_t age_ns, uint64_t now);
+void uccl_flow_rx_write(struct uccl_flow *f, uint32_t imm, uint32_t len, uint16_t path, uint64_t now);
+
+/* Fill one thing to send; 0: nothing now. tx->to and tx->peer are the caller's to set. */
+int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now);
+/*
+ * tx[0] is what uccl_flow_tx filled last, and nothing was done with it but for `to`, `peer` and `ect`. If packets of
+ * its train follow, fill tx[1] and so on with those that are like it, also in these three, `n` at most. Returns how
+ * many; the last one of a train, at least, is left to uccl_flow_tx.
+ */
+int uccl_flow_tx_follow(struct uccl_flow *f, struct uccl_tx *tx, int n);
+/* The NIC no longer reads the payload of tx->cookie (with cfg.tx_sync for writes only, if cfg.write_async). */
+void uccl_flow_sent(struct uccl_flow *f, uint64_t cookie, uint64_t now);
+/* No earlier direct write on this path can land any more. */
+void uccl_flow_fenced(struct uccl_flow *f, uint16_t path, uint64_t now);
+
+/*
+ * Direct, with cfg.write_later: the NIC can, or can no longer, write on this path. What was written on one that ended
+ * is sent again as packets at once.
+ */
+void uccl_flow_writes(struct uccl_flow *f, uint16_t path, bool on, uint64_t now);
+/*
+ * The place of message id was closed, so that writes which are not here yet cannot land: its doubts are over, without
+ * upcalls.
+ */
+void uccl_flow_forgive(struct uccl_flow *f, uint32_t id, uint32_t gen);
+
+/*
+ * From now on it is one of `of` flows, of busy lanes of this endpoint, that share what one may have in flight and the
+ * rate at which that grows. At first it is alone: 1.
+ */
+void uccl_flow_share(struct uccl_flow *f, uint32_t of);
+
+/*
+ * The peer is asked for so many bytes, and will want credit for them: it need not say so. Before the record that asks.
+ * PROTOCOL R248
+ */
+void uccl_flow_asked(struct uccl_flow *f, uint64_t bytes, uint64_t now);
+
+/* The network says that it carries packets of so many bytes at most (PROTOCOL R152). */
+void uccl_flow_mtu_reported(struct uccl_flow *f, uint32_t bytes, uint64_t now);
+
+/* Ask for fences on every path that has a doubt about message id; settled() follows for each doubt. */
+void uccl_flow_fence_message(struct uccl_flow *f, uint32_t id, uint32_t gen, uint64_t now);
+
+/* Did a packet with this number leave on this path, not long ago? */
+bool uccl_flow_recent(const struct uccl_flow *f, uint16_t path, uint32_t pseq);
+
+/* All payload that is in flight is of one buffer, and was copied: it is sent again from the copy. */
+void uccl_flow_moved(struct uccl_flow *f, const void *from, const uint8_t *to);
+
+/* The chunk in tx->cookie was acknowledged: its payload may be gone. */
+bool uccl_flow_acked(const struct uccl_flow *f, uint64_t cookie);
+
+/* When uccl_flow_expire must be called; UCCL_NEVER: no timer runs. */
+uint64_t uccl_flow_expiry(const struct uccl_flow *f);
+void uccl_flow_expire(struct uccl_flow *f, uint64_t now);
+
+/* Send a probe on the next path (keepalive). */
+void uccl_flow_keepalive(struct uccl_flow *f, uint64_t now);
+/* An acknowledgement block leaves at once: it has news for the peer. */
+void uccl_flow_tell(struct uccl_flow *f);
+/* Say CLOSE until it is answered; uccl_flow.close.state becomes CLOSED. */
+void uccl_flow_close(struct uccl_flow *f, uint64_t now);
+/*
+ * So much is under way that an acknowledgement has been asked for, and a message of so many bytes leaves in several
+ * packets and fits a train: it may share one with the next messages, and wait for them. Then, payload of each of its
+ * packets but the last, which is hardly shorter, for uccl_item.each; else 0. PROTOCOL R260 R262
+ */
+uint32_t uccl_flow_even(const struct uccl_flow *f, uint64_t len);
+/* What waited leaves now, and as one train if it fits: it does not go on where others have left before. */
+void uccl_flow_gathered(struct uccl_flow *f);
+/* Everything submitted was acknowledged. */
+bool uccl_flow_idle(const struct uccl_flow *f);
+/* The time-out. */
+static inline uint64_t uccl_flow_rto(const struct uccl_flow *f)
+{
+	return uccl_times_rto(&f->times);
+}
+
+/* Checks of the state that must always hold (invariant I6); a text if one is broken, else NULL. For tests. */
+const char *uccl_flow_check(const struct uccl_flow *f);
+
+#endif

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Life of a flow: set-up and queues. Sending is in flow_tx.c, receiving in flow_rx.c, acknowledgements and loss in
+ * ack.c, timers in timer.c, direct writes in direct.c.
+ */
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "flow/internal.h"
+
+/* Packets of a path that the network may still send news of: what 100 Gb/s carry in half a second. */
+#define RECENT_PACKETS (1u << 22)
+
+static void flow_mtu_set(struct uccl_flow *f);
+
+static void paths_changed(struct uccl_paths *s, uint16_t path, enum uccl_path_state state, uint64_t now)
+{
+	flow_trace(uccl_container_of(s, struct uccl_flow, paths), UCCL_TRACE_PATH, (uint8_t)state, path, 0, 0, 0, now);
+}
+
+static void paths_renew(struct uccl_paths *s, uint16_t path, bool stays, uint64_t now)
+{
+	struct uccl_flow *f = uccl_container_of(s, struct uccl_flow, paths);
+
+	f->cfg.ops->renew(f, path, stays, now);
+}
+
+static const struct uccl_paths_ops paths_ops = { .changed = paths_changed, .renew = paths_renew };
+
+static void write_rx_settled(struct uccl_write_rx *l, uint32_t id, uint32_t gen, uint64_t now)
+{
+	struct uccl_flow *f = uccl_container_of(l, struct uccl_flow, write_rx);
+
+	f->cfg.ops->settled(f, id, gen, now);
+}
+
+static void write_rx_fence(struct uccl_write_rx *l, uint16_t path, uint64_t now)
+{
+	struct uccl_flow *f = uccl_container_of(l, struct uccl_flow, write_rx);
+
+	f->cfg.ops->fence(f, path, now);
+}
+
+static const struct uccl_write_rx_ops write_rx_ops = {.settled = write_rx_settled, .fence = write_rx_fence};
+
+int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *user, uint64_t now)
+{
+	struct uccl_policy_cfg pcfg = { .link_bps = cfg->link_bps, .delay_ns = cfg->delay_ns };
+	struct uccl_paths_cfg paths = {
+		.n = cfg->paths_tx,
+		.labels = cfg->labels,
+		.writes = cfg->write_bytes,
+		.write_later = cfg->write_later,
+		.write_brittle = cfg->write_brittle,
+		.stats = cfg->stats,
+		.ops = &paths_ops,
+	};
+	struct uccl_write_rx_cfg write_rx = {
+		.window = cfg->window,
+		.write_bytes = cfg->write_bytes,
+		.paths = cfg->paths_rx,
+		.fifo = cfg->fifo_paths,
+		.stats = cfg->stats,
+		.ops = &write_rx_ops,
+	};
+	struct uccl_pull_cfg pull;
+
+	assert(cfg->window && !(cfg->window & (cfg->window - 1)));
+	assert(cfg->pacer || !cfg->credit->pull);
+	assert(!cfg->parts_tx || (cfg->tx_sync && !cfg->write_bytes));
+	assert(!cfg->parts_rx || !cfg->write_bytes);
+	memset(f, 0, sizeof(*f));
+	f->cfg = *cfg;
+	f->user = user;
+	uccl_sendq_init(&f->sendq, cfg->credit->shortest);
+	uccl_rng_seed(&f->rng, cfg->seed);
+	/* Neighbouring flows begin at different labels, so that few flows already use many routes. */
+	paths.first_label = (uint16_t)uccl_rng_below(&f->rng, cfg->labels);
+	if (!uccl_sent_init(&f->sent, cfg->window, cfg->csn_tx) || !uccl_paths_init(&f->paths, &paths) ||
+	    !uccl_arrived_init(&f->rcv, cfg->window, cfg->csn_rx) ||
+	    !uccl_ack_tracker_init(&f->ack_tracker, cfg->paths_rx, now) || !uccl_write_rx_init(&f->write_rx, &write_rx))
+		goto nomem;
+	if (cfg->write_bytes) {
+		/* What is lost must fit into the fragments that there may be. */
+		uccl_chunk_init(&f->chunk,
+				(uint32_t)uccl_min(cfg->write_bytes, (uint64_t)UCCL_FRAG_MAX * cfg->chunk_bytes),
+				cfg->chunk_bytes, cfg->write_brittle);
+	}
+	if (cfg->parts_rx) {
+		f->rx_parts = calloc(cfg->window, sizeof(*f->rx_parts));
+		if (!f->rx_parts)
+			goto nomem;
+	}
+	uccl_pmtu_init(&f->pmtu, cfg->mtu);
+	if (cfg->find_mtu && cfg->mtu_known)
+		uccl_pmtu_reported(&f->pmtu, cfg->mtu_known, now);
+	flow_mtu_set(f);
+	uccl_peer_limits_init(&f->limits, cfg->slots_tx, cfg->msg_limit_tx, cfg->csn_tx);
+	uccl_times_init(&f->times, cfg->rto_min_ns, cfg->first_rtt_ns);
+	uccl_ack_delay_init(&f->ack_delay);
+	/* Before the first answer they cost next to nothing, and many flows may begin at once. */
+	f->train.brief = cfg->train_short && cfg->link_bps;
+	uccl_rack_init(&f->rack);
+	uccl_pto_init(&f->pto, cfg->paths_tx);
+	uccl_closing_init(&f->close);
+	uccl_pieces_init(&f->pieces, cfg->mtu_rx - UCCL_HDR_LEN);
+	f->heard_ns = now;
+	f->share = 1;
+
+	/* Policies reckon with what a flow begins with. */
+	pcfg.chunk_bytes = (uint32_t)uccl_max(cfg->chunk_bytes, cfg->write_brittle ? f->chunk.bytes : cfg->write_bytes);
+	pcfg.burst_bytes = (uint32_t)uccl_max(cfg->train_bytes, pcfg.chunk_bytes);
+	pcfg.window_max = (uint64_t)pcfg.chunk_bytes * uccl_min(cfg->window, 4096);
+	pcfg.params = cfg->params[UCCL_POLICY_CC];
+	cfg->cc->init(f->cc, &pcfg, now);
+	pcfg.params = cfg->params[UCCL_POLICY_PATH];
+	if (cfg->pathsel->init)
+		cfg->pathsel->init(f->ps, &pcfg, cfg->paths_tx);
+	pcfg.params = cfg->params[UCCL_POLICY_CREDIT];
+	if (cfg->credit->init)
+		cfg->credit->init(f->cs, &pcfg, now);
+	if (cfg->credit->pull) {
+		memset(&pull, 0, sizeof(pull));
+		cfg->credit->pull(&pcfg, &pull);
+		uccl_pacer_rank(cfg->pacer, cfg->credit->rank);
+		if (uccl_pull_init(cfg->pacer, &f->credit.pull, &pull, now))
+			goto nomem;
+	}
+	return 0;
+nomem:
+	uccl_flow_fini(f);
+	return -FI_ENOMEM;
+}
+
+void uccl_flow_fini(struct uccl_flow *f)
+{
+	if (f->credit.pull.cfg.quantum)
+		uccl_pull_fini(f->cfg.pacer, &f->credit.pull);
+	uccl_sent_fini(&f->sent);
+	uccl_paths_fini(&f->paths);
+	uccl_arrived_fini(&f->rcv);
+	uccl_ack_tracker_fini(&f->ack_tracker);
+	uccl_write_rx_fini(&f->write_rx);
+	uccl_pieces_fini(&f->pieces);
+	free(f->rx_parts);
+	memset(f, 0, sizeof(*f));
+}
+
+void uccl_flow_share(struct uccl_flow *f, uint32_t of)
+{
+	f->share = of;
+	uccl_event_share(f, of);
+}
+
+void uccl_flow_submit(struct uccl_flow *f, struct uccl_item *item)
+{
+	assert(!item->queued && !item->pending);
+	assert(item->bulk ? item->len > 0 : item->len <= f->cfg.chunk_bytes);
+	uccl_sendq_add(&f->sendq, item);
+}
+
+uint32_t uccl_flow_even(const struct uccl_flow *f, uint64_t len)
+{
+	uint32_t packets;
+
+	if (!f->cfg.pads_tx || f->train.state != UCCL_TRAINS_ON || f->sent.inflight_bytes < UCCL_AR_BYTES ||
+	    len <= f->chunk_bytes || len > f->train_bytes)
+		return 0;
+	packets = (uint32_t)((len + f->chunk_bytes - 1) / f->chunk_bytes);
+	return uccl_words((uint32_t)((len + packets - 1) / packets) + UCCL_WORD - 1);
+}
+
+void uccl_flow_gathered(struct uccl_flow *f)
+{
+	uccl_burst_end(&f->paths.burst);
+}
+
+/* What follows from the length of packets. */
+static void flow_mtu_set(struct uccl_flow *f)
+{
+	uint32_t bytes;
+	uint16_t path;
+
+	f->chunk_bytes = flow_payload(f, f->pmtu.bytes);
+	/* As many packets as of the full length. */
+	f->train_bytes = f->cfg.train_bytes / f->cfg.chunk_bytes * f->chunk_bytes;
+	uccl_burst_align(&f->paths.burst, 0, 0);
+	/* Pieces are of another length now: those that left may stay, what is under way begins anew. */
+	uccl_sent_parts_anew(&f->sent);
+	/* Parts that did not leave come later, with those that are lost. */
+	bytes = uccl_sent_run_end(&f->sent, &path);
+	if (bytes)
+		uccl_path_land(&f->paths.list[path], bytes);
+}
+
+static void mtu_changed(struct uccl_flow *f, bool cut)
+{
+	f->pmtu_changed = true;
+	f->cfg.stats->mtu_cuts += cut;
+	f->cfg.stats->mtu_raises += !cut;
+	flow_mtu_set(f);
+}
+
+/*
+ * Only packets that left alone tell how long packets may be: some links between virtual machines let a train pass as
+ * one whose packets would be too long for them, and lose every single one.
+ */
+bool flow_mtu_lost(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn, uint64_t now)
+{
+	if (!f->cfg.find_mtu)
+		return false;
+	if (f->pmtu.trial == csn + 1 && e->ntx == 1) {
+		uccl_pmtu_tried(&f->pmtu, false, now);
+		return true;
+	}
+	if (e->alone && uccl_pmtu_lost(&f->pmtu, e->packet, e->sent_ns, now))
+		mtu_changed(f, true);
+	return false;
+}
+
+void flow_mtu_acked(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn, uint64_t now)
+{
+	if (!f->cfg.find_mtu)
+		return;
+	if (f->pmtu.trial == csn + 1) {
+		if (uccl_pmtu_tried(&f->pmtu, true, now))
+			mtu_changed(f, false);
+		return;
+	}
+	if (e->alone)
+		uccl_pmtu_arrived(&f->pmtu, e->packet);
+}
+
+void uccl_flow_mtu_reported(struct uccl_flow *f, uint32_t bytes, uint64_t now)
+{
+	if (f->cfg.find_mtu && uccl_pmtu_reported(&f->pmtu, bytes, now))
+		mtu_changed(f, true);
+}
+
+bool uccl_flow_withdraw(struct uccl_flow *f, struct uccl_item *item)
+{
+	if (!item->queued || item->off || item->pending || f->write_tx.item == item)
+		return false;
+	uccl_sendq_remove(&f->sendq, item);
+	return true;
+}
+
+void flow_item_done(struct uccl_flow *f, struct uccl_item *item, uint64_t now)
+{
+	if (!item->pending && !item->queued)
+		f->cfg.ops->acked(f, item, now);
+}
+
+void uccl_flow_asked(struct uccl_flow *f, uint64_t bytes, uint64_t now)
+{
+	uccl_event_asked(f, bytes, now);
+}
+
+bool uccl_flow_idle(const struct uccl_flow *f)
+{
+	return uccl_sendq_empty(&f->sendq) && f->sent.una == f->sent.nxt;
+}
+
+void uccl_flow_moved(struct uccl_flow *f, const void *from, const uint8_t *to)
+{
+	for (uint64_t csn = f->sent.una; csn != f->sent.nxt; csn++)
+		uccl_sent_moved(uccl_sent_at(&f->sent, csn), from, to);
+}
+
+bool uccl_flow_acked(const struct uccl_flow *f, uint64_t cookie)
+{
+	return uccl_sent_is_acked(&f->sent, cookie);
+}
+
+bool uccl_flow_recent(const struct uccl_flow *f, uint16_t path, uint32_t pseq)
+{
+	return path < f->cfg.paths_tx && pseq && f->paths.list[path].next_seq - 1 - pseq < RECENT_PACKETS;
+}
+
+void uccl_flow_keepalive(struct uccl_flow *f, uint64_t now)
+{
+	uccl_paths_keepalive(&f->paths);
+	(void)now;
+}
+
+void uccl_flow_tell(struct uccl_flow *f)
+{
+	uccl_ack_tracker_at_once(&f->ack_tracker);
+}
+
+void uccl_flow_close(struct uccl_flow *f, uint64_t now)
+{
+	uccl_closing_begin(&f->close, uccl_flow_rto(f), now);
+}
+
+const char *uccl_flow_check(const struct uccl_flow *f)
+{
+	const char *broken = uccl_sent_check(&f->sent);
+
+	if (broken)
+		return broken;
+	if (f->rcv.nxt > f->rcv.high || f->rcv.high - f->rcv.nxt > f->cfg.window)
+		return "receive window bounds";
+	if (f->sent.pieced > UCCL_PIECED_MAX)
+		return "count of chunks in pieces";
+	if (uccl_sent_unacked(&f->sent) && f->pto.at == UCCL_NEVER)
+		return "something is not acknowledged and no timer runs";
+	if (uccl_arrived_has(&f->rcv, f->rcv.nxt))
+		return "first missing chunk is marked received";
+	return uccl_paths_check(&f->paths);
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What the files share that make a flow of its parts; nobody else includes this. A part owns its fields and knows
+ * nothing of the flow. Each part has a header of its own, with its grammar, and nobody else writes its fields.
+ * These files connect the parts, and call only those below them:
+ *
+ *	recv/flow_rx.c	packets that arrived; timer.c: time that passed; send/flow_tx.c: what may leave
+ *	ack/ack.c	what the peer has, and what that proves lost; write/direct.c: writes that arrived
+ *	flow_setup.c	life, queues; recv/received.c: what arrived and must be acknowledged
+ *	recv/part.c	chunks of which parts came
+ *	events.c	what policies are asked
+ */
+#ifndef UCCL_FLOW_INTERNAL_H
+#define UCCL_FLOW_INTERNAL_H
+
+#include <assert.h>
+
+#include "base/units.h"
+#include "flow/events.h"
+#include "flow/flow.h"
+#include "flow/observe/trace.h"
+
+/* An RTT sample beyond this is a stopped clock or a forged echo, not a network. */
+#define UCCL_RTT_MAX_NS (10 * UCCL_NS_PER_S)
+
+/* An acknowledgement is asked for at least every so many bytes of a long transfer. */
+#define UCCL_AR_BYTES 131072
+
+/* Payload of the largest chunk in packets of so many bytes. */
+static inline uint32_t flow_payload(const struct uccl_flow *f, uint32_t bytes)
+{
+	if (bytes == f->pmtu.most)
+		return f->cfg.chunk_bytes;
+	return (uint32_t)uccl_min(f->cfg.chunk_bytes, uccl_words(bytes - UCCL_HDR_LEN));
+}
+
+static inline void flow_trace(const struct uccl_flow *f, enum uccl_trace_kind kind, uint8_t what, uint16_t path,
+			      uint64_t seq, uint32_t len, uint32_t arg, uint64_t now)
+{
+	if (f->cfg.trace)
+		uccl_trace_put(f->cfg.trace, &(struct uccl_trace_rec){ now, seq, f->cfg.trace_peer, len, arg, path,
+								       (uint8_t)kind, what });
+}
+
+/* What is in flight was asked for more than once, and nothing came in answer. */
+static inline bool flow_silent(const struct uccl_flow *f)
+{
+	return uccl_sent_outstanding(&f->sent) && uccl_pto_repeated(&f->pto);
+}
+
+/* Something waits to be sent, new or lost. */
+static inline bool flow_more(const struct uccl_flow *f)
+{
+	return !uccl_sendq_empty(&f->sendq) || uccl_sent_waits(&f->sent) || f->write_tx.item;
+}
+
+/* What the layer above says of a chunk: is it taken? See uccl_flow_ops.deliver. */
+static inline bool flow_took(enum uccl_drop reason)
+{
+	return reason == UCCL_DROP_COUNT || reason == UCCL_DROP_UNWANTED;
+}
+
+/* Something from the wire is refused. */
+static inline void flow_drop(struct uccl_flow *f, enum uccl_drop reason, uint16_t path, uint64_t now)
+{
+	f->cfg.stats->dropped[reason]++;
+	flow_trace(f, UCCL_TRACE_DROP, (uint8_t)reason, path, 0, 0, 0, now);
+}
+
+/* flow_setup.c */
+void flow_item_done(struct uccl_flow *f, struct uccl_item *item, uint64_t now);
+/* A chunk was lost, or acknowledged: what it says of the length of packets. Lost: true if it was a trial of that. */
+bool flow_mtu_lost(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn, uint64_t now);
+void flow_mtu_acked(struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn, uint64_t now);
+
+/* ack.c */
+/*
+ * Take in a block that arrived `age_ns` ago in a packet that left at `ts`, by the peer's clock. UCCL_DROP_COUNT, or the
+ * reason why it was refused (nothing changed).
+ */
+enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32_t ts, uint64_t age_ns, uint64_t now);
+/* Tell the policies about a loss of `bytes`. */
+void flow_report_loss(struct uccl_flow *f, enum uccl_loss_kind kind, uint16_t path, uint64_t bytes, uint64_t now);
+/* Find lost chunks; arms the RACK timer for the rest. */
+void flow_detect(struct uccl_flow *f, uint64_t now);
+
+/* Every write under way on this path is lost. */
+void flow_writes_lost(struct uccl_flow *f, uint16_t path, uint64_t now);
+
+/* received.c */
+/* So many bytes of a chunk came, `whole`: and with them all of it. Perhaps they were sent again. */
+void flow_received(struct uccl_flow *f, uint64_t csn, uint32_t bytes, bool whole, bool rtx, uint64_t now);
+/* `packets` of it came; `ar`: and its sender asks. */
+void flow_owe_ack(struct uccl_flow *f, uint64_t csn, uint32_t packets, bool ar, uint64_t now);
+/* A chunk that is here already; see uccl_ack_tracker_dup. */
+void flow_rx_dup(struct uccl_flow *f, bool excused, uint64_t now);
+
+/* part.c */
+/* A part came, or several in a row, with record and payload of the first; `taken`: none need come again. */
+enum uccl_drop flow_part_rx(struct uccl_flow *f, uint64_t csn, const struct uccl_chunk_in *in, bool *taken,
+			    uint64_t now);
+/* Has a part of this chunk of the window come? */
+bool flow_parts_begun(const struct uccl_flow *f, uint64_t csn);
+/* If so: are all there; is one missing before another that is there? */
+bool flow_parts_whole(const struct uccl_flow *f, uint64_t csn);
+bool flow_parts_gap(const struct uccl_flow *f, uint64_t csn);
+/* Is this the record of a PIECE of a part that has come? */
+bool flow_parts_piece_had(const struct uccl_flow *f, uint64_t csn, const uint8_t *rec);
+void flow_parts_end(struct uccl_flow *f, uint64_t csn);
+/* Which parts came of chunks that are not whole, at most so many chunks. */
+void flow_parts_tell(const struct uccl_flow *f, struct uccl_ack *a, uint8_t most);
+
+/* direct.c */
+/* A descriptor that uccl_write_rx_check lets pass was received as chunk csn. */
+void flow_desc_rx(struct uccl_flow *f, uint64_t csn, const struct uccl_desc *d, uint64_t now);
+/* *complete: bytes of the chunk that this fragment completed, 0: it did not. */
+enum uccl_drop flow_frag_rx(struct uccl_flow *f, const struct uccl_hdr *h, uint64_t csn, const uint8_t *payload,
+			    uint32_t *complete, uint64_t now);
+
+#endif

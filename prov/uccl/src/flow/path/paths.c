@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "flow/path/paths.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "flow/ack/times.h"
+
+/* A path is suspected after this many losses in a row while others moved. PROTOCOL R17 */
+#define PATH_LOSSES_MAX 3
+/*
+ * Of so many paths each carries something too seldom to wait for three: a dead eighth of 256 would take 25 MB to be
+ * found. To be without one of them for a round trip costs nothing.
+ */
+#define PATHS_MANY 32
+/* Longer than what control packets and probes are: that these come through says nothing of it. */
+#define PATH_LONG 512
+/* So many times in a row is a path left for it. PROTOCOL R102 */
+#define PATH_LONG_LOSSES_MAX 3
+/* A path carries no direct writes any more after so many losses of them in a row. PROTOCOL R84 */
+#define WRITE_LOSSES_MAX 3
+/* The back-off of what fails ends with so many times. */
+#define STRIKES_MAX 8
+/* Tries of a path whose NIC may not know that it is broken: more than a link takes that is cut for a second or two. */
+#define BRITTLE_TRIES 4
+/* What has so many times the RTT of the quickest is slow. Where no queue is longer than the way all paths are quick. */
+#define QUICK_TIMES 2
+/*
+ * So many paths asked in vain, with as many of their opposites, stand for all: time-outs back off, and of 64 paths or
+ * more the last would be asked minutes later. PROTOCOL R55
+ */
+#define ASKED_ENOUGH 8
+/* One in so many control packets leaves on any path in service. */
+#define CONTROL_OTHERS 8
+/* New labels for each answer that was lost: flow_rx.c sends an answer on this many paths. */
+#define CONTROL_ROLLS 4
+
+void uccl_paths_refresh(struct uccl_paths *s)
+{
+	uint16_t n = 0;
+
+	s->at = UCCL_NEVER;
+	for (uint16_t i = 0; i < s->n; i++) {
+		if (uccl_path_usable(&s->list[i]))
+			s->usable[n++] = i;
+		else
+			s->at = uccl_min(s->at, s->list[i].until);
+	}
+	for (uint16_t i = 0; !n && i < s->n; i++)
+		if (s->list[i].state != UCCL_PATH_QUARANTINE)
+			s->usable[n++] = i;
+	for (uint16_t i = 0; !n && i < s->n; i++)
+		s->usable[i] = i;
+	s->nusable = n ? n : s->n;
+	uccl_burst_end(&s->burst);
+}
+
+bool uccl_paths_init(struct uccl_paths *s, const struct uccl_paths_cfg *cfg)
+{
+	memset(s, 0, sizeof(*s));
+	s->n = cfg->n;
+	s->labels = cfg->labels;
+	s->write_later = cfg->write_later;
+	s->write_tries = cfg->write_brittle ? BRITTLE_TRIES : STRIKES_MAX;
+	s->stats = cfg->stats;
+	s->ops = cfg->ops;
+	s->list = calloc(cfg->n, sizeof(*s->list));
+	s->usable = calloc(cfg->n, sizeof(*s->usable));
+	if (!s->list || !s->usable)
+		return false;
+	for (uint16_t i = 0; i < cfg->n; i++) {
+		uccl_path_init(&s->list[i], (uint16_t)((cfg->first_label + i) % cfg->labels));
+		s->list[i].write = cfg->writes && !cfg->write_later ? UCCL_WRITE_ON : UCCL_WRITE_OFF;
+	}
+	s->next_label = (uint16_t)((cfg->first_label + cfg->n) % cfg->labels);
+	uccl_paths_refresh(s);
+	return true;
+}
+
+void uccl_paths_fini(struct uccl_paths *s)
+{
+	free(s->list);
+	free(s->usable);
+	s->list = NULL;
+	s->usable = NULL;
+}
+
+struct uccl_path *uccl_paths_take_list(struct uccl_paths *s, uint16_t *n)
+{
+	struct uccl_path *list = s->list;
+
+	*n = s->n;
+	s->list = NULL;
+	return list;
+}
+
+void uccl_paths_reroll(struct uccl_paths *s, uint16_t path)
+{
+	s->list[path].label = s->next_label;
+	s->list[path].fresh_seq = s->list[path].next_seq;
+	s->list[path].ask_ns = 0;
+	s->next_label = (uint16_t)((s->next_label + 1) % s->labels);
+	s->list[path].rerolls++;
+	s->stats->rerolled++;
+}
+
+void uccl_paths_probe(struct uccl_paths *s, uint16_t path)
+{
+	s->probes_due += !s->list[path].probe_due;
+	s->list[path].probe_due = true;
+}
+
+static bool works(const struct uccl_path *p, bool writes)
+{
+	return writes ? p->write == UCCL_WRITE_ON : uccl_path_usable(p);
+}
+
+/*
+ * May a path that failed so often wait where it is until it works again? Others have another way, and what leaves a
+ * link that fails for a while does not come back to it: it would carry nothing afterwards. But where many fail, or
+ * one for long, new ways may be all that is left. PROTOCOL R250
+ */
+static bool path_stays(const struct uccl_paths *s, uint16_t path, bool writes)
+{
+	const struct uccl_path *p = &s->list[path];
+	bool young = writes ? p->write_strikes < s->write_tries : p->strikes < STRIKES_MAX;
+	uint32_t n = 0;
+
+	for (uint16_t i = 0; i < s->n; i++)
+		n += i != path && works(&s->list[i], writes);
+	return young && 4 * n > 3u * s->n;
+}
+
+/*
+ * The NIC makes the path anew for writes, by another way or by the same. Then one of them has to show that it works,
+ * the later the more often not.
+ */
+static void write_renew(struct uccl_paths *s, uint16_t path, bool stays, uint64_t now)
+{
+	struct uccl_path *p = &s->list[path];
+
+	if (!s->write_later || p->write == UCCL_WRITE_OFF)
+		return;
+	if (p->write == UCCL_WRITE_TRYING && p->write_strikes < STRIKES_MAX)
+		p->write_strikes++;
+	p->write = UCCL_WRITE_OFF;
+	p->write_losses = 0;
+	s->stats->write_renewed++;
+	s->ops->renew(s, path, stays, now);
+}
+
+/* One that had failed works: its link may be back, so the others are tried now. */
+static void writes_back(struct uccl_paths *s)
+{
+	for (uint16_t i = 0; i < s->n; i++)
+		if (s->list[i].write == UCCL_WRITE_TRIAL)
+			s->list[i].write_until = 0;
+}
+
+void uccl_paths_write_lost(struct uccl_paths *s, uint16_t path, uint64_t csn, uint64_t now)
+{
+	struct uccl_path *p = &s->list[path];
+
+	/* A later one came: the path works. Or what was written before a trial tells of what the path was before. */
+	if (csn < p->acked_csn || p->write == UCCL_WRITE_TRIAL || (p->write == UCCL_WRITE_TRYING && csn < p->write_csn))
+		return;
+	if (p->write_losses < UINT8_MAX)
+		p->write_losses++;
+	if (p->write == UCCL_WRITE_TRYING || p->write_losses >= WRITE_LOSSES_MAX)
+		write_renew(s, path, path_stays(s, path, true), now);
+}
+
+void uccl_paths_write_seen(struct uccl_paths *s, uint16_t path, uint64_t csn)
+{
+	struct uccl_path *p = &s->list[path];
+
+	p->write_losses = 0;
+	/* What was written before tells of what the path was before. */
+	if (p->write != UCCL_WRITE_TRYING || csn < p->write_csn)
+		return;
+	p->write = UCCL_WRITE_ON;
+	if (p->write_strikes)
+		writes_back(s);
+	p->write_strikes = 0;
+}
+
+static void control_add(struct uccl_paths *s, uint16_t path)
+{
+	uint8_t i = s->control_old;
+
+	if (s->ncontrol < UCCL_CONTROL_PATHS) {
+		i = s->ncontrol++;
+	} else {
+		s->list[s->control[i]].control = false;
+		s->control_old = (uint8_t)((i + 1) % UCCL_CONTROL_PATHS);
+	}
+	s->control[i] = path;
+	s->list[path].control = true;
+}
+
+static void control_remove(struct uccl_paths *s, uint16_t path)
+{
+	for (uint8_t i = 0; s->list[path].control && i < s->ncontrol; i++)
+		if (s->control[i] == path) {
+			s->control[i] = s->control[--s->ncontrol];
+			s->list[path].control = false;
+		}
+}
+
+void uccl_paths_forget(struct uccl_paths *s)
+{
+	while (s->ncontrol)
+		control_remove(s, s->control[0]);
+}
+
+void uccl_paths_unheard(struct uccl_paths *s)
+{
+	if (s->unheard < UINT16_MAX)
+		s->unheard++;
+	s->control_rolls = 0;
+	if (s->unheard > 1)
+		uccl_paths_forget(s);
+}
+
+static void path_state(struct uccl_paths *s, struct uccl_path *p, enum uccl_path_state state, uint64_t until,
+		       uint64_t now)
+{
+	s->ops->changed(s, (uint16_t)(p - s->list), state, now);
+	p->state = (uint8_t)state;
+	p->until = until;
+	p->losses = 0;
+	if (state != UCCL_PATH_ACTIVE)
+		p->fresh_seq = p->next_seq;
+}
+
+static void path_quarantine(struct uccl_paths *s, struct uccl_path *p, uint64_t rto_ns, uint64_t now)
+{
+	path_state(s, p, UCCL_PATH_QUARANTINE, now + (rto_ns << p->strikes), now);
+	if (p->strikes < STRIKES_MAX)
+		p->strikes++;
+	s->stats->quarantined++;
+}
+
+/* The time-out of a path that may be slower than most. */
+static uint64_t path_rto(const struct uccl_path *p, uint64_t rto_ns)
+{
+	uint64_t rto = p->srtt_ns ? p->srtt_ns + 4 * p->rttvar_ns + UCCL_ACK_DELAY_NS : 0;
+
+	return uccl_clamp(rto, rto_ns, UCCL_RTO_MAX_NS);
+}
+
+/* `n` losses more; `most` of them in a row are suspicious. */
+static void path_losses(struct uccl_paths *s, uint16_t path, uint32_t n, uint32_t most, uint64_t rto_ns,
+			uint64_t now)
+{
+	struct uccl_path *p = &s->list[path];
+
+	p->losses = (uint8_t)uccl_min(p->losses + n, UINT8_MAX);
+	if (p->state != UCCL_PATH_ACTIVE || p->losses < most || s->nusable < 2)
+		return;
+	path_state(s, p, UCCL_PATH_SUSPECT, now + path_rto(p, rto_ns), now);
+	control_remove(s, path);
+	uccl_paths_probe(s, path);
+	uccl_paths_refresh(s);
+}
+
+void uccl_paths_overdue(struct uccl_paths *s, uint64_t reported_ns, uint64_t rto_ns, uint64_t now)
+{
+	s->control_at = reported_ns + rto_ns / 2;
+	for (uint16_t i = 0; i < s->n; i++) {
+		struct uccl_path *p = &s->list[i];
+
+		if (!p->ask_ns || reported_ns < p->ask_ns + rto_ns)
+			continue;
+		p->ask_ns = 0;
+		control_remove(s, i);
+		/* Reports name twelve paths at a time, so of many one says little. */
+		path_losses(s, i, 1, PATH_LOSSES_MAX, rto_ns, now);
+	}
+}
+
+void uccl_paths_loss(struct uccl_paths *s, uint16_t path, bool silent, uint64_t rto_ns, uint64_t now)
+{
+	path_losses(s, path, silent ? PATH_LOSSES_MAX : 1, s->nusable < PATHS_MANY ? PATH_LOSSES_MAX : 1, rto_ns,
+		    now);
+}
+
+void uccl_paths_long_lost(struct uccl_paths *s, uint16_t path, uint32_t len, uint64_t sent_ns, uint64_t rto_ns,
+			  uint64_t now)
+{
+	struct uccl_path *p = &s->list[path];
+
+	if (len <= PATH_LONG || sent_ns < p->long_ns)
+		return;
+	p->long_ns = now;
+	if (p->long_losses < UINT8_MAX)
+		p->long_losses++;
+	if (p->long_losses < PATH_LONG_LOSSES_MAX || s->nusable < 2 ||
+	    (p->state != UCCL_PATH_ACTIVE && p->state != UCCL_PATH_SUSPECT))
+		return;
+	control_remove(s, path);
+	path_quarantine(s, p, rto_ns, now);
+	uccl_paths_refresh(s);
+}
+
+void uccl_paths_long_acked(struct uccl_paths *s, uint16_t path, uint32_t len)
+{
+	if (len > PATH_LONG)
+		s->list[path].long_losses = 0;
+}
+
+void uccl_paths_alive(struct uccl_paths *s, uint16_t path, uint64_t arrived)
+{
+	struct uccl_path *p = &s->list[path];
+
+	s->reacted_ns = arrived;
+	s->unheard = 0;
+	/* What was sent before tells of the label before, or of better times. */
+	if ((int32_t)(p->acked_seq - p->fresh_seq) < 0)
+		return;
+	p->fresh_seq = p->acked_seq;
+	p->losses = 0;
+	if (p->ask_ns && (int32_t)(p->acked_seq - p->ask_seq) >= 0)
+		p->ask_ns = 0;
+	s->alive = path;
+	if (p->state != UCCL_PATH_ACTIVE) {
+		if (p->state == UCCL_PATH_PROBATION) {
+			p->srtt_ns = 0;
+			if (p->strikes)
+				p->strikes--;
+		}
+		path_state(s, p, UCCL_PATH_ACTIVE, 0, arrived);
+		uccl_paths_refresh(s);
+	}
+	if (!p->control && p->state == UCCL_PATH_ACTIVE)
+		control_add(s, path);
+}
+
+/* Another label may be another path: one time more that long chunks alone are lost, and it is left. */
+static void path_move(struct uccl_paths *s, uint16_t path, uint64_t now)
+{
+	uccl_paths_reroll(s, path);
+	s->list[path].long_losses = PATH_LONG_LOSSES_MAX - 1;
+	s->list[path].long_ns = now;
+	write_renew(s, path, false, now);
+}
+
+/*
+ * Quarantine ends: on probation, with a new label if it should not stay where it is, or answers nothing but PROBEs
+ * there. Suspicion or probation ends without an answer: quarantine, the longer the more often.
+ */
+void uccl_paths_expire(struct uccl_paths *s, uint64_t rto_ns, uint64_t now)
+{
+	for (uint16_t i = 0; i < s->n; i++) {
+		struct uccl_path *p = &s->list[i];
+
+		if (uccl_path_usable(p) || now < p->until)
+			continue;
+		if (p->state == UCCL_PATH_QUARANTINE) {
+			if (p->long_losses >= PATH_LONG_LOSSES_MAX || !path_stays(s, i, false))
+				path_move(s, i, now);
+			path_state(s, p, UCCL_PATH_PROBATION, now + 2 * rto_ns, now);
+			uccl_paths_probe(s, i);
+		} else {
+			path_quarantine(s, p, rto_ns, now);
+		}
+	}
+	uccl_paths_refresh(s);
+}
+
+uint16_t uccl_paths_next(struct uccl_paths *s)
+{
+	s->control_rr = (uint16_t)((s->control_rr + 1) % s->nusable);
+	return s->usable[s->control_rr];
+}
+
+void uccl_paths_keepalive(struct uccl_paths *s)
+{
+	s->control_rr = (uint16_t)((s->control_rr + 1) % s->n);
+	uccl_paths_probe(s, s->control_rr);
+}
+
+uint16_t uccl_paths_take_probe(struct uccl_paths *s)
+{
+	for (uint16_t i = 0; s->probes_due && i < s->n; i++)
+		if (s->list[i].probe_due) {
+			s->list[i].probe_due = false;
+			s->probes_due--;
+			return i;
+		}
+	return UCCL_PATHS_MAX;
+}
+
+/* Nothing came of so many questions in a row: a route that swallows everything may be all that the labels have. */
+static bool labels_fail(const struct uccl_paths *s, uint32_t questions)
+{
+	return questions >= uccl_min((s->n + 1u) / 2, ASKED_ENOUGH) + 2;
+}
+
+uint16_t uccl_paths_control(struct uccl_paths *s)
+{
+	if (s->unheard > 1) {
+		/* Nothing comes through: any path may be the one that does, and then any label. PROTOCOL R57 */
+		s->control_rr = (uint16_t)((s->control_rr + 1) % s->n);
+		/* Each answer that was lost is worth as many labels as it had packets, however often it is asked. */
+		if (labels_fail(s, s->unheard - 1) && s->control_rolls < CONTROL_ROLLS) {
+			s->control_rolls++;
+			uccl_paths_reroll(s, s->control_rr);
+		}
+		return s->control_rr;
+	}
+	if (s->ncontrol && ++s->control_turn % CONTROL_OTHERS)
+		return uccl_paths_control_next(s);
+	return uccl_paths_next(s);
+}
+
+uint16_t uccl_paths_quick(struct uccl_paths *s)
+{
+	uint16_t path = uccl_paths_control(s), best = path;
+
+	for (uint8_t i = 0; i < s->ncontrol; i++) {
+		uint64_t rtt = s->list[s->control[i]].packet_rtt_ns, least = s->list[best].packet_rtt_ns;
+
+		if (rtt && (!least || rtt < least))
+			best = s->control[i];
+	}
+	return s->list[path].packet_rtt_ns > QUICK_TIMES * s->list[best].packet_rtt_ns ? best : path;
+}
+
+uint16_t uccl_paths_control_next(struct uccl_paths *s)
+{
+	s->control_next = (uint8_t)((s->control_next + 1) % s->ncontrol);
+	return s->control[s->control_next];
+}
+
+static void ask_on(struct uccl_paths *s, uint16_t path, uint32_t unanswered)
+{
+	if (labels_fail(s, unanswered))
+		uccl_paths_reroll(s, path);
+	uccl_paths_probe(s, path);
+}
+
+void uccl_paths_ask(struct uccl_paths *s, uint16_t path, uint32_t unanswered)
+{
+	if (!unanswered) {
+		uccl_paths_probe(s, path);
+		/* If the path is dead, another one's answer tells of it: if possible that which answered last. */
+		if (s->alive != path && uccl_path_usable(&s->list[s->alive]))
+			uccl_paths_probe(s, s->alive);
+		else
+			uccl_paths_probe(s, uccl_paths_next(s));
+		return;
+	}
+	uccl_paths_forget(s);
+	/* First where the last answer came from. */
+	path = unanswered == 1 && s->alive != path ? s->alive : (uint16_t)((path + unanswered) % s->n);
+	ask_on(s, path, unanswered);
+	if (s->n > 1)
+		ask_on(s, (uint16_t)((path + s->n / 2) % s->n), unanswered);
+}
+
+static bool write_may(const struct uccl_path *p, uint64_t now)
+{
+	return p->write == UCCL_WRITE_ON || (p->write == UCCL_WRITE_TRIAL && now >= p->write_until);
+}
+
+uint32_t uccl_paths_writes_may(const struct uccl_paths *s, uint32_t most, uint64_t now)
+{
+	uint32_t n = 0;
+
+	for (uint16_t i = 0; i < s->nusable; i++) {
+		const struct uccl_path *p = &s->list[s->usable[i]];
+
+		if (p->write == UCCL_WRITE_ON)
+			return most;
+		n += write_may(p, now);
+	}
+	return (uint32_t)uccl_min(n, most);
+}
+
+uint16_t uccl_paths_for_write(struct uccl_paths *s, uint16_t path, uint64_t now)
+{
+	for (uint16_t i = 0; i <= s->nusable; i++) {
+		if (write_may(&s->list[path], now))
+			return path;
+		s->write_rr = (uint16_t)((s->write_rr + 1) % s->nusable);
+		path = s->usable[s->write_rr];
+	}
+	return UCCL_PATHS_MAX;
+}
+
+void uccl_paths_writes(struct uccl_paths *s, uint16_t path, bool on, uint64_t rto_ns, uint64_t now)
+{
+	struct uccl_path *p = &s->list[path];
+
+	p->write_losses = 0;
+	p->write = on ? UCCL_WRITE_TRIAL : UCCL_WRITE_OFF;
+	if (on)
+		p->write_until = p->write_strikes ? now + (rto_ns << p->write_strikes) : now;
+}
+
+const char *uccl_paths_check(const struct uccl_paths *s)
+{
+	uint32_t due = 0, control = 0, active = 0;
+
+	for (uint16_t i = 0; i < s->n; i++) {
+		const struct uccl_path *p = &s->list[i];
+
+		due += p->probe_due;
+		control += p->control;
+		active += p->state == UCCL_PATH_ACTIVE;
+		if (p->state != UCCL_PATH_ACTIVE && (p->control || p->until < s->at))
+			return "a path out of service is used, or has no timer";
+	}
+	for (uint8_t i = 0; i < s->ncontrol; i++)
+		if (!s->list[s->control[i]].control)
+			return "list of paths for control";
+	if (due != s->probes_due || control != s->ncontrol)
+		return "count of probes or of paths for control";
+	if (!s->nusable || (active && active != s->nusable))
+		return "paths in service";
+	return NULL;
+}

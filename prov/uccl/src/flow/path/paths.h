@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Part of a flow: its paths. Which are in service, which ones control packets take, where probes wait to leave, which
+ * carry direct writes, and the burst under way. Time-outs come as arguments.
+ *
+ * The grammar: init. `alive`, `loss`, `long_lost`, `long_acked`, `write_lost`, `write_seen`, `overdue` and `unheard`
+ * for what the peer reported or did not; `expire` at `at`; `control`, `next`, `for_write`, `take_probe` and the burst
+ * when something leaves.
+ */
+#ifndef UCCL_FLOW_PATH_PATHS_H
+#define UCCL_FLOW_PATH_PATHS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "flow/path/burst.h"
+#include "flow/path/path.h"
+#include "flow/observe/stats.h"
+
+/* Control packets prefer so many paths: those that the peer reported last. */
+#define UCCL_CONTROL_PATHS 8
+
+struct uccl_paths;
+
+struct uccl_paths_ops {
+	/* A path enters this state. */
+	void (*changed)(struct uccl_paths *s, uint16_t path, enum uccl_path_state state, uint64_t now);
+	/*
+	 * With write_later: what is written on this path seems to be swallowed, it is to be made anew, or to be tried
+	 * again; `stays`: by the same way through the network.
+	 */
+	void (*renew)(struct uccl_paths *s, uint16_t path, bool stays, uint64_t now);
+};
+
+struct uccl_paths_cfg {
+	uint16_t n, labels;
+	uint16_t first_label;
+	bool writes;		/* there may be direct writes, */
+	bool write_later;	/* but no path carries them before uccl_paths_writes */
+	bool write_brittle;	/* and one that lost some may be broken, where the NIC does not know of it */
+	struct uccl_stats *stats;
+	const struct uccl_paths_ops *ops;
+};
+
+struct uccl_paths {
+	struct uccl_path *list;
+	uint16_t *usable;	/* indices of those in service */
+	uint16_t n, nusable;
+	uint16_t labels, next_label;
+	bool write_later;
+	uint8_t write_tries;	/* in vain, after which one that was left for lost writes gets another way */
+	uint8_t ncontrol;
+	uint8_t control_old;	/* the next of `control` to make room */
+	uint8_t control_next;	/* the next of them to carry something */
+	uint8_t control_turn;	/* now and then another path is tried, */
+	uint16_t control_rr;	/* one after the other */
+	uint16_t control[UCCL_CONTROL_PATHS]; /* paths in service that the peer reported lately */
+	uint16_t alive;		/* reported last */
+	uint16_t probes_due;	/* paths with a probe to send */
+	uint16_t write_rr;	/* where the next path that may carry writes is looked for */
+	uint32_t unheard;	/* answers in a row that the peer does not know of */
+	uint8_t control_rolls;	/* new labels for acknowledgements since the last of those */
+	uint64_t reacted_ns;	/* the peer reported something new of ours */
+	uint64_t control_at;	/* next look at control packets that were not reported */
+	uint64_t at;		/* earliest end of a quarantine or probation */
+	struct uccl_burst burst;
+	struct uccl_stats *stats;
+	const struct uccl_paths_ops *ops;
+};
+
+/* False: no memory. */
+bool uccl_paths_init(struct uccl_paths *s, const struct uccl_paths_cfg *cfg);
+void uccl_paths_fini(struct uccl_paths *s);
+/* The paths as they are, `*n` of them: the caller's, who frees them. Nothing may follow but fini. */
+struct uccl_path *uccl_paths_take_list(struct uccl_paths *s, uint16_t *n);
+
+/* Rebuild the list of those in service; with none left, all that are not in quarantine, then simply all. */
+void uccl_paths_refresh(struct uccl_paths *s);
+/* Another label for this path. */
+void uccl_paths_reroll(struct uccl_paths *s, uint16_t path);
+/* A PROBE leaves on this path as soon as it can. */
+void uccl_paths_probe(struct uccl_paths *s, uint16_t path);
+/* The next path with a PROBE to send: it leaves now. UCCL_PATHS_MAX: none. */
+uint16_t uccl_paths_take_probe(struct uccl_paths *s);
+/* A PROBE on the next path. */
+void uccl_paths_keepalive(struct uccl_paths *s);
+/*
+ * The peer does not report what left on this path, nor did it answer the last `unanswered` questions: ask it by PROBEs
+ * on two paths. At first on the same path, where a PROBE is also a later packet, and on the one that answered last;
+ * then on path after path, at last with new labels. PROTOCOL R54 R55
+ */
+void uccl_paths_ask(struct uccl_paths *s, uint16_t path, uint32_t unanswered);
+
+/* Something sent on this path was lost although others moved; `silent`: through a whole time-out. PROTOCOL R17 */
+void uccl_paths_loss(struct uccl_paths *s, uint16_t path, bool silent, uint64_t rto_ns, uint64_t now);
+/* A chunk that was sent on it then is lost: losses of one round trip are one, a full queue takes many. PROTOCOL R102 */
+void uccl_paths_long_lost(struct uccl_paths *s, uint16_t path, uint32_t len, uint64_t sent_ns, uint64_t rto_ns,
+			  uint64_t now);
+/* A chunk of this path was acknowledged. */
+void uccl_paths_long_acked(struct uccl_paths *s, uint16_t path, uint32_t len);
+/* A block that arrived then reports a packet of this path for the first time. */
+void uccl_paths_alive(struct uccl_paths *s, uint16_t path, uint64_t arrived);
+/* Paths that were out of service for their time. PROTOCOL R17 */
+void uccl_paths_expire(struct uccl_paths *s, uint64_t rto_ns, uint64_t now);
+
+/* The next of those in service, one after the other. */
+uint16_t uccl_paths_next(struct uccl_paths *s);
+/* Paths that the peer reported lately, and a small share of the others, so that they can be. PROTOCOL R56 */
+uint16_t uccl_paths_control(struct uccl_paths *s);
+/* Likewise, but if that is slow the quickest of those reported lately: for what others wait for. PROTOCOL R210 */
+uint16_t uccl_paths_quick(struct uccl_paths *s);
+/* The next of those that the peer reported lately; there must be one. */
+uint16_t uccl_paths_control_next(struct uccl_paths *s);
+/* No path is known to work any more. */
+void uccl_paths_forget(struct uccl_paths *s);
+/*
+ * Control packets that left long before what the peer reports now, and were not reported: to be looked for if
+ * uccl_paths_look says so. PROTOCOL R56
+ */
+void uccl_paths_overdue(struct uccl_paths *s, uint64_t reported_ns, uint64_t rto_ns, uint64_t now);
+/* A PROBE was answered and the peer asks again as if it had not been. PROTOCOL R57 */
+void uccl_paths_unheard(struct uccl_paths *s);
+
+/* A direct write on this path was lost, or one was reported. */
+void uccl_paths_write_lost(struct uccl_paths *s, uint16_t path, uint64_t csn, uint64_t now);
+void uccl_paths_write_seen(struct uccl_paths *s, uint16_t path, uint64_t csn);
+/* With write_later: the NIC can, or can no longer, write on it. */
+void uccl_paths_writes(struct uccl_paths *s, uint16_t path, bool on, uint64_t rto_ns, uint64_t now);
+/* How many writes may be announced now: one for each path that is to be tried, if there is none that works. */
+uint32_t uccl_paths_writes_may(const struct uccl_paths *s, uint32_t most, uint64_t now);
+/* The path that was chosen if it may carry writes, else the next in service that may; UCCL_PATHS_MAX: none. */
+uint16_t uccl_paths_for_write(struct uccl_paths *s, uint16_t path, uint64_t now);
+
+/* Is something reported that left so late? All paths are looked at, but only now and then. */
+static inline bool uccl_paths_look(const struct uccl_paths *s, uint64_t reported_ns)
+{
+	return reported_ns >= s->control_at;
+}
+
+/* A text if something that must always hold does not, else NULL. For tests. */
+const char *uccl_paths_check(const struct uccl_paths *s);
+
+#endif

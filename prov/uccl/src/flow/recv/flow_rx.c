@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What arrived in packets: checks, duplicates, placement. No acknowledgement is sent here: the flow owes one
+ * (received.c), and uccl_flow_tx lets any packet carry it.
+ */
+#include <string.h>
+
+#include "base/seq.h"
+#include "flow/internal.h"
+
+/* Answers to a peer that does not hear us, at most; tiny packets, each on another path. PROTOCOL R57 */
+#define ANSWERS_MAX 4
+
+/*
+ * After so many answers in a row that were not heard, the next one that may be several waits twice as long each time.
+ * An honest peer asks more and more seldom, too; another one would get four packets for each of its own. PROTOCOL R321
+ */
+#define UNHEARD_FREE 4
+#define UNHEARD_DOUBLINGS 10
+#define UNHEARD_GAP_MAX_NS (200 * UCCL_NS_PER_MS)
+
+/* An answer is due; if the last one was lost, several. PROTOCOL R57 */
+static void rx_probe(struct uccl_flow *f, uint16_t path, uint64_t now)
+{
+	uint64_t gap = uccl_max(f->cfg.rto_min_ns / 2, f->times.srtt_ns);
+	uint8_t answers;
+
+	if (f->paths.unheard > UNHEARD_FREE)
+		gap = uccl_max(gap, uccl_min(gap << uccl_min(f->paths.unheard - UNHEARD_FREE, UNHEARD_DOUBLINGS),
+					     UNHEARD_GAP_MAX_NS));
+
+	if (!uccl_ack_tracker_answer(&f->ack_tracker, path, gap, f->paths.reacted_ns, now))
+		return;
+	uccl_paths_unheard(&f->paths);
+	uccl_ack_tracker_again(&f->ack_tracker, f->paths.reacted_ns);
+	answers = (uint8_t)uccl_min(f->paths.unheard < 3 ? 2 : ANSWERS_MAX, f->cfg.paths_tx);
+	uccl_ack_tracker_answer_more(&f->ack_tracker, (uint8_t)(answers - 1));
+}
+
+/* What parts that were taken in leave behind. */
+static void rx_parts_taken(struct uccl_flow *f, const struct uccl_hdr *h, uint64_t csn, const struct uccl_chunk_in *in,
+			   uint64_t now)
+{
+	f->cfg.stats->rx_bytes += in->len;
+	flow_received(f, csn, in->len, flow_parts_whole(f, csn), h->flags & UCCL_FLAG_RTX, now);
+	flow_owe_ack(f, csn, in->parts, h->flags & UCCL_FLAG_AR, now);
+}
+
+/* One part of a chunk. False: there is no memory for it now. */
+static bool rx_part(struct uccl_flow *f, const struct uccl_hdr *h, uint64_t csn, struct uccl_chunk_in *in, uint64_t now)
+{
+	bool taken;
+	enum uccl_drop reason;
+
+	in->parts = 1;
+	reason = flow_part_rx(f, csn, in, &taken, now);
+	if (reason == UCCL_DROP_DUPLICATE) {
+		flow_rx_dup(f, h->type == UCCL_PKT_PIECE, now);
+		return true;
+	}
+	if (reason != UCCL_DROP_COUNT)
+		flow_drop(f, reason, h->path, now);
+	if (taken)
+		rx_parts_taken(f, h, csn, in, now);
+	return taken || reason != UCCL_DROP_MEMORY;
+}
+
+/*
+ * A piece came. With the last of a chunk that is `in`; else in->data is NULL. The last piece of a part is that part.
+ * What came in parts comes in parts again.
+ */
+static enum uccl_drop rx_piece(struct uccl_flow *f, const struct uccl_hdr *h, uint64_t csn, const uint8_t *payload,
+			       struct uccl_chunk_in *in, uint64_t now)
+{
+	const struct uccl_pieced *whole;
+	enum uccl_drop reason;
+	uint8_t part;
+
+	in->data = NULL;
+	if (flow_parts_piece_had(f, csn, h->rec)) {
+		flow_rx_dup(f, true, now);
+		return UCCL_DROP_COUNT;
+	}
+	reason = uccl_pieces_take(&f->pieces, h, csn, payload, &whole);
+	f->cfg.stats->pieces_rx += reason == UCCL_DROP_COUNT;
+	if (!whole)
+		return reason;
+	in->rec = whole->rec;
+	in->data = whole->data;
+	in->len = whole->total;
+	part = whole->part;
+	if (!part && !flow_parts_begun(f, csn))
+		return reason;
+	if (!part || rx_part(f, h, csn, in, now))
+		uccl_pieces_part_end(&f->pieces, csn, part);
+	in->data = NULL;
+	return part ? reason : UCCL_DROP_RECORD;
+}
+
+static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *payload, uint64_t now)
+{
+	uint64_t csn = uccl_seq_expand(f->rcv.nxt, h->csn, 32);
+	struct uccl_chunk_in in = {
+		.rtype = h->rtype,
+		.rec = h->rec,
+		.data = payload,
+		.len = h->payload_len,
+		.on_device = h->on_device,
+	};
+	enum uccl_drop reason = UCCL_DROP_COUNT;
+	uint32_t bytes = h->payload_len;
+	struct uccl_desc d;
+
+	if (csn < f->rcv.nxt || (csn - f->rcv.nxt < f->cfg.window && uccl_arrived_has(&f->rcv, csn))) {
+		/* All pieces and fragments come again when one was lost: the first tells enough. PROTOCOL R257 */
+		flow_rx_dup(f, h->type == UCCL_PKT_PIECE || (h->type == UCCL_PKT_FRAG && h->rec[16]), now);
+		return;
+	}
+	if (csn - f->rcv.nxt >= f->cfg.window) {
+		flow_drop(f, UCCL_DROP_WINDOW, h->path, now);
+		return;
+	}
+	if (h->type == UCCL_PKT_DESC)
+		reason = uccl_desc_decode(&d, h->rec);
+	if (h->type == UCCL_PKT_DESC && reason == UCCL_DROP_COUNT)
+		reason = uccl_write_rx_check(&f->write_rx, &f->rcv, csn, &d);
+	if (h->type != UCCL_PKT_FRAG && uccl_write_rx_desc(&f->write_rx, csn))
+		reason = UCCL_DROP_RECORD;
+	if ((h->type == UCCL_PKT_CHUNK || h->type == UCCL_PKT_DESC) && flow_parts_begun(f, csn))
+		reason = UCCL_DROP_RECORD;
+	if (reason != UCCL_DROP_COUNT) {
+		/* Nonsense from an authenticated peer: not taken, so it hurts only itself. */
+		flow_drop(f, reason, h->path, now);
+		return;
+	}
+	if (h->type == UCCL_PKT_PART) {
+		rx_part(f, h, csn, &in, now);
+		return;
+	}
+	if (h->type == UCCL_PKT_FRAG)
+		reason = flow_frag_rx(f, h, csn, payload, &bytes, now);
+	else if (h->type == UCCL_PKT_PIECE)
+		reason = rx_piece(f, h, csn, payload, &in, now);
+	if (h->type == UCCL_PKT_PIECE)
+		bytes = in.data ? in.len : 0;
+	if (reason == UCCL_DROP_COUNT && (h->type == UCCL_PKT_CHUNK || (h->type == UCCL_PKT_PIECE && bytes)))
+		reason = f->cfg.ops->deliver(f, &in, now);
+	if (reason != UCCL_DROP_COUNT)
+		flow_drop(f, reason, h->path, now);
+	if (reason == UCCL_DROP_MEMORY)
+		return;
+	/* What is refused leaves no trace, so that the chunk that has this number is taken. PROTOCOL R315 */
+	if ((h->type == UCCL_PKT_CHUNK || (h->type == UCCL_PKT_PIECE && bytes)) && !flow_took(reason)) {
+		uccl_pieces_part_end(&f->pieces, csn, 0);
+		return;
+	}
+	if ((h->type == UCCL_PKT_FRAG || h->type == UCCL_PKT_PIECE) && !bytes) {
+		/* A part: the chunk is not there yet, the last one asks for the acknowledgement. */
+		if (h->flags & UCCL_FLAG_AR)
+			uccl_ack_tracker_until(&f->ack_tracker, now + 1);
+		return;
+	}
+	if (h->type != UCCL_PKT_FRAG)
+		f->cfg.stats->rx_bytes += bytes;
+	flow_received(f, csn, bytes, true, h->flags & UCCL_FLAG_RTX, now);
+	uccl_write_rx_age(&f->write_rx, csn, now);
+	flow_owe_ack(f, csn, 1, h->flags & UCCL_FLAG_AR, now);
+	if (h->type == UCCL_PKT_DESC)
+		flow_desc_rx(f, csn, &d, now);
+}
+
+/* Of chunks those that ask for something say whether more waits for a slot. PROTOCOL R178 */
+static void rx_more(struct uccl_flow *f, const struct uccl_hdr *h)
+{
+	if (h->flags && f->cfg.grant)
+		uccl_slots_more(f->cfg.grant, h->flags & UCCL_FLAG_WANT);
+}
+
+/* So many packets with numbers in a row came, this the first, with so many bytes of payload in all. */
+static void rx_heard(struct uccl_flow *f, const struct uccl_hdr *h, uint32_t n, uint32_t bytes, uint64_t age_ns,
+		     uint64_t now)
+{
+	f->cfg.stats->rx_packets += n;
+	for (uint32_t i = 0; f->cfg.trace && i < n; i++)
+		flow_trace(f, UCCL_TRACE_RX, h->type, h->path, h->csn, h->payload_len, h->pseq + i, now);
+	f->heard_ns = now;
+	uccl_ack_tracker_packet(&f->ack_tracker, h->path, h->pseq + n - 1, h->ts, now > age_ns ? now - age_ns : now);
+	if (h->marked && bytes) {
+		f->cfg.stats->marked_rx += bytes;
+		uccl_ack_tracker_marked(&f->ack_tracker, h->path, bytes);
+	}
+}
+
+/* Is the tail nothing but what makes the packet as long as others? PROTOCOL R259 */
+static bool rx_padding(const struct uccl_hdr *h, const uint8_t *tail)
+{
+	return h->flags & UCCL_FLAG_PADDED && h->type == UCCL_PKT_CHUNK && !tail[0] &&
+	       !memcmp(tail, tail + 1, h->tail_len - 1u);
+}
+
+void uccl_flow_rx(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *payload, const uint8_t *tail,
+		  uint64_t age_ns, uint64_t now)
+{
+	struct uccl_ack ack;
+	enum uccl_drop reason;
+	uint64_t demand, lost;
+
+	if (h->path >= f->cfg.paths_rx) {
+		flow_drop(f, UCCL_DROP_PATH, h->path, now);
+		return;
+	}
+	if (h->tail_len && !rx_padding(h, tail)) {
+		reason = uccl_ack_decode(&ack, tail, h->tail_len);
+		if (reason == UCCL_DROP_COUNT)
+			reason = flow_ack_rx(f, &ack, h->ts, age_ns, now);
+		if (reason != UCCL_DROP_COUNT) {
+			flow_drop(f, reason, h->path, now);
+			return;
+		}
+	}
+	rx_heard(f, h, 1, h->payload_len, age_ns, now);
+
+	switch (h->type) {
+	case UCCL_PKT_CHUNK:
+	case UCCL_PKT_DESC:
+	case UCCL_PKT_FRAG:
+	case UCCL_PKT_PIECE:
+	case UCCL_PKT_PART:
+		rx_more(f, h);
+		rx_chunk(f, h, payload, now);
+		break;
+	case UCCL_PKT_PROBE:
+		if (f->cfg.grant && h->flags & UCCL_FLAG_WANT && !uccl_slots_want(f->cfg.grant, now))
+			flow_drop(f, UCCL_DROP_WANT, h->path, now);
+		else
+			rx_probe(f, h->path, now);
+		break;
+	case UCCL_PKT_CREDIT:
+		uccl_event_rx_credit(f, uccl_get64(h->rec), uccl_get64(h->rec + 8), now);
+		break;
+	case UCCL_PKT_DEMAND:
+		demand = uccl_get64(h->rec);
+		lost = uccl_get64(h->rec + 8);
+		if (!uccl_credit_sane(&f->credit, demand, lost)) {
+			flow_drop(f, UCCL_DROP_CREDIT, h->path, now);
+			break;
+		}
+		uccl_event_rx_demand(f, demand, lost, uccl_get64(h->rec + 16), now);
+		break;
+	case UCCL_PKT_CLOSE:
+		uccl_closing_heard(&f->close, uccl_close_reason_read(h->rec));
+		break;
+	case UCCL_PKT_CLOSE_ACK:
+		uccl_closing_answered(&f->close);
+		break;
+	case UCCL_PKT_ACK:
+		break;
+	default:
+		flow_drop(f, UCCL_DROP_STATE, h->path, now);
+		break;
+	}
+}
+
+/* PROTOCOL R173 */
+bool uccl_flow_rx_run(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *data, uint32_t len, uint64_t age_ns,
+		      uint64_t now)
+{
+	uint64_t csn = uccl_seq_expand(f->rcv.nxt, h->csn, 32);
+	uint32_t each = UCCL_HDR_LEN + h->payload_len, n = (len + each - 1) / each;
+	struct uccl_chunk_in in = {
+		.rtype = h->rtype,
+		.rec = h->rec,
+		.data = data + UCCL_HDR_LEN,
+		.len = len - n * UCCL_HDR_LEN,
+		.parts = n,
+		.each = h->payload_len,
+	};
+	bool taken;
+
+	if (h->path >= f->cfg.paths_rx || csn < f->rcv.nxt || csn - f->rcv.nxt >= f->cfg.window ||
+	    uccl_arrived_has(&f->rcv, csn))
+		return false;
+	flow_part_rx(f, csn, &in, &taken, now);
+	if (!taken)
+		return false;
+	rx_heard(f, h, n, in.len, age_ns, now);
+	rx_more(f, h);
+	rx_parts_taken(f, h, csn, &in, now);
+	return true;
+}
+
+void uccl_flow_rx_parts(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *data, uint32_t len,
+			uint64_t age_ns, uint64_t now)
+{
+	uint32_t each = UCCL_HDR_LEN + h->payload_len;
+	struct uccl_hdr one;
+
+	if (uccl_flow_rx_run(f, h, data, len, age_ns, now))
+		return;
+	for (uint32_t at = 0; at < len; at += each)
+		if (uccl_hdr_decode(&one, data + at, (uint32_t)uccl_min(each, len - at)) == UCCL_DROP_COUNT) {
+			one.marked = h->marked;
+			uccl_flow_rx(f, &one, data + at + UCCL_HDR_LEN, NULL, age_ns, now);
+		}
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * A chunk in parts: up to 64 slices of one length, but for the last, that leave as one train, and a map of those that
+ * are where they belong. The sender's log has one of these for a chunk, and so has the receiver.
+ *
+ * The grammar: all zero (no parts) at first; init, then `took` for what is there. A map is a bit for each part.
+ */
+#ifndef UCCL_FLOW_RECV_PARTS_H
+#define UCCL_FLOW_RECV_PARTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/units.h"
+#include "flow/wire/wire.h"
+
+struct uccl_parts {
+	uint64_t have;
+	uint32_t total;		/* bytes of the chunk */
+	uint16_t each;		/* bytes of each part but the last */
+	uint8_t count;		/* 0: the chunk is not in parts */
+};
+
+/* `count` 2 to UCCL_PART_COUNT, and each of them at least one byte of `total`. */
+static inline void uccl_parts_init(struct uccl_parts *p, uint32_t total, uint8_t count)
+{
+	*p = (struct uccl_parts){ .total = total, .each = (uint16_t)uccl_piece_len(total, count), .count = count };
+}
+
+/* Map of all. */
+static inline uint64_t uccl_parts_all(const struct uccl_parts *p)
+{
+	return ~0ull >> (64 - p->count);
+}
+
+static inline uint64_t uccl_parts_missing(const struct uccl_parts *p)
+{
+	return uccl_parts_all(p) & ~p->have;
+}
+
+/* Where a part begins, and its length. */
+static inline uint32_t uccl_parts_at(const struct uccl_parts *p, uint8_t index)
+{
+	return (uint32_t)index * p->each;
+}
+
+static inline uint32_t uccl_parts_len(const struct uccl_parts *p, uint8_t index)
+{
+	return index + 1u == p->count ? p->total - uccl_parts_at(p, index) : p->each;
+}
+
+/* Bytes of those in a map. */
+static inline uint32_t uccl_parts_bytes(const struct uccl_parts *p, uint64_t map)
+{
+	uint8_t last = (uint8_t)(p->count - 1);
+	uint32_t n = (uint32_t)__builtin_popcountll(map);
+
+	return map >> last & 1 ? (n - 1) * p->each + uccl_parts_len(p, last) : n * p->each;
+}
+
+/* The first `n` of a map. */
+static inline uint64_t uccl_parts_first(uint64_t map, uint32_t n)
+{
+	uint64_t rest = map;
+
+	while (n-- && rest)
+		rest &= rest - 1;
+	return map & ~rest;
+}
+
+/* How many of a map come behind the last one of another, which is not empty. */
+static inline uint32_t uccl_parts_behind(uint64_t map, uint64_t other)
+{
+	unsigned int last = 63u - (unsigned int)__builtin_clzll(other);
+
+	return last == 63 ? 0 : (uint32_t)__builtin_popcountll(map >> (last + 1));
+}
+
+/* Can this be a part of it, of so many bytes? */
+static inline bool uccl_parts_fits(const struct uccl_parts *p, uint8_t index, uint32_t len)
+{
+	return index < p->count && len == uccl_parts_len(p, index);
+}
+
+static inline bool uccl_parts_has(const struct uccl_parts *p, uint8_t index)
+{
+	return p->have >> index & 1;
+}
+
+/* Map of those from `first` to `last`. */
+static inline uint64_t uccl_parts_run(uint8_t first, uint8_t last)
+{
+	return ~0ull >> (63 - last) & ~0ull << first;
+}
+
+/* Those are there. Returns how many bytes of them were not before. */
+static inline uint32_t uccl_parts_took(struct uccl_parts *p, uint64_t map)
+{
+	uint32_t bytes = uccl_parts_bytes(p, map & ~p->have);
+
+	p->have |= map;
+	return bytes;
+}
+
+#endif

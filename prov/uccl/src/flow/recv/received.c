@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What was received, and is owed for it: the window, and when an acknowledgement is due. Chunks come here from packets
+ * (flow_rx.c) and from direct writes (direct.c). The acknowledgement itself is put together in tx_packet.c.
+ */
+#include "flow/internal.h"
+
+/* Chunks received before an acknowledgement is owed at once, at most. */
+#define ACK_EVERY_MAX 128
+/* Out of order, with many paths, is normal: tell soon, not at once. */
+#define ACK_REORDER_NS (20 * UCCL_NS_PER_US)
+
+void flow_received(struct uccl_flow *f, uint64_t csn, uint32_t bytes, bool whole, bool rtx, uint64_t now)
+{
+	if (whole) {
+		uccl_write_rx_forget(&f->write_rx, csn);
+		uccl_pieces_end(&f->pieces, csn);
+		if (f->nrx_parts)
+			flow_parts_end(f, csn);
+		uccl_arrived_take(&f->rcv, csn);
+	}
+	if (rtx)
+		uccl_event_rx_rtx_chunk(f, bytes, now);
+	else
+		uccl_event_rx_chunk(f, bytes, now);
+}
+
+/*
+ * Who asks is answered in the same round: the sender's application waits for it, and ours may not come back to poll
+ * before it has heard of that by other means.
+ */
+void flow_owe_ack(struct uccl_flow *f, uint64_t csn, uint32_t packets, bool ar, uint64_t now)
+{
+	uint32_t every = (uint32_t)uccl_clamp(f->cfg.slots_rx / 4, 1, ACK_EVERY_MAX);
+	/* A gap is there, or was filled (RFC 5681 section 4.2). */
+	bool gap = csn > f->rcv.nxt || csn + 1 < f->rcv.high ||
+		   (f->nrx_parts && csn == f->rcv.nxt && flow_parts_gap(f, csn));
+
+	uccl_ack_tracker_chunk(&f->ack_tracker, packets, ar ? 0 : every,
+			       now + (gap ? ACK_REORDER_NS : UCCL_ACK_DELAY_NS));
+}
+
+void flow_rx_dup(struct uccl_flow *f, bool excused, uint64_t now)
+{
+	flow_drop(f, UCCL_DROP_DUPLICATE, 0, now);
+	uccl_ack_tracker_dup(&f->ack_tracker, excused, now);
+}

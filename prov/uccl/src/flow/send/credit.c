@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "flow/send/credit.h"
+
+#include "flow/ack/times.h"
+
+/* So often a demand is told within a time-out: if half of all packets are lost, one of a hundred is not met then. */
+#define EAGER 16
+/* The time grows by no more than this factor, as a shift. */
+#define DOUBLINGS_MAX 16
+/* Bytes of told demand below which more is told: what 400 Gb/s carry in 20 us. */
+#define AHEAD (1u << 20)
+/* Lost bytes that are told without waiting for another reason: a grant. */
+#define LOST_STEP 16384
+/* No count of bytes runs ahead so far, nor reaches the end of its numbers: it is nonsense. */
+#define STEP_MAX ((uint64_t)1 << 48)
+#define COUNT_MAX ((uint64_t)1 << 62)
+
+bool uccl_credit_wants(const struct uccl_credit *c, uint64_t backlog, uint64_t left)
+{
+	uint64_t told = c->demand_sent > c->used ? c->demand_sent - c->used : 0;
+
+	/* The receiver takes what was lost for under way, and grants no further, until it is told. */
+	if (c->lost - c->lost_sent >= LOST_STEP)
+		return true;
+	return backlog > told && told < AHEAD && backlog > left;
+}
+
+bool uccl_credit_misjudged(const struct uccl_credit *c, uint64_t left)
+{
+	uint64_t told = c->message > c->used ? c->message - c->used : 0;
+
+	return told > 2 * left || told < left / 2;
+}
+
+uint64_t uccl_credit_tell(struct uccl_credit *c, uint64_t backlog, uint64_t left, uint64_t pto_ns, uint64_t rto_ns,
+			  uint64_t now)
+{
+	uint64_t wait;
+
+	if (c->used + backlog > c->demand_sent || c->lost > c->lost_sent)
+		c->again = 0;
+	wait = uccl_min(pto_ns << c->again, rto_ns << (c->again > EAGER ? c->again - EAGER : 0));
+	c->tell_ns = now + uccl_min(wait, UCCL_RTO_MAX_NS);
+	if (c->again < EAGER + DOUBLINGS_MAX)
+		c->again++;
+	c->message = c->used + left;
+	c->demand_sent = c->used + backlog;
+	c->lost_sent = c->lost;
+	return c->demand_sent;
+}
+
+bool uccl_credit_sane(const struct uccl_credit *c, uint64_t demand, uint64_t lost)
+{
+	/* It may be less than what came: records of control size cost no credit there, and are counted here. */
+	if (demand > c->received && demand - c->received > STEP_MAX + c->peer_lost)
+		return false;
+	return !(lost > c->peer_lost && lost - c->peer_lost > STEP_MAX) && (demand | lost) < COUNT_MAX;
+}
+
+bool uccl_credit_heard(struct uccl_credit *c, uint64_t demand, uint64_t lost)
+{
+	bool more = lost > c->peer_lost;
+
+	c->demand = uccl_max(c->demand, demand);
+	c->peer_lost = uccl_max(c->peer_lost, lost);
+	/* What was granted already may have been lost: it is told again. PROTOCOL R21 */
+	c->due = true;
+	return more;
+}

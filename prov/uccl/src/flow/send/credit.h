@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Part of a flow: the books of credit, of both directions, in bytes since the flow began. What a policy makes of them
+ * is not known here.
+ *
+ * The grammar: all zero at first. Sending: `spend` or `spend_free` for what leaves, `lost` for what was declared lost,
+ * `answered` and `turn` for a credit that came; then, when nothing else may leave, `starve` and, if `wants` says so,
+ * `tell`. Receiving: `received` for what came, `sane` and then `heard` for a demand; `due` when a grant is to be told,
+ * `take_due` when one can be.
+ */
+#ifndef UCCL_FLOW_SEND_CREDIT_H
+#define UCCL_FLOW_SEND_CREDIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/units.h"
+#include "flow/send/pacer.h"
+
+struct uccl_credit {
+	/* sending */
+	uint64_t used;		/* payload sent; with paced credit, each time that it was sent */
+	uint64_t free;		/* of that, what could leave without credit, for checks */
+	uint64_t lost;		/* of chunks declared lost, each time */
+	uint64_t turn;		/* the peer's latest; see uccl_credit_ops.on_credit */
+	bool starved;		/* something waits for credit */
+	uint64_t tell_ns;	/* when the demand may be told again */
+	uint32_t again;		/* times in a row that the same was told, and not answered */
+	uint64_t demand_sent;	/* the highest demand that was told, */
+	uint64_t lost_sent;	/* of `lost`, */
+	uint64_t message;	/* and where the message that was to leave next ends */
+	/* receiving */
+	uint64_t received;	/* bulk payload */
+	uint64_t demand;	/* what the peer wants to send in all, */
+	uint64_t peer_lost;	/* and what it told to have lost of that */
+	bool due;		/* a grant is to be told */
+	struct uccl_pull pull;	/* the pacer's, for credit policies that have one */
+};
+
+/*
+ * More waits than credit is there for, and most of what was asked for has gone. `left`: bytes of credit. PROTOCOL R60
+ */
+bool uccl_credit_wants(const struct uccl_credit *c, uint64_t backlog, uint64_t left);
+/*
+ * A demand for so many bytes more leaves, the next `left` of them of one message. It is told again as a probe is, if it
+ * is to be, later each time up to a time-out, and ever more seldom when the same was told often and nothing answers.
+ * Returns the demand.
+ */
+uint64_t uccl_credit_tell(struct uccl_credit *c, uint64_t backlog, uint64_t left, uint64_t pto_ns, uint64_t rto_ns,
+			  uint64_t now);
+/* Does the receiver take the `left` bytes of what leaves next for less than half of it, or more than twice? */
+bool uccl_credit_misjudged(const struct uccl_credit *c, uint64_t left);
+/* Does what the peer tells make sense? */
+bool uccl_credit_sane(const struct uccl_credit *c, uint64_t demand, uint64_t lost);
+/* The peer demands so much in all, and lost so much of it. True: more than was known. */
+bool uccl_credit_heard(struct uccl_credit *c, uint64_t demand, uint64_t lost);
+
+/* So many bytes leave, and cost credit. */
+static inline void uccl_credit_spend(struct uccl_credit *c, uint32_t bytes)
+{
+	c->used += bytes;
+}
+
+/* So many leave that need none, but count. */
+static inline void uccl_credit_spend_free(struct uccl_credit *c, uint32_t bytes)
+{
+	c->used += bytes;
+	c->free += bytes;
+}
+
+static inline void uccl_credit_lost(struct uccl_credit *c, uint32_t bytes)
+{
+	c->lost += bytes;
+}
+
+/* A credit came: the peer is there, and the demand may be told again at `again_ns` at the latest. */
+static inline void uccl_credit_answered(struct uccl_credit *c, uint64_t again_ns)
+{
+	c->again = 0;
+	c->tell_ns = uccl_min(c->tell_ns, again_ns);
+}
+
+/* A credit of this turn came. False: it is older than what came before. Packets overtake each other. PROTOCOL R65 */
+static inline bool uccl_credit_turn(struct uccl_credit *c, uint64_t turn)
+{
+	if (turn < c->turn)
+		return false;
+	c->turn = turn;
+	return true;
+}
+
+/* Does something wait for credit now? */
+static inline void uccl_credit_starve(struct uccl_credit *c, bool starved)
+{
+	c->starved = starved;
+}
+
+/* What has come, or never will. */
+static inline uint64_t uccl_credit_settled(const struct uccl_credit *c)
+{
+	return c->received + c->peer_lost;
+}
+
+static inline void uccl_credit_received(struct uccl_credit *c, uint32_t bytes)
+{
+	c->received += bytes;
+}
+
+static inline void uccl_credit_due(struct uccl_credit *c)
+{
+	c->due = true;
+}
+
+/* Take it, if a grant is due. */
+static inline bool uccl_credit_take_due(struct uccl_credit *c)
+{
+	bool due = c->due;
+
+	c->due = false;
+	return due;
+}
+
+#endif

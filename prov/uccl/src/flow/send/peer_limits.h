@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Part of a flow: what the peer grants us: places in its receive queue, message sequence numbers, and whether it takes
+ * payload that it does not expect. What we grant is in slots.h.
+ *
+ * The grammar: init; `heard` for each acknowledgement block that is taken, then `meet`. `wanted` when a slot was asked
+ * for; `last` for a chunk behind which nothing waits, `more` when something does again. The rest is read.
+ */
+#ifndef UCCL_FLOW_SEND_PEER_LIMITS_H
+#define UCCL_FLOW_SEND_PEER_LIMITS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/rng.h"
+#include "base/units.h"
+#include "flow/wire/wire.h"
+
+struct uccl_peer_limits {
+	uint32_t slots;		/* places in its receive queue: packets that may be in flight; 0: ask for one */
+	uint32_t msg_limit;	/* the first message sequence number that may not be used; it wraps */
+	bool envelopes_only;	/* it is short of memory: no payload that it does not expect */
+	uint8_t turn, met;	/* the turn of `slots`, and the latest by which no more was in flight than granted */
+	/* The block with these grants: its cumulative number, when it left by the peer's clock, and when it came. */
+	uint64_t cum;
+	uint32_t ts;
+	uint64_t heard_ns;	/* 0: none came yet */
+	uint64_t want_at;	/* no slots, and something to send: when to ask */
+	uint32_t wants;		/* questions in a row */
+	bool answered;		/* a block came since the last one: the peer knows, most likely */
+	uint64_t last_ns;	/* when a chunk left behind which nothing waited; 0: something does */
+	uint8_t soon;		/* so many times in a row more came soon after such a chunk */
+};
+
+/* So often more came soon: more will come. */
+#define UCCL_PEER_LIMITS_SOON 2
+
+/* The first grants, of the handshake; csn: the first that we send. */
+void uccl_peer_limits_init(struct uccl_peer_limits *g, uint32_t slots, uint32_t msg_limit, uint64_t csn);
+/*
+ * A block that left at `ts`, by the peer's clock, and acknowledges all before `cum`. False: it was overtaken by another
+ * one, its grants are no news. PROTOCOL R19
+ */
+bool uccl_peer_limits_heard(struct uccl_peer_limits *g, const struct uccl_ack *a, uint64_t cum, uint32_t ts,
+			    uint64_t now);
+/* A slot was asked for: when to ask again, by the time-out, spread by chance. PROTOCOL R179 */
+void uccl_peer_limits_wanted(struct uccl_peer_limits *g, uint64_t rto_ns, struct uccl_rng *rng, uint64_t now);
+
+/* A chunk left behind which nothing waits; then something does. */
+static inline void uccl_peer_limits_last(struct uccl_peer_limits *g, uint64_t now)
+{
+	g->last_ns = uccl_max(now, 1);
+}
+void uccl_peer_limits_more(struct uccl_peer_limits *g, uint64_t now);
+/* Nothing waits, but something is about to. PROTOCOL R246 */
+static inline bool uccl_peer_limits_expects(const struct uccl_peer_limits *g)
+{
+	return g->soon >= UCCL_PEER_LIMITS_SOON;
+}
+
+/*
+ * So many places are in use. True: for the first time no more than the grant of this turn allows, and the peer waits to
+ * hear that. PROTOCOL R142
+ */
+static inline bool uccl_peer_limits_meet(struct uccl_peer_limits *g, uint32_t used)
+{
+	if (g->met == g->turn || used > g->slots)
+		return false;
+	g->met = g->turn;
+	return true;
+}
+
+#endif

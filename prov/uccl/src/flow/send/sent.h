@@ -1,0 +1,529 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Part of a flow: the log of what was sent, and what of it is to be sent again. It has an entry for each chunk number
+ * (CSN) in [una, nxt), and sums over them. An entry is written here only:
+ *
+ *	free --add--> in flight --acked--> acknowledged --advance--> free
+ *	              in flight --lost, parts--> lost --again--> in flight
+ *	                                         lost --acked--> acknowledged
+ *
+ * The grammar: init. If there is `room`, `add` for each chunk that leaves for the first time; at once after it `from`
+ * if it is of a range, `write`, or `parts` if it cannot leave in one packet. For each packet of it `left`, then
+ * `packet` or `pieces`, and `read` if the NIC reads the payload later; `read_end` when it has. `acked` and `lost` for
+ * what is known of it, then `advance`. What was lost waits: `next` says what leaves first of it, `route` on which
+ * path, `part` and then `flies` count its packets, `landed` says that those are in flight no more, and `pieces`, if
+ * there are several, and `again` follow its last one. If it was a part of a chunk in parts, `row_left` follows instead.
+ *
+ * A chunk that leaves as a train: `train` at once after `add`. Its parts leave in rows, the first of all of them, later
+ * ones by `row` of those that are missing; `row_next` counts a part of a row that left, `row_end` ends the row early.
+ * `named` for parts that the peer has. Whenever none is in flight and some are missing, it waits to be sent again.
+ *
+ * As in RFC 9002 and its implementations (the retransmission buffer of ngtcp2, the packet spaces of quinn), what is
+ * lost is an entry's state, not its place: an acknowledgement that comes after all finds it, and the queue may say so
+ * late.
+ */
+#ifndef UCCL_FLOW_SEND_SENT_H
+#define UCCL_FLOW_SEND_SENT_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "flow/send/item.h"
+#include "flow/recv/parts.h"
+#include "flow/ack/rate.h"
+
+enum uccl_sent_state { UCCL_SENT_FREE, UCCL_SENT_INFLIGHT, UCCL_SENT_LOST, UCCL_SENT_ACKED };
+
+struct uccl_sent {
+	uint8_t state;
+	uint8_t type;
+	uint8_t rtype;
+	uint8_t ntx;		/* transmissions so far, saturating */
+	bool write;		/* the first transmission was a direct write */
+	uint8_t overdue;	/* how often was asked for it since the latest transmission */
+	bool timed_out;		/* it was in flight through a time-out, and lost */
+	bool repair;		/* counts in uccl_sent_log.repairs */
+	uint16_t path;		/* of the latest transmission */
+	uint16_t orig_path;	/* of the direct write */
+	uint16_t nic_reads;	/* transmissions whose payload the NIC may still read */
+	uint8_t behind;		/* direct write: chunks behind its descriptor */
+	bool single;		/* the first transmission was by itself on purpose */
+	uint16_t pieces;	/* in flight in several packets: how many beyond one */
+	uint8_t pieced;		/* in flight in pieces: how many chunks or parts of it the peer puts together */
+	uint8_t each;		/* packets of a part in flight */
+	bool alone;		/* the latest transmission was in no train */
+	uint32_t packet;	/* bytes of the latest transmission's longest packet */
+	uint32_t pseq;		/* path sequence number of the latest transmission */
+	uint32_t len;
+	uint32_t flying;	/* bytes of it in flight */
+	struct uccl_parts parts; /* those that the peer has */
+	uint64_t fly, run;	 /* parts in flight; and those that left in the latest row */
+	uint64_t number;	/* of its first packet among all that left first; its others follow */
+	uint64_t sent_ns;	/* latest transmission */
+	struct uccl_rate_stamp rate; /* likewise, the owner's */
+	const uint8_t *payload;
+	struct uccl_item *item;
+	uint8_t rec[UCCL_REC_LEN];
+};
+
+/* Lost CSNs in the order of discovery: a ring of uccl_sent_log.cap. Some of them may have been acknowledged since. */
+struct uccl_rtxq {
+	uint64_t *csns;
+	uint32_t head, tail;
+};
+
+/* Records of control size and descriptors go first. PROTOCOL R63 */
+enum uccl_rtx_kind { UCCL_RTX_SMALL, UCCL_RTX_LONG, UCCL_RTX_KINDS };
+
+/* Parts of a chunk that leave in a row. */
+struct uccl_sent_run {
+	uint64_t csn;
+	uint64_t left;		/* those that have not left, a bit each; 0: there is no row */
+	uint8_t flags;		/* of the header of each, */
+	uint8_t last;		/* and of the last one besides */
+};
+
+/*
+ * The long one that is first, or a part of it, leaves in fragments or pieces; so do parts of a row. What waits is in
+ * flight only when all of it has left, so until then those that did are counted here.
+ */
+struct uccl_sent_begun {
+	uint32_t next;		/* the next of them; 0: none has left */
+	uint32_t flying;	/* of one that waits: of those that left so many are in flight, with others before */
+	uint8_t part;		/* it is this part */
+	uint16_t path;		/* the latest of them left on this path, */
+	uint32_t pseq;		/* with this number there, */
+	uint64_t sent_ns;	/* then */
+};
+
+struct uccl_sent_log {
+	struct uccl_sent *log;	/* `cap` entries, indexed by CSN */
+	/*
+	 * A bit for each of them, as `log` has them: those acknowledged, and those in flight. With a thousand others
+	 * in flight each acknowledgement would ask them all.
+	 */
+	uint64_t *acked, *flies;
+	uint32_t cap;		/* a power of two, grows to `window` */
+	uint32_t window;	/* chunks */
+	uint64_t una, nxt;	/* first CSN not acknowledged; next CSN to be given */
+	uint64_t high_acked;	/* highest acknowledged CSN + 1 */
+	struct uccl_rtxq rtxq[UCCL_RTX_KINDS];
+	struct uccl_sent_begun begun;
+	uint32_t repairs;	/* chunks that were lost and are not acknowledged yet */
+	uint32_t inflight_chunks;
+	uint64_t inflight_bytes;
+	uint32_t pieced, pieces_more; /* sums of `pieced` and `pieces` */
+	struct uccl_sent_run out;     /* that leaves now */
+	uint64_t numbers;	/* packets that left first, from the first CSN on */
+};
+
+/* `window`: entries at most, a power of two, at least 64; `first`: the first CSN. False: no memory. */
+bool uccl_sent_init(struct uccl_sent_log *l, uint32_t window, uint64_t first);
+void uccl_sent_fini(struct uccl_sent_log *l);
+/* See uccl_sent_room. */
+bool uccl_sent_grow(struct uccl_sent_log *l);
+/* It is lost. `timed_out`: it was in flight through a time-out. */
+void uccl_sent_lost(struct uccl_sent_log *l, uint64_t csn, bool timed_out);
+/* A new one leaves in parts, as one that was lost: of a write that was announced, or in pieces. */
+void uccl_sent_parts(struct uccl_sent_log *l, uint64_t csn);
+/* Bytes that are to be sent again, without small ones. */
+uint64_t uccl_sent_backlog(const struct uccl_sent_log *l);
+/* Chunks that are not acknowledged, counted one by one: for checks. */
+uint32_t uccl_sent_unacked(const struct uccl_sent_log *l);
+/* Checks of what must always hold; a text if something is broken, else NULL. For tests. */
+const char *uccl_sent_check(const struct uccl_sent_log *l);
+
+/* The entry of a CSN in [una, nxt). */
+static inline struct uccl_sent *uccl_sent_at(const struct uccl_sent_log *l, uint64_t csn)
+{
+	return &l->log[csn & (l->cap - 1)];
+}
+
+static inline void uccl_sent_mark(const struct uccl_sent_log *l, uint64_t *map, uint64_t csn)
+{
+	map[(csn & (l->cap - 1)) / 64] |= 1ull << csn % 64;
+}
+
+static inline void uccl_sent_unmark(const struct uccl_sent_log *l, uint64_t *map, uint64_t csn)
+{
+	map[(csn & (l->cap - 1)) / 64] &= ~(1ull << csn % 64);
+}
+
+/* What one of the two maps has of 64 entries from this CSN on; those that are not in [una, nxt) mean nothing. */
+static inline uint64_t uccl_sent_bits(const struct uccl_sent_log *l, const uint64_t *map, uint64_t csn)
+{
+	uint32_t words = l->cap / 64, w = (uint32_t)(csn & (l->cap - 1)) / 64, shift = csn % 64;
+
+	return shift ? map[w] >> shift | map[(w + 1) & (words - 1)] << (64 - shift) : map[w];
+}
+
+/* The first in [csn, end) that is in flight; none: end. */
+static inline uint64_t uccl_sent_flying(const struct uccl_sent_log *l, uint64_t csn, uint64_t end)
+{
+	for (; csn < end; csn += 64) {
+		uint64_t bits = uccl_sent_bits(l, l->flies, csn);
+
+		if (bits)
+			return uccl_min(csn + (unsigned int)__builtin_ctzll(bits), end);
+	}
+	return end;
+}
+
+/* Those of 64 entries from this CSN on that are not acknowledged; none of them is before una. */
+static inline uint64_t uccl_sent_unacked_of(const struct uccl_sent_log *l, uint64_t csn, uint64_t map)
+{
+	if (csn < l->una)
+		map = l->una - csn < 64 ? map & UINT64_MAX << (l->una - csn) : 0;
+	return map & ~uccl_sent_bits(l, l->acked, csn);
+}
+
+static inline bool uccl_rtxq_empty(const struct uccl_rtxq *q)
+{
+	return q->head == q->tail;
+}
+
+/* Something waits to be sent again, if it was not acknowledged meanwhile. */
+static inline bool uccl_sent_waits(const struct uccl_sent_log *l)
+{
+	return !uccl_rtxq_empty(&l->rtxq[UCCL_RTX_SMALL]) || !uccl_rtxq_empty(&l->rtxq[UCCL_RTX_LONG]);
+}
+
+/* Something was sent and is not acknowledged. (Between una and nxt there may be nothing but reads of our NIC.) */
+static inline bool uccl_sent_outstanding(const struct uccl_sent_log *l)
+{
+	return l->inflight_chunks || uccl_sent_waits(l);
+}
+
+/* Packets in flight: each may take a place of the peer's receive queue. */
+static inline uint32_t uccl_sent_packets(const struct uccl_sent_log *l)
+{
+	return l->inflight_chunks + l->pieces_more + l->begun.flying;
+}
+
+/* Its payload, which was behind `from`, is as far behind `to`. */
+static inline void uccl_sent_moved(struct uccl_sent *e, const void *from, const uint8_t *to)
+{
+	if (e->len)
+		e->payload = to + (e->payload - (const uint8_t *)from);
+}
+
+/* Was this one, which was sent, acknowledged? */
+static inline bool uccl_sent_is_acked(const struct uccl_sent_log *l, uint64_t csn)
+{
+	return csn < l->una || (csn < l->nxt && uccl_sent_at(l, csn)->state == UCCL_SENT_ACKED);
+}
+
+/* Does this one of a queue still have to be sent again? */
+static inline bool uccl_sent_is_lost(const struct uccl_sent_log *l, uint64_t csn)
+{
+	return csn >= l->una && uccl_sent_at(l, csn)->state == UCCL_SENT_LOST;
+}
+
+/* Is there room for one more entry? The log doubles until the window. False: full, or no memory. PROTOCOL R12 */
+static inline bool uccl_sent_room(struct uccl_sent_log *l)
+{
+	return l->nxt - l->una < l->cap || uccl_sent_grow(l);
+}
+
+/* The next CSN is in flight: a chunk of this item. Its item waits for it. Returns the entry. */
+static inline struct uccl_sent *uccl_sent_add(struct uccl_sent_log *l, struct uccl_item *item, uint8_t type,
+					      const uint8_t *rec, const uint8_t *payload, uint32_t len, uint16_t path,
+					      uint64_t now)
+{
+	struct uccl_sent *e = uccl_sent_at(l, l->nxt);
+
+	memset(e, 0, offsetof(struct uccl_sent, rec));
+	e->state = UCCL_SENT_INFLIGHT;
+	e->type = type;
+	e->rtype = item->rtype;
+	e->ntx = 1;
+	e->path = e->orig_path = path;
+	e->len = e->flying = len;
+	e->number = l->numbers++;
+	e->sent_ns = now;
+	e->payload = payload;
+	e->item = item;
+	memcpy(e->rec, rec, UCCL_REC_LEN);
+	item->pending++;
+	uccl_sent_mark(l, l->flies, l->nxt);
+	l->nxt++;
+	l->inflight_chunks++;
+	l->inflight_bytes += len;
+	return e;
+}
+
+/* Of a range: it begins at this byte. */
+static inline void uccl_sent_from(struct uccl_sent *e, uint64_t off)
+{
+	uccl_put64(e->rec + 8, uccl_get64(e->rec + 8) + off);
+}
+
+/* It is a direct write, so many chunks behind its descriptor. */
+static inline void uccl_sent_write(struct uccl_sent *e, uint8_t behind)
+{
+	e->write = true;
+	e->behind = behind;
+}
+
+/* It is to leave by itself, or not. */
+static inline void uccl_sent_single(struct uccl_sent *e, bool single)
+{
+	e->single = single;
+}
+
+/* What is sent again leaves on this path. */
+static inline void uccl_sent_route(struct uccl_sent *e, uint16_t path)
+{
+	e->path = path;
+}
+
+/* A packet of it left on its path with this number. */
+static inline void uccl_sent_left(struct uccl_sent *e, uint32_t pseq)
+{
+	e->pseq = pseq;
+}
+
+/* That packet had so many bytes, and was in no train, if `alone`. */
+static inline void uccl_sent_packet(struct uccl_sent *e, uint32_t bytes, bool alone)
+{
+	e->packet = bytes;
+	e->alone = alone;
+}
+
+/* All of it has left, which was begun: what is in flight of it is in flight with it. `pieced`: in pieces. */
+static inline void uccl_sent_pieces(struct uccl_sent_log *l, struct uccl_sent *e, bool pieced)
+{
+	e->pieces = (uint16_t)(l->begun.flying - 1);
+	e->pieced = pieced;
+	l->pieced += e->pieced;
+	l->pieces_more += e->pieces;
+	l->begun.flying = 0;
+}
+
+/* The NIC will read the payload: entry and item wait for it. */
+static inline void uccl_sent_read(struct uccl_sent *e)
+{
+	e->nic_reads++;
+	e->item->pending++;
+}
+
+/* The window's edge moves over what is acknowledged and no longer read by the NIC. */
+static inline void uccl_sent_advance(struct uccl_sent_log *l)
+{
+	while (l->una != l->nxt) {
+		struct uccl_sent *e = uccl_sent_at(l, l->una);
+
+		if (e->state != UCCL_SENT_ACKED || e->nic_reads)
+			break;
+		e->state = UCCL_SENT_FREE;
+		uccl_sent_unmark(l, l->acked, l->una);
+		l->una++;
+	}
+}
+
+/* A read is over, and the edge may advance. Returns the item that waits for one thing less; NULL: no such read. */
+static inline struct uccl_item *uccl_sent_read_end(struct uccl_sent_log *l, uint64_t csn)
+{
+	struct uccl_item *item;
+	struct uccl_sent *e;
+
+	/* Entries that are read stay in the log. */
+	if (csn < l->una || csn >= l->nxt)
+		return NULL;
+	e = uccl_sent_at(l, csn);
+	if (!e->nic_reads)
+		return NULL;
+	e->nic_reads--;
+	item = e->item;
+	uccl_sent_advance(l);
+	item->pending--;
+	return item;
+}
+
+/* The peer is asked for it once more. Returns how often it was before, since it left. */
+static inline uint8_t uccl_sent_ask(struct uccl_sent *e)
+{
+	return e->overdue++;
+}
+
+/* What was to leave of what is begun is of no use: it begins anew. */
+static inline void uccl_sent_parts_anew(struct uccl_sent_log *l)
+{
+	l->begun.next = l->begun.flying = 0;
+}
+
+static inline void uccl_sent_land(struct uccl_sent_log *l, struct uccl_sent *e)
+{
+	uccl_sent_unmark(l, l->flies, (uint64_t)(e - l->log));
+	l->inflight_chunks--;
+	l->inflight_bytes -= e->flying;
+	l->pieced -= e->pieced;
+	l->pieces_more -= e->pieces;
+	e->pieces = e->pieced = 0;
+	e->flying = 0;
+	e->fly = 0;
+	if (l->out.left && uccl_sent_at(l, l->out.csn) == e) {
+		l->out.left = 0;
+		uccl_sent_parts_anew(l);
+	}
+}
+
+/* Is there one in this queue that was not acknowledged meanwhile? It is at the head then. */
+static inline bool uccl_sent_ready(struct uccl_sent_log *l, struct uccl_rtxq *q)
+{
+	while (!uccl_rtxq_empty(q) && !uccl_sent_is_lost(l, q->csns[q->head & (l->cap - 1)])) {
+		q->head++;
+		/* It may have been begun. */
+		if (q == &l->rtxq[UCCL_RTX_LONG])
+			uccl_sent_parts_anew(l);
+	}
+	return !uccl_rtxq_empty(q);
+}
+
+/* It is acknowledged, which it was not: in flight, or lost. Its item waits for one thing less. */
+static inline void uccl_sent_acked(struct uccl_sent_log *l, uint64_t csn)
+{
+	struct uccl_sent *e = uccl_sent_at(l, csn);
+	bool lost = e->state == UCCL_SENT_LOST;
+
+	if (e->state == UCCL_SENT_INFLIGHT)
+		uccl_sent_land(l, e);
+	l->repairs -= e->repair;
+	e->repair = false;
+	e->state = UCCL_SENT_ACKED;
+	uccl_sent_mark(l, l->acked, csn);
+	if (csn >= l->high_acked)
+		l->high_acked = csn + 1;
+	e->item->pending--;
+	if (lost && l->begun.flying)
+		uccl_sent_ready(l, &l->rtxq[UCCL_RTX_LONG]);
+}
+
+/* One of `count` packets of what is begun leaves. True: it is the last. */
+static inline bool uccl_sent_part(struct uccl_sent_log *l, uint32_t count)
+{
+	if (++l->begun.next < count)
+		return false;
+	l->begun.next = 0;
+	return true;
+}
+
+/* That packet of what waits, the first or the next, is in flight. */
+static inline void uccl_sent_flies(struct uccl_sent_log *l, const struct uccl_sent *e, uint64_t now)
+{
+	l->begun.flying++;
+	l->begun.path = e->path;
+	l->begun.pseq = e->pseq;
+	l->begun.sent_ns = now;
+}
+
+/* Those that left are in flight no more. */
+static inline void uccl_sent_landed(struct uccl_sent_log *l)
+{
+	l->begun.flying = 0;
+}
+
+/*
+ * What is sent again next: of each queue what has been known to be lost for longest. Small ones first, but the parts of
+ * a chunk leave in a row. NULL: nothing. PROTOCOL R63
+ */
+static inline struct uccl_sent *uccl_sent_next(struct uccl_sent_log *l, uint64_t *csn)
+{
+	struct uccl_rtxq *small = &l->rtxq[UCCL_RTX_SMALL], *q = &l->rtxq[UCCL_RTX_LONG];
+
+	if (!(l->begun.next && uccl_sent_ready(l, q)) && uccl_sent_ready(l, small))
+		q = small;
+	else if (!uccl_sent_ready(l, q))
+		return NULL;
+	*csn = q->csns[q->head & (l->cap - 1)];
+	return uccl_sent_at(l, *csn);
+}
+
+/* The same of small ones alone. */
+static inline struct uccl_sent *uccl_sent_next_small(struct uccl_sent_log *l, uint64_t *csn)
+{
+	struct uccl_rtxq *q = &l->rtxq[UCCL_RTX_SMALL];
+
+	if (!uccl_sent_ready(l, q))
+		return NULL;
+	*csn = q->csns[q->head & (l->cap - 1)];
+	return uccl_sent_at(l, *csn);
+}
+
+static inline struct uccl_rtxq *uccl_sent_queue(struct uccl_sent_log *l, const struct uccl_sent *e)
+{
+	return &l->rtxq[e->len <= UCCL_CONTROL_BYTES && !e->write ? UCCL_RTX_SMALL : UCCL_RTX_LONG];
+}
+
+/* That one has left, all of it, and is in flight again. */
+static inline void uccl_sent_again(struct uccl_sent_log *l, struct uccl_sent *e, uint64_t now)
+{
+	uccl_sent_queue(l, e)->head++;
+	e->state = UCCL_SENT_INFLIGHT;
+	uccl_sent_mark(l, l->flies, (uint64_t)(e - l->log));
+	e->sent_ns = now;
+	e->overdue = 0;
+	if (e->ntx < UINT8_MAX)
+		e->ntx++;
+	e->flying = e->len;
+	l->inflight_chunks++;
+	l->inflight_bytes += e->len;
+}
+
+/* Bytes of a chunk that the peer is not known to have. */
+static inline uint32_t uccl_sent_missing(const struct uccl_sent *e)
+{
+	return e->parts.count ? uccl_parts_bytes(&e->parts, uccl_parts_missing(&e->parts)) : e->len;
+}
+
+/* Number of the first packet that is not acknowledged, and of the next one, as uccl_sent.number has them. */
+static inline uint64_t uccl_sent_number_una(const struct uccl_sent_log *l)
+{
+	return l->una == l->nxt ? l->numbers : uccl_sent_at(l, l->una)->number;
+}
+
+/* How a row leaves: each part in so many packets, the first of which has this number on its path. */
+struct uccl_run_cfg {
+	uint32_t each, pseq;
+	uint8_t flags, last; /* of headers: see struct uccl_sent_run */
+};
+
+/* The latest one leaves as a train of so many parts. */
+void uccl_sent_train(struct uccl_sent_log *l, uint8_t count, const struct uccl_run_cfg *cfg);
+/* These parts of the one that is first to be sent again leave. */
+void uccl_sent_run(struct uccl_sent_log *l, uint64_t csn, uint64_t map, const struct uccl_run_cfg *cfg, uint64_t now);
+/* A part of the one that is first to be sent again has left, as it was begun: it is a row that is over. */
+void uccl_sent_run_left(struct uccl_sent_log *l, uint64_t csn, uint64_t now);
+/* What was to leave of a row waits. Returns bytes that are in flight no more, on *path. */
+uint32_t uccl_sent_run_end(struct uccl_sent_log *l, uint16_t *path);
+/* The peer has these parts of a chunk that is not acknowledged, but not all. Returns likewise; *news: new bytes. */
+uint32_t uccl_sent_named(struct uccl_sent_log *l, uint64_t csn, uint64_t have, uint32_t *fresh);
+
+/* The part that leaves next. */
+static inline uint8_t uccl_sent_run_at(const struct uccl_sent_log *l)
+{
+	return (uint8_t)__builtin_ctzll(l->out.left);
+}
+
+/* Is it the last one of the row? */
+static inline bool uccl_sent_run_last(const struct uccl_sent_log *l)
+{
+	return !(l->out.left & (l->out.left - 1));
+}
+
+/* All of it has left. */
+static inline void uccl_sent_run_next(struct uccl_sent_log *l)
+{
+	l->out.left &= l->out.left - 1;
+}
+
+/* Number on its path of the last packet of it that is missing. Those of a row have numbers in a row. */
+static inline uint32_t uccl_sent_pseq(const struct uccl_sent *e)
+{
+	return e->pseq - (e->parts.count ? uccl_parts_behind(e->run, e->fly) * e->each : 0);
+}
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Chunks: their entry in the log, the request for their acknowledgement, and the packet in which they leave. */
+#include <string.h>
+
+#include "base/prefetch.h"
+#include "flow/send/tx_internal.h"
+
+/* Payload that is one long piece comes by itself. */
+#define PREFETCH_MAX 4096
+
+struct uccl_sent *flow_tx_enter(struct uccl_flow *f, struct uccl_item *item, uint8_t type, const uint8_t *rec,
+				const uint8_t *payload, uint32_t len, uint16_t path, uint64_t now)
+{
+	bool was_idle = !uccl_sent_outstanding(&f->sent);
+	struct uccl_sent *e = uccl_sent_add(&f->sent, item, type, rec, payload, len, path, now);
+
+	uccl_rate_sent(&f->rate, &e->rate, was_idle, now);
+	uccl_path_fly(&f->paths.list[path], len);
+	f->cfg.stats->tx_bytes += len;
+	uccl_pto_sent(&f->pto, &f->times, was_idle, now);
+	return e;
+}
+
+/* A window so small that nothing else asks for its acknowledgement is full, and more waits. */
+static bool tx_held(struct uccl_flow *f, uint64_t now)
+{
+	return uccl_sendq_waits(&f->sendq) && f->sent.inflight_bytes < 2 * UCCL_AR_BYTES &&
+	       !flow_tx_allowed(f, f->chunk_bytes, now);
+}
+
+uint8_t flow_tx_ar(struct uccl_flow *f, const struct uccl_item *item, bool last, uint32_t len, uint64_t now)
+{
+	/* What was acknowledged meanwhile needs no question. */
+	f->since_ar = uccl_min(f->since_ar + len, f->sent.inflight_bytes);
+	if (f->since_ar < flow_tx_ask_bytes(f) && uccl_sent_packets(&f->sent) + 1 < f->limits.slots &&
+	    !(last && item->want_ack) && !tx_held(f, now))
+		return 0;
+	f->since_ar = 0;
+	uccl_pto_ack_requested(&f->pto);
+	return UCCL_FLAG_AR;
+}
+
+void flow_tx_prefetch(const struct uccl_flow *f, const uint8_t *payload, uint32_t len)
+{
+	const uint8_t *end;
+
+	/* Without a payload there is no pointer to count from. */
+	if (!f->cfg.tx_sync || !len || len > PREFETCH_MAX)
+		return;
+	end = payload + len;
+	/* A round of the loop costs more than what it asks for. */
+	for (; end - payload >= 4 * UCCL_CACHE_LINE; payload += 4 * UCCL_CACHE_LINE) {
+		__builtin_prefetch(payload, 0, 2);
+		__builtin_prefetch(payload + UCCL_CACHE_LINE, 0, 2);
+		__builtin_prefetch(payload + 2 * UCCL_CACHE_LINE, 0, 2);
+		__builtin_prefetch(payload + 3 * UCCL_CACHE_LINE, 0, 2);
+	}
+	for (; payload < end; payload += UCCL_CACHE_LINE)
+		__builtin_prefetch(payload, 0, 2);
+}
+
+/* Trains to this peer are in doubt: must this chunk, which is new, leave by itself? */
+static bool tx_single(struct uccl_flow *f, struct uccl_sent *e, uint64_t now)
+{
+	const struct uccl_item *item = e->item;
+	uint32_t rest = (UCCL_TRAIN_TRIAL - 1) * f->chunk_bytes;
+	struct uccl_train_chunk c = { .csn = e->number, .una = uccl_sent_number_una(&f->sent), .path = e->path };
+
+	c.more = item->bulk && item->len - item->off >= rest &&
+		 f->limits.slots >= uccl_sent_packets(&f->sent) + UCCL_TRAIN_TRIAL && flow_tx_allowed(f, rest, now);
+	uccl_sent_single(e, uccl_train_single(&f->train, &c, &f->rng, f->cfg.stats, now));
+	return e->single;
+}
+
+void flow_tx_chunk(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, uint8_t flags,
+		   uint64_t now)
+{
+	struct uccl_hdr h = {
+		.type = e->type,
+		.flags = flags,
+		.rtype = e->rtype,
+		.csn = (uint32_t)csn,
+		.rec = e->rec,
+		.tail_len = flags & UCCL_FLAG_PADDED ? (uint16_t)(flow_tx_each(f, e->item) - e->len) : 0,
+	};
+	uint32_t queue = flow_tx_queue(e, flags);
+	/* More of its train follows, and those have one length; or nothing but payload may. PROTOCOL R259 R291 */
+	bool alone = queue || flags & UCCL_FLAG_PADDED || (e->item->each && e->item->more);
+
+	flow_tx_prefetch(f, e->payload, e->len);
+	tx->control = false;
+	/* PROTOCOL R160 */
+	tx->single = flags & UCCL_FLAG_RTX || csn + 1 == f->pmtu.trial ||
+		     (f->train.state != UCCL_TRAINS_ON && tx_single(f, e, now));
+	tx->payload = e->payload;
+	tx->mr = e->item->mr;
+	tx->ours = e->item->ours;
+	tx->payload_len = e->len;
+	/* With tx_sync nobody tells of it, but the engine asks by it what became of a chunk that waits for the NIC. */
+	tx->cookie = e->len ? csn : UCCL_NEVER;
+	if (!f->cfg.tx_sync && e->len)
+		uccl_sent_read(e);
+	if (h.tail_len)
+		memset(tx->tail, 0, h.tail_len);
+	flow_tx_packet(f, tx, &h, e->path, alone ? FLOW_BLOCK_NEVER : FLOW_BLOCK_DUE, now);
+	tx->queue = queue;
+	uccl_sent_left(e, h.pseq);
+	uccl_sent_packet(e, UCCL_HDR_LEN + e->len + tx->tail_len, tx->single || !f->cfg.train_bytes);
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What the files that send share; nobody else includes this. Each calls only those below it:
+ *
+ *	flow_tx.c	what leaves next
+ *	tx_new.c	records and bulk; tx_credit.c: credit and the demand for it
+ *	tx_write.c	direct writes (in write/)
+ *	tx_again.c	what was lost
+ *	tx_part.c	chunks in parts; tx_slice.c: fragments and pieces
+ *	tx_chunk.c	a chunk in one packet
+ *	tx_packet.c	packets; tx_place.c: is there room, and on which path
+ *
+ * What fills `tx` returns 1, or 0 if nothing leaves now.
+ */
+#ifndef UCCL_FLOW_SEND_TX_INTERNAL_H
+#define UCCL_FLOW_SEND_TX_INTERNAL_H
+
+#include "flow/internal.h"
+
+/*
+ * Small packets stay on one path for this many bytes: decisions per 32 KiB (paper section 3.3). More only where the NIC
+ * sends whole trains (uccl_flow_cfg.train_bytes): there a system call costs as much as the copy of 16 KiB.
+ */
+#define UCCL_TX_BURST_BYTES 32768
+
+/* tx_place.c */
+/* New payload may leave now. */
+bool flow_tx_allowed(struct uccl_flow *f, uint32_t bytes, uint64_t now);
+/* It leaves, and the next one waits for the pace. */
+void flow_tx_paced(struct uccl_flow *f, uint32_t bytes, uint64_t now);
+/*
+ * New payload of a long transfer waits for room for a whole train, as long as enough is in flight to make it: trains
+ * cut to what each acknowledgement frees would cost a system call each. Returns how much room is needed; 0: wait.
+ */
+uint32_t flow_tx_want(const struct uccl_flow *f, const struct uccl_item *item, uint32_t len);
+/* The path for payload, of a message that has so much left: a new choice per chunk, or per burst of small packets. */
+uint16_t flow_tx_path(struct uccl_flow *f, uint32_t bytes, uint64_t left, uint64_t now);
+/* Bytes of the burst under way, if the next packet belongs to it, or of the next burst. */
+uint32_t flow_tx_burst_left(const struct uccl_flow *f, uint32_t bytes);
+/* So many bytes come together: they begin a burst unless the one under way holds them, and share bursts evenly. */
+void flow_tx_burst_align(struct uccl_flow *f, uint64_t bytes);
+/* After so many bytes an acknowledgement is asked for. */
+uint64_t flow_tx_ask_bytes(const struct uccl_flow *f);
+/* Behind so many bytes, will the first packets of the next range be in the same burst? */
+bool flow_tx_burst_joins(const struct uccl_flow *f, uint64_t bytes, const struct uccl_item *next);
+
+/* tx_packet.c */
+/* Which packet carries an acknowledgement block, if there is room: none, if one is owed, or any. */
+enum flow_block { FLOW_BLOCK_NEVER, FLOW_BLOCK_DUE, FLOW_BLOCK_ALWAYS };
+
+/*
+ * Everything a packet has in common, into `tx` and `h`. Payload must have been set, and the tail of a padded one.
+ * PROTOCOL R4
+ */
+void flow_tx_packet(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_hdr *h, uint16_t path, enum flow_block block,
+		    uint64_t now);
+/* A packet that is no chunk. */
+int flow_tx_control(struct uccl_flow *f, struct uccl_tx *tx, uint8_t type, uint8_t flags, const uint8_t *rec,
+		    uint16_t path, bool want_ack, uint64_t now);
+
+/* tx_chunk.c */
+/* The next chunk leaves: it is in flight. Returns its entry in the log. */
+struct uccl_sent *flow_tx_enter(struct uccl_flow *f, struct uccl_item *item, uint8_t type, const uint8_t *rec,
+				const uint8_t *payload, uint32_t len, uint16_t path, uint64_t now);
+/* Which flag asks for the acknowledgement of this chunk, if any. The chunk is in the log already. */
+uint8_t flow_tx_ar(struct uccl_flow *f, const struct uccl_item *item, bool last, uint32_t len, uint64_t now);
+/* The NIC's call will copy the payload at once: let it come to the cache while the rest of the train is made. */
+void flow_tx_prefetch(const struct uccl_flow *f, const uint8_t *payload, uint32_t len);
+/* Send the chunk of log entry `e` as a packet: first time or again. */
+void flow_tx_chunk(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, uint8_t flags,
+		   uint64_t now);
+
+/*
+ * The queue of the peer that a packet goes to, with this flag or without: what is sent again does not depend on one for
+ * memory of devices. PROTOCOL R291
+ */
+static inline uint32_t flow_tx_queue(const struct uccl_sent *e, uint8_t flags)
+{
+	return flags & UCCL_FLAG_RTX ? 0 : e->item->queue;
+}
+
+/* tx_slice.c */
+/* What leaves in `count` packets, each of `size` bytes but the last: a chunk, or a part of one. */
+struct uccl_slices {
+	const uint8_t *payload;
+	uint32_t len, size, count;
+};
+
+/* In how many packets does this leave? */
+uint32_t flow_tx_packets(const struct uccl_flow *f, uint32_t len);
+/* One of them. True: it was the last. */
+bool flow_tx_slice(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, struct uccl_hdr *h,
+		   const struct uccl_slices *s, uint64_t now);
+/* A packet-sized fragment of a chunk whose direct write was lost. True: it was the last. */
+bool flow_tx_frag(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, uint64_t now);
+/*
+ * A piece of what is too long for the way: a chunk, or part `part` - 1 of one, of which `s` has payload and length.
+ * `whole` is its record. True: it was the last.
+ */
+bool flow_tx_piece(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, struct uccl_slices *s,
+		   const uint8_t *whole, uint8_t part, uint64_t now);
+/* A piece of the chunk of this entry. True: it was the last. */
+bool flow_tx_pieces(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, uint64_t now);
+
+/* tx_part.c */
+/* A part in a packet of its own, or the next piece of it. True: all of it has left. */
+bool flow_tx_part(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, uint8_t index,
+		  uint8_t flags, uint64_t now);
+/* The next packet of a row of parts that is under way. */
+int flow_tx_run(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now);
+/* How many parts of so many packets each may leave now. */
+uint32_t flow_tx_parts_room(const struct uccl_flow *f, uint32_t each);
+/* These parts of it, which is first to be sent again, are a row that is under way. */
+void flow_tx_parts_again(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, uint64_t map, uint64_t now);
+/*
+ * The length of a chunk in parts that may leave now, of payload that lies together, of which there are `len` bytes, a
+ * packet, or more, and for so much of which `want` says that it may. No more than `len`: it leaves in a packet.
+ */
+uint32_t flow_tx_train_len(struct uccl_flow *f, const struct uccl_item *item, uint32_t len, uint32_t want,
+			   uint64_t now);
+/* The chunk that was entered last leaves as a train, in packets of so many bytes; `ar`: the flag of its last one. */
+int flow_tx_train(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint32_t packet, uint8_t ar,
+		  uint64_t now);
+
+/* tx_again.c */
+/* The chunk that has been known to be lost for longest, or a part of it. */
+int flow_tx_retransmit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now);
+/* What is new cannot leave in one packet: it waits as if it were lost, and leaves now if it may. */
+int flow_tx_parts(struct uccl_flow *f, struct uccl_tx *tx, const struct uccl_sent *e, uint64_t now);
+
+/* tx_write.c */
+/* Announce the next direct writes of an item, at most so many. */
+int flow_tx_desc(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_item *item, uint32_t most, uint64_t now);
+/* One direct write of the announced run. */
+int flow_tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now);
+
+/* tx_credit.c */
+/* The demand, if something begins that needs more than it has: the answer takes a round trip. PROTOCOL R249 */
+int flow_tx_credit_first(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now);
+/* A grant that is due, or the demand. */
+int flow_tx_credit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now);
+
+/* tx_new.c */
+/* Something that has not been sent yet. */
+int flow_tx_new(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now);
+
+/* Is there a place for one more chunk, at the peer and in the log? PROTOCOL R13 */
+static inline bool flow_tx_room(struct uccl_flow *f)
+{
+	if (uccl_sent_packets(&f->sent) >= f->limits.slots || (f->sent.inflight_chunks && f->pieces_wait))
+		return false;
+	return uccl_sent_room(&f->sent);
+}
+
+/* So many bytes of this range leave. */
+static inline void flow_tx_bulk_left(struct uccl_flow *f, struct uccl_item *item, uint32_t len)
+{
+	uccl_sendq_bulk(&f->sendq, item, len, (uint32_t)uccl_max(UCCL_TX_BURST_BYTES, f->train_bytes));
+}
+
+/* Payload of each packet of this range but the last. */
+static inline uint32_t flow_tx_each(const struct uccl_flow *f, const struct uccl_item *item)
+{
+	return item->each ? (uint32_t)uccl_min(item->each, f->chunk_bytes) : f->chunk_bytes;
+}
+
+/* A chunk of so many bytes must leave in pieces. */
+static inline bool flow_tx_long(const struct uccl_flow *f, uint32_t len)
+{
+	return UCCL_HDR_LEN + len > f->pmtu.bytes;
+}
+
+#endif

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Chunks in parts: a train is one chunk, its packets leave in a row on one path, and so do those of them that were
+ * lost. PROTOCOL R170 R171 R172
+ */
+#include <stddef.h>
+#include <string.h>
+
+#include "flow/send/tx_internal.h"
+
+bool flow_tx_part(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, uint8_t index,
+		  uint8_t flags, uint64_t now)
+{
+	struct uccl_chunk_part part = { .index = index, .count = e->parts.count, .total = e->parts.total };
+	struct uccl_slices s = { .payload = e->payload + uccl_parts_at(&e->parts, index),
+				 .len = uccl_parts_len(&e->parts, index) };
+	uint8_t rec[UCCL_REC_LEN];
+	struct uccl_hdr h = {
+		.type = UCCL_PKT_PART,
+		.flags = flags,
+		.rtype = e->rtype,
+		.csn = (uint32_t)csn,
+		.rec = rec,
+	};
+
+	memcpy(rec, e->rec, UCCL_PART_REC);
+	uccl_part_encode(rec, &part);
+	if (flow_tx_long(f, s.len)) {
+		if (!flow_tx_piece(f, tx, e, csn, &s, rec, (uint8_t)(index + 1), now))
+			return false;
+		uccl_sent_packet(e, UCCL_HDR_LEN + s.size, true);
+		return true;
+	}
+	flow_tx_prefetch(f, s.payload, s.len);
+	tx->control = false;
+	/* PROTOCOL R160 */
+	tx->single = flags & UCCL_FLAG_RTX;
+	tx->payload = s.payload;
+	tx->mr = e->item->mr;
+	tx->ours = e->item->ours;
+	tx->payload_len = s.len;
+	tx->cookie = csn;
+	flow_tx_packet(f, tx, &h, e->path, FLOW_BLOCK_NEVER, now);
+	tx->queue = flow_tx_queue(e, flags);
+	return true;
+}
+
+int flow_tx_run(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
+{
+	const struct uccl_sent_run *r = &f->sent.out;
+	struct uccl_sent *e = uccl_sent_at(&f->sent, r->csn);
+	uint8_t flags = (uint8_t)(r->flags | (uccl_sent_run_last(&f->sent) ? r->last : 0));
+	bool again = r->flags & UCCL_FLAG_RTX;
+	uint32_t pseq = e->pseq;
+
+	if (flow_tx_part(f, tx, e, r->csn, uccl_sent_run_at(&f->sent), flags, now))
+		uccl_sent_run_next(&f->sent);
+	/* While it leaves, the number of its last packet is what will be. */
+	uccl_sent_left(e, r->left ? pseq : f->paths.list[e->path].next_seq - 1);
+	f->cfg.stats->rtx_packets += again;
+	f->cfg.stats->rtx_bytes += again ? tx->payload_len : 0;
+	return 1;
+}
+
+/* Of a packet nothing else differs from the one before it in its train. */
+static void tx_follow(struct uccl_tx *tx, const struct uccl_tx *before, const struct uccl_sent *e, uint8_t index,
+		      uint32_t pseq)
+{
+	memcpy(tx, before, offsetof(struct uccl_tx, hdr) + UCCL_HDR_LEN);
+	tx->burst = false;
+	tx->payload = e->payload + uccl_parts_at(&e->parts, index);
+	uccl_part_other(tx->hdr, index, pseq);
+}
+
+int uccl_flow_tx_follow(struct uccl_flow *f, struct uccl_tx *tx, int n)
+{
+	const struct uccl_sent_run *r = &f->sent.out;
+	const struct uccl_sent *e;
+	struct uccl_path *p;
+	int i = 0;
+
+	/* Those that are sent again are seldom, and so is a trace, which names each. */
+	if (!r->left || r->flags || f->close.seen || f->cfg.trace)
+		return 0;
+	e = uccl_sent_at(&f->sent, r->csn);
+	if (flow_tx_long(f, e->parts.each))
+		return 0;
+	p = &f->paths.list[e->path];
+	for (; i < n && !uccl_sent_run_last(&f->sent); i++) {
+		tx_follow(&tx[i + 1], &tx[i], e, uccl_sent_run_at(&f->sent), uccl_path_sent(p, e->parts.each));
+		flow_tx_prefetch(f, tx[i + 1].payload, e->parts.each);
+		uccl_sent_run_next(&f->sent);
+	}
+	f->cfg.stats->tx_packets += (uint64_t)i;
+	return i;
+}
+
+uint32_t flow_tx_parts_room(const struct uccl_flow *f, uint32_t each)
+{
+	uint32_t used = uccl_sent_packets(&f->sent), n = used < f->limits.slots ? (f->limits.slots - used) / each : 0;
+
+	if (each > 1)
+		n = (uint32_t)uccl_min(n, UCCL_PIECED_MAX - f->sent.pieced);
+	return n;
+}
+
+void flow_tx_parts_again(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, uint64_t map, uint64_t now)
+{
+	const struct uccl_run_cfg cfg = {
+		.each = flow_tx_packets(f, e->parts.each),
+		.pseq = f->paths.list[e->path].next_seq,
+		.flags = UCCL_FLAG_RTX,
+		.last = UCCL_FLAG_AR,
+	};
+
+	uccl_sent_run(&f->sent, csn, map, &cfg, now);
+	uccl_rate_sent(&f->rate, &e->rate, false, now);
+	uccl_sent_packet(e, UCCL_HDR_LEN + e->parts.each, true);
+}
+
+uint32_t flow_tx_train_len(struct uccl_flow *f, const struct uccl_item *item, uint32_t len, uint32_t want,
+			   uint64_t now)
+{
+	uint32_t most = flow_tx_parts_room(f, 1), room, total;
+	uint64_t left = uccl_event_credit_left(f);
+	const uint8_t *payload;
+
+	if (f->cfg.parts_tx < 2 || f->train.state != UCCL_TRAINS_ON || most < 2 || len < flow_tx_each(f, item) ||
+	    item->len - item->off < 2ull * len)
+		return len;
+	most = (uint32_t)uccl_min(most, f->cfg.parts_tx);
+	most = (uint32_t)uccl_min(most, uccl_max(flow_tx_burst_left(f, len) / len, 1));
+	/* A credit of any size lets a packet go. */
+	most = (uint32_t)uccl_min(most, left / len + 1);
+	total = (uint32_t)uccl_min(item->len - item->off, (uint64_t)most * len);
+	total = uccl_item_payload(item, item->off, total, &payload);
+	/* What fills no packet is the next chunk: only packets of one length share a train. PROTOCOL R167 */
+	total -= total % len;
+	for (room = total / len; total > want && room > 1 && !flow_tx_allowed(f, total, now); total = room * len)
+		room /= 2;
+	return total;
+}
+
+int flow_tx_train(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint32_t packet, uint8_t ar,
+		  uint64_t now)
+{
+	const struct uccl_run_cfg cfg = {.each = 1, .pseq = f->paths.list[e->path].next_seq, .last = ar};
+
+	uccl_sent_train(&f->sent, (uint8_t)((e->len + packet - 1) / packet), &cfg);
+	uccl_sent_packet(e, UCCL_HDR_LEN + e->parts.each, false);
+	return flow_tx_run(f, tx, now);
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * May something new leave, how much must there be room for, and on which path: window, credit and pace, bursts, and
+ * whether it is the turn of records or of bulk.
+ */
+#include "flow/send/tx_internal.h"
+
+/*
+ * Bursts are shorter while little is in flight: of fewer choices than this the places are uneven whoever makes them. On
+ * eight links that carry 1 MB together, bursts of 32 KiB left a quarter of them empty.
+ */
+#define BURST_BYTES_MIN 8192
+#define BURSTS_IN_FLIGHT 128
+/* So many short trains are asked for at once: a block tells of some paths only (UCCL_ACK_PATHS_MAX). */
+#define ASK_TRAINS 4
+
+static uint32_t tx_burst(const struct uccl_flow *f)
+{
+	uint64_t part = f->sent.inflight_bytes / BURSTS_IN_FLIGHT;
+	uint32_t most = (uint32_t)uccl_max(uccl_clamp(part, BURST_BYTES_MIN, UCCL_TX_BURST_BYTES), f->train_bytes);
+
+	return f->train_bytes ? uccl_train_bytes(&f->train, most, f->chunk_bytes) : most;
+}
+
+uint64_t flow_tx_ask_bytes(const struct uccl_flow *f)
+{
+	uint64_t every = uccl_max(UCCL_AR_BYTES, f->sent.inflight_bytes / 4);
+	uint32_t burst = tx_burst(f);
+
+	return burst < f->train_bytes ? uccl_min(every, ASK_TRAINS * (uint64_t)burst) : every;
+}
+
+uint32_t flow_tx_burst_left(const struct uccl_flow *f, uint32_t bytes)
+{
+	const struct uccl_burst *b = &f->paths.burst;
+
+	return uccl_burst_over(b, bytes) ? uccl_burst_size(b, tx_burst(f)) : b->left;
+}
+
+/*
+ * Do long messages go on in the train of the one before this one? There will be fewer trains, and the pipe is full, or
+ * will be, as another one waits.
+ */
+static bool tx_streams(const struct uccl_flow *f, const struct uccl_item *item, uint32_t burst)
+{
+	return f->sent.inflight_bytes >= 2ull * burst || (item && TAILQ_NEXT(item, link));
+}
+
+void flow_tx_burst_align(struct uccl_flow *f, uint64_t bytes)
+{
+	uint32_t burst = tx_burst(f);
+	uint64_t count = (bytes + burst - 1) / burst, share = bytes / uccl_max(count, 1);
+
+	if (!f->cfg.train_bytes)
+		return;
+	if (tx_streams(f, TAILQ_FIRST(&f->sendq.bulk), burst)) {
+		uccl_burst_align(&f->paths.burst, burst, bytes <= burst ? bytes : 0);
+		return;
+	}
+	if (count > 1)
+		burst = (uint32_t)uccl_min(share + f->chunk_bytes, burst);
+	uccl_burst_align(&f->paths.burst, burst, uccl_min(bytes, share));
+}
+
+bool flow_tx_burst_joins(const struct uccl_flow *f, uint64_t bytes, const struct uccl_item *next)
+{
+	uint32_t burst = tx_burst(f), first = (uint32_t)uccl_min(bytes, f->chunk_bytes);
+
+	/* A shorter one begins a burst if it does not fit this one. */
+	return f->cfg.train_bytes && next->len > burst && tx_streams(f, next, burst) &&
+	       flow_tx_burst_left(f, first) >= bytes + 2ull * f->chunk_bytes;
+}
+
+uint16_t flow_tx_path(struct uccl_flow *f, uint32_t bytes, uint64_t left, uint64_t now)
+{
+	struct uccl_burst *b = &f->paths.burst;
+
+	if (uccl_burst_over(b, bytes)) {
+		uint32_t size = uccl_burst_size(b, tx_burst(f));
+
+		uccl_burst_begin(b, uccl_event_select_path(f, (uint32_t)uccl_max(size, bytes), left, now), size,
+				 f->cfg.train_bytes > 0);
+	}
+	return uccl_burst_take(b, bytes);
+}
+
+bool flow_tx_allowed(struct uccl_flow *f, uint32_t bytes, uint64_t now)
+{
+	return uccl_event_chunk_size(f, bytes, now) != 0;
+}
+
+void flow_tx_paced(struct uccl_flow *f, uint32_t bytes, uint64_t now)
+{
+	f->next_tx_ns = uccl_event_pacing_chunk(f, bytes, now);
+	f->paced_ns = now;
+	f->paced_bytes = bytes;
+}
+
+uint32_t flow_tx_want(const struct uccl_flow *f, const struct uccl_item *item, uint32_t len)
+{
+	uint64_t train;
+
+	/* So much of it was asked for that an acknowledgement is on its way. */
+	if (!f->cfg.train_bytes || f->sent.inflight_bytes < UCCL_AR_BYTES + f->train_bytes)
+		return len;
+	train = uccl_min(f->paths.burst.left < len ? tx_burst(f) : f->paths.burst.left, item->len - item->off);
+	if ((f->limits.slots - uccl_sent_packets(&f->sent)) * (uint64_t)f->chunk_bytes < train)
+		return 0;
+	return (uint32_t)train;
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Encoding and decoding of packets. Nothing here has state. */
+#include "flow/wire/wire.h"
+
+#include "base/units.h"
+
+bool uccl_type_known(uint8_t type)
+{
+	switch (type) {
+	case UCCL_PKT_HELLO:
+	case UCCL_PKT_COOKIE:
+	case UCCL_PKT_INIT:
+	case UCCL_PKT_INIT_ACK:
+	case UCCL_PKT_ELSEWHERE:
+	case UCCL_PKT_ACK:
+	case UCCL_PKT_PROBE:
+	case UCCL_PKT_CREDIT:
+	case UCCL_PKT_DEMAND:
+	case UCCL_PKT_CLOSE:
+	case UCCL_PKT_CLOSE_ACK:
+	case UCCL_PKT_CHUNK:
+	case UCCL_PKT_DESC:
+	case UCCL_PKT_FRAG:
+	case UCCL_PKT_PIECE:
+	case UCCL_PKT_PART:
+		return true;
+	default:
+		return false;
+	}
+}
+
+void uccl_hdr_encode(uint8_t out[UCCL_HDR_LEN], const struct uccl_hdr *h)
+{
+	uccl_put16(out, UCCL_MAGIC);
+	out[2] = UCCL_VERSION;
+	out[3] = h->type;
+	out[4] = h->flags;
+	out[5] = h->rtype;
+	uccl_put16(out + 6, h->path);
+	uccl_put64(out + 8, h->token);
+	uccl_put32(out + 16, h->csn);
+	uccl_put32(out + 20, h->pseq);
+	uccl_put32(out + 24, h->ts);
+	uccl_put16(out + 28, h->payload_len);
+	uccl_put16(out + 30, h->tail_len);
+	if (h->rec)
+		memcpy(out + 32, h->rec, UCCL_REC_LEN);
+	else
+		memset(out + 32, 0, UCCL_REC_LEN);
+}
+
+/* Handshake packets have codes of their own. */
+static uint32_t seal_len(const struct uccl_hdr *h)
+{
+	return h->flags & UCCL_FLAG_SEALED && h->type >= UCCL_PKT_ACK ? UCCL_SEAL_LEN : 0;
+}
+
+enum uccl_drop uccl_hdr_decode(struct uccl_hdr *h, const uint8_t *data, uint32_t len)
+{
+	if (len < UCCL_HDR_LEN)
+		return UCCL_DROP_SHORT;
+	if (uccl_get16(data) != UCCL_MAGIC || data[2] != UCCL_VERSION)
+		return UCCL_DROP_MAGIC;
+	h->type = data[3];
+	h->flags = data[4];
+	h->rtype = data[5];
+	h->path = uccl_get16(data + 6);
+	h->token = uccl_get64(data + 8);
+	h->csn = uccl_get32(data + 16);
+	h->pseq = uccl_get32(data + 20);
+	h->ts = uccl_get32(data + 24);
+	h->payload_len = uccl_get16(data + 28);
+	h->tail_len = uccl_get16(data + 30);
+	h->marked = h->on_device = false;
+	h->rec = data + 32;
+	if (!uccl_type_known(h->type))
+		return UCCL_DROP_TYPE;
+	if ((uint32_t)UCCL_HDR_LEN + h->payload_len + h->tail_len + seal_len(h) != len || h->tail_len > UCCL_TAIL_MAX)
+		return UCCL_DROP_LENGTH;
+	if (h->path >= UCCL_PATHS_MAX)
+		return UCCL_DROP_PATH;
+	return UCCL_DROP_COUNT;
+}
+
+enum uccl_drop uccl_quote_decode(struct uccl_hdr *h, const uint8_t *data, uint32_t len)
+{
+	if (len < UCCL_QUOTE_MIN)
+		return UCCL_DROP_SHORT;
+	if (uccl_get16(data) != UCCL_MAGIC || data[2] != UCCL_VERSION)
+		return UCCL_DROP_MAGIC;
+	*h = (struct uccl_hdr){
+		.type = data[3],
+		.path = uccl_get16(data + 6),
+		.token = uccl_get64(data + 8),
+		.pseq = uccl_get32(data + 20),
+		.rec = len < UCCL_HDR_LEN ? NULL : data + 32,
+	};
+	return uccl_type_known(h->type) ? UCCL_DROP_COUNT : UCCL_DROP_TYPE;
+}
+
+#define ACK_PATH_LEN 16
+#define ACK_PATH_WRITE 0x8000
+#define ACK_PARTS_LEN 12
+
+uint32_t uccl_ack_len(uint8_t npaths, uint8_t nwords, uint8_t nparts)
+{
+	return UCCL_ACK_FIXED + npaths * ACK_PATH_LEN + nwords * 8u + nparts * ACK_PARTS_LEN;
+}
+
+uint8_t uccl_ack_parts_fit(uint8_t npaths, uint8_t nwords, uint32_t room)
+{
+	uint32_t len = uccl_ack_len(npaths, nwords, 0), most = (uint32_t)uccl_min(room, UCCL_TAIL_MAX);
+
+	return len < most ? (uint8_t)uccl_min((most - len) / ACK_PARTS_LEN, UCCL_ACK_PARTS_MAX) : 0;
+}
+
+_Static_assert(UCCL_ACK_FIXED + UCCL_ACK_PATHS_MAX * ACK_PATH_LEN + UCCL_ACK_WORDS_MAX * 8 <= UCCL_TAIL_MAX,
+	       "the largest acknowledgement block must fit the tail");
+
+uint32_t uccl_ack_encode(uint8_t *out, const struct uccl_ack *a)
+{
+	uint8_t *p = out + UCCL_ACK_FIXED;
+
+	uccl_put32(out, a->cum);
+	uccl_put32(out + 4, a->dups);
+	uccl_put32(out + 8, a->msg_limit);
+	uccl_put16(out + 12, (uint16_t)(a->slots | (a->rcv_short ? UCCL_SLOTS_MAX + 1 : 0)));
+	out[14] = (uint8_t)(a->npaths | a->turn << 4 | a->met << 6);
+	out[15] = a->nwords;
+	for (int i = 0; i < a->npaths; i++, p += ACK_PATH_LEN) {
+		uccl_put16(p, (uint16_t)(a->paths[i].path | (a->paths[i].write ? ACK_PATH_WRITE : 0)));
+		uccl_put16(p + 2, a->paths[i].marked);
+		uccl_put32(p + 4, a->paths[i].seq);
+		uccl_put32(p + 8, a->paths[i].echo);
+		uccl_put32(p + 12, a->paths[i].delay);
+	}
+	for (int i = 0; i < a->nwords; i++, p += 8)
+		uccl_put64(p, a->sack[i]);
+	for (int i = 0; i < a->nparts; i++, p += ACK_PARTS_LEN) {
+		uccl_put16(p, a->parts[i].ahead);
+		uccl_put16(p + 2, 0);
+		uccl_put64(p + 4, a->parts[i].have);
+	}
+	return (uint32_t)(p - out);
+}
+
+enum uccl_drop uccl_ack_decode(struct uccl_ack *a, const uint8_t *in, uint32_t len)
+{
+	const uint8_t *p = in + UCCL_ACK_FIXED;
+	uint32_t least, parts;
+
+	if (len < UCCL_ACK_FIXED)
+		return UCCL_DROP_LENGTH;
+	a->cum = uccl_get32(in);
+	a->dups = uccl_get32(in + 4);
+	a->msg_limit = uccl_get32(in + 8);
+	a->slots = uccl_get16(in + 12) & UCCL_SLOTS_MAX;
+	a->rcv_short = uccl_get16(in + 12) > UCCL_SLOTS_MAX;
+	a->npaths = in[14] & 15;
+	a->turn = in[14] >> 4 & (UCCL_SLOTS_TURNS - 1);
+	a->met = in[14] >> 6;
+	a->nwords = in[15];
+	least = uccl_ack_len(a->npaths, a->nwords, 0);
+	if (a->npaths > UCCL_ACK_PATHS_MAX || a->nwords > UCCL_ACK_WORDS_MAX || least > len)
+		return UCCL_DROP_LENGTH;
+	parts = (len - least) / ACK_PARTS_LEN;
+	if (parts > UCCL_ACK_PARTS_MAX || least + parts * ACK_PARTS_LEN != len)
+		return UCCL_DROP_LENGTH;
+	a->nparts = (uint8_t)parts;
+	for (int i = 0; i < a->npaths; i++, p += ACK_PATH_LEN) {
+		uint16_t path = uccl_get16(p);
+
+		a->paths[i].write = path & ACK_PATH_WRITE;
+		a->paths[i].path = path & (uint16_t)~ACK_PATH_WRITE;
+		a->paths[i].marked = uccl_get16(p + 2);
+		a->paths[i].seq = uccl_get32(p + 4);
+		a->paths[i].echo = uccl_get32(p + 8);
+		a->paths[i].delay = uccl_get32(p + 12);
+		if (a->paths[i].path >= UCCL_PATHS_MAX)
+			return UCCL_DROP_PATH;
+	}
+	for (int i = 0; i < a->nwords; i++, p += 8)
+		a->sack[i] = uccl_get64(p);
+	for (int i = 0; i < a->nparts; i++, p += ACK_PARTS_LEN) {
+		a->parts[i].ahead = uccl_get16(p);
+		a->parts[i].have = uccl_get64(p + 4);
+		if (i && a->parts[i].ahead <= a->parts[i - 1].ahead)
+			return UCCL_DROP_ACK;
+	}
+	return UCCL_DROP_COUNT;
+}
+
+void uccl_desc_encode(uint8_t rec[UCCL_REC_LEN], const struct uccl_desc *d)
+{
+	uccl_rec_set_bulk(rec, d->id, d->gen, d->offset);
+	uccl_put64(rec + 16, d->len);
+	uccl_put32(rec + 24, d->count);
+	uccl_put32(rec + 28, d->chunk);
+}
+
+enum uccl_drop uccl_desc_decode(struct uccl_desc *d, const uint8_t rec[UCCL_REC_LEN])
+{
+	d->id = uccl_get32(rec);
+	d->gen = uccl_get32(rec + 4);
+	d->offset = uccl_get64(rec + 8);
+	d->len = uccl_get64(rec + 16);
+	d->count = uccl_get32(rec + 24);
+	d->chunk = uccl_get32(rec + 28);
+	if (!d->count || !d->chunk || !d->len || d->offset + d->len < d->offset ||
+	    d->len > (uint64_t)d->count * d->chunk || d->len <= (uint64_t)(d->count - 1) * d->chunk)
+		return UCCL_DROP_RECORD;
+	return UCCL_DROP_COUNT;
+}
+
+/*
+ * Does this one of `count` lie where it says? All but the last are of one length, and none is empty. No packet is
+ * longer than 65535 bytes, so no sum overflows.
+ */
+static bool slice_fits(uint8_t index, uint8_t count, uint32_t total, uint32_t len)
+{
+	uint32_t each = uccl_piece_len(total, count), before = index * each;
+
+	if (index + 1u == count)
+		return len && before + len == total;
+	/* And then it is before the last one, too. */
+	return len && len == each && before + len < total;
+}
+
+void uccl_part_encode(uint8_t rec[UCCL_REC_LEN], const struct uccl_chunk_part *p)
+{
+	rec[24] = p->index;
+	rec[25] = p->count;
+	uccl_put16(rec + 26, 0);
+	uccl_put32(rec + 28, p->total);
+}
+
+enum uccl_drop uccl_part_decode(struct uccl_chunk_part *p, const uint8_t rec[UCCL_REC_LEN], uint32_t len)
+{
+	uccl_part_read(p, rec);
+	if (p->count < 2 || p->count > UCCL_PART_COUNT || p->total > (uint32_t)p->count * UINT16_MAX ||
+	    !slice_fits(p->index, p->count, p->total, len))
+		return UCCL_DROP_RECORD;
+	return UCCL_DROP_COUNT;
+}
+
+/* Is it the header of the part behind that one, in a packet of `len` bytes? PROTOCOL R173 */
+static bool part_follows(const uint8_t *before, const uint8_t *p, uint32_t len)
+{
+	return !((uccl_get64(p) ^ uccl_get64(before)) & ~((uint64_t)UCCL_FLAGS_ROW << 32)) &&
+	       uccl_get64(p + 8) == uccl_get64(before + 8) &&
+	       uccl_get64(p + 16) == uccl_get64(before + 16) + (1ull << 32) &&
+	       uccl_get32(p + 24) == uccl_get32(before + 24) && uccl_get32(p + 28) == len - UCCL_HDR_LEN &&
+	       uccl_get64(p + 32) == uccl_get64(before + 32) && uccl_get64(p + 40) == uccl_get64(before + 40) &&
+	       uccl_get64(p + 48) == uccl_get64(before + 48) && uccl_get64(p + 56) == uccl_get64(before + 56) + 1;
+}
+
+uint32_t uccl_part_run(struct uccl_hdr *h, const uint8_t *data, uint32_t each, uint32_t len)
+{
+	uint32_t at = (uint32_t)uccl_min(each, len), n;
+
+	if (h->type != UCCL_PKT_PART || h->tail_len || h->flags & UCCL_FLAG_SEALED)
+		return at;
+	for (; len - at > UCCL_HDR_LEN; at += n) {
+		n = (uint32_t)uccl_min(each, len - at);
+		if (!part_follows(data + at - each, data + at, n))
+			break;
+		h->flags |= data[at + 4] & UCCL_FLAGS_ROW;
+	}
+	return at;
+}
+
+void uccl_piece_encode(uint8_t rec[UCCL_REC_LEN], const struct uccl_piece *p)
+{
+	memset(rec, 0, UCCL_REC_LEN);
+	rec[0] = p->index;
+	rec[1] = p->count;
+	rec[2] = p->part;
+	uccl_put32(rec + 4, p->total);
+	memcpy(rec + 8, p->half, UCCL_PIECE_REC);
+}
+
+enum uccl_drop uccl_piece_decode(struct uccl_piece *p, const uint8_t rec[UCCL_REC_LEN], uint32_t len)
+{
+	p->index = rec[0];
+	p->count = rec[1];
+	p->part = uccl_piece_part(rec);
+	p->total = uccl_get32(rec + 4);
+	p->half = rec + 8;
+	if (p->count < 2 || p->count > UCCL_PIECE_COUNT || p->part > UCCL_PART_COUNT || p->total > UINT16_MAX ||
+	    !slice_fits(p->index, p->count, p->total, len))
+		return UCCL_DROP_RECORD;
+	return UCCL_DROP_COUNT;
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The wire format: see docs/protocol/packets.md, which changes together with this file. All fields are little endian.
+ * Decoders check lengths and ranges that need no state; everything else is checked where the state is.
+ */
+#ifndef UCCL_FLOW_WIRE_WIRE_H
+#define UCCL_FLOW_WIRE_WIRE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/le.h"
+#include "flow/wire/addr.h"
+#include "flow/observe/stats.h"
+
+#define UCCL_MAGIC 0x4355 /* "UC" */
+#define UCCL_VERSION 1
+#define UCCL_REC_LEN 32
+
+enum uccl_pkt_type {
+	/* handshake: no flow yet (flow/wire/conn.h) */
+	UCCL_PKT_HELLO = 1,
+	UCCL_PKT_COOKIE = 2,
+	UCCL_PKT_INIT = 3,
+	UCCL_PKT_INIT_ACK = 4,
+	UCCL_PKT_ELSEWHERE = 5,
+	/* established, not sequenced */
+	UCCL_PKT_ACK = 8,     /* nothing but the acknowledgement block */
+	UCCL_PKT_PROBE = 9,   /* asks for an ACK; on its path it is also a later packet (loss proof) */
+	UCCL_PKT_CREDIT = 10, /* receiver: cumulative grant in rec[0..8) */
+	UCCL_PKT_DEMAND = 11, /* sender: cumulative demand in rec[0..8) */
+	UCCL_PKT_CLOSE = 12,
+	UCCL_PKT_CLOSE_ACK = 13,
+	/* sequenced: carries a chunk sequence number and is delivered exactly once */
+	UCCL_PKT_CHUNK = 16, /* rtype and rec belong to msg */
+	UCCL_PKT_DESC = 17,  /* descriptor of the direct writes that follow it in CSN order */
+	UCCL_PKT_FRAG = 18,  /* part of a directly written chunk that has to be sent again */
+	UCCL_PKT_PIECE = 19, /* piece of a CHUNK or PART that is too long for the way to the peer */
+	UCCL_PKT_PART = 20,  /* part of a CHUNK that leaves as a train; it has a place by itself */
+};
+
+#define UCCL_FLAG_AR (1u << 0)	  /* acknowledge at once */
+#define UCCL_FLAG_RTX (1u << 1)	  /* sent before */
+#define UCCL_FLAG_WANT (1u << 2)  /* more waits to be sent; PROBE: and there is no slot for it */
+#define UCCL_FLAG_SEALED (1u << 3) /* a seal follows the tail */
+#define UCCL_FLAG_PADDED (1u << 4) /* CHUNK: the tail is zeros, which mean nothing */
+/* Those in which parts of a row may differ. */
+#define UCCL_FLAGS_ROW (UCCL_FLAG_AR | UCCL_FLAG_WANT)
+
+/* Decoded fixed header. `rec` points into the packet. */
+struct uccl_hdr {
+	uint8_t type;
+	uint8_t flags;
+	uint8_t rtype;
+	uint16_t path;
+	uint64_t token;
+	uint32_t csn;
+	uint32_t pseq;
+	uint32_t ts;
+	uint16_t payload_len;
+	uint16_t tail_len;
+	bool marked; /* not in the packet: the network marked it (ECN); whoever decodes sets it */
+	bool on_device; /* likewise: its payload is in memory of a device, so it is DATA or REPLY in a CHUNK or PART */
+	const uint8_t *rec;
+};
+
+/* Is it one of enum uccl_pkt_type? The one list of them for whoever sorts packets, here and in a NIC's filter. */
+bool uccl_type_known(uint8_t type);
+
+void uccl_hdr_encode(uint8_t out[UCCL_HDR_LEN], const struct uccl_hdr *h);
+
+/*
+ * Decode a packet of `len` bytes of which at least min(len, UCCL_HDR_LEN) are readable. Returns UCCL_DROP_COUNT if
+ * it is well formed: known type, and header + payload + tail (+ seal) are exactly len; otherwise the reason.
+ */
+enum uccl_drop uccl_hdr_decode(struct uccl_hdr *h, const uint8_t *data, uint32_t len);
+
+/* What a report of the network must quote of a packet, at least: all up to the sequence number on its path. */
+#define UCCL_QUOTE_MIN 24
+
+/*
+ * The beginning of a packet of ours, as an ICMP message quotes it. UCCL_DROP_COUNT if it looks like one; h->rec is NULL
+ * if the quote ends within the header, and h has no lengths. Anybody can make a quote: nothing of it is true before the
+ * token was found right.
+ */
+enum uccl_drop uccl_quote_decode(struct uccl_hdr *h, const uint8_t *data, uint32_t len);
+
+/* One path's line in an acknowledgement block. */
+struct uccl_ack_path {
+	uint16_t path;
+	bool write;	/* seq is the low 32 bits of a CSN that came by direct write */
+	uint32_t seq;	/* highest sequence number seen on that path */
+	uint32_t echo;	/* ts of the packet that arrived last on it (not for writes) */
+	uint32_t delay; /* turnaround: from its arrival to this block, units of ts; UINT32_MAX: unknown */
+	uint16_t marked; /* payload that came marked on it since the flow began, UCCL_MARK_BYTES each, rounded up */
+};
+
+#define UCCL_MARK_BYTES 1024u
+#define UCCL_ACK_PATHS_MAX 12
+#define UCCL_ACK_WORDS_MAX 48 /* 64-bit words of the selective bitmap */
+#define UCCL_ACK_PARTS_MAX 16 /* chunks of which a part has come */
+#define UCCL_ACK_FIXED 16
+#define UCCL_SLOTS_MAX 0x7fff
+/* Grants of slots are numbered modulo this, see flow/recv/slots.h. */
+#define UCCL_SLOTS_TURNS 4
+
+/* A chunk of which some parts have come. */
+struct uccl_ack_parts {
+	uint16_t ahead;	/* its CSN, behind the cumulative number */
+	uint64_t have;	/* these, a bit each */
+};
+
+/* Decoded acknowledgement block. */
+struct uccl_ack {
+	uint32_t cum;	     /* low 32 bits of the first CSN not received */
+	uint32_t dups;	     /* chunks received more than once since the flow began, probes not counted */
+	uint32_t msg_limit;  /* low 32 bits of the first message sequence that may not be sent yet */
+	uint16_t slots;	     /* chunks that may be in flight towards the sender of this block */
+	bool rcv_short;	     /* its sender has no memory for unexpected payload: envelopes only, please */
+	uint8_t turn;	     /* of that grant, below UCCL_SLOTS_TURNS */
+	uint8_t met;	     /* the turn of its own grant that its sender has met */
+	uint8_t npaths;
+	uint8_t nwords;
+	struct uccl_ack_path paths[UCCL_ACK_PATHS_MAX];
+	uint8_t nparts;
+	uint64_t sack[UCCL_ACK_WORDS_MAX]; /* bit i of word w: CSN cum + 1 + 64 w + i was received */
+	struct uccl_ack_parts parts[UCCL_ACK_PARTS_MAX]; /* `ahead` rises */
+};
+
+/* Bytes of the encoded block; at most UCCL_TAIL_MAX, if the parts are no more than uccl_ack_parts_fit. */
+uint32_t uccl_ack_len(uint8_t npaths, uint8_t nwords, uint8_t nparts);
+/* How many chunks in parts a block can tell of that has `room` bytes. */
+uint8_t uccl_ack_parts_fit(uint8_t npaths, uint8_t nwords, uint32_t room);
+uint32_t uccl_ack_encode(uint8_t *out, const struct uccl_ack *a);
+enum uccl_drop uccl_ack_decode(struct uccl_ack *a, const uint8_t *in, uint32_t len);
+
+/* Timestamps on the wire: units of 64 ns, 32 bits (wrap after 274 s), an opaque echo for the peer. */
+#define UCCL_TS_SHIFT 6
+static inline uint32_t uccl_ts(uint64_t now)
+{
+	return (uint32_t)(now >> UCCL_TS_SHIFT);
+}
+
+/* The first time, not before then, that an echo tells as it is. */
+static inline uint64_t uccl_ts_ceil(uint64_t ns)
+{
+	return (ns + (1u << UCCL_TS_SHIFT) - 1) >> UCCL_TS_SHIFT << UCCL_TS_SHIFT;
+}
+
+/* Immediate of a direct write: 24 bits of CSN, 4 bits of epoch, which is all of UCCL_IMM_BITS. */
+#define UCCL_IMM_CSN_BITS 24
+static inline uint32_t uccl_imm(uint64_t csn, uint8_t epoch)
+{
+	return (uint32_t)(csn & ((1u << UCCL_IMM_CSN_BITS) - 1)) | (uint32_t)(epoch & 15u) << UCCL_IMM_CSN_BITS;
+}
+
+/* Descriptor: chunks first .. first + count - 1 go to message handle `id` at offset, `chunk` bytes each. */
+struct uccl_desc {
+	uint32_t id;
+	uint32_t gen;
+	uint32_t count;
+	uint32_t chunk;
+	uint64_t offset;
+	uint64_t len; /* bytes in all: the last chunk may be shorter */
+};
+
+void uccl_desc_encode(uint8_t rec[UCCL_REC_LEN], const struct uccl_desc *d);
+/* UCCL_DROP_RECORD: count 0 or too large, chunk 0, or len does not make count chunks, or offset + len overflows. */
+enum uccl_drop uccl_desc_decode(struct uccl_desc *d, const uint8_t rec[UCCL_REC_LEN]);
+
+/*
+ * Part of a chunk that left as a train. Its record is that of the chunk, of which only the first bytes mean something
+ * and [8..16) is the place of its first byte; behind it stand which part it is of how many, and bytes of the chunk in
+ * all. Parts are of one length, but for the last.
+ */
+#define UCCL_PART_COUNT 64
+#define UCCL_PART_REC 24
+
+struct uccl_chunk_part {
+	uint8_t index, count;
+	uint32_t total;
+};
+
+/* `rec` has the chunk's first UCCL_PART_REC bytes already. */
+void uccl_part_encode(uint8_t rec[UCCL_REC_LEN], const struct uccl_chunk_part *p);
+/* A header of a part becomes that of another one of its chunk, as long as it. */
+static inline void uccl_part_other(uint8_t hdr[UCCL_HDR_LEN], uint8_t index, uint32_t pseq)
+{
+	uccl_put32(hdr + 20, pseq);
+	hdr[32 + 24] = index;
+}
+/* What it says, not checked. */
+static inline void uccl_part_read(struct uccl_chunk_part *p, const uint8_t rec[UCCL_REC_LEN])
+{
+	p->index = rec[24];
+	p->count = rec[25];
+	p->total = uccl_get32(rec + 28);
+}
+/* UCCL_DROP_RECORD: one part or too many, no such part, or not of `len` bytes. */
+enum uccl_drop uccl_part_decode(struct uccl_chunk_part *p, const uint8_t rec[UCCL_REC_LEN], uint32_t len);
+
+/*
+ * Of `len` bytes at `data`, packets of `each` bytes but the last, which may be shorter: how many from the first on are
+ * parts in a row, which differ by what counts them, and by UCCL_FLAGS_ROW, and by nothing else? In bytes. h: header of
+ * the first, which decoded well; it gets those flags that one of the others has. Where there is no such row, those of
+ * the first.
+ */
+uint32_t uccl_part_run(struct uccl_hdr *h, const uint8_t *data, uint32_t each, uint32_t len);
+
+/* Pieces of a chunk: the most that there may be, and bytes of its record that each brings. */
+#define UCCL_PIECE_COUNT 64
+#define UCCL_PIECE_REC (UCCL_REC_LEN / 2)
+
+/*
+ * Record of a PIECE: which of how many, and bytes of the CHUNK or PART in all. Pieces are of one length, but for the
+ * last. Those of even index bring the first half of its record, the others the second.
+ */
+struct uccl_piece {
+	uint8_t index, count;
+	uint8_t part;	/* index of the PART that it is a piece of, + 1; 0: of a CHUNK */
+	uint32_t total;
+	const uint8_t *half; /* UCCL_PIECE_REC bytes */
+};
+
+/* Of which PART a PIECE is, as in struct uccl_piece; not checked. */
+static inline uint8_t uccl_piece_part(const uint8_t rec[UCCL_REC_LEN])
+{
+	return rec[2];
+}
+void uccl_piece_encode(uint8_t rec[UCCL_REC_LEN], const struct uccl_piece *p);
+/* UCCL_DROP_RECORD: one piece or too many, no such piece, or not of `len` bytes. */
+enum uccl_drop uccl_piece_decode(struct uccl_piece *p, const uint8_t rec[UCCL_REC_LEN], uint32_t len);
+/* Bytes of each but the last. */
+static inline uint32_t uccl_piece_len(uint32_t total, uint8_t count)
+{
+	return (total + count - 1) / count;
+}
+
+/* Payload is cut at multiples of so many bytes of its message. PROTOCOL R216 */
+#define UCCL_WORD 8
+
+static inline uint32_t uccl_words(uint32_t bytes)
+{
+	return bytes & ~(UCCL_WORD - 1u);
+}
+
+/* First 16 bytes of rec in every record that carries bulk payload: DATA, eager DATA, FRAG. */
+static inline void uccl_rec_set_bulk(uint8_t *rec, uint32_t id, uint32_t gen, uint64_t offset)
+{
+	uccl_put32(rec, id);
+	uccl_put32(rec + 4, gen);
+	uccl_put64(rec + 8, offset);
+}
+
+#endif

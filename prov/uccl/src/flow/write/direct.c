@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Receiving side of direct writes. A write has 32 bits of header, so a descriptor in the packet stream tells where the
+ * chunks that follow it belong. The NIC writes before software can look; therefore:
+ *  - a chunk is written directly at most once, what is sent again comes as packets (FRAG) and is copied here;
+ *  - a chunk completed by packets whose write was not seen leaves a doubt: the write may still land. The message's
+ * buffer stays ours until the doubt is settled: the write arrives, or the path is fenced, or, only if the operator
+ * declared paths FIFO, a later write on the same path arrives. One step backwards on any path ends FIFO for good.
+ */
+#include "base/seq.h"
+#include "flow/internal.h"
+
+/*
+ * Writes cannot ask for an acknowledgement, and sixteen of them may be more than a short network holds at once: so many
+ * bytes that came are told at once (the paper's implementation tells after four chunks).
+ */
+#define ACK_EARLY_BYTES 131072
+
+/* Hand up bytes `from` to `to` of a chunk that the NIC has written. */
+static enum uccl_drop write_part(struct uccl_flow *f, const struct uccl_rx_desc *d, uint64_t off, uint64_t from,
+				 uint64_t to, uint64_t now)
+{
+	uint8_t rec[UCCL_REC_LEN] = { 0 };
+	struct uccl_chunk_in in = {.rtype = f->write_rx.rtype,
+				   .rec = rec,
+				   .placed = true,
+				   .len = (uint32_t)(to - from)};
+	enum uccl_drop reason;
+
+	uccl_rec_set_bulk(rec, d->d.id, d->d.gen, d->d.offset + off + from);
+	reason = f->cfg.ops->deliver(f, &in, now);
+	if (reason != UCCL_DROP_MEMORY)
+		f->cfg.stats->rx_bytes += in.len;
+	return reason;
+}
+
+/* What fragments brought already is not counted again: the rest of the chunk, each gap between them by itself. */
+static enum uccl_drop write_parts(struct uccl_flow *f, const struct uccl_rx_desc *d, uint64_t csn, uint64_t off,
+				  uint32_t len, uint64_t now)
+{
+	enum uccl_drop reason = UCCL_DROP_COUNT;
+	uint64_t from, to;
+	uint8_t i = 0;
+
+	while (reason == UCCL_DROP_COUNT && uccl_write_rx_gap(&f->write_rx, csn, len, &i, &from, &to))
+		reason = write_part(f, d, off, from, to, now);
+	return reason;
+}
+
+/* A write whose descriptor is known. */
+static void write_deliver(struct uccl_flow *f, struct uccl_rx_desc *d, uint64_t csn, uint32_t len, uint64_t now)
+{
+	enum uccl_drop reason;
+	uint64_t off;
+
+	if (uccl_write_rx_chunk(d, csn, &off) != len) {
+		/* Not what was announced: it counts as lost, and comes again as packets. */
+		flow_drop(f, UCCL_DROP_RANGE, 0, now);
+		return;
+	}
+	reason = uccl_write_rx_slot(&f->write_rx, csn)->frags ? write_parts(f, d, csn, off, len, now)
+							      : write_part(f, d, off, 0, len, now);
+	if (reason != UCCL_DROP_COUNT)
+		flow_drop(f, reason, 0, now);
+	if (reason == UCCL_DROP_MEMORY)
+		return;
+	uccl_write_rx_take(&f->write_rx, d);
+	flow_received(f, csn, len, true, false, now);
+	uccl_write_rx_age(&f->write_rx, csn, now);
+	/* Writes carry no request for an acknowledgement: the last one announced is taken for one. PROTOCOL R273 */
+	flow_owe_ack(f, csn, 1,
+		     !uccl_write_rx_desc(&f->write_rx, csn + 1) ||
+			     (f->ack_tracker.chunks + 1ull) * len >= ACK_EARLY_BYTES,
+		     now);
+}
+
+void flow_desc_rx(struct uccl_flow *f, uint64_t csn, const struct uccl_desc *d, uint64_t now)
+{
+	uint64_t first = csn + 1;
+
+	uccl_write_rx_announce(&f->write_rx, csn, d);
+	for (uint64_t c = first; c < first + d->count; c++) {
+		struct uccl_rx_slot held;
+		struct uccl_rx_desc *rd;
+
+		if (c < f->rcv.nxt || c - f->rcv.nxt >= f->cfg.window || uccl_arrived_has(&f->rcv, c))
+			continue;
+		rd = uccl_write_rx_desc(&f->write_rx, c);
+		if (rd && uccl_write_rx_release(&f->write_rx, c, &held)) {
+			uccl_ack_tracker_write(&f->ack_tracker, held.wpath, c, held.came);
+			write_deliver(f, rd, c, held.wlen, now);
+		}
+	}
+}
+
+void uccl_flow_rx_write(struct uccl_flow *f, uint32_t imm, uint32_t len, uint16_t path, uint64_t now)
+{
+	uint64_t csn = uccl_seq_expand(f->rcv.nxt, imm, UCCL_IMM_CSN_BITS);
+	struct uccl_rx_desc *d;
+	bool late, overtaken, had_doubt;
+
+	if (path >= f->cfg.paths_rx || !f->cfg.write_bytes) {
+		flow_drop(f, UCCL_DROP_PATH, path, now);
+		return;
+	}
+	if (imm >> UCCL_IMM_CSN_BITS != f->cfg.epoch_rx) {
+		flow_drop(f, UCCL_DROP_EPOCH, path, now);
+		return;
+	}
+	late = csn < f->rcv.nxt;
+	if (csn < f->cfg.csn_rx || (!late && csn - f->rcv.nxt >= f->cfg.window)) {
+		flow_drop(f, UCCL_DROP_WINDOW, path, now);
+		return;
+	}
+	f->heard_ns = now;
+	f->cfg.stats->writes_rx++;
+	flow_trace(f, UCCL_TRACE_RX_WRITE, 0, path, csn, len, 0, now);
+	overtaken = uccl_ack_tracker_seen(&f->ack_tracker, path, csn, late);
+	had_doubt = uccl_write_rx_came(&f->write_rx, csn, path, overtaken, now);
+	if (late || uccl_arrived_has(&f->rcv, csn)) {
+		had_doubt = uccl_write_rx_again(&f->write_rx, csn, had_doubt);
+		if (!late)
+			uccl_ack_tracker_write(&f->ack_tracker, path, csn, now);
+		flow_rx_dup(f, had_doubt, now);
+		return;
+	}
+	d = uccl_write_rx_desc(&f->write_rx, csn);
+	if (d) {
+		uccl_ack_tracker_write(&f->ack_tracker, path, csn, now);
+		write_deliver(f, d, csn, len, now);
+	} else if (!uccl_write_rx_hold(&f->write_rx, csn, len, path, now)) {
+		flow_rx_dup(f, false, now);
+	}
+}
+
+enum uccl_drop flow_frag_rx(struct uccl_flow *f, const struct uccl_hdr *h, uint64_t csn, const uint8_t *payload,
+			    uint32_t *complete, uint64_t now)
+{
+	struct uccl_chunk_in in = { .rtype = h->rtype, .rec = h->rec, .data = payload, .len = h->payload_len };
+	const struct uccl_frag g = {
+		.csn = csn,
+		.at = uccl_get64(h->rec + 8),
+		.id = uccl_get32(h->rec),
+		.gen = uccl_get32(h->rec + 4),
+		.bytes = h->payload_len,
+		.path = uccl_get16(h->rec + 18),
+		.index = h->rec[16],
+		.count = h->rec[17],
+	};
+	enum uccl_drop reason = uccl_write_rx_frag(&f->write_rx, &g, complete, now);
+
+	if (reason != UCCL_DROP_COUNT)
+		return reason;
+	in.doubtful = *complete;
+	reason = f->cfg.ops->deliver(f, &in, now);
+	if (reason != UCCL_DROP_MEMORY)
+		f->cfg.stats->rx_bytes += h->payload_len;
+	uccl_write_rx_frag_end(&f->write_rx, &g, *complete, reason, f->ack_tracker.paths[g.path].seen_csn > csn + 1,
+			       now);
+	return reason;
+}
+
+void uccl_flow_fenced(struct uccl_flow *f, uint16_t path, uint64_t now)
+{
+	uccl_write_rx_fenced(&f->write_rx, path, now);
+}
+
+void uccl_flow_forgive(struct uccl_flow *f, uint32_t id, uint32_t gen)
+{
+	uccl_write_rx_forgive(&f->write_rx, id, gen);
+}
+
+void uccl_flow_fence_message(struct uccl_flow *f, uint32_t id, uint32_t gen, uint64_t now)
+{
+	uccl_write_rx_fence(&f->write_rx, id, gen, now);
+}

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "flow/write/write_rx.h"
+
+#include <stdlib.h>
+
+#include "flow/path/path.h"
+
+/*
+ * The immediate has the low bits of a write's CSN, so one that comes a whole wrap late would be taken for another. What
+ * may still come is cut off when so many later ones have come. PROTOCOL R146
+ */
+#define IN_DOUBT_AGE ((uint64_t)1 << (UCCL_IMM_CSN_BITS - 2))
+
+bool uccl_write_rx_init(struct uccl_write_rx *l, const struct uccl_write_rx_cfg *cfg)
+{
+	*l = (struct uccl_write_rx){
+		.window = cfg->window,
+		.write_bytes = cfg->write_bytes,
+		.npaths = cfg->paths,
+		.fifo = cfg->fifo,
+		.stats = cfg->stats,
+		.ops = cfg->ops,
+	};
+	if (!cfg->write_bytes)
+		return true;
+	l->slots = calloc(cfg->window, sizeof(*l->slots));
+	l->descs = calloc(cfg->window, sizeof(*l->descs));
+	l->in_doubt = calloc(cfg->window, sizeof(*l->in_doubt));
+	return l->slots && l->descs && l->in_doubt;
+}
+
+void uccl_write_rx_fini(struct uccl_write_rx *l)
+{
+	free(l->slots);
+	free(l->descs);
+	free(l->in_doubt);
+	l->slots = NULL;
+	l->descs = NULL;
+	l->in_doubt = NULL;
+}
+
+static struct uccl_in_doubt *in_doubt_find(struct uccl_write_rx *l, uint64_t csn)
+{
+	for (uint32_t i = 0; i < l->ndoubts; i++)
+		if (l->in_doubt[i].csn == csn)
+			return &l->in_doubt[i];
+	return NULL;
+}
+
+static void in_doubt_settle(struct uccl_write_rx *l, struct uccl_in_doubt *d, uint64_t now)
+{
+	uint32_t id = d->id, gen = d->gen;
+
+	*d = l->in_doubt[--l->ndoubts];
+	l->ops->settled(l, id, gen, now);
+}
+
+/* Was this one expected to come late, after its place was closed? It is, once. */
+static bool late_take(struct uccl_write_rx *l, uint64_t csn)
+{
+	for (int i = 0; i < UCCL_LATE_MAX; i++)
+		if (l->late[i] == csn + 1) {
+			l->late[i] = 0;
+			return true;
+		}
+	return false;
+}
+
+static void write_doubled(struct uccl_write_rx *l)
+{
+	l->off = true;
+	l->stats->dup_writes++;
+}
+
+/*
+ * Ranges that are disjoint and inside the window bound the table: each descriptor waits for a chunk of its own. A range
+ * begins right behind its descriptor, so of two that meet one holds the other's descriptor: it was received, or is
+ * refused (flow_rx.c).
+ */
+enum uccl_drop uccl_write_rx_check(const struct uccl_write_rx *l, const struct uccl_arrived *rcv, uint64_t csn,
+				   const struct uccl_desc *d)
+{
+	uint64_t first = csn + 1;
+
+	if (!l->write_bytes)
+		return UCCL_DROP_STATE;
+	if (d->chunk > l->write_bytes || d->count >= l->window - (csn - rcv->nxt))
+		return UCCL_DROP_RECORD;
+	for (uint64_t c = first; c < first + d->count; c++)
+		if (uccl_arrived_has(rcv, c))
+			return UCCL_DROP_RECORD;
+	return UCCL_DROP_COUNT;
+}
+
+void uccl_write_rx_announce(struct uccl_write_rx *l, uint64_t csn, const struct uccl_desc *d)
+{
+	l->descs[l->ndescs++] = (struct uccl_rx_desc){ .first = csn + 1, .d = *d, .left = d->count };
+}
+
+bool uccl_write_rx_release(struct uccl_write_rx *l, uint64_t csn, struct uccl_rx_slot *held)
+{
+	struct uccl_rx_slot *s = uccl_write_rx_slot(l, csn);
+
+	if (!s->early)
+		return false;
+	*held = *s;
+	s->early = false;
+	s->came = 0;
+	return true;
+}
+
+bool uccl_write_rx_settle(struct uccl_write_rx *l, uint64_t csn, uint16_t path, bool overtaken, uint64_t now)
+{
+	bool had_doubt = in_doubt_find(l, csn);
+
+	if (overtaken && l->fifo) {
+		l->fifo = false;
+		l->stats->fifo_broken++;
+	}
+	/* It settles the doubt about the same chunk, and with FIFO paths about every earlier one of its path. */
+	for (uint32_t i = l->ndoubts; i-- > 0;) {
+		struct uccl_in_doubt *d = &l->in_doubt[i];
+
+		if (d->csn == csn || (l->fifo && d->path == path && d->csn < csn))
+			in_doubt_settle(l, d, now);
+	}
+	return had_doubt;
+}
+
+bool uccl_write_rx_again(struct uccl_write_rx *l, uint64_t csn, bool had_doubt)
+{
+	if (had_doubt || late_take(l, csn))
+		return true;
+	write_doubled(l);
+	return false;
+}
+
+bool uccl_write_rx_hold(struct uccl_write_rx *l, uint64_t csn, uint32_t len, uint16_t path, uint64_t now)
+{
+	struct uccl_rx_slot *s = uccl_write_rx_slot(l, csn);
+
+	if (s->early) {
+		write_doubled(l);
+		return false;
+	}
+	*s = (struct uccl_rx_slot){ .came = now, .early = true, .wlen = len, .wpath = path };
+	return true;
+}
+
+bool uccl_write_rx_gap(const struct uccl_write_rx *l, uint64_t csn, uint32_t len, uint8_t *i, uint64_t *from,
+		       uint64_t *to)
+{
+	const struct uccl_rx_slot *s = uccl_write_rx_slot(l, csn);
+	uint8_t n = *i;
+
+	while (n < s->nfrags && s->frags >> n & 1)
+		n++;
+	if (n >= s->nfrags)
+		return false;
+	*from = (uint64_t)n * s->piece;
+	while (n < s->nfrags && !(s->frags >> n & 1))
+		n++;
+	*to = n == s->nfrags ? len : (uint64_t)n * s->piece;
+	*i = n;
+	return true;
+}
+
+static void path_fence(struct uccl_write_rx *l, uint16_t path, uint64_t now)
+{
+	l->stats->fences++;
+	l->ops->fence(l, path, now);
+}
+
+/*
+ * No room for another doubt: a message may have any number of them, and cannot end before they are settled. One path's
+ * are, by a fence; what came now comes again. PROTOCOL R101
+ */
+static void in_doubt_make_room(struct uccl_write_rx *l, uint64_t now)
+{
+	uint16_t path = l->in_doubt[0].path;
+
+	if (l->fencing == path + 1)
+		return;
+	l->fencing = (uint16_t)(path + 1);
+	path_fence(l, path, now);
+}
+
+/*
+ * All fragments of a chunk but the last are of one length, so that index and count say where each lies, and all of them
+ * are the chunk. PROTOCOL R23
+ */
+static bool frag_fits(struct uccl_rx_slot *s, const struct uccl_frag *g, uint64_t off, uint32_t len)
+{
+	bool last = g->index + 1 == g->count;
+	uint64_t piece = g->count == 1 ? len : last ? off / (g->count - 1u) : g->bytes;
+
+	if (s->piece && (s->piece != piece || s->nfrags != g->count))
+		return false;
+	if (!piece || piece * (g->count - 1u) >= len || off != piece * g->index ||
+	    g->bytes != (last ? len - off : piece))
+		return false;
+	s->piece = (uint32_t)piece;
+	s->nfrags = g->count;
+	return true;
+}
+
+enum uccl_drop uccl_write_rx_frag(struct uccl_write_rx *l, const struct uccl_frag *g, uint32_t *complete, uint64_t now)
+{
+	const struct uccl_rx_desc *d;
+	struct uccl_rx_slot *s;
+	uint64_t all, off;
+	uint32_t len;
+
+	*complete = 0;
+	if (!l->write_bytes)
+		return UCCL_DROP_STATE;
+	if (!g->count || g->count > UCCL_FRAG_MAX || g->index >= g->count || g->path >= l->npaths)
+		return UCCL_DROP_RECORD;
+	d = uccl_write_rx_desc(l, g->csn);
+	/* Without its descriptor it cannot be taken now: it will come again. */
+	if (!d)
+		return UCCL_DROP_MEMORY;
+	if (l->ndoubts == l->window)
+		in_doubt_make_room(l, now);
+	if (l->ndoubts == l->window)
+		return UCCL_DROP_MEMORY;
+	/* The fragment must lie inside the chunk that the descriptor announced. PROTOCOL R23 */
+	len = uccl_write_rx_chunk(d, g->csn, &off);
+	off += d->d.offset;
+	if (g->id != d->d.id || g->gen != d->d.gen || g->at - off > len || g->bytes > len - (g->at - off))
+		return UCCL_DROP_RANGE;
+	s = uccl_write_rx_slot(l, g->csn);
+	if (s->frags >> g->index & 1)
+		return UCCL_DROP_DUPLICATE;
+	if (!frag_fits(s, g, g->at - off, len))
+		return UCCL_DROP_RANGE;
+	all = g->count == 64 ? UINT64_MAX : (1ull << g->count) - 1;
+	if ((s->frags | 1ull << g->index) != all)
+		return UCCL_DROP_COUNT;
+	*complete = len;
+	l->in_doubt[l->ndoubts++] = (struct uccl_in_doubt){.csn = g->csn, .id = g->id, .gen = g->gen, .path = g->path};
+	return UCCL_DROP_COUNT;
+}
+
+void uccl_write_rx_frag_end(struct uccl_write_rx *l, const struct uccl_frag *g, bool complete, enum uccl_drop reason,
+			    bool passed, uint64_t now)
+{
+	struct uccl_in_doubt *doubt;
+
+	if (complete && reason != UCCL_DROP_COUNT)
+		l->ndoubts--;
+	if (reason == UCCL_DROP_MEMORY)
+		return;
+	uccl_write_rx_slot(l, g->csn)->frags |= 1ull << g->index;
+	if (!complete)
+		return;
+	uccl_write_rx_take(l, uccl_write_rx_desc(l, g->csn));
+	if (reason != UCCL_DROP_COUNT)
+		return;
+	l->stats->doubtful++;
+	/* Delivery may have fenced the path; and a later write may have been seen on it already. */
+	doubt = in_doubt_find(l, g->csn);
+	if (doubt && l->fifo && passed)
+		in_doubt_settle(l, doubt, now);
+}
+
+void uccl_write_rx_fenced(struct uccl_write_rx *l, uint16_t path, uint64_t now)
+{
+	if (l->fencing == path + 1)
+		l->fencing = 0;
+	for (uint32_t i = l->ndoubts; i-- > 0;)
+		if (l->in_doubt[i].path == path)
+			in_doubt_settle(l, &l->in_doubt[i], now);
+}
+
+void uccl_write_rx_forgive(struct uccl_write_rx *l, uint32_t id, uint32_t gen)
+{
+	for (uint32_t i = l->ndoubts; i-- > 0;) {
+		struct uccl_in_doubt *d = &l->in_doubt[i];
+
+		if (d->id != id || d->gen != gen)
+			continue;
+		l->late[l->nlate++ % UCCL_LATE_MAX] = d->csn + 1;
+		*d = l->in_doubt[--l->ndoubts];
+	}
+}
+
+struct path_set {
+	uint64_t bits[UCCL_PATHS_MAX / 64];
+};
+
+static void paths_add(struct path_set *s, uint16_t path)
+{
+	s->bits[path / 64] |= 1ull << (path % 64);
+}
+
+/* A fence that is done at once takes doubts out of the list, so the list is not walked here. */
+static void paths_fence(struct uccl_write_rx *l, const struct path_set *s, uint64_t now)
+{
+	for (uint16_t path = 0; path < l->npaths; path++)
+		if (s->bits[path / 64] >> (path % 64) & 1)
+			path_fence(l, path, now);
+}
+
+void uccl_write_rx_fence(struct uccl_write_rx *l, uint32_t id, uint32_t gen, uint64_t now)
+{
+	struct path_set s = { 0 };
+
+	for (uint32_t i = 0; i < l->ndoubts; i++)
+		if (l->in_doubt[i].id == id && l->in_doubt[i].gen == gen)
+			paths_add(&s, l->in_doubt[i].path);
+	paths_fence(l, &s, now);
+}
+
+void uccl_write_rx_fence_old(struct uccl_write_rx *l, uint64_t csn, uint64_t now)
+{
+	struct path_set s = { 0 };
+
+	for (uint32_t i = 0; i < l->ndoubts; i++)
+		if (csn > l->in_doubt[i].csn + IN_DOUBT_AGE)
+			paths_add(&s, l->in_doubt[i].path);
+	paths_fence(l, &s, now);
+}

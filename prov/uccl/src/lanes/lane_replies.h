@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* What lanes answer to the primary: see primary.h. */
+#ifndef UCCL_LANES_LANE_REPLIES_H
+#define UCCL_LANES_LANE_REPLIES_H
+
+#include "lanes/primary.h"
+
+/* Commands of lanes; how many there were. In each turn of an endpoint that has lanes. */
+int uccl_lanes_poll(struct uccl_msg_ep *m, uint64_t now);
+/* Does a command wait for room in a mailbox? */
+bool uccl_lanes_waits(const struct uccl_msg_ep *m);
+/* All peers have failed, and the lanes are closed: what they did not answer ends. */
+void uccl_lanes_fini(struct uccl_msg_ep *m, uint64_t now);
+
+#endif

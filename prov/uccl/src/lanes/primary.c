@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "lanes/primary.h"
+
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+
+#include "base/units.h"
+#include "msg/recv/msg_rx.h"
+#include "msg/recv/unexpected.h"
+
+void uccl_lanes_init(struct uccl_msg_ep *m, struct uccl_lanes *l, struct uccl_lane_channel *const *channel, uint8_t n)
+{
+	*l = (struct uccl_lanes){ .n = n };
+	/* Half of what may be held: the rest is for what has an envelope. */
+	m->unplaced.max = msg_unexpected_limit(m) / 2;
+	for (uint8_t k = 0; k < n; k++) {
+		l->channel[k] = channel[k];
+		channel[k]->unplaced = &m->unplaced;
+	}
+	TAILQ_INIT(&l->striped);
+	m->lanes = l;
+}
+
+int uccl_lanes_peer_add(struct uccl_peer *p, uint8_t k, const struct uccl_addr *addr, bool connect)
+{
+	struct uccl_lanes *l = p->msg_ep->lanes;
+	struct uccl_lane_peer *w;
+
+	if (k >= l->n || p->dead || (p->lane_peers && p->lane_peers[k]))
+		return -FI_EINVAL;
+	if (!p->lane_peers && !(p->lane_peers = calloc(l->n, sizeof(struct uccl_lane_peer *))))
+		return -FI_ENOMEM;
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return -FI_ENOMEM;
+	w->lane = k;
+	w->addr = *addr;
+	w->connect = connect;
+	w->peer = p;
+	if (!lane_channel_try(l->channel[k], &(struct uccl_lane_cmd){.kind = UCCL_LANE_PEER_ADD, .who = w}, true)) {
+		free(w);
+		return -FI_EAGAIN;
+	}
+	p->lane_peers[k] = w;
+	return 0;
+}
+
+void lanes_peer_del(struct uccl_peer *p)
+{
+	struct uccl_lanes *l = p->msg_ep->lanes;
+
+	for (uint8_t k = 0; p->lane_peers && k < l->n; k++) {
+		struct uccl_lane_peer *w = p->lane_peers[k];
+
+		if (!w)
+			continue;
+		w->peer = NULL;
+		w->cmd.cmd = (struct uccl_lane_cmd){.kind = UCCL_LANE_PEER_DEL, .who = w};
+		lane_channel_send(l->channel[k], &w->cmd);
+	}
+	free(p->lane_peers);
+	p->lane_peers = NULL;
+}
+
+/* Of what behind its envelope lanes may bring a message. */
+static uint64_t lanes_least(const struct uccl_msg_rx *rx)
+{
+	const struct uccl_peer *p = rx->peer;
+
+	if (p->short_stripes)
+		return UCCL_LANES_MIN;
+	return p->msg_ep->stream && p->msg_ep->stream != rx ? UCCL_LANES_BESIDE : UCCL_LANES_LONG;
+}
+
+uint64_t lanes_rx_post(struct uccl_msg_rx *rx, uint8_t *to, uint64_t from, uint64_t limit)
+{
+	struct uccl_peer *p = rx->peer;
+	struct uccl_lanes *l = p->msg_ep->lanes;
+	struct uccl_reassembly *b;
+	uint32_t told = 0;
+
+	if (!p->lane_peers || limit <= from || limit - from < lanes_least(rx))
+		return 0;
+	b = reassembly_new(to, from, limit, lanes_stripe_bytes(limit - from, p->short_stripes), rx->id,
+			   (uint32_t)rx->mseq);
+	if (!b)
+		return 0;
+	/* No more of them than can bring something, each in its turn. */
+	for (uint8_t i = 0; i < l->n && told < b->nstripes; i++) {
+		uint8_t k = (uint8_t)((p->lane_next + i) % l->n);
+		struct uccl_lane_peer *w = p->lane_peers[k];
+		struct uccl_lane_cmd cmd = {.kind = UCCL_LANE_RX_POST};
+
+		if (!w || !w->worker_peer)
+			continue;
+		cmd.what = reassembly_lane(b, k, w->worker_peer);
+		if (lane_channel_try(l->channel[k], &cmd, false)) {
+			b->known_by |= (uint16_t)(1u << k);
+			told++;
+		}
+	}
+	p->lane_next = (uint8_t)((p->lane_next + told) % l->n);
+	if (!b->known_by) {
+		free(b);
+		return 0;
+	}
+	b->rx = rx;
+	rx->reassembly = b;
+	return UCCL_CTS_LANES | b->known_by;
+}
+
+uint16_t lanes_of_peer(const struct uccl_peer *p)
+{
+	uint16_t there = 0;
+
+	for (uint8_t k = 0; p->lane_peers && k < p->msg_ep->lanes->n; k++)
+		if (p->lane_peers[k] && p->lane_peers[k]->worker_peer)
+			there |= (uint16_t)(1u << k);
+	return there;
+}
+
+bool lanes_rx_post_unsolicited(struct uccl_msg_rx *rx)
+{
+	struct uccl_peer *p = rx->peer;
+	struct uccl_lanes *l = p->msg_ep->lanes;
+	/* What of it is here came in its envelope. */
+	uint64_t from = rx->got;
+	struct uccl_reassembly *b = reassembly_new(NULL, from, rx->eager, lanes_stripe_bytes(rx->eager - from, true), 0,
+						   (uint32_t)rx->mseq);
+
+	if (!b)
+		return false;
+	b->room = 0;
+	if (rx->buf) {
+		b->to = rx->buf + from;
+		b->room = rx->buf_len;
+	} else if (rx->iov) {
+		b->iov = rx->iov;
+		b->niov = rx->niov;
+		b->room = rx->limit;
+	}
+	b->known_by = rx->lanes;
+	b->rx = rx;
+	rx->unsolicited = b;
+	for (uint8_t k = 0; k < l->n; k++) {
+		struct uccl_reassembly_lane *bl;
+
+		if (!(b->known_by & 1u << k))
+			continue;
+		bl = reassembly_lane(b, k, p->lane_peers[k]->worker_peer);
+		bl->post_cmd.cmd = (struct uccl_lane_cmd){.kind = UCCL_LANE_RX_POST, .what = bl};
+		lane_channel_send(l->channel[k], &bl->post_cmd);
+	}
+	return true;
+}
+
+void lanes_rx_close(struct uccl_msg_rx *rx, struct uccl_reassembly **at)
+{
+	struct uccl_lanes *l = rx->peer->msg_ep->lanes;
+	struct uccl_reassembly *b = *at;
+
+	if (!b)
+		return;
+	reassembly_close(b, l->channel[0]->rest);
+	*at = NULL;
+	b->rx = NULL;
+	for (uint8_t k = 0; k < l->n; k++) {
+		if (!(b->known_by & 1u << k))
+			continue;
+		b->lane[k].cancel_cmd.cmd = (struct uccl_lane_cmd){.kind = UCCL_LANE_RX_CANCEL, .what = &b->lane[k]};
+		lane_channel_send(l->channel[k], &b->lane[k].cancel_cmd);
+	}
+}
+
+/* The lane with the least to send, of those that reach the peer and have room; NULL: none has. */
+static struct uccl_lane_peer *way_best(const struct uccl_striped *s)
+{
+	const struct uccl_peer *p = s->op->peer;
+	const struct uccl_lanes *l = p->msg_ep->lanes;
+	struct uccl_lane_peer *best = NULL;
+
+	for (uint8_t k = 0; k < l->n; k++) {
+		struct uccl_lane_peer *w = p->lane_peers[k];
+
+		if (w && w->open && s->lanes & 1u << k && l->channel[k]->stripes < UCCL_LANE_CHANNEL_STRIPES &&
+		    (!best || l->channel[k]->bytes < l->channel[best->lane]->bytes))
+			best = w;
+	}
+	return best;
+}
+
+/* Does any of them reach the peer? */
+static bool lane_peers_any(const struct uccl_peer *p, uint64_t lanes)
+{
+	for (uint8_t k = 0; k < p->msg_ep->lanes->n; k++)
+		if (p->lane_peers[k] && p->lane_peers[k]->open && lanes & 1u << k)
+			return true;
+	return false;
+}
+
+/* Hand out one stripe. False: no lane takes it now. */
+static bool stripe_out(struct uccl_striped *s)
+{
+	struct uccl_op *op = s->op;
+	uint64_t n = uccl_min(s->limit - s->at, s->stripe);
+	struct uccl_lane_peer *w = way_best(s);
+	struct uccl_lane_channel *channel;
+	struct uccl_lane_cmd cmd;
+
+	if (!w)
+		return false;
+	channel = op->peer->msg_ep->lanes->channel[w->lane];
+	cmd = (struct uccl_lane_cmd){
+		.kind = UCCL_LANE_TX_POST,
+		.who = w->worker_peer,
+		.what = s,
+		.at = (uint8_t *)op->iov[0].iov_base + s->at,
+		.off = s->at,
+		.len = n,
+		.more = s->limit - s->at - n,
+		.id = s->rx,
+		.gen = op->mseq,
+	};
+	if (!lane_channel_try(channel, &cmd, true))
+		return false;
+	channel->stripes++;
+	channel->bytes += n;
+	s->out++;
+	s->at += n;
+	return true;
+}
+
+void lanes_more(struct uccl_msg_ep *m)
+{
+	struct uccl_striped *s, *next;
+
+	for (s = TAILQ_FIRST(&m->lanes->striped); s; s = next) {
+		next = TAILQ_NEXT(s, link);
+		while (s->at < s->limit && stripe_out(s))
+			;
+		if (s->at == s->limit)
+			TAILQ_REMOVE(&m->lanes->striped, s, link);
+	}
+}
+
+bool lanes_may(const struct uccl_op *op)
+{
+	const struct uccl_peer *p = op->peer;
+
+	/* Direct writes cost less than packets, and the primary makes them. */
+	return p->lane_peers && p->short_stripes && op->id && op->iov_count == 1 && op->len >= UCCL_LANES_FIRST &&
+	       !op->device && !op->busy && !p->flow.cfg.write_bytes && lane_peers_any(p, UINT16_MAX);
+}
+
+void lanes_named(struct uccl_peer *p, uint64_t lanes)
+{
+	for (uint8_t k = 0; p->lane_peers && lanes & UCCL_CTS_LANES && k < p->msg_ep->lanes->n; k++)
+		if (p->lane_peers[k] && lanes & 1u << k)
+			p->lane_peers[k]->named = true;
+}
+
+uint16_t lanes_pick(struct uccl_peer *p, uint64_t bytes)
+{
+	const struct uccl_lanes *l = p->msg_ep->lanes;
+	uint32_t unit = lanes_stripe_bytes(bytes, true);
+	uint16_t picked = 0;
+
+	for (uint64_t n = (bytes + unit - 1) / unit; n; n--) {
+		struct uccl_lane_peer *best = NULL;
+
+		for (uint8_t i = 0; i < l->n; i++) {
+			struct uccl_lane_peer *w = p->lane_peers[(p->lane_next + i) % l->n];
+
+			if (w && w->open && w->named && !(picked & 1u << w->lane) &&
+			    (!best || l->channel[w->lane]->bytes < l->channel[best->lane]->bytes))
+				best = w;
+		}
+		if (!best)
+			break;
+		picked |= (uint16_t)(1u << best->lane);
+		p->lane_next = (uint8_t)((best->lane + 1u) % l->n);
+	}
+	return picked;
+}
+
+bool lanes_send(struct uccl_op *op, uint64_t at, uint64_t limit, uint32_t rx, uint64_t lanes, uint8_t wait)
+{
+	struct uccl_peer *p = op->peer;
+	struct uccl_msg_ep *m = p->msg_ep;
+	struct uccl_striped *s;
+
+	if (!m->lanes || !p->lane_peers || !(lanes & UCCL_CTS_LANES) || op->iov_count != 1 || !lane_peers_any(p, lanes))
+		return false;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return false;
+	s->op = op;
+	s->self = rx ? &op->striped : &op->striped_unsolicited;
+	s->wait = wait;
+	s->at = at;
+	s->limit = limit;
+	s->rx = rx;
+	s->stripe = lanes_stripe_bytes(limit - at, p->short_stripes);
+	s->lanes = (uint16_t)lanes;
+	*s->self = s;
+	p->nstriped++;
+	/* What lanes have no room for waits for them: the primary has enough to do. */
+	TAILQ_INSERT_TAIL(&m->lanes->striped, s, link);
+	lanes_more(m);
+	return true;
+}
+
+bool lanes_end(struct uccl_striped *s)
+{
+	struct uccl_peer *p = s->op->peer;
+
+	if (s->at < s->limit)
+		TAILQ_REMOVE(&p->msg_ep->lanes->striped, s, link);
+	s->at = s->limit;
+	if (s->out)
+		return false;
+	*s->self = NULL;
+	p->nstriped--;
+	free(s);
+	return true;
+}
+
+uint8_t lanes_stop(struct uccl_op *op)
+{
+	struct uccl_striped *of[] = {op->striped, op->striped_unsolicited};
+	uint8_t left = 0;
+
+	for (size_t i = 0; i < uccl_array_len(of); i++) {
+		uint8_t wait = of[i] ? of[i]->wait : 0;
+
+		if (of[i] && !lanes_end(of[i]))
+			left |= wait;
+	}
+	return left;
+}

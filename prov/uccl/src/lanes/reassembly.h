@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Where lanes may put the payload of one message, the bytes behind its envelope, in stripes of one size. The primary
+ * makes it and frees it. Several lanes put bytes there at once, without a lock: a stripe is the first one's that brings
+ * some of it, and with its last byte nobody can write there any more. The primary may shut the whole at any time, also
+ * to lanes that are just writing, which it waits for. PROTOCOL R181 R182 R183
+ */
+#ifndef UCCL_LANES_REASSEMBLY_H
+#define UCCL_LANES_REASSEMBLY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <sys/uio.h>
+
+#include "base/range_set.h"
+#include "base/rundown.h"
+#include "base/mailbox.h"
+#include "flow/wire/conn.h"
+#include "flow/flow.h"
+#include "flow/observe/stats.h"
+
+/*
+ * What one lane carries of a message at a time, from a multiple of it behind the first byte on: less of a short one, so
+ * that several lanes have something to do. UCCL_STRIPE_FULL fills one packet of the loopback, or one train of shorter
+ * packets; a few bytes more would cost another one. On the wire. PROTOCOL R224
+ */
+#define UCCL_STRIPE_LEAST 30720u
+#define UCCL_STRIPE_FULL 61440u
+#define UCCL_STRIPE_MOST (4 * UCCL_STRIPE_FULL)
+/* Stripes that there are to be at least, of messages of some length. */
+#define UCCL_STRIPE_SHARES 4u
+/* Of a peer that knows no others. */
+#define UCCL_STRIPE_BYTES 262144u
+
+struct uccl_reassembly;
+struct uccl_peer;
+
+/* A command that must leave, and waits where there is no room for it. */
+struct uccl_lane_cmd_waiting {
+	TAILQ_ENTRY(uccl_lane_cmd_waiting) link;
+	struct uccl_lane_cmd cmd;
+};
+
+/* What one lane knows of it. */
+struct uccl_reassembly_lane {
+	struct uccl_reassembly *reassembly;
+	struct uccl_peer *from;		/* who may put bytes there, as the lane knows it */
+	struct uccl_rundown rundown;
+	/* The lane's own. */
+	uint64_t key;			       /* handle and message sequence number, see reassembly_key() */
+	LIST_ENTRY(uccl_reassembly_lane) same; /* in the lane's table */
+	bool known;			/* it is there */
+	TAILQ_ENTRY(uccl_reassembly_lane) whole_link;
+	uint32_t whole; /* stripes that the primary does not know of yet: in the list of news */
+	/* The primary's own. */
+	struct uccl_lane_cmd_waiting cancel_cmd, post_cmd;
+};
+
+struct uccl_stripe {
+	_Atomic uint8_t owner;		/* lane + 1; 0: nobody's */
+	/* The owner's. */
+	uint32_t got;			/* bytes */
+	struct uccl_range_set ranges;
+};
+
+#define UCCL_STRIPE_PRIMARY UINT8_MAX
+
+struct uccl_reassembly {
+	uint8_t *to;			/* of byte `from`, */
+	const struct iovec *iov;	/* or of byte 0, unless these are none */
+	uint8_t niov;
+	uint64_t room;			/* bytes of the message that have a place; what is behind goes nowhere */
+	uint64_t from, limit;		/* of the message: [from, limit) */
+	uint32_t id, gen;		/* the message's handle at the primary, 0: ahead of CTS; its sequence number */
+	uint32_t nstripes;		/* so many, */
+	uint32_t stripe_bytes;		/* of so many bytes, the last perhaps fewer */
+	/* The primary's own. */
+	void *rx;			/* whose it is; NULL: nobody's any more */
+	uint32_t whole;
+	uint16_t known_by; /* lanes that know it, by bits */
+	bool mine;	   /* the primary has all stripes */
+	struct uccl_reassembly_lane lane[UCCL_LANES_MAX];
+	struct uccl_stripe stripe[];
+};
+
+/* As the records that bring it name it, to the lane of one peer. */
+static inline uint64_t reassembly_key(uint32_t id, uint32_t gen)
+{
+	return (uint64_t)id << 32 | gen;
+}
+
+/* How so many bytes are cut, which are not none; `stripes`: both sides know short ones. */
+uint32_t lanes_stripe_bytes(uint64_t bytes, bool units);
+/* For bytes [from, limit), which are not none. NULL: no memory. */
+struct uccl_reassembly *reassembly_new(uint8_t *to, uint64_t from, uint64_t limit, uint32_t unit, uint32_t id,
+				       uint32_t gen);
+/* Lane k may be told of it, of bytes that `from` brings. */
+struct uccl_reassembly_lane *reassembly_lane(struct uccl_reassembly *b, uint8_t k, struct uccl_peer *from);
+/* The primary brings the bytes itself. False: lanes have begun. */
+bool reassembly_claim(struct uccl_reassembly *b);
+/* When this returns no lane writes there any more. `rest`: see base/rundown.h. */
+void reassembly_close(struct uccl_reassembly *b, void (*rest)(uint32_t times));
+
+/* Bytes of stripe i, and its end in the message. */
+uint32_t reassembly_stripe(const struct uccl_reassembly *b, uint32_t i, uint64_t *end);
+
+/*
+ * Lane k brings bytes from `off` on of the message: the payload of `in`, perhaps of several parts. UCCL_DROP_COUNT:
+ * they are in place; *whole: with them a stripe is whole. Else why they are refused, and nothing was touched. `key`: of
+ * the lane's covers.
+ */
+enum uccl_drop reassembly_put(struct uccl_reassembly *b, uint8_t k, uint64_t off, const struct uccl_chunk_in *in,
+			      const uint8_t key[UCCL_KEY_LEN], bool *whole);
+
+#endif

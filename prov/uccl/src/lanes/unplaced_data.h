@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Payload that comes to a lane ahead of CTS may come before the primary has said where it belongs: it is kept until
+ * then, or until its peer ends. What a peer may have there is bounded, and what all lanes of the endpoint have; beyond
+ * that it comes again. PROTOCOL R267 R268 R313
+ */
+#ifndef UCCL_LANES_UNPLACED_DATA_H
+#define UCCL_LANES_UNPLACED_DATA_H
+
+#include "lanes/lane_channel.h"
+#include "msg/msg_ep.h"
+
+/* Most bytes of one peer at one lane: as many as it may send ahead, all by this one, and what they count beside. */
+#define UCCL_UNPLACED_MAX (2u * UCCL_UNSOLICITED_PEER_MAX)
+/* What each counts beside its payload. */
+#define UCCL_UNPLACED_COST 128
+
+struct uccl_unplaced_chunk {
+	TAILQ_ENTRY(uccl_unplaced_chunk) link;
+	uint32_t mseq;
+	uint32_t len;
+	uint64_t off, total;
+	uint8_t data[];
+};
+
+/* UCCL_DROP_COUNT: it is kept; UCCL_DROP_MEMORY: it has to come again. In the lane's thread, as all of these. */
+enum uccl_drop unplaced_data_keep(struct uccl_lane_channel *l, struct uccl_peer *from, const struct uccl_chunk_in *in);
+/* One of this message, which is kept no longer: the caller frees it. NULL: there is none. */
+struct uccl_unplaced_chunk *unplaced_data_take(struct uccl_lane_channel *l, struct uccl_peer *from, uint32_t mseq);
+/* The peer has ended. */
+void unplaced_data_drop(struct uccl_lane_channel *l, struct uccl_peer *from);
+
+#endif

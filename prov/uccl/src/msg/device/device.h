@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Buffers in memory that the processor must not touch. Copies are queued with the owner of that memory and done in the
+ * order in which they were queued; what waits for one goes on when uccl_msg_copies() finds it done. So whatever was
+ * copied first is there first, and nothing here waits, but where it is said.
+ */
+#ifndef UCCL_MSG_DEVICE_DEVICE_H
+#define UCCL_MSG_DEVICE_DEVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <sys/uio.h>
+
+struct uccl_msg_ep;
+
+/*
+ * Who owns that memory. Copies have numbers from 1 upwards, without gaps; the calls that queue one return its number. A
+ * copy that fails sets *err to a positive FI_Exxx, which must stay valid until it is done.
+ */
+struct uccl_device_ops {
+	/* To the device. `keep`: src stays as it is until the copy is done; else it is taken at once. */
+	uint64_t (*put)(void *arg, void *dst, const void *src, uint64_t len, bool keep, int *err);
+	/* From the device; dst is written before the copy counts as done, by poll() alone. */
+	uint64_t (*get)(void *arg, void *dst, const void *src, uint64_t len, int *err);
+	/* Within the device, or to another one. */
+	uint64_t (*move)(void *arg, void *dst, const void *src, uint64_t len, int *err);
+	/* Go on; the number of the last copy that is done with all before it. Never waits. */
+	uint64_t (*poll)(void *arg);
+	/* The same for those who stay until a copy is done: it sleeps if nothing more is done soon. */
+	uint64_t (*wait)(void *arg);
+	/*
+	 * Memory of the host that get() fills without another copy, and not much of it; NULL: none now. It is given
+	 * back when no copy to it is under way.
+	 */
+	void *(*alloc)(void *arg, uint64_t len);
+	void (*free)(void *arg, void *mem);
+	/* May payload of peers be taken that must be copied? */
+	bool (*room)(void *arg);
+	/*
+	 * The number of the device that this address is of, if NICs may write to it; -FI_ENOSYS: they may not. Then
+	 * flush() stays until the device sees what they wrote: 0, or -FI_EIO. NULL, all five: they may never.
+	 */
+	int (*direct)(void *arg, const void *p);
+	int (*flush)(void *arg, const void *p);
+	/* A dmabuf that has these bytes, from *off on; its descriptor is the caller's to close. -FI_Exxx: none. */
+	int (*dmabuf)(void *arg, const void *p, uint64_t len, uint64_t *off);
+	/* The number of the device that this address is of, if NICs may read it; -FI_ENOSYS: they may not. */
+	int (*source)(void *arg, const void *p);
+	/*
+	 * Memory of the device that this address is of, at a multiple of a page, for NICs to write to, from which
+	 * move() takes many short runs at once; NULL: none. NULL, both: there never is.
+	 */
+	void *(*slab)(void *arg, const void *p, uint64_t len);
+	void (*slab_free)(void *arg, void *mem);
+	/* The allocation it is of: where it begins, its bytes, its number, which no other one ever gets. -FI_EFAULT */
+	int (*range)(void *arg, const void *p, uintptr_t *start, uint64_t *len, uint64_t *id);
+};
+
+/* Somebody who waits for copies. */
+struct uccl_copy {
+	TAILQ_ENTRY(uccl_copy) link;
+	uint64_t ticket;	/* of the last one of its own; 0: none yet */
+	int err;		/* positive FI_Exxx of one that failed */
+	bool queued;
+	void (*done)(struct uccl_copy *c, uint64_t now);
+};
+
+TAILQ_HEAD(uccl_copy_list, uccl_copy);
+
+/*
+ * Between plain memory and pieces of which some, by the bits of `device`, are on one; from their byte `off` on. Lengths
+ * were checked.
+ */
+void msg_put(struct uccl_msg_ep *m, struct uccl_copy *c, const struct iovec *iov, int n, uint16_t device, uint64_t off,
+	     const uint8_t *data, uint64_t len);
+void msg_get(struct uccl_msg_ep *m, struct uccl_copy *c, const struct iovec *iov, int n, uint16_t device, uint64_t off,
+	     uint8_t *data, uint64_t len);
+/* To pieces of memory of a device, from their byte `off` on, from such memory of it; that stays until it is done. */
+void msg_gather(struct uccl_msg_ep *m, struct uccl_copy *c, const struct iovec *iov, int n, uint64_t off,
+		const uint8_t *data, uint64_t len);
+/* Between two sets of pieces, each from its first byte on; both stay valid until it is done. */
+void msg_move(struct uccl_msg_ep *m, struct uccl_copy *c, const struct iovec *to, int nto, uint16_t to_device,
+	      const struct iovec *from, int nfrom, uint16_t from_device, uint64_t len);
+
+/* Is all done that c has queued? */
+bool msg_copied(const struct uccl_msg_ep *m, const struct uccl_copy *c);
+/* Call done() when it is; not before this returns. */
+void msg_copy_wait(struct uccl_msg_ep *m, struct uccl_copy *c, void (*done)(struct uccl_copy *c, uint64_t now));
+/* Stay until it is, for what ends: some microseconds. done() is not called any more. */
+void msg_copy_end(struct uccl_msg_ep *m, struct uccl_copy *c);
+/* Stay until everything that was queued is done. */
+void msg_copies_settle(struct uccl_msg_ep *m);
+
+/* Go on with those whose copies are done; how many. */
+int uccl_msg_copies(struct uccl_msg_ep *m, uint64_t now);
+
+#endif

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* See pump.h. What CTS said is kept in op->bulk, which is not sent itself. */
+#include "msg/device/pump.h"
+
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+
+static uint64_t part_bytes(const struct uccl_pump *u)
+{
+	return uccl_min(u->bytes, UCCL_PUMP_PART);
+}
+
+/* It is where it can be sent from. */
+static void part_loaded(struct uccl_copy *c, uint64_t now)
+{
+	struct uccl_pump_part *part = uccl_container_of(c, struct uccl_pump_part, copy);
+	struct uccl_op *op = part->pump->op;
+	struct uccl_peer *p = op->peer;
+	struct uccl_item *item = &part->item;
+
+	(void)now;
+	if (c->err) {
+		/* The peer waits for bytes that nobody has. */
+		op->fail = c->err;
+		p->msg_ep->ops->broken(p, FI_EFAULT);
+		return;
+	}
+	memset(item, 0, sizeof(*item));
+	item->rtype = UCCL_REC_DATA;
+	item->bulk = true;
+	item->part = true;
+	item->want_ack = true;
+	item->iov = &part->iov;
+	item->iov_count = 1;
+	item->len = part->iov.iov_len;
+	item->more = op->bulk.len - part->off - item->len;
+	uccl_peer_place(p, item, op->bulk.rkey, op->bulk.raddr);
+	uccl_rec_set_bulk(item->rec, uccl_get32(op->bulk.rec), op->mseq, part->off);
+	uccl_flow_submit(&p->flow, item);
+	p->msg_ep->ops->ready(p);
+}
+
+/* The next part, if there is more. */
+static void part_begin(struct uccl_pump *u, uint8_t i)
+{
+	struct uccl_pump_part *part = &u->part[i];
+	struct uccl_op *op = u->op;
+	struct uccl_msg_ep *m = op->peer->msg_ep;
+	uint64_t n = uccl_min(part_bytes(u), op->bulk.len - u->off);
+
+	if (!n)
+		return;
+	part->pump = u;
+	part->off = u->off;
+	part->iov = (struct iovec){ .iov_base = u->buf + i * part_bytes(u), .iov_len = n };
+	u->off += n;
+	u->busy |= (uint8_t)(1u << i);
+	msg_get(m, &part->copy, op->iov, op->iov_count, op->device, part->off, part->iov.iov_base, n);
+	msg_copy_wait(m, &part->copy, part_loaded);
+}
+
+/* False: there is no memory now. */
+static bool pump_start(struct uccl_msg_ep *m, struct uccl_op *op)
+{
+	uint64_t bytes = uccl_min(op->bulk.len, UCCL_PUMP_PARTS * UCCL_PUMP_PART);
+	struct uccl_pump *u;
+	uint8_t *lent;
+
+	if (m->pumped_bytes + bytes > UCCL_PUMPED_MAX)
+		return false;
+	lent = m->device->alloc(m->device_arg, bytes);
+	u = malloc(sizeof(*u) + (lent ? 0 : bytes));
+	if (!u) {
+		if (lent)
+			m->device->free(m->device_arg, lent);
+		return false;
+	}
+	memset(u, 0, sizeof(*u));
+	u->buf = lent ? lent : u->own;
+	u->lent = lent;
+	u->op = op;
+	u->bytes = bytes;
+	m->pumped_bytes += bytes;
+	op->pump = u;
+	for (uint8_t i = 0; i < UCCL_PUMP_PARTS; i++)
+		part_begin(u, i);
+	return true;
+}
+
+void msg_pump_begin(struct uccl_op *op, const struct uccl_cts *cts)
+{
+	struct uccl_msg_ep *m = op->peer->msg_ep;
+
+	op->bulk.len = cts->limit;
+	op->bulk.rkey = cts->rkey;
+	op->bulk.raddr = cts->raddr;
+	uccl_rec_set_bulk(op->bulk.rec, cts->rx, op->mseq, 0);
+	if (TAILQ_EMPTY(&m->pumps) && pump_start(m, op))
+		return;
+	TAILQ_INSERT_TAIL(&m->pumps, op, pump_link);
+	op->pump_waits = true;
+}
+
+static void pump_free(struct uccl_msg_ep *m, struct uccl_op *op)
+{
+	m->pumped_bytes -= op->pump->bytes;
+	if (op->pump->lent)
+		m->device->free(m->device_arg, op->pump->buf);
+	free(op->pump);
+	op->pump = NULL;
+	msg_pumps_run(m);
+}
+
+struct uccl_op *msg_pump_acked(struct uccl_item *item)
+{
+	struct uccl_pump_part *part = uccl_container_of(item, struct uccl_pump_part, item);
+	struct uccl_pump *u = part->pump;
+	uint8_t i = (uint8_t)(part - u->part);
+	struct uccl_op *op = u->op;
+
+	u->busy &= (uint8_t)~(1u << i);
+	part_begin(u, i);
+	if (u->busy)
+		return NULL;
+	pump_free(op->peer->msg_ep, op);
+	return op;
+}
+
+void msg_pump_end(struct uccl_msg_ep *m, struct uccl_op *op)
+{
+	if (op->pump_waits)
+		TAILQ_REMOVE(&m->pumps, op, pump_link);
+	op->pump_waits = false;
+	if (!op->pump)
+		return;
+	for (uint8_t i = 0; i < UCCL_PUMP_PARTS; i++)
+		msg_copy_end(m, &op->pump->part[i].copy);
+	pump_free(m, op);
+}
+
+void msg_pumps_run(struct uccl_msg_ep *m)
+{
+	struct uccl_op *op;
+
+	while ((op = TAILQ_FIRST(&m->pumps)) && pump_start(m, op)) {
+		TAILQ_REMOVE(&m->pumps, op, pump_link);
+		op->pump_waits = false;
+	}
+}

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The message endpoint: sends and receives of one libfabric endpoint over its flows. This is what the engine sees of
+ * msg; all calls by the engine's owner. Who calls what, in this order:
+ *
+ *	uccl_msg_ep_init
+ *	  uccl_peer_init			a peer is known
+ *	    uccl_peer_opened			its flow was made, which tells of itself by uccl_msg_flow_ops
+ *	      uccl_msg_kick, uccl_msg_hold	the peer's limit rose, it ran short of memory
+ *	    uccl_peer_fail			the end of its flow, and of everything to and from it
+ *	  uccl_msg_ep_op_get, uccl_msg_send	what programs post; it is done when op->done() is called
+ *	  uccl_msg_predict, uccl_msg_place	before payload is received
+ *	  uccl_msg_retry, uccl_msg_copies	in each turn, if uccl_msg_waits() or uccl_msg_copying() says so
+ *	uccl_msg_ep_fini			after all peers have failed
+ *
+ * Inside, files call only those below them; what comes up comes through msg_rx_ops and msg_tx_ops.
+ *
+ *	deliver.c					what flows tell: each record goes to its reader
+ *	ep_state.c					life and failure of endpoint and peers
+ *	lanes/lane_replies.c, lanes/worker.c		what lanes answer; a message endpoint that is a lane itself
+ *	send/send.c, recv/recv.c, rma/			what messages and requests are
+ *	recv/placement.c				where payload will belong
+ *	send/msg_tx.c, recv/msg_rx.c, rma/reply.c	what all that leaves has in common, or comes; what goes back
+ *	lanes/						what lanes are told: peers, places, payload
+ *	device/pump.c, recv/posted.c, recv/unexpected.c	payload from devices, receives, memory for unexpected payload
+ *	rma/target.c					our memory, as requests name it
+ *	recv/match.c, device/device.c, iov.c		queues and copies
+ */
+#ifndef UCCL_MSG_MSG_EP_H
+#define UCCL_MSG_MSG_EP_H
+
+#include <stdatomic.h>
+
+#include "base/ids.h"
+#include "base/pool.h"
+#include "base/buf_cache.h"
+#include "msg/recv/match.h"
+#include "msg/record.h"
+
+TAILQ_HEAD(uccl_reply_list, uccl_reply);
+TAILQ_HEAD(uccl_unplaced_list, uccl_unplaced_chunk);
+TAILQ_HEAD(uccl_serve_list, uccl_serve);
+
+/* What the first request of a peer waits for: a reply or staging memory, or room for the completion of its data. */
+enum uccl_block {
+	UCCL_BLOCK_NOT, UCCL_BLOCK_REPLY, UCCL_BLOCK_ROOM, UCCL_BLOCK_COPY, UCCL_BLOCK_CLAIM, UCCL_BLOCK_COUNT
+};
+
+/* A remote endpoint as messages see it. Its flow exists while `open`. */
+struct uccl_peer {
+	struct uccl_msg_ep *msg_ep;
+	struct uccl_peer *first;	/* this is a second name of that one, and no peer any more; NULL: it is none */
+	struct uccl_addr addr;
+	uint64_t user;			/* api's word */
+	bool self;			/* it is ourselves */
+	bool open;
+	int dead;			/* 0, or the positive FI_Exxx that ends every operation to it */
+	bool error_reported;		/* and an operation ended with it: see msg_op_done() */
+	struct uccl_flow flow;
+
+	/* Sends not begun: no connection yet, or at the peer's message limit. */
+	struct uccl_op_list pending;
+	struct uccl_op_list sends;	/* begun and not complete */
+	uint64_t tx_mseq;		/* next message sequence number, */
+	uint64_t hold_mseq;		/* and what it was when uccl_msg_hold() was called last */
+
+	struct uccl_op_list directed[UCCL_KINDS]; /* posted receives that name it, see uccl_match_post() */
+	uint64_t rx_mseq;		/* next message in order */
+	struct uccl_msg_rx *by_mseq;	/* messages of which chunks are missing, or that came too early, */
+	struct uccl_msg_rx *lone;	/* but for one of them: mostly there is no other, and a table costs more */
+	struct uccl_msg_rx_list rxs;	/* every message on its way in, */
+	struct uccl_msg_rx_list streams; /* and those whose payload may be predicted, as it was asked for */
+	uint32_t run_each;		 /* bytes of payload of each part of the last row that was put into place */
+	uint8_t miss_rate;	   /* placement.c: how often lately its payloads were not what was predicted, of 256, */
+	uint16_t miss_pause;	   /* and how many times more nothing is predicted of it */
+	uint64_t unexpected_bytes; /* its share of msg_ep's, */
+	uint32_t nunexpected;	   /* likewise */
+	bool left_counted;	   /* it ended: what is held of it counts in msg_ep's left_*, too */
+
+	struct uccl_msg_rx_list requests; /* for our memory: their turn has come, and they wait */
+	uint32_t nrequests;
+	uint8_t blocked;		/* what the first of them waits for: enum uccl_block */
+	TAILQ_ENTRY(uccl_peer) blocked_link;
+	struct uccl_reply_list replies;	/* what goes back to it, */
+	uint32_t nreplies;		/* how many, */
+	uint64_t staged_bytes;		/* and its share of msg_ep's */
+	struct uccl_lane_peer **lane_peers; /* the primary's: to it, by lane; NULL: no lane reaches it */
+	bool short_stripes;		    /* it knows short ones, see lanes_stripe_bytes() */
+	bool takes_unsolicited;		    /* it takes heads of messages, and its CTS tell whether receives waited; */
+	bool lanes_unsolicited;		    /* its lanes take them, too */
+	int8_t met_streak;		    /* so many in a row did; below 0: so many are left after one that did not */
+	uint32_t unsolicited_bytes;	    /* bytes of heads of which CTS has not come */
+	uint8_t lane_next;		    /* the lane that is told of the next message first */
+	uint32_t nstriped;		    /* sends whose payload is at lanes */
+	uint64_t unsolicited;		    /* bytes of those that lanes could carry and the primary does */
+	struct uccl_unplaced_list unplaced; /* a lane's: payload that waits for RX_POST, */
+	uint32_t unplaced_bytes;	    /* and its bytes, with what each counts beside */
+	uint32_t cts_mseq; /* likewise: the latest message that the primary has granted behind CTS, by mseq */
+};
+
+TAILQ_HEAD(uccl_peer_list, uccl_peer);
+
+/*
+ * Payload that all lanes of an endpoint keep until the primary knows its place, in bytes with what each counts beside
+ * it. Lanes change it in their threads. What would make it more than max, which the primary sets before it has peers,
+ * is taken back.
+ */
+struct uccl_unplaced_data {
+	_Atomic uint64_t bytes;
+	uint64_t max;
+};
+
+/* What msg needs of the engine. */
+struct uccl_engine_ops {
+	/* The peer's flow has something to send. */
+	void (*ready)(struct uccl_peer *p);
+	/* Begin to connect to this peer. */
+	void (*connect)(struct uccl_peer *p, uint64_t now);
+	/* Direct writes: register a receive buffer, undo it (which is also a fence), fence a path. */
+	int (*reg)(struct uccl_peer *p, void *buf, uint64_t len, bool device, void **mr, uint64_t *rkey,
+		   uint64_t *raddr);
+	void (*dereg)(struct uccl_peer *p, void *mr, bool settled);
+	/*
+	 * The queue of the NIC whose payload comes to the memory of the device that this address is of, to be moved
+	 * from there (uccl_chunk_in.lent); 0: there is none now. NULL: there never is.
+	 */
+	uint32_t (*queue)(struct uccl_peer *p, const void *buf);
+	void (*fence)(struct uccl_peer *p, uint16_t path, uint64_t now);
+	/*
+	 * Let the NIC read payload from memory of a device, what of it goes by packets, too: *source is for
+	 * uccl_item.mr, until it is put back. -FI_Exxx: it cannot.
+	 */
+	int (*source)(struct uccl_peer *p, const void *buf, uint64_t len, void **source);
+	void (*source_put)(struct uccl_peer *p, void *source);
+	/*
+	 * The messages to or from this peer cannot go on, for this reason (positive FI_Exxx): end the peer, but not
+	 * before this returns. The first reason counts.
+	 */
+	void (*broken)(struct uccl_peer *p, int err);
+};
+
+struct uccl_msg_ep {
+	const struct uccl_engine_ops *ops;
+	struct uccl_stats *stats;
+	uint64_t eager_max;		/* messages up to this go without CTS */
+	uint64_t unexpected_max;	/* bytes of unexpected payload to buffer; beyond it peers must hold back */
+	uint64_t unexpected_bytes;
+	struct uccl_buf_cache cache;	/* the memory of it that is kept for the next time */
+	uint32_t nunexpected;		/* messages and requests that came and have no receive, or are not answered */
+	uint64_t left_bytes;		/* of both those of peers that ended */
+	uint32_t left_unexpected;
+	uint64_t copied_bytes;		/* copies of payloads that are not acknowledged yet */
+	const struct uccl_target_ops *target; /* our registered memory; NULL: there is none */
+	void *target_arg;
+	/*
+	 * Is there room for a completion of what nobody posted: a message that comes into a multi-receive buffer, or
+	 * the remote data of a request? NULL: always.
+	 */
+	bool (*room)(void *arg);
+	void *room_arg;
+	bool data_takes;		/* remote data of a request takes a posted receive: FI_RX_CQ_DATA */
+	uint64_t staged_bytes;		/* copies of what goes back for reads */
+	struct uccl_peer_list blocked[UCCL_BLOCK_COUNT]; /* by what they wait for; none at UCCL_BLOCK_NOT */
+	/* Copies from and to devices: up to this number queued and done, and who waits for which. */
+	const struct uccl_device_ops *device; /* NULL: there are none */
+	void *device_arg;
+	uint64_t copies_queued, copies_done;
+	uint64_t pumped_bytes;		/* memory of pumps */
+	struct uccl_copy_list copies;
+	const void *claimer;		/* whose atomic on a device is under way; NULL: nobody's */
+	struct uccl_op_list pumps;	/* sends that wait for memory to bring their payload from a device */
+	uint32_t posts;			/* that had to wait: their order, whatever name the peer was given */
+	struct uccl_pool op_pool, rx_pool, serve_pool, reply_pool;
+	/* Nobody else's, so that nobody finds pieces that seem to be a whole message. The engine sets it. */
+	uint8_t range_key[UCCL_KEY_LEN];
+	struct uccl_ids send_ids, rx_ids;
+	struct uccl_match match;
+	/* The end of a registration is all that it takes to keep writes out: no fences of paths. The engine sets it. */
+	bool dereg_fences;
+	/* Connected, or listening: takes messages of connection management, and others from `sole` only. */
+	bool cm;
+	struct uccl_peer *sole;		/* NULL: not connected */
+	int gone;			/* uccl_msg_ep_gone() was called with this, else 0 */
+	/* The engine's, for a call: what is sent leaves before it returns, and may be copied behind that. */
+	bool late_may;
+	struct uccl_op *late;		/* the send of this call that is to be: uccl_msg_late */
+	struct uccl_multimap uses;	/* of our regions, by these: target.h */
+	struct uccl_serve_list refused;	/* requests whose region went away */
+	bool starved;			/* a listed message waits for an op, or room: uccl_msg_retry */
+	bool retrying;			/* requests that wait for room have their turn */
+	bool messages_next;		/* who has the first turn: messages, or requests */
+	struct uccl_msg_rx *stream;	/* the message whose payload came last: where the next belongs, probably */
+	uint8_t unsolicited_soon;	/* a message with a head came, and fewer without one since */
+	uint8_t runs_soon;		/* a row was put into place, and fewer others came since */
+	struct uccl_lanes *lanes;	/* of an endpoint that has some (primary.h); else NULL */
+	struct uccl_unplaced_data unplaced; /* at these lanes */
+	struct uccl_lane *lane;		    /* it is one itself (worker.h); else NULL */
+};
+
+extern const struct uccl_flow_ops uccl_msg_flow_ops;
+
+/* Most messages of one peer that may be under way before the first of them came in order. */
+#define UCCL_MSG_LIMIT 32768
+/* UCCL_OPF_EARLY: up to this size a copy costs less than waiting for the acknowledgement. */
+#define UCCL_COPY_MAX 16384
+/* Most bytes of such copies, and of injected messages, of one endpoint. */
+#define UCCL_COPIED_MAX (16u << 20)
+/* Largest message that may be called eager by a peer: what one chunk of its window can make us buffer. */
+#define UCCL_EAGER_MAX 65536
+/*
+ * Most bytes that go ahead of CTS, of a message that is not eager. With half of it messages of 256 KiB gained nothing:
+ * a receiver that copies one train after the other is late with CTS.
+ */
+#define UCCL_UNSOLICITED_MAX (4u * UCCL_EAGER_MAX)
+/* Most bytes of heads to one peer whose CTS has not come: behind so many it comes in time. */
+#define UCCL_UNSOLICITED_PEER_MAX (2u * UCCL_UNSOLICITED_MAX)
+/* So many messages in a row met a receive: the next one will, probably. After one that did not none is sure of it. */
+#define UCCL_UNSOLICITED_MET 2
+#define UCCL_UNSOLICITED_PAUSE 16
+/* Predicting the place of a payload pays from this chunk size on. */
+#define UCCL_PLACEMENT_MIN 16384
+/* So many other receptions may be between two rows of parts, or none is predicted. */
+#define UCCL_RUNS_SOON 16
+/* What each message that is held counts beside its payload: our notes of it. */
+#define UCCL_UNEXPECTED_COST 1024
+/* Beyond twice uccl_msg_ep.unexpected_max, and this, nothing is held. */
+#define UCCL_UNEXPECTED_MORE (4u << 20)
+/* So much memory of what was held is kept: a window of messages behind one that was lost. */
+#define UCCL_UNEXPECTED_CACHED (4u << 20)
+/* What a peer may always hold, or have staged, however little is left: a message, an atomic operation. */
+#define UCCL_UNEXPECTED_LEAST (UCCL_UNSOLICITED_MAX + UCCL_EAGER_MAX)
+/*
+ * Most bytes of copies of what goes back for reads, of one endpoint. Of that and of replies each peer has as much as it
+ * leaves to others; beyond it its requests wait. One that has none may always have one, of UCCL_EAGER_MAX at least.
+ */
+#define UCCL_STAGED_MAX (64u << 20)
+/* Most replies of one endpoint under way. */
+#define UCCL_REPLIES_MAX 65536
+
+void uccl_msg_ep_init(struct uccl_msg_ep *m, const struct uccl_engine_ops *ops, struct uccl_stats *stats,
+		      uint64_t eager_max, uint64_t unexpected_max, uint32_t ops_max);
+/*
+ * Nothing more will be taken: receives end with `err` (positive FI_Exxx), those posted later too if no message is there
+ * for them. A message that has met its receive goes on, unless its peer was failed before.
+ */
+void uccl_msg_ep_gone(struct uccl_msg_ep *m, int err);
+/* Completes what is still posted with FI_ECANCELED. Peers must have been failed before. */
+void uccl_msg_ep_fini(struct uccl_msg_ep *m, uint64_t now);
+
+void uccl_peer_init(struct uccl_peer *p, struct uccl_msg_ep *m, const struct uccl_addr *addr);
+/*
+ * `p`, which never was open, turned out to be `first` by another name: what waits for it waits for that one, in the
+ * order in which all of it was posted, and receives from it are receives from that one.
+ */
+void uccl_peer_join(struct uccl_peer *p, struct uccl_peer *first, uint64_t now);
+/* The peer that this is a name of. */
+static inline struct uccl_peer *uccl_peer_first(const struct uccl_peer *p)
+{
+	return p && p->first ? p->first : (struct uccl_peer *)(uintptr_t)p;
+}
+/* Where the peer wants this payload of ours: key and place as it has told them, or a queue for devices (R291). */
+static inline void uccl_peer_place(const struct uccl_peer *p, struct uccl_item *item, uint64_t rkey, uint64_t raddr)
+{
+	item->direct = rkey && p->flow.cfg.write_bytes;
+	item->rkey = rkey;
+	item->raddr = raddr;
+	item->queue = uccl_queue_of_place(rkey, raddr);
+}
+/* The flow was made (p->flow is initialised): begin pending sends. */
+void uccl_peer_opened(struct uccl_peer *p, uint64_t now);
+/*
+ * The peer is gone: every operation to it and from it ends with `err` (positive FI_Exxx). The engine has made the NIC
+ * forget the peer before, so that nothing reads or writes memory any more. The flow is ended here.
+ */
+void uccl_peer_fail(struct uccl_peer *p, int err, uint64_t now);
+
+int uccl_msg_send(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now);
+/* What `late` has sent may be in use no more: it is copied now, and complete. */
+void uccl_msg_late(struct uccl_msg_ep *m);
+/* Where it is, and where it will be. */
+struct iovec uccl_msg_late_from(const struct uccl_msg_ep *m, const uint8_t **to);
+/* RMA and atomics. As uccl_msg_send. -FI_EMSGSIZE: more operands than UCCL_ORDER_MAX bytes. */
+int uccl_msg_rma(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now);
+int uccl_msg_recv(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now);
+int uccl_msg_cancel(struct uccl_msg_ep *m, const void *context);
+int uccl_msg_peek(struct uccl_msg_ep *m, struct uccl_op *op, bool claim, bool discard, uint64_t now);
+int uccl_msg_recv_claimed(struct uccl_msg_ep *m, struct uccl_op *op, bool discard, uint64_t now);
+/*
+ * A multi-receive buffer needs an op for every message in it, and room for its completion. Without, messages wait in
+ * the unexpected list although a receive for them is posted (uccl_msg_ep.starved); this matches them, in order, as far
+ * as both go. Receives for single messages go on meanwhile: they need no op, and free theirs. Requests with remote data
+ * wait for room, too, as what waits for a reply does; they and messages have the first of it in turns.
+ */
+void uccl_msg_retry(struct uccl_msg_ep *m, uint64_t now);
+
+/* Requests wait for a reply, or sends for memory to load from a device, and nobody has some that will come back. */
+static inline bool uccl_msg_short(const struct uccl_msg_ep *m)
+{
+	return (!TAILQ_EMPTY(&m->blocked[UCCL_BLOCK_REPLY]) && !m->reply_pool.used) ||
+	       (!TAILQ_EMPTY(&m->pumps) && !m->pumped_bytes);
+}
+
+static inline bool uccl_msg_waits(const struct uccl_msg_ep *m)
+{
+	return m->starved || !TAILQ_EMPTY(&m->blocked[UCCL_BLOCK_ROOM]) ||
+	       !TAILQ_EMPTY(&m->blocked[UCCL_BLOCK_CLAIM]) || uccl_msg_short(m);
+}
+
+/* Is something to be done by uccl_msg_copies(), or does somebody wait for what another endpoint has claimed? */
+static inline bool uccl_msg_copying(const struct uccl_msg_ep *m)
+{
+	return m->copies_queued != m->copies_done || !TAILQ_EMPTY(&m->copies) ||
+	       !TAILQ_EMPTY(&m->blocked[UCCL_BLOCK_CLAIM]);
+}
+
+static inline bool uccl_msg_ep_room(const struct uccl_msg_ep *m)
+{
+	return !m->room || m->room(m->room_arg);
+}
+/* The peer ran short of memory for unexpected messages (uccl_flow.granted.envelopes_only): send it envelopes only. */
+void uccl_msg_hold(struct uccl_peer *p);
+/* The peer's message limit rose: begin what waits. */
+void uccl_msg_kick(struct uccl_peer *p, uint64_t now);
+
+/*
+ * Where the next payloads probably belong, in order; or the next row of parts, which is one hint. Returns how many
+ * hints were filled: none for a while where they would be from a peer whose payloads are seldom what was predicted.
+ */
+int uccl_msg_predict(struct uccl_msg_ep *m, struct uccl_rx_placement *hints, int n);
+/*
+ * Does a head follow its envelope, probably? Where it belongs is known when that is taken in, so it pays to do so
+ * before what follows is received.
+ */
+static inline bool uccl_msg_alone(const struct uccl_msg_ep *m)
+{
+	return m->unsolicited_soon;
+}
+/* Likewise of rows of parts: what comes between two of them is taken in before the next one is received. */
+static inline bool uccl_msg_runs(const struct uccl_msg_ep *m)
+{
+	return m->runs_soon;
+}
+/* Something else came. */
+static inline void uccl_msg_no_run(struct uccl_msg_ep *m)
+{
+	m->runs_soon -= m->runs_soon > 0;
+}
+/* The peer's parts come in rows of so many bytes of payload each. */
+static inline void uccl_msg_run(struct uccl_peer *p, uint32_t each)
+{
+	p->run_each = each;
+	p->msg_ep->runs_soon = UCCL_RUNS_SOON;
+}
+/* What came to those places: so many were right, so many wrong. Before any of it is processed. */
+void uccl_msg_predicted(struct uccl_msg_ep *m, int right, int wrong);
+/*
+ * Where the payload of this chunk belongs, or that of a row of its parts from this one on, `len` bytes, if it is the
+ * rest of a matched message; else NULL.
+ */
+uint8_t *uccl_msg_place(struct uccl_peer *p, const struct uccl_hdr *h, uint64_t len);
+
+/* A region goes away: what still uses it on behalf of peers is refused; nothing does when this returns. */
+void uccl_msg_revoke(struct uccl_msg_ep *m, const void *region, uint64_t now);
+
+struct uccl_op *uccl_msg_ep_op_get(struct uccl_msg_ep *m);
+
+/* The operation is complete. An error of an operation whose peer has ended reports that end to the program. */
+static inline void msg_op_done(struct uccl_op *op)
+{
+	if (op->err && op->from && op->from->dead)
+		op->from->error_reported = true;
+	op->done(op);
+}
+
+void uccl_msg_ep_op_put(struct uccl_msg_ep *m, struct uccl_op *op);
+
+#endif

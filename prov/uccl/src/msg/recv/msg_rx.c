@@ -1,0 +1,529 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "msg/recv/msg_rx.h"
+
+#include <rdma/fi_errno.h>
+
+#include "base/prefetch.h"
+#include "base/seq.h"
+#include "base/units.h"
+#include "lanes/primary.h"
+#include "msg/iov.h"
+#include "msg/recv/posted.h"
+#include "msg/recv/unexpected.h"
+
+struct uccl_msg_rx *msg_rx_new(struct uccl_peer *p, uint64_t mseq)
+{
+	struct uccl_msg_rx *rx = uccl_pool_get(&p->msg_ep->rx_pool);
+
+	if (!rx)
+		return NULL;
+	rx->peer = p;
+	rx->mseq = mseq;
+	TAILQ_INSERT_TAIL(&p->rxs, rx, plink);
+	return rx;
+}
+
+bool msg_rx_hash(struct uccl_msg_rx *rx)
+{
+	struct uccl_peer *p = rx->peer;
+
+	if (!p->lone) {
+		p->lone = rx;
+		rx->hashed = true;
+		return true;
+	}
+	HASH_ADD(hh, p->by_mseq, mseq, sizeof(rx->mseq), rx);
+	rx->hashed = rx->hh.tbl != NULL;
+	return rx->hashed;
+}
+
+void msg_rx_unhash(struct uccl_msg_rx *rx)
+{
+	struct uccl_peer *p = rx->peer;
+
+	if (!rx->hashed)
+		return;
+	if (p->lone == rx)
+		p->lone = NULL;
+	else
+		HASH_DEL(p->by_mseq, rx);
+	rx->hashed = false;
+}
+
+struct uccl_msg_rx *msg_rx_find(struct uccl_peer *p, uint64_t mseq)
+{
+	struct uccl_msg_rx *rx = p->lone;
+
+	if (rx && rx->mseq == mseq)
+		return rx;
+	rx = NULL;
+	if (p->by_mseq)
+		HASH_FIND(hh, p->by_mseq, &mseq, sizeof(mseq), rx);
+	return rx;
+}
+
+struct uccl_msg_rx *msg_rx_by_id(struct uccl_peer *p, uint32_t id, uint32_t gen)
+{
+	struct uccl_msg_rx *rx = uccl_ids_find(&p->msg_ep->rx_ids, id);
+
+	return rx && rx->peer == p && (uint32_t)rx->mseq == gen && !rx->finished ? rx : NULL;
+}
+
+void msg_rx_set_env(struct uccl_msg_rx *rx, const struct msg_rx_ops *ops, const struct uccl_env *env, uint64_t eager)
+{
+	rx->ops = ops;
+	rx->have_env = true;
+	rx->tag = env->tag;
+	rx->data = env->data;
+	rx->len = env->len;
+	rx->flags = env->flags;
+	rx->send_id = env->id;
+	rx->eager = eager;
+}
+
+/* All that was written to its place is there. */
+static bool rx_settled(const struct uccl_msg_rx *rx)
+{
+	return !rx->in_doubt && rx->got >= uccl_max(rx->limit, rx->eager);
+}
+
+/* Its payload is asked for, and comes to one place by packets: it may be predicted. */
+static void stream_begin(struct uccl_msg_rx *rx)
+{
+	if (rx->streams || !rx->iov || rx->niov != 1 || rx->device || rx->mr || !rx->id || rx->hi >= rx->limit)
+		return;
+	rx->streams = true;
+	TAILQ_INSERT_TAIL(&rx->peer->streams, rx, stream_link);
+}
+
+/* What comes after it is that of the next one. */
+static void stream_end(struct uccl_msg_rx *rx)
+{
+	struct uccl_msg_ep *m = rx->peer->msg_ep;
+
+	if (!rx->streams)
+		return;
+	if (m->stream == rx && TAILQ_NEXT(rx, stream_link))
+		m->stream = TAILQ_NEXT(rx, stream_link);
+	rx->streams = false;
+	TAILQ_REMOVE(&rx->peer->streams, rx, stream_link);
+}
+
+void msg_rx_close(struct uccl_msg_rx *rx)
+{
+	stream_end(rx);
+	if (rx->reassembly || rx->unsolicited) {
+		lanes_rx_close(rx, &rx->reassembly);
+		lanes_rx_close(rx, &rx->unsolicited);
+	}
+	if (rx->mr)
+		rx->peer->msg_ep->ops->dereg(rx->peer, rx->mr, rx_settled(rx));
+	rx->mr = NULL;
+	rx->iov = NULL;
+}
+
+void msg_rx_free(struct uccl_msg_rx *rx)
+{
+	struct uccl_peer *p = rx->peer;
+	struct uccl_msg_ep *m = p->msg_ep;
+
+	if (rx->copy.ticket)
+		msg_copy_end(m, &rx->copy);
+	msg_rx_close(rx);
+	msg_rx_unhash(rx);
+	msg_rx_buffer_free(rx);
+	msg_rx_unhold(rx);
+	if (rx->ops && rx->ops->freed)
+		rx->ops->freed(rx);
+	if (rx->id)
+		uccl_ids_put(&m->rx_ids, rx->id);
+	if (m->stream == rx)
+		m->stream = TAILQ_FIRST(&p->streams);
+	TAILQ_REMOVE(&p->rxs, rx, plink);
+	uccl_pool_put(&m->rx_pool, rx);
+}
+
+void msg_rx_release(struct uccl_msg_rx *rx)
+{
+	rx->finished = true;
+	if (rx->copy.ticket)
+		msg_copy_end(rx->peer->msg_ep, &rx->copy);
+	if (!rx->cts.queued && !rx->cts.pending && !rx->fin.queued && !rx->fin.pending)
+		msg_rx_free(rx);
+}
+
+void msg_rx_failed(struct uccl_msg_rx *rx, int err)
+{
+	msg_rx_close(rx);
+	if (rx->ops && rx->ops->failed)
+		rx->ops->failed(rx, err);
+	else
+		msg_rx_free(rx);
+}
+
+bool msg_rx_unrelated(const struct uccl_peer *p)
+{
+	return p->msg_ep->cm && p != p->msg_ep->sole;
+}
+
+void msg_rx_drain(struct uccl_peer *p, uint64_t now)
+{
+	struct uccl_msg_rx *rx;
+
+	while ((rx = msg_rx_find(p, p->rx_mseq)) && rx->have_env &&
+	       msg_rx_meets(rx->flags, rx->got, rx->eager)) {
+		p->rx_mseq++;
+		/* Complete but for the receive: it need not be found by sequence any more. */
+		if (rx->got >= rx->eager)
+			msg_rx_unhash(rx);
+		rx->in_order = true;
+		rx->ops->turn(rx, now);
+	}
+	msg_peer_limits(p);
+}
+
+void msg_rx_match(struct uccl_msg_ep *m, struct uccl_msg_rx *rx, struct uccl_op *recv, uint64_t now)
+{
+	struct uccl_op *op = msg_posted_take(m, recv, rx->len);
+
+	if (!op)
+		return;
+	uccl_match_unlist(&m->match, rx);
+	rx->ops->matched(rx, op, now);
+}
+
+bool msg_rx_range_new(struct uccl_msg_rx *rx, uint64_t off, uint64_t len, uint64_t need)
+{
+	const uint8_t *key = rx->peer->msg_ep->range_key;
+
+	return uccl_range_set_add(&rx->ranges, off, off + len, key) &&
+	       (rx->got + len != need || uccl_range_set_whole(&rx->ranges, need, key));
+}
+
+/* To where it was matched to. */
+static inline void rx_in(struct uccl_msg_rx *rx, uint64_t off, const uint8_t *data, uint64_t len)
+{
+	if (rx->device)
+		msg_put(rx->peer->msg_ep, &rx->copy, rx->iov, rx->niov, rx->device, off, data, len);
+	else
+		msg_copy_in(rx->iov, rx->niov, off, data, len);
+}
+
+void msg_rx_place(struct uccl_msg_rx *rx, uint64_t off, const uint8_t *data, uint64_t len)
+{
+	rx->got += len;
+	rx->hi = uccl_max(rx->hi, off + len);
+	if (rx->iov) {
+		if (off < rx->limit)
+			rx_in(rx, off, data, uccl_min(len, rx->limit - off));
+	} else if (rx->buf) {
+		memcpy(rx->buf + off, data, len);
+	}
+}
+
+/* Parts in a row whose place lies together, and not on a device: for that none come in a row. */
+static void rx_place_run(struct uccl_msg_rx *rx, uint64_t off, const struct uccl_chunk_in *in)
+{
+	uint8_t *to = (uint8_t *)rx->iov[0].iov_base + off;
+	const uint8_t *data = in->data;
+	/* It lies there, and only its headers are between. Payload moves to the left, what is behind it later. */
+	bool there = data == to + UCCL_HDR_LEN;
+	uint32_t left;
+
+	for (left = in->len; left > in->each; left -= in->each) {
+		/* The last ones ask for the first of the next row, which comes soon if the message is long. */
+		if (!there)
+			uccl_prefetch_write(to + 2 * in->each, in->each);
+		memmove(to, data, in->each);
+		to += in->each;
+		data += in->each + UCCL_HDR_LEN;
+	}
+	memmove(to, data, left);
+	if (rx->id)
+		uccl_msg_run(rx->peer, in->each);
+	rx->got += in->len;
+	rx->hi = uccl_max(rx->hi, off + in->len);
+}
+
+/* The same of what came in a packet, or in parts in a row. */
+static void rx_place_all(struct uccl_msg_rx *rx, uint64_t off, const struct uccl_chunk_in *in)
+{
+	uint32_t each = in->parts > 1 ? in->each : in->len;
+	const uint8_t *data = in->data;
+
+	if (in->parts > 1 && rx->niov == 1 && off + in->len <= rx->limit) {
+		rx_place_run(rx, off, in);
+		return;
+	}
+	for (uint32_t left = in->len; left;) {
+		uint32_t n = (uint32_t)uccl_min(each, left);
+
+		msg_rx_place(rx, off, data, n);
+		off += n;
+		left -= n;
+		data += n + UCCL_HDR_LEN;
+	}
+}
+
+void msg_rx_move(struct uccl_msg_rx *rx, uint64_t len)
+{
+	rx_in(rx, 0, rx->buf, len);
+}
+
+void msg_rx_kept(struct uccl_msg_rx *rx)
+{
+	if (!rx->buf)
+		return;
+	if (rx->iov)
+		msg_rx_move(rx, uccl_min(rx->buf_len, rx->limit));
+	msg_rx_buffer_free(rx);
+}
+
+static void rx_complete(struct uccl_msg_rx *rx, uint64_t now);
+
+static void rx_copied(struct uccl_copy *c, uint64_t now)
+{
+	rx_complete(uccl_container_of(c, struct uccl_msg_rx, copy), now);
+}
+
+/* Everything that has a place is in its place. */
+static void rx_complete(struct uccl_msg_rx *rx, uint64_t now)
+{
+	struct uccl_peer *p = rx->peer;
+
+	if (rx->device) {
+		if (!msg_copied(p->msg_ep, &rx->copy)) {
+			msg_copy_wait(p->msg_ep, &rx->copy, rx_copied);
+			return;
+		}
+		msg_copy_end(p->msg_ep, &rx->copy);
+	}
+	if (rx->in_doubt && p->msg_ep->dereg_fences) {
+		/* What still comes finds no place. A message without a place was promised no write. PROTOCOL R26 */
+		if (rx->mr)
+			p->msg_ep->ops->dereg(p, rx->mr, false);
+		rx->mr = NULL;
+		rx->in_doubt = 0;
+		uccl_flow_forgive(&p->flow, rx->id, (uint32_t)rx->mseq);
+	}
+	if (rx->in_doubt) {
+		/* A direct write may still come: the buffer stays ours until every path that it may be on is fenced. */
+		if (!rx->fencing) {
+			rx->fencing = true;
+			uccl_flow_fence_message(&p->flow, rx->id, (uint32_t)rx->mseq, now);
+		}
+		return;
+	}
+	/* Memory that was written is not memory that the device sees. PROTOCOL R191 */
+	if (rx->unseen && p->msg_ep->device->flush(p->msg_ep->device_arg, rx->iov[0].iov_base))
+		rx->copy.err = FI_EIO;
+	rx->unseen = false;
+	msg_rx_close(rx);
+	rx->ops->placed(rx, now);
+}
+
+void msg_rx_check(struct uccl_msg_rx *rx, uint64_t now)
+{
+	if (rx->got >= msg_rx_need(rx))
+		rx_complete(rx, now);
+}
+
+/* The queue that its payload can come by to memory of the device that it is for; 0: there is none. PROTOCOL R291 */
+static uint32_t rx_queue(struct uccl_msg_rx *rx)
+{
+	struct uccl_peer *p = rx->peer;
+	uint32_t queue = 0;
+
+	if (rx->device && rx->niov == 1 && rx->id && rx->limit >= MSG_DIRECT_MIN && p->msg_ep->ops->queue)
+		queue = p->msg_ep->ops->queue(p, rx->iov[0].iov_base);
+	rx->gathers = queue;
+	return queue;
+}
+
+void msg_rx_expect(struct uccl_msg_rx *rx, uint64_t *rkey, uint64_t *raddr)
+{
+	struct uccl_peer *p = rx->peer;
+
+	if (rx->niov == 1 && p->flow.cfg.write_bytes && !p->flow.write_rx.off &&
+	    rx->limit >= rx->eager + MSG_DIRECT_MIN &&
+	    p->msg_ep->ops->reg(p, rx->iov[0].iov_base, rx->limit, rx->device, &rx->mr, rkey, raddr))
+		rx->mr = NULL;
+	if (!rx->mr) {
+		*rkey = 0;
+		*raddr = uccl_place_of_queue(rx_queue(rx));
+	}
+	stream_begin(rx);
+	if (!p->msg_ep->stream)
+		p->msg_ep->stream = rx;
+}
+
+int msg_rx_cts(struct uccl_msg_rx *rx, uint64_t now)
+{
+	struct uccl_peer *p = rx->peer;
+	struct uccl_cts cts = { .id = rx->send_id, .limit = rx->limit };
+
+	if (!rx->id)
+		rx->id = uccl_ids_get(&p->msg_ep->rx_ids, rx);
+	/* Nothing can be asked for without a handle. */
+	if (!rx->id && rx->limit > rx->eager)
+		return -FI_ENOMEM;
+	cts.rx = rx->id;
+	msg_rx_expect(rx, &cts.rkey, &cts.raddr);
+	if (p->lane_peers && rx->niov == 1 && !rx->device && !cts.rkey && rx->id)
+		cts.raddr = lanes_rx_post(rx, (uint8_t *)rx->iov[0].iov_base + rx->eager, rx->eager, rx->limit);
+	if (rx->reassembly)
+		stream_end(rx);
+	/* Lanes that are known may bring the next head. */
+	if (rx->lanes && rx->limit <= rx->eager && !cts.rkey)
+		cts.raddr = UCCL_CTS_LANES | lanes_of_peer(p);
+	/* What lanes bring is asked for there. */
+	if (!rx->reassembly && rx->limit > rx->eager)
+		uccl_flow_asked(&p->flow, rx->limit - rx->eager, now);
+	/* Its head was copied, or would have been: the next one shall have none. PROTOCOL R264 */
+	if (p->takes_unsolicited && !rx->late && !rx->gathers)
+		cts.flags = UCCL_CTS_MET;
+	rx->cts.rtype = UCCL_REC_CTS;
+	uccl_cts_encode(rx->cts.rec, &cts);
+	uccl_flow_submit(&p->flow, &rx->cts);
+	p->msg_ep->ops->ready(p);
+	return 0;
+}
+
+void msg_rx_fin(struct uccl_msg_rx *rx, uint32_t refusal)
+{
+	struct uccl_peer *p = rx->peer;
+	struct uccl_resp resp = { .id = rx->send_id, .err = refusal };
+
+	if (!(rx->flags & UCCL_ENV_DELIVERY) || !rx->send_id || p->dead)
+		return;
+	rx->fin.rtype = UCCL_REC_FIN;
+	uccl_resp_encode(rx->fin.rec, &resp);
+	uccl_flow_submit(&p->flow, &rx->fin);
+	p->msg_ep->ops->ready(p);
+}
+
+enum uccl_drop msg_rx_eager(struct uccl_peer *p, const struct uccl_chunk_in *in, uint64_t now)
+{
+	uint64_t mseq = uccl_seq_expand(p->rx_mseq, uccl_get32(in->rec), 32);
+	uint64_t off = uccl_get64(in->rec + 8), total = uccl_get64(in->rec + 16);
+	struct uccl_msg_rx *rx = msg_rx_find(p, mseq);
+	uint64_t here;
+
+	if (!rx) {
+		if (mseq < p->rx_mseq)
+			return UCCL_DROP_HANDLE;
+		/* It may be of connection management: that tells its envelope. */
+		if (msg_rx_unrelated(p) && total > UCCL_CM_MAX)
+			return UCCL_DROP_UNWANTED;
+		if (mseq - p->rx_mseq >= UCCL_MSG_LIMIT || total > UCCL_UNSOLICITED_MAX || !in->len)
+			return UCCL_DROP_RECORD;
+		if (off > total || in->len > total - off)
+			return UCCL_DROP_RANGE;
+		rx = msg_rx_new(p, mseq);
+		if (!rx)
+			return UCCL_DROP_MEMORY;
+		rx->eager = total;
+		if (msg_rx_buffer(rx, total, 0) || !msg_rx_hash(rx)) {
+			msg_rx_free(rx);
+			return UCCL_DROP_MEMORY;
+		}
+	}
+	/* Of a head some may come behind what was asked for. */
+	here = rx->got - rx->asked;
+	if (rx->lanes)
+		return UCCL_DROP_OVERLAP;
+	if (total != rx->eager || off > rx->eager || in->len > rx->eager - off || in->len > rx->eager - here)
+		return UCCL_DROP_RANGE;
+	if (!msg_rx_range_new(rx, off, in->len, msg_rx_need(rx)))
+		return UCCL_DROP_OVERLAP;
+	if (rx->id && rx->iov)
+		p->msg_ep->stream = rx;
+	rx_place_all(rx, off, in);
+	here += in->len;
+	if (here == rx->eager && rx->in_order) {
+		msg_rx_unhash(rx);
+		rx->ops->whole(rx, now);
+	} else if (here == rx->eager) {
+		msg_rx_drain(p, now);
+	}
+	msg_peer_limits(p);
+	return UCCL_DROP_COUNT;
+}
+
+/* It is on the device already. */
+static void rx_gather(struct uccl_msg_rx *rx, uint64_t off, const struct uccl_chunk_in *in)
+{
+	msg_gather(rx->peer->msg_ep, &rx->copy, rx->iov, rx->niov, off, in->data, in->len);
+	rx->got += in->len;
+}
+
+/*
+ * Nothing takes this payload. It is late if it was granted before: to a request that was refused or revoked since, or a
+ * read that has failed. PROTOCOL R315
+ */
+static enum uccl_drop rx_gone(const struct uccl_peer *p, const struct uccl_chunk_in *in)
+{
+	uint32_t id = uccl_get32(in->rec), gen = uccl_get32(in->rec + 4);
+	const struct uccl_msg_rx *rx = uccl_ids_find(&p->msg_ep->rx_ids, id);
+	/* Messages come in their order, and answers to what we have sent. */
+	uint32_t begun = (uint32_t)(in->rtype == UCCL_REC_REPLY ? p->tx_mseq : p->rx_mseq);
+
+	if (rx && rx->peer == p && (uint32_t)rx->mseq == gen)
+		return UCCL_DROP_UNWANTED;
+	return uccl_ids_was(&p->msg_ep->rx_ids, id) && (int32_t)(begun - gen) > 0 ? UCCL_DROP_UNWANTED
+										  : UCCL_DROP_HANDLE;
+}
+
+enum uccl_drop msg_rx_data(struct uccl_peer *p, const struct uccl_chunk_in *in, uint64_t now)
+{
+	struct uccl_msg_rx *rx = msg_rx_by_id(p, uccl_get32(in->rec), uccl_get32(in->rec + 4));
+	uint64_t off = uccl_get64(in->rec + 8);
+
+	if (!rx || !rx->iov)
+		return rx_gone(p, in);
+	if (off < rx->eager || off > rx->limit || in->len > rx->limit - off ||
+	    in->len > rx->limit - uccl_min(rx->got, rx->limit))
+		return UCCL_DROP_RANGE;
+	/* PROTOCOL R292 */
+	if (in->on_device && !rx->gathers)
+		return UCCL_DROP_STATE;
+	/* All of it comes by lanes, or nothing. PROTOCOL R182 */
+	if (rx->reassembly && !reassembly_claim(rx->reassembly))
+		return UCCL_DROP_OVERLAP;
+	if (!msg_rx_range_new(rx, off, in->len, rx->limit))
+		return UCCL_DROP_OVERLAP;
+	if (in->doubtful)
+		rx->in_doubt++;
+	p->msg_ep->stream = rx;
+	rx->asked += in->len;
+	if (in->placed) {
+		rx->got += in->len;
+		rx->unseen = rx->device;
+	} else if (in->on_device) {
+		rx_gather(rx, off, in);
+	} else {
+		rx_place_all(rx, off, in);
+	}
+	rx->hi = uccl_max(rx->hi, off + in->len);
+	if (rx->hi >= rx->limit)
+		stream_end(rx);
+	msg_rx_check(rx, now);
+	return UCCL_DROP_COUNT;
+}
+
+void msg_rx_settled(struct uccl_peer *p, uint32_t id, uint32_t gen, uint64_t now)
+{
+	struct uccl_msg_rx *rx = msg_rx_by_id(p, id, gen);
+
+	if (rx && rx->in_doubt && !--rx->in_doubt)
+		msg_rx_check(rx, now);
+}
+
+void msg_rx_acked(struct uccl_item *item)
+{
+	struct uccl_msg_rx *rx = item->rtype == UCCL_REC_CTS ? uccl_container_of(item, struct uccl_msg_rx, cts)
+							      : uccl_container_of(item, struct uccl_msg_rx, fin);
+
+	if (rx->finished)
+		msg_rx_release(rx);
+}

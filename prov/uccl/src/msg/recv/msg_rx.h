@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * A message on its way in, whatever it is: its place in the order of its peer's messages, the bytes of it that came and
+ * where they go, and what is said to its sender. It is made by what comes first of it, in any order; who knows what it
+ * is says so with its envelope, and hears of it by msg_rx_ops.
+ *
+ *	msg_rx_new, msg_rx_hash		it is there, and can be found by its sequence number (msg_rx_find)
+ *	msg_rx_range_new, msg_rx_place	for each payload
+ *	msg_rx_set_env			its envelope came
+ *	ops->turn			by msg_rx_drain, or at once
+ *	ops->matched, ops->unwanted	of what is listed: msg_rx_match, or a receive that comes later
+ *	msg_rx_cts			the rest of it is asked for; comes with its handle (msg_rx_data)
+ *	ops->whole			the rest of it came unsolicited (msg_rx_eager)
+ *	msg_rx_check, ops->placed	when everything is where it belongs
+ *	msg_rx_release			what is said to its sender may still be under way
+ *	ops->freed
+ */
+#ifndef UCCL_MSG_RECV_MSG_RX_H
+#define UCCL_MSG_RECV_MSG_RX_H
+
+#include "base/range_set.h"
+#include "base/hash.h"
+#include "msg/op.h"
+#include "msg/record.h"
+
+struct uccl_msg_ep;
+struct uccl_msg_rx;
+struct uccl_match_entry;
+
+/*
+ * Whose a message on its way in is, and so what becomes of it: a receive's, a request's for our memory, an operation's
+ * that waits for what comes back, or our own. Known with its envelope, NULL before. What is not set is never asked for
+ * that kind, or nothing is to be done.
+ */
+struct msg_rx_ops {
+	/* Its turn in the order of its peer's messages has come; what is here of it is in memory of ours. */
+	void (*turn)(struct uccl_msg_rx *rx, uint64_t now);
+	/* Its turn had come, and now all of it is here that comes without CTS. */
+	void (*whole)(struct uccl_msg_rx *rx, uint64_t now);
+	/* Listed before: this receive takes it, which is off the queue. */
+	void (*matched)(struct uccl_msg_rx *rx, struct uccl_op *recv, uint64_t now);
+	/* Listed before: nobody wants it. */
+	void (*unwanted)(struct uccl_msg_rx *rx, uint64_t now);
+	/* Everything that has a place is there, and nothing can be written there any more. */
+	void (*placed)(struct uccl_msg_rx *rx, uint64_t now);
+	/* Its sender has ended: positive FI_Exxx. Not set: it is freed. */
+	void (*failed)(struct uccl_msg_rx *rx, int err);
+	/* It is freed. */
+	void (*freed)(struct uccl_msg_rx *rx);
+};
+
+/* A message on its way in; from its envelope until it is in the application's buffer. */
+struct uccl_msg_rx {
+	TAILQ_ENTRY(uccl_msg_rx) link;	/* unexpected or claimed list */
+	TAILQ_ENTRY(uccl_msg_rx) plink;	/* all of its peer */
+	TAILQ_ENTRY(uccl_msg_rx) stream_link; /* in uccl_peer.streams, */
+	bool streams;			/* if this */
+	struct uccl_match_entry *entries; /* where receives find it, see match.c */
+	struct uccl_peer *peer;
+	const struct msg_rx_ops *ops;
+	uint64_t tag, data;
+	uint64_t len;			/* of the message */
+	uint64_t eager;			/* bytes that come without CTS */
+	uint64_t got;			/* bytes of the message that arrived, */
+	uint64_t asked;			/* how many of them after CTS, */
+	struct uccl_range_set ranges;	/* and which */
+	uint64_t limit;			/* matched: bytes that have a place in the buffer */
+	uint64_t hi;			/* end of the furthest byte that arrived */
+	uint64_t mseq;
+	uint8_t flags;			/* UCCL_ENV_* */
+	bool have_env;
+	bool in_order;			/* passed the message order: unexpected or matched */
+	bool listed;			/* in the unexpected list */
+	bool late;			/* no receive waited for it */
+	bool hashed;
+	bool counted;			/* counts as such */
+	bool failed;			/* its sender died before all of it came */
+	bool discarded;			/* nobody wants it: bytes are dropped as they come */
+	bool finished;			/* the receive is complete; waits for records to be acknowledged */
+	bool fencing;
+	uint32_t send_id;		/* sender's handle */
+	uint32_t id;			/* our handle, 0: none */
+	uint32_t in_doubt;		/* direct writes that may still land */
+	bool unseen;			/* some landed on a device, which may not see them yet */
+	bool gathers;			/* its payload may come to memory of the device that the NIC was lent */
+	uint8_t *buf;			/* payload that came before it was matched */
+	uint64_t buf_len;
+	struct uccl_op *op;		/* the receive it matched */
+	const struct iovec *iov;	/* matched: where it belongs; else NULL */
+	uint8_t niov;
+	uint16_t device;		/* which of iov are memory of a device */
+	struct uccl_copy copy;		/* of payload on its way there */
+	struct uccl_serve *serve;	/* it is a request for our memory */
+	struct uccl_op *read;		/* it is what comes back for this operation */
+	struct uccl_op *self;		/* a message to ourselves: the send */
+	void *claim;			/* context that claimed it */
+	void *mr;			/* direct: registration of the receive buffer */
+	struct uccl_reassembly *reassembly;  /* lanes may put its payload there, that after CTS; NULL: they may not */
+	struct uccl_reassembly *unsolicited; /* likewise, of its head */
+	uint16_t lanes;			/* that bring its head, by bits; 0: none does */
+	uint64_t unplaced_bytes;	/* bytes that these hold meanwhile, at most */
+	struct uccl_item cts, fin;
+	UT_hash_handle hh;		/* in its peer's table, by message sequence */
+};
+
+TAILQ_HEAD(uccl_msg_rx_list, uccl_msg_rx);
+
+/* Direct writes are worth a registration from this size on. */
+#define MSG_DIRECT_MIN 16384
+
+struct uccl_msg_rx *msg_rx_new(struct uccl_peer *p, uint64_t mseq);
+/* It must be found again. False: no memory. */
+bool msg_rx_hash(struct uccl_msg_rx *rx);
+void msg_rx_unhash(struct uccl_msg_rx *rx);
+struct uccl_msg_rx *msg_rx_find(struct uccl_peer *p, uint64_t mseq);
+/* By our handle, and its sequence number. NULL: nothing more of it is expected. */
+struct uccl_msg_rx *msg_rx_by_id(struct uccl_peer *p, uint32_t id, uint32_t gen);
+void msg_rx_set_env(struct uccl_msg_rx *rx, const struct msg_rx_ops *ops, const struct uccl_env *env, uint64_t eager);
+/* When this returns nothing is written any more to where it was to be placed. */
+void msg_rx_close(struct uccl_msg_rx *rx);
+void msg_rx_free(struct uccl_msg_rx *rx);
+/* It is done with: freed now, or when the last of its records is acknowledged. */
+void msg_rx_release(struct uccl_msg_rx *rx);
+/* The sender is dead, or the endpoint closes. */
+void msg_rx_failed(struct uccl_msg_rx *rx, int err);
+
+/* Has the endpoint nothing to do with this peer? A connected one has to do with one. PROTOCOL R111 */
+bool msg_rx_unrelated(const struct uccl_peer *p);
+/*
+ * A message of connection management meets its receive when all of it is here: a listener has one receive for
+ * everybody, and whoever sends half a message must not keep it. PROTOCOL R110
+ */
+static inline bool msg_rx_meets(uint8_t flags, uint64_t here, uint64_t eager)
+{
+	return !(flags & UCCL_ENV_CM) || here >= eager;
+}
+
+/* Envelopes that came early and whose turn it now is; and what the peer may send. */
+void msg_rx_drain(struct uccl_peer *p, uint64_t now);
+/* A listed message meets the receive that takes it; it stays listed if no op can be had. */
+void msg_rx_match(struct uccl_msg_ep *m, struct uccl_msg_rx *rx, struct uccl_op *recv, uint64_t now);
+
+/*
+ * May these bytes of a message, which is there when `need` bytes came, be taken? Not if some of them came before. To be
+ * asked once, before they are placed. PROTOCOL R119
+ */
+bool msg_rx_range_new(struct uccl_msg_rx *rx, uint64_t off, uint64_t len, uint64_t need);
+/* Bytes that make it whole. */
+static inline uint64_t msg_rx_need(const struct uccl_msg_rx *rx)
+{
+	return rx->flags & UCCL_ENV_EAGER || rx->limit < rx->eager ? rx->eager : rx->limit;
+}
+
+/* Payload, at its offset: to where it was matched to, or to what is kept of it. */
+void msg_rx_place(struct uccl_msg_rx *rx, uint64_t off, const uint8_t *data, uint64_t len);
+/* What was kept of it, to where it was matched to. */
+void msg_rx_move(struct uccl_msg_rx *rx, uint64_t len);
+/* The same as soon as all of it is there that comes before CTS: nothing is kept any more. */
+void msg_rx_kept(struct uccl_msg_rx *rx);
+/* Is all of it there? Then it is placed, as soon as nothing is on its way to its memory. */
+void msg_rx_check(struct uccl_msg_rx *rx, uint64_t now);
+
+/* Its payload is expected; peers may write it directly if *rkey is not 0, or else *raddr has a queue for it. */
+void msg_rx_expect(struct uccl_msg_rx *rx, uint64_t *rkey, uint64_t *raddr);
+/* Ask for the rest of a message. 0; -FI_ENOMEM: there is no handle for it, nothing was asked for. */
+int msg_rx_cts(struct uccl_msg_rx *rx, uint64_t now);
+/* It is delivered, or why not: told to who wants to know. */
+void msg_rx_fin(struct uccl_msg_rx *rx, uint32_t refusal);
+
+/* Payload that came unsolicited; and payload that we asked for. */
+enum uccl_drop msg_rx_eager(struct uccl_peer *p, const struct uccl_chunk_in *in, uint64_t now);
+enum uccl_drop msg_rx_data(struct uccl_peer *p, const struct uccl_chunk_in *in, uint64_t now);
+/* A path that a write of this message may have been on is fenced. */
+void msg_rx_settled(struct uccl_peer *p, uint32_t id, uint32_t gen, uint64_t now);
+/* CTS or FIN is acknowledged. */
+void msg_rx_acked(struct uccl_item *item);
+
+#endif

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Where payload will probably belong, before it is received: it need not be copied then. */
+#include "base/seq.h"
+#include "base/units.h"
+#include "msg/msg_ep.h"
+
+/*
+ * A right guess saves a copy, a wrong one costs one. So with more wrong than right, of the latest MISS_GAIN
+ * receptions or so, there is no guess for REST receptions; of the next ones a few must be right. (Each reception counts
+ * once: a packet that is lost makes all behind it wrong.)
+ */
+#define MISS_GAIN 8
+#define MISS_MAX 128
+#define MISS_AGAIN 96
+#define REST 256
+
+/* A row of fewer packets is not worth a guess. */
+#define ROW_MIN 4
+
+/* A matched message whose rest is on its way. Where lanes put bytes nothing may be that was only predicted. */
+static bool rx_streams(const struct uccl_msg_rx *rx)
+{
+	return rx->iov && rx->niov == 1 && !rx->device && !rx->mr && !rx->reassembly && !rx->unsolicited && rx->id &&
+	       rx->hi < rx->limit;
+}
+
+/*
+ * Two payloads at one place would destroy each other before either can be moved away. Receives have no memory in
+ * common, but reads and writes may. PROTOCOL R276
+ */
+static bool hint_apart(const struct uccl_rx_placement *hints, int n, const uint8_t *dst, uint64_t len)
+{
+	for (int i = 0; i < n; i++) {
+		const uint8_t *other = hints[i].dst;
+
+		if (dst < other + hints[i].len && other < dst + len)
+			return false;
+	}
+	return true;
+}
+
+void uccl_msg_predicted(struct uccl_msg_ep *m, int right, int wrong)
+{
+	struct uccl_peer *p;
+
+	if (!m->stream || right + wrong == 0)
+		return;
+	p = m->stream->peer;
+	if (wrong <= right) {
+		p->miss_rate = (uint8_t)(p->miss_rate - p->miss_rate / MISS_GAIN);
+		return;
+	}
+	p->miss_rate = (uint8_t)(p->miss_rate + (UINT8_MAX - p->miss_rate) / MISS_GAIN);
+	if (p->miss_rate < MISS_MAX)
+		return;
+	p->miss_rate = MISS_AGAIN;
+	p->miss_pause = REST;
+}
+
+/* The next row of parts. Its message may be the next one only when the last packet of this one has come. */
+static int row_hint(struct uccl_msg_ep *m, const struct uccl_msg_rx *rx, struct uccl_rx_placement *hint)
+{
+	uint32_t each = rx->peer->run_each + UCCL_HDR_LEN;
+	uint64_t len = 0;
+
+	if (m->runs_soon && rx->peer->run_each && rx_streams(rx))
+		len = uccl_min(rx->limit - rx->hi, UCCL_GRO_BYTES_MAX);
+	if (len < (uint64_t)ROW_MIN * each)
+		return 0;
+	*hint = (struct uccl_rx_placement){.dst = (uint8_t *)rx->iov[0].iov_base + rx->hi,
+					   .len = (uint32_t)(len - len % each),
+					   .each = each};
+	return 1;
+}
+
+int uccl_msg_predict(struct uccl_msg_ep *m, struct uccl_rx_placement *hints, int n)
+{
+	struct uccl_msg_rx *rx = m->stream;
+	uint64_t off, chunk;
+	int i = 0;
+
+	if (!rx)
+		return 0;
+	if (rx->peer->miss_pause) {
+		rx->peer->miss_pause--;
+		return 0;
+	}
+	/* The kernel merges small packets, and nothing is predicted of them but the row that they come in. */
+	if (rx->peer->flow.cfg.chunk_bytes < UCCL_PLACEMENT_MIN)
+		return row_hint(m, rx, hints);
+	chunk = rx->peer->flow.cfg.chunk_bytes;
+	/* When this message is through, the peer goes on with the one that was granted next. */
+	for (rx = rx->streams ? rx : TAILQ_FIRST(&rx->peer->streams); rx && i < n; rx = TAILQ_NEXT(rx, stream_link)) {
+		m->match.steps++;
+		if (!rx_streams(rx))
+			continue;
+		for (off = rx->hi; i < n && off < rx->limit; off += chunk) {
+			uint8_t *dst = (uint8_t *)rx->iov[0].iov_base + off;
+			uint64_t len = uccl_min(chunk, rx->limit - off);
+
+			/* Behind one that is left out nothing is predicted rightly. */
+			if (!hint_apart(hints, i, dst, len))
+				return i;
+			hints[i++] = (struct uccl_rx_placement){.dst = dst, .len = (uint32_t)len};
+		}
+	}
+	return i;
+}
+
+uint8_t *uccl_msg_place(struct uccl_peer *p, const struct uccl_hdr *h, uint64_t len)
+{
+	uint64_t off = uccl_get64(h->rec + 8);
+	struct uccl_chunk_part part;
+	struct uccl_msg_rx *rx;
+
+	if (h->type == UCCL_PKT_PART) {
+		if (uccl_part_decode(&part, h->rec, h->payload_len) != UCCL_DROP_COUNT)
+			return NULL;
+		off += (uint64_t)part.index * uccl_piece_len(part.total, part.count);
+	} else if (h->type != UCCL_PKT_CHUNK) {
+		return NULL;
+	}
+	if (h->rtype == UCCL_REC_EAGER)
+		rx = msg_rx_find(p, uccl_seq_expand(p->rx_mseq, uccl_get32(h->rec), 32));
+	else if (h->rtype == UCCL_REC_DATA || h->rtype == UCCL_REC_REPLY)
+		rx = msg_rx_by_id(p, uccl_get32(h->rec), uccl_get32(h->rec + 4));
+	else
+		return NULL;
+	if (!rx || !rx->iov || rx->niov != 1 || rx->device || rx->reassembly || rx->unsolicited || off > rx->limit ||
+	    len > rx->limit - off)
+		return NULL;
+	return (uint8_t *)rx->iov[0].iov_base + off;
+}

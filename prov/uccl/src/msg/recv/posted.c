@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "msg/recv/posted.h"
+
+#include <rdma/fi_errno.h>
+
+#include "base/units.h"
+
+void msg_posted_done(struct uccl_op *op, struct uccl_peer *from, int err)
+{
+	struct uccl_op *parent = op->parent;
+
+	op->from = from;
+	op->err = err;
+	if (parent) {
+		struct uccl_msg_ep *m = from->msg_ep;
+
+		op->parent = NULL;
+		if (!--parent->children && parent->multi_closed) {
+			/* The last message in a full buffer gives it back. */
+			op->flags |= UCCL_OPF_MULTI;
+			uccl_pool_put(&m->op_pool, parent);
+		}
+	}
+	msg_op_done(op);
+}
+
+bool msg_posted_room(const struct uccl_msg_ep *m)
+{
+	return m->op_pool.used < m->op_pool.max && uccl_msg_ep_room(m);
+}
+
+struct uccl_op *msg_posted_take(struct uccl_msg_ep *m, struct uccl_op *recv, uint64_t len)
+{
+	uint64_t room = recv->len - recv->multi_used;
+	struct uccl_op *child;
+
+	if (!(recv->flags & UCCL_OPF_MULTI)) {
+		uccl_match_unpost(&m->match, recv);
+		recv->done_buf = recv->iov_count ? recv->iov[0].iov_base : NULL;
+		return recv;
+	}
+	/* Nothing overtakes what waits. */
+	child = m->starved || !msg_posted_room(m) ? NULL : uccl_pool_get(&m->op_pool);
+	if (!child) {
+		m->starved = true;
+		uccl_match_starve(&m->match, recv);
+		return NULL;
+	}
+	child->type = UCCL_OP_RECV;
+	child->flags = (recv->flags & ~UCCL_OPF_MULTI) | UCCL_OPF_CHILD;
+	child->context = recv->context;
+	child->api = recv->api;
+	child->api_more = recv->api_more;
+	child->api_flags = recv->api_flags;
+	child->done = recv->done;
+	child->parent = recv;
+	child->iov_count = 1;
+	child->iov[0].iov_base = (uint8_t *)recv->iov[0].iov_base + recv->multi_used;
+	child->iov[0].iov_len = room;
+	child->len = room;
+	child->device = recv->device;
+	child->done_buf = child->iov[0].iov_base;
+	recv->children++;
+	recv->multi_used += uccl_min(len, room);
+	if (recv->len - recv->multi_used < uccl_max(recv->min_multi, 1)) {
+		recv->multi_closed = true;
+		uccl_match_unpost(&m->match, recv);
+	}
+	return child;
+}
+
+int msg_posted_result(struct uccl_op *op, uint8_t flags, uint64_t tag, uint64_t data, uint64_t len, uint64_t placed)
+{
+	op->tag = tag;
+	op->flags &= ~UCCL_OPF_DATA;
+	if (flags & UCCL_ENV_DATA)
+		op->flags |= UCCL_OPF_DATA;
+	op->data = data;
+	op->done_len = placed;
+	op->olen = len - placed;
+	return len > placed ? FI_ETRUNC : 0;
+}
+
+static struct uccl_op *data_recv(struct uccl_msg_ep *m, const struct uccl_peer *p)
+{
+	return uccl_match_posted(&m->match, UCCL_KIND_UNTAGGED, p, 0);
+}
+
+bool msg_data_room(struct uccl_msg_ep *m, const struct uccl_peer *p)
+{
+	const struct uccl_op *recv;
+
+	if (!m->data_takes)
+		return uccl_msg_ep_room(m);
+	recv = data_recv(m, p);
+	return recv && (recv->flags & UCCL_OPF_MULTI ? !m->starved && msg_posted_room(m) : uccl_msg_ep_room(m));
+}
+
+struct uccl_op *msg_data_take(struct uccl_msg_ep *m, const struct uccl_peer *p, uint64_t data, uint64_t len)
+{
+	struct uccl_op *recv = m->data_takes ? data_recv(m, p) : NULL;
+	struct uccl_op *op = recv ? msg_posted_take(m, recv, 0) : NULL;
+
+	if (!op)
+		return NULL;
+	msg_posted_result(op, UCCL_ENV_DATA, 0, data, len, len);
+	op->done_buf = NULL;
+	return op;
+}
+
+/* Nothing takes it any more. In a buffer to which messages are still coming, the last of them gives it back. */
+static void posted_end(struct uccl_msg_ep *m, struct uccl_op *op, struct uccl_peer *from, int err)
+{
+	uccl_match_unpost(&m->match, op);
+	if (op->children) {
+		op->multi_closed = true;
+		return;
+	}
+	op->done_len = 0;
+	op->from = from;
+	op->err = err;
+	msg_op_done(op);
+}
+
+int uccl_msg_cancel(struct uccl_msg_ep *m, const void *context)
+{
+	for (int t = 0; t < UCCL_KINDS; t++) {
+		struct uccl_op *op = uccl_match_context(&m->match, t, context);
+
+		if (!op)
+			continue;
+		posted_end(m, op, NULL, FI_ECANCELED);
+		return 0;
+	}
+	return -FI_ENOENT;
+}
+
+void msg_posted_end(struct uccl_msg_ep *m, int err)
+{
+	struct uccl_op *op;
+
+	for (int t = 0; t < UCCL_KINDS; t++)
+		while ((op = TAILQ_FIRST(&m->match.posted[t])))
+			posted_end(m, op, NULL, err);
+}
+
+void msg_posted_fail(struct uccl_peer *p, int err)
+{
+	struct uccl_op *op;
+
+	for (int t = 0; t < UCCL_KINDS; t++)
+		while ((op = TAILQ_FIRST(&p->directed[t])))
+			posted_end(p->msg_ep, op, p, err);
+}

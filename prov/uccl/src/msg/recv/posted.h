@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Receives that are posted. A message takes one: the receive itself, off the queue, or a part of a multi-receive
+ * buffer. Who took it fills in what it tells (msg_posted_result) and completes it (msg_posted_done).
+ */
+#ifndef UCCL_MSG_RECV_POSTED_H
+#define UCCL_MSG_RECV_POSTED_H
+
+#include "msg/msg_ep.h"
+
+/*
+ * The op that takes a message of `len` bytes, of this posted receive. NULL: its buffer is for several messages, and no
+ * op or room for another can be had now; the endpoint is starved then.
+ */
+struct uccl_op *msg_posted_take(struct uccl_msg_ep *m, struct uccl_op *recv, uint64_t len);
+/* Is there an op, and room, for another message in a multi-receive buffer? */
+bool msg_posted_room(const struct uccl_msg_ep *m);
+/* What a receive tells of the message it took; 0, or FI_ETRUNC. */
+int msg_posted_result(struct uccl_op *op, uint8_t flags, uint64_t tag, uint64_t data, uint64_t len, uint64_t placed);
+/* It is complete: 0 or a positive FI_Exxx. The program may post and match again before this returns. */
+void msg_posted_done(struct uccl_op *op, struct uccl_peer *from, int err);
+/* Nothing comes any more: those that wait end with this FI_Exxx. */
+void msg_posted_end(struct uccl_msg_ep *m, int err);
+/* Nothing comes of this peer any more: likewise those that name it. */
+void msg_posted_fail(struct uccl_peer *p, int err);
+
+/* May remote data of this peer, or of ourselves, complete now? */
+bool msg_data_room(struct uccl_msg_ep *m, const struct uccl_peer *p);
+/* The receive that they take; NULL: none, they complete by themselves. */
+struct uccl_op *msg_data_take(struct uccl_msg_ep *m, const struct uccl_peer *p, uint64_t data, uint64_t len);
+
+#endif

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "msg/rma/reply.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "msg/iov.h"
+
+/* What is copied of a large read at once; that and the next ones are on their way together. */
+#define PART_BYTES (256u << 10)
+
+void msg_reply_free(struct uccl_reply *r)
+{
+	struct uccl_peer *p = r->peer;
+	struct uccl_msg_ep *m = p->msg_ep;
+
+	if (r->feed) {
+		for (uint8_t i = 0; i < r->feed->nparts; i++)
+			msg_copy_end(m, &r->feed->part[i].copy);
+		msg_uses_end(m, &r->feed->uses);
+		m->staged_bytes -= r->feed->bytes;
+		p->staged_bytes -= r->feed->bytes;
+		free(r->feed);
+	}
+	p->nreplies--;
+	TAILQ_REMOVE(&p->replies, r, link);
+	uccl_pool_put(&m->reply_pool, r);
+}
+
+/* May the peer have so much more? Not beyond what it leaves to others: who never acknowledges stops nobody else. */
+static bool share_has(uint64_t own, uint64_t more, uint64_t used, uint64_t all)
+{
+	return used < all && own + more <= all - used;
+}
+
+/* Bytes of copies that the reply needs. */
+static uint64_t reply_bytes(const struct uccl_req *req)
+{
+	return req->rx && msg_target_knows(req) ? uccl_min(req->len, 4ull * PART_BYTES) : 0;
+}
+
+struct uccl_reply *msg_reply_get(struct uccl_peer *p, uint32_t id, const struct uccl_req *req, uint32_t gen)
+{
+	uint64_t bytes = req ? reply_bytes(req) : 0;
+	struct uccl_msg_ep *m = p->msg_ep;
+	bool staged = share_has(p->staged_bytes, bytes, m->staged_bytes, UCCL_STAGED_MAX);
+	struct uccl_reply *r;
+
+	if (p->nreplies && (!share_has(p->nreplies, 1, m->reply_pool.used, m->reply_pool.max) || (bytes && !staged)))
+		return NULL;
+	if (!staged)
+		bytes = uccl_min(bytes, UCCL_EAGER_MAX);
+	r = uccl_pool_get(&m->reply_pool);
+	if (!r)
+		return NULL;
+	r->peer = p;
+	r->id = id;
+	p->nreplies++;
+	TAILQ_INSERT_TAIL(&p->replies, r, link);
+	if (!bytes)
+		return r;
+	r->feed = malloc(sizeof(*r->feed) + bytes);
+	if (!r->feed) {
+		msg_reply_free(r);
+		return NULL;
+	}
+	memset(r->feed, 0, sizeof(*r->feed));
+	r->feed->reply = r;
+	r->feed->req = *req;
+	r->feed->gen = gen;
+	r->feed->bytes = bytes;
+	r->feed->nparts = (uint8_t)(bytes > PART_BYTES ? 4 : 1);
+	r->feed->part_bytes = r->feed->nparts > 1 ? PART_BYTES : bytes;
+	m->staged_bytes += bytes;
+	p->staged_bytes += bytes;
+	return r;
+}
+
+void msg_reply_answer(struct uccl_reply *r, int refusal)
+{
+	struct uccl_resp resp = { .id = r->id, .err = (uint32_t)refusal };
+
+	r->resp.rtype = UCCL_REC_RESP;
+	uccl_resp_encode(r->resp.rec, &resp);
+	uccl_flow_submit(&r->peer->flow, &r->resp);
+	r->peer->msg_ep->ops->ready(r->peer);
+}
+
+static void part_send(struct uccl_feed *f, uint8_t i, uint64_t off, uint64_t n)
+{
+	struct uccl_feed_part *part = &f->part[i];
+	struct uccl_peer *p = f->reply->peer;
+	struct uccl_item *item = &part->item;
+
+	memset(item, 0, sizeof(*item));
+	part->feed = f;
+	part->iov = (struct iovec){ .iov_base = f->buf + i * f->part_bytes, .iov_len = n };
+	item->rtype = UCCL_REC_REPLY;
+	item->bulk = true;
+	item->want_ack = true;
+	item->iov = &part->iov;
+	item->iov_count = 1;
+	item->len = n;
+	uccl_peer_place(p, item, f->req.rkey, f->req.raddr);
+	uccl_rec_set_bulk(item->rec, f->req.rx, f->gen, off);
+	f->busy |= (uint8_t)(1u << i);
+	uccl_flow_submit(&p->flow, item);
+}
+
+/* A part of what is read was copied from a device. */
+static void part_loaded(struct uccl_copy *c, uint64_t now)
+{
+	struct uccl_feed_part *part = uccl_container_of(c, struct uccl_feed_part, copy);
+	struct uccl_feed *f = part->feed;
+	struct uccl_peer *p = f->reply->peer;
+	uint64_t n = part->iov.iov_len;
+
+	(void)now;
+	if (c->err) {
+		f->busy &= (uint8_t)~(1u << (part - f->part));
+		f->off = f->req.len;
+		if (!f->reply->resp.queued && !f->reply->resp.pending)
+			msg_reply_answer(f->reply, UCCL_REFUSED_RANGE);
+		return;
+	}
+	if (f->unreported && part->off + n == uccl_min(f->req.len, f->bytes)) {
+		f->unreported = false;
+		msg_uses_end(p->msg_ep, &f->uses);
+		msg_target_tell(p->msg_ep, p, &f->req, f->regions, f->nregions, false, 0);
+	}
+	part_send(f, (uint8_t)(part - f->part), part->off, n);
+	p->msg_ep->ops->ready(p);
+}
+
+/* Copy the next part of what is read, which lies at `at`, if there is more. */
+static void feed_part(struct uccl_feed *f, uint8_t i, const struct msg_place *at)
+{
+	uint64_t n = uccl_min(f->part_bytes, f->req.len - f->off);
+
+	if (!n)
+		return;
+	if (at->device) {
+		struct uccl_feed_part *part = &f->part[i];
+		struct uccl_msg_ep *m = f->reply->peer->msg_ep;
+
+		part->feed = f;
+		part->off = f->off;
+		part->iov.iov_len = n;
+		f->busy |= (uint8_t)(1u << i);
+		msg_get(m, &part->copy, at->iov, at->niov, at->device, f->off, f->buf + i * f->part_bytes, n);
+		msg_copy_wait(m, &part->copy, part_loaded);
+	} else {
+		msg_copy_out(at->iov, at->niov, f->off, f->buf + i * f->part_bytes, n);
+		part_send(f, i, f->off, n);
+	}
+	f->off += n;
+}
+
+/* Nobody will be told of what was done in this region. */
+static void feed_revoked(struct msg_uses *u, const void *region)
+{
+	struct uccl_feed *f = uccl_container_of(u, struct uccl_feed, uses);
+
+	msg_target_forget(f->regions, &f->nregions, region);
+}
+
+void msg_reply_read(struct uccl_reply *r, const struct msg_place *at)
+{
+	struct uccl_feed *f = r->feed;
+
+	if (at->device) {
+		f->unreported = true;
+		f->nregions = at->nregions;
+		memcpy(f->regions, at->regions, sizeof(f->regions));
+		f->uses.revoked = feed_revoked;
+		msg_uses_begin(r->peer->msg_ep, &f->uses, f->regions, f->nregions);
+	}
+	for (uint8_t i = 0; i < f->nparts; i++)
+		feed_part(f, i, at);
+}
+
+void msg_reply_fetched(struct uccl_reply *r)
+{
+	r->feed->off = r->feed->req.len;
+	part_send(r->feed, 0, 0, r->feed->req.len);
+}
+
+/* Look for the region again, which may have gone meanwhile: then the initiator gets an error for the whole. */
+static void feed_next(struct uccl_feed *f, uint8_t i)
+{
+	struct msg_place at;
+	int refusal;
+
+	if (f->off == f->req.len)
+		return;
+	refusal = msg_target_find(f->reply->peer->msg_ep, &f->req, &at);
+	if (!refusal) {
+		feed_part(f, i, &at);
+		return;
+	}
+	f->off = f->req.len;
+	if (!f->reply->resp.queued && !f->reply->resp.pending)
+		msg_reply_answer(f->reply, refusal);
+}
+
+/* Whose it was, if all of it is acknowledged; else NULL. */
+static struct uccl_peer *reply_settle(struct uccl_reply *r)
+{
+	struct uccl_peer *p = r->peer;
+
+	if (r->resp.queued || r->resp.pending || (r->feed && r->feed->busy))
+		return NULL;
+	msg_reply_free(r);
+	return p;
+}
+
+struct uccl_peer *msg_reply_acked(struct uccl_item *item)
+{
+	struct uccl_feed_part *part;
+	struct uccl_feed *f;
+	uint8_t i;
+
+	if (item->rtype == UCCL_REC_RESP)
+		return reply_settle(uccl_container_of(item, struct uccl_reply, resp));
+	part = uccl_container_of(item, struct uccl_feed_part, item);
+	f = part->feed;
+	i = (uint8_t)(part - f->part);
+	f->busy &= (uint8_t)~(1u << i);
+	feed_next(f, i);
+	if (f->busy)
+		f->reply->peer->msg_ep->ops->ready(f->reply->peer);
+	return reply_settle(f->reply);
+}
+
+void msg_replies_free(struct uccl_peer *p)
+{
+	struct uccl_reply *r;
+
+	while ((r = TAILQ_FIRST(&p->replies)))
+		msg_reply_free(r);
+}

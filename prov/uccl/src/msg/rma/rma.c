@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The initiator of RMA and atomics. A request is one record: segments, and behind them as much of the payload as was
+ * copied. The rest follows as the rest of a message does: at once up to UCCL_ORDER_MAX, beyond it after CTS. Every
+ * operation completes with the target's answer, so what the target refuses is never taken for done.
+ */
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+
+#include "base/units.h"
+#include "msg/iov.h"
+#include "msg/recv/posted.h"
+#include "msg/rma/target.h"
+#include "msg/send/msg_tx.h"
+
+/* Writes up to this size are copied behind their segments: one packet instead of two. */
+#define PACK_MAX 4096
+
+static bool comes_back(const struct uccl_op *op)
+{
+	return op->type != UCCL_OP_WRITE && op->type != UCCL_OP_ATOMIC && op->len;
+}
+
+static uint64_t iov_bytes(const struct iovec *iov, int n)
+{
+	uint64_t len = 0;
+
+	for (int i = 0; i < n; i++)
+		len += iov[i].iov_len;
+	return len;
+}
+
+static uint64_t payload_len(const struct uccl_op *op)
+{
+	if (op->type == UCCL_OP_WRITE)
+		return op->len;
+	if (op->type == UCCL_OP_READ)
+		return 0;
+	return iov_bytes(op->args->operand, op->args->noperand) + iov_bytes(op->args->compare, op->args->ncompare);
+}
+
+/* Room for the segments, and for the payload if it is copied. */
+static int head_make(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t payload)
+{
+	uint32_t head = uccl_req_head_len(op->nseg, comes_back(op));
+	bool must = op->type != UCCL_OP_WRITE || op->flags & UCCL_OPF_INJECT;
+	/* What goes without CTS must be where the processor can read it, unless it stays here. */
+	bool load = op->device && op->type == UCCL_OP_WRITE && (must || (payload <= UCCL_ORDER_MAX && !op->peer->self));
+	bool copy = must || load || (payload <= PACK_MAX && !op->device);
+	uint64_t len = head + (copy ? payload : 0), at;
+	uint8_t *to = op->small;
+
+	if (len > sizeof(op->small)) {
+		if (m->copied_bytes && m->copied_bytes + len > UCCL_COPIED_MAX)
+			return -FI_EAGAIN;
+		op->bounce = malloc(len);
+		if (!op->bounce)
+			return -FI_EAGAIN;
+		op->bounce_len = (uint32_t)len;
+		m->copied_bytes += len;
+		to = op->bounce;
+	}
+	op->head = (struct iovec){ .iov_base = to, .iov_len = len };
+	op->head_len = head;
+	op->body = (struct iovec){ .iov_base = to + head, .iov_len = copy ? payload : 0 };
+	if (op->type == UCCL_OP_WRITE) {
+		if (!copy)
+			return 0;
+		msg_get(m, &op->copy, op->iov, op->iov_count, op->device, 0, op->body.iov_base, payload);
+		op->device = 0;
+		op->loading = load && !(op->flags & UCCL_OPF_INJECT);
+		if (!op->loading)
+			msg_copy_end(m, &op->copy);
+		op->iov[0] = op->body;
+		op->iov_count = 1;
+	} else if (op->type != UCCL_OP_READ) {
+		at = iov_bytes(op->args->operand, op->args->noperand);
+		msg_get(m, &op->copy, op->args->operand, op->args->noperand, op->args->operand_device, 0,
+			op->body.iov_base, at);
+		msg_get(m, &op->copy, op->args->compare, op->args->ncompare, op->args->compare_device, 0,
+			(uint8_t *)op->body.iov_base + at, payload - at);
+		op->loading = op->copy.ticket && !(op->flags & UCCL_OPF_INJECT) && !op->peer->self;
+		if (op->copy.ticket && !op->loading)
+			msg_copy_end(m, &op->copy);
+	}
+	return -op->copy.err;
+}
+
+static void head_drop(struct uccl_msg_ep *m, struct uccl_op *op)
+{
+	if (op->copy.ticket)
+		msg_copy_end(m, &op->copy);
+	if (!op->bounce)
+		return;
+	free(op->bounce);
+	op->bounce = NULL;
+	m->copied_bytes -= op->bounce_len;
+}
+
+static struct uccl_req req_of(const struct uccl_op *op)
+{
+	static const uint8_t kinds[] = {
+		[UCCL_OP_WRITE] = UCCL_RMA_WRITE,
+		[UCCL_OP_READ] = UCCL_RMA_READ,
+		[UCCL_OP_ATOMIC] = UCCL_RMA_ATOMIC,
+		[UCCL_OP_FETCH] = UCCL_RMA_FETCH,
+		[UCCL_OP_COMPARE] = UCCL_RMA_COMPARE,
+	};
+	struct uccl_req req = {
+		.kind = kinds[op->type],
+		.nseg = op->nseg,
+		.datatype = op->datatype,
+		.atomic = op->atomic,
+	};
+
+	for (uint8_t i = 0; i < op->nseg; i++) {
+		req.seg[i] = op->seg[i];
+		req.len += op->seg[i].len;
+	}
+	return req;
+}
+
+/* libfabric's error for a refusal. */
+static int refusal_err(uint32_t refusal)
+{
+	switch (refusal) {
+	case UCCL_REFUSED_KEY:
+	case UCCL_REFUSED_REVOKED:
+		return FI_EKEYREJECTED;
+	case UCCL_REFUSED_ACCESS:
+	case UCCL_REFUSED_RANGE:
+		return FI_EACCES;
+	case UCCL_REFUSED_MEMORY:
+		return FI_ENOMEM;
+	default:
+		return FI_EOPNOTSUPP;
+	}
+}
+
+/* Where what comes back will be put. */
+static uint32_t read_begin(struct uccl_op *op, struct uccl_req *req)
+{
+	struct uccl_msg_rx *rx = op->rx;
+
+	rx->mseq = op->mseq;
+	rx->limit = rx->len = op->len;
+	rx->iov = op->iov;
+	rx->niov = op->iov_count;
+	rx->device = op->device;
+	msg_rx_expect(rx, &req->rkey, &req->raddr);
+	return rx->id;
+}
+
+static void rma_submit(struct uccl_op *op)
+{
+	struct uccl_peer *p = op->peer;
+	uint64_t payload = op->type == UCCL_OP_WRITE ? op->len : op->body.iov_len;
+	struct uccl_req req = req_of(op);
+	struct uccl_env env = { .data = op->data, .len = payload, .mseq = op->mseq, .id = op->id };
+	uint64_t first;
+
+	if (op->rx)
+		req.rx = read_begin(op, &req);
+	uccl_req_encode(op->head.iov_base, &req);
+	first = uccl_min(op->head.iov_len, p->flow.cfg.chunk_bytes) - op->head_len;
+	env.tag = uccl_req_tag(&req);
+	env.flags = op->flags & UCCL_OPF_DATA ? UCCL_ENV_DATA : 0;
+	op->wait = MSG_WAIT_ENV | MSG_WAIT_FIN;
+	op->bulk.iov = op->type == UCCL_OP_WRITE ? op->iov : &op->body;
+	op->bulk.iov_count = op->type == UCCL_OP_WRITE ? op->iov_count : 1;
+	op->bulk.skip = first;
+	if (payload > UCCL_ORDER_MAX) {
+		op->wait |= MSG_WAIT_CTS;
+		env.flags |= UCCL_ENV_DELIVERY;
+	} else {
+		env.flags |= UCCL_ENV_EAGER;
+		op->wait |= payload > first ? MSG_WAIT_BULK : 0;
+	}
+	op->env.rtype = UCCL_REC_REQ;
+	op->env.iov = &op->head;
+	op->env.iov_count = 1;
+	op->env.len = op->head_len + first;
+	op->env.more = op->wait & MSG_WAIT_BULK ? payload - first : 0;
+	uccl_env_encode(op->env.rec, &env);
+	uccl_flow_submit(&p->flow, &op->env);
+	if (op->wait & MSG_WAIT_BULK) {
+		op->bulk.rtype = UCCL_REC_EAGER;
+		op->bulk.bulk = true;
+		op->bulk.len = payload - first;
+		uccl_rec_set_bulk(op->bulk.rec, op->mseq, 0, first);
+		uccl_put64(op->bulk.rec + 16, payload);
+		uccl_flow_submit(&p->flow, &op->bulk);
+	}
+}
+
+static void rma_count(struct uccl_msg_ep *m, const struct uccl_op *op)
+{
+	if (op->type == UCCL_OP_WRITE || op->type == UCCL_OP_READ)
+		m->stats->rma_ops++;
+	else
+		m->stats->atomic_ops++;
+}
+
+static void self_finish(struct uccl_msg_ep *m, struct uccl_op *op)
+{
+	head_drop(m, op);
+	op->err = op->refusal ? refusal_err(op->refusal) : op->copy.err;
+	if (!op->err)
+		op->done_len = op->len;
+	op->from = op->peer;
+	op->done(op);
+}
+
+static void self_copied(struct uccl_copy *c, uint64_t now)
+{
+	struct uccl_op *op = uccl_container_of(c, struct uccl_op, copy);
+	struct uccl_req req = req_of(op);
+	struct uccl_msg_ep *m = op->peer->msg_ep;
+
+	(void)now;
+	if (!c->err)
+		msg_target_self_tell(m, op, &req);
+	self_finish(m, op);
+}
+
+static int rma_self(struct uccl_msg_ep *m, struct uccl_op *op)
+{
+	struct uccl_req req = req_of(op);
+	int refusal;
+
+	if (op->flags & UCCL_OPF_DATA && !msg_data_room(m, op->peer)) {
+		head_drop(m, op);
+		return -FI_EAGAIN;
+	}
+	refusal = msg_target_self(m, op, &req);
+	if (refusal < 0) {
+		head_drop(m, op);
+		return refusal;
+	}
+	rma_count(m, op);
+	op->refusal = (uint8_t)refusal;
+	if (op->refusal || msg_copied(m, &op->copy))
+		self_finish(m, op);
+	else
+		msg_copy_wait(m, &op->copy, self_copied);
+	return 0;
+}
+
+/* The payload of a read is there. */
+static void read_placed(struct uccl_msg_rx *rx, uint64_t now)
+{
+	struct uccl_op *op = rx->read;
+
+	(void)now;
+	op->fail = rx->copy.err;
+	op->rx = NULL;
+	rx->read = NULL;
+	msg_rx_free(rx);
+	op->done_len = op->len;
+	msg_tx_arrived(op, MSG_WAIT_FIN);
+}
+
+static const struct msg_rx_ops read_rx_ops = {
+	.placed = read_placed,
+};
+
+/* The operation ends: what was to come back is not expected any more. */
+static void rma_ended(struct uccl_op *op)
+{
+	struct uccl_msg_rx *rx = op->rx;
+
+	if (!rx)
+		return;
+	op->rx = NULL;
+	msg_rx_free(rx);
+}
+
+/* RESP, or FIN of a write. */
+static enum uccl_drop rma_answered(struct uccl_op *op, const struct uccl_resp *resp)
+{
+	/* A read succeeds by what comes back, a large write not before it was asked for. */
+	if (!resp->err && (op->rx || op->wait & MSG_WAIT_CTS))
+		return UCCL_DROP_RECORD;
+	if (resp->err) {
+		op->refusal = resp->err < UCCL_REFUSED_COUNT ? (uint8_t)resp->err : UCCL_REFUSED_ATOMIC;
+		op->fail = refusal_err(op->refusal);
+		rma_ended(op);
+	}
+	msg_tx_arrived(op, MSG_WAIT_FIN | MSG_WAIT_CTS);
+	return UCCL_DROP_COUNT;
+}
+
+static const struct msg_tx_ops rma_tx_ops = {
+	.submit = rma_submit,
+	.answered = rma_answered,
+	.ended = rma_ended,
+};
+
+int uccl_msg_rma(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
+{
+	struct uccl_peer *p = op->peer;
+	uint64_t payload = payload_len(op);
+	int rc;
+
+	if (p->dead)
+		return -p->dead;
+	if (op->type != UCCL_OP_WRITE && payload > UCCL_ORDER_MAX)
+		return -FI_EMSGSIZE;
+	rc = head_make(m, op, payload);
+	if (rc) {
+		head_drop(m, op);
+		return rc;
+	}
+	if (p->self)
+		return rma_self(m, op);
+	op->tx = &rma_tx_ops;
+	op->id = uccl_ids_get(&m->send_ids, op);
+	if (op->id && comes_back(op)) {
+		op->rx = uccl_pool_get(&m->rx_pool);
+		if (op->rx) {
+			op->rx->peer = p;
+			op->rx->id = uccl_ids_get(&m->rx_ids, op->rx);
+			op->rx->have_env = op->rx->in_order = true;
+			op->rx->ops = &read_rx_ops;
+			op->rx->read = op;
+			TAILQ_INSERT_TAIL(&p->rxs, op->rx, plink);
+		}
+	}
+	if (!op->id || (comes_back(op) && (!op->rx || !op->rx->id))) {
+		rma_ended(op);
+		uccl_ids_put(&m->send_ids, op->id);
+		op->id = 0;
+		head_drop(m, op);
+		return -FI_EAGAIN;
+	}
+	op->args = NULL;
+	rma_count(m, op);
+	if (op->loading)
+		msg_tx_load(m, op);
+	msg_tx_post(m, op, now);
+	return 0;
+}

@@ -1,0 +1,555 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The target of RMA and atomics. The common case, a whole request in order, is executed where it lies. What comes early
+ * or in pieces waits as a message does; those whose turn has come are executed one after the other, so that none
+ * overtakes one of UCCL_ORDER_MAX bytes or less. A larger write gets CTS in its turn and is placed like a message.
+ */
+#include "msg/rma/serve.h"
+
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/seq.h"
+#include "base/units.h"
+#include "msg/rma/atomic.h"
+#include "msg/iov.h"
+#include "msg/recv/posted.h"
+#include "msg/rma/reply.h"
+#include "msg/recv/unexpected.h"
+
+/* Of peers that wait, so many are tried at once without success; the others have their turns later. */
+#define SERVE_TRIES 8
+
+/*
+ * May a request complete at our side, too? Its remote data needs a place that nobody provided, and none that comes
+ * later has it before who waits.
+ */
+static bool serve_room(const struct uccl_peer *p, bool has_data)
+{
+	struct uccl_msg_ep *m = p->msg_ep;
+
+	return !has_data || ((m->retrying || TAILQ_EMPTY(&m->blocked[UCCL_BLOCK_ROOM])) && msg_data_room(m, p));
+}
+
+/*
+ * Execute a request of which everything is there, unless it must wait. UCCL_BLOCK_COPY: it writes to a device, and has
+ * to be kept until its bytes are there.
+ */
+static enum uccl_block serve_whole(struct uccl_peer *p, const struct uccl_env *env, const struct uccl_req *req,
+				   const uint8_t *body)
+{
+	struct uccl_msg_ep *m = p->msg_ep;
+	struct uccl_reply *r;
+	struct uccl_feed *f;
+	struct msg_place at;
+	int refusal = UCCL_REFUSED_ATOMIC;
+
+	if (!serve_room(p, env->flags & UCCL_ENV_DATA))
+		return UCCL_BLOCK_ROOM;
+	r = msg_reply_get(p, env->id, req, env->mseq);
+	if (!r)
+		return UCCL_BLOCK_REPLY;
+	if (msg_target_knows(req))
+		refusal = msg_target_find(m, req, &at);
+	if (refusal) {
+		msg_reply_answer(r, refusal);
+		return UCCL_BLOCK_NOT;
+	}
+	if (at.device && req->kind != UCCL_RMA_READ) {
+		msg_reply_free(r);
+		return UCCL_BLOCK_COPY;
+	}
+	f = r->feed;
+	if (req->kind == UCCL_RMA_WRITE) {
+		if (req->len)
+			msg_copy_in(at.iov, at.niov, 0, body, req->len);
+	} else if (req->kind == UCCL_RMA_READ) {
+		if (f)
+			msg_reply_read(r, &at);
+	} else if (req->len) {
+		msg_target_atomic(m, req, &at, body, f ? f->buf : NULL);
+		if (f)
+			msg_reply_fetched(r);
+	}
+	if (!f || !at.device)
+		msg_target_tell(m, p, req, at.regions, at.nregions, env->flags & UCCL_ENV_DATA, env->data);
+	if (f)
+		m->ops->ready(p);
+	else
+		msg_reply_answer(r, UCCL_REFUSED_NOT);
+	return UCCL_BLOCK_NOT;
+}
+
+static struct uccl_env env_of(const struct uccl_msg_rx *rx)
+{
+	return (struct uccl_env){
+		.data = rx->serve->data,
+		.len = rx->len,
+		.flags = rx->flags,
+		.mseq = (uint32_t)rx->mseq,
+		.id = rx->send_id,
+	};
+}
+
+/* Its region goes away. */
+static void serve_revoked(struct msg_uses *u, const void *region)
+{
+	struct uccl_serve *s = uccl_container_of(u, struct uccl_serve, uses);
+	struct uccl_msg_rx *rx = s->rx;
+
+	if (s->placed)
+		msg_target_forget(s->regions, &s->nregions, region);
+	if (!rx->iov)
+		return;
+	/* A registration that ends is a fence, too. */
+	msg_rx_close(rx);
+	if (rx->flags & UCCL_ENV_EAGER) {
+		/* What comes of it goes nowhere, and then it is answered. */
+		s->refusal = UCCL_REFUSED_REVOKED;
+		s->refused = true;
+		TAILQ_INSERT_TAIL(&rx->peer->msg_ep->refused, s, refused_link);
+		return;
+	}
+	msg_rx_fin(rx, UCCL_REFUSED_REVOKED);
+	msg_rx_release(rx);
+}
+
+/* Let payload go where it belongs. 0, or enum uccl_refusal. */
+static int serve_attach(struct uccl_msg_rx *rx)
+{
+	struct uccl_serve *s = rx->serve;
+	struct msg_place at;
+	int refusal = msg_target_find(rx->peer->msg_ep, &s->req, &at);
+
+	if (refusal)
+		return refusal;
+	memcpy(s->iov, at.iov, at.niov * sizeof(*at.iov));
+	memcpy(s->regions, at.regions, at.nregions * sizeof(*at.regions));
+	s->nregions = at.nregions;
+	s->niov = at.niov;
+	rx->iov = s->iov;
+	rx->niov = s->niov;
+	rx->device = at.device;
+	rx->limit = rx->len;
+	s->rx = rx;
+	s->uses.revoked = serve_revoked;
+	msg_uses_begin(rx->peer->msg_ep, &s->uses, s->regions, s->nregions);
+	return UCCL_REFUSED_NOT;
+}
+
+static void serve_unqueue(struct uccl_msg_rx *rx)
+{
+	TAILQ_REMOVE(&rx->peer->requests, rx, link);
+	rx->peer->nrequests--;
+	rx->serve->queued = false;
+}
+
+/* A write that is larger than what is kept in order: its turn is when it is asked for. */
+static void serve_large(struct uccl_msg_rx *rx, uint64_t now)
+{
+	int refusal = serve_attach(rx);
+
+	serve_unqueue(rx);
+	if (refusal) {
+		msg_rx_fin(rx, (uint32_t)refusal);
+		msg_rx_release(rx);
+		return;
+	}
+	if (rx->buf)
+		msg_rx_move(rx, rx->got);
+	if (msg_rx_cts(rx, now)) {
+		rx->iov = NULL;
+		msg_rx_fin(rx, UCCL_REFUSED_MEMORY);
+		msg_rx_release(rx);
+	}
+}
+
+static void serve_finish(struct uccl_msg_rx *rx)
+{
+	struct uccl_serve *s = rx->serve;
+
+	msg_target_tell(rx->peer->msg_ep, rx->peer, &s->req, s->regions, s->nregions, s->has_data, s->data);
+	msg_rx_fin(rx, 0);
+	msg_rx_release(rx);
+}
+
+static void serve_run(struct uccl_peer *p, uint64_t now);
+
+static void serve_copied(struct uccl_copy *c, uint64_t now)
+{
+	serve_run(uccl_container_of(c, struct uccl_msg_rx, copy)->peer, now);
+}
+
+/*
+ * A write, all of which is here, perhaps to a device. Those behind it wait, too: who finds a flag in the host's memory
+ * may look at the device's. False: it is on its way.
+ */
+static bool serve_written(struct uccl_msg_rx *rx)
+{
+	struct uccl_msg_ep *m = rx->peer->msg_ep;
+	struct uccl_serve *s = rx->serve;
+
+	if (s->req.kind != UCCL_RMA_WRITE || !s->req.len)
+		return true;
+	if (!rx->iov && !s->refusal) {
+		s->refusal = (uint8_t)serve_attach(rx);
+		if (!s->refusal)
+			msg_rx_move(rx, rx->eager);
+	}
+	if (!msg_copied(m, &rx->copy)) {
+		msg_copy_wait(m, &rx->copy, serve_copied);
+		return false;
+	}
+	if (rx->copy.err && !s->refusal)
+		s->refusal = UCCL_REFUSED_RANGE;
+	return true;
+}
+
+/*
+ * An atomic, all of which is here. On a device it is read, done here, and written back, while no other one is under way
+ * there. False: it is on its way, or another one is. PROTOCOL R193
+ */
+static bool serve_atomic(struct uccl_msg_rx *rx, enum uccl_block *blocked)
+{
+	struct uccl_msg_ep *m = rx->peer->msg_ep;
+	struct uccl_serve *s = rx->serve;
+	struct msg_place at;
+	uint64_t len = s->req.len;
+
+	if (s->req.kind <= UCCL_RMA_READ || !len || !msg_target_knows(&s->req))
+		return true;
+	if (!s->found) {
+		if (s->refusal || msg_target_find(m, &s->req, &at) || !at.device)
+			return true;
+		if (!msg_target_claim(m, rx)) {
+			*blocked = UCCL_BLOCK_CLAIM;
+			return false;
+		}
+		s->found = malloc(2 * len);
+		s->refusal = s->found ? (uint8_t)serve_attach(rx) : UCCL_REFUSED_MEMORY;
+		if (!s->refusal)
+			msg_get(m, &rx->copy, rx->iov, rx->niov, rx->device, 0, s->found, len);
+	}
+	for (;;) {
+		if (!msg_copied(m, &rx->copy)) {
+			msg_copy_wait(m, &rx->copy, serve_copied);
+			return false;
+		}
+		if (rx->copy.err && !s->refusal)
+			s->refusal = UCCL_REFUSED_RANGE;
+		if (s->stored || s->refusal)
+			break;
+		s->stored = true;
+		msg_target_apply(&s->req, rx->buf, s->found, s->found + len);
+		if (s->req.atomic != UCCL_ATOMIC_READ)
+			msg_put(m, &rx->copy, rx->iov, rx->niov, rx->device, 0, s->found, len);
+	}
+	msg_target_release(m, rx);
+	return true;
+}
+
+/* The first of the requests whose turn has come. True: it is done with, and no more in the list. */
+static bool serve_first(struct uccl_msg_rx *rx, enum uccl_block *blocked, uint64_t now)
+{
+	struct uccl_peer *p = rx->peer;
+	struct uccl_serve *s = rx->serve;
+	struct uccl_env env = env_of(rx);
+	struct uccl_reply *r;
+	bool fetched;
+
+	if (!(rx->flags & UCCL_ENV_EAGER)) {
+		if (!serve_room(p, s->has_data)) {
+			*blocked = UCCL_BLOCK_ROOM;
+			return false;
+		}
+		if (s->placed) {
+			serve_unqueue(rx);
+			serve_finish(rx);
+		} else {
+			serve_large(rx, now);
+		}
+		return true;
+	}
+	/* Its payload goes straight to its place, unless some has come already. */
+	if (rx->got < rx->eager && !rx->buf && !rx->iov && !s->refusal)
+		s->refusal = (uint8_t)serve_attach(rx);
+	if (rx->got < rx->eager || (p->msg_ep->device && (!serve_written(rx) || !serve_atomic(rx, blocked))))
+		return false;
+	if (!rx->iov && !s->refusal) {
+		*blocked = serve_whole(p, &env, &s->req, rx->buf);
+		if (*blocked)
+			return false;
+		msg_rx_free(rx);
+		return true;
+	}
+	if (!serve_room(p, s->has_data && !s->refusal)) {
+		*blocked = UCCL_BLOCK_ROOM;
+		return false;
+	}
+	fetched = s->found && !s->refusal && s->req.rx;
+	r = msg_reply_get(p, rx->send_id, fetched ? &s->req : NULL, (uint32_t)rx->mseq);
+	if (!r) {
+		*blocked = UCCL_BLOCK_REPLY;
+		return false;
+	}
+	if (!s->refusal)
+		msg_target_tell(p->msg_ep, p, &s->req, s->regions, s->nregions, s->has_data, s->data);
+	if (fetched) {
+		memcpy(r->feed->buf, s->found + s->req.len, s->req.len);
+		msg_reply_fetched(r);
+		p->msg_ep->ops->ready(p);
+	} else {
+		msg_reply_answer(r, s->refusal);
+	}
+	msg_rx_free(rx);
+	return true;
+}
+
+static void serve_unblock(struct uccl_peer *p)
+{
+	if (p->blocked)
+		TAILQ_REMOVE(&p->msg_ep->blocked[p->blocked], p, blocked_link);
+	p->blocked = UCCL_BLOCK_NOT;
+}
+
+/* Go on with the requests of this peer, as far as possible. */
+static void serve_run(struct uccl_peer *p, uint64_t now)
+{
+	enum uccl_block blocked = UCCL_BLOCK_NOT;
+	struct uccl_msg_rx *rx;
+
+	while ((rx = TAILQ_FIRST(&p->requests)) && serve_first(rx, &blocked, now))
+		;
+	if (blocked != p->blocked) {
+		serve_unblock(p);
+		p->blocked = (uint8_t)blocked;
+		if (blocked)
+			TAILQ_INSERT_TAIL(&p->msg_ep->blocked[blocked], p, blocked_link);
+	}
+	msg_peer_limits(p);
+}
+
+/* Its turn has come. */
+static void serve_turn(struct uccl_msg_rx *rx, uint64_t now)
+{
+	struct uccl_peer *p = rx->peer;
+
+	TAILQ_INSERT_TAIL(&p->requests, rx, link);
+	p->nrequests++;
+	rx->serve->queued = true;
+	serve_run(p, now);
+}
+
+/* A large write is in place. */
+static void serve_placed(struct uccl_msg_rx *rx, uint64_t now)
+{
+	if (rx->copy.err) {
+		msg_rx_fin(rx, UCCL_REFUSED_RANGE);
+		msg_rx_release(rx);
+		return;
+	}
+	if (serve_room(rx->peer, rx->serve->has_data)) {
+		serve_finish(rx);
+		return;
+	}
+	/* Many may have been granted while there was room for each. */
+	rx->serve->placed = true;
+	serve_turn(rx, now);
+}
+
+static void serve_came(struct uccl_msg_rx *rx, uint64_t now)
+{
+	serve_run(rx->peer, now);
+}
+
+static void refused_end(struct uccl_msg_ep *m, struct uccl_serve *s)
+{
+	if (s->refused)
+		TAILQ_REMOVE(&m->refused, s, refused_link);
+	s->refused = false;
+}
+
+static void serve_freed(struct uccl_msg_rx *rx)
+{
+	if (rx->serve->queued)
+		serve_unqueue(rx);
+	refused_end(rx->peer->msg_ep, rx->serve);
+	msg_uses_end(rx->peer->msg_ep, &rx->serve->uses);
+	msg_target_release(rx->peer->msg_ep, rx);
+	free(rx->serve->found);
+	uccl_pool_put(&rx->peer->msg_ep->serve_pool, rx->serve);
+}
+
+static const struct msg_rx_ops serve_rx_ops = {
+	.turn = serve_turn,
+	.whole = serve_came,
+	.placed = serve_placed,
+	.freed = serve_freed,
+};
+
+/* Keep what cannot be executed yet. */
+static enum uccl_drop req_keep(struct uccl_peer *p, struct uccl_msg_rx *rx, uint64_t mseq, bool turn,
+			       const struct uccl_env *env, const struct uccl_req *req, const uint8_t *data,
+			       uint32_t len, uint64_t now)
+{
+	uint64_t eager = env->flags & UCCL_ENV_EAGER ? env->len : len;
+	struct uccl_msg_ep *m = p->msg_ep;
+	struct uccl_serve *s = uccl_pool_get(&m->serve_pool);
+	bool fresh = !rx, straight;
+
+	if (!s)
+		return UCCL_DROP_MEMORY;
+	if (!rx)
+		rx = msg_rx_new(p, mseq);
+	/* It must be found again if its turn has not come, or more of it comes by message sequence. */
+	if (!rx || (fresh && (!turn || eager > len) && !msg_rx_hash(rx)))
+		goto memory;
+	/* With nothing before it, a write needs no other place than its own. */
+	straight = turn && TAILQ_EMPTY(&p->requests) && req->kind == UCCL_RMA_WRITE && !rx->buf && !len;
+	if (straight ? msg_rx_hold(rx, eager) : msg_rx_buffer(rx, eager, len))
+		goto memory;
+	if (!msg_rx_range_new(rx, 0, len, eager)) {
+		uccl_pool_put(&m->serve_pool, s);
+		return UCCL_DROP_OVERLAP;
+	}
+	s->req = *req;
+	s->data = env->data;
+	s->has_data = env->flags & UCCL_ENV_DATA;
+	rx->serve = s;
+	msg_rx_set_env(rx, &serve_rx_ops, env, eager);
+	if (len)
+		msg_rx_place(rx, 0, data, len);
+	if (turn && !rx->hashed) {
+		rx->in_order = true;
+		p->rx_mseq++;
+		serve_turn(rx, now);
+	}
+	msg_rx_drain(p, now);
+	return UCCL_DROP_COUNT;
+memory:
+	uccl_pool_put(&m->serve_pool, s);
+	if (rx && fresh)
+		msg_rx_free(rx);
+	return UCCL_DROP_MEMORY;
+}
+
+enum uccl_drop msg_req(struct uccl_peer *p, const struct uccl_chunk_in *in, uint64_t now)
+{
+	struct uccl_msg_rx *rx;
+	struct uccl_env env;
+	struct uccl_req req;
+	const uint8_t *data;
+	uint64_t mseq;
+	uint32_t len;
+	bool turn;
+	int head;
+
+	uccl_env_decode(&env, in->rec);
+	mseq = uccl_seq_expand(p->rx_mseq, env.mseq, 32);
+	head = uccl_req_decode(&req, env.tag, in->data, in->len);
+	if (head < 0 || mseq < p->rx_mseq || mseq - p->rx_mseq >= UCCL_MSG_LIMIT || !env.id ||
+	    env.flags & (UCCL_ENV_UNSOLICITED | UCCL_ENV_LANES))
+		return UCCL_DROP_RECORD;
+	data = in->data + head;
+	len = in->len - (uint32_t)head;
+	if (msg_target_payload(&req) != env.len || len > env.len)
+		return UCCL_DROP_RECORD;
+	if (env.flags & UCCL_ENV_EAGER ? env.len > len && env.len > UCCL_EAGER_MAX :
+					 req.kind != UCCL_RMA_WRITE || !(env.flags & UCCL_ENV_DELIVERY))
+		return UCCL_DROP_RECORD;
+	turn = mseq == p->rx_mseq;
+	rx = msg_rx_find(p, mseq);
+	if (!rx && turn && len == env.len && env.flags & UCCL_ENV_EAGER && TAILQ_EMPTY(&p->requests) &&
+	    !serve_whole(p, &env, &req, data)) {
+		p->rx_mseq++;
+		msg_rx_drain(p, now);
+		return UCCL_DROP_COUNT;
+	}
+	/* More of it came before: the request must agree with that, and bring what is missing. */
+	if (rx && (rx->have_env || rx->eager != env.len || !(env.flags & UCCL_ENV_EAGER) || len > rx->eager - rx->got))
+		return UCCL_DROP_RECORD;
+	return req_keep(p, rx, mseq, turn, &env, &req, data, len, now);
+}
+
+/* An atomic on a device may have been done since, here or at another endpoint. */
+static void serve_claims(struct uccl_msg_ep *m, uint64_t now)
+{
+	struct uccl_peer_list *l = &m->blocked[UCCL_BLOCK_CLAIM];
+	const struct uccl_peer *last = TAILQ_LAST(l, uccl_peer_list);
+	struct uccl_peer *p;
+	int tries = 0;
+
+	while (tries < SERVE_TRIES && !m->claimer && (p = TAILQ_FIRST(l))) {
+		m->match.steps++;
+		serve_unblock(p);
+		serve_run(p, now);
+		tries += p->blocked == UCCL_BLOCK_CLAIM;
+		if (p == last)
+			break;
+	}
+}
+
+void msg_serve_retry(struct uccl_msg_ep *m, uint64_t now)
+{
+	struct uccl_peer_list *l = &m->blocked[UCCL_BLOCK_ROOM];
+	const struct uccl_peer *last = TAILQ_LAST(l, uccl_peer_list);
+	struct uccl_peer *p;
+	int tries = 0;
+
+	serve_claims(m, now);
+	m->retrying = true;
+	/* There may be room and no receive for any of them: the others are tried in the next turns. */
+	while (tries < SERVE_TRIES && (p = TAILQ_FIRST(l)) && uccl_msg_ep_room(m)) {
+		m->match.steps++;
+		/* The next room is for the next one. */
+		serve_unblock(p);
+		serve_run(p, now);
+		tries += p->blocked == UCCL_BLOCK_ROOM;
+		if (p == last)
+			break;
+	}
+	m->retrying = false;
+}
+
+void msg_serve_blocked(struct uccl_msg_ep *m, uint64_t now)
+{
+	struct uccl_peer_list *l = &m->blocked[UCCL_BLOCK_REPLY];
+	struct uccl_peer *p;
+
+	for (int i = 0; i < SERVE_TRIES && (p = TAILQ_FIRST(l)); i++) {
+		TAILQ_REMOVE(l, p, blocked_link);
+		TAILQ_INSERT_TAIL(l, p, blocked_link);
+		serve_run(p, now);
+	}
+}
+
+void msg_serve_acked(struct uccl_item *item, uint64_t now)
+{
+	struct uccl_peer *p = msg_reply_acked(item);
+
+	if (!p)
+		return;
+	msg_serve_blocked(p->msg_ep, now);
+	if (p->blocked == UCCL_BLOCK_REPLY)
+		serve_run(p, now);
+}
+
+void msg_serve_ended(struct uccl_peer *p, uint64_t now)
+{
+	msg_replies_free(p);
+	serve_unblock(p);
+	msg_serve_blocked(p->msg_ep, now);
+}
+
+void uccl_msg_revoke(struct uccl_msg_ep *m, const void *region, uint64_t now)
+{
+	struct uccl_serve *s;
+
+	msg_copies_settle(m);
+	msg_uses_revoke(m, region);
+	while ((s = TAILQ_FIRST(&m->refused))) {
+		refused_end(m, s);
+		serve_run(s->rx->peer, now);
+	}
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * An operation on its way to a peer, whatever it is: its turn in the order of what was posted to it, what the peer asks
+ * for, and what it waits for before it is complete. send.c and rma.c make them, and hear of them by msg_tx_ops.
+ *
+ *	msg_tx_load			before it, if its payload is on its way from a device; ops->loaded
+ *	msg_tx_post			its place in the order
+ *	ops->submit			its turn has come: sets op->wait
+ *	msg_tx_arrived			something that it waited for came, by:
+ *	  msg_tx_acked, msg_tx_cts	  the peer has it, or wants the rest
+ *	  msg_tx_fin, ops->answered	  the peer says what became of it
+ *	msg_tx_finish, ops->ended	nothing is missing any more, or the peer is dead
+ */
+#ifndef UCCL_MSG_SEND_MSG_TX_H
+#define UCCL_MSG_SEND_MSG_TX_H
+
+#include "msg/msg_ep.h"
+
+/* What an operation that goes to a peer is: a send, or a request for its memory. */
+struct msg_tx_ops {
+	/* Its turn has come: hand it to the flow. */
+	void (*submit)(struct uccl_op *op);
+	/* Its payload came from a device; its turn is still to come. NULL: nothing is to be done. */
+	void (*loaded)(struct uccl_op *op);
+	/* The peer's answer, FIN or RESP, which it waits for. */
+	enum uccl_drop (*answered)(struct uccl_op *op, const struct uccl_resp *resp);
+	/* It ends: what was to come back is not expected any more. NULL: nothing was. */
+	void (*ended)(struct uccl_op *op);
+};
+
+/* What an operation is waiting for. */
+enum { MSG_WAIT_ENV = 1, MSG_WAIT_BULK = 2, MSG_WAIT_CTS = 4, MSG_WAIT_FIN = 8, MSG_WAIT_LEAD = 16 };
+
+/* Could it begin at once, were nothing queued before it? */
+bool msg_tx_may_begin(const struct uccl_peer *p, const struct uccl_op *op);
+/* Its payload is on its way from a device (op->copy): it begins when that is there. Before msg_tx_post. */
+void msg_tx_load(struct uccl_msg_ep *m, struct uccl_op *op);
+/* Straight to its place in the order: queue what must wait for it. */
+void msg_tx_post(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now);
+/* Something that op waited for came. */
+void msg_tx_arrived(struct uccl_op *op, uint8_t what);
+/* Everything did, or nothing will: 0 or a positive FI_Exxx. */
+void msg_tx_finish(struct uccl_op *op, int err);
+
+/* So many bytes of it go ahead of CTS; 0: that has come, or will not. */
+static inline void msg_tx_unsolicited(struct uccl_op *op, uint32_t bytes)
+{
+	op->peer->unsolicited_bytes += bytes - op->unsolicited_bytes;
+	op->unsolicited_bytes = bytes;
+}
+
+/* The peer has what this item carried; it asks for more; it answers. */
+void msg_tx_acked(struct uccl_item *item);
+enum uccl_drop msg_tx_cts(struct uccl_peer *p, const uint8_t *rec);
+enum uccl_drop msg_tx_fin(struct uccl_peer *p, const uint8_t *rec);
+
+#endif

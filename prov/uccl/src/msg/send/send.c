@@ -1,0 +1,542 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The sending side. Every message begins with an envelope that carries as many of its first bytes as fit in a chunk. Up
+ * to the eager limit the rest follows at once; beyond it the rest waits for CTS. If a receive waits for it, probably,
+ * the first part of that rest, its head, does not. Completion waits for: the envelope's acknowledgement, the head's,
+ * the rest's, CTS, and FIN if delivery was asked for.
+ */
+#include "msg/send/send.h"
+
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "lanes/primary.h"
+#include "msg/iov.h"
+#include "msg/recv/posted.h"
+#include "msg/send/msg_tx.h"
+
+/* Up to this size a copy is cheaper than anything else. */
+#define COPY_ALWAYS 1024
+/* Whatever FI_UCCL_EAGER says, so much goes with the envelope. */
+#define EAGER_LEAST 64
+
+/* Bring the payload from a device. An injected buffer is the caller's again at once: stay until it is there. */
+static void send_load(struct uccl_msg_ep *m, struct uccl_op *op, uint8_t *to)
+{
+	msg_get(m, &op->copy, op->iov, op->iov_count, op->device, 0, to, op->len);
+	op->device = 0;
+	op->loading = !(op->flags & UCCL_OPF_INJECT);
+	if (!op->loading)
+		msg_copy_end(m, &op->copy);
+}
+
+/*
+ * The peer need not wait for the copy: what leaves within this call may leave from the program's buffer. With nothing
+ * else in flight it is all that has to be told of the copy.
+ */
+static bool copy_may_be_late(const struct uccl_msg_ep *m, const struct uccl_op *op)
+{
+	struct uccl_peer *p = op->peer;
+
+	return m->late_may && op->iov_count == 1 && TAILQ_EMPTY(&p->pending) && msg_tx_may_begin(p, op) &&
+	       uccl_flow_idle(&p->flow);
+}
+
+/* Copy the payload, so that the application has its buffer back. */
+static int send_copy(struct uccl_msg_ep *m, struct uccl_op *op)
+{
+	uint8_t *to = op->small;
+
+	if (op->len > sizeof(op->small)) {
+		/* What is not acknowledged yet holds memory; one message at least always may. */
+		if (m->copied_bytes && m->copied_bytes + op->len > UCCL_COPIED_MAX)
+			return -FI_EAGAIN;
+		op->bounce = malloc(op->len);
+		if (!op->bounce)
+			return -FI_EAGAIN;
+		op->bounce_len = (uint32_t)op->len;
+		m->copied_bytes += op->len;
+		to = op->bounce;
+		if (!op->device && copy_may_be_late(m, op)) {
+			m->late = op;
+			return 0;
+		}
+	}
+	if (op->device)
+		send_load(m, op, to);
+	else
+		msg_copy_out(op->iov, op->iov_count, 0, to, op->len);
+	op->iov[0] = (struct iovec){ .iov_base = to, .iov_len = op->len };
+	op->iov_count = 1;
+	if (!op->copy.err)
+		return 0;
+	msg_copy_end(m, &op->copy);
+	op->loading = false;
+	free(op->bounce);
+	if (op->bounce)
+		m->copied_bytes -= op->bounce_len;
+	op->bounce = NULL;
+	return -op->copy.err;
+}
+
+/*
+ * Does a copy cost less than the acknowledgement? For a small message always; for a larger one while nothing else is
+ * under way, when the sender waits for just this completion: among many, one acknowledgement completes several.
+ */
+static bool copy_pays(const struct uccl_op *op)
+{
+	const struct uccl_peer *p = op->peer;
+
+	return op->len <= COPY_ALWAYS || (op->len <= UCCL_COPY_MAX && p->open && uccl_flow_idle(&p->flow));
+}
+
+/* It is complete at once: copied, and nobody asked to wait for more than that. */
+static bool send_is_early(const struct uccl_op *op, int copied)
+{
+	return copied && !(op->flags & (UCCL_OPF_ACKED | UCCL_OPF_DELIVERY));
+}
+
+/* It is short enough to leave without an answer of the peer. */
+static bool is_short(const struct uccl_msg_ep *m, const struct uccl_op *op)
+{
+	return op->len <= uccl_max(m->eager_max, EAGER_LEAST);
+}
+
+/* What goes without CTS must be where the processor can read it. */
+static bool must_copy(const struct uccl_msg_ep *m, const struct uccl_op *op)
+{
+	return op->flags & UCCL_OPF_INJECT || (op->device && !op->peer->self && is_short(m, op));
+}
+
+/*
+ * May the program hear of it before the peer has it? Who hears may make no call for long, and what the peer has to ask
+ * for would lie here until somebody answers.
+ */
+static bool may_be_early(const struct uccl_msg_ep *m, const struct uccl_op *op)
+{
+	return op->flags & UCCL_OPF_EARLY && !op->device &&
+	       (op->peer->self || (is_short(m, op) && !op->peer->flow.limits.envelopes_only));
+}
+
+/*
+ * 1: copied, or being copied; the op may complete when it is. 0: it completes when acknowledged. -FI_EAGAIN: no memory
+ * to copy it now; or why its memory cannot be read.
+ */
+static int send_may_copy(struct uccl_msg_ep *m, struct uccl_op *op)
+{
+	bool must = must_copy(m, op);
+	int rc;
+
+	if (!must && (!may_be_early(m, op) || !copy_pays(op)))
+		return 0;
+	rc = send_copy(m, op);
+	return !rc ? 1 : must ? rc : 0;
+}
+
+/* Tell api that the op is complete although msg keeps it until the peer has everything. */
+static void send_early(struct uccl_op *op)
+{
+	op->err = 0;
+	op->from = op->peer;
+	op->done(op);
+}
+
+static void send_loaded(struct uccl_op *op)
+{
+	if (!send_is_early(op, true))
+		return;
+	op->busy = true;
+	send_early(op);
+}
+
+/*
+ * A message that lanes may carry: how much of it goes without an answer, and in *first how much its envelope holds.
+ * While others are under way the primary has enough to do, and the fewer bytes it carries the sooner it is at the next
+ * one.
+ */
+static uint32_t send_shared(const struct uccl_op *op, uint64_t *first)
+{
+	const struct uccl_peer *p = op->peer;
+	bool busy = p->nstriped > 1 || p->unsolicited >= UCCL_LANES_UNSOLICITED;
+
+	if (op->len <= p->msg_ep->eager_max && !busy)
+		return (uint32_t)p->msg_ep->eager_max;
+	*first = uccl_flow_idle(&p->flow) && !p->nstriped ? uccl_min(*first, UCCL_LANES_FIRST) : 0;
+	return 0;
+}
+
+static void unsolicited_drop(struct uccl_op *op)
+{
+	if (op->unsolicited)
+		op->peer->unsolicited -= op->len;
+	op->unsolicited = false;
+	msg_tx_unsolicited(op, 0);
+}
+
+/*
+ * How many bytes of a message go without an answer although it has to wait for CTS; no more than the envelope has if it
+ * probably meets no receive: then it would fill memory, and be copied. PROTOCOL R263 R264
+ */
+static uint64_t send_unsolicited(const struct uccl_op *op, uint64_t first)
+{
+	const struct uccl_peer *p = op->peer;
+	uint64_t most = uccl_min(4 * p->msg_ep->eager_max, UCCL_UNSOLICITED_MAX), head = op->len;
+
+	if (!p->takes_unsolicited || p->met_streak < UCCL_UNSOLICITED_MET || op->device ||
+	    p->flow.limits.envelopes_only || op->len >> UCCL_ENV_UNSOLICITED_AT || most <= first)
+		return first;
+	/* While others leave CTS comes in time. */
+	if (!TAILQ_EMPTY(&p->flow.sendq.bulk))
+		return first;
+	/* Its packets are full, so that a receiver foresees the place of those behind it. */
+	if (head > most)
+		head = uccl_words((uint32_t)(most - (most - first) % p->flow.chunk_bytes));
+	return head <= first || p->unsolicited_bytes + head > UCCL_UNSOLICITED_PEER_MAX ? first : head;
+}
+
+/*
+ * Which lanes bring the first *head bytes of a message without an answer, as stripes; 0: none does. It may meet no
+ * receive: lanes keep what they bring until it does, and copy it then. PROTOCOL R265
+ */
+static uint16_t send_slices(struct uccl_op *op, uint64_t *head)
+{
+	struct uccl_peer *p = op->peer;
+	uint16_t lanes;
+
+	if (!p->lanes_unsolicited || p->flow.limits.envelopes_only || op->len >> UCCL_ENV_LANES_AT)
+		return 0;
+	*head = op->len <= UCCL_UNSOLICITED_MAX ? op->len : (uint64_t)UCCL_STRIPE_FULL * UCCL_STRIPE_SHARES;
+	if (p->unsolicited_bytes + *head > UCCL_UNSOLICITED_PEER_MAX)
+		return 0;
+	lanes = lanes_pick(p, *head);
+	return lanes && lanes_send(op, 0, *head, 0, UCCL_CTS_LANES | lanes, MSG_WAIT_LEAD) ? lanes : 0;
+}
+
+/* What follows the envelope at once. */
+static void send_rest(struct uccl_op *op, struct uccl_item *item, uint64_t first, uint64_t end)
+{
+	item->rtype = UCCL_REC_EAGER;
+	item->bulk = true;
+	item->ours = op->busy;
+	item->iov = op->iov;
+	item->iov_count = op->iov_count;
+	item->skip = first;
+	item->len = end - first;
+	uccl_rec_set_bulk(item->rec, op->mseq, 0, first);
+	uccl_put64(item->rec + 16, end);
+	uccl_flow_submit(&op->peer->flow, item);
+}
+
+/* Hand the message to the flow: whole if it is small and the peer has room, else its envelope only. */
+static void send_submit(struct uccl_op *op)
+{
+	struct uccl_peer *p = op->peer;
+	uint64_t first = op->iov_count ? uccl_min(op->iov[0].iov_len, op->len) : 0;
+	bool shared = lanes_may(op);
+	uint32_t eager = shared ? send_shared(op, &first) : (uint32_t)p->msg_ep->eager_max;
+	uint32_t most = (uint32_t)uccl_max(p->msg_ep->eager_max, EAGER_LEAST);
+	struct uccl_env env = { .tag = op->tag, .data = op->data, .len = op->len };
+	bool cm = op->flags & UCCL_OPF_CM;
+	uint32_t each = op->len <= eager ? uccl_flow_even(&p->flow, op->len) : 0;
+	uint64_t head;
+
+	first = uccl_min(first, op->len > most ? uccl_words(most) : most);
+	first = uccl_min(first, each ? each : p->flow.cfg.chunk_bytes);
+	if ((p->flow.limits.envelopes_only && !cm) || op->device)
+		first = 0;
+	head = first;
+	op->wait = MSG_WAIT_ENV;
+	env.flags = uccl_env_flags_of(op);
+	/* Nobody asks for the rest of what connection management says. PROTOCOL R110 */
+	if (op->len == first || cm || (op->len <= eager && !p->flow.limits.envelopes_only)) {
+		env.flags |= UCCL_ENV_EAGER;
+		if (op->flags & UCCL_OPF_DELIVERY) {
+			env.flags |= UCCL_ENV_DELIVERY;
+			op->wait |= MSG_WAIT_FIN;
+		}
+		op->unsolicited = shared;
+		if (shared)
+			p->unsolicited += op->len;
+		if (op->len > first)
+			op->wait |= MSG_WAIT_BULK;
+	} else {
+		op->wait |= MSG_WAIT_CTS;
+		env.lanes = shared ? send_slices(op, &head) : 0;
+		if (env.lanes) {
+			/* The sooner the envelope is there the fewer of them come before it. */
+			first = 0;
+			env.flags |= UCCL_ENV_LANES;
+		} else {
+			head = shared ? first : send_unsolicited(op, first);
+		}
+		if (head > first) {
+			op->wait |= MSG_WAIT_LEAD;
+			env.flags |= UCCL_ENV_UNSOLICITED;
+			env.unsolicited = (uint32_t)head;
+			msg_tx_unsolicited(op, (uint32_t)head);
+		}
+		/* Acknowledged is what the peer has, which is not yet what it has put into a device's memory. */
+		if (op->flags & UCCL_OPF_DELIVERY) {
+			env.flags |= UCCL_ENV_DELIVERY;
+			op->wait |= MSG_WAIT_FIN;
+		}
+	}
+	if (op->wait & (MSG_WAIT_CTS | MSG_WAIT_FIN))
+		env.id = op->id;
+	env.mseq = op->mseq;
+
+	op->env.rtype = UCCL_REC_MSG;
+	op->env.bulk = false;
+	op->env.ours = op->bulk.ours = op->busy;
+	/* What follows at once asks for the acknowledgement of both. */
+	op->env.want_ack = !op->busy && (env.lanes || !(op->wait & (MSG_WAIT_BULK | MSG_WAIT_LEAD))) &&
+			   !(op->wait & MSG_WAIT_FIN);
+	op->env.iov = op->iov;
+	op->env.iov_count = op->iov_count;
+	op->env.skip = 0;
+	op->env.len = first;
+	op->env.more = op->wait & MSG_WAIT_BULK ? op->len - first : env.lanes ? 0 : head - first;
+	op->env.each = op->bulk.each = op->wait & MSG_WAIT_BULK ? each : 0;
+	uccl_env_encode(op->env.rec, &env);
+	uccl_flow_submit(&p->flow, &op->env);
+	if (op->wait & MSG_WAIT_BULK) {
+		op->bulk.want_ack = !op->busy && !(op->wait & MSG_WAIT_FIN);
+		send_rest(op, &op->bulk, first, op->len);
+		return;
+	}
+	if (op->wait & MSG_WAIT_LEAD && !env.lanes) {
+		op->lead.lead = true;
+		/* Behind it comes what asks for both. */
+		op->lead.want_ack = !op->busy && head == op->len && !(op->wait & MSG_WAIT_FIN);
+		send_rest(op, &op->lead, first, head);
+	}
+	/* CTS continues from here. */
+	op->bulk.skip = head;
+}
+
+/* Take an eager message back from the flow. False: some of it has left, as what lanes have did. */
+static bool send_withdraw(struct uccl_op *op)
+{
+	struct uccl_flow *f = &op->peer->flow;
+	struct uccl_item *rest = op->wait & MSG_WAIT_LEAD ? &op->lead : &op->bulk;
+
+	/* The rest may go first, where the window has room for it and not for the envelope's payload. */
+	if (op->len > op->env.len &&
+	    (!(op->wait & (MSG_WAIT_BULK | MSG_WAIT_LEAD)) || !uccl_flow_withdraw(f, rest)))
+		return false;
+	if (uccl_flow_withdraw(f, &op->env))
+		return true;
+	if (op->wait & (MSG_WAIT_BULK | MSG_WAIT_LEAD))
+		uccl_flow_submit(f, rest);
+	return false;
+}
+
+/*
+ * A peer may run short again and again. What had begun the last time became what it can be then, so only what has begun
+ * since is looked at: it is behind the others.
+ */
+static struct uccl_op *hold_first(struct uccl_peer *p)
+{
+	uint64_t since = p->tx_mseq - p->hold_mseq;
+	struct uccl_op *op, *first = NULL;
+
+	for (op = TAILQ_LAST(&p->sends, uccl_op_list); op; op = TAILQ_PREV(op, uccl_op_list, link)) {
+		if ((uint32_t)p->tx_mseq - op->mseq > since)
+			break;
+		first = op;
+	}
+	p->hold_mseq = p->tx_mseq;
+	return first;
+}
+
+/*
+ * What waits in the flow would fill the peer's memory as surely as what is sent from now on: it becomes envelopes
+ * too. So what still comes unsolicited is at most what is in flight. PROTOCOL R42
+ */
+void uccl_msg_hold(struct uccl_peer *p)
+{
+	struct uccl_op *op, *next;
+	struct uccl_op_list again;
+
+	TAILQ_INIT(&again);
+	for (op = hold_first(p); op; op = next) {
+		next = TAILQ_NEXT(op, link);
+		p->msg_ep->match.steps++;
+		if (op->type != UCCL_OP_SEND || !op->len || !op->env.queued ||
+		    (op->wait & (MSG_WAIT_CTS | MSG_WAIT_LEAD)) == MSG_WAIT_CTS)
+			continue;
+		if (!op->id)
+			op->id = uccl_ids_get(&p->msg_ep->send_ids, op);
+		if (!op->id || !send_withdraw(op))
+			continue;
+		unsolicited_drop(op);
+		TAILQ_REMOVE(&p->sends, op, link);
+		TAILQ_INSERT_TAIL(&again, op, link);
+	}
+	while ((op = TAILQ_FIRST(&again))) {
+		TAILQ_REMOVE(&again, op, link);
+		TAILQ_INSERT_TAIL(&p->sends, op, link);
+		send_submit(op);
+	}
+}
+
+static void self_end(struct uccl_op *op, int err)
+{
+	op->wait = 0;
+	msg_tx_finish(op, err);
+}
+
+static void self_copied(struct uccl_copy *c, uint64_t now)
+{
+	struct uccl_msg_rx *rx = uccl_container_of(c, struct uccl_msg_rx, copy);
+	struct uccl_op *send = rx->self, *op = rx->op;
+	int err = msg_posted_result(op, rx->flags, rx->tag, rx->data, rx->len, uccl_min(rx->len, op->len));
+	struct uccl_peer *p = rx->peer;
+	int failed = c->err;
+
+	(void)now;
+	msg_rx_free(rx);
+	self_end(send, failed);
+	msg_posted_done(op, p, failed ? failed : err);
+}
+
+/* Memory to memory. */
+static void self_matched(struct uccl_msg_rx *rx, struct uccl_op *op, uint64_t now)
+{
+	struct uccl_op *send = rx->self;
+	struct uccl_msg_ep *m = rx->peer->msg_ep;
+
+	rx->op = op;
+	msg_move(m, &rx->copy, op->iov, op->iov_count, op->device, send->iov, send->iov_count, send->device,
+		 uccl_min(rx->len, op->len));
+	if (msg_copied(m, &rx->copy))
+		self_copied(&rx->copy, now);
+	else
+		msg_copy_wait(m, &rx->copy, self_copied);
+}
+
+void msg_self_drop(struct uccl_msg_rx *rx, int err)
+{
+	struct uccl_op *send = rx->self;
+
+	msg_rx_free(rx);
+	self_end(send, err);
+}
+
+static void self_unwanted(struct uccl_msg_rx *rx, uint64_t now)
+{
+	(void)now;
+	msg_self_drop(rx, 0);
+}
+
+static const struct msg_rx_ops self_rx_ops = {
+	.matched = self_matched,
+	.unwanted = self_unwanted,
+};
+
+/* A message to ourselves: it waits for its receive as those of peers do. */
+static int send_self(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
+{
+	struct uccl_peer *p = op->peer;
+	struct uccl_msg_rx *rx = uccl_pool_get(&m->rx_pool);
+	struct uccl_op *recv;
+	bool early;
+	int copied;
+
+	if (!rx)
+		return -FI_EAGAIN;
+	copied = send_may_copy(m, op);
+	if (copied < 0) {
+		uccl_pool_put(&m->rx_pool, rx);
+		return copied;
+	}
+	early = op->busy = send_is_early(op, copied);
+	rx->peer = p;
+	rx->ops = &self_rx_ops;
+	rx->tag = op->tag;
+	rx->data = op->data;
+	rx->len = op->len;
+	rx->flags = uccl_env_flags_of(op) | UCCL_ENV_EAGER;
+	rx->have_env = rx->in_order = true;
+	rx->self = op;
+	TAILQ_INSERT_TAIL(&p->rxs, rx, plink);
+	TAILQ_INSERT_TAIL(&p->sends, op, link);
+	if (early)
+		send_early(op);
+	uccl_match_list(&m->match, rx);
+	/* The receive that waits for it, if there is one, takes it off the list as any late receive would. */
+	recv = uccl_match_posted(&m->match, uccl_env_kind(rx->flags), p, rx->tag);
+	if (recv)
+		msg_rx_match(m, rx, recv, now);
+	else
+		m->stats->unexpected++;
+	return 0;
+}
+
+static enum uccl_drop send_answered(struct uccl_op *op, const struct uccl_resp *resp)
+{
+	(void)resp;
+	msg_tx_arrived(op, MSG_WAIT_FIN);
+	return UCCL_DROP_COUNT;
+}
+
+static const struct msg_tx_ops send_tx_ops = {
+	.submit = send_submit,
+	.loaded = send_loaded,
+	.answered = send_answered,
+	.ended = unsolicited_drop,
+};
+
+int uccl_msg_send(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
+{
+	struct uccl_peer *p = op->peer;
+	bool early;
+	int copied;
+
+	if (p->dead)
+		return -p->dead;
+	op->tx = &send_tx_ops;
+	if (p->self)
+		return send_self(m, op, now);
+	op->id = 0;
+	/* What has to wait may find the peer short of memory when its turn comes; lanes may be wanted. */
+	if (op->len > m->eager_max || op->device || (op->flags & UCCL_OPF_DELIVERY) || p->flow.limits.envelopes_only ||
+	    !msg_tx_may_begin(p, op) || !TAILQ_EMPTY(&p->pending) || op->iov_count > 1 ||
+	    op->len > p->flow.cfg.chunk_bytes || (p->lane_peers && op->len >= UCCL_LANES_FIRST)) {
+		op->id = uccl_ids_get(&m->send_ids, op);
+		if (!op->id)
+			return -FI_EAGAIN;
+	}
+	copied = send_may_copy(m, op);
+	if (copied < 0) {
+		uccl_ids_put(&m->send_ids, op->id);
+		return copied;
+	}
+	early = op->busy = !op->loading && send_is_early(op, copied);
+	if (op->loading)
+		msg_tx_load(m, op);
+	msg_tx_post(m, op, now);
+	if (early && m->late != op)
+		send_early(op);
+	return 0;
+}
+
+struct iovec uccl_msg_late_from(const struct uccl_msg_ep *m, const uint8_t **to)
+{
+	*to = m->late->bounce;
+	return m->late->iov[0];
+}
+
+void uccl_msg_late(struct uccl_msg_ep *m)
+{
+	struct uccl_op *op = m->late;
+
+	m->late = NULL;
+	memcpy(op->bounce, op->iov[0].iov_base, op->len);
+	uccl_flow_moved(&op->peer->flow, op->iov[0].iov_base, op->bounce);
+	op->iov[0].iov_base = op->bounce;
+	if (op->busy)
+		send_early(op);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "nic/gso.h"
+
+#include "nic/ifaddr.h"
+
+static bool may_join(const struct uccl_tx *t)
+{
+	return t->kind == UCCL_TX_PACKET && !t->single;
+}
+
+/* To one place, by one way, and in one class. */
+static bool goes_alike(const struct uccl_tx *a, const struct uccl_tx *b)
+{
+	return a->label == b->label && a->ect == b->ect && a->control == b->control &&
+	       (a->to == b->to || uccl_ifaddr_equal(a->to, b->to));
+}
+
+int uccl_train_len(const struct uccl_tx *v, int n, uint32_t bytes)
+{
+	uint32_t size = uccl_tx_len(&v[0]), total = size, len;
+	int k;
+
+	if (!bytes || n < 2 || !size || size > UCCL_TRAIN_PACKET || !may_join(&v[0]))
+		return 1;
+	for (k = 1; k < n; k++) {
+		len = uccl_tx_len(&v[k]);
+		if (!len || len > size || total + len > bytes || !may_join(&v[k]) || !goes_alike(&v[0], &v[k]))
+			return k;
+		total += len;
+		if (len < size)
+			return k + 1;
+	}
+	return k;
+}
+
+bool uccl_train_hit(struct uccl_train_walk *w, const struct uccl_tx *v, int n, int i, uint32_t bytes,
+		    enum uccl_train_fault fault)
+{
+	if (fault == UCCL_TRAIN_WHOLE)
+		return false;
+	if (i >= w->end) {
+		w->first = i;
+		w->end = i + uccl_train_len(&v[i], n - i, bytes);
+		w->equal = uccl_tx_len(&v[w->end - 1]) == uccl_tx_len(&v[i]);
+	}
+	if (w->end - w->first == 1)
+		return false;
+	switch (fault) {
+	case UCCL_TRAIN_FIRST:
+		return i > w->first;
+	case UCCL_TRAIN_LAST:
+		return i < w->end - 1;
+	case UCCL_TRAIN_EQUAL:
+		return w->equal;
+	default:
+		return true;
+	}
+}

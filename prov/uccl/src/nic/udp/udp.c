@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The udp back end: kernel UDP sockets. One socket receives; one for each entropy label sends, so a label is a source
+ * port and the network's ECMP hash spreads labels over its paths. This file opens, closes and describes.
+ */
+#include "nic/gso.h"
+#include "nic/udp/udp_state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/udp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <rdma/fi_errno.h>
+
+#include "base/log.h"
+#include "nic/ownfd.h"
+
+#define UDP_MTU_MIN 512
+#define UDP_V4_MAX 65507
+#define UDP_V6_MAX 65487
+#define UDP_HINT_MTU 16384 /* from here on copying a payload costs more than a guess */
+#define UDP_PORT_TRIES 32
+/* What the kernel charges for one packet beyond its bytes: headers, sk_buff, and rounding to a page. */
+#define UDP_TRUESIZE(mtu) ((((uint64_t)(mtu) + 512 + 4095) & ~4095ull) + 768)
+/* Slots are a little more than a power of two apart: else the heads of all would share one set of the cache. */
+#define UDP_SLOT_STRIDE (UDP_RX_BYTES + 320)
+
+/* Operations. */
+
+/*
+ * The interface's MTU, or the route's if that is longer: a place on this host is reached through the loopback, whatever
+ * interface has the address. A route knows less where a router once said so, or somebody who wanted us to be slow.
+ */
+static uint32_t udp_path_mtu(struct uccl_nic *nic, const struct uccl_nic_addr *to, uint32_t *known)
+{
+	struct udp *u = udp_of(nic);
+	bool v4 = uccl_ifaddr_is_v4(to);
+	uint32_t headers = uccl_udp_headers(to), most = u->place_mtu;
+	struct sockaddr_storage sa;
+	socklen_t len = uccl_ifaddr_to_sock(&sa, to, u->family), size = sizeof(int);
+	int fd = len ? uccl_udp_bind(u, &u->local, NULL, false) : -1, mtu;
+
+	*known = most;
+	if (fd >= 0) {
+		if (!connect(fd, (struct sockaddr *)&sa, len) &&
+		    !getsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU : IPV6_MTU, &mtu, &size) &&
+		    mtu > UDP_MTU_MIN)
+			*known = (uint32_t)mtu - headers;
+		uccl_own_close(fd);
+	}
+	most = (uint32_t)uccl_min(uccl_max(most, *known), nic->caps.mtu);
+	*known = (uint32_t)uccl_min(*known, most);
+	return most;
+}
+
+static uint32_t slots_of(uint64_t granted, uint32_t bytes)
+{
+	return (uint32_t)uccl_max(granted / UDP_TRUESIZE(bytes), 2);
+}
+
+static uint32_t udp_slots(struct uccl_nic *nic, uint32_t bytes)
+{
+	return slots_of(udp_of(nic)->granted, bytes);
+}
+
+static int udp_connect(struct uccl_nic *nic, const struct uccl_nic_addr *to, uint64_t id, uint16_t paths,
+		       struct uccl_nic_peer **peer)
+{
+	struct udp *u = udp_of(nic);
+	struct uccl_nic_peer *p = calloc(1, sizeof(*p));
+
+	(void)paths;
+	if (!p)
+		return -FI_ENOMEM;
+	p->to = *to;
+	p->id = id;
+	if (u->live && uccl_udp_live_connect(u->live, to, p, uccl_udp_now(), &p->live)) {
+		free(p);
+		return -FI_ENOMEM;
+	}
+	u->live_at = 0;
+	*peer = p;
+	return 0;
+}
+
+static void udp_disconnect(struct uccl_nic *nic, struct uccl_nic_peer *peer)
+{
+	struct udp *u = udp_of(nic);
+	int i, kept = 0;
+
+	if (peer->live)
+		uccl_udp_live_disconnect(u->live, peer->live);
+	for (i = 0; i < u->nevents; i++)
+		if (u->event[i].peer != peer)
+			u->event[kept++] = u->event[i];
+	u->nevents = kept;
+	free(peer);
+}
+
+static bool udp_alive(struct uccl_nic *nic, struct uccl_nic_peer *peer)
+{
+	(void)nic;
+	return peer->live && uccl_udp_live_up(peer->live);
+}
+
+static int udp_wait_fd(struct uccl_nic *nic)
+{
+	struct udp *u = udp_of(nic);
+	struct epoll_event ev = {.events = EPOLLIN};
+	int fd, err;
+
+	/* Made only when asked for: a socket that someone polls pays for it with every packet. */
+	if (u->wait_fd >= 0)
+		return u->wait_fd;
+	fd = epoll_create1(EPOLL_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (epoll_ctl(fd, EPOLL_CTL_ADD, u->rx_fd, &ev) ||
+	    (u->live && epoll_ctl(fd, EPOLL_CTL_ADD, uccl_udp_live_fd(u->live), &ev))) {
+		err = -errno;
+		close(fd);
+		return err;
+	}
+	u->wait_fd = fd;
+	err = uccl_udp_handshake_wait(u);
+	if (err) {
+		u->wait_fd = -1;
+		close(fd);
+		return err;
+	}
+	return fd;
+}
+
+static int udp_nap_fd(struct uccl_nic *nic)
+{
+	return udp_of(nic)->rx_fd;
+}
+
+static void udp_addr(struct uccl_nic *nic, struct uccl_nic_addr *out)
+{
+	*out = udp_of(nic)->self;
+}
+
+static void udp_close(struct uccl_nic *nic)
+{
+	struct udp *u = udp_of(nic);
+	int i;
+
+	/* The port goes before the liveness connections: who then asks whether we live gets the true answer. */
+	if (u->rx_fd >= 0)
+		uccl_own_close(u->rx_fd);
+	uccl_udp_handshake_close(u);
+	if (u->live)
+		uccl_udp_live_close(u->live);
+	for (i = 0; i < u->nsocks; i++)
+		uccl_own_close(u->sock[i].fd);
+	if (u->wait_fd >= 0)
+		close(u->wait_fd);
+	if (u->handshake_timer >= 0)
+		close(u->handshake_timer);
+	if (u->buffers)
+		munmap(u->buffers, u->buffers_len);
+	free(u->bank);
+	free(u->tx);
+	free(u);
+}
+
+static const struct uccl_nic_ops udp_ops = {
+	.name = "udp",
+	.tx = uccl_udp_tx,
+	.rx = uccl_udp_rx,
+	.path_mtu = udp_path_mtu,
+	.slots = udp_slots,
+	.connect = udp_connect,
+	.disconnect = udp_disconnect,
+	.alive = udp_alive,
+	.count = uccl_udp_count,
+	.guard = uccl_udp_guard,
+	.wait_fd = udp_wait_fd,
+	.nap_fd = udp_nap_fd,
+	.addr = udp_addr,
+	.close = udp_close,
+};
+
+/* Opening. */
+
+/*
+ * Settle what to bind to, which address to give out, and the interface that bounds the packet size. `out` is the
+ * interface of the address given out, with the least MTU that traffic may meet.
+ */
+static int place_choose(const struct uccl_nic_attr *attr, struct uccl_nic_addr *bind_to, struct uccl_ifaddr *out)
+{
+	struct uccl_ifaddr *list = NULL;
+	bool any = uccl_ifaddr_is_any(&attr->bind), found = false;
+	int i, n, err;
+
+	*bind_to = attr->bind;
+	if (!any && !attr->ifname) {
+		err = uccl_ifaddr_find(&attr->bind, out);
+		out->addr = attr->bind;
+		return err;
+	}
+	n = uccl_ifaddr_list(&list);
+	if (n < 0)
+		return n;
+	for (i = 0; i < n; i++) {
+		if (attr->ifname && strcmp(attr->ifname, list[i].name))
+			continue;
+		if (uccl_ifaddr_is_v4(&attr->bind) && any && !uccl_ifaddr_is_v4(&list[i].addr))
+			continue;
+		if (!found) {
+			*out = list[i];
+			found = true;
+		} else if (list[i].mtu < out->mtu && list[i].loopback == out->loopback) {
+			out->mtu = list[i].mtu;
+		}
+	}
+	free(list);
+	if (!found)
+		return -FI_ENODEV;
+	if (!any) {
+		out->addr = attr->bind;
+	} else if (attr->ifname) {
+		*bind_to = out->addr;
+		bind_to->port = attr->bind.port;
+	}
+	return 0;
+}
+
+/* Bind the receive socket, and with it the liveness listener to the same port. */
+static int ports_open(struct udp *u, const struct uccl_nic_addr *at, bool liveness)
+{
+	struct uccl_ports_walk walk = uccl_ports_walk();
+	struct sockaddr_storage sa;
+	struct uccl_nic_addr bound;
+	socklen_t len;
+	uint64_t id;
+	int tries, err;
+
+	for (tries = 1;; tries++) {
+		u->rx_fd = uccl_udp_bind(u, at, &walk, false);
+		if (u->rx_fd == -FI_EADDRINUSE && tries > 1) {
+			UCCL_LOG(UCCL_LOG_WARN, "FI_UCCL_PORTS=%u-%u: no port is free for UDP and TCP both, going "
+						"without liveness connections",
+				 u->ports.first, u->ports.last);
+			return ports_open(u, at, false);
+		}
+		if (u->rx_fd < 0)
+			return u->rx_fd;
+		len = sizeof(sa);
+		if (getsockname(u->rx_fd, (struct sockaddr *)&sa, &len))
+			return -errno;
+		uccl_ifaddr_from_sock(&bound, (struct sockaddr *)&sa, len);
+		u->self.port = bound.port;
+		if (!liveness)
+			return 0;
+		if (getrandom(&id, sizeof(id), 0) != sizeof(id))
+			return -FI_EIO;
+		bound = *at;
+		bound.port = u->self.port;
+		err = uccl_udp_live_open(&bound, id, &u->ports, &u->live);
+		if (!err)
+			return 0;
+		if (err != -FI_EADDRINUSE || at->port ||
+		    (tries == UDP_PORT_TRIES && !uccl_ports_limited(&u->ports))) {
+			UCCL_LOG(UCCL_LOG_WARN, "TCP port %u: %s, going without liveness connections", u->self.port,
+				 strerror(-err));
+			u->live = NULL;
+			return 0;
+		}
+		uccl_own_close(u->rx_fd);
+		u->rx_fd = -1;
+	}
+}
+
+static void rx_socket_tune(struct udp *u, const struct uccl_nic_attr *attr)
+{
+	uccl_udp_queue_set(u->rx_fd, SO_RCVBUFFORCE, SO_RCVBUF, attr->rx_bytes ? attr->rx_bytes : UDP_RX_DEFAULT);
+	u->gro = uccl_udp_option_set(u->rx_fd, IPPROTO_UDP, UDP_GRO, 1);
+	if (attr->timestamps)
+		u->timestamps = uccl_udp_option_set(u->rx_fd, SOL_SOCKET, SO_TIMESTAMPNS, 1);
+	/* What goes to an IPv4 address comes by the same socket. */
+	u->ecn = attr->ecn && uccl_udp_option_set(u->rx_fd, IPPROTO_IP, IP_RECVTOS, 1) &&
+		 (u->family != AF_INET6 || uccl_udp_option_set(u->rx_fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1));
+}
+
+/* Classes that the kernel does not let us use are best effort. */
+static void classes_tune(struct udp *u, const struct uccl_nic_attr *attr)
+{
+	const uint8_t wanted[2] = {attr->data_class, attr->control_class};
+
+	for (int k = 0; k < 2; k++) {
+		if (uccl_udp_tos_set(u, u->rx_fd, wanted[k]))
+			u->classes[k] = wanted[k];
+		else
+			UCCL_LOG(UCCL_LOG_WARN, "packets leave without the traffic class %u: %s", wanted[k] >> 2,
+				 strerror(errno));
+	}
+	u->tos = (uint8_t)(u->classes[0] | (u->ecn ? IPTOS_ECN_ECT0 : 0));
+	uccl_udp_tos_set(u, u->rx_fd, u->tos);
+}
+
+static void bank_init(struct udp *u, struct udp_bank *b, uint8_t *buffers)
+{
+	int i;
+
+	for (i = 0; i < UDP_RX_BATCH; i++) {
+		struct udp_slot *s = &b->slot[i];
+		struct msghdr *h = &b->msg[i].msg_hdr;
+
+		s->buf = buffers + (size_t)i * UDP_SLOT_STRIDE;
+		s->iov[0] = (struct iovec){.iov_base = s->buf, .iov_len = UDP_RX_BYTES};
+		h->msg_iov = s->iov;
+		h->msg_iovlen = 1;
+		h->msg_name = &s->name;
+		h->msg_namelen = sizeof(s->name);
+		h->msg_control = u->gro || u->timestamps || u->ecn ? s->control : NULL;
+		h->msg_controllen = h->msg_control ? sizeof(s->control) : 0;
+	}
+}
+
+static int memory_alloc(struct udp *u)
+{
+	u->buffers_len = UDP_RX_BATCH * (size_t)UDP_SLOT_STRIDE;
+	u->buffers = mmap(NULL, u->buffers_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (u->buffers == MAP_FAILED)
+		u->buffers = NULL;
+	u->bank = calloc(1, sizeof(*u->bank));
+	u->tx = calloc(1, sizeof(*u->tx));
+	if (!u->buffers || !u->bank || !u->tx)
+		return -FI_ENOMEM;
+	bank_init(u, u->bank, u->buffers);
+	return 0;
+}
+
+static int caps_fill(struct udp *u, const struct uccl_nic_attr *attr, const struct uccl_ifaddr *place)
+{
+	struct uccl_nic_caps *caps = &u->nic.caps;
+	uint32_t headers = u->family == AF_INET ? UDP_V4_HEADERS : UDP_V6_HEADERS;
+	socklen_t len = sizeof(int);
+	int granted = 0;
+
+	if (place->mtu < UDP_MTU_MIN + headers || (attr->mtu && attr->mtu < UDP_MTU_MIN))
+		return -FI_EINVAL;
+	u->place_mtu = place->mtu - headers;
+	caps->mtu = u->family == AF_INET ? UDP_V4_MAX : UDP_V6_MAX;
+	if (attr->mtu)
+		caps->mtu = (uint32_t)uccl_min(caps->mtu, attr->mtu);
+	if (getsockopt(u->rx_fd, SOL_SOCKET, SO_RCVBUF, &granted, &len))
+		return -errno;
+	u->granted = (uint64_t)granted;
+	caps->rx_slots = slots_of(u->granted, caps->mtu);
+	caps->tx_sync = true;
+	caps->find_mtu = true;
+	caps->marks = u->ecn;
+	caps->placements = caps->mtu > UDP_HINT_MTU;
+	caps->link_bps = place->link_bps;
+	caps->link_real = place->link_real;
+	caps->delay_ns = UCCL_UDP_DELAY_US * UCCL_NS_PER_US;
+	caps->rto_min_ns = UCCL_UDP_RTO_MIN_US * UCCL_NS_PER_US;
+	return 0;
+}
+
+/* An address to bind to, for the family that it has; the IPv6 wildcard also takes IPv4 if it can. */
+static int family_of(const struct uccl_nic_addr *at)
+{
+	return uccl_ifaddr_is_v4(at) ? AF_INET : AF_INET6;
+}
+
+/* Labels are ports: one of the range is for receiving. */
+static uint16_t labels_of(const struct uccl_nic_attr *attr)
+{
+	uint32_t n = attr->labels ? uccl_min(attr->labels, UDP_LABELS) : UDP_LABELS;
+
+	return (uint16_t)(uccl_ports_limited(&attr->ports) ? uccl_min(n, uccl_ports_count(&attr->ports) - 1) : n);
+}
+
+int uccl_nic_udp_open(const struct uccl_nic_attr *attr, struct uccl_nic **nic)
+{
+	struct uccl_nic_addr at;
+	struct uccl_ifaddr place;
+	struct udp *u;
+	int err;
+
+	err = place_choose(attr, &at, &place);
+	if (err)
+		return err;
+	u = calloc(1, sizeof(*u));
+	if (!u)
+		return -FI_ENOMEM;
+	u->nic.ops = &udp_ops;
+	u->rx_fd = -1;
+	u->wait_fd = u->handshake_timer = -1;
+	u->handshake_idle = true;
+	for (int i = 0; i < UDP_HANDSHAKE_SOCKETS; i++)
+		u->handshake[i].fd = -1;
+	u->refused_len = UINT32_MAX;
+	u->self = place.addr;
+	u->family = family_of(&at);
+	u->ports = attr->ports;
+	u->nic.caps.labels = labels_of(attr);
+	err = ports_open(u, &at, attr->liveness);
+	if (err == -EAFNOSUPPORT && u->family == AF_INET6 && uccl_ifaddr_is_any(&at)) {
+		/* A host without IPv6. */
+		at.ip[10] = 0xff;
+		at.ip[11] = 0xff;
+		u->family = AF_INET;
+		err = ports_open(u, &at, attr->liveness);
+	}
+	if (err)
+		goto fail;
+	u->local = at;
+	u->local.port = 0;
+	rx_socket_tune(u, attr);
+	classes_tune(u, attr);
+	err = caps_fill(u, attr, &place);
+	if (!err)
+		err = uccl_udp_labels_open(u);
+	if (!err)
+		err = memory_alloc(u);
+	if (err)
+		goto fail;
+	*nic = &u->nic;
+	return 0;
+fail:
+	if (err == -FI_EADDRINUSE && uccl_ports_limited(&u->ports) && (!at.port || u->rx_fd >= 0))
+		uccl_udp_ports_short_say(u, "is free");
+	udp_close(&u->nic);
+	return err;
+}

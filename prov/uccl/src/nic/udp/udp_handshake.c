@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What strangers send to the udp back end. Two programs that run in the kernel keep it from the work for peers:
+ *
+ * - A filter refuses what is for nobody here: too short, of another magic, version or type, with a token that this
+ *   endpoint would not choose, or INIT to another incarnation. Such a packet is not queued and wakes nobody.
+ * - HELLO and INIT, which everybody may send, go to other sockets at the same port, the doors: two for HELLO, of those
+ *   who know this endpoint's incarnation, as who has its whole address does, and of the rest; and one for INIT. However
+ *   many come, they fill the queue of their door only, and rx() takes a bounded number a second from each.
+ *   PROTOCOL R157, R158
+ *
+ * To read a HELLO costs little, to answer it much. Who gets no answer asks again and says the same; who makes up HELLOs
+ * from many places, to be as many, says something new each time. So a HELLO that came before goes first: of the others
+ * only few a second are answered, which is all of them on a usual day. A door knows those that it read by 16 bits each
+ * in a table of fixed size, where later ones take the places of earlier ones.
+ *
+ * Both are classic BPF, which needs no privileges. Without them (an old kernel, a sandbox) everything comes by the one
+ * socket. Then HELLO and INIT are bounded where they are handed up, by the same budgets: they may fill the queue, but
+ * not the time. The rest the engine checks again, and the filter only makes it cheap.
+ */
+#include <errno.h>
+#include <linux/filter.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <linux/sock_diag.h>
+#include <rdma/fi_errno.h>
+
+#include "base/le.h"
+#include "base/log.h"
+#include "nic/ownfd.h"
+#include "nic/udp/udp_state.h"
+
+#define HANDSHAKE_QUEUE (256 << 10) /* bytes wished: some hundred packets */
+#define HANDSHAKE_BURST 300	       /* of each of these, after a quiet time: */
+#define HANDSHAKE_READS 40000       /* packets read from a door in a second, */
+#define HANDSHAKE_ANSWERS 20000     /* HELLOs handed up of them, */
+#define HANDSHAKE_FIRSTS 2000       /* and those of them that were not seen before, */
+#define HANDSHAKE_FIRST_BURST 200   /* which leave room for those that were */
+/*
+ * A look at a door costs a system call, which delays what comes next: one in so many calls of rx() that found packets,
+ * or a third of it, and no sooner than so long after the last one. With packets in hand their receiver waits, too.
+ */
+#define HANDSHAKE_EVERY 6
+#define HANDSHAKE_IDLE 3
+#define HANDSHAKE_IDLE_NS (20 * UCCL_NS_PER_US)
+#define HANDSHAKE_BUSY_NS (200 * UCCL_NS_PER_US)
+#define HANDSHAKE_LATE_NS (200 * UCCL_NS_PER_US) /* an idle call after this looks at all of them */
+/* Who sleeps is woken for them so often a second, and after a quiet time; then they wait so long. */
+#define WAKE_RATE 1000
+#define WAKE_BURST 64
+#define WAKE_REST_NS (10 * UCCL_NS_PER_MS)
+
+/* Offsets in a packet: of INIT, for which incarnation it is; of HELLO, its nonce, and which one it expects. */
+enum { AT_MAGIC, AT_VERSION = 2, AT_TYPE, AT_TOKEN = 8, AT_NONCE = 32, AT_FOR = 32 + 8, AT_EXPECTED = 32 + 16 };
+
+#define UDP_HEADER 8 /* where a filter's packet begins; to the program that chooses a socket it is cut off */
+#define OF_PACKET(at) (UDP_HEADER + (at))
+
+#define LOAD(size, at) BPF_STMT(BPF_LD | BPF_ABS | (size), (at))
+/* To the instruction with this number if it holds, or else to that one; `pc` is its own. */
+#define JUMP(op, k, pc, yes, no) BPF_JUMP(BPF_JMP | BPF_K | (op), (k), (uint8_t)((yes) - (pc) - 1), \
+					  (uint8_t)((no) - (pc) - 1))
+
+/* Fields are little endian, and BPF loads big endian. */
+static uint32_t as_loaded(const uint8_t *field)
+{
+	return (uint32_t)field[0] << 24 | (uint32_t)field[1] << 16 | (uint32_t)field[2] << 8 | field[3];
+}
+
+static bool filter_attach(int fd, const struct uccl_nic_guard *g)
+{
+	enum { INIT = 16, TAKE = 20, REFUSE = 21, END = 22 };
+	uint8_t magic[4] = {0}, token[4] = {0}, incarnation[8];
+	struct sock_fprog prog;
+
+	uccl_put16(magic + 2, g->magic);
+	uccl_put16(token + 2, g->token_top);
+	uccl_put64(incarnation, g->incarnation);
+	struct sock_filter code[END] = {
+		/* 0 */ BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0),
+		JUMP(BPF_JGE, OF_PACKET(UCCL_HDR_LEN), 1, 2, REFUSE),
+		/* 2 */ LOAD(BPF_H, OF_PACKET(AT_MAGIC)),
+		JUMP(BPF_JEQ, as_loaded(magic), 3, 4, REFUSE),
+		/* 4 */ LOAD(BPF_B, OF_PACKET(AT_VERSION)),
+		JUMP(BPF_JEQ, g->version, 5, 6, REFUSE),
+		/* 6 */ LOAD(BPF_B, OF_PACKET(AT_TYPE)),
+		JUMP(BPF_JEQ, g->hello, 7, TAKE, 8),
+		JUMP(BPF_JEQ, g->init, 8, INIT, 9),
+		JUMP(BPF_JGT, 31, 9, REFUSE, 10),
+		/* 10 */ BPF_STMT(BPF_MISC | BPF_TAX, 0),
+		BPF_STMT(BPF_LD | BPF_IMM, 1),
+		BPF_STMT(BPF_ALU | BPF_LSH | BPF_X, 0),
+		JUMP(BPF_JSET, g->types, 13, 14, REFUSE),
+		/* 14: the highest bytes of the token */ LOAD(BPF_H, OF_PACKET(AT_TOKEN + 6)),
+		JUMP(BPF_JEQ, as_loaded(token), 15, TAKE, REFUSE),
+		/* INIT: in its record, for whom it is */ LOAD(BPF_W, OF_PACKET(AT_FOR)),
+		JUMP(BPF_JEQ, as_loaded(incarnation), 17, 18, REFUSE),
+		/* 18 */ LOAD(BPF_W, OF_PACKET(AT_FOR + 4)),
+		JUMP(BPF_JEQ, as_loaded(incarnation + 4), 19, TAKE, REFUSE),
+		/* TAKE */ BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+		/* REFUSE */ BPF_STMT(BPF_RET | BPF_K, 0),
+	};
+
+	prog = (struct sock_fprog){.len = END, .filter = code};
+	return !setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog));
+}
+
+/* Sockets have numbers in the order in which they were bound: HELLO and INIT go to the doors, the rest to the first. */
+static bool steering_attach(int fd, const struct uccl_nic_guard *g)
+{
+	uint8_t incarnation[8];
+
+	uccl_put64(incarnation, g->incarnation);
+	struct sock_filter code[] = {
+		/* 0 */ LOAD(BPF_B, AT_TYPE),
+		JUMP(BPF_JEQ, g->hello, 1, 3, 2),
+		JUMP(BPF_JEQ, g->init, 2, 9, 10),
+		/* 3: in its record, whom it expects */ LOAD(BPF_W, AT_EXPECTED),
+		JUMP(BPF_JEQ, as_loaded(incarnation), 4, 5, 8),
+		/* 5 */ LOAD(BPF_W, AT_EXPECTED + 4),
+		JUMP(BPF_JEQ, as_loaded(incarnation + 4), 6, 7, 8),
+		/* 7 */ BPF_STMT(BPF_RET | BPF_K, 1 + UDP_HANDSHAKE_KNOWN),
+		/* 8 */ BPF_STMT(BPF_RET | BPF_K, 1 + UDP_HANDSHAKE_UNAUTHENTICATED),
+		/* 9 */ BPF_STMT(BPF_RET | BPF_K, 1 + UDP_HANDSHAKE_INIT),
+		/* 10 */ BPF_STMT(BPF_RET | BPF_K, 0),
+	};
+	struct sock_fprog prog = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
+
+	return !setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &prog, sizeof(prog));
+}
+
+static void messages_init(struct udp_handshake_socket *d)
+{
+	for (int i = 0; i < UDP_HANDSHAKE_ROOM; i++) {
+		struct msghdr *h = &d->msg[i].msg_hdr;
+
+		d->iov[i] = (struct iovec){.iov_base = d->buf[i], .iov_len = sizeof(d->buf[i])};
+		h->msg_iov = &d->iov[i];
+		h->msg_iovlen = 1;
+		h->msg_name = &d->name[i];
+		h->msg_namelen = sizeof(d->name[i]);
+	}
+}
+
+void uccl_udp_handshake_close(struct udp *u)
+{
+	for (int i = 0; i < UDP_HANDSHAKE_SOCKETS; i++) {
+		if (u->handshake[i].fd >= 0)
+			uccl_own_close(u->handshake[i].fd);
+		u->handshake[i].fd = -1;
+	}
+}
+
+static int handshake_sockets_open(struct udp *u, const struct uccl_nic_guard *g)
+{
+	struct uccl_nic_addr at = u->local;
+	int one = 1;
+
+	at.port = u->self.port;
+	/*
+	 * The first socket was bound alone, so that a port that somebody has is an error; only now may others join it.
+	 * They would have to be of this user, and no endpoint asks for that before it has bound its own.
+	 */
+	if (setsockopt(u->rx_fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one)))
+		return -errno;
+	for (int i = 0; i < UDP_HANDSHAKE_SOCKETS; i++) {
+		u->handshake[i].fd = uccl_udp_bind(u, &at, NULL, true);
+		if (u->handshake[i].fd < 0)
+			return u->handshake[i].fd;
+		uccl_udp_queue_set(u->handshake[i].fd, SO_RCVBUFFORCE, SO_RCVBUF, HANDSHAKE_QUEUE);
+		messages_init(&u->handshake[i]);
+	}
+	return steering_attach(u->rx_fd, g) ? 0 : -errno;
+}
+
+void uccl_udp_guard(struct uccl_nic *nic, const struct uccl_nic_guard *g)
+{
+	struct udp *u = udp_of(nic);
+	int err, none = 0;
+
+	/* Who knew it could choose whose HELLO is forgotten for his; without random numbers that must do. */
+	if (getrandom(&u->handshake_key, sizeof(u->handshake_key), 0) != sizeof(u->handshake_key))
+		u->handshake_key = g->incarnation;
+	err = handshake_sockets_open(u, g);
+	if (err) {
+		UCCL_LOG(UCCL_LOG_INFO, "no sockets of their own for HELLO and INIT: %s", strerror(-err));
+		uccl_udp_handshake_close(u);
+		u->guard = *g;
+		(void)setsockopt(u->rx_fd, SOL_SOCKET, SO_REUSEPORT, &none, sizeof(none));
+	}
+	if (!filter_attach(u->rx_fd, g))
+		UCCL_LOG(UCCL_LOG_INFO, "no filter for strangers' packets: %s", strerror(errno));
+	for (int i = 0; i < UDP_HANDSHAKE_SOCKETS && u->handshake[i].fd >= 0; i++)
+		(void)filter_attach(u->handshake[i].fd, g);
+}
+
+/* What may be had now, of `rate` a second and `burst` at once. It begins full. */
+static uint32_t budget_left(struct udp_budget *b, uint32_t rate, uint32_t burst, uint64_t now)
+{
+	uint64_t more = (uint64_t)uccl_min(now - b->filled_ns, UCCL_NS_PER_S) * rate / UCCL_NS_PER_S;
+
+	if (more) {
+		b->left = (uint32_t)uccl_min(b->left + more, burst);
+		b->filled_ns = now;
+	}
+	return b->left;
+}
+
+static uint64_t stirred(uint64_t v)
+{
+	v = (v ^ v >> 32) * 0x9e3779b97f4a7c15;
+	v = (v ^ v >> 29) * 0xbf58476d1ce4e5b9;
+	return v ^ v >> 32;
+}
+
+/* Did this HELLO come before, from the same address? From now on it did. */
+static bool seen_before(struct udp_handshake_socket *d, uint64_t key, const struct uccl_rx *r)
+{
+	uint64_t h = stirred(uccl_get64(r->data + AT_NONCE) ^ key);
+	uint16_t *place, mark;
+	bool seen;
+
+	h = stirred(h ^ uccl_get64(r->src.ip));
+	h = stirred(h ^ uccl_get64(r->src.ip + 8));
+	place = &d->seen[h % UDP_HANDSHAKE_SEEN];
+	mark = (uint16_t)(h >> 48 | 1);
+	seen = *place == mark;
+	*place = mark;
+	return seen;
+}
+
+static bool hello_may(struct udp_handshake_socket *d, uint64_t key, const struct uccl_rx *r, uint64_t now)
+{
+	bool seen = r->len >= UCCL_HDR_LEN && seen_before(d, key, r);
+
+	if (!budget_left(&d->answers, HANDSHAKE_ANSWERS, HANDSHAKE_BURST, now) ||
+	    (!seen && !budget_left(&d->firsts, HANDSHAKE_FIRSTS, HANDSHAKE_FIRST_BURST, now)))
+		return false;
+	d->answers.left--;
+	d->firsts.left -= !seen;
+	return true;
+}
+
+static bool one_may(struct udp *u, const struct uccl_rx *r)
+{
+	uint64_t now;
+	struct udp_handshake_socket *d = &u->handshake[UDP_HANDSHAKE_INIT];
+	bool hello;
+
+	if (r->len < UCCL_HDR_LEN || (r->data[AT_TYPE] != u->guard.hello && r->data[AT_TYPE] != u->guard.init))
+		return true;
+	hello = r->data[AT_TYPE] == u->guard.hello;
+	if (hello)
+		d = &u->handshake[uccl_get64(r->data + AT_EXPECTED) == u->guard.incarnation
+					  ? UDP_HANDSHAKE_KNOWN
+					  : UDP_HANDSHAKE_UNAUTHENTICATED];
+	u->handshake_read++;
+	now = uccl_udp_now();
+	if (budget_left(&d->reads, HANDSHAKE_READS, HANDSHAKE_BURST, now) &&
+	    (!hello || hello_may(d, u->handshake_key, r, now))) {
+		d->reads.left--;
+		return true;
+	}
+	d->refused++;
+	return false;
+}
+
+bool uccl_udp_guard_may(struct udp *u, const struct uccl_rx *r)
+{
+	struct uccl_rx one = *r;
+	bool may = true;
+
+	if (!r->each)
+		return one_may(u, r);
+	for (uint32_t left = r->len; left; left -= one.len, one.data += one.len) {
+		one.len = (uint32_t)uccl_min(r->each, left);
+		may = one_may(u, &one) && may;
+	}
+	return may;
+}
+
+/* One batch, into the room from `first` on and as v[*at..n). Returns whether there may be more. */
+static bool handshake_batch(struct udp *u, struct udp_handshake_socket *d, int first, struct uccl_rx *v, int *at, int n,
+			    uint64_t now)
+{
+	uint32_t most = uccl_min(budget_left(&d->reads, HANDSHAKE_READS, HANDSHAKE_BURST, now), UDP_HANDSHAKE_BATCH);
+	int got;
+
+	most = uccl_min(most, (uint32_t)(n - *at));
+	got = most ? recvmmsg(d->fd, &d->msg[first], most, MSG_DONTWAIT, NULL) : 0;
+	for (int i = first; i < first + got; i++) {
+		struct msghdr *h = &d->msg[i].msg_hdr;
+		struct uccl_rx *r = &v[*at];
+
+		memset(r, 0, sizeof(*r));
+		r->kind = UCCL_RX_PACKET;
+		r->data = d->buf[i];
+		r->len = d->msg[i].msg_len;
+		uccl_ifaddr_from_sock(&r->src, h->msg_name, h->msg_namelen);
+		h->msg_namelen = sizeof(d->name[i]);
+		if (d == &u->handshake[UDP_HANDSHAKE_INIT] || hello_may(d, u->handshake_key, r, now))
+			++*at;
+		else
+			d->refused++;
+	}
+	if (got > 0) {
+		d->reads.left -= (uint32_t)got;
+		u->handshake_read += (uint32_t)got;
+	}
+	return got > 0 && (uint32_t)got == most;
+}
+
+static int handshake_take(struct udp *u, struct udp_handshake_socket *d, struct uccl_rx *v, int at, int n)
+{
+	uint64_t now = uccl_udp_now();
+
+	/* What is refused makes room for more. */
+	for (int first = 0; first < UDP_HANDSHAKE_ROOM && at < n; first += UDP_HANDSHAKE_BATCH)
+		if (!handshake_batch(u, d, first, v, &at, n, now))
+			break;
+	return at;
+}
+
+/* The doors' sockets enter the set of wait_fd, or leave it. */
+static int handshake_sockets_wake(struct udp *u, int op)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+
+	for (int i = 0; i < UDP_HANDSHAKE_SOCKETS && u->handshake[i].fd >= 0; i++)
+		if (epoll_ctl(u->wait_fd, op, u->handshake[i].fd, &ev))
+			return -errno;
+	return 0;
+}
+
+int uccl_udp_handshake_wait(struct udp *u)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+	int err;
+
+	if (u->handshake[0].fd < 0)
+		return 0;
+	u->handshake_timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (u->handshake_timer < 0)
+		return -errno;
+	err = epoll_ctl(u->wait_fd, EPOLL_CTL_ADD, u->handshake_timer, &ev) ? -errno
+									    : handshake_sockets_wake(u, EPOLL_CTL_ADD);
+	if (err) {
+		close(u->handshake_timer);
+		u->handshake_timer = -1;
+	}
+	return err;
+}
+
+/* By the fine clock: a timer that it does not see yet would keep the sleeper awake. */
+static uint64_t fine_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * UCCL_NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+static void timer_set(struct udp *u, uint64_t ns)
+{
+	struct itimerspec in = {.it_value.tv_nsec = (long)ns};
+
+	(void)timerfd_settime(u->handshake_timer, 0, &in, NULL);
+}
+
+static void handshake_sockets_return(struct udp *u)
+{
+	if (!u->handshake_sockets_back_ns || fine_now() < u->handshake_sockets_back_ns)
+		return;
+	u->handshake_sockets_back_ns = 0;
+	timer_set(u, 0);
+	(void)handshake_sockets_wake(u, EPOLL_CTL_ADD);
+}
+
+/*
+ * Who sleeps has looked, and read nothing but what was at the doors, if anything: that counts. What may not be read now
+ * wakes nobody. PROTOCOL R162
+ */
+static void handshake_sockets_woke(struct udp *u, bool read)
+{
+	uint64_t now = uccl_udp_now();
+	bool rest = !budget_left(&u->wakes, WAKE_RATE, WAKE_BURST, now);
+
+	if (read && !rest)
+		u->wakes.left--;
+	for (int i = 0; i < UDP_HANDSHAKE_SOCKETS; i++)
+		rest |= !budget_left(&u->handshake[i].reads, HANDSHAKE_READS, HANDSHAKE_BURST, now);
+	if (!rest || u->handshake_sockets_back_ns)
+		return;
+	u->handshake_sockets_back_ns = fine_now() + WAKE_REST_NS;
+	timer_set(u, WAKE_REST_NS);
+	(void)handshake_sockets_wake(u, EPOLL_CTL_DEL);
+}
+
+int uccl_udp_handshake_rx(struct udp *u, struct uccl_rx *v, int at, int n, bool idle)
+{
+	bool was_idle = u->handshake_idle, woken;
+	uint64_t read = u->handshake_read, now, rest;
+
+	if (u->handshake[0].fd < 0)
+		return at;
+	u->handshake_idle = idle;
+	handshake_sockets_return(u);
+	/* After packets somebody who goes to sleep is woken at once if a door has something: no need to look before. */
+	woken = idle && was_idle && u->nic.watched && !u->handshake_sockets_back_ns;
+	u->handshake_waits += idle ? HANDSHAKE_IDLE : 1;
+	if (at == n || (!idle && u->handshake_waits < HANDSHAKE_EVERY))
+		return at;
+	now = fine_now();
+	rest = now - u->handshake_looked;
+	/* Who sleeps on the descriptor is not woken a second time; who calls seldom has it all at once. */
+	if (woken || (idle && rest >= HANDSHAKE_LATE_NS)) {
+		u->handshake_looked = now;
+		for (int i = 0; i < UDP_HANDSHAKE_SOCKETS && at < n; i++)
+			at = handshake_take(u, &u->handshake[i], v, at, n);
+		if (woken)
+			handshake_sockets_woke(u, u->handshake_read != read);
+		return at;
+	}
+	if (u->handshake_waits < HANDSHAKE_EVERY || rest < (idle ? HANDSHAKE_IDLE_NS : HANDSHAKE_BUSY_NS))
+		return at;
+	u->handshake_looked = now;
+	u->handshake_waits = 0;
+	return handshake_take(u, &u->handshake[u->handshake_turn++ % UDP_HANDSHAKE_SOCKETS], v, at, n);
+}
+
+static uint64_t refused_at(int fd)
+{
+	uint32_t info[SK_MEMINFO_VARS] = {0};
+	socklen_t len = sizeof(info);
+
+	return fd >= 0 && !getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &len) ? info[SK_MEMINFO_DROPS] : 0;
+}
+
+void uccl_udp_count(struct uccl_nic *nic, struct uccl_stats *s)
+{
+	struct udp *u = udp_of(nic);
+
+	s->dropped[UCCL_DROP_KERNEL] = refused_at(u->rx_fd);
+	for (int i = 0; i < UDP_HANDSHAKE_SOCKETS; i++)
+		s->dropped[UCCL_DROP_KERNEL] += refused_at(u->handshake[i].fd) + u->handshake[i].refused;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "base/defaults.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/units.h"
+#include "flow/policy.h"
+
+static void find__by_kind(void **state)
+{
+	(void)state;
+	assert_null(uccl_defaults_find("nothing"));
+	assert_null(uccl_defaults_find(""));
+	assert_string_equal(uccl_defaults_find("udp")->name, "udp");
+	assert_string_equal(uccl_defaults_find("verbs")->name, "verbs");
+	/* Only RDMA NICs write. */
+	assert_int_equal(uccl_defaults_find("udp")->write_bytes, 0);
+	assert_true(uccl_defaults_find("verbs")->write_bytes > 0);
+}
+
+/* What a flow is made of must suit it. */
+static void all__make_sense(void **state)
+{
+	static const char *const kinds[] = {"udp", "verbs"};
+
+	(void)state;
+	for (size_t i = 0; i < uccl_array_len(kinds); i++) {
+		const struct uccl_defaults *s = uccl_defaults_find(kinds[i]);
+
+		assert_non_null(uccl_cc_find(s->cc));
+		assert_non_null(uccl_path_find(s->path));
+		assert_non_null(uccl_credit_find(s->credit));
+		assert_in_range(s->paths, 1, UCCL_PATHS_MAX);
+		assert_in_range(s->labels, s->paths, UINT16_MAX);
+		assert_in_range(s->window, 64, 16384);
+		assert_int_equal(s->window & (s->window - 1), 0);
+		assert_true(s->delay_ns > 0 && s->rto_min_ns > s->delay_ns);
+		assert_false(s->trains && s->write_bytes);
+	}
+}
+
+static void texts__of_numbers(void **state)
+{
+	(void)state;
+	assert_string_equal(UCCL_TEXT(UCCL_WINDOW), "2048");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(find__by_kind),
+		cmocka_unit_test(all__make_sense),
+		cmocka_unit_test(texts__of_numbers),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,745 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "../lan.h"
+
+#define MS UCCL_NS_PER_MS
+#define SECOND UCCL_NS_PER_S
+
+static uint8_t src[1 << 18], dst[1 << 18];
+
+static void connect__on_first_send(void **state)
+{
+	struct lan *l = lan_new_open(2);
+
+	(void)state;
+	lan_peer(l, 0, 1);
+	lan_run(l, SECOND);
+	assert_int_equal(l->packets, 0);
+	lan_talk(l);
+	assert_int_equal(lan_stats(l, 0)->connects, 1);
+	assert_int_equal(lan_stats(l, 1)->connects, 1);
+	/* The other side knows who it was, so it need not connect. */
+	lan_recv(l, 0, dst, 100, LAN_CTX(2));
+	assert_int_equal(lan_send(l, 1, 0, src, 100, LAN_CTX(3)), 0);
+	lan_run(l, SECOND);
+	lan_expect(l, 0, LAN_CTX(2), 0);
+	assert_int_equal(lan_stats(l, 1)->connects, 1);
+	assert_int_equal(l->node[1].e->nconns, 1);
+	lan_free(l);
+}
+
+/* PROTOCOL R8 */
+static void connect__both_at_once(void **state)
+{
+	(void)state;
+	for (int keyless = 0; keyless < 2; keyless++) {
+		struct lan *l = lan_new();
+
+		for (int i = 0; i < 2; i++) {
+			l->node[i].cfg.keyless = keyless;
+			lan_open(l, i);
+		}
+		for (int i = 0; i < 2; i++) {
+			struct uccl_peer *p = keyless ? lan_peer_keyless(l, i, !i) : lan_peer(l, i, !i);
+
+			lan_recv(l, i, dst + i * 100, 100, LAN_CTX(1));
+			assert_int_equal(lan_send_to(l, i, p, src, 100, LAN_CTX(2)), 0);
+		}
+		lan_run(l, SECOND);
+		for (int i = 0; i < 2; i++) {
+			assert_int_equal(lan_waiting(l, i), 2);
+			assert_int_equal(lan_next(l, i)->err, 0);
+			assert_int_equal(lan_next(l, i)->err, 0);
+			assert_int_equal(lan_stats(l, i)->connects, 1);
+			assert_int_equal(l->node[i].e->nconns, 1);
+			assert_int_equal(l->node[i].e->nopen, 1);
+		}
+		lan_free(l);
+	}
+}
+
+static enum lan_verdict lose_by_mask(struct lan *l, const struct lan_event *ev)
+{
+	if (ev->type < UCCL_PKT_HELLO || ev->type > UCCL_PKT_INIT_ACK)
+		return LAN_PASS;
+	return l->n < 8 && (l->mask >> l->n++ & 1) ? LAN_DROP : LAN_PASS;
+}
+
+/* Every subset of the first eight handshake packets is lost, both sides starting at once. PROTOCOL R8 R9 */
+static void connect__any_loss(void **state)
+{
+	(void)state;
+	for (unsigned int mask = 0; mask < 256; mask++) {
+		struct lan *l = lan_new_open(2);
+
+		for (int i = 0; i < 2; i++) {
+			lan_recv(l, i, dst, 100, LAN_CTX(1));
+			lan_peer(l, i, !i);
+		}
+		l->mask = mask;
+		l->filter = lose_by_mask;
+		for (int i = 0; i < 2; i++)
+			assert_int_equal(lan_send(l, i, !i, src, 10, LAN_CTX(2)), 0);
+		lan_run(l, 3 * SECOND);
+		for (int i = 0; i < 2; i++) {
+			assert_int_equal(lan_waiting(l, i), 2);
+			assert_int_equal(l->node[i].e->nconns, 1);
+		}
+		lan_free(l);
+	}
+}
+
+static enum lan_verdict double_all(struct lan *l, const struct lan_event *ev)
+{
+	(void)l;
+	(void)ev;
+	return LAN_DOUBLE;
+}
+
+/* Everything comes twice: nothing happens twice. PROTOCOL R9 */
+static void connect__doubled(void **state)
+{
+	struct lan *l = lan_new_open(2);
+
+	(void)state;
+	l->filter = double_all;
+	lan_talk(l);
+	lan_run(l, SECOND);
+	assert_int_equal(lan_stats(l, 0)->connects, 1);
+	assert_int_equal(lan_stats(l, 1)->connects, 1);
+	assert_int_equal(lan_waiting(l, 0) + lan_waiting(l, 1), 0);
+	lan_free(l);
+}
+
+/* PROTOCOL R7 */
+static void connect__keyless(void **state)
+{
+	(void)state;
+	for (int allowed = 0; allowed < 2; allowed++) {
+		struct lan *l = lan_new();
+
+		l->node[1].cfg.keyless = allowed;
+		lan_open(l, 0);
+		lan_open(l, 1);
+		lan_recv(l, 1, dst, 10, LAN_CTX(1));
+		assert_int_equal(lan_send_to(l, 0, lan_peer_keyless(l, 0, 1), src, 10, LAN_CTX(2)), 0);
+		lan_run(l, SECOND);
+		assert_int_equal(lan_waiting(l, 0), allowed);
+		assert_int_equal(lan_waiting(l, 1), allowed);
+		assert_int_equal(lan_dropped(l, 1, UCCL_DROP_KEYLESS) > 0, !allowed);
+		if (allowed) {
+			/* Its incarnation is known now: the full address finds the same peer. */
+			assert_ptr_equal(lan_peer(l, 0, 1), lan_peer_keyless(l, 0, 1));
+			assert_int_equal(uccl_peer_addr(lan_peer(l, 0, 1))->incarnation,
+					 uccl_engine_addr(l->node[1].e)->incarnation);
+		}
+		lan_free(l);
+	}
+}
+
+/* PROTOCOL R6 */
+static void connect__wrong_key(void **state)
+{
+	struct lan *l = lan_new_open(2);
+	struct uccl_addr addr = *uccl_engine_addr(l->node[1].e);
+
+	(void)state;
+	addr.key[3] ^= 0x10;
+	assert_int_equal(lan_send_to(l, 0, uccl_engine_peer(l->node[0].e, &addr, true), src, 10, LAN_CTX(1)), 0);
+	lan_run(l, SECOND);
+	assert_int_equal(lan_waiting(l, 0), 0);
+	assert_true(lan_dropped(l, 1, UCCL_DROP_MAC) > 0);
+	assert_int_equal(l->node[1].e->nconns, 0);
+	lan_free(l);
+}
+
+/* The address was wrong, then the right one is given: the same peer gets its key. */
+static void connect__key_learnt_later(void **state)
+{
+	struct lan *l = lan_new_open(2);
+	struct uccl_addr addr = *uccl_engine_addr(l->node[1].e);
+
+	(void)state;
+	lan_recv(l, 1, dst, 10, LAN_CTX(2));
+	addr.key[0] ^= 1;
+	assert_int_equal(lan_send_to(l, 0, uccl_engine_peer(l->node[0].e, &addr, true), src, 10, LAN_CTX(1)), 0);
+	lan_run(l, 100 * MS);
+	assert_int_equal(lan_waiting(l, 1), 0);
+	lan_peer(l, 0, 1);
+	lan_run(l, 3 * SECOND);
+	lan_expect(l, 0, LAN_CTX(1), 0);
+	lan_expect(l, 1, LAN_CTX(2), 0);
+	lan_free(l);
+}
+
+/* The place answers, but somebody else lives there now. PROTOCOL R10 */
+static void connect__to_an_earlier_incarnation(void **state)
+{
+	struct lan *l = lan_new_open(2);
+	struct uccl_addr old = *uccl_engine_addr(l->node[1].e);
+
+	(void)state;
+	lan_kill(l, 1);
+	lan_open(l, 1);
+	assert_int_equal(lan_send_to(l, 0, uccl_engine_peer(l->node[0].e, &old, true), src, 10, LAN_CTX(1)), 0);
+	assert_int_equal(lan_send_to(l, 0, uccl_engine_peer(l->node[0].e, &old, true), src, 50000, LAN_CTX(2)), 0);
+	lan_run(l, SECOND);
+	lan_expect(l, 0, LAN_CTX(1), FI_ECONNRESET);
+	lan_expect(l, 0, LAN_CTX(2), FI_ECONNRESET);
+	assert_int_equal(lan_dropped(l, 0, UCCL_DROP_STALE), 1);
+	assert_int_equal(lan_stats(l, 0)->peers_dead, 1);
+	/* From now on at once. */
+	assert_int_equal(lan_send_to(l, 0, uccl_engine_peer(l->node[0].e, &old, true), src, 10, NULL), -FI_ECONNRESET);
+	/* The new one is another peer. */
+	lan_talk(l);
+	lan_free(l);
+}
+
+/* An open peer restarts at its address and connects: the old one is dead, the new one lives. PROTOCOL R10 */
+static void connect__restart(void **state)
+{
+	struct lan *l = lan_new_open(2);
+	struct uccl_peer *old;
+
+	(void)state;
+	lan_talk(l);
+	old = lan_peer(l, 0, 1);
+	lan_recv_from(l, 0, old, dst, 10, LAN_CTX(1));
+	lan_recv(l, 0, dst + 100, 10, LAN_CTX(2));
+	lan_kill(l, 1);
+	lan_open(l, 1);
+	assert_int_equal(lan_send_to(l, 0, old, src, 100, LAN_CTX(3)), 0);
+	lan_run(l, 100 * MS);
+	/* Nothing proves anything yet. */
+	assert_int_equal(lan_waiting(l, 0), 0);
+	assert_true(lan_dropped(l, 1, UCCL_DROP_TOKEN) > 0);
+	assert_int_equal(lan_send(l, 1, 0, src, 10, LAN_CTX(4)), 0);
+	lan_run(l, SECOND);
+	lan_expect(l, 0, LAN_CTX(3), FI_ECONNRESET);
+	lan_expect(l, 0, LAN_CTX(1), FI_ECONNRESET);
+	lan_expect(l, 0, LAN_CTX(2), 0);
+	lan_expect(l, 1, LAN_CTX(4), 0);
+	assert_ptr_not_equal(lan_peer(l, 0, 1), old);
+	assert_int_equal(old->dead, FI_ECONNRESET);
+	lan_talk(l);
+	lan_free(l);
+}
+
+static enum lan_verdict hold_init(struct lan *l, const struct lan_event *ev)
+{
+	(void)l;
+	return ev->type == UCCL_PKT_INIT || ev->type == UCCL_PKT_INIT_ACK ? LAN_HOLD : LAN_PASS;
+}
+
+/* A late INIT of an incarnation that is dead by now wakes nobody. PROTOCOL R10 */
+static void connect__late_init(void **state)
+{
+	struct lan *l = lan_new_open(2);
+
+	(void)state;
+	assert_int_equal(lan_send(l, 1, 0, src, 10, LAN_CTX(1)), 0);
+	l->filter = hold_init;
+	lan_run(l, 3 * MS);
+	l->filter = NULL;
+	assert_false(TAILQ_EMPTY(&l->held));
+	lan_run(l, SECOND);
+	lan_expect(l, 1, LAN_CTX(1), 0);
+	conn_fail(lan_conn(l, 0, 1), FI_ECONNABORTED, l->now);
+	lan_release(l, false);
+	lan_run(l, 10 * MS);
+	assert_int_equal(l->node[0].e->nopen, 0);
+	assert_true(lan_dropped(l, 0, UCCL_DROP_STALE) + lan_dropped(l, 0, UCCL_DROP_STATE) > 0);
+	lan_free(l);
+}
+
+static enum lan_verdict no_answers(struct lan *l, const struct lan_event *ev)
+{
+	(void)l;
+	return ev->to == 0 && ev->type != UCCL_PKT_COOKIE ? LAN_DROP : LAN_PASS;
+}
+
+/* Its attempt to reach us ended, and left something here or not: when it asks anew it is answered. PROTOCOL R296 */
+static void connect__gave_up_and_comes_again(void **state)
+{
+	(void)state;
+	for (int named = 0; named < 2; named++)
+		for (int asked = 0; asked < 2; asked++) {
+			struct lan *l = lan_new_keyless(2);
+			struct uccl_addr to = *uccl_engine_addr(l->node[1].e);
+			struct uccl_peer *p;
+
+			if (!named)
+				to = (struct uccl_addr){.nic = to.nic};
+			p = uccl_engine_peer(l->node[0].e, &to, true);
+			lan_recv(l, 1, dst, 10, LAN_CTX(1));
+			/* Node 1 knows it, and wants something of it, too. */
+			l->filter = no_answers;
+			if (asked)
+				assert_int_equal(lan_send(l, 1, 0, src, 10, LAN_CTX(2)), 0);
+			assert_int_equal(lan_send_to(l, 0, p, src, 10, LAN_CTX(3)), 0);
+			lan_pass(l, 100 * MS);
+			assert_int_equal(l->node[1].e->nconns, 1);
+			conn_fail(peer_conn(p), FI_EHOSTUNREACH, l->now);
+			lan_expect(l, 0, LAN_CTX(3), FI_EHOSTUNREACH);
+			l->filter = NULL;
+			p = uccl_peer_reconnect(p, &to);
+			lan_recv(l, 0, dst + 20, 10, LAN_CTX(4));
+			assert_int_equal(lan_send_to(l, 0, p, src, 10, LAN_CTX(5)), 0);
+			lan_pass(l, SECOND);
+			/* What node 1 had sent was for the connection that ended there. */
+			if (asked)
+				assert_int_not_equal(lan_next(l, 1)->err, 0);
+			lan_expect(l, 1, LAN_CTX(1), 0);
+			lan_expect(l, 0, LAN_CTX(5), 0);
+			assert_int_equal(l->node[1].e->nopen, 1);
+			assert_int_equal(lan_send(l, 1, 0, src, 10, LAN_CTX(6)), 0);
+			lan_pass(l, SECOND);
+			lan_expect(l, 0, LAN_CTX(4), 0);
+			lan_expect(l, 1, LAN_CTX(6), 0);
+			lan_free(l);
+		}
+}
+
+/* Our answer comes when it has given up: it says so, and nobody waits. PROTOCOL R311 */
+static void connect__answer_came_too_late(void **state)
+{
+	struct lan *l = lan_new_open(2);
+	struct uccl_peer *p = lan_peer(l, 0, 1);
+
+	(void)state;
+	l->filter = no_answers;
+	assert_int_equal(lan_send(l, 1, 0, src, 10, LAN_CTX(2)), 0);
+	assert_int_equal(lan_send_to(l, 0, p, src, 10, LAN_CTX(1)), 0);
+	lan_pass(l, 100 * MS);
+	assert_int_equal(l->node[1].e->nopen, 1);
+	conn_fail(peer_conn(p), FI_EHOSTUNREACH, l->now);
+	lan_expect(l, 0, LAN_CTX(1), FI_EHOSTUNREACH);
+	l->filter = NULL;
+	lan_pass(l, 2 * SECOND);
+	lan_expect(l, 1, LAN_CTX(2), FI_ECONNABORTED);
+	/* It never was proven to be there, so that is no end for good. */
+	assert_ptr_not_equal(lan_peer(l, 1, 0), NULL);
+	assert_int_equal(uccl_peer_ended(lan_peer(l, 1, 0)), 0);
+	lan_free(l);
+}
+
+/* A recorded or forged handshake ends nobody: only who has our answer does. PROTOCOL R10 */
+static void connect__forged(void **state)
+{
+	struct lan *l = lan_new_open(2);
+	struct uccl_addr other;
+	struct conn *forged;
+
+	(void)state;
+	for (int same = 0; same < 2; same++) {
+		struct uccl_peer *p;
+
+		lan_talk(l);
+		p = lan_peer(l, 1, 0);
+		l->now += SECOND;
+		other = *uccl_engine_addr(l->node[0].e);
+		if (!same)
+			other.incarnation ^= 0x10;
+		forged = lan_attacker(l, 1, &other, false);
+		assert_non_null(forged);
+		assert_int_equal(peer_conn(p)->unvalidated, 0);
+		assert_int_equal(l->node[1].e->nconns, 2 + same);
+		lan_talk(l);
+		assert_int_equal(uccl_peer_ended(p), 0);
+		assert_ptr_equal(lan_peer(l, 1, 0), p);
+		lan_pass(l, SECOND);
+		assert_int_equal(uccl_peer_ended(p), 0);
+	}
+	lan_free(l);
+}
+
+/* By its place alone it is reached whoever is there when it opens: not who was there at the first question. */
+static void connect__restart_between_steps(void **state)
+{
+	struct lan *l = lan_new_keyless(2);
+	struct uccl_peer *p = lan_peer_keyless(l, 0, 1);
+
+	(void)state;
+	assert_int_equal(lan_send_to(l, 0, p, src, 10, LAN_CTX(1)), 0);
+	l->filter = hold_init;
+	lan_pass(l, 3 * MS);
+	assert_int_equal(peer_conn(p)->hs.state, UCCL_CONN_INIT);
+	lan_kill(l, 1);
+	l->filter = NULL;
+	lan_open(l, 1);
+	lan_recv(l, 1, dst, 10, LAN_CTX(2));
+	lan_pass(l, 2 * SECOND);
+	lan_expect(l, 0, LAN_CTX(1), 0);
+	lan_expect(l, 1, LAN_CTX(2), 0);
+	assert_int_equal(l->node[0].e->nconns, 1);
+	lan_free(l);
+}
+
+/* The NIC refuses the peer: its operations end, once. */
+static void connect__nic_refuses(void **state)
+{
+	struct lan *l = lan_new_open(2);
+
+	(void)state;
+	l->node[0].nic->connect_error = -FI_ENOMEM;
+	assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(1)), 0);
+	lan_run(l, SECOND);
+	lan_expect(l, 0, LAN_CTX(1), FI_ENOMEM);
+	assert_int_equal(lan_stats(l, 0)->connect_fails, 1);
+	assert_int_equal(lan_dropped(l, 0, UCCL_DROP_MEMORY), 1);
+	assert_int_equal(l->node[0].e->nopen, 0);
+	lan_free(l);
+}
+
+/* Nobody is made to wait for ever. PROTOCOL R47 */
+static void connect__timeout(void **state)
+{
+	struct lan *l = lan_new();
+	struct uccl_addr nobody;
+
+	(void)state;
+	l->node[0].cfg.connect_timeout_ns = 2 * SECOND;
+	lan_open(l, 0);
+	nobody = *uccl_engine_addr(l->node[0].e);
+	nobody.nic.port = 9;
+	nobody.incarnation = 5;
+	assert_int_equal(lan_send_to(l, 0, uccl_engine_peer(l->node[0].e, &nobody, true), src, 10, LAN_CTX(1)), 0);
+	lan_pass(l, SECOND + 900 * MS);
+	assert_int_equal(lan_waiting(l, 0), 0);
+	lan_pass(l, SECOND);
+	lan_expect(l, 0, LAN_CTX(1), FI_EHOSTUNREACH);
+	assert_int_equal(lan_stats(l, 0)->connect_fails, 1);
+	lan_free(l);
+}
+
+/* Retries grow rarer, and never stop. PROTOCOL R9 */
+static void connect__retries(void **state)
+{
+	struct lan *l = lan_new_open(1);
+	struct uccl_addr nobody = *uccl_engine_addr(l->node[0].e);
+	uint64_t txs;
+
+	(void)state;
+	nobody.nic.port = 9;
+	nobody.incarnation = 5;
+	assert_int_equal(lan_send_to(l, 0, uccl_engine_peer(l->node[0].e, &nobody, true), src, 10, LAN_CTX(1)), 0);
+	lan_pass(l, SECOND);
+	assert_in_range(l->node[0].nic->txs, 14, 20);
+	lan_pass(l, 10 * SECOND);
+	txs = l->node[0].nic->txs;
+	assert_in_range(txs, 20, 40);
+	lan_pass(l, 10 * SECOND);
+	assert_in_range(l->node[0].nic->txs - txs, 15, 25);
+	assert_int_equal(lan_waiting(l, 0), 0);
+	lan_free(l);
+}
+
+static void rx__draining_takes_nobody(void **state)
+{
+	struct lan *l = lan_new_open(2);
+
+	(void)state;
+	uccl_engine_drain(l->node[1].e, l->now);
+	assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(1)), 0);
+	lan_run(l, 100 * MS);
+	assert_true(lan_dropped(l, 1, UCCL_DROP_STATE) > 0);
+	assert_int_equal(l->node[1].e->nconns, 0);
+	lan_free(l);
+}
+
+static void packet(uint8_t *out, uint8_t type, uint64_t token, const uint8_t *rec)
+{
+	struct uccl_hdr h = {.type = type, .token = token, .rec = rec};
+
+	uccl_hdr_encode(out, &h);
+}
+
+/* A label may cost a socket: who asks must not choose that of the answer. PROTOCOL R5 */
+static void rx__hello_keeps_no_label(void **state)
+{
+	struct lan *l = lan_new_open(2);
+	uint8_t p[UCCL_HDR_LEN], rec[UCCL_REC_LEN] = {0};
+	struct uccl_hdr h = {.type = UCCL_PKT_HELLO, .token = 1, .rec = rec};
+	uint16_t labels = l->node[0].nic->nic.caps.labels;
+
+	(void)state;
+	assert_true(labels > 1);
+	uccl_put64(rec + 8, uccl_engine_addr(l->node[1].e)->incarnation);
+	uccl_hello_place(rec, &uccl_engine_addr(l->node[1].e)->nic);
+	for (h.pseq = 0; h.pseq < labels; h.pseq++) {
+		uccl_put64(rec, h.pseq + 1);
+		uccl_hdr_encode(p, &h);
+		lan_inject(l, 0, 1, p, sizeof(p));
+		lan_round(l);
+	}
+	assert_int_equal(l->node[0].nic->txs, labels);
+	assert_int_equal(l->node[0].nic->labels, 1);
+	lan_free(l);
+}
+
+/* Handshake packets out of the blue: each refused by its reason. PROTOCOL R3 R5 R6 */
+static void rx__handshake_checks(void **state)
+{
+	struct lan *l = lan_new_open(3);
+	uint8_t p[UCCL_HDR_LEN + UCCL_INIT_PAYLOAD] = {0}, rec[UCCL_REC_LEN] = {0};
+	struct uccl_hdr h = {.rec = rec};
+	struct conn *c = lan_conn(l, 0, 1);
+
+	(void)state;
+	/* HELLO with nothing in it; with payload. */
+	packet(p, UCCL_PKT_HELLO, 1, rec);
+	lan_inject(l, 0, 1, p, UCCL_HDR_LEN);
+	lan_round(l);
+	assert_int_equal(lan_dropped(l, 0, UCCL_DROP_RECORD), 1);
+	h.type = UCCL_PKT_HELLO;
+	h.payload_len = 4;
+	uccl_hdr_encode(p, &h);
+	lan_inject(l, 0, 1, p, UCCL_HDR_LEN + 4);
+	/* INIT too short; with a payload of nothing. */
+	h.type = UCCL_PKT_INIT;
+	uccl_hdr_encode(p, &h);
+	lan_inject(l, 0, 1, p, UCCL_HDR_LEN + 4);
+	h.payload_len = UCCL_INIT_PAYLOAD;
+	uccl_hdr_encode(p, &h);
+	lan_inject(l, 0, 1, p, sizeof(p));
+	lan_round(l);
+	assert_int_equal(lan_dropped(l, 0, UCCL_DROP_LENGTH), 2);
+	assert_int_equal(lan_dropped(l, 0, UCCL_DROP_RECORD), 2);
+	/* INIT with an address of its own and a cookie that nobody made. */
+	uccl_addr_encode(p + UCCL_HDR_LEN, uccl_engine_addr(l->node[1].e));
+	uccl_put64(rec, 77);
+	uccl_put64(rec + 8, uccl_engine_addr(l->node[0].e)->incarnation);
+	uccl_hdr_encode(p, &h);
+	uccl_put32(p + UCCL_HDR_LEN + UCCL_ADDR_LEN, 1500);
+	uccl_put32(p + UCCL_HDR_LEN + UCCL_ADDR_LEN + 8, 64);
+	uccl_put16(p + UCCL_HDR_LEN + UCCL_ADDR_LEN + 16, 1);
+	uccl_put16(p + UCCL_HDR_LEN + UCCL_ADDR_LEN + 18, 1);
+	lan_inject(l, 0, 1, p, sizeof(p));
+	lan_round(l);
+	assert_int_equal(lan_dropped(l, 0, UCCL_DROP_COOKIE), 1);
+	/* The same from another machine. */
+	lan_inject(l, 0, 2, p, sizeof(p));
+	lan_round(l);
+	assert_int_equal(lan_dropped(l, 0, UCCL_DROP_SOURCE), 1);
+	/* COOKIE and INIT_ACK: no such token; another source; not expected now; dead. */
+	for (uint8_t t = UCCL_PKT_COOKIE; t <= UCCL_PKT_INIT_ACK; t += 2) {
+		uint64_t tokens = lan_dropped(l, 0, UCCL_DROP_TOKEN), sources = lan_dropped(l, 0, UCCL_DROP_SOURCE);
+		uint64_t states = lan_dropped(l, 0, UCCL_DROP_STATE) + lan_dropped(l, 0, UCCL_DROP_LENGTH);
+
+		packet(p, t, c->hs.token_local + 1, rec);
+		lan_inject(l, 0, 1, p, UCCL_HDR_LEN);
+		packet(p, t, c->hs.token_local, rec);
+		lan_inject(l, 0, 2, p, UCCL_HDR_LEN);
+		lan_inject(l, 0, 1, p, UCCL_HDR_LEN);
+		lan_round(l);
+		assert_int_equal(lan_dropped(l, 0, UCCL_DROP_TOKEN), tokens + 1);
+		assert_int_equal(lan_dropped(l, 0, UCCL_DROP_SOURCE), sources + 1);
+		assert_int_equal(lan_dropped(l, 0, UCCL_DROP_STATE) + lan_dropped(l, 0, UCCL_DROP_LENGTH), states + 1);
+	}
+	conn_fail(c, FI_ECONNABORTED, l->now);
+	packet(p, UCCL_PKT_COOKIE, c->hs.token_local, rec);
+	lan_inject(l, 0, 1, p, UCCL_HDR_LEN);
+	lan_round(l);
+	assert_int_equal(l->node[0].e->nconns, 1);
+	assert_int_equal(c->hs.state, UCCL_CONN_DEAD);
+	lan_free(l);
+}
+
+/* A COOKIE nobody asked for. PROTOCOL R5 */
+static void rx__forged_cookie(void **state)
+{
+	struct lan *l = lan_new_open(2);
+	uint8_t p[UCCL_HDR_LEN], rec[UCCL_REC_LEN] = {0};
+	struct conn *c = lan_conn(l, 0, 1);
+
+	(void)state;
+	l->node[1].asleep = true;
+	assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(1)), 0);
+	uccl_put64(rec, c->hs.nonce + 1);
+	uccl_put64(rec + 8, 12345);
+	packet(p, UCCL_PKT_COOKIE, c->hs.token_local, rec);
+	lan_inject(l, 0, 1, p, sizeof(p));
+	lan_round(l);
+	assert_int_equal(lan_dropped(l, 0, UCCL_DROP_COOKIE), 1);
+	assert_int_equal(lan_waiting(l, 0), 0);
+	l->node[1].asleep = false;
+	lan_run(l, SECOND);
+	lan_expect(l, 0, LAN_CTX(1), 0);
+	lan_free(l);
+}
+
+static enum lan_verdict count_parts(struct lan *l, const struct lan_event *ev)
+{
+	if (ev->rx.kind == UCCL_RX_PACKET && ev->type == UCCL_PKT_PART)
+		l->mask |= 1u << ev->to;
+	return LAN_PASS;
+}
+
+/* Who says that it takes no parts of chunks, as older ones do by saying nothing, gets none. PROTOCOL R170 */
+static void parts__an_older_peer(void **state)
+{
+	(void)state;
+	for (unsigned int older = 0; older < 2; older++) {
+		struct lan *l = lan_new();
+
+		for (int i = 0; i < 2; i++) {
+			l->node[i].cfg.chunk_bytes = 1024;
+			l->node[i].train_bytes = 32 * LAN_MTU;
+			lan_open(l, i);
+		}
+		lan_recv(l, 0, dst, sizeof(dst), LAN_CTX(1));
+		assert_int_equal(lan_send(l, 1, 0, src, sizeof(src), LAN_CTX(2)), 0);
+		if (older)
+			lan_conn(l, 1, 0)->hs.mine.parts = 0;
+		l->mask = 0;
+		l->filter = count_parts;
+		lan_run(l, SECOND);
+		lan_expect(l, 0, LAN_CTX(1), 0);
+		lan_expect(l, 1, LAN_CTX(2), 0);
+		lan_recv(l, 1, dst, sizeof(dst), LAN_CTX(3));
+		assert_int_equal(lan_send(l, 0, 1, src, sizeof(src), LAN_CTX(4)), 0);
+		lan_run(l, SECOND);
+		lan_expect(l, 0, LAN_CTX(4), 0);
+		lan_expect(l, 1, LAN_CTX(3), 0);
+		assert_int_equal(l->mask, older ? 1 : 3);
+		lan_free(l);
+	}
+}
+
+/* Who does not say that it takes padded packets gets none, and nobody without trains has any. PROTOCOL R259 */
+static void pads__an_older_peer(void **state)
+{
+	(void)state;
+	for (unsigned int n = 0; n < 4; n++) {
+		bool older = n & 1, trains = n & 2;
+		struct lan *l = lan_new();
+
+		for (int i = 0; i < 2; i++) {
+			l->node[i].cfg.chunk_bytes = 1024;
+			l->node[i].train_bytes = trains ? 32 * LAN_MTU : 0;
+			lan_open(l, i);
+		}
+		lan_recv(l, 0, dst, 100, LAN_CTX(1));
+		assert_int_equal(lan_send(l, 1, 0, src, 100, LAN_CTX(2)), 0);
+		if (older)
+			lan_conn(l, 1, 0)->hs.mine.pads = false;
+		lan_run(l, SECOND);
+		lan_expect(l, 0, LAN_CTX(1), 0);
+		lan_expect(l, 1, LAN_CTX(2), 0);
+		assert_int_equal(lan_conn(l, 0, 1)->peer.flow.cfg.pads_tx, trains && !older);
+		assert_int_equal(lan_conn(l, 1, 0)->peer.flow.cfg.pads_tx, trains);
+		lan_free(l);
+	}
+}
+
+/* It is the receiver of writes whose paths end. PROTOCOL R255 */
+static void brittle__who_says_so(void **state)
+{
+	(void)state;
+	for (int mine = 0; mine < 2; mine++) {
+		struct lan *l = lan_new();
+
+		l->writes = true;
+		l->brittle = mine;
+		lan_open(l, 0);
+		l->brittle = !mine;
+		lan_open(l, 1);
+		lan_recv(l, 0, dst, 100, LAN_CTX(1));
+		assert_int_equal(lan_send(l, 1, 0, src, 100, LAN_CTX(2)), 0);
+		lan_run(l, SECOND);
+		lan_expect(l, 0, LAN_CTX(1), 0);
+		lan_expect(l, 1, LAN_CTX(2), 0);
+		assert_int_equal(lan_conn(l, 1, 0)->peer.flow.cfg.write_brittle, mine);
+		assert_int_equal(lan_conn(l, 0, 1)->peer.flow.cfg.write_brittle, !mine);
+		lan_free(l);
+	}
+}
+
+/* Who does not say that it takes heads of messages gets none, and is told nothing of them. PROTOCOL R263 R264 R265 */
+static void unsolicited_peer__an_older_peer(void **state)
+{
+	(void)state;
+	for (int older = 0; older < 4; older++) {
+		struct lan *l = lan_new();
+
+		for (int i = 0; i < 2; i++)
+			lan_open(l, i);
+		lan_recv(l, 0, dst, 100, LAN_CTX(1));
+		assert_int_equal(lan_send(l, 1, 0, src, 100, LAN_CTX(2)), 0);
+		lan_conn(l, 1, 0)->hs.mine.unsolicited = !(older & 1);
+		lan_conn(l, 1, 0)->hs.mine.lanes_unsolicited = !(older & 2);
+		lan_run(l, SECOND);
+		lan_expect(l, 0, LAN_CTX(1), 0);
+		lan_expect(l, 1, LAN_CTX(2), 0);
+		assert_int_equal(lan_conn(l, 0, 1)->peer.takes_unsolicited, !(older & 1));
+		assert_int_equal(lan_conn(l, 0, 1)->peer.lanes_unsolicited, !older);
+		assert_true(lan_conn(l, 1, 0)->peer.takes_unsolicited && lan_conn(l, 1, 0)->peer.lanes_unsolicited);
+		lan_free(l);
+	}
+}
+
+/* Packets may be marked if we slow down for that and the peer tells of it; no handshake may. PROTOCOL R188 */
+static void marks__who_may_be_marked(void **state)
+{
+	static const char *const cc[] = {"swift", "nscc", "cubic", "none", "timely"};
+
+	(void)state;
+	for (unsigned int n = 0; n < 5 * 4; n++) {
+		struct lan *l = lan_new();
+		bool reacts = n % 5 < 3, mine = n / 5 & 1, theirs = n / 5 & 2;
+		const struct uccl_stats *s;
+
+		for (int i = 0; i < 2; i++) {
+			l->node[i].cfg.cc = cc[n % 5];
+			l->marks = i ? theirs : mine;
+			lan_open(l, i);
+		}
+		lan_recv(l, 1, dst, sizeof(dst), LAN_CTX(1));
+		assert_int_equal(lan_send(l, 0, 1, src, sizeof(src), LAN_CTX(2)), 0);
+		lan_run(l, SECOND);
+		lan_expect(l, 1, LAN_CTX(1), 0);
+		lan_expect(l, 0, LAN_CTX(2), 0);
+		s = &l->node[1].e->stats;
+		assert_int_equal(lan_conn(l, 0, 1)->ect, reacts && mine && theirs);
+		assert_true(s->marked_rx == (reacts && mine && theirs ? s->rx_bytes : 0));
+		if (reacts && mine && theirs)
+			assert_in_range(l->node[0].e->stats.marked_tx, s->marked_rx,
+					s->marked_rx + 4 * UCCL_MARK_BYTES);
+		else
+			assert_true(!l->node[0].e->stats.marked_tx);
+		lan_free(l);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(connect__on_first_send),
+		cmocka_unit_test(parts__an_older_peer),
+		cmocka_unit_test(pads__an_older_peer),
+		cmocka_unit_test(brittle__who_says_so),
+		cmocka_unit_test(unsolicited_peer__an_older_peer),
+		cmocka_unit_test(connect__both_at_once),
+		cmocka_unit_test(connect__any_loss),
+		cmocka_unit_test(connect__doubled),
+		cmocka_unit_test(connect__keyless),
+		cmocka_unit_test(connect__wrong_key),
+		cmocka_unit_test(connect__key_learnt_later),
+		cmocka_unit_test(connect__to_an_earlier_incarnation),
+		cmocka_unit_test(connect__restart),
+		cmocka_unit_test(connect__late_init),
+		cmocka_unit_test(connect__gave_up_and_comes_again),
+		cmocka_unit_test(connect__answer_came_too_late),
+		cmocka_unit_test(connect__forged),
+		cmocka_unit_test(connect__restart_between_steps),
+		cmocka_unit_test(connect__nic_refuses),
+		cmocka_unit_test(connect__timeout),
+		cmocka_unit_test(connect__retries),
+		cmocka_unit_test(rx__draining_takes_nobody),
+		cmocka_unit_test(rx__hello_keeps_no_label),
+		cmocka_unit_test(rx__handshake_checks),
+		cmocka_unit_test(rx__forged_cookie),
+		cmocka_unit_test(marks__who_may_be_marked),
+	};
+
+	return cmocka_run_group_tests_name("engine handshake", tests, NULL, NULL);
+}

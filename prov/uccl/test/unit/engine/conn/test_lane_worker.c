@@ -1,0 +1,1504 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Endpoints with lanes: homes and lanes are nodes of their own, commands are read whenever a node is polled. */
+#include "../lan.h"
+
+#include <stdlib.h>
+
+#define MS UCCL_NS_PER_MS
+#define SECOND UCCL_NS_PER_S
+
+#define LANES LAN_LANES
+#define PRIMARY(side) LAN_PRIMARY(side)
+#define LANE(side, k) LAN_LANE(side, k)
+
+#define BYTES (5u * UCCL_STRIPE_BYTES + 12345)
+
+static uint8_t src[2][BYTES], dst[2][BYTES];
+static bool writes; /* homes have NICs that write remote memory */
+
+/* Two endpoints, with so many lanes. */
+static struct lan *lanes_new(uint8_t a, uint8_t b)
+{
+	struct lan *l = lan_new();
+
+	lan_side_open(l, 0, a, writes);
+	lan_side_open(l, 1, b, writes);
+	lan_fill(src[0], BYTES, 1);
+	lan_fill(src[1], BYTES, 2);
+	memset(dst, 0, sizeof(dst));
+	return l;
+}
+
+/* The same, and all connections are there. */
+static struct lan *lanes_open(uint8_t a, uint8_t b)
+{
+	struct lan *l = lanes_new(a, b);
+
+	lan_recv(l, PRIMARY(1), dst[1], 100, LAN_CTX(1));
+	assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], 100, LAN_CTX(1)), 0);
+	lan_run(l, SECOND);
+	lan_expect(l, PRIMARY(0), LAN_CTX(1), 0);
+	lan_expect(l, PRIMARY(1), LAN_CTX(1), 0);
+	return l;
+}
+
+static uint64_t carried(const struct lan *l, int node)
+{
+	return l->node[node].e ? lan_stats(l, node)->tx_bytes : 0;
+}
+
+/* The message of so many bytes that is under way. */
+static void arrives(struct lan *l, uint64_t len)
+{
+	lan_run(l, SECOND);
+	lan_expect(l, PRIMARY(0), LAN_CTX(3), 0);
+	lan_expect(l, PRIMARY(1), LAN_CTX(2), 0);
+	lan_check(dst[1], len, 1);
+}
+
+static void send__over_lanes(void **state)
+{
+	struct lan *l = lanes_open(LANES, LANES);
+
+	(void)state;
+	lan_recv(l, PRIMARY(1), dst[1], BYTES, LAN_CTX(2));
+	assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], BYTES, LAN_CTX(3)), 0);
+	arrives(l, BYTES);
+	/* The primary has sent the envelope. */
+	assert_true(carried(l, PRIMARY(0)) < UCCL_STRIPE_BYTES);
+	assert_int_equal(carried(l, LANE(0, 0)) + carried(l, LANE(0, 1)), lan_stats(l, PRIMARY(0))->tx_lane_bytes);
+	assert_int_equal(lan_stats(l, PRIMARY(1))->rx_lane_bytes, lan_stats(l, PRIMARY(0))->tx_lane_bytes);
+	assert_true(carried(l, LANE(0, 0)) >= 2 * UCCL_STRIPE_BYTES);
+	assert_true(carried(l, LANE(0, 1)) >= 2 * UCCL_STRIPE_BYTES);
+	lan_sides_free(l);
+}
+
+/* Its envelope carries no more than a short stripe, and lanes the rest: each has some if there is enough. */
+static void send__short(void **state)
+{
+	static const struct {
+		uint32_t bytes;
+		uint8_t lanes;
+	} v[] = {
+		{65536, 0}, /* eager */
+		{UCCL_STRIPE_LEAST * 3, 2},
+		{UCCL_STRIPE_LEAST * 8, 2},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < uccl_array_len(v); i++) {
+		struct lan *l = lanes_open(LANES, LANES);
+		uint8_t used = 0;
+
+		lan_recv(l, PRIMARY(1), dst[1], v[i].bytes, LAN_CTX(2));
+		assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], v[i].bytes, LAN_CTX(3)), 0);
+		arrives(l, v[i].bytes);
+		for (int k = 0; k < LANES; k++)
+			used += carried(l, LANE(0, k)) > 0;
+		assert_int_equal(used, v[i].lanes);
+		lan_sides_free(l);
+	}
+}
+
+/*
+ * What would go without an answer goes over lanes while so much of it is under way. Short ones are always the
+ * primary's.
+ */
+static void send__while_busy(void **state)
+{
+	enum { MANY = 8 };
+	static const uint32_t bytes[] = { UCCL_LANES_FIRST, UCCL_LANES_FIRST - 1, 65536 };
+
+	(void)state;
+	for (size_t i = 0; i < uccl_array_len(bytes); i++) {
+		struct lan *l = lanes_open(LANES, LANES);
+		uint32_t n = bytes[i];
+
+		for (int k = 0; k < MANY; k++)
+			lan_recv(l, PRIMARY(1), dst[1] + (size_t)k * n, n, LAN_CTX(2));
+		for (int k = 0; k < MANY; k++)
+			assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0] + (size_t)k * n, n, LAN_CTX(3)), 0);
+		lan_run(l, SECOND);
+		for (int k = 0; k < MANY; k++) {
+			lan_expect(l, PRIMARY(0), LAN_CTX(3), 0);
+			lan_expect(l, PRIMARY(1), LAN_CTX(2), 0);
+		}
+		assert_memory_equal(dst[1], src[0], (size_t)MANY * n);
+		assert_int_equal(carried(l, PRIMARY(0)) / n, n < UCCL_LANES_FIRST ? MANY : UCCL_LANES_UNSOLICITED / n);
+		for (int k = 0; k < LANES; k++)
+			assert_int_equal(carried(l, LANE(0, k)) > 0, n >= UCCL_LANES_FIRST);
+		/* That is over: the next one is the primary's again. */
+		assert_true(lan_peer(l, PRIMARY(0), PRIMARY(1))->unsolicited == 0);
+		lan_sides_free(l);
+	}
+}
+
+/* A long one is the primary's for a short beginning if it is alone, and else not at all. */
+static void send__long_beside_others(void **state)
+{
+	enum { MANY = 4, LONG = 4 * UCCL_LANES_FIRST };
+	struct lan *l = lanes_open(LANES, LANES);
+
+	(void)state;
+	for (int k = 0; k < MANY; k++)
+		lan_recv(l, PRIMARY(1), dst[1] + (size_t)k * LONG, LONG, LAN_CTX(2));
+	for (int k = 0; k < MANY; k++)
+		assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0] + (size_t)k * LONG, LONG, LAN_CTX(3)), 0);
+	lan_run(l, SECOND);
+	for (int k = 0; k < MANY; k++) {
+		lan_expect(l, PRIMARY(0), LAN_CTX(3), 0);
+		lan_expect(l, PRIMARY(1), LAN_CTX(2), 0);
+	}
+	assert_memory_equal(dst[1], src[0], (size_t)MANY * LONG);
+	assert_true(carried(l, PRIMARY(0)) > LAN_MTU / 2 && carried(l, PRIMARY(0)) < 2 * LAN_MTU);
+	lan_sides_free(l);
+}
+
+/*
+ * To a peer that knows long stripes only, what is too short to be shared goes over lanes all the same, if the primary
+ * has others to take. PROTOCOL R224
+ */
+static void send__beside_others(void **state)
+{
+	enum { MANY = 8, SHORT = UCCL_LANES_BESIDE + 70000 };
+	struct lan *l = lanes_open(LANES, LANES);
+
+	(void)state;
+	for (int side = 0; side < 2; side++)
+		lan_peer(l, PRIMARY(side), PRIMARY(!side))->short_stripes = false;
+	for (int n = 1; n <= MANY; n += MANY - 1) {
+		for (int i = 0; i < n; i++)
+			lan_recv(l, PRIMARY(1), dst[1] + i * SHORT, SHORT, LAN_CTX(2));
+		for (int i = 0; i < n; i++)
+			assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0] + i * SHORT, SHORT, LAN_CTX(3)), 0);
+		lan_run(l, SECOND);
+		for (int i = 0; i < n; i++) {
+			lan_expect(l, PRIMARY(0), LAN_CTX(3), 0);
+			lan_expect(l, PRIMARY(1), LAN_CTX(2), 0);
+		}
+		assert_memory_equal(dst[1], src[0], (size_t)n * SHORT);
+		/* The first is the primary's. */
+		assert_int_equal(carried(l, LANE(0, 0)) > 0, n > 1);
+		assert_int_equal(carried(l, LANE(0, 1)) > 0, n > 1);
+		assert_true(carried(l, PRIMARY(0)) > SHORT - UCCL_LANES_BESIDE);
+	}
+	lan_sides_free(l);
+}
+
+/* One side has fewer, or none. */
+static void send__fewer_lanes(void **state)
+{
+	static const uint8_t n[][2] = {{1, 2}, {2, 1}, {0, 2}, {2, 0}, {0, 0}};
+
+	(void)state;
+	for (size_t i = 0; i < uccl_array_len(n); i++) {
+		struct lan *l = lanes_open(n[i][0], n[i][1]);
+
+		for (int side = 0; side < 2; side++) {
+			lan_recv(l, PRIMARY(!side), dst[!side], BYTES, LAN_CTX(2));
+			assert_int_equal(lan_send(l, PRIMARY(side), PRIMARY(!side), src[side], BYTES, LAN_CTX(3)), 0);
+			lan_run(l, SECOND);
+			lan_expect(l, PRIMARY(side), LAN_CTX(3), 0);
+			lan_expect(l, PRIMARY(!side), LAN_CTX(2), 0);
+			lan_check(dst[!side], BYTES, (uint32_t)side + 1);
+			assert_int_equal(carried(l, LANE(side, 0)) > UCCL_STRIPE_BYTES, n[i][0] && n[i][1]);
+			assert_int_equal(carried(l, LANE(side, 1)), 0);
+		}
+		lan_sides_free(l);
+	}
+}
+
+/*
+ * What NICs write is the primary's, and however much is under way, nothing waits for CTS that else would leave at once.
+ */
+static void send__written_by_primary(void **state)
+{
+	enum { MANY = 8, SHORT = UCCL_LANES_FIRST + 4096 };
+	struct lan *l;
+
+	(void)state;
+	writes = true;
+	l = lanes_open(LANES, LANES);
+	writes = false;
+	for (int k = 0; k < MANY; k++)
+		lan_recv(l, PRIMARY(1), dst[1] + (size_t)k * SHORT, SHORT, LAN_CTX(2));
+	for (int k = 0; k < MANY; k++)
+		assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0] + (size_t)k * SHORT, SHORT, LAN_CTX(3)), 0);
+	lan_run(l, SECOND);
+	for (int k = 0; k < MANY; k++) {
+		lan_expect(l, PRIMARY(0), LAN_CTX(3), 0);
+		lan_expect(l, PRIMARY(1), LAN_CTX(2), 0);
+	}
+	assert_memory_equal(dst[1], src[0], (size_t)MANY * SHORT);
+	assert_int_equal(lan_stats(l, PRIMARY(0))->writes_tx, 0);
+	lan_recv(l, PRIMARY(1), dst[1], BYTES, LAN_CTX(2));
+	assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], BYTES, LAN_CTX(3)), 0);
+	arrives(l, BYTES);
+	assert_true(lan_stats(l, PRIMARY(0))->writes_tx > 0);
+	for (int k = 0; k < LANES; k++)
+		assert_int_equal(carried(l, LANE(0, k)), 0);
+	assert_int_equal(lan_stats(l, PRIMARY(0))->tx_lane_bytes, 0);
+	lan_sides_free(l);
+}
+
+/* Node j as i knows it. */
+static struct uccl_peer *known(struct lan *l, int i, int j, bool create)
+{
+	return uccl_engine_peer(l->node[i].e, uccl_engine_addr(l->node[j].e), create);
+}
+
+/* A packet nobody but a lane takes, and it only for what the primary lets it. PROTOCOL R181 */
+static void data__refused(void **state)
+{
+	struct lan *l = lanes_open(LANES, LANES);
+	uint8_t rec[UCCL_REC_LEN] = {0};
+	struct uccl_chunk_in in = {.rtype = UCCL_REC_DATA, .rec = rec, .data = src[0], .len = 100};
+	struct uccl_peer *from = known(l, LANE(1, 0), LANE(0, 0), false);
+	struct uccl_peer *other = known(l, LANE(1, 0), PRIMARY(0), true);
+	struct uccl_msg_rx *rx;
+
+	(void)state;
+	assert_non_null(from);
+	lan_recv(l, PRIMARY(1), dst[1], BYTES, LAN_CTX(2));
+	/* The first side waits for CTS. */
+	assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], BYTES, LAN_CTX(3)), 0);
+	lan_round(l);
+	l->node[LANE(1, 0)].asleep = l->node[PRIMARY(0)].asleep = true;
+	lan_round(l);
+	rx = TAILQ_FIRST(&lan_conn(l, PRIMARY(1), PRIMARY(0))->peer.rxs);
+	assert_non_null(rx);
+	assert_non_null(rx->reassembly);
+	assert_int_equal(rx->reassembly->known_by, 3);
+	uccl_rec_set_bulk(rec, rx->id, (uint32_t)rx->mseq, rx->eager);
+	/* The lane has not read that it may: it finds it. PROTOCOL R184 */
+	other->flow.user = other;
+	assert_int_equal(uccl_lane_flow_ops.deliver(&other->flow, &in, 0), UCCL_DROP_HANDLE);
+	in.rtype = UCCL_REC_MSG;
+	assert_int_equal(uccl_lane_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_STATE);
+	in.rtype = UCCL_REC_DATA;
+	uccl_rec_set_bulk(rec, rx->id + 1, (uint32_t)rx->mseq, rx->eager);
+	assert_int_equal(uccl_lane_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_HANDLE);
+	uccl_rec_set_bulk(rec, rx->id, (uint32_t)rx->mseq + 1, rx->eager);
+	assert_int_equal(uccl_lane_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_HANDLE);
+	uccl_rec_set_bulk(rec, rx->id, (uint32_t)rx->mseq, BYTES);
+	assert_int_equal(uccl_lane_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_RANGE);
+	uccl_rec_set_bulk(rec, rx->id, (uint32_t)rx->mseq, rx->eager);
+	assert_int_equal(uccl_lane_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_COUNT);
+	assert_memory_equal(dst[1] + rx->eager, src[0], 100);
+	/* The primary was late. PROTOCOL R182 */
+	uccl_rec_set_bulk(rec, rx->id, (uint32_t)rx->mseq, rx->eager + 2 * UCCL_STRIPE_BYTES);
+	assert_int_equal(uccl_msg_flow_ops.deliver(&lan_conn(l, PRIMARY(1), PRIMARY(0))->peer.flow, &in, 0),
+			 UCCL_DROP_OVERLAP);
+	lan_sides_free(l);
+}
+
+static int region_resolve(void *arg, const struct uccl_seg *seg, uint32_t access, struct iovec *iov, void **region)
+{
+	(void)arg;
+	(void)access;
+	*region = dst[1];
+	*iov = (struct iovec){.iov_base = dst[1] + seg->addr, .iov_len = seg->len};
+	return 1;
+}
+
+static void region_event(void *arg, const struct uccl_rma_event *ev)
+{
+	(void)arg;
+	(void)ev;
+}
+
+static const struct uccl_target_ops region_ops = {.resolve = region_resolve, .event = region_event};
+
+/* A large write goes over lanes, too. Its region is closed in the middle: nothing more is written. PROTOCOL R183 */
+static void revoke__write(void **state)
+{
+	for (int rounds = 1; rounds < 60; rounds += 3) {
+		struct lan *l = lanes_open(LANES, LANES);
+		struct uccl_engine *target = l->node[PRIMARY(1)].e;
+		static uint8_t was[BYTES];
+		const struct lan_comp *c;
+		struct uccl_op *op;
+
+		(void)state;
+		target->msg_ep.target = &region_ops;
+		op = lan_op(l, PRIMARY(0), UCCL_OP_WRITE, 0, src[0], BYTES);
+		op->peer = lan_peer(l, PRIMARY(0), PRIMARY(1));
+		op->seg[0] = (struct uccl_seg){.len = BYTES, .key = 1};
+		op->nseg = 1;
+		assert_int_equal(uccl_engine_rma(l->node[PRIMARY(0)].e, op, l->now), 0);
+		for (int i = 0; i < rounds; i++)
+			lan_round(l);
+		if (rounds % 2)
+			uccl_engine_revoke(target, dst[1], l->now);
+		memcpy(was, dst[1], BYTES);
+		lan_run(l, SECOND);
+		c = lan_next(l, PRIMARY(0));
+		assert_non_null(c);
+		if (rounds % 2 && c->err)
+			assert_memory_equal(was, dst[1], BYTES);
+		else
+			lan_check(dst[1], BYTES, 1);
+		assert_true(rounds % 2 || !c->err);
+		assert_true(c->err || carried(l, LANE(0, 0)) >= 2 * UCCL_STRIPE_BYTES);
+		assert_int_equal(lan_channel[1][0].unanswered, 0);
+		lan_sides_free(l);
+	}
+}
+
+/* One message over the lane of two endpoints that have one each. */
+static void one_message(struct lan *l)
+{
+	memset(dst[1], 0, BYTES);
+	lan_recv(l, PRIMARY(1), dst[1], BYTES, LAN_CTX(2));
+	assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], BYTES, LAN_CTX(3)), 0);
+	arrives(l, BYTES);
+}
+
+/* Lanes are known by what CTS said, and receives waited. */
+static struct lan *lanes_met(uint8_t a, uint8_t b)
+{
+	struct lan *l = lanes_open(a, b);
+
+	for (int i = 0; i < UCCL_UNSOLICITED_MET; i++)
+		one_message(l);
+	assert_int_equal(lan_peer(l, PRIMARY(0), PRIMARY(1))->met_streak, UCCL_UNSOLICITED_MET);
+	return l;
+}
+
+static uint64_t by_lanes(const struct lan *l)
+{
+	return carried(l, LANE(0, 0)) + carried(l, LANE(0, 1));
+}
+
+static uint32_t parked(void)
+{
+	return lan_channel[1][0].nunplaced + lan_channel[1][1].nunplaced;
+}
+
+/* Payload leaves with its envelope. Where the receiver looks at nothing it waits for its place. PROTOCOL R265 R267 */
+static void unsolicited__without_an_answer(void **state)
+{
+	static const uint32_t bytes[] = {3 * UCCL_LANES_FIRST, UCCL_UNSOLICITED_MAX, UCCL_UNSOLICITED_MAX + 1, BYTES};
+
+	(void)state;
+	for (size_t i = 0; i < uccl_array_len(bytes); i++) {
+		uint32_t n = bytes[i], head = n <= UCCL_UNSOLICITED_MAX ? n : UCCL_STRIPE_SHARES * UCCL_STRIPE_FULL;
+		struct lan *l = lanes_met(LANES, LANES);
+		struct uccl_peer *p = lan_peer(l, PRIMARY(0), PRIMARY(1));
+		uint64_t before = by_lanes(l), primary = carried(l, PRIMARY(0));
+
+		memset(dst[1], 0, n);
+		l->node[PRIMARY(1)].asleep = true;
+		lan_recv(l, PRIMARY(1), dst[1], n, LAN_CTX(2));
+		assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], n, LAN_CTX(3)), 0);
+		lan_run(l, MS);
+		assert_int_equal(by_lanes(l) - before, head);
+		assert_int_equal(carried(l, PRIMARY(0)), primary);
+		assert_true(parked() > 0);
+		assert_int_equal(p->unsolicited_bytes, head);
+		assert_int_equal(lan_waiting(l, PRIMARY(0)), 0);
+		l->node[PRIMARY(1)].asleep = false;
+		arrives(l, n);
+		assert_int_equal(parked(), 0);
+		assert_int_equal(p->unsolicited_bytes, 0);
+		lan_sides_free(l);
+	}
+}
+
+/* Its receiver has it after one way through the network instead of three. PROTOCOL R265 */
+static void unsolicited__one_way(void **state)
+{
+	uint64_t took[2];
+
+	(void)state;
+	for (int ahead = 0; ahead < 2; ahead++) {
+		struct lan *l = lanes_met(LANES, LANES);
+		uint64_t began = l->now;
+
+		lan_peer(l, PRIMARY(0), PRIMARY(1))->lanes_unsolicited = ahead;
+		lan_recv(l, PRIMARY(1), dst[1], 131072, LAN_CTX(2));
+		assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], 131072, LAN_CTX(3)), 0);
+		while (!lan_waiting(l, PRIMARY(1)) && l->now - began < SECOND)
+			lan_round(l);
+		took[ahead] = l->now - began;
+		lan_sides_free(l);
+	}
+	assert_true(took[0] >= 3 * LAN_DELAY_NS);
+	assert_true(took[1] <= took[0] - 2 * LAN_DELAY_NS);
+}
+
+/* Of a message that goes ahead only its envelope comes: the sender's lanes sleep. */
+static void envelope_alone(struct lan *l)
+{
+	for (int k = 0; k < LANES; k++)
+		l->node[LANE(0, k)].asleep = true;
+	memset(dst[1], 0, UCCL_UNSOLICITED_MAX);
+	lan_recv(l, PRIMARY(1), dst[1], UCCL_UNSOLICITED_MAX, LAN_CTX(2));
+	assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], UCCL_UNSOLICITED_MAX, LAN_CTX(3)), 0);
+	lan_run(l, MS);
+}
+
+/* Its envelope comes first, and finds its receive: nothing waits. PROTOCOL R266 */
+static void unsolicited__envelope_first(void **state)
+{
+	struct lan *l = lanes_met(LANES, LANES);
+	uint64_t before = by_lanes(l);
+
+	(void)state;
+	envelope_alone(l);
+	assert_int_equal(by_lanes(l), before);
+	/* CTS came, which asks for nothing. */
+	assert_int_equal(lan_peer(l, PRIMARY(0), PRIMARY(1))->unsolicited_bytes, 0);
+	assert_int_equal(lan_waiting(l, PRIMARY(0)) + lan_waiting(l, PRIMARY(1)), 0);
+	for (int side = 0; side < 2; side++)
+		for (int k = 0; k < LANES; k++)
+			l->node[LANE(side, k)].asleep = false;
+	arrives(l, UCCL_UNSOLICITED_MAX);
+	lan_sides_free(l);
+}
+
+/* Not to who knows nothing of it or is short of memory; nor over unknown lanes, nor too much. PROTOCOL R265 */
+static void unsolicited__not(void **state)
+{
+	enum { OLDER, SHORT, NAMED, MUCH, LONG, CASES };
+	uint8_t *large = calloc(1, 1u << UCCL_ENV_LANES_AT);
+
+	(void)state;
+	assert_non_null(large);
+	for (int i = 0; i <= CASES; i++) {
+		struct lan *l = lanes_met(LANES, LANES);
+		struct uccl_peer *p = lan_peer(l, PRIMARY(0), PRIMARY(1));
+		uint64_t before = by_lanes(l), n = i == LONG ? 1u << UCCL_ENV_LANES_AT : UCCL_UNSOLICITED_MAX;
+
+		p->lanes_unsolicited = i != OLDER;
+		/* Whatever the latest met. */
+		p->met_streak = -UCCL_UNSOLICITED_PAUSE;
+		p->flow.limits.envelopes_only = i == SHORT;
+		for (int k = 0; k < LANES; k++) {
+			assert_true(p->lane_peers[k]->named);
+			p->lane_peers[k]->named = i != NAMED;
+		}
+		p->unsolicited_bytes = i == MUCH ? UCCL_UNSOLICITED_PEER_MAX - UCCL_UNSOLICITED_MAX + 1
+						 : UCCL_UNSOLICITED_PEER_MAX - UCCL_UNSOLICITED_MAX;
+		l->node[PRIMARY(1)].asleep = true;
+		assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), large, n, LAN_CTX(3)), 0);
+		lan_run(l, MS);
+		assert_int_equal(by_lanes(l) - before, i == CASES ? n : 0);
+		lan_sides_free(l);
+	}
+	free(large);
+}
+
+/* Also what CTS does not ask for is asked for over lanes, so that all of them become known. PROTOCOL R265 */
+static void unsolicited__names_lanes(void **state)
+{
+	struct lan *l = lanes_met(LANES, LANES);
+	struct uccl_peer *p = lan_peer(l, PRIMARY(0), PRIMARY(1));
+
+	(void)state;
+	p->lane_peers[1]->named = false;
+	lan_recv(l, PRIMARY(1), dst[1], UCCL_UNSOLICITED_MAX, LAN_CTX(2));
+	assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], UCCL_UNSOLICITED_MAX, LAN_CTX(3)), 0);
+	assert_int_equal(p->unsolicited_bytes, UCCL_UNSOLICITED_MAX);
+	assert_int_equal(lan_channel[0][1].stripes, 0);
+	lan_run(l, SECOND);
+	lan_expect(l, PRIMARY(0), LAN_CTX(3), 0);
+	assert_true(p->lane_peers[1]->named);
+	lan_sides_free(l);
+}
+
+/* What lanes hold is held: who leaves much of it there is told to hold back. PROTOCOL R42 R265 */
+static void unsolicited__held(void **state)
+{
+	struct lan *l = lanes_met(LANES, LANES);
+	struct uccl_peer *p = lan_peer(l, PRIMARY(0), PRIMARY(1));
+	struct uccl_msg_ep *m = &l->node[PRIMARY(1)].e->msg_ep;
+	uint64_t before;
+
+	(void)state;
+	m->unexpected_max = 100000;
+	assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], UCCL_UNSOLICITED_MAX, LAN_CTX(3)), 0);
+	lan_run(l, SECOND);
+	assert_int_equal(m->unexpected_bytes, UCCL_UNSOLICITED_MAX);
+	assert_int_equal(m->stats->unexpected_bytes_max, UCCL_UNSOLICITED_MAX);
+	assert_true(p->flow.limits.envelopes_only);
+	before = by_lanes(l);
+	assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], UCCL_UNSOLICITED_MAX, LAN_CTX(4)), 0);
+	lan_run(l, SECOND);
+	assert_int_equal(by_lanes(l), before);
+	for (int i = 3; i < 5; i++) {
+		memset(dst[1], 0, UCCL_UNSOLICITED_MAX);
+		lan_recv(l, PRIMARY(1), dst[1], UCCL_UNSOLICITED_MAX, LAN_CTX(2));
+		lan_run(l, SECOND);
+		lan_expect(l, PRIMARY(0), LAN_CTX(i), 0);
+		lan_expect(l, PRIMARY(1), LAN_CTX(2), 0);
+		lan_check(dst[1], UCCL_UNSOLICITED_MAX, 1);
+		assert_int_equal(m->unexpected_bytes + m->nunexpected, i == 3 ? 1 : 0);
+	}
+	/* Nor is anything left of one whose peer ends. */
+	m->unexpected_max = 1 << 20;
+	assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], 100, LAN_CTX(5)), 0);
+	lan_run(l, SECOND);
+	assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], UCCL_UNSOLICITED_MAX, LAN_CTX(6)), 0);
+	lan_run(l, SECOND);
+	assert_int_equal(m->unexpected_bytes, UCCL_UNSOLICITED_MAX + 100);
+	conn_fail(lan_conn(l, PRIMARY(1), PRIMARY(0)), FI_ECONNABORTED, l->now);
+	assert_int_equal(m->left_bytes, UCCL_UNSOLICITED_MAX + 100);
+	lan_recv(l, PRIMARY(1), dst[1], 100, LAN_CTX(5));
+	lan_expect(l, PRIMARY(1), LAN_CTX(5), 0);
+	lan_recv(l, PRIMARY(1), dst[1], UCCL_UNSOLICITED_MAX, LAN_CTX(6));
+	lan_expect(l, PRIMARY(1), LAN_CTX(6), FI_ECONNABORTED);
+	assert_int_equal(m->unexpected_bytes + m->left_bytes + m->nunexpected, 0);
+	lan_run(l, SECOND);
+	assert_int_equal(parked(), 0);
+	lan_sides_free(l);
+}
+
+/* Its peer ends while its head is on its way: nobody writes there any more, and nothing stays. PROTOCOL R183 R186 */
+static void unsolicited__peer_fails(void **state)
+{
+	struct lan *l = lanes_met(LANES, LANES);
+	struct uccl_engine *lane = l->node[LANE(1, 0)].e;
+	struct uccl_peer *from = known(l, LANE(1, 0), LANE(0, 0), false);
+	struct uccl_peer *primary = lan_peer(l, PRIMARY(1), PRIMARY(0));
+	uint32_t mseq = (uint32_t)primary->rx_mseq;
+	uint8_t rec[UCCL_REC_LEN] = {0};
+	struct uccl_chunk_in in = {.rtype = UCCL_REC_EAGER, .rec = rec, .data = src[0], .len = 100};
+
+	(void)state;
+	envelope_alone(l);
+	uccl_rec_set_bulk(rec, mseq, 0, 0);
+	uccl_put64(rec + 16, UCCL_UNSOLICITED_MAX);
+	assert_int_equal(uccl_lane_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_COUNT);
+	conn_fail(lan_conn(l, PRIMARY(1), PRIMARY(0)), FI_ECONNABORTED, l->now);
+	uccl_rec_set_bulk(rec, mseq, 0, 100);
+	assert_int_equal(uccl_lane_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_UNWANTED);
+	lan_check(dst[1], 100, 1);
+	for (int k = 100; k < 200; k++)
+		assert_int_equal(dst[1][k], 0);
+	lan_expect(l, PRIMARY(1), LAN_CTX(2), FI_ECONNABORTED);
+	lan_run(l, SECOND);
+	for (int i = 0; i < UCCL_LANE_TABLE; i++)
+		assert_true(LIST_EMPTY(&lane->lane.reassemblies[i]));
+	assert_int_equal(lan_channel[1][0].unanswered, 0);
+	for (int k = 0; k < LANES; k++)
+		l->node[LANE(0, k)].asleep = false;
+	conn_fail(lan_conn(l, PRIMARY(0), PRIMARY(1)), FI_ECONNABORTED, l->now);
+	lan_run(l, SECOND);
+	lan_expect(l, PRIMARY(0), LAN_CTX(3), FI_ECONNABORTED);
+	lan_sides_free(l);
+}
+
+/* It was short of memory then, and is not reached again: what has left stays a head. PROTOCOL R265 */
+static void unsolicited__not_taken_back(void **state)
+{
+	struct lan *l = lanes_met(LANES, LANES);
+	struct uccl_peer *p = lan_peer(l, PRIMARY(0), PRIMARY(1));
+	struct uccl_op *op;
+
+	(void)state;
+	l->node[PRIMARY(0)].e->polling = true;
+	lan_recv(l, PRIMARY(1), dst[1], UCCL_UNSOLICITED_MAX, LAN_CTX(2));
+	assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], UCCL_UNSOLICITED_MAX, LAN_CTX(3)), 0);
+	l->node[PRIMARY(0)].e->polling = false;
+	op = TAILQ_FIRST(&p->sends);
+	assert_true(op->env.queued);
+	p->flow.limits.envelopes_only = true;
+	uccl_msg_hold(p);
+	assert_non_null(op->striped_unsolicited);
+	assert_int_equal(op->unsolicited_bytes, UCCL_UNSOLICITED_MAX);
+	arrives(l, UCCL_UNSOLICITED_MAX);
+	lan_sides_free(l);
+}
+
+static uint64_t device_copies;
+
+/* So it shows who has written there. */
+#define OF_DEVICE 0x55
+
+static uint64_t device_put(void *arg, void *to, const void *from, uint64_t len, bool keep, int *err)
+{
+	(void)arg;
+	(void)keep;
+	(void)err;
+	for (uint64_t i = 0; i < len; i++)
+		((uint8_t *)to)[i] = ((const uint8_t *)from)[i] ^ OF_DEVICE;
+	return ++device_copies;
+}
+
+static uint64_t device_poll(void *arg)
+{
+	(void)arg;
+	return device_copies;
+}
+
+static bool device_room(void *arg)
+{
+	(void)arg;
+	return true;
+}
+
+static const struct uccl_device_ops device_ops = {
+	.put = device_put, .poll = device_poll, .wait = device_poll, .room = device_room
+};
+
+/* Whatever the receive is, and whenever it comes. PROTOCOL R266 */
+static void unsolicited__any_place(void **state)
+{
+	enum { PLAIN, PIECES, DEVICE, SHORT, TINY, NOTHING, UNWANTED, PLACES };
+	static const uint32_t bytes[] = {UCCL_UNSOLICITED_MAX, BYTES};
+
+	(void)state;
+	for (int i = 0; i < PLACES * 2 * 2 * 2; i++) {
+		int place = i % PLACES, late = i / PLACES & 1, device = i / PLACES / 2 & 1;
+		uint32_t n = bytes[i / PLACES / 4];
+		uint64_t len = place == SHORT ? n - 100000 : place == TINY ? 1000 : place == NOTHING ? 0 : n;
+		const struct lan_comp *c;
+		struct uccl_engine *e;
+		struct uccl_op *op, *send;
+		struct lan *l;
+
+		if (place == UNWANTED && !late)
+			continue;
+		l = lanes_met(LANES, LANES);
+		e = l->node[PRIMARY(1)].e;
+		op = lan_op(l, PRIMARY(1), UCCL_OP_RECV, 0, dst[1], len);
+		memset(dst[1], 0, BYTES);
+		if (device || place == DEVICE) {
+			e->msg_ep.device = &device_ops;
+			e->msg_ep.copies_queued = e->msg_ep.copies_done = device_copies;
+		}
+		op->context = LAN_CTX(2);
+		if (place == DEVICE)
+			op->device = 1;
+		if (place == PIECES) {
+			op->iov_count = 3;
+			op->iov[0].iov_len = 70001;
+			op->iov[1] = (struct iovec){.iov_base = dst[1] + 70001, .iov_len = 3};
+			op->iov[2] = (struct iovec){.iov_base = dst[1] + 70004, .iov_len = len - 70004};
+		}
+		if (!late)
+			assert_int_equal(uccl_engine_recv(e, op, l->now), 0);
+		send = lan_op(l, PRIMARY(0), UCCL_OP_SEND, i & 1 ? UCCL_OPF_DELIVERY : 0, src[0], n);
+		send->peer = lan_peer(l, PRIMARY(0), PRIMARY(1));
+		send->context = LAN_CTX(3);
+		assert_int_equal(uccl_engine_send(l->node[PRIMARY(0)].e, send, l->now), 0);
+		if (late)
+			lan_run(l, MS);
+		assert_int_equal(late && parked(), late);
+		assert_int_equal(e->msg_ep.unexpected_bytes,
+				 late ? uccl_min(n, n <= UCCL_UNSOLICITED_MAX ? n : 245760) : 0);
+		if (late && place == UNWANTED)
+			assert_int_equal(uccl_engine_peek(e, op, false, true, l->now), 0);
+		else if (late)
+			assert_int_equal(uccl_engine_recv(e, op, l->now), 0);
+		lan_run(l, SECOND);
+		lan_expect(l, PRIMARY(0), LAN_CTX(3), 0);
+		if (place == UNWANTED) {
+			uccl_op_put(e, op);
+			assert_int_equal(lan_waiting(l, PRIMARY(1)), 0);
+			lan_check(dst[1], 0, 1);
+		} else {
+			c = lan_next(l, PRIMARY(1));
+			assert_non_null(c);
+			assert_int_equal(c->err, len < n ? FI_ETRUNC : 0);
+			for (uint64_t k = 0; k < len && place == DEVICE; k++)
+				dst[1][k] ^= OF_DEVICE;
+			lan_check(dst[1], len, 1);
+		}
+		for (uint64_t k = len; k < n && place != UNWANTED; k++)
+			assert_int_equal(dst[1][k], 0);
+		assert_int_equal(parked(), 0);
+		assert_int_equal(e->msg_ep.rx_pool.used, 0);
+		assert_int_equal(e->msg_ep.unexpected_bytes, 0);
+		assert_int_equal(lan_channel[1][0].unanswered + lan_channel[1][1].unanswered, 0);
+		lan_sides_free(l);
+	}
+}
+
+/* A lane takes nothing so but from the lane of a peer, of a head that can be, once, and not too much. PROTOCOL R268 */
+static void unsolicited__refused(void **state)
+{
+	struct lan *l = lanes_met(LANES, LANES);
+	uint8_t rec[UCCL_REC_LEN] = {0};
+	struct uccl_chunk_in in = {.rtype = UCCL_REC_EAGER, .rec = rec, .data = src[0], .len = 100};
+	struct uccl_engine *lane = l->node[LANE(1, 0)].e;
+	struct uccl_peer *from = known(l, LANE(1, 0), LANE(0, 0), false);
+	struct uccl_peer *other = known(l, LANE(1, 0), PRIMARY(0), true);
+	struct uccl_peer *primary = lan_peer(l, PRIMARY(1), PRIMARY(0));
+	uint32_t mseq = (uint32_t)primary->rx_mseq, many = 0;
+	struct uccl_msg_rx *rx;
+#define PUT(m, off, total) (uccl_rec_set_bulk(rec, m, 0, off), uccl_put64(rec + 16, total), \
+			    uccl_lane_flow_ops.deliver(&from->flow, &in, 0))
+
+	(void)state;
+	/* Before its envelope. */
+	assert_int_equal(PUT(mseq, 0, UCCL_UNSOLICITED_MAX + 1), UCCL_DROP_RANGE);
+	assert_int_equal(PUT(mseq, 1000, 1000), UCCL_DROP_RANGE);
+	assert_int_equal(PUT(mseq, 901, 1000), UCCL_DROP_RANGE);
+	assert_int_equal(PUT(mseq, UINT64_MAX, 1000), UCCL_DROP_RANGE);
+	in.len = 0;
+	assert_int_equal(PUT(mseq, 0, 1000), UCCL_DROP_RANGE);
+	in.len = 100;
+	in.placed = true;
+	assert_int_equal(PUT(mseq, 0, 1000), UCCL_DROP_STATE);
+	in.placed = false;
+	other->flow.user = other;
+	assert_int_equal(uccl_lane_flow_ops.deliver(&other->flow, &in, 0), UCCL_DROP_HANDLE);
+	assert_int_equal(lan_channel[1][0].nunplaced, 0);
+	/* What has no message yet is kept, to a bound. */
+	while (PUT(mseq + 5, 0, 1000) == UCCL_DROP_COUNT)
+		many++;
+	assert_int_equal(PUT(mseq + 5, 0, 1000), UCCL_DROP_MEMORY);
+	assert_int_equal(many, UCCL_UNPLACED_MAX / (in.len + UCCL_UNPLACED_COST));
+	assert_int_equal(lan_channel[1][0].nunplaced, many);
+	unplaced_data_drop(lane->lane.channel, from);
+	assert_int_equal(lan_channel[1][0].nunplaced + from->unplaced_bytes, 0);
+	/* Behind it. */
+	for (int k = 0; k < LANES; k++)
+		l->node[LANE(0, k)].asleep = true;
+	lan_recv(l, PRIMARY(1), dst[1], UCCL_UNSOLICITED_MAX, LAN_CTX(2));
+	assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], UCCL_UNSOLICITED_MAX, LAN_CTX(3)), 0);
+	lan_run(l, MS);
+	rx = TAILQ_FIRST(&primary->rxs);
+	assert_non_null(rx->unsolicited);
+	assert_int_equal(PUT(mseq, 0, UCCL_UNSOLICITED_MAX - 1), UCCL_DROP_RANGE);
+	assert_int_equal(PUT(mseq, 0, UCCL_UNSOLICITED_MAX), UCCL_DROP_COUNT);
+	assert_int_equal(PUT(mseq, 50, UCCL_UNSOLICITED_MAX), UCCL_DROP_OVERLAP);
+	assert_int_equal(lan_channel[1][0].nunplaced, 0);
+	/* Not in a record that is for what was asked for; nor by the primary. */
+	in.rtype = UCCL_REC_DATA;
+	uccl_rec_set_bulk(rec, 0, mseq, 200);
+	assert_int_equal(uccl_lane_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_HANDLE);
+	in.rtype = UCCL_REC_EAGER;
+	uccl_rec_set_bulk(rec, mseq, 0, 200);
+	assert_int_equal(uccl_msg_flow_ops.deliver(&primary->flow, &in, 0), UCCL_DROP_HANDLE);
+	lan_sides_free(l);
+#undef PUT
+}
+
+/* What was taken and cannot be placed leaves a message that is never whole: its peer ends. PROTOCOL R268 */
+static void unsolicited__contradicts(void **state)
+{
+	for (int i = 0; i < 2; i++) {
+		struct lan *l = lanes_met(LANES, LANES);
+		uint8_t rec[UCCL_REC_LEN] = {0};
+		struct uccl_chunk_in in = {.rtype = UCCL_REC_EAGER, .rec = rec, .data = src[0], .len = 100};
+		struct uccl_peer *from = known(l, LANE(1, 0), LANE(0, 0), false);
+		struct uccl_peer *primary = lan_peer(l, PRIMARY(1), PRIMARY(0));
+
+		(void)state;
+		/* Of another head; the same bytes twice. */
+		uccl_rec_set_bulk(rec, (uint32_t)primary->rx_mseq, 0, 0);
+		uccl_put64(rec + 16, i ? UCCL_UNSOLICITED_MAX : 1000);
+		for (int k = 0; k <= i; k++)
+			assert_int_equal(uccl_lane_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_COUNT);
+		for (int k = 0; k < LANES; k++)
+			l->node[LANE(0, k)].asleep = true;
+		lan_recv(l, PRIMARY(1), dst[1], UCCL_UNSOLICITED_MAX, LAN_CTX(2));
+		assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], UCCL_UNSOLICITED_MAX, LAN_CTX(3)), 0);
+		lan_run(l, SECOND);
+		assert_true(primary->dead);
+		assert_int_equal(lan_dropped(l, LANE(1, 0), i ? UCCL_DROP_OVERLAP : UCCL_DROP_RANGE), 1);
+		assert_int_equal(parked(), 0);
+		lan_sides_free(l);
+	}
+}
+
+/* An envelope that names lanes: of those that are known, and of nothing that came by the primary. PROTOCOL R266 */
+static void unsolicited__envelopes(void **state)
+{
+	struct lan *l = lanes_met(LANES, LANES);
+	struct uccl_peer *p = lan_peer(l, PRIMARY(1), PRIMARY(0));
+	uint8_t rec[UCCL_REC_LEN], more[UCCL_REC_LEN] = {0};
+	struct uccl_chunk_in in = {.rtype = UCCL_REC_MSG, .rec = rec, .data = src[0], .len = 0};
+	struct uccl_chunk_in eager = {.rtype = UCCL_REC_EAGER, .rec = more, .data = src[0], .len = 100};
+	struct uccl_env env = {.len = 100000,
+			       .unsolicited = 80000,
+			       .id = 1,
+			       .flags = UCCL_ENV_UNSOLICITED | UCCL_ENV_LANES};
+#define ENV(mask, ahead) (env.lanes = mask, env.mseq = (uint32_t)p->rx_mseq + ahead, uccl_env_encode(rec, &env), \
+			  uccl_msg_flow_ops.deliver(&p->flow, &in, 0))
+
+	(void)state;
+	assert_int_equal(ENV(0, 1), UCCL_DROP_RECORD);
+	assert_int_equal(ENV(4, 1), UCCL_DROP_RECORD);
+	assert_int_equal(ENV(7, 1), UCCL_DROP_RECORD);
+	/* The primary has brought some of it. */
+	uccl_rec_set_bulk(more, (uint32_t)p->rx_mseq + 2, 0, 100);
+	uccl_put64(more + 16, env.unsolicited);
+	assert_int_equal(uccl_msg_flow_ops.deliver(&p->flow, &eager, 0), UCCL_DROP_COUNT);
+	assert_int_equal(ENV(1, 2), UCCL_DROP_RECORD);
+	/* It is early; the primary brings nothing of it. */
+	assert_int_equal(ENV(3, 1), UCCL_DROP_COUNT);
+	assert_int_equal(ENV(3, 1), UCCL_DROP_RECORD);
+	uccl_put32(more, (uint32_t)p->rx_mseq + 1);
+	assert_int_equal(uccl_msg_flow_ops.deliver(&p->flow, &eager, 0), UCCL_DROP_OVERLAP);
+	lan_sides_free(l);
+#undef ENV
+}
+
+/* PROTOCOL R185 */
+static void cmds__no_room(void **state)
+{
+	const uint32_t full = UCCL_LANE_CHANNEL_CMDS / 2;
+	struct lan *l = lanes_new(1, 1);
+	uint64_t before;
+
+	(void)state;
+	/* Lanes cannot be told of their peers: they are not used. */
+	lan_channel[0][0].unanswered = full;
+	one_message(l);
+	assert_int_equal(carried(l, LANE(0, 0)), 0);
+	lan_channel[0][0].unanswered = 0;
+	one_message(l);
+	assert_int_equal(carried(l, LANE(0, 0)), 0);
+	lan_sides_free(l);
+
+	/* A lane cannot be told what to send, or where payload may land. */
+	l = lanes_open(1, 1);
+	one_message(l);
+	before = carried(l, LANE(0, 0));
+	assert_true(before > UCCL_STRIPE_BYTES);
+	lan_channel[0][0].unanswered += full;
+	lan_recv(l, PRIMARY(1), dst[1], BYTES, LAN_CTX(2));
+	assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], BYTES, LAN_CTX(3)), 0);
+	lan_run(l, MS);
+	assert_int_equal(lan_waiting(l, PRIMARY(0)), 0);
+	assert_true(uccl_engine_expiry(l->node[PRIMARY(0)].e) <= l->now);
+	lan_channel[0][0].unanswered -= full;
+	arrives(l, BYTES);
+	assert_true(carried(l, LANE(0, 0)) > before);
+
+	/* It cannot be told to forget: it is, later, and in between nothing else is said to it. */
+	before = carried(l, LANE(0, 0));
+	lan_channel[1][0].unanswered += full;
+	one_message(l);
+	assert_true(carried(l, LANE(0, 0)) > before);
+	assert_false(TAILQ_EMPTY(&lan_channel[1][0].later));
+	assert_true(uccl_engine_expiry(l->node[PRIMARY(1)].e) <= l->now);
+	before = carried(l, LANE(0, 0));
+	lan_peer(l, PRIMARY(0), PRIMARY(1))->lanes_unsolicited = false;
+	one_message(l);
+	assert_int_equal(carried(l, LANE(0, 0)), before);
+	lan_peer(l, PRIMARY(0), PRIMARY(1))->lanes_unsolicited = true;
+	/* What left ahead of CTS waits for its place. */
+	lan_recv(l, PRIMARY(1), dst[1], BYTES, LAN_CTX(2));
+	assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], BYTES, LAN_CTX(3)), 0);
+	lan_run(l, MS);
+	assert_int_equal(lan_waiting(l, PRIMARY(1)), 0);
+	assert_int_equal(lan_channel[1][0].nunplaced > 0, 1);
+	lan_channel[1][0].unanswered -= full;
+	arrives(l, BYTES);
+	assert_int_equal(lan_channel[1][0].nunplaced, 0);
+	assert_true(TAILQ_EMPTY(&lan_channel[1][0].later));
+	assert_int_equal(lan_channel[1][0].unanswered, 0);
+	one_message(l);
+	assert_true(carried(l, LANE(0, 0)) > before);
+	lan_sides_free(l);
+}
+
+static int wakes;
+
+static void count_wakes(void *arg, bool primary)
+{
+	assert_ptr_equal(arg, &wakes);
+	assert_false(primary);
+	wakes++;
+}
+
+/* What nobody waits for wakes no lane, until there is much of it. PROTOCOL R185 */
+static void cmds__may_lie(void **state)
+{
+	static const enum uccl_lane_cmd_type lies[] = {UCCL_LANE_RX_POST, UCCL_LANE_RX_CANCEL};
+	static const enum uccl_lane_cmd_type wanted[] = {UCCL_LANE_PEER_ADD, UCCL_LANE_PEER_DEL, UCCL_LANE_TX_POST};
+
+	(void)state;
+	for (size_t i = 0; i < uccl_array_len(lies); i++) {
+		struct uccl_lane_cmd cmd = {.kind = lies[i]};
+		struct uccl_lane_channel l;
+
+		assert_true(uccl_lane_channel_init(&l));
+		l.wake = count_wakes;
+		l.arg = &wakes;
+		wakes = 0;
+		for (int k = 2; k < UCCL_LANE_CHANNEL_UNREAD; k++)
+			assert_true(lane_channel_try(&l, &cmd, false));
+		assert_int_equal(wakes, 0);
+		/* The lane has something that waits for a place. PROTOCOL R267 */
+		l.nunplaced = 1;
+		assert_true(lane_channel_try(&l, &cmd, false));
+		assert_int_equal(wakes, 1);
+		l.nunplaced = 0;
+		wakes = 0;
+		assert_true(lane_channel_try(&l, &cmd, false));
+		assert_int_equal(wakes, 1);
+		while (uccl_mailbox_take(&l.down, &cmd))
+			;
+		for (size_t k = 0; k < uccl_array_len(wanted); k++) {
+			cmd.kind = wanted[k];
+			assert_true(lane_channel_try(&l, &cmd, false));
+		}
+		assert_int_equal(wakes, 1 + (int)uccl_array_len(wanted));
+		uccl_lane_channel_fini(&l);
+	}
+}
+
+/* PROTOCOL R187 */
+static void meet__bad(void **state)
+{
+	struct lan *l = lanes_open(2, 1);
+	struct uccl_peer *p = lan_peer(l, PRIMARY(1), PRIMARY(0));
+	uint8_t rec[UCCL_REC_LEN] = {0}, data[8 + UCCL_ADDR_LEN + 1] = {0};
+	struct uccl_chunk_in in = {.rtype = UCCL_REC_LANE, .rec = rec, .data = data, .len = 8 + UCCL_ADDR_LEN};
+	struct uccl_addr addr = *uccl_engine_addr(l->node[LANE(0, 1)].e);
+	struct uccl_lane_peer *lane_peer = p->lane_peers[0];
+
+	(void)state;
+	data[1] = 1;
+	uccl_addr_encode(data + 8, &addr);
+	/* Known already. */
+	assert_int_equal(conn_flow_ops.deliver(&p->flow, &in, l->now), UCCL_DROP_RECORD);
+	/* We have no such lane; it has not so many; it is none. */
+	data[0] = 1;
+	data[1] = 2;
+	assert_int_equal(conn_flow_ops.deliver(&p->flow, &in, l->now), UCCL_DROP_RECORD);
+	data[1] = 3;
+	assert_int_equal(conn_flow_ops.deliver(&p->flow, &in, l->now), UCCL_DROP_RECORD);
+	data[0] = 1;
+	data[1] = 1;
+	assert_int_equal(conn_flow_ops.deliver(&p->flow, &in, l->now), UCCL_DROP_RECORD);
+	p->lane_peers[0] = NULL;
+	data[0] = 0;
+	in.len--;
+	assert_int_equal(conn_flow_ops.deliver(&p->flow, &in, l->now), UCCL_DROP_RECORD);
+	in.len += 2;
+	assert_int_equal(conn_flow_ops.deliver(&p->flow, &in, l->now), UCCL_DROP_RECORD);
+	in.len--;
+	data[20] ^= 1;
+	assert_int_equal(conn_flow_ops.deliver(&p->flow, &in, l->now), UCCL_DROP_RECORD);
+	data[20] ^= 1;
+	in.placed = true;
+	assert_int_equal(conn_flow_ops.deliver(&p->flow, &in, l->now), UCCL_DROP_RECORD);
+	in.placed = false;
+	peer_conn(p)->hs.theirs.lanes = 0;
+	assert_int_equal(conn_flow_ops.deliver(&p->flow, &in, l->now), UCCL_DROP_RECORD);
+	peer_conn(p)->hs.theirs.lanes = 2;
+	addr.incarnation = 0;
+	uccl_addr_encode(data + 8, &addr);
+	assert_int_equal(conn_flow_ops.deliver(&p->flow, &in, l->now), UCCL_DROP_RECORD);
+	p->lane_peers[0] = lane_peer;
+	lan_sides_free(l);
+	/* Who has none takes none. */
+	l = lanes_open(0, 1);
+	p = lan_peer(l, PRIMARY(0), PRIMARY(1));
+	assert_int_equal(conn_flow_ops.deliver(&p->flow, &in, l->now), UCCL_DROP_STATE);
+	lan_sides_free(l);
+}
+
+/* A the primary that says of its lane that it is where another lane is. */
+static void liar_open(struct lan *l, int i, int at, const struct uccl_addr *identity, struct uccl_lane_channel *of)
+{
+	struct uccl_engine *lane = l->node[at].e;
+	struct uccl_load_table *board = lane->load;
+	uint8_t seat = lane->load_entry;
+
+	l->node[i].identity = identity;
+	lan_open(l, i);
+	assert_true(uccl_lane_channel_init(of));
+	assert_int_equal(uccl_engine_lanes(l->node[i].e, &lane, &of, 1), 0);
+	/* Only the address is told by the liar: the lane itself stays where it is. */
+	lane->load = board;
+	lane->load_entry = seat;
+}
+
+/* Its message comes, and the way that it has told of leads nowhere. The connection to it. */
+static struct conn *liar_refused(struct lan *l, int i)
+{
+	struct conn *c = lan_conn(l, PRIMARY(0), i);
+
+	lan_recv(l, PRIMARY(0), dst[0], 100, LAN_CTX(5));
+	assert_int_equal(lan_send(l, i, PRIMARY(0), src[0], 100, LAN_CTX(5)), 0);
+	lan_run(l, SECOND);
+	lan_expect(l, PRIMARY(0), LAN_CTX(5), 0);
+	assert_non_null(c->peer.lane_peers[0]);
+	assert_null(c->peer.lane_peers[0]->worker_peer);
+	return c;
+}
+
+static enum lan_verdict count_lanes(struct lan *l, const struct lan_event *ev)
+{
+	if (ev->from == PRIMARY(1) && ev->type == UCCL_PKT_CHUNK && ev->rtype == UCCL_REC_LANE)
+		l->n++;
+	return LAN_PASS;
+}
+
+/* Who connects without our key hears of lanes when it has a use for them; who has it, at once. PROTOCOL R314 */
+static void meet__keyless(void **state)
+{
+	(void)state;
+	for (int keyless = 0; keyless < 2; keyless++)
+		for (int back = 0; back < 2; back++) {
+			struct lan *l = lan_new();
+			struct uccl_peer *p;
+
+			l->node[PRIMARY(1)].cfg.keyless = true;
+			lan_side_open(l, 0, LANES, false);
+			lan_side_open(l, 1, LANES, false);
+			l->filter = count_lanes;
+			p = keyless ? lan_peer_keyless(l, PRIMARY(0), PRIMARY(1)) : lan_peer(l, PRIMARY(0), PRIMARY(1));
+			lan_recv(l, PRIMARY(1), dst[1], BYTES, LAN_CTX(1));
+			assert_int_equal(lan_send_to(l, PRIMARY(0), p, src[0], 60000, LAN_CTX(2)), 0);
+			lan_run(l, SECOND);
+			lan_expect(l, PRIMARY(1), LAN_CTX(1), 0);
+			assert_int_equal(l->n, keyless ? 0 : LANES);
+			/* Its message, or one to it. */
+			lan_recv(l, PRIMARY(back ? 0 : 1), dst[1], BYTES, LAN_CTX(1));
+			if (back)
+				assert_int_equal(lan_send(l, PRIMARY(1), PRIMARY(0), src[1], BYTES, LAN_CTX(2)), 0);
+			else
+				assert_int_equal(lan_send_to(l, PRIMARY(0), p, src[0], BYTES, LAN_CTX(2)), 0);
+			lan_run(l, SECOND);
+			assert_int_equal(l->n, LANES);
+			lan_check(dst[1], BYTES, back + 1u);
+			lan_sides_free(l);
+		}
+}
+
+/* Two endpoints cannot have one lane. Who came first has it, whatever becomes of the other one. PROTOCOL R187 */
+static void meet__of_another(void **state)
+{
+	struct lan *l = lanes_open(1, 1);
+	struct uccl_lane_channel of;
+	struct conn *c;
+
+	(void)state;
+	liar_open(l, 5, LANE(1, 0), NULL, &of);
+	c = liar_refused(l, 5);
+	lan_kill(l, 5);
+	conn_fail(c, FI_ECONNABORTED, l->now);
+	lan_run(l, SECOND);
+	assert_int_equal(lan_channel[0][0].unanswered, 0);
+	one_message(l);
+	assert_true(carried(l, LANE(0, 0)) >= 4 * UCCL_STRIPE_BYTES);
+	lan_sides_free(l);
+	uccl_lane_channel_fini(&of);
+}
+
+/* Nor is a lane of ours that of a peer, whose key may be ours, too. PROTOCOL R187 */
+static void meet__ourselves(void **state)
+{
+	struct lan *l = lanes_open(1, 1);
+	struct uccl_addr identity = *uccl_engine_addr(l->node[PRIMARY(0)].e);
+	struct uccl_lane_channel of;
+	struct conn *c;
+
+	(void)state;
+	identity.incarnation += 100;
+	liar_open(l, 5, LANE(0, 0), &identity, &of);
+	c = liar_refused(l, 5);
+	assert_int_equal(l->node[LANE(0, 0)].e->nconns, 1);
+	conn_fail(c, FI_ECONNABORTED, l->now);
+	lan_run(l, SECOND);
+	one_message(l);
+	lan_sides_free(l);
+	uccl_lane_channel_fini(&of);
+}
+
+/* A connection that ended is forgotten also if the primary, which looked at nothing for minutes, says so late. */
+static void part__late(void **state)
+{
+	const uint64_t forget = UCCL_COOKIE_LIFE_NS + 30 * SECOND;
+	struct lan *l = lanes_open(1, 1);
+	struct uccl_engine *lane = l->node[LANE(0, 0)].e;
+	struct conn *c;
+
+	(void)state;
+	l->node[PRIMARY(0)].asleep = true;
+	c = lan_conn(l, LANE(0, 0), LANE(1, 0));
+	conn_fail(c, FI_ECONNABORTED, l->now);
+	uccl_peer_release(&c->peer);
+	lan_pass(l, forget);
+	l->node[PRIMARY(0)].asleep = false;
+	lan_run(l, SECOND);
+	assert_int_equal(lan_channel[0][0].unanswered, 0);
+	assert_int_equal(lane->nconns, 1);
+	lan_pass(l, forget);
+	assert_int_equal(lane->nconns, 0);
+	lan_sides_free(l);
+}
+
+/* Each side's sends and receives; which of them are over; what was in memory then. */
+#define MESSAGES 12
+
+struct trial {
+	struct lan *l;
+	struct uccl_rng rng;
+	uint8_t *from[2][MESSAGES], *to[2][MESSAGES], *was[2][MESSAGES];
+	uint64_t len[2][MESSAGES];
+	bool over[2][2 * MESSAGES];
+	int left, failed;
+	uint64_t ahead;
+};
+
+static struct trial *trial_now;
+
+static enum lan_verdict trial_filter(struct lan *l, const struct lan_event *ev)
+{
+	trial_now->ahead += ev->rtype == UCCL_REC_EAGER && l->node[ev->to].lane_channel;
+	return uccl_rng_chance(&trial_now->rng, (double)l->n / 100) ? LAN_DROP :
+	       uccl_rng_chance(&trial_now->rng, 0.02) ? LAN_DOUBLE : LAN_PASS;
+}
+
+/* What is complete is the application's again: it keeps a copy. */
+static void trial_look(struct trial *t)
+{
+	for (int side = 0; side < 2; side++) {
+		const struct lan_comp *c;
+
+		while ((c = lan_next(t->l, PRIMARY(side)))) {
+			int i = (int)(uintptr_t)c->context;
+
+			assert_true(i < 2 * MESSAGES && !t->over[side][i]);
+			t->over[side][i] = true;
+			t->left--;
+			t->failed += c->err != 0;
+			if (i < MESSAGES) {
+				/* Nobody reads it any more. */
+				memset(t->from[side][i], 0xee, t->len[side][i]);
+				continue;
+			}
+			i -= MESSAGES;
+			if (!c->err)
+				lan_check(t->to[side][i], t->len[!side][i], (uint32_t)(!side * MESSAGES + i));
+			memcpy(t->was[side][i], t->to[side][i], t->len[!side][i]);
+		}
+	}
+}
+
+/* Of each kind: more would only be slow, with a sanitizer above all. */
+#define SEEDS 10
+
+/* Nodes stop and go on as the seed says, homes and lanes. */
+static void trial_rounds(struct trial *t, int rounds)
+{
+	for (int r = 0; r < rounds; r++) {
+		if (uccl_rng_chance(&t->rng, 0.2)) {
+			int i = (int)uccl_rng_below(&t->rng, LAN_NODES);
+
+			t->l->node[i].asleep = !t->l->node[i].asleep;
+		}
+		lan_round(t->l);
+		trial_look(t);
+	}
+}
+
+static struct trial *trial_new(uint64_t seed)
+{
+	struct trial *t = calloc(1, sizeof(*t));
+	uint8_t a, b;
+
+	assert_non_null(t);
+	trial_now = t;
+	uccl_rng_seed(&t->rng, seed);
+	a = (uint8_t)(1 + uccl_rng_below(&t->rng, LANES));
+	b = (uint8_t)(1 + uccl_rng_below(&t->rng, LANES));
+	t->l = uccl_rng_chance(&t->rng, 0.5) ? lanes_open(a, b) : lanes_new(a, b);
+	t->l->n = uccl_rng_chance(&t->rng, 0.5) ? 0 : 2;
+	t->l->filter = trial_filter;
+	for (int side = 0; side < 2; side++)
+		for (int i = 0; i < MESSAGES; i++) {
+			t->len[side][i] = uccl_rng_below(&t->rng, 4 * UCCL_STRIPE_BYTES) + UCCL_STRIPE_BYTES;
+			if (uccl_rng_chance(&t->rng, 0.3))
+				t->len[side][i] %= 20000;
+			t->from[side][i] = malloc(t->len[side][i] + 1);
+			t->to[!side][i] = calloc(1, t->len[side][i] + 1);
+			t->was[!side][i] = calloc(1, t->len[side][i] + 1);
+			lan_fill(t->from[side][i], t->len[side][i], (uint32_t)(side * MESSAGES + i));
+		}
+	for (int i = 0; i < MESSAGES; i++)
+		for (int side = 0; side < 2; side++) {
+			lan_recv(t->l, PRIMARY(side), t->to[side][i], t->len[!side][i], LAN_CTX(MESSAGES + i));
+			assert_int_equal(lan_send(t->l, PRIMARY(side), PRIMARY(!side), t->from[side][i],
+						  t->len[side][i], LAN_CTX(i)),
+					 0);
+			t->left += 2;
+			trial_rounds(t, (int)uccl_rng_below(&t->rng, 6));
+		}
+	return t;
+}
+
+static void trial_awake(struct trial *t)
+{
+	for (int i = 0; i < LAN_NODES; i++)
+		t->l->node[i].asleep = false;
+}
+
+/* All of it ends; and whatever comes after that, nobody has touched what was the application's. */
+static void trial_end(struct trial *t)
+{
+	trial_awake(t);
+	for (int i = 0; i < 100 && t->left; i++) {
+		lan_run(t->l, 10 * SECOND);
+		trial_look(t);
+	}
+	assert_int_equal(t->left, 0);
+	lan_run(t->l, SECOND);
+	for (int side = 0; side < 2; side++) {
+		const struct uccl_msg_ep *m = &t->l->node[PRIMARY(side)].e->msg_ep;
+
+		assert_int_equal(m->op_pool.used, 0);
+		assert_int_equal(m->rx_pool.used, 0);
+		for (int k = 0; k < m->lanes->n; k++) {
+			assert_int_equal(lan_channel[side][k].stripes, 0);
+			assert_int_equal(lan_channel[side][k].bytes, 0);
+			assert_int_equal(lan_channel[side][k].unanswered, 0);
+			assert_int_equal(lan_channel[side][k].nunplaced, 0);
+		}
+	}
+	lan_sides_free(t->l);
+	for (int side = 0; side < 2; side++)
+		for (int i = 0; i < MESSAGES; i++) {
+			assert_memory_equal(t->was[side][i], t->to[side][i], t->len[!side][i]);
+			free(t->from[side][i]);
+			free(t->to[side][i]);
+			free(t->was[side][i]);
+		}
+	free(t);
+}
+
+/* So many messages, one after the other, take so long. */
+static uint64_t transfers(struct lan *l, int n)
+{
+	uint64_t began = l->now;
+
+	for (int i = 0; i < n; i++) {
+		int have[2] = {l->node[PRIMARY(0)].ncomp, l->node[PRIMARY(1)].ncomp};
+
+		lan_recv(l, PRIMARY(1), dst[1], BYTES, LAN_CTX(2));
+		assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], BYTES, LAN_CTX(3)), 0);
+		while (l->node[PRIMARY(0)].ncomp == have[0] || l->node[PRIMARY(1)].ncomp == have[1])
+			lan_round(l);
+	}
+	return l->now - began;
+}
+
+/* Connected, with such policies and a link of so much, which so many endpoints share at the receiver. */
+static struct lan *share_open(uint8_t a, uint8_t b, const char *cc, const char *credit, uint64_t bps,
+			      uint32_t sharers)
+{
+	struct lan *l = lan_new();
+
+	for (int i = 0; i < LAN_NODES; i++) {
+		l->node[i].cfg.cc = cc;
+		l->node[i].cfg.credit = credit;
+		l->node[i].link_bps = bps;
+	}
+	l->node[PRIMARY(1)].sharers = sharers;
+	lan_side_open(l, 0, a, writes);
+	lan_side_open(l, 1, b, writes);
+	lan_recv(l, PRIMARY(1), dst[1], 100, LAN_CTX(1));
+	assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], 100, LAN_CTX(1)), 0);
+	lan_run(l, SECOND);
+	return l;
+}
+
+/*
+ * Lanes hand out credit for one link, however many are busy, and one that is alone for all of it. If others share the
+ * link, an endpoint with lanes is one of them.
+ */
+static void share__credit(void **state)
+{
+	static const struct {
+		uint8_t from, to; /* lanes; a second one that meets nobody has nothing to do */
+		uint32_t sharers;
+	} v[] = {{1, 1, 0}, {LANES, LANES, 0}, {1, LANES, 0}, {LANES, LANES, 3}};
+
+	(void)state;
+	for (size_t i = 0; i < uccl_array_len(v); i++) {
+		struct lan *l = share_open(v[i].from, v[i].to, "none", "eqds", 1000000000, v[i].sharers);
+		double link = 10.0 * BYTES * 8 * (v[i].sharers ? v[i].sharers : 1), took;
+
+		took = (double)transfers(l, 10);
+		/* A lane that was idle has its speculative window back, and begins with it. */
+		assert_true(took > 0.9 * link && took < 1.1 * link);
+		lan_sides_free(l);
+	}
+}
+
+/* Of all lanes together, bytes. */
+static double windows(struct lan *l, int n)
+{
+	double sum = 0;
+
+	for (int k = 0; k < n; k++) {
+		const struct uccl_flow *f = &lan_conn(l, LANE(0, k), LANE(1, k))->peer.flow;
+
+		sum += (double)f->cfg.cc->window(f->cc);
+	}
+	return sum;
+}
+
+/* What lanes may have in flight together is what one may that is alone, from the beginning on. */
+static void share__windows(void **state)
+{
+	/* One lane; two; and one beside which the other has nothing to do. */
+	static const uint8_t lanes[][2] = {{1, 1}, {LANES, LANES}, {LANES, 1}};
+	double begins[3], grown[3];
+
+	(void)state;
+	for (int v = 0; v < 3; v++) {
+		struct lan *l = share_open(lanes[v][0], lanes[v][1], "nscc", "none", 100000000000, 0);
+
+		transfers(l, 1);
+		begins[v] = windows(l, lanes[v][1]);
+		transfers(l, 200);
+		grown[v] = windows(l, lanes[v][1]);
+		lan_sides_free(l);
+	}
+	assert_true(begins[1] < 1.05 * begins[0]);
+	assert_true(grown[1] < 1.05 * grown[0]);
+	assert_true(grown[2] > 0.95 * grown[0]);
+}
+
+/* PROTOCOL R182 R184 R185 */
+static void any__interleaving(void **state)
+{
+	uint64_t over_lanes = 0, ahead = 0;
+
+	(void)state;
+	for (uint64_t seed = 1; seed < 1 + SEEDS; seed++) {
+		struct trial *t = trial_new(seed);
+
+		trial_rounds(t, 100);
+		trial_awake(t);
+		for (int i = 0; i < 100 && t->left; i++) {
+			lan_run(t->l, 10 * SECOND);
+			trial_look(t);
+		}
+		assert_int_equal(t->failed, 0);
+		over_lanes += carried(t->l, LANE(0, 0)) + carried(t->l, LANE(1, 0));
+		ahead += t->ahead;
+		trial_end(t);
+	}
+	assert_true(over_lanes > 100ull * UCCL_STRIPE_BYTES);
+	assert_true(ahead > 100);
+}
+
+/*
+ * The connection of homes ends at one side, at any time: operations end, each once, and the memory is the application's
+ * then. PROTOCOL R183 R186
+ */
+static void any__peer_fails(void **state)
+{
+	int failed = 0;
+
+	(void)state;
+	for (uint64_t seed = 100; seed < 100 + SEEDS; seed++) {
+		struct trial *t = trial_new(seed);
+		int side = (int)uccl_rng_below(&t->rng, 2);
+
+		trial_rounds(t, (int)uccl_rng_below(&t->rng, 60));
+		conn_fail(lan_conn(t->l, PRIMARY(side), PRIMARY(!side)), FI_ECONNABORTED, t->l->now);
+		trial_look(t);
+		trial_rounds(t, 60);
+		/* The other side does not know, but its endpoint closes at last. */
+		conn_fail(lan_conn(t->l, PRIMARY(!side), PRIMARY(side)), FI_ECONNABORTED, t->l->now);
+		/* Receives that have no message are still there. */
+		for (int s = 0; s < 2; s++)
+			for (int i = 0; i < MESSAGES; i++)
+				uccl_engine_cancel(t->l->node[PRIMARY(s)].e, LAN_CTX(MESSAGES + i), t->l->now);
+		failed += t->failed;
+		trial_end(t);
+	}
+	assert_true(failed > 0);
+}
+
+/* A lane loses the peer: so does the primary, and all that was under way ends. PROTOCOL R186 */
+static void any__lane_fails(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 200; seed < 200 + SEEDS; seed++) {
+		struct trial *t = trial_new(seed);
+		int side = (int)uccl_rng_below(&t->rng, 2);
+		struct uccl_engine *lane = t->l->node[LANE(side, 0)].e;
+		struct conn *c;
+
+		trial_rounds(t, (int)uccl_rng_below(&t->rng, 60));
+		c = TAILQ_FIRST(&lane->conns);
+		if (c && c->peer.open && c->peer.user != UINT64_MAX) {
+			conn_fail(c, FI_ECONNABORTED, t->l->now);
+			trial_awake(t);
+			lan_run(t->l, 30 * SECOND);
+			assert_true(lan_conn(t->l, PRIMARY(side), PRIMARY(!side))->peer.dead);
+			trial_look(t);
+		}
+		for (int s = 0; s < 2; s++) {
+			conn_fail(lan_conn(t->l, PRIMARY(s), PRIMARY(!s)), FI_ECONNABORTED, t->l->now);
+			for (int i = 0; i < MESSAGES; i++)
+				uccl_engine_cancel(t->l->node[PRIMARY(s)].e, LAN_CTX(MESSAGES + i), t->l->now);
+		}
+		trial_end(t);
+	}
+}
+
+/* All ends with what is under way as it is. PROTOCOL R183 R186 */
+static void any__close(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 300; seed < 300 + SEEDS; seed++) {
+		struct trial *t = trial_new(seed);
+
+		trial_rounds(t, (int)uccl_rng_below(&t->rng, 60));
+		lan_sides_free(t->l);
+		for (int side = 0; side < 2; side++)
+			for (int i = 0; i < MESSAGES; i++) {
+				free(t->from[side][i]);
+				free(t->to[side][i]);
+				free(t->was[side][i]);
+			}
+		free(t);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(send__over_lanes),
+		cmocka_unit_test(send__short),
+		cmocka_unit_test(send__while_busy),
+		cmocka_unit_test(send__long_beside_others),
+		cmocka_unit_test(send__beside_others),
+		cmocka_unit_test(send__fewer_lanes),
+		cmocka_unit_test(send__written_by_primary),
+		cmocka_unit_test(data__refused),
+		cmocka_unit_test(revoke__write),
+		cmocka_unit_test(unsolicited__without_an_answer),
+		cmocka_unit_test(unsolicited__one_way),
+		cmocka_unit_test(unsolicited__envelope_first),
+		cmocka_unit_test(unsolicited__not),
+		cmocka_unit_test(unsolicited__names_lanes),
+		cmocka_unit_test(unsolicited__held),
+		cmocka_unit_test(unsolicited__peer_fails),
+		cmocka_unit_test(unsolicited__not_taken_back),
+		cmocka_unit_test(unsolicited__any_place),
+		cmocka_unit_test(unsolicited__refused),
+		cmocka_unit_test(unsolicited__contradicts),
+		cmocka_unit_test(unsolicited__envelopes),
+		cmocka_unit_test(cmds__no_room),
+		cmocka_unit_test(cmds__may_lie),
+		cmocka_unit_test(meet__bad),
+		cmocka_unit_test(share__credit),
+		cmocka_unit_test(share__windows),
+		cmocka_unit_test(meet__keyless),
+		cmocka_unit_test(meet__of_another),
+		cmocka_unit_test(meet__ourselves),
+		cmocka_unit_test(part__late),
+		cmocka_unit_test(any__interleaving),
+		cmocka_unit_test(any__peer_fails),
+		cmocka_unit_test(any__lane_fails),
+		cmocka_unit_test(any__close),
+	};
+
+	return cmocka_run_group_tests_name("lane", tests, NULL, NULL);
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "../lan.h"
+
+#define MS UCCL_NS_PER_MS
+#define SECOND UCCL_NS_PER_S
+
+static uint8_t src[1 << 18], dst[1 << 18];
+
+static struct uccl_grant *grant_of(struct lan *l, int i)
+{
+	return &lan_conn(l, 1, i)->grant;
+}
+
+/* Node 1 never promises more than its queue holds, and no peer uses more than node 1 counts. PROTOCOL R20 R142 */
+static void slots_check(struct lan *l)
+{
+	uint32_t sum = 0;
+
+	for (int i = 0; i < LAN_NODES; i++)
+		if (i != 1 && l->node[i].e && lan_conn(l, 1, i) && lan_conn(l, 1, i)->peer.open) {
+			sum += grant_of(l, i)->believed;
+			if (lan_conn(l, i, 1)->peer.open)
+				assert_true(lan_conn(l, i, 1)->peer.flow.limits.slots <= grant_of(l, i)->believed);
+		}
+	assert_true(sum <= uccl_max(l->node[1].e->nic->caps.rx_slots, 3));
+}
+
+/* `n` long messages from each of these nodes to node 1. */
+static void slots_stream(struct lan *l, uint32_t nodes, int n)
+{
+	static uint8_t from[1 << 20], to[1 << 20];
+	int left = 0;
+
+	for (int k = 0; k < n; k++)
+		for (int i = 0; i < LAN_NODES; i++)
+			if (nodes & 1u << i) {
+				lan_recv_from(l, 1, lan_peer(l, 1, i), to, sizeof(to), LAN_CTX(200 + i));
+				assert_int_equal(lan_send(l, i, 1, from, sizeof(from), LAN_CTX(100 + i)), 0);
+				left++;
+			}
+	for (uint64_t end = l->now + SECOND; left && l->now < end;) {
+		if (!lan_round(l))
+			l->now += 1000;
+		slots_check(l);
+		while (lan_next(l, 1))
+			left--;
+	}
+	assert_int_equal(left, 0);
+	for (int i = 0; i < LAN_NODES; i++)
+		while (i != 1 && l->node[i].e && lan_next(l, i))
+			;
+}
+
+/* Who sends has nearly all of the receive queue, who is connected and silent a token. PROTOCOL R140 */
+static void slots__by_need(void **state)
+{
+	struct lan *l = lan_new_open(4);
+	uint32_t alone;
+
+	(void)state;
+	lan_talk(l);
+	slots_stream(l, 1, 20);
+	alone = grant_of(l, 0)->slots;
+	assert_in_range(alone, 600, 750);
+	lan_free(l);
+	l = lan_new_open(4);
+	for (int i = 0; i < 4; i++)
+		if (i != 1)
+			assert_int_equal(lan_send(l, i, 1, src, 10, LAN_CTX(1)), 0);
+	lan_run(l, SECOND);
+	slots_stream(l, 1, 20);
+	assert_in_range(grant_of(l, 0)->slots, alone * 3 / 5, alone);
+	assert_int_equal(lan_conn(l, 0, 1)->peer.flow.limits.slots, grant_of(l, 0)->slots);
+	assert_in_range(grant_of(l, 2)->believed, 2, 62);
+	/* All of them: alike, and without an end in between. */
+	slots_stream(l, 1 | 4 | 8, 20);
+	for (int i = 0; i < 4; i++)
+		if (i != 1)
+			assert_in_range(grant_of(l, i)->slots, 200, 250);
+	/* The end of the others leaves the queue to the last one. */
+	conn_fail(lan_conn(l, 1, 2), FI_ECONNABORTED, l->now);
+	conn_fail(lan_conn(l, 1, 3), FI_ECONNABORTED, l->now);
+	slots_stream(l, 1, 20);
+	assert_in_range(grant_of(l, 0)->slots, 600, 750);
+	lan_free(l);
+}
+
+/* A silent peer is asked to give back what another one needs, and until it has answered it keeps that. PROTOCOL R141 */
+static void slots__given_back(void **state)
+{
+	struct lan *l = lan_new_open(4);
+	uint32_t kept;
+
+	(void)state;
+	for (int i = 0; i < 4; i++)
+		if (i != 1)
+			assert_int_equal(lan_send(l, i, 1, src, 10, LAN_CTX(1)), 0);
+	lan_run(l, SECOND);
+	slots_stream(l, 1, 20);
+	kept = grant_of(l, 0)->believed;
+	assert_true(kept > 400);
+	lan_pass(l, SECOND);
+	assert_int_equal(grant_of(l, 0)->believed, kept);
+	/* It computes: nothing can be taken from it. */
+	l->node[0].asleep = true;
+	slots_stream(l, 4, 40);
+	assert_int_equal(grant_of(l, 0)->believed, kept);
+	assert_true(l->node[1].e->slots.asked > 0);
+	assert_true(grant_of(l, 2)->believed < 300);
+	l->node[0].asleep = false;
+	slots_stream(l, 4, 40);
+	assert_true(grant_of(l, 0)->believed < 100);
+	assert_true(grant_of(l, 2)->believed > 400);
+	lan_free(l);
+}
+
+/* Other endpoints of the process take a part of the queue. PROTOCOL R20 */
+static void slots__smaller_queue(void **state)
+{
+	struct lan *l = lan_new_open(3);
+
+	(void)state;
+	lan_talk(l);
+	slots_stream(l, 1, 20);
+	assert_true(grant_of(l, 0)->believed > 600);
+	l->node[1].e->nic->caps.rx_slots = 250;
+	assert_int_equal(lan_send(l, 2, 1, src, 10, LAN_CTX(1)), 0);
+	lan_run(l, 100 * MS);
+	for (int k = 0; k < 3; k++) {
+		lan_recv_from(l, 1, lan_peer(l, 1, 0), dst, 100, LAN_CTX(1));
+		assert_int_equal(lan_send(l, 0, 1, src, 100, LAN_CTX(2)), 0);
+		lan_run(l, 100 * MS);
+	}
+	assert_true(grant_of(l, 0)->believed + grant_of(l, 2)->believed <= 250);
+	/* One of its packets takes as much of the queue as one of who came later. */
+	assert_int_equal(grant_of(l, 0)->cost, grant_of(l, 2)->cost);
+	lan_free(l);
+}
+
+/* Fewer slots than peers: everything arrives, and no more is promised than there is. PROTOCOL R177 R179 */
+static void slots__more_peers_than_slots(void **state)
+{
+	static const uint32_t holds[] = {4, 2, 1};
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct lan *l = lan_new_open(3);
+
+		l->node[1].e->nic->caps.rx_slots = holds[i];
+		lan_talk(l);
+		slots_stream(l, 1 | 4, 2);
+		assert_in_range(grant_of(l, 0)->believed + grant_of(l, 2)->believed, 1, holds[i]);
+		assert_true(holds[i] > 1 || l->node[1].e->slots.returned > 0);
+		lan_free(l);
+	}
+}
+
+static enum lan_verdict lose_probes(struct lan *l, const struct lan_event *ev)
+{
+	return (ev->type == UCCL_PKT_PROBE || ev->type == UCCL_PKT_ACK) && uccl_rng_chance(&l->rng, 0.5) ? LAN_DROP :
+													   LAN_PASS;
+}
+
+/* Questions and answers are lost, one in two. PROTOCOL R179 */
+static void slots__questions_lost(void **state)
+{
+	(void)state;
+	for (int seed = 0; seed < 5; seed++) {
+		struct lan *l = lan_new_open(4);
+
+		uccl_rng_seed(&l->rng, (uint64_t)seed);
+		l->node[1].e->nic->caps.rx_slots = 1 + (uint32_t)seed % 2;
+		for (int i = 0; i < 4; i++)
+			if (i != 1) {
+				lan_recv_from(l, 1, lan_peer(l, 1, i), dst, sizeof(dst), LAN_CTX(2));
+				assert_int_equal(lan_send(l, i, 1, src, sizeof(src) / 8, LAN_CTX(1)), 0);
+			}
+		l->filter = lose_probes;
+		for (uint64_t end = l->now + 100 * SECOND; l->node[1].ncomp < 3 && l->now < end;)
+			if (!lan_round(l))
+				l->now += 1000;
+		assert_int_equal(l->node[1].ncomp, 3);
+		lan_free(l);
+	}
+}
+
+/* Who knows of no grant of 0 has one from the handshake on, whoever begins. PROTOCOL R180 */
+static void slots__an_older_peer(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		struct lan *l = lan_new_open(3);
+		int from = i & 1, old = i & 2;
+
+		l->node[1].e->nic->caps.rx_slots = 1;
+		assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(1)), 0);
+		lan_recv(l, 1, dst, sizeof(dst), LAN_CTX(1));
+		lan_run(l, SECOND);
+		assert_int_equal(grant_of(l, 0)->believed, 1);
+		/* Node 1 gets to know node 2 by a message from it, or to it. */
+		lan_recv(l, 1, dst, sizeof(dst), LAN_CTX(2));
+		lan_recv(l, 2, dst, sizeof(dst), LAN_CTX(2));
+		assert_int_equal(lan_send(l, from ? 1 : 2, from ? 2 : 1, src, 10, LAN_CTX(3)), 0);
+		lan_conn(l, 2, 1)->hs.mine.waits = !old;
+		lan_run(l, 10 * MS);
+		assert_int_equal(grant_of(l, 2)->least, !!old);
+		if (old) {
+			assert_int_equal(grant_of(l, 2)->believed, 1);
+			assert_int_equal(lan_conn(l, 1, 2)->hs.mine.slots, 1);
+		}
+		assert_true(l->node[2].ncomp > 0);
+		lan_free(l);
+	}
+}
+
+static uint32_t by_length(struct uccl_nic *nic, uint32_t bytes)
+{
+	return nic->caps.mtu * 5 / bytes;
+}
+
+/* One slot counts as what comes of a peer: after some short packets less, with the first long one in full. R247 */
+static void slots__by_what_comes(void **state)
+{
+	struct lan *l = lan_new_open(3);
+	struct uccl_nic *nic = l->node[1].e->nic;
+	struct uccl_nic_ops ops = *nic->ops;
+	uint32_t mtu = nic->caps.mtu;
+	struct conn *c;
+
+	(void)state;
+	ops.slots = by_length;
+	nic->ops = &ops;
+	lan_talk(l);
+	c = lan_conn(l, 1, 0);
+	c->typical_len = mtu;
+	c->came = c->longest = 0;
+	for (int i = 0; i < 16; i++) {
+		assert_int_equal(c->typical_len, mtu);
+		assert_true(c->grant.first == c->grant.cost);
+		conn_slots_came(c, i % 2 ? 300 : 100);
+	}
+	assert_int_equal(c->typical_len, 512);
+	assert_true(c->grant.first < c->grant.cost);
+	assert_in_range(((uint64_t)1 << 32) / c->grant.first, mtu * 4 / 512 - 1, mtu * 4 / 512 + 1);
+	/* Packets that came say so by themselves. */
+	for (int i = 0; i < 2; i++) {
+		lan_recv(l, 1, dst, sizeof(dst), LAN_CTX(2));
+		assert_int_equal(lan_send(l, 0, 1, src, mtu - 200, LAN_CTX(1)), 0);
+		lan_run(l, SECOND);
+		assert_true(c->typical_len > 16384);
+		assert_in_range(c->grant.cost, 1, c->grant.first);
+	}
+	lan_free(l);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(slots__by_need),
+		cmocka_unit_test(slots__given_back),
+		cmocka_unit_test(slots__smaller_queue),
+		cmocka_unit_test(slots__more_peers_than_slots),
+		cmocka_unit_test(slots__questions_lost),
+		cmocka_unit_test(slots__an_older_peer),
+		cmocka_unit_test(slots__by_what_comes),
+	};
+
+	return cmocka_run_group_tests_name("engine slots", tests, NULL, NULL);
+}

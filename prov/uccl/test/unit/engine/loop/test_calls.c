@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "../lan.h"
+
+#include <stdlib.h>
+
+#define MS UCCL_NS_PER_MS
+#define SECOND UCCL_NS_PER_S
+
+static uint8_t src[1 << 19], dst[1 << 19];
+
+static void peer__by_address(void **state)
+{
+	struct lan *l = lan_new_open(2);
+	struct uccl_addr addr = *uccl_engine_addr(l->node[1].e), keyless = {.nic = addr.nic};
+	struct uccl_engine *e = l->node[0].e;
+	struct uccl_peer *p;
+
+	(void)state;
+	assert_null(uccl_engine_peer(e, &addr, false));
+	p = uccl_engine_peer(e, &addr, true);
+	assert_non_null(p);
+	assert_ptr_equal(uccl_engine_peer(e, &addr, false), p);
+	/* By place alone it is the same. */
+	assert_ptr_equal(uccl_engine_peer(e, &keyless, false), p);
+	assert_true(uccl_peer_user(p) == UINT64_MAX);
+	uccl_peer_set_user(p, 17);
+	assert_true(uccl_peer_user(p) == 17);
+	assert_int_equal(uccl_peer_addr(p)->incarnation, addr.incarnation);
+	/* A dead one is not meant. */
+	conn_fail(peer_conn(p), FI_ECONNABORTED, l->now);
+	assert_null(uccl_engine_peer(e, &keyless, false));
+	assert_ptr_not_equal(uccl_engine_peer(e, &keyless, true), p);
+	lan_free(l);
+}
+
+/*
+ * A place where incarnations follow one another: what was posted ends with the one that it was for, and the next post
+ * goes to the next one. PROTOCOL R295
+ */
+static void reconnect__another_life(void **state)
+{
+	struct lan *l = lan_new_keyless(2);
+	struct uccl_addr place = {.nic = uccl_engine_addr(l->node[1].e)->nic};
+	struct uccl_peer *p = uccl_engine_peer(l->node[0].e, &place, true);
+
+	(void)state;
+	for (int life = 0; life < 5; life++) {
+		lan_recv(l, 1, dst, 10, LAN_CTX(1));
+		assert_int_equal(lan_send_to(l, 0, p, src, 10, LAN_CTX(2)), 0);
+		lan_run(l, 100 * UCCL_NS_PER_MS);
+		lan_expect(l, 0, LAN_CTX(2), 0);
+		lan_expect(l, 1, LAN_CTX(1), 0);
+		assert_int_equal(uccl_peer_ended(p), 0);
+		lan_kill(l, 1);
+		if (life & 1)
+			assert_int_equal(lan_send_to(l, 0, p, src, 10, LAN_CTX(3)), 0);
+		lan_event(l, 0, UCCL_RX_GONE, &place.nic);
+		lan_pass(l, 3 * UCCL_NS_PER_S);
+		if (life & 1)
+			lan_expect(l, 0, LAN_CTX(3), FI_ECONNABORTED);
+		assert_int_equal(uccl_peer_ended(p), FI_ECONNABORTED);
+		/* An operation that ended has told of it. */
+		assert_int_equal(uccl_peer_error_reported(p), life & 1);
+		uccl_peer_mark_reported(p);
+		assert_true(uccl_peer_error_reported(p));
+		lan_open(l, 1);
+		p = uccl_peer_reconnect(p, &place);
+		assert_non_null(p);
+		assert_int_equal(uccl_peer_ended(p), 0);
+	}
+	assert_int_equal(lan_waiting(l, 0) + lan_waiting(l, 1), 0);
+	lan_free(l);
+}
+
+/* Who is asked again and again at a place where nobody is costs little, and leaves nothing. PROTOCOL R295 R133 */
+static void reconnect__backs_off(void **state)
+{
+	struct lan *l = lan_new_open(1);
+	struct uccl_engine *e = l->node[0].e;
+	struct uccl_addr place = {.nic = uccl_engine_addr(e)->nic};
+	uint64_t began = l->now, packets = 0, tries = 0;
+	struct uccl_peer *p;
+
+	(void)state;
+	place.nic.port = 9;
+	p = uccl_engine_peer(e, &place, true);
+	while (l->now - began < UCCL_NS_PER_S) {
+		assert_int_equal(lan_send_to(l, 0, p, src, 10, LAN_CTX(1)), 0);
+		/* It is refused as soon as it asks. */
+		while (l->node[0].nic->txs == packets)
+			lan_pass(l, UCCL_NS_PER_MS / 4);
+		packets = l->node[0].nic->txs;
+		conn_fail(peer_conn(p), FI_EHOSTUNREACH, l->now);
+		lan_expect(l, 0, LAN_CTX(1), FI_EHOSTUNREACH);
+		assert_true(uccl_peer_error_reported(p));
+		p = uccl_peer_reconnect(p, &place);
+		tries++;
+	}
+	/* 1, 2, 4, ... 64, and then 100 ms between two of them. */
+	assert_in_range(tries, 14, 18);
+	/* One that is connected meanwhile counts as new. */
+	assert_int_equal(lan_send_to(l, 0, p, src, 10, LAN_CTX(1)), 0);
+	uccl_peer_release(p);
+	lan_pass(l, 200 * UCCL_NS_PER_S);
+	assert_int_equal(e->nconns, 1);
+	assert_int_equal(e->ndead, 0);
+	lan_free(l);
+}
+
+/* A name of a peer holds it, and goes with the last who holds the name. PROTOCOL R133 R134 */
+static void release__a_name(void **state)
+{
+	struct lan *l = lan_new_keyless(2);
+	struct uccl_engine *e = l->node[0].e;
+	struct uccl_peer *by_place = lan_peer_keyless(l, 0, 1), *by_name = lan_peer(l, 0, 1);
+
+	(void)state;
+	lan_recv(l, 1, dst, 10, LAN_CTX(1));
+	assert_int_equal(lan_send_to(l, 0, by_place, src, 10, LAN_CTX(2)), 0);
+	lan_run(l, UCCL_NS_PER_S);
+	lan_expect(l, 0, LAN_CTX(2), 0);
+	assert_true(uccl_peer_same(by_place, by_name));
+	uccl_peer_release(by_name);
+	conn_fail(peer_conn(by_name), FI_ECONNABORTED, l->now);
+	lan_pass(l, 100 * UCCL_NS_PER_S);
+	assert_int_equal(uccl_peer_ended(by_place), FI_ECONNABORTED);
+	assert_int_equal(e->nconns, 2);
+	uccl_peer_release(by_place);
+	lan_pass(l, 100 * UCCL_NS_PER_S);
+	assert_int_equal(e->nconns, 0);
+	lan_free(l);
+}
+
+static void op__calls_go_through(void **state)
+{
+	struct lan *l = lan_new_open(2);
+	struct uccl_engine *e = l->node[1].e;
+	struct uccl_op *op;
+
+	(void)state;
+	lan_recv(l, 1, dst, 10, LAN_CTX(1));
+	assert_int_equal(uccl_engine_cancel(e, LAN_CTX(2), l->now), -FI_ENOENT);
+	assert_int_equal(uccl_engine_cancel(e, LAN_CTX(1), l->now), 0);
+	lan_expect(l, 1, LAN_CTX(1), FI_ECANCELED);
+	lan_fill(src, 100000, 1);
+	assert_int_equal(lan_send(l, 0, 1, src, 100000, LAN_CTX(3)), 0);
+	assert_int_equal(lan_send(l, 0, 1, src, 100000, LAN_CTX(4)), 0);
+	lan_run(l, SECOND);
+	op = lan_op(l, 1, UCCL_OP_RECV, 0, dst, 100000);
+	op->context = LAN_CTX(5);
+	assert_int_equal(uccl_engine_recv_claimed(e, op, false, l->now), -FI_ENOMSG);
+	assert_int_equal(uccl_engine_peek(e, op, true, false, l->now), 0);
+	assert_int_equal(op->done_len, 100000);
+	assert_int_equal(uccl_engine_recv_claimed(e, op, false, l->now), 0);
+	op = lan_op(l, 1, UCCL_OP_RECV, 0, NULL, 0);
+	assert_int_equal(uccl_engine_peek(e, op, false, true, l->now), 0);
+	assert_int_equal(uccl_engine_peek(e, op, false, true, l->now), -FI_ENOMSG);
+	uccl_op_put(e, op);
+	lan_run(l, SECOND);
+	lan_expect(l, 1, LAN_CTX(5), 0);
+	lan_check(dst, 100000, 1);
+	assert_int_equal(lan_waiting(l, 0), 2);
+	lan_free(l);
+}
+
+/* Every call that brings a time brings the endpoint's forward, and none brings it back. */
+static void op__late_callers(void **state)
+{
+	struct lan *l = lan_new_open(2);
+	struct uccl_engine *e = l->node[0].e;
+	uint64_t start = l->now, now = start;
+	struct uccl_op *op;
+
+	(void)state;
+	for (int back = 0; back < 2; back++) {
+#define LATER() (back ? start : ++now)
+		op = lan_op(l, 0, UCCL_OP_SEND, 0, src, 10);
+		op->peer = lan_peer(l, 0, 1);
+		assert_int_equal(uccl_engine_send(e, op, LATER()), 0);
+		assert_int_equal(e->now, now);
+		op = lan_op(l, 0, UCCL_OP_READ, 0, dst, 10);
+		op->peer = lan_peer(l, 0, 1);
+		op->nseg = 1;
+		op->seg[0].len = 10;
+		assert_int_equal(uccl_engine_rma(e, op, LATER()), 0);
+		assert_int_equal(e->now, now);
+		op = lan_op(l, 0, UCCL_OP_RECV, 0, dst, 10);
+		assert_int_equal(uccl_engine_peek(e, op, true, false, LATER()), -FI_ENOMSG);
+		assert_int_equal(e->now, now);
+		assert_int_equal(uccl_engine_recv_claimed(e, op, false, LATER()), -FI_ENOMSG);
+		assert_int_equal(e->now, now);
+		assert_int_equal(uccl_engine_recv(e, op, LATER()), 0);
+		assert_int_equal(e->now, now);
+		uccl_engine_revoke(e, dst, LATER());
+		assert_int_equal(e->now, now);
+		uccl_engine_poll(e, LATER());
+		assert_int_equal(e->now, now);
+#undef LATER
+	}
+	uccl_engine_drain(e, start);
+	assert_int_equal(e->now, now);
+	lan_free(l);
+}
+
+/* All ops out: EAGAIN, and a multi-receive buffer goes on by itself when some come back. PROTOCOL R40 */
+static void op__exhausted(void **state)
+{
+	struct lan *l = lan_new_open(2);
+	struct uccl_op **held = calloc(70000, sizeof(*held)), *multi;
+	int n = 0;
+
+	(void)state;
+	assert_non_null(held);
+	multi = lan_op(l, 1, UCCL_OP_RECV, UCCL_OPF_MULTI, dst, 1000);
+	multi->min_multi = 1;
+	assert_int_equal(uccl_engine_recv(l->node[1].e, multi, l->now), 0);
+	while ((held[n] = lan_op(l, 1, UCCL_OP_RECV, 0, NULL, 0)))
+		n++;
+	assert_int_equal(n, 65535);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(i)), 0);
+	lan_pass(l, 100 * MS);
+	assert_int_equal(lan_waiting(l, 1), 0);
+	uccl_op_put(l->node[1].e, held[--n]);
+	lan_pass(l, SECOND);
+	assert_int_equal(lan_waiting(l, 1), 5);
+	assert_int_equal(lan_waiting(l, 0), 5);
+	while (n)
+		uccl_op_put(l->node[1].e, held[--n]);
+	free(held);
+	lan_free(l);
+}
+
+static enum lan_verdict drop_some(struct lan *l, const struct lan_event *ev)
+{
+	return ev->from == 0 && ev->type >= UCCL_PKT_CHUNK && l->n-- > 0 ? LAN_DROP : LAN_PASS;
+}
+
+/*
+ * A send that is complete when the call returns has left from its buffer and is copied behind that: what is lost, or
+ * what the NIC has not taken, comes from the copy. PROTOCOL R240
+ */
+static void send__copied_when_it_has_left(void **state)
+{
+	(void)state;
+	for (int n = 0; n < 3 * 8; n++) {
+		struct lan *l = lan_new();
+		struct uccl_op *op;
+		uint64_t txs;
+
+		for (int i = 0; i < 2; i++) {
+			l->node[i].cfg.chunk_bytes = 1024;
+			l->node[i].train_bytes = n & 1 ? 32 * LAN_MTU : 0;
+			lan_open(l, i);
+		}
+		lan_talk(l);
+		lan_fill(src, 9000, 5);
+		lan_recv(l, 1, dst, 9000, LAN_CTX(1));
+		op = lan_op(l, 0, UCCL_OP_SEND, n < 16 ? UCCL_OPF_EARLY : UCCL_OPF_INJECT, src, 9000);
+		op->peer = lan_peer(l, 0, 1);
+		op->context = LAN_CTX(2);
+		l->n = n & 2 ? n % 8 : 0;
+		l->node[0].nic->room = n & 4 ? n % 8 : -1;
+		l->filter = drop_some;
+		txs = l->node[0].nic->txs;
+		assert_int_equal(uccl_engine_send(l->node[0].e, op, l->now), 0);
+		assert_true(l->node[0].nic->txs > txs);
+		assert_int_equal(lan_waiting(l, 0), 1);
+		lan_fill(src, 9000, 6);
+		l->node[0].nic->room = -1;
+		lan_run(l, SECOND);
+		lan_expect(l, 0, LAN_CTX(2), 0);
+		lan_expect(l, 1, LAN_CTX(1), 0);
+		lan_check(dst, 9000, 5);
+		assert_int_equal(l->node[0].e->msg_ep.copied_bytes, 0);
+		lan_free(l);
+	}
+}
+
+/*
+ * In a stream messages of several packets wait until one more would not fit their train, or for the next look, or for
+ * whatever else leaves. PROTOCOL R262
+ */
+static void send__gathers(void **state)
+{
+	struct lan *l = lan_new();
+	struct uccl_engine *e;
+	uint64_t txs;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		l->node[i].cfg.chunk_bytes = 4096;
+		l->node[i].train_bytes = 32 * LAN_MTU;
+		lan_open(l, i);
+	}
+	lan_talk(l);
+	e = l->node[0].e;
+	lan_fill(src, 40000, 7);
+	for (int i = 0; i < 13; i++)
+		lan_recv(l, 1, dst, 40000, LAN_CTX(100 + i));
+#define POST(len) assert_int_equal(lan_send(l, 0, 1, src, len, LAN_CTX(1)), 0)
+	/* Until an acknowledgement is on its way each leaves at once. */
+	for (int i = 0; i < 4; i++) {
+		txs = l->node[0].nic->txs;
+		POST(40000);
+		assert_true(l->node[0].nic->txs > txs);
+	}
+	txs = l->node[0].nic->txs;
+	/* A train is 32 packets of 4096. */
+	l->node[0].nic->labels = 0;
+	POST(40000);
+	POST(40000);
+	assert_int_equal(l->node[0].nic->txs, txs);
+	assert_int_equal(uccl_engine_expiry(e), e->now);
+	POST(40000);
+	assert_int_equal(l->node[0].nic->txs, txs + 1);
+	assert_int_equal(__builtin_popcount(l->node[0].nic->labels), 1);
+	POST(40000);
+	assert_int_equal(l->node[0].nic->txs, txs + 1);
+	POST(100);
+	assert_int_equal(l->node[0].nic->txs, txs + 2);
+	POST(40000);
+	assert_int_equal(l->node[0].nic->txs, txs + 2);
+	uccl_engine_poll(e, l->now);
+	assert_int_equal(l->node[0].nic->txs, txs + 3);
+	/* What begins anew has room for three again. */
+	POST(40000);
+	POST(40000);
+	assert_int_equal(l->node[0].nic->txs, txs + 3);
+	POST(40000);
+	assert_int_equal(l->node[0].nic->txs, txs + 4);
+#undef POST
+	lan_run(l, SECOND);
+	assert_int_equal(lan_waiting(l, 0), 13);
+	assert_int_equal(lan_waiting(l, 1), 13);
+	lan_check(dst, 40000, 7);
+	lan_free(l);
+}
+
+/* What is given to send counts until the next look, whatever kind it is; what is only received does not. */
+static void unread__by_bytes(void **state)
+{
+	struct lan *l = lan_new_open(2);
+	struct uccl_engine *e = l->node[0].e;
+	struct uccl_op *op;
+
+	(void)state;
+	assert_false(uccl_engine_unread(e));
+	lan_recv(l, 0, dst, sizeof(dst), LAN_CTX(1));
+	lan_recv(l, 0, dst, sizeof(dst), LAN_CTX(2));
+	assert_int_equal(lan_send(l, 0, 1, src, sizeof(src), LAN_CTX(3)), 0);
+	assert_false(uccl_engine_unread(e));
+	assert_int_equal(lan_send(l, 0, 1, src, sizeof(src) - 1, LAN_CTX(4)), 0);
+	assert_false(uccl_engine_unread(e));
+	op = lan_op(l, 0, UCCL_OP_READ, 0, dst, 1);
+	op->peer = lan_peer(l, 0, 1);
+	op->nseg = 1;
+	op->seg[0].len = 1;
+	assert_int_equal(uccl_engine_rma(e, op, l->now), 0);
+	assert_true(uccl_engine_unread(e));
+	/* What a poll's callback posts is looked after by the poll. */
+	e->polling = true;
+	assert_false(uccl_engine_unread(e));
+	e->polling = false;
+	uccl_engine_poll(e, l->now);
+	assert_false(uccl_engine_unread(e));
+	lan_free(l);
+}
+
+static void copied(struct uccl_copy *c, uint64_t now)
+{
+	(void)now;
+	c->err = -1;
+}
+
+/* Even what is done at once is told of later. */
+static void copy__told_by_a_poll(void **state)
+{
+	struct lan *l = lan_new_open(2);
+	struct iovec to = {.iov_base = dst, .iov_len = 10}, from = {.iov_base = src, .iov_len = 20};
+	struct uccl_copy c = {.err = 5, .queued = true};
+
+	(void)state;
+	lan_fill(src, 20, 1);
+	memset(dst, 0, 20);
+	uccl_engine_copy(l->node[0].e, &c, to, false, from, false, copied);
+	assert_int_equal(c.err, 0);
+	assert_memory_equal(dst, src, 10);
+	assert_int_equal(dst[10], 0);
+	assert_true(uccl_engine_expiry(l->node[0].e) <= l->now);
+	lan_run(l, MS);
+	assert_int_equal(c.err, -1);
+	lan_free(l);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(peer__by_address),
+		cmocka_unit_test(reconnect__another_life),
+		cmocka_unit_test(reconnect__backs_off),
+		cmocka_unit_test(release__a_name),
+		cmocka_unit_test(op__calls_go_through),
+		cmocka_unit_test(op__late_callers),
+		cmocka_unit_test(op__exhausted),
+		cmocka_unit_test(send__copied_when_it_has_left),
+		cmocka_unit_test(send__gathers),
+		cmocka_unit_test(unread__by_bytes),
+		cmocka_unit_test(copy__told_by_a_poll),
+	};
+
+	return cmocka_run_group_tests_name("engine calls", tests, NULL, NULL);
+}

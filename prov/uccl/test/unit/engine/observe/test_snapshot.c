@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "../lan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/observe/snapshot.h"
+
+static uint8_t src[100000], dst[100000];
+static union {
+	struct uccl_snapshot v;
+	uint64_t words[4096];
+} block;
+
+static struct lan *talked(int nodes)
+{
+	struct lan *l = lan_new_open(nodes);
+
+	for (int to = 1; to < nodes; to++) {
+		lan_recv(l, to, dst, sizeof(dst), NULL);
+		assert_int_equal(lan_send(l, 0, to, src, sizeof(src), NULL), 0);
+		lan_run(l, UCCL_NS_PER_S);
+	}
+	memset(&block, 0x5a, sizeof(block));
+	return l;
+}
+
+static uint32_t peers(const struct uccl_snapshot *v)
+{
+	uint32_t n = 0;
+
+	for (const struct uccl_snapshot_peer *p = uccl_snapshot_first(v); p; p = uccl_snapshot_next(v, p))
+		n++;
+	return n;
+}
+
+static void engine_snapshot__what_the_engine_knows(void **state)
+{
+	struct lan *l = talked(2);
+	const struct uccl_flow *f = &lan_conn(l, 0, 1)->peer.flow;
+	const struct uccl_snapshot_peer *p;
+	uint64_t packets = 0;
+	size_t n;
+
+	(void)state;
+	n = uccl_engine_snapshot(l->node[0].e, &block.v, sizeof(block), f->heard_ns + 5);
+	assert_int_equal(n, block.v.bytes);
+	assert_true(block.v.magic == UCCL_SNAPSHOT_MAGIC);
+	assert_int_equal(block.v.stats.tx_bytes, uccl_engine_stats(l->node[0].e)->tx_bytes);
+	assert_int_equal(block.v.nopen, 1);
+	assert_int_equal(peers(&block.v), 1);
+	p = uccl_snapshot_first(&block.v);
+	assert_int_equal(p->port, 4001);
+	assert_int_equal(p->state, UCCL_SNAPSHOT_OPEN);
+	assert_int_equal(p->srtt_ns, f->times.srtt_ns);
+	assert_int_equal(p->heard_ago_ns, 5);
+	assert_int_equal(p->slots, f->limits.slots);
+	for (uint16_t i = 0; i < p->npaths; i++) {
+		assert_true(uccl_snapshot_paths(p)[i].packets > 0);
+		packets += uccl_snapshot_paths(p)[i].packets;
+	}
+	assert_in_range(packets, 1, uccl_engine_stats(l->node[0].e)->tx_packets);
+	lan_free(l);
+}
+
+/* Whatever room there is: whole peers, a true count of the others, not a byte beyond. */
+static void engine_snapshot__any_room(void **state)
+{
+	struct lan *l = talked(4);
+	size_t all;
+
+	(void)state;
+	assert_int_equal(uccl_engine_snapshot(l->node[0].e, &block.v, sizeof(block.v) - 1, l->now), 0);
+	all = uccl_engine_snapshot(l->node[0].e, &block.v, sizeof(block), l->now);
+	assert_int_equal(block.v.npeers, 3);
+	for (size_t room = sizeof(block.v); room <= all; room += 8) {
+		size_t n;
+
+		memset(&block, 0x5a, sizeof(block));
+		n = uccl_engine_snapshot(l->node[0].e, &block.v, room, l->now);
+		assert_in_range(n, sizeof(block.v), room);
+		assert_int_equal(block.v.npeers + block.v.left_out, 3);
+		assert_int_equal(peers(&block.v), block.v.npeers);
+		assert_int_equal(block.words[room / 8], 0x5a5a5a5a5a5a5a5aull);
+	}
+	assert_int_equal(block.v.npeers, 3);
+	lan_free(l);
+}
+
+/* A damaged block: nothing beyond its bytes is looked at. */
+static void snapshot_next__contradictions(void **state)
+{
+	struct lan *l = talked(2);
+	struct uccl_snapshot_peer *p;
+
+	(void)state;
+	uccl_engine_snapshot(l->node[0].e, &block.v, sizeof(block), l->now);
+	p = (struct uccl_snapshot_peer *)uccl_snapshot_first(&block.v);
+	assert_null(uccl_snapshot_next(&block.v, p));
+	p->npaths++;
+	assert_null(uccl_snapshot_first(&block.v));
+	p->npaths--;
+	block.v.bytes = sizeof(block.v) + sizeof(*p) - 1;
+	assert_null(uccl_snapshot_first(&block.v));
+	block.v.bytes = 0;
+	assert_null(uccl_snapshot_first(&block.v));
+	lan_free(l);
+}
+
+/* A picture as another process gets it. */
+static size_t picture(struct lan *l)
+{
+	memset(&block, 0, sizeof(block));
+	return uccl_engine_snapshot(l->node[0].e, &block.v, sizeof(block), l->now);
+}
+
+static void snapshot_check__good(void **state)
+{
+	struct lan *l = talked(4);
+	size_t n = picture(l);
+
+	(void)state;
+	assert_int_equal(block.v.npeers, 3);
+	assert_null(uccl_snapshot_check(&block.v, n));
+	assert_null(uccl_snapshot_check(&block.v, sizeof(block)));
+	lan_free(l);
+}
+
+/* Cut off anywhere. */
+static void snapshot_check__short(void **state)
+{
+	struct lan *l = talked(4);
+	size_t n = picture(l);
+
+	(void)state;
+	for (size_t size = 0; size < n; size++) {
+		/* Nothing beyond is looked at: it lies at the very end of its memory. */
+		uint64_t *copy = malloc((size + 7) / 8 * 8 + 1);
+
+		assert_non_null(copy);
+		memcpy(copy, &block, size);
+		assert_non_null(uccl_snapshot_check((struct uccl_snapshot *)copy, size));
+		free(copy);
+	}
+	lan_free(l);
+}
+
+static void snapshot_check__older(void **state)
+{
+	struct lan *l = talked(2);
+	size_t n = picture(l);
+
+	(void)state;
+	block.v.version = UCCL_SNAPSHOT_VERSION - 1;
+	assert_string_equal(uccl_snapshot_check(&block.v, n), "written by another version of the provider");
+	block.v.version = UCCL_SNAPSHOT_VERSION;
+	block.v.stats_bytes += 8;
+	assert_string_equal(uccl_snapshot_check(&block.v, n), "written by another version of the provider");
+	block.v.stats_bytes -= 8;
+	block.v.magic++;
+	assert_string_equal(uccl_snapshot_check(&block.v, n), "is no picture of an endpoint");
+	lan_free(l);
+}
+
+#define DAMAGED(field, value)                                                                                          \
+	do {                                                                                                           \
+		__typeof__(field) was = field;                                                                         \
+		field = value;                                                                                         \
+		assert_non_null(uccl_snapshot_check(&block.v, n));                                                     \
+		field = was;                                                                                           \
+		assert_null(uccl_snapshot_check(&block.v, n));                                                         \
+	} while (0)
+
+static void snapshot_check__damaged(void **state)
+{
+	struct lan *l = talked(2);
+	size_t n = picture(l);
+	struct uccl_snapshot_peer *p = (struct uccl_snapshot_peer *)uccl_snapshot_first(&block.v);
+	struct uccl_snapshot_path *path = (struct uccl_snapshot_path *)(p + 1);
+
+	(void)state;
+	DAMAGED(block.v.bytes, block.v.bytes - 8);
+	DAMAGED(block.v.bytes, block.v.bytes + 1);
+	DAMAGED(block.v.bytes, UINT32_MAX - 7);
+	DAMAGED(block.v.bytes, 8);
+	DAMAGED(block.v.npeers, 0);
+	DAMAGED(block.v.npeers, 2);
+	DAMAGED(block.v.npeers, UINT32_MAX);
+	DAMAGED(p->npaths, UINT16_MAX);
+	DAMAGED(p->npaths, 0);
+	DAMAGED(p->state, UCCL_SNAPSHOT_ENDED + 1);
+	DAMAGED(p->stall, UCCL_STALL_COUNT);
+	DAMAGED(path->state, UCCL_PATH_PROBATION + 1);
+	/* Texts without an end, or that would play with a terminal. */
+	DAMAGED(block.v.cc[0], '\x1b');
+	DAMAGED(block.v.place[0], '\n');
+	memset(block.v.interface, 'x', sizeof(block.v.interface));
+	assert_string_equal(uccl_snapshot_check(&block.v, n), "damaged: a text");
+	lan_free(l);
+}
+
+static void snapshot_check__noise(void **state)
+{
+	struct lan *l = talked(3);
+	size_t n = picture(l);
+
+	(void)state;
+	for (int i = 0; i < 20000; i++) {
+		size_t at = (size_t)uccl_rng_below(&l->rng, n);
+		uint8_t *byte = (uint8_t *)&block + at, was = *byte;
+
+		*byte ^= (uint8_t)(1 + uccl_rng_below(&l->rng, 255));
+		if (!uccl_snapshot_check(&block.v, n))
+			assert_int_equal(peers(&block.v), 2);
+		*byte = was;
+	}
+	lan_free(l);
+}
+
+static void engine_snapshot__ended(void **state)
+{
+	struct lan *l = talked(2);
+	const struct uccl_snapshot_peer *p;
+
+	(void)state;
+	conn_fail(lan_conn(l, 0, 1), FI_ECONNABORTED, l->now);
+	uccl_engine_snapshot(l->node[0].e, &block.v, sizeof(block), l->now);
+	p = uccl_snapshot_first(&block.v);
+	assert_int_equal(p->state, UCCL_SNAPSHOT_ENDED);
+	assert_true(p->npaths > 0);
+	assert_int_equal(p->inflight_bytes, 0);
+	lan_free(l);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(engine_snapshot__what_the_engine_knows),
+		cmocka_unit_test(engine_snapshot__any_room),
+		cmocka_unit_test(snapshot_next__contradictions),
+		cmocka_unit_test(snapshot_check__good),
+		cmocka_unit_test(snapshot_check__short),
+		cmocka_unit_test(snapshot_check__older),
+		cmocka_unit_test(snapshot_check__damaged),
+		cmocka_unit_test(snapshot_check__noise),
+		cmocka_unit_test(engine_snapshot__ended),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* What blocks wait on their way here, alone: two clocks that have nothing in common, and no flow. */
+#include "flow/ack/ack_delay.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/units.h"
+#include "flow/wire/wire.h"
+
+#define US UCCL_NS_PER_US
+#define MS UCCL_NS_PER_MS
+/* The shortest way back, and a round trip with it. */
+#define BACK (6400ull)
+#define RTT (20 * US)
+
+static struct uccl_ack_delay o;
+static uint64_t now;
+static uint64_t ahead;	/* the peer's clock, of ours */
+
+static int setup(void **state)
+{
+	(void)state;
+	uccl_ack_delay_init(&o);
+	now = 1000 * MS;
+	ahead = 0;
+	return 0;
+}
+
+/* A block comes now that has waited so long on its way, and a unit, which is nothing by itself. */
+static void came(uint64_t waited)
+{
+	uint64_t unit = waited ? 64 : 0;
+
+	uccl_ack_delay_back(&o, uccl_ts(now + ahead - BACK - waited - unit), now);
+}
+
+/* With a sample: what it says of the way there. */
+static uint64_t there(uint64_t waited)
+{
+	came(waited);
+	return uccl_ack_delay_rtt(&o, RTT + waited);
+}
+
+static void back__first_is_no_queue(void **state)
+{
+	(void)state;
+	assert_int_equal(o.min_rtt_ns, UCCL_NEVER);
+	came(64 * 100);
+	assert_int_equal(o.queue_ns, 0);
+	came(0);
+	assert_int_equal(o.queue_ns, 0);
+	came(64 * 100);
+	assert_int_equal(o.queue_ns, 64 * 100);
+}
+
+/* Rounding of two clocks makes no queue. */
+static void back__a_unit_is_nothing(void **state)
+{
+	(void)state;
+	for (uint64_t i = 0; i < 1000; i++) {
+		now += 12345;
+		came(0);
+		assert_int_equal(o.queue_ns, 0);
+	}
+	uccl_ack_delay_back(&o, uccl_ts(now - BACK) - 1, now);
+	assert_int_equal(o.queue_ns, 0);
+	uccl_ack_delay_back(&o, uccl_ts(now - BACK) - 3, now);
+	assert_int_equal(o.queue_ns, 128);
+}
+
+/* Whatever the peer's clock shows, also where the low 32 bits of a clock, or of their difference, begin anew. */
+static void back__any_clock(void **state)
+{
+	static const uint64_t shows[] = {
+		0, 12345678 * US, (1ull << 37) - BACK - 64 * 50, 1ull << 38, (1ull << 37) - 1000 * MS, UINT64_MAX - 5,
+	};
+
+	(void)state;
+	for (size_t i = 0; i < uccl_array_len(shows); i++) {
+		setup(state);
+		ahead = shows[i] / 64 * 64;
+		came(0);
+		for (uint64_t w = 0; w < 100; w++) {
+			now += 64;
+			came(64 * w);
+			assert_int_equal(o.queue_ns, 64 * w);
+		}
+	}
+}
+
+/* The way there alone, whatever blocks wait; the least and the latest of it. */
+static void rtt__without_the_queue(void **state)
+{
+	(void)state;
+	assert_int_equal(there(0), RTT);
+	assert_int_equal(there(6400), RTT);
+	assert_int_equal(there(64000), RTT);
+	came(6400);
+	assert_int_equal(uccl_ack_delay_rtt(&o, 6400 + RTT + 5 * US), RTT + 5 * US);
+	assert_int_equal(o.last_rtt_ns, RTT + 5 * US);
+	assert_int_equal(o.min_rtt_ns, RTT);
+	/* Every sample of a block has the block's wait. */
+	assert_int_equal(uccl_ack_delay_rtt(&o, 6400 + RTT - 1 * US), RTT - 1 * US);
+	assert_int_equal(o.min_rtt_ns, RTT - 1 * US);
+}
+
+/* What never drains is no queue after two times: then it counts as the way there. */
+static void back__a_standing_queue(void **state)
+{
+	(void)state;
+	came(0);
+	for (uint64_t end = now + UCCL_ACK_DELAY_EPOCH_NS; now < end; now += 100 * US) {
+		came(6400);
+		assert_int_equal(o.queue_ns, 6400);
+	}
+	/* The least of the last time still counts. */
+	for (uint64_t end = now + UCCL_ACK_DELAY_EPOCH_NS; now < end; now += 100 * US) {
+		came(6400);
+		assert_int_equal(o.queue_ns, 6400);
+	}
+	came(6400);
+	assert_int_equal(o.queue_ns, 0);
+}
+
+/* Nothing came for long: what was least then says nothing of clocks now. */
+static void back__after_a_pause(void **state)
+{
+	(void)state;
+	came(0);
+	now += UCCL_ACK_DELAY_EPOCH_NS + 1;
+	came(640);
+	assert_int_equal(o.queue_ns, 640);
+	now += 2 * UCCL_ACK_DELAY_EPOCH_NS;
+	came(6400);
+	assert_int_equal(o.queue_ns, 0);
+}
+
+/* Clocks that go apart by 100 ppm, for ten seconds: never more than two times of it. */
+static void back__drift(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++) {
+		setup(state);
+		for (int i = 0; i < 10000; i++) {
+			now += MS;
+			ahead = side ? ahead + MS / 10000 : ahead - MS / 10000;
+			came(0);
+			assert_true(o.queue_ns <= 2 * UCCL_ACK_DELAY_EPOCH_NS / 10000 + 128);
+		}
+	}
+}
+
+/* The peer's clock is set, or it lies: nothing is taken off, and the next block is the first one. */
+static void rtt__clock_set(void **state)
+{
+	(void)state;
+	assert_int_equal(there(0), RTT);
+	ahead -= 3600 * UCCL_NS_PER_S / 64 * 64;
+	assert_int_equal(there(0), RTT);
+	assert_int_equal(there(0), RTT);
+	assert_int_equal(there(6400), RTT);
+	/* The other way it is a block that took less than ever, and all that follow are right. */
+	ahead += 100 * UCCL_NS_PER_S / 64 * 64;
+	assert_int_equal(there(0), RTT);
+	assert_int_equal(there(6400), RTT);
+	/* As long as the round trip is too long. */
+	came(RTT / 64 * 64 + 64);
+	assert_int_equal(uccl_ack_delay_rtt(&o, RTT / 64 * 64 + 64), RTT / 64 * 64 + 64);
+	came(64);
+	assert_int_equal(o.queue_ns, 0);
+}
+
+/* A window grows by the part that waiting makes of a round trip; by as much again at most, and by nothing at first. */
+static void more__as_round_trips(void **state)
+{
+	(void)state;
+	assert_int_equal(uccl_ack_delay_more(&o, 1 << 20), 0);
+	there(0);
+	for (int i = 0; i < 200; i++)
+		there(RTT / 4 / 64 * 64);
+	came(0);
+	assert_in_range(uccl_ack_delay_more(&o, 1 << 20), (1 << 18) - (1 << 14), 1 << 18);
+	for (int i = 0; i < 200; i++)
+		there(3 * RTT / 64 * 64);
+	came(0);
+	assert_int_equal(uccl_ack_delay_more(&o, 1 << 20), 1 << 20);
+	for (int i = 0; i < 200; i++)
+		there(0);
+	assert_int_equal(uccl_ack_delay_more(&o, 1 << 20), 0);
+}
+
+/* On average, above the least; the way back is no part of it. */
+static void queue__above_the_least(void **state)
+{
+	(void)state;
+	assert_int_equal(uccl_ack_delay_queue(&o), 0);
+	uccl_ack_delay_rtt(&o, RTT);
+	assert_int_equal(uccl_ack_delay_queue(&o), 0);
+	for (int i = 0; i < 200; i++)
+		uccl_ack_delay_rtt(&o, RTT + 8000);
+	assert_in_range(uccl_ack_delay_queue(&o), 7900, 8000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(back__first_is_no_queue, setup),
+		cmocka_unit_test_setup(back__a_unit_is_nothing, setup),
+		cmocka_unit_test_setup(back__any_clock, setup),
+		cmocka_unit_test_setup(back__a_standing_queue, setup),
+		cmocka_unit_test_setup(back__after_a_pause, setup),
+		cmocka_unit_test_setup(back__drift, setup),
+		cmocka_unit_test_setup(rtt__without_the_queue, setup),
+		cmocka_unit_test_setup(rtt__clock_set, setup),
+		cmocka_unit_test_setup(more__as_round_trips, setup),
+		cmocka_unit_test_setup(queue__above_the_least, setup),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

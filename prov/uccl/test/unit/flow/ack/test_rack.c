@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* How late a chunk may be, alone: no flow, no log. */
+#include "flow/ack/rack.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#define US UCCL_NS_PER_US
+#define SRTT (40 * US)
+#define SENT 1000000
+#define WAIT 100
+
+static struct uccl_rack r;
+
+static int setup(void **state)
+{
+	(void)state;
+	uccl_rack_init(&r);
+	return 0;
+}
+
+static void init__nothing_is_tolerated(void **state)
+{
+	(void)state;
+	assert_int_equal(r.at, UCCL_NEVER);
+	assert_int_equal(r.reported_ns, 0);
+	assert_int_equal(r.pkts, 0);
+	assert_int_equal(r.ns, 0);
+	assert_int_equal(r.dups, 0);
+}
+
+static void dups__only_news_counts(void **state)
+{
+	(void)state;
+	assert_int_equal(uccl_rack_dups(&r, 0, SRTT, 1), 0);
+	assert_int_equal(r.pkts, 0);
+	assert_int_equal(uccl_rack_dups(&r, 3, SRTT, 2), 3);
+	assert_int_equal(r.pkts, 2);
+	assert_int_equal(r.ns, SRTT / 4);
+	/* An older block, which was overtaken, and the same number again. */
+	assert_int_equal(uccl_rack_dups(&r, 2, SRTT, 3), 0);
+	assert_int_equal(uccl_rack_dups(&r, 3, SRTT, 4), 0);
+	assert_int_equal(r.dups, 3);
+	assert_int_equal(r.pkts, 2);
+	/* However many they are, it is one lesson. */
+	assert_int_equal(uccl_rack_dups(&r, 1003, SRTT, 5), 1000);
+	assert_int_equal(r.pkts, 4);
+	assert_int_equal(r.ns, SRTT / 2);
+}
+
+static void dups__number_wraps(void **state)
+{
+	(void)state;
+	r.dups = UINT32_MAX - 1;
+	assert_int_equal(uccl_rack_dups(&r, 1, SRTT, 0), 3);
+	assert_int_equal(r.dups, 1);
+	assert_int_equal(uccl_rack_dups(&r, UINT32_MAX, SRTT, 0), 0);
+	assert_int_equal(r.dups, 1);
+}
+
+static void dups__bounded(void **state)
+{
+	(void)state;
+	for (uint32_t i = 1; i <= 40; i++)
+		assert_int_equal(uccl_rack_dups(&r, i, SRTT, i), 1);
+	assert_int_equal(r.pkts, UCCL_RACK_PKTS_MAX);
+	assert_int_equal(r.ns, 2 * SRTT);
+	/* The time is bounded by the RTT as it is now. */
+	uccl_rack_dups(&r, 41, SRTT / 4, 41);
+	assert_int_equal(r.ns, SRTT / 2);
+}
+
+/* 64 RTTs after the last lesson half of it is forgotten, then half of that, until nothing is left. */
+static void dups__forgotten(void **state)
+{
+	uint64_t now = 7;
+
+	(void)state;
+	uccl_rack_dups(&r, 1, SRTT, 1);
+	uccl_rack_dups(&r, 2, SRTT, now);
+	assert_int_equal(r.pkts, 4);
+	assert_int_equal(uccl_rack_dups(&r, 2, SRTT, now + 64 * SRTT - 1), 0);
+	assert_int_equal(r.pkts, 4);
+	now += 64 * SRTT;
+	assert_int_equal(uccl_rack_dups(&r, 2, SRTT, now), 0);
+	assert_int_equal(r.pkts, 2);
+	assert_int_equal(r.ns, SRTT / 4);
+	uccl_rack_dups(&r, 2, SRTT, now + 64 * SRTT - 1);
+	assert_int_equal(r.pkts, 2);
+	for (int i = 0; i < 20; i++)
+		uccl_rack_dups(&r, 2, SRTT, now += 64 * SRTT);
+	assert_int_equal(r.pkts, 0);
+	assert_int_equal(r.ns, 0);
+}
+
+/* Without any sample of the RTT, too. */
+static void dups__rtt_unknown(void **state)
+{
+	(void)state;
+	uccl_rack_dups(&r, 1, 0, 5);
+	assert_int_equal(r.ns, 250);
+	assert_int_equal(r.until, 5 + 64 * 1000);
+}
+
+static void ask__one_for_all_that_are_late(void **state)
+{
+	(void)state;
+	assert_true(uccl_rack_ask(&r, 500, 600));
+	/* Late before that question: it speaks for them. */
+	assert_false(uccl_rack_ask(&r, 599, 700));
+	assert_false(uccl_rack_ask(&r, 600, 700));
+	assert_int_equal(r.asked_ns, 600);
+	assert_true(uccl_rack_ask(&r, 601, 700));
+	assert_int_equal(r.asked_ns, 700);
+}
+
+static void reported__latest(void **state)
+{
+	(void)state;
+	uccl_rack_reported(&r, 0);
+	assert_int_equal(r.reported_ns, 0);
+	uccl_rack_reported(&r, 70);
+	uccl_rack_reported(&r, 60);
+	assert_int_equal(r.reported_ns, 70);
+}
+
+/* What left once and comes behind a later one was late, by what that left later; by its place alone if by nothing. */
+static void came__how_late(void **state)
+{
+	(void)state;
+	uccl_rack_block(&r, 10);
+	uccl_rack_came(&r, 10, 100);
+	uccl_rack_came(&r, 12, 200);
+	assert_int_equal(r.came_ns, 200);
+	/* In one block nothing is late. */
+	uccl_rack_came(&r, 11, 150);
+	assert_int_equal(r.late_ns[0], 0);
+	uccl_rack_block(&r, 13);
+	uccl_rack_came(&r, 9, 200);
+	assert_int_equal(r.late_ns[0], 1);
+	uccl_rack_came(&r, 8, 130);
+	uccl_rack_came(&r, 7, 170);
+	assert_int_equal(r.late_ns[0], 70);
+	assert_int_equal(r.came_ns, 200);
+	/* A path's line may tell of a part of a chunk. */
+	uccl_rack_reported(&r, 300);
+	assert_int_equal(r.came_ns, 200);
+}
+
+/* 32 RTTs, as they are at the end, and 64 chunks; what was seen counts for another such time. */
+static void learn__turns(void **state)
+{
+	uint64_t now = 5;
+
+	(void)state;
+	uccl_rack_learn(&r, 1000, 100 * SRTT, now);
+	assert_false(r.learnt);
+	r.late_ns[0] = 7;
+	uccl_rack_learn(&r, 1064, SRTT, now + 32 * SRTT - 1);
+	assert_false(r.learnt);
+	uccl_rack_learn(&r, 1063, SRTT, now + 32 * SRTT);
+	assert_false(r.learnt);
+	uccl_rack_learn(&r, 1064, SRTT, now += 32 * SRTT);
+	assert_true(r.learnt);
+	assert_int_equal(r.late_ns[0], 0);
+	assert_int_equal(r.late_ns[1], 7);
+	r.late_ns[0] = 3;
+	uccl_rack_learn(&r, 1128, SRTT, now += 32 * SRTT);
+	assert_int_equal(r.late_ns[0], 0);
+	assert_int_equal(r.late_ns[1], 3);
+	assert_true(r.learnt);
+}
+
+/* Also at the begin of time, and without any sample of the RTT. */
+static void learn__at_nought(void **state)
+{
+	(void)state;
+	uccl_rack_learn(&r, 0, 0, 0);
+	uccl_rack_learn(&r, 64, 0, 32000);
+	assert_false(r.learnt);
+	uccl_rack_learn(&r, 64, 0, 32001);
+	assert_true(r.learnt);
+}
+
+static void soon__twice_what_is_usual(void **state)
+{
+	struct uccl_times t;
+
+	(void)state;
+	uccl_times_init(&t, UCCL_NS_PER_MS, 0);
+	t.min_rtt_ns = 400;
+	assert_int_equal(uccl_rack_soon(&r, &t), UCCL_NEVER);
+	assert_false(uccl_rack_ordered(&r));
+	r.learnt = true;
+	assert_int_equal(uccl_rack_soon(&r, &t), UCCL_RACK_LEAST_NS);
+	assert_true(uccl_rack_ordered(&r));
+	t.min_rtt_ns = 40 * US;
+	assert_int_equal(uccl_rack_soon(&r, &t), 10 * US);
+	r.late_ns[0] = 3 * US;
+	assert_int_equal(uccl_rack_soon(&r, &t), 16 * US);
+	assert_false(uccl_rack_ordered(&r));
+	r.late_ns[1] = 5 * US;
+	assert_int_equal(uccl_rack_soon(&r, &t), 20 * US);
+	r.late_ns[0] = 0;
+	assert_int_equal(uccl_rack_soon(&r, &t), 20 * US);
+	assert_false(uccl_rack_ordered(&r));
+	r.late_ns[1] = 0;
+	r.ns = 11 * US;
+	assert_int_equal(uccl_rack_soon(&r, &t), 11 * US);
+	assert_false(uccl_rack_ordered(&r));
+	t.min_rtt_ns = UCCL_NEVER;
+	assert_int_equal(uccl_rack_soon(&r, &t), UCCL_NEVER);
+}
+
+static void overdue__by_time(void **state)
+{
+	(void)state;
+	assert_false(uccl_rack_overdue(&r, SENT, 0, true, 1));
+	r.came_ns = SENT + WAIT - 1;
+	assert_false(uccl_rack_overdue(&r, SENT, WAIT, true, 100));
+	r.came_ns = SENT + WAIT;
+	assert_true(uccl_rack_overdue(&r, SENT, WAIT, false, 0));
+	assert_false(uccl_rack_overdue(&r, SENT, UCCL_NEVER, false, 0));
+	/* Not what left later. */
+	assert_false(uccl_rack_overdue(&r, SENT + WAIT, 0, false, 0));
+}
+
+/* Three that left after it, in the same instant or later, but only where everything comes in order. */
+static void overdue__by_order(void **state)
+{
+	(void)state;
+	r.learnt = true;
+	r.came_ns = SENT;
+	assert_false(uccl_rack_overdue(&r, SENT, WAIT, true, UCCL_RACK_BEHIND));
+	assert_true(uccl_rack_overdue(&r, SENT, WAIT, true, UCCL_RACK_BEHIND + 1));
+	/* Left again, or in part after them. */
+	assert_false(uccl_rack_overdue(&r, SENT, WAIT, false, UCCL_RACK_BEHIND + 1));
+	assert_false(uccl_rack_overdue(&r, SENT + 1, WAIT, true, UCCL_RACK_BEHIND + 1));
+	r.late_ns[1] = 1;
+	assert_false(uccl_rack_overdue(&r, SENT, WAIT, true, UCCL_RACK_BEHIND + 1));
+}
+
+static void proof__beyond_what_was_learnt(void **state)
+{
+	(void)state;
+	assert_false(uccl_rack_proof(&r, INT32_MIN));
+	assert_false(uccl_rack_proof(&r, -1));
+	assert_false(uccl_rack_proof(&r, 0));
+	assert_true(uccl_rack_proof(&r, 1));
+	r.pkts = UCCL_RACK_PKTS_MAX;
+	assert_false(uccl_rack_proof(&r, INT64_MIN));
+	assert_false(uccl_rack_proof(&r, UCCL_RACK_PKTS_MAX));
+	assert_true(uccl_rack_proof(&r, UCCL_RACK_PKTS_MAX + 1));
+	assert_true(uccl_rack_proof(&r, INT64_MAX));
+}
+
+/* The slower of path and flow, and the longer of what any network reorders and what this one was seen to. */
+static void wait__slower_and_longer(void **state)
+{
+	struct uccl_path p;
+	struct uccl_times t;
+
+	(void)state;
+	uccl_path_init(&p, 0);
+	uccl_times_init(&t, UCCL_NS_PER_MS, 0);
+	assert_int_equal(uccl_rack_wait(&r, &p, &t), 0);
+	r.ns = 3;
+	assert_int_equal(uccl_rack_wait(&r, &p, &t), 3);
+	p.srtt_ns = 1000;
+	p.rttvar_ns = 100;
+	assert_int_equal(uccl_rack_wait(&r, &p, &t), 1403);
+	t.srtt_ns = 1000;
+	t.rttvar_ns = 201;
+	assert_int_equal(uccl_rack_wait(&r, &p, &t), 1405);
+	t.min_rtt_ns = 80;
+	assert_int_equal(uccl_rack_wait(&r, &p, &t), 1422);
+	r.ns = 21;
+	assert_int_equal(uccl_rack_wait(&r, &p, &t), 1423);
+}
+
+static enum uccl_rack_verdict judge(uint8_t asked, bool answered, uint64_t now)
+{
+	uccl_rack_look(&r);
+	return uccl_rack_judge(&r, SENT, WAIT, asked, answered, now);
+}
+
+static void look__until_something_is_late(void **state)
+{
+	(void)state;
+	r.at = 5;
+	uccl_rack_look(&r);
+	assert_int_equal(r.at, UCCL_NEVER);
+}
+
+/* Only what arrived convicts; the clock merely asks: after the wait, after two of them, and then never again. */
+static void judge__the_clock_asks(void **state)
+{
+	(void)state;
+	r.reported_ns = SENT + WAIT - 1;
+	assert_int_equal(judge(0, false, SENT + 1), UCCL_RACK_KEEP);
+	assert_int_equal(r.at, SENT + WAIT);
+	assert_int_equal(judge(0, false, SENT + WAIT - 1), UCCL_RACK_KEEP);
+	assert_int_equal(judge(0, false, SENT + WAIT), UCCL_RACK_ASK);
+	assert_int_equal(r.at, SENT + 2 * WAIT);
+	assert_int_equal(judge(1, false, SENT + WAIT), UCCL_RACK_KEEP);
+	assert_int_equal(r.at, SENT + 2 * WAIT);
+	assert_int_equal(judge(1, false, SENT + 2 * WAIT), UCCL_RACK_ASK);
+	assert_int_equal(r.at, UCCL_NEVER);
+	assert_int_equal(judge(UCCL_RACK_ASKS, false, SENT + 1000 * WAIT), UCCL_RACK_KEEP);
+	assert_int_equal(r.at, UCCL_NEVER);
+}
+
+static void judge__later_ones_convict(void **state)
+{
+	(void)state;
+	r.reported_ns = SENT + WAIT;
+	for (uint8_t asked = 0; asked <= UCCL_RACK_ASKS; asked++)
+		assert_int_equal(judge(asked, false, SENT + 1), UCCL_RACK_LOST);
+	assert_int_equal(r.at, UCCL_NEVER);
+}
+
+/* After a time-out that the peer has answered time is enough, but it must have been there. PROTOCOL R53 */
+static void judge__after_a_time_out(void **state)
+{
+	(void)state;
+	r.reported_ns = SENT + 10 * WAIT;
+	assert_int_equal(judge(0, true, SENT + WAIT - 1), UCCL_RACK_KEEP);
+	assert_int_equal(r.at, SENT + WAIT);
+	assert_int_equal(judge(UCCL_RACK_ASKS, true, SENT + WAIT), UCCL_RACK_LOST);
+	assert_int_equal(r.at, UCCL_NEVER);
+}
+
+/* The earliest of all that a look sees. */
+static void judge__earliest(void **state)
+{
+	(void)state;
+	r.reported_ns = SENT + 2;
+	uccl_rack_look(&r);
+	uccl_rack_judge(&r, SENT, WAIT, 0, false, SENT + 2);
+	uccl_rack_judge(&r, SENT + 1, WAIT, 0, false, SENT + 2);
+	assert_int_equal(r.at, SENT + WAIT);
+	uccl_rack_judge(&r, SENT - 50, WAIT, 0, false, SENT + 2);
+	assert_int_equal(r.at, SENT - 50 + WAIT);
+	uccl_rack_judge(&r, SENT - 60, WAIT, 0, true, SENT + 2);
+	assert_int_equal(r.at, SENT - 60 + WAIT);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(init__nothing_is_tolerated, setup),
+		cmocka_unit_test_setup(dups__only_news_counts, setup),
+		cmocka_unit_test_setup(dups__number_wraps, setup),
+		cmocka_unit_test_setup(dups__bounded, setup),
+		cmocka_unit_test_setup(dups__forgotten, setup),
+		cmocka_unit_test_setup(dups__rtt_unknown, setup),
+		cmocka_unit_test_setup(ask__one_for_all_that_are_late, setup),
+		cmocka_unit_test_setup(reported__latest, setup),
+		cmocka_unit_test_setup(came__how_late, setup),
+		cmocka_unit_test_setup(learn__turns, setup),
+		cmocka_unit_test_setup(learn__at_nought, setup),
+		cmocka_unit_test_setup(soon__twice_what_is_usual, setup),
+		cmocka_unit_test_setup(overdue__by_time, setup),
+		cmocka_unit_test_setup(overdue__by_order, setup),
+		cmocka_unit_test_setup(proof__beyond_what_was_learnt, setup),
+		cmocka_unit_test_setup(wait__slower_and_longer, setup),
+		cmocka_unit_test_setup(look__until_something_is_late, setup),
+		cmocka_unit_test_setup(judge__the_clock_asks, setup),
+		cmocka_unit_test_setup(judge__later_ones_convict, setup),
+		cmocka_unit_test_setup(judge__after_a_time_out, setup),
+		cmocka_unit_test_setup(judge__earliest, setup),
+	};
+
+	return cmocka_run_group_tests_name("rack", tests, NULL, NULL);
+}

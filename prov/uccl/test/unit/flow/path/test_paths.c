@@ -1,0 +1,588 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* The paths of a flow alone: what the peer reports is made up. What a flow makes of them is in test_flow. */
+#include "flow/path/paths.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "base/units.h"
+
+#define N 16
+#define MANY 64
+#define LABELS 40
+#define MS UCCL_NS_PER_MS
+#define RTO (2 * MS)
+
+static struct uccl_paths s;
+static struct uccl_stats stats;
+static uint32_t changes, renews, stay; /* stay: of renews */
+
+static void changed(struct uccl_paths *p, uint16_t path, enum uccl_path_state state, uint64_t now)
+{
+	assert_ptr_equal(p, &s);
+	assert_true(path < p->n && state <= UCCL_PATH_PROBATION && now);
+	changes++;
+}
+
+static void renew(struct uccl_paths *p, uint16_t path, bool stays, uint64_t now)
+{
+	assert_ptr_equal(p, &s);
+	assert_true(path < p->n && now);
+	renews++;
+	stay += stays;
+}
+
+static bool brittle; /* of the next paths */
+
+static void begin_n(uint16_t n, bool writes, bool later)
+{
+	static const struct uccl_paths_ops ops = {.changed = changed, .renew = renew};
+	struct uccl_paths_cfg cfg = {
+		.n = n,
+		.labels = LABELS,
+		.first_label = LABELS - 2,
+		.writes = writes,
+		.write_later = later,
+		.write_brittle = brittle,
+		.stats = &stats,
+		.ops = &ops,
+	};
+
+	stats = (struct uccl_stats){0};
+	changes = renews = stay = 0;
+	assert_true(uccl_paths_init(&s, &cfg));
+}
+
+static void begin(bool writes, bool later)
+{
+	begin_n(N, writes, later);
+}
+
+static void end(void)
+{
+	assert_null(uccl_paths_check(&s));
+	uccl_paths_fini(&s);
+}
+
+/* A packet leaves on this path, and is reported. */
+static void answer(uint16_t path, uint64_t now)
+{
+	uint32_t seq = uccl_path_sent(&s.list[path], 8);
+
+	assert_true(uccl_path_acked(&s.list[path], seq));
+	uccl_paths_alive(&s, path, now);
+}
+
+static void init__all_in_service(void **state)
+{
+	(void)state;
+	begin(false, false);
+	assert_int_equal(s.nusable, N);
+	assert_int_equal(s.at, UCCL_NEVER);
+	for (uint16_t i = 0; i < N; i++) {
+		assert_int_equal(s.list[i].label, (LABELS - 2 + i) % LABELS);
+		assert_int_equal(s.list[i].write, UCCL_WRITE_OFF);
+	}
+	assert_int_equal(s.next_label, N - 2);
+	end();
+}
+
+/* What is taken is not freed with the rest. */
+static void take_list__outlives_the_paths(void **state)
+{
+	struct uccl_path *list;
+	uint16_t n = 0;
+
+	(void)state;
+	begin(false, false);
+	uccl_path_sent(&s.list[3], 8);
+	list = uccl_paths_take_list(&s, &n);
+	assert_int_equal(n, N);
+	assert_null(s.list);
+	uccl_paths_fini(&s);
+	assert_int_equal(list[3].tx_packets, 1);
+	free(list);
+}
+
+/* Three losses in a row make a suspect, its silence a quarantine; then it is tried again. PROTOCOL R17 */
+static void loss__to_quarantine_and_back(void **state)
+{
+	uint64_t now = 100 * MS;
+
+	(void)state;
+	begin(false, false);
+	for (int i = 0; i < 2; i++)
+		uccl_paths_loss(&s, 3, false, RTO, now);
+	assert_int_equal(s.nusable, N);
+	uccl_paths_loss(&s, 3, false, RTO, now);
+	assert_int_equal(s.list[3].state, UCCL_PATH_SUSPECT);
+	assert_int_equal(s.nusable, N - 1);
+	assert_int_equal(s.at, now + RTO);
+	assert_int_equal(uccl_paths_take_probe(&s), 3);
+	assert_int_equal(uccl_paths_take_probe(&s), UCCL_PATHS_MAX);
+	now = s.at;
+	uccl_paths_expire(&s, RTO, now);
+	assert_int_equal(s.list[3].state, UCCL_PATH_QUARANTINE);
+	assert_int_equal(stats.quarantined, 1);
+	now = s.at;
+	uccl_paths_expire(&s, RTO, now);
+	assert_int_equal(s.list[3].state, UCCL_PATH_PROBATION);
+	assert_int_equal(s.list[3].label, (LABELS - 2 + 3) % LABELS);
+	assert_int_equal(stats.rerolled, 0);
+	assert_int_equal(uccl_paths_take_probe(&s), 3);
+	answer(3, now + MS);
+	assert_int_equal(s.list[3].state, UCCL_PATH_ACTIVE);
+	assert_int_equal(s.nusable, N);
+	assert_int_equal(changes, 4);
+	end();
+}
+
+/* So many paths, from this one on, are silent; the time when their quarantines end. */
+static uint64_t leave(uint16_t first, uint16_t n, uint64_t now)
+{
+	for (uint16_t i = first; i < first + n; i++)
+		uccl_paths_loss(&s, i, true, RTO, now);
+	uccl_paths_expire(&s, RTO, s.at);
+	for (uint16_t i = first; i < first + n; i++)
+		assert_int_equal(s.list[i].state, UCCL_PATH_QUARANTINE);
+	return s.at;
+}
+
+/* Where most paths work, those that fail keep their labels until one has failed for long. PROTOCOL R250 */
+static void stay__while_most_work(void **state)
+{
+	(void)state;
+	begin(false, false);
+	for (int i = 0; i < 8; i++) {
+		uccl_paths_expire(&s, RTO, i ? s.at : leave(5, N / 4 - 1, MS));
+		assert_int_equal(s.list[5].state, i % 2 ? UCCL_PATH_QUARANTINE : UCCL_PATH_PROBATION);
+	}
+	assert_int_equal(stats.rerolled, 0);
+	while (s.list[5].strikes < 8)
+		uccl_paths_expire(&s, RTO, s.at);
+	assert_int_equal(stats.rerolled, 0);
+	uccl_paths_expire(&s, RTO, s.at);
+	assert_int_equal(s.list[5].state, UCCL_PATH_PROBATION);
+	assert_int_equal(stats.rerolled, N / 4 - 1);
+	end();
+}
+
+static void stay__not_where_many_fail(void **state)
+{
+	(void)state;
+	begin(false, false);
+	uccl_paths_expire(&s, RTO, leave(5, N / 4, MS));
+	assert_int_equal(stats.rerolled, N / 4);
+	end();
+}
+
+/* It answers PROBEs with its label, and carries nothing else. PROTOCOL R102 */
+static void stay__not_for_probes(void **state)
+{
+	(void)state;
+	begin(false, false);
+	for (uint64_t t = 1; t < 4; t++)
+		uccl_paths_long_lost(&s, 1, 4000, 2 * t * MS, RTO, (2 * t + 1) * MS);
+	assert_int_equal(s.list[1].state, UCCL_PATH_QUARANTINE);
+	uccl_paths_expire(&s, RTO, s.at);
+	assert_int_equal(s.list[1].label, N - 2);
+	assert_int_equal(s.list[1].long_losses, 2);
+	end();
+}
+
+/* Silence through a whole time-out is enough. */
+static void loss__silent(void **state)
+{
+	(void)state;
+	begin(false, false);
+	uccl_paths_loss(&s, 0, true, RTO, MS);
+	assert_int_equal(s.list[0].state, UCCL_PATH_SUSPECT);
+	answer(0, 2 * MS);
+	assert_int_equal(s.list[0].state, UCCL_PATH_ACTIVE);
+	assert_int_equal(uccl_paths_take_probe(&s), 0);
+	end();
+}
+
+/* PROTOCOL R102 */
+static void long_lost__round_by_round(void **state)
+{
+	(void)state;
+	begin(false, false);
+	/* All of one round trip. */
+	for (int i = 0; i < 9; i++)
+		uccl_paths_long_lost(&s, 1, 4000, MS, RTO, 2 * MS);
+	assert_int_equal(s.list[1].state, UCCL_PATH_ACTIVE);
+	uccl_paths_long_lost(&s, 1, 4000, 3 * MS, RTO, 4 * MS);
+	uccl_paths_long_lost(&s, 1, 100, 5 * MS, RTO, 6 * MS); /* short */
+	assert_int_equal(s.list[1].state, UCCL_PATH_ACTIVE);
+	uccl_paths_long_lost(&s, 1, 4000, 5 * MS, RTO, 6 * MS);
+	assert_int_equal(s.list[1].state, UCCL_PATH_QUARANTINE);
+	uccl_paths_long_acked(&s, 1, 100);
+	assert_int_equal(s.list[1].long_losses, 3);
+	uccl_paths_long_acked(&s, 1, 4000);
+	assert_int_equal(s.list[1].long_losses, 0);
+	end();
+}
+
+/* Those that were reported last carry control packets, the others one in eight. PROTOCOL R56 */
+static void control__reported_ones(void **state)
+{
+	uint32_t others = 0;
+
+	(void)state;
+	begin(false, false);
+	for (uint16_t i = 0; i < UCCL_CONTROL_PATHS + 2; i++)
+		answer(i, MS);
+	assert_int_equal(s.ncontrol, UCCL_CONTROL_PATHS);
+	assert_false(s.list[0].control || s.list[1].control);
+	assert_true(s.list[2].control);
+	for (int i = 0; i < 800; i++)
+		others += !s.list[uccl_paths_control(&s)].control;
+	assert_in_range(others, 20, 100);
+	uccl_paths_forget(&s);
+	assert_int_equal(s.ncontrol, 0);
+	end();
+}
+
+/* What others wait for takes no path twice as slow as the quickest; an RTT that is not known is none. PROTOCOL R210 */
+static void quick__leaves_slow_ones(void **state)
+{
+	uint32_t seen = 0;
+
+	(void)state;
+	begin(false, false);
+	for (uint16_t i = 0; i < 4; i++) {
+		answer(i, MS);
+		s.list[i].packet_rtt_ns = i ? (i < 3 ? i : 9) * MS : 0;
+	}
+	for (int i = 0; i < 64; i++) {
+		uint16_t path = uccl_paths_quick(&s);
+
+		assert_int_not_equal(path, 3);
+		seen |= 1u << path;
+	}
+	/* Those that are not much slower take turns, and what is not known is tried. */
+	assert_int_equal(seen & 7, 7);
+	s.list[1].packet_rtt_ns = MS / 4;
+	for (int i = 0; i < 64; i++)
+		assert_int_not_equal(uccl_paths_quick(&s), 2);
+	uccl_paths_forget(&s);
+	assert_true(uccl_paths_quick(&s) < N);
+	end();
+}
+
+/* A control packet that left long before what is reported now counts as lost. PROTOCOL R56 */
+static void overdue__unreported(void **state)
+{
+	(void)state;
+	begin(false, false);
+	answer(2, MS);
+	uccl_path_sent(&s.list[2], 0);
+	uccl_path_asked(&s.list[2], 10 * MS);
+	uccl_paths_overdue(&s, 10 * MS + RTO - 1, RTO, 20 * MS);
+	assert_true(s.list[2].control);
+	assert_int_equal(s.list[2].losses, 0);
+	/* Not looked at again so soon. */
+	assert_false(uccl_paths_look(&s, 10 * MS + RTO));
+	assert_true(uccl_paths_look(&s, 11 * MS + RTO - 1));
+	uccl_paths_overdue(&s, 11 * MS + RTO, RTO, 20 * MS);
+	assert_false(s.list[2].control);
+	assert_int_equal(s.list[2].losses, 1);
+	end();
+}
+
+/* The PROBEs that a question makes are on these two paths, no others. */
+static void asked(uint16_t path, uint32_t unanswered, uint16_t one, uint16_t other)
+{
+	uccl_paths_ask(&s, path, unanswered);
+	assert_int_equal(s.probes_due, 1 + (one != other));
+	assert_true(s.list[one].probe_due && s.list[other].probe_due);
+	while (uccl_paths_take_probe(&s) != UCCL_PATHS_MAX)
+		;
+}
+
+/* First on the path in question, and where the last answer came from if that is another one in service. R54 */
+static void ask__its_path_and_another(void **state)
+{
+	(void)state;
+	begin(false, false);
+	answer(5, MS);
+	asked(3, 0, 3, 5);
+	assert_int_equal(s.ncontrol, 1);
+	/* It is the path in question, or out of service: then the next one. */
+	asked(5, 0, 5, 1);
+	uccl_paths_loss(&s, 5, true, RTO, 2 * MS);
+	assert_int_equal(uccl_paths_take_probe(&s), 5);
+	asked(3, 0, 3, 2);
+	assert_int_equal(stats.rerolled, 0);
+	end();
+}
+
+/* Then path after path, with their opposites; no path is known to work any more, and no label at last. R55 */
+static void ask__path_after_path(void **state)
+{
+	(void)state;
+	begin(false, false);
+	answer(5, MS);
+	asked(3, 1, 5, 5 + N / 2);
+	assert_int_equal(s.ncontrol, 0);
+	asked(5, 1, 6, 6 + N / 2);
+	for (uint32_t i = 2; i < N / 2 + 2; i++)
+		asked(3, i, (uint16_t)((3 + i) % N), (uint16_t)((3 + i + N / 2) % N));
+	assert_int_equal(stats.rerolled, 0);
+	asked(3, N / 2 + 2, (3 + N / 2 + 2) % N, 5);
+	assert_int_equal(stats.rerolled, 2);
+	assert_int_equal(s.list[5].rerolls, 1);
+	end();
+}
+
+/* Of many paths not all are asked before labels are drawn: time-outs back off by then. R55 */
+static void ask__many(void **state)
+{
+	(void)state;
+	begin_n(MANY, false, false);
+	for (uint32_t i = 1; i < N / 2 + 2; i++) {
+		uccl_paths_ask(&s, 3, i);
+		assert_int_equal(stats.rerolled, 0);
+	}
+	uccl_paths_ask(&s, 3, N / 2 + 2);
+	assert_int_equal(stats.rerolled, 2);
+	for (int i = 0; i <= N / 2 + 2; i++)
+		uccl_paths_unheard(&s);
+	uccl_paths_control(&s);
+	assert_int_equal(stats.rerolled, 3);
+	end();
+}
+
+/* There is one path only. */
+static void ask__alone(void **state)
+{
+	(void)state;
+	begin_n(1, false, false);
+	asked(0, 0, 0, 0);
+	for (uint32_t i = 1; i < 4; i++) {
+		asked(0, i, 0, 0);
+		assert_int_equal(stats.rerolled, i == 3);
+	}
+	end();
+}
+
+/* Nobody hears us: any path, then any label. PROTOCOL R57 */
+static void unheard__any_path(void **state)
+{
+	uint64_t met = 0;
+
+	(void)state;
+	begin(false, false);
+	answer(5, MS);
+	uccl_paths_unheard(&s);
+	assert_int_equal(s.ncontrol, 1);
+	uccl_paths_unheard(&s);
+	assert_int_equal(s.ncontrol, 0);
+	for (int i = 0; i < N; i++)
+		met |= 1ull << uccl_paths_control(&s);
+	assert_int_equal(met, (1ull << N) - 1);
+	assert_int_equal(stats.rerolled, 0);
+	for (int i = 0; i < N; i++)
+		uccl_paths_unheard(&s);
+	uccl_paths_control(&s);
+	assert_int_equal(stats.rerolled, 1);
+	answer(5, 2 * MS);
+	assert_int_equal(s.unheard, 0);
+	end();
+}
+
+/* A path that swallows writes is made anew, then tried with one. PROTOCOL R84 */
+static void writes__trial(void **state)
+{
+	struct uccl_path *p;
+
+	(void)state;
+	begin(true, true);
+	p = &s.list[4];
+	assert_int_equal(uccl_paths_writes_may(&s, 32, MS), 0);
+	assert_int_equal(uccl_paths_for_write(&s, 4, MS), UCCL_PATHS_MAX);
+	uccl_paths_writes(&s, 4, true, RTO, MS);
+	assert_int_equal(uccl_paths_writes_may(&s, 32, MS), 1);
+	assert_int_equal(uccl_paths_for_write(&s, 0, MS), 4);
+	uccl_path_wrote(p, 4096, 70);
+	assert_int_equal(p->write, UCCL_WRITE_TRYING);
+	assert_int_equal(uccl_paths_writes_may(&s, 32, MS), 0);
+	uccl_paths_write_lost(&s, 4, 70, 2 * MS);
+	assert_int_equal(renews, 1);
+	assert_int_equal(p->write, UCCL_WRITE_OFF);
+	/* It failed once: the next trial waits. */
+	uccl_paths_writes(&s, 4, true, RTO, 3 * MS);
+	assert_int_equal(p->write_until, 3 * MS + 2 * RTO);
+	assert_int_equal(uccl_paths_writes_may(&s, 32, 3 * MS), 0);
+	uccl_path_wrote(p, 4096, 80);
+	uccl_paths_write_seen(&s, 4, 79);
+	assert_int_equal(p->write, UCCL_WRITE_TRYING);
+	uccl_paths_write_seen(&s, 4, 80);
+	assert_int_equal(p->write, UCCL_WRITE_ON);
+	assert_int_equal(uccl_paths_writes_may(&s, 32, 3 * MS), 32);
+	/* Three in a row. */
+	for (uint64_t csn = 81; csn < 84; csn++) {
+		assert_int_equal(renews, 1);
+		uccl_paths_write_lost(&s, 4, csn, 4 * MS);
+	}
+	assert_int_equal(renews, 2);
+	end();
+}
+
+static void all_write(void)
+{
+	begin(true, true);
+	for (uint16_t i = 0; i < N; i++) {
+		uccl_paths_writes(&s, i, true, RTO, MS);
+		uccl_path_wrote(&s.list[i], 4096, 10u + i);
+		uccl_paths_write_seen(&s, i, 10u + i);
+		assert_int_equal(s.list[i].write, UCCL_WRITE_ON);
+	}
+}
+
+/* Three writes of it, from this one on, are lost. */
+static void write_fails(uint16_t path, uint64_t csn, uint64_t now)
+{
+	for (uint64_t i = 0; i < 3; i++)
+		uccl_paths_write_lost(&s, path, csn + i, now);
+	assert_int_equal(s.list[path].write, UCCL_WRITE_OFF);
+}
+
+/* Where most paths carry writes, those that swallow some are tried again by the same way. PROTOCOL R250 */
+static void writes_stay(uint32_t tries)
+{
+	all_write();
+	for (uint16_t i = 0; i < N / 4 - 1; i++)
+		write_fails(i, 100, 2 * MS);
+	assert_int_equal(renews, N / 4 - 1);
+	assert_int_equal(stay, renews);
+	/* Another one is too many: more than the link of a few has failed. */
+	write_fails(9, 100, 2 * MS);
+	assert_int_equal(renews, N / 4);
+	assert_int_equal(stay, renews - 1);
+	uccl_paths_writes(&s, 9, true, RTO, 3 * MS);
+	uccl_path_wrote(&s.list[9], 4096, 200);
+	uccl_paths_write_seen(&s, 9, 200);
+	/* And one that fails for long may have another way. */
+	for (uint64_t i = 0; i <= tries; i++) {
+		uccl_paths_writes(&s, 0, true, RTO, 4 * MS);
+		assert_int_equal(s.list[0].write_strikes, i);
+		uccl_path_wrote(&s.list[0], 4096, 300 + i);
+		assert_int_equal(stay, N / 4 - 1 + i);
+		uccl_paths_write_lost(&s, 0, 300 + i, 4 * MS);
+	}
+	assert_int_equal(stay, N / 4 - 1 + tries);
+	end();
+}
+
+/* Sooner where the path may be broken, and who could tell does not know. */
+static void writes__stay_while_most_work(void **state)
+{
+	(void)state;
+	writes_stay(8);
+	brittle = true;
+	writes_stay(4);
+	brittle = false;
+}
+
+/* The loss of what was written before says nothing of a trial, nor of a path that waits for one. */
+static void writes__lost_before_the_trial(void **state)
+{
+	(void)state;
+	all_write();
+	write_fails(2, 100, 2 * MS);
+	uccl_paths_writes(&s, 2, true, RTO, 3 * MS);
+	for (uint64_t csn = 103; csn < 110; csn++)
+		uccl_paths_write_lost(&s, 2, csn, 3 * MS);
+	assert_int_equal(s.list[2].write, UCCL_WRITE_TRIAL);
+	uccl_path_wrote(&s.list[2], 4096, 120);
+	uccl_paths_write_lost(&s, 2, 119, 3 * MS);
+	assert_int_equal(s.list[2].write, UCCL_WRITE_TRYING);
+	uccl_paths_write_lost(&s, 2, 120, 3 * MS);
+	assert_int_equal(s.list[2].write, UCCL_WRITE_OFF);
+	assert_int_equal(s.list[2].write_strikes, 1);
+	end();
+}
+
+/* When one comes back the others do not wait: they may have been on the same link. PROTOCOL R250 */
+static void writes__back_together(void **state)
+{
+	(void)state;
+	all_write();
+	for (uint16_t i = 0; i < 3; i++) {
+		write_fails(i, 100, 2 * MS);
+		uccl_paths_writes(&s, i, true, RTO, 2 * MS);
+		uccl_path_wrote(&s.list[i], 4096, 200);
+		uccl_paths_write_lost(&s, i, 200, 3 * MS);
+		uccl_paths_writes(&s, i, true, RTO, 3 * MS);
+		assert_int_equal(s.list[i].write_until, 3 * MS + 2 * RTO);
+	}
+	assert_int_equal(uccl_paths_for_write(&s, 1, 4 * MS), 3);
+	uccl_path_wrote(&s.list[0], 4096, 300);
+	uccl_paths_write_seen(&s, 0, 300);
+	for (uint16_t i = 0; i < 3; i++)
+		assert_int_equal(uccl_paths_for_write(&s, i, 4 * MS), i);
+	end();
+}
+
+static void burst__one_choice_for_many(void **state)
+{
+	struct uccl_burst b = {0};
+
+	(void)state;
+	assert_true(uccl_burst_over(&b, 1));
+	assert_int_equal(uccl_burst_size(&b, 8192), 8192);
+	uccl_burst_begin(&b, 7, 8192, true);
+	assert_true(uccl_burst_take_fresh(&b));
+	assert_false(uccl_burst_take_fresh(&b));
+	/* Short ones count as a kilobyte. */
+	for (int i = 0; i < 8; i++) {
+		assert_false(uccl_burst_over(&b, 8));
+		assert_int_equal(uccl_burst_take(&b, 8), 7);
+	}
+	assert_true(uccl_burst_over(&b, 8));
+	uccl_burst_plan(&b, 3000);
+	assert_int_equal(uccl_burst_size(&b, 8192), 3000);
+	uccl_burst_begin(&b, 1, 3000, false);
+	uccl_burst_align(&b, 2000, 2500);
+	assert_int_equal(b.left, 2000);
+	uccl_burst_align(&b, 4000, 2001);
+	assert_int_equal(b.left, 0);
+	uccl_burst_begin(&b, 1, 4000, false);
+	uccl_burst_end(&b);
+	assert_true(uccl_burst_over(&b, 1));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(init__all_in_service),
+		cmocka_unit_test(take_list__outlives_the_paths),
+		cmocka_unit_test(loss__to_quarantine_and_back),
+		cmocka_unit_test(stay__while_most_work),
+		cmocka_unit_test(stay__not_where_many_fail),
+		cmocka_unit_test(stay__not_for_probes),
+		cmocka_unit_test(loss__silent),
+		cmocka_unit_test(long_lost__round_by_round),
+		cmocka_unit_test(control__reported_ones),
+		cmocka_unit_test(quick__leaves_slow_ones),
+		cmocka_unit_test(overdue__unreported),
+		cmocka_unit_test(ask__its_path_and_another),
+		cmocka_unit_test(ask__path_after_path),
+		cmocka_unit_test(ask__many),
+		cmocka_unit_test(ask__alone),
+		cmocka_unit_test(unheard__any_path),
+		cmocka_unit_test(writes__trial),
+		cmocka_unit_test(writes__stay_while_most_work),
+		cmocka_unit_test(writes__lost_before_the_trial),
+		cmocka_unit_test(writes__back_together),
+		cmocka_unit_test(burst__one_choice_for_many),
+	};
+
+	return cmocka_run_group_tests_name("paths", tests, NULL, NULL);
+}

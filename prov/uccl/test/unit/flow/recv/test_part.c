@@ -1,0 +1,1354 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Chunks in parts: trains that are chunks, by two flows over a network that loses, doubles and reorders packets. */
+#include "../pair.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "base/units.h"
+#include "flow/send/tx_internal.h"
+#include "policy/policies.h"
+
+#define KIB 1024u
+#define MS UCCL_NS_PER_MS
+#define PACKET 1000u
+
+static struct pair p;
+
+static struct uccl_flow *tx(void)
+{
+	return &p.side[0].f;
+}
+
+static const struct uccl_stats *stats(int side)
+{
+	return &p.side[side].stats;
+}
+
+/* Trains of so many packets of 1000 bytes of payload. */
+static struct pair_cfg trains(uint32_t packets)
+{
+	struct pair_cfg c = pair_packets();
+
+	c.chunk_bytes = PACKET;
+	c.mtu = UCCL_HDR_LEN + PACKET;
+	c.train_bytes = packets * PACKET;
+	c.parts = true;
+	return c;
+}
+
+static void start(uint32_t packets)
+{
+	struct pair_cfg c = trains(packets);
+
+	pair_init(&p, &c);
+}
+
+/* A train is one chunk: one number, one entry, one path, packets with numbers in a row. */
+static void tx__a_train_is_a_chunk(void **state)
+{
+	uint32_t n = 0, seq = 0;
+	uint16_t path = 0;
+	struct uccl_tx t;
+
+	(void)state;
+	start(40);
+	pair_bulk(&p, 0, 40 * PACKET);
+	while (uccl_flow_tx(tx(), &t, p.now)) {
+		assert_int_equal(t.hdr[3], UCCL_PKT_PART);
+		assert_int_equal(uccl_get32(t.hdr + 16), (uint32_t)tx()->sent.una);
+		assert_int_equal(t.hdr[32 + 24], n);
+		assert_int_equal(t.hdr[32 + 25], 40);
+		assert_int_equal(t.payload_len, PACKET);
+		assert_int_equal(t.tail_len, 0);
+		assert_false(t.single);
+		assert_int_equal(t.burst, n == 0);
+		if (n) {
+			assert_int_equal(t.path, path);
+			assert_int_equal(uccl_get32(t.hdr + 20), seq + 1);
+		}
+		assert_int_equal(t.hdr[4], n == 39 ? UCCL_FLAG_AR : 0);
+		path = t.path;
+		seq = uccl_get32(t.hdr + 20);
+		n++;
+	}
+	assert_int_equal(n, 40);
+	assert_int_equal(tx()->sent.nxt - tx()->sent.una, 1);
+	assert_int_equal(tx()->sent.inflight_bytes, 40 * PACKET);
+	assert_int_equal(uccl_sent_packets(&tx()->sent), 40);
+	assert_int_equal(tx()->sent.numbers - tx()->sent.una, 40);
+	pair_fini(&p);
+}
+
+/* All that leaves, by uccl_flow_tx alone or with as many as `most` that follow at a time. Returns how many packets. */
+static uint32_t tx_all(struct pair *q, struct uccl_tx *v, uint32_t room, int most)
+{
+	struct uccl_flow *f = &q->side[0].f;
+	uint32_t n = 0;
+	int more;
+
+	memset(v, 0, room * sizeof(*v));
+	while (n + 1 + (uint32_t)most < room && uccl_flow_tx(f, &v[n], q->now)) {
+		more = most ? uccl_flow_tx_follow(f, &v[n], most) : 0;
+		assert_in_range(more, 0, most);
+		n += 1u + (uint32_t)more;
+		assert_int_equal(uccl_flow_check(f), 0);
+	}
+	return n;
+}
+
+/* Whoever makes the packets of a train, they are the same, and so is what is known of them. */
+static void tx_follow__as_one_by_one(void **state)
+{
+	static struct uccl_tx v[2][400];
+	static struct pair q;
+
+	(void)state;
+	for (int most = 1; most <= 64; most++) {
+		struct pair_cfg c = trains(40);
+		uint32_t n;
+
+		pair_init(&p, &c);
+		pair_init(&q, &c);
+		for (int i = 0; i < 3; i++) {
+			pair_bulk(&p, 0, 95 * PACKET + 8);
+			pair_bulk(&q, 0, 95 * PACKET + 8);
+		}
+		n = tx_all(&p, v[0], 400, 0);
+		assert_int_equal(tx_all(&q, v[1], 400, most), n);
+		assert_in_range(n, 100, 300);
+		for (uint32_t i = 0; i < n; i++) {
+			const struct uccl_tx *a = &v[0][i], *b = &v[1][i];
+
+			assert_memory_equal(a->hdr, b->hdr, UCCL_HDR_LEN);
+			assert_int_equal(a->payload_len, b->payload_len);
+			assert_memory_equal(a->payload, b->payload, a->payload_len);
+			assert_int_equal(a->kind, b->kind);
+			assert_int_equal(a->burst, b->burst);
+			assert_int_equal(a->single, b->single);
+			assert_int_equal(a->control, b->control);
+			assert_int_equal(a->path, b->path);
+			assert_int_equal(a->label, b->label);
+			assert_int_equal(a->hdr_len, b->hdr_len);
+			assert_int_equal(a->tail_len, b->tail_len);
+			assert_int_equal(a->cookie, b->cookie);
+		}
+		assert_int_equal(p.side[0].stats.tx_packets, q.side[0].stats.tx_packets);
+		for (uint16_t i = 0; i < c.paths; i++) {
+			const struct uccl_path *a = &p.side[0].f.paths.list[i], *b = &q.side[0].f.paths.list[i];
+
+			assert_int_equal(a->next_seq, b->next_seq);
+			assert_int_equal(a->tx_bytes, b->tx_bytes);
+			assert_int_equal(a->tx_packets, b->tx_packets);
+		}
+		pair_fini(&q);
+		pair_fini(&p);
+	}
+}
+
+/* What says more than the one before it is made by itself: the last of a row, pieces, what is sent again. */
+static void tx_follow__not_these(void **state)
+{
+	static struct uccl_tx v[70];
+	static const struct uccl_nic_addr to;
+	struct uccl_trace *trace;
+	uint32_t mtu;
+
+	(void)state;
+	start(40);
+	pair_record(&p, 0, 100);
+	assert_int_equal(uccl_flow_tx(tx(), v, p.now), 1);
+	assert_int_equal(uccl_flow_tx_follow(tx(), v, 64), 0);
+	pair_bulk(&p, 0, 40 * PACKET);
+	assert_int_equal(uccl_flow_tx(tx(), v, p.now), 1);
+	trace = tx()->cfg.trace;
+	tx()->cfg.trace = (struct uccl_trace *)v;
+	assert_int_equal(uccl_flow_tx_follow(tx(), v, 64), 0);
+	tx()->cfg.trace = trace;
+	mtu = tx()->pmtu.bytes;
+	tx()->pmtu.bytes = UCCL_HDR_LEN + PACKET - 1;
+	assert_int_equal(uccl_flow_tx_follow(tx(), v, 64), 0);
+	tx()->pmtu.bytes = mtu;
+	tx()->close.seen = true;
+	assert_int_equal(uccl_flow_tx_follow(tx(), v, 64), 0);
+	tx()->close.seen = false;
+	assert_int_equal(uccl_flow_tx_follow(tx(), v, 0), 0);
+	v[0].ect = true;
+	v[0].to = &to;
+	assert_int_equal(uccl_flow_tx_follow(tx(), v, 64), 38);
+	for (int i = 1; i <= 38; i++)
+		assert_true(v[i].ect && v[i].to == &to);
+	assert_int_equal(uccl_flow_tx_follow(tx(), v, 64), 0);
+	assert_int_equal(uccl_flow_tx(tx(), v, p.now), 1);
+	assert_int_equal(v[0].hdr[4], UCCL_FLAG_AR);
+	pair_fini(&p);
+
+	start(40);
+	pair_bulk(&p, 0, 40 * PACKET);
+	pair_pump(&p);
+	for (uint32_t i = 0; i < 20; i++)
+		pair_lose(&p, 5);
+	pair_arrive_all(&p, 1);
+	pair_pump_one(&p, 1);
+	pair_arrive_all(&p, 0);
+	assert_int_equal(uccl_flow_tx(tx(), v, p.now), 1);
+	assert_int_equal(v[0].hdr[4], UCCL_FLAG_RTX);
+	assert_int_equal(__builtin_popcountll(tx()->sent.out.left), 19);
+	assert_int_equal(uccl_flow_tx_follow(tx(), v, 64), 0);
+	pair_fini(&p);
+}
+
+/* Of each number of parts that a peer may take, and none. PROTOCOL R170 */
+static void tx__no_more_than_it_takes(void **state)
+{
+	(void)state;
+	for (uint8_t most = 0; most <= UCCL_PART_COUNT; most++) {
+		struct uccl_tx t;
+
+		start(40);
+		tx()->cfg.parts_tx = most;
+		pair_bulk(&p, 0, 100 * PACKET);
+		while (uccl_flow_tx(tx(), &t, p.now)) {
+			assert_true(most > 1 || t.hdr[3] == UCCL_PKT_CHUNK);
+			if (t.hdr[3] == UCCL_PKT_PART)
+				assert_in_range(t.hdr[32 + 25], 2, most);
+		}
+		pair_fini(&p);
+	}
+}
+
+/* Each part takes a place of the receive queue. PROTOCOL R172 */
+static void tx__parts_take_slots(void **state)
+{
+	(void)state;
+	for (uint16_t slots = 1; slots <= 70; slots++) {
+		struct pair_cfg c = trains(64);
+		struct uccl_tx t;
+		uint32_t n = 0;
+
+		c.slots = slots;
+		pair_init(&p, &c);
+		pair_bulk(&p, 0, 200 * PACKET);
+		while (uccl_flow_tx(tx(), &t, p.now)) {
+			assert_int_equal(uccl_flow_check(tx()), 0);
+			n++;
+		}
+		assert_int_equal(n, slots);
+		assert_int_equal(uccl_sent_packets(&tx()->sent), slots);
+		assert_true(pair_finish(&p, UCCL_NS_PER_S));
+		assert_int_equal(uccl_sent_packets(&tx()->sent), 0);
+		pair_fini(&p);
+	}
+}
+
+/* Where trains are in doubt, or do not pass, each packet is a chunk. PROTOCOL R161 */
+static void tx__no_trains(void **state)
+{
+	struct uccl_tx t;
+
+	(void)state;
+	start(40);
+	tx()->train.state = UCCL_TRAINS_OFF;
+	tx()->train.at = UCCL_NEVER;
+	pair_bulk(&p, 0, 100 * PACKET);
+	while (uccl_flow_tx(tx(), &t, p.now)) {
+		assert_int_equal(t.hdr[3], UCCL_PKT_CHUNK);
+		assert_true(t.single);
+	}
+	pair_fini(&p);
+}
+
+static uint64_t some_credit(const void *cs)
+{
+	(void)cs;
+	return 2500;
+}
+
+/* A credit of any size lets one packet go, not a train. PROTOCOL R172 */
+static void tx__no_more_than_credit(void **state)
+{
+	static const struct uccl_credit_ops ops = {.name = "some", .limit = some_credit};
+	struct pair_cfg c = trains(40);
+	struct uccl_tx t;
+	uint32_t sum = 0;
+
+	(void)state;
+	c.credit = &ops;
+	pair_init(&p, &c);
+	pair_bulk(&p, 0, 100 * PACKET);
+	while (uccl_flow_tx(tx(), &t, p.now) && t.hdr[3] != UCCL_PKT_DEMAND)
+		sum += t.payload_len;
+	assert_int_equal(sum, 3 * PACKET);
+	pair_fini(&p);
+}
+
+static uint64_t some_window;
+
+static void init_of_test(void *cc, const struct uccl_policy_cfg *cfg, uint64_t now)
+{
+	(void)cc;
+	(void)cfg;
+	(void)now;
+}
+
+static uint64_t window_of_test(const void *cc)
+{
+	(void)cc;
+	return some_window;
+}
+
+/* One packet may leave at any window. A train fits the window even with nothing in flight. PROTOCOL R172 */
+static void tx__no_longer_than_the_window(void **state)
+{
+	static const struct uccl_cc_ops ops = {
+		.name = "some", .init = init_of_test, .window = window_of_test
+	};
+
+	(void)state;
+	for (uint32_t n = 0; n < 50; n++) {
+		struct pair_cfg c = trains(40);
+		struct uccl_tx t;
+		uint32_t sum = 0;
+
+		some_window = n * PACKET + 1;
+		c.cc = &ops;
+		pair_init(&p, &c);
+		pair_bulk(&p, 0, 100 * PACKET);
+		while (uccl_flow_tx(tx(), &t, p.now))
+			sum += t.payload_len;
+		assert_in_range(sum, PACKET, uccl_max(n, 1) * PACKET);
+		assert_true(2 * sum > n * PACKET);
+		pair_fini(&p);
+	}
+}
+
+/* Acknowledged, or forged to be, while it leaves: nothing more of it is read. PROTOCOL R16 */
+static void tx__acknowledged_while_it_leaves(void **state)
+{
+	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
+	struct pair_obj *o;
+	struct uccl_ack a;
+	struct uccl_tx t;
+
+	(void)state;
+	start(8);
+	o = pair_bulk(&p, 0, 8 * PACKET);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(uccl_flow_tx(tx(), &t, p.now), 1);
+	a = pair_ack(&p, 0, tx()->sent.nxt);
+	pair_feed(&p, 0, &h, NULL, &a);
+	assert_true(o->acked);
+	assert_int_equal(uccl_flow_tx(tx(), &t, p.now), 0);
+	pair_fini(&p);
+}
+
+/* Packets get shorter while a train leaves: what did not leave comes later. PROTOCOL R153 */
+static void tx__shorter_while_it_leaves(void **state)
+{
+	struct pair_cfg c = trains(8);
+	struct uccl_tx t;
+
+	(void)state;
+	c.chunk_bytes = 4900;
+	c.mtu = UCCL_HDR_LEN + 4900;
+	c.train_bytes = 8 * 4900;
+	c.find_mtu = true;
+	pair_init(&p, &c);
+	pair_bulk(&p, 0, 8 * 4900);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(uccl_flow_tx(tx(), &t, p.now), 1);
+	uccl_flow_mtu_reported(tx(), 2000, p.now);
+	assert_int_equal(tx()->sent.inflight_bytes, 3 * 4900);
+	assert_int_equal(tx()->paths.list[t.path].inflight, 3 * 4900);
+	assert_int_equal(uccl_sent_packets(&tx()->sent), 3);
+	assert_true(pair_finish(&p, UCCL_NS_PER_S));
+	assert_true(stats(0)->pieces_tx > 0);
+	pair_fini(&p);
+}
+
+/*
+ * Of a message of any length all packets but the last are full, so the kernel gets one train: the record with its
+ * beginning, parts, and the rest as a chunk, which asks for the acknowledgement. PROTOCOL R167
+ */
+static void tx__shares_a_train(void **state)
+{
+	struct uccl_tx t;
+
+	(void)state;
+	for (uint32_t len = 1; len <= 7 * PACKET; len += 250) {
+		uint32_t n = 0, parts = 0, full = len / PACKET;
+		uint16_t path = 0;
+
+		start(40);
+		pair_record(&p, 0, PACKET);
+		pair_bulk(&p, 0, len);
+		for (uint32_t left = PACKET + len; uccl_flow_tx(tx(), &t, p.now); n++) {
+			assert_int_equal(t.payload_len, uccl_min(left, PACKET));
+			left -= t.payload_len;
+			parts += t.hdr[3] == UCCL_PKT_PART;
+			path = n ? path : t.path;
+			assert_int_equal(t.path, path);
+			assert_false(t.single);
+		}
+		assert_int_equal(n, 1 + (len + PACKET - 1) / PACKET);
+		assert_int_equal(parts, full > 1 ? full : 0);
+		assert_true(t.hdr[4] & UCCL_FLAG_AR);
+		pair_fini(&p);
+	}
+}
+
+/* Drops the parts of the first transmission that are set in *arg. */
+static void drop_some(struct pair *q, struct pair_pkt *k)
+{
+	uint64_t map = *(uint64_t *)q->arg;
+
+	if (k->to == 1 && k->kind == UCCL_RX_PACKET && k->h.type == UCCL_PKT_PART && !(k->h.flags & UCCL_FLAG_RTX) &&
+	    map >> k->h.rec[24] & 1)
+		k->fate = PAIR_DROP;
+	if (k->to == 1 && k->kind == UCCL_RX_PACKET && k->h.type == UCCL_PKT_PART && k->h.flags & UCCL_FLAG_RTX)
+		q->count++;
+}
+
+/* Whatever parts of a train are lost: these are sent again, once each, by themselves, and no others. PROTOCOL R171 */
+static void rtx__missing_parts_only(void **state)
+{
+	(void)state;
+	for (uint64_t map = 0; map < 1 << 8; map++) {
+		uint64_t began;
+
+		start(8);
+		p.filter = drop_some;
+		p.arg = &map;
+		began = p.now;
+		pair_bulk(&p, 0, 8 * PACKET);
+		assert_true(pair_finish(&p, UCCL_NS_PER_S));
+		assert_int_equal(p.count, __builtin_popcountll(map));
+		assert_int_equal(stats(0)->rtx_packets, p.count);
+		assert_int_equal(p.side[1].f.ack_tracker.dups, 0);
+		/* As long as the last one came, no timer is needed. */
+		if (!(map >> 7))
+			assert_in_range(p.now - began, 0, 10 * p.cfg.delay_ns);
+		pair_fini(&p);
+	}
+}
+
+/* The same of 64 parts, by chance. */
+static void rtx__of_many(void **state)
+{
+	struct uccl_rng rng;
+
+	(void)state;
+	uccl_rng_seed(&rng, 1);
+	for (int i = 0; i < 100; i++) {
+		uint64_t map = uccl_rng_next(&rng) & uccl_rng_next(&rng);
+
+		start(64);
+		p.filter = drop_some;
+		p.arg = &map;
+		pair_bulk(&p, 0, 64 * PACKET);
+		assert_true(pair_finish(&p, UCCL_NS_PER_S));
+		assert_int_equal(p.count, __builtin_popcountll(map));
+		pair_fini(&p);
+	}
+}
+
+/* What is sent again is lost again, once: a part that a block has named since stays where it is. PROTOCOL R171 */
+static void drop_twice(struct pair *q, struct pair_pkt *k)
+{
+	static const uint64_t first = 1 << 2 | 1 << 5;
+
+	if (k->to != 1 || k->kind != UCCL_RX_PACKET || k->h.type != UCCL_PKT_PART)
+		return;
+	if (!(k->h.flags & UCCL_FLAG_RTX)) {
+		k->fate = first >> k->h.rec[24] & 1 ? PAIR_DROP : PAIR_PASS;
+		return;
+	}
+	PAIR_CHECK(k->h.rec[24] == 2 || k->h.rec[24] == 5);
+	PAIR_CHECK(k->h.rec[24] == 2 || q->count < 2);
+	k->fate = q->count++ == 0 ? PAIR_DROP : PAIR_PASS;
+}
+
+static void rtx__named_before(void **state)
+{
+	(void)state;
+	start(8);
+	p.filter = drop_twice;
+	pair_bulk(&p, 0, 8 * PACKET);
+	assert_true(pair_finish(&p, UCCL_NS_PER_S));
+	assert_int_equal(p.count, 3);
+	assert_int_equal(p.side[1].f.ack_tracker.dups, 0);
+	pair_fini(&p);
+}
+
+/* What is lost, and sent again, are the parts, not the chunk. PROTOCOL R172 */
+static void rtx__counts_what_is_lost(void **state)
+{
+	uint64_t map = 1 << 1 | 1 << 3 | 1 << 7;
+
+	(void)state;
+	start(8);
+	p.filter = drop_some;
+	p.arg = &map;
+	pair_bulk(&p, 0, 8 * PACKET);
+	pair_bulk(&p, 0, 7 * PACKET);
+	assert_true(pair_finish(&p, UCCL_NS_PER_S));
+	assert_int_equal(tx()->credit.lost, 3 * PACKET + 2 * PACKET);
+	assert_int_equal(stats(0)->rtx_bytes, tx()->credit.lost);
+	assert_int_equal(stats(0)->tx_bytes, 15 * PACKET);
+	assert_int_equal(stats(1)->rx_bytes, 15 * PACKET);
+	pair_fini(&p);
+}
+
+static void few_at_a_time(struct pair *q, struct pair_pkt *k)
+{
+	if (k->to != 1 || k->kind != UCCL_RX_PACKET || k->h.type != UCCL_PKT_PART)
+		return;
+	if (!(k->h.flags & UCCL_FLAG_RTX)) {
+		k->fate = PAIR_DROP;
+		return;
+	}
+	PAIR_CHECK(uccl_sent_packets(&q->side[0].f.sent) <= 5);
+	q->count++;
+}
+
+/* Of many that are lost as many leave at a time as there are slots for. PROTOCOL R172 */
+static void rtx__few_slots(void **state)
+{
+	(void)state;
+	start(40);
+	p.filter = few_at_a_time;
+	pair_bulk(&p, 0, 40 * PACKET);
+	pair_pump(&p);
+	tx()->limits.slots = 5;
+	p.side[1].f.cfg.slots_rx = 5;
+	assert_true(pair_finish(&p, UCCL_NS_PER_S));
+	assert_int_equal(p.count, 40);
+	pair_fini(&p);
+}
+
+static uint64_t paced_limit;
+
+static uint64_t paced_credit(const void *cs)
+{
+	(void)cs;
+	return paced_limit;
+}
+
+static void paced_pull(const struct uccl_policy_cfg *cfg, struct uccl_pull_cfg *pull)
+{
+	(void)cfg;
+	*pull = (struct uccl_pull_cfg){.quantum = KIB};
+}
+
+/* Of many that are lost as many leave as there is paced credit for, and one in any case. PROTOCOL R63 R172 */
+static void rtx__few_credits(void **state)
+{
+	static const struct uccl_credit_ops ops = {.name = "paced", .limit = paced_credit, .pull = paced_pull};
+	struct pair_cfg c = trains(40);
+
+	(void)state;
+	c.credit = &ops;
+	c.paths = 1;
+	for (uint32_t more = 0; more < 45 * PACKET; more += 700) {
+		struct uccl_hdr h = {.type = UCCL_PKT_ACK};
+		uint32_t n = 0;
+		struct uccl_ack a;
+		struct uccl_tx t;
+
+		paced_limit = 40 * PACKET;
+		pair_init(&p, &c);
+		pair_bulk(&p, 0, 40 * PACKET);
+		assert_int_equal(pair_pump_one(&p, 0), 40);
+		a = pair_ack(&p, 0, tx()->sent.una);
+		a.nparts = 1;
+		a.parts[0] = (struct uccl_ack_parts){.have = 1ull << 39};
+		a.npaths = 1;
+		a.paths[0] = (struct uccl_ack_path){.seq = tx()->paths.list[0].next_seq - 1, .echo = uccl_ts(p.now)};
+		pair_feed(&p, 0, &h, NULL, &a);
+		paced_limit += more;
+		while (uccl_flow_tx(tx(), &t, p.now))
+			n += t.hdr[3] == UCCL_PKT_PART;
+		assert_int_equal(n, uccl_min(more / PACKET + 1, 39));
+		pair_fini(&p);
+	}
+}
+
+/* Of parts that were lost some came before they were sent again: the peer counts these twice. PROTOCOL R286 */
+static void unlost__parts(void **state)
+{
+	static const struct uccl_credit_ops paced = {.name = "paced", .limit = paced_credit, .pull = paced_pull};
+	struct pair_cfg c = trains(10);
+	struct uccl_ack a;
+
+	(void)state;
+	c.paths = 1;
+	c.credit = &paced;
+	paced_limit = 20 * PACKET;
+	pair_init(&p, &c);
+	pair_bulk(&p, 0, 20 * PACKET);
+	assert_int_equal(pair_pump_one(&p, 0), 20);
+	while (p.nwire)
+		pair_lose(&p, 0);
+	/* All of the second train came, and half of the first. */
+	a = pair_ack(&p, 0, p.cfg.csn[0]);
+	a.nwords = 1;
+	a.sack[0] = 1;
+	a.nparts = 1;
+	a.parts[0].have = 0x3e0;
+	a.npaths = 1;
+	a.paths[0] = (struct uccl_ack_path){.seq = 20, .echo = uccl_ts(p.now), .delay = UINT32_MAX};
+	assert_int_equal(flow_ack_rx(tx(), &a, uccl_ts(p.now), 0, p.now), UCCL_DROP_COUNT);
+	assert_int_equal(tx()->credit.lost, 5 * PACKET);
+	assert_int_equal(tx()->credit.used, 20 * PACKET);
+	a.parts[0].have |= 7;
+	assert_int_equal(flow_ack_rx(tx(), &a, uccl_ts(p.now), 0, p.now), UCCL_DROP_COUNT);
+	assert_int_equal(tx()->credit.used, 23 * PACKET);
+	/* The other two leave again. */
+	paced_limit = 30 * PACKET;
+	assert_int_equal(pair_pump_one(&p, 0), 2);
+	a = pair_ack(&p, 0, p.cfg.csn[0] + 2);
+	assert_int_equal(flow_ack_rx(tx(), &a, uccl_ts(p.now), 0, p.now), UCCL_DROP_COUNT);
+	assert_int_equal(tx()->credit.used, 25 * PACKET);
+	pair_fini(&p);
+}
+
+static void only_losses(struct pair *q, struct pair_pkt *k)
+{
+	if (k->h.type == UCCL_PKT_PART && k->h.flags & UCCL_FLAG_RTX && k->kind == UCCL_RX_PACKET)
+		PAIR_CHECK(k->single);
+	(void)q;
+}
+
+/* With every fault of a network at once, both ways, records between. PROTOCOL R170 */
+static void all__bad_network(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 60; seed++) {
+		struct pair_cfg c = trains(2 + (uint32_t)seed % 63);
+
+		c.slots = (uint16_t)(1 + seed * seed % 200);
+		c.csn[0] = UINT32_MAX - 5;
+		c.paths = (uint16_t)(1 + seed % 8);
+		c.cc = seed % 2 ? &uccl_cc_swift : &uccl_cc_cubic;
+		c.credit = seed % 3 == 1 ? &uccl_credit_window : seed % 3 ? &uccl_credit_eqds : &uccl_credit_none;
+		c.link_bps = 1000000000;
+		pair_init(&p, &c);
+		uccl_rng_seed(&p.rng, seed);
+		p.filter = only_losses;
+		p.faults.loss = seed % 5 * 0.02;
+		p.faults.dup = 0.05;
+		p.faults.reorder = 0.1;
+		p.faults.reorder_ns = 100 * UCCL_NS_PER_US;
+		for (int i = 0; i < 40; i++) {
+			pair_record(&p, i % 2, (uint32_t)uccl_rng_below(&p.rng, PACKET + 1));
+			if (i % 10 == 0)
+				pair_bulk(&p, i % 20 == 0, (uint32_t)(1 + uccl_rng_below(&p.rng, 200 * KIB)));
+		}
+		assert_true(pair_finish(&p, 60 * UCCL_NS_PER_S));
+		pair_fini(&p);
+	}
+}
+
+/* Nothing longer than *arg arrives at side 1. */
+static void narrow(struct pair *q, struct pair_pkt *k)
+{
+	if (k->to == 1 && k->kind == UCCL_RX_PACKET && k->len > *(uint32_t *)q->arg)
+		k->fate = PAIR_DROP;
+}
+
+/* Trains of so many parts, where the network may carry less than a part. */
+static struct pair_cfg long_trains(uint32_t parts, uint32_t bytes)
+{
+	struct pair_cfg c = pair_packets();
+
+	c.chunk_bytes = bytes;
+	c.mtu = UCCL_HDR_LEN + bytes;
+	c.find_mtu = true;
+	c.parts = true;
+	c.train_bytes = parts * bytes;
+	return c;
+}
+
+/* The way gets narrower than the parts under way: they come in pieces. PROTOCOL R153 */
+static void rtx__parts_in_pieces(void **state)
+{
+	static const uint32_t networks[] = {4000, 1472, 1280, 1200, 600};
+
+	(void)state;
+	for (int i = 0; i < 5; i++) {
+		uint32_t network = networks[i];
+		struct pair_cfg c = long_trains(12, 4900);
+
+		pair_init(&p, &c);
+		p.filter = narrow;
+		p.arg = &network;
+		pair_bulk(&p, 0, 1000 * KIB);
+		assert_true(pair_finish(&p, 2 * UCCL_NS_PER_S));
+		assert_in_range(tx()->pmtu.bytes, UCCL_PMTU_LEAST, network);
+		assert_true(stats(0)->pieces_tx && stats(1)->pieces_rx);
+		pair_bulk(&p, 0, 10000 * KIB);
+		assert_true(pair_finish(&p, UCCL_NS_PER_S));
+		assert_in_range(tx()->pmtu.bytes, network - UCCL_PMTU_STEP, network);
+		pair_fini(&p);
+	}
+}
+
+/* The first train is lost; what is new after that is counted. */
+static void lose_first_train(struct pair *q, struct pair_pkt *k)
+{
+	if (k->to != 1 || k->kind != UCCL_RX_PACKET || k->h.type < UCCL_PKT_CHUNK || k->h.flags & UCCL_FLAG_RTX)
+		return;
+	q->count++;
+	if (k->h.csn == (uint32_t)q->cfg.csn[0])
+		k->fate = PAIR_DROP;
+}
+
+/* Parts that wait for the places of their pieces are not overtaken by what needs only one. PROTOCOL R165 */
+static void rtx__pieces_have_their_turn(void **state)
+{
+	struct pair_cfg c = long_trains(4, 8192);
+
+	(void)state;
+	c.slots = 8;
+	pair_init(&p, &c);
+	p.filter = lose_first_train;
+	pair_bulk(&p, 0, 1000 * KIB);
+	pair_pump(&p);
+	assert_int_equal(p.count, 8);
+	uccl_flow_mtu_reported(tx(), 1200, p.now);
+	p.count = 0;
+	while (!stats(0)->pieces_tx)
+		assert_true(pair_step(&p));
+	/* Those that left before the loss was known: no more than there are places. */
+	assert_in_range(p.count, 0, 8);
+	assert_true(pair_finish(&p, UCCL_NS_PER_S));
+	pair_fini(&p);
+}
+
+static void lose_some_pieces(struct pair *q, struct pair_pkt *k)
+{
+	if (k->to == 1 && k->kind == UCCL_RX_PACKET && k->h.type == UCCL_PKT_PIECE && q->count++ % 20 == 7)
+		k->fate = PAIR_DROP;
+}
+
+/* Nor do parts in more pieces than there are places need more. PROTOCOL R165 */
+static void rtx__pieces_within_slots(void **state)
+{
+	struct pair_cfg c = long_trains(4, 8192);
+
+	(void)state;
+	for (c.slots = 2; c.slots < 10; c.slots++) {
+		pair_init(&p, &c);
+		p.side[1].f.cfg.slots_rx = c.slots;
+		pair_bulk(&p, 0, 50 * 8192);
+		pair_pump(&p);
+		assert_true(uccl_sent_packets(&tx()->sent) > 0);
+		while (p.nwire)
+			pair_lose(&p, 0);
+		uccl_flow_mtu_reported(tx(), 1200, p.now);
+		p.filter = lose_some_pieces;
+		assert_true(pair_finish(&p, 5 * UCCL_NS_PER_S));
+		assert_true(stats(0)->pieces_tx > 16);
+		pair_fini(&p);
+	}
+}
+
+/* An acknowledgement that names the part of which pieces leave ends them: those of the next one begin at the first. */
+static void rtx__named_while_its_pieces_leave(void **state)
+{
+	struct pair_cfg c = long_trains(4, 8192);
+	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
+	struct uccl_ack a;
+	struct uccl_tx t;
+
+	(void)state;
+	c.paths = 1;
+	/* A part is eight pieces: more than there are places, or all of them in a row. */
+	for (c.slots = 5; c.slots <= 32; c.slots += 27) {
+		pair_init(&p, &c);
+		pair_bulk(&p, 0, 4 * 8192);
+		pair_pump_one(&p, 0);
+		pair_record(&p, 0, 10);
+		pair_pump_one(&p, 0);
+		while (p.nwire)
+			pair_lose(&p, 0);
+		uccl_flow_mtu_reported(tx(), 1200, p.now);
+		a = pair_ack(&p, 0, tx()->sent.una);
+		a.slots = c.slots;
+		a.nwords = 1;
+		a.sack[0] = 1;
+		a.npaths = 1;
+		a.paths[0] = (struct uccl_ack_path){.seq = 5, .echo = uccl_ts(p.now), .delay = UINT32_MAX};
+		pair_feed(&p, 0, &h, NULL, &a);
+		for (uint8_t i = 0; i < 3; i++) {
+			assert_int_equal(uccl_flow_tx(tx(), &t, p.now), 1);
+			assert_int_equal(t.hdr[3], UCCL_PKT_PIECE);
+			assert_int_equal(t.hdr[32], i);
+			assert_int_equal(t.hdr[34], 1);
+		}
+		a.npaths = 0;
+		a.nparts = 1;
+		a.parts[0] = (struct uccl_ack_parts){.have = 1};
+		pair_feed(&p, 0, &h, NULL, &a);
+		assert_int_equal(uccl_flow_check(tx()), 0);
+		assert_int_equal(uccl_flow_tx(tx(), &t, p.now), 1);
+		assert_int_equal(t.hdr[3], UCCL_PKT_PIECE);
+		assert_int_equal(t.hdr[32], 0);
+		assert_int_equal(t.hdr[34], 2);
+		pair_fini(&p);
+	}
+}
+
+/* A made-up part arrives at side 1. */
+static void feed(uint64_t csn, uint8_t index, uint8_t count, uint32_t total, uint32_t len)
+{
+	static const uint8_t payload[9000];
+	struct uccl_chunk_part part = {.index = index, .count = count, .total = total};
+	uint8_t rec[UCCL_REC_LEN] = {0};
+	struct uccl_hdr h = {.type = UCCL_PKT_PART, .rtype = PAIR_RAW, .csn = (uint32_t)csn, .rec = rec};
+
+	h.payload_len = (uint16_t)len;
+	uccl_part_encode(rec, &part);
+	pair_feed(&p, 1, &h, payload, NULL);
+}
+
+/* A block may name only parts that were sent. PROTOCOL R18 */
+static void ack_rx__lies_about_parts(void **state)
+{
+	struct uccl_hdr h = {.type = UCCL_PKT_ACK};
+	struct uccl_ack a;
+	struct uccl_tx t;
+	uint64_t csn;
+
+	(void)state;
+	start(8);
+	csn = tx()->sent.una;
+	pair_bulk(&p, 0, 8 * PACKET);
+	while (uccl_flow_tx(tx(), &t, p.now))
+		;
+	pair_record(&p, 0, 10);
+	assert_int_equal(uccl_flow_tx(tx(), &t, p.now), 1);
+	a = pair_ack(&p, 0, csn);
+	a.nparts = 1;
+	for (int i = 0; i < 4; i++) {
+		static const struct uccl_ack_parts lies[] = {{2, 1}, {1, 1}, {0, 1 << 8}, {UINT16_MAX, 1}};
+
+		a.parts[0] = lies[i];
+		h.pseq = 0;
+		pair_feed(&p, 0, &h, NULL, &a);
+		assert_int_equal(pair_dropped(&p, 0, UCCL_DROP_ACK), i + 1);
+		assert_int_equal(tx()->sent.inflight_bytes, 8 * PACKET + 10);
+	}
+	a.parts[0] = (struct uccl_ack_parts){0, 1 << 7 | 1};
+	h.pseq = 0;
+	pair_feed(&p, 0, &h, NULL, &a);
+	assert_int_equal(tx()->sent.inflight_bytes, 6 * PACKET + 10);
+	/* All of them are the chunk. */
+	a.parts[0].have = 0xff;
+	h.pseq = 0;
+	pair_feed(&p, 0, &h, NULL, &a);
+	assert_int_equal(tx()->sent.inflight_bytes, 10);
+	assert_int_equal(tx()->sent.una, csn + 1);
+	pair_fini(&p);
+}
+
+/* Parts that do not fit their own numbers, or those that came before. PROTOCOL R170 */
+static void part_rx__malformed(void **state)
+{
+	struct uccl_hdr whole = {.type = UCCL_PKT_CHUNK, .rtype = PAIR_RAW, .payload_len = 100};
+	static const uint8_t payload[900], rec[UCCL_REC_LEN];
+	uint64_t csn;
+
+	(void)state;
+	start(8);
+	csn = p.side[1].f.rcv.nxt;
+	feed(csn, 0, 0, 100, 100);
+	feed(csn, 0, 1, 100, 100);
+	feed(csn, 2, 2, 100, 50);
+	feed(csn, 0, 65, 6500, 100);
+	feed(csn, 0, 2, 100, 49);
+	feed(csn, 0, 2, 100, 51);
+	feed(csn, 1, 2, 99, 50);
+	feed(csn, 1, 2, 100, 0);
+	feed(csn, 3, 4, 5, 1); /* nothing is left for the last */
+	feed(csn, 0, 2, UINT32_MAX, 100);
+	feed(csn, 1, 2, 2 * UINT16_MAX + 1, 1);
+	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 11);
+	assert_int_equal(p.side[1].f.nrx_parts, 0);
+	feed(csn, 0, 2, 100, 50);
+	assert_int_equal(p.side[1].f.nrx_parts, 1);
+	feed(csn, 1, 4, 100, 25);
+	feed(csn, 1, 2, 99, 49);
+	whole.csn = (uint32_t)csn;
+	whole.rec = rec;
+	pair_feed(&p, 1, &whole, payload, NULL);
+	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 14);
+	feed(csn, 0, 2, 100, 50);
+	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_DUPLICATE), 1);
+	assert_int_equal(p.side[1].raw_bytes, 50);
+	feed(csn, 1, 2, 100, 50);
+	assert_int_equal(p.side[1].raw_bytes, 100);
+	assert_int_equal(p.side[1].f.nrx_parts, 0);
+	assert_int_equal(p.side[1].f.rcv.nxt, csn + 1);
+	pair_fini(&p);
+}
+
+/* All of the range that waits leaves as one train of equal parts but for the last, as older senders make them. */
+static int older_train(struct uccl_tx *t)
+{
+	struct uccl_item *item = TAILQ_FIRST(&tx()->sendq.bulk);
+	uint32_t len = (uint32_t)item->len;
+	const uint8_t *payload;
+
+	assert_int_equal(uccl_item_payload(item, 0, len, &payload), len);
+	flow_tx_bulk_left(tx(), item, len);
+	return flow_tx_train(tx(), t,
+			     flow_tx_enter(tx(), item, UCCL_PKT_CHUNK, item->rec, payload, len,
+					   flow_tx_path(tx(), len, 0, p.now), p.now),
+			     PACKET, UCCL_FLAG_AR, p.now);
+}
+
+/* Such a train as one piece of memory; each packet but the last has `each` bytes. */
+static uint32_t train_flat(uint8_t *flat, uint32_t *each)
+{
+	uint32_t len = 0;
+	struct uccl_tx t;
+
+	*each = 0;
+	for (int more = older_train(&t); more; more = uccl_flow_tx(tx(), &t, p.now)) {
+		assert_int_equal(t.hdr[3], UCCL_PKT_PART);
+		*each = *each ? *each : UCCL_HDR_LEN + t.payload_len;
+		memcpy(flat + len, t.hdr, UCCL_HDR_LEN);
+		memcpy(flat + len + UCCL_HDR_LEN, t.payload, t.payload_len);
+		len += UCCL_HDR_LEN + t.payload_len;
+	}
+	return len;
+}
+
+static bool row_marked; /* the network marks all of them */
+
+/* Hand up packets first to last - 1 of it as one. */
+static void feed_row(uint8_t *flat, uint32_t len, uint32_t each, uint32_t first, uint32_t last)
+{
+	uint8_t *data = flat + first * each;
+	uint32_t row = (uint32_t)uccl_min(last * each, len) - first * each;
+	struct uccl_hdr h;
+
+	assert_int_equal(uccl_hdr_decode(&h, data, (uint32_t)uccl_min(each, row)), UCCL_DROP_COUNT);
+	assert_int_equal(uccl_part_run(&h, data, each, row), row);
+	h.marked = row_marked;
+	p.steps++;
+	uccl_flow_rx_parts(&p.side[1].f, &h, data, row, 0, p.now);
+	assert_int_equal(uccl_flow_check(&p.side[1].f), 0);
+}
+
+static uint32_t delivered;
+static uint32_t none_of; /* more than so many parts are refused, */
+static enum uccl_drop why; /* for this reason */
+
+static enum uccl_drop count_rows(struct pair *q, struct pair_side *s, const struct uccl_chunk_in *in)
+{
+	(void)q;
+	(void)s;
+	if (in->parts > none_of)
+		return why;
+	delivered++;
+	return UCCL_DROP_COUNT;
+}
+
+/* A row is taken in one go: one upcall, one decision on the acknowledgement; each packet is counted. PROTOCOL R173 */
+static void parts_rx__in_one_go(void **state)
+{
+	static uint8_t flat[UCCL_PART_COUNT * (UCCL_HDR_LEN + PACKET)];
+
+	(void)state;
+	for (uint32_t less = 0; less < 2; less++) {
+		uint32_t each, len;
+		struct uccl_flow *f;
+
+		start(40);
+		f = &p.side[1].f;
+		p.refuse = count_rows;
+		delivered = 0;
+		none_of = 64;
+		pair_bulk(&p, 0, 40 * PACKET - less);
+		len = train_flat(flat, &each);
+		feed_row(flat, len, each, 0, 30);
+		assert_int_equal(delivered, 1);
+		assert_int_equal(f->nrx_parts, 1);
+		assert_int_equal(f->ack_tracker.chunks, 30);
+		assert_false(f->ack_tracker.now);
+		assert_int_equal(f->ack_tracker.paths[flat[6]].high_seq, uccl_get32(flat + 20) + 29);
+		feed_row(flat, len, each, 30, 40);
+		assert_int_equal(delivered, 2);
+		assert_int_equal(stats(1)->rx_packets, 40);
+		assert_int_equal(stats(1)->rx_bytes, 40 * PACKET - less);
+		assert_int_equal(f->nrx_parts, 0);
+		assert_int_equal(p.side[1].complete, 1);
+		/* The last one asks. */
+		assert_true(f->ack_tracker.now);
+		assert_true(pair_finish(&p, UCCL_NS_PER_S));
+		pair_fini(&p);
+	}
+}
+
+/* The last one says whether more waits for a slot. PROTOCOL R178 */
+static void parts_rx__says_whether_more_waits(void **state)
+{
+	static uint8_t flat[UCCL_PART_COUNT * (UCCL_HDR_LEN + PACKET)];
+
+	(void)state;
+	for (int more = 0; more < 2; more++) {
+		struct uccl_slots slots;
+		struct uccl_grant grant;
+		uint32_t each, len;
+
+		start(40);
+		uccl_slots_init(&slots);
+		uccl_slots_open(&slots, &grant, 256, 256);
+		grant.more = !more;
+		p.side[1].f.cfg.grant = &grant;
+		pair_bulk(&p, 0, 40 * PACKET);
+		len = train_flat(flat, &each);
+		if (more)
+			flat[39 * each + 4] |= UCCL_FLAG_WANT;
+		feed_row(flat, len, each, 0, 40);
+		assert_int_equal(p.side[1].complete, 1);
+		assert_int_equal(grant.more, more);
+		pair_fini(&p);
+	}
+}
+
+/* Rows of which some parts came before, or that are refused: as if they came one by one. PROTOCOL R173 */
+static void parts_rx__as_one_by_one(void **state)
+{
+	static uint8_t flat[UCCL_PART_COUNT * (UCCL_HDR_LEN + PACKET)];
+	struct uccl_rng rng;
+
+	(void)state;
+	uccl_rng_seed(&rng, 11);
+	for (int round = 0; round < 300; round++) {
+		uint32_t count = 2 + (uint32_t)uccl_rng_below(&rng, 62), each, len, dups = 0;
+		uint64_t came = 0, all = ~0ull >> (64 - count);
+		const struct uccl_parts *parts;
+
+		start(64);
+		parts = p.side[1].f.rx_parts;
+		p.refuse = count_rows;
+		pair_bulk(&p, 0, count * PACKET - (uint32_t)uccl_rng_below(&rng, count / 2));
+		len = train_flat(flat, &each);
+		for (int k = 0; k < 8; k++) {
+			uint32_t first = k == 7 ? 0 : (uint32_t)uccl_rng_below(&rng, count);
+			uint32_t last = k == 7 ? count : first + 1 + (uint32_t)uccl_rng_below(&rng, count - first);
+			uint64_t row = uccl_parts_run((uint8_t)first, (uint8_t)(last - 1));
+
+			/* A row is refused, its parts are not. */
+			none_of = uccl_rng_below(&rng, 4) ? 64 : 1;
+			why = uccl_rng_below(&rng, 2) ? UCCL_DROP_MEMORY : UCCL_DROP_RANGE;
+			feed_row(flat, len, each, first, last);
+			dups += (uint32_t)__builtin_popcountll(row & came);
+			came |= row;
+			assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_DUPLICATE), dups);
+			assert_int_equal(p.side[1].f.ack_tracker.dups, dups);
+			if (came != all)
+				assert_true(parts[p.side[1].f.rcv.nxt & (p.cfg.window - 1)].have == came);
+		}
+		assert_int_equal(p.side[1].complete, 1);
+		/* Nothing but parts came, each counted. */
+		assert_int_equal(stats(1)->rx_bytes, len - count * UCCL_HDR_LEN);
+		none_of = 0;
+		feed_row(flat, len, each, 0, count);
+		assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_DUPLICATE), dups + count);
+		p.refuse = NULL;
+		assert_true(pair_finish(&p, UCCL_NS_PER_S));
+		pair_fini(&p);
+	}
+}
+
+/* Hand up n packets as one: parts from `first` on of `count`, of `each` bytes, the last of `last`. */
+static void feed_raw(uint16_t path, uint64_t csn, const struct uccl_chunk_part *first, uint32_t n, uint16_t each,
+		     uint16_t last)
+{
+	static uint8_t flat[65536], rec[UCCL_REC_LEN];
+	struct uccl_hdr h = {.type = UCCL_PKT_PART, .rtype = PAIR_RAW, .path = path, .token = p.side[1].f.cfg.token_rx,
+			     .csn = (uint32_t)csn, .pseq = 1000, .payload_len = each, .rec = rec};
+	uint32_t step = UCCL_HDR_LEN + each;
+
+	uccl_part_encode(rec, first);
+	for (uint32_t i = 0; i < n; i++, h.pseq++) {
+		h.payload_len = i + 1 < n ? each : last;
+		uccl_hdr_encode(flat + i * step, &h);
+		uccl_put64(rec + 24, uccl_get64(rec + 24) + 1);
+	}
+	feed_row(flat, (n - 1) * step + UCCL_HDR_LEN + last, step, 0, n);
+}
+
+/* A row that does not fit its chunk, the window or a path: as if its packets came one by one. PROTOCOL R173 */
+static void parts_rx__malformed(void **state)
+{
+	struct uccl_chunk_part at = {.index = 0, .count = 3, .total = 2500};
+	const struct uccl_flow *f = &p.side[1].f;
+	uint64_t csn;
+
+	(void)state;
+	start(40);
+	csn = f->rcv.nxt;
+	/* Parts of 834, 834 and 832 bytes. */
+	feed_raw(f->cfg.paths_rx, csn, &at, 3, 834, 832);
+	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_PATH), 3);
+	feed_raw(0, csn + p.cfg.window, &at, 3, 834, 832);
+	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_WINDOW), 3);
+	feed_raw(0, csn, &at, 2, 834, 833);
+	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 1);
+	assert_int_equal(p.side[1].raw_bytes, 834);
+	at.index = 1;
+	feed_raw(0, csn, &at, 2, 900, 832);
+	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 2);
+	assert_int_equal(p.side[1].raw_bytes, 834 + 832);
+	/* Behind the last there are none, nor do they begin anew, however many come. */
+	at.index = 255;
+	feed_raw(0, csn, &at, 2, 834, 834);
+	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 4);
+	at.index = 1;
+	feed_raw(0, csn, &at, 72, 834, 834);
+	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD) + pair_dropped(&p, 1, UCCL_DROP_DUPLICATE), 4 + 71);
+	assert_int_equal(p.side[1].raw_bytes, 2500);
+	/* Of a chunk that is whole, behind one that is not. */
+	at.index = 0;
+	feed_raw(0, csn + 2, &at, 3, 834, 832);
+	assert_int_equal(p.side[1].raw_bytes, 5000);
+	feed_raw(0, csn + 2, &at, 3, 834, 832);
+	assert_int_equal(p.side[1].raw_bytes, 5000);
+	pair_fini(&p);
+}
+
+/* What could not be taken is not named, and comes again. PROTOCOL R41 */
+static void part_rx__no_memory_comes_again(void **state)
+{
+	(void)state;
+	start(8);
+	p.refuse = pair_refuse_some;
+	p.refusals = 11;
+	pair_bulk(&p, 0, 8 * PACKET);
+	assert_true(pair_finish(&p, UCCL_NS_PER_S));
+	assert_int_equal(p.refusals, 0);
+	p.refusals = 1;
+	feed(p.side[1].f.rcv.nxt, 1, 2, 100, 50);
+	assert_int_equal(p.side[1].f.nrx_parts, 0);
+	p.side[1].f.ack_tracker.now = true;
+	pair_pump(&p);
+	assert_int_equal(p.wire[0]->h.tail_len % 16, 0);
+	pair_lose(&p, 0);
+	pair_fini(&p);
+}
+
+/* A part is missing before another: that is told soon. */
+static void part_rx__gap(void **state)
+{
+	(void)state;
+	start(8);
+	feed(p.side[1].f.rcv.nxt, 0, 8, 800, 100);
+	assert_true(p.side[1].f.ack_tracker.at == p.now + 100 * UCCL_NS_PER_US);
+	feed(p.side[1].f.rcv.nxt, 2, 8, 800, 100);
+	assert_true(p.side[1].f.ack_tracker.at == p.now + 20 * UCCL_NS_PER_US);
+	pair_fini(&p);
+}
+
+/* A made-up piece of a part arrives at side 1: half of 100 bytes, which are part `part` - 1 of 2. */
+static void feed_piece(uint64_t csn, uint8_t part, uint8_t index)
+{
+	static const uint8_t payload[50];
+	const struct uccl_chunk_part of = {.index = (uint8_t)(part - 1), .count = 2, .total = 200};
+	uint8_t whole[UCCL_REC_LEN] = {0}, rec[UCCL_REC_LEN];
+	struct uccl_piece piece = {.index = index, .count = 2, .part = part, .total = 100,
+				   .half = whole + index * UCCL_PIECE_REC};
+	struct uccl_hdr h = {.type = UCCL_PKT_PIECE, .rtype = PAIR_RAW, .csn = (uint32_t)csn, .payload_len = 50};
+
+	if (part)
+		uccl_part_encode(whole, &of);
+	uccl_piece_encode(rec, &piece);
+	h.rec = rec;
+	pair_feed(&p, 1, &h, payload, NULL);
+}
+
+/* Pieces of several parts of a chunk, of one that came, and of a chunk that comes in parts. PROTOCOL R153 R170 */
+static void part_rx__pieces(void **state)
+{
+	uint64_t csn;
+
+	(void)state;
+	start(8);
+	csn = p.side[1].f.rcv.nxt;
+	feed_piece(csn, 2, 0);
+	feed_piece(csn, 1, 1);
+	feed_piece(csn, 2, 1);
+	assert_int_equal(p.side[1].raw_bytes, 100);
+	assert_int_equal(p.side[1].f.pieces.n, 1);
+	feed_piece(csn, 2, 0);
+	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_DUPLICATE), 1);
+	assert_int_equal(p.side[1].f.ack_tracker.dups, 0);
+	assert_int_equal(p.side[1].f.pieces.n, 1);
+	feed_piece(csn, 0, 0);
+	feed_piece(csn, 0, 1);
+	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 1);
+	assert_int_equal(p.side[1].f.pieces.n, 1);
+	feed_piece(csn, 1, 0);
+	assert_int_equal(p.side[1].raw_bytes, 200);
+	assert_int_equal(p.side[1].f.rcv.nxt, csn + 1);
+	assert_int_equal(p.side[1].f.pieces.n, 0);
+	pair_fini(&p);
+}
+
+static enum uccl_drop refuse_one(struct pair *q, struct pair_side *s, const struct uccl_chunk_in *in)
+{
+	(void)s;
+	(void)in;
+	return q->refusals && q->refusals-- ? UCCL_DROP_HANDLE : UCCL_DROP_COUNT;
+}
+
+/*
+ * A part that the layer above refuses does not say how its chunk is cut, nor that it comes in parts: the true one does,
+ * and the flow goes on. The same of one that does not fit its own numbers. PROTOCOL R315
+ */
+static void part_rx__refused(void **state)
+{
+	(void)state;
+	for (uint64_t ahead = 0; ahead < 3; ahead++)
+		for (int fits = 0; fits < 2; fits++) {
+			start(8);
+			p.refuse = refuse_one;
+			p.refusals = (uint32_t)fits;
+			feed(p.side[1].f.rcv.nxt + ahead, 0, 2, 100, fits ? 50 : 49);
+			assert_int_equal(pair_dropped(&p, 1, fits ? UCCL_DROP_HANDLE : UCCL_DROP_RECORD), 1);
+			assert_int_equal(p.side[1].f.nrx_parts, 0);
+			assert_int_equal(p.side[1].f.rx_parts[(p.side[1].f.rcv.nxt + ahead) & (p.cfg.window - 1)].count,
+					 0);
+			for (int k = 0; k < 4; k++)
+				pair_bulk(&p, 0, 40000);
+			assert_true(pair_finish(&p, UCCL_NS_PER_S));
+			assert_int_equal(p.side[1].raw, 0);
+			pair_fini(&p);
+		}
+}
+
+/* Who did not say that it takes parts takes none. */
+static void part_rx__not_expected(void **state)
+{
+	struct pair_cfg c = pair_packets();
+
+	(void)state;
+	pair_init(&p, &c);
+	feed(p.side[1].f.rcv.nxt, 0, 2, 100, 50);
+	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_STATE), 1);
+	pair_fini(&p);
+}
+
+/* There is room for sixteen chunks in a block: the earliest. PROTOCOL R171 */
+static void tell__the_earliest(void **state)
+{
+	struct uccl_ack a;
+	uint64_t csn;
+	int i;
+
+	(void)state;
+	start(8);
+	csn = p.side[1].f.rcv.nxt;
+	for (uint8_t k = 20; k--;)
+		feed(csn + 3u * k, (uint8_t)(k % 2), 2, 100, 50);
+	feed(csn + 6, 1, 2, 100, 50);
+	p.side[1].f.ack_tracker.now = true;
+	pair_pump(&p);
+	i = pair_find(&p, 0, UCCL_PKT_ACK);
+	assert_true(i >= 0);
+	assert_int_equal(uccl_ack_decode(&a, p.wire[i]->data + UCCL_HDR_LEN, p.wire[i]->h.tail_len), UCCL_DROP_COUNT);
+	assert_int_equal(a.cum, (uint32_t)csn);
+	assert_int_equal(a.nwords, 1);
+	assert_int_equal(a.sack[0], 1 << 5);
+	assert_int_equal(a.nparts, UCCL_ACK_PARTS_MAX);
+	for (int k = 0; k < UCCL_ACK_PARTS_MAX; k++) {
+		int at = k < 2 ? k : k + 1; /* the third is whole */
+
+		assert_int_equal(a.parts[k].ahead, 3 * at);
+		assert_int_equal(a.parts[k].have, 1 << at % 2);
+	}
+	pair_lose(&p, (uint32_t)i);
+	pair_fini(&p);
+}
+
+/* A row is marked as a whole, and each byte counts once, whether it is taken in one go or not. PROTOCOL R189 */
+static void parts_rx__marks(void **state)
+{
+	static uint8_t flat[UCCL_PART_COUNT * (UCCL_HDR_LEN + PACKET)];
+	uint32_t each, len;
+	uint16_t path;
+
+	(void)state;
+	start(40);
+	p.refuse = count_rows;
+	none_of = 64;
+	pair_bulk(&p, 0, 40 * PACKET);
+	len = train_flat(flat, &each);
+	path = flat[6];
+	row_marked = true;
+	feed_row(flat, len, each, 0, 10);
+	assert_true(p.side[1].f.ack_tracker.paths[path].marked == 10 * PACKET);
+	/* Some of it came before. */
+	feed_row(flat, len, each, 5, 15);
+	assert_true(p.side[1].f.ack_tracker.paths[path].marked == 20 * PACKET);
+	row_marked = false;
+	feed_row(flat, len, each, 15, 40);
+	assert_true(p.side[1].f.ack_tracker.paths[path].marked == 20 * PACKET);
+	assert_true(pair_finish(&p, UCCL_NS_PER_S));
+	assert_true(stats(1)->marked_rx == 20 * PACKET);
+	assert_true(stats(0)->marked_tx == 20 * PACKET + UCCL_MARK_BYTES - 20 * PACKET % UCCL_MARK_BYTES);
+	pair_fini(&p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(tx__a_train_is_a_chunk),
+		cmocka_unit_test(tx_follow__as_one_by_one),
+		cmocka_unit_test(tx_follow__not_these),
+		cmocka_unit_test(tx__no_more_than_it_takes),
+		cmocka_unit_test(tx__parts_take_slots),
+		cmocka_unit_test(tx__no_trains),
+		cmocka_unit_test(tx__no_more_than_credit),
+		cmocka_unit_test(tx__no_longer_than_the_window),
+		cmocka_unit_test(tx__acknowledged_while_it_leaves),
+		cmocka_unit_test(tx__shorter_while_it_leaves),
+		cmocka_unit_test(tx__shares_a_train),
+		cmocka_unit_test(rtx__missing_parts_only),
+		cmocka_unit_test(rtx__of_many),
+		cmocka_unit_test(rtx__named_before),
+		cmocka_unit_test(rtx__counts_what_is_lost),
+		cmocka_unit_test(rtx__few_slots),
+		cmocka_unit_test(rtx__few_credits),
+		cmocka_unit_test(unlost__parts),
+		cmocka_unit_test(all__bad_network),
+		cmocka_unit_test(rtx__parts_in_pieces),
+		cmocka_unit_test(rtx__pieces_have_their_turn),
+		cmocka_unit_test(rtx__pieces_within_slots),
+		cmocka_unit_test(rtx__named_while_its_pieces_leave),
+		cmocka_unit_test(ack_rx__lies_about_parts),
+		cmocka_unit_test(part_rx__malformed),
+		cmocka_unit_test(parts_rx__in_one_go),
+		cmocka_unit_test(parts_rx__says_whether_more_waits),
+		cmocka_unit_test(parts_rx__as_one_by_one),
+		cmocka_unit_test(parts_rx__malformed),
+		cmocka_unit_test(part_rx__no_memory_comes_again),
+		cmocka_unit_test(part_rx__gap),
+		cmocka_unit_test(part_rx__pieces),
+		cmocka_unit_test(part_rx__refused),
+		cmocka_unit_test(part_rx__not_expected),
+		cmocka_unit_test(tell__the_earliest),
+		cmocka_unit_test(parts_rx__marks),
+	};
+
+	return cmocka_run_group_tests_name("part", tests, NULL, NULL);
+}

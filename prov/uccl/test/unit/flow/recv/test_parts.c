@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* The map of a chunk in parts, against sums made one by one, for every cut and every map of few parts. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/rng.h"
+#include "flow/recv/parts.h"
+
+/* Every chunk of up to 300 bytes in up to 64 parts, none of them empty. */
+static void init__every_cut(void **state)
+{
+	(void)state;
+	for (uint32_t total = 2; total <= 300; total++)
+		for (uint32_t count = 2; count <= uccl_min(total, UCCL_PART_COUNT); count++) {
+			struct uccl_parts p;
+			uint32_t at = 0;
+
+			if (uccl_piece_len(total, (uint8_t)count) * (count - 1) >= total)
+				continue;
+			uccl_parts_init(&p, total, (uint8_t)count);
+			for (uint8_t i = 0; i < count; i++) {
+				assert_int_equal(uccl_parts_at(&p, i), at);
+				assert_int_equal(uccl_parts_bytes(&p, 1ull << i), uccl_parts_len(&p, i));
+				assert_in_range(uccl_parts_len(&p, i), 1, p.each);
+				assert_false(uccl_parts_has(&p, i));
+				for (uint32_t len = 0; len <= p.each + 1u; len++)
+					assert_int_equal(uccl_parts_fits(&p, i, len), len == uccl_parts_len(&p, i));
+				at += uccl_parts_len(&p, i);
+			}
+			assert_int_equal(at, total);
+			assert_false(uccl_parts_fits(&p, (uint8_t)count, p.each));
+			assert_false(uccl_parts_fits(&p, UINT8_MAX, 0));
+			assert_int_equal(__builtin_popcountll(uccl_parts_all(&p)), count);
+			assert_true(uccl_parts_missing(&p) == uccl_parts_all(&p));
+			assert_int_equal(uccl_parts_bytes(&p, uccl_parts_all(&p)), total);
+		}
+}
+
+/* Every map, taken one by one and at once. */
+static void took__every_map(void **state)
+{
+	(void)state;
+	for (uint8_t count = 2; count <= 10; count++)
+		for (uint64_t map = 0; map < 1ull << count; map++) {
+			struct uccl_parts one, all;
+			uint32_t sum = 0;
+
+			uccl_parts_init(&one, count * 100u - 37, count);
+			all = one;
+			for (uint8_t i = 0; i < count; i++) {
+				if (!(map >> i & 1))
+					continue;
+				sum += uccl_parts_took(&one, 1ull << i);
+			}
+			assert_int_equal(!uccl_parts_missing(&one), map == uccl_parts_all(&one));
+			assert_int_equal(uccl_parts_bytes(&one, map), sum);
+			assert_int_equal(uccl_parts_took(&all, map), sum);
+			assert_int_equal(uccl_parts_took(&all, map), 0);
+			assert_true(all.have == one.have && one.have == map);
+			assert_true(uccl_parts_missing(&one) == (uccl_parts_all(&one) & ~map));
+			assert_int_equal(uccl_parts_took(&all, uccl_parts_all(&all)), one.total - sum);
+		}
+}
+
+static void row__every_one(void **state)
+{
+	(void)state;
+	for (uint8_t first = 0; first < UCCL_PART_COUNT; first++) {
+		uint64_t map = 0;
+
+		for (uint8_t last = first; last < UCCL_PART_COUNT; last++) {
+			map |= 1ull << last;
+			assert_true(uccl_parts_run(first, last) == map);
+		}
+	}
+}
+
+/* In order or not, in two halves that overlap. */
+static void took__counts_once(void **state)
+{
+	struct uccl_rng rng;
+
+	(void)state;
+	uccl_rng_seed(&rng, 5);
+	for (int i = 0; i < 2000; i++) {
+		uint8_t count = (uint8_t)(2 + uccl_rng_below(&rng, UCCL_PART_COUNT - 1));
+		uint64_t a, b;
+		struct uccl_parts p;
+
+		uccl_parts_init(&p, count * 1436u, count);
+		a = uccl_rng_next(&rng) & uccl_parts_all(&p);
+		b = uccl_rng_next(&rng) & uccl_parts_all(&p);
+		assert_int_equal(uccl_parts_took(&p, a) + uccl_parts_took(&p, b), uccl_parts_bytes(&p, a | b));
+	}
+}
+
+static void behind__every_map(void **state)
+{
+	(void)state;
+	for (uint64_t map = 0; map < 256; map++)
+		for (uint64_t other = 1; other < 256; other++) {
+			uint32_t last = 0, n = 0;
+
+			for (uint32_t i = 0; i < 8; i++)
+				last = other >> i & 1 ? i : last;
+			for (uint32_t i = last + 1; i < 8; i++)
+				n += map >> i & 1;
+			assert_int_equal(uccl_parts_behind(map, other), n);
+			assert_int_equal(uccl_parts_behind(map << 56, other << 56), n);
+		}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(init__every_cut),
+		cmocka_unit_test(took__every_map),
+		cmocka_unit_test(row__every_one),
+		cmocka_unit_test(took__counts_once),
+		cmocka_unit_test(behind__every_map),
+	};
+
+	return cmocka_run_group_tests_name("parts", tests, NULL, NULL);
+}

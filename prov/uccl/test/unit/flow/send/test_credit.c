@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* The books of credit alone: what leaves and what comes are numbers. */
+#include "flow/send/credit.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#define KIB 1024u
+#define MIB (1024u * KIB)
+
+static struct uccl_credit c;
+
+static int setup(void **state)
+{
+	(void)state;
+	memset(&c, 0, sizeof(c));
+	return 0;
+}
+
+static void spend__counted_once(void **state)
+{
+	(void)state;
+	uccl_credit_spend(&c, 1000);
+	uccl_credit_spend_free(&c, 8);
+	assert_int_equal(c.used, 1008);
+	assert_int_equal(c.free, 8);
+}
+
+/* PROTOCOL R65 */
+static void turn__never_back(void **state)
+{
+	(void)state;
+	assert_true(uccl_credit_turn(&c, 0));
+	assert_true(uccl_credit_turn(&c, 2));
+	assert_true(uccl_credit_turn(&c, 2));
+	assert_false(uccl_credit_turn(&c, 1));
+	assert_int_equal(c.turn, 2);
+}
+
+/* Asked before it runs out, but not again while much of what was asked for is still to go. PROTOCOL R60 */
+static void wants__before_it_runs_out(void **state)
+{
+	(void)state;
+	assert_false(uccl_credit_wants(&c, 0, 0));
+	assert_false(uccl_credit_wants(&c, 4 * MIB, 4 * MIB));
+	assert_true(uccl_credit_wants(&c, 4 * MIB, 4 * MIB - 1));
+	assert_int_equal(uccl_credit_tell(&c, 4 * MIB, MIB, 10, 10, 60), 4 * MIB);
+	assert_int_equal(c.tell_ns, 70);
+	assert_false(uccl_credit_wants(&c, 4 * MIB, 0));
+	/* Three of four have left, and more came. */
+	uccl_credit_spend(&c, 3 * MIB);
+	assert_false(uccl_credit_wants(&c, 2 * MIB, 0));
+	uccl_credit_spend(&c, 1);
+	assert_true(uccl_credit_wants(&c, 2 * MIB, 0));
+	assert_int_equal(uccl_credit_tell(&c, 2 * MIB, 0, 10, 10, 70), 5 * MIB + 1);
+}
+
+static void tell_unanswered(uint64_t bytes)
+{
+	for (unsigned int i = 0; i < 60; i++) {
+		uint64_t ns = i > 16 ? UCCL_NS_PER_MS << (i - 16) : uccl_min(30000ull << i, UCCL_NS_PER_MS);
+
+		uccl_credit_tell(&c, bytes, 0, 30000, UCCL_NS_PER_MS, 1000);
+		assert_int_equal(c.tell_ns, 1000 + uccl_min(ns, 200 * UCCL_NS_PER_MS));
+	}
+}
+
+/*
+ * The same demand is told as a probe is first, and ever more seldom if nothing answers; another one, or one after an
+ * answer, is not.
+ */
+static void tell__again(void **state)
+{
+	(void)state;
+	tell_unanswered(MIB);
+	tell_unanswered(MIB + 1);
+	uccl_credit_lost(&c, 1);
+	tell_unanswered(MIB + 1);
+	uccl_credit_answered(&c, 3000);
+	assert_int_equal(c.tell_ns, 3000);
+	/* Nothing is put off by an answer. */
+	uccl_credit_answered(&c, 5000);
+	assert_int_equal(c.tell_ns, 3000);
+	tell_unanswered(MIB + 1);
+}
+
+/* Until it is told, the receiver takes what was lost for under way. */
+static void wants__lost_enough(void **state)
+{
+	(void)state;
+	uccl_credit_lost(&c, 16 * KIB - 1);
+	assert_false(uccl_credit_wants(&c, 0, UINT64_MAX));
+	uccl_credit_lost(&c, 1);
+	assert_true(uccl_credit_wants(&c, 0, UINT64_MAX));
+	uccl_credit_tell(&c, 0, 0, 1, 1, 0);
+	assert_false(uccl_credit_wants(&c, 0, UINT64_MAX));
+}
+
+/* What the receiver takes the next message for may be wrong by half. PROTOCOL R198 */
+static void misjudged__by_half(void **state)
+{
+	(void)state;
+	assert_false(uccl_credit_misjudged(&c, 1));
+	assert_true(uccl_credit_misjudged(&c, 2));
+	uccl_credit_tell(&c, 4 * MIB, MIB, 10, 10, 60);
+	assert_false(uccl_credit_misjudged(&c, MIB));
+	assert_false(uccl_credit_misjudged(&c, 2 * MIB + 1));
+	assert_true(uccl_credit_misjudged(&c, 2 * MIB + 2));
+	assert_false(uccl_credit_misjudged(&c, MIB / 2));
+	assert_true(uccl_credit_misjudged(&c, MIB / 2 - 1));
+	/* It shrinks as it leaves. */
+	uccl_credit_spend(&c, MIB - 1000);
+	assert_false(uccl_credit_misjudged(&c, 1000));
+	assert_true(uccl_credit_misjudged(&c, MIB));
+	uccl_credit_spend(&c, 2000);
+	assert_true(uccl_credit_misjudged(&c, MIB));
+}
+
+static void sane__no_count_leaps(void **state)
+{
+	(void)state;
+	assert_true(uccl_credit_sane(&c, 0, 0));
+	assert_true(uccl_credit_sane(&c, 1ull << 48, 1ull << 48));
+	assert_false(uccl_credit_sane(&c, (1ull << 48) + 1, 0));
+	assert_false(uccl_credit_sane(&c, 0, (1ull << 48) + 1));
+	/* Less than what came is no lie. */
+	uccl_credit_received(&c, 100);
+	assert_true(uccl_credit_sane(&c, 50, 0));
+	c.received = c.peer_lost = (1ull << 62) - 10;
+	assert_true(uccl_credit_sane(&c, (1ull << 62) - 1, 0));
+	assert_false(uccl_credit_sane(&c, 1ull << 62, 0));
+	assert_false(uccl_credit_sane(&c, 0, 1ull << 62));
+}
+
+static void heard__never_less(void **state)
+{
+	(void)state;
+	assert_false(uccl_credit_heard(&c, 500, 0));
+	assert_true(uccl_credit_heard(&c, 400, 20));
+	assert_false(uccl_credit_heard(&c, 600, 10));
+	assert_int_equal(c.demand, 600);
+	assert_int_equal(c.peer_lost, 20);
+	uccl_credit_received(&c, 30);
+	assert_int_equal(uccl_credit_settled(&c), 50);
+}
+
+/* A demand is answered even if it says nothing new: the grant may have been lost. PROTOCOL R21 */
+static void take_due__once(void **state)
+{
+	(void)state;
+	assert_false(uccl_credit_take_due(&c));
+	uccl_credit_heard(&c, 0, 0);
+	assert_true(uccl_credit_take_due(&c));
+	assert_false(uccl_credit_take_due(&c));
+	uccl_credit_due(&c);
+	assert_true(uccl_credit_take_due(&c));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(spend__counted_once, setup),
+		cmocka_unit_test_setup(turn__never_back, setup),
+		cmocka_unit_test_setup(wants__before_it_runs_out, setup),
+		cmocka_unit_test_setup(tell__again, setup),
+		cmocka_unit_test_setup(wants__lost_enough, setup),
+		cmocka_unit_test_setup(misjudged__by_half, setup),
+		cmocka_unit_test_setup(sane__no_count_leaps, setup),
+		cmocka_unit_test_setup(heard__never_less, setup),
+		cmocka_unit_test_setup(take_due__once, setup),
+	};
+
+	return cmocka_run_group_tests_name("credit", tests, NULL, NULL);
+}

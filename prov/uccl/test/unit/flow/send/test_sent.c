@@ -1,0 +1,669 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* The log of what was sent, alone, beside a plain array of what was done. */
+#include "flow/send/sent.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <cmocka.h>
+
+#include "base/rng.h"
+#include "base/units.h"
+
+#define WINDOW 256
+#define FIRST (UINT64_MAX / 2 - 100)
+#define LONG_BYTES 1000
+#define CHUNKS 20000
+
+static const uint8_t rec[UCCL_REC_LEN] = {1, 2, 3};
+static struct uccl_item item;
+static struct uccl_sent_log l;
+
+static int setup(void **state)
+{
+	(void)state;
+	item = (struct uccl_item){.rtype = 7};
+	return uccl_sent_init(&l, WINDOW, FIRST) ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	uccl_sent_fini(&l);
+	return 0;
+}
+
+/* Returns its CSN. */
+static uint64_t add(uint32_t len)
+{
+	assert_true(uccl_sent_room(&l));
+	uccl_sent_add(&l, &item, 3, rec, NULL, len, 5, 1000);
+	return l.nxt - 1;
+}
+
+static void again(uint64_t csn)
+{
+	uint64_t next;
+	struct uccl_sent *e = uccl_sent_next(&l, &next);
+
+	assert_non_null(e);
+	assert_true(next == csn);
+	assert_ptr_equal(e, uccl_sent_at(&l, csn));
+	uccl_sent_again(&l, e, 2000);
+}
+
+static void init__nothing_was_sent(void **state)
+{
+	uint64_t csn;
+
+	(void)state;
+	assert_true(l.una == FIRST && l.nxt == FIRST && l.high_acked == FIRST);
+	assert_false(uccl_sent_waits(&l));
+	assert_false(uccl_sent_outstanding(&l));
+	assert_null(uccl_sent_next(&l, &csn));
+	assert_int_equal(uccl_sent_unacked(&l), 0);
+	assert_null(uccl_sent_check(&l));
+}
+
+static void grow__at_full(void **state)
+{
+	(void)state;
+	for (uint32_t n = 0; n < WINDOW; n++) {
+		assert_int_equal(l.cap, n <= 64 ? 64 : n <= 128 ? 128 : 256);
+		add(n);
+	}
+	/* The window is full. */
+	assert_false(uccl_sent_room(&l));
+	for (uint32_t n = 0; n < WINDOW; n++)
+		assert_int_equal(uccl_sent_at(&l, FIRST + n)->len, n);
+	assert_null(uccl_sent_check(&l));
+	uccl_sent_acked(&l, FIRST);
+	assert_false(uccl_sent_room(&l));
+	uccl_sent_advance(&l);
+	assert_true(uccl_sent_room(&l));
+}
+
+/* Queues are moved in their order, though their rings have wrapped. */
+static void grow__keeps_the_queues(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 200; i++) {
+		uint64_t csn = add(i % 2 ? 10 : LONG_BYTES);
+
+		uccl_sent_lost(&l, csn, false);
+		again(csn);
+		uccl_sent_acked(&l, csn);
+		uccl_sent_advance(&l);
+	}
+	for (int i = 0; i < 64; i++)
+		add(i % 2 ? 10 : LONG_BYTES);
+	for (uint64_t csn = l.nxt; csn-- > l.una;)
+		uccl_sent_lost(&l, csn, false);
+	assert_int_equal(l.cap, 64);
+	assert_true(uccl_sent_room(&l));
+	assert_int_equal(l.cap, 128);
+	for (uint64_t csn = l.nxt - 1; csn > l.una; csn -= 2)
+		again(csn);
+	for (uint64_t csn = l.nxt - 2; csn >= l.una; csn -= 2)
+		again(csn);
+	assert_null(uccl_sent_check(&l));
+}
+
+static void grow__no_memory(void **state)
+{
+	struct rlimit before, low;
+	struct uccl_sent_log was;
+	bool room;
+
+	(void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	skip(); /* such a build needs more address space than any limit leaves */
+#endif
+	for (int i = 0; i < 64; i++)
+		add(LONG_BYTES);
+	uccl_sent_lost(&l, FIRST + 1, false);
+	/* As if it were so large. */
+	l.cap = 1u << 29;
+	l.window = 1u << 30;
+	was = l;
+	assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+	low = before;
+	low.rlim_cur = 1u << 30;
+	assert_int_equal(setrlimit(RLIMIT_AS, &low), 0);
+	room = uccl_sent_grow(&l);
+	assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+	assert_false(room);
+	assert_memory_equal(&l, &was, sizeof(l));
+	l.cap = 64;
+	l.window = WINDOW;
+	assert_null(uccl_sent_check(&l));
+	again(FIRST + 1);
+	assert_true(uccl_sent_room(&l));
+}
+
+static void lost__small_ones_first(void **state)
+{
+	uint64_t n;
+
+	(void)state;
+	add(LONG_BYTES);
+	n = add(UCCL_CONTROL_BYTES + 1);
+	add(UCCL_CONTROL_BYTES);
+	/* A direct write is long, however few bytes it has. */
+	add(8);
+	uccl_sent_write(uccl_sent_at(&l, n + 2), 1);
+	for (uint64_t csn = n - 1; csn < l.nxt; csn++)
+		uccl_sent_lost(&l, csn, csn == n);
+	assert_int_equal(l.repairs, 4);
+	assert_int_equal(l.inflight_chunks, 0);
+	assert_int_equal(l.inflight_bytes, 0);
+	assert_int_equal(uccl_sent_backlog(&l), LONG_BYTES + UCCL_CONTROL_BYTES + 1 + 8);
+	assert_true(uccl_sent_at(&l, n)->timed_out);
+	assert_false(uccl_sent_at(&l, n + 1)->timed_out);
+	again(n + 1);
+	again(n - 1);
+	again(n);
+	again(n + 2);
+	assert_false(uccl_sent_waits(&l));
+	assert_true(uccl_sent_outstanding(&l));
+	/* Not repaired before they are acknowledged. */
+	assert_int_equal(l.repairs, 4);
+	uccl_sent_lost(&l, n, false);
+	assert_int_equal(l.repairs, 4);
+	assert_false(uccl_sent_at(&l, n)->timed_out);
+	assert_int_equal(uccl_sent_at(&l, n)->ntx, 2);
+	uccl_sent_acked(&l, n);
+	assert_int_equal(l.repairs, 3);
+	assert_null(uccl_sent_check(&l));
+}
+
+static void lost__came_after_all(void **state)
+{
+	uint64_t n, csn;
+
+	(void)state;
+	n = add(LONG_BYTES);
+	add(LONG_BYTES);
+	uccl_sent_lost(&l, n, false);
+	uccl_sent_lost(&l, n + 1, false);
+	uccl_sent_acked(&l, n);
+	assert_true(uccl_sent_is_acked(&l, n));
+	assert_false(uccl_sent_is_lost(&l, n));
+	assert_int_equal(l.repairs, 1);
+	assert_int_equal(l.inflight_chunks, 0);
+	uccl_sent_advance(&l);
+	/* It is in the queue yet; the one behind it is what waits. */
+	assert_true(uccl_sent_is_acked(&l, n));
+	assert_int_equal(uccl_sent_backlog(&l), LONG_BYTES);
+	again(n + 1);
+	uccl_sent_lost(&l, n + 1, false);
+	uccl_sent_acked(&l, n + 1);
+	uccl_sent_advance(&l);
+	assert_true(uccl_sent_waits(&l));
+	assert_true(uccl_sent_outstanding(&l));
+	assert_int_equal(uccl_sent_backlog(&l), 0);
+	assert_null(uccl_sent_next(&l, &csn));
+	assert_false(uccl_sent_outstanding(&l));
+	assert_int_equal(item.pending, 0);
+}
+
+/* The place of one that came after all is another's, who waits too: it counts where it waits, and once. */
+static void lost__place_of_another(void **state)
+{
+	uint64_t csn;
+
+	(void)state;
+	add(LONG_BYTES);
+	uccl_sent_lost(&l, FIRST, false);
+	uccl_sent_acked(&l, FIRST);
+	uccl_sent_advance(&l);
+	for (int i = 0; i < 64; i++)
+		add(10);
+	assert_int_equal(l.cap, 64);
+	uccl_sent_lost(&l, FIRST + 64, false);
+	assert_ptr_equal(uccl_sent_at(&l, FIRST), uccl_sent_at(&l, FIRST + 64));
+	assert_false(uccl_sent_is_lost(&l, FIRST));
+	assert_true(uccl_sent_is_lost(&l, FIRST + 64));
+	assert_int_equal(uccl_sent_backlog(&l), 0);
+	assert_non_null(uccl_sent_next(&l, &csn));
+	assert_true(csn == FIRST + 64);
+}
+
+static void parts__new_ones(void **state)
+{
+	struct uccl_sent *e;
+	uint64_t n, csn;
+
+	(void)state;
+	n = add(LONG_BYTES);
+	uccl_sent_parts(&l, n);
+	e = uccl_sent_next(&l, &csn);
+	assert_true(csn == n);
+	/* Nothing was lost, nothing of it has left. */
+	assert_int_equal(l.repairs, 0);
+	assert_int_equal(e->ntx, 0);
+	assert_true(e->single);
+	uccl_sent_route(e, 9);
+	assert_false(uccl_sent_part(&l, 3));
+	uccl_sent_left(e, 40);
+	uccl_sent_flies(&l, e, 4000);
+	assert_false(uccl_sent_part(&l, 3));
+	uccl_sent_flies(&l, e, 4000);
+	assert_int_equal(l.begun.next, 2);
+	/* Nothing of it is in flight but those that left. */
+	assert_int_equal(l.inflight_chunks, 0);
+	assert_int_equal(uccl_sent_packets(&l), 2);
+	assert_null(uccl_sent_check(&l));
+	assert_true(uccl_sent_part(&l, 3));
+	assert_int_equal(l.begun.next, 0);
+	uccl_sent_left(e, 42);
+	uccl_sent_flies(&l, e, 4500);
+	assert_int_equal(l.begun.path, 9);
+	assert_int_equal(l.begun.pseq, 42);
+	assert_int_equal(l.begun.sent_ns, 4500);
+	uccl_sent_packet(e, 400, true);
+	uccl_sent_pieces(&l, e, true);
+	uccl_sent_again(&l, e, 5000);
+	assert_int_equal(e->ntx, 1);
+	assert_int_equal(e->path, 9);
+	assert_int_equal(e->orig_path, 5);
+	assert_int_equal(e->pseq, 42);
+	assert_int_equal(e->packet, 400);
+	assert_true(e->alone);
+	assert_int_equal(e->sent_ns, 5000);
+	assert_int_equal(uccl_sent_packets(&l), 3);
+	assert_int_equal(l.pieced, 1);
+	assert_null(uccl_sent_check(&l));
+	uccl_sent_lost(&l, n, false);
+	assert_int_equal(uccl_sent_packets(&l), 0);
+	assert_int_equal(l.pieced, 0);
+	/* In place of a write the first transmission counts: its loss is what it leaves with. */
+	n = add(LONG_BYTES);
+	uccl_sent_write(uccl_sent_at(&l, n), 2);
+	uccl_sent_parts(&l, n);
+	assert_int_equal(uccl_sent_at(&l, n)->ntx, 1);
+	assert_false(uccl_sent_at(&l, n)->single);
+	assert_int_equal(uccl_sent_at(&l, n)->behind, 2);
+}
+
+/* Parts of a chunk leave in a row, but what came meanwhile leaves no count of them. */
+static void part__in_a_row(void **state)
+{
+	uint64_t n, csn;
+
+	(void)state;
+	n = add(LONG_BYTES);
+	add(LONG_BYTES);
+	add(10);
+	uccl_sent_lost(&l, n, false);
+	uccl_sent_lost(&l, n + 1, false);
+	assert_non_null(uccl_sent_next(&l, &csn));
+	assert_false(uccl_sent_part(&l, 2));
+	uccl_sent_lost(&l, n + 2, false);
+	assert_non_null(uccl_sent_next(&l, &csn));
+	assert_true(csn == n);
+	uccl_sent_acked(&l, n);
+	assert_non_null(uccl_sent_next(&l, &csn));
+	assert_true(csn == n + 1);
+	assert_int_equal(l.begun.next, 0);
+	again(n + 2);
+	assert_non_null(uccl_sent_next(&l, &csn));
+	assert_true(csn == n + 1);
+	assert_false(uccl_sent_part(&l, 2));
+	uccl_sent_parts_anew(&l);
+	assert_false(uccl_sent_part(&l, 2));
+	assert_true(uccl_sent_part(&l, 2));
+	assert_false(uccl_sent_part(&l, 2));
+	/* It was the last long one. */
+	uccl_sent_lost(&l, n + 2, false);
+	uccl_sent_acked(&l, n + 1);
+	again(n + 2);
+	assert_int_equal(l.begun.next, 0);
+}
+
+static void again__counts(void **state)
+{
+	struct uccl_sent *e;
+	uint64_t n;
+
+	(void)state;
+	n = add(10);
+	e = uccl_sent_at(&l, n);
+	for (int i = 2; i < 300; i++) {
+		assert_int_equal(uccl_sent_ask(e), 0);
+		assert_int_equal(uccl_sent_ask(e), 1);
+		uccl_sent_lost(&l, n, false);
+		again(n);
+		assert_int_equal(e->ntx, uccl_min(i, UINT8_MAX));
+	}
+}
+
+static void read__holds_the_edge(void **state)
+{
+	uint64_t n;
+
+	(void)state;
+	n = add(10);
+	add(10);
+	uccl_sent_read(uccl_sent_at(&l, n));
+	uccl_sent_read(uccl_sent_at(&l, n));
+	assert_int_equal(item.pending, 4);
+	uccl_sent_acked(&l, n + 1);
+	uccl_sent_acked(&l, n);
+	uccl_sent_advance(&l);
+	assert_true(l.una == n);
+	assert_false(uccl_sent_outstanding(&l));
+	assert_null(uccl_sent_check(&l));
+	assert_ptr_equal(uccl_sent_read_end(&l, n), &item);
+	assert_true(l.una == n);
+	assert_int_equal(item.pending, 1);
+	/* Reads that nobody announced. */
+	assert_null(uccl_sent_read_end(&l, n + 1));
+	assert_null(uccl_sent_read_end(&l, n - 1));
+	assert_null(uccl_sent_read_end(&l, n + 2));
+	assert_null(uccl_sent_read_end(&l, n + l.cap));
+	assert_null(uccl_sent_read_end(&l, UINT64_MAX));
+	assert_ptr_equal(uccl_sent_read_end(&l, n), &item);
+	assert_true(l.una == n + 2);
+	assert_int_equal(uccl_sent_at(&l, n)->state, UCCL_SENT_FREE);
+	assert_int_equal(item.pending, 0);
+	assert_null(uccl_sent_read_end(&l, n));
+}
+
+static void add__a_place_used_before(void **state)
+{
+	struct uccl_sent *e = uccl_sent_at(&l, FIRST + 64);
+
+	(void)state;
+	memset(e, 0xff, sizeof(*e));
+	for (int i = 0; i < 64; i++) {
+		add(0);
+		uccl_sent_acked(&l, l.nxt - 1);
+		uccl_sent_advance(&l);
+	}
+	assert_true(uccl_sent_room(&l));
+	assert_ptr_equal(uccl_sent_add(&l, &item, 4, rec, (const uint8_t *)&item, 77, 6, 123), e);
+	assert_int_equal(l.cap, 64);
+	assert_memory_equal(e->rec, rec, sizeof(rec));
+	assert_int_equal(e->state, UCCL_SENT_INFLIGHT);
+	assert_int_equal(e->type, 4);
+	assert_int_equal(e->rtype, 7);
+	assert_int_equal(e->ntx, 1);
+	assert_int_equal(e->path, 6);
+	assert_int_equal(e->orig_path, 6);
+	assert_int_equal(e->len, 77);
+	assert_int_equal(e->sent_ns, 123);
+	assert_ptr_equal(e->payload, &item);
+	assert_ptr_equal(e->item, &item);
+	assert_false(e->write || e->overdue || e->timed_out || e->repair || e->nic_reads || e->behind || e->single ||
+		     e->pieces || e->alone || e->packet || e->pseq);
+}
+
+/* Of what the item's record says only where it begins is another, and in the log alone. */
+static void from__moves_its_beginning(void **state)
+{
+	uint8_t want[UCCL_REC_LEN];
+	struct uccl_sent *e;
+
+	(void)state;
+	for (int i = 0; i < UCCL_REC_LEN; i++)
+		item.rec[i] = want[i] = (uint8_t)(i + 1);
+	uccl_put64(item.rec + 8, 0xfffffffffull);
+	uccl_put64(want + 8, 0x1000000000ull);
+	assert_true(uccl_sent_room(&l));
+	e = uccl_sent_add(&l, &item, 3, item.rec, NULL, 10, 5, 1000);
+	uccl_sent_from(e, 1);
+	assert_memory_equal(e->rec, want, sizeof(want));
+	assert_int_equal(uccl_get64(item.rec + 8), 0xfffffffffull);
+}
+
+/* --- any order, beside an array --- */
+
+struct chunk {
+	uint8_t state;
+	uint8_t pieces;
+	bool repair;
+	bool write;
+	uint16_t reads;
+	uint32_t len;
+	uint64_t when;		/* lost: how many were lost before */
+};
+
+static struct chunk model[CHUNKS];
+static uint32_t edge, end;	/* of the model: what is below is acknowledged and not read */
+static uint64_t losses;
+
+static bool is_small(const struct chunk *c)
+{
+	return c->len <= UCCL_CONTROL_BYTES && !c->write;
+}
+
+/* The model's answer to what is next; `end`: nothing. */
+static uint32_t model_next(void)
+{
+	uint32_t best = end;
+
+	for (uint32_t i = edge; i < end; i++) {
+		const struct chunk *c = &model[i], *b = &model[best];
+
+		if (c->state != UCCL_SENT_LOST)
+			continue;
+		if (best == end || (is_small(c) && !is_small(b)) || (is_small(c) == is_small(b) && c->when < b->when))
+			best = i;
+	}
+	return best;
+}
+
+/* As one finds it who asks them all. */
+static void model_maps_check(void)
+{
+	uint64_t flying = l.nxt;
+
+	assert_true(uccl_sent_flying(&l, l.nxt, l.nxt) == l.nxt);
+	for (uint32_t i = end; i-- > edge;) {
+		flying = model[i].state == UCCL_SENT_INFLIGHT ? FIRST + i : flying;
+		assert_true(uccl_sent_flying(&l, FIRST + i, l.nxt) == flying);
+		assert_int_equal(uccl_sent_unacked_of(&l, FIRST + i, 1), model[i].state != UCCL_SENT_ACKED);
+		/* Told together with what was acknowledged before. */
+		assert_int_equal(uccl_sent_unacked_of(&l, FIRST + edge - 1, 1), 0);
+		if (i - edge < 63)
+			assert_int_equal(uccl_sent_unacked_of(&l, FIRST + edge - 1, 1 | 2ull << (i - edge)) != 0,
+					 model[i].state != UCCL_SENT_ACKED);
+	}
+	assert_int_equal(uccl_sent_unacked_of(&l, l.una - 64, UINT64_MAX), 0);
+}
+
+static void model_check(void)
+{
+	uint32_t chunks = 0, repairs = 0, packets = 0, high = 0, pending = 0, unacked = 0;
+	uint64_t bytes = 0, backlog = 0;
+
+	assert_null(uccl_sent_check(&l));
+	while (edge < end && model[edge].state == UCCL_SENT_ACKED && !model[edge].reads)
+		edge++;
+	assert_true(l.una == FIRST + edge && l.nxt == FIRST + end);
+	for (uint32_t i = edge; i < end; i++) {
+		const struct chunk *c = &model[i];
+		const struct uccl_sent *e = uccl_sent_at(&l, FIRST + i);
+
+		assert_int_equal(e->state, c->state);
+		assert_int_equal(e->len, c->len);
+		assert_int_equal(uccl_sent_is_acked(&l, FIRST + i), c->state == UCCL_SENT_ACKED);
+		if (c->state == UCCL_SENT_INFLIGHT) {
+			chunks++;
+			bytes += c->len;
+			packets += 1u + c->pieces;
+		}
+		backlog += c->state == UCCL_SENT_LOST && !is_small(c) ? c->len : 0;
+		repairs += c->repair;
+		unacked += c->state != UCCL_SENT_ACKED;
+		pending += (c->state != UCCL_SENT_ACKED) + c->reads;
+		if (c->state == UCCL_SENT_ACKED)
+			high = i + 1;
+	}
+	assert_int_equal(l.inflight_chunks, chunks);
+	assert_int_equal(l.inflight_bytes, bytes);
+	assert_int_equal(uccl_sent_packets(&l), packets);
+	assert_int_equal(l.repairs, repairs);
+	assert_int_equal(uccl_sent_backlog(&l), backlog);
+	assert_int_equal(uccl_sent_unacked(&l), unacked);
+	assert_int_equal(item.pending, pending);
+	if (end % 16 == 0)
+		model_maps_check();
+	assert_true(l.high_acked == FIRST + uccl_max(high, edge));
+	/* Nothing that is to be sent again is forgotten. */
+	if (unacked > chunks)
+		assert_true(uccl_sent_waits(&l));
+}
+
+static void model_add(struct uccl_rng *rng)
+{
+	struct chunk *c = &model[end];
+
+	/* As the flow has it: no new ones of a kind before those that wait, so that the queues have room. */
+	if (end - edge == WINDOW) {
+		assert_false(uccl_sent_room(&l));
+		return;
+	}
+	if (end == CHUNKS || model_next() != end)
+		return;
+	*c = (struct chunk){.state = UCCL_SENT_INFLIGHT, .len = (uint32_t)uccl_rng_below(rng, 1000)};
+	c->write = uccl_rng_below(rng, 4) == 0;
+	end++;
+	add(c->len);
+	if (c->write)
+		uccl_sent_write(uccl_sent_at(&l, l.nxt - 1), 1);
+	if (uccl_rng_below(rng, 3) == 0) {
+		uccl_sent_read(uccl_sent_at(&l, l.nxt - 1));
+		c->reads++;
+	}
+	if (uccl_rng_below(rng, 8) == 0) {
+		uccl_sent_parts(&l, l.nxt - 1);
+		c->state = UCCL_SENT_LOST;
+		c->when = losses++;
+	}
+}
+
+static void model_again(struct uccl_rng *rng)
+{
+	uint32_t next = model_next(), count = 1 + (uint32_t)uccl_rng_below(rng, 4);
+	struct uccl_sent *e;
+	uint64_t csn;
+
+	e = uccl_sent_next(&l, &csn);
+	if (next == end) {
+		assert_null(e);
+		return;
+	}
+	assert_ptr_equal(e, uccl_sent_at(&l, FIRST + next));
+	assert_true(csn == FIRST + next);
+	model[next].pieces = (uint8_t)(is_small(&model[next]) ? 0 : count - 1);
+	if (model[next].pieces)
+		for (uint32_t i = 0; i < count; i++)
+			uccl_sent_flies(&l, e, 0);
+	if (model[next].pieces)
+		uccl_sent_pieces(&l, e, true);
+	uccl_sent_again(&l, e, 0);
+	model[next].state = UCCL_SENT_INFLIGHT;
+}
+
+static void all__any_order(void **state)
+{
+	struct uccl_rng rng;
+
+	(void)state;
+	uccl_rng_seed(&rng, 11);
+	edge = end = 0;
+	losses = 0;
+	while (edge < CHUNKS) {
+		uint32_t i = edge + (uint32_t)uccl_rng_below(&rng, end - edge + 1);
+		/* More leaves, then more arrives: the log fills and empties. */
+		uint32_t op = (uint32_t)uccl_rng_below(&rng, 16);
+		bool fills = end / 1000 % 2 == 0 && end < CHUNKS;
+		struct chunk *c = &model[i];
+
+		if (op < (fills ? 10 : 3)) {
+			model_add(&rng);
+		} else if (op < 12) {
+			model_again(&rng);
+		} else if (i == end) {
+			continue;
+		} else if (op < 13 && c->state == UCCL_SENT_INFLIGHT) {
+			uccl_sent_lost(&l, FIRST + i, op & 1);
+			*c = (struct chunk){UCCL_SENT_LOST, 0, true, c->write, c->reads, c->len, losses++};
+		} else if (op < 14 && c->reads) {
+			assert_ptr_equal(uccl_sent_read_end(&l, FIRST + i), &item);
+			c->reads--;
+		} else if (op >= 14 && c->state != UCCL_SENT_ACKED) {
+			uccl_sent_acked(&l, FIRST + i);
+			c->state = UCCL_SENT_ACKED;
+			c->repair = false;
+			uccl_sent_advance(&l);
+		}
+		model_check();
+	}
+	assert_int_equal(l.cap, WINDOW);
+	assert_int_equal(item.pending, 0);
+}
+
+static void check__sees_each(void **state)
+{
+	struct uccl_sent_log keep;
+	struct uccl_sent *e, kept;
+
+	(void)state;
+	add(10);
+	add(10);
+	keep = l;
+	e = uccl_sent_at(&l, FIRST);
+	kept = *e;
+#define BROKEN(change)                                                                                                 \
+	do {                                                                                                           \
+		change;                                                                                                \
+		assert_non_null(uccl_sent_check(&l));                                                                  \
+		l = keep;                                                                                              \
+		*e = kept;                                                                                             \
+		assert_null(uccl_sent_check(&l));                                                                      \
+	} while (0)
+	BROKEN(l.una = l.nxt + 1);
+	BROKEN(l.cap = WINDOW * 2);
+	BROKEN(l.cap = 1);
+	BROKEN(l.high_acked = l.nxt + 1);
+	BROKEN(e->state = UCCL_SENT_FREE);
+	BROKEN(e->state = UCCL_SENT_LOST);
+	BROKEN(e->len++);
+	BROKEN(l.inflight_chunks--);
+	BROKEN((e->state = UCCL_SENT_ACKED, l.inflight_chunks--, l.inflight_bytes -= 10));
+	BROKEN(e->repair = true);
+	BROKEN(e->pieces = 1);
+	BROKEN(l.acked++);
+	BROKEN(l.flies--);
+	BROKEN(l.pieces_more++);
+#undef BROKEN
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(init__nothing_was_sent, setup, teardown),
+		cmocka_unit_test_setup_teardown(grow__at_full, setup, teardown),
+		cmocka_unit_test_setup_teardown(grow__keeps_the_queues, setup, teardown),
+		cmocka_unit_test_setup_teardown(grow__no_memory, setup, teardown),
+		cmocka_unit_test_setup_teardown(lost__small_ones_first, setup, teardown),
+		cmocka_unit_test_setup_teardown(lost__came_after_all, setup, teardown),
+		cmocka_unit_test_setup_teardown(lost__place_of_another, setup, teardown),
+		cmocka_unit_test_setup_teardown(parts__new_ones, setup, teardown),
+		cmocka_unit_test_setup_teardown(part__in_a_row, setup, teardown),
+		cmocka_unit_test_setup_teardown(again__counts, setup, teardown),
+		cmocka_unit_test_setup_teardown(read__holds_the_edge, setup, teardown),
+		cmocka_unit_test_setup_teardown(add__a_place_used_before, setup, teardown),
+		cmocka_unit_test_setup_teardown(from__moves_its_beginning, setup, teardown),
+		cmocka_unit_test_setup_teardown(all__any_order, setup, teardown),
+		cmocka_unit_test_setup_teardown(check__sees_each, setup, teardown),
+	};
+
+	return cmocka_run_group_tests_name("sent", tests, NULL, NULL);
+}

@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Chunks in pieces: two flows and a network that carries less than both hosts. */
+#include "pair.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "flow/internal.h"
+#include "policy/policies.h"
+
+#define KIB 1024u
+#define ODD (8001 * KIB - 1) /* bytes */
+#define MS UCCL_NS_PER_MS
+
+static struct pair p;
+
+static struct uccl_flow *tx(void)
+{
+	return &p.side[0].f;
+}
+
+static const struct uccl_stats *stats(int side)
+{
+	return &p.side[side].stats;
+}
+
+/* Chunks of 8 KiB; the network towards side 1 carries *arg bytes, nothing that is longer arrives. */
+static void narrow(struct pair *q, struct pair_pkt *k)
+{
+	if (k->to == 1 && k->kind == UCCL_RX_PACKET && k->len > *(uint32_t *)q->arg)
+		k->fate = PAIR_DROP;
+}
+
+static void start(uint32_t *network)
+{
+	struct pair_cfg c = pair_packets();
+
+	c.chunk_bytes = 8192;
+	c.mtu = UCCL_HDR_LEN + 8192;
+	c.find_mtu = true;
+	pair_init(&p, &c);
+	p.filter = narrow;
+	p.arg = network;
+}
+
+/* A transfer through it ends, and soon; afterwards packets are as long as the network allows, nearly. */
+static void rx__black_hole(void **state)
+{
+	static const uint32_t networks[] = {8255, 4000, 1472, 1280, 1200, 600};
+
+	(void)state;
+	for (int i = 0; i < 6; i++) {
+		uint32_t network = networks[i];
+		uint64_t began;
+
+		start(&network);
+		began = p.now;
+		pair_bulk(&p, 0, 1000 * KIB);
+		assert_true(pair_finish(&p, UCCL_NS_PER_S));
+		assert_in_range(p.now - began, 0, 300 * MS);
+		assert_in_range(tx()->pmtu.bytes, UCCL_PMTU_LEAST, network);
+		assert_true(stats(0)->pieces_tx && stats(1)->pieces_rx);
+		pair_bulk(&p, 0, 20000 * KIB);
+		assert_true(pair_finish(&p, UCCL_NS_PER_S));
+		assert_in_range(tx()->pmtu.bytes, network - UCCL_PMTU_STEP, network);
+		/* From now on nothing is lost for it, and bulk is cut to fit. */
+		began = stats(0)->pieces_tx;
+		pair_bulk(&p, 0, 1000 * KIB);
+		assert_true(pair_finish(&p, UCCL_NS_PER_S));
+		assert_int_equal(stats(0)->pieces_tx, began);
+		pair_fini(&p);
+	}
+}
+
+/* Where in the range that it is cut from does what this packet delivers end? */
+static uint64_t end_of(const struct pair_pkt *k)
+{
+	uint64_t at = uccl_get64(k->h.rec + 8) + k->h.payload_len;
+	struct uccl_chunk_part part;
+
+	if (k->h.type == UCCL_PKT_CHUNK)
+		return at;
+	uccl_part_read(&part, k->h.rec);
+	return at + part.index * uccl_piece_len(part.total, part.count);
+}
+
+/* What is delivered by itself ends on a word, or where its range ends. Pieces are delivered when all are there. */
+static void words(struct pair *q, struct pair_pkt *k)
+{
+	if (k->kind == UCCL_RX_PACKET && (k->h.type == UCCL_PKT_CHUNK || k->h.type == UCCL_PKT_PART) &&
+	    k->h.rtype == PAIR_BULK) {
+		PAIR_CHECK(end_of(k) % UCCL_WORD == 0 || end_of(k) == ODD);
+		q->count++;
+	}
+	narrow(q, k);
+}
+
+/* Whatever the network carries, also while that is found out, and in trains. PROTOCOL R216 */
+static void bulk__whole_words(void **state)
+{
+	static const uint32_t networks[] = {8255, 8254, 4001, 3999, 1475, 1473, 1201, 603};
+
+	(void)state;
+	for (int i = 0; i < 16; i++) {
+		struct pair_cfg c = pair_packets();
+		uint32_t network = networks[i / 2];
+
+		c.chunk_bytes = 8192;
+		c.mtu = UCCL_HDR_LEN + 8195;
+		c.find_mtu = true;
+		c.parts = i % 2;
+		c.train_bytes = c.parts * 5 * 8192u;
+		pair_init(&p, &c);
+		p.filter = words;
+		p.arg = &network;
+		for (int k = 0; k < 3; k++) {
+			pair_bulk(&p, 0, ODD);
+			assert_true(pair_finish(&p, UCCL_NS_PER_S));
+		}
+		assert_true(p.count > 0);
+		assert_in_range(tx()->pmtu.bytes, network - UCCL_PMTU_STEP - UCCL_WORD, network);
+		pair_fini(&p);
+	}
+}
+
+/* Records are of the length that the owner knows, and leave in pieces. */
+static void rx__records(void **state)
+{
+	uint32_t network = 1472;
+	uint64_t lost;
+
+	(void)state;
+	start(&network);
+	for (int i = 0; i < 300; i++)
+		pair_record(&p, i % 5 == 0, (uint32_t)i * 27 % 8192);
+	assert_true(pair_finish(&p, UCCL_NS_PER_S));
+	assert_true(stats(1)->pieces_rx > 0);
+	lost = stats(0)->lost_proof + stats(0)->lost_rack + stats(0)->lost_rto;
+	for (int i = 0; i < 300; i++)
+		pair_record(&p, 0, 8192 - (uint32_t)i);
+	assert_true(pair_finish(&p, UCCL_NS_PER_S));
+	assert_int_equal(stats(0)->lost_proof + stats(0)->lost_rack + stats(0)->lost_rto, lost);
+	pair_fini(&p);
+}
+
+/* With every fault of a network at once, both ways. PROTOCOL R153 */
+static void rx__bad_network(void **state)
+{
+	uint32_t network = 1472;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 30; seed++) {
+		start(&network);
+		uccl_rng_seed(&p.rng, seed);
+		p.faults.loss = 0.05;
+		p.faults.dup = 0.1;
+		p.faults.reorder = 0.1;
+		p.faults.reorder_ns = 100 * UCCL_NS_PER_US;
+		for (int i = 0; i < 60; i++) {
+			pair_record(&p, i % 2, (uint32_t)uccl_rng_below(&p.rng, 8193));
+			if (i % 20 == 0)
+				pair_bulk(&p, i % 40 == 0, 200 * KIB);
+		}
+		assert_true(pair_finish(&p, 30 * UCCL_NS_PER_S));
+		pair_fini(&p);
+	}
+}
+
+/* The payload of a NIC that reads later is not given back before it has read all pieces. */
+static void tx__nic_reads_later(void **state)
+{
+	struct pair_cfg c = pair_packets();
+	uint32_t network = 1472;
+
+	(void)state;
+	c.chunk_bytes = 8192;
+	c.mtu = UCCL_HDR_LEN + 8192;
+	c.find_mtu = true;
+	c.tx_async = true;
+	pair_init(&p, &c);
+	p.filter = narrow;
+	p.arg = &network;
+	p.sent_delay = 5 * MS;
+	for (int i = 0; i < 100; i++)
+		pair_record(&p, 0, 8000);
+	assert_true(pair_finish(&p, UCCL_NS_PER_S));
+	pair_fini(&p);
+}
+
+/* Packets get shorter while a chunk leaves in pieces: it is cut anew. */
+static void tx__shorter_in_mid_row(void **state)
+{
+	uint32_t network = UINT32_MAX;
+	struct uccl_tx t;
+
+	(void)state;
+	start(&network);
+	uccl_flow_mtu_reported(tx(), 4000, p.now);
+	pair_record(&p, 0, 8000);
+	assert_int_equal(uccl_flow_tx(tx(), &t, p.now), 1);
+	assert_int_equal(t.hdr[3], UCCL_PKT_PIECE);
+	assert_int_equal(t.hdr[33], 3);
+	uccl_flow_mtu_reported(tx(), 2000, p.now);
+	assert_int_equal(uccl_flow_tx(tx(), &t, p.now), 1);
+	assert_int_equal(t.hdr[32], 0);
+	assert_int_equal(t.hdr[33], 5);
+	assert_true(pair_finish(&p, UCCL_NS_PER_S));
+	pair_fini(&p);
+}
+
+/* Each piece takes a place of the receive queue; what fills more than all of it goes alone, by and by. PROTOCOL R165 */
+static void tx__pieces_take_slots(void **state)
+{
+	(void)state;
+	for (uint32_t slots = 1; slots <= 20; slots++) {
+		uint32_t network = 1472, count = 6, n = 0;
+		struct pair_cfg c = pair_packets();
+		struct uccl_tx t;
+
+		c.chunk_bytes = 8192;
+		c.mtu = UCCL_HDR_LEN + 8192;
+		c.find_mtu = true;
+		c.slots = slots;
+		pair_init(&p, &c);
+		p.filter = narrow;
+		p.arg = &network;
+		uccl_flow_mtu_reported(tx(), network, p.now);
+		for (int i = 0; i < 10; i++)
+			pair_record(&p, 0, 8000);
+		while (uccl_flow_tx(tx(), &t, p.now)) {
+			assert_int_equal(t.hdr[3], UCCL_PKT_PIECE);
+			assert_int_equal(t.hdr[33], count);
+			n++;
+		}
+		assert_int_equal(n, slots < count ? slots : slots / count * count);
+		assert_int_equal(uccl_sent_packets(&tx()->sent), n);
+		assert_int_equal(uccl_flow_check(tx()), 0);
+		assert_true(pair_finish(&p, UCCL_NS_PER_S));
+		assert_int_equal(uccl_sent_packets(&tx()->sent), 0);
+		pair_fini(&p);
+	}
+}
+
+static void count_new(struct pair *q, struct pair_pkt *k)
+{
+	q->count += k->to == 1 && k->kind == UCCL_RX_PACKET && k->h.type == UCCL_PKT_CHUNK;
+}
+
+/* What waits for places is not overtaken by chunks that need only one: it would wait as long as there are such. */
+static void tx__pieces_have_their_turn(void **state)
+{
+	struct pair_cfg c = pair_packets();
+
+	(void)state;
+	c.chunk_bytes = 8192;
+	c.mtu = UCCL_HDR_LEN + 8192;
+	c.find_mtu = true;
+	c.slots = 8;
+	pair_init(&p, &c);
+	p.filter = count_new;
+	uccl_flow_mtu_reported(tx(), 1472, p.now);
+	pair_bulk(&p, 0, 1000 * KIB);
+	pair_pump(&p);
+	assert_int_equal(uccl_sent_packets(&tx()->sent), 8);
+	pair_record(&p, 0, 8000);
+	p.count = 0;
+	while (!stats(0)->pieces_tx)
+		assert_true(pair_step(&p));
+	assert_in_range(p.count, 0, 1);
+	assert_true(pair_finish(&p, UCCL_NS_PER_S));
+	pair_fini(&p);
+}
+
+/* Some links let a train pass whose packets, each by itself, are too long for them. */
+static void narrow_singles(struct pair *q, struct pair_pkt *k)
+{
+	if (k->to == 1 && k->kind == UCCL_RX_PACKET && k->len > 1472 && (k->single || q->count++ % 20 == 0))
+		k->fate = PAIR_DROP;
+}
+
+static void rx__trains_pass(void **state)
+{
+	struct pair_cfg c = pair_packets();
+
+	(void)state;
+	c.chunk_bytes = 8192;
+	c.mtu = UCCL_HDR_LEN + 8192;
+	c.find_mtu = true;
+	c.train_bytes = 7 * 8192;
+	c.slots = 64;
+	pair_init(&p, &c);
+	p.filter = narrow_singles;
+	pair_bulk(&p, 0, 8000 * KIB);
+	assert_true(pair_finish(&p, 2 * UCCL_NS_PER_S));
+	assert_in_range(tx()->pmtu.bytes, UCCL_PMTU_BASE, 1472);
+	pair_fini(&p);
+}
+
+static struct uccl_piece piece_of(uint8_t index, uint8_t count, uint32_t total)
+{
+	static const uint8_t half[UCCL_PIECE_REC];
+
+	return (struct uccl_piece){.index = index, .count = count, .total = total, .half = half};
+}
+
+/* A made-up piece arrives at side 1. */
+static void feed(uint64_t csn, struct uccl_piece piece, uint32_t len)
+{
+	static const uint8_t payload[9000];
+	uint8_t rec[UCCL_REC_LEN];
+	struct uccl_hdr h = {.type = UCCL_PKT_PIECE, .rtype = PAIR_RAW, .csn = (uint32_t)csn, .rec = rec};
+
+	h.payload_len = (uint16_t)len;
+	uccl_piece_encode(rec, &piece);
+	pair_feed(&p, 1, &h, payload, NULL);
+}
+
+/* Pieces that do not fit their own numbers, or are of more than we take. PROTOCOL R153 */
+static void piece_rx__malformed(void **state)
+{
+	uint32_t network = UINT32_MAX;
+	uint64_t csn;
+
+	(void)state;
+	start(&network);
+	csn = p.side[1].f.rcv.nxt;
+	feed(csn, piece_of(0, 0, 100), 100);
+	feed(csn, piece_of(0, 1, 100), 100); /* one piece is none */
+	feed(csn, piece_of(2, 2, 100), 50);
+	feed(csn, piece_of(0, 65, 6500), 100);
+	feed(csn, piece_of(0, 2, 100), 49);
+	feed(csn, piece_of(0, 2, 100), 51);
+	feed(csn, piece_of(1, 2, 99), 50);
+	feed(csn, piece_of(1, 2, 100), 0);
+	feed(csn, piece_of(0, 2, 0), 0);
+	feed(csn, piece_of(1, 64, 64), 2);
+	feed(csn, piece_of(3, 4, 5), 1); /* nothing is left for the last */
+	feed(csn, piece_of(2, 4, 5), 2);
+	feed(csn, piece_of(0, 2, 8194), 4097);
+	feed(csn, piece_of(0, 64, UINT32_MAX), 0);
+	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 14);
+	assert_int_equal(p.side[1].f.pieces.n, 0);
+	feed(csn, piece_of(0, 2, 8192), 4096);
+	feed(csn, piece_of(1, 2, 8192), 4096);
+	assert_int_equal(p.side[1].raw, 1);
+	assert_int_equal(p.side[1].raw_bytes, 8192);
+	pair_fini(&p);
+}
+
+/* Doubled pieces, pieces of another cut, and the whole chunk that comes late after all. PROTOCOL R153 */
+static void piece_rx__once(void **state)
+{
+	struct uccl_hdr whole = {.type = UCCL_PKT_CHUNK, .rtype = PAIR_RAW, .payload_len = 900};
+	static const uint8_t payload[900], rec[UCCL_REC_LEN];
+	uint32_t network = UINT32_MAX;
+	uint64_t csn;
+
+	(void)state;
+	start(&network);
+	csn = p.side[1].f.rcv.nxt;
+	feed(csn, piece_of(0, 3, 900), 300);
+	feed(csn, piece_of(0, 3, 900), 300);
+	feed(csn, piece_of(1, 3, 900), 300);
+	assert_int_equal(p.side[1].raw, 0);
+	/* Cut in two now: what came of three is nothing. */
+	feed(csn, piece_of(1, 2, 900), 450);
+	assert_int_equal(p.side[1].raw, 0);
+	feed(csn, piece_of(2, 3, 900), 300);
+	assert_int_equal(p.side[1].raw, 0);
+	feed(csn, piece_of(0, 2, 900), 450);
+	feed(csn, piece_of(1, 2, 900), 450);
+	assert_int_equal(p.side[1].raw, 1);
+	feed(csn, piece_of(1, 2, 900), 450);
+	assert_int_equal(p.side[1].raw, 1);
+	assert_int_equal(p.side[1].f.ack_tracker.dups, 0); /* nobody sent too early */
+	/* The next one: in part, and then whole. */
+	feed(csn + 1, piece_of(1, 2, 900), 450);
+	whole.csn = (uint32_t)(csn + 1);
+	whole.rec = rec;
+	pair_feed(&p, 1, &whole, payload, NULL);
+	assert_int_equal(p.side[1].raw, 2);
+	assert_int_equal(p.side[1].f.pieces.n, 0);
+	pair_fini(&p);
+}
+
+/* However many chunks somebody begins, few are kept, and the first that is missing always goes on. PROTOCOL R154 */
+static void piece_rx__few_are_kept(void **state)
+{
+	uint32_t network = UINT32_MAX;
+	uint64_t csn;
+
+	(void)state;
+	start(&network);
+	csn = p.side[1].f.rcv.nxt;
+	for (uint64_t k = 1; k <= 100; k++)
+		feed(csn + k, piece_of(0, 2, 8000), 4000);
+	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_MEMORY), 100 - UCCL_PIECED_MAX);
+	feed(csn, piece_of(0, 2, 8000), 4000);
+	feed(csn, piece_of(1, 2, 8000), 4000);
+	assert_int_equal(p.side[1].raw, 1);
+	/* It had the place of the latest of those that were kept. */
+	feed(csn + 15, piece_of(1, 2, 8000), 4000);
+	assert_int_equal(p.side[1].raw, 2);
+	feed(csn + 16, piece_of(1, 2, 8000), 4000);
+	assert_int_equal(p.side[1].raw, 2);
+	pair_fini(&p);
+}
+
+/* A receiver that cannot take a chunk now gets all of it again. */
+static void rx__no_memory_comes_again(void **state)
+{
+	uint32_t network = 1472;
+
+	(void)state;
+	start(&network);
+	pair_record(&p, 0, 8000);
+	assert_true(pair_finish(&p, UCCL_NS_PER_S));
+	p.refuse = pair_refuse_some;
+	p.refusals = 5;
+	pair_record(&p, 0, 8000);
+	assert_true(pair_finish(&p, UCCL_NS_PER_S));
+	assert_int_equal(p.refusals, 0);
+	pair_fini(&p);
+}
+
+static enum uccl_drop refuse_one(struct pair *q, struct pair_side *s, const struct uccl_chunk_in *in)
+{
+	(void)s;
+	(void)in;
+	return q->refusals && q->refusals-- ? UCCL_DROP_RANGE : UCCL_DROP_COUNT;
+}
+
+/* Pieces of a chunk that is refused are kept no more: it comes again whole. PROTOCOL R315 */
+static void rx__refused(void **state)
+{
+	uint32_t network = 1472;
+
+	(void)state;
+	start(&network);
+	pair_record(&p, 0, 8000);
+	assert_true(pair_finish(&p, UCCL_NS_PER_S));
+	p.refuse = refuse_one;
+	p.refusals = 1;
+	pair_record(&p, 0, 8000);
+	assert_true(pair_finish(&p, UCCL_NS_PER_S));
+	assert_int_equal(p.refusals, 0);
+	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RANGE), 1);
+	pair_fini(&p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rx__black_hole),
+		cmocka_unit_test(bulk__whole_words),
+		cmocka_unit_test(rx__records),
+		cmocka_unit_test(rx__bad_network),
+		cmocka_unit_test(tx__nic_reads_later),
+		cmocka_unit_test(tx__shorter_in_mid_row),
+		cmocka_unit_test(tx__pieces_take_slots),
+		cmocka_unit_test(tx__pieces_have_their_turn),
+		cmocka_unit_test(rx__trains_pass),
+		cmocka_unit_test(piece_rx__malformed),
+		cmocka_unit_test(piece_rx__once),
+		cmocka_unit_test(piece_rx__few_are_kept),
+		cmocka_unit_test(rx__no_memory_comes_again),
+		cmocka_unit_test(rx__refused),
+	};
+
+	return cmocka_run_group_tests_name("piece", tests, NULL, NULL);
+}

@@ -1,0 +1,1391 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "flow/wire/conn.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "base/units.h"
+
+#define MS UCCL_NS_PER_MS
+#define LIFE_NS (20 * UCCL_NS_PER_S) /* of a cookie */
+
+/* A packet on its way. */
+struct pkt {
+	uint32_t len;
+	uint8_t data[UCCL_HDR_LEN + UCCL_INIT_MAX];
+	struct uccl_hdr h;
+	const uint8_t *payload;
+	struct uccl_nic_addr src, to;
+};
+
+/* Two endpoints; conn[i] is that of endpoint i to the other one. */
+static struct uccl_listener l[2];
+static struct uccl_conn conn[2];
+static uint64_t now;
+
+static struct uccl_params params(int i)
+{
+	return (struct uccl_params){
+		.mtu = 1500,
+		.write_bytes = 32768,
+		.window = 1024,
+		.msg_limit = 500,
+		.paths = (uint16_t)(32 + i),
+		.slots = 900,
+		.csn = 0xffff0000 + (unsigned int)i,
+		.epoch = (uint8_t)(3 + i),
+		.parts = 64,
+	};
+}
+
+static int start(void **state)
+{
+	(void)state;
+	now = 1000 * UCCL_NS_PER_S;
+	memset(l, 0, sizeof(l));
+	for (int i = 0; i < 2; i++) {
+		l[i].local.nic.ip[10] = l[i].local.nic.ip[11] = 0xff;
+		l[i].local.nic.ip[12] = 10;
+		l[i].local.nic.ip[15] = (uint8_t)(1 + i);
+		l[i].local.nic.port = (uint16_t)(5000 + i);
+		l[i].local.incarnation = 0x1111111111111111u * (unsigned int)(i + 1);
+		memset(l[i].local.key, 0x40 + i, UCCL_KEY_LEN);
+		memset(l[i].secret, 0x70 + i, UCCL_KEY_LEN);
+	}
+	for (int i = 0; i < 2; i++) {
+		const struct uccl_params mine = params(i);
+
+		uccl_conn_init(&conn[i], &l[!i].local, &mine, 0xa0 + (unsigned int)i, 0xb0 + (unsigned int)i);
+	}
+	return 0;
+}
+
+/* What endpoint i wants to send; false: nothing. Its data port is another one than its address (a path's). */
+static bool take(int i, struct pkt *k)
+{
+	uint8_t buf[UCCL_INIT_MAX];
+	struct uccl_tx tx;
+
+	memset(&tx, 0xff, sizeof(tx));
+	if (!uccl_conn_tx(&conn[i], &l[i], &tx, buf, now))
+		return false;
+	assert_int_equal(tx.kind, UCCL_TX_PACKET);
+	assert_int_equal(tx.hdr_len, UCCL_HDR_LEN);
+	assert_int_equal(tx.tail_len, 0);
+	assert_true(tx.cookie == UCCL_NEVER);
+	memcpy(k->data, tx.hdr, UCCL_HDR_LEN);
+	if (tx.payload_len)
+		memcpy(k->data + UCCL_HDR_LEN, tx.payload, tx.payload_len);
+	k->len = UCCL_HDR_LEN + tx.payload_len;
+	k->src = l[i].local.nic;
+	k->src.port += 100;
+	assert_int_equal(uccl_hdr_decode(&k->h, k->data, k->len), UCCL_DROP_COUNT);
+	k->payload = k->data + UCCL_HDR_LEN;
+	return true;
+}
+
+/* The listener of endpoint i answers a HELLO. */
+static enum uccl_drop answer(int i, const struct pkt *hello, struct pkt *cookie)
+{
+	enum uccl_drop reason = uccl_listener_hello(&l[i], &hello->h, &hello->src, cookie->data, &cookie->to, now);
+
+	if (reason != UCCL_DROP_COUNT)
+		return reason;
+	cookie->len = UCCL_HDR_LEN;
+	cookie->src = l[i].local.nic;
+	assert_int_equal(uccl_hdr_decode(&cookie->h, cookie->data, cookie->len), UCCL_DROP_COUNT);
+	return reason;
+}
+
+/* Endpoint 0 begins and gets as far as its INIT. */
+static void until_init(struct pkt *init)
+{
+	struct pkt hello, cookie;
+
+	uccl_conn_start(&conn[0], now);
+	assert_true(take(0, &hello));
+	assert_int_equal(hello.h.type, UCCL_PKT_HELLO);
+	assert_int_equal(answer(1, &hello, &cookie), UCCL_DROP_COUNT);
+	assert_int_equal(uccl_conn_cookie(&conn[0], &cookie.h, now), UCCL_DROP_COUNT);
+	assert_true(take(0, init));
+	assert_int_equal(init->h.type, UCCL_PKT_INIT);
+}
+
+static enum uccl_drop init_at(int i, const struct pkt *k, struct uccl_init *out)
+{
+	return uccl_listener_init(&l[i], &k->h, k->payload, &k->src, out, now);
+}
+
+static enum uccl_drop ack_at(int i, const struct pkt *k, struct uccl_init *out)
+{
+	return uccl_conn_check_ack(&conn[i], &l[i], &k->h, k->payload, &k->src, out);
+}
+
+static void conn_start__once(void **state)
+{
+	struct pkt k;
+
+	(void)state;
+	assert_int_equal(conn[0].state, UCCL_CONN_IDLE);
+	assert_true(uccl_conn_expiry(&conn[0]) == UCCL_NEVER);
+	assert_false(take(0, &k));
+	uccl_conn_start(&conn[0], now);
+	assert_int_equal(conn[0].state, UCCL_CONN_HELLO);
+	assert_int_equal(uccl_conn_expiry(&conn[0]), now + 5 * MS);
+	assert_true(take(0, &k));
+	assert_false(take(0, &k));
+	uccl_conn_start(&conn[0], now + 1);
+	assert_false(take(0, &k));
+	assert_int_equal(conn[0].started_ns, now);
+}
+
+static void conn_expire__back_off(void **state)
+{
+	uint64_t gap = 5 * MS;
+	struct pkt k;
+
+	(void)state;
+	uccl_conn_start(&conn[0], now);
+	take(0, &k);
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(uccl_conn_expiry(&conn[0]), now + gap);
+		uccl_conn_expire(&conn[0], now + gap - 1);
+		assert_false(take(0, &k));
+		now += gap;
+		uccl_conn_expire(&conn[0], now);
+		assert_true(take(0, &k));
+		assert_int_equal(k.h.type, UCCL_PKT_HELLO);
+		gap = uccl_min(gap + gap / 4, 500 * MS);
+	}
+	assert_true(gap > 400 * MS);
+}
+
+/* Its first packet leaves at the time that was asked for, and what follows counts from there. PROTOCOL R295 */
+static void conn_delay__first_hello(void **state)
+{
+	struct pkt k;
+
+	(void)state;
+	uccl_conn_start(&conn[0], now);
+	uccl_conn_delay(&conn[0], now + 70 * MS);
+	assert_false(take(0, &k));
+	assert_int_equal(uccl_conn_expiry(&conn[0]), now + 70 * MS);
+	now += 70 * MS;
+	uccl_conn_expire(&conn[0], now);
+	assert_true(take(0, &k));
+	assert_int_equal(k.h.type, UCCL_PKT_HELLO);
+	assert_in_range(uccl_conn_expiry(&conn[0]), now + 5 * MS, now + 10 * MS);
+}
+
+/* Who is asked for by place may be about to start: it is asked more often for some seconds. PROTOCOL R295 */
+static void conn_expire__by_place(void **state)
+{
+	const struct uccl_params mine = params(0);
+	struct uccl_addr place = l[1].local;
+	uint64_t began = now, last = now;
+	struct pkt k;
+
+	(void)state;
+	place.incarnation = 0;
+	uccl_conn_init(&conn[0], &place, &mine, 0x1234, 0x5678);
+	uccl_conn_start(&conn[0], now);
+	take(0, &k);
+	for (int i = 0; i < 60; i++) {
+		now = uccl_conn_expiry(&conn[0]);
+		assert_true(now - last <= (last - began < 4000 * MS ? 150 : 500) * MS);
+		last = now;
+		uccl_conn_expire(&conn[0], now);
+		assert_true(take(0, &k));
+	}
+	assert_true(uccl_conn_expiry(&conn[0]) - now > 400 * MS);
+}
+
+/* Of the HELLOs under a flood one in five is answered: that is enough to get in within a second, nearly always. */
+static void conn_expire__many_hellos_at_first(void **state)
+{
+	uint64_t end = now + 1000 * MS;
+	int hellos = 0;
+	struct pkt k;
+
+	(void)state;
+	uccl_conn_start(&conn[0], now);
+	for (; now <= end; now = uccl_conn_expiry(&conn[0])) {
+		uccl_conn_expire(&conn[0], now);
+		hellos += take(0, &k);
+	}
+	assert_in_range(hellos, 16, 20);
+}
+
+/* INIT is not one of many: its waits double. */
+static void conn_expire__init_backs_off(void **state)
+{
+	struct pkt k;
+
+	(void)state;
+	until_init(&k);
+	for (uint64_t gap = 5 * MS; gap < 160 * MS; gap *= 2) {
+		assert_int_equal(uccl_conn_expiry(&conn[0]), now + gap);
+		now += gap;
+		uccl_conn_expire(&conn[0], now);
+		assert_true(take(0, &k));
+		assert_int_equal(k.h.type, UCCL_PKT_INIT);
+	}
+}
+
+/* A cookie grows old, and a responder may have restarted: after six tries a new cookie is asked for. */
+static void conn_expire__new_cookie(void **state)
+{
+	struct pkt k;
+	int inits = 1;
+
+	(void)state;
+	until_init(&k);
+	for (int i = 0; i < 6; i++) {
+		now = uccl_conn_expiry(&conn[0]);
+		uccl_conn_expire(&conn[0], now);
+		assert_true(take(0, &k));
+		inits += k.h.type == UCCL_PKT_INIT;
+	}
+	assert_int_equal(inits, 6);
+	assert_int_equal(k.h.type, UCCL_PKT_HELLO);
+	assert_int_equal(conn[0].state, UCCL_CONN_HELLO);
+	assert_true(uccl_conn_expiry(&conn[0]) > now + 15 * MS); /* still patient */
+}
+
+static void conn_tx__hello(void **state)
+{
+	struct pkt k;
+
+	(void)state;
+	uccl_conn_start(&conn[0], now);
+	assert_true(take(0, &k));
+	assert_int_equal(k.len, UCCL_HDR_LEN);
+	assert_int_equal(k.h.token, 0xa0);
+	assert_int_equal(uccl_get64(k.h.rec), 0xb0);
+	assert_true(uccl_get64(k.h.rec + 8) == l[0].local.incarnation);
+	assert_true(uccl_get64(k.h.rec + 16) == l[1].local.incarnation);
+	assert_int_equal(uccl_get16(k.h.rec + 24), 5000);
+}
+
+/* Both become endpoints of RDMA NICs: packets come from another queue pair than the one that receives. */
+static void rdma(void)
+{
+	for (int i = 0; i < 2; i++) {
+		l[i].local.nic.scope = 0x12000011 + (uint32_t)i;
+		l[i].local.nic.pad = (uint16_t)(0xc123 + i);
+		conn[!i].remote.nic = l[i].local.nic;
+	}
+}
+
+static void conn_tx__hello_rdma(void **state)
+{
+	struct pkt k;
+
+	(void)state;
+	l[0].local.nic.scope = 9; /* IPv6's, which means nothing to others */
+	uccl_conn_start(&conn[0], now);
+	assert_true(take(0, &k));
+	assert_int_equal(uccl_get64(k.h.rec + 24), 5000);
+	rdma();
+	uccl_conn_expire(&conn[0], uccl_conn_expiry(&conn[0]));
+	assert_true(take(0, &k));
+	assert_int_equal(uccl_get16(k.h.rec + 24), 5000);
+	assert_int_equal(uccl_get16(k.h.rec + 26), 0xc123);
+	assert_int_equal(uccl_get32(k.h.rec + 28), 0x12000011);
+}
+
+static void conn_tx__labels_rotate(void **state)
+{
+	uint32_t labels = 0;
+	uint8_t buf[UCCL_INIT_MAX];
+	struct uccl_tx tx;
+
+	(void)state;
+	uccl_conn_start(&conn[0], now);
+	for (int i = 0; i < 16; i++) {
+		assert_int_equal(uccl_conn_tx(&conn[0], &l[0], &tx, buf, now), 1);
+		labels |= 1u << tx.label;
+		now = uccl_conn_expiry(&conn[0]);
+		uccl_conn_expire(&conn[0], now);
+	}
+	assert_int_equal(labels, 0xffff);
+}
+
+/* Only HELLO goes where perhaps nobody is. */
+static void conn_tx__hello_only(void **state)
+{
+	uint8_t buf[UCCL_INIT_MAX];
+	struct uccl_tx tx = {.hello = false};
+
+	(void)state;
+	uccl_conn_start(&conn[0], now);
+	assert_int_equal(uccl_conn_tx(&conn[0], &l[0], &tx, buf, now), 1);
+	assert_true(tx.hello);
+	conn[0].state = UCCL_CONN_INIT;
+	conn[0].tx_due = true;
+	assert_int_equal(uccl_conn_tx(&conn[0], &l[0], &tx, buf, now), 1);
+	assert_false(tx.hello);
+}
+
+/* Keys are never on the wire. */
+static void conn_tx__no_key(void **state)
+{
+	struct pkt k;
+
+	(void)state;
+	until_init(&k);
+	assert_int_equal(k.h.payload_len, UCCL_INIT_PAYLOAD);
+	for (int i = 0; i < 2; i++)
+		assert_null(memmem(k.data, k.len, l[i].local.key, 8));
+	assert_null(memmem(k.data, k.len, l[1].secret, 8));
+}
+
+static void conn_cookie__states(void **state)
+{
+	static const enum uccl_conn_state states[] = {UCCL_CONN_IDLE, UCCL_CONN_HELLO, UCCL_CONN_INIT, UCCL_CONN_OPEN,
+						      UCCL_CONN_DEAD};
+	struct pkt hello, cookie;
+
+	(void)state;
+	uccl_conn_start(&conn[0], now);
+	take(0, &hello);
+	assert_int_equal(answer(1, &hello, &cookie), UCCL_DROP_COUNT);
+	for (unsigned int i = 0; i < uccl_array_len(states); i++) {
+		conn[0].state = states[i];
+		assert_int_equal(uccl_conn_cookie(&conn[0], &cookie.h, now),
+				 states[i] == UCCL_CONN_HELLO ? UCCL_DROP_COUNT : UCCL_DROP_STATE);
+		if (states[i] == UCCL_CONN_HELLO)
+			assert_int_equal(conn[0].state, UCCL_CONN_INIT);
+		else
+			assert_int_equal(conn[0].state, states[i]);
+	}
+}
+
+static void conn_cookie__not_ours(void **state)
+{
+	struct pkt hello, cookie;
+
+	(void)state;
+	uccl_conn_start(&conn[0], now);
+	take(0, &hello);
+	answer(1, &hello, &cookie);
+	cookie.data[32] ^= 1; /* nonce */
+	assert_int_equal(uccl_conn_cookie(&conn[0], &cookie.h, now), UCCL_DROP_COOKIE);
+	cookie.data[32] ^= 1;
+	memset(cookie.data + 40, 0, 8); /* nobody */
+	assert_int_equal(uccl_conn_cookie(&conn[0], &cookie.h, now), UCCL_DROP_COOKIE);
+	assert_int_equal(conn[0].state, UCCL_CONN_HELLO);
+}
+
+static void conn_cookie__another_incarnation(void **state)
+{
+	struct pkt hello, cookie, k;
+
+	(void)state;
+	uccl_conn_start(&conn[0], now);
+	take(0, &hello);
+	l[1].local.incarnation++;
+	answer(1, &hello, &cookie);
+	assert_int_equal(uccl_conn_cookie(&conn[0], &cookie.h, now), UCCL_DROP_STALE);
+	assert_int_equal(conn[0].state, UCCL_CONN_DEAD);
+	assert_true(uccl_conn_expiry(&conn[0]) == UCCL_NEVER);
+	assert_false(take(0, &k));
+}
+
+/* Without an incarnation in the address whoever answers last is meant, until it is open. PROTOCOL R295 */
+static void conn_cookie__by_place(void **state)
+{
+	const struct uccl_params mine = params(0);
+	struct uccl_addr place = l[1].local;
+	struct pkt hello, cookie, k;
+
+	(void)state;
+	place.incarnation = 0;
+	uccl_conn_init(&conn[0], &place, &mine, 0x1234, 0x5678);
+	uccl_conn_start(&conn[0], now);
+	for (int life = 0; life < 3; life++) {
+		while (conn[0].state != UCCL_CONN_HELLO || !take(0, &hello)) {
+			now = uccl_conn_expiry(&conn[0]);
+			uccl_conn_expire(&conn[0], now);
+		}
+		answer(1, &hello, &cookie);
+		assert_int_equal(uccl_conn_cookie(&conn[0], &cookie.h, now), UCCL_DROP_COUNT);
+		assert_int_equal(conn[0].remote.incarnation, l[1].local.incarnation);
+		assert_true(take(0, &k));
+		assert_int_equal(k.h.type, UCCL_PKT_INIT);
+		l[1].local.incarnation++;
+	}
+}
+
+/* Nothing seals it: it counts when nobody says otherwise for a while. PROTOCOL R94 */
+static void conn_cookie__unproven(void **state)
+{
+	struct pkt hello, cookie, lie, k;
+
+	(void)state;
+	for (int lives = 0; lives < 2; lives++) {
+		start(state);
+		conn[0].mine.security = UCCL_SECURITY_CONTROL;
+		uccl_conn_start(&conn[0], now);
+		assert_true(take(0, &hello));
+		answer(1, &hello, &cookie);
+		l[1].local.incarnation++;
+		answer(1, &hello, &lie);
+		for (int i = 0; i < 100; i++) {
+			assert_int_equal(uccl_conn_cookie(&conn[0], &lie.h, now), UCCL_DROP_COOKIE);
+			now += UCCL_NS_PER_S / 100;
+		}
+		assert_int_equal(conn[0].state, UCCL_CONN_HELLO);
+		if (lives) {
+			assert_int_equal(uccl_conn_cookie(&conn[0], &cookie.h, now), UCCL_DROP_COUNT);
+			assert_int_equal(conn[0].state, UCCL_CONN_INIT);
+			assert_int_equal(conn[0].in_doubt_ns, 0);
+			continue;
+		}
+		now += 2 * UCCL_NS_PER_S;
+		assert_int_equal(uccl_conn_cookie(&conn[0], &lie.h, now), UCCL_DROP_STALE);
+		assert_int_equal(conn[0].state, UCCL_CONN_DEAD);
+		assert_false(take(0, &k));
+	}
+}
+
+static void conn_cookie__learns_the_incarnation(void **state)
+{
+	struct pkt hello, cookie;
+
+	(void)state;
+	conn[0].remote.incarnation = 0;
+	uccl_conn_start(&conn[0], now);
+	take(0, &hello);
+	answer(1, &hello, &cookie);
+	assert_int_equal(uccl_conn_cookie(&conn[0], &cookie.h, now), UCCL_DROP_COUNT);
+	assert_true(conn[0].remote.incarnation == l[1].local.incarnation);
+}
+
+static void conn_open__states(void **state)
+{
+	static const enum uccl_conn_state states[] = {UCCL_CONN_IDLE, UCCL_CONN_HELLO, UCCL_CONN_INIT, UCCL_CONN_OPEN,
+						      UCCL_CONN_DEAD};
+	const struct uccl_init in = {.from = l[0].local, .params = params(0), .token = 0xa0};
+
+	for (unsigned int i = 0; i < uccl_array_len(states); i++)
+		for (int is_ack = 0; is_ack < 2; is_ack++) {
+			bool dead = states[i] == UCCL_CONN_DEAD;
+			struct uccl_init now_in = in;
+
+			start(state);
+			now_in.from = l[0].local;
+			conn[1].state = states[i];
+			conn[1].tx_due = states[i] == UCCL_CONN_HELLO || states[i] == UCCL_CONN_INIT;
+			assert_int_equal(uccl_conn_open(&conn[1], &now_in, is_ack, now),
+					 dead ? UCCL_DROP_STATE : UCCL_DROP_COUNT);
+			assert_int_equal(conn[1].state, dead ? UCCL_CONN_DEAD : UCCL_CONN_OPEN);
+			/* An INIT is answered, an INIT_ACK is not, or the two would never end. */
+			assert_int_equal(conn[1].ack_due, !dead && !is_ack);
+			assert_int_equal(conn[1].token_remote, dead ? 0 : 0xa0);
+			assert_false(conn[1].tx_due && !dead);
+			assert_true(uccl_conn_expiry(&conn[1]) == UCCL_NEVER);
+			if (!dead && states[i] != UCCL_CONN_OPEN)
+				assert_int_equal(conn[1].theirs.paths, 32);
+		}
+}
+
+static void conn_open__contradictions(void **state)
+{
+	struct uccl_init in = {.from = l[0].local, .params = params(0), .token = 0xa0};
+
+	(void)state;
+	in.from.incarnation++;
+	assert_int_equal(uccl_conn_open(&conn[1], &in, false, now), UCCL_DROP_STATE);
+	assert_int_equal(conn[1].state, UCCL_CONN_IDLE);
+	in.from = l[0].local;
+	assert_int_equal(uccl_conn_open(&conn[1], &in, false, now), UCCL_DROP_COUNT);
+	in.token++;
+	assert_int_equal(uccl_conn_open(&conn[1], &in, false, now), UCCL_DROP_STATE);
+	assert_int_equal(conn[1].token_remote, 0xa0);
+	/* An address without incarnation takes the first that proves itself, and no other. */
+	conn[0].remote.incarnation = 0;
+	in = (struct uccl_init){.from = l[1].local, .params = params(1), .token = 0xa1};
+	assert_int_equal(uccl_conn_open(&conn[0], &in, true, now), UCCL_DROP_COUNT);
+	in.from.incarnation++;
+	assert_int_equal(uccl_conn_open(&conn[0], &in, true, now), UCCL_DROP_STATE);
+}
+
+/* The same INIT again, or an older one with other figures: the same answer, and nothing else happens. */
+/* What the answer took is known, unless it may be that to a repetition; a later packet tells nothing. PROTOCOL R231 */
+static void conn_open__round_trip(void **state)
+{
+	struct uccl_init in = {.from = l[0].local, .params = params(0), .token = 0xa0};
+
+	for (int is_ack = 0; is_ack < 2; is_ack++) {
+		start(state);
+		in.from = l[0].local;
+		in.asked_ns = now;
+		now += 30000;
+		assert_int_equal(uccl_conn_open(&conn[1], &in, is_ack, now), UCCL_DROP_COUNT);
+		assert_int_equal(conn[1].rtt_ns, 30000);
+		now += 30000;
+		assert_int_equal(uccl_conn_open(&conn[1], &in, is_ack, now), UCCL_DROP_COUNT);
+		assert_int_equal(conn[1].rtt_ns, 30000);
+		start(state);
+		in.from = l[0].local;
+		in.asked_ns = now;
+		now += 5 * MS;
+		assert_int_equal(uccl_conn_open(&conn[1], &in, is_ack, now), UCCL_DROP_COUNT);
+		assert_int_equal(conn[1].rtt_ns, 0);
+	}
+}
+
+static void conn_open__replay(void **state)
+{
+	struct uccl_init in;
+	struct pkt init, k, again;
+
+	(void)state;
+	until_init(&init);
+	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COUNT);
+	assert_int_equal(uccl_conn_open(&conn[1], &in, false, now), UCCL_DROP_COUNT);
+	assert_true(take(1, &k));
+	assert_int_equal(k.h.type, UCCL_PKT_INIT_ACK);
+	assert_false(take(1, &again));
+	in.params.paths = 1;
+	assert_int_equal(uccl_conn_open(&conn[1], &in, false, now), UCCL_DROP_COUNT);
+	assert_int_equal(conn[1].theirs.paths, 32);
+	assert_true(take(1, &again));
+	assert_int_equal(again.len, k.len);
+	assert_memory_equal(again.data, k.data, k.len);
+	assert_false(take(1, &again));
+}
+
+/* A late INIT of one who was here before does not end the connection of one who came after. */
+static void conn_superseded__by_the_later_only(void **state)
+{
+	struct uccl_init in = {.from = l[0].local, .params = params(0), .token = 0xa0};
+
+	(void)state;
+	in.asked_ns = now + 1;
+	assert_false(uccl_conn_superseded(&conn[1], in.asked_ns));
+	uccl_conn_start(&conn[1], now);
+	assert_true(uccl_conn_superseded(&conn[1], in.asked_ns));
+	in.asked_ns = now;
+	assert_false(uccl_conn_superseded(&conn[1], in.asked_ns));
+	in.asked_ns = ++now;
+	assert_true(uccl_conn_superseded(&conn[1], in.asked_ns));
+	assert_int_equal(uccl_conn_open(&conn[1], &in, false, now), UCCL_DROP_COUNT);
+	assert_int_equal(conn[1].opened_ns, now);
+	assert_false(uccl_conn_superseded(&conn[1], in.asked_ns));
+	in.asked_ns = now + 1;
+	assert_true(uccl_conn_superseded(&conn[1], in.asked_ns));
+	/* Opened once, however often it is said again. */
+	assert_int_equal(uccl_conn_open(&conn[1], &in, false, now + 5), UCCL_DROP_COUNT);
+	assert_int_equal(conn[1].opened_ns, now);
+	conn[1].state = UCCL_CONN_DEAD;
+	assert_false(uccl_conn_superseded(&conn[1], in.asked_ns));
+}
+
+static void listener_hello__reply(void **state)
+{
+	struct pkt hello, cookie;
+
+	(void)state;
+	uccl_conn_start(&conn[0], now);
+	take(0, &hello);
+	assert_int_equal(answer(1, &hello, &cookie), UCCL_DROP_COUNT);
+	/* No larger than the question; to the asker's own port; with what only the asker knows. */
+	assert_true(cookie.len <= hello.len);
+	assert_int_equal(cookie.h.type, UCCL_PKT_COOKIE);
+	assert_int_equal(cookie.h.token, 0xa0);
+	assert_int_equal(uccl_get64(cookie.h.rec), 0xb0);
+	assert_true(uccl_get64(cookie.h.rec + 8) == l[1].local.incarnation);
+	assert_int_equal(cookie.to.port, 5000);
+	assert_memory_equal(cookie.to.ip, l[0].local.nic.ip, 16);
+}
+
+/* As seen by the NIC of the other: the queue pair that sends, and no more of RoCE's word than that it is one. */
+static void seen_by_nic(struct pkt *k)
+{
+	k->src.scope = 0x77;
+	k->src.port = 0;
+	k->src.pad = 0xc000;
+}
+
+static void listener_hello__rdma(void **state)
+{
+	struct pkt hello, cookie, init;
+	struct uccl_init in;
+
+	(void)state;
+	rdma();
+	uccl_conn_start(&conn[0], now);
+	take(0, &hello);
+	seen_by_nic(&hello);
+	assert_int_equal(answer(1, &hello, &cookie), UCCL_DROP_COUNT);
+	assert_memory_equal(&cookie.to, &l[0].local.nic, sizeof(cookie.to));
+	assert_int_equal(uccl_conn_cookie(&conn[0], &cookie.h, now), UCCL_DROP_COUNT);
+	take(0, &init);
+	seen_by_nic(&init);
+	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COUNT);
+	assert_memory_equal(&in.from.nic, &l[0].local.nic, sizeof(in.from.nic));
+	/* The cookie is good for the very queue pair that it was sent to. */
+	l[0].local.nic.scope++;
+	conn[0].tx_due = true;
+	take(0, &init);
+	seen_by_nic(&init);
+	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COOKIE);
+	l[0].local.nic.scope--;
+	l[0].local.nic.pad++;
+	conn[0].tx_due = true;
+	take(0, &init);
+	seen_by_nic(&init);
+	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COOKIE);
+}
+
+/* Who claims to be on an RDMA NIC, and is not, or the reverse. */
+/* Endpoint 1 has two more beside it, with the next incarnations. PROTOCOL R117 */
+static const struct uccl_nic_addr row[3] = {
+	{ .port = 7001, .pad = 0xc201, .scope = 0x21000001 },
+	{ .port = 7002, .pad = 0xc202, .scope = 0x22000002 },
+	{ .port = 7003, .pad = 0xc203, .scope = 0x23000003 },
+};
+
+static void row_of_1(void)
+{
+	rdma();
+	l[1].port_range = (struct uccl_port_range){.first = l[1].local.incarnation, .n = 3, .at = row};
+}
+
+static void listener_hello__elsewhere(void **state)
+{
+	struct pkt hello, reply;
+
+	(void)state;
+	row_of_1();
+	for (uint64_t i = 0; i < 5; i++) {
+		conn[0].remote.incarnation = l[1].local.incarnation + i - 1;
+		uccl_conn_start(&conn[0], now);
+		conn[0].tx_due = true;
+		take(0, &hello);
+		seen_by_nic(&hello);
+		assert_int_equal(answer(1, &hello, &reply), UCCL_DROP_COUNT);
+		assert_true(reply.len <= hello.len);
+		assert_memory_equal(&reply.to, &l[0].local.nic, sizeof(reply.to));
+		assert_true(uccl_get64(reply.h.rec) == conn[0].nonce);
+		/* Itself, and who is not in the row, as ever. */
+		if (i < 2 || i > 3) {
+			assert_int_equal(reply.h.type, UCCL_PKT_COOKIE);
+			assert_true(uccl_get64(reply.h.rec + 8) == l[1].local.incarnation);
+			continue;
+		}
+		assert_int_equal(reply.h.type, UCCL_PKT_ELSEWHERE);
+		assert_true(uccl_get64(reply.h.rec + 8) == conn[0].remote.incarnation);
+		assert_int_equal(uccl_get16(reply.h.rec + 16), row[i - 1].port);
+		assert_int_equal(uccl_get16(reply.h.rec + 18), row[i - 1].pad);
+		assert_int_equal(uccl_get32(reply.h.rec + 20), row[i - 1].scope);
+		assert_true(!uccl_get64(reply.h.rec + 24));
+	}
+}
+
+/* Endpoint 0 asks endpoint 1 for the one behind it, and is told. PROTOCOL R118 */
+static void until_elsewhere(struct pkt *told)
+{
+	struct pkt hello;
+
+	row_of_1();
+	conn[0].remote.incarnation = l[1].local.incarnation + 1;
+	conn[0].remote.indirect = true;
+	uccl_conn_start(&conn[0], now);
+	take(0, &hello);
+	seen_by_nic(&hello);
+	assert_int_equal(answer(1, &hello, told), UCCL_DROP_COUNT);
+	assert_int_equal(told->h.type, UCCL_PKT_ELSEWHERE);
+}
+
+static void conn_elsewhere__begins_again(void **state)
+{
+	struct pkt told, k;
+
+	(void)state;
+	until_elsewhere(&told);
+	assert_int_equal(uccl_conn_elsewhere(&conn[0], &told.h, now), UCCL_DROP_COUNT);
+	assert_int_equal(conn[0].remote.nic.port, 7002);
+	assert_int_equal(conn[0].remote.nic.pad, 0xc202);
+	assert_int_equal(conn[0].remote.nic.scope, 0x22000002);
+	assert_memory_equal(conn[0].remote.nic.ip, l[1].local.nic.ip, 16);
+	assert_false(conn[0].remote.indirect);
+	assert_true(take(0, &k));
+	assert_int_equal(k.h.type, UCCL_PKT_HELLO);
+	assert_true(uccl_get64(k.h.rec + 16) == l[1].local.incarnation + 1);
+	/* Once: whoever is there now is it. */
+	assert_int_equal(uccl_conn_elsewhere(&conn[0], &told.h, now), UCCL_DROP_STATE);
+}
+
+static void conn_elsewhere__malformed(void **state)
+{
+	struct pkt told;
+
+	(void)state;
+	until_elsewhere(&told);
+	told.data[32] ^= 1; /* nonce */
+	assert_int_equal(uccl_conn_elsewhere(&conn[0], &told.h, now), UCCL_DROP_COOKIE);
+	told.data[32] ^= 1;
+	told.data[40] ^= 1; /* another one than was asked for */
+	assert_int_equal(uccl_conn_elsewhere(&conn[0], &told.h, now), UCCL_DROP_COOKIE);
+	told.data[40] ^= 1;
+	memset(told.data + 48, 0, 2); /* port */
+	assert_int_equal(uccl_conn_elsewhere(&conn[0], &told.h, now), UCCL_DROP_RECORD);
+	told.data[48] = 1;
+	memset(told.data + 50, 0, 2); /* a socket's */
+	assert_int_equal(uccl_conn_elsewhere(&conn[0], &told.h, now), UCCL_DROP_RECORD);
+	told.data[50] = 1;
+	told.h.payload_len = 1;
+	assert_int_equal(uccl_conn_elsewhere(&conn[0], &told.h, now), UCCL_DROP_RECORD);
+	told.h.payload_len = 0;
+	assert_int_equal(conn[0].state, UCCL_CONN_HELLO);
+	assert_true(conn[0].remote.indirect);
+	assert_int_equal(conn[0].remote.nic.scope, l[1].local.nic.scope);
+	/* Nor whoever asked for the one that is there, nor later. */
+	conn[0].remote.indirect = false;
+	assert_int_equal(uccl_conn_elsewhere(&conn[0], &told.h, now), UCCL_DROP_STATE);
+	conn[0].remote.indirect = true;
+	conn[0].state = UCCL_CONN_INIT;
+	assert_int_equal(uccl_conn_elsewhere(&conn[0], &told.h, now), UCCL_DROP_STATE);
+}
+
+static void listener_hello__other_kind(void **state)
+{
+	struct pkt hello, cookie;
+
+	(void)state;
+	uccl_conn_start(&conn[0], now);
+	take(0, &hello);
+	hello.src.pad = 0xc000;
+	assert_int_equal(answer(1, &hello, &cookie), UCCL_DROP_RECORD);
+	rdma();
+	conn[0].tx_due = true;
+	take(0, &hello);
+	hello.src.pad = 0;
+	assert_int_equal(answer(1, &hello, &cookie), UCCL_DROP_RECORD);
+}
+
+static void listener_hello__malformed(void **state)
+{
+	struct pkt hello, cookie;
+	struct uccl_hdr h;
+	struct uccl_nic_addr to;
+	uint8_t reply[UCCL_HDR_LEN];
+
+	(void)state;
+	uccl_conn_start(&conn[0], now);
+	take(0, &hello);
+	h = hello.h;
+	h.payload_len = 1;
+	assert_int_equal(uccl_listener_hello(&l[1], &h, &hello.src, reply, &to, now), UCCL_DROP_LENGTH);
+	h = hello.h;
+	h.tail_len = 16;
+	assert_int_equal(uccl_listener_hello(&l[1], &h, &hello.src, reply, &to, now), UCCL_DROP_LENGTH);
+	h = hello.h;
+	h.token = 0;
+	assert_int_equal(uccl_listener_hello(&l[1], &h, &hello.src, reply, &to, now), UCCL_DROP_RECORD);
+	memset(hello.data + 40, 0, 8); /* its incarnation */
+	assert_int_equal(answer(1, &hello, &cookie), UCCL_DROP_RECORD);
+	memset(hello.data + 40, 1, 8);
+	memset(hello.data + 56, 0, 2); /* its port */
+	assert_int_equal(answer(1, &hello, &cookie), UCCL_DROP_RECORD);
+}
+
+static void listener_init__good(void **state)
+{
+	struct uccl_init in;
+	struct pkt init;
+
+	(void)state;
+	until_init(&init);
+	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COUNT);
+	assert_true(uccl_nic_addr_equal(&in.from.nic, &l[0].local.nic));
+	assert_true(in.from.incarnation == l[0].local.incarnation);
+	assert_int_equal(in.token, 0xa0);
+	assert_int_equal(in.params.mtu, 1500);
+	assert_int_equal(in.params.write_bytes, 32768);
+	assert_int_equal(in.params.window, 1024);
+	assert_int_equal(in.params.msg_limit, 500);
+	assert_int_equal(in.params.paths, 32);
+	assert_int_equal(in.params.slots, 900);
+	assert_true(in.params.csn == 0xffff0000);
+	assert_int_equal(in.params.epoch, 3);
+	assert_int_equal(in.params.parts, 64);
+}
+
+static void listener_init__cookie_age(void **state)
+{
+	struct uccl_init in;
+	struct pkt init;
+
+	(void)state;
+	until_init(&init);
+	now += LIFE_NS;
+	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COUNT);
+	assert_int_equal(in.asked_ns, now - LIFE_NS);
+	now += 1;
+	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COOKIE);
+	/* Nor before it was made, nor with another time than it was made for. */
+	now -= LIFE_NS + 2;
+	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COOKIE);
+	now += 2;
+	init.data[50]--;
+	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COOKIE);
+}
+
+static void listener_init__cookie_of_another(void **state)
+{
+	struct uccl_init in;
+	struct pkt init, hello, cookie;
+
+	(void)state;
+	until_init(&init);
+	/* Another host sends what it overheard. */
+	init.src.ip[15]++;
+	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_SOURCE);
+	init.src.ip[15]--;
+	/* Another secret: a responder that restarted. */
+	l[1].secret[0] ^= 1;
+	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COOKIE);
+	l[1].secret[0] ^= 1;
+	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COUNT);
+	/* A cookie that was made for another port, another incarnation, another host. */
+	for (int what = 0; what < 3; what++) {
+		start(state);
+		uccl_conn_start(&conn[0], now);
+		take(0, &hello);
+		if (what == 0)
+			hello.data[56] ^= 1;
+		if (what == 1)
+			hello.data[40] ^= 1;
+		if (what == 2)
+			hello.src.ip[15] ^= 4;
+		answer(1, &hello, &cookie);
+		assert_int_equal(uccl_conn_cookie(&conn[0], &cookie.h, now), UCCL_DROP_COUNT);
+		take(0, &init);
+		assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COOKIE);
+	}
+}
+
+static void listener_init__keys(void **state)
+{
+	struct uccl_init in;
+	struct pkt init;
+
+	conn[0].remote.key[3] ^= 1;
+	until_init(&init);
+	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_MAC);
+	l[1].keyless = true; /* a wrong key is not the same as none */
+	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_MAC);
+
+	start(state);
+	memset(conn[0].remote.key, 0, UCCL_KEY_LEN);
+	until_init(&init);
+	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_KEYLESS);
+	l[1].keyless = true;
+	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COUNT);
+}
+
+/*
+ * Of two that know the connect key, or need none, only those of one group connect, whichever of them has one.
+ * PROTOCOL R114
+ */
+static void listener_init__groups(void **state)
+{
+	static const uint8_t groups[3][UCCL_KEY_LEN] = { { 0 }, { 1, 2, 3 }, { 1, 2, 4 } };
+
+	for (int i = 0; i < 3; i++)
+		for (int k = 0; k < 3; k++)
+			for (int keyless = 0; keyless < 2; keyless++) {
+				struct uccl_init in;
+				struct pkt init;
+
+				start(state);
+				if (keyless)
+					memset(conn[0].remote.key, 0, UCCL_KEY_LEN);
+				l[1].keyless = keyless;
+				memcpy(l[1].group, groups[k], UCCL_KEY_LEN);
+				uccl_key_mix(conn[0].remote.key, groups[i]);
+				uccl_key_mix(l[1].local.key, groups[k]);
+				until_init(&init);
+				assert_int_equal(init_at(1, &init, &in), i == k ? UCCL_DROP_COUNT : UCCL_DROP_MAC);
+			}
+}
+
+/* Every bit of record and payload is under the cookie, the code or a check. */
+static void listener_init__every_bit(void **state)
+{
+	struct uccl_init in;
+	struct pkt init;
+
+	(void)state;
+	until_init(&init);
+	l[1].keyless = true;
+	for (uint32_t bit = 32 * 8; bit < init.len * 8; bit++) {
+		init.data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		assert_int_not_equal(init_at(1, &init, &in), UCCL_DROP_COUNT);
+		init.data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+	}
+	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COUNT);
+}
+
+static void listener_init__malformed(void **state)
+{
+	struct uccl_init in;
+	struct pkt init;
+
+	until_init(&init);
+	init.h.payload_len--;
+	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_LENGTH);
+	init.h.payload_len += 2;
+	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_LENGTH);
+	init.h.payload_len--;
+	init.h.tail_len = 16;
+	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_LENGTH);
+	init.h.tail_len = 0;
+	init.data[UCCL_HDR_LEN] ^= 1;
+	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_RECORD);
+
+	start(state);
+	conn[0].token_local = 0;
+	uccl_conn_start(&conn[0], now);
+	conn[0].state = UCCL_CONN_INIT;
+	take(0, &init);
+	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_RECORD);
+
+	/* Nobody's incarnation. */
+	start(state);
+	l[0].local.incarnation = 0;
+	uccl_conn_start(&conn[0], now);
+	conn[0].state = UCCL_CONN_INIT;
+	take(0, &init);
+	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_RECORD);
+}
+
+/* It was meant for the one who was here before. */
+static void listener_init__stale(void **state)
+{
+	struct uccl_init in;
+	struct pkt init;
+
+	(void)state;
+	until_init(&init);
+	l[1].local.incarnation++;
+	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_STALE);
+}
+
+/* No slots, for those who take that; others are told of one. PROTOCOL R180 */
+static void params__no_slots(void **state)
+{
+	for (unsigned int i = 0; i < 4; i++) {
+		struct uccl_init in;
+		struct pkt init;
+		const uint8_t *p;
+
+		start(state);
+		conn[0].mine.waits = i & 1;
+		conn[0].mine.slots = i & 2 ? 7 : 0;
+		until_init(&init);
+		/* Of the parameters, behind the address. */
+		p = init.payload + UCCL_ADDR_LEN;
+		assert_int_equal(uccl_get16(p + 18), i & 2 ? 7 : 1);
+		assert_int_equal(p[32], i & 1 ? (i & 2 ? 1 : 3) : 0);
+		assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COUNT);
+		assert_int_equal(in.params.waits, i & 1);
+		assert_int_equal(in.params.slots, i & 2 ? 7 : !(i & 1));
+	}
+}
+
+static void listener_init__params(void **state)
+{
+	static const struct {
+		size_t at;
+		unsigned int size;
+		uint64_t value;
+		bool good;
+	} v[] = {
+#define P(field, value, good)                                                                                          \
+	{offsetof(struct uccl_params, field), sizeof(((struct uccl_params *)0)->field), value, good}
+		P(mtu, 255, false),
+		P(mtu, 256, true),
+		P(mtu, 65535, true),
+		P(mtu, 65536, false),
+		P(window, 32, false),
+		P(window, 64, true),
+		P(window, 100, false),
+		P(window, 16384, true),
+		P(window, 32768, false),
+		P(window, 0, false),
+		P(parts, 0, true),
+		P(parts, 64, true),
+		P(parts, 65, false),
+		P(paths, 0, false),
+		P(paths, 1, true),
+		P(paths, 256, true),
+		P(paths, 257, false),
+		P(slots, 0, true),
+		P(slots, 1, true),
+		P(write_bytes, 0, true),
+		P(write_bytes, 1u << 30, true),
+		P(write_bytes, (1u << 30) + 1, false),
+		P(csn, (1ull << 48) - 1, true),
+		P(csn, 1ull << 48, false),
+		P(epoch, 15, true),
+		P(epoch, 16, false),
+#undef P
+	};
+
+	for (unsigned int i = 0; i < uccl_array_len(v); i++) {
+		struct uccl_init in;
+		struct pkt init;
+
+		start(state);
+		memcpy((uint8_t *)&conn[0].mine + v[i].at, &v[i].value, v[i].size);
+		until_init(&init);
+		assert_int_equal(init_at(1, &init, &in), v[i].good ? UCCL_DROP_COUNT : UCCL_DROP_RANGE);
+	}
+}
+
+/* Endpoint 1 has opened and answers. */
+static void until_ack(struct pkt *ack)
+{
+	struct uccl_init in;
+	struct pkt init;
+
+	until_init(&init);
+	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COUNT);
+	assert_int_equal(uccl_conn_open(&conn[1], &in, false, now), UCCL_DROP_COUNT);
+	assert_true(take(1, ack));
+	assert_int_equal(ack->h.type, UCCL_PKT_INIT_ACK);
+	assert_int_equal(ack->h.token, 0xa0);
+}
+
+static void check_ack__good(void **state)
+{
+	struct uccl_init in;
+	struct pkt ack;
+
+	(void)state;
+	until_ack(&ack);
+	now += 100;
+	assert_int_equal(ack_at(0, &ack, &in), UCCL_DROP_COUNT);
+	assert_int_equal(in.asked_ns, now - 100);
+	assert_int_equal(uccl_conn_open(&conn[0], &in, true, now), UCCL_DROP_COUNT);
+	assert_int_equal(conn[0].state, UCCL_CONN_OPEN);
+	assert_int_equal(conn[0].token_remote, 0xa1);
+	assert_int_equal(conn[1].token_remote, 0xa0);
+	assert_int_equal(conn[0].theirs.paths, 33);
+	assert_false(conn[0].ack_due);
+}
+
+/* Who does not know the key of the address is not who the address names. */
+static void check_ack__impostor(void **state)
+{
+	struct uccl_init in;
+	struct pkt ack;
+
+	until_ack(&ack);
+	for (uint32_t bit = 32 * 8; bit < ack.len * 8; bit++) {
+		ack.data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		assert_int_not_equal(ack_at(0, &ack, &in), UCCL_DROP_COUNT);
+		ack.data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+	}
+	start(state);
+	conn[1].remote.incarnation = 0;
+	until_init(&ack);
+	assert_int_equal(init_at(1, &ack, &in), UCCL_DROP_COUNT);
+	l[1].local.key[0] ^= 1;
+	uccl_conn_open(&conn[1], &in, false, now);
+	take(1, &ack);
+	assert_int_equal(ack_at(0, &ack, &in), UCCL_DROP_MAC);
+}
+
+static void check_ack__keyless(void **state)
+{
+	struct uccl_init in;
+	struct pkt ack;
+
+	(void)state;
+	l[1].keyless = true;
+	memset(conn[0].remote.key, 0, UCCL_KEY_LEN);
+	conn[0].remote.incarnation = 0;
+	until_ack(&ack);
+	assert_int_equal(ack_at(0, &ack, &in), UCCL_DROP_COUNT);
+	assert_int_equal(uccl_conn_open(&conn[0], &in, true, now), UCCL_DROP_COUNT);
+}
+
+static void check_ack__elsewhere(void **state)
+{
+	struct uccl_init in;
+	struct pkt ack;
+
+	(void)state;
+	until_ack(&ack);
+	ack.src.ip[15]++;
+	assert_int_equal(ack_at(0, &ack, &in), UCCL_DROP_SOURCE);
+	ack.src.ip[15]--;
+	conn[0].remote.nic.port++;
+	assert_int_equal(ack_at(0, &ack, &in), UCCL_DROP_SOURCE);
+	conn[0].remote.nic.port--;
+	l[0].local.incarnation++;
+	assert_int_equal(ack_at(0, &ack, &in), UCCL_DROP_STALE);
+}
+
+/* Both begin at once: one connection, the same tokens. */
+static void all__simultaneous(void **state)
+{
+	struct pkt hello[2], cookie[2], init[2], ack[2];
+	struct uccl_init in;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		uccl_conn_start(&conn[i], now);
+		assert_true(take(i, &hello[i]));
+	}
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(answer(!i, &hello[i], &cookie[i]), UCCL_DROP_COUNT);
+		assert_int_equal(uccl_conn_cookie(&conn[i], &cookie[i].h, now), UCCL_DROP_COUNT);
+		assert_true(take(i, &init[i]));
+	}
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(init_at(!i, &init[i], &in), UCCL_DROP_COUNT);
+		assert_int_equal(uccl_conn_open(&conn[!i], &in, false, now), UCCL_DROP_COUNT);
+	}
+	for (int i = 0; i < 2; i++) {
+		assert_true(take(i, &ack[i]));
+		assert_int_equal(ack[i].h.type, UCCL_PKT_INIT_ACK);
+		assert_int_equal(ack_at(!i, &ack[i], &in), UCCL_DROP_COUNT);
+		assert_int_equal(uccl_conn_open(&conn[!i], &in, true, now), UCCL_DROP_COUNT);
+		assert_int_equal(conn[i].state, UCCL_CONN_OPEN);
+	}
+	assert_int_equal(conn[0].token_remote, 0xa1);
+	assert_int_equal(conn[1].token_remote, 0xa0);
+	for (int i = 0; i < 2; i++)
+		assert_false(take(i, &ack[i]));
+}
+
+static void secure(int i, uint8_t security)
+{
+	l[i].security = conn[i].mine.security = security;
+	memset(conn[i].mine.key, 0xc0 + i, UCCL_LONG_KEY);
+}
+
+/* PROTOCOL R92: keys for seals are told each other, and nobody else. */
+static void security__agreed(void **state)
+{
+	struct uccl_init in;
+	struct pkt init, ack;
+
+	for (uint8_t mode = UCCL_SECURITY_CONTROL; mode < UCCL_SECURITY_COUNT; mode++) {
+		start(state);
+		secure(0, mode);
+		secure(1, mode);
+		until_init(&init);
+		assert_int_equal(init.len, UCCL_HDR_LEN + UCCL_INIT_MAX);
+		assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COUNT);
+		assert_memory_equal(in.params.key, conn[0].mine.key, UCCL_LONG_KEY);
+		assert_int_equal(uccl_conn_open(&conn[1], &in, false, now), UCCL_DROP_COUNT);
+		assert_true(take(1, &ack));
+		assert_int_equal(ack_at(0, &ack, &in), UCCL_DROP_COUNT);
+		assert_memory_equal(in.params.key, conn[1].mine.key, UCCL_LONG_KEY);
+		for (uint32_t at = 0; at + 8 <= init.len; at++) {
+			assert_memory_not_equal(init.data + at, conn[0].mine.key, 8);
+			assert_memory_not_equal(ack.data + at, conn[1].mine.key, 8);
+		}
+		for (uint32_t bit = 32 * 8; bit < init.len * 8; bit++) {
+			init.data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+			assert_int_not_equal(init_at(1, &init, &in), UCCL_DROP_COUNT);
+			init.data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+			ack.data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+			assert_int_not_equal(ack_at(0, &ack, &in), UCCL_DROP_COUNT);
+			ack.data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		}
+	}
+}
+
+/* All pairs that differ are told apart, by both sides, when the other's word is proven and not before. */
+static void security__differs(void **state)
+{
+	struct uccl_init in;
+	struct pkt init, ack;
+
+	for (uint8_t a = 0; a < UCCL_SECURITY_COUNT; a++) {
+		for (uint8_t b = 0; b < UCCL_SECURITY_COUNT; b++) {
+			if (a == b)
+				continue;
+			start(state);
+			secure(0, a);
+			secure(1, b);
+			until_init(&init);
+			assert_int_equal(init_at(1, &init, &in), UCCL_DROP_SECURITY);
+			conn[1].token_remote = in.token;
+			conn[1].ack_due = true;
+			assert_true(take(1, &ack));
+			assert_int_equal(ack_at(0, &ack, &in), UCCL_DROP_SECURITY);
+			/* Who is in between cannot say so. */
+			init.data[init.len - 1] ^= 1;
+			ack.data[ack.len - 1] ^= 1;
+			assert_int_equal(init_at(1, &init, &in), UCCL_DROP_MAC);
+			assert_int_equal(ack_at(0, &ack, &in), UCCL_DROP_MAC);
+		}
+	}
+}
+
+/* An attacker writes that the initiator asks for none: the code tells. */
+static void security__no_downgrade(void **state)
+{
+	struct uccl_init in;
+	struct pkt init;
+	const uint32_t at = UCCL_HDR_LEN + UCCL_ADDR_LEN + 29, text = UCCL_HDR_LEN + UCCL_ADDR_LEN + UCCL_PARAMS_LEN;
+
+	(void)state;
+	secure(0, UCCL_SECURITY_CONTROL);
+	until_init(&init);
+	assert_int_equal(init.data[at], UCCL_SECURITY_CONTROL);
+	init.data[at] = UCCL_SECURITY_TRUSTED;
+	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_LENGTH);
+	memmove(init.data + text, init.data + text + UCCL_WRAP_LEN, UCCL_MAC_LEN);
+	init.h.payload_len = UCCL_INIT_PAYLOAD;
+	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_MAC);
+}
+
+/* Who has no key proves nothing, and gets no security. */
+static void security__keyless(void **state)
+{
+	struct uccl_init in;
+	struct pkt init, ack;
+
+	(void)state;
+	secure(0, UCCL_SECURITY_CONTROL);
+	secure(1, UCCL_SECURITY_CONTROL);
+	l[1].keyless = true;
+	memset(conn[0].remote.key, 0, UCCL_KEY_LEN);
+	until_init(&init);
+	assert_int_equal(init_at(1, &init, &in), UCCL_DROP_KEYLESS);
+	conn[1].token_remote = conn[0].token_local;
+	conn[1].ack_due = true;
+	assert_true(take(1, &ack));
+	assert_int_equal(ack_at(0, &ack, &in), UCCL_DROP_KEYLESS);
+}
+
+/* What is said in byte `at` of the parameters is `field` of both sides, a bool. */
+static void params_told(void **state, int at, size_t field)
+{
+	for (int i = 0; i < 2; i++) {
+		struct uccl_init in;
+		struct pkt init;
+
+		start(state);
+		*(bool *)((char *)&conn[0].mine + field) = i;
+		until_init(&init);
+		assert_int_equal(init.payload[UCCL_ADDR_LEN + at], i);
+		assert_int_equal(init_at(1, &init, &in), UCCL_DROP_COUNT);
+		assert_int_equal(*(bool *)((char *)&in.params + field), i);
+	}
+}
+
+/* PROTOCOL R188 */
+static void params__marks(void **state)
+{
+	params_told(state, 33, offsetof(struct uccl_params, marks));
+}
+
+/* PROTOCOL R231 */
+static void params__units(void **state)
+{
+	params_told(state, 34, offsetof(struct uccl_params, short_stripes));
+}
+
+/* PROTOCOL R259 */
+static void params__pads(void **state)
+{
+	params_told(state, 35, offsetof(struct uccl_params, pads));
+}
+
+/* PROTOCOL R255 */
+static void params__brittle(void **state)
+{
+	params_told(state, 36, offsetof(struct uccl_params, brittle));
+}
+
+/* PROTOCOL R263 */
+static void params__unsolicited(void **state)
+{
+	params_told(state, 37, offsetof(struct uccl_params, unsolicited));
+}
+
+/* PROTOCOL R265 */
+static void params__slices(void **state)
+{
+	params_told(state, 38, offsetof(struct uccl_params, lanes_unsolicited));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(conn_start__once, start),
+		cmocka_unit_test_setup(conn_expire__back_off, start),
+		cmocka_unit_test_setup(conn_delay__first_hello, start),
+		cmocka_unit_test_setup(conn_expire__by_place, start),
+		cmocka_unit_test_setup(conn_expire__many_hellos_at_first, start),
+		cmocka_unit_test_setup(conn_expire__init_backs_off, start),
+		cmocka_unit_test_setup(conn_expire__new_cookie, start),
+		cmocka_unit_test_setup(conn_tx__hello, start),
+		cmocka_unit_test_setup(conn_tx__hello_rdma, start),
+		cmocka_unit_test_setup(conn_tx__labels_rotate, start),
+		cmocka_unit_test_setup(conn_tx__hello_only, start),
+		cmocka_unit_test_setup(conn_tx__no_key, start),
+		cmocka_unit_test_setup(conn_cookie__states, start),
+		cmocka_unit_test_setup(conn_cookie__not_ours, start),
+		cmocka_unit_test_setup(conn_cookie__another_incarnation, start),
+		cmocka_unit_test_setup(conn_cookie__by_place, start),
+		cmocka_unit_test_setup(conn_cookie__unproven, start),
+		cmocka_unit_test_setup(conn_cookie__learns_the_incarnation, start),
+		cmocka_unit_test_setup(conn_open__states, start),
+		cmocka_unit_test_setup(conn_open__contradictions, start),
+		cmocka_unit_test_setup(conn_open__round_trip, start),
+		cmocka_unit_test_setup(conn_open__replay, start),
+		cmocka_unit_test_setup(conn_superseded__by_the_later_only, start),
+		cmocka_unit_test_setup(listener_hello__reply, start),
+		cmocka_unit_test_setup(listener_hello__rdma, start),
+		cmocka_unit_test_setup(listener_hello__elsewhere, start),
+		cmocka_unit_test_setup(conn_elsewhere__begins_again, start),
+		cmocka_unit_test_setup(conn_elsewhere__malformed, start),
+		cmocka_unit_test_setup(listener_hello__other_kind, start),
+		cmocka_unit_test_setup(listener_hello__malformed, start),
+		cmocka_unit_test_setup(listener_init__good, start),
+		cmocka_unit_test_setup(listener_init__cookie_age, start),
+		cmocka_unit_test_setup(listener_init__cookie_of_another, start),
+		cmocka_unit_test_setup(listener_init__keys, start),
+		cmocka_unit_test_setup(listener_init__groups, start),
+		cmocka_unit_test_setup(listener_init__every_bit, start),
+		cmocka_unit_test_setup(listener_init__malformed, start),
+		cmocka_unit_test_setup(listener_init__stale, start),
+		cmocka_unit_test_setup(params__no_slots, start),
+		cmocka_unit_test_setup(listener_init__params, start),
+		cmocka_unit_test_setup(check_ack__good, start),
+		cmocka_unit_test_setup(check_ack__impostor, start),
+		cmocka_unit_test_setup(check_ack__keyless, start),
+		cmocka_unit_test_setup(check_ack__elsewhere, start),
+		cmocka_unit_test_setup(all__simultaneous, start),
+		cmocka_unit_test_setup(security__agreed, start),
+		cmocka_unit_test_setup(security__differs, start),
+		cmocka_unit_test_setup(security__no_downgrade, start),
+		cmocka_unit_test_setup(security__keyless, start),
+		cmocka_unit_test_setup(params__marks, start),
+		cmocka_unit_test_setup(params__units, start),
+		cmocka_unit_test_setup(params__pads, start),
+		cmocka_unit_test_setup(params__brittle, start),
+		cmocka_unit_test_setup(params__unsolicited, start),
+		cmocka_unit_test_setup(params__slices, start),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "flow/wire/name.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "base/le.h"
+
+#define NONCE 0x1122334455667788u
+
+static struct uccl_addr sample(void)
+{
+	struct uccl_addr a;
+
+	memset(&a, 0, sizeof(a));
+	memcpy(a.nic.ip, (uint8_t[16]){[10] = 0xff, 0xff, 192, 0, 2, 1}, sizeof(a.nic.ip));
+	a.nic.port = 1234;
+	a.nic.pad = 0xc001;
+	a.nic.scope = 0x12000011;
+	a.incarnation = 7;
+	memset(a.key, 9, sizeof(a.key));
+	return a;
+}
+
+static void answer_of(uint8_t out[UCCL_NAME_LEN], const struct uccl_addr *a)
+{
+	uint8_t ask[UCCL_NAME_LEN], address[UCCL_ADDR_LEN];
+
+	uccl_name_ask(ask, NONCE);
+	uccl_addr_encode(address, a);
+	assert_int_equal(uccl_name_answer(out, ask, sizeof(ask), address), UCCL_DROP_COUNT);
+}
+
+static void name_ask__layout(void **state)
+{
+	uint8_t ask[UCCL_NAME_LEN], zero[UCCL_ADDR_LEN] = {0};
+
+	(void)state;
+	uccl_name_ask(ask, NONCE);
+	assert_memory_equal(ask, "UCNM\1\1\0\0", 8);
+	assert_true(uccl_get64(ask + 8) == NONCE);
+	assert_memory_equal(ask + 16, zero, sizeof(zero));
+}
+
+static void name_answer__layout(void **state)
+{
+	struct uccl_addr a = sample(), back;
+	uint8_t answer[UCCL_NAME_LEN], address[UCCL_ADDR_LEN];
+
+	(void)state;
+	answer_of(answer, &a);
+	uccl_addr_encode(address, &a);
+	assert_memory_equal(answer, "UCNM\1\2\0\0", 8);
+	assert_true(uccl_get64(answer + 8) == NONCE);
+	assert_memory_equal(answer + 16, address, sizeof(address));
+	assert_int_equal(uccl_name_read(&back, answer, sizeof(answer), NONCE), UCCL_DROP_COUNT);
+	assert_memory_equal(&back, &a, sizeof(a));
+}
+
+/* Every byte of a question but those of the nonce is as it must be, or there is no answer. */
+static void name_answer__every_byte(void **state)
+{
+	uint8_t good[UCCL_NAME_LEN], bad[UCCL_NAME_LEN], out[UCCL_NAME_LEN], address[UCCL_ADDR_LEN] = {0};
+
+	(void)state;
+	uccl_name_ask(good, NONCE);
+	for (size_t i = 0; i < sizeof(good); i++) {
+		enum uccl_drop want = i < 5 ? UCCL_DROP_MAGIC : i == 5 ? UCCL_DROP_TYPE : UCCL_DROP_RECORD;
+
+		memcpy(bad, good, sizeof(bad));
+		bad[i] ^= 0x40;
+		if (i >= 8 && i < 16)
+			want = UCCL_DROP_COUNT;
+		assert_int_equal(uccl_name_answer(out, bad, sizeof(bad), address), want);
+	}
+	uccl_name_ask(bad, 0);
+	assert_int_equal(uccl_name_answer(out, bad, sizeof(bad), address), UCCL_DROP_RECORD);
+	for (size_t len = 0; len < sizeof(good); len++)
+		assert_int_equal(uccl_name_answer(out, good, len, address), UCCL_DROP_LENGTH);
+	assert_int_equal(uccl_name_answer(out, good, sizeof(good) + 1, address), UCCL_DROP_LENGTH);
+}
+
+/* Two that answer must not keep each other busy. */
+static void name_answer__not_an_answer(void **state)
+{
+	struct uccl_addr a = sample();
+	uint8_t answer[UCCL_NAME_LEN], address[UCCL_ADDR_LEN] = {0};
+
+	(void)state;
+	answer_of(answer, &a);
+	assert_int_equal(uccl_name_answer(answer, answer, sizeof(answer), address), UCCL_DROP_TYPE);
+}
+
+static void name_read__every_byte(void **state)
+{
+	uint8_t good[UCCL_NAME_LEN], bad[UCCL_NAME_LEN];
+	struct uccl_addr a = sample(), out;
+
+	(void)state;
+	answer_of(good, &a);
+	for (size_t i = 0; i < sizeof(good); i++) {
+		enum uccl_drop want = i < 5 ? UCCL_DROP_MAGIC : i == 5 ? UCCL_DROP_TYPE : UCCL_DROP_RECORD;
+
+		memcpy(bad, good, sizeof(bad));
+		bad[i] ^= 1;
+		if (i >= 8 && i < 16)
+			want = UCCL_DROP_COOKIE;
+		assert_int_equal(uccl_name_read(&out, bad, sizeof(bad), NONCE), want);
+	}
+	for (size_t len = 0; len < sizeof(good); len++)
+		assert_int_equal(uccl_name_read(&out, good, len, NONCE), UCCL_DROP_LENGTH);
+	uccl_name_ask(bad, NONCE);
+	assert_int_equal(uccl_name_read(&out, bad, sizeof(bad), NONCE), UCCL_DROP_TYPE);
+}
+
+/* An address that a socket has, or one without a key, is none that is asked for so. */
+static void name_read__other_addresses(void **state)
+{
+	struct uccl_addr a = sample(), out;
+	uint8_t answer[UCCL_NAME_LEN];
+
+	(void)state;
+	a.nic.pad = 0;
+	answer_of(answer, &a);
+	assert_int_equal(uccl_name_read(&out, answer, sizeof(answer), NONCE), UCCL_DROP_RECORD);
+	a = sample();
+	a.incarnation = 0;
+	answer_of(answer, &a);
+	assert_int_equal(uccl_name_read(&out, answer, sizeof(answer), NONCE), UCCL_DROP_RECORD);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(name_ask__layout),
+		cmocka_unit_test(name_answer__layout),
+		cmocka_unit_test(name_answer__every_byte),
+		cmocka_unit_test(name_answer__not_an_answer),
+		cmocka_unit_test(name_read__every_byte),
+		cmocka_unit_test(name_read__other_addresses),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,638 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "flow/wire/wire.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+
+static const uint8_t types[] = {
+	UCCL_PKT_HELLO, UCCL_PKT_COOKIE, UCCL_PKT_INIT,	  UCCL_PKT_INIT_ACK, UCCL_PKT_ACK,
+	UCCL_PKT_PROBE, UCCL_PKT_CREDIT, UCCL_PKT_DEMAND, UCCL_PKT_CLOSE,    UCCL_PKT_CLOSE_ACK,
+	UCCL_PKT_CHUNK, UCCL_PKT_DESC,	 UCCL_PKT_FRAG,  UCCL_PKT_ELSEWHERE, UCCL_PKT_PIECE,
+	UCCL_PKT_PART,
+};
+
+static uint8_t rec[UCCL_REC_LEN];
+
+static struct uccl_hdr header(void)
+{
+	for (unsigned int i = 0; i < sizeof(rec); i++)
+		rec[i] = (uint8_t)(0xa0 + i);
+	return (struct uccl_hdr){
+		.type = UCCL_PKT_CHUNK,
+		.flags = UCCL_FLAG_AR,
+		.rtype = 9,
+		.path = 0x00fe,
+		.token = 0x1122334455667788,
+		.csn = 0x99aabbcc,
+		.pseq = 0xddeeff01,
+		.ts = 0x23456789,
+		.payload_len = 0x0a0b,
+		.tail_len = 0x0210,
+		.rec = rec,
+	};
+}
+
+static void hdr_encode__layout(void **state)
+{
+	static const uint8_t want[32] = {
+		0x55, 0x43, 1,	  16,	1,    9,    0xfe, 0x00, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11,
+		0xcc, 0xbb, 0xaa, 0x99, 0x01, 0xff, 0xee, 0xdd, 0x89, 0x67, 0x45, 0x23, 0x0b, 0x0a, 0x10, 0x02,
+	};
+	struct uccl_hdr h = header();
+	uint8_t out[UCCL_HDR_LEN];
+
+	(void)state;
+	uccl_hdr_encode(out, &h);
+	assert_memory_equal(out, want, sizeof(want));
+	assert_memory_equal(out + 32, rec, UCCL_REC_LEN);
+}
+
+static void hdr_encode__without_record(void **state)
+{
+	static const uint8_t zero[UCCL_REC_LEN];
+	struct uccl_hdr h = header();
+	uint8_t out[UCCL_HDR_LEN];
+
+	(void)state;
+	memset(out, 0xff, sizeof(out));
+	h.rec = NULL;
+	uccl_hdr_encode(out, &h);
+	assert_memory_equal(out + 32, zero, sizeof(zero));
+}
+
+static uint32_t whole(const struct uccl_hdr *h)
+{
+	return (uint32_t)UCCL_HDR_LEN + h->payload_len + h->tail_len;
+}
+
+static void hdr_decode__round_trip(void **state)
+{
+	struct uccl_hdr h = header(), d;
+	uint8_t out[UCCL_HDR_LEN];
+
+	(void)state;
+	uccl_hdr_encode(out, &h);
+	assert_int_equal(uccl_hdr_decode(&d, out, whole(&h)), UCCL_DROP_COUNT);
+	assert_int_equal(d.type, h.type);
+	assert_int_equal(d.flags, h.flags);
+	assert_int_equal(d.rtype, h.rtype);
+	assert_int_equal(d.path, h.path);
+	assert_true(d.token == h.token);
+	assert_int_equal(d.csn, h.csn);
+	assert_int_equal(d.pseq, h.pseq);
+	assert_int_equal(d.ts, h.ts);
+	assert_int_equal(d.payload_len, h.payload_len);
+	assert_int_equal(d.tail_len, h.tail_len);
+	assert_ptr_equal(d.rec, out + 32);
+}
+
+static void hdr_decode__short(void **state)
+{
+	struct uccl_hdr h = header(), d;
+	uint8_t out[UCCL_HDR_LEN];
+
+	(void)state;
+	h.payload_len = h.tail_len = 0;
+	uccl_hdr_encode(out, &h);
+	assert_int_equal(uccl_hdr_decode(&d, out, 0), UCCL_DROP_SHORT);
+	assert_int_equal(uccl_hdr_decode(&d, out, UCCL_HDR_LEN - 1), UCCL_DROP_SHORT);
+	assert_int_equal(uccl_hdr_decode(&d, out, UCCL_HDR_LEN), UCCL_DROP_COUNT);
+}
+
+static void hdr_decode__magic_and_version(void **state)
+{
+	struct uccl_hdr h = header(), d;
+	uint8_t out[UCCL_HDR_LEN];
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		uccl_hdr_encode(out, &h);
+		out[i] ^= 0x40;
+		assert_int_equal(uccl_hdr_decode(&d, out, whole(&h)), UCCL_DROP_MAGIC);
+	}
+}
+
+static void hdr_decode__types(void **state)
+{
+	struct uccl_hdr h = header(), d;
+	uint8_t out[UCCL_HDR_LEN];
+
+	(void)state;
+	for (unsigned int t = 0; t < 256; t++) {
+		bool known = memchr(types, (int)t, sizeof(types));
+
+		assert_int_equal(uccl_type_known((uint8_t)t), known);
+		h.type = (uint8_t)t;
+		uccl_hdr_encode(out, &h);
+		assert_int_equal(uccl_hdr_decode(&d, out, whole(&h)), known ? UCCL_DROP_COUNT : UCCL_DROP_TYPE);
+	}
+}
+
+static void hdr_decode__lengths(void **state)
+{
+	struct uccl_hdr h = header(), d;
+	uint8_t out[UCCL_HDR_LEN];
+
+	(void)state;
+	uccl_hdr_encode(out, &h);
+	assert_int_equal(uccl_hdr_decode(&d, out, whole(&h) - 1), UCCL_DROP_LENGTH);
+	assert_int_equal(uccl_hdr_decode(&d, out, whole(&h) + 1), UCCL_DROP_LENGTH);
+	h.tail_len = UCCL_TAIL_MAX;
+	uccl_hdr_encode(out, &h);
+	assert_int_equal(uccl_hdr_decode(&d, out, whole(&h)), UCCL_DROP_COUNT);
+	h.tail_len = UCCL_TAIL_MAX + 1;
+	uccl_hdr_encode(out, &h);
+	assert_int_equal(uccl_hdr_decode(&d, out, whole(&h)), UCCL_DROP_LENGTH);
+	/* The sum does not wrap in 16 bits. */
+	h.payload_len = 65535;
+	h.tail_len = 640;
+	uccl_hdr_encode(out, &h);
+	assert_int_equal(uccl_hdr_decode(&d, out, (UCCL_HDR_LEN + 65535u + 640u) & 0xffff), UCCL_DROP_LENGTH);
+}
+
+static void hdr_decode__path(void **state)
+{
+	struct uccl_hdr h = header(), d;
+	uint8_t out[UCCL_HDR_LEN];
+
+	(void)state;
+	h.path = UCCL_PATHS_MAX - 1;
+	uccl_hdr_encode(out, &h);
+	assert_int_equal(uccl_hdr_decode(&d, out, whole(&h)), UCCL_DROP_COUNT);
+	h.path = UCCL_PATHS_MAX;
+	uccl_hdr_encode(out, &h);
+	assert_int_equal(uccl_hdr_decode(&d, out, whole(&h)), UCCL_DROP_PATH);
+}
+
+static struct uccl_ack block(uint8_t npaths, uint8_t nwords)
+{
+	struct uccl_ack a = {
+		.cum = 0xfffffff0, .dups = 3, .msg_limit = 77, .slots = 0x1234, .npaths = npaths, .nwords = nwords};
+
+	for (int i = 0; i < npaths; i++)
+		a.paths[i] = (struct uccl_ack_path){
+			.path = (uint16_t)(UCCL_PATHS_MAX - 1 - i),
+			.write = i & 1,
+			.seq = 0x80000000u + (unsigned int)i,
+			.echo = 0x10u * (unsigned int)i,
+			.delay = i ? (uint32_t)i : UINT32_MAX,
+			.marked = (uint16_t)(UINT16_MAX - i),
+		};
+	for (int i = 0; i < nwords; i++)
+		a.sack[i] = 0x8000000000000001ull + ((uint64_t)i << 8);
+	return a;
+}
+
+/* Quoted: what is there of the header, whatever it says of lengths that the quote does not have. PROTOCOL R150 */
+static void quote_decode__parts(void **state)
+{
+	uint8_t buf[UCCL_HDR_LEN], rec[UCCL_REC_LEN] = {7};
+	struct uccl_hdr q, h = {.type = UCCL_PKT_CHUNK, .path = 3, .token = 1ull << 60, .pseq = 77, .rec = rec};
+
+	(void)state;
+	h.payload_len = 1000;
+	uccl_hdr_encode(buf, &h);
+	for (uint32_t len = 0; len <= sizeof(buf); len++) {
+		uint8_t *exact = malloc(len + !len);
+
+		memcpy(exact, buf, len);
+		if (len < UCCL_QUOTE_MIN) {
+			assert_int_equal(uccl_quote_decode(&q, exact, len), UCCL_DROP_SHORT);
+		} else {
+			assert_int_equal(uccl_quote_decode(&q, exact, len), UCCL_DROP_COUNT);
+			assert_int_equal(q.type, h.type);
+			assert_int_equal(q.path, 3);
+			assert_true(q.token == h.token);
+			assert_int_equal(q.pseq, 77);
+			assert_int_equal(q.payload_len, 0);
+			if (len < UCCL_HDR_LEN)
+				assert_null(q.rec);
+			else
+				assert_int_equal(q.rec[0], 7);
+		}
+		free(exact);
+	}
+	buf[0] ^= 1;
+	assert_int_equal(uccl_quote_decode(&q, buf, sizeof(buf)), UCCL_DROP_MAGIC);
+	buf[0] ^= 1;
+	buf[2]++;
+	assert_int_equal(uccl_quote_decode(&q, buf, sizeof(buf)), UCCL_DROP_MAGIC);
+	buf[2]--;
+	buf[3] = 200;
+	assert_int_equal(uccl_quote_decode(&q, buf, sizeof(buf)), UCCL_DROP_TYPE);
+}
+
+static void ack_len__sizes(void **state)
+{
+	(void)state;
+	assert_int_equal(uccl_ack_len(0, 0, 0), 16);
+	assert_int_equal(uccl_ack_len(1, 0, 0), 32);
+	assert_int_equal(uccl_ack_len(0, 1, 0), 24);
+	assert_int_equal(uccl_ack_len(0, 0, 1), 28);
+	assert_true(uccl_ack_len(UCCL_ACK_PATHS_MAX, UCCL_ACK_WORDS_MAX, 0) <= UCCL_TAIL_MAX);
+}
+
+/* As many as there is room for, in whatever else is told, and one more would be too long. */
+static void ack_parts_fit__every_room(void **state)
+{
+	(void)state;
+	for (uint8_t lines = 0; lines <= UCCL_ACK_PATHS_MAX; lines++)
+		for (uint8_t words = 0; words <= UCCL_ACK_WORDS_MAX; words++)
+			for (uint32_t room = 0; room <= UCCL_TAIL_MAX + 20; room++) {
+				uint8_t n = uccl_ack_parts_fit(lines, words, room);
+				uint32_t most = (uint32_t)uccl_min(room, UCCL_TAIL_MAX);
+
+				assert_true(n <= UCCL_ACK_PARTS_MAX);
+				assert_true(!n || uccl_ack_len(lines, words, n) <= most);
+				assert_true(n == UCCL_ACK_PARTS_MAX ||
+					    uccl_ack_len(lines, words, (uint8_t)(n + 1)) > most);
+			}
+}
+
+static void ack_encode__round_trip(void **state)
+{
+	static const uint8_t sizes[][2] = {{0, 0}, {1, 0}, {0, 1}, {5, 7}, {UCCL_ACK_PATHS_MAX, UCCL_ACK_WORDS_MAX}};
+	uint8_t out[UCCL_TAIL_MAX];
+
+	(void)state;
+	for (unsigned int n = 0; n < uccl_array_len(sizes); n++) {
+		struct uccl_ack a = block(sizes[n][0], sizes[n][1]), d;
+		uint32_t len;
+
+		a.rcv_short = n & 1;
+		a.turn = (uint8_t)(n % UCCL_SLOTS_TURNS);
+		a.met = (uint8_t)((n + 1) % UCCL_SLOTS_TURNS);
+		a.nparts = (uint8_t)(n * 4 % (UCCL_ACK_PARTS_MAX + 1));
+		a.nparts = (uint8_t)uccl_min(a.nparts, uccl_ack_parts_fit(a.npaths, a.nwords, UCCL_TAIL_MAX));
+		for (uint8_t i = 0; i < a.nparts; i++)
+			a.parts[i] = (struct uccl_ack_parts){(uint16_t)(i * 1000u), UINT64_MAX >> i};
+		len = uccl_ack_encode(out, &a);
+		assert_int_equal(len, uccl_ack_len(a.npaths, a.nwords, a.nparts));
+		memset(&d, 0xff, sizeof(d));
+		assert_int_equal(uccl_ack_decode(&d, out, len), UCCL_DROP_COUNT);
+		assert_int_equal(d.cum, a.cum);
+		assert_int_equal(d.dups, a.dups);
+		assert_int_equal(d.msg_limit, a.msg_limit);
+		assert_int_equal(d.slots, a.slots);
+		assert_int_equal(d.rcv_short, a.rcv_short);
+		assert_int_equal(d.turn, a.turn);
+		assert_int_equal(d.met, a.met);
+		assert_int_equal(d.npaths, a.npaths);
+		assert_int_equal(d.nwords, a.nwords);
+		for (int i = 0; i < a.npaths; i++) {
+			assert_int_equal(d.paths[i].path, a.paths[i].path);
+			assert_int_equal(d.paths[i].write, a.paths[i].write);
+			assert_int_equal(d.paths[i].seq, a.paths[i].seq);
+			assert_int_equal(d.paths[i].echo, a.paths[i].echo);
+			assert_int_equal(d.paths[i].delay, a.paths[i].delay);
+			assert_int_equal(d.paths[i].marked, a.paths[i].marked);
+		}
+		assert_memory_equal(d.sack, a.sack, a.nwords * sizeof(a.sack[0]));
+		assert_int_equal(d.nparts, a.nparts);
+		for (int i = 0; i < a.nparts; i++) {
+			assert_int_equal(d.parts[i].ahead, a.parts[i].ahead);
+			assert_true(d.parts[i].have == a.parts[i].have);
+		}
+	}
+}
+
+static void ack_encode__slots_leave_room_for_the_flag(void **state)
+{
+	struct uccl_ack a = block(0, 0), d;
+	uint8_t out[UCCL_TAIL_MAX];
+
+	(void)state;
+	a.slots = UCCL_SLOTS_MAX;
+	uccl_ack_encode(out, &a);
+	assert_int_equal(uccl_ack_decode(&d, out, UCCL_ACK_FIXED), UCCL_DROP_COUNT);
+	assert_int_equal(d.slots, UCCL_SLOTS_MAX);
+	assert_false(d.rcv_short);
+}
+
+/* In blocks of their own, so that a sanitizer sees what is read behind them. */
+static void ack_decode__short(void **state)
+{
+	struct uccl_ack a = block(0, 0), d;
+	uint8_t out[UCCL_TAIL_MAX];
+
+	(void)state;
+	uccl_ack_encode(out, &a);
+	for (uint32_t n = 0; n < UCCL_ACK_FIXED; n++) {
+		uint8_t *exact = malloc(n + 1);
+
+		assert_non_null(exact);
+		memcpy(exact + 1, out, n);
+		assert_int_equal(uccl_ack_decode(&d, exact + 1, n), UCCL_DROP_LENGTH);
+		free(exact);
+	}
+}
+
+static void ack_decode__counts(void **state)
+{
+	struct uccl_ack a = block(2, 2), d;
+	uint8_t out[4096] = {0};
+	uint32_t len = uccl_ack_encode(out, &a);
+
+	(void)state;
+	assert_int_equal(uccl_ack_decode(&d, out, len - 1), UCCL_DROP_LENGTH);
+	assert_int_equal(uccl_ack_decode(&d, out, len + 1), UCCL_DROP_LENGTH);
+	/* More than the decoded block holds, although the length agrees. */
+	memset(out, 0, sizeof(out));
+	out[14] = UCCL_ACK_PATHS_MAX + 1;
+	assert_int_equal(uccl_ack_decode(&d, out, uccl_ack_len(out[14], 0, 0)), UCCL_DROP_LENGTH);
+	out[14] = 0;
+	out[15] = UCCL_ACK_WORDS_MAX + 1;
+	assert_int_equal(uccl_ack_decode(&d, out, uccl_ack_len(0, out[15], 0)), UCCL_DROP_LENGTH);
+}
+
+static void ack_decode__path(void **state)
+{
+	struct uccl_ack a = block(2, 0), d;
+	uint8_t out[UCCL_TAIL_MAX];
+	uint32_t len;
+
+	(void)state;
+	a.paths[1].path = UCCL_PATHS_MAX;
+	len = uccl_ack_encode(out, &a);
+	assert_int_equal(uccl_ack_decode(&d, out, len), UCCL_DROP_PATH);
+}
+
+/* Chunks in parts: whole entries, no more than there may be, each once and in order. */
+static void ack_decode__parts(void **state)
+{
+	struct uccl_ack a = block(1, 1), d;
+	uint8_t out[4096] = {0};
+	uint32_t len;
+
+	(void)state;
+	a.nparts = 3;
+	for (uint8_t i = 0; i < 3; i++)
+		a.parts[i] = (struct uccl_ack_parts){(uint16_t)(i * 2u), 1};
+	len = uccl_ack_encode(out, &a);
+	for (uint32_t cut = 1; cut < 12; cut++)
+		assert_int_equal(uccl_ack_decode(&d, out, len - cut), UCCL_DROP_LENGTH);
+	assert_int_equal(uccl_ack_decode(&d, out, len - 12), UCCL_DROP_COUNT);
+	assert_int_equal(d.nparts, 2);
+	a.parts[2].ahead = 2;
+	len = uccl_ack_encode(out, &a);
+	assert_int_equal(uccl_ack_decode(&d, out, len), UCCL_DROP_ACK);
+	a.parts[2].ahead = 1;
+	len = uccl_ack_encode(out, &a);
+	assert_int_equal(uccl_ack_decode(&d, out, len), UCCL_DROP_ACK);
+	assert_int_equal(uccl_ack_decode(&d, out, uccl_ack_len(1, 1, UCCL_ACK_PARTS_MAX + 1)), UCCL_DROP_LENGTH);
+}
+
+static void ts__wraps(void **state)
+{
+	(void)state;
+	assert_int_equal(uccl_ts(63), 0);
+	assert_int_equal(uccl_ts(64), 1);
+	assert_int_equal(uccl_ts((1ull << 38) + 640), 10);
+}
+
+static void imm__layout(void **state)
+{
+	(void)state;
+	assert_int_equal(uccl_imm(0x123456789abcull, 0xf), 0xf789abcu);
+	assert_int_equal(uccl_imm(1ull << 24, 2), 0x2000000u);
+	assert_int_equal(uccl_imm(5, 0x12), 0x2000005u);
+}
+
+static void desc_encode__round_trip(void **state)
+{
+	const struct uccl_desc d = {
+		.id = 5, .gen = 6, .count = 3, .chunk = 4096, .offset = 1ull << 40, .len = 2 * 4096 + 1};
+	struct uccl_desc e;
+	uint8_t out[UCCL_REC_LEN];
+
+	(void)state;
+	uccl_desc_encode(out, &d);
+	assert_int_equal(uccl_desc_decode(&e, out), UCCL_DROP_COUNT);
+	assert_int_equal(e.id, 5);
+	assert_int_equal(e.gen, 6);
+	assert_int_equal(e.count, 3);
+	assert_int_equal(e.chunk, 4096);
+	assert_true(e.offset == 1ull << 40);
+	assert_true(e.len == 2 * 4096 + 1);
+}
+
+static void desc_decode__malformed(void **state)
+{
+	static const struct {
+		struct uccl_desc d;
+		bool good;
+	} v[] = {
+		{{.count = 1, .chunk = 100, .len = 100}, true},
+		{{.count = 1, .chunk = 100, .len = 1}, true},
+		{{.count = 0, .chunk = 100, .len = 0}, false},
+		{{.count = 0, .chunk = 100, .len = 100}, false},
+		{{.count = 1, .chunk = 0, .len = 0}, false},
+		{{.count = 1, .chunk = 100, .len = 0}, false},
+		{{.count = 1, .chunk = 100, .len = 101}, false}, /* more than its chunks */
+		{{.count = 2, .chunk = 100, .len = 100}, false}, /* an empty chunk */
+		{{.count = 2, .chunk = 100, .len = 101}, true},
+		{{.count = 1, .chunk = 100, .len = 100, .offset = UINT64_MAX - 99}, false},
+		{{.count = 1, .chunk = 100, .len = 100, .offset = UINT64_MAX - 100}, true},
+		{{.count = UINT32_MAX, .chunk = UINT32_MAX, .len = (uint64_t)UINT32_MAX * UINT32_MAX}, true},
+		{{.count = UINT32_MAX, .chunk = UINT32_MAX, .len = UINT64_MAX}, false},
+		{{.count = 1u << 31, .chunk = 2, .len = 1}, false},
+	};
+	struct uccl_desc e;
+	uint8_t out[UCCL_REC_LEN];
+
+	(void)state;
+	for (unsigned int i = 0; i < uccl_array_len(v); i++) {
+		uccl_desc_encode(out, &v[i].d);
+		assert_int_equal(uccl_desc_decode(&e, out), v[i].good ? UCCL_DROP_COUNT : UCCL_DROP_RECORD);
+	}
+}
+
+static void part_encode__layout(void **state)
+{
+	static const uint8_t want[8] = {5, 40, 0, 0, 0x44, 0x33, 0x02, 0};
+	const struct uccl_chunk_part p = {.index = 5, .count = 40, .total = 0x23344};
+	uint8_t out[UCCL_REC_LEN];
+
+	(void)state;
+	memset(out, 0x77, sizeof(out));
+	uccl_part_encode(out, &p);
+	for (int i = 0; i < UCCL_PART_REC; i++)
+		assert_int_equal(out[i], 0x77);
+	assert_memory_equal(out + UCCL_PART_REC, want, sizeof(want));
+}
+
+/* Of every length and every number of parts: exactly those that make up the chunk. PROTOCOL R170 */
+static void part_decode__every_cut(void **state)
+{
+	uint8_t out[UCCL_REC_LEN] = {0};
+
+	(void)state;
+	for (uint32_t total = 0; total <= 150; total++)
+		for (uint32_t count = 0; count <= 66; count++) {
+			uint32_t each = count ? (total + count - 1) / count : 0, sum = 0, good = 0;
+
+			for (uint32_t index = 0; index <= count + 1; index++) {
+				const struct uccl_chunk_part p = {(uint8_t)index, (uint8_t)count, total};
+				struct uccl_chunk_part d;
+
+				uccl_part_encode(out, &p);
+				for (uint32_t len = 0; len <= each + 2; len++) {
+					if (uccl_part_decode(&d, out, len) != UCCL_DROP_COUNT)
+						continue;
+					assert_in_range(count, 2, UCCL_PART_COUNT);
+					assert_true(index < count && len);
+					assert_int_equal(d.index, index);
+					assert_int_equal(d.count, count);
+					assert_int_equal(d.total, total);
+					assert_true(index * each + len <= total);
+					sum += len;
+					good++;
+				}
+			}
+			/* No two lengths of one part, and if none is empty, all of the chunk. */
+			if (count >= 2 && count <= UCCL_PART_COUNT && each * (count - 1) < total) {
+				assert_int_equal(good, count);
+				assert_int_equal(sum, total);
+			}
+		}
+}
+
+/* No part is longer than a packet can be, even if the last one is not. PROTOCOL R170 */
+static void part_decode__too_long(void **state)
+{
+	struct uccl_chunk_part p = {.index = 39, .count = 40, .total = 40u * 65560 - 39}, d;
+	uint8_t out[UCCL_REC_LEN] = {0};
+
+	(void)state;
+	uccl_part_encode(out, &p);
+	assert_int_equal(uccl_part_decode(&d, out, 65521), UCCL_DROP_RECORD);
+	p.total = 40u * UINT16_MAX;
+	uccl_part_encode(out, &p);
+	assert_int_equal(uccl_part_decode(&d, out, UINT16_MAX), UCCL_DROP_COUNT);
+}
+
+#define ROW_EACH (UCCL_HDR_LEN + 10)
+#define ROW_LEN (4 * ROW_EACH + UCCL_HDR_LEN + 7)
+
+/* Five parts of 10 bytes, the last of 7. */
+static struct uccl_hdr row_make(uint8_t *data, uint8_t flags)
+{
+	struct uccl_hdr h, first = {0};
+
+	memset(data, 0xaa, ROW_LEN);
+	for (uint8_t i = 0; i < 5; i++) {
+		struct uccl_chunk_part part = {.index = i, .count = 5, .total = 47};
+		uint8_t rec[UCCL_REC_LEN] = {1, 2, 3};
+
+		uccl_part_encode(rec, &part);
+		h = (struct uccl_hdr){.type = UCCL_PKT_PART, .flags = flags, .rtype = 66, .path = 3, .token = 9};
+		h.csn = 77;
+		h.pseq = 0xfffffffe + i;
+		h.ts = 99;
+		h.payload_len = i < 4 ? 10 : 7;
+		h.rec = rec;
+		uccl_hdr_encode(data + i * ROW_EACH, &h);
+	}
+	assert_int_equal(uccl_hdr_decode(&first, data, ROW_EACH), UCCL_DROP_COUNT);
+	return first;
+}
+
+/* Whatever else differs than what counts parts, the row ends before it; AR is taken along. PROTOCOL R173 */
+static void part_run__every_bit(void **state)
+{
+	static uint8_t data[ROW_LEN];
+	struct uccl_hdr h;
+
+	(void)state;
+	for (uint32_t bit = 0; bit < 8 * UCCL_HDR_LEN; bit++)
+		for (uint32_t i = 1; i < 5; i++) {
+			uint8_t flag = bit == 32 ? UCCL_FLAG_AR : bit == 34 ? UCCL_FLAG_WANT : 0;
+
+			h = row_make(data, 0);
+			data[i * ROW_EACH + bit / 8] ^= (uint8_t)(1u << bit % 8);
+			assert_int_equal(uccl_part_run(&h, data, ROW_EACH, ROW_LEN), flag ? ROW_LEN : i * ROW_EACH);
+			assert_int_equal(h.flags, flag);
+		}
+}
+
+/* Of each length: no byte behind it is looked at. Nor is there a row of anything else. */
+static void part_run__every_length(void **state)
+{
+	struct uccl_hdr h, first;
+	uint8_t data[ROW_LEN];
+
+	(void)state;
+	for (uint32_t len = ROW_EACH; len < ROW_LEN; len++) {
+		uint8_t *exact = malloc(len);
+
+		assert_non_null(exact);
+		h = row_make(data, UCCL_FLAG_RTX);
+		memcpy(exact, data, len);
+		assert_int_equal(uccl_part_run(&h, exact, ROW_EACH, len), len / ROW_EACH * ROW_EACH);
+		free(exact);
+	}
+	first = row_make(data, 0);
+	h = first;
+	assert_int_equal(uccl_part_run(&h, data, ROW_EACH, ROW_LEN), ROW_LEN);
+	h.type = UCCL_PKT_CHUNK;
+	assert_int_equal(uccl_part_run(&h, data, ROW_EACH, ROW_LEN), ROW_EACH);
+	h = first;
+	h.tail_len = 1;
+	assert_int_equal(uccl_part_run(&h, data, ROW_EACH, ROW_LEN), ROW_EACH);
+	h = row_make(data, UCCL_FLAG_AR);
+	h.flags |= UCCL_FLAG_SEALED;
+	assert_int_equal(uccl_part_run(&h, data, ROW_EACH, ROW_LEN), ROW_EACH);
+}
+
+static void rec_set_bulk__layout(void **state)
+{
+	static const uint8_t want[16] = {4, 3, 2, 1, 8, 7, 6, 5, 0x10, 0x0f, 0x0e, 0x0d, 0x0c, 0x0b, 0x0a, 9};
+	uint8_t out[UCCL_REC_LEN];
+
+	(void)state;
+	uccl_rec_set_bulk(out, 0x01020304, 0x05060708, 0x090a0b0c0d0e0f10);
+	assert_memory_equal(out, want, sizeof(want));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(hdr_encode__layout),
+		cmocka_unit_test(hdr_encode__without_record),
+		cmocka_unit_test(hdr_decode__round_trip),
+		cmocka_unit_test(hdr_decode__short),
+		cmocka_unit_test(hdr_decode__magic_and_version),
+		cmocka_unit_test(hdr_decode__types),
+		cmocka_unit_test(hdr_decode__lengths),
+		cmocka_unit_test(hdr_decode__path),
+		cmocka_unit_test(quote_decode__parts),
+		cmocka_unit_test(ack_len__sizes),
+		cmocka_unit_test(ack_parts_fit__every_room),
+		cmocka_unit_test(ack_encode__round_trip),
+		cmocka_unit_test(ack_encode__slots_leave_room_for_the_flag),
+		cmocka_unit_test(ack_decode__short),
+		cmocka_unit_test(ack_decode__counts),
+		cmocka_unit_test(ack_decode__path),
+		cmocka_unit_test(ack_decode__parts),
+		cmocka_unit_test(ts__wraps),
+		cmocka_unit_test(imm__layout),
+		cmocka_unit_test(desc_encode__round_trip),
+		cmocka_unit_test(desc_decode__malformed),
+		cmocka_unit_test(part_encode__layout),
+		cmocka_unit_test(part_decode__every_cut),
+		cmocka_unit_test(part_decode__too_long),
+		cmocka_unit_test(part_run__every_bit),
+		cmocka_unit_test(part_run__every_length),
+		cmocka_unit_test(rec_set_bulk__layout),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,671 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Where direct writes land, alone: no flow, no message. */
+#include "flow/write/write_rx.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/rng.h"
+
+#define WINDOW 128
+#define PATHS 4
+#define WRITE 4096
+/* The low bits of the numbers go round in all tests. */
+#define FIRST (3 * (1ull << UCCL_IMM_CSN_BITS) - 20)
+#define ID 7
+#define GEN 9
+
+static struct uccl_write_rx l;
+static struct uccl_arrived rcv;
+static struct uccl_stats stats;
+static uint32_t settled, fences[PATHS];
+static bool fence_at_once;
+
+static void note_settled(struct uccl_write_rx *of, uint32_t id, uint32_t gen, uint64_t now)
+{
+	assert_ptr_equal(of, &l);
+	assert_int_equal(gen, GEN);
+	assert_in_range(id, ID, ID + 9);
+	(void)now;
+	settled++;
+}
+
+static void note_fence(struct uccl_write_rx *of, uint16_t path, uint64_t now)
+{
+	fences[path]++;
+	if (fence_at_once)
+		uccl_write_rx_fenced(of, path, now);
+}
+
+static const struct uccl_write_rx_ops ops = {.settled = note_settled, .fence = note_fence};
+
+static int start(uint32_t write_bytes, bool fifo)
+{
+	const struct uccl_write_rx_cfg cfg = {.window = WINDOW,
+					      .write_bytes = write_bytes,
+					      .paths = PATHS,
+					      .fifo = fifo,
+					      .stats = &stats,
+					      .ops = &ops};
+
+	memset(&stats, 0, sizeof(stats));
+	memset(fences, 0, sizeof(fences));
+	settled = 0;
+	fence_at_once = false;
+	return uccl_write_rx_init(&l, &cfg) && uccl_arrived_init(&rcv, WINDOW, FIRST) ? 0 : -1;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	return start(WRITE, false);
+}
+
+static int setup_fifo(void **state)
+{
+	(void)state;
+	return start(WRITE, true);
+}
+
+static int setup_none(void **state)
+{
+	(void)state;
+	return start(0, false);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	uccl_write_rx_fini(&l);
+	uccl_arrived_fini(&rcv);
+	return 0;
+}
+
+static struct uccl_desc desc_of(uint32_t count, uint64_t len)
+{
+	return (struct uccl_desc){.id = ID, .gen = GEN, .count = count, .chunk = WRITE, .offset = 1 << 20, .len = len};
+}
+
+/* The descriptor in chunk csn announces so many full chunks. */
+static void announce(uint64_t csn, uint32_t count)
+{
+	struct uccl_desc d = desc_of(count, (uint64_t)count * WRITE);
+
+	assert_int_equal(uccl_write_rx_check(&l, &rcv, csn, &d), UCCL_DROP_COUNT);
+	uccl_write_rx_announce(&l, csn, &d);
+}
+
+/* Fragment `index` of four of the chunk csn, that is the k-th of the only descriptor there is. */
+static struct uccl_frag frag_of(uint64_t csn, uint64_t k, uint8_t index, uint16_t path)
+{
+	return (struct uccl_frag){.csn = csn,
+				  .at = (1 << 20) + k * WRITE + index * (WRITE / 4u),
+				  .id = ID,
+				  .gen = GEN,
+				  .bytes = WRITE / 4,
+				  .path = path,
+				  .index = index,
+				  .count = 4};
+}
+
+/* The whole chunk csn comes as one fragment, and delivery says `reason`. */
+static enum uccl_drop whole(uint64_t csn, uint64_t k, uint16_t path, enum uccl_drop reason, bool passed)
+{
+	struct uccl_frag g = frag_of(csn, k, 0, path);
+	enum uccl_drop why;
+	uint32_t complete;
+
+	g.count = 1;
+	g.bytes = WRITE;
+	why = uccl_write_rx_frag(&l, &g, &complete, 0);
+	assert_int_equal(complete, why == UCCL_DROP_COUNT ? WRITE : 0);
+	if (why == UCCL_DROP_COUNT)
+		uccl_write_rx_frag_end(&l, &g, complete, reason, passed, 0);
+	return why;
+}
+
+/* A chunk with a doubt about path `path`, for each of these. */
+static void doubts(uint64_t csn, uint32_t n, uint16_t npaths)
+{
+	announce(csn, n);
+	for (uint32_t i = 0; i < n; i++)
+		assert_int_equal(whole(csn + 1 + i, i, (uint16_t)(i % npaths), UCCL_DROP_COUNT, false),
+				 UCCL_DROP_COUNT);
+}
+
+/* As many as there is room for, on all paths. */
+static void all_in_doubt(void)
+{
+	for (uint32_t n = 0; n < WINDOW; n += 32) {
+		doubts(FIRST, 32, PATHS);
+		for (uint32_t i = 0; i < 32; i++)
+			uccl_write_rx_forget(&l, FIRST + 1 + i);
+	}
+	assert_int_equal(l.ndoubts, WINDOW);
+}
+
+static void init__without_direct_writes(void **state)
+{
+	struct uccl_desc d = desc_of(1, WRITE);
+	struct uccl_frag g = frag_of(FIRST, 0, 0, 0);
+	uint32_t complete;
+
+	(void)state;
+	assert_null(l.slots);
+	assert_int_equal(uccl_write_rx_check(&l, &rcv, FIRST, &d), UCCL_DROP_STATE);
+	assert_int_equal(uccl_write_rx_frag(&l, &g, &complete, 0), UCCL_DROP_STATE);
+	assert_null(uccl_write_rx_desc(&l, FIRST));
+	uccl_write_rx_forget(&l, FIRST);
+	uccl_write_rx_age(&l, 0, 0);
+	uccl_write_rx_rtype(&l, 3);
+	assert_int_equal(l.rtype, 3);
+}
+
+static void check__refuses(void **state)
+{
+	struct uccl_desc d = desc_of(1, WRITE + 1);
+
+	(void)state;
+	/* Larger writes than were agreed on. */
+	d.chunk = WRITE + 1;
+	assert_int_equal(uccl_write_rx_check(&l, &rcv, FIRST, &d), UCCL_DROP_RECORD);
+	/* The last chunk of the window is still inside. */
+	d = desc_of(WINDOW - 1, (WINDOW - 1) * WRITE);
+	assert_int_equal(uccl_write_rx_check(&l, &rcv, FIRST, &d), UCCL_DROP_COUNT);
+	assert_int_equal(uccl_write_rx_check(&l, &rcv, FIRST + 1, &d), UCCL_DROP_RECORD);
+	d = desc_of(WINDOW, WINDOW * WRITE);
+	assert_int_equal(uccl_write_rx_check(&l, &rcv, FIRST, &d), UCCL_DROP_RECORD);
+	d = desc_of(1, WRITE);
+	assert_int_equal(uccl_write_rx_check(&l, &rcv, FIRST + WINDOW - 2, &d), UCCL_DROP_COUNT);
+	assert_int_equal(uccl_write_rx_check(&l, &rcv, FIRST + WINDOW - 1, &d), UCCL_DROP_RECORD);
+	/* One of its chunks is here. */
+	uccl_arrived_take(&rcv, FIRST + 10);
+	d = desc_of(4, 4 * WRITE);
+	assert_int_equal(uccl_write_rx_check(&l, &rcv, FIRST + 5, &d), UCCL_DROP_COUNT);
+	assert_int_equal(uccl_write_rx_check(&l, &rcv, FIRST + 6, &d), UCCL_DROP_RECORD);
+	assert_int_equal(uccl_write_rx_check(&l, &rcv, FIRST + 9, &d), UCCL_DROP_RECORD);
+	assert_int_equal(uccl_write_rx_check(&l, &rcv, FIRST + 10, &d), UCCL_DROP_COUNT);
+	/* Nothing is changed by that. */
+	assert_int_equal(l.ndescs, 0);
+}
+
+static void announce__chunks_behind_it(void **state)
+{
+	struct uccl_desc d = desc_of(3, 2 * WRITE + 100);
+	struct uccl_rx_desc *rd;
+	uint64_t off;
+
+	(void)state;
+	uccl_write_rx_announce(&l, FIRST, &d);
+	announce(FIRST + 50, 2);
+	assert_null(uccl_write_rx_desc(&l, FIRST));
+	assert_null(uccl_write_rx_desc(&l, FIRST + 4));
+	assert_null(uccl_write_rx_desc(&l, 0));
+	rd = uccl_write_rx_desc(&l, FIRST + 1);
+	assert_non_null(rd);
+	assert_ptr_equal(uccl_write_rx_desc(&l, FIRST + 3), rd);
+	assert_int_equal(uccl_write_rx_chunk(rd, FIRST + 1, &off), WRITE);
+	assert_int_equal(off, 0);
+	assert_int_equal(uccl_write_rx_chunk(rd, FIRST + 3, &off), 100);
+	assert_int_equal(off, 2 * WRITE);
+	assert_int_equal(uccl_write_rx_desc(&l, FIRST + 52)->first, FIRST + 51);
+}
+
+/* A descriptor ends with its last chunk, and leaves the others. */
+static void take__one_by_one(void **state)
+{
+	(void)state;
+	announce(FIRST, 2);
+	announce(FIRST + 50, 1);
+	uccl_write_rx_take(&l, uccl_write_rx_desc(&l, FIRST + 1));
+	assert_int_equal(l.ndescs, 2);
+	uccl_write_rx_take(&l, uccl_write_rx_desc(&l, FIRST + 2));
+	assert_int_equal(l.ndescs, 1);
+	assert_null(uccl_write_rx_desc(&l, FIRST + 2));
+	assert_non_null(uccl_write_rx_desc(&l, FIRST + 51));
+	uccl_write_rx_take(&l, uccl_write_rx_desc(&l, FIRST + 51));
+	assert_int_equal(l.ndescs, 0);
+}
+
+static void hold__until_released(void **state)
+{
+	struct uccl_rx_slot held;
+
+	(void)state;
+	assert_false(uccl_write_rx_release(&l, FIRST + 1, &held));
+	assert_true(uccl_write_rx_hold(&l, FIRST + 1, 100, 2, 5000));
+	assert_false(uccl_write_rx_release(&l, FIRST + 2, &held));
+	announce(FIRST, 1);
+	assert_true(uccl_write_rx_release(&l, FIRST + 1, &held));
+	assert_int_equal(held.came, 5000);
+	assert_int_equal(held.wlen, 100);
+	assert_int_equal(held.wpath, 2);
+	assert_false(uccl_write_rx_release(&l, FIRST + 1, &held));
+	/* When it came is not taken for fragments. */
+	assert_int_equal(uccl_write_rx_slot(&l, FIRST + 1)->frags, 0);
+	assert_false(l.off);
+}
+
+static void hold__doubled(void **state)
+{
+	(void)state;
+	assert_true(uccl_write_rx_hold(&l, FIRST + 1, 100, 2, 0));
+	assert_false(uccl_write_rx_hold(&l, FIRST + 1, 100, 2, 1));
+	assert_true(l.off);
+	assert_int_equal(stats.dup_writes, 1);
+}
+
+static void forget__place_of_a_later_one(void **state)
+{
+	struct uccl_rx_slot held;
+
+	(void)state;
+	assert_true(uccl_write_rx_hold(&l, FIRST + 1, 100, 2, 7));
+	uccl_write_rx_forget(&l, FIRST + 1);
+	assert_false(uccl_write_rx_release(&l, FIRST + 1 + WINDOW, &held));
+	assert_true(uccl_write_rx_hold(&l, FIRST + 1 + WINDOW, 200, 1, 9));
+	assert_int_equal(stats.dup_writes, 0);
+}
+
+static void came__settles_its_own(void **state)
+{
+	(void)state;
+	doubts(FIRST, 3, 1);
+	assert_int_equal(l.ndoubts, 3);
+	assert_int_equal(stats.doubtful, 3);
+	assert_false(uccl_write_rx_came(&l, FIRST + 50, 0, false, 0));
+	assert_int_equal(l.ndoubts, 3);
+	/* On whatever path. */
+	assert_true(uccl_write_rx_came(&l, FIRST + 2, 3, false, 0));
+	assert_int_equal(l.ndoubts, 2);
+	assert_int_equal(settled, 1);
+	assert_false(uccl_write_rx_came(&l, FIRST + 2, 3, false, 0));
+}
+
+static void came__fifo_settles_earlier_ones(void **state)
+{
+	(void)state;
+	doubts(FIRST, 6, 2); /* path 0: 1, 3, 5; path 1: 2, 4, 6 */
+	assert_false(uccl_write_rx_came(&l, FIRST + 7, 2, false, 0));
+	assert_int_equal(settled, 0);
+	assert_true(uccl_write_rx_came(&l, FIRST + 4, 1, false, 0));
+	assert_int_equal(settled, 2); /* 2 and 4 */
+	assert_false(uccl_write_rx_came(&l, FIRST + 50, 0, false, 0));
+	assert_int_equal(settled, 5);
+	assert_int_equal(l.ndoubts, 1);
+	assert_int_equal(l.in_doubt[0].csn, FIRST + 6);
+}
+
+/* One step backwards ends it for good, and settles nothing itself. */
+static void came__overtaken(void **state)
+{
+	(void)state;
+	doubts(FIRST, 2, 1);
+	assert_false(uccl_write_rx_came(&l, FIRST + 50, 0, true, 0));
+	assert_false(l.fifo);
+	assert_int_equal(settled, 0);
+	assert_int_equal(stats.fifo_broken, 1);
+	assert_false(uccl_write_rx_came(&l, FIRST + 51, 0, true, 0));
+	assert_int_equal(stats.fifo_broken, 1);
+	assert_int_equal(settled, 0);
+	/* Nor is a doubt less of one because a later write was seen. */
+	announce(FIRST + 60, 1);
+	assert_int_equal(whole(FIRST + 61, 0, 0, UCCL_DROP_COUNT, true), UCCL_DROP_COUNT);
+	assert_int_equal(l.ndoubts, 3);
+}
+
+static void again__with_a_doubt_or_doubled(void **state)
+{
+	(void)state;
+	assert_true(uccl_write_rx_again(&l, FIRST + 1, true));
+	assert_false(l.off);
+	assert_false(uccl_write_rx_again(&l, FIRST + 1, false));
+	assert_true(l.off);
+	assert_int_equal(stats.dup_writes, 1);
+}
+
+/* The chunk 0 is no free place of the list. */
+static void again__number_zero(void **state)
+{
+	(void)state;
+	assert_false(uccl_write_rx_again(&l, 0, false));
+	assert_int_equal(stats.dup_writes, 1);
+}
+
+static void forgive__expected_once(void **state)
+{
+	(void)state;
+	doubts(FIRST, 3, 1);
+	uccl_write_rx_forgive(&l, ID, GEN + 1);
+	uccl_write_rx_forgive(&l, ID + 1, GEN);
+	assert_int_equal(l.ndoubts, 3);
+	uccl_write_rx_forgive(&l, ID, GEN);
+	assert_int_equal(l.ndoubts, 0);
+	assert_int_equal(settled, 0);
+	for (uint64_t i = 1; i <= 3; i++)
+		assert_true(uccl_write_rx_again(&l, FIRST + i, false));
+	assert_false(l.off);
+	assert_false(uccl_write_rx_again(&l, FIRST + 2, false));
+	assert_true(l.off);
+}
+
+/* Of more places that were closed the latest are remembered. */
+static void forgive__list_is_full(void **state)
+{
+	(void)state;
+	for (uint64_t i = 0; i < UCCL_LATE_MAX + 2; i++) {
+		announce(FIRST, 1);
+		assert_int_equal(whole(FIRST + 1, 0, 0, UCCL_DROP_COUNT, false), UCCL_DROP_COUNT);
+		l.in_doubt[0].csn = FIRST + 1000 + i;
+		uccl_write_rx_forget(&l, FIRST + 1);
+		uccl_write_rx_forgive(&l, ID, GEN);
+	}
+	for (uint64_t i = 2; i < UCCL_LATE_MAX + 2; i++)
+		assert_true(uccl_write_rx_again(&l, FIRST + 1000 + i, false));
+	assert_false(l.off);
+	assert_false(uccl_write_rx_again(&l, FIRST + 1000, false));
+	assert_false(uccl_write_rx_again(&l, FIRST + 1001, false));
+	assert_int_equal(stats.dup_writes, 2);
+}
+
+static void gap__what_fragments_left(void **state)
+{
+	uint64_t from, to;
+	uint8_t i = 0;
+
+	(void)state;
+	announce(FIRST, 1);
+	for (uint8_t k = 1; k <= 2; k++) {
+		struct uccl_frag g = frag_of(FIRST + 1, 0, k, 0);
+		uint32_t complete;
+
+		assert_int_equal(uccl_write_rx_frag(&l, &g, &complete, 0), UCCL_DROP_COUNT);
+		assert_int_equal(complete, 0);
+		uccl_write_rx_frag_end(&l, &g, false, UCCL_DROP_COUNT, false, 0);
+	}
+	assert_true(uccl_write_rx_gap(&l, FIRST + 1, WRITE, &i, &from, &to));
+	assert_int_equal(from, 0);
+	assert_int_equal(to, WRITE / 4);
+	assert_true(uccl_write_rx_gap(&l, FIRST + 1, WRITE, &i, &from, &to));
+	assert_int_equal(from, WRITE * 3 / 4);
+	assert_int_equal(to, WRITE);
+	assert_false(uccl_write_rx_gap(&l, FIRST + 1, WRITE, &i, &from, &to));
+	i = 0;
+	assert_false(uccl_write_rx_gap(&l, FIRST + 2, WRITE, &i, &from, &to));
+}
+
+/* Fragments in any order and some of them twice: together with the gaps each byte is there once. */
+static void gap__any_order(void **state)
+{
+	struct uccl_rng rng;
+
+	(void)state;
+	uccl_rng_seed(&rng, 3);
+	for (int round = 0; round < 300; round++) {
+		uint8_t count = (uint8_t)(2 + uccl_rng_below(&rng, UCCL_FRAG_MAX - 1)), i = 0;
+		uint64_t bytes = 0, from, to, end = 0;
+		uint32_t piece = WRITE / count + (WRITE % count > 0);
+
+		if (piece * (count - 1u) >= WRITE)
+			continue;
+		announce(FIRST, 1);
+		for (int n = (int)uccl_rng_below(&rng, count); n > 0; n--) {
+			struct uccl_frag g = frag_of(FIRST + 1, 0, 0, 0);
+			enum uccl_drop why;
+			uint32_t complete;
+
+			g.count = count;
+			g.index = (uint8_t)uccl_rng_below(&rng, count);
+			g.at = (1 << 20) + (uint64_t)g.index * piece;
+			g.bytes = g.index + 1 == count ? WRITE - piece * (count - 1u) : piece;
+			why = uccl_write_rx_frag(&l, &g, &complete, 0);
+			assert_int_equal(complete, 0);
+			if (why == UCCL_DROP_DUPLICATE)
+				continue;
+			assert_int_equal(why, UCCL_DROP_COUNT);
+			uccl_write_rx_frag_end(&l, &g, false, UCCL_DROP_COUNT, false, 0);
+			bytes += g.bytes;
+		}
+		while (bytes && uccl_write_rx_gap(&l, FIRST + 1, WRITE, &i, &from, &to)) {
+			assert_true(from >= end && to > from && to <= WRITE);
+			end = to;
+			bytes += to - from;
+		}
+		assert_true(bytes == WRITE || bytes == 0);
+		uccl_write_rx_forget(&l, FIRST + 1);
+		uccl_write_rx_take(&l, uccl_write_rx_desc(&l, FIRST + 1));
+	}
+	assert_int_equal(l.ndescs, 0);
+}
+
+static void frag__refused(void **state)
+{
+	const struct {
+		struct uccl_frag g;
+		enum uccl_drop why;
+	} t[] = {
+		{{.csn = FIRST + 1, .id = ID, .gen = GEN, .at = 1 << 20, .bytes = 1024}, UCCL_DROP_RECORD},
+		{{.csn = FIRST + 1, .id = ID, .gen = GEN, .at = 1 << 20, .bytes = 64, .count = UCCL_FRAG_MAX + 1},
+		 UCCL_DROP_RECORD},
+		{{.csn = FIRST + 1, .id = ID, .gen = GEN, .at = 1 << 20, .bytes = 1024, .count = 4, .index = 4},
+		 UCCL_DROP_RECORD},
+		{{.csn = FIRST + 1, .id = ID, .gen = GEN, .at = 1 << 20, .bytes = 1024, .count = 4, .path = PATHS},
+		 UCCL_DROP_RECORD},
+		{{.csn = FIRST + 3, .id = ID, .gen = GEN, .at = 1 << 20, .bytes = 1024, .count = 4}, UCCL_DROP_MEMORY},
+		{{.csn = FIRST + 1, .id = ID + 1, .gen = GEN, .at = 1 << 20, .bytes = 1024, .count = 4},
+		 UCCL_DROP_RANGE},
+		{{.csn = FIRST + 1, .id = ID, .gen = GEN + 1, .at = 1 << 20, .bytes = 1024, .count = 4},
+		 UCCL_DROP_RANGE},
+		{{.csn = FIRST + 1, .id = ID, .gen = GEN, .at = (1 << 20) - 1, .bytes = 1024, .count = 4},
+		 UCCL_DROP_RANGE},
+		{{.csn = FIRST + 1, .id = ID, .gen = GEN, .at = 1 << 20, .bytes = WRITE + 1, .count = 1},
+		 UCCL_DROP_RANGE},
+		{{.csn = FIRST + 1, .id = ID, .gen = GEN, .at = 1 << 20, .bytes = 0, .count = 4}, UCCL_DROP_RANGE},
+		{{.csn = FIRST + 1, .id = ID, .gen = GEN, .at = UINT64_MAX, .bytes = 2, .count = 4}, UCCL_DROP_RANGE},
+	};
+	uint32_t complete;
+
+	(void)state;
+	announce(FIRST, 2);
+	for (unsigned int i = 0; i < uccl_array_len(t); i++) {
+		assert_int_equal(uccl_write_rx_frag(&l, &t[i].g, &complete, 0), t[i].why);
+		assert_int_equal(complete, 0);
+	}
+	assert_int_equal(l.ndoubts, 0);
+	/* Nothing of that is in the way. */
+	assert_int_equal(whole(FIRST + 1, 0, 0, UCCL_DROP_COUNT, false), UCCL_DROP_COUNT);
+}
+
+static void frag__each_once(void **state)
+{
+	uint32_t complete;
+
+	(void)state;
+	announce(FIRST, 1);
+	for (uint8_t k = 0; k < 4; k++) {
+		struct uccl_frag g = frag_of(FIRST + 1, 0, (uint8_t)(3 - k), 1), other = g;
+
+		assert_int_equal(uccl_write_rx_frag(&l, &g, &complete, 0), UCCL_DROP_COUNT);
+		assert_int_equal(complete, k == 3 ? WRITE : 0);
+		/* The doubt is there before delivery. */
+		assert_int_equal(l.ndoubts, k == 3);
+		uccl_write_rx_frag_end(&l, &g, complete, UCCL_DROP_COUNT, false, 0);
+		if (k == 3)
+			break;
+		assert_int_equal(uccl_write_rx_frag(&l, &g, &complete, 0), UCCL_DROP_DUPLICATE);
+		/* Cut in another way. */
+		other.count = 5;
+		other.index = 4;
+		assert_int_equal(uccl_write_rx_frag(&l, &other, &complete, 0), UCCL_DROP_RANGE);
+	}
+	assert_int_equal(l.ndescs, 0);
+	assert_int_equal(stats.doubtful, 1);
+}
+
+/* All bits of the word. */
+static void frag__as_many_as_possible(void **state)
+{
+	uint32_t complete;
+
+	(void)state;
+	announce(FIRST, 1);
+	for (uint8_t k = 0; k < UCCL_FRAG_MAX; k++) {
+		struct uccl_frag g = frag_of(FIRST + 1, 0, 0, 0);
+
+		g.count = UCCL_FRAG_MAX;
+		g.index = k;
+		g.at += k * 64u;
+		g.bytes = 64;
+		assert_int_equal(uccl_write_rx_frag(&l, &g, &complete, 0), UCCL_DROP_COUNT);
+		assert_int_equal(complete, k + 1 == UCCL_FRAG_MAX ? WRITE : 0);
+		uccl_write_rx_frag_end(&l, &g, complete, UCCL_DROP_COUNT, false, 0);
+	}
+	assert_int_equal(l.ndoubts, 1);
+}
+
+/* What delivery refuses for now was not there; what it throws away was, and leaves no doubt. */
+static void frag_end__refused(void **state)
+{
+	(void)state;
+	announce(FIRST, 1);
+	assert_int_equal(whole(FIRST + 1, 0, 0, UCCL_DROP_MEMORY, false), UCCL_DROP_COUNT);
+	assert_int_equal(l.ndoubts, 0);
+	assert_int_equal(l.ndescs, 1);
+	assert_int_equal(whole(FIRST + 1, 0, 0, UCCL_DROP_HANDLE, false), UCCL_DROP_COUNT);
+	assert_int_equal(l.ndoubts, 0);
+	assert_int_equal(l.ndescs, 0);
+	assert_int_equal(stats.doubtful, 0);
+	assert_int_equal(settled, 0);
+}
+
+static void frag_end__fifo_passed(void **state)
+{
+	(void)state;
+	announce(FIRST, 2);
+	assert_int_equal(whole(FIRST + 1, 0, 0, UCCL_DROP_COUNT, false), UCCL_DROP_COUNT);
+	assert_int_equal(whole(FIRST + 2, 1, 0, UCCL_DROP_COUNT, true), UCCL_DROP_COUNT);
+	assert_int_equal(settled, 1);
+	assert_int_equal(l.ndoubts, 1);
+	assert_int_equal(l.in_doubt[0].csn, FIRST + 1);
+}
+
+/* A message has more doubts than there is room for: one path is fenced, once, and what came now comes again. */
+static void frag__no_room_for_doubts(void **state)
+{
+	(void)state;
+	all_in_doubt();
+	announce(FIRST, 1);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(whole(FIRST + 1, 0, 1, UCCL_DROP_COUNT, false), UCCL_DROP_MEMORY);
+	assert_int_equal(fences[0], 1);
+	assert_int_equal(stats.fences, 1);
+	uccl_write_rx_fenced(&l, 0, 0);
+	assert_int_equal(l.ndoubts, WINDOW * 3 / 4);
+	assert_int_equal(whole(FIRST + 1, 0, 1, UCCL_DROP_COUNT, false), UCCL_DROP_COUNT);
+}
+
+/* A fence that is done in the call makes room at once. */
+static void frag__room_at_once(void **state)
+{
+	(void)state;
+	all_in_doubt();
+	fence_at_once = true;
+	announce(FIRST, 1);
+	assert_int_equal(whole(FIRST + 1, 0, 1, UCCL_DROP_COUNT, false), UCCL_DROP_COUNT);
+	assert_int_equal(l.ndoubts, WINDOW * 3 / 4 + 1);
+	assert_int_equal(l.fencing, 0);
+}
+
+static void fenced__that_path_only(void **state)
+{
+	(void)state;
+	doubts(FIRST, 6, 3);
+	uccl_write_rx_fenced(&l, 3, 0);
+	assert_int_equal(settled, 0);
+	uccl_write_rx_fenced(&l, 1, 0);
+	assert_int_equal(settled, 2);
+	for (uint32_t i = 0; i < l.ndoubts; i++)
+		assert_int_not_equal(l.in_doubt[i].path, 1);
+	uccl_write_rx_fenced(&l, 0, 0);
+	uccl_write_rx_fenced(&l, 2, 0);
+	assert_int_equal(settled, 6);
+	assert_int_equal(l.ndoubts, 0);
+}
+
+static void fence__each_path_of_the_message_once(void **state)
+{
+	(void)state;
+	doubts(FIRST, 6, 3);
+	uccl_write_rx_fence(&l, ID, GEN + 1, 0);
+	uccl_write_rx_fence(&l, ID + 1, GEN, 0);
+	assert_int_equal(stats.fences, 0);
+	uccl_write_rx_fence(&l, ID, GEN, 0);
+	assert_int_equal(stats.fences, 3);
+	for (uint16_t path = 0; path < PATHS; path++)
+		assert_int_equal(fences[path], path < 3);
+	/* Done at once, it takes doubts out of the list meanwhile. */
+	fence_at_once = true;
+	uccl_write_rx_fence(&l, ID, GEN, 0);
+	assert_int_equal(stats.fences, 6);
+	assert_int_equal(l.ndoubts, 0);
+}
+
+/* Looked for now and then, and fenced a quarter of a round later: numbers are not yet used again. PROTOCOL R146 */
+static void age__before_the_numbers_come_again(void **state)
+{
+	uint64_t age = (1ull << UCCL_IMM_CSN_BITS) / 4, look;
+
+	(void)state;
+	doubts(FIRST, 2, 2);
+	look = FIRST + 1 + age + UCCL_WRITE_RX_SCAN;
+	look -= look % UCCL_WRITE_RX_SCAN;
+	uccl_write_rx_age(&l, look - UCCL_WRITE_RX_SCAN, 0);
+	uccl_write_rx_age(&l, look + 1, 0);
+	assert_int_equal(stats.fences, 0);
+	uccl_write_rx_age(&l, look, 0);
+	assert_int_equal(stats.fences, 2);
+	/* Exactly as old as it may be. */
+	uccl_write_rx_fenced(&l, 0, 0);
+	uccl_write_rx_fence_old(&l, FIRST + 2 + age, 0);
+	assert_int_equal(stats.fences, 2);
+	uccl_write_rx_fence_old(&l, FIRST + 3 + age, 0);
+	assert_int_equal(stats.fences, 3);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(init__without_direct_writes, setup_none, teardown),
+		cmocka_unit_test_setup_teardown(check__refuses, setup, teardown),
+		cmocka_unit_test_setup_teardown(announce__chunks_behind_it, setup, teardown),
+		cmocka_unit_test_setup_teardown(take__one_by_one, setup, teardown),
+		cmocka_unit_test_setup_teardown(hold__until_released, setup, teardown),
+		cmocka_unit_test_setup_teardown(hold__doubled, setup, teardown),
+		cmocka_unit_test_setup_teardown(forget__place_of_a_later_one, setup, teardown),
+		cmocka_unit_test_setup_teardown(came__settles_its_own, setup, teardown),
+		cmocka_unit_test_setup_teardown(came__fifo_settles_earlier_ones, setup_fifo, teardown),
+		cmocka_unit_test_setup_teardown(came__overtaken, setup_fifo, teardown),
+		cmocka_unit_test_setup_teardown(again__with_a_doubt_or_doubled, setup, teardown),
+		cmocka_unit_test_setup_teardown(again__number_zero, setup, teardown),
+		cmocka_unit_test_setup_teardown(forgive__expected_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(forgive__list_is_full, setup, teardown),
+		cmocka_unit_test_setup_teardown(gap__what_fragments_left, setup, teardown),
+		cmocka_unit_test_setup_teardown(gap__any_order, setup, teardown),
+		cmocka_unit_test_setup_teardown(frag__refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(frag__each_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(frag__as_many_as_possible, setup, teardown),
+		cmocka_unit_test_setup_teardown(frag_end__refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(frag_end__fifo_passed, setup_fifo, teardown),
+		cmocka_unit_test_setup_teardown(frag__no_room_for_doubts, setup, teardown),
+		cmocka_unit_test_setup_teardown(frag__room_at_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(fenced__that_path_only, setup, teardown),
+		cmocka_unit_test_setup_teardown(fence__each_path_of_the_message_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(age__before_the_numbers_come_again, setup, teardown),
+	};
+
+	return cmocka_run_group_tests_name("landing", tests, NULL, NULL);
+}

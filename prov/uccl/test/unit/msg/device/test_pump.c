@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "msg/device/pump.h"
+
+#include <stdlib.h>
+
+#include "base/units.h"
+#include "../duo.h"
+
+#define MS UCCL_NS_PER_MS
+#define LARGE (3u << 20)
+
+static uint8_t host[LARGE];
+
+static void pump__whole_payload(void **state)
+{
+	static const uint64_t sizes[] = {10000, UCCL_PUMP_PART, UCCL_PUMP_PART + 1, LARGE};
+
+	(void)state;
+	for (unsigned int i = 0; i < 8; i++) {
+		struct duo *d = duo_open();
+		struct duo_gpu *g = duo_gpu(d, 0);
+		uint64_t len = sizes[i / 2];
+		const struct duo_comp *c;
+
+		g->lends = i % 2;
+		duo_fill(g->mem, len, i);
+		assert_int_equal(duo_recv(d, 1, 0, host, len, 0, 0, DUO_CTX(1)), 0);
+		assert_int_equal(duo_send(d, 0, 0, DUO_GPU, len, 0, DUO_CTX(2)), 0);
+		duo_run(d, 500 * MS);
+		c = duo_next(d, 0);
+		assert_true(c && c->context == DUO_CTX(2) && !c->err);
+		c = duo_next(d, 1);
+		assert_true(c && c->len == len);
+		duo_check(host, len, i);
+		assert_int_equal(d->side[0].m.pumped_bytes, 0);
+		duo_free(d);
+	}
+}
+
+/* Nothing of the payload is held in the host's memory before it is asked for, and then only some parts. */
+static void pump__holds_little(void **state)
+{
+	struct duo *d = duo_open();
+	struct duo_gpu *g = duo_gpu(d, 0);
+	int parts = 0;
+
+	(void)state;
+	duo_fill(g->mem, LARGE, 7);
+	assert_int_equal(duo_send(d, 0, 0, DUO_GPU, LARGE, 0, DUO_CTX(2)), 0);
+	duo_run(d, 20 * MS);
+	assert_int_equal(g->queued, 0);
+	assert_int_equal(duo_recv(d, 1, 0, host, LARGE, 0, 0, DUO_CTX(1)), 0);
+	while (!duo_waiting(d, 1)) {
+		struct uccl_item *item;
+
+		duo_round(d);
+		/* Each part knows how much comes after it. */
+		TAILQ_FOREACH(item, &d->side[0].peer.flow.sendq.bulk, link) {
+			uint64_t end = LARGE - uccl_get64(item->rec + 8) - item->len;
+
+			assert_int_equal(item->more, end);
+			parts++;
+		}
+		assert_true(d->side[0].m.pumped_bytes <= UCCL_PUMP_PARTS * UCCL_PUMP_PART);
+	}
+	assert_true(parts > 0);
+	duo_check(host, LARGE, 7);
+	duo_free(d);
+}
+
+static void pump__waits_for_memory(void **state)
+{
+	struct duo *d = duo_open();
+	struct duo_gpu *g = duo_gpu(d, 0);
+	struct uccl_msg_ep *m = &d->side[0].m;
+
+	(void)state;
+	duo_fill(g->mem, 2 * LARGE, 8);
+	m->pumped_bytes = UCCL_PUMPED_MAX;
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(duo_recv(d, 1, 0, host, 100000, 0, 0, DUO_CTX(1)), 0);
+		assert_int_equal(duo_send(d, 0, 0, DUO_GPU, 100000, 0, DUO_CTX(2)), 0);
+	}
+	duo_run(d, 20 * MS);
+	assert_int_equal(duo_waiting(d, 1), 0);
+	assert_false(TAILQ_EMPTY(&m->pumps));
+	assert_false(uccl_msg_waits(m));
+	/* Room for one at a time: each that ends makes room for the next. */
+	m->pumped_bytes = UCCL_PUMPED_MAX - 100000;
+	msg_pumps_run(m);
+	duo_run(d, 100 * MS);
+	assert_int_equal(duo_waiting(d, 1), 3);
+	assert_true(TAILQ_EMPTY(&m->pumps));
+	m->pumped_bytes -= UCCL_PUMPED_MAX - 100000;
+	duo_free(d);
+}
+
+/* The host had no memory, and nobody has some that will come back: who waits is looked at again. PROTOCOL R312 */
+static void pump__tries_again(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_msg_ep *m = &d->side[0].m;
+
+	(void)state;
+	duo_gpu(d, 0);
+	m->pumped_bytes = UCCL_PUMPED_MAX;
+	assert_int_equal(duo_recv(d, 1, 0, host, 100000, 0, 0, DUO_CTX(1)), 0);
+	assert_int_equal(duo_send(d, 0, 0, DUO_GPU, 100000, 0, DUO_CTX(2)), 0);
+	duo_run(d, 20 * MS);
+	m->pumped_bytes = 0;
+	assert_true(uccl_msg_waits(m));
+	uccl_msg_retry(m, d->now);
+	assert_false(uccl_msg_waits(m));
+	duo_run(d, 100 * MS);
+	assert_int_equal(duo_waiting(d, 1), 1);
+	duo_free(d);
+}
+
+/* Those that wait, and those under way, end with their peer. */
+static void pump__ends_with_the_peer(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_msg_ep *m = &d->side[0].m;
+
+	(void)state;
+	duo_gpu(d, 0)->lends = true;
+	m->pumped_bytes = UCCL_PUMPED_MAX - LARGE;
+	for (int i = 0; i < 5; i++) {
+		assert_int_equal(duo_recv(d, 1, 0, host, LARGE, 0, 0, DUO_CTX(1)), 0);
+		assert_int_equal(duo_send(d, 0, 0, DUO_GPU, LARGE, 0, DUO_CTX(2)), 0);
+	}
+	for (int i = 0; i < 10; i++)
+		duo_round(d);
+	assert_false(TAILQ_EMPTY(&m->pumps));
+	uccl_peer_fail(&d->side[0].peer, FI_ECONNRESET, d->now);
+	assert_true(TAILQ_EMPTY(&m->pumps));
+	assert_int_equal(m->pumped_bytes, UCCL_PUMPED_MAX - LARGE);
+	assert_int_equal(duo_waiting(d, 0), 5);
+	m->pumped_bytes = 0;
+	duo_free(d);
+}
+
+/* The peer was promised bytes that cannot be had: nothing else is left than to part. */
+static void pump__copy_fails(void **state)
+{
+	struct duo *d = duo_open();
+	struct duo_gpu *g = duo_gpu(d, 0);
+	const struct duo_comp *c;
+
+	(void)state;
+	assert_int_equal(duo_recv(d, 1, 0, host, LARGE, 0, 0, DUO_CTX(1)), 0);
+	assert_int_equal(duo_send(d, 0, 0, DUO_GPU, LARGE, 0, DUO_CTX(2)), 0);
+	g->failing = 1;
+	duo_run(d, 100 * MS);
+	assert_int_equal(d->side[0].broken, FI_EFAULT);
+	assert_int_equal(duo_waiting(d, 1), 0);
+	uccl_peer_fail(&d->side[0].peer, FI_EFAULT, d->now);
+	c = duo_next(d, 0);
+	assert_true(c && c->err == FI_EFAULT);
+	duo_free(d);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(pump__whole_payload),
+		cmocka_unit_test(pump__holds_little),
+		cmocka_unit_test(pump__waits_for_memory),
+		cmocka_unit_test(pump__tries_again),
+		cmocka_unit_test(pump__ends_with_the_peer),
+		cmocka_unit_test(pump__copy_fails),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

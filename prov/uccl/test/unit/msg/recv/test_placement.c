@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "../duo.h"
+
+#include <stdlib.h>
+
+#include "base/units.h"
+#include "lanes/reassembly.h"
+
+#define SECOND UCCL_NS_PER_S
+
+static uint8_t src[1 << 18], dst[1 << 18];
+
+#define HINT 16384u
+
+/* The hints follow the stream; place() agrees with them. PROTOCOL R44 */
+static void placement__follow_the_stream(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_rx_placement h[16];
+	struct uccl_msg_rx *rx;
+	uint8_t rec[UCCL_REC_LEN] = {0};
+	struct uccl_hdr hdr = {.type = UCCL_PKT_CHUNK, .rtype = UCCL_REC_DATA, .rec = rec, .payload_len = HINT};
+	struct uccl_env env = {.len = 6 * HINT + 10, .id = 9};
+
+	(void)state;
+	d->filter = duo_hold_all;
+	assert_int_equal(uccl_msg_predict(&d->side[1].m, h, 16), 0);
+	d->side[1].peer.flow.cfg.chunk_bytes = HINT;
+	duo_recv(d, 1, 0, dst, env.len, 0, 0, DUO_CTX(1));
+	assert_int_equal(duo_envelope(d, 1, &env, src, HINT), UCCL_DROP_COUNT);
+	/* Granted: what its envelope did not carry comes next. */
+	assert_int_equal(uccl_msg_predict(&d->side[1].m, h, 16), 6);
+	assert_ptr_equal(h[0].dst, dst + HINT);
+	rx = TAILQ_FIRST(&d->side[1].peer.rxs);
+	uccl_rec_set_bulk(rec, rx->id, 0, HINT);
+	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, HINT), UCCL_DROP_COUNT);
+	assert_int_equal(uccl_msg_predict(&d->side[1].m, h, 16), 5);
+	for (int i = 0; i < 5; i++) {
+		assert_ptr_equal(h[i].dst, dst + (2 + i) * HINT);
+		assert_int_equal(h[i].len, i == 4 ? 10 : HINT);
+		uccl_rec_set_bulk(rec, rx->id, 0, (uint64_t)(2 + i) * HINT);
+		hdr.payload_len = (uint16_t)h[i].len;
+		assert_ptr_equal(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len), h[i].dst);
+	}
+	assert_int_equal(uccl_msg_predict(&d->side[1].m, h, 2), 2);
+	/* Small chunks are not worth a guess. */
+	d->side[1].peer.flow.cfg.chunk_bytes = DUO_CHUNK;
+	assert_int_equal(uccl_msg_predict(&d->side[1].m, h, 16), 0);
+	d->side[1].peer.flow.cfg.chunk_bytes = HINT;
+	/* A gap: what lies before the furthest byte is not hinted. */
+	uccl_rec_set_bulk(rec, rx->id, 0, 3 * HINT);
+	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, HINT), UCCL_DROP_COUNT);
+	assert_int_equal(uccl_msg_predict(&d->side[1].m, h, 16), 3);
+	assert_ptr_equal(h[0].dst, dst + 4 * HINT);
+	/* Whatever is not the rest of this message has no place. */
+	hdr.payload_len = HINT;
+	assert_ptr_equal(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len), dst + 3 * HINT);
+	assert_null(uccl_msg_place(&d->side[1].self, &hdr, hdr.payload_len));
+	hdr.rtype = UCCL_REC_EAGER;
+	assert_null(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len));
+	hdr.rtype = UCCL_REC_DATA;
+	hdr.type = UCCL_PKT_FRAG;
+	assert_null(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len));
+	hdr.type = UCCL_PKT_CHUNK;
+	uccl_rec_set_bulk(rec, rx->id, 0, env.len - HINT + 1);
+	assert_null(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len));
+	uccl_rec_set_bulk(rec, rx->id, 0, env.len + 1);
+	assert_null(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len));
+	uccl_rec_set_bulk(rec, rx->id, 1, HINT);
+	assert_null(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len));
+	/* Complete: no hints. */
+	uccl_rec_set_bulk(rec, rx->id, 0, 2 * HINT);
+	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, HINT), UCCL_DROP_COUNT);
+	uccl_rec_set_bulk(rec, rx->id, 0, 4 * HINT);
+	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 2 * HINT + 10), UCCL_DROP_COUNT);
+	duo_expect(d, 1, DUO_CTX(1), 0, env.len);
+	assert_int_equal(uccl_msg_predict(&d->side[1].m, h, 16), 0);
+	duo_free(d);
+}
+
+/* An envelope is taken alone while heads follow them, where places are predicted at all. PROTOCOL R263 */
+static void placement__envelope_alone(void **state)
+{
+	struct duo *d = duo_open_unsolicited();
+	struct uccl_msg_ep *m = &d->side[1].m;
+	int n = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < 2; i++) {
+		struct uccl_env env = duo_unsolicited_env(i, 1, 6 * HINT, 4 * HINT);
+
+		assert_false(uccl_msg_alone(m));
+		d->side[1].peer.flow.cfg.chunk_bytes = i ? HINT : HINT - 8;
+		assert_int_equal(duo_envelope(d, 1, &env, src, HINT), UCCL_DROP_COUNT);
+	}
+	for (; uccl_msg_alone(m); n++) {
+		struct uccl_env env = duo_eager_env(2 + (uint32_t)n, 1, 10);
+
+		assert_int_equal(duo_envelope(d, 1, &env, src, 10), UCCL_DROP_COUNT);
+	}
+	assert_in_range(n, 2, 20);
+	d->side[1].peer.flow.cfg.chunk_bytes = DUO_CHUNK;
+	uccl_peer_fail(&d->side[1].peer, FI_ECONNABORTED, d->now);
+	duo_free(d);
+}
+
+/* Of a head the place is known as soon as its receive is. PROTOCOL R44 R263 */
+static void placement__of_a_head(void **state)
+{
+	struct uccl_env env = duo_unsolicited_env(0, 1, 6 * HINT, 4 * HINT);
+	struct duo *d = duo_open_unsolicited();
+	uint8_t rec[UCCL_REC_LEN] = {0};
+	struct uccl_hdr hdr = {.type = UCCL_PKT_CHUNK, .rtype = UCCL_REC_EAGER, .rec = rec, .payload_len = HINT};
+	struct uccl_rx_placement h[16];
+
+	(void)state;
+	d->filter = duo_hold_all;
+	d->side[1].peer.flow.cfg.chunk_bytes = HINT;
+	assert_int_equal(duo_envelope(d, 1, &env, src, HINT), UCCL_DROP_COUNT);
+	uccl_rec_set_bulk(rec, 0, 0, HINT);
+	assert_null(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len));
+	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, env.len, 1, 0, DUO_CTX(1));
+	for (uint64_t i = 1; i < 4; i++) {
+		uccl_rec_set_bulk(rec, 0, 0, i * HINT);
+		assert_int_equal(uccl_msg_predict(&d->side[1].m, h, 16), 6 - i);
+		assert_ptr_equal(h[0].dst, dst + i * HINT);
+		assert_ptr_equal(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len), dst + i * HINT);
+		uccl_rec_set_bulk(rec, 1, 0, i * HINT);
+		assert_null(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len));
+		assert_int_equal(duo_eager(d, 1, 0, i * HINT, 4 * HINT, src, HINT), UCCL_DROP_COUNT);
+	}
+	/* The rest is asked for. */
+	uccl_rec_set_bulk(rec, TAILQ_FIRST(&d->side[1].peer.rxs)->id, 0, 4 * HINT);
+	hdr.rtype = UCCL_REC_DATA;
+	assert_ptr_equal(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len), dst + 4 * HINT);
+	duo_free(d);
+}
+
+/* Where lanes put bytes, asked for or not, nothing may be that was only predicted. PROTOCOL R44 R266 */
+static void placement__not_where_lanes_are(void **state)
+{
+	struct uccl_env env = duo_unsolicited_env(0, 1, 6 * HINT, 4 * HINT);
+	struct duo *d = duo_open_unsolicited();
+	uint8_t rec[UCCL_REC_LEN] = {0};
+	struct uccl_hdr hdr = {.type = UCCL_PKT_CHUNK, .rtype = UCCL_REC_DATA, .rec = rec, .payload_len = HINT};
+	struct uccl_reassembly *b = reassembly_new(dst, 0, HINT, HINT, 1, 0);
+	struct uccl_rx_placement h[16];
+	struct uccl_msg_rx *rx;
+
+	(void)state;
+	d->filter = duo_hold_all;
+	d->side[1].peer.flow.cfg.chunk_bytes = HINT;
+	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, env.len, 1, 0, DUO_CTX(1));
+	assert_int_equal(duo_envelope(d, 1, &env, src, HINT), UCCL_DROP_COUNT);
+	rx = TAILQ_FIRST(&d->side[1].peer.rxs);
+	uccl_rec_set_bulk(rec, rx->id, 0, 4 * HINT);
+	for (int i = 0; i < 4; i++) {
+		rx->reassembly = i & 1 ? b : NULL;
+		rx->unsolicited = i & 2 ? b : NULL;
+		assert_int_equal(uccl_msg_predict(&d->side[1].m, h, 16), i ? 0 : 5);
+		assert_true(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len) == (i ? NULL : dst + 4 * HINT));
+	}
+	rx->reassembly = rx->unsolicited = NULL;
+	free(b);
+	duo_free(d);
+}
+
+/*
+ * What of a head overtook its envelope stays as it came: a place is predicted behind it, as a wrong guess would write
+ * over it. PROTOCOL R276
+ */
+static void placement__behind_what_came_early(void **state)
+{
+	struct uccl_env env = duo_unsolicited_env(0, 1, 6 * HINT, 4 * HINT);
+	struct duo *d = duo_open_unsolicited();
+	struct uccl_rx_placement h[16];
+
+	(void)state;
+	d->filter = duo_hold_all;
+	d->side[1].peer.flow.cfg.chunk_bytes = HINT;
+	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, env.len, 1, 0, DUO_CTX(1));
+	assert_int_equal(duo_eager(d, 1, 0, 3 * HINT, 4 * HINT, src, HINT), UCCL_DROP_COUNT);
+	assert_int_equal(duo_envelope(d, 1, &env, src, HINT), UCCL_DROP_COUNT);
+	assert_int_equal(duo_eager(d, 1, 0, HINT, 4 * HINT, src, HINT), UCCL_DROP_COUNT);
+	assert_int_equal(uccl_msg_predict(&d->side[1].m, h, 16), 2);
+	assert_ptr_equal(h[0].dst, dst + 4 * HINT);
+	duo_free(d);
+}
+
+/* Messages that wait for a receive, and those that are there but for what was lost, take no time from the others. */
+static void placement__steps_do_not_grow(void **state)
+{
+	enum { WAIT = 1000, GAPS = 100 };
+	struct uccl_env env = {.len = 6 * HINT, .id = 9, .mseq = 2 * WAIT + GAPS};
+	uint8_t rec[UCCL_REC_LEN] = {0};
+	struct duo *d = duo_open();
+	struct uccl_msg_ep *m = &d->side[1].m;
+	struct uccl_peer *p = &d->side[1].peer;
+	struct uccl_rx_placement h[16];
+	struct uccl_env wait;
+	uint64_t steps;
+
+	(void)state;
+	d->filter = duo_hold_all;
+	p->flow.cfg.chunk_bytes = HINT;
+	for (uint32_t i = 0; i < GAPS; i++) {
+		struct uccl_env gap = {.len = 3 * HINT, .id = 10 + i, .mseq = i};
+
+		duo_recv(d, 1, 0, dst, gap.len, 0, 0, DUO_CTX(1));
+		assert_int_equal(duo_envelope(d, 1, &gap, src, HINT), UCCL_DROP_COUNT);
+		uccl_rec_set_bulk(rec, TAILQ_LAST(&p->rxs, uccl_msg_rx_list)->id, i, 2 * HINT);
+		assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, HINT), UCCL_DROP_COUNT);
+	}
+	for (uint32_t i = 0; i < WAIT; i++) {
+		wait = duo_eager_env(GAPS + i, 7, 1);
+		assert_int_equal(duo_envelope(d, 1, &wait, src, 1), UCCL_DROP_COUNT);
+	}
+	env.mseq = GAPS + WAIT;
+	duo_recv(d, 1, 0, dst, env.len, 0, 0, DUO_CTX(1));
+	assert_int_equal(duo_envelope(d, 1, &env, src, HINT), UCCL_DROP_COUNT);
+	for (uint32_t i = 1; i <= WAIT; i++) {
+		wait = duo_eager_env(GAPS + WAIT + i, 7, 1);
+		assert_int_equal(duo_envelope(d, 1, &wait, src, 1), UCCL_DROP_COUNT);
+	}
+	steps = m->match.steps;
+	assert_int_equal(uccl_msg_predict(m, h, 16), 5);
+	assert_ptr_equal(h[0].dst, dst + HINT);
+	assert_in_range(m->match.steps - steps, 1, 2);
+	/* When it is through nothing is predicted, and the others are not looked at. */
+	uccl_rec_set_bulk(rec, TAILQ_FIRST(&p->streams)->id, env.mseq, HINT);
+	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 5 * HINT), UCCL_DROP_COUNT);
+	steps = m->match.steps;
+	assert_int_equal(uccl_msg_predict(m, h, 16), 0);
+	assert_in_range(m->match.steps - steps, 0, 1);
+	duo_free(d);
+}
+
+/* Two reads into one place: what is predicted ends before the second. PROTOCOL R276 */
+static void placement__one_place_twice(void **state)
+{
+	struct uccl_env env = {.len = 3 * HINT, .id = 9};
+	struct duo *d = duo_open();
+	struct uccl_rx_placement h[16];
+
+	(void)state;
+	d->filter = duo_hold_all;
+	d->side[1].peer.flow.cfg.chunk_bytes = HINT;
+	for (uint32_t i = 0; i < 3; i++) {
+		env.mseq = i;
+		duo_recv(d, 1, 0, i == 1 ? dst : dst + i * (4 * HINT), env.len, 0, 0, DUO_CTX(1));
+		assert_int_equal(duo_envelope(d, 1, &env, src, HINT), UCCL_DROP_COUNT);
+	}
+	assert_int_equal(uccl_msg_predict(&d->side[1].m, h, 16), 2);
+	assert_ptr_equal(h[1].dst, dst + 2 * HINT);
+	duo_free(d);
+}
+
+/* Looks at what is predicted, until something is; how many. */
+static int looks(struct duo *d)
+{
+	struct uccl_rx_placement h[16];
+	int n = 0;
+
+	while (!uccl_msg_predict(&d->side[1].m, h, 16))
+		assert_true(++n < 1000);
+	return n;
+}
+
+/* Nothing is predicted of a peer of whom most of it was wrong; it is tried again after a while. */
+static void placement__wrong(void **state)
+{
+	struct uccl_env env = {.len = 6 * HINT, .id = 9};
+	struct duo *d = duo_open();
+	struct uccl_msg_ep *m = &d->side[1].m;
+	int bad = 0;
+
+	(void)state;
+	d->filter = duo_hold_all;
+	uccl_msg_predicted(m, 0, 1);
+	d->side[1].peer.flow.cfg.chunk_bytes = HINT;
+	duo_recv(d, 1, 0, dst, env.len, 0, 0, DUO_CTX(1));
+	assert_int_equal(duo_envelope(d, 1, &env, src, HINT), UCCL_DROP_COUNT);
+	/* One of eight receptions, whatever its number of packets. */
+	for (int i = 0; i < 1000; i++) {
+		uccl_msg_predicted(m, i % 8 ? 1 : 0, i % 8 ? 0 : 16);
+		assert_int_equal(looks(d), 0);
+	}
+	/* More of them right than wrong; and none came. */
+	for (int i = 0; i < 1000; i++) {
+		uccl_msg_predicted(m, i % 2 ? 8 : 0, i % 2 ? 7 : 0);
+		assert_int_equal(looks(d), 0);
+	}
+	while (!looks(d)) {
+		uccl_msg_predicted(m, 1, 2);
+		assert_true(++bad < 10);
+	}
+	assert_true(bad > 4);
+	/* Still so: sooner. */
+	for (bad = 0; !looks(d); bad++)
+		uccl_msg_predicted(m, 0, 1);
+	assert_in_range(bad, 1, 3);
+	/* It is as it was. */
+	for (int i = 0; i < 100; i++)
+		uccl_msg_predicted(m, 16, 0);
+	for (bad = 0; !looks(d); bad++)
+		uccl_msg_predicted(m, 0, 1);
+	assert_true(bad > 4);
+	duo_free(d);
+}
+
+static enum duo_verdict lose_data(struct duo *d, const struct duo_pkt *p)
+{
+	return p->type == UCCL_PKT_CHUNK && p->rtype == UCCL_REC_DATA && ++d->n == 5 ? DUO_DROP : DUO_PASS;
+}
+
+/* No single place: no hints. */
+static void placement__split_receive(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_op *op = duo_op(d, 1, UCCL_OP_RECV, 0);
+	struct uccl_rx_placement h[4];
+
+	(void)state;
+	op->iov[0] = (struct iovec){.iov_base = dst, .iov_len = 10000};
+	op->iov[1] = (struct iovec){.iov_base = dst + 20000, .iov_len = 20000};
+	op->iov_count = 2;
+	op->len = 30000;
+	assert_int_equal(uccl_msg_recv(&d->side[1].m, op, d->now), 0);
+	duo_send(d, 0, 0, src, 30000, 0, NULL);
+	d->filter = lose_data;
+	for (int i = 0; i < 3; i++)
+		duo_round(d);
+	assert_non_null(d->side[1].m.stream);
+	d->side[1].peer.flow.cfg.chunk_bytes = HINT;
+	assert_int_equal(uccl_msg_predict(&d->side[1].m, h, 4), 0);
+	d->side[1].peer.flow.cfg.chunk_bytes = DUO_CHUNK;
+	duo_run(d, SECOND);
+	assert_int_equal(duo_next(d, 1)->len, 30000);
+	duo_free(d);
+}
+
+#define EACH 1408u
+
+/* A row of parts from byte `off` of the message on. */
+static enum uccl_drop row_came(struct duo *d, const struct uccl_msg_rx *rx, uint64_t off, uint32_t parts)
+{
+	uint8_t rec[UCCL_REC_LEN] = {0};
+	static uint8_t row[64 * (UCCL_HDR_LEN + EACH)];
+	struct uccl_chunk_in in = {.rtype = UCCL_REC_DATA, .rec = rec, .data = row, .len = parts * EACH,
+				   .parts = parts, .each = EACH};
+
+	uccl_rec_set_bulk(rec, rx->id, (uint32_t)rx->mseq, off);
+	return uccl_msg_flow_ops.deliver(&d->side[1].peer.flow, &in, d->now);
+}
+
+/* Behind a row the next one is predicted, as much of it as has room with its headers; not for ever. PROTOCOL R282 */
+static void placement__of_a_row(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_env env = {.len = 100 + 60 * EACH, .id = 9};
+	struct uccl_msg_ep *m = &d->side[1].m;
+	struct uccl_rx_placement h[16];
+	struct uccl_msg_rx *rx;
+	uint64_t at = 100;
+
+	(void)state;
+	d->filter = duo_hold_all;
+	duo_recv(d, 1, 0, dst, env.len, 0, 0, DUO_CTX(1));
+	assert_int_equal(duo_envelope(d, 1, &env, src, 100), UCCL_DROP_COUNT);
+	rx = TAILQ_FIRST(&d->side[1].peer.rxs);
+	/* How long its packets are nobody knows yet. */
+	assert_int_equal(uccl_msg_predict(m, h, 16), 0);
+	assert_false(uccl_msg_runs(m));
+	for (uint32_t left = 60; left > 5; left -= 5, at += 5 * EACH) {
+		assert_int_equal(row_came(d, rx, at, 5), UCCL_DROP_COUNT);
+		assert_true(uccl_msg_runs(m));
+		if ((left - 5) * EACH < 4 * (EACH + UCCL_HDR_LEN))
+			break;
+		assert_int_equal(uccl_msg_predict(m, h, 16), 1);
+		assert_ptr_equal(h[0].dst, dst + at + 5 * EACH);
+		assert_int_equal(h[0].each, EACH + UCCL_HDR_LEN);
+		assert_int_equal(h[0].len % h[0].each, 0);
+		assert_in_range(h[0].len, 4 * h[0].each, (left - 5) * EACH);
+		assert_in_range(h[0].len, 0, UCCL_GRO_BYTES_MAX);
+	}
+	/* Something else comes, and comes again. */
+	for (int i = 0; uccl_msg_runs(m); i++) {
+		assert_in_range(i, 0, UCCL_RUNS_SOON);
+		assert_int_equal(uccl_msg_predict(m, h, 16), 1);
+		uccl_msg_no_run(m);
+	}
+	assert_int_equal(uccl_msg_predict(m, h, 16), 0);
+	/* With the next row it begins again, unless what was predicted is wrong too often. */
+	at += 5 * EACH;
+	uccl_msg_run(&d->side[1].peer, EACH);
+	assert_int_equal(uccl_msg_predict(m, h, 16), 1);
+	for (int i = 0; i < 20; i++)
+		uccl_msg_predicted(m, 0, 1);
+	assert_int_equal(uccl_msg_predict(m, h, 16), 0);
+	duo_free(d);
+}
+
+/* Where a row of parts belongs: by the chunk's place and the first one's number; all of it must. PROTOCOL R282 */
+static void place__of_a_row(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_env env = {.len = 100 + 20 * EACH, .id = 9};
+	uint8_t rec[UCCL_REC_LEN] = {0};
+	struct uccl_hdr hdr = {.type = UCCL_PKT_PART, .rtype = UCCL_REC_DATA, .rec = rec, .payload_len = EACH};
+	struct uccl_peer *p = &d->side[1].peer;
+	struct uccl_msg_rx *rx;
+
+	(void)state;
+	d->filter = duo_hold_all;
+	duo_recv(d, 1, 0, dst, env.len, 0, 0, DUO_CTX(1));
+	assert_int_equal(duo_envelope(d, 1, &env, src, 100), UCCL_DROP_COUNT);
+	rx = TAILQ_FIRST(&p->rxs);
+	for (uint8_t i = 0; i < 10; i++) {
+		struct uccl_chunk_part part = {.index = i, .count = 10, .total = 10 * EACH};
+		uint64_t at = 100 + 10 * EACH;
+
+		uccl_rec_set_bulk(rec, rx->id, (uint32_t)rx->mseq, at);
+		uccl_part_encode(rec, &part);
+		assert_ptr_equal(uccl_msg_place(p, &hdr, (10u - i) * EACH), dst + at + i * EACH);
+		assert_null(uccl_msg_place(p, &hdr, (10u - i) * EACH + 1));
+	}
+	/* No part of such a chunk. */
+	rec[25] = 0;
+	assert_null(uccl_msg_place(p, &hdr, EACH));
+	rec[25] = 9;
+	assert_null(uccl_msg_place(p, &hdr, EACH));
+	duo_free(d);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(placement__follow_the_stream),
+		cmocka_unit_test(placement__envelope_alone),
+		cmocka_unit_test(placement__of_a_head),
+		cmocka_unit_test(placement__not_where_lanes_are),
+		cmocka_unit_test(placement__behind_what_came_early),
+		cmocka_unit_test(placement__steps_do_not_grow),
+		cmocka_unit_test(placement__one_place_twice),
+		cmocka_unit_test(placement__wrong),
+		cmocka_unit_test(placement__split_receive),
+		cmocka_unit_test(placement__of_a_row),
+		cmocka_unit_test(place__of_a_row),
+	};
+
+	return cmocka_run_group_tests_name("hints", tests, NULL, NULL);
+}

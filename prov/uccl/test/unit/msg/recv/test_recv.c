@@ -1,0 +1,715 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "../duo.h"
+
+#include <string.h>
+
+#include "base/units.h"
+
+#define SECOND UCCL_NS_PER_S
+
+static uint8_t src[1 << 18], dst[1 << 18];
+
+/* All six orders of three messages, matched and unexpected alike: received as they were sent. PROTOCOL R32 */
+static void env__out_of_order(void **state)
+{
+	static const int order[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+
+	(void)state;
+	for (int k = 0; k < 6; k++)
+		for (int late = 0; late < 2; late++) {
+			struct duo *d = duo_open();
+
+			for (int i = 0; i < 3 && !late; i++)
+				duo_recv(d, 1, UCCL_OPF_TAGGED, dst + i * 16, 16, 0, UINT64_MAX, DUO_CTX(i));
+			for (int i = 0; i < 3; i++) {
+				struct uccl_env env =
+					duo_eager_env((uint32_t)order[k][i], 40u + (unsigned int)order[k][i], 4);
+				uint8_t body[4];
+
+				memset(body, order[k][i] + 1, 4);
+				assert_int_equal(duo_envelope(d, 1, &env, body, 4), UCCL_DROP_COUNT);
+			}
+			for (int i = 0; i < 3 && late; i++)
+				duo_recv(d, 1, UCCL_OPF_TAGGED, dst + i * 16, 16, 0, UINT64_MAX, DUO_CTX(i));
+			for (int i = 0; i < 3; i++) {
+				const struct duo_comp *c = duo_expect(d, 1, DUO_CTX(i), 0, 4);
+
+				assert_int_equal(c->tag, 40 + i);
+				assert_int_equal(dst[i * 16], i + 1);
+			}
+			assert_int_equal(d->side[1].peer.rx_mseq, 3);
+			assert_int_equal(d->side[1].peer.flow.ack_tracker.msg_limit, 3 + UCCL_MSG_LIMIT);
+			duo_free(d);
+		}
+}
+
+/* PROTOCOL R32 */
+static void env__early_does_not_match(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_env second = duo_eager_env(1, 7, 0), first = duo_eager_env(0, 7, 0);
+
+	(void)state;
+	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 16, 7, 0, DUO_CTX(1));
+	assert_int_equal(duo_envelope(d, 1, &second, NULL, 0), UCCL_DROP_COUNT);
+	duo_quiet(d);
+	first.data = 1;
+	first.flags |= UCCL_ENV_DATA;
+	assert_int_equal(duo_envelope(d, 1, &first, NULL, 0), UCCL_DROP_COUNT);
+	assert_int_equal(duo_expect(d, 1, DUO_CTX(1), 0, 0)->data, 1);
+	duo_quiet(d);
+	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 16, 7, 0, DUO_CTX(2));
+	duo_expect(d, 1, DUO_CTX(2), 0, 0);
+	duo_free(d);
+}
+
+/* A whole burst turned round: chunks before their envelope, envelopes before their turn. PROTOCOL R29 R32 */
+static void env__burst_reversed(void **state)
+{
+	static const uint64_t sizes[] = {5000, 0, 100, 8192, 20000, 1024, 1025};
+
+	(void)state;
+	for (int late = 0; late < 2; late++) {
+		struct duo *d = duo_open();
+		int n = uccl_array_len(sizes);
+
+		duo_fill(src, 20000, 1);
+		for (int i = 0; i < n && !late; i++)
+			duo_recv(d, 1, 0, dst + i * 20000, 20000, 0, 0, DUO_CTX(i));
+		for (int i = 0; i < n; i++)
+			assert_int_equal(duo_send(d, 0, 0, src, sizes[i], 0, DUO_CTX(i)), 0);
+		d->filter = duo_hold_all;
+		duo_round(d);
+		d->filter = NULL;
+		duo_release(d, true);
+		duo_run(d, SECOND);
+		for (int i = 0; i < n && late; i++)
+			duo_recv(d, 1, 0, dst + i * 20000, 20000, 0, 0, DUO_CTX(i));
+		duo_run(d, SECOND);
+		assert_int_equal(duo_waiting(d, 1), n);
+		for (const struct duo_comp *c = duo_next(d, 1); c; c = duo_next(d, 1)) {
+			assert_int_equal(c->err, 0);
+			assert_int_equal(c->len, sizes[(uintptr_t)c->context]);
+			duo_check(c->buf, c->len, 1);
+		}
+		assert_int_equal(duo_waiting(d, 0), n);
+		duo_free(d);
+	}
+}
+
+/* Nothing of a malformed envelope stays. PROTOCOL R28 R29 */
+static void env__malformed(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_env env, good = duo_eager_env(0, 1, 4);
+
+	(void)state;
+	/* Of the past, or too far ahead. */
+	d->side[1].peer.rx_mseq = 5;
+	env = duo_eager_env(4, 1, 4);
+	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
+	env = duo_eager_env(5 + UCCL_MSG_LIMIT, 1, 4);
+	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
+	env = duo_eager_env(5 + (1u << 31), 1, 4);
+	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
+	d->side[1].peer.rx_mseq = 0;
+	env = duo_eager_env(UINT32_MAX, 1, 4);
+	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
+	/* More payload than the message has. */
+	env = duo_eager_env(0, 1, 3);
+	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
+	/* Eager, and larger than anybody may make us buffer. */
+	env = duo_eager_env(0, 1, UCCL_EAGER_MAX + 1);
+	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
+	env = duo_eager_env(0, 1, (1ull << 56) - 1);
+	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
+	/* Rendezvous or delivery without a handle. */
+	env = duo_eager_env(0, 1, 100);
+	env.flags = UCCL_ENV_TAGGED;
+	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
+	env.flags = UCCL_ENV_TAGGED | UCCL_ENV_EAGER | UCCL_ENV_DELIVERY;
+	env.len = 4;
+	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
+	/* Rendezvous for what is here already. */
+	env.flags = UCCL_ENV_TAGGED;
+	env.id = 9;
+	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
+	env.len = 0;
+	assert_int_equal(duo_envelope(d, 1, &env, src, 0), UCCL_DROP_RECORD);
+	/* A head that the envelope has, that is eager, too long, of connection management, or of nobody. */
+	env = duo_unsolicited_env(0, 1, 100, 40);
+	assert_int_equal(duo_envelope(d, 1, &env, src, 40), UCCL_DROP_RECORD);
+	assert_int_equal(duo_envelope(d, 1, &env, src, 41), UCCL_DROP_RECORD);
+	env.flags |= UCCL_ENV_EAGER;
+	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
+	env = duo_unsolicited_env(0, 1, 100, 0);
+	assert_int_equal(duo_envelope(d, 1, &env, src, 0), UCCL_DROP_RECORD);
+	env = duo_unsolicited_env(0, 1, 1 << 20, UCCL_UNSOLICITED_MAX + 8);
+	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
+	/* By lanes, where there are none; by none; by lanes, and no head. */
+	env = duo_unsolicited_env(0, 1, 100, 40);
+	env.flags |= UCCL_ENV_LANES;
+	env.lanes = 1;
+	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
+	env.lanes = 0;
+	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
+	env.flags &= (uint8_t)~UCCL_ENV_UNSOLICITED;
+	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
+	env = duo_unsolicited_env(0, 1, 100, 40);
+	env.flags |= UCCL_ENV_CM;
+	assert_int_not_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_COUNT);
+	env = duo_unsolicited_env(0, 1, 100, 40);
+	env.id = 0;
+	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
+	assert_int_equal(d->side[1].m.rx_pool.used, 0);
+	assert_int_equal(d->side[1].m.unexpected_bytes, 0);
+	assert_int_equal(d->side[1].peer.rx_mseq, 0);
+	assert_null(d->side[1].peer.by_mseq);
+	assert_null(d->side[1].peer.lone);
+	/* Twice the same early one. */
+	env = duo_eager_env(1, 1, 4);
+	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_COUNT);
+	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
+	/* The exact bounds are good. */
+	env = duo_eager_env(UCCL_MSG_LIMIT - 1, 1, UCCL_EAGER_MAX);
+	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_COUNT);
+	assert_int_equal(duo_envelope(d, 1, &good, src, 4), UCCL_DROP_COUNT);
+	assert_int_equal(d->side[1].peer.rx_mseq, 2);
+	duo_free(d);
+}
+
+/* What a head is, is said again as it was. PROTOCOL R263 */
+static void env__head(void **state)
+{
+	static const struct { uint64_t len; uint32_t head;
+	} says[] = {
+		{9, 8},
+		{9, 9},
+		{100, 100},
+		{(1ull << UCCL_ENV_UNSOLICITED_AT) - 1, 8},
+		{(1ull << UCCL_ENV_UNSOLICITED_AT) - 1, UCCL_UNSOLICITED_MAX},
+		{UCCL_UNSOLICITED_MAX, UCCL_UNSOLICITED_MAX},
+		{UCCL_UNSOLICITED_MAX - 1, UCCL_UNSOLICITED_MAX - 1},
+	};
+
+	(void)state;
+	for (unsigned int i = 0; i < sizeof(says) / sizeof(says[0]); i++) {
+		struct uccl_env out, env = duo_unsolicited_env(3, 4, says[i].len, says[i].head);
+		uint8_t rec[UCCL_REC_LEN];
+
+		uccl_env_encode(rec, &env);
+		uccl_env_decode(&out, rec);
+		assert_int_equal(out.len, says[i].len);
+		assert_int_equal(out.unsolicited, says[i].head);
+		assert_int_equal(out.flags, env.flags);
+	}
+}
+
+/* Parts of a head that came before its envelope. PROTOCOL R29 R263 */
+static void env__head_contradicts_its_chunks(void **state)
+{
+	struct duo *d = duo_open_unsolicited();
+	struct uccl_env env = duo_unsolicited_env(0, 1, 1000, 400);
+
+	(void)state;
+	duo_fill(src, 400, 3);
+	assert_int_equal(duo_eager(d, 1, 0, 100, 400, src + 100, 200), UCCL_DROP_COUNT);
+	env.unsolicited = 408;
+	assert_int_equal(duo_envelope(d, 1, &env, src, 40), UCCL_DROP_RECORD);
+	env.unsolicited = 400;
+	assert_int_equal(duo_envelope(d, 1, &env, src, 201), UCCL_DROP_RECORD);
+	assert_int_equal(duo_envelope(d, 1, &env, src, 101), UCCL_DROP_OVERLAP);
+	assert_int_equal(duo_envelope(d, 1, &env, src, 100), UCCL_DROP_COUNT);
+	assert_int_equal(duo_envelope(d, 1, &env, src, 100), UCCL_DROP_RECORD);
+	assert_int_equal(duo_eager(d, 1, 0, 300, 400, src + 300, 100), UCCL_DROP_COUNT);
+	/* It met none, so all of that is kept. */
+	assert_int_equal(d->side[1].m.unexpected_bytes, 400);
+	/* The receive is shorter: nothing is asked for. */
+	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 300, 1, 0, DUO_CTX(1));
+	assert_int_equal(duo_expect(d, 1, DUO_CTX(1), FI_ETRUNC, 300)->olen, 700);
+	duo_check(dst, 300, 3);
+	assert_int_equal(d->side[1].m.unexpected_bytes, 0);
+	duo_free(d);
+}
+
+/* An envelope that contradicts what came before it. PROTOCOL R29 */
+static void env__contradicts_its_chunks(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_env env = duo_eager_env(0, 1, 100);
+
+	(void)state;
+	memset(dst, 0xee, 200);
+	assert_int_equal(duo_eager(d, 1, 0, 40, 100, src + 40, 60), UCCL_DROP_COUNT);
+	assert_int_equal(d->side[1].m.unexpected_bytes, 100);
+	/* Another length; bytes that came already; a message that would be asked for. */
+	env.len = 101;
+	assert_int_equal(duo_envelope(d, 1, &env, src, 40), UCCL_DROP_RECORD);
+	env.len = 100;
+	assert_int_equal(duo_envelope(d, 1, &env, src, 41), UCCL_DROP_RECORD);
+	env = (struct uccl_env){.flags = UCCL_ENV_TAGGED, .len = 5000, .id = 9, .tag = 1};
+	assert_int_equal(duo_envelope(d, 1, &env, src, 100), UCCL_DROP_RECORD);
+	assert_int_equal(d->side[1].peer.rx_mseq, 0);
+	duo_fill(src, 100, 2);
+	assert_int_equal(duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 200, 1, 0, DUO_CTX(1)), 0);
+	env = duo_eager_env(0, 1, 100);
+	assert_int_equal(duo_envelope(d, 1, &env, src, 40), UCCL_DROP_COUNT);
+	duo_expect(d, 1, DUO_CTX(1), 0, 100);
+	duo_check(dst, 40, 2);
+	assert_int_equal(dst[100], 0xee);
+	duo_free(d);
+}
+
+/* PROTOCOL R41 */
+static void env__out_of_memory(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_env env = duo_eager_env(0, 1, 4), later = duo_eager_env(1, 1, 4);
+
+	(void)state;
+	d->side[1].m.rx_pool.max = 0;
+	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_MEMORY);
+	assert_int_equal(duo_envelope(d, 1, &later, src, 4), UCCL_DROP_MEMORY);
+	assert_int_equal(duo_eager(d, 1, 0, 4, 100, src, 4), UCCL_DROP_MEMORY);
+	assert_int_equal(d->side[1].peer.rx_mseq, 0);
+	/* A receive that waits needs no memory. */
+	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 4, 1, 0, DUO_CTX(1));
+	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_COUNT);
+	duo_expect(d, 1, DUO_CTX(1), 0, 4);
+	d->side[1].m.rx_pool.max = 10;
+	assert_int_equal(duo_envelope(d, 1, &later, src, 4), UCCL_DROP_COUNT);
+	duo_free(d);
+}
+
+/* What cannot be taken now comes again by itself. PROTOCOL R41 */
+static void env__out_of_memory_for_a_while(void **state)
+{
+	struct duo *d = duo_open();
+
+	(void)state;
+	duo_fill(src, 3000, 3);
+	d->side[1].m.rx_pool.max = 0;
+	assert_int_equal(duo_send(d, 0, 0, src, 3000, 0, DUO_CTX(1)), 0);
+	duo_run(d, 50 * UCCL_NS_PER_MS);
+	assert_null(duo_next(d, 0));
+	assert_true(d->side[1].stats.dropped[UCCL_DROP_MEMORY] > 1);
+	d->side[1].m.rx_pool.max = 10;
+	duo_run(d, SECOND);
+	duo_expect(d, 0, DUO_CTX(1), 0, 0);
+	duo_recv(d, 1, 0, dst, 3000, 0, 0, DUO_CTX(2));
+	duo_expect(d, 1, DUO_CTX(2), 0, 3000);
+	duo_check(dst, 3000, 3);
+	duo_free(d);
+}
+
+/* PROTOCOL R38 */
+static void recv__directed(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_op *op = duo_op(d, 1, UCCL_OP_RECV, UCCL_OPF_DIRECTED);
+
+	(void)state;
+	/* Directed to ourselves: not for the other side's message. */
+	op->peer = &d->side[1].self;
+	op->context = DUO_CTX(1);
+	assert_int_equal(uccl_msg_recv(&d->side[1].m, op, d->now), 0);
+	assert_int_equal(duo_send(d, 0, 0, src, 4, 0, DUO_CTX(2)), 0);
+	duo_run(d, SECOND);
+	assert_null(duo_next(d, 1));
+	duo_recv(d, 1, UCCL_OPF_DIRECTED, dst, 4, 0, 0, DUO_CTX(3));
+	duo_expect(d, 1, DUO_CTX(3), 0, 4);
+	duo_free(d);
+}
+
+/* Tagged and untagged messages have one order between them only as far as receives can see it. PROTOCOL R35 */
+static void recv__tagged_and_untagged(void **state)
+{
+	struct duo *d = duo_open();
+
+	(void)state;
+	assert_int_equal(duo_send(d, 0, UCCL_OPF_TAGGED, "t", 1, 9, NULL), 0);
+	assert_int_equal(duo_send(d, 0, 0, "u", 1, 9, NULL), 0);
+	duo_run(d, SECOND);
+	duo_recv(d, 1, 0, dst, 1, 0, 0, DUO_CTX(1));
+	duo_recv(d, 1, UCCL_OPF_TAGGED, dst + 1, 1, 9, 0, DUO_CTX(2));
+	duo_expect(d, 1, DUO_CTX(1), 0, 1);
+	duo_expect(d, 1, DUO_CTX(2), 0, 1);
+	assert_memory_equal(dst, "ut", 2);
+	duo_free(d);
+}
+
+/* Small and large, asked for before and after they come, to others and to ourselves. PROTOCOL R35 */
+static void recv__collective(void **state)
+{
+	static const uint64_t lens[] = {0, 8, 100000};
+	struct duo *d = duo_open();
+
+	(void)state;
+	duo_fill(src, 100000, 4);
+	for (int late = 0; late < 2; late++)
+		for (int i = 0; i < 3; i++) {
+			duo_recv(d, 1, UCCL_OPF_TAGGED, dst + 200000, 1, 0, UINT64_MAX, DUO_CTX(8));
+			duo_recv(d, 1, 0, dst + 200000, 1, 0, 0, DUO_CTX(9));
+			if (!late)
+				duo_recv(d, 1, UCCL_OPF_COLL | UCCL_OPF_DIRECTED, dst, lens[i], 5, 0, DUO_CTX(1));
+			assert_int_equal(duo_send(d, 0, UCCL_OPF_COLL, src, lens[i], 5, NULL), 0);
+			duo_run(d, SECOND);
+			if (late)
+				duo_recv(d, 1, UCCL_OPF_COLL | UCCL_OPF_DIRECTED, dst, lens[i], 5, 0, DUO_CTX(1));
+			duo_run(d, SECOND);
+			duo_expect(d, 1, DUO_CTX(1), 0, lens[i]);
+			assert_null(duo_next(d, 1));
+			duo_check(dst, lens[i], 4);
+			assert_int_equal(uccl_msg_cancel(&d->side[1].m, DUO_CTX(8)), 0);
+			assert_int_equal(uccl_msg_cancel(&d->side[1].m, DUO_CTX(9)), 0);
+			duo_expect(d, 1, DUO_CTX(8), FI_ECANCELED, 0);
+			duo_expect(d, 1, DUO_CTX(9), FI_ECANCELED, 0);
+		}
+	duo_free(d);
+}
+
+/* Asked for before and after it comes, and no other receive takes it. PROTOCOL R110 */
+static void cm__apart(void **state)
+{
+	static const uint64_t lens[] = {0, 1, 56, UCCL_CM_MAX};
+	struct duo *d = duo_open();
+
+	(void)state;
+	duo_fill(src, UCCL_CM_MAX, 4);
+	d->side[1].m.cm = true;
+	d->side[1].m.sole = &d->side[1].peer;
+	for (int i = 0; i < 8; i++) {
+		duo_recv(d, 1, UCCL_OPF_TAGGED, dst + 200000, 1, 0, UINT64_MAX, DUO_CTX(8));
+		duo_recv(d, 1, 0, dst + 200000, 1, 0, 0, DUO_CTX(9));
+		duo_recv(d, 1, UCCL_OPF_COLL, dst + 200000, 1, 0, UINT64_MAX, DUO_CTX(10));
+		if (i < 4)
+			duo_recv(d, 1, UCCL_OPF_CM, dst, UCCL_CM_MAX, 0, UINT64_MAX, DUO_CTX(1));
+		assert_int_equal(duo_send(d, 0, UCCL_OPF_CM, src, lens[i % 4], 5, NULL), 0);
+		duo_run(d, SECOND);
+		if (i >= 4)
+			duo_recv(d, 1, UCCL_OPF_CM, dst, UCCL_CM_MAX, 0, UINT64_MAX, DUO_CTX(1));
+		assert_int_equal(duo_expect(d, 1, DUO_CTX(1), 0, lens[i % 4])->tag, 5);
+		assert_null(duo_next(d, 1));
+		duo_check(dst, lens[i % 4], 4);
+		for (uintptr_t k = 8; k <= 10; k++) {
+			assert_int_equal(uccl_msg_cancel(&d->side[1].m, DUO_CTX(k)), 0);
+			duo_expect(d, 1, DUO_CTX(k), FI_ECANCELED, 0);
+		}
+	}
+	duo_free(d);
+}
+
+/* Too long, or to an endpoint that has no connections. PROTOCOL R110 */
+static void cm__refused(void **state)
+{
+	struct uccl_env env = {.flags = UCCL_ENV_CM | UCCL_ENV_EAGER, .tag = 1, .len = UCCL_CM_MAX};
+	struct duo *d = duo_open();
+
+	(void)state;
+	assert_int_equal(duo_envelope(d, 1, &env, src, UCCL_CM_MAX), UCCL_DROP_UNWANTED);
+	d->side[1].m.cm = true;
+	env.len++;
+	assert_int_equal(duo_envelope(d, 1, &env, src, UCCL_CM_MAX + 1), UCCL_DROP_RECORD);
+	env.flags = UCCL_ENV_CM;
+	env.id = 1;
+	assert_int_equal(duo_envelope(d, 1, &env, src, 0), UCCL_DROP_RECORD);
+	assert_int_equal(d->side[1].m.rx_pool.used, 0);
+	env.len--;
+	assert_int_equal(duo_envelope(d, 1, &env, src, 0), UCCL_DROP_RECORD);
+	assert_int_equal(d->side[1].m.rx_pool.used, 0);
+	duo_free(d);
+}
+
+/* One that is not all here holds nobody's receive, in whatever order its parts come. PROTOCOL R110 */
+static void cm__half_a_message(void **state)
+{
+	struct uccl_env env = {.flags = UCCL_ENV_CM | UCCL_ENV_EAGER, .tag = 1, .len = 300};
+	struct uccl_env whole = {.flags = UCCL_ENV_CM | UCCL_ENV_EAGER, .tag = 2, .len = 10, .mseq = 1};
+
+	(void)state;
+	duo_fill(src, 300, 2);
+	for (int how = 0; how < 3; how++) {
+		struct duo *d = duo_open();
+
+		d->side[1].m.cm = true;
+		duo_recv(d, 1, UCCL_OPF_CM, dst, UCCL_CM_MAX, 0, UINT64_MAX, DUO_CTX(1));
+		if (how < 2)
+			assert_int_equal(duo_envelope(d, 1, &env, src, 100), UCCL_DROP_COUNT);
+		else
+			assert_int_equal(duo_eager(d, 1, 0, 100, 300, src + 100, 200), UCCL_DROP_COUNT);
+		/* Nor does a later one overtake it. */
+		assert_int_equal(duo_envelope(d, 1, &whole, src, 10), UCCL_DROP_COUNT);
+		duo_quiet(d);
+		if (how == 0) {
+			/* Its sender goes: the receive is there for the next one. */
+			uccl_peer_fail(&d->side[1].peer, FI_ECONNABORTED, d->now);
+			assert_int_equal(d->side[1].m.rx_pool.used, 0);
+			assert_int_equal(uccl_msg_cancel(&d->side[1].m, DUO_CTX(1)), 0);
+			duo_free(d);
+			continue;
+		}
+		duo_recv(d, 1, UCCL_OPF_CM, dst + 1000, UCCL_CM_MAX, 0, UINT64_MAX, DUO_CTX(2));
+		if (how == 1)
+			assert_int_equal(duo_eager(d, 1, 0, 100, 300, src + 100, 200), UCCL_DROP_COUNT);
+		else
+			assert_int_equal(duo_envelope(d, 1, &env, src, 100), UCCL_DROP_COUNT);
+		duo_expect(d, 1, DUO_CTX(1), 0, 300);
+		duo_check(dst, 300, 2);
+		duo_expect(d, 1, DUO_CTX(2), 0, 10);
+		assert_int_equal(d->side[1].m.rx_pool.used, 0);
+		duo_free(d);
+	}
+}
+
+/* It is said whole at once, however little the peer wants and whatever the eager limit is. PROTOCOL R110 */
+static void cm__said_whole(void **state)
+{
+	(void)state;
+	for (int queued = 0; queued < 2; queued++) {
+		struct duo *d = duo_open();
+
+		d->side[0].m.eager_max = 0;
+		d->side[1].m.cm = true;
+		duo_fill(src, UCCL_CM_MAX, 6);
+		d->side[0].peer.flow.limits.envelopes_only = !queued;
+		assert_int_equal(duo_send(d, 0, UCCL_OPF_CM, src, UCCL_CM_MAX, 5, DUO_CTX(1)), 0);
+		if (queued) {
+			d->side[0].peer.flow.limits.envelopes_only = true;
+			uccl_msg_hold(&d->side[0].peer);
+		}
+		duo_recv(d, 1, UCCL_OPF_CM, dst, UCCL_CM_MAX, 0, UINT64_MAX, DUO_CTX(2));
+		duo_run(d, SECOND);
+		duo_expect(d, 0, DUO_CTX(1), 0, 0);
+		duo_expect(d, 1, DUO_CTX(2), 0, UCCL_CM_MAX);
+		duo_check(dst, UCCL_CM_MAX, 6);
+		assert_int_equal(d->side[1].stats.dropped[UCCL_DROP_RECORD], 0);
+		duo_free(d);
+	}
+}
+
+/* What a connected endpoint is sent by others than its peer; the same from the peer is taken. PROTOCOL R111 */
+static void cm__strangers(void **state)
+{
+	struct uccl_env env = duo_eager_env(0, 1, 100);
+	uint8_t rec[UCCL_REC_LEN];
+	struct duo *d = duo_open();
+
+	(void)state;
+	d->side[1].m.cm = true;
+	uccl_env_encode(rec, &env);
+	assert_int_equal(duo_envelope(d, 1, &env, src, 100), UCCL_DROP_UNWANTED);
+	assert_int_equal(duo_deliver(d, 1, UCCL_REC_REQ, rec, src, 100), UCCL_DROP_UNWANTED);
+	assert_int_equal(duo_eager(d, 1, 0, 0, UCCL_CM_MAX + 1, src, 10), UCCL_DROP_UNWANTED);
+	assert_int_equal(d->side[1].m.rx_pool.used, 0);
+	/* It may be of connection management, until the envelope says something else. */
+	assert_int_equal(duo_eager(d, 1, 0, 50, 100, src, 50), UCCL_DROP_COUNT);
+	assert_int_equal(duo_envelope(d, 1, &env, src, 50), UCCL_DROP_UNWANTED);
+	assert_null(duo_next(d, 1));
+	d->side[1].m.sole = &d->side[1].peer;
+	assert_int_equal(duo_envelope(d, 1, &env, src, 50), UCCL_DROP_COUNT);
+	assert_int_equal(duo_eager(d, 1, 1, 0, 4000, src, 10), UCCL_DROP_COUNT);
+	assert_int_equal(duo_deliver(d, 1, UCCL_REC_REQ, rec, src, 100), UCCL_DROP_RECORD);
+	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 100, 1, 0, DUO_CTX(1));
+	duo_expect(d, 1, DUO_CTX(1), 0, 100);
+	duo_free(d);
+}
+
+/* PROTOCOL R36 R37 */
+static void recv__wildcards_in_order(void **state)
+{
+	struct duo *d = duo_open();
+
+	(void)state;
+	for (unsigned int i = 0; i < 4; i++)
+		duo_send(d, 0, UCCL_OPF_TAGGED, src, 0, i, NULL);
+	duo_run(d, SECOND);
+	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 0, 2, 0, DUO_CTX(1));
+	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 0, 1, ~1ull, DUO_CTX(2));
+	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 0, 0, UINT64_MAX, DUO_CTX(3));
+	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 0, 0, UINT64_MAX, DUO_CTX(4));
+	assert_int_equal(duo_expect(d, 1, DUO_CTX(1), 0, 0)->tag, 2);
+	assert_int_equal(duo_expect(d, 1, DUO_CTX(2), 0, 0)->tag, 1);
+	assert_int_equal(duo_expect(d, 1, DUO_CTX(3), 0, 0)->tag, 0);
+	assert_int_equal(duo_expect(d, 1, DUO_CTX(4), 0, 0)->tag, 3);
+	duo_free(d);
+}
+
+static struct uccl_op *peek_op(struct duo *d, uint32_t flags, uint64_t tag, uint64_t ignore, void *context)
+{
+	struct uccl_op *op = duo_op(d, 1, UCCL_OP_RECV, flags);
+
+	op->tag = tag;
+	op->ignore = ignore;
+	op->context = context;
+	return op;
+}
+
+static void peek__tells_and_leaves(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_op *op = peek_op(d, UCCL_OPF_TAGGED, 0, UINT64_MAX, NULL), *send;
+
+	(void)state;
+	assert_int_equal(uccl_msg_peek(&d->side[1].m, op, false, false, d->now), -FI_ENOMSG);
+	for (int i = 0; i < 2; i++) {
+		send = duo_op(d, 0, UCCL_OP_SEND, UCCL_OPF_TAGGED | (i ? 0 : UCCL_OPF_DATA));
+		send->tag = 5u + (unsigned int)i;
+		send->data = 66;
+		send->iov[0] = (struct iovec){.iov_base = src, .iov_len = 50000};
+		send->iov_count = 1;
+		send->len = 50000;
+		assert_int_equal(uccl_msg_send(&d->side[0].m, send, d->now), 0);
+	}
+	duo_run(d, SECOND);
+	for (int i = 0; i < 2; i++) {
+		op->tag = 5;
+		op->ignore = 0;
+		assert_int_equal(uccl_msg_peek(&d->side[1].m, op, false, false, d->now), 0);
+		assert_int_equal(op->done_len, 50000);
+		assert_int_equal(op->data, 66);
+		assert_true(op->flags & UCCL_OPF_DATA);
+		assert_ptr_equal(op->from, &d->side[1].peer);
+	}
+	op->tag = 6;
+	assert_int_equal(uccl_msg_peek(&d->side[1].m, op, false, false, d->now), 0);
+	assert_false(op->flags & UCCL_OPF_DATA);
+	op->tag = 7;
+	assert_int_equal(uccl_msg_peek(&d->side[1].m, op, false, false, d->now), -FI_ENOMSG);
+	uccl_msg_ep_op_put(&d->side[1].m, op);
+	duo_quiet(d);
+	duo_free(d);
+}
+
+/* PROTOCOL R39 */
+static void peek__claim(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_op *op = peek_op(d, UCCL_OPF_TAGGED, 5, 0, DUO_CTX(1));
+
+	(void)state;
+	duo_fill(src, 20000, 1);
+	duo_send(d, 0, UCCL_OPF_TAGGED, src, 20000, 5, NULL);
+	duo_send(d, 0, UCCL_OPF_TAGGED, src, 10, 5, NULL);
+	duo_run(d, SECOND);
+	assert_int_equal(uccl_msg_recv_claimed(&d->side[1].m, op, false, d->now), -FI_ENOMSG);
+	assert_int_equal(uccl_msg_peek(&d->side[1].m, op, true, false, d->now), 0);
+	/* Claimed: nobody else gets it. */
+	duo_recv(d, 1, UCCL_OPF_TAGGED, dst + 65536, 100, 0, UINT64_MAX, DUO_CTX(2));
+	duo_expect(d, 1, DUO_CTX(2), 0, 10);
+	op->iov[0] = (struct iovec){.iov_base = dst, .iov_len = 20000};
+	op->iov_count = 1;
+	op->len = 20000;
+	assert_int_equal(uccl_msg_recv_claimed(&d->side[1].m, op, false, d->now), 0);
+	assert_null(duo_next(d, 1));
+	duo_run(d, SECOND);
+	assert_ptr_equal(duo_expect(d, 1, DUO_CTX(1), 0, 20000)->buf, dst);
+	duo_check(dst, 20000, 1);
+	assert_int_equal(duo_waiting(d, 0), 2);
+	duo_free(d);
+}
+
+/* PROTOCOL R39 */
+static void peek__claimed_then_dropped(void **state)
+{
+	struct duo *d = duo_open();
+
+	(void)state;
+	for (uint64_t n = 0; n <= 20000; n += 10000) {
+		struct uccl_op *op = peek_op(d, UCCL_OPF_TAGGED, 5, 0, DUO_CTX(1));
+
+		duo_send(d, 0, UCCL_OPF_TAGGED, src, n, 5, DUO_CTX(3));
+		duo_run(d, SECOND);
+		assert_int_equal(uccl_msg_peek(&d->side[1].m, op, true, false, d->now), 0);
+		assert_int_equal(uccl_msg_recv_claimed(&d->side[1].m, op, true, d->now), 0);
+		duo_expect(d, 1, DUO_CTX(1), 0, 0);
+		duo_run(d, SECOND);
+		duo_expect(d, 0, DUO_CTX(3), 0, 0);
+		assert_int_equal(d->side[1].m.rx_pool.used, 0);
+		assert_int_equal(d->side[1].m.unexpected_bytes, 0);
+	}
+	duo_free(d);
+}
+
+/* What is thrown away is not asked for, and still completes at its sender. */
+static void peek__discard(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_op *op = peek_op(d, 0, 0, 0, NULL);
+	struct uccl_env env = {.flags = UCCL_ENV_EAGER, .len = 100, .mseq = 3};
+
+	(void)state;
+	duo_send(d, 0, 0, src, 200000, 0, DUO_CTX(1));
+	duo_send(d, 0, UCCL_OPF_DELIVERY, src, 500, 0, DUO_CTX(2));
+	duo_send(d, 0, 0, src, 0, 0, DUO_CTX(3));
+	duo_run(d, SECOND);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(uccl_msg_peek(&d->side[1].m, op, false, true, d->now), 0);
+	assert_int_equal(uccl_msg_peek(&d->side[1].m, op, false, true, d->now), -FI_ENOMSG);
+	duo_run(d, SECOND);
+	assert_int_equal(duo_waiting(d, 0), 3);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(duo_next(d, 0)->err, 0);
+	assert_true(d->side[0].stats.tx_bytes < 2000);
+	/* Half of it is here. */
+	assert_int_equal(duo_envelope(d, 1, &env, src, 40), UCCL_DROP_COUNT);
+	assert_int_equal(uccl_msg_peek(&d->side[1].m, op, false, true, d->now), 0);
+	assert_int_equal(d->side[1].m.unexpected_bytes, 0);
+	assert_int_equal(duo_eager(d, 1, 3, 40, 100, src, 60), UCCL_DROP_COUNT);
+	assert_int_equal(d->side[1].m.rx_pool.used, 0);
+	uccl_msg_ep_op_put(&d->side[1].m, op);
+	duo_quiet(d);
+	duo_free(d);
+}
+
+static void peek__own_messages(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_op *op = peek_op(d, 0, 0, 0, DUO_CTX(5)), *send;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		send = duo_op(d, 1, UCCL_OP_SEND, 0);
+		send->peer = &d->side[1].self;
+		send->context = DUO_CTX(i);
+		assert_int_equal(uccl_msg_send(&d->side[1].m, send, d->now), 0);
+	}
+	assert_int_equal(uccl_msg_peek(&d->side[1].m, op, false, true, d->now), 0);
+	duo_expect(d, 1, DUO_CTX(0), 0, 0);
+	assert_int_equal(uccl_msg_peek(&d->side[1].m, op, true, false, d->now), 0);
+	assert_ptr_equal(op->from, &d->side[1].self);
+	assert_int_equal(uccl_msg_recv_claimed(&d->side[1].m, op, false, d->now), 0);
+	duo_expect(d, 1, DUO_CTX(1), 0, 0);
+	duo_expect(d, 1, DUO_CTX(5), 0, 0);
+	duo_free(d);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(env__out_of_order),
+		cmocka_unit_test(env__early_does_not_match),
+		cmocka_unit_test(env__burst_reversed),
+		cmocka_unit_test(env__malformed),
+		cmocka_unit_test(env__head),
+		cmocka_unit_test(env__head_contradicts_its_chunks),
+		cmocka_unit_test(env__contradicts_its_chunks),
+		cmocka_unit_test(env__out_of_memory),
+		cmocka_unit_test(env__out_of_memory_for_a_while),
+		cmocka_unit_test(recv__directed),
+		cmocka_unit_test(recv__tagged_and_untagged),
+		cmocka_unit_test(recv__collective),
+		cmocka_unit_test(cm__apart),
+		cmocka_unit_test(cm__refused),
+		cmocka_unit_test(cm__half_a_message),
+		cmocka_unit_test(cm__said_whole),
+		cmocka_unit_test(cm__strangers),
+		cmocka_unit_test(recv__wildcards_in_order),
+		cmocka_unit_test(peek__tells_and_leaves),
+		cmocka_unit_test(peek__claim),
+		cmocka_unit_test(peek__claimed_then_dropped),
+		cmocka_unit_test(peek__discard),
+		cmocka_unit_test(peek__own_messages),
+	};
+
+	return cmocka_run_group_tests_name("recv", tests, NULL, NULL);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "../duo.h"
+
+#include <string.h>
+
+#include "base/units.h"
+
+#define SECOND UCCL_NS_PER_S
+#define BOTH (UCCL_ACCESS_READ | UCCL_ACCESS_WRITE)
+
+static uint8_t src[1 << 21], dst[1 << 21], mem[1 << 21];
+
+/* More is read at once than there is staging memory: requests wait, in order, and all are served. PROTOCOL R78 */
+static void serve__staging_limit(void **state)
+{
+	struct duo *d = duo_open();
+
+	(void)state;
+	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
+	duo_fill(mem, 100000, 5);
+	d->side[1].m.staged_bytes = UCCL_STAGED_MAX - 10;
+	for (int i = 0; i < 10; i++)
+		duo_rma(d, 0, UCCL_OP_READ, 0, dst + 100000 * i, 100000, 0, 1, NULL);
+	memset(src, 9, 8);
+	duo_rma(d, 0, UCCL_OP_WRITE, 0, src, 8, 0, 1, NULL);
+	duo_round(d);
+	duo_round(d);
+	assert_int_equal(duo_waiting(d, 0), 0);
+	/* One always may, in parts. */
+	assert_int_equal(d->side[1].events, 1);
+	assert_int_equal(d->side[1].peer.staged_bytes, UCCL_EAGER_MAX);
+	assert_int_equal(d->side[1].peer.nrequests, 10);
+	/* What waits counts against what the peer may send. */
+	assert_int_equal(d->side[1].peer.flow.ack_tracker.msg_limit, (uint32_t)UCCL_MSG_LIMIT + 1);
+	d->side[1].m.staged_bytes -= UCCL_STAGED_MAX - 10;
+	duo_run(d, SECOND);
+	for (int i = 0; i < 10; i++)
+		duo_check(dst + 100000 * i, 100000, 5);
+	assert_int_equal(mem[0], 9);
+	duo_all_done(d, 11);
+}
+
+static void serve__few_replies(void **state)
+{
+	struct duo *d = duo_open();
+
+	(void)state;
+	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
+	duo_fill(src, 70000, 3);
+	d->side[1].m.reply_pool.max = 1;
+	for (int i = 0; i < 30; i++) {
+		duo_rma(d, 0, UCCL_OP_WRITE, 0, src, 2000u * (unsigned int)i, 0, 1, NULL);
+		duo_rma(d, 0, UCCL_OP_READ, 0, dst, 2000u * (unsigned int)i, 0, 1, NULL);
+	}
+	duo_run(d, 10 * SECOND);
+	duo_check(dst, 58000, 3);
+	duo_all_done(d, 60);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(serve__staging_limit),
+		cmocka_unit_test(serve__few_replies),
+	};
+
+	return cmocka_run_group_tests_name("reply", tests, NULL, NULL);
+}

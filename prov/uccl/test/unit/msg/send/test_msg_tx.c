@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "../duo.h"
+
+#include <string.h>
+
+#include "base/units.h"
+#include "msg/send/msg_tx.h"
+
+#define SECOND UCCL_NS_PER_S
+
+static uint8_t src[1 << 18], dst[1 << 18];
+
+/* PROTOCOL R34 */
+static void kick__message_limit(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_peer *p = &d->side[0].peer;
+
+	(void)state;
+	p->flow.limits.msg_limit = 2;
+	for (int i = 0; i < 5; i++) {
+		src[i] = (uint8_t)(i + 1);
+		assert_int_equal(duo_send(d, 0, 0, src + i, 1, 0, DUO_CTX(i)), 0);
+		assert_int_equal(duo_recv(d, 1, 0, dst + i, 1, 0, 0, DUO_CTX(i)), 0);
+	}
+	assert_int_equal(p->tx_mseq, 2);
+	uccl_msg_kick(p, d->now);
+	assert_int_equal(p->tx_mseq, 2);
+	p->flow.limits.msg_limit = 4;
+	uccl_msg_kick(p, d->now);
+	assert_int_equal(p->tx_mseq, 4);
+	p->flow.limits.msg_limit = 2;
+	/* The acknowledgement of what arrived raises it. */
+	duo_run(d, SECOND);
+	assert_int_equal(p->flow.limits.msg_limit, 5 + UCCL_MSG_LIMIT);
+	assert_memory_equal(src, dst, 5);
+	for (int i = 0; i < 5; i++) {
+		duo_expect_from(d, 0, DUO_CTX(i), 0, 0);
+		duo_expect_from(d, 1, DUO_CTX(i), 0, 1);
+	}
+	duo_free(d);
+}
+
+/* The receiver's grant wraps at 32 bits. PROTOCOL R34 */
+static void kick__message_limit_wraps(void **state)
+{
+	struct duo *d = duo_open();
+
+	(void)state;
+	d->side[0].peer.tx_mseq = d->side[1].peer.rx_mseq = 0xfffffffe;
+	d->side[0].peer.flow.limits.msg_limit = (uint32_t)(0xfffffffe + UCCL_MSG_LIMIT);
+	for (int i = 0; i < 6; i++) {
+		assert_int_equal(duo_send(d, 0, 0, src, i == 3 ? 3000 : 1, (uint64_t)i, DUO_CTX(i)), 0);
+		assert_int_equal(duo_recv(d, 1, 0, dst, 4000, 0, 0, DUO_CTX(i)), 0);
+	}
+	duo_run(d, SECOND);
+	for (int i = 0; i < 6; i++) {
+		const struct duo_comp *c = duo_next(d, 1);
+
+		assert_int_equal(c->len, c->context == DUO_CTX(3) ? 3000 : 1);
+	}
+	assert_int_equal(d->side[1].peer.rx_mseq, 0x100000004);
+	assert_int_equal(d->side[0].peer.flow.limits.msg_limit, 4 + UCCL_MSG_LIMIT);
+	duo_free(d);
+}
+
+/*
+ * A small message that waited at the limit needs a handle when its turn comes and the peer is short of memory.
+ * PROTOCOL R34 R43
+ */
+static void kick__waited_until_peer_short(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_peer *p = &d->side[0].peer;
+
+	(void)state;
+	duo_fill(src, 100, 5);
+	p->flow.limits.msg_limit = 0;
+	assert_int_equal(duo_send(d, 0, 0, src, 100, 0, DUO_CTX(1)), 0);
+	p->flow.limits.msg_limit = UCCL_MSG_LIMIT;
+	p->flow.limits.envelopes_only = true;
+	uccl_msg_kick(p, d->now);
+	duo_run(d, SECOND);
+	assert_int_equal(d->side[1].stats.dropped[UCCL_DROP_RECORD], 0);
+	assert_int_equal(duo_recv(d, 1, 0, dst, 100, 0, 0, DUO_CTX(2)), 0);
+	duo_run(d, SECOND);
+	duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
+	duo_expect_from(d, 1, DUO_CTX(2), 0, 100);
+	duo_check(dst, 100, 5);
+	duo_free(d);
+}
+
+/* Messages keep their order through the wait: none overtakes. PROTOCOL R34 */
+static void kick__keeps_order(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_peer *p = &d->side[0].peer;
+
+	(void)state;
+	for (int i = 0; i < 20; i++) {
+		src[i] = (uint8_t)i;
+		p->flow.limits.msg_limit = i < 10 ? 3 : 9;
+		assert_int_equal(duo_send(d, 0, 0, src + i, 1, 0, DUO_CTX(i)), 0);
+		assert_int_equal(duo_recv(d, 1, 0, dst + i, 1, 0, 0, DUO_CTX(i)), 0);
+	}
+	duo_run(d, SECOND);
+	assert_int_equal(duo_waiting(d, 1), 20);
+	assert_memory_equal(src, dst, 20);
+	duo_free(d);
+}
+
+/* While payload waits, the beginning of a long message leaves with it, or before a short one. PROTOCOL R169 */
+static void post__long_ones_wait(void **state)
+{
+	static const struct { uint64_t len; bool leaves; } post[] = {
+		{DUO_CHUNK, true}, {DUO_EAGER, true}, {DUO_EAGER, false}, {DUO_EAGER + 1, false},
+		{DUO_CHUNK + 1, false}, {DUO_CHUNK, true}, {0, true},
+	};
+	enum { POSTS = sizeof(post) / sizeof(post[0]) };
+	struct duo *d = duo_open();
+
+	(void)state;
+	for (int i = 0; i < POSTS; i++) {
+		d->side[0].readies = 0;
+		assert_int_equal(duo_recv(d, 1, 0, dst, post[i].len, 0, 0, DUO_CTX(i)), 0);
+		assert_int_equal(duo_send(d, 0, 0, src, post[i].len, 0, DUO_CTX(i)), 0);
+		assert_int_equal(d->side[0].readies, post[i].leaves);
+	}
+	duo_run(d, SECOND);
+	assert_int_equal(duo_waiting(d, 0), POSTS);
+	assert_int_equal(duo_waiting(d, 1), POSTS);
+	/* Nothing waits any more. */
+	d->side[0].readies = 0;
+	assert_int_equal(duo_send(d, 0, 0, src, DUO_EAGER + 1, 0, DUO_CTX(POSTS)), 0);
+	assert_int_equal(d->side[0].readies, 1);
+	duo_free(d);
+}
+
+/* PROTOCOL R31 */
+static void cts__bad(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_cts cts = {.rx = 1, .limit = 20000};
+	uint8_t rec[UCCL_REC_LEN];
+
+	(void)state;
+	assert_int_equal(duo_send(d, 0, 0, src, 20000, 0, DUO_CTX(1)), 0);
+	assert_int_equal(duo_send(d, 0, UCCL_OPF_DELIVERY, src, 10, 0, DUO_CTX(2)), 0);
+	duo_run(d, SECOND);
+	/* No such handle; a handle of an op that waits for no CTS; one of another generation. */
+	cts.id = 0;
+	uccl_cts_encode(rec, &cts);
+	assert_int_equal(duo_deliver(d, 0, UCCL_REC_CTS, rec, NULL, 0), UCCL_DROP_HANDLE);
+	cts.id = TAILQ_LAST(&d->side[0].peer.sends, uccl_op_list)->id;
+	uccl_cts_encode(rec, &cts);
+	assert_int_equal(duo_deliver(d, 0, UCCL_REC_CTS, rec, NULL, 0), UCCL_DROP_HANDLE);
+	cts.id = TAILQ_FIRST(&d->side[0].peer.sends)->id + (1u << 20);
+	uccl_cts_encode(rec, &cts);
+	assert_int_equal(duo_deliver(d, 0, UCCL_REC_CTS, rec, NULL, 0), UCCL_DROP_HANDLE);
+	/* More than the message; with payload. */
+	cts.id = TAILQ_FIRST(&d->side[0].peer.sends)->id;
+	cts.limit = 20001;
+	uccl_cts_encode(rec, &cts);
+	assert_int_equal(duo_deliver(d, 0, UCCL_REC_CTS, rec, NULL, 0), UCCL_DROP_RANGE);
+	cts.limit = UINT64_MAX;
+	uccl_cts_encode(rec, &cts);
+	assert_int_equal(duo_deliver(d, 0, UCCL_REC_CTS, rec, NULL, 0), UCCL_DROP_RANGE);
+	cts.limit = 20000;
+	uccl_cts_encode(rec, &cts);
+	assert_int_equal(duo_deliver(d, 0, UCCL_REC_CTS, rec, src, 1), UCCL_DROP_RECORD);
+	assert_true(uccl_flow_idle(&d->side[0].peer.flow));
+	assert_null(duo_next(d, 0));
+	/* Another peer's handle. */
+	assert_int_equal(msg_tx_cts(&d->side[0].self, rec), UCCL_DROP_HANDLE);
+	/* All of this changed nothing: the real one is still good, once. */
+	duo_fill(src, 20000, 8);
+	assert_int_equal(duo_recv(d, 1, 0, dst, 20000, 0, 0, DUO_CTX(3)), 0);
+	duo_run(d, SECOND);
+	duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
+	duo_expect_from(d, 1, DUO_CTX(3), 0, 20000);
+	assert_int_equal(duo_deliver(d, 0, UCCL_REC_CTS, rec, NULL, 0), UCCL_DROP_UNWANTED);
+	duo_free(d);
+}
+
+/* The receiver may cut the message to what it has a place for, or to what it has already. PROTOCOL R31 */
+static void cts__truncates(void **state)
+{
+	static const uint64_t room[] = {0, 1, 1023, 1024, 1025, 5000, 49999};
+
+	(void)state;
+	for (int late = 0; late < 2; late++)
+		for (unsigned int i = 0; i < uccl_array_len(room); i++) {
+			struct duo *d = duo_open();
+
+			duo_fill(src, 50000, i);
+			memset(dst, 0xee, 60000);
+			if (!late)
+				assert_int_equal(duo_recv(d, 1, 0, dst, room[i], 0, 0, DUO_CTX(2)), 0);
+			assert_int_equal(duo_send(d, 0, 0, src, 50000, 0, DUO_CTX(1)), 0);
+			duo_run(d, SECOND);
+			if (late)
+				assert_int_equal(duo_recv(d, 1, 0, dst, room[i], 0, 0, DUO_CTX(2)), 0);
+			duo_run(d, SECOND);
+			duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
+			assert_int_equal(d->side[1].comp[0].olen, 50000 - room[i]);
+			duo_expect_from(d, 1, DUO_CTX(2), FI_ETRUNC, room[i]);
+			duo_check(dst, room[i], i);
+			for (uint64_t k = room[i]; k < 60000; k++)
+				assert_int_equal(dst[k], 0xee);
+			duo_free(d);
+		}
+}
+
+/* PROTOCOL R33 */
+static void fin__bad(void **state)
+{
+	struct duo *d = duo_open();
+	uint8_t rec[UCCL_REC_LEN] = {0};
+
+	(void)state;
+	assert_int_equal(duo_send(d, 0, UCCL_OPF_DELIVERY, src, 10, 0, DUO_CTX(1)), 0);
+	assert_int_equal(duo_send(d, 0, 0, src, 20000, 0, DUO_CTX(2)), 0);
+	duo_run(d, SECOND);
+	assert_int_equal(duo_deliver(d, 0, UCCL_REC_FIN, rec, NULL, 0), UCCL_DROP_HANDLE);
+	uccl_put32(rec, TAILQ_LAST(&d->side[0].peer.sends, uccl_op_list)->id);
+	assert_int_equal(duo_deliver(d, 0, UCCL_REC_FIN, rec, NULL, 0), UCCL_DROP_HANDLE);
+	uccl_put32(rec, TAILQ_FIRST(&d->side[0].peer.sends)->id);
+	assert_int_equal(duo_deliver(d, 0, UCCL_REC_FIN, rec, src, 1), UCCL_DROP_RECORD);
+	assert_int_equal(msg_tx_fin(&d->side[0].self, rec), UCCL_DROP_HANDLE);
+	assert_null(duo_next(d, 0));
+	assert_int_equal(duo_recv(d, 1, 0, dst, 10, 0, 0, DUO_CTX(3)), 0);
+	duo_run(d, SECOND);
+	duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
+	assert_int_equal(duo_deliver(d, 0, UCCL_REC_FIN, rec, NULL, 0), UCCL_DROP_UNWANTED);
+	duo_free(d);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(kick__message_limit),
+		cmocka_unit_test(kick__message_limit_wraps),
+		cmocka_unit_test(kick__waited_until_peer_short),
+		cmocka_unit_test(kick__keeps_order),
+		cmocka_unit_test(post__long_ones_wait),
+		cmocka_unit_test(cts__bad),
+		cmocka_unit_test(cts__truncates),
+		cmocka_unit_test(fin__bad),
+	};
+
+	return cmocka_run_group_tests_name("tx", tests, NULL, NULL);
+}

@@ -1,0 +1,1178 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "../duo.h"
+
+#include <string.h>
+
+#include "base/units.h"
+#include "msg/send/msg_tx.h"
+
+#define SECOND UCCL_NS_PER_S
+
+static uint8_t src[1 << 18], dst[1 << 18];
+
+static enum duo_verdict drop_rec_fin(struct duo *d, const struct duo_pkt *p)
+{
+	return p->type == UCCL_PKT_CHUNK && p->rtype == UCCL_REC_FIN && d->n-- > 0 ? DUO_DROP : DUO_PASS;
+}
+
+/* One message of every interesting size, matched and unexpected. PROTOCOL R28 R29 R30 */
+static void send__sizes(void **state)
+{
+	static const uint64_t sizes[] = {0,
+					 1,
+					 63,
+					 64,
+					 128,
+					 129,
+					 DUO_CHUNK - 1,
+					 DUO_CHUNK,
+					 DUO_CHUNK + 1,
+					 DUO_EAGER - 1,
+					 DUO_EAGER,
+					 DUO_EAGER + 1,
+					 10 * DUO_CHUNK,
+					 100001,
+					 200000};
+
+	(void)state;
+	for (int late = 0; late < 2; late++)
+		for (unsigned int i = 0; i < uccl_array_len(sizes); i++) {
+			struct duo *d = duo_open();
+			uint64_t n = sizes[i];
+
+			duo_fill(src, n, i);
+			memset(dst, 0xee, n + 1);
+			if (!late)
+				assert_int_equal(duo_recv(d, 1, 0, dst, n, 0, 0, DUO_CTX(2)), 0);
+			assert_int_equal(duo_send(d, 0, 0, src, n, 0, DUO_CTX(1)), 0);
+			duo_run(d, SECOND);
+			if (late) {
+				assert_null(duo_next(d, 1));
+				assert_int_equal(duo_recv(d, 1, 0, dst, n, 0, 0, DUO_CTX(2)), 0);
+				duo_run(d, SECOND);
+			}
+			duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
+			duo_expect_from(d, 1, DUO_CTX(2), 0, n);
+			duo_check(dst, n, i);
+			assert_int_equal(dst[n], 0xee);
+			assert_null(duo_next(d, 0));
+			assert_null(duo_next(d, 1));
+			assert_int_equal(d->side[0].m.op_pool.used, 0);
+			assert_int_equal(d->side[1].m.op_pool.used, 0);
+			assert_int_equal(d->side[1].m.rx_pool.used, 0);
+			duo_free(d);
+		}
+}
+
+/* What is eager needs no answer; what is not waits for CTS. PROTOCOL R29 R30 */
+static void send__eager_limit(void **state)
+{
+	struct duo *d = duo_open();
+
+	(void)state;
+	assert_int_equal(duo_send(d, 0, 0, src, DUO_EAGER, 0, DUO_CTX(1)), 0);
+	assert_int_equal(duo_send(d, 0, 0, src, DUO_EAGER + 1, 0, DUO_CTX(2)), 0);
+	duo_run(d, SECOND);
+	duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
+	assert_null(duo_next(d, 0));
+	/* The first chunk of the second is all that came. */
+	assert_int_equal(d->side[1].m.unexpected_bytes, DUO_EAGER + DUO_CHUNK);
+	duo_free(d);
+	/* It ended with the peer. */
+}
+
+static enum duo_verdict hold_cts(struct duo *d, const struct duo_pkt *p)
+{
+	(void)d;
+	return p->type == UCCL_PKT_CHUNK && p->rtype == UCCL_REC_CTS ? DUO_HOLD : DUO_PASS;
+}
+
+static enum duo_verdict hold_data(struct duo *d, const struct duo_pkt *p)
+{
+	(void)d;
+	return p->type == UCCL_PKT_CHUNK && p->rtype == UCCL_REC_DATA ? DUO_HOLD : DUO_PASS;
+}
+
+/* So many of its bytes are a head: full packets behind the envelope's, four times the eager limit at most. */
+static uint64_t head_of(uint64_t len)
+{
+	return uccl_min(len, 4 * DUO_EAGER);
+}
+
+/* What a receive probably waits for goes ahead of CTS, but not without end. PROTOCOL R263 */
+static void send__head(void **state)
+{
+	static const uint64_t sizes[] = {DUO_EAGER + 1, DUO_EAGER + 5, 4 * DUO_EAGER - 1, 4 * DUO_EAGER,
+					 4 * DUO_EAGER + 1, 100001};
+
+	(void)state;
+	for (int late = 0; late < 2; late++)
+		for (unsigned int i = 0; i < uccl_array_len(sizes); i++) {
+			struct duo *d = duo_open_unsolicited();
+			uint64_t n = sizes[i], head = head_of(n);
+			const struct uccl_op *op;
+
+			duo_fill(src, n, i);
+			memset(dst, 0xee, n + 1);
+			d->filter = hold_cts;
+			if (!late)
+				duo_recv(d, 1, 0, dst, n, 0, 0, DUO_CTX(2));
+			assert_int_equal(duo_send(d, 0, 0, src, n, 0, DUO_CTX(1)), 0);
+			/* No acknowledgement is asked for between envelope and head. */
+			op = TAILQ_FIRST(&d->side[0].peer.sends);
+			assert_false(op->env.want_ack);
+			assert_int_equal(op->lead.want_ack, head == n);
+			assert_int_equal(uccl_item_left(&op->env), head);
+			duo_run(d, SECOND / 1000);
+			assert_null(duo_next(d, 0));
+			if (late || head < n)
+				assert_int_equal(TAILQ_FIRST(&d->side[1].peer.rxs)->got, head);
+			else
+				duo_expect_from(d, 1, DUO_CTX(2), 0, n);
+			assert_int_equal(d->side[1].m.unexpected_bytes, late ? head : 0);
+			d->filter = NULL;
+			duo_release(d, false);
+			if (late)
+				duo_recv(d, 1, 0, dst, n, 0, 0, DUO_CTX(2));
+			duo_run(d, SECOND);
+			duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
+			if (late || head < n)
+				duo_expect_from(d, 1, DUO_CTX(2), 0, n);
+			duo_check(dst, n, i);
+			assert_int_equal(dst[n], 0xee);
+			duo_quiet(d);
+			assert_int_equal(d->side[0].m.op_pool.used, 0);
+			assert_int_equal(d->side[1].m.op_pool.used, 0);
+			assert_int_equal(d->side[1].m.rx_pool.used, 0);
+			assert_null(d->side[1].peer.lone);
+			duo_free(d);
+		}
+}
+
+/* Its packets are full, whatever the eager limit: where the next ones belong can be predicted. PROTOCOL R44 R263 */
+static void send__head_in_full_packets(void **state)
+{
+	(void)state;
+	for (uint64_t eager = 0; eager < 2000; eager += 77) {
+		struct duo *d = duo_open_unsolicited();
+		const struct uccl_op *op;
+
+		d->side[0].m.eager_max = eager;
+		duo_recv(d, 1, 0, dst, 40000, 0, 0, DUO_CTX(2));
+		assert_int_equal(duo_send(d, 0, 0, src, 40000, 0, DUO_CTX(1)), 0);
+		op = TAILQ_FIRST(&d->side[0].peer.sends);
+		assert_true(op->env.len + op->lead.len <= uccl_max(4 * eager, 64));
+		assert_int_equal(op->lead.len % DUO_CHUNK, 0);
+		assert_int_equal(op->lead.len > 0, 4 * eager >= op->env.len + DUO_CHUNK);
+		duo_run(d, SECOND);
+		duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
+		duo_expect_from(d, 1, DUO_CTX(2), 0, 40000);
+		duo_free(d);
+	}
+}
+
+/* A message of 40000 bytes is on its way: it ends well, also when its receive is posted late. */
+static void ends(struct duo *d, bool late)
+{
+	duo_run(d, SECOND);
+	if (late)
+		duo_recv(d, 1, 0, dst, 40000, 0, 0, DUO_CTX(2));
+	duo_run(d, SECOND);
+	duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
+	duo_expect_from(d, 1, DUO_CTX(2), 0, 40000);
+}
+
+/* Its parts lie in several buffers, and it leaves in any order, with losses. PROTOCOL R263 */
+static void send__head_in_any_order(void **state)
+{
+	static const uint64_t cut[] = {1, DUO_CHUNK, 10000, 4 * DUO_EAGER, 4 * DUO_EAGER + 8};
+
+	(void)state;
+	for (unsigned int i = 0; i < uccl_array_len(cut); i++)
+		for (int reverse = 0; reverse < 2; reverse++)
+			for (int late = 0; late < 2; late++) {
+				struct duo *d = duo_open_unsolicited();
+				struct uccl_op *op = duo_op(d, 0, UCCL_OP_SEND, 0);
+
+				duo_fill(src, 40000, i);
+				memset(dst, 0xee, 40001);
+				op->iov[0] = (struct iovec){.iov_base = src, .iov_len = cut[i]};
+				op->iov[1] = (struct iovec){.iov_base = src + cut[i], .iov_len = 40000 - cut[i]};
+				op->iov_count = 2;
+				op->len = 40000;
+				op->context = DUO_CTX(1);
+				if (!late)
+					duo_recv(d, 1, 0, dst, 40000, 0, 0, DUO_CTX(2));
+				d->filter = duo_hold_all;
+				assert_int_equal(uccl_msg_send(&d->side[0].m, op, d->now), 0);
+				duo_run(d, 20000);
+				d->filter = NULL;
+				duo_release(d, reverse);
+				ends(d, late);
+				duo_check(dst, 40000, i);
+				assert_int_equal(dst[40000], 0xee);
+				assert_int_equal(d->side[1].m.rx_pool.used, 0);
+				duo_free(d);
+			}
+}
+
+/* How much of a message of 40000 bytes comes before it is asked for. */
+static uint64_t comes_unsolicited(struct duo *d)
+{
+	uint64_t n;
+
+	assert_int_equal(duo_send(d, 0, 0, src, 40000, 0, DUO_CTX(1)), 0);
+	d->filter = hold_cts;
+	duo_run(d, SECOND / 1000);
+	n = TAILQ_FIRST(&d->side[1].peer.rxs)->got;
+	d->filter = NULL;
+	duo_release(d, false);
+	return n;
+}
+
+static uint64_t goes_through(struct duo *d, bool late)
+{
+	uint64_t n;
+
+	if (!late)
+		duo_recv(d, 1, 0, dst, 40000, 0, 0, DUO_CTX(2));
+	n = comes_unsolicited(d);
+	ends(d, late);
+	return n;
+}
+
+/* Only to whom the last messages met receives; one that met none ends that for a while. PROTOCOL R264 */
+static void send__head_if_met(void **state)
+{
+	struct duo *d = duo_open_unsolicited();
+	struct uccl_op *op;
+
+	(void)state;
+	d->side[0].peer.met_streak = 0;
+	for (int again = 0; again < 2; again++) {
+		for (int i = 0; i < UCCL_UNSOLICITED_MET + again * UCCL_UNSOLICITED_PAUSE; i++)
+			assert_int_equal(goes_through(d, false), DUO_CHUNK);
+		for (int i = 0; i < 3; i++)
+			assert_int_equal(goes_through(d, false), head_of(40000));
+		assert_int_equal(goes_through(d, true), head_of(40000));
+	}
+	/* What is claimed, or dropped, met none. */
+	for (int claim = 0; claim < 2; claim++) {
+		d->side[0].peer.met_streak = UCCL_UNSOLICITED_MET;
+		assert_int_equal(comes_unsolicited(d), head_of(40000));
+		op = duo_op(d, 1, UCCL_OP_RECV, 0);
+		op->iov[0] = (struct iovec){.iov_base = dst, .iov_len = 40000};
+		op->iov_count = 1;
+		op->len = 40000;
+		op->context = DUO_CTX(2);
+		assert_int_equal(uccl_msg_peek(&d->side[1].m, op, claim, !claim, d->now), 0);
+		if (claim)
+			assert_int_equal(uccl_msg_recv_claimed(&d->side[1].m, op, false, d->now), 0);
+		else
+			uccl_msg_ep_op_put(&d->side[1].m, op);
+		duo_run(d, SECOND);
+		duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
+		if (claim)
+			duo_expect_from(d, 1, DUO_CTX(2), 0, 40000);
+		assert_int_equal(d->side[0].peer.met_streak, -UCCL_UNSOLICITED_PAUSE);
+	}
+	duo_quiet(d);
+	duo_free(d);
+}
+
+/* No more of them than CTS needs to come in time, and none behind what waits. PROTOCOL R263 */
+static void send__heads_bounded(void **state)
+{
+	const int most = UCCL_UNSOLICITED_PEER_MAX / (4 * DUO_EAGER);
+	struct duo *d = duo_open_unsolicited();
+	struct uccl_peer *p = &d->side[0].peer;
+	int i = 0;
+
+	(void)state;
+	d->filter = hold_cts;
+	for (; i < most + 2; i++) {
+		duo_recv(d, 1, 0, dst, 40000, 0, 0, DUO_CTX(i));
+		duo_send(d, 0, 0, src, 40000, 0, DUO_CTX(i));
+		assert_int_equal(p->unsolicited_bytes, uccl_min(i + 1, most) * 4 * DUO_EAGER);
+		/* Until its end is acknowledged, which nobody asked for. */
+		duo_run(d, SECOND / 10);
+	}
+	d->filter = NULL;
+	duo_release(d, false);
+	duo_run(d, SECOND);
+	assert_int_equal(p->unsolicited_bytes, 0);
+	while (i--)
+		assert_int_equal(duo_next(d, 1)->err, 0);
+	duo_send(d, 0, 0, src, 40000, 0, NULL);
+	duo_send(d, 0, 0, src, 40000, 0, NULL);
+	assert_int_equal(p->unsolicited_bytes, 4 * DUO_EAGER);
+	/* It is CTS that counts, not the end. */
+	for (i = 0; i < 2; i++)
+		duo_recv(d, 1, 0, dst, 40000, 0, 0, NULL);
+	d->filter = hold_data;
+	duo_run(d, SECOND / 1000);
+	assert_int_equal(p->unsolicited_bytes, 0);
+	assert_false(TAILQ_EMPTY(&p->sends));
+	d->filter = NULL;
+	duo_release(d, false);
+	duo_run(d, SECOND);
+	duo_send(d, 0, 0, src, 40000, 0, NULL);
+	assert_int_equal(p->unsolicited_bytes, 4 * DUO_EAGER);
+	/* What ends with its peer counts no more either. */
+	uccl_peer_fail(p, FI_ECONNABORTED, d->now);
+	assert_int_equal(p->unsolicited_bytes, 0);
+	duo_free(d);
+}
+
+/* Not to a peer that does not know of heads, nor of a message so long that its envelope cannot say it. PROTOCOL R263 */
+static void send__head_not_said(void **state)
+{
+	struct duo *d = duo_open_unsolicited();
+	struct uccl_op *op;
+
+	(void)state;
+	d->side[0].peer.takes_unsolicited = false;
+	assert_int_equal(comes_unsolicited(d), DUO_CHUNK);
+	d->side[0].peer.takes_unsolicited = true;
+	op = duo_op(d, 0, UCCL_OP_SEND, 0);
+	op->iov[0] = (struct iovec){.iov_base = src, .iov_len = 1ull << UCCL_ENV_UNSOLICITED_AT};
+	op->iov_count = 1;
+	op->len = op->iov[0].iov_len;
+	op->context = DUO_CTX(2);
+	assert_int_equal(uccl_msg_send(&d->side[0].m, op, d->now), 0);
+	duo_run(d, SECOND / 1000);
+	assert_int_equal(TAILQ_LAST(&d->side[1].peer.rxs, uccl_msg_rx_list)->len, 1ull << UCCL_ENV_UNSOLICITED_AT);
+	assert_int_equal(TAILQ_LAST(&d->side[1].peer.rxs, uccl_msg_rx_list)->got, DUO_CHUNK);
+	duo_free(d);
+}
+
+/* Envelope, range, and what CTS asks for say how much of the message follows them. */
+static void send__left_of_a_message(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_sendq *q = &d->side[0].peer.flow.sendq;
+
+	(void)state;
+	assert_int_equal(duo_send(d, 0, 0, src, DUO_EAGER, 0, DUO_CTX(1)), 0);
+	assert_int_equal(uccl_item_left(TAILQ_FIRST(&q->records)), DUO_EAGER);
+	assert_int_equal(uccl_item_left(TAILQ_FIRST(&q->bulk)), DUO_EAGER - TAILQ_FIRST(&q->records)->len);
+	duo_run(d, SECOND);
+	assert_int_equal(duo_send(d, 0, 0, src, 100, 0, DUO_CTX(2)), 0);
+	assert_int_equal(uccl_item_left(TAILQ_FIRST(&q->small)), 100);
+	duo_free(d);
+}
+
+static void send__iov_splits(void **state)
+{
+	static const uint64_t cut[][4] = {
+		{1, 2, 3, 4},	      {0, 5, 0, 7},	    {1023, 1, 1024, 1}, {1024, 1024, 1024, 1024},
+		{3000, 1, 4000, 999}, {20000, 1, 30000, 5}, {0, 0, 0, 50000},	{1, 60000, 0, 0},
+	};
+
+	(void)state;
+	for (unsigned int a = 0; a < uccl_array_len(cut); a++)
+		for (unsigned int b = 0; b < uccl_array_len(cut); b++)
+			for (int inject = 0; inject < 2; inject++) {
+				struct duo *d = duo_open();
+				struct uccl_op *s = duo_op(d, 0, UCCL_OP_SEND, inject ? UCCL_OPF_INJECT : 0);
+				struct uccl_op *r = duo_op(d, 1, UCCL_OP_RECV, 0);
+				uint64_t at = 0, room = 0;
+
+				s->iov_count = r->iov_count = 4;
+				for (int i = 0; i < 4; i++) {
+					s->iov[i] = (struct iovec){.iov_base = src + at, .iov_len = cut[a][i]};
+					at += cut[a][i];
+					/* The receiving parts lie backwards and apart. */
+					r->iov[i] =
+						(struct iovec){.iov_base = dst + (3 - i) * 65536, .iov_len = cut[b][i]};
+					room += cut[b][i];
+				}
+				s->len = at;
+				r->len = room;
+				duo_fill(src, at, a);
+				memset(dst, 0xee, sizeof(dst));
+				assert_int_equal(uccl_msg_recv(&d->side[1].m, r, d->now), 0);
+				assert_int_equal(uccl_msg_send(&d->side[0].m, s, d->now), 0);
+				if (inject)
+					memset(src, 0, at);
+				duo_run(d, SECOND);
+				assert_int_equal(duo_next(d, 0)->err, 0);
+				assert_int_equal(d->side[1].comp[0].err, at > room ? FI_ETRUNC : 0);
+				assert_int_equal(d->side[1].comp[0].len, uccl_min(at, room));
+				assert_int_equal(d->side[1].comp[0].olen, at > room ? at - room : 0);
+				duo_fill(src, at, a);
+				at = uccl_min(at, room);
+				for (uint64_t i = 0, off = 0; i < 4; i++) {
+					uint64_t n = uccl_min(cut[b][i], at - off);
+
+					assert_memory_equal(dst + (3 - i) * 65536, src + off, n);
+					assert_int_equal(dst[(3 - i) * 65536 + n], 0xee);
+					off += n;
+				}
+				duo_free(d);
+			}
+}
+
+/* The buffer is the caller's when the post returns, however long the packets wait. */
+static void send__inject_copies(void **state)
+{
+	static const uint64_t sizes[] = {1, 128, 129, 1024, 3000, DUO_EAGER + 5};
+
+	(void)state;
+	for (unsigned int i = 0; i < uccl_array_len(sizes); i++) {
+		struct duo *d = duo_open();
+		uint64_t n = sizes[i];
+
+		duo_fill(src, n, i);
+		assert_int_equal(duo_recv(d, 1, 0, dst, n, 0, 0, DUO_CTX(2)), 0);
+		assert_int_equal(duo_send(d, 0, UCCL_OPF_INJECT, src, n, 0, DUO_CTX(1)), 0);
+		/* Complete at once, and msg keeps what it needs. */
+		duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
+		assert_int_equal(d->side[0].m.op_pool.used, 1);
+		memset(src, 0, n);
+		duo_run(d, SECOND);
+		duo_expect_from(d, 1, DUO_CTX(2), 0, n);
+		duo_check(dst, n, i);
+		assert_null(duo_next(d, 0));
+		assert_int_equal(d->side[0].m.op_pool.used, 0);
+		duo_free(d);
+	}
+}
+
+static void early(struct duo *d, int s, const void *buf, uint64_t n, void *context, bool at_once)
+{
+	assert_int_equal(duo_send(d, s, UCCL_OPF_EARLY, buf, n, 0, context), 0);
+	if (at_once)
+		duo_expect_from(d, s, context, 0, 0);
+	else
+		assert_null(duo_next(d, s));
+}
+
+/*
+ * No level of completion, or FI_INJECT_COMPLETE: complete at once where a copy pays, which is for a small message, and
+ * for a larger one if nothing else is under way. The buffer is the caller's then.
+ */
+static void send__early(void **state)
+{
+	static uint8_t big[4 * UCCL_COPY_MAX], into[4 * UCCL_COPY_MAX];
+	struct duo *d = duo_open();
+
+	(void)state;
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(duo_recv(d, 1, 0, into + i * UCCL_COPY_MAX, UCCL_COPY_MAX, 0, 0, DUO_CTX(10 + i)), 0);
+	for (int i = 0; i < 4; i++)
+		duo_fill(big + i * UCCL_COPY_MAX, UCCL_COPY_MAX, i);
+	d->side[0].m.eager_max = UCCL_EAGER_MAX;
+	early(d, 0, big, UCCL_COPY_MAX, DUO_CTX(0), true);
+	memset(big, 0, UCCL_COPY_MAX);
+	early(d, 0, big + UCCL_COPY_MAX, 1025, DUO_CTX(1), false);
+	early(d, 0, big + 2 * UCCL_COPY_MAX, 1024, DUO_CTX(2), true);
+	memset(big + 2 * UCCL_COPY_MAX, 0, 1024);
+	duo_run(d, SECOND);
+	duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
+	assert_null(duo_next(d, 0));
+	early(d, 0, big + 3 * UCCL_COPY_MAX, UCCL_COPY_MAX, DUO_CTX(3), true);
+	memset(big + 3 * UCCL_COPY_MAX, 0, UCCL_COPY_MAX);
+	duo_run(d, SECOND);
+	for (int i = 0; i < 4; i++) {
+		const struct duo_comp *c = duo_next(d, 1);
+
+		assert_non_null(c);
+		assert_int_equal(c->err, 0);
+		duo_check(into + ((uintptr_t)c->context - (uintptr_t)DUO_CTX(10)) * UCCL_COPY_MAX, c->len,
+			  (uintptr_t)c->context - (uintptr_t)DUO_CTX(10));
+	}
+	early(d, 0, into, UCCL_COPY_MAX + 1, DUO_CTX(4), false);
+	duo_run(d, SECOND);
+	assert_int_equal(duo_recv(d, 1, 0, big, sizeof(big), 0, 0, DUO_CTX(14)), 0);
+	duo_run(d, SECOND);
+	duo_expect_from(d, 0, DUO_CTX(4), 0, 0);
+	assert_int_equal(d->side[0].m.copied_bytes, 0);
+	assert_int_equal(d->side[0].m.op_pool.used, 0);
+	duo_free(d);
+}
+
+/*
+ * What the peer has to ask for is not complete before it did: a program that makes no call after that would not answer.
+ */
+static void send__early_is_unsolicited(void **state)
+{
+	struct duo *d = duo_open();
+
+	(void)state;
+	d->side[0].m.eager_max = 0;
+	duo_fill(src, 200, 1);
+	early(d, 0, src, 64, DUO_CTX(1), true);
+	early(d, 0, src + 64, 65, DUO_CTX(2), false);
+	duo_run(d, SECOND);
+	assert_null(duo_next(d, 0));
+	assert_int_equal(duo_recv(d, 1, 0, dst, 64, 0, 0, DUO_CTX(3)), 0);
+	assert_int_equal(duo_recv(d, 1, 0, dst + 64, 65, 0, 0, DUO_CTX(4)), 0);
+	duo_run(d, SECOND);
+	duo_expect_from(d, 0, DUO_CTX(2), 0, 0);
+	duo_expect_from(d, 1, DUO_CTX(3), 0, 64);
+	duo_expect_from(d, 1, DUO_CTX(4), 0, 65);
+	duo_check(dst, 129, 1);
+	/* Nor where the peer is short of memory. */
+	d->side[0].m.eager_max = DUO_EAGER;
+	d->side[0].peer.flow.limits.envelopes_only = true;
+	early(d, 0, src, 64, DUO_CTX(5), false);
+	d->side[0].peer.flow.limits.envelopes_only = false;
+	early(d, 0, src, 65, DUO_CTX(6), true);
+	duo_free(d);
+}
+
+/* What an envelope carries of a message ends on a word, if it is not all of it. PROTOCOL R216 */
+static void send__whole_words(void **state)
+{
+	static const uint64_t eager[] = {0, 100, 101, 500, 2001}, sizes[] = {64, 65, 100, 101, 499, 1001, 1024, 3001};
+	struct duo *d = duo_open();
+
+	(void)state;
+	for (int i = 0; i < 5; i++)
+		for (int k = 0; k < 8; k++) {
+			uint64_t most = uccl_max(eager[i], 64), n = sizes[k];
+			const struct uccl_item *item;
+
+			d->side[0].m.eager_max = eager[i];
+			duo_fill(src, n, n);
+			assert_int_equal(duo_recv(d, 1, 0, dst, n, 0, 0, DUO_CTX(2)), 0);
+			assert_int_equal(duo_send(d, 0, 0, src, n, 0, DUO_CTX(1)), 0);
+			item = TAILQ_FIRST(&d->side[0].peer.flow.sendq.small);
+			item = item ? item : TAILQ_FIRST(&d->side[0].peer.flow.sendq.records);
+			assert_non_null(item);
+			most = uccl_min(most, DUO_CHUNK);
+			assert_int_equal(item->len, n <= most ? n : most & ~7ull);
+			duo_run(d, SECOND);
+			duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
+			duo_expect_from(d, 1, DUO_CTX(2), 0, n);
+			duo_check(dst, n, n);
+		}
+	duo_free(d);
+}
+
+/* What is injected and not acknowledged holds memory: there is an end to it, and it comes back. */
+static void send__inject_memory(void **state)
+{
+	struct duo *d = duo_open();
+	uint64_t n = sizeof(src), sent = 0;
+
+	(void)state;
+	while (duo_send(d, 0, UCCL_OPF_INJECT, src, n, 0, DUO_CTX(1)) == 0)
+		sent += n;
+	assert_int_equal(sent, UCCL_COPIED_MAX);
+	assert_int_equal(d->side[0].m.copied_bytes, UCCL_COPIED_MAX);
+	/* One that needs no memory may go on, one that need not be copied is not. */
+	assert_int_equal(duo_send(d, 0, UCCL_OPF_INJECT, src, 128, 0, DUO_CTX(2)), 0);
+	assert_int_equal(duo_send(d, 0, UCCL_OPF_EARLY, src, 1024, 0, DUO_CTX(3)), 0);
+	assert_int_equal(d->side[0].m.copied_bytes, UCCL_COPIED_MAX);
+	uccl_peer_fail(&d->side[0].peer, FI_ECONNABORTED, d->now);
+	assert_int_equal(d->side[0].m.copied_bytes, 0);
+	assert_int_equal(d->side[0].m.op_pool.used, 0);
+	duo_free(d);
+}
+
+/* An injected message completes when its level of completion says, not when it was copied. */
+static void send__inject_waits(void **state)
+{
+	struct duo *d = duo_open();
+
+	(void)state;
+	d->filter = duo_hold_all;
+	duo_fill(src, 300, 3);
+	assert_int_equal(duo_send(d, 0, UCCL_OPF_INJECT | UCCL_OPF_ACKED, src, 300, 0, DUO_CTX(1)), 0);
+	assert_int_equal(duo_send(d, 0, UCCL_OPF_INJECT | UCCL_OPF_DELIVERY, src, 300, 0, DUO_CTX(2)), 0);
+	memset(src, 0, 300);
+	assert_null(duo_next(d, 0));
+	d->filter = NULL;
+	duo_release(d, false);
+	duo_run(d, SECOND);
+	duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
+	assert_null(duo_next(d, 0));
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(duo_recv(d, 1, 0, dst, 300, 0, 0, DUO_CTX(3)), 0);
+		duo_run(d, SECOND);
+		duo_expect_from(d, 1, DUO_CTX(3), 0, 300);
+		duo_check(dst, 300, 3);
+	}
+	duo_expect_from(d, 0, DUO_CTX(2), 0, 0);
+	assert_int_equal(d->side[0].m.copied_bytes, 0);
+	duo_free(d);
+}
+
+/* What is copied when it has left is complete then, or ends with its peer before. PROTOCOL R240 */
+static void send__late_copy(void **state)
+{
+	(void)state;
+	for (int ends = 0; ends < 2; ends++) {
+		struct duo *d = duo_open();
+		struct uccl_msg_ep *m = &d->side[0].m;
+		const uint8_t *to;
+
+		m->late_may = true;
+		duo_fill(src, 5000, 3);
+		assert_int_equal(duo_send(d, 0, UCCL_OPF_EARLY, src, 5000, 0, DUO_CTX(1)), 0);
+		m->late_may = false;
+		assert_int_equal(duo_waiting(d, 0), 0);
+		assert_true(m->late->env.ours && m->late->bulk.ours);
+		assert_ptr_equal(uccl_msg_late_from(m, &to).iov_base, src);
+		if (ends) {
+			uccl_peer_fail(&d->side[0].peer, FI_ECONNABORTED, d->now);
+			duo_expect_from(d, 0, DUO_CTX(1), FI_ECONNABORTED, 0);
+		} else {
+			uccl_msg_late(m);
+			duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
+			assert_memory_equal(to, src, 5000);
+			memset(src, 0, 5000);
+			duo_recv(d, 1, 0, dst, 5000, 0, 0, DUO_CTX(2));
+			duo_run(d, SECOND);
+			duo_expect(d, 1, DUO_CTX(2), 0, 5000);
+			duo_check(dst, 5000, 3);
+		}
+		assert_null(m->late);
+		assert_int_equal(m->copied_bytes, 0);
+		duo_free(d);
+	}
+}
+
+/* The op of an early completion that api keeps is handed back when msg is through with it, and not before. */
+static void send__early_is_not_put_twice(void **state)
+{
+	struct duo *d = duo_open();
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(duo_send(d, 0, UCCL_OPF_INJECT, src, 16, 0, DUO_CTX(i)), 0);
+	assert_int_equal(duo_waiting(d, 0), 3);
+	assert_int_equal(d->side[0].m.op_pool.used, 3);
+	/* Never acknowledged: the peer's end frees them, without a second completion. */
+	d->filter = duo_hold_all;
+	duo_run(d, 10 * UCCL_NS_PER_MS);
+	assert_int_equal(d->side[0].m.op_pool.used, 3);
+	uccl_peer_fail(&d->side[0].peer, FI_ECONNABORTED, d->now);
+	assert_int_equal(d->side[0].m.op_pool.used, 0);
+	assert_int_equal(d->side[0].ncomp, 3);
+	duo_free(d);
+}
+
+/* Complete means acknowledged: not before. */
+static void send__completes_on_ack(void **state)
+{
+	struct duo *d = duo_open();
+
+	(void)state;
+	d->filter = duo_hold_all;
+	assert_int_equal(duo_send(d, 0, 0, src, 100, 0, DUO_CTX(1)), 0);
+	assert_int_equal(duo_send(d, 0, 0, src, 5000, 0, DUO_CTX(2)), 0);
+	duo_run(d, 20 * UCCL_NS_PER_MS);
+	assert_null(duo_next(d, 0));
+	d->filter = NULL;
+	duo_run(d, SECOND);
+	duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
+	duo_expect_from(d, 0, DUO_CTX(2), 0, 0);
+	duo_free(d);
+}
+
+static enum duo_verdict count_pto(struct duo *d, const struct duo_pkt *p)
+{
+	if (p->to == 1 && p->kind == UCCL_TX_PACKET && p->type == UCCL_PKT_CHUNK)
+		d->n += p->data[4] & UCCL_FLAG_AR;
+	return DUO_PASS;
+}
+
+/* In a stream envelope and rest are cut into packets of one length; not what the peer has to ask for. PROTOCOL R260 */
+static void send__even(void **state)
+{
+	static const struct { uint64_t len; uint32_t each; } sent[] = {
+		{DUO_CHUNK, 0}, {DUO_CHUNK + 1, 520}, {4000, 1000}, {4001, 1008}, {DUO_EAGER, 1024}, {DUO_EAGER + 8, 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(sent) / sizeof(sent[0]); i++) {
+		struct duo *d = duo_open();
+		struct uccl_flow *f = &d->side[0].peer.flow;
+		uint64_t flying = f->sent.inflight_bytes;
+		const struct uccl_item *env, *rest;
+
+		f->cfg.pads_tx = true;
+		f->train_bytes = 2 * DUO_EAGER;
+		f->sent.inflight_bytes = 1 << 17;
+		duo_fill(src, sent[i].len, 1);
+		assert_int_equal(duo_recv(d, 1, 0, dst, sent[i].len, 0, 0, DUO_CTX(2)), 0);
+		assert_int_equal(duo_send(d, 0, 0, src, sent[i].len, 0, DUO_CTX(1)), 0);
+		f->sent.inflight_bytes = flying;
+		f->cfg.pads_tx = false;
+		f->train_bytes = 0;
+		env = TAILQ_FIRST(&f->sendq.records);
+		rest = TAILQ_FIRST(&f->sendq.bulk);
+		assert_int_equal(env->len, sent[i].each ? sent[i].each : DUO_CHUNK);
+		assert_int_equal(env->each, sent[i].each);
+		assert_int_equal(rest ? rest->each : 0, sent[i].each);
+		duo_run(d, SECOND);
+		duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
+		duo_expect_from(d, 1, DUO_CTX(2), 0, sent[i].len);
+		duo_check(dst, sent[i].len, 1);
+		duo_free(d);
+	}
+}
+
+/* One acknowledgement is asked for, with the last packet that leaves at once. PROTOCOL R168 */
+static void send__asks_once(void **state)
+{
+	static const uint64_t len[] = {100, DUO_CHUNK, DUO_CHUNK + 1, DUO_EAGER};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(len) / sizeof(len[0]); i++) {
+		struct duo *d = duo_open();
+
+		d->filter = count_pto;
+		d->n = 0;
+		assert_int_equal(duo_recv(d, 1, 0, dst, len[i], 0, 0, DUO_CTX(2)), 0);
+		assert_int_equal(duo_send(d, 0, 0, src, len[i], 0, DUO_CTX(1)), 0);
+		duo_run(d, SECOND);
+		duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
+		duo_expect_from(d, 1, DUO_CTX(2), 0, len[i]);
+		assert_int_equal(d->n, 1);
+		duo_free(d);
+	}
+}
+
+/* PROTOCOL R33 */
+static void send__delivery_waits_for_fin(void **state)
+{
+	static const uint64_t sizes[] = {0, 10, 3000, DUO_EAGER + 1};
+
+	(void)state;
+	for (unsigned int i = 0; i < uccl_array_len(sizes); i++) {
+		struct duo *d = duo_open();
+		uint64_t n = sizes[i];
+
+		duo_fill(src, n, i);
+		assert_int_equal(duo_send(d, 0, UCCL_OPF_DELIVERY, src, n, 0, DUO_CTX(1)), 0);
+		duo_run(d, SECOND);
+		/* Received and acknowledged, but nobody wants it yet. */
+		assert_true(uccl_flow_idle(&d->side[0].peer.flow));
+		assert_null(duo_next(d, 0));
+		d->filter = drop_rec_fin;
+		d->n = 2;
+		assert_int_equal(duo_recv(d, 1, 0, dst, n, 0, 0, DUO_CTX(2)), 0);
+		duo_run(d, SECOND);
+		duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
+		duo_expect_from(d, 1, DUO_CTX(2), 0, n);
+		duo_check(dst, n, i);
+		assert_int_equal(d->side[1].m.rx_pool.used, 0);
+		duo_free(d);
+	}
+}
+
+/* Nobody receives it: the peer says so when its program throws it away, not before. PROTOCOL R300 */
+static void send__delivery_by_discard(void **state)
+{
+	static const uint64_t sizes[] = {0, 10, 3000, DUO_EAGER + 1, 100000};
+	struct uccl_op *op;
+
+	(void)state;
+	for (unsigned int i = 0; i < 2 * uccl_array_len(sizes); i++) {
+		struct duo *d = duo_open();
+		uint64_t n = sizes[i / 2];
+		bool claimed = i & 1;
+		uint32_t flags = UCCL_OPF_DELIVERY | (claimed ? UCCL_OPF_INJECT : 0);
+
+		duo_fill(src, n, i);
+		assert_int_equal(duo_send(d, 0, flags, src, n, 0, DUO_CTX(1)), 0);
+		duo_run(d, SECOND);
+		op = duo_op(d, 1, UCCL_OP_RECV, 0);
+		op->context = DUO_CTX(2);
+		/* To look at it, or to keep it for later, is no match. */
+		assert_int_equal(uccl_msg_peek(&d->side[1].m, op, claimed, false, d->now), 0);
+		duo_run(d, SECOND);
+		assert_null(duo_next(d, 0));
+		if (claimed) {
+			assert_int_equal(uccl_msg_recv_claimed(&d->side[1].m, op, true, d->now), 0);
+			duo_expect(d, 1, DUO_CTX(2), 0, 0);
+		} else {
+			assert_int_equal(uccl_msg_peek(&d->side[1].m, op, false, true, d->now), 0);
+			uccl_msg_ep_op_put(&d->side[1].m, op);
+		}
+		duo_run(d, SECOND);
+		duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
+		assert_int_equal(d->side[1].m.rx_pool.used, 0);
+		duo_free(d);
+	}
+}
+
+/* A message that a rendezvous carries delivers by its last byte: no FIN is asked for. */
+static void send__delivery_posted_first(void **state)
+{
+	struct duo *d = duo_open();
+
+	(void)state;
+	duo_fill(src, 100000, 3);
+	assert_int_equal(duo_recv(d, 1, 0, dst, 100000, 0, 0, DUO_CTX(2)), 0);
+	assert_int_equal(duo_recv(d, 1, 0, dst + 131072, 100, 0, 0, DUO_CTX(3)), 0);
+	assert_int_equal(duo_send(d, 0, UCCL_OPF_DELIVERY, src, 100000, 0, DUO_CTX(1)), 0);
+	assert_int_equal(duo_send(d, 0, UCCL_OPF_DELIVERY | UCCL_OPF_INJECT, src, 100, 0, DUO_CTX(4)), 0);
+	duo_run(d, SECOND);
+	assert_int_equal(duo_waiting(d, 0), 2);
+	duo_check(dst, 100000, 3);
+	duo_check(dst + 131072, 100, 3);
+	duo_free(d);
+}
+
+static void send__remote_data(void **state)
+{
+	struct duo *d = duo_open();
+	const struct duo_comp *c;
+	struct uccl_op *op;
+
+	(void)state;
+	for (int late = 0; late < 2; late++)
+		for (uint64_t n = 0; n < 40000; n = n * 20 + 10) {
+			op = duo_op(d, 0, UCCL_OP_SEND, UCCL_OPF_DATA | UCCL_OPF_TAGGED);
+			op->data = 0xfedcba9876543210 + n;
+			op->tag = 0x1122334455667788;
+			op->iov[0] = (struct iovec){.iov_base = src, .iov_len = n};
+			op->iov_count = 1;
+			op->len = n;
+			if (!late)
+				assert_int_equal(duo_recv(d, 1, UCCL_OPF_TAGGED, dst, n, 0, UINT64_MAX, NULL), 0);
+			assert_int_equal(uccl_msg_send(&d->side[0].m, op, d->now), 0);
+			duo_run(d, SECOND);
+			if (late)
+				assert_int_equal(duo_recv(d, 1, UCCL_OPF_TAGGED, dst, n, 0, UINT64_MAX, NULL), 0);
+			duo_run(d, SECOND);
+			c = duo_next(d, 1);
+			assert_non_null(c);
+			assert_true(c->flags & UCCL_OPF_DATA);
+			assert_int_equal(c->data, 0xfedcba9876543210 + n);
+			assert_int_equal(c->tag, 0x1122334455667788);
+		}
+	/* Without data the flag of a receive that carried it in says nothing. */
+	assert_int_equal(duo_recv(d, 1, UCCL_OPF_DATA, dst, 4, 0, 0, NULL), 0);
+	assert_int_equal(duo_send(d, 0, 0, src, 4, 0, NULL), 0);
+	duo_run(d, SECOND);
+	c = duo_next(d, 1);
+	assert_non_null(c);
+	assert_false(c->flags & UCCL_OPF_DATA);
+	duo_free(d);
+}
+
+static void send__without_connection(void **state)
+{
+	struct duo *d = duo_new(false, 16);
+
+	(void)state;
+	duo_fill(src, 3000, 4);
+	assert_int_equal(duo_send(d, 0, 0, src, 3000, 0, DUO_CTX(1)), 0);
+	assert_int_equal(d->side[0].connects, 1);
+	assert_int_equal(duo_send(d, 0, UCCL_OPF_INJECT, src, 8, 0, DUO_CTX(2)), 0);
+	assert_int_equal(d->side[0].peer.tx_mseq, 0);
+	duo_expect_from(d, 0, DUO_CTX(2), 0, 0);
+	assert_int_equal(duo_recv(d, 1, 0, dst, 4096, 0, 0, DUO_CTX(3)), 0);
+	assert_int_equal(duo_recv(d, 1, 0, dst + 4096, 4096, 0, 0, DUO_CTX(4)), 0);
+	duo_connect(d);
+	duo_run(d, SECOND);
+	/* The second is shorter, so it is complete first; the receives are matched in order all the same. */
+	duo_expect_from(d, 1, DUO_CTX(4), 0, 8);
+	duo_expect_from(d, 1, DUO_CTX(3), 0, 3000);
+	duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
+	duo_check(dst, 3000, 4);
+	duo_free(d);
+}
+
+static void send__to_the_dead(void **state)
+{
+	struct duo *d = duo_open();
+
+	(void)state;
+	uccl_peer_fail(&d->side[0].peer, FI_ECONNRESET, d->now);
+	assert_int_equal(duo_send(d, 0, 0, src, 10, 0, NULL), -FI_ECONNRESET);
+	assert_int_equal(d->side[0].m.op_pool.used, 0);
+	assert_null(duo_next(d, 0));
+	duo_free(d);
+}
+
+/* No handle left: nothing happened. */
+static void send__no_handle(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_ids *ids = &d->side[0].m.send_ids;
+
+	(void)state;
+	while (uccl_ids_get(ids, d))
+		;
+	assert_int_equal(ids->used, UCCL_IDS_MAX);
+	assert_int_equal(duo_send(d, 0, 0, src, DUO_EAGER + 1, 0, NULL), -FI_EAGAIN);
+	assert_int_equal(duo_send(d, 0, UCCL_OPF_INJECT | UCCL_OPF_DELIVERY, src, 500, 0, NULL), -FI_EAGAIN);
+	assert_int_equal(d->side[0].peer.tx_mseq, 0);
+	/* What needs none still goes. */
+	assert_int_equal(duo_send(d, 0, 0, src, 10, 0, DUO_CTX(1)), 0);
+	duo_run(d, SECOND);
+	duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
+	uccl_ids_fini(ids);
+	uccl_ids_init(ids);
+	duo_free(d);
+}
+
+/* A message whose rest has left, or has even arrived, before its envelope stays what it is. PROTOCOL R42 */
+static void hold__rest_went_first(void **state)
+{
+	(void)state;
+	for (int acked = 0; acked < 2; acked++) {
+		struct duo *d = duo_open();
+		struct uccl_peer *p = &d->side[0].peer;
+		struct uccl_env env;
+		struct uccl_op *op;
+
+		assert_int_equal(duo_send(d, 0, 0, src, DUO_CHUNK + 100, 0, DUO_CTX(1)), 0);
+		op = TAILQ_FIRST(&p->sends);
+		if (acked) {
+			assert_true(uccl_flow_withdraw(&p->flow, &op->bulk));
+			msg_tx_acked(&op->bulk);
+		} else {
+			op->bulk.off = 1;
+		}
+		p->flow.limits.envelopes_only = true;
+		uccl_msg_hold(p);
+		uccl_env_decode(&env, op->env.rec);
+		assert_true(env.flags & UCCL_ENV_EAGER);
+		assert_int_equal(op->env.len, DUO_CHUNK);
+		assert_true(op->env.queued);
+		op->bulk.off = 0;
+		uccl_peer_fail(p, FI_ECONNABORTED, d->now);
+		duo_free(d);
+	}
+}
+
+/* A peer that is short of memory, is not, and is again: what it was told of before is not looked at again. */
+static void hold__steps_do_not_grow(void **state)
+{
+	struct duo *d = duo_open();
+	struct uccl_peer *p = &d->side[0].peer;
+	uint64_t steps;
+
+	(void)state;
+	for (int i = 0; i < 900; i++)
+		assert_int_equal(duo_send(d, 0, UCCL_OPF_DELIVERY, src, 100, 0, DUO_CTX(i)), 0);
+	p->flow.limits.envelopes_only = true;
+	steps = p->msg_ep->match.steps;
+	uccl_msg_hold(p);
+	assert_int_equal(p->msg_ep->match.steps - steps, 900);
+	for (int i = 0; i < 10; i++) {
+		struct uccl_env env;
+
+		p->flow.limits.envelopes_only = false;
+		assert_int_equal(duo_send(d, 0, UCCL_OPF_DELIVERY, src, 100, 0, DUO_CTX(900 + i)), 0);
+		p->flow.limits.envelopes_only = true;
+		steps = p->msg_ep->match.steps;
+		uccl_msg_hold(p);
+		assert_int_equal(p->msg_ep->match.steps - steps, 1);
+		uccl_env_decode(&env, TAILQ_LAST(&p->sends, uccl_op_list)->env.rec);
+		assert_false(env.flags & UCCL_ENV_EAGER);
+	}
+	uccl_peer_fail(p, FI_ECONNABORTED, d->now);
+	duo_free(d);
+}
+
+static void self__posted(void **state)
+{
+	struct duo *d = duo_new(false, 16);
+	const struct duo_comp *c;
+	struct uccl_op *op;
+
+	(void)state;
+	duo_fill(src, 100000, 6);
+	assert_int_equal(duo_recv(d, 0, UCCL_OPF_TAGGED, dst, 100000, 0x70, 0xf, DUO_CTX(2)), 0);
+	op = duo_op(d, 0, UCCL_OP_SEND, UCCL_OPF_TAGGED | UCCL_OPF_DATA | UCCL_OPF_DELIVERY);
+	op->peer = &d->side[0].self;
+	op->tag = 0x75;
+	op->data = 99;
+	op->iov[0] = (struct iovec){.iov_base = src, .iov_len = 1000};
+	op->iov[1] = (struct iovec){.iov_base = src + 1000, .iov_len = 99000};
+	op->iov_count = 2;
+	op->len = 100000;
+	assert_int_equal(uccl_msg_send(&d->side[0].m, op, d->now), 0);
+	assert_int_equal(d->side[0].connects, 0);
+	c = duo_next(d, 0);
+	assert_int_equal(c->type, UCCL_OP_SEND);
+	assert_int_equal(c->err, 0);
+	c = duo_next(d, 0);
+	assert_int_equal(c->type, UCCL_OP_RECV);
+	assert_int_equal(c->err, 0);
+	assert_int_equal(c->len, 100000);
+	assert_int_equal(c->tag, 0x75);
+	assert_int_equal(c->data, 99);
+	assert_true(c->flags & UCCL_OPF_DATA);
+	assert_ptr_equal(c->from, &d->side[0].self);
+	duo_check(dst, 100000, 6);
+	duo_free(d);
+}
+
+static int self_send(struct duo *d, uint32_t flags, const void *buf, uint64_t len, void *context)
+{
+	struct uccl_op *op = duo_op(d, 0, UCCL_OP_SEND, flags);
+	int rc;
+
+	op->peer = &d->side[0].self;
+	op->iov[0] = (struct iovec){.iov_base = (void *)(uintptr_t)buf, .iov_len = len};
+	op->iov_count = 1;
+	op->len = len;
+	op->context = context;
+	rc = uccl_msg_send(&d->side[0].m, op, d->now);
+	if (rc)
+		uccl_msg_ep_op_put(&d->side[0].m, op);
+	return rc;
+}
+
+static void self__unexpected(void **state)
+{
+	struct duo *d = duo_new(false, 16);
+
+	(void)state;
+	duo_fill(src, 300, 7);
+	assert_int_equal(self_send(d, 0, src, 300, DUO_CTX(1)), 0);
+	assert_int_equal(self_send(d, UCCL_OPF_INJECT, src, 200, DUO_CTX(2)), 0);
+	/* Nobody has to answer, however little goes unsolicited. */
+	d->side[0].m.eager_max = 0;
+	assert_int_equal(self_send(d, UCCL_OPF_EARLY, src, 100, DUO_CTX(3)), 0);
+	/* The first is complete when it is received, the others were copied. */
+	assert_int_equal(duo_waiting(d, 0), 2);
+	assert_ptr_equal(duo_next(d, 0)->context, DUO_CTX(2));
+	assert_ptr_equal(duo_next(d, 0)->context, DUO_CTX(3));
+	/* Truncated. */
+	assert_int_equal(duo_recv(d, 0, 0, dst, 100, 0, 0, DUO_CTX(4)), 0);
+	assert_int_equal(duo_waiting(d, 0), 2);
+	assert_ptr_equal(duo_next(d, 0)->context, DUO_CTX(1));
+	assert_int_equal(d->side[0].comp[3].err, FI_ETRUNC);
+	assert_int_equal(d->side[0].comp[3].len, 100);
+	assert_int_equal(d->side[0].comp[3].olen, 200);
+	duo_check(dst, 100, 7);
+	duo_next(d, 0);
+	memset(src, 0, 300);
+	assert_int_equal(duo_recv(d, 0, 0, dst, 1000, 0, 0, DUO_CTX(5)), 0);
+	assert_int_equal(duo_next(d, 0)->len, 200);
+	duo_check(dst, 200, 7);
+	assert_int_equal(duo_recv(d, 0, 0, dst, 1000, 0, 0, DUO_CTX(6)), 0);
+	assert_int_equal(duo_next(d, 0)->len, 100);
+	assert_null(duo_next(d, 0));
+	assert_int_equal(d->side[0].m.op_pool.used, 0);
+	assert_int_equal(d->side[0].m.rx_pool.used, 0);
+	duo_free(d);
+}
+
+/* A directed receive from somebody else does not take it. */
+static void self__directed(void **state)
+{
+	struct duo *d = duo_new(false, 16);
+	struct uccl_op *op;
+
+	(void)state;
+	assert_int_equal(duo_recv(d, 0, UCCL_OPF_DIRECTED, dst, 10, 0, 0, DUO_CTX(1)), 0);
+	assert_int_equal(self_send(d, 0, src, 10, DUO_CTX(2)), 0);
+	assert_null(duo_next(d, 0));
+	op = duo_op(d, 0, UCCL_OP_RECV, UCCL_OPF_DIRECTED);
+	op->peer = &d->side[0].self;
+	op->context = DUO_CTX(3);
+	assert_int_equal(uccl_msg_recv(&d->side[0].m, op, d->now), 0);
+	assert_ptr_equal(duo_next(d, 0)->context, DUO_CTX(2));
+	assert_ptr_equal(duo_next(d, 0)->context, DUO_CTX(3));
+	duo_free(d);
+	/* The receive from the other side ended with it. */
+}
+
+static void self__out_of_memory(void **state)
+{
+	struct duo *d = duo_new(false, 16);
+
+	(void)state;
+	d->side[0].m.rx_pool.max = 0;
+	assert_int_equal(self_send(d, 0, src, 10, NULL), -FI_EAGAIN);
+	assert_null(duo_next(d, 0));
+	duo_free(d);
+}
+
+/* Many messages at once, both ways, with loss: each comes once, whole, in order. */
+static enum duo_verdict drop_some(struct duo *d, const struct duo_pkt *p)
+{
+	(void)p;
+	return ++d->n % 7 == 0 ? DUO_DROP : d->n % 11 == 0 ? DUO_DOUBLE : DUO_PASS;
+}
+
+static void send__many_with_loss(void **state)
+{
+	struct duo *d = duo_open();
+
+	(void)state;
+	d->filter = drop_some;
+	duo_fill(src, 65536, 9);
+	for (int i = 0; i < 60; i++)
+		for (int s = 0; s < 2; s++) {
+			uint64_t n = (uint64_t)i * (uint64_t)i * 11;
+
+			assert_int_equal(duo_recv(d, s, 0, dst + s * 131072 + (i % 3) * 40000, 40000, 0, 0, DUO_CTX(i)),
+					 0);
+			assert_int_equal(duo_send(d, s, 0, src + i, n, 0, DUO_CTX(100 + i)), 0);
+			if (i % 3 == 2)
+				duo_run(d, 10 * SECOND);
+		}
+	duo_run(d, 10 * SECOND);
+	for (int s = 0; s < 2; s++) {
+		int recvs = 0;
+
+		assert_int_equal(duo_waiting(d, s), 120);
+		for (const struct duo_comp *c = duo_next(d, s); c; c = duo_next(d, s)) {
+			assert_int_equal(c->err, 0);
+			if (c->type != UCCL_OP_RECV)
+				continue;
+			recvs++;
+			assert_int_equal(c->len, (uint64_t)c->context * (uint64_t)c->context * 11);
+			if ((uint64_t)c->context >= 57)
+				assert_memory_equal(c->buf, src + (uint64_t)c->context, c->len);
+		}
+		assert_int_equal(recvs, 60);
+	}
+	duo_free(d);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(send__sizes),
+		cmocka_unit_test(send__eager_limit),
+		cmocka_unit_test(send__head),
+		cmocka_unit_test(send__head_in_full_packets),
+		cmocka_unit_test(send__head_in_any_order),
+		cmocka_unit_test(send__head_if_met),
+		cmocka_unit_test(send__heads_bounded),
+		cmocka_unit_test(send__head_not_said),
+		cmocka_unit_test(send__left_of_a_message),
+		cmocka_unit_test(send__iov_splits),
+		cmocka_unit_test(send__inject_copies),
+		cmocka_unit_test(send__early),
+		cmocka_unit_test(send__early_is_unsolicited),
+		cmocka_unit_test(send__late_copy),
+		cmocka_unit_test(send__whole_words),
+		cmocka_unit_test(send__inject_waits),
+		cmocka_unit_test(send__inject_memory),
+		cmocka_unit_test(send__early_is_not_put_twice),
+		cmocka_unit_test(send__completes_on_ack),
+		cmocka_unit_test(send__even),
+		cmocka_unit_test(send__asks_once),
+		cmocka_unit_test(send__delivery_waits_for_fin),
+		cmocka_unit_test(send__delivery_by_discard),
+		cmocka_unit_test(send__delivery_posted_first),
+		cmocka_unit_test(send__remote_data),
+		cmocka_unit_test(send__without_connection),
+		cmocka_unit_test(send__to_the_dead),
+		cmocka_unit_test(send__no_handle),
+		cmocka_unit_test(send__many_with_loss),
+		cmocka_unit_test(hold__rest_went_first),
+		cmocka_unit_test(hold__steps_do_not_grow),
+		cmocka_unit_test(self__posted),
+		cmocka_unit_test(self__unexpected),
+		cmocka_unit_test(self__directed),
+		cmocka_unit_test(self__out_of_memory),
+	};
+
+	return cmocka_run_group_tests_name("send", tests, NULL, NULL);
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "nic/gso.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#define N 64
+
+static struct uccl_nic_addr here = {.ip = {1}, .port = 7}, same, there = {.ip = {2}, .port = 7};
+static struct uccl_tx v[N];
+
+static int setup(void **state)
+{
+	(void)state;
+	memset(v, 0, sizeof(v));
+	same = here;
+	for (int i = 0; i < N; i++) {
+		v[i].kind = UCCL_TX_PACKET;
+		v[i].label = 5;
+		v[i].hdr_len = 64;
+		v[i].payload_len = 1408;
+		v[i].to = i % 2 ? &same : &here;
+	}
+	return 0;
+}
+
+static void len__alike(void **state)
+{
+	(void)state;
+	assert_int_equal(uccl_train_len(v, 20, UCCL_TRAIN_BYTES), 20);
+	assert_int_equal(uccl_train_len(v, 1, UCCL_TRAIN_BYTES), 1);
+	/* 65000 bytes hold 44 of 1472. */
+	assert_int_equal(uccl_train_len(v, N, UCCL_TRAIN_BYTES), 44);
+	assert_int_equal(uccl_train_len(v, N, 0), 1);
+}
+
+/* Only the last may be shorter, and none longer or empty. */
+static void len__lengths(void **state)
+{
+	(void)state;
+	v[3].payload_len = 100;
+	assert_int_equal(uccl_train_len(v, 20, UCCL_TRAIN_BYTES), 4);
+	v[2].tail_len = 1;
+	assert_int_equal(uccl_train_len(v, 20, UCCL_TRAIN_BYTES), 2);
+	v[1].hdr_len = 0;
+	v[1].payload_len = 0;
+	assert_int_equal(uccl_train_len(v, 20, UCCL_TRAIN_BYTES), 1);
+	v[0].payload_len = UCCL_TRAIN_PACKET;
+	v[1] = v[0];
+	assert_int_equal(uccl_train_len(v, 20, UCCL_TRAIN_BYTES), 1);
+}
+
+static void len__neighbours(void **state)
+{
+	(void)state;
+	v[9].single = true;
+	assert_int_equal(uccl_train_len(v, 20, UCCL_TRAIN_BYTES), 9);
+	assert_int_equal(uccl_train_len(v + 9, 11, UCCL_TRAIN_BYTES), 1);
+	v[7].to = &there;
+	assert_int_equal(uccl_train_len(v, 20, UCCL_TRAIN_BYTES), 7);
+	v[5].label = 6;
+	assert_int_equal(uccl_train_len(v, 20, UCCL_TRAIN_BYTES), 5);
+	v[2].kind = UCCL_TX_WRITE;
+	assert_int_equal(uccl_train_len(v, 20, UCCL_TRAIN_BYTES), 2);
+}
+
+/* A train has one traffic class. */
+static void len__marks(void **state)
+{
+	(void)state;
+	v[2].ect = true;
+	assert_int_equal(uccl_train_len(v, 20, UCCL_TRAIN_BYTES), 2);
+	v[0].ect = v[1].ect = true;
+	assert_int_equal(uccl_train_len(v, 20, UCCL_TRAIN_BYTES), 3);
+	v[1].control = true;
+	assert_int_equal(uccl_train_len(v, 20, UCCL_TRAIN_BYTES), 1);
+	v[0].control = true;
+	assert_int_equal(uccl_train_len(v, 20, UCCL_TRAIN_BYTES), 2);
+}
+
+/* Which of 12 are hit: a train of four, a single one, a train of three with a shorter last, a train of four. */
+static void hits(enum uccl_train_fault fault, const char *want)
+{
+	struct uccl_train_walk w = {0};
+
+	setup(NULL);
+	v[4].single = true;
+	v[7].payload_len = 10;
+	for (int i = 0; i < 12; i++) {
+		bool hit = uccl_train_hit(&w, v, 12, i, UCCL_TRAIN_BYTES, fault);
+
+		assert_int_equal(hit, want[i] == 'x');
+		/* What was asked about may be gone. */
+		memset(&v[i], 0xff, sizeof(v[i]));
+	}
+}
+
+static void hit__each_fault(void **state)
+{
+	(void)state;
+	hits(UCCL_TRAIN_WHOLE, "............");
+	hits(UCCL_TRAIN_DROP, "xxxx.xxxxxxx");
+	hits(UCCL_TRAIN_CORRUPT, "xxxx.xxxxxxx");
+	hits(UCCL_TRAIN_FIRST, ".xxx..xx.xxx");
+	hits(UCCL_TRAIN_LAST, "xxx..xx.xxx.");
+	hits(UCCL_TRAIN_EQUAL, "xxxx....xxxx");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(len__alike, setup),
+		cmocka_unit_test_setup(len__lengths, setup),
+		cmocka_unit_test_setup(len__neighbours, setup),
+		cmocka_unit_test_setup(len__marks, setup),
+		cmocka_unit_test_setup(hit__each_fault, setup),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

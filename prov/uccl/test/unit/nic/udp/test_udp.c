@@ -1,0 +1,1574 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Two udp back ends on loopback (udp.c, udp_tx.c, udp_rx.c). */
+#include "nic/udp/udp_state.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <rdma/fi_errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+#define ROUNDS 5000 /* of at most a millisecond: far more than loopback needs */
+
+static const struct uccl_nic_addr v4_loopback = {.ip = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1}};
+static const struct uccl_nic_addr v6_loopback = {.ip = {[15] = 1}};
+
+static struct uccl_nic *open_attr(const struct uccl_nic_attr *attr)
+{
+	struct uccl_nic *nic = NULL;
+
+	assert_int_equal(uccl_nic_udp_open(attr, &nic), 0);
+	return nic;
+}
+
+static struct uccl_nic *open_plain(uint32_t mtu)
+{
+	return open_attr(&(struct uccl_nic_attr){.bind = v4_loopback, .mtu = mtu});
+}
+
+static struct uccl_nic_addr addr_of(struct uccl_nic *nic)
+{
+	struct uccl_nic_addr a;
+
+	nic->ops->addr(nic, &a);
+	return a;
+}
+
+static uint8_t payload[70000];
+
+static void payload_fill(void)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(payload); i++)
+		payload[i] = (uint8_t)(i * 31 + i / 251);
+}
+
+static struct uccl_tx packet(const struct uccl_nic_addr *to, uint8_t mark, uint32_t len, uint16_t tail)
+{
+	struct uccl_tx t = {.kind = UCCL_TX_PACKET,
+			    .hdr_len = 64,
+			    .payload = payload,
+			    .payload_len = len,
+			    .tail_len = tail,
+			    .to = to};
+
+	memset(t.hdr, mark, 64);
+	memset(t.tail, 0xee, tail);
+	return t;
+}
+
+static int rx_wait(struct uccl_nic *nic, struct uccl_rx *v, int n, const struct uccl_rx_placement *hints, int nhints)
+{
+	int round, k;
+
+	for (round = 0; round < ROUNDS; round++) {
+		k = nic->ops->rx(nic, v, n, hints, nhints);
+		if (k)
+			return k;
+		poll(NULL, 0, round > 100);
+	}
+	return 0;
+}
+
+/* The packet at *off of what came as one; *off moves on. False: that was all. */
+static bool next_packet(const struct uccl_rx *r, uint32_t *off, struct uccl_rx *one)
+{
+	if (*off >= r->len)
+		return false;
+	assert_true(!r->each || (r->each < r->len && !r->split));
+	*one = *r;
+	one->data += *off;
+	one->len = r->each ? (uint32_t)uccl_min(r->each, r->len - *off) : r->len;
+	one->each = 0;
+	*off += one->len;
+	return true;
+}
+
+/* The whole packet at r is: 64 times mark, len bytes of payload, tail times 0xee. */
+static void packet_check(const struct uccl_rx *r, uint8_t mark, uint32_t len, uint16_t tail)
+{
+	static uint8_t flat[70000], want[70000];
+
+	assert_int_equal(r->kind, UCCL_RX_PACKET);
+	assert_int_equal(r->len, 64 + len + tail);
+	if (r->split) {
+		assert_int_equal(64 + r->body_len + r->rest_len, r->len);
+		memcpy(flat, r->data, 64);
+		memcpy(flat + 64, r->body, r->body_len);
+		memcpy(flat + 64 + r->body_len, r->rest, r->rest_len);
+	} else {
+		memcpy(flat, r->data, r->len);
+	}
+	memset(want, mark, 64);
+	memcpy(want + 64, payload, len);
+	memset(want + 64 + len, 0xee, tail);
+	assert_memory_equal(flat, want, r->len);
+}
+
+/* A report quotes the header, which is 64 times mark. */
+static void quote_check(const struct uccl_rx *r, uint8_t mark)
+{
+	uint8_t want[UCCL_HDR_LEN];
+
+	memset(want, mark, sizeof(want));
+	assert_int_equal(r->len, sizeof(want));
+	assert_memory_equal(r->data, want, sizeof(want));
+}
+
+static void tx_all(struct uccl_nic *nic, struct uccl_tx *v, int n)
+{
+	int done = 0, round, k;
+
+	for (round = 0; done < n && round < ROUNDS; round++) {
+		k = nic->ops->tx(nic, v + done, n - done);
+		assert_true(k >= 0);
+		done += k;
+	}
+	assert_int_equal(done, n);
+}
+
+/* open */
+
+static void open__loopback_caps(void **state)
+{
+	struct uccl_nic *nic = open_plain(0);
+	struct uccl_nic_addr a = addr_of(nic);
+
+	(void)state;
+	assert_string_equal(nic->ops->name, "udp");
+	assert_int_equal(nic->caps.mtu, 65507);
+	assert_true(nic->caps.tx_sync && nic->caps.placements && !nic->caps.reliable);
+	assert_int_equal(nic->caps.write_max, 0);
+	assert_int_equal(nic->caps.labels, 512);
+	assert_int_equal(nic->caps.train_bytes, 65000);
+	assert_true(nic->caps.rx_slots >= 2);
+	assert_int_not_equal(a.port, 0);
+	assert_memory_equal(a.ip, v4_loopback.ip, 16);
+	nic->ops->close(nic);
+	nic = open_plain(1400);
+	assert_int_equal(nic->caps.mtu, 1400);
+	assert_false(nic->caps.placements);
+	nic->ops->close(nic);
+}
+
+static void open__refuses(void **state)
+{
+	struct uccl_nic_attr attr = {.ifname = "no-such-if0"};
+	struct uccl_nic *nic = NULL;
+
+	(void)state;
+	assert_int_equal(uccl_nic_udp_open(&attr, &nic), -FI_ENODEV);
+	attr = (struct uccl_nic_attr){.bind = v4_loopback, .mtu = 100};
+	assert_int_equal(uccl_nic_udp_open(&attr, &nic), -FI_EINVAL);
+	attr.mtu = 0;
+	attr.bind.ip[12] = 198; /* 198.0.0.1: not of this host */
+	assert_int_equal(uccl_nic_udp_open(&attr, &nic), -FI_EADDRNOTAVAIL);
+	assert_null(nic);
+}
+
+static void open__fixed_port(void **state)
+{
+	struct uccl_nic *nic = open_plain(0), *other = NULL;
+	struct uccl_nic_attr attr = {.bind = addr_of(nic)};
+	uint16_t port = attr.bind.port;
+
+	(void)state;
+	assert_int_equal(uccl_nic_udp_open(&attr, &other), -FI_EADDRINUSE);
+	nic->ops->close(nic);
+	nic = open_attr(&attr);
+	assert_int_equal(addr_of(nic).port, port);
+	nic->ops->close(nic);
+}
+
+/* A TCP listener of somebody else at our fixed port costs liveness only. */
+static void open__fixed_port_without_tcp(void **state)
+{
+	struct uccl_nic_attr attr = {.liveness = true};
+	struct sockaddr_storage sa;
+	struct uccl_nic_peer *peer;
+	struct uccl_nic *nic = NULL;
+	socklen_t len;
+	int fd = -1, rc = -FI_EADDRINUSE, tries;
+
+	(void)state;
+	/* A TCP port that is taken; its UDP twin may belong to another program, then another one. */
+	for (tries = 0; tries < 100 && rc == -FI_EADDRINUSE; tries++) {
+		fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		len = uccl_ifaddr_to_sock(&sa, &v4_loopback, AF_INET);
+		assert_int_equal(bind(fd, (struct sockaddr *)&sa, len), 0);
+		assert_int_equal(listen(fd, 1), 0);
+		assert_int_equal(getsockname(fd, (struct sockaddr *)&sa, &len), 0);
+		uccl_ifaddr_from_sock(&attr.bind, (struct sockaddr *)&sa, len);
+		rc = uccl_nic_udp_open(&attr, &nic);
+		if (rc)
+			close(fd);
+	}
+	assert_int_equal(rc, 0);
+	assert_null(udp_of(nic)->live);
+	assert_int_equal(nic->ops->connect(nic, &attr.bind, 1, 1, &peer), 0);
+	nic->ops->disconnect(nic, peer);
+	nic->ops->close(nic);
+	close(fd);
+}
+
+/* Ports in a row that nobody has, for UDP and TCP; another program may come between, so callers try again. */
+static struct uccl_ports range_find(int n)
+{
+	static uint32_t first = 21000;
+	int free_ports = 0;
+
+	for (first += 100; free_ports < n; first++) {
+		struct uccl_nic_addr at = v4_loopback;
+		struct sockaddr_storage sa;
+		socklen_t len;
+		int udp = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+		int tcp = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+		assert_true(first < 60000);
+		at.port = (uint16_t)first;
+		len = uccl_ifaddr_to_sock(&sa, &at, AF_INET);
+		free_ports = bind(udp, (struct sockaddr *)&sa, len) || bind(tcp, (struct sockaddr *)&sa, len) ?
+				     0 :
+				     free_ports + 1;
+		close(udp);
+		close(tcp);
+	}
+	return (struct uccl_ports){(uint16_t)(first - (uint32_t)n), (uint16_t)(first - 1)};
+}
+
+static bool in_range(const struct uccl_ports *r, int fd)
+{
+	struct sockaddr_in sa;
+	socklen_t len = sizeof(sa);
+
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&sa, &len), 0);
+	return ntohs(sa.sin_port) >= r->first && ntohs(sa.sin_port) <= r->last;
+}
+
+static char said[2048];
+
+static void note(int level, const char *func, int line, const char *text)
+{
+	(void)func;
+	(void)line;
+	if (level == UCCL_LOG_WARN)
+		snprintf(said + strlen(said), sizeof(said) - strlen(said), "%s\n", text);
+}
+
+static void send_labels(struct uccl_nic *from, struct uccl_nic *to, int labels)
+{
+	struct uccl_nic_addr at = addr_of(to);
+	struct uccl_rx v[1];
+
+	for (int label = 0; label < labels; label++) {
+		struct uccl_tx t = packet(&at, (uint8_t)label, 10, 0);
+
+		t.label = (uint16_t)label;
+		tx_all(from, &t, 1);
+		assert_int_equal(rx_wait(to, v, 1, NULL, 0), 1);
+		packet_check(&v[0], (uint8_t)label, 10, 0);
+	}
+}
+
+/* Every socket of two endpoints is in the range, and labels are as many as were asked for. */
+static void open__in_range(void **state)
+{
+	struct uccl_nic_attr attr = {.bind = v4_loopback, .labels = 4, .ports = range_find(12), .liveness = true};
+	struct uccl_nic *a = open_attr(&attr), *b = open_attr(&attr);
+
+	(void)state;
+	assert_int_equal(a->caps.labels, 4);
+	send_labels(a, b, 4);
+	send_labels(b, a, 4);
+	for (int i = 0; i < 4; i++) {
+		assert_true(in_range(&attr.ports, udp_of(a)->sock[i].fd));
+		assert_true(in_range(&attr.ports, udp_of(b)->sock[i].fd));
+	}
+	assert_int_equal(udp_of(a)->nsocks, 4);
+	assert_true(in_range(&attr.ports, udp_of(a)->rx_fd));
+	assert_true(in_range(&attr.ports, udp_of(b)->rx_fd));
+	assert_non_null(udp_of(a)->live);
+	assert_non_null(udp_of(b)->live);
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+/* The range bounds labels, too; the last of its ports goes to who comes first, the other shares what it has. */
+static void open__range_shared(void **state)
+{
+	struct uccl_nic_attr attr = {.bind = v4_loopback, .ports = range_find(5)};
+	struct uccl_nic *a = open_attr(&attr), *b = open_attr(&attr), *c = NULL;
+
+	(void)state;
+	assert_int_equal(a->caps.labels, 4);
+	said[0] = '\0';
+	uccl_log_set(note, UCCL_LOG_WARN);
+	send_labels(a, b, 4);
+	assert_int_equal(udp_of(a)->nsocks, 2);
+	assert_non_null(strstr(said, "no port left for another path, all 5 were tried"));
+	/* Once. */
+	assert_null(strstr(strstr(said, "FI_UCCL_PORTS") + 1, "FI_UCCL_PORTS"));
+	send_labels(b, a, 4);
+	assert_int_equal(udp_of(b)->nsocks, 1);
+	said[0] = '\0';
+	assert_int_equal(uccl_nic_udp_open(&attr, &c), -FI_EADDRINUSE);
+	uccl_log_set(NULL, 0);
+	assert_non_null(strstr(said, "no port is free, all 5 were tried"));
+	assert_non_null(strstr(said, "needs 2 ports of this host at least, and up to 5"));
+	a->ops->close(a);
+	c = open_attr(&attr);
+	c->ops->close(c);
+	b->ops->close(b);
+}
+
+/* A foreign listener at each port: endpoints open all the same, and say what they go without. */
+static void open__range_without_tcp(void **state)
+{
+	struct uccl_nic_attr attr = {.bind = v4_loopback, .ports = range_find(3), .liveness = true};
+	struct uccl_nic *nic;
+	int fd[3];
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct uccl_nic_addr at = v4_loopback;
+		struct sockaddr_storage sa;
+		socklen_t len;
+
+		at.port = (uint16_t)(attr.ports.first + i);
+		len = uccl_ifaddr_to_sock(&sa, &at, AF_INET);
+		fd[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		assert_int_equal(bind(fd[i], (struct sockaddr *)&sa, len), 0);
+		assert_int_equal(listen(fd[i], 1), 0);
+	}
+	said[0] = '\0';
+	uccl_log_set(note, UCCL_LOG_WARN);
+	nic = open_attr(&attr);
+	uccl_log_set(NULL, 0);
+	assert_non_null(strstr(said, "no port is free for UDP and TCP both"));
+	assert_null(udp_of(nic)->live);
+	assert_true(in_range(&attr.ports, udp_of(nic)->rx_fd));
+	/* One of them is enough. */
+	nic->ops->close(nic);
+	close(fd[1]);
+	nic = open_attr(&attr);
+	assert_non_null(udp_of(nic)->live);
+	assert_int_equal(addr_of(nic).port, attr.ports.first + 1);
+	nic->ops->close(nic);
+	close(fd[0]);
+	close(fd[2]);
+}
+
+/* The application's own port goes first; it still sends from the range. */
+static void open__port_outside_range(void **state)
+{
+	struct uccl_nic *other = open_plain(0);
+	struct uccl_nic_attr attr = {.bind = addr_of(other), .ports = range_find(4)};
+	struct uccl_nic *nic;
+
+	(void)state;
+	other->ops->close(other);
+	nic = open_attr(&attr);
+	assert_int_equal(addr_of(nic).port, attr.bind.port);
+	assert_false(in_range(&attr.ports, udp_of(nic)->rx_fd));
+	assert_true(in_range(&attr.ports, udp_of(nic)->sock[0].fd));
+	nic->ops->close(nic);
+}
+
+static void open__by_interface_name(void **state)
+{
+	struct uccl_nic *nic = open_attr(&(struct uccl_nic_attr){.ifname = "lo"});
+	struct uccl_nic_addr a = addr_of(nic);
+
+	(void)state;
+	assert_true(uccl_ifaddr_is_loopback(&a));
+	nic->ops->close(nic);
+}
+
+/* The wildcard: a reachable address is given out, and it really reaches us. */
+static void open__wildcard(void **state)
+{
+	struct uccl_nic *nic = open_attr(&(struct uccl_nic_attr){.liveness = true}), *gone = open_plain(0);
+	struct uccl_nic_addr a = addr_of(nic), lo = v4_loopback;
+	struct uccl_rx v[4];
+	struct uccl_tx t[2];
+
+	(void)state;
+	assert_false(uccl_ifaddr_is_any(&a));
+	assert_int_not_equal(a.port, 0);
+	lo.port = a.port;
+	t[0] = packet(&a, 1, 300, 0);
+	t[1] = packet(&lo, 2, 400, 0);
+	tx_all(nic, &t[0], 1);
+	assert_int_equal(rx_wait(nic, v, 4, NULL, 0), 1);
+	packet_check(&v[0], 1, 300, 0);
+	assert_memory_equal(v[0].src.ip, a.ip, 16);
+	tx_all(nic, &t[1], 1);
+	assert_int_equal(rx_wait(nic, v, 4, NULL, 0), 1);
+	packet_check(&v[0], 2, 400, 0);
+	/* An IPv6 socket sent to an IPv4 place: the news of its end comes too. */
+	lo.port = addr_of(gone).port;
+	gone->ops->close(gone);
+	tx_all(nic, &t[1], 1);
+	assert_int_equal(rx_wait(nic, v, 4, NULL, 0), 1);
+	assert_int_equal(v[0].kind, UCCL_RX_UNREACH);
+	assert_true(uccl_ifaddr_equal(&v[0].src, &lo));
+	quote_check(&v[0], 2);
+	nic->ops->close(nic);
+}
+
+static void open__ipv6(void **state)
+{
+	struct uccl_nic_attr attr = {.bind = v6_loopback, .liveness = true};
+	struct uccl_nic *a = NULL, *b;
+	struct uccl_nic_addr to;
+	struct uccl_rx v[2];
+	struct uccl_tx t;
+
+	(void)state;
+	if (uccl_nic_udp_open(&attr, &a)) {
+		print_message("no IPv6 loopback here\n");
+		skip();
+	}
+	b = open_attr(&attr);
+	assert_int_equal(a->caps.mtu, 65487);
+	to = addr_of(b);
+	t = packet(&to, 9, 65487 - 64, 0);
+	tx_all(a, &t, 1);
+	assert_int_equal(rx_wait(b, v, 2, NULL, 0), 1);
+	packet_check(&v[0], 9, 65487 - 64, 0);
+	assert_memory_equal(v[0].src.ip, v6_loopback.ip, 16);
+	b->ops->close(b);
+	tx_all(a, &t, 1);
+	assert_int_equal(rx_wait(a, v, 2, NULL, 0), 1);
+	assert_int_equal(v[0].kind, UCCL_RX_UNREACH);
+	assert_true(uccl_ifaddr_equal(&v[0].src, &to));
+	quote_check(&v[0], 9);
+	a->ops->close(a);
+}
+
+/* tx and rx */
+
+static void tx__sizes(void **state)
+{
+	static const uint32_t sizes[] = {0, 1, 100, 1400, 8000, 60000, 65507 - 64 - 16};
+	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
+	struct uccl_nic_addr to = addr_of(b);
+	struct uccl_rx v[4];
+	struct uccl_tx t;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		t = packet(&to, (uint8_t)i, sizes[i], 16);
+		tx_all(a, &t, 1);
+		assert_int_equal(rx_wait(b, v, 4, NULL, 0), 1);
+		packet_check(&v[0], (uint8_t)i, sizes[i], 16);
+		assert_int_equal(v[0].each, 0);
+		assert_int_equal(v[0].age_ns, 0);
+	}
+	assert_int_equal(b->ops->rx(b, v, 4, NULL, 0), 0);
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+static void tx__labels_are_ports(void **state)
+{
+	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
+	struct uccl_nic_addr to = addr_of(b);
+	struct uccl_rx v, one;
+	struct uccl_tx t[16];
+	uint16_t port[4] = {0};
+	int i, j, k = 0;
+
+	(void)state;
+	for (i = 0; i < 16; i++) {
+		t[i] = packet(&to, (uint8_t)i, 50, 0);
+		t[i].label = (uint16_t)(i / 2 % 4 + 300);
+	}
+	tx_all(a, t, 16);
+	while (k < 16) {
+		assert_int_equal(rx_wait(b, &v, 1, NULL, 0), 1);
+		i = k / 2 % 4;
+		if (!port[i])
+			port[i] = v.src.port;
+		assert_int_equal(port[i], v.src.port);
+		for (uint32_t off = 0; next_packet(&v, &off, &one); k++)
+			packet_check(&one, (uint8_t)k, 50, 0);
+	}
+	for (i = 0; i < 4; i++)
+		for (j = 0; j < i; j++)
+			assert_int_not_equal(port[i], port[j]);
+	assert_int_equal(udp_of(a)->nsocks, 5);
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+/*
+ * Trains: neighbours of one size, a shorter last one, a longer one, another destination between; received by arrays
+ * of any length. Everything comes once, whole, in order.
+ */
+static void tx__trains(void **state)
+{
+	static const uint32_t len[] = {200, 200, 200, 90, 200, 200, 300, 300, 100, 200, 200, 200};
+	struct uccl_nic *a = open_plain(0), *b = open_plain(0), *c = open_plain(0);
+	struct uccl_nic_addr to[2] = {addr_of(b), addr_of(c)}, same = to[0];
+	struct uccl_rx v[8], one;
+	struct uccl_tx t[12];
+	int n, i, got, seen;
+
+	(void)state;
+	assert_true(udp_of(a)->gso);
+	for (n = 1; n <= 8; n++) {
+		for (i = 0; i < 12; i++)
+			t[i] = packet(i == 10 ? &to[1] : i & 1 ? &to[0] : &same, (uint8_t)i, len[i], 0);
+		tx_all(a, t, 12);
+		for (seen = 0; seen < 12;) {
+			got = rx_wait(b, v, n, NULL, 0);
+			assert_in_range(got, 1, n);
+			for (i = 0; i < got; i++) {
+				for (uint32_t off = 0; next_packet(&v[i], &off, &one); seen++) {
+					if (seen == 10)
+						seen++; /* went to c */
+					packet_check(&one, (uint8_t)seen, len[seen], 0);
+				}
+			}
+		}
+		assert_int_equal(b->ops->rx(b, v, 8, NULL, 0), 0);
+		assert_int_equal(rx_wait(c, v, n, NULL, 0), 1);
+		packet_check(&v[0], 10, len[10], 0);
+	}
+	assert_true(udp_of(a)->gso);
+	a->ops->close(a);
+	b->ops->close(b);
+	c->ops->close(c);
+}
+
+/* What must go by itself does: the receiver is handed what is before it, it, and what is behind it. */
+static void tx__singles(void **state)
+{
+	static const uint32_t together[] = {3, 1, 1, 2};
+	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
+	struct uccl_nic_addr to = addr_of(b);
+	struct uccl_tx t[7];
+	struct uccl_rx v[8], one;
+	int i, seen = 0, got, came = 0;
+
+	(void)state;
+	assert_true(udp_of(a)->gso && udp_of(b)->gro);
+	for (i = 0; i < 7; i++) {
+		t[i] = packet(&to, (uint8_t)i, 200, 0);
+		t[i].single = i == 3 || i == 4;
+	}
+	tx_all(a, t, 7);
+	for (; seen < 7; came += got) {
+		got = rx_wait(b, v, 8, NULL, 0);
+		assert_true(got > 0 && came + got <= 4);
+		for (i = 0; i < got; i++) {
+			uint32_t n = 0;
+
+			for (uint32_t off = 0; next_packet(&v[i], &off, &one); n++)
+				packet_check(&one, (uint8_t)seen++, 200, 0);
+			assert_int_equal(n, together[came + i]);
+		}
+	}
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+/*
+ * Short trains of payload that may be read leave as one piece of memory, as many as there is room for; others as they
+ * are, and what cannot be read is told of.
+ */
+static void tx__short_trains_in_one_piece(void **state)
+{
+	static const struct {
+		int n, not_ours; /* packets; the first so many are the program's */
+		uint32_t len;
+		bool flat;
+	} row[] = {{2, 0, 1, true},	{3, 0, 1408, true},   {12, 0, 1408, true}, {16, 0, 1472, true},
+		   {17, 0, 1472, false}, {3, 1, 1408, false}, {3, 3, 1408, false}, {2, 0, 16000, false}};
+	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
+	struct uccl_nic_addr to = addr_of(b);
+	struct uccl_rx v[32], one;
+	struct uccl_tx t[40];
+	uint8_t *hole;
+
+	(void)state;
+	assert_true(udp_of(a)->gso);
+	for (size_t r = 0; r < sizeof(row) / sizeof(row[0]); r++) {
+		int n = row[r].n, seen = 0, got;
+
+		/* Two trains: for the second there is room if both are short. */
+		for (int i = 0; i < 2 * n; i++) {
+			bool last = i % n == n - 1;
+
+			t[i] = packet(&to, (uint8_t)i, row[r].len - last, last ? 1 : 0);
+			t[i].ours = i % n >= row[r].not_ours;
+			t[i].ect = i >= n;
+		}
+		tx_all(a, t, 2 * n);
+		assert_int_equal(udp_of(a)->tx->msg[0].msg_hdr.msg_iovlen == 1, row[r].flat);
+		assert_int_equal(udp_of(a)->tx->msg[1].msg_hdr.msg_iovlen == 1, row[r].flat && n < 12);
+		while (seen < 2 * n) {
+			got = rx_wait(b, v, 32, NULL, 0);
+			assert_true(got > 0);
+			for (int i = 0; i < got; i++)
+				for (uint32_t off = 0; next_packet(&v[i], &off, &one); seen++) {
+					bool last = seen % n == n - 1;
+
+					packet_check(&one, (uint8_t)seen, row[r].len - last, last ? 1 : 0);
+				}
+		}
+	}
+	hole = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(hole != MAP_FAILED);
+	for (int i = 0; i < 2; i++) {
+		t[i] = packet(&to, (uint8_t)i, 100, 0);
+		t[i].payload = hole;
+	}
+	assert_int_equal(a->ops->tx(a, t, 2), -FI_EFAULT);
+	munmap(hole, 4096);
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+static void tx__many(void **state)
+{
+	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
+	struct uccl_nic_addr to = addr_of(b);
+	struct uccl_tx *t = calloc(300, sizeof(*t));
+	struct uccl_rx v[32], one;
+	int i, got, seen = 0, calls = 0, merged = 0;
+
+	(void)state;
+	for (i = 0; i < 300; i++)
+		t[i] = packet(&to, (uint8_t)i, 136, 0);
+	tx_all(a, t, 300);
+	while (seen < 300) {
+		got = rx_wait(b, v, 32, NULL, 0);
+		assert_in_range(got, 1, 32);
+		for (i = 0; i < got; i++) {
+			for (uint32_t off = 0; next_packet(&v[i], &off, &one);)
+				packet_check(&one, (uint8_t)seen++, 136, 0);
+			merged += v[i].each > 0;
+		}
+		calls++;
+	}
+	assert_int_equal(seen, 300);
+	if (udp_of(b)->gro && udp_of(a)->gso)
+		assert_true(merged > 0);
+	assert_true(calls <= 300 / 32 + 6);
+	free(t);
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+/* A kernel that cannot cut trains: the same packets one by one. */
+static void tx__without_gso(void **state)
+{
+	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
+	struct uccl_nic_addr to = addr_of(b);
+	struct uccl_tx t[20];
+	struct uccl_rx v[32];
+	int i, seen = 0, got;
+
+	(void)state;
+	udp_of(a)->gso = false;
+	for (i = 0; i < 20; i++)
+		t[i] = packet(&to, (uint8_t)i, 100, 0);
+	tx_all(a, t, 20);
+	while (seen < 20) {
+		got = rx_wait(b, v, 32, NULL, 0);
+		assert_true(got > 0);
+		for (i = 0; i < got; i++) {
+			assert_int_equal(v[i].each, 0);
+			packet_check(&v[i], (uint8_t)seen++, 100, 0);
+		}
+	}
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+/* The kernel refuses to cut (no checksum, as behind some tunnels): trains end for good, packets still arrive. */
+static void tx__gso_refused(void **state)
+{
+	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
+	struct uccl_nic_addr to = addr_of(b);
+	struct uccl_tx t[6];
+	struct uccl_rx v[32];
+	int i, one = 1, seen = 0, got;
+
+	(void)state;
+	assert_int_equal(setsockopt(uccl_udp_sock(udp_of(a), 0)->fd, SOL_SOCKET, SO_NO_CHECK, &one, sizeof(one)), 0);
+	for (i = 0; i < 6; i++)
+		t[i] = packet(&to, (uint8_t)i, 100, 0);
+	tx_all(a, t, 6);
+	assert_false(udp_of(a)->gso);
+	while (seen < 6) {
+		got = rx_wait(b, v, 32, NULL, 0);
+		assert_true(got > 0);
+		for (i = 0; i < got; i++)
+			packet_check(&v[i], (uint8_t)seen++, 100, 0);
+	}
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+/* What can never be sent is lost, not in the way of what follows. */
+static void tx__hopeless_is_lost(void **state)
+{
+	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
+	struct uccl_nic_addr to = addr_of(b), v6 = v6_loopback;
+	struct uccl_tx t[4];
+	struct uccl_rx v[4];
+	int k, seen = 0;
+
+	(void)state;
+	v6.port = 9;
+	t[0] = packet(&v6, 0, 100, 0); /* our sockets cannot name it */
+	t[1] = packet(&to, 1, 100, 0);
+	t[2] = packet(&to, 2, 66000, 0); /* no datagram is so long */
+	t[3] = packet(&to, 3, 100, 0);
+	tx_all(a, t, 4);
+	assert_int_equal(udp_of(a)->tx_errors, 2);
+	while (seen < 2) {
+		k = rx_wait(b, v, 4, NULL, 0);
+		assert_in_range(k, 1, 2);
+		packet_check(&v[0], seen ? 3 : 1, 100, 0);
+		if (k == 2)
+			packet_check(&v[1], 3, 100, 0);
+		seen += k;
+	}
+	/* The same in the middle of one label's batch. */
+	t[0] = packet(&to, 1, 100, 0);
+	t[1] = packet(&v6, 2, 100, 0);
+	t[2] = packet(&to, 3, 100, 0);
+	tx_all(a, t, 3);
+	assert_int_equal(udp_of(a)->tx_errors, 3);
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+/* What the interface does not carry is lost, once, and nothing is fragmented. */
+static void tx__too_long(void **state)
+{
+	struct uccl_nic *a = open_plain(0);
+	struct uccl_nic_addr to = addr_of(a);
+	struct uccl_tx t[2];
+	struct uccl_rx v[4];
+	int label, value;
+	socklen_t len = sizeof(value);
+
+	(void)state;
+	t[0] = packet(&to, 1, 66000, 0);
+	t[1] = packet(&to, 2, 100, 0);
+	t[1].label = 1;
+	tx_all(a, t, 2);
+	assert_int_equal(udp_of(a)->tx_errors, 1);
+	assert_int_equal(rx_wait(a, v, 4, NULL, 0), 1);
+	packet_check(&v[0], 2, 100, 0);
+	/* Nobody cuts packets, and the kernel learns no lengths from strangers. */
+	for (label = 0; label < 2; label++) {
+		assert_int_equal(getsockopt(uccl_udp_sock(udp_of(a), (uint16_t)label)->fd, IPPROTO_IP, IP_MTU_DISCOVER,
+					    &value, &len),
+				 0);
+		assert_int_equal(value, IP_PMTUDISC_PROBE);
+	}
+	a->ops->close(a);
+}
+
+static long table_size(void)
+{
+	FILE *f = fopen("/proc/self/status", "r");
+	char line[256];
+	long n = 0;
+
+	assert_non_null(f);
+	while (!n && fgets(line, sizeof(line), f))
+		(void)sscanf(line, "FDSize: %ld", &n);
+	fclose(f);
+	assert_true(n > 0);
+	return n;
+}
+
+/* What many labels need is there from the start: a table that grows makes a thread wait. First, as it never shrinks. */
+static void labels__table_grown_before(void **state)
+{
+	struct uccl_nic_attr attr = {.bind = v4_loopback, .labels = 300};
+	struct uccl_nic *a = open_attr(&attr), *b = open_attr(&attr);
+	long size = table_size();
+
+	(void)state;
+	assert_true(size > 300);
+	send_labels(a, b, 200);
+	assert_int_equal(table_size(), size);
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+/* Descriptors run out: labels share sockets, nothing fails, and the application keeps a quarter. */
+static void tx__descriptors_run_out(void **state)
+{
+	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
+	struct uccl_nic_addr to = addr_of(b);
+	struct rlimit old, tight;
+	struct uccl_tx t;
+	struct uccl_rx v[1];
+	int label, i, free_fd[3];
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	/* The lowest three that are free; whoever started this program may have left others open between them. */
+	for (i = 0; i < 3; i++)
+		free_fd[i] = fcntl(0, F_DUPFD, 0);
+	for (i = 0; i < 3; i++)
+		assert_int_equal(close(free_fd[i]), 0);
+	tight = old;
+	tight.rlim_cur = (rlim_t)free_fd[2] + 1;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
+	for (label = 0; label < 600; label++) {
+		t = packet(&to, (uint8_t)label, 10, 0);
+		t.label = (uint16_t)label;
+		tx_all(a, &t, 1);
+		assert_int_equal(rx_wait(b, v, 1, NULL, 0), 1);
+		packet_check(&v[0], (uint8_t)label, 10, 0);
+	}
+	assert_int_equal(udp_of(a)->nsocks, 4);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+/* A network namespace of its own, with a loopback, where the system has these ports to choose among. */
+static bool host_of(const char *range)
+{
+	struct ifreq up = {.ifr_name = "lo", .ifr_flags = IFF_LOOPBACK | IFF_UP | IFF_RUNNING};
+	int fd = unshare(CLONE_NEWNET) ? -1 : socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool done = fd >= 0 && !ioctl(fd, SIOCSIFFLAGS, &up);
+	FILE *f = done ? fopen("/proc/sys/net/ipv4/ip_local_port_range", "w") : NULL;
+
+	if (fd >= 0)
+		close(fd);
+	return f && fputs(range, f) >= 0 && !fclose(f);
+}
+
+/* The same with ports of the host: of 40 two are for receiving, and 10 are left to others. */
+static int ports_child(void)
+{
+	struct uccl_nic *a, *b;
+
+	if (!host_of("40000 40039"))
+		return 77;
+	a = open_plain(0);
+	b = open_plain(0);
+	send_labels(a, b, 60);
+	if (udp_of(a)->nsocks != 27)
+		return 1;
+	send_labels(b, a, 60);
+	return udp_of(b)->nsocks != 1;
+}
+
+static void tx__ports_run_out(void **state)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	(void)state;
+	assert_true(pid >= 0);
+	if (!pid)
+		_exit(ports_child());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 77)
+		skip(); /* needs root */
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* Error queues are looked at when nobody answers. */
+static void rx__errors_unanswered(void **state)
+{
+	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
+	struct uccl_nic_addr to_a = addr_of(a), to_b = addr_of(b);
+	struct uccl_tx there = packet(&to_b, 1, 10, 0), back = packet(&to_a, 2, 10, 0);
+	struct udp *u = udp_of(a);
+	struct uccl_rx v[1];
+	uint64_t began;
+
+	(void)state;
+	/* Again if this process was away, for then it is time anyway. */
+	do {
+		began = u->errors_at = uccl_udp_now();
+		tx_all(a, &there, 1);
+		tx_all(b, &back, 1);
+		assert_int_equal(a->ops->rx(a, v, 1, NULL, 0), 1);
+	} while (uccl_udp_now() - began > 300 * UCCL_NS_PER_MS);
+	assert_true(u->errors_at == began);
+	assert_int_equal(a->ops->rx(a, v, 1, NULL, 0), 0);
+	assert_true(u->errors_at == began);
+	/* An answer takes a moment. Then there is a look, and another one after twice the time. */
+	tx_all(a, &there, 1);
+	assert_int_equal(a->ops->rx(a, v, 1, NULL, 0), 0);
+	assert_true(u->errors_at == began || uccl_udp_now() > began + 4 * UCCL_NS_PER_MS);
+	for (int i = 1; i <= 2; i++) {
+		u->asked_at = began - 5 * UCCL_NS_PER_MS;
+		u->errors_at = began;
+		u->errors_every = (uint64_t)i * 50 * UCCL_NS_PER_MS;
+		u->tx_seen = true;
+		assert_int_equal(a->ops->rx(a, v, 1, NULL, 0), 0);
+		assert_true(u->errors_at >= began + (uint64_t)i * 50 * UCCL_NS_PER_MS);
+		assert_int_equal(u->errors_every, i * 100 * UCCL_NS_PER_MS);
+	}
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+/* One who answers does not hide for long that another is gone. */
+static void rx__unreachable_beside_answers(void **state)
+{
+	struct uccl_nic *a = open_plain(0), *b = open_plain(0), *gone = open_plain(0);
+	struct uccl_nic_addr to_a = addr_of(a), to_b = addr_of(b), to_gone = addr_of(gone);
+	struct uccl_tx out = packet(&to_gone, 1, 10, 0), there = packet(&to_b, 1, 10, 0);
+	struct uccl_tx back = packet(&to_a, 2, 10, 0);
+	bool told = false;
+	struct uccl_rx v[8];
+
+	(void)state;
+	gone->ops->close(gone);
+	/* By another socket than what follows, which would bring the news itself. */
+	out.label = 1;
+	tx_all(a, &out, 1);
+	for (int i = 0; i < ROUNDS && !told; i++) {
+		tx_all(a, &there, 1);
+		tx_all(b, &back, 1);
+		for (int n = a->ops->rx(a, v, 8, NULL, 0); n > 0; n--)
+			told |= v[n - 1].kind == UCCL_RX_UNREACH;
+		usleep(1000);
+	}
+	assert_true(told);
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+/* Whoever asked wait_fd, and knows that nothing is there, is spared the look. */
+static void rx__empty(void **state)
+{
+	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
+	struct uccl_nic_addr to = addr_of(b);
+	struct uccl_tx t = packet(&to, 1, 10, 0);
+	struct uccl_rx v[1];
+
+	(void)state;
+	tx_all(a, &t, 1);
+	b->empty = true;
+	assert_int_equal(b->ops->rx(b, v, 1, NULL, 0), 0);
+	b->empty = false;
+	assert_int_equal(rx_wait(b, v, 1, NULL, 0), 1);
+	packet_check(&v[0], 1, 10, 0);
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+/* A receiver that does not read: packets are lost in its queue, and the sender is never stuck. */
+static void tx__receiver_overrun(void **state)
+{
+	struct uccl_nic *a = open_plain(0);
+	struct uccl_nic *b = open_attr(&(struct uccl_nic_attr){.bind = v4_loopback, .rx_bytes = 1 << 18});
+	struct uccl_nic_addr to = addr_of(b);
+	uint32_t slots = b->caps.rx_slots;
+	struct uccl_rx v[32];
+	struct uccl_tx t;
+	int i, k, seen = 0;
+
+	(void)state;
+	for (i = 0; i < 200; i++) {
+		t = packet(&to, (uint8_t)i, 65507 - 64, 0);
+		tx_all(a, &t, 1);
+	}
+	while ((k = b->ops->rx(b, v, 32, NULL, 0)) > 0)
+		seen += k;
+	/* The queue holds what it promised. */
+	assert_in_range(seen, slots, 199);
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+/* hints */
+
+static void rx__hint_split(void **state)
+{
+	/* payload bytes, hint bytes */
+	static const uint32_t t[][2] = {{1000, 1000}, {1000, 400}, {1000, 4000}, {0, 100}, {60000, 60000}, {30000, 1}};
+	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
+	struct uccl_nic_addr to = addr_of(b);
+	struct uccl_rx_placement hint;
+	struct uccl_rx v[4];
+	struct uccl_tx p;
+	uint8_t *dst;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		dst = malloc(t[i][1] + 8); /* exact: writing past it is seen */
+		memset(dst, 0x5a, t[i][1] + 8);
+		hint = (struct uccl_rx_placement){.dst = dst, .len = t[i][1]};
+		p = packet(&to, 7, t[i][0], 0);
+		tx_all(a, &p, 1);
+		assert_int_equal(rx_wait(b, v, 4, &hint, 1), 1);
+		packet_check(&v[0], 7, t[i][0], 0);
+		assert_int_equal(v[0].split, t[i][0] > 0);
+		if (v[0].split) {
+			assert_ptr_equal(v[0].body, dst);
+			assert_int_equal(v[0].body_len, t[i][0] < t[i][1] ? t[i][0] : t[i][1]);
+		}
+		assert_memory_equal(dst + t[i][1], "\x5a\x5a\x5a\x5a\x5a\x5a\x5a\x5a", 8);
+		free(dst);
+		/* The next without a hint is whole again. */
+		tx_all(a, &p, 1);
+		assert_int_equal(rx_wait(b, v, 4, NULL, 0), 1);
+		assert_false(v[0].split);
+		packet_check(&v[0], 7, t[i][0], 0);
+	}
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+static void rx__hint_per_slot(void **state)
+{
+	/* So long that no two of them share a train. */
+	static uint8_t dst[3][33000];
+	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
+	struct uccl_rx_placement hint[3] = {{dst[0], 33000, 0}, {dst[1], 0, 0}, {dst[2], 33000, 0}};
+	struct uccl_nic_addr to = addr_of(b);
+	struct uccl_rx v[8];
+	struct uccl_tx t[5];
+	int i;
+
+	(void)state;
+	for (i = 0; i < 5; i++)
+		t[i] = packet(&to, (uint8_t)i, 33000, 24);
+	tx_all(a, t, 5);
+	assert_int_equal(rx_wait(b, v, 8, hint, 3), 5); /* loopback delivers within the send */
+	for (i = 0; i < 5; i++) {
+		packet_check(&v[i], (uint8_t)i, 33000, 24);
+		assert_int_equal(v[i].split, i == 0 || i == 2);
+		if (v[i].split)
+			assert_ptr_equal(v[i].body, dst[i]);
+	}
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+/*
+ * Trains and hints together: a train that lands on a hint is put together again; a packet behind a train is not told
+ * by the hint of another slot.
+ */
+static void rx__hint_and_train(void **state)
+{
+	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
+	struct uccl_nic_addr to = addr_of(b);
+	struct uccl_rx_placement hint[8];
+	struct uccl_rx v[8], one;
+	struct uccl_tx t[8];
+	int n, i, got, seen;
+
+	(void)state;
+	for (n = 1; n <= 8; n++) {
+		for (i = 0; i < 8; i++)
+			t[i] = packet(&to, (uint8_t)i, i < 4 ? 300 : 9000, 0);
+		tx_all(a, t, 8);
+		for (seen = 0; seen < 8;) {
+			for (i = 0; i < n; i++)
+				hint[i] = (struct uccl_rx_placement){.dst = malloc(500), .len = 500};
+			got = rx_wait(b, v, n, hint, n);
+			assert_in_range(got, 1, n);
+			for (i = 0; i < got; i++) {
+				for (uint32_t off = 0; next_packet(&v[i], &off, &one); seen++)
+					packet_check(&one, (uint8_t)seen, seen < 4 ? 300 : 9000, 0);
+				if (v[i].split)
+					assert_ptr_equal(v[i].body, hint[i].dst);
+			}
+			for (i = 0; i < n; i++)
+				free(hint[i].dst);
+		}
+	}
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+/* A row that was predicted lies there, up to `room` packets; others, or a single one, do not. PROTOCOL R282 */
+static void row_check(uint32_t len, int n, int room, uint32_t each)
+{
+	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
+	struct uccl_nic_addr to = addr_of(b);
+	uint32_t place = (uint32_t)room * each;
+	uint8_t *dst = malloc(place); /* exact: writing past it is seen */
+	struct uccl_rx_placement hint = {.dst = dst, .len = place, .each = each};
+	bool row = n > 1 && each == 64 + len;
+	struct uccl_rx v[8], one;
+	struct uccl_tx t[8];
+	int seen = 0;
+
+	for (int i = 0; i < n; i++)
+		t[i] = packet(&to, (uint8_t)i, len, 0);
+	tx_all(a, t, n);
+	assert_int_equal(rx_wait(b, v, 1, &hint, 1), 1);
+	assert_int_equal(v[0].run, row);
+	assert_false(v[0].split);
+	if (row) {
+		uint32_t there = (uint32_t)(n < room ? n : room) * each;
+
+		assert_int_equal(v[0].each, each);
+		assert_ptr_equal(v[0].body, dst);
+		assert_ptr_equal(v[0].data, dst);
+		assert_int_equal(v[0].body_len, there);
+		assert_int_equal(v[0].body_len + v[0].rest_len, v[0].len);
+		v[0].len = there;
+		v[0].each = v[0].each < there ? v[0].each : 0;
+		for (uint32_t off = 0; next_packet(&v[0], &off, &one); seen++)
+			packet_check(&one, (uint8_t)seen, len, 0);
+		v[0].data = v[0].rest;
+		v[0].len = v[0].rest_len;
+		v[0].each = 0;
+		for (; v[0].len; v[0].data += each, v[0].len -= each, seen++) {
+			one = v[0];
+			one.len = each;
+			packet_check(&one, (uint8_t)seen, len, 0);
+		}
+	} else {
+		for (uint32_t off = 0; next_packet(&v[0], &off, &one); seen++)
+			packet_check(&one, (uint8_t)seen, len, 0);
+	}
+	assert_int_equal(seen, n);
+	/* The next without a hint lies in no place. */
+	tx_all(a, t, n);
+	memset(dst, 0x5a, place);
+	assert_int_equal(rx_wait(b, v, 1, NULL, 0), 1);
+	assert_false(v[0].run);
+	for (uint32_t off = seen = 0; next_packet(&v[0], &off, &one); seen++)
+		packet_check(&one, (uint8_t)seen, len, 0);
+	assert_int_equal(seen, n);
+	for (uint32_t i = 0; i < place; i++)
+		assert_int_equal(dst[i], 0x5a);
+	free(dst);
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+static void rx__hint_of_a_row(void **state)
+{
+	(void)state;
+	for (int n = 1; n <= 8; n++)
+		for (int room = 2; room <= 9; room += 3) {
+			row_check(1000, n, room, 1064);
+			row_check(1000, n, room, 1063);
+			row_check(1000, n, room, 9000 / (uint32_t)room);
+		}
+}
+
+static void rx__timestamps(void **state)
+{
+	struct uccl_nic *a = open_plain(0);
+	struct uccl_nic *b = open_attr(&(struct uccl_nic_attr){.bind = v4_loopback, .timestamps = true});
+	struct uccl_nic_addr to = addr_of(b);
+	struct uccl_rx v[4];
+	struct uccl_tx t = packet(&to, 1, 10, 0);
+	uint64_t age = 0;
+	int round;
+
+	(void)state;
+	/* The kernel begins to stamp some time after it was asked; until then it stamps late. */
+	for (round = 0; round < 100 && age < 15 * UCCL_NS_PER_MS; round++) {
+		tx_all(a, &t, 1);
+		poll(NULL, 0, 20);
+		assert_int_equal(rx_wait(b, v, 4, NULL, 0), 1);
+		packet_check(&v[0], 1, 10, 0);
+		age = v[0].age_ns;
+	}
+	assert_in_range(age, 15 * UCCL_NS_PER_MS, 10 * UCCL_NS_PER_S);
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+/* Foreign datagrams, also empty ones, are handed up as they are: it is not the back end that judges. */
+static void rx__foreign_datagrams(void **state)
+{
+	struct uccl_nic *b = open_plain(0);
+	struct uccl_nic_addr to = addr_of(b);
+	struct sockaddr_storage sa;
+	socklen_t len = uccl_ifaddr_to_sock(&sa, &to, AF_UNSPEC);
+	struct uccl_rx_placement hint = {.dst = payload, .len = 10};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct uccl_rx v[2];
+
+	(void)state;
+	assert_int_equal(sendto(fd, "", 0, 0, (struct sockaddr *)&sa, len), 0);
+	assert_int_equal(rx_wait(b, v, 2, &hint, 1), 1);
+	assert_int_equal(v[0].len, 0);
+	assert_int_equal(v[0].kind, UCCL_RX_PACKET);
+	assert_int_equal(sendto(fd, "abc", 3, 0, (struct sockaddr *)&sa, len), 3);
+	assert_int_equal(rx_wait(b, v, 2, NULL, 0), 1);
+	assert_int_equal(v[0].len, 3);
+	assert_memory_equal(v[0].data, "abc", 3);
+	close(fd);
+	b->ops->close(b);
+}
+
+/* events */
+
+static void rx__unreachable(void **state)
+{
+	struct uccl_nic *a = open_plain(0), *b = open_plain(0);
+	struct uccl_nic_addr to = addr_of(b), alive;
+	struct uccl_rx v[4];
+	struct uccl_tx t;
+	int round, k;
+
+	(void)state;
+	b->ops->close(b);
+	t = packet(&to, 1, 10, 0);
+	tx_all(a, &t, 1);
+	/* Without another send the error queue is looked at soon. */
+	assert_int_equal(rx_wait(a, v, 4, NULL, 0), 1);
+	assert_int_equal(v[0].kind, UCCL_RX_UNREACH);
+	assert_true(uccl_ifaddr_equal(&v[0].src, &to));
+	quote_check(&v[0], 1);
+	/* The pending error of one peer does not cost the packet to another. */
+	b = open_plain(0);
+	alive = addr_of(b);
+	tx_all(a, &t, 1);
+	t = packet(&alive, 2, 10, 0);
+	tx_all(a, &t, 1);
+	assert_int_equal(udp_of(a)->tx_errors, 0);
+	assert_int_equal(rx_wait(b, v, 4, NULL, 0), 1);
+	packet_check(&v[0], 2, 10, 0);
+	for (round = 0, k = 0; round < ROUNDS && !k; round++)
+		k = a->ops->rx(a, v, 4, NULL, 0);
+	assert_int_equal(k, 1);
+	assert_int_equal(v[0].kind, UCCL_RX_UNREACH);
+	assert_true(uccl_ifaddr_equal(&v[0].src, &to));
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+static void event__bounded_and_single(void **state)
+{
+	struct uccl_nic *a = open_plain(0);
+	struct uccl_nic_addr to = v4_loopback;
+	struct uccl_rx v[UDP_EVENTS];
+	struct udp_event event;
+	int i;
+
+	(void)state;
+	for (i = 0; i < UDP_EVENTS; i++) {
+		to.port = (uint16_t)(i / 2 + 1);
+		event = (struct udp_event){.kind = UCCL_RX_UNREACH, .src = to, .quote_len = 2, .quote = {1, i & 1}};
+		assert_true(uccl_udp_event(udp_of(a), &event));
+		assert_true(uccl_udp_event(udp_of(a), &event));
+	}
+	event.src.port++;
+	assert_false(uccl_udp_event(udp_of(a), &event));
+	assert_int_equal(a->ops->rx(a, v, 10, NULL, 0), 10);
+	assert_int_equal(v[9].src.port, 5);
+	assert_int_equal(v[9].len, 2);
+	assert_memory_equal(v[9].data, "\1\1", 2);
+	assert_int_equal(a->ops->rx(a, v, UDP_EVENTS, NULL, 0), UDP_EVENTS - 10);
+	assert_int_equal(v[0].src.port, 6);
+	assert_memory_equal(v[0].data, "\1\0", 2);
+	a->ops->close(a);
+}
+
+/* The process behind a peer: says where it is, answers each byte with some progress, and ends with the pipe. */
+static void peer_process(int in, int out)
+{
+	struct uccl_nic *nic = open_attr(&(struct uccl_nic_attr){.bind = v4_loopback, .liveness = true});
+	struct uccl_nic_addr self = addr_of(nic);
+	struct uccl_rx v[4];
+	char c;
+
+	if (write(out, &self, sizeof(self)) == sizeof(self))
+		while (read(in, &c, 1) == 1)
+			nic->ops->rx(nic, v, 4, NULL, 0);
+	_exit(0);
+}
+
+/* It is killed: proven within the test's patience, although nobody sends anything. */
+static void rx__gone_when_killed(void **state)
+{
+	struct uccl_nic_peer *peer;
+	struct uccl_nic_addr to;
+	struct uccl_nic *a;
+	struct uccl_rx v[4];
+	int down[2], up[2], round;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(down), 0);
+	assert_int_equal(pipe(up), 0);
+	pid = fork();
+	if (!pid) {
+		close(down[1]);
+		peer_process(down[0], up[1]);
+	}
+	assert_true(pid > 0);
+	close(down[0]);
+	close(up[1]);
+	assert_int_equal(read(up[0], &to, sizeof(to)), sizeof(to));
+	a = open_attr(&(struct uccl_nic_attr){.bind = v4_loopback, .liveness = true});
+	assert_int_equal(a->ops->connect(a, &to, 4711, 1, &peer), 0);
+	for (round = 0; round < 200; round++) {
+		assert_int_equal(write(down[1], "x", 1), 1);
+		assert_int_equal(a->ops->rx(a, v, 4, NULL, 0), 0);
+		poll(NULL, 0, 1);
+	}
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_int_equal(rx_wait(a, v, 4, NULL, 0), 1);
+	assert_int_equal(v[0].kind, UCCL_RX_GONE);
+	assert_ptr_equal(v[0].peer, peer);
+	assert_int_equal(v[0].peer_id, 4711);
+	assert_true(uccl_ifaddr_equal(&v[0].src, &to));
+	for (round = 0; round < 200; round++)
+		assert_int_equal(a->ops->rx(a, v, 4, NULL, 0), 0);
+	a->ops->disconnect(a, peer);
+	a->ops->close(a);
+	close(down[1]);
+	close(up[0]);
+}
+
+/* The handle goes while its event waits: nobody hears of a handle that is freed. */
+static void disconnect__drops_event(void **state)
+{
+	struct uccl_nic *a = open_plain(0);
+	struct uccl_nic_addr to[2] = {v4_loopback, v4_loopback};
+	struct uccl_nic_peer *peer[2];
+	struct uccl_rx v[4];
+	int i;
+
+	(void)state;
+	to[0].port = 1;
+	to[1].port = 2;
+	assert_int_equal(a->ops->connect(a, &to[0], 1, 1, &peer[0]), 0);
+	assert_int_equal(a->ops->connect(a, &to[1], 1, 1, &peer[1]), 0);
+	for (i = 0; i < 2; i++) {
+		struct udp_event event = {.kind = UCCL_RX_GONE, .peer = peer[i], .src = to[i]};
+
+		assert_true(uccl_udp_event(udp_of(a), &event));
+	}
+	a->ops->disconnect(a, peer[0]);
+	assert_int_equal(a->ops->rx(a, v, 4, NULL, 0), 1);
+	assert_ptr_equal(v[0].peer, peer[1]);
+	a->ops->disconnect(a, peer[1]);
+	a->ops->close(a);
+}
+
+/* A nap's descriptor tells of packets, and costs nothing when nobody naps: none is made for it. */
+static void nap_fd__readable(void **state)
+{
+	struct uccl_nic_attr attr = {.bind = v4_loopback};
+	struct uccl_nic *a = open_attr(&attr), *b = open_attr(&attr);
+	struct uccl_nic_addr to = addr_of(b);
+	struct pollfd p = {.fd = b->ops->nap_fd(b), .events = POLLIN};
+	struct uccl_rx v[4];
+	struct uccl_tx t = packet(&to, 1, 10, 0);
+
+	(void)state;
+	assert_int_equal(poll(&p, 1, 0), 0);
+	tx_all(a, &t, 1);
+	assert_int_equal(poll(&p, 1, 5000), 1);
+	assert_int_equal(rx_wait(b, v, 4, NULL, 0), 1);
+	assert_int_equal(poll(&p, 1, 0), 0);
+	assert_int_equal(udp_of(b)->wait_fd, -1);
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+static void wait_fd__readable(void **state)
+{
+	struct uccl_nic_attr attr = {.bind = v4_loopback, .liveness = true};
+	struct uccl_nic *a = open_attr(&attr), *b = open_attr(&attr);
+	struct uccl_nic_addr to = addr_of(b);
+	struct pollfd p = {.events = POLLIN};
+	struct uccl_nic_peer *peer;
+	struct uccl_rx v[4];
+	struct uccl_tx t = packet(&to, 1, 10, 0);
+
+	(void)state;
+	p.fd = b->ops->wait_fd(b);
+	assert_true(p.fd >= 0);
+	assert_int_equal(b->ops->wait_fd(b), p.fd);
+	assert_int_equal(poll(&p, 1, 0), 0);
+	tx_all(a, &t, 1);
+	assert_int_equal(poll(&p, 1, 5000), 1);
+	assert_int_equal(rx_wait(b, v, 4, NULL, 0), 1);
+	assert_int_equal(poll(&p, 1, 0), 0);
+	/* A liveness connection wakes too, and rx() soon lets the owner sleep again. */
+	assert_int_equal(a->ops->connect(a, &to, 1, 1, &peer), 0);
+	assert_int_equal(poll(&p, 1, 5000), 1);
+	for (int round = 0; round < ROUNDS && poll(&p, 1, 0); round++) {
+		assert_int_equal(b->ops->rx(b, v, 4, NULL, 0), 0);
+		poll(NULL, 0, 1);
+	}
+	assert_int_equal(poll(&p, 1, 0), 0);
+	a->ops->disconnect(a, peer);
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+/* What the socket of a plain program sees of a packet's class. */
+static int class_of(int fd, bool v4)
+{
+	_Alignas(size_t) uint8_t control[64];
+	uint8_t byte[64];
+	struct iovec iov = {.iov_base = byte, .iov_len = sizeof(byte)};
+	struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	struct cmsghdr *c;
+	int value = 0;
+
+	assert_int_equal(poll(&p, 1, 5000), 1);
+	assert_true(recvmsg(fd, &h, 0) > 0);
+	c = CMSG_FIRSTHDR(&h);
+	assert_non_null(c);
+	assert_int_equal(c->cmsg_level, v4 ? IPPROTO_IP : IPPROTO_IPV6);
+	memcpy(&value, CMSG_DATA(c), v4 ? 1 : sizeof(value));
+	return value;
+}
+
+/*
+ * Packets may be marked where they say so, and have the class of data or that of control packets: alone, in trains, in
+ * one call with others, to IPv4 by a socket of IPv6.
+ */
+static void tx__class(void **state)
+{
+	(void)state;
+	for (int kind = 0; kind < 12; kind++) {
+		bool v4 = kind % 3 != 1, ecn = kind / 3 & 1;
+		uint8_t data = kind < 6 ? 0 : 10 << 2, control = kind < 6 ? 48 << 2 : 0;
+		struct uccl_nic_addr any = {.port = 0}, to = v4 ? v4_loopback : v6_loopback;
+		struct uccl_nic *a = open_attr(&(struct uccl_nic_attr){
+			.bind = kind % 3 == 2 ? any : to, .ifname = kind % 3 == 2 ? "lo" : NULL, .ecn = ecn,
+			.data_class = data, .control_class = control});
+		struct sockaddr_storage sa;
+		socklen_t len = uccl_ifaddr_to_sock(&sa, &to, v4 ? AF_INET : AF_INET6);
+		int fd = socket(sa.ss_family, SOCK_DGRAM, 0), on = 1;
+		struct uccl_tx t[11];
+
+		assert_int_equal(a->caps.marks, ecn);
+		assert_int_equal(bind(fd, (struct sockaddr *)&sa, len), 0);
+		assert_int_equal(getsockname(fd, (struct sockaddr *)&sa, &len), 0);
+		assert_int_equal(setsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_RECVTOS : IPV6_RECVTCLASS, &on,
+					    sizeof(on)), 0);
+		uccl_ifaddr_from_sock(&to, (struct sockaddr *)&sa, len);
+		for (int i = 0; i < 11; i++) {
+			t[i] = packet(&to, (uint8_t)i, 100, 0);
+			t[i].ect = i == 1 || i > 3;
+			t[i].control = i == 2 || i == 6 || i > 8;
+		}
+		tx_all(a, t, 11);
+		for (int i = 0; i < 11; i++)
+			assert_int_equal(class_of(fd, v4), (t[i].control ? control : data) + (ecn && t[i].ect ? 2 : 0));
+		close(fd);
+		a->ops->close(a);
+	}
+}
+
+/* Marks are handed up, of the one and the other family, beside all that the kernel says of a packet. */
+static void rx__marked(void **state)
+{
+	(void)state;
+	for (int kind = 0; kind < 8; kind++) {
+		bool v4 = kind & 1, ecn = kind & 2, any = kind & 4;
+		struct uccl_nic_addr wild = {.port = 0}, at = v4 ? v4_loopback : v6_loopback;
+		struct uccl_nic *b = open_attr(&(struct uccl_nic_attr){
+			.bind = any ? wild : at, .ifname = any ? NULL : "lo", .ecn = ecn, .timestamps = true});
+		struct sockaddr_storage sa;
+		socklen_t len;
+		struct uccl_rx v[1];
+		int fd;
+
+		at.port = addr_of(b).port;
+		len = uccl_ifaddr_to_sock(&sa, &at, v4 ? AF_INET : AF_INET6);
+		fd = socket(sa.ss_family, SOCK_DGRAM, 0);
+		for (int tos = 0; tos < 256; tos += tos < 4 ? 1 : 63) {
+			uint8_t byte[64] = {0};
+
+			assert_int_equal(setsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_TOS : IPV6_TCLASS, &tos,
+						    sizeof(tos)), 0);
+			assert_int_equal(sendto(fd, byte, sizeof(byte), 0, (struct sockaddr *)&sa, len), sizeof(byte));
+			assert_int_equal(rx_wait(b, v, 1, NULL, 0), 1);
+			assert_int_equal(v[0].marked, ecn && (tos & 3) == 3);
+			assert_true(v[0].age_ns > 0);
+		}
+		close(fd);
+		b->ops->close(b);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(labels__table_grown_before),
+		cmocka_unit_test(open__loopback_caps),
+		cmocka_unit_test(open__refuses),
+		cmocka_unit_test(open__fixed_port),
+		cmocka_unit_test(open__fixed_port_without_tcp),
+		cmocka_unit_test(open__in_range), cmocka_unit_test(open__range_shared),
+		cmocka_unit_test(open__range_without_tcp), cmocka_unit_test(open__port_outside_range),
+		cmocka_unit_test(open__by_interface_name),
+		cmocka_unit_test(open__wildcard),
+		cmocka_unit_test(open__ipv6),
+		cmocka_unit_test(tx__sizes),
+		cmocka_unit_test(tx__labels_are_ports),
+		cmocka_unit_test(tx__trains),
+		cmocka_unit_test(tx__short_trains_in_one_piece),
+		cmocka_unit_test(tx__singles),
+		cmocka_unit_test(tx__many),
+		cmocka_unit_test(tx__without_gso),
+		cmocka_unit_test(tx__gso_refused),
+		cmocka_unit_test(tx__hopeless_is_lost),
+		cmocka_unit_test(tx__too_long),
+		cmocka_unit_test(tx__descriptors_run_out),
+		cmocka_unit_test(tx__ports_run_out),
+		cmocka_unit_test(rx__errors_unanswered),
+		cmocka_unit_test(rx__unreachable_beside_answers),
+		cmocka_unit_test(rx__empty),
+		cmocka_unit_test(tx__receiver_overrun),
+		cmocka_unit_test(rx__hint_split),
+		cmocka_unit_test(rx__hint_per_slot),
+		cmocka_unit_test(rx__hint_and_train),
+		cmocka_unit_test(rx__hint_of_a_row),
+		cmocka_unit_test(rx__timestamps),
+		cmocka_unit_test(rx__foreign_datagrams),
+		cmocka_unit_test(rx__unreachable),
+		cmocka_unit_test(event__bounded_and_single),
+		cmocka_unit_test(rx__gone_when_killed),
+		cmocka_unit_test(disconnect__drops_event),
+		cmocka_unit_test(nap_fd__readable),
+		cmocka_unit_test(wait_fd__readable),
+		cmocka_unit_test(tx__class),
+		cmocka_unit_test(rx__marked),
+	};
+
+	payload_fill();
+	return cmocka_run_group_tests_name("nic/udp", tests, NULL, NULL);
+}

@@ -1,0 +1,779 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* What a fake NIC says of itself, and what verbs-ud and verbs-uc make of it (verbs_ud_event.c). */
+#include "nic/verbs/uc_state.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#ifdef HAVE_VERBS
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rdma/fi_errno.h>
+
+#include "flow/wire/addr.h"
+#include "../fake_verbs.h"
+
+#define ROUNDS 3000 /* of rx(): more than lie between two looks */
+#define PATHS 4
+
+static struct fake_verbs *fake;
+static struct fake_dev *dev[2];
+static uint64_t now;
+static struct uccl_nic *nic[2];
+static struct uccl_nic_peer *peer[2];
+static int link_seen[2], link_news; /* what was told last, -1: nothing */
+static char shown[64];
+
+static uint64_t clock_read(void)
+{
+	return now += UCCL_NS_PER_US;
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	now = UCCL_NS_PER_S;
+	fake = fake_verbs_new();
+	dev[0] = fake_verbs_add(fake, "rxe0", 1, NULL);
+	dev[1] = fake_verbs_add(fake, "rxe1", 2, NULL);
+	dev[0]->attr.vendor_id = dev[1]->attr.vendor_id = 0xffffff;
+	memset(nic, 0, sizeof(nic));
+	link_seen[0] = link_seen[1] = -1;
+	link_news = 0;
+	shown[0] = '\0';
+	return 0;
+}
+
+static int end(void **state)
+{
+	int rc;
+
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		if (nic[i])
+			nic[i]->ops->close(nic[i]);
+	rc = fake_verbs_end(fake);
+	if (shown[0])
+		rmdir(shown);
+	return rc;
+}
+
+static void open_ud(void)
+{
+	for (int i = 0; i < 2; i++) {
+		struct uccl_nic_attr attr = {.ifname = i ? "rxe1" : "rxe0"};
+
+		assert_int_equal(uccl_verbs_ud_open(fake_verbs_lib(), clock_read, &attr, &nic[i]), 0);
+	}
+}
+
+static struct ud *ud(int i)
+{
+	return nic[i]->ops->prepare ? uc_of(nic[i])->ud : ud_of(nic[i]);
+}
+
+/* Receive for a while: how many packets or writes came. */
+static int hear(int i)
+{
+	struct uccl_rx v[16];
+	int n = 0;
+
+	for (int round = 0; round < ROUNDS; round++) {
+		int k = nic[i]->ops->rx(nic[i], v, 16, NULL, 0);
+
+		assert_true(k >= 0);
+		for (int j = 0; j < k; j++) {
+			n += v[j].kind == UCCL_RX_PACKET || v[j].kind == UCCL_RX_WRITE;
+			if (v[j].kind != UCCL_RX_LINK)
+				continue;
+			link_seen[i] = (int)v[j].imm;
+			link_news++;
+		}
+	}
+	return n;
+}
+
+/* Send a packet: does it come? */
+static bool packet_comes(int from)
+{
+	struct uccl_nic_addr to;
+	struct uccl_tx t = {.kind = UCCL_TX_PACKET, .hdr_len = 64, .to = &to};
+
+	nic[!from]->ops->addr(nic[!from], &to);
+	assert_int_equal(nic[from]->ops->tx(nic[from], &t, 1), 1);
+	hear(from);
+	return hear(!from) == 1;
+}
+
+static void look(int i, int link)
+{
+	hear(i);
+	assert_int_equal(link_seen[i], link);
+	assert_int_equal(ud(i)->link, link < 0 ? UCCL_LINK_UP : link);
+}
+
+static void link__down_and_up(void **state)
+{
+	unsigned int sends;
+
+	(void)state;
+	open_ud();
+	assert_true(packet_comes(0));
+	look(0, -1);
+	for (int round = 0; round < 3; round++) {
+		dev[0]->port[0].state = IBV_PORT_DOWN;
+		fake_verbs_event(fake, IBV_EVENT_PORT_ERR, 0);
+		look(0, UCCL_LINK_DOWN);
+		look(1, -1);
+		sends = fake_verbs_calls(fake, "post_send");
+		assert_false(packet_comes(0));
+		assert_int_equal(fake_verbs_calls(fake, "post_send"), sends);
+		dev[0]->port[0].state = IBV_PORT_ACTIVE;
+		fake_verbs_event(fake, IBV_EVENT_PORT_ACTIVE, 0);
+		look(0, UCCL_LINK_UP);
+		assert_true(packet_comes(0));
+		assert_true(packet_comes(1));
+	}
+	assert_int_equal(ud(0)->stats.link_lost, 3);
+	assert_int_equal(ud(0)->stats.tx_errors, 0);
+	/* Each change is told once. */
+	assert_int_equal(link_news, 6);
+}
+
+/* Opened without a link: that is told first, and nothing is handed to the NIC before it has one. PROTOCOL R252 */
+static void none_yet(enum ibv_qp_type type)
+{
+	unsigned int sends = fake_verbs_calls(fake, "post_send");
+
+	dev[0]->port[0].state = IBV_PORT_DOWN;
+	for (int i = 0; i < 2; i++) {
+		struct uccl_nic_attr attr = {.ifname = i ? "rxe1" : "rxe0"};
+		int rc;
+
+		for (int linkless = i; linkless < 2; linkless++) {
+			attr.linkless = linkless;
+			rc = type == IBV_QPT_UD ?
+				     uccl_verbs_ud_open(fake_verbs_lib(), clock_read, &attr, &nic[i]) :
+				     uccl_verbs_uc_open(fake_verbs_lib(), clock_read, type, &attr, &nic[i]);
+			assert_int_equal(rc, linkless ? 0 : -FI_ENODEV);
+		}
+	}
+	assert_false(packet_comes(0));
+	look(0, UCCL_LINK_DOWN);
+	look(1, -1);
+	if (type != IBV_QPT_UD)
+		assert_int_equal(uc_of(nic[0])->dev->link, UCCL_LINK_DOWN);
+	assert_false(packet_comes(1));
+	assert_int_equal(fake_verbs_calls(fake, "post_send"), sends + 1);
+	dev[0]->port[0].state = IBV_PORT_ACTIVE;
+	fake_verbs_event(fake, IBV_EVENT_PORT_ACTIVE, 0);
+	look(0, UCCL_LINK_UP);
+	if (type != IBV_QPT_UD)
+		assert_int_equal(uc_of(nic[0])->dev->link, UCCL_LINK_UP);
+	assert_int_equal(link_news, 2);
+	assert_true(packet_comes(0));
+	assert_true(packet_comes(1));
+}
+
+static void link__none_yet(void **state)
+{
+	(void)state;
+	none_yet(IBV_QPT_UD);
+}
+
+static void link__none_yet_uc(void **state)
+{
+	(void)state;
+	none_yet(IBV_QPT_UC);
+}
+
+/* Events that change nothing, and of ports that are as before. */
+static void link__no_change(void **state)
+{
+	static const enum ibv_event_type types[] = {IBV_EVENT_PORT_ACTIVE, IBV_EVENT_GID_CHANGE, IBV_EVENT_PKEY_CHANGE,
+						    IBV_EVENT_SM_CHANGE,   IBV_EVENT_PORT_ERR,   IBV_EVENT_COMM_EST};
+
+	(void)state;
+	open_ud();
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		fake_verbs_event(fake, types[i], 0);
+		look(0, -1);
+	}
+	assert_int_equal(link_news, 0);
+	assert_true(packet_comes(0));
+}
+
+/* An event wakes whoever sleeps. */
+static void link__wakes(void **state)
+{
+	struct pollfd p = {.events = POLLIN};
+	struct uccl_rx r;
+
+	(void)state;
+	open_ud();
+	p.fd = nic[0]->ops->wait_fd(nic[0]);
+	assert_true(p.fd >= 0);
+	hear(0);
+	assert_int_equal(poll(&p, 1, 0), 0);
+	dev[0]->port[0].state = IBV_PORT_DOWN;
+	fake_verbs_event(fake, IBV_EVENT_PORT_ERR, 0);
+	assert_int_equal(poll(&p, 1, 0), 1);
+	assert_int_equal(nic[0]->ops->rx(nic[0], &r, 1, NULL, 0), 1);
+	assert_int_equal(r.kind, UCCL_RX_LINK);
+	assert_int_equal(r.imm, UCCL_LINK_DOWN);
+	assert_int_equal(nic[0]->ops->rx(nic[0], &r, 1, NULL, 0), 0);
+	assert_int_equal(poll(&p, 1, 0), 0);
+}
+
+/* A place that could not be reached while the link was down is tried at once when it is back. */
+static void link__forgets_dead_places(void **state)
+{
+	(void)state;
+	open_ud();
+	fake_verbs_fail(fake, "create_ah", 1, ETIMEDOUT);
+	assert_false(packet_comes(0));
+	assert_false(packet_comes(0));
+	now += 10 * UCCL_NS_PER_MS;
+	fake_verbs_event(fake, IBV_EVENT_PORT_ACTIVE, 0);
+	hear(0);
+	assert_true(packet_comes(0));
+}
+
+/* Numbers of the entries of the table: one more before ours. */
+static void gids_shift(struct fake_port *p, int by)
+{
+	for (int i = 0; i < p->ngids; i++)
+		p->gid[i].gid_index = (uint32_t)((int)p->gid[i].gid_index + by);
+}
+
+static void gid__moved(void **state)
+{
+	(void)state;
+	open_ud();
+	assert_true(packet_comes(0));
+	assert_int_equal(ud(0)->port.gid_index, 3);
+	gids_shift(&dev[0]->port[0], 2);
+	fake_verbs_event(fake, IBV_EVENT_GID_CHANGE, 0);
+	look(0, -1);
+	assert_int_equal(ud(0)->port.gid_index, 5);
+	assert_int_equal(ud(0)->stats.cq_renewed, 1);
+	assert_true(packet_comes(0));
+	assert_true(packet_comes(1));
+}
+
+/* Our address is another's, or nobody's, for a while. */
+static void gid__gone_and_back(void **state)
+{
+	struct ibv_gid_entry was;
+
+	(void)state;
+	open_ud();
+	was = dev[0]->port[0].gid[3];
+	dev[0]->port[0].gid[3].gid.raw[15] ^= 9;
+	fake_verbs_event(fake, IBV_EVENT_GID_CHANGE, 0);
+	look(0, UCCL_LINK_DOWN);
+	dev[0]->port[0].gid[3] = was;
+	fake_verbs_event(fake, IBV_EVENT_GID_CHANGE, 0);
+	look(0, UCCL_LINK_UP);
+	assert_true(packet_comes(0));
+}
+
+static void lid__another(void **state)
+{
+	(void)state;
+	fake_verbs_infiniband(dev[0], 0x10);
+	fake_verbs_infiniband(dev[1], 0x11);
+	open_ud();
+	assert_true(packet_comes(0));
+	dev[0]->port[0].lid = 0x12;
+	fake_verbs_event(fake, IBV_EVENT_LID_CHANGE, 0);
+	look(0, UCCL_LINK_DOWN);
+	dev[0]->port[0].lid = 0x10;
+	fake_verbs_event(fake, IBV_EVENT_LID_CHANGE, 0);
+	look(0, UCCL_LINK_UP);
+	assert_true(packet_comes(0));
+}
+
+/* Whatever is called then does nothing, and no news comes any more. */
+static void gone_check(int i)
+{
+	unsigned int events, posts = fake_verbs_calls(fake, "post_send");
+
+	look(i, UCCL_LINK_GONE);
+	events = fake_verbs_calls(fake, "get_async_event");
+	fake_verbs_event(fake, IBV_EVENT_PORT_ACTIVE, 0);
+	assert_false(packet_comes(i));
+	look(i, UCCL_LINK_GONE);
+	assert_int_equal(fake_verbs_calls(fake, "post_send"), posts);
+	/* The other one, which takes the event, is not meant. */
+	assert_true(fake_verbs_calls(fake, "get_async_event") >= events);
+	assert_int_equal(ud(i)->stats.link_lost, 1);
+}
+
+static void gone__by_event(void **state)
+{
+	(void)state;
+	open_ud();
+	fake_verbs_event(fake, IBV_EVENT_DEVICE_FATAL, 0);
+	gone_check(0);
+}
+
+/* E20: who has changed its user since has no device any more, and hears so. */
+static void gone__credentials(void **state)
+{
+	(void)state;
+	open_ud();
+	assert_true(packet_comes(0));
+	fake_verbs_fail(fake, "post_send", 1, EACCES);
+	assert_false(packet_comes(0));
+	gone_check(0);
+	look(1, -1);
+}
+
+static void gone__by_error(void **state)
+{
+	(void)state;
+	open_ud();
+	fake_verbs_detach(fake);
+	look(0, UCCL_LINK_GONE);
+}
+
+/* As Soft-RoCE's goes: nothing is said, but sysfs does not show it any more. */
+static void gone__unsaid(void **state)
+{
+	(void)state;
+	strcpy(shown, "verbs_ud_event_XXXXXX");
+	assert_non_null(mkdtemp(shown));
+	strcpy(dev[0]->dev.dev_path, shown);
+	open_ud();
+	now += 2 * UCCL_NS_PER_S;
+	look(0, -1);
+	rmdir(shown);
+	now += UCCL_NS_PER_S;
+	gone_check(0);
+	look(1, -1);
+}
+
+/* A host that does not show its devices: that is no sign. */
+static void gone__never_shown(void **state)
+{
+	(void)state;
+	strcpy(dev[0]->dev.dev_path, "/nonexistent/uverbs0");
+	open_ud();
+	now += 2 * UCCL_NS_PER_S;
+	look(0, -1);
+	assert_true(packet_comes(0));
+}
+
+static void cq__of_sends(void **state)
+{
+	(void)state;
+	open_ud();
+	assert_true(packet_comes(0));
+	fake_verbs_queue_event(fake, IBV_EVENT_CQ_ERR, ud(0)->tx_cq);
+	look(0, -1);
+	assert_int_equal(ud(0)->stats.cq_renewed, 1);
+	assert_true(packet_comes(0));
+	assert_true(packet_comes(1));
+}
+
+/* Its queue pair's number is our address: there is no other. */
+static void cq__of_receives(void **state)
+{
+	(void)state;
+	open_ud();
+	fake_verbs_queue_event(fake, IBV_EVENT_CQ_ERR, ud(0)->rx_cq);
+	gone_check(0);
+}
+
+static void cq__not_again(void **state)
+{
+	(void)state;
+	open_ud();
+	fake_verbs_queue_event(fake, IBV_EVENT_CQ_ERR, ud(0)->tx_cq);
+	fake_verbs_fail(fake, "create_cq", 1, ENOMEM);
+	gone_check(0);
+}
+
+/* Peers. */
+
+/* GIDs of this host's own: then hosts hold connections. */
+static void open_local(int i, enum ibv_qp_type type)
+{
+	struct uccl_nic_attr attr = {.ifname = i ? "rxe1" : "rxe0", .liveness = true};
+
+	fake_verbs_local(dev[i], (uint8_t)(i + 1));
+	if (type == IBV_QPT_UD)
+		assert_int_equal(uccl_verbs_ud_open(fake_verbs_lib(), clock_read, &attr, &nic[i]), 0);
+	else
+		assert_int_equal(uccl_verbs_uc_open(fake_verbs_lib(), clock_read, type, &attr, &nic[i]), 0);
+}
+
+/* How many ends of the other one are told within some time; whether it sleeps makes no difference. */
+static int ends_heard(int i, const struct uccl_nic_addr *of)
+{
+	struct uccl_rx v[4];
+	int n = 0;
+
+	for (int round = 0; round < 3000 && !n; round++) {
+		int k = nic[i]->ops->rx(nic[i], v, 4, NULL, 0);
+
+		now += UCCL_NS_PER_MS;
+		for (int j = 0; j < k; j++) {
+			if (v[j].kind != UCCL_RX_GONE)
+				continue;
+			n++;
+			assert_true(uccl_nic_addr_equal(&v[j].src, of));
+		}
+		usleep(100);
+	}
+	return n;
+}
+
+static void peer_ends(enum ibv_qp_type type)
+{
+	struct uccl_nic_addr to;
+
+	for (int i = 0; i < 2; i++)
+		open_local(i, type);
+	assert_non_null(ud(0)->live);
+	nic[1]->ops->addr(nic[1], &to);
+	assert_true(to.port >= 0x8000);
+	assert_int_equal(nic[0]->ops->connect(nic[0], &to, 1, PATHS, &peer[0]), 0);
+	/* It has to be there first. */
+	for (int round = 0; round < 100; round++) {
+		hear(0);
+		hear(1);
+		now += UCCL_NS_PER_MS;
+		usleep(100);
+	}
+	nic[1]->ops->close(nic[1]);
+	nic[1] = NULL;
+	assert_int_equal(ends_heard(0, &to), 1);
+	nic[0]->ops->disconnect(nic[0], peer[0]);
+}
+
+/*
+ * HELLO to a place leaves so often, and 100 ms go by after each: how many reports there are that nobody listens there,
+ * each with the packet's header. In the first `early` of these times there may be none.
+ */
+static int refusals(const struct uccl_nic_addr *to, int hellos, int early)
+{
+	struct uccl_tx t = {.kind = UCCL_TX_PACKET, .control = true, .hello = true, .hdr_len = UCCL_HDR_LEN, .to = to};
+	struct uccl_rx v[4];
+	int told = 0;
+
+	for (int i = 0; i < hellos; i++) {
+		t.hdr[0] = (uint8_t)i;
+		assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
+		for (int round = 0; round < 1000; round++) {
+			int k = nic[0]->ops->rx(nic[0], v, 4, NULL, 0);
+
+			if (nic[1])
+				nic[1]->ops->rx(nic[1], v + 1, 3, NULL, 0);
+			now += 100 * UCCL_NS_PER_US;
+			if (k != 1 || v[0].kind != UCCL_RX_UNREACH)
+				continue;
+			told++;
+			assert_true(uccl_nic_addr_equal(&v[0].src, to));
+			assert_int_equal(v[0].len, UCCL_HDR_LEN);
+			assert_memory_equal(v[0].data, t.hdr, UCCL_HDR_LEN);
+		}
+		assert_true(i >= early || !told);
+	}
+	return told;
+}
+
+/* Two NICs of this host; with `ended` the second is no more. Returns where it is, or was. */
+static struct uccl_nic_addr open_pair(enum ibv_qp_type type, bool ended)
+{
+	struct uccl_nic_addr to;
+
+	for (int i = 0; i < 2; i++)
+		open_local(i, type);
+	nic[1]->ops->addr(nic[1], &to);
+	if (ended) {
+		nic[1]->ops->close(nic[1]);
+		nic[1] = NULL;
+	}
+	return to;
+}
+
+/* Nobody answers HELLO: the host is asked after some, and says each time that nobody is there. PROTOCOL R251 */
+static void ask__refused(void **state)
+{
+	struct uccl_nic_addr to = open_pair(IBV_QPT_UD, true);
+
+	(void)state;
+	assert_int_equal(refusals(&to, 20, 15), 5);
+	/* What begins after a while is another story. */
+	now += 3 * UCCL_NS_PER_S;
+	assert_int_equal(refusals(&to, 20, 15), 5);
+}
+
+/* Who listens is late, until it ends. */
+static void ask__late(void **state)
+{
+	struct uccl_nic_addr to = open_pair(IBV_QPT_UC, false);
+
+	(void)state;
+	assert_int_equal(refusals(&to, 60, 60), 0);
+	nic[1]->ops->close(nic[1]);
+	nic[1] = NULL;
+	assert_true(refusals(&to, 10, 0) >= 3);
+}
+
+/* The address does not say that it listens, or it was no HELLO, or it has answered. */
+static void ask__unsolicited(void **state)
+{
+	struct uccl_nic_addr to = open_pair(IBV_QPT_UD, true), silent = to;
+	struct uccl_tx t = {.kind = UCCL_TX_PACKET, .control = true, .hdr_len = UCCL_HDR_LEN, .to = &to};
+	struct uccl_rx v[4];
+
+	(void)state;
+	assert_true(silent.pad & UD_LISTENS);
+	silent.pad &= (uint16_t)~UD_LISTENS;
+	assert_int_equal(refusals(&silent, 40, 40), 0);
+	for (int i = 0; i < 40; i++) {
+		assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
+		for (int round = 0; round < 100; round++, now += UCCL_NS_PER_MS)
+			assert_int_equal(nic[0]->ops->rx(nic[0], v, 4, NULL, 0), 0);
+	}
+	assert_int_equal(refusals(&to, 15, 15), 0);
+	assert_int_equal(nic[0]->ops->connect(nic[0], &to, 1, PATHS, &peer[0]), 0);
+	assert_int_equal(refusals(&to, 15, 15), 0);
+	nic[0]->ops->disconnect(nic[0], peer[0]);
+}
+
+/* More places than there is room for: one has to wait until others are asked for no more. */
+static void ask__many(void **state)
+{
+	struct uccl_nic_addr to = open_pair(IBV_QPT_UD, true), other = to;
+
+	(void)state;
+	for (int i = 0; i < UD_ASKS; i++) {
+		struct uccl_tx t = {.kind = UCCL_TX_PACKET, .control = true, .hello = true, .hdr_len = UCCL_HDR_LEN,
+				    .to = &other};
+
+		other.scope += 1u << 24;
+		assert_int_equal(nic[0]->ops->tx(nic[0], &t, 1), 1);
+	}
+	assert_int_equal(refusals(&to, 18, 18), 0);
+	now += 2 * UCCL_NS_PER_S;
+	assert_int_equal(refusals(&to, 18, 15), 3);
+}
+
+static void live__ud(void **state)
+{
+	(void)state;
+	peer_ends(IBV_QPT_UD);
+}
+
+static void live__uc(void **state)
+{
+	(void)state;
+	peer_ends(IBV_QPT_UC);
+}
+
+/* Addresses that are not this host's, or none that are IP: it goes without. */
+static void live__none(void **state)
+{
+	struct uccl_nic_attr attr = {.ifname = "rxe0", .liveness = true};
+	struct uccl_nic_addr to = {.port = 1, .ip = {1}};
+
+	(void)state;
+	assert_int_equal(uccl_verbs_ud_open(fake_verbs_lib(), clock_read, &attr, &nic[0]), 0);
+	assert_null(ud(0)->live);
+	assert_int_equal(nic[0]->ops->connect(nic[0], &to, 1, PATHS, &peer[0]), 0);
+	assert_null(peer[0]);
+	attr.ifname = "rxe1";
+	fake_verbs_infiniband(dev[1], 0x5d6);
+	assert_int_equal(uccl_verbs_ud_open(fake_verbs_lib(), clock_read, &attr, &nic[1]), 0);
+	assert_null(ud(1)->live);
+}
+
+/* Queue pairs for writes. */
+
+static void say(int i)
+{
+	uint8_t buf[UCCL_NIC_RECORD];
+	uint32_t len;
+
+	while ((len = nic[i]->ops->offer(nic[i], peer[i], buf, sizeof(buf))))
+		assert_int_equal(nic[!i]->ops->accept(nic[!i], peer[!i], buf, len), 0);
+}
+
+static void settle(void)
+{
+	for (int round = 0; round < 6; round++) {
+		for (int i = 0; i < 2; i++) {
+			hear(i);
+			say(i);
+		}
+		now += 200 * UCCL_NS_PER_MS;
+	}
+}
+
+static void open_uc(void)
+{
+	struct uccl_nic_addr to;
+
+	for (int i = 0; i < 2; i++) {
+		struct uccl_nic_attr attr = {.ifname = i ? "rxe1" : "rxe0"};
+
+		assert_int_equal(uccl_verbs_uc_open(fake_verbs_lib(), clock_read, IBV_QPT_UC, &attr, &nic[i]), 0);
+	}
+	for (int i = 0; i < 2; i++) {
+		nic[!i]->ops->addr(nic[!i], &to);
+		assert_int_equal(nic[i]->ops->connect(nic[i], &to, 1, PATHS, &peer[i]), 0);
+	}
+	for (int i = 0; i < 2; i++)
+		nic[i]->ops->prepare(nic[i], peer[i]);
+	settle();
+}
+
+/* A write on each path: how many come. */
+static int writes_come(int from)
+{
+	static uint8_t src[512], dst[512];
+	uint64_t rkey, raddr;
+	int came;
+	void *mr;
+
+	assert_int_equal(nic[!from]->ops->reg(nic[!from], dst, sizeof(dst), &mr, &rkey, &raddr), 0);
+	for (uint16_t k = 0; k < PATHS; k++) {
+		struct uccl_tx t = {.kind = UCCL_TX_WRITE,
+				    .path = k,
+				    .payload = src,
+				    .payload_len = sizeof(src),
+				    .rkey = rkey,
+				    .raddr = raddr,
+				    .peer = peer[from]};
+
+		assert_int_equal(nic[from]->ops->tx(nic[from], &t, 1), 1);
+	}
+	hear(from);
+	came = hear(!from);
+	nic[!from]->ops->dereg(nic[!from], mr, true);
+	return came;
+}
+
+/* Whichever breaks: queues are made anew on this side, queue pairs on both. */
+static void uc__queues(void **state)
+{
+	(void)state;
+	open_uc();
+	assert_int_equal(writes_come(0), PATHS);
+	for (int i = 0; i < 2; i++) {
+		for (int which = 0; which < 3; which++) {
+			struct uc_dev *d = uc_of(nic[i])->dev;
+
+			if (which == 2)
+				fake_verbs_queue_event(fake, IBV_EVENT_SRQ_ERR, d->srq);
+			else
+				fake_verbs_queue_event(fake, IBV_EVENT_CQ_ERR, which ? d->rx_cq : d->tx_cq);
+			settle();
+			assert_int_equal(d->stats.renewed, which + 1);
+			assert_int_equal(writes_come(0), PATHS);
+			assert_int_equal(writes_come(1), PATHS);
+			assert_true(packet_comes(i));
+		}
+	}
+	assert_int_equal(link_news, 0);
+}
+
+/* Without them all goes in packets. */
+static void uc__queues_not_again(void **state)
+{
+	(void)state;
+	open_uc();
+	fake_verbs_fail(fake, "create_srq", 0, ENOMEM);
+	fake_verbs_queue_event(fake, IBV_EVENT_SRQ_ERR, uc_of(nic[0])->dev->srq);
+	settle();
+	assert_int_equal(writes_come(0), 0);
+	assert_int_equal(writes_come(1), 0);
+	assert_int_equal(link_news, 0);
+	assert_true(packet_comes(0) && packet_comes(1));
+	fake_verbs_fail(fake, "create_srq", 0, 0);
+}
+
+/* Queue pairs hold the number of their GID: new ones. */
+static void uc__gid_moved(void **state)
+{
+	(void)state;
+	open_uc();
+	gids_shift(&dev[1]->port[0], 1);
+	fake_verbs_event(fake, IBV_EVENT_GID_CHANGE, 0);
+	settle();
+	assert_int_equal(uc_of(nic[1])->dev->stats.made, 2 * PATHS);
+	assert_int_equal(writes_come(0), PATHS);
+	assert_int_equal(writes_come(1), PATHS);
+}
+
+static void uc__down(void **state)
+{
+	(void)state;
+	open_uc();
+	dev[0]->port[0].state = IBV_PORT_DOWN;
+	fake_verbs_event(fake, IBV_EVENT_PORT_ERR, 0);
+	look(0, UCCL_LINK_DOWN);
+	assert_int_equal(writes_come(0), 0);
+	dev[0]->port[0].state = IBV_PORT_ACTIVE;
+	fake_verbs_event(fake, IBV_EVENT_PORT_ACTIVE, 0);
+	look(0, UCCL_LINK_UP);
+	assert_int_equal(writes_come(0), PATHS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(link__down_and_up, begin, end),
+		cmocka_unit_test_setup_teardown(link__none_yet, begin, end),
+		cmocka_unit_test_setup_teardown(link__none_yet_uc, begin, end),
+		cmocka_unit_test_setup_teardown(link__no_change, begin, end),
+		cmocka_unit_test_setup_teardown(link__wakes, begin, end),
+		cmocka_unit_test_setup_teardown(link__forgets_dead_places, begin, end),
+		cmocka_unit_test_setup_teardown(gid__moved, begin, end),
+		cmocka_unit_test_setup_teardown(gid__gone_and_back, begin, end),
+		cmocka_unit_test_setup_teardown(lid__another, begin, end),
+		cmocka_unit_test_setup_teardown(gone__by_event, begin, end),
+		cmocka_unit_test_setup_teardown(gone__credentials, begin, end),
+		cmocka_unit_test_setup_teardown(gone__by_error, begin, end),
+		cmocka_unit_test_setup_teardown(gone__unsaid, begin, end),
+		cmocka_unit_test_setup_teardown(gone__never_shown, begin, end),
+		cmocka_unit_test_setup_teardown(cq__of_sends, begin, end),
+		cmocka_unit_test_setup_teardown(cq__of_receives, begin, end),
+		cmocka_unit_test_setup_teardown(cq__not_again, begin, end),
+		cmocka_unit_test_setup_teardown(ask__refused, begin, end),
+		cmocka_unit_test_setup_teardown(ask__late, begin, end),
+		cmocka_unit_test_setup_teardown(ask__unsolicited, begin, end),
+		cmocka_unit_test_setup_teardown(ask__many, begin, end),
+		cmocka_unit_test_setup_teardown(live__ud, begin, end),
+		cmocka_unit_test_setup_teardown(live__uc, begin, end),
+		cmocka_unit_test_setup_teardown(live__none, begin, end),
+		cmocka_unit_test_setup_teardown(uc__queues, begin, end),
+		cmocka_unit_test_setup_teardown(uc__queues_not_again, begin, end),
+		cmocka_unit_test_setup_teardown(uc__gid_moved, begin, end),
+		cmocka_unit_test_setup_teardown(uc__down, begin, end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else
+
+int main(void)
+{
+	return 77;
+}
+
+#endif
