@@ -22,7 +22,7 @@
 #define ALIGN 64u
 /* Devices move so many bytes at once, from a multiple of it on: bytes in the ring lie as those of the device. */
 #define WORD 16u
-/* So many pieces in a row, of at most so many bytes, are one launch: then it pays (util/bench-results.md). */
+/* So many pieces in a row, of at most so many bytes, are one launch: then it pays (docs/results/bench.md). */
 #define RUNS_LEAST 4u
 #define RUN_MOST (32u << 10)
 

@@ -2,8 +2,8 @@
 /*
  * A picture of an engine for people and tools: its counters, and what it knows of each peer and path. One block of
  * memory without pointers, so that it can lie in a file that another process of the same user reads (api/watch/live.h,
- * util/uccl_top.c). Only programs of the same build read it: `version` and `stats_bytes` say so. What comes from
- * another process goes through uccl_snapshot_check before anything else looks at it.
+ * util/observe/uccl_top.c). Only programs of the same build read it: `version` and `stats_bytes` say so. What comes
+ * from another process goes through uccl_snapshot_check before anything else looks at it.
  *
  *   struct uccl_snapshot, then npeers times: struct uccl_snapshot_peer and its npaths struct uccl_snapshot_path
  */

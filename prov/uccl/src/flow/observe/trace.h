@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * A ring of what happened lately, packet by packet: fixed records in memory that the owner provides (api puts it into a
- * file that outlives the process, api/watch/tracefile.h; util/uccl_trace.c reads it). One writer. Without a ring a
- * trace point is a load and a branch.
+ * A ring of what happened lately, packet by packet: fixed records in memory that the owner provides (api puts it into
+ * a file that outlives the process, api/watch/tracefile.h; util/observe/uccl_trace.c reads it). One writer. Without a
+ * ring a trace point is a load and a branch.
  */
 #ifndef UCCL_FLOW_OBSERVE_TRACE_H
 #define UCCL_FLOW_OBSERVE_TRACE_H

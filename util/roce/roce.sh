@@ -184,7 +184,7 @@ roce_begin() {
 	trap roce_end EXIT
 	trap 'exit 130' INT
 	trap 'exit 143' TERM HUP
-	cp "$TOP/util/roce-init" "$job/init" && cp "$TOP/util/roce-pace" "$job/pace" || exit 1
+	cp "$TOP/util/roce/roce-init" "$job/init" && cp "$TOP/util/roce/roce-pace" "$job/pace" || exit 1
 	{
 		compgen -e | grep -E "$ROCE_ENV" | while read -r v; do printf 'export %s=%q\n' "$v" "${!v}"; done
 		printf 'cd %q\n' "$PWD"

@@ -3,7 +3,7 @@
 A checked MPI program for mpi4py: messages of many sizes around a ring, a sum, an exchange of all with all. Rank 0 prints
 "result check ok" when every byte is right; what is wrong ends the job.
 
-    mpiexec -n RANKS python util/mpi_check.py
+    mpiexec -n RANKS python util/programs/mpi_check.py
 """
 from array import array
 

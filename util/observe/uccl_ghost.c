@@ -3,7 +3,7 @@
  * Hunt for ghost writes: bytes that a slow network brings into a buffer after its receive was completed. One side sends
  * messages one after the other; the other one checks each, fills the buffer with a pattern at once, posts it again
  * for a later message, and until then looks whether the pattern stays. Bytes that change then were written by nobody
- * who may. Meant for networks that delay, lose, double and reorder (util/roce-run --netem).
+ * who may. Meant for networks that delay, lose, double and reorder (util/roce/roce-run --netem).
  *
  *   uccl_ghost [-s BYTES] [-n MESSAGES] [-b BUFFERS] [-q MS] [-P PORT]            the receiver
  *   uccl_ghost [...] -d DOMAIN HOST                                 the sender; all else the same on both sides

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "endpoint.h"
+#include "../bench/endpoint.h"
 #include "sim/fabric_load.h"
 
 #define HOSTS_MAX 256

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """
-One rank of a small training by PyTorch's DistributedDataParallel over NCCL; util/nccl-ddp starts it, and compares.
+One rank of a small training by PyTorch's DistributedDataParallel over NCCL; util/nccl/nccl-ddp starts it, and compares.
 
-    RANK=R WORLD_SIZE=N python util/ddp_train.py --device D --steps N --meet FILE --result FILE
+    RANK=R WORLD_SIZE=N python util/nccl/ddp_train.py --device D --steps N --meet FILE --result FILE
 
 Two trainings over different networks do the same, bit by bit: the model and all data come from fixed seeds, PyTorch takes
 its deterministic algorithms, and two ranks add two numbers, which has only one order. Lines of the result: "loss STEP

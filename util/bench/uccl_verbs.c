@@ -13,7 +13,7 @@
 
 #include <stdlib.h>
 
-#include "../prov/uccl/test/unit/nic/fake_verbs.h"
+#include "../../prov/uccl/test/unit/nic/fake_verbs.h"
 #include "base/rng.h"
 #include "base/defaults.h"
 #include "base/units.h"
