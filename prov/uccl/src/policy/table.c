@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/keyvalue.h"
 #include "base/units.h"
 
 #define X(name) &uccl_cc_##name,
@@ -53,7 +54,7 @@ static const struct kind {
 /* The place of the policy that `text` begins with in a list that ends with NULL, -1 if it is not there. */
 static int names_index(const char *const *names, const char *text)
 {
-	size_t len = text ? strcspn(text, ":") : 0;
+	size_t len = text ? uccl_keyvalue_head(text) : 0;
 
 	for (int i = 0; text && names[i]; i++)
 		if (strlen(names[i]) == len && !memcmp(names[i], text, len))
@@ -115,25 +116,24 @@ static void list_names(const char *const *names, const struct uccl_constant *con
 		n += (size_t)snprintf(buf + n, size - n, " %s", name);
 }
 
-/* One "name=value" of len bytes. */
-static int read_constant(const struct uccl_constant *constants, const char *text, size_t len, double *k, char *why,
+static int read_constant(const struct uccl_constant *constants, const struct uccl_keyvalue *item, double *k, char *why,
 			 size_t size)
 {
 	const struct uccl_constant *c = constants;
-	size_t name = strcspn(text, "=");
+	int len = (int)item->len;
 	char list[512], *end;
 	double value;
 
-	while (c && c->name && (name >= len || strlen(c->name) != name || memcmp(c->name, text, name)))
+	while (c && c->name && !uccl_keyvalue_is(item, c->name))
 		c++;
 	if (!c || !c->name) {
 		list_names(NULL, constants, list, sizeof(list));
-		snprintf(why, size, "\"%.*s\" sets no constant; there are:%s", (int)len, text, *list ? list : " none");
+		snprintf(why, size, "\"%.*s\" sets no constant; there are:%s", len, item->key, *list ? list : " none");
 		return -FI_EINVAL;
 	}
-	value = strtod(text + name + 1, &end);
-	if (end != text + len || end == text + name + 1 || !(value >= c->lo && value <= c->hi)) {
-		snprintf(why, size, "\"%.*s\": %s is %g to %g%s%s", (int)len, text, c->name, c->lo, c->hi,
+	value = strtod(item->value, &end);
+	if (end != item->key + item->len || end == item->value || !(value >= c->lo && value <= c->hi)) {
+		snprintf(why, size, "\"%.*s\": %s is %g to %g%s%s", len, item->key, c->name, c->lo, c->hi,
 			 *c->unit ? " " : "", c->unit);
 		return -FI_EINVAL;
 	}
@@ -146,8 +146,8 @@ int uccl_policy_values(enum uccl_policy_kind kind, const char *text, double *k, 
 {
 	int place = names_index(kinds[kind].names, text), rc;
 	const struct uccl_constant *constants;
+	struct uccl_keyvalue item;
 	char none[1], list[512];
-	size_t len;
 
 	if (!why) {
 		why = none;
@@ -161,9 +161,10 @@ int uccl_policy_values(enum uccl_policy_kind kind, const char *text, double *k, 
 	constants = *kinds[kind].constants[place];
 	for (size_t i = 0; k && constants && constants[i].name; i++)
 		k[i] = constants[i].def;
-	for (text += strcspn(text, ":"); *text; text += len) {
-		len = strcspn(++text, ",:");
-		rc = read_constant(constants, text, len, k, why, size);
+	text += uccl_keyvalue_head(text);
+	text = *text ? text + 1 : NULL;
+	while (uccl_keyvalue_next(&text, &item)) {
+		rc = read_constant(constants, &item, k, why, size);
 		if (rc)
 			return rc;
 	}

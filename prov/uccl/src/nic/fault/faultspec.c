@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/keyvalue.h"
 #include "base/units.h"
 
 #define REORDER_NS (100 * UCCL_NS_PER_US)
@@ -78,7 +79,7 @@ static const char *hole_read(struct uccl_fault_spec *spec, const char **p, bool 
 	if (*(*p)++ != '@' || !digits_read(p, &from) || from > TIME_MAX || *(*p)++ != '-')
 		return "blackhole: want WHICH@START-END, times in ms";
 	h->from_ns = from * UCCL_NS_PER_MS;
-	if (**p && **p != ',') {
+	if (**p && !strchr(",:", **p)) {
 		if (!digits_read(p, &to) || to > TIME_MAX || to < from)
 			return "blackhole: bad end time";
 		h->to_ns = to * UCCL_NS_PER_MS;
@@ -92,7 +93,7 @@ static const char *train_read(struct uccl_fault_spec *spec, const char **p)
 	static const char *const names[] = {[UCCL_TRAIN_DROP] = "drop",	  [UCCL_TRAIN_FIRST] = "first",
 					    [UCCL_TRAIN_LAST] = "last",	  [UCCL_TRAIN_EQUAL] = "equal",
 					    [UCCL_TRAIN_CORRUPT] = "corrupt"};
-	size_t len = strcspn(*p, ","), i;
+	size_t len = uccl_keyvalue_head(*p), i;
 
 	for (i = UCCL_TRAIN_DROP; i < UCCL_TRAIN_FAULTS; i++)
 		if (strlen(names[i]) == len && !memcmp(names[i], *p, len)) {
@@ -155,29 +156,35 @@ static const char *value_read(struct uccl_fault_spec *spec, const struct key *ke
 	return "unknown key";
 }
 
-const char *uccl_fault_spec_read(struct uccl_fault_spec *spec, const char *p)
+static const struct key *key_find(const struct uccl_keyvalue *item)
 {
-	const char *why;
-	size_t i, len;
+	for (size_t i = 0; i < uccl_array_len(keys); i++)
+		if (uccl_keyvalue_is(item, keys[i].name))
+			return &keys[i];
+	return NULL;
+}
+
+const char *uccl_fault_spec_read(struct uccl_fault_spec *spec, const char *text)
+{
+	const char *at = *text ? text : NULL, *why, *end;
+	struct uccl_keyvalue item;
+	const struct key *key;
 
 	*spec = (struct uccl_fault_spec){.burst = 1, .reorder_ns = REORDER_NS, .label = UCCL_FAULT_ANY};
-	while (*p) {
-		len = strcspn(p, "=,");
-		if (p[len] != '=')
+	while (uccl_keyvalue_next(&at, &item)) {
+		if (!item.len && !at)
+			return "nothing after the last comma";
+		if (!item.value)
 			return "want key=value,key=value,...";
-		for (i = 0; i < uccl_array_len(keys); i++)
-			if (strlen(keys[i].name) == len && !memcmp(keys[i].name, p, len))
-				break;
-		if (i == uccl_array_len(keys))
+		key = key_find(&item);
+		if (!key)
 			return "unknown key";
-		p += len + 1;
-		why = value_read(spec, &keys[i], &p);
+		end = item.value;
+		why = value_read(spec, key, &end);
 		if (why)
 			return why;
-		if (*p && *p != ',')
+		if (end != item.value + item.value_len)
 			return "rubbish after a value";
-		if (*p == ',' && !*++p)
-			return "nothing after the last comma";
 	}
 	if (spec->burst > 1 && !(spec->drop > 0))
 		return "burst needs drop";

@@ -46,6 +46,6 @@ struct uccl_fault_spec {
 };
 
 /* NULL, or what is wrong. */
-const char *uccl_fault_spec_read(struct uccl_fault_spec *spec, const char *p);
+const char *uccl_fault_spec_read(struct uccl_fault_spec *spec, const char *text);
 
 #endif

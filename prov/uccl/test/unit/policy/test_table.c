@@ -112,6 +112,8 @@ static void values__set(void **state)
 	/* The later one counts; the ends of a range are in it. */
 	assert_int_equal(values("swift:beta=0.5,beta=1", k, NULL), 0);
 	assert_int_equal(values("swift:beta=0.01", NULL, NULL), 0);
+	/* As in all other variables, a ',' may also stand behind the name. */
+	assert_int_equal(values("swift,beta=1", NULL, NULL), 0);
 }
 
 static void values__refused(void **state)
@@ -124,6 +126,7 @@ static void values__refused(void **state)
 		{"swift:", "\"\" sets no constant; there are: target_us"},
 		{"swift:beta=0.5,", "\"\" sets no constant"},
 		{"swift:beta", "\"beta\" sets no constant"},
+		{"swift,beta", "\"beta\" sets no constant"},
 		{"swift:bet=1", "\"bet=1\" sets no constant"},
 		{"swift:betas=1", "\"betas=1\" sets no constant"},
 		{"swift:c=1", "\"c=1\" sets no constant"},

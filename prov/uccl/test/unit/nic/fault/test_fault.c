@@ -332,6 +332,7 @@ static void open__bad_specs(void **state)
 static void open__good_specs(void **state)
 {
 	static const char *const good[] = {
+		"drop=0.1:blackhole=3@5-:train=drop,blackhole=*@1-2:dup=0.5",
 		"",
 		"drop=0",
 		"drop=1",
