@@ -202,7 +202,7 @@ static const struct conf_case cases[] = {
 	{"no-access", NULL, no_access},
 	{"closed-region", NULL, closed_region},
 	{"unknown-address", NULL, unknown_address},
-	{"gone-address", "FI_UCCL_CONNECT_TIMEOUT=5", gone_address},
+	{"gone-address", "FI_UCCL_PEER_TIMEOUT=connect=5", gone_address},
 	{"cancelled", NULL, cancelled},
 	{"nothing-to-peek", NULL, nothing_to_peek},
 };

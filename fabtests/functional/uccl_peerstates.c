@@ -419,7 +419,7 @@ static void open_keyed(void)
 	peer_kill(&p);
 }
 
-/* Never seen, and its host answers nothing: operations wait for FI_UCCL_CONNECT_TIMEOUT. */
+/* Never seen, and its host answers nothing: operations wait for `connect` of FI_UCCL_PEER_TIMEOUT. */
 static void absent(void)
 {
 	const struct want fails = {.err = FI_EHOSTUNREACH, .least_ms = 900, .most_ms = 10000};
@@ -733,11 +733,11 @@ static void cancel_unread(void)
 static const struct conf_case cases[] = {
 	{"open", NULL, open_place},
 	{"open-keyed", NULL, open_keyed},
-	{"absent", "FI_UCCL_CONNECT_TIMEOUT=1", absent},
+	{"absent", "FI_UCCL_PEER_TIMEOUT=connect=1", absent},
 	{"unreachable", NULL, unreachable},
 	{"connecting", NULL, connecting},
 	{"silent", NULL, silent},
-	{"silent-too-long", "FI_UCCL_PEER_TIMEOUT=2 FI_UCCL_KEEPALIVE=200", silent_too_long},
+	{"silent-too-long", "FI_UCCL_PEER_TIMEOUT=2,keepalive_ms=200", silent_too_long},
 	{"removed", NULL, removed},
 	{"killed-under-way", NULL, killed_under_way},
 	{"closed-under-way", NULL, closed_under_way},

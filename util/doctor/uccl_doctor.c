@@ -90,7 +90,7 @@ static bool variables_read(void)
 	if (!opt.peer.labels)
 		opt.peer.labels = (int)uccl_min(p.paths, DOCTOR_LABELS);
 	opt.peer.mtu = (uint32_t)p.mtu;
-	opt.peer.rx_bytes = (uint32_t)p.rcvbuf_bytes;
+	opt.peer.rx_bytes = (uint32_t)p.backend_rcvbuf;
 	opt.peer.ports = p.ports;
 	if (!opt.peer.port)
 		opt.peer.port = uccl_ports_limited(&p.ports) ? p.ports.first : DOCTOR_PORT;

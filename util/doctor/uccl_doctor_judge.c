@@ -50,7 +50,7 @@ void doctor_judge_live(struct doctor_report *r, const char *host, int dir, int e
 	} else {
 		say(f, "no TCP connection to the port of the UDP socket (%s): the end of a process is noticed late",
 		    strerror(err));
-		doctor_advise(f, "open TCP for the same ports as UDP, or set FI_UCCL_LIVENESS=0");
+		doctor_advise(f, "open TCP for the same ports as UDP, or set FI_UCCL_PEER_TIMEOUT=liveness=0");
 	}
 	doctor_number(f, "errno", err);
 }
@@ -141,7 +141,7 @@ void doctor_judge_queue(struct doctor_report *r, const char *host, int dir, uint
 		say(f, "%s host's receive queue had room for all packets that arrived", whose);
 	if (many)
 		doctor_advise(f, "run uccl_doctor alone on %s host and look at receive-buffer (net.core.rmem_max, "
-			      "FI_UCCL_RCVBUF) and processors, and at what else runs there", whose);
+			      "FI_UCCL_BACKEND=udp,rcvbuf=SIZE) and processors, and at what else runs there", whose);
 	doctor_number(f, "sent", sent);
 	doctor_number(f, "overflowed", overflowed);
 }
@@ -154,7 +154,7 @@ static void judge_order(struct doctor_report *r, const char *host, int dir, cons
 	if (part > REORDER_WARN) {
 		say(f, "%.2f %% of the packets of one source port come after later ones", part * 100);
 		doctor_advise(f, "let switches choose paths by flow (ports), not by packet; never set "
-			      "FI_UCCL_PATH_ORDER=fifo here");
+			      "FI_UCCL_PATHS=order=fifo here");
 	} else {
 		say(f, "packets of one source port stay in order (%u of %u did not)", t->reordered, t->received);
 	}

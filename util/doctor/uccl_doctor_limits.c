@@ -98,7 +98,7 @@ static void queue_check(struct doctor_report *r, const char *check, const char *
 
 static void queues_check(const struct doctor_host *h, struct doctor_report *r)
 {
-	uint32_t rx = h->params.rcvbuf_bytes ? (uint32_t)h->params.rcvbuf_bytes : UDP_RX_DEFAULT;
+	uint32_t rx = h->params.backend_rcvbuf ? (uint32_t)h->params.backend_rcvbuf : UDP_RX_DEFAULT;
 
 	queue_check(r, "receive-buffer", "rmem_max", rx, queue_granted(SO_RCVBUFFORCE, SO_RCVBUF, SO_RCVBUF, rx));
 	queue_check(r, "send-buffer", "wmem_max", UDP_TX_QUEUE,
@@ -267,7 +267,7 @@ static void trains_check(struct doctor_report *r)
 static void descriptors_check(const struct doctor_host *h, struct doctor_report *r)
 {
 	uint64_t labels = uccl_min(h->params.paths * (uint64_t)h->peers, UDP_LABELS);
-	uint64_t live = h->params.liveness ? 2 * (uint64_t)h->peers : 0;
+	uint64_t live = h->params.peer_liveness ? 2 * (uint64_t)h->peers : 0;
 	uint64_t need = FD_OWN + labels + live, least = FD_OWN + h->params.paths + 2;
 	struct doctor_finding *f;
 	struct rlimit limit;

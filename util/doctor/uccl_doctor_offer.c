@@ -124,13 +124,13 @@ static int place_try(const struct uccl_params *p, const struct uccl_ifaddr *plac
 		.ifname = place->name,
 		.bind = place->addr,
 		.mtu = (uint32_t)p->mtu,
-		.rx_bytes = (uint32_t)p->rcvbuf_bytes,
-		.max_qp = (uint32_t)p->max_qp,
-		.srq_depth = (uint32_t)p->srq_depth,
-		.write_bytes = (uint32_t)p->write_bytes,
+		.rx_bytes = (uint32_t)p->backend_rcvbuf,
+		.max_qp = (uint32_t)p->verbs_max_qp,
+		.srq_depth = (uint32_t)p->verbs_srq,
+		.write_bytes = (uint32_t)p->verbs_write,
 		.budget = &budget,
 		.ports = p->ports,
-		.liveness = p->liveness,
+		.liveness = p->peer_liveness,
 		.timestamps = true,
 	};
 	struct uccl_nic *nic;

@@ -15,7 +15,7 @@ struct doctor_peer_opt {
 	int labels;	  /* source ports to measure with */
 	int expect;	  /* paths that there should be; 0: not known */
 	uint32_t mtu;	  /* most bytes of a packet's payload that the provider sends, 0: what the interface carries */
-	uint32_t rx_bytes; /* of the receive queue, FI_UCCL_RCVBUF; 0: the provider's default */
+	uint32_t rx_bytes; /* of the receive queue, rcvbuf of FI_UCCL_BACKEND; 0: the provider's default */
 	int clients;	  /* the listener ends after so many; 0: never */
 	int wait_s;	  /* the listener ends when nobody came for so long; 0: never */
 };

@@ -149,8 +149,8 @@ static void place_check(const struct doctor_host *h, const struct uccl_ifaddr *p
 		f = doctor_add(r, DOCTOR_WARN, "host", "own-ports", place->name,
 			       "a TCP connection to the provider's own port (%s) fails (%s): the end of a peer's "
 			       "process will be noticed late", where, strerror(live));
-		doctor_advise(f, "nft insert rule inet filter input tcp dport %u-%u accept; or FI_UCCL_LIVENESS=0", lo,
-			      hi);
+		doctor_advise(f, "nft insert rule inet filter input tcp dport %u-%u accept; or "
+			      "FI_UCCL_PEER_TIMEOUT=liveness=0", lo, hi);
 	} else {
 		f = doctor_add(r, DOCTOR_OK, "host", "own-ports", place->name,
 			       "packets and connections to the provider's own port arrive (%s; from here only)", where);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Watch this user's endpoints that run with FI_UCCL_LIVE=1: what each sends, receives and repeats in a second, and what
- * it knows of its peers and their paths; or (-w) which peers and paths hold them back. See uccl_top(1).
+ * Watch this user's endpoints that run with FI_UCCL_MONITOR=1: what each sends, receives and repeats in a second, and
+ * what it knows of its peers and their paths; or (-w) which peers and paths hold them back. See uccl_top(1).
  */
 #include <dirent.h>
 #include <errno.h>
@@ -370,7 +370,7 @@ static void show_who(void)
 static int usage(FILE *f)
 {
 	fprintf(f, "usage: uccl_top [-d SECONDS] [-n COUNT] [-p PID] [-m PEERS] [-P] [-w] [-j] [-c]\n"
-		   "  Watch this user's endpoints that run with FI_UCCL_LIVE=1.\n"
+		   "  Watch this user's endpoints that run with FI_UCCL_MONITOR=1.\n"
 		   "  -d  seconds between two looks (1)\n"
 		   "  -n  end after so many looks (0: never)\n"
 		   "  -p  only this process\n"
@@ -431,7 +431,8 @@ int main(int argc, char **argv)
 		if (isatty(STDOUT_FILENO) && !opt.json)
 			printf("\033[H\033[2J");
 		if (!n && !opt.json)
-			printf("no endpoint of this user%s runs with FI_UCCL_LIVE=1\n", opt.pid ? " and process" : "");
+			printf("no endpoint of this user%s runs with FI_UCCL_MONITOR=1\n",
+			       opt.pid ? " and process" : "");
 		for (int k = 0; k < nendpoints && !opt.who; k++)
 			show(&endpoints[k]);
 		if (opt.who && n)

@@ -126,7 +126,7 @@ int uccl_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid
 	d->hmem = info->caps & FI_HMEM ? uccl_device_find(&d->params) : NULL;
 	uccl_domain_group(d->group, a->auth_key, a->auth_key_size);
 	d->auto_progress = a->data_progress == FI_PROGRESS_AUTO;
-	rescue_ns = d->auto_progress ? 0 : d->params.rescue_ns;
+	rescue_ns = d->auto_progress ? 0 : d->params.progress_timeout_ns;
 	/*
 	 * With this model the program promises one thread at a time; ours would break the promise, and who reads the
 	 * event queue of connections promised nothing. FI_THREAD_COMPLETION promises it of endpoints and their queues
@@ -137,7 +137,8 @@ int uccl_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid
 	uccl_drivers_init(&d->drivers, d->locking);
 	rc = uccl_rescue_start(&d->rescue, &d->drivers, rescue_ns);
 	if (rc) {
-		uccl_warn(FI_LOG_DOMAIN, "cannot start the thread of FI_UCCL_RESCUE: %s\n", uccl_lib.strerror(-rc));
+		uccl_warn(FI_LOG_DOMAIN, "cannot start the thread of FI_UCCL_PROGRESS_TIMEOUT: %s\n",
+			  uccl_lib.strerror(-rc));
 		uccl_drivers_fini(&d->drivers);
 		goto fail;
 	}

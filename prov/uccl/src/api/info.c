@@ -445,7 +445,7 @@ static int make_info(const struct query *q, const struct uccl_ifaddr *ifa, struc
 	}
 	rc = -FI_ENOMEM;
 	info->domain_attr->name = strdup(ifa->name);
-	info->nic = uccl_nicattr_new(UCCL_SYSFS, ifa, uccl_nicattr_pci(q->params.pci));
+	info->nic = uccl_nicattr_new(UCCL_SYSFS, ifa, uccl_nicattr_pci(q->params.nic_pci));
 	if (!info->domain_attr->name || !info->nic)
 		goto fail;
 	if (q->domain)
@@ -504,7 +504,8 @@ static int query_addresses(struct query *q, const char *node, const char *servic
 		return 0;
 	if (q->rdma && (service || uccl_address_is_text(node)) && !uccl_named_allowed(&q->params)) {
 		uccl_info(FI_LOG_CORE,
-			  "no match: FI_UCCL_KEYLESS=0 or FI_UCCL_SECURITY forbids to ask a host for addresses\n");
+			  "no match: FI_UCCL_SECURITY (keyless=0, control or packets) forbids to ask a host for "
+			  "addresses\n");
 		return -FI_ENODATA;
 	}
 	rc = query_source(q, source ? node : NULL, source ? service : NULL, numeric);

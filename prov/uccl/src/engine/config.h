@@ -22,7 +22,7 @@ struct uccl_config {
 	uint64_t linger_ns;		/* close waits at most this long for peers to hear of it */
 	bool keyless;			/* accept connects that do not know our key */
 	uint8_t security;		/* enum uccl_security of flow/wire/seal.h */
-	bool fifo_paths;		/* operator's word: a path never reorders (FI_UCCL_PATH_ORDER=fifo) */
+	bool fifo_paths;		/* operator's word: a path never reorders (order of FI_UCCL_PATHS) */
 };
 
 void uccl_config_default(struct uccl_config *c);

@@ -234,7 +234,7 @@ static int kill_once(const char *name, const char *const *env, unsigned int run_
 int chaos_kill(void)
 {
 	static const char *const slow[] = {"FI_UCCL_FAULT=drop=0.01,delay_us=500", NULL};
-	static const char *const blind[] = {"FI_UCCL_LIVENESS=0", NULL};
+	static const char *const blind[] = {"FI_UCCL_PEER_TIMEOUT=liveness=0", NULL};
 	int failed = 0;
 
 	failed += kill_once("kill", NULL, 500, 30);

@@ -29,26 +29,33 @@ static const struct setting {
 	{"FI_UCCL_PATH=", "FI_UCCL_PATH= is not valid", false},
 	{"FI_UCCL_CREDIT=yes", "FI_UCCL_CREDIT=yes is not valid", false},
 	{"FI_UCCL_BACKEND=verbs-xx", "FI_UCCL_BACKEND=verbs-xx is not valid (one of udp", false},
-	{"FI_UCCL_PATH_ORDER=lifo", "FI_UCCL_PATH_ORDER=lifo is not valid (one of any fifo", false},
+	{"FI_UCCL_PATHS=order=lifo", "FI_UCCL_PATHS=order=lifo is not valid (\"order=lifo\": one of any fifo", false},
+	{"FI_UCCL_PATHS=8,oder=fifo",
+	 "is not valid (\"oder=fifo\" sets no part of it; there are, as key=value: order", false},
 	{"FI_UCCL_PATHS=0", "FI_UCCL_PATHS=0 is not valid (number, 1 to 256)", false},
 	{"FI_UCCL_PATHS=257", "FI_UCCL_PATHS=257 is not valid", false},
 	{"FI_UCCL_PATHS=-1", "FI_UCCL_PATHS=-1 is not valid", false},
 	{"FI_UCCL_PATHS=sixteen", "FI_UCCL_PATHS=sixteen is not valid", false},
-	{"FI_UCCL_CHUNK=99999999999999999999", "FI_UCCL_CHUNK=99999999999999999999 is not valid (bytes, 0 to", false},
+	{"FI_UCCL_TEST=chunk=99999999999999999999", "chunk=99999999999999999999\": bytes, 0 to", false},
 	{"FI_UCCL_EAGER=16kk", "FI_UCCL_EAGER=16kk is not valid", false},
 	{"FI_UCCL_EAGER= 16", "FI_UCCL_EAGER= 16 is not valid", false},
-	{"FI_UCCL_INJECT=1g", "FI_UCCL_INJECT=1g is not valid", false},
-	{"FI_UCCL_WINDOW=63", "FI_UCCL_WINDOW=63 is not valid (number, 64 to 16384)", false},
+	{"FI_UCCL_TEST=inject=1g", "FI_UCCL_TEST=inject=1g is not valid", false},
+	{"FI_UCCL_PATHS=window=63",
+	 "FI_UCCL_PATHS=window=63 is not valid (\"window=63\": power of two, 64 to 16384)", false},
+	{"FI_UCCL_PATHS=window=100", "is not valid (\"window=100\": power of two", false},
 	{"FI_UCCL_UNEXPECTED=1", "FI_UCCL_UNEXPECTED=1 is not valid", false},
 	{"FI_UCCL_PEER_TIMEOUT=never", "FI_UCCL_PEER_TIMEOUT=never is not valid (seconds, 0 to", false},
-	{"FI_UCCL_CONNECT_TIMEOUT=0", "FI_UCCL_CONNECT_TIMEOUT=0 is not valid (seconds, 1 to", false},
-	{"FI_UCCL_KEEPALIVE=1s", "FI_UCCL_KEEPALIVE=1s is not valid (milliseconds, 0 to", false},
+	{"FI_UCCL_PEER_TIMEOUT=connect=0",
+	 "FI_UCCL_PEER_TIMEOUT=connect=0 is not valid (\"connect=0\": seconds, 1 to", false},
+	{"FI_UCCL_PEER_TIMEOUT=keepalive_ms=1s", "is not valid (\"keepalive_ms=1s\": milliseconds, 0 to", false},
 	{"FI_UCCL_LINGER=0x", "FI_UCCL_LINGER=0x is not valid", false},
-	{"FI_UCCL_KEYLESS=maybe", "FI_UCCL_KEYLESS=maybe is not valid (0, 1 or auto)", false},
-	{"FI_UCCL_LIVENESS=2", "FI_UCCL_LIVENESS=2 is not valid (0 or 1)", false},
+	{"FI_UCCL_SECURITY=keyless=maybe",
+	 "FI_UCCL_SECURITY=keyless=maybe is not valid (\"keyless=maybe\": 0, 1 or auto)", false},
+	{"FI_UCCL_PEER_TIMEOUT=liveness=2",
+	 "FI_UCCL_PEER_TIMEOUT=liveness=2 is not valid (\"liveness=2\": 0 or 1)", false},
 	{"FI_UCCL_MTU=70000", "FI_UCCL_MTU=70000 is not valid", false},
 	{"FI_UCCL_MTU=10", "FI_UCCL_MTU=10 is not valid (bytes, 0 or 512 to", false},
-	{"FI_UCCL_RCVBUF=2g", "FI_UCCL_RCVBUF=2g is not valid", false},
+	{"FI_UCCL_BACKEND=udp,rcvbuf=2g", "FI_UCCL_BACKEND=udp,rcvbuf=2g is not valid", false},
 	{"FI_UCCL_FAULT=drop", "FI_UCCL_FAULT=drop is not valid: want key=value", false},
 	{"FI_UCCL_FAULT=drop=2", "FI_UCCL_FAULT=drop=2 is not valid: a probability must be", false},
 	{"FI_UCCL_FAULT=drop=0.1,", "is not valid: nothing after the last comma", false},
@@ -56,6 +63,13 @@ static const struct setting {
 	{"FI_UCCL_FAULT=blackhole=3@5-1", "is not valid: blackhole: bad end time", false},
 	{"FI_UCCL_NIC=nosuch0", "FI_UCCL_NIC: no interface nosuch0", false},
 	{"FI_UCCL_STATS=/nonexistent/folder/x", NULL, true},
+	{"FI_UCCL_VERBS=12", "FI_UCCL_VERBS=12 is not valid (key=value,key=value)", false},
+	/* Names of earlier versions: read, told, and refused by the name that was used. */
+	{"FI_UCCL_LIVE=0", "FI_UCCL_LIVE is an old name, which the next version will not know: write FI_UCCL_MONITOR=0",
+	 true},
+	{"FI_UCCL_CONNECT_TIMEOUT=5", "write FI_UCCL_PEER_TIMEOUT=connect=5", true},
+	{"FI_UCCL_CONNECT_TIMEOUT=0", "FI_UCCL_CONNECT_TIMEOUT=0 is not valid (seconds, 1 to", false},
+	{"FI_UCCL_KEYLESS=maybe", "FI_UCCL_KEYLESS=maybe is not valid (0, 1 or auto)", false},
 	{"FI_UCCL_PAHTS=4", "FI_UCCL_PAHTS is not a variable of this provider", true},
 };
 
@@ -323,7 +337,7 @@ static int simple(const char *name, const char *role, const char *const *env)
 
 int chaos_misuse(void)
 {
-	static const char *const env[] = {"FI_UCCL_CONNECT_TIMEOUT=5", NULL};
+	static const char *const env[] = {"FI_UCCL_PEER_TIMEOUT=connect=5", NULL};
 	int failed = 0;
 
 	for (unsigned int i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)

@@ -253,12 +253,12 @@ static int restart_once(const struct variant *t)
 int chaos_restart(void)
 {
 	static const struct variant variants[] = {
-		{"restart", true, false, false, "FI_UCCL_LIVENESS=1"},
-		{"restart-asleep", true, true, false, "FI_UCCL_LIVENESS=1"},
-		{"restart-idle", false, true, false, "FI_UCCL_LIVENESS=1"},
-		{"restart-new-first", true, true, true, "FI_UCCL_LIVENESS=1"},
-		{"restart-idle-no-liveness", false, true, false, "FI_UCCL_LIVENESS=0"},
-		{"restart-no-liveness", true, true, false, "FI_UCCL_LIVENESS=0"},
+		{"restart", true, false, false, "FI_UCCL_PEER_TIMEOUT=liveness=1"},
+		{"restart-asleep", true, true, false, "FI_UCCL_PEER_TIMEOUT=liveness=1"},
+		{"restart-idle", false, true, false, "FI_UCCL_PEER_TIMEOUT=liveness=1"},
+		{"restart-new-first", true, true, true, "FI_UCCL_PEER_TIMEOUT=liveness=1"},
+		{"restart-idle-no-liveness", false, true, false, "FI_UCCL_PEER_TIMEOUT=liveness=0"},
+		{"restart-no-liveness", true, true, false, "FI_UCCL_PEER_TIMEOUT=liveness=0"},
 		{"restart-loss", true, true, true, "FI_UCCL_FAULT=drop=0.05"},
 	};
 	int failed = 0;

@@ -63,8 +63,8 @@
 #define WINDOW 16
 /*
  * Honest peers alone made up to 17 MiB resident on a busy host: what the rescue thread takes while the victim has no
- * processor finds no receive, and the C library keeps those copies in an arena for that thread. (With FI_UCCL_RESCUE=0
- * it is 0.2 MiB in every run.) 64 bytes lost for each datagram are more.
+ * processor finds no receive, and the C library keeps those copies in an arena for that thread. (With
+ * FI_UCCL_PROGRESS_TIMEOUT=0 it is 0.2 MiB in every run.) 64 bytes lost for each datagram are more.
  */
 #define GROWTH_KIB (32 << 10)
 /*

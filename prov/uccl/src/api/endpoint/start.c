@@ -82,18 +82,18 @@ static int nic_open(struct uccl_ep *ep, bool beside, struct uccl_nic **out)
 		.ifname = ep->domain->name,
 		.bind = ep->src,
 		.mtu = p->mtu,
-		.rx_bytes = p->rcvbuf_bytes,
-		.max_qp = (uint32_t)p->max_qp,
-		.srq_depth = (uint32_t)p->srq_depth,
-		.write_bytes = (uint32_t)p->write_bytes,
+		.rx_bytes = p->backend_rcvbuf,
+		.max_qp = (uint32_t)p->verbs_max_qp,
+		.srq_depth = (uint32_t)p->verbs_srq,
+		.write_bytes = (uint32_t)p->verbs_write,
 		.windows = uccl_params_windows(p),
 		.budget = &qp_budget,
 		.ports = p->ports,
-		.liveness = p->liveness,
+		.liveness = p->peer_liveness,
 		.timestamps = true,
 		.ecn = p->ecn,
 		.data_class = tos(p->dscp),
-		.control_class = tos(p->control_dscp),
+		.control_class = tos(p->dscp_control),
 		.xdp_mode = uccl_params_xdp_mode(p),
 		.packets = beside,
 		.lends = ep->direct && !beside,
@@ -136,7 +136,7 @@ static int nic_open(struct uccl_ep *ep, bool beside, struct uccl_nic **out)
 /* Does a peer need our key? Programs that agree on a port, or exchange socket addresses, cannot pass one on. */
 static bool want_keyless(const struct uccl_ep *ep)
 {
-	uint64_t mode = ep->domain->params.keyless;
+	uint64_t mode = ep->domain->params.security_keyless;
 
 	if (mode != UCCL_SWITCH_AUTO)
 		return mode == UCCL_SWITCH_YES;
@@ -168,8 +168,8 @@ static int named_open(struct uccl_ep *ep)
 		return 0;
 	if (!uccl_named_allowed(p)) {
 		uccl_warn(FI_LOG_EP_CTRL,
-			  "peers cannot ask for this endpoint at port %u: FI_UCCL_KEYLESS=0 or FI_UCCL_SECURITY "
-			  "forbids it\n",
+			  "peers cannot ask for this endpoint at port %u: FI_UCCL_SECURITY (keyless=0, control or "
+			  "packets) forbids it\n",
 			  ep->src.port);
 		return -FI_EADDRNOTAVAIL;
 	}
@@ -255,7 +255,7 @@ int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity)
 		struct uccl_stage_attr stage = {
 			.hmem = ep->hmem,
 			.given = ep->direct ? &ep->domain->dmabufs : NULL,
-			.scatter = ep->domain->params.scatter,
+			.scatter = ep->domain->params.cuda_scatter,
 		};
 
 		rc = uccl_stage_open(&stage, &ep->stage);
@@ -284,7 +284,7 @@ int uccl_ep_start(struct uccl_ep *ep, const struct uccl_addr *identity)
 		return rc;
 	}
 	lanes_open(ep, &attr);
-	if (ep->domain->params.live)
+	if (ep->domain->params.monitor)
 		ep->live = uccl_live_open(ep);
 	rc = named_open(ep);
 	if (rc)

@@ -18,7 +18,7 @@ struct uccl_named;
 
 /*
  * Whether this process tells names and asks for them: who may ask is whoever reaches the port, so not if it wants
- * peers that know its key by other ways (FI_UCCL_KEYLESS=no, FI_UCCL_SECURITY).
+ * peers that know its key by other ways (FI_UCCL_SECURITY: keyless=no, control, packets).
  */
 bool uccl_named_allowed(const struct uccl_params *p);
 

@@ -7,6 +7,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "api/lib/lib.h"
+#include "base/keyvalue.h"
 #include "base/defaults.h"
 #include "flow/policy.h"
 #include "progress/lanes.h"
@@ -26,6 +28,7 @@ enum form {
 	FORM_CHOICE,	/* one of a list of names */
 	FORM_POLICY,	/* see uccl_policy_values; lo says which kind */
 	FORM_NUMBER,
+	FORM_POWER,	/* a power of two */
 	FORM_BYTES,	/* k, m, g: times 1024, 1024^2, 1024^3 */
 	FORM_SECONDS,	/* kept as ns */
 	FORM_MILLIS,	/* kept as ns */
@@ -33,18 +36,22 @@ enum form {
 	FORM_SWITCH,	/* a boolean or "auto" */
 	FORM_PORTS,	/* see uccl_ports_parse */
 	FORM_LANES,	/* a number or "auto" */
+	FORM_PARTS,	/* no value of its own: parts only */
 };
 
+/* A variable, or a part of one: a row of the table. */
 struct param {
-	const char *name;
+	const char *name;	/* of the variable; the rows of its parts follow its own */
+	const char *key;	/* of the part; NULL: what the variable's text begins with */
 	enum form form;
 	const char *def;
+	size_t offset;
 	uint64_t lo, hi;	/* in the unit that a person writes; the default may lie outside */
 	const char *const *(*choices)(void);
-	size_t offset;
-	const char *help;
 	const char *rdma_def;	/* with RDMA NICs; NULL: the same */
 	bool nearest;		/* a number out of range becomes the nearest in it: a wish, not a promise */
+	const char *help;
+	const char *old;	/* name of a variable of earlier versions, which is read for one release */
 };
 
 static const char *const *backend_names(void)
@@ -88,7 +95,7 @@ enum uccl_xdp_mode uccl_params_xdp_mode(const struct uccl_params *p)
 	const char *const *names = xdp_names();
 	int mode = UCCL_XDP_AUTO;
 
-	while (names[mode] && strcmp(names[mode], p->xdp))
+	while (names[mode] && strcmp(names[mode], p->backend_mode))
 		mode++;
 	return names[mode] ? (enum uccl_xdp_mode)mode : UCCL_XDP_AUTO;
 }
@@ -107,112 +114,163 @@ static const char *const *security_names(void)
  */
 enum uccl_windows uccl_params_windows(const struct uccl_params *p)
 {
-	if (p->windows != UCCL_SWITCH_AUTO)
-		return p->windows == UCCL_SWITCH_YES ? UCCL_WINDOWS_ON : UCCL_WINDOWS_OFF;
+	if (p->verbs_mw != UCCL_SWITCH_AUTO)
+		return p->verbs_mw == UCCL_SWITCH_YES ? UCCL_WINDOWS_ON : UCCL_WINDOWS_OFF;
 	return strcmp(p->security, "trusted") ? UCCL_WINDOWS_OFF : UCCL_WINDOWS_AUTO;
 }
 
-#define AT(field) offsetof(struct uccl_params, field)
-#define TEXT(name, field, help) { name, FORM_TEXT, "", 0, 0, NULL, AT(field), help, NULL, false }
-#define CHOICE(name, def, names, field, help) { name, FORM_CHOICE, def, 0, 0, names, AT(field), help, NULL, false }
-#define POLICY(name, def, rdma, kind, names, field, help) \
-	{ name, FORM_POLICY, def, kind, 0, names, AT(field), help, rdma, false }
-#define RANGE(name, form, def, lo, hi, field, help) { name, form, def, lo, hi, NULL, AT(field), help, NULL, false }
-#define RANGE_BY(name, form, def, rdma, lo, hi, field, help) \
-	{ name, form, def, lo, hi, NULL, AT(field), help, rdma, false }
-#define NEAREST(name, form, def, lo, hi, field, help) { name, form, def, lo, hi, NULL, AT(field), help, NULL, true }
+/* The first of a row's fields: a variable, a part of one; then what of struct uccl_params it sets. */
+#define VAR(name, form, def, field) name, NULL, form, def, offsetof(struct uccl_params, field)
+#define PART(name, key, form, def, field) name, key, form, def, offsetof(struct uccl_params, field)
+#define RANGE(lowest, highest) .lo = (lowest), .hi = (highest)
 
+#define YEAR_S 31536000
+#define TEST "FI_UCCL_TEST" /* not for users: CONTRIBUTING.md has it, fi_info -e and the manual do not */
+
+/* A variable after those that its default depends on: the back end, for policies. */
 static const struct param table[] = {
-	CHOICE("FI_UCCL_BACKEND", "udp", backend_names, backend, "what moves the packets"),
-	TEXT("FI_UCCL_NIC", nic,
-	     "network interfaces (RDMA back ends: devices) that may be used, by name, with commas between; empty: any"),
-	CHOICE("FI_UCCL_PCI", "auto", pci_names, pci,
-	       "PCI addresses of NICs; auto: told to all programs but MPICH's, all: to these, too, none: to nobody"),
-	/* The back end comes first: defaults of others depend on it. */
-	POLICY("FI_UCCL_CC", UCCL_UDP_CC, UCCL_VERBS_CC, UCCL_POLICY_CC, uccl_cc_names, cc, "congestion control"),
-	POLICY("FI_UCCL_PATH", UCCL_UDP_PATH, UCCL_VERBS_PATH, UCCL_POLICY_PATH, uccl_path_names, path,
-	       "how the path of a packet is chosen"),
-	POLICY("FI_UCCL_CREDIT", UCCL_UDP_CREDIT, UCCL_VERBS_CREDIT, UCCL_POLICY_CREDIT, uccl_credit_names, credit,
-	       "receiver-driven credits"),
-	CHOICE("FI_UCCL_PATH_ORDER", "any", order_names, path_order,
-	       "fifo: you promise that no path ever reorders packets"),
-	RANGE_BY("FI_UCCL_PATHS", FORM_NUMBER, UCCL_TEXT(UCCL_UDP_PATHS), UCCL_TEXT(UCCL_VERBS_PATHS), 1, 256, paths,
-		 "paths to each peer"),
-	RANGE("FI_UCCL_CHUNK", FORM_BYTES, UCCL_TEXT(UCCL_CHUNK), 0, 1 << 20, chunk_bytes,
-	      "largest piece of a message that is sent, acknowledged and repeated as one; 0: what a packet holds"),
-	NEAREST("FI_UCCL_EAGER", FORM_BYTES, "65536", 0, 65536, eager_bytes,
-		"messages up to this size are sent without asking the receiver first"),
-	RANGE("FI_UCCL_INJECT", FORM_BYTES, "4096", 8, 1 << 16, inject_bytes, "largest injected message"),
-	RANGE("FI_UCCL_WINDOW", FORM_NUMBER, UCCL_TEXT(UCCL_WINDOW), 64, 16384, window_chunks,
-	      "most chunks in flight to a peer"),
-	RANGE("FI_UCCL_UNEXPECTED", FORM_BYTES, "64m", 1 << 16, UINT32_MAX, unexpected_bytes,
-	      "payload of messages without a posted receive that an endpoint keeps"),
-	RANGE("FI_UCCL_PEER_TIMEOUT", FORM_SECONDS, "600", 0, 31536000, peer_timeout_ns,
-	      "a peer that was asked and says nothing for so long has failed; 0: never"),
-	RANGE("FI_UCCL_CONNECT_TIMEOUT", FORM_SECONDS, "600", 1, 31536000, connect_timeout_ns,
-	      "a peer that never answered has failed after this"),
-	RANGE("FI_UCCL_KEEPALIVE", FORM_MILLIS, "1000", 0, 3600000, keepalive_ns,
-	      "a quiet peer with work pending is probed this often; 0: never"),
-	RANGE("FI_UCCL_RESCUE", FORM_MILLIS, "10", 0, 60000, rescue_ns,
-	      "when a program with messages in flight does not call for so long, a thread repeats what was lost; "
-	      "0: none"),
-	RANGE("FI_UCCL_LINGER", FORM_MILLIS, "200", 0, 600000, linger_ns,
-	      "closing an endpoint waits at most so long for its peers to hear of it"),
-	RANGE("FI_UCCL_KEYLESS", FORM_SWITCH, "auto", 0, 0, keyless,
-	      "accept peers that know IP and port but not the connect key; auto: endpoints with a port of the "
-	      "program's choice or with socket addresses do"),
-	CHOICE("FI_UCCL_SECURITY", "trusted", security_names, security,
-	       "what proves that packets are genuine: tokens, codes, or codes and no direct writes; the same on all "
-	       "sides"),
-	TEXT("FI_UCCL_FAULT", fault, "faults put into what is sent, for tests; see fi_uccl(7)"),
-	RANGE("FI_UCCL_MTU", FORM_BYTES, "0", 512, 65535, mtu, "cap on the packet size; 0: the interface's"),
-	RANGE("FI_UCCL_MAX_QP", FORM_NUMBER, "1024", 1, 16384, max_qp,
-	      "queue pairs of a process for direct writes (verbs-uc, verbs-rc), to all its peers together"),
-	RANGE("FI_UCCL_SRQ", FORM_NUMBER, "0", 8, 32768, srq_depth,
-	      "receives for direct writes to all endpoints of a process on a NIC; 0: enough for all slots"),
-	RANGE("FI_UCCL_WRITE", FORM_BYTES, "0", 256, 131072, write_bytes,
-	      "most bytes of one direct write (verbs-uc, verbs-rc); 0: what suits the NIC"),
-	RANGE("FI_UCCL_WINDOWS", FORM_SWITCH, "auto", 0, 0, windows,
-	      "peers write to memory windows, not to memory that is registered for each message (verbs-uc, verbs-rc); "
-	      "auto: where these keep writes within their bounds, with FI_UCCL_SECURITY=trusted"),
-	CHOICE("FI_UCCL_CUDA", "auto", cuda_names, cuda,
-	       "memory of GPUs: auto: for programs that ask for FI_HMEM; on: also for those that name no capabilities"),
-	RANGE("FI_UCCL_SCATTER", FORM_BOOL, "0", 0, 1, scatter,
-	      "short copies to and from many places of a GPU are one launch of a kernel; see fi_uccl(7) before"),
-	CHOICE("FI_UCCL_XDP", "auto", xdp_names, xdp,
-	       "who runs the program of the back end xdp: native: the NIC's driver; generic: the kernel, slower; auto: "
-	       "the driver if it can"),
-	RANGE("FI_UCCL_RCVBUF", FORM_BYTES, "0", 0, 1 << 30, rcvbuf_bytes,
-	      "receive buffer of an endpoint's socket; 0: the provider chooses"),
-	RANGE("FI_UCCL_PORTS", FORM_PORTS, "", 1, 65535, ports,
-	      "ports of this host that the provider's sockets may use, as first-last; empty: any"),
-	RANGE("FI_UCCL_LANES", FORM_LANES, "0", 0, UCCL_LANES_MAX, lanes,
-	      "threads of an endpoint that carry payload of large messages (udp); auto: by the processors that the "
-	      "process may use"),
-	RANGE("FI_UCCL_RX_CQ_DATA", FORM_SWITCH, "auto", 0, 0, rx_cq_data,
-	      "1: programs that offer the mode FI_RX_CQ_DATA get it, and remote CQ data of RMA use a receive; auto: "
-	      "those that ask for messages and RMA, not for tags"),
-	RANGE("FI_UCCL_ECN", FORM_BOOL, "1", 0, 1, ecn,
-	      "let the network mark packets instead of throwing them away, where back end and congestion control can"),
-	RANGE("FI_UCCL_DSCP", FORM_NUMBER, "0", 0, 63, dscp,
-	      "traffic class (DSCP) of data"),
-	RANGE("FI_UCCL_CONTROL_DSCP", FORM_NUMBER, "48", 0, 63, control_dscp,
-	      "traffic class (DSCP) of acknowledgements, credits and the like; 48 is where RoCE has its own control "
-	      "packets"),
-	RANGE("FI_UCCL_LIVENESS", FORM_BOOL, "1", 0, 1, liveness,
-	      "hold a TCP connection to each peer, so that the end of a process is noticed at once"),
-	TEXT("FI_UCCL_STATS", stats,
-	     "where an endpoint writes its counters when it closes: a file name, to which the process number is added, "
-	     "or stderr"),
-	TEXT("FI_UCCL_ALIAS", alias,
-	     "name to use instead of uccl, for programs that take only providers of certain names"),
-	RANGE("FI_UCCL_LIVE", FORM_BOOL, "0", 0, 1, live, "let uccl_top watch this user's endpoints"),
-	TEXT("FI_UCCL_TRACE", trace,
-	     "beginning of the names of files to which endpoints write what happens packet by packet; see "
-	     "uccl_trace(1)"),
-	RANGE("FI_UCCL_TRACE_RECORDS", FORM_NUMBER, "65536", 64, 1 << 24, trace_records,
-	      "how many of the latest records a trace file holds, rounded up to a power of two"),
+	{VAR("FI_UCCL_BACKEND", FORM_CHOICE, "udp", backend), .choices = backend_names,
+	 .help = "what moves the packets"},
+	{PART("FI_UCCL_BACKEND", "mode", FORM_CHOICE, "auto", backend_mode), .choices = xdp_names, .old = "FI_UCCL_XDP",
+	 .help = "who runs the program of the back end xdp: the NIC's driver (native), the kernel (generic, slower), "
+		 "or the driver if it can"},
+	{PART("FI_UCCL_BACKEND", "rcvbuf", FORM_BYTES, "0", backend_rcvbuf), RANGE(0, 1 << 30),
+	 .old = "FI_UCCL_RCVBUF", .help = "receive queue of an endpoint; 0: the provider chooses"},
+	{VAR("FI_UCCL_NIC", FORM_TEXT, "", nic),
+	 .help = "network interfaces (RDMA back ends: devices) that may be used, by name, with commas between; "
+		 "empty: any"},
+	{PART("FI_UCCL_NIC", "pci", FORM_CHOICE, "auto", nic_pci), .choices = pci_names, .old = "FI_UCCL_PCI",
+	 .help = "who is told PCI addresses of NICs: all programs but MPICH's, all, or none"},
+	{VAR("FI_UCCL_PORTS", FORM_PORTS, "", ports), RANGE(1, 65535),
+	 .help = "ports of this host that the provider's sockets may use, as first-last; empty: any"},
+	{VAR("FI_UCCL_MTU", FORM_BYTES, "0", mtu), RANGE(512, 65535),
+	 .help = "cap on the packet size; 0: the interface's"},
+	{VAR("FI_UCCL_VERBS", FORM_PARTS, "", verbs_max_qp), .help = "direct writes of RDMA NICs (verbs-uc, verbs-rc)"},
+	{PART("FI_UCCL_VERBS", "max_qp", FORM_NUMBER, "1024", verbs_max_qp), RANGE(1, 16384), .old = "FI_UCCL_MAX_QP",
+	 .help = "queue pairs of a process, to all its peers together"},
+	{PART("FI_UCCL_VERBS", "srq", FORM_NUMBER, "0", verbs_srq), RANGE(8, 32768), .old = "FI_UCCL_SRQ",
+	 .help = "receives for all endpoints of a process on a NIC; 0: enough for all slots"},
+	{PART("FI_UCCL_VERBS", "write", FORM_BYTES, "0", verbs_write), RANGE(256, 131072), .old = "FI_UCCL_WRITE",
+	 .help = "most bytes of one write; 0: what suits the NIC"},
+	{PART("FI_UCCL_VERBS", "mw", FORM_SWITCH, "auto", verbs_mw), .old = "FI_UCCL_WINDOWS",
+	 .help = "peers write to memory windows, not to memory that is registered for each message; auto: where these "
+		 "keep writes within their bounds, with FI_UCCL_SECURITY=trusted"},
+	{VAR("FI_UCCL_CUDA", FORM_CHOICE, "auto", cuda), .choices = cuda_names,
+	 .help = "memory of GPUs: auto: for programs that ask for FI_HMEM; on: also for those that name no "
+		 "capabilities"},
+	{PART("FI_UCCL_CUDA", "scatter", FORM_BOOL, "0", cuda_scatter), .old = "FI_UCCL_SCATTER",
+	 .help = "short copies to and from many places of a GPU are one launch of a kernel; see fi_uccl(7) before"},
+	{VAR("FI_UCCL_ECN", FORM_BOOL, "1", ecn),
+	 .help = "let the network mark packets instead of throwing them away, where back end and congestion control "
+		 "can"},
+	{VAR("FI_UCCL_DSCP", FORM_NUMBER, "0", dscp), RANGE(0, 63), .help = "traffic class (DSCP) of data"},
+	{PART("FI_UCCL_DSCP", "control", FORM_NUMBER, "48", dscp_control), RANGE(0, 63), .old = "FI_UCCL_CONTROL_DSCP",
+	 .help = "the same of acknowledgements, credits and the like; 48 is where RoCE has its own control packets"},
+	{VAR("FI_UCCL_CC", FORM_POLICY, UCCL_UDP_CC, cc), .lo = UCCL_POLICY_CC, .choices = uccl_cc_names,
+	 .rdma_def = UCCL_VERBS_CC, .help = "congestion control"},
+	{VAR("FI_UCCL_PATH", FORM_POLICY, UCCL_UDP_PATH, path), .lo = UCCL_POLICY_PATH, .choices = uccl_path_names,
+	 .rdma_def = UCCL_VERBS_PATH, .help = "how the path of a packet is chosen"},
+	{VAR("FI_UCCL_CREDIT", FORM_POLICY, UCCL_UDP_CREDIT, credit), .lo = UCCL_POLICY_CREDIT,
+	 .choices = uccl_credit_names, .rdma_def = UCCL_VERBS_CREDIT, .help = "receiver-driven credits"},
+	{VAR("FI_UCCL_PATHS", FORM_NUMBER, UCCL_TEXT(UCCL_UDP_PATHS), paths), RANGE(1, 256),
+	 .rdma_def = UCCL_TEXT(UCCL_VERBS_PATHS), .help = "paths to each peer"},
+	{PART("FI_UCCL_PATHS", "order", FORM_CHOICE, "any", paths_order), .choices = order_names,
+	 .old = "FI_UCCL_PATH_ORDER", .help = "fifo: you promise that no path ever reorders packets"},
+	{PART("FI_UCCL_PATHS", "window", FORM_POWER, UCCL_TEXT(UCCL_WINDOW), paths_window), RANGE(64, 16384),
+	 .old = "FI_UCCL_WINDOW", .help = "most chunks in flight to a peer, on all paths together"},
+	{VAR("FI_UCCL_LANES", FORM_LANES, "0", lanes), RANGE(0, UCCL_LANES_MAX),
+	 .help = "threads of an endpoint that carry payload of large messages; auto: by the processors that the "
+		 "process may use"},
+	{VAR("FI_UCCL_EAGER", FORM_BYTES, "65536", eager_bytes), RANGE(0, 65536), .nearest = true,
+	 .help = "messages up to this size are sent without asking the receiver first"},
+	{VAR("FI_UCCL_UNEXPECTED", FORM_BYTES, "64m", unexpected_bytes), RANGE(1 << 16, UINT32_MAX),
+	 .help = "payload of messages without a posted receive that an endpoint keeps"},
+	{VAR("FI_UCCL_PEER_TIMEOUT", FORM_SECONDS, "600", peer_timeout_ns), RANGE(0, YEAR_S),
+	 .help = "a peer that was asked and says nothing for so long has failed; 0: never"},
+	{PART("FI_UCCL_PEER_TIMEOUT", "connect", FORM_SECONDS, "600", peer_connect_ns), RANGE(1, YEAR_S),
+	 .old = "FI_UCCL_CONNECT_TIMEOUT", .help = "a peer that never answered has failed after this"},
+	{PART("FI_UCCL_PEER_TIMEOUT", "keepalive_ms", FORM_MILLIS, "1000", peer_keepalive_ns), RANGE(0, 3600000),
+	 .old = "FI_UCCL_KEEPALIVE", .help = "a quiet peer with work pending is probed this often; 0: never"},
+	{PART("FI_UCCL_PEER_TIMEOUT", "liveness", FORM_BOOL, "1", peer_liveness), .old = "FI_UCCL_LIVENESS",
+	 .help = "hold a TCP connection to each peer, so that the end of a process is noticed at once"},
+	{VAR("FI_UCCL_PROGRESS_TIMEOUT", FORM_MILLIS, "10", progress_timeout_ns), RANGE(0, 60000),
+	 .old = "FI_UCCL_RESCUE",
+	 .help = "when a program with messages in flight does not call for so long, a thread repeats what was lost; "
+		 "0: none"},
+	{VAR("FI_UCCL_LINGER", FORM_MILLIS, "200", linger_ns), RANGE(0, 600000),
+	 .help = "closing an endpoint waits at most so long for its peers to hear of it"},
+	{VAR("FI_UCCL_SECURITY", FORM_CHOICE, "trusted", security), .choices = security_names,
+	 .help = "what proves that packets are genuine: tokens, codes, or codes and no direct writes; the same on all "
+		 "sides"},
+	{PART("FI_UCCL_SECURITY", "keyless", FORM_SWITCH, "auto", security_keyless), .old = "FI_UCCL_KEYLESS",
+	 .help = "accept peers that know IP and port but not the connect key; auto: endpoints with a port of the "
+		 "program's choice or with socket addresses do"},
+	{VAR("FI_UCCL_STATS", FORM_TEXT, "", stats),
+	 .help = "where an endpoint writes its counters when it closes: a file name, to which the process number is "
+		 "added, or stderr"},
+	{VAR("FI_UCCL_MONITOR", FORM_BOOL, "0", monitor), .old = "FI_UCCL_LIVE",
+	 .help = "let uccl_top watch this user's endpoints"},
+	{VAR("FI_UCCL_TRACE", FORM_TEXT, "", trace),
+	 .help = "beginning of the names of files to which endpoints write what happens packet by packet; see "
+		 "uccl_trace(1)"},
+	{PART("FI_UCCL_TRACE", "records", FORM_NUMBER, "65536", trace_records), RANGE(64, 1 << 24),
+	 .old = "FI_UCCL_TRACE_RECORDS",
+	 .help = "how many of the latest records a trace file holds, rounded up to a power of two"},
+	{VAR("FI_UCCL_FAULT", FORM_TEXT, "", fault), .help = "faults put into what is sent, for tests; see fi_uccl(7)"},
+	{VAR("FI_UCCL_ALIAS", FORM_TEXT, "", alias),
+	 .help = "name to use instead of uccl, for programs that take only providers of certain names"},
+	{VAR(TEST, FORM_PARTS, "", chunk_bytes), .help = "what nobody need choose, for tests"},
+	{PART(TEST, "chunk", FORM_BYTES, UCCL_TEXT(UCCL_CHUNK), chunk_bytes), RANGE(0, 1 << 20), .old = "FI_UCCL_CHUNK",
+	 .help = "largest piece of a message that is sent, acknowledged and repeated as one; 0: what a packet holds"},
+	{PART(TEST, "inject", FORM_BYTES, "4096", inject_bytes), RANGE(8, 1 << 16), .old = "FI_UCCL_INJECT",
+	 .help = "largest injected message"},
+	{PART(TEST, "rx_cq_data", FORM_SWITCH, "auto", rx_cq_data), .old = "FI_UCCL_RX_CQ_DATA",
+	 .help = "programs that offer the mode FI_RX_CQ_DATA get it; auto: those that ask for messages and RMA, not "
+		 "for tags"},
 };
+
+/* The row after those of the variable that begins at `t`. */
+static const struct param *param_end(const struct param *t)
+{
+	const char *name = t->name;
+
+	while (t < table + uccl_array_len(table) && !strcmp(t->name, name))
+		t++;
+	return t;
+}
+
+static const struct param *param_begin(const struct param *t)
+{
+	while (t->key)
+		t--;
+	return t;
+}
+
+static bool has_parts(const struct param *t)
+{
+	return param_end(t) - param_begin(t) > 1;
+}
+
+static bool for_tests(const struct param *t)
+{
+	return !strcmp(t->name, TEST);
+}
+
+static const char *number_text(enum form form)
+{
+	switch (form) {
+	case FORM_POWER:
+		return "power of two";
+	case FORM_BYTES:
+		return "bytes";
+	case FORM_SECONDS:
+		return "seconds";
+	case FORM_MILLIS:
+		return "milliseconds";
+	default:
+		return "number";
+	}
+}
 
 static void unit_text(const struct param *t, char *buf, size_t size)
 {
@@ -227,6 +285,9 @@ static void unit_text(const struct param *t, char *buf, size_t size)
 		return;
 	case FORM_SWITCH:
 		snprintf(buf, size, "0, 1 or auto");
+		return;
+	case FORM_PARTS:
+		snprintf(buf, size, "key=value,key=value");
 		return;
 	case FORM_LANES:
 		snprintf(buf, size, "auto, or number, %llu to %llu", (unsigned long long)t->lo,
@@ -245,9 +306,7 @@ static void unit_text(const struct param *t, char *buf, size_t size)
 			snprintf(buf + n, size - n, ", with constants as name:constant=value,...");
 		return;
 	default:
-		snprintf(buf, size, "%s, %s%llu to %llu",
-			 t->form == FORM_BYTES ? "bytes" : t->form == FORM_SECONDS ? "seconds" :
-			 t->form == FORM_MILLIS ? "milliseconds" : "number",
+		snprintf(buf, size, "%s, %s%llu to %llu", number_text(t->form),
 			 t->lo && !strcmp(t->def, "0") ? "0 or " : "", (unsigned long long)t->lo,
 			 (unsigned long long)t->hi);
 	}
@@ -265,34 +324,136 @@ static void short_name(const struct param *t, char *buf, size_t size)
 	buf[i] = '\0';
 }
 
-/* A misspelt variable would quietly do nothing. */
+/* The whole text of a variable; NULL: it is not set. The library answers for no other names than those it shows. */
+static const char *variable(const struct param *t)
+{
+	char name[UCCL_PARAM_NAME], *value = NULL;
+
+	if (for_tests(t))
+		return getenv(t->name);
+	short_name(t, name, sizeof(name));
+	return uccl_lib.param_get(&owner, name, &value) ? NULL : value;
+}
+
+/* What a variable's text begins with, up to its parts. */
+static size_t own_length(const struct param *t, const char *text)
+{
+	if (!has_parts(t))
+		return strlen(text);
+	if (uccl_keyvalue_begins(text))
+		return 0;
+	return t->form == FORM_TEXT ? uccl_keyvalue_long_head(text) : uccl_keyvalue_head(text);
+}
+
+/* The first of its parts; NULL: there is none. */
+static const char *parts_of(const struct param *var, const char *text)
+{
+	size_t len = own_length(var, text);
+
+	if (!len && has_parts(var) && uccl_keyvalue_begins(text))
+		return text;
+	return text[len] ? text + len + 1 : NULL;
+}
+
+/* The value of `t` under its name of today. *len is its length; NULL: it is not set. */
+static const char *current_value(const struct param *t, size_t *len)
+{
+	const struct param *var = param_begin(t);
+	const char *text = variable(var), *at, *last = NULL;
+	struct uccl_keyvalue item;
+
+	if (!text)
+		return NULL;
+	if (!t->key) {
+		*len = own_length(t, text);
+		return *len || !parts_of(t, text) ? text : NULL;
+	}
+	at = parts_of(var, text);
+	while (uccl_keyvalue_next(&at, &item)) {
+		if (!uccl_keyvalue_is(&item, t->key))
+			continue;
+		last = item.value;
+		*len = item.value_len;
+	}
+	return last;
+}
+
+/* A variable that would quietly do nothing. */
 static void warn_unknown(const char *var)
 {
 	size_t len = strcspn(var, "=");
 
 	if (strncmp(var, "FI_UCCL_", PREFIX_LEN))
 		return;
-	for (size_t i = 0; i < uccl_array_len(table); i++)
-		if (strlen(table[i].name) == len && !memcmp(table[i].name, var, len))
+	for (size_t i = 0; i < uccl_array_len(table); i++) {
+		const struct param *t = &table[i];
+
+		if ((strlen(t->name) == len && !memcmp(t->name, var, len)) ||
+		    (t->old && strlen(t->old) == len && !memcmp(t->old, var, len)))
 			return;
+	}
 	uccl_warn(FI_LOG_CORE, "%.*s is not a variable of this provider: is it misspelt?\n", (int)len, var);
+}
+
+/* Once in a process: the spelling of today for a name of an earlier version. */
+static void warn_old(const struct param *t)
+{
+	static _Atomic bool told[uccl_array_len(table)];
+	const char *value = t->old ? getenv(t->old) : NULL, *whole = variable(t), *now;
+	const char *key = t->key ? t->key : "", *equals = t->key ? "=" : "";
+	size_t len = 0;
+
+	if (!value || atomic_exchange(&told[t - table], true))
+		return;
+	now = current_value(t, &len);
+	if (now) {
+		uccl_warn(FI_LOG_CORE, "%s=%.200s is an old name and ignored: %s=%s%s%.*s is set\n",
+			  t->old, value, t->name, key, equals, (int)uccl_min(len, (size_t)200), now);
+		return;
+	}
+	uccl_warn(FI_LOG_CORE,
+		  "%s is an old name, which the next version will not know: %s %s=%.200s%s%s%s%.200s\n", t->old,
+		  for_tests(t) ? "the provider chooses; only tests set" : "write", t->name, whole ? whole : "",
+		  whole && *whole ? "," : "", key, equals, value);
+}
+
+/* "part=value: what it is (unit; default: ...)", or the same of what is not a part. Returns its length. */
+static size_t help_text(const struct param *t, char *buf, size_t size)
+{
+	const char *def = t->def, *rdma = t->rdma_def ? t->rdma_def : def;
+	bool differs = strcmp(rdma, def);
+	char unit[256];
+	int n;
+
+	unit_text(t, unit, sizeof(unit));
+	if (t->form == FORM_PARTS)
+		n = snprintf(buf, size, "%s: %s", t->help, unit);
+	else
+		n = snprintf(buf, size, "%s%s%s%s (%s; default: %s%s%s)", t->key ? "; " : "", t->key ? t->key : "",
+			     t->key ? "=: " : "", t->help, unit, *def ? def : "none",
+			     differs ? ", with RDMA NICs " : "", differs ? rdma : "");
+	return n < 0 ? 0 : uccl_min((size_t)n, size - 1);
 }
 
 void uccl_params_define(void)
 {
+	const struct param *end = table + uccl_array_len(table);
+
 	for (char **var = environ; var && *var; var++)
 		warn_unknown(*var);
-	for (size_t i = 0; i < uccl_array_len(table); i++) {
-		const char *def = table[i].def, *rdma = table[i].rdma_def ? table[i].rdma_def : def;
-		bool differs = strcmp(rdma, def);
-		char name[UCCL_PARAM_NAME], unit[256];
+	for (const struct param *t = table; t < end; t = param_end(t)) {
+		char name[UCCL_PARAM_NAME], help[2048];
+		size_t n = 0;
 
-		short_name(&table[i], name, sizeof(name));
-		unit_text(&table[i], unit, sizeof(unit));
-		uccl_lib.param_define(&owner, name, FI_PARAM_STRING, "%s (%s; default: %s%s%s)", table[i].help, unit,
-				      *def ? def : "none", differs ? ", with RDMA NICs " : "",
-				      differs ? rdma : "");
+		if (for_tests(t))
+			continue;
+		for (const struct param *part = t; part < param_end(t); part++)
+			n += help_text(part, help + n, sizeof(help) - n);
+		short_name(t, name, sizeof(name));
+		uccl_lib.param_define(&owner, name, FI_PARAM_STRING, "%s", help);
 	}
+	for (const struct param *t = table; t < end; t++)
+		warn_old(t);
 }
 
 void uccl_params_alias(char *buf, size_t size)
@@ -412,12 +573,16 @@ static int read_value(const struct param *t, const char *text, struct uccl_param
 			return 0;
 		}
 		return read_number(text, false, num) || *num > t->hi ? -FI_EINVAL : 0;
+	case FORM_PARTS:
+		return *text ? -FI_EINVAL : 0;
 	case FORM_PORTS:
 		return uccl_ports_parse(text, field);
 	default:
 		if (read_number(text, t->form == FORM_BYTES, num))
 			return -FI_EINVAL;
 		if ((*num < t->lo || *num > t->hi) && strcmp(text, t->def) && read_nearest(t, text, num))
+			return -FI_EINVAL;
+		if (t->form == FORM_POWER && *num & (*num - 1))
 			return -FI_EINVAL;
 		if (t->form == FORM_SECONDS)
 			*num *= UCCL_NS_PER_S;
@@ -473,40 +638,90 @@ void uccl_params_distrust(struct uccl_params *p)
 	}
 }
 
+/* Of each bad value a warning; the first one goes to the caller, too. */
+struct complaints {
+	char *why;
+	size_t size;
+	int n;
+};
+
+static void complain(struct complaints *c, const char *name, const char *value, const char *what)
+{
+	char text[1024];
+
+	snprintf(text, sizeof(text), "%s=%.200s is not valid%s", name, value, what);
+	uccl_warn(FI_LOG_CORE, "%s\n", text);
+	if (!c->n++)
+		snprintf(c->why, c->size, "%s", text);
+}
+
+/* Every part of a variable that is set is one that there is. */
+static void check_keys(const struct param *var, struct complaints *c)
+{
+	const char *text = has_parts(var) ? variable(var) : NULL, *at = text ? parts_of(var, text) : NULL;
+	char what[640], keys[256];
+	struct uccl_keyvalue item;
+	const struct param *t;
+	size_t n;
+
+	while (uccl_keyvalue_next(&at, &item)) {
+		n = 0;
+		*keys = '\0';
+		for (t = var + 1; t < param_end(var) && !uccl_keyvalue_is(&item, t->key); t++)
+			n += (size_t)snprintf(keys + n, sizeof(keys) - n, " %s", t->key);
+		if (t < param_end(var))
+			continue;
+		snprintf(what, sizeof(what), " (\"%.*s\" sets no part of it; there are, as key=value:%s)",
+			 (int)uccl_min(item.len, (size_t)200), item.key, keys);
+		complain(c, var->name, text, what);
+	}
+}
+
+/* What a person wrote: by today's name, else by that of an earlier version, else the default. */
+static void read_param(const struct param *t, struct uccl_params *p, struct complaints *c)
+{
+	const char *old = t->old ? getenv(t->old) : NULL, *name = t->name, *value;
+	char text[UCCL_PARAM_TEXT], unit[640] = "", what[1024];
+	size_t len = 0;
+
+	value = current_value(t, &len);
+	if (!value) {
+		name = old ? t->old : t->name;
+		value = old ? old : default_of(t, p);
+		len = strlen(value);
+	}
+	snprintf(text, sizeof(text), "%.*s", (int)uccl_min(len, sizeof(text)), value);
+	if (len < sizeof(text) && !read_value(t, text, p, unit, sizeof(unit)))
+		return;
+	if (!*unit)
+		unit_text(t, unit, sizeof(unit));
+	if (name == t->name && has_parts(t) && t->key)
+		snprintf(what, sizeof(what), " (\"%s=%.200s\": %s)", t->key, text, unit);
+	else
+		snprintf(what, sizeof(what), " (%s)", unit);
+	complain(c, name, name == t->name ? variable(t) : value, what);
+}
+
 int uccl_params_read(struct uccl_params *p, char *why, size_t size)
 {
+	struct complaints c = {.why = why, .size = size};
 	const char *fault_why;
-	int bad = 0;
-	char text[1024], unit[640];
+	char what[256];
 
 	memset(p, 0, sizeof(*p));
 	for (size_t i = 0; i < uccl_array_len(table); i++) {
-		const struct param *t = &table[i];
-		char name[UCCL_PARAM_NAME], *value = NULL;
-
-		short_name(t, name, sizeof(name));
-		if (uccl_lib.param_get(&owner, name, &value) || !value)
-			value = NULL;
-		*unit = '\0';
-		if (!read_value(t, value ? value : default_of(t, p), p, unit, sizeof(unit)))
-			continue;
-		if (!*unit)
-			unit_text(t, unit, sizeof(unit));
-		snprintf(text, sizeof(text), "%s=%.200s is not valid (%s)", t->name, value, unit);
-		uccl_warn(FI_LOG_CORE, "%s\n", text);
-		if (!bad++)
-			snprintf(why, size, "%s", text);
+		if (!table[i].key)
+			check_keys(&table[i], &c);
+		read_param(&table[i], p, &c);
 	}
-	if (!bad && check_fault(p->fault, &fault_why)) {
-		snprintf(text, sizeof(text), "FI_UCCL_FAULT=%.200s is not valid: %s", p->fault, fault_why);
-		uccl_warn(FI_LOG_CORE, "%s\n", text);
-		if (!bad++)
-			snprintf(why, size, "%s", text);
+	if (!c.n && check_fault(p->fault, &fault_why)) {
+		snprintf(what, sizeof(what), ": %s", fault_why);
+		complain(&c, "FI_UCCL_FAULT", p->fault, what);
 	}
 	/* Who starts a program with more rights must not choose what it writes. */
 	if (getauxval(AT_SECURE))
 		uccl_params_distrust(p);
-	return bad ? -FI_EINVAL : 0;
+	return c.n ? -FI_EINVAL : 0;
 }
 
 void uccl_params_config(const struct uccl_params *p, struct uccl_config *c)
@@ -519,14 +734,14 @@ void uccl_params_config(const struct uccl_params *p, struct uccl_config *c)
 	c->chunk_bytes = p->chunk_bytes;
 	c->eager_bytes = p->eager_bytes;
 	c->inject_bytes = p->inject_bytes;
-	c->window_chunks = p->window_chunks;
+	c->window_chunks = p->paths_window;
 	c->unexpected_bytes = p->unexpected_bytes;
 	c->peer_timeout_ns = p->peer_timeout_ns;
-	c->connect_timeout_ns = p->connect_timeout_ns;
-	c->keepalive_ns = p->keepalive_ns;
+	c->connect_timeout_ns = p->peer_connect_ns;
+	c->keepalive_ns = p->peer_keepalive_ns;
 	c->linger_ns = p->linger_ns;
-	c->keyless = p->keyless == UCCL_SWITCH_YES;
-	c->fifo_paths = !strcmp(p->path_order, "fifo");
+	c->keyless = p->security_keyless == UCCL_SWITCH_YES;
+	c->fifo_paths = !strcmp(p->paths_order, "fifo");
 	while (strcmp(p->security, security_names()[c->security]))
 		c->security++;
 }

@@ -97,7 +97,7 @@ struct uccl_live *uccl_live_open(const struct uccl_ep *ep)
 	close(l->file);
 	close(l->dir_fd);
 fail:
-	uccl_warn(FI_LOG_EP_CTRL, "FI_UCCL_LIVE: uccl_top will not see this endpoint: no file in /dev/shm: %s\n",
+	uccl_warn(FI_LOG_EP_CTRL, "FI_UCCL_MONITOR: uccl_top will not see this endpoint: no file in /dev/shm: %s\n",
 		  strerror(errno));
 	if (l)
 		free(l->snapshot);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What FI_UCCL_LIVE=1 asks for: each endpoint keeps a picture of itself (engine/observe/snapshot.h) in a file of its
+ * What FI_UCCL_MONITOR=1 asks for: each endpoint keeps a picture of itself (engine/observe/snapshot.h) in a file of its
  * own, which util/uccl_top maps. The files are /dev/shm/uccl-UID/PID.N (progress/shm_dir.h). Without it an endpoint has
  * one pointer that is NULL.
  */

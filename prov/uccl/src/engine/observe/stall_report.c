@@ -374,7 +374,8 @@ static const char *meaning(uint8_t why)
 		return "the receiver has too few places for packets: more socket buffer or fewer peers there would "
 		       "help";
 	case UCCL_STALL_CHUNKS:
-		return "FI_UCCL_WINDOW is too small for this network's speed and distance";
+		return "too few chunks may be under way for this network's speed and distance: raise "
+		       "FI_UCCL_PATHS=window=N";
 	case UCCL_STALL_LIMIT:
 		return "the peer's program has not yet taken the messages that were sent";
 	case UCCL_STALL_LOSS:

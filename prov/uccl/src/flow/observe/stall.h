@@ -17,7 +17,7 @@ struct uccl_flow;
 	X(PACE, "pacing")	     /* likewise: congestion control spreads it in time */                             \
 	X(CREDIT, "credit")	     /* likewise: the receiver grants no more */                                       \
 	X(SLOTS, "slots")	     /* likewise: the receiver has no more places for packets */                       \
-	X(CHUNKS, "chunks under way") /* likewise: no more may be under way (FI_UCCL_WINDOW) */                        \
+	X(CHUNKS, "chunks under way") /* likewise: no more may be under way (window of FI_UCCL_PATHS) */               \
 	X(LIMIT, "message limit")    /* messages wait: the peer takes no more at once */                               \
 	X(LOSS, "losses")	     /* something is lost and not yet repaired */                                      \
 	X(SILENT, "peer not calling") /* the peer does not answer, asked more than once */                             \

@@ -232,12 +232,12 @@ static void getinfo__grants(void **state)
 	granted((h->mode = FI_RX_CQ_DATA, h->caps = FI_MSG), info->mode == 0);
 	granted((h->mode = FI_RX_CQ_DATA, h->caps = FI_RMA), info->mode == 0);
 	granted(h->caps = FI_MSG | FI_RMA, info->mode == 0);
-	setenv("FI_UCCL_RX_CQ_DATA", "0", 1);
+	setenv("FI_UCCL_TEST", "rx_cq_data=0", 1);
 	granted((h->mode = FI_RX_CQ_DATA, h->caps = FI_MSG | FI_RMA), info->mode == 0);
-	setenv("FI_UCCL_RX_CQ_DATA", "1", 1);
+	setenv("FI_UCCL_TEST", "rx_cq_data=1", 1);
 	granted(h->mode = FI_CONTEXT | FI_RX_CQ_DATA, info->mode == FI_RX_CQ_DATA && !info->next);
 	granted(h->mode = FI_CONTEXT, info->mode == 0 && info->rx_attr->mode == 0);
-	unsetenv("FI_UCCL_RX_CQ_DATA");
+	unsetenv("FI_UCCL_TEST");
 	granted(h->domain_attr->threading = FI_THREAD_DOMAIN, info->domain_attr->threading == FI_THREAD_DOMAIN);
 	granted(h->domain_attr->threading = FI_THREAD_COMPLETION,
 		info->domain_attr->threading == FI_THREAD_COMPLETION);
@@ -573,9 +573,9 @@ static void getinfo__nic_variable(void **state)
 	setenv("FI_UCCL_NIC", "no-such", 1);
 	assert_int_equal(ask(NULL, &info), -FI_ENODATA);
 	unsetenv("FI_UCCL_NIC");
-	setenv("FI_UCCL_WINDOW", "many", 1);
+	setenv("FI_UCCL_PATHS", "window=many", 1);
 	assert_int_equal(ask(NULL, &info), -FI_ENODATA);
-	unsetenv("FI_UCCL_WINDOW");
+	unsetenv("FI_UCCL_PATHS");
 }
 
 static void getinfo__open_objects(void **state)
@@ -660,10 +660,10 @@ static void getinfo__rdma(void **state)
 	info = NULL;
 	assert_int_equal(uccl_getinfo(API, "no such host", NULL, 0, h, &info), -FI_ENODATA);
 	/* Nobody is asked where the own address is told to nobody. */
-	setenv("FI_UCCL_KEYLESS", "no", 1);
+	setenv("FI_UCCL_SECURITY", "keyless=no", 1);
 	assert_int_equal(uccl_getinfo(API, "127.0.0.1", "7000", 0, h, &info), -FI_ENODATA);
 	assert_int_equal(uccl_getinfo(API, NULL, "7000", FI_SOURCE, h, &info), -FI_ENODATA);
-	unsetenv("FI_UCCL_KEYLESS");
+	unsetenv("FI_UCCL_SECURITY");
 	h->addr_format = FI_SOCKADDR_IN;
 	assert_int_equal(ask(h, &info), -FI_ENODATA);
 	h->addr_format = FI_FORMAT_UNSPEC;

@@ -33,12 +33,12 @@
 /* Nobody but the program drives endpoints of domains that are opened between these two. */
 static inline void world_rescue_off(void)
 {
-	setenv("FI_UCCL_RESCUE", "0", 1);
+	setenv("FI_UCCL_PROGRESS_TIMEOUT", "0", 1);
 }
 
 static inline void world_rescue_on(void)
 {
-	unsetenv("FI_UCCL_RESCUE");
+	unsetenv("FI_UCCL_PROGRESS_TIMEOUT");
 }
 
 /* No test waits longer than this for something that must happen. */

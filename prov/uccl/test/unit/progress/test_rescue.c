@@ -25,11 +25,11 @@ static void setenv_world(struct world *w, const char *rescue, const char *fault,
 
 	h->domain_attr->threading = FI_THREAD_DOMAIN;
 	h->domain_attr->data_progress = progress;
-	setenv("FI_UCCL_RESCUE", rescue, 1);
+	setenv("FI_UCCL_PROGRESS_TIMEOUT", rescue, 1);
 	if (fault)
 		setenv("FI_UCCL_FAULT", fault, 1);
 	world_open_with(w, h);
-	unsetenv("FI_UCCL_RESCUE");
+	unsetenv("FI_UCCL_PROGRESS_TIMEOUT");
 	unsetenv("FI_UCCL_FAULT");
 }
 

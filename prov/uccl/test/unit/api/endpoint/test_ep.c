@@ -707,7 +707,7 @@ static void auth_key__groups(void **state)
 			struct duo d;
 			char in[8];
 
-			setenv("FI_UCCL_KEYLESS", keyless ? "yes" : "no", 1);
+			setenv("FI_UCCL_SECURITY", keyless ? "keyless=yes" : "keyless=no", 1);
 			/* One has it from its domain, the other one of its own. */
 			h->domain_attr->auth_key = (uint8_t *)strdup(keys[i]);
 			h->domain_attr->auth_key_size = strlen(keys[i]);
@@ -739,7 +739,7 @@ static void auth_key__groups(void **state)
 			node_close(&d.a);
 			world_close(&d.w);
 		}
-	unsetenv("FI_UCCL_KEYLESS");
+	unsetenv("FI_UCCL_SECURITY");
 }
 
 /* The unread completions reach the size of the queue: posting waits, and nothing is lost. */

@@ -75,12 +75,11 @@ static struct uccl_named *named_open(const struct uccl_addr *a, struct uccl_nic_
 
 static void params_of(struct uccl_params *p, const char *keyless, const char *security)
 {
-	char why[UCCL_PARAM_TEXT];
+	char why[UCCL_PARAM_TEXT], value[64];
 
-	setenv("FI_UCCL_KEYLESS", keyless, 1);
-	setenv("FI_UCCL_SECURITY", security, 1);
+	snprintf(value, sizeof(value), "%s,keyless=%s", security, keyless);
+	setenv("FI_UCCL_SECURITY", value, 1);
 	assert_int_equal(uccl_params_read(p, why, sizeof(why)), 0);
-	unsetenv("FI_UCCL_KEYLESS");
 	unsetenv("FI_UCCL_SECURITY");
 }
 

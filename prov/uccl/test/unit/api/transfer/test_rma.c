@@ -74,9 +74,9 @@ static void rma__data_takes_a_receive(void **state)
 
 	(void)state;
 	h->mode = FI_RX_CQ_DATA;
-	setenv("FI_UCCL_RX_CQ_DATA", "1", 1);
+	setenv("FI_UCCL_TEST", "rx_cq_data=1", 1);
 	world_open_with(&d.w, h);
-	unsetenv("FI_UCCL_RX_CQ_DATA");
+	unsetenv("FI_UCCL_TEST");
 	node_open(&d.a, &d.w);
 	node_open(&d.b, &d.w);
 	d.to_b = node_insert(&d.a, &d.b);

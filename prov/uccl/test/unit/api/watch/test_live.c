@@ -42,9 +42,9 @@ static void live__picture_of_an_endpoint(void **state)
 	FILE *f;
 
 	(void)state;
-	setenv("FI_UCCL_LIVE", "1", 1);
+	setenv("FI_UCCL_MONITOR", "1", 1);
 	world_open(&w);
-	unsetenv("FI_UCCL_LIVE");
+	unsetenv("FI_UCCL_MONITOR");
 	assert_int_equal(files(name, sizeof(name)), 0);
 	node_open(&n, &w);
 	assert_int_equal(files(name, sizeof(name)), 1);
@@ -78,9 +78,9 @@ static void live__refreshed(void **state)
 	FILE *f;
 
 	(void)state;
-	setenv("FI_UCCL_LIVE", "1", 1);
+	setenv("FI_UCCL_MONITOR", "1", 1);
 	world_open(&w);
-	unsetenv("FI_UCCL_LIVE");
+	unsetenv("FI_UCCL_MONITOR");
 	node_open(&n, &w);
 	assert_int_equal(files(name, sizeof(name)), 1);
 	f = fopen(name, "rb");
@@ -111,9 +111,9 @@ static void live__cut_off(void **state)
 	FILE *f;
 
 	(void)state;
-	setenv("FI_UCCL_LIVE", "1", 1);
+	setenv("FI_UCCL_MONITOR", "1", 1);
 	world_open(&w);
-	unsetenv("FI_UCCL_LIVE");
+	unsetenv("FI_UCCL_MONITOR");
 	node_open(&n, &w);
 	assert_int_equal(files(name, sizeof(name)), 1);
 	for (int i = 0; i < 3; i++) {

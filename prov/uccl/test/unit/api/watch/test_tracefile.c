@@ -183,6 +183,7 @@ static void tracefile__of_endpoints(void **state)
 	struct fi_cq_tagged_entry e;
 	struct fi_cq_err_entry err = {0};
 	struct uccl_trace *t;
+	char value[96];
 	uint8_t buf[64] = {0}, in[64];
 	struct world w;
 	struct node a, b;
@@ -192,11 +193,10 @@ static void tracefile__of_endpoints(void **state)
 	int sent = 0, received = 0;
 
 	(void)state;
-	setenv("FI_UCCL_TRACE", name, 1);
-	setenv("FI_UCCL_TRACE_RECORDS", "1000", 1);
+	snprintf(value, sizeof(value), "%s,records=1000", name);
+	setenv("FI_UCCL_TRACE", value, 1);
 	world_open(&w);
 	unsetenv("FI_UCCL_TRACE");
-	unsetenv("FI_UCCL_TRACE_RECORDS");
 	node_open(&a, &w);
 	node_open(&b, &w);
 	to_b = node_insert(&a, &b);
