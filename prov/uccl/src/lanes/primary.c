@@ -26,9 +26,9 @@ int uccl_lanes_peer_add(struct uccl_peer *p, uint8_t k, const struct uccl_addr *
 	struct uccl_lanes *l = p->msg_ep->lanes;
 	struct uccl_lane_peer *w;
 
-	if (k >= l->n || p->dead || (p->lane_peers && p->lane_peers[k]))
+	if (k >= l->n || p->dead || (p->lanes.peers && p->lanes.peers[k]))
 		return -FI_EINVAL;
-	if (!p->lane_peers && !(p->lane_peers = calloc(l->n, sizeof(struct uccl_lane_peer *))))
+	if (!p->lanes.peers && !(p->lanes.peers = calloc(l->n, sizeof(struct uccl_lane_peer *))))
 		return -FI_ENOMEM;
 	w = calloc(1, sizeof(*w));
 	if (!w)
@@ -41,7 +41,7 @@ int uccl_lanes_peer_add(struct uccl_peer *p, uint8_t k, const struct uccl_addr *
 		free(w);
 		return -FI_EAGAIN;
 	}
-	p->lane_peers[k] = w;
+	p->lanes.peers[k] = w;
 	return 0;
 }
 
@@ -49,8 +49,8 @@ void lanes_peer_del(struct uccl_peer *p)
 {
 	struct uccl_lanes *l = p->msg_ep->lanes;
 
-	for (uint8_t k = 0; p->lane_peers && k < l->n; k++) {
-		struct uccl_lane_peer *w = p->lane_peers[k];
+	for (uint8_t k = 0; p->lanes.peers && k < l->n; k++) {
+		struct uccl_lane_peer *w = p->lanes.peers[k];
 
 		if (!w)
 			continue;
@@ -58,8 +58,8 @@ void lanes_peer_del(struct uccl_peer *p)
 		w->cmd.cmd = (struct uccl_lane_cmd){.kind = UCCL_LANE_PEER_DEL, .who = w};
 		lane_channel_send(l->channel[k], &w->cmd);
 	}
-	free(p->lane_peers);
-	p->lane_peers = NULL;
+	free(p->lanes.peers);
+	p->lanes.peers = NULL;
 }
 
 /* Of what behind its envelope lanes may bring a message. */
@@ -69,7 +69,7 @@ static uint64_t lanes_least(const struct uccl_msg_rx *rx)
 
 	if (p->short_stripes)
 		return UCCL_LANES_MIN;
-	return p->msg_ep->stream && p->msg_ep->stream != rx ? UCCL_LANES_BESIDE : UCCL_LANES_LONG;
+	return p->msg_ep->predict.stream && p->msg_ep->predict.stream != rx ? UCCL_LANES_BESIDE : UCCL_LANES_LONG;
 }
 
 uint64_t lanes_rx_post(struct uccl_msg_rx *rx, uint8_t *to, uint64_t from, uint64_t limit)
@@ -79,7 +79,7 @@ uint64_t lanes_rx_post(struct uccl_msg_rx *rx, uint8_t *to, uint64_t from, uint6
 	struct uccl_reassembly *b;
 	uint32_t told = 0;
 
-	if (!p->lane_peers || limit <= from || limit - from < lanes_least(rx))
+	if (!p->lanes.peers || limit <= from || limit - from < lanes_least(rx))
 		return 0;
 	b = reassembly_new(to, from, limit, lanes_stripe_bytes(limit - from, p->short_stripes), rx->id,
 			   (uint32_t)rx->mseq);
@@ -87,8 +87,8 @@ uint64_t lanes_rx_post(struct uccl_msg_rx *rx, uint8_t *to, uint64_t from, uint6
 		return 0;
 	/* No more of them than can bring something, each in its turn. */
 	for (uint8_t i = 0; i < l->n && told < b->nstripes; i++) {
-		uint8_t k = (uint8_t)((p->lane_next + i) % l->n);
-		struct uccl_lane_peer *w = p->lane_peers[k];
+		uint8_t k = (uint8_t)((p->lanes.next + i) % l->n);
+		struct uccl_lane_peer *w = p->lanes.peers[k];
 		struct uccl_lane_cmd cmd = {.kind = UCCL_LANE_RX_POST};
 
 		if (!w || !w->worker_peer)
@@ -99,13 +99,13 @@ uint64_t lanes_rx_post(struct uccl_msg_rx *rx, uint8_t *to, uint64_t from, uint6
 			told++;
 		}
 	}
-	p->lane_next = (uint8_t)((p->lane_next + told) % l->n);
+	p->lanes.next = (uint8_t)((p->lanes.next + told) % l->n);
 	if (!b->known_by) {
 		free(b);
 		return 0;
 	}
 	b->rx = rx;
-	rx->reassembly = b;
+	rx->lanes.rest = b;
 	return UCCL_CTS_LANES | b->known_by;
 }
 
@@ -113,8 +113,8 @@ uint16_t lanes_of_peer(const struct uccl_peer *p)
 {
 	uint16_t there = 0;
 
-	for (uint8_t k = 0; p->lane_peers && k < p->msg_ep->lanes->n; k++)
-		if (p->lane_peers[k] && p->lane_peers[k]->worker_peer)
+	for (uint8_t k = 0; p->lanes.peers && k < p->msg_ep->lanes->n; k++)
+		if (p->lanes.peers[k] && p->lanes.peers[k]->worker_peer)
 			there |= (uint16_t)(1u << k);
 	return there;
 }
@@ -124,30 +124,31 @@ bool lanes_rx_post_unsolicited(struct uccl_msg_rx *rx)
 	struct uccl_peer *p = rx->peer;
 	struct uccl_lanes *l = p->msg_ep->lanes;
 	/* What of it is here came in its envelope. */
-	uint64_t from = rx->got;
-	struct uccl_reassembly *b = reassembly_new(NULL, from, rx->eager, lanes_stripe_bytes(rx->eager - from, true), 0,
-						   (uint32_t)rx->mseq);
+	uint64_t from = rx->arrived.got;
+	struct uccl_reassembly *b =
+		reassembly_new(NULL, from, rx->arrived.eager, lanes_stripe_bytes(rx->arrived.eager - from, true), 0,
+			       (uint32_t)rx->mseq);
 
 	if (!b)
 		return false;
 	b->room = 0;
-	if (rx->buf) {
-		b->to = rx->buf + from;
-		b->room = rx->buf_len;
-	} else if (rx->iov) {
-		b->iov = rx->iov;
-		b->niov = rx->niov;
-		b->room = rx->limit;
+	if (rx->hold.buf) {
+		b->to = rx->hold.buf + from;
+		b->room = rx->hold.buf_len;
+	} else if (rx->place.iov) {
+		b->iov = rx->place.iov;
+		b->niov = rx->place.niov;
+		b->room = rx->place.limit;
 	}
-	b->known_by = rx->lanes;
+	b->known_by = rx->lanes.senders;
 	b->rx = rx;
-	rx->unsolicited = b;
+	rx->lanes.unsolicited = b;
 	for (uint8_t k = 0; k < l->n; k++) {
 		struct uccl_reassembly_lane *bl;
 
 		if (!(b->known_by & 1u << k))
 			continue;
-		bl = reassembly_lane(b, k, p->lane_peers[k]->worker_peer);
+		bl = reassembly_lane(b, k, p->lanes.peers[k]->worker_peer);
 		bl->post_cmd.cmd = (struct uccl_lane_cmd){.kind = UCCL_LANE_RX_POST, .what = bl};
 		lane_channel_send(l->channel[k], &bl->post_cmd);
 	}
@@ -180,7 +181,7 @@ static struct uccl_lane_peer *way_best(const struct uccl_striped *s)
 	struct uccl_lane_peer *best = NULL;
 
 	for (uint8_t k = 0; k < l->n; k++) {
-		struct uccl_lane_peer *w = p->lane_peers[k];
+		struct uccl_lane_peer *w = p->lanes.peers[k];
 
 		if (w && w->open && s->lanes & 1u << k && l->channel[k]->stripes < UCCL_LANE_CHANNEL_STRIPES &&
 		    (!best || l->channel[k]->bytes < l->channel[best->lane]->bytes))
@@ -193,7 +194,7 @@ static struct uccl_lane_peer *way_best(const struct uccl_striped *s)
 static bool lane_peers_any(const struct uccl_peer *p, uint64_t lanes)
 {
 	for (uint8_t k = 0; k < p->msg_ep->lanes->n; k++)
-		if (p->lane_peers[k] && p->lane_peers[k]->open && lanes & 1u << k)
+		if (p->lanes.peers[k] && p->lanes.peers[k]->open && lanes & 1u << k)
 			return true;
 	return false;
 }
@@ -219,7 +220,7 @@ static bool stripe_out(struct uccl_striped *s)
 		.len = n,
 		.more = s->limit - s->at - n,
 		.id = s->rx,
-		.gen = op->mseq,
+		.gen = op->tx.mseq,
 	};
 	if (!lane_channel_try(channel, &cmd, true))
 		return false;
@@ -248,15 +249,15 @@ bool lanes_may(const struct uccl_op *op)
 	const struct uccl_peer *p = op->peer;
 
 	/* Direct writes cost less than packets, and the primary makes them. */
-	return p->lane_peers && p->short_stripes && op->id && op->iov_count == 1 && op->len >= UCCL_LANES_FIRST &&
+	return p->lanes.peers && p->short_stripes && op->tx.id && op->iov_count == 1 && op->len >= UCCL_LANES_FIRST &&
 	       !op->device && !op->busy && !p->flow.cfg.write_bytes && lane_peers_any(p, UINT16_MAX);
 }
 
 void lanes_named(struct uccl_peer *p, uint64_t lanes)
 {
-	for (uint8_t k = 0; p->lane_peers && lanes & UCCL_CTS_LANES && k < p->msg_ep->lanes->n; k++)
-		if (p->lane_peers[k] && lanes & 1u << k)
-			p->lane_peers[k]->named = true;
+	for (uint8_t k = 0; p->lanes.peers && lanes & UCCL_CTS_LANES && k < p->msg_ep->lanes->n; k++)
+		if (p->lanes.peers[k] && lanes & 1u << k)
+			p->lanes.peers[k]->named = true;
 }
 
 uint16_t lanes_pick(struct uccl_peer *p, uint64_t bytes)
@@ -269,7 +270,7 @@ uint16_t lanes_pick(struct uccl_peer *p, uint64_t bytes)
 		struct uccl_lane_peer *best = NULL;
 
 		for (uint8_t i = 0; i < l->n; i++) {
-			struct uccl_lane_peer *w = p->lane_peers[(p->lane_next + i) % l->n];
+			struct uccl_lane_peer *w = p->lanes.peers[(p->lanes.next + i) % l->n];
 
 			if (w && w->open && w->named && !(picked & 1u << w->lane) &&
 			    (!best || l->channel[w->lane]->bytes < l->channel[best->lane]->bytes))
@@ -278,7 +279,7 @@ uint16_t lanes_pick(struct uccl_peer *p, uint64_t bytes)
 		if (!best)
 			break;
 		picked |= (uint16_t)(1u << best->lane);
-		p->lane_next = (uint8_t)((best->lane + 1u) % l->n);
+		p->lanes.next = (uint8_t)((best->lane + 1u) % l->n);
 	}
 	return picked;
 }
@@ -289,13 +290,14 @@ bool lanes_send(struct uccl_op *op, uint64_t at, uint64_t limit, uint32_t rx, ui
 	struct uccl_msg_ep *m = p->msg_ep;
 	struct uccl_striped *s;
 
-	if (!m->lanes || !p->lane_peers || !(lanes & UCCL_CTS_LANES) || op->iov_count != 1 || !lane_peers_any(p, lanes))
+	if (!m->lanes || !p->lanes.peers || !(lanes & UCCL_CTS_LANES) || op->iov_count != 1 ||
+	    !lane_peers_any(p, lanes))
 		return false;
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return false;
 	s->op = op;
-	s->self = rx ? &op->striped : &op->striped_unsolicited;
+	s->self = rx ? &op->tx.striped.rest : &op->tx.striped.unsolicited;
 	s->wait = wait;
 	s->at = at;
 	s->limit = limit;
@@ -303,7 +305,7 @@ bool lanes_send(struct uccl_op *op, uint64_t at, uint64_t limit, uint32_t rx, ui
 	s->stripe = lanes_stripe_bytes(limit - at, p->short_stripes);
 	s->lanes = (uint16_t)lanes;
 	*s->self = s;
-	p->nstriped++;
+	p->lanes.nstriped++;
 	/* What lanes have no room for waits for them: the primary has enough to do. */
 	TAILQ_INSERT_TAIL(&m->lanes->striped, s, link);
 	lanes_more(m);
@@ -320,14 +322,14 @@ bool lanes_end(struct uccl_striped *s)
 	if (s->out)
 		return false;
 	*s->self = NULL;
-	p->nstriped--;
+	p->lanes.nstriped--;
 	free(s);
 	return true;
 }
 
 uint8_t lanes_stop(struct uccl_op *op)
 {
-	struct uccl_striped *of[] = {op->striped, op->striped_unsolicited};
+	struct uccl_striped *of[] = {op->tx.striped.rest, op->tx.striped.unsolicited};
 	uint8_t left = 0;
 
 	for (size_t i = 0; i < uccl_array_len(of); i++) {

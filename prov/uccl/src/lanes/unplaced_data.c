@@ -16,22 +16,22 @@ static bool room_take(struct uccl_lane_channel *l, struct uccl_peer *from, uint6
 	struct uccl_unplaced_data *all = l->unplaced;
 	uint64_t used, left;
 
-	if (from->unplaced_bytes + bytes > UCCL_UNPLACED_MAX)
+	if (from->lane.unplaced_bytes + bytes > UCCL_UNPLACED_MAX)
 		return false;
 	used = atomic_fetch_add(&all->bytes, bytes);
 	left = all->max > used ? all->max - used : 0;
-	if (bytes > left || from->unplaced_bytes + bytes > left) {
+	if (bytes > left || from->lane.unplaced_bytes + bytes > left) {
 		atomic_fetch_sub(&all->bytes, bytes);
 		return false;
 	}
-	from->unplaced_bytes += (uint32_t)bytes;
+	from->lane.unplaced_bytes += (uint32_t)bytes;
 	return true;
 }
 
 static void room_give(struct uccl_lane_channel *l, struct uccl_peer *from, uint64_t bytes)
 {
 	atomic_fetch_sub(&l->unplaced->bytes, bytes);
-	from->unplaced_bytes -= (uint32_t)bytes;
+	from->lane.unplaced_bytes -= (uint32_t)bytes;
 }
 
 enum uccl_drop unplaced_data_keep(struct uccl_lane_channel *l, struct uccl_peer *from, const struct uccl_chunk_in *in)
@@ -57,14 +57,14 @@ enum uccl_drop unplaced_data_keep(struct uccl_lane_channel *l, struct uccl_peer 
 		memcpy(d->data + at, data, uccl_min(each, in->len - at));
 		data += each + UCCL_HDR_LEN;
 	}
-	TAILQ_INSERT_TAIL(&from->unplaced, d, link);
+	TAILQ_INSERT_TAIL(&from->lane.unplaced, d, link);
 	atomic_fetch_add(&l->nunplaced, 1);
 	return UCCL_DROP_COUNT;
 }
 
 static void unplaced_data_remove(struct uccl_lane_channel *l, struct uccl_peer *from, struct uccl_unplaced_chunk *d)
 {
-	TAILQ_REMOVE(&from->unplaced, d, link);
+	TAILQ_REMOVE(&from->lane.unplaced, d, link);
 	room_give(l, from, (uint64_t)d->len + UCCL_UNPLACED_COST);
 	atomic_fetch_sub(&l->nunplaced, 1);
 }
@@ -73,7 +73,7 @@ struct uccl_unplaced_chunk *unplaced_data_take(struct uccl_lane_channel *l, stru
 {
 	struct uccl_unplaced_chunk *d;
 
-	TAILQ_FOREACH(d, &from->unplaced, link)
+	TAILQ_FOREACH(d, &from->lane.unplaced, link)
 		if (d->mseq == mseq) {
 			unplaced_data_remove(l, from, d);
 			return d;
@@ -85,7 +85,7 @@ void unplaced_data_drop(struct uccl_lane_channel *l, struct uccl_peer *from)
 {
 	struct uccl_unplaced_chunk *d;
 
-	while ((d = TAILQ_FIRST(&from->unplaced))) {
+	while ((d = TAILQ_FIRST(&from->lane.unplaced))) {
 		unplaced_data_remove(l, from, d);
 		free(d);
 	}

@@ -143,8 +143,8 @@ static void lane_rx_post(struct uccl_msg_ep *m, struct uccl_reassembly_lane *bl)
 	bl->known = true;
 	if (!bl->reassembly->id)
 		lane_unpark(m, bl);
-	else if ((int32_t)(bl->reassembly->gen - bl->from->cts_mseq) > 0)
-		bl->from->cts_mseq = bl->reassembly->gen;
+	else if ((int32_t)(bl->reassembly->gen - bl->from->lane.cts_mseq) > 0)
+		bl->from->lane.cts_mseq = bl->reassembly->gen;
 }
 
 static void lane_rx_cancel(struct uccl_lane *l, struct uccl_reassembly_lane *bl)
@@ -180,29 +180,29 @@ static void lane_send(struct uccl_msg_ep *m, const struct uccl_lane_cmd *l)
 		return;
 	}
 	op->type = UCCL_OP_SEND;
-	op->tx = &stripe_tx_ops;
+	op->tx.ops = &stripe_tx_ops;
 	op->peer = p;
 	op->context = l->what;
 	op->done = stripe_done;
 	op->iov[0] = (struct iovec){ .iov_base = l->at, .iov_len = l->len };
 	op->iov_count = 1;
 	op->len = l->len;
-	op->wait = MSG_WAIT_BULK;
-	op->bulk.rtype = l->id ? UCCL_REC_DATA : UCCL_REC_EAGER;
-	op->bulk.bulk = true;
-	op->bulk.want_ack = true;
-	op->bulk.iov = op->iov;
-	op->bulk.iov_count = 1;
-	op->bulk.len = l->len;
-	op->bulk.more = l->more;
+	op->tx.wait = MSG_WAIT_BULK;
+	op->tx.bulk.rtype = l->id ? UCCL_REC_DATA : UCCL_REC_EAGER;
+	op->tx.bulk.bulk = true;
+	op->tx.bulk.want_ack = true;
+	op->tx.bulk.iov = op->iov;
+	op->tx.bulk.iov_count = 1;
+	op->tx.bulk.len = l->len;
+	op->tx.bulk.more = l->more;
 	if (l->id) {
-		uccl_rec_set_bulk(op->bulk.rec, l->id, l->gen, l->off);
+		uccl_rec_set_bulk(op->tx.bulk.rec, l->id, l->gen, l->off);
 	} else {
-		uccl_rec_set_bulk(op->bulk.rec, l->gen, 0, l->off);
-		uccl_put64(op->bulk.rec + 16, l->off + l->len + l->more);
+		uccl_rec_set_bulk(op->tx.bulk.rec, l->gen, 0, l->off);
+		uccl_put64(op->tx.bulk.rec + 16, l->off + l->len + l->more);
 	}
-	TAILQ_INSERT_TAIL(&p->sends, op, link);
-	uccl_flow_submit(&p->flow, &op->bulk);
+	TAILQ_INSERT_TAIL(&p->tx.sends, op, link);
+	uccl_flow_submit(&p->flow, &op->tx.bulk);
 	m->ops->ready(p);
 }
 
@@ -297,7 +297,7 @@ enum uccl_drop lane_rx_data(struct uccl_peer *p, const struct uccl_chunk_in *in)
 	if (bl)
 		return lane_put_in(p->msg_ep, bl, uccl_get64(in->rec + 8), in);
 	/* The primary has taken back what it had granted: messages are granted in their order, nearly. PROTOCOL R315 */
-	return id && (int32_t)(p->cts_mseq - gen) >= 0 ? UCCL_DROP_UNWANTED : UCCL_DROP_HANDLE;
+	return id && (int32_t)(p->lane.cts_mseq - gen) >= 0 ? UCCL_DROP_UNWANTED : UCCL_DROP_HANDLE;
 }
 
 enum uccl_drop lane_rx_unsolicited(struct uccl_peer *p, const struct uccl_chunk_in *in)

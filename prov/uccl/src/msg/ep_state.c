@@ -26,18 +26,18 @@ void uccl_msg_ep_init(struct uccl_msg_ep *m, const struct uccl_engine_ops *ops, 
 	m->ops = ops;
 	m->stats = stats;
 	m->eager_max = uccl_min(eager_max, UCCL_EAGER_MAX);
-	m->unexpected_max = unexpected_max;
-	uccl_buf_cache_init(&m->cache, UCCL_UNEXPECTED_CACHED);
+	m->unexpected.max = unexpected_max;
+	uccl_buf_cache_init(&m->unexpected.cache, UCCL_UNEXPECTED_CACHED);
 	uccl_pool_init(&m->op_pool, sizeof(struct uccl_op), ops_max);
 	uccl_pool_init(&m->rx_pool, sizeof(struct uccl_msg_rx), RX_MAX);
-	uccl_pool_init(&m->serve_pool, sizeof(struct uccl_serve), RX_MAX);
-	uccl_pool_init(&m->reply_pool, sizeof(struct uccl_reply), UCCL_REPLIES_MAX);
+	uccl_pool_init(&m->serve.pool, sizeof(struct uccl_serve), RX_MAX);
+	uccl_pool_init(&m->reply.pool, sizeof(struct uccl_reply), UCCL_REPLIES_MAX);
 	for (int i = 0; i < UCCL_BLOCK_COUNT; i++)
-		TAILQ_INIT(&m->blocked[i]);
-	TAILQ_INIT(&m->copies);
-	TAILQ_INIT(&m->refused);
-	TAILQ_INIT(&m->pumps);
-	uccl_ids_init(&m->send_ids);
+		TAILQ_INIT(&m->serve.blocked[i]);
+	TAILQ_INIT(&m->device.copies);
+	TAILQ_INIT(&m->serve.refused);
+	TAILQ_INIT(&m->pumps.waiting);
+	uccl_ids_init(&m->tx.ids);
 	uccl_ids_init(&m->rx_ids);
 	uccl_match_init(&m->match);
 	m->match.key = m->range_key;
@@ -52,7 +52,7 @@ void uccl_msg_ep_gone(struct uccl_msg_ep *m, int err)
 /* Nobody will take it any more. */
 static void rx_drop(struct uccl_msg_rx *rx)
 {
-	if (rx->self)
+	if (rx->self.send)
 		msg_self_drop(rx, FI_ECANCELED);
 	else
 		msg_rx_free(rx);
@@ -77,14 +77,14 @@ void uccl_msg_ep_fini(struct uccl_msg_ep *m, uint64_t now)
 		rx_drop(rx);
 	}
 	uccl_match_fini(&m->match);
-	uccl_multimap_fini(&m->uses);
-	uccl_ids_fini(&m->send_ids);
+	uccl_multimap_fini(&m->target.uses);
+	uccl_ids_fini(&m->tx.ids);
 	uccl_ids_fini(&m->rx_ids);
-	uccl_buf_cache_fini(&m->cache);
+	uccl_buf_cache_fini(&m->unexpected.cache);
 	uccl_pool_fini(&m->op_pool);
 	uccl_pool_fini(&m->rx_pool);
-	uccl_pool_fini(&m->serve_pool);
-	uccl_pool_fini(&m->reply_pool);
+	uccl_pool_fini(&m->serve.pool);
+	uccl_pool_fini(&m->reply.pool);
 }
 
 void uccl_msg_retry(struct uccl_msg_ep *m, uint64_t now)
@@ -96,7 +96,7 @@ void uccl_msg_retry(struct uccl_msg_ep *m, uint64_t now)
 	}
 	if (m->messages_next)
 		msg_serve_retry(m, now);
-	if (m->starved)
+	if (m->posted.starved)
 		msg_recv_retry(m, now);
 	if (!m->messages_next)
 		msg_serve_retry(m, now);
@@ -105,7 +105,7 @@ void uccl_msg_retry(struct uccl_msg_ep *m, uint64_t now)
 int uccl_msg_recv(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
 {
 	/* Nothing overtakes what waits. */
-	if (m->starved)
+	if (m->posted.starved)
 		uccl_msg_retry(m, now);
 	return msg_recv(m, op, now);
 }
@@ -129,44 +129,44 @@ void uccl_peer_init(struct uccl_peer *p, struct uccl_msg_ep *m, const struct ucc
 	p->msg_ep = m;
 	p->addr = *addr;
 	p->user = UINT64_MAX;
-	TAILQ_INIT(&p->pending);
-	TAILQ_INIT(&p->sends);
+	TAILQ_INIT(&p->tx.pending);
+	TAILQ_INIT(&p->tx.sends);
 	for (int t = 0; t < UCCL_KINDS; t++)
 		TAILQ_INIT(&p->directed[t]);
-	TAILQ_INIT(&p->rxs);
-	TAILQ_INIT(&p->streams);
-	TAILQ_INIT(&p->requests);
-	TAILQ_INIT(&p->replies);
-	TAILQ_INIT(&p->unplaced);
+	TAILQ_INIT(&p->rx.all);
+	TAILQ_INIT(&p->rx.streams);
+	TAILQ_INIT(&p->serve.requests);
+	TAILQ_INIT(&p->reply.list);
+	TAILQ_INIT(&p->lane.unplaced);
 }
 
 void uccl_peer_join(struct uccl_peer *p, struct uccl_peer *first, uint64_t now)
 {
-	struct uccl_op *op, *after = TAILQ_FIRST(&first->pending);
+	struct uccl_op *op, *after = TAILQ_FIRST(&first->tx.pending);
 	struct uccl_msg_ep *m = p->msg_ep;
 	struct uccl_msg_rx *rx;
 
 	p->first = first;
-	while ((op = TAILQ_FIRST(&p->pending))) {
-		TAILQ_REMOVE(&p->pending, op, link);
+	while ((op = TAILQ_FIRST(&p->tx.pending))) {
+		TAILQ_REMOVE(&p->tx.pending, op, link);
 		op->peer = first;
-		while (after && (int32_t)(after->mseq - op->mseq) < 0)
+		while (after && (int32_t)(after->tx.mseq - op->tx.mseq) < 0)
 			after = TAILQ_NEXT(after, link);
 		if (after)
 			TAILQ_INSERT_BEFORE(after, op, link);
 		else
-			TAILQ_INSERT_TAIL(&first->pending, op, link);
+			TAILQ_INSERT_TAIL(&first->tx.pending, op, link);
 	}
 	/* What comes back for reads. */
-	TAILQ_FOREACH(rx, &p->rxs, plink)
+	TAILQ_FOREACH(rx, &p->rx.all, plink)
 		rx->peer = first;
-	TAILQ_CONCAT(&first->rxs, &p->rxs, plink);
+	TAILQ_CONCAT(&first->rx.all, &p->rx.all, plink);
 	uccl_match_rename(&m->match, p, first);
 	if (m->sole == p)
 		m->sole = first;
 	if (first->user == UINT64_MAX)
 		first->user = p->user;
-	if (!TAILQ_EMPTY(&first->pending))
+	if (!TAILQ_EMPTY(&first->tx.pending))
 		m->ops->connect(first, now);
 }
 
@@ -190,17 +190,18 @@ static void peer_left(struct uccl_peer *p)
 	uint64_t most = msg_unexpected_limit(m) / 4;
 	struct uccl_msg_rx *rx, *next;
 
-	p->left_counted = true;
-	m->left_bytes += p->unexpected_bytes;
-	m->left_unexpected += p->nunexpected;
-	if (m->left_bytes + (uint64_t)m->left_unexpected * UCCL_UNEXPECTED_COST <= most)
+	p->unexpected.left = true;
+	m->unexpected.left_bytes += p->unexpected.bytes;
+	m->unexpected.left_n += p->unexpected.n;
+	if (m->unexpected.left_bytes + (uint64_t)m->unexpected.left_n * UCCL_UNEXPECTED_COST <= most)
 		return;
 	for (int t = 0; t < UCCL_KINDS; t++)
 		for (rx = TAILQ_FIRST(&m->match.unexpected[t]); rx; rx = next) {
-			if (m->left_bytes + (uint64_t)m->left_unexpected * UCCL_UNEXPECTED_COST <= most / 2)
+			if (m->unexpected.left_bytes + (uint64_t)m->unexpected.left_n * UCCL_UNEXPECTED_COST <=
+			    most / 2)
 				return;
-			next = TAILQ_NEXT(rx, link);
-			if (!rx->peer->left_counted)
+			next = TAILQ_NEXT(rx, match.link);
+			if (!rx->peer->unexpected.left)
 				continue;
 			m->stats->dropped[UCCL_DROP_MEMORY]++;
 			uccl_match_unlist(&m->match, rx);
@@ -222,31 +223,31 @@ void uccl_peer_fail(struct uccl_peer *p, int err, uint64_t now)
 	if (p->open)
 		uccl_flow_fini(&p->flow);
 	p->open = false;
-	if (p->lane_peers)
+	if (p->lanes.peers)
 		lanes_peer_del(p);
 	if (p->msg_ep->lane)
 		lane_ended(p, err);
 	msg_serve_ended(p, now);
-	TAILQ_CONCAT(&p->sends, &p->pending, link);
+	TAILQ_CONCAT(&p->tx.sends, &p->tx.pending, link);
 	/* The flow forgot its items: nothing of ours is queued there any more. */
-	for (rx = TAILQ_FIRST(&p->rxs); rx; rx = next) {
+	for (rx = TAILQ_FIRST(&p->rx.all); rx; rx = next) {
 		next = TAILQ_NEXT(rx, plink);
 		rx->cts.queued = rx->fin.queued = false;
 		rx->cts.pending = rx->fin.pending = 0;
 	}
-	for (op = TAILQ_FIRST(&p->sends); op; op = after) {
+	for (op = TAILQ_FIRST(&p->tx.sends); op; op = after) {
 		after = TAILQ_NEXT(op, link);
 		/* What lanes still read ends with their last answer. PROTOCOL R186 */
-		op->wait = lanes_stop(op);
-		if (op->wait)
-			op->fail = err;
+		op->tx.wait = lanes_stop(op);
+		if (op->tx.wait)
+			op->tx.fail = err;
 		else
 			msg_tx_finish(op, err);
 	}
 	/* Those whose turn came first are the first to end. */
-	while ((rx = TAILQ_FIRST(&p->requests)))
+	while ((rx = TAILQ_FIRST(&p->serve.requests)))
 		msg_rx_failed(rx, err);
-	for (rx = TAILQ_FIRST(&p->rxs); rx; rx = next) {
+	for (rx = TAILQ_FIRST(&p->rx.all); rx; rx = next) {
 		next = TAILQ_NEXT(rx, plink);
 		msg_rx_failed(rx, err);
 	}

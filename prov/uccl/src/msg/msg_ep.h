@@ -46,6 +46,78 @@ enum uccl_block {
 	UCCL_BLOCK_NOT, UCCL_BLOCK_REPLY, UCCL_BLOCK_ROOM, UCCL_BLOCK_COPY, UCCL_BLOCK_CLAIM, UCCL_BLOCK_COUNT
 };
 
+/*
+ * Parts of a peer, and below of the endpoint. Each names the file that alone writes it; others call that file's
+ * functions.
+ */
+
+/* Its sends and requests, in order: send/msg_tx.c. */
+struct uccl_peer_tx {
+	struct uccl_op_list pending;	/* not begun: no connection yet, or at the peer's message limit */
+	struct uccl_op_list sends;	/* begun and not complete */
+	uint64_t mseq;			/* next message sequence number */
+	uint32_t unsolicited_bytes;	/* bytes of heads of which CTS has not come */
+	int8_t met_streak;	/* so many met a receive in a row; below 0: so many are left after one that did not */
+};
+
+/* How messages to it go: send/send.c. */
+struct uccl_peer_send {
+	uint64_t hold_mseq;		/* tx.mseq when uccl_msg_hold() was called last */
+	uint64_t unsolicited;		/* bytes that lanes could carry and the primary does */
+};
+
+/* Its messages on their way in: recv/msg_rx.c. */
+struct uccl_peer_rx {
+	uint64_t mseq;			/* next message in order */
+	struct uccl_msg_rx *by_mseq;	/* messages of which chunks are missing, or that came too early, */
+	struct uccl_msg_rx *lone;	/* but for one of them: mostly there is no other, and a table costs more */
+	struct uccl_msg_rx_list all;	/* every message on its way in, */
+	struct uccl_msg_rx_list streams; /* and those whose payload may be predicted, as it was asked for */
+};
+
+/* How well the place of its payload is predicted: recv/placement.c. */
+struct uccl_peer_predict {
+	uint32_t run_each;	/* bytes of payload of each part of the last row that was put into place */
+	uint8_t miss_rate;	/* how often lately its payloads were not what was predicted, of 256, */
+	uint16_t miss_pause;	/* and how many times more nothing is predicted of it */
+};
+
+/* What is held of it without a receive, its share of msg_ep's: recv/unexpected.c. */
+struct uccl_peer_unexpected {
+	uint64_t bytes;
+	uint32_t n;
+	bool left;		/* it ended: what is held of it counts in msg_ep's left_*, too */
+};
+
+/* Its requests for our memory: rma/serve.c. */
+struct uccl_peer_serve {
+	struct uccl_msg_rx_list requests; /* their turn has come, and they wait */
+	uint32_t n;
+	uint8_t blocked;		/* what the first of them waits for: enum uccl_block */
+	TAILQ_ENTRY(uccl_peer) blocked_link;
+};
+
+/* What goes back to it: rma/reply.c. */
+struct uccl_peer_reply {
+	struct uccl_reply_list list;
+	uint32_t n;			/* how many, */
+	uint64_t staged_bytes;		/* and its share of msg_ep's */
+};
+
+/* The primary's lanes to it: lanes/primary.c. */
+struct uccl_peer_lanes {
+	struct uccl_lane_peer **peers;	/* by lane; NULL: no lane reaches it */
+	uint32_t nstriped;		/* sends whose payload is at lanes */
+	uint8_t next;			/* the lane that is told of the next message first */
+};
+
+/* At a lane: lanes/worker.c, lanes/unplaced_data.c. */
+struct uccl_peer_lane {
+	struct uccl_unplaced_list unplaced; /* payload that waits for RX_POST, */
+	uint32_t unplaced_bytes;	    /* and its bytes, with what each counts beside */
+	uint32_t cts_mseq;		    /* the latest message that the primary has granted behind CTS, by mseq */
+};
+
 /* A remote endpoint as messages see it. Its flow exists while `open`. */
 struct uccl_peer {
 	struct uccl_msg_ep *msg_ep;
@@ -54,48 +126,23 @@ struct uccl_peer {
 	uint64_t user;			/* api's word */
 	bool self;			/* it is ourselves */
 	bool open;
+	bool error_reported;		/* it is dead, and an operation ended with that: see msg_op_done() */
+	/* What its endpoint can do. The engine sets them. */
+	bool short_stripes;		/* it knows short ones, see lanes_stripe_bytes() */
+	bool takes_unsolicited;		/* it takes heads of messages, and its CTS tell whether receives waited; */
+	bool lanes_unsolicited;		/* its lanes take them, too */
 	int dead;			/* 0, or the positive FI_Exxx that ends every operation to it */
-	bool error_reported;		/* and an operation ended with it: see msg_op_done() */
 	struct uccl_flow flow;
-
-	/* Sends not begun: no connection yet, or at the peer's message limit. */
-	struct uccl_op_list pending;
-	struct uccl_op_list sends;	/* begun and not complete */
-	uint64_t tx_mseq;		/* next message sequence number, */
-	uint64_t hold_mseq;		/* and what it was when uccl_msg_hold() was called last */
-
+	struct uccl_peer_tx tx;
+	struct uccl_peer_send send;
+	struct uccl_peer_rx rx;
 	struct uccl_op_list directed[UCCL_KINDS]; /* posted receives that name it, see uccl_match_post() */
-	uint64_t rx_mseq;		/* next message in order */
-	struct uccl_msg_rx *by_mseq;	/* messages of which chunks are missing, or that came too early, */
-	struct uccl_msg_rx *lone;	/* but for one of them: mostly there is no other, and a table costs more */
-	struct uccl_msg_rx_list rxs;	/* every message on its way in, */
-	struct uccl_msg_rx_list streams; /* and those whose payload may be predicted, as it was asked for */
-	uint32_t run_each;		 /* bytes of payload of each part of the last row that was put into place */
-	uint8_t miss_rate;	   /* placement.c: how often lately its payloads were not what was predicted, of 256, */
-	uint16_t miss_pause;	   /* and how many times more nothing is predicted of it */
-	uint64_t unexpected_bytes; /* its share of msg_ep's, */
-	uint32_t nunexpected;	   /* likewise */
-	bool left_counted;	   /* it ended: what is held of it counts in msg_ep's left_*, too */
-
-	struct uccl_msg_rx_list requests; /* for our memory: their turn has come, and they wait */
-	uint32_t nrequests;
-	uint8_t blocked;		/* what the first of them waits for: enum uccl_block */
-	TAILQ_ENTRY(uccl_peer) blocked_link;
-	struct uccl_reply_list replies;	/* what goes back to it, */
-	uint32_t nreplies;		/* how many, */
-	uint64_t staged_bytes;		/* and its share of msg_ep's */
-	struct uccl_lane_peer **lane_peers; /* the primary's: to it, by lane; NULL: no lane reaches it */
-	bool short_stripes;		    /* it knows short ones, see lanes_stripe_bytes() */
-	bool takes_unsolicited;		    /* it takes heads of messages, and its CTS tell whether receives waited; */
-	bool lanes_unsolicited;		    /* its lanes take them, too */
-	int8_t met_streak;		    /* so many in a row did; below 0: so many are left after one that did not */
-	uint32_t unsolicited_bytes;	    /* bytes of heads of which CTS has not come */
-	uint8_t lane_next;		    /* the lane that is told of the next message first */
-	uint32_t nstriped;		    /* sends whose payload is at lanes */
-	uint64_t unsolicited;		    /* bytes of those that lanes could carry and the primary does */
-	struct uccl_unplaced_list unplaced; /* a lane's: payload that waits for RX_POST, */
-	uint32_t unplaced_bytes;	    /* and its bytes, with what each counts beside */
-	uint32_t cts_mseq; /* likewise: the latest message that the primary has granted behind CTS, by mseq */
+	struct uccl_peer_unexpected unexpected;
+	struct uccl_peer_predict predict;
+	struct uccl_peer_lanes lanes;
+	struct uccl_peer_serve serve;
+	struct uccl_peer_reply reply;
+	struct uccl_peer_lane lane;
 };
 
 TAILQ_HEAD(uccl_peer_list, uccl_peer);
@@ -139,19 +186,31 @@ struct uccl_engine_ops {
 	void (*broken)(struct uccl_peer *p, int err);
 };
 
-struct uccl_msg_ep {
-	const struct uccl_engine_ops *ops;
-	struct uccl_stats *stats;
-	uint64_t eager_max;		/* messages up to this go without CTS */
-	uint64_t unexpected_max;	/* bytes of unexpected payload to buffer; beyond it peers must hold back */
-	uint64_t unexpected_bytes;
+/* Payload that is held without a receive: recv/unexpected.c. */
+struct uccl_ep_unexpected {
+	uint64_t max;			/* bytes to buffer; beyond it peers must hold back */
+	uint64_t bytes;
 	struct uccl_buf_cache cache;	/* the memory of it that is kept for the next time */
-	uint32_t nunexpected;		/* messages and requests that came and have no receive, or are not answered */
-	uint64_t left_bytes;		/* of both those of peers that ended */
-	uint32_t left_unexpected;
+	uint32_t n;			/* messages and requests that came and have no receive, or are not answered */
+	uint32_t left_n;		/* of them, those of peers that ended, */
+	uint64_t left_bytes;		/* and their bytes */
+};
+
+/* What goes to peers: send/msg_tx.c. */
+struct uccl_ep_tx {
+	struct uccl_ids ids;		/* handles of operations */
 	uint64_t copied_bytes;		/* copies of payloads that are not acknowledged yet */
-	const struct uccl_target_ops *target; /* our registered memory; NULL: there is none */
-	void *target_arg;
+	uint32_t posts;			/* that had to wait: their order, whatever name the peer was given */
+};
+
+/* A send that is copied after it left: send/send.c. */
+struct uccl_ep_late {
+	struct uccl_op *op;		/* the send of this call that is to be: uccl_msg_late */
+	bool may;			/* the engine's, for a call: what is sent leaves before it returns */
+};
+
+/* Posted receives and what they need: recv/posted.c. */
+struct uccl_ep_posted {
 	/*
 	 * Is there room for a completion of what nobody posted: a message that comes into a multi-receive buffer, or
 	 * the remote data of a request? NULL: always.
@@ -159,42 +218,81 @@ struct uccl_msg_ep {
 	bool (*room)(void *arg);
 	void *room_arg;
 	bool data_takes;		/* remote data of a request takes a posted receive: FI_RX_CQ_DATA */
-	uint64_t staged_bytes;		/* copies of what goes back for reads */
-	struct uccl_peer_list blocked[UCCL_BLOCK_COUNT]; /* by what they wait for; none at UCCL_BLOCK_NOT */
-	/* Copies from and to devices: up to this number queued and done, and who waits for which. */
-	const struct uccl_device_ops *device; /* NULL: there are none */
-	void *device_arg;
-	uint64_t copies_queued, copies_done;
-	uint64_t pumped_bytes;		/* memory of pumps */
-	struct uccl_copy_list copies;
+	bool starved;			/* a listed message waits for an op, or room: uccl_msg_retry */
+};
+
+/* Our registered memory: rma/target.c. */
+struct uccl_ep_target {
+	const struct uccl_target_ops *ops; /* NULL: there is none */
+	void *arg;
 	const void *claimer;		/* whose atomic on a device is under way; NULL: nobody's */
-	struct uccl_op_list pumps;	/* sends that wait for memory to bring their payload from a device */
-	uint32_t posts;			/* that had to wait: their order, whatever name the peer was given */
-	struct uccl_pool op_pool, rx_pool, serve_pool, reply_pool;
+	struct uccl_multimap uses;	/* of our regions, by these: target.h */
+};
+
+/* Requests for it: rma/serve.c. */
+struct uccl_ep_serve {
+	struct uccl_pool pool;
+	struct uccl_peer_list blocked[UCCL_BLOCK_COUNT]; /* by what they wait for; none at UCCL_BLOCK_NOT */
+	struct uccl_serve_list refused;	/* requests whose region went away */
+	bool retrying;			/* requests that wait for room have their turn */
+};
+
+/* What goes back for them: rma/reply.c. */
+struct uccl_ep_reply {
+	struct uccl_pool pool;
+	uint64_t staged_bytes;		/* copies of what goes back for reads */
+};
+
+/* Copies from and to devices: device/device.c. */
+struct uccl_ep_device {
+	const struct uccl_device_ops *ops; /* NULL: there are none */
+	void *arg;
+	uint64_t queued, done;		/* up to these numbers, */
+	struct uccl_copy_list copies;	/* and who waits for which */
+};
+
+/* Sends whose payload comes from a device in parts: device/pump.c. */
+struct uccl_ep_pumps {
+	uint64_t bytes;			/* memory of pumps */
+	struct uccl_op_list waiting;	/* for more of it */
+};
+
+/* Where payload will belong: recv/placement.c. */
+struct uccl_ep_predict {
+	struct uccl_msg_rx *stream;	/* the message whose payload came last: where the next belongs, probably */
+	uint8_t unsolicited_soon;	/* a message with a head came, and fewer without one since */
+	uint8_t runs_soon;		/* a row was put into place, and fewer others came since */
+};
+
+struct uccl_msg_ep {
+	const struct uccl_engine_ops *ops;
+	struct uccl_stats *stats;
+	uint64_t eager_max;		/* messages up to this go without CTS */
+	struct uccl_pool op_pool, rx_pool;
+	struct uccl_ids rx_ids;
+	struct uccl_match match;
+	struct uccl_ep_tx tx;
+	struct uccl_ep_late late;
+	struct uccl_ep_posted posted;
+	struct uccl_ep_unexpected unexpected;
+	struct uccl_ep_predict predict;
+	struct uccl_ep_target target;
+	struct uccl_ep_serve serve;
+	struct uccl_ep_reply reply;
+	struct uccl_ep_device device;
+	struct uccl_ep_pumps pumps;
 	/* Nobody else's, so that nobody finds pieces that seem to be a whole message. The engine sets it. */
 	uint8_t range_key[UCCL_KEY_LEN];
-	struct uccl_ids send_ids, rx_ids;
-	struct uccl_match match;
 	/* The end of a registration is all that it takes to keep writes out: no fences of paths. The engine sets it. */
 	bool dereg_fences;
 	/* Connected, or listening: takes messages of connection management, and others from `sole` only. */
 	bool cm;
-	struct uccl_peer *sole;		/* NULL: not connected */
-	int gone;			/* uccl_msg_ep_gone() was called with this, else 0 */
-	/* The engine's, for a call: what is sent leaves before it returns, and may be copied behind that. */
-	bool late_may;
-	struct uccl_op *late;		/* the send of this call that is to be: uccl_msg_late */
-	struct uccl_multimap uses;	/* of our regions, by these: target.h */
-	struct uccl_serve_list refused;	/* requests whose region went away */
-	bool starved;			/* a listed message waits for an op, or room: uccl_msg_retry */
-	bool retrying;			/* requests that wait for room have their turn */
 	bool messages_next;		/* who has the first turn: messages, or requests */
-	struct uccl_msg_rx *stream;	/* the message whose payload came last: where the next belongs, probably */
-	uint8_t unsolicited_soon;	/* a message with a head came, and fewer without one since */
-	uint8_t runs_soon;		/* a row was put into place, and fewer others came since */
+	int gone;			/* uccl_msg_ep_gone() was called with this, else 0 */
+	struct uccl_peer *sole;		/* NULL: not connected */
 	struct uccl_lanes *lanes;	/* of an endpoint that has some (primary.h); else NULL */
 	struct uccl_unplaced_data unplaced; /* at these lanes */
-	struct uccl_lane *lane;		    /* it is one itself (worker.h); else NULL */
+	struct uccl_lane *lane;		/* it is one itself (worker.h); else NULL */
 };
 
 extern const struct uccl_flow_ops uccl_msg_flow_ops;
@@ -296,26 +394,26 @@ void uccl_msg_retry(struct uccl_msg_ep *m, uint64_t now);
 /* Requests wait for a reply, or sends for memory to load from a device, and nobody has some that will come back. */
 static inline bool uccl_msg_short(const struct uccl_msg_ep *m)
 {
-	return (!TAILQ_EMPTY(&m->blocked[UCCL_BLOCK_REPLY]) && !m->reply_pool.used) ||
-	       (!TAILQ_EMPTY(&m->pumps) && !m->pumped_bytes);
+	return (!TAILQ_EMPTY(&m->serve.blocked[UCCL_BLOCK_REPLY]) && !m->reply.pool.used) ||
+	       (!TAILQ_EMPTY(&m->pumps.waiting) && !m->pumps.bytes);
 }
 
 static inline bool uccl_msg_waits(const struct uccl_msg_ep *m)
 {
-	return m->starved || !TAILQ_EMPTY(&m->blocked[UCCL_BLOCK_ROOM]) ||
-	       !TAILQ_EMPTY(&m->blocked[UCCL_BLOCK_CLAIM]) || uccl_msg_short(m);
+	return m->posted.starved || !TAILQ_EMPTY(&m->serve.blocked[UCCL_BLOCK_ROOM]) ||
+	       !TAILQ_EMPTY(&m->serve.blocked[UCCL_BLOCK_CLAIM]) || uccl_msg_short(m);
 }
 
 /* Is something to be done by uccl_msg_copies(), or does somebody wait for what another endpoint has claimed? */
 static inline bool uccl_msg_copying(const struct uccl_msg_ep *m)
 {
-	return m->copies_queued != m->copies_done || !TAILQ_EMPTY(&m->copies) ||
-	       !TAILQ_EMPTY(&m->blocked[UCCL_BLOCK_CLAIM]);
+	return m->device.queued != m->device.done || !TAILQ_EMPTY(&m->device.copies) ||
+	       !TAILQ_EMPTY(&m->serve.blocked[UCCL_BLOCK_CLAIM]);
 }
 
 static inline bool uccl_msg_ep_room(const struct uccl_msg_ep *m)
 {
-	return !m->room || m->room(m->room_arg);
+	return !m->posted.room || m->posted.room(m->posted.room_arg);
 }
 /* The peer ran short of memory for unexpected messages (uccl_flow.granted.envelopes_only): send it envelopes only. */
 void uccl_msg_hold(struct uccl_peer *p);
@@ -333,23 +431,23 @@ int uccl_msg_predict(struct uccl_msg_ep *m, struct uccl_rx_placement *hints, int
  */
 static inline bool uccl_msg_alone(const struct uccl_msg_ep *m)
 {
-	return m->unsolicited_soon;
+	return m->predict.unsolicited_soon;
 }
 /* Likewise of rows of parts: what comes between two of them is taken in before the next one is received. */
 static inline bool uccl_msg_runs(const struct uccl_msg_ep *m)
 {
-	return m->runs_soon;
+	return m->predict.runs_soon;
 }
 /* Something else came. */
 static inline void uccl_msg_no_run(struct uccl_msg_ep *m)
 {
-	m->runs_soon -= m->runs_soon > 0;
+	m->predict.runs_soon -= m->predict.runs_soon > 0;
 }
 /* The peer's parts come in rows of so many bytes of payload each. */
 static inline void uccl_msg_run(struct uccl_peer *p, uint32_t each)
 {
-	p->run_each = each;
-	p->msg_ep->runs_soon = UCCL_RUNS_SOON;
+	p->predict.run_each = each;
+	p->msg_ep->predict.runs_soon = UCCL_RUNS_SOON;
 }
 /* What came to those places: so many were right, so many wrong. Before any of it is processed. */
 void uccl_msg_predicted(struct uccl_msg_ep *m, int right, int wrong);

@@ -119,23 +119,103 @@ struct msg_tx_ops;
 
 TAILQ_HEAD(uccl_op_list, uccl_op);
 
+/*
+ * What one kind of operation needs beside what all have. Each part names the file that alone writes it; others call
+ * that file's functions.
+ */
+
+/* A posted receive in its queue and tables: recv/match.c. */
+struct uccl_op_match {
+	uint64_t posted;		      /* its number among those posted; 0: it is not */
+	TAILQ_ENTRY(uccl_op) directed_link;   /* in uccl_peer.directed, if DIRECTED */
+	struct uccl_match_table *in_class;    /* which holds it; NULL: none */
+	struct uccl_multinode class_node;     /* there, */
+	struct uccl_multinode context_node;   /* and by its context */
+	TAILQ_ENTRY(uccl_op) unclassified_link; /* in no class */
+	TAILQ_ENTRY(uccl_op) wait_link;	      /* in uccl_match.starved or .passed, */
+	uint8_t waits;			      /* which of them; 0: in none */
+};
+
+/* A multi-receive buffer, and a message in one: recv/posted.c. */
+struct uccl_op_multi {
+	uint64_t used;		/* bytes handed out */
+	uint32_t children;	/* messages not yet complete */
+	bool closed;		/* it takes no more messages */
+	struct uccl_op *parent; /* CHILD: the buffer that it is in */
+};
+
+/* A receive. api fills the first three, and reads olen and done_buf in done(). */
+struct uccl_op_recv {
+	uint64_t ignore;	/* tag bits that do not matter */
+	uint64_t min_multi;	/* MULTI: release the buffer when less room than this is left */
+	void *done_buf;		/* where the bytes placed begin */
+	uint64_t olen;		/* FI_ETRUNC: bytes that did not fit */
+	struct uccl_op_match match;
+	struct uccl_op_multi multi;
+};
+
+/* Stripes of the payload that lanes send; NULL: they send none. lanes/primary.c */
+struct uccl_op_striped {
+	struct uccl_striped *rest;	  /* behind CTS */
+	struct uccl_striped *unsolicited; /* ahead of it */
+};
+
+/* A large payload that comes from a device in parts: device/pump.c. */
+struct uccl_op_pumped {
+	struct uccl_pump *by;
+	TAILQ_ENTRY(uccl_op) link; /* in uccl_msg_ep.pumps, */
+	bool waits;		   /* if this: there is no memory to do so */
+};
+
+/* What goes to a peer, send or request: send/msg_tx.c. Items are filled by the file that submits them. */
+struct uccl_op_tx {
+	const struct msg_tx_ops *ops; /* what it is */
+	uint32_t mseq;		/* place in the pair's message order; before it begins: that of posting */
+	uint32_t id;		/* handle that the peer uses for this op, 0: none */
+	uint8_t wait;		/* what must still happen before it is complete: MSG_WAIT_* */
+	bool loading;		/* its payload is on its way from a device; it is not begun before */
+	int fail;		/* why it ends when what is under way has come back */
+	uint32_t unsolicited_bytes; /* its share of the peer's */
+	uint32_t bounce_len;
+	void *bounce;		/* our copy of the payload, if it does not fit `small` */
+	struct uccl_copy copy;	/* of the payload from a device, or of a request to ourselves */
+	void *source;		/* as the NIC reads its payload on a device; NULL: it does not */
+	struct uccl_op_pumped pumped;
+	struct uccl_op_striped striped;
+	uint8_t small[128];
+	struct uccl_item env;	/* the envelope, or a control record */
+	struct uccl_item bulk;	/* the rest of the payload */
+};
+
+/* A send: send/send.c. */
+struct uccl_op_send {
+	bool unsolicited;	/* counted in uccl_peer.send.unsolicited */
+	struct uccl_item lead;	/* between both: what of the payload does not wait for CTS */
+};
+
+/* RMA and atomics: rma/rma.c. api fills all to args. */
+struct uccl_op_rma {
+	uint8_t nseg;
+	uint8_t datatype, atomic; /* enum uccl_datatype, enum uccl_atomic (msg/rma/atomic.h): libfabric's numbers */
+	struct uccl_seg seg[UCCL_SEG_MAX]; /* where in the peer's memory */
+	const struct uccl_atomic_args *args;
+	struct uccl_msg_rx *rx;	  /* what comes back */
+	uint32_t head_len;	  /* segments, and as much of the payload as was copied behind them */
+	struct iovec head, body;  /* what the first record carries, and the copied payload */
+};
+
+/* The head, which all kinds have, and what is of one kind. */
 struct uccl_op {
 	/* filled by api before the post */
 	uint8_t type;
 	uint8_t iov_count;
+	uint16_t device;	/* which of iov are memory of a device, by bits */
 	uint32_t flags;
 	struct uccl_peer *peer;	/* send: destination. recv: the source if DIRECTED */
 	uint64_t tag;
-	uint64_t ignore;	/* recv: tag bits that do not matter */
 	uint64_t data;
 	uint64_t len;		/* sum of the iov lengths */
 	struct iovec iov[UCCL_IOV_MAX]; /* FETCH, COMPARE: for what comes back. ATOMIC: none */
-	uint16_t device;	/* which of them are memory of a device, by bits */
-	struct uccl_seg seg[UCCL_SEG_MAX]; /* RMA: where in the peer's memory */
-	uint8_t nseg;
-	uint8_t datatype, atomic; /* enum uccl_datatype, enum uccl_atomic (msg/rma/atomic.h): libfabric's numbers */
-	const struct uccl_atomic_args *args;
-	uint64_t min_multi;	/* MULTI: release the buffer when less room than this is left */
 	void *context;		/* the application's */
 	uint64_t api_flags;	/* api's own; msg does not look */
 	void *api;		/* api's own, */
@@ -144,51 +224,23 @@ struct uccl_op {
 
 	/* result, valid in done() */
 	int err;		/* 0 or a positive FI_Exxx */
-	uint8_t refusal;	/* the target refused it: enum uccl_refusal */
+	uint8_t refusal;	/* RMA: the target refused it: enum uccl_refusal */
+	bool busy;		/* msg's own: it still needs a send although done() was called, */
+	bool orphan;		/* and api has put it back meanwhile */
 	uint64_t done_len;	/* recv: bytes placed */
-	uint64_t olen;		/* recv, FI_ETRUNC: bytes that did not fit */
-	void *done_buf;		/* recv: where they begin */
 	struct uccl_peer *from;	/* recv: who sent it. send: the destination. NULL: not known */
 
-	/* msg's own */
-	TAILQ_ENTRY(uccl_op) link;
-	TAILQ_ENTRY(uccl_op) directed_link; /* recv: in uccl_peer.directed, if DIRECTED */
-	uint64_t posted;	/* recv: its number among those posted; 0: it is not */
-	struct uccl_match_table *in_class; /* recv: which holds it; NULL: none */
-	struct uccl_multinode class_node, context_node; /* recv: there, and by its context */
-	TAILQ_ENTRY(uccl_op) unclassified_link;		/* recv: in no class */
-	TAILQ_ENTRY(uccl_op) wait_link;	/* recv: in uccl_match.starved or .passed, */
-	uint8_t waits;			/* which of them; 0: in none */
-	const struct msg_tx_ops *tx; /* send: what it is */
-	uint32_t mseq;		     /* send: place in the pair's message order; before it begins: uccl_msg_ep.posts */
-	uint32_t id;		/* handle that the peer uses for this op, 0: none */
-	uint64_t multi_used;	/* MULTI parent: bytes handed out */
-	uint32_t children;	/* MULTI parent: messages not yet complete */
-	bool multi_closed;	/* MULTI parent: takes no more messages */
-	struct uccl_op *parent;
-	struct uccl_msg_rx *rx;	/* recv: the message that it matched. RMA: what comes back */
-	bool busy;		/* send: msg still needs it although done() was called */
-	bool orphan;		/* api has put it back meanwhile */
-	bool unsolicited;	/* send: counted in uccl_peer.unsolicited */
-	uint32_t unsolicited_bytes; /* send: its share of uccl_peer.ahead */
-	uint8_t wait;		/* send: what must still happen before it is complete */
-	void *bounce;		/* send: our copy of an injected payload, if it does not fit `small` */
-	uint32_t bounce_len;
-	uint32_t head_len;	/* RMA: segments, and as much of the payload as was copied behind them */
-	int fail;		/* why it ends when what is under way has come back */
-	bool loading;		/* send: its payload is on its way from a device; it is not begun before */
-	struct uccl_copy copy;	/* of that, or of a message to ourselves */
-	void *source;		/* send: as the NIC reads its payload on a device; NULL: it does not */
-	struct uccl_pump *pump;	/* send: a large payload comes from a device in parts */
-	TAILQ_ENTRY(uccl_op) pump_link;
-	bool pump_waits;	/* for memory to do so */
-	/* Send: its payload is at lanes, after CTS and ahead of it; NULL: it is not. */
-	struct uccl_striped *striped, *striped_unsolicited;
-	struct iovec head, body; /* RMA: what the first record carries, and the copied payload */
-	uint8_t small[128];
-	struct uccl_item env;	/* the envelope, or a control record */
-	struct uccl_item bulk;	/* the rest of the payload */
-	struct uccl_item lead;	/* between them: what of it does not wait for CTS */
+	TAILQ_ENTRY(uccl_op) link; /* in the queue of its peer or its kind */
+	union {
+		struct uccl_op_recv recv;
+		struct {
+			struct uccl_op_tx tx;
+			union {
+				struct uccl_op_send send;
+				struct uccl_op_rma rma;
+			};
+		};
+	};
 };
 
 /* Messages of different kinds never meet. Those of collectives and of connections have tags of their own. */

@@ -359,7 +359,7 @@ static const char *look_memory(const struct uccl_sim_world *w, const struct uccl
 	if (f->write_rx.ndescs > f->cfg.window || f->write_rx.ndoubts > f->cfg.window ||
 	    f->ack_tracker.ndirty > f->cfg.paths_rx)
 		return "a list of a flow is longer than its memory";
-	TAILQ_FOREACH(rx, &c->peer.rxs, plink)
+	TAILQ_FOREACH(rx, &c->peer.rx.all, plink)
 		n++;
 	if (n > UCCL_MSG_LIMIT + e->msg_ep.rx_pool.max)
 		return "a peer has more messages under way than it may";
@@ -374,7 +374,7 @@ static uint64_t unexpected_of(const struct conn_list *list)
 	uint64_t sum = 0;
 
 	TAILQ_FOREACH(c, list, all)
-		sum += c->peer.unexpected_bytes;
+		sum += c->peer.unexpected.bytes;
 	return sum;
 }
 
@@ -399,7 +399,7 @@ static void look_engine(struct uccl_sim_life *n, const struct uccl_engine *e)
 {
 	struct uccl_sim_world *w = n->w;
 	const struct uccl_msg_ep *m = &e->msg_ep;
-	uint64_t slots = 0, most = m->unexpected_max, room = e->nic->caps.rx_slots;
+	uint64_t slots = 0, most = m->unexpected.max, room = e->nic->caps.rx_slots;
 	uint64_t sum = unexpected_of(&e->conns) + unexpected_of(&e->dead) + unexpected_of(&e->kept);
 	const struct conn *c;
 
@@ -417,15 +417,15 @@ static void look_engine(struct uccl_sim_life *n, const struct uccl_engine *e)
 	if (slots > room)
 		uccl_sim_violation(w, "I8: endpoint %u granted %llu slots of %llu", n->node, (unsigned long long)slots,
 				   (unsigned long long)room);
-	if (sum != m->unexpected_bytes)
+	if (sum != m->unexpected.bytes)
 		uccl_sim_violation(w, "I13: endpoint %u buffers %llu unexpected bytes, its peers %llu", n->node,
-				   (unsigned long long)m->unexpected_bytes, (unsigned long long)sum);
-	if (m->unexpected_bytes > most && !w->deaths)
+				   (unsigned long long)m->unexpected.bytes, (unsigned long long)sum);
+	if (m->unexpected.bytes > most && !w->deaths)
 		uccl_sim_violation(w, "I13: endpoint %u buffers %llu unexpected bytes", n->node,
-				   (unsigned long long)m->unexpected_bytes);
-	if (m->copied_bytes > UCCL_COPIED_MAX + (uint64_t)w->o.inject + UCCL_COPY_MAX)
+				   (unsigned long long)m->unexpected.bytes);
+	if (m->tx.copied_bytes > UCCL_COPIED_MAX + (uint64_t)w->o.inject + UCCL_COPY_MAX)
 		uccl_sim_violation(w, "I13: endpoint %u holds copies of %llu bytes", n->node,
-				   (unsigned long long)m->copied_bytes);
+				   (unsigned long long)m->tx.copied_bytes);
 	/* Every life of every node, and once more: a place whose incarnation is not known yet. */
 	if (e->nconns > (uint32_t)w->o.nodes * (UCCL_SIM_LIVES + 1))
 		uccl_sim_violation(w, "I13: endpoint %u knows %u peers", n->node, e->nconns);

@@ -434,7 +434,7 @@ static void recv_success(struct sim_recv *r, struct uccl_op *op)
 	struct uccl_sim_world *w = r->w;
 	struct uccl_sim_life *n = &w->node[r->node];
 	uint64_t id = recv_message(op), room = op->len;
-	const uint8_t *buf = op->done_buf;
+	const uint8_t *buf = op->recv.done_buf;
 	const struct uccl_addr *from;
 	struct sim_msg *m;
 
@@ -463,11 +463,11 @@ static void recv_success(struct sim_recv *r, struct uccl_op *op)
 	if (!from || !uccl_nic_addr_equal(&from->nic, &w->addr[m->src][m->src_life].nic) ||
 	    (!w->o.keyless && from->incarnation != w->addr[m->src][m->src_life].incarnation))
 		uccl_sim_violation(w, "I3: source of message %u is wrong", m->id);
-	if (op->done_len != uccl_min(m->len, room) || op->olen != m->len - op->done_len ||
+	if (op->done_len != uccl_min(m->len, room) || op->recv.olen != m->len - op->done_len ||
 	    op->err != (m->len > room ? FI_ETRUNC : 0))
 		uccl_sim_violation(w, "I3: message %u of %llu bytes: %llu placed, %llu did not fit, error %d", m->id,
 				   (unsigned long long)m->len, (unsigned long long)op->done_len,
-				   (unsigned long long)op->olen, op->err);
+				   (unsigned long long)op->recv.olen, op->err);
 	else if (buf)
 		recv_bytes(r, op, m, buf);
 	else if (op->done_len)
@@ -553,8 +553,8 @@ static void recv_done(struct uccl_op *op)
 	else
 		recv_success(r, op);
 	if (child) {
-		uccl_owner_part(&w->owner, op->done_buf, op->done_len);
-		uccl_check_fill(uccl_rng_next(&w->rng), 0, op->done_buf, op->done_len);
+		uccl_owner_part(&w->owner, op->recv.done_buf, op->done_len);
+		uccl_check_fill(uccl_rng_next(&w->rng), 0, op->recv.done_buf, op->done_len);
 	}
 	if (!child || op->flags & UCCL_OPF_MULTI) {
 		r->state = RECV_DONE;
@@ -578,14 +578,14 @@ static void recv_fill_op(struct sim_recv *r, struct uccl_op *op)
 		op->flags |= UCCL_OPF_TAGGED;
 	if (r->match == UCCL_SIM_MULTI) {
 		op->flags |= UCCL_OPF_MULTI;
-		op->min_multi = uccl_max(r->w->node[r->node].cap[UCCL_SIM_MULTI], 1);
+		op->recv.min_multi = uccl_max(r->w->node[r->node].cap[UCCL_SIM_MULTI], 1);
 	}
 	if (r->directed) {
 		op->flags |= UCCL_OPF_DIRECTED;
 		op->peer = peer_of(r->w, &r->w->node[r->node], r->src, r->src_life);
 	}
 	op->tag = r->tag;
-	op->ignore = r->ignore;
+	op->recv.ignore = r->ignore;
 	op->context = r;
 	op->done = recv_done;
 	if (r->buf)

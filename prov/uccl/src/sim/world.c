@@ -342,7 +342,7 @@ static void life_check(struct uccl_sim_life *n, const struct uccl_engine *e)
 			uccl_sim_violation(w, "I6: endpoint %u, flow to port %u: %s", n->node, c->peer.addr.nic.port,
 					   text);
 		waits |= !c->peer.dead && !c->peer.self &&
-			 (!TAILQ_EMPTY(&c->peer.pending) || (c->peer.open && flow_waits(&c->peer.flow)));
+			 (!TAILQ_EMPTY(&c->peer.tx.pending) || (c->peer.open && flow_waits(&c->peer.flow)));
 	}
 	if (waits && uccl_engine_expiry(e) == UCCL_NEVER && w->o.keepalive_ms > 0)
 		uccl_sim_violation(w, "I10: endpoint %u waits for a peer and has no timer", n->node);
@@ -449,9 +449,9 @@ static void check_leaks(struct uccl_sim_world *w)
 					   n->e->msg_ep.op_pool.used);
 		if (n->e->msg_ep.rx_pool.used && !w->deaths && w->o.corrupt_pass <= 0)
 			uccl_sim_violation(w, "I16: endpoint %u still holds %u messages", i, n->e->msg_ep.rx_pool.used);
-		if (n->e->msg_ep.unexpected_bytes && !w->deaths && w->o.corrupt_pass <= 0)
+		if (n->e->msg_ep.unexpected.bytes && !w->deaths && w->o.corrupt_pass <= 0)
 			uccl_sim_violation(w, "I16: endpoint %u still buffers %llu bytes", i,
-					   (unsigned long long)n->e->msg_ep.unexpected_bytes);
+					   (unsigned long long)n->e->msg_ep.unexpected.bytes);
 		if (uccl_sim_nic_stats(n->nic)->mrs && !w->deaths)
 			uccl_sim_violation(w, "I16: endpoint %u still has %u registrations", i,
 					   uccl_sim_nic_stats(n->nic)->mrs);

@@ -185,8 +185,8 @@ static void talk(struct input *in)
 		memcpy(w.secret, t->src, t->len);
 	op = op_new(HONEST, t->kind == 2 ? UCCL_OP_WRITE : UCCL_OP_READ, 0, VICTIM, t->kind == 2 ? t->src : t->dst,
 		    t->len, t);
-	op->nseg = 1;
-	op->seg[0] = (struct uccl_seg){.len = t->len, .key = SECRET_KEY};
+	op->rma.nseg = 1;
+	op->rma.seg[0] = (struct uccl_seg){.len = t->len, .key = SECRET_KEY};
 	begin(HONEST, op);
 }
 
@@ -227,26 +227,26 @@ static void act(struct input *in)
 	case 4:
 		op = op_new(VICTIM, UCCL_OP_RECV, UCCL_OPF_TAGGED, -1, w.bin, len, NULL);
 		op->tag = what >> 5;
-		op->ignore = what & 16 ? UINT64_MAX : 0;
+		op->recv.ignore = what & 16 ? UINT64_MAX : 0;
 		begin(VICTIM, op);
 		break;
 	case 5:
 		op = op_new(VICTIM, UCCL_OP_RECV, UCCL_OPF_TAGGED | UCCL_OPF_MULTI, -1, w.bin, HOSTILE_BYTES, NULL);
 		op->tag = what >> 5;
-		op->min_multi = 1000;
+		op->recv.min_multi = 1000;
 		begin(VICTIM, op);
 		break;
 	case 6:
 	case 7:
 		op = op_new(VICTIM, how & 16 ? UCCL_OP_READ : UCCL_OP_WRITE, what & 0x80 ? UCCL_OPF_FENCE : 0, HOSTILE,
 			    w.bin, len, NULL);
-		op->nseg = 1;
-		op->seg[0] = (struct uccl_seg){.len = len, .key = 3};
+		op->rma.nseg = 1;
+		op->rma.seg[0] = (struct uccl_seg){.len = len, .key = 3};
 		begin(VICTIM, op);
 		break;
 	case 8:
 		op = op_new(VICTIM, UCCL_OP_RECV, UCCL_OPF_TAGGED, -1, w.bin, HOSTILE_BYTES, NULL);
-		op->ignore = UINT64_MAX;
+		op->recv.ignore = UINT64_MAX;
 		if (uccl_engine_peek(e, op, what & 1, !(what & 1), w.l->now) || !(what & 1)) {
 			uccl_op_put(e, op);
 			break;
@@ -274,20 +274,20 @@ static struct conn *foe(void)
 
 static uint32_t handle(struct input *in, struct uccl_peer *p, bool rx)
 {
-	struct uccl_op *op = TAILQ_FIRST(&p->sends);
+	struct uccl_op *op = TAILQ_FIRST(&p->tx.sends);
 	uint8_t how = byte(in);
 
 	for (int i = how % 4; op && i > 0; i--)
 		op = TAILQ_NEXT(op, link);
 	if (!op || how > 230)
 		return (uint32_t)number(in, 4);
-	return !rx ? op->id : op->rx ? op->rx->id : 0;
+	return !rx ? op->tx.id : op->type >= UCCL_OP_WRITE && op->rma.rx ? op->rma.rx->id : 0;
 }
 
 /* A message that the victim takes in. */
 static struct uccl_msg_rx *taken(struct input *in, struct uccl_peer *p)
 {
-	struct uccl_msg_rx *rx = TAILQ_FIRST(&p->rxs);
+	struct uccl_msg_rx *rx = TAILQ_FIRST(&p->rx.all);
 
 	for (int i = byte(in) % 4; rx && i > 0; i--)
 		rx = TAILQ_NEXT(rx, plink);
@@ -298,7 +298,7 @@ static void env_make(struct input *in, struct uccl_peer *p, uint8_t *rec, uint64
 {
 	static const uint8_t flags[] = {UCCL_ENV_TAGGED | UCCL_ENV_EAGER, UCCL_ENV_TAGGED | UCCL_ENV_UNSOLICITED,
 					UCCL_ENV_EAGER, UCCL_ENV_TAGGED | UCCL_ENV_DELIVERY | UCCL_ENV_EAGER};
-	struct uccl_env env = {.tag = tag, .len = len, .mseq = (uint32_t)near(in, p->rx_mseq, 4)};
+	struct uccl_env env = {.tag = tag, .len = len, .mseq = (uint32_t)near(in, p->rx.mseq, 4)};
 	uint8_t how = byte(in);
 
 	env.flags = how < 240 ? flags[how % 4] : byte(in);
@@ -332,17 +332,17 @@ static uint32_t record(struct input *in, struct uccl_peer *p, struct uccl_hdr *h
 		break;
 	case UCCL_REC_EAGER:
 		rx = taken(in, p);
-		uccl_rec_set_bulk(rec, rx ? (uint32_t)rx->mseq : (uint32_t)near(in, p->rx_mseq, 4), 0,
-				  rx ? near(in, rx->hi, 200) : near(in, 0, 3000));
-		uccl_put64(rec + 16, rx ? rx->eager : near(in, 3000, 100));
+		uccl_rec_set_bulk(rec, rx ? (uint32_t)rx->mseq : (uint32_t)near(in, p->rx.mseq, 4), 0,
+				  rx ? near(in, rx->arrived.hi, 200) : near(in, 0, 3000));
+		uccl_put64(rec + 16, rx ? rx->arrived.eager : near(in, 3000, 100));
 		break;
 	case UCCL_REC_DATA:
 	case UCCL_REC_REPLY:
 		rx = taken(in, p);
 		uccl_rec_set_bulk(rec, rx ? rx->id : handle(in, p, true), rx ? (uint32_t)rx->mseq : byte(in),
-				  rx ? near(in, uccl_max(rx->hi, rx->eager), 3) : near(in, 0, 3000));
+				  rx ? near(in, uccl_max(rx->arrived.hi, rx->arrived.eager), 3) : near(in, 0, 3000));
 		if (rx && byte(in) & 1)
-			len = (uint32_t)uccl_min(3000, rx->limit - rx->got);
+			len = (uint32_t)uccl_min(3000, rx->place.limit - rx->arrived.got);
 		break;
 	case UCCL_REC_REQ:
 	case 10:
@@ -463,7 +463,7 @@ static void say(struct input *in)
 
 		if (h.type == UCCL_PKT_DESC) {
 			d = (struct uccl_desc){.id = id, .gen = gen, .count = 1 + byte(in) % 4, .chunk = 1024};
-			d.offset = rx ? near(in, rx->hi, 2) : byte(in);
+			d.offset = rx ? near(in, rx->arrived.hi, 2) : byte(in);
 			d.len = (uint64_t)d.count * d.chunk - byte(in) % 2;
 			uccl_desc_encode(rec, &d);
 			break;
@@ -472,7 +472,7 @@ static void say(struct input *in)
 		rec[17] = (uint8_t)(1 + byte(in) % 4);
 		rec[16] = byte(in) % 5;
 		tx.payload_len = 1024u / rec[17];
-		uccl_rec_set_bulk(rec, id, gen, (rx ? rx->hi : 0) + (uint64_t)tx.payload_len * rec[16]);
+		uccl_rec_set_bulk(rec, id, gen, (rx ? rx->arrived.hi : 0) + (uint64_t)tx.payload_len * rec[16]);
 		rec[17] = (uint8_t)(1024u / tx.payload_len);
 		break;
 	}

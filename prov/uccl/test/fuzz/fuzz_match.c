@@ -25,11 +25,11 @@ struct model {
 
 static bool fits(const struct uccl_op *op, const struct uccl_msg_rx *rx)
 {
-	bool tagged = rx->flags & UCCL_ENV_TAGGED;
+	bool tagged = rx->env.flags & UCCL_ENV_TAGGED;
 
 	if (tagged != !!(op->flags & UCCL_OPF_TAGGED) || (op->flags & UCCL_OPF_DIRECTED && op->peer != rx->peer))
 		return false;
-	return !tagged || (op->tag & ~op->ignore) == (rx->tag & ~op->ignore);
+	return !tagged || (op->tag & ~op->recv.ignore) == (rx->env.tag & ~op->recv.ignore);
 }
 
 static struct uccl_op *model_posted(const struct model *m, const struct uccl_msg_rx *rx)
@@ -96,7 +96,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			op->flags = (tagged ? UCCL_OPF_TAGGED : 0) | (data[2] & 2 ? UCCL_OPF_DIRECTED : 0);
 			op->peer = peer;
 			op->tag = data[3];
-			op->ignore = data[4];
+			op->recv.ignore = data[4];
 			op->context = op;
 			rx = uccl_match_unexpected(&match, op);
 			assert(rx == model_unexpected(&model, op));
@@ -119,17 +119,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			if (nrxs == ITEMS)
 				goto out;
 			rx = &rxs[nrxs++];
-			rx->flags = tagged ? UCCL_ENV_TAGGED : 0;
+			rx->env.flags = tagged ? UCCL_ENV_TAGGED : 0;
 			rx->peer = peer;
-			rx->tag = data[3];
-			op = uccl_match_posted(&match, tagged, peer, rx->tag);
+			rx->env.tag = data[3];
+			op = uccl_match_posted(&match, tagged, peer, rx->env.tag);
 			assert(op == model_posted(&model, rx));
 			if (op) {
 				uccl_match_unpost(&match, op);
 				posted_remove(&model, op);
 			} else {
 				uccl_match_list(&match, rx);
-				assert(rx->listed);
+				assert(rx->match.listed);
 				model.unexpected[model.nunexpected++] = rx;
 			}
 			break;
@@ -156,7 +156,7 @@ out:
 			assert(op == model.posted[i++]);
 			if (op->flags & UCCL_OPF_DIRECTED) {
 				assert(op == own[op->peer - peers]);
-				own[op->peer - peers] = TAILQ_NEXT(op, directed_link);
+				own[op->peer - peers] = TAILQ_NEXT(op, recv.match.directed_link);
 			}
 		}
 		for (int p = 0; p < 3; p++)

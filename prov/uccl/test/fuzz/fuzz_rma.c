@@ -125,18 +125,18 @@ static void post(struct input *in, struct uccl_msg_ep *m, struct uccl_peer *p, u
 	op->peer = p;
 	op->done = done;
 	op->flags = what & 0x80 ? UCCL_OPF_FENCE : 0;
-	op->nseg = 1;
-	op->datatype = UCCL_UINT64;
-	op->atomic = op->type == UCCL_OP_COMPARE ? UCCL_CSWAP : UCCL_SUM;
+	op->rma.nseg = 1;
+	op->rma.datatype = UCCL_UINT64;
+	op->rma.atomic = op->type == UCCL_OP_COMPARE ? UCCL_CSWAP : UCCL_SUM;
 	if (op->type > UCCL_OP_READ) {
-		op->args = &args;
+		op->rma.args = &args;
 		args.ncompare = op->type == UCCL_OP_COMPARE;
 	}
-	op->seg[0].len = op->type > UCCL_OP_READ ? 16 : number(in, 3) % 70000;
+	op->rma.seg[0].len = op->type > UCCL_OP_READ ? 16 : number(in, 3) % 70000;
 	if (op->type != UCCL_OP_ATOMIC) {
-		op->iov[0] = (struct iovec){ .iov_base = own, .iov_len = op->seg[0].len };
+		op->iov[0] = (struct iovec){ .iov_base = own, .iov_len = op->rma.seg[0].len };
 		op->iov_count = 1;
-		op->len = op->seg[0].len;
+		op->len = op->rma.seg[0].len;
 	}
 	world.open_ops++;
 	if (uccl_msg_rma(m, op, 1)) {
@@ -148,21 +148,21 @@ static void post(struct input *in, struct uccl_msg_ep *m, struct uccl_peer *p, u
 /* A handle that is right most of the time. */
 static uint32_t handle(struct input *in, struct uccl_peer *p, bool rx)
 {
-	struct uccl_op *op = TAILQ_FIRST(&p->sends);
+	struct uccl_op *op = TAILQ_FIRST(&p->tx.sends);
 	uint8_t how = byte(in);
 
 	for (int i = how % 4; op && i > 0; i--)
 		op = TAILQ_NEXT(op, link);
 	if (!op || how > 200)
 		return (uint32_t)number(in, 4);
-	return !rx ? op->id : op->rx ? op->rx->id : 0;
+	return !rx ? op->tx.id : op->type >= UCCL_OP_WRITE && op->rma.rx ? op->rma.rx->id : 0;
 }
 
 static void record(struct input *in, struct uccl_peer *p)
 {
 	uint8_t rec[UCCL_REC_LEN] = { 0 }, *payload = malloc(CHUNK);
 	struct uccl_chunk_in c = { .rec = rec, .data = payload };
-	struct uccl_msg_rx *rx = TAILQ_FIRST(&p->rxs);
+	struct uccl_msg_rx *rx = TAILQ_FIRST(&p->rx.all);
 	struct uccl_env env = { 0 };
 	struct uccl_req req = { 0 };
 
@@ -188,7 +188,7 @@ static void record(struct input *in, struct uccl_peer *p)
 		env.tag = uccl_req_tag(&req);
 		env.len = byte(in) & 7 ? req.kind == UCCL_RMA_READ ? 0 : req.len : number(in, 3);
 		env.flags = byte(in) & 7 ? UCCL_ENV_EAGER : byte(in);
-		env.mseq = (uint32_t)p->rx_mseq + byte(in) % 4;
+		env.mseq = (uint32_t)p->rx.mseq + byte(in) % 4;
 		env.id = (uint32_t)number(in, 2);
 		uccl_env_encode(rec, &env);
 		/* What fits, most of the time. */
@@ -198,12 +198,12 @@ static void record(struct input *in, struct uccl_peer *p)
 	case UCCL_REC_MSG:
 		env.len = number(in, 2);
 		env.flags = byte(in);
-		env.mseq = (uint32_t)p->rx_mseq + byte(in) % 4;
+		env.mseq = (uint32_t)p->rx.mseq + byte(in) % 4;
 		env.id = byte(in);
 		uccl_env_encode(rec, &env);
 		break;
 	case UCCL_REC_EAGER:
-		uccl_rec_set_bulk(rec, (uint32_t)p->rx_mseq - 1 + byte(in) % 4, 0, number(in, 2));
+		uccl_rec_set_bulk(rec, (uint32_t)p->rx.mseq - 1 + byte(in) % 4, 0, number(in, 2));
 		uccl_put64(rec + 16, byte(in) & 1 ? number(in, 2) : 2000);
 		break;
 	case UCCL_REC_DATA:
@@ -256,7 +256,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	assert(own);
 	world.open_ops = 0;
 	uccl_msg_ep_init(&m, &msg_ep_ops, &stats, 8192, 100000, OPS);
-	m.target = &target;
+	m.target.ops = &target;
 	for (i = 0; i < REGIONS; i++) {
 		world.region[i] = calloc(1, REGION_BYTES);
 		assert(world.region[i]);
@@ -294,8 +294,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	uccl_peer_fail(&p, FI_EHOSTDOWN, 1);
 	uccl_msg_ep_fini(&m, 1);
-	assert(!world.open_ops && !m.staged_bytes && !m.copied_bytes && !m.unexpected_bytes);
-	assert(TAILQ_EMPTY(&p.rxs) && TAILQ_EMPTY(&p.replies) && TAILQ_EMPTY(&p.requests) && !p.by_mseq && !p.lone);
+	assert(!world.open_ops && !m.reply.staged_bytes && !m.tx.copied_bytes && !m.unexpected.bytes);
+	assert(TAILQ_EMPTY(&p.rx.all) && TAILQ_EMPTY(&p.reply.list) && TAILQ_EMPTY(&p.serve.requests) &&
+	       !p.rx.by_mseq && !p.rx.lone);
 	for (i = 0; i < REGIONS; i++)
 		free(world.region[i]);
 	free(own);

@@ -204,7 +204,7 @@ static void unexpected_fill(void)
 		if (i % 64 == 0)
 			look(&target, false);
 	}
-	while (inside(&target)->nunexpected < count) {
+	while (inside(&target)->unexpected.n < count) {
 		look_senders();
 		look(&target, false);
 	}
@@ -393,7 +393,7 @@ static struct cost requests_beside(void)
 		if (i % 64 == 0)
 			look(&target, false);
 	}
-	while (inside(&target)->nunexpected + 64 < count) {
+	while (inside(&target)->unexpected.n + 64 < count) {
 		look_senders();
 		look(&target, false);
 	}

@@ -91,7 +91,7 @@ static int recv_post(struct uccl_ep *ep, struct uccl_peer *peer)
 	op->type = UCCL_OP_RECV;
 	op->flags = UCCL_OPF_CM | (peer ? UCCL_OPF_DIRECTED : 0);
 	op->peer = peer;
-	op->ignore = UINT64_MAX;
+	op->recv.ignore = UINT64_MAX;
 	op->iov[0] = (struct iovec){ .iov_base = peer ? ep->cm->watch : ep->cm->any, .iov_len = UCCL_CM_MAX };
 	op->iov_count = 1;
 	op->len = UCCL_CM_MAX;
@@ -115,7 +115,7 @@ static void recv_done(struct uccl_op *op)
 		.from = op->from,
 		.type = op->tag,
 		.number = op->flags & UCCL_OPF_DATA ? op->data : 0,
-		.data = op->done_buf,
+		.data = op->recv.done_buf,
 		.len = op->done_len,
 	};
 	int err = op->err;

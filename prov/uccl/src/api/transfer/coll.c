@@ -426,7 +426,7 @@ static void group_clean(struct group *g, uint64_t now)
 	op = op_get(ep, UCCL_OP_RECV, g->hash, NULL, 0);
 	if (!op)
 		return;
-	op->ignore = (1ull << HASH_SHIFT) - 1;
+	op->recv.ignore = (1ull << HASH_SHIFT) - 1;
 	while (!uccl_engine_peek(ep->driver.engine, op, false, true, now))
 		;
 	uccl_op_put(ep->driver.engine, op);

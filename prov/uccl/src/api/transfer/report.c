@@ -34,13 +34,13 @@ static void failure_text(const struct uccl_op *op, char *buf, size_t size)
 
 	if (op->from || op->peer)
 		uccl_address_text(uccl_peer_addr(op->from ? op->from : op->peer), who, sizeof(who));
-	if (op->err == FI_ETRUNC)
+	if (op->type == UCCL_OP_RECV && op->err == FI_ETRUNC)
 		snprintf(buf, size, "%s %s: the message has %llu bytes, the buffer %llu", what, who,
-			 (unsigned long long)(op->done_len + op->olen), (unsigned long long)op->done_len);
+			 (unsigned long long)(op->done_len + op->recv.olen), (unsigned long long)op->done_len);
 	else if (op->refusal)
 		snprintf(buf, size, "%s %s refused: %s (key 0x%llx, 0x%llx + %llu)", what, who, refusals[op->refusal],
-			 (unsigned long long)op->seg[0].key, (unsigned long long)op->seg[0].addr,
-			 (unsigned long long)op->seg[0].len);
+			 (unsigned long long)op->rma.seg[0].key, (unsigned long long)op->rma.seg[0].addr,
+			 (unsigned long long)op->rma.seg[0].len);
 	else
 		snprintf(buf, size, "%s %s: %s", what, who, uccl_lib.strerror(op->err));
 }
@@ -57,7 +57,7 @@ static void report_failure(struct uccl_cq *cq, struct uccl_cntr *cntr, const str
 		uccl_tracefile_error(((struct uccl_ep *)op->api)->trace, op->err, uccl_clock());
 	}
 	if (cq)
-		uccl_cq_push_error(cq, op->api, e, op->err, op->olen, text);
+		uccl_cq_push_error(cq, op->api, e, op->err, op->type == UCCL_OP_RECV ? op->recv.olen : 0, text);
 	if (cntr)
 		uccl_cntr_count(cntr, false);
 }
@@ -79,7 +79,6 @@ void uccl_report_send(struct uccl_op *op)
 	if (ep->closing) {
 		/* nobody is left to tell */
 	} else if (op->err) {
-		op->olen = 0;
 		e.tag = op->tag;
 		report_failure(ep->tx_cq, ep->cntr[UCCL_CNTR_SEND], op, &e);
 	} else {
@@ -103,7 +102,6 @@ void uccl_report_rma(struct uccl_op *op)
 	if (ep->closing) {
 		/* nobody is left to tell */
 	} else if (op->err) {
-		op->olen = 0;
 		report_failure(ep->tx_cq, cntr, op, &e);
 	} else {
 		if (op->api_flags & UCCL_WANT_COMPLETION)
@@ -133,7 +131,7 @@ static void recv_report(struct uccl_ep *ep, struct uccl_op *op)
 		.op_context = op->context,
 		.flags = op->api_flags & ~UCCL_WANT_COMPLETION,
 		.len = op->done_len,
-		.buf = op->done_buf,
+		.buf = op->recv.done_buf,
 		.tag = op->api_flags & FI_TAGGED ? op->tag : 0,
 	};
 	struct uccl_cntr *cntr = ep->cntr[UCCL_CNTR_RECV];

@@ -174,12 +174,12 @@ static int rma_fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_rm
 	op->type = (uint8_t)x->type;
 	op->flags = (x->flags & FI_REMOTE_CQ_DATA ? UCCL_OPF_DATA : 0) | (x->flags & FI_INJECT ? UCCL_OPF_INJECT : 0) |
 		    (x->flags & FI_FENCE ? UCCL_OPF_FENCE : 0);
-	op->datatype = x->datatype;
-	op->atomic = x->atomic;
-	op->args = x->args;
-	op->nseg = x->nseg;
+	op->rma.datatype = x->datatype;
+	op->rma.atomic = x->atomic;
+	op->rma.args = x->args;
+	op->rma.nseg = x->nseg;
 	for (uint8_t i = 0; i < x->nseg; i++) {
-		op->seg[i] = x->seg[i];
+		op->rma.seg[i] = x->seg[i];
 		if (x->seg[i].len > UCCL_MSG_MAX)
 			return -FI_EMSGSIZE;
 		len += x->seg[i].len;
@@ -215,7 +215,7 @@ int uccl_request_recv_fill(struct uccl_ep *ep, struct uccl_op *op, const struct 
 	op->type = UCCL_OP_RECV;
 	op->flags = x->flags & FI_TAGGED ? UCCL_OPF_TAGGED : 0;
 	op->tag = x->tag;
-	op->ignore = x->ignore;
+	op->recv.ignore = x->ignore;
 	op->context = x->context;
 	op->api_flags = FI_RECV | (x->flags & (FI_TAGGED | FI_MSG)) | (want ? UCCL_WANT_COMPLETION : 0);
 	op->api = ep;
@@ -227,7 +227,7 @@ int uccl_request_recv_fill(struct uccl_ep *ep, struct uccl_op *op, const struct 
 		if (x->flags & FI_TAGGED || x->count != 1)
 			return -FI_EINVAL;
 		op->flags |= UCCL_OPF_MULTI;
-		op->min_multi = ep->min_multi;
+		op->recv.min_multi = ep->min_multi;
 	}
 	/* Without FI_DIRECTED_RECV the source is ignored, as the interface says. */
 	if (ep->directed && x->addr != FI_ADDR_UNSPEC) {
@@ -287,7 +287,7 @@ ssize_t uccl_request_peek(struct uccl_ep *ep, const struct uccl_xfer *x, bool si
 		poll_now(ep, now);
 		rc = uccl_engine_peek(ep->driver.engine, op, claim, discard, now);
 		op->api_flags |= UCCL_WANT_COMPLETION & (ep->rx_cq ? ~0ull : 0);
-		op->done_buf = NULL;
+		op->recv.done_buf = NULL;
 	}
 	if (rc == -FI_ENOMSG && silent) {
 		ep->rx_open--;
@@ -296,7 +296,7 @@ ssize_t uccl_request_peek(struct uccl_ep *ep, const struct uccl_xfer *x, bool si
 	}
 	op->err = -rc;
 	if (rc)
-		op->done_len = op->olen = 0;
+		op->done_len = op->recv.olen = 0;
 	uccl_report_recv(op);
 	uccl_driver_kick(&ep->driver);
 	return 0;

@@ -58,8 +58,8 @@ uint64_t conns_forget(struct uccl_engine *e, uint64_t now)
 		c = TAILQ_FIRST(&e->dead);
 		if (now - c->forget_ns < FORGET_NS && e->ndead <= DEAD_MAX)
 			break;
-		if (!c->refs && TAILQ_EMPTY(&c->peer.rxs) && TAILQ_EMPTY(&c->peer.replies) && !c->peer.nstriped &&
-		    !uccl_msg_copying(&e->msg_ep)) {
+		if (!c->refs && TAILQ_EMPTY(&c->peer.rx.all) && TAILQ_EMPTY(&c->peer.reply.list) &&
+		    !c->peer.lanes.nstriped && !uccl_msg_copying(&e->msg_ep)) {
 			conn_free(c, &e->dead);
 			e->ndead--;
 			continue;
@@ -118,7 +118,7 @@ static bool conn_needed(const struct conn *c)
 	for (int t = 0; t < UCCL_KINDS; t++)
 		if (!TAILQ_EMPTY(&p->directed[t]))
 			return true;
-	return !TAILQ_EMPTY(&p->pending) || !TAILQ_EMPTY(&p->sends) || !TAILQ_EMPTY(&p->rxs) || p->self;
+	return !TAILQ_EMPTY(&p->tx.pending) || !TAILQ_EMPTY(&p->tx.sends) || !TAILQ_EMPTY(&p->rx.all) || p->self;
 }
 
 /* PROTOCOL R133 */

@@ -29,7 +29,7 @@ void engine_drain_step(struct uccl_engine *e, uint64_t now)
 
 		next = TAILQ_NEXT(c, drain);
 		if (!c->peer.open ||
-		    (f->close.state == UCCL_FLOW_OPEN && (!uccl_flow_idle(f) || c->peer.nstriped) && !late))
+		    (f->close.state == UCCL_FLOW_OPEN && (!uccl_flow_idle(f) || c->peer.lanes.nstriped) && !late))
 			continue;
 		if (f->close.state == UCCL_FLOW_OPEN) {
 			uccl_flow_close(f, now);
@@ -64,7 +64,7 @@ bool uccl_engine_drained(const struct uccl_engine *e)
 
 	/* What waits for a connection was accepted, too. */
 	TAILQ_FOREACH(c, &e->close_unsent, drain)
-		if (c->peer.open || (!TAILQ_EMPTY(&c->peer.pending) && e->now - e->drain_ns < DRAIN_DATA_NS))
+		if (c->peer.open || (!TAILQ_EMPTY(&c->peer.tx.pending) && e->now - e->drain_ns < DRAIN_DATA_NS))
 			return false;
 	TAILQ_FOREACH(c, &e->close_sent, drain)
 		if (!drain_answered(e, c))

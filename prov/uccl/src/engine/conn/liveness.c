@@ -228,8 +228,8 @@ static bool conn_managed(const struct conn *c)
 
 static bool conn_interested(const struct uccl_engine *e, const struct conn *c)
 {
-	return !uccl_flow_idle(&c->peer.flow) || !TAILQ_EMPTY(&c->peer.rxs) || !TAILQ_EMPTY(&c->peer.sends) ||
-	       !TAILQ_EMPTY(&c->peer.pending) || !TAILQ_EMPTY(&e->msg_ep.match.posted[UCCL_KIND_UNTAGGED]) ||
+	return !uccl_flow_idle(&c->peer.flow) || !TAILQ_EMPTY(&c->peer.rx.all) || !TAILQ_EMPTY(&c->peer.tx.sends) ||
+	       !TAILQ_EMPTY(&c->peer.tx.pending) || !TAILQ_EMPTY(&e->msg_ep.match.posted[UCCL_KIND_UNTAGGED]) ||
 	       !TAILQ_EMPTY(&e->msg_ep.match.posted[UCCL_KIND_TAGGED]) ||
 	       !TAILQ_EMPTY(&e->msg_ep.match.posted[UCCL_KIND_COLL]) || conn_managed(c);
 }
@@ -237,7 +237,7 @@ static bool conn_interested(const struct uccl_engine *e, const struct conn *c)
 /* Operations cannot end before this peer says something. */
 static bool conn_awaited(const struct conn *c)
 {
-	return !uccl_flow_idle(&c->peer.flow) || !TAILQ_EMPTY(&c->peer.sends) || !TAILQ_EMPTY(&c->peer.rxs);
+	return !uccl_flow_idle(&c->peer.flow) || !TAILQ_EMPTY(&c->peer.tx.sends) || !TAILQ_EMPTY(&c->peer.rx.all);
 }
 
 /* Is it silent, although asked, for longer than a person has allowed? PROTOCOL R47 */

@@ -11,8 +11,8 @@
 /* Memory of this device, and the NIC takes it. False: not now, nor later. */
 static bool device_rx_open(struct uccl_engine *e, const void *buf, int device)
 {
-	const struct uccl_device_ops *ops = e->msg_ep.device;
-	struct uccl_nic_device of = {.number = device, .arg = e->msg_ep.device_arg, .dmabuf = ops->dmabuf};
+	const struct uccl_device_ops *ops = e->msg_ep.device.ops;
+	struct uccl_nic_device of = {.number = device, .arg = e->msg_ep.device.arg, .dmabuf = ops->dmabuf};
 	struct engine_device_rx *l = &e->device_rx;
 
 	l->tried = true;
@@ -31,13 +31,13 @@ static bool device_rx_open(struct uccl_engine *e, const void *buf, int device)
 
 uint32_t engine_device_rx_queue(struct uccl_engine *e, const void *buf)
 {
-	const struct uccl_device_ops *ops = e->msg_ep.device;
+	const struct uccl_device_ops *ops = e->msg_ep.device.ops;
 	const struct engine_device_rx *l = &e->device_rx;
 	int device;
 
 	if (!e->nic->caps.lend_slots || !e->nic->ops->lend || !ops->direct || !ops->slab || (l->tried && !l->queue))
 		return 0;
-	device = ops->direct(e->msg_ep.device_arg, buf);
+	device = ops->direct(e->msg_ep.device.arg, buf);
 	if (device < 0 || (!l->tried && !device_rx_open(e, buf, device)) || l->device != device)
 		return 0;
 	/* Copies do not keep up: more would be refused, and come again. PROTOCOL R293 */
@@ -51,7 +51,7 @@ enum uccl_drop engine_device_rx_may(struct uccl_engine *e)
 	if (l->n == e->nic->caps.lend_slots)
 		return UCCL_DROP_MEMORY;
 	if (!l->seen && l->queue) {
-		l->seen = !e->msg_ep.device->flush(e->msg_ep.device_arg, l->mem);
+		l->seen = !e->msg_ep.device.ops->flush(e->msg_ep.device.arg, l->mem);
 		/* What nobody can say that the device sees comes again, by the usual way. */
 		if (!l->seen)
 			l->queue = 0;
@@ -63,19 +63,19 @@ void engine_device_rx_keep(struct uccl_engine *e, uint32_t slot, uint64_t before
 {
 	struct engine_device_rx *l = &e->device_rx;
 
-	if (e->msg_ep.copies_queued == before) {
+	if (e->msg_ep.device.queued == before) {
 		e->nic->ops->reuse(e->nic, slot);
 		return;
 	}
 	l->slots[(l->first + l->n++) % e->nic->caps.lend_slots] =
-		(struct engine_device_rx_slot){.ticket = e->msg_ep.copies_queued, .slot = slot};
+		(struct engine_device_rx_slot){.ticket = e->msg_ep.device.queued, .slot = slot};
 }
 
 void engine_device_rx_settle(struct uccl_engine *e)
 {
 	struct engine_device_rx *l = &e->device_rx;
 
-	while (l->n && l->slots[l->first].ticket <= e->msg_ep.copies_done) {
+	while (l->n && l->slots[l->first].ticket <= e->msg_ep.device.done) {
 		e->nic->ops->reuse(e->nic, l->slots[l->first].slot);
 		l->first = (l->first + 1) % e->nic->caps.lend_slots;
 		l->n--;
@@ -85,6 +85,6 @@ void engine_device_rx_settle(struct uccl_engine *e)
 void engine_device_rx_close(struct uccl_engine *e)
 {
 	if (e->device_rx.mem)
-		e->msg_ep.device->slab_free(e->msg_ep.device_arg, e->device_rx.mem);
+		e->msg_ep.device.ops->slab_free(e->msg_ep.device.arg, e->device_rx.mem);
 	free(e->device_rx.slots);
 }

@@ -221,14 +221,14 @@ static void rx_device(struct uccl_engine *e, const struct uccl_rx *rx, uint64_t 
 	struct uccl_hdr h;
 	struct conn *c;
 	enum uccl_drop reason = device_rx_check(e, rx, &h, &c);
-	uint64_t before = e->msg_ep.copies_queued;
+	uint64_t before = e->msg_ep.device.queued;
 
 	drop(e, reason);
 	if (reason == UCCL_DROP_COUNT && c) {
 		h.on_device = true;
 		conn_slots_came(c, rx->len);
 		rx_flow(c, &h, rx->body, NULL, rx->age_ns, now);
-		e->stats.gathered += e->msg_ep.copies_queued != before ? rx->body_len : 0;
+		e->stats.gathered += e->msg_ep.device.queued != before ? rx->body_len : 0;
 	}
 	engine_device_rx_keep(e, rx->imm, before);
 }

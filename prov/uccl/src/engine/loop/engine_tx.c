@@ -43,9 +43,9 @@ static void tx_held(struct conn *c, uint64_t now)
 	enum uccl_stall why = uccl_flow_stall(&c->peer.flow, now);
 
 	if (why == UCCL_STALL_NOT && !c->peer.flow.sent.inflight_chunks) {
-		if (!TAILQ_EMPTY(&c->peer.sends))
+		if (!TAILQ_EMPTY(&c->peer.tx.sends))
 			why = UCCL_STALL_ANSWER;
-		else if (!TAILQ_EMPTY(&c->peer.pending) && !TAILQ_FIRST(&c->peer.pending)->loading)
+		else if (!TAILQ_EMPTY(&c->peer.tx.pending) && !TAILQ_FIRST(&c->peer.tx.pending)->tx.loading)
 			why = UCCL_STALL_LIMIT;
 	}
 	/* Questions that could not leave are no silence of the peer. */

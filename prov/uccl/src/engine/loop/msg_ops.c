@@ -50,8 +50,8 @@ static int ops_reg(struct uccl_peer *p, void *buf, uint64_t len, bool device, vo
 {
 	struct conn *c = peer_conn(p);
 	struct uccl_nic *nic = c->e->nic;
-	const struct uccl_device_ops *ops = c->e->msg_ep.device;
-	struct uccl_nic_device of = {.arg = c->e->msg_ep.device_arg};
+	const struct uccl_device_ops *ops = c->e->msg_ep.device.ops;
+	struct uccl_nic_device of = {.arg = c->e->msg_ep.device.arg};
 	int rc;
 
 	if (device) {
@@ -85,8 +85,8 @@ static int ops_source(struct uccl_peer *p, const void *buf, uint64_t len, void *
 {
 	struct conn *c = peer_conn(p);
 	struct uccl_nic *nic = c->e->nic;
-	const struct uccl_device_ops *ops = c->e->msg_ep.device;
-	struct uccl_nic_device of = {.arg = c->e->msg_ep.device_arg};
+	const struct uccl_device_ops *ops = c->e->msg_ep.device.ops;
+	struct uccl_nic_device of = {.arg = c->e->msg_ep.device.arg};
 
 	if (!nic->ops->source || !ops->source || c->seal)
 		return -FI_ENOSYS;

@@ -53,7 +53,7 @@ void conn_end_reported(struct conn *c, int err)
 	char ip[UCCL_SNAPSHOT_IP_TEXT];
 
 	uccl_snapshot_addr_text(c->peer.addr.nic.ip, ip, sizeof(ip));
-	UCCL_LOG(err != FI_EACCES && (c->closed || TAILQ_EMPTY(&c->peer.sends)) ? UCCL_LOG_INFO : UCCL_LOG_WARN,
+	UCCL_LOG(err != FI_EACCES && (c->closed || TAILQ_EMPTY(&c->peer.tx.sends)) ? UCCL_LOG_INFO : UCCL_LOG_WARN,
 		 "peer %s port %u ended: %s", ip, c->peer.addr.nic.port, end_text(c, err));
 }
 

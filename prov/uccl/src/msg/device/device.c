@@ -10,7 +10,7 @@
 static void queued(struct uccl_msg_ep *m, struct uccl_copy *c, uint64_t ticket)
 {
 	c->ticket = ticket;
-	m->copies_queued = ticket;
+	m->device.queued = ticket;
 }
 
 /* One run of bytes. */
@@ -18,11 +18,11 @@ static void copy_one(struct uccl_msg_ep *m, struct uccl_copy *c, uint8_t *to, bo
 		     bool from_device, uint64_t len, bool keep)
 {
 	if (to_device && from_device)
-		queued(m, c, m->device->move(m->device_arg, to, from, len, &c->err));
+		queued(m, c, m->device.ops->move(m->device.arg, to, from, len, &c->err));
 	else if (to_device)
-		queued(m, c, m->device->put(m->device_arg, to, from, len, keep, &c->err));
+		queued(m, c, m->device.ops->put(m->device.arg, to, from, len, keep, &c->err));
 	else if (from_device)
-		queued(m, c, m->device->get(m->device_arg, to, from, len, &c->err));
+		queued(m, c, m->device.ops->get(m->device.arg, to, from, len, &c->err));
 	else
 		memmove(to, from, len);
 }
@@ -95,7 +95,7 @@ void msg_move(struct uccl_msg_ep *m, struct uccl_copy *c, const struct iovec *to
 
 bool msg_copied(const struct uccl_msg_ep *m, const struct uccl_copy *c)
 {
-	return c->ticket <= m->copies_done;
+	return c->ticket <= m->device.done;
 }
 
 void msg_copy_wait(struct uccl_msg_ep *m, struct uccl_copy *c, void (*done)(struct uccl_copy *c, uint64_t now))
@@ -107,32 +107,32 @@ void msg_copy_wait(struct uccl_msg_ep *m, struct uccl_copy *c, void (*done)(stru
 		return;
 	c->queued = true;
 	/* Mostly it is the last. */
-	TAILQ_FOREACH_REVERSE(before, &m->copies, uccl_copy_list, link)
+	TAILQ_FOREACH_REVERSE(before, &m->device.copies, uccl_copy_list, link)
 		if (before->ticket <= c->ticket)
 			break;
 	if (before)
-		TAILQ_INSERT_AFTER(&m->copies, before, c, link);
+		TAILQ_INSERT_AFTER(&m->device.copies, before, c, link);
 	else
-		TAILQ_INSERT_HEAD(&m->copies, c, link);
+		TAILQ_INSERT_HEAD(&m->device.copies, c, link);
 }
 
 static void stay(struct uccl_msg_ep *m, uint64_t ticket)
 {
-	while (m->copies_done < ticket)
-		m->copies_done = m->device->wait(m->device_arg);
+	while (m->device.done < ticket)
+		m->device.done = m->device.ops->wait(m->device.arg);
 }
 
 void msg_copy_end(struct uccl_msg_ep *m, struct uccl_copy *c)
 {
 	stay(m, c->ticket);
 	if (c->queued)
-		TAILQ_REMOVE(&m->copies, c, link);
+		TAILQ_REMOVE(&m->device.copies, c, link);
 	c->queued = false;
 }
 
 void msg_copies_settle(struct uccl_msg_ep *m)
 {
-	stay(m, m->copies_queued);
+	stay(m, m->device.queued);
 }
 
 int uccl_msg_copies(struct uccl_msg_ep *m, uint64_t now)
@@ -140,10 +140,10 @@ int uccl_msg_copies(struct uccl_msg_ep *m, uint64_t now)
 	struct uccl_copy *c;
 	int n = 0;
 
-	if (m->copies_done != m->copies_queued)
-		m->copies_done = m->device->poll(m->device_arg);
-	while ((c = TAILQ_FIRST(&m->copies)) && c->ticket <= m->copies_done) {
-		TAILQ_REMOVE(&m->copies, c, link);
+	if (m->device.done != m->device.queued)
+		m->device.done = m->device.ops->poll(m->device.arg);
+	while ((c = TAILQ_FIRST(&m->device.copies)) && c->ticket <= m->device.done) {
+		TAILQ_REMOVE(&m->device.copies, c, link);
 		c->queued = false;
 		c->done(c, now);
 		n++;

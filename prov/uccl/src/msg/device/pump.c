@@ -24,7 +24,7 @@ static void part_loaded(struct uccl_copy *c, uint64_t now)
 	(void)now;
 	if (c->err) {
 		/* The peer waits for bytes that nobody has. */
-		op->fail = c->err;
+		op->tx.fail = c->err;
 		p->msg_ep->ops->broken(p, FI_EFAULT);
 		return;
 	}
@@ -36,9 +36,9 @@ static void part_loaded(struct uccl_copy *c, uint64_t now)
 	item->iov = &part->iov;
 	item->iov_count = 1;
 	item->len = part->iov.iov_len;
-	item->more = op->bulk.len - part->off - item->len;
-	uccl_peer_place(p, item, op->bulk.rkey, op->bulk.raddr);
-	uccl_rec_set_bulk(item->rec, uccl_get32(op->bulk.rec), op->mseq, part->off);
+	item->more = op->tx.bulk.len - part->off - item->len;
+	uccl_peer_place(p, item, op->tx.bulk.rkey, op->tx.bulk.raddr);
+	uccl_rec_set_bulk(item->rec, uccl_get32(op->tx.bulk.rec), op->tx.mseq, part->off);
 	uccl_flow_submit(&p->flow, item);
 	p->msg_ep->ops->ready(p);
 }
@@ -49,7 +49,7 @@ static void part_begin(struct uccl_pump *u, uint8_t i)
 	struct uccl_pump_part *part = &u->part[i];
 	struct uccl_op *op = u->op;
 	struct uccl_msg_ep *m = op->peer->msg_ep;
-	uint64_t n = uccl_min(part_bytes(u), op->bulk.len - u->off);
+	uint64_t n = uccl_min(part_bytes(u), op->tx.bulk.len - u->off);
 
 	if (!n)
 		return;
@@ -65,17 +65,17 @@ static void part_begin(struct uccl_pump *u, uint8_t i)
 /* False: there is no memory now. */
 static bool pump_start(struct uccl_msg_ep *m, struct uccl_op *op)
 {
-	uint64_t bytes = uccl_min(op->bulk.len, UCCL_PUMP_PARTS * UCCL_PUMP_PART);
+	uint64_t bytes = uccl_min(op->tx.bulk.len, UCCL_PUMP_PARTS * UCCL_PUMP_PART);
 	struct uccl_pump *u;
 	uint8_t *lent;
 
-	if (m->pumped_bytes + bytes > UCCL_PUMPED_MAX)
+	if (m->pumps.bytes + bytes > UCCL_PUMPED_MAX)
 		return false;
-	lent = m->device->alloc(m->device_arg, bytes);
+	lent = m->device.ops->alloc(m->device.arg, bytes);
 	u = malloc(sizeof(*u) + (lent ? 0 : bytes));
 	if (!u) {
 		if (lent)
-			m->device->free(m->device_arg, lent);
+			m->device.ops->free(m->device.arg, lent);
 		return false;
 	}
 	memset(u, 0, sizeof(*u));
@@ -83,8 +83,8 @@ static bool pump_start(struct uccl_msg_ep *m, struct uccl_op *op)
 	u->lent = lent;
 	u->op = op;
 	u->bytes = bytes;
-	m->pumped_bytes += bytes;
-	op->pump = u;
+	m->pumps.bytes += bytes;
+	op->tx.pumped.by = u;
 	for (uint8_t i = 0; i < UCCL_PUMP_PARTS; i++)
 		part_begin(u, i);
 	return true;
@@ -94,23 +94,23 @@ void msg_pump_begin(struct uccl_op *op, const struct uccl_cts *cts)
 {
 	struct uccl_msg_ep *m = op->peer->msg_ep;
 
-	op->bulk.len = cts->limit;
-	op->bulk.rkey = cts->rkey;
-	op->bulk.raddr = cts->raddr;
-	uccl_rec_set_bulk(op->bulk.rec, cts->rx, op->mseq, 0);
-	if (TAILQ_EMPTY(&m->pumps) && pump_start(m, op))
+	op->tx.bulk.len = cts->limit;
+	op->tx.bulk.rkey = cts->rkey;
+	op->tx.bulk.raddr = cts->raddr;
+	uccl_rec_set_bulk(op->tx.bulk.rec, cts->rx, op->tx.mseq, 0);
+	if (TAILQ_EMPTY(&m->pumps.waiting) && pump_start(m, op))
 		return;
-	TAILQ_INSERT_TAIL(&m->pumps, op, pump_link);
-	op->pump_waits = true;
+	TAILQ_INSERT_TAIL(&m->pumps.waiting, op, tx.pumped.link);
+	op->tx.pumped.waits = true;
 }
 
 static void pump_free(struct uccl_msg_ep *m, struct uccl_op *op)
 {
-	m->pumped_bytes -= op->pump->bytes;
-	if (op->pump->lent)
-		m->device->free(m->device_arg, op->pump->buf);
-	free(op->pump);
-	op->pump = NULL;
+	m->pumps.bytes -= op->tx.pumped.by->bytes;
+	if (op->tx.pumped.by->lent)
+		m->device.ops->free(m->device.arg, op->tx.pumped.by->buf);
+	free(op->tx.pumped.by);
+	op->tx.pumped.by = NULL;
 	msg_pumps_run(m);
 }
 
@@ -131,13 +131,13 @@ struct uccl_op *msg_pump_acked(struct uccl_item *item)
 
 void msg_pump_end(struct uccl_msg_ep *m, struct uccl_op *op)
 {
-	if (op->pump_waits)
-		TAILQ_REMOVE(&m->pumps, op, pump_link);
-	op->pump_waits = false;
-	if (!op->pump)
+	if (op->tx.pumped.waits)
+		TAILQ_REMOVE(&m->pumps.waiting, op, tx.pumped.link);
+	op->tx.pumped.waits = false;
+	if (!op->tx.pumped.by)
 		return;
 	for (uint8_t i = 0; i < UCCL_PUMP_PARTS; i++)
-		msg_copy_end(m, &op->pump->part[i].copy);
+		msg_copy_end(m, &op->tx.pumped.by->part[i].copy);
 	pump_free(m, op);
 }
 
@@ -145,8 +145,8 @@ void msg_pumps_run(struct uccl_msg_ep *m)
 {
 	struct uccl_op *op;
 
-	while ((op = TAILQ_FIRST(&m->pumps)) && pump_start(m, op)) {
-		TAILQ_REMOVE(&m->pumps, op, pump_link);
-		op->pump_waits = false;
+	while ((op = TAILQ_FIRST(&m->pumps.waiting)) && pump_start(m, op)) {
+		TAILQ_REMOVE(&m->pumps.waiting, op, tx.pumped.link);
+		op->tx.pumped.waits = false;
 	}
 }

@@ -71,7 +71,7 @@ static const uint64_t *secret(struct uccl_match *m)
 /* An untagged receive takes whatever the tag is. */
 static uint64_t ignored(const struct uccl_op *recv, enum uccl_match_kind kind)
 {
-	return kind == UCCL_KIND_UNTAGGED ? UINT64_MAX : recv->ignore;
+	return kind == UCCL_KIND_UNTAGGED ? UINT64_MAX : recv->recv.ignore;
 }
 
 static uint64_t source(const struct uccl_peer *peer, bool directed)
@@ -94,7 +94,7 @@ static bool table_is(const struct uccl_match_table *t, uint64_t ignore, bool dir
 
 static struct uccl_op *class_op(struct uccl_multinode *n)
 {
-	return n ? uccl_container_of(n, struct uccl_op, class_node) : NULL;
+	return n ? uccl_container_of(n, struct uccl_op, recv.match.class_node) : NULL;
 }
 
 /* The receive of this class that a message, or another receive, would meet first. */
@@ -133,21 +133,21 @@ static void posts_add(struct uccl_match *m, struct uccl_match_posts *ps, struct 
 	bool directed = recv->flags & UCCL_OPF_DIRECTED;
 	uint64_t ignore = ignored(recv, kind);
 
-	recv->in_class = class_for(m, ps, ignore, directed);
-	if (recv->in_class)
-		uccl_multimap_add(&recv->in_class->map, &recv->class_node, recv->tag & ~ignore,
+	recv->recv.match.in_class = class_for(m, ps, ignore, directed);
+	if (recv->recv.match.in_class)
+		uccl_multimap_add(&recv->recv.match.in_class->map, &recv->recv.match.class_node, recv->tag & ~ignore,
 				  source(recv->peer, directed));
 	else
-		TAILQ_INSERT_TAIL(&ps->unclassified, recv, unclassified_link);
+		TAILQ_INSERT_TAIL(&ps->unclassified, recv, recv.match.unclassified_link);
 }
 
 static void posts_remove(struct uccl_match_posts *ps, struct uccl_op *recv)
 {
-	if (recv->in_class)
-		uccl_multimap_remove(&recv->in_class->map, &recv->class_node);
+	if (recv->recv.match.in_class)
+		uccl_multimap_remove(&recv->recv.match.in_class->map, &recv->recv.match.class_node);
 	else
-		TAILQ_REMOVE(&ps->unclassified, recv, unclassified_link);
-	recv->in_class = NULL;
+		TAILQ_REMOVE(&ps->unclassified, recv, recv.match.unclassified_link);
+	recv->recv.match.in_class = NULL;
 }
 
 static void posts_index(struct uccl_match *m, enum uccl_match_kind kind)
@@ -181,12 +181,12 @@ struct uccl_op *uccl_match_posted(struct uccl_match *m, enum uccl_match_kind kin
 	for (uint8_t i = 0; i < ps->nclasses; i++) {
 		m->steps++;
 		op = class_find(&ps->classes[i], peer, tag);
-		if (op && (!first || op->posted < first->posted))
+		if (op && (!first || op->recv.match.posted < first->recv.match.posted))
 			first = op;
 	}
-	TAILQ_FOREACH(op, &ps->unclassified, unclassified_link) {
+	TAILQ_FOREACH(op, &ps->unclassified, recv.match.unclassified_link) {
 		m->steps++;
-		if (first && op->posted > first->posted)
+		if (first && op->recv.match.posted > first->recv.match.posted)
 			break;
 		if (takes(op, kind, peer, tag))
 			return op;
@@ -197,7 +197,7 @@ struct uccl_op *uccl_match_posted(struct uccl_match *m, enum uccl_match_kind kin
 /* In the order of posting, whenever it is called. */
 static void directed_add(struct uccl_peer *p, enum uccl_match_kind kind, struct uccl_op *recv)
 {
-	TAILQ_INSERT_TAIL(&p->directed[kind], recv, directed_link);
+	TAILQ_INSERT_TAIL(&p->directed[kind], recv, recv.match.directed_link);
 }
 
 void uccl_match_post(struct uccl_match *m, struct uccl_op *recv)
@@ -206,12 +206,12 @@ void uccl_match_post(struct uccl_match *m, struct uccl_op *recv)
 	struct uccl_match_posts *ps = &m->posts[kind];
 
 	TAILQ_INSERT_TAIL(&m->posted[kind], recv, link);
-	recv->posted = ++m->nposts;
+	recv->recv.match.posted = ++m->nposts;
 	if (recv->flags & UCCL_OPF_DIRECTED)
 		directed_add(recv->peer, kind, recv);
 	ps->n++;
 	if (ps->contexts)
-		uccl_multimap_add(&ps->by_context, &recv->context_node, (uintptr_t)recv->context, 0);
+		uccl_multimap_add(&ps->by_context, &recv->recv.match.context_node, (uintptr_t)recv->context, 0);
 	if (ps->indexed)
 		posts_add(m, ps, recv, kind);
 	else if (ps->n > UCCL_MATCH_FEW)
@@ -220,9 +220,10 @@ void uccl_match_post(struct uccl_match *m, struct uccl_op *recv)
 
 static void waits_end(struct uccl_match *m, struct uccl_op *recv)
 {
-	if (recv->waits)
-		TAILQ_REMOVE(recv->waits == WAITS_STARVED ? &m->starved : &m->passed, recv, wait_link);
-	recv->waits = WAITS_NOT;
+	if (recv->recv.match.waits)
+		TAILQ_REMOVE(recv->recv.match.waits == WAITS_STARVED ? &m->starved : &m->passed, recv,
+			     recv.match.wait_link);
+	recv->recv.match.waits = WAITS_NOT;
 }
 
 /* What waited for this buffer may be for those behind it. */
@@ -230,14 +231,14 @@ static void starved_over(struct uccl_match *m, struct uccl_op *recv)
 {
 	for (struct uccl_op *op = TAILQ_NEXT(recv, link); op; op = TAILQ_NEXT(op, link)) {
 		m->steps++;
-		if (op->waits)
+		if (op->recv.match.waits)
 			continue;
 		if (op->flags & UCCL_OPF_MULTI) {
 			uccl_match_starve(m, op);
 			continue;
 		}
-		op->waits = WAITS_PASSED;
-		TAILQ_INSERT_TAIL(&m->passed, op, wait_link);
+		op->recv.match.waits = WAITS_PASSED;
+		TAILQ_INSERT_TAIL(&m->passed, op, recv.match.wait_link);
 	}
 }
 
@@ -246,15 +247,15 @@ void uccl_match_unpost(struct uccl_match *m, struct uccl_op *recv)
 	enum uccl_match_kind kind = uccl_op_kind(recv);
 	struct uccl_match_posts *ps = &m->posts[kind];
 
-	if (recv->waits == WAITS_STARVED)
+	if (recv->recv.match.waits == WAITS_STARVED)
 		starved_over(m, recv);
 	waits_end(m, recv);
 	TAILQ_REMOVE(&m->posted[kind], recv, link);
-	recv->posted = 0;
+	recv->recv.match.posted = 0;
 	if (recv->flags & UCCL_OPF_DIRECTED)
-		TAILQ_REMOVE(&recv->peer->directed[kind], recv, directed_link);
+		TAILQ_REMOVE(&recv->peer->directed[kind], recv, recv.match.directed_link);
 	if (ps->contexts)
-		uccl_multimap_remove(&ps->by_context, &recv->context_node);
+		uccl_multimap_remove(&ps->by_context, &recv->recv.match.context_node);
 	if (ps->indexed)
 		posts_remove(ps, recv);
 	if (!--ps->n)
@@ -273,13 +274,13 @@ struct uccl_op *uccl_match_context(struct uccl_match *m, enum uccl_match_kind ki
 		ps->contexts = true;
 		TAILQ_FOREACH(op, &m->posted[kind], link) {
 			m->steps++;
-			uccl_multimap_add(&ps->by_context, &op->context_node, (uintptr_t)op->context, 0);
+			uccl_multimap_add(&ps->by_context, &op->recv.match.context_node, (uintptr_t)op->context, 0);
 		}
 	}
 	if (ps->contexts) {
 		m->steps++;
 		n = uccl_multimap_find(&ps->by_context, (uintptr_t)context, 0);
-		return n ? uccl_container_of(n, struct uccl_op, context_node) : NULL;
+		return n ? uccl_container_of(n, struct uccl_op, recv.match.context_node) : NULL;
 	}
 	TAILQ_FOREACH(op, &m->posted[kind], link) {
 		m->steps++;
@@ -291,10 +292,10 @@ struct uccl_op *uccl_match_context(struct uccl_match *m, enum uccl_match_kind ki
 
 void uccl_match_starve(struct uccl_match *m, struct uccl_op *recv)
 {
-	if (recv->waits)
+	if (recv->recv.match.waits)
 		return;
-	recv->waits = WAITS_STARVED;
-	TAILQ_INSERT_TAIL(&m->starved, recv, wait_link);
+	recv->recv.match.waits = WAITS_STARVED;
+	TAILQ_INSERT_TAIL(&m->starved, recv, recv.match.wait_link);
 }
 
 void uccl_match_unstarve(struct uccl_match *m, struct uccl_op *recv)
@@ -311,21 +312,22 @@ void uccl_match_rename(struct uccl_match *m, struct uccl_peer *p, struct uccl_pe
 
 		if (TAILQ_EMPTY(&p->directed[t]))
 			continue;
-		TAILQ_CONCAT(&more, &p->directed[t], directed_link);
-		TAILQ_CONCAT(&old, &first->directed[t], directed_link);
+		TAILQ_CONCAT(&more, &p->directed[t], recv.match.directed_link);
+		TAILQ_CONCAT(&old, &first->directed[t], recv.match.directed_link);
 		if (ps->indexed) {
-			TAILQ_FOREACH(recv, &more, directed_link)
+			TAILQ_FOREACH(recv, &more, recv.match.directed_link)
 				posts_remove(ps, recv);
-			TAILQ_FOREACH(recv, &old, directed_link)
+			TAILQ_FOREACH(recv, &old, recv.match.directed_link)
 				posts_remove(ps, recv);
 		}
 		/* Those of both, in the order in which all were posted. */
 		while (!TAILQ_EMPTY(&old) || !TAILQ_EMPTY(&more)) {
 			struct uccl_op *a = TAILQ_FIRST(&old), *b = TAILQ_FIRST(&more);
-			struct uccl_op_list *from = !b || (a && a->posted < b->posted) ? &old : &more;
+			struct uccl_op_list *from =
+				!b || (a && a->recv.match.posted < b->recv.match.posted) ? &old : &more;
 
 			recv = TAILQ_FIRST(from);
-			TAILQ_REMOVE(from, recv, directed_link);
+			TAILQ_REMOVE(from, recv, recv.match.directed_link);
 			recv->peer = first;
 			directed_add(first, t, recv);
 			if (ps->indexed)
@@ -349,9 +351,9 @@ static bool snapshot_add(struct uccl_match *m, struct uccl_match_table *v, struc
 		return false;
 	e->rx = rx;
 	e->view = v;
-	e->more = rx->entries;
-	rx->entries = e;
-	uccl_multimap_add(&v->map, &e->node, claimed ? (uintptr_t)rx->claim : rx->tag & ~v->ignore,
+	e->more = rx->match.entries;
+	rx->match.entries = e;
+	uccl_multimap_add(&v->map, &e->node, claimed ? (uintptr_t)rx->match.claim : rx->env.tag & ~v->ignore,
 			  source(rx->peer, v->directed));
 	return true;
 }
@@ -360,8 +362,8 @@ static void snapshot_drop(struct uccl_match *m, struct uccl_msg_rx_list *list, s
 {
 	struct uccl_msg_rx *rx;
 
-	TAILQ_FOREACH(rx, list, link) {
-		struct uccl_match_entry **at = &rx->entries, *e;
+	TAILQ_FOREACH(rx, list, match.link) {
+		struct uccl_match_entry **at = &rx->match.entries, *e;
 
 		m->steps++;
 		while (*at && (*at)->view != v)
@@ -427,7 +429,7 @@ static struct uccl_match_table *snapshot_for(struct uccl_match *m, struct uccl_m
 	v->live = true;
 	v->used = m->lookups;
 	as->nlive++;
-	TAILQ_FOREACH(rx, list, link)
+	TAILQ_FOREACH(rx, list, match.link)
 		if (!snapshot_add(m, v, rx, list == &m->claimed)) {
 			snapshot_drop(m, list, v);
 			return NULL;
@@ -439,7 +441,7 @@ static void arrive(struct uccl_match *m, struct uccl_msg_rx_list *list, struct u
 {
 	struct uccl_match_arrivals *as = arrivals_of(m, list);
 
-	TAILQ_INSERT_TAIL(list, rx, link);
+	TAILQ_INSERT_TAIL(list, rx, match.link);
 	as->n++;
 	for (int i = 0; as->nlive && i < UCCL_MATCH_VIEWS; i++) {
 		struct uccl_match_table *v = &as->view[i];
@@ -454,9 +456,9 @@ static void leave(struct uccl_match *m, struct uccl_msg_rx_list *list, struct uc
 	struct uccl_match_arrivals *as = arrivals_of(m, list);
 	struct uccl_match_entry *e;
 
-	TAILQ_REMOVE(list, rx, link);
-	while ((e = rx->entries)) {
-		rx->entries = e->more;
+	TAILQ_REMOVE(list, rx, match.link);
+	while ((e = rx->match.entries)) {
+		rx->match.entries = e->more;
 		uccl_multimap_remove(&e->view->map, &e->node);
 		uccl_pool_put(&m->entries, e);
 	}
@@ -483,9 +485,9 @@ static void search_list(struct uccl_match *m, struct search *s, const struct ucc
 {
 	enum uccl_match_kind kind = uccl_op_kind(recv);
 
-	for (s->rx = from; s->rx; s->rx = TAILQ_NEXT(s->rx, link)) {
+	for (s->rx = from; s->rx; s->rx = TAILQ_NEXT(s->rx, match.link)) {
 		m->steps++;
-		if (takes(recv, kind, s->rx->peer, s->rx->tag))
+		if (takes(recv, kind, s->rx->peer, s->rx->env.tag))
 			return;
 	}
 }
@@ -510,7 +512,7 @@ static void search_first(struct uccl_match *m, struct search *s, const struct uc
 static void search_next(struct uccl_match *m, struct search *s, const struct uccl_op *recv)
 {
 	if (!s->node) {
-		search_list(m, s, recv, TAILQ_NEXT(s->rx, link));
+		search_list(m, s, recv, TAILQ_NEXT(s->rx, match.link));
 		return;
 	}
 	m->steps++;
@@ -545,11 +547,11 @@ static bool covered(struct uccl_match *m, const struct uccl_op *recv, uint64_t b
 
 		m->steps++;
 		op = wider(c->ignore, c->directed, recv, kind) ? class_find(c, recv->peer, recv->tag) : NULL;
-		if (op && op->posted < before)
+		if (op && op->recv.match.posted < before)
 			return true;
 	}
-	for (op = TAILQ_FIRST(read); op && op->posted < before;
-	     op = ps->indexed ? TAILQ_NEXT(op, unclassified_link) : TAILQ_NEXT(op, link)) {
+	for (op = TAILQ_FIRST(read); op && op->recv.match.posted < before;
+	     op = ps->indexed ? TAILQ_NEXT(op, recv.match.unclassified_link) : TAILQ_NEXT(op, link)) {
 		m->steps++;
 		if (wider(ignored(op, kind), op->flags & UCCL_OPF_DIRECTED, recv, kind) &&
 		    takes(op, kind, recv->peer, recv->tag))
@@ -560,15 +562,15 @@ static bool covered(struct uccl_match *m, const struct uccl_op *recv, uint64_t b
 
 struct uccl_msg_rx *uccl_match_left(struct uccl_match *m, const struct uccl_op *recv)
 {
-	uint64_t before = recv->posted ? recv->posted : UINT64_MAX;
+	uint64_t before = recv->recv.match.posted ? recv->recv.match.posted : UINT64_MAX;
 	struct search s;
 
 	if (covered(m, recv, before))
 		return NULL;
 	for (search_first(m, &s, recv); s.rx; search_next(m, &s, recv)) {
-		const struct uccl_op *op = uccl_match_posted(m, uccl_op_kind(recv), s.rx->peer, s.rx->tag);
+		const struct uccl_op *op = uccl_match_posted(m, uccl_op_kind(recv), s.rx->peer, s.rx->env.tag);
 
-		if (!op || op->posted >= before)
+		if (!op || op->recv.match.posted >= before)
 			break;
 	}
 	return s.rx;
@@ -576,27 +578,27 @@ struct uccl_msg_rx *uccl_match_left(struct uccl_match *m, const struct uccl_op *
 
 void uccl_match_list(struct uccl_match *m, struct uccl_msg_rx *rx)
 {
-	arrive(m, &m->unexpected[uccl_env_kind(rx->flags)], rx);
-	rx->listed = true;
+	arrive(m, &m->unexpected[uccl_env_kind(rx->env.flags)], rx);
+	rx->match.listed = true;
 }
 
 void uccl_match_unlist(struct uccl_match *m, struct uccl_msg_rx *rx)
 {
-	leave(m, &m->unexpected[uccl_env_kind(rx->flags)], rx);
-	rx->listed = false;
+	leave(m, &m->unexpected[uccl_env_kind(rx->env.flags)], rx);
+	rx->match.listed = false;
 }
 
 void uccl_match_claim(struct uccl_match *m, struct uccl_msg_rx *rx, void *context)
 {
 	uccl_match_unlist(m, rx);
-	rx->claim = context;
+	rx->match.claim = context;
 	arrive(m, &m->claimed, rx);
 }
 
 void uccl_match_unclaim(struct uccl_match *m, struct uccl_msg_rx *rx)
 {
 	leave(m, &m->claimed, rx);
-	rx->claim = NULL;
+	rx->match.claim = NULL;
 }
 
 struct uccl_msg_rx *uccl_match_claimed(struct uccl_match *m, const void *context)
@@ -608,9 +610,9 @@ struct uccl_msg_rx *uccl_match_claimed(struct uccl_match *m, const void *context
 		m->steps++;
 		rx = entry_rx(uccl_multimap_find(&v->map, (uintptr_t)context, 0));
 	} else {
-		TAILQ_FOREACH(rx, &m->claimed, link) {
+		TAILQ_FOREACH(rx, &m->claimed, match.link) {
 			m->steps++;
-			if (rx->claim == context)
+			if (rx->match.claim == context)
 				break;
 		}
 	}

@@ -19,7 +19,7 @@ struct uccl_msg_rx *msg_rx_new(struct uccl_peer *p, uint64_t mseq)
 		return NULL;
 	rx->peer = p;
 	rx->mseq = mseq;
-	TAILQ_INSERT_TAIL(&p->rxs, rx, plink);
+	TAILQ_INSERT_TAIL(&p->rx.all, rx, plink);
 	return rx;
 }
 
@@ -27,12 +27,12 @@ bool msg_rx_hash(struct uccl_msg_rx *rx)
 {
 	struct uccl_peer *p = rx->peer;
 
-	if (!p->lone) {
-		p->lone = rx;
+	if (!p->rx.lone) {
+		p->rx.lone = rx;
 		rx->hashed = true;
 		return true;
 	}
-	HASH_ADD(hh, p->by_mseq, mseq, sizeof(rx->mseq), rx);
+	HASH_ADD(hh, p->rx.by_mseq, mseq, sizeof(rx->mseq), rx);
 	rx->hashed = rx->hh.tbl != NULL;
 	return rx->hashed;
 }
@@ -43,22 +43,22 @@ void msg_rx_unhash(struct uccl_msg_rx *rx)
 
 	if (!rx->hashed)
 		return;
-	if (p->lone == rx)
-		p->lone = NULL;
+	if (p->rx.lone == rx)
+		p->rx.lone = NULL;
 	else
-		HASH_DEL(p->by_mseq, rx);
+		HASH_DEL(p->rx.by_mseq, rx);
 	rx->hashed = false;
 }
 
 struct uccl_msg_rx *msg_rx_find(struct uccl_peer *p, uint64_t mseq)
 {
-	struct uccl_msg_rx *rx = p->lone;
+	struct uccl_msg_rx *rx = p->rx.lone;
 
 	if (rx && rx->mseq == mseq)
 		return rx;
 	rx = NULL;
-	if (p->by_mseq)
-		HASH_FIND(hh, p->by_mseq, &mseq, sizeof(mseq), rx);
+	if (p->rx.by_mseq)
+		HASH_FIND(hh, p->rx.by_mseq, &mseq, sizeof(mseq), rx);
 	return rx;
 }
 
@@ -72,28 +72,29 @@ struct uccl_msg_rx *msg_rx_by_id(struct uccl_peer *p, uint32_t id, uint32_t gen)
 void msg_rx_set_env(struct uccl_msg_rx *rx, const struct msg_rx_ops *ops, const struct uccl_env *env, uint64_t eager)
 {
 	rx->ops = ops;
-	rx->have_env = true;
-	rx->tag = env->tag;
-	rx->data = env->data;
-	rx->len = env->len;
-	rx->flags = env->flags;
-	rx->send_id = env->id;
-	rx->eager = eager;
+	rx->env.have = true;
+	rx->env.tag = env->tag;
+	rx->env.data = env->data;
+	rx->env.len = env->len;
+	rx->env.flags = env->flags;
+	rx->env.send_id = env->id;
+	rx->arrived.eager = eager;
 }
 
 /* All that was written to its place is there. */
 static bool rx_settled(const struct uccl_msg_rx *rx)
 {
-	return !rx->in_doubt && rx->got >= uccl_max(rx->limit, rx->eager);
+	return !rx->place.in_doubt && rx->arrived.got >= uccl_max(rx->place.limit, rx->arrived.eager);
 }
 
 /* Its payload is asked for, and comes to one place by packets: it may be predicted. */
 static void stream_begin(struct uccl_msg_rx *rx)
 {
-	if (rx->streams || !rx->iov || rx->niov != 1 || rx->device || rx->mr || !rx->id || rx->hi >= rx->limit)
+	if (rx->stream.listed || !rx->place.iov || rx->place.niov != 1 || rx->place.device || rx->place.mr || !rx->id ||
+	    rx->arrived.hi >= rx->place.limit)
 		return;
-	rx->streams = true;
-	TAILQ_INSERT_TAIL(&rx->peer->streams, rx, stream_link);
+	rx->stream.listed = true;
+	TAILQ_INSERT_TAIL(&rx->peer->rx.streams, rx, stream.link);
 }
 
 /* What comes after it is that of the next one. */
@@ -101,25 +102,25 @@ static void stream_end(struct uccl_msg_rx *rx)
 {
 	struct uccl_msg_ep *m = rx->peer->msg_ep;
 
-	if (!rx->streams)
+	if (!rx->stream.listed)
 		return;
-	if (m->stream == rx && TAILQ_NEXT(rx, stream_link))
-		m->stream = TAILQ_NEXT(rx, stream_link);
-	rx->streams = false;
-	TAILQ_REMOVE(&rx->peer->streams, rx, stream_link);
+	if (m->predict.stream == rx && TAILQ_NEXT(rx, stream.link))
+		m->predict.stream = TAILQ_NEXT(rx, stream.link);
+	rx->stream.listed = false;
+	TAILQ_REMOVE(&rx->peer->rx.streams, rx, stream.link);
 }
 
 void msg_rx_close(struct uccl_msg_rx *rx)
 {
 	stream_end(rx);
-	if (rx->reassembly || rx->unsolicited) {
-		lanes_rx_close(rx, &rx->reassembly);
-		lanes_rx_close(rx, &rx->unsolicited);
+	if (rx->lanes.rest || rx->lanes.unsolicited) {
+		lanes_rx_close(rx, &rx->lanes.rest);
+		lanes_rx_close(rx, &rx->lanes.unsolicited);
 	}
-	if (rx->mr)
-		rx->peer->msg_ep->ops->dereg(rx->peer, rx->mr, rx_settled(rx));
-	rx->mr = NULL;
-	rx->iov = NULL;
+	if (rx->place.mr)
+		rx->peer->msg_ep->ops->dereg(rx->peer, rx->place.mr, rx_settled(rx));
+	rx->place.mr = NULL;
+	rx->place.iov = NULL;
 }
 
 void msg_rx_free(struct uccl_msg_rx *rx)
@@ -127,8 +128,8 @@ void msg_rx_free(struct uccl_msg_rx *rx)
 	struct uccl_peer *p = rx->peer;
 	struct uccl_msg_ep *m = p->msg_ep;
 
-	if (rx->copy.ticket)
-		msg_copy_end(m, &rx->copy);
+	if (rx->place.copy.ticket)
+		msg_copy_end(m, &rx->place.copy);
 	msg_rx_close(rx);
 	msg_rx_unhash(rx);
 	msg_rx_buffer_free(rx);
@@ -137,17 +138,17 @@ void msg_rx_free(struct uccl_msg_rx *rx)
 		rx->ops->freed(rx);
 	if (rx->id)
 		uccl_ids_put(&m->rx_ids, rx->id);
-	if (m->stream == rx)
-		m->stream = TAILQ_FIRST(&p->streams);
-	TAILQ_REMOVE(&p->rxs, rx, plink);
+	if (m->predict.stream == rx)
+		m->predict.stream = TAILQ_FIRST(&p->rx.streams);
+	TAILQ_REMOVE(&p->rx.all, rx, plink);
 	uccl_pool_put(&m->rx_pool, rx);
 }
 
 void msg_rx_release(struct uccl_msg_rx *rx)
 {
 	rx->finished = true;
-	if (rx->copy.ticket)
-		msg_copy_end(rx->peer->msg_ep, &rx->copy);
+	if (rx->place.copy.ticket)
+		msg_copy_end(rx->peer->msg_ep, &rx->place.copy);
 	if (!rx->cts.queued && !rx->cts.pending && !rx->fin.queued && !rx->fin.pending)
 		msg_rx_free(rx);
 }
@@ -170,11 +171,11 @@ void msg_rx_drain(struct uccl_peer *p, uint64_t now)
 {
 	struct uccl_msg_rx *rx;
 
-	while ((rx = msg_rx_find(p, p->rx_mseq)) && rx->have_env &&
-	       msg_rx_meets(rx->flags, rx->got, rx->eager)) {
-		p->rx_mseq++;
+	while ((rx = msg_rx_find(p, p->rx.mseq)) && rx->env.have &&
+	       msg_rx_meets(rx->env.flags, rx->arrived.got, rx->arrived.eager)) {
+		p->rx.mseq++;
 		/* Complete but for the receive: it need not be found by sequence any more. */
-		if (rx->got >= rx->eager)
+		if (rx->arrived.got >= rx->arrived.eager)
 			msg_rx_unhash(rx);
 		rx->in_order = true;
 		rx->ops->turn(rx, now);
@@ -184,7 +185,7 @@ void msg_rx_drain(struct uccl_peer *p, uint64_t now)
 
 void msg_rx_match(struct uccl_msg_ep *m, struct uccl_msg_rx *rx, struct uccl_op *recv, uint64_t now)
 {
-	struct uccl_op *op = msg_posted_take(m, recv, rx->len);
+	struct uccl_op *op = msg_posted_take(m, recv, rx->env.len);
 
 	if (!op)
 		return;
@@ -196,35 +197,36 @@ bool msg_rx_range_new(struct uccl_msg_rx *rx, uint64_t off, uint64_t len, uint64
 {
 	const uint8_t *key = rx->peer->msg_ep->range_key;
 
-	return uccl_range_set_add(&rx->ranges, off, off + len, key) &&
-	       (rx->got + len != need || uccl_range_set_whole(&rx->ranges, need, key));
+	return uccl_range_set_add(&rx->arrived.ranges, off, off + len, key) &&
+	       (rx->arrived.got + len != need || uccl_range_set_whole(&rx->arrived.ranges, need, key));
 }
 
 /* To where it was matched to. */
 static inline void rx_in(struct uccl_msg_rx *rx, uint64_t off, const uint8_t *data, uint64_t len)
 {
-	if (rx->device)
-		msg_put(rx->peer->msg_ep, &rx->copy, rx->iov, rx->niov, rx->device, off, data, len);
+	if (rx->place.device)
+		msg_put(rx->peer->msg_ep, &rx->place.copy, rx->place.iov, rx->place.niov, rx->place.device, off, data,
+			len);
 	else
-		msg_copy_in(rx->iov, rx->niov, off, data, len);
+		msg_copy_in(rx->place.iov, rx->place.niov, off, data, len);
 }
 
 void msg_rx_place(struct uccl_msg_rx *rx, uint64_t off, const uint8_t *data, uint64_t len)
 {
-	rx->got += len;
-	rx->hi = uccl_max(rx->hi, off + len);
-	if (rx->iov) {
-		if (off < rx->limit)
-			rx_in(rx, off, data, uccl_min(len, rx->limit - off));
-	} else if (rx->buf) {
-		memcpy(rx->buf + off, data, len);
+	rx->arrived.got += len;
+	rx->arrived.hi = uccl_max(rx->arrived.hi, off + len);
+	if (rx->place.iov) {
+		if (off < rx->place.limit)
+			rx_in(rx, off, data, uccl_min(len, rx->place.limit - off));
+	} else if (rx->hold.buf) {
+		memcpy(rx->hold.buf + off, data, len);
 	}
 }
 
 /* Parts in a row whose place lies together, and not on a device: for that none come in a row. */
 static void rx_place_run(struct uccl_msg_rx *rx, uint64_t off, const struct uccl_chunk_in *in)
 {
-	uint8_t *to = (uint8_t *)rx->iov[0].iov_base + off;
+	uint8_t *to = (uint8_t *)rx->place.iov[0].iov_base + off;
 	const uint8_t *data = in->data;
 	/* It lies there, and only its headers are between. Payload moves to the left, what is behind it later. */
 	bool there = data == to + UCCL_HDR_LEN;
@@ -241,8 +243,8 @@ static void rx_place_run(struct uccl_msg_rx *rx, uint64_t off, const struct uccl
 	memmove(to, data, left);
 	if (rx->id)
 		uccl_msg_run(rx->peer, in->each);
-	rx->got += in->len;
-	rx->hi = uccl_max(rx->hi, off + in->len);
+	rx->arrived.got += in->len;
+	rx->arrived.hi = uccl_max(rx->arrived.hi, off + in->len);
 }
 
 /* The same of what came in a packet, or in parts in a row. */
@@ -251,7 +253,7 @@ static void rx_place_all(struct uccl_msg_rx *rx, uint64_t off, const struct uccl
 	uint32_t each = in->parts > 1 ? in->each : in->len;
 	const uint8_t *data = in->data;
 
-	if (in->parts > 1 && rx->niov == 1 && off + in->len <= rx->limit) {
+	if (in->parts > 1 && rx->place.niov == 1 && off + in->len <= rx->place.limit) {
 		rx_place_run(rx, off, in);
 		return;
 	}
@@ -267,15 +269,15 @@ static void rx_place_all(struct uccl_msg_rx *rx, uint64_t off, const struct uccl
 
 void msg_rx_move(struct uccl_msg_rx *rx, uint64_t len)
 {
-	rx_in(rx, 0, rx->buf, len);
+	rx_in(rx, 0, rx->hold.buf, len);
 }
 
 void msg_rx_kept(struct uccl_msg_rx *rx)
 {
-	if (!rx->buf)
+	if (!rx->hold.buf)
 		return;
-	if (rx->iov)
-		msg_rx_move(rx, uccl_min(rx->buf_len, rx->limit));
+	if (rx->place.iov)
+		msg_rx_move(rx, uccl_min(rx->hold.buf_len, rx->place.limit));
 	msg_rx_buffer_free(rx);
 }
 
@@ -283,7 +285,7 @@ static void rx_complete(struct uccl_msg_rx *rx, uint64_t now);
 
 static void rx_copied(struct uccl_copy *c, uint64_t now)
 {
-	rx_complete(uccl_container_of(c, struct uccl_msg_rx, copy), now);
+	rx_complete(uccl_container_of(c, struct uccl_msg_rx, place.copy), now);
 }
 
 /* Everything that has a place is in its place. */
@@ -291,40 +293,40 @@ static void rx_complete(struct uccl_msg_rx *rx, uint64_t now)
 {
 	struct uccl_peer *p = rx->peer;
 
-	if (rx->device) {
-		if (!msg_copied(p->msg_ep, &rx->copy)) {
-			msg_copy_wait(p->msg_ep, &rx->copy, rx_copied);
+	if (rx->place.device) {
+		if (!msg_copied(p->msg_ep, &rx->place.copy)) {
+			msg_copy_wait(p->msg_ep, &rx->place.copy, rx_copied);
 			return;
 		}
-		msg_copy_end(p->msg_ep, &rx->copy);
+		msg_copy_end(p->msg_ep, &rx->place.copy);
 	}
-	if (rx->in_doubt && p->msg_ep->dereg_fences) {
+	if (rx->place.in_doubt && p->msg_ep->dereg_fences) {
 		/* What still comes finds no place. A message without a place was promised no write. PROTOCOL R26 */
-		if (rx->mr)
-			p->msg_ep->ops->dereg(p, rx->mr, false);
-		rx->mr = NULL;
-		rx->in_doubt = 0;
+		if (rx->place.mr)
+			p->msg_ep->ops->dereg(p, rx->place.mr, false);
+		rx->place.mr = NULL;
+		rx->place.in_doubt = 0;
 		uccl_flow_forgive(&p->flow, rx->id, (uint32_t)rx->mseq);
 	}
-	if (rx->in_doubt) {
+	if (rx->place.in_doubt) {
 		/* A direct write may still come: the buffer stays ours until every path that it may be on is fenced. */
-		if (!rx->fencing) {
-			rx->fencing = true;
+		if (!rx->place.fencing) {
+			rx->place.fencing = true;
 			uccl_flow_fence_message(&p->flow, rx->id, (uint32_t)rx->mseq, now);
 		}
 		return;
 	}
 	/* Memory that was written is not memory that the device sees. PROTOCOL R191 */
-	if (rx->unseen && p->msg_ep->device->flush(p->msg_ep->device_arg, rx->iov[0].iov_base))
-		rx->copy.err = FI_EIO;
-	rx->unseen = false;
+	if (rx->place.unseen && p->msg_ep->device.ops->flush(p->msg_ep->device.arg, rx->place.iov[0].iov_base))
+		rx->place.copy.err = FI_EIO;
+	rx->place.unseen = false;
 	msg_rx_close(rx);
 	rx->ops->placed(rx, now);
 }
 
 void msg_rx_check(struct uccl_msg_rx *rx, uint64_t now)
 {
-	if (rx->got >= msg_rx_need(rx))
+	if (rx->arrived.got >= msg_rx_need(rx))
 		rx_complete(rx, now);
 }
 
@@ -334,9 +336,10 @@ static uint32_t rx_queue(struct uccl_msg_rx *rx)
 	struct uccl_peer *p = rx->peer;
 	uint32_t queue = 0;
 
-	if (rx->device && rx->niov == 1 && rx->id && rx->limit >= MSG_DIRECT_MIN && p->msg_ep->ops->queue)
-		queue = p->msg_ep->ops->queue(p, rx->iov[0].iov_base);
-	rx->gathers = queue;
+	if (rx->place.device && rx->place.niov == 1 && rx->id && rx->place.limit >= MSG_DIRECT_MIN &&
+	    p->msg_ep->ops->queue)
+		queue = p->msg_ep->ops->queue(p, rx->place.iov[0].iov_base);
+	rx->place.gathers = queue;
 	return queue;
 }
 
@@ -344,43 +347,45 @@ void msg_rx_expect(struct uccl_msg_rx *rx, uint64_t *rkey, uint64_t *raddr)
 {
 	struct uccl_peer *p = rx->peer;
 
-	if (rx->niov == 1 && p->flow.cfg.write_bytes && !p->flow.write_rx.off &&
-	    rx->limit >= rx->eager + MSG_DIRECT_MIN &&
-	    p->msg_ep->ops->reg(p, rx->iov[0].iov_base, rx->limit, rx->device, &rx->mr, rkey, raddr))
-		rx->mr = NULL;
-	if (!rx->mr) {
+	if (rx->place.niov == 1 && p->flow.cfg.write_bytes && !p->flow.write_rx.off &&
+	    rx->place.limit >= rx->arrived.eager + MSG_DIRECT_MIN &&
+	    p->msg_ep->ops->reg(p, rx->place.iov[0].iov_base, rx->place.limit, rx->place.device, &rx->place.mr, rkey,
+				raddr))
+		rx->place.mr = NULL;
+	if (!rx->place.mr) {
 		*rkey = 0;
 		*raddr = uccl_place_of_queue(rx_queue(rx));
 	}
 	stream_begin(rx);
-	if (!p->msg_ep->stream)
-		p->msg_ep->stream = rx;
+	if (!p->msg_ep->predict.stream)
+		p->msg_ep->predict.stream = rx;
 }
 
 int msg_rx_cts(struct uccl_msg_rx *rx, uint64_t now)
 {
 	struct uccl_peer *p = rx->peer;
-	struct uccl_cts cts = { .id = rx->send_id, .limit = rx->limit };
+	struct uccl_cts cts = { .id = rx->env.send_id, .limit = rx->place.limit };
 
 	if (!rx->id)
 		rx->id = uccl_ids_get(&p->msg_ep->rx_ids, rx);
 	/* Nothing can be asked for without a handle. */
-	if (!rx->id && rx->limit > rx->eager)
+	if (!rx->id && rx->place.limit > rx->arrived.eager)
 		return -FI_ENOMEM;
 	cts.rx = rx->id;
 	msg_rx_expect(rx, &cts.rkey, &cts.raddr);
-	if (p->lane_peers && rx->niov == 1 && !rx->device && !cts.rkey && rx->id)
-		cts.raddr = lanes_rx_post(rx, (uint8_t *)rx->iov[0].iov_base + rx->eager, rx->eager, rx->limit);
-	if (rx->reassembly)
+	if (p->lanes.peers && rx->place.niov == 1 && !rx->place.device && !cts.rkey && rx->id)
+		cts.raddr = lanes_rx_post(rx, (uint8_t *)rx->place.iov[0].iov_base + rx->arrived.eager,
+					  rx->arrived.eager, rx->place.limit);
+	if (rx->lanes.rest)
 		stream_end(rx);
 	/* Lanes that are known may bring the next head. */
-	if (rx->lanes && rx->limit <= rx->eager && !cts.rkey)
+	if (rx->lanes.senders && rx->place.limit <= rx->arrived.eager && !cts.rkey)
 		cts.raddr = UCCL_CTS_LANES | lanes_of_peer(p);
 	/* What lanes bring is asked for there. */
-	if (!rx->reassembly && rx->limit > rx->eager)
-		uccl_flow_asked(&p->flow, rx->limit - rx->eager, now);
+	if (!rx->lanes.rest && rx->place.limit > rx->arrived.eager)
+		uccl_flow_asked(&p->flow, rx->place.limit - rx->arrived.eager, now);
 	/* Its head was copied, or would have been: the next one shall have none. PROTOCOL R264 */
-	if (p->takes_unsolicited && !rx->late && !rx->gathers)
+	if (p->takes_unsolicited && !rx->recv.late && !rx->place.gathers)
 		cts.flags = UCCL_CTS_MET;
 	rx->cts.rtype = UCCL_REC_CTS;
 	uccl_cts_encode(rx->cts.rec, &cts);
@@ -392,9 +397,9 @@ int msg_rx_cts(struct uccl_msg_rx *rx, uint64_t now)
 void msg_rx_fin(struct uccl_msg_rx *rx, uint32_t refusal)
 {
 	struct uccl_peer *p = rx->peer;
-	struct uccl_resp resp = { .id = rx->send_id, .err = refusal };
+	struct uccl_resp resp = { .id = rx->env.send_id, .err = refusal };
 
-	if (!(rx->flags & UCCL_ENV_DELIVERY) || !rx->send_id || p->dead)
+	if (!(rx->env.flags & UCCL_ENV_DELIVERY) || !rx->env.send_id || p->dead)
 		return;
 	rx->fin.rtype = UCCL_REC_FIN;
 	uccl_resp_encode(rx->fin.rec, &resp);
@@ -404,46 +409,47 @@ void msg_rx_fin(struct uccl_msg_rx *rx, uint32_t refusal)
 
 enum uccl_drop msg_rx_eager(struct uccl_peer *p, const struct uccl_chunk_in *in, uint64_t now)
 {
-	uint64_t mseq = uccl_seq_expand(p->rx_mseq, uccl_get32(in->rec), 32);
+	uint64_t mseq = uccl_seq_expand(p->rx.mseq, uccl_get32(in->rec), 32);
 	uint64_t off = uccl_get64(in->rec + 8), total = uccl_get64(in->rec + 16);
 	struct uccl_msg_rx *rx = msg_rx_find(p, mseq);
 	uint64_t here;
 
 	if (!rx) {
-		if (mseq < p->rx_mseq)
+		if (mseq < p->rx.mseq)
 			return UCCL_DROP_HANDLE;
 		/* It may be of connection management: that tells its envelope. */
 		if (msg_rx_unrelated(p) && total > UCCL_CM_MAX)
 			return UCCL_DROP_UNWANTED;
-		if (mseq - p->rx_mseq >= UCCL_MSG_LIMIT || total > UCCL_UNSOLICITED_MAX || !in->len)
+		if (mseq - p->rx.mseq >= UCCL_MSG_LIMIT || total > UCCL_UNSOLICITED_MAX || !in->len)
 			return UCCL_DROP_RECORD;
 		if (off > total || in->len > total - off)
 			return UCCL_DROP_RANGE;
 		rx = msg_rx_new(p, mseq);
 		if (!rx)
 			return UCCL_DROP_MEMORY;
-		rx->eager = total;
+		rx->arrived.eager = total;
 		if (msg_rx_buffer(rx, total, 0) || !msg_rx_hash(rx)) {
 			msg_rx_free(rx);
 			return UCCL_DROP_MEMORY;
 		}
 	}
 	/* Of a head some may come behind what was asked for. */
-	here = rx->got - rx->asked;
-	if (rx->lanes)
+	here = rx->arrived.got - rx->arrived.asked;
+	if (rx->lanes.senders)
 		return UCCL_DROP_OVERLAP;
-	if (total != rx->eager || off > rx->eager || in->len > rx->eager - off || in->len > rx->eager - here)
+	if (total != rx->arrived.eager || off > rx->arrived.eager || in->len > rx->arrived.eager - off ||
+	    in->len > rx->arrived.eager - here)
 		return UCCL_DROP_RANGE;
 	if (!msg_rx_range_new(rx, off, in->len, msg_rx_need(rx)))
 		return UCCL_DROP_OVERLAP;
-	if (rx->id && rx->iov)
-		p->msg_ep->stream = rx;
+	if (rx->id && rx->place.iov)
+		p->msg_ep->predict.stream = rx;
 	rx_place_all(rx, off, in);
 	here += in->len;
-	if (here == rx->eager && rx->in_order) {
+	if (here == rx->arrived.eager && rx->in_order) {
 		msg_rx_unhash(rx);
 		rx->ops->whole(rx, now);
-	} else if (here == rx->eager) {
+	} else if (here == rx->arrived.eager) {
 		msg_rx_drain(p, now);
 	}
 	msg_peer_limits(p);
@@ -453,8 +459,8 @@ enum uccl_drop msg_rx_eager(struct uccl_peer *p, const struct uccl_chunk_in *in,
 /* It is on the device already. */
 static void rx_gather(struct uccl_msg_rx *rx, uint64_t off, const struct uccl_chunk_in *in)
 {
-	msg_gather(rx->peer->msg_ep, &rx->copy, rx->iov, rx->niov, off, in->data, in->len);
-	rx->got += in->len;
+	msg_gather(rx->peer->msg_ep, &rx->place.copy, rx->place.iov, rx->place.niov, off, in->data, in->len);
+	rx->arrived.got += in->len;
 }
 
 /*
@@ -466,7 +472,7 @@ static enum uccl_drop rx_gone(const struct uccl_peer *p, const struct uccl_chunk
 	uint32_t id = uccl_get32(in->rec), gen = uccl_get32(in->rec + 4);
 	const struct uccl_msg_rx *rx = uccl_ids_find(&p->msg_ep->rx_ids, id);
 	/* Messages come in their order, and answers to what we have sent. */
-	uint32_t begun = (uint32_t)(in->rtype == UCCL_REC_REPLY ? p->tx_mseq : p->rx_mseq);
+	uint32_t begun = (uint32_t)(in->rtype == UCCL_REC_REPLY ? p->tx.mseq : p->rx.mseq);
 
 	if (rx && rx->peer == p && (uint32_t)rx->mseq == gen)
 		return UCCL_DROP_UNWANTED;
@@ -479,33 +485,33 @@ enum uccl_drop msg_rx_data(struct uccl_peer *p, const struct uccl_chunk_in *in, 
 	struct uccl_msg_rx *rx = msg_rx_by_id(p, uccl_get32(in->rec), uccl_get32(in->rec + 4));
 	uint64_t off = uccl_get64(in->rec + 8);
 
-	if (!rx || !rx->iov)
+	if (!rx || !rx->place.iov)
 		return rx_gone(p, in);
-	if (off < rx->eager || off > rx->limit || in->len > rx->limit - off ||
-	    in->len > rx->limit - uccl_min(rx->got, rx->limit))
+	if (off < rx->arrived.eager || off > rx->place.limit || in->len > rx->place.limit - off ||
+	    in->len > rx->place.limit - uccl_min(rx->arrived.got, rx->place.limit))
 		return UCCL_DROP_RANGE;
 	/* PROTOCOL R292 */
-	if (in->on_device && !rx->gathers)
+	if (in->on_device && !rx->place.gathers)
 		return UCCL_DROP_STATE;
 	/* All of it comes by lanes, or nothing. PROTOCOL R182 */
-	if (rx->reassembly && !reassembly_claim(rx->reassembly))
+	if (rx->lanes.rest && !reassembly_claim(rx->lanes.rest))
 		return UCCL_DROP_OVERLAP;
-	if (!msg_rx_range_new(rx, off, in->len, rx->limit))
+	if (!msg_rx_range_new(rx, off, in->len, rx->place.limit))
 		return UCCL_DROP_OVERLAP;
 	if (in->doubtful)
-		rx->in_doubt++;
-	p->msg_ep->stream = rx;
-	rx->asked += in->len;
+		rx->place.in_doubt++;
+	p->msg_ep->predict.stream = rx;
+	rx->arrived.asked += in->len;
 	if (in->placed) {
-		rx->got += in->len;
-		rx->unseen = rx->device;
+		rx->arrived.got += in->len;
+		rx->place.unseen = rx->place.device;
 	} else if (in->on_device) {
 		rx_gather(rx, off, in);
 	} else {
 		rx_place_all(rx, off, in);
 	}
-	rx->hi = uccl_max(rx->hi, off + in->len);
-	if (rx->hi >= rx->limit)
+	rx->arrived.hi = uccl_max(rx->arrived.hi, off + in->len);
+	if (rx->arrived.hi >= rx->place.limit)
 		stream_end(rx);
 	msg_rx_check(rx, now);
 	return UCCL_DROP_COUNT;
@@ -515,7 +521,7 @@ void msg_rx_settled(struct uccl_peer *p, uint32_t id, uint32_t gen, uint64_t now
 {
 	struct uccl_msg_rx *rx = msg_rx_by_id(p, id, gen);
 
-	if (rx && rx->in_doubt && !--rx->in_doubt)
+	if (rx && rx->place.in_doubt && !--rx->place.in_doubt)
 		msg_rx_check(rx, now);
 }
 

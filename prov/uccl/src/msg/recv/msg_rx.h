@@ -49,56 +49,104 @@ struct msg_rx_ops {
 	void (*freed)(struct uccl_msg_rx *rx);
 };
 
+/* Its parts; each names the file that alone writes it. */
+
+/* What its envelope says of it: recv/msg_rx.c. */
+struct uccl_rx_env {
+	uint64_t tag, data;
+	uint64_t len;		/* of the message */
+	uint32_t send_id;	/* sender's handle */
+	uint8_t flags;		/* UCCL_ENV_* */
+	bool have;
+};
+
+/* Which bytes of it came: recv/msg_rx.c. */
+struct uccl_rx_arrived {
+	uint64_t eager;		/* bytes that come without CTS */
+	uint64_t got;		/* bytes of the message that arrived, */
+	uint64_t asked;		/* how many of them after CTS, */
+	uint64_t hi;		/* the end of the furthest byte, */
+	struct uccl_range_set ranges; /* and which */
+};
+
+/* Where they belong, since it is matched: recv/msg_rx.c. */
+struct uccl_rx_place {
+	const struct iovec *iov; /* NULL: it is not matched */
+	uint64_t limit;		/* bytes that have a place in the buffer */
+	uint8_t niov;
+	bool fencing;
+	bool unseen;		/* direct writes landed on a device, which may not see them yet */
+	bool gathers;		/* its payload may come to memory of the device that the NIC was lent */
+	uint16_t device;	/* which of iov are memory of a device */
+	uint32_t in_doubt;	/* direct writes that may still land */
+	void *mr;		/* direct: registration of the receive buffer */
+	struct uccl_copy copy;	/* of payload on its way to a device */
+};
+
+/* In the list of those whose payload may be predicted: recv/msg_rx.c. */
+struct uccl_rx_stream {
+	TAILQ_ENTRY(uccl_msg_rx) link; /* in uccl_peer.rx.streams, */
+	bool listed;		       /* if this */
+};
+
+/* In the lists and tables that receives search: recv/match.c. */
+struct uccl_rx_match {
+	TAILQ_ENTRY(uccl_msg_rx) link;	  /* unexpected or claimed list */
+	struct uccl_match_entry *entries; /* where receives find it */
+	void *claim;			  /* context that claimed it */
+	bool listed;			  /* in the unexpected list */
+};
+
+/* What is held of it before it is matched: recv/unexpected.c. */
+struct uccl_rx_hold {
+	uint8_t *buf;		/* its payload */
+	uint64_t buf_len;
+	uint64_t unplaced_bytes; /* bytes that lanes hold meanwhile, at most */
+	bool counted;		/* it counts as unexpected */
+};
+
+/* What lanes bring of it: lanes/primary.c. */
+struct uccl_rx_lanes {
+	struct uccl_reassembly *rest;	     /* they may put there what comes after CTS; NULL: they may not */
+	struct uccl_reassembly *unsolicited; /* likewise, its head */
+	uint16_t senders;		     /* that bring its head, by bits; 0: none does */
+};
+
+/* A message for a receive: recv/recv.c. */
+struct uccl_rx_recv {
+	struct uccl_op *op;	/* the receive it matched */
+	bool late;		/* no receive waited for it */
+	bool failed;		/* its sender died before all of it came */
+	bool discarded;		/* nobody wants it: bytes are dropped as they come */
+};
+
+/* A message to ourselves: send/send.c. */
+struct uccl_rx_self {
+	struct uccl_op *send, *recv;
+};
+
 /* A message on its way in; from its envelope until it is in the application's buffer. */
 struct uccl_msg_rx {
-	TAILQ_ENTRY(uccl_msg_rx) link;	/* unexpected or claimed list */
-	TAILQ_ENTRY(uccl_msg_rx) plink;	/* all of its peer */
-	TAILQ_ENTRY(uccl_msg_rx) stream_link; /* in uccl_peer.streams, */
-	bool streams;			/* if this */
-	struct uccl_match_entry *entries; /* where receives find it, see match.c */
 	struct uccl_peer *peer;
 	const struct msg_rx_ops *ops;
-	uint64_t tag, data;
-	uint64_t len;			/* of the message */
-	uint64_t eager;			/* bytes that come without CTS */
-	uint64_t got;			/* bytes of the message that arrived, */
-	uint64_t asked;			/* how many of them after CTS, */
-	struct uccl_range_set ranges;	/* and which */
-	uint64_t limit;			/* matched: bytes that have a place in the buffer */
-	uint64_t hi;			/* end of the furthest byte that arrived */
 	uint64_t mseq;
-	uint8_t flags;			/* UCCL_ENV_* */
-	bool have_env;
-	bool in_order;			/* passed the message order: unexpected or matched */
-	bool listed;			/* in the unexpected list */
-	bool late;			/* no receive waited for it */
-	bool hashed;
-	bool counted;			/* counts as such */
-	bool failed;			/* its sender died before all of it came */
-	bool discarded;			/* nobody wants it: bytes are dropped as they come */
-	bool finished;			/* the receive is complete; waits for records to be acknowledged */
-	bool fencing;
-	uint32_t send_id;		/* sender's handle */
 	uint32_t id;			/* our handle, 0: none */
-	uint32_t in_doubt;		/* direct writes that may still land */
-	bool unseen;			/* some landed on a device, which may not see them yet */
-	bool gathers;			/* its payload may come to memory of the device that the NIC was lent */
-	uint8_t *buf;			/* payload that came before it was matched */
-	uint64_t buf_len;
-	struct uccl_op *op;		/* the receive it matched */
-	const struct iovec *iov;	/* matched: where it belongs; else NULL */
-	uint8_t niov;
-	uint16_t device;		/* which of iov are memory of a device */
-	struct uccl_copy copy;		/* of payload on its way there */
-	struct uccl_serve *serve;	/* it is a request for our memory */
+	bool in_order;			/* passed the message order: unexpected or matched */
+	bool hashed;
+	bool finished;			/* the receive is complete; waits for records to be acknowledged */
+	TAILQ_ENTRY(uccl_msg_rx) plink;	/* all of its peer */
+	struct uccl_rx_env env;
+	struct uccl_rx_arrived arrived;
+	struct uccl_rx_place place;
+	struct uccl_rx_stream stream;
+	struct uccl_rx_match match;
+	struct uccl_rx_hold hold;
+	struct uccl_rx_lanes lanes;
+	/* Whose it is */
+	struct uccl_rx_recv recv;	/* a receive's; */
+	struct uccl_rx_self self;	/* our own; */
+	struct uccl_serve *serve;	/* it is a request for our memory; */
 	struct uccl_op *read;		/* it is what comes back for this operation */
-	struct uccl_op *self;		/* a message to ourselves: the send */
-	void *claim;			/* context that claimed it */
-	void *mr;			/* direct: registration of the receive buffer */
-	struct uccl_reassembly *reassembly;  /* lanes may put its payload there, that after CTS; NULL: they may not */
-	struct uccl_reassembly *unsolicited; /* likewise, of its head */
-	uint16_t lanes;			/* that bring its head, by bits; 0: none does */
-	uint64_t unplaced_bytes;	/* bytes that these hold meanwhile, at most */
 	struct uccl_item cts, fin;
 	UT_hash_handle hh;		/* in its peer's table, by message sequence */
 };
@@ -148,7 +196,8 @@ bool msg_rx_range_new(struct uccl_msg_rx *rx, uint64_t off, uint64_t len, uint64
 /* Bytes that make it whole. */
 static inline uint64_t msg_rx_need(const struct uccl_msg_rx *rx)
 {
-	return rx->flags & UCCL_ENV_EAGER || rx->limit < rx->eager ? rx->eager : rx->limit;
+	return rx->env.flags & UCCL_ENV_EAGER || rx->place.limit < rx->arrived.eager ? rx->arrived.eager
+										     : rx->place.limit;
 }
 
 /* Payload, at its offset: to where it was matched to, or to what is kept of it. */

@@ -20,8 +20,8 @@
 /* A matched message whose rest is on its way. Where lanes put bytes nothing may be that was only predicted. */
 static bool rx_streams(const struct uccl_msg_rx *rx)
 {
-	return rx->iov && rx->niov == 1 && !rx->device && !rx->mr && !rx->reassembly && !rx->unsolicited && rx->id &&
-	       rx->hi < rx->limit;
+	return rx->place.iov && rx->place.niov == 1 && !rx->place.device && !rx->place.mr && !rx->lanes.rest &&
+	       !rx->lanes.unsolicited && rx->id && rx->arrived.hi < rx->place.limit;
 }
 
 /*
@@ -43,31 +43,31 @@ void uccl_msg_predicted(struct uccl_msg_ep *m, int right, int wrong)
 {
 	struct uccl_peer *p;
 
-	if (!m->stream || right + wrong == 0)
+	if (!m->predict.stream || right + wrong == 0)
 		return;
-	p = m->stream->peer;
+	p = m->predict.stream->peer;
 	if (wrong <= right) {
-		p->miss_rate = (uint8_t)(p->miss_rate - p->miss_rate / MISS_GAIN);
+		p->predict.miss_rate = (uint8_t)(p->predict.miss_rate - p->predict.miss_rate / MISS_GAIN);
 		return;
 	}
-	p->miss_rate = (uint8_t)(p->miss_rate + (UINT8_MAX - p->miss_rate) / MISS_GAIN);
-	if (p->miss_rate < MISS_MAX)
+	p->predict.miss_rate = (uint8_t)(p->predict.miss_rate + (UINT8_MAX - p->predict.miss_rate) / MISS_GAIN);
+	if (p->predict.miss_rate < MISS_MAX)
 		return;
-	p->miss_rate = MISS_AGAIN;
-	p->miss_pause = REST;
+	p->predict.miss_rate = MISS_AGAIN;
+	p->predict.miss_pause = REST;
 }
 
 /* The next row of parts. Its message may be the next one only when the last packet of this one has come. */
 static int row_hint(struct uccl_msg_ep *m, const struct uccl_msg_rx *rx, struct uccl_rx_placement *hint)
 {
-	uint32_t each = rx->peer->run_each + UCCL_HDR_LEN;
+	uint32_t each = rx->peer->predict.run_each + UCCL_HDR_LEN;
 	uint64_t len = 0;
 
-	if (m->runs_soon && rx->peer->run_each && rx_streams(rx))
-		len = uccl_min(rx->limit - rx->hi, UCCL_GRO_BYTES_MAX);
+	if (m->predict.runs_soon && rx->peer->predict.run_each && rx_streams(rx))
+		len = uccl_min(rx->place.limit - rx->arrived.hi, UCCL_GRO_BYTES_MAX);
 	if (len < (uint64_t)ROW_MIN * each)
 		return 0;
-	*hint = (struct uccl_rx_placement){.dst = (uint8_t *)rx->iov[0].iov_base + rx->hi,
+	*hint = (struct uccl_rx_placement){.dst = (uint8_t *)rx->place.iov[0].iov_base + rx->arrived.hi,
 					   .len = (uint32_t)(len - len % each),
 					   .each = each};
 	return 1;
@@ -75,14 +75,14 @@ static int row_hint(struct uccl_msg_ep *m, const struct uccl_msg_rx *rx, struct 
 
 int uccl_msg_predict(struct uccl_msg_ep *m, struct uccl_rx_placement *hints, int n)
 {
-	struct uccl_msg_rx *rx = m->stream;
+	struct uccl_msg_rx *rx = m->predict.stream;
 	uint64_t off, chunk;
 	int i = 0;
 
 	if (!rx)
 		return 0;
-	if (rx->peer->miss_pause) {
-		rx->peer->miss_pause--;
+	if (rx->peer->predict.miss_pause) {
+		rx->peer->predict.miss_pause--;
 		return 0;
 	}
 	/* The kernel merges small packets, and nothing is predicted of them but the row that they come in. */
@@ -90,13 +90,14 @@ int uccl_msg_predict(struct uccl_msg_ep *m, struct uccl_rx_placement *hints, int
 		return row_hint(m, rx, hints);
 	chunk = rx->peer->flow.cfg.chunk_bytes;
 	/* When this message is through, the peer goes on with the one that was granted next. */
-	for (rx = rx->streams ? rx : TAILQ_FIRST(&rx->peer->streams); rx && i < n; rx = TAILQ_NEXT(rx, stream_link)) {
+	for (rx = rx->stream.listed ? rx : TAILQ_FIRST(&rx->peer->rx.streams); rx && i < n;
+	     rx = TAILQ_NEXT(rx, stream.link)) {
 		m->match.steps++;
 		if (!rx_streams(rx))
 			continue;
-		for (off = rx->hi; i < n && off < rx->limit; off += chunk) {
-			uint8_t *dst = (uint8_t *)rx->iov[0].iov_base + off;
-			uint64_t len = uccl_min(chunk, rx->limit - off);
+		for (off = rx->arrived.hi; i < n && off < rx->place.limit; off += chunk) {
+			uint8_t *dst = (uint8_t *)rx->place.iov[0].iov_base + off;
+			uint64_t len = uccl_min(chunk, rx->place.limit - off);
 
 			/* Behind one that is left out nothing is predicted rightly. */
 			if (!hint_apart(hints, i, dst, len))
@@ -121,13 +122,13 @@ uint8_t *uccl_msg_place(struct uccl_peer *p, const struct uccl_hdr *h, uint64_t 
 		return NULL;
 	}
 	if (h->rtype == UCCL_REC_EAGER)
-		rx = msg_rx_find(p, uccl_seq_expand(p->rx_mseq, uccl_get32(h->rec), 32));
+		rx = msg_rx_find(p, uccl_seq_expand(p->rx.mseq, uccl_get32(h->rec), 32));
 	else if (h->rtype == UCCL_REC_DATA || h->rtype == UCCL_REC_REPLY)
 		rx = msg_rx_by_id(p, uccl_get32(h->rec), uccl_get32(h->rec + 4));
 	else
 		return NULL;
-	if (!rx || !rx->iov || rx->niov != 1 || rx->device || rx->reassembly || rx->unsolicited || off > rx->limit ||
-	    len > rx->limit - off)
+	if (!rx || !rx->place.iov || rx->place.niov != 1 || rx->place.device || rx->lanes.rest ||
+	    rx->lanes.unsolicited || off > rx->place.limit || len > rx->place.limit - off)
 		return NULL;
-	return (uint8_t *)rx->iov[0].iov_base + off;
+	return (uint8_t *)rx->place.iov[0].iov_base + off;
 }

@@ -7,15 +7,15 @@
 
 void msg_posted_done(struct uccl_op *op, struct uccl_peer *from, int err)
 {
-	struct uccl_op *parent = op->parent;
+	struct uccl_op *parent = op->recv.multi.parent;
 
 	op->from = from;
 	op->err = err;
 	if (parent) {
 		struct uccl_msg_ep *m = from->msg_ep;
 
-		op->parent = NULL;
-		if (!--parent->children && parent->multi_closed) {
+		op->recv.multi.parent = NULL;
+		if (!--parent->recv.multi.children && parent->recv.multi.closed) {
 			/* The last message in a full buffer gives it back. */
 			op->flags |= UCCL_OPF_MULTI;
 			uccl_pool_put(&m->op_pool, parent);
@@ -31,18 +31,18 @@ bool msg_posted_room(const struct uccl_msg_ep *m)
 
 struct uccl_op *msg_posted_take(struct uccl_msg_ep *m, struct uccl_op *recv, uint64_t len)
 {
-	uint64_t room = recv->len - recv->multi_used;
+	uint64_t room = recv->len - recv->recv.multi.used;
 	struct uccl_op *child;
 
 	if (!(recv->flags & UCCL_OPF_MULTI)) {
 		uccl_match_unpost(&m->match, recv);
-		recv->done_buf = recv->iov_count ? recv->iov[0].iov_base : NULL;
+		recv->recv.done_buf = recv->iov_count ? recv->iov[0].iov_base : NULL;
 		return recv;
 	}
 	/* Nothing overtakes what waits. */
-	child = m->starved || !msg_posted_room(m) ? NULL : uccl_pool_get(&m->op_pool);
+	child = m->posted.starved || !msg_posted_room(m) ? NULL : uccl_pool_get(&m->op_pool);
 	if (!child) {
-		m->starved = true;
+		m->posted.starved = true;
 		uccl_match_starve(&m->match, recv);
 		return NULL;
 	}
@@ -53,17 +53,17 @@ struct uccl_op *msg_posted_take(struct uccl_msg_ep *m, struct uccl_op *recv, uin
 	child->api_more = recv->api_more;
 	child->api_flags = recv->api_flags;
 	child->done = recv->done;
-	child->parent = recv;
+	child->recv.multi.parent = recv;
 	child->iov_count = 1;
-	child->iov[0].iov_base = (uint8_t *)recv->iov[0].iov_base + recv->multi_used;
+	child->iov[0].iov_base = (uint8_t *)recv->iov[0].iov_base + recv->recv.multi.used;
 	child->iov[0].iov_len = room;
 	child->len = room;
 	child->device = recv->device;
-	child->done_buf = child->iov[0].iov_base;
-	recv->children++;
-	recv->multi_used += uccl_min(len, room);
-	if (recv->len - recv->multi_used < uccl_max(recv->min_multi, 1)) {
-		recv->multi_closed = true;
+	child->recv.done_buf = child->iov[0].iov_base;
+	recv->recv.multi.children++;
+	recv->recv.multi.used += uccl_min(len, room);
+	if (recv->len - recv->recv.multi.used < uccl_max(recv->recv.min_multi, 1)) {
+		recv->recv.multi.closed = true;
 		uccl_match_unpost(&m->match, recv);
 	}
 	return child;
@@ -77,7 +77,7 @@ int msg_posted_result(struct uccl_op *op, uint8_t flags, uint64_t tag, uint64_t 
 		op->flags |= UCCL_OPF_DATA;
 	op->data = data;
 	op->done_len = placed;
-	op->olen = len - placed;
+	op->recv.olen = len - placed;
 	return len > placed ? FI_ETRUNC : 0;
 }
 
@@ -90,21 +90,21 @@ bool msg_data_room(struct uccl_msg_ep *m, const struct uccl_peer *p)
 {
 	const struct uccl_op *recv;
 
-	if (!m->data_takes)
+	if (!m->posted.data_takes)
 		return uccl_msg_ep_room(m);
 	recv = data_recv(m, p);
-	return recv && (recv->flags & UCCL_OPF_MULTI ? !m->starved && msg_posted_room(m) : uccl_msg_ep_room(m));
+	return recv && (recv->flags & UCCL_OPF_MULTI ? !m->posted.starved && msg_posted_room(m) : uccl_msg_ep_room(m));
 }
 
 struct uccl_op *msg_data_take(struct uccl_msg_ep *m, const struct uccl_peer *p, uint64_t data, uint64_t len)
 {
-	struct uccl_op *recv = m->data_takes ? data_recv(m, p) : NULL;
+	struct uccl_op *recv = m->posted.data_takes ? data_recv(m, p) : NULL;
 	struct uccl_op *op = recv ? msg_posted_take(m, recv, 0) : NULL;
 
 	if (!op)
 		return NULL;
 	msg_posted_result(op, UCCL_ENV_DATA, 0, data, len, len);
-	op->done_buf = NULL;
+	op->recv.done_buf = NULL;
 	return op;
 }
 
@@ -112,8 +112,8 @@ struct uccl_op *msg_data_take(struct uccl_msg_ep *m, const struct uccl_peer *p, 
 static void posted_end(struct uccl_msg_ep *m, struct uccl_op *op, struct uccl_peer *from, int err)
 {
 	uccl_match_unpost(&m->match, op);
-	if (op->children) {
-		op->multi_closed = true;
+	if (op->recv.multi.children) {
+		op->recv.multi.closed = true;
 		return;
 	}
 	op->done_len = 0;

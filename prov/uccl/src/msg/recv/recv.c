@@ -17,17 +17,17 @@
 static void recv_to(struct uccl_msg_rx *rx, struct uccl_op *op)
 {
 	msg_rx_unhold(rx);
-	rx->op = op;
-	rx->iov = op->iov;
-	rx->niov = op->iov_count;
-	rx->device = op->device;
-	rx->limit = uccl_min(rx->len, op->len);
+	rx->recv.op = op;
+	rx->place.iov = op->iov;
+	rx->place.niov = op->iov_count;
+	rx->place.device = op->device;
+	rx->place.limit = uccl_min(rx->env.len, op->len);
 }
 
 /* Lanes cannot copy to a device: what they bring stays until it is whole. */
 static bool recv_keeps(const struct uccl_msg_rx *rx)
 {
-	return rx->lanes && rx->device && !rx->failed;
+	return rx->lanes.senders && rx->place.device && !rx->recv.failed;
 }
 
 /*
@@ -38,7 +38,7 @@ static void recv_rest(struct uccl_msg_rx *rx, bool ask, uint64_t now)
 {
 	struct uccl_peer *p = rx->peer;
 
-	if ((rx->lanes && !lanes_rx_post_unsolicited(rx)) || (ask && msg_rx_cts(rx, now))) {
+	if ((rx->lanes.senders && !lanes_rx_post_unsolicited(rx)) || (ask && msg_rx_cts(rx, now))) {
 		p->msg_ep->ops->broken(p, FI_ENOMEM);
 		return;
 	}
@@ -49,32 +49,31 @@ static void recv_rest(struct uccl_msg_rx *rx, bool ask, uint64_t now)
 static void recv_matched(struct uccl_msg_rx *rx, struct uccl_op *op, uint64_t now)
 {
 	recv_to(rx, op);
-	op->rx = rx;
-	if (rx->buf && !recv_keeps(rx)) {
+	if (rx->hold.buf && !recv_keeps(rx)) {
 		/* A gap in it is filled by payload still to come. */
-		msg_rx_move(rx, uccl_min(rx->lanes ? rx->got : rx->buf_len, rx->limit));
+		msg_rx_move(rx, uccl_min(rx->lanes.senders ? rx->arrived.got : rx->hold.buf_len, rx->place.limit));
 		msg_rx_buffer_free(rx);
 	}
-	if (rx->failed) {
+	if (rx->recv.failed) {
 		msg_rx_failed(rx, rx->peer->dead);
 		return;
 	}
 	/* Of a peer that ended all is here, or it had failed. */
-	recv_rest(rx, !(rx->flags & UCCL_ENV_EAGER) && !rx->peer->dead, now);
+	recv_rest(rx, !(rx->env.flags & UCCL_ENV_EAGER) && !rx->peer->dead, now);
 }
 
 /* The rest of a message that nobody wants is not asked for; what still comes is dropped. */
 static void recv_unwanted(struct uccl_msg_rx *rx, uint64_t now)
 {
-	rx->discarded = true;
-	rx->limit = 0;
+	rx->recv.discarded = true;
+	rx->place.limit = 0;
 	msg_rx_buffer_free(rx);
-	if (rx->failed) {
+	if (rx->recv.failed) {
 		msg_rx_free(rx);
 		return;
 	}
-	if (!(rx->flags & UCCL_ENV_EAGER) && !rx->peer->dead) {
-		rx->limit = rx->eager;
+	if (!(rx->env.flags & UCCL_ENV_EAGER) && !rx->peer->dead) {
+		rx->place.limit = rx->arrived.eager;
 		recv_rest(rx, true, now);
 		return;
 	}
@@ -87,35 +86,35 @@ static void recv_turn(struct uccl_msg_rx *rx, uint64_t now)
 	struct uccl_msg_ep *m = rx->peer->msg_ep;
 	struct uccl_op *recv, *op;
 
-	recv = uccl_match_posted(&m->match, uccl_env_kind(rx->flags), rx->peer, rx->tag);
-	op = recv ? msg_posted_take(m, recv, rx->len) : NULL;
+	recv = uccl_match_posted(&m->match, uccl_env_kind(rx->env.flags), rx->peer, rx->env.tag);
+	op = recv ? msg_posted_take(m, recv, rx->env.len) : NULL;
 	if (op) {
 		recv_matched(rx, op, now);
 		return;
 	}
 	m->stats->unexpected++;
-	rx->late = true;
+	rx->recv.late = true;
 	uccl_match_list(&m->match, rx);
 }
 
 static void recv_whole(struct uccl_msg_rx *rx, uint64_t now)
 {
-	if (rx->op || rx->discarded)
+	if (rx->recv.op || rx->recv.discarded)
 		msg_rx_check(rx, now);
 }
 
 static void recv_placed(struct uccl_msg_rx *rx, uint64_t now)
 {
 	struct uccl_peer *p = rx->peer;
-	struct uccl_op *op = rx->op;
+	struct uccl_op *op = rx->recv.op;
 
 	(void)now;
 	msg_rx_fin(rx, 0);
-	rx->op = NULL;
+	rx->recv.op = NULL;
 	if (op) {
-		int err = msg_posted_result(op, rx->flags, rx->tag, rx->data, rx->len, rx->limit);
+		int err = msg_posted_result(op, rx->env.flags, rx->env.tag, rx->env.data, rx->env.len, rx->place.limit);
 
-		err = rx->copy.err ? rx->copy.err : err;
+		err = rx->place.copy.err ? rx->place.copy.err : err;
 		/* The message first: done() may post and match again. */
 		msg_rx_release(rx);
 		msg_posted_done(op, p, err);
@@ -127,20 +126,20 @@ static void recv_placed(struct uccl_msg_rx *rx, uint64_t now)
 static void recv_failed(struct uccl_msg_rx *rx, int err)
 {
 	struct uccl_peer *p = rx->peer;
-	struct uccl_op *op = rx->op;
+	struct uccl_op *op = rx->recv.op;
 
 	if (op) {
-		rx->op = NULL;
-		op->tag = rx->tag;
+		rx->recv.op = NULL;
+		op->tag = rx->env.tag;
 		op->done_len = 0;
 		msg_rx_free(rx);
 		msg_posted_done(op, p, err);
 		return;
 	}
 	/* What is whole can still be received; what is not fails the receive that will match it. */
-	if (rx->in_order && !rx->discarded && !rx->finished) {
+	if (rx->in_order && !rx->recv.discarded && !rx->finished) {
 		msg_rx_unhash(rx);
-		rx->failed = rx->got < rx->len;
+		rx->recv.failed = rx->arrived.got < rx->env.len;
 		return;
 	}
 	msg_rx_free(rx);
@@ -211,11 +210,11 @@ enum uccl_drop msg_recv_env(struct uccl_peer *p, const struct uccl_chunk_in *in,
 	bool turn, parks;
 
 	uccl_env_decode(&env, in->rec);
-	if (m->unsolicited_soon)
-		m->unsolicited_soon--;
-	mseq = uccl_seq_expand(p->rx_mseq, env.mseq, 32);
+	if (m->predict.unsolicited_soon)
+		m->predict.unsolicited_soon--;
+	mseq = uccl_seq_expand(p->rx.mseq, env.mseq, 32);
 	eager = env_unsolicited(&env, in->len);
-	if (mseq < p->rx_mseq || mseq - p->rx_mseq >= UCCL_MSG_LIMIT || !env_fits(&env, in->len) ||
+	if (mseq < p->rx.mseq || mseq - p->rx.mseq >= UCCL_MSG_LIMIT || !env_fits(&env, in->len) ||
 	    env.lanes & ~lanes_of_peer(p))
 		return UCCL_DROP_RECORD;
 	if (env.flags & UCCL_ENV_CM) {
@@ -227,23 +226,23 @@ enum uccl_drop msg_recv_env(struct uccl_peer *p, const struct uccl_chunk_in *in,
 		return UCCL_DROP_UNWANTED;
 	}
 	if (env.flags & UCCL_ENV_UNSOLICITED && !env.lanes && p->flow.cfg.chunk_bytes >= UCCL_PLACEMENT_MIN)
-		m->unsolicited_soon = UNSOLICITED_SOON;
-	turn = mseq == p->rx_mseq;
+		m->predict.unsolicited_soon = UNSOLICITED_SOON;
+	turn = mseq == p->rx.mseq;
 	rx = msg_rx_find(p, mseq);
 	if (!rx && turn && eager == in->len && (env.flags & UCCL_ENV_EAGER) && !(env.flags & UCCL_ENV_DELIVERY)) {
 		struct uccl_op *recv = uccl_match_posted(&m->match, uccl_env_kind(env.flags), p, env.tag);
 		struct uccl_op *op = recv && !recv->device ? msg_posted_take(m, recv, env.len) : NULL;
 
 		if (op) {
-			p->rx_mseq++;
+			p->rx.mseq++;
 			recv_at_once(p, &env, op, in->data);
 			msg_rx_drain(p, now);
 			return UCCL_DROP_COUNT;
 		}
 	}
 	/* More of it came before: the envelope must agree with that, and bring what is missing. */
-	if (rx && (rx->have_env || env.lanes || rx->eager != eager ||
-		   !(env.flags & (UCCL_ENV_EAGER | UCCL_ENV_UNSOLICITED)) || in->len > eager - rx->got))
+	if (rx && (rx->env.have || env.lanes || rx->arrived.eager != eager ||
+		   !(env.flags & (UCCL_ENV_EAGER | UCCL_ENV_UNSOLICITED)) || in->len > eager - rx->arrived.got))
 		return UCCL_DROP_RECORD;
 	if (!rx) {
 		rx = msg_rx_new(p, mseq);
@@ -254,19 +253,19 @@ enum uccl_drop msg_recv_env(struct uccl_peer *p, const struct uccl_chunk_in *in,
 			msg_rx_free(rx);
 			return UCCL_DROP_MEMORY;
 		}
-		rx->eager = eager;
-		rx->lanes = env.lanes;
+		rx->arrived.eager = eager;
+		rx->lanes.senders = env.lanes;
 	}
 	if (!msg_rx_range_new(rx, 0, in->len, eager))
 		return UCCL_DROP_OVERLAP;
-	if (turn && !rx->buf && !rx->got && msg_rx_meets(env.flags, in->len, eager)) {
+	if (turn && !rx->hold.buf && !rx->arrived.got && msg_rx_meets(env.flags, in->len, eager)) {
 		/* Straight to the receive if there is one. */
 		struct uccl_op *recv = uccl_match_posted(&m->match, uccl_env_kind(env.flags), p, env.tag);
-		bool keeps = recv && recv->device && rx->lanes;
+		bool keeps = recv && recv->device && rx->lanes.senders;
 		struct uccl_op *op = recv && !keeps ? msg_posted_take(m, recv, env.len) : NULL;
 
 		if (op) {
-			p->rx_mseq++;
+			p->rx.mseq++;
 			msg_rx_set_env(rx, &recv_rx_ops, &env, eager);
 			rx->in_order = true;
 			recv_to(rx, op);
@@ -278,7 +277,7 @@ enum uccl_drop msg_recv_env(struct uccl_peer *p, const struct uccl_chunk_in *in,
 		}
 	}
 	/* What lanes bring stays with them until it has a place, or may have to be kept for a device. */
-	parks = rx->lanes && !m->device;
+	parks = rx->lanes.senders && !m->device.ops;
 	if ((parks && msg_rx_unplaced(rx, eager - in->len)) || msg_rx_buffer(rx, parks ? in->len : eager, in->len)) {
 		msg_rx_free(rx);
 		return UCCL_DROP_MEMORY;
@@ -287,7 +286,7 @@ enum uccl_drop msg_recv_env(struct uccl_peer *p, const struct uccl_chunk_in *in,
 	if (in->len)
 		msg_rx_place(rx, 0, in->data, in->len);
 	if (turn && !rx->hashed) {
-		p->rx_mseq++;
+		p->rx.mseq++;
 		rx->in_order = true;
 		recv_turn(rx, now);
 	}
@@ -318,8 +317,8 @@ void msg_recv_retry(struct uccl_msg_ep *m, uint64_t now)
 	recv_passed(m, now);
 	if (!msg_posted_room(m))
 		return;
-	m->starved = false;
-	while (!m->starved && (recv = TAILQ_FIRST(&m->match.starved))) {
+	m->posted.starved = false;
+	while (!m->posted.starved && (recv = TAILQ_FIRST(&m->match.starved))) {
 		rx = uccl_match_left(&m->match, recv);
 		uccl_match_unstarve(&m->match, recv);
 		if (!rx)
@@ -335,27 +334,27 @@ void msg_recv_retry(struct uccl_msg_ep *m, uint64_t now)
 /* The first unexpected message for this receive. Those that wait for an op belong to receives posted before it. */
 static struct uccl_msg_rx *unexpected_for(struct uccl_msg_ep *m, const struct uccl_op *op)
 {
-	return m->starved ? uccl_match_left(&m->match, op) : uccl_match_unexpected(&m->match, op);
+	return m->posted.starved ? uccl_match_left(&m->match, op) : uccl_match_unexpected(&m->match, op);
 }
 
 int msg_recv(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
 {
 	struct uccl_msg_rx *rx;
 
-	op->multi_used = 0;
+	op->recv.multi.used = 0;
 	while ((rx = unexpected_for(m, op))) {
 		bool multi = op->flags & UCCL_OPF_MULTI;
 		struct uccl_op *taken;
 
 		/* msg_posted_take takes it off the queue again, so that there is one way to do so. */
 		uccl_match_post(&m->match, op);
-		taken = msg_posted_take(m, op, rx->len);
+		taken = msg_posted_take(m, op, rx->env.len);
 		if (!taken)
 			return 0;
-		if (multi && !op->multi_closed)
+		if (multi && !op->recv.multi.closed)
 			uccl_match_unpost(&m->match, op);
 		uccl_match_unlist(&m->match, rx);
-		multi = multi && !op->multi_closed;
+		multi = multi && !op->recv.multi.closed;
 		rx->ops->matched(rx, taken, now);
 		if (!multi)
 			return 0;
@@ -380,12 +379,12 @@ int uccl_msg_peek(struct uccl_msg_ep *m, struct uccl_op *op, bool claim, bool di
 
 	if (!rx)
 		return -FI_ENOMSG;
-	op->tag = rx->tag;
-	op->data = rx->data;
+	op->tag = rx->env.tag;
+	op->data = rx->env.data;
 	op->flags &= ~UCCL_OPF_DATA;
-	if (rx->flags & UCCL_ENV_DATA)
+	if (rx->env.flags & UCCL_ENV_DATA)
 		op->flags |= UCCL_OPF_DATA;
-	op->done_len = rx->len;
+	op->done_len = rx->env.len;
 	op->from = rx->peer;
 	if (discard) {
 		uccl_match_unlist(&m->match, rx);
@@ -405,13 +404,13 @@ int uccl_msg_recv_claimed(struct uccl_msg_ep *m, struct uccl_op *op, bool discar
 	if (discard) {
 		struct uccl_peer *from = rx->peer;
 
-		op->tag = rx->tag;
+		op->tag = rx->env.tag;
 		op->done_len = 0;
 		rx->ops->unwanted(rx, now);
 		msg_posted_done(op, from, 0);
 		return 0;
 	}
-	op->done_buf = op->iov_count ? op->iov[0].iov_base : NULL;
+	op->recv.done_buf = op->iov_count ? op->iov[0].iov_base : NULL;
 	rx->ops->matched(rx, op, now);
 	return 0;
 }

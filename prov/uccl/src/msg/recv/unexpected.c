@@ -11,30 +11,30 @@
 static bool peer_over(const struct uccl_peer *p, uint64_t all, uint64_t least, uint64_t more)
 {
 	const struct uccl_msg_ep *m = p->msg_ep;
-	uint64_t used = m->unexpected_bytes + (uint64_t)m->nunexpected * UCCL_UNEXPECTED_COST;
-	uint64_t own = p->unexpected_bytes + (uint64_t)p->nunexpected * UCCL_UNEXPECTED_COST;
+	uint64_t used = m->unexpected.bytes + (uint64_t)m->unexpected.n * UCCL_UNEXPECTED_COST;
+	uint64_t own = p->unexpected.bytes + (uint64_t)p->unexpected.n * UCCL_UNEXPECTED_COST;
 
 	return own + more > uccl_max(all > used ? all - used : 0, least);
 }
 
 uint64_t msg_unexpected_limit(const struct uccl_msg_ep *m)
 {
-	return 2 * m->unexpected_max + UCCL_UNEXPECTED_MORE;
+	return 2 * m->unexpected.max + UCCL_UNEXPECTED_MORE;
 }
 
 void msg_peer_limits(struct uccl_peer *p)
 {
 	/* What is held is not done with. PROTOCOL R120 */
-	uint32_t limit = (uint32_t)p->rx_mseq + UCCL_MSG_LIMIT - p->nunexpected;
+	uint32_t limit = (uint32_t)p->rx.mseq + UCCL_MSG_LIMIT - p->unexpected.n;
 	struct uccl_flow *f = &p->flow;
 
 	uccl_ack_tracker_short(&f->ack_tracker,
-			       peer_over(p, p->msg_ep->unexpected_max,
-					 uccl_min(p->msg_ep->unexpected_max, UCCL_UNEXPECTED_LEAST), 0));
+			       peer_over(p, p->msg_ep->unexpected.max,
+					 uccl_min(p->msg_ep->unexpected.max, UCCL_UNEXPECTED_LEAST), 0));
 	if ((int32_t)(limit - f->ack_tracker.msg_limit) <= 0)
 		return;
 	/* It has used up what it knew of, so nothing will come that could be answered with this. */
-	if ((uint32_t)p->rx_mseq == f->ack_tracker.msg_limit && p->open) {
+	if ((uint32_t)p->rx.mseq == f->ack_tracker.msg_limit && p->open) {
 		uccl_ack_tracker_at_once(&f->ack_tracker);
 		p->msg_ep->ops->ready(p);
 	}
@@ -51,13 +51,13 @@ int msg_rx_hold(struct uccl_msg_rx *rx, uint64_t len)
 	uint64_t all = msg_unexpected_limit(p->msg_ep) -
 		       atomic_load_explicit(&p->msg_ep->unplaced.bytes, memory_order_relaxed);
 
-	if (rx->counted)
+	if (rx->hold.counted)
 		return 0;
 	if (peer_over(p, all, UCCL_UNEXPECTED_LEAST, len + UCCL_UNEXPECTED_COST))
 		return -1;
-	rx->counted = true;
-	p->nunexpected++;
-	p->msg_ep->nunexpected++;
+	rx->hold.counted = true;
+	p->unexpected.n++;
+	p->msg_ep->unexpected.n++;
 	return 0;
 }
 
@@ -65,26 +65,26 @@ static void bytes_more(struct uccl_msg_rx *rx, uint64_t len)
 {
 	struct uccl_msg_ep *m = rx->peer->msg_ep;
 
-	m->unexpected_bytes += len;
-	rx->peer->unexpected_bytes += len;
-	m->stats->unexpected_bytes_max = uccl_max(m->stats->unexpected_bytes_max, m->unexpected_bytes);
+	m->unexpected.bytes += len;
+	rx->peer->unexpected.bytes += len;
+	m->stats->unexpected_bytes_max = uccl_max(m->stats->unexpected_bytes_max, m->unexpected.bytes);
 }
 
 static void bytes_less(struct uccl_msg_rx *rx, uint64_t len)
 {
 	struct uccl_msg_ep *m = rx->peer->msg_ep;
 
-	m->unexpected_bytes -= len;
-	rx->peer->unexpected_bytes -= len;
-	if (rx->peer->left_counted)
-		m->left_bytes -= len;
+	m->unexpected.bytes -= len;
+	rx->peer->unexpected.bytes -= len;
+	if (rx->peer->unexpected.left)
+		m->unexpected.left_bytes -= len;
 }
 
 int msg_rx_unplaced(struct uccl_msg_rx *rx, uint64_t len)
 {
 	if (msg_rx_hold(rx, len))
 		return -1;
-	rx->unplaced_bytes = len;
+	rx->hold.unplaced_bytes = len;
 	bytes_more(rx, len);
 	return 0;
 }
@@ -94,15 +94,15 @@ void msg_rx_unhold(struct uccl_msg_rx *rx)
 	struct uccl_peer *p = rx->peer;
 	struct uccl_msg_ep *m = p->msg_ep;
 
-	if (!rx->counted)
+	if (!rx->hold.counted)
 		return;
-	bytes_less(rx, rx->unplaced_bytes);
-	rx->unplaced_bytes = 0;
-	rx->counted = false;
-	p->nunexpected--;
-	m->nunexpected--;
-	if (p->left_counted)
-		m->left_unexpected--;
+	bytes_less(rx, rx->hold.unplaced_bytes);
+	rx->hold.unplaced_bytes = 0;
+	rx->hold.counted = false;
+	p->unexpected.n--;
+	m->unexpected.n--;
+	if (p->unexpected.left)
+		m->unexpected.left_n--;
 	if (p->open)
 		msg_peer_limits(p);
 }
@@ -113,13 +113,13 @@ int msg_rx_buffer(struct uccl_msg_rx *rx, uint64_t len, uint64_t now)
 
 	if (msg_rx_hold(rx, len))
 		return -1;
-	if (rx->buf || !len)
+	if (rx->hold.buf || !len)
 		return 0;
 	/* It may go to a receive with its gaps, and what fills them may never come: they must not tell anything. */
-	rx->buf = uccl_buf_cache_get(&m->cache, len, now);
-	if (!rx->buf)
+	rx->hold.buf = uccl_buf_cache_get(&m->unexpected.cache, len, now);
+	if (!rx->hold.buf)
 		return -1;
-	rx->buf_len = len;
+	rx->hold.buf_len = len;
 	bytes_more(rx, len);
 	return 0;
 }
@@ -128,10 +128,10 @@ void msg_rx_buffer_free(struct uccl_msg_rx *rx)
 {
 	struct uccl_msg_ep *m = rx->peer->msg_ep;
 
-	if (!rx->buf)
+	if (!rx->hold.buf)
 		return;
-	uccl_buf_cache_put(&m->cache, rx->buf, rx->buf_len);
-	rx->buf = NULL;
-	bytes_less(rx, rx->buf_len);
-	rx->buf_len = 0;
+	uccl_buf_cache_put(&m->unexpected.cache, rx->hold.buf, rx->hold.buf_len);
+	rx->hold.buf = NULL;
+	bytes_less(rx, rx->hold.buf_len);
+	rx->hold.buf_len = 0;
 }

@@ -19,13 +19,13 @@ void msg_reply_free(struct uccl_reply *r)
 		for (uint8_t i = 0; i < r->feed->nparts; i++)
 			msg_copy_end(m, &r->feed->part[i].copy);
 		msg_uses_end(m, &r->feed->uses);
-		m->staged_bytes -= r->feed->bytes;
-		p->staged_bytes -= r->feed->bytes;
+		m->reply.staged_bytes -= r->feed->bytes;
+		p->reply.staged_bytes -= r->feed->bytes;
 		free(r->feed);
 	}
-	p->nreplies--;
-	TAILQ_REMOVE(&p->replies, r, link);
-	uccl_pool_put(&m->reply_pool, r);
+	p->reply.n--;
+	TAILQ_REMOVE(&p->reply.list, r, link);
+	uccl_pool_put(&m->reply.pool, r);
 }
 
 /* May the peer have so much more? Not beyond what it leaves to others: who never acknowledges stops nobody else. */
@@ -44,20 +44,20 @@ struct uccl_reply *msg_reply_get(struct uccl_peer *p, uint32_t id, const struct 
 {
 	uint64_t bytes = req ? reply_bytes(req) : 0;
 	struct uccl_msg_ep *m = p->msg_ep;
-	bool staged = share_has(p->staged_bytes, bytes, m->staged_bytes, UCCL_STAGED_MAX);
+	bool staged = share_has(p->reply.staged_bytes, bytes, m->reply.staged_bytes, UCCL_STAGED_MAX);
 	struct uccl_reply *r;
 
-	if (p->nreplies && (!share_has(p->nreplies, 1, m->reply_pool.used, m->reply_pool.max) || (bytes && !staged)))
+	if (p->reply.n && (!share_has(p->reply.n, 1, m->reply.pool.used, m->reply.pool.max) || (bytes && !staged)))
 		return NULL;
 	if (!staged)
 		bytes = uccl_min(bytes, UCCL_EAGER_MAX);
-	r = uccl_pool_get(&m->reply_pool);
+	r = uccl_pool_get(&m->reply.pool);
 	if (!r)
 		return NULL;
 	r->peer = p;
 	r->id = id;
-	p->nreplies++;
-	TAILQ_INSERT_TAIL(&p->replies, r, link);
+	p->reply.n++;
+	TAILQ_INSERT_TAIL(&p->reply.list, r, link);
 	if (!bytes)
 		return r;
 	r->feed = malloc(sizeof(*r->feed) + bytes);
@@ -72,8 +72,8 @@ struct uccl_reply *msg_reply_get(struct uccl_peer *p, uint32_t id, const struct 
 	r->feed->bytes = bytes;
 	r->feed->nparts = (uint8_t)(bytes > PART_BYTES ? 4 : 1);
 	r->feed->part_bytes = r->feed->nparts > 1 ? PART_BYTES : bytes;
-	m->staged_bytes += bytes;
-	p->staged_bytes += bytes;
+	m->reply.staged_bytes += bytes;
+	p->reply.staged_bytes += bytes;
 	return r;
 }
 
@@ -237,6 +237,6 @@ void msg_replies_free(struct uccl_peer *p)
 {
 	struct uccl_reply *r;
 
-	while ((r = TAILQ_FIRST(&p->replies)))
+	while ((r = TAILQ_FIRST(&p->reply.list)))
 		msg_reply_free(r);
 }

@@ -36,65 +36,66 @@ static uint64_t payload_len(const struct uccl_op *op)
 		return op->len;
 	if (op->type == UCCL_OP_READ)
 		return 0;
-	return iov_bytes(op->args->operand, op->args->noperand) + iov_bytes(op->args->compare, op->args->ncompare);
+	return iov_bytes(op->rma.args->operand, op->rma.args->noperand) +
+	       iov_bytes(op->rma.args->compare, op->rma.args->ncompare);
 }
 
 /* Room for the segments, and for the payload if it is copied. */
 static int head_make(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t payload)
 {
-	uint32_t head = uccl_req_head_len(op->nseg, comes_back(op));
+	uint32_t head = uccl_req_head_len(op->rma.nseg, comes_back(op));
 	bool must = op->type != UCCL_OP_WRITE || op->flags & UCCL_OPF_INJECT;
 	/* What goes without CTS must be where the processor can read it, unless it stays here. */
 	bool load = op->device && op->type == UCCL_OP_WRITE && (must || (payload <= UCCL_ORDER_MAX && !op->peer->self));
 	bool copy = must || load || (payload <= PACK_MAX && !op->device);
 	uint64_t len = head + (copy ? payload : 0), at;
-	uint8_t *to = op->small;
+	uint8_t *to = op->tx.small;
 
-	if (len > sizeof(op->small)) {
-		if (m->copied_bytes && m->copied_bytes + len > UCCL_COPIED_MAX)
+	if (len > sizeof(op->tx.small)) {
+		if (m->tx.copied_bytes && m->tx.copied_bytes + len > UCCL_COPIED_MAX)
 			return -FI_EAGAIN;
-		op->bounce = malloc(len);
-		if (!op->bounce)
+		op->tx.bounce = malloc(len);
+		if (!op->tx.bounce)
 			return -FI_EAGAIN;
-		op->bounce_len = (uint32_t)len;
-		m->copied_bytes += len;
-		to = op->bounce;
+		op->tx.bounce_len = (uint32_t)len;
+		m->tx.copied_bytes += len;
+		to = op->tx.bounce;
 	}
-	op->head = (struct iovec){ .iov_base = to, .iov_len = len };
-	op->head_len = head;
-	op->body = (struct iovec){ .iov_base = to + head, .iov_len = copy ? payload : 0 };
+	op->rma.head = (struct iovec){ .iov_base = to, .iov_len = len };
+	op->rma.head_len = head;
+	op->rma.body = (struct iovec){ .iov_base = to + head, .iov_len = copy ? payload : 0 };
 	if (op->type == UCCL_OP_WRITE) {
 		if (!copy)
 			return 0;
-		msg_get(m, &op->copy, op->iov, op->iov_count, op->device, 0, op->body.iov_base, payload);
+		msg_get(m, &op->tx.copy, op->iov, op->iov_count, op->device, 0, op->rma.body.iov_base, payload);
 		op->device = 0;
-		op->loading = load && !(op->flags & UCCL_OPF_INJECT);
-		if (!op->loading)
-			msg_copy_end(m, &op->copy);
-		op->iov[0] = op->body;
+		op->tx.loading = load && !(op->flags & UCCL_OPF_INJECT);
+		if (!op->tx.loading)
+			msg_copy_end(m, &op->tx.copy);
+		op->iov[0] = op->rma.body;
 		op->iov_count = 1;
 	} else if (op->type != UCCL_OP_READ) {
-		at = iov_bytes(op->args->operand, op->args->noperand);
-		msg_get(m, &op->copy, op->args->operand, op->args->noperand, op->args->operand_device, 0,
-			op->body.iov_base, at);
-		msg_get(m, &op->copy, op->args->compare, op->args->ncompare, op->args->compare_device, 0,
-			(uint8_t *)op->body.iov_base + at, payload - at);
-		op->loading = op->copy.ticket && !(op->flags & UCCL_OPF_INJECT) && !op->peer->self;
-		if (op->copy.ticket && !op->loading)
-			msg_copy_end(m, &op->copy);
+		at = iov_bytes(op->rma.args->operand, op->rma.args->noperand);
+		msg_get(m, &op->tx.copy, op->rma.args->operand, op->rma.args->noperand, op->rma.args->operand_device, 0,
+			op->rma.body.iov_base, at);
+		msg_get(m, &op->tx.copy, op->rma.args->compare, op->rma.args->ncompare, op->rma.args->compare_device, 0,
+			(uint8_t *)op->rma.body.iov_base + at, payload - at);
+		op->tx.loading = op->tx.copy.ticket && !(op->flags & UCCL_OPF_INJECT) && !op->peer->self;
+		if (op->tx.copy.ticket && !op->tx.loading)
+			msg_copy_end(m, &op->tx.copy);
 	}
-	return -op->copy.err;
+	return -op->tx.copy.err;
 }
 
 static void head_drop(struct uccl_msg_ep *m, struct uccl_op *op)
 {
-	if (op->copy.ticket)
-		msg_copy_end(m, &op->copy);
-	if (!op->bounce)
+	if (op->tx.copy.ticket)
+		msg_copy_end(m, &op->tx.copy);
+	if (!op->tx.bounce)
 		return;
-	free(op->bounce);
-	op->bounce = NULL;
-	m->copied_bytes -= op->bounce_len;
+	free(op->tx.bounce);
+	op->tx.bounce = NULL;
+	m->tx.copied_bytes -= op->tx.bounce_len;
 }
 
 static struct uccl_req req_of(const struct uccl_op *op)
@@ -108,14 +109,14 @@ static struct uccl_req req_of(const struct uccl_op *op)
 	};
 	struct uccl_req req = {
 		.kind = kinds[op->type],
-		.nseg = op->nseg,
-		.datatype = op->datatype,
-		.atomic = op->atomic,
+		.nseg = op->rma.nseg,
+		.datatype = op->rma.datatype,
+		.atomic = op->rma.atomic,
 	};
 
-	for (uint8_t i = 0; i < op->nseg; i++) {
-		req.seg[i] = op->seg[i];
-		req.len += op->seg[i].len;
+	for (uint8_t i = 0; i < op->rma.nseg; i++) {
+		req.seg[i] = op->rma.seg[i];
+		req.len += op->rma.seg[i].len;
 	}
 	return req;
 }
@@ -140,13 +141,13 @@ static int refusal_err(uint32_t refusal)
 /* Where what comes back will be put. */
 static uint32_t read_begin(struct uccl_op *op, struct uccl_req *req)
 {
-	struct uccl_msg_rx *rx = op->rx;
+	struct uccl_msg_rx *rx = op->rma.rx;
 
-	rx->mseq = op->mseq;
-	rx->limit = rx->len = op->len;
-	rx->iov = op->iov;
-	rx->niov = op->iov_count;
-	rx->device = op->device;
+	rx->mseq = op->tx.mseq;
+	rx->place.limit = rx->env.len = op->len;
+	rx->place.iov = op->iov;
+	rx->place.niov = op->iov_count;
+	rx->place.device = op->device;
 	msg_rx_expect(rx, &req->rkey, &req->raddr);
 	return rx->id;
 }
@@ -154,42 +155,42 @@ static uint32_t read_begin(struct uccl_op *op, struct uccl_req *req)
 static void rma_submit(struct uccl_op *op)
 {
 	struct uccl_peer *p = op->peer;
-	uint64_t payload = op->type == UCCL_OP_WRITE ? op->len : op->body.iov_len;
+	uint64_t payload = op->type == UCCL_OP_WRITE ? op->len : op->rma.body.iov_len;
 	struct uccl_req req = req_of(op);
-	struct uccl_env env = { .data = op->data, .len = payload, .mseq = op->mseq, .id = op->id };
+	struct uccl_env env = { .data = op->data, .len = payload, .mseq = op->tx.mseq, .id = op->tx.id };
 	uint64_t first;
 
-	if (op->rx)
+	if (op->rma.rx)
 		req.rx = read_begin(op, &req);
-	uccl_req_encode(op->head.iov_base, &req);
-	first = uccl_min(op->head.iov_len, p->flow.cfg.chunk_bytes) - op->head_len;
+	uccl_req_encode(op->rma.head.iov_base, &req);
+	first = uccl_min(op->rma.head.iov_len, p->flow.cfg.chunk_bytes) - op->rma.head_len;
 	env.tag = uccl_req_tag(&req);
 	env.flags = op->flags & UCCL_OPF_DATA ? UCCL_ENV_DATA : 0;
-	op->wait = MSG_WAIT_ENV | MSG_WAIT_FIN;
-	op->bulk.iov = op->type == UCCL_OP_WRITE ? op->iov : &op->body;
-	op->bulk.iov_count = op->type == UCCL_OP_WRITE ? op->iov_count : 1;
-	op->bulk.skip = first;
+	op->tx.wait = MSG_WAIT_ENV | MSG_WAIT_FIN;
+	op->tx.bulk.iov = op->type == UCCL_OP_WRITE ? op->iov : &op->rma.body;
+	op->tx.bulk.iov_count = op->type == UCCL_OP_WRITE ? op->iov_count : 1;
+	op->tx.bulk.skip = first;
 	if (payload > UCCL_ORDER_MAX) {
-		op->wait |= MSG_WAIT_CTS;
+		op->tx.wait |= MSG_WAIT_CTS;
 		env.flags |= UCCL_ENV_DELIVERY;
 	} else {
 		env.flags |= UCCL_ENV_EAGER;
-		op->wait |= payload > first ? MSG_WAIT_BULK : 0;
+		op->tx.wait |= payload > first ? MSG_WAIT_BULK : 0;
 	}
-	op->env.rtype = UCCL_REC_REQ;
-	op->env.iov = &op->head;
-	op->env.iov_count = 1;
-	op->env.len = op->head_len + first;
-	op->env.more = op->wait & MSG_WAIT_BULK ? payload - first : 0;
-	uccl_env_encode(op->env.rec, &env);
-	uccl_flow_submit(&p->flow, &op->env);
-	if (op->wait & MSG_WAIT_BULK) {
-		op->bulk.rtype = UCCL_REC_EAGER;
-		op->bulk.bulk = true;
-		op->bulk.len = payload - first;
-		uccl_rec_set_bulk(op->bulk.rec, op->mseq, 0, first);
-		uccl_put64(op->bulk.rec + 16, payload);
-		uccl_flow_submit(&p->flow, &op->bulk);
+	op->tx.env.rtype = UCCL_REC_REQ;
+	op->tx.env.iov = &op->rma.head;
+	op->tx.env.iov_count = 1;
+	op->tx.env.len = op->rma.head_len + first;
+	op->tx.env.more = op->tx.wait & MSG_WAIT_BULK ? payload - first : 0;
+	uccl_env_encode(op->tx.env.rec, &env);
+	uccl_flow_submit(&p->flow, &op->tx.env);
+	if (op->tx.wait & MSG_WAIT_BULK) {
+		op->tx.bulk.rtype = UCCL_REC_EAGER;
+		op->tx.bulk.bulk = true;
+		op->tx.bulk.len = payload - first;
+		uccl_rec_set_bulk(op->tx.bulk.rec, op->tx.mseq, 0, first);
+		uccl_put64(op->tx.bulk.rec + 16, payload);
+		uccl_flow_submit(&p->flow, &op->tx.bulk);
 	}
 }
 
@@ -204,7 +205,7 @@ static void rma_count(struct uccl_msg_ep *m, const struct uccl_op *op)
 static void self_finish(struct uccl_msg_ep *m, struct uccl_op *op)
 {
 	head_drop(m, op);
-	op->err = op->refusal ? refusal_err(op->refusal) : op->copy.err;
+	op->err = op->refusal ? refusal_err(op->refusal) : op->tx.copy.err;
 	if (!op->err)
 		op->done_len = op->len;
 	op->from = op->peer;
@@ -213,7 +214,7 @@ static void self_finish(struct uccl_msg_ep *m, struct uccl_op *op)
 
 static void self_copied(struct uccl_copy *c, uint64_t now)
 {
-	struct uccl_op *op = uccl_container_of(c, struct uccl_op, copy);
+	struct uccl_op *op = uccl_container_of(c, struct uccl_op, tx.copy);
 	struct uccl_req req = req_of(op);
 	struct uccl_msg_ep *m = op->peer->msg_ep;
 
@@ -239,10 +240,10 @@ static int rma_self(struct uccl_msg_ep *m, struct uccl_op *op)
 	}
 	rma_count(m, op);
 	op->refusal = (uint8_t)refusal;
-	if (op->refusal || msg_copied(m, &op->copy))
+	if (op->refusal || msg_copied(m, &op->tx.copy))
 		self_finish(m, op);
 	else
-		msg_copy_wait(m, &op->copy, self_copied);
+		msg_copy_wait(m, &op->tx.copy, self_copied);
 	return 0;
 }
 
@@ -252,8 +253,8 @@ static void read_placed(struct uccl_msg_rx *rx, uint64_t now)
 	struct uccl_op *op = rx->read;
 
 	(void)now;
-	op->fail = rx->copy.err;
-	op->rx = NULL;
+	op->tx.fail = rx->place.copy.err;
+	op->rma.rx = NULL;
 	rx->read = NULL;
 	msg_rx_free(rx);
 	op->done_len = op->len;
@@ -267,11 +268,11 @@ static const struct msg_rx_ops read_rx_ops = {
 /* The operation ends: what was to come back is not expected any more. */
 static void rma_ended(struct uccl_op *op)
 {
-	struct uccl_msg_rx *rx = op->rx;
+	struct uccl_msg_rx *rx = op->rma.rx;
 
 	if (!rx)
 		return;
-	op->rx = NULL;
+	op->rma.rx = NULL;
 	msg_rx_free(rx);
 }
 
@@ -279,11 +280,11 @@ static void rma_ended(struct uccl_op *op)
 static enum uccl_drop rma_answered(struct uccl_op *op, const struct uccl_resp *resp)
 {
 	/* A read succeeds by what comes back, a large write not before it was asked for. */
-	if (!resp->err && (op->rx || op->wait & MSG_WAIT_CTS))
+	if (!resp->err && (op->rma.rx || op->tx.wait & MSG_WAIT_CTS))
 		return UCCL_DROP_RECORD;
 	if (resp->err) {
 		op->refusal = resp->err < UCCL_REFUSED_COUNT ? (uint8_t)resp->err : UCCL_REFUSED_ATOMIC;
-		op->fail = refusal_err(op->refusal);
+		op->tx.fail = refusal_err(op->refusal);
 		rma_ended(op);
 	}
 	msg_tx_arrived(op, MSG_WAIT_FIN | MSG_WAIT_CTS);
@@ -313,29 +314,29 @@ int uccl_msg_rma(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
 	}
 	if (p->self)
 		return rma_self(m, op);
-	op->tx = &rma_tx_ops;
-	op->id = uccl_ids_get(&m->send_ids, op);
-	if (op->id && comes_back(op)) {
-		op->rx = uccl_pool_get(&m->rx_pool);
-		if (op->rx) {
-			op->rx->peer = p;
-			op->rx->id = uccl_ids_get(&m->rx_ids, op->rx);
-			op->rx->have_env = op->rx->in_order = true;
-			op->rx->ops = &read_rx_ops;
-			op->rx->read = op;
-			TAILQ_INSERT_TAIL(&p->rxs, op->rx, plink);
+	op->tx.ops = &rma_tx_ops;
+	op->tx.id = uccl_ids_get(&m->tx.ids, op);
+	if (op->tx.id && comes_back(op)) {
+		op->rma.rx = uccl_pool_get(&m->rx_pool);
+		if (op->rma.rx) {
+			op->rma.rx->peer = p;
+			op->rma.rx->id = uccl_ids_get(&m->rx_ids, op->rma.rx);
+			op->rma.rx->env.have = op->rma.rx->in_order = true;
+			op->rma.rx->ops = &read_rx_ops;
+			op->rma.rx->read = op;
+			TAILQ_INSERT_TAIL(&p->rx.all, op->rma.rx, plink);
 		}
 	}
-	if (!op->id || (comes_back(op) && (!op->rx || !op->rx->id))) {
+	if (!op->tx.id || (comes_back(op) && (!op->rma.rx || !op->rma.rx->id))) {
 		rma_ended(op);
-		uccl_ids_put(&m->send_ids, op->id);
-		op->id = 0;
+		uccl_ids_put(&m->tx.ids, op->tx.id);
+		op->tx.id = 0;
 		head_drop(m, op);
 		return -FI_EAGAIN;
 	}
-	op->args = NULL;
+	op->rma.args = NULL;
 	rma_count(m, op);
-	if (op->loading)
+	if (op->tx.loading)
 		msg_tx_load(m, op);
 	msg_tx_post(m, op, now);
 	return 0;

@@ -29,7 +29,8 @@ static bool serve_room(const struct uccl_peer *p, bool has_data)
 {
 	struct uccl_msg_ep *m = p->msg_ep;
 
-	return !has_data || ((m->retrying || TAILQ_EMPTY(&m->blocked[UCCL_BLOCK_ROOM])) && msg_data_room(m, p));
+	return !has_data ||
+	       ((m->serve.retrying || TAILQ_EMPTY(&m->serve.blocked[UCCL_BLOCK_ROOM])) && msg_data_room(m, p));
 }
 
 /*
@@ -85,10 +86,10 @@ static struct uccl_env env_of(const struct uccl_msg_rx *rx)
 {
 	return (struct uccl_env){
 		.data = rx->serve->data,
-		.len = rx->len,
-		.flags = rx->flags,
+		.len = rx->env.len,
+		.flags = rx->env.flags,
 		.mseq = (uint32_t)rx->mseq,
-		.id = rx->send_id,
+		.id = rx->env.send_id,
 	};
 }
 
@@ -100,15 +101,15 @@ static void serve_revoked(struct msg_uses *u, const void *region)
 
 	if (s->placed)
 		msg_target_forget(s->regions, &s->nregions, region);
-	if (!rx->iov)
+	if (!rx->place.iov)
 		return;
 	/* A registration that ends is a fence, too. */
 	msg_rx_close(rx);
-	if (rx->flags & UCCL_ENV_EAGER) {
+	if (rx->env.flags & UCCL_ENV_EAGER) {
 		/* What comes of it goes nowhere, and then it is answered. */
 		s->refusal = UCCL_REFUSED_REVOKED;
 		s->refused = true;
-		TAILQ_INSERT_TAIL(&rx->peer->msg_ep->refused, s, refused_link);
+		TAILQ_INSERT_TAIL(&rx->peer->msg_ep->serve.refused, s, refused_link);
 		return;
 	}
 	msg_rx_fin(rx, UCCL_REFUSED_REVOKED);
@@ -128,10 +129,10 @@ static int serve_attach(struct uccl_msg_rx *rx)
 	memcpy(s->regions, at.regions, at.nregions * sizeof(*at.regions));
 	s->nregions = at.nregions;
 	s->niov = at.niov;
-	rx->iov = s->iov;
-	rx->niov = s->niov;
-	rx->device = at.device;
-	rx->limit = rx->len;
+	rx->place.iov = s->iov;
+	rx->place.niov = s->niov;
+	rx->place.device = at.device;
+	rx->place.limit = rx->env.len;
 	s->rx = rx;
 	s->uses.revoked = serve_revoked;
 	msg_uses_begin(rx->peer->msg_ep, &s->uses, s->regions, s->nregions);
@@ -140,8 +141,8 @@ static int serve_attach(struct uccl_msg_rx *rx)
 
 static void serve_unqueue(struct uccl_msg_rx *rx)
 {
-	TAILQ_REMOVE(&rx->peer->requests, rx, link);
-	rx->peer->nrequests--;
+	TAILQ_REMOVE(&rx->peer->serve.requests, rx, match.link);
+	rx->peer->serve.n--;
 	rx->serve->queued = false;
 }
 
@@ -156,10 +157,10 @@ static void serve_large(struct uccl_msg_rx *rx, uint64_t now)
 		msg_rx_release(rx);
 		return;
 	}
-	if (rx->buf)
-		msg_rx_move(rx, rx->got);
+	if (rx->hold.buf)
+		msg_rx_move(rx, rx->arrived.got);
 	if (msg_rx_cts(rx, now)) {
-		rx->iov = NULL;
+		rx->place.iov = NULL;
 		msg_rx_fin(rx, UCCL_REFUSED_MEMORY);
 		msg_rx_release(rx);
 	}
@@ -178,7 +179,7 @@ static void serve_run(struct uccl_peer *p, uint64_t now);
 
 static void serve_copied(struct uccl_copy *c, uint64_t now)
 {
-	serve_run(uccl_container_of(c, struct uccl_msg_rx, copy)->peer, now);
+	serve_run(uccl_container_of(c, struct uccl_msg_rx, place.copy)->peer, now);
 }
 
 /*
@@ -192,16 +193,16 @@ static bool serve_written(struct uccl_msg_rx *rx)
 
 	if (s->req.kind != UCCL_RMA_WRITE || !s->req.len)
 		return true;
-	if (!rx->iov && !s->refusal) {
+	if (!rx->place.iov && !s->refusal) {
 		s->refusal = (uint8_t)serve_attach(rx);
 		if (!s->refusal)
-			msg_rx_move(rx, rx->eager);
+			msg_rx_move(rx, rx->arrived.eager);
 	}
-	if (!msg_copied(m, &rx->copy)) {
-		msg_copy_wait(m, &rx->copy, serve_copied);
+	if (!msg_copied(m, &rx->place.copy)) {
+		msg_copy_wait(m, &rx->place.copy, serve_copied);
 		return false;
 	}
-	if (rx->copy.err && !s->refusal)
+	if (rx->place.copy.err && !s->refusal)
 		s->refusal = UCCL_REFUSED_RANGE;
 	return true;
 }
@@ -229,21 +230,21 @@ static bool serve_atomic(struct uccl_msg_rx *rx, enum uccl_block *blocked)
 		s->found = malloc(2 * len);
 		s->refusal = s->found ? (uint8_t)serve_attach(rx) : UCCL_REFUSED_MEMORY;
 		if (!s->refusal)
-			msg_get(m, &rx->copy, rx->iov, rx->niov, rx->device, 0, s->found, len);
+			msg_get(m, &rx->place.copy, rx->place.iov, rx->place.niov, rx->place.device, 0, s->found, len);
 	}
 	for (;;) {
-		if (!msg_copied(m, &rx->copy)) {
-			msg_copy_wait(m, &rx->copy, serve_copied);
+		if (!msg_copied(m, &rx->place.copy)) {
+			msg_copy_wait(m, &rx->place.copy, serve_copied);
 			return false;
 		}
-		if (rx->copy.err && !s->refusal)
+		if (rx->place.copy.err && !s->refusal)
 			s->refusal = UCCL_REFUSED_RANGE;
 		if (s->stored || s->refusal)
 			break;
 		s->stored = true;
-		msg_target_apply(&s->req, rx->buf, s->found, s->found + len);
+		msg_target_apply(&s->req, rx->hold.buf, s->found, s->found + len);
 		if (s->req.atomic != UCCL_ATOMIC_READ)
-			msg_put(m, &rx->copy, rx->iov, rx->niov, rx->device, 0, s->found, len);
+			msg_put(m, &rx->place.copy, rx->place.iov, rx->place.niov, rx->place.device, 0, s->found, len);
 	}
 	msg_target_release(m, rx);
 	return true;
@@ -258,7 +259,7 @@ static bool serve_first(struct uccl_msg_rx *rx, enum uccl_block *blocked, uint64
 	struct uccl_reply *r;
 	bool fetched;
 
-	if (!(rx->flags & UCCL_ENV_EAGER)) {
+	if (!(rx->env.flags & UCCL_ENV_EAGER)) {
 		if (!serve_room(p, s->has_data)) {
 			*blocked = UCCL_BLOCK_ROOM;
 			return false;
@@ -272,12 +273,13 @@ static bool serve_first(struct uccl_msg_rx *rx, enum uccl_block *blocked, uint64
 		return true;
 	}
 	/* Its payload goes straight to its place, unless some has come already. */
-	if (rx->got < rx->eager && !rx->buf && !rx->iov && !s->refusal)
+	if (rx->arrived.got < rx->arrived.eager && !rx->hold.buf && !rx->place.iov && !s->refusal)
 		s->refusal = (uint8_t)serve_attach(rx);
-	if (rx->got < rx->eager || (p->msg_ep->device && (!serve_written(rx) || !serve_atomic(rx, blocked))))
+	if (rx->arrived.got < rx->arrived.eager ||
+	    (p->msg_ep->device.ops && (!serve_written(rx) || !serve_atomic(rx, blocked))))
 		return false;
-	if (!rx->iov && !s->refusal) {
-		*blocked = serve_whole(p, &env, &s->req, rx->buf);
+	if (!rx->place.iov && !s->refusal) {
+		*blocked = serve_whole(p, &env, &s->req, rx->hold.buf);
 		if (*blocked)
 			return false;
 		msg_rx_free(rx);
@@ -288,7 +290,7 @@ static bool serve_first(struct uccl_msg_rx *rx, enum uccl_block *blocked, uint64
 		return false;
 	}
 	fetched = s->found && !s->refusal && s->req.rx;
-	r = msg_reply_get(p, rx->send_id, fetched ? &s->req : NULL, (uint32_t)rx->mseq);
+	r = msg_reply_get(p, rx->env.send_id, fetched ? &s->req : NULL, (uint32_t)rx->mseq);
 	if (!r) {
 		*blocked = UCCL_BLOCK_REPLY;
 		return false;
@@ -308,9 +310,9 @@ static bool serve_first(struct uccl_msg_rx *rx, enum uccl_block *blocked, uint64
 
 static void serve_unblock(struct uccl_peer *p)
 {
-	if (p->blocked)
-		TAILQ_REMOVE(&p->msg_ep->blocked[p->blocked], p, blocked_link);
-	p->blocked = UCCL_BLOCK_NOT;
+	if (p->serve.blocked)
+		TAILQ_REMOVE(&p->msg_ep->serve.blocked[p->serve.blocked], p, serve.blocked_link);
+	p->serve.blocked = UCCL_BLOCK_NOT;
 }
 
 /* Go on with the requests of this peer, as far as possible. */
@@ -319,13 +321,13 @@ static void serve_run(struct uccl_peer *p, uint64_t now)
 	enum uccl_block blocked = UCCL_BLOCK_NOT;
 	struct uccl_msg_rx *rx;
 
-	while ((rx = TAILQ_FIRST(&p->requests)) && serve_first(rx, &blocked, now))
+	while ((rx = TAILQ_FIRST(&p->serve.requests)) && serve_first(rx, &blocked, now))
 		;
-	if (blocked != p->blocked) {
+	if (blocked != p->serve.blocked) {
 		serve_unblock(p);
-		p->blocked = (uint8_t)blocked;
+		p->serve.blocked = (uint8_t)blocked;
 		if (blocked)
-			TAILQ_INSERT_TAIL(&p->msg_ep->blocked[blocked], p, blocked_link);
+			TAILQ_INSERT_TAIL(&p->msg_ep->serve.blocked[blocked], p, serve.blocked_link);
 	}
 	msg_peer_limits(p);
 }
@@ -335,8 +337,8 @@ static void serve_turn(struct uccl_msg_rx *rx, uint64_t now)
 {
 	struct uccl_peer *p = rx->peer;
 
-	TAILQ_INSERT_TAIL(&p->requests, rx, link);
-	p->nrequests++;
+	TAILQ_INSERT_TAIL(&p->serve.requests, rx, match.link);
+	p->serve.n++;
 	rx->serve->queued = true;
 	serve_run(p, now);
 }
@@ -344,7 +346,7 @@ static void serve_turn(struct uccl_msg_rx *rx, uint64_t now)
 /* A large write is in place. */
 static void serve_placed(struct uccl_msg_rx *rx, uint64_t now)
 {
-	if (rx->copy.err) {
+	if (rx->place.copy.err) {
 		msg_rx_fin(rx, UCCL_REFUSED_RANGE);
 		msg_rx_release(rx);
 		return;
@@ -366,7 +368,7 @@ static void serve_came(struct uccl_msg_rx *rx, uint64_t now)
 static void refused_end(struct uccl_msg_ep *m, struct uccl_serve *s)
 {
 	if (s->refused)
-		TAILQ_REMOVE(&m->refused, s, refused_link);
+		TAILQ_REMOVE(&m->serve.refused, s, refused_link);
 	s->refused = false;
 }
 
@@ -378,7 +380,7 @@ static void serve_freed(struct uccl_msg_rx *rx)
 	msg_uses_end(rx->peer->msg_ep, &rx->serve->uses);
 	msg_target_release(rx->peer->msg_ep, rx);
 	free(rx->serve->found);
-	uccl_pool_put(&rx->peer->msg_ep->serve_pool, rx->serve);
+	uccl_pool_put(&rx->peer->msg_ep->serve.pool, rx->serve);
 }
 
 static const struct msg_rx_ops serve_rx_ops = {
@@ -395,7 +397,7 @@ static enum uccl_drop req_keep(struct uccl_peer *p, struct uccl_msg_rx *rx, uint
 {
 	uint64_t eager = env->flags & UCCL_ENV_EAGER ? env->len : len;
 	struct uccl_msg_ep *m = p->msg_ep;
-	struct uccl_serve *s = uccl_pool_get(&m->serve_pool);
+	struct uccl_serve *s = uccl_pool_get(&m->serve.pool);
 	bool fresh = !rx, straight;
 
 	if (!s)
@@ -406,11 +408,11 @@ static enum uccl_drop req_keep(struct uccl_peer *p, struct uccl_msg_rx *rx, uint
 	if (!rx || (fresh && (!turn || eager > len) && !msg_rx_hash(rx)))
 		goto memory;
 	/* With nothing before it, a write needs no other place than its own. */
-	straight = turn && TAILQ_EMPTY(&p->requests) && req->kind == UCCL_RMA_WRITE && !rx->buf && !len;
+	straight = turn && TAILQ_EMPTY(&p->serve.requests) && req->kind == UCCL_RMA_WRITE && !rx->hold.buf && !len;
 	if (straight ? msg_rx_hold(rx, eager) : msg_rx_buffer(rx, eager, len))
 		goto memory;
 	if (!msg_rx_range_new(rx, 0, len, eager)) {
-		uccl_pool_put(&m->serve_pool, s);
+		uccl_pool_put(&m->serve.pool, s);
 		return UCCL_DROP_OVERLAP;
 	}
 	s->req = *req;
@@ -422,13 +424,13 @@ static enum uccl_drop req_keep(struct uccl_peer *p, struct uccl_msg_rx *rx, uint
 		msg_rx_place(rx, 0, data, len);
 	if (turn && !rx->hashed) {
 		rx->in_order = true;
-		p->rx_mseq++;
+		p->rx.mseq++;
 		serve_turn(rx, now);
 	}
 	msg_rx_drain(p, now);
 	return UCCL_DROP_COUNT;
 memory:
-	uccl_pool_put(&m->serve_pool, s);
+	uccl_pool_put(&m->serve.pool, s);
 	if (rx && fresh)
 		msg_rx_free(rx);
 	return UCCL_DROP_MEMORY;
@@ -446,9 +448,9 @@ enum uccl_drop msg_req(struct uccl_peer *p, const struct uccl_chunk_in *in, uint
 	int head;
 
 	uccl_env_decode(&env, in->rec);
-	mseq = uccl_seq_expand(p->rx_mseq, env.mseq, 32);
+	mseq = uccl_seq_expand(p->rx.mseq, env.mseq, 32);
 	head = uccl_req_decode(&req, env.tag, in->data, in->len);
-	if (head < 0 || mseq < p->rx_mseq || mseq - p->rx_mseq >= UCCL_MSG_LIMIT || !env.id ||
+	if (head < 0 || mseq < p->rx.mseq || mseq - p->rx.mseq >= UCCL_MSG_LIMIT || !env.id ||
 	    env.flags & (UCCL_ENV_UNSOLICITED | UCCL_ENV_LANES))
 		return UCCL_DROP_RECORD;
 	data = in->data + head;
@@ -458,16 +460,17 @@ enum uccl_drop msg_req(struct uccl_peer *p, const struct uccl_chunk_in *in, uint
 	if (env.flags & UCCL_ENV_EAGER ? env.len > len && env.len > UCCL_EAGER_MAX :
 					 req.kind != UCCL_RMA_WRITE || !(env.flags & UCCL_ENV_DELIVERY))
 		return UCCL_DROP_RECORD;
-	turn = mseq == p->rx_mseq;
+	turn = mseq == p->rx.mseq;
 	rx = msg_rx_find(p, mseq);
-	if (!rx && turn && len == env.len && env.flags & UCCL_ENV_EAGER && TAILQ_EMPTY(&p->requests) &&
+	if (!rx && turn && len == env.len && env.flags & UCCL_ENV_EAGER && TAILQ_EMPTY(&p->serve.requests) &&
 	    !serve_whole(p, &env, &req, data)) {
-		p->rx_mseq++;
+		p->rx.mseq++;
 		msg_rx_drain(p, now);
 		return UCCL_DROP_COUNT;
 	}
 	/* More of it came before: the request must agree with that, and bring what is missing. */
-	if (rx && (rx->have_env || rx->eager != env.len || !(env.flags & UCCL_ENV_EAGER) || len > rx->eager - rx->got))
+	if (rx && (rx->env.have || rx->arrived.eager != env.len || !(env.flags & UCCL_ENV_EAGER) ||
+		   len > rx->arrived.eager - rx->arrived.got))
 		return UCCL_DROP_RECORD;
 	return req_keep(p, rx, mseq, turn, &env, &req, data, len, now);
 }
@@ -475,16 +478,16 @@ enum uccl_drop msg_req(struct uccl_peer *p, const struct uccl_chunk_in *in, uint
 /* An atomic on a device may have been done since, here or at another endpoint. */
 static void serve_claims(struct uccl_msg_ep *m, uint64_t now)
 {
-	struct uccl_peer_list *l = &m->blocked[UCCL_BLOCK_CLAIM];
+	struct uccl_peer_list *l = &m->serve.blocked[UCCL_BLOCK_CLAIM];
 	const struct uccl_peer *last = TAILQ_LAST(l, uccl_peer_list);
 	struct uccl_peer *p;
 	int tries = 0;
 
-	while (tries < SERVE_TRIES && !m->claimer && (p = TAILQ_FIRST(l))) {
+	while (tries < SERVE_TRIES && !m->target.claimer && (p = TAILQ_FIRST(l))) {
 		m->match.steps++;
 		serve_unblock(p);
 		serve_run(p, now);
-		tries += p->blocked == UCCL_BLOCK_CLAIM;
+		tries += p->serve.blocked == UCCL_BLOCK_CLAIM;
 		if (p == last)
 			break;
 	}
@@ -492,34 +495,34 @@ static void serve_claims(struct uccl_msg_ep *m, uint64_t now)
 
 void msg_serve_retry(struct uccl_msg_ep *m, uint64_t now)
 {
-	struct uccl_peer_list *l = &m->blocked[UCCL_BLOCK_ROOM];
+	struct uccl_peer_list *l = &m->serve.blocked[UCCL_BLOCK_ROOM];
 	const struct uccl_peer *last = TAILQ_LAST(l, uccl_peer_list);
 	struct uccl_peer *p;
 	int tries = 0;
 
 	serve_claims(m, now);
-	m->retrying = true;
+	m->serve.retrying = true;
 	/* There may be room and no receive for any of them: the others are tried in the next turns. */
 	while (tries < SERVE_TRIES && (p = TAILQ_FIRST(l)) && uccl_msg_ep_room(m)) {
 		m->match.steps++;
 		/* The next room is for the next one. */
 		serve_unblock(p);
 		serve_run(p, now);
-		tries += p->blocked == UCCL_BLOCK_ROOM;
+		tries += p->serve.blocked == UCCL_BLOCK_ROOM;
 		if (p == last)
 			break;
 	}
-	m->retrying = false;
+	m->serve.retrying = false;
 }
 
 void msg_serve_blocked(struct uccl_msg_ep *m, uint64_t now)
 {
-	struct uccl_peer_list *l = &m->blocked[UCCL_BLOCK_REPLY];
+	struct uccl_peer_list *l = &m->serve.blocked[UCCL_BLOCK_REPLY];
 	struct uccl_peer *p;
 
 	for (int i = 0; i < SERVE_TRIES && (p = TAILQ_FIRST(l)); i++) {
-		TAILQ_REMOVE(l, p, blocked_link);
-		TAILQ_INSERT_TAIL(l, p, blocked_link);
+		TAILQ_REMOVE(l, p, serve.blocked_link);
+		TAILQ_INSERT_TAIL(l, p, serve.blocked_link);
 		serve_run(p, now);
 	}
 }
@@ -531,7 +534,7 @@ void msg_serve_acked(struct uccl_item *item, uint64_t now)
 	if (!p)
 		return;
 	msg_serve_blocked(p->msg_ep, now);
-	if (p->blocked == UCCL_BLOCK_REPLY)
+	if (p->serve.blocked == UCCL_BLOCK_REPLY)
 		serve_run(p, now);
 }
 
@@ -548,7 +551,7 @@ void uccl_msg_revoke(struct uccl_msg_ep *m, const void *region, uint64_t now)
 
 	msg_copies_settle(m);
 	msg_uses_revoke(m, region);
-	while ((s = TAILQ_FIRST(&m->refused))) {
+	while ((s = TAILQ_FIRST(&m->serve.refused))) {
 		refused_end(m, s);
 		serve_run(s->rx->peer, now);
 	}

@@ -12,20 +12,20 @@
 
 void msg_uses_begin(struct uccl_msg_ep *m, struct msg_uses *u, void *const *regions, uint8_t nregions)
 {
-	if (!m->uses.bits)
-		uccl_multimap_init(&m->uses, (const uint64_t[2]){ 0 });
+	if (!m->target.uses.bits)
+		uccl_multimap_init(&m->target.uses, (const uint64_t[2]){ 0 });
 	u->n = nregions;
 	for (uint8_t i = 0; i < nregions; i++) {
 		u->use[i].uses = u;
 		u->use[i].in = true;
-		uccl_multimap_add(&m->uses, &u->use[i].node, (uintptr_t)regions[i], 0);
+		uccl_multimap_add(&m->target.uses, &u->use[i].node, (uintptr_t)regions[i], 0);
 	}
 }
 
 static void use_end(struct uccl_msg_ep *m, struct msg_use *use)
 {
 	if (use->in)
-		uccl_multimap_remove(&m->uses, &use->node);
+		uccl_multimap_remove(&m->target.uses, &use->node);
 	use->in = false;
 }
 
@@ -40,7 +40,7 @@ void msg_uses_revoke(struct uccl_msg_ep *m, const void *region)
 {
 	struct uccl_multinode *n;
 
-	while (m->uses.nodes && (n = uccl_multimap_find(&m->uses, (uintptr_t)region, 0))) {
+	while (m->target.uses.nodes && (n = uccl_multimap_find(&m->target.uses, (uintptr_t)region, 0))) {
 		struct msg_use *use = uccl_container_of(n, struct msg_use, node);
 		struct msg_uses *u = use->uses;
 
@@ -78,13 +78,13 @@ int msg_target_find(struct uccl_msg_ep *m, const struct uccl_req *req, struct ms
 
 		if (!req->seg[i].len)
 			continue;
-		if (!m->target)
+		if (!m->target.ops)
 			return UCCL_REFUSED_KEY;
-		n = m->target->resolve(m->target_arg, &req->seg[i], req_access(req), at->iov + at->niov,
+		n = m->target.ops->resolve(m->target.arg, &req->seg[i], req_access(req), at->iov + at->niov,
 				       &at->regions[at->nregions]);
 		if (n < 0)
 			return -n;
-		if (m->target->device && m->target->device(m->target_arg, at->regions[at->nregions]))
+		if (m->target.ops->device && m->target.ops->device(m->target.arg, at->regions[at->nregions]))
 			at->device |= (uint16_t)(((1u << n) - 1) << at->niov);
 		at->niov = (uint8_t)(at->niov + n);
 		at->nregions++;
@@ -128,9 +128,9 @@ void msg_target_atomic(struct uccl_msg_ep *m, const struct uccl_req *req, const 
 	const uint8_t *cmp = req->kind == UCCL_RMA_COMPARE ? body + req->len : NULL;
 	uint8_t one[32];
 
-	if (!m->target)
+	if (!m->target.ops)
 		return;
-	m->target->lock(m->target_arg);
+	m->target.ops->lock(m->target.arg);
 	if (at->niov == 1) {
 		uccl_atomic_apply(req->datatype, req->atomic, at->iov[0].iov_base, src, cmp, result, req->len / size);
 	} else {
@@ -142,24 +142,24 @@ void msg_target_atomic(struct uccl_msg_ep *m, const struct uccl_req *req, const 
 				msg_copy_in(at->iov, at->niov, off, one, size);
 		}
 	}
-	m->target->unlock(m->target_arg);
+	m->target.ops->unlock(m->target.arg);
 }
 
 bool msg_target_claim(struct uccl_msg_ep *m, const void *claimer)
 {
-	if (m->claimer || (m->target->claim && !m->target->claim(m->target_arg)))
+	if (m->target.claimer || (m->target.ops->claim && !m->target.ops->claim(m->target.arg)))
 		return false;
-	m->claimer = claimer;
+	m->target.claimer = claimer;
 	return true;
 }
 
 void msg_target_release(struct uccl_msg_ep *m, const void *claimer)
 {
-	if (!m->claimer || m->claimer != claimer)
+	if (!m->target.claimer || m->target.claimer != claimer)
 		return;
-	m->claimer = NULL;
-	if (m->target->release)
-		m->target->release(m->target_arg);
+	m->target.claimer = NULL;
+	if (m->target.ops->release)
+		m->target.ops->release(m->target.arg);
 }
 
 void msg_target_apply(const struct uccl_req *req, const uint8_t *body, uint8_t *now, uint8_t *result)
@@ -184,11 +184,11 @@ void msg_target_tell(struct uccl_msg_ep *m, struct uccl_peer *from, const struct
 		.len = req->len,
 	};
 
-	if (!m->target)
+	if (!m->target.ops)
 		return;
 	memcpy(ev.regions, regions, nregions * sizeof(*regions));
 	ev.recv = has_data ? msg_data_take(m, from, data, req->len) : NULL;
-	m->target->event(m->target_arg, &ev);
+	m->target.ops->event(m->target.arg, &ev);
 	if (ev.recv)
 		msg_posted_done(ev.recv, from, 0);
 }
@@ -229,19 +229,19 @@ static int self_device(struct uccl_msg_ep *m, struct uccl_op *op, const struct u
 		free(now);
 		return -FI_EAGAIN;
 	}
-	msg_get(m, &op->copy, at->iov, at->niov, at->device, 0, now, req->len);
-	msg_copy_end(m, &op->copy);
-	if (!op->copy.err) {
-		msg_target_apply(req, op->body.iov_base, now, now + req->len);
+	msg_get(m, &op->tx.copy, at->iov, at->niov, at->device, 0, now, req->len);
+	msg_copy_end(m, &op->tx.copy);
+	if (!op->tx.copy.err) {
+		msg_target_apply(req, op->rma.body.iov_base, now, now + req->len);
 		if (req->atomic != UCCL_ATOMIC_READ)
-			msg_put(m, &op->copy, at->iov, at->niov, at->device, 0, now, req->len);
+			msg_put(m, &op->tx.copy, at->iov, at->niov, at->device, 0, now, req->len);
 		if (req->kind != UCCL_RMA_ATOMIC)
-			msg_put(m, &op->copy, op->iov, op->iov_count, op->device, 0, now + req->len, req->len);
-		msg_copy_end(m, &op->copy);
+			msg_put(m, &op->tx.copy, op->iov, op->iov_count, op->device, 0, now + req->len, req->len);
+		msg_copy_end(m, &op->tx.copy);
 	}
 	msg_target_release(m, op);
 	free(now);
-	return op->copy.err ? UCCL_REFUSED_RANGE : UCCL_REFUSED_NOT;
+	return op->tx.copy.err ? UCCL_REFUSED_RANGE : UCCL_REFUSED_NOT;
 }
 
 int msg_target_self(struct uccl_msg_ep *m, struct uccl_op *op, const struct uccl_req *req)
@@ -256,9 +256,9 @@ int msg_target_self(struct uccl_msg_ep *m, struct uccl_op *op, const struct uccl
 	if (refusal)
 		return refusal;
 	if (req->kind == UCCL_RMA_WRITE) {
-		msg_move(m, &op->copy, at.iov, at.niov, at.device, op->iov, op->iov_count, op->device, req->len);
+		msg_move(m, &op->tx.copy, at.iov, at.niov, at.device, op->iov, op->iov_count, op->device, req->len);
 	} else if (req->kind == UCCL_RMA_READ) {
-		msg_move(m, &op->copy, op->iov, op->iov_count, op->device, at.iov, at.niov, at.device, req->len);
+		msg_move(m, &op->tx.copy, op->iov, op->iov_count, op->device, at.iov, at.niov, at.device, req->len);
 	} else if (at.device && req->len) {
 		refusal = self_device(m, op, req, &at);
 		if (refusal)
@@ -266,12 +266,12 @@ int msg_target_self(struct uccl_msg_ep *m, struct uccl_op *op, const struct uccl
 	} else if (req->len) {
 		if (req->kind != UCCL_RMA_ATOMIC && !(result = malloc(req->len)))
 			return -FI_EAGAIN;
-		msg_target_atomic(m, req, &at, op->body.iov_base, result);
+		msg_target_atomic(m, req, &at, op->rma.body.iov_base, result);
 		if (result)
-			msg_put(m, &op->copy, op->iov, op->iov_count, op->device, 0, result, req->len);
+			msg_put(m, &op->tx.copy, op->iov, op->iov_count, op->device, 0, result, req->len);
 		free(result);
 	}
-	if (msg_copied(m, &op->copy))
+	if (msg_copied(m, &op->tx.copy))
 		self_tell(m, op, req, &at);
 	return UCCL_REFUSED_NOT;
 }

@@ -9,15 +9,15 @@
 
 bool msg_tx_may_begin(const struct uccl_peer *p, const struct uccl_op *op)
 {
-	if (op->loading || (op->flags & UCCL_OPF_FENCE && !TAILQ_EMPTY(&p->sends)))
+	if (op->tx.loading || (op->flags & UCCL_OPF_FENCE && !TAILQ_EMPTY(&p->tx.sends)))
 		return false;
-	return p->open && (int32_t)((uint32_t)p->tx_mseq - p->flow.limits.msg_limit) < 0;
+	return p->open && (int32_t)((uint32_t)p->tx.mseq - p->flow.limits.msg_limit) < 0;
 }
 
 static void tx_begin(struct uccl_op *op)
 {
-	op->mseq = (uint32_t)op->peer->tx_mseq++;
-	op->tx->submit(op);
+	op->tx.mseq = (uint32_t)op->peer->tx.mseq++;
+	op->tx.ops->submit(op);
 }
 
 void uccl_msg_kick(struct uccl_peer *p, uint64_t now)
@@ -25,12 +25,12 @@ void uccl_msg_kick(struct uccl_peer *p, uint64_t now)
 	struct uccl_op *op;
 
 	(void)now;
-	op = TAILQ_FIRST(&p->pending);
+	op = TAILQ_FIRST(&p->tx.pending);
 	if (!op || !msg_tx_may_begin(p, op))
 		return;
-	for (; op && msg_tx_may_begin(p, op); op = TAILQ_FIRST(&p->pending)) {
-		TAILQ_REMOVE(&p->pending, op, link);
-		TAILQ_INSERT_TAIL(&p->sends, op, link);
+	for (; op && msg_tx_may_begin(p, op); op = TAILQ_FIRST(&p->tx.pending)) {
+		TAILQ_REMOVE(&p->tx.pending, op, link);
+		TAILQ_INSERT_TAIL(&p->tx.sends, op, link);
 		tx_begin(op);
 	}
 	p->msg_ep->ops->ready(p);
@@ -41,30 +41,30 @@ void msg_tx_finish(struct uccl_op *op, int err)
 	struct uccl_peer *p = op->peer;
 	struct uccl_msg_ep *m = p->msg_ep;
 
-	TAILQ_REMOVE(&p->sends, op, link);
+	TAILQ_REMOVE(&p->tx.sends, op, link);
 	/* It ended before it was copied, and nobody was told that it is complete. */
-	if (m->late == op) {
-		m->late = NULL;
+	if (m->late.op == op) {
+		m->late.op = NULL;
 		op->busy = false;
 	}
-	if (op->copy.ticket)
-		msg_copy_end(m, &op->copy);
-	if (op->pump || op->pump_waits)
+	if (op->tx.copy.ticket)
+		msg_copy_end(m, &op->tx.copy);
+	if (op->tx.pumped.by || op->tx.pumped.waits)
 		msg_pump_end(m, op);
-	if (op->source)
-		m->ops->source_put(p, op->source);
-	op->source = NULL;
-	if (op->id) {
-		uccl_ids_put(&m->send_ids, op->id);
-		op->id = 0;
+	if (op->tx.source)
+		m->ops->source_put(p, op->tx.source);
+	op->tx.source = NULL;
+	if (op->tx.id) {
+		uccl_ids_put(&m->tx.ids, op->tx.id);
+		op->tx.id = 0;
 	}
-	if (op->bounce) {
-		free(op->bounce);
-		op->bounce = NULL;
-		m->copied_bytes -= op->bounce_len;
+	if (op->tx.bounce) {
+		free(op->tx.bounce);
+		op->tx.bounce = NULL;
+		m->tx.copied_bytes -= op->tx.bounce_len;
 	}
-	if (op->tx->ended)
-		op->tx->ended(op);
+	if (op->tx.ops->ended)
+		op->tx.ops->ended(op);
 	if (op->busy) {
 		/* done() was called when the copy was made. */
 		op->busy = false;
@@ -76,56 +76,56 @@ void msg_tx_finish(struct uccl_op *op, int err)
 		msg_op_done(op);
 	}
 	/* What was fenced off may be next. */
-	op = TAILQ_FIRST(&p->pending);
-	if (op && op->flags & UCCL_OPF_FENCE && TAILQ_EMPTY(&p->sends))
+	op = TAILQ_FIRST(&p->tx.pending);
+	if (op && op->flags & UCCL_OPF_FENCE && TAILQ_EMPTY(&p->tx.sends))
 		uccl_msg_kick(p, 0);
 }
 
 void msg_tx_arrived(struct uccl_op *op, uint8_t what)
 {
-	op->wait &= (uint8_t)~what;
-	if (!op->wait)
-		msg_tx_finish(op, op->fail);
+	op->tx.wait &= (uint8_t)~what;
+	if (!op->tx.wait)
+		msg_tx_finish(op, op->tx.fail);
 }
 
 /* It came from a device. */
 static void tx_loaded(struct uccl_copy *c, uint64_t now)
 {
-	struct uccl_op *op = uccl_container_of(c, struct uccl_op, copy);
+	struct uccl_op *op = uccl_container_of(c, struct uccl_op, tx.copy);
 	struct uccl_peer *p = op->peer;
 
-	op->loading = false;
+	op->tx.loading = false;
 	if (c->err) {
-		TAILQ_REMOVE(&p->pending, op, link);
-		TAILQ_INSERT_TAIL(&p->sends, op, link);
+		TAILQ_REMOVE(&p->tx.pending, op, link);
+		TAILQ_INSERT_TAIL(&p->tx.sends, op, link);
 		msg_tx_finish(op, c->err);
-	} else if (op->tx->loaded) {
-		op->tx->loaded(op);
+	} else if (op->tx.ops->loaded) {
+		op->tx.ops->loaded(op);
 	}
 	uccl_msg_kick(p, now);
 }
 
 void msg_tx_load(struct uccl_msg_ep *m, struct uccl_op *op)
 {
-	op->loading = true;
-	msg_copy_wait(m, &op->copy, tx_loaded);
+	op->tx.loading = true;
+	msg_copy_wait(m, &op->tx.copy, tx_loaded);
 }
 
 void msg_tx_post(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
 {
 	struct uccl_peer *p = op->peer;
 
-	if (TAILQ_EMPTY(&p->pending) && msg_tx_may_begin(p, op)) {
+	if (TAILQ_EMPTY(&p->tx.pending) && msg_tx_may_begin(p, op)) {
 		bool held = !TAILQ_EMPTY(&p->flow.sendq.bulk);
 
-		TAILQ_INSERT_TAIL(&p->sends, op, link);
+		TAILQ_INSERT_TAIL(&p->tx.sends, op, link);
 		tx_begin(op);
 		/* Its rest waits behind others: for the beginning alone no call is made. PROTOCOL R169 */
-		if (!held || !(op->wait & (MSG_WAIT_BULK | MSG_WAIT_CTS)))
+		if (!held || !(op->tx.wait & (MSG_WAIT_BULK | MSG_WAIT_CTS)))
 			m->ops->ready(p);
 	} else {
-		op->mseq = m->posts++;
-		TAILQ_INSERT_TAIL(&p->pending, op, link);
+		op->tx.mseq = m->tx.posts++;
+		TAILQ_INSERT_TAIL(&p->tx.pending, op, link);
 		if (!p->open)
 			m->ops->connect(p, now);
 	}
@@ -140,13 +140,13 @@ void msg_tx_acked(struct uccl_item *item)
 		if (op)
 			msg_tx_arrived(op, MSG_WAIT_BULK);
 	} else if (item->lead) {
-		op = uccl_container_of(item, struct uccl_op, lead);
+		op = uccl_container_of(item, struct uccl_op, send.lead);
 		msg_tx_arrived(op, MSG_WAIT_LEAD);
 	} else if (item->bulk) {
-		op = uccl_container_of(item, struct uccl_op, bulk);
+		op = uccl_container_of(item, struct uccl_op, tx.bulk);
 		msg_tx_arrived(op, MSG_WAIT_BULK);
 	} else {
-		op = uccl_container_of(item, struct uccl_op, env);
+		op = uccl_container_of(item, struct uccl_op, tx.env);
 		msg_tx_arrived(op, MSG_WAIT_ENV);
 	}
 }
@@ -157,22 +157,22 @@ static bool tx_reads(struct uccl_op *op)
 	const struct uccl_peer *p = op->peer;
 
 	return op->iov_count == 1 &&
-	       !p->msg_ep->ops->source(op->peer, op->iov[0].iov_base, op->iov[0].iov_len, &op->source);
+	       !p->msg_ep->ops->source(op->peer, op->iov[0].iov_base, op->iov[0].iov_len, &op->tx.source);
 }
 
 /* Did a receive wait for it? What probably meets none shall not go ahead of CTS. PROTOCOL R264 */
 static void tx_met(struct uccl_peer *p, bool met)
 {
 	if (!met)
-		p->met_streak = -UCCL_UNSOLICITED_PAUSE;
-	else if (p->met_streak < UCCL_UNSOLICITED_MET)
-		p->met_streak++;
+		p->tx.met_streak = -UCCL_UNSOLICITED_PAUSE;
+	else if (p->tx.met_streak < UCCL_UNSOLICITED_MET)
+		p->tx.met_streak++;
 }
 
 /* An answer to an operation that is not there: late if a target has refused that, and so ended it. PROTOCOL R315 */
 static enum uccl_drop tx_gone(const struct uccl_peer *p, uint32_t id)
 {
-	return uccl_ids_was(&p->msg_ep->send_ids, id) ? UCCL_DROP_UNWANTED : UCCL_DROP_HANDLE;
+	return uccl_ids_was(&p->msg_ep->tx.ids, id) ? UCCL_DROP_UNWANTED : UCCL_DROP_HANDLE;
 }
 
 enum uccl_drop msg_tx_cts(struct uccl_peer *p, const uint8_t *rec)
@@ -182,10 +182,10 @@ enum uccl_drop msg_tx_cts(struct uccl_peer *p, const uint8_t *rec)
 	uint64_t sent;
 
 	uccl_cts_decode(&cts, rec);
-	op = uccl_ids_find(&p->msg_ep->send_ids, cts.id);
-	if (!op || op->peer != p || !(op->wait & MSG_WAIT_CTS))
+	op = uccl_ids_find(&p->msg_ep->tx.ids, cts.id);
+	if (!op || op->peer != p || !(op->tx.wait & MSG_WAIT_CTS))
 		return tx_gone(p, cts.id);
-	sent = op->bulk.skip;
+	sent = op->tx.bulk.skip;
 	if (cts.limit > op->len)
 		return UCCL_DROP_RANGE;
 	if (op->type == UCCL_OP_SEND)
@@ -194,23 +194,23 @@ enum uccl_drop msg_tx_cts(struct uccl_peer *p, const uint8_t *rec)
 	if (!cts.rkey)
 		lanes_named(p, cts.raddr);
 	if (cts.limit > sent && op->device && !tx_reads(op)) {
-		op->wait |= MSG_WAIT_BULK;
+		op->tx.wait |= MSG_WAIT_BULK;
 		msg_pump_begin(op, &cts);
 	} else if (cts.limit > sent && !cts.rkey && !op->device &&
 		   lanes_send(op, sent, cts.limit, cts.rx, cts.raddr, MSG_WAIT_BULK)) {
-		op->wait |= MSG_WAIT_BULK;
+		op->tx.wait |= MSG_WAIT_BULK;
 	} else if (cts.limit > sent) {
-		op->bulk.rtype = UCCL_REC_DATA;
-		op->bulk.bulk = true;
-		op->bulk.want_ack = true;
-		op->bulk.iov = op->iov;
-		op->bulk.iov_count = op->iov_count;
-		op->bulk.mr = op->source;
-		op->bulk.len = cts.limit - sent;
-		uccl_peer_place(p, &op->bulk, cts.rkey, cts.raddr);
-		uccl_rec_set_bulk(op->bulk.rec, cts.rx, op->mseq, sent);
-		op->wait |= MSG_WAIT_BULK;
-		uccl_flow_submit(&p->flow, &op->bulk);
+		op->tx.bulk.rtype = UCCL_REC_DATA;
+		op->tx.bulk.bulk = true;
+		op->tx.bulk.want_ack = true;
+		op->tx.bulk.iov = op->iov;
+		op->tx.bulk.iov_count = op->iov_count;
+		op->tx.bulk.mr = op->tx.source;
+		op->tx.bulk.len = cts.limit - sent;
+		uccl_peer_place(p, &op->tx.bulk, cts.rkey, cts.raddr);
+		uccl_rec_set_bulk(op->tx.bulk.rec, cts.rx, op->tx.mseq, sent);
+		op->tx.wait |= MSG_WAIT_BULK;
+		uccl_flow_submit(&p->flow, &op->tx.bulk);
 		p->msg_ep->ops->ready(p);
 	}
 	msg_tx_arrived(op, MSG_WAIT_CTS);
@@ -223,8 +223,8 @@ enum uccl_drop msg_tx_fin(struct uccl_peer *p, const uint8_t *rec)
 	struct uccl_op *op;
 
 	uccl_resp_decode(&resp, rec);
-	op = uccl_ids_find(&p->msg_ep->send_ids, resp.id);
-	if (!op || op->peer != p || !(op->wait & MSG_WAIT_FIN))
+	op = uccl_ids_find(&p->msg_ep->tx.ids, resp.id);
+	if (!op || op->peer != p || !(op->tx.wait & MSG_WAIT_FIN))
 		return tx_gone(p, resp.id);
-	return op->tx->answered(op, &resp);
+	return op->tx.ops->answered(op, &resp);
 }

@@ -45,8 +45,8 @@ void msg_tx_finish(struct uccl_op *op, int err);
 /* So many bytes of it go ahead of CTS; 0: that has come, or will not. */
 static inline void msg_tx_unsolicited(struct uccl_op *op, uint32_t bytes)
 {
-	op->peer->unsolicited_bytes += bytes - op->unsolicited_bytes;
-	op->unsolicited_bytes = bytes;
+	op->peer->tx.unsolicited_bytes += bytes - op->tx.unsolicited_bytes;
+	op->tx.unsolicited_bytes = bytes;
 }
 
 /* The peer has what this item carried; it asks for more; it answers. */

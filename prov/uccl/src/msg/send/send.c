@@ -25,11 +25,11 @@
 /* Bring the payload from a device. An injected buffer is the caller's again at once: stay until it is there. */
 static void send_load(struct uccl_msg_ep *m, struct uccl_op *op, uint8_t *to)
 {
-	msg_get(m, &op->copy, op->iov, op->iov_count, op->device, 0, to, op->len);
+	msg_get(m, &op->tx.copy, op->iov, op->iov_count, op->device, 0, to, op->len);
 	op->device = 0;
-	op->loading = !(op->flags & UCCL_OPF_INJECT);
-	if (!op->loading)
-		msg_copy_end(m, &op->copy);
+	op->tx.loading = !(op->flags & UCCL_OPF_INJECT);
+	if (!op->tx.loading)
+		msg_copy_end(m, &op->tx.copy);
 }
 
 /*
@@ -40,27 +40,27 @@ static bool copy_may_be_late(const struct uccl_msg_ep *m, const struct uccl_op *
 {
 	struct uccl_peer *p = op->peer;
 
-	return m->late_may && op->iov_count == 1 && TAILQ_EMPTY(&p->pending) && msg_tx_may_begin(p, op) &&
+	return m->late.may && op->iov_count == 1 && TAILQ_EMPTY(&p->tx.pending) && msg_tx_may_begin(p, op) &&
 	       uccl_flow_idle(&p->flow);
 }
 
 /* Copy the payload, so that the application has its buffer back. */
 static int send_copy(struct uccl_msg_ep *m, struct uccl_op *op)
 {
-	uint8_t *to = op->small;
+	uint8_t *to = op->tx.small;
 
-	if (op->len > sizeof(op->small)) {
+	if (op->len > sizeof(op->tx.small)) {
 		/* What is not acknowledged yet holds memory; one message at least always may. */
-		if (m->copied_bytes && m->copied_bytes + op->len > UCCL_COPIED_MAX)
+		if (m->tx.copied_bytes && m->tx.copied_bytes + op->len > UCCL_COPIED_MAX)
 			return -FI_EAGAIN;
-		op->bounce = malloc(op->len);
-		if (!op->bounce)
+		op->tx.bounce = malloc(op->len);
+		if (!op->tx.bounce)
 			return -FI_EAGAIN;
-		op->bounce_len = (uint32_t)op->len;
-		m->copied_bytes += op->len;
-		to = op->bounce;
+		op->tx.bounce_len = (uint32_t)op->len;
+		m->tx.copied_bytes += op->len;
+		to = op->tx.bounce;
 		if (!op->device && copy_may_be_late(m, op)) {
-			m->late = op;
+			m->late.op = op;
 			return 0;
 		}
 	}
@@ -70,15 +70,15 @@ static int send_copy(struct uccl_msg_ep *m, struct uccl_op *op)
 		msg_copy_out(op->iov, op->iov_count, 0, to, op->len);
 	op->iov[0] = (struct iovec){ .iov_base = to, .iov_len = op->len };
 	op->iov_count = 1;
-	if (!op->copy.err)
+	if (!op->tx.copy.err)
 		return 0;
-	msg_copy_end(m, &op->copy);
-	op->loading = false;
-	free(op->bounce);
-	if (op->bounce)
-		m->copied_bytes -= op->bounce_len;
-	op->bounce = NULL;
-	return -op->copy.err;
+	msg_copy_end(m, &op->tx.copy);
+	op->tx.loading = false;
+	free(op->tx.bounce);
+	if (op->tx.bounce)
+		m->tx.copied_bytes -= op->tx.bounce_len;
+	op->tx.bounce = NULL;
+	return -op->tx.copy.err;
 }
 
 /*
@@ -159,19 +159,19 @@ static void send_loaded(struct uccl_op *op)
 static uint32_t send_shared(const struct uccl_op *op, uint64_t *first)
 {
 	const struct uccl_peer *p = op->peer;
-	bool busy = p->nstriped > 1 || p->unsolicited >= UCCL_LANES_UNSOLICITED;
+	bool busy = p->lanes.nstriped > 1 || p->send.unsolicited >= UCCL_LANES_UNSOLICITED;
 
 	if (op->len <= p->msg_ep->eager_max && !busy)
 		return (uint32_t)p->msg_ep->eager_max;
-	*first = uccl_flow_idle(&p->flow) && !p->nstriped ? uccl_min(*first, UCCL_LANES_FIRST) : 0;
+	*first = uccl_flow_idle(&p->flow) && !p->lanes.nstriped ? uccl_min(*first, UCCL_LANES_FIRST) : 0;
 	return 0;
 }
 
 static void unsolicited_drop(struct uccl_op *op)
 {
-	if (op->unsolicited)
-		op->peer->unsolicited -= op->len;
-	op->unsolicited = false;
+	if (op->send.unsolicited)
+		op->peer->send.unsolicited -= op->len;
+	op->send.unsolicited = false;
 	msg_tx_unsolicited(op, 0);
 }
 
@@ -184,7 +184,7 @@ static uint64_t send_unsolicited(const struct uccl_op *op, uint64_t first)
 	const struct uccl_peer *p = op->peer;
 	uint64_t most = uccl_min(4 * p->msg_ep->eager_max, UCCL_UNSOLICITED_MAX), head = op->len;
 
-	if (!p->takes_unsolicited || p->met_streak < UCCL_UNSOLICITED_MET || op->device ||
+	if (!p->takes_unsolicited || p->tx.met_streak < UCCL_UNSOLICITED_MET || op->device ||
 	    p->flow.limits.envelopes_only || op->len >> UCCL_ENV_UNSOLICITED_AT || most <= first)
 		return first;
 	/* While others leave CTS comes in time. */
@@ -193,7 +193,7 @@ static uint64_t send_unsolicited(const struct uccl_op *op, uint64_t first)
 	/* Its packets are full, so that a receiver foresees the place of those behind it. */
 	if (head > most)
 		head = uccl_words((uint32_t)(most - (most - first) % p->flow.chunk_bytes));
-	return head <= first || p->unsolicited_bytes + head > UCCL_UNSOLICITED_PEER_MAX ? first : head;
+	return head <= first || p->tx.unsolicited_bytes + head > UCCL_UNSOLICITED_PEER_MAX ? first : head;
 }
 
 /*
@@ -208,7 +208,7 @@ static uint16_t send_slices(struct uccl_op *op, uint64_t *head)
 	if (!p->lanes_unsolicited || p->flow.limits.envelopes_only || op->len >> UCCL_ENV_LANES_AT)
 		return 0;
 	*head = op->len <= UCCL_UNSOLICITED_MAX ? op->len : (uint64_t)UCCL_STRIPE_FULL * UCCL_STRIPE_SHARES;
-	if (p->unsolicited_bytes + *head > UCCL_UNSOLICITED_PEER_MAX)
+	if (p->tx.unsolicited_bytes + *head > UCCL_UNSOLICITED_PEER_MAX)
 		return 0;
 	lanes = lanes_pick(p, *head);
 	return lanes && lanes_send(op, 0, *head, 0, UCCL_CTS_LANES | lanes, MSG_WAIT_LEAD) ? lanes : 0;
@@ -224,7 +224,7 @@ static void send_rest(struct uccl_op *op, struct uccl_item *item, uint64_t first
 	item->iov_count = op->iov_count;
 	item->skip = first;
 	item->len = end - first;
-	uccl_rec_set_bulk(item->rec, op->mseq, 0, first);
+	uccl_rec_set_bulk(item->rec, op->tx.mseq, 0, first);
 	uccl_put64(item->rec + 16, end);
 	uccl_flow_submit(&op->peer->flow, item);
 }
@@ -247,22 +247,22 @@ static void send_submit(struct uccl_op *op)
 	if ((p->flow.limits.envelopes_only && !cm) || op->device)
 		first = 0;
 	head = first;
-	op->wait = MSG_WAIT_ENV;
+	op->tx.wait = MSG_WAIT_ENV;
 	env.flags = uccl_env_flags_of(op);
 	/* Nobody asks for the rest of what connection management says. PROTOCOL R110 */
 	if (op->len == first || cm || (op->len <= eager && !p->flow.limits.envelopes_only)) {
 		env.flags |= UCCL_ENV_EAGER;
 		if (op->flags & UCCL_OPF_DELIVERY) {
 			env.flags |= UCCL_ENV_DELIVERY;
-			op->wait |= MSG_WAIT_FIN;
+			op->tx.wait |= MSG_WAIT_FIN;
 		}
-		op->unsolicited = shared;
+		op->send.unsolicited = shared;
 		if (shared)
-			p->unsolicited += op->len;
+			p->send.unsolicited += op->len;
 		if (op->len > first)
-			op->wait |= MSG_WAIT_BULK;
+			op->tx.wait |= MSG_WAIT_BULK;
 	} else {
-		op->wait |= MSG_WAIT_CTS;
+		op->tx.wait |= MSG_WAIT_CTS;
 		env.lanes = shared ? send_slices(op, &head) : 0;
 		if (env.lanes) {
 			/* The sooner the envelope is there the fewer of them come before it. */
@@ -272,7 +272,7 @@ static void send_submit(struct uccl_op *op)
 			head = shared ? first : send_unsolicited(op, first);
 		}
 		if (head > first) {
-			op->wait |= MSG_WAIT_LEAD;
+			op->tx.wait |= MSG_WAIT_LEAD;
 			env.flags |= UCCL_ENV_UNSOLICITED;
 			env.unsolicited = (uint32_t)head;
 			msg_tx_unsolicited(op, (uint32_t)head);
@@ -280,55 +280,55 @@ static void send_submit(struct uccl_op *op)
 		/* Acknowledged is what the peer has, which is not yet what it has put into a device's memory. */
 		if (op->flags & UCCL_OPF_DELIVERY) {
 			env.flags |= UCCL_ENV_DELIVERY;
-			op->wait |= MSG_WAIT_FIN;
+			op->tx.wait |= MSG_WAIT_FIN;
 		}
 	}
-	if (op->wait & (MSG_WAIT_CTS | MSG_WAIT_FIN))
-		env.id = op->id;
-	env.mseq = op->mseq;
+	if (op->tx.wait & (MSG_WAIT_CTS | MSG_WAIT_FIN))
+		env.id = op->tx.id;
+	env.mseq = op->tx.mseq;
 
-	op->env.rtype = UCCL_REC_MSG;
-	op->env.bulk = false;
-	op->env.ours = op->bulk.ours = op->busy;
+	op->tx.env.rtype = UCCL_REC_MSG;
+	op->tx.env.bulk = false;
+	op->tx.env.ours = op->tx.bulk.ours = op->busy;
 	/* What follows at once asks for the acknowledgement of both. */
-	op->env.want_ack = !op->busy && (env.lanes || !(op->wait & (MSG_WAIT_BULK | MSG_WAIT_LEAD))) &&
-			   !(op->wait & MSG_WAIT_FIN);
-	op->env.iov = op->iov;
-	op->env.iov_count = op->iov_count;
-	op->env.skip = 0;
-	op->env.len = first;
-	op->env.more = op->wait & MSG_WAIT_BULK ? op->len - first : env.lanes ? 0 : head - first;
-	op->env.each = op->bulk.each = op->wait & MSG_WAIT_BULK ? each : 0;
-	uccl_env_encode(op->env.rec, &env);
-	uccl_flow_submit(&p->flow, &op->env);
-	if (op->wait & MSG_WAIT_BULK) {
-		op->bulk.want_ack = !op->busy && !(op->wait & MSG_WAIT_FIN);
-		send_rest(op, &op->bulk, first, op->len);
+	op->tx.env.want_ack = !op->busy && (env.lanes || !(op->tx.wait & (MSG_WAIT_BULK | MSG_WAIT_LEAD))) &&
+			   !(op->tx.wait & MSG_WAIT_FIN);
+	op->tx.env.iov = op->iov;
+	op->tx.env.iov_count = op->iov_count;
+	op->tx.env.skip = 0;
+	op->tx.env.len = first;
+	op->tx.env.more = op->tx.wait & MSG_WAIT_BULK ? op->len - first : env.lanes ? 0 : head - first;
+	op->tx.env.each = op->tx.bulk.each = op->tx.wait & MSG_WAIT_BULK ? each : 0;
+	uccl_env_encode(op->tx.env.rec, &env);
+	uccl_flow_submit(&p->flow, &op->tx.env);
+	if (op->tx.wait & MSG_WAIT_BULK) {
+		op->tx.bulk.want_ack = !op->busy && !(op->tx.wait & MSG_WAIT_FIN);
+		send_rest(op, &op->tx.bulk, first, op->len);
 		return;
 	}
-	if (op->wait & MSG_WAIT_LEAD && !env.lanes) {
-		op->lead.lead = true;
+	if (op->tx.wait & MSG_WAIT_LEAD && !env.lanes) {
+		op->send.lead.lead = true;
 		/* Behind it comes what asks for both. */
-		op->lead.want_ack = !op->busy && head == op->len && !(op->wait & MSG_WAIT_FIN);
-		send_rest(op, &op->lead, first, head);
+		op->send.lead.want_ack = !op->busy && head == op->len && !(op->tx.wait & MSG_WAIT_FIN);
+		send_rest(op, &op->send.lead, first, head);
 	}
 	/* CTS continues from here. */
-	op->bulk.skip = head;
+	op->tx.bulk.skip = head;
 }
 
 /* Take an eager message back from the flow. False: some of it has left, as what lanes have did. */
 static bool send_withdraw(struct uccl_op *op)
 {
 	struct uccl_flow *f = &op->peer->flow;
-	struct uccl_item *rest = op->wait & MSG_WAIT_LEAD ? &op->lead : &op->bulk;
+	struct uccl_item *rest = op->tx.wait & MSG_WAIT_LEAD ? &op->send.lead : &op->tx.bulk;
 
 	/* The rest may go first, where the window has room for it and not for the envelope's payload. */
-	if (op->len > op->env.len &&
-	    (!(op->wait & (MSG_WAIT_BULK | MSG_WAIT_LEAD)) || !uccl_flow_withdraw(f, rest)))
+	if (op->len > op->tx.env.len &&
+	    (!(op->tx.wait & (MSG_WAIT_BULK | MSG_WAIT_LEAD)) || !uccl_flow_withdraw(f, rest)))
 		return false;
-	if (uccl_flow_withdraw(f, &op->env))
+	if (uccl_flow_withdraw(f, &op->tx.env))
 		return true;
-	if (op->wait & (MSG_WAIT_BULK | MSG_WAIT_LEAD))
+	if (op->tx.wait & (MSG_WAIT_BULK | MSG_WAIT_LEAD))
 		uccl_flow_submit(f, rest);
 	return false;
 }
@@ -339,15 +339,15 @@ static bool send_withdraw(struct uccl_op *op)
  */
 static struct uccl_op *hold_first(struct uccl_peer *p)
 {
-	uint64_t since = p->tx_mseq - p->hold_mseq;
+	uint64_t since = p->tx.mseq - p->send.hold_mseq;
 	struct uccl_op *op, *first = NULL;
 
-	for (op = TAILQ_LAST(&p->sends, uccl_op_list); op; op = TAILQ_PREV(op, uccl_op_list, link)) {
-		if ((uint32_t)p->tx_mseq - op->mseq > since)
+	for (op = TAILQ_LAST(&p->tx.sends, uccl_op_list); op; op = TAILQ_PREV(op, uccl_op_list, link)) {
+		if ((uint32_t)p->tx.mseq - op->tx.mseq > since)
 			break;
 		first = op;
 	}
-	p->hold_mseq = p->tx_mseq;
+	p->send.hold_mseq = p->tx.mseq;
 	return first;
 }
 
@@ -364,35 +364,36 @@ void uccl_msg_hold(struct uccl_peer *p)
 	for (op = hold_first(p); op; op = next) {
 		next = TAILQ_NEXT(op, link);
 		p->msg_ep->match.steps++;
-		if (op->type != UCCL_OP_SEND || !op->len || !op->env.queued ||
-		    (op->wait & (MSG_WAIT_CTS | MSG_WAIT_LEAD)) == MSG_WAIT_CTS)
+		if (op->type != UCCL_OP_SEND || !op->len || !op->tx.env.queued ||
+		    (op->tx.wait & (MSG_WAIT_CTS | MSG_WAIT_LEAD)) == MSG_WAIT_CTS)
 			continue;
-		if (!op->id)
-			op->id = uccl_ids_get(&p->msg_ep->send_ids, op);
-		if (!op->id || !send_withdraw(op))
+		if (!op->tx.id)
+			op->tx.id = uccl_ids_get(&p->msg_ep->tx.ids, op);
+		if (!op->tx.id || !send_withdraw(op))
 			continue;
 		unsolicited_drop(op);
-		TAILQ_REMOVE(&p->sends, op, link);
+		TAILQ_REMOVE(&p->tx.sends, op, link);
 		TAILQ_INSERT_TAIL(&again, op, link);
 	}
 	while ((op = TAILQ_FIRST(&again))) {
 		TAILQ_REMOVE(&again, op, link);
-		TAILQ_INSERT_TAIL(&p->sends, op, link);
+		TAILQ_INSERT_TAIL(&p->tx.sends, op, link);
 		send_submit(op);
 	}
 }
 
 static void self_end(struct uccl_op *op, int err)
 {
-	op->wait = 0;
+	op->tx.wait = 0;
 	msg_tx_finish(op, err);
 }
 
 static void self_copied(struct uccl_copy *c, uint64_t now)
 {
-	struct uccl_msg_rx *rx = uccl_container_of(c, struct uccl_msg_rx, copy);
-	struct uccl_op *send = rx->self, *op = rx->op;
-	int err = msg_posted_result(op, rx->flags, rx->tag, rx->data, rx->len, uccl_min(rx->len, op->len));
+	struct uccl_msg_rx *rx = uccl_container_of(c, struct uccl_msg_rx, place.copy);
+	struct uccl_op *send = rx->self.send, *op = rx->recv.op;
+	int err = msg_posted_result(op, rx->env.flags, rx->env.tag, rx->env.data, rx->env.len,
+				    uccl_min(rx->env.len, op->len));
 	struct uccl_peer *p = rx->peer;
 	int failed = c->err;
 
@@ -405,21 +406,21 @@ static void self_copied(struct uccl_copy *c, uint64_t now)
 /* Memory to memory. */
 static void self_matched(struct uccl_msg_rx *rx, struct uccl_op *op, uint64_t now)
 {
-	struct uccl_op *send = rx->self;
+	struct uccl_op *send = rx->self.send;
 	struct uccl_msg_ep *m = rx->peer->msg_ep;
 
-	rx->op = op;
-	msg_move(m, &rx->copy, op->iov, op->iov_count, op->device, send->iov, send->iov_count, send->device,
-		 uccl_min(rx->len, op->len));
-	if (msg_copied(m, &rx->copy))
-		self_copied(&rx->copy, now);
+	rx->recv.op = op;
+	msg_move(m, &rx->place.copy, op->iov, op->iov_count, op->device, send->iov, send->iov_count, send->device,
+		 uccl_min(rx->env.len, op->len));
+	if (msg_copied(m, &rx->place.copy))
+		self_copied(&rx->place.copy, now);
 	else
-		msg_copy_wait(m, &rx->copy, self_copied);
+		msg_copy_wait(m, &rx->place.copy, self_copied);
 }
 
 void msg_self_drop(struct uccl_msg_rx *rx, int err)
 {
-	struct uccl_op *send = rx->self;
+	struct uccl_op *send = rx->self.send;
 
 	msg_rx_free(rx);
 	self_end(send, err);
@@ -455,19 +456,19 @@ static int send_self(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
 	early = op->busy = send_is_early(op, copied);
 	rx->peer = p;
 	rx->ops = &self_rx_ops;
-	rx->tag = op->tag;
-	rx->data = op->data;
-	rx->len = op->len;
-	rx->flags = uccl_env_flags_of(op) | UCCL_ENV_EAGER;
-	rx->have_env = rx->in_order = true;
-	rx->self = op;
-	TAILQ_INSERT_TAIL(&p->rxs, rx, plink);
-	TAILQ_INSERT_TAIL(&p->sends, op, link);
+	rx->env.tag = op->tag;
+	rx->env.data = op->data;
+	rx->env.len = op->len;
+	rx->env.flags = uccl_env_flags_of(op) | UCCL_ENV_EAGER;
+	rx->env.have = rx->in_order = true;
+	rx->self.send = op;
+	TAILQ_INSERT_TAIL(&p->rx.all, rx, plink);
+	TAILQ_INSERT_TAIL(&p->tx.sends, op, link);
 	if (early)
 		send_early(op);
 	uccl_match_list(&m->match, rx);
 	/* The receive that waits for it, if there is one, takes it off the list as any late receive would. */
-	recv = uccl_match_posted(&m->match, uccl_env_kind(rx->flags), p, rx->tag);
+	recv = uccl_match_posted(&m->match, uccl_env_kind(rx->env.flags), p, rx->env.tag);
 	if (recv)
 		msg_rx_match(m, rx, recv, now);
 	else
@@ -497,46 +498,46 @@ int uccl_msg_send(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
 
 	if (p->dead)
 		return -p->dead;
-	op->tx = &send_tx_ops;
+	op->tx.ops = &send_tx_ops;
 	if (p->self)
 		return send_self(m, op, now);
-	op->id = 0;
+	op->tx.id = 0;
 	/* What has to wait may find the peer short of memory when its turn comes; lanes may be wanted. */
 	if (op->len > m->eager_max || op->device || (op->flags & UCCL_OPF_DELIVERY) || p->flow.limits.envelopes_only ||
-	    !msg_tx_may_begin(p, op) || !TAILQ_EMPTY(&p->pending) || op->iov_count > 1 ||
-	    op->len > p->flow.cfg.chunk_bytes || (p->lane_peers && op->len >= UCCL_LANES_FIRST)) {
-		op->id = uccl_ids_get(&m->send_ids, op);
-		if (!op->id)
+	    !msg_tx_may_begin(p, op) || !TAILQ_EMPTY(&p->tx.pending) || op->iov_count > 1 ||
+	    op->len > p->flow.cfg.chunk_bytes || (p->lanes.peers && op->len >= UCCL_LANES_FIRST)) {
+		op->tx.id = uccl_ids_get(&m->tx.ids, op);
+		if (!op->tx.id)
 			return -FI_EAGAIN;
 	}
 	copied = send_may_copy(m, op);
 	if (copied < 0) {
-		uccl_ids_put(&m->send_ids, op->id);
+		uccl_ids_put(&m->tx.ids, op->tx.id);
 		return copied;
 	}
-	early = op->busy = !op->loading && send_is_early(op, copied);
-	if (op->loading)
+	early = op->busy = !op->tx.loading && send_is_early(op, copied);
+	if (op->tx.loading)
 		msg_tx_load(m, op);
 	msg_tx_post(m, op, now);
-	if (early && m->late != op)
+	if (early && m->late.op != op)
 		send_early(op);
 	return 0;
 }
 
 struct iovec uccl_msg_late_from(const struct uccl_msg_ep *m, const uint8_t **to)
 {
-	*to = m->late->bounce;
-	return m->late->iov[0];
+	*to = m->late.op->tx.bounce;
+	return m->late.op->iov[0];
 }
 
 void uccl_msg_late(struct uccl_msg_ep *m)
 {
-	struct uccl_op *op = m->late;
+	struct uccl_op *op = m->late.op;
 
-	m->late = NULL;
-	memcpy(op->bounce, op->iov[0].iov_base, op->len);
-	uccl_flow_moved(&op->peer->flow, op->iov[0].iov_base, op->bounce);
-	op->iov[0].iov_base = op->bounce;
+	m->late.op = NULL;
+	memcpy(op->tx.bounce, op->iov[0].iov_base, op->len);
+	uccl_flow_moved(&op->peer->flow, op->iov[0].iov_base, op->tx.bounce);
+	op->iov[0].iov_base = op->tx.bounce;
 	if (op->busy)
 		send_early(op);
 }

@@ -71,8 +71,8 @@ static void one(struct lan *l, const struct kind *k)
 			lan_recv(l, 1, dst, k->len, LAN_CTX(2));
 		}
 	} else {
-		op->nseg = 1;
-		op->seg[0] = (struct uccl_seg){.len = k->len, .key = 1};
+		op->rma.nseg = 1;
+		op->rma.seg[0] = (struct uccl_seg){.len = k->len, .key = 1};
 		assert_int_equal(uccl_engine_rma(l->node[0].e, op, l->now), 0);
 	}
 	lan_run(l, UCCL_NS_PER_S);

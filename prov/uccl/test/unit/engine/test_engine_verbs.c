@@ -646,7 +646,7 @@ static void device_rx_begin(void)
 
 static void device_rx_end(void)
 {
-	struct uccl_stage *of = e[1]->msg_ep.device_arg;
+	struct uccl_stage *of = e[1]->msg_ep.device.arg;
 
 	for (int i = 0; i < 2; i++) {
 		uccl_engine_close(e[i]);

@@ -66,8 +66,8 @@ static void rma(struct lan *l, int i, uint8_t type, void *buf, uint64_t len, voi
 	assert_non_null(op);
 	op->peer = lan_peer(l, i, VICTIM);
 	op->context = context;
-	op->nseg = 1;
-	op->seg[0] = (struct uccl_seg){.len = len, .key = 1};
+	op->rma.nseg = 1;
+	op->rma.seg[0] = (struct uccl_seg){.len = len, .key = 1};
 	assert_int_equal(uccl_engine_rma(l->node[i].e, op, l->now), 0);
 }
 
@@ -80,7 +80,7 @@ static void share__a_stopped_reader(void **state)
 		const struct uccl_msg_ep *m = &l->node[VICTIM].e->msg_ep;
 
 		if (write)
-			l->node[VICTIM].e->msg_ep.reply_pool.max = 100;
+			l->node[VICTIM].e->msg_ep.reply.pool.max = 100;
 		lan_fill(region, MB, 3);
 		for (int i = 0; i < 200; i++)
 			rma(l, OTHER, write ? UCCL_OP_WRITE : UCCL_OP_READ, sink, write ? 0 : MB, NULL);
@@ -88,9 +88,9 @@ static void share__a_stopped_reader(void **state)
 		lan_pass(l, 20 * UCCL_NS_PER_US);
 		l->node[OTHER].asleep = true;
 		lan_pass(l, 100 * UCCL_NS_PER_MS);
-		assert_true(lan_conn(l, VICTIM, OTHER)->peer.nrequests > 100);
-		assert_in_range(m->staged_bytes, 0, UCCL_STAGED_MAX / 2);
-		assert_in_range(m->reply_pool.used, 0, write ? 50 : UCCL_REPLIES_MAX);
+		assert_true(lan_conn(l, VICTIM, OTHER)->peer.serve.n > 100);
+		assert_in_range(m->reply.staged_bytes, 0, UCCL_STAGED_MAX / 2);
+		assert_in_range(m->reply.pool.used, 0, write ? 50 : UCCL_REPLIES_MAX);
 		memset(dst, 0, MB);
 		for (int i = 0; i < 10; i++) {
 			rma(l, HONEST, UCCL_OP_READ, dst, MB, LAN_CTX(i));
@@ -103,7 +103,7 @@ static void share__a_stopped_reader(void **state)
 		l->node[OTHER].asleep = false;
 		lan_pass(l, 5 * SECOND);
 		assert_int_equal(lan_waiting(l, OTHER), 200);
-		assert_int_equal(m->staged_bytes, 0);
+		assert_int_equal(m->reply.staged_bytes, 0);
 		lan_free(l);
 	}
 }
@@ -116,24 +116,24 @@ static void share__nothing_left(void **state)
 
 	(void)state;
 	lan_fill(region, MB, 4);
-	m->staged_bytes = UCCL_STAGED_MAX;
+	m->reply.staged_bytes = UCCL_STAGED_MAX;
 	for (int i = 0; i < 4; i++)
 		rma(l, HONEST, UCCL_OP_READ, dst, MB, LAN_CTX(i));
 	for (int i = 0; i < 20000 && lan_waiting(l, HONEST) < 4; i++) {
 		lan_round(l);
-		assert_in_range(m->staged_bytes, UCCL_STAGED_MAX, UCCL_STAGED_MAX + UCCL_EAGER_MAX);
+		assert_in_range(m->reply.staged_bytes, UCCL_STAGED_MAX, UCCL_STAGED_MAX + UCCL_EAGER_MAX);
 	}
 	assert_int_equal(lan_waiting(l, HONEST), 4);
 	lan_check(dst, MB, 4);
 	lan_pass(l, UCCL_NS_PER_MS);
-	m->staged_bytes -= UCCL_STAGED_MAX;
-	assert_int_equal(m->staged_bytes, 0);
+	m->reply.staged_bytes -= UCCL_STAGED_MAX;
+	assert_int_equal(m->reply.staged_bytes, 0);
 	lan_free(l);
 }
 
 static uint64_t held_bytes(const struct uccl_msg_ep *m)
 {
-	return m->unexpected_bytes + (uint64_t)m->nunexpected * UCCL_UNEXPECTED_COST;
+	return m->unexpected.bytes + (uint64_t)m->unexpected.n * UCCL_UNEXPECTED_COST;
 }
 
 static void flood(struct lan *l, uint64_t len, int n)
@@ -194,7 +194,7 @@ static void unexpected__by_count(void **state)
 	(void)state;
 	flood(l, 0, n);
 	lan_pass(l, 100 * UCCL_NS_PER_MS);
-	assert_int_equal(m->nunexpected, UCCL_MSG_LIMIT);
+	assert_int_equal(m->unexpected.n, UCCL_MSG_LIMIT);
 	for (int i = 0; i < n; i++) {
 		struct uccl_op *op = lan_op(l, VICTIM, UCCL_OP_RECV, UCCL_OPF_TAGGED, dst, 8);
 
@@ -209,7 +209,7 @@ static void unexpected__by_count(void **state)
 		assert_int_equal(l->node[VICTIM].ncomp, 1);
 		assert_int_equal(l->node[VICTIM].comp[0].err, 0);
 	}
-	assert_int_equal(m->nunexpected, 0);
+	assert_int_equal(m->unexpected.n, 0);
 	lan_free(l);
 }
 
@@ -228,7 +228,7 @@ static void unexpected__news_are_lost(void **state)
 	(void)state;
 	flood(l, 0, UCCL_MSG_LIMIT + 200);
 	lan_pass(l, 100 * UCCL_NS_PER_MS);
-	assert_int_equal(m->nunexpected, UCCL_MSG_LIMIT);
+	assert_int_equal(m->unexpected.n, UCCL_MSG_LIMIT);
 	l->filter = drop_of_victim;
 	for (int i = 0; i < UCCL_MSG_LIMIT; i++) {
 		struct uccl_op *op = lan_op(l, VICTIM, UCCL_OP_RECV, UCCL_OPF_TAGGED, dst, 8);
@@ -240,9 +240,9 @@ static void unexpected__news_are_lost(void **state)
 	}
 	lan_round(l);
 	l->filter = NULL;
-	assert_int_equal(m->nunexpected, 0);
+	assert_int_equal(m->unexpected.n, 0);
 	lan_pass(l, 5 * SECOND);
-	assert_int_equal(m->nunexpected, 200);
+	assert_int_equal(m->unexpected.n, 200);
 	lan_free(l);
 }
 
@@ -263,10 +263,11 @@ static void unexpected__of_many_lives(void **state)
 		lan_send(l, OTHER, VICTIM, src, 8, LAN_CTX(1));
 		lan_run(l, 3 * SECOND);
 		lan_expect(l, VICTIM, LAN_CTX(1), 0);
-		assert_in_range((uint64_t)m->left_bytes + (uint64_t)m->left_unexpected * UCCL_UNEXPECTED_COST, 0,
-				(2 * m->unexpected_max + UCCL_UNEXPECTED_MORE) / 4);
+		assert_in_range((uint64_t)m->unexpected.left_bytes +
+					(uint64_t)m->unexpected.left_n * UCCL_UNEXPECTED_COST,
+				0, (2 * m->unexpected.max + UCCL_UNEXPECTED_MORE) / 4);
 	}
-	assert_in_range(most, MB, 2 * m->unexpected_max);
+	assert_in_range(most, MB, 2 * m->unexpected.max);
 	/* What it sent last is there. */
 	lan_recv(l, VICTIM, dst, MB, LAN_CTX(5));
 	lan_send(l, HONEST, VICTIM, src, 1000, LAN_CTX(6));

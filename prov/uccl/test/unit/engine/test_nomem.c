@@ -161,16 +161,16 @@ static bool post_send(const struct run *r, int side, int i)
 					 .ncompare = k->type == UCCL_OP_COMPARE };
 
 	if (op && k->type != UCCL_OP_SEND) {
-		op->nseg = 1;
-		op->seg[0] = (struct uccl_seg){ .len = k->len, .key = 1 };
-		op->datatype = 7; /* FI_UINT64 */
-		op->args = &args;
+		op->rma.nseg = 1;
+		op->rma.seg[0] = (struct uccl_seg){ .len = k->len, .key = 1 };
+		op->rma.datatype = 7; /* FI_UINT64 */
+		op->rma.args = &args;
 		if (k->type == UCCL_OP_READ || k->type == UCCL_OP_FETCH || k->type == UCCL_OP_COMPARE)
 			op->iov[0].iov_base = dst + i * MOST;
 		if (k->type == UCCL_OP_ATOMIC)
 			op->iov_count = 0;
 		if (k->type == UCCL_OP_COMPARE)
-			op->atomic = 13; /* FI_CSWAP */
+			op->rma.atomic = 13; /* FI_CSWAP */
 	}
 	return posted(r, side, op);
 }
@@ -183,7 +183,7 @@ static bool post_recv(const struct run *r, int side, int i)
 				   multi ? r->k->n * r->k->len : r->k->len, RECEIVED(i));
 
 	if (op)
-		op->min_multi = r->k->len;
+		op->recv.min_multi = r->k->len;
 	return posted(r, side, op);
 }
 

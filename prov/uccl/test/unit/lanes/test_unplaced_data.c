@@ -20,8 +20,8 @@ static struct uccl_peer a, b;
 
 static void peer_begin(struct uccl_peer *p)
 {
-	p->unplaced_bytes = 0;
-	TAILQ_INIT(&p->unplaced);
+	p->lane.unplaced_bytes = 0;
+	TAILQ_INIT(&p->lane.unplaced);
 }
 
 static struct uccl_lane_channel *park(uint64_t max)
@@ -59,7 +59,7 @@ static void unplaced__by_message(void **state)
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
 		assert_int_equal(put(k, v[i].from, v[i].mseq, v[i].off, v[i].len), UCCL_DROP_COUNT);
 	assert_int_equal(channel.nunplaced, 4);
-	assert_int_equal(a.unplaced_bytes, 1400 + 3 * UCCL_UNPLACED_COST);
+	assert_int_equal(a.lane.unplaced_bytes, 1400 + 3 * UCCL_UNPLACED_COST);
 	assert_null(unplaced_data_take(k, &b, 2));
 	for (int i = 0; i < 4; i += 3) {
 		d = unplaced_data_take(k, &a, 1);
@@ -71,11 +71,11 @@ static void unplaced__by_message(void **state)
 		free(d);
 	}
 	assert_null(unplaced_data_take(k, &a, 1));
-	assert_int_equal(a.unplaced_bytes, 300 + UCCL_UNPLACED_COST);
+	assert_int_equal(a.lane.unplaced_bytes, 300 + UCCL_UNPLACED_COST);
 	/* Of a peer that ends all goes, and nothing of others. */
 	unplaced_data_drop(k, &a);
-	assert_int_equal(a.unplaced_bytes, 0);
-	assert_int_equal(b.unplaced_bytes, 1 + UCCL_UNPLACED_COST);
+	assert_int_equal(a.lane.unplaced_bytes, 0);
+	assert_int_equal(b.lane.unplaced_bytes, 1 + UCCL_UNPLACED_COST);
 	assert_int_equal(channel.nunplaced, 1);
 	unplaced_data_drop(k, &b);
 	assert_int_equal(channel.nunplaced, 0);
@@ -144,16 +144,16 @@ static void unplaced__bounded_in_all(void **state)
 		while (put(i % 2 ? k : &other, &flood[i], 1, 0, 1000) == UCCL_DROP_COUNT)
 			assert_true(all.bytes <= MOST);
 		/* Half of what was left, if that is not too much for one, but for less than a payload. */
-		assert_true(flood[i].unplaced_bytes >=
+		assert_true(flood[i].lane.unplaced_bytes >=
 			    uccl_min(left / 2, UCCL_UNPLACED_MAX) - 1000 - UCCL_UNPLACED_COST);
-		assert_int_equal(all.bytes, before + flood[i].unplaced_bytes);
+		assert_int_equal(all.bytes, before + flood[i].lane.unplaced_bytes);
 		left = MOST - all.bytes;
 		if (left < 4 * (1000 + UCCL_UNPLACED_COST))
 			break;
 	}
 	/* A message of one who comes after ten of them. */
 	for (int i = 0; i < FLOODS; i++)
-		if (i >= 10 && flood[i].unplaced_bytes)
+		if (i >= 10 && flood[i].lane.unplaced_bytes)
 			unplaced_data_drop(i % 2 ? k : &other, &flood[i]);
 	assert_int_equal(put(k, &a, 1, 0, 1000), UCCL_DROP_COUNT);
 	unplaced_data_drop(k, &a);

@@ -340,8 +340,8 @@ struct duo_gpu *duo_gpu(struct duo *d, int s)
 	side->gpu = calloc(1, sizeof(*side->gpu));
 	assert_non_null(side->gpu);
 	TAILQ_INIT(&side->gpu->copies);
-	side->m.device = &gpu_ops;
-	side->m.device_arg = side->gpu;
+	side->m.device.ops = &gpu_ops;
+	side->m.device.arg = side->gpu;
 	return side->gpu;
 }
 
@@ -364,8 +364,8 @@ struct duo *duo_new(bool writes, uint32_t ops_max)
 		uccl_peer_init(&s->peer, &s->m, &there);
 		uccl_peer_init(&s->self, &s->m, &here);
 		s->self.self = true;
-		s->m.target = &side_target;
-		s->m.target_arg = s;
+		s->m.target.ops = &side_target;
+		s->m.target.arg = s;
 	}
 	return d;
 }
@@ -431,7 +431,7 @@ struct duo *duo_open_unsolicited(void)
 
 	for (int s = 0; s < 2; s++) {
 		d->side[s].peer.takes_unsolicited = true;
-		d->side[s].peer.met_streak = UCCL_UNSOLICITED_MET;
+		d->side[s].peer.tx.met_streak = UCCL_UNSOLICITED_MET;
 	}
 	return d;
 }
@@ -454,25 +454,25 @@ void duo_free(struct duo *d)
 		uccl_peer_fail(&s->peer, FI_ECANCELED, d->now);
 		uccl_peer_fail(&s->self, FI_ECANCELED, d->now);
 		uccl_msg_ep_fini(&s->m, d->now);
-		assert_int_equal(s->m.unexpected_bytes, 0);
-		assert_int_equal(s->m.send_ids.used, 0);
-		assert_int_equal(s->m.copied_bytes, 0);
-		assert_int_equal(s->m.staged_bytes, 0);
-		assert_int_equal(s->m.pumped_bytes, 0);
-		assert_true(TAILQ_EMPTY(&s->m.copies));
-		assert_true(TAILQ_EMPTY(&s->m.pumps));
+		assert_int_equal(s->m.unexpected.bytes, 0);
+		assert_int_equal(s->m.tx.ids.used, 0);
+		assert_int_equal(s->m.tx.copied_bytes, 0);
+		assert_int_equal(s->m.reply.staged_bytes, 0);
+		assert_int_equal(s->m.pumps.bytes, 0);
+		assert_true(TAILQ_EMPTY(&s->m.device.copies));
+		assert_true(TAILQ_EMPTY(&s->m.pumps.waiting));
 		assert_true(!s->gpu || (s->gpu->done == s->gpu->queued && !s->gpu->loans));
 		free(s->gpu);
-		assert_int_equal(s->m.reply_pool.used, 0);
-		assert_int_equal(s->m.serve_pool.used, 0);
+		assert_int_equal(s->m.reply.pool.used, 0);
+		assert_int_equal(s->m.serve.pool.used, 0);
 		assert_int_equal(s->locks % 2, 0);
 		assert_int_equal(s->regs, s->deregs);
-		assert_true(TAILQ_EMPTY(&s->peer.rxs));
-		assert_true(TAILQ_EMPTY(&s->peer.sends));
-		assert_true(TAILQ_EMPTY(&s->self.rxs));
-		assert_true(TAILQ_EMPTY(&s->self.sends));
-		assert_null(s->peer.by_mseq);
-		assert_null(s->peer.lone);
+		assert_true(TAILQ_EMPTY(&s->peer.rx.all));
+		assert_true(TAILQ_EMPTY(&s->peer.tx.sends));
+		assert_true(TAILQ_EMPTY(&s->self.rx.all));
+		assert_true(TAILQ_EMPTY(&s->self.tx.sends));
+		assert_null(s->peer.rx.by_mseq);
+		assert_null(s->peer.rx.lone);
 	}
 	pkts_free(&d->queue);
 	pkts_free(&d->held);
@@ -663,11 +663,11 @@ static void side_done(struct uccl_op *op)
 		.err = op->err,
 		.refusal = op->refusal,
 		.len = op->done_len,
-		.olen = op->olen,
+		.olen = op->recv.olen,
 		.tag = op->tag,
 		.data = op->data,
 		.context = op->context,
-		.buf = op->done_buf,
+		.buf = op->recv.done_buf,
 		.from = op->from,
 	};
 	if (s->hook)
@@ -729,7 +729,7 @@ int duo_recv(struct duo *d, int s, uint32_t flags, void *buf, uint64_t len, uint
 	op->iov_count = 1;
 	op->len = len;
 	op->tag = tag;
-	op->ignore = ignore;
+	op->recv.ignore = ignore;
 	op->context = context;
 	return post(d, s, op);
 }
@@ -750,8 +750,8 @@ int duo_rma(struct duo *d, int s, uint8_t type, uint32_t flags, void *buf, uint6
 	op->iov[0] = (struct iovec){.iov_base = buf, .iov_len = len};
 	op->iov_count = 1;
 	op->len = len;
-	op->seg[0] = (struct uccl_seg){.addr = addr, .len = len, .key = key};
-	op->nseg = 1;
+	op->rma.seg[0] = (struct uccl_seg){.addr = addr, .len = len, .key = key};
+	op->rma.nseg = 1;
 	op->data = 0xfeedfacecafebeef;
 	op->context = context;
 	return post(d, s, op);
@@ -778,16 +778,16 @@ int duo_atomic_to(struct duo *d, struct uccl_peer *to, int s, uint8_t type, uint
 
 	assert_non_null(op);
 	op->peer = to;
-	op->datatype = datatype;
-	op->atomic = atomic;
-	op->args = &args;
+	op->rma.datatype = datatype;
+	op->rma.atomic = atomic;
+	op->rma.args = &args;
 	if (result) {
 		op->iov[0] = (struct iovec){.iov_base = result, .iov_len = len};
 		op->iov_count = 1;
 		op->len = len;
 	}
-	op->seg[0] = (struct uccl_seg){.addr = addr, .len = len, .key = key};
-	op->nseg = 1;
+	op->rma.seg[0] = (struct uccl_seg){.addr = addr, .len = len, .key = key};
+	op->rma.nseg = 1;
 	op->context = context;
 	return post(d, s, op);
 }
@@ -886,8 +886,8 @@ void duo_all_done(struct duo *d, int n)
 	for (int s = 0; s < 2; s++) {
 		assert_int_equal(d->side[s].m.op_pool.used, 0);
 		assert_int_equal(d->side[s].m.rx_pool.used, 0);
-		assert_int_equal(d->side[s].m.serve_pool.used, 0);
-		assert_int_equal(d->side[s].m.reply_pool.used, 0);
+		assert_int_equal(d->side[s].m.serve.pool.used, 0);
+		assert_int_equal(d->side[s].m.reply.pool.used, 0);
 	}
 	duo_free(d);
 }

@@ -48,7 +48,7 @@ static void init__limits(void **state)
 	(void)state;
 	uccl_msg_ep_init(&m, NULL, &stats, 1ull << 40, 5, 3);
 	assert_int_equal(m.eager_max, UCCL_EAGER_MAX);
-	assert_int_equal(m.unexpected_max, 5);
+	assert_int_equal(m.unexpected.max, 5);
 	uccl_msg_ep_fini(&m, 0);
 	uccl_msg_ep_init(&m, NULL, &stats, 0, 5, 3);
 	assert_int_equal(m.eager_max, 0);
@@ -151,7 +151,7 @@ static void peer_init__nothing_known(void **state)
 	assert_int_equal(p.addr.incarnation, 5);
 	assert_ptr_equal(p.msg_ep, &m);
 	assert_false(p.open || p.self || p.dead);
-	assert_true(TAILQ_EMPTY(&p.pending) && TAILQ_EMPTY(&p.sends) && TAILQ_EMPTY(&p.rxs));
+	assert_true(TAILQ_EMPTY(&p.tx.pending) && TAILQ_EMPTY(&p.tx.sends) && TAILQ_EMPTY(&p.rx.all));
 }
 
 static void peer_opened__sends_what_waits(void **state)
@@ -163,7 +163,7 @@ static void peer_opened__sends_what_waits(void **state)
 		assert_int_equal(duo_send(d, 0, 0, src, 5, 0, DUO_CTX(i)), 0);
 	assert_int_equal(d->side[0].connects, 3);
 	duo_connect(d);
-	assert_true(TAILQ_EMPTY(&d->side[0].peer.pending));
+	assert_true(TAILQ_EMPTY(&d->side[0].peer.tx.pending));
 	assert_int_equal(d->side[0].peer.flow.ack_tracker.msg_limit, UCCL_MSG_LIMIT);
 	assert_int_equal(d->side[0].peer.flow.write_rx.rtype, UCCL_REC_DATA);
 	duo_run(d, SECOND);
@@ -361,7 +361,7 @@ static void peer_fail__head(void **state)
 			if (claim < 2 && whole)
 				duo_check(dst, 400, 2);
 			assert_int_equal(d->side[1].m.rx_pool.used, 0);
-			assert_int_equal(d->side[1].m.unexpected_bytes, 0);
+			assert_int_equal(d->side[1].m.unexpected.bytes, 0);
 			duo_free(d);
 		}
 }
@@ -386,7 +386,7 @@ static void peer_fail__early_and_finished(void **state)
 	assert_int_equal(d->side[1].m.rx_pool.used, 2);
 	uccl_peer_fail(&d->side[1].peer, FI_ECONNABORTED, d->now);
 	assert_int_equal(d->side[1].m.rx_pool.used, 0);
-	assert_int_equal(d->side[1].m.unexpected_bytes, 0);
+	assert_int_equal(d->side[1].m.unexpected.bytes, 0);
 	assert_int_equal(d->side[1].ncomp, 2);
 	duo_free(d);
 }

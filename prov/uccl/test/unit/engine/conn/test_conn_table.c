@@ -212,8 +212,8 @@ static void join__reads_that_wait(void **state)
 		op = lan_op(l, 0, UCCL_OP_READ, 0, dst, 10);
 		op->peer = k % 2 ? by_name : by_place;
 		op->context = LAN_CTX(k);
-		op->nseg = 1;
-		op->seg[0].len = 10;
+		op->rma.nseg = 1;
+		op->rma.seg[0].len = 10;
 		assert_int_equal(uccl_engine_rma(l->node[0].e, op, l->now), 0);
 	}
 	lan_run(l, UCCL_NS_PER_S);
@@ -224,8 +224,8 @@ static void join__reads_that_wait(void **state)
 		assert_int_equal(c->err, FI_EKEYREJECTED); /* it has no memory for us */
 		assert_ptr_equal(c->from, by_name);
 	}
-	assert_true(TAILQ_EMPTY(&by_place->rxs) && TAILQ_EMPTY(&by_name->rxs));
-	assert_ptr_equal(by_name->rxs.tqh_last, &by_name->rxs.tqh_first);
+	assert_true(TAILQ_EMPTY(&by_place->rx.all) && TAILQ_EMPTY(&by_name->rx.all));
+	assert_ptr_equal(by_name->rx.all.tqh_last, &by_name->rx.all.tqh_first);
 	lan_free(l);
 }
 

@@ -128,7 +128,7 @@ static void send__while_busy(void **state)
 		for (int k = 0; k < LANES; k++)
 			assert_int_equal(carried(l, LANE(0, k)) > 0, n >= UCCL_LANES_FIRST);
 		/* That is over: the next one is the primary's again. */
-		assert_true(lan_peer(l, PRIMARY(0), PRIMARY(1))->unsolicited == 0);
+		assert_true(lan_peer(l, PRIMARY(0), PRIMARY(1))->send.unsolicited == 0);
 		lan_sides_free(l);
 	}
 }
@@ -265,28 +265,28 @@ static void data__refused(void **state)
 	lan_round(l);
 	l->node[LANE(1, 0)].asleep = l->node[PRIMARY(0)].asleep = true;
 	lan_round(l);
-	rx = TAILQ_FIRST(&lan_conn(l, PRIMARY(1), PRIMARY(0))->peer.rxs);
+	rx = TAILQ_FIRST(&lan_conn(l, PRIMARY(1), PRIMARY(0))->peer.rx.all);
 	assert_non_null(rx);
-	assert_non_null(rx->reassembly);
-	assert_int_equal(rx->reassembly->known_by, 3);
-	uccl_rec_set_bulk(rec, rx->id, (uint32_t)rx->mseq, rx->eager);
+	assert_non_null(rx->lanes.rest);
+	assert_int_equal(rx->lanes.rest->known_by, 3);
+	uccl_rec_set_bulk(rec, rx->id, (uint32_t)rx->mseq, rx->arrived.eager);
 	/* The lane has not read that it may: it finds it. PROTOCOL R184 */
 	other->flow.user = other;
 	assert_int_equal(uccl_lane_flow_ops.deliver(&other->flow, &in, 0), UCCL_DROP_HANDLE);
 	in.rtype = UCCL_REC_MSG;
 	assert_int_equal(uccl_lane_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_STATE);
 	in.rtype = UCCL_REC_DATA;
-	uccl_rec_set_bulk(rec, rx->id + 1, (uint32_t)rx->mseq, rx->eager);
+	uccl_rec_set_bulk(rec, rx->id + 1, (uint32_t)rx->mseq, rx->arrived.eager);
 	assert_int_equal(uccl_lane_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_HANDLE);
-	uccl_rec_set_bulk(rec, rx->id, (uint32_t)rx->mseq + 1, rx->eager);
+	uccl_rec_set_bulk(rec, rx->id, (uint32_t)rx->mseq + 1, rx->arrived.eager);
 	assert_int_equal(uccl_lane_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_HANDLE);
 	uccl_rec_set_bulk(rec, rx->id, (uint32_t)rx->mseq, BYTES);
 	assert_int_equal(uccl_lane_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_RANGE);
-	uccl_rec_set_bulk(rec, rx->id, (uint32_t)rx->mseq, rx->eager);
+	uccl_rec_set_bulk(rec, rx->id, (uint32_t)rx->mseq, rx->arrived.eager);
 	assert_int_equal(uccl_lane_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_COUNT);
-	assert_memory_equal(dst[1] + rx->eager, src[0], 100);
+	assert_memory_equal(dst[1] + rx->arrived.eager, src[0], 100);
 	/* The primary was late. PROTOCOL R182 */
-	uccl_rec_set_bulk(rec, rx->id, (uint32_t)rx->mseq, rx->eager + 2 * UCCL_STRIPE_BYTES);
+	uccl_rec_set_bulk(rec, rx->id, (uint32_t)rx->mseq, rx->arrived.eager + 2 * UCCL_STRIPE_BYTES);
 	assert_int_equal(uccl_msg_flow_ops.deliver(&lan_conn(l, PRIMARY(1), PRIMARY(0))->peer.flow, &in, 0),
 			 UCCL_DROP_OVERLAP);
 	lan_sides_free(l);
@@ -320,11 +320,11 @@ static void revoke__write(void **state)
 		struct uccl_op *op;
 
 		(void)state;
-		target->msg_ep.target = &region_ops;
+		target->msg_ep.target.ops = &region_ops;
 		op = lan_op(l, PRIMARY(0), UCCL_OP_WRITE, 0, src[0], BYTES);
 		op->peer = lan_peer(l, PRIMARY(0), PRIMARY(1));
-		op->seg[0] = (struct uccl_seg){.len = BYTES, .key = 1};
-		op->nseg = 1;
+		op->rma.seg[0] = (struct uccl_seg){.len = BYTES, .key = 1};
+		op->rma.nseg = 1;
 		assert_int_equal(uccl_engine_rma(l->node[PRIMARY(0)].e, op, l->now), 0);
 		for (int i = 0; i < rounds; i++)
 			lan_round(l);
@@ -361,7 +361,7 @@ static struct lan *lanes_met(uint8_t a, uint8_t b)
 
 	for (int i = 0; i < UCCL_UNSOLICITED_MET; i++)
 		one_message(l);
-	assert_int_equal(lan_peer(l, PRIMARY(0), PRIMARY(1))->met_streak, UCCL_UNSOLICITED_MET);
+	assert_int_equal(lan_peer(l, PRIMARY(0), PRIMARY(1))->tx.met_streak, UCCL_UNSOLICITED_MET);
 	return l;
 }
 
@@ -395,12 +395,12 @@ static void unsolicited__without_an_answer(void **state)
 		assert_int_equal(by_lanes(l) - before, head);
 		assert_int_equal(carried(l, PRIMARY(0)), primary);
 		assert_true(parked() > 0);
-		assert_int_equal(p->unsolicited_bytes, head);
+		assert_int_equal(p->tx.unsolicited_bytes, head);
 		assert_int_equal(lan_waiting(l, PRIMARY(0)), 0);
 		l->node[PRIMARY(1)].asleep = false;
 		arrives(l, n);
 		assert_int_equal(parked(), 0);
-		assert_int_equal(p->unsolicited_bytes, 0);
+		assert_int_equal(p->tx.unsolicited_bytes, 0);
 		lan_sides_free(l);
 	}
 }
@@ -448,7 +448,7 @@ static void unsolicited__envelope_first(void **state)
 	envelope_alone(l);
 	assert_int_equal(by_lanes(l), before);
 	/* CTS came, which asks for nothing. */
-	assert_int_equal(lan_peer(l, PRIMARY(0), PRIMARY(1))->unsolicited_bytes, 0);
+	assert_int_equal(lan_peer(l, PRIMARY(0), PRIMARY(1))->tx.unsolicited_bytes, 0);
 	assert_int_equal(lan_waiting(l, PRIMARY(0)) + lan_waiting(l, PRIMARY(1)), 0);
 	for (int side = 0; side < 2; side++)
 		for (int k = 0; k < LANES; k++)
@@ -472,13 +472,13 @@ static void unsolicited__not(void **state)
 
 		p->lanes_unsolicited = i != OLDER;
 		/* Whatever the latest met. */
-		p->met_streak = -UCCL_UNSOLICITED_PAUSE;
+		p->tx.met_streak = -UCCL_UNSOLICITED_PAUSE;
 		p->flow.limits.envelopes_only = i == SHORT;
 		for (int k = 0; k < LANES; k++) {
-			assert_true(p->lane_peers[k]->named);
-			p->lane_peers[k]->named = i != NAMED;
+			assert_true(p->lanes.peers[k]->named);
+			p->lanes.peers[k]->named = i != NAMED;
 		}
-		p->unsolicited_bytes = i == MUCH ? UCCL_UNSOLICITED_PEER_MAX - UCCL_UNSOLICITED_MAX + 1
+		p->tx.unsolicited_bytes = i == MUCH ? UCCL_UNSOLICITED_PEER_MAX - UCCL_UNSOLICITED_MAX + 1
 						 : UCCL_UNSOLICITED_PEER_MAX - UCCL_UNSOLICITED_MAX;
 		l->node[PRIMARY(1)].asleep = true;
 		assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), large, n, LAN_CTX(3)), 0);
@@ -496,14 +496,14 @@ static void unsolicited__names_lanes(void **state)
 	struct uccl_peer *p = lan_peer(l, PRIMARY(0), PRIMARY(1));
 
 	(void)state;
-	p->lane_peers[1]->named = false;
+	p->lanes.peers[1]->named = false;
 	lan_recv(l, PRIMARY(1), dst[1], UCCL_UNSOLICITED_MAX, LAN_CTX(2));
 	assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], UCCL_UNSOLICITED_MAX, LAN_CTX(3)), 0);
-	assert_int_equal(p->unsolicited_bytes, UCCL_UNSOLICITED_MAX);
+	assert_int_equal(p->tx.unsolicited_bytes, UCCL_UNSOLICITED_MAX);
 	assert_int_equal(lan_channel[0][1].stripes, 0);
 	lan_run(l, SECOND);
 	lan_expect(l, PRIMARY(0), LAN_CTX(3), 0);
-	assert_true(p->lane_peers[1]->named);
+	assert_true(p->lanes.peers[1]->named);
 	lan_sides_free(l);
 }
 
@@ -516,10 +516,10 @@ static void unsolicited__held(void **state)
 	uint64_t before;
 
 	(void)state;
-	m->unexpected_max = 100000;
+	m->unexpected.max = 100000;
 	assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], UCCL_UNSOLICITED_MAX, LAN_CTX(3)), 0);
 	lan_run(l, SECOND);
-	assert_int_equal(m->unexpected_bytes, UCCL_UNSOLICITED_MAX);
+	assert_int_equal(m->unexpected.bytes, UCCL_UNSOLICITED_MAX);
 	assert_int_equal(m->stats->unexpected_bytes_max, UCCL_UNSOLICITED_MAX);
 	assert_true(p->flow.limits.envelopes_only);
 	before = by_lanes(l);
@@ -533,22 +533,22 @@ static void unsolicited__held(void **state)
 		lan_expect(l, PRIMARY(0), LAN_CTX(i), 0);
 		lan_expect(l, PRIMARY(1), LAN_CTX(2), 0);
 		lan_check(dst[1], UCCL_UNSOLICITED_MAX, 1);
-		assert_int_equal(m->unexpected_bytes + m->nunexpected, i == 3 ? 1 : 0);
+		assert_int_equal(m->unexpected.bytes + m->unexpected.n, i == 3 ? 1 : 0);
 	}
 	/* Nor is anything left of one whose peer ends. */
-	m->unexpected_max = 1 << 20;
+	m->unexpected.max = 1 << 20;
 	assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], 100, LAN_CTX(5)), 0);
 	lan_run(l, SECOND);
 	assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], UCCL_UNSOLICITED_MAX, LAN_CTX(6)), 0);
 	lan_run(l, SECOND);
-	assert_int_equal(m->unexpected_bytes, UCCL_UNSOLICITED_MAX + 100);
+	assert_int_equal(m->unexpected.bytes, UCCL_UNSOLICITED_MAX + 100);
 	conn_fail(lan_conn(l, PRIMARY(1), PRIMARY(0)), FI_ECONNABORTED, l->now);
-	assert_int_equal(m->left_bytes, UCCL_UNSOLICITED_MAX + 100);
+	assert_int_equal(m->unexpected.left_bytes, UCCL_UNSOLICITED_MAX + 100);
 	lan_recv(l, PRIMARY(1), dst[1], 100, LAN_CTX(5));
 	lan_expect(l, PRIMARY(1), LAN_CTX(5), 0);
 	lan_recv(l, PRIMARY(1), dst[1], UCCL_UNSOLICITED_MAX, LAN_CTX(6));
 	lan_expect(l, PRIMARY(1), LAN_CTX(6), FI_ECONNABORTED);
-	assert_int_equal(m->unexpected_bytes + m->left_bytes + m->nunexpected, 0);
+	assert_int_equal(m->unexpected.bytes + m->unexpected.left_bytes + m->unexpected.n, 0);
 	lan_run(l, SECOND);
 	assert_int_equal(parked(), 0);
 	lan_sides_free(l);
@@ -561,7 +561,7 @@ static void unsolicited__peer_fails(void **state)
 	struct uccl_engine *lane = l->node[LANE(1, 0)].e;
 	struct uccl_peer *from = known(l, LANE(1, 0), LANE(0, 0), false);
 	struct uccl_peer *primary = lan_peer(l, PRIMARY(1), PRIMARY(0));
-	uint32_t mseq = (uint32_t)primary->rx_mseq;
+	uint32_t mseq = (uint32_t)primary->rx.mseq;
 	uint8_t rec[UCCL_REC_LEN] = {0};
 	struct uccl_chunk_in in = {.rtype = UCCL_REC_EAGER, .rec = rec, .data = src[0], .len = 100};
 
@@ -601,12 +601,12 @@ static void unsolicited__not_taken_back(void **state)
 	lan_recv(l, PRIMARY(1), dst[1], UCCL_UNSOLICITED_MAX, LAN_CTX(2));
 	assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], UCCL_UNSOLICITED_MAX, LAN_CTX(3)), 0);
 	l->node[PRIMARY(0)].e->polling = false;
-	op = TAILQ_FIRST(&p->sends);
-	assert_true(op->env.queued);
+	op = TAILQ_FIRST(&p->tx.sends);
+	assert_true(op->tx.env.queued);
 	p->flow.limits.envelopes_only = true;
 	uccl_msg_hold(p);
-	assert_non_null(op->striped_unsolicited);
-	assert_int_equal(op->unsolicited_bytes, UCCL_UNSOLICITED_MAX);
+	assert_non_null(op->tx.striped.unsolicited);
+	assert_int_equal(op->tx.unsolicited_bytes, UCCL_UNSOLICITED_MAX);
 	arrives(l, UCCL_UNSOLICITED_MAX);
 	lan_sides_free(l);
 }
@@ -665,8 +665,8 @@ static void unsolicited__any_place(void **state)
 		op = lan_op(l, PRIMARY(1), UCCL_OP_RECV, 0, dst[1], len);
 		memset(dst[1], 0, BYTES);
 		if (device || place == DEVICE) {
-			e->msg_ep.device = &device_ops;
-			e->msg_ep.copies_queued = e->msg_ep.copies_done = device_copies;
+			e->msg_ep.device.ops = &device_ops;
+			e->msg_ep.device.queued = e->msg_ep.device.done = device_copies;
 		}
 		op->context = LAN_CTX(2);
 		if (place == DEVICE)
@@ -686,7 +686,7 @@ static void unsolicited__any_place(void **state)
 		if (late)
 			lan_run(l, MS);
 		assert_int_equal(late && parked(), late);
-		assert_int_equal(e->msg_ep.unexpected_bytes,
+		assert_int_equal(e->msg_ep.unexpected.bytes,
 				 late ? uccl_min(n, n <= UCCL_UNSOLICITED_MAX ? n : 245760) : 0);
 		if (late && place == UNWANTED)
 			assert_int_equal(uccl_engine_peek(e, op, false, true, l->now), 0);
@@ -710,7 +710,7 @@ static void unsolicited__any_place(void **state)
 			assert_int_equal(dst[1][k], 0);
 		assert_int_equal(parked(), 0);
 		assert_int_equal(e->msg_ep.rx_pool.used, 0);
-		assert_int_equal(e->msg_ep.unexpected_bytes, 0);
+		assert_int_equal(e->msg_ep.unexpected.bytes, 0);
 		assert_int_equal(lan_channel[1][0].unanswered + lan_channel[1][1].unanswered, 0);
 		lan_sides_free(l);
 	}
@@ -726,7 +726,7 @@ static void unsolicited__refused(void **state)
 	struct uccl_peer *from = known(l, LANE(1, 0), LANE(0, 0), false);
 	struct uccl_peer *other = known(l, LANE(1, 0), PRIMARY(0), true);
 	struct uccl_peer *primary = lan_peer(l, PRIMARY(1), PRIMARY(0));
-	uint32_t mseq = (uint32_t)primary->rx_mseq, many = 0;
+	uint32_t mseq = (uint32_t)primary->rx.mseq, many = 0;
 	struct uccl_msg_rx *rx;
 #define PUT(m, off, total) (uccl_rec_set_bulk(rec, m, 0, off), uccl_put64(rec + 16, total), \
 			    uccl_lane_flow_ops.deliver(&from->flow, &in, 0))
@@ -753,15 +753,15 @@ static void unsolicited__refused(void **state)
 	assert_int_equal(many, UCCL_UNPLACED_MAX / (in.len + UCCL_UNPLACED_COST));
 	assert_int_equal(lan_channel[1][0].nunplaced, many);
 	unplaced_data_drop(lane->lane.channel, from);
-	assert_int_equal(lan_channel[1][0].nunplaced + from->unplaced_bytes, 0);
+	assert_int_equal(lan_channel[1][0].nunplaced + from->lane.unplaced_bytes, 0);
 	/* Behind it. */
 	for (int k = 0; k < LANES; k++)
 		l->node[LANE(0, k)].asleep = true;
 	lan_recv(l, PRIMARY(1), dst[1], UCCL_UNSOLICITED_MAX, LAN_CTX(2));
 	assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], UCCL_UNSOLICITED_MAX, LAN_CTX(3)), 0);
 	lan_run(l, MS);
-	rx = TAILQ_FIRST(&primary->rxs);
-	assert_non_null(rx->unsolicited);
+	rx = TAILQ_FIRST(&primary->rx.all);
+	assert_non_null(rx->lanes.unsolicited);
 	assert_int_equal(PUT(mseq, 0, UCCL_UNSOLICITED_MAX - 1), UCCL_DROP_RANGE);
 	assert_int_equal(PUT(mseq, 0, UCCL_UNSOLICITED_MAX), UCCL_DROP_COUNT);
 	assert_int_equal(PUT(mseq, 50, UCCL_UNSOLICITED_MAX), UCCL_DROP_OVERLAP);
@@ -789,7 +789,7 @@ static void unsolicited__contradicts(void **state)
 
 		(void)state;
 		/* Of another head; the same bytes twice. */
-		uccl_rec_set_bulk(rec, (uint32_t)primary->rx_mseq, 0, 0);
+		uccl_rec_set_bulk(rec, (uint32_t)primary->rx.mseq, 0, 0);
 		uccl_put64(rec + 16, i ? UCCL_UNSOLICITED_MAX : 1000);
 		for (int k = 0; k <= i; k++)
 			assert_int_equal(uccl_lane_flow_ops.deliver(&from->flow, &in, 0), UCCL_DROP_COUNT);
@@ -817,7 +817,7 @@ static void unsolicited__envelopes(void **state)
 			       .unsolicited = 80000,
 			       .id = 1,
 			       .flags = UCCL_ENV_UNSOLICITED | UCCL_ENV_LANES};
-#define ENV(mask, ahead) (env.lanes = mask, env.mseq = (uint32_t)p->rx_mseq + ahead, uccl_env_encode(rec, &env), \
+#define ENV(mask, ahead) (env.lanes = mask, env.mseq = (uint32_t)p->rx.mseq + ahead, uccl_env_encode(rec, &env), \
 			  uccl_msg_flow_ops.deliver(&p->flow, &in, 0))
 
 	(void)state;
@@ -825,14 +825,14 @@ static void unsolicited__envelopes(void **state)
 	assert_int_equal(ENV(4, 1), UCCL_DROP_RECORD);
 	assert_int_equal(ENV(7, 1), UCCL_DROP_RECORD);
 	/* The primary has brought some of it. */
-	uccl_rec_set_bulk(more, (uint32_t)p->rx_mseq + 2, 0, 100);
+	uccl_rec_set_bulk(more, (uint32_t)p->rx.mseq + 2, 0, 100);
 	uccl_put64(more + 16, env.unsolicited);
 	assert_int_equal(uccl_msg_flow_ops.deliver(&p->flow, &eager, 0), UCCL_DROP_COUNT);
 	assert_int_equal(ENV(1, 2), UCCL_DROP_RECORD);
 	/* It is early; the primary brings nothing of it. */
 	assert_int_equal(ENV(3, 1), UCCL_DROP_COUNT);
 	assert_int_equal(ENV(3, 1), UCCL_DROP_RECORD);
-	uccl_put32(more, (uint32_t)p->rx_mseq + 1);
+	uccl_put32(more, (uint32_t)p->rx.mseq + 1);
 	assert_int_equal(uccl_msg_flow_ops.deliver(&p->flow, &eager, 0), UCCL_DROP_OVERLAP);
 	lan_sides_free(l);
 #undef ENV
@@ -952,7 +952,7 @@ static void meet__bad(void **state)
 	uint8_t rec[UCCL_REC_LEN] = {0}, data[8 + UCCL_ADDR_LEN + 1] = {0};
 	struct uccl_chunk_in in = {.rtype = UCCL_REC_LANE, .rec = rec, .data = data, .len = 8 + UCCL_ADDR_LEN};
 	struct uccl_addr addr = *uccl_engine_addr(l->node[LANE(0, 1)].e);
-	struct uccl_lane_peer *lane_peer = p->lane_peers[0];
+	struct uccl_lane_peer *lane_peer = p->lanes.peers[0];
 
 	(void)state;
 	data[1] = 1;
@@ -968,7 +968,7 @@ static void meet__bad(void **state)
 	data[0] = 1;
 	data[1] = 1;
 	assert_int_equal(conn_flow_ops.deliver(&p->flow, &in, l->now), UCCL_DROP_RECORD);
-	p->lane_peers[0] = NULL;
+	p->lanes.peers[0] = NULL;
 	data[0] = 0;
 	in.len--;
 	assert_int_equal(conn_flow_ops.deliver(&p->flow, &in, l->now), UCCL_DROP_RECORD);
@@ -987,7 +987,7 @@ static void meet__bad(void **state)
 	addr.incarnation = 0;
 	uccl_addr_encode(data + 8, &addr);
 	assert_int_equal(conn_flow_ops.deliver(&p->flow, &in, l->now), UCCL_DROP_RECORD);
-	p->lane_peers[0] = lane_peer;
+	p->lanes.peers[0] = lane_peer;
 	lan_sides_free(l);
 	/* Who has none takes none. */
 	l = lanes_open(0, 1);
@@ -1021,8 +1021,8 @@ static struct conn *liar_refused(struct lan *l, int i)
 	assert_int_equal(lan_send(l, i, PRIMARY(0), src[0], 100, LAN_CTX(5)), 0);
 	lan_run(l, SECOND);
 	lan_expect(l, PRIMARY(0), LAN_CTX(5), 0);
-	assert_non_null(c->peer.lane_peers[0]);
-	assert_null(c->peer.lane_peers[0]->worker_peer);
+	assert_non_null(c->peer.lanes.peers[0]);
+	assert_null(c->peer.lanes.peers[0]->worker_peer);
 	return c;
 }
 

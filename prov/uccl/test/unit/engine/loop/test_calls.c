@@ -180,8 +180,8 @@ static void op__late_callers(void **state)
 		assert_int_equal(e->now, now);
 		op = lan_op(l, 0, UCCL_OP_READ, 0, dst, 10);
 		op->peer = lan_peer(l, 0, 1);
-		op->nseg = 1;
-		op->seg[0].len = 10;
+		op->rma.nseg = 1;
+		op->rma.seg[0].len = 10;
 		assert_int_equal(uccl_engine_rma(e, op, LATER()), 0);
 		assert_int_equal(e->now, now);
 		op = lan_op(l, 0, UCCL_OP_RECV, 0, dst, 10);
@@ -212,7 +212,7 @@ static void op__exhausted(void **state)
 	(void)state;
 	assert_non_null(held);
 	multi = lan_op(l, 1, UCCL_OP_RECV, UCCL_OPF_MULTI, dst, 1000);
-	multi->min_multi = 1;
+	multi->recv.min_multi = 1;
 	assert_int_equal(uccl_engine_recv(l->node[1].e, multi, l->now), 0);
 	while ((held[n] = lan_op(l, 1, UCCL_OP_RECV, 0, NULL, 0)))
 		n++;
@@ -272,7 +272,7 @@ static void send__copied_when_it_has_left(void **state)
 		lan_expect(l, 0, LAN_CTX(2), 0);
 		lan_expect(l, 1, LAN_CTX(1), 0);
 		lan_check(dst, 9000, 5);
-		assert_int_equal(l->node[0].e->msg_ep.copied_bytes, 0);
+		assert_int_equal(l->node[0].e->msg_ep.tx.copied_bytes, 0);
 		lan_free(l);
 	}
 }
@@ -354,8 +354,8 @@ static void unread__by_bytes(void **state)
 	assert_false(uccl_engine_unread(e));
 	op = lan_op(l, 0, UCCL_OP_READ, 0, dst, 1);
 	op->peer = lan_peer(l, 0, 1);
-	op->nseg = 1;
-	op->seg[0].len = 1;
+	op->rma.nseg = 1;
+	op->rma.seg[0].len = 1;
 	assert_int_equal(uccl_engine_rma(e, op, l->now), 0);
 	assert_true(uccl_engine_unread(e));
 	/* What a poll's callback posts is looked after by the poll. */

@@ -11,7 +11,7 @@ static uint8_t src[1 << 19], dst[1 << 19];
 static void data_header(struct lan *l, uint8_t *out, uint32_t csn, uint64_t off, uint16_t len, uint16_t tail)
 {
 	struct conn *c = lan_conn(l, 1, 0);
-	struct uccl_msg_rx *rx = TAILQ_FIRST(&c->peer.rxs);
+	struct uccl_msg_rx *rx = TAILQ_FIRST(&c->peer.rx.all);
 	uint8_t rec[UCCL_REC_LEN] = {0};
 	struct uccl_hdr h = {.type = UCCL_PKT_CHUNK,
 			     .rtype = UCCL_REC_DATA,
@@ -54,7 +54,7 @@ static struct lan *stream_start(unsigned int n)
 		lan_round(l);
 	assert_false(TAILQ_EMPTY(&l->held));
 	lan_round(l);
-	l->node[1].e->msg_ep.stream = TAILQ_FIRST(&lan_conn(l, 1, 0)->peer.rxs);
+	l->node[1].e->msg_ep.predict.stream = TAILQ_FIRST(&lan_conn(l, 1, 0)->peer.rx.all);
 	l->filter = NULL;
 	return l;
 }
@@ -357,9 +357,9 @@ static void row_spoiled_at(void (*spoil)(uint8_t *p, uint32_t each, int n), cons
 	rows_send(l, len, 1);
 	rows_end(l, len, 1);
 	rows_send(l, len, 2);
-	for (int i = 0; i < 100 && !l->node[1].e->msg_ep.stream; i++)
+	for (int i = 0; i < 100 && !l->node[1].e->msg_ep.predict.stream; i++)
 		lan_round(l);
-	assert_non_null(l->node[1].e->msg_ep.stream);
+	assert_non_null(l->node[1].e->msg_ep.predict.stream);
 	l->filter = hold_parts;
 	for (int i = 0; i < 100 && TAILQ_EMPTY(&l->held); i++)
 		lan_round(l);
@@ -444,7 +444,7 @@ static void settle__refused(void **state)
 {
 	struct lan *l = stream_start(3);
 	uint8_t p[LAN_MTU];
-	uint64_t got = TAILQ_FIRST(&lan_conn(l, 1, 0)->peer.rxs)->got;
+	uint64_t got = TAILQ_FIRST(&lan_conn(l, 1, 0)->peer.rx.all)->arrived.got;
 
 	(void)state;
 	memset(p, 0x55, sizeof(p));
@@ -465,7 +465,7 @@ static void settle__refused(void **state)
 	lan_round(l);
 	seal_now(l, false);
 	assert_int_equal(lan_dropped(l, 1, UCCL_DROP_SEAL), 2);
-	assert_int_equal(TAILQ_FIRST(&lan_conn(l, 1, 0)->peer.rxs)->got, got);
+	assert_int_equal(TAILQ_FIRST(&lan_conn(l, 1, 0)->peer.rx.all)->arrived.got, got);
 	/* Unknown token; not ours at all; too short. */
 	uccl_put64(p + 8, 99);
 	lan_inject(l, 1, 0, p, (uint32_t)(UCCL_HDR_LEN + CHUNK));
@@ -477,7 +477,7 @@ static void settle__refused(void **state)
 	lan_round(l);
 	assert_int_equal(lan_dropped(l, 1, UCCL_DROP_MAGIC), 1);
 	assert_int_equal(lan_dropped(l, 1, UCCL_DROP_SHORT), 1);
-	assert_int_equal(TAILQ_FIRST(&lan_conn(l, 1, 0)->peer.rxs)->got, got);
+	assert_int_equal(TAILQ_FIRST(&lan_conn(l, 1, 0)->peer.rx.all)->arrived.got, got);
 	assert_int_equal(lan_waiting(l, 1), 0);
 	lan_release(l, false);
 	stream_end(l, 3);

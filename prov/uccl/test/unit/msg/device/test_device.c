@@ -483,7 +483,7 @@ static void recv__gathered_without_heads(void **state)
 			duo_check(g->mem, 100000, i);
 			assert_int_equal(g->moves > 90, gathers && i);
 		}
-		assert_int_equal(d->side[0].peer.met_streak > 0, !gathers);
+		assert_int_equal(d->side[0].peer.tx.met_streak > 0, !gathers);
 		duo_free(d);
 	}
 }
@@ -1045,12 +1045,12 @@ static void peer_fail__read_on_the_way(void **state)
 	g->stuck = true;
 	assert_int_equal(duo_rma(d, 0, UCCL_OP_READ, 0, host[0], 5000, 0, key, DUO_CTX(1)), 0);
 	duo_run(d, 20 * MS);
-	assert_int_equal(d->side[1].m.staged_bytes, 5000);
+	assert_int_equal(d->side[1].m.reply.staged_bytes, 5000);
 	assert_int_equal(g->queued, 1);
 	g->stuck = false;
 	uccl_peer_fail(&d->side[1].peer, FI_ECONNRESET, d->now);
 	assert_int_equal(g->done, 1);
-	assert_true(TAILQ_EMPTY(&d->side[1].m.copies));
+	assert_true(TAILQ_EMPTY(&d->side[1].m.device.copies));
 	duo_free(d);
 }
 
@@ -1085,8 +1085,8 @@ static void self__between_devices(void **state)
 	op->iov_count = 1;
 	op->device = 1;
 	op->len = 50000;
-	op->seg[0] = (struct uccl_seg){.addr = 1000, .len = 50000, .key = key};
-	op->nseg = 1;
+	op->rma.seg[0] = (struct uccl_seg){.addr = 1000, .len = 50000, .key = key};
+	op->rma.nseg = 1;
 	op->context = DUO_CTX(3);
 	assert_int_equal(uccl_msg_rma(&d->side[0].m, op, d->now), 0);
 	expect(d, 0, NULL, 0);

@@ -32,7 +32,7 @@ static void pump__whole_payload(void **state)
 		c = duo_next(d, 1);
 		assert_true(c && c->len == len);
 		duo_check(host, len, i);
-		assert_int_equal(d->side[0].m.pumped_bytes, 0);
+		assert_int_equal(d->side[0].m.pumps.bytes, 0);
 		duo_free(d);
 	}
 }
@@ -61,7 +61,7 @@ static void pump__holds_little(void **state)
 			assert_int_equal(item->more, end);
 			parts++;
 		}
-		assert_true(d->side[0].m.pumped_bytes <= UCCL_PUMP_PARTS * UCCL_PUMP_PART);
+		assert_true(d->side[0].m.pumps.bytes <= UCCL_PUMP_PARTS * UCCL_PUMP_PART);
 	}
 	assert_true(parts > 0);
 	duo_check(host, LARGE, 7);
@@ -76,22 +76,22 @@ static void pump__waits_for_memory(void **state)
 
 	(void)state;
 	duo_fill(g->mem, 2 * LARGE, 8);
-	m->pumped_bytes = UCCL_PUMPED_MAX;
+	m->pumps.bytes = UCCL_PUMPED_MAX;
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(duo_recv(d, 1, 0, host, 100000, 0, 0, DUO_CTX(1)), 0);
 		assert_int_equal(duo_send(d, 0, 0, DUO_GPU, 100000, 0, DUO_CTX(2)), 0);
 	}
 	duo_run(d, 20 * MS);
 	assert_int_equal(duo_waiting(d, 1), 0);
-	assert_false(TAILQ_EMPTY(&m->pumps));
+	assert_false(TAILQ_EMPTY(&m->pumps.waiting));
 	assert_false(uccl_msg_waits(m));
 	/* Room for one at a time: each that ends makes room for the next. */
-	m->pumped_bytes = UCCL_PUMPED_MAX - 100000;
+	m->pumps.bytes = UCCL_PUMPED_MAX - 100000;
 	msg_pumps_run(m);
 	duo_run(d, 100 * MS);
 	assert_int_equal(duo_waiting(d, 1), 3);
-	assert_true(TAILQ_EMPTY(&m->pumps));
-	m->pumped_bytes -= UCCL_PUMPED_MAX - 100000;
+	assert_true(TAILQ_EMPTY(&m->pumps.waiting));
+	m->pumps.bytes -= UCCL_PUMPED_MAX - 100000;
 	duo_free(d);
 }
 
@@ -103,11 +103,11 @@ static void pump__tries_again(void **state)
 
 	(void)state;
 	duo_gpu(d, 0);
-	m->pumped_bytes = UCCL_PUMPED_MAX;
+	m->pumps.bytes = UCCL_PUMPED_MAX;
 	assert_int_equal(duo_recv(d, 1, 0, host, 100000, 0, 0, DUO_CTX(1)), 0);
 	assert_int_equal(duo_send(d, 0, 0, DUO_GPU, 100000, 0, DUO_CTX(2)), 0);
 	duo_run(d, 20 * MS);
-	m->pumped_bytes = 0;
+	m->pumps.bytes = 0;
 	assert_true(uccl_msg_waits(m));
 	uccl_msg_retry(m, d->now);
 	assert_false(uccl_msg_waits(m));
@@ -124,19 +124,19 @@ static void pump__ends_with_the_peer(void **state)
 
 	(void)state;
 	duo_gpu(d, 0)->lends = true;
-	m->pumped_bytes = UCCL_PUMPED_MAX - LARGE;
+	m->pumps.bytes = UCCL_PUMPED_MAX - LARGE;
 	for (int i = 0; i < 5; i++) {
 		assert_int_equal(duo_recv(d, 1, 0, host, LARGE, 0, 0, DUO_CTX(1)), 0);
 		assert_int_equal(duo_send(d, 0, 0, DUO_GPU, LARGE, 0, DUO_CTX(2)), 0);
 	}
 	for (int i = 0; i < 10; i++)
 		duo_round(d);
-	assert_false(TAILQ_EMPTY(&m->pumps));
+	assert_false(TAILQ_EMPTY(&m->pumps.waiting));
 	uccl_peer_fail(&d->side[0].peer, FI_ECONNRESET, d->now);
-	assert_true(TAILQ_EMPTY(&m->pumps));
-	assert_int_equal(m->pumped_bytes, UCCL_PUMPED_MAX - LARGE);
+	assert_true(TAILQ_EMPTY(&m->pumps.waiting));
+	assert_int_equal(m->pumps.bytes, UCCL_PUMPED_MAX - LARGE);
 	assert_int_equal(duo_waiting(d, 0), 5);
-	m->pumped_bytes = 0;
+	m->pumps.bytes = 0;
 	duo_free(d);
 }
 

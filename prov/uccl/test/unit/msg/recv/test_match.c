@@ -28,13 +28,13 @@ static struct uccl_op recv_op(uint32_t flags, uint64_t tag, uint64_t ignore)
 	return (struct uccl_op){.type = UCCL_OP_RECV,
 				.flags = flags,
 				.tag = tag,
-				.ignore = ignore,
+				.recv.ignore = ignore,
 				.peer = flags & UCCL_OPF_DIRECTED ? &alice : NULL};
 }
 
 static struct uccl_msg_rx message(struct uccl_peer *from, bool tagged, uint64_t tag)
 {
-	return (struct uccl_msg_rx){.peer = from, .tag = tag, .flags = tagged ? UCCL_ENV_TAGGED : 0};
+	return (struct uccl_msg_rx){.peer = from, .env.tag = tag, .env.flags = tagged ? UCCL_ENV_TAGGED : 0};
 }
 
 static void init__empty(void **state)
@@ -185,7 +185,7 @@ static void posted__collective_apart(void **state)
 	assert_null(uccl_match_posted(&m, UCCL_KIND_COLL, &alice, 5));
 	assert_ptr_equal(uccl_match_posted(&m, UCCL_KIND_TAGGED, &alice, 7), &all);
 	/* Whatever else its envelope says. */
-	rx.flags |= UCCL_ENV_COLL;
+	rx.env.flags |= UCCL_ENV_COLL;
 	uccl_match_list(&m, &rx);
 	assert_null(uccl_match_unexpected(&m, &all));
 	assert_null(uccl_match_unexpected(&m, &plain));
@@ -209,7 +209,7 @@ static void unexpected__in_order_of_arrival(void **state)
 	uccl_match_list(&m, &a);
 	uccl_match_list(&m, &b);
 	uccl_match_list(&m, &c);
-	assert_true(a.listed && b.listed && c.listed && plain.listed);
+	assert_true(a.match.listed && b.match.listed && c.match.listed && plain.match.listed);
 	assert_ptr_equal(uccl_match_unexpected(&m, &any), &a);
 	assert_ptr_equal(uccl_match_unexpected(&m, &two), &b);
 	assert_ptr_equal(uccl_match_unexpected(&m, &directed), &c);
@@ -217,7 +217,7 @@ static void unexpected__in_order_of_arrival(void **state)
 	/* Looking takes nothing. */
 	assert_ptr_equal(uccl_match_unexpected(&m, &two), &b);
 	uccl_match_unlist(&m, &b);
-	assert_false(b.listed);
+	assert_false(b.match.listed);
 	assert_ptr_equal(uccl_match_unexpected(&m, &two), &c);
 	uccl_match_unlist(&m, &c);
 	assert_null(uccl_match_unexpected(&m, &two));
@@ -240,7 +240,7 @@ static void claim__kept_for_its_context(void **state)
 	uccl_match_list(&m, &b);
 	uccl_match_list(&m, &c);
 	uccl_match_claim(&m, &a, &one);
-	assert_false(a.listed);
+	assert_false(a.match.listed);
 	assert_ptr_equal(uccl_match_unexpected(&m, &op), &b);
 	uccl_match_claim(&m, &b, &two);
 	uccl_match_claim(&m, &c, &one);
@@ -250,7 +250,7 @@ static void claim__kept_for_its_context(void **state)
 	assert_null(uccl_match_claimed(&m, &two));
 	/* Claims under one context come back in their order. */
 	assert_ptr_equal(uccl_match_claimed(&m, &one), &a);
-	assert_null(a.claim);
+	assert_null(a.match.claim);
 	assert_ptr_equal(uccl_match_claimed(&m, &one), &c);
 	assert_null(uccl_match_claimed(&m, &one));
 }
@@ -269,8 +269,8 @@ static void post__found_from_the_peer(void **state)
 	uccl_match_post(&m, &cm);
 	uccl_match_post(&m, &second);
 	assert_ptr_equal(TAILQ_FIRST(&alice.directed[UCCL_KIND_UNTAGGED]), &first);
-	assert_ptr_equal(TAILQ_NEXT(&first, directed_link), &second);
-	assert_null(TAILQ_NEXT(&second, directed_link));
+	assert_ptr_equal(TAILQ_NEXT(&first, recv.match.directed_link), &second);
+	assert_null(TAILQ_NEXT(&second, recv.match.directed_link));
 	assert_ptr_equal(TAILQ_FIRST(&alice.directed[UCCL_KIND_CM]), &cm);
 	assert_true(TAILQ_EMPTY(&bob.directed[UCCL_KIND_UNTAGGED]));
 	uccl_match_unpost(&m, &first);
@@ -406,7 +406,7 @@ static void context__steps_do_not_grow(void **state)
 		struct uccl_op *op = uccl_match_context(&m, UCCL_KIND_TAGGED, &posts[k]);
 
 		/* Those of one context in their order. */
-		assert_ptr_equal(op, posts[k].posted ? &posts[k] : &posts[k + 1]);
+		assert_ptr_equal(op, posts[k].recv.match.posted ? &posts[k] : &posts[k + 1]);
 		uccl_match_unpost(&m, op);
 	}
 	assert_in_range(m.steps - steps, 1, 2 * MANY);
@@ -526,7 +526,7 @@ static void claimed__steps_do_not_grow(void **state)
 	steps = m.steps;
 	for (uint64_t i = 0; i < MANY; i++) {
 		uint64_t k = scramble(i) / 2;
-		bool second = !rxs[2 * k].claim;
+		bool second = !rxs[2 * k].match.claim;
 
 		assert_ptr_equal(uccl_match_claimed(&m, &posts[k]), &rxs[2 * k + second]);
 	}
@@ -540,9 +540,10 @@ static bool meets(const struct uccl_op *recv, const struct uccl_msg_rx *rx)
 {
 	bool tagged = recv->flags & UCCL_OPF_TAGGED;
 
-	if (tagged != !!(rx->flags & UCCL_ENV_TAGGED) || (recv->flags & UCCL_OPF_DIRECTED && recv->peer != rx->peer))
+	if (tagged != !!(rx->env.flags & UCCL_ENV_TAGGED) ||
+	    (recv->flags & UCCL_OPF_DIRECTED && recv->peer != rx->peer))
 		return false;
-	return !tagged || !((recv->tag ^ rx->tag) & ~recv->ignore);
+	return !tagged || !((recv->tag ^ rx->env.tag) & ~recv->recv.ignore);
 }
 
 #define LIVE 400
@@ -567,7 +568,9 @@ static struct uccl_msg_rx *plain_unexpected(const struct plain *l, const struct 
 	for (int i = 0; i < l->nrx; i++) {
 		const struct uccl_op *first = left ? plain_posted(l, l->rx[i]) : NULL;
 
-		if (meets(op, l->rx[i]) && (!first || first == op || (op->posted && first->posted > op->posted)))
+		if (meets(op, l->rx[i]) &&
+		    (!first || first == op ||
+		     (op->recv.match.posted && first->recv.match.posted > op->recv.match.posted)))
 			return l->rx[i];
 	}
 	return NULL;
@@ -636,8 +639,8 @@ static void match__as_lists(void **state)
 			}
 			i = (int)uccl_rng_below(&rng, LIVE);
 			if (here[i])
-				assert_ptr_equal(uccl_match_posted(&m, uccl_env_kind(rxs[i].flags), rxs[i].peer,
-								   rxs[i].tag), plain_posted(&l, &rxs[i]));
+				assert_ptr_equal(uccl_match_posted(&m, uccl_env_kind(rxs[i].env.flags), rxs[i].peer,
+								   rxs[i].env.tag), plain_posted(&l, &rxs[i]));
 			ask = recv_op(uccl_rng_below(&rng, 9) ? UCCL_OPF_TAGGED : 0, uccl_rng_below(&rng, 64),
 				      uccl_rng_below(&rng, masks) * (masks > 4 ? 1 : 0x15));
 			ask.flags |= uccl_rng_below(&rng, 2) ? UCCL_OPF_DIRECTED : 0;
@@ -682,16 +685,16 @@ static void starve__and_those_behind(void **state)
 	uccl_match_starve(&m, &multi);
 	uccl_match_starve(&m, &multi);
 	assert_ptr_equal(TAILQ_FIRST(&m.starved), &multi);
-	assert_null(TAILQ_NEXT(&multi, wait_link));
+	assert_null(TAILQ_NEXT(&multi, recv.match.wait_link));
 	assert_true(TAILQ_EMPTY(&m.passed));
 	uccl_match_unstarve(&m, &multi);
 	assert_true(TAILQ_EMPTY(&m.starved));
 	uccl_match_starve(&m, &multi);
 	uccl_match_unpost(&m, &multi);
 	assert_ptr_equal(TAILQ_FIRST(&m.starved), &again);
-	assert_null(TAILQ_NEXT(&again, wait_link));
+	assert_null(TAILQ_NEXT(&again, recv.match.wait_link));
 	assert_ptr_equal(TAILQ_FIRST(&m.passed), &one);
-	assert_null(TAILQ_NEXT(&one, wait_link));
+	assert_null(TAILQ_NEXT(&one, recv.match.wait_link));
 	uccl_match_unpost(&m, &one);
 	assert_true(TAILQ_EMPTY(&m.passed));
 	uccl_match_unpost(&m, &again);

@@ -17,10 +17,10 @@ static void eager__malformed(void **state)
 	struct uccl_env env = duo_eager_env(0, 1, 100);
 
 	(void)state;
-	d->side[1].peer.rx_mseq = 3;
+	d->side[1].peer.rx.mseq = 3;
 	assert_int_equal(duo_eager(d, 1, 2, 0, 100, src, 10), UCCL_DROP_HANDLE);
 	assert_int_equal(duo_eager(d, 1, 3 + UCCL_MSG_LIMIT, 0, 100, src, 10), UCCL_DROP_RECORD);
-	d->side[1].peer.rx_mseq = 0;
+	d->side[1].peer.rx.mseq = 0;
 	/* It may be the head of a longer one. */
 	assert_int_equal(duo_eager(d, 1, 0, 0, UCCL_UNSOLICITED_MAX + 1, src, 10), UCCL_DROP_RECORD);
 	assert_int_equal(duo_eager(d, 1, 0, 0, 0, src, 0), UCCL_DROP_RECORD);
@@ -32,7 +32,7 @@ static void eager__malformed(void **state)
 	assert_int_equal(duo_eager(d, 1, 0, UINT64_MAX, 100, src, 2), UCCL_DROP_RANGE);
 	assert_int_equal(duo_eager(d, 1, 0, 95, 100, src, 6), UCCL_DROP_RANGE);
 	assert_int_equal(duo_eager(d, 1, 0, 0, 100, src, 61), UCCL_DROP_RANGE);
-	assert_int_equal(d->side[1].peer.rxs.tqh_first->got, 40);
+	assert_int_equal(d->side[1].peer.rx.all.tqh_first->arrived.got, 40);
 	assert_int_equal(duo_eager(d, 1, 0, 40, 100, src + 40, 60), UCCL_DROP_COUNT);
 	/* Complete: nothing of it is expected any more. */
 	assert_int_equal(duo_eager(d, 1, 0, 40, 100, src, 1), UCCL_DROP_HANDLE);
@@ -60,7 +60,7 @@ static void find__lone_and_others(void **state)
 			assert_null(msg_rx_find(p, (uint64_t)k));
 			assert_int_equal(duo_envelope(d, 1, &env, src + 100 * k, 40), UCCL_DROP_COUNT);
 			assert_int_equal(msg_rx_find(p, (uint64_t)k)->mseq, k);
-			assert_true(p->lone && (i > 0) == (p->by_mseq != NULL));
+			assert_true(p->rx.lone && (i > 0) == (p->rx.by_mseq != NULL));
 		}
 		for (int i = 0; i < 3; i++) {
 			int k = turns[5 - order][i];
@@ -68,8 +68,8 @@ static void find__lone_and_others(void **state)
 
 			assert_int_equal(duo_eager(d, 1, (uint32_t)k, 40, 100, rest, 60), UCCL_DROP_COUNT);
 		}
-		assert_null(p->lone);
-		assert_null(p->by_mseq);
+		assert_null(p->rx.lone);
+		assert_null(p->rx.by_mseq);
 		assert_int_equal(duo_waiting(d, 1), 3);
 		for (int i = 0; i < 3; i++)
 			assert_int_equal(duo_next(d, 1)->err, 0);
@@ -95,7 +95,7 @@ static void eager__matched_half_way(void **state)
 				assert_int_equal(duo_eager(d, 1, 0, 70, 100, src + 70, 30), UCCL_DROP_COUNT);
 			duo_recv(d, 1, UCCL_OPF_TAGGED, dst, room, 1, 0, DUO_CTX(1));
 			duo_quiet(d);
-			assert_int_equal(d->side[1].m.unexpected_bytes, 0);
+			assert_int_equal(d->side[1].m.unexpected.bytes, 0);
 			if (!gap)
 				assert_int_equal(duo_eager(d, 1, 0, 70, 100, src + 70, 30), UCCL_DROP_COUNT);
 			assert_int_equal(duo_eager(d, 1, 0, 40, 100, src + 40, 30), UCCL_DROP_COUNT);
@@ -174,8 +174,8 @@ static void eager__row_and_more_to_come(void **state)
 	uccl_rec_set_bulk(rec, 0, 0, 40);
 	uccl_put64(rec + 16, 5000);
 	assert_int_equal(uccl_msg_flow_ops.deliver(&d->side[1].peer.flow, &in, d->now), UCCL_DROP_COUNT);
-	assert_int_equal(TAILQ_FIRST(&d->side[1].peer.rxs)->hi, 2040);
-	assert_int_equal(TAILQ_FIRST(&d->side[1].peer.rxs)->got, 2040);
+	assert_int_equal(TAILQ_FIRST(&d->side[1].peer.rx.all)->arrived.hi, 2040);
+	assert_int_equal(TAILQ_FIRST(&d->side[1].peer.rx.all)->arrived.got, 2040);
 	duo_free(d);
 }
 
@@ -241,9 +241,9 @@ static void head__behind_the_rest(void **state)
 			assert_int_equal(duo_eager(d, 1, 0, 100, 408, src, 10),
 					 missing ? UCCL_DROP_RANGE : UCCL_DROP_HANDLE);
 			/* A part of it as if it had been asked for. */
-			uccl_rec_set_bulk(rec, TAILQ_FIRST(&p->rxs)->id, 0, k < 2 ? off : 399);
+			uccl_rec_set_bulk(rec, TAILQ_FIRST(&p->rx.all)->id, 0, k < 2 ? off : 399);
 			assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 1), UCCL_DROP_RANGE);
-			uccl_rec_set_bulk(rec, TAILQ_FIRST(&p->rxs)->id, 0, 400);
+			uccl_rec_set_bulk(rec, TAILQ_FIRST(&p->rx.all)->id, 0, 400);
 			if (k < 2)
 				assert_int_equal(duo_eager(d, 1, 0, off, 400, src + off, 150), UCCL_DROP_COUNT);
 			else
@@ -254,7 +254,7 @@ static void head__behind_the_rest(void **state)
 		duo_expect(d, 1, DUO_CTX(1), 0, 1000);
 		duo_check(dst, 1000, 4);
 		assert_int_equal(dst[1000], 0xee);
-		assert_null(p->lone);
+		assert_null(p->rx.lone);
 		duo_free(d);
 	}
 }
@@ -271,7 +271,7 @@ static void head__seen_at_the_end(void **state)
 		d->filter = duo_hold_all;
 		duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 1400, 1, 0, DUO_CTX(1));
 		assert_int_equal(duo_envelope(d, 1, &env, src, 10), UCCL_DROP_COUNT);
-		uccl_rec_set_bulk(rec, TAILQ_FIRST(&d->side[1].peer.rxs)->id, 0, 1000);
+		uccl_rec_set_bulk(rec, TAILQ_FIRST(&d->side[1].peer.rx.all)->id, 0, 1000);
 		assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 400), UCCL_DROP_COUNT);
 		/* So many pieces that they are not kept one by one; one of them again that is long forgotten. */
 		for (uint64_t off = 20; off < 1000; off += 20)
@@ -307,7 +307,7 @@ static void cts__says_met(void **state)
 			assert_int_equal(duo_envelope(d, 1, &env, src, 100), UCCL_DROP_COUNT);
 			if (late)
 				duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 1000, 1, 0, DUO_CTX(1));
-			uccl_cts_decode(&cts, TAILQ_FIRST(&d->side[1].peer.rxs)->cts.rec);
+			uccl_cts_decode(&cts, TAILQ_FIRST(&d->side[1].peer.rx.all)->cts.rec);
 			assert_int_equal(cts.limit, 1000);
 			assert_int_equal(cts.flags, knows && !late ? UCCL_CTS_MET : 0);
 			duo_free(d);
@@ -326,12 +326,12 @@ static void data__malformed(void **state)
 	d->filter = duo_hold_all;
 	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 10), UCCL_DROP_HANDLE);
 	assert_int_equal(duo_envelope(d, 1, &env, src, 1000), UCCL_DROP_COUNT);
-	rx = TAILQ_FIRST(&d->side[1].peer.rxs);
+	rx = TAILQ_FIRST(&d->side[1].peer.rx.all);
 	/* Not matched, so nothing of it was asked for. */
 	uccl_rec_set_bulk(rec, rx->id, 0, 1000);
 	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 10), UCCL_DROP_HANDLE);
 	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 9000, 1, 0, DUO_CTX(1));
-	assert_int_equal(rx->limit, 9000);
+	assert_int_equal(rx->place.limit, 9000);
 	/* Another generation, another message, another peer. */
 	uccl_rec_set_bulk(rec, rx->id + (1u << 20), 0, 1000);
 	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 10), UCCL_DROP_HANDLE);
@@ -353,7 +353,7 @@ static void data__malformed(void **state)
 	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 10), UCCL_DROP_RANGE);
 	for (int i = 0; i < 10000; i++)
 		assert_int_equal(dst[i], 0xee);
-	assert_int_equal(rx->got, 1000);
+	assert_int_equal(rx->arrived.got, 1000);
 	/* More than is missing. */
 	uccl_rec_set_bulk(rec, rx->id, 0, 1000);
 	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 7999), UCCL_DROP_COUNT);
@@ -470,7 +470,7 @@ static void overlap__granted(void **state)
 	d->filter = duo_hold_all;
 	assert_int_equal(duo_envelope(d, 1, &env, src, 1000), UCCL_DROP_COUNT);
 	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 4000, 1, 0, DUO_CTX(1));
-	id = TAILQ_FIRST(&d->side[1].peer.rxs)->id;
+	id = TAILQ_FIRST(&d->side[1].peer.rx.all)->id;
 	uccl_rec_set_bulk(rec, id, 0, 3000);
 	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 1000), UCCL_DROP_COUNT);
 	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 1000), UCCL_DROP_OVERLAP);

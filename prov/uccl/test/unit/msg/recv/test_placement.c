@@ -31,7 +31,7 @@ static void placement__follow_the_stream(void **state)
 	/* Granted: what its envelope did not carry comes next. */
 	assert_int_equal(uccl_msg_predict(&d->side[1].m, h, 16), 6);
 	assert_ptr_equal(h[0].dst, dst + HINT);
-	rx = TAILQ_FIRST(&d->side[1].peer.rxs);
+	rx = TAILQ_FIRST(&d->side[1].peer.rx.all);
 	uccl_rec_set_bulk(rec, rx->id, 0, HINT);
 	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, HINT), UCCL_DROP_COUNT);
 	assert_int_equal(uccl_msg_predict(&d->side[1].m, h, 16), 5);
@@ -130,7 +130,7 @@ static void placement__of_a_head(void **state)
 		assert_int_equal(duo_eager(d, 1, 0, i * HINT, 4 * HINT, src, HINT), UCCL_DROP_COUNT);
 	}
 	/* The rest is asked for. */
-	uccl_rec_set_bulk(rec, TAILQ_FIRST(&d->side[1].peer.rxs)->id, 0, 4 * HINT);
+	uccl_rec_set_bulk(rec, TAILQ_FIRST(&d->side[1].peer.rx.all)->id, 0, 4 * HINT);
 	hdr.rtype = UCCL_REC_DATA;
 	assert_ptr_equal(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len), dst + 4 * HINT);
 	duo_free(d);
@@ -152,15 +152,15 @@ static void placement__not_where_lanes_are(void **state)
 	d->side[1].peer.flow.cfg.chunk_bytes = HINT;
 	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, env.len, 1, 0, DUO_CTX(1));
 	assert_int_equal(duo_envelope(d, 1, &env, src, HINT), UCCL_DROP_COUNT);
-	rx = TAILQ_FIRST(&d->side[1].peer.rxs);
+	rx = TAILQ_FIRST(&d->side[1].peer.rx.all);
 	uccl_rec_set_bulk(rec, rx->id, 0, 4 * HINT);
 	for (int i = 0; i < 4; i++) {
-		rx->reassembly = i & 1 ? b : NULL;
-		rx->unsolicited = i & 2 ? b : NULL;
+		rx->lanes.rest = i & 1 ? b : NULL;
+		rx->lanes.unsolicited = i & 2 ? b : NULL;
 		assert_int_equal(uccl_msg_predict(&d->side[1].m, h, 16), i ? 0 : 5);
 		assert_true(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len) == (i ? NULL : dst + 4 * HINT));
 	}
-	rx->reassembly = rx->unsolicited = NULL;
+	rx->lanes.rest = rx->lanes.unsolicited = NULL;
 	free(b);
 	duo_free(d);
 }
@@ -208,7 +208,7 @@ static void placement__steps_do_not_grow(void **state)
 
 		duo_recv(d, 1, 0, dst, gap.len, 0, 0, DUO_CTX(1));
 		assert_int_equal(duo_envelope(d, 1, &gap, src, HINT), UCCL_DROP_COUNT);
-		uccl_rec_set_bulk(rec, TAILQ_LAST(&p->rxs, uccl_msg_rx_list)->id, i, 2 * HINT);
+		uccl_rec_set_bulk(rec, TAILQ_LAST(&p->rx.all, uccl_msg_rx_list)->id, i, 2 * HINT);
 		assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, HINT), UCCL_DROP_COUNT);
 	}
 	for (uint32_t i = 0; i < WAIT; i++) {
@@ -227,7 +227,7 @@ static void placement__steps_do_not_grow(void **state)
 	assert_ptr_equal(h[0].dst, dst + HINT);
 	assert_in_range(m->match.steps - steps, 1, 2);
 	/* When it is through nothing is predicted, and the others are not looked at. */
-	uccl_rec_set_bulk(rec, TAILQ_FIRST(&p->streams)->id, env.mseq, HINT);
+	uccl_rec_set_bulk(rec, TAILQ_FIRST(&p->rx.streams)->id, env.mseq, HINT);
 	assert_int_equal(duo_deliver(d, 1, UCCL_REC_DATA, rec, src, 5 * HINT), UCCL_DROP_COUNT);
 	steps = m->match.steps;
 	assert_int_equal(uccl_msg_predict(m, h, 16), 0);
@@ -330,7 +330,7 @@ static void placement__split_receive(void **state)
 	d->filter = lose_data;
 	for (int i = 0; i < 3; i++)
 		duo_round(d);
-	assert_non_null(d->side[1].m.stream);
+	assert_non_null(d->side[1].m.predict.stream);
 	d->side[1].peer.flow.cfg.chunk_bytes = HINT;
 	assert_int_equal(uccl_msg_predict(&d->side[1].m, h, 4), 0);
 	d->side[1].peer.flow.cfg.chunk_bytes = DUO_CHUNK;
@@ -367,7 +367,7 @@ static void placement__of_a_row(void **state)
 	d->filter = duo_hold_all;
 	duo_recv(d, 1, 0, dst, env.len, 0, 0, DUO_CTX(1));
 	assert_int_equal(duo_envelope(d, 1, &env, src, 100), UCCL_DROP_COUNT);
-	rx = TAILQ_FIRST(&d->side[1].peer.rxs);
+	rx = TAILQ_FIRST(&d->side[1].peer.rx.all);
 	/* How long its packets are nobody knows yet. */
 	assert_int_equal(uccl_msg_predict(m, h, 16), 0);
 	assert_false(uccl_msg_runs(m));
@@ -414,7 +414,7 @@ static void place__of_a_row(void **state)
 	d->filter = duo_hold_all;
 	duo_recv(d, 1, 0, dst, env.len, 0, 0, DUO_CTX(1));
 	assert_int_equal(duo_envelope(d, 1, &env, src, 100), UCCL_DROP_COUNT);
-	rx = TAILQ_FIRST(&p->rxs);
+	rx = TAILQ_FIRST(&p->rx.all);
 	for (uint8_t i = 0; i < 10; i++) {
 		struct uccl_chunk_part part = {.index = i, .count = 10, .total = 10 * EACH};
 		uint64_t at = 100 + 10 * EACH;

@@ -16,7 +16,7 @@ static void multi_post(struct duo *d, uint64_t len, uint64_t min, void *context)
 	op->iov[0] = (struct iovec){.iov_base = dst, .iov_len = len};
 	op->iov_count = 1;
 	op->len = len;
-	op->min_multi = min;
+	op->recv.min_multi = min;
 	op->context = context;
 	assert_int_equal(uccl_msg_recv(&d->side[1].m, op, d->now), 0);
 }
@@ -192,12 +192,12 @@ static void multi__out_of_ops(void **state)
 	}
 	duo_run(d, 20 * UCCL_NS_PER_MS);
 	assert_null(duo_next(d, 1));
-	assert_true(d->side[1].m.starved);
+	assert_true(d->side[1].m.posted.starved);
 	uccl_msg_retry(&d->side[1].m, d->now);
-	assert_true(d->side[1].m.starved);
+	assert_true(d->side[1].m.posted.starved);
 	uccl_msg_ep_op_put(&d->side[1].m, held[0]);
 	uccl_msg_retry(&d->side[1].m, d->now);
-	assert_false(d->side[1].m.starved);
+	assert_false(d->side[1].m.posted.starved);
 	while (got < 4) {
 		const struct duo_comp *c = duo_expect(d, 1, DUO_CTX(9), 0, 1);
 
@@ -223,8 +223,8 @@ static void multi__no_room(void **state)
 
 	(void)state;
 	duo_connect(d);
-	d->side[1].m.room = no_room;
-	d->side[1].m.room_arg = &room;
+	d->side[1].m.posted.room = no_room;
+	d->side[1].m.posted.room_arg = &room;
 	multi_post(d, 10000, 1, DUO_CTX(9));
 	duo_recv(d, 1, UCCL_OPF_TAGGED, dst + 10000, 1, 7, 0, DUO_CTX(7));
 	for (uint8_t i = 0; i < 3; i++) {
@@ -240,7 +240,7 @@ static void multi__no_room(void **state)
 	assert_null(duo_next(d, 1));
 	room = true;
 	uccl_msg_retry(&d->side[1].m, d->now);
-	assert_false(d->side[1].m.starved);
+	assert_false(d->side[1].m.posted.starved);
 	for (uint8_t i = 0; i < 3; i++) {
 		assert_ptr_equal(duo_expect(d, 1, DUO_CTX(9), 0, 1)->buf, dst + i);
 		assert_int_equal(dst[i], i);
@@ -275,7 +275,7 @@ static void multi__steps_do_not_grow(void **state)
 
 	(void)state;
 	duo_connect(d);
-	m->room = some_room;
+	m->posted.room = some_room;
 	rooms = 0;
 	d->side[1].hook = takes_room;
 	for (uint32_t i = 0; i < OTHERS; i++) {
@@ -293,7 +293,7 @@ static void multi__steps_do_not_grow(void **state)
 	for (uint64_t i = 0; i < FLOOD; i++) {
 		uint64_t steps = m->match.steps;
 
-		assert_true(m->starved);
+		assert_true(m->posted.starved);
 		rooms = 1;
 		uccl_msg_retry(m, d->now);
 		assert_int_equal(rooms, 0);
@@ -317,7 +317,7 @@ static void multi__used_up_for_those_behind(void **state)
 
 	(void)state;
 	duo_connect(d);
-	m->room = some_room;
+	m->posted.room = some_room;
 	rooms = 0;
 	multi_post(d, 2, 1, DUO_CTX(9));
 	duo_recv(d, 1, 0, dst + 200, 1, 0, 0, DUO_CTX(1));
@@ -325,7 +325,7 @@ static void multi__used_up_for_those_behind(void **state)
 		if (i == 3) {
 			rooms = 16;
 			uccl_msg_retry(m, d->now);
-			assert_false(m->starved);
+			assert_false(m->posted.starved);
 		}
 		env = duo_eager_env(i, 0, 1);
 		env.flags = UCCL_ENV_EAGER;
@@ -349,7 +349,7 @@ static void multi__cancelled_for_those_behind(void **state)
 
 	(void)state;
 	duo_connect(d);
-	m->room = some_room;
+	m->posted.room = some_room;
 	rooms = 0;
 	multi_post(d, 100, 1, DUO_CTX(9));
 	for (uint32_t i = 0; i < 3; i++) {
@@ -368,7 +368,7 @@ static void multi__cancelled_for_those_behind(void **state)
 	assert_memory_equal(dst + 200, "ab", 2);
 	rooms = 1;
 	uccl_msg_retry(m, d->now);
-	assert_false(m->starved);
+	assert_false(m->posted.starved);
 	duo_recv(d, 1, 0, dst + 202, 1, 0, 0, DUO_CTX(3));
 	duo_expect(d, 1, DUO_CTX(3), 0, 1);
 	assert_int_equal(dst[202], 'c');
@@ -434,7 +434,7 @@ static void multi__out_of_ops_unexpected(void **state)
 	held[0]->context = DUO_CTX(9);
 	/* The first is there already. */
 	assert_int_equal(uccl_msg_recv(&d->side[1].m, held[0], d->now), 0);
-	assert_true(d->side[1].m.starved);
+	assert_true(d->side[1].m.posted.starved);
 	/* The second brings the third's turn. */
 	assert_int_equal(duo_envelope(d, 1, &second, "b", 1), UCCL_DROP_COUNT);
 	/* Our own comes behind them; a receive posted later takes none of those before it. */
@@ -453,7 +453,7 @@ static void multi__out_of_ops_unexpected(void **state)
 	assert_null(duo_next(d, 1));
 	uccl_msg_ep_op_put(&d->side[1].m, held[n]);
 	uccl_msg_retry(&d->side[1].m, d->now);
-	assert_false(d->side[1].m.starved);
+	assert_false(d->side[1].m.posted.starved);
 	for (int i = 0; i < 3; i++)
 		duo_expect(d, 1, DUO_CTX(9), 0, 1);
 	duo_expect(d, 1, DUO_CTX(7), 0, 0);

@@ -37,7 +37,7 @@ static void env__out_of_order(void **state)
 				assert_int_equal(c->tag, 40 + i);
 				assert_int_equal(dst[i * 16], i + 1);
 			}
-			assert_int_equal(d->side[1].peer.rx_mseq, 3);
+			assert_int_equal(d->side[1].peer.rx.mseq, 3);
 			assert_int_equal(d->side[1].peer.flow.ack_tracker.msg_limit, 3 + UCCL_MSG_LIMIT);
 			duo_free(d);
 		}
@@ -105,14 +105,14 @@ static void env__malformed(void **state)
 
 	(void)state;
 	/* Of the past, or too far ahead. */
-	d->side[1].peer.rx_mseq = 5;
+	d->side[1].peer.rx.mseq = 5;
 	env = duo_eager_env(4, 1, 4);
 	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
 	env = duo_eager_env(5 + UCCL_MSG_LIMIT, 1, 4);
 	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
 	env = duo_eager_env(5 + (1u << 31), 1, 4);
 	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
-	d->side[1].peer.rx_mseq = 0;
+	d->side[1].peer.rx.mseq = 0;
 	env = duo_eager_env(UINT32_MAX, 1, 4);
 	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
 	/* More payload than the message has. */
@@ -162,10 +162,10 @@ static void env__malformed(void **state)
 	env.id = 0;
 	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_RECORD);
 	assert_int_equal(d->side[1].m.rx_pool.used, 0);
-	assert_int_equal(d->side[1].m.unexpected_bytes, 0);
-	assert_int_equal(d->side[1].peer.rx_mseq, 0);
-	assert_null(d->side[1].peer.by_mseq);
-	assert_null(d->side[1].peer.lone);
+	assert_int_equal(d->side[1].m.unexpected.bytes, 0);
+	assert_int_equal(d->side[1].peer.rx.mseq, 0);
+	assert_null(d->side[1].peer.rx.by_mseq);
+	assert_null(d->side[1].peer.rx.lone);
 	/* Twice the same early one. */
 	env = duo_eager_env(1, 1, 4);
 	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_COUNT);
@@ -174,7 +174,7 @@ static void env__malformed(void **state)
 	env = duo_eager_env(UCCL_MSG_LIMIT - 1, 1, UCCL_EAGER_MAX);
 	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_COUNT);
 	assert_int_equal(duo_envelope(d, 1, &good, src, 4), UCCL_DROP_COUNT);
-	assert_int_equal(d->side[1].peer.rx_mseq, 2);
+	assert_int_equal(d->side[1].peer.rx.mseq, 2);
 	duo_free(d);
 }
 
@@ -223,12 +223,12 @@ static void env__head_contradicts_its_chunks(void **state)
 	assert_int_equal(duo_envelope(d, 1, &env, src, 100), UCCL_DROP_RECORD);
 	assert_int_equal(duo_eager(d, 1, 0, 300, 400, src + 300, 100), UCCL_DROP_COUNT);
 	/* It met none, so all of that is kept. */
-	assert_int_equal(d->side[1].m.unexpected_bytes, 400);
+	assert_int_equal(d->side[1].m.unexpected.bytes, 400);
 	/* The receive is shorter: nothing is asked for. */
 	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 300, 1, 0, DUO_CTX(1));
 	assert_int_equal(duo_expect(d, 1, DUO_CTX(1), FI_ETRUNC, 300)->olen, 700);
 	duo_check(dst, 300, 3);
-	assert_int_equal(d->side[1].m.unexpected_bytes, 0);
+	assert_int_equal(d->side[1].m.unexpected.bytes, 0);
 	duo_free(d);
 }
 
@@ -241,7 +241,7 @@ static void env__contradicts_its_chunks(void **state)
 	(void)state;
 	memset(dst, 0xee, 200);
 	assert_int_equal(duo_eager(d, 1, 0, 40, 100, src + 40, 60), UCCL_DROP_COUNT);
-	assert_int_equal(d->side[1].m.unexpected_bytes, 100);
+	assert_int_equal(d->side[1].m.unexpected.bytes, 100);
 	/* Another length; bytes that came already; a message that would be asked for. */
 	env.len = 101;
 	assert_int_equal(duo_envelope(d, 1, &env, src, 40), UCCL_DROP_RECORD);
@@ -249,7 +249,7 @@ static void env__contradicts_its_chunks(void **state)
 	assert_int_equal(duo_envelope(d, 1, &env, src, 41), UCCL_DROP_RECORD);
 	env = (struct uccl_env){.flags = UCCL_ENV_TAGGED, .len = 5000, .id = 9, .tag = 1};
 	assert_int_equal(duo_envelope(d, 1, &env, src, 100), UCCL_DROP_RECORD);
-	assert_int_equal(d->side[1].peer.rx_mseq, 0);
+	assert_int_equal(d->side[1].peer.rx.mseq, 0);
 	duo_fill(src, 100, 2);
 	assert_int_equal(duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 200, 1, 0, DUO_CTX(1)), 0);
 	env = duo_eager_env(0, 1, 100);
@@ -271,7 +271,7 @@ static void env__out_of_memory(void **state)
 	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_MEMORY);
 	assert_int_equal(duo_envelope(d, 1, &later, src, 4), UCCL_DROP_MEMORY);
 	assert_int_equal(duo_eager(d, 1, 0, 4, 100, src, 4), UCCL_DROP_MEMORY);
-	assert_int_equal(d->side[1].peer.rx_mseq, 0);
+	assert_int_equal(d->side[1].peer.rx.mseq, 0);
 	/* A receive that waits needs no memory. */
 	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 4, 1, 0, DUO_CTX(1));
 	assert_int_equal(duo_envelope(d, 1, &env, src, 4), UCCL_DROP_COUNT);
@@ -539,7 +539,7 @@ static struct uccl_op *peek_op(struct duo *d, uint32_t flags, uint64_t tag, uint
 	struct uccl_op *op = duo_op(d, 1, UCCL_OP_RECV, flags);
 
 	op->tag = tag;
-	op->ignore = ignore;
+	op->recv.ignore = ignore;
 	op->context = context;
 	return op;
 }
@@ -563,7 +563,7 @@ static void peek__tells_and_leaves(void **state)
 	duo_run(d, SECOND);
 	for (int i = 0; i < 2; i++) {
 		op->tag = 5;
-		op->ignore = 0;
+		op->recv.ignore = 0;
 		assert_int_equal(uccl_msg_peek(&d->side[1].m, op, false, false, d->now), 0);
 		assert_int_equal(op->done_len, 50000);
 		assert_int_equal(op->data, 66);
@@ -625,7 +625,7 @@ static void peek__claimed_then_dropped(void **state)
 		duo_run(d, SECOND);
 		duo_expect(d, 0, DUO_CTX(3), 0, 0);
 		assert_int_equal(d->side[1].m.rx_pool.used, 0);
-		assert_int_equal(d->side[1].m.unexpected_bytes, 0);
+		assert_int_equal(d->side[1].m.unexpected.bytes, 0);
 	}
 	duo_free(d);
 }
@@ -653,7 +653,7 @@ static void peek__discard(void **state)
 	/* Half of it is here. */
 	assert_int_equal(duo_envelope(d, 1, &env, src, 40), UCCL_DROP_COUNT);
 	assert_int_equal(uccl_msg_peek(&d->side[1].m, op, false, true, d->now), 0);
-	assert_int_equal(d->side[1].m.unexpected_bytes, 0);
+	assert_int_equal(d->side[1].m.unexpected.bytes, 0);
 	assert_int_equal(duo_eager(d, 1, 3, 40, 100, src, 60), UCCL_DROP_COUNT);
 	assert_int_equal(d->side[1].m.rx_pool.used, 0);
 	uccl_msg_ep_op_put(&d->side[1].m, op);

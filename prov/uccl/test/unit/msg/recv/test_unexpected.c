@@ -13,19 +13,19 @@ static void short__envelopes_only(void **state)
 	struct duo *d = duo_open();
 
 	(void)state;
-	d->side[1].m.unexpected_max = 4000;
+	d->side[1].m.unexpected.max = 4000;
 	duo_fill(src, 8000, 7);
 	duo_send(d, 0, 0, src, 8000, 0, DUO_CTX(0));
 	duo_run(d, SECOND);
 	assert_true(d->side[1].peer.flow.ack_tracker.rcv_short);
 	assert_true(d->side[0].peer.flow.limits.envelopes_only);
-	assert_int_equal(d->side[1].m.unexpected_bytes, 8000);
+	assert_int_equal(d->side[1].m.unexpected.bytes, 8000);
 	for (int i = 1; i < 6; i++)
 		duo_send(d, 0, i == 5 ? UCCL_OPF_INJECT : 0, src, (uint64_t)i * 1500, 0, DUO_CTX(i));
 	duo_send(d, 0, 0, src, 0, 0, DUO_CTX(6));
 	duo_run(d, SECOND);
 	/* Not a byte more, and what has none is complete. */
-	assert_int_equal(d->side[1].m.unexpected_bytes, 8000);
+	assert_int_equal(d->side[1].m.unexpected.bytes, 8000);
 	assert_int_equal(d->side[1].stats.unexpected_bytes_max, 8000);
 	assert_int_equal(duo_waiting(d, 0), 3);
 	for (int i = 0; i < 7; i++) {
@@ -56,7 +56,7 @@ static void short__queued_too(void **state)
 	const struct duo_comp *c;
 
 	(void)state;
-	d->side[1].m.unexpected_max = 4000;
+	d->side[1].m.unexpected.max = 4000;
 	duo_fill(src, 8192, 7);
 	for (int i = 0; i < n; i++)
 		assert_int_equal(duo_send(d, 0, i % 5 == 4 ? UCCL_OPF_INJECT : 0, src, sizes[i % 6], 0, DUO_CTX(i)), 0);
@@ -75,7 +75,7 @@ static void short__queued_too(void **state)
 		assert_int_equal(c->err, 0);
 	}
 	assert_null(duo_next(d, 0));
-	assert_int_equal(d->side[0].m.copied_bytes, 0);
+	assert_int_equal(d->side[0].m.tx.copied_bytes, 0);
 	duo_free(d);
 }
 
@@ -88,20 +88,20 @@ static void short__no_heads(void **state)
 	int i;
 
 	(void)state;
-	d->side[1].m.unexpected_max = 4000;
+	d->side[1].m.unexpected.max = 4000;
 	duo_fill(src, 40000, 7);
 	for (i = 0; i < n + heads; i++)
 		duo_send(d, 0, 0, src, i < n ? 1000 : 40000, 0, DUO_CTX(i));
-	assert_int_equal(d->side[0].peer.unsolicited_bytes, heads * 4 * DUO_EAGER);
+	assert_int_equal(d->side[0].peer.tx.unsolicited_bytes, heads * 4 * DUO_EAGER);
 	duo_run(d, SECOND);
 	assert_true(d->side[0].peer.flow.limits.envelopes_only);
-	assert_int_equal(d->side[0].peer.unsolicited_bytes, 0);
+	assert_int_equal(d->side[0].peer.tx.unsolicited_bytes, 0);
 	duo_send(d, 0, 0, src, 40000, 0, DUO_CTX(i++));
 	duo_run(d, SECOND);
-	rx = TAILQ_LAST(&d->side[1].peer.rxs, uccl_msg_rx_list);
+	rx = TAILQ_LAST(&d->side[1].peer.rx.all, uccl_msg_rx_list);
 	for (int k = 0; k <= heads; k++, rx = TAILQ_PREV(rx, uccl_msg_rx_list, plink)) {
-		assert_int_equal(rx->len, 40000);
-		assert_int_equal(rx->got, 0);
+		assert_int_equal(rx->env.len, 40000);
+		assert_int_equal(rx->arrived.got, 0);
 	}
 	for (i = 0; i <= n + heads; i++) {
 		duo_recv(d, 1, 0, dst, 40000, 0, 0, DUO_CTX(i));
@@ -121,13 +121,13 @@ static void short__ignored(void **state)
 	enum uccl_drop reason;
 
 	(void)state;
-	d->side[1].m.unexpected_max = 4000;
+	d->side[1].m.unexpected.max = 4000;
 	do {
 		reason = duo_envelope(d, 1, &env, src, 1);
 		env.mseq++;
 	} while (reason == UCCL_DROP_COUNT && env.mseq < 1000);
 	assert_int_equal(reason, UCCL_DROP_MEMORY);
-	assert_in_range(d->side[1].peer.unexpected_bytes, most - 2 * UCCL_EAGER_MAX, most);
+	assert_in_range(d->side[1].peer.unexpected.bytes, most - 2 * UCCL_EAGER_MAX, most);
 	env.mseq += 1;
 	assert_int_equal(duo_envelope(d, 1, &env, src, 1), UCCL_DROP_MEMORY);
 	assert_int_equal(duo_eager(d, 1, 2000, 0, UCCL_EAGER_MAX, src, 1), UCCL_DROP_MEMORY);
@@ -144,12 +144,12 @@ static void hold__beside_lanes(void **state)
 	uint64_t all = 2 * 4000 + UCCL_UNEXPECTED_MORE;
 
 	(void)state;
-	m->unexpected_max = 4000;
+	m->unexpected.max = 4000;
 	m->unplaced.bytes = all / 2;
 	while (duo_envelope(d, 1, &env, src, 1) == UCCL_DROP_COUNT)
 		env.mseq++;
 	/* Half of the other half. */
-	assert_in_range(m->unexpected_bytes, all / 4 - 2 * UCCL_EAGER_MAX, all / 4);
+	assert_in_range(m->unexpected.bytes, all / 4 - 2 * UCCL_EAGER_MAX, all / 4);
 	m->unplaced.bytes = 0;
 	assert_int_equal(duo_envelope(d, 1, &env, src, 1), UCCL_DROP_COUNT);
 	uccl_peer_fail(&d->side[1].peer, FI_ECONNABORTED, d->now);
@@ -163,7 +163,7 @@ static void hold__beside_lanes(void **state)
 static void buffer__again(void **state)
 {
 	struct duo *d = duo_open();
-	struct uccl_buf_cache *spare = &d->side[1].m.cache;
+	struct uccl_buf_cache *spare = &d->side[1].m.unexpected.cache;
 
 	(void)state;
 	duo_fill(src, 8000, 7);
@@ -182,7 +182,7 @@ static void buffer__again(void **state)
 	assert_int_equal(duo_eager(d, 1, 4, 8000 - 1, 8000, src, 1), UCCL_DROP_COUNT);
 	assert_int_equal(spare->kept, 0);
 	for (int i = 0; i < 8000 - 1; i++)
-		assert_int_equal(TAILQ_LAST(&d->side[1].peer.rxs, uccl_msg_rx_list)->buf[i], 0);
+		assert_int_equal(TAILQ_LAST(&d->side[1].peer.rx.all, uccl_msg_rx_list)->hold.buf[i], 0);
 	uccl_peer_fail(&d->side[1].peer, FI_ECONNABORTED, d->now);
 	duo_free(d);
 }

@@ -18,7 +18,7 @@ static void serve__staging_limit(void **state)
 	(void)state;
 	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
 	duo_fill(mem, 100000, 5);
-	d->side[1].m.staged_bytes = UCCL_STAGED_MAX - 10;
+	d->side[1].m.reply.staged_bytes = UCCL_STAGED_MAX - 10;
 	for (int i = 0; i < 10; i++)
 		duo_rma(d, 0, UCCL_OP_READ, 0, dst + 100000 * i, 100000, 0, 1, NULL);
 	memset(src, 9, 8);
@@ -28,11 +28,11 @@ static void serve__staging_limit(void **state)
 	assert_int_equal(duo_waiting(d, 0), 0);
 	/* One always may, in parts. */
 	assert_int_equal(d->side[1].events, 1);
-	assert_int_equal(d->side[1].peer.staged_bytes, UCCL_EAGER_MAX);
-	assert_int_equal(d->side[1].peer.nrequests, 10);
+	assert_int_equal(d->side[1].peer.reply.staged_bytes, UCCL_EAGER_MAX);
+	assert_int_equal(d->side[1].peer.serve.n, 10);
 	/* What waits counts against what the peer may send. */
 	assert_int_equal(d->side[1].peer.flow.ack_tracker.msg_limit, (uint32_t)UCCL_MSG_LIMIT + 1);
-	d->side[1].m.staged_bytes -= UCCL_STAGED_MAX - 10;
+	d->side[1].m.reply.staged_bytes -= UCCL_STAGED_MAX - 10;
 	duo_run(d, SECOND);
 	for (int i = 0; i < 10; i++)
 		duo_check(dst + 100000 * i, 100000, 5);
@@ -47,7 +47,7 @@ static void serve__few_replies(void **state)
 	(void)state;
 	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
 	duo_fill(src, 70000, 3);
-	d->side[1].m.reply_pool.max = 1;
+	d->side[1].m.reply.pool.max = 1;
 	for (int i = 0; i < 30; i++) {
 		duo_rma(d, 0, UCCL_OP_WRITE, 0, src, 2000u * (unsigned int)i, 0, 1, NULL);
 		duo_rma(d, 0, UCCL_OP_READ, 0, dst, 2000u * (unsigned int)i, 0, 1, NULL);

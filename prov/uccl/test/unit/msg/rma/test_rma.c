@@ -29,10 +29,10 @@ static void idle(struct duo *d)
 		assert_null(duo_next(d, s));
 		assert_int_equal(d->side[s].m.op_pool.used, 0);
 		assert_int_equal(d->side[s].m.rx_pool.used, 0);
-		assert_int_equal(d->side[s].m.reply_pool.used, 0);
-		assert_int_equal(d->side[s].m.serve_pool.used, 0);
-		assert_int_equal(d->side[s].m.staged_bytes, 0);
-		assert_int_equal(d->side[s].m.copied_bytes, 0);
+		assert_int_equal(d->side[s].m.reply.pool.used, 0);
+		assert_int_equal(d->side[s].m.serve.pool.used, 0);
+		assert_int_equal(d->side[s].m.reply.staged_bytes, 0);
+		assert_int_equal(d->side[s].m.tx.copied_bytes, 0);
 	}
 	duo_free(d);
 }
@@ -123,10 +123,10 @@ static void rma__scattered(void **state)
 			d->side[1].region[1].iov[1] =
 				(struct iovec){.iov_base = mem + 1000000, .iov_len = n - cut / 2};
 			d->side[1].region[1].niov = 2;
-			op->seg[0] = (struct uccl_seg){.addr = 5, .len = cut, .key = 1};
-			op->seg[1] = (struct uccl_seg){.addr = 0, .len = 2 * cut, .key = 2};
-			op->seg[2] = (struct uccl_seg){.addr = 5 + cut, .len = n - 3 * cut, .key = 1};
-			op->nseg = 3;
+			op->rma.seg[0] = (struct uccl_seg){.addr = 5, .len = cut, .key = 1};
+			op->rma.seg[1] = (struct uccl_seg){.addr = 0, .len = 2 * cut, .key = 2};
+			op->rma.seg[2] = (struct uccl_seg){.addr = 5 + cut, .len = n - 3 * cut, .key = 1};
+			op->rma.nseg = 3;
 			op->len = n;
 			op->iov[0] = (struct iovec){.iov_base = src, .iov_len = 1};
 			op->iov[1] = (struct iovec){.iov_base = src + 1, .iov_len = n / 2};
@@ -254,7 +254,7 @@ static void rma__fence(void **state)
 	duo_rma(d, 0, UCCL_OP_READ, UCCL_OPF_FENCE, dst, 300000, 0, 1, DUO_CTX(2));
 	duo_rma(d, 0, UCCL_OP_WRITE, UCCL_OPF_FENCE, src + 500000, 100000, 0, 1, DUO_CTX(3));
 	duo_rma(d, 0, UCCL_OP_WRITE, 0, src, 8, 0, 1, DUO_CTX(4));
-	assert_int_equal(d->side[0].peer.tx_mseq, 1);
+	assert_int_equal(d->side[0].peer.tx.mseq, 1);
 	duo_run(d, SECOND);
 	for (int k = 1; k <= 2; k++)
 		expect(d, DUO_CTX(k), 0);
@@ -349,8 +349,8 @@ static void rma__self_no_room(void **state)
 
 	(void)state;
 	d->side[0].peer.self = true;
-	d->side[0].m.room = no_room;
-	d->side[0].m.room_arg = &room;
+	d->side[0].m.posted.room = no_room;
+	d->side[0].m.posted.room_arg = &room;
 	duo_region(d, 0, 0, mem, 1000, BOTH);
 	assert_int_equal(duo_rma(d, 0, UCCL_OP_WRITE, UCCL_OPF_DATA, src, 1000, 0, 1, DUO_CTX(1)), -FI_EAGAIN);
 	assert_int_equal(d->side[0].events, 0);
@@ -376,11 +376,11 @@ static void rma__limits(void **state)
 	assert_int_equal(duo_atomic(d, 0, UCCL_OP_COMPARE, UCCL_UINT8, UCCL_CSWAP, src, src, dst,
 				    UCCL_ORDER_MAX / 2 + 1, 0, 1, NULL),
 			 -FI_EMSGSIZE);
-	d->side[0].m.copied_bytes = UCCL_COPIED_MAX;
+	d->side[0].m.tx.copied_bytes = UCCL_COPIED_MAX;
 	assert_int_equal(duo_rma(d, 0, UCCL_OP_WRITE, UCCL_OPF_INJECT, src, 4000, 0, 1, NULL), -FI_EAGAIN);
 	/* What needs no copy goes on. */
 	assert_int_equal(duo_rma(d, 0, UCCL_OP_WRITE, 0, src, 5000, 0, 1, DUO_CTX(1)), 0);
-	d->side[0].m.copied_bytes = 0;
+	d->side[0].m.tx.copied_bytes = 0;
 	d->side[0].m.rx_pool.max = 0;
 	assert_int_equal(duo_rma(d, 0, UCCL_OP_READ, 0, dst, 10, 0, 1, NULL), -FI_EAGAIN);
 	duo_run(d, SECOND);
@@ -413,9 +413,9 @@ static void rma__counted(void **state)
 		duo_run(d, SECOND);
 		for (int k = 1; k <= 5; k++)
 			assert_int_equal(duo_next(d, 0)->err, 0);
-		d->side[0].m.copied_bytes = UCCL_COPIED_MAX;
+		d->side[0].m.tx.copied_bytes = UCCL_COPIED_MAX;
 		assert_int_equal(duo_rma(d, 0, UCCL_OP_WRITE, UCCL_OPF_INJECT, src, 900, 0, 1, NULL), -FI_EAGAIN);
-		d->side[0].m.copied_bytes = 0;
+		d->side[0].m.tx.copied_bytes = 0;
 		assert_int_equal(s->rma_ops, 2);
 		assert_int_equal(s->atomic_ops, 3);
 		assert_int_equal(d->side[1].stats.rma_ops + d->side[1].stats.atomic_ops, 0);
@@ -435,19 +435,19 @@ static void answer__bad(void **state)
 	uccl_resp_encode(rec, &resp);
 	assert_int_equal(duo_deliver(d, 0, UCCL_REC_RESP, rec, NULL, 0), UCCL_DROP_HANDLE);
 	duo_rma(d, 0, UCCL_OP_READ, 0, dst, 1000, 0, 1, DUO_CTX(1));
-	resp.id = TAILQ_FIRST(&d->side[0].peer.sends)->id;
+	resp.id = TAILQ_FIRST(&d->side[0].peer.tx.sends)->tx.id;
 	uccl_resp_encode(rec, &resp);
 	/* a read does not succeed by words, */
 	assert_int_equal(duo_deliver(d, 0, UCCL_REC_RESP, rec, NULL, 0), UCCL_DROP_RECORD);
 	/* nor before it was asked for by more than it wants */
-	uccl_rec_set_bulk(rec, TAILQ_FIRST(&d->side[0].peer.sends)->rx->id, 0, 0);
+	uccl_rec_set_bulk(rec, TAILQ_FIRST(&d->side[0].peer.tx.sends)->rma.rx->id, 0, 0);
 	assert_int_equal(duo_deliver(d, 0, UCCL_REC_REPLY, rec, src, 1001), UCCL_DROP_RANGE);
-	uccl_rec_set_bulk(rec, TAILQ_FIRST(&d->side[0].peer.sends)->rx->id, 1, 0);
+	uccl_rec_set_bulk(rec, TAILQ_FIRST(&d->side[0].peer.tx.sends)->rma.rx->id, 1, 0);
 	assert_int_equal(duo_deliver(d, 0, UCCL_REC_REPLY, rec, src, 10), UCCL_DROP_HANDLE);
 	duo_run(d, SECOND);
 	expect(d, DUO_CTX(1), 0);
 	duo_rma(d, 0, UCCL_OP_WRITE, 0, src, 100000, 0, 1, DUO_CTX(2));
-	resp.id = TAILQ_FIRST(&d->side[0].peer.sends)->id;
+	resp.id = TAILQ_FIRST(&d->side[0].peer.tx.sends)->tx.id;
 	uccl_resp_encode(rec, &resp);
 	assert_int_equal(duo_deliver(d, 0, UCCL_REC_FIN, rec, NULL, 0), UCCL_DROP_RECORD);
 	/* a reason that we do not know is one */
@@ -470,15 +470,15 @@ static void answer__same_bytes_twice(void **state)
 	(void)state;
 	duo_fill(src, 1000, 3);
 	duo_rma(d, 0, UCCL_OP_READ, 0, dst, 1000, 0, 1, DUO_CTX(1));
-	id = TAILQ_FIRST(&d->side[0].peer.sends)->rx->id;
+	id = TAILQ_FIRST(&d->side[0].peer.tx.sends)->rma.rx->id;
 	uccl_rec_set_bulk(rec, id, 0, 400);
 	assert_int_equal(duo_deliver(d, 0, UCCL_REC_REPLY, rec, src + 400, 600), UCCL_DROP_COUNT);
 	uccl_rec_set_bulk(rec, id, 0, 500);
 	assert_int_equal(duo_deliver(d, 0, UCCL_REC_REPLY, rec, src + 100, 400), UCCL_DROP_OVERLAP);
-	assert_int_equal(TAILQ_FIRST(&d->side[0].peer.sends)->rx->got, 600);
+	assert_int_equal(TAILQ_FIRST(&d->side[0].peer.tx.sends)->rma.rx->arrived.got, 600);
 	uccl_rec_set_bulk(rec, id, 0, 0);
 	assert_int_equal(duo_deliver(d, 0, UCCL_REC_REPLY, rec, src, 400), UCCL_DROP_COUNT);
-	assert_null(TAILQ_FIRST(&d->side[0].peer.sends)->rx);
+	assert_null(TAILQ_FIRST(&d->side[0].peer.tx.sends)->rma.rx);
 	duo_check(dst, 1000, 3);
 	/* The request is still to be acknowledged; its refusal says nothing any more. */
 	duo_run(d, SECOND);

@@ -205,7 +205,7 @@ static void req__malformed(void **state)
 		e = env;                                                                                               \
 		change;                                                                                                \
 		assert_int_equal(req(d, &r, &e, data, len), UCCL_DROP_RECORD);                                         \
-		assert_int_equal(d->side[1].peer.rx_mseq, 0);                                                          \
+		assert_int_equal(d->side[1].peer.rx.mseq, 0);                                                          \
 	} while (0)
 	refuse(e.id = 0, src, 100);
 	refuse(e.mseq = UCCL_MSG_LIMIT, src, 100);
@@ -285,7 +285,7 @@ static void req__pieces_overlap(void **state)
 	assert_int_equal(req(d, &r, &env, src, 2001), UCCL_DROP_RECORD);
 	assert_int_equal(duo_eager(d, 1, 0, 500, 3000, src + 500, 600), UCCL_DROP_COUNT);
 	assert_int_equal(req(d, &r, &env, src, 1000), UCCL_DROP_OVERLAP);
-	assert_int_equal(d->side[1].m.serve_pool.used, 0);
+	assert_int_equal(d->side[1].m.serve.pool.used, 0);
 	assert_int_equal(req(d, &r, &env, src, 500), UCCL_DROP_COUNT);
 	assert_int_equal(d->side[1].events, 0);
 	assert_int_equal(duo_eager(d, 1, 0, 1100, 3000, src + 1100, 900), UCCL_DROP_COUNT);
@@ -391,7 +391,7 @@ static void revoke__steps_do_not_grow(void **state)
 	duo_run(d, SECOND / 100);
 	for (int i = 0; i < WRITES; i++)
 		assert_int_equal(duo_rma(d, 0, UCCL_OP_WRITE, 0, src, LEN, 0, i % 4 ? 1 : 2, DUO_CTX(1)), 0);
-	while (m->uses.nodes < WRITES)
+	while (m->target.uses.nodes < WRITES)
 		assert_true(duo_round(d));
 	d->side[1].region[1].live = d->side[1].region[2].live = false;
 	steps = m->match.steps;
@@ -403,7 +403,7 @@ static void revoke__steps_do_not_grow(void **state)
 	for (int i = steps = 0; i < WAIT + WRITES; i++)
 		steps += duo_next(d, 0)->err == FI_EKEYREJECTED;
 	assert_int_equal(steps, WRITES / 4);
-	assert_int_equal(m->uses.nodes, 0);
+	assert_int_equal(m->target.uses.nodes, 0);
 	uccl_peer_fail(&d->side[0].peer, FI_EIO, d->now);
 	duo_free(d);
 }
@@ -480,8 +480,8 @@ static bool room_left(void *arg)
 static void room_set(struct room *r, struct duo *d, int all)
 {
 	*r = (struct room){.d = d, .all = all};
-	d->side[1].m.room = room_left;
-	d->side[1].m.room_arg = r;
+	d->side[1].m.posted.room = room_left;
+	d->side[1].m.posted.room_arg = r;
 }
 
 /* One more, and no more, happens. */
@@ -540,7 +540,7 @@ static void room__none_needed(void **state)
 	duo_run(d, SECOND);
 	assert_ptr_equal(duo_next(d, 0)->context, DUO_CTX(1));
 	assert_null(duo_next(d, 0));
-	assert_int_equal(d->side[1].peer.nrequests, 2);
+	assert_int_equal(d->side[1].peer.serve.n, 2);
 	r.all = 2;
 	uccl_msg_retry(&d->side[1].m, d->now);
 	duo_run(d, SECOND);
@@ -636,7 +636,7 @@ static void data__takes_a_receive(void **state)
 	struct uccl_op *op;
 
 	(void)state;
-	d->side[1].m.data_takes = true;
+	d->side[1].m.posted.data_takes = true;
 	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
 	duo_recv(d, 1, UCCL_OPF_TAGGED, dst, 1, 0, ~0ull, DUO_CTX(90));
 	op = duo_op(d, 1, UCCL_OP_RECV, UCCL_OPF_DIRECTED);
@@ -673,13 +673,13 @@ static void data__takes_of_a_buffer(void **state)
 	struct uccl_op *op;
 
 	(void)state;
-	d->side[1].m.data_takes = true;
+	d->side[1].m.posted.data_takes = true;
 	duo_region(d, 1, 0, mem, sizeof(mem), BOTH);
 	op = duo_op(d, 1, UCCL_OP_RECV, UCCL_OPF_MULTI);
 	op->iov[0] = (struct iovec){.iov_base = dst, .iov_len = 16};
 	op->iov_count = 1;
 	op->len = 16;
-	op->min_multi = 8;
+	op->recv.min_multi = 8;
 	op->context = DUO_CTX(20);
 	assert_int_equal(uccl_msg_recv(&d->side[1].m, op, d->now), 0);
 	duo_rma(d, 0, UCCL_OP_WRITE, UCCL_OPF_DATA, src, 100, 0, 9, DUO_CTX(1));
@@ -736,12 +736,12 @@ static void retry__steps_do_not_grow(void **state)
 	struct uccl_msg_ep *m = &d->side[1].m;
 	struct uccl_req req = {.kind = UCCL_RMA_WRITE};
 	struct uccl_env env = {.tag = uccl_req_tag(&req), .flags = UCCL_ENV_EAGER | UCCL_ENV_DATA, .id = 9};
-	struct uccl_peer_list *blocked = &m->blocked[UCCL_BLOCK_ROOM];
+	struct uccl_peer_list *blocked = &m->serve.blocked[UCCL_BLOCK_ROOM];
 	bool first[CROWD] = {false};
 	uint8_t rec[UCCL_REC_LEN];
 
 	(void)state;
-	m->data_takes = true;
+	m->posted.data_takes = true;
 	uccl_env_encode(rec, &env);
 	for (int i = 0; i < CROWD; i++) {
 		struct uccl_chunk_in in = {.rtype = UCCL_REC_REQ, .rec = rec, .data = rec};
@@ -749,7 +749,7 @@ static void retry__steps_do_not_grow(void **state)
 		uccl_peer_init(&crowd[i], m, &addr);
 		crowd[i].flow.user = &crowd[i];
 		assert_int_equal(uccl_msg_flow_ops.deliver(&crowd[i].flow, &in, d->now), UCCL_DROP_COUNT);
-		assert_int_equal(crowd[i].blocked, UCCL_BLOCK_ROOM);
+		assert_int_equal(crowd[i].serve.blocked, UCCL_BLOCK_ROOM);
 	}
 	for (int i = 0; i < CROWD; i++) {
 		uint64_t steps = m->match.steps;

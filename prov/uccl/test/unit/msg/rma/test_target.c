@@ -35,7 +35,7 @@ static void serve__no_target(void **state)
 	uint64_t one = 1;
 
 	(void)state;
-	d->side[1].m.target = NULL;
+	d->side[1].m.target.ops = NULL;
 	duo_rma(d, 0, UCCL_OP_WRITE, 0, src, 10, 0, 1, NULL);
 	duo_rma(d, 0, UCCL_OP_WRITE, 0, src, 0, 0, 1, NULL);
 	duo_atomic(d, 0, UCCL_OP_ATOMIC, UCCL_UINT64, UCCL_SUM, &one, NULL, NULL, 1, 0, 1, NULL);

@@ -23,12 +23,12 @@ static void kick__message_limit(void **state)
 		assert_int_equal(duo_send(d, 0, 0, src + i, 1, 0, DUO_CTX(i)), 0);
 		assert_int_equal(duo_recv(d, 1, 0, dst + i, 1, 0, 0, DUO_CTX(i)), 0);
 	}
-	assert_int_equal(p->tx_mseq, 2);
+	assert_int_equal(p->tx.mseq, 2);
 	uccl_msg_kick(p, d->now);
-	assert_int_equal(p->tx_mseq, 2);
+	assert_int_equal(p->tx.mseq, 2);
 	p->flow.limits.msg_limit = 4;
 	uccl_msg_kick(p, d->now);
-	assert_int_equal(p->tx_mseq, 4);
+	assert_int_equal(p->tx.mseq, 4);
 	p->flow.limits.msg_limit = 2;
 	/* The acknowledgement of what arrived raises it. */
 	duo_run(d, SECOND);
@@ -47,7 +47,7 @@ static void kick__message_limit_wraps(void **state)
 	struct duo *d = duo_open();
 
 	(void)state;
-	d->side[0].peer.tx_mseq = d->side[1].peer.rx_mseq = 0xfffffffe;
+	d->side[0].peer.tx.mseq = d->side[1].peer.rx.mseq = 0xfffffffe;
 	d->side[0].peer.flow.limits.msg_limit = (uint32_t)(0xfffffffe + UCCL_MSG_LIMIT);
 	for (int i = 0; i < 6; i++) {
 		assert_int_equal(duo_send(d, 0, 0, src, i == 3 ? 3000 : 1, (uint64_t)i, DUO_CTX(i)), 0);
@@ -59,7 +59,7 @@ static void kick__message_limit_wraps(void **state)
 
 		assert_int_equal(c->len, c->context == DUO_CTX(3) ? 3000 : 1);
 	}
-	assert_int_equal(d->side[1].peer.rx_mseq, 0x100000004);
+	assert_int_equal(d->side[1].peer.rx.mseq, 0x100000004);
 	assert_int_equal(d->side[0].peer.flow.limits.msg_limit, 4 + UCCL_MSG_LIMIT);
 	duo_free(d);
 }
@@ -151,14 +151,14 @@ static void cts__bad(void **state)
 	cts.id = 0;
 	uccl_cts_encode(rec, &cts);
 	assert_int_equal(duo_deliver(d, 0, UCCL_REC_CTS, rec, NULL, 0), UCCL_DROP_HANDLE);
-	cts.id = TAILQ_LAST(&d->side[0].peer.sends, uccl_op_list)->id;
+	cts.id = TAILQ_LAST(&d->side[0].peer.tx.sends, uccl_op_list)->tx.id;
 	uccl_cts_encode(rec, &cts);
 	assert_int_equal(duo_deliver(d, 0, UCCL_REC_CTS, rec, NULL, 0), UCCL_DROP_HANDLE);
-	cts.id = TAILQ_FIRST(&d->side[0].peer.sends)->id + (1u << 20);
+	cts.id = TAILQ_FIRST(&d->side[0].peer.tx.sends)->tx.id + (1u << 20);
 	uccl_cts_encode(rec, &cts);
 	assert_int_equal(duo_deliver(d, 0, UCCL_REC_CTS, rec, NULL, 0), UCCL_DROP_HANDLE);
 	/* More than the message; with payload. */
-	cts.id = TAILQ_FIRST(&d->side[0].peer.sends)->id;
+	cts.id = TAILQ_FIRST(&d->side[0].peer.tx.sends)->tx.id;
 	cts.limit = 20001;
 	uccl_cts_encode(rec, &cts);
 	assert_int_equal(duo_deliver(d, 0, UCCL_REC_CTS, rec, NULL, 0), UCCL_DROP_RANGE);
@@ -222,9 +222,9 @@ static void fin__bad(void **state)
 	assert_int_equal(duo_send(d, 0, 0, src, 20000, 0, DUO_CTX(2)), 0);
 	duo_run(d, SECOND);
 	assert_int_equal(duo_deliver(d, 0, UCCL_REC_FIN, rec, NULL, 0), UCCL_DROP_HANDLE);
-	uccl_put32(rec, TAILQ_LAST(&d->side[0].peer.sends, uccl_op_list)->id);
+	uccl_put32(rec, TAILQ_LAST(&d->side[0].peer.tx.sends, uccl_op_list)->tx.id);
 	assert_int_equal(duo_deliver(d, 0, UCCL_REC_FIN, rec, NULL, 0), UCCL_DROP_HANDLE);
-	uccl_put32(rec, TAILQ_FIRST(&d->side[0].peer.sends)->id);
+	uccl_put32(rec, TAILQ_FIRST(&d->side[0].peer.tx.sends)->tx.id);
 	assert_int_equal(duo_deliver(d, 0, UCCL_REC_FIN, rec, src, 1), UCCL_DROP_RECORD);
 	assert_int_equal(msg_tx_fin(&d->side[0].self, rec), UCCL_DROP_HANDLE);
 	assert_null(duo_next(d, 0));

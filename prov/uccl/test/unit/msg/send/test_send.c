@@ -76,7 +76,7 @@ static void send__eager_limit(void **state)
 	duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
 	assert_null(duo_next(d, 0));
 	/* The first chunk of the second is all that came. */
-	assert_int_equal(d->side[1].m.unexpected_bytes, DUO_EAGER + DUO_CHUNK);
+	assert_int_equal(d->side[1].m.unexpected.bytes, DUO_EAGER + DUO_CHUNK);
 	duo_free(d);
 	/* It ended with the peer. */
 }
@@ -119,17 +119,17 @@ static void send__head(void **state)
 				duo_recv(d, 1, 0, dst, n, 0, 0, DUO_CTX(2));
 			assert_int_equal(duo_send(d, 0, 0, src, n, 0, DUO_CTX(1)), 0);
 			/* No acknowledgement is asked for between envelope and head. */
-			op = TAILQ_FIRST(&d->side[0].peer.sends);
-			assert_false(op->env.want_ack);
-			assert_int_equal(op->lead.want_ack, head == n);
-			assert_int_equal(uccl_item_left(&op->env), head);
+			op = TAILQ_FIRST(&d->side[0].peer.tx.sends);
+			assert_false(op->tx.env.want_ack);
+			assert_int_equal(op->send.lead.want_ack, head == n);
+			assert_int_equal(uccl_item_left(&op->tx.env), head);
 			duo_run(d, SECOND / 1000);
 			assert_null(duo_next(d, 0));
 			if (late || head < n)
-				assert_int_equal(TAILQ_FIRST(&d->side[1].peer.rxs)->got, head);
+				assert_int_equal(TAILQ_FIRST(&d->side[1].peer.rx.all)->arrived.got, head);
 			else
 				duo_expect_from(d, 1, DUO_CTX(2), 0, n);
-			assert_int_equal(d->side[1].m.unexpected_bytes, late ? head : 0);
+			assert_int_equal(d->side[1].m.unexpected.bytes, late ? head : 0);
 			d->filter = NULL;
 			duo_release(d, false);
 			if (late)
@@ -144,7 +144,7 @@ static void send__head(void **state)
 			assert_int_equal(d->side[0].m.op_pool.used, 0);
 			assert_int_equal(d->side[1].m.op_pool.used, 0);
 			assert_int_equal(d->side[1].m.rx_pool.used, 0);
-			assert_null(d->side[1].peer.lone);
+			assert_null(d->side[1].peer.rx.lone);
 			duo_free(d);
 		}
 }
@@ -160,10 +160,10 @@ static void send__head_in_full_packets(void **state)
 		d->side[0].m.eager_max = eager;
 		duo_recv(d, 1, 0, dst, 40000, 0, 0, DUO_CTX(2));
 		assert_int_equal(duo_send(d, 0, 0, src, 40000, 0, DUO_CTX(1)), 0);
-		op = TAILQ_FIRST(&d->side[0].peer.sends);
-		assert_true(op->env.len + op->lead.len <= uccl_max(4 * eager, 64));
-		assert_int_equal(op->lead.len % DUO_CHUNK, 0);
-		assert_int_equal(op->lead.len > 0, 4 * eager >= op->env.len + DUO_CHUNK);
+		op = TAILQ_FIRST(&d->side[0].peer.tx.sends);
+		assert_true(op->tx.env.len + op->send.lead.len <= uccl_max(4 * eager, 64));
+		assert_int_equal(op->send.lead.len % DUO_CHUNK, 0);
+		assert_int_equal(op->send.lead.len > 0, 4 * eager >= op->tx.env.len + DUO_CHUNK);
 		duo_run(d, SECOND);
 		duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
 		duo_expect_from(d, 1, DUO_CTX(2), 0, 40000);
@@ -224,7 +224,7 @@ static uint64_t comes_unsolicited(struct duo *d)
 	assert_int_equal(duo_send(d, 0, 0, src, 40000, 0, DUO_CTX(1)), 0);
 	d->filter = hold_cts;
 	duo_run(d, SECOND / 1000);
-	n = TAILQ_FIRST(&d->side[1].peer.rxs)->got;
+	n = TAILQ_FIRST(&d->side[1].peer.rx.all)->arrived.got;
 	d->filter = NULL;
 	duo_release(d, false);
 	return n;
@@ -248,7 +248,7 @@ static void send__head_if_met(void **state)
 	struct uccl_op *op;
 
 	(void)state;
-	d->side[0].peer.met_streak = 0;
+	d->side[0].peer.tx.met_streak = 0;
 	for (int again = 0; again < 2; again++) {
 		for (int i = 0; i < UCCL_UNSOLICITED_MET + again * UCCL_UNSOLICITED_PAUSE; i++)
 			assert_int_equal(goes_through(d, false), DUO_CHUNK);
@@ -258,7 +258,7 @@ static void send__head_if_met(void **state)
 	}
 	/* What is claimed, or dropped, met none. */
 	for (int claim = 0; claim < 2; claim++) {
-		d->side[0].peer.met_streak = UCCL_UNSOLICITED_MET;
+		d->side[0].peer.tx.met_streak = UCCL_UNSOLICITED_MET;
 		assert_int_equal(comes_unsolicited(d), head_of(40000));
 		op = duo_op(d, 1, UCCL_OP_RECV, 0);
 		op->iov[0] = (struct iovec){.iov_base = dst, .iov_len = 40000};
@@ -274,7 +274,7 @@ static void send__head_if_met(void **state)
 		duo_expect_from(d, 0, DUO_CTX(1), 0, 0);
 		if (claim)
 			duo_expect_from(d, 1, DUO_CTX(2), 0, 40000);
-		assert_int_equal(d->side[0].peer.met_streak, -UCCL_UNSOLICITED_PAUSE);
+		assert_int_equal(d->side[0].peer.tx.met_streak, -UCCL_UNSOLICITED_PAUSE);
 	}
 	duo_quiet(d);
 	duo_free(d);
@@ -293,34 +293,34 @@ static void send__heads_bounded(void **state)
 	for (; i < most + 2; i++) {
 		duo_recv(d, 1, 0, dst, 40000, 0, 0, DUO_CTX(i));
 		duo_send(d, 0, 0, src, 40000, 0, DUO_CTX(i));
-		assert_int_equal(p->unsolicited_bytes, uccl_min(i + 1, most) * 4 * DUO_EAGER);
+		assert_int_equal(p->tx.unsolicited_bytes, uccl_min(i + 1, most) * 4 * DUO_EAGER);
 		/* Until its end is acknowledged, which nobody asked for. */
 		duo_run(d, SECOND / 10);
 	}
 	d->filter = NULL;
 	duo_release(d, false);
 	duo_run(d, SECOND);
-	assert_int_equal(p->unsolicited_bytes, 0);
+	assert_int_equal(p->tx.unsolicited_bytes, 0);
 	while (i--)
 		assert_int_equal(duo_next(d, 1)->err, 0);
 	duo_send(d, 0, 0, src, 40000, 0, NULL);
 	duo_send(d, 0, 0, src, 40000, 0, NULL);
-	assert_int_equal(p->unsolicited_bytes, 4 * DUO_EAGER);
+	assert_int_equal(p->tx.unsolicited_bytes, 4 * DUO_EAGER);
 	/* It is CTS that counts, not the end. */
 	for (i = 0; i < 2; i++)
 		duo_recv(d, 1, 0, dst, 40000, 0, 0, NULL);
 	d->filter = hold_data;
 	duo_run(d, SECOND / 1000);
-	assert_int_equal(p->unsolicited_bytes, 0);
-	assert_false(TAILQ_EMPTY(&p->sends));
+	assert_int_equal(p->tx.unsolicited_bytes, 0);
+	assert_false(TAILQ_EMPTY(&p->tx.sends));
 	d->filter = NULL;
 	duo_release(d, false);
 	duo_run(d, SECOND);
 	duo_send(d, 0, 0, src, 40000, 0, NULL);
-	assert_int_equal(p->unsolicited_bytes, 4 * DUO_EAGER);
+	assert_int_equal(p->tx.unsolicited_bytes, 4 * DUO_EAGER);
 	/* What ends with its peer counts no more either. */
 	uccl_peer_fail(p, FI_ECONNABORTED, d->now);
-	assert_int_equal(p->unsolicited_bytes, 0);
+	assert_int_equal(p->tx.unsolicited_bytes, 0);
 	duo_free(d);
 }
 
@@ -341,8 +341,9 @@ static void send__head_not_said(void **state)
 	op->context = DUO_CTX(2);
 	assert_int_equal(uccl_msg_send(&d->side[0].m, op, d->now), 0);
 	duo_run(d, SECOND / 1000);
-	assert_int_equal(TAILQ_LAST(&d->side[1].peer.rxs, uccl_msg_rx_list)->len, 1ull << UCCL_ENV_UNSOLICITED_AT);
-	assert_int_equal(TAILQ_LAST(&d->side[1].peer.rxs, uccl_msg_rx_list)->got, DUO_CHUNK);
+	assert_int_equal(TAILQ_LAST(&d->side[1].peer.rx.all, uccl_msg_rx_list)->env.len,
+			 1ull << UCCL_ENV_UNSOLICITED_AT);
+	assert_int_equal(TAILQ_LAST(&d->side[1].peer.rx.all, uccl_msg_rx_list)->arrived.got, DUO_CHUNK);
 	duo_free(d);
 }
 
@@ -487,7 +488,7 @@ static void send__early(void **state)
 	assert_int_equal(duo_recv(d, 1, 0, big, sizeof(big), 0, 0, DUO_CTX(14)), 0);
 	duo_run(d, SECOND);
 	duo_expect_from(d, 0, DUO_CTX(4), 0, 0);
-	assert_int_equal(d->side[0].m.copied_bytes, 0);
+	assert_int_equal(d->side[0].m.tx.copied_bytes, 0);
 	assert_int_equal(d->side[0].m.op_pool.used, 0);
 	duo_free(d);
 }
@@ -561,13 +562,13 @@ static void send__inject_memory(void **state)
 	while (duo_send(d, 0, UCCL_OPF_INJECT, src, n, 0, DUO_CTX(1)) == 0)
 		sent += n;
 	assert_int_equal(sent, UCCL_COPIED_MAX);
-	assert_int_equal(d->side[0].m.copied_bytes, UCCL_COPIED_MAX);
+	assert_int_equal(d->side[0].m.tx.copied_bytes, UCCL_COPIED_MAX);
 	/* One that needs no memory may go on, one that need not be copied is not. */
 	assert_int_equal(duo_send(d, 0, UCCL_OPF_INJECT, src, 128, 0, DUO_CTX(2)), 0);
 	assert_int_equal(duo_send(d, 0, UCCL_OPF_EARLY, src, 1024, 0, DUO_CTX(3)), 0);
-	assert_int_equal(d->side[0].m.copied_bytes, UCCL_COPIED_MAX);
+	assert_int_equal(d->side[0].m.tx.copied_bytes, UCCL_COPIED_MAX);
 	uccl_peer_fail(&d->side[0].peer, FI_ECONNABORTED, d->now);
-	assert_int_equal(d->side[0].m.copied_bytes, 0);
+	assert_int_equal(d->side[0].m.tx.copied_bytes, 0);
 	assert_int_equal(d->side[0].m.op_pool.used, 0);
 	duo_free(d);
 }
@@ -596,7 +597,7 @@ static void send__inject_waits(void **state)
 		duo_check(dst, 300, 3);
 	}
 	duo_expect_from(d, 0, DUO_CTX(2), 0, 0);
-	assert_int_equal(d->side[0].m.copied_bytes, 0);
+	assert_int_equal(d->side[0].m.tx.copied_bytes, 0);
 	duo_free(d);
 }
 
@@ -609,12 +610,12 @@ static void send__late_copy(void **state)
 		struct uccl_msg_ep *m = &d->side[0].m;
 		const uint8_t *to;
 
-		m->late_may = true;
+		m->late.may = true;
 		duo_fill(src, 5000, 3);
 		assert_int_equal(duo_send(d, 0, UCCL_OPF_EARLY, src, 5000, 0, DUO_CTX(1)), 0);
-		m->late_may = false;
+		m->late.may = false;
 		assert_int_equal(duo_waiting(d, 0), 0);
-		assert_true(m->late->env.ours && m->late->bulk.ours);
+		assert_true(m->late.op->tx.env.ours && m->late.op->tx.bulk.ours);
 		assert_ptr_equal(uccl_msg_late_from(m, &to).iov_base, src);
 		if (ends) {
 			uccl_peer_fail(&d->side[0].peer, FI_ECONNABORTED, d->now);
@@ -629,8 +630,8 @@ static void send__late_copy(void **state)
 			duo_expect(d, 1, DUO_CTX(2), 0, 5000);
 			duo_check(dst, 5000, 3);
 		}
-		assert_null(m->late);
-		assert_int_equal(m->copied_bytes, 0);
+		assert_null(m->late.op);
+		assert_int_equal(m->tx.copied_bytes, 0);
 		duo_free(d);
 	}
 }
@@ -866,7 +867,7 @@ static void send__without_connection(void **state)
 	assert_int_equal(duo_send(d, 0, 0, src, 3000, 0, DUO_CTX(1)), 0);
 	assert_int_equal(d->side[0].connects, 1);
 	assert_int_equal(duo_send(d, 0, UCCL_OPF_INJECT, src, 8, 0, DUO_CTX(2)), 0);
-	assert_int_equal(d->side[0].peer.tx_mseq, 0);
+	assert_int_equal(d->side[0].peer.tx.mseq, 0);
 	duo_expect_from(d, 0, DUO_CTX(2), 0, 0);
 	assert_int_equal(duo_recv(d, 1, 0, dst, 4096, 0, 0, DUO_CTX(3)), 0);
 	assert_int_equal(duo_recv(d, 1, 0, dst + 4096, 4096, 0, 0, DUO_CTX(4)), 0);
@@ -896,7 +897,7 @@ static void send__to_the_dead(void **state)
 static void send__no_handle(void **state)
 {
 	struct duo *d = duo_open();
-	struct uccl_ids *ids = &d->side[0].m.send_ids;
+	struct uccl_ids *ids = &d->side[0].m.tx.ids;
 
 	(void)state;
 	while (uccl_ids_get(ids, d))
@@ -904,7 +905,7 @@ static void send__no_handle(void **state)
 	assert_int_equal(ids->used, UCCL_IDS_MAX);
 	assert_int_equal(duo_send(d, 0, 0, src, DUO_EAGER + 1, 0, NULL), -FI_EAGAIN);
 	assert_int_equal(duo_send(d, 0, UCCL_OPF_INJECT | UCCL_OPF_DELIVERY, src, 500, 0, NULL), -FI_EAGAIN);
-	assert_int_equal(d->side[0].peer.tx_mseq, 0);
+	assert_int_equal(d->side[0].peer.tx.mseq, 0);
 	/* What needs none still goes. */
 	assert_int_equal(duo_send(d, 0, 0, src, 10, 0, DUO_CTX(1)), 0);
 	duo_run(d, SECOND);
@@ -925,20 +926,20 @@ static void hold__rest_went_first(void **state)
 		struct uccl_op *op;
 
 		assert_int_equal(duo_send(d, 0, 0, src, DUO_CHUNK + 100, 0, DUO_CTX(1)), 0);
-		op = TAILQ_FIRST(&p->sends);
+		op = TAILQ_FIRST(&p->tx.sends);
 		if (acked) {
-			assert_true(uccl_flow_withdraw(&p->flow, &op->bulk));
-			msg_tx_acked(&op->bulk);
+			assert_true(uccl_flow_withdraw(&p->flow, &op->tx.bulk));
+			msg_tx_acked(&op->tx.bulk);
 		} else {
-			op->bulk.off = 1;
+			op->tx.bulk.off = 1;
 		}
 		p->flow.limits.envelopes_only = true;
 		uccl_msg_hold(p);
-		uccl_env_decode(&env, op->env.rec);
+		uccl_env_decode(&env, op->tx.env.rec);
 		assert_true(env.flags & UCCL_ENV_EAGER);
-		assert_int_equal(op->env.len, DUO_CHUNK);
-		assert_true(op->env.queued);
-		op->bulk.off = 0;
+		assert_int_equal(op->tx.env.len, DUO_CHUNK);
+		assert_true(op->tx.env.queued);
+		op->tx.bulk.off = 0;
 		uccl_peer_fail(p, FI_ECONNABORTED, d->now);
 		duo_free(d);
 	}
@@ -967,7 +968,7 @@ static void hold__steps_do_not_grow(void **state)
 		steps = p->msg_ep->match.steps;
 		uccl_msg_hold(p);
 		assert_int_equal(p->msg_ep->match.steps - steps, 1);
-		uccl_env_decode(&env, TAILQ_LAST(&p->sends, uccl_op_list)->env.rec);
+		uccl_env_decode(&env, TAILQ_LAST(&p->tx.sends, uccl_op_list)->tx.env.rec);
 		assert_false(env.flags & UCCL_ENV_EAGER);
 	}
 	uccl_peer_fail(p, FI_ECONNABORTED, d->now);
