@@ -28,14 +28,12 @@ static void stripes_whole(struct uccl_reassembly *b, uint64_t n, uint64_t now)
 	/* Its head may still be on its way; the last of it looks whether all is there. */
 	if (!msg_rx_range_new(rx, b->from, b->limit - b->from, msg_rx_need(rx)))
 		return;
-	rx->arrived.got += b->limit - b->from;
 	rx->peer->msg_ep->stats->rx_lane_bytes += b->limit - b->from;
-	rx->arrived.hi = uccl_max(rx->arrived.hi, b->limit);
+	msg_rx_striped(rx, b->from, b->limit, b != rx->lanes.unsolicited);
 	if (b == rx->lanes.unsolicited) {
 		lanes_rx_close(rx, &rx->lanes.unsolicited);
 		msg_rx_kept(rx);
 	} else {
-		rx->arrived.asked += b->limit - b->from;
 		lanes_rx_close(rx, &rx->lanes.rest);
 	}
 	msg_rx_check(rx, now);
@@ -63,7 +61,7 @@ static void stripe_sent(struct uccl_lane_channel *channel, const struct uccl_lan
 	if (!l->err)
 		p->msg_ep->stats->tx_lane_bytes += l->len;
 	else if (!op->tx.fail)
-		op->tx.fail = l->err;
+		msg_op_fail(op, l->err);
 	/* The peer waits for bytes that will not come, unless it has ended. PROTOCOL R312 */
 	if (l->err && !p->dead)
 		p->msg_ep->ops->broken(p, l->err);

@@ -61,6 +61,11 @@ void lanes_peer_del(struct uccl_peer *p);
  * not.
  */
 uint64_t lanes_rx_post(struct uccl_msg_rx *rx, uint8_t *to, uint64_t from, uint64_t limit);
+/* Its head comes over these lanes, by bits. */
+static inline void lanes_rx_senders(struct uccl_msg_rx *rx, uint16_t lanes)
+{
+	rx->lanes.senders = lanes;
+}
 /*
  * The head of this message, which is matched or discarded, has its place now: with the receive, or in what is kept of
  * the message until it is whole. False: no memory.

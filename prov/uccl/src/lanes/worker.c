@@ -180,14 +180,14 @@ static void lane_send(struct uccl_msg_ep *m, const struct uccl_lane_cmd *l)
 		return;
 	}
 	op->type = UCCL_OP_SEND;
-	op->tx.ops = &stripe_tx_ops;
+	msg_tx_make(op, &stripe_tx_ops);
 	op->peer = p;
 	op->context = l->what;
 	op->done = stripe_done;
 	op->iov[0] = (struct iovec){ .iov_base = l->at, .iov_len = l->len };
 	op->iov_count = 1;
 	op->len = l->len;
-	op->tx.wait = MSG_WAIT_BULK;
+	msg_tx_expect(op, MSG_WAIT_BULK);
 	op->tx.bulk.rtype = l->id ? UCCL_REC_DATA : UCCL_REC_EAGER;
 	op->tx.bulk.bulk = true;
 	op->tx.bulk.want_ack = true;
@@ -201,7 +201,7 @@ static void lane_send(struct uccl_msg_ep *m, const struct uccl_lane_cmd *l)
 		uccl_rec_set_bulk(op->tx.bulk.rec, l->gen, 0, l->off);
 		uccl_put64(op->tx.bulk.rec + 16, l->off + l->len + l->more);
 	}
-	TAILQ_INSERT_TAIL(&p->tx.sends, op, link);
+	msg_tx_begun(op);
 	uccl_flow_submit(&p->flow, &op->tx.bulk);
 	m->ops->ready(p);
 }

@@ -142,21 +142,11 @@ void uccl_peer_init(struct uccl_peer *p, struct uccl_msg_ep *m, const struct ucc
 
 void uccl_peer_join(struct uccl_peer *p, struct uccl_peer *first, uint64_t now)
 {
-	struct uccl_op *op, *after = TAILQ_FIRST(&first->tx.pending);
 	struct uccl_msg_ep *m = p->msg_ep;
 	struct uccl_msg_rx *rx;
 
 	p->first = first;
-	while ((op = TAILQ_FIRST(&p->tx.pending))) {
-		TAILQ_REMOVE(&p->tx.pending, op, link);
-		op->peer = first;
-		while (after && (int32_t)(after->tx.mseq - op->tx.mseq) < 0)
-			after = TAILQ_NEXT(after, link);
-		if (after)
-			TAILQ_INSERT_BEFORE(after, op, link);
-		else
-			TAILQ_INSERT_TAIL(&first->tx.pending, op, link);
-	}
+	msg_tx_join(p, first);
 	/* What comes back for reads. */
 	TAILQ_FOREACH(rx, &p->rx.all, plink)
 		rx->peer = first;
@@ -190,9 +180,7 @@ static void peer_left(struct uccl_peer *p)
 	uint64_t most = msg_unexpected_limit(m) / 4;
 	struct uccl_msg_rx *rx, *next;
 
-	p->unexpected.left = true;
-	m->unexpected.left_bytes += p->unexpected.bytes;
-	m->unexpected.left_n += p->unexpected.n;
+	msg_unexpected_left(p);
 	if (m->unexpected.left_bytes + (uint64_t)m->unexpected.left_n * UCCL_UNEXPECTED_COST <= most)
 		return;
 	for (int t = 0; t < UCCL_KINDS; t++)
@@ -200,7 +188,7 @@ static void peer_left(struct uccl_peer *p)
 			if (m->unexpected.left_bytes + (uint64_t)m->unexpected.left_n * UCCL_UNEXPECTED_COST <=
 			    most / 2)
 				return;
-			next = TAILQ_NEXT(rx, match.link);
+			next = TAILQ_NEXT(rx, link);
 			if (!rx->peer->unexpected.left)
 				continue;
 			m->stats->dropped[UCCL_DROP_MEMORY]++;
@@ -212,7 +200,6 @@ static void peer_left(struct uccl_peer *p)
 void uccl_peer_fail(struct uccl_peer *p, int err, uint64_t now)
 {
 	struct uccl_msg_rx *rx, *next;
-	struct uccl_op *op, *after;
 
 	if (p->dead)
 		return;
@@ -235,15 +222,7 @@ void uccl_peer_fail(struct uccl_peer *p, int err, uint64_t now)
 		rx->cts.queued = rx->fin.queued = false;
 		rx->cts.pending = rx->fin.pending = 0;
 	}
-	for (op = TAILQ_FIRST(&p->tx.sends); op; op = after) {
-		after = TAILQ_NEXT(op, link);
-		/* What lanes still read ends with their last answer. PROTOCOL R186 */
-		op->tx.wait = lanes_stop(op);
-		if (op->tx.wait)
-			op->tx.fail = err;
-		else
-			msg_tx_finish(op, err);
-	}
+	msg_tx_stop(p, err);
 	/* Those whose turn came first are the first to end. */
 	while ((rx = TAILQ_FIRST(&p->serve.requests)))
 		msg_rx_failed(rx, err);

@@ -75,7 +75,7 @@ struct uccl_peer_rx {
 	struct uccl_msg_rx_list streams; /* and those whose payload may be predicted, as it was asked for */
 };
 
-/* How well the place of its payload is predicted: recv/placement.c. */
+/* How well the place of its payload is predicted: recv/placement.c, uccl_msg_run(). */
 struct uccl_peer_predict {
 	uint32_t run_each;	/* bytes of payload of each part of the last row that was put into place */
 	uint8_t miss_rate;	/* how often lately its payloads were not what was predicted, of 256, */
@@ -201,12 +201,8 @@ struct uccl_ep_tx {
 	struct uccl_ids ids;		/* handles of operations */
 	uint64_t copied_bytes;		/* copies of payloads that are not acknowledged yet */
 	uint32_t posts;			/* that had to wait: their order, whatever name the peer was given */
-};
-
-/* A send that is copied after it left: send/send.c. */
-struct uccl_ep_late {
-	struct uccl_op *op;		/* the send of this call that is to be: uccl_msg_late */
-	bool may;			/* the engine's, for a call: what is sent leaves before it returns */
+	bool late_may;			/* the engine's, for a call: what is sent leaves before it returns, */
+	struct uccl_op *late;		/* and this send of it is copied behind that: uccl_msg_late */
 };
 
 /* Posted receives and what they need: recv/posted.c. */
@@ -257,7 +253,7 @@ struct uccl_ep_pumps {
 	struct uccl_op_list waiting;	/* for more of it */
 };
 
-/* Where payload will belong: recv/placement.c. */
+/* Where payload will belong: recv/msg_rx.c the stream, the functions below the rest. */
 struct uccl_ep_predict {
 	struct uccl_msg_rx *stream;	/* the message whose payload came last: where the next belongs, probably */
 	uint8_t unsolicited_soon;	/* a message with a head came, and fewer without one since */
@@ -272,7 +268,6 @@ struct uccl_msg_ep {
 	struct uccl_ids rx_ids;
 	struct uccl_match match;
 	struct uccl_ep_tx tx;
-	struct uccl_ep_late late;
 	struct uccl_ep_posted posted;
 	struct uccl_ep_unexpected unexpected;
 	struct uccl_ep_predict predict;
@@ -317,11 +312,13 @@ extern const struct uccl_flow_ops uccl_msg_flow_ops;
 #define UCCL_UNSOLICITED_PAUSE 16
 /* Predicting the place of a payload pays from this chunk size on. */
 #define UCCL_PLACEMENT_MIN 16384
+/* A head came: others may in as many of the next messages. */
+#define UCCL_UNSOLICITED_SOON 8
 /* So many other receptions may be between two rows of parts, or none is predicted. */
 #define UCCL_RUNS_SOON 16
 /* What each message that is held counts beside its payload: our notes of it. */
 #define UCCL_UNEXPECTED_COST 1024
-/* Beyond twice uccl_msg_ep.unexpected_max, and this, nothing is held. */
+/* Beyond twice uccl_msg_ep.unexpected.max, and this, nothing is held. */
 #define UCCL_UNEXPECTED_MORE (4u << 20)
 /* So much memory of what was held is kept: a window of messages behind one that was lost. */
 #define UCCL_UNEXPECTED_CACHED (4u << 20)
@@ -385,9 +382,9 @@ int uccl_msg_peek(struct uccl_msg_ep *m, struct uccl_op *op, bool claim, bool di
 int uccl_msg_recv_claimed(struct uccl_msg_ep *m, struct uccl_op *op, bool discard, uint64_t now);
 /*
  * A multi-receive buffer needs an op for every message in it, and room for its completion. Without, messages wait in
- * the unexpected list although a receive for them is posted (uccl_msg_ep.starved); this matches them, in order, as far
- * as both go. Receives for single messages go on meanwhile: they need no op, and free theirs. Requests with remote data
- * wait for room, too, as what waits for a reply does; they and messages have the first of it in turns.
+ * the unexpected list although a receive for them is posted (uccl_msg_ep.posted.starved); this matches them, in order,
+ * as far as both go. Receives for single messages go on meanwhile: they need no op, and free theirs. Requests with
+ * remote data wait for room, too, as what waits for a reply does; they and messages have the first of it in turns.
  */
 void uccl_msg_retry(struct uccl_msg_ep *m, uint64_t now);
 
@@ -433,6 +430,15 @@ static inline bool uccl_msg_alone(const struct uccl_msg_ep *m)
 {
 	return m->predict.unsolicited_soon;
 }
+/* A message came: fewer heads may follow; and one that a head follows: others may, in as many of the next messages. */
+static inline void uccl_msg_lone(struct uccl_msg_ep *m)
+{
+	m->predict.unsolicited_soon -= m->predict.unsolicited_soon > 0;
+}
+static inline void uccl_msg_followed(struct uccl_msg_ep *m)
+{
+	m->predict.unsolicited_soon = UCCL_UNSOLICITED_SOON;
+}
 /* Likewise of rows of parts: what comes between two of them is taken in before the next one is received. */
 static inline bool uccl_msg_runs(const struct uccl_msg_ep *m)
 {
@@ -461,6 +467,12 @@ uint8_t *uccl_msg_place(struct uccl_peer *p, const struct uccl_hdr *h, uint64_t 
 void uccl_msg_revoke(struct uccl_msg_ep *m, const void *region, uint64_t now);
 
 struct uccl_op *uccl_msg_ep_op_get(struct uccl_msg_ep *m);
+
+/* What is under way of it comes back; then it ends with this FI_Exxx. */
+static inline void msg_op_fail(struct uccl_op *op, int err)
+{
+	op->tx.fail = err;
+}
 
 /* The operation is complete. An error of an operation whose peer has ended reports that end to the program. */
 static inline void msg_op_done(struct uccl_op *op)

@@ -163,7 +163,7 @@ struct uccl_op_striped {
 /* A large payload that comes from a device in parts: device/pump.c. */
 struct uccl_op_pumped {
 	struct uccl_pump *by;
-	TAILQ_ENTRY(uccl_op) link; /* in uccl_msg_ep.pumps, */
+	TAILQ_ENTRY(uccl_op) link; /* in uccl_msg_ep.pumps.waiting, */
 	bool waits;		   /* if this: there is no memory to do so */
 };
 

@@ -204,12 +204,12 @@ int uccl_engine_send(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
 	c = peer_conn(op->peer);
 	e->posted += len;
 	/* What the NIC has read when it returns is its own, so a copy for later need not come first. */
-	e->msg_ep.late.may = e->nic->caps.tx_sync && !e->polling;
+	e->msg_ep.tx.late_may = e->nic->caps.tx_sync && !e->polling;
 	rc = uccl_msg_send(&e->msg_ep, op, now);
 	if (rc || !send_gathers(c, len))
 		engine_push(e, now);
-	e->msg_ep.late.may = false;
-	if (e->msg_ep.late.op)
+	e->msg_ep.tx.late_may = false;
+	if (e->msg_ep.tx.late)
 		send_late(e);
 	return rc;
 }

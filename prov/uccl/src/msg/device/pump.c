@@ -24,7 +24,7 @@ static void part_loaded(struct uccl_copy *c, uint64_t now)
 	(void)now;
 	if (c->err) {
 		/* The peer waits for bytes that nobody has. */
-		op->tx.fail = c->err;
+		msg_op_fail(op, c->err);
 		p->msg_ep->ops->broken(p, FI_EFAULT);
 		return;
 	}

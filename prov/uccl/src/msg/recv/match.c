@@ -362,7 +362,7 @@ static void snapshot_drop(struct uccl_match *m, struct uccl_msg_rx_list *list, s
 {
 	struct uccl_msg_rx *rx;
 
-	TAILQ_FOREACH(rx, list, match.link) {
+	TAILQ_FOREACH(rx, list, link) {
 		struct uccl_match_entry **at = &rx->match.entries, *e;
 
 		m->steps++;
@@ -429,7 +429,7 @@ static struct uccl_match_table *snapshot_for(struct uccl_match *m, struct uccl_m
 	v->live = true;
 	v->used = m->lookups;
 	as->nlive++;
-	TAILQ_FOREACH(rx, list, match.link)
+	TAILQ_FOREACH(rx, list, link)
 		if (!snapshot_add(m, v, rx, list == &m->claimed)) {
 			snapshot_drop(m, list, v);
 			return NULL;
@@ -441,7 +441,7 @@ static void arrive(struct uccl_match *m, struct uccl_msg_rx_list *list, struct u
 {
 	struct uccl_match_arrivals *as = arrivals_of(m, list);
 
-	TAILQ_INSERT_TAIL(list, rx, match.link);
+	TAILQ_INSERT_TAIL(list, rx, link);
 	as->n++;
 	for (int i = 0; as->nlive && i < UCCL_MATCH_VIEWS; i++) {
 		struct uccl_match_table *v = &as->view[i];
@@ -456,7 +456,7 @@ static void leave(struct uccl_match *m, struct uccl_msg_rx_list *list, struct uc
 	struct uccl_match_arrivals *as = arrivals_of(m, list);
 	struct uccl_match_entry *e;
 
-	TAILQ_REMOVE(list, rx, match.link);
+	TAILQ_REMOVE(list, rx, link);
 	while ((e = rx->match.entries)) {
 		rx->match.entries = e->more;
 		uccl_multimap_remove(&e->view->map, &e->node);
@@ -485,7 +485,7 @@ static void search_list(struct uccl_match *m, struct search *s, const struct ucc
 {
 	enum uccl_match_kind kind = uccl_op_kind(recv);
 
-	for (s->rx = from; s->rx; s->rx = TAILQ_NEXT(s->rx, match.link)) {
+	for (s->rx = from; s->rx; s->rx = TAILQ_NEXT(s->rx, link)) {
 		m->steps++;
 		if (takes(recv, kind, s->rx->peer, s->rx->env.tag))
 			return;
@@ -512,7 +512,7 @@ static void search_first(struct uccl_match *m, struct search *s, const struct uc
 static void search_next(struct uccl_match *m, struct search *s, const struct uccl_op *recv)
 {
 	if (!s->node) {
-		search_list(m, s, recv, TAILQ_NEXT(s->rx, match.link));
+		search_list(m, s, recv, TAILQ_NEXT(s->rx, link));
 		return;
 	}
 	m->steps++;
@@ -610,7 +610,7 @@ struct uccl_msg_rx *uccl_match_claimed(struct uccl_match *m, const void *context
 		m->steps++;
 		rx = entry_rx(uccl_multimap_find(&v->map, (uintptr_t)context, 0));
 	} else {
-		TAILQ_FOREACH(rx, &m->claimed, match.link) {
+		TAILQ_FOREACH(rx, &m->claimed, link) {
 			m->steps++;
 			if (rx->match.claim == context)
 				break;

@@ -70,6 +70,12 @@ struct uccl_match {
 	uint64_t steps;			/* receives, messages and tables that were looked at, ever */
 };
 
+/* Something was looked at while a list was read. */
+static inline void uccl_match_step(struct uccl_match *m)
+{
+	m->steps++;
+}
+
 void uccl_match_init(struct uccl_match *m);
 /* Frees tables; what is in them is forgotten. */
 void uccl_match_fini(struct uccl_match *m);

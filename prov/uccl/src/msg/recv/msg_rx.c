@@ -11,7 +11,7 @@
 #include "msg/recv/posted.h"
 #include "msg/recv/unexpected.h"
 
-struct uccl_msg_rx *msg_rx_new(struct uccl_peer *p, uint64_t mseq)
+struct uccl_msg_rx *msg_rx_new(struct uccl_peer *p, uint64_t mseq, uint64_t eager)
 {
 	struct uccl_msg_rx *rx = uccl_pool_get(&p->msg_ep->rx_pool);
 
@@ -19,8 +19,32 @@ struct uccl_msg_rx *msg_rx_new(struct uccl_peer *p, uint64_t mseq)
 		return NULL;
 	rx->peer = p;
 	rx->mseq = mseq;
+	rx->arrived.eager = eager;
 	TAILQ_INSERT_TAIL(&p->rx.all, rx, plink);
 	return rx;
+}
+
+struct uccl_msg_rx *msg_rx_own(struct uccl_peer *p, const struct msg_rx_ops *ops)
+{
+	struct uccl_msg_rx *rx = msg_rx_new(p, 0, 0);
+
+	if (!rx)
+		return NULL;
+	rx->ops = ops;
+	rx->env.have = rx->in_order = true;
+	return rx;
+}
+
+bool msg_rx_id(struct uccl_msg_rx *rx)
+{
+	if (!rx->id)
+		rx->id = uccl_ids_get(&rx->peer->msg_ep->rx_ids, rx);
+	return rx->id;
+}
+
+void msg_rx_next(struct uccl_peer *p)
+{
+	p->rx.mseq++;
 }
 
 bool msg_rx_hash(struct uccl_msg_rx *rx)
@@ -173,11 +197,10 @@ void msg_rx_drain(struct uccl_peer *p, uint64_t now)
 
 	while ((rx = msg_rx_find(p, p->rx.mseq)) && rx->env.have &&
 	       msg_rx_meets(rx->env.flags, rx->arrived.got, rx->arrived.eager)) {
-		p->rx.mseq++;
 		/* Complete but for the receive: it need not be found by sequence any more. */
 		if (rx->arrived.got >= rx->arrived.eager)
 			msg_rx_unhash(rx);
-		rx->in_order = true;
+		msg_rx_turn(rx);
 		rx->ops->turn(rx, now);
 	}
 	msg_peer_limits(p);
@@ -366,10 +389,8 @@ int msg_rx_cts(struct uccl_msg_rx *rx, uint64_t now)
 	struct uccl_peer *p = rx->peer;
 	struct uccl_cts cts = { .id = rx->env.send_id, .limit = rx->place.limit };
 
-	if (!rx->id)
-		rx->id = uccl_ids_get(&p->msg_ep->rx_ids, rx);
 	/* Nothing can be asked for without a handle. */
-	if (!rx->id && rx->place.limit > rx->arrived.eager)
+	if (!msg_rx_id(rx) && rx->place.limit > rx->arrived.eager)
 		return -FI_ENOMEM;
 	cts.rx = rx->id;
 	msg_rx_expect(rx, &cts.rkey, &cts.raddr);
@@ -424,10 +445,9 @@ enum uccl_drop msg_rx_eager(struct uccl_peer *p, const struct uccl_chunk_in *in,
 			return UCCL_DROP_RECORD;
 		if (off > total || in->len > total - off)
 			return UCCL_DROP_RANGE;
-		rx = msg_rx_new(p, mseq);
+		rx = msg_rx_new(p, mseq, total);
 		if (!rx)
 			return UCCL_DROP_MEMORY;
-		rx->arrived.eager = total;
 		if (msg_rx_buffer(rx, total, 0) || !msg_rx_hash(rx)) {
 			msg_rx_free(rx);
 			return UCCL_DROP_MEMORY;

@@ -89,9 +89,8 @@ struct uccl_rx_stream {
 	bool listed;		       /* if this */
 };
 
-/* In the lists and tables that receives search: recv/match.c. */
+/* In the tables that receives search: recv/match.c. */
 struct uccl_rx_match {
-	TAILQ_ENTRY(uccl_msg_rx) link;	  /* unexpected or claimed list */
 	struct uccl_match_entry *entries; /* where receives find it */
 	void *claim;			  /* context that claimed it */
 	bool listed;			  /* in the unexpected list */
@@ -134,6 +133,7 @@ struct uccl_msg_rx {
 	bool in_order;			/* passed the message order: unexpected or matched */
 	bool hashed;
 	bool finished;			/* the receive is complete; waits for records to be acknowledged */
+	TAILQ_ENTRY(uccl_msg_rx) link;	/* unexpected, claimed, or among the requests that wait */
 	TAILQ_ENTRY(uccl_msg_rx) plink;	/* all of its peer */
 	struct uccl_rx_env env;
 	struct uccl_rx_arrived arrived;
@@ -156,7 +156,12 @@ TAILQ_HEAD(uccl_msg_rx_list, uccl_msg_rx);
 /* Direct writes are worth a registration from this size on. */
 #define MSG_DIRECT_MIN 16384
 
-struct uccl_msg_rx *msg_rx_new(struct uccl_peer *p, uint64_t mseq);
+/* `eager` bytes of it come without CTS, as far as is known. */
+struct uccl_msg_rx *msg_rx_new(struct uccl_peer *p, uint64_t mseq, uint64_t eager);
+/* One that has no place in the peer's order: a message to ourselves, or what comes back. */
+struct uccl_msg_rx *msg_rx_own(struct uccl_peer *p, const struct msg_rx_ops *ops);
+/* A handle, by which the peer can name it; false: there is none. */
+bool msg_rx_id(struct uccl_msg_rx *rx);
 /* It must be found again. False: no memory. */
 bool msg_rx_hash(struct uccl_msg_rx *rx);
 void msg_rx_unhash(struct uccl_msg_rx *rx);
@@ -164,6 +169,41 @@ struct uccl_msg_rx *msg_rx_find(struct uccl_peer *p, uint64_t mseq);
 /* By our handle, and its sequence number. NULL: nothing more of it is expected. */
 struct uccl_msg_rx *msg_rx_by_id(struct uccl_peer *p, uint32_t id, uint32_t gen);
 void msg_rx_set_env(struct uccl_msg_rx *rx, const struct msg_rx_ops *ops, const struct uccl_env *env, uint64_t eager);
+/* It is the next one in its peer's order. Who calls it tells what has become of it, and calls msg_rx_drain then. */
+void msg_rx_next(struct uccl_peer *p);
+static inline void msg_rx_turn(struct uccl_msg_rx *rx)
+{
+	msg_rx_next(rx->peer);
+	rx->in_order = true;
+}
+/* What comes back, as message `mseq`, has so many bytes. */
+static inline void msg_rx_back(struct uccl_msg_rx *rx, uint32_t mseq, uint64_t len)
+{
+	rx->mseq = mseq;
+	rx->env.len = len;
+}
+/* The first `limit` bytes of it belong here; some of iov are memory of a device. */
+static inline void msg_rx_to(struct uccl_msg_rx *rx, const struct iovec *iov, uint8_t niov, uint16_t device,
+			     uint64_t limit)
+{
+	rx->place.iov = iov;
+	rx->place.niov = niov;
+	rx->place.device = device;
+	rx->place.limit = limit;
+}
+/* Nowhere, but so many of them count as if they had a place. */
+static inline void msg_rx_nowhere(struct uccl_msg_rx *rx, uint64_t limit)
+{
+	rx->place.iov = NULL;
+	rx->place.limit = limit;
+}
+/* Lanes brought these bytes, of what comes after CTS or of its head. */
+static inline void msg_rx_striped(struct uccl_msg_rx *rx, uint64_t from, uint64_t to, bool asked)
+{
+	rx->arrived.got += to - from;
+	rx->arrived.hi = rx->arrived.hi > to ? rx->arrived.hi : to;
+	rx->arrived.asked += asked ? to - from : 0;
+}
 /* When this returns nothing is written any more to where it was to be placed. */
 void msg_rx_close(struct uccl_msg_rx *rx);
 void msg_rx_free(struct uccl_msg_rx *rx);

@@ -92,7 +92,7 @@ int uccl_msg_predict(struct uccl_msg_ep *m, struct uccl_rx_placement *hints, int
 	/* When this message is through, the peer goes on with the one that was granted next. */
 	for (rx = rx->stream.listed ? rx : TAILQ_FIRST(&rx->peer->rx.streams); rx && i < n;
 	     rx = TAILQ_NEXT(rx, stream.link)) {
-		m->match.steps++;
+		uccl_match_step(&m->match);
 		if (!rx_streams(rx))
 			continue;
 		for (off = rx->arrived.hi; i < n && off < rx->place.limit; off += chunk) {

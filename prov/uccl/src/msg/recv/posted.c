@@ -36,7 +36,7 @@ struct uccl_op *msg_posted_take(struct uccl_msg_ep *m, struct uccl_op *recv, uin
 
 	if (!(recv->flags & UCCL_OPF_MULTI)) {
 		uccl_match_unpost(&m->match, recv);
-		recv->recv.done_buf = recv->iov_count ? recv->iov[0].iov_base : NULL;
+		msg_posted_whole(recv);
 		return recv;
 	}
 	/* Nothing overtakes what waits. */

@@ -18,10 +18,7 @@ static void recv_to(struct uccl_msg_rx *rx, struct uccl_op *op)
 {
 	msg_rx_unhold(rx);
 	rx->recv.op = op;
-	rx->place.iov = op->iov;
-	rx->place.niov = op->iov_count;
-	rx->place.device = op->device;
-	rx->place.limit = uccl_min(rx->env.len, op->len);
+	msg_rx_to(rx, op->iov, op->iov_count, op->device, uccl_min(rx->env.len, op->len));
 }
 
 /* Lanes cannot copy to a device: what they bring stays until it is whole. */
@@ -66,14 +63,14 @@ static void recv_matched(struct uccl_msg_rx *rx, struct uccl_op *op, uint64_t no
 static void recv_unwanted(struct uccl_msg_rx *rx, uint64_t now)
 {
 	rx->recv.discarded = true;
-	rx->place.limit = 0;
+	msg_rx_nowhere(rx, 0);
 	msg_rx_buffer_free(rx);
 	if (rx->recv.failed) {
 		msg_rx_free(rx);
 		return;
 	}
 	if (!(rx->env.flags & UCCL_ENV_EAGER) && !rx->peer->dead) {
-		rx->place.limit = rx->arrived.eager;
+		msg_rx_nowhere(rx, rx->arrived.eager);
 		recv_rest(rx, true, now);
 		return;
 	}
@@ -174,9 +171,6 @@ static enum uccl_drop recv_cm(const struct uccl_peer *p, const struct uccl_env *
 	return env->len > UCCL_CM_MAX || !(env->flags & UCCL_ENV_EAGER) ? UCCL_DROP_RECORD : UCCL_DROP_COUNT;
 }
 
-/* A head came: others may in as many of the next messages. */
-#define UNSOLICITED_SOON 8
-
 /* So much of it comes without CTS. */
 static uint64_t env_unsolicited(const struct uccl_env *env, uint32_t here)
 {
@@ -210,8 +204,7 @@ enum uccl_drop msg_recv_env(struct uccl_peer *p, const struct uccl_chunk_in *in,
 	bool turn, parks;
 
 	uccl_env_decode(&env, in->rec);
-	if (m->predict.unsolicited_soon)
-		m->predict.unsolicited_soon--;
+	uccl_msg_lone(m);
 	mseq = uccl_seq_expand(p->rx.mseq, env.mseq, 32);
 	eager = env_unsolicited(&env, in->len);
 	if (mseq < p->rx.mseq || mseq - p->rx.mseq >= UCCL_MSG_LIMIT || !env_fits(&env, in->len) ||
@@ -226,7 +219,7 @@ enum uccl_drop msg_recv_env(struct uccl_peer *p, const struct uccl_chunk_in *in,
 		return UCCL_DROP_UNWANTED;
 	}
 	if (env.flags & UCCL_ENV_UNSOLICITED && !env.lanes && p->flow.cfg.chunk_bytes >= UCCL_PLACEMENT_MIN)
-		m->predict.unsolicited_soon = UNSOLICITED_SOON;
+		uccl_msg_followed(m);
 	turn = mseq == p->rx.mseq;
 	rx = msg_rx_find(p, mseq);
 	if (!rx && turn && eager == in->len && (env.flags & UCCL_ENV_EAGER) && !(env.flags & UCCL_ENV_DELIVERY)) {
@@ -234,7 +227,7 @@ enum uccl_drop msg_recv_env(struct uccl_peer *p, const struct uccl_chunk_in *in,
 		struct uccl_op *op = recv && !recv->device ? msg_posted_take(m, recv, env.len) : NULL;
 
 		if (op) {
-			p->rx.mseq++;
+			msg_rx_next(p);
 			recv_at_once(p, &env, op, in->data);
 			msg_rx_drain(p, now);
 			return UCCL_DROP_COUNT;
@@ -245,7 +238,7 @@ enum uccl_drop msg_recv_env(struct uccl_peer *p, const struct uccl_chunk_in *in,
 		   !(env.flags & (UCCL_ENV_EAGER | UCCL_ENV_UNSOLICITED)) || in->len > eager - rx->arrived.got))
 		return UCCL_DROP_RECORD;
 	if (!rx) {
-		rx = msg_rx_new(p, mseq);
+		rx = msg_rx_new(p, mseq, eager);
 		if (!rx)
 			return UCCL_DROP_MEMORY;
 		/* It must be found again if its turn has not come, or more of it comes by message sequence. */
@@ -253,8 +246,7 @@ enum uccl_drop msg_recv_env(struct uccl_peer *p, const struct uccl_chunk_in *in,
 			msg_rx_free(rx);
 			return UCCL_DROP_MEMORY;
 		}
-		rx->arrived.eager = eager;
-		rx->lanes.senders = env.lanes;
+		lanes_rx_senders(rx, env.lanes);
 	}
 	if (!msg_rx_range_new(rx, 0, in->len, eager))
 		return UCCL_DROP_OVERLAP;
@@ -265,9 +257,8 @@ enum uccl_drop msg_recv_env(struct uccl_peer *p, const struct uccl_chunk_in *in,
 		struct uccl_op *op = recv && !keeps ? msg_posted_take(m, recv, env.len) : NULL;
 
 		if (op) {
-			p->rx.mseq++;
 			msg_rx_set_env(rx, &recv_rx_ops, &env, eager);
-			rx->in_order = true;
+			msg_rx_turn(rx);
 			recv_to(rx, op);
 			if (in->len)
 				msg_rx_place(rx, 0, in->data, in->len);
@@ -286,8 +277,7 @@ enum uccl_drop msg_recv_env(struct uccl_peer *p, const struct uccl_chunk_in *in,
 	if (in->len)
 		msg_rx_place(rx, 0, in->data, in->len);
 	if (turn && !rx->hashed) {
-		p->rx.mseq++;
-		rx->in_order = true;
+		msg_rx_turn(rx);
 		recv_turn(rx, now);
 	}
 	msg_rx_drain(p, now);
@@ -317,7 +307,7 @@ void msg_recv_retry(struct uccl_msg_ep *m, uint64_t now)
 	recv_passed(m, now);
 	if (!msg_posted_room(m))
 		return;
-	m->posted.starved = false;
+	msg_posted_fed(m);
 	while (!m->posted.starved && (recv = TAILQ_FIRST(&m->match.starved))) {
 		rx = uccl_match_left(&m->match, recv);
 		uccl_match_unstarve(&m->match, recv);
@@ -341,7 +331,7 @@ int msg_recv(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
 {
 	struct uccl_msg_rx *rx;
 
-	op->recv.multi.used = 0;
+	msg_posted_fresh(op);
 	while ((rx = unexpected_for(m, op))) {
 		bool multi = op->flags & UCCL_OPF_MULTI;
 		struct uccl_op *taken;
@@ -410,7 +400,7 @@ int uccl_msg_recv_claimed(struct uccl_msg_ep *m, struct uccl_op *op, bool discar
 		msg_posted_done(op, from, 0);
 		return 0;
 	}
-	op->recv.done_buf = op->iov_count ? op->iov[0].iov_base : NULL;
+	msg_posted_whole(op);
 	rx->ops->matched(rx, op, now);
 	return 0;
 }

@@ -80,6 +80,13 @@ static void bytes_less(struct uccl_msg_rx *rx, uint64_t len)
 		m->unexpected.left_bytes -= len;
 }
 
+void msg_unexpected_left(struct uccl_peer *p)
+{
+	p->unexpected.left = true;
+	p->msg_ep->unexpected.left_bytes += p->unexpected.bytes;
+	p->msg_ep->unexpected.left_n += p->unexpected.n;
+}
+
 int msg_rx_unplaced(struct uccl_msg_rx *rx, uint64_t len)
 {
 	if (msg_rx_hold(rx, len))

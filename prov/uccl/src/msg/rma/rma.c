@@ -49,18 +49,10 @@ static int head_make(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t payload
 	bool load = op->device && op->type == UCCL_OP_WRITE && (must || (payload <= UCCL_ORDER_MAX && !op->peer->self));
 	bool copy = must || load || (payload <= PACK_MAX && !op->device);
 	uint64_t len = head + (copy ? payload : 0), at;
-	uint8_t *to = op->tx.small;
+	uint8_t *to = msg_tx_room(m, op, len);
 
-	if (len > sizeof(op->tx.small)) {
-		if (m->tx.copied_bytes && m->tx.copied_bytes + len > UCCL_COPIED_MAX)
-			return -FI_EAGAIN;
-		op->tx.bounce = malloc(len);
-		if (!op->tx.bounce)
-			return -FI_EAGAIN;
-		op->tx.bounce_len = (uint32_t)len;
-		m->tx.copied_bytes += len;
-		to = op->tx.bounce;
-	}
+	if (!to)
+		return -FI_EAGAIN;
 	op->rma.head = (struct iovec){ .iov_base = to, .iov_len = len };
 	op->rma.head_len = head;
 	op->rma.body = (struct iovec){ .iov_base = to + head, .iov_len = copy ? payload : 0 };
@@ -69,9 +61,7 @@ static int head_make(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t payload
 			return 0;
 		msg_get(m, &op->tx.copy, op->iov, op->iov_count, op->device, 0, op->rma.body.iov_base, payload);
 		op->device = 0;
-		op->tx.loading = load && !(op->flags & UCCL_OPF_INJECT);
-		if (!op->tx.loading)
-			msg_copy_end(m, &op->tx.copy);
+		msg_tx_loads(m, op, load && !(op->flags & UCCL_OPF_INJECT));
 		op->iov[0] = op->rma.body;
 		op->iov_count = 1;
 	} else if (op->type != UCCL_OP_READ) {
@@ -80,22 +70,10 @@ static int head_make(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t payload
 			op->rma.body.iov_base, at);
 		msg_get(m, &op->tx.copy, op->rma.args->compare, op->rma.args->ncompare, op->rma.args->compare_device, 0,
 			(uint8_t *)op->rma.body.iov_base + at, payload - at);
-		op->tx.loading = op->tx.copy.ticket && !(op->flags & UCCL_OPF_INJECT) && !op->peer->self;
-		if (op->tx.copy.ticket && !op->tx.loading)
-			msg_copy_end(m, &op->tx.copy);
+		if (op->tx.copy.ticket)
+			msg_tx_loads(m, op, !(op->flags & UCCL_OPF_INJECT) && !op->peer->self);
 	}
 	return -op->tx.copy.err;
-}
-
-static void head_drop(struct uccl_msg_ep *m, struct uccl_op *op)
-{
-	if (op->tx.copy.ticket)
-		msg_copy_end(m, &op->tx.copy);
-	if (!op->tx.bounce)
-		return;
-	free(op->tx.bounce);
-	op->tx.bounce = NULL;
-	m->tx.copied_bytes -= op->tx.bounce_len;
 }
 
 static struct uccl_req req_of(const struct uccl_op *op)
@@ -143,11 +121,8 @@ static uint32_t read_begin(struct uccl_op *op, struct uccl_req *req)
 {
 	struct uccl_msg_rx *rx = op->rma.rx;
 
-	rx->mseq = op->tx.mseq;
-	rx->place.limit = rx->env.len = op->len;
-	rx->place.iov = op->iov;
-	rx->place.niov = op->iov_count;
-	rx->place.device = op->device;
+	msg_rx_back(rx, op->tx.mseq, op->len);
+	msg_rx_to(rx, op->iov, op->iov_count, op->device, op->len);
 	msg_rx_expect(rx, &req->rkey, &req->raddr);
 	return rx->id;
 }
@@ -158,6 +133,7 @@ static void rma_submit(struct uccl_op *op)
 	uint64_t payload = op->type == UCCL_OP_WRITE ? op->len : op->rma.body.iov_len;
 	struct uccl_req req = req_of(op);
 	struct uccl_env env = { .data = op->data, .len = payload, .mseq = op->tx.mseq, .id = op->tx.id };
+	uint8_t wait = MSG_WAIT_ENV | MSG_WAIT_FIN;
 	uint64_t first;
 
 	if (op->rma.rx)
@@ -166,25 +142,25 @@ static void rma_submit(struct uccl_op *op)
 	first = uccl_min(op->rma.head.iov_len, p->flow.cfg.chunk_bytes) - op->rma.head_len;
 	env.tag = uccl_req_tag(&req);
 	env.flags = op->flags & UCCL_OPF_DATA ? UCCL_ENV_DATA : 0;
-	op->tx.wait = MSG_WAIT_ENV | MSG_WAIT_FIN;
 	op->tx.bulk.iov = op->type == UCCL_OP_WRITE ? op->iov : &op->rma.body;
 	op->tx.bulk.iov_count = op->type == UCCL_OP_WRITE ? op->iov_count : 1;
 	op->tx.bulk.skip = first;
 	if (payload > UCCL_ORDER_MAX) {
-		op->tx.wait |= MSG_WAIT_CTS;
+		wait |= MSG_WAIT_CTS;
 		env.flags |= UCCL_ENV_DELIVERY;
 	} else {
 		env.flags |= UCCL_ENV_EAGER;
-		op->tx.wait |= payload > first ? MSG_WAIT_BULK : 0;
+		wait |= payload > first ? MSG_WAIT_BULK : 0;
 	}
+	msg_tx_expect(op, wait);
 	op->tx.env.rtype = UCCL_REC_REQ;
 	op->tx.env.iov = &op->rma.head;
 	op->tx.env.iov_count = 1;
 	op->tx.env.len = op->rma.head_len + first;
-	op->tx.env.more = op->tx.wait & MSG_WAIT_BULK ? payload - first : 0;
+	op->tx.env.more = wait & MSG_WAIT_BULK ? payload - first : 0;
 	uccl_env_encode(op->tx.env.rec, &env);
 	uccl_flow_submit(&p->flow, &op->tx.env);
-	if (op->tx.wait & MSG_WAIT_BULK) {
+	if (wait & MSG_WAIT_BULK) {
 		op->tx.bulk.rtype = UCCL_REC_EAGER;
 		op->tx.bulk.bulk = true;
 		op->tx.bulk.len = payload - first;
@@ -204,7 +180,7 @@ static void rma_count(struct uccl_msg_ep *m, const struct uccl_op *op)
 
 static void self_finish(struct uccl_msg_ep *m, struct uccl_op *op)
 {
-	head_drop(m, op);
+	msg_tx_room_put(m, op);
 	op->err = op->refusal ? refusal_err(op->refusal) : op->tx.copy.err;
 	if (!op->err)
 		op->done_len = op->len;
@@ -230,12 +206,12 @@ static int rma_self(struct uccl_msg_ep *m, struct uccl_op *op)
 	int refusal;
 
 	if (op->flags & UCCL_OPF_DATA && !msg_data_room(m, op->peer)) {
-		head_drop(m, op);
+		msg_tx_room_put(m, op);
 		return -FI_EAGAIN;
 	}
 	refusal = msg_target_self(m, op, &req);
 	if (refusal < 0) {
-		head_drop(m, op);
+		msg_tx_room_put(m, op);
 		return refusal;
 	}
 	rma_count(m, op);
@@ -253,7 +229,7 @@ static void read_placed(struct uccl_msg_rx *rx, uint64_t now)
 	struct uccl_op *op = rx->read;
 
 	(void)now;
-	op->tx.fail = rx->place.copy.err;
+	msg_op_fail(op, rx->place.copy.err);
 	op->rma.rx = NULL;
 	rx->read = NULL;
 	msg_rx_free(rx);
@@ -284,7 +260,7 @@ static enum uccl_drop rma_answered(struct uccl_op *op, const struct uccl_resp *r
 		return UCCL_DROP_RECORD;
 	if (resp->err) {
 		op->refusal = resp->err < UCCL_REFUSED_COUNT ? (uint8_t)resp->err : UCCL_REFUSED_ATOMIC;
-		op->tx.fail = refusal_err(op->refusal);
+		msg_op_fail(op, refusal_err(op->refusal));
 		rma_ended(op);
 	}
 	msg_tx_arrived(op, MSG_WAIT_FIN | MSG_WAIT_CTS);
@@ -296,6 +272,18 @@ static const struct msg_tx_ops rma_tx_ops = {
 	.answered = rma_answered,
 	.ended = rma_ended,
 };
+
+/* Something will come back; false: no memory or handle for it. */
+static bool read_expect(struct uccl_op *op)
+{
+	struct uccl_msg_rx *rx = msg_rx_own(op->peer, &read_rx_ops);
+
+	op->rma.rx = rx;
+	if (!rx)
+		return false;
+	rx->read = op;
+	return msg_rx_id(rx);
+}
 
 int uccl_msg_rma(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
 {
@@ -309,29 +297,16 @@ int uccl_msg_rma(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
 		return -FI_EMSGSIZE;
 	rc = head_make(m, op, payload);
 	if (rc) {
-		head_drop(m, op);
+		msg_tx_room_put(m, op);
 		return rc;
 	}
 	if (p->self)
 		return rma_self(m, op);
-	op->tx.ops = &rma_tx_ops;
-	op->tx.id = uccl_ids_get(&m->tx.ids, op);
-	if (op->tx.id && comes_back(op)) {
-		op->rma.rx = uccl_pool_get(&m->rx_pool);
-		if (op->rma.rx) {
-			op->rma.rx->peer = p;
-			op->rma.rx->id = uccl_ids_get(&m->rx_ids, op->rma.rx);
-			op->rma.rx->env.have = op->rma.rx->in_order = true;
-			op->rma.rx->ops = &read_rx_ops;
-			op->rma.rx->read = op;
-			TAILQ_INSERT_TAIL(&p->rx.all, op->rma.rx, plink);
-		}
-	}
-	if (!op->tx.id || (comes_back(op) && (!op->rma.rx || !op->rma.rx->id))) {
+	msg_tx_make(op, &rma_tx_ops);
+	if (!msg_tx_id(m, op) || (comes_back(op) && !read_expect(op))) {
 		rma_ended(op);
-		uccl_ids_put(&m->tx.ids, op->tx.id);
-		op->tx.id = 0;
-		head_drop(m, op);
+		msg_tx_id_put(m, op);
+		msg_tx_room_put(m, op);
 		return -FI_EAGAIN;
 	}
 	op->rma.args = NULL;

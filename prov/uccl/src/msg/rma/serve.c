@@ -129,10 +129,7 @@ static int serve_attach(struct uccl_msg_rx *rx)
 	memcpy(s->regions, at.regions, at.nregions * sizeof(*at.regions));
 	s->nregions = at.nregions;
 	s->niov = at.niov;
-	rx->place.iov = s->iov;
-	rx->place.niov = s->niov;
-	rx->place.device = at.device;
-	rx->place.limit = rx->env.len;
+	msg_rx_to(rx, s->iov, s->niov, at.device, rx->env.len);
 	s->rx = rx;
 	s->uses.revoked = serve_revoked;
 	msg_uses_begin(rx->peer->msg_ep, &s->uses, s->regions, s->nregions);
@@ -141,7 +138,7 @@ static int serve_attach(struct uccl_msg_rx *rx)
 
 static void serve_unqueue(struct uccl_msg_rx *rx)
 {
-	TAILQ_REMOVE(&rx->peer->serve.requests, rx, match.link);
+	TAILQ_REMOVE(&rx->peer->serve.requests, rx, link);
 	rx->peer->serve.n--;
 	rx->serve->queued = false;
 }
@@ -160,7 +157,7 @@ static void serve_large(struct uccl_msg_rx *rx, uint64_t now)
 	if (rx->hold.buf)
 		msg_rx_move(rx, rx->arrived.got);
 	if (msg_rx_cts(rx, now)) {
-		rx->place.iov = NULL;
+		msg_rx_nowhere(rx, rx->place.limit);
 		msg_rx_fin(rx, UCCL_REFUSED_MEMORY);
 		msg_rx_release(rx);
 	}
@@ -337,7 +334,7 @@ static void serve_turn(struct uccl_msg_rx *rx, uint64_t now)
 {
 	struct uccl_peer *p = rx->peer;
 
-	TAILQ_INSERT_TAIL(&p->serve.requests, rx, match.link);
+	TAILQ_INSERT_TAIL(&p->serve.requests, rx, link);
 	p->serve.n++;
 	rx->serve->queued = true;
 	serve_run(p, now);
@@ -403,7 +400,7 @@ static enum uccl_drop req_keep(struct uccl_peer *p, struct uccl_msg_rx *rx, uint
 	if (!s)
 		return UCCL_DROP_MEMORY;
 	if (!rx)
-		rx = msg_rx_new(p, mseq);
+		rx = msg_rx_new(p, mseq, eager);
 	/* It must be found again if its turn has not come, or more of it comes by message sequence. */
 	if (!rx || (fresh && (!turn || eager > len) && !msg_rx_hash(rx)))
 		goto memory;
@@ -423,8 +420,7 @@ static enum uccl_drop req_keep(struct uccl_peer *p, struct uccl_msg_rx *rx, uint
 	if (len)
 		msg_rx_place(rx, 0, data, len);
 	if (turn && !rx->hashed) {
-		rx->in_order = true;
-		p->rx.mseq++;
+		msg_rx_turn(rx);
 		serve_turn(rx, now);
 	}
 	msg_rx_drain(p, now);
@@ -464,7 +460,7 @@ enum uccl_drop msg_req(struct uccl_peer *p, const struct uccl_chunk_in *in, uint
 	rx = msg_rx_find(p, mseq);
 	if (!rx && turn && len == env.len && env.flags & UCCL_ENV_EAGER && TAILQ_EMPTY(&p->serve.requests) &&
 	    !serve_whole(p, &env, &req, data)) {
-		p->rx.mseq++;
+		msg_rx_next(p);
 		msg_rx_drain(p, now);
 		return UCCL_DROP_COUNT;
 	}
@@ -484,7 +480,7 @@ static void serve_claims(struct uccl_msg_ep *m, uint64_t now)
 	int tries = 0;
 
 	while (tries < SERVE_TRIES && !m->target.claimer && (p = TAILQ_FIRST(l))) {
-		m->match.steps++;
+		uccl_match_step(&m->match);
 		serve_unblock(p);
 		serve_run(p, now);
 		tries += p->serve.blocked == UCCL_BLOCK_CLAIM;
@@ -504,7 +500,7 @@ void msg_serve_retry(struct uccl_msg_ep *m, uint64_t now)
 	m->serve.retrying = true;
 	/* There may be room and no receive for any of them: the others are tried in the next turns. */
 	while (tries < SERVE_TRIES && (p = TAILQ_FIRST(l)) && uccl_msg_ep_room(m)) {
-		m->match.steps++;
+		uccl_match_step(&m->match);
 		/* The next room is for the next one. */
 		serve_unblock(p);
 		serve_run(p, now);

@@ -44,7 +44,7 @@ void msg_uses_revoke(struct uccl_msg_ep *m, const void *region)
 		struct msg_use *use = uccl_container_of(n, struct msg_use, node);
 		struct msg_uses *u = use->uses;
 
-		m->match.steps++;
+		uccl_match_step(&m->match);
 		use_end(m, use);
 		u->revoked(u, region);
 	}

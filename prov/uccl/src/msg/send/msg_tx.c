@@ -14,6 +14,53 @@ bool msg_tx_may_begin(const struct uccl_peer *p, const struct uccl_op *op)
 	return p->open && (int32_t)((uint32_t)p->tx.mseq - p->flow.limits.msg_limit) < 0;
 }
 
+bool msg_tx_id(struct uccl_msg_ep *m, struct uccl_op *op)
+{
+	op->tx.id = uccl_ids_get(&m->tx.ids, op);
+	return op->tx.id;
+}
+
+void msg_tx_id_put(struct uccl_msg_ep *m, struct uccl_op *op)
+{
+	if (op->tx.id)
+		uccl_ids_put(&m->tx.ids, op->tx.id);
+	op->tx.id = 0;
+}
+
+void *msg_tx_room(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t len)
+{
+	if (len <= sizeof(op->tx.small))
+		return op->tx.small;
+	/* One message at least always may. */
+	if (m->tx.copied_bytes && m->tx.copied_bytes + len > UCCL_COPIED_MAX)
+		return NULL;
+	op->tx.bounce = malloc(len);
+	if (!op->tx.bounce)
+		return NULL;
+	op->tx.bounce_len = (uint32_t)len;
+	m->tx.copied_bytes += len;
+	return op->tx.bounce;
+}
+
+void msg_tx_room_put(struct uccl_msg_ep *m, struct uccl_op *op)
+{
+	if (op->tx.copy.ticket)
+		msg_copy_end(m, &op->tx.copy);
+	op->tx.loading = false;
+	if (!op->tx.bounce)
+		return;
+	free(op->tx.bounce);
+	op->tx.bounce = NULL;
+	m->tx.copied_bytes -= op->tx.bounce_len;
+}
+
+void msg_tx_loads(struct uccl_msg_ep *m, struct uccl_op *op, bool waits)
+{
+	op->tx.loading = waits;
+	if (!waits)
+		msg_copy_end(m, &op->tx.copy);
+}
+
 static void tx_begin(struct uccl_op *op)
 {
 	op->tx.mseq = (uint32_t)op->peer->tx.mseq++;
@@ -43,31 +90,22 @@ void msg_tx_finish(struct uccl_op *op, int err)
 
 	TAILQ_REMOVE(&p->tx.sends, op, link);
 	/* It ended before it was copied, and nobody was told that it is complete. */
-	if (m->late.op == op) {
-		m->late.op = NULL;
-		op->busy = false;
+	if (m->tx.late == op) {
+		msg_tx_late(m, NULL);
+		msg_tx_keep(op, false);
 	}
-	if (op->tx.copy.ticket)
-		msg_copy_end(m, &op->tx.copy);
 	if (op->tx.pumped.by || op->tx.pumped.waits)
 		msg_pump_end(m, op);
 	if (op->tx.source)
 		m->ops->source_put(p, op->tx.source);
 	op->tx.source = NULL;
-	if (op->tx.id) {
-		uccl_ids_put(&m->tx.ids, op->tx.id);
-		op->tx.id = 0;
-	}
-	if (op->tx.bounce) {
-		free(op->tx.bounce);
-		op->tx.bounce = NULL;
-		m->tx.copied_bytes -= op->tx.bounce_len;
-	}
+	msg_tx_id_put(m, op);
+	msg_tx_room_put(m, op);
 	if (op->tx.ops->ended)
 		op->tx.ops->ended(op);
 	if (op->busy) {
 		/* done() was called when the copy was made. */
-		op->busy = false;
+		msg_tx_keep(op, false);
 		if (op->orphan)
 			uccl_pool_put(&m->op_pool, op);
 	} else {
@@ -79,6 +117,37 @@ void msg_tx_finish(struct uccl_op *op, int err)
 	op = TAILQ_FIRST(&p->tx.pending);
 	if (op && op->flags & UCCL_OPF_FENCE && TAILQ_EMPTY(&p->tx.sends))
 		uccl_msg_kick(p, 0);
+}
+
+void msg_tx_join(struct uccl_peer *p, struct uccl_peer *first)
+{
+	struct uccl_op *op, *after = TAILQ_FIRST(&first->tx.pending);
+
+	while ((op = TAILQ_FIRST(&p->tx.pending))) {
+		TAILQ_REMOVE(&p->tx.pending, op, link);
+		op->peer = first;
+		while (after && (int32_t)(after->tx.mseq - op->tx.mseq) < 0)
+			after = TAILQ_NEXT(after, link);
+		if (after)
+			TAILQ_INSERT_BEFORE(after, op, link);
+		else
+			TAILQ_INSERT_TAIL(&first->tx.pending, op, link);
+	}
+}
+
+void msg_tx_stop(struct uccl_peer *p, int err)
+{
+	struct uccl_op *op, *after;
+
+	for (op = TAILQ_FIRST(&p->tx.sends); op; op = after) {
+		after = TAILQ_NEXT(op, link);
+		/* What lanes still read ends with their last answer. PROTOCOL R186 */
+		op->tx.wait = lanes_stop(op);
+		if (op->tx.wait)
+			msg_op_fail(op, err);
+		else
+			msg_tx_finish(op, err);
+	}
 }
 
 void msg_tx_arrived(struct uccl_op *op, uint8_t what)

@@ -31,6 +31,46 @@ struct msg_tx_ops {
 /* What an operation is waiting for. */
 enum { MSG_WAIT_ENV = 1, MSG_WAIT_BULK = 2, MSG_WAIT_CTS = 4, MSG_WAIT_FIN = 8, MSG_WAIT_LEAD = 16 };
 
+/* It is made: what it is. */
+static inline void msg_tx_make(struct uccl_op *op, const struct msg_tx_ops *ops)
+{
+	op->tx.ops = ops;
+}
+/* A handle for it, which the peer names when it asks for more or answers; false: there is none. */
+bool msg_tx_id(struct uccl_msg_ep *m, struct uccl_op *op);
+/* It has none any more. */
+void msg_tx_id_put(struct uccl_msg_ep *m, struct uccl_op *op);
+/* Room of its own for a copy of so many bytes of payload; NULL: none now. What is not acknowledged yet holds memory. */
+void *msg_tx_room(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t len);
+/* The copy ends, and its room is given back. */
+void msg_tx_room_put(struct uccl_msg_ep *m, struct uccl_op *op);
+/* Copies from a device to there are under way: it waits for them, or else they end now. */
+void msg_tx_loads(struct uccl_msg_ep *m, struct uccl_op *op, bool waits);
+/* msg needs it still when done() was called; or needs it no more. */
+static inline void msg_tx_keep(struct uccl_op *op, bool keep)
+{
+	op->busy = keep;
+}
+/* It is complete when all of this has come. */
+static inline void msg_tx_expect(struct uccl_op *op, uint8_t wait)
+{
+	op->tx.wait = wait;
+}
+/* The send of this call that is copied behind it; NULL: none. */
+static inline void msg_tx_late(struct uccl_msg_ep *m, struct uccl_op *op)
+{
+	m->tx.late = op;
+}
+/* It is the last of those begun; and it is none of them any more. */
+static inline void msg_tx_begun(struct uccl_op *op)
+{
+	TAILQ_INSERT_TAIL(&op->peer->tx.sends, op, link);
+}
+static inline void msg_tx_unbegun(struct uccl_op *op)
+{
+	TAILQ_REMOVE(&op->peer->tx.sends, op, link);
+}
+
 /* Could it begin at once, were nothing queued before it? */
 bool msg_tx_may_begin(const struct uccl_peer *p, const struct uccl_op *op);
 /* Its payload is on its way from a device (op->copy): it begins when that is there. Before msg_tx_post. */
@@ -41,6 +81,10 @@ void msg_tx_post(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now);
 void msg_tx_arrived(struct uccl_op *op, uint8_t what);
 /* Everything did, or nothing will: 0 or a positive FI_Exxx. */
 void msg_tx_finish(struct uccl_op *op, int err);
+/* What waits for `p` waits for `first`, in the order in which all of it was posted. */
+void msg_tx_join(struct uccl_peer *p, struct uccl_peer *first);
+/* The peer is gone: all of it ends with this FI_Exxx, but for what lanes still read. */
+void msg_tx_stop(struct uccl_peer *p, int err);
 
 /* So many bytes of it go ahead of CTS; 0: that has come, or will not. */
 static inline void msg_tx_unsolicited(struct uccl_op *op, uint32_t bytes)

@@ -27,9 +27,7 @@ static void send_load(struct uccl_msg_ep *m, struct uccl_op *op, uint8_t *to)
 {
 	msg_get(m, &op->tx.copy, op->iov, op->iov_count, op->device, 0, to, op->len);
 	op->device = 0;
-	op->tx.loading = !(op->flags & UCCL_OPF_INJECT);
-	if (!op->tx.loading)
-		msg_copy_end(m, &op->tx.copy);
+	msg_tx_loads(m, op, !(op->flags & UCCL_OPF_INJECT));
 }
 
 /*
@@ -40,29 +38,20 @@ static bool copy_may_be_late(const struct uccl_msg_ep *m, const struct uccl_op *
 {
 	struct uccl_peer *p = op->peer;
 
-	return m->late.may && op->iov_count == 1 && TAILQ_EMPTY(&p->tx.pending) && msg_tx_may_begin(p, op) &&
+	return m->tx.late_may && op->iov_count == 1 && TAILQ_EMPTY(&p->tx.pending) && msg_tx_may_begin(p, op) &&
 	       uccl_flow_idle(&p->flow);
 }
 
 /* Copy the payload, so that the application has its buffer back. */
 static int send_copy(struct uccl_msg_ep *m, struct uccl_op *op)
 {
-	uint8_t *to = op->tx.small;
+	uint8_t *to = msg_tx_room(m, op, op->len);
 
-	if (op->len > sizeof(op->tx.small)) {
-		/* What is not acknowledged yet holds memory; one message at least always may. */
-		if (m->tx.copied_bytes && m->tx.copied_bytes + op->len > UCCL_COPIED_MAX)
-			return -FI_EAGAIN;
-		op->tx.bounce = malloc(op->len);
-		if (!op->tx.bounce)
-			return -FI_EAGAIN;
-		op->tx.bounce_len = (uint32_t)op->len;
-		m->tx.copied_bytes += op->len;
-		to = op->tx.bounce;
-		if (!op->device && copy_may_be_late(m, op)) {
-			m->late.op = op;
-			return 0;
-		}
+	if (!to)
+		return -FI_EAGAIN;
+	if (op->tx.bounce && !op->device && copy_may_be_late(m, op)) {
+		msg_tx_late(m, op);
+		return 0;
 	}
 	if (op->device)
 		send_load(m, op, to);
@@ -73,11 +62,7 @@ static int send_copy(struct uccl_msg_ep *m, struct uccl_op *op)
 	if (!op->tx.copy.err)
 		return 0;
 	msg_copy_end(m, &op->tx.copy);
-	op->tx.loading = false;
-	free(op->tx.bounce);
-	if (op->tx.bounce)
-		m->tx.copied_bytes -= op->tx.bounce_len;
-	op->tx.bounce = NULL;
+	msg_tx_room_put(m, op);
 	return -op->tx.copy.err;
 }
 
@@ -147,7 +132,7 @@ static void send_loaded(struct uccl_op *op)
 {
 	if (!send_is_early(op, true))
 		return;
-	op->busy = true;
+	msg_tx_keep(op, true);
 	send_early(op);
 }
 
@@ -363,35 +348,33 @@ void uccl_msg_hold(struct uccl_peer *p)
 	TAILQ_INIT(&again);
 	for (op = hold_first(p); op; op = next) {
 		next = TAILQ_NEXT(op, link);
-		p->msg_ep->match.steps++;
+		uccl_match_step(&p->msg_ep->match);
 		if (op->type != UCCL_OP_SEND || !op->len || !op->tx.env.queued ||
 		    (op->tx.wait & (MSG_WAIT_CTS | MSG_WAIT_LEAD)) == MSG_WAIT_CTS)
 			continue;
-		if (!op->tx.id)
-			op->tx.id = uccl_ids_get(&p->msg_ep->tx.ids, op);
-		if (!op->tx.id || !send_withdraw(op))
+		if ((!op->tx.id && !msg_tx_id(p->msg_ep, op)) || !send_withdraw(op))
 			continue;
 		unsolicited_drop(op);
-		TAILQ_REMOVE(&p->tx.sends, op, link);
+		msg_tx_unbegun(op);
 		TAILQ_INSERT_TAIL(&again, op, link);
 	}
 	while ((op = TAILQ_FIRST(&again))) {
 		TAILQ_REMOVE(&again, op, link);
-		TAILQ_INSERT_TAIL(&p->tx.sends, op, link);
+		msg_tx_begun(op);
 		send_submit(op);
 	}
 }
 
 static void self_end(struct uccl_op *op, int err)
 {
-	op->tx.wait = 0;
+	msg_tx_expect(op, 0);
 	msg_tx_finish(op, err);
 }
 
 static void self_copied(struct uccl_copy *c, uint64_t now)
 {
 	struct uccl_msg_rx *rx = uccl_container_of(c, struct uccl_msg_rx, place.copy);
-	struct uccl_op *send = rx->self.send, *op = rx->recv.op;
+	struct uccl_op *send = rx->self.send, *op = rx->self.recv;
 	int err = msg_posted_result(op, rx->env.flags, rx->env.tag, rx->env.data, rx->env.len,
 				    uccl_min(rx->env.len, op->len));
 	struct uccl_peer *p = rx->peer;
@@ -409,7 +392,7 @@ static void self_matched(struct uccl_msg_rx *rx, struct uccl_op *op, uint64_t no
 	struct uccl_op *send = rx->self.send;
 	struct uccl_msg_ep *m = rx->peer->msg_ep;
 
-	rx->recv.op = op;
+	rx->self.recv = op;
 	msg_move(m, &rx->place.copy, op->iov, op->iov_count, op->device, send->iov, send->iov_count, send->device,
 		 uccl_min(rx->env.len, op->len));
 	if (msg_copied(m, &rx->place.copy))
@@ -441,7 +424,13 @@ static const struct msg_rx_ops self_rx_ops = {
 static int send_self(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
 {
 	struct uccl_peer *p = op->peer;
-	struct uccl_msg_rx *rx = uccl_pool_get(&m->rx_pool);
+	struct uccl_env env = {
+		.tag = op->tag,
+		.data = op->data,
+		.len = op->len,
+		.flags = uccl_env_flags_of(op) | UCCL_ENV_EAGER,
+	};
+	struct uccl_msg_rx *rx = msg_rx_own(p, &self_rx_ops);
 	struct uccl_op *recv;
 	bool early;
 	int copied;
@@ -450,20 +439,14 @@ static int send_self(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
 		return -FI_EAGAIN;
 	copied = send_may_copy(m, op);
 	if (copied < 0) {
-		uccl_pool_put(&m->rx_pool, rx);
+		msg_rx_free(rx);
 		return copied;
 	}
-	early = op->busy = send_is_early(op, copied);
-	rx->peer = p;
-	rx->ops = &self_rx_ops;
-	rx->env.tag = op->tag;
-	rx->env.data = op->data;
-	rx->env.len = op->len;
-	rx->env.flags = uccl_env_flags_of(op) | UCCL_ENV_EAGER;
-	rx->env.have = rx->in_order = true;
+	early = send_is_early(op, copied);
+	msg_tx_keep(op, early);
+	msg_rx_set_env(rx, &self_rx_ops, &env, 0);
 	rx->self.send = op;
-	TAILQ_INSERT_TAIL(&p->rx.all, rx, plink);
-	TAILQ_INSERT_TAIL(&p->tx.sends, op, link);
+	msg_tx_begun(op);
 	if (early)
 		send_early(op);
 	uccl_match_list(&m->match, rx);
@@ -498,43 +481,42 @@ int uccl_msg_send(struct uccl_msg_ep *m, struct uccl_op *op, uint64_t now)
 
 	if (p->dead)
 		return -p->dead;
-	op->tx.ops = &send_tx_ops;
+	msg_tx_make(op, &send_tx_ops);
 	if (p->self)
 		return send_self(m, op, now);
-	op->tx.id = 0;
 	/* What has to wait may find the peer short of memory when its turn comes; lanes may be wanted. */
 	if (op->len > m->eager_max || op->device || (op->flags & UCCL_OPF_DELIVERY) || p->flow.limits.envelopes_only ||
 	    !msg_tx_may_begin(p, op) || !TAILQ_EMPTY(&p->tx.pending) || op->iov_count > 1 ||
 	    op->len > p->flow.cfg.chunk_bytes || (p->lanes.peers && op->len >= UCCL_LANES_FIRST)) {
-		op->tx.id = uccl_ids_get(&m->tx.ids, op);
-		if (!op->tx.id)
+		if (!msg_tx_id(m, op))
 			return -FI_EAGAIN;
 	}
 	copied = send_may_copy(m, op);
 	if (copied < 0) {
-		uccl_ids_put(&m->tx.ids, op->tx.id);
+		msg_tx_id_put(m, op);
 		return copied;
 	}
-	early = op->busy = !op->tx.loading && send_is_early(op, copied);
+	early = !op->tx.loading && send_is_early(op, copied);
+	msg_tx_keep(op, early);
 	if (op->tx.loading)
 		msg_tx_load(m, op);
 	msg_tx_post(m, op, now);
-	if (early && m->late.op != op)
+	if (early && m->tx.late != op)
 		send_early(op);
 	return 0;
 }
 
 struct iovec uccl_msg_late_from(const struct uccl_msg_ep *m, const uint8_t **to)
 {
-	*to = m->late.op->tx.bounce;
-	return m->late.op->iov[0];
+	*to = m->tx.late->tx.bounce;
+	return m->tx.late->iov[0];
 }
 
 void uccl_msg_late(struct uccl_msg_ep *m)
 {
-	struct uccl_op *op = m->late.op;
+	struct uccl_op *op = m->tx.late;
 
-	m->late.op = NULL;
+	msg_tx_late(m, NULL);
 	memcpy(op->tx.bounce, op->iov[0].iov_base, op->len);
 	uccl_flow_moved(&op->peer->flow, op->iov[0].iov_base, op->tx.bounce);
 	op->iov[0].iov_base = op->tx.bounce;

@@ -610,12 +610,12 @@ static void send__late_copy(void **state)
 		struct uccl_msg_ep *m = &d->side[0].m;
 		const uint8_t *to;
 
-		m->late.may = true;
+		m->tx.late_may = true;
 		duo_fill(src, 5000, 3);
 		assert_int_equal(duo_send(d, 0, UCCL_OPF_EARLY, src, 5000, 0, DUO_CTX(1)), 0);
-		m->late.may = false;
+		m->tx.late_may = false;
 		assert_int_equal(duo_waiting(d, 0), 0);
-		assert_true(m->late.op->tx.env.ours && m->late.op->tx.bulk.ours);
+		assert_true(m->tx.late->tx.env.ours && m->tx.late->tx.bulk.ours);
 		assert_ptr_equal(uccl_msg_late_from(m, &to).iov_base, src);
 		if (ends) {
 			uccl_peer_fail(&d->side[0].peer, FI_ECONNABORTED, d->now);
@@ -630,7 +630,7 @@ static void send__late_copy(void **state)
 			duo_expect(d, 1, DUO_CTX(2), 0, 5000);
 			duo_check(dst, 5000, 3);
 		}
-		assert_null(m->late.op);
+		assert_null(m->tx.late);
 		assert_int_equal(m->tx.copied_bytes, 0);
 		duo_free(d);
 	}
