@@ -182,21 +182,18 @@ static uint64_t send_unsolicited(const struct uccl_op *op, uint64_t first)
 }
 
 /*
- * Which lanes bring the first *head bytes of a message without an answer, as stripes; 0: none does. It may meet no
- * receive: lanes keep what they bring until it does, and copy it then. PROTOCOL R265
+ * How many bytes of a message, from the first on, lanes may bring without an answer, as stripes; 0: none. It may meet
+ * no receive: lanes keep what they bring until it does, and copy it then. PROTOCOL R265
  */
-static uint16_t send_slices(struct uccl_op *op, uint64_t *head)
+static uint64_t send_striped(const struct uccl_op *op)
 {
-	struct uccl_peer *p = op->peer;
-	uint16_t lanes;
+	const struct uccl_peer *p = op->peer;
+	uint64_t head = op->len <= UCCL_UNSOLICITED_MAX ? op->len : (uint64_t)UCCL_STRIPE_FULL * UCCL_STRIPE_SHARES;
 
-	if (!p->lanes_unsolicited || p->flow.limits.envelopes_only || op->len >> UCCL_ENV_LANES_AT)
+	if (!p->lanes_unsolicited || p->flow.limits.envelopes_only || op->len >> UCCL_ENV_LANES_AT ||
+	    p->tx.unsolicited_bytes + head > UCCL_UNSOLICITED_PEER_MAX)
 		return 0;
-	*head = op->len <= UCCL_UNSOLICITED_MAX ? op->len : (uint64_t)UCCL_STRIPE_FULL * UCCL_STRIPE_SHARES;
-	if (p->tx.unsolicited_bytes + *head > UCCL_UNSOLICITED_PEER_MAX)
-		return 0;
-	lanes = lanes_pick(p, *head);
-	return lanes && lanes_send(op, 0, *head, 0, UCCL_CTS_LANES | lanes, MSG_WAIT_LEAD) ? lanes : 0;
+	return head;
 }
 
 /* What follows the envelope at once. */
@@ -214,91 +211,181 @@ static void send_rest(struct uccl_op *op, struct uccl_item *item, uint64_t first
 	uccl_flow_submit(&op->peer->flow, item);
 }
 
-/* Hand the message to the flow: whole if it is small and the peer has room, else its envelope only. */
+/* The ways that a message can go. */
+enum send_way {
+	SEND_WHOLE,	  /* its envelope has all of it */
+	SEND_EAGER,	  /* the rest follows its envelope at once: it is short */
+	SEND_UNSOLICITED, /* a part of the rest does, as a receive waits for it, probably; what is left waits for CTS */
+	SEND_LANES,	  /* likewise, and lanes bring that part */
+	SEND_RENDEZVOUS	  /* what its envelope does not have waits for CTS */
+};
+
+struct send_plan {
+	enum send_way way;
+	bool shared;	/* lanes could carry it */
+	uint32_t each;	/* EAGER: payload of each packet but the last; 0: all that it holds */
+	uint64_t first; /* bytes that the envelope has, */
+	uint64_t ahead; /* and that go without CTS, with these */
+};
+
+/* Of so many bytes that lie together the envelope takes these, in packets of `each` bytes if that is not 0. */
+static uint64_t send_first(const struct uccl_op *op, uint64_t together, uint32_t each)
+{
+	const struct uccl_flow *f = &op->peer->flow;
+	uint32_t most = (uint32_t)uccl_max(op->peer->msg_ep->eager_max, EAGER_LEAST);
+
+	if ((f->limits.envelopes_only && !(op->flags & UCCL_OPF_CM)) || op->device)
+		return 0;
+	together = uccl_min(together, op->len > most ? uccl_words(most) : most);
+	return uccl_min(together, each ? each : f->cfg.chunk_bytes);
+}
+
+/* Which way does this message go? Nothing is changed here. */
+static struct send_plan send_decide(const struct uccl_op *op)
+{
+	const struct uccl_peer *p = op->peer;
+	struct send_plan plan = { .way = SEND_RENDEZVOUS, .shared = lanes_may(op) };
+	uint64_t together = op->iov_count ? uccl_min(op->iov[0].iov_len, op->len) : 0;
+	uint64_t eager = plan.shared ? send_shared(op, &together) : p->msg_ep->eager_max;
+	uint32_t each = op->len <= eager ? uccl_flow_even(&p->flow, op->len) : 0;
+
+	plan.first = plan.ahead = send_first(op, together, each);
+	if (op->len == plan.first) {
+		plan.way = SEND_WHOLE;
+	} else if (op->flags & UCCL_OPF_CM || (op->len <= eager && !p->flow.limits.envelopes_only)) {
+		/* Nobody asks for the rest of what connection management says. PROTOCOL R110 */
+		plan.way = SEND_EAGER;
+		plan.each = each;
+		plan.ahead = op->len;
+	} else if (plan.shared) {
+		uint64_t striped = send_striped(op);
+
+		plan.way = striped ? SEND_LANES : SEND_RENDEZVOUS;
+		plan.ahead = striped ? striped : plan.first;
+	} else {
+		plan.ahead = send_unsolicited(op, plan.first);
+		plan.way = plan.ahead > plan.first ? SEND_UNSOLICITED : SEND_RENDEZVOUS;
+	}
+	return plan;
+}
+
+/*
+ * The envelope, with the first bytes of the message; `more` of them follow at once. The message is complete when what
+ * `wait` says has come, too.
+ */
+static void send_env(struct uccl_op *op, struct uccl_env env, uint8_t wait, uint64_t first, uint64_t more,
+		     uint32_t each)
+{
+	struct uccl_item *item = &op->tx.env;
+
+	env.flags |= uccl_env_flags_of(op);
+	/* Acknowledged is what the peer has, which is not yet what it has put into a device's memory. */
+	if (op->flags & UCCL_OPF_DELIVERY) {
+		env.flags |= UCCL_ENV_DELIVERY;
+		wait |= MSG_WAIT_FIN;
+	}
+	env.tag = op->tag;
+	env.data = op->data;
+	env.len = op->len;
+	env.mseq = op->tx.mseq;
+	env.id = wait & (MSG_WAIT_CTS | MSG_WAIT_FIN) ? op->tx.id : 0;
+	msg_tx_expect(op, wait | MSG_WAIT_ENV);
+	item->rtype = UCCL_REC_MSG;
+	item->bulk = false;
+	item->ours = op->tx.bulk.ours = op->busy;
+	/* What follows at once asks for the acknowledgement of both. */
+	item->want_ack = !op->busy && !more && !(wait & MSG_WAIT_FIN);
+	item->iov = op->iov;
+	item->iov_count = op->iov_count;
+	item->skip = 0;
+	item->len = first;
+	item->more = more;
+	item->each = op->tx.bulk.each = each;
+	uccl_env_encode(item->rec, &env);
+	uccl_flow_submit(&op->peer->flow, item);
+}
+
+/* While the primary carries it, it counts as what lanes could carry. */
+static void send_count(struct uccl_op *op, const struct send_plan *plan)
+{
+	op->send.unsolicited = plan->shared;
+	if (plan->shared)
+		op->peer->send.unsolicited += op->len;
+}
+
+static void send_whole(struct uccl_op *op, const struct send_plan *plan)
+{
+	send_count(op, plan);
+	send_env(op, (struct uccl_env){ .flags = UCCL_ENV_EAGER }, 0, plan->first, 0, 0);
+}
+
+static void send_eager(struct uccl_op *op, const struct send_plan *plan)
+{
+	send_count(op, plan);
+	send_env(op, (struct uccl_env){ .flags = UCCL_ENV_EAGER }, MSG_WAIT_BULK, plan->first, op->len - plan->first,
+		 plan->each);
+	op->tx.bulk.want_ack = !op->busy && !(op->tx.wait & MSG_WAIT_FIN);
+	send_rest(op, &op->tx.bulk, plan->first, op->len);
+}
+
+/* CTS continues from where it ends. */
+static void send_rendezvous(struct uccl_op *op, const struct send_plan *plan)
+{
+	send_env(op, (struct uccl_env){ .flags = 0 }, MSG_WAIT_CTS, plan->first, 0, 0);
+	op->tx.bulk.skip = plan->first;
+}
+
+static void send_head(struct uccl_op *op, const struct send_plan *plan)
+{
+	struct uccl_env env = { .flags = UCCL_ENV_UNSOLICITED, .unsolicited = (uint32_t)plan->ahead };
+
+	msg_tx_unsolicited(op, env.unsolicited);
+	send_env(op, env, MSG_WAIT_CTS | MSG_WAIT_LEAD, plan->first, plan->ahead - plan->first, 0);
+	op->send.lead.lead = true;
+	/* Behind it comes what asks for both. */
+	op->send.lead.want_ack = !op->busy && plan->ahead == op->len && !(op->tx.wait & MSG_WAIT_FIN);
+	send_rest(op, &op->send.lead, plan->first, plan->ahead);
+	op->tx.bulk.skip = plan->ahead;
+}
+
+/* False: no lane takes it. */
+static bool send_lanes(struct uccl_op *op, const struct send_plan *plan)
+{
+	struct uccl_env env = { .flags = UCCL_ENV_UNSOLICITED | UCCL_ENV_LANES, .unsolicited = (uint32_t)plan->ahead };
+
+	env.lanes = lanes_pick(op->peer, plan->ahead);
+	if (!env.lanes || !lanes_send(op, 0, plan->ahead, 0, UCCL_CTS_LANES | env.lanes, MSG_WAIT_LEAD))
+		return false;
+	msg_tx_unsolicited(op, env.unsolicited);
+	/* The sooner the envelope is there the fewer of them come before it. */
+	send_env(op, env, MSG_WAIT_CTS | MSG_WAIT_LEAD, 0, 0, 0);
+	op->tx.bulk.skip = plan->ahead;
+	return true;
+}
+
+/* Its turn has come: hand the message to the flow. */
 static void send_submit(struct uccl_op *op)
 {
-	struct uccl_peer *p = op->peer;
-	uint64_t first = op->iov_count ? uccl_min(op->iov[0].iov_len, op->len) : 0;
-	bool shared = lanes_may(op);
-	uint32_t eager = shared ? send_shared(op, &first) : (uint32_t)p->msg_ep->eager_max;
-	uint32_t most = (uint32_t)uccl_max(p->msg_ep->eager_max, EAGER_LEAST);
-	struct uccl_env env = { .tag = op->tag, .data = op->data, .len = op->len };
-	bool cm = op->flags & UCCL_OPF_CM;
-	uint32_t each = op->len <= eager ? uccl_flow_even(&p->flow, op->len) : 0;
-	uint64_t head;
+	struct send_plan plan = send_decide(op);
 
-	first = uccl_min(first, op->len > most ? uccl_words(most) : most);
-	first = uccl_min(first, each ? each : p->flow.cfg.chunk_bytes);
-	if ((p->flow.limits.envelopes_only && !cm) || op->device)
-		first = 0;
-	head = first;
-	op->tx.wait = MSG_WAIT_ENV;
-	env.flags = uccl_env_flags_of(op);
-	/* Nobody asks for the rest of what connection management says. PROTOCOL R110 */
-	if (op->len == first || cm || (op->len <= eager && !p->flow.limits.envelopes_only)) {
-		env.flags |= UCCL_ENV_EAGER;
-		if (op->flags & UCCL_OPF_DELIVERY) {
-			env.flags |= UCCL_ENV_DELIVERY;
-			op->tx.wait |= MSG_WAIT_FIN;
-		}
-		op->send.unsolicited = shared;
-		if (shared)
-			p->send.unsolicited += op->len;
-		if (op->len > first)
-			op->tx.wait |= MSG_WAIT_BULK;
-	} else {
-		op->tx.wait |= MSG_WAIT_CTS;
-		env.lanes = shared ? send_slices(op, &head) : 0;
-		if (env.lanes) {
-			/* The sooner the envelope is there the fewer of them come before it. */
-			first = 0;
-			env.flags |= UCCL_ENV_LANES;
-		} else {
-			head = shared ? first : send_unsolicited(op, first);
-		}
-		if (head > first) {
-			op->tx.wait |= MSG_WAIT_LEAD;
-			env.flags |= UCCL_ENV_UNSOLICITED;
-			env.unsolicited = (uint32_t)head;
-			msg_tx_unsolicited(op, (uint32_t)head);
-		}
-		/* Acknowledged is what the peer has, which is not yet what it has put into a device's memory. */
-		if (op->flags & UCCL_OPF_DELIVERY) {
-			env.flags |= UCCL_ENV_DELIVERY;
-			op->tx.wait |= MSG_WAIT_FIN;
-		}
+	switch (plan.way) {
+	case SEND_WHOLE:
+		send_whole(op, &plan);
+		break;
+	case SEND_EAGER:
+		send_eager(op, &plan);
+		break;
+	case SEND_UNSOLICITED:
+		send_head(op, &plan);
+		break;
+	case SEND_LANES:
+		if (send_lanes(op, &plan))
+			break;
+		/* fall through */
+	case SEND_RENDEZVOUS:
+		send_rendezvous(op, &plan);
+		break;
 	}
-	if (op->tx.wait & (MSG_WAIT_CTS | MSG_WAIT_FIN))
-		env.id = op->tx.id;
-	env.mseq = op->tx.mseq;
-
-	op->tx.env.rtype = UCCL_REC_MSG;
-	op->tx.env.bulk = false;
-	op->tx.env.ours = op->tx.bulk.ours = op->busy;
-	/* What follows at once asks for the acknowledgement of both. */
-	op->tx.env.want_ack = !op->busy && (env.lanes || !(op->tx.wait & (MSG_WAIT_BULK | MSG_WAIT_LEAD))) &&
-			   !(op->tx.wait & MSG_WAIT_FIN);
-	op->tx.env.iov = op->iov;
-	op->tx.env.iov_count = op->iov_count;
-	op->tx.env.skip = 0;
-	op->tx.env.len = first;
-	op->tx.env.more = op->tx.wait & MSG_WAIT_BULK ? op->len - first : env.lanes ? 0 : head - first;
-	op->tx.env.each = op->tx.bulk.each = op->tx.wait & MSG_WAIT_BULK ? each : 0;
-	uccl_env_encode(op->tx.env.rec, &env);
-	uccl_flow_submit(&p->flow, &op->tx.env);
-	if (op->tx.wait & MSG_WAIT_BULK) {
-		op->tx.bulk.want_ack = !op->busy && !(op->tx.wait & MSG_WAIT_FIN);
-		send_rest(op, &op->tx.bulk, first, op->len);
-		return;
-	}
-	if (op->tx.wait & MSG_WAIT_LEAD && !env.lanes) {
-		op->send.lead.lead = true;
-		/* Behind it comes what asks for both. */
-		op->send.lead.want_ack = !op->busy && head == op->len && !(op->tx.wait & MSG_WAIT_FIN);
-		send_rest(op, &op->send.lead, first, head);
-	}
-	/* CTS continues from here. */
-	op->tx.bulk.skip = head;
 }
 
 /* Take an eager message back from the flow. False: some of it has left, as what lanes have did. */
