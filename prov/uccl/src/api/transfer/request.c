@@ -110,8 +110,7 @@ static struct uccl_op *tx_begin(struct uccl_ep *ep, fi_addr_t addr, bool reporte
 }
 
 /* Post what was filled with `rc`; upon an error the request goes back. */
-static ssize_t tx_post(struct uccl_ep *ep, struct uccl_op *op, int rc,
-		       int (*post)(struct uccl_engine *e, struct uccl_op *op, uint64_t now), uint64_t now)
+static ssize_t tx_post(struct uccl_ep *ep, struct uccl_op *op, int rc, uint64_t now)
 {
 	const struct uccl_peer *peer = op->peer;
 
@@ -120,7 +119,8 @@ static ssize_t tx_post(struct uccl_ep *ep, struct uccl_op *op, int rc,
 		return rc;
 	}
 	ep->tx_open++;
-	rc = post(ep->driver.engine, op, now);
+	rc = op->type == UCCL_OP_SEND ? uccl_engine_send(ep->driver.engine, op, now)
+				      : uccl_engine_rma(ep->driver.engine, op, now);
 	if (rc) {
 		ep->tx_open--;
 		uccl_op_put(ep->driver.engine, op);
@@ -160,7 +160,7 @@ ssize_t uccl_request_send(struct uccl_ep *ep, const struct uccl_xfer *x)
 	ssize_t rc;
 	struct uccl_op *op = tx_begin(ep, x->addr, want, now, &rc);
 
-	return op ? tx_post(ep, op, send_fill(ep, op, x, want), uccl_engine_send, now) : rc;
+	return op ? tx_post(ep, op, send_fill(ep, op, x, want), now) : rc;
 }
 
 /* Fill a request for remote memory; 0 or an error, upon which it goes back. */
@@ -205,7 +205,7 @@ ssize_t uccl_request_rma(struct uccl_ep *ep, const struct uccl_rma *x)
 	ssize_t rc;
 	struct uccl_op *op = tx_begin(ep, x->addr, ep->tx_cq, now, &rc);
 
-	return op ? tx_post(ep, op, rma_fill(ep, op, x), uccl_engine_rma, now) : rc;
+	return op ? tx_post(ep, op, rma_fill(ep, op, x), now) : rc;
 }
 
 int uccl_request_recv_fill(struct uccl_ep *ep, struct uccl_op *op, const struct uccl_xfer *x)
@@ -287,7 +287,6 @@ ssize_t uccl_request_peek(struct uccl_ep *ep, const struct uccl_xfer *x, bool si
 		poll_now(ep, now);
 		rc = uccl_engine_peek(ep->driver.engine, op, claim, discard, now);
 		op->api_flags |= UCCL_WANT_COMPLETION & (ep->rx_cq ? ~0ull : 0);
-		op->recv.done_buf = NULL;
 	}
 	if (rc == -FI_ENOMSG && silent) {
 		ep->rx_open--;
@@ -295,8 +294,6 @@ ssize_t uccl_request_peek(struct uccl_ep *ep, const struct uccl_xfer *x, bool si
 		return rc;
 	}
 	op->err = -rc;
-	if (rc)
-		op->done_len = op->recv.olen = 0;
 	uccl_report_recv(op);
 	uccl_driver_kick(&ep->driver);
 	return 0;
