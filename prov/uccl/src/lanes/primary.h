@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * An endpoint that has lanes, as its the primary sees them: which of them reach a peer, where their payload may land,
+ * An endpoint that has lanes, as the primary sees them: which of them reach a peer, where their payload may land,
  * and how a large message is shared among them. What they answer is in lane_replies.c.
  */
 #ifndef UCCL_LANES_PRIMARY_H

@@ -373,7 +373,7 @@ static uint64_t unexpected_of(const struct conn_list *list)
 	const struct conn *c;
 	uint64_t sum = 0;
 
-	TAILQ_FOREACH(c, list, all)
+	TAILQ_FOREACH(c, list, state.all)
 		sum += c->peer.unexpected.bytes;
 	return sum;
 }
@@ -390,9 +390,9 @@ static void look_grant(struct uccl_sim_life *n, const struct conn *c)
 			peer = conn_by_token(e, c->hs.token_remote);
 	if (!peer || !peer->peer.open || !c->hs.token_remote)
 		return;
-	if (peer->peer.flow.limits.slots > c->grant.believed)
+	if (peer->peer.flow.limits.slots > c->slots.grant.believed)
 		uccl_sim_violation(w, "I8: endpoint %u counts %u slots of port %u, which has %u", n->node,
-				   c->grant.believed, c->peer.addr.nic.port, peer->peer.flow.limits.slots);
+				   c->slots.grant.believed, c->peer.addr.nic.port, peer->peer.flow.limits.slots);
 }
 
 static void look_engine(struct uccl_sim_life *n, const struct uccl_engine *e)
@@ -400,20 +400,20 @@ static void look_engine(struct uccl_sim_life *n, const struct uccl_engine *e)
 	struct uccl_sim_world *w = n->w;
 	const struct uccl_msg_ep *m = &e->msg_ep;
 	uint64_t slots = 0, most = m->unexpected.max, room = e->nic->caps.rx_slots;
-	uint64_t sum = unexpected_of(&e->conns) + unexpected_of(&e->dead) + unexpected_of(&e->kept);
+	uint64_t sum = unexpected_of(&e->conns.live) + unexpected_of(&e->conns.dead) + unexpected_of(&e->conns.kept);
 	const struct conn *c;
 
-	TAILQ_FOREACH(c, &e->conns, all) {
+	TAILQ_FOREACH(c, &e->conns.live, state.all) {
 		if (!c->peer.open)
 			continue;
-		slots += c->grant.believed;
+		slots += c->slots.grant.believed;
 		look_grant(n, c);
 		/* What was on its way when the peer heard that memory is short, and messages that had begun. */
 		most += (uint64_t)c->peer.flow.cfg.window * uccl_max(e->cfg.eager_bytes, c->peer.flow.cfg.chunk_bytes);
 		most += UCCL_UNSOLICITED_PEER_MAX;
 	}
-	TAILQ_FOREACH(c, &e->half, all)
-		slots += c->grant.believed;
+	TAILQ_FOREACH(c, &e->table.half, state.all)
+		slots += c->slots.grant.believed;
 	if (slots > room)
 		uccl_sim_violation(w, "I8: endpoint %u granted %llu slots of %llu", n->node, (unsigned long long)slots,
 				   (unsigned long long)room);
@@ -427,8 +427,8 @@ static void look_engine(struct uccl_sim_life *n, const struct uccl_engine *e)
 		uccl_sim_violation(w, "I13: endpoint %u holds copies of %llu bytes", n->node,
 				   (unsigned long long)m->tx.copied_bytes);
 	/* Every life of every node, and once more: a place whose incarnation is not known yet. */
-	if (e->nconns > (uint32_t)w->o.nodes * (UCCL_SIM_LIVES + 1))
-		uccl_sim_violation(w, "I13: endpoint %u knows %u peers", n->node, e->nconns);
+	if (e->conns.n > (uint32_t)w->o.nodes * (UCCL_SIM_LIVES + 1))
+		uccl_sim_violation(w, "I13: endpoint %u knows %u peers", n->node, e->conns.n);
 }
 
 void uccl_sim_inv_look(struct uccl_sim_life *n, const struct uccl_engine *e)
@@ -437,7 +437,7 @@ void uccl_sim_inv_look(struct uccl_sim_life *n, const struct uccl_engine *e)
 	struct conn *c;
 
 	look_engine(n, e);
-	TAILQ_FOREACH(c, &e->conns, all) {
+	TAILQ_FOREACH(c, &e->conns.live, state.all) {
 		const char *text;
 
 		if (!c->peer.open)

@@ -243,7 +243,7 @@ static uint32_t hole_goodput(struct uccl_sim_world *w, const struct uccl_sim_opt
 	start = w->net.now;
 	stream(w, 0, 1, 32, 4 * 1024 * 1024, 0, NULL);
 	before = delivered(w, 1, start + 10 * MS, start + 30 * MS);
-	rto = uccl_flow_rto(&TAILQ_FIRST(&w->node[0].e->conns)->peer.flow);
+	rto = uccl_flow_rto(&TAILQ_FIRST(&w->node[0].e->conns.live)->peer.flow);
 	h.start = start + 30 * MS;
 	uccl_sim_hole_add(&w->net, &h);
 	after = delivered(w, 1, start + 30 * MS + 3 * rto, start + 50 * MS + 3 * rto);
@@ -462,7 +462,7 @@ static uint32_t run_slots_turns(struct uccl_sim_world *w, const struct uccl_sim_
 		for (i = 1; i < (uint8_t)o->nodes; i += 2)
 			uccl_sim_sleep(w, i, w->net.now + 20 * MS);
 	}
-	if (!w->violations && !w->node[0].e->slots.returned)
+	if (!w->violations && !w->node[0].e->slots.queue.returned)
 		uccl_sim_violation(w, "no slot was given back: the scene did not happen");
 	return slots_end(w);
 }

@@ -335,7 +335,7 @@ static void life_check(struct uccl_sim_life *n, const struct uccl_engine *e)
 	bool waits = false;
 	struct conn *c;
 
-	TAILQ_FOREACH(c, &e->conns, all) {
+	TAILQ_FOREACH(c, &e->conns.live, state.all) {
 		const char *text = c->peer.open ? uccl_flow_check(&c->peer.flow) : NULL;
 
 		if (text)
@@ -414,7 +414,7 @@ static void check_lanes(struct uccl_sim_world *w, const struct uccl_sim_life *n)
 		uint32_t nreassemblies = 0;
 
 		for (int i = 0; i < UCCL_LANE_TABLE; i++)
-			nreassemblies += !LIST_EMPTY(&l->e->lane.reassemblies[i]);
+			nreassemblies += !LIST_EMPTY(&l->e->lanes.lane.reassemblies[i]);
 		if (l->e->msg_ep.op_pool.used || nreassemblies || l->channel->nunplaced || l->channel->unanswered ||
 		    l->channel->stripes || l->channel->bytes || !TAILQ_EMPTY(&l->channel->later) ||
 		    uccl_mailbox_peek(&l->channel->up, 0))

@@ -495,8 +495,8 @@ static void say(struct input *in)
 		h.tail_len = tx.tail_len = block(in, f, tx.tail);
 	h.payload_len = (uint16_t)tx.payload_len;
 	uccl_hdr_encode(tx.hdr, &h);
-	if (own->seal && h.type >= UCCL_PKT_ACK && byte(in) < 250)
-		uccl_seal_put(own->seal, &tx);
+	if (own->opened.seal && h.type >= UCCL_PKT_ACK && byte(in) < 250)
+		uccl_seal_put(own->opened.seal, &tx);
 	memcpy(packet, tx.hdr, UCCL_HDR_LEN);
 	memcpy(packet + n, payload, tx.payload_len);
 	n += tx.payload_len;

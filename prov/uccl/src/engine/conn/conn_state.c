@@ -16,6 +16,15 @@
 /* A peer that goes on after our CLOSE is sent it again, no more often than this. */
 #define CLOSE_AGAIN_NS (5 * UCCL_NS_PER_MS)
 
+void engine_conns_init(struct engine_conns *s)
+{
+	TAILQ_INIT(&s->live);
+	TAILQ_INIT(&s->hsq);
+	TAILQ_INIT(&s->dead);
+	TAILQ_INIT(&s->kept);
+	TAILQ_INIT(&s->unreferenced);
+}
+
 void conn_params(struct uccl_engine *e, struct uccl_params *p)
 {
 	*p = (struct uccl_params){
@@ -27,11 +36,11 @@ void conn_params(struct uccl_engine *e, struct uccl_params *p)
 		.paths = e->cfg.paths,
 		.slots = 1,
 		.waits = true,
-		.csn = engine_random64(e) & 0xffffffff,
-		.epoch = (uint8_t)(engine_random64(e) & 15),
+		.csn = engine_random64(&e->identity) & 0xffffffff,
+		.epoch = (uint8_t)(engine_random64(&e->identity) & 15),
 		.security = e->cfg.security,
 		.parts = UCCL_PART_COUNT,
-		.lanes = e->lanes.n,
+		.lanes = e->lanes.all.n,
 		.marks = e->nic->caps.marks,
 		.short_stripes = true,
 		.pads = true,
@@ -40,7 +49,7 @@ void conn_params(struct uccl_engine *e, struct uccl_params *p)
 		.lanes_unsolicited = true,
 	};
 	if (p->security)
-		e->random(e->random_arg, p->key, sizeof(p->key));
+		engine_random(&e->identity, p->key, sizeof(p->key));
 }
 
 /*
@@ -54,25 +63,24 @@ uint64_t conns_forget(struct uccl_engine *e, uint64_t now)
 	struct conn *c;
 
 	/* Once over the list: who stays in it goes to its end. */
-	for (uint32_t n = e->ndead; n; n--) {
-		c = TAILQ_FIRST(&e->dead);
-		if (now - c->forget_ns < FORGET_NS && e->ndead <= DEAD_MAX)
+	for (uint32_t n = e->conns.ndead; n; n--) {
+		c = TAILQ_FIRST(&e->conns.dead);
+		if (now - c->state.forget_ns < FORGET_NS && e->conns.ndead <= DEAD_MAX)
 			break;
-		if (!c->refs && TAILQ_EMPTY(&c->peer.rx.all) && TAILQ_EMPTY(&c->peer.reply.list) &&
+		if (!c->state.refs && TAILQ_EMPTY(&c->peer.rx.all) && TAILQ_EMPTY(&c->peer.reply.list) &&
 		    !c->peer.lanes.nstriped && !uccl_msg_copying(&e->msg_ep)) {
-			conn_free(c, &e->dead);
-			e->ndead--;
+			conn_free(c, &e->conns.dead);
+			e->conns.ndead--;
 			continue;
 		}
-		c->kept = c->refs;
-		TAILQ_REMOVE(&e->dead, c, all);
-		TAILQ_INSERT_TAIL(c->kept ? &e->kept : &e->dead, c, all);
-		e->ndead -= c->kept;
-		if (!c->kept)
-			c->forget_ns = now;
+		c->state.kept = c->state.refs;
+		conn_list_move(c, &e->conns.dead, c->state.kept ? &e->conns.kept : &e->conns.dead);
+		e->conns.ndead -= c->state.kept;
+		if (!c->state.kept)
+			c->state.forget_ns = now;
 	}
-	c = TAILQ_FIRST(&e->dead);
-	return c ? c->forget_ns + FORGET_NS : UCCL_NEVER;
+	c = TAILQ_FIRST(&e->conns.dead);
+	return c ? c->state.forget_ns + FORGET_NS : UCCL_NEVER;
 }
 
 /*
@@ -83,31 +91,30 @@ static void conn_released(struct conn *c, uint64_t now)
 {
 	struct uccl_engine *e = c->e;
 
-	if (c->kept) {
-		TAILQ_REMOVE(&e->kept, c, all);
-		TAILQ_INSERT_TAIL(&e->dead, c, all);
-		e->ndead++;
-		c->kept = false;
-		c->forget_ns = now;
+	if (c->state.kept) {
+		conn_list_move(c, &e->conns.kept, &e->conns.dead);
+		e->conns.ndead++;
+		c->state.kept = false;
+		c->state.forget_ns = now;
 		engine_scan_at(e, now + FORGET_NS);
-	} else if (!c->peer.dead && !c->peer.open && !c->half && !c->unreferenced) {
-		TAILQ_INSERT_TAIL(&e->unreferenced, c, unref_link);
-		c->unreferenced = true;
+	} else if (!c->peer.dead && !c->peer.open && !c->entry.half && !c->state.unreferenced) {
+		TAILQ_INSERT_TAIL(&e->conns.unreferenced, c, state.unref_link);
+		c->state.unreferenced = true;
 		engine_scan_at(e, now);
 	}
 }
 
 void conn_release(struct conn *c, uint64_t now)
 {
-	if (!--c->refs)
+	if (!--c->state.refs)
 		conn_released(c, now);
 }
 
 static void unref_remove(struct conn *c)
 {
-	if (c->unreferenced)
-		TAILQ_REMOVE(&c->e->unreferenced, c, unref_link);
-	c->unreferenced = false;
+	if (c->state.unreferenced)
+		TAILQ_REMOVE(&c->e->conns.unreferenced, c, state.unref_link);
+	c->state.unreferenced = false;
 }
 
 /* Does an operation wait for it, or a receive name it? */
@@ -126,12 +133,12 @@ void conns_reap(struct uccl_engine *e)
 {
 	struct conn *c;
 
-	while ((c = TAILQ_FIRST(&e->unreferenced))) {
+	while ((c = TAILQ_FIRST(&e->conns.unreferenced))) {
 		unref_remove(c);
-		if (c->refs || c->peer.open || c->peer.dead || c->half || conn_needed(c))
+		if (c->state.refs || c->peer.open || c->peer.dead || c->entry.half || conn_needed(c))
 			continue;
 		engine_tx_forget(c);
-		conn_free(c, &e->conns);
+		conn_free(c, &e->conns.live);
 	}
 }
 
@@ -140,7 +147,7 @@ static uint64_t token_new(struct uccl_engine *e)
 	uint64_t v;
 
 	do
-		v = (uint64_t)e->token_top << 48 | engine_random64(e) >> 16;
+		v = (uint64_t)e->identity.token_top << 48 | engine_random64(&e->identity) >> 16;
 	while (!v);
 	return v;
 }
@@ -152,23 +159,23 @@ struct conn *conn_new(struct uccl_engine *e, const struct uccl_addr *addr, bool 
 	struct uccl_params mine;
 
 	conns_forget(e, e->now);
-	if (!c || e->nconns >= CONNS_MAX || uccl_heap_reserve(&e->heap, 2 * (e->nconns + 1) + 1))
+	if (!c || e->conns.n >= CONNS_MAX || uccl_heap_reserve(&e->heap, 2 * (e->conns.n + 1) + 1))
 		goto nomem;
 	c->e = e;
 	uccl_peer_init(&c->peer, &e->msg_ep, addr);
-	c->peer.self = uccl_nic_addr_equal(&addr->nic, &e->listener.local.nic) &&
-		       (!addr->incarnation || addr->incarnation == e->listener.local.incarnation);
+	c->peer.self = uccl_nic_addr_equal(&addr->nic, &e->identity.listener.local.nic) &&
+		       (!addr->incarnation || addr->incarnation == e->identity.listener.local.incarnation);
 	conn_params(e, &mine);
-	uccl_key_mix(remote.key, e->listener.group);
-	uccl_conn_init(&c->hs, &remote, &mine, token_new(e), engine_random64(e));
-	uccl_stall_init(&c->stall, e->away_ns, e->now);
-	c->hs_timer.at = UCCL_NEVER;
-	c->hs_timer.kind = TIMER_HANDSHAKE;
+	uccl_key_mix(remote.key, e->identity.listener.group);
+	uccl_conn_init(&c->hs, &remote, &mine, token_new(e), engine_random64(&e->identity));
+	uccl_stall_init(&c->stall, e->poll.away_ns, e->now);
+	c->state.hs_timer.at = UCCL_NEVER;
+	c->state.hs_timer.kind = TIMER_HANDSHAKE;
 	if (conns_add(c, keyed))
 		goto nomem;
-	TAILQ_INSERT_TAIL(&e->conns, c, all);
-	e->nconns++;
-	if (e->link == UCCL_LINK_GONE)
+	TAILQ_INSERT_TAIL(&e->conns.live, c, state.all);
+	e->conns.n++;
+	if (e->conns.link == UCCL_LINK_GONE)
 		conn_fail(c, FI_ENODEV, e->now);
 	else if (e->cfg.security && uccl_addr_keyless(addr) && !c->peer.self)
 		conn_fail(c, FI_EACCES, e->now);
@@ -179,16 +186,16 @@ nomem:
 }
 
 /* It has no part in handshakes any more. */
-void conn_rest(struct conn *c)
+static void conn_rest(struct conn *c)
 {
 	struct uccl_engine *e = c->e;
 
-	if (c->in_hsq)
-		TAILQ_REMOVE(&e->hsq, c, hsq);
-	c->in_hsq = false;
+	if (c->state.in_hsq)
+		TAILQ_REMOVE(&e->conns.hsq, c, state.hsq);
+	c->state.in_hsq = false;
 	conn_drain_set(c, NULL);
-	uccl_heap_set(&e->heap, &c->hs_timer, UCCL_NEVER);
-	uccl_slots_close(&c->grant);
+	uccl_heap_set(&e->heap, &c->state.hs_timer, UCCL_NEVER);
+	uccl_slots_close(&c->slots.grant);
 	unref_remove(c);
 }
 
@@ -198,31 +205,58 @@ void conn_free(struct conn *c, struct conn_list *list)
 
 	conn_rest(c);
 	conns_remove(c);
-	TAILQ_REMOVE(list, c, all);
-	e->nconns--;
+	TAILQ_REMOVE(list, c, state.all);
+	e->conns.n--;
 	/* It was a name of that one, and held it. */
 	if (c->peer.first)
 		conn_release(peer_conn(c->peer.first), e->now);
-	free(c->last_paths);
-	free(c->seal);
+	free(c->state.last_paths);
+	free(c->opened.seal);
 	free(c);
+}
+
+void conn_join(struct conn *c, struct conn *first, uint64_t now)
+{
+	struct uccl_engine *e = c->e;
+
+	conn_rest(c);
+	engine_tx_forget(c);
+	conns_remove(c);
+	conn_list_move(c, &e->conns.live, &e->conns.kept);
+	c->state.kept = true;
+	c->hs.state = UCCL_CONN_DEAD;
+	/* As long as somebody holds the name, it holds the peer. */
+	conn_request(&first->state);
+	conn_hold(&first->state);
+	conn_hold(&c->state);
+	uccl_peer_join(&c->peer, &first->peer, now);
+	conn_release(c, now);
 }
 
 void conn_due(struct conn *c)
 {
 	struct uccl_engine *e = c->e;
 
-	if (!c->in_hsq) {
-		c->in_hsq = true;
-		TAILQ_INSERT_TAIL(&e->hsq, c, hsq);
+	if (!c->state.in_hsq) {
+		c->state.in_hsq = true;
+		TAILQ_INSERT_TAIL(&e->conns.hsq, c, state.hsq);
 	}
-	uccl_heap_set(&e->heap, &c->hs_timer, uccl_conn_expiry(&c->hs));
+	uccl_heap_set(&e->heap, &c->state.hs_timer, uccl_conn_expiry(&c->hs));
+}
+
+void conn_handshake_sent(struct conn *c)
+{
+	struct uccl_engine *e = c->e;
+
+	TAILQ_REMOVE(&e->conns.hsq, c, state.hsq);
+	c->state.in_hsq = false;
+	uccl_heap_set(&e->heap, &c->state.hs_timer, uccl_conn_expiry(&c->hs));
 }
 
 static void conn_close_tell(struct conn *c, uint64_t now)
 {
-	engine_tell(c, UCCL_PKT_CLOSE, c->close_why);
-	c->close_sent_ns = now;
+	engine_tell(c, UCCL_PKT_CLOSE, c->state.close_why);
+	c->state.close_sent_ns = now;
 }
 
 /*
@@ -231,7 +265,7 @@ static void conn_close_tell(struct conn *c, uint64_t now)
  */
 static bool conn_end_unknown(const struct conn *c, int err)
 {
-	return c->hs.state == UCCL_CONN_OPEN && !c->closed && err != FI_ECONNRESET && err != FI_ENODEV;
+	return c->hs.state == UCCL_CONN_OPEN && !c->state.closed && err != FI_ECONNRESET && err != FI_ENODEV;
 }
 
 /*
@@ -250,14 +284,20 @@ void conn_late_rx(struct conn *c, const struct uccl_hdr *h, uint64_t now)
 		conn_close_seen(c, UCCL_CLOSE_MEMORY, now);
 	if (h->type == UCCL_PKT_CLOSE) {
 		/* Also the closer that did not hear our answer. */
-		if (c->closed || c->close_why)
+		if (c->state.closed || c->state.close_why)
 			engine_tell(c, UCCL_PKT_CLOSE_ACK, 0);
-		c->close_why = UCCL_CLOSE_ENDPOINT;
+		c->state.close_why = UCCL_CLOSE_ENDPOINT;
 	} else if (h->type == UCCL_PKT_CLOSE_ACK) {
-		c->close_why = UCCL_CLOSE_ENDPOINT;
-	} else if (c->close_why && now - c->close_sent_ns >= CLOSE_AGAIN_NS) {
+		c->state.close_why = UCCL_CLOSE_ENDPOINT;
+	} else if (c->state.close_why && now - c->state.close_sent_ns >= CLOSE_AGAIN_NS) {
 		conn_close_tell(c, now);
 	}
+}
+
+void conn_late_ack(struct conn *c, const struct uccl_hdr *h, uint64_t now)
+{
+	c->state.close_why = UCCL_CLOSE_OTHER;
+	conn_late_rx(c, h, now);
 }
 
 void conn_fail(struct conn *c, int err, uint64_t now)
@@ -267,64 +307,66 @@ void conn_fail(struct conn *c, int err, uint64_t now)
 
 	if (c->peer.dead)
 		return;
-	if (c->half)
+	if (c->entry.half)
 		conns_half_leave(c);
 	conns_leave(c);
 	conn_drain_set(c, NULL);
-	TAILQ_REMOVE(&e->conns, c, all);
-	TAILQ_INSERT_TAIL(&e->dead, c, all);
-	e->ndead++;
-	c->ended_ns = c->forget_ns = now;
+	conn_list_move(c, &e->conns.live, &e->conns.dead);
+	e->conns.ndead++;
+	c->state.ended_ns = c->state.forget_ns = now;
 	engine_scan_at(e, now + FORGET_NS);
 	/* A later attempt to reach a peer that never was connected begins as if there had been none. */
-	c->final = (c->number && !c->unvalidated) || (err == FI_ECONNRESET && !c->hs.by_place);
-	if (!c->final)
+	c->state.final = (c->opened.number && !c->handshake.unvalidated) || (err == FI_ECONNRESET && !c->hs.by_place);
+	if (!c->state.final)
 		conns_key_clear(c);
 	unref_remove(c);
 	conn_end_reported(c, err);
-	engine_trace(e, UCCL_TRACE_PEER_END, 0, c, (uint32_t)(c->closed ? 0 : err));
+	engine_trace(e, UCCL_TRACE_PEER_END, 0, c, (uint32_t)(c->state.closed ? 0 : err));
 	if (c->peer.open) {
 		if (c->peer.flow.is_ready)
-			TAILQ_REMOVE(&e->ready, &c->peer.flow, ready);
+			engine_unready(&e->out, &c->peer.flow);
 		uccl_heap_set(&e->heap, &c->peer.flow.timer, UCCL_NEVER);
-		c->last_paths = uccl_paths_take_list(&c->peer.flow.paths, &c->nlast_paths);
-		e->nopen--;
+		c->state.last_paths = uccl_paths_take_list(&c->peer.flow.paths, &c->state.nlast_paths);
+		e->conns.nopen--;
 	}
 	conn_stalled(c, UCCL_STALL_NOT, now);
 	engine_tx_forget(c);
 	if (tell) {
-		c->close_why = (uint8_t)uccl_close_reason_of(err);
+		c->state.close_why = (uint8_t)uccl_close_reason_of(err);
 		conn_close_tell(c, now);
 	}
-	if (c->nic_peer && e->nic->ops->disconnect)
-		e->nic->ops->disconnect(e->nic, c->nic_peer);
-	c->nic_peer = NULL;
+	conn_disconnect(&c->opened, e->nic);
 	c->hs.state = UCCL_CONN_DEAD;
 	c->hs.at = UCCL_NEVER;
 	c->hs.tx_due = c->hs.ack_due = false;
-	uccl_heap_set(&e->heap, &c->hs_timer, UCCL_NEVER);
-	if ((c->closed && !c->reason) || e->drain_ns)
+	uccl_heap_set(&e->heap, &c->state.hs_timer, UCCL_NEVER);
+	if ((c->state.closed && !c->state.reason) || e->drain.began_ns)
 		e->stats.peers_closed++;
 	else
 		e->stats.peers_dead++;
 	uccl_peer_fail(&c->peer, err, now);
 	conn_records_free(c);
-	uccl_slots_close(&c->grant);
+	uccl_slots_close(&c->slots.grant);
 	slots_refit(e);
+}
+
+void conn_fail_silently(struct conn *c, int err, uint64_t now)
+{
+	c->state.closed = true;
+	conn_fail(c, err, now);
 }
 
 void conn_close_seen(struct conn *c, enum uccl_close_reason reason, uint64_t now)
 {
-	c->closed = true;
-	c->reason = (uint8_t)reason;
-	conn_fail(c, uccl_close_error(reason), now);
+	c->state.reason = (uint8_t)reason;
+	conn_fail_silently(c, uccl_close_error(reason), now);
 }
 
 void conns_half_end(struct uccl_engine *e, uint64_t now)
 {
 	struct conn *c;
 
-	while ((c = TAILQ_FIRST(&e->half))) {
+	while ((c = TAILQ_FIRST(&e->table.half))) {
 		engine_tell(c, UCCL_PKT_CLOSE, UCCL_CLOSE_ENDPOINT);
 		conn_close_seen(c, UCCL_CLOSE_ENDPOINT, now);
 	}
@@ -335,13 +377,34 @@ void conn_link(struct uccl_engine *e, enum uccl_link link, uint64_t now)
 {
 	struct conn *c;
 
-	e->link = link;
+	e->conns.link = link;
 	/* When it is back, retransmissions go on: no time-out is long. */
 	e->stats.link_downs += link != UCCL_LINK_UP;
 	if (link != UCCL_LINK_GONE)
 		return;
 	conns_half_end(e, now);
-	while ((c = TAILQ_FIRST(&e->conns)))
+	while ((c = TAILQ_FIRST(&e->conns.live)))
 		conn_fail(c, FI_ENODEV, now);
 	uccl_msg_ep_gone(&e->msg_ep, FI_ENODEV);
+}
+
+void conns_end(struct uccl_engine *e)
+{
+	struct conn *c;
+
+	while ((c = TAILQ_FIRST(&e->table.half)))
+		conns_half_leave(c);
+	while ((c = TAILQ_FIRST(&e->conns.live)))
+		conn_fail_silently(c, FI_ECANCELED, e->now);
+}
+
+void conns_free(struct uccl_engine *e)
+{
+	struct conn *c;
+
+	TAILQ_CONCAT(&e->conns.dead, &e->conns.kept, state.all);
+	TAILQ_FOREACH(c, &e->conns.dead, state.all)
+		c->peer.first = NULL;
+	while ((c = TAILQ_FIRST(&e->conns.dead)))
+		conn_free(c, &e->conns.dead);
 }

@@ -32,7 +32,7 @@ static struct conn_place *place_find(struct uccl_engine *e, const struct uccl_ni
 	struct place_key k;
 
 	place_key_make(&k, at);
-	HASH_FIND(hh, e->by_place, &k, sizeof(k), place);
+	HASH_FIND(hh, e->table.by_place, &k, sizeof(k), place);
 	return place;
 }
 
@@ -47,41 +47,41 @@ static int place_enter(struct conn *c)
 			return -FI_ENOMEM;
 		place_key_make(&place->key, &c->peer.addr.nic);
 		TAILQ_INIT(&place->conns);
-		HASH_ADD(hh, e->by_place, key, sizeof(place->key), place);
+		HASH_ADD(hh, e->table.by_place, key, sizeof(place->key), place);
 		if (!place->hh.tbl) {
 			free(place);
 			return -FI_ENOMEM;
 		}
 	}
-	TAILQ_INSERT_TAIL(&place->conns, c, place_link);
-	c->place = place;
+	TAILQ_INSERT_TAIL(&place->conns, c, entry.place_link);
+	c->entry.place = place;
 	return 0;
 }
 
 static void source_leave(struct conn *c)
 {
-	struct conn_source *s = c->source;
+	struct conn_source *s = c->entry.source;
 
-	c->source = NULL;
+	c->entry.source = NULL;
 	if (!s || --s->n)
 		return;
-	HASH_DELETE(hh, c->e->by_ip, s);
+	HASH_DELETE(hh, c->e->table.by_ip, s);
 	free(s);
 }
 
 void conns_leave(struct conn *c)
 {
 	struct uccl_engine *e = c->e;
-	struct conn_place *place = c->place;
+	struct conn_place *place = c->entry.place;
 
 	source_leave(c);
 	if (!place)
 		return;
-	c->place = NULL;
-	TAILQ_REMOVE(&place->conns, c, place_link);
+	c->entry.place = NULL;
+	TAILQ_REMOVE(&place->conns, c, entry.place_link);
 	if (!TAILQ_EMPTY(&place->conns))
 		return;
-	HASH_DELETE(hh, e->by_place, place);
+	HASH_DELETE(hh, e->table.by_place, place);
 	free(place);
 }
 
@@ -98,7 +98,7 @@ struct conn *conn_find(struct uccl_engine *e, const struct uccl_nic_addr *at, ui
 
 	place_key_make(&k.at, at);
 	k.incarnation = incarnation;
-	HASH_FIND(hh_key, e->by_key, &k, sizeof(k), c);
+	HASH_FIND(entry.hh_key, e->table.by_key, &k, sizeof(k), c);
 	return c;
 }
 
@@ -106,11 +106,11 @@ struct conn *conn_by_token(struct uccl_engine *e, uint64_t token)
 {
 	struct conn *c;
 
-	if (e->last && e->last->hs.token_local == token)
-		return e->last;
-	HASH_FIND(hh_token, e->by_token, &token, sizeof(token), c);
+	if (e->table.last && e->table.last->hs.token_local == token)
+		return e->table.last;
+	HASH_FIND(entry.hh_token, e->table.by_token, &token, sizeof(token), c);
 	if (c)
-		e->last = c;
+		e->table.last = c;
 	return c;
 }
 
@@ -125,18 +125,18 @@ int conns_add(struct conn *c, bool keyed)
 {
 	struct uccl_engine *e = c->e;
 
-	place_key_make(&c->key.at, &c->peer.addr.nic);
-	c->key.incarnation = c->peer.addr.incarnation;
+	place_key_make(&c->entry.key.at, &c->peer.addr.nic);
+	c->entry.key.incarnation = c->peer.addr.incarnation;
 	if (place_enter(c))
 		return -FI_ENOMEM;
-	HASH_ADD(hh_token, e->by_token, hs.token_local, sizeof(c->hs.token_local), c);
-	if (!c->hh_token.tbl)
+	HASH_ADD(entry.hh_token, e->table.by_token, hs.token_local, sizeof(c->hs.token_local), c);
+	if (!c->entry.hh_token.tbl)
 		goto nomem;
 	if (keyed)
-		HASH_ADD(hh_key, e->by_key, key, sizeof(c->key), c);
-	if (!keyed || c->hh_key.tbl)
+		HASH_ADD(entry.hh_key, e->table.by_key, entry.key, sizeof(c->entry.key), c);
+	if (!keyed || c->entry.hh_key.tbl)
 		return 0;
-	HASH_DELETE(hh_token, e->by_token, c);
+	HASH_DELETE(entry.hh_token, e->table.by_token, c);
 nomem:
 	conns_leave(c);
 	return -FI_ENOMEM;
@@ -144,9 +144,9 @@ nomem:
 
 void conns_key_clear(struct conn *c)
 {
-	if (c->hh_key.tbl)
-		HASH_DELETE(hh_key, c->e->by_key, c);
-	c->hh_key.tbl = NULL;
+	if (c->entry.hh_key.tbl)
+		HASH_DELETE(entry.hh_key, c->e->table.by_key, c);
+	c->entry.hh_key.tbl = NULL;
 }
 
 void conns_remove(struct conn *c)
@@ -155,20 +155,20 @@ void conns_remove(struct conn *c)
 
 	conns_leave(c);
 	conns_key_clear(c);
-	if (c->hh_token.tbl)
-		HASH_DELETE(hh_token, e->by_token, c);
-	c->hh_token.tbl = NULL;
-	if (e->last == c)
-		e->last = NULL;
+	if (c->entry.hh_token.tbl)
+		HASH_DELETE(entry.hh_token, e->table.by_token, c);
+	c->entry.hh_token.tbl = NULL;
+	if (e->table.last == c)
+		e->table.last = NULL;
 }
 
 void conns_key_set(struct conn *c, uint64_t incarnation)
 {
-	if (c->hh_key.tbl && c->key.incarnation == incarnation)
+	if (c->entry.hh_key.tbl && c->entry.key.incarnation == incarnation)
 		return;
 	conns_key_clear(c);
-	c->key.incarnation = incarnation;
-	HASH_ADD(hh_key, c->e->by_key, key, sizeof(c->key), c);
+	c->entry.key.incarnation = incarnation;
+	HASH_ADD(entry.hh_key, c->e->table.by_key, entry.key, sizeof(c->entry.key), c);
 }
 
 int conns_half_enter(struct conn *c)
@@ -177,27 +177,26 @@ int conns_half_enter(struct conn *c)
 	const uint8_t *ip = c->peer.addr.nic.ip;
 	struct conn_source *s;
 
-	HASH_FIND(hh, e->by_ip, ip, sizeof(s->ip), s);
+	HASH_FIND(hh, e->table.by_ip, ip, sizeof(s->ip), s);
 	if (!s) {
 		s = calloc(1, sizeof(*s));
 		if (!s)
 			return -FI_ENOMEM;
 		memcpy(s->ip, ip, sizeof(s->ip));
 		TAILQ_INIT(&s->half);
-		HASH_ADD(hh, e->by_ip, ip, sizeof(s->ip), s);
+		HASH_ADD(hh, e->table.by_ip, ip, sizeof(s->ip), s);
 		if (!s->hh.tbl) {
 			free(s);
 			return -FI_ENOMEM;
 		}
 	}
-	TAILQ_REMOVE(&e->conns, c, all);
-	TAILQ_INSERT_TAIL(&e->half, c, all);
-	e->nhalf++;
-	TAILQ_INSERT_TAIL(&s->half, c, near);
+	conn_list_move(c, &e->conns.live, &e->table.half);
+	e->table.nhalf++;
+	TAILQ_INSERT_TAIL(&s->half, c, entry.near);
 	s->nhalf++;
 	s->n++;
-	c->source = s;
-	c->half = true;
+	c->entry.source = s;
+	c->entry.half = true;
 	return 0;
 }
 
@@ -205,23 +204,22 @@ void conns_half_leave(struct conn *c)
 {
 	struct uccl_engine *e = c->e;
 
-	c->half = false;
-	TAILQ_REMOVE(&e->half, c, all);
-	TAILQ_INSERT_TAIL(&e->conns, c, all);
-	e->nhalf--;
-	TAILQ_REMOVE(&c->source->half, c, near);
-	c->source->nhalf--;
+	c->entry.half = false;
+	conn_list_move(c, &e->table.half, &e->conns.live);
+	e->table.nhalf--;
+	TAILQ_REMOVE(&c->entry.source->half, c, entry.near);
+	c->entry.source->nhalf--;
 }
 
 bool conns_half_room(struct uccl_engine *e, const uint8_t ip[16], struct conn **first)
 {
 	struct conn_source *s;
 
-	HASH_FIND(hh, e->by_ip, ip, sizeof(s->ip), s);
+	HASH_FIND(hh, e->table.by_ip, ip, sizeof(s->ip), s);
 	*first = NULL;
 	if (s && s->nhalf >= HALF_SOURCE_MAX)
 		*first = TAILQ_FIRST(&s->half);
-	else if (e->nhalf >= HALF_MAX)
-		*first = TAILQ_FIRST(&e->half);
-	return e->nconns < STRANGERS_MAX && (!s || s->n < SOURCE_MAX);
+	else if (e->table.nhalf >= HALF_MAX)
+		*first = TAILQ_FIRST(&e->table.half);
+	return e->conns.n < STRANGERS_MAX && (!s || s->n < SOURCE_MAX);
 }

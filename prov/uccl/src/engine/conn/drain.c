@@ -21,13 +21,13 @@ static bool drain_answered(const struct uccl_engine *e, const struct conn *c)
  */
 void engine_drain_step(struct uccl_engine *e, uint64_t now)
 {
-	bool late = now - e->drain_ns >= DRAIN_DATA_NS;
+	bool late = now - e->drain.began_ns >= DRAIN_DATA_NS;
 	struct conn *c, *next;
 
-	for (c = TAILQ_FIRST(&e->close_unsent); c; c = next) {
+	for (c = TAILQ_FIRST(&e->drain.close_unsent); c; c = next) {
 		struct uccl_flow *f = &c->peer.flow;
 
-		next = TAILQ_NEXT(c, drain);
+		next = TAILQ_NEXT(c, drain.link);
 		if (!c->peer.open ||
 		    (f->close.state == UCCL_FLOW_OPEN && (!uccl_flow_idle(f) || c->peer.lanes.nstriped) && !late))
 			continue;
@@ -35,9 +35,9 @@ void engine_drain_step(struct uccl_engine *e, uint64_t now)
 			uccl_flow_close(f, now);
 			engine_ready(c);
 		}
-		conn_drain_set(c, &e->close_sent);
+		conn_drain_set(c, &e->drain.close_sent);
 	}
-	while ((c = TAILQ_FIRST(&e->close_sent)) && drain_answered(e, c))
+	while ((c = TAILQ_FIRST(&e->drain.close_sent)) && drain_answered(e, c))
 		conn_drain_set(c, NULL);
 }
 
@@ -45,15 +45,15 @@ void uccl_engine_drain(struct uccl_engine *e, uint64_t now)
 {
 	struct conn *c;
 
-	if (e->drain_ns)
+	if (e->drain.began_ns)
 		return;
 	/* Lingering is measured from here, whenever the last poll was. */
 	now = engine_time(e, now);
-	e->drain_ns = now ? now : 1;
+	e->drain.began_ns = now ? now : 1;
 	conns_half_end(e, now);
-	TAILQ_FOREACH(c, &e->conns, all)
+	TAILQ_FOREACH(c, &e->conns.live, state.all)
 		if (c->hs.state != UCCL_CONN_IDLE)
-			conn_drain_set(c, &e->close_unsent);
+			conn_drain_set(c, &e->drain.close_unsent);
 	engine_drain_step(e, now);
 	engine_tx(e, now);
 }
@@ -63,10 +63,10 @@ bool uccl_engine_drained(const struct uccl_engine *e)
 	const struct conn *c;
 
 	/* What waits for a connection was accepted, too. */
-	TAILQ_FOREACH(c, &e->close_unsent, drain)
-		if (c->peer.open || (!TAILQ_EMPTY(&c->peer.tx.pending) && e->now - e->drain_ns < DRAIN_DATA_NS))
+	TAILQ_FOREACH(c, &e->drain.close_unsent, drain.link)
+		if (c->peer.open || (!TAILQ_EMPTY(&c->peer.tx.pending) && e->now - e->drain.began_ns < DRAIN_DATA_NS))
 			return false;
-	TAILQ_FOREACH(c, &e->close_sent, drain)
+	TAILQ_FOREACH(c, &e->drain.close_sent, drain.link)
 		if (!drain_answered(e, c))
 			return false;
 	return true;

@@ -30,28 +30,8 @@ static bool half_room(struct uccl_engine *e, const struct uccl_nic_addr *at, uin
 	engine_tell(c, UCCL_PKT_CLOSE, UCCL_CLOSE_ENDPOINT);
 	engine_tx_forget(c);
 	conns_half_leave(c);
-	conn_free(c, &e->conns);
+	conn_free(c, &e->conns.live);
 	return true;
-}
-
-/* `c`, known by its place only, is `first` by another name: there is one peer, and one connection. PROTOCOL R134 */
-static void conn_join(struct conn *c, struct conn *first, uint64_t now)
-{
-	struct uccl_engine *e = c->e;
-
-	conn_rest(c);
-	engine_tx_forget(c);
-	conns_remove(c);
-	TAILQ_REMOVE(&e->conns, c, all);
-	TAILQ_INSERT_TAIL(&e->kept, c, all);
-	c->kept = true;
-	c->hs.state = UCCL_CONN_DEAD;
-	/* As long as somebody holds the name, it holds the peer. */
-	first->requested = true;
-	first->refs++;
-	c->refs++;
-	uccl_peer_join(&c->peer, &first->peer, now);
-	conn_release(c, now);
 }
 
 /* Is `c` a connection to a place, which takes whichever incarnation answers there? */
@@ -80,7 +60,7 @@ static void conn_meet(struct conn *c, uint64_t now)
 
 	conn_claim(c);
 	for (other = conns_at(c->e, &c->peer.addr.nic); other; other = next) {
-		next = TAILQ_NEXT(other, place_link);
+		next = TAILQ_NEXT(other, entry.place_link);
 		if (other != c && conn_by_place(other))
 			conn_join(other, c, now);
 	}
@@ -114,7 +94,7 @@ static bool conn_outdated(struct uccl_engine *e, const struct uccl_init *init)
 {
 	const struct conn *c;
 
-	for (c = conns_at(e, &init->from.nic); c; c = TAILQ_NEXT(c, place_link))
+	for (c = conns_at(e, &init->from.nic); c; c = TAILQ_NEXT(c, entry.place_link))
 		if (conn_rival(c, init->from.incarnation, init->token) && c->hs.state == UCCL_CONN_OPEN &&
 		    !uccl_conn_superseded(&c->hs, init->asked_ns))
 			return true;
@@ -129,16 +109,16 @@ void conn_validated(struct conn *c, uint64_t now)
 {
 	struct conn *other, *next;
 
-	c->unvalidated = false;
-	if (c->half)
+	c->handshake.unvalidated = false;
+	if (c->entry.half)
 		conn_wake(c, now);
 	if (c->peer.dead)
 		return;
 	for (other = conns_at(c->e, &c->peer.addr.nic); other; other = next) {
-		next = TAILQ_NEXT(other, place_link);
+		next = TAILQ_NEXT(other, entry.place_link);
 		if (other != c && !conn_by_place(other) &&
 		    conn_rival(other, c->hs.remote.incarnation, c->hs.token_remote) &&
-		    uccl_conn_superseded(&other->hs, c->peer_lived_ns))
+		    uccl_conn_superseded(&other->hs, c->handshake.peer_lived_ns))
 			conn_fail(other, FI_ECONNRESET, now);
 	}
 	conn_meet(c, now);
@@ -147,15 +127,15 @@ void conn_validated(struct conn *c, uint64_t now)
 /* Both sides know each other. */
 static enum uccl_drop conn_opens(struct conn *c, const struct uccl_init *init, uint64_t now)
 {
-	c->peer_lived_ns = init->asked_ns;
-	c->init_ack_ns = now;
-	c->unvalidated = true;
+	c->handshake.peer_lived_ns = init->asked_ns;
+	conn_init_acked(&c->liveness, now);
+	c->handshake.unvalidated = true;
 	conn_claim(c);
-	if (conn_seal(c) || (!c->requested && conns_half_enter(c))) {
+	if (conn_seal(c) || (!c->state.requested && conns_half_enter(c))) {
 		conn_fail(c, FI_ENOMEM, now);
 		return UCCL_DROP_MEMORY;
 	}
-	if (!c->half)
+	if (!c->entry.half)
 		conn_begin(c, now);
 	return c->peer.dead ? UCCL_DROP_MEMORY : UCCL_DROP_COUNT;
 }
@@ -172,7 +152,7 @@ static enum uccl_drop conn_establish(struct conn *c, const struct uccl_init *ini
 	conn_due(c);
 	if (!was_open)
 		reason = conn_opens(c, init, now);
-	if (is_ack && c->unvalidated && !c->peer.dead)
+	if (is_ack && c->handshake.unvalidated && !c->peer.dead)
 		conn_validated(c, now);
 	return reason;
 }
@@ -185,7 +165,7 @@ static enum uccl_drop rx_hello(struct uccl_engine *e, const struct uccl_hdr *h, 
 	enum uccl_drop reason;
 
 	memset(&tx, 0, offsetof(struct uccl_tx, hdr));
-	reason = uccl_listener_hello(&e->listener, h, src, tx.hdr, &to, now);
+	reason = uccl_listener_hello(&e->identity.listener, h, src, tx.hdr, &to, now);
 	if (reason != UCCL_DROP_COUNT)
 		return reason;
 	tx.kind = UCCL_TX_PACKET;
@@ -214,11 +194,11 @@ static void conn_refuse(struct uccl_engine *e, const struct uccl_init *init, uin
 	if (c)
 		conn_fail(c, FI_EACCES, now);
 	conn_params(e, &mine);
-	uccl_conn_init(&hs, &init->from, &mine, engine_random64(e), engine_random64(e));
+	uccl_conn_init(&hs, &init->from, &mine, engine_random64(&e->identity), engine_random64(&e->identity));
 	hs.token_remote = init->token;
 	hs.ack_due = true;
 	memset(&tx, 0, offsetof(struct uccl_tx, hdr));
-	if (!uccl_conn_tx(&hs, &e->listener, &tx, buf, now))
+	if (!uccl_conn_tx(&hs, &e->identity.listener, &tx, buf, now))
 		return;
 	tx.to = &init->from.nic;
 	engine_tx_raw(e, &tx);
@@ -233,12 +213,12 @@ static enum uccl_drop conn_second(struct conn **c, const struct uccl_init *init,
 	struct conn *first = *c, *other;
 
 	*c = NULL;
-	if (first->peer.dead && init->asked_ns <= first->ended_ns)
+	if (first->peer.dead && init->asked_ns <= first->state.ended_ns)
 		return UCCL_DROP_STALE;
 	if (first->peer.dead)
 		return UCCL_DROP_COUNT;
 	*keyed = false;
-	for (other = conns_at(first->e, &init->from.nic); other; other = TAILQ_NEXT(other, place_link))
+	for (other = conns_at(first->e, &init->from.nic); other; other = TAILQ_NEXT(other, entry.place_link))
 		if (other->hs.token_remote == init->token && other->hs.remote.incarnation == init->from.incarnation)
 			*c = other;
 	return UCCL_DROP_COUNT;
@@ -248,7 +228,7 @@ static enum uccl_drop rx_init(struct uccl_engine *e, const struct uccl_hdr *h, c
 			      const struct uccl_nic_addr *src, uint64_t now)
 {
 	struct uccl_init init;
-	enum uccl_drop reason = uccl_listener_init(&e->listener, h, payload, src, &init, now);
+	enum uccl_drop reason = uccl_listener_init(&e->identity.listener, h, payload, src, &init, now);
 	bool keyed = true;
 	struct conn *c;
 
@@ -298,11 +278,10 @@ static enum uccl_drop rx_late_ack(struct conn *c, const struct uccl_hdr *h, cons
 {
 	struct uccl_init init;
 
-	if (!c->final && !c->hs.mine.security && !c->hs.token_remote &&
-	    uccl_conn_check_ack(&c->hs, &c->e->listener, h, payload, src, &init) == UCCL_DROP_COUNT) {
+	if (!c->state.final && !c->hs.mine.security && !c->hs.token_remote &&
+	    uccl_conn_check_ack(&c->hs, &c->e->identity.listener, h, payload, src, &init) == UCCL_DROP_COUNT) {
 		c->hs.token_remote = init.token;
-		c->close_why = UCCL_CLOSE_OTHER;
-		conn_late_rx(c, h, now);
+		conn_late_ack(c, h, now);
 	}
 	return UCCL_DROP_STATE;
 }
@@ -315,9 +294,9 @@ enum uccl_drop conn_rx(struct uccl_engine *e, const struct uccl_hdr *h, const ui
 	struct conn *c;
 
 	if (h->type == UCCL_PKT_HELLO)
-		return e->drain_ns ? UCCL_DROP_STATE : rx_hello(e, h, src, now);
+		return e->drain.began_ns ? UCCL_DROP_STATE : rx_hello(e, h, src, now);
 	if (h->type == UCCL_PKT_INIT)
-		return e->drain_ns ? UCCL_DROP_STATE : rx_init(e, h, payload, src, now);
+		return e->drain.began_ns ? UCCL_DROP_STATE : rx_init(e, h, payload, src, now);
 	c = conn_by_token(e, h->token);
 	if (!c)
 		return UCCL_DROP_TOKEN;
@@ -337,7 +316,7 @@ enum uccl_drop conn_rx(struct uccl_engine *e, const struct uccl_hdr *h, const ui
 			conn_named(c, now);
 		return reason;
 	}
-	reason = uccl_conn_check_ack(&c->hs, &e->listener, h, payload, src, &init);
+	reason = uccl_conn_check_ack(&c->hs, &e->identity.listener, h, payload, src, &init);
 	if (reason == UCCL_DROP_SECURITY && c->hs.state == UCCL_CONN_INIT)
 		conn_fail(c, FI_EACCES, now);
 	if (reason != UCCL_DROP_COUNT)

@@ -9,7 +9,7 @@ static bool lane_taken(struct uccl_engine *e, const struct uccl_addr *addr)
 {
 	const struct conn *c = conn_find(e, &addr->nic, addr->incarnation);
 
-	return uccl_nic_addr_equal(&addr->nic, &e->addr.nic) || (c && c->peer.user != UINT64_MAX);
+	return uccl_nic_addr_equal(&addr->nic, &e->identity.addr.nic) || (c && c->peer.user != UINT64_MAX);
 }
 
 static struct uccl_peer *lane_peer_add(struct uccl_msg_ep *m, const struct uccl_lane_peer *w, uint64_t now)
@@ -29,9 +29,8 @@ static void lane_peer_del(struct uccl_peer *p, uint64_t now)
 {
 	struct conn *c = peer_conn(p);
 
-	c->closed = true;
 	conn_release(c, now);
-	conn_fail(c, FI_ECONNABORTED, now);
+	conn_fail_silently(c, FI_ECONNABORTED, now);
 	conns_key_clear(c);
 }
 

@@ -73,19 +73,20 @@ static bool conn_unreach_counts(const struct conn *c)
 	/* PROTOCOL R151 */
 	if (c->e->cfg.security)
 		return false;
-	return !(c->nic_peer && ops->alive && ops->alive(c->e->nic, c->nic_peer));
+	return !(c->opened.nic_peer && ops->alive && ops->alive(c->e->nic, c->opened.nic_peer));
 }
 
 /* Enough proof? */
 static bool conn_proven_dead(const struct conn *c, uint64_t now)
 {
+	const struct conn_liveness *l = &c->liveness;
 	uint64_t span = UNREACH_SPAN_NS;
 
-	if (!c->peer.open && !c->gone_ns && uccl_addr_keyless(&c->peer.addr))
+	if (!c->peer.open && !l->gone_ns && uccl_addr_keyless(&c->peer.addr))
 		span = UNREACH_START_NS;
-	if (c->unreach >= UNREACH_REPORTS && c->unreach_last - c->unreach_ns >= span)
+	if (l->unreach >= UNREACH_REPORTS && l->unreach_last - l->unreach_ns >= span)
 		return true;
-	return c->gone_ns && now - c->gone_ns >= GONE_SILENCE_NS;
+	return l->gone_ns && now - l->gone_ns >= GONE_SILENCE_NS;
 }
 
 /*
@@ -100,9 +101,9 @@ static void conn_ask(struct conn *c, uint64_t now)
 	struct uccl_tx tx;
 
 	uccl_put64(rec, c->hs.nonce);
-	uccl_put64(rec + 8, e->listener.local.incarnation);
+	uccl_put64(rec + 8, e->identity.listener.local.incarnation);
 	uccl_put64(rec + 16, c->hs.remote.incarnation);
-	uccl_hello_place(rec, &e->listener.local.nic);
+	uccl_hello_place(rec, &e->identity.listener.local.nic);
 	memset(&tx, 0, offsetof(struct uccl_tx, hdr));
 	tx.kind = UCCL_TX_PACKET;
 	tx.control = true;
@@ -120,12 +121,12 @@ static void conn_ask(struct conn *c, uint64_t now)
  */
 static void conn_in_doubt(struct conn *c)
 {
-	c->hs.nonce = engine_random64(c->e);
+	c->hs.nonce = engine_random64(&c->e->identity);
 }
 
 static void conn_probe(struct conn *c, uint64_t now)
 {
-	c->suspect_at = now + SUSPECT_PROBE_NS;
+	c->liveness.suspect_at = now + SUSPECT_PROBE_NS;
 	if (c->peer.open) {
 		uccl_flow_keepalive(&c->peer.flow, now);
 		engine_ready(c);
@@ -136,11 +137,11 @@ static void conn_probe(struct conn *c, uint64_t now)
 
 static void conn_suspect(struct conn *c, uint64_t now)
 {
-	if (!c->suspect_at) {
+	if (!c->liveness.suspect_at) {
 		conn_in_doubt(c);
 		conn_probe(c, now);
 	}
-	engine_scan_at(c->e, c->suspect_at);
+	engine_scan_at(c->e, c->liveness.suspect_at);
 }
 
 void conn_gone(struct uccl_engine *e, const struct uccl_nic_addr *at, uint64_t now)
@@ -148,30 +149,34 @@ void conn_gone(struct uccl_engine *e, const struct uccl_nic_addr *at, uint64_t n
 	struct conn *c;
 
 	/* What broke was none of a peer that is not connected yet: a later life, perhaps. */
-	for (c = conns_at(e, at); c; c = TAILQ_NEXT(c, place_link))
+	for (c = conns_at(e, at); c; c = TAILQ_NEXT(c, entry.place_link))
 		if (c->peer.open) {
-			if (!c->gone_ns)
-				c->gone_ns = now;
+			if (!c->liveness.gone_ns)
+				c->liveness.gone_ns = now;
 			conn_suspect(c, now);
 		}
 }
 
 static void conn_unreach(struct conn *c, uint64_t now)
 {
-	if (!c->unreach)
-		c->unreach_ns = now;
+	struct conn_liveness *l = &c->liveness;
+
+	if (!l->unreach)
+		l->unreach_ns = now;
 	/* Several reports of one moment are one. */
-	if (!c->unreach || now - c->unreach_last >= SUSPECT_PROBE_NS / 4) {
-		c->unreach++;
-		c->unreach_last = now;
+	if (!l->unreach || now - l->unreach_last >= SUSPECT_PROBE_NS / 4) {
+		l->unreach++;
+		l->unreach_last = now;
 	}
 	conn_suspect(c, now);
 }
 
 void conn_reached(struct conn *c)
 {
-	c->unreach = 0;
-	c->unreach_ns = c->gone_ns = c->suspect_at = 0;
+	struct conn_liveness *l = &c->liveness;
+
+	l->unreach = 0;
+	l->unreach_ns = l->gone_ns = l->suspect_at = 0;
 }
 
 enum uccl_drop conn_icmp(struct uccl_engine *e, const struct uccl_rx *rx, uint64_t now)
@@ -182,11 +187,11 @@ enum uccl_drop conn_icmp(struct uccl_engine *e, const struct uccl_rx *rx, uint64
 
 	if (uccl_quote_decode(&h, rx->data, rx->len) != UCCL_DROP_COUNT)
 		return UCCL_DROP_REPORT;
-	for (c = conns_at(e, &rx->src); c && !conn_quoted(c, &h); c = TAILQ_NEXT(c, place_link))
+	for (c = conns_at(e, &rx->src); c && !conn_quoted(c, &h); c = TAILQ_NEXT(c, entry.place_link))
 		;
 	if (!c || c->hs.state == UCCL_CONN_IDLE)
 		return UCCL_DROP_REPORT;
-	seal = c->seal ? UCCL_SEAL_LEN : 0;
+	seal = c->opened.seal ? UCCL_SEAL_LEN : 0;
 	if (rx->kind == UCCL_RX_TOO_LONG) {
 		/* PROTOCOL R152 */
 		if (c->peer.open)
@@ -207,7 +212,7 @@ enum uccl_drop conn_answer(struct conn *c, const struct uccl_hdr *h, uint64_t no
 	if (incarnation == c->hs.remote.incarnation)
 		return UCCL_DROP_STATE;
 	/* PROTOCOL R94: nothing proves it but the nonce, which others may have read. */
-	if (c->seal)
+	if (c->opened.seal)
 		conn_gone(c->e, &c->peer.addr.nic, now);
 	else
 		conn_fail(c, FI_ECONNRESET, now);
@@ -217,7 +222,7 @@ enum uccl_drop conn_answer(struct conn *c, const struct uccl_hdr *h, uint64_t no
 /* Peers seem silent as well when it is we who cannot hear. */
 static int silence_error(const struct uccl_engine *e, int err)
 {
-	return e->link == UCCL_LINK_UP ? err : FI_ENETDOWN;
+	return e->conns.link == UCCL_LINK_UP ? err : FI_ENETDOWN;
 }
 
 /* Of all that connection management waits for, only what this peer is to say. */
@@ -243,20 +248,21 @@ static bool conn_awaited(const struct conn *c)
 /* Is it silent, although asked, for longer than a person has allowed? PROTOCOL R47 */
 static bool conn_overdue(struct conn *c, uint64_t now)
 {
+	struct conn_liveness *l = &c->liveness;
 	uint64_t timeout = c->e->cfg.peer_timeout_ns;
 
 	if (!conn_awaited(c)) {
-		c->checked_ns = 0;
+		l->checked_ns = 0;
 		return false;
 	}
 	/* Its time begins with the first look that expects something of it: before that, nobody asked. */
-	if (!c->checked_ns || c->peer.flow.heard_ns > c->checked_ns)
-		c->unanswered_ns = 0;
+	if (!l->checked_ns || c->peer.flow.heard_ns > l->checked_ns)
+		l->unanswered_ns = 0;
 	else
 		/* Who is away does not ask, nor hear answers: one long absence of ours is not enough. */
-		c->unanswered_ns += uccl_min(now - c->checked_ns, timeout / PATIENCE_LOOKS);
-	c->checked_ns = now;
-	return timeout && c->unanswered_ns >= timeout;
+		l->unanswered_ns += uccl_min(now - l->checked_ns, timeout / PATIENCE_LOOKS);
+	l->checked_ns = now;
+	return timeout && l->unanswered_ns >= timeout;
 }
 
 /* How often a peer is asked whether it is there: a time-out that a person has set is not reached unsolicited. */
@@ -270,28 +276,30 @@ static uint64_t keepalive_every(const struct conn *c)
 
 static void conn_scan_one(struct uccl_engine *e, struct conn *c, uint64_t now)
 {
+	struct conn_liveness *l = &c->liveness;
 	uint64_t heard = conn_heard(c), every;
 
-	if (c->broken) {
+	if (l->broken) {
 		/* The stream to this peer has a hole that nothing can fill. */
-		conn_fail(c, c->broken, now);
+		conn_fail(c, l->broken, now);
 		return;
 	}
-	if (c->suspect_at) {
-		if (heard > uccl_max(c->unreach_ns, c->gone_ns)) {
+	if (l->suspect_at) {
+		if (heard > uccl_max(l->unreach_ns, l->gone_ns)) {
 			/* It lives: the report was old, or forged. */
 			conn_reached(c);
 		} else if (conn_proven_dead(c, now)) {
 			conn_fail(c, c->peer.open ? FI_ECONNABORTED : FI_EHOSTUNREACH, now);
 			return;
-		} else if (now >= c->suspect_at) {
+		} else if (now >= l->suspect_at) {
 			conn_probe(c, now);
 		}
 	}
 	if (c->peer.open) {
 		/* The peer may have given up its attempt before INIT_ACK came: then it answers CLOSE. R311 */
-		if (c->unvalidated && c->peer.flow.pto.backoff > 1 && now - c->init_ack_ns >= INIT_ACK_AGAIN_NS) {
-			c->init_ack_ns = now;
+		if (c->handshake.unvalidated && c->peer.flow.pto.backoff > 1 &&
+		    now - l->init_ack_ns >= INIT_ACK_AGAIN_NS) {
+			l->init_ack_ns = now;
 			c->hs.ack_due = true;
 			conn_due(c);
 		}
@@ -300,8 +308,8 @@ static void conn_scan_one(struct uccl_engine *e, struct conn *c, uint64_t now)
 			return;
 		}
 		every = keepalive_every(c);
-		if (every != UCCL_NEVER && now - uccl_max(heard, c->kept_ns) >= every && conn_interested(e, c)) {
-			c->kept_ns = now;
+		if (every != UCCL_NEVER && now - uccl_max(heard, l->kept_ns) >= every && conn_interested(e, c)) {
+			l->kept_ns = now;
 			uccl_flow_keepalive(&c->peer.flow, now);
 			engine_ready(c);
 			if (now - heard >= 2 * every) {
@@ -322,13 +330,13 @@ void conn_scan(struct uccl_engine *e, uint64_t now)
 
 	conns_reap(e);
 	/* Whoever fails here asks for a look, too. */
-	e->scan_at = conns_forget(e, now);
-	for (c = TAILQ_FIRST(&e->conns); c; c = after) {
-		after = TAILQ_NEXT(c, all);
+	engine_scan_first(e, conns_forget(e, now));
+	for (c = TAILQ_FIRST(&e->conns.live); c; c = after) {
+		after = TAILQ_NEXT(c, state.all);
 		if (c->hs.state == UCCL_CONN_IDLE)
 			continue;
 		conn_scan_one(e, c, now);
 		if (!c->peer.dead)
-			engine_scan_at(e, c->suspect_at ? c->suspect_at : now + scan_every(e));
+			engine_scan_at(e, c->liveness.suspect_at ? c->liveness.suspect_at : now + scan_every(e));
 	}
 }

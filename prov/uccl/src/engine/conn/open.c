@@ -20,10 +20,10 @@ static int conn_opened(struct conn *c, uint64_t now)
 		.pathsel = e->pathsel,
 		.credit = e->credit,
 		.params = {e->params[UCCL_POLICY_CC], e->params[UCCL_POLICY_PATH], e->params[UCCL_POLICY_CREDIT]},
-		.pacer = &e->pacer,
-		.backlog = &e->backlog,
+		.pacer = &e->share.pacer,
+		.backlog = &e->out.backlog,
 		.ops = e->msg_ep.lane					? &uccl_lane_flow_ops
-		       : e->nic->ops->offer || (e->lanes.n && t->lanes) ? &conn_flow_ops
+		       : e->nic->ops->offer || (e->lanes.all.n && t->lanes) ? &conn_flow_ops
 									: &uccl_msg_flow_ops,
 		.stats = &e->stats,
 		.trace = e->trace,
@@ -41,7 +41,7 @@ static int conn_opened(struct conn *c, uint64_t now)
 		.paths_rx = t->paths,
 		.labels = caps->labels,
 		.slots_tx = (uint16_t)uccl_min(t->slots, UCCL_SLOTS_MAX),
-		.grant = &c->grant,
+		.grant = &c->slots.grant,
 		.msg_limit_tx = t->msg_limit,
 		.epoch_tx = c->hs.mine.epoch,
 		.epoch_rx = t->epoch,
@@ -53,13 +53,13 @@ static int conn_opened(struct conn *c, uint64_t now)
 		.delay_ns = caps->delay_ns,
 		.rto_min_ns = caps->rto_min_ns,
 		.first_rtt_ns = c->hs.rtt_ns,
-		.seed = engine_random64(e),
+		.seed = engine_random64(&e->identity),
 	};
 	int rc;
 
 	conn_slots_fit(c, mtu);
-	cfg.slots_rx = (uint16_t)c->grant.slots;
-	cfg.trace_peer = c->number = ++e->numbered;
+	cfg.slots_rx = (uint16_t)c->slots.grant.slots;
+	cfg.trace_peer = c->opened.number = ++e->numbered;
 	/* A queue pair serves both directions: a path is the same number on both sides. */
 	if (cfg.write_later && cfg.write_bytes)
 		cfg.paths_tx = (uint16_t)uccl_min(cfg.paths_tx, cfg.paths_rx);
@@ -79,19 +79,20 @@ static int conn_opened(struct conn *c, uint64_t now)
 		return rc;
 	c->peer.flow.timer.at = UCCL_NEVER;
 	/* PROTOCOL R188 */
-	c->ect = caps->marks && t->marks && e->cc->marks;
+	c->opened.ect = caps->marks && t->marks && e->cc->marks;
 	c->peer.short_stripes = t->short_stripes;
 	/* Direct writes cost less than packets, and begin with CTS. */
 	c->peer.takes_unsolicited = t->unsolicited && !cfg.write_bytes;
 	c->peer.lanes_unsolicited = t->lanes_unsolicited && c->peer.takes_unsolicited && t->short_stripes;
 	if (e->nic->ops->connect) {
-		rc = e->nic->ops->connect(e->nic, &c->peer.addr.nic, c->hs.token_local, cfg.paths_tx, &c->nic_peer);
+		rc = e->nic->ops->connect(e->nic, &c->peer.addr.nic, c->hs.token_local, cfg.paths_tx,
+					  &c->opened.nic_peer);
 		if (rc) {
 			uccl_flow_fini(&c->peer.flow);
 			return rc;
 		}
 	}
-	e->nopen++;
+	conns_opened(&e->conns);
 	conn_stalled(c, UCCL_STALL_NOT, now);
 	e->stats.connects++;
 	engine_trace(e, UCCL_TRACE_PEER_OPEN, 0, c, 0);
@@ -108,10 +109,10 @@ int conn_seal(struct conn *c)
 {
 	if (!c->e->cfg.security)
 		return 0;
-	c->seal = malloc(sizeof(*c->seal));
-	if (!c->seal)
+	c->opened.seal = malloc(sizeof(*c->opened.seal));
+	if (!c->opened.seal)
 		return -FI_ENOMEM;
-	uccl_seal_init(c->seal, c->hs.theirs.key, c->hs.mine.key);
+	uccl_seal_init(c->opened.seal, c->hs.theirs.key, c->hs.mine.key);
 	return 0;
 }
 

@@ -18,7 +18,7 @@ static void record_submit(struct conn *c, struct conn_record *r, uint8_t rtype, 
 	r->item.iov = &r->iov;
 	r->item.iov_count = 1;
 	r->item.len = len;
-	LIST_INSERT_HEAD(&c->records, r, link);
+	LIST_INSERT_HEAD(&c->records.list, r, link);
 	uccl_flow_submit(&c->peer.flow, &r->item);
 	engine_ready(c);
 }
@@ -33,7 +33,7 @@ void conn_say(struct conn *c)
 		return;
 	/* Without memory it is said later: there will be more events. */
 	while ((r = calloc(1, sizeof(*r)))) {
-		len = nic->ops->offer(c->e->nic, c->nic_peer, r->data,
+		len = nic->ops->offer(c->e->nic, c->opened.nic_peer, r->data,
 				      (uint32_t)uccl_min(sizeof(r->data), c->peer.flow.cfg.chunk_bytes));
 		if (!len)
 			break;
@@ -48,12 +48,12 @@ void conn_say(struct conn *c)
 static void lanes_tell(struct conn *c)
 {
 	struct uccl_engine *e = c->e;
-	uint8_t n = (uint8_t)uccl_min(e->lanes.n, c->hs.theirs.lanes);
+	uint8_t n = (uint8_t)uccl_min(e->lanes.all.n, c->hs.theirs.lanes);
 
-	c->lanes_due = false;
+	c->records.lanes_due = false;
 	for (uint8_t k = 0; k < n; k++) {
 		struct conn_record *r = calloc(1, sizeof(*r));
-		struct uccl_addr addr = e->lane_addr[k];
+		struct uccl_addr addr = e->lanes.addr[k];
 
 		/* Without memory there are fewer. */
 		if (!r)
@@ -69,8 +69,8 @@ static void lanes_tell(struct conn *c)
 /* A stranger who did not show our key would have our lanes keep payload for nothing. PROTOCOL R314 */
 void conn_lanes_say(struct conn *c)
 {
-	if (c->hs.keyless && !c->requested)
-		c->lanes_due = true;
+	if (c->hs.keyless && !c->state.requested)
+		c->records.lanes_due = true;
 	else
 		lanes_tell(c);
 }
@@ -86,7 +86,7 @@ static bool lanes_serve(const struct uccl_chunk_in *in)
 	return !(env.flags & UCCL_ENV_EAGER);
 }
 
-/* The peer says where a lane of its is. It has the key of its the primary. PROTOCOL R187 */
+/* The peer says where a lane of its is. It has the key of its primary. PROTOCOL R187 */
 static enum uccl_drop lane_hear(struct conn *c, const struct uccl_chunk_in *in)
 {
 	static const uint8_t none[UCCL_KEY_LEN];
@@ -94,13 +94,13 @@ static enum uccl_drop lane_hear(struct conn *c, const struct uccl_chunk_in *in)
 	struct uccl_addr addr;
 	int rc;
 
-	if (!e->lanes.n)
+	if (!e->lanes.all.n)
 		return UCCL_DROP_STATE;
 	if (in->placed || in->len != LANE_BYTES || in->data[0] >= in->data[1] ||
 	    in->data[1] > c->hs.theirs.lanes || uccl_addr_decode(&addr, in->data + 8) || uccl_addr_keyless(&addr))
 		return UCCL_DROP_RECORD;
 	memcpy(addr.key, c->hs.remote.key, UCCL_KEY_LEN);
-	uccl_key_mix(addr.key, e->listener.group);
+	uccl_key_mix(addr.key, e->identity.listener.group);
 	rc = uccl_lanes_peer_add(&c->peer, in->data[0], &addr, memcmp(addr.key, none, sizeof(none)));
 	return rc == -FI_EINVAL ? UCCL_DROP_RECORD : UCCL_DROP_COUNT;
 }
@@ -112,7 +112,7 @@ static enum uccl_drop conn_hear(struct conn *c, const struct uccl_chunk_in *in)
 
 	if (!nic->ops->accept || !c->peer.flow.cfg.write_bytes)
 		return UCCL_DROP_STATE;
-	if (in->placed || nic->ops->accept(c->e->nic, c->nic_peer, in->data, in->len))
+	if (in->placed || nic->ops->accept(c->e->nic, c->opened.nic_peer, in->data, in->len))
 		return UCCL_DROP_RECORD;
 	conn_say(c);
 	return UCCL_DROP_COUNT;
@@ -128,7 +128,7 @@ static enum uccl_drop flow_deliver(struct uccl_flow *f, const struct uccl_chunk_
 	if (in->rtype == UCCL_REC_NIC)
 		return conn_hear(c, in);
 	reason = uccl_msg_flow_ops.deliver(f, in, now);
-	if (c->lanes_due && reason == UCCL_DROP_COUNT && lanes_serve(in))
+	if (c->records.lanes_due && reason == UCCL_DROP_COUNT && lanes_serve(in))
 		lanes_tell(c);
 	return reason;
 }
@@ -148,7 +148,7 @@ static void flow_renew(struct uccl_flow *f, uint16_t path, bool stays, uint64_t 
 	struct conn *c = f->user;
 
 	(void)now;
-	c->e->nic->ops->renew(c->e->nic, c->nic_peer, path, stays);
+	c->e->nic->ops->renew(c->e->nic, c->opened.nic_peer, path, stays);
 	conn_say(c);
 }
 
@@ -177,7 +177,7 @@ void conn_records_free(struct conn *c)
 {
 	struct conn_record *r;
 
-	while ((r = LIST_FIRST(&c->records))) {
+	while ((r = LIST_FIRST(&c->records.list))) {
 		LIST_REMOVE(r, link);
 		free(r);
 	}

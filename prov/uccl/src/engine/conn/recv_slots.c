@@ -29,8 +29,8 @@ static uint32_t conn_mtu(const struct conn *c)
 
 static void conn_resize(struct conn *c, uint32_t mtu)
 {
-	c->typical_len = uccl_min(c->typical_len, mtu);
-	uccl_slots_resize(&c->grant, nic_room(c->e, mtu), usual_room(c->e, c->typical_len));
+	c->slots.typical_len = uccl_min(c->slots.typical_len, mtu);
+	uccl_slots_resize(&c->slots.grant, nic_room(c->e, mtu), usual_room(c->e, c->slots.typical_len));
 }
 
 /* The queue may be shared with other endpoints of the process, which come and go. */
@@ -39,13 +39,13 @@ void slots_refit(struct uccl_engine *e)
 	uint32_t room = nic_room(e, e->nic->caps.mtu);
 	struct conn *c;
 
-	if (room == e->room)
+	if (room == e->slots.room)
 		return;
-	e->room = room;
-	TAILQ_FOREACH(c, &e->conns, all)
-		if (c->grant.of)
+	e->slots.room = room;
+	TAILQ_FOREACH(c, &e->conns.live, state.all)
+		if (c->slots.grant.of)
 			conn_resize(c, conn_mtu(c));
-	TAILQ_FOREACH(c, &e->half, all)
+	TAILQ_FOREACH(c, &e->table.half, state.all)
 		conn_resize(c, e->nic->caps.mtu);
 }
 
@@ -54,20 +54,20 @@ void conn_grant(struct conn *c)
 {
 	struct uccl_engine *e = c->e;
 
-	if (c->grant.of)
+	if (c->slots.grant.of)
 		return;
 	slots_refit(e);
-	c->typical_len = e->nic->caps.mtu;
-	uccl_slots_open(&e->slots, &c->grant, e->room, e->cfg.window_chunks);
-	c->hs.mine.slots = (uint16_t)c->grant.slots;
+	c->slots.typical_len = e->nic->caps.mtu;
+	uccl_slots_open(&e->slots.queue, &c->slots.grant, e->slots.room, e->cfg.window_chunks);
+	c->hs.mine.slots = (uint16_t)c->slots.grant.slots;
 }
 
 void conn_slots_known(struct conn *c)
 {
 	if (c->hs.theirs.waits)
 		return;
-	uccl_slots_least(&c->grant);
-	c->hs.mine.slots = (uint16_t)c->grant.slots;
+	uccl_slots_least(&c->slots.grant);
+	c->hs.mine.slots = (uint16_t)c->slots.grant.slots;
 }
 
 void conn_slots_fit(struct conn *c, uint32_t mtu)
@@ -79,38 +79,38 @@ void conn_slots_fit(struct conn *c, uint32_t mtu)
 static void usual_set(struct conn *c, uint32_t bytes)
 {
 	bytes = (uint32_t)uccl_min((bytes + USUAL_BYTES - 1) / USUAL_BYTES * USUAL_BYTES, conn_mtu(c));
-	c->came = c->longest = 0;
-	if (bytes == c->typical_len)
+	c->slots.came = c->slots.longest = 0;
+	if (bytes == c->slots.typical_len)
 		return;
-	c->typical_len = bytes;
+	c->slots.typical_len = bytes;
 	conn_resize(c, conn_mtu(c));
 }
 
 void conn_slots_came(struct conn *c, uint32_t bytes)
 {
-	if (bytes > c->typical_len) {
+	if (bytes > c->slots.typical_len) {
 		usual_set(c, bytes);
 		return;
 	}
-	c->longest = uccl_max(c->longest, bytes);
-	if (++c->came == USUAL_PACKETS)
-		usual_set(c, c->longest);
+	c->slots.longest = uccl_max(c->slots.longest, bytes);
+	if (++c->slots.came == USUAL_PACKETS)
+		usual_set(c, c->slots.longest);
 }
 
 void conn_slots_ask(struct uccl_engine *e, uint64_t now)
 {
 	struct uccl_grant *g;
 
-	while ((g = uccl_slots_serve(&e->slots, now))) {
-		struct conn *c = uccl_container_of(g, struct conn, grant);
+	while ((g = uccl_slots_serve(&e->slots.queue, now))) {
+		struct conn *c = uccl_container_of(g, struct conn, slots.grant);
 
 		if (!c->peer.open)
 			continue;
 		uccl_flow_tell(&c->peer.flow);
 		engine_ready(c);
 	}
-	while ((g = uccl_slots_ask(&e->slots, now))) {
-		struct conn *c = uccl_container_of(g, struct conn, grant);
+	while ((g = uccl_slots_ask(&e->slots.queue, now))) {
+		struct conn *c = uccl_container_of(g, struct conn, slots.grant);
 
 		if (!c->peer.open)
 			continue;

@@ -9,7 +9,7 @@ static struct conn *peer_there(struct uccl_engine *e, const struct uccl_nic_addr
 {
 	struct conn *c, *found = NULL;
 
-	for (c = conns_at(e, at); c; c = TAILQ_NEXT(c, place_link))
+	for (c = conns_at(e, at); c; c = TAILQ_NEXT(c, entry.place_link))
 		if (!c->hs.remote.indirect && (!found || c->peer.open))
 			found = c;
 	return found;
@@ -24,12 +24,12 @@ static void conn_back_off(struct conn *c, const struct conn *last)
 {
 	uint64_t wait = BACKOFF_MAX_NS;
 
-	if (c->hs.state != UCCL_CONN_IDLE || last->number)
+	if (c->hs.state != UCCL_CONN_IDLE || last->opened.number)
 		return;
 	c->failed_attempts = (uint8_t)uccl_min(last->failed_attempts + 1, 16);
 	if (c->failed_attempts < 8)
 		wait = uccl_min(BACKOFF_MIN_NS << (c->failed_attempts - 1), BACKOFF_MAX_NS);
-	c->not_before_ns = last->ended_ns + wait;
+	c->not_before_ns = last->state.ended_ns + wait;
 }
 
 struct uccl_peer *uccl_engine_peer(struct uccl_engine *e, const struct uccl_addr *addr, bool create)
@@ -37,8 +37,8 @@ struct uccl_peer *uccl_engine_peer(struct uccl_engine *e, const struct uccl_addr
 	struct conn *c;
 
 	/* Who is at our own place is known. */
-	if (uccl_addr_keyless(addr) && uccl_nic_addr_equal(&addr->nic, &e->addr.nic))
-		addr = &e->addr;
+	if (uccl_addr_keyless(addr) && uccl_nic_addr_equal(&addr->nic, &e->identity.addr.nic))
+		addr = &e->identity.addr;
 	c = conn_find(e, &addr->nic, addr->incarnation);
 	if (!c && uccl_addr_keyless(addr))
 		c = peer_there(e, &addr->nic);
@@ -47,12 +47,12 @@ struct uccl_peer *uccl_engine_peer(struct uccl_engine *e, const struct uccl_addr
 	/* It connected to us first, without showing its key: now we know it. */
 	if (c && c->hs.state != UCCL_CONN_OPEN && !uccl_addr_keyless(addr)) {
 		memcpy(c->hs.remote.key, addr->key, UCCL_KEY_LEN);
-		uccl_key_mix(c->hs.remote.key, e->listener.group);
+		uccl_key_mix(c->hs.remote.key, e->identity.listener.group);
 	}
 	if (!c)
 		return NULL;
-	c->requested = true;
-	if (c->half)
+	conn_request(&c->state);
+	if (c->entry.half)
 		conn_wake(c, e->now);
 	uccl_peer_hold(&c->peer);
 	return &c->peer;
@@ -73,7 +73,7 @@ struct uccl_peer *uccl_peer_reconnect(struct uccl_peer *p, const struct uccl_add
 
 void uccl_peer_hold(struct uccl_peer *p)
 {
-	peer_conn(p)->refs++;
+	conn_hold(&peer_conn(p)->state);
 }
 
 void uccl_peer_release(struct uccl_peer *p)
@@ -112,7 +112,7 @@ bool uccl_peer_closed(const struct uccl_peer *p)
 {
 	const struct conn *c = peer_conn(uccl_peer_first(p));
 
-	return c->closed && c->reason == UCCL_CLOSE_ENDPOINT;
+	return c->state.closed && c->state.reason == UCCL_CLOSE_ENDPOINT;
 }
 
 uint64_t uccl_peer_user(const struct uccl_peer *p)
@@ -138,7 +138,7 @@ void uccl_op_put(struct uccl_engine *e, struct uccl_op *op)
 /* What a call queued leaves at once, unless a poll further up will do it. */
 static void engine_push(struct uccl_engine *e, uint64_t now)
 {
-	if (!e->polling && (!TAILQ_EMPTY(&e->ready) || !TAILQ_EMPTY(&e->hsq)))
+	if (!e->poll.polling && (!TAILQ_EMPTY(&e->out.ready) || !TAILQ_EMPTY(&e->conns.hsq)))
 		engine_tx(e, now);
 }
 
@@ -150,7 +150,7 @@ static void engine_push(struct uccl_engine *e, uint64_t now)
 
 bool uccl_engine_unread(const struct uccl_engine *e)
 {
-	return e->posted >= UNREAD_BYTES && !e->polling;
+	return e->poll.posted >= UNREAD_BYTES && !e->poll.polling;
 }
 
 /* An operation comes in, for whom it really is; call_end follows it. Returns its time. */
@@ -186,9 +186,8 @@ static bool send_gathers(struct conn *c, uint64_t len)
 
 	if (len > c->e->msg_ep.eager_max || !uccl_flow_even(f, len))
 		return false;
-	c->gathered += (uint32_t)len;
 	/* One more like it fits. */
-	if (c->gathered + len <= f->train_bytes)
+	if (conn_tx_gather(&c->tx, len) + len <= f->train_bytes)
 		return true;
 	uccl_flow_gathered(f);
 	return false;
@@ -202,9 +201,9 @@ int uccl_engine_send(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
 
 	now = call_begin(e, op, now);
 	c = peer_conn(op->peer);
-	e->posted += len;
+	engine_posted(&e->poll, len);
 	/* What the NIC has read when it returns is its own, so a copy for later need not come first. */
-	e->msg_ep.tx.late_may = e->nic->caps.tx_sync && !e->polling;
+	e->msg_ep.tx.late_may = e->nic->caps.tx_sync && !e->poll.polling;
 	rc = uccl_msg_send(&e->msg_ep, op, now);
 	if (rc || !send_gathers(c, len))
 		engine_push(e, now);
@@ -223,7 +222,7 @@ int uccl_engine_recv(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
 int uccl_engine_rma(struct uccl_engine *e, struct uccl_op *op, uint64_t now)
 {
 	now = call_begin(e, op, now);
-	e->posted += op->len;
+	engine_posted(&e->poll, op->len);
 	return call_end(e, uccl_msg_rma(&e->msg_ep, op, now), now);
 }
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* Receiving: packets and events of the NIC find their connection. */
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/units.h"
@@ -9,12 +11,28 @@
 #define RX_TAKEN (8 * RX_BATCH)
 #define RX_MOST (64 * RX_BATCH)
 
+int engine_rx_open(struct engine_rx *r, const struct uccl_engine_attr *attr)
+{
+	const struct uccl_nic_caps *caps = &attr->nic->caps;
+
+	/* What is scattered cannot be proven before it is placed. */
+	if (!caps->placements || attr->config->security)
+		return 0;
+	r->bounce = malloc(uccl_max((size_t)RX_BATCH * caps->mtu, UCCL_GRO_BYTES_MAX));
+	return r->bounce ? 0 : -FI_ENOMEM;
+}
+
+void engine_rx_close(struct engine_rx *r)
+{
+	free(r->bounce);
+}
+
 static void drop(struct uccl_engine *e, enum uccl_drop reason)
 {
 	if (reason == UCCL_DROP_COUNT)
 		return;
 	e->stats.dropped[reason]++;
-	e->rx_refused++;
+	e->rx.refused++;
 	engine_trace(e, UCCL_TRACE_DROP, (uint8_t)reason, NULL, 0);
 }
 
@@ -35,8 +53,8 @@ static void rx_flow(struct conn *c, const struct uccl_hdr *h, const uint8_t *pay
 /* PROTOCOL R90: both sides seal, or none. */
 static enum uccl_drop seal_check(struct conn *c, const struct uccl_rx *rx, const struct uccl_hdr *h)
 {
-	if (c->seal)
-		return uccl_seal_check(c->seal, rx->data, rx->len);
+	if (c->opened.seal)
+		return uccl_seal_check(c->opened.seal, rx->data, rx->len);
 	return h->flags & UCCL_FLAG_SEALED ? UCCL_DROP_SEAL : UCCL_DROP_COUNT;
 }
 
@@ -46,7 +64,7 @@ static enum uccl_drop seal_check(struct conn *c, const struct uccl_rx *rx, const
  */
 static bool may_be_placed(const struct conn *c, const struct uccl_hdr *h)
 {
-	return c->peer.open && !c->unvalidated && !c->seal && !(h->flags & UCCL_FLAG_SEALED);
+	return c->peer.open && !c->handshake.unvalidated && !c->opened.seal && !(h->flags & UCCL_FLAG_SEALED);
 }
 
 /* The connection that a packet is for; NULL: there is none, which was counted. */
@@ -90,9 +108,9 @@ static uint32_t rx_packet(struct uccl_engine *e, const struct uccl_rx *rx, uint3
 		drop(e, reason);
 		return rx->len;
 	}
-	if (c->half && h.type == UCCL_PKT_CLOSE)
+	if (c->entry.half && h.type == UCCL_PKT_CLOSE)
 		conn_close_seen(c, uccl_close_reason_read(h.rec), now);
-	else if (c->unvalidated && h.type != UCCL_PKT_CLOSE)
+	else if (c->handshake.unvalidated && h.type != UCCL_PKT_CLOSE)
 		conn_validated(c, now);
 	if (!c->peer.open) {
 		conn_late_rx(c, &h, now);
@@ -120,10 +138,10 @@ static void rx_run_rest(struct uccl_engine *e, struct uccl_rx *rx, uint32_t at)
 	rx->len = n + rx->rest_len;
 	if (!n)
 		return;
-	memcpy(e->bounce, rx->body + at, n);
+	memcpy(e->rx.bounce, rx->body + at, n);
 	if (rx->rest_len)
-		memcpy(e->bounce + n, rx->rest, rx->rest_len);
-	rx->data = e->bounce;
+		memcpy(e->rx.bounce + n, rx->rest, rx->rest_len);
+	rx->data = e->rx.bounce;
 }
 
 /*
@@ -184,7 +202,7 @@ static void rx_placed(struct uccl_engine *e, const struct uccl_rx *rx, uint64_t 
 	/* It was open when the packet was placed; an earlier one of the same poll may have ended it. */
 	if (c && !c->peer.open)
 		drop(e, UCCL_DROP_STATE);
-	else if (c && (c->seal || h.flags & UCCL_FLAG_SEALED))
+	else if (c && (c->opened.seal || h.flags & UCCL_FLAG_SEALED))
 		drop(e, UCCL_DROP_SEAL);
 	else if (c) {
 		conn_slots_came(c, rx->len);
@@ -212,7 +230,7 @@ static enum uccl_drop device_rx_check(struct uccl_engine *e, const struct uccl_r
 		return UCCL_DROP_COUNT;
 	if (!(*c)->peer.open)
 		return UCCL_DROP_STATE;
-	return (*c)->seal ? UCCL_DROP_SEAL : engine_device_rx_may(e);
+	return (*c)->opened.seal ? UCCL_DROP_SEAL : engine_device_rx_may(e);
 }
 
 /* A packet whose payload is in memory that the NIC was lent. */
@@ -298,7 +316,7 @@ static void rx_settle(struct uccl_engine *e, struct uccl_rx *v, int n)
 			}
 		}
 		wrong++;
-		whole = rx_whole(e, rx, e->bounce + (size_t)i * e->nic->caps.mtu);
+		whole = rx_whole(e, rx, e->rx.bounce + (size_t)i * e->nic->caps.mtu);
 		rx->split = false;
 		rx->data = whole ? whole : rx->data;
 		rx->len = whole ? rx->len : 0;
@@ -342,7 +360,7 @@ static int rx_one(struct uccl_engine *e, struct uccl_rx *rx, uint64_t now)
 		conn_link(e, (enum uccl_link)rx->imm, now);
 		return 1;
 	case UCCL_RX_REFUSED:
-		e->rx_refused++;
+		e->rx.refused++;
 		return 1;
 	default:
 		break;
@@ -371,18 +389,18 @@ int engine_rx(struct uccl_engine *e, uint64_t now)
 	struct uccl_rx v[RX_BATCH];
 	int total = 0, ones = 0;
 
-	e->rx_more = false;
-	e->rx_refused = 0;
+	e->rx.more = false;
+	e->rx.refused = 0;
 	/* Rows that are received one by one are as many as if they had come together, or more would be acknowledged. */
-	while ((total - e->rx_refused < RX_TAKEN || (ones && ones < RX_BATCH)) && total < RX_MOST) {
-		int nhints = e->bounce ? uccl_msg_predict(&e->msg_ep, hints, RX_BATCH) : 0;
-		bool alone = e->bounce && !nhints && uccl_msg_alone(&e->msg_ep);
-		bool rows = e->bounce && (nhints ? hints[0].each != 0 : uccl_msg_runs(&e->msg_ep));
+	while ((total - e->rx.refused < RX_TAKEN || (ones && ones < RX_BATCH)) && total < RX_MOST) {
+		int nhints = e->rx.bounce ? uccl_msg_predict(&e->msg_ep, hints, RX_BATCH) : 0;
+		bool alone = e->rx.bounce && !nhints && uccl_msg_alone(&e->msg_ep);
+		bool rows = e->rx.bounce && (nhints ? hints[0].each != 0 : uccl_msg_runs(&e->msg_ep));
 		int most = alone || rows ? 1 : RX_BATCH;
 		int n = e->nic->ops->rx(e->nic, v, most, hints, nhints);
 
-		e->device_rx.seen = false;
-		engine_backlog(e);
+		engine_device_rx_came(&e->device_rx);
+		engine_backlog(&e->out, e->nic);
 		if (n <= 0)
 			return total;
 		ones = rows ? ones + 1 : 0;
@@ -398,6 +416,6 @@ int engine_rx(struct uccl_engine *e, uint64_t now)
 		if (n < most)
 			return total;
 	}
-	e->rx_more = true;
+	e->rx.more = true;
 	return total;
 }

@@ -15,21 +15,19 @@ static bool tx_handshakes(struct uccl_engine *e, uint64_t now)
 {
 	struct conn *c;
 
-	while ((c = TAILQ_FIRST(&e->hsq))) {
+	while ((c = TAILQ_FIRST(&e->conns.hsq))) {
 		struct uccl_tx *tx = engine_tx_slot(e);
 
 		if (!tx)
 			return false;
-		if (!uccl_conn_tx(&c->hs, &e->listener, tx, c->init_buf, now)) {
-			TAILQ_REMOVE(&e->hsq, c, hsq);
-			c->in_hsq = false;
-			uccl_heap_set(&e->heap, &c->hs_timer, uccl_conn_expiry(&c->hs));
+		if (!uccl_conn_tx(&c->hs, &e->identity.listener, tx, c->tx.init_buf, now)) {
+			conn_handshake_sent(c);
 			continue;
 		}
 		tx->label = (uint16_t)(tx->label % e->nic->caps.labels);
-		tx->peer = c->nic_peer;
+		tx->peer = c->opened.nic_peer;
 		tx->to = &c->peer.addr.nic;
-		e->tx_n++;
+		engine_out_filled(&e->out, 1);
 		/* init_buf is one: it must leave before the next step writes it. */
 		if (!engine_tx_flush(e))
 			return false;
@@ -49,15 +47,9 @@ static void tx_held(struct conn *c, uint64_t now)
 			why = UCCL_STALL_LIMIT;
 	}
 	/* Questions that could not leave are no silence of the peer. */
-	if (why == UCCL_STALL_SILENT && c->e->nic_stall.why == UCCL_STALL_NIC)
+	if (why == UCCL_STALL_SILENT && c->e->out.nic_stall.why == UCCL_STALL_NIC)
 		why = UCCL_STALL_NOT;
 	conn_stalled(c, why, now);
-}
-
-/* The NIC takes no more, or does again. */
-static void tx_full(struct uccl_engine *e, bool full, uint64_t now)
-{
-	uccl_stall_set(&e->nic_stall, full ? UCCL_STALL_NIC : UCCL_STALL_NOT, e->away_ns, now);
 }
 
 /* Why a turn ended: the NIC takes no more, nothing may leave any more, or others wait. */
@@ -69,10 +61,10 @@ static int32_t tx_follow(struct uccl_engine *e, struct conn *c)
 	int n;
 
 	/* A seal is of each. */
-	if (!c->peer.flow.sent.out.left || c->seal || !e->tx_n)
+	if (!c->peer.flow.sent.out.left || c->opened.seal || !e->out.n)
 		return 0;
-	n = uccl_flow_tx_follow(&c->peer.flow, &e->txv[e->tx_n - 1], TX_BATCH - e->tx_n);
-	e->tx_n += n;
+	n = uccl_flow_tx_follow(&c->peer.flow, &e->out.v[e->out.n - 1], TX_BATCH - e->out.n);
+	engine_out_filled(&e->out, n);
 	return n;
 }
 
@@ -80,7 +72,7 @@ static enum tx_end tx_turn(struct uccl_engine *e, struct conn *c, uint64_t now)
 {
 	struct uccl_flow *f = &c->peer.flow;
 	enum tx_end end = TX_OTHERS;
-	int32_t left = c->turn;
+	int32_t left = c->tx.turn;
 
 	/* The packets of a train leave together. */
 	while (left > 0 || f->sent.out.left) {
@@ -92,19 +84,19 @@ static enum tx_end tx_turn(struct uccl_engine *e, struct conn *c, uint64_t now)
 		end = TX_NOTHING;
 		if (!uccl_flow_tx(f, tx, now))
 			break;
-		tx->peer = c->nic_peer;
+		tx->peer = c->opened.nic_peer;
 		tx->to = &c->peer.addr.nic;
-		tx->ect = c->ect;
-		if (c->seal && tx->kind == UCCL_TX_PACKET)
-			uccl_seal_put(c->seal, tx);
+		tx->ect = c->opened.ect;
+		if (c->opened.seal && tx->kind == UCCL_TX_PACKET)
+			uccl_seal_put(c->opened.seal, tx);
 		left -= (int32_t)uccl_max(tx->payload_len, TX_LEAST);
 		end = TX_FULL;
 		if (!engine_tx_add(e))
 			break;
-		left -= tx_follow(e, c) * (int32_t)uccl_max(e->txv[e->tx_n - 1].payload_len, TX_LEAST);
+		left -= tx_follow(e, c) * (int32_t)uccl_max(e->out.v[e->out.n - 1].payload_len, TX_LEAST);
 		end = TX_OTHERS;
 	}
-	c->turn = left;
+	c->tx.turn = left;
 	return end;
 }
 
@@ -116,16 +108,16 @@ void engine_tx(struct uccl_engine *e, uint64_t now)
 {
 	struct uccl_flow *f;
 
-	if ((e->tx_head && !engine_tx_flush(e)) || !tx_handshakes(e, now)) {
-		tx_full(e, true, now);
+	if ((e->out.head && !engine_tx_flush(e)) || !tx_handshakes(e, now)) {
+		engine_out_full(&e->out, true, e->poll.away_ns, now);
 		return;
 	}
-	while ((f = TAILQ_FIRST(&e->ready))) {
+	while ((f = TAILQ_FIRST(&e->out.ready))) {
 		struct conn *c = peer_conn(f->user);
 		enum tx_end end;
 
-		if (f->share != e->nbusy[UCCL_LOAD_OUT])
-			uccl_flow_share(f, e->nbusy[UCCL_LOAD_OUT]);
+		if (f->share != e->share.nbusy[UCCL_LOAD_OUT])
+			uccl_flow_share(f, e->share.nbusy[UCCL_LOAD_OUT]);
 		end = tx_turn(e, c, now);
 		if (end == TX_FULL)
 			break;
@@ -133,14 +125,14 @@ void engine_tx(struct uccl_engine *e, uint64_t now)
 			conn_trains(c);
 		if (f->pmtu_changed)
 			conn_pmtu(c);
-		TAILQ_REMOVE(&e->ready, f, ready);
 		if (end == TX_OTHERS) {
-			c->turn += TX_TURN;
-			TAILQ_INSERT_TAIL(&e->ready, f, ready);
+			c->tx.turn += TX_TURN;
+			engine_ready_last(&e->out, f);
 			continue;
 		}
-		c->turn = TX_TURN;
-		c->gathered = 0;
+		engine_unready(&e->out, f);
+		c->tx.turn = TX_TURN;
+		c->tx.gathered = 0;
 		f->is_ready = false;
 		uccl_heap_set(&e->heap, &f->timer, uccl_flow_expiry(f));
 		tx_held(c, now);
@@ -150,5 +142,5 @@ void engine_tx(struct uccl_engine *e, uint64_t now)
 			conn_close_seen(c, f->close.reason, now);
 		}
 	}
-	tx_full(e, !engine_tx_flush(e), now);
+	engine_out_full(&e->out, !engine_tx_flush(e), e->poll.away_ns, now);
 }

@@ -19,8 +19,8 @@ static void ops_connect(struct uccl_peer *p, uint64_t now)
 	uccl_conn_start(&c->hs, now);
 	if (c->not_before_ns > now)
 		uccl_conn_delay(&c->hs, c->not_before_ns);
-	if (c->e->drain_ns)
-		conn_drain_set(c, &c->e->close_unsent);
+	if (c->e->drain.began_ns)
+		conn_drain_set(c, &c->e->drain.close_unsent);
 	conn_stalled(c, UCCL_STALL_CONNECT, now);
 	conn_due(c);
 	conn_watch(c, now);
@@ -31,8 +31,8 @@ static void finish(struct conn *c)
 {
 	const struct uccl_nic *nic = c->e->nic;
 
-	if (nic->ops->finish && c->nic_peer)
-		nic->ops->finish(c->e->nic, c->nic_peer);
+	if (nic->ops->finish && c->opened.nic_peer)
+		nic->ops->finish(c->e->nic, c->opened.nic_peer);
 }
 
 static int reg(struct conn *c, void *buf, uint64_t len, const struct uccl_nic_device *device, void **mr,
@@ -61,7 +61,7 @@ static int ops_reg(struct uccl_peer *p, void *buf, uint64_t len, bool device, vo
 		of.dmabuf = ops->dmabuf;
 	}
 	if (nic->ops->prepare) {
-		rc = nic->ops->prepare(nic, c->nic_peer);
+		rc = nic->ops->prepare(nic, c->opened.nic_peer);
 		conn_say(c);
 		if (rc)
 			return rc;
@@ -88,7 +88,7 @@ static int ops_source(struct uccl_peer *p, const void *buf, uint64_t len, void *
 	const struct uccl_device_ops *ops = c->e->msg_ep.device.ops;
 	struct uccl_nic_device of = {.arg = c->e->msg_ep.device.arg};
 
-	if (!nic->ops->source || !ops->source || c->seal)
+	if (!nic->ops->source || !ops->source || c->opened.seal)
 		return -FI_ENOSYS;
 	of.number = ops->source(of.arg, buf);
 	if (of.number < 0)
@@ -110,7 +110,7 @@ static uint32_t ops_queue(struct uccl_peer *p, const void *buf)
 {
 	struct conn *c = peer_conn(p);
 
-	return c->seal ? 0 : engine_device_rx_queue(c->e, buf);
+	return c->opened.seal ? 0 : engine_device_rx_queue(c->e, buf);
 }
 
 static void ops_fence(struct uccl_peer *p, uint16_t path, uint64_t now)
@@ -119,7 +119,7 @@ static void ops_fence(struct uccl_peer *p, uint16_t path, uint64_t now)
 
 	(void)now;
 	if (c->e->nic->ops->fence)
-		c->e->nic->ops->fence(c->e->nic, c->nic_peer, path);
+		c->e->nic->ops->fence(c->e->nic, c->opened.nic_peer, path);
 }
 
 static void ops_broken(struct uccl_peer *p, int err)

@@ -17,90 +17,90 @@ void engine_ready(struct conn *c)
 	if (!c->peer.open || f->is_ready)
 		return;
 	f->is_ready = true;
-	TAILQ_INSERT_TAIL(&c->e->ready, f, ready);
+	TAILQ_INSERT_TAIL(&c->e->out.ready, f, ready);
 }
 
 bool engine_tx_flush(struct uccl_engine *e)
 {
-	while (e->tx_head < e->tx_n) {
-		int k = e->nic->ops->tx(e->nic, e->txv + e->tx_head, e->tx_n - e->tx_head);
+	while (e->out.head < e->out.n) {
+		int k = e->nic->ops->tx(e->nic, e->out.v + e->out.head, e->out.n - e->out.head);
 
-		engine_backlog(e);
+		engine_backlog(&e->out, e->nic);
 		if (!k)
 			return false;
 		if (k == -FI_EFAULT)
-			conn_broken(uccl_container_of(e->txv[e->tx_head].to, struct conn, peer.addr.nic), FI_EFAULT);
+			conn_broken(uccl_container_of(e->out.v[e->out.head].to, struct conn, peer.addr.nic), FI_EFAULT);
 		/* Any other error is a loss: what was in flight will be sent again. */
-		e->tx_head += k > 0 ? k : 1;
+		e->out.head += k > 0 ? k : 1;
 	}
-	e->tx_head = e->tx_n = 0;
+	e->out.head = e->out.n = 0;
 	return true;
 }
 
 void engine_tx_settle(struct uccl_engine *e)
 {
-	int n = e->tx_head;
+	int n = e->out.head;
 
 	if (!e->nic->caps.tx_sync)
 		return;
-	for (int i = e->tx_head; i < e->tx_n; i++) {
-		const struct uccl_tx *tx = &e->txv[i];
+	for (int i = e->out.head; i < e->out.n; i++) {
+		const struct uccl_tx *tx = &e->out.v[i];
 		const struct conn *c = uccl_container_of(tx->to, struct conn, peer.addr.nic);
 
 		if (tx->cookie != UCCL_NEVER && !(tx->kind == UCCL_TX_WRITE && e->nic->caps.write_async) &&
 		    uccl_flow_acked(&c->peer.flow, tx->cookie))
 			continue;
 		if (n != i)
-			e->txv[n] = *tx;
+			e->out.v[n] = *tx;
 		n++;
 	}
-	e->tx_n = n;
+	e->out.n = n;
 }
 
 void engine_tx_moved(struct uccl_engine *e, struct iovec from, const uint8_t *to)
 {
-	for (int i = e->tx_head; i < e->tx_n; i++) {
-		size_t at = (size_t)((uintptr_t)e->txv[i].payload - (uintptr_t)from.iov_base);
+	for (int i = e->out.head; i < e->out.n; i++) {
+		size_t at = (size_t)((uintptr_t)e->out.v[i].payload - (uintptr_t)from.iov_base);
 
 		if (at < from.iov_len)
-			e->txv[i].payload = to + at;
+			e->out.v[i].payload = to + at;
 	}
 }
 
 void engine_tx_forget(struct conn *c)
 {
 	struct uccl_engine *e = c->e;
-	int n = e->tx_head;
+	int n = e->out.head;
 
-	for (int i = e->tx_head; i < e->tx_n; i++)
-		if (e->txv[i].to != &c->peer.addr.nic) {
+	for (int i = e->out.head; i < e->out.n; i++)
+		if (e->out.v[i].to != &c->peer.addr.nic) {
 			if (n != i)
-				e->txv[n] = e->txv[i];
+				e->out.v[n] = e->out.v[i];
 			n++;
 		}
-	e->tx_n = n;
+	e->out.n = n;
 }
 
 struct uccl_tx *engine_tx_slot(struct uccl_engine *e)
 {
-	if (e->tx_n == TX_BATCH && !engine_tx_flush(e))
+	if (e->out.n == TX_BATCH && !engine_tx_flush(e))
 		return NULL;
-	return &e->txv[e->tx_n];
+	return &e->out.v[e->out.n];
 }
 
 bool engine_tx_add(struct uccl_engine *e)
 {
-	struct uccl_tx *tx = &e->txv[e->tx_n];
+	struct uccl_tx *tx = &e->out.v[e->out.n];
 
-	if (e->tx_n - e->tx_head < TX_BREAK || !tx->burst) {
-		e->tx_n++;
+	if (e->out.n - e->out.head < TX_BREAK || !tx->burst) {
+		e->out.n++;
 		return true;
 	}
 	if (!engine_tx_flush(e)) {
-		e->tx_n++;
+		e->out.n++;
 		return false;
 	}
-	e->txv[e->tx_n++] = *tx;
+	e->out.v[e->out.n++] = *tx;
 	return true;
 }
 
@@ -123,7 +123,7 @@ void engine_tell(struct conn *c, uint8_t type, uint8_t reason)
 	tx.cookie = UCCL_NEVER;
 	tx.to = &c->peer.addr.nic;
 	uccl_hdr_encode(tx.hdr, &h);
-	if (c->seal)
-		uccl_seal_put(c->seal, &tx);
+	if (c->opened.seal)
+		uccl_seal_put(c->opened.seal, &tx);
 	engine_tx_raw(c->e, &tx);
 }

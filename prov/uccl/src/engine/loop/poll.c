@@ -5,7 +5,6 @@
 
 /* With more left in the queue than a poll reads, timers wait; but no longer than this, whoever floods us. */
 #define TIMERS_WAIT_NS (5 * UCCL_NS_PER_MS)
-#define SHARERS_NS UCCL_NS_PER_MS /* between two looks at who shares the line rate */
 /* A poll that comes so much later than a timer wanted it: the program made no call, or its thread had no processor. */
 #define AWAY_NS UCCL_NS_PER_MS
 /* Between two tries of what has no memory. */
@@ -17,13 +16,13 @@
  */
 static bool timers_may(struct uccl_engine *e, uint64_t now)
 {
-	if (!e->rx_more) {
-		e->behind_ns = 0;
+	if (!e->rx.more) {
+		e->poll.behind_ns = 0;
 		return true;
 	}
-	if (!e->behind_ns)
-		e->behind_ns = uccl_max(now, 1);
-	return now - e->behind_ns >= TIMERS_WAIT_NS;
+	if (!e->poll.behind_ns)
+		e->poll.behind_ns = uccl_max(now, 1);
+	return now - e->poll.behind_ns >= TIMERS_WAIT_NS;
 }
 
 static void engine_timers(struct uccl_engine *e, uint64_t now)
@@ -36,7 +35,7 @@ static void engine_timers(struct uccl_engine *e, uint64_t now)
 		if (t->kind == TIMER_PACER)
 			continue; /* engine_credits comes next */
 		if (t->kind == TIMER_HANDSHAKE) {
-			c = uccl_container_of(t, struct conn, hs_timer);
+			c = uccl_container_of(t, struct conn, state.hs_timer);
 			uccl_conn_expire(&c->hs, now);
 			conn_due(c);
 		} else {
@@ -49,64 +48,33 @@ static void engine_timers(struct uccl_engine *e, uint64_t now)
 		conn_scan(e, now);
 }
 
-/* Our part of the link: endpoints have one each, and of that their engines. PROTOCOL R289 */
-static void pacer_share(struct uccl_engine *e)
-{
-	uccl_pacer_link(&e->pacer, e->nic->caps.link_bps / e->nsharers / e->nbusy[UCCL_LOAD_IN]);
-}
-
-/* Other endpoints hand out credit for the same link. */
-static void link_share(struct uccl_engine *e, uint64_t now)
-{
-	if (!e->sharers || now < e->sharers_at)
-		return;
-	e->sharers_at = now + SHARERS_NS;
-	e->nsharers = (uint32_t)uccl_max(1, e->sharers(e->sharers_arg, now));
-	pacer_share(e);
-}
-
-/* Lanes of this one do, too, and their flows have parts of what one would have, see engine_tx. PROTOCOL R289 */
-static void engine_load_update(struct uccl_engine *e, uint64_t now)
-{
-	const uint64_t all[] = {[UCCL_LOAD_OUT] = e->stats.tx_bytes, [UCCL_LOAD_IN] = e->stats.rx_bytes};
-	uint64_t moved[UCCL_LOAD_DIRS];
-
-	e->load_at = now + SHARERS_NS;
-	for (int lane_peer = 0; lane_peer < UCCL_LOAD_DIRS; lane_peer++) {
-		moved[lane_peer] = all[lane_peer] - e->moved[lane_peer];
-		e->moved[lane_peer] = all[lane_peer];
-	}
-	uccl_load_table_update(e->load, e->load_entry, moved, e->nbusy, now);
-	pacer_share(e);
-}
-
 /* Credits whose time has come, and when the next one's does. */
 static void engine_credits(struct uccl_engine *e, uint64_t now)
 {
 	struct uccl_pull *pull;
 	uint64_t at;
 
-	while ((pull = uccl_pacer_next(&e->pacer, now))) {
+	while ((pull = uccl_pacer_next(&e->share.pacer, now))) {
 		struct uccl_flow *f = uccl_container_of(pull, struct uccl_flow, credit.pull);
 
-		link_share(e, now);
+		engine_link_share(e, now);
 		uccl_credit_due(&f->credit);
 		engine_ready(peer_conn(f->user));
 	}
-	at = uccl_pacer_expiry(&e->pacer, now);
-	if (at != e->pacer_timer.at)
-		uccl_heap_set(&e->heap, &e->pacer_timer, at);
+	at = uccl_pacer_expiry(&e->share.pacer, now);
+	if (at != e->share.pacer_timer.at)
+		uccl_heap_set(&e->heap, &e->share.pacer_timer, at);
 }
 
 /* Were we late? Who waits for the clock is on time, whoever else sleeps. */
 static void engine_absence(struct uccl_engine *e, uint64_t now)
 {
 	const struct uccl_timer *t = uccl_heap_min(&e->heap);
-	uint64_t due = uccl_max(e->polled_ns, t ? t->at : UCCL_NEVER);
+	uint64_t due = uccl_max(e->poll.polled_ns, t ? t->at : UCCL_NEVER);
 
 	if (now > due && now - due > AWAY_NS)
-		e->away_ns += now - due;
-	e->polled_ns = now;
+		e->poll.away_ns += now - due;
+	e->poll.polled_ns = now;
 }
 
 /* Of our lanes, or of home to a lane. */
@@ -123,8 +91,8 @@ int uccl_engine_poll(struct uccl_engine *e, uint64_t now)
 
 	now = engine_time(e, now);
 	engine_absence(e, now);
-	e->polling = true;
-	e->posted = 0;
+	e->poll.polling = true;
+	e->poll.posted = 0;
 	n = engine_lane_cmds(e, now) + engine_rx(e, now);
 	if (uccl_msg_waits(&e->msg_ep))
 		uccl_msg_retry(&e->msg_ep, now);
@@ -134,14 +102,14 @@ int uccl_engine_poll(struct uccl_engine *e, uint64_t now)
 		engine_device_rx_settle(e);
 	if (timers_may(e, now))
 		engine_timers(e, now);
-	if (now >= e->load_at)
+	if (now >= e->share.load_at)
 		engine_load_update(e, now);
 	engine_credits(e, now);
-	if (now >= e->slots.ask_at)
+	if (now >= e->slots.queue.ask_at)
 		conn_slots_ask(e, now);
-	if (e->drain_ns)
+	if (e->drain.began_ns)
 		engine_drain_step(e, now);
-	e->polling = false;
+	e->poll.polling = false;
 	engine_tx_settle(e);
 	engine_tx(e, now);
 	if (e->msg_ep.lane)
@@ -152,7 +120,7 @@ int uccl_engine_poll(struct uccl_engine *e, uint64_t now)
 uint64_t uccl_engine_expiry(const struct uccl_engine *e)
 {
 	struct uccl_timer *t = uccl_heap_min(&e->heap);
-	uint64_t at = uccl_min(t ? t->at : UCCL_NEVER, uccl_min(e->scan_at, e->slots.ask_at));
+	uint64_t at = uccl_min(t ? t->at : UCCL_NEVER, uccl_min(e->scan_at, e->slots.queue.ask_at));
 
 	/* Nothing tells when there is memory again. */
 	if (uccl_msg_short(&e->msg_ep))
@@ -160,7 +128,7 @@ uint64_t uccl_engine_expiry(const struct uccl_engine *e)
 	if (e->nic->ops->expiry)
 		at = uccl_min(at, uccl_max(e->nic->ops->expiry(e->nic), e->now));
 	/* Something waits for the NIC to take it, or for a copy of which nothing else tells. */
-	if (e->tx_n || !TAILQ_EMPTY(&e->ready) || uccl_msg_copying(&e->msg_ep))
+	if (e->out.n || !TAILQ_EMPTY(&e->out.ready) || uccl_msg_copying(&e->msg_ep))
 		return e->now;
 	/* A letter waits for room in a mailbox. */
 	return (e->msg_ep.lanes && uccl_lanes_waits(&e->msg_ep)) || (e->msg_ep.lane && uccl_lane_waits(&e->msg_ep))

@@ -10,7 +10,7 @@
 
 static const char *close_text(const struct conn *c)
 {
-	switch (c->reason) {
+	switch (c->state.reason) {
 	case UCCL_CLOSE_ENDPOINT:
 		return "it closed its endpoint";
 	case UCCL_CLOSE_MEMORY:
@@ -26,7 +26,7 @@ static const char *close_text(const struct conn *c)
 
 static const char *end_text(const struct conn *c, int err)
 {
-	if (c->closed)
+	if (c->state.closed)
 		return close_text(c);
 	switch (err) {
 	case FI_ENOMEM:
@@ -53,7 +53,8 @@ void conn_end_reported(struct conn *c, int err)
 	char ip[UCCL_SNAPSHOT_IP_TEXT];
 
 	uccl_snapshot_addr_text(c->peer.addr.nic.ip, ip, sizeof(ip));
-	UCCL_LOG(err != FI_EACCES && (c->closed || TAILQ_EMPTY(&c->peer.tx.sends)) ? UCCL_LOG_INFO : UCCL_LOG_WARN,
+	UCCL_LOG(err != FI_EACCES && (c->state.closed || TAILQ_EMPTY(&c->peer.tx.sends)) ? UCCL_LOG_INFO :
+											   UCCL_LOG_WARN,
 		 "peer %s port %u ended: %s", ip, c->peer.addr.nic.port, end_text(c, err));
 }
 
@@ -70,14 +71,14 @@ void conn_trains(struct conn *c)
 	uccl_snapshot_ip_text(&p, ip, sizeof(ip));
 	if (t->state == UCCL_TRAINS_ON) {
 		UCCL_LOG(UCCL_LOG_INFO, "packet trains (UDP GSO) to %s port %u%s%s arrive again", ip, p.port,
-			 e->interface ? " on " : "", e->interface ? e->interface : "");
+			 e->identity.interface ? " on " : "", e->identity.interface ? e->identity.interface : "");
 		return;
 	}
-	UCCL_LOG(e->trains_reported ? UCCL_LOG_INFO : UCCL_LOG_WARN,
+	UCCL_LOG(e->peer_log.trains_reported ? UCCL_LOG_INFO : UCCL_LOG_WARN,
 		 "packet trains (UDP GSO) to %s port %u%s%s are lost while single packets arrive: a kernel or network "
 		 "card cuts them wrong; sending packet by packet, which costs processor time",
-		 ip, p.port, e->interface ? " on " : "", e->interface ? e->interface : "");
-	e->trains_reported = true;
+		 ip, p.port, e->identity.interface ? " on " : "", e->identity.interface ? e->identity.interface : "");
+	e->peer_log.trains_reported = true;
 }
 
 void conn_pmtu(struct conn *c)
@@ -88,11 +89,11 @@ void conn_pmtu(struct conn *c)
 
 	f->pmtu_changed = false;
 	uccl_snapshot_addr_text(c->peer.addr.nic.ip, ip, sizeof(ip));
-	UCCL_LOG(e->mtu_reported ? UCCL_LOG_INFO : UCCL_LOG_WARN,
+	UCCL_LOG(e->peer_log.mtu_reported ? UCCL_LOG_INFO : UCCL_LOG_WARN,
 		 "packets to %s port %u may have %u bytes from now on, the interface would carry %u: %s", ip,
 		 c->peer.addr.nic.port, f->pmtu.bytes, f->pmtu.most,
 		 f->pmtu.from_network		? "the network says that it carries no more"
 		 : f->pmtu.bytes < f->pmtu.most ? "longer ones were lost, or not tried yet"
 						: "they arrive again");
-	e->mtu_reported = true;
+	e->peer_log.mtu_reported = true;
 }

@@ -93,7 +93,7 @@ size_t uccl_engine_report(const struct uccl_engine *e, char *buf, size_t size, u
 	size_t room = sizeof(struct uccl_snapshot), len;
 	struct uccl_snapshot *v;
 
-	room += e->nconns * (sizeof(struct uccl_snapshot_peer) + UCCL_PATHS_MAX * sizeof(struct uccl_snapshot_path));
+	room += e->conns.n * (sizeof(struct uccl_snapshot_peer) + UCCL_PATHS_MAX * sizeof(struct uccl_snapshot_path));
 	if (!size)
 		return 0;
 	buf[0] = '\0';

@@ -56,8 +56,8 @@ static void snapshot_paths(struct uccl_snapshot_path *out, const struct uccl_pat
 static bool snapshot_peer(struct uccl_snapshot *v, size_t size, const struct conn *c, uint64_t now)
 {
 	const struct uccl_flow *f = &c->peer.flow;
-	const struct uccl_path *paths = c->peer.open ? f->paths.list : c->last_paths;
-	uint16_t n = c->peer.open ? f->cfg.paths_tx : c->nlast_paths, used = paths ? count_used(paths, n) : 0;
+	const struct uccl_path *paths = c->peer.open ? f->paths.list : c->state.last_paths;
+	uint16_t n = c->peer.open ? f->cfg.paths_tx : c->state.nlast_paths, used = paths ? count_used(paths, n) : 0;
 	struct uccl_snapshot_peer *p;
 
 	p = snapshot_take(v, size, sizeof(*p) + used * sizeof(struct uccl_snapshot_path));
@@ -69,10 +69,10 @@ static bool snapshot_peer(struct uccl_snapshot *v, size_t size, const struct con
 	p->npaths = used;
 	p->min_rtt_ns = UCCL_NEVER;
 	p->credit_limit = UCCL_NEVER;
-	p->suspect = c->suspect_at > 0;
+	p->suspect = c->liveness.suspect_at > 0;
 	p->stall = c->stall.why;
 	p->stall_for_ns = now > c->stall.began_ns ? now - c->stall.began_ns : 0;
-	uccl_stall_read(&c->stall, p->stall_ns, c->e->away_ns, now);
+	uccl_stall_read(&c->stall, p->stall_ns, c->e->poll.away_ns, now);
 	if (c->peer.open) {
 		p->short_of_memory = f->limits.envelopes_only;
 		p->without_trains = f->train.state >= UCCL_TRAINS_OFF;
@@ -97,7 +97,7 @@ static void snapshot_peers(struct uccl_snapshot *v, size_t size, const struct co
 {
 	const struct conn *c;
 
-	TAILQ_FOREACH(c, list, all) {
+	TAILQ_FOREACH(c, list, state.all) {
 		if (snapshot_peer(v, size, c, now))
 			v->npeers++;
 		else
@@ -119,20 +119,20 @@ size_t uccl_engine_snapshot(const struct uccl_engine *e, struct uccl_snapshot *v
 	snprintf(v->cc, sizeof(v->cc), "%s", e->cc->name);
 	snprintf(v->path, sizeof(v->path), "%s", e->pathsel->name);
 	snprintf(v->credit, sizeof(v->credit), "%s", e->credit->name);
-	memcpy(v->ip, e->addr.nic.ip, sizeof(v->ip));
-	v->port = e->addr.nic.port;
+	memcpy(v->ip, e->identity.addr.nic.ip, sizeof(v->ip));
+	v->port = e->identity.addr.nic.port;
 	memset(v->reserved, 0, sizeof(v->reserved));
-	uccl_stall_read(&e->nic_stall, nic_ns, e->away_ns, now);
+	uccl_stall_read(&e->out.nic_stall, nic_ns, e->poll.away_ns, now);
 	v->nic_ns = nic_ns[UCCL_STALL_NIC];
-	v->nconns = e->nconns;
-	v->nopen = e->nopen;
+	v->nconns = e->conns.n;
+	v->nopen = e->conns.nopen;
 	v->npeers = v->left_out = 0;
 	v->stats = e->stats;
 	if (e->nic->ops->count)
 		e->nic->ops->count(e->nic, &v->stats);
-	snapshot_peers(v, size, &e->conns, now);
-	snapshot_peers(v, size, &e->kept, now);
-	snapshot_peers(v, size, &e->dead, now);
+	snapshot_peers(v, size, &e->conns.live, now);
+	snapshot_peers(v, size, &e->conns.kept, now);
+	snapshot_peers(v, size, &e->conns.dead, now);
 	return v->bytes;
 }
 

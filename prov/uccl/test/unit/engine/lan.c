@@ -705,7 +705,7 @@ void lan_inject(struct lan *l, int i, int j, const void *data, uint32_t len)
 struct conn *lan_attacker(struct lan *l, int i, const struct uccl_addr *who, bool keyless)
 {
 	struct uccl_engine *e = l->node[i].e;
-	struct uccl_addr remote = e->listener.local;
+	struct uccl_addr remote = e->identity.listener.local;
 	struct uccl_params mine = { .mtu = LAN_MTU, .window = 64, .msg_limit = 1, .paths = 1, .slots = 2, .csn = 1 };
 	struct uccl_listener self = { .local = *who };
 	uint8_t reply[UCCL_HDR_LEN], packet[UCCL_HDR_LEN + UCCL_INIT_MAX];
@@ -721,7 +721,8 @@ struct conn *lan_attacker(struct lan *l, int i, const struct uccl_addr *who, boo
 	uccl_conn_start(&hs, l->now);
 	assert_int_equal(uccl_conn_tx(&hs, &self, &tx, packet, l->now), 1);
 	assert_int_equal(uccl_hdr_decode(&h, tx.hdr, UCCL_HDR_LEN), UCCL_DROP_COUNT);
-	assert_int_equal(uccl_listener_hello(&e->listener, &h, &who->nic, reply, &to, l->now), UCCL_DROP_COUNT);
+	assert_int_equal(uccl_listener_hello(&e->identity.listener, &h, &who->nic, reply, &to, l->now),
+			 UCCL_DROP_COUNT);
 	assert_int_equal(uccl_hdr_decode(&h, reply, UCCL_HDR_LEN), UCCL_DROP_COUNT);
 	assert_int_equal(uccl_conn_cookie(&hs, &h, l->now), UCCL_DROP_COUNT);
 	assert_int_equal(uccl_conn_tx(&hs, &self, &tx, packet + UCCL_HDR_LEN, l->now), 1);

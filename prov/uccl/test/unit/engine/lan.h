@@ -97,7 +97,7 @@ struct lan_node {
 	enum uccl_train_fault train_fault; /* at any time */
 	uint32_t sharers;
 	const struct uccl_target_ops *target; /* its registered memory */
-	struct uccl_lane_channel *lane_channel; /* it is a lane: from there to its the primary */
+	struct uccl_lane_channel *lane_channel; /* it is a lane: from there to its primary */
 	uint8_t lane_number;
 	const struct uccl_addr *identity;
 };

@@ -928,7 +928,7 @@ static void gpu__gathered_and_not_seen(void **state)
 /* Why one packet of engine 0's to the queue for devices is refused, with so much payload. */
 static enum uccl_drop device_rx_refused(const struct uccl_hdr *h, uint32_t body)
 {
-	struct conn *c = TAILQ_FIRST(&e[0]->conns);
+	struct conn *c = TAILQ_FIRST(&e[0]->conns.live);
 	struct uccl_tx t = {.kind = UCCL_TX_PACKET,
 			    .hdr_len = UCCL_HDR_LEN,
 			    .payload = src,
@@ -962,8 +962,8 @@ static void gpu__gathered_nothing_else(void **state)
 	device_rx_begin();
 	device_rx_message(LONG, 500);
 	gathered = st(1)->gathered;
-	c = TAILQ_FIRST(&e[0]->conns);
-	peer_at = TAILQ_FIRST(&e[1]->conns);
+	c = TAILQ_FIRST(&e[0]->conns.live);
+	peer_at = TAILQ_FIRST(&e[1]->conns.live);
 	uccl_seal_init(&seal, (uint8_t[UCCL_LONG_KEY]){0}, (uint8_t[UCCL_LONG_KEY]){0});
 	h.token = c->hs.token_remote;
 	for (int type = 0; type < 256; type++) {
@@ -997,9 +997,9 @@ static void gpu__gathered_nothing_else(void **state)
 	peer_at->peer.open = false;
 	assert_int_equal(device_rx_refused(&h, 100), UCCL_DROP_STATE);
 	peer_at->peer.open = true;
-	peer_at->seal = &seal;
+	peer_at->opened.seal = &seal;
 	assert_int_equal(device_rx_refused(&h, 100), UCCL_DROP_SEAL);
-	peer_at->seal = NULL;
+	peer_at->opened.seal = NULL;
 	/* Of no message. */
 	w = h;
 	w.csn = (uint32_t)c->peer.flow.sent.nxt;

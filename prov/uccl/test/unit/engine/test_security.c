@@ -294,7 +294,7 @@ static void connect__refused(void **state)
 			assert_true(lan_dropped(l, 0, UCCL_DROP_SECURITY) && lan_dropped(l, 1, UCCL_DROP_SECURITY));
 			assert_int_equal(lan_stats(l, 0)->connects + lan_stats(l, 1)->connects, 0);
 			/* Nothing of that refuses the next attempt, which ends alike. PROTOCOL R295 */
-			assert_int_equal(l->node[1].e->nconns, 1);
+			assert_int_equal(l->node[1].e->conns.n, 1);
 			assert_int_equal(lan_send(l, 0, 1, src, 100, LAN_CTX(3)), 0);
 			lan_run(l, 200 * MS);
 			lan_expect(l, 0, LAN_CTX(3), FI_EACCES);
@@ -448,7 +448,7 @@ static void report__fails_nobody(void **state)
 			lan_pass(l, 50 * MS);
 		}
 		assert_int_equal(lan_waiting(l, 0), 0);
-		assert_int_equal(lan_conn(l, 0, 1)->suspect_at, 0);
+		assert_int_equal(lan_conn(l, 0, 1)->liveness.suspect_at, 0);
 		lan_free(l);
 	}
 }

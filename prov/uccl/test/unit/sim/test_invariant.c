@@ -22,7 +22,7 @@ static struct uccl_engine *engine(void)
 
 static struct uccl_flow *flow(void)
 {
-	return &TAILQ_FIRST(&engine()->conns)->peer.flow;
+	return &TAILQ_FIRST(&engine()->conns.live)->peer.flow;
 }
 
 /* A world in the middle of its work: chunks of both directions are in flight. */
@@ -41,7 +41,7 @@ static void start(const char *options)
 	p.dst = 0;
 	uccl_sim_plan(&w, &p);
 	uccl_sim_go(&w, w.net.now + 500 * UCCL_NS_PER_US, false);
-	assert_true(TAILQ_FIRST(&engine()->conns)->peer.open);
+	assert_true(TAILQ_FIRST(&engine()->conns.live)->peer.open);
 	assert_true(flow()->sent.inflight_chunks);
 	uccl_sim_check(&w);
 	assert_int_equal(w.violations, 0);
@@ -111,7 +111,7 @@ static void look_engine__memory(void **state)
 	(void)state;
 	start("unexpected_kb=4");
 	m = &engine()->msg_ep;
-	p = &TAILQ_FIRST(&engine()->conns)->peer;
+	p = &TAILQ_FIRST(&engine()->conns.live)->peer;
 	p->unexpected.bytes++;
 	found("I13: endpoint 0 buffers 0 unexpected bytes, its peers 1");
 	p->unexpected.bytes += 256 * 16384 + 4096 + UCCL_UNSOLICITED_PEER_MAX;
@@ -121,9 +121,9 @@ static void look_engine__memory(void **state)
 	m->tx.copied_bytes += UCCL_COPIED_MAX + 4096 + UCCL_COPY_MAX + 1;
 	found("I13: endpoint 0 holds copies of");
 	m->tx.copied_bytes -= UCCL_COPIED_MAX + 4096 + UCCL_COPY_MAX + 1;
-	engine()->nconns += 2 * (UCCL_SIM_LIVES + 1);
+	engine()->conns.n += 2 * (UCCL_SIM_LIVES + 1);
 	found("I13: endpoint 0 knows");
-	engine()->nconns -= 2 * (UCCL_SIM_LIVES + 1);
+	engine()->conns.n -= 2 * (UCCL_SIM_LIVES + 1);
 	end();
 }
 

@@ -28,9 +28,9 @@ static void new__found_by_place_and_incarnation(void **state)
 	assert_ptr_equal(conn_by_token(e, c->hs.token_local), c);
 	assert_null(conn_by_token(e, c->hs.token_local + 1));
 	assert_false(c->peer.self);
-	conn_free(c, &e->conns);
+	conn_free(c, &e->conns.live);
 	assert_null(conn_find(e, &addr.nic, addr.incarnation));
-	assert_int_equal(e->nconns, 0);
+	assert_int_equal(e->conns.n, 0);
 	/* Ourselves, by full address and by place. */
 	addr = *uccl_engine_addr(e);
 	assert_true(conn_new(e, &addr, true)->peer.self);
@@ -67,9 +67,9 @@ static void forget__restarts(void **state)
 	/* The end of the last is proven by another one in its place. */
 	assert_int_equal(lan_send(l, 0, 1, src, 100, LAN_CTX(1)), 0);
 	lan_pass(l, 20 * SECOND);
-	assert_int_equal(e->nconns, 61);
+	assert_int_equal(e->conns.n, 61);
 	lan_pass(l, 100 * SECOND);
-	assert_int_equal(e->nconns, 3);
+	assert_int_equal(e->conns.n, 3);
 	assert_ptr_equal(conn_find(e, &held->addr.nic, held->addr.incarnation), peer_conn(held));
 	assert_int_not_equal(held->dead, 0);
 	/* The message is there, and then its sender may go. */
@@ -78,7 +78,7 @@ static void forget__restarts(void **state)
 		lan_expect(l, 1, LAN_CTX(3), 0);
 	}
 	lan_pass(l, 100 * SECOND);
-	assert_int_equal(e->nconns, 2);
+	assert_int_equal(e->conns.n, 2);
 	lan_free(l);
 }
 
@@ -94,7 +94,7 @@ static void forget__many(void **state)
 	for (int k = 0; k < 5000; k++) {
 		addr.incarnation = 1000 + (uint64_t)k;
 		conn_fail(conn_new(e, &addr, true), FI_ECONNRESET, l->now);
-		assert_true(e->nconns <= 1 + 257);
+		assert_true(e->conns.n <= 1 + 257);
 	}
 	/* The latest are known, and the living are not touched. */
 	assert_non_null(conn_find(e, &addr.nic, addr.incarnation));
@@ -115,9 +115,9 @@ static void forget__the_last(void **state)
 	lan_kill(l, 0);
 	lan_event(l, 1, UCCL_RX_GONE, &at);
 	lan_pass(l, 5 * SECOND);
-	assert_int_equal(e->ndead, 1);
+	assert_int_equal(e->conns.ndead, 1);
 	lan_pass(l, 200 * SECOND);
-	assert_int_equal(e->nconns, 0);
+	assert_int_equal(e->conns.n, 0);
 	assert_true(uccl_engine_expiry(e) == UCCL_NEVER);
 	lan_free(l);
 }
@@ -157,7 +157,7 @@ static void fail__tells_the_peer(void **state)
 		assert_int_equal(lan_stats(l, 1)->peers_closed, 0);
 		assert_int_equal(lan_stats(l, 1)->peers_dead, 1);
 		/* It has answered: nothing is left to say. */
-		assert_int_equal(lan_conn(l, 0, 1)->close_why, 0);
+		assert_int_equal(lan_conn(l, 0, 1)->state.close_why, 0);
 		lan_free(l);
 	}
 }
@@ -221,12 +221,12 @@ static void reap__never_connected(void **state)
 	for (int i = 0; i < 3; i++)
 		uccl_peer_release(p[i]);
 	lan_pass(l, 10 * MS);
-	assert_int_equal(e->nconns, 2);
+	assert_int_equal(e->conns.n, 2);
 	for (int i = 0; i < 1000; i++) {
 		a.nic.port = (uint16_t)(100 + i);
 		uccl_peer_release(uccl_engine_peer(e, &a, true));
 		lan_pass(l, MS);
-		assert_true(e->nconns <= 3);
+		assert_true(e->conns.n <= 3);
 	}
 	/* One that is held again, and one that is connected, stay. */
 	a.nic.port = 5;
@@ -236,7 +236,7 @@ static void reap__never_connected(void **state)
 	lan_talk(l);
 	uccl_peer_release(lan_peer(l, 0, 1));
 	lan_pass(l, MS);
-	assert_int_equal(e->nconns, 4);
+	assert_int_equal(e->conns.n, 4);
 	lan_free(l);
 }
 

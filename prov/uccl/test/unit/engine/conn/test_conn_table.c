@@ -20,7 +20,7 @@ static uint32_t count_at(struct uccl_engine *e, const struct uccl_nic_addr *at)
 {
 	uint32_t n = 0;
 
-	for (struct conn *c = conns_at(e, at); c; c = TAILQ_NEXT(c, place_link))
+	for (struct conn *c = conns_at(e, at); c; c = TAILQ_NEXT(c, entry.place_link))
 		n++;
 	return n;
 }
@@ -40,7 +40,7 @@ static void at__the_living(void **state)
 	a.incarnation++;
 	second = conn_new(e, &a, true);
 	assert_ptr_equal(conns_at(e, &a.nic), first);
-	assert_ptr_equal(TAILQ_NEXT(first, place_link), second);
+	assert_ptr_equal(TAILQ_NEXT(first, entry.place_link), second);
 	assert_int_equal(count_at(e, &a.nic), 2);
 	assert_ptr_equal(conns_at(e, &b.nic), other);
 	conn_fail(first, FI_ECONNRESET, l->now);
@@ -48,9 +48,9 @@ static void at__the_living(void **state)
 	assert_int_equal(count_at(e, &a.nic), 1);
 	/* It is known still that it has been. */
 	assert_ptr_equal(conn_find(e, &a.nic, a.incarnation - 1), first);
-	conn_free(second, &e->conns);
+	conn_free(second, &e->conns.live);
 	assert_null(conns_at(e, &a.nic));
-	conn_free(other, &e->conns);
+	conn_free(other, &e->conns.live);
 	assert_null(conns_at(e, &b.nic));
 	lan_free(l);
 }
@@ -244,7 +244,7 @@ static void join__with_an_idle_name(void **state)
 	lan_expect(l, 1, LAN_CTX(1), 0);
 	assert_true(by_name->open);
 	/* What has become a name asks for nothing more. */
-	assert_true(peer_conn(by_place)->hs_timer.at == UCCL_NEVER);
+	assert_true(peer_conn(by_place)->state.hs_timer.at == UCCL_NEVER);
 	lan_free(l);
 }
 
@@ -372,24 +372,24 @@ static void half__takes_little(void **state)
 	e = l->node[1].e;
 	slots = lan_conn(l, 1, 0)->peer.flow.cfg.slots_rx;
 	assert_int_equal(strangers(l, 1, 500), 500);
-	assert_int_equal(e->nopen, 1);
-	assert_int_equal(e->nhalf, 500);
+	assert_int_equal(e->conns.nopen, 1);
+	assert_int_equal(e->table.nhalf, 500);
 	assert_int_equal(lan_stats(l, 1)->connects, 1);
 	c = conn_find(e, &a.nic, a.incarnation);
 	/* What handshakes grant is less and less. */
-	assert_true(TAILQ_LAST(&e->half, conn_list)->hs.mine.slots <= 2);
+	assert_true(TAILQ_LAST(&e->table.half, conn_list)->hs.mine.slots <= 2);
 	assert_null(c->peer.flow.paths.list);
-	assert_ptr_equal(TAILQ_FIRST(&e->conns), lan_conn(l, 1, 0));
-	assert_null(TAILQ_NEXT(lan_conn(l, 1, 0), all));
+	assert_ptr_equal(TAILQ_FIRST(&e->conns.live), lan_conn(l, 1, 0));
+	assert_null(TAILQ_NEXT(lan_conn(l, 1, 0), state.all));
 	/* Nobody looks after them. */
 	lan_pass(l, UCCL_NS_PER_S);
-	assert_int_equal(e->nhalf, 500);
+	assert_int_equal(e->table.nhalf, 500);
 	assert_true(lan_conn(l, 1, 0)->peer.flow.cfg.slots_rx >= slots / 2);
 	/* Who is asked for here is a peer like others. */
 	assert_ptr_equal(uccl_engine_peer(e, &a, true), &c->peer);
 	assert_true(c->peer.open);
-	assert_int_equal(e->nhalf, 499);
-	assert_int_equal(e->nopen, 2);
+	assert_int_equal(e->table.nhalf, 499);
+	assert_int_equal(e->conns.nopen, 2);
 	assert_true(lan_conn(l, 1, 0)->peer.flow.cfg.slots_rx >= slots / 4);
 	lan_talk(l);
 	lan_free(l);
@@ -407,17 +407,17 @@ static void half__once(void **state)
 	c = lan_attacker(l, 1, &a, true);
 	assert_non_null(c);
 	assert_ptr_equal(lan_attacker(l, 1, &a, true), c);
-	assert_int_equal(e->nhalf, 1);
+	assert_int_equal(e->table.nhalf, 1);
 	l->now += UCCL_NS_PER_MS;
 	a.incarnation++;
 	next = lan_attacker(l, 1, &a, true);
 	assert_non_null(next);
 	/* Who only knocks ends nobody: its first word does. PROTOCOL R10 */
 	assert_int_equal(c->peer.dead, 0);
-	assert_int_equal(e->nhalf, 2);
+	assert_int_equal(e->table.nhalf, 2);
 	conn_validated(next, l->now);
 	assert_int_equal(c->peer.dead, FI_ECONNRESET);
-	assert_int_equal(e->nhalf, 0);
+	assert_int_equal(e->table.nhalf, 0);
 	lan_free(l);
 }
 
@@ -443,7 +443,7 @@ static void half_bounded(bool older)
 	assert_int_equal(lan_stats(l, 1)->dropped[UCCL_DROP_MEMORY], 3000 - 1024);
 	/* Others, who are as many. */
 	assert_int_equal(strangers(l, 1, 10000), 3072);
-	assert_int_equal(e->nhalf, 4096);
+	assert_int_equal(e->table.nhalf, 4096);
 	lan_pass(l, 1900 * UCCL_NS_PER_MS);
 	assert_int_equal(strangers(l, 20000, 10), 0);
 	lan_pass(l, 200 * UCCL_NS_PER_MS);
@@ -451,7 +451,7 @@ static void half_bounded(bool older)
 	assert_non_null(conn_find(e, &one.nic, 5000000));
 	assert_int_equal(strangers(l, 20000, 10), 10);
 	assert_null(conn_find(e, &one.nic, 5000000));
-	assert_int_equal(e->nhalf, 4096);
+	assert_int_equal(e->table.nhalf, 4096);
 	/* That address has had its share, and its own oldest goes. */
 	for (uint16_t k = 0; k < 20; k++) {
 		one.nic.port = (uint16_t)(10000 + k);
@@ -460,8 +460,8 @@ static void half_bounded(bool older)
 	}
 	a = stranger(1);
 	assert_non_null(conn_find(e, &a.nic, a.incarnation));
-	assert_int_equal(e->nhalf, 4096);
-	assert_int_equal(e->nconns, 4096);
+	assert_int_equal(e->table.nhalf, 4096);
+	assert_int_equal(e->conns.n, 4096);
 	/* Who talks is none of them. */
 	lan_talk(l);
 	lan_free(l);
@@ -493,22 +493,22 @@ static void half__not_all_of_the_table(void **state)
 	assert_non_null(c);
 	conn_wake(c, l->now);
 	assert_true(c->peer.open);
-	assert_int_equal(c->source->n, 1);
-	c->source->n = CONNS_MAX / 8;
+	assert_int_equal(c->entry.source->n, 1);
+	c->entry.source->n = CONNS_MAX / 8;
 	one.nic.port++;
 	one.incarnation++;
 	assert_null(lan_attacker(l, 1, &one, true));
 	assert_true(from(l, 1));
 	/* What has ended does not count. */
-	c->source->n = 1;
+	c->entry.source->n = 1;
 	conn_fail(c, FI_ECONNABORTED, l->now);
-	assert_null(c->source);
+	assert_null(c->entry.source);
 	assert_non_null(lan_attacker(l, 1, &one, true));
-	n = e->nconns;
-	e->nconns = CONNS_MAX / 8 * 7;
+	n = e->conns.n;
+	e->conns.n = CONNS_MAX / 8 * 7;
 	assert_false(from(l, 2));
 	assert_non_null(uccl_engine_peer(e, &mine, true));
-	e->nconns = n + 1;
+	e->conns.n = n + 1;
 	assert_true(from(l, 2));
 	lan_free(l);
 }
@@ -528,7 +528,7 @@ static struct lan *muted(void)
 	l->filter = mute;
 	assert_int_equal(lan_send(l, 0, 1, src, 1, LAN_CTX(1)), 0);
 	lan_run(l, UCCL_NS_PER_MS);
-	assert_int_equal(l->node[1].e->nhalf, 1);
+	assert_int_equal(l->node[1].e->table.nhalf, 1);
 	return l;
 }
 
@@ -570,7 +570,7 @@ static void half__first_word(void **state)
 	lan_run(l, UCCL_NS_PER_S);
 	lan_expect(l, 0, LAN_CTX(1), 0);
 	lan_expect(l, 1, LAN_CTX(2), 0);
-	assert_int_equal(l->node[1].e->nhalf, 0);
+	assert_int_equal(l->node[1].e->table.nhalf, 0);
 	lan_free(l);
 }
 
@@ -584,13 +584,13 @@ static void half__closed(void **state)
 	engine_ready(lan_conn(l, 0, 1));
 	lan_run(l, 100 * UCCL_NS_PER_MS);
 	assert_int_equal(lan_conn(l, 0, 1)->peer.flow.close.state, UCCL_FLOW_CLOSED);
-	assert_int_equal(l->node[1].e->nhalf, 0);
+	assert_int_equal(l->node[1].e->table.nhalf, 0);
 	assert_int_equal(lan_stats(l, 1)->peers_closed, 1);
 	assert_int_equal(lan_stats(l, 1)->connects, 0);
 	lan_free(l);
 	l = muted();
 	uccl_engine_drain(l->node[1].e, l->now);
-	assert_int_equal(l->node[1].e->nhalf, 0);
+	assert_int_equal(l->node[1].e->table.nhalf, 0);
 	assert_true(uccl_engine_drained(l->node[1].e));
 	lan_run(l, 100 * UCCL_NS_PER_MS);
 	lan_expect(l, 0, LAN_CTX(1), FI_ECONNABORTED);
@@ -605,7 +605,7 @@ static void half__ends(void **state)
 	(void)state;
 	assert_int_equal(strangers(l, 1, 10), 10);
 	conn_link(l->node[1].e, UCCL_LINK_GONE, l->now);
-	assert_int_equal(l->node[1].e->nhalf, 0);
+	assert_int_equal(l->node[1].e->table.nhalf, 0);
 	lan_free(l);
 	l = lan_new_keyless(2);
 	assert_int_equal(strangers(l, 1, 10), 10);

@@ -199,7 +199,7 @@ static void drain__nobody(void **state)
 	(void)state;
 	l->now = 0;
 	uccl_engine_drain(l->node[0].e, 0);
-	assert_true(l->node[0].e->drain_ns != 0);
+	assert_true(l->node[0].e->drain.began_ns != 0);
 	assert_true(uccl_engine_drained(l->node[0].e));
 	lan_free(l);
 }

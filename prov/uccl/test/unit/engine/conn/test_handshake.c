@@ -23,7 +23,7 @@ static void connect__on_first_send(void **state)
 	lan_run(l, SECOND);
 	lan_expect(l, 0, LAN_CTX(2), 0);
 	assert_int_equal(lan_stats(l, 1)->connects, 1);
-	assert_int_equal(l->node[1].e->nconns, 1);
+	assert_int_equal(l->node[1].e->conns.n, 1);
 	lan_free(l);
 }
 
@@ -50,8 +50,8 @@ static void connect__both_at_once(void **state)
 			assert_int_equal(lan_next(l, i)->err, 0);
 			assert_int_equal(lan_next(l, i)->err, 0);
 			assert_int_equal(lan_stats(l, i)->connects, 1);
-			assert_int_equal(l->node[i].e->nconns, 1);
-			assert_int_equal(l->node[i].e->nopen, 1);
+			assert_int_equal(l->node[i].e->conns.n, 1);
+			assert_int_equal(l->node[i].e->conns.nopen, 1);
 		}
 		lan_free(l);
 	}
@@ -82,7 +82,7 @@ static void connect__any_loss(void **state)
 		lan_run(l, 3 * SECOND);
 		for (int i = 0; i < 2; i++) {
 			assert_int_equal(lan_waiting(l, i), 2);
-			assert_int_equal(l->node[i].e->nconns, 1);
+			assert_int_equal(l->node[i].e->conns.n, 1);
 		}
 		lan_free(l);
 	}
@@ -148,7 +148,7 @@ static void connect__wrong_key(void **state)
 	lan_run(l, SECOND);
 	assert_int_equal(lan_waiting(l, 0), 0);
 	assert_true(lan_dropped(l, 1, UCCL_DROP_MAC) > 0);
-	assert_int_equal(l->node[1].e->nconns, 0);
+	assert_int_equal(l->node[1].e->conns.n, 0);
 	lan_free(l);
 }
 
@@ -246,7 +246,7 @@ static void connect__late_init(void **state)
 	conn_fail(lan_conn(l, 0, 1), FI_ECONNABORTED, l->now);
 	lan_release(l, false);
 	lan_run(l, 10 * MS);
-	assert_int_equal(l->node[0].e->nopen, 0);
+	assert_int_equal(l->node[0].e->conns.nopen, 0);
 	assert_true(lan_dropped(l, 0, UCCL_DROP_STALE) + lan_dropped(l, 0, UCCL_DROP_STATE) > 0);
 	lan_free(l);
 }
@@ -277,7 +277,7 @@ static void connect__gave_up_and_comes_again(void **state)
 				assert_int_equal(lan_send(l, 1, 0, src, 10, LAN_CTX(2)), 0);
 			assert_int_equal(lan_send_to(l, 0, p, src, 10, LAN_CTX(3)), 0);
 			lan_pass(l, 100 * MS);
-			assert_int_equal(l->node[1].e->nconns, 1);
+			assert_int_equal(l->node[1].e->conns.n, 1);
 			conn_fail(peer_conn(p), FI_EHOSTUNREACH, l->now);
 			lan_expect(l, 0, LAN_CTX(3), FI_EHOSTUNREACH);
 			l->filter = NULL;
@@ -290,7 +290,7 @@ static void connect__gave_up_and_comes_again(void **state)
 				assert_int_not_equal(lan_next(l, 1)->err, 0);
 			lan_expect(l, 1, LAN_CTX(1), 0);
 			lan_expect(l, 0, LAN_CTX(5), 0);
-			assert_int_equal(l->node[1].e->nopen, 1);
+			assert_int_equal(l->node[1].e->conns.nopen, 1);
 			assert_int_equal(lan_send(l, 1, 0, src, 10, LAN_CTX(6)), 0);
 			lan_pass(l, SECOND);
 			lan_expect(l, 0, LAN_CTX(4), 0);
@@ -310,7 +310,7 @@ static void connect__answer_came_too_late(void **state)
 	assert_int_equal(lan_send(l, 1, 0, src, 10, LAN_CTX(2)), 0);
 	assert_int_equal(lan_send_to(l, 0, p, src, 10, LAN_CTX(1)), 0);
 	lan_pass(l, 100 * MS);
-	assert_int_equal(l->node[1].e->nopen, 1);
+	assert_int_equal(l->node[1].e->conns.nopen, 1);
 	conn_fail(peer_conn(p), FI_EHOSTUNREACH, l->now);
 	lan_expect(l, 0, LAN_CTX(1), FI_EHOSTUNREACH);
 	l->filter = NULL;
@@ -341,8 +341,8 @@ static void connect__forged(void **state)
 			other.incarnation ^= 0x10;
 		forged = lan_attacker(l, 1, &other, false);
 		assert_non_null(forged);
-		assert_int_equal(peer_conn(p)->unvalidated, 0);
-		assert_int_equal(l->node[1].e->nconns, 2 + same);
+		assert_int_equal(peer_conn(p)->handshake.unvalidated, 0);
+		assert_int_equal(l->node[1].e->conns.n, 2 + same);
 		lan_talk(l);
 		assert_int_equal(uccl_peer_ended(p), 0);
 		assert_ptr_equal(lan_peer(l, 1, 0), p);
@@ -370,7 +370,7 @@ static void connect__restart_between_steps(void **state)
 	lan_pass(l, 2 * SECOND);
 	lan_expect(l, 0, LAN_CTX(1), 0);
 	lan_expect(l, 1, LAN_CTX(2), 0);
-	assert_int_equal(l->node[0].e->nconns, 1);
+	assert_int_equal(l->node[0].e->conns.n, 1);
 	lan_free(l);
 }
 
@@ -386,7 +386,7 @@ static void connect__nic_refuses(void **state)
 	lan_expect(l, 0, LAN_CTX(1), FI_ENOMEM);
 	assert_int_equal(lan_stats(l, 0)->connect_fails, 1);
 	assert_int_equal(lan_dropped(l, 0, UCCL_DROP_MEMORY), 1);
-	assert_int_equal(l->node[0].e->nopen, 0);
+	assert_int_equal(l->node[0].e->conns.nopen, 0);
 	lan_free(l);
 }
 
@@ -442,7 +442,7 @@ static void rx__draining_takes_nobody(void **state)
 	assert_int_equal(lan_send(l, 0, 1, src, 10, LAN_CTX(1)), 0);
 	lan_run(l, 100 * MS);
 	assert_true(lan_dropped(l, 1, UCCL_DROP_STATE) > 0);
-	assert_int_equal(l->node[1].e->nconns, 0);
+	assert_int_equal(l->node[1].e->conns.n, 0);
 	lan_free(l);
 }
 
@@ -539,7 +539,7 @@ static void rx__handshake_checks(void **state)
 	packet(p, UCCL_PKT_COOKIE, c->hs.token_local, rec);
 	lan_inject(l, 0, 1, p, UCCL_HDR_LEN);
 	lan_round(l);
-	assert_int_equal(l->node[0].e->nconns, 1);
+	assert_int_equal(l->node[0].e->conns.n, 1);
 	assert_int_equal(c->hs.state, UCCL_CONN_DEAD);
 	lan_free(l);
 }
@@ -699,7 +699,7 @@ static void marks__who_may_be_marked(void **state)
 		lan_expect(l, 1, LAN_CTX(1), 0);
 		lan_expect(l, 0, LAN_CTX(2), 0);
 		s = &l->node[1].e->stats;
-		assert_int_equal(lan_conn(l, 0, 1)->ect, reacts && mine && theirs);
+		assert_int_equal(lan_conn(l, 0, 1)->opened.ect, reacts && mine && theirs);
 		assert_true(s->marked_rx == (reacts && mine && theirs ? s->rx_bytes : 0));
 		if (reacts && mine && theirs)
 			assert_in_range(l->node[0].e->stats.marked_tx, s->marked_rx,

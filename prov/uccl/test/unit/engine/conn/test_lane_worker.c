@@ -579,7 +579,7 @@ static void unsolicited__peer_fails(void **state)
 	lan_expect(l, PRIMARY(1), LAN_CTX(2), FI_ECONNABORTED);
 	lan_run(l, SECOND);
 	for (int i = 0; i < UCCL_LANE_TABLE; i++)
-		assert_true(LIST_EMPTY(&lane->lane.reassemblies[i]));
+		assert_true(LIST_EMPTY(&lane->lanes.lane.reassemblies[i]));
 	assert_int_equal(lan_channel[1][0].unanswered, 0);
 	for (int k = 0; k < LANES; k++)
 		l->node[LANE(0, k)].asleep = false;
@@ -597,10 +597,10 @@ static void unsolicited__not_taken_back(void **state)
 	struct uccl_op *op;
 
 	(void)state;
-	l->node[PRIMARY(0)].e->polling = true;
+	l->node[PRIMARY(0)].e->poll.polling = true;
 	lan_recv(l, PRIMARY(1), dst[1], UCCL_UNSOLICITED_MAX, LAN_CTX(2));
 	assert_int_equal(lan_send(l, PRIMARY(0), PRIMARY(1), src[0], UCCL_UNSOLICITED_MAX, LAN_CTX(3)), 0);
-	l->node[PRIMARY(0)].e->polling = false;
+	l->node[PRIMARY(0)].e->poll.polling = false;
 	op = TAILQ_FIRST(&p->tx.sends);
 	assert_true(op->tx.env.queued);
 	p->flow.limits.envelopes_only = true;
@@ -752,7 +752,7 @@ static void unsolicited__refused(void **state)
 	assert_int_equal(PUT(mseq + 5, 0, 1000), UCCL_DROP_MEMORY);
 	assert_int_equal(many, UCCL_UNPLACED_MAX / (in.len + UCCL_UNPLACED_COST));
 	assert_int_equal(lan_channel[1][0].nunplaced, many);
-	unplaced_data_drop(lane->lane.channel, from);
+	unplaced_data_drop(lane->lanes.lane.channel, from);
 	assert_int_equal(lan_channel[1][0].nunplaced + from->lane.unplaced_bytes, 0);
 	/* Behind it. */
 	for (int k = 0; k < LANES; k++)
@@ -1000,16 +1000,16 @@ static void meet__bad(void **state)
 static void liar_open(struct lan *l, int i, int at, const struct uccl_addr *identity, struct uccl_lane_channel *of)
 {
 	struct uccl_engine *lane = l->node[at].e;
-	struct uccl_load_table *board = lane->load;
-	uint8_t seat = lane->load_entry;
+	struct uccl_load_table *board = lane->share.load;
+	uint8_t seat = lane->share.load_entry;
 
 	l->node[i].identity = identity;
 	lan_open(l, i);
 	assert_true(uccl_lane_channel_init(of));
 	assert_int_equal(uccl_engine_lanes(l->node[i].e, &lane, &of, 1), 0);
 	/* Only the address is told by the liar: the lane itself stays where it is. */
-	lane->load = board;
-	lane->load_entry = seat;
+	lane->share.load = board;
+	lane->share.load_entry = seat;
 }
 
 /* Its message comes, and the way that it has told of leads nowhere. The connection to it. */
@@ -1097,7 +1097,7 @@ static void meet__ourselves(void **state)
 	identity.incarnation += 100;
 	liar_open(l, 5, LANE(0, 0), &identity, &of);
 	c = liar_refused(l, 5);
-	assert_int_equal(l->node[LANE(0, 0)].e->nconns, 1);
+	assert_int_equal(l->node[LANE(0, 0)].e->conns.n, 1);
 	conn_fail(c, FI_ECONNABORTED, l->now);
 	lan_run(l, SECOND);
 	one_message(l);
@@ -1122,9 +1122,9 @@ static void part__late(void **state)
 	l->node[PRIMARY(0)].asleep = false;
 	lan_run(l, SECOND);
 	assert_int_equal(lan_channel[0][0].unanswered, 0);
-	assert_int_equal(lane->nconns, 1);
+	assert_int_equal(lane->conns.n, 1);
 	lan_pass(l, forget);
-	assert_int_equal(lane->nconns, 0);
+	assert_int_equal(lane->conns.n, 0);
 	lan_sides_free(l);
 }
 
@@ -1425,7 +1425,7 @@ static void any__lane_fails(void **state)
 		struct conn *c;
 
 		trial_rounds(t, (int)uccl_rng_below(&t->rng, 60));
-		c = TAILQ_FIRST(&lane->conns);
+		c = TAILQ_FIRST(&lane->conns.live);
 		if (c && c->peer.open && c->peer.user != UINT64_MAX) {
 			conn_fail(c, FI_ECONNABORTED, t->l->now);
 			trial_awake(t);

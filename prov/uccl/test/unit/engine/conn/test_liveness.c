@@ -44,7 +44,7 @@ static void report__not_enough(void **state)
 	lan_pass(l, 40 * MS);
 	lan_icmp_last(l, 0, 1, UCCL_RX_UNREACH);
 	lan_pass(l, 5 * SECOND);
-	assert_int_equal(lan_conn(l, 0, 1)->unreach, 2);
+	assert_int_equal(lan_conn(l, 0, 1)->liveness.unreach, 2);
 	assert_true(lan_conn(l, 0, 1)->peer.open);
 	/* The third. */
 	lan_icmp_last(l, 0, 1, UCCL_RX_UNREACH);
@@ -69,7 +69,7 @@ static void report__heard_since(void **state)
 		lan_pass(l, 60 * MS);
 	}
 	assert_true(lan_conn(l, 0, 1)->peer.open);
-	assert_int_equal(lan_conn(l, 0, 1)->suspect_at, 0);
+	assert_int_equal(lan_conn(l, 0, 1)->liveness.suspect_at, 0);
 	lan_talk(l);
 	lan_free(l);
 }
@@ -92,8 +92,8 @@ static void report__of_others(void **state)
 		lan_icmp(l, 0, UCCL_RX_UNREACH, &uccl_engine_addr(l->node[2].e)->nic, hdr, sizeof(hdr));
 		lan_pass(l, 20 * MS);
 	}
-	assert_int_equal(lan_conn(l, 0, 1)->unreach, 0);
-	assert_int_equal(lan_conn(l, 0, 2)->unreach, 0);
+	assert_int_equal(lan_conn(l, 0, 1)->liveness.unreach, 0);
+	assert_int_equal(lan_conn(l, 0, 2)->liveness.unreach, 0);
 	lan_talk(l);
 	lan_free(l);
 }
@@ -149,13 +149,13 @@ static void report__quotes_nothing_of_ours(void **state)
 		lan_icmp(l, 0, UCCL_RX_UNREACH, at, hdr, len);
 		lan_pass(l, 20 * MS);
 	}
-	assert_int_equal(lan_conn(l, 0, 1)->unreach, 0);
-	assert_int_equal(lan_conn(l, 0, 1)->suspect_at, 0);
+	assert_int_equal(lan_conn(l, 0, 1)->liveness.unreach, 0);
+	assert_int_equal(lan_conn(l, 0, 1)->liveness.suspect_at, 0);
 	assert_int_equal(lan_dropped(l, 0, UCCL_DROP_REPORT), 100);
 	/* The least that is quoted by anybody. */
 	lan_icmp(l, 0, UCCL_RX_UNREACH, at, good, UCCL_QUOTE_MIN);
 	lan_pass(l, MS);
-	assert_int_equal(lan_conn(l, 0, 1)->unreach, 1);
+	assert_int_equal(lan_conn(l, 0, 1)->liveness.unreach, 1);
 	lan_free(l);
 }
 
@@ -175,7 +175,7 @@ static void report__while_its_kernel_holds_it(void **state)
 		lan_pass(l, 20 * MS);
 	}
 	assert_int_equal(lan_waiting(l, 0), 0);
-	assert_int_equal(lan_conn(l, 0, 1)->unreach, 2);
+	assert_int_equal(lan_conn(l, 0, 1)->liveness.unreach, 2);
 	lan_hold(l, 0, 1, false);
 	lan_icmp_last(l, 0, 1, UCCL_RX_UNREACH);
 	lan_pass(l, 100 * MS);
@@ -221,7 +221,7 @@ static void report__before_the_place_answered(void **state)
 	lan_kill(l, 1);
 	assert_int_equal(lan_send_to(l, 0, p, src, 10, LAN_CTX(1)), 0);
 	lan_pass(l, SECOND);
-	assert_true(peer_conn(p)->unreach >= 3);
+	assert_true(peer_conn(p)->liveness.unreach >= 3);
 	l->filter = drop_init;
 	lan_open(l, 1);
 	for (int i = 0; i < 100 && peer_conn(p)->hs.state != UCCL_CONN_INIT; i++)

@@ -8,7 +8,7 @@ static uint8_t src[1 << 18], dst[1 << 18];
 
 static struct uccl_grant *grant_of(struct lan *l, int i)
 {
-	return &lan_conn(l, 1, i)->grant;
+	return &lan_conn(l, 1, i)->slots.grant;
 }
 
 /* Node 1 never promises more than its queue holds, and no peer uses more than node 1 counts. PROTOCOL R20 R142 */
@@ -105,7 +105,7 @@ static void slots__given_back(void **state)
 	l->node[0].asleep = true;
 	slots_stream(l, 4, 40);
 	assert_int_equal(grant_of(l, 0)->believed, kept);
-	assert_true(l->node[1].e->slots.asked > 0);
+	assert_true(l->node[1].e->slots.queue.asked > 0);
 	assert_true(grant_of(l, 2)->believed < 300);
 	l->node[0].asleep = false;
 	slots_stream(l, 4, 40);
@@ -150,7 +150,7 @@ static void slots__more_peers_than_slots(void **state)
 		lan_talk(l);
 		slots_stream(l, 1 | 4, 2);
 		assert_in_range(grant_of(l, 0)->believed + grant_of(l, 2)->believed, 1, holds[i]);
-		assert_true(holds[i] > 1 || l->node[1].e->slots.returned > 0);
+		assert_true(holds[i] > 1 || l->node[1].e->slots.queue.returned > 0);
 		lan_free(l);
 	}
 }
@@ -232,23 +232,23 @@ static void slots__by_what_comes(void **state)
 	nic->ops = &ops;
 	lan_talk(l);
 	c = lan_conn(l, 1, 0);
-	c->typical_len = mtu;
-	c->came = c->longest = 0;
+	c->slots.typical_len = mtu;
+	c->slots.came = c->slots.longest = 0;
 	for (int i = 0; i < 16; i++) {
-		assert_int_equal(c->typical_len, mtu);
-		assert_true(c->grant.first == c->grant.cost);
+		assert_int_equal(c->slots.typical_len, mtu);
+		assert_true(c->slots.grant.first == c->slots.grant.cost);
 		conn_slots_came(c, i % 2 ? 300 : 100);
 	}
-	assert_int_equal(c->typical_len, 512);
-	assert_true(c->grant.first < c->grant.cost);
-	assert_in_range(((uint64_t)1 << 32) / c->grant.first, mtu * 4 / 512 - 1, mtu * 4 / 512 + 1);
+	assert_int_equal(c->slots.typical_len, 512);
+	assert_true(c->slots.grant.first < c->slots.grant.cost);
+	assert_in_range(((uint64_t)1 << 32) / c->slots.grant.first, mtu * 4 / 512 - 1, mtu * 4 / 512 + 1);
 	/* Packets that came say so by themselves. */
 	for (int i = 0; i < 2; i++) {
 		lan_recv(l, 1, dst, sizeof(dst), LAN_CTX(2));
 		assert_int_equal(lan_send(l, 0, 1, src, mtu - 200, LAN_CTX(1)), 0);
 		lan_run(l, SECOND);
-		assert_true(c->typical_len > 16384);
-		assert_in_range(c->grant.cost, 1, c->grant.first);
+		assert_true(c->slots.typical_len > 16384);
+		assert_in_range(c->slots.grant.cost, 1, c->slots.grant.first);
 	}
 	lan_free(l);
 }

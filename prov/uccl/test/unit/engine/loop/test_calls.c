@@ -102,8 +102,8 @@ static void reconnect__backs_off(void **state)
 	assert_int_equal(lan_send_to(l, 0, p, src, 10, LAN_CTX(1)), 0);
 	uccl_peer_release(p);
 	lan_pass(l, 200 * UCCL_NS_PER_S);
-	assert_int_equal(e->nconns, 1);
-	assert_int_equal(e->ndead, 0);
+	assert_int_equal(e->conns.n, 1);
+	assert_int_equal(e->conns.ndead, 0);
 	lan_free(l);
 }
 
@@ -124,10 +124,10 @@ static void release__a_name(void **state)
 	conn_fail(peer_conn(by_name), FI_ECONNABORTED, l->now);
 	lan_pass(l, 100 * UCCL_NS_PER_S);
 	assert_int_equal(uccl_peer_ended(by_place), FI_ECONNABORTED);
-	assert_int_equal(e->nconns, 2);
+	assert_int_equal(e->conns.n, 2);
 	uccl_peer_release(by_place);
 	lan_pass(l, 100 * UCCL_NS_PER_S);
-	assert_int_equal(e->nconns, 0);
+	assert_int_equal(e->conns.n, 0);
 	lan_free(l);
 }
 
@@ -359,9 +359,9 @@ static void unread__by_bytes(void **state)
 	assert_int_equal(uccl_engine_rma(e, op, l->now), 0);
 	assert_true(uccl_engine_unread(e));
 	/* What a poll's callback posts is looked after by the poll. */
-	e->polling = true;
+	e->poll.polling = true;
 	assert_false(uccl_engine_unread(e));
-	e->polling = false;
+	e->poll.polling = false;
 	uccl_engine_poll(e, l->now);
 	assert_false(uccl_engine_unread(e));
 	lan_free(l);

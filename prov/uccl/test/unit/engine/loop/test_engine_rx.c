@@ -338,7 +338,7 @@ static void seal_now(struct lan *l, bool on)
 	const uint8_t key[32] = { 1 };
 
 	uccl_seal_init(&seal, key, key);
-	lan_conn(l, 1, 0)->seal = on ? &seal : NULL;
+	lan_conn(l, 1, 0)->opened.seal = on ? &seal : NULL;
 }
 
 /*
@@ -637,7 +637,7 @@ static void rx__garbage(void **state)
 			assert_true(!lan_conn(l, 0, 1)->peer.open || !uccl_flow_check(&lan_conn(l, 0, 1)->peer.flow));
 		}
 		lan_round(l);
-		assert_int_equal(l->node[0].e->nconns, 1);
+		assert_int_equal(l->node[0].e->conns.n, 1);
 		assert_true(lan_conn(l, 0, 1)->peer.open);
 		lan_talk(l);
 		lan_free(l);

@@ -100,7 +100,7 @@ static void tx__errors(void **state)
 	lan_pass(l, 50 * MS);
 	assert_int_equal(lan_waiting(l, 0), 0);
 	/* Nothing waits for a NIC that fails. */
-	assert_int_equal(l->node[0].e->tx_n, 0);
+	assert_int_equal(l->node[0].e->out.n, 0);
 	l->node[0].nic->tx_error = 0;
 	lan_run(l, 5 * SECOND);
 	lan_expect(l, 0, LAN_CTX(2), 0);
@@ -155,7 +155,7 @@ static void tx__acknowledged_while_it_waits(void **state)
 	for (int i = 0; i < 100 && lan_stats(l, 0)->rtx_packets == rtx; i++)
 		lan_pass(l, MS);
 	assert_true(lan_stats(l, 0)->rtx_packets > rtx);
-	assert_true(l->node[0].e->tx_n > 0);
+	assert_true(l->node[0].e->out.n > 0);
 	assert_non_null(given_back);
 	l->filter = NULL;
 	lan_release(l, false);
@@ -225,7 +225,7 @@ static void expect_whole_trains(struct lan *l)
 	for (int to = 1; to < 3; to++) {
 		const struct uccl_flow *f = &lan_conn(l, 0, to)->peer.flow;
 
-		assert_true(!f->sent.out.left || TAILQ_FIRST(&l->node[0].e->ready) == f);
+		assert_true(!f->sent.out.left || TAILQ_FIRST(&l->node[0].e->out.ready) == f);
 		l->n += f->sent.out.left > 0;
 	}
 }

@@ -317,8 +317,8 @@ static void stall_report__not_there_yet(void **state)
 	began = l->now;
 	lan_peer(l, 0, 1);
 	lan_kill(l, 1);
-	assert_int_equal(lan_send_to(l, 0, TAILQ_FIRST(&l->node[0].e->conns) ?
-				     &TAILQ_FIRST(&l->node[0].e->conns)->peer : NULL, src, 10, NULL), 0);
+	assert_int_equal(lan_send_to(l, 0, TAILQ_FIRST(&l->node[0].e->conns.live) ?
+				     &TAILQ_FIRST(&l->node[0].e->conns.live)->peer : NULL, src, 10, NULL), 0);
 	lan_pass(l, 100 * MS);
 	assert_int_equal(seen(l).why, UCCL_STALL_CONNECT);
 	assert_int_equal(sum_held(), l->now - began);

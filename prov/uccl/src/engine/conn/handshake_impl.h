@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* handshake.c: who is there, and under which names. */
+#ifndef UCCL_ENGINE_CONN_HANDSHAKE_IMPL_H
+#define UCCL_ENGINE_CONN_HANDSHAKE_IMPL_H
+
+#include <stdbool.h>
+
+#include "flow/wire/wire.h"
+
+struct conn;
+struct uccl_engine;
+
+/* Of a connection. */
+struct conn_handshake {
+	bool unvalidated;		/* open, and no packet with our token has come */
+	uint64_t peer_lived_ns;		/* uccl_init.asked_ns of the handshake */
+};
+
+/*
+ * The first packet with our token came, so the peer has received our INIT_ACK. Older connections to the same place end.
+ */
+void conn_validated(struct conn *c, uint64_t now);
+enum uccl_drop conn_rx(struct uccl_engine *e, const struct uccl_hdr *h, const uint8_t *payload,
+		       const struct uccl_nic_addr *src, uint64_t now);
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* open.c: what both sides said becomes a flow. */
+#ifndef UCCL_ENGINE_CONN_OPEN_IMPL_H
+#define UCCL_ENGINE_CONN_OPEN_IMPL_H
+
+#include "flow/wire/seal.h"
+#include "nic/nic.h"
+
+struct conn;
+
+/* Of a connection, from then on. */
+struct conn_opened {
+	struct uccl_nic_peer *nic_peer;
+	struct uccl_seal *seal;		/* NULL: without security, or never connected */
+	uint32_t number;		/* in the trace; 0: never connected */
+	bool ect;			/* packets to it may be marked by the network: it tells us, and we listen */
+};
+
+/* Both sides know what they need: its key for sealing, if there is one, and then its flow. It fails without memory. */
+int conn_seal(struct conn *c);
+void conn_begin(struct conn *c, uint64_t now);
+/* A half-open connection is needed: its peer sent something, or somebody here asks for it. Without memory it fails. */
+void conn_wake(struct conn *c, uint64_t now);
+
+/* The NIC forgets the peer. */
+static inline void conn_disconnect(struct conn_opened *o, struct uccl_nic *nic)
+{
+	if (o->nic_peer && nic->ops->disconnect)
+		nic->ops->disconnect(nic, o->nic_peer);
+	o->nic_peer = NULL;
+}
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* records.c: what back ends tell each other in records of a flow, and where lanes are. */
+#ifndef UCCL_ENGINE_CONN_RECORDS_IMPL_H
+#define UCCL_ENGINE_CONN_RECORDS_IMPL_H
+
+#include <sys/queue.h>
+#include "flow/flow.h"
+
+/* Record type of what back ends say to each other; docs/protocol/direct-writes.md. The rest belongs to msg. */
+#define UCCL_REC_NIC 64
+/* Where a lane is; docs/protocol/lanes.md. */
+#define UCCL_REC_LANE 65
+
+/* Small enough to pass as control, wherever payload has to wait. */
+#define CONN_RECORD_MAX 256
+
+struct conn;
+
+struct conn_record {
+	struct uccl_item item;
+	struct iovec iov;
+	LIST_ENTRY(conn_record) link;
+	uint8_t data[CONN_RECORD_MAX];
+};
+
+/* Of a connection. */
+struct conn_records {
+	LIST_HEAD(, conn_record) list;	/* of the back end and about lanes, not acknowledged yet */
+	bool lanes_due;			/* it will be told of our lanes when they could carry something, see R314 */
+};
+
+/* Of a flow on a NIC that has to agree before it writes. */
+extern const struct uccl_flow_ops conn_flow_ops;
+/* Send what the back end has to say to its like at the peer. */
+void conn_say(struct conn *c);
+void conn_records_free(struct conn *c);
+/* The connection is open: tell a peer that has lanes, too, where ours are, now or when it has a use for them. */
+void conn_lanes_say(struct conn *c);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* recv_slots.c: what an engine grants its peers of its receive queue. */
+#ifndef UCCL_ENGINE_CONN_RECV_SLOTS_IMPL_H
+#define UCCL_ENGINE_CONN_RECV_SLOTS_IMPL_H
+
+#include "flow/recv/slots.h"
+
+struct conn;
+struct uccl_engine;
+
+/* Of a connection. */
+struct conn_slots {
+	struct uccl_grant grant;	/* from the handshake on */
+	uint32_t typical_len;		/* so long are its packets lately, */
+	uint32_t longest, came;		/* and of so many that came since that was set none was longer than this */
+};
+
+/* Of an engine. */
+struct engine_slots {
+	struct uccl_slots queue;	/* the receive queue, */
+	uint32_t room;			/* which holds so many of the largest packets */
+};
+
+/* What the handshake grants is a promise from then on. Once for a connection; later calls do nothing. */
+void conn_grant(struct conn *c);
+/* What the peer takes is known. */
+void conn_slots_known(struct conn *c);
+/* Its packets have at most so many bytes. */
+void conn_slots_fit(struct conn *c, uint32_t mtu);
+/* A packet of a chunk came, so long. */
+void conn_slots_came(struct conn *c, uint32_t bytes);
+/* The queue may be shared with other endpoints of the process, which come and go. */
+void slots_refit(struct uccl_engine *e);
+/* Who waited for a receive slot hears of it; quiet peers give back those that busy ones need. */
+void conn_slots_ask(struct uccl_engine *e, uint64_t now);
+
+#endif
