@@ -383,37 +383,87 @@ static int rx_one(struct uccl_engine *e, struct uccl_rx *rx, uint64_t now)
 	return 1;
 }
 
+/* One look at the NIC, and what is expected of it. */
+struct rx_round {
+	int nhints;			/* predicted places of payloads, */
+	int most;			/* so many packets are taken, */
+	bool alone;			/* only one, as what it asks for leaves before it is copied, */
+	bool gro_batch;			/* or those that the kernel merged, as they lie where they belong */
+};
+
+/* A poll begins. */
+static void rx_begin(struct engine_rx *r)
+{
+	r->more = false;
+	r->refused = 0;
+}
+
+/*
+ * May the poll take more? Batches that are received one by one, `batches` of them, are as many as if they had come
+ * together, or more would be acknowledged.
+ */
+static bool rx_goes_on(const struct engine_rx *r, int total, int batches)
+{
+	return (total - r->refused < RX_TAKEN || (batches && batches < RX_BATCH)) && total < RX_MOST;
+}
+
+/* What will come, and so how much of it is taken at once? */
+static void rx_predict(struct uccl_engine *e, struct rx_round *r, struct uccl_rx_placement hints[RX_BATCH])
+{
+	*r = (struct rx_round){.most = RX_BATCH};
+	if (!e->rx.bounce)
+		return;
+	r->nhints = uccl_msg_predict(&e->msg_ep, hints, RX_BATCH);
+	r->alone = !r->nhints && uccl_msg_alone(&e->msg_ep);
+	r->gro_batch = r->nhints ? hints[0].each != 0 : uccl_msg_runs(&e->msg_ep);
+	if (r->alone || r->gro_batch)
+		r->most = 1;
+}
+
+/* Returns how many packets or events the NIC had. */
+static int rx_take(struct uccl_engine *e, const struct rx_round *r, const struct uccl_rx_placement *hints,
+		   struct uccl_rx *v)
+{
+	int n = e->nic->ops->rx(e->nic, v, r->most, hints, r->nhints);
+
+	engine_device_rx_came(&e->device_rx);
+	engine_backlog(&e->out, e->nic);
+	return n;
+}
+
+/* Did that come which was predicted? What did not is moved out of the way. */
+static void rx_compare(struct uccl_engine *e, const struct rx_round *r, const struct uccl_rx_placement *hints,
+		       struct uccl_rx *v, int n)
+{
+	if (r->nhints && !r->gro_batch)
+		rx_settle(e, v, n);
+	else if (r->gro_batch && !v[0].run)
+		rx_no_run(e, &v[0], r->nhints ? hints[0].each : 0);
+}
+
 int engine_rx(struct uccl_engine *e, uint64_t now)
 {
 	struct uccl_rx_placement hints[RX_BATCH];
 	struct uccl_rx v[RX_BATCH];
-	int total = 0, ones = 0;
+	int total = 0, batches = 0;
+	struct rx_round r;
 
-	e->rx.more = false;
-	e->rx.refused = 0;
-	/* Rows that are received one by one are as many as if they had come together, or more would be acknowledged. */
-	while ((total - e->rx.refused < RX_TAKEN || (ones && ones < RX_BATCH)) && total < RX_MOST) {
-		int nhints = e->rx.bounce ? uccl_msg_predict(&e->msg_ep, hints, RX_BATCH) : 0;
-		bool alone = e->rx.bounce && !nhints && uccl_msg_alone(&e->msg_ep);
-		bool rows = e->rx.bounce && (nhints ? hints[0].each != 0 : uccl_msg_runs(&e->msg_ep));
-		int most = alone || rows ? 1 : RX_BATCH;
-		int n = e->nic->ops->rx(e->nic, v, most, hints, nhints);
+	rx_begin(&e->rx);
+	while (rx_goes_on(&e->rx, total, batches)) {
+		int n;
 
-		engine_device_rx_came(&e->device_rx);
-		engine_backlog(&e->out, e->nic);
+		rx_predict(e, &r, hints);
+		n = rx_take(e, &r, hints, v);
 		if (n <= 0)
 			return total;
-		ones = rows ? ones + 1 : 0;
-		if (nhints && !rows)
-			rx_settle(e, v, n);
-		else if (rows && !v[0].run)
-			rx_no_run(e, &v[0], nhints ? hints[0].each : 0);
+		batches = r.gro_batch ? batches + 1 : 0;
+		rx_compare(e, &r, hints, v, n);
 		for (int i = 0; i < n; i++)
 			total += rx_one(e, &v[i], now);
-		/* There may be more; what this one asks for leaves before that is copied. */
-		if (alone)
+		/* There may be more, as when the poll has taken all that it may. */
+		if (r.alone)
 			break;
-		if (n < most)
+		if (n < r.most)
 			return total;
 	}
 	e->rx.more = true;
