@@ -82,16 +82,11 @@ static struct uccl_trace *load(const char *file)
 static const char *type_text(uint8_t type)
 {
 	static const char *const text[] = {
-		[UCCL_PKT_HELLO] = "hello",   [UCCL_PKT_COOKIE] = "cookie",
-		[UCCL_PKT_INIT] = "init",     [UCCL_PKT_INIT_ACK] = "init-ack",
-		[UCCL_PKT_ELSEWHERE] = "elsewhere",
-		[UCCL_PKT_ACK] = "ack",	      [UCCL_PKT_PROBE] = "probe",
-		[UCCL_PKT_CREDIT] = "credit", [UCCL_PKT_DEMAND] = "demand",
-		[UCCL_PKT_CLOSE] = "close",   [UCCL_PKT_CLOSE_ACK] = "close-ack",
-		[UCCL_PKT_CHUNK] = "chunk",   [UCCL_PKT_DESC] = "desc",
-		[UCCL_PKT_FRAG] = "frag",
-		[UCCL_PKT_PIECE] = "piece",
-		[UCCL_PKT_PART] = "part",
+		[UCCL_PKT_HELLO] = "hello",	  [UCCL_PKT_COOKIE] = "cookie",	      [UCCL_PKT_INIT] = "init",
+		[UCCL_PKT_INIT_ACK] = "init-ack", [UCCL_PKT_ELSEWHERE] = "elsewhere", [UCCL_PKT_ACK] = "ack",
+		[UCCL_PKT_PROBE] = "probe",	  [UCCL_PKT_CREDIT] = "credit",	      [UCCL_PKT_DEMAND] = "demand",
+		[UCCL_PKT_CLOSE] = "close",	  [UCCL_PKT_CLOSE_ACK] = "close-ack", [UCCL_PKT_CHUNK] = "chunk",
+		[UCCL_PKT_DESC] = "desc",	  [UCCL_PKT_SEGMENT] = "segment",
 	};
 
 	return type < uccl_array_len(text) && text[type] ? text[type] : "?";

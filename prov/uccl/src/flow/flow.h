@@ -53,7 +53,7 @@ struct uccl_chunk_in {
 	const uint8_t *rec;	/* UCCL_REC_LEN bytes */
 	const uint8_t *data;	/* payload, perhaps already where it belongs; NULL if placed */
 	uint32_t len;
-	uint32_t parts;		/* so many parts of a chunk in a row; 0: it is not in parts */
+	uint32_t parts;		/* so many segments of a chunk in a row; 0: it is a whole chunk */
 	uint32_t each;		/* of more than one: bytes of each but the last. Before each is a header */
 	bool placed;		/* written directly by the NIC */
 	bool on_device;		/* `data` is memory of a device */
@@ -138,9 +138,8 @@ struct uccl_flow {
 	uint64_t next_tx_ns;		/* pacing: of what comes behind so many bytes, which left then: */
 	uint64_t paced_ns;
 	uint32_t paced_bytes;
-	struct uccl_write_tx write_tx;	/* a descriptor was sent: its writes come first */
-	struct uccl_chunk chunk;	/* of direct writes */
-	bool pieces_wait;		/* a chunk in pieces waits for places: nothing new leaves before it */
+	struct uccl_write_tx write_tx;	 /* a descriptor was sent: its writes come first */
+	struct uccl_chunk chunk;	 /* of direct writes */
 	struct uccl_pmtu pmtu;		/* how long packets may be; as cfg.mtu without cfg.find_mtu */
 	bool pmtu_changed;		/* that changed: for the owner, who takes it back */
 	uint32_t chunk_bytes;		/* payload of the largest packet that leaves now, and of a train of them: */
@@ -165,9 +164,10 @@ struct uccl_flow {
 	struct uccl_arrived rcv;
 	struct uccl_ack_tracker ack_tracker;
 	struct uccl_credit credit;
-	struct uccl_pieces pieces;	/* chunks and parts of which pieces came */
-	struct uccl_parts *rx_parts;	/* window entries: chunks of which parts came */
+	struct uccl_pieces pieces;	/* segments of which sub-segments came */
+	struct uccl_parts *rx_parts;	/* window entries: chunks of which segments came */
 	uint32_t nrx_parts;		/* how many there are */
+	uint64_t parts_told;		/* the next of them that a block tells of, if not all fit */
 
 	struct uccl_write_rx write_rx; /* direct writes, receiving side */
 	struct uccl_closing close;

@@ -82,16 +82,14 @@ int uccl_flow_init(struct uccl_flow *f, const struct uccl_flow_cfg *cfg, void *u
 	    !uccl_ack_tracker_init(&f->ack_tracker, cfg->paths_rx, now) || !uccl_write_rx_init(&f->write_rx, &write_rx))
 		goto nomem;
 	if (cfg->write_bytes) {
-		/* What is lost must fit into the fragments that there may be. */
+		/* What is lost must fit the segments that there may be. */
 		uccl_chunk_init(&f->chunk,
-				(uint32_t)uccl_min(cfg->write_bytes, (uint64_t)UCCL_FRAG_MAX * cfg->chunk_bytes),
+				(uint32_t)uccl_min(cfg->write_bytes, (uint64_t)UCCL_SEGMENT_COUNT * cfg->chunk_bytes),
 				cfg->chunk_bytes, cfg->write_brittle);
 	}
-	if (cfg->parts_rx) {
-		f->rx_parts = calloc(cfg->window, sizeof(*f->rx_parts));
-		if (!f->rx_parts)
-			goto nomem;
-	}
+	f->rx_parts = calloc(cfg->window, sizeof(*f->rx_parts));
+	if (!f->rx_parts)
+		goto nomem;
 	uccl_pmtu_init(&f->pmtu, cfg->mtu);
 	if (cfg->find_mtu && cfg->mtu_known)
 		uccl_pmtu_reported(&f->pmtu, cfg->mtu_known, now);
@@ -186,9 +184,7 @@ static void flow_mtu_set(struct uccl_flow *f)
 	/* As many packets as of the full length. */
 	f->train_bytes = f->cfg.train_bytes / f->cfg.chunk_bytes * f->chunk_bytes;
 	uccl_burst_align(&f->paths.burst, 0, 0);
-	/* Pieces are of another length now: those that left may stay, what is under way begins anew. */
-	uccl_sent_parts_anew(&f->sent);
-	/* Parts that did not leave come later, with those that are lost. */
+	/* Segments that did not leave come later, with those that are lost. */
 	bytes = uccl_sent_run_end(&f->sent, &path);
 	if (bytes)
 		uccl_path_land(&f->paths.list[path], bytes);
@@ -302,8 +298,8 @@ const char *uccl_flow_check(const struct uccl_flow *f)
 		return broken;
 	if (f->rcv.nxt > f->rcv.high || f->rcv.high - f->rcv.nxt > f->cfg.window)
 		return "receive window bounds";
-	if (f->sent.pieced > UCCL_PIECED_MAX)
-		return "count of chunks in pieces";
+	if (f->sent.kept > UCCL_KEPT_MAX)
+		return "count of segments that the peer puts together";
 	if (uccl_sent_unacked(&f->sent) && f->pto.at == UCCL_NEVER)
 		return "something is not acknowledged and no timer runs";
 	if (uccl_arrived_has(&f->rcv, f->rcv.nxt))

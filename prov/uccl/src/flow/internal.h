@@ -7,7 +7,7 @@
  *	recv/flow_rx.c	packets that arrived; timer.c: time that passed; send/flow_tx.c: what may leave
  *	ack/ack.c	what the peer has, and what that proves lost; write/direct.c: writes that arrived
  *	flow_setup.c	life, queues; recv/received.c: what arrived and must be acknowledged
- *	recv/part.c	chunks of which parts came
+ *	recv/part.c	chunks of which segments came
  *	events.c	what policies are asked
  */
 #ifndef UCCL_FLOW_INTERNAL_H
@@ -96,25 +96,29 @@ void flow_owe_ack(struct uccl_flow *f, uint64_t csn, uint32_t packets, bool ar, 
 void flow_rx_dup(struct uccl_flow *f, bool excused, uint64_t now);
 
 /* part.c */
-/* A part came, or several in a row, with record and payload of the first; `taken`: none need come again. */
-enum uccl_drop flow_part_rx(struct uccl_flow *f, uint64_t csn, const struct uccl_chunk_in *in, bool *taken,
-			    uint64_t now);
-/* Has a part of this chunk of the window come? */
+/*
+ * A segment came, not checked, or several in a row, with record and payload of the first; `taken`: none need come
+ * again. One that was put together is known to fit its own numbers.
+ */
+enum uccl_drop flow_part_rx(struct uccl_flow *f, uint64_t csn, const struct uccl_segment *s,
+			    const struct uccl_chunk_in *in, bool *taken, uint64_t now);
+/* Has a segment of this chunk of the window come; has this one? */
 bool flow_parts_begun(const struct uccl_flow *f, uint64_t csn);
+bool flow_parts_had(const struct uccl_flow *f, uint64_t csn, uint8_t index);
+/* Those that have. */
+static inline struct uccl_parts *flow_parts(const struct uccl_flow *f, uint64_t csn)
+{
+	return &f->rx_parts[csn & (f->cfg.window - 1)];
+}
+
 /* If so: are all there; is one missing before another that is there? */
 bool flow_parts_whole(const struct uccl_flow *f, uint64_t csn);
 bool flow_parts_gap(const struct uccl_flow *f, uint64_t csn);
-/* Is this the record of a PIECE of a part that has come? */
-bool flow_parts_piece_had(const struct uccl_flow *f, uint64_t csn, const uint8_t *rec);
 void flow_parts_end(struct uccl_flow *f, uint64_t csn);
-/* Which parts came of chunks that are not whole, at most so many chunks. */
-void flow_parts_tell(const struct uccl_flow *f, struct uccl_ack *a, uint8_t most);
+/* What came of chunks that are not whole, in so many lines at most. */
+void flow_parts_tell(struct uccl_flow *f, struct uccl_ack *a, uint8_t most);
 
 /* direct.c */
 /* A descriptor that uccl_write_rx_check lets pass was received as chunk csn. */
 void flow_desc_rx(struct uccl_flow *f, uint64_t csn, const struct uccl_desc *d, uint64_t now);
-/* *complete: bytes of the chunk that this fragment completed, 0: it did not. */
-enum uccl_drop flow_frag_rx(struct uccl_flow *f, const struct uccl_hdr *h, uint64_t csn, const uint8_t *payload,
-			    uint32_t *complete, uint64_t now);
-
 #endif

@@ -439,7 +439,7 @@ static int flow_make(struct uccl_fab_scene *s, struct fhost *h, uint32_t to, str
 		.mtu_rx = c->mtu,
 		.train_bytes = train,
 		.train_short = true,
-		.parts_tx = train ? UCCL_PART_COUNT : 0,
+		.parts_tx = train ? UCCL_SEGMENT_COUNT : 0,
 		.parts_rx = train != 0,
 		.window = c->window,
 		.paths_tx = paths,

@@ -418,10 +418,11 @@ static uint16_t block(struct input *in, const struct uccl_flow *f, uint8_t *tail
 static void say(struct input *in)
 {
 	static const uint8_t types[] = {
-		UCCL_PKT_CHUNK, UCCL_PKT_CHUNK, UCCL_PKT_CHUNK,	 UCCL_PKT_CHUNK, UCCL_PKT_CHUNK,     UCCL_PKT_CHUNK,
-		UCCL_PKT_ACK,	UCCL_PKT_ACK,	UCCL_PKT_PROBE,	 UCCL_PKT_DESC,	 UCCL_PKT_DESC,	     UCCL_PKT_FRAG,
-		UCCL_PKT_FRAG,	UCCL_PKT_CREDIT, UCCL_PKT_DEMAND, UCCL_PKT_CLOSE, UCCL_PKT_CLOSE_ACK, UCCL_PKT_COOKIE,
-		UCCL_PKT_PART,	UCCL_PKT_PART,	 UCCL_PKT_PART,
+		UCCL_PKT_CHUNK,	  UCCL_PKT_CHUNK,     UCCL_PKT_CHUNK,	UCCL_PKT_CHUNK,	  UCCL_PKT_CHUNK,
+		UCCL_PKT_CHUNK,	  UCCL_PKT_ACK,	      UCCL_PKT_ACK,	UCCL_PKT_PROBE,	  UCCL_PKT_DESC,
+		UCCL_PKT_DESC,	  UCCL_PKT_SEGMENT,   UCCL_PKT_SEGMENT, UCCL_PKT_CREDIT,  UCCL_PKT_DEMAND,
+		UCCL_PKT_CLOSE,	  UCCL_PKT_CLOSE_ACK, UCCL_PKT_COOKIE,	UCCL_PKT_SEGMENT, UCCL_PKT_SEGMENT,
+		UCCL_PKT_SEGMENT,
 	};
 	uint8_t rec[UCCL_REC_LEN] = {0}, payload[3200], packet[UCCL_HDR_LEN + 3200 + UCCL_TAIL_MAX + UCCL_SEAL_LEN];
 	struct conn *c = foe(), *own = lan_conn(w.l, HOSTILE, VICTIM);
@@ -444,36 +445,41 @@ static void say(struct input *in)
 	case UCCL_PKT_CHUNK:
 		tx.payload_len = record(in, &c->peer, &h, rec, payload);
 		break;
-	case UCCL_PKT_PART: {
-		struct uccl_chunk_part part = {.count = (uint8_t)(2 + byte(in) % 4)};
+	case UCCL_PKT_SEGMENT: {
+		struct uccl_segment seg = {.count = (uint8_t)(1 + byte(in) % 4)};
+		uint8_t whole[UCCL_REC_LEN] = {0};
 
-		/* All of what is granted, or a little more, or less. */
-		tx.payload_len = record(in, &c->peer, &h, rec, payload);
-		part.total = tx.payload_len * part.count - (how & 8 ? 1 : 0);
-		part.index = byte(in) % (part.count + 1u);
-		uccl_put64(rec + 8, uccl_get64(rec + 8) - (uint64_t)part.index * tx.payload_len);
-		tx.payload_len -= how & 8 && part.index + 1 == part.count && tx.payload_len;
-		uccl_part_encode(rec, &part);
+		/* All of what is granted, or a little more, or less. Or of a write, which another one may have
+		 * announced. */
+		tx.payload_len = record(in, &c->peer, &h, whole, payload);
+		if (how & 16) {
+			struct uccl_msg_rx *rx = taken(in, &c->peer);
+
+			h.rtype = UCCL_REC_DATA;
+			tx.payload_len = 1024u / seg.count / 8 * 8;
+			uccl_rec_set_bulk(whole, rx ? rx->id : byte(in), rx ? (uint32_t)rx->mseq : 0, rx ? rx->hi : 0);
+		}
+		seg.total = tx.payload_len * seg.count - (how & 8 ? 1 : 0);
+		seg.index = byte(in) % (seg.count + 1u);
+		if (how & 32) {
+			seg.subs = 2 + byte(in) % 2;
+			seg.sub = byte(in) % seg.subs;
+			tx.payload_len = uccl_segment_len(tx.payload_len, seg.sub, seg.subs) % 3000;
+		} else if (!(how & 16)) {
+			uccl_put64(whole + 8, uccl_get64(whole + 8) - (uint64_t)seg.index * tx.payload_len);
+		}
+		tx.payload_len -= how & 8 && seg.index + 1 == seg.count && tx.payload_len;
+		uccl_segment_encode(rec, whole, &seg);
 		break;
 	}
-	case UCCL_PKT_DESC:
-	case UCCL_PKT_FRAG: {
+	case UCCL_PKT_DESC: {
 		struct uccl_msg_rx *rx = taken(in, &c->peer);
 		uint32_t id = rx ? rx->id : byte(in), gen = rx ? (uint32_t)rx->mseq : 0;
 
-		if (h.type == UCCL_PKT_DESC) {
-			d = (struct uccl_desc){.id = id, .gen = gen, .count = 1 + byte(in) % 4, .chunk = 1024};
-			d.offset = rx ? near(in, rx->arrived.hi, 2) : byte(in);
-			d.len = (uint64_t)d.count * d.chunk - byte(in) % 2;
-			uccl_desc_encode(rec, &d);
-			break;
-		}
-		h.rtype = UCCL_REC_DATA;
-		rec[17] = (uint8_t)(1 + byte(in) % 4);
-		rec[16] = byte(in) % 5;
-		tx.payload_len = 1024u / rec[17];
-		uccl_rec_set_bulk(rec, id, gen, (rx ? rx->arrived.hi : 0) + (uint64_t)tx.payload_len * rec[16]);
-		rec[17] = (uint8_t)(1024u / tx.payload_len);
+		d = (struct uccl_desc){.id = id, .gen = gen, .count = 1 + byte(in) % 4, .chunk = 1024};
+		d.offset = rx ? near(in, rx->arrived.hi, 2) : byte(in);
+		d.len = (uint64_t)d.count * d.chunk - byte(in) % 2;
+		uccl_desc_encode(rec, &d);
 		break;
 	}
 	case UCCL_PKT_CREDIT:

@@ -112,10 +112,10 @@ static uint32_t near(struct input *in, uint64_t at, uint32_t span)
 static void rx_packet(struct input *in, struct uccl_flow *f, uint64_t now)
 {
 	static const uint8_t types[] = {
-		UCCL_PKT_CHUNK,	 UCCL_PKT_CHUNK, UCCL_PKT_DESC,	     UCCL_PKT_DESC,	UCCL_PKT_FRAG,
-		UCCL_PKT_FRAG,	 UCCL_PKT_FRAG,	 UCCL_PKT_ACK,	     UCCL_PKT_PROBE,	UCCL_PKT_CREDIT,
-		UCCL_PKT_DEMAND, UCCL_PKT_ACK,	 UCCL_PKT_CLOSE_ACK, UCCL_PKT_INIT_ACK, UCCL_PKT_PART,
-		UCCL_PKT_PART,	 UCCL_PKT_PIECE, UCCL_PKT_PIECE,
+		UCCL_PKT_CHUNK,	  UCCL_PKT_CHUNK,     UCCL_PKT_DESC,	 UCCL_PKT_DESC,	   UCCL_PKT_SEGMENT,
+		UCCL_PKT_SEGMENT, UCCL_PKT_SEGMENT,   UCCL_PKT_ACK,	 UCCL_PKT_PROBE,   UCCL_PKT_CREDIT,
+		UCCL_PKT_DEMAND,  UCCL_PKT_ACK,	      UCCL_PKT_SEGMENT,	 UCCL_PKT_SEGMENT, UCCL_PKT_SEGMENT,
+		UCCL_PKT_SEGMENT, UCCL_PKT_CLOSE_ACK, UCCL_PKT_INIT_ACK,
 	};
 	uint32_t len = byte(in) & 1 ? byte(in) : 0, tail = 0;
 	uint8_t rec[UCCL_REC_LEN] = {0}, tail_bytes[UCCL_TAIL_MAX];
@@ -127,6 +127,7 @@ static void rx_packet(struct input *in, struct uccl_flow *f, uint64_t now)
 		.ts = near(in, uccl_ts(now) - 20, 40),
 		.rec = rec,
 	};
+	struct uccl_segment seg = {0};
 	uint8_t *body = NULL;
 
 	h.pseq = h.path < f->cfg.paths_rx ? f->ack_tracker.paths[h.path].high_seq + byte(in) % 4 : 1;
@@ -139,27 +140,22 @@ static void rx_packet(struct input *in, struct uccl_flow *f, uint64_t now)
 		d.offset = byte(in) & 1 ? number(in, 8) : 0;
 		d.len = (uint64_t)d.count * d.chunk - byte(in) % 8;
 		uccl_desc_encode(rec, &d);
-	} else if (h.type == UCCL_PKT_FRAG) {
-		uccl_put32(rec, byte(in) % 3);
-		uccl_put32(rec + 4, 1);
-		uccl_put64(rec + 8, byte(in) & 1 ? byte(in) * 64u : number(in, 8));
-		rec[16] = byte(in) % 5;
-		rec[17] = byte(in) % 5;
-		rec[18] = byte(in) % 5;
-		len = byte(in) % 3 * 64u;
-	} else if (h.type == UCCL_PKT_PART) {
-		struct uccl_chunk_part part = {.index = byte(in) % 5, .count = byte(in) % 5};
+	} else if (h.type == UCCL_PKT_SEGMENT) {
+		uint8_t whole[UCCL_REC_LEN] = {0}, how = byte(in);
 
-		part.total = byte(in) % 4 * 64u;
-		uccl_part_encode(rec, &part);
-		len = byte(in) & 7 ? uccl_piece_len(part.total, part.count ? part.count : 1) : byte(in);
-	} else if (h.type == UCCL_PKT_PIECE) {
-		static const uint8_t half[UCCL_PIECE_REC] = {[8] = 1, [9] = 3, [12] = 192};
-		struct uccl_piece piece = {.index = byte(in) % 3, .count = byte(in) % 4, .part = byte(in) % 5,
-					   .total = 64, .half = half};
-
-		uccl_piece_encode(rec, &piece);
-		len = byte(in) & 7 ? uccl_piece_len(piece.total, piece.count ? piece.count : 1) : byte(in);
+		seg = (struct uccl_segment){.index = byte(in) % 5, .count = byte(in) % 5, .total = how / 64 * 64u};
+		uccl_put32(whole, byte(in) % 3);
+		uccl_put32(whole + 4, 1);
+		uccl_put64(whole + 8, how & 1 ? byte(in) * 64u : number(in, 8));
+		whole[UCCL_SEGMENT_PATH] = byte(in) % 5;
+		len = seg.count ? uccl_segment_len(seg.total, seg.index, seg.count) & 0xff : 0;
+		if (how & 2) {
+			seg.sub = byte(in) % 3;
+			seg.subs = byte(in) % 4;
+			len = seg.subs ? uccl_segment_len(len, seg.sub, seg.subs) & 0xff : len;
+		}
+		len = how & 0x1c ? len : byte(in);
+		uccl_segment_encode(rec, whole, &seg);
 	} else {
 		uccl_put64(rec, number(in, byte(in) % 9));
 	}
@@ -179,9 +175,11 @@ static void rx_packet(struct input *in, struct uccl_flow *f, uint64_t now)
 		a.nwords = byte(in) % 3;
 		for (int i = 0; i < a.nwords; i++)
 			a.sack[i] = number(in, 2);
-		a.nparts = f->cfg.parts_tx ? byte(in) % 3 : 0;
+		a.nparts = byte(in) % 3;
 		for (int i = 0; i < a.nparts; i++) {
 			a.parts[i].ahead = (uint16_t)(i + byte(in) % 3 + (i ? a.parts[i - 1].ahead : 0));
+			a.parts[i].of = byte(in) % 5;
+			a.parts[i].subs = byte(in) & 1 ? byte(in) % 5 : 0;
 			a.parts[i].have = number(in, 2);
 		}
 		a.npaths = byte(in) % 3;
@@ -199,7 +197,7 @@ static void rx_packet(struct input *in, struct uccl_flow *f, uint64_t now)
 	h.tail_len = (uint16_t)tail;
 	say.payload = body;
 	say.len = len;
-	say.pieces = h.type == UCCL_PKT_PIECE;
+	say.pieces = seg.subs;
 	uccl_flow_rx(f, &h, body, tail_bytes, byte(in) * 64u, now);
 	free(body);
 }

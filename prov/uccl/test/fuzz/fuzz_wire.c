@@ -33,31 +33,33 @@ static void ack_try(const uint8_t *data, uint32_t len)
 	for (int i = 0; i < a.nwords; i++)
 		assert(a.sack[i] == b.sack[i]);
 	for (int i = 0; i < a.nparts; i++) {
-		assert(!i || a.parts[i].ahead > a.parts[i - 1].ahead);
+		assert(a.parts[i].subs <= UCCL_SEGMENT_COUNT);
 		assert(a.parts[i].ahead == b.parts[i].ahead && a.parts[i].have == b.parts[i].have);
+		assert(a.parts[i].of == b.parts[i].of && a.parts[i].subs == b.parts[i].subs);
 	}
 }
 
-static void part_try(const uint8_t *rec, uint32_t len)
+static void segment_try(const uint8_t *rec, uint32_t len)
 {
-	struct uccl_chunk_part part;
-	struct uccl_piece piece;
-	uint8_t again[UCCL_REC_LEN];
+	struct uccl_segment s;
+	uint8_t again[UCCL_REC_LEN], whole[UCCL_REC_LEN] = {0};
+	uint32_t at, most;
 
-	if (uccl_part_decode(&part, rec, len) == UCCL_DROP_COUNT) {
-		assert(part.index < part.count && part.count <= UCCL_PART_COUNT && len);
-		assert(part.index * (uint64_t)uccl_piece_len(part.total, part.count) + len <= part.total);
-		assert(uccl_piece_len(part.total, part.count) <= UINT16_MAX);
-		memcpy(again, rec, sizeof(again));
-		again[26] = again[27] = 0;
-		uccl_part_encode(again, &part);
-		assert(!memcmp(again + 28, rec + 28, 4) && !memcmp(again, rec, 26));
+	if (uccl_segment_decode(&s, rec, len) != UCCL_DROP_COUNT)
+		return;
+	assert(s.index < s.count && s.count <= UCCL_SEGMENT_COUNT && len);
+	at = s.index * uccl_segment_each(s.total, s.count);
+	most = uccl_segment_len(s.total, s.index, s.count);
+	assert((uint64_t)at + most <= s.total && most <= UINT16_MAX);
+	if (s.subs) {
+		assert(s.sub < s.subs && s.subs > 1 && s.subs <= UCCL_SEGMENT_COUNT);
+		assert(s.sub * uccl_segment_each(most, s.subs) + len <= most);
+	} else {
+		assert(!s.sub && len == most);
 	}
-	if (uccl_piece_decode(&piece, rec, len) == UCCL_DROP_COUNT) {
-		assert(piece.index < piece.count && piece.count <= UCCL_PIECE_COUNT && len);
-		assert(piece.part <= UCCL_PART_COUNT && piece.half == rec + 8);
-		assert(piece.index * uccl_piece_len(piece.total, piece.count) + len <= piece.total);
-	}
+	memcpy(whole + (s.sub % 2 ? 8 : 0), rec, UCCL_SEGMENT_REC);
+	uccl_segment_encode(again, whole, &s);
+	assert(!memcmp(again, rec, sizeof(again)));
 }
 
 static void desc_try(const uint8_t *rec)
@@ -103,7 +105,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (h.tail_len)
 			ack_try(data + UCCL_HDR_LEN + h.payload_len, h.tail_len);
 		desc_try(h.rec);
-		part_try(h.rec, h.payload_len);
+		segment_try(h.rec, h.payload_len);
 	}
 	ack_try(data, (uint32_t)size);
 	if (size >= UCCL_REC_LEN)

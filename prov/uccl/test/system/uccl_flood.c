@@ -423,7 +423,7 @@ static size_t shape_make(struct attacker *a, enum shape shape, uint8_t *p)
 		any_bytes(a, p, UCCL_HDR_LEN);
 		uccl_put16(p, UCCL_MAGIC);
 		p[2] = UCCL_VERSION;
-		p[3] %= 2 * UCCL_PKT_FRAG;
+		p[3] %= 2 * UCCL_PKT_SEGMENT;
 		return len;
 	case SHAPE_HELLO:
 		return hello_make(a, p, (uint16_t)a->fd_port);

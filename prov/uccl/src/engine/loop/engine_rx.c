@@ -119,7 +119,7 @@ static uint32_t rx_packet(struct uccl_engine *e, const struct uccl_rx *rx, uint3
 	}
 	if (h.type >= UCCL_PKT_CHUNK)
 		conn_slots_came(c, rx->len);
-	row = left > rx->len ? uccl_part_run(&h, rx->data, rx->len, left) : rx->len;
+	row = left > rx->len ? uccl_segment_row(&h, rx->data, rx->len, left) : rx->len;
 	if (row == rx->len) {
 		rx_flow(c, &h, payload, payload + h.payload_len, rx->age_ns, now);
 	} else {
@@ -156,7 +156,7 @@ static int rx_run(struct uccl_engine *e, struct uccl_rx *rx, uint64_t now)
 
 	if (uccl_hdr_decode(&h, rx->body, rx->each) != UCCL_DROP_COUNT || rx->body_len <= rx->each)
 		return 0;
-	row = uccl_part_run(&h, rx->body, rx->each, rx->body_len);
+	row = uccl_segment_row(&h, rx->body, rx->each, rx->body_len);
 	n = (row + rx->each - 1) / rx->each;
 	c = conn_by_token(e, h.token);
 	if (n < 2 || !c || !may_be_placed(c, &h) || memcmp(rx->src.ip, c->peer.addr.nic.ip, sizeof(rx->src.ip)) ||
@@ -222,8 +222,8 @@ static enum uccl_drop device_rx_check(struct uccl_engine *e, const struct uccl_r
 	*c = NULL;
 	if (reason != UCCL_DROP_COUNT)
 		return reason;
-	if ((h->type != UCCL_PKT_CHUNK && h->type != UCCL_PKT_PART) || h->payload_len != rx->body_len ||
-	    (h->rtype != UCCL_REC_DATA && h->rtype != UCCL_REC_REPLY))
+	if ((h->type != UCCL_PKT_CHUNK && (h->type != UCCL_PKT_SEGMENT || uccl_segment_subs(h->rec))) ||
+	    h->payload_len != rx->body_len || (h->rtype != UCCL_REC_DATA && h->rtype != UCCL_REC_REPLY))
 		return UCCL_DROP_RECORD;
 	*c = rx_conn(e, rx, h);
 	if (!*c)

@@ -50,10 +50,7 @@ static bool sent_elsewhere(const struct uccl_flow *f, const struct uccl_sent *e)
  */
 static void ack_unlost(struct uccl_flow *f, const struct uccl_sent *e, uint32_t bytes)
 {
-	uint64_t csn;
-
-	/* What leaves in slices is in flight when all of it has left, and has spent its credit when it began. */
-	if (bytes && e->ntx && !(f->sent.begun.next && uccl_sent_next(&f->sent, &csn) == e))
+	if (bytes && e->ntx)
 		uccl_event_unlost(f, bytes);
 }
 
@@ -96,26 +93,51 @@ static uint64_t ack_word(struct uccl_flow *f, uint64_t csn, uint64_t map, uint64
 	return bytes;
 }
 
-/* The same of some of its parts. */
-static uint32_t ack_parts(struct uccl_flow *f, uint64_t csn, uint64_t have, uint64_t now)
+/* Of how it is cut now, those that the peer names and that were missing. PROTOCOL R330 */
+static uint64_t ack_named(struct uccl_sent *e, const struct uccl_ack_parts *p)
+{
+	if (!p->subs)
+		return uccl_parts_missing(&e->parts) & p->have;
+	if (e->subs.count != p->subs || e->sub_of != p->of)
+		return 0;
+	return uccl_parts_missing(&e->subs) & p->have;
+}
+
+/* The same of some of its segments. */
+static uint32_t ack_parts(struct uccl_flow *f, uint64_t csn, const struct uccl_ack_parts *p, uint64_t now)
 {
 	struct uccl_sent *e = uccl_sent_at(&f->sent, csn);
-	uint64_t fresh = have & ~e->parts.have;
+	uint64_t fresh, left;
 	uint16_t path = e->path;
 	uint32_t bytes, flew;
 
-	if (e->state == UCCL_SENT_ACKED || !fresh)
+	if (e->state == UCCL_SENT_ACKED)
 		return 0;
-	if (fresh == uccl_parts_missing(&e->parts))
+	fresh = ack_named(e, p);
+	if (!fresh)
+		return 0;
+	left = uccl_parts_missing(&e->parts);
+	if (p->subs ? fresh == uccl_parts_missing(&e->subs) && left == 1ull << p->of : fresh == left)
 		return ack_one(f, csn, now);
 	uccl_persistent_loss_came(&f->persistent_loss);
-	uccl_paths_long_acked(&f->paths, path, e->parts.each);
+	uccl_paths_long_acked(&f->paths, path, uccl_sent_cut(e)->each);
 	flow_mtu_acked(f, e, csn, now);
-	flew = uccl_sent_named(&f->sent, csn, fresh, &bytes);
+	flew = p->subs ? uccl_sent_sub_named(&f->sent, csn, fresh, &bytes)
+		       : uccl_sent_named(&f->sent, csn, fresh, &bytes);
 	path_landed(f, path, flew, now);
 	ack_unlost(f, e, bytes - flew);
 	uccl_rate_acked(&f->rate, &e->rate, e->sent_ns, bytes);
 	return bytes;
+}
+
+/* What names segments of a chunk that were sent, or may have been. */
+static bool ack_parts_sane(const struct uccl_sent *e, const struct uccl_ack_parts *p)
+{
+	uint8_t count = p->subs ? p->subs : e->parts.count;
+
+	if (!count || p->have & ~(~0ull >> (64 - count)))
+		return false;
+	return !p->subs || p->of < uccl_max(e->parts.count, 1);
 }
 
 /* First look at everything: a block is taken whole or not at all. PROTOCOL R18 */
@@ -141,7 +163,7 @@ static enum uccl_drop ack_check(const struct uccl_flow *f, const struct uccl_ack
 		if (csn < f->sent.una)
 			continue;
 		e = uccl_sent_at(&f->sent, csn);
-		if (!e->parts.count || a->parts[i].have & ~uccl_parts_all(&e->parts))
+		if (!ack_parts_sane(e, &a->parts[i]))
 			return UCCL_DROP_ACK;
 	}
 	for (int i = 0; i < a->npaths; i++) {
@@ -256,23 +278,6 @@ static void ack_trains(struct uccl_flow *f)
 		uccl_train_see(&f->train, f->train_bytes, &s);
 }
 
-/*
- * Of what leaves in slices some have left, and took all places that there are: did those come, or never will? True:
- * there are places again.
- */
-static bool ack_begun(struct uccl_flow *f)
-{
-	const struct uccl_sent_begun *b = &f->sent.begun;
-
-	if (!b->flying)
-		return false;
-	if ((int32_t)(f->paths.list[b->path].acked_seq - b->pseq) < 0 &&
-	    !(uccl_pto_reported(&f->pto, f->rack.reported_ns) && b->sent_ns < f->pto.asked_ns))
-		return false;
-	uccl_sent_landed(&f->sent);
-	return true;
-}
-
 enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32_t ts, uint64_t age_ns, uint64_t now)
 {
 	uint64_t cum = uccl_seq_expand(f->sent.una, a->cum, 32);
@@ -280,7 +285,6 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 	uint64_t arrived = now > age_ns ? now - age_ns : now;
 	uint64_t una = f->sent.una, high = f->sent.high_acked, reported = f->rack.reported_ns;
 	enum uccl_drop reason;
-	bool fresh;
 
 	reason = ack_check(f, a, cum);
 	if (reason != UCCL_DROP_COUNT)
@@ -300,12 +304,11 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 			info.bytes += ack_word(f, cum + 1 + 64u * (unsigned int)w, a->sack[w], now);
 	for (int i = 0; i < a->nparts; i++)
 		if (cum + a->parts[i].ahead >= f->sent.una)
-			info.bytes += ack_parts(f, cum + a->parts[i].ahead, a->parts[i].have, now);
+			info.bytes += ack_parts(f, cum + a->parts[i].ahead, &a->parts[i], now);
 	/* Older than what we know: its paths' lines may still be news, its grants are not. PROTOCOL R19 */
 	if (uccl_peer_limits_heard(&f->limits, a, cum, ts, now) && f->cfg.grant)
 		uccl_slots_met(f->cfg.grant, a->met);
 	uccl_sent_advance(&f->sent);
-	fresh = ack_begun(f);
 	flow_trace(f, UCCL_TRACE_ACK, 0, 0, cum, (uint32_t)info.bytes, 0, now);
 	uccl_rack_learn(&f->rack, f->sent.una, f->times.srtt_ns, now);
 	f->cfg.stats->spurious += uccl_rack_dups(&f->rack, a->dups, f->times.srtt_ns, now);
@@ -315,7 +318,7 @@ enum uccl_drop flow_ack_rx(struct uccl_flow *f, const struct uccl_ack *a, uint32
 	     (info.bytes && now - f->ack_tracker.sent_ns >= uccl_max(REPORT_NS, f->times.srtt_ns))))
 		uccl_ack_tracker_at_once(&f->ack_tracker);
 	/* An answer without news, as that of a path on probation, puts nothing off. PROTOCOL R54 R272 */
-	if (fresh || f->pto.backoff || f->sent.una != una || f->sent.high_acked != high || info.bytes)
+	if (f->pto.backoff || f->sent.una != una || f->sent.high_acked != high || info.bytes)
 		uccl_pto_answered(&f->pto, &f->times, uccl_sent_outstanding(&f->sent), f->rack.reported_ns, now);
 	else if (f->rack.reported_ns > reported)
 		uccl_pto_advance(&f->pto, &f->times, f->rack.reported_ns, now);
@@ -356,7 +359,7 @@ static void sent_lost(struct uccl_flow *f, const struct uccl_sent *e, uint64_t c
 		      uint64_t now)
 {
 	bool overtaken = sent_overtaken(f, e, csn);
-	uint64_t map = e->parts.count ? e->fly : 1;
+	uint64_t map = e->parts.count && !e->subs.count ? e->fly : 1;
 	uint32_t bytes = e->flying;
 
 	uccl_path_land(&f->paths.list[e->path], bytes);
@@ -410,19 +413,10 @@ void flow_writes_lost(struct uccl_flow *f, uint16_t path, uint64_t now)
 static bool sent_proven_lost(const struct uccl_flow *f, const struct uccl_sent *e, uint64_t csn)
 {
 	const struct uccl_path *p = &f->paths.list[e->path];
-	int32_t by;
 
 	if (sent_wrote(e))
 		return uccl_rack_proof(&f->rack, (int64_t)(p->acked_csn - csn - 1));
-	by = (int32_t)(p->acked_seq - uccl_sent_pseq(e));
-	/*
-	 * The last of its fragments was reported, so one before it is missing. Where they waited, a queue may have been
-	 * full, and all of them would be dropped there once more. PROTOCOL R271
-	 */
-	if (!by && e->write && e->len > f->cfg.chunk_bytes &&
-	    p->packet_rtt_ns <= f->ack_delay.min_rtt_ns + f->ack_delay.min_rtt_ns / 4)
-		by = 1;
-	return uccl_rack_proof(&f->rack, by);
+	return uccl_rack_proof(&f->rack, (int32_t)(p->acked_seq - uccl_sent_pseq(e)));
 }
 
 /*

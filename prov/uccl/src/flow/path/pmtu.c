@@ -9,13 +9,13 @@
 
 void uccl_pmtu_init(struct uccl_pmtu *p, uint32_t most)
 {
-	/* Each piece of the longest chunk has a number. */
-	uint32_t piece = UCCL_HDR_LEN + (most - UCCL_HDR_LEN + UCCL_PIECE_COUNT - 1) / UCCL_PIECE_COUNT;
+	/* The longest chunk fits as many sub-segments as there may be. */
+	uint32_t least = UCCL_HDR_LEN + uccl_segment_each(most - UCCL_HDR_LEN, UCCL_SEGMENT_COUNT);
 
 	*p = (struct uccl_pmtu){
 		.bytes = most,
 		.most = most,
-		.least = (uint32_t)uccl_max(piece, UCCL_PMTU_LEAST),
+		.least = (uint32_t)uccl_max(least, UCCL_PMTU_LEAST),
 		.bad = most + 1,
 	};
 }

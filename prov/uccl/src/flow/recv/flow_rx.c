@@ -37,64 +37,91 @@ static void rx_probe(struct uccl_flow *f, uint16_t path, uint64_t now)
 	uccl_ack_tracker_answer_more(&f->ack_tracker, (uint8_t)(answers - 1));
 }
 
-/* What parts that were taken in leave behind. */
-static void rx_parts_taken(struct uccl_flow *f, const struct uccl_hdr *h, uint64_t csn, const struct uccl_chunk_in *in,
-			   uint64_t now)
+/* What segments that were taken in, `s` and those behind it, leave behind. */
+static void rx_segments_taken(struct uccl_flow *f, const struct uccl_hdr *h, uint64_t csn, const struct uccl_segment *s,
+			      const struct uccl_chunk_in *in, bool whole, uint64_t now)
 {
+	/* One of them may have begun to come in sub-segments. */
+	for (uint32_t i = 0; f->pieces.n && !s->subs && i < in->parts; i++)
+		uccl_pieces_part_end(&f->pieces, csn, (uint8_t)(s->index + i));
 	f->cfg.stats->rx_bytes += in->len;
-	flow_received(f, csn, in->len, flow_parts_whole(f, csn), h->flags & UCCL_FLAG_RTX, now);
+	flow_received(f, csn, in->len, whole, h->flags & UCCL_FLAG_RTX, now);
+	uccl_write_rx_age(&f->write_rx, csn, now);
 	flow_owe_ack(f, csn, in->parts, h->flags & UCCL_FLAG_AR, now);
 }
 
-/* One part of a chunk. False: there is no memory for it now. */
-static bool rx_part(struct uccl_flow *f, const struct uccl_hdr *h, uint64_t csn, struct uccl_chunk_in *in, uint64_t now)
+/* A segment, all of it. Of one that was sent as such, `in` is what counts; else it was put together. */
+static enum uccl_drop rx_segment_whole(struct uccl_flow *f, uint64_t csn, const struct uccl_segment *s,
+				       const struct uccl_chunk_in *in, bool *whole, uint64_t now)
 {
+	const struct uccl_segment all = { .index = s->index, .count = s->count, .total = s->total };
+	enum uccl_drop reason;
 	bool taken;
+
+	/* A chunk that was not cut, but in sub-segments. */
+	*whole = s->subs && s->count == 1;
+	if (*whole)
+		return f->cfg.ops->deliver(f, in, now);
+	reason = flow_part_rx(f, csn, &all, in, &taken, now);
+	*whole = taken && flow_parts_whole(f, csn);
+	return reason;
+}
+
+/* A sub-segment. If its segment is whole with it, that is `in`; else in->data is NULL. */
+static enum uccl_drop rx_sub(struct uccl_flow *f, const struct uccl_hdr *h, uint64_t csn, const struct uccl_segment *s,
+			     struct uccl_chunk_in *in)
+{
+	const uint8_t *payload = in->data;
+	const struct uccl_pieced *kept;
 	enum uccl_drop reason;
 
-	in->parts = 1;
-	reason = flow_part_rx(f, csn, in, &taken, now);
+	in->data = NULL;
+	if (!uccl_segment_fits(s, h->payload_len))
+		return UCCL_DROP_RECORD;
+	/* What was cut is not one segment, and what was written never comes so. */
+	if (uccl_write_rx_desc(&f->write_rx, csn) || (s->count == 1 && flow_parts_begun(f, csn)))
+		return UCCL_DROP_RECORD;
+	if (flow_parts_had(f, csn, s->index))
+		return UCCL_DROP_DUPLICATE;
+	reason = uccl_pieces_take(&f->pieces, s, h, csn, payload, &kept);
+	f->cfg.stats->pieces_rx += reason == UCCL_DROP_COUNT;
+	if (kept) {
+		in->rec = kept->rec;
+		in->data = kept->data;
+		in->len = kept->parts.total;
+		in->parts = s->count > 1;
+	}
+	return reason;
+}
+
+/* PROTOCOL R170 R332 */
+static void rx_segment(struct uccl_flow *f, const struct uccl_hdr *h, uint64_t csn, struct uccl_chunk_in *in,
+		       uint64_t now)
+{
+	struct uccl_chunk_in came = *in;
+	enum uccl_drop reason;
+	struct uccl_segment s;
+	bool whole = false;
+
+	came.parts = in->parts = 1;
+	uccl_segment_read(&s, h->rec);
+	reason = s.subs ? rx_sub(f, h, csn, &s, in) : UCCL_DROP_COUNT;
+	if (reason == UCCL_DROP_COUNT && in->data)
+		reason = rx_segment_whole(f, csn, &s, in, &whole, now);
 	if (reason == UCCL_DROP_DUPLICATE) {
-		flow_rx_dup(f, h->type == UCCL_PKT_PIECE, now);
-		return true;
+		flow_rx_dup(f, false, now);
+		return;
 	}
 	if (reason != UCCL_DROP_COUNT)
 		flow_drop(f, reason, h->path, now);
-	if (taken)
-		rx_parts_taken(f, h, csn, in, now);
-	return taken || reason != UCCL_DROP_MEMORY;
-}
-
-/*
- * A piece came. With the last of a chunk that is `in`; else in->data is NULL. The last piece of a part is that part.
- * What came in parts comes in parts again.
- */
-static enum uccl_drop rx_piece(struct uccl_flow *f, const struct uccl_hdr *h, uint64_t csn, const uint8_t *payload,
-			       struct uccl_chunk_in *in, uint64_t now)
-{
-	const struct uccl_pieced *whole;
-	enum uccl_drop reason;
-	uint8_t part;
-
-	in->data = NULL;
-	if (flow_parts_piece_had(f, csn, h->rec)) {
-		flow_rx_dup(f, true, now);
-		return UCCL_DROP_COUNT;
-	}
-	reason = uccl_pieces_take(&f->pieces, h, csn, payload, &whole);
-	f->cfg.stats->pieces_rx += reason == UCCL_DROP_COUNT;
-	if (!whole)
-		return reason;
-	in->rec = whole->rec;
-	in->data = whole->data;
-	in->len = whole->total;
-	part = whole->part;
-	if (!part && !flow_parts_begun(f, csn))
-		return reason;
-	if (!part || rx_part(f, h, csn, in, now))
-		uccl_pieces_part_end(&f->pieces, csn, part);
-	in->data = NULL;
-	return part ? reason : UCCL_DROP_RECORD;
+	/* A segment that is not taken comes again by its last sub-segment: the peer knows of the others. PROTOCOL R315
+	 */
+	if (s.subs && in->data && flow_took(reason))
+		uccl_pieces_part_end(&f->pieces, csn, s.index);
+	else if (s.subs && in->data)
+		uccl_pieces_untake(&f->pieces, csn, &s);
+	if (flow_took(reason))
+		rx_segments_taken(f, h, csn, &s, &came, whole, now);
 }
 
 static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *payload, uint64_t now)
@@ -108,61 +135,36 @@ static void rx_chunk(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_
 		.on_device = h->on_device,
 	};
 	enum uccl_drop reason = UCCL_DROP_COUNT;
-	uint32_t bytes = h->payload_len;
 	struct uccl_desc d;
 
 	if (csn < f->rcv.nxt || (csn - f->rcv.nxt < f->cfg.window && uccl_arrived_has(&f->rcv, csn))) {
-		/* All pieces and fragments come again when one was lost: the first tells enough. PROTOCOL R257 */
-		flow_rx_dup(f, h->type == UCCL_PKT_PIECE || (h->type == UCCL_PKT_FRAG && h->rec[16]), now);
+		/* A write that came after all has its segments behind it: the first tells enough. PROTOCOL R257 */
+		flow_rx_dup(f, h->type == UCCL_PKT_SEGMENT && f->cfg.write_bytes && uccl_segment_index(h->rec), now);
 		return;
 	}
 	if (csn - f->rcv.nxt >= f->cfg.window) {
 		flow_drop(f, UCCL_DROP_WINDOW, h->path, now);
 		return;
 	}
+	if (h->type == UCCL_PKT_SEGMENT) {
+		rx_segment(f, h, csn, &in, now);
+		return;
+	}
 	if (h->type == UCCL_PKT_DESC)
 		reason = uccl_desc_decode(&d, h->rec);
 	if (h->type == UCCL_PKT_DESC && reason == UCCL_DROP_COUNT)
 		reason = uccl_write_rx_check(&f->write_rx, &f->rcv, csn, &d);
-	if (h->type != UCCL_PKT_FRAG && uccl_write_rx_desc(&f->write_rx, csn))
+	if (uccl_write_rx_desc(&f->write_rx, csn) || flow_parts_begun(f, csn))
 		reason = UCCL_DROP_RECORD;
-	if ((h->type == UCCL_PKT_CHUNK || h->type == UCCL_PKT_DESC) && flow_parts_begun(f, csn))
-		reason = UCCL_DROP_RECORD;
-	if (reason != UCCL_DROP_COUNT) {
-		/* Nonsense from an authenticated peer: not taken, so it hurts only itself. */
-		flow_drop(f, reason, h->path, now);
-		return;
-	}
-	if (h->type == UCCL_PKT_PART) {
-		rx_part(f, h, csn, &in, now);
-		return;
-	}
-	if (h->type == UCCL_PKT_FRAG)
-		reason = flow_frag_rx(f, h, csn, payload, &bytes, now);
-	else if (h->type == UCCL_PKT_PIECE)
-		reason = rx_piece(f, h, csn, payload, &in, now);
-	if (h->type == UCCL_PKT_PIECE)
-		bytes = in.data ? in.len : 0;
-	if (reason == UCCL_DROP_COUNT && (h->type == UCCL_PKT_CHUNK || (h->type == UCCL_PKT_PIECE && bytes)))
+	if (reason == UCCL_DROP_COUNT && h->type == UCCL_PKT_CHUNK)
 		reason = f->cfg.ops->deliver(f, &in, now);
+	/* What is refused leaves no trace, so that the chunk that has this number is taken. PROTOCOL R315 */
 	if (reason != UCCL_DROP_COUNT)
 		flow_drop(f, reason, h->path, now);
-	if (reason == UCCL_DROP_MEMORY)
+	if (!flow_took(reason))
 		return;
-	/* What is refused leaves no trace, so that the chunk that has this number is taken. PROTOCOL R315 */
-	if ((h->type == UCCL_PKT_CHUNK || (h->type == UCCL_PKT_PIECE && bytes)) && !flow_took(reason)) {
-		uccl_pieces_part_end(&f->pieces, csn, 0);
-		return;
-	}
-	if ((h->type == UCCL_PKT_FRAG || h->type == UCCL_PKT_PIECE) && !bytes) {
-		/* A part: the chunk is not there yet, the last one asks for the acknowledgement. */
-		if (h->flags & UCCL_FLAG_AR)
-			uccl_ack_tracker_until(&f->ack_tracker, now + 1);
-		return;
-	}
-	if (h->type != UCCL_PKT_FRAG)
-		f->cfg.stats->rx_bytes += bytes;
-	flow_received(f, csn, bytes, true, h->flags & UCCL_FLAG_RTX, now);
+	f->cfg.stats->rx_bytes += in.len;
+	flow_received(f, csn, in.len, true, h->flags & UCCL_FLAG_RTX, now);
 	uccl_write_rx_age(&f->write_rx, csn, now);
 	flow_owe_ack(f, csn, 1, h->flags & UCCL_FLAG_AR, now);
 	if (h->type == UCCL_PKT_DESC)
@@ -223,9 +225,7 @@ void uccl_flow_rx(struct uccl_flow *f, const struct uccl_hdr *h, const uint8_t *
 	switch (h->type) {
 	case UCCL_PKT_CHUNK:
 	case UCCL_PKT_DESC:
-	case UCCL_PKT_FRAG:
-	case UCCL_PKT_PIECE:
-	case UCCL_PKT_PART:
+	case UCCL_PKT_SEGMENT:
 		rx_more(f, h);
 		rx_chunk(f, h, payload, now);
 		break;
@@ -275,17 +275,19 @@ bool uccl_flow_rx_run(struct uccl_flow *f, const struct uccl_hdr *h, const uint8
 		.parts = n,
 		.each = h->payload_len,
 	};
+	struct uccl_segment s;
 	bool taken;
 
 	if (h->path >= f->cfg.paths_rx || csn < f->rcv.nxt || csn - f->rcv.nxt >= f->cfg.window ||
 	    uccl_arrived_has(&f->rcv, csn))
 		return false;
-	flow_part_rx(f, csn, &in, &taken, now);
+	uccl_segment_read(&s, h->rec);
+	flow_part_rx(f, csn, &s, &in, &taken, now);
 	if (!taken)
 		return false;
 	rx_heard(f, h, n, in.len, age_ns, now);
 	rx_more(f, h);
-	rx_parts_taken(f, h, csn, &in, now);
+	rx_segments_taken(f, h, csn, &s, &in, flow_parts_whole(f, csn), now);
 	return true;
 }
 

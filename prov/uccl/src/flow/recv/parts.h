@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * A chunk in parts: up to 64 slices of one length, but for the last, that leave as one train, and a map of those that
- * are where they belong. The sender's log has one of these for a chunk, and so has the receiver.
+ * A chunk in up to 64 segments of one length, but for the last, and a map of those that are where they belong. The
+ * sender's log has one of these for a chunk, and so has the receiver. A segment in sub-segments has one, too.
  *
- * The grammar: all zero (no parts) at first; init, then `took` for what is there. A map is a bit for each part.
+ * The grammar: all zero (no segments) at first; init, then `took` for what is there. A map is a bit for each segment.
  */
 #ifndef UCCL_FLOW_RECV_PARTS_H
 #define UCCL_FLOW_RECV_PARTS_H
@@ -17,14 +17,18 @@
 struct uccl_parts {
 	uint64_t have;
 	uint32_t total;		/* bytes of the chunk */
-	uint16_t each;		/* bytes of each part but the last */
-	uint8_t count;		/* 0: the chunk is not in parts */
+	uint16_t each;		/* bytes of each segment but the last */
+	uint8_t count;		/* 0: the chunk is not in segments */
 };
 
-/* `count` 2 to UCCL_PART_COUNT, and each of them at least one byte of `total`. */
+/* `count` 1 to UCCL_SEGMENT_COUNT, and each of them at least one byte of `total`. */
 static inline void uccl_parts_init(struct uccl_parts *p, uint32_t total, uint8_t count)
 {
-	*p = (struct uccl_parts){ .total = total, .each = (uint16_t)uccl_piece_len(total, count), .count = count };
+	*p = (struct uccl_parts){
+		.total = total,
+		.each = (uint16_t)uccl_min(uccl_segment_each(total, count), total),
+		.count = count,
+	};
 }
 
 /* Map of all. */
@@ -38,7 +42,7 @@ static inline uint64_t uccl_parts_missing(const struct uccl_parts *p)
 	return uccl_parts_all(p) & ~p->have;
 }
 
-/* Where a part begins, and its length. */
+/* Where a segment begins, and its length. */
 static inline uint32_t uccl_parts_at(const struct uccl_parts *p, uint8_t index)
 {
 	return (uint32_t)index * p->each;
@@ -76,7 +80,7 @@ static inline uint32_t uccl_parts_behind(uint64_t map, uint64_t other)
 	return last == 63 ? 0 : (uint32_t)__builtin_popcountll(map >> (last + 1));
 }
 
-/* Can this be a part of it, of so many bytes? */
+/* Can this be one of it, of so many bytes? */
 static inline bool uccl_parts_fits(const struct uccl_parts *p, uint8_t index, uint32_t len)
 {
 	return index < p->count && len == uccl_parts_len(p, index);
@@ -100,6 +104,21 @@ static inline uint32_t uccl_parts_took(struct uccl_parts *p, uint64_t map)
 
 	p->have |= map;
 	return bytes;
+}
+
+/* Bytes [*from, *to) that are not there: the next gap from segment *i on, which is 0 at first and moves on. False:
+ * none. */
+static inline bool uccl_parts_gap(const struct uccl_parts *p, uint8_t *i, uint32_t *from, uint32_t *to)
+{
+	while (*i < p->count && uccl_parts_has(p, *i))
+		++*i;
+	if (*i == p->count)
+		return false;
+	*from = uccl_parts_at(p, *i);
+	while (*i < p->count && !uccl_parts_has(p, *i))
+		++*i;
+	*to = *i == p->count ? p->total : uccl_parts_at(p, *i);
+	return true;
 }
 
 #endif

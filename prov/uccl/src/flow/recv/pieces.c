@@ -9,10 +9,11 @@ void uccl_pieces_init(struct uccl_pieces *p, uint32_t most)
 	*p = (struct uccl_pieces){ .most = most };
 }
 
-static struct uccl_pieced **place_of(struct uccl_pieces *p, uint64_t csn, uint8_t part)
+/* Where this segment is kept; NULL: nowhere. */
+static struct uccl_pieced **place_of(struct uccl_pieces *p, uint64_t csn, uint8_t index)
 {
-	for (int i = 0; i < UCCL_PIECED_MAX; i++)
-		if (p->list[i] && p->list[i]->csn == csn && p->list[i]->part == part)
+	for (int i = 0; i < UCCL_KEPT_MAX; i++)
+		if (p->list[i] && p->list[i]->csn == csn && p->list[i]->index == index)
 			return &p->list[i];
 	return NULL;
 }
@@ -26,14 +27,14 @@ static void place_free(struct uccl_pieces *p, struct uccl_pieced **place)
 
 void uccl_pieces_fini(struct uccl_pieces *p)
 {
-	for (int i = 0; i < UCCL_PIECED_MAX; i++)
+	for (int i = 0; i < UCCL_KEPT_MAX; i++)
 		if (p->list[i])
 			place_free(p, &p->list[i]);
 }
 
-void uccl_pieces_part_end(struct uccl_pieces *p, uint64_t csn, uint8_t part)
+void uccl_pieces_part_end(struct uccl_pieces *p, uint64_t csn, uint8_t index)
 {
-	struct uccl_pieced **place = place_of(p, csn, part);
+	struct uccl_pieced **place = place_of(p, csn, index);
 
 	if (place)
 		place_free(p, place);
@@ -41,66 +42,81 @@ void uccl_pieces_part_end(struct uccl_pieces *p, uint64_t csn, uint8_t part)
 
 void uccl_pieces_drop(struct uccl_pieces *p, uint64_t csn)
 {
-	for (int i = 0; i < UCCL_PIECED_MAX; i++)
+	for (int i = 0; i < UCCL_KEPT_MAX; i++)
 		if (p->list[i] && p->list[i]->csn == csn)
 			place_free(p, &p->list[i]);
 }
 
-/* A free place, or that of the latest chunk, if it is later than this: the first that is missing always goes on. */
-static struct uccl_pieced **place_new(struct uccl_pieces *p, uint64_t csn)
+static struct uccl_pieced *pieced_new(struct uccl_pieces *p, uint64_t csn, const struct uccl_segment *s, uint8_t rtype)
 {
-	struct uccl_pieced **last = NULL;
+	uint32_t len = uccl_segment_len(s->total, s->index, s->count);
+	struct uccl_pieced **place = p->list;
 
-	for (int i = 0; i < UCCL_PIECED_MAX; i++) {
-		if (!p->list[i])
-			return &p->list[i];
-		if (p->list[i]->csn > csn && (!last || p->list[i]->csn > (*last)->csn))
-			last = &p->list[i];
-	}
-	return last;
-}
-
-static struct uccl_pieced *pieced_new(struct uccl_pieces *p, uint64_t csn, const struct uccl_piece *piece,
-				      uint8_t rtype)
-{
-	struct uccl_pieced **place = place_new(p, csn);
-
-	if (!place)
+	while (place < p->list + UCCL_KEPT_MAX && *place)
+		place++;
+	if (place == p->list + UCCL_KEPT_MAX)
 		return NULL;
-	if (*place)
-		place_free(p, place);
-	*place = malloc(sizeof(**place) + piece->total);
+	*place = malloc(sizeof(**place) + len);
 	if (!*place)
 		return NULL;
-	**place = (struct uccl_pieced){ .csn = csn, .total = piece->total, .count = piece->count,
-					.part = piece->part, .rtype = rtype };
+	**place = (struct uccl_pieced){
+		.csn = csn, .total = s->total, .index = s->index, .count = s->count, .rtype = rtype};
+	uccl_parts_init(&(*place)->parts, len, s->subs);
 	p->n++;
 	return *place;
 }
 
-enum uccl_drop uccl_pieces_take(struct uccl_pieces *p, const struct uccl_hdr *h, uint64_t csn, const uint8_t *payload,
-				const struct uccl_pieced **whole)
+enum uccl_drop uccl_pieces_take(struct uccl_pieces *p, const struct uccl_segment *s, const struct uccl_hdr *h,
+				uint64_t csn, const uint8_t *payload, const struct uccl_pieced **whole)
 {
-	struct uccl_pieced **place, *c;
-	struct uccl_piece piece;
+	struct uccl_pieced **place = place_of(p, csn, s->index), *c = place ? *place : NULL;
 
 	*whole = NULL;
-	if (uccl_piece_decode(&piece, h->rec, h->payload_len) != UCCL_DROP_COUNT || piece.total > p->most)
+	if (uccl_segment_len(s->total, s->index, s->count) > p->most)
 		return UCCL_DROP_RECORD;
-	place = place_of(p, csn, piece.part);
-	/* The way got narrower, or wider, since: it was cut in another way. */
-	if (place && ((*place)->count != piece.count || (*place)->total != piece.total ||
-		      (*place)->rtype != h->rtype)) {
+	if (c && (c->count != s->count || c->total != s->total || c->rtype != h->rtype))
+		return UCCL_DROP_RECORD;
+	/* The path got narrower since: what comes now is cut into more, what is cut into fewer is old. PROTOCOL R331 */
+	if (c && s->subs > c->parts.count) {
 		place_free(p, place);
-		place = NULL;
+		c = NULL;
 	}
-	c = place ? *place : pieced_new(p, csn, &piece, h->rtype);
+	if (c && (s->subs < c->parts.count || uccl_parts_has(&c->parts, s->sub)))
+		return UCCL_DROP_DUPLICATE;
+	if (!c)
+		c = pieced_new(p, csn, s, h->rtype);
 	if (!c)
 		return UCCL_DROP_MEMORY;
-	memcpy(c->rec + piece.index % 2 * UCCL_PIECE_REC, piece.half, UCCL_PIECE_REC);
-	memcpy(c->data + piece.index * uccl_piece_len(c->total, c->count), payload, h->payload_len);
-	c->have |= 1ull << piece.index;
-	if (c->have == ~0ull >> (64 - c->count))
+	memcpy(c->rec + (s->sub % 2 ? UCCL_REC_LEN - UCCL_SEGMENT_REC : 0), h->rec, UCCL_SEGMENT_REC);
+	memcpy(c->data + uccl_parts_at(&c->parts, s->sub), payload, h->payload_len);
+	uccl_parts_took(&c->parts, 1ull << s->sub);
+	if (!uccl_parts_missing(&c->parts))
 		*whole = c;
 	return UCCL_DROP_COUNT;
+}
+
+void uccl_pieces_untake(struct uccl_pieces *p, uint64_t csn, const struct uccl_segment *s)
+{
+	struct uccl_pieced **place = place_of(p, csn, s->index);
+
+	if (place)
+		(*place)->parts.have &= ~(1ull << s->sub);
+}
+
+uint8_t uccl_pieces_tell(const struct uccl_pieces *p, uint64_t csn, struct uccl_ack_parts *a, uint8_t most,
+			 uint32_t *seen)
+{
+	uint8_t n = 0;
+
+	for (int i = 0; i < UCCL_KEPT_MAX; i++) {
+		const struct uccl_pieced *c = p->list[i];
+
+		if (!c || c->csn != csn)
+			continue;
+		++*seen;
+		if (c->parts.have && n < most)
+			a[n++] = (struct uccl_ack_parts){ .of = c->index, .subs = c->parts.count,
+							  .have = c->parts.have };
+	}
+	return n;
 }

@@ -47,7 +47,6 @@ int uccl_flow_tx(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		return 0;
 	if (f->limits.last_ns && flow_more(f))
 		uccl_peer_limits_more(&f->limits, now);
-	f->pieces_wait = false;
 	if (uccl_sent_waits(&f->sent) && !rests && flow_tx_retransmit(f, tx, now))
 		return 1;
 	if (tx_probes(f, tx, now))

@@ -76,7 +76,7 @@ bool uccl_sent_grow(struct uccl_sent_log *l)
  * There is always room: what holds up one of these queues holds up new chunks of its kind too, so that all that is in
  * it was in the log together when it was last empty, and each is in it once.
  */
-static void sent_wait(struct uccl_sent_log *l, struct uccl_sent *e, uint64_t csn)
+static void wait_again(struct uccl_sent_log *l, struct uccl_sent *e, uint64_t csn)
 {
 	struct uccl_rtxq *q = uccl_sent_queue(l, e);
 
@@ -90,13 +90,13 @@ void uccl_sent_lost(struct uccl_sent_log *l, uint64_t csn, bool timed_out)
 {
 	struct uccl_sent *e = uccl_sent_at(l, csn);
 
-	sent_wait(l, e, csn);
+	wait_again(l, e, csn);
 	l->repairs += !e->repair;
 	e->repair = true;
 	e->timed_out = timed_out;
 }
 
-void uccl_sent_parts(struct uccl_sent_log *l, uint64_t csn)
+void uccl_sent_wait(struct uccl_sent_log *l, uint64_t csn)
 {
 	struct uccl_sent *e = uccl_sent_at(l, csn);
 
@@ -105,20 +105,15 @@ void uccl_sent_parts(struct uccl_sent_log *l, uint64_t csn)
 		e->ntx = 0;
 		e->single = true;
 	}
-	sent_wait(l, e, csn);
+	wait_again(l, e, csn);
 }
 
 /* What is in flight of it besides one packet. */
 static void row_count(struct uccl_sent_log *l, struct uccl_sent *e)
 {
-	uint32_t n = (uint32_t)__builtin_popcountll(e->fly);
-
-	l->pieces_more -= e->pieces;
-	l->pieced -= e->pieced;
-	e->pieces = (uint16_t)(n * e->each - 1);
-	e->pieced = (uint8_t)(e->each > 1 ? n : 0);
-	l->pieces_more += e->pieces;
-	l->pieced += e->pieced;
+	l->more -= e->more;
+	e->more = (uint8_t)(__builtin_popcountll(e->fly) - 1);
+	l->more += e->more;
 }
 
 /* They are in flight, though the first of them leaves only next. */
@@ -129,8 +124,7 @@ static void row_begin(struct uccl_sent_log *l, uint64_t csn, uint64_t map, const
 	assert(map && !l->out.left);
 	l->out = (struct uccl_sent_run){.csn = csn, .left = map, .flags = cfg->flags, .last = cfg->last};
 	e->fly = e->run = map;
-	e->each = (uint8_t)cfg->each;
-	uccl_sent_left(e, cfg->pseq + (uint32_t)__builtin_popcountll(map) * cfg->each - 1);
+	uccl_sent_left(e, cfg->pseq + (uint32_t)__builtin_popcountll(map) - 1);
 	row_count(l, e);
 }
 
@@ -138,7 +132,7 @@ void uccl_sent_train(struct uccl_sent_log *l, uint8_t count, const struct uccl_r
 {
 	struct uccl_sent *e = uccl_sent_at(l, l->nxt - 1);
 
-	uccl_parts_init(&e->parts, e->len, count);
+	uccl_sent_segments(e, count);
 	l->numbers += count - 1u;
 	row_begin(l, l->nxt - 1, uccl_parts_all(&e->parts), cfg);
 }
@@ -149,23 +143,13 @@ void uccl_sent_run(struct uccl_sent_log *l, uint64_t csn, uint64_t map, const st
 	uint32_t others;
 
 	uccl_sent_again(l, e, now);
-	others = e->flying - uccl_parts_bytes(&e->parts, map);
+	others = e->flying - uccl_parts_bytes(uccl_sent_cut(e), map);
 	e->flying -= others;
 	l->inflight_bytes -= others;
 	row_begin(l, csn, map, cfg);
 }
 
-void uccl_sent_run_left(struct uccl_sent_log *l, uint64_t csn, uint64_t now)
-{
-	const struct uccl_run_cfg cfg = {.each = l->begun.flying, .pseq = l->begun.pseq + 1 - l->begun.flying};
-	uint64_t map = 1ull << l->begun.part;
-
-	l->begun.flying = 0;
-	uccl_sent_run(l, csn, map, &cfg, now);
-	l->out.left = 0;
-}
-
-/* These parts are in flight no more. */
+/* These of its cut are in flight no more. */
 static uint32_t row_land(struct uccl_sent_log *l, uint64_t csn, uint64_t map)
 {
 	struct uccl_sent *e = uccl_sent_at(l, csn);
@@ -174,22 +158,18 @@ static uint32_t row_land(struct uccl_sent_log *l, uint64_t csn, uint64_t map)
 	map &= e->fly;
 	if (!map)
 		return 0;
-	bytes = uccl_parts_bytes(&e->parts, map);
+	bytes = uccl_parts_bytes(uccl_sent_cut(e), map);
 	if (map == e->fly) {
 		/* The others wait for this, or did not leave. */
-		sent_wait(l, e, csn);
+		wait_again(l, e, csn);
 		return bytes;
 	}
 	e->fly &= ~map;
 	e->flying -= bytes;
 	l->inflight_bytes -= bytes;
 	row_count(l, e);
-	if (l->out.left && l->out.csn == csn) {
-		/* Of the next one some pieces may have left. */
-		if (map >> uccl_sent_run_at(l) & 1)
-			uccl_sent_parts_anew(l);
+	if (l->out.left && l->out.csn == csn)
 		l->out.left &= ~map;
-	}
 	return bytes;
 }
 
@@ -206,9 +186,32 @@ uint32_t uccl_sent_run_end(struct uccl_sent_log *l, uint16_t *path)
 
 uint32_t uccl_sent_named(struct uccl_sent_log *l, uint64_t csn, uint64_t have, uint32_t *fresh)
 {
-	*fresh = uccl_parts_took(&uccl_sent_at(l, csn)->parts, have);
+	struct uccl_sent *e = uccl_sent_at(l, csn);
+	uint32_t missed = uccl_sent_missing(e), flew = 0;
+
 	if (csn >= l->high_acked)
 		l->high_acked = csn + 1;
+	if (!e->subs.count)
+		flew = row_land(l, csn, have);
+	else if (have >> e->sub_of & 1)
+		flew = row_land(l, csn, e->fly);
+	/* All of it came in one after all. */
+	if (e->subs.count && have >> e->sub_of & 1)
+		uccl_sent_unkept(l, e);
+	uccl_parts_took(&e->parts, have);
+	*fresh = missed - uccl_sent_missing(e);
+	return flew;
+}
+
+uint32_t uccl_sent_sub_named(struct uccl_sent_log *l, uint64_t csn, uint64_t have, uint32_t *fresh)
+{
+	struct uccl_sent *e = uccl_sent_at(l, csn);
+
+	if (!(uccl_parts_missing(&e->subs) & ~have))
+		return uccl_sent_named(l, csn, 1ull << e->sub_of, fresh);
+	if (csn >= l->high_acked)
+		l->high_acked = csn + 1;
+	*fresh = uccl_parts_took(&e->subs, have);
 	return row_land(l, csn, have);
 }
 
@@ -239,12 +242,13 @@ const char *uccl_sent_check(const struct uccl_sent_log *l)
 {
 	const struct uccl_sent *first = uccl_sent_at(l, l->una);
 	uint64_t bytes = 0;
-	uint32_t chunks = 0, repairs = 0, pieced = 0, more = 0;
+	uint32_t chunks = 0, repairs = 0, kept = 0, more = 0;
 
 	if (l->una > l->nxt || l->nxt - l->una > l->cap || l->cap > l->window || l->high_acked > l->nxt)
 		return "send window bounds";
 	for (uint64_t c = l->una; c != l->nxt; c++) {
-		const struct uccl_sent *e = uccl_sent_at(l, c);
+		struct uccl_sent *e = uccl_sent_at(l, c);
+		const struct uccl_parts *cut = uccl_sent_cut(e);
 
 		if (e->state == UCCL_SENT_FREE)
 			return "free entry inside the window";
@@ -254,16 +258,15 @@ const char *uccl_sent_check(const struct uccl_sent_log *l)
 		if (e->state == UCCL_SENT_INFLIGHT) {
 			bytes += e->flying;
 			chunks++;
-			if (e->parts.count ? e->flying != uccl_parts_bytes(&e->parts, e->fly) || !e->fly ||
-						     e->fly & e->parts.have :
-					     e->flying != e->len)
+			if (cut->count ? e->flying != uccl_parts_bytes(cut, e->fly) || !e->fly || e->fly & cut->have
+				       : e->flying != e->len)
 				return "bytes of a chunk in flight";
-		} else if (e->flying || e->fly || e->pieces || e->pieced) {
+		} else if (e->flying || e->fly || e->more) {
 			return "a chunk that is not in flight has something in flight";
 		}
 		repairs += e->repair;
-		pieced += e->pieced;
-		more += e->pieces;
+		kept += e->kept;
+		more += e->more;
 	}
 	if (bytes != l->inflight_bytes || chunks != l->inflight_chunks)
 		return "bytes in flight are not the sum of the chunks";
@@ -271,12 +274,10 @@ const char *uccl_sent_check(const struct uccl_sent_log *l)
 		return "first chunk of the window is acknowledged";
 	if (repairs != l->repairs)
 		return "count of lost chunks";
-	if (pieced != l->pieced || more != l->pieces_more)
-		return "count of chunks in pieces";
-	if (l->begun.flying > l->begun.next || (l->begun.flying && l->out.left))
-		return "what is begun";
+	if (kept != l->kept || more != l->more)
+		return "count of packets, or of segments that the peer puts together";
 	if (l->out.left && (l->out.csn < l->una || l->out.csn >= l->nxt ||
 			    l->out.left & ~uccl_sent_at(l, l->out.csn)->fly))
-		return "parts that are to leave";
+		return "segments that are to leave";
 	return NULL;
 }

@@ -8,15 +8,14 @@
  *	                                         lost --acked--> acknowledged
  *
  * The grammar: init. If there is `room`, `add` for each chunk that leaves for the first time; at once after it `from`
- * if it is of a range, `write`, or `parts` if it cannot leave in one packet. For each packet of it `left`, then
- * `packet` or `pieces`, and `read` if the NIC reads the payload later; `read_end` when it has. `acked` and `lost` for
- * what is known of it, then `advance`. What was lost waits: `next` says what leaves first of it, `route` on which
- * path, `part` and then `flies` count its packets, `landed` says that those are in flight no more, and `pieces`, if
- * there are several, and `again` follow its last one. If it was a part of a chunk in parts, `row_left` follows instead.
+ * if it is of a range, `write`, `train` if it leaves as one, or `wait` if it cannot leave now as it is. For each packet
+ *of it `left`, then `packet`, and `read` if the NIC reads the payload later; `read_end` when it has. `acked` and `lost`
+ *for what is known of it, then `advance`. What was lost waits: `next` says what leaves first of it (or `next_later`, if
+ *that must wait longer), `route` on which path, and `again` follows if it leaves as one packet.
  *
- * A chunk that leaves as a train: `train` at once after `add`. Its parts leave in rows, the first of all of them, later
- * ones by `row` of those that are missing; `row_next` counts a part of a row that left, `row_end` ends the row early.
- * `named` for parts that the peer has. Whenever none is in flight and some are missing, it waits to be sent again.
+ * Else it leaves in segments: `cut` says how, once and for all, and `divide` that one of them leaves in sub-segments.
+ * Then `row` names those that leave; `row_next` counts one that left, `row_end` ends the row early. `named` and
+ * `sub_named` for those that the peer has. Whenever none is in flight and some are missing, it waits to be sent again.
  *
  * As in RFC 9002 and its implementations (the retransmission buffer of ngtcp2, the packet spaces of quinn), what is
  * lost is an entry's state, not its place: an acknowledgement that comes after all finds it, and the queue may say so
@@ -47,20 +46,20 @@ struct uccl_sent {
 	bool timed_out;		/* it was in flight through a time-out, and lost */
 	bool repair;		/* counts in uccl_sent_log.repairs */
 	uint16_t path;		/* of the latest transmission */
-	uint16_t orig_path;	/* of the direct write */
 	uint16_t nic_reads;	/* transmissions whose payload the NIC may still read */
 	uint8_t behind;		/* direct write: chunks behind its descriptor */
 	bool single;		/* the first transmission was by itself on purpose */
-	uint16_t pieces;	/* in flight in several packets: how many beyond one */
-	uint8_t pieced;		/* in flight in pieces: how many chunks or parts of it the peer puts together */
-	uint8_t each;		/* packets of a part in flight */
+	bool kept;		/* the peer puts a segment of it together: counts in uccl_sent_log.kept */
+	uint8_t sub_of;		/* that one leaves in sub-segments, if there are any */
+	uint8_t more;		/* packets in flight beyond one */
 	bool alone;		/* the latest transmission was in no train */
 	uint32_t packet;	/* bytes of the latest transmission's longest packet */
 	uint32_t pseq;		/* path sequence number of the latest transmission */
 	uint32_t len;
 	uint32_t flying;	/* bytes of it in flight */
-	struct uccl_parts parts; /* those that the peer has */
-	uint64_t fly, run;	 /* parts in flight; and those that left in the latest row */
+	struct uccl_parts parts; /* its segments that the peer has */
+	struct uccl_parts subs;	 /* and sub-segments of the one that leaves so; count 0: none does */
+	uint64_t fly, run;	 /* of uccl_sent_cut: those in flight, and those that left in the latest row */
 	uint64_t number;	/* of its first packet among all that left first; its others follow */
 	uint64_t sent_ns;	/* latest transmission */
 	struct uccl_rate_stamp rate; /* likewise, the owner's */
@@ -78,25 +77,12 @@ struct uccl_rtxq {
 /* Records of control size and descriptors go first. PROTOCOL R63 */
 enum uccl_rtx_kind { UCCL_RTX_SMALL, UCCL_RTX_LONG, UCCL_RTX_KINDS };
 
-/* Parts of a chunk that leave in a row. */
+/* Segments of a chunk that leave in a row. */
 struct uccl_sent_run {
 	uint64_t csn;
 	uint64_t left;		/* those that have not left, a bit each; 0: there is no row */
 	uint8_t flags;		/* of the header of each, */
 	uint8_t last;		/* and of the last one besides */
-};
-
-/*
- * The long one that is first, or a part of it, leaves in fragments or pieces; so do parts of a row. What waits is in
- * flight only when all of it has left, so until then those that did are counted here.
- */
-struct uccl_sent_begun {
-	uint32_t next;		/* the next of them; 0: none has left */
-	uint32_t flying;	/* of one that waits: of those that left so many are in flight, with others before */
-	uint8_t part;		/* it is this part */
-	uint16_t path;		/* the latest of them left on this path, */
-	uint32_t pseq;		/* with this number there, */
-	uint64_t sent_ns;	/* then */
 };
 
 struct uccl_sent_log {
@@ -111,12 +97,11 @@ struct uccl_sent_log {
 	uint64_t una, nxt;	/* first CSN not acknowledged; next CSN to be given */
 	uint64_t high_acked;	/* highest acknowledged CSN + 1 */
 	struct uccl_rtxq rtxq[UCCL_RTX_KINDS];
-	struct uccl_sent_begun begun;
 	uint32_t repairs;	/* chunks that were lost and are not acknowledged yet */
 	uint32_t inflight_chunks;
 	uint64_t inflight_bytes;
-	uint32_t pieced, pieces_more; /* sums of `pieced` and `pieces` */
-	struct uccl_sent_run out;     /* that leaves now */
+	uint32_t kept, more;		/* sums of `kept` and `more` */
+	struct uccl_sent_run out;	/* that leaves now */
 	uint64_t numbers;	/* packets that left first, from the first CSN on */
 };
 
@@ -127,8 +112,9 @@ void uccl_sent_fini(struct uccl_sent_log *l);
 bool uccl_sent_grow(struct uccl_sent_log *l);
 /* It is lost. `timed_out`: it was in flight through a time-out. */
 void uccl_sent_lost(struct uccl_sent_log *l, uint64_t csn, bool timed_out);
-/* A new one leaves in parts, as one that was lost: of a write that was announced, or in pieces. */
-void uccl_sent_parts(struct uccl_sent_log *l, uint64_t csn);
+/* A new one cannot leave as it is, so it waits as one that was lost: a write that was announced, or what is too long.
+ */
+void uccl_sent_wait(struct uccl_sent_log *l, uint64_t csn);
 /* Bytes that are to be sent again, without small ones. */
 uint64_t uccl_sent_backlog(const struct uccl_sent_log *l);
 /* Chunks that are not acknowledged, counted one by one: for checks. */
@@ -200,7 +186,7 @@ static inline bool uccl_sent_outstanding(const struct uccl_sent_log *l)
 /* Packets in flight: each may take a place of the peer's receive queue. */
 static inline uint32_t uccl_sent_packets(const struct uccl_sent_log *l)
 {
-	return l->inflight_chunks + l->pieces_more + l->begun.flying;
+	return l->inflight_chunks + l->more;
 }
 
 /* Its payload, which was behind `from`, is as far behind `to`. */
@@ -240,7 +226,7 @@ static inline struct uccl_sent *uccl_sent_add(struct uccl_sent_log *l, struct uc
 	e->type = type;
 	e->rtype = item->rtype;
 	e->ntx = 1;
-	e->path = e->orig_path = path;
+	e->path = path;
 	e->len = e->flying = len;
 	e->number = l->numbers++;
 	e->sent_ns = now;
@@ -261,11 +247,12 @@ static inline void uccl_sent_from(struct uccl_sent *e, uint64_t off)
 	uccl_put64(e->rec + 8, uccl_get64(e->rec + 8) + off);
 }
 
-/* It is a direct write, so many chunks behind its descriptor. */
+/* It is a direct write, so many chunks behind its descriptor. Its segments will name its path. */
 static inline void uccl_sent_write(struct uccl_sent *e, uint8_t behind)
 {
 	e->write = true;
 	e->behind = behind;
+	uccl_put16(e->rec + UCCL_SEGMENT_PATH, e->path);
 }
 
 /* It is to leave by itself, or not. */
@@ -291,16 +278,6 @@ static inline void uccl_sent_packet(struct uccl_sent *e, uint32_t bytes, bool al
 {
 	e->packet = bytes;
 	e->alone = alone;
-}
-
-/* All of it has left, which was begun: what is in flight of it is in flight with it. `pieced`: in pieces. */
-static inline void uccl_sent_pieces(struct uccl_sent_log *l, struct uccl_sent *e, bool pieced)
-{
-	e->pieces = (uint16_t)(l->begun.flying - 1);
-	e->pieced = pieced;
-	l->pieced += e->pieced;
-	l->pieces_more += e->pieces;
-	l->begun.flying = 0;
 }
 
 /* The NIC will read the payload: entry and item wait for it. */
@@ -349,37 +326,32 @@ static inline uint8_t uccl_sent_ask(struct uccl_sent *e)
 	return e->overdue++;
 }
 
-/* What was to leave of what is begun is of no use: it begins anew. */
-static inline void uccl_sent_parts_anew(struct uccl_sent_log *l)
-{
-	l->begun.next = l->begun.flying = 0;
-}
-
 static inline void uccl_sent_land(struct uccl_sent_log *l, struct uccl_sent *e)
 {
 	uccl_sent_unmark(l, l->flies, (uint64_t)(e - l->log));
 	l->inflight_chunks--;
 	l->inflight_bytes -= e->flying;
-	l->pieced -= e->pieced;
-	l->pieces_more -= e->pieces;
-	e->pieces = e->pieced = 0;
+	l->more -= e->more;
+	e->more = 0;
 	e->flying = 0;
 	e->fly = 0;
-	if (l->out.left && uccl_sent_at(l, l->out.csn) == e) {
+	if (l->out.left && uccl_sent_at(l, l->out.csn) == e)
 		l->out.left = 0;
-		uccl_sent_parts_anew(l);
-	}
+}
+
+/* No segment of it is put together any more. */
+static inline void uccl_sent_unkept(struct uccl_sent_log *l, struct uccl_sent *e)
+{
+	l->kept -= e->kept;
+	e->kept = false;
+	e->subs.count = 0;
 }
 
 /* Is there one in this queue that was not acknowledged meanwhile? It is at the head then. */
 static inline bool uccl_sent_ready(struct uccl_sent_log *l, struct uccl_rtxq *q)
 {
-	while (!uccl_rtxq_empty(q) && !uccl_sent_is_lost(l, q->csns[q->head & (l->cap - 1)])) {
+	while (!uccl_rtxq_empty(q) && !uccl_sent_is_lost(l, q->csns[q->head & (l->cap - 1)]))
 		q->head++;
-		/* It may have been begun. */
-		if (q == &l->rtxq[UCCL_RTX_LONG])
-			uccl_sent_parts_anew(l);
-	}
 	return !uccl_rtxq_empty(q);
 }
 
@@ -387,54 +359,29 @@ static inline bool uccl_sent_ready(struct uccl_sent_log *l, struct uccl_rtxq *q)
 static inline void uccl_sent_acked(struct uccl_sent_log *l, uint64_t csn)
 {
 	struct uccl_sent *e = uccl_sent_at(l, csn);
-	bool lost = e->state == UCCL_SENT_LOST;
 
 	if (e->state == UCCL_SENT_INFLIGHT)
 		uccl_sent_land(l, e);
 	l->repairs -= e->repair;
 	e->repair = false;
+	if (e->kept)
+		uccl_sent_unkept(l, e);
 	e->state = UCCL_SENT_ACKED;
 	uccl_sent_mark(l, l->acked, csn);
 	if (csn >= l->high_acked)
 		l->high_acked = csn + 1;
 	e->item->pending--;
-	if (lost && l->begun.flying)
-		uccl_sent_ready(l, &l->rtxq[UCCL_RTX_LONG]);
-}
-
-/* One of `count` packets of what is begun leaves. True: it is the last. */
-static inline bool uccl_sent_part(struct uccl_sent_log *l, uint32_t count)
-{
-	if (++l->begun.next < count)
-		return false;
-	l->begun.next = 0;
-	return true;
-}
-
-/* That packet of what waits, the first or the next, is in flight. */
-static inline void uccl_sent_flies(struct uccl_sent_log *l, const struct uccl_sent *e, uint64_t now)
-{
-	l->begun.flying++;
-	l->begun.path = e->path;
-	l->begun.pseq = e->pseq;
-	l->begun.sent_ns = now;
-}
-
-/* Those that left are in flight no more. */
-static inline void uccl_sent_landed(struct uccl_sent_log *l)
-{
-	l->begun.flying = 0;
 }
 
 /*
- * What is sent again next: of each queue what has been known to be lost for longest. Small ones first, but the parts of
- * a chunk leave in a row. NULL: nothing. PROTOCOL R63
+ * What is sent again next: of each queue what has been known to be lost for longest, small ones first. NULL: nothing.
+ * PROTOCOL R63
  */
 static inline struct uccl_sent *uccl_sent_next(struct uccl_sent_log *l, uint64_t *csn)
 {
 	struct uccl_rtxq *small = &l->rtxq[UCCL_RTX_SMALL], *q = &l->rtxq[UCCL_RTX_LONG];
 
-	if (!(l->begun.next && uccl_sent_ready(l, q)) && uccl_sent_ready(l, small))
+	if (uccl_sent_ready(l, small))
 		q = small;
 	else if (!uccl_sent_ready(l, q))
 		return NULL;
@@ -442,15 +389,13 @@ static inline struct uccl_sent *uccl_sent_next(struct uccl_sent_log *l, uint64_t
 	return uccl_sent_at(l, *csn);
 }
 
-/* The same of small ones alone. */
-static inline struct uccl_sent *uccl_sent_next_small(struct uccl_sent_log *l, uint64_t *csn)
+/* The long one that is next waits behind all others. */
+static inline void uccl_sent_next_later(struct uccl_sent_log *l)
 {
-	struct uccl_rtxq *q = &l->rtxq[UCCL_RTX_SMALL];
+	struct uccl_rtxq *q = &l->rtxq[UCCL_RTX_LONG];
+	uint64_t csn = q->csns[q->head++ & (l->cap - 1)];
 
-	if (!uccl_sent_ready(l, q))
-		return NULL;
-	*csn = q->csns[q->head & (l->cap - 1)];
-	return uccl_sent_at(l, *csn);
+	q->csns[q->tail++ & (l->cap - 1)] = csn;
 }
 
 static inline struct uccl_rtxq *uccl_sent_queue(struct uccl_sent_log *l, const struct uccl_sent *e)
@@ -473,10 +418,33 @@ static inline void uccl_sent_again(struct uccl_sent_log *l, struct uccl_sent *e,
 	l->inflight_bytes += e->len;
 }
 
+/* How its packets are cut: as the segment that leaves in sub-segments, if there is one, or as the chunk. */
+static inline struct uccl_parts *uccl_sent_cut(struct uccl_sent *e)
+{
+	return e->subs.count ? &e->subs : &e->parts;
+}
+
 /* Bytes of a chunk that the peer is not known to have. */
 static inline uint32_t uccl_sent_missing(const struct uccl_sent *e)
 {
-	return e->parts.count ? uccl_parts_bytes(&e->parts, uccl_parts_missing(&e->parts)) : e->len;
+	uint32_t bytes = e->parts.count ? uccl_parts_bytes(&e->parts, uccl_parts_missing(&e->parts)) : e->len;
+
+	return e->subs.count ? bytes - uccl_parts_bytes(&e->subs, e->subs.have) : bytes;
+}
+
+/* It leaves in so many segments, as it leaves the next time. */
+static inline void uccl_sent_segments(struct uccl_sent *e, uint8_t count)
+{
+	uccl_parts_init(&e->parts, e->len, count);
+}
+
+/* Segment `of` of it leaves in so many sub-segments, more than before, of which the peer has none. */
+static inline void uccl_sent_divide(struct uccl_sent_log *l, struct uccl_sent *e, uint8_t of, uint8_t subs)
+{
+	uccl_parts_init(&e->subs, uccl_parts_len(&e->parts, of), subs);
+	e->sub_of = of;
+	l->kept += !e->kept;
+	e->kept = true;
 }
 
 /* Number of the first packet that is not acknowledged, and of the next one, as uccl_sent.number has them. */
@@ -485,24 +453,26 @@ static inline uint64_t uccl_sent_number_una(const struct uccl_sent_log *l)
 	return l->una == l->nxt ? l->numbers : uccl_sent_at(l, l->una)->number;
 }
 
-/* How a row leaves: each part in so many packets, the first of which has this number on its path. */
+/* How a row leaves: its first packet has this number on its path. */
 struct uccl_run_cfg {
-	uint32_t each, pseq;
+	uint32_t pseq;
 	uint8_t flags, last; /* of headers: see struct uccl_sent_run */
 };
 
-/* The latest one leaves as a train of so many parts. */
+/* The latest one leaves as a train of so many segments. */
 void uccl_sent_train(struct uccl_sent_log *l, uint8_t count, const struct uccl_run_cfg *cfg);
-/* These parts of the one that is first to be sent again leave. */
+/* These of uccl_sent_cut of the one that is first to be sent again leave. */
 void uccl_sent_run(struct uccl_sent_log *l, uint64_t csn, uint64_t map, const struct uccl_run_cfg *cfg, uint64_t now);
-/* A part of the one that is first to be sent again has left, as it was begun: it is a row that is over. */
-void uccl_sent_run_left(struct uccl_sent_log *l, uint64_t csn, uint64_t now);
 /* What was to leave of a row waits. Returns bytes that are in flight no more, on *path. */
 uint32_t uccl_sent_run_end(struct uccl_sent_log *l, uint16_t *path);
-/* The peer has these parts of a chunk that is not acknowledged, but not all. Returns likewise; *news: new bytes. */
+/*
+ * The peer has these segments of a chunk that is not acknowledged, but not all; or these sub-segments, and all segments
+ * with them it has not. Returns likewise; *news: new bytes.
+ */
 uint32_t uccl_sent_named(struct uccl_sent_log *l, uint64_t csn, uint64_t have, uint32_t *fresh);
+uint32_t uccl_sent_sub_named(struct uccl_sent_log *l, uint64_t csn, uint64_t have, uint32_t *fresh);
 
-/* The part that leaves next. */
+/* The one that leaves next. */
 static inline uint8_t uccl_sent_run_at(const struct uccl_sent_log *l)
 {
 	return (uint8_t)__builtin_ctzll(l->out.left);
@@ -514,7 +484,7 @@ static inline bool uccl_sent_run_last(const struct uccl_sent_log *l)
 	return !(l->out.left & (l->out.left - 1));
 }
 
-/* All of it has left. */
+/* It has left. */
 static inline void uccl_sent_run_next(struct uccl_sent_log *l)
 {
 	l->out.left &= l->out.left - 1;
@@ -523,7 +493,7 @@ static inline void uccl_sent_run_next(struct uccl_sent_log *l)
 /* Number on its path of the last packet of it that is missing. Those of a row have numbers in a row. */
 static inline uint32_t uccl_sent_pseq(const struct uccl_sent *e)
 {
-	return e->pseq - (e->parts.count ? uccl_parts_behind(e->run, e->fly) * e->each : 0);
+	return e->pseq - (e->parts.count ? uccl_parts_behind(e->run, e->fly) : 0);
 }
 
 #endif

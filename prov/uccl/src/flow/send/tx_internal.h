@@ -6,7 +6,7 @@
  *	tx_new.c	records and bulk; tx_credit.c: credit and the demand for it
  *	tx_write.c	direct writes (in write/)
  *	tx_again.c	what was lost
- *	tx_part.c	chunks in parts; tx_slice.c: fragments and pieces
+ *	tx_part.c	chunks in segments
  *	tx_chunk.c	a chunk in one packet
  *	tx_packet.c	packets; tx_place.c: is there room, and on which path
  *
@@ -79,42 +79,16 @@ static inline uint32_t flow_tx_queue(const struct uccl_sent *e, uint8_t flags)
 	return flags & UCCL_FLAG_RTX ? 0 : e->item->queue;
 }
 
-/* tx_slice.c */
-/* What leaves in `count` packets, each of `size` bytes but the last: a chunk, or a part of one. */
-struct uccl_slices {
-	const uint8_t *payload;
-	uint32_t len, size, count;
-};
-
-/* In how many packets does this leave? */
-uint32_t flow_tx_packets(const struct uccl_flow *f, uint32_t len);
-/* One of them. True: it was the last. */
-bool flow_tx_slice(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, struct uccl_hdr *h,
-		   const struct uccl_slices *s, uint64_t now);
-/* A packet-sized fragment of a chunk whose direct write was lost. True: it was the last. */
-bool flow_tx_frag(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, uint64_t now);
-/*
- * A piece of what is too long for the way: a chunk, or part `part` - 1 of one, of which `s` has payload and length.
- * `whole` is its record. True: it was the last.
- */
-bool flow_tx_piece(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, struct uccl_slices *s,
-		   const uint8_t *whole, uint8_t part, uint64_t now);
-/* A piece of the chunk of this entry. True: it was the last. */
-bool flow_tx_pieces(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, uint64_t now);
-
 /* tx_part.c */
-/* A part in a packet of its own, or the next piece of it. True: all of it has left. */
-bool flow_tx_part(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, uint8_t index,
-		  uint8_t flags, uint64_t now);
-/* The next packet of a row of parts that is under way. */
+/* The next packet of a row of segments that is under way. */
 int flow_tx_run(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now);
-/* How many parts of so many packets each may leave now. */
-uint32_t flow_tx_parts_room(const struct uccl_flow *f, uint32_t each);
-/* These parts of it, which is first to be sent again, are a row that is under way. */
+/* How many packets may leave now. */
+uint32_t flow_tx_parts_room(const struct uccl_flow *f);
+/* These of the cut of one, which is first to be sent again, are a row that is under way. */
 void flow_tx_parts_again(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, uint64_t map, uint64_t now);
 /*
- * The length of a chunk in parts that may leave now, of payload that lies together, of which there are `len` bytes, a
- * packet, or more, and for so much of which `want` says that it may. No more than `len`: it leaves in a packet.
+ * The length of a chunk in segments that may leave now, of payload that lies together, of which there are `len` bytes,
+ * a packet, or more, and for so much of which `want` says that it may. No more than `len`: it leaves in a packet.
  */
 uint32_t flow_tx_train_len(struct uccl_flow *f, const struct uccl_item *item, uint32_t len, uint32_t want,
 			   uint64_t now);
@@ -123,10 +97,10 @@ int flow_tx_train(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, 
 		  uint64_t now);
 
 /* tx_again.c */
-/* The chunk that has been known to be lost for longest, or a part of it. */
+/* The chunk that has been known to be lost for longest, or a segment of it. */
 int flow_tx_retransmit(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now);
-/* What is new cannot leave in one packet: it waits as if it were lost, and leaves now if it may. */
-int flow_tx_parts(struct uccl_flow *f, struct uccl_tx *tx, const struct uccl_sent *e, uint64_t now);
+/* The chunk that was entered last cannot leave as it is: it waits as if it were lost, and leaves now if it may. */
+int flow_tx_wait(struct uccl_flow *f, struct uccl_tx *tx, const struct uccl_sent *e, uint64_t now);
 
 /* tx_write.c */
 /* Announce the next direct writes of an item, at most so many. */
@@ -147,7 +121,7 @@ int flow_tx_new(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now);
 /* Is there a place for one more chunk, at the peer and in the log? PROTOCOL R13 */
 static inline bool flow_tx_room(struct uccl_flow *f)
 {
-	if (uccl_sent_packets(&f->sent) >= f->limits.slots || (f->sent.inflight_chunks && f->pieces_wait))
+	if (uccl_sent_packets(&f->sent) >= f->limits.slots)
 		return false;
 	return uccl_sent_room(&f->sent);
 }
@@ -164,7 +138,7 @@ static inline uint32_t flow_tx_each(const struct uccl_flow *f, const struct uccl
 	return item->each ? (uint32_t)uccl_min(item->each, f->chunk_bytes) : f->chunk_bytes;
 }
 
-/* A chunk of so many bytes must leave in pieces. */
+/* So many bytes are too long for a packet. */
 static inline bool flow_tx_long(const struct uccl_flow *f, uint32_t len)
 {
 	return UCCL_HDR_LEN + len > f->pmtu.bytes;

@@ -38,8 +38,8 @@ static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		return 0;
 	trial = f->cfg.find_mtu && flow_tx_long(f, (uint32_t)item->len);
 	if (trial && !uccl_pmtu_may(&f->pmtu, UCCL_HDR_LEN + (uint32_t)item->len, now)) {
-		/* In pieces, as soon as those before it have left. */
-		if (!uccl_rtxq_empty(&f->sent.rtxq[UCCL_RTX_LONG]) || f->sent.pieced == UCCL_PIECED_MAX)
+		/* In segments, as soon as those before it have left. */
+		if (!uccl_rtxq_empty(&f->sent.rtxq[UCCL_RTX_LONG]) || f->sent.kept == UCCL_KEPT_MAX)
 			return 0;
 		trial = false;
 	}
@@ -60,7 +60,7 @@ static int tx_record(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	if (trial)
 		uccl_pmtu_try(&f->pmtu, f->sent.nxt - 1, UCCL_HDR_LEN + e->len);
 	else if (flow_tx_long(f, e->len))
-		return flow_tx_parts(f, tx, e, now);
+		return flow_tx_wait(f, tx, e, now);
 	flow_tx_chunk(f, tx, e, f->sent.nxt - 1, flow_tx_ar(f, item, true, e->len, now), now);
 	return 1;
 }
@@ -98,9 +98,8 @@ static bool tx_joined(struct uccl_flow *f, const struct uccl_item *item, uint64_
 	if (!f->cfg.pads_tx || item->each || item->more || !next || next->each || next->off ||
 	    !flow_tx_burst_joins(f, rest, next))
 		return false;
-	return tx_trains_go_on(f) &&
-	       uccl_item_payload(item, item->off, (uint32_t)rest, &payload) == rest &&
-	       flow_tx_parts_room(f, 1) > rest / f->chunk_bytes + 2 &&
+	return tx_trains_go_on(f) && uccl_item_payload(item, item->off, (uint32_t)rest, &payload) == rest &&
+	       flow_tx_parts_room(f) > rest / f->chunk_bytes + 2 &&
 	       flow_tx_allowed(f, (uint32_t)rest + f->chunk_bytes, now);
 }
 

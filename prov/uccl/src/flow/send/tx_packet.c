@@ -22,7 +22,7 @@ static uint16_t tx_ack(struct uccl_flow *f, uint8_t *tail, uint32_t room, bool p
 	}
 	uccl_arrived_tell(&f->rcv, &a, nwords);
 	a.nparts = 0;
-	if (f->nrx_parts)
+	if (f->nrx_parts + f->pieces.n)
 		flow_parts_tell(f, &a, uccl_ack_parts_fit((uint8_t)lines, nwords, room));
 	a.turn = 0;
 	if (f->cfg.grant) {

@@ -1,48 +1,50 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Chunks in parts: a train is one chunk, its packets leave in a row on one path, and so do those of them that were
- * lost. PROTOCOL R170 R171 R172
+ * Chunks in segments: a train is one chunk, its packets leave in a row on one path, and so do those that are sent
+ * again, of a train, of a direct write, and of what is too long for the path. PROTOCOL R170 R171 R172
  */
 #include <stddef.h>
 #include <string.h>
 
 #include "flow/send/tx_internal.h"
 
-bool flow_tx_part(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, uint8_t index,
-		  uint8_t flags, uint64_t now)
+/* This one of its cut, in a packet of its own. */
+static void tx_segment(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint64_t csn, uint8_t index,
+		       uint8_t flags, uint64_t now)
 {
-	struct uccl_chunk_part part = { .index = index, .count = e->parts.count, .total = e->parts.total };
-	struct uccl_slices s = { .payload = e->payload + uccl_parts_at(&e->parts, index),
-				 .len = uccl_parts_len(&e->parts, index) };
+	const struct uccl_parts *cut = uccl_sent_cut(e);
+	bool sub = e->subs.count, alone = sub || flags & UCCL_FLAG_RTX;
+	struct uccl_segment s = {
+		.index = sub ? e->sub_of : index,
+		.count = e->parts.count,
+		.sub = sub ? index : 0,
+		.subs = e->subs.count,
+		.total = e->parts.total,
+	};
 	uint8_t rec[UCCL_REC_LEN];
 	struct uccl_hdr h = {
-		.type = UCCL_PKT_PART,
+		.type = UCCL_PKT_SEGMENT,
 		.flags = flags,
 		.rtype = e->rtype,
 		.csn = (uint32_t)csn,
 		.rec = rec,
 	};
 
-	memcpy(rec, e->rec, UCCL_PART_REC);
-	uccl_part_encode(rec, &part);
-	if (flow_tx_long(f, s.len)) {
-		if (!flow_tx_piece(f, tx, e, csn, &s, rec, (uint8_t)(index + 1), now))
-			return false;
-		uccl_sent_packet(e, UCCL_HDR_LEN + s.size, true);
-		return true;
-	}
-	flow_tx_prefetch(f, s.payload, s.len);
+	uccl_segment_encode(rec, e->rec, &s);
 	tx->control = false;
 	/* PROTOCOL R160 */
-	tx->single = flags & UCCL_FLAG_RTX;
-	tx->payload = s.payload;
+	tx->single = alone;
+	tx->payload = e->payload + uccl_parts_at(cut, index) + (sub ? uccl_parts_at(&e->parts, e->sub_of) : 0);
 	tx->mr = e->item->mr;
 	tx->ours = e->item->ours;
-	tx->payload_len = s.len;
+	tx->payload_len = uccl_parts_len(cut, index);
 	tx->cookie = csn;
-	flow_tx_packet(f, tx, &h, e->path, FLOW_BLOCK_NEVER, now);
-	tx->queue = flow_tx_queue(e, flags);
-	return true;
+	flow_tx_prefetch(f, tx->payload, tx->payload_len);
+	if (!f->cfg.tx_sync)
+		uccl_sent_read(e);
+	flow_tx_packet(f, tx, &h, e->path, alone ? FLOW_BLOCK_DUE : FLOW_BLOCK_NEVER, now);
+	tx->queue = sub ? 0 : flow_tx_queue(e, flags);
+	f->cfg.stats->pieces_tx += sub;
 }
 
 int flow_tx_run(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
@@ -53,8 +55,8 @@ int flow_tx_run(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	bool again = r->flags & UCCL_FLAG_RTX;
 	uint32_t pseq = e->pseq;
 
-	if (flow_tx_part(f, tx, e, r->csn, uccl_sent_run_at(&f->sent), flags, now))
-		uccl_sent_run_next(&f->sent);
+	tx_segment(f, tx, e, r->csn, uccl_sent_run_at(&f->sent), flags, now);
+	uccl_sent_run_next(&f->sent);
 	/* While it leaves, the number of its last packet is what will be. */
 	uccl_sent_left(e, r->left ? pseq : f->paths.list[e->path].next_seq - 1);
 	f->cfg.stats->rtx_packets += again;
@@ -69,7 +71,7 @@ static void tx_follow(struct uccl_tx *tx, const struct uccl_tx *before, const st
 	memcpy(tx, before, offsetof(struct uccl_tx, hdr) + UCCL_HDR_LEN);
 	tx->burst = false;
 	tx->payload = e->payload + uccl_parts_at(&e->parts, index);
-	uccl_part_other(tx->hdr, index, pseq);
+	uccl_segment_other(tx->hdr, index, pseq);
 }
 
 int uccl_flow_tx_follow(struct uccl_flow *f, struct uccl_tx *tx, int n)
@@ -83,7 +85,7 @@ int uccl_flow_tx_follow(struct uccl_flow *f, struct uccl_tx *tx, int n)
 	if (!r->left || r->flags || f->close.seen || f->cfg.trace)
 		return 0;
 	e = uccl_sent_at(&f->sent, r->csn);
-	if (flow_tx_long(f, e->parts.each))
+	if (e->subs.count)
 		return 0;
 	p = &f->paths.list[e->path];
 	for (; i < n && !uccl_sent_run_last(&f->sent); i++) {
@@ -95,33 +97,30 @@ int uccl_flow_tx_follow(struct uccl_flow *f, struct uccl_tx *tx, int n)
 	return i;
 }
 
-uint32_t flow_tx_parts_room(const struct uccl_flow *f, uint32_t each)
+uint32_t flow_tx_parts_room(const struct uccl_flow *f)
 {
-	uint32_t used = uccl_sent_packets(&f->sent), n = used < f->limits.slots ? (f->limits.slots - used) / each : 0;
+	uint32_t used = uccl_sent_packets(&f->sent);
 
-	if (each > 1)
-		n = (uint32_t)uccl_min(n, UCCL_PIECED_MAX - f->sent.pieced);
-	return n;
+	return used < f->limits.slots ? f->limits.slots - used : 0;
 }
 
 void flow_tx_parts_again(struct uccl_flow *f, struct uccl_sent *e, uint64_t csn, uint64_t map, uint64_t now)
 {
 	const struct uccl_run_cfg cfg = {
-		.each = flow_tx_packets(f, e->parts.each),
 		.pseq = f->paths.list[e->path].next_seq,
-		.flags = UCCL_FLAG_RTX,
+		.flags = e->ntx ? UCCL_FLAG_RTX : 0,
 		.last = UCCL_FLAG_AR,
 	};
 
 	uccl_sent_run(&f->sent, csn, map, &cfg, now);
 	uccl_rate_sent(&f->rate, &e->rate, false, now);
-	uccl_sent_packet(e, UCCL_HDR_LEN + e->parts.each, true);
+	uccl_sent_packet(e, UCCL_HDR_LEN + uccl_sent_cut(e)->each, true);
 }
 
 uint32_t flow_tx_train_len(struct uccl_flow *f, const struct uccl_item *item, uint32_t len, uint32_t want,
 			   uint64_t now)
 {
-	uint32_t most = flow_tx_parts_room(f, 1), room, total;
+	uint32_t most = flow_tx_parts_room(f), room, total;
 	uint64_t left = uccl_event_credit_left(f);
 	const uint8_t *payload;
 
@@ -144,7 +143,7 @@ uint32_t flow_tx_train_len(struct uccl_flow *f, const struct uccl_item *item, ui
 int flow_tx_train(struct uccl_flow *f, struct uccl_tx *tx, struct uccl_sent *e, uint32_t packet, uint8_t ar,
 		  uint64_t now)
 {
-	const struct uccl_run_cfg cfg = {.each = 1, .pseq = f->paths.list[e->path].next_seq, .last = ar};
+	const struct uccl_run_cfg cfg = {.pseq = f->paths.list[e->path].next_seq, .last = ar};
 
 	uccl_sent_train(&f->sent, (uint8_t)((e->len + packet - 1) / packet), &cfg);
 	uccl_sent_packet(e, UCCL_HDR_LEN + e->parts.each, false);

@@ -155,9 +155,8 @@ static enum uccl_drop params_decode(struct uccl_params *v, const uint8_t *p)
 	memset(v->key, 0, sizeof(v->key));
 	if (v->mtu < MTU_MIN || v->mtu > MTU_MAX || v->window < WINDOW_MIN || v->window > WINDOW_MAX ||
 	    v->window & (v->window - 1) || !v->paths || v->paths > UCCL_PATHS_MAX || !v->slots ||
-	    v->write_bytes > 1u << 30 || v->csn >> 48 || v->epoch > 15 ||
-	    v->security >= UCCL_SECURITY_COUNT || v->parts > UCCL_PART_COUNT ||
-	    v->lanes > UCCL_LANES_MAX)
+	    v->write_bytes > 1u << 30 || v->csn >> 48 || v->epoch > 15 || v->security >= UCCL_SECURITY_COUNT ||
+	    v->parts > UCCL_SEGMENT_COUNT || v->lanes > UCCL_LANES_MAX)
 		return UCCL_DROP_RANGE;
 	if (v->waits && p[32] & GRANT_NONE)
 		v->slots = 0;

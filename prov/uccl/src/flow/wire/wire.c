@@ -20,9 +20,7 @@ bool uccl_type_known(uint8_t type)
 	case UCCL_PKT_CLOSE_ACK:
 	case UCCL_PKT_CHUNK:
 	case UCCL_PKT_DESC:
-	case UCCL_PKT_FRAG:
-	case UCCL_PKT_PIECE:
-	case UCCL_PKT_PART:
+	case UCCL_PKT_SEGMENT:
 		return true;
 	default:
 		return false;
@@ -138,7 +136,8 @@ uint32_t uccl_ack_encode(uint8_t *out, const struct uccl_ack *a)
 		uccl_put64(p, a->sack[i]);
 	for (int i = 0; i < a->nparts; i++, p += ACK_PARTS_LEN) {
 		uccl_put16(p, a->parts[i].ahead);
-		uccl_put16(p + 2, 0);
+		p[2] = a->parts[i].of;
+		p[3] = a->parts[i].subs;
 		uccl_put64(p + 4, a->parts[i].have);
 	}
 	return (uint32_t)(p - out);
@@ -183,8 +182,10 @@ enum uccl_drop uccl_ack_decode(struct uccl_ack *a, const uint8_t *in, uint32_t l
 		a->sack[i] = uccl_get64(p);
 	for (int i = 0; i < a->nparts; i++, p += ACK_PARTS_LEN) {
 		a->parts[i].ahead = uccl_get16(p);
+		a->parts[i].of = p[2];
+		a->parts[i].subs = p[3];
 		a->parts[i].have = uccl_get64(p + 4);
-		if (i && a->parts[i].ahead <= a->parts[i - 1].ahead)
+		if (a->parts[i].subs > UCCL_SEGMENT_COUNT)
 			return UCCL_DROP_ACK;
 	}
 	return UCCL_DROP_COUNT;
@@ -212,39 +213,52 @@ enum uccl_drop uccl_desc_decode(struct uccl_desc *d, const uint8_t rec[UCCL_REC_
 	return UCCL_DROP_COUNT;
 }
 
-/*
- * Does this one of `count` lie where it says? All but the last are of one length, and none is empty. No packet is
- * longer than 65535 bytes, so no sum overflows.
+/* Is it one of `count` that have `total` bytes together, of so many? All but the last are of one length, none is empty.
  */
 static bool slice_fits(uint8_t index, uint8_t count, uint32_t total, uint32_t len)
 {
-	uint32_t each = uccl_piece_len(total, count), before = index * each;
+	uint32_t each, before;
 
+	/* No packet is longer than 65535 bytes, so no sum overflows. */
+	if (!count || count > UCCL_SEGMENT_COUNT || index >= count || total > (uint32_t)count * uccl_words(UINT16_MAX))
+		return false;
+	each = uccl_segment_each(total, count);
+	before = index * each;
 	if (index + 1u == count)
 		return len && before + len == total;
 	/* And then it is before the last one, too. */
 	return len && len == each && before + len < total;
 }
 
-void uccl_part_encode(uint8_t rec[UCCL_REC_LEN], const struct uccl_chunk_part *p)
+void uccl_segment_encode(uint8_t out[UCCL_REC_LEN], const uint8_t rec[UCCL_REC_LEN], const struct uccl_segment *s)
 {
-	rec[24] = p->index;
-	rec[25] = p->count;
-	uccl_put16(rec + 26, 0);
-	uccl_put32(rec + 28, p->total);
+	memcpy(out, rec + (s->sub % 2 ? UCCL_REC_LEN - UCCL_SEGMENT_REC : 0), UCCL_SEGMENT_REC);
+	out[24] = s->index;
+	out[25] = s->count;
+	out[26] = s->sub;
+	out[27] = s->subs;
+	uccl_put32(out + 28, s->total);
 }
 
-enum uccl_drop uccl_part_decode(struct uccl_chunk_part *p, const uint8_t rec[UCCL_REC_LEN], uint32_t len)
+bool uccl_segment_fits(const struct uccl_segment *s, uint32_t len)
 {
-	uccl_part_read(p, rec);
-	if (p->count < 2 || p->count > UCCL_PART_COUNT || p->total > (uint32_t)p->count * UINT16_MAX ||
-	    !slice_fits(p->index, p->count, p->total, len))
-		return UCCL_DROP_RECORD;
-	return UCCL_DROP_COUNT;
+	uint32_t whole = len;
+
+	if (s->subs && s->count && s->count <= UCCL_SEGMENT_COUNT)
+		whole = uccl_segment_len(s->total, s->index, s->count);
+	if (!slice_fits(s->index, s->count, s->total, whole) || s->subs == 1)
+		return false;
+	return s->subs ? slice_fits(s->sub, s->subs, whole, len) : !s->sub;
 }
 
-/* Is it the header of the part behind that one, in a packet of `len` bytes? PROTOCOL R173 */
-static bool part_follows(const uint8_t *before, const uint8_t *p, uint32_t len)
+enum uccl_drop uccl_segment_decode(struct uccl_segment *s, const uint8_t rec[UCCL_REC_LEN], uint32_t len)
+{
+	uccl_segment_read(s, rec);
+	return uccl_segment_fits(s, len) ? UCCL_DROP_COUNT : UCCL_DROP_RECORD;
+}
+
+/* Is it the header of the segment behind that one, in a packet of `len` bytes? PROTOCOL R173 */
+static bool segment_follows(const uint8_t *before, const uint8_t *p, uint32_t len)
 {
 	return !((uccl_get64(p) ^ uccl_get64(before)) & ~((uint64_t)UCCL_FLAGS_ROW << 32)) &&
 	       uccl_get64(p + 8) == uccl_get64(before + 8) &&
@@ -254,40 +268,17 @@ static bool part_follows(const uint8_t *before, const uint8_t *p, uint32_t len)
 	       uccl_get64(p + 48) == uccl_get64(before + 48) && uccl_get64(p + 56) == uccl_get64(before + 56) + 1;
 }
 
-uint32_t uccl_part_run(struct uccl_hdr *h, const uint8_t *data, uint32_t each, uint32_t len)
+uint32_t uccl_segment_row(struct uccl_hdr *h, const uint8_t *data, uint32_t each, uint32_t len)
 {
 	uint32_t at = (uint32_t)uccl_min(each, len), n;
 
-	if (h->type != UCCL_PKT_PART || h->tail_len || h->flags & UCCL_FLAG_SEALED)
+	if (h->type != UCCL_PKT_SEGMENT || h->tail_len || h->flags & UCCL_FLAG_SEALED || uccl_get16(h->rec + 26))
 		return at;
 	for (; len - at > UCCL_HDR_LEN; at += n) {
 		n = (uint32_t)uccl_min(each, len - at);
-		if (!part_follows(data + at - each, data + at, n))
+		if (!segment_follows(data + at - each, data + at, n))
 			break;
 		h->flags |= data[at + 4] & UCCL_FLAGS_ROW;
 	}
 	return at;
-}
-
-void uccl_piece_encode(uint8_t rec[UCCL_REC_LEN], const struct uccl_piece *p)
-{
-	memset(rec, 0, UCCL_REC_LEN);
-	rec[0] = p->index;
-	rec[1] = p->count;
-	rec[2] = p->part;
-	uccl_put32(rec + 4, p->total);
-	memcpy(rec + 8, p->half, UCCL_PIECE_REC);
-}
-
-enum uccl_drop uccl_piece_decode(struct uccl_piece *p, const uint8_t rec[UCCL_REC_LEN], uint32_t len)
-{
-	p->index = rec[0];
-	p->count = rec[1];
-	p->part = uccl_piece_part(rec);
-	p->total = uccl_get32(rec + 4);
-	p->half = rec + 8;
-	if (p->count < 2 || p->count > UCCL_PIECE_COUNT || p->part > UCCL_PART_COUNT || p->total > UINT16_MAX ||
-	    !slice_fits(p->index, p->count, p->total, len))
-		return UCCL_DROP_RECORD;
-	return UCCL_DROP_COUNT;
 }

@@ -14,7 +14,7 @@
 #include "flow/observe/stats.h"
 
 #define UCCL_MAGIC 0x4355 /* "UC" */
-#define UCCL_VERSION 1
+#define UCCL_VERSION 2
 #define UCCL_REC_LEN 32
 
 enum uccl_pkt_type {
@@ -32,11 +32,9 @@ enum uccl_pkt_type {
 	UCCL_PKT_CLOSE = 12,
 	UCCL_PKT_CLOSE_ACK = 13,
 	/* sequenced: carries a chunk sequence number and is delivered exactly once */
-	UCCL_PKT_CHUNK = 16, /* rtype and rec belong to msg */
-	UCCL_PKT_DESC = 17,  /* descriptor of the direct writes that follow it in CSN order */
-	UCCL_PKT_FRAG = 18,  /* part of a directly written chunk that has to be sent again */
-	UCCL_PKT_PIECE = 19, /* piece of a CHUNK or PART that is too long for the way to the peer */
-	UCCL_PKT_PART = 20,  /* part of a CHUNK that leaves as a train; it has a place by itself */
+	UCCL_PKT_CHUNK = 16,   /* rtype and rec belong to msg */
+	UCCL_PKT_DESC = 17,    /* descriptor of the direct writes that follow it in CSN order */
+	UCCL_PKT_SEGMENT = 18, /* segment i of n of a chunk: of a train, of a write that is lost, of what is too long */
 };
 
 #define UCCL_FLAG_AR (1u << 0)	  /* acknowledge at once */
@@ -44,7 +42,7 @@ enum uccl_pkt_type {
 #define UCCL_FLAG_WANT (1u << 2)  /* more waits to be sent; PROBE: and there is no slot for it */
 #define UCCL_FLAG_SEALED (1u << 3) /* a seal follows the tail */
 #define UCCL_FLAG_PADDED (1u << 4) /* CHUNK: the tail is zeros, which mean nothing */
-/* Those in which parts of a row may differ. */
+/* Those in which segments of a row may differ. */
 #define UCCL_FLAGS_ROW (UCCL_FLAG_AR | UCCL_FLAG_WANT)
 
 /* Decoded fixed header. `rec` points into the packet. */
@@ -60,7 +58,7 @@ struct uccl_hdr {
 	uint16_t payload_len;
 	uint16_t tail_len;
 	bool marked; /* not in the packet: the network marked it (ECN); whoever decodes sets it */
-	bool on_device; /* likewise: its payload is in memory of a device, so it is DATA or REPLY in a CHUNK or PART */
+	bool on_device; /* likewise: its payload is in memory of a device, so it is DATA or REPLY */
 	const uint8_t *rec;
 };
 
@@ -98,15 +96,17 @@ struct uccl_ack_path {
 #define UCCL_MARK_BYTES 1024u
 #define UCCL_ACK_PATHS_MAX 12
 #define UCCL_ACK_WORDS_MAX 48 /* 64-bit words of the selective bitmap */
-#define UCCL_ACK_PARTS_MAX 16 /* chunks of which a part has come */
+#define UCCL_ACK_PARTS_MAX 16 /* lines about chunks of which segments have come */
 #define UCCL_ACK_FIXED 16
 #define UCCL_SLOTS_MAX 0x7fff
 /* Grants of slots are numbered modulo this, see flow/recv/slots.h. */
 #define UCCL_SLOTS_TURNS 4
 
-/* A chunk of which some parts have come. */
+/* Segments of a chunk that have come. */
 struct uccl_ack_parts {
 	uint16_t ahead;	/* its CSN, behind the cumulative number */
+	uint8_t of;	/* with `subs`: sub-segments of this one, */
+	uint8_t subs;	/* that comes in so many; 0: segments of the chunk */
 	uint64_t have;	/* these, a bit each */
 };
 
@@ -124,12 +124,12 @@ struct uccl_ack {
 	struct uccl_ack_path paths[UCCL_ACK_PATHS_MAX];
 	uint8_t nparts;
 	uint64_t sack[UCCL_ACK_WORDS_MAX]; /* bit i of word w: CSN cum + 1 + 64 w + i was received */
-	struct uccl_ack_parts parts[UCCL_ACK_PARTS_MAX]; /* `ahead` rises */
+	struct uccl_ack_parts parts[UCCL_ACK_PARTS_MAX];
 };
 
 /* Bytes of the encoded block; at most UCCL_TAIL_MAX, if the parts are no more than uccl_ack_parts_fit. */
 uint32_t uccl_ack_len(uint8_t npaths, uint8_t nwords, uint8_t nparts);
-/* How many chunks in parts a block can tell of that has `room` bytes. */
+/* How many lines about segments a block has room for that has `room` bytes. */
 uint8_t uccl_ack_parts_fit(uint8_t npaths, uint8_t nwords, uint32_t room);
 uint32_t uccl_ack_encode(uint8_t *out, const struct uccl_ack *a);
 enum uccl_drop uccl_ack_decode(struct uccl_ack *a, const uint8_t *in, uint32_t len);
@@ -168,74 +168,6 @@ void uccl_desc_encode(uint8_t rec[UCCL_REC_LEN], const struct uccl_desc *d);
 /* UCCL_DROP_RECORD: count 0 or too large, chunk 0, or len does not make count chunks, or offset + len overflows. */
 enum uccl_drop uccl_desc_decode(struct uccl_desc *d, const uint8_t rec[UCCL_REC_LEN]);
 
-/*
- * Part of a chunk that left as a train. Its record is that of the chunk, of which only the first bytes mean something
- * and [8..16) is the place of its first byte; behind it stand which part it is of how many, and bytes of the chunk in
- * all. Parts are of one length, but for the last.
- */
-#define UCCL_PART_COUNT 64
-#define UCCL_PART_REC 24
-
-struct uccl_chunk_part {
-	uint8_t index, count;
-	uint32_t total;
-};
-
-/* `rec` has the chunk's first UCCL_PART_REC bytes already. */
-void uccl_part_encode(uint8_t rec[UCCL_REC_LEN], const struct uccl_chunk_part *p);
-/* A header of a part becomes that of another one of its chunk, as long as it. */
-static inline void uccl_part_other(uint8_t hdr[UCCL_HDR_LEN], uint8_t index, uint32_t pseq)
-{
-	uccl_put32(hdr + 20, pseq);
-	hdr[32 + 24] = index;
-}
-/* What it says, not checked. */
-static inline void uccl_part_read(struct uccl_chunk_part *p, const uint8_t rec[UCCL_REC_LEN])
-{
-	p->index = rec[24];
-	p->count = rec[25];
-	p->total = uccl_get32(rec + 28);
-}
-/* UCCL_DROP_RECORD: one part or too many, no such part, or not of `len` bytes. */
-enum uccl_drop uccl_part_decode(struct uccl_chunk_part *p, const uint8_t rec[UCCL_REC_LEN], uint32_t len);
-
-/*
- * Of `len` bytes at `data`, packets of `each` bytes but the last, which may be shorter: how many from the first on are
- * parts in a row, which differ by what counts them, and by UCCL_FLAGS_ROW, and by nothing else? In bytes. h: header of
- * the first, which decoded well; it gets those flags that one of the others has. Where there is no such row, those of
- * the first.
- */
-uint32_t uccl_part_run(struct uccl_hdr *h, const uint8_t *data, uint32_t each, uint32_t len);
-
-/* Pieces of a chunk: the most that there may be, and bytes of its record that each brings. */
-#define UCCL_PIECE_COUNT 64
-#define UCCL_PIECE_REC (UCCL_REC_LEN / 2)
-
-/*
- * Record of a PIECE: which of how many, and bytes of the CHUNK or PART in all. Pieces are of one length, but for the
- * last. Those of even index bring the first half of its record, the others the second.
- */
-struct uccl_piece {
-	uint8_t index, count;
-	uint8_t part;	/* index of the PART that it is a piece of, + 1; 0: of a CHUNK */
-	uint32_t total;
-	const uint8_t *half; /* UCCL_PIECE_REC bytes */
-};
-
-/* Of which PART a PIECE is, as in struct uccl_piece; not checked. */
-static inline uint8_t uccl_piece_part(const uint8_t rec[UCCL_REC_LEN])
-{
-	return rec[2];
-}
-void uccl_piece_encode(uint8_t rec[UCCL_REC_LEN], const struct uccl_piece *p);
-/* UCCL_DROP_RECORD: one piece or too many, no such piece, or not of `len` bytes. */
-enum uccl_drop uccl_piece_decode(struct uccl_piece *p, const uint8_t rec[UCCL_REC_LEN], uint32_t len);
-/* Bytes of each but the last. */
-static inline uint32_t uccl_piece_len(uint32_t total, uint8_t count)
-{
-	return (total + count - 1) / count;
-}
-
 /* Payload is cut at multiples of so many bytes of its message. PROTOCOL R216 */
 #define UCCL_WORD 8
 
@@ -244,7 +176,79 @@ static inline uint32_t uccl_words(uint32_t bytes)
 	return bytes & ~(UCCL_WORD - 1u);
 }
 
-/* First 16 bytes of rec in every record that carries bulk payload: DATA, eager DATA, FRAG. */
+/*
+ * Segment `index` of the `count` of a chunk. All but the last are of one length, so a receiver needs no earlier one to
+ * know where it belongs. One that is too long for the path leaves as `subs` sub-segments, likewise. A chunk that is too
+ * long, and was not cut before, is one segment.
+ *
+ * The record is that of the chunk, of which [8..16) is the place of its first byte; but behind its first
+ * UCCL_SEGMENT_REC bytes stand these numbers. Sub-segments of odd index bring the last so many bytes of it instead. Of
+ * a direct write [16..18) is its path.
+ */
+#define UCCL_SEGMENT_COUNT 64
+#define UCCL_SEGMENT_REC 24
+#define UCCL_SEGMENT_PATH 16
+
+struct uccl_segment {
+	uint8_t index, count;
+	uint8_t sub, subs; /* subs 0: all of it is here */
+	uint32_t total;	   /* bytes of the chunk */
+};
+
+/* Bytes of each but the last, of `count` that have `total` together. PROTOCOL R216 */
+static inline uint32_t uccl_segment_each(uint32_t total, uint8_t count)
+{
+	return uccl_words((total + count - 1) / count + UCCL_WORD - 1);
+}
+
+/* Bytes of this one. */
+static inline uint32_t uccl_segment_len(uint32_t total, uint8_t index, uint8_t count)
+{
+	uint32_t each = uccl_segment_each(total, count);
+
+	return index + 1u == count ? total - index * each : each;
+}
+
+/* `rec` is that of the chunk. */
+void uccl_segment_encode(uint8_t out[UCCL_REC_LEN], const uint8_t rec[UCCL_REC_LEN], const struct uccl_segment *s);
+/* A header of a segment becomes that of another one of its chunk, as long as it. */
+static inline void uccl_segment_other(uint8_t hdr[UCCL_HDR_LEN], uint8_t index, uint32_t pseq)
+{
+	uccl_put32(hdr + 20, pseq);
+	hdr[32 + 24] = index;
+}
+/* Which one is it, and in how many sub-segments does it leave? Not checked. */
+static inline uint8_t uccl_segment_index(const uint8_t rec[UCCL_REC_LEN])
+{
+	return rec[24];
+}
+static inline uint8_t uccl_segment_subs(const uint8_t rec[UCCL_REC_LEN])
+{
+	return rec[27];
+}
+/* What it says, not checked. */
+static inline void uccl_segment_read(struct uccl_segment *s, const uint8_t rec[UCCL_REC_LEN])
+{
+	s->index = rec[24];
+	s->count = rec[25];
+	s->sub = rec[26];
+	s->subs = rec[27];
+	s->total = uccl_get32(rec + 28);
+}
+/* Is it one, of `len` bytes? Not if there are too many or none, or no such one. */
+bool uccl_segment_fits(const struct uccl_segment *s, uint32_t len);
+/* UCCL_DROP_RECORD: it is none. */
+enum uccl_drop uccl_segment_decode(struct uccl_segment *s, const uint8_t rec[UCCL_REC_LEN], uint32_t len);
+
+/*
+ * Of `len` bytes at `data`, packets of `each` bytes but the last, which may be shorter: how many from the first on are
+ * segments in a row, which differ by what counts them, and by UCCL_FLAGS_ROW, and by nothing else? In bytes. h: header
+ * of the first, which decoded well; it gets those flags that one of the others has. Where there is no such row, those
+ * of the first.
+ */
+uint32_t uccl_segment_row(struct uccl_hdr *h, const uint8_t *data, uint32_t each, uint32_t len);
+
+/* First 16 bytes of rec in every record that carries bulk payload: DATA, REPLY, EAGER. */
 static inline void uccl_rec_set_bulk(uint8_t *rec, uint32_t id, uint32_t gen, uint64_t offset)
 {
 	uccl_put32(rec, id);

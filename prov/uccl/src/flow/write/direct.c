@@ -2,7 +2,7 @@
 /*
  * Receiving side of direct writes. A write has 32 bits of header, so a descriptor in the packet stream tells where the
  * chunks that follow it belong. The NIC writes before software can look; therefore:
- *  - a chunk is written directly at most once, what is sent again comes as packets (FRAG) and is copied here;
+ *  - a chunk is written directly at most once, what is sent again comes in segments and is copied here;
  *  - a chunk completed by packets whose write was not seen leaves a doubt: the write may still land. The message's
  * buffer stays ours until the doubt is settled: the write arrives, or the path is fenced, or, only if the operator
  * declared paths FIFO, a later write on the same path arrives. One step backwards on any path ends FIFO for good.
@@ -34,15 +34,15 @@ static enum uccl_drop write_part(struct uccl_flow *f, const struct uccl_rx_desc 
 	return reason;
 }
 
-/* What fragments brought already is not counted again: the rest of the chunk, each gap between them by itself. */
+/* What segments brought already is not counted again: the rest of the chunk, each gap between them by itself. */
 static enum uccl_drop write_parts(struct uccl_flow *f, const struct uccl_rx_desc *d, uint64_t csn, uint64_t off,
-				  uint32_t len, uint64_t now)
+				  uint64_t now)
 {
 	enum uccl_drop reason = UCCL_DROP_COUNT;
-	uint64_t from, to;
+	uint32_t from, to;
 	uint8_t i = 0;
 
-	while (reason == UCCL_DROP_COUNT && uccl_write_rx_gap(&f->write_rx, csn, len, &i, &from, &to))
+	while (reason == UCCL_DROP_COUNT && uccl_parts_gap(flow_parts(f, csn), &i, &from, &to))
 		reason = write_part(f, d, off, from, to, now);
 	return reason;
 }
@@ -50,6 +50,7 @@ static enum uccl_drop write_parts(struct uccl_flow *f, const struct uccl_rx_desc
 /* A write whose descriptor is known. */
 static void write_deliver(struct uccl_flow *f, struct uccl_rx_desc *d, uint64_t csn, uint32_t len, uint64_t now)
 {
+	const struct uccl_parts *parts = flow_parts(f, csn);
 	enum uccl_drop reason;
 	uint64_t off;
 
@@ -58,14 +59,14 @@ static void write_deliver(struct uccl_flow *f, struct uccl_rx_desc *d, uint64_t 
 		flow_drop(f, UCCL_DROP_RANGE, 0, now);
 		return;
 	}
-	reason = uccl_write_rx_slot(&f->write_rx, csn)->frags ? write_parts(f, d, csn, off, len, now)
-							      : write_part(f, d, off, 0, len, now);
+	reason = parts->count ? write_parts(f, d, csn, off, now) : write_part(f, d, off, 0, len, now);
 	if (reason != UCCL_DROP_COUNT)
 		flow_drop(f, reason, 0, now);
 	if (reason == UCCL_DROP_MEMORY)
 		return;
 	uccl_write_rx_take(&f->write_rx, d);
-	flow_received(f, csn, len, true, false, now);
+	/* Bytes that segments brought were counted. */
+	flow_received(f, csn, len - (parts->count ? uccl_parts_bytes(parts, parts->have) : 0), true, false, now);
 	uccl_write_rx_age(&f->write_rx, csn, now);
 	/* Writes carry no request for an acknowledgement: the last one announced is taken for one. PROTOCOL R273 */
 	flow_owe_ack(f, csn, 1,
@@ -131,33 +132,6 @@ void uccl_flow_rx_write(struct uccl_flow *f, uint32_t imm, uint32_t len, uint16_
 	} else if (!uccl_write_rx_hold(&f->write_rx, csn, len, path, now)) {
 		flow_rx_dup(f, false, now);
 	}
-}
-
-enum uccl_drop flow_frag_rx(struct uccl_flow *f, const struct uccl_hdr *h, uint64_t csn, const uint8_t *payload,
-			    uint32_t *complete, uint64_t now)
-{
-	struct uccl_chunk_in in = { .rtype = h->rtype, .rec = h->rec, .data = payload, .len = h->payload_len };
-	const struct uccl_frag g = {
-		.csn = csn,
-		.at = uccl_get64(h->rec + 8),
-		.id = uccl_get32(h->rec),
-		.gen = uccl_get32(h->rec + 4),
-		.bytes = h->payload_len,
-		.path = uccl_get16(h->rec + 18),
-		.index = h->rec[16],
-		.count = h->rec[17],
-	};
-	enum uccl_drop reason = uccl_write_rx_frag(&f->write_rx, &g, complete, now);
-
-	if (reason != UCCL_DROP_COUNT)
-		return reason;
-	in.doubtful = *complete;
-	reason = f->cfg.ops->deliver(f, &in, now);
-	if (reason != UCCL_DROP_MEMORY)
-		f->cfg.stats->rx_bytes += h->payload_len;
-	uccl_write_rx_frag_end(&f->write_rx, &g, *complete, reason, f->ack_tracker.paths[g.path].seen_csn > csn + 1,
-			       now);
-	return reason;
 }
 
 void uccl_flow_fenced(struct uccl_flow *f, uint16_t path, uint64_t now)

@@ -58,7 +58,7 @@ int flow_tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 	path = flow_tx_path(f, len, uccl_item_left(item), now);
 	uccl_burst_take_fresh(&f->paths.burst);
 	able = uccl_paths_for_write(&f->paths, path, now);
-	e = flow_tx_enter(f, item, UCCL_PKT_FRAG, rec, payload, len, able < UCCL_PATHS_MAX ? able : path, now);
+	e = flow_tx_enter(f, item, UCCL_PKT_SEGMENT, rec, payload, len, able < UCCL_PATHS_MAX ? able : path, now);
 	uccl_sent_write(e, (uint8_t)(f->sent.nxt - 1 - f->write_tx.csn));
 	uccl_write_tx_left(&f->write_tx);
 	/* That one asks by itself. PROTOCOL R273 */
@@ -66,7 +66,7 @@ int flow_tx_write(struct uccl_flow *f, struct uccl_tx *tx, uint64_t now)
 		uccl_pto_ack_requested(&f->pto);
 	flow_tx_bulk_left(f, item, len);
 	if (able == UCCL_PATHS_MAX)
-		return flow_tx_parts(f, tx, e, now);
+		return flow_tx_wait(f, tx, e, now);
 	uccl_path_wrote(&f->paths.list[able], len, f->sent.nxt - 1);
 	if (!f->cfg.tx_sync || f->cfg.write_async)
 		uccl_sent_read(e);

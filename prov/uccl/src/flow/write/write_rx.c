@@ -147,24 +147,6 @@ bool uccl_write_rx_hold(struct uccl_write_rx *l, uint64_t csn, uint32_t len, uin
 	return true;
 }
 
-bool uccl_write_rx_gap(const struct uccl_write_rx *l, uint64_t csn, uint32_t len, uint8_t *i, uint64_t *from,
-		       uint64_t *to)
-{
-	const struct uccl_rx_slot *s = uccl_write_rx_slot(l, csn);
-	uint8_t n = *i;
-
-	while (n < s->nfrags && s->frags >> n & 1)
-		n++;
-	if (n >= s->nfrags)
-		return false;
-	*from = (uint64_t)n * s->piece;
-	while (n < s->nfrags && !(s->frags >> n & 1))
-		n++;
-	*to = n == s->nfrags ? len : (uint64_t)n * s->piece;
-	*i = n;
-	return true;
-}
-
 static void path_fence(struct uccl_write_rx *l, uint16_t path, uint64_t now)
 {
 	l->stats->fences++;
@@ -185,38 +167,16 @@ static void in_doubt_make_room(struct uccl_write_rx *l, uint64_t now)
 	path_fence(l, path, now);
 }
 
-/*
- * All fragments of a chunk but the last are of one length, so that index and count say where each lies, and all of them
- * are the chunk. PROTOCOL R23
- */
-static bool frag_fits(struct uccl_rx_slot *s, const struct uccl_frag *g, uint64_t off, uint32_t len)
-{
-	bool last = g->index + 1 == g->count;
-	uint64_t piece = g->count == 1 ? len : last ? off / (g->count - 1u) : g->bytes;
-
-	if (s->piece && (s->piece != piece || s->nfrags != g->count))
-		return false;
-	if (!piece || piece * (g->count - 1u) >= len || off != piece * g->index ||
-	    g->bytes != (last ? len - off : piece))
-		return false;
-	s->piece = (uint32_t)piece;
-	s->nfrags = g->count;
-	return true;
-}
-
-enum uccl_drop uccl_write_rx_frag(struct uccl_write_rx *l, const struct uccl_frag *g, uint32_t *complete, uint64_t now)
+enum uccl_drop uccl_write_rx_rewrite(struct uccl_write_rx *l, const struct uccl_rewrite *w, bool whole, uint64_t now)
 {
 	const struct uccl_rx_desc *d;
-	struct uccl_rx_slot *s;
-	uint64_t all, off;
-	uint32_t len;
+	uint64_t off;
 
-	*complete = 0;
 	if (!l->write_bytes)
 		return UCCL_DROP_STATE;
-	if (!g->count || g->count > UCCL_FRAG_MAX || g->index >= g->count || g->path >= l->npaths)
+	if (w->path >= l->npaths)
 		return UCCL_DROP_RECORD;
-	d = uccl_write_rx_desc(l, g->csn);
+	d = uccl_write_rx_desc(l, w->csn);
 	/* Without its descriptor it cannot be taken now: it will come again. */
 	if (!d)
 		return UCCL_DROP_MEMORY;
@@ -224,42 +184,31 @@ enum uccl_drop uccl_write_rx_frag(struct uccl_write_rx *l, const struct uccl_fra
 		in_doubt_make_room(l, now);
 	if (l->ndoubts == l->window)
 		return UCCL_DROP_MEMORY;
-	/* The fragment must lie inside the chunk that the descriptor announced. PROTOCOL R23 */
-	len = uccl_write_rx_chunk(d, g->csn, &off);
-	off += d->d.offset;
-	if (g->id != d->d.id || g->gen != d->d.gen || g->at - off > len || g->bytes > len - (g->at - off))
+	/* It must be the chunk that the descriptor announced. PROTOCOL R23 */
+	if (uccl_write_rx_chunk(d, w->csn, &off) != w->len || w->at != d->d.offset + off || w->id != d->d.id ||
+	    w->gen != d->d.gen)
 		return UCCL_DROP_RANGE;
-	s = uccl_write_rx_slot(l, g->csn);
-	if (s->frags >> g->index & 1)
-		return UCCL_DROP_DUPLICATE;
-	if (!frag_fits(s, g, g->at - off, len))
-		return UCCL_DROP_RANGE;
-	all = g->count == 64 ? UINT64_MAX : (1ull << g->count) - 1;
-	if ((s->frags | 1ull << g->index) != all)
-		return UCCL_DROP_COUNT;
-	*complete = len;
-	l->in_doubt[l->ndoubts++] = (struct uccl_in_doubt){.csn = g->csn, .id = g->id, .gen = g->gen, .path = g->path};
+	if (whole)
+		l->in_doubt[l->ndoubts++] =
+			(struct uccl_in_doubt){.csn = w->csn, .id = w->id, .gen = w->gen, .path = w->path};
 	return UCCL_DROP_COUNT;
 }
 
-void uccl_write_rx_frag_end(struct uccl_write_rx *l, const struct uccl_frag *g, bool complete, enum uccl_drop reason,
-			    bool passed, uint64_t now)
+void uccl_write_rx_rewrite_end(struct uccl_write_rx *l, const struct uccl_rewrite *w, enum uccl_drop reason,
+			       bool passed, uint64_t now)
 {
 	struct uccl_in_doubt *doubt;
 
-	if (complete && reason != UCCL_DROP_COUNT)
+	if (reason != UCCL_DROP_COUNT)
 		l->ndoubts--;
-	if (reason == UCCL_DROP_MEMORY)
+	if (reason != UCCL_DROP_COUNT && reason != UCCL_DROP_UNWANTED)
 		return;
-	uccl_write_rx_slot(l, g->csn)->frags |= 1ull << g->index;
-	if (!complete)
-		return;
-	uccl_write_rx_take(l, uccl_write_rx_desc(l, g->csn));
+	uccl_write_rx_take(l, uccl_write_rx_desc(l, w->csn));
 	if (reason != UCCL_DROP_COUNT)
 		return;
 	l->stats->doubtful++;
 	/* Delivery may have fenced the path; and a later write may have been seen on it already. */
-	doubt = in_doubt_find(l, g->csn);
+	doubt = in_doubt_find(l, w->csn);
 	if (doubt && l->fifo && passed)
 		in_doubt_settle(l, doubt, now);
 }

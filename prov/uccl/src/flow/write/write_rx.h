@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Part of a flow: where direct writes of the peer land. A descriptor announces a run of chunks; a write that comes
- * before it is held; what comes again as fragments is put together here; and a chunk that they completed leaves a
- * doubt, because its write may still land. A doubt ends when the write comes, when its path is fenced, when its place
- * is closed, or, while paths count as FIFO, with a later write on its path.
+ * before it is held; and a chunk that was completed by segments that were sent again leaves a doubt, because its write
+ * may still land. A doubt ends when the write comes, when its path is fenced, when its place is closed, or, while paths
+ * count as FIFO, with a later write on its path.
  *
  * The grammar: init. `check`, then `announce`, for a descriptor; `came` for each write, then `again` if its chunk is
- * here already, `hold` if nobody announced it, else `take`; `frag` for each fragment and, if it was taken in,
- * `frag_end`; `release` for the chunks of a new descriptor; `forget` and `age` for each chunk that is here, whatever it
- * came in. `fenced` and `forgive` end doubts, `fence` asks for it.
+ * here already, `hold` if nobody announced it, else `take`; `rewrite` for segments that are sent again and, if they
+ * completed their chunk, `rewrite_end`; `release` for the chunks of a new descriptor; `forget` and `age` for each chunk
+ * that is here, whatever it came in. `fenced` and `forgive` end doubts, `fence` asks for it.
  */
 #ifndef UCCL_FLOW_WRITE_WRITE_RX_H
 #define UCCL_FLOW_WRITE_WRITE_RX_H
@@ -21,8 +21,6 @@
 #include "flow/observe/stats.h"
 #include "flow/wire/wire.h"
 
-/* Fragments of one chunk at most: a bit each. */
-#define UCCL_FRAG_MAX 64
 /* Writes that may come after their place is closed: so many are remembered, more count as doubled by the network. */
 #define UCCL_LATE_MAX 64
 /* Doubts that grow old are looked for so often, in chunks: they are few, and seldom. */
@@ -48,15 +46,10 @@ struct uccl_write_rx_cfg {
 
 /* State of one CSN in the receive window. */
 struct uccl_rx_slot {
-	union {
-		uint64_t frags;	/* fragments received, a bit each */
-		uint64_t came;	/* early: when the write came, ns */
-	};
-	uint32_t piece;		/* bytes of each but the last; 0: none came */
-	uint32_t wlen;		/* a write arrived before its descriptor: its bytes */
+	uint64_t came; /* a write arrived before its descriptor: when, ns */
+	uint32_t wlen; /* its bytes */
 	uint16_t wpath;
-	bool early;		/* such a write is held */
-	uint8_t nfrags;		/* how many there are in all */
+	bool early; /* such a write is held */
 };
 
 /* An accepted descriptor whose chunks are not all received. */
@@ -73,14 +66,13 @@ struct uccl_in_doubt {
 	uint16_t path;
 };
 
-/* A fragment, as its packet has it. */
-struct uccl_frag {
+/* A chunk that is sent again, as one of its segments has it. */
+struct uccl_rewrite {
 	uint64_t csn;
 	uint64_t at;		/* first byte of the message */
 	uint32_t id, gen;	/* of the message */
-	uint32_t bytes;
-	uint16_t path;		/* of the write that it replaces */
-	uint8_t index, count;
+	uint32_t len;
+	uint16_t path; /* of the write that it replaces */
 };
 
 struct uccl_write_rx {
@@ -123,21 +115,14 @@ bool uccl_write_rx_again(struct uccl_write_rx *l, uint64_t csn, bool had_doubt);
 bool uccl_write_rx_hold(struct uccl_write_rx *l, uint64_t csn, uint32_t len, uint16_t path, uint64_t now);
 
 /*
- * Bytes [*from, *to) of a chunk of `len` bytes that no fragment has brought: the next gap from fragment *i on, which is
- * 0 at first and moves on. False: there is none. Of chunks with fragments only.
+ * Segments of it came. UCCL_DROP_COUNT: they are to be delivered; if the chunk is `whole` with them,
+ * uccl_write_rx_rewrite_end says what came of that. The doubt is there before delivery, because the message that this
+ * chunk completes asks for fences of all its doubts. Else why they are refused; UCCL_DROP_MEMORY: now.
  */
-bool uccl_write_rx_gap(const struct uccl_write_rx *l, uint64_t csn, uint32_t len, uint8_t *i, uint64_t *from,
-		       uint64_t *to);
-
-/*
- * A fragment came. UCCL_DROP_COUNT: it is to be delivered, then uccl_write_rx_frag_end says what came of that;
- * *complete: bytes of the chunk that it completes, 0: it does not. The doubt is there before delivery, because the
- * message that this chunk completes asks for fences of all its doubts. Else why it is refused; UCCL_DROP_MEMORY: now.
- */
-enum uccl_drop uccl_write_rx_frag(struct uccl_write_rx *l, const struct uccl_frag *g, uint32_t *complete, uint64_t now);
+enum uccl_drop uccl_write_rx_rewrite(struct uccl_write_rx *l, const struct uccl_rewrite *w, bool whole, uint64_t now);
 /* `reason`: what delivery said; `passed`: a later write has come on its path. */
-void uccl_write_rx_frag_end(struct uccl_write_rx *l, const struct uccl_frag *g, bool complete, enum uccl_drop reason,
-			    bool passed, uint64_t now);
+void uccl_write_rx_rewrite_end(struct uccl_write_rx *l, const struct uccl_rewrite *w, enum uccl_drop reason,
+			       bool passed, uint64_t now);
 
 /* No earlier write on this path can land any more. */
 void uccl_write_rx_fenced(struct uccl_write_rx *l, uint16_t path, uint64_t now);

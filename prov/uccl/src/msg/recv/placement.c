@@ -111,13 +111,13 @@ int uccl_msg_predict(struct uccl_msg_ep *m, struct uccl_rx_placement *hints, int
 uint8_t *uccl_msg_place(struct uccl_peer *p, const struct uccl_hdr *h, uint64_t len)
 {
 	uint64_t off = uccl_get64(h->rec + 8);
-	struct uccl_chunk_part part;
+	struct uccl_segment s;
 	struct uccl_msg_rx *rx;
 
-	if (h->type == UCCL_PKT_PART) {
-		if (uccl_part_decode(&part, h->rec, h->payload_len) != UCCL_DROP_COUNT)
+	if (h->type == UCCL_PKT_SEGMENT) {
+		if (uccl_segment_decode(&s, h->rec, h->payload_len) != UCCL_DROP_COUNT || s.subs)
 			return NULL;
-		off += (uint64_t)part.index * uccl_piece_len(part.total, part.count);
+		off += (uint64_t)s.index * uccl_segment_each(s.total, s.count);
 	} else if (h->type != UCCL_PKT_CHUNK) {
 		return NULL;
 	}

@@ -969,7 +969,7 @@ static void gpu__gathered_nothing_else(void **state)
 	for (int type = 0; type < 256; type++) {
 		w = h;
 		w.type = (uint8_t)type;
-		if (type != UCCL_PKT_CHUNK && type != UCCL_PKT_PART)
+		if (type != UCCL_PKT_CHUNK && type != UCCL_PKT_SEGMENT)
 			assert_int_equal(device_rx_refused(&w, 100),
 					 uccl_type_known(w.type) ? UCCL_DROP_RECORD : UCCL_DROP_TYPE);
 	}
@@ -1005,7 +1005,12 @@ static void gpu__gathered_nothing_else(void **state)
 	w.csn = (uint32_t)c->peer.flow.sent.nxt;
 	assert_int_equal(device_rx_refused(&w, 100), UCCL_DROP_HANDLE);
 	w.csn++;
-	w.type = UCCL_PKT_PART;
+	w.type = UCCL_PKT_SEGMENT;
+	assert_int_equal(device_rx_refused(&w, 100), UCCL_DROP_RECORD);
+	/* Nor a sub-segment of one. */
+	uccl_segment_encode(rec, (const uint8_t[UCCL_REC_LEN]){0},
+			    &(struct uccl_segment){.count = 1, .subs = 2, .total = 200});
+	w.rec = rec;
 	assert_int_equal(device_rx_refused(&w, 100), UCCL_DROP_RECORD);
 	assert_int_equal(st(1)->gathered, gathered);
 	assert_int_equal(e[1]->device_rx.n, 0);

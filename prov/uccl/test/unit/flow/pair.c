@@ -251,7 +251,7 @@ void pair_init(struct pair *p, const struct pair_cfg *cfg)
 			.find_mtu = cfg->find_mtu,
 			.train_bytes = cfg->train_bytes,
 			.train_short = cfg->train_short,
-			.parts_tx = cfg->parts ? UCCL_PART_COUNT : 0,
+			.parts_tx = cfg->parts ? UCCL_SEGMENT_COUNT : 0,
 			.parts_rx = cfg->parts,
 			.pads_tx = cfg->pads,
 			.window = cfg->window,

@@ -127,7 +127,7 @@ struct pair {
 
 /* A pair like UDP: 256 chunks of 1 KiB, 4 paths, 10 us one way, no congestion control, round robin, no credit. */
 struct pair_cfg pair_packets(void);
-/* A pair like RDMA: direct writes of 4 KiB in 4 fragments. */
+/* A pair like RDMA: direct writes of 4 KiB in 4 segments. */
 struct pair_cfg pair_direct(void);
 
 void pair_init(struct pair *p, const struct pair_cfg *cfg);
@@ -157,7 +157,7 @@ void pair_arrive(struct pair *p, uint32_t i);
 void pair_lose(struct pair *p, uint32_t i);
 /* Everything on the wire to `to` arrives now, in order. */
 void pair_arrive_all(struct pair *p, int to);
-/* First packet of `type` on the wire to `to`; -1: none. UCCL_PKT_FRAG is a packet; writes: pair_find_write. */
+/* First packet of `type` on the wire to `to`; -1: none. UCCL_PKT_SEGMENT is a packet; writes: pair_find_write. */
 int pair_find(const struct pair *p, int to, uint8_t type);
 int pair_find_write(const struct pair *p, int to);
 

@@ -81,18 +81,19 @@ static void rx__black_hole(void **state)
 static uint64_t end_of(const struct pair_pkt *k)
 {
 	uint64_t at = uccl_get64(k->h.rec + 8) + k->h.payload_len;
-	struct uccl_chunk_part part;
+	struct uccl_segment s;
 
 	if (k->h.type == UCCL_PKT_CHUNK)
 		return at;
-	uccl_part_read(&part, k->h.rec);
-	return at + part.index * uccl_piece_len(part.total, part.count);
+	uccl_segment_read(&s, k->h.rec);
+	return at + s.index * uccl_segment_each(s.total, s.count);
 }
 
 /* What is delivered by itself ends on a word, or where its range ends. Pieces are delivered when all are there. */
 static void words(struct pair *q, struct pair_pkt *k)
 {
-	if (k->kind == UCCL_RX_PACKET && (k->h.type == UCCL_PKT_CHUNK || k->h.type == UCCL_PKT_PART) &&
+	if (k->kind == UCCL_RX_PACKET &&
+	    (k->h.type == UCCL_PKT_CHUNK || (k->h.type == UCCL_PKT_SEGMENT && !uccl_segment_subs(k->h.rec))) &&
 	    k->h.rtype == PAIR_BULK) {
 		PAIR_CHECK(end_of(k) % UCCL_WORD == 0 || end_of(k) == ODD);
 		q->count++;
@@ -203,22 +204,36 @@ static void tx__shorter_in_mid_row(void **state)
 	uccl_flow_mtu_reported(tx(), 4000, p.now);
 	pair_record(&p, 0, 8000);
 	assert_int_equal(uccl_flow_tx(tx(), &t, p.now), 1);
-	assert_int_equal(t.hdr[3], UCCL_PKT_PIECE);
-	assert_int_equal(t.hdr[33], 3);
+	assert_int_equal(t.hdr[3], UCCL_PKT_SEGMENT);
+	assert_int_equal(t.hdr[32 + 25], 1);
+	assert_int_equal(t.hdr[32 + 27], 3);
 	uccl_flow_mtu_reported(tx(), 2000, p.now);
-	assert_int_equal(uccl_flow_tx(tx(), &t, p.now), 1);
-	assert_int_equal(t.hdr[32], 0);
-	assert_int_equal(t.hdr[33], 5);
+	/* That one may still come, then the others are missing. */
+	assert_int_equal(tx()->sent.inflight_bytes, t.payload_len);
+	assert_int_equal(uccl_flow_tx(tx(), &t, p.now), 0);
+	assert_true(pair_finish(&p, UCCL_NS_PER_S));
+	pair_fini(&p);
+	/* None of them comes: it is cut anew. */
+	start(&network);
+	uccl_flow_mtu_reported(tx(), 4000, p.now);
+	pair_record(&p, 0, 8000);
+	pair_pump_one(&p, 0);
+	while (p.nwire)
+		pair_lose(&p, 0);
+	uccl_flow_mtu_reported(tx(), 2000, p.now);
+	while (pair_find(&p, 1, UCCL_PKT_SEGMENT) < 0)
+		assert_true(pair_step(&p));
+	assert_int_equal(p.wire[pair_find(&p, 1, UCCL_PKT_SEGMENT)]->h.rec[27], 5);
 	assert_true(pair_finish(&p, UCCL_NS_PER_S));
 	pair_fini(&p);
 }
 
-/* Each piece takes a place of the receive queue; what fills more than all of it goes alone, by and by. PROTOCOL R165 */
+/* Each packet takes a place of the receive queue; what fills more than all of it goes by and by. PROTOCOL R172 */
 static void tx__pieces_take_slots(void **state)
 {
 	(void)state;
 	for (uint32_t slots = 1; slots <= 20; slots++) {
-		uint32_t network = 1472, count = 6, n = 0;
+		uint32_t network = 1472, n = 0;
 		struct pair_cfg c = pair_packets();
 		struct uccl_tx t;
 
@@ -233,11 +248,11 @@ static void tx__pieces_take_slots(void **state)
 		for (int i = 0; i < 10; i++)
 			pair_record(&p, 0, 8000);
 		while (uccl_flow_tx(tx(), &t, p.now)) {
-			assert_int_equal(t.hdr[3], UCCL_PKT_PIECE);
-			assert_int_equal(t.hdr[33], count);
+			assert_int_equal(t.hdr[3], UCCL_PKT_SEGMENT);
+			assert_int_equal(t.hdr[32 + 27], 6);
 			n++;
 		}
-		assert_int_equal(n, slots < count ? slots : slots / count * count);
+		assert_int_equal(n, slots);
 		assert_int_equal(uccl_sent_packets(&tx()->sent), n);
 		assert_int_equal(uccl_flow_check(tx()), 0);
 		assert_true(pair_finish(&p, UCCL_NS_PER_S));
@@ -301,26 +316,24 @@ static void rx__trains_pass(void **state)
 	pair_fini(&p);
 }
 
-static struct uccl_piece piece_of(uint8_t index, uint8_t count, uint32_t total)
+static struct uccl_segment sub_of(uint8_t sub, uint8_t subs, uint32_t total)
 {
-	static const uint8_t half[UCCL_PIECE_REC];
-
-	return (struct uccl_piece){.index = index, .count = count, .total = total, .half = half};
+	return (struct uccl_segment){.count = 1, .sub = sub, .subs = subs, .total = total};
 }
 
-/* A made-up piece arrives at side 1. */
-static void feed(uint64_t csn, struct uccl_piece piece, uint32_t len)
+/* A made-up sub-segment arrives at side 1. */
+static void feed(uint64_t csn, struct uccl_segment s, uint32_t len)
 {
-	static const uint8_t payload[9000];
+	static const uint8_t payload[9000], whole[UCCL_REC_LEN];
 	uint8_t rec[UCCL_REC_LEN];
-	struct uccl_hdr h = {.type = UCCL_PKT_PIECE, .rtype = PAIR_RAW, .csn = (uint32_t)csn, .rec = rec};
+	struct uccl_hdr h = {.type = UCCL_PKT_SEGMENT, .rtype = PAIR_RAW, .csn = (uint32_t)csn, .rec = rec};
 
 	h.payload_len = (uint16_t)len;
-	uccl_piece_encode(rec, &piece);
+	uccl_segment_encode(rec, whole, &s);
 	pair_feed(&p, 1, &h, payload, NULL);
 }
 
-/* Pieces that do not fit their own numbers, or are of more than we take. PROTOCOL R153 */
+/* What does not fit its own numbers, or is of more than we take. Which cuts there are test_wire knows. PROTOCOL R153 */
 static void piece_rx__malformed(void **state)
 {
 	uint32_t network = UINT32_MAX;
@@ -329,57 +342,48 @@ static void piece_rx__malformed(void **state)
 	(void)state;
 	start(&network);
 	csn = p.side[1].f.rcv.nxt;
-	feed(csn, piece_of(0, 0, 100), 100);
-	feed(csn, piece_of(0, 1, 100), 100); /* one piece is none */
-	feed(csn, piece_of(2, 2, 100), 50);
-	feed(csn, piece_of(0, 65, 6500), 100);
-	feed(csn, piece_of(0, 2, 100), 49);
-	feed(csn, piece_of(0, 2, 100), 51);
-	feed(csn, piece_of(1, 2, 99), 50);
-	feed(csn, piece_of(1, 2, 100), 0);
-	feed(csn, piece_of(0, 2, 0), 0);
-	feed(csn, piece_of(1, 64, 64), 2);
-	feed(csn, piece_of(3, 4, 5), 1); /* nothing is left for the last */
-	feed(csn, piece_of(2, 4, 5), 2);
-	feed(csn, piece_of(0, 2, 8194), 4097);
-	feed(csn, piece_of(0, 64, UINT32_MAX), 0);
-	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 14);
+	feed(csn, sub_of(0, 1, 96), 96); /* one is none */
+	feed(csn, sub_of(2, 2, 96), 48);
+	feed(csn, sub_of(0, 65, 6240), 96);
+	feed(csn, sub_of(0, 2, 96), 47);
+	feed(csn, sub_of(3, 4, 24), 8); /* nothing is left for the last */
+	feed(csn, sub_of(0, 2, 8208), 4104);
+	feed(csn, sub_of(0, 64, UINT32_MAX), 0);
+	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_RECORD), 7);
 	assert_int_equal(p.side[1].f.pieces.n, 0);
-	feed(csn, piece_of(0, 2, 8192), 4096);
-	feed(csn, piece_of(1, 2, 8192), 4096);
+	feed(csn, sub_of(0, 2, 8192), 4096);
+	feed(csn, sub_of(1, 2, 8192), 4096);
 	assert_int_equal(p.side[1].raw, 1);
 	assert_int_equal(p.side[1].raw_bytes, 8192);
 	pair_fini(&p);
 }
 
-/* Doubled pieces, pieces of another cut, and the whole chunk that comes late after all. PROTOCOL R153 */
+/* Doubled ones, those of another cut, and the whole chunk that comes late after all. PROTOCOL R153 R331 */
 static void piece_rx__once(void **state)
 {
-	struct uccl_hdr whole = {.type = UCCL_PKT_CHUNK, .rtype = PAIR_RAW, .payload_len = 900};
-	static const uint8_t payload[900], rec[UCCL_REC_LEN];
+	struct uccl_hdr whole = {.type = UCCL_PKT_CHUNK, .rtype = PAIR_RAW, .payload_len = 960};
+	static const uint8_t payload[960], rec[UCCL_REC_LEN];
 	uint32_t network = UINT32_MAX;
 	uint64_t csn;
 
 	(void)state;
 	start(&network);
 	csn = p.side[1].f.rcv.nxt;
-	feed(csn, piece_of(0, 3, 900), 300);
-	feed(csn, piece_of(0, 3, 900), 300);
-	feed(csn, piece_of(1, 3, 900), 300);
+	feed(csn, sub_of(0, 2, 960), 480);
+	feed(csn, sub_of(0, 2, 960), 480);
+	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_DUPLICATE), 1);
+	/* Cut in three now: what came of two is nothing, and what still comes of them is old. */
+	feed(csn, sub_of(1, 3, 960), 320);
+	feed(csn, sub_of(1, 2, 960), 480);
+	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_DUPLICATE), 2);
+	feed(csn, sub_of(2, 3, 960), 320);
 	assert_int_equal(p.side[1].raw, 0);
-	/* Cut in two now: what came of three is nothing. */
-	feed(csn, piece_of(1, 2, 900), 450);
-	assert_int_equal(p.side[1].raw, 0);
-	feed(csn, piece_of(2, 3, 900), 300);
-	assert_int_equal(p.side[1].raw, 0);
-	feed(csn, piece_of(0, 2, 900), 450);
-	feed(csn, piece_of(1, 2, 900), 450);
+	feed(csn, sub_of(0, 3, 960), 320);
 	assert_int_equal(p.side[1].raw, 1);
-	feed(csn, piece_of(1, 2, 900), 450);
+	feed(csn, sub_of(1, 3, 960), 320);
 	assert_int_equal(p.side[1].raw, 1);
-	assert_int_equal(p.side[1].f.ack_tracker.dups, 0); /* nobody sent too early */
-	/* The next one: in part, and then whole. */
-	feed(csn + 1, piece_of(1, 2, 900), 450);
+	/* The next one: some of it, and then all of it as a packet. */
+	feed(csn + 1, sub_of(1, 2, 960), 480);
 	whole.csn = (uint32_t)(csn + 1);
 	whole.rec = rec;
 	pair_feed(&p, 1, &whole, payload, NULL);
@@ -388,7 +392,7 @@ static void piece_rx__once(void **state)
 	pair_fini(&p);
 }
 
-/* However many chunks somebody begins, few are kept, and the first that is missing always goes on. PROTOCOL R154 */
+/* However many chunks somebody begins, few are kept. PROTOCOL R154 */
 static void piece_rx__few_are_kept(void **state)
 {
 	uint32_t network = UINT32_MAX;
@@ -397,18 +401,157 @@ static void piece_rx__few_are_kept(void **state)
 	(void)state;
 	start(&network);
 	csn = p.side[1].f.rcv.nxt;
-	for (uint64_t k = 1; k <= 100; k++)
-		feed(csn + k, piece_of(0, 2, 8000), 4000);
-	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_MEMORY), 100 - UCCL_PIECED_MAX);
-	feed(csn, piece_of(0, 2, 8000), 4000);
-	feed(csn, piece_of(1, 2, 8000), 4000);
+	for (uint64_t k = 0; k < 50; k++)
+		feed(csn + k, sub_of(0, 2, 8000), 4000);
+	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_MEMORY), 50 - UCCL_KEPT_MAX);
+	feed(csn + 20, sub_of(0, 2, 8000), 4000);
+	assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_MEMORY), 51 - UCCL_KEPT_MAX);
+	feed(csn + 3, sub_of(1, 2, 8000), 4000);
 	assert_int_equal(p.side[1].raw, 1);
-	/* It had the place of the latest of those that were kept. */
-	feed(csn + 15, piece_of(1, 2, 8000), 4000);
-	assert_int_equal(p.side[1].raw, 2);
-	feed(csn + 16, piece_of(1, 2, 8000), 4000);
+	feed(csn + 20, sub_of(0, 2, 8000), 4000);
+	feed(csn + 20, sub_of(1, 2, 8000), 4000);
 	assert_int_equal(p.side[1].raw, 2);
 	pair_fini(&p);
+}
+
+/* Nor does a sender begin more, and those that it began go on before the others, however they were lost. PROTOCOL R154
+ */
+static void tx__few_are_kept(void **state)
+{
+	uint32_t network = 1472;
+
+	(void)state;
+	for (uint32_t seed = 1; seed <= 20; seed++) {
+		uint64_t end;
+
+		start(&network);
+		end = p.now + 10 * UCCL_NS_PER_S;
+		uccl_rng_seed(&p.rng, seed);
+		/* Sixty chunks are under way when it turns out that they are too long. */
+		for (int i = 0; i < 60; i++)
+			pair_record(&p, 0, 8000);
+		pair_pump_one(&p, 0);
+		assert_int_equal(uccl_sent_packets(&tx()->sent), 60);
+		uccl_flow_mtu_reported(tx(), network, p.now);
+		p.faults.loss = 0.2;
+		while (!pair_done(&p)) {
+			assert_true(pair_step(&p));
+			assert_in_range(tx()->sent.kept, 0, UCCL_KEPT_MAX);
+			assert_in_range(p.side[1].f.pieces.n, 0, UCCL_KEPT_MAX);
+			assert_true(p.now < end);
+		}
+		assert_int_equal(pair_dropped(&p, 1, UCCL_DROP_MEMORY), 0);
+		assert_int_equal(tx()->sent.kept, 0);
+		pair_fini(&p);
+	}
+}
+
+/* What leaves in eight packets: as a train, because it is too long, or because its direct write was lost. */
+enum kind { TRAIN, TOO_LONG, WRITE, KINDS };
+
+/* A chunk of that kind leaves; its write is lost. */
+static void start_kind(enum kind kind, uint32_t slots)
+{
+	struct pair_cfg c = kind == WRITE ? pair_direct() : pair_packets();
+
+	c.chunk_bytes = kind == TOO_LONG ? 8192 : 1000;
+	c.mtu = UCCL_HDR_LEN + c.chunk_bytes;
+	c.find_mtu = kind == TOO_LONG;
+	c.train_bytes = kind == TRAIN ? 8 * 1000 : 0;
+	c.parts = kind == TRAIN;
+	c.write_bytes = kind == WRITE ? 8000 : 0;
+	c.paths = 1;
+	c.slots = slots;
+	pair_init(&p, &c);
+	p.side[1].f.cfg.slots_rx = (uint16_t)slots;
+	if (kind == TOO_LONG)
+		uccl_flow_mtu_reported(tx(), UCCL_PMTU_BASE, p.now);
+}
+
+static void kind_leaves(enum kind kind)
+{
+	if (kind == TOO_LONG)
+		pair_record(&p, 0, 8000);
+	else
+		pair_bulk(&p, 0, 8000);
+	pair_pump_one(&p, 0);
+	while (pair_find_write(&p, 1) >= 0)
+		pair_lose(&p, (uint32_t)pair_find_write(&p, 1));
+}
+
+/* Which packets are lost of the first eight: *arg. */
+static void drop_first(struct pair *q, struct pair_pkt *k)
+{
+	struct uccl_segment s;
+
+	if (k->to != 1 || k->kind != UCCL_RX_PACKET || k->h.type != UCCL_PKT_SEGMENT)
+		return;
+	uccl_segment_read(&s, k->h.rec);
+	if (q->count++ < 8 && *(uint64_t *)q->arg >> (s.subs ? s.sub : s.index) & 1)
+		k->fate = PAIR_DROP;
+}
+
+/* Whatever is lost of them, these leave again, once each, and no others; no timer, if another one came behind them. */
+static void rtx__missing_segments_only(void **state)
+{
+	(void)state;
+	for (int kind = 0; kind < KINDS; kind++)
+		for (uint64_t map = 0; map < 1 << 8; map++) {
+			uint64_t lost = (uint64_t)__builtin_popcountll(map), before = kind == WRITE ? 8 : 0, began;
+
+			start_kind(kind, 64);
+			p.filter = drop_first;
+			p.arg = &map;
+			kind_leaves(kind);
+			began = p.now;
+			assert_true(pair_finish(&p, UCCL_NS_PER_S));
+			assert_int_equal(p.count, 8 + lost);
+			assert_int_equal(stats(0)->rtx_packets, before + lost);
+			assert_int_equal(p.side[1].f.ack_tracker.dups, 0);
+			assert_int_equal(stats(1)->rx_bytes, 8000);
+			assert_int_equal(tx()->credit.lost, before * 1000 + lost * 1000);
+			if (!(map >> 7) && kind != WRITE)
+				assert_in_range(p.now - began, 0, 10 * p.cfg.delay_ns);
+			pair_fini(&p);
+		}
+}
+
+/* One of three packets that ask, as the last one of a row does, is lost, and so are all writes. */
+static void drop_every_third(struct pair *q, struct pair_pkt *k)
+{
+	if (k->kind == UCCL_RX_WRITE)
+		k->fate = PAIR_DROP;
+	if (k->to == 1 && k->kind == UCCL_RX_PACKET && k->h.type == UCCL_PKT_SEGMENT && k->h.flags & UCCL_FLAG_AR &&
+	    q->count++ % 3 == 0)
+		k->fate = PAIR_DROP;
+}
+
+/* They leave as the peer has places for them; a lost one takes no place for ever. PROTOCOL R172 */
+static void rtx__within_slots(void **state)
+{
+	(void)state;
+	for (int kind = 0; kind < KINDS; kind++)
+		for (uint32_t slots = 1; slots < 12; slots++) {
+			uint64_t end;
+
+			start_kind(kind, slots);
+			p.filter = drop_every_third;
+			end = p.now + 5 * UCCL_NS_PER_S;
+			for (int i = 0; i < 4; i++)
+				kind_leaves(kind);
+			while (!pair_done(&p)) {
+				uint32_t there = 0;
+
+				assert_true(pair_step(&p) && p.now < end);
+				for (uint32_t i = 0; i < p.nwire; i++)
+					there += p.wire[i]->to == 1 && p.wire[i]->kind == UCCL_RX_PACKET &&
+						 p.wire[i]->h.type == UCCL_PKT_SEGMENT;
+				assert_in_range(there, 0, slots);
+				assert_in_range(uccl_sent_packets(&tx()->sent), 0, slots);
+			}
+			assert_true(p.count > 0 || kind == TRAIN);
+			pair_fini(&p);
+		}
 }
 
 /* A receiver that cannot take a chunk now gets all of it again. */
@@ -468,6 +611,9 @@ int main(void)
 		cmocka_unit_test(piece_rx__malformed),
 		cmocka_unit_test(piece_rx__once),
 		cmocka_unit_test(piece_rx__few_are_kept),
+		cmocka_unit_test(tx__few_are_kept),
+		cmocka_unit_test(rtx__missing_segments_only),
+		cmocka_unit_test(rtx__within_slots),
 		cmocka_unit_test(rx__no_memory_comes_again),
 		cmocka_unit_test(rx__refused),
 	};

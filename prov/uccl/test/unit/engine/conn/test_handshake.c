@@ -569,12 +569,12 @@ static void rx__forged_cookie(void **state)
 
 static enum lan_verdict count_parts(struct lan *l, const struct lan_event *ev)
 {
-	if (ev->rx.kind == UCCL_RX_PACKET && ev->type == UCCL_PKT_PART)
+	if (ev->rx.kind == UCCL_RX_PACKET && ev->type == UCCL_PKT_SEGMENT)
 		l->mask |= 1u << ev->to;
 	return LAN_PASS;
 }
 
-/* Who says that it takes no parts of chunks, as older ones do by saying nothing, gets none. PROTOCOL R170 */
+/* Who says that it takes no parts of chunks, as those do that say nothing, gets none. PROTOCOL R170 */
 static void parts__an_older_peer(void **state)
 {
 	(void)state;

@@ -232,7 +232,7 @@ static void settle__tail_behind_a_short_payload(void **state)
 static enum lan_verdict hold_parts(struct lan *l, const struct lan_event *ev)
 {
 	(void)l;
-	return ev->type == UCCL_PKT_PART || ev->rtype == UCCL_REC_DATA ? LAN_HOLD : LAN_PASS;
+	return ev->type == UCCL_PKT_SEGMENT || ev->rtype == UCCL_REC_DATA ? LAN_HOLD : LAN_PASS;
 }
 
 /* Messages of `len` bytes in trains from node 0 to node 1, whose NIC hands up each train as one. */

@@ -9,16 +9,16 @@
 #include "base/rng.h"
 #include "flow/recv/parts.h"
 
-/* Every chunk of up to 300 bytes in up to 64 parts, none of them empty. */
+/* Every chunk of up to 900 bytes in up to 64 segments, none of them empty. */
 static void init__every_cut(void **state)
 {
 	(void)state;
-	for (uint32_t total = 2; total <= 300; total++)
-		for (uint32_t count = 2; count <= uccl_min(total, UCCL_PART_COUNT); count++) {
+	for (uint32_t total = 1; total <= 900; total++)
+		for (uint32_t count = 1; count <= uccl_min(total, UCCL_SEGMENT_COUNT); count++) {
 			struct uccl_parts p;
 			uint32_t at = 0;
 
-			if (uccl_piece_len(total, (uint8_t)count) * (count - 1) >= total)
+			if (uccl_segment_each(total, (uint8_t)count) * (count - 1) >= total)
 				continue;
 			uccl_parts_init(&p, total, (uint8_t)count);
 			for (uint8_t i = 0; i < count; i++) {
@@ -48,7 +48,7 @@ static void took__every_map(void **state)
 			struct uccl_parts one, all;
 			uint32_t sum = 0;
 
-			uccl_parts_init(&one, count * 100u - 37, count);
+			uccl_parts_init(&one, count * 104u - 37, count);
 			all = one;
 			for (uint8_t i = 0; i < count; i++) {
 				if (!(map >> i & 1))
@@ -68,10 +68,10 @@ static void took__every_map(void **state)
 static void row__every_one(void **state)
 {
 	(void)state;
-	for (uint8_t first = 0; first < UCCL_PART_COUNT; first++) {
+	for (uint8_t first = 0; first < UCCL_SEGMENT_COUNT; first++) {
 		uint64_t map = 0;
 
-		for (uint8_t last = first; last < UCCL_PART_COUNT; last++) {
+		for (uint8_t last = first; last < UCCL_SEGMENT_COUNT; last++) {
 			map |= 1ull << last;
 			assert_true(uccl_parts_run(first, last) == map);
 		}
@@ -86,11 +86,11 @@ static void took__counts_once(void **state)
 	(void)state;
 	uccl_rng_seed(&rng, 5);
 	for (int i = 0; i < 2000; i++) {
-		uint8_t count = (uint8_t)(2 + uccl_rng_below(&rng, UCCL_PART_COUNT - 1));
+		uint8_t count = (uint8_t)(2 + uccl_rng_below(&rng, UCCL_SEGMENT_COUNT - 1));
 		uint64_t a, b;
 		struct uccl_parts p;
 
-		uccl_parts_init(&p, count * 1436u, count);
+		uccl_parts_init(&p, count * 1432u, count);
 		a = uccl_rng_next(&rng) & uccl_parts_all(&p);
 		b = uccl_rng_next(&rng) & uccl_parts_all(&p);
 		assert_int_equal(uccl_parts_took(&p, a) + uccl_parts_took(&p, b), uccl_parts_bytes(&p, a | b));
@@ -113,14 +113,37 @@ static void behind__every_map(void **state)
 		}
 }
 
+/* Together with the gaps each byte is there once. */
+static void gap__every_map(void **state)
+{
+	(void)state;
+	for (uint8_t count = 1; count <= 10; count++)
+		for (uint64_t map = 0; map < 1ull << count; map++) {
+			uint32_t from, to, end = 0, bytes;
+			struct uccl_parts p;
+			uint8_t i = 0;
+
+			uccl_parts_init(&p, count * 104u - 37, count);
+			bytes = uccl_parts_took(&p, map);
+			while (uccl_parts_gap(&p, &i, &from, &to)) {
+				/* Two that meet are one. */
+				assert_true(to > from && to <= p.total && (!end || from > end));
+				for (uint8_t k = 0; k < count; k++)
+					if (uccl_parts_at(&p, k) >= from && uccl_parts_at(&p, k) < to)
+						assert_false(uccl_parts_has(&p, k));
+				end = to;
+				bytes += to - from;
+			}
+			assert_int_equal(bytes, p.total);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(init__every_cut),
-		cmocka_unit_test(took__every_map),
-		cmocka_unit_test(row__every_one),
-		cmocka_unit_test(took__counts_once),
-		cmocka_unit_test(behind__every_map),
+		cmocka_unit_test(init__every_cut),   cmocka_unit_test(took__every_map),
+		cmocka_unit_test(row__every_one),    cmocka_unit_test(took__counts_once),
+		cmocka_unit_test(behind__every_map), cmocka_unit_test(gap__every_map),
 	};
 
 	return cmocka_run_group_tests_name("parts", tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Chunks that come in pieces, alone. What a flow makes of them is in test_piece. */
+/* Segments that come in sub-segments, alone. What a flow makes of them is in test_piece. */
 #include "flow/recv/pieces.h"
 
 #include <setjmp.h>
@@ -38,19 +38,28 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Piece `index` of `count` of a chunk of `total` bytes comes. */
-static enum uccl_drop feed_as(uint64_t csn, uint8_t index, uint8_t count, uint32_t total, uint8_t rtype,
+/* Sub-segment `sub` of `subs` of segment `index` of a chunk comes, that has segments of `total` bytes, or is one. */
+static enum uccl_drop feed_of(uint64_t csn, uint8_t index, uint8_t sub, uint8_t subs, uint32_t total, uint8_t rtype,
 			      const struct uccl_pieced **whole)
 {
-	uint32_t size = uccl_piece_len(total, count), off = index * size;
-	const struct uccl_piece piece = {
-		.index = index, .count = count, .total = total, .half = rec + index % 2 * UCCL_PIECE_REC};
+	uint32_t size = uccl_segment_each(total, subs), off = sub * size;
+	const struct uccl_segment s = {.index = index ? (uint8_t)(index - 1) : 0,
+				       .count = index ? 4 : 1,
+				       .sub = sub,
+				       .subs = subs,
+				       .total = index ? 4 * total : total};
 	uint8_t bytes[UCCL_REC_LEN];
-	struct uccl_hdr h = {.type = UCCL_PKT_PIECE, .rtype = rtype, .csn = (uint32_t)csn, .rec = bytes};
+	struct uccl_hdr h = {.type = UCCL_PKT_SEGMENT, .rtype = rtype, .csn = (uint32_t)csn, .rec = bytes};
 
 	h.payload_len = (uint16_t)uccl_min(size, total - off);
-	uccl_piece_encode(bytes, &piece);
-	return uccl_pieces_take(&p, &h, csn, chunk + off, whole);
+	uccl_segment_encode(bytes, rec, &s);
+	return uccl_pieces_take(&p, &s, &h, csn, chunk + off, whole);
+}
+
+static enum uccl_drop feed_as(uint64_t csn, uint8_t sub, uint8_t subs, uint32_t total, uint8_t rtype,
+			      const struct uccl_pieced **whole)
+{
+	return feed_of(csn, 0, sub, subs, total, rtype, whole);
 }
 
 static const struct uccl_pieced *feed(uint64_t csn, uint8_t index, uint8_t count, uint32_t total)
@@ -73,18 +82,19 @@ static void take__whole(void **state)
 		const struct uccl_pieced *whole = NULL;
 		uint64_t have = 0, all = ~0ull >> (64 - count);
 
-		/* So many pieces of one length each may be too many. */
-		if ((count - 1u) * uccl_piece_len(total, count) >= total)
+		/* So many of one length each may be too many. */
+		if ((count - 1u) * uccl_segment_each(total, count) >= total)
 			continue;
 		while (have != all) {
 			uint8_t i = (uint8_t)uccl_rng_below(&rng, count);
 
 			assert_null(whole);
-			whole = feed(CSN, i, count, total);
+			assert_int_equal(feed_as(CSN, i, count, total, RTYPE, &whole),
+					 have >> i & 1 ? UCCL_DROP_DUPLICATE : UCCL_DROP_COUNT);
 			have |= 1ull << i;
 		}
 		assert_non_null(whole);
-		assert_int_equal(whole->total, total);
+		assert_int_equal(whole->parts.total, total);
 		assert_int_equal(whole->rtype, RTYPE);
 		assert_memory_equal(whole->data, chunk, total);
 		assert_memory_equal(whole->rec, rec, sizeof(rec));
@@ -93,22 +103,23 @@ static void take__whole(void **state)
 	}
 }
 
-static void take__malformed(void **state)
+/* What is no part of the segment that is kept spoils it not: a longer one, of another chunk or kind. */
+static void take__another(void **state)
 {
 	const struct uccl_pieced *whole;
 
 	(void)state;
-	assert_int_equal(feed_as(CSN, 0, 1, 100, RTYPE, &whole), UCCL_DROP_RECORD);
-	assert_int_equal(feed_as(CSN, 0, 2, MOST + 1, RTYPE, &whole), UCCL_DROP_RECORD);
+	assert_int_equal(feed_as(CSN, 0, 2, MOST + 8, RTYPE, &whole), UCCL_DROP_RECORD);
 	assert_null(whole);
 	assert_int_equal(p.n, 0);
 	assert_null(feed(CSN, 0, 2, MOST));
-	/* What is no piece spoils none. */
-	assert_int_equal(feed_as(CSN, 0, 1, 100, RTYPE, &whole), UCCL_DROP_RECORD);
+	assert_int_equal(feed_as(CSN, 1, 2, MOST - 8, RTYPE, &whole), UCCL_DROP_RECORD);
+	assert_int_equal(feed_as(CSN, 1, 2, MOST, RTYPE + 1, &whole), UCCL_DROP_RECORD);
+	assert_int_equal(feed_of(CSN, 1, 1, 2, MOST, RTYPE, &whole), UCCL_DROP_RECORD);
 	assert_non_null(feed(CSN, 1, 2, MOST));
 }
 
-/* Of another number, length or kind: what came before is nothing. */
+/* Cut into more: what came before is nothing, and what comes of it later is old. PROTOCOL R331 */
 static void take__cut_anew(void **state)
 {
 	const struct uccl_pieced *whole;
@@ -116,32 +127,72 @@ static void take__cut_anew(void **state)
 	(void)state;
 	assert_null(feed(CSN, 0, 2, 900));
 	assert_null(feed(CSN, 1, 3, 900));
-	assert_null(feed(CSN, 2, 3, 900));
-	assert_null(feed(CSN, 0, 3, 903));
-	assert_null(feed(CSN, 1, 3, 903));
-	assert_int_equal(feed_as(CSN, 2, 3, 903, RTYPE + 1, &whole), UCCL_DROP_COUNT);
-	assert_null(whole);
 	assert_int_equal(p.n, 1);
-	assert_null(feed(CSN, 1, 2, 900));
-	assert_non_null(feed(CSN, 0, 2, 900));
+	assert_int_equal(feed_as(CSN, 0, 2, 900, RTYPE, &whole), UCCL_DROP_DUPLICATE);
+	assert_null(whole);
+	assert_null(feed(CSN, 2, 3, 900));
+	assert_non_null(feed(CSN, 0, 3, 900));
 }
 
-/* Few are kept; the earliest has the place of the latest, which begins anew. */
+/* It is whole once more with the same one. */
+static void untake__comes_again(void **state)
+{
+	const struct uccl_segment s = {.count = 1, .sub = 1, .subs = 2, .total = 900};
+
+	(void)state;
+	uccl_pieces_untake(&p, CSN, &s);
+	assert_null(feed(CSN, 0, 2, 900));
+	assert_non_null(feed(CSN, 1, 2, 900));
+	uccl_pieces_untake(&p, CSN, &s);
+	assert_non_null(feed(CSN, 1, 2, 900));
+}
+
+/* Few are kept, and none has the place of another: a sender knows how many. PROTOCOL R154 */
 static void take__few_are_kept(void **state)
 {
 	const struct uccl_pieced *whole;
 
 	(void)state;
-	for (uint64_t i = 1; i <= UCCL_PIECED_MAX; i++)
+	for (uint64_t i = 1; i <= UCCL_KEPT_MAX; i++)
 		assert_null(feed(CSN + i, 0, 2, 900));
-	assert_int_equal(p.n, UCCL_PIECED_MAX);
-	assert_int_equal(feed_as(CSN + 100, 0, 2, 900, RTYPE, &whole), UCCL_DROP_MEMORY);
-	assert_null(whole);
-	assert_null(feed(CSN, 0, 2, 900));
-	assert_int_equal(p.n, UCCL_PIECED_MAX);
-	assert_int_equal(feed_as(CSN + UCCL_PIECED_MAX, 1, 2, 900, RTYPE, &whole), UCCL_DROP_MEMORY);
-	for (uint64_t i = 0; i < UCCL_PIECED_MAX; i++)
+	assert_int_equal(p.n, UCCL_KEPT_MAX);
+	for (uint64_t i = 0; i < 200; i += 100) {
+		assert_int_equal(feed_as(CSN + i, 0, 2, 900, RTYPE, &whole), UCCL_DROP_MEMORY);
+		assert_null(whole);
+	}
+	for (uint64_t i = 1; i <= UCCL_KEPT_MAX; i++)
 		assert_non_null(feed(CSN + i, 1, 2, 900));
+}
+
+/* A line for each segment of a chunk of which some came, as far as there is room. PROTOCOL R330 */
+static void tell__each_segment(void **state)
+{
+	struct uccl_ack_parts a[4];
+	const struct uccl_pieced *whole;
+	uint32_t seen = 0;
+
+	(void)state;
+	assert_int_equal(uccl_pieces_tell(&p, CSN, a, 4, &seen), 0);
+	assert_null(feed(CSN + 1, 0, 2, 900));
+	for (uint8_t k = 0; k < 3; k++)
+		assert_int_equal(feed_of(CSN, (uint8_t)(k + 2), k, 3, 960, RTYPE, &whole), UCCL_DROP_COUNT);
+	for (uint8_t most = 0; most <= 4; most++) {
+		seen = 0;
+		assert_int_equal(uccl_pieces_tell(&p, CSN, a, most, &seen), uccl_min(most, 3));
+		assert_int_equal(seen, 3);
+		for (uint8_t k = 0; k < uccl_min(most, 3); k++) {
+			assert_int_equal(a[k].of, k + 1);
+			assert_int_equal(a[k].subs, 3);
+			assert_true(a[k].have == 1ull << k);
+		}
+	}
+	/* None of it is here any more. */
+	assert_non_null(feed(CSN + 1, 1, 2, 900));
+	assert_int_equal(uccl_pieces_tell(&p, CSN + 1, a, 4, &seen), 1);
+	uccl_pieces_part_end(&p, CSN + 1, 0);
+	assert_int_equal(uccl_pieces_tell(&p, CSN + 1, a, 4, &seen), 0);
+	uccl_pieces_end(&p, CSN);
+	assert_int_equal(p.n, 0);
 }
 
 static void end__others_stay(void **state)
@@ -163,9 +214,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(take__whole, setup, teardown),
-		cmocka_unit_test_setup_teardown(take__malformed, setup, teardown),
+		cmocka_unit_test_setup_teardown(take__another, setup, teardown),
 		cmocka_unit_test_setup_teardown(take__cut_anew, setup, teardown),
 		cmocka_unit_test_setup_teardown(take__few_are_kept, setup, teardown),
+		cmocka_unit_test_setup_teardown(untake__comes_again, setup, teardown),
+		cmocka_unit_test_setup_teardown(tell__each_segment, setup, teardown),
 		cmocka_unit_test_setup_teardown(end__others_stay, setup, teardown),
 	};
 

@@ -232,96 +232,151 @@ static void lost__place_of_another(void **state)
 	assert_true(csn == FIRST + 64);
 }
 
-static void parts__new_ones(void **state)
+static const struct uccl_run_cfg row_cfg = {.pseq = 40, .flags = UCCL_FLAG_RTX, .last = UCCL_FLAG_AR};
+
+/* So many of the row that is under way leave. */
+static void row_leaves(int n)
+{
+	while (n--)
+		uccl_sent_run_next(&l);
+	assert_null(uccl_sent_check(&l));
+}
+
+static void wait__new_ones(void **state)
 {
 	struct uccl_sent *e;
 	uint64_t n, csn;
 
 	(void)state;
 	n = add(LONG_BYTES);
-	uccl_sent_parts(&l, n);
+	uccl_sent_wait(&l, n);
 	e = uccl_sent_next(&l, &csn);
 	assert_true(csn == n);
 	/* Nothing was lost, nothing of it has left. */
 	assert_int_equal(l.repairs, 0);
 	assert_int_equal(e->ntx, 0);
 	assert_true(e->single);
-	uccl_sent_route(e, 9);
-	assert_false(uccl_sent_part(&l, 3));
-	uccl_sent_left(e, 40);
-	uccl_sent_flies(&l, e, 4000);
-	assert_false(uccl_sent_part(&l, 3));
-	uccl_sent_flies(&l, e, 4000);
-	assert_int_equal(l.begun.next, 2);
-	/* Nothing of it is in flight but those that left. */
-	assert_int_equal(l.inflight_chunks, 0);
-	assert_int_equal(uccl_sent_packets(&l), 2);
-	assert_null(uccl_sent_check(&l));
-	assert_true(uccl_sent_part(&l, 3));
-	assert_int_equal(l.begun.next, 0);
-	uccl_sent_left(e, 42);
-	uccl_sent_flies(&l, e, 4500);
-	assert_int_equal(l.begun.path, 9);
-	assert_int_equal(l.begun.pseq, 42);
-	assert_int_equal(l.begun.sent_ns, 4500);
-	uccl_sent_packet(e, 400, true);
-	uccl_sent_pieces(&l, e, true);
-	uccl_sent_again(&l, e, 5000);
-	assert_int_equal(e->ntx, 1);
-	assert_int_equal(e->path, 9);
-	assert_int_equal(e->orig_path, 5);
-	assert_int_equal(e->pseq, 42);
-	assert_int_equal(e->packet, 400);
-	assert_true(e->alone);
-	assert_int_equal(e->sent_ns, 5000);
-	assert_int_equal(uccl_sent_packets(&l), 3);
-	assert_int_equal(l.pieced, 1);
-	assert_null(uccl_sent_check(&l));
-	uccl_sent_lost(&l, n, false);
 	assert_int_equal(uccl_sent_packets(&l), 0);
-	assert_int_equal(l.pieced, 0);
 	/* In place of a write the first transmission counts: its loss is what it leaves with. */
 	n = add(LONG_BYTES);
 	uccl_sent_write(uccl_sent_at(&l, n), 2);
-	uccl_sent_parts(&l, n);
+	uccl_sent_wait(&l, n);
 	assert_int_equal(uccl_sent_at(&l, n)->ntx, 1);
 	assert_false(uccl_sent_at(&l, n)->single);
 	assert_int_equal(uccl_sent_at(&l, n)->behind, 2);
+	assert_int_equal(uccl_get16(uccl_sent_at(&l, n)->rec + UCCL_SEGMENT_PATH), 5);
 }
 
-/* Parts of a chunk leave in a row, but what came meanwhile leaves no count of them. */
-static void part__in_a_row(void **state)
+/* What is too long leaves in sub-segments of the one segment that it is. */
+static void divide__one_segment(void **state)
+{
+	struct uccl_sent *e;
+	uint32_t news;
+	uint64_t n, csn;
+
+	(void)state;
+	n = add(LONG_BYTES);
+	uccl_sent_wait(&l, n);
+	e = uccl_sent_next(&l, &csn);
+	uccl_sent_route(e, 9);
+	uccl_sent_segments(e, 1);
+	assert_int_equal(uccl_sent_cut(e)->count, 1);
+	uccl_sent_divide(&l, e, 0, 3);
+	assert_int_equal(l.kept, 1);
+	assert_int_equal(uccl_sent_cut(e)->count, 3);
+	/* Two of them leave, and are in flight although the first leaves only next. */
+	uccl_sent_run(&l, n, 3, &row_cfg, 5000);
+	assert_int_equal(e->ntx, 1);
+	assert_int_equal(e->path, 9);
+	assert_int_equal(e->sent_ns, 5000);
+	assert_int_equal(uccl_sent_packets(&l), 2);
+	assert_int_equal(l.inflight_bytes, 2 * e->subs.each);
+	assert_int_equal(uccl_sent_pseq(e), 41);
+	row_leaves(2);
+	/* One of them came: the other one is in flight. Then none is, and the third waits. */
+	assert_int_equal(uccl_sent_sub_named(&l, n, 1, &news), e->subs.each);
+	assert_int_equal(news, e->subs.each);
+	assert_int_equal(uccl_sent_missing(e), LONG_BYTES - e->subs.each);
+	assert_int_equal(uccl_sent_packets(&l), 1);
+	assert_int_equal(uccl_sent_sub_named(&l, n, 2, &news), e->subs.each);
+	assert_int_equal(uccl_sent_packets(&l), 0);
+	assert_int_equal(e->state, UCCL_SENT_LOST);
+	assert_ptr_equal(uccl_sent_next(&l, &csn), e);
+	/* Cut into more: of these the peer has none. */
+	uccl_sent_divide(&l, e, 0, 5);
+	assert_int_equal(l.kept, 1);
+	assert_int_equal(uccl_sent_missing(e), LONG_BYTES);
+	uccl_sent_run(&l, n, 31, &row_cfg, 6000);
+	row_leaves(5);
+	uccl_sent_acked(&l, n);
+	uccl_sent_advance(&l);
+	assert_int_equal(l.kept, 0);
+	assert_null(uccl_sent_check(&l));
+}
+
+/* Of a train one segment at a time leaves so; others may come meanwhile, and it may come whole. */
+static void divide__of_a_train(void **state)
+{
+	const struct uccl_run_cfg first = {.pseq = 1};
+
+	(void)state;
+	for (int whole = 0; whole < 2; whole++)
+		for (int flies = 0; flies < 2; flies++) {
+			uint64_t n = add(4 * 800), csn;
+			struct uccl_sent *e = uccl_sent_at(&l, n);
+			uint32_t news;
+
+			uccl_sent_train(&l, 4, &first);
+			row_leaves(4);
+			uccl_sent_lost(&l, n, false);
+			assert_ptr_equal(uccl_sent_next(&l, &csn), e);
+			uccl_sent_divide(&l, e, 0, 2);
+			if (flies) {
+				uccl_sent_run(&l, n, 3, &row_cfg, 5000);
+				row_leaves(2);
+			}
+			assert_int_equal(uccl_sent_named(&l, n, 1 << 2, &news), 0);
+			assert_int_equal(news, 800);
+			assert_int_equal(uccl_sent_sub_named(&l, n, 1, &news), flies ? 400 : 0);
+			assert_int_equal(news, 400);
+			assert_int_equal(uccl_sent_missing(e), 2 * 800 + 400);
+			/* With the rest of it, or all of it at once, that segment is there. */
+			assert_int_equal(whole ? uccl_sent_named(&l, n, 1, &news)
+					       : uccl_sent_sub_named(&l, n, 2, &news),
+					 flies ? 400 : 0);
+			assert_int_equal(news, 400);
+			assert_int_equal(e->subs.count, 0);
+			assert_int_equal(l.kept, 0);
+			assert_true(uccl_parts_missing(&e->parts) == (1 << 1 | 1 << 3));
+			assert_int_equal(e->state, UCCL_SENT_LOST);
+			assert_null(uccl_sent_check(&l));
+			uccl_sent_acked(&l, n);
+			uccl_sent_advance(&l);
+		}
+}
+
+/* What must wait for others goes behind all that wait, and comes back to the front. */
+static void next_later__each_in_turn(void **state)
 {
 	uint64_t n, csn;
 
 	(void)state;
 	n = add(LONG_BYTES);
 	add(LONG_BYTES);
+	add(LONG_BYTES);
+	for (uint64_t i = 0; i < 3; i++)
+		uccl_sent_lost(&l, n + i, false);
+	for (uint64_t i = 1; i < 7; i++) {
+		uccl_sent_next_later(&l);
+		assert_non_null(uccl_sent_next(&l, &csn));
+		assert_true(csn == n + i % 3);
+	}
+	/* Small ones are not held up. */
 	add(10);
-	uccl_sent_lost(&l, n, false);
-	uccl_sent_lost(&l, n + 1, false);
-	assert_non_null(uccl_sent_next(&l, &csn));
-	assert_false(uccl_sent_part(&l, 2));
-	uccl_sent_lost(&l, n + 2, false);
-	assert_non_null(uccl_sent_next(&l, &csn));
-	assert_true(csn == n);
-	uccl_sent_acked(&l, n);
-	assert_non_null(uccl_sent_next(&l, &csn));
-	assert_true(csn == n + 1);
-	assert_int_equal(l.begun.next, 0);
-	again(n + 2);
-	assert_non_null(uccl_sent_next(&l, &csn));
-	assert_true(csn == n + 1);
-	assert_false(uccl_sent_part(&l, 2));
-	uccl_sent_parts_anew(&l);
-	assert_false(uccl_sent_part(&l, 2));
-	assert_true(uccl_sent_part(&l, 2));
-	assert_false(uccl_sent_part(&l, 2));
-	/* It was the last long one. */
-	uccl_sent_lost(&l, n + 2, false);
-	uccl_sent_acked(&l, n + 1);
-	again(n + 2);
-	assert_int_equal(l.begun.next, 0);
+	uccl_sent_lost(&l, n + 3, false);
+	again(n + 3);
+	again(n);
+	assert_null(uccl_sent_check(&l));
 }
 
 static void again__counts(void **state)
@@ -393,13 +448,12 @@ static void add__a_place_used_before(void **state)
 	assert_int_equal(e->rtype, 7);
 	assert_int_equal(e->ntx, 1);
 	assert_int_equal(e->path, 6);
-	assert_int_equal(e->orig_path, 6);
 	assert_int_equal(e->len, 77);
 	assert_int_equal(e->sent_ns, 123);
 	assert_ptr_equal(e->payload, &item);
 	assert_ptr_equal(e->item, &item);
 	assert_false(e->write || e->overdue || e->timed_out || e->repair || e->nic_reads || e->behind || e->single ||
-		     e->pieces || e->alone || e->packet || e->pseq);
+		     e->more || e->kept || e->alone || e->packet || e->pseq || e->parts.count || e->subs.count);
 }
 
 /* Of what the item's record says only where it begins is another, and in the log alone. */
@@ -424,7 +478,7 @@ static void from__moves_its_beginning(void **state)
 
 struct chunk {
 	uint8_t state;
-	uint8_t pieces;
+	uint8_t packets; /* in flight */
 	bool repair;
 	bool write;
 	uint16_t reads;
@@ -495,7 +549,7 @@ static void model_check(void)
 		if (c->state == UCCL_SENT_INFLIGHT) {
 			chunks++;
 			bytes += c->len;
-			packets += 1u + c->pieces;
+			packets += c->packets;
 		}
 		backlog += c->state == UCCL_SENT_LOST && !is_small(c) ? c->len : 0;
 		repairs += c->repair;
@@ -530,7 +584,7 @@ static void model_add(struct uccl_rng *rng)
 	}
 	if (end == CHUNKS || model_next() != end)
 		return;
-	*c = (struct chunk){.state = UCCL_SENT_INFLIGHT, .len = (uint32_t)uccl_rng_below(rng, 1000)};
+	*c = (struct chunk){.state = UCCL_SENT_INFLIGHT, .packets = 1, .len = (uint32_t)uccl_rng_below(rng, 1000)};
 	c->write = uccl_rng_below(rng, 4) == 0;
 	end++;
 	add(c->len);
@@ -541,7 +595,7 @@ static void model_add(struct uccl_rng *rng)
 		c->reads++;
 	}
 	if (uccl_rng_below(rng, 8) == 0) {
-		uccl_sent_parts(&l, l.nxt - 1);
+		uccl_sent_wait(&l, l.nxt - 1);
 		c->state = UCCL_SENT_LOST;
 		c->when = losses++;
 	}
@@ -560,13 +614,16 @@ static void model_again(struct uccl_rng *rng)
 	}
 	assert_ptr_equal(e, uccl_sent_at(&l, FIRST + next));
 	assert_true(csn == FIRST + next);
-	model[next].pieces = (uint8_t)(is_small(&model[next]) ? 0 : count - 1);
-	if (model[next].pieces)
-		for (uint32_t i = 0; i < count; i++)
-			uccl_sent_flies(&l, e, 0);
-	if (model[next].pieces)
-		uccl_sent_pieces(&l, e, true);
-	uccl_sent_again(&l, e, 0);
+	/* A long one in segments, all of them, which it is for good. */
+	if (!is_small(&model[next]) && !e->parts.count && count > 1 && e->len)
+		uccl_sent_segments(e, (uint8_t)uccl_min(count, (e->len + 7) / 8));
+	if (e->parts.count) {
+		uccl_sent_run(&l, csn, uccl_parts_missing(&e->parts), &row_cfg, 0);
+		row_leaves(e->parts.count);
+	} else {
+		uccl_sent_again(&l, e, 0);
+	}
+	model[next].packets = (uint8_t)uccl_max(e->parts.count, 1);
 	model[next].state = UCCL_SENT_INFLIGHT;
 }
 
@@ -638,10 +695,12 @@ static void check__sees_each(void **state)
 	BROKEN(l.inflight_chunks--);
 	BROKEN((e->state = UCCL_SENT_ACKED, l.inflight_chunks--, l.inflight_bytes -= 10));
 	BROKEN(e->repair = true);
-	BROKEN(e->pieces = 1);
+	BROKEN(e->more = 1);
+	BROKEN(e->kept = true);
 	BROKEN(l.acked++);
 	BROKEN(l.flies--);
-	BROKEN(l.pieces_more++);
+	BROKEN(l.more++);
+	BROKEN(l.kept++);
 #undef BROKEN
 }
 
@@ -655,8 +714,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(lost__small_ones_first, setup, teardown),
 		cmocka_unit_test_setup_teardown(lost__came_after_all, setup, teardown),
 		cmocka_unit_test_setup_teardown(lost__place_of_another, setup, teardown),
-		cmocka_unit_test_setup_teardown(parts__new_ones, setup, teardown),
-		cmocka_unit_test_setup_teardown(part__in_a_row, setup, teardown),
+		cmocka_unit_test_setup_teardown(wait__new_ones, setup, teardown),
+		cmocka_unit_test_setup_teardown(divide__one_segment, setup, teardown),
+		cmocka_unit_test_setup_teardown(divide__of_a_train, setup, teardown),
+		cmocka_unit_test_setup_teardown(next_later__each_in_turn, setup, teardown),
 		cmocka_unit_test_setup_teardown(again__counts, setup, teardown),
 		cmocka_unit_test_setup_teardown(read__holds_the_edge, setup, teardown),
 		cmocka_unit_test_setup_teardown(add__a_place_used_before, setup, teardown),

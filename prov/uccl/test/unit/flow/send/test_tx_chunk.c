@@ -135,7 +135,7 @@ static void tx_single__probe(void **state)
 static void queue_seen(struct pair *q, struct pair_pkt *k)
 {
 	const struct uccl_hdr *h = &k->h;
-	bool fresh = (h->type == UCCL_PKT_CHUNK || h->type == UCCL_PKT_PART) && h->rtype == PAIR_BULK &&
+	bool fresh = (h->type == UCCL_PKT_CHUNK || h->type == UCCL_PKT_SEGMENT) && h->rtype == PAIR_BULK &&
 		     !(h->flags & UCCL_FLAG_RTX);
 
 	if (k->kind != UCCL_RX_PACKET || k->to != 1)
@@ -191,7 +191,7 @@ static void piece_seen(struct pair *q, struct pair_pkt *k)
 {
 	if (k->to != 1 || k->kind != UCCL_RX_PACKET)
 		return;
-	if (k->h.type == UCCL_PKT_PIECE) {
+	if (k->h.type == UCCL_PKT_SEGMENT && uccl_segment_subs(k->h.rec)) {
 		assert_int_equal(k->queue, 0);
 		q->count++;
 	}
@@ -199,7 +199,7 @@ static void piece_seen(struct pair *q, struct pair_pkt *k)
 		k->fate = PAIR_DROP;
 }
 
-/* Pieces must be put together, which only the processor does. */
+/* Sub-segments must be put together, which only the processor does. */
 static void tx_chunk__queue_takes_no_pieces(void **state)
 {
 	struct pair_cfg c = pair_packets();

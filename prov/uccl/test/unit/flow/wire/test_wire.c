@@ -13,10 +13,9 @@
 #include "base/units.h"
 
 static const uint8_t types[] = {
-	UCCL_PKT_HELLO, UCCL_PKT_COOKIE, UCCL_PKT_INIT,	  UCCL_PKT_INIT_ACK, UCCL_PKT_ACK,
-	UCCL_PKT_PROBE, UCCL_PKT_CREDIT, UCCL_PKT_DEMAND, UCCL_PKT_CLOSE,    UCCL_PKT_CLOSE_ACK,
-	UCCL_PKT_CHUNK, UCCL_PKT_DESC,	 UCCL_PKT_FRAG,  UCCL_PKT_ELSEWHERE, UCCL_PKT_PIECE,
-	UCCL_PKT_PART,
+	UCCL_PKT_HELLO, UCCL_PKT_COOKIE, UCCL_PKT_INIT,	   UCCL_PKT_INIT_ACK,  UCCL_PKT_ACK,
+	UCCL_PKT_PROBE, UCCL_PKT_CREDIT, UCCL_PKT_DEMAND,  UCCL_PKT_CLOSE,     UCCL_PKT_CLOSE_ACK,
+	UCCL_PKT_CHUNK, UCCL_PKT_DESC,	 UCCL_PKT_SEGMENT, UCCL_PKT_ELSEWHERE,
 };
 
 static uint8_t rec[UCCL_REC_LEN];
@@ -43,7 +42,7 @@ static struct uccl_hdr header(void)
 static void hdr_encode__layout(void **state)
 {
 	static const uint8_t want[32] = {
-		0x55, 0x43, 1,	  16,	1,    9,    0xfe, 0x00, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11,
+		0x55, 0x43, 2,	  16,	1,    9,    0xfe, 0x00, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11,
 		0xcc, 0xbb, 0xaa, 0x99, 0x01, 0xff, 0xee, 0xdd, 0x89, 0x67, 0x45, 0x23, 0x0b, 0x0a, 0x10, 0x02,
 	};
 	struct uccl_hdr h = header();
@@ -273,7 +272,8 @@ static void ack_encode__round_trip(void **state)
 		a.nparts = (uint8_t)(n * 4 % (UCCL_ACK_PARTS_MAX + 1));
 		a.nparts = (uint8_t)uccl_min(a.nparts, uccl_ack_parts_fit(a.npaths, a.nwords, UCCL_TAIL_MAX));
 		for (uint8_t i = 0; i < a.nparts; i++)
-			a.parts[i] = (struct uccl_ack_parts){(uint16_t)(i * 1000u), UINT64_MAX >> i};
+			a.parts[i] =
+				(struct uccl_ack_parts){(uint16_t)(i * 1000u), i, (uint8_t)(64 - i), UINT64_MAX >> i};
 		len = uccl_ack_encode(out, &a);
 		assert_int_equal(len, uccl_ack_len(a.npaths, a.nwords, a.nparts));
 		memset(&d, 0xff, sizeof(d));
@@ -299,6 +299,8 @@ static void ack_encode__round_trip(void **state)
 		assert_int_equal(d.nparts, a.nparts);
 		for (int i = 0; i < a.nparts; i++) {
 			assert_int_equal(d.parts[i].ahead, a.parts[i].ahead);
+			assert_int_equal(d.parts[i].of, a.parts[i].of);
+			assert_int_equal(d.parts[i].subs, a.parts[i].subs);
 			assert_true(d.parts[i].have == a.parts[i].have);
 		}
 	}
@@ -365,7 +367,7 @@ static void ack_decode__path(void **state)
 	assert_int_equal(uccl_ack_decode(&d, out, len), UCCL_DROP_PATH);
 }
 
-/* Chunks in parts: whole entries, no more than there may be, each once and in order. */
+/* Lines about segments: whole ones, no more than there may be, of a cut that can be. */
 static void ack_decode__parts(void **state)
 {
 	struct uccl_ack a = block(1, 1), d;
@@ -375,16 +377,16 @@ static void ack_decode__parts(void **state)
 	(void)state;
 	a.nparts = 3;
 	for (uint8_t i = 0; i < 3; i++)
-		a.parts[i] = (struct uccl_ack_parts){(uint16_t)(i * 2u), 1};
+		a.parts[i] = (struct uccl_ack_parts){.ahead = (uint16_t)(i * 2u), .have = 1};
 	len = uccl_ack_encode(out, &a);
 	for (uint32_t cut = 1; cut < 12; cut++)
 		assert_int_equal(uccl_ack_decode(&d, out, len - cut), UCCL_DROP_LENGTH);
 	assert_int_equal(uccl_ack_decode(&d, out, len - 12), UCCL_DROP_COUNT);
 	assert_int_equal(d.nparts, 2);
-	a.parts[2].ahead = 2;
+	a.parts[2].subs = UCCL_SEGMENT_COUNT;
 	len = uccl_ack_encode(out, &a);
-	assert_int_equal(uccl_ack_decode(&d, out, len), UCCL_DROP_ACK);
-	a.parts[2].ahead = 1;
+	assert_int_equal(uccl_ack_decode(&d, out, len), UCCL_DROP_COUNT);
+	a.parts[2].subs = UCCL_SEGMENT_COUNT + 1;
 	len = uccl_ack_encode(out, &a);
 	assert_int_equal(uccl_ack_decode(&d, out, len), UCCL_DROP_ACK);
 	assert_int_equal(uccl_ack_decode(&d, out, uccl_ack_len(1, 1, UCCL_ACK_PARTS_MAX + 1)), UCCL_DROP_LENGTH);
@@ -455,85 +457,138 @@ static void desc_decode__malformed(void **state)
 	}
 }
 
-static void part_encode__layout(void **state)
+/* Of a segment, and of its sub-segments: those of odd index bring the end of the record. */
+static void segment_encode__layout(void **state)
 {
-	static const uint8_t want[8] = {5, 40, 0, 0, 0x44, 0x33, 0x02, 0};
-	const struct uccl_chunk_part p = {.index = 5, .count = 40, .total = 0x23344};
-	uint8_t out[UCCL_REC_LEN];
+	static const uint8_t want[3][8] = {{5, 40, 0, 0, 0x44, 0x33, 0x02, 0},
+					   {5, 40, 6, 8, 0x44, 0x33, 0x02, 0},
+					   {5, 40, 7, 8, 0x44, 0x33, 0x02, 0}};
+	uint8_t whole[UCCL_REC_LEN], out[UCCL_REC_LEN];
 
 	(void)state;
-	memset(out, 0x77, sizeof(out));
-	uccl_part_encode(out, &p);
-	for (int i = 0; i < UCCL_PART_REC; i++)
-		assert_int_equal(out[i], 0x77);
-	assert_memory_equal(out + UCCL_PART_REC, want, sizeof(want));
+	for (uint8_t i = 0; i < UCCL_REC_LEN; i++)
+		whole[i] = (uint8_t)(100 + i);
+	for (int i = 0; i < 3; i++) {
+		const struct uccl_segment s = {5, 40, want[i][2], want[i][3], 0x23344};
+		struct uccl_segment d;
+
+		uccl_segment_encode(out, whole, &s);
+		assert_memory_equal(out, whole + (i == 2 ? 8 : 0), UCCL_SEGMENT_REC);
+		assert_memory_equal(out + UCCL_SEGMENT_REC, want[i], sizeof(want[i]));
+		uccl_segment_read(&d, out);
+		assert_memory_equal(&d, &s, sizeof(s));
+		assert_int_equal(uccl_segment_subs(out), s.subs);
+	}
 }
 
-/* Of every length and every number of parts: exactly those that make up the chunk. PROTOCOL R170 */
-static void part_decode__every_cut(void **state)
+/* How long is this one of `count`, if it is one? 0: it is none. */
+static uint32_t cut_len(uint32_t total, uint32_t index, uint32_t count)
 {
-	uint8_t out[UCCL_REC_LEN] = {0};
+	uint32_t each;
+
+	if (!count || count > UCCL_SEGMENT_COUNT || index >= count)
+		return 0;
+	each = ((total + count - 1) / count + 7) / 8 * 8;
+	if ((count - 1) * each >= total)
+		return 0;
+	return index + 1 == count ? total - index * each : each;
+}
+
+/* Of every length and every number of them: exactly those that make up the chunk. PROTOCOL R170 R216 */
+static void segment_decode__every_cut(void **state)
+{
+	const uint8_t whole[UCCL_REC_LEN] = {0};
+	uint8_t out[UCCL_REC_LEN];
+	struct uccl_segment d;
 
 	(void)state;
-	for (uint32_t total = 0; total <= 150; total++)
+	for (uint32_t total = 0; total <= 600; total++)
 		for (uint32_t count = 0; count <= 66; count++) {
-			uint32_t each = count ? (total + count - 1) / count : 0, sum = 0, good = 0;
+			uint32_t sum = 0;
 
 			for (uint32_t index = 0; index <= count + 1; index++) {
-				const struct uccl_chunk_part p = {(uint8_t)index, (uint8_t)count, total};
-				struct uccl_chunk_part d;
+				const struct uccl_segment s = {(uint8_t)index, (uint8_t)count, 0, 0, total};
+				uint32_t is = cut_len(total, index, count);
 
-				uccl_part_encode(out, &p);
-				for (uint32_t len = 0; len <= each + 2; len++) {
-					if (uccl_part_decode(&d, out, len) != UCCL_DROP_COUNT)
-						continue;
-					assert_in_range(count, 2, UCCL_PART_COUNT);
-					assert_true(index < count && len);
-					assert_int_equal(d.index, index);
-					assert_int_equal(d.count, count);
-					assert_int_equal(d.total, total);
-					assert_true(index * each + len <= total);
-					sum += len;
-					good++;
-				}
+				uccl_segment_encode(out, whole, &s);
+				for (uint32_t len = is > 2 ? is - 2 : 0; len <= is + 2; len++)
+					assert_int_equal(uccl_segment_decode(&d, out, len),
+							 is && len == is ? UCCL_DROP_COUNT : UCCL_DROP_RECORD);
+				sum += is;
+				if (is)
+					assert_int_equal(uccl_segment_len(total, (uint8_t)index, (uint8_t)count), is);
 			}
-			/* No two lengths of one part, and if none is empty, all of the chunk. */
-			if (count >= 2 && count <= UCCL_PART_COUNT && each * (count - 1) < total) {
-				assert_int_equal(good, count);
-				assert_int_equal(sum, total);
-			}
+			assert_true(sum == total || !sum);
 		}
 }
 
-/* No part is longer than a packet can be, even if the last one is not. PROTOCOL R170 */
-static void part_decode__too_long(void **state)
+/* The same of what a segment is cut into; one of them would be the segment itself. PROTOCOL R153 */
+static void segment_decode__every_sub(void **state)
 {
-	struct uccl_chunk_part p = {.index = 39, .count = 40, .total = 40u * 65560 - 39}, d;
-	uint8_t out[UCCL_REC_LEN] = {0};
+	static const struct uccl_segment of[] = {{.index = 0, .count = 1, .total = 300},
+						 {.index = 2, .count = 3, .total = 2 * 200 + 77},
+						 {.index = 1, .count = 3, .total = 2 * 200 + 77}};
+	const uint8_t whole[UCCL_REC_LEN] = {0};
+	uint8_t out[UCCL_REC_LEN];
+	struct uccl_segment d;
 
 	(void)state;
-	uccl_part_encode(out, &p);
-	assert_int_equal(uccl_part_decode(&d, out, 65521), UCCL_DROP_RECORD);
-	p.total = 40u * UINT16_MAX;
-	uccl_part_encode(out, &p);
-	assert_int_equal(uccl_part_decode(&d, out, UINT16_MAX), UCCL_DROP_COUNT);
+	for (int i = 0; i < 3; i++) {
+		uint32_t total = cut_len(of[i].total, of[i].index, of[i].count);
+
+		for (uint32_t subs = 1; subs <= 66; subs++)
+			for (uint32_t sub = 0; sub <= subs + 1; sub++) {
+				struct uccl_segment s = of[i];
+				uint32_t is = subs > 1 ? cut_len(total, sub, subs) : 0;
+
+				s.sub = (uint8_t)sub;
+				s.subs = (uint8_t)subs;
+				uccl_segment_encode(out, whole, &s);
+				for (uint32_t len = is > 2 ? is - 2 : 0; len <= is + 2; len++)
+					assert_int_equal(uccl_segment_decode(&d, out, len),
+							 is && len == is ? UCCL_DROP_COUNT : UCCL_DROP_RECORD);
+			}
+	}
+	/* One that is none of none, or of a segment that is none. */
+	for (int i = 0; i < 3; i++) {
+		static const struct uccl_segment bad[] = {{0, 1, 1, 0, 100}, {0, 0, 0, 2, 96}, {3, 3, 0, 2, 96}};
+
+		uccl_segment_encode(out, whole, &bad[i]);
+		assert_int_equal(uccl_segment_decode(&d, out, i ? 48 : 100), UCCL_DROP_RECORD);
+	}
+}
+
+/* None is longer than a packet can be, even if the last one is not. PROTOCOL R170 */
+static void segment_decode__too_long(void **state)
+{
+	struct uccl_segment s = {.index = 39, .count = 40, .total = 39u * 65536 + 8}, d;
+	const uint8_t whole[UCCL_REC_LEN] = {0};
+	uint8_t out[UCCL_REC_LEN];
+
+	(void)state;
+	uccl_segment_encode(out, whole, &s);
+	assert_int_equal(uccl_segment_decode(&d, out, 8), UCCL_DROP_RECORD);
+	s.total = 40u * 65528;
+	uccl_segment_encode(out, whole, &s);
+	assert_int_equal(uccl_segment_decode(&d, out, 65528), UCCL_DROP_COUNT);
 }
 
 #define ROW_EACH (UCCL_HDR_LEN + 10)
 #define ROW_LEN (4 * ROW_EACH + UCCL_HDR_LEN + 7)
 
-/* Five parts of 10 bytes, the last of 7. */
+/* Five segments of 10 bytes, the last of 7. */
 static struct uccl_hdr row_make(uint8_t *data, uint8_t flags)
 {
 	struct uccl_hdr h, first = {0};
 
 	memset(data, 0xaa, ROW_LEN);
 	for (uint8_t i = 0; i < 5; i++) {
-		struct uccl_chunk_part part = {.index = i, .count = 5, .total = 47};
-		uint8_t rec[UCCL_REC_LEN] = {1, 2, 3};
+		const struct uccl_segment s = {.index = i, .count = 5, .total = 47};
+		const uint8_t whole[UCCL_REC_LEN] = {1, 2, 3};
+		uint8_t rec[UCCL_REC_LEN];
 
-		uccl_part_encode(rec, &part);
-		h = (struct uccl_hdr){.type = UCCL_PKT_PART, .flags = flags, .rtype = 66, .path = 3, .token = 9};
+		uccl_segment_encode(rec, whole, &s);
+		h = (struct uccl_hdr){.type = UCCL_PKT_SEGMENT, .flags = flags, .rtype = 66, .path = 3, .token = 9};
 		h.csn = 77;
 		h.pseq = 0xfffffffe + i;
 		h.ts = 99;
@@ -545,8 +600,8 @@ static struct uccl_hdr row_make(uint8_t *data, uint8_t flags)
 	return first;
 }
 
-/* Whatever else differs than what counts parts, the row ends before it; AR is taken along. PROTOCOL R173 */
-static void part_run__every_bit(void **state)
+/* Whatever else differs than what counts segments, the row ends before it; AR is taken along. PROTOCOL R173 */
+static void segment_row__every_bit(void **state)
 {
 	static uint8_t data[ROW_LEN];
 	struct uccl_hdr h;
@@ -558,13 +613,13 @@ static void part_run__every_bit(void **state)
 
 			h = row_make(data, 0);
 			data[i * ROW_EACH + bit / 8] ^= (uint8_t)(1u << bit % 8);
-			assert_int_equal(uccl_part_run(&h, data, ROW_EACH, ROW_LEN), flag ? ROW_LEN : i * ROW_EACH);
+			assert_int_equal(uccl_segment_row(&h, data, ROW_EACH, ROW_LEN), flag ? ROW_LEN : i * ROW_EACH);
 			assert_int_equal(h.flags, flag);
 		}
 }
 
 /* Of each length: no byte behind it is looked at. Nor is there a row of anything else. */
-static void part_run__every_length(void **state)
+static void segment_row__every_length(void **state)
 {
 	struct uccl_hdr h, first;
 	uint8_t data[ROW_LEN];
@@ -576,20 +631,26 @@ static void part_run__every_length(void **state)
 		assert_non_null(exact);
 		h = row_make(data, UCCL_FLAG_RTX);
 		memcpy(exact, data, len);
-		assert_int_equal(uccl_part_run(&h, exact, ROW_EACH, len), len / ROW_EACH * ROW_EACH);
+		assert_int_equal(uccl_segment_row(&h, exact, ROW_EACH, len), len / ROW_EACH * ROW_EACH);
 		free(exact);
 	}
 	first = row_make(data, 0);
 	h = first;
-	assert_int_equal(uccl_part_run(&h, data, ROW_EACH, ROW_LEN), ROW_LEN);
+	assert_int_equal(uccl_segment_row(&h, data, ROW_EACH, ROW_LEN), ROW_LEN);
 	h.type = UCCL_PKT_CHUNK;
-	assert_int_equal(uccl_part_run(&h, data, ROW_EACH, ROW_LEN), ROW_EACH);
+	assert_int_equal(uccl_segment_row(&h, data, ROW_EACH, ROW_LEN), ROW_EACH);
 	h = first;
 	h.tail_len = 1;
-	assert_int_equal(uccl_part_run(&h, data, ROW_EACH, ROW_LEN), ROW_EACH);
+	assert_int_equal(uccl_segment_row(&h, data, ROW_EACH, ROW_LEN), ROW_EACH);
+	for (int i = 26; i < 28; i++) {
+		h = row_make(data, 0);
+		for (uint32_t k = 0; k < 5; k++)
+			data[k * ROW_EACH + 32u + (uint32_t)i] = 2;
+		assert_int_equal(uccl_segment_row(&h, data, ROW_EACH, ROW_LEN), ROW_EACH);
+	}
 	h = row_make(data, UCCL_FLAG_AR);
 	h.flags |= UCCL_FLAG_SEALED;
-	assert_int_equal(uccl_part_run(&h, data, ROW_EACH, ROW_LEN), ROW_EACH);
+	assert_int_equal(uccl_segment_row(&h, data, ROW_EACH, ROW_LEN), ROW_EACH);
 }
 
 static void rec_set_bulk__layout(void **state)
@@ -626,11 +687,12 @@ int main(void)
 		cmocka_unit_test(imm__layout),
 		cmocka_unit_test(desc_encode__round_trip),
 		cmocka_unit_test(desc_decode__malformed),
-		cmocka_unit_test(part_encode__layout),
-		cmocka_unit_test(part_decode__every_cut),
-		cmocka_unit_test(part_decode__too_long),
-		cmocka_unit_test(part_run__every_bit),
-		cmocka_unit_test(part_run__every_length),
+		cmocka_unit_test(segment_encode__layout),
+		cmocka_unit_test(segment_decode__every_cut),
+		cmocka_unit_test(segment_decode__every_sub),
+		cmocka_unit_test(segment_decode__too_long),
+		cmocka_unit_test(segment_row__every_bit),
+		cmocka_unit_test(segment_row__every_length),
 		cmocka_unit_test(rec_set_bulk__layout),
 	};
 

@@ -9,8 +9,6 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "base/rng.h"
-
 #define WINDOW 128
 #define PATHS 4
 #define WRITE 4096
@@ -99,32 +97,25 @@ static void announce(uint64_t csn, uint32_t count)
 	uccl_write_rx_announce(&l, csn, &d);
 }
 
-/* Fragment `index` of four of the chunk csn, that is the k-th of the only descriptor there is. */
-static struct uccl_frag frag_of(uint64_t csn, uint64_t k, uint8_t index, uint16_t path)
+/* The chunk csn, that is the k-th of the only descriptor there is, as one of its segments has it. */
+static struct uccl_rewrite rewrite_of(uint64_t csn, uint64_t k, uint16_t path)
 {
-	return (struct uccl_frag){.csn = csn,
-				  .at = (1 << 20) + k * WRITE + index * (WRITE / 4u),
-				  .id = ID,
-				  .gen = GEN,
-				  .bytes = WRITE / 4,
-				  .path = path,
-				  .index = index,
-				  .count = 4};
+	return (struct uccl_rewrite){
+		.csn = csn, .at = (1 << 20) + k * WRITE, .id = ID, .gen = GEN, .len = WRITE, .path = path};
 }
 
-/* The whole chunk csn comes as one fragment, and delivery says `reason`. */
+/* The chunk csn is whole with a segment of it, and delivery says `reason`. */
 static enum uccl_drop whole(uint64_t csn, uint64_t k, uint16_t path, enum uccl_drop reason, bool passed)
 {
-	struct uccl_frag g = frag_of(csn, k, 0, path);
-	enum uccl_drop why;
-	uint32_t complete;
+	const struct uccl_rewrite w = rewrite_of(csn, k, path);
+	uint32_t before = l.ndoubts;
+	enum uccl_drop why = uccl_write_rx_rewrite(&l, &w, true, 0);
 
-	g.count = 1;
-	g.bytes = WRITE;
-	why = uccl_write_rx_frag(&l, &g, &complete, 0);
-	assert_int_equal(complete, why == UCCL_DROP_COUNT ? WRITE : 0);
+	/* The doubt is there before delivery. */
+	if (why == UCCL_DROP_COUNT && !fence_at_once)
+		assert_int_equal(l.ndoubts, before + 1);
 	if (why == UCCL_DROP_COUNT)
-		uccl_write_rx_frag_end(&l, &g, complete, reason, passed, 0);
+		uccl_write_rx_rewrite_end(&l, &w, reason, passed, 0);
 	return why;
 }
 
@@ -151,13 +142,12 @@ static void all_in_doubt(void)
 static void init__without_direct_writes(void **state)
 {
 	struct uccl_desc d = desc_of(1, WRITE);
-	struct uccl_frag g = frag_of(FIRST, 0, 0, 0);
-	uint32_t complete;
+	struct uccl_rewrite w = rewrite_of(FIRST, 0, 0);
 
 	(void)state;
 	assert_null(l.slots);
 	assert_int_equal(uccl_write_rx_check(&l, &rcv, FIRST, &d), UCCL_DROP_STATE);
-	assert_int_equal(uccl_write_rx_frag(&l, &g, &complete, 0), UCCL_DROP_STATE);
+	assert_int_equal(uccl_write_rx_rewrite(&l, &w, true, 0), UCCL_DROP_STATE);
 	assert_null(uccl_write_rx_desc(&l, FIRST));
 	uccl_write_rx_forget(&l, FIRST);
 	uccl_write_rx_age(&l, 0, 0);
@@ -246,7 +236,7 @@ static void hold__until_released(void **state)
 	assert_int_equal(held.wpath, 2);
 	assert_false(uccl_write_rx_release(&l, FIRST + 1, &held));
 	/* When it came is not taken for fragments. */
-	assert_int_equal(uccl_write_rx_slot(&l, FIRST + 1)->frags, 0);
+	assert_false(uccl_write_rx_slot(&l, FIRST + 1)->early);
 	assert_false(l.off);
 }
 
@@ -372,163 +362,51 @@ static void forgive__list_is_full(void **state)
 	assert_int_equal(stats.dup_writes, 2);
 }
 
-static void gap__what_fragments_left(void **state)
-{
-	uint64_t from, to;
-	uint8_t i = 0;
-
-	(void)state;
-	announce(FIRST, 1);
-	for (uint8_t k = 1; k <= 2; k++) {
-		struct uccl_frag g = frag_of(FIRST + 1, 0, k, 0);
-		uint32_t complete;
-
-		assert_int_equal(uccl_write_rx_frag(&l, &g, &complete, 0), UCCL_DROP_COUNT);
-		assert_int_equal(complete, 0);
-		uccl_write_rx_frag_end(&l, &g, false, UCCL_DROP_COUNT, false, 0);
-	}
-	assert_true(uccl_write_rx_gap(&l, FIRST + 1, WRITE, &i, &from, &to));
-	assert_int_equal(from, 0);
-	assert_int_equal(to, WRITE / 4);
-	assert_true(uccl_write_rx_gap(&l, FIRST + 1, WRITE, &i, &from, &to));
-	assert_int_equal(from, WRITE * 3 / 4);
-	assert_int_equal(to, WRITE);
-	assert_false(uccl_write_rx_gap(&l, FIRST + 1, WRITE, &i, &from, &to));
-	i = 0;
-	assert_false(uccl_write_rx_gap(&l, FIRST + 2, WRITE, &i, &from, &to));
-}
-
-/* Fragments in any order and some of them twice: together with the gaps each byte is there once. */
-static void gap__any_order(void **state)
-{
-	struct uccl_rng rng;
-
-	(void)state;
-	uccl_rng_seed(&rng, 3);
-	for (int round = 0; round < 300; round++) {
-		uint8_t count = (uint8_t)(2 + uccl_rng_below(&rng, UCCL_FRAG_MAX - 1)), i = 0;
-		uint64_t bytes = 0, from, to, end = 0;
-		uint32_t piece = WRITE / count + (WRITE % count > 0);
-
-		if (piece * (count - 1u) >= WRITE)
-			continue;
-		announce(FIRST, 1);
-		for (int n = (int)uccl_rng_below(&rng, count); n > 0; n--) {
-			struct uccl_frag g = frag_of(FIRST + 1, 0, 0, 0);
-			enum uccl_drop why;
-			uint32_t complete;
-
-			g.count = count;
-			g.index = (uint8_t)uccl_rng_below(&rng, count);
-			g.at = (1 << 20) + (uint64_t)g.index * piece;
-			g.bytes = g.index + 1 == count ? WRITE - piece * (count - 1u) : piece;
-			why = uccl_write_rx_frag(&l, &g, &complete, 0);
-			assert_int_equal(complete, 0);
-			if (why == UCCL_DROP_DUPLICATE)
-				continue;
-			assert_int_equal(why, UCCL_DROP_COUNT);
-			uccl_write_rx_frag_end(&l, &g, false, UCCL_DROP_COUNT, false, 0);
-			bytes += g.bytes;
-		}
-		while (bytes && uccl_write_rx_gap(&l, FIRST + 1, WRITE, &i, &from, &to)) {
-			assert_true(from >= end && to > from && to <= WRITE);
-			end = to;
-			bytes += to - from;
-		}
-		assert_true(bytes == WRITE || bytes == 0);
-		uccl_write_rx_forget(&l, FIRST + 1);
-		uccl_write_rx_take(&l, uccl_write_rx_desc(&l, FIRST + 1));
-	}
-	assert_int_equal(l.ndescs, 0);
-}
-
-static void frag__refused(void **state)
+static void rewrite__refused(void **state)
 {
 	const struct {
-		struct uccl_frag g;
+		struct uccl_rewrite w;
 		enum uccl_drop why;
 	} t[] = {
-		{{.csn = FIRST + 1, .id = ID, .gen = GEN, .at = 1 << 20, .bytes = 1024}, UCCL_DROP_RECORD},
-		{{.csn = FIRST + 1, .id = ID, .gen = GEN, .at = 1 << 20, .bytes = 64, .count = UCCL_FRAG_MAX + 1},
+		{{.csn = FIRST + 1, .id = ID, .gen = GEN, .at = 1 << 20, .len = WRITE, .path = PATHS},
 		 UCCL_DROP_RECORD},
-		{{.csn = FIRST + 1, .id = ID, .gen = GEN, .at = 1 << 20, .bytes = 1024, .count = 4, .index = 4},
-		 UCCL_DROP_RECORD},
-		{{.csn = FIRST + 1, .id = ID, .gen = GEN, .at = 1 << 20, .bytes = 1024, .count = 4, .path = PATHS},
-		 UCCL_DROP_RECORD},
-		{{.csn = FIRST + 3, .id = ID, .gen = GEN, .at = 1 << 20, .bytes = 1024, .count = 4}, UCCL_DROP_MEMORY},
-		{{.csn = FIRST + 1, .id = ID + 1, .gen = GEN, .at = 1 << 20, .bytes = 1024, .count = 4},
-		 UCCL_DROP_RANGE},
-		{{.csn = FIRST + 1, .id = ID, .gen = GEN + 1, .at = 1 << 20, .bytes = 1024, .count = 4},
-		 UCCL_DROP_RANGE},
-		{{.csn = FIRST + 1, .id = ID, .gen = GEN, .at = (1 << 20) - 1, .bytes = 1024, .count = 4},
-		 UCCL_DROP_RANGE},
-		{{.csn = FIRST + 1, .id = ID, .gen = GEN, .at = 1 << 20, .bytes = WRITE + 1, .count = 1},
-		 UCCL_DROP_RANGE},
-		{{.csn = FIRST + 1, .id = ID, .gen = GEN, .at = 1 << 20, .bytes = 0, .count = 4}, UCCL_DROP_RANGE},
-		{{.csn = FIRST + 1, .id = ID, .gen = GEN, .at = UINT64_MAX, .bytes = 2, .count = 4}, UCCL_DROP_RANGE},
+		{{.csn = FIRST + 3, .id = ID, .gen = GEN, .at = 1 << 20, .len = WRITE}, UCCL_DROP_MEMORY},
+		{{.csn = FIRST + 1, .id = ID + 1, .gen = GEN, .at = 1 << 20, .len = WRITE}, UCCL_DROP_RANGE},
+		{{.csn = FIRST + 1, .id = ID, .gen = GEN + 1, .at = 1 << 20, .len = WRITE}, UCCL_DROP_RANGE},
+		{{.csn = FIRST + 1, .id = ID, .gen = GEN, .at = (1 << 20) - 1, .len = WRITE}, UCCL_DROP_RANGE},
+		{{.csn = FIRST + 2, .id = ID, .gen = GEN, .at = 1 << 20, .len = WRITE}, UCCL_DROP_RANGE},
+		{{.csn = FIRST + 1, .id = ID, .gen = GEN, .at = 1 << 20, .len = WRITE + 1}, UCCL_DROP_RANGE},
+		{{.csn = FIRST + 1, .id = ID, .gen = GEN, .at = 1 << 20, .len = WRITE - 1}, UCCL_DROP_RANGE},
+		{{.csn = FIRST + 1, .id = ID, .gen = GEN, .at = UINT64_MAX, .len = 2}, UCCL_DROP_RANGE},
 	};
-	uint32_t complete;
 
 	(void)state;
 	announce(FIRST, 2);
-	for (unsigned int i = 0; i < uccl_array_len(t); i++) {
-		assert_int_equal(uccl_write_rx_frag(&l, &t[i].g, &complete, 0), t[i].why);
-		assert_int_equal(complete, 0);
-	}
+	for (unsigned int i = 0; i < uccl_array_len(t); i++)
+		for (int is_whole = 0; is_whole < 2; is_whole++)
+			assert_int_equal(uccl_write_rx_rewrite(&l, &t[i].w, is_whole, 0), t[i].why);
 	assert_int_equal(l.ndoubts, 0);
 	/* Nothing of that is in the way. */
 	assert_int_equal(whole(FIRST + 1, 0, 0, UCCL_DROP_COUNT, false), UCCL_DROP_COUNT);
 }
 
-static void frag__each_once(void **state)
+/* There is a doubt with the segment that completes the chunk, and not before. */
+static void rewrite__doubt_with_the_last(void **state)
 {
-	uint32_t complete;
+	const struct uccl_rewrite w = rewrite_of(FIRST + 1, 0, 1);
 
 	(void)state;
 	announce(FIRST, 1);
-	for (uint8_t k = 0; k < 4; k++) {
-		struct uccl_frag g = frag_of(FIRST + 1, 0, (uint8_t)(3 - k), 1), other = g;
-
-		assert_int_equal(uccl_write_rx_frag(&l, &g, &complete, 0), UCCL_DROP_COUNT);
-		assert_int_equal(complete, k == 3 ? WRITE : 0);
-		/* The doubt is there before delivery. */
-		assert_int_equal(l.ndoubts, k == 3);
-		uccl_write_rx_frag_end(&l, &g, complete, UCCL_DROP_COUNT, false, 0);
-		if (k == 3)
-			break;
-		assert_int_equal(uccl_write_rx_frag(&l, &g, &complete, 0), UCCL_DROP_DUPLICATE);
-		/* Cut in another way. */
-		other.count = 5;
-		other.index = 4;
-		assert_int_equal(uccl_write_rx_frag(&l, &other, &complete, 0), UCCL_DROP_RANGE);
-	}
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(uccl_write_rx_rewrite(&l, &w, false, 0), UCCL_DROP_COUNT);
+	assert_int_equal(l.ndoubts, 0);
+	assert_int_equal(whole(FIRST + 1, 0, 1, UCCL_DROP_COUNT, false), UCCL_DROP_COUNT);
 	assert_int_equal(l.ndescs, 0);
 	assert_int_equal(stats.doubtful, 1);
 }
 
-/* All bits of the word. */
-static void frag__as_many_as_possible(void **state)
-{
-	uint32_t complete;
-
-	(void)state;
-	announce(FIRST, 1);
-	for (uint8_t k = 0; k < UCCL_FRAG_MAX; k++) {
-		struct uccl_frag g = frag_of(FIRST + 1, 0, 0, 0);
-
-		g.count = UCCL_FRAG_MAX;
-		g.index = k;
-		g.at += k * 64u;
-		g.bytes = 64;
-		assert_int_equal(uccl_write_rx_frag(&l, &g, &complete, 0), UCCL_DROP_COUNT);
-		assert_int_equal(complete, k + 1 == UCCL_FRAG_MAX ? WRITE : 0);
-		uccl_write_rx_frag_end(&l, &g, complete, UCCL_DROP_COUNT, false, 0);
-	}
-	assert_int_equal(l.ndoubts, 1);
-}
-
-/* What delivery refuses for now was not there; what it throws away was, and leaves no doubt. */
-static void frag_end__refused(void **state)
+/* What delivery refuses was not there; what it throws away was, and leaves no doubt. */
+static void rewrite_end__refused(void **state)
 {
 	(void)state;
 	announce(FIRST, 1);
@@ -537,12 +415,15 @@ static void frag_end__refused(void **state)
 	assert_int_equal(l.ndescs, 1);
 	assert_int_equal(whole(FIRST + 1, 0, 0, UCCL_DROP_HANDLE, false), UCCL_DROP_COUNT);
 	assert_int_equal(l.ndoubts, 0);
+	assert_int_equal(l.ndescs, 1);
+	assert_int_equal(whole(FIRST + 1, 0, 0, UCCL_DROP_UNWANTED, false), UCCL_DROP_COUNT);
+	assert_int_equal(l.ndoubts, 0);
 	assert_int_equal(l.ndescs, 0);
 	assert_int_equal(stats.doubtful, 0);
 	assert_int_equal(settled, 0);
 }
 
-static void frag_end__fifo_passed(void **state)
+static void rewrite_end__fifo_passed(void **state)
 {
 	(void)state;
 	announce(FIRST, 2);
@@ -554,7 +435,7 @@ static void frag_end__fifo_passed(void **state)
 }
 
 /* A message has more doubts than there is room for: one path is fenced, once, and what came now comes again. */
-static void frag__no_room_for_doubts(void **state)
+static void rewrite__no_room_for_doubts(void **state)
 {
 	(void)state;
 	all_in_doubt();
@@ -569,7 +450,7 @@ static void frag__no_room_for_doubts(void **state)
 }
 
 /* A fence that is done in the call makes room at once. */
-static void frag__room_at_once(void **state)
+static void rewrite__room_at_once(void **state)
 {
 	(void)state;
 	all_in_doubt();
@@ -653,15 +534,12 @@ int main(void)
 		cmocka_unit_test_setup_teardown(again__number_zero, setup, teardown),
 		cmocka_unit_test_setup_teardown(forgive__expected_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(forgive__list_is_full, setup, teardown),
-		cmocka_unit_test_setup_teardown(gap__what_fragments_left, setup, teardown),
-		cmocka_unit_test_setup_teardown(gap__any_order, setup, teardown),
-		cmocka_unit_test_setup_teardown(frag__refused, setup, teardown),
-		cmocka_unit_test_setup_teardown(frag__each_once, setup, teardown),
-		cmocka_unit_test_setup_teardown(frag__as_many_as_possible, setup, teardown),
-		cmocka_unit_test_setup_teardown(frag_end__refused, setup, teardown),
-		cmocka_unit_test_setup_teardown(frag_end__fifo_passed, setup_fifo, teardown),
-		cmocka_unit_test_setup_teardown(frag__no_room_for_doubts, setup, teardown),
-		cmocka_unit_test_setup_teardown(frag__room_at_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(rewrite__refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(rewrite__doubt_with_the_last, setup, teardown),
+		cmocka_unit_test_setup_teardown(rewrite_end__refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(rewrite_end__fifo_passed, setup_fifo, teardown),
+		cmocka_unit_test_setup_teardown(rewrite__no_room_for_doubts, setup, teardown),
+		cmocka_unit_test_setup_teardown(rewrite__room_at_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(fenced__that_path_only, setup, teardown),
 		cmocka_unit_test_setup_teardown(fence__each_path_of_the_message_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(age__before_the_numbers_come_again, setup, teardown),

@@ -59,7 +59,7 @@ static void placement__follow_the_stream(void **state)
 	hdr.rtype = UCCL_REC_EAGER;
 	assert_null(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len));
 	hdr.rtype = UCCL_REC_DATA;
-	hdr.type = UCCL_PKT_FRAG;
+	hdr.type = UCCL_PKT_DESC;
 	assert_null(uccl_msg_place(&d->side[1].peer, &hdr, hdr.payload_len));
 	hdr.type = UCCL_PKT_CHUNK;
 	uccl_rec_set_bulk(rec, rx->id, 0, env.len - HINT + 1);
@@ -405,8 +405,8 @@ static void place__of_a_row(void **state)
 {
 	struct duo *d = duo_open();
 	struct uccl_env env = {.len = 100 + 20 * EACH, .id = 9};
-	uint8_t rec[UCCL_REC_LEN] = {0};
-	struct uccl_hdr hdr = {.type = UCCL_PKT_PART, .rtype = UCCL_REC_DATA, .rec = rec, .payload_len = EACH};
+	uint8_t rec[UCCL_REC_LEN], whole[UCCL_REC_LEN] = {0};
+	struct uccl_hdr hdr = {.type = UCCL_PKT_SEGMENT, .rtype = UCCL_REC_DATA, .rec = rec, .payload_len = EACH};
 	struct uccl_peer *p = &d->side[1].peer;
 	struct uccl_msg_rx *rx;
 
@@ -416,15 +416,19 @@ static void place__of_a_row(void **state)
 	assert_int_equal(duo_envelope(d, 1, &env, src, 100), UCCL_DROP_COUNT);
 	rx = TAILQ_FIRST(&p->rx.all);
 	for (uint8_t i = 0; i < 10; i++) {
-		struct uccl_chunk_part part = {.index = i, .count = 10, .total = 10 * EACH};
+		struct uccl_segment s = {.index = i, .count = 10, .total = 10 * EACH};
 		uint64_t at = 100 + 10 * EACH;
 
-		uccl_rec_set_bulk(rec, rx->id, (uint32_t)rx->mseq, at);
-		uccl_part_encode(rec, &part);
+		uccl_rec_set_bulk(whole, rx->id, (uint32_t)rx->mseq, at);
+		uccl_segment_encode(rec, whole, &s);
 		assert_ptr_equal(uccl_msg_place(p, &hdr, (10u - i) * EACH), dst + at + i * EACH);
 		assert_null(uccl_msg_place(p, &hdr, (10u - i) * EACH + 1));
 	}
-	/* No part of such a chunk. */
+	/* Sub-segments are put together elsewhere. */
+	rec[27] = 2;
+	assert_null(uccl_msg_place(p, &hdr, EACH));
+	rec[27] = 0;
+	/* No segment of such a chunk. */
 	rec[25] = 0;
 	assert_null(uccl_msg_place(p, &hdr, EACH));
 	rec[25] = 9;
